@@ -1,0 +1,57 @@
+# Needs Go, make, and for the race detector a C compiler; git if there is a
+# repository to take the version from.
+
+GO        ?= go
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT    ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+BUILD     := $(GO) build -trimpath -buildvcs=false
+LDFLAGS   := -s -w -X main.buildVersion=$(VERSION) -X main.buildCommit=$(COMMIT)
+
+PORT      ?= 8012
+FUZZTIME  ?= 30s
+COUNT     ?= 5
+
+.DEFAULT_GOAL := help
+.PHONY: help build run demo test race e2e lint fuzz clean
+
+help: ## this list
+	@echo 'make <target>:'
+	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-8s %s\n", $$1, $$2 }'
+
+build: ## bin/queue (the gate) and bin/demo (a container to put behind it)
+	$(BUILD) -ldflags '$(LDFLAGS)' -o bin/queue ./cmd/queue
+	$(BUILD) -o bin/demo ./cmd/demo
+
+run: build ## gate on PORT (8012) in front of the demo on USER_PORT (8080, or a free one), until Ctrl-C
+	@$(BUILD) -o bin/run ./scripts/run
+	@exec bin/run --port '$(PORT)' --user-port '$(USER_PORT)'
+
+demo: ## the demo container alone, on USER_PORT (8080)
+	$(BUILD) -o bin/demo ./cmd/demo
+	@exec bin/demo --port '$(or $(USER_PORT),8080)'
+
+test: ## everything, end-to-end tests included, with the race detector: what CI runs
+	$(GO) test -race ./...
+
+race: ## the tests of pkg and cmd COUNT (5) times over, to shake races out
+	$(GO) test -race -count=$(COUNT) ./pkg/... ./cmd/...
+
+e2e: ## the end-to-end tests: the real binary, a container process, raw sockets
+	$(GO) test -race -count=1 ./test/e2e/...
+
+lint: ## go vet, gofmt, and a syntax check of the shell scripts
+	$(GO) vet ./...
+	@unformatted=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +) || exit 1; \
+	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
+	@bash -n .ci/run
+
+fuzz: ## each fuzz target for FUZZTIME (30s), one after the other
+	@list=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
+	echo "$$list" | awk '/^Fuzz/ { names[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, names[i]; n = 0 }' | \
+	while read -r package name; do \
+		echo "$$package $$name"; \
+		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
+	done
+
+clean: ## remove bin/
+	rm -rf bin

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const index = `queuegate demo container
+
+/echo            the request as it arrived here; a body is streamed back
+/echo?as=body    the body alone (anything below /echo/ echoes too)
+/delay           answers after ?ms=500
+/stream          ?n=10 chunks, one every ?ms=200
+/events          server-sent events, ?n=10 (0: until you leave), one every ?ms=1000
+/bytes           ?n=1048576 bytes
+/upload          counts the bytes of the body
+/hints           103 Early Hints, the answer ?ms=500 later
+/status/503      that status, 200 to 599
+/fail            breaks off: ?how=close, reset, or half (in the middle of the body)
+/ws              WebSocket echo
+/healthz         ok
+`
+
+// container answers the demo's endpoints. Its stopping context ends what
+// would otherwise go on for ever: event streams and WebSockets.
+type container struct {
+	stopping context.Context
+	tunnels  sync.WaitGroup
+}
+
+func newContainer(stopping context.Context) *container {
+	return &container{stopping: stopping}
+}
+
+// ServeHTTP dispatches on the path as decoded. It is no ServeMux, which would
+// redirect targets with // or dot segments that /echo wants to show.
+func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var err error
+	switch path := r.URL.Path; {
+	case path == "/":
+		text(w, http.StatusOK, index)
+	case path == "/healthz":
+		text(w, http.StatusOK, "ok\n")
+	case path == "/echo" || strings.HasPrefix(path, "/echo/"):
+		err = c.echo(w, r)
+	case path == "/delay":
+		err = c.delay(w, r)
+	case path == "/stream":
+		err = c.stream(w, r)
+	case path == "/events":
+		err = c.events(w, r)
+	case path == "/bytes":
+		err = c.bytes(w, r)
+	case path == "/upload":
+		err = c.upload(w, r)
+	case path == "/hints":
+		err = c.hints(w, r)
+	case strings.HasPrefix(path, "/status/"):
+		err = c.status(w, strings.TrimPrefix(path, "/status/"))
+	case path == "/fail":
+		err = c.fail(w, r)
+	case path == "/ws":
+		err = c.webSocket(w, r)
+	default:
+		text(w, http.StatusNotFound, fmt.Sprintf("no endpoint %q, see /\n", path))
+	}
+	if bad, ok := errors.AsType[*badValue](err); ok {
+		text(w, http.StatusBadRequest, bad.Error()+"\n")
+	}
+}
+
+// waitTunnels returns when every WebSocket has ended, or with ctx's error.
+func (c *container) waitTunnels(ctx context.Context) error {
+	ended := make(chan struct{})
+	go func() {
+		c.tunnels.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A badValue is a request that an endpoint cannot make sense of. A handler
+// returns it only before it has written anything; the client sees 400.
+type badValue struct{ name, value, want string }
+
+func (e *badValue) Error() string {
+	return fmt.Sprintf("%s=%q: want %s", e.name, e.value, e.want)
+}
+
+// queryInt returns the named decimal parameter, or absent when it is not
+// there. Values outside 0 to most are a badValue.
+func queryInt(r *http.Request, name string, absent, most int64) (int64, error) {
+	value, there, err := query(r, name)
+	if err != nil || !there {
+		return absent, err
+	}
+	n, err := strconv.ParseUint(value, 10, 63)
+	if err != nil || int64(n) > most {
+		return 0, &badValue{name, value, fmt.Sprintf("a number from 0 to %d", most)}
+	}
+	return int64(n), nil
+}
+
+// queryWord returns the named parameter, or the first of the accepted words
+// when it is not there. Any other word is a badValue.
+func queryWord(r *http.Request, name string, accepted ...string) (string, error) {
+	value, there, err := query(r, name)
+	switch {
+	case err != nil:
+		return "", err
+	case !there:
+		return accepted[0], nil
+	case !slices.Contains(accepted, value):
+		return "", &badValue{name, value, "one of " + strings.Join(accepted, ", ")}
+	}
+	return value, nil
+}
+
+// query looks a parameter up. A query that does not parse is a badValue, not
+// an absent parameter.
+func query(r *http.Request, name string) (value string, there bool, err error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return "", false, &badValue{"query", r.URL.RawQuery, "name=value pairs joined by &"}
+	}
+	return values.Get(name), values.Has(name), nil
+}
+
+// text writes a whole plain-text answer.
+func text(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	io.WriteString(w, body)
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	mostMillis = 60 * 60 * 1000 // an hour, beyond every default clock
+	mostChunks = 1_000_000
+	mostBytes  = 16 << 30
+)
+
+// echo answers with the request's head as text, an empty line, the body as it
+// comes, and its trailers. The answer starts before the body has ended.
+func (c *container) echo(w http.ResponseWriter, r *http.Request) error {
+	as := r.URL.Query().Get("as")
+	if as != "" && as != "text" && as != "body" {
+		return &badValue{"as", as, "text or body"}
+	}
+	control := http.NewResponseController(w)
+	// HTTP/2 is always full duplex and says so with an error.
+	_ = control.EnableFullDuplex()
+	if as == "body" {
+		if kind := r.Header.Get("Content-Type"); kind != "" {
+			w.Header().Set("Content-Type", kind)
+		} else {
+			w.Header().Set("Content-Type", "application/octet-stream")
+		}
+		_, err := io.Copy(flushing{w, control}, r.Body)
+		cutOn(err)
+		return nil
+	}
+
+	var head strings.Builder
+	fmt.Fprintf(&head, "%s %s %s\n", r.Method, r.RequestURI, r.Proto)
+	fmt.Fprintf(&head, "Host: %s\n", r.Host)
+	if r.ContentLength > 0 {
+		fmt.Fprintf(&head, "Content-Length: %d\n", r.ContentLength)
+	}
+	if len(r.TransferEncoding) > 0 {
+		fmt.Fprintf(&head, "Transfer-Encoding: %s\n", strings.Join(r.TransferEncoding, ", "))
+	}
+	writeFields(&head, r.Header, "Content-Length")
+	head.WriteByte('\n')
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if r.ContentLength == 0 {
+		text(w, http.StatusOK, head.String())
+		return nil
+	}
+	out := flushing{w, control}
+	io.WriteString(out, head.String())
+	_, err := io.Copy(out, r.Body)
+	cutOn(err)
+	if len(r.Trailer) > 0 {
+		var tail strings.Builder
+		tail.WriteString("\n\n")
+		writeFields(&tail, r.Trailer, "")
+		io.WriteString(out, tail.String())
+	}
+	return nil
+}
+
+// writeFields writes one line per field value, sorted by name, without the
+// field named except.
+func writeFields(to *strings.Builder, fields http.Header, except string) {
+	names := make([]string, 0, len(fields))
+	for name := range fields {
+		if name != except {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, value := range fields[name] {
+			fmt.Fprintf(to, "%s: %s\n", name, value)
+		}
+	}
+}
+
+// delay answers after ms milliseconds, or not at all once the client left.
+func (c *container) delay(w http.ResponseWriter, r *http.Request) error {
+	ms, err := queryInt(r, "ms", 500, mostMillis)
+	if err != nil {
+		return err
+	}
+	if pause(r.Context(), millis(ms)) {
+		text(w, http.StatusOK, fmt.Sprintf("waited %d ms\n", ms))
+	}
+	return nil
+}
+
+// bytes answers with n bytes of a repeating pattern and a Content-Length.
+func (c *container) bytes(w http.ResponseWriter, r *http.Request) error {
+	n, err := queryInt(r, "n", 1<<20, mostBytes)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.FormatInt(n, 10))
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	_, err = io.CopyN(w, new(pattern), n)
+	cutOn(err)
+	return nil
+}
+
+// upload reads the whole body and answers with the number of its bytes.
+func (c *container) upload(w http.ResponseWriter, r *http.Request) error {
+	begin := time.Now()
+	n, err := io.Copy(io.Discard, r.Body)
+	cutOn(err)
+	text(w, http.StatusOK, fmt.Sprintf("received %d bytes in %d ms\n", n, time.Since(begin).Milliseconds()))
+	return nil
+}
+
+// hints sends 103 Early Hints (RFC 8297) at once, except to HTTP/1.0, and the
+// answer after ms milliseconds.
+func (c *container) hints(w http.ResponseWriter, r *http.Request) error {
+	ms, err := queryInt(r, "ms", 500, mostMillis)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Link", "</style.css>; rel=preload; as=style")
+	if r.ProtoAtLeast(1, 1) {
+		w.WriteHeader(http.StatusEarlyHints)
+	}
+	if pause(r.Context(), millis(ms)) {
+		text(w, http.StatusOK, "the hints came first\n")
+	}
+	return nil
+}
+
+// status answers with the final status that the path names.
+func (c *container) status(w http.ResponseWriter, value string) error {
+	code, err := strconv.Atoi(value)
+	if err != nil || len(value) != 3 || code < 200 || code > 599 {
+		return &badValue{"status", value, "a status from 200 to 599"}
+	}
+	if code == http.StatusNoContent || code == http.StatusNotModified {
+		w.WriteHeader(code)
+		return nil
+	}
+	text(w, code, fmt.Sprintf("%d %s\n", code, http.StatusText(code)))
+	return nil
+}
+
+// pattern is an endless source of printable lines of 64 bytes.
+type pattern struct{ at int }
+
+const patternLine = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n"
+
+func (s *pattern) Read(p []byte) (int, error) {
+	for n := 0; n < len(p); {
+		copied := copy(p[n:], patternLine[s.at:])
+		s.at = (s.at + copied) % len(patternLine)
+		n += copied
+	}
+	return len(p), nil
+}
+
+// flushing sends every write on at once.
+type flushing struct {
+	w       io.Writer
+	control *http.ResponseController
+}
+
+func (f flushing) Write(p []byte) (int, error) {
+	n, err := f.w.Write(p)
+	if err == nil {
+		err = f.control.Flush()
+	}
+	return n, err
+}
+
+// cutOn breaks the connection off when an exchange did not go well, so that
+// the client cannot take a part for the whole.
+func cutOn(err error) {
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

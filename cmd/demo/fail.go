@@ -1,0 +1,38 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+)
+
+// fail breaks the exchange off: close ends the connection without an answer,
+// reset does so with a TCP reset, half ends it in the middle of a body whose
+// length was announced. Over HTTP/2 each of them resets the stream.
+func (c *container) fail(w http.ResponseWriter, r *http.Request) error {
+	how, err := queryWord(r, "how", "close", "reset", "half")
+	if err != nil {
+		return err
+	}
+	// What is left unread would turn the close into a reset.
+	io.Copy(io.Discard, io.LimitReader(r.Body, 1<<20))
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		if how == "half" {
+			w.Header().Set("Content-Length", "1000")
+			io.CopyN(flushing{w, http.NewResponseController(w)}, new(pattern), 500)
+		}
+		panic(http.ErrAbortHandler)
+	}
+	defer conn.Close()
+	switch how {
+	case "reset":
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			tcp.SetLinger(0)
+		}
+	case "half":
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\n\r\n")
+		io.CopyN(conn, new(pattern), 500)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"crypto/tls"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWhatASettingAcceptsInOtherSpellings(t *testing.T) {
+	for _, c := range []struct{ env, text, want string }{
+		{"USER_PORT", "1", "1"}, {"USER_PORT", "65535", "65535"},
+		{"ADMIN_PORT", "0", "0"}, {"QUEUE_SERVING_TLS_PORT", "0", "0"},
+		{"CONTAINER_CONCURRENCY", "1048576", "1048576"}, {"QUEUE_CAPACITY", "16777216", "16777216"},
+		{"REVISION_TIMEOUT_SECONDS", "1", "1"},
+		{"TUNNEL_MAX_SECONDS", "0.0", "0"}, {"TUNNEL_MAX_SECONDS", "0.25", "0.25"}, {"TUNNEL_MAX_SECONDS", "0.0000000001", "0.000000001"},
+		{"TUNNEL_MAX_SECONDS", "1.000000001", "1.000000001"}, {"TUNNEL_MAX_SECONDS", "1.99999999999", "1.999999999"},
+		{"QUEUE_MAX_WAIT", "0", "0s"}, {"QUEUE_MAX_WAIT", "2", "2s"}, {"QUEUE_MAX_WAIT", "0.5", "500ms"}, {"QUEUE_MAX_WAIT", "1h30m", "1h30m0s"},
+		{"QUEUE_MAX_WAIT", "0.1ns", "1ns"}, {"QUEUE_MAX_WAIT", "2562047h", longestDuration.String()},
+		{"ENABLE_PROFILING", "TRUE", "true"}, {"ENABLE_PROFILING", "1", "true"}, {"ENABLE_PROFILING", "f", "false"},
+		{"CLIENT_HALF_CLOSE", "Answer", "answer"}, {"SERVING_REQUEST_METRICS_BACKEND", "Prometheus", "prometheus"},
+		{"SERVING_LOGGING_LEVEL", "WARN", "warn"}, {"SERVING_LOGGING_LEVEL", "warning", "warn"},
+		{"TRACING_CONFIG_SAMPLE_RATE", "1e-05", "1e-05"}, {"TRACING_CONFIG_SAMPLE_RATE", "1", "1"}, {"TRACING_CONFIG_SAMPLE_RATE", "0", "0"},
+		{"LISTEN_ADDRESS", "0.0.0.0", "0.0.0.0"}, {"LISTEN_ADDRESS", "fe80::1%eth0", "fe80::1%eth0"},
+		{"APP_PROBE_HOST", "::1", "::1"}, {"APP_PROBE_HOST", "my-app.default.svc", "my-app.default.svc"},
+		{"METRICS_COLLECTOR_ADDRESS", "[::1]:4317", "[::1]:4317"}, {"METRICS_COLLECTOR_ADDRESS", "https://c/v1/metrics", "https://c/v1/metrics"},
+		{"UNCOUNTED_PATHS", " /a , /b/c", "/a,/b/c"},
+		{"QUEUE_PROXY_TLS_CURVE_PREFERENCES", "P-384,, X25519MLKEM768 ,CurveP521", "CurveP384,X25519MLKEM768,CurveP521"},
+		{"DRAIN_SOCKET", "/" + strings.Repeat("a", 106), "/" + strings.Repeat("a", 106)},
+		{"SERVING_READINESS_PROBE", " {\"grpc\":{\"port\":1}} ", " {\"grpc\":{\"port\":1}} "},
+		{"SERVING_READINESS_PROBE", `[{"tcpSocket":{}}]`, `[{"tcpSocket":{}}]`},
+		{"SERVING_LOGGING_CONFIG", `{"encoderConfig":{"timeEncoder":{"layout":"2006"}}}`, `{"encoderConfig":{"timeEncoder":{"layout":"2006"}}}`},
+		{"SERVING_REQUEST_LOG_TEMPLATE", "{{js .A}}{{range .B}}{{break}}{{end}}", "{{js .A}}{{range .B}}{{break}}{{end}}"},
+	} {
+		cfg := mustLoad(t, nil, map[string]string{c.env: c.text})
+		if got := settings[settingIndex(c.env)].field(&cfg).text(); got != c.want {
+			t.Errorf("%s=%q: got %q, want %q", c.env, c.text, got, c.want)
+		}
+	}
+}
+
+func TestFlagOfABoolAloneMeansTrue(t *testing.T) {
+	if cfg := mustLoad(t, []string{"--concurrency-hard", "--profiling=false"}, map[string]string{"ENABLE_PROFILING": "true"}); !cfg.ConcurrencyHard || cfg.Profiling {
+		t.Errorf("got %v and %v", cfg.ConcurrencyHard, cfg.Profiling)
+	}
+}
+
+func TestArgumentsSayWhatToDo(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want Command
+	}{
+		{nil, CommandRun},
+		{[]string{"--port=1"}, CommandRun},
+		{[]string{"--check"}, CommandCheck},
+		{[]string{"--port", "1", "--check", "--user-port", "2"}, CommandCheck},
+		{[]string{"--help"}, CommandHelp},
+		{[]string{"-h"}, CommandHelp},
+		{[]string{"--nope", "--user-port=x", "--version", "--help"}, CommandHelp},
+		{[]string{"--help", "--version"}, CommandHelp},
+		{[]string{"--version"}, CommandVersion},
+		{[]string{"--check", "--version", "stray"}, CommandVersion},
+		{[]string{"drain"}, CommandDrain},
+		{[]string{"drain", "--help"}, CommandHelp},
+	} {
+		_, command, _, err := Load(c.args, environment(nil))
+		if command != c.want || err != nil {
+			t.Errorf("%q: got %v, %v; want %v", c.args, command, err, c.want)
+		}
+	}
+	// A problem does not hide what was asked for.
+	if _, command, _, err := Load([]string{"--check"}, environment(map[string]string{"USER_PORT": "x"})); command != CommandCheck || err == nil {
+		t.Errorf("got %v, %v", command, err)
+	}
+}
+
+func TestDrainReadsNothingButItsSocket(t *testing.T) {
+	broken := map[string]string{"USER_PORT": "x", "OBSERVABILITY_CONFIG": "x", "DRAIN_SOCKET": "/a"}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{{[]string{"drain"}, "/a"}, {[]string{"drain", "--drain-socket", "/b"}, "/b"}, {[]string{"drain", "--drain-socket="}, "/tmp/queuegate/drain.sock"}} {
+		cfg, command, warnings, err := Load(c.args, environment(broken))
+		if cfg.DrainSocket != c.want || command != CommandDrain || warnings != nil || err != nil || cfg.UserPort != 0 {
+			t.Errorf("%q: got %q, %v, %q, %v", c.args, cfg.DrainSocket, command, warnings, err)
+		}
+	}
+	if problems := problemsOf(t, []string{"drain", "--drain-socket=x"}, nil); len(problems) != 1 {
+		t.Errorf("got %q", problems)
+	}
+}
+
+func TestLevelComesFromTheLoggingConfigurationUnlessGiven(t *testing.T) {
+	for _, c := range []struct{ level, config, want string }{
+		{"", "", "info"}, {"error", "", "error"}, {"", `{"level":"WARN"}`, "warn"}, {"debug", `{"level":"warn"}`, "debug"},
+		{"", `{"level":""}`, "info"}, {"", `{}`, "info"}, {"info", `{"level":"debug"}`, "info"},
+	} {
+		if cfg := mustLoad(t, nil, map[string]string{"SERVING_LOGGING_LEVEL": c.level, "SERVING_LOGGING_CONFIG": c.config}); cfg.LogLevel != c.want {
+			t.Errorf("level %q, configuration %q: got %q, want %q", c.level, c.config, cfg.LogLevel, c.want)
+		}
+	}
+}
+
+func TestNamesOfTLSAreThoseOfGo(t *testing.T) {
+	var names []string
+	for _, suite := range tls.CipherSuites() {
+		names = append(names, suite.Name)
+	}
+	slices.Sort(names)
+	if known := slices.Sorted(slices.Values(tlsCipherSuites)); !slices.Equal(known, names) {
+		t.Errorf("got %q\nwant %q", known, names)
+	}
+	for i, id := range []tls.CurveID{tls.X25519, tls.X25519MLKEM768, tls.CurveP256, tls.CurveP384, tls.CurveP521} {
+		if tlsCurves[i] != id.String() {
+			t.Errorf("got %q, want %q", tlsCurves[i], id)
+		}
+	}
+}
+
+func TestSecondsArePrintedAsTheyAreRead(t *testing.T) {
+	for _, d := range []time.Duration{0, 1, time.Millisecond, time.Second, 90500 * time.Millisecond, longestDuration, longestDuration - 1} {
+		if got, ok := parseSeconds(formatSeconds(d)); !ok || got != d {
+			t.Errorf("%v is printed as %q and read as %v", d, formatSeconds(d), got)
+		}
+	}
+}

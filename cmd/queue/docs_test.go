@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var updateDocs = flag.Bool("update", false, "write the tables of settings into docs/configuration.md")
+
+const (
+	pendingNote = "accepted and validated; no effect yet"
+
+	docsPath  = "../../docs/configuration.md"
+	docsBegin = "<!-- settings: begin; go test ./cmd/queue -run Docs -update -->\n"
+	docsEnd   = "<!-- settings: end -->\n"
+)
+
+func TestDocsHaveTheTableOfTheCode(t *testing.T) {
+	text, err := os.ReadFile(docsPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), docsBegin)
+	tables, after, ok2 := strings.Cut(rest, docsEnd)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place for the tables", docsPath)
+	}
+	want := settingsTables()
+	if *updateDocs {
+		if err := os.WriteFile(docsPath, []byte(before+docsBegin+want+docsEnd+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if tables != want {
+		t.Errorf("%s is not what the code says; run: go test ./cmd/queue -run Docs -update", docsPath)
+	}
+}
+
+func settingsTables() string {
+	var b bytes.Buffer
+	group := ""
+	for i := range settings {
+		s := &settings[i]
+		if s.group != group {
+			group = s.group
+			fmt.Fprintf(&b, "\n### %s\n\n| setting | flag | default | accepts | what it does |\n|---|---|---|---|---|\n", group)
+		}
+		help := s.help
+		if s.pending {
+			help += " *(" + pendingNote + ")*"
+		}
+		standard := s.standardNote
+		if standard == "" {
+			standard = "`" + s.standard + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s | %s |\n", s.env, s.flag, cell(standard), cell(s.field(new(Config)).accepts()), cell(help))
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// FuzzLoad gives Load arguments and an environment, one a line each. Whatever they are, Load returns, every problem is one line that
+// says what is wanted, and what is accepted prints to an environment that means the same.
+func FuzzLoad(f *testing.F) {
+	f.Add("--user-port=81\n--check", "CONTAINER_CONCURRENCY=5\nQUEUE_MAX_WAIT=1.5")
+	f.Add("drain\n--drain-socket\n@x", "DRAIN_SOCKET=/a")
+	f.Add("--concurrency\n-1\n--nope", "REVISION_TIMEOUT_SECONDS=99999999999999999999\nTUNNEL_MAX_SECONDS=0.0000000001")
+	f.Add("", `OBSERVABILITY_CONFIG={"tracing":{"protocol":"grpc","endpoint":"a:1","samplingRate":1e-5},"requestMetrics":{"endpoint":":9095"},"x":null}`)
+	f.Add("", `SERVING_READINESS_PROBE=[{"tcpSocket":{}}]`)
+	f.Add("", `SERVING_LOGGING_CONFIG={"level":"WARN","encoderConfig":{"timeEncoder":{"layout":"x"}}}`)
+	f.Add("--request-log-template={{range .}}{{break}}{{end}}", "UNCOUNTED_PATHS=/a, /b\nCONTAINER_NAMES=a,b\nUSER_PORT=8112")
+	f.Add("--readiness-probe\n{", "LISTEN_ADDRESS=::ffff:127.0.0.1\nAPP_PROBE_PORT=8023\nSERVING_POD=\"\t")
+	f.Fuzz(func(t *testing.T, args, variables string) {
+		var argv []string
+		if args != "" {
+			argv = strings.Split(args, "\n")
+		}
+		env := map[string]string{"SERVING_POD": "pod"}
+		for line := range strings.SplitSeq(variables, "\n") {
+			name, text, _ := strings.Cut(line, "=")
+			env[name] = text
+		}
+		cfg, command, _, err := Load(argv, environment(env))
+		if err != nil {
+			for problem := range strings.SplitSeq(err.Error(), "\n") {
+				if !strings.Contains(problem, "want ") {
+					t.Errorf("problem %q does not say what is wanted", problem)
+				}
+			}
+			return
+		}
+		if command != CommandRun && command != CommandCheck {
+			return
+		}
+		again, _, _, err := Load(nil, environment(readCheck(t, checkOutput(t, &cfg))))
+		if err != nil || !reflect.DeepEqual(withoutOrigins(again), withoutOrigins(cfg)) {
+			t.Errorf("%v\ngot  %+v\nwant %+v", err, again, cfg)
+		}
+	})
+}

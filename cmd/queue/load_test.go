@@ -1,0 +1,308 @@
+package main
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// environment is a lookup function over a map.
+func environment(variables map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		text, ok := variables[name]
+		return text, ok
+	}
+}
+
+func mustLoad(t *testing.T, args []string, variables map[string]string) Config {
+	t.Helper()
+	cfg, _, _, err := Load(args, environment(variables))
+	if err != nil {
+		t.Fatalf("Load(%q, %q): %v", args, variables, err)
+	}
+	return cfg
+}
+
+// problemsOf returns the lines of the error of Load.
+func problemsOf(t *testing.T, args []string, variables map[string]string) []string {
+	t.Helper()
+	cfg, _, _, err := Load(args, environment(variables))
+	if err == nil {
+		t.Fatalf("Load(%q, %q) is accepted", args, variables)
+	}
+	if !reflect.DeepEqual(cfg, Config{}) {
+		t.Errorf("Load(%q, %q) returns an error and a configuration", args, variables)
+	}
+	return strings.Split(err.Error(), "\n")
+}
+
+func withoutOrigins(cfg Config) Config {
+	cfg.origins = nil
+	return cfg
+}
+
+func hostName(t *testing.T) string {
+	t.Helper()
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func defaults(t *testing.T) Config {
+	return Config{
+		ServingPort: 8012, ServingTLSPort: 8112, UserPort: 8080, ClientHalfClose: "close", QueueCapacity: 1000,
+		RequestTimeout: 300 * time.Second, UpstreamWait: 10 * time.Second, UpstreamRestartWait: time.Second,
+		DrainQuiet: 30 * time.Second, DrainTunnel: 60 * time.Second, DrainSocket: "/tmp/queuegate/drain.sock",
+		ReadinessWait: 10 * time.Second, ReadinessFreshness: time.Second, AppProbeHost: "127.0.0.1",
+		AdminPort: 8022, AutoscalerMetricsPort: 9090, MetricsPort: 9091, MetricsBackend: "prometheus", MetricsNames: "current",
+		StatusPort: 8023, ProfilingPort: 8008, TracingProtocol: "none", TracingSampleRate: 0.1, LogLevel: "info",
+		CertDir: "/var/lib/knative/certs", Pod: hostName(t),
+	}
+}
+
+func TestNothingGivenMeansTheDefaults(t *testing.T) {
+	if got, want := withoutOrigins(mustLoad(t, nil, nil)), defaults(t); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// allDifferent gives every setting a value that is neither its default nor that of another.
+var allDifferent = map[string]string{
+	"QUEUE_SERVING_PORT": "1001", "QUEUE_SERVING_TLS_PORT": "1002", "USER_PORT": "1003", "LISTEN_ADDRESS": "::1", "THREADS": "3",
+	"CLIENT_HALF_CLOSE": "answer", "ENABLE_HTTP_FULL_DUPLEX": "true",
+	"CONTAINER_CONCURRENCY": "7", "CONCURRENCY_HARD": "true", "QUEUE_CAPACITY": "0", "QUEUE_MAX_WAIT": "250ms", "UNCOUNTED_PATHS": "/healthz, /livez",
+	"REVISION_TIMEOUT_SECONDS": "45", "REVISION_RESPONSE_START_TIMEOUT_SECONDS": "11", "REVISION_IDLE_TIMEOUT_SECONDS": "12", "TUNNEL_MAX_SECONDS": "13.5",
+	"UPSTREAM_WAIT": "14", "UPSTREAM_RESTART_WAIT": "0.5", "ENABLE_HTTP2_AUTO_DETECTION": "true",
+	"SERVING_READINESS_PROBE": `[{"tcpSocket":{"port":"1003"}}]`, "ENABLE_MULTI_CONTAINER_PROBES": "true", "CONTAINER_NAMES": "web,log-shipper",
+	"READINESS_WAIT": "15s", "READINESS_FRESHNESS": "1m",
+	"KUBE_APP_PROBERS": `{"/app-health/web/livez":{}}`, "ISTIO_KUBE_APP_PROBERS": `{"/app-health/web/readyz":{}}`, "APP_PROBE_HOST": "app.local", "APP_PROBE_PORT": "1004",
+	"DRAIN_QUIET_SECONDS": "0", "DRAIN_TUNNEL_SECONDS": "16", "DRAIN_SOCKET": "@drain",
+	"ADMIN_PORT": "1005", "AUTOSCALER_METRICS_PORT": "1006", "METRICS_PORT": "1007", "STATUS_PORT": "1008", "PROFILING_PORT": "1009", "PROFILING_ADDRESS": "127.0.0.1",
+	"OBSERVABILITY_CONFIG": "{}", "METRICS_NAMES": "both", "SERVING_REQUEST_METRICS_BACKEND": "opencensus", "METRICS_COLLECTOR_ADDRESS": "collector:55678",
+	"TRACING_CONFIG_BACKEND": "zipkin", "TRACING_CONFIG_ZIPKIN_ENDPOINT": "http://zipkin:9411/api/v2/spans", "TRACING_CONFIG_SAMPLE_RATE": "0.250000", "TRACING_CONFIG_DEBUG": "true",
+	"ENABLE_PROFILING":       "true",
+	"SERVING_LOGGING_CONFIG": `{"level":"warn"}`, "SERVING_LOGGING_LEVEL": "debug",
+	"SERVING_ENABLE_REQUEST_LOG": "true", "SERVING_REQUEST_LOG_TEMPLATE": "{{.Request.Method}}", "SERVING_ENABLE_PROBE_REQUEST_LOG": "true",
+	"CERT_DIR": "/certs", "QUEUE_PROXY_TLS_MIN_VERSION": "1.2", "QUEUE_PROXY_TLS_MAX_VERSION": "1.3",
+	"QUEUE_PROXY_TLS_CIPHER_SUITES": "TLS_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "QUEUE_PROXY_TLS_CURVE_PREFERENCES": "X25519,P-256",
+	"ROOT_CA":           "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+	"SERVING_NAMESPACE": "ns", "SERVING_CONFIGURATION": "conf", "SERVING_REVISION": "rev", "SERVING_SERVICE": "svc", "SERVING_POD": "pod", "SERVING_POD_IP": "10.0.0.1",
+	"POD_NAME": "podname", "HOST_IP": "10.0.0.2", "SYSTEM_NAMESPACE": "knative-serving",
+}
+
+func allDifferentConfig() Config {
+	return Config{
+		ServingPort: 1001, ServingTLSPort: 1002, UserPort: 1003, ListenAddress: "::1", Threads: 3, ClientHalfClose: "answer", HTTPFullDuplex: true,
+		ConcurrencyLimit: 7, ConcurrencyHard: true, QueueCapacity: 0, QueueMaxWait: 250 * time.Millisecond, UncountedPaths: []string{"/healthz", "/livez"},
+		RequestTimeout: 45 * time.Second, ResponseStartTimeout: 11 * time.Second, IdleTimeout: 12 * time.Second, TunnelMax: 13500 * time.Millisecond,
+		UpstreamWait: 14 * time.Second, UpstreamRestartWait: 500 * time.Millisecond, HTTP2AutoDetection: true,
+		ReadinessProbe: `[{"tcpSocket":{"port":"1003"}}]`, MultiContainerProbes: true, ContainerNames: []string{"web", "log-shipper"},
+		ReadinessWait: 15 * time.Second, ReadinessFreshness: time.Minute,
+		KubeAppProbers: `{"/app-health/web/livez":{}}`, IstioKubeAppProbers: `{"/app-health/web/readyz":{}}`, AppProbeHost: "app.local", AppProbePort: 1004,
+		DrainQuiet: 0, DrainTunnel: 16 * time.Second, DrainSocket: "@drain",
+		AdminPort: 1005, AutoscalerMetricsPort: 1006, MetricsPort: 1007, MetricsAddress: "::1", StatusPort: 1008, ProfilingPort: 1009, ProfilingAddress: "127.0.0.1",
+		ObservabilityConfig: "{}", MetricsNames: "both", MetricsBackend: "opencensus", MetricsCollector: "collector:55678",
+		TracingProtocol: "zipkin", TracingEndpoint: "http://zipkin:9411/api/v2/spans", TracingSampleRate: 0.25, TracingDebug: true, Profiling: true,
+		LoggingConfig: `{"level":"warn"}`, LogLevel: "debug", RequestLog: true, RequestLogTemplate: "{{.Request.Method}}", RequestLogProbes: true,
+		CertDir: "/certs", TLSMinVersion: "1.2", TLSMaxVersion: "1.3",
+		TLSCipherSuites:     []string{"TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
+		TLSCurvePreferences: []string{"X25519", "CurveP256"}, RootCA: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+		Namespace: "ns", Configuration: "conf", Revision: "rev", Service: "svc", Pod: "pod", PodIP: "10.0.0.1",
+		PodName: "podname", HostIP: "10.0.0.2", SystemNamespace: "knative-serving",
+	}
+}
+
+func TestEverySettingReachesItsFieldFromTheEnvironment(t *testing.T) {
+	for i := range settings {
+		if _, ok := allDifferent[settings[i].env]; !ok {
+			t.Errorf("%s is not in this test", settings[i].env)
+		}
+	}
+	cfg := mustLoad(t, nil, allDifferent)
+	if got, want := withoutOrigins(cfg), allDifferentConfig(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	for i := range settings {
+		if cfg.origins[i] != originEnvironment {
+			t.Errorf("%s comes from %s", settings[i].env, cfg.origins[i])
+		}
+	}
+}
+
+func TestEverySettingReachesItsFieldFromItsFlagWhateverTheEnvironment(t *testing.T) {
+	nonsense := make(map[string]string)
+	var apart, joined []string
+	for i := range settings {
+		s := &settings[i]
+		nonsense[s.env] = "\x01" // no setting but a plain text accepts this
+		text := allDifferent[s.env]
+		joined = append(joined, "--"+s.flag+"="+text)
+		switch {
+		case s.field(new(Config)).hint() == "":
+			apart = append(apart, "--"+s.flag) // all of them are true
+		case strings.HasPrefix(text, "--"):
+			apart = append(apart, "--"+s.flag+"="+text) // or it would be taken for a flag
+		default:
+			apart = append(apart, "--"+s.flag, text)
+		}
+	}
+	for _, args := range [][]string{joined, apart} {
+		cfg := mustLoad(t, args, nonsense)
+		if got, want := withoutOrigins(cfg), allDifferentConfig(); !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+		for i := range settings {
+			if cfg.origins[i] != originFlag {
+				t.Errorf("%s comes from %s", settings[i].env, cfg.origins[i])
+			}
+		}
+	}
+}
+
+func TestEmptyVariableCountsAsUnset(t *testing.T) {
+	variables := make(map[string]string)
+	for i := range settings {
+		variables[settings[i].env] = ""
+	}
+	cfg := mustLoad(t, nil, variables)
+	if got, want := withoutOrigins(cfg), defaults(t); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if cfg.Given("USER_PORT") {
+		t.Error("an empty USER_PORT counts as given")
+	}
+}
+
+func TestEmptyFlagAsksForTheDefault(t *testing.T) {
+	cfg := mustLoad(t, []string{"--user-port=", "--listen-address", "", "--queue-capacity=", "--log-level="}, map[string]string{
+		"USER_PORT": "81", "LISTEN_ADDRESS": "127.0.0.1", "QUEUE_CAPACITY": "5", "CONTAINER_CONCURRENCY": "2",
+		"SERVING_LOGGING_LEVEL": "error", "SERVING_LOGGING_CONFIG": `{"level":"warn"}`})
+	if cfg.UserPort != 8080 || cfg.ListenAddress != "" || cfg.QueueCapacity != 20 || cfg.LogLevel != "warn" {
+		t.Errorf("got port %d, address %q, capacity %d and level %s", cfg.UserPort, cfg.ListenAddress, cfg.QueueCapacity, cfg.LogLevel)
+	}
+}
+
+func TestLastOfSeveralFlagsCounts(t *testing.T) {
+	if cfg := mustLoad(t, []string{"--user-port=1", "--user-port", "2"}, nil); cfg.UserPort != 2 {
+		t.Errorf("got %d", cfg.UserPort)
+	}
+}
+
+func TestQueueCapacityFollowsTheLimitUnlessGiven(t *testing.T) {
+	for _, c := range []struct {
+		limit, capacity string
+		want            int
+	}{{"", "", 1000}, {"0", "", 1000}, {"1", "", 10}, {"1048576", "", 10485760}, {"10", "3", 3}, {"10", "0", 0}, {"0", "5", 5}} {
+		cfg := mustLoad(t, nil, map[string]string{"CONTAINER_CONCURRENCY": c.limit, "QUEUE_CAPACITY": c.capacity})
+		if cfg.QueueCapacity != c.want {
+			t.Errorf("limit %q, capacity %q: got %d, want %d", c.limit, c.capacity, cfg.QueueCapacity, c.want)
+		}
+	}
+}
+
+func TestProfilingAndMetricsListenWhereTrafficDoesUnlessGiven(t *testing.T) {
+	cfg := mustLoad(t, nil, map[string]string{"LISTEN_ADDRESS": "10.0.0.1"})
+	if cfg.ProfilingAddress != "10.0.0.1" || cfg.MetricsAddress != "10.0.0.1" {
+		t.Errorf("got %q and %q", cfg.ProfilingAddress, cfg.MetricsAddress)
+	}
+}
+
+func TestAppProbersOfOurNameWinOverIstios(t *testing.T) {
+	c := Config{KubeAppProbers: "kube", IstioKubeAppProbers: "istio"}
+	if got := c.AppProbers(); got != "kube" {
+		t.Errorf("got %q", got)
+	}
+	c.KubeAppProbers = ""
+	if got := c.AppProbers(); got != "istio" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// What Knative's controller sends for a revision with nothing special.
+var knativeEnvironment = map[string]string{
+	"SERVING_NAMESPACE": "default", "SERVING_SERVICE": "", "SERVING_CONFIGURATION": "hello", "SERVING_REVISION": "hello-00001",
+	"QUEUE_SERVING_PORT": "8012", "QUEUE_SERVING_TLS_PORT": "8112", "CONTAINER_CONCURRENCY": "0",
+	"REVISION_TIMEOUT_SECONDS": "300", "REVISION_RESPONSE_START_TIMEOUT_SECONDS": "0", "REVISION_IDLE_TIMEOUT_SECONDS": "0",
+	"SERVING_POD": "hello-00001-deployment-x", "SERVING_POD_IP": "10.1.2.3",
+	"SERVING_LOGGING_CONFIG": `{
+	  "level": "info",
+	  "development": false,
+	  "outputPaths": ["stdout"],
+	  "errorOutputPaths": ["stderr"],
+	  "encoding": "json",
+	  "encoderConfig": {
+	    "timeKey": "timestamp",
+	    "levelKey": "severity",
+	    "nameKey": "logger",
+	    "callerKey": "caller",
+	    "messageKey": "message",
+	    "stacktraceKey": "stacktrace",
+	    "lineEnding": "",
+	    "levelEncoder": "",
+	    "timeEncoder": "iso8601",
+	    "durationEncoder": "",
+	    "callerEncoder": ""
+	  }
+	}
+	`,
+	"SERVING_LOGGING_LEVEL": "", "USER_PORT": "8080", "SYSTEM_NAMESPACE": "knative-serving",
+	"SERVING_READINESS_PROBE": `{"tcpSocket":{"port":8080,"host":"127.0.0.1"},"successThreshold":1}`, "HOST_IP": "10.0.0.9",
+	"ENABLE_HTTP2_AUTO_DETECTION": "false", "ENABLE_HTTP_FULL_DUPLEX": "false", "ROOT_CA": "",
+	"QUEUE_PROXY_TLS_MIN_VERSION": "", "QUEUE_PROXY_TLS_MAX_VERSION": "", "QUEUE_PROXY_TLS_CIPHER_SUITES": "", "QUEUE_PROXY_TLS_CURVE_PREFERENCES": "",
+	"ENABLE_MULTI_CONTAINER_PROBES": "false",
+	"OBSERVABILITY_CONFIG": `{"tracing":{"protocol":"none"},"metrics":{"protocol":"none"},"runtime":{"profiling":"disabled","exportInterval":15000000000},` +
+		`"requestMetrics":{"protocol":"none"},"requestLogTemplate":"{\"httpRequest\": {\"requestUrl\": \"{{js .Request.RequestURI}}\", \"status\": {{.Response.Code}}}, \"traceId\": \"{{.TraceID}}\"}"}`,
+}
+
+func with(variables map[string]string, changes ...string) map[string]string {
+	changed := make(map[string]string)
+	for name, text := range variables {
+		changed[name] = text
+	}
+	for i := 0; i < len(changes); i += 2 {
+		changed[changes[i]] = changes[i+1]
+	}
+	return changed
+}
+
+func TestWhatKnativeSendsIsAccepted(t *testing.T) {
+	cases := map[string]map[string]string{
+		"as it comes":                   knativeEnvironment,
+		"port 8112 of the container":    with(knativeEnvironment, "USER_PORT", "8112"),
+		"port 8023 of the container":    with(knativeEnvironment, "USER_PORT", "8023"),
+		"h2c service":                   with(knativeEnvironment, "QUEUE_SERVING_PORT", "8013"),
+		"very long timeout":             with(knativeEnvironment, "REVISION_TIMEOUT_SECONDS", "9223372036854775807"),
+		"no probes of several":          with(knativeEnvironment, "SERVING_READINESS_PROBE", "[]", "ENABLE_MULTI_CONTAINER_PROBES", "true"),
+		"no probe":                      with(knativeEnvironment, "SERVING_READINESS_PROBE", ""),
+		"numeric string for probe port": with(knativeEnvironment, "SERVING_READINESS_PROBE", `{"httpGet":{"port":"8080"},"periodSeconds":1}`),
+		"empty objects":                 with(knativeEnvironment, "OBSERVABILITY_CONFIG", `{"tracing":{},"metrics":{},"runtime":{},"requestMetrics":{}}`),
+		"no logging configuration":      with(knativeEnvironment, "SERVING_LOGGING_CONFIG", ""),
+		"all logging keys empty":        with(knativeEnvironment, "SERVING_LOGGING_CONFIG", `{"level":"","encoding":"","encoderConfig":{"levelEncoder":"","timeEncoder":"","nameEncoder":""}}`),
+		"earlier generation": with(knativeEnvironment, "OBSERVABILITY_CONFIG", "", "SERVING_REQUEST_LOG_TEMPLATE", "", "SERVING_REQUEST_METRICS_BACKEND", "prometheus",
+			"TRACING_CONFIG_BACKEND", "none", "TRACING_CONFIG_ZIPKIN_ENDPOINT", "", "TRACING_CONFIG_DEBUG", "false", "TRACING_CONFIG_SAMPLE_RATE", "0.100000",
+			"ENABLE_PROFILING", "false", "SERVING_ENABLE_REQUEST_LOG", "false", "SERVING_ENABLE_PROBE_REQUEST_LOG", "false", "METRICS_COLLECTOR_ADDRESS", ""),
+	}
+	for name, variables := range cases {
+		t.Run(name, func(t *testing.T) {
+			if cfg := mustLoad(t, nil, variables); cfg.Namespace != "default" || cfg.RequestTimeout < 300*time.Second {
+				t.Errorf("got %+v", cfg)
+			}
+		})
+	}
+}
+
+func TestKnativesTimeoutsAreCutInsteadOfOverflowing(t *testing.T) {
+	for _, text := range []string{"3153600001", "9223372036854775807", "99999999999999999999999999999999"} {
+		cfg := mustLoad(t, nil, map[string]string{"REVISION_TIMEOUT_SECONDS": text, "REVISION_IDLE_TIMEOUT_SECONDS": text, "DRAIN_QUIET_SECONDS": text})
+		if cfg.RequestTimeout != longestDuration || cfg.IdleTimeout != longestDuration || cfg.DrainQuiet != longestDuration {
+			t.Errorf("%s: got %v, %v and %v", text, cfg.RequestTimeout, cfg.IdleTimeout, cfg.DrainQuiet)
+		}
+	}
+	if now := time.Now().UnixNano(); now+int64(longestDuration) < now {
+		t.Error("the longest duration overflows a clock in nanoseconds")
+	}
+}

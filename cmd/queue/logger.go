@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// newLogger builds the logger that SERVING_LOGGING_CONFIG describes, or the
+// default one: JSON lines on stderr with the keys that Knative uses.
+func newLogger(cfg *Config) (*zap.Logger, error) {
+	c := defaultLogging()
+	if cfg.LoggingConfig != "" {
+		if err := json.Unmarshal([]byte(cfg.LoggingConfig), &c); err != nil {
+			return nil, fmt.Errorf("SERVING_LOGGING_CONFIG: %w", err)
+		}
+		fillLogging(&c, cfg.LoggingConfig)
+	}
+	if cfg.LogLevel != "" {
+		level, err := zap.ParseAtomicLevel(cfg.LogLevel)
+		if err != nil {
+			return nil, fmt.Errorf("SERVING_LOGGING_LEVEL=%q: %w", cfg.LogLevel, err)
+		}
+		c.Level = level
+	}
+	c.DisableStacktrace = true
+	log, err := c.Build()
+	if err != nil {
+		return nil, fmt.Errorf("SERVING_LOGGING_CONFIG: %w", err)
+	}
+	log = log.Named("queue")
+	for _, f := range []struct{ key, value string }{
+		{"namespace", cfg.Namespace}, {"configuration", cfg.Configuration}, {"revision", cfg.Revision}, {"pod", cfg.Pod},
+	} {
+		if f.value != "" {
+			log = log.With(zap.String(f.key, f.value))
+		}
+	}
+	return log, nil
+}
+
+func defaultLogging() zap.Config {
+	return zap.Config{
+		Level:            zap.NewAtomicLevelAt(zap.InfoLevel),
+		Encoding:         "json",
+		OutputPaths:      []string{"stderr"},
+		ErrorOutputPaths: []string{"stderr"},
+		EncoderConfig: zapcore.EncoderConfig{
+			TimeKey: "timestamp", LevelKey: "severity", NameKey: "logger", CallerKey: "caller",
+			MessageKey: "message", StacktraceKey: "stacktrace", LineEnding: zapcore.DefaultLineEnding,
+			EncodeTime: zapcore.ISO8601TimeEncoder, EncodeLevel: zapcore.LowercaseLevelEncoder,
+			EncodeDuration: zapcore.SecondsDurationEncoder, EncodeCaller: zapcore.ShortCallerEncoder,
+		},
+	}
+}
+
+// fillLogging puts the defaults back where the JSON names an encoder by an
+// empty string, which zap would read as a choice of its own.
+func fillLogging(c *zap.Config, text string) {
+	var given struct {
+		Encoding      string
+		EncoderConfig struct {
+			LevelEncoder, DurationEncoder, CallerEncoder string
+			TimeEncoder                                  json.RawMessage
+		}
+	}
+	_ = json.Unmarshal([]byte(text), &given) // it has been read once already
+	standard := defaultLogging()
+	if given.Encoding == "" {
+		c.Encoding = standard.Encoding
+	}
+	e, s := &c.EncoderConfig, &standard.EncoderConfig
+	if given.EncoderConfig.LevelEncoder == "" {
+		e.EncodeLevel = s.EncodeLevel
+	}
+	if given.EncoderConfig.DurationEncoder == "" {
+		e.EncodeDuration = s.EncodeDuration
+	}
+	if given.EncoderConfig.CallerEncoder == "" {
+		e.EncodeCaller = s.EncodeCaller
+	}
+	if t := string(given.EncoderConfig.TimeEncoder); t == "" || t == `""` || t == "null" {
+		e.EncodeTime = s.EncodeTime
+	}
+}

@@ -1,0 +1,50 @@
+// Command queue is the request gate in front of a serverless container: it
+// admits, counts and forwards requests, answers the platform's probes and
+// drains on SIGTERM. See docs/configuration.md for its settings.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // could not listen, or did not end in order
+	exitConfig = 2 // the configuration is wrong
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	cfg, command, warnings, err := Load(args, os.LookupEnv)
+	if err != nil {
+		for _, w := range warnings {
+			fmt.Fprintln(stderr, "warning:", w)
+		}
+		fmt.Fprintln(stderr, err)
+		return exitConfig
+	}
+	switch command {
+	case CommandHelp:
+		err = WriteHelp(stdout)
+	case CommandVersion:
+		err = WriteVersion(stdout)
+	case CommandCheck:
+		for _, w := range warnings {
+			fmt.Fprintln(stderr, "warning:", w)
+		}
+		err = WriteCheck(stdout, &cfg)
+	case CommandDrain:
+		err = requestDrain(cfg.DrainSocket)
+	default:
+		return serve(&cfg, warnings)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "queue:", err)
+		return exitFailed
+	}
+	return exitOK
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"reflect"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func checkOutput(t testing.TB, cfg *Config) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := WriteCheck(&out, cfg); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// readCheck reads the output of WriteCheck back into an environment.
+func readCheck(t testing.TB, out string) map[string]string {
+	t.Helper()
+	variables := make(map[string]string)
+	for line := range strings.Lines(out) {
+		line = strings.TrimSuffix(line, "\n")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, rest, _ := strings.Cut(line, "=")
+		end := strings.LastIndex(rest, "  (source: ")
+		if end < 0 {
+			t.Fatalf("got line %q", line)
+		}
+		text := rest[:end]
+		if strings.HasPrefix(text, `"`) {
+			unquoted, err := strconv.Unquote(text)
+			if err != nil {
+				t.Fatalf("got line %q: %v", line, err)
+			}
+			text = unquoted
+		}
+		variables[name] = text
+	}
+	return variables
+}
+
+func TestCheckPrintsEachSettingInTheOrderOfTheTableWithItsSource(t *testing.T) {
+	cfg := mustLoad(t, []string{"--user-port=81"}, map[string]string{
+		"CONTAINER_CONCURRENCY": "2", "OBSERVABILITY_CONFIG": `{"runtime":{"profiling":"enabled"}}`, "ROOT_CA": "a\nb", "SERVING_REVISION": " r "})
+	out := checkOutput(t, &cfg)
+	at := 0
+	for i := range settings {
+		next := strings.Index(out[at:], "\n"+settings[i].env+"=")
+		if next < 0 {
+			t.Fatalf("%s is missing or in the wrong place:\n%s", settings[i].env, out)
+		}
+		at += next + 1
+	}
+	for _, line := range []string{
+		"# Traffic",
+		"USER_PORT=81  (source: flag)",
+		"CONTAINER_CONCURRENCY=2  (source: environment)",
+		"QUEUE_CAPACITY=20  (source: default)",
+		"QUEUE_MAX_WAIT=0s  (source: default)",
+		"DRAIN_QUIET_SECONDS=30  (source: default)",
+		"ENABLE_PROFILING=true  (source: environment)",
+		"LISTEN_ADDRESS=  (source: default)",
+		`ROOT_CA="a\nb"  (source: environment)`,
+		`SERVING_REVISION=" r "  (source: environment)`,
+		`OBSERVABILITY_CONFIG={"runtime":{"profiling":"enabled"}}  (source: environment)`,
+	} {
+		if !strings.Contains("\n"+out, "\n"+line+"\n") {
+			t.Errorf("there is no line %q in:\n%s", line, out)
+		}
+	}
+}
+
+func TestWhatCheckPrintsLoadsToTheSameConfiguration(t *testing.T) {
+	for name, variables := range map[string]map[string]string{"nothing": nil, "all different": allDifferent, "Knative": knativeEnvironment,
+		"moved": {"OBSERVABILITY_CONFIG": `{"requestMetrics":{"endpoint":"127.0.0.1:9095"},"tracing":{"protocol":"stdout"}}`, "SERVING_LOGGING_CONFIG": `{"level":"error"}`,
+			"USER_PORT": "8023", "REVISION_TIMEOUT_SECONDS": "99999999999999999999"}} {
+		t.Run(name, func(t *testing.T) {
+			cfg := mustLoad(t, nil, variables)
+			again := mustLoad(t, nil, readCheck(t, checkOutput(t, &cfg)))
+			if !reflect.DeepEqual(withoutOrigins(again), withoutOrigins(cfg)) {
+				t.Errorf("got  %+v\nwant %+v", again, cfg)
+			}
+		})
+	}
+}
+
+func TestHelpFitsOnOneHundredColumnsAndNamesEverySetting(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteHelp(&out); err != nil {
+		t.Fatal(err)
+	}
+	help := out.String()
+	for line := range strings.Lines(help) {
+		line = strings.TrimSuffix(line, "\n")
+		if len(line) > helpWidth || strings.TrimRight(line, " ") != line {
+			t.Errorf("%d columns: %q", len(line), line)
+		}
+	}
+	for i := range len(help) {
+		if help[i] >= 0x80 {
+			t.Fatalf("not ASCII: %q", help[max(0, i-20):i+1])
+		}
+	}
+	for i := range settings {
+		s := &settings[i]
+		row := regexp.MustCompile(`(?m)^  --` + s.flag + `( .*)? ` + s.env + `(\n +| )\[(.+)\]$`).FindStringSubmatch(help)
+		if row == nil || row[3] != s.shownStandard() {
+			t.Errorf("--%s, %s [%s]: got %q", s.flag, s.env, s.shownStandard(), row)
+		}
+	}
+	if !strings.Contains(help, "NAME is none, zipkin, grpc, http/protobuf or stdout. "+pendingMark) {
+		t.Error("the choices of TRACING_CONFIG_BACKEND are missing")
+	}
+	if got := strings.Count(strings.Join(strings.Fields(help), " "), pendingMark); got != pendingSettings() {
+		t.Errorf("%d settings are marked as without effect, want %d", got, pendingSettings())
+	}
+}
+
+func pendingSettings() int {
+	n := 0
+	for i := range settings {
+		if settings[i].pending {
+			n++
+		}
+	}
+	return n
+}
+
+func TestTableOfSettingsIsSound(t *testing.T) {
+	names, flags, lastOfGroup := make(map[string]bool), make(map[string]bool), make(map[string]int)
+	for i := range settings {
+		s := &settings[i]
+		if names[s.env] || flags[s.flag] || !regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`).MatchString(s.env) || !regexp.MustCompile(`^[a-z][a-z0-9-]+$`).MatchString(s.flag) {
+			t.Errorf("%s or --%s is there twice or malformed", s.env, s.flag)
+		}
+		names[s.env], flags[s.flag] = true, true
+		if last, ok := lastOfGroup[s.group]; ok && last != i-1 {
+			t.Errorf("group %s is split before %s", s.group, s.env)
+		}
+		lastOfGroup[s.group] = i
+		if s.shownStandard() == "" || !strings.HasSuffix(s.help, ".") {
+			t.Errorf("%s has default %q and help %q", s.env, s.shownStandard(), s.help)
+		}
+		var cfg Config
+		value := s.field(&cfg)
+		if s.standard == "" {
+			continue
+		}
+		if err := value.set(s.standard); err != nil || value.text() != s.standard && value.text() != s.standard+"s" {
+			t.Errorf("default %q of %s is read as %q, %v", s.standard, s.env, value.text(), err)
+		}
+	}
+	for _, taken := range []string{"help", "version", "check"} {
+		if flags[taken] {
+			t.Errorf("--%s is a setting", taken)
+		}
+	}
+}
+
+func TestVersionTellsVersionCommitAndGo(t *testing.T) {
+	defer func(version, commit string) { buildVersion, buildCommit = version, commit }(buildVersion, buildCommit)
+	buildVersion, buildCommit = "v1.2.3", "0123abc"
+	want := "queue v1.2.3 (commit 0123abc, " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH + ")\n"
+	var out bytes.Buffer
+	if err := WriteVersion(&out); err != nil || out.String() != want {
+		t.Errorf("got %q, %v; want %q", out.String(), err, want)
+	}
+	buildVersion, buildCommit = "", ""
+	out.Reset()
+	if err := WriteVersion(&out); err != nil || !strings.Contains(out.String(), runtime.Version()) || strings.Contains(out.String(), "(commit ,") {
+		t.Errorf("got %q, %v", out.String(), err)
+	}
+}

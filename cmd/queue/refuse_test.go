@@ -1,0 +1,171 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestWhatASettingDoesNotAcceptIsAProblemThatNamesSettingValueAndWhatIsAccepted(t *testing.T) {
+	var (
+		ports     = []string{"x", "0", "-1", "+1", "65536", "0x50", "1_000", "080", "8080 ", "8080.0", "1e3", "99999999999999999999", "\u0663"}
+		orOff     = []string{"x", "-1", "-0", "65536", "0x0", "00", "off"}
+		counts    = []string{"x", "-1", "+1", "0x10", "1_000", "010", "1.5", "99999999999999999999", "unlimited"}
+		whole     = []string{"x", "-1", "+1", "0x10", "1_000", "010", "1.5", "10s"}
+		seconds   = []string{"x", "-1", "+1", "0x10", "1_000", "010", "1.", ".5", "1.5.5", "1.-5", "10s", "1e3", "NaN", "Inf"}
+		durations = []string{"x", "-1", "-1s", "+1s", "0x10", "1_000", "010", ".5s", "s", "1 s", "5 minutes", "9999999999h"}
+		bools     = []string{"yes", "2", "on", " true"}
+		choices   = []string{"x", " close", "-"}
+		addresses = []string{"x", "localhost", "127.0.0.1:80", "[::1]", "300.0.0.1", "127.1", ":"}
+		endpoints = []string{"x", "ftp://host", "http://", "host:0", "host:x", ":9411", "http://h ost"}
+		objects   = []string{"x", "[]", "null", "1", `"a"`, "{", "{}x", "{]"}
+		none      = []string(nil)
+	)
+	refused := map[string][]string{
+		"QUEUE_SERVING_PORT": ports, "QUEUE_SERVING_TLS_PORT": orOff, "USER_PORT": ports, "LISTEN_ADDRESS": addresses,
+		"THREADS": append(counts, "1025"), "CLIENT_HALF_CLOSE": choices, "ENABLE_HTTP_FULL_DUPLEX": bools,
+		"CONTAINER_CONCURRENCY": append(counts, "1048577"), "CONCURRENCY_HARD": bools, "QUEUE_CAPACITY": append(counts, "16777217"),
+		"QUEUE_MAX_WAIT": durations, "UNCOUNTED_PATHS": {"x", "/a,", ",", "/a,b", "/a?b", "/a b", "/a,/a", "/\u00e9"},
+		"REVISION_TIMEOUT_SECONDS": append(whole, "0"), "REVISION_RESPONSE_START_TIMEOUT_SECONDS": whole, "REVISION_IDLE_TIMEOUT_SECONDS": whole,
+		"TUNNEL_MAX_SECONDS": seconds, "UPSTREAM_WAIT": durations, "UPSTREAM_RESTART_WAIT": durations, "ENABLE_HTTP2_AUTO_DETECTION": bools,
+		"SERVING_READINESS_PROBE": {"x", "1", "null", "{", "{}", "[{}]", "[", "[1]", "[null]", "[[]]", `{"periodSeconds":1}`, `{"httpGet":null}`,
+			`{"exec":{"command":["true"]}}`, `[{"tcpSocket":{"port":1}},{"exec":{}}]`, "[]"},
+		"ENABLE_MULTI_CONTAINER_PROBES": bools, "CONTAINER_NAMES": {"A", "a_b", "-a", "a-", "a,,b", "a,a", strings.Repeat("a", 64)},
+		"READINESS_WAIT": durations, "READINESS_FRESHNESS": append(durations, "0", "0s"),
+		"KUBE_APP_PROBERS": objects, "ISTIO_KUBE_APP_PROBERS": objects,
+		"APP_PROBE_HOST": {"http://a", "a:80", "[::1]", "a b", "a..b", ".a", "-a", "a/b"}, "APP_PROBE_PORT": orOff,
+		"DRAIN_QUIET_SECONDS": seconds, "DRAIN_TUNNEL_SECONDS": seconds,
+		"DRAIN_SOCKET": {"drain.sock", "./a", "@", "/a\x00b", "/" + strings.Repeat("a", 107)},
+		"ADMIN_PORT":   orOff, "AUTOSCALER_METRICS_PORT": orOff, "METRICS_PORT": orOff, "STATUS_PORT": orOff, "PROFILING_PORT": orOff,
+		"PROFILING_ADDRESS": addresses, "OBSERVABILITY_CONFIG": objects, "METRICS_NAMES": choices,
+		"SERVING_REQUEST_METRICS_BACKEND": append(choices, "stackdriver", "otlp"), "METRICS_COLLECTOR_ADDRESS": endpoints,
+		"TRACING_CONFIG_BACKEND": append(choices, "jaeger"), "TRACING_CONFIG_ZIPKIN_ENDPOINT": endpoints,
+		"TRACING_CONFIG_SAMPLE_RATE": {"x", "-0.1", "1.1", "+0.1", "0x1p-2", "NaN", "inf", ".5", "0_1", "10%", "1e9999"},
+		"TRACING_CONFIG_DEBUG":       bools, "ENABLE_PROFILING": bools,
+		"SERVING_LOGGING_CONFIG": append(objects, `{"level":"loud"}`, `{"level":1}`, `{"encoding":"xml"}`, `{"encoderConfig":{"timeEncoder":"iso"}}`,
+			`{"encoderConfig":{"timeEncoder":{}}}`, `{"encoderConfig":{"levelEncoder":"shout"}}`, `{"outputPaths":"stdout"}`),
+		"SERVING_LOGGING_LEVEL": {"loud", "1", "trace"}, "SERVING_ENABLE_REQUEST_LOG": bools,
+		"SERVING_REQUEST_LOG_TEMPLATE": {"{{", "{{.Request", "{{nosuch .Request}}", "{{if}}", "{{end}}"}, "SERVING_ENABLE_PROBE_REQUEST_LOG": bools,
+		"CERT_DIR": {"certs", "./certs"}, "QUEUE_PROXY_TLS_MIN_VERSION": {"1.1", "1", "TLS1.2", "0"}, "QUEUE_PROXY_TLS_MAX_VERSION": {"1.1", "1.4"},
+		"QUEUE_PROXY_TLS_CIPHER_SUITES":     {"x", "TLS_RSA_WITH_RC4_128_SHA", "TLS_AES_128_GCM_SHA256;TLS_AES_256_GCM_SHA384"},
+		"QUEUE_PROXY_TLS_CURVE_PREFERENCES": {"x", "P-224", "x25519"},
+		"ROOT_CA":                           none, "SERVING_NAMESPACE": none, "SERVING_CONFIGURATION": none, "SERVING_REVISION": none, "SERVING_SERVICE": none,
+		"SERVING_POD": none, "SERVING_POD_IP": none, "POD_NAME": none, "HOST_IP": none, "SYSTEM_NAMESPACE": none,
+	}
+	for i := range settings {
+		s := &settings[i]
+		texts, ok := refused[s.env]
+		if !ok {
+			t.Errorf("%s is not in this test", s.env)
+		}
+		for _, text := range texts {
+			for source, load := range map[string]func() []string{
+				"environment": func() []string { return problemsOf(t, nil, map[string]string{s.env: text}) },
+				"flag":        func() []string { return problemsOf(t, []string{"--" + s.flag + "=" + text}, nil) },
+			} {
+				problems := load()
+				if len(problems) != 1 {
+					t.Errorf("%s from the %s: got %d problems: %q", s.env, source, len(problems), problems)
+				}
+				for _, part := range []string{s.env + "=" + quoteShort(text), ": want "} {
+					if !strings.Contains(problems[0], part) {
+						t.Errorf("%s=%q from the %s: %q does not say %q", s.env, text, source, problems[0], part)
+					}
+				}
+				if (source == "flag") != strings.Contains(problems[0], "(--"+s.flag+")") && text != "[]" {
+					t.Errorf("%s=%q from the %s: got %q", s.env, text, source, problems[0])
+				}
+			}
+		}
+	}
+}
+
+func TestProblemsReadWell(t *testing.T) {
+	for _, c := range []struct {
+		args      []string
+		env, text string
+		want      string
+	}{
+		{nil, "USER_PORT", "x", `USER_PORT="x": want a port number from 1 to 65535`},
+		{[]string{"--user-port", "-5"}, "", "", `USER_PORT="-5" (--user-port): want a port number from 1 to 65535`},
+		{nil, "REVISION_TIMEOUT_SECONDS", "0", `REVISION_TIMEOUT_SECONDS="0": want whole seconds, 1 or more`},
+		{nil, "SERVING_READINESS_PROBE", "{}", `SERVING_READINESS_PROBE="{}": want a Kubernetes probe in JSON with httpGet, tcpSocket or grpc, or an array of such: ` +
+			`the probe has no handler: leave the setting empty for a container that is always ready`},
+		{nil, "SERVING_READINESS_PROBE", `[{"tcpSocket":{}},{"exec":{}}]`, `SERVING_READINESS_PROBE="[{\"tcpSocket\":{}},{\"exec\":{}}]": want a Kubernetes probe in JSON with ` +
+			`httpGet, tcpSocket or grpc, or an array of such: element 1: exec cannot run from here: use httpGet, tcpSocket or grpc`},
+		{nil, "SERVING_LOGGING_CONFIG", `{"level":"loud","encoding":"xml"}`, `SERVING_LOGGING_CONFIG="{\"level\":\"loud\",\"encoding\":\"xml\"}": want a zap configuration in JSON: ` +
+			`level "loud" is not one of debug, info, warn, error, dpanic, panic, fatal; encoding "xml" is not one of json, console`},
+		{nil, "SERVING_LOGGING_CONFIG", `{"encoderConfig":{"timeKey":1}}`, `SERVING_LOGGING_CONFIG="{\"encoderConfig\":{\"timeKey\":1}}": want a zap configuration in JSON: ` +
+			`encoderConfig.timeKey cannot be number`},
+		{nil, "UNCOUNTED_PATHS", "/a,b", `UNCOUNTED_PATHS="/a,b": want paths that begin with a slash and have no query, separated by commas: "b" is not`},
+		{nil, "CLIENT_HALF_CLOSE", "open", `CLIENT_HALF_CLOSE="open": want close or answer`},
+		{nil, "KUBE_APP_PROBERS", "{", `KUBE_APP_PROBERS="{": want a JSON object from paths such as /app-health/web/readyz to probes: not JSON: unexpected end of JSON input at byte 1`},
+		{nil, "SERVING_REQUEST_LOG_TEMPLATE", "{{", `SERVING_REQUEST_LOG_TEMPLATE="{{": want a Go template over .Request, .Response, .Revision and .TraceID: ` +
+			`template:1: unclosed action`},
+		{[]string{"--user-port"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535`},
+		{[]string{"--user-port", "--check"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535`},
+		{[]string{"--nope", "5"}, "", "", `"--nope": unknown flag; want one of those that "queue --help" lists`},
+		{[]string{"--container-concurrency=5"}, "", "", `"--container-concurrency": unknown flag; want --concurrency`},
+		{[]string{"-user-port", "--check"}, "", "", `argument "-user-port": want --user-port, or the setting in the environment`},
+		{[]string{"USER_PORT=5"}, "", "", `argument "USER_PORT=5": want --user-port, or the setting in the environment`},
+		{[]string{"--check", "drain"}, "", "", `argument "drain": want flags as "queue --help" lists them, or drain as the first argument`},
+		{[]string{"--"}, "", "", `argument "--": want flags as "queue --help" lists them, or drain as the first argument`},
+		{[]string{"--concurrency-hard", "false"}, "", "", `argument "false": want flags as "queue --help" lists them, or drain as the first argument`},
+		{[]string{"drain", "--user-port=5"}, "", "", `--user-port: not a flag of "queue drain"; want --drain-socket`},
+		{[]string{"drain", "--check"}, "", "", `--check: not a flag of "queue drain"; want --drain-socket`},
+	} {
+		problems := problemsOf(t, c.args, map[string]string{c.env: c.text})
+		if len(problems) != 1 || problems[0] != c.want {
+			t.Errorf("%q %s=%q\ngot  %s\nwant %s", c.args, c.env, c.text, strings.Join(problems, "\n     "), c.want)
+		}
+	}
+}
+
+func TestAllProblemsAreReportedTogetherInTheOrderOfTheTable(t *testing.T) {
+	problems := problemsOf(t, []string{"--nope", "stray", "extra", "--admin-port=-1"}, map[string]string{
+		"USER_PORT": "x", "CONTAINER_CONCURRENCY": "-1", "REVISION_TIMEOUT_SECONDS": "0", "SERVING_READINESS_PROBE": "{}",
+		"OBSERVABILITY_CONFIG":        `{"tracing":{"protocol":"smoke","samplingRate":2}}`,
+		"SERVING_LOGGING_LEVEL":       "loud",
+		"QUEUE_PROXY_TLS_MIN_VERSION": "1.3", "QUEUE_PROXY_TLS_MAX_VERSION": "1.2",
+		"QUEUE_SERVING_PORT": "9090",
+	})
+	var names []string
+	for _, problem := range problems {
+		end := strings.IndexAny(problem, "=:")
+		if problem[0] == '"' {
+			end = strings.Index(problem, ": ")
+		}
+		names = append(names, problem[:end])
+	}
+	want := []string{`"--nope"`, `argument "extra"`, "USER_PORT", "CONTAINER_CONCURRENCY", "REVISION_TIMEOUT_SECONDS", "SERVING_READINESS_PROBE", "ADMIN_PORT",
+		"SERVING_LOGGING_LEVEL", "OBSERVABILITY_CONFIG tracing.protocol", "OBSERVABILITY_CONFIG tracing.samplingRate", "QUEUE_PROXY_TLS_MAX_VERSION", "AUTOSCALER_METRICS_PORT"}
+	if !slices.Equal(names, want) {
+		t.Errorf("got  %q\nwant %q\n%s", names, want, strings.Join(problems, "\n"))
+	}
+}
+
+func TestLongValuesAreCutInProblems(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	for _, variables := range []map[string]string{{"USER_PORT": long}, {"SERVING_LOGGING_CONFIG": `{"level":"loud","x":"` + long + `"}`},
+		{"OBSERVABILITY_CONFIG": `{"tracing":"` + long + `"}`}} {
+		if problem := problemsOf(t, nil, variables)[0]; len(problem) > 500 || !strings.Contains(problem, "...") {
+			t.Errorf("got %d bytes: %.600s", len(problem), problem)
+		}
+	}
+}
+
+func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
+	for _, c := range []struct{ variables []string }{
+		{[]string{"SERVING_READINESS_PROBE", "[]"}},
+		{[]string{"TRACING_CONFIG_ZIPKIN_ENDPOINT", "", "TRACING_CONFIG_BACKEND", "zipkin"}},
+		{[]string{"TRACING_CONFIG_ZIPKIN_ENDPOINT", "zipkin:9411", "TRACING_CONFIG_BACKEND", "zipkin"}},
+		{[]string{"TRACING_CONFIG_ZIPKIN_ENDPOINT", "", "TRACING_CONFIG_BACKEND", "grpc"}},
+		{[]string{"METRICS_COLLECTOR_ADDRESS", "", "SERVING_REQUEST_METRICS_BACKEND", "grpc"}},
+		{[]string{"QUEUE_PROXY_TLS_MAX_VERSION", "1.2", "QUEUE_PROXY_TLS_MIN_VERSION", "1.3"}},
+	} {
+		problems := problemsOf(t, nil, with(nil, c.variables...))
+		if len(problems) != 1 || !strings.HasPrefix(problems[0], c.variables[0]+"=") {
+			t.Errorf("%q: got %q", c.variables, problems)
+		}
+	}
+}

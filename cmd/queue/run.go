@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/http1"
+)
+
+// maxLoops is the most event loops that are started unless THREADS says
+// otherwise: one saturates a core, and few containers keep one busy.
+const maxLoops = 4
+
+// serve runs the gate until it has drained, and returns the exit code.
+func serve(cfg *Config, warnings []string) int {
+	log, err := newLogger(cfg)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "queue:", err)
+		return exitConfig
+	}
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+
+	g, server, err := newGate(cfg, log)
+	if err != nil {
+		log.Error("the gate cannot start", zap.Error(err))
+		return exitFailed
+	}
+	traffic, err := listen(cfg.ListenAddress, cfg.ServingPort, "QUEUE_SERVING_PORT")
+	if err == nil {
+		err = server.Serve(traffic)
+	}
+	if err != nil {
+		log.Error("the gate cannot start", zap.Error(err))
+		return exitFailed
+	}
+	admin, err := startAdmin(cfg, g, log)
+	if err != nil {
+		log.Error("the gate cannot start", zap.Error(err))
+		return exitFailed
+	}
+	door, err := openDrainSocket(cfg, g.Drain, log)
+	if err != nil {
+		log.Error("the gate cannot start", zap.Error(err))
+		return exitFailed
+	}
+	log.Info("serving", zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort))
+
+	code := drain(g, server, signals, log)
+	g.Drain.End()
+	door.close()
+	admin.close()
+	log.Info("ended", zap.Int("exitCode", code))
+	_ = log.Sync()
+	return code
+}
+
+func newGate(cfg *Config, log *zap.Logger) (*gate.Gate, *http1.Server, error) {
+	upstream := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(cfg.UserPort))
+	g, err := gate.New(gate.Config{
+		ConcurrencyLimit:     cfg.ConcurrencyLimit,
+		QueueCapacity:        cfg.QueueCapacity,
+		HardConcurrency:      cfg.ConcurrencyHard,
+		QueueMaxWait:         cfg.QueueMaxWait,
+		RequestTimeout:       cfg.RequestTimeout,
+		ResponseStartTimeout: cfg.ResponseStartTimeout,
+		IdleTimeout:          cfg.IdleTimeout,
+		TunnelMax:            cfg.TunnelMax,
+		UpstreamWait:         cfg.UpstreamWait,
+		UpstreamRestartWait:  cfg.UpstreamRestartWait,
+		AnswerHalfClosed:     cfg.ClientHalfClose == "answer",
+		DrainQuiet:           cfg.DrainQuiet,
+		DrainTunnel:          cfg.DrainTunnel,
+		Readiness:            readiness(cfg, upstream),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	server, err := http1.NewServer(g, http1.Config{
+		Upstream: upstream,
+		Loops:    loops(cfg),
+		Panicked: func(v any) { log.Error("a request ended in a panic", zap.Any("panic", v)) },
+	})
+	return g, server, err
+}
+
+// loops is the number of event loops: half the processors, so that the
+// container has the others, within 1 and maxLoops.
+func loops(cfg *Config) int {
+	if cfg.Threads > 0 {
+		return cfg.Threads
+	}
+	return min(max(runtime.GOMAXPROCS(0)/2, 1), maxLoops)
+}
+
+// readiness is one connection attempt to the user port, if a probe is
+// configured at all.
+func readiness(cfg *Config, upstream netip.AddrPort) gate.Readiness {
+	if cfg.ReadinessProbe == "" {
+		return nil
+	}
+	address := upstream.String()
+	return func(ctx context.Context, _ gate.Asker) gate.Answer {
+		dialer := net.Dialer{Timeout: time.Second}
+		conn, err := dialer.DialContext(ctx, "tcp", address)
+		if err != nil {
+			return gate.Answer{Reason: "user container is not listening"}
+		}
+		_ = conn.Close()
+		return gate.Answer{Ready: true}
+	}
+}
+
+// listen opens a port and says which setting chose it if that fails.
+func listen(address string, port int, setting string) (*net.TCPListener, error) {
+	ln, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+	if err != nil {
+		return nil, fmt.Errorf("listening on port %d (%s): %w", port, setting, err)
+	}
+	return ln.(*net.TCPListener), nil
+}
+
+// drain waits for the end to be asked for and sees it through. A second
+// signal cuts it short.
+func drain(g *gate.Gate, server *http1.Server, signals <-chan os.Signal, log *zap.Logger) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	finished := make(chan error, 1)
+	go func() {
+		<-g.Drain.Quiet()
+		finished <- server.Shutdown(ctx)
+	}()
+	for {
+		select {
+		case <-g.Drain.Started():
+			log.Info("draining")
+			return await(finished, signals, log)
+		case s := <-signals:
+			if s != syscall.SIGHUP {
+				g.Drain.Start()
+			}
+		}
+	}
+}
+
+func await(finished <-chan error, signals <-chan os.Signal, log *zap.Logger) int {
+	for {
+		select {
+		case err := <-finished:
+			if err != nil {
+				log.Warn("the drain was cut short", zap.Error(err))
+				return exitFailed
+			}
+			return exitOK
+		case s := <-signals:
+			if s != syscall.SIGHUP {
+				log.Warn("second signal: not waiting any longer")
+				return exitFailed
+			}
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// The names are those of crypto/tls, without its init-time cost in processes that serve no TLS. A test compares them.
+var tlsCipherSuites = []string{
+	"TLS_AES_128_GCM_SHA256",
+	"TLS_AES_256_GCM_SHA384",
+	"TLS_CHACHA20_POLY1305_SHA256",
+	"TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+	"TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+	"TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+	"TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+	"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+	"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+	"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+	"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+	"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+	"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+}
+
+var tlsCurves = []string{"X25519", "X25519MLKEM768", "CurveP256", "CurveP384", "CurveP521"}
+
+// tlsNamesValue is a list of names of suites or curves. As with Knative, empty elements are skipped and P-256 means CurveP256.
+type tlsNamesValue struct {
+	field *[]string
+	known []string
+	want  string
+}
+
+func cipherSuiteList(field *[]string) fieldValue {
+	return tlsNamesValue{field, tlsCipherSuites, "names of TLS 1.2 and 1.3 cipher suites as Go spells them, separated by commas"}
+}
+
+func curveList(field *[]string) fieldValue {
+	return tlsNamesValue{field, tlsCurves, "X25519, X25519MLKEM768, P-256, P-384 or P-521, separated by commas"}
+}
+
+func (v tlsNamesValue) set(text string) error {
+	var names []string
+	for element := range strings.SplitSeq(text, ",") {
+		name := strings.TrimSpace(element)
+		if name == "" {
+			continue
+		}
+		if size, ok := strings.CutPrefix(name, "P-"); ok {
+			name = "CurveP" + size
+		}
+		if !slices.Contains(v.known, name) {
+			return errNotAccepted
+		}
+		names = append(names, name)
+	}
+	*v.field = names
+	return nil
+}
+func (v tlsNamesValue) text() string    { return strings.Join(*v.field, ",") }
+func (v tlsNamesValue) accepts() string { return v.want }
+func (tlsNamesValue) hint() string      { return "NAMES" }

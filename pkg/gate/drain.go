@@ -1,0 +1,115 @@
+package gate
+
+import (
+	"sync"
+	"time"
+
+	"go.uber.org/atomic"
+)
+
+// Drain is the end of a gate's life. Its states, in order, with no way back:
+//
+//	serving   → draining  Start (SIGTERM, `queue drain`)
+//	draining  → quiet     no request for the quiet period and none open, or
+//	                      none open and a quiet period of 0
+//	quiet     → ended     End, when the listeners are closed and the last
+//	                      request and tunnel are gone
+//
+// While draining every request is still served. All methods may be called
+// from any goroutine.
+type Drain struct {
+	period   time.Duration
+	active   atomic.Bool
+	open     atomic.Int64 // requests and tunnels, counted while draining as well as before
+	last     atomic.Int64 // end of the last request, wall clock in ns; kept while draining only
+	start    sync.Once
+	end      sync.Once
+	started  chan struct{}
+	quiet    chan struct{}
+	ended    chan struct{}
+	activity chan struct{}
+}
+
+func newDrain(period time.Duration) *Drain {
+	return &Drain{
+		period:   period,
+		started:  make(chan struct{}),
+		quiet:    make(chan struct{}),
+		ended:    make(chan struct{}),
+		activity: make(chan struct{}, 1),
+	}
+}
+
+// Start begins the drain. Only the first call counts.
+func (d *Drain) Start() {
+	d.start.Do(func() {
+		d.touch()
+		d.active.Store(true)
+		close(d.started)
+		go d.watch()
+	})
+}
+
+// Active reports whether probes are answered with "shutting down" and
+// connections are told to close.
+func (d *Drain) Active() bool { return d.active.Load() }
+
+// Enter counts a request as open, and Leave ends that.
+func (d *Drain) Enter() {
+	d.open.Inc()
+	if d.active.Load() {
+		d.touch()
+	}
+}
+
+// Leave ends what Enter began.
+func (d *Drain) Leave() {
+	if d.open.Dec() < 0 {
+		panic("BUG: Drain.Leave without Enter")
+	}
+	if d.active.Load() {
+		d.touch()
+		select {
+		case d.activity <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Open is the number of requests and tunnels under way.
+func (d *Drain) Open() int64 { return d.open.Load() }
+
+// Started is closed when the drain begins, Quiet when the listeners may
+// close, Ended when everything has gone.
+func (d *Drain) Started() <-chan struct{} { return d.started }
+
+// Quiet is described at Started.
+func (d *Drain) Quiet() <-chan struct{} { return d.quiet }
+
+// Ended is described at Started.
+func (d *Drain) Ended() <-chan struct{} { return d.ended }
+
+// End says that everything has gone. Only the first call counts.
+func (d *Drain) End() { d.end.Do(func() { close(d.ended) }) }
+
+func (d *Drain) touch() { d.last.Store(time.Now().UnixNano()) }
+
+// watch waits for the quiet period. Requests that are open do not hold up its
+// end, they are waited for afterwards; only a period of 0 asks for none.
+func (d *Drain) watch() {
+	defer close(d.quiet)
+	for {
+		if d.period == 0 {
+			if d.open.Load() == 0 {
+				return
+			}
+			<-d.activity
+			continue
+		}
+		left := d.period - time.Since(time.Unix(0, d.last.Load()))
+		if left <= 0 {
+			return
+		}
+		time.Sleep(left)
+	}
+}

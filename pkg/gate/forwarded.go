@@ -1,0 +1,121 @@
+package gate
+
+import "bytes"
+
+// ForwardedInput holds the fields from which a Forwarded header is made, each
+// with all its lines in the order in which they came.
+type ForwardedInput struct {
+	For   [][]byte // X-Forwarded-For, without this hop
+	Proto []byte   // X-Forwarded-Proto, first line
+	Host  []byte   // X-Forwarded-Host, first line
+}
+
+// AppendForwarded appends the value of a Forwarded field (RFC 7239) made from
+// the X-Forwarded fields: one element for each address in For, the first with
+// host and proto. Nothing is appended when there is nothing to say.
+func AppendForwarded(dst []byte, in ForwardedInput) []byte {
+	first := true
+	for _, line := range in.For {
+		for len(line) > 0 {
+			var node []byte
+			if i := bytes.IndexByte(line, ','); i >= 0 {
+				node, line = line[:i], line[i+1:]
+			} else {
+				node, line = line, nil
+			}
+			node = bytes.Trim(node, " \t")
+			if len(node) == 0 || !quotable(node) {
+				continue
+			}
+			if !first {
+				dst = append(dst, ", "...)
+			}
+			dst = appendNode(append(dst, "for="...), node)
+			if first {
+				dst = appendOrigin(dst, in, ';')
+				first = false
+			}
+		}
+	}
+	if first {
+		dst = appendOrigin(dst, in, 0)
+	}
+	return dst
+}
+
+func appendOrigin(dst []byte, in ForwardedInput, sep byte) []byte {
+	for _, p := range [...]struct {
+		name  string
+		value []byte
+	}{{"host=", in.Host}, {"proto=", in.Proto}} {
+		v := bytes.Trim(p.value, " \t")
+		if len(v) == 0 || !quotable(v) {
+			continue
+		}
+		if sep != 0 {
+			dst = append(dst, sep)
+		}
+		dst = appendTokenOrQuoted(append(dst, p.name...), v)
+		sep = ';'
+	}
+	return dst
+}
+
+// appendNode writes one address: an IPv6 address gets its brackets (RFC 7239
+// section 6), and whatever is not a token gets quotes.
+func appendNode(dst, node []byte) []byte {
+	if node[0] != '[' && bytes.Count(node, []byte{':'}) >= 2 && node[0] != '"' {
+		dst = append(dst, `"[`...)
+		dst = appendEscaped(dst, node)
+		return append(dst, `]"`...)
+	}
+	return appendTokenOrQuoted(dst, node)
+}
+
+func appendTokenOrQuoted(dst, v []byte) []byte {
+	for _, b := range v {
+		if !IsToken(b) {
+			dst = append(dst, '"')
+			dst = appendEscaped(dst, v)
+			return append(dst, '"')
+		}
+	}
+	return append(dst, v...)
+}
+
+func appendEscaped(dst, v []byte) []byte {
+	for _, b := range v {
+		if b == '"' || b == '\\' {
+			dst = append(dst, '\\')
+		}
+		dst = append(dst, b)
+	}
+	return dst
+}
+
+// quotable reports whether v can stand in a quoted-string (RFC 9110 section
+// 5.6.4).
+func quotable(v []byte) bool {
+	for _, b := range v {
+		if b < ' ' && b != '\t' || b == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// IsToken reports whether b may stand in a token (RFC 9110 section 5.6.2).
+func IsToken(b byte) bool { return tokenTable[b] }
+
+var tokenTable = func() (t [256]bool) {
+	for b := byte('0'); b <= '9'; b++ {
+		t[b] = true
+	}
+	for b := byte('a'); b <= 'z'; b++ {
+		t[b], t[b-'a'+'A'] = true, true
+	}
+	for _, b := range []byte("!#$%&'*+-.^_`|~") {
+		t[b] = true
+	}
+	return t
+}()

@@ -1,0 +1,86 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Answer is what readiness says to an asker.
+type Answer struct {
+	Ready  bool
+	Reason string // short, safe to send: K-Readiness-Reason; empty when ready
+}
+
+// Readiness answers an asker. It may wait, as long as ctx and the asker's
+// patience last.
+type Readiness func(ctx context.Context, who Asker) Answer
+
+// Config is what the request path needs to know. Durations of 0 switch a
+// clock off.
+type Config struct {
+	ConcurrencyLimit int  // most in flight; 0 = unlimited
+	QueueCapacity    int  // most that wait; when unlimited, most that are held for a container that does not listen
+	HardConcurrency  bool // a slot outlives its client until the container is done
+
+	QueueMaxWait         time.Duration
+	RequestTimeout       time.Duration // from arrival to the end of the answer
+	ResponseStartTimeout time.Duration // from forwarding to the first byte of an answer, 1xx included
+	IdleTimeout          time.Duration // without a byte in either direction
+	TunnelMax            time.Duration // longest life of a tunnel
+	UpstreamWait         time.Duration // how long a request is held at start-up
+	UpstreamRestartWait  time.Duration // the same once the container has listened
+
+	AnswerHalfClosed bool // a client's FIN does not mean that it left
+
+	DrainQuiet  time.Duration // how long a drain goes on without a request
+	DrainTunnel time.Duration // how long tunnels may go on after that
+
+	Readiness Readiness // nil: always ready
+	Observer  Observer  // nil: nobody listens
+}
+
+// Gate is the state that all engines share: admission, drain, readiness,
+// observation.
+type Gate struct {
+	Config
+	Admission *Admission
+	Drain     *Drain
+}
+
+// New checks the configuration and makes a gate. All problems are reported
+// together.
+func New(c Config) (*Gate, error) {
+	var problems []error
+	if c.ConcurrencyLimit < 0 || c.ConcurrencyLimit > MaxLimit {
+		problems = append(problems, fmt.Errorf("concurrency limit %d: want 0 (unlimited) to %d", c.ConcurrencyLimit, MaxLimit))
+	}
+	if c.QueueCapacity < 0 || c.QueueCapacity > MaxCapacity {
+		problems = append(problems, fmt.Errorf("queue capacity %d: want 0 to %d", c.QueueCapacity, MaxCapacity))
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"queue max wait", c.QueueMaxWait}, {"request timeout", c.RequestTimeout},
+		{"response start timeout", c.ResponseStartTimeout}, {"idle timeout", c.IdleTimeout},
+		{"tunnel max", c.TunnelMax}, {"upstream wait", c.UpstreamWait},
+		{"upstream restart wait", c.UpstreamRestartWait}, {"drain quiet", c.DrainQuiet}, {"drain tunnel", c.DrainTunnel},
+	} {
+		if d.value < 0 {
+			problems = append(problems, fmt.Errorf("%s %s: want 0 or more", d.name, d.value))
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	if c.Readiness == nil {
+		c.Readiness = func(context.Context, Asker) Answer { return Answer{Ready: true} }
+	}
+	return &Gate{
+		Config:    c,
+		Admission: NewAdmission(AdmissionConfig{Limit: c.ConcurrencyLimit, Capacity: c.QueueCapacity}),
+		Drain:     newDrain(c.DrainQuiet),
+	}, nil
+}

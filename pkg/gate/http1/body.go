@@ -1,0 +1,226 @@
+package http1
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// Limits of chunked framing, each for a whole body.
+const (
+	maxExtensionBytes = 16 << 10
+	maxTrailerBytes   = 64 << 10
+	maxSizeDigits     = 15 // a chunk below 2^60 bytes
+)
+
+var errBadBody = errors.New("malformed chunked body")
+
+// chunkState is where a decoder stands in a chunked body (RFC 9112 section
+// 7.1):
+//
+//	size → (space →) extension → sizeLF → data → dataCR → dataLF → size
+//	sizeLF → trailer (after the chunk of size 0) → the end
+type chunkState uint8
+
+const (
+	chunkSize chunkState = iota
+	chunkSpace
+	chunkExtension
+	chunkSizeLF
+	chunkData
+	chunkDataCR
+	chunkDataLF
+	chunkTrailer
+)
+
+// decoder finds the payload in the bytes of a body, and its end.
+type decoder struct {
+	kind    bodyKind
+	left    int64 // payload bytes to come, of the body or of this chunk
+	state   chunkState
+	digits  int
+	extra   int    // bytes of extensions so far
+	line    []byte // trailer line that is not complete yet
+	section int    // bytes of the trailer section so far
+	trailer []byte // trailer lines that may go on, as they came
+	ended   bool
+}
+
+// begin readies d for the next body; buffers are kept.
+func (d *decoder) begin(kind bodyKind, length int64) {
+	*d = decoder{kind: kind, left: length, line: d.line[:0], trailer: d.trailer[:0]}
+	if cap(d.trailer) > 4<<10 {
+		d.trailer, d.line = nil, nil
+	}
+	d.ended = kind == noBody || kind == bodyLength && length == 0
+}
+
+// next looks at b and returns the first run of payload in it, and how many
+// bytes of b are done with, payload included. Once d.ended, the rest of b is
+// not part of the body.
+func (d *decoder) next(b []byte) (data []byte, used int, err error) {
+	switch d.kind {
+	case bodyLength:
+		n := min(int64(len(b)), d.left)
+		d.left -= n
+		d.ended = d.left == 0
+		return b[:n], int(n), nil
+	case bodyUntilClose:
+		return b, len(b), nil
+	case bodyChunked:
+		return d.chunked(b)
+	}
+	return nil, 0, nil
+}
+
+// end is told that the sender has closed; it reports whether the body is
+// complete with that.
+func (d *decoder) end() bool {
+	if d.kind == bodyUntilClose {
+		d.ended = true
+	}
+	return d.ended
+}
+
+func (d *decoder) chunked(b []byte) (data []byte, used int, err error) {
+	for used < len(b) {
+		c := b[used]
+		switch d.state {
+		case chunkData:
+			n := min(int64(len(b)-used), d.left)
+			data = b[used : used+int(n)]
+			if d.left -= n; d.left == 0 {
+				d.state = chunkDataCR
+			}
+			return data, used + int(n), nil
+		case chunkSize:
+			if v := hexValue(c); v >= 0 {
+				if d.digits++; d.digits > maxSizeDigits {
+					return nil, used, errBadBody
+				}
+				d.left = d.left<<4 | int64(v)
+			} else if d.digits == 0 || !d.afterSize(c) {
+				return nil, used, errBadBody
+			}
+		case chunkSpace:
+			if c != ' ' && c != '\t' && c != ';' {
+				return nil, used, errBadBody // white space only before an extension
+			}
+			if !d.afterSize(c) {
+				return nil, used, errBadBody
+			}
+		case chunkExtension:
+			if d.extra++; d.extra > maxExtensionBytes || c < ' ' && c != '\t' && c != '\r' || c == 0x7f {
+				return nil, used, errBadBody
+			}
+			if c == '\r' {
+				d.state = chunkSizeLF
+			}
+		case chunkSizeLF:
+			if c != '\n' {
+				return nil, used, errBadBody
+			}
+			if d.digits = 0; d.left > 0 {
+				d.state = chunkData
+			} else {
+				d.state = chunkTrailer
+			}
+		case chunkDataCR:
+			if c != '\r' {
+				return nil, used, errBadBody
+			}
+			d.state = chunkDataLF
+		case chunkDataLF:
+			if c != '\n' {
+				return nil, used, errBadBody
+			}
+			d.state = chunkSize
+		case chunkTrailer:
+			n, err := d.readTrailer(b[used:])
+			used += n
+			if err != nil || d.ended {
+				return nil, used, err
+			}
+			continue
+		}
+		used++
+	}
+	return nil, used, nil
+}
+
+// afterSize takes the first byte behind the size.
+func (d *decoder) afterSize(c byte) bool {
+	switch c {
+	case '\r':
+		d.state = chunkSizeLF
+	case ';':
+		d.state = chunkExtension
+	case ' ', '\t':
+		d.state = chunkSpace
+		d.extra++
+		return d.extra <= maxExtensionBytes
+	default:
+		return false
+	}
+	return true
+}
+
+// readTrailer takes one line, or what there is of it.
+func (d *decoder) readTrailer(b []byte) (int, error) {
+	n := bytes.IndexByte(b, '\n') + 1
+	part := b
+	if n > 0 {
+		part = b[:n]
+	}
+	if d.section += len(part); d.section > maxTrailerBytes {
+		return 0, errBadBody
+	}
+	d.line = append(d.line, part...)
+	if n == 0 {
+		return len(b), checkTrailerPart(d.line)
+	}
+	line := d.line
+	d.line = d.line[:0]
+	if len(line) < 2 || line[len(line)-2] != '\r' {
+		return n, errBadBody
+	}
+	if len(line) == 2 {
+		d.ended = true
+		return n, nil
+	}
+	colon := 0
+	for gate.IsToken(line[colon]) {
+		colon++
+	}
+	if colon == 0 || line[colon] != ':' || !isText(line[colon+1:len(line)-2]) {
+		return n, errBadBody
+	}
+	if mayTrail(line[:colon]) {
+		d.trailer = append(d.trailer, line...)
+	}
+	return n, nil
+}
+
+// checkTrailerPart refuses an unfinished line that cannot become a field.
+func checkTrailerPart(line []byte) error {
+	if n := len(line); n > 0 && line[n-1] == '\r' {
+		line = line[:n-1]
+	}
+	if !isText(line) {
+		return errBadBody
+	}
+	return nil
+}
+
+func hexValue(c byte) int {
+	switch {
+	case isDigit(c):
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}

@@ -1,0 +1,237 @@
+package http1
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// Limits of a message head.
+const (
+	maxHeadBytes = 1 << 20
+	maxFields    = 4096
+	maxOptions   = 256 // names listed in Connection
+)
+
+// The ways in which a head can be refused. A response that earns any of them
+// is malformed.
+var (
+	errMalformed   = errors.New("malformed head")
+	errTooLarge    = errors.New("head too large")
+	errLongTarget  = errors.New("request target too long")
+	errVersion     = errors.New("HTTP version not supported")
+	errCoding      = errors.New("unknown transfer coding")
+	errExpectation = errors.New("unknown expectation")
+	errMethod      = errors.New("method not allowed")
+)
+
+// field is one field line; offsets count from the start of the head.
+type field struct {
+	start, nameEnd, valueStart, valueEnd, end uint32
+	kind                                      kind
+	drop                                      bool
+}
+
+// head is the scanner of a message head: start line, field lines, empty line.
+// It can be fed a growing buffer and never reads a byte twice.
+type head struct {
+	raw      []byte // the whole head once scan has said so
+	fields   []field
+	startEnd int // end of the start line, without CRLF
+	line     int // where the current line begins
+	seen     int // searched for its end up to here
+	started  bool
+}
+
+func (h *head) reset() {
+	if cap(h.fields) > 256 {
+		h.fields = nil
+	}
+	h.raw, h.fields = nil, h.fields[:0]
+	h.startEnd, h.line, h.seen, h.started = 0, 0, 0, false
+}
+
+// scan looks at b, which begins with the head and may have grown since the
+// last call. It reports whether the head is complete; the head then is h.raw.
+// Every line must end in CRLF: a bare CR or LF is refused as soon as it is
+// seen, as are folded lines (RFC 9112 sections 2.2 and 5.2).
+func (h *head) scan(b []byte) (bool, error) {
+	for {
+		i := bytes.IndexByte(b[h.seen:], '\n')
+		if i < 0 {
+			h.seen = len(b)
+			return false, h.checkPartial(b)
+		}
+		end := h.seen + i + 1
+		if end > maxHeadBytes {
+			return false, h.tooLarge()
+		}
+		h.seen = end
+		if end-h.line < 2 || b[end-2] != '\r' {
+			return false, errMalformed
+		}
+		switch {
+		case !h.started:
+			h.started, h.startEnd = true, end-2
+		case end-h.line == 2:
+			h.raw = b[:end]
+			return true, nil
+		case len(h.fields) == maxFields:
+			return false, errTooLarge
+		default:
+			if err := h.addField(b, end); err != nil {
+				return false, err
+			}
+		}
+		h.line = end
+	}
+}
+
+// checkPartial refuses an unfinished line that no further byte could make
+// valid, so that garbage is not waited upon.
+func (h *head) checkPartial(b []byte) error {
+	if len(b) >= maxHeadBytes {
+		return h.tooLarge()
+	}
+	rest := b[h.line:]
+	if n := len(rest); n > 0 && rest[n-1] == '\r' {
+		rest = rest[:n-1]
+	}
+	if !isText(rest) || !h.started && len(rest) > 0 && !gate.IsToken(rest[0]) {
+		return errMalformed
+	}
+	return nil
+}
+
+func (h *head) tooLarge() error {
+	if !h.started {
+		return errLongTarget
+	}
+	return errTooLarge
+}
+
+func (h *head) addField(b []byte, end int) error {
+	p := h.line
+	for gate.IsToken(b[p]) {
+		p++
+	}
+	if b[p] != ':' || p == h.line {
+		return errMalformed // empty name, space before the colon, folding
+	}
+	f := field{start: uint32(h.line), nameEnd: uint32(p), end: uint32(end)}
+	from, to := p+1, end-2
+	for from < to && (b[from] == ' ' || b[from] == '\t') {
+		from++
+	}
+	for to > from && (b[to-1] == ' ' || b[to-1] == '\t') {
+		to--
+	}
+	if !isText(b[from:to]) {
+		return errMalformed
+	}
+	f.valueStart, f.valueEnd = uint32(from), uint32(to)
+	f.kind = kindOf(b[h.line:p])
+	h.fields = append(h.fields, f)
+	return nil
+}
+
+func (h *head) name(f *field) []byte  { return h.raw[f.start:f.nameEnd] }
+func (h *head) value(f *field) []byte { return h.raw[f.valueStart:f.valueEnd] }
+
+// isText reports whether b holds no control byte but tab (RFC 9110 section
+// 5.5). It looks at eight bytes at a time.
+func isText(b []byte) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for len(b) >= 8 {
+		x := binary.LittleEndian.Uint64(b)
+		del := x ^ 0x7f*ones
+		suspect := (x-0x20*ones)&^x&highs | (del-ones)&^del&highs
+		if suspect != 0 && !isTextSlow(b[:8]) {
+			return false
+		}
+		b = b[8:]
+	}
+	return isTextSlow(b)
+}
+
+func isTextSlow(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// options walks the comma-separated tokens of a field value. A comma inside a
+// quoted string does not occur in the fields that it is used for.
+func options(v []byte, each func(token []byte) bool) bool {
+	for len(v) > 0 {
+		var t []byte
+		if i := bytes.IndexByte(v, ','); i >= 0 {
+			t, v = v[:i], v[i+1:]
+		} else {
+			t, v = v, nil
+		}
+		if t = bytes.Trim(t, " \t"); len(t) > 0 && !each(t) {
+			return false
+		}
+	}
+	return true
+}
+
+// connection is what the Connection fields say.
+type connection struct {
+	close, keepAlive, upgrade bool
+	named                     int // further names, whose fields are dropped
+}
+
+// readConnection evaluates Connection (RFC 9110 section 7.6.1) and marks the
+// fields that it names, except those that name the request to the container.
+func (h *head) readConnection() (c connection, err error) {
+	for i := range h.fields {
+		f := &h.fields[i]
+		if f.kind != kindConnection {
+			continue
+		}
+		v := h.value(f)
+		switch {
+		case foldEqual(v, "keep-alive"):
+			c.keepAlive = true
+			continue
+		case foldEqual(v, "close"):
+			c.close = true
+			continue
+		}
+		if !options(v, func(t []byte) bool { return h.connectionOption(&c, t) }) {
+			return c, errTooLarge
+		}
+	}
+	return c, nil
+}
+
+func (h *head) connectionOption(c *connection, t []byte) bool {
+	switch {
+	case foldEqual(t, "close"):
+		c.close = true
+	case foldEqual(t, "keep-alive"):
+		c.keepAlive = true
+	case foldEqual(t, "upgrade"):
+		c.upgrade = true
+	default:
+		if c.named++; c.named > maxOptions {
+			return false
+		}
+		if isProtected(t) {
+			return true
+		}
+		for i := range h.fields {
+			if f := &h.fields[i]; bytes.EqualFold(h.name(f), t) {
+				f.drop = true
+			}
+		}
+	}
+	return true
+}

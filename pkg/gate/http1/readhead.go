@@ -1,0 +1,101 @@
+package http1
+
+import (
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
+
+// request reads and serves one request. It reports whether the next one may
+// follow at once; if not, the connection is closed or idle.
+func (w *worker) request() bool {
+	w.req.reset()
+	if !w.readHead() {
+		return false
+	}
+	w.r = len(w.req.raw)
+	if w.req.asterisk {
+		a := reply{outcome: gate.Probed, status: 200}
+		return w.answer(&a, w.skipBody() && w.req.keepAlive())
+	}
+	if kind, who := gate.Classify(w.req.probe); kind != gate.Traffic {
+		return w.probe(kind, who)
+	}
+	return w.traffic()
+}
+
+// readHead collects a request head and decides upon it. It returns false
+// when there is none: the connection is idle, or it is closed.
+func (w *worker) readHead() bool {
+	c := w.conn
+	if w.r > 0 {
+		w.w = copy(w.in, w.in[w.r:w.w])
+		w.r = 0
+	}
+	var deadline int64
+	skipped := false
+	for {
+		if !skipped && w.w >= 2 && w.in[0] == '\r' && w.in[1] == '\n' {
+			w.w = copy(w.in, w.in[2:w.w]) // RFC 9112 section 2.2: one empty line is forgiven
+			skipped = true
+			w.req.reset()
+		}
+		if w.w > 0 {
+			complete, err := w.req.scan(w.in[:w.w])
+			if complete && err == nil {
+				err = w.req.decide()
+			}
+			if err != nil {
+				w.refuseHead(outcomeOf(err))
+				return false
+			}
+			if complete {
+				return true
+			}
+		}
+		if w.w == len(w.in) {
+			w.in = grow(w.in)
+		}
+		n, err := c.sock.Read(w.in[w.w:])
+		if err == nil {
+			w.w += n
+			continue
+		}
+		if err != loop.ErrAgain || w.srv.leaving.Load() || w.eng.loop.Closing() {
+			c.close()
+			return false
+		}
+		if w.w == 0 {
+			return false // idle
+		}
+		if deadline == 0 {
+			deadline = w.now() + int64(w.srv.cfg.HeadTimeout)
+		}
+		if w.now() >= deadline {
+			w.refuseHead(gate.HeadTimeout)
+			return false
+		}
+		w.task.Wait(deadline)
+	}
+}
+
+// grow doubles a buffer, up to a little more than the longest head.
+func grow(b []byte) []byte {
+	bigger := make([]byte, min(2*len(b), maxHeadBytes+1))
+	copy(bigger, b)
+	return bigger
+}
+
+// skipBody passes over the request's body if all of it has been read already
+// and reports whether that was so. If it was not, where the next request
+// begins is unknown.
+func (w *worker) skipBody() bool {
+	d := &w.upload.body
+	d.begin(w.req.body, w.req.length)
+	for !d.ended && w.r < w.w {
+		_, n, err := d.next(w.in[w.r:w.w])
+		if w.r += n; err != nil {
+			return false
+		}
+	}
+	return d.ended
+}

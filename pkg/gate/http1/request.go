@@ -1,0 +1,535 @@
+package http1
+
+import (
+	"bytes"
+	"math"
+	"net/netip"
+	"strconv"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// bodyKind is how the end of a body is found (RFC 9112 section 6.3).
+type bodyKind uint8
+
+const (
+	noBody bodyKind = iota
+	bodyLength
+	bodyChunked
+	bodyUntilClose
+)
+
+// request is a request head, read and decided upon. Slices point into the
+// connection's buffer.
+type request struct {
+	head
+	method   []byte
+	target   []byte // as it goes on
+	origin   []byte // authority of an absolute-form target
+	minor    int
+	conn     connection
+	body     bodyKind
+	length   int64
+	expect   bool // 100-continue
+	upgrade  bool // asks for a protocol that may go on
+	te       bool // TE names trailers
+	proxied  bool // came through the activator
+	asterisk bool // OPTIONS *
+	h2c      bool // Upgrade names h2c among others
+
+	host         []byte // what replaces Host; nil = Host goes on as it came
+	hostFields   int
+	originalHost []byte
+	forwardedFor int // lines of X-Forwarded-For that say something
+	forwarded    bool
+	xProto       []byte
+	xHost        []byte
+	probe        gate.ProbeHeaders
+}
+
+func (r *request) reset() {
+	h := r.head
+	h.reset()
+	*r = request{head: h}
+}
+
+// decide reads the complete head: what it asks for, how it is framed, and
+// whether two parsers could disagree about it.
+func (r *request) decide() error {
+	if err := r.startLine(); err != nil {
+		return err
+	}
+	if err := r.readFields(); err != nil {
+		return err
+	}
+	conn, err := r.readConnection()
+	if err != nil {
+		return err
+	}
+	r.conn = conn
+	r.upgrade = r.upgrade && conn.upgrade && r.minor > 0
+	if string(r.method) == "CONNECT" {
+		return errMethod
+	}
+	return r.chooseHost()
+}
+
+// startLine reads method, target and version (RFC 9112 section 3): single
+// spaces, nothing around.
+func (r *request) startLine() error {
+	line := r.raw[:r.startEnd]
+	m := 0
+	for m < len(line) && gate.IsToken(line[m]) {
+		m++
+	}
+	if m == 0 || m == len(line) || line[m] != ' ' {
+		return errMalformed
+	}
+	r.method = line[:m]
+	rest := line[m+1:]
+	v := bytes.LastIndexByte(rest, ' ')
+	if v < 1 {
+		return errMalformed
+	}
+	minor, err := readVersion(rest[v+1:])
+	if err != nil {
+		return err
+	}
+	r.minor = minor
+	return r.readTarget(rest[:v])
+}
+
+// readVersion takes HTTP/1.x; a minor version above 1 is read as 1.
+func readVersion(v []byte) (int, error) {
+	if len(v) != 8 || string(v[:5]) != "HTTP/" || v[6] != '.' || !isDigit(v[5]) || !isDigit(v[7]) {
+		return 0, errMalformed
+	}
+	switch {
+	case v[5] != '1':
+		return 0, errVersion
+	case v[7] == '0':
+		return 0, nil
+	}
+	return 1, nil
+}
+
+func (r *request) readTarget(t []byte) error {
+	for _, c := range t {
+		if c <= ' ' || c == 0x7f {
+			return errMalformed
+		}
+	}
+	switch {
+	case string(r.method) == "CONNECT":
+		r.target = t
+		return nil
+	case t[0] == '/':
+	case len(t) == 1 && t[0] == '*' && string(r.method) == "OPTIONS":
+		r.asterisk = true
+	default:
+		var ok bool
+		if t, ok = r.absoluteForm(t); !ok {
+			return errMalformed
+		}
+	}
+	r.target = t
+	path := t
+	if q := bytes.IndexByte(t, '?'); q >= 0 {
+		path = t[:q]
+	}
+	for i := bytes.IndexByte(path, '%'); i >= 0; {
+		if i+2 >= len(path) || !isHex(path[i+1]) || !isHex(path[i+2]) {
+			return errMalformed
+		}
+		next := bytes.IndexByte(path[i+3:], '%')
+		if next < 0 {
+			break
+		}
+		i += 3 + next
+	}
+	return nil
+}
+
+// absoluteForm splits an absolute-form target (RFC 9112 section 3.2.2) into
+// its authority, kept in r.origin, and path with query.
+func (r *request) absoluteForm(t []byte) ([]byte, bool) {
+	switch {
+	case hasFoldPrefix(t, "http://"):
+		t = t[len("http://"):]
+	case hasFoldPrefix(t, "https://"):
+		t = t[len("https://"):]
+	default:
+		return nil, false
+	}
+	end := bytes.IndexAny(t, "/?")
+	if end < 0 {
+		end = len(t)
+	}
+	r.origin = t[:end]
+	if end == 0 || !isHost(r.origin) {
+		return nil, false
+	}
+	switch rest := t[end:]; {
+	case len(rest) == 0:
+		return []byte("/"), true
+	case rest[0] == '?':
+		return append([]byte{'/'}, rest...), true
+	default:
+		return rest, true
+	}
+}
+
+func (r *request) readFields() error {
+	lengths, codings := 0, 0
+	for i := range r.fields {
+		f := &r.fields[i]
+		if f.kind == kindOther {
+			continue
+		}
+		v := r.value(f)
+		switch f.kind {
+		case kindHost:
+			if r.hostFields++; r.hostFields > 1 || len(v) > 0 && !isHost(v) {
+				return errMalformed
+			}
+			if len(v) == 0 {
+				f.drop = true
+			}
+		case kindOriginalHost:
+			f.drop = true
+			if len(v) > 0 && r.originalHost == nil {
+				if !isHost(v) {
+					return errMalformed
+				}
+				r.originalHost = v
+			}
+		case kindContentLength:
+			n, ok := readLength(v)
+			if lengths++; lengths > 1 || !ok {
+				return errMalformed
+			}
+			r.body, r.length = bodyLength, n
+		case kindTransferEncoding:
+			if err := readCoding(v); err != nil {
+				return err
+			}
+			codings++
+		case kindConnection, kindHopByHop, kindRevisionRouting:
+			f.drop = true
+		case kindTE:
+			f.drop = true
+			options(v, func(t []byte) bool { r.te = r.te || foldEqual(t, "trailers"); return true })
+		case kindUpgrade:
+			f.drop = true
+			options(v, func(t []byte) bool {
+				if foldEqual(t, "h2c") {
+					r.h2c = true
+				} else {
+					r.upgrade = true
+				}
+				return true
+			})
+		case kindExpect:
+			if r.minor == 0 {
+				f.drop = true // RFC 9110 section 10.1.1
+			} else if foldEqual(v, "100-continue") {
+				r.expect = true
+			} else if len(v) > 0 {
+				return errExpectation
+			}
+		case kindUserAgent:
+			first(&r.probe.UserAgent, v)
+		case kindNetworkProbe:
+			first(&r.probe.NetworkProbe, v)
+		case kindNetworkHash:
+			first(&r.probe.NetworkHash, v)
+		case kindProxyRequest:
+			r.proxied = r.proxied || string(v) == "activator"
+		case kindForwardedFor:
+			f.drop = true
+			if len(v) > 0 {
+				r.forwardedFor++
+			}
+		case kindForwardedProto:
+			first(&r.xProto, v)
+		case kindForwardedHost:
+			first(&r.xHost, v)
+		case kindForwarded:
+			if len(v) > 0 {
+				r.forwarded = true
+			}
+		}
+	}
+	if codings > 1 || codings > 0 && (lengths > 0 || r.minor == 0) {
+		return errMalformed // RFC 9112 sections 6.1 and 6.3: not to be repaired
+	}
+	if codings == 1 {
+		r.body = bodyChunked
+	}
+	if r.body == bodyLength && r.length == 0 {
+		r.expect = false
+	}
+	if r.body == noBody {
+		r.expect = false
+	}
+	if r.hostFields == 0 && r.minor > 0 {
+		return errMalformed
+	}
+	return nil
+}
+
+// chooseHost decides what the container sees as Host: K-Original-Host, else
+// the authority of the target, else Host as it came. Empty means its address.
+func (r *request) chooseHost() error {
+	switch {
+	case r.originalHost != nil:
+		r.host = r.originalHost
+	case r.origin != nil:
+		r.host = r.origin
+	default:
+		return nil
+	}
+	for i := range r.fields {
+		if r.fields[i].kind == kindHost {
+			r.fields[i].drop = true
+		}
+	}
+	return nil
+}
+
+func first(dst *[]byte, v []byte) {
+	if *dst == nil {
+		*dst = v
+	}
+}
+
+// readLength reads Content-Length: digits alone, below 2^63.
+func readLength(v []byte) (int64, bool) {
+	if len(v) == 0 || len(v) > 19 {
+		return 0, false
+	}
+	var n uint64
+	for _, c := range v {
+		if !isDigit(c) {
+			return 0, false
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	return int64(n), n <= math.MaxInt64
+}
+
+// readCoding takes `chunked` alone. Other codings are unknown here; a list
+// that repeats chunked, or is empty, is malformed.
+func readCoding(v []byte) error {
+	if foldEqual(v, "chunked") {
+		return nil
+	}
+	unknown := false
+	options(v, func(t []byte) bool {
+		for _, c := range t {
+			if !gate.IsToken(c) {
+				unknown = false
+				return false
+			}
+		}
+		unknown = unknown || !foldEqual(t, "chunked")
+		return true
+	})
+	if unknown {
+		return errCoding
+	}
+	return errMalformed
+}
+
+// isHost reports whether v is uri-host [ ":" port ] (RFC 9110 section 7.2).
+func isHost(v []byte) bool {
+	if len(v) == 0 {
+		return false
+	}
+	port := []byte(nil)
+	if v[0] == '[' {
+		end := bytes.IndexByte(v, ']')
+		if end < 2 {
+			return false
+		}
+		for _, c := range v[1:end] {
+			if !isHex(c) && c != ':' && c != '.' && c != '%' && !gate.IsToken(c) {
+				return false
+			}
+		}
+		if rest := v[end+1:]; len(rest) > 0 {
+			if rest[0] != ':' {
+				return false
+			}
+			port = rest[1:]
+		}
+	} else {
+		name := v
+		if i := bytes.IndexByte(v, ':'); i >= 0 {
+			name, port = v[:i], v[i+1:]
+		}
+		if len(name) == 0 {
+			return false
+		}
+		for _, c := range name {
+			if !hostTable[c] {
+				return false
+			}
+		}
+	}
+	for _, c := range port {
+		if !isDigit(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// hostTable holds unreserved, sub-delims and "%" (RFC 3986 section 3.2.2).
+var hostTable = func() (t [256]bool) {
+	for _, b := range []byte("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._~!$&'()*+,;=%") {
+		t[b] = true
+	}
+	return t
+}()
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isHex(c byte) bool {
+	return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f'
+}
+
+// keepAlive reports whether the client means to go on (RFC 9112 section 9.3).
+func (r *request) keepAlive() bool {
+	if r.minor == 0 {
+		return r.conn.keepAlive && !r.conn.close
+	}
+	return !r.conn.close
+}
+
+// idempotent methods may be sent again (RFC 9110 section 9.2.2).
+func (r *request) idempotent() bool {
+	switch string(r.method) {
+	case "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE":
+		return true
+	}
+	return false
+}
+
+// appendHead writes the head as the container gets it. Runs of lines that go
+// on unchanged are copied in one piece.
+func (r *request) appendHead(dst []byte, peer netip.Addr, defaultHost string) []byte {
+	dst = append(dst, r.method...)
+	dst = append(dst, ' ')
+	dst = append(dst, r.target...)
+	dst = append(dst, " HTTP/1.1\r\n"...)
+	makeForwarded := !r.forwarded && (r.forwardedFor > 0 || len(r.xProto) > 0 || len(r.xHost) > 0)
+
+	hostDone, forDone := false, false
+	run := r.startEnd + 2
+	for i := range r.fields {
+		f := &r.fields[i]
+		if f.kind == kindOther && !f.drop {
+			continue
+		}
+		replace := f.kind == kindForwardedFor && !forDone || f.kind == kindHost && f.drop ||
+			f.kind == kindTransferEncoding || f.kind == kindContentLength && r.raw[f.valueStart] == '0'
+		skip := f.drop || f.kind == kindForwarded && makeForwarded
+		if !replace && !skip {
+			hostDone = hostDone || f.kind == kindHost
+			continue
+		}
+		dst = append(dst, r.raw[run:f.start]...)
+		run = int(f.end)
+		switch {
+		case !replace:
+		case f.kind == kindHost:
+			dst = r.appendHost(dst, defaultHost)
+			hostDone = true
+		case f.kind == kindForwardedFor:
+			dst = r.appendForwardedFor(dst, peer)
+			forDone = true
+		case f.kind == kindTransferEncoding:
+			dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+		case f.kind == kindContentLength:
+			dst = append(dst, "Content-Length: "...)
+			dst = strconv.AppendInt(dst, r.length, 10)
+			dst = append(dst, "\r\n"...)
+		}
+	}
+	dst = append(dst, r.raw[run:len(r.raw)-2]...)
+	if !hostDone {
+		dst = r.appendHost(dst, defaultHost)
+	}
+	if !forDone {
+		dst = r.appendForwardedFor(dst, peer)
+	}
+	if makeForwarded {
+		dst = r.appendForwarded(dst)
+	}
+	if r.te {
+		dst = append(dst, "TE: trailers\r\n"...)
+	}
+	if r.upgrade {
+		dst = r.appendUpgrade(dst)
+	}
+	return append(dst, "\r\n"...)
+}
+
+func (r *request) appendHost(dst []byte, defaultHost string) []byte {
+	dst = append(dst, "Host: "...)
+	if r.host != nil {
+		dst = append(dst, r.host...)
+	} else {
+		dst = append(dst, defaultHost...)
+	}
+	return append(dst, "\r\n"...)
+}
+
+func (r *request) appendForwardedFor(dst []byte, peer netip.Addr) []byte {
+	dst = append(dst, "X-Forwarded-For: "...)
+	for i := 0; r.forwardedFor > 0 && i < len(r.fields); i++ {
+		if f := &r.fields[i]; f.kind == kindForwardedFor && f.valueEnd > f.valueStart {
+			dst = append(dst, r.value(f)...)
+			dst = append(dst, ", "...)
+		}
+	}
+	dst = peer.AppendTo(dst)
+	return append(dst, "\r\n"...)
+}
+
+func (r *request) appendForwarded(dst []byte) []byte {
+	lines := make([][]byte, 0, r.forwardedFor)
+	for i := range r.fields {
+		if f := &r.fields[i]; f.kind == kindForwardedFor {
+			lines = append(lines, r.value(f))
+		}
+	}
+	mark := len(dst)
+	dst = append(dst, "Forwarded: "...)
+	empty := len(dst)
+	dst = gate.AppendForwarded(dst, gate.ForwardedInput{For: lines, Proto: r.xProto, Host: r.xHost})
+	if len(dst) == empty {
+		return dst[:mark]
+	}
+	return append(dst, "\r\n"...)
+}
+
+func (r *request) appendUpgrade(dst []byte) []byte {
+	dst = append(dst, "Connection: Upgrade\r\nUpgrade: "...)
+	sep := ""
+	for i := range r.fields {
+		f := &r.fields[i]
+		if f.kind != kindUpgrade {
+			continue
+		}
+		options(r.value(f), func(t []byte) bool {
+			if !foldEqual(t, "h2c") {
+				dst = append(append(dst, sep...), t...)
+				sep = ", "
+			}
+			return true
+		})
+	}
+	return append(dst, "\r\n"...)
+}

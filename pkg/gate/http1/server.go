@@ -1,0 +1,287 @@
+package http1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"go.uber.org/atomic"
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
+
+// Config is what the engine needs beside the gate.
+type Config struct {
+	// Upstream is the user container's address.
+	Upstream netip.AddrPort
+	// Loops is the number of event loops, 1 or more.
+	Loops int
+	// HeadTimeout bounds how long a started request head may take; 0 = 60 s.
+	HeadTimeout time.Duration
+	// Panicked is told of a contained panic, with its value. It may be nil.
+	Panicked func(v any)
+}
+
+// Server is the HTTP/1 engine: it serves any number of listeners on its event
+// loops and forwards to one container.
+type Server struct {
+	gate    *gate.Gate
+	cfg     Config
+	host    string // Host where a request has none
+	engines []*engine
+	ran     sync.WaitGroup
+
+	listened  atomic.Bool // the container has accepted a connection at least once
+	held      atomic.Int64
+	tunnels   atomic.Int64
+	departure chan struct{} // something has ended while shutting down
+	leaving   atomic.Bool
+
+	dials, reuses, replays atomic.Int64
+}
+
+// PoolStats counts what the upstream pools did since the start.
+type PoolStats struct{ Dials, Reuses, Replays int64 }
+
+// engine is the part of a Server that belongs to one loop.
+type engine struct {
+	srv       *Server
+	loop      *loop.Loop
+	up        upstreamPool
+	bulks     bulkPool
+	listeners []*listener
+	conns     *conn // list of all client connections
+	date      dateCache
+}
+
+// NewServer creates the loops and starts them. Close or Shutdown ends them.
+func NewServer(g *gate.Gate, c Config) (*Server, error) {
+	if c.Loops < 1 {
+		return nil, fmt.Errorf("event loops %d: want 1 or more", c.Loops)
+	}
+	if !c.Upstream.IsValid() || c.Upstream.Port() == 0 {
+		return nil, fmt.Errorf("upstream %s: want an address with a port", c.Upstream)
+	}
+	if c.HeadTimeout == 0 {
+		c.HeadTimeout = time.Minute
+	}
+	s := &Server{gate: g, cfg: c, host: c.Upstream.String(), departure: make(chan struct{}, 1)}
+	for range c.Loops {
+		l, err := loop.New()
+		if err != nil {
+			return nil, err
+		}
+		e := &engine{srv: s, loop: l}
+		e.up.init(e)
+		s.engines = append(s.engines, e)
+	}
+	for _, e := range s.engines {
+		s.ran.Go(func() {
+			if err := e.loop.Run(); err != nil && c.Panicked != nil {
+				c.Panicked(err)
+			}
+		})
+	}
+	return s, nil
+}
+
+// Serve begins to accept connections from ln on all loops and returns at
+// once. The server takes a descriptor of its own; ln is closed.
+func (s *Server) Serve(ln *net.TCPListener) error {
+	defer ln.Close()
+	raw, err := ln.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("serving %s: %w", ln.Addr(), err)
+	}
+	for _, e := range s.engines {
+		fd := -1
+		cerr := raw.Control(func(p uintptr) {
+			if fd, err = unix.FcntlInt(p, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+				err = prepareListener(fd)
+			}
+		})
+		if err := errors.Join(cerr, err); err != nil {
+			return fmt.Errorf("serving %s: %w", ln.Addr(), err)
+		}
+		e.loop.Post(func() { e.listen(fd) })
+	}
+	return nil
+}
+
+// prepareListener sets what accepted connections inherit: no delay, and a
+// keep-alive that finds a vanished peer within a minute.
+func prepareListener(fd int) error {
+	return errors.Join(
+		unix.SetNonblock(fd, true),
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1),
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 15),
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 15),
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3),
+	)
+}
+
+// Stats sums up the pools of all loops.
+func (s *Server) Stats() PoolStats {
+	return PoolStats{Dials: s.dials.Load(), Reuses: s.reuses.Load(), Replays: s.replays.Load()}
+}
+
+// Shutdown closes the listeners and all idle connections, waits for requests
+// to end and, for at most the gate's DrainTunnel, for tunnels, and ends the
+// loops. When ctx is done first, what is left is cut.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.leaving.Store(true)
+	for _, e := range s.engines {
+		e.loop.Post(e.leave)
+	}
+	grace := time.NewTimer(s.gate.DrainTunnel)
+	defer grace.Stop()
+	expired := false
+	var err error
+	for err == nil && s.gate.Drain.Open() > 0 && !(expired && s.gate.Drain.Open() <= s.tunnels.Load()) {
+		select {
+		case <-s.departure:
+		case <-grace.C:
+			expired = true
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	s.Close()
+	return err
+}
+
+// Close cuts everything and waits for the loops to end.
+func (s *Server) Close() {
+	s.leaving.Store(true)
+	for _, e := range s.engines {
+		e.loop.Close()
+	}
+	s.ran.Wait()
+}
+
+// departed tells Shutdown to look again.
+func (s *Server) departed() {
+	if s.leaving.Load() {
+		select {
+		case s.departure <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// leave stops accepting and closes what is idle.
+func (e *engine) leave() {
+	for _, l := range e.listeners {
+		l.sock.Close()
+	}
+	e.listeners = nil
+	for c := e.conns; c != nil; {
+		next := c.next
+		if c.idle {
+			c.close()
+		} else if c.task != nil {
+			c.task.Wake()
+		}
+		c = next
+	}
+}
+
+// listener accepts connections for one loop.
+type listener struct {
+	eng  *engine
+	sock loop.Sock
+}
+
+// acceptBatch bounds how many connections are accepted before others have
+// their turn.
+const acceptBatch = 64
+
+func (e *engine) listen(fd int) {
+	if e.srv.leaving.Load() {
+		_ = unix.Close(fd)
+		return
+	}
+	l := &listener{eng: e}
+	if err := e.loop.RegisterListener(&l.sock, fd, l); err != nil {
+		_ = unix.Close(fd)
+		e.panicked(err)
+		return
+	}
+	e.listeners = append(e.listeners, l)
+}
+
+// Event accepts what has arrived. The listener is level-triggered: what is
+// left over comes back.
+func (l *listener) Event(*loop.Sock) {
+	for range acceptBatch {
+		fd, sa, err := unix.Accept4(l.sock.FD(), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		if err != nil {
+			return // nothing left, or out of descriptors: the next event tries again
+		}
+		c := &conn{eng: l.eng, peer: addrOf(sa)}
+		if err := l.eng.loop.Register(&c.sock, fd, c); err != nil {
+			_ = unix.Close(fd)
+			continue
+		}
+		c.idle = true
+		l.eng.link(c)
+	}
+}
+
+func addrOf(sa unix.Sockaddr) netip.Addr {
+	switch a := sa.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrFrom4(a.Addr)
+	case *unix.SockaddrInet6:
+		return netip.AddrFrom16(a.Addr).Unmap()
+	}
+	return netip.IPv4Unspecified()
+}
+
+func (e *engine) link(c *conn) {
+	if c.next = e.conns; c.next != nil {
+		c.next.prev = c
+	}
+	e.conns = c
+}
+
+func (e *engine) unlink(c *conn) {
+	if c.prev != nil {
+		c.prev.next = c.next
+	} else if e.conns == c {
+		e.conns = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	}
+	c.next, c.prev = nil, nil
+}
+
+func (e *engine) panicked(v any) {
+	if e.srv.cfg.Panicked != nil {
+		e.srv.cfg.Panicked(v)
+	}
+}
+
+// dateCache is the Date field line, formatted once a second.
+type dateCache struct {
+	line []byte
+	made int64 // on the loop's clock
+}
+
+func (e *engine) appendDate(dst []byte) []byte {
+	d := &e.date
+	if now := e.loop.Now(); d.line == nil || now-d.made >= int64(time.Second) {
+		t := time.Now().UTC()
+		d.made = now - int64(t.Nanosecond())
+		d.line = t.AppendFormat(d.line[:0], "Date: Mon, 02 Jan 2006 15:04:05 GMT\r\n")
+	}
+	return append(dst, d.line...)
+}

@@ -1,0 +1,250 @@
+package http1
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
+
+// upstream is a connection to the container. In the pool it watches itself:
+// whatever the container says then, the end included, makes it useless.
+type upstream struct {
+	sock   loop.Sock
+	pool   *upstreamPool
+	pooled int // index in the pool plus one
+	since  int64
+	reused bool
+}
+
+// Limits of the pool of one loop.
+const (
+	maxIdleUpstreams = 1024
+	maxIdleTime      = int64(90 * time.Second)
+)
+
+// upstreamPool keeps the idle connections of one loop, last in first out, and
+// those who wait for the container to listen.
+type upstreamPool struct {
+	eng   *engine
+	addr  unix.Sockaddr
+	inet  int
+	idle  []*upstream
+	held  []*worker // in order of arrival; the first one tries
+	tryAt int64     // not before
+	down  int64     // since when connections are refused; 0 = they are not
+}
+
+func (p *upstreamPool) init(e *engine) {
+	p.eng = e
+	ap := e.srv.cfg.Upstream
+	if a := ap.Addr().Unmap(); a.Is4() {
+		p.inet, p.addr = unix.AF_INET, &unix.SockaddrInet4{Port: int(ap.Port()), Addr: a.As4()}
+	} else {
+		p.inet, p.addr = unix.AF_INET6, &unix.SockaddrInet6{Port: int(ap.Port()), Addr: a.As16()}
+	}
+	p.down = e.loop.Now()
+}
+
+// get takes an idle connection that is still good: one on which the kernel
+// holds neither bytes nor an end. It is nil when there is none.
+func (p *upstreamPool) get() *upstream {
+	for n := len(p.idle); n > 0; n = len(p.idle) {
+		u := p.idle[n-1]
+		p.take(u)
+		if u.sock.Quiet() {
+			p.eng.srv.reuses.Inc()
+			u.reused = true
+			return u
+		}
+		u.close()
+	}
+	return nil
+}
+
+// put keeps u for the next request. Nothing of the last answer may be unread.
+func (p *upstreamPool) put(u *upstream) {
+	now := p.eng.loop.Now()
+	if len(p.idle) > 0 {
+		if oldest := p.idle[0]; len(p.idle) >= maxIdleUpstreams || now-oldest.since > maxIdleTime {
+			oldest.close()
+		}
+	}
+	u.since = now
+	u.sock.Handle(u)
+	p.idle = append(p.idle, u)
+	u.pooled = len(p.idle)
+}
+
+func (p *upstreamPool) take(u *upstream) {
+	i, last := u.pooled-1, len(p.idle)-1
+	copy(p.idle[i:], p.idle[i+1:])
+	p.idle[last] = nil
+	p.idle = p.idle[:last]
+	for ; i < last; i++ {
+		p.idle[i].pooled = i + 1
+	}
+	u.pooled = 0
+}
+
+// Event closes an idle connection that speaks or ends.
+func (u *upstream) Event(s *loop.Sock) {
+	if s.Readable() {
+		u.close()
+	}
+}
+
+func (u *upstream) close() {
+	if u.pooled > 0 {
+		u.pool.take(u)
+	}
+	u.sock.Close()
+}
+
+// dial opens a connection. It returns nil when the container does not accept
+// one, or not before the deadline.
+func (w *worker) dial(deadline int64) *upstream {
+	p := &w.eng.up
+	fd, err := unix.Socket(p.inet, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	err = unix.Connect(fd, p.addr)
+	if err != nil && err != unix.EINPROGRESS {
+		_ = unix.Close(fd)
+		return nil
+	}
+	u := &upstream{pool: p}
+	if rerr := w.eng.loop.Register(&u.sock, fd, w.task); rerr != nil {
+		_ = unix.Close(fd)
+		return nil
+	}
+	if err == unix.EINPROGRESS && !w.awaitConnect(u, deadline) {
+		u.sock.Close()
+		return nil
+	}
+	w.srv.dials.Inc()
+	return u
+}
+
+// awaitConnect waits for a connection attempt that the kernel did not decide
+// at once.
+func (w *worker) awaitConnect(u *upstream, deadline int64) bool {
+	for {
+		if _, err := unix.Getpeername(u.sock.FD()); err == nil {
+			return true
+		}
+		if u.sock.Failed() || w.conn.gone() || w.eng.loop.Closing() || deadline != 0 && w.now() >= deadline {
+			return false
+		}
+		w.task.Wait(deadline)
+	}
+}
+
+// pace is the delay between connection attempts while somebody waits: a two
+// hundredth of the time that it has lasted, within 1 to 10 ms, ±10 %.
+func pace(elapsed int64) int64 {
+	d := min(max(elapsed/200, int64(time.Millisecond)), int64(10*time.Millisecond))
+	return d - d/10 + rand.Int64N(d/5+1)
+}
+
+// connect gets a connection to the container: an idle one unless fresh is
+// asked for, a new one, or one that it waits for.
+func (w *worker) connect(fresh bool) (*upstream, gate.Outcome) {
+	p := &w.eng.up
+	if !fresh {
+		if u := p.get(); u != nil {
+			u.sock.Handle(w.task)
+			return u, gate.Served
+		}
+	}
+	if len(p.held) == 0 {
+		if u := w.dial(w.clocks.next()); u != nil {
+			p.reached(w.srv)
+			return u, gate.Served
+		}
+	}
+	return w.hold()
+}
+
+// reached notes that the container listens and releases those who wait.
+func (p *upstreamPool) reached(s *Server) {
+	p.down, p.tryAt = 0, 0
+	if !s.listened.Load() {
+		s.listened.Store(true)
+	}
+	for _, w := range p.held {
+		w.task.Wake()
+	}
+}
+
+// hold waits until the container listens. The first in line makes the
+// attempts; its success releases the others.
+func (w *worker) hold() (*upstream, gate.Outcome) {
+	p := &w.eng.up
+	if w.gate.ConcurrencyLimit == 0 && w.srv.held.Load() >= int64(w.gate.QueueCapacity) {
+		return nil, gate.QueueFull
+	}
+	w.srv.held.Inc()
+	p.held = append(p.held, w)
+	defer func() {
+		w.srv.held.Dec()
+		p.unhold(w)
+	}()
+
+	patience := w.gate.UpstreamWait
+	if w.srv.listened.Load() {
+		patience = w.gate.UpstreamRestartWait
+	}
+	giveUp := w.now() + int64(patience)
+	if p.down == 0 {
+		p.down = w.now()
+	}
+	for {
+		now := w.now()
+		switch {
+		case w.conn.gone() || w.eng.loop.Closing():
+			return nil, gate.ClientGone
+		case now >= giveUp:
+			return nil, gate.UpstreamNotListening
+		}
+		if o := w.clocks.expired(now); o != gate.Served {
+			return nil, o
+		}
+		first := p.held[0] == w
+		if p.down == 0 || first && now >= p.tryAt {
+			if u := w.dial(earliest(w.clocks.next(), giveUp)); u != nil {
+				p.reached(w.srv)
+				return u, gate.Served
+			}
+			now = loop.Nanotime()
+			if p.down == 0 {
+				p.down = now
+			}
+			p.tryAt = now + pace(now-p.down)
+			first = p.held[0] == w
+		}
+		until := earliest(w.clocks.next(), giveUp)
+		if first {
+			until = earliest(until, p.tryAt)
+		}
+		w.task.Wait(until)
+	}
+}
+
+// unhold takes w out of the line; whoever is first now goes on trying.
+func (p *upstreamPool) unhold(w *worker) {
+	for i, h := range p.held {
+		if h == w {
+			p.held = append(p.held[:i], p.held[i+1:]...)
+			break
+		}
+	}
+	if len(p.held) > 0 {
+		p.held[0].task.Wake()
+	}
+}

@@ -1,0 +1,129 @@
+package http1
+
+import (
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
+
+// Sizes of a worker's buffers. Heads beyond them make the buffer grow; one
+// that grew large does not outlive the request.
+const (
+	clientBufferBytes   = 4 << 10
+	upstreamBufferBytes = 16 << 10
+	keptBufferBytes     = 64 << 10
+)
+
+// worker is everything that one request needs while it is under way. It
+// belongs to a coroutine and serves one connection after the other.
+type worker struct {
+	eng  *engine
+	srv  *Server
+	gate *gate.Gate
+	task *loop.Task
+	conn *conn
+
+	in     []byte // bytes from the client: in[r:w] is not dealt with yet
+	r, w   int
+	uin    []byte // bytes from the container: uin[:uw]
+	uw     int
+	toUser []byte // storage of the head for the container, and of chunks
+	toPeer []byte // the same for the client
+
+	req      request
+	res      response
+	up       *upstream
+	upload   pump
+	download pump
+	waiter   gate.Waiter
+
+	passage  passage
+	exchange gate.Exchange
+	began    bool // observer and drain know of the request
+	slot     bool // holds a slot
+	clocks   clocks
+}
+
+func newWorker(e *engine, t *loop.Task) *worker {
+	w := &worker{
+		eng: e, srv: e.srv, gate: e.srv.gate, task: t,
+		in:     make([]byte, clientBufferBytes),
+		uin:    make([]byte, upstreamBufferBytes),
+		toUser: make([]byte, 0, clientBufferBytes),
+		toPeer: make([]byte, 0, clientBufferBytes),
+	}
+	w.waiter.Notify = t.Wake
+	return w
+}
+
+// trim readies the worker for another connection.
+func (w *worker) trim() {
+	w.r, w.w = 0, 0
+	if len(w.in) > keptBufferBytes {
+		w.in = make([]byte, clientBufferBytes)
+	}
+	if len(w.uin) > keptBufferBytes {
+		w.uin = make([]byte, upstreamBufferBytes)
+	}
+	if cap(w.toUser) > keptBufferBytes {
+		w.toUser = make([]byte, 0, clientBufferBytes)
+	}
+	if cap(w.toPeer) > keptBufferBytes {
+		w.toPeer = make([]byte, 0, clientBufferBytes)
+	}
+	w.req.reset()
+	w.res.reset()
+}
+
+func (w *worker) now() int64 { return w.eng.loop.Now() }
+
+// begin counts the request.
+func (w *worker) begin() {
+	w.began = true
+	w.gate.Drain.Enter()
+	w.clocks.begin(w.gate, w.now())
+	if o := w.gate.Observer; o != nil {
+		w.exchange = gate.Exchange{
+			Method: w.req.method, Target: w.req.target, Proxied: w.req.proxied,
+			Arrived: time.Duration(loop.Nanotime()),
+		}
+		o.Begin(&w.exchange)
+	}
+}
+
+// end gives the slot back and tells how the request ended. It is the only
+// way out of begin.
+func (w *worker) end(outcome gate.Outcome) {
+	if w.slot {
+		w.slot = false
+		w.gate.Admission.End()
+	}
+	w.began = false
+	if o := w.gate.Observer; o != nil {
+		x := &w.exchange
+		x.Outcome = outcome
+		if x.Status == 0 {
+			x.Status = outcome.Meaning().Status
+		}
+		x.Ended = time.Duration(loop.Nanotime())
+		o.End(x)
+	}
+	w.gate.Drain.Leave()
+	w.srv.departed()
+}
+
+// abandon releases what a panicking request held.
+func (w *worker) abandon() {
+	w.dropUpstream()
+	if w.began {
+		w.end(gate.InternalError)
+	}
+}
+
+func (w *worker) dropUpstream() {
+	if w.up != nil {
+		w.up.close()
+		w.up = nil
+	}
+}

@@ -1,0 +1,194 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrAgain says that the call would have had to wait.
+var ErrAgain = errors.New("would block")
+
+// Handler is told of news on a socket. A Task is one; an idle connection has
+// one of its own.
+type Handler interface{ Event(s *Sock) }
+
+// Sock is a non-blocking descriptor that is registered with one loop. The
+// zero value is closed.
+type Sock struct {
+	loop     *Loop
+	handler  Handler
+	fd       int
+	gen      int32 // tells this registration from a later one of the same number
+	open     bool
+	readable bool
+	writable bool
+	hangup   bool // the peer has sent FIN
+	failed   bool // reset, or both directions are shut
+}
+
+const allEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | 1<<31 // EPOLLET
+
+// Register makes s the owner of fd and delivers its events to h. If there is
+// something to read already, that is the first event.
+func (l *Loop) Register(s *Sock, fd int, h Handler) error {
+	return l.register(s, fd, h, allEvents)
+}
+
+// RegisterListener is Register for a listening descriptor that several loops
+// share: one of them is woken for a connection, not all.
+func (l *Loop) RegisterListener(s *Sock, fd int, h Handler) error {
+	return l.register(s, fd, h, unix.EPOLLIN|unix.EPOLLEXCLUSIVE)
+}
+
+func (l *Loop) register(s *Sock, fd int, h Handler, events uint32) error {
+	for len(l.socks) <= fd {
+		l.socks = append(l.socks, nil)
+	}
+	l.gen++
+	*s = Sock{loop: l, handler: h, fd: fd, gen: l.gen, open: true, writable: true}
+	ev := unix.EpollEvent{Events: events, Fd: int32(fd), Pad: s.gen}
+	if err := unix.EpollCtl(l.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+		*s = Sock{}
+		return fmt.Errorf("watching a descriptor: %w", err)
+	}
+	l.socks[fd] = s
+	return nil
+}
+
+func (s *Sock) note(events uint32) {
+	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		s.readable = true
+	}
+	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		s.writable = true
+	}
+	if events&unix.EPOLLRDHUP != 0 {
+		s.hangup = true
+	}
+	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		s.failed = true
+	}
+}
+
+// Handle makes h the receiver of the next events.
+func (s *Sock) Handle(h Handler) { s.handler = h }
+
+// FD is the descriptor, owned by s.
+func (s *Sock) FD() int { return s.fd }
+
+// Open reports whether s holds a descriptor.
+func (s *Sock) Open() bool { return s.open }
+
+// Readable reports whether a Read may find something: bytes, end or error.
+func (s *Sock) Readable() bool { return s.readable }
+
+// Writable reports whether a Write may find room.
+func (s *Sock) Writable() bool { return s.writable }
+
+// HungUp reports that the peer has ended its direction (FIN), perhaps with
+// bytes still to be read before the end.
+func (s *Sock) HungUp() bool { return s.hangup }
+
+// Failed reports that the connection is dead in both directions.
+func (s *Sock) Failed() bool { return s.failed }
+
+// Read reads what is there: ErrAgain when nothing is, io.EOF at the end, and
+// otherwise the system's error. len(b) must not be 0.
+func (s *Sock) Read(b []byte) (int, error) {
+	if !s.readable {
+		return 0, ErrAgain
+	}
+	for {
+		n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+		switch {
+		case e == unix.EINTR:
+			continue
+		case e == unix.EAGAIN:
+			s.readable = false
+			return 0, ErrAgain
+		case e != 0:
+			s.failed = true
+			return 0, e
+		case n == 0:
+			s.hangup = true
+			return 0, io.EOF
+		}
+		if int(n) < len(b) && !s.hangup && !s.failed {
+			s.readable = false // emptied: whatever comes later is a new edge
+		}
+		return int(n), nil
+	}
+}
+
+// Write writes what there is room for; ErrAgain means nothing was written.
+func (s *Sock) Write(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if !s.writable {
+		return 0, ErrAgain
+	}
+	for {
+		n, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+		switch {
+		case e == unix.EINTR:
+			continue
+		case e == unix.EAGAIN:
+			s.writable = false
+			return 0, ErrAgain
+		case e != 0:
+			s.failed, s.readable = true, true // what came before the error can still be read
+			return 0, e
+		}
+		if int(n) < len(b) {
+			s.writable = false
+		}
+		return int(n), nil
+	}
+}
+
+// Quiet looks at the kernel's side of a connection that should have nothing
+// to say: true when neither bytes, end nor error are pending. One system call.
+func (s *Sock) Quiet() bool {
+	if s.failed || s.hangup {
+		return false
+	}
+	var b [1]byte
+	_, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+	if e == unix.EAGAIN {
+		s.readable = false
+		return true
+	}
+	return false
+}
+
+// CloseWrite sends FIN and keeps reading possible.
+func (s *Sock) CloseWrite() {
+	if s.open {
+		_ = unix.Shutdown(s.fd, unix.SHUT_WR)
+	}
+}
+
+// Close gives the descriptor back. Closing twice is harmless.
+func (s *Sock) Close() {
+	if !s.open {
+		return
+	}
+	s.open = false
+	s.loop.socks[s.fd] = nil
+	_ = unix.Close(s.fd)
+	s.readable, s.writable = false, false
+}
+
+// Reset closes with RST, so that the peer cannot take the end of the stream
+// for the end of a message.
+func (s *Sock) Reset() {
+	if s.open {
+		_ = unix.SetsockoptLinger(s.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+		s.Close()
+	}
+}

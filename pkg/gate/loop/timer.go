@@ -1,0 +1,112 @@
+package loop
+
+import (
+	"math"
+)
+
+// timer is a task's place in the heap. It stands at or before the task's
+// deadline: a deadline that moves to later costs nothing, the timer then fires
+// once too early and moves itself. Deadlines mostly move to later.
+type timer struct {
+	task *Task
+	when int64
+	at   int // index in the heap plus one; 0 = not in it
+}
+
+// timerHeap is a binary heap, earliest first.
+type timerHeap []*timer
+
+// ensure makes t fire at when or earlier.
+func (h *timerHeap) ensure(t *timer, when int64) {
+	if t.at != 0 {
+		if t.when <= when {
+			return
+		}
+		t.when = when
+		h.up(t.at - 1)
+		return
+	}
+	t.when = when
+	*h = append(*h, t)
+	t.at = len(*h)
+	h.up(len(*h) - 1)
+}
+
+func (h *timerHeap) remove(t *timer) {
+	if t.at == 0 {
+		return
+	}
+	i, last := t.at-1, len(*h)-1
+	h.swap(i, last)
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	t.at = 0
+	if i < last {
+		h.down(i)
+		h.up(i)
+	}
+}
+
+func (h *timerHeap) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if (*h)[parent].when <= (*h)[i].when {
+			return
+		}
+		h.swap(i, parent)
+		i = parent
+	}
+}
+
+func (h *timerHeap) down(i int) {
+	for {
+		least := i
+		for c := 2*i + 1; c <= 2*i+2 && c < len(*h); c++ {
+			if (*h)[c].when < (*h)[least].when {
+				least = c
+			}
+		}
+		if least == i {
+			return
+		}
+		h.swap(i, least)
+		i = least
+	}
+}
+
+func (h *timerHeap) swap(i, j int) {
+	s := *h
+	s[i], s[j] = s[j], s[i]
+	s[i].at, s[j].at = i+1, j+1
+}
+
+// runTimers resumes the tasks whose deadline has come and moves the timers
+// that stood too early.
+func (l *Loop) runTimers() {
+	for len(l.timers) > 0 && l.timers[0].when <= l.now {
+		t := l.timers[0]
+		l.timers.remove(t)
+		task := t.task
+		if !task.waiting || task.deadline == 0 {
+			continue
+		}
+		if task.deadline > l.now {
+			l.timers.ensure(t, task.deadline)
+			continue
+		}
+		task.resume()
+	}
+}
+
+// arm makes the netpoller give up waiting when the first timer is due.
+func (l *Loop) arm() {
+	next := int64(math.MaxInt64)
+	if len(l.timers) > 0 {
+		next = l.timers[0].when
+	}
+	if next >= l.armed {
+		return // wakes too early at worst
+	}
+	l.armed = next
+	_ = l.poll.SetReadDeadline(TimeOf(next))
+}

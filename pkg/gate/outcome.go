@@ -1,0 +1,104 @@
+package gate
+
+// Outcome says how a request ended. Its name (String) is the value of the
+// K-Gate-Outcome header, of the metric label and of the request log.
+type Outcome uint8
+
+// The outcomes. Served and Tunnelled are the container's own answers; the
+// others were decided here.
+const (
+	Served               Outcome = iota // answered by the container, whatever the status
+	Tunnelled                           // switched protocols and ended
+	Probed                              // a probe, answered here
+	BadRequest                          // malformed, ambiguous or beyond what HTTP allows
+	TargetTooLong                       // the request target alone is beyond the limit
+	HeadTooLarge                        // head beyond 1 MiB or 4,096 fields
+	ExpectationFailed                   // an expectation other than 100-continue
+	MethodNotAllowed                    // CONNECT
+	CodingNotImplemented                // a transfer coding other than chunked
+	VersionNotSupported                 // neither HTTP/1.x nor HTTP/2
+	HeadTimeout                         // the head did not arrive in time
+	QueueFull                           // queue capacity reached
+	QueueWaitExpired                    // waited longer than allowed
+	RequestTimeout                      // the request clock ran out
+	ResponseStartTimeout                // the response start clock ran out
+	IdleTimeout                         // the idle clock ran out
+	ClientGone                          // the client left before the end
+	UpstreamNotListening                // no connection in time
+	UpstreamClosed                      // closed before an answer
+	UpstreamReset                       // reset before an answer
+	UpstreamMalformed                   // an answer that is not HTTP
+	UpstreamBrokeOff                    // ended in the middle of the answer
+	ProbeRejected                       // a probe that asks for something unknown
+	ShuttingDown                        // draining
+	NotReady                            // a readiness probe, answered no
+	InternalError                       // a panic, contained
+	outcomeCount
+)
+
+// Level is how loudly an outcome is logged.
+type Level uint8
+
+// The levels that outcomes use.
+const (
+	Debug Level = iota
+	Info
+	Warn
+	Error
+)
+
+// Meaning describes an Outcome to every consumer: the answer on the wire, the
+// metric label, the log level.
+type Meaning struct {
+	Name   string
+	Status int    // of the answer, or the one that logs and metrics show
+	Body   string // fixed text; nothing internal leaks
+	Plain  bool   // sent as a plain error (nosniff, newline)
+	Retry  bool   // carries Retry-After: 1
+	Level  Level
+}
+
+var meanings = [outcomeCount]Meaning{
+	Served:               {Name: "served", Level: Debug},
+	Tunnelled:            {Name: "tunnelled", Status: 101, Level: Debug},
+	Probed:               {Name: "probed", Status: 200, Level: Debug},
+	BadRequest:           {Name: "bad-request", Status: 400, Body: "bad request", Plain: true, Level: Debug},
+	TargetTooLong:        {Name: "target-too-long", Status: 414, Body: "request target too long", Plain: true, Level: Debug},
+	HeadTooLarge:         {Name: "head-too-large", Status: 431, Body: "request head too large", Plain: true, Level: Debug},
+	ExpectationFailed:    {Name: "expectation-failed", Status: 417, Body: "unknown expectation", Plain: true, Level: Debug},
+	MethodNotAllowed:     {Name: "method-not-allowed", Status: 405, Body: "method not allowed", Plain: true, Level: Debug},
+	CodingNotImplemented: {Name: "coding-not-implemented", Status: 501, Body: "unknown transfer coding", Plain: true, Level: Debug},
+	VersionNotSupported:  {Name: "version-not-supported", Status: 505, Body: "HTTP version not supported", Plain: true, Level: Debug},
+	HeadTimeout:          {Name: "head-timeout", Status: 408, Body: "request head timeout", Plain: true, Level: Debug},
+	QueueFull:            {Name: "queue-full", Status: 503, Body: "pending request queue full", Plain: true, Retry: true, Level: Warn},
+	QueueWaitExpired:     {Name: "queue-wait-expired", Status: 503, Body: "queue wait expired", Plain: true, Retry: true, Level: Warn},
+	RequestTimeout:       {Name: "request-timeout", Status: 504, Body: "request timeout", Level: Warn},
+	ResponseStartTimeout: {Name: "response-start-timeout", Status: 504, Body: "request timeout", Level: Warn},
+	IdleTimeout:          {Name: "idle-timeout", Status: 504, Body: "request timeout", Level: Warn},
+	ClientGone:           {Name: "client-gone", Status: 499, Level: Debug},
+	UpstreamNotListening: {Name: "upstream-not-listening", Status: 503, Body: "user container is not listening", Plain: true, Retry: true, Level: Warn},
+	UpstreamClosed:       {Name: "upstream-closed", Status: 502, Body: "upstream closed the connection", Plain: true, Level: Warn},
+	UpstreamReset:        {Name: "upstream-reset", Status: 502, Body: "upstream reset the connection", Plain: true, Level: Warn},
+	UpstreamMalformed:    {Name: "upstream-malformed", Status: 502, Body: "malformed answer from upstream", Plain: true, Level: Warn},
+	UpstreamBrokeOff:     {Name: "upstream-broke-off", Status: 502, Body: "upstream broke off", Plain: true, Level: Warn},
+	ProbeRejected:        {Name: "probe-rejected", Status: 400, Plain: true, Level: Debug},
+	ShuttingDown:         {Name: "shutting-down", Status: 503, Body: "shutting down", Plain: true, Level: Debug},
+	NotReady:             {Name: "not-ready", Status: 503, Level: Debug},
+	InternalError:        {Name: "internal-error", Status: 500, Body: "internal error", Plain: true, Level: Error},
+}
+
+// Meaning maps an outcome to all that is said about it. It is the only place
+// that does.
+func (o Outcome) Meaning() *Meaning { return &meanings[o] }
+
+// String is the outcome's name on the wire and in labels.
+func (o Outcome) String() string { return meanings[o].Name }
+
+// Outcomes lists every outcome, for those who zero-initialise metrics.
+func Outcomes() []Outcome {
+	all := make([]Outcome, outcomeCount)
+	for i := range all {
+		all[i] = Outcome(i)
+	}
+	return all
+}

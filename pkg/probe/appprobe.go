@@ -1,0 +1,247 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// AppProbeOptions tells ParseAppProbes what the JSON leaves open.
+type AppProbeOptions struct {
+	Setting  string // name of the setting, for errors; "" = KUBE_APP_PROBERS
+	Host     string // APP_PROBE_HOST; "" = 127.0.0.1
+	OnChange func(AppChange)
+}
+
+// AppProbes answers application probes that were rewritten to point at the
+// gate, in the format of Istio's ISTIO_KUBE_APP_PROBERS. It depends on no
+// server; all methods may be called concurrently.
+type AppProbes struct {
+	probes   map[string]*appProbe
+	onChange func(AppChange)
+}
+
+// appProbe is one configured path.
+type appProbe struct {
+	path      string
+	container string
+	kind      string // livez, readyz, startupz, prestopz, poststartz
+	timeout   time.Duration
+	get       *httpGet // nil: prober
+	prober    Prober   // stateless
+
+	mu   sync.Mutex
+	last Cause
+}
+
+// AppAnswer is what to answer. Every body is plain text unless the application
+// gave it a type of its own.
+type AppAnswer struct {
+	Status      int
+	ContentType string
+	Reason      string // for K-Probe-Reason; empty when the application answered
+	Body        []byte // at most 10 KiB
+}
+
+// AppChange tells that a path's outcome changed; it makes one log line.
+type AppChange struct {
+	At        time.Time
+	Path      string
+	Container string
+	Kind      string
+	From, To  Cause // zero = success
+}
+
+// String is the change as a sentence.
+func (c AppChange) String() string {
+	return fmt.Sprintf("%s probe of %s: %s", c.Kind, c.Container, c.To)
+}
+
+var appProbePath = regexp.MustCompile(`^/(?:app-health/([^/]+)/(livez|readyz|startupz)|app-lifecycle/([^/]+)/(prestopz|poststartz))$`)
+
+// ParseAppProbes reads the JSON map from path to probe. An empty string means
+// no probes. Unknown fields are ignored; every problem is reported, joined,
+// with the field it is in.
+func ParseAppProbes(text string, o AppProbeOptions) (*AppProbes, error) {
+	a := &AppProbes{probes: make(map[string]*appProbe), onChange: o.OnChange}
+	data := bytes.TrimSpace([]byte(text))
+	if len(data) == 0 {
+		return a, nil
+	}
+	setting, host := o.Setting, o.Host
+	if setting == "" {
+		setting = "KUBE_APP_PROBERS"
+	}
+	if host == "" {
+		host = defaultHost
+	}
+	all := readObject(setting, data)
+	paths := make([]string, 0, len(all.raw))
+	for path := range all.raw {
+		paths = append(paths, path)
+	}
+	slices.Sort(paths)
+	for _, path := range paths {
+		f := readObject(fmt.Sprintf("%s[%q]", setting, path), all.raw[path])
+		a.probes[path] = f.appProbe(path, host)
+		all.take(f)
+	}
+	if err := all.err(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// appProbe reads the probe of one path; problems are kept in f.
+func (f *fields) appProbe(path, host string) *appProbe {
+	p := &appProbe{path: path, last: Cause{Kind: CauseUnknown}}
+	match := appProbePath.FindStringSubmatch(path)
+	if match == nil {
+		f.problem("", "is no path of a probe: accepted are /app-health/<container>/<livez|readyz|startupz> and /app-lifecycle/<container>/<prestopz|poststartz>")
+	} else {
+		p.container, p.kind = safeName(match[1]+match[3]), match[2]+match[4]
+	}
+	if f.raw == nil {
+		return p
+	}
+	p.timeout = f.seconds("timeoutSeconds", 1)
+	if p.timeout == 0 {
+		p.timeout = defaultTimeout
+	}
+	switch f.handler("httpGet", "tcpSocket", "grpc") {
+	case "httpGet":
+		var s Spec
+		g := f.object("httpGet")
+		g.httpGet(&s, 0)
+		f.take(g)
+		p.get = &httpGet{scheme: s.Scheme, host: host, port: s.Port, path: s.Path, headers: s.Headers}
+	case "tcpSocket":
+		g := f.object("tcpSocket")
+		s := Spec{Host: host, Port: g.port(0)}
+		f.take(g)
+		p.prober = &tcpProber{address: s.Address()}
+	case "grpc":
+		g := f.object("grpc")
+		s := Spec{Host: host, Port: g.port(0)}
+		p.prober = &grpcProber{address: s.Address(), service: g.text("service", "")}
+		f.take(g)
+	}
+	return p
+}
+
+// Paths are the configured paths, sorted.
+func (a *AppProbes) Paths() []string {
+	paths := make([]string, 0, len(a.probes))
+	for path := range a.probes {
+		paths = append(paths, path)
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// Do runs the probe of path, with header as the asker's, and returns what to
+// answer. It takes timeoutSeconds at most. Every failure has a status of its
+// own, because that is all that a kubelet's event shows.
+func (a *AppProbes) Do(ctx context.Context, path string, header http.Header) AppAnswer {
+	p, ok := a.probes[path]
+	if !ok {
+		return plainAnswer(http.StatusNotFound, "", "no such probe; configured are: "+strings.Join(a.Paths(), ", "))
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	answer, cause := p.do(ctx, header)
+	// An asker that left says nothing about the application.
+	if cause.Kind != CauseStopped && context.Cause(ctx) != context.Canceled {
+		a.note(p, cause)
+	}
+	return answer
+}
+
+// note tells OnChange if the outcome differs from the one before. The first
+// outcome counts as a change if it is a failure.
+func (a *AppProbes) note(p *appProbe, cause Cause) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from := p.last
+	p.last = cause
+	if from == cause || from.Kind == CauseUnknown && cause.Kind == CauseNone || a.onChange == nil {
+		return
+	}
+	a.onChange(AppChange{At: time.Now(), Path: p.path, Container: p.container, Kind: p.kind, From: from, To: cause})
+}
+
+func (p *appProbe) do(ctx context.Context, header http.Header) (AppAnswer, Cause) {
+	var cause Cause
+	if p.get != nil {
+		var answer httpAnswer
+		answer, cause, _ = p.get.do(ctx, forwarded(header), true)
+		if cause.Kind == CauseNone {
+			return passOn(answer), causeOfStatus(answer.status)
+		}
+	} else {
+		cause = p.prober.Probe(ctx).Cause
+		if cause.Kind == CauseNone {
+			return AppAnswer{Status: http.StatusOK}, cause
+		}
+	}
+	body := p.kind + " probe of " + p.container + ": " + cause.String()
+	return plainAnswer(statusOf(cause), cause.Token(), body), cause
+}
+
+// passOn hands the application's own answer on. A redirect to elsewhere is
+// success to a kubelet that would have followed it itself.
+func passOn(answer httpAnswer) AppAnswer {
+	a := AppAnswer{Status: answer.status, ContentType: answer.contentType, Body: answer.body}
+	if a.Status >= 300 && a.Status < 400 {
+		a.Status = http.StatusOK
+	}
+	if a.ContentType == "" && len(a.Body) > 0 {
+		a.ContentType = plainText
+	}
+	return a
+}
+
+const plainText = "text/plain; charset=utf-8"
+
+func plainAnswer(status int, reason, body string) AppAnswer {
+	return AppAnswer{Status: status, ContentType: plainText, Reason: reason, Body: []byte(body + "\n")}
+}
+
+// statusOf is the status for a probe to which the application gave none.
+func statusOf(cause Cause) int {
+	switch cause.Kind {
+	case CauseTimeout:
+		return http.StatusGatewayTimeout
+	case CauseNotServing, CauseUnimplemented:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusBadGateway
+}
+
+// forwarded is the asker's header in a stable order, without Host, which names
+// the gate, and without what could not be written as a field line.
+func forwarded(header http.Header) []Header {
+	names := make([]string, 0, len(header))
+	for name := range header {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var headers []Header
+	for _, name := range names {
+		if !isToken(name) || strings.EqualFold(name, "Host") {
+			continue
+		}
+		for _, value := range header[name] {
+			if isFieldValue(value) {
+				headers = append(headers, Header{name, value})
+			}
+		}
+	}
+	return headers
+}

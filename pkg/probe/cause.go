@@ -1,0 +1,129 @@
+package probe
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// CauseKind says in one word why a container is not ready.
+type CauseKind uint8
+
+const (
+	CauseNone          CauseKind = iota // the probe succeeded
+	CauseUnknown                        // no attempt has ended yet
+	CauseRefused                        // nothing listens on the port
+	CauseUnreachable                    // no route, no such name, no local port
+	CauseReset                          // the connection was reset before an answer
+	CauseClosed                         // the connection was closed before the answer was whole
+	CauseTimeout                        // no answer within timeoutSeconds
+	CauseStatus                         // an HTTP status outside 200 to 399, in Cause.Status
+	CauseNotServing                     // gRPC health says something other than SERVING
+	CauseUnimplemented                  // the gRPC server has no health service
+	CauseMalformed                      // the answer is not HTTP, or not gRPC
+	CauseTLS                            // one side speaks TLS and the other does not, or the handshake failed
+	CauseRedirects                      // more than 10 redirects
+	CauseConfirming                     // successes so far are fewer than successThreshold
+	CauseStopped                        // the prober was stopped
+)
+
+var causeWords = [...]struct{ token, sentence string }{
+	CauseNone:          {"", "success"},
+	CauseUnknown:       {"unknown", "not probed yet"},
+	CauseRefused:       {"refused", "connection refused"},
+	CauseUnreachable:   {"unreachable", "address unreachable"},
+	CauseReset:         {"reset", "connection reset"},
+	CauseClosed:        {"closed", "connection closed before the answer was complete"},
+	CauseTimeout:       {"timeout", "no answer in time"},
+	CauseStatus:        {"status", "answered with status"},
+	CauseNotServing:    {"not-serving", "gRPC health is not SERVING"},
+	CauseUnimplemented: {"unimplemented", "gRPC health service is not implemented"},
+	CauseMalformed:     {"malformed", "malformed answer"},
+	CauseTLS:           {"tls", "TLS failed"},
+	CauseRedirects:     {"redirects", "too many redirects"},
+	CauseConfirming:    {"confirming", "not enough successes in a row yet"},
+	CauseStopped:       {"stopped", "probing has stopped"},
+}
+
+// Cause is why an attempt failed. Its zero value means success. It holds fixed
+// words of this package and numbers only, never bytes from the wire, addresses
+// or error texts, so it may go to anybody.
+type Cause struct {
+	Kind   CauseKind
+	Status int    // HTTP status of CauseStatus, gRPC status of CauseNotServing (0 = none)
+	Detail string // a fixed phrase that narrows Kind down; may be empty
+}
+
+// Token is the cause for a header: "refused", "status 503", "not-serving". It
+// is empty for success.
+func (c Cause) Token() string {
+	token := causeWords[c.Kind].token
+	if c.Kind == CauseStatus {
+		return token + " " + strconv.Itoa(c.Status)
+	}
+	return token
+}
+
+// String is the cause as a phrase for logs and bodies: "connection refused".
+func (c Cause) String() string {
+	s := causeWords[c.Kind].sentence
+	switch {
+	case c.Kind == CauseStatus:
+		s += " " + strconv.Itoa(c.Status)
+	case c.Kind == CauseNotServing && c.Status != 0:
+		s += " (status " + strconv.Itoa(c.Status) + ")"
+	}
+	if c.Detail != "" {
+		s += ": " + c.Detail
+	}
+	return s
+}
+
+// causeOf names the error of a connection, a handshake, a read or a write.
+// What is none of the known ones is a malformed answer.
+func causeOf(err error) Cause {
+	var (
+		netErr    net.Error
+		dnsErr    *net.DNSError
+		recordErr tls.RecordHeaderError
+		alertErr  tls.AlertError
+	)
+	switch {
+	case err == nil:
+		return Cause{}
+	case errors.Is(err, context.Canceled):
+		return Cause{Kind: CauseStopped}
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return Cause{Kind: CauseRefused}
+	case errors.As(err, &dnsErr) && !dnsErr.IsTimeout:
+		return Cause{Kind: CauseUnreachable, Detail: "no such host name"}
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded),
+		errors.As(err, &netErr) && netErr.Timeout():
+		return Cause{Kind: CauseTimeout}
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED):
+		return Cause{Kind: CauseReset}
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return Cause{Kind: CauseClosed}
+	case errors.As(err, &recordErr):
+		return Cause{Kind: CauseTLS, Detail: "the server does not speak TLS"}
+	case errors.As(err, &alertErr):
+		return Cause{Kind: CauseTLS, Detail: "handshake refused"}
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH),
+		errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.EINVAL):
+		return Cause{Kind: CauseUnreachable}
+	}
+	return Cause{Kind: CauseMalformed}
+}
+
+// causeOfStatus applies the kubelet's rule: 200 to 399 is success.
+func causeOfStatus(status int) Cause {
+	if status >= 200 && status < 400 {
+		return Cause{}
+	}
+	return Cause{Kind: CauseStatus, Status: status}
+}

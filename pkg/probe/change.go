@@ -1,0 +1,106 @@
+package probe
+
+import (
+	"fmt"
+	"time"
+)
+
+// State is what the gate believes of one container.
+//
+//	from                 on                                          to
+//	any                  refused, probed or told by Observed         Down
+//	Unknown, Down        any other failure                           Failing
+//	Unknown, Down        success, successThreshold not reached       Failing
+//	Failing              failure, or successThreshold not reached    Failing
+//	any but Ready        success, successThreshold reached           Ready
+//	Ready                success                                     Ready
+//	Ready, with period   failure, failureThreshold not reached       Ready
+//	Ready                any other failure                           Failing
+type State uint8
+
+const (
+	Unknown State = iota // no attempt has ended
+	Down                 // nothing listens
+	Failing              // it listens, but does not pass its probe
+	Ready                // it passes its probe
+)
+
+func (s State) String() string {
+	return [...]string{Unknown: "unknown", Down: "down", Failing: "failing", Ready: "ready"}[s]
+}
+
+// nextState is the table above. successes and failures count the attempts in a
+// row, the present one included.
+func nextState(from State, spec *Spec, cause Cause, successes, failures int) State {
+	switch {
+	case cause.Kind == CauseRefused:
+		return Down
+	case cause.Kind == CauseNone && (from == Ready || successes >= spec.SuccessThreshold):
+		return Ready
+	case cause.Kind != CauseNone && from == Ready && !spec.Adaptive() && failures < spec.FailureThreshold:
+		return Ready
+	}
+	return Failing
+}
+
+// Change tells of one change of state; it makes one log line.
+type Change struct {
+	At        time.Time
+	Container string
+	Index     int
+	From, To  State
+	Cause     Cause         // why To; zero when ready
+	After     time.Duration // time spent in From
+	Attempts  uint64        // attempts made in From, the one that ended it included
+	// Quiet asks not to log: the state changed more than 10 times within about
+	// 10 s, and a line for each would flood.
+	Quiet bool
+}
+
+// String is the change as a sentence.
+func (c Change) String() string {
+	s := fmt.Sprintf("%s is %s after %s %s and %d attempts",
+		c.Container, c.To, c.After.Round(time.Millisecond), c.From, c.Attempts)
+	if c.Cause.Kind != CauseNone {
+		s += ": " + c.Cause.String()
+	}
+	return s
+}
+
+// ContainerState is what can be seen of one container at one moment.
+type ContainerState struct {
+	Container string
+	Index     int
+	Kind      Kind
+	Address   string
+	State     State
+	Since     time.Time // of State
+	Cause     Cause     // of the last attempt that failed to make it ready; zero when the last attempt succeeded
+	Attempts  uint64    // since the start
+	Reached   uint64    // those of Attempts that a connection was accepted for
+	Last      time.Time // when the last attempt ended; zero before
+	Interval  time.Duration
+}
+
+// talk bounds how many changes are worth a line: a bucket of 10, one more each
+// second.
+type talk struct {
+	room float64
+	last time.Time
+}
+
+const talkRoom = 10
+
+func (t *talk) allow(now time.Time) bool {
+	if t.last.IsZero() {
+		t.room = talkRoom
+	} else {
+		t.room = min(t.room+now.Sub(t.last).Seconds(), talkRoom)
+	}
+	t.last = now
+	if t.room < 1 {
+		return false
+	}
+	t.room--
+	return true
+}

@@ -1,0 +1,270 @@
+package probe
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// container is one probed container: its state, and the loop that probes it.
+// Everything but the first block is guarded by Readiness.mu.
+type container struct {
+	r       *Readiness
+	spec    Spec
+	prober  Prober
+	isUser  bool          // Observed speaks of it
+	wake    chan struct{} // holds at most one: look again when the next attempt is due
+	started time.Time     // times in History and allowance count from here
+
+	state    State
+	since    time.Time
+	tries    uint64 // attempts in this state
+	cause    Cause
+	talk     talk
+	attempts uint64
+	reached  uint64
+
+	history   History
+	allowance allowance
+	successes int // in a row
+	failures  int // in a row
+	jitter    float64
+	starting  bool // with a period: not ready since the start or since it was refused
+
+	began     time.Time // last attempt
+	ended     time.Time // last attempt that ended; zero before
+	touched   time.Time // last attempt that reached the application began
+	evidence  time.Time // what state Ready rests on
+	raw       Cause     // of the last attempt
+	underWay  bool
+	overtaken bool // Observed said something newer than the attempt under way can know
+	demanded  bool // somebody needs an attempt now
+	ticked    bool // and it is the kubelet
+
+	changed   broadcast // state changed
+	completed broadcast // an attempt ended
+}
+
+// broadcast wakes all who wait. It holds no memory while nobody does.
+type broadcast struct{ ch chan struct{} }
+
+func (b *broadcast) wait() <-chan struct{} {
+	if b.ch == nil {
+		b.ch = make(chan struct{})
+	}
+	return b.ch
+}
+
+func (b *broadcast) fire() {
+	if b.ch != nil {
+		close(b.ch)
+		b.ch = nil
+	}
+}
+
+func newContainer(r *Readiness, spec Spec, prober Prober, isUser bool, now time.Time) *container {
+	return &container{
+		r: r, spec: spec, prober: prober, isUser: isUser,
+		wake: make(chan struct{}, 1), started: now,
+		since: now, cause: Cause{Kind: CauseUnknown}, raw: Cause{Kind: CauseUnknown},
+		allowance: allowance{period: spec.Period}, starting: true,
+	}
+}
+
+// loop probes until ctx ends. It owns the prober and one timer.
+func (c *container) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-c.wake:
+		}
+		for {
+			wait := c.begin(time.Now())
+			if wait > 0 {
+				timer.Reset(wait)
+				break
+			}
+			if !c.attempt(ctx) {
+				return
+			}
+		}
+	}
+}
+
+// attempt runs one probe; false means that ctx ended.
+func (c *container) attempt(ctx context.Context) bool {
+	limited, cancel := context.WithTimeout(ctx, c.spec.Timeout)
+	result := c.prober.Probe(limited)
+	cancel()
+	if ctx.Err() != nil {
+		return false
+	}
+	c.end(result, time.Now())
+	return true
+}
+
+// begin returns 0 and marks an attempt as under way if one is due, else the
+// time until it is.
+func (c *container) begin(now time.Time) time.Duration {
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	if wait := c.nextAt(c.r.waiting > 0).Sub(now); wait > 0 {
+		return wait
+	}
+	if c.steady() {
+		c.allowance = c.allowance.spend(now.Sub(c.started), c.ticked)
+	}
+	c.began, c.underWay, c.overtaken, c.demanded, c.ticked = now, true, false, false, false
+	return 0
+}
+
+// steady reports that the application is past its start, so that its period
+// bounds the probes.
+func (c *container) steady() bool { return !c.spec.Adaptive() && !c.starting }
+
+// nextAt is when the next attempt is due.
+func (c *container) nextAt(waiting bool) time.Time {
+	delay := c.history.Delay(c.began.Sub(c.started), waiting, c.jitter)
+	switch {
+	case c.attempts == 0:
+		return time.Time{}
+	case c.steady():
+		if c.demanded {
+			return time.Time{}
+		}
+		return c.started.Add(c.allowance.next)
+	case c.spec.Adaptive() && c.demanded:
+		return time.Time{}
+	case c.spec.Adaptive() && c.history.Last != Refusing:
+		return c.ended.Add(delay)
+	}
+	at := c.began.Add(delay)
+	if c.demanded {
+		at = c.began
+	}
+	if c.spec.Adaptive() {
+		return at
+	}
+	// While it starts, the application sees one probe per 200 ms; refused
+	// attempts between do not reach it.
+	if c.history.Last != Refusing {
+		at = c.began
+	}
+	if floor := c.touched.Add(min(c.spec.Period, startingPeriod)); !c.touched.IsZero() && at.Before(floor) {
+		return floor
+	}
+	return at
+}
+
+// end takes in the result of the attempt under way.
+func (c *container) end(result Result, now time.Time) {
+	c.r.mu.Lock()
+	c.underWay = false
+	c.attempts++
+	c.tries++
+	c.ended = now
+	if result.Reached {
+		c.reached++
+		c.touched = c.began
+	}
+	if c.overtaken && result.Cause.Kind == CauseNone {
+		// It began before the container was seen to refuse: look again.
+		c.demanded = true
+	} else {
+		c.learn(result, now)
+	}
+	c.completed.fire()
+	told := len(c.r.changes) > 0
+	c.r.mu.Unlock()
+	if told {
+		c.r.tell()
+	}
+}
+
+// learn folds a result into the state. The caller holds the lock.
+func (c *container) learn(result Result, now time.Time) {
+	c.raw = result.Cause
+	c.jitter = 2*rand.Float64() - 1
+	c.history = c.history.After(evidenceOf(result), now.Sub(c.started))
+	if result.Cause.Kind == CauseNone {
+		c.successes, c.failures = c.successes+1, 0
+		c.evidence = now
+	} else {
+		c.successes, c.failures = 0, c.failures+1
+	}
+	to := nextState(c.state, &c.spec, result.Cause, c.successes, c.failures)
+	c.cause = result.Cause
+	if to == Failing && result.Cause.Kind == CauseNone {
+		c.cause = Cause{Kind: CauseConfirming}
+	}
+	switch {
+	case to == Down:
+		c.starting = true
+	case to == Ready && c.starting:
+		c.starting = false
+		c.allowance.next = c.touched.Add(c.spec.Period).Sub(c.started)
+	}
+	if to != c.state {
+		c.enter(to, now)
+	}
+}
+
+// enter changes the state. The caller holds the lock.
+func (c *container) enter(to State, now time.Time) {
+	c.r.changes = append(c.r.changes, Change{
+		At: now, Container: c.spec.Container, Index: c.spec.Index,
+		From: c.state, To: to, Cause: c.cause,
+		After: now.Sub(c.since), Attempts: c.tries,
+		Quiet: !c.talk.allow(now),
+	})
+	c.state, c.since, c.tries = to, now, 0
+	c.changed.fire()
+}
+
+// refused takes in that somebody else's connection was refused. The caller
+// holds the lock.
+func (c *container) refused(now time.Time) {
+	if c.state == Down || c.state == Unknown {
+		return
+	}
+	c.overtaken = c.underWay
+	c.learn(Result{Cause: Cause{Kind: CauseRefused}}, now)
+	c.completed.fire()
+	c.poke()
+}
+
+// demand asks for an attempt now. The caller holds the lock.
+func (c *container) demand(kubelet bool) {
+	if c.underWay {
+		return
+	}
+	c.ticked = c.ticked || kubelet
+	if !c.demanded {
+		c.demanded = true
+		c.poke()
+	}
+}
+
+// poke makes the loop look again at when the next attempt is due.
+func (c *container) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *container) snapshot() ContainerState {
+	s := ContainerState{
+		Container: c.spec.Container, Index: c.spec.Index, Kind: c.spec.Kind, Address: c.spec.Address(),
+		State: c.state, Since: c.since, Cause: c.cause,
+		Attempts: c.attempts, Reached: c.reached, Last: c.ended,
+	}
+	if c.attempts > 0 {
+		s.Interval = max(c.nextAt(c.r.waiting > 0).Sub(c.began), 0)
+	}
+	return s
+}

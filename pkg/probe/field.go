@@ -1,0 +1,229 @@
+package probe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// fields is one JSON object under inspection. Its readers return a default for
+// a field that is absent or null, and note a problem, with the field's path,
+// for one that is wrong. Names are case-sensitive, as in Kubernetes.
+type fields struct {
+	path     string
+	raw      map[string]json.RawMessage
+	problems []error
+}
+
+// readObject notes a problem if data is not one JSON object.
+func readObject(path string, data []byte) *fields {
+	f := &fields{path: path}
+	if !json.Valid(data) {
+		f.problem("", "is not valid JSON")
+		return f
+	}
+	if data = bytes.TrimSpace(data); data[0] != '{' {
+		f.problem("", "is "+jsonType(data)+": an object is needed")
+		return f
+	}
+	if err := json.Unmarshal(data, &f.raw); err != nil {
+		f.raw = nil
+		f.problem("", "is not valid JSON")
+	}
+	return f
+}
+
+func readArray(path string, data []byte) ([]json.RawMessage, error) {
+	var elements []json.RawMessage
+	if err := json.Unmarshal(data, &elements); err != nil {
+		return nil, fmt.Errorf("%s: is not valid JSON", path)
+	}
+	return elements, nil
+}
+
+func (f *fields) err() error { return errors.Join(f.problems...) }
+
+// take adds the problems of an inner object to f.
+func (f *fields) take(inner *fields) { f.problems = append(f.problems, inner.problems...) }
+
+// problem notes what is wrong with the named field, or with f itself if name
+// is empty.
+func (f *fields) problem(name, what string) {
+	f.problems = append(f.problems, fmt.Errorf("%s: %s", f.at(name), what))
+}
+
+func (f *fields) at(name string) string {
+	if name == "" {
+		return f.path
+	}
+	return f.path + "." + name
+}
+
+func (f *fields) has(name string) bool {
+	raw, ok := f.raw[name]
+	return ok && string(raw) != "null"
+}
+
+func (f *fields) object(name string) *fields { return readObject(f.at(name), f.raw[name]) }
+
+func (f *fields) text(name, otherwise string) string {
+	if !f.has(name) {
+		return otherwise
+	}
+	var s string
+	if json.Unmarshal(f.raw[name], &s) != nil {
+		f.problem(name, "is "+jsonType(f.raw[name])+": a string is needed")
+		return otherwise
+	}
+	return s
+}
+
+// integer reads a whole number from 0 to 2^31-1, the range Kubernetes has.
+func (f *fields) integer(name string, otherwise int) int {
+	if !f.has(name) {
+		return otherwise
+	}
+	raw := string(f.raw[name])
+	n, err := strconv.ParseInt(raw, 10, 64)
+	switch {
+	case err != nil:
+		f.problem(name, fmt.Sprintf("is %s: a whole number is needed", shown(raw)))
+	case n < 0:
+		f.problem(name, fmt.Sprintf("is %d: it cannot be negative", n))
+	case n > math.MaxInt32:
+		f.problem(name, fmt.Sprintf("is %d: at most %d is accepted", n, math.MaxInt32))
+	default:
+		return int(n)
+	}
+	return otherwise
+}
+
+func (f *fields) seconds(name string, otherwise int) time.Duration {
+	return time.Duration(f.integer(name, otherwise)) * time.Second
+}
+
+// port reads "port": a number or a string of digits, otherwise if it is absent,
+// 0 or "".
+func (f *fields) port(otherwise int) int {
+	port := otherwise
+	if f.has("port") {
+		raw := strings.TrimSpace(string(f.raw["port"]))
+		var s string
+		if raw[0] == '"' && json.Unmarshal([]byte(raw), &s) == nil {
+			raw = s
+			if raw == "" {
+				raw = "0"
+			}
+		}
+		n, err := strconv.ParseInt(raw, 10, 32)
+		switch {
+		case err != nil && raw == s && !errors.Is(err, strconv.ErrRange):
+			f.problem("port", fmt.Sprintf("is %s: a named port cannot be resolved here, give its number", shown(raw)))
+			return otherwise
+		case err != nil || n < 0 || n > 65535:
+			f.problem("port", fmt.Sprintf("is %s: a port from 1 to 65535 is needed", shown(raw)))
+			return otherwise
+		case n > 0:
+			port = int(n)
+		}
+	}
+	if port < 1 || port > 65535 {
+		f.problem("port", "is absent: a port from 1 to 65535 is needed")
+	}
+	return port
+}
+
+// host reads "host". Anything that could not stand in host:port is refused.
+func (f *fields) host() string {
+	host := f.text("host", "")
+	if host == "" {
+		return defaultHost
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.ContainsFunc(host, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`/\@?#[]"<>`, r)
+	}) {
+		f.problem("host", "is not a host name or an address")
+		return defaultHost
+	}
+	return host
+}
+
+// headers reads a list of {name, value}.
+func (f *fields) headers(name string) []Header {
+	if !f.has(name) {
+		return nil
+	}
+	var elements []json.RawMessage
+	if json.Unmarshal(f.raw[name], &elements) != nil {
+		f.problem(name, "is "+jsonType(f.raw[name])+": an array is needed")
+		return nil
+	}
+	headers := make([]Header, 0, len(elements))
+	for i, element := range elements {
+		h := readObject(fmt.Sprintf("%s[%d]", f.at(name), i), element)
+		header := Header{Name: h.text("name", ""), Value: h.text("value", "")}
+		if h.raw != nil && !isToken(header.Name) {
+			h.problem("name", "is not a header name")
+		}
+		if !isFieldValue(header.Value) {
+			h.problem("value", "has a control byte, which no header may have")
+		}
+		f.take(h)
+		headers = append(headers, header)
+	}
+	return headers
+}
+
+// isToken is RFC 9110 section 5.6.2.
+func isToken(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
+			continue
+		}
+		return false
+	}
+	return s != ""
+}
+
+// isFieldValue refuses what would end or split a field line.
+func isFieldValue(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// jsonType names the type of valid JSON, with an article.
+func jsonType(data []byte) string {
+	switch bytes.TrimSpace(data)[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}
+
+// shown quotes a value for an error, shortened.
+func shown(s string) string {
+	const longest = 40
+	if len(s) > longest {
+		s = s[:longest] + "…"
+	}
+	return strconv.Quote(s)
+}

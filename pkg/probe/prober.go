@@ -1,0 +1,87 @@
+package probe
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// Prober runs one attempt at a time against one container. The context carries
+// the deadline of the attempt. A Prober may remember what it learned of the
+// container; it is called from one goroutine.
+type Prober interface {
+	Probe(ctx context.Context) Result
+}
+
+// Result is the outcome of one attempt.
+type Result struct {
+	Cause   Cause // zero = success
+	Reached bool  // a connection was accepted, so the application paid for it
+}
+
+// NewProber returns the prober for a spec that ParseSpec returned.
+func NewProber(s Spec) Prober {
+	switch s.Kind {
+	case HTTP:
+		return &httpProber{get: httpGet{
+			scheme: s.Scheme, host: s.Host, port: s.Port, path: s.Path, headers: s.Headers,
+		}}
+	case GRPC:
+		return &grpcProber{address: s.Address(), service: s.Service}
+	case TCP:
+		return &tcpProber{address: s.Address()}
+	}
+	panic("BUG: a spec without a kind")
+}
+
+// Keep-alive and happy eyeballs are off: a connection lives for one exchange,
+// and localhost that resolves to two families is tried in order.
+var dialer = net.Dialer{KeepAlive: -1, FallbackDelay: -1}
+
+// dial opens a fresh connection, as the kubelet does: a reused one would hide
+// that the application no longer accepts. The caller closes it. The context's
+// deadline and cancellation govern the connection too until stop is called.
+func dial(ctx context.Context, address string) (conn *net.TCPConn, stop func() bool, cause Cause) {
+	c, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		cause = causeOf(err)
+		if cause.Kind == CauseMalformed {
+			cause = Cause{Kind: CauseUnreachable}
+		}
+		return nil, nil, cause
+	}
+	conn = c.(*net.TCPConn)
+	if deadline, ok := ctx.Deadline(); ok {
+		conn.SetDeadline(deadline)
+	}
+	// A deadline alone is in the socket; only cancellation needs the callback.
+	stop = context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	return conn, stop, Cause{}
+}
+
+// hangUpPatience bounds the wait for the other side's end of the connection.
+// Over loopback it comes within 0.1 ms from a server that honours
+// "Connection: close".
+const hangUpPatience = 2 * time.Millisecond
+
+// hangUp closes conn after a whole exchange so that no socket stays behind on
+// either side: it lets the server close first and then drops the connection at
+// once (SO_LINGER 0), which ends the server's TIME_WAIT too. A server that does
+// not close first gets an ordinary close, never a reset that it would log.
+func hangUp(conn *net.TCPConn) {
+	conn.SetReadDeadline(time.Now().Add(hangUpPatience))
+	var b [1]byte
+	if n, err := conn.Read(b[:]); n == 0 && causeOf(err).Kind == CauseClosed {
+		conn.SetLinger(0)
+	}
+	conn.Close()
+}
+
+// millisecondsLeft is 0 if ctx has no deadline.
+func millisecondsLeft(ctx context.Context) int64 {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return max(time.Until(deadline).Milliseconds(), 1)
+}

@@ -1,0 +1,207 @@
+package probe
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options configures New.
+type Options struct {
+	Specs []Spec // none: always ready
+	// UserPort says which containers Observed speaks of: those probed on that
+	// port of the loopback. 0 = all.
+	UserPort int
+	// Wait is how long an asker is held (READINESS_WAIT). 0 = 10 s, negative =
+	// not at all.
+	Wait time.Duration
+	// Freshness bounds the age of what an adaptive answer rests on
+	// (READINESS_FRESHNESS). 0 = 1 s.
+	Freshness time.Duration
+	// OnChange is called once per change of state, in order, by one goroutine
+	// at a time, without a lock held. It should not block: probing waits for it.
+	OnChange func(Change)
+	// NewProber replaces the package's own, for tests. nil = NewProber.
+	NewProber func(Spec) Prober
+}
+
+const (
+	defaultWait      = 10 * time.Second
+	defaultFreshness = time.Second
+	// kubeletWait is a little less than the kubelet's own patience of 1 s, so
+	// that its event tells what we said instead of a timeout.
+	kubeletWait   = 900 * time.Millisecond
+	kubeletMargin = time.Second - kubeletWait
+)
+
+// Readiness is the one truth about whether traffic may come here. All methods
+// may be called concurrently.
+type Readiness struct {
+	wait        time.Duration
+	kubeletWait time.Duration
+	freshness   time.Duration
+	onChange    func(Change)
+	containers  []*container
+	stop        chan struct{}
+	stopOnce    sync.Once
+
+	mu      sync.Mutex
+	waiting int // askers held until ready, and requests told by Waiting
+	changes []Change
+	telling bool
+	stopped bool
+}
+
+// New returns the readiness of the containers with these specs. Nothing is
+// probed until Run.
+func New(o Options) *Readiness {
+	r := &Readiness{
+		wait: o.Wait, freshness: o.Freshness, onChange: o.OnChange,
+		kubeletWait: kubeletWait, stop: make(chan struct{}),
+	}
+	if r.wait == 0 {
+		r.wait = defaultWait
+	}
+	if r.freshness <= 0 {
+		r.freshness = defaultFreshness
+	}
+	newProber := o.NewProber
+	if newProber == nil {
+		newProber = NewProber
+	}
+	now := time.Now()
+	patient := len(o.Specs) > 0
+	for _, spec := range o.Specs {
+		isUser := o.UserPort == 0 || o.UserPort == spec.Port && isLoopback(spec.Host)
+		r.containers = append(r.containers, newContainer(r, spec, newProber(spec), isUser, now))
+		patient = patient && !spec.Adaptive()
+	}
+	// With periods the kubelet's own timeout is the spec's.
+	if patient {
+		for _, spec := range o.Specs {
+			r.kubeletWait = max(r.kubeletWait, spec.Timeout-kubeletMargin)
+		}
+	}
+	return r
+}
+
+func isLoopback(host string) bool {
+	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
+}
+
+// Run probes until ctx ends or Close is called, and returns when all its
+// goroutines have. It must be called once at most.
+func (r *Readiness) Run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var loops sync.WaitGroup
+	for _, c := range r.containers {
+		loops.Go(func() { c.loop(ctx) })
+	}
+	select {
+	case <-ctx.Done():
+	case <-r.stop:
+		cancel()
+	}
+	loops.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	for _, c := range r.containers {
+		c.changed.fire()
+		c.completed.fire()
+	}
+}
+
+// Close ends Run without waiting for it.
+func (r *Readiness) Close() { r.stopOnce.Do(func() { close(r.stop) }) }
+
+// Waiting tells that delta more (or, negative, fewer) requests are held for the
+// container to listen. While any is, connections are tried at the quick pace.
+func (r *Readiness) Waiting(delta int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.addWaiting(delta)
+}
+
+func (r *Readiness) addWaiting(delta int) {
+	before := r.waiting
+	r.waiting += delta
+	if r.waiting < 0 {
+		panic("BUG: Waiting taken back more often than given")
+	}
+	if before > 0 || r.waiting == 0 {
+		return
+	}
+	for _, c := range r.containers {
+		if c.state != Ready {
+			c.poke()
+		}
+	}
+}
+
+// Observation is what the gate saw when it connected to the user port.
+type Observation uint8
+
+const (
+	ConnectionRefused Observation = iota
+	ConnectionAccepted
+)
+
+// Observed takes in what the gate saw of the user container just now. A refused
+// connection makes a ready container Down at once; an accepted one makes a Down
+// one be probed at once. It is cheap when it tells nothing new.
+func (r *Readiness) Observed(o Observation) {
+	now := time.Now()
+	r.mu.Lock()
+	for _, c := range r.containers {
+		switch {
+		case !c.isUser:
+		case o == ConnectionRefused:
+			c.refused(now)
+		case c.state == Down || c.state == Unknown:
+			c.demand(false)
+		}
+	}
+	told := len(r.changes) > 0
+	r.mu.Unlock()
+	if told {
+		r.tell()
+	}
+}
+
+// tell hands the changes noted so far to OnChange, in order. If another
+// goroutine is at it, that one does it.
+func (r *Readiness) tell() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.telling {
+		return
+	}
+	r.telling = true
+	for len(r.changes) > 0 {
+		changes := r.changes
+		r.changes = nil
+		if r.onChange == nil {
+			continue
+		}
+		r.mu.Unlock()
+		for _, change := range changes {
+			r.onChange(change)
+		}
+		r.mu.Lock()
+	}
+	r.telling = false
+}
+
+// Snapshot returns the state of each container, in the order of the specs.
+func (r *Readiness) Snapshot() []ContainerState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	states := make([]ContainerState, len(r.containers))
+	for i, c := range r.containers {
+		states[i] = c.snapshot()
+	}
+	return states
+}

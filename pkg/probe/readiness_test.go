@@ -1,0 +1,720 @@
+package probe
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	success  = Result{Reached: true}
+	refused  = Result{Cause: Cause{Kind: CauseRefused}}
+	failed   = Result{Cause: Cause{Kind: CauseStatus, Status: 503}, Reached: true}
+	timedOut = Result{Cause: Cause{Kind: CauseTimeout}, Reached: true}
+)
+
+// application is a Prober under a fake clock: answer decides by the time since
+// the test began.
+type application struct {
+	t      *testing.T
+	took   time.Duration
+	answer func(elapsed time.Duration) Result
+
+	mu      sync.Mutex
+	began   time.Time
+	busy    bool
+	reached []time.Duration // when probes that reached it began
+	all     int
+}
+
+func newApplication(t *testing.T, took time.Duration, answer func(elapsed time.Duration) Result) *application {
+	return &application{t: t, took: took, answer: answer, began: time.Now()}
+}
+
+func (a *application) Probe(ctx context.Context) Result {
+	a.mu.Lock()
+	if a.busy {
+		a.t.Error("two probes of one container at a time")
+	}
+	a.busy = true
+	a.all++
+	began := time.Since(a.began)
+	result := a.answer(began)
+	if result.Reached {
+		a.reached = append(a.reached, began)
+	}
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		a.busy = false
+		a.mu.Unlock()
+	}()
+	if !result.Reached || a.took == 0 {
+		return result
+	}
+	select {
+	case <-time.After(a.took):
+		return a.answer(time.Since(a.began))
+	case <-ctx.Done():
+		return Result{Cause: causeOf(ctx.Err()), Reached: true}
+	}
+}
+
+func (a *application) reachedBetween(from, to time.Duration) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for _, at := range a.reached {
+		if at >= from && at < to {
+			n++
+		}
+	}
+	return n
+}
+
+// upFrom refuses until up and succeeds after it.
+func upFrom(up time.Duration) func(time.Duration) Result {
+	return func(elapsed time.Duration) Result {
+		if elapsed < up {
+			return refused
+		}
+		return success
+	}
+}
+
+func always(r Result) func(time.Duration) Result {
+	return func(time.Duration) Result { return r }
+}
+
+// until gives before until at, then after.
+func until(at time.Duration, before, after Result) func(time.Duration) Result {
+	return func(elapsed time.Duration) Result {
+		if elapsed < at {
+			return before
+		}
+		return after
+	}
+}
+
+func adaptiveSpec(name string) Spec {
+	return Spec{Container: name, Kind: TCP, Host: "127.0.0.1", Port: 8080, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3}
+}
+
+func periodicSpec(name string, period time.Duration) Spec {
+	s := adaptiveSpec(name)
+	s.Period = period
+	return s
+}
+
+// run gives f a running Readiness under a fake clock.
+func run(t *testing.T, o Options, specs []Spec, apps func() []*application, f func(*Readiness, []*application)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		list := apps()
+		next := 0
+		o.Specs = specs
+		o.NewProber = func(Spec) Prober {
+			next++
+			return list[next-1]
+		}
+		r := New(o)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r.Run(t.Context())
+		}()
+		f(r, list)
+		r.Close()
+		<-done
+	})
+}
+
+func runOne(t *testing.T, o Options, spec Spec, took time.Duration, answer func(time.Duration) Result, f func(*Readiness, *application)) {
+	t.Helper()
+	run(t, o, []Spec{spec}, func() []*application { return []*application{newApplication(t, took, answer)} },
+		func(r *Readiness, apps []*application) { f(r, apps[0]) })
+}
+
+func TestWithoutSpecsItIsAlwaysReady(t *testing.T) {
+	r := New(Options{})
+	if a := r.Ask(context.Background(), Asker{}); !a.Ready || a.Reason != "" {
+		t.Errorf("answer %+v", a)
+	}
+}
+
+func TestAskersAreHeldAndAllLearnOfReadinessAtOnce(t *testing.T) {
+	const up = 3 * time.Second
+	runOne(t, Options{}, adaptiveSpec("app"), 0, upFrom(up), func(r *Readiness, app *application) {
+		began := time.Now()
+		var askers sync.WaitGroup
+		for range 1000 {
+			askers.Go(func() {
+				answer := r.Ask(context.Background(), Asker{})
+				if late := time.Since(began) - up; !answer.Ready || late < 0 || late > 12*time.Millisecond {
+					t.Errorf("answer %+v, %v after it was up", answer, late)
+				}
+			})
+		}
+		askers.Wait()
+		if n := app.reachedBetween(0, up+time.Second); n != 1 {
+			t.Errorf("%d probes reached it", n)
+		}
+	})
+}
+
+func TestAnAskerGivesUpAfterItsWaitWithTheReason(t *testing.T) {
+	cases := map[string]struct {
+		options Options
+		asker   Asker
+		want    time.Duration
+	}{
+		"the default of 10 s":             {Options{}, Asker{}, 10 * time.Second},
+		"READINESS_WAIT":                  {Options{Wait: 2 * time.Second}, Asker{}, 2 * time.Second},
+		"no waiting":                      {Options{Wait: -1}, Asker{}, 0},
+		"its own patience":                {Options{}, Asker{Patience: 300 * time.Millisecond}, 300 * time.Millisecond},
+		"a kubelet":                       {Options{}, Asker{Kubelet: true}, 900 * time.Millisecond},
+		"a kubelet with a shorter wait":   {Options{Wait: 100 * time.Millisecond}, Asker{Kubelet: true}, 100 * time.Millisecond},
+		"a patience longer than the wait": {Options{Wait: time.Second}, Asker{Patience: time.Minute}, time.Second},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			runOne(t, c.options, adaptiveSpec("app"), 0, always(failed), func(r *Readiness, _ *application) {
+				synctest.Wait()
+				began := time.Now()
+				answer := r.Ask(context.Background(), c.asker)
+				if held := time.Since(began); held != c.want || answer != (Answer{Reason: "app: status 503"}) {
+					t.Errorf("held %v, want %v; answer %+v", held, c.want, answer)
+				}
+			})
+		})
+	}
+}
+
+func TestAnAskerThatLeavesIsLetGo(t *testing.T) {
+	runOne(t, Options{}, adaptiveSpec("app"), 0, always(refused), func(r *Readiness, _ *application) {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if answer := r.Ask(ctx, Asker{}); answer.Ready || time.Since(began) != 50*time.Millisecond {
+			t.Errorf("answer %+v after %v", answer, time.Since(began))
+		}
+		if r.waiting != 0 {
+			t.Errorf("%d still counted as waiting", r.waiting)
+		}
+	})
+}
+
+func TestAnAdaptiveAnswerNeverRestsOnEvidenceOlderThanFreshness(t *testing.T) {
+	// It fails from 20 s on; probes take 50 ms.
+	const broken = 20 * time.Second
+	runOne(t, Options{Wait: 200 * time.Millisecond}, adaptiveSpec("app"), 50*time.Millisecond, until(broken, success, failed), func(r *Readiness, app *application) {
+		began := time.Now()
+		for time.Since(began) < 2*broken {
+			time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
+			answer := r.Ask(context.Background(), Asker{})
+			at := time.Since(began)
+			if answer.Ready && at > broken+time.Second {
+				t.Fatalf("ready at %v", at)
+			}
+			if !answer.Ready && at < broken {
+				t.Fatalf("not ready at %v: %s", at, answer.Reason)
+			}
+		}
+	})
+}
+
+func TestAFreshLookThatHangsIsNotReady(t *testing.T) {
+	runOne(t, Options{}, adaptiveSpec("app"), 0, until(5*time.Second, success, timedOut), func(r *Readiness, app *application) {
+		time.Sleep(4 * time.Second)
+		app.mu.Lock()
+		app.took, app.answer = time.Hour, always(success)
+		app.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		began := time.Now()
+		if answer := r.Ask(context.Background(), Asker{Kubelet: true}); answer.Ready || answer.Reason != "app: timeout" {
+			t.Errorf("answer %+v", answer)
+		}
+		if held := time.Since(began); held > 900*time.Millisecond {
+			t.Errorf("held for %v", held)
+		}
+	})
+}
+
+func TestAThousandAskersCauseAtMostTheAllowedProbes(t *testing.T) {
+	const span = 10 * time.Second
+	cases := map[string]struct {
+		spec    Spec
+		kubelet bool
+		took    time.Duration
+		most    int
+	}{
+		"adaptive: one per second of freshness":   {adaptiveSpec("app"), false, 0, 11},
+		"adaptive, kubelets":                      {adaptiveSpec("app"), true, 5 * time.Millisecond, 11},
+		"a period of 1 s":                         {periodicSpec("app", time.Second), false, 0, 10},
+		"a period of 1 s, kubelets":               {periodicSpec("app", time.Second), true, 0, 12},
+		"a period of 5 s, slow, at 0, 5 and 10 s": {periodicSpec("app", 5*time.Second), false, 300 * time.Millisecond, 3},
+		"a period of 10 s, kubelets":              {periodicSpec("app", 10*time.Second), true, 0, 3},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			runOne(t, Options{}, c.spec, c.took, always(success), func(r *Readiness, app *application) {
+				if !r.Ask(context.Background(), Asker{}).Ready {
+					t.Fatal("not ready")
+				}
+				began := time.Since(app.began)
+				var askers sync.WaitGroup
+				for i := range 1000 {
+					askers.Go(func() {
+						time.Sleep(time.Duration(i) * 20 * time.Microsecond)
+						for time.Since(app.began) < began+span {
+							if answer := r.Ask(context.Background(), Asker{Kubelet: c.kubelet}); !answer.Ready {
+								t.Errorf("not ready: %s", answer.Reason)
+								return
+							}
+							time.Sleep(100 * time.Millisecond)
+						}
+					})
+				}
+				askers.Wait()
+				n := app.reachedBetween(0, began+span)
+				if n > c.most || n == 0 {
+					t.Errorf("%d probes, at most %d allowed", n, c.most)
+				}
+			})
+		})
+	}
+}
+
+func TestAskersOfAContainerThatStartsCauseAtMostTheAllowedProbes(t *testing.T) {
+	const period = time.Second
+	runOne(t, Options{}, periodicSpec("app", period), 0, func(elapsed time.Duration) Result {
+		switch {
+		case elapsed < 700*time.Millisecond:
+			return refused
+		case elapsed < 5*time.Second:
+			return failed
+		}
+		return success
+	}, func(r *Readiness, app *application) {
+		var askers sync.WaitGroup
+		for i := range 1000 {
+			askers.Go(func() {
+				for time.Since(app.began) < 5*time.Second {
+					r.Ask(context.Background(), Asker{Kubelet: i%2 == 0})
+					time.Sleep(20 * time.Millisecond)
+				}
+			})
+		}
+		askers.Wait()
+		app.mu.Lock()
+		defer app.mu.Unlock()
+		if first := app.reached[0] - 700*time.Millisecond; first > 12*time.Millisecond {
+			t.Errorf("the first probe reached it %v after it listened", first)
+		}
+		for i := 1; i < len(app.reached); i++ {
+			if gap := app.reached[i] - app.reached[i-1]; gap < 200*time.Millisecond {
+				t.Errorf("probes %v apart while it starts", gap)
+			}
+		}
+	})
+}
+
+func TestWithAPeriodThresholdsAreAppliedExceptTowardsTheKubelet(t *testing.T) {
+	spec := periodicSpec("app", time.Second)
+	spec.SuccessThreshold, spec.FailureThreshold = 3, 2
+	// Starting, probes come every 200 ms: successes at 0, 0.2 and 0.4 s make it
+	// ready. The period's probes fail at 5.4 and 6.4 s.
+	runOne(t, Options{}, spec, 0, until(5*time.Second, success, failed), func(r *Readiness, app *application) {
+		check := func(at time.Duration, want string) {
+			t.Helper()
+			time.Sleep(at - time.Since(app.began))
+			synctest.Wait()
+			if answer := r.Ask(context.Background(), Asker{}); answer.Ready != (want == "") || answer.Reason != want {
+				t.Errorf("at %v the answer is %+v, want %q", at, answer, want)
+			}
+		}
+		check(100*time.Millisecond, "app: confirming")
+		check(300*time.Millisecond, "app: confirming")
+		check(450*time.Millisecond, "")
+		check(4500*time.Millisecond, "")
+		check(5500*time.Millisecond, "") // one failure
+		if answer := r.Ask(context.Background(), Asker{Kubelet: true}); answer.Ready || answer.Reason != "app: status 503" {
+			t.Errorf("the kubelet is told %+v, want the raw result", answer)
+		}
+		check(6600*time.Millisecond, "app: status 503")
+		if n := app.reachedBetween(time.Second, 5*time.Second); n != 4 {
+			t.Errorf("%d probes in 4 periods", n)
+		}
+	})
+}
+
+func TestTheKubeletGetsTheRawResultWhileSuccessesAreCounted(t *testing.T) {
+	spec := periodicSpec("app", time.Second)
+	spec.SuccessThreshold = 100
+	runOne(t, Options{}, spec, 0, always(success), func(r *Readiness, _ *application) {
+		if answer := r.Ask(context.Background(), Asker{Kubelet: true}); !answer.Ready {
+			t.Errorf("the kubelet is told %+v", answer)
+		}
+		if answer := r.Ask(context.Background(), Asker{}); answer.Ready {
+			t.Error("others are told that it is ready")
+		}
+	})
+}
+
+func TestAKubeletTickBringsAFreshResultAndThenLeads(t *testing.T) {
+	const period = 10 * time.Second
+	runOne(t, Options{}, periodicSpec("app", period), 0, until(33*time.Second, success, failed), func(r *Readiness, app *application) {
+		time.Sleep(3 * time.Second) // background probe at 0, tick at 3 s
+		for i := range 4 {
+			answer := r.Ask(context.Background(), Asker{Kubelet: true})
+			if ready := i < 3; answer.Ready != ready {
+				t.Errorf("tick %d is told %+v", i, answer)
+			}
+			time.Sleep(period)
+		}
+		want := []time.Duration{0, 3 * time.Second, 13 * time.Second, 23 * time.Second, 33 * time.Second}
+		if !slices.Equal(app.reached, want) {
+			t.Errorf("probes at %v, want %v", app.reached, want)
+		}
+	})
+}
+
+func TestAnAskerWaitsForAProbeThatIsDueAndIsElseAnsweredAtOnce(t *testing.T) {
+	const took = 400 * time.Millisecond
+	runOne(t, Options{}, periodicSpec("app", 2*time.Second), took, always(success), func(r *Readiness, app *application) {
+		synctest.Wait() // the first probe is under way
+		began := time.Now()
+		if answer := r.Ask(context.Background(), Asker{}); !answer.Ready || time.Since(began) != took {
+			t.Errorf("the first answer is %+v after %v", answer, time.Since(began))
+		}
+		time.Sleep(time.Second)
+		began = time.Now()
+		if answer := r.Ask(context.Background(), Asker{}); !answer.Ready || time.Since(began) != 0 {
+			t.Errorf("between probes the answer is %+v after %v", answer, time.Since(began))
+		}
+	})
+}
+
+func TestAKubeletWithAPeriodIsAnsweredWithinTheTimeoutOfTheProbe(t *testing.T) {
+	spec := periodicSpec("app", 10*time.Second)
+	spec.Timeout = 3 * time.Second
+	runOne(t, Options{}, spec, 2*time.Second, always(success), func(r *Readiness, app *application) {
+		began := time.Now()
+		if answer := r.Ask(context.Background(), Asker{Kubelet: true}); !answer.Ready || time.Since(began) != 2*time.Second {
+			t.Errorf("answer %+v after %v", answer, time.Since(began))
+		}
+		app.mu.Lock()
+		app.took = time.Hour
+		app.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		began = time.Now()
+		answer := r.Ask(context.Background(), Asker{Kubelet: true})
+		if answer.Ready || answer.Reason != "app: timeout" || time.Since(began) > 2900*time.Millisecond {
+			t.Errorf("answer %+v after %v", answer, time.Since(began))
+		}
+	})
+}
+
+func TestSuccessThresholdCountsConsecutiveSuccessesBetweenAskers(t *testing.T) {
+	spec := adaptiveSpec("app")
+	spec.SuccessThreshold = 3
+	results := []Result{success, success, failed, success, success, success}
+	i := 0
+	runOne(t, Options{}, spec, 0, func(time.Duration) Result {
+		i++
+		return results[min(i, len(results))-1]
+	}, func(r *Readiness, app *application) {
+		if answer := r.Ask(context.Background(), Asker{}); !answer.Ready {
+			t.Fatalf("answer %+v", answer)
+		}
+		if len(app.reached) != len(results) {
+			t.Errorf("ready after %d probes, want %d", len(app.reached), len(results))
+		}
+	})
+}
+
+func TestAProbeIsGivenItsTimeout(t *testing.T) {
+	spec := adaptiveSpec("app")
+	spec.Timeout = 3 * time.Second
+	runOne(t, Options{Wait: time.Minute}, spec, time.Hour, always(success), func(r *Readiness, app *application) {
+		time.Sleep(2999 * time.Millisecond)
+		if s := r.Snapshot()[0]; s.State != Unknown || s.Attempts != 0 {
+			t.Errorf("before the timeout: %+v", s)
+		}
+		time.Sleep(2 * time.Millisecond)
+		if s := r.Snapshot()[0]; s.State != Failing || s.Cause.Kind != CauseTimeout || s.Attempts != 1 {
+			t.Errorf("after the timeout: %+v", s)
+		}
+	})
+}
+
+func TestAContainerIsReadyAlthoughItTakes150Milliseconds(t *testing.T) {
+	runOne(t, Options{}, adaptiveSpec("app"), 150*time.Millisecond, always(success), func(r *Readiness, _ *application) {
+		if answer := r.Ask(context.Background(), Asker{Kubelet: true}); !answer.Ready {
+			t.Errorf("answer %+v", answer)
+		}
+	})
+}
+
+func TestAllContainersMustBeReadyAndTheAnswerNamesTheOthers(t *testing.T) {
+	specs := []Spec{adaptiveSpec("a"), adaptiveSpec("b"), periodicSpec("c", time.Second)}
+	apps := func() []*application {
+		return []*application{
+			newApplication(t, 0, upFrom(2*time.Second)), newApplication(t, 0, until(4*time.Second, failed, success)), newApplication(t, 0, always(success)),
+		}
+	}
+	run(t, Options{Wait: time.Second}, specs, apps, func(r *Readiness, apps []*application) {
+		began := time.Now()
+		if a := r.Ask(context.Background(), Asker{}); a != (Answer{Reason: "a: refused; b: status 503"}) {
+			t.Errorf("answer %+v", a)
+		}
+		time.Sleep(2*time.Second - time.Since(began))
+		if a := r.Ask(context.Background(), Asker{}); a != (Answer{Reason: "b: status 503"}) {
+			t.Errorf("answer %+v", a)
+		}
+		time.Sleep(time.Second)
+		if a := r.Ask(context.Background(), Asker{}); a != (Answer{Ready: true}) {
+			t.Errorf("answer %+v", a)
+		}
+	})
+}
+
+func TestAPeriodicContainerThatIsNotReadySettlesTheAnswer(t *testing.T) {
+	specs := []Spec{adaptiveSpec("a"), periodicSpec("b", 5*time.Second)}
+	apps := func() []*application {
+		return []*application{newApplication(t, 0, always(refused)), newApplication(t, 0, always(failed))}
+	}
+	run(t, Options{}, specs, apps, func(r *Readiness, _ []*application) {
+		synctest.Wait()
+		began := time.Now()
+		if a := r.Ask(context.Background(), Asker{}); a.Reason != "a: refused; b: status 503" || time.Since(began) != 0 {
+			t.Errorf("answer %+v after %v", a, time.Since(began))
+		}
+	})
+}
+
+func TestARefusedConnectionTheGateSawFlipsReadinessAtOnce(t *testing.T) {
+	for name, spec := range map[string]Spec{"adaptive": adaptiveSpec("app"), "with a period": periodicSpec("app", 10*time.Second)} {
+		t.Run(name, func(t *testing.T) {
+			runOne(t, Options{UserPort: 8080}, spec, 0, func(elapsed time.Duration) Result {
+				if elapsed >= 5*time.Second && elapsed < 6*time.Second {
+					return refused
+				}
+				return success
+			}, func(r *Readiness, app *application) {
+				time.Sleep(5 * time.Second)
+				r.Observed(ConnectionRefused)
+				if s := r.Snapshot()[0]; s.State != Down {
+					t.Errorf("state %v", s.State)
+				}
+				if answer := r.Ask(context.Background(), Asker{Patience: time.Millisecond}); answer.Ready || answer.Reason != "app: refused" {
+					t.Errorf("answer %+v", answer)
+				}
+				time.Sleep(900 * time.Millisecond)
+				r.Waiting(1)
+				time.Sleep(112 * time.Millisecond)
+				r.Waiting(-1)
+				synctest.Wait()
+				if s := r.Snapshot()[0]; s.State != Ready {
+					t.Errorf("12 ms after it came back, its state is %v", s.State)
+				}
+			})
+		})
+	}
+}
+
+func TestObservedSpeaksOfTheUserPortOnly(t *testing.T) {
+	other := adaptiveSpec("other")
+	other.Port = 9999
+	specs := []Spec{adaptiveSpec("app"), other}
+	apps := func() []*application {
+		return []*application{newApplication(t, 0, always(success)), newApplication(t, 0, always(success))}
+	}
+	run(t, Options{UserPort: 8080}, specs, apps, func(r *Readiness, _ []*application) {
+		synctest.Wait()
+		r.Observed(ConnectionRefused)
+		if s := r.Snapshot(); s[0].State != Down || s[1].State != Ready {
+			t.Errorf("states %v and %v", s[0].State, s[1].State)
+		}
+	})
+}
+
+func TestAProbeThatBeganBeforeTheRefusalDoesNotMakeItReadyAgain(t *testing.T) {
+	runOne(t, Options{}, adaptiveSpec("app"), 100*time.Millisecond, until(5*time.Second, success, refused), func(r *Readiness, app *application) {
+		time.Sleep(4 * time.Second)
+		go r.Ask(context.Background(), Asker{Patience: time.Second}) // evidence is old: a probe begins
+		time.Sleep(50 * time.Millisecond)
+		app.mu.Lock()
+		app.answer = until(4100*time.Millisecond, success, success)
+		app.mu.Unlock()
+		r.Observed(ConnectionRefused)
+		time.Sleep(55 * time.Millisecond) // that probe has succeeded, the next is under way
+		if s := r.Snapshot()[0]; s.State != Down {
+			t.Errorf("state %v", s.State)
+		}
+		time.Sleep(time.Second)
+		if s := r.Snapshot()[0]; s.State != Ready {
+			t.Errorf("a later success leaves it %v", s.State)
+		}
+	})
+}
+
+func TestAnAcceptedConnectionTheGateSawIsProbedAtOnce(t *testing.T) {
+	const up = 100 * time.Second
+	runOne(t, Options{}, adaptiveSpec("app"), 0, upFrom(up), func(r *Readiness, app *application) {
+		time.Sleep(up)
+		r.Observed(ConnectionAccepted)
+		synctest.Wait()
+		if s := r.Snapshot()[0]; s.State != Ready {
+			t.Errorf("state %v", s.State)
+		}
+	})
+}
+
+func TestAHeldRequestQuickensThePace(t *testing.T) {
+	const up = 100*time.Second + 7*time.Millisecond
+	runOne(t, Options{}, adaptiveSpec("app"), 0, upFrom(up), func(r *Readiness, app *application) {
+		time.Sleep(up - 50*time.Millisecond)
+		r.Waiting(1)
+		time.Sleep(62 * time.Millisecond)
+		synctest.Wait()
+		if s := r.Snapshot()[0]; s.State != Ready {
+			t.Errorf("12 ms after it was up, its state is %v", s.State)
+		}
+		r.Waiting(-1)
+	})
+}
+
+func TestAReadyContainerNobodyAsksAboutIsProbedRarely(t *testing.T) {
+	runOne(t, Options{}, adaptiveSpec("app"), 0, always(success), func(r *Readiness, app *application) {
+		time.Sleep(10 * time.Minute)
+		if n := app.reachedBetween(5*time.Minute, 10*time.Minute); n < 28 || n > 36 {
+			t.Errorf("%d probes in 5 minutes, want about 30", n)
+		}
+		if i := r.Snapshot()[0].Interval; i < 9*time.Second || i > 10*time.Second {
+			t.Errorf("interval %v", i)
+		}
+	})
+}
+
+func TestOneChangePerChangeOfStateIsTold(t *testing.T) {
+	var mu sync.Mutex
+	var lines []string
+	o := Options{OnChange: func(c Change) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, c.From.String()+" to "+c.To.String()+" "+c.Cause.Token())
+		if c.After < 0 || c.Attempts == 0 || c.Quiet || !strings.HasPrefix(c.String(), "app is ") {
+			t.Errorf("change %+v", c)
+		}
+	}}
+	runOne(t, o, adaptiveSpec("app"), 0, func(elapsed time.Duration) Result {
+		switch {
+		case elapsed < time.Second:
+			return refused
+		case elapsed < 2*time.Second:
+			return timedOut
+		case elapsed < 3*time.Second:
+			return failed
+		case elapsed < time.Minute:
+			return success
+		}
+		return failed
+	}, func(r *Readiness, app *application) {
+		time.Sleep(2 * time.Minute)
+		app.mu.Lock()
+		all := app.all
+		app.mu.Unlock()
+		if all < 100 {
+			t.Errorf("only %d attempts", all)
+		}
+	})
+	want := []string{"unknown to down refused", "down to failing timeout", "failing to ready ", "ready to failing status 503"}
+	if !slices.Equal(lines, want) {
+		t.Errorf("told %q, want %q", lines, want)
+	}
+}
+
+func TestChangesInAFloodAreMarkedQuiet(t *testing.T) {
+	loud, quiet := 0, 0
+	o := Options{OnChange: func(c Change) {
+		if c.Quiet {
+			quiet++
+		} else {
+			loud++
+		}
+	}}
+	i := 0
+	runOne(t, o, adaptiveSpec("app"), 0, func(time.Duration) Result {
+		i++
+		return []Result{refused, failed}[i%2]
+	}, func(r *Readiness, _ *application) { time.Sleep(10 * time.Second) })
+	if loud > 20 || quiet == 0 {
+		t.Errorf("%d loud changes and %d quiet ones in 10 s", loud, quiet)
+	}
+}
+
+func TestTheSnapshotTellsWhatIsKnown(t *testing.T) {
+	runOne(t, Options{}, adaptiveSpec("app"), 0, until(2*time.Second, refused, failed), func(r *Readiness, app *application) {
+		began := time.Now()
+		time.Sleep(12 * time.Second)
+		s := r.Snapshot()[0]
+		if s.Container != "app" || s.Kind != TCP || s.Address != "127.0.0.1:8080" || s.State != Failing || s.Cause.Status != 503 {
+			t.Errorf("snapshot %+v", s)
+		}
+		if since := s.Since.Sub(began); since < 2*time.Second || since > 2120*time.Millisecond {
+			t.Errorf("failing since %v", since)
+		}
+		if s.Reached == 0 || s.Attempts <= s.Reached || s.Interval < 200*time.Millisecond || s.Interval > 275*time.Millisecond {
+			t.Errorf("snapshot %+v", s)
+		}
+	})
+}
+
+func TestAfterCloseAskersAreToldSo(t *testing.T) {
+	runOne(t, Options{}, adaptiveSpec("app"), 0, always(refused), func(r *Readiness, _ *application) {
+		held := make(chan Answer)
+		go func() { held <- r.Ask(context.Background(), Asker{}) }()
+		synctest.Wait()
+		r.Close()
+		if answer := <-held; answer.Ready || answer.Reason != "app: stopped" {
+			t.Errorf("answer %+v", answer)
+		}
+	})
+}
+
+func TestTryAnswersOnlyWhatNeedsNoWait(t *testing.T) {
+	runOne(t, Options{}, adaptiveSpec("app"), 0, until(time.Second, failed, success), func(r *Readiness, _ *application) {
+		synctest.Wait()
+		if answer, settled := r.Try(Asker{}); settled || answer.Ready {
+			t.Errorf("while it starts: %+v, settled %v", answer, settled)
+		}
+		r.Ask(context.Background(), Asker{})
+		if answer, settled := r.Try(Asker{}); !settled || !answer.Ready {
+			t.Errorf("when ready: %+v, settled %v", answer, settled)
+		}
+		time.Sleep(time.Minute + 5*time.Second)
+		if _, settled := r.Try(Asker{}); settled {
+			t.Error("old evidence settles an answer")
+		}
+		synctest.Wait()
+		if answer, settled := r.Try(Asker{}); !settled || !answer.Ready {
+			t.Errorf("after the fresh look: %+v, settled %v", answer, settled)
+		}
+	})
+}
+
+func TestAReasonIsBounded(t *testing.T) {
+	var r reason
+	for range 100 {
+		r.add("container-0:8080", Cause{Kind: CauseStatus, Status: 503})
+	}
+	if len(r.text) > maxReason || !strings.HasSuffix(string(r.text), "; ...") || strings.Count(string(r.text), "...") != 1 {
+		t.Errorf("reason of %d bytes: %q", len(r.text), r.text)
+	}
+}

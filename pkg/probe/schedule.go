@@ -1,0 +1,134 @@
+package probe
+
+import "time"
+
+// Evidence is what the last attempt said about the container. The order is that
+// of a start-up.
+type Evidence uint8
+
+const (
+	NoEvidence Evidence = iota // no attempt has ended
+	Refusing                   // the connection was refused
+	Accepting                  // an attempt may have cost the application something, but it gave no answer
+	Answering                  // it answered, but not with success
+	Succeeding                 // the probe succeeded
+)
+
+// evidenceOf classifies a result for the schedule.
+func evidenceOf(r Result) Evidence {
+	switch r.Cause.Kind {
+	case CauseNone:
+		return Succeeding
+	case CauseRefused:
+		return Refusing
+	case CauseStatus, CauseNotServing, CauseUnimplemented, CauseRedirects:
+		return Answering
+	}
+	return Accepting
+}
+
+// History is what a Schedule needs to know of the attempts so far. Its zero
+// value is a container that was just started. All times are durations since
+// then.
+type History struct {
+	Last      Evidence
+	Origin    time.Duration // the pace is a share of the time since Origin
+	Successes int           // in a row
+
+	changes    [Succeeding + 1]uint8 // bit e of changes[l]: the change from l to e has moved Origin
+	readySince time.Duration         // of Last == Succeeding
+}
+
+// settledAfter is how long a container must have succeeded for a failure to
+// count as a new start. One that flaps faster than that keeps its old, slower
+// pace.
+const settledAfter = time.Second
+
+// After returns the history once an attempt that ended at now gave e. A change
+// of evidence moves Origin, once per kind of change.
+func (h History) After(e Evidence, now time.Duration) History {
+	if e == h.Last {
+		if e == Succeeding {
+			h.Successes++
+		}
+		return h
+	}
+	switch {
+	case h.Last == Succeeding && now-h.readySince >= settledAfter:
+		h = History{Last: Succeeding, Origin: now}
+	case h.Last != NoEvidence && h.changes[h.Last]&(1<<e) == 0:
+		h.changes[h.Last] |= 1 << e
+		h.Origin = now
+	}
+	h.Last, h.Successes = e, 0
+	if e == Succeeding {
+		h.readySince, h.Successes = now, 1
+	}
+	return h
+}
+
+// Jitter is the largest share by which a delay is stretched or shrunk, so that
+// containers started together are not probed in step.
+const Jitter = 0.10
+
+const (
+	// Nobody waits: an attempt costs some 10 µs and a wake-up.
+	refusedShare = 0.05
+	refusedMin   = time.Millisecond
+	refusedMax   = 250 * time.Millisecond
+	// Somebody waits.
+	waitedShare = 0.005
+	waitedMin   = time.Millisecond
+	waitedMax   = 10 * time.Millisecond
+	// The application pays for the attempt, whoever waits.
+	reachedShare = 0.05
+	reachedMin   = 10 * time.Millisecond
+	reachedMax   = 250 * time.Millisecond
+	// Once ready: doubled with each success.
+	readyMin = time.Second
+	readyMax = 10 * time.Second
+	// With a period, while starting.
+	startingPeriod = 200 * time.Millisecond
+)
+
+// Delay is the pace of the adaptive schedule: the time to let pass before the
+// next attempt. last is when the last attempt began; waiting says that a
+// request or an asker is held; jitter is from -1 to 1 and is scaled by Jitter.
+//
+// After a refused attempt the delay counts from its beginning, after any other
+// from its end, so that an application that is slow to answer is not asked
+// without a pause.
+//
+// Budget: what begins to accept at T is found after at most 11 ms if somebody
+// waits, else after max(1.1 ms, 5.5 % of T), at most 275 ms. What became ready
+// at S after it began to accept is found after at most max(11 ms, 5.5 % of S),
+// plus the time of the attempts themselves.
+func (h History) Delay(last time.Duration, waiting bool, jitter float64) time.Duration {
+	elapsed := max(last-h.Origin, 0)
+	var d time.Duration
+	switch {
+	case h.Last == NoEvidence:
+		return 0
+	case h.Last == Refusing && waiting:
+		d = share(elapsed, waitedShare, waitedMin, waitedMax)
+	case h.Last == Refusing:
+		d = share(elapsed, refusedShare, refusedMin, refusedMax)
+	case h.Last == Succeeding:
+		d = readyMax
+		if shift := h.Successes - 1; shift < 4 {
+			d = min(readyMin<<max(shift, 0), readyMax)
+		}
+		return min(stretch(d, jitter), readyMax)
+	default:
+		d = share(elapsed, reachedShare, reachedMin, reachedMax)
+	}
+	return stretch(d, jitter)
+}
+
+func share(elapsed time.Duration, of float64, least, most time.Duration) time.Duration {
+	return min(max(time.Duration(float64(elapsed)*of), least), most)
+}
+
+func stretch(d time.Duration, jitter float64) time.Duration {
+	return d + time.Duration(float64(d)*Jitter*jitter)
+}

@@ -1,0 +1,207 @@
+package probe
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// simulate runs the adaptive schedule against an application that begins to
+// accept at accepts and becomes ready at ready, with attempts that take no
+// time, until the schedule finds it ready.
+func simulate(accepts, ready time.Duration, waiting bool, jitter func() float64) (foundAccepting, foundReady time.Duration, attempts []time.Duration) {
+	var h History
+	for now := time.Duration(0); ; now += h.Delay(now, waiting, jitter()) {
+		attempts = append(attempts, now)
+		e := Refusing
+		switch {
+		case now >= ready:
+			e = Succeeding
+		case now >= accepts:
+			e = Answering
+		}
+		h = h.After(e, now)
+		if e != Refusing && foundAccepting == 0 {
+			foundAccepting = now
+		}
+		if e == Succeeding {
+			return foundAccepting, now, attempts
+		}
+	}
+}
+
+var jitters = map[string]func() float64{
+	"no jitter":      func() float64 { return 0 },
+	"longest jitter": func() float64 { return 1 },
+	"short jitter":   func() float64 { return -1 },
+	"random jitter":  func() float64 { return 2*rand.Float64() - 1 },
+}
+
+func TestTheDelayAfterARefusedStartUpStaysInItsBudget(t *testing.T) {
+	for name, jitter := range jitters {
+		for start := 10 * time.Millisecond; start <= 10*time.Minute; start = time.Duration(float64(start) * 1.013) {
+			found, _, _ := simulate(start, start, true, jitter)
+			if late := found - start; late > 12*time.Millisecond {
+				t.Fatalf("%s: start-up of %v with somebody waiting found %v late", name, start, late)
+			}
+			found, _, _ = simulate(start, start, false, jitter)
+			budget := min(max(2*time.Millisecond, start*6/100), 275*time.Millisecond)
+			if late := found - start; late > budget {
+				t.Fatalf("%s: start-up of %v with nobody waiting found %v late, budget %v", name, start, late, budget)
+			}
+		}
+	}
+}
+
+func TestTheDelayAfterAttemptsThatReachStaysInItsBudget(t *testing.T) {
+	for name, jitter := range jitters {
+		for _, accepts := range []time.Duration{0, 10 * time.Millisecond, time.Second, time.Minute} {
+			for took := 10 * time.Millisecond; took <= 10*time.Minute; took = time.Duration(float64(took) * 1.03) {
+				for _, waiting := range []bool{false, true} {
+					accepting, found, _ := simulate(accepts, accepts+took, waiting, jitter)
+					budget := max(12*time.Millisecond, took*6/100)
+					// What passes until it is seen to accept has a budget of its own.
+					if late := found - max(accepts+took, accepting); late > budget {
+						t.Fatalf("%s: ready %v after accepting at %v found %v late, budget %v", name, took, accepts, late, budget)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestAttemptsThatReachStayAtOrBelow20PerSecondAfterTheFirstSecond(t *testing.T) {
+	for name, jitter := range jitters {
+		_, _, attempts := simulate(0, 10*time.Minute, true, jitter)
+		for i, from := range attempts {
+			if from < time.Second {
+				continue
+			}
+			n := 0
+			for _, at := range attempts[i:] {
+				if at-from >= time.Second {
+					break
+				}
+				n++
+			}
+			if n > 20 {
+				t.Fatalf("%s: %d attempts in the second from %v", name, n, from)
+			}
+		}
+	}
+}
+
+func TestRefusedAttemptsAreFew(t *testing.T) {
+	// With some 50 µs each, wake-up included, these are 3 % of a core in the
+	// first second and 1 % later.
+	for name, jitter := range jitters {
+		_, _, attempts := simulate(time.Minute, time.Minute, true, jitter)
+		perSecond := make(map[int]int)
+		for _, at := range attempts {
+			perSecond[int(at/time.Second)]++
+		}
+		for second, n := range perSecond {
+			if limit := map[bool]int{true: 600, false: 200}[second == 0]; n > limit {
+				t.Fatalf("%s: %d attempts in second %d, at most %d wanted", name, n, second, limit)
+			}
+		}
+	}
+}
+
+func TestAChangeOfEvidenceStartsThePaceAnewOncePerKind(t *testing.T) {
+	var h History
+	h = h.After(Refusing, time.Second)
+	if h.Origin != 0 {
+		t.Fatalf("the first evidence moved the origin to %v", h.Origin)
+	}
+	h = h.After(Accepting, 60*time.Second)
+	if h.Origin != 60*time.Second {
+		t.Fatalf("the first change left the origin at %v", h.Origin)
+	}
+	if d := h.Delay(60*time.Second, false, 0); d != reachedMin {
+		t.Fatalf("delay after the change is %v", d)
+	}
+	h = h.After(Answering, 61*time.Second)
+	h = h.After(Accepting, 62*time.Second)
+	h = h.After(Answering, 63*time.Second)
+	if h.Origin != 62*time.Second {
+		t.Fatalf("a change seen before moved the origin to %v", h.Origin)
+	}
+	if d := h.Delay(63*time.Second, false, 0); d != 50*time.Millisecond {
+		t.Fatalf("delay one second on is %v", d)
+	}
+}
+
+func TestAFlappingContainerKeepsItsSlowPaceAndASettledOneStartsAnew(t *testing.T) {
+	h := History{}.After(Refusing, 0).After(Succeeding, 10*time.Second)
+	flapped := h.After(Answering, 10*time.Second+500*time.Millisecond)
+	for now := 11 * time.Second; now < 20*time.Second; now += 500 * time.Millisecond {
+		flapped = flapped.After(Succeeding, now).After(Answering, now+250*time.Millisecond)
+	}
+	if d := flapped.Delay(20*time.Second, false, 0); d < 200*time.Millisecond {
+		t.Fatalf("flapping for 10 s leaves a delay of %v", d)
+	}
+	settled := h.After(Answering, 15*time.Second)
+	if d := settled.Delay(15*time.Second, false, 0); d != reachedMin {
+		t.Fatalf("a failure after 5 s of success leaves a delay of %v", d)
+	}
+}
+
+func TestOnceReadyTheIntervalRelaxesTo10Seconds(t *testing.T) {
+	h := History{}.After(Succeeding, 0)
+	want := []time.Duration{1, 2, 4, 8, 10, 10}
+	for i, seconds := range want {
+		if d := h.Delay(0, true, 0); d != seconds*time.Second {
+			t.Fatalf("after %d successes the delay is %v, want %d s", i+1, d, seconds)
+		}
+		if d := h.Delay(0, false, 1); d > 10*time.Second {
+			t.Fatalf("jitter stretches the delay to %v", d)
+		}
+		h = h.After(Succeeding, time.Duration(i)*time.Second)
+	}
+	if d := (History{Last: Succeeding, Successes: math.MaxInt}).Delay(0, false, 0); d != 10*time.Second {
+		t.Fatalf("after very many successes the delay is %v", d)
+	}
+}
+
+func TestTheAllowanceBoundsProbesHoweverManyAsk(t *testing.T) {
+	const period = time.Second
+	run := func(kubelet func(i int) bool, background bool) int {
+		a, n := allowance{period: period}, 0
+		if background {
+			a, n = a.spend(0, false), 1
+		}
+		for i := range 10_000 { // each millisecond of 10 s
+			now, k := time.Duration(i)*time.Millisecond, kubelet(i)
+			if a.due(now, k) {
+				a, n = a.spend(now, k), n+1
+			}
+		}
+		return n
+	}
+	if n := run(func(int) bool { return false }, false); n != 10 {
+		t.Errorf("askers alone cause %d probes in 10 periods, want 10", n)
+	}
+	if n := run(func(int) bool { return true }, false); n > 11 {
+		t.Errorf("kubelets alone cause %d probes in 10 periods, want at most 11", n)
+	}
+	if n := run(func(i int) bool { return i%2 == 0 }, true); n > 12 {
+		t.Errorf("both cause %d probes in 10 periods, want at most 12", n)
+	}
+}
+
+func TestAKubeletTickIsAlwaysDue(t *testing.T) {
+	const period = 10 * time.Second
+	for phase := time.Duration(0); phase < period; phase += 100 * time.Millisecond {
+		a := allowance{period: period}.spend(0, false)
+		for tick := range 50 {
+			off := time.Duration((tick*37)%100-50) * time.Millisecond // the kubelet's own jitter
+			now := max(phase+time.Duration(tick)*period+off, 0)
+			if !a.due(now, true) {
+				t.Fatalf("tick %d at %v after a probe at 0 is not due", tick, now)
+			}
+			a = a.spend(now, true)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Kind is the way in which a container is probed.
+type Kind uint8
+
+const (
+	HTTP Kind = iota + 1
+	TCP
+	GRPC
+)
+
+func (k Kind) String() string {
+	switch k {
+	case HTTP:
+		return "http"
+	case TCP:
+		return "tcp"
+	case GRPC:
+		return "grpc"
+	}
+	return "none"
+}
+
+// Header is one configured field of an HTTP probe, in the order given.
+type Header struct{ Name, Value string }
+
+// Spec is the readiness probe of one container with all defaults filled in.
+type Spec struct {
+	Container string // unique among the specs parsed together, safe in a header
+	Index     int    // position in the array
+	Kind      Kind
+
+	Host    string // 127.0.0.1 unless set
+	Port    int    // 1 to 65535
+	Scheme  string // HTTP only: "http" or "https"
+	Path    string // HTTP only
+	Headers []Header
+	Service string // gRPC only
+
+	Period           time.Duration // 0 = adaptive
+	Timeout          time.Duration // of one attempt; at least 100 ms
+	SuccessThreshold int           // at least 1
+	FailureThreshold int           // at least 1; without a Period every failure counts
+}
+
+// Adaptive reports whether the gate chooses the pace of the probes.
+func (s Spec) Adaptive() bool { return s.Period == 0 }
+
+// Address is host:port of the port that is probed.
+func (s Spec) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
+
+// SpecOptions tells ParseSpec what the JSON leaves open.
+type SpecOptions struct {
+	UserPort       int      // port of probes that name none
+	MultiContainer bool     // ENABLE_MULTI_CONTAINER_PROBES: an empty array is allowed
+	ContainerNames []string // CONTAINER_NAMES, used when there are as many as probes
+}
+
+const (
+	defaultHost      = "127.0.0.1"
+	defaultContainer = "user-container"
+	defaultTimeout   = time.Second // as Kubernetes fills it in
+	minTimeout       = 100 * time.Millisecond
+	defaultFailures  = 3
+	// maxSpecs bounds goroutines; a pod with more probed containers is a mistake.
+	maxSpecs = 64
+)
+
+const specSetting = "SERVING_READINESS_PROBE"
+
+// ParseSpec reads SERVING_READINESS_PROBE: one probe object, or an array of
+// them, as Kubernetes writes them (core/v1 Probe). An empty string means that
+// there is nothing to probe. Unknown fields are ignored. Every problem is
+// reported, joined, with the field it is in.
+func ParseSpec(text string, o SpecOptions) ([]Spec, error) {
+	data := bytes.TrimSpace([]byte(text))
+	if len(data) == 0 {
+		return nil, nil
+	}
+	if data[0] != '[' {
+		f := readObject(specSetting, data)
+		spec := f.spec(o)
+		spec.Container = defaultContainer
+		if len(o.ContainerNames) == 1 {
+			spec.Container = safeName(o.ContainerNames[0])
+		}
+		if err := f.err(); err != nil {
+			return nil, err
+		}
+		return []Spec{spec}, nil
+	}
+	elements, err := readArray(specSetting, data)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(elements) == 0 && !o.MultiContainer:
+		return nil, fmt.Errorf("%s: is an empty array: give a probe, leave it empty, or set ENABLE_MULTI_CONTAINER_PROBES=true", specSetting)
+	case len(elements) > maxSpecs:
+		return nil, fmt.Errorf("%s: holds %d probes, at most %d are accepted", specSetting, len(elements), maxSpecs)
+	}
+	specs := make([]Spec, 0, len(elements))
+	var problems []error
+	for i, element := range elements {
+		f := readObject(fmt.Sprintf("%s[%d]", specSetting, i), element)
+		spec := f.spec(o)
+		spec.Index = i
+		problems = append(problems, f.err())
+		specs = append(specs, spec)
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	nameSpecs(specs, o.ContainerNames)
+	return specs, nil
+}
+
+// nameSpecs names the containers by names if there is exactly one for each
+// spec and they differ, else by index and port: the array carries no names.
+func nameSpecs(specs []Spec, names []string) {
+	seen := make(map[string]bool, len(names))
+	for _, name := range names {
+		seen[safeName(name)] = true
+	}
+	for i := range specs {
+		switch {
+		case len(names) == len(specs) && len(seen) == len(specs):
+			specs[i].Container = safeName(names[i])
+		case len(specs) == 1:
+			specs[i].Container = defaultContainer
+		default:
+			specs[i].Container = fmt.Sprintf("container-%d:%d", i, specs[i].Port)
+		}
+	}
+}
+
+// safeName keeps a name harmless in a header and in a log.
+func safeName(name string) string {
+	const longest = 63 // a DNS label, which Kubernetes demands of container names
+	if len(name) > longest {
+		name = name[:longest]
+	}
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
+			return r
+		}
+		return '-'
+	}, name)
+}
+
+// spec reads the probe in f; problems are kept in f.
+func (f *fields) spec(o SpecOptions) Spec {
+	if f.raw == nil {
+		return Spec{}
+	}
+	s := Spec{
+		Host:             defaultHost,
+		Period:           f.seconds("periodSeconds", 0),
+		Timeout:          f.seconds("timeoutSeconds", 0),
+		SuccessThreshold: f.integer("successThreshold", 0),
+		FailureThreshold: f.integer("failureThreshold", 0),
+	}
+	f.integer("initialDelaySeconds", 0)
+	if s.Timeout == 0 {
+		s.Timeout = defaultTimeout
+	}
+	s.Timeout = max(s.Timeout, minTimeout)
+	s.SuccessThreshold = max(s.SuccessThreshold, 1)
+	if s.FailureThreshold == 0 {
+		s.FailureThreshold = defaultFailures
+	}
+	switch f.handler("httpGet", "tcpSocket", "grpc") {
+	case "httpGet":
+		s.Kind = HTTP
+		g := f.object("httpGet")
+		g.httpGet(&s, o.UserPort)
+		f.take(g)
+	case "tcpSocket":
+		s.Kind = TCP
+		g := f.object("tcpSocket")
+		s.Host = g.host()
+		s.Port = g.port(o.UserPort)
+		f.take(g)
+	case "grpc":
+		s.Kind = GRPC
+		g := f.object("grpc")
+		s.Port = g.port(o.UserPort)
+		s.Service = g.text("service", "")
+		f.take(g)
+	}
+	return s
+}
+
+// handler returns the name of the one handler in f, or "" after noting what is
+// wrong with them.
+func (f *fields) handler(accepted ...string) string {
+	if f.has("exec") {
+		f.problem("exec", "exec probes run inside the container, where the gate cannot run them: use httpGet, tcpSocket or grpc, or let the kubelet run it by a startupProbe or livenessProbe")
+		return ""
+	}
+	var found []string
+	for _, name := range accepted {
+		if f.has(name) {
+			found = append(found, name)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0]
+	case 0:
+		f.problem("", "has no handler: exactly one of "+strings.Join(accepted, ", ")+" is needed")
+	default:
+		f.problem("", "has more than one handler ("+strings.Join(found, ", ")+"): exactly one is accepted")
+	}
+	return ""
+}
+
+// httpGet fills in the HTTP part of s.
+func (f *fields) httpGet(s *Spec, userPort int) {
+	s.Host = f.host()
+	s.Port = f.port(userPort)
+	s.Path = f.text("path", "/")
+	if s.Path == "" {
+		s.Path = "/"
+	}
+	switch scheme := strings.ToLower(f.text("scheme", "HTTP")); scheme {
+	case "http", "":
+		s.Scheme = "http"
+	case "https":
+		s.Scheme = "https"
+	default:
+		f.problem("scheme", fmt.Sprintf("is %q: accepted are HTTP and HTTPS", scheme))
+	}
+	s.Headers = f.headers("httpHeaders")
+}

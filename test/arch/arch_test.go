@@ -1,0 +1,159 @@
+package arch
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestTheRepositoryKeepsItsDependencyRules(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readTree(t, root)
+	packages := list(t, root)
+	for _, want := range []string{"cmd/queue", "cmd/demo", "pkg/gate", "pkg/gate/http1", "pkg/probe"} {
+		if !slices.ContainsFunc(packages, func(p Package) bool { return p.ImportPath == module+"/"+want }) {
+			t.Errorf("%s is not among the packages that were checked", want)
+		}
+	}
+	for _, line := range Check(packages) {
+		t.Error(line)
+	}
+}
+
+// list returns the packages of the module and all that they depend on.
+func list(t *testing.T, root string) []Package {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-buildvcs=false", "-e", "-deps", "-json=ImportPath,Imports,TestImports,XTestImports,ImportMap", "./...")
+	cmd.Dir = root
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &complaints)
+	}
+	var packages []Package
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p Package
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+// readTree looks at every directory of the module. The test cache takes note
+// of what a test itself opens, not of what go list does; without this an
+// import added elsewhere would leave a cached "ok".
+func readTree(t *testing.T, root string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		if path != root && strings.HasPrefix(entry.Name(), ".") || entry.Name() == "bin" {
+			return fs.SkipDir
+		}
+		_, err = os.ReadDir(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEachRuleNoticesItsBreach(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		where Package
+		want  string
+	}{
+		{"a sibling under pkg/",
+			imports("pkg/probe", "pkg/gate"),
+			"packages under pkg/ import only their own family: pkg/probe imports pkg/gate"},
+		{"a sibling below another",
+			imports("pkg/gate/http1", "pkg/metrics/trace"),
+			"packages under pkg/ import only their own family: pkg/gate/http1 imports pkg/metrics/trace"},
+		{"a sibling in a test",
+			Package{ImportPath: module + "/pkg/metrics", TestImports: []string{module + "/pkg/gate"}},
+			"packages under pkg/ import only their own family: pkg/metrics imports pkg/gate"},
+		{"a sibling in an external test",
+			Package{ImportPath: module + "/pkg/metrics", XTestImports: []string{module + "/pkg/probe"}},
+			"packages under pkg/ import only their own family: pkg/metrics imports pkg/probe"},
+		{"bench on the inside",
+			imports("bench/load", "pkg/gate"),
+			"bench talks to binaries through sockets only: bench/load imports pkg/gate"},
+		{"the demo container on the inside",
+			imports("cmd/demo", "pkg/gate"),
+			"the demo container is a program of its own: cmd/demo imports pkg/gate"},
+		{"a second place of wiring",
+			imports("cmd/other", "pkg/gate/http1", "pkg/gate", "pkg/probe"),
+			"only cmd/queue ties the packages together: cmd/other imports pkg/gate and pkg/probe"},
+		{"the gate on an engine",
+			imports("pkg/gate", "pkg/gate/http2"),
+			"engines import pkg/gate, never the reverse: " + module + "/pkg/gate imports " + module + "/pkg/gate/http2"},
+		{"the gate on an HTTP library",
+			imports("pkg/gate", "net/http"),
+			"pkg/gate knows no HTTP library: " + module + "/pkg/gate imports net/http"},
+		{"the gate on fasthttp",
+			imports("pkg/gate", "github.com/valyala/fasthttp"),
+			"pkg/gate knows no HTTP library: " + module + "/pkg/gate imports github.com/valyala/fasthttp"},
+	} {
+		if got := Check([]Package{c.where}); !slices.Equal(got, []string{c.want}) {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+}
+
+func TestAnHTTPLibraryIsFoundBehindOthers(t *testing.T) {
+	gate := Package{ImportPath: module + "/pkg/gate", Imports: []string{"errors", "log/x"}}
+	behind := Package{
+		ImportPath: "log/x",
+		Imports:    []string{"errors", "web"},
+		ImportMap:  map[string]string{"web": "net/http/httptrace"},
+	}
+	want := []string{"pkg/gate knows no HTTP library: " + module + "/pkg/gate imports log/x imports net/http/httptrace"}
+	if got := Check([]Package{gate, behind}); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestWhatTheRulesAllowIsNotReported(t *testing.T) {
+	allowed := []Package{
+		imports("cmd/queue", "pkg/gate", "pkg/gate/http1", "pkg/probe", "pkg/metrics"),
+		imports("pkg/gate/http1", "pkg/gate", "net/http", "github.com/valyala/fasthttp"),
+		imports("pkg/gate/http2", "pkg/gate", "pkg/gate/http1"),
+		imports("pkg/probe", "net/http"),
+		imports("pkg/gate", "pkg/gate/internal/ring", "net", "net/textproto"),
+		imports("test/e2e", "test/e2e/remote"),
+		imports("bench/load", "bench"),
+	}
+	if got := Check(allowed); got != nil {
+		t.Errorf("reported %q", got)
+	}
+}
+
+// imports describes a package of the module; names that start with one of its
+// top directories are in the module too.
+func imports(here string, imported ...string) Package {
+	p := Package{ImportPath: module + "/" + here}
+	for _, name := range imported {
+		switch top, _, _ := strings.Cut(name, "/"); top {
+		case "bench", "cmd", "pkg", "test":
+			name = module + "/" + name
+		}
+		p.Imports = append(p.Imports, name)
+	}
+	return p
+}

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"net"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/test/e2e/remote"
+)
+
+// container is the scripted container's process, driven from the test.
+type container struct {
+	*process
+	*remote.Client
+	port int
+}
+
+// startContainer starts a container that listens.
+func startContainer(t *testing.T) *container {
+	t.Helper()
+	k := startSilentContainer(t)
+	k.listen()
+	return k
+}
+
+// startSilentContainer starts a container that refuses connections until told
+// to listen.
+func startSilentContainer(t *testing.T) *container {
+	t.Helper()
+	path := filepath.Join(shortTempDir(t), "control.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	k := &container{process: startProcess(t, nil, containerBinary, path)}
+	if err := l.(*net.UnixListener).SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	control, err := l.Accept()
+	if err != nil {
+		t.Fatalf("waiting for the container: %v; stderr:\n%s", err, k.stderr.String())
+	}
+	k.Client = remote.NewClient(control)
+	t.Cleanup(func() { _ = k.Client.Close() })
+	if k.port, err = k.Port(); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func (k *container) listen() {
+	k.t.Helper()
+	must(k.t, k.Listen())
+}
+
+func (k *container) unlisten() {
+	k.t.Helper()
+	must(k.t, k.Unlisten())
+}
+
+// accept waits for the next connection that carries a request.
+func (k *container) accept() *peer {
+	k.t.Helper()
+	c, err := k.Accept()
+	if err != nil {
+		k.t.Fatalf("the container waits for a request: %v", err)
+	}
+	return &peer{end: newEnd(k.t, "container", c), conn: c}
+}
+
+// unseen fails if a request has reached the container that no accept took.
+func (k *container) unseen(what string) {
+	k.t.Helper()
+	n, err := k.Counts()
+	must(k.t, err)
+	if n.Waiting > 0 {
+		k.t.Fatalf("%s reached the container: %q", what, k.accept().some())
+	}
+}
+
+// peer is a connection of the container.
+type peer struct {
+	*end
+	conn *remote.Conn
+}
+
+func (p *peer) close()      { p.t.Helper(); must(p.t, p.conn.Close()) }
+func (p *peer) abort()      { p.t.Helper(); must(p.t, p.conn.Abort()) }
+func (p *peer) closeWrite() { p.t.Helper(); must(p.t, p.conn.CloseWrite()) }
+
+// gone waits until the gate has closed or reset the connection, drops what it
+// sent before, and tells when that was.
+func (p *peer) gone() time.Time {
+	p.t.Helper()
+	p.rest()
+	st, err := p.conn.State()
+	must(p.t, err)
+	if st.Ended != remote.EOF && st.Ended != remote.Reset {
+		p.t.Fatalf("the container's connection ended with %q", st.Ended)
+	}
+	return time.Unix(0, st.EndedAt)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isReset tells a reset from an orderly close.
+func isReset(err error) bool {
+	e, ok := asErrno(err)
+	return ok && (e == syscall.ECONNRESET || e == syscall.EPIPE)
+}

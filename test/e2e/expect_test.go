@@ -1,0 +1,114 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+)
+
+const expecting = "POST /expect HTTP/1.1\r\nHost: gate.test\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
+
+func TestTheContainersContinueIsPassedOnOnce(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	c := dial(t, g)
+	c.send(expecting)
+	p := k.accept()
+	parseHead(t, p.head()).field("Expect", "100-continue")
+	p.send("HTTP/1.1 100 Continue\r\n\r\n")
+	c.expect("HTTP/1.1 100 Continue\r\n\r\n")
+	c.send("body")
+	p.expect("body")
+	p.send(okBody)
+	c.answer("POST").is(200, "ok")
+	c.send(request("GET", "/next"))
+	p.head()
+	p.send(okBody)
+	c.answer("GET").is(200, "ok")
+}
+
+func TestTheContainersRefusalDecidesAnExpectation(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	for _, line := range []string{"417 Expectation Failed", "413 Content Too Large", "401 Unauthorized"} {
+		c := dial(t, g)
+		c.send(expecting)
+		p := k.accept()
+		p.head()
+		p.send("HTTP/1.1 " + line + "\r\nContent-Length: 2\r\nX-Own: 1\r\n\r\nno")
+		a := c.answer("POST")
+		if a.line != "HTTP/1.1 "+line || a.body != "no" {
+			t.Errorf("got %q %q, want %q", a.line, a.body, line)
+		}
+		a.field("X-Own", "1")
+		a.lacks("K-Gate-Outcome")
+		c.close()
+		// Nothing of the body may be made up towards the container.
+		if rest, _ := p.rest(); rest != "" {
+			t.Errorf("the container got %q instead of a body", rest)
+		}
+	}
+}
+
+func TestAfterASecondOfSilenceTheGateSaysContinueItself(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k)
+	c := dial(t, g)
+	start := time.Now()
+	c.send(expecting)
+	p := k.accept()
+	p.head()
+	c.expect("HTTP/1.1 100 Continue\r\n\r\n")
+	if waited := time.Since(start); waited < 900*time.Millisecond {
+		t.Errorf("the gate said 100 after %v", waited)
+	}
+	c.send("body")
+	p.expect("body")
+	p.send(okBody)
+	c.answer("POST").is(200, "ok")
+}
+
+func TestAFinalAnswerWithoutContinueIsDelivered(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	c := dial(t, g)
+	c.send(expecting)
+	p := k.accept()
+	p.head()
+	p.send(okBody)
+	c.answer("POST").is(200, "ok")
+}
+
+func TestABodySentWithoutWaitingForContinueIsForwarded(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	c := dial(t, g)
+	c.send(expecting + "body")
+	p := k.accept()
+	p.head()
+	p.expect("body")
+	p.send(okBody)
+	c.answer("POST").is(200, "ok")
+}
+
+func TestAnUnknownExpectationGets417(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	for _, value := range []string{"200-ok", "100-continue, other", "x"} {
+		c := dial(t, g)
+		c.send(request("POST", "/", "Expect: "+value, "Content-Length: 0"))
+		a := c.answer("POST")
+		if a.status != 417 {
+			t.Errorf("Expect: %s got %d", value, a.status)
+			continue
+		}
+		a.byGate()
+	}
+	k.unseen("an unknown expectation")
+	c := dial(t, g)
+	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nExpect: 100-Continue\r\nContent-Length: 1\r\n\r\n")
+	p := k.accept()
+	p.head()
+	p.send("HTTP/1.1 100 Continue\r\n\r\n")
+	c.expect("HTTP/1.1 100 Continue\r\n\r\n")
+}

@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAContainerThatClosesBeforeAnAnswerGives502(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	c := dial(t, g)
+	for _, partial := range []string{"", "HTTP/1.1 20", "HTTP/1.1 200 OK\r\nContent-Le"} {
+		c.send(request("GET", "/"))
+		p := k.accept()
+		p.head()
+		if partial != "" {
+			p.send(partial)
+		}
+		p.close()
+		c.answer("GET").plainError(502, "upstream closed the connection\n")
+	}
+	k.unseen("a second attempt on a fresh connection")
+}
+
+func TestAContainerThatResetsBeforeAnAnswerGives502(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	c := dial(t, g)
+	for _, req := range []string{request("GET", "/"), "POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 3\r\n\r\nabc"} {
+		c.send(req)
+		p := k.accept()
+		p.head()
+		p.abort()
+		c.answer("GET").refusal(502)
+	}
+	k.unseen("a second attempt on a fresh connection")
+}
+
+func TestAMalformedAnswerGives502(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	for _, bad := range []string{
+		"garbage\r\n\r\n",
+		"HTTP/2 200 OK\r\n\r\n",
+		"HTTP/1.1 20 OK\r\n\r\n",
+		"HTTP/1.1 2000 OK\r\n\r\n",
+		"HTTP/1.1 abc OK\r\n\r\n",
+		"HTTP/1.1 000 OK\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
+		"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nok",
+		"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nok",
+		"HTTP/1.1 200 OK\r\nX : y\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nX: y\r\n z\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nno colon\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nX: a\x00b\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+	} {
+		c := dial(t, g)
+		c.send(request("GET", "/"))
+		p := k.accept()
+		p.head()
+		p.send(bad)
+		if a := c.answer("GET"); a.status != 502 {
+			t.Errorf("%q gave %d %q", bad, a.status, a.body)
+		} else {
+			a.refusal(502)
+		}
+		p.gone()
+		c.close()
+	}
+}
+
+func TestAnAnswerBrokenMidBodyCutsTheClient(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	for _, x := range []struct{ head, part string }{
+		{"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", "half"},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "4\r\nhalf\r\n"},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "8\r\nhalf"},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "4\r\nhalf\r\n0\r\nX-Tr"},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "4\r\nhalf\r\n0\r\n"},
+	} {
+		for _, how := range []string{"close", "reset"} {
+			c := dial(t, g)
+			c.send(request("GET", "/"))
+			p := k.accept()
+			p.head()
+			p.send(x.head)
+			c.head()
+			p.send(x.part)
+			if how == "close" {
+				p.close()
+			} else {
+				p.abort()
+			}
+			rest, _ := c.rest()
+			if strings.HasSuffix(rest, "0\r\n\r\n") || len(rest) > len(x.part)+8 {
+				t.Errorf("%s after %q: the client got %q", how, x.head+x.part, rest)
+			}
+		}
+	}
+	dial(t, g).get("/", "K-Network-Probe: queue").is(200, "queue")
+}
+
+func TestAResetEndsABodyWithoutLengthVisibly(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	c := dial(t, g)
+	c.send(request("GET", "/"))
+	p := k.accept()
+	p.head()
+	p.send("HTTP/1.1 200 OK\r\n\r\n")
+	a := parseHead(t, c.head())
+	p.send("half")
+	if a.has("Transfer-Encoding") {
+		if got := c.chunk(); got != "half" {
+			t.Fatalf("the client got %q", got)
+		}
+	} else {
+		c.expect("half")
+	}
+	p.abort()
+	rest, err := c.rest()
+	if rest != "" || err == nil && !a.has("Transfer-Encoding") {
+		t.Errorf("the client got %q and an orderly end: it cannot tell that the body was cut", rest)
+	}
+}
+
+func TestOneBrokenExchangeDoesNotPoisonAnother(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	good, bad := dial(t, g), dial(t, g)
+	good.send(request("GET", "/good"))
+	p := k.accept()
+	p.head()
+	p.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345")
+	bad.send(request("GET", "/bad"))
+	q := k.accept()
+	q.head()
+	q.abort()
+	bad.answer("GET").refusal(502)
+	p.send("67890")
+	good.answer("GET").is(200, "1234567890")
+	good.send(request("GET", "/again"))
+	p.head()
+	p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+	p.close()
+	good.answer("GET").is(200, "ok")
+	bad.send(request("GET", "/again"))
+	q = k.accept()
+	q.head()
+	q.send(okBody)
+	bad.answer("GET").is(200, "ok")
+}

@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestAClientThatLeavesClosesTheContainersConnection(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	leave := map[string]func(*client){"close": (*client).close, "reset": (*client).abort, "half-close": (*client).closeWrite}
+	for how, do := range leave {
+		for when, prepare := range map[string]func() (*client, *peer){
+			"while its answer is awaited": func() (*client, *peer) {
+				c := dial(t, g)
+				c.send(request("GET", "/"))
+				p := k.accept()
+				p.head()
+				return c, p
+			},
+			"while its answer is under way": func() (*client, *peer) {
+				c := dial(t, g)
+				c.send(request("GET", "/"))
+				p := k.accept()
+				p.head()
+				p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n")
+				c.head()
+				c.chunk()
+				return c, p
+			},
+			"while its upload is under way": func() (*client, *peer) {
+				c := dial(t, g)
+				c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 10\r\n\r\nhalf")
+				p := k.accept()
+				p.head()
+				p.expect("half")
+				return c, p
+			},
+			"while its chunked upload is under way": func() (*client, *peer) {
+				c := dial(t, g)
+				c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
+				p := k.accept()
+				p.head()
+				p.chunk()
+				return c, p
+			},
+			"after its upload": func() (*client, *peer) {
+				c := dial(t, g)
+				c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 4\r\n\r\nbody")
+				p := k.accept()
+				p.head()
+				p.expect("body")
+				return c, p
+			},
+		} {
+			c, p := prepare()
+			do(c)
+			if rest, _ := p.rest(); rest != "" {
+				t.Errorf("%s %s: the container got %q", how, when, rest)
+			}
+		}
+	}
+	dial(t, g).get("/", "K-Network-Probe: queue").is(200, "queue")
+}
+
+func TestTheContainerLearnsWithinMillisecondsThatAClientLeft(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	var delays []time.Duration
+	for i := range 20 {
+		c := dial(t, g)
+		c.send(request("GET", "/"))
+		p := k.accept()
+		p.head()
+		left := time.Now()
+		if i%2 == 0 {
+			c.close()
+		} else {
+			c.abort()
+		}
+		delays = append(delays, p.gone().Sub(left))
+	}
+	slices.Sort(delays)
+	median := delays[len(delays)/2]
+	t.Logf("after the client left, the container's connection closed within %v (median of %d; longest %v)", median, len(delays), delays[len(delays)-1])
+	if median >= 50*time.Millisecond {
+		t.Errorf("median %v, want less than 50ms", median)
+	}
+}
+
+func TestAHalfClosedClientGetsNoAnswerByDefault(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	c := dial(t, g)
+	c.send(request("GET", "/"))
+	p := k.accept()
+	p.head()
+	c.closeWrite()
+	c.closed()
+	p.gone()
+}
+
+func TestAHalfClosedClientIsAnsweredIfConfigured(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CLIENT_HALF_CLOSE=answer")
+	c := dial(t, g)
+	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 3\r\n\r\nabc")
+	p := k.accept()
+	p.head()
+	p.expect("abc")
+	c.closeWrite()
+	p.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\nConnection: close\r\n\r\n12345")
+	c.head()
+	c.expect("12345")
+	p.send("67890")
+	c.expect("67890")
+	c.closed()
+
+	// A half-closed upload that is not whole can never be.
+	c = dial(t, g)
+	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 10\r\n\r\nhalf")
+	p = k.accept()
+	p.head()
+	p.expect("half")
+	c.closeWrite()
+	p.gone()
+
+	// A reset is no half-close.
+	c = dial(t, g)
+	c.send(request("GET", "/"))
+	p = k.accept()
+	p.head()
+	c.abort()
+	p.gone()
+}

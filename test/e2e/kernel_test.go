@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// socket is a line of the kernel's table of TCP sockets.
+type socket struct {
+	unread    int // bytes received and not yet read by the process
+	timer     int // 2 is keep-alive
+	timerLeft time.Duration
+}
+
+// gateSocket finds the gate's end of a client's connection.
+func (c *client) gateSocket() (socket, bool) {
+	c.t.Helper()
+	local, remote := hexAddr(c.net.RemoteAddr().String()), hexAddr(c.net.LocalAddr().String())
+	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		text, err := os.ReadFile(table)
+		must(c.t, err)
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			if len(f) > 5 && strings.HasSuffix(f[1], local) && strings.HasSuffix(f[2], remote) {
+				return parseSocket(c.t, f), true
+			}
+		}
+	}
+	return socket{}, false
+}
+
+// hexAddr writes an address of 127.0.0.1 as the kernel's table ends it, for
+// IPv4 and for IPv4 mapped into IPv6.
+func hexAddr(addr string) string {
+	_, port, _ := strings.Cut(addr, ":")
+	n, _ := strconv.Atoi(port)
+	return fmt.Sprintf("0100007F:%04X", n)
+}
+
+func parseSocket(t *testing.T, f []string) socket {
+	t.Helper()
+	_, rx, _ := strings.Cut(f[4], ":")
+	kind, when, _ := strings.Cut(f[5], ":")
+	return socket{
+		unread:    hexInt(t, rx),
+		timer:     hexInt(t, kind),
+		timerLeft: time.Duration(hexInt(t, when)) * time.Second / 100,
+	}
+}
+
+func hexInt(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.ParseInt(s, 16, 64)
+	must(t, err)
+	return int(n)
+}
+
+// taken waits until the gate has read all that the client sent, and then until
+// it has answered a network probe on another connection. Whether a request is
+// held inside the gate has no other sign outside it.
+func (g *gate) taken(c *client) {
+	g.t.Helper()
+	eventually(g.t, "the gate reads a request", func() bool {
+		s, ok := c.gateSocket()
+		return ok && s.unread == 0
+	})
+	p := dial(g.t, g)
+	p.get("/", "K-Network-Probe: probe", "K-Network-Hash: taken").is(200, "")
+	p.close()
+}
+
+// memory reads VmRSS or VmHWM of the gate in bytes.
+func (g *gate) memory(field string) int64 {
+	g.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.cmd.Process.Pid))
+	must(g.t, err)
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, field+":"); ok {
+			n, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			must(g.t, err)
+			return n << 10
+		}
+	}
+	g.t.Fatalf("no %s in the status of the gate", field)
+	return 0
+}
+
+// peakMemory starts to watch the gate's memory; the function that it returns
+// tells the growth of the peak since then.
+func (g *gate) peakMemory() func() int64 {
+	g.t.Helper()
+	before := g.memory("VmRSS")
+	must(g.t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", g.cmd.Process.Pid), []byte("5"), 0))
+	return func() int64 {
+		g.t.Helper()
+		return g.memory("VmHWM") - before
+	}
+}
+
+// growsLess logs and, but for race builds, bounds a growth of memory.
+func growsLess(t *testing.T, what string, got, limit int64) {
+	t.Helper()
+	t.Logf("%s: memory grew by %d KiB", what, got>>10)
+	if !raceBuild && got >= limit {
+		t.Errorf("%s: memory grew by %d KiB, want less than %d", what, got>>10, limit>>10)
+	}
+}
+
+// eventually asks until the answer is yes and fails the test when that takes
+// longer than patience. It is for states that no event announces.
+func eventually(t *testing.T, what string, yes func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !yes(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestAConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	for _, how := range []string{"close", "half-close", "reset"} {
+		for _, method := range []string{"GET", "POST"} {
+			c := dial(t, g)
+			c.send(request("GET", "/first"))
+			p := k.accept()
+			p.head()
+			p.send(okBody)
+			c.answer("GET").is(200, "ok")
+			switch how {
+			case "close":
+				p.close()
+			case "half-close":
+				p.closeWrite()
+			default:
+				p.abort()
+			}
+			c.send(method + " /second HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 3\r\n\r\nabc")
+			q := k.accept()
+			if got := parseHead(t, q.head()).line; got != method+" /second HTTP/1.1" {
+				t.Fatalf("%s, %s: the container got %q", how, method, got)
+			}
+			q.expect("abc")
+			q.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+			q.close()
+			c.answer(method).is(200, "ok")
+		}
+	}
+}
+
+// reused opens a client and serves it once, so that its next request goes out
+// on the same connection of the container.
+func reused(t *testing.T, k *container, g *gate) (*client, *peer) {
+	t.Helper()
+	c := dial(t, g)
+	c.send(request("GET", "/first"))
+	p := k.accept()
+	p.head()
+	p.send(okBody)
+	c.answer("GET").is(200, "ok")
+	return c, p
+}
+
+func TestAnIdempotentRequestThatLostTheRaceIsReplayedOnce(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	for _, method := range []string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE"} {
+		for _, how := range []string{"close", "reset"} {
+			c, p := reused(t, k, g)
+			c.send(request(method, "/replayed", "X-A: b"))
+			first := p.head()
+			if how == "close" {
+				p.close()
+			} else {
+				p.abort()
+			}
+			q := k.accept()
+			if second := q.head(); second != first {
+				t.Errorf("%s, %s: the replay is %q, want %q", method, how, second, first)
+			}
+			q.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			q.close()
+			c.answer(method).is(200, "")
+		}
+	}
+}
+
+func TestAReplayIsNotReplayed(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	c, p := reused(t, k, g)
+	c.send(request("GET", "/replayed"))
+	p.head()
+	p.close()
+	q := k.accept()
+	q.head()
+	q.close()
+	c.answer("GET").plainError(502, "upstream closed the connection\n")
+	k.unseen("a third attempt")
+}
+
+func TestAnAnsweredRequestIsNotReplayed(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	c, p := reused(t, k, g)
+	c.send(request("GET", "/replayed"))
+	p.head()
+	p.send("HTTP/1.1 2")
+	p.close()
+	c.answer("GET").plainError(502, "upstream closed the connection\n")
+	k.unseen("a second attempt")
+}
+
+func TestAnUnsafeRequestIsNotReplayedAfterBytesWereSent(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	for _, method := range []string{"POST", "PATCH", "PURGE"} {
+		for _, how := range []string{"close", "reset"} {
+			c, p := reused(t, k, g)
+			c.send(method + " /once HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 3\r\n\r\nabc")
+			p.head()
+			p.expect("abc")
+			if how == "close" {
+				p.close()
+				c.answer(method).plainError(502, "upstream closed the connection\n")
+			} else {
+				p.abort()
+				c.answer(method).refusal(502)
+			}
+			k.unseen("a second attempt")
+		}
+	}
+}
+
+func TestBytesAfterAnAnswerAreNeverAnotherAnswer(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+	for _, x := range []struct{ method, answer, body string }{
+		{"GET", okBody + evil, "ok"},
+		{"GET", okBody + "x", "ok"},
+		{"GET", okBody + "\r\n", "ok"},
+		{"HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n" + "evil", ""},
+		{"GET", "HTTP/1.1 204 No Content\r\n\r\n" + evil, ""},
+		{"GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\nevil", ""},
+		{"GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n" + evil, "ok"},
+	} {
+		c := dial(t, g)
+		c.send(request(x.method, "/"))
+		p := k.accept()
+		p.head()
+		p.send(x.answer)
+		if a := c.answer(x.method); a.body != x.body {
+			t.Errorf("%q gave body %q", x.answer, a.body)
+		}
+		p.gone()
+		c.send(request("GET", "/next"))
+		q := k.accept()
+		q.head()
+		q.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnext")
+		q.close()
+		c.answer("GET").is(200, "next")
+	}
+}
+
+func TestAnUnaskedAnswerDropsTheConnection(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	for _, unasked := range []string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
+		"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+		"\r\n",
+	} {
+		c, p := reused(t, k, g)
+		p.send(unasked)
+		c.send(request("GET", "/next"))
+		q := k.accept()
+		q.head()
+		q.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnext")
+		q.close()
+		c.answer("GET").is(200, "next")
+		if got, _ := p.rest(); got != "" {
+			t.Errorf("the dropped connection got %q", got)
+		}
+	}
+}
+
+func TestConcurrentAnswersReachTheirOwnRequests(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	const n = 40
+	var clients [n]*client
+	for i := range clients {
+		clients[i] = dial(t, g)
+	}
+	for round := range 3 {
+		for i, c := range clients {
+			c.send(request("GET", fmt.Sprintf("/%d/%d", round, i)))
+		}
+		// Answered in the reverse of the order in which they arrive.
+		var peers []*peer
+		var targets []string
+		for range clients {
+			p := k.accept()
+			target := strings.Fields(parseHead(t, p.head()).line)[1]
+			peers, targets = append(peers, p), append(targets, target)
+		}
+		for i := len(peers) - 1; i >= 0; i-- {
+			peers[i].send(fmt.Sprintf("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(targets[i]), targets[i]))
+			peers[i].close()
+		}
+		for i, c := range clients {
+			c.answer("GET").is(200, fmt.Sprintf("/%d/%d", round, i))
+		}
+	}
+}

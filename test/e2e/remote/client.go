@@ -1,0 +1,122 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/rpc"
+	"syscall"
+	"time"
+)
+
+// Patience bounds every wait for the container: a fail-safe, far above what
+// any case needs.
+const Patience = 15 * time.Second
+
+// ErrSilent says that nothing arrived within [Patience].
+var ErrSilent = errors.New("nothing arrived in time")
+
+// Client drives a [Server]. It may be used from several goroutines.
+type Client struct{ rpc *rpc.Client }
+
+// NewClient takes over the control connection.
+func NewClient(control net.Conn) *Client { return &Client{rpc.NewClient(control)} }
+
+// Close ends the control connection.
+func (c *Client) Close() error { return c.rpc.Close() }
+
+func (c *Client) call(name string, args, reply any) error {
+	if err := c.rpc.Call("Container."+name, args, reply); err != nil {
+		return fmt.Errorf("container %s: %w", name, err)
+	}
+	return nil
+}
+
+// Port tells the container's port, reserved whether it listens or not.
+func (c *Client) Port() (port int, err error) { return port, c.call("Port", None{}, &port) }
+
+// Listen starts to accept connections.
+func (c *Client) Listen() error { return c.call("Listen", None{}, new(None)) }
+
+// Unlisten stops accepting; open connections stay.
+func (c *Client) Unlisten() error { return c.call("Unlisten", None{}, new(None)) }
+
+// AnswerAll makes every later connection answer each head with these bytes.
+func (c *Client) AnswerAll(answer []byte) error { return c.call("AnswerAll", answer, new(None)) }
+
+// Counts describes all connections since the start.
+func (c *Client) Counts() (n Counts, err error) { return n, c.call("Counts", None{}, &n) }
+
+// Accept waits for the next connection that has sent a byte.
+func (c *Client) Accept() (*Conn, error) {
+	var id int
+	if err := c.call("Accept", AcceptArgs{Patience}, &id); err != nil {
+		return nil, err
+	}
+	return &Conn{client: c, id: id}, nil
+}
+
+// Conn is a connection of the container. Read and Write are those of its
+// socket; a read that finds nothing for [Patience] fails with [ErrSilent].
+type Conn struct {
+	client *Client
+	id     int
+}
+
+// Read reads what the container has received: io.EOF after the other side
+// closed, ECONNRESET after it reset.
+func (c *Conn) Read(p []byte) (int, error) {
+	var r ReadReply
+	if err := c.client.call("Read", ReadArgs{c.id, len(p), Patience}, &r); err != nil {
+		return 0, err
+	}
+	if len(r.Data) > 0 {
+		return copy(p, r.Data), nil
+	}
+	switch r.Ended {
+	case Open:
+		return 0, ErrSilent
+	case EOF:
+		return 0, io.EOF
+	case Reset:
+		return 0, syscall.ECONNRESET
+	}
+	return 0, errors.New(r.Ended)
+}
+
+// Write sends p.
+func (c *Conn) Write(p []byte) (int, error) {
+	if err := c.client.call("Write", WriteArgs{c.id, p}, new(None)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Fill sends n pattern bytes in pieces, each framed as a chunk if chunked.
+func (c *Conn) Fill(n int64, piece int, chunked bool) error {
+	return c.client.call("Fill", FillArgs{c.id, n, piece, chunked}, new(None))
+}
+
+// Drain reads a body of n pattern bytes and fails if any byte differs.
+func (c *Conn) Drain(n int64, chunked bool) error {
+	return c.client.call("Drain", DrainArgs{c.id, n, chunked}, new(None))
+}
+
+// Pause stops reading, so that the sender meets a full window.
+func (c *Conn) Pause() error { return c.client.call("Pause", PauseArgs{c.id, true}, new(None)) }
+
+// Resume reads and records again.
+func (c *Conn) Resume() error { return c.client.call("Pause", PauseArgs{c.id, false}, new(None)) }
+
+// State counts what has passed over the connection.
+func (c *Conn) State() (st State, err error) { return st, c.client.call("State", c.id, &st) }
+
+// CloseWrite half-closes.
+func (c *Conn) CloseWrite() error { return c.client.call("CloseWrite", c.id, new(None)) }
+
+// Close closes.
+func (c *Conn) Close() error { return c.client.call("Close", c.id, new(None)) }
+
+// Abort resets.
+func (c *Conn) Abort() error { return c.client.call("Abort", c.id, new(None)) }

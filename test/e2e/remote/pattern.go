@@ -1,0 +1,52 @@
+package remote
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// PatternPeriod is the length after which [Pattern] repeats: prime, so that a
+// lost or doubled buffer of any usual size shows.
+const PatternPeriod = 251
+
+// period holds enough of the pattern to copy from any offset into it.
+var period = func() []byte {
+	p := make([]byte, 64<<10+PatternPeriod)
+	for i := range p {
+		p[i] = byte(i % PatternPeriod)
+	}
+	return p
+}()
+
+// Pattern fills p with the bytes of the test pattern from offset on.
+func Pattern(p []byte, offset int64) {
+	for len(p) > 0 {
+		n := copy(p, period[offset%PatternPeriod:])
+		p, offset = p[n:], offset+int64(n)
+	}
+}
+
+// CheckPattern reads r to its end and fails unless it gave exactly the first n
+// bytes of the pattern.
+func CheckPattern(r io.Reader, n int64) error {
+	got := make([]byte, 64<<10)
+	want := make([]byte, len(got))
+	for at := int64(0); ; {
+		k, err := r.Read(got)
+		Pattern(want[:k], at)
+		if !bytes.Equal(got[:k], want[:k]) {
+			return fmt.Errorf("a byte between %d and %d is not as sent", at, at+int64(k))
+		}
+		at += int64(k)
+		switch {
+		case errors.Is(err, io.EOF) && at == n:
+			return nil
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("got %d bytes of %d", at, n)
+		case err != nil:
+			return fmt.Errorf("after %d bytes of %d: %w", at, n, err)
+		}
+	}
+}

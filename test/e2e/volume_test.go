@@ -1,0 +1,231 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http/httputil"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/test/e2e/remote"
+)
+
+// upload sends pattern bytes in the background.
+type upload struct {
+	sent atomic.Int64
+	done chan error
+}
+
+// startUpload sends size pattern bytes, in chunks of chunk bytes or unframed
+// if that is 0. The caller sends the head before.
+func startUpload(c *client, size int64, chunk int) *upload {
+	u := &upload{done: make(chan error, 1)}
+	go func() { u.done <- u.run(c.net, size, chunk) }()
+	return u
+}
+
+func (u *upload) run(w io.Writer, size int64, chunk int) error {
+	piece := make([]byte, max(chunk, 64<<10))
+	var out []byte
+	for at := int64(0); at < size; {
+		p := piece[:min(int64(len(piece)), size-at)]
+		remote.Pattern(p, at)
+		at += int64(len(p))
+		if chunk > 0 {
+			out = fmt.Appendf(out[:0], "%x\r\n", len(p))
+			out = append(append(out, p...), "\r\n"...)
+			if at == size {
+				out = append(out, "0\r\n\r\n"...)
+			}
+			p = out
+		}
+		n, err := w.Write(p)
+		u.sent.Add(int64(n))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// limited ends a reader after n bytes.
+type limited struct {
+	r io.Reader
+	n int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.n == 0 {
+		return 0, io.EOF
+	}
+	n, err := l.r.Read(p[:min(int64(len(p)), l.n)])
+	l.n -= int64(n)
+	return n, err
+}
+
+const gibibyte = 1 << 30
+
+func TestAGibibyteGoesUpInBoundedMemory(t *testing.T) {
+	for _, chunk := range []int{0, 64 << 10} {
+		t.Run(fmt.Sprintf("in chunks of %d", chunk), func(t *testing.T) {
+			k := startContainer(t)
+			g := startGate(t, k)
+			c := dial(t, g)
+			warmUp(k, c)
+			growth := g.peakMemory()
+			framing := fmt.Sprintf("Content-Length: %d", gibibyte)
+			if chunk > 0 {
+				framing = "Transfer-Encoding: chunked"
+			}
+			c.send("POST /up HTTP/1.1\r\nHost: gate.test\r\n" + framing + "\r\n\r\n")
+			up := startUpload(c, gibibyte, chunk)
+			p := k.accept()
+			readHeadOnly(p)
+			must(t, p.conn.Drain(gibibyte, chunk > 0))
+			must(t, <-up.done)
+			p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+			c.answer("POST").is(200, "ok")
+			growsLess(t, "1 GiB up", growth(), 8<<20)
+		})
+	}
+}
+
+func TestAGibibyteComesDownInBoundedMemory(t *testing.T) {
+	for _, chunked := range []bool{false, true} {
+		t.Run(fmt.Sprintf("chunked %v", chunked), func(t *testing.T) {
+			k := startContainer(t)
+			g := startGate(t, k)
+			c := dial(t, g)
+			warmUp(k, c)
+			growth := g.peakMemory()
+			c.send(request("GET", "/down"))
+			p := k.accept()
+			p.head()
+			framing := fmt.Sprintf("Content-Length: %d", gibibyte)
+			if chunked {
+				framing = "Transfer-Encoding: chunked"
+			}
+			p.send("HTTP/1.1 200 OK\r\n" + framing + "\r\n\r\n")
+			filled := make(chan error, 1)
+			go func() { filled <- p.conn.Fill(gibibyte, 64<<10, chunked) }()
+			c.head()
+			if chunked {
+				go func() { filled <- sendAfter(filled, p, "0\r\n\r\n") }()
+				must(t, remote.CheckPattern(httputil.NewChunkedReader(c.r), gibibyte))
+				c.expect("\r\n")
+			} else {
+				must(t, remote.CheckPattern(&limited{c.r, gibibyte}, gibibyte))
+			}
+			must(t, <-filled)
+			growsLess(t, "1 GiB down", growth(), 8<<20)
+		})
+	}
+}
+
+// sendAfter waits for a fill to end and sends the last bytes.
+func sendAfter(filled <-chan error, p *peer, last string) error {
+	if err := <-filled; err != nil {
+		return err
+	}
+	_, err := io.WriteString(p.w, last)
+	return err
+}
+
+// warmUp passes one exchange, so that what the gate allocates once is there.
+func warmUp(k *container, c *client) {
+	c.t.Helper()
+	c.send(request("GET", "/warm"))
+	p := k.accept()
+	p.head()
+	p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+	p.close()
+	c.answer("GET").is(200, "ok")
+}
+
+// readHeadOnly reads a head byte by byte, so that no byte after it is taken
+// from what the container has recorded.
+func readHeadOnly(p *peer) {
+	p.t.Helper()
+	var head []byte
+	for one := make([]byte, 1); len(head) < 4 || string(head[len(head)-4:]) != "\r\n\r\n"; head = append(head, one...) {
+		if _, err := io.ReadFull(p.conn, one); err != nil {
+			p.t.Fatalf("container waits for a head: %v after %q", err, head)
+		}
+	}
+}
+
+func TestTenThousandIdleConnectionsAreCheapAndServed(t *testing.T) {
+	const (
+		count  = 10_000
+		answer = "HTTP/1.1 200 OK\r\nDate: Tue, 15 Nov 1994 08:12:31 GMT\r\nContent-Length: 2\r\n\r\nok"
+	)
+	k := startContainer(t)
+	must(t, k.AnswerAll([]byte(answer)))
+	g := startGate(t, k)
+	conns := make([]net.Conn, count)
+	before := g.memory("VmRSS")
+	serveAll := func() {
+		t.Helper()
+		var wg sync.WaitGroup
+		failures := make(chan error, 8)
+		for w := range cap(failures) {
+			wg.Go(func() {
+				for i := w; i < count; i += cap(failures) {
+					if err := serveOne(&conns[i], g.addr, answer); err != nil {
+						failures <- fmt.Errorf("connection %d: %w", i, err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		close(failures)
+		for err := range failures {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() {
+		for _, c := range conns {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+	})
+	serveAll()
+	perConn := (g.memory("VmRSS") - before) / count
+	t.Logf("%d bytes of memory per idle connection", perConn)
+	if !raceBuild && perConn >= 10<<10 {
+		t.Errorf("an idle connection takes %d bytes, want less than %d", perConn, 10<<10)
+	}
+	serveAll()
+	n, err := k.Counts()
+	must(t, err)
+	if n.Answered != 2*count {
+		t.Errorf("the container answered %d requests, want %d", n.Answered, 2*count)
+	}
+}
+
+// serveOne opens the connection if it is not, and passes one exchange.
+func serveOne(c *net.Conn, addr, answer string) error {
+	if *c == nil {
+		nc, err := net.DialTimeout("tcp", addr, patience)
+		if err != nil {
+			return err
+		}
+		*c = nc
+	}
+	if _, err := io.WriteString(*c, request("GET", "/idle")); err != nil {
+		return err
+	}
+	if err := (*c).SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	got := make([]byte, len(answer))
+	if n, err := io.ReadFull(*c, got); err != nil || string(got) != answer {
+		return fmt.Errorf("got %q, %v", got[:n], err)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package hostile
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// ofContainer tells whether an answer was made by the container.
+func ofContainer(m message) bool {
+	_, own := m.get("X-Container")
+	_, token := m.get("X-Token")
+	return own || token
+}
+
+// judgeClient judges the stream of answers.
+func (o *outcome) judgeClient() {
+	if o.last() == wantForeign {
+		return
+	}
+	methods := append(o.methods[:min(len(o.methods), len(o.wants)):len(o.methods)], "GET")
+	list := readAnswers(o.stream, methods, o.ended)
+	if errors.Is(list.err, errMalformed) {
+		o.add(unsafe, "a strict reader refuses the answers: %v", list.err)
+		return
+	}
+	if err := stdlibAnswers(o.stream, list.all, methods, list.whole); err != nil {
+		o.add(unsafe, "at the client: %v", err)
+	}
+	allowed := len(o.wants)
+	if o.sentinel {
+		allowed++
+	}
+	if len(list.finals) > allowed {
+		o.add(unsafe, "%d answers to %d requests", len(list.finals), allowed)
+	}
+	if o.c.answers() && strings.Contains(string(o.stream), tokenOf(o.id, "s")) {
+		o.add(unsafe, "bytes behind an answer reached the client")
+	}
+	for i, m := range list.finals[:min(len(list.finals), allowed)] {
+		want := o.role(i)
+		if i >= len(o.wants) {
+			want = tokenOf(o.id, "z")
+		}
+		if got, own := m.get("X-Token"); own && got != want {
+			o.add(unsafe, "answer %d is the one to %s, not to %s", i, got, want)
+		}
+	}
+	for i, w := range o.wants {
+		if i >= len(list.finals) {
+			o.judgeMissing(list, i, w)
+			break
+		}
+		o.judgeAnswer(list, i, w)
+	}
+	if o.sentinel && len(list.finals) == len(o.wants) {
+		last := list.finals[len(list.finals)-1]
+		if ofContainer(last) && !last.has("Connection", "close") && last.framing != frameClose {
+			o.add(unfaithful, "closed behind a valid exchange without a word")
+		}
+	}
+}
+
+// judgeMissing judges that the stream ended before the nth answer.
+func (o *outcome) judgeMissing(list answerList, nth int, w want) {
+	switch w.kind {
+	case wantForward, wantTunnel:
+		o.add(refusedValid, "request %d got no whole answer", nth)
+	case wantEither:
+		if nth == 0 || ofContainer(list.finals[nth-1]) {
+			o.add(wrongStatus, "request %d got no answer", nth)
+		}
+	case wantRefuse, wantGate, wantFault:
+		o.add(wrongStatus, "request %d got no answer", nth)
+	case wantCut:
+		if list.whole {
+			o.add(wrongStatus, "closed without a head")
+		}
+	}
+}
+
+// judgeAnswer judges the nth answer.
+func (o *outcome) judgeAnswer(list answerList, nth int, w want) {
+	m := list.finals[nth]
+	scripted := o.c.answers() && strings.HasSuffix(o.role(nth), "t")
+	switch w.kind {
+	case wantForward:
+		switch {
+		case !ofContainer(m):
+			o.add(refusedValid, "request %d got %d %.80q", nth, m.status, m.body)
+		case scripted:
+			o.judgeScripted(list, m)
+		case !w.allows(m.status) || len(w.statuses) == 0 && m.status != http.StatusOK:
+			o.add(refusedValid, "request %d got %d of the container", nth, m.status)
+		}
+	case wantEither:
+		if !ofContainer(m) && !w.allows(m.status) {
+			o.add(wrongStatus, "request %d got %d", nth, m.status)
+		}
+	case wantRefuse, wantGate, wantBreak, wantFault:
+		if ofContainer(m) && m.status < 500 && m.status != http.StatusBadRequest {
+			o.add(lenient, "message %d was let through: %d", nth, m.status)
+		} else if ofContainer(m) || !w.allows(m.status) {
+			o.add(wrongStatus, "request %d got %d %.80q", nth, m.status, m.body)
+		}
+	case wantCut:
+		if ofContainer(m) {
+			o.add(unsafe, "an answer that was cut off reached the client as a whole")
+		} else if m.status != http.StatusBadGateway {
+			o.add(wrongStatus, "request %d got %d %.80q", nth, m.status, m.body)
+		}
+	case wantTunnel:
+		if m.status != http.StatusSwitchingProtocols {
+			o.add(refusedValid, "request %d got %d %.80q, not a tunnel", nth, m.status, m.body)
+		} else if string(list.tunnel) != o.c.raw {
+			o.add(unfaithful, "the tunnel delivered %.80q", list.tunnel)
+		}
+	}
+}
+
+// judgeScripted compares a forwarded answer with the container's script.
+func (o *outcome) judgeScripted(list answerList, got message) {
+	script := written(o.answer)
+	closed := len(o.answer) > 0 && o.answer[len(o.answer)-1].kind == stepFinish
+	sent := readAnswers(script, o.methods[len(o.methods)-1:], endKindOf(closed))
+	if len(sent.finals) == 0 {
+		return
+	}
+	for _, difference := range compareAnswers(sent.finals[0], got, o.expected[len(o.expected)-1]) {
+		o.add(unfaithful, "answer: %s", difference)
+	}
+	var wanted, interim []int
+	for _, m := range sent.all {
+		if m.status >= 200 {
+			break
+		}
+		if o.expected[len(o.expected)-1].version != "HTTP/1.0" {
+			wanted = append(wanted, m.status)
+		}
+	}
+	for _, m := range list.all {
+		if m.status < 200 {
+			interim = append(interim, m.status)
+		}
+	}
+	if !slices.Equal(wanted, interim) {
+		o.add(unfaithful, "interim answers %v, not %v", interim, wanted)
+	}
+	for _, miss := range o.compareSeen(got.fields) {
+		o.add(unfaithful, "answer: %s", miss)
+	}
+}
+
+func endKindOf(closed bool) endKind {
+	if closed {
+		return endClose
+	}
+	return endNone
+}

@@ -1,0 +1,146 @@
+package hostile
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+type endKind uint8
+
+const (
+	endNone  endKind = iota // still open
+	endClose                // a clean end of the stream
+	endReset                // any error
+)
+
+// client is one raw connection to the proxy.
+type client struct {
+	conn    *net.TCPConn
+	methods []string // of the requests that it sends, for framing the answers
+
+	mu      sync.Mutex
+	changed chan struct{} // replaced at every change
+	stream  []byte
+	ended   endKind
+}
+
+// dialClient connects to address.
+func dialClient(address string, methods []string) (*client, error) {
+	conn, err := net.DialTimeout("tcp", address, hangTime)
+	if err != nil {
+		return nil, err
+	}
+	c := &client{conn: conn.(*net.TCPConn), methods: methods, changed: make(chan struct{})}
+	go c.receive()
+	return c, nil
+}
+
+func (c *client) receive() {
+	chunk := make([]byte, 64<<10)
+	for {
+		n, err := c.conn.Read(chunk)
+		c.mu.Lock()
+		c.stream = append(c.stream, chunk[:n]...)
+		if err != nil {
+			c.ended = endReset
+			if errors.Is(err, io.EOF) {
+				c.ended = endClose
+			}
+		}
+		close(c.changed)
+		c.changed = make(chan struct{})
+		c.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// state is what arrived so far.
+func (c *client) state() ([]byte, endKind, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stream, c.ended, c.changed
+}
+
+// wait returns true as soon as done says so, and false at the deadline or at
+// the end of the connection.
+func (c *client) wait(deadline time.Time, done func([]byte, endKind) bool) bool {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	for {
+		stream, ended, changed := c.state()
+		if done(stream, ended) {
+			return true
+		}
+		if ended != endNone {
+			return false
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return false
+		}
+	}
+}
+
+// write sends data, one byte at a time if slowly. Errors show as the end of the
+// stream.
+func (c *client) write(data []byte, slowly bool) {
+	size := len(data)
+	if slowly {
+		size = 1
+	}
+	for len(data) > 0 {
+		c.conn.SetWriteDeadline(time.Now().Add(hangTime))
+		n, err := c.conn.Write(data[:min(size, len(data))])
+		if err != nil {
+			return
+		}
+		data = data[n:]
+	}
+}
+
+// answerList is a client's stream as the strict parser reads it.
+type answerList struct {
+	finals   []message
+	all      []message // interim ones included, and the incomplete one last
+	whole    bool      // nothing incomplete at the end
+	tunnel   []byte    // bytes behind a 101
+	switched bool
+	err      error // errIncomplete or malformed, behind the last whole answer
+}
+
+// readAnswers frames the answers of a stream to requests with the methods.
+func readAnswers(stream []byte, methods []string, ended endKind) answerList {
+	list := answerList{whole: true}
+	at := 0
+	for at < len(stream) {
+		m, err := parseAnswer(stream[at:], methodOf(methods, len(list.finals)), ended == endClose)
+		if m.headEnd > 0 {
+			m.headEnd += at
+		}
+		m.end += at
+		if err != nil {
+			list.whole, list.err = false, err
+			if m.headEnd > 0 {
+				list.all = append(list.all, m)
+			}
+			return list
+		}
+		list.all = append(list.all, m)
+		at = m.end
+		if m.status == 101 {
+			list.finals = append(list.finals, m)
+			list.tunnel, list.switched = stream[at:], true
+			return list
+		}
+		if m.status >= 200 {
+			list.finals = append(list.finals, m)
+		}
+	}
+	return list
+}

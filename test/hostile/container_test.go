@@ -1,0 +1,310 @@
+package hostile
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/atomic"
+)
+
+// tokenPattern matches the tokens that tell requests apart: q, the number of
+// the run, the role.
+var tokenPattern = regexp.MustCompile(`q([0-9]{6})([a-z])`)
+
+func tokenOf(run int, role string) string { return fmt.Sprintf("q%06d%s", run, role) }
+
+// script is what the container answers to the request with one token.
+type script struct {
+	steps    []step
+	early    bool          // when the head is there, not the message
+	synced   chan struct{} // closed when the client has its answers
+	finished chan struct{} // closed when the container has played it
+	began    atomic.Bool
+	once     sync.Once
+}
+
+// containerConn is one connection as the container saw it.
+type containerConn struct {
+	conn     net.Conn
+	received []byte
+	runs     []arrival
+	messages []message // whole ones; offsets count from the start of received
+	partial  message   // of the message under way
+	err      error     // of the strict parser behind the last whole message
+	ended    bool
+	tunnel   int  // offset at which HTTP ends, 0 if it does not
+	echo     bool // send back what comes
+	closing  bool // by the container itself
+	jobs     chan func()
+}
+
+// arrival tells that bytes from an offset on came during a run.
+type arrival struct{ offset, run int }
+
+// container is a scripted origin that records every byte it receives.
+type container struct {
+	listener net.Listener
+
+	mu       sync.Mutex
+	conns    []*containerConn
+	scripts  map[string]*script
+	greeting *script // played on the next connection that is accepted
+	run      int
+}
+
+// newContainer listens on address.
+func newContainer(address string) (*container, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	c := &container{listener: l, scripts: map[string]*script{}}
+	go c.serve()
+	return c, nil
+}
+
+func (c *container) port() int { return c.listener.Addr().(*net.TCPAddr).Port }
+
+func (c *container) serve() {
+	for {
+		conn, err := c.listener.Accept()
+		if err != nil {
+			return
+		}
+		cc := &containerConn{conn: conn, jobs: make(chan func(), 4096)}
+		c.mu.Lock()
+		c.conns = append(c.conns, cc)
+		greeting := c.greeting
+		c.greeting = nil
+		c.mu.Unlock()
+		if greeting != nil {
+			c.start(cc, greeting)
+		}
+		go cc.work()
+		go c.receive(cc)
+	}
+}
+
+// work runs the jobs of a connection in order.
+func (cc *containerConn) work() {
+	for job := range cc.jobs {
+		job()
+	}
+	cc.conn.Close()
+}
+
+func (c *container) receive(cc *containerConn) {
+	defer close(cc.jobs)
+	chunk := make([]byte, 64<<10)
+	started := 0 // messages whose answer has begun
+	for {
+		n, err := cc.conn.Read(chunk)
+		c.mu.Lock()
+		if n > 0 {
+			cc.runs = append(cc.runs, arrival{len(cc.received), c.run})
+			cc.received = append(cc.received, chunk[:n]...)
+		}
+		if cc.echo && n > 0 {
+			data := string(chunk[:n])
+			cc.jobs <- func() { cc.conn.Write([]byte(data)) }
+		}
+		for cc.tunnel == 0 && c.advance(cc, &started) {
+		}
+		cc.ended = err != nil
+		c.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// advance reads one message more and queues its answer. It holds mu.
+func (c *container) advance(cc *containerConn, started *int) bool {
+	at := 0
+	if n := len(cc.messages); n > 0 {
+		at = cc.messages[n-1].end
+	}
+	if at == len(cc.received) || errors.Is(cc.err, errMalformed) {
+		return false
+	}
+	m, err := parseRequest(cc.received[at:], false)
+	cc.partial, cc.err = m, err
+	s := c.scripts[tokenPattern.FindString(m.target)]
+	if m.headEnd > 0 && *started == len(cc.messages) {
+		switch {
+		case s != nil && s.early:
+			*started++
+			c.start(cc, s)
+		case s == nil && err != nil && m.has("Expect", "100-continue"):
+			cc.jobs <- func() { cc.conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) }
+		}
+	}
+	if errors.Is(err, errMalformed) {
+		cc.jobs <- func() {
+			cc.conn.Write([]byte("HTTP/1.1 400 Bad Request\r\nX-Container: yes\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"))
+			cc.conn.Close()
+		}
+		return false
+	}
+	if err != nil {
+		return false
+	}
+	m.end += at
+	m.headEnd += at
+	cc.messages = append(cc.messages, m)
+	cc.partial, cc.err = message{}, nil
+	if *started < len(cc.messages) {
+		*started++
+		if s != nil {
+			c.start(cc, s)
+		} else {
+			cc.jobs <- func() { cc.answer(m) }
+		}
+	}
+	if s != nil {
+		for _, st := range s.steps {
+			if st.kind == stepEcho {
+				cc.echo, cc.tunnel = true, m.end
+				if rest := string(cc.received[m.end:]); rest != "" {
+					cc.jobs <- func() { cc.conn.Write([]byte(rest)) }
+				}
+			}
+		}
+	}
+	return true
+}
+
+// answer tells the client which request the container saw.
+func (cc *containerConn) answer(m message) {
+	token := tokenPattern.FindString(m.target)
+	body := fmt.Sprintf("%s %d\n", token, len(m.body))
+	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nX-Container: yes\r\nX-Token: %s\r\nContent-Length: %d\r\n", token, len(body))
+	closing := m.has("Connection", "close") || m.version == "HTTP/1.0" && !m.has("Connection", "keep-alive")
+	if closing {
+		head += "Connection: close\r\n"
+	}
+	if m.method == "HEAD" {
+		body = ""
+	}
+	cc.conn.Write([]byte(head + "\r\n" + body))
+	if closing {
+		cc.conn.Close()
+	}
+}
+
+// start queues a script.
+func (c *container) start(cc *containerConn, s *script) {
+	s.began.Store(true)
+	cc.jobs <- func() { c.play(cc, s) }
+}
+
+// play runs the steps of a script.
+func (c *container) play(cc *containerConn, s *script) {
+	defer s.once.Do(func() { close(s.finished) })
+	for _, st := range s.steps {
+		switch st.kind {
+		case stepWrite:
+			for rest := st.data; len(rest) > 0; {
+				n, err := cc.conn.Write(rest)
+				if err != nil {
+					break
+				}
+				rest = rest[n:]
+			}
+		case stepPause:
+			time.Sleep(pauseTime)
+		case stepSync:
+			select {
+			case <-s.synced:
+			case <-time.After(hangTime):
+			}
+		case stepFinish:
+			c.mu.Lock()
+			cc.closing = true
+			c.mu.Unlock()
+			cc.conn.(*net.TCPConn).CloseWrite()
+		case stepReset:
+			c.mu.Lock()
+			cc.closing = true
+			c.mu.Unlock()
+			cc.conn.(*net.TCPConn).SetLinger(0)
+			cc.conn.Close()
+		}
+	}
+}
+
+// begin names the run that bytes from now on belong to.
+func (c *container) begin(run int, s *script, greets bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.run = run
+	if s == nil {
+		return
+	}
+	c.scripts[tokenOf(run, "t")] = s
+	if !greets {
+		return
+	}
+	c.greeting = s
+	for _, cc := range c.conns {
+		if !cc.ended {
+			cc.closing = true
+			cc.conn.Close()
+		}
+	}
+}
+
+// unfinished describes connections that stand in the middle of a message.
+func (c *container) unfinished() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var open []string
+	for i, cc := range c.conns {
+		if cc.ended || cc.tunnel > 0 || cc.closing || errors.Is(cc.err, errMalformed) {
+			continue
+		}
+		if cc.err != nil {
+			open = append(open, fmt.Sprintf("connection %d still waits for the rest of %s %.60q", i, cc.partial.method, cc.partial.target))
+		}
+	}
+	return strings.Join(open, "; ")
+}
+
+// forget leaves connections that hang out of later looks.
+func (c *container) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cc := range c.conns {
+		if cc.err != nil && !cc.ended {
+			cc.closing = true
+		}
+	}
+}
+
+// finish waits until every connection has ended, and closes those that stay.
+func (c *container) finish() {
+	deadline := time.Now().Add(hangTime)
+	for {
+		c.mu.Lock()
+		open := 0
+		for _, cc := range c.conns {
+			if cc.ended {
+				continue
+			}
+			open++
+			if time.Now().After(deadline) {
+				cc.conn.Close()
+			}
+		}
+		c.mu.Unlock()
+		if open == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

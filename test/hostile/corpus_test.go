@@ -1,0 +1,221 @@
+package hostile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+type wantKind uint8
+
+const (
+	wantForward wantKind = iota // a valid message: one message on the other side, unchanged
+	wantEither                  // forwarded, or refused with one of the statuses
+	wantRefuse                  // answered by the gate and closed; nothing reaches the container
+	wantGate                    // answered by the gate; nothing reaches the container
+	wantBreak                   // refused or cut, and closed; the container never sees it whole
+	wantForeign                 // no HTTP/1: ends in time; the container never sees a message
+	wantFault                   // answer cases: the gate answers in the container's place
+	wantCut                     // answer cases: the client can tell that the answer is not whole
+	wantTunnel                  // 101, then bytes both ways
+)
+
+var wantNames = map[string]wantKind{
+	"forward": wantForward, "either": wantEither, "refuse": wantRefuse, "gate": wantGate, "break": wantBreak,
+	"foreign": wantForeign, "fault": wantFault, "cut": wantCut, "tunnel": wantTunnel,
+}
+
+func (k wantKind) String() string {
+	for name, kind := range wantNames {
+		if kind == k {
+			return name
+		}
+	}
+	return strconv.Itoa(int(k))
+}
+
+// want is what shall become of one message of a case.
+type want struct {
+	kind     wantKind
+	statuses []int // empty: any
+}
+
+func (w want) allows(status int) bool {
+	for _, s := range w.statuses {
+		if s == status {
+			return true
+		}
+	}
+	return len(w.statuses) == 0
+}
+
+// hostileCase is one case of the corpus.
+type hostileCase struct {
+	file, name, section string
+	request, answer     string // scripts
+	wants               []want
+	target              string   // first target as the container must see it, if not as sent
+	raw                 string   // bytes after a 101, as the client must see them
+	seen, unseen        []string // "Name: value" or "Name" of the first message on the other side
+	alone               bool     // no variants
+	splits              bool     // sent in two pieces, cut at every byte
+	smuggling           bool     // bytes after the refused message must never count as a request
+	early               bool     // the container answers when it has the head
+	greets              bool     // the container writes its answer when it accepts
+	closes              bool     // the gate closes after the last answer
+}
+
+// answers tells whether the case is about what the container sends.
+func (c *hostileCase) answers() bool { return c.answer != "" }
+
+// readCorpus returns all cases of testdata.
+func readCorpus() ([]*hostileCase, error) {
+	paths, err := filepath.Glob("testdata/*/*.txt")
+	if err != nil {
+		return nil, err
+	}
+	var all []*hostileCase
+	names := map[string]bool{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		cases, err := parseCases(strings.TrimPrefix(filepath.ToSlash(path), "testdata/"), string(text))
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range cases {
+			if names[c.file+c.name] {
+				return nil, fmt.Errorf("%s: two cases are named %q", path, c.name)
+			}
+			names[c.file+c.name] = true
+		}
+		all = append(all, cases...)
+	}
+	return all, nil
+}
+
+// parseCases reads the cases of one file in the syntax of testdata/README.md.
+func parseCases(file, text string) ([]*hostileCase, error) {
+	var all []*hostileCase
+	var values []string
+	base := hostileCase{file: file}
+	current := base
+	flush := func() error {
+		if current.name == "" {
+			base = current
+			return nil
+		}
+		if len(current.wants) == 0 || current.section == "" || current.request == "" && !current.answers() {
+			return fmt.Errorf("%s: %q lacks a script, a section or an expectation", file, current.name)
+		}
+		if current.request == "" {
+			current.request = "GET /{T} HTTP/1.1\r\nHost: hostile\r\n\r\n"
+		}
+		if values == nil {
+			c := current
+			all = append(all, &c)
+		}
+		for _, v := range values {
+			c := current
+			if !strings.Contains(c.name, "{V}") {
+				c.name += " ({V})"
+			}
+			for _, text := range []*string{&c.name, &c.request, &c.answer, &c.target, &c.raw} {
+				*text = strings.ReplaceAll(*text, "{V}", v)
+			}
+			c.seen = slices.Clone(c.seen)
+			for i := range c.seen {
+				c.seen[i] = strings.ReplaceAll(c.seen[i], "{V}", v)
+			}
+			all = append(all, &c)
+		}
+		return nil
+	}
+	for i, line := range strings.Split(text, "\n") {
+		var err error
+		switch {
+		case strings.HasPrefix(line, "== "):
+			err = flush()
+			current, values = base, nil
+			current.name = strings.TrimPrefix(line, "== ")
+		case strings.HasPrefix(line, ">"):
+			current.request += scriptLine(line[1:])
+		case strings.HasPrefix(line, "<"):
+			current.answer += scriptLine(line[1:])
+		case strings.HasPrefix(line, "with "):
+			values = append(values, strings.TrimPrefix(line, "with "))
+		case line == "with":
+			values = append(values, "")
+		case line == "" || strings.HasPrefix(line, "#"):
+		default:
+			err = current.directive(line)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
+		}
+	}
+	return all, flush()
+}
+
+// scriptLine is a line of a script with its CRLF, which a backslash at the end
+// takes away.
+func scriptLine(line string) string {
+	trimmed := strings.TrimRight(line, `\`)
+	if (len(line)-len(trimmed))%2 == 1 {
+		return line[:len(line)-1]
+	}
+	return line + "\r\n"
+}
+
+func (c *hostileCase) directive(line string) error {
+	word, rest, _ := strings.Cut(line, " ")
+	switch word {
+	case "rfc", "contract":
+		c.section = line
+	case "expect":
+		for _, one := range strings.Split(rest, ", ") {
+			words := strings.Fields(one)
+			kind, ok := wantNames[words[0]]
+			if !ok {
+				return fmt.Errorf("unknown expectation %q", one)
+			}
+			w := want{kind: kind}
+			for _, s := range words[1:] {
+				n, err := strconv.Atoi(s)
+				if err != nil {
+					return err
+				}
+				w.statuses = append(w.statuses, n)
+			}
+			c.wants = append(c.wants, w)
+		}
+	case "target":
+		c.target = rest
+	case "raw":
+		c.raw = rest
+	case "seen":
+		c.seen = append(c.seen[:len(c.seen):len(c.seen)], rest)
+	case "unseen":
+		c.unseen = append(c.unseen[:len(c.unseen):len(c.unseen)], rest)
+	case "alone":
+		c.alone = true
+	case "splits":
+		c.splits = true
+	case "smuggling":
+		c.smuggling = true
+	case "early":
+		c.early = true
+	case "greets":
+		c.greets = true
+	case "closes":
+		c.closes = true
+	default:
+		return fmt.Errorf("unknown directive %q", word)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package hostile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	workers     = 4
+	leastAsked  = 350
+	leastAnswer = 120
+)
+
+// TestCorpusMeetsItsSize keeps the corpus from shrinking, and every script readable.
+func TestCorpusMeetsItsSize(t *testing.T) {
+	cases, err := readCorpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, answered := 0, 0
+	for _, c := range cases {
+		if c.answers() {
+			answered++
+		} else {
+			asked++
+		}
+		for i, v := range variantsOf(c, 1) {
+			if _, err := newRun(c, v, i, 1); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Logf("%d requests, %d answers", asked, answered)
+	if asked < leastAsked || answered < leastAnswer {
+		t.Errorf("%d requests and %d answers, want at least %d and %d", asked, answered, leastAsked, leastAnswer)
+	}
+}
+
+// TestHostileMessages runs the whole corpus.
+func TestHostileMessages(t *testing.T) {
+	cases, err := readCorpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if only := os.Getenv("QUEUEGATE_HOSTILE_CASE"); only != "" {
+		var chosen []*hostileCase
+		for _, c := range cases {
+			if strings.Contains(c.file+" "+c.name, only) {
+				chosen = append(chosen, c)
+			}
+		}
+		cases = chosen
+	}
+	count, newTarget := workers, func(w int) (*target, error) { return startGate("worker" + strconv.Itoa(w)) }
+	running, err := runningTarget()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if running != nil {
+		count, newTarget = 1, func(int) (*target, error) { return running, nil }
+	}
+	outcomes, err := playParallel(count, newTarget, cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report(t, cases, outcomes)
+}
+
+// report makes a subtest of each file and case.
+func report(t *testing.T, cases []*hostileCase, outcomes []*outcome) {
+	byCase := map[*hostileCase][]*outcome{}
+	byFile := map[string][]*hostileCase{}
+	var files []string
+	for _, o := range outcomes {
+		byCase[o.c] = append(byCase[o.c], o)
+	}
+	for _, c := range cases {
+		if byFile[c.file] == nil {
+			files = append(files, c.file)
+		}
+		byFile[c.file] = append(byFile[c.file], c)
+	}
+	for _, file := range files {
+		t.Run(filepath.ToSlash(strings.TrimSuffix(file, ".txt")), func(t *testing.T) {
+			for _, c := range byFile[file] {
+				t.Run(c.name, func(t *testing.T) {
+					if len(byCase[c]) == 0 {
+						t.Error("not run: the process ended before")
+					}
+					for _, o := range byCase[c] {
+						if len(o.verdicts) > 0 {
+							t.Error(o.describe())
+						}
+					}
+				})
+			}
+		})
+	}
+	t.Log(summary(cases, outcomes))
+}
+
+// summary counts verdicts by kind: cases first, then runs with all variants.
+func summary(cases []*hostileCase, outcomes []*outcome) string {
+	var plain []*outcome
+	for _, o := range outcomes {
+		if o.variant == "" {
+			plain = append(plain, o)
+		}
+	}
+	inCases, inRuns := count(plain), count(outcomes)
+	var all strings.Builder
+	fmt.Fprintf(&all, "%d cases, %d runs;", len(cases), len(outcomes))
+	for _, k := range verdictKinds {
+		fmt.Fprintf(&all, " %s %d/%d", k, inCases[k], inRuns[k])
+	}
+	return all.String()
+}
+
+// describe tells what went wrong, and what went over the wire.
+func (o *outcome) describe() string {
+	var all strings.Builder
+	fmt.Fprintf(&all, "%s; %s %v", o.c.section, o.variant, o.wants)
+	for _, v := range o.verdicts {
+		fmt.Fprintf(&all, "\n%s: %s", v.kind, v.text)
+	}
+	fmt.Fprintf(&all, "\nsent:\n%s", excerpt(o.sent))
+	if o.c.answers() {
+		fmt.Fprintf(&all, "\ncontainer answered:\n%s", excerpt(written(o.answer)))
+	}
+	fmt.Fprintf(&all, "\nclient got (end %d):\n%s", o.ended, excerpt(o.stream))
+	return all.String()
+}
+
+// excerpt quotes bytes line by line, at most 600 of them.
+func excerpt(b []byte) string {
+	quoted := strings.ReplaceAll(fmt.Sprintf("%.600q", b), `\n`, "\\n\n    ")
+	if len(b) > 600 {
+		quoted += fmt.Sprintf(" … %d bytes", len(b))
+	}
+	return "    " + quoted
+}

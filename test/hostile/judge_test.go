@@ -1,0 +1,197 @@
+package hostile
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// arrivals is what the container received of one run.
+type arrivals struct {
+	whole   []message
+	partial []message // heads that were whole, bodies that were not
+	tail    []string  // bytes that are no message
+}
+
+// count returns how many whole and broken messages carry a token.
+func (a *arrivals) count(token string) (whole, partial int) {
+	for _, m := range a.whole {
+		if token != "" && tokenPattern.FindString(m.target) == token {
+			whole++
+		}
+	}
+	for _, m := range a.partial {
+		if token != "" && tokenPattern.FindString(m.target) == token {
+			partial++
+		}
+	}
+	for _, b := range a.tail {
+		if token != "" && strings.Contains(b, token) {
+			partial++
+		}
+	}
+	return whole, partial
+}
+
+// judge adds the verdicts on runs whose connections have all ended.
+func judge(c *container, all []*outcome) {
+	byRun := map[int]*outcome{}
+	for _, o := range all {
+		byRun[o.id] = o
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen := map[int]*arrivals{}
+	of := func(run int) *arrivals {
+		if seen[run] == nil {
+			seen[run] = &arrivals{}
+		}
+		return seen[run]
+	}
+	for _, cc := range c.conns {
+		judgeConnection(cc, of, byRun)
+	}
+	for _, o := range all {
+		o.judgeContainer(of(o.id))
+		o.judgeClient()
+	}
+}
+
+// judgeConnection frames one stream that the container received, and hands its
+// messages to the runs that they belong to.
+func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*outcome) {
+	blame := func(run int, format string, args ...any) {
+		if o := byRun[run]; o != nil {
+			o.add(unsafe, format, args...)
+		}
+	}
+	at := 0
+	for _, m := range cc.messages {
+		run := runOf(m, cc.runAt(at))
+		of(run).whole = append(of(run).whole, m)
+		at = m.end
+	}
+	end := len(cc.received)
+	if cc.tunnel > 0 {
+		end = cc.tunnel
+	}
+	if i, err := stdlibRequests(cc.received[:end], cc.messages); err != nil {
+		run := cc.runAt(at)
+		if i < len(cc.messages) {
+			run = runOf(cc.messages[i], run)
+		}
+		blame(run, "at the container: %v", err)
+	}
+	if at >= end {
+		return
+	}
+	rest := cc.received[at:end]
+	run := cc.runAt(at)
+	if cc.partial.headEnd > 0 {
+		run = runOf(cc.partial, run)
+		of(run).partial = append(of(run).partial, cc.partial)
+	} else {
+		of(run).tail = append(of(run).tail, string(rest))
+	}
+	if errors.Is(cc.err, errMalformed) {
+		blame(run, "the container received what a strict reader refuses: %v\n%s", cc.err, excerpt(rest))
+	}
+}
+
+// runOf is the run whose token a message carries.
+func runOf(m message, otherwise int) int {
+	if match := tokenPattern.FindStringSubmatch(m.target); match != nil {
+		n, _ := strconv.Atoi(match[1])
+		return n
+	}
+	return otherwise
+}
+
+// runAt is the run during which the byte at an offset came.
+func (cc *containerConn) runAt(offset int) int {
+	run := 0
+	for _, a := range cc.runs {
+		if a.offset > offset {
+			break
+		}
+		run = a.run
+	}
+	return run
+}
+
+// judgeContainer compares what the container received with what was sent.
+func (o *outcome) judgeContainer(a *arrivals) {
+	if whole, partial := a.count(tokenOf(o.id, "s")); whole+partial > 0 {
+		o.add(unsafe, "the smuggled request reached the container")
+	}
+	for i, w := range o.wants {
+		token := o.role(i)
+		whole, partial := a.count(token)
+		switch w.kind {
+		case wantForward, wantEither, wantFault, wantCut, wantTunnel:
+			o.judgeForwarded(a, i, whole, partial)
+		case wantRefuse, wantGate, wantForeign:
+			if whole > 0 {
+				o.add(lenient, "request %d reached the container", i)
+			} else if partial > 0 {
+				o.add(lenient, "bytes of request %d reached the container", i)
+			}
+		case wantBreak:
+			if whole > 0 {
+				o.add(unsafe, "request %d was broken, and reached the container as a whole", i)
+			}
+		}
+	}
+	if len(o.roles) == 0 && len(a.whole) > 0 {
+		known := func(m message) bool { return tokenPattern.MatchString(m.target) }
+		if i := slices.IndexFunc(a.whole, func(m message) bool { return !known(m) }); i >= 0 {
+			o.add(lenient, "%s %.60q reached the container", a.whole[i].method, a.whole[i].target)
+		}
+	}
+	for _, t := range a.tail {
+		if o.last() == wantRefuse && tokenPattern.FindString(t) == "" {
+			o.add(lenient, "the container received %.60q", t)
+		}
+	}
+	for i := len(o.wants); i < len(o.roles); i++ {
+		if whole, _ := a.count(o.role(i)); whole > 0 && !slices.Contains(o.roles[:len(o.wants)], o.role(i)) {
+			o.add(lenient, "request %d behind a refused one reached the container", i)
+		}
+	}
+}
+
+// judgeForwarded judges the nth request, which the container should have seen.
+func (o *outcome) judgeForwarded(a *arrivals, nth, whole, partial int) {
+	kind := o.wants[nth].kind
+	if whole > 1 && !(kind == wantFault || kind == wantCut) {
+		o.add(unsafe, "request %d reached the container %d times", nth, whole)
+	}
+	if whole == 0 {
+		if partial > 0 && kind == wantForward && !o.c.early {
+			o.add(unfaithful, "request %d reached the container only in part", nth)
+		}
+		return
+	}
+	if nth >= len(o.expected) || kind == wantEither {
+		return
+	}
+	i := slices.IndexFunc(a.whole, func(m message) bool { return tokenPattern.FindString(m.target) == o.role(nth) })
+	got, sent := a.whole[i], o.expected[nth]
+	first := strings.HasSuffix(o.role(nth), "t")
+	if first && o.c.target != "" {
+		target, err := expand(o.c.target, map[string]string{"T": o.role(nth)})
+		if err != nil {
+			o.add(unfaithful, "%v", err)
+		}
+		sent.target = string(written(target))
+	}
+	for _, difference := range compareRequests(sent, got) {
+		o.add(unfaithful, "request %d: %s", nth, difference)
+	}
+	if first && !o.c.answers() {
+		for _, miss := range o.compareSeen(got.fields) {
+			o.add(unfaithful, "request %d: %s", nth, miss)
+		}
+	}
+}

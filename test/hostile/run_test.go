@@ -1,0 +1,330 @@
+package hostile
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// run is one case, or a variant of it, with its tokens filled in.
+type run struct {
+	c       *hostileCase
+	variant string
+	id      int
+	wants   []want
+	request []step
+	answer  []step
+	slowly  bool // each side's bytes go out one by one
+
+	userPort string
+	sent     []byte
+	expected []message // the requests in sent, as far as they are valid
+	methods  []string  // of the requests in sent, the first invalid one included
+	roles    []string  // tokens of the requests in sent, likewise
+}
+
+// outcome is what one run left at the client.
+type outcome struct {
+	*run
+	stream   []byte
+	ended    endKind
+	sentinel bool // one more request was sent on the connection
+	verdicts []verdict
+}
+
+// newRun fills in the tokens of a case. userPort is that of the container.
+func newRun(c *hostileCase, v variant, id, userPort int) (*run, error) {
+	words := map[string]string{"userport": strconv.Itoa(userPort)}
+	for role := 'a'; role <= 'z'; role++ {
+		words[strings.ToUpper(string(role))] = tokenOf(id, string(role))
+	}
+	r := &run{c: c, variant: v.name, id: id, userPort: words["userport"], slowly: v.slowly, wants: v.wants(c.wants, c.closes)}
+	var err error
+	if r.request, err = expand(v.before+c.request+v.after(c), words); err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", c.file, c.name, err)
+	}
+	if r.answer, err = expand(c.answer, words); err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", c.file, c.name, err)
+	}
+	if v.splitAt > 0 {
+		all := written(r.request)
+		r.request = []step{{stepWrite, all[:v.splitAt]}, {kind: stepPause}, {stepWrite, all[v.splitAt:]}}
+	}
+	r.sent = written(r.request)
+	r.readSent()
+	return r, nil
+}
+
+// readSent finds out which requests a strict reader sees in what is sent.
+func (r *run) readSent() {
+	for at := 0; at < len(r.sent); {
+		m, err := parseRequest(r.sent[at:], true)
+		if err != nil {
+			method, _, _ := bytes.Cut(r.sent[at:], []byte(" "))
+			r.methods = append(r.methods, string(method))
+			r.roles = append(r.roles, string(tokenPattern.Find(r.sent[at:])))
+			return
+		}
+		at += m.end
+		r.expected = append(r.expected, m)
+		r.methods = append(r.methods, m.method)
+		r.roles = append(r.roles, tokenPattern.FindString(m.target))
+	}
+}
+
+// role is the token of the nth request, or "".
+func (r *run) role(nth int) string {
+	if nth < len(r.roles) {
+		return r.roles[nth]
+	}
+	return ""
+}
+
+// last is what shall become of the last message.
+func (r *run) last() wantKind { return r.wants[len(r.wants)-1].kind }
+
+// do plays the run against the proxy.
+func (r *run) do(t *target) *outcome {
+	o := &outcome{run: r}
+	var s *script
+	if r.c.answers() {
+		s = newScript(r)
+	}
+	t.container.begin(r.id, s, r.c.greets)
+	c, err := dialClient(t.address, append(r.methods[:min(len(r.methods), len(r.wants)):len(r.methods)], "GET"))
+	if err != nil {
+		o.add(died, "cannot connect: %v", err)
+		return o
+	}
+	defer c.conn.Close()
+	deadline := time.Now().Add(hangTime)
+	heads := 0
+	for _, st := range r.request {
+		switch st.kind {
+		case stepWrite:
+			c.write(st.data, r.slowly)
+		case stepPause:
+			time.Sleep(pauseTime)
+		case stepAwait:
+			heads++
+			c.wait(deadline, func(b []byte, e endKind) bool { return len(readAnswers(b, c.methods, e).all) >= heads })
+		case stepFinish:
+			c.conn.CloseWrite()
+		case stepReset:
+			c.conn.SetLinger(0)
+			c.conn.Close()
+		}
+	}
+	o.await(c, deadline)
+	if s != nil {
+		s.release()
+	}
+	if o.keeps(c) {
+		o.sentinel = true
+		c.write([]byte("GET /"+tokenOf(r.id, "z")+" HTTP/1.1\r\nHost: sentinel\r\nConnection: close\r\n\r\n"), false)
+		if !c.wait(time.Now().Add(hangTime), func(_ []byte, e endKind) bool { return e != endNone }) {
+			o.add(hang, "the request behind the case got no answer and no close")
+		}
+	}
+	o.stream, o.ended, _ = c.state()
+	o.stream = bytes.Clone(o.stream)
+	o.probe(t)
+	o.settle(t)
+	return o
+}
+
+// await waits for what the case promises to the client.
+func (o *outcome) await(c *client, deadline time.Time) {
+	finals := func(b []byte, e endKind) int { return len(readAnswers(b, c.methods, e).finals) }
+	answered := func(b []byte, e endKind) bool { return finals(b, e) >= len(o.wants) }
+	closed := func(_ []byte, e endKind) bool { return e != endNone }
+	switch o.last() {
+	case wantRefuse, wantBreak, wantForeign, wantCut:
+		if c.wait(deadline, closed) {
+			return
+		}
+		if b, e, _ := c.state(); answered(b, e) {
+			o.add(notClosed, "answered, but not closed")
+			return
+		}
+		o.add(hang, "neither answered nor closed")
+	case wantTunnel:
+		raw := func(b []byte, e endKind) bool { return len(readAnswers(b, c.methods, e).tunnel) >= len(o.c.raw) }
+		if !c.wait(deadline, raw) {
+			return
+		}
+		c.conn.CloseWrite()
+		if !c.wait(deadline, closed) {
+			o.add(hang, "the tunnel does not end with its client")
+		}
+	default:
+		if !c.wait(deadline, answered) {
+			if _, e, _ := c.state(); e == endNone {
+				o.add(hang, "not answered")
+			}
+		}
+	}
+	if o.c.closes && !c.wait(deadline, closed) {
+		o.add(notClosed, "answered, but not closed")
+	}
+}
+
+// keeps tells whether one more request can be sent.
+func (o *outcome) keeps(c *client) bool {
+	switch o.last() {
+	case wantRefuse, wantBreak, wantForeign, wantCut, wantTunnel:
+		return false
+	}
+	b, e, _ := c.state()
+	return e == endNone && !o.c.closes && len(readAnswers(b, c.methods, e).finals) >= len(o.wants)
+}
+
+// probe sends fresh requests on connections of their own, which must get their
+// own answers.
+func (o *outcome) probe(t *target) {
+	roles := "u"
+	if o.c.answers() {
+		roles = "uvwy"
+	}
+	for _, role := range strings.Split(roles, "") {
+		token := tokenOf(o.id, role)
+		c, err := dialClient(t.address, []string{"GET"})
+		if err != nil {
+			o.add(died, "cannot connect afterwards: %v", err)
+			return
+		}
+		c.write([]byte("GET /"+token+" HTTP/1.1\r\nHost: fresh\r\n\r\n"), false)
+		c.wait(time.Now().Add(hangTime), func(b []byte, e endKind) bool { return len(readAnswers(b, c.methods, e).finals) > 0 })
+		b, e, _ := c.state()
+		c.conn.Close()
+		list := readAnswers(b, c.methods, e)
+		switch {
+		case len(list.finals) == 0 && e == endNone:
+			o.add(hang, "the next request on a new connection got no answer")
+		case len(list.finals) == 0:
+			o.add(nextFailed, "the next request on a new connection got %.80q", b)
+		default:
+			got, own := list.finals[0].get("X-Token")
+			if got != token && own {
+				o.add(unsafe, "the next request on a new connection got the answer to %s", got)
+			} else if got != token {
+				o.add(nextFailed, "the next request on a new connection got %d %.80q", list.finals[0].status, list.finals[0].body)
+			}
+		}
+	}
+}
+
+// settle waits until the container stands in no message.
+func (o *outcome) settle(t *target) {
+	deadline := time.Now().Add(hangTime)
+	for {
+		open := t.container.unfinished()
+		if open == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			o.add(hang, "at the container: %s", open)
+			t.container.forget()
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// newScript is the container's part in a run.
+func newScript(r *run) *script {
+	steps := r.answer
+	if r.slowly {
+		steps = nil
+		for _, st := range r.answer {
+			if st.kind != stepWrite {
+				steps = append(steps, st)
+				continue
+			}
+			for i := range st.data {
+				steps = append(steps, step{stepWrite, st.data[i : i+1]})
+			}
+		}
+	}
+	return &script{steps: steps, early: r.c.early, synced: make(chan struct{}), finished: make(chan struct{})}
+}
+
+// release tells the container that the client has its answers, and waits until
+// the container has done the rest of a script that it began.
+func (s *script) release() {
+	close(s.synced)
+	if !s.began.Load() {
+		return
+	}
+	select {
+	case <-s.finished:
+	case <-time.After(hangTime):
+	}
+}
+
+// playAll plays runs one after another and judges them once the container has
+// seen the end of every connection.
+func playAll(t *target, runs []*run) []*outcome {
+	var all []*outcome
+	for _, r := range runs {
+		o := r.do(t)
+		if !t.alive() {
+			o.add(died, "the process ended:\n%.4000s", t.gate.output.String())
+			all = append(all, o)
+			break
+		}
+		all = append(all, o)
+	}
+	if err := t.stop(); err != nil && len(all) > 0 {
+		all[len(all)-1].add(died, "%v", err)
+	}
+	t.container.finish()
+	judge(t.container, all)
+	return all
+}
+
+// playParallel spreads runs over workers, each with a target of its own.
+func playParallel(workers int, newTarget func(worker int) (*target, error), cases []*hostileCase) ([]*outcome, error) {
+	var wg sync.WaitGroup
+	results := make([][]*outcome, workers)
+	errs := make([]error, workers)
+	for w := range workers {
+		wg.Go(func() {
+			t, err := newTarget(w)
+			if err != nil {
+				errs[w] = err
+				return
+			}
+			var runs []*run
+			nth := 0
+			for _, c := range cases {
+				for _, v := range variantsOf(c, t.container.port()) {
+					nth++
+					if nth%workers != w {
+						continue
+					}
+					r, err := newRun(c, v, nth, t.container.port())
+					if err != nil {
+						errs[w] = err
+						t.stop()
+						return
+					}
+					runs = append(runs, r)
+				}
+			}
+			results[w] = playAll(t, runs)
+		})
+	}
+	wg.Wait()
+	var all []*outcome
+	for w := range workers {
+		if errs[w] != nil {
+			return nil, errs[w]
+		}
+		all = append(all, results[w]...)
+	}
+	return all, nil
+}

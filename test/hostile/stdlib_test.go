@@ -1,0 +1,90 @@
+package hostile
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// stdlibRequests frames a stream of requests with net/http and compares it with
+// the whole ones that the strict parser found. It returns the index of the
+// request at which the two differ.
+func stdlibRequests(stream []byte, found []message) (int, error) {
+	source := bytes.NewReader(stream)
+	r := bufio.NewReaderSize(source, 4<<20)
+	for i, m := range found {
+		request, err := http.ReadRequest(r)
+		if err != nil {
+			return i, fmt.Errorf("net/http refuses request %d: %w", i, err)
+		}
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			return i, fmt.Errorf("net/http refuses the body of request %d: %w", i, err)
+		}
+		if request.Method != m.method || request.RequestURI != m.target {
+			return i, fmt.Errorf("net/http reads request %d as %s %.60q", i, request.Method, request.RequestURI)
+		}
+		if at := len(stream) - source.Len() - r.Buffered(); at != m.end || !bytes.Equal(body, m.body) {
+			return i, fmt.Errorf("net/http ends request %d at %d, the strict parser at %d", i, at, m.end)
+		}
+	}
+	rest, _ := r.Peek(1)
+	if len(rest) == 0 {
+		return 0, nil
+	}
+	request, err := http.ReadRequest(r)
+	if err != nil {
+		return 0, nil
+	}
+	if _, err := io.ReadAll(request.Body); err == nil {
+		return len(found), fmt.Errorf("net/http reads one request more: %s %.60q", request.Method, request.RequestURI)
+	}
+	return 0, nil
+}
+
+// stdlibAnswers frames a stream of answers with net/http and compares it with
+// what the strict parser found. The last of found may be incomplete.
+func stdlibAnswers(stream []byte, found []message, methods []string, whole bool) error {
+	source := bytes.NewReader(stream)
+	r := bufio.NewReaderSize(source, 4<<20)
+	nth := 0
+	for i, m := range found {
+		answer, err := http.ReadResponse(r, &http.Request{Method: methodOf(methods, nth)})
+		if err != nil {
+			return fmt.Errorf("net/http refuses answer %d: %w", i, err)
+		}
+		if answer.StatusCode != m.status {
+			return fmt.Errorf("net/http reads answer %d as %d", i, answer.StatusCode)
+		}
+		if m.status == http.StatusSwitchingProtocols {
+			return nil
+		}
+		body, err := io.ReadAll(answer.Body)
+		if i == len(found)-1 && !whole {
+			if err == nil && m.framing != frameClose {
+				return fmt.Errorf("net/http takes answer %d for whole", i)
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("net/http refuses the body of answer %d: %w", i, err)
+		}
+		if at := len(stream) - source.Len() - r.Buffered(); at != m.end || !bytes.Equal(body, m.body) {
+			return fmt.Errorf("net/http ends answer %d at %d, the strict parser at %d", i, at, m.end)
+		}
+		if m.status >= 200 {
+			nth++
+		}
+	}
+	return nil
+}
+
+// methodOf is the method of the nth request, GET if it is unknown.
+func methodOf(methods []string, nth int) string {
+	if nth < len(methods) {
+		return methods[nth]
+	}
+	return http.MethodGet
+}

@@ -1,0 +1,80 @@
+package hostile
+
+import "slices"
+
+// variant changes how a case is sent.
+type variant struct {
+	name     string
+	before   string // script in front, an honest request
+	follower bool   // a request behind
+	slowly   bool
+	splitAt  int
+}
+
+const (
+	honestBefore = "GET /{P} HTTP/1.1\r\nHost: honest\r\n\r\n"
+	// slowLimit and splitLimit bound the cases that are sent in small pieces.
+	slowLimit  = 2 << 10
+	splitLimit = 400
+)
+
+// variantsOf returns the ways to send a case, the plain one first.
+func variantsOf(c *hostileCase, userPort int) []variant {
+	all := []variant{{}}
+	plain, err := newRun(c, variant{}, 0, userPort)
+	if err != nil || c.alone {
+		return all
+	}
+	all = append(all, variant{name: "behind an honest request", before: honestBefore})
+	if len(plain.sent)+len(written(plain.answer)) <= slowLimit {
+		all = append(all, variant{name: "byte by byte", slowly: true})
+	}
+	if c.answers() {
+		return all
+	}
+	if last := plain.request[len(plain.request)-1].kind; last != stepFinish && last != stepReset {
+		all = append(all, variant{name: "in front of another request", follower: true})
+	}
+	if c.splits && len(plain.sent) <= splitLimit {
+		for at := 1; at < len(plain.sent); at++ {
+			all = append(all, variant{name: "in two pieces", splitAt: at})
+		}
+	}
+	return all
+}
+
+// after is the script of the request behind the case.
+func (v variant) after(c *hostileCase) string {
+	if !v.follower {
+		return ""
+	}
+	token := "{N}"
+	if c.closes || c.smuggling && !keepsGoing(c.wants) {
+		token = "{S}"
+	}
+	return "GET /" + token + " HTTP/1.1\r\nHost: follower\r\n\r\n"
+}
+
+// wants adds what shall become of the requests around the case.
+func (v variant) wants(own []want, closing bool) []want {
+	all := slices.Clone(own)
+	if v.before != "" {
+		all = append([]want{{kind: wantForward}}, all...)
+	}
+	if last := own[len(own)-1].kind; v.follower && keepsGoing(own) && !closing {
+		if last != wantEither {
+			last = wantForward
+		}
+		all = append(all, want{kind: last})
+	}
+	return all
+}
+
+// keepsGoing tells whether a request behind the case may be served.
+func keepsGoing(wants []want) bool {
+	switch wants[len(wants)-1].kind {
+	case wantForward, wantGate, wantEither:
+		return true
+	}
+	return false
+}

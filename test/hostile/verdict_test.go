@@ -1,0 +1,44 @@
+package hostile
+
+import "fmt"
+
+// verdictKind is a class of faults.
+type verdictKind string
+
+const (
+	unsafe       verdictKind = "unsafe"        // framing that two readers read differently, or mixed-up answers
+	hang         verdictKind = "hang"          // no answer or no close in time
+	died         verdictKind = "died"          // the process ended, or printed a race or a panic
+	refusedValid verdictKind = "refused-valid" // a valid message was not forwarded
+	lenient      verdictKind = "lenient"       // an invalid message was forwarded, though framed alike by all
+	wrongStatus  verdictKind = "wrong-status"  // refused, but not as the contract says
+	notClosed    verdictKind = "not-closed"    // the connection stayed open behind a fault
+	unfaithful   verdictKind = "unfaithful"    // forwarded, but changed
+	nextFailed   verdictKind = "next-failed"   // the next honest request failed
+)
+
+var verdictKinds = []verdictKind{unsafe, hang, died, refusedValid, lenient, wrongStatus, notClosed, unfaithful, nextFailed}
+
+type verdict struct {
+	kind verdictKind
+	text string
+}
+
+func (o *outcome) add(kind verdictKind, format string, args ...any) {
+	o.verdicts = append(o.verdicts, verdict{kind, fmt.Sprintf(format, args...)})
+}
+
+// count returns how many outcomes have a verdict of each kind.
+func count(all []*outcome) map[verdictKind]int {
+	n := map[verdictKind]int{}
+	for _, o := range all {
+		had := map[verdictKind]bool{}
+		for _, v := range o.verdicts {
+			if !had[v.kind] {
+				n[v.kind]++
+				had[v.kind] = true
+			}
+		}
+	}
+	return n
+}
