@@ -252,14 +252,33 @@ func serverName(host string) string {
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
+// wire reads at most left bytes of conn and keeps the first error.
+type wire struct {
+	conn net.Conn
+	left int
+	err  error
+}
+
+func (w *wire) Read(b []byte) (int, error) {
+	if w.left <= 0 {
+		return 0, io.EOF
+	}
+	n, err := w.conn.Read(b[:min(len(b), w.left)])
+	w.left -= n
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
+
 // overHTTP1 writes the request and reads the final answer with its body, which
 // is read to its end or to maxBody.
 func overHTTP1(conn net.Conn, h hop) (httpAnswer, Cause) {
 	// A failed write does not matter if an answer is there to be read.
 	_, writeErr := conn.Write(h.head())
-	limited := &io.LimitedReader{R: conn, N: maxHead}
+	from := &wire{conn: conn, left: maxHead}
 	reader := readers.Get().(*bufio.Reader)
-	reader.Reset(limited)
+	reader.Reset(from)
 	defer func() {
 		reader.Reset(nil)
 		readers.Put(reader)
@@ -286,7 +305,7 @@ func overHTTP1(conn net.Conn, h hop) (httpAnswer, Cause) {
 			return httpAnswer{}, Cause{Kind: CauseMalformed, Detail: "not HTTP"}
 		}
 	}
-	response, cause := readResponse(reader, limited)
+	response, cause := readResponse(reader, from)
 	if response == nil {
 		return httpAnswer{}, cause
 	}
@@ -295,12 +314,15 @@ func overHTTP1(conn net.Conn, h hop) (httpAnswer, Cause) {
 }
 
 // readResponse reads heads until a final one.
-func readResponse(reader *bufio.Reader, limited *io.LimitedReader) (*http.Response, Cause) {
+func readResponse(reader *bufio.Reader, from *wire) (*http.Response, Cause) {
 	for range maxInterim {
 		response, err := http.ReadResponse(reader, nil)
 		switch {
-		case err != nil && limited.N <= 0:
+		case err != nil && from.left <= 0:
 			return nil, Cause{Kind: CauseMalformed, Detail: "head too large"}
+		case err != nil && from.err != nil:
+			// The parser takes a line that broke off for a whole one.
+			return nil, causeOf(from.err)
 		case err != nil:
 			return nil, causeOf(err)
 		case response.StatusCode == http.StatusSwitchingProtocols:

@@ -73,23 +73,41 @@ func TestEachHTTPFailureHasItsCause(t *testing.T) {
 		prober func(t *testing.T) Prober
 		want   Cause
 	}{
-		"refused":             {func(t *testing.T) Prober { return httpAt(refusingPort(t)) }, Cause{Kind: CauseRefused}},
-		"reset":               {func(t *testing.T) Prober { return httpAt(serveRaw(t, resetting)) }, Cause{Kind: CauseReset, Detail: detailSilent}},
-		"closed":              {func(t *testing.T) Prober { return httpAt(serveRaw(t, hangingUp)) }, Cause{Kind: CauseClosed, Detail: detailSilent}},
-		"no answer":           {func(t *testing.T) Prober { return httpAt(serveRaw(t, silent)) }, Cause{Kind: CauseTimeout}},
-		"closed in the head":  {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nA: b\r\n"))) }, Cause{Kind: CauseClosed}},
-		"closed in the body":  {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"))) }, Cause{Kind: CauseClosed}},
-		"closed in a chunk":   {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc"))) }, Cause{Kind: CauseClosed}},
-		"a bad chunk":         {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"))) }, Cause{Kind: CauseMalformed}},
-		"not HTTP":            {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("SSH-2.0-OpenSSH\r\n"))) }, Cause{Kind: CauseMalformed, Detail: "not HTTP"}},
-		"a few odd bytes":     {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("ab"))) }, Cause{Kind: CauseMalformed, Detail: "not HTTP"}},
-		"a bad status line":   {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("HTTP/1.1 abc\r\n\r\n"))) }, Cause{Kind: CauseMalformed}},
-		"a bad length":        {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"))) }, Cause{Kind: CauseMalformed}},
-		"101 unasked":         {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"))) }, Cause{Kind: CauseMalformed, Detail: "switches protocols unasked"}},
-		"1xx without end":     {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20)))) }, Cause{Kind: CauseMalformed, Detail: "no final answer"}},
-		"a head of 2 MiB":     {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\n"+strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 2100)))) }, Cause{Kind: CauseMalformed, Detail: "head too large"}},
-		"half a head":         {func(t *testing.T) Prober { return httpAt(serveRaw(t, func(c *net.TCPConn) { answering("HTTP/1.1 20")(c); silent(c) })) }, Cause{Kind: CauseTimeout}},
-		"half a body":         {func(t *testing.T) Prober { return httpAt(serveRaw(t, func(c *net.TCPConn) { answering("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")(c); silent(c) })) }, Cause{Kind: CauseTimeout}},
+		"refused":            {func(t *testing.T) Prober { return httpAt(refusingPort(t)) }, Cause{Kind: CauseRefused}},
+		"reset":              {func(t *testing.T) Prober { return httpAt(serveRaw(t, resetting)) }, Cause{Kind: CauseReset, Detail: detailSilent}},
+		"closed":             {func(t *testing.T) Prober { return httpAt(serveRaw(t, hangingUp)) }, Cause{Kind: CauseClosed, Detail: detailSilent}},
+		"no answer":          {func(t *testing.T) Prober { return httpAt(serveRaw(t, silent)) }, Cause{Kind: CauseTimeout}},
+		"closed in the head": {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nA: b\r\n"))) }, Cause{Kind: CauseClosed}},
+		"closed in the body": {func(t *testing.T) Prober {
+			return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")))
+		}, Cause{Kind: CauseClosed}},
+		"closed in a chunk": {func(t *testing.T) Prober {
+			return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc")))
+		}, Cause{Kind: CauseClosed}},
+		"a bad chunk": {func(t *testing.T) Prober {
+			return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")))
+		}, Cause{Kind: CauseMalformed}},
+		"not HTTP":          {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("SSH-2.0-OpenSSH\r\n"))) }, Cause{Kind: CauseMalformed, Detail: "not HTTP"}},
+		"a few odd bytes":   {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("ab"))) }, Cause{Kind: CauseMalformed, Detail: "not HTTP"}},
+		"a bad status line": {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("HTTP/1.1 abc\r\n\r\n"))) }, Cause{Kind: CauseMalformed}},
+		"a bad length": {func(t *testing.T) Prober {
+			return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n")))
+		}, Cause{Kind: CauseMalformed}},
+		"101 unasked": {func(t *testing.T) Prober {
+			return httpAt(serveRaw(t, answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")))
+		}, Cause{Kind: CauseMalformed, Detail: "switches protocols unasked"}},
+		"1xx without end": {func(t *testing.T) Prober {
+			return httpAt(serveRaw(t, answering(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20))))
+		}, Cause{Kind: CauseMalformed, Detail: "no final answer"}},
+		"a head of 2 MiB": {func(t *testing.T) Prober {
+			return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\n"+strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 2100))))
+		}, Cause{Kind: CauseMalformed, Detail: "head too large"}},
+		"half a head": {func(t *testing.T) Prober {
+			return httpAt(serveRaw(t, func(c *net.TCPConn) { answering("HTTP/1.1 20")(c); silent(c) }))
+		}, Cause{Kind: CauseTimeout}},
+		"half a body": {func(t *testing.T) Prober {
+			return httpAt(serveRaw(t, func(c *net.TCPConn) { answering("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")(c); silent(c) }))
+		}, Cause{Kind: CauseTimeout}},
 		"plain to a TLS port": {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("\x15\x03\x01\x00\x02\x02\x46"))) }, Cause{Kind: CauseTLS, Detail: "the server speaks TLS"}},
 		"TLS to a plain port": {func(t *testing.T) Prober { return httpAt(serveHTTP(t, status(200), nil), overTLS) }, Cause{Kind: CauseTLS, Detail: "the server does not speak TLS"}},
 		"no TLS answer":       {func(t *testing.T) Prober { return httpAt(serveRaw(t, silent), overTLS) }, Cause{Kind: CauseTimeout}},

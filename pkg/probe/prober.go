@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"net"
+	"net/netip"
 	"time"
 )
 
@@ -42,7 +43,7 @@ var dialer = net.Dialer{KeepAlive: -1, FallbackDelay: -1}
 // that the application no longer accepts. The caller closes it. The context's
 // deadline and cancellation govern the connection too until stop is called.
 func dial(ctx context.Context, address string) (conn *net.TCPConn, stop func() bool, cause Cause) {
-	c, err := dialer.DialContext(ctx, "tcp", address)
+	conn, err := connect(ctx, address)
 	if err != nil {
 		cause = causeOf(err)
 		if cause.Kind == CauseMalformed {
@@ -50,13 +51,25 @@ func dial(ctx context.Context, address string) (conn *net.TCPConn, stop func() b
 		}
 		return nil, nil, cause
 	}
-	conn = c.(*net.TCPConn)
 	if deadline, ok := ctx.Deadline(); ok {
 		conn.SetDeadline(deadline)
 	}
 	// A deadline alone is in the socket; only cancellation needs the callback.
 	stop = context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	return conn, stop, Cause{}
+}
+
+func connect(ctx context.Context, address string) (*net.TCPConn, error) {
+	if to, err := netip.ParseAddrPort(address); err == nil && to.Addr().IsLoopback() && to.Addr().Zone() == "" {
+		if conn, known, err := connectLoopback(to); known {
+			return conn, err
+		}
+	}
+	c, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.TCPConn), nil
 }
 
 // hangUpPatience bounds the wait for the other side's end of the connection.

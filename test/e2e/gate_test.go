@@ -101,7 +101,7 @@ func (g *gate) awaitListening() bool {
 func (g *gate) checkHealth() {
 	log := g.stderr.String()
 	if !g.mayEnd && !g.running() {
-		g.t.Errorf("the gate died with code %d", g.exitCode())
+		g.t.Errorf("the gate died: %v", g.cmd.ProcessState)
 	}
 	for _, bad := range []string{"DATA RACE", "panic", "BUG:", "fatal error"} {
 		if strings.Contains(log, bad) {

@@ -44,6 +44,9 @@ func (w *worker) appendReply(dst []byte, a *reply, keep bool) []byte {
 		dst = append(dst, "\r\nX-Content-Type-Options: nosniff"...)
 		length++
 	}
+	if a.status == 405 {
+		dst = append(dst, "\r\nAllow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, TRACE"...)
+	}
 	if a.retry {
 		dst = append(dst, "\r\nRetry-After: 1"...)
 	}

@@ -19,6 +19,7 @@ const replay = gate.Outcome(255)
 
 // passage is the state of one exchange with the container.
 type passage struct {
+	composed bool  // the upload knows how far the request has been read
 	answered bool  // the final head is on its way to the client
 	keep     bool  // the client's connection goes on afterwards
 	began    bool  // some byte of an answer has come
@@ -92,7 +93,6 @@ func (w *worker) queue() gate.Outcome {
 
 // forward sends the request to the container and the answer to the client.
 func (w *worker) forward() bool {
-	w.passage = passage{}
 	w.compose()
 	if w.upload.srcErr != nil {
 		return w.refuse(gate.BadRequest) // its body is broken within what has been read
@@ -121,6 +121,7 @@ func (w *worker) forward() bool {
 // compose writes the head for the container, and behind it what of the body
 // has been read already.
 func (w *worker) compose() {
+	w.passage.composed = true
 	w.toUser = w.req.appendHead(w.toUser[:0], w.conn.peer, w.srv.host)
 	u := &w.upload
 	u.begin(&w.conn.sock, nil, w.toUser, w.in, w.r, w.w)
@@ -356,6 +357,7 @@ func (w *worker) passOn() {
 func (w *worker) conclude(outcome gate.Outcome) bool {
 	w.exchange.RequestBody, w.exchange.ResponseBody = w.upload.payload, w.download.payload
 	if w.passage.tunnel {
+		w.passage.tunnel = false
 		w.srv.tunnels.Dec()
 	}
 	switch {
@@ -435,8 +437,7 @@ func (w *worker) recoverInput() {
 // refuse answers in the gate's own name, before anything of an answer has
 // gone out, and ends the request.
 func (w *worker) refuse(outcome gate.Outcome) bool {
-	if w.upload.buf != nil || w.upload.bulk != nil {
-		// forward had begun: the upload knows how far the body has been read
+	if w.passage.composed {
 		whole := w.upload.body.ended
 		w.recoverInput()
 		w.end(outcome)

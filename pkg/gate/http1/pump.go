@@ -156,6 +156,7 @@ func (p *pump) step(b *bulkPool) (moved bool) {
 // fill reads more of the body.
 func (p *pump) fill(b *bulkPool) bool {
 	if !p.src.Readable() {
+		p.putBulk(b) // an idle stream keeps no large buffer
 		return false
 	}
 	if p.bulk == nil {
@@ -173,7 +174,7 @@ func (p *pump) fill(b *bulkPool) bool {
 		p.w = n
 		return true
 	case err == loop.ErrAgain:
-		p.putBulk(b) // an idle stream keeps no large buffer
+		p.putBulk(b)
 		return false
 	case errors.Is(err, io.EOF):
 		if p.body.end() {

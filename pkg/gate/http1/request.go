@@ -23,19 +23,20 @@ const (
 // connection's buffer.
 type request struct {
 	head
-	method   []byte
-	target   []byte // as it goes on
-	origin   []byte // authority of an absolute-form target
-	minor    int
-	conn     connection
-	body     bodyKind
-	length   int64
-	expect   bool // 100-continue
-	upgrade  bool // asks for a protocol that may go on
-	te       bool // TE names trailers
-	proxied  bool // came through the activator
-	asterisk bool // OPTIONS *
-	h2c      bool // Upgrade names h2c among others
+	method    []byte
+	target    []byte // as it goes on
+	origin    []byte // authority of an absolute-form target
+	minor     int
+	conn      connection
+	body      bodyKind
+	length    int64
+	expect    bool // 100-continue
+	upgrade   bool // asks for a protocol that may go on
+	te        bool // TE names trailers
+	proxied   bool // came through the activator
+	proxySeen bool
+	asterisk  bool // OPTIONS *
+	h2c       bool // Upgrade names h2c among others
 
 	host         []byte // what replaces Host; nil = Host goes on as it came
 	hostFields   int
@@ -244,7 +245,9 @@ func (r *request) readFields() error {
 		case kindNetworkHash:
 			first(&r.probe.NetworkHash, v)
 		case kindProxyRequest:
-			r.proxied = r.proxied || string(v) == "activator"
+			if !r.proxySeen {
+				r.proxySeen, r.proxied = true, string(v) == "activator"
+			}
 		case kindForwardedFor:
 			f.drop = true
 			if len(v) > 0 {

@@ -179,7 +179,7 @@ func (s *Server) departed() {
 // leave stops accepting and closes what is idle.
 func (e *engine) leave() {
 	for _, l := range e.listeners {
-		l.sock.Close()
+		l.close()
 	}
 	e.listeners = nil
 	for c := e.conns; c != nil; {
@@ -195,8 +195,9 @@ func (e *engine) leave() {
 
 // listener accepts connections for one loop.
 type listener struct {
-	eng  *engine
-	sock loop.Sock
+	eng     *engine
+	sock    loop.Sock
+	reserve int // a descriptor kept for the day when there are no more
 }
 
 // acceptBatch bounds how many connections are accepted before others have
@@ -208,7 +209,7 @@ func (e *engine) listen(fd int) {
 		_ = unix.Close(fd)
 		return
 	}
-	l := &listener{eng: e}
+	l := &listener{eng: e, reserve: openReserve()}
 	if err := e.loop.RegisterListener(&l.sock, fd, l); err != nil {
 		_ = unix.Close(fd)
 		e.panicked(err)
@@ -222,8 +223,15 @@ func (e *engine) listen(fd int) {
 func (l *listener) Event(*loop.Sock) {
 	for range acceptBatch {
 		fd, sa, err := unix.Accept4(l.sock.FD(), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-		if err != nil {
-			return // nothing left, or out of descriptors: the next event tries again
+		switch err {
+		case nil:
+		case unix.EMFILE, unix.ENFILE:
+			l.shed()
+			continue
+		case unix.ECONNABORTED, unix.EINTR:
+			continue
+		default:
+			return
 		}
 		c := &conn{eng: l.eng, peer: addrOf(sa)}
 		if err := l.eng.loop.Register(&c.sock, fd, c); err != nil {
@@ -233,6 +241,29 @@ func (l *listener) Event(*loop.Sock) {
 		c.idle = true
 		l.eng.link(c)
 	}
+}
+
+// shed closes a connection that there is no descriptor for: left in the
+// backlog it would keep the loop busy and its client in the dark.
+func (l *listener) shed() {
+	_ = unix.Close(l.reserve)
+	if fd, _, err := unix.Accept4(l.sock.FD(), unix.SOCK_CLOEXEC); err == nil {
+		_ = unix.Close(fd)
+	}
+	l.reserve = openReserve()
+}
+
+func openReserve() int {
+	fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1
+	}
+	return fd
+}
+
+func (l *listener) close() {
+	l.sock.Close()
+	_ = unix.Close(l.reserve)
 }
 
 func addrOf(sa unix.Sockaddr) netip.Addr {

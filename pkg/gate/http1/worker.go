@@ -40,7 +40,8 @@ type worker struct {
 
 	passage  passage
 	exchange gate.Exchange
-	began    bool // observer and drain know of the request
+	began    bool // the request counts as open
+	observed bool // the observer has been told of it
 	slot     bool // holds a slot
 	clocks   clocks
 }
@@ -60,6 +61,8 @@ func newWorker(e *engine, t *loop.Task) *worker {
 // trim readies the worker for another connection.
 func (w *worker) trim() {
 	w.r, w.w = 0, 0
+	w.upload.release(&w.eng.bulks, nil)
+	w.download.release(&w.eng.bulks, nil)
 	if len(w.in) > keptBufferBytes {
 		w.in = make([]byte, clientBufferBytes)
 	}
@@ -81,6 +84,7 @@ func (w *worker) now() int64 { return w.eng.loop.Now() }
 // begin counts the request.
 func (w *worker) begin() {
 	w.began = true
+	w.passage = passage{}
 	w.gate.Drain.Enter()
 	w.clocks.begin(w.gate, w.now())
 	if o := w.gate.Observer; o != nil {
@@ -89,6 +93,7 @@ func (w *worker) begin() {
 			Arrived: time.Duration(loop.Nanotime()),
 		}
 		o.Begin(&w.exchange)
+		w.observed = true
 	}
 }
 
@@ -100,22 +105,26 @@ func (w *worker) end(outcome gate.Outcome) {
 		w.gate.Admission.End()
 	}
 	w.began = false
-	if o := w.gate.Observer; o != nil {
+	w.gate.Drain.Leave()
+	w.srv.departed()
+	if w.observed {
+		w.observed = false
 		x := &w.exchange
 		x.Outcome = outcome
 		if x.Status == 0 {
 			x.Status = outcome.Meaning().Status
 		}
 		x.Ended = time.Duration(loop.Nanotime())
-		o.End(x)
+		w.gate.Observer.End(x)
 	}
-	w.gate.Drain.Leave()
-	w.srv.departed()
 }
 
 // abandon releases what a panicking request held.
 func (w *worker) abandon() {
 	w.dropUpstream()
+	if w.passage.tunnel {
+		w.srv.tunnels.Dec()
+	}
 	if w.began {
 		w.end(gate.InternalError)
 	}

@@ -63,6 +63,7 @@ type DrainArgs struct {
 // State counts what has passed over a connection.
 type State struct {
 	Received, Sent int64
+	Unread         int // received and not yet taken by Read
 	Ended          string
 	EndedAt        int64
 }

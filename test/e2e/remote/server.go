@@ -214,6 +214,7 @@ func (s *Server) State(id int, st *State) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	*st = c.state
+	st.Unread = c.recorded.Len()
 	return nil
 }
 

@@ -1,0 +1,106 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestStartUpsInRealTimeAreNoticedAndTheirFiguresLogged starts listeners after
+// log-uniform random times. It asserts that each is noticed, and logs how fast;
+// timing on a shared machine is no reason to fail.
+func TestStartUpsInRealTimeAreNoticedAndTheirFiguresLogged(t *testing.T) {
+	containers, longest := 40, 2*time.Second
+	if testing.Short() {
+		containers, longest = 10, 300*time.Millisecond
+	}
+	for _, kind := range []Kind{TCP, HTTP} {
+		t.Run(kind.String(), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
+			var (
+				wg       sync.WaitGroup
+				mu       sync.Mutex
+				late     []time.Duration
+				attempts uint64
+				before   syscall.Rusage
+			)
+			syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+			began := time.Now()
+			for range containers {
+				wait := time.Duration(50e6 * math.Exp(random.Float64()*math.Log(float64(longest)/50e6)))
+				wg.Go(func() {
+					d, n := startOne(t, kind, wait)
+					mu.Lock()
+					defer mu.Unlock()
+					late = append(late, d)
+					attempts += n
+				})
+			}
+			wg.Wait()
+			var after syscall.Rusage
+			syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+			slices.Sort(late)
+			cpu := time.Duration(after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano())
+			t.Logf("%d start-ups in %v: listen to ready median %v, p95 %v, longest %v; %d attempts and %v of CPU each",
+				containers, time.Since(began).Round(time.Millisecond), late[len(late)/2], late[len(late)*95/100], late[len(late)-1],
+				attempts/uint64(containers), cpu/time.Duration(containers))
+		})
+	}
+}
+
+// startOne returns how long after it listened the container was known to be
+// ready, to an asker that waits.
+func startOne(t *testing.T, kind Kind, wait time.Duration) (late time.Duration, attempts uint64) {
+	port := refusingPort(t)
+	s := Spec{Container: "app", Kind: kind, Host: "127.0.0.1", Port: port, Scheme: "http", Path: "/", Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1}
+	r := New(Options{Specs: []Spec{s}, Wait: time.Minute})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx)
+	}()
+	var listened atomic.Int64
+	server := &http.Server{Handler: status(200), ErrorLog: quietLog}
+	go func() {
+		time.Sleep(wait)
+		l, err := listenReusing(port)
+		if err != nil {
+			t.Error(err)
+			cancel()
+			return
+		}
+		listened.Store(time.Now().UnixNano())
+		server.Serve(l)
+	}()
+	answer := r.Ask(ctx, Asker{})
+	late = time.Duration(time.Now().UnixNano() - listened.Load())
+	if !answer.Ready {
+		t.Errorf("not ready after a start-up of %v: %s", wait, answer.Reason)
+	}
+	attempts = r.Snapshot()[0].Attempts
+	cancel()
+	<-done
+	server.Close()
+	return late, attempts
+}
+
+// listenReusing listens on a port that refusingPort holds.
+func listenReusing(port int) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		c.Control(func(fd uintptr) {
+			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, 15, 1) // SO_REUSEPORT
+		})
+		return err
+	}}
+	return config.Listen(context.Background(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+}

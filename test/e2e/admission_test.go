@@ -1,0 +1,291 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+const okClose = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+
+// inFlight sends a GET and waits until it is with the container.
+func inFlight(t *testing.T, k *container, g *gate, path string) (*client, *peer) {
+	t.Helper()
+	c := dial(t, g)
+	c.send(request("GET", path))
+	return c, k.acceptFor(path)
+}
+
+// queued sends a GET that finds no free slot and waits until the gate has it.
+func queued(t *testing.T, g *gate, path string) *client {
+	t.Helper()
+	c := dial(t, g)
+	c.send(request("GET", path))
+	g.taken(c)
+	return c
+}
+
+// acceptFor accepts a request and fails unless it is a GET of this path.
+func (k *container) acceptFor(path string) *peer {
+	k.t.Helper()
+	p := k.accept()
+	if got, want := parseHead(k.t, p.head()).line, "GET "+path+" HTTP/1.1"; got != want {
+		k.t.Fatalf("the container got %q, want %q", got, want)
+	}
+	return p
+}
+
+// finish answers with okClose and reads that.
+func finish(c *client, p *peer) {
+	c.t.Helper()
+	p.send(okClose)
+	p.close()
+	c.answer("GET").is(200, "ok")
+}
+
+func TestTheQueueIsFirstInFirstOut(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1")
+	c, p := inFlight(t, k, g, "/0")
+	var waiting []*client
+	for i := 1; i <= 5; i++ {
+		waiting = append(waiting, queued(t, g, fmt.Sprintf("/%d", i)))
+	}
+	for i, next := range waiting {
+		k.unseen("a queued request")
+		finish(c, p)
+		c, p = next, k.acceptFor(fmt.Sprintf("/%d", i+1))
+	}
+	finish(c, p)
+}
+
+func TestTheLimitIsTheNumberInFlight(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=3")
+	var clients []*client
+	var peers []*peer
+	for i := range 3 {
+		c, p := inFlight(t, k, g, fmt.Sprintf("/%d", i))
+		clients, peers = append(clients, c), append(peers, p)
+	}
+	fourth := queued(t, g, "/3")
+	k.unseen("the fourth request")
+	finish(clients[1], peers[1])
+	finish(fourth, k.acceptFor("/3"))
+	finish(clients[0], peers[0])
+	finish(clients[2], peers[2])
+}
+
+func TestTenTimesTheLimitWaitAndTheRestAreRefused(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=2")
+	first, p := inFlight(t, k, g, "/first")
+	second, q := inFlight(t, k, g, "/second")
+	var waiting []*client
+	for i := range 20 {
+		waiting = append(waiting, queued(t, g, fmt.Sprintf("/%d", i)))
+	}
+	for range 3 {
+		c := dial(t, g)
+		c.get("/refused").plainError(503, "pending request queue full\n")
+		// The connection stays usable.
+		c.get("/refused").plainError(503, "pending request queue full\n")
+	}
+	finish(first, p)
+	finish(second, q)
+	for i := 0; i < len(waiting); i += 2 {
+		a, b := k.accept(), k.accept()
+		a.head()
+		b.head()
+		a.send(okClose)
+		b.send(okClose)
+		waiting[i].answer("GET").is(200, "ok")
+		waiting[i+1].answer("GET").is(200, "ok")
+	}
+	k.unseen("a refused request")
+}
+
+func TestQueueCapacityIsConfigurable(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=2")
+	c, p := inFlight(t, k, g, "/0")
+	one, two := queued(t, g, "/1"), queued(t, g, "/2")
+	dial(t, g).get("/3").plainError(503, "pending request queue full\n")
+	finish(c, p)
+	finish(one, k.acceptFor("/1"))
+	finish(two, k.acceptFor("/2"))
+}
+
+func TestQueueMaxWaitEndsAWait(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_MAX_WAIT=300ms")
+	c, p := inFlight(t, k, g, "/0")
+	start := time.Now()
+	w := dial(t, g)
+	w.get("/1").plainError(503, "queue wait expired\n")
+	if waited := time.Since(start); waited < 290*time.Millisecond {
+		t.Errorf("the wait expired after %v, want 300ms", waited)
+	}
+	k.unseen("a request whose wait expired")
+	finish(c, p)
+	w.send(request("GET", "/2"))
+	finish(w, k.acceptFor("/2"))
+}
+
+func TestAClientThatLeavesTheQueueFreesItsPlaceAndNeverReachesTheContainer(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1")
+	for how, leave := range map[string]func(*client){"close": (*client).close, "reset": (*client).abort, "half-close": (*client).closeWrite} {
+		c, p := inFlight(t, k, g, "/0")
+		leaver := queued(t, g, "/leaver")
+		dial(t, g).get("/refused").plainError(503, "pending request queue full\n")
+		leave(leaver)
+		// A newcomer gets the place: it waits, and the next one is refused.
+		var newcomer *client
+		eventually(t, how+": the place in the queue is free", func() bool {
+			newcomer = queued(t, g, "/newcomer")
+			dial(t, g).get("/refused").plainError(503, "pending request queue full\n")
+			return !newcomer.pending()
+		})
+		finish(c, p)
+		finish(newcomer, k.acceptFor("/newcomer"))
+		k.unseen("the request of the client that left")
+	}
+}
+
+func TestWithoutALimitAllAreInFlight(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=0", "QUEUE_CAPACITY=1")
+	var clients []*client
+	var peers []*peer
+	for i := range 200 {
+		c, p := inFlight(t, k, g, fmt.Sprintf("/%d", i))
+		clients, peers = append(clients, c), append(peers, p)
+	}
+	for i := range clients {
+		finish(clients[i], peers[i])
+	}
+}
+
+func TestTheSlotIsHeldUntilTheAnswersBodyEnds(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1")
+	c, p := inFlight(t, k, g, "/0")
+	p.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\nConnection: close\r\n\r\nhalf")
+	c.head()
+	c.expect("half")
+	next := queued(t, g, "/1")
+	k.unseen("a request while the answer's body was under way")
+	p.send("done")
+	c.expect("done")
+	finish(next, k.acceptFor("/1"))
+}
+
+func TestTheSlotIsHeldUntilAHalfSentUploadEnds(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1")
+	c := dial(t, g)
+	c.send("POST /0 HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 8\r\n\r\nhalf")
+	p := k.accept()
+	p.head()
+	p.expect("half")
+	p.send(okBody)
+	c.answer("POST").is(200, "ok")
+	next := queued(t, g, "/1")
+	k.unseen("a request while an answered upload was under way")
+	if next.pending() {
+		t.Fatal("the next request was answered while an upload held the slot")
+	}
+	c.send("done")
+	p.expect("done")
+	if !p.waitsFor(k) {
+		p = k.accept()
+	}
+	p.head()
+	finish(next, p)
+}
+
+// waitsFor waits for the next request and tells whether it comes on this
+// connection; false means on a new one.
+func (p *peer) waitsFor(k *container) (here bool) {
+	p.t.Helper()
+	eventually(p.t, "a request arrives", func() bool {
+		st, err := p.conn.State()
+		must(p.t, err)
+		n, err := k.Counts()
+		must(p.t, err)
+		here = st.Unread > 0 || p.r.Buffered() > 0
+		return here || n.Waiting > 0
+	})
+	return here
+}
+
+func TestTheSlotIsHeldUntilTheTunnelEnds(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1")
+	c, p := upgraded(t, k, g, "", "")
+	next := queued(t, g, "/1")
+	c.send("x")
+	p.expect("x")
+	c.closeWrite()
+	if got, _ := p.rest(); got != "" {
+		t.Fatalf("the container got %q", got)
+	}
+	g.taken(next)
+	k.unseen("a request while a tunnel was half open")
+	p.close()
+	c.closed()
+	finish(next, k.acceptFor("/1"))
+}
+
+func TestAClientThatLeavesGivesItsSlotBackAtOnce(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1")
+	for _, leave := range []func(*client){(*client).close, (*client).abort, (*client).closeWrite} {
+		c, _ := inFlight(t, k, g, "/0")
+		next := queued(t, g, "/1")
+		k.unseen("a queued request")
+		leave(c)
+		// The container goes on with the first: it never closes.
+		finish(next, k.acceptFor("/1"))
+	}
+}
+
+func TestAHardLimitHoldsTheSlotUntilTheContainerEnds(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "CONCURRENCY_HARD=true")
+	for how, end := range map[string]func(*peer){
+		"closes":   (*peer).close,
+		"resets":   (*peer).abort,
+		"finishes": func(p *peer) { p.send(okBody) },
+	} {
+		c, p := inFlight(t, k, g, "/0")
+		next := queued(t, g, "/1")
+		c.close()
+		p.gone() // it is told that the client has left
+		g.taken(next)
+		k.unseen("a request while the container works for a client that left")
+		end(p)
+		t.Log("the container", how)
+		finish(next, k.acceptFor("/1"))
+	}
+}
+
+func TestAHardLimitHoldsTheSlotNoLongerThanTheRequestClock(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "CONCURRENCY_HARD=true", "REVISION_TIMEOUT_SECONDS=2")
+	start := time.Now()
+	c, p := inFlight(t, k, g, "/0")
+	c.close()
+	p.gone()
+	<-time.After(time.Second) // so that the next request's own clock ends later
+	next := dial(t, g)
+	next.send(request("GET", "/1"))
+	q := k.acceptFor("/1")
+	if held := time.Since(start); held < 1900*time.Millisecond {
+		t.Errorf("the slot was held for %v, want 2s", held)
+	}
+	finish(next, q)
+}

@@ -1,0 +1,280 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// timedOut fails unless this is the gate's answer of an expired clock.
+func (a answer) timedOut() {
+	a.t.Helper()
+	a.is(504, "request timeout")
+	a.field("Content-Type", "text/plain; charset=utf-8")
+	a.lacks("X-Content-Type-Options")
+	a.byGate()
+	if a.line != "HTTP/1.1 504 Gateway Timeout" {
+		a.t.Errorf("status line %q", a.line)
+	}
+}
+
+// since fails if less than d has passed; a clock may be late but not early.
+func since(t *testing.T, start time.Time, d time.Duration) {
+	t.Helper()
+	if passed := time.Since(start); passed < d-20*time.Millisecond {
+		t.Errorf("after %v, want not before %v", passed, d)
+	}
+}
+
+func TestTheRequestClockGives504AndTheConnectionStays(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "REVISION_TIMEOUT_SECONDS=1")
+	c := dial(t, g)
+	start := time.Now()
+	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 4\r\n\r\nbody")
+	p := k.accept()
+	p.head()
+	p.expect("body")
+	c.answer("POST").timedOut()
+	since(t, start, time.Second)
+	p.gone()
+	c.send(request("GET", "/next"))
+	finish(c, k.acceptFor("/next"))
+}
+
+func TestTheRequestClockRunsInTheQueue(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "REVISION_TIMEOUT_SECONDS=1", "CONTAINER_CONCURRENCY=1")
+	tunnel, p := upgraded(t, k, g, "", "")
+	start := time.Now()
+	c := dial(t, g)
+	c.get("/queued").timedOut()
+	since(t, start, time.Second)
+	k.unseen("a request that timed out in the queue")
+	tunnel.close()
+	p.gone()
+	p.close()
+	c.send(request("GET", "/next"))
+	finish(c, k.acceptFor("/next"))
+}
+
+func TestTheRequestClockCutsAnAnswerUnderWay(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "REVISION_TIMEOUT_SECONDS=1")
+	for _, x := range []struct{ head, part string }{
+		{"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", "half"},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "4\r\nhalf\r\n"},
+	} {
+		c := dial(t, g)
+		start := time.Now()
+		c.send(request("GET", "/"))
+		p := k.accept()
+		p.head()
+		p.send(x.head + x.part)
+		c.head()
+		if got, _ := c.rest(); got != x.part {
+			t.Errorf("the client got %q, want %q and a cut", got, x.part)
+		}
+		since(t, start, time.Second)
+		p.gone()
+	}
+}
+
+func TestTheRequestClockCutsABodyWithoutLengthVisibly(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "REVISION_TIMEOUT_SECONDS=1")
+	c := dial(t, g)
+	c.send("GET / HTTP/1.0\r\nHost: gate.test\r\n\r\n")
+	p := k.accept()
+	p.head()
+	p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
+	c.head()
+	c.expect("half")
+	if got, err := c.rest(); got != "" || err == nil {
+		t.Errorf("the client got %q and an orderly end: it cannot tell that the body was cut", got)
+	}
+	p.gone()
+}
+
+func TestTheResponseStartClockGives504(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1", "REVISION_TIMEOUT_SECONDS=60")
+	c := dial(t, g)
+	start := time.Now()
+	c.send(request("GET", "/"))
+	p := k.accept()
+	p.head()
+	c.answer("GET").timedOut()
+	since(t, start, time.Second)
+	p.gone()
+	c.send(request("GET", "/next"))
+	p = k.acceptFor("/next")
+	// A head in time stops the clock: the body may take longer.
+	p.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
+	c.head()
+	<-time.After(1300 * time.Millisecond)
+	p.send("cd")
+	c.expect("abcd")
+}
+
+func TestAnInterimResponseCountsAsAStart(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1", "REVISION_TIMEOUT_SECONDS=60")
+	c := dial(t, g)
+	c.send(request("GET", "/"))
+	p := k.accept()
+	p.head()
+	p.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+	c.head()
+	<-time.After(1300 * time.Millisecond)
+	finish(c, p)
+}
+
+func TestTheIdleClockGives504BeforeTheHeadAndACutAfter(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "REVISION_IDLE_TIMEOUT_SECONDS=1", "REVISION_TIMEOUT_SECONDS=60")
+	c := dial(t, g)
+	start := time.Now()
+	c.send(request("GET", "/"))
+	p := k.accept()
+	p.head()
+	c.answer("GET").timedOut()
+	since(t, start, time.Second)
+	p.gone()
+
+	c.send(request("GET", "/next"))
+	p = k.acceptFor("/next")
+	start = time.Now()
+	p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
+	c.head()
+	if got, _ := c.rest(); got != "4\r\nhalf\r\n" {
+		t.Errorf("the client got %q", got)
+	}
+	since(t, start, time.Second)
+	p.gone()
+}
+
+func TestBytesInEitherDirectionResetTheIdleClock(t *testing.T) {
+	const pause = 300 * time.Millisecond
+	for _, direction := range []string{"upload", "answer", "tunnel up", "tunnel down"} {
+		t.Run(direction, func(t *testing.T) {
+			t.Parallel()
+			k := startContainer(t)
+			g := startGate(t, k, "REVISION_IDLE_TIMEOUT_SECONDS=1", "REVISION_TIMEOUT_SECONDS=60")
+			var c *client
+			var p *peer
+			switch direction {
+			case "upload":
+				c = dial(t, g)
+				c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 6\r\n\r\n")
+				p = k.accept()
+				p.head()
+			case "answer":
+				c, p = inFlight(t, k, g, "/")
+				p.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n")
+				c.head()
+			default:
+				c, p = upgraded(t, k, g, "", "")
+			}
+			up := direction == "upload" || direction == "tunnel up"
+			for range 6 {
+				<-time.After(pause)
+				if up {
+					c.send("x")
+					p.expect("x")
+				} else {
+					p.send("x")
+					c.expect("x")
+				}
+			}
+			switch direction {
+			case "upload":
+				finish(c, p)
+			case "answer":
+				c.send(request("GET", "/next"))
+				p.head()
+				finish(c, p)
+			default:
+				start := time.Now()
+				c.closed() // now that nobody sends
+				since(t, start, time.Second-pause)
+				p.gone()
+			}
+		})
+	}
+}
+
+func TestAStalledUploadGets504AndAClose(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []string{"REVISION_TIMEOUT_SECONDS=1", "REVISION_IDLE_TIMEOUT_SECONDS=1", "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1"} {
+		for _, head := range []string{"Content-Length: 10\r\n\r\nhalf", "Transfer-Encoding: chunked\r\n\r\n8\r\nhalf"} {
+			t.Run(setting+" "+head[:7], func(t *testing.T) {
+				t.Parallel()
+				k := startContainer(t)
+				g := startGate(t, k, setting)
+				c := dial(t, g)
+				start := time.Now()
+				c.send("POST / HTTP/1.1\r\nHost: gate.test\r\n" + head)
+				p := k.accept()
+				p.head()
+				c.answer("POST").timedOut()
+				since(t, start, time.Second)
+				c.closed()
+				if rest, _ := p.rest(); strings.HasSuffix(rest, "0\r\n\r\n") {
+					t.Errorf("the container got a complete body: %q", rest)
+				}
+			})
+		}
+	}
+}
+
+func TestATunnelOutlivesTheRequestAndStartClocks(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "REVISION_TIMEOUT_SECONDS=1", "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1")
+	c, p := upgraded(t, k, g, "", "")
+	<-time.After(1500 * time.Millisecond)
+	c.send("alive")
+	p.expect("alive")
+	p.send("still")
+	c.expect("still")
+}
+
+func TestTunnelMaxSecondsCutsATunnel(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "TUNNEL_MAX_SECONDS=0.5")
+	start := time.Now()
+	c, p := upgraded(t, k, g, "", "")
+	c.closed()
+	since(t, start, 500*time.Millisecond)
+	p.gone()
+}
+
+func TestClientConnectionsHaveKeepAliveOf15Seconds(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	check := func(c *client) {
+		t.Helper()
+		// A delayed acknowledgement or a retransmission shares the timer.
+		var s socket
+		defer func() { t.Logf("timer %d ends in %v", s.timer, s.timerLeft) }()
+		eventually(t, "the kernel's timer is keep-alive within 15s", func() (ok bool) {
+			s, ok = c.gateSocket()
+			return ok && s.timer == 2 && s.timerLeft > time.Second && s.timerLeft <= 15*time.Second
+		})
+	}
+	c, p := inFlight(t, k, g, "/")
+	check(c)
+	finish(c, p)
+	check(c)
+	tunnel, _ := upgraded(t, k, g, "", "")
+	check(tunnel)
+}
