@@ -20,7 +20,8 @@ import (
 type Drain struct {
 	period   time.Duration
 	active   atomic.Bool
-	open     atomic.Int64 // requests and tunnels, counted while draining as well as before
+	requests atomic.Int64 // open requests, counted before the drain as well
+	tunnels  atomic.Int64 // open tunnels, likewise
 	last     atomic.Int64 // end of the last request, wall clock in ns; kept while draining only
 	start    sync.Once
 	end      sync.Once
@@ -56,7 +57,7 @@ func (d *Drain) Active() bool { return d.active.Load() }
 
 // Enter counts a request as open, and Leave ends that.
 func (d *Drain) Enter() {
-	d.open.Inc()
+	d.requests.Inc()
 	if d.active.Load() {
 		d.touch()
 	}
@@ -64,9 +65,28 @@ func (d *Drain) Enter() {
 
 // Leave ends what Enter began.
 func (d *Drain) Leave() {
-	if d.open.Dec() < 0 {
+	if d.requests.Dec() < 0 {
 		panic("BUG: Drain.Leave without Enter")
 	}
+	d.left()
+}
+
+// EnterTunnel turns an open request into a tunnel; LeaveTunnel, in the place
+// of Leave, ends it. A drain does not wait for tunnels to become quiet.
+func (d *Drain) EnterTunnel() {
+	d.tunnels.Inc()
+	d.Leave()
+}
+
+// LeaveTunnel ends what EnterTunnel began.
+func (d *Drain) LeaveTunnel() {
+	if d.tunnels.Dec() < 0 {
+		panic("BUG: Drain.LeaveTunnel without EnterTunnel")
+	}
+	d.left()
+}
+
+func (d *Drain) left() {
 	if d.active.Load() {
 		d.touch()
 		select {
@@ -76,8 +96,11 @@ func (d *Drain) Leave() {
 	}
 }
 
-// Open is the number of requests and tunnels under way.
-func (d *Drain) Open() int64 { return d.open.Load() }
+// Requests is the number of requests under way, tunnels not among them.
+func (d *Drain) Requests() int64 { return d.requests.Load() }
+
+// Tunnels is the number of open tunnels.
+func (d *Drain) Tunnels() int64 { return d.tunnels.Load() }
 
 // Started is closed when the drain begins, Quiet when the listeners may
 // close, Ended when everything has gone.
@@ -100,7 +123,7 @@ func (d *Drain) watch() {
 	defer close(d.quiet)
 	for {
 		if d.period == 0 {
-			if d.open.Load() == 0 {
+			if d.requests.Load() == 0 {
 				return
 			}
 			<-d.activity

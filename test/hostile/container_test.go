@@ -246,8 +246,8 @@ func (c *container) begin(run int, s *script, greets bool) {
 	if s == nil {
 		return
 	}
-	c.scripts[tokenOf(run, "t")] = s
 	if !greets {
+		c.scripts[tokenOf(run, "t")] = s
 		return
 	}
 	c.greeting = s

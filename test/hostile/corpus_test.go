@@ -128,9 +128,11 @@ func parseCases(file, text string) ([]*hostileCase, error) {
 			for _, text := range []*string{&c.name, &c.request, &c.answer, &c.target, &c.raw} {
 				*text = strings.ReplaceAll(*text, "{V}", v)
 			}
-			c.seen = slices.Clone(c.seen)
-			for i := range c.seen {
-				c.seen[i] = strings.ReplaceAll(c.seen[i], "{V}", v)
+			c.seen, c.unseen = slices.Clone(c.seen), slices.Clone(c.unseen)
+			for _, list := range [][]string{c.seen, c.unseen} {
+				for i := range list {
+					list[i] = strings.ReplaceAll(list[i], "{V}", v)
+				}
 			}
 			all = append(all, &c)
 		}

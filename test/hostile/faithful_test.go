@@ -108,8 +108,9 @@ func compareFields(sent, got []field) []string {
 }
 
 // compareSeen checks the case's own expectations of fields.
-func (o *outcome) compareSeen(fields []field) []string {
+func (o *outcome) compareSeen(m message) []string {
 	var all []string
+	fields := slices.Concat(m.fields, m.trailers)
 	words := map[string]string{"userport": o.userPort}
 	for _, s := range o.c.seen {
 		steps, err := expand(s, words)

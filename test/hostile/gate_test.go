@@ -110,6 +110,8 @@ func startGate(name string) (*target, error) {
 		"DRAIN_QUIET_SECONDS=0",
 		"REVISION_TIMEOUT_SECONDS="+strconv.Itoa(requestClockSeconds),
 	)
+	// A suite that is killed or panics takes its gates with it.
+	t.gate.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	t.gate.command.Stdout = &t.gate.output
 	t.gate.command.Stderr = &t.gate.output
 	if err := t.gate.command.Start(); err != nil {

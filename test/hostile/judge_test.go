@@ -173,12 +173,17 @@ func (o *outcome) judgeForwarded(a *arrivals, nth, whole, partial int) {
 		}
 		return
 	}
+	i := slices.IndexFunc(a.whole, func(m message) bool { return tokenPattern.FindString(m.target) == o.role(nth) })
+	got, first := a.whole[i], strings.HasSuffix(o.role(nth), "t")
+	if first && !o.c.answers() {
+		for _, miss := range o.compareSeen(got) {
+			o.add(unfaithful, "request %d: %s", nth, miss)
+		}
+	}
 	if nth >= len(o.expected) || kind == wantEither {
 		return
 	}
-	i := slices.IndexFunc(a.whole, func(m message) bool { return tokenPattern.FindString(m.target) == o.role(nth) })
-	got, sent := a.whole[i], o.expected[nth]
-	first := strings.HasSuffix(o.role(nth), "t")
+	sent := o.expected[nth]
 	if first && o.c.target != "" {
 		target, err := expand(o.c.target, map[string]string{"T": o.role(nth)})
 		if err != nil {
@@ -188,10 +193,5 @@ func (o *outcome) judgeForwarded(a *arrivals, nth, whole, partial int) {
 	}
 	for _, difference := range compareRequests(sent, got) {
 		o.add(unfaithful, "request %d: %s", nth, difference)
-	}
-	if first && !o.c.answers() {
-		for _, miss := range o.compareSeen(got.fields) {
-			o.add(unfaithful, "request %d: %s", nth, miss)
-		}
 	}
 }

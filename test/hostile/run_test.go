@@ -20,6 +20,7 @@ type run struct {
 	slowly  bool // each side's bytes go out one by one
 
 	userPort string
+	raw      string // bytes behind a 101
 	sent     []byte
 	expected []message // the requests in sent, as far as they are valid
 	methods  []string  // of the requests in sent, the first invalid one included
@@ -49,6 +50,11 @@ func newRun(c *hostileCase, v variant, id, userPort int) (*run, error) {
 	if r.answer, err = expand(c.answer, words); err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", c.file, c.name, err)
 	}
+	raw, err := expand(c.raw, words)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", c.file, c.name, err)
+	}
+	r.raw = string(written(raw))
 	if v.splitAt > 0 {
 		all := written(r.request)
 		r.request = []step{{stepWrite, all[:v.splitAt]}, {kind: stepPause}, {stepWrite, all[v.splitAt:]}}
@@ -152,7 +158,7 @@ func (o *outcome) await(c *client, deadline time.Time) {
 		}
 		o.add(hang, "neither answered nor closed")
 	case wantTunnel:
-		raw := func(b []byte, e endKind) bool { return len(readAnswers(b, c.methods, e).tunnel) >= len(o.c.raw) }
+		raw := func(b []byte, e endKind) bool { return len(readAnswers(b, c.methods, e).tunnel) >= len(o.raw) }
 		if !c.wait(deadline, raw) {
 			return
 		}

@@ -39,7 +39,6 @@ type Server struct {
 
 	listened  atomic.Bool // the container has accepted a connection at least once
 	held      atomic.Int64
-	tunnels   atomic.Int64
 	departure chan struct{} // something has ended while shutting down
 	leaving   atomic.Bool
 
@@ -144,7 +143,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer grace.Stop()
 	expired := false
 	var err error
-	for err == nil && s.gate.Drain.Open() > 0 && !(expired && s.gate.Drain.Open() <= s.tunnels.Load()) {
+	d := s.gate.Drain
+	for err == nil && (d.Requests() > 0 || d.Tunnels() > 0 && !expired) {
 		select {
 		case <-s.departure:
 		case <-grace.C:

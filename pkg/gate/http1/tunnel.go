@@ -14,7 +14,7 @@ func (w *worker) switchProtocols() (gate.Outcome, bool) {
 	w.passage.answered, w.passage.tunnel = true, true
 	w.stamp(&w.exchange.Answered)
 	w.exchange.Status = 101
-	w.srv.tunnels.Inc()
+	w.gate.Drain.EnterTunnel()
 	w.clocks.switched(w.now(), w.gate.TunnelMax)
 	w.appendToPeer(func(dst []byte) []byte {
 		return w.res.appendHead(dst, framing{interim: true}, nil)

@@ -105,7 +105,11 @@ func (w *worker) end(outcome gate.Outcome) {
 		w.gate.Admission.End()
 	}
 	w.began = false
-	w.gate.Drain.Leave()
+	if w.passage.tunnel {
+		w.gate.Drain.LeaveTunnel()
+	} else {
+		w.gate.Drain.Leave()
+	}
 	w.srv.departed()
 	if w.observed {
 		w.observed = false
@@ -122,9 +126,6 @@ func (w *worker) end(outcome gate.Outcome) {
 // abandon releases what a panicking request held.
 func (w *worker) abandon() {
 	w.dropUpstream()
-	if w.passage.tunnel {
-		w.srv.tunnels.Dec()
-	}
 	if w.began {
 		w.end(gate.InternalError)
 	}

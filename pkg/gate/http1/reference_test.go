@@ -1,0 +1,467 @@
+package http1
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// The reference reads whole messages the slow and obvious way, from the
+// grammars of RFC 9110, 9112 and 3986 and from the rules of the contract. It
+// shares no code with the engine. Limits of size are not its business.
+
+type verdict uint8
+
+const (
+	incomplete verdict = iota // some continuation could be accepted
+	refused
+	accepted
+)
+
+func (v verdict) String() string { return [...]string{"incomplete", "refused", "accepted"}[v] }
+
+type refField struct{ name, value, line string } // name in lower case, line with its CRLF
+
+type refHead struct {
+	start  string
+	fields []refField
+	size   int
+}
+
+func (h *refHead) values(name string) (all []string) {
+	for _, f := range h.fields {
+		if f.name == name {
+			all = append(all, f.value)
+		}
+	}
+	return all
+}
+
+// elements splits the comma-separated values of all lines of a field.
+func (h *refHead) elements(name string) (all []string) {
+	for _, v := range h.values(name) {
+		for e := range strings.SplitSeq(v, ",") {
+			if e = strings.Trim(e, " \t"); e != "" {
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}
+
+func (h *refHead) has(name, element string) bool {
+	for _, e := range h.elements(name) {
+		if asciiLower(e) == element {
+			return true
+		}
+	}
+	return false
+}
+
+// readReferenceHead looks at lines only, not at what they mean.
+func readReferenceHead(in string) (h refHead, v verdict) {
+	rest := in
+	for first := true; ; first = false {
+		line, after, found := strings.Cut(rest, "\n")
+		if !found {
+			return h, partial(rest, first)
+		}
+		rest = after
+		line, crlf := strings.CutSuffix(line, "\r")
+		switch {
+		case !crlf:
+			return h, refused
+		case first:
+			if line == "" || !isRefToken(line[:1]) || !isRefText(line) {
+				return h, refused
+			}
+			h.start = line
+		case line == "":
+			h.size = len(in) - len(rest)
+			return h, accepted
+		default:
+			f, ok := readRefField(line)
+			if !ok {
+				return h, refused
+			}
+			h.fields = append(h.fields, f)
+		}
+	}
+}
+
+func readRefField(line string) (refField, bool) {
+	name, value, colon := strings.Cut(line, ":")
+	if !colon || !isRefToken(name) || !isRefText(value) {
+		return refField{}, false
+	}
+	return refField{asciiLower(name), strings.Trim(value, " \t"), line + "\r\n"}, true
+}
+
+// partial tells whether an unfinished line could still become a start line
+// or a field line.
+func partial(line string, start bool) verdict {
+	line, _ = strings.CutSuffix(line, "\r")
+	name, _, colon := strings.Cut(line, ":")
+	switch {
+	case line == "":
+		return incomplete
+	case !isRefText(line), start && !isRefToken(line[:1]):
+		return refused
+	case !start && name == "", !start && !isRefToken(name), !start && !colon && len(name) == 0:
+		return refused
+	}
+	return incomplete
+}
+
+type refMessage struct {
+	refHead
+	method, sent, target, authority string // sent is the target as it came
+	host                            string // what the container shall see; "" = its address
+	minor, status                   int
+	kind                            bodyKind
+	length                          int64
+	persistent                      bool
+	upgrade                         bool
+}
+
+func readReferenceRequest(in string) (m refMessage, v verdict) {
+	m.refHead, v = readReferenceHead(in)
+	if v != accepted {
+		return m, v
+	}
+	parts := strings.Split(m.start, " ")
+	if len(parts) != 3 || !isRefToken(parts[0]) || !m.readVersion(parts[2]) {
+		return m, refused
+	}
+	m.method, m.sent = parts[0], parts[1]
+	if m.method == "CONNECT" || !m.readTarget() || !m.readHost() || !m.readFraming() {
+		return m, refused
+	}
+	for _, e := range m.values("expect") {
+		if m.minor > 0 && e != "" && asciiLower(e) != "100-continue" {
+			return m, refused
+		}
+	}
+	if m.kind == bodyUntilClose {
+		m.kind = noBody // only an answer can end so
+	}
+	m.persistence()
+	for _, e := range m.elements("upgrade") {
+		m.upgrade = m.upgrade || asciiLower(e) != "h2c" && m.minor > 0 && m.has("connection", "upgrade")
+	}
+	return m, accepted
+}
+
+func readReferenceResponse(in, method string) (m refMessage, v verdict) {
+	m.refHead, v = readReferenceHead(in)
+	if v != accepted {
+		return m, v
+	}
+	version, rest, _ := strings.Cut(m.start, " ")
+	code, _, _ := strings.Cut(rest, " ")
+	if !m.readVersion(version) || len(code) != 3 || !allBytes(code, isRefDigit) || code[0] == '0' || !m.readFraming() {
+		return m, refused
+	}
+	m.status, _ = strconv.Atoi(code)
+	if method == "HEAD" || m.status < 200 || m.status == 204 || m.status == 304 {
+		m.kind = noBody
+	}
+	m.persistence()
+	return m, accepted
+}
+
+// readVersion takes HTTP/1.x.
+func (m *refMessage) readVersion(s string) bool {
+	minor, ok := strings.CutPrefix(s, "HTTP/1.")
+	if !ok || len(minor) != 1 || !isRefDigit(minor[0]) {
+		return false
+	}
+	if minor != "0" {
+		m.minor = 1
+	}
+	return true
+}
+
+// readTarget takes origin-form, absolute-form and, for OPTIONS, asterisk-form
+// (RFC 9112 section 3.2). Bytes that RFC 3986 wants encoded may stay raw.
+func (m *refMessage) readTarget() bool {
+	t := m.sent
+	if t == "" || strings.Contains(t, "\t") {
+		return false
+	}
+	if t == "*" {
+		m.target = t
+		return m.method == "OPTIONS"
+	}
+	for _, scheme := range []string{"http://", "https://"} {
+		if strings.HasPrefix(asciiLower(t), scheme) {
+			t = t[len(scheme):]
+			end := len(t)
+			if i := strings.IndexAny(t, "/?"); i >= 0 {
+				end = i
+			}
+			m.authority, t = t[:end], t[end:]
+			if !isRefHost(m.authority) {
+				return false
+			}
+			if t == "" || t[0] == '?' {
+				t = "/" + t
+			}
+			break
+		}
+	}
+	m.target = t
+	path, _, _ := strings.Cut(t, "?")
+	return t[0] == '/' && validEscapes(path)
+}
+
+// readHost evaluates Host and K-Original-Host.
+func (m *refMessage) readHost() bool {
+	hosts := m.values("host")
+	if len(hosts) > 1 || len(hosts) == 0 && m.minor > 0 {
+		return false
+	}
+	if len(hosts) == 1 {
+		if m.host = hosts[0]; m.host != "" && !isRefHost(m.host) {
+			return false
+		}
+	}
+	if m.authority != "" {
+		m.host = m.authority
+	}
+	for _, h := range m.values("k-original-host") {
+		if h != "" {
+			m.host = h
+			return isRefHost(h)
+		}
+	}
+	return true
+}
+
+// readFraming is RFC 9112 section 6.3 without any of its repairs.
+func (m *refMessage) readFraming() bool {
+	lengths, codings := m.values("content-length"), m.values("transfer-encoding")
+	switch {
+	case len(codings) > 0:
+		m.kind = bodyChunked
+		return len(codings) == 1 && len(lengths) == 0 && m.minor > 0 && asciiLower(codings[0]) == "chunked"
+	case len(lengths) > 0:
+		m.kind = bodyLength
+		if len(lengths) > 1 || len(lengths[0]) > 19 || !allBytes(lengths[0], isRefDigit) {
+			return false
+		}
+		n, err := strconv.ParseUint(lengths[0], 10, 63)
+		m.length = int64(n)
+		return err == nil
+	}
+	m.kind = bodyUntilClose
+	return true
+}
+
+// persistence is RFC 9112 section 9.3.
+func (m *refMessage) persistence() {
+	m.persistent = m.kind != bodyUntilClose && !m.has("connection", "close") &&
+		(m.minor > 0 || m.has("connection", "keep-alive"))
+}
+
+type refBody struct {
+	payload  string
+	trailers []refField
+	size     int
+	// What net/http refuses although RFC 9112 section 7.1.1 allows it.
+	blanks  []int // where white space stands before a chunk extension
+	longest int   // longest line of size and extensions
+	excess  int   // bytes that are neither payload nor allowed by it as framing
+}
+
+// readReferenceChunked reads chunked-body (RFC 9112 section 7.1). What an
+// extension says is not looked at, except that it is text: it ends here.
+func readReferenceChunked(in string) (b refBody, v verdict) {
+	rest := in
+	for {
+		line, after, found := strings.Cut(rest, "\n")
+		if !found {
+			return b, partialSize(rest)
+		}
+		line, crlf := strings.CutSuffix(line, "\r")
+		digits := line[:hexPrefix(line)]
+		behind := strings.TrimLeft(line[len(digits):], " \t")
+		if !crlf || digits == "" || len(digits) > 15 || !isRefText(line) ||
+			behind == "" && len(digits) < len(line) || behind != "" && behind[0] != ';' {
+			return b, refused
+		}
+		if len(digits)+len(behind) < len(line) {
+			b.blanks = append(b.blanks, len(in)-len(rest)+len(digits))
+		}
+		size, _ := strconv.ParseInt(digits, 16, 64)
+		b.longest = max(b.longest, len(line))
+		b.excess = max(0, b.excess+len(line)+2-16-2*int(min(size, 1<<40)))
+		rest = after
+		if size == 0 {
+			break
+		}
+		n := int(min(size, int64(len(rest))))
+		b.payload += rest[:n]
+		switch rest = rest[n:]; {
+		case int64(n) < size, rest == "", rest == "\r":
+			return b, incomplete
+		case rest[0] != '\r' || rest[1] != '\n':
+			return b, refused
+		}
+		rest = rest[2:]
+	}
+	for {
+		line, after, found := strings.Cut(rest, "\n")
+		if !found {
+			return b, partial(rest, false)
+		}
+		line, crlf := strings.CutSuffix(line, "\r")
+		if rest = after; crlf && line == "" {
+			b.size = len(in) - len(rest)
+			return b, accepted
+		}
+		f, ok := readRefField(line)
+		if !crlf || !ok {
+			return b, refused
+		}
+		b.trailers = append(b.trailers, f)
+	}
+}
+
+// partialSize tells whether an unfinished line could still become a chunk's
+// first one.
+func partialSize(line string) verdict {
+	digits := line[:hexPrefix(line)]
+	behind := line[len(digits):]
+	ext := strings.TrimLeft(behind, " \t")
+	extText, _ := strings.CutSuffix(ext, "\r")
+	switch {
+	case len(digits) > 15, digits == "" && behind != "":
+		return refused
+	case behind == "", behind == "\r", ext == "":
+		return incomplete
+	case ext[0] != ';', !isRefText(extText):
+		return refused
+	}
+	return incomplete
+}
+
+func hexPrefix(s string) int {
+	for i := range len(s) {
+		if !isRefHex(s[i]) {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// isRefHost is uri-host [ ":" port ] of RFC 3986 section 3.2.2 (and RFC 6874
+// for zones) with a host that is not empty.
+func isRefHost(s string) bool {
+	host, port := s, ""
+	if strings.HasPrefix(s, "[") {
+		end := strings.IndexByte(s, ']')
+		if end < 0 || !isRefLiteral(s[1:end]) {
+			return false
+		}
+		if port = s[end+1:]; port == "" {
+			return true
+		}
+		if port[0] != ':' {
+			return false
+		}
+		return allBytes(port[1:], isRefDigit)
+	}
+	host, port, _ = strings.Cut(s, ":")
+	return host != "" && allBytes(port, isRefDigit) && validEscapes(host) &&
+		allBytes(host, func(c byte) bool { return c == '%' || isRefHostByte(c) })
+}
+
+func isRefLiteral(s string) bool {
+	if s != "" && s[0]|0x20 == 'v' {
+		version, rest, dot := strings.Cut(s[1:], ".")
+		return dot && version != "" && rest != "" && allBytes(version, isRefHex) &&
+			allBytes(rest, func(c byte) bool { return c == ':' || isRefHostByte(c) })
+	}
+	address, zone, zoned := strings.Cut(s, "%25")
+	a, err := netip.ParseAddr(address)
+	return err == nil && a.Is6() && a.Zone() == "" &&
+		(!zoned || zone != "" && validEscapes(zone) && allBytes(zone, func(c byte) bool {
+			return c == '%' || isRefHostByte(c) && !strings.ContainsRune("!$&'()*+,;=", rune(c))
+		}))
+}
+
+func isRefHostByte(c byte) bool {
+	return isRefDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' || strings.IndexByte("-._~!$&'()*+,;=", c) >= 0
+}
+
+// validEscapes reports whether every percent sign begins a triplet.
+func validEscapes(s string) bool {
+	for i, part := range strings.Split(s, "%") {
+		if i > 0 && (len(part) < 2 || !isRefHex(part[0]) || !isRefHex(part[1])) {
+			return false
+		}
+	}
+	return true
+}
+
+func isRefToken(s string) bool {
+	return s != "" && allBytes(s, func(c byte) bool {
+		return isRefDigit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
+	})
+}
+
+func isRefText(s string) bool {
+	return allBytes(s, func(c byte) bool { return c == '\t' || c >= 0x20 && c != 0x7f })
+}
+
+func isRefDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isRefHex(c byte) bool { return strings.IndexByte("0123456789abcdefABCDEF", c) >= 0 }
+
+func allBytes(s string, ok func(byte) bool) bool {
+	for i := range len(s) {
+		if !ok(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// asciiLower leaves everything but A to Z alone: strings.ToLower would turn
+// the Kelvin sign into a k.
+func asciiLower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// Fields that end at a hop, and fields that a peer cannot have removed by
+// naming them in Connection.
+var (
+	refHopByHop = []string{"connection", "keep-alive", "proxy-connection", "proxy-authenticate",
+		"proxy-authorization", "te", "transfer-encoding", "upgrade"}
+	refProtected = []string{"host", "forwarded", "x-forwarded-*", "k-*", "content-*"}
+	refUntimely  = []string{"host", "forwarded", "x-forwarded-*", "k-*", "content-*", "knative-serving-*",
+		"trailer", "expect", "authorization", "connection", "keep-alive", "proxy-connection",
+		"proxy-authenticate", "proxy-authorization", "te", "transfer-encoding", "upgrade"}
+)
+
+// among matches a lower-case name against names and prefixes.
+func among(name string, list []string) bool {
+	for _, l := range list {
+		if prefix, ok := strings.CutSuffix(l, "*"); name == l || ok && strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// named reports whether Connection removes the field.
+func (h *refHead) named(name string) bool {
+	return !among(name, refProtected) && h.has("connection", name)
+}
