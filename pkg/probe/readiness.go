@@ -43,6 +43,7 @@ type Readiness struct {
 	freshness   time.Duration
 	onChange    func(Change)
 	containers  []*container
+	mayBlock    bool // the probers are ours, and so is the clock
 	stop        chan struct{}
 	stopOnce    sync.Once
 
@@ -68,7 +69,7 @@ func New(o Options) *Readiness {
 	}
 	newProber := o.NewProber
 	if newProber == nil {
-		newProber = NewProber
+		newProber, r.mayBlock = NewProber, true
 	}
 	now := time.Now()
 	patient := len(o.Specs) > 0

@@ -255,7 +255,10 @@ func TestADrainSocketLeftBehindDoesNotHinderAStart(t *testing.T) {
 	first.signal(syscall.SIGKILL)
 	<-first.exited
 	second := startGate(t, k, "DRAIN_SOCKET="+first.socket)
+	c, p := inFlight(t, k, second, "/")
 	d := startProcess(t, second.env, queueBinary, "drain")
+	second.awaitDraining()
+	finish(c, p)
 	second.mayEnd = true
 	if code := d.exitCode(); code != 0 {
 		t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.stderr.String())

@@ -193,12 +193,13 @@ func (m *message) readBody(b []byte, side int, ended bool) error {
 		m.framing = frameChunked
 		return m.readChunks(b)
 	case lengths == 1:
-		if !isDigits(length) || len(length) > 18 {
+		n, err := strconv.Atoi(length)
+		if !isDigits(length) || err != nil {
 			return malformed("Content-Length %.60q", length)
 		}
-		n, _ := strconv.Atoi(length)
 		m.framing = frameLength
-		m.body = b[m.headEnd:min(len(b), m.headEnd+n)]
+		m.body = b[m.headEnd:]
+		m.body = m.body[:min(len(m.body), n)]
 		m.end = m.headEnd + len(m.body)
 		if len(m.body) < n {
 			return errIncomplete

@@ -48,7 +48,7 @@ func (v variant) after(c *hostileCase) string {
 	if !v.follower {
 		return ""
 	}
-	token := "{N}"
+	token := "{K}"
 	if c.closes || c.smuggling && !keepsGoing(c.wants) {
 		token = "{S}"
 	}

@@ -100,14 +100,14 @@ func readRefField(line string) (refField, bool) {
 // partial tells whether an unfinished line could still become a start line
 // or a field line.
 func partial(line string, start bool) verdict {
-	line, _ = strings.CutSuffix(line, "\r")
+	text, _ := strings.CutSuffix(line, "\r")
 	name, _, colon := strings.Cut(line, ":")
 	switch {
-	case line == "":
+	case text == "":
 		return incomplete
-	case !isRefText(line), start && !isRefToken(line[:1]):
+	case !isRefText(text), start && !isRefToken(line[:1]), !start && name == "":
 		return refused
-	case !start && name == "", !start && !isRefToken(name), !start && !colon && len(name) == 0:
+	case !start && !isRefToken(name), !start && !colon && text != line:
 		return refused
 	}
 	return incomplete

@@ -1,0 +1,646 @@
+package http1
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fuzzLimit keeps inputs below the limits of size, about which the reference
+// and net/http have ideas of their own; head_test and body_test look at them.
+const fuzzLimit = 8 << 10
+
+// pieces turns in into ever longer beginnings of itself: cuts are the lengths
+// by which they grow, over and over. No cuts: all at once.
+func pieces(in string, cuts []byte) (ends []int) {
+	for n, i := 0, 0; len(cuts) > 0 && n < len(in); i++ {
+		if n += max(1, int(cuts[i%len(cuts)])); n < len(in) {
+			ends = append(ends, n)
+		}
+	}
+	return append(ends, len(in))
+}
+
+// worn is a request whose every field has been in use.
+func worn() *request {
+	r := new(request)
+	read(r, "OPTIONS http://old:1?q HTTP/1.0\r\nHost: old\r\nK-Original-Host: old\r\nUpgrade: a, h2c\r\nTE: trailers\r\nConnection: keep-alive, close, upgrade, x\r\n"+
+		"X-Forwarded-For: old\r\nX-Forwarded-Host: old\r\nX-Forwarded-Proto: old\r\nForwarded: old\r\nContent-Length: 77\r\n"+
+		"K-Proxy-Request: activator\r\nK-Network-Probe: old\r\nK-Network-Hash: old\r\nUser-Agent: old\r\n\r\n", nil)
+	r.reset()
+	return r
+}
+
+// message is what a request and a response have in common.
+type message interface {
+	scan([]byte) (bool, error)
+	decideAs(method string) error
+}
+
+func (r *request) decideAs(string) error         { return r.decide() }
+func (r *response) decideAs(method string) error { return r.decide([]byte(method)) }
+
+// read feeds m as a connection does: a buffer that grows, and moves.
+func read(m message, in string, cuts []byte) (verdict, error) { return readAs(m, in, "", cuts) }
+
+func readAs(m message, in, method string, cuts []byte) (verdict, error) {
+	for _, n := range pieces(in, cuts) {
+		complete, err := m.scan([]byte(in[:n]))
+		if complete && err == nil {
+			err = m.decideAs(method)
+		}
+		if err != nil {
+			return refused, err
+		}
+		if complete {
+			return accepted, nil
+		}
+	}
+	return incomplete, nil
+}
+
+// lines gives the fields of a head as the reference does.
+func (h *head) lines() (all []refField) {
+	for i := range h.fields {
+		f := &h.fields[i]
+		all = append(all, refField{asciiLower(string(h.name(f))), string(h.value(f)), string(h.raw[f.start:f.end])})
+	}
+	return all
+}
+
+func wantSame[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %#v, want %#v", what, got, want)
+	}
+}
+
+func wantSameFields(t *testing.T, got, want []refField) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("fields: got %q, want %q", got, want)
+	}
+}
+
+func FuzzRequestHead(f *testing.F) {
+	for i, s := range requestSeeds {
+		f.Add(s, cutSeeds[i%len(cutSeeds)])
+	}
+	f.Fuzz(func(t *testing.T, in string, cuts []byte) {
+		if len(in) > fuzzLimit {
+			return
+		}
+		m, want := readReferenceRequest(in)
+		for _, c := range [][]byte{nil, cuts, {1}} {
+			r := worn()
+			v, err := read(r, in, c)
+			if v != want {
+				t.Fatalf("delivered by %v: %v (%v), want %v", c, v, err, want)
+			}
+			if v == accepted {
+				sameRequest(t, r, &m)
+			}
+		}
+		if want == accepted {
+			netHTTPReadsRequest(t, in, &m)
+		}
+	})
+}
+
+func sameRequest(t *testing.T, r *request, m *refMessage) {
+	t.Helper()
+	wantSame(t, "head length", len(r.raw), m.size)
+	wantSame(t, "method", string(r.method), m.method)
+	wantSame(t, "target", string(r.target), m.target)
+	wantSame(t, "authority", string(r.origin), m.authority)
+	wantSame(t, "minor version", r.minor, m.minor)
+	wantSame(t, "framing", r.body, m.kind)
+	wantSame(t, "length", r.length, m.length)
+	wantSame(t, "persistence", r.keepAlive(), m.persistent)
+	wantSame(t, "upgrade", r.upgrade, m.upgrade)
+	wantSameFields(t, r.lines(), m.fields)
+}
+
+// netHTTPReadsRequest checks that net/http sees the message as m says. Two
+// things that it refuses for reasons other than framing are covered up with
+// as many bytes that it takes.
+func netHTTPReadsRequest(t *testing.T, in string, m *refMessage) {
+	t.Helper()
+	head, sent, fields := in[:m.size], m.sent, m.fields
+	if m.authority != "" {
+		if _, err := url.Parse("http://" + m.authority); err != nil {
+			// net/url takes neither IPvFuture nor percent-encoded ASCII in a host.
+			plain := strings.Repeat("h", len(m.authority))
+			sent = strings.Replace(sent, "//"+m.authority, "//"+plain, 1)
+			head = strings.Replace(head, "//"+m.authority, "//"+plain, 1)
+		}
+	}
+	head, fields = coverTrailer(head, m, fields)
+
+	src := strings.NewReader(head + in[m.size:] + "GET /beyond HTTP/1.1\r\n\r\n")
+	all := src.Len()
+	br := bufio.NewReaderSize(src, 64<<10)
+	req, err := http.ReadRequest(br)
+	if err != nil {
+		t.Fatalf("net/http refuses it: %v", err)
+	}
+	wantSame(t, "net/http's head length", all-src.Len()-br.Buffered(), m.size)
+	wantSame(t, "net/http's method", req.Method, m.method)
+	wantSame(t, "net/http's target", req.RequestURI, sent)
+	wantSame(t, "net/http's major version", req.ProtoMajor, 1)
+	wantSame(t, "net/http's minor version", min(req.ProtoMinor, 1), m.minor)
+	wantSame(t, "net/http's persistence", !req.Close, m.persistent)
+	kind, length := netHTTPFraming(req.TransferEncoding, req.ContentLength, req.Body, noBody)
+	if m.kind == bodyLength && m.length == 0 {
+		wantSame(t, "net/http's framing", kind, noBody)
+	} else {
+		wantSame(t, "net/http's framing", kind, m.kind)
+		wantSame(t, "net/http's length", length, m.length)
+	}
+	wantSameHeader(t, req.Header, fields, func(h http.Header) {
+		h.Del("Host")
+		if m.kind == bodyChunked {
+			h.Del("Transfer-Encoding")
+			h.Del("Trailer")
+		}
+	})
+}
+
+func netHTTPFraming(codings []string, length int64, body io.Reader, otherwise bodyKind) (bodyKind, int64) {
+	switch {
+	case body == http.NoBody:
+		return noBody, 0
+	case slices.Equal(codings, []string{"chunked"}):
+		return bodyChunked, 0
+	case length >= 0:
+		return bodyLength, length
+	}
+	return otherwise, 0
+}
+
+// coverTrailer renames Trailer where net/http refuses the message for what it
+// announces: framing fields, which neither side would take from a trailer.
+func coverTrailer(head string, m *refMessage, fields []refField) (string, []refField) {
+	if m.kind != bodyChunked || !m.has("trailer", "transfer-encoding") && !m.has("trailer", "content-length") && !m.has("trailer", "trailer") {
+		return head, fields
+	}
+	fields = slices.Clone(fields)
+	for i, f := range fields {
+		if f.name == "trailer" {
+			renamed := "X-Trail" + f.line[len("trailer"):]
+			head = strings.Replace(head, "\r\n"+f.line, "\r\n"+renamed, 1)
+			fields[i] = refField{"x-trail", f.value, renamed}
+		}
+	}
+	return head, fields
+}
+
+// wantSameHeader compares names and values, in the order of their lines for
+// each name: net/http does not keep more.
+func wantSameHeader(t *testing.T, got http.Header, fields []refField, change func(http.Header)) {
+	t.Helper()
+	want := make(http.Header)
+	for _, f := range fields {
+		want.Add(f.name, f.value)
+	}
+	if p := want["Pragma"]; len(p) > 0 && p[0] == "no-cache" && want["Cache-Control"] == nil {
+		want.Set("Cache-Control", "no-cache") // net/http adds it
+	}
+	change(want)
+	if !maps.EqualFunc(got, want, slices.Equal[[]string]) {
+		t.Errorf("net/http's fields: got %q, want %q", got, want)
+	}
+}
+
+var responseMethods = []string{"GET", "HEAD", "POST", "OPTIONS"}
+
+func FuzzResponseHead(f *testing.F) {
+	for i, s := range responseSeeds {
+		f.Add(s, byte(i/3), cutSeeds[i%len(cutSeeds)])
+	}
+	f.Fuzz(func(t *testing.T, in string, method byte, cuts []byte) {
+		if len(in) > fuzzLimit {
+			return
+		}
+		asked := responseMethods[int(method)%len(responseMethods)]
+		m, want := readReferenceResponse(in, asked)
+		r := new(response)
+		for _, c := range [][]byte{nil, cuts, {1}} {
+			r.reset() // after the round before
+			v, err := readAs(r, in, asked, c)
+			if v != want {
+				t.Fatalf("delivered by %v: %v (%v), want %v", c, v, err, want)
+			}
+			if v == accepted {
+				sameResponse(t, r, &m)
+			}
+		}
+		if want == accepted {
+			netHTTPReadsResponse(t, in, asked, &m)
+		}
+	})
+}
+
+func sameResponse(t *testing.T, r *response, m *refMessage) {
+	t.Helper()
+	wantSame(t, "head length", len(r.raw), m.size)
+	wantSame(t, "status", r.status, m.status)
+	wantSame(t, "status line", "HTTP/1."+string(m.start[len("HTTP/1.")])+string(r.line), m.start)
+	wantSame(t, "minor version", r.minor, m.minor)
+	wantSame(t, "framing", r.body, m.kind)
+	if m.kind == bodyLength {
+		wantSame(t, "length", r.length, m.length)
+	}
+	wantSame(t, "persistence", r.reusable(), m.persistent)
+	wantSameFields(t, r.lines(), m.fields)
+}
+
+func netHTTPReadsResponse(t *testing.T, in, method string, m *refMessage) {
+	t.Helper()
+	cover := *m
+	if m.has("transfer-encoding", "chunked") {
+		cover.kind = bodyChunked // Trailer is looked at even if there is no body
+	}
+	head, fields := coverTrailer(in[:m.size], &cover, m.fields)
+	src := strings.NewReader(head + in[m.size:] + "HTTP/1.1 200 beyond\r\n\r\n")
+	all := src.Len()
+	br := bufio.NewReaderSize(src, 64<<10)
+	res, err := http.ReadResponse(br, &http.Request{Method: method})
+	if err != nil {
+		t.Fatalf("net/http refuses it: %v", err)
+	}
+	wantSame(t, "net/http's head length", all-src.Len()-br.Buffered(), m.size)
+	wantSame(t, "net/http's status", res.StatusCode, m.status)
+	wantSame(t, "net/http's minor version", min(res.ProtoMinor, 1), m.minor)
+	kind, length := netHTTPFraming(res.TransferEncoding, res.ContentLength, res.Body, bodyUntilClose)
+	if m.kind == bodyLength && m.length == 0 {
+		wantSame(t, "net/http's framing", kind, noBody)
+	} else {
+		wantSame(t, "net/http's framing", kind, m.kind)
+		if m.kind == bodyLength {
+			wantSame(t, "net/http's length", length, m.length)
+		}
+	}
+	if m.kind != noBody || len(m.values("transfer-encoding")) > 0 {
+		// Without a body net/http may call the end what only HEAD or the
+		// status left out; whether the connection goes on is for its transport.
+		wantSame(t, "net/http's persistence", !res.Close, m.persistent)
+	}
+	wantSameHeader(t, res.Header, fields, func(h http.Header) {
+		if cover.kind == bodyChunked {
+			h.Del("Transfer-Encoding")
+			h.Del("Trailer")
+		}
+		if m.minor > 0 && m.has("connection", "close") {
+			h.Del("Connection")
+		}
+	})
+}
+
+// decoded is what a decoder made of a body.
+type decoded struct {
+	verdict  verdict
+	payload  string
+	trailers string
+	size     int
+}
+
+// decode feeds d as a pump does: a buffer that is read into again once all of
+// it has been used.
+func decode(t *testing.T, d *decoder, in string, cuts []byte) (got decoded) {
+	t.Helper()
+	buf := make([]byte, 0, len(in))
+	at := 0
+	for _, n := range pieces(in, cuts) {
+		buf = append(buf[:0], in[at:n]...)
+		for r := 0; r < len(buf); {
+			data, used, err := d.next(buf[r:])
+			got.payload += string(data)
+			r += used
+			got.size += used
+			switch {
+			case err != nil:
+				got.verdict = refused
+				return got
+			case d.ended:
+				got.verdict, got.trailers = accepted, string(d.trailer)
+				return got
+			case used == 0 || r > len(buf):
+				t.Fatalf("used %d of %d bytes", used, len(buf)-r+used)
+			}
+		}
+		at = n
+	}
+	return got
+}
+
+func FuzzChunkedBody(f *testing.F) {
+	for i, s := range chunkedSeeds {
+		f.Add(s, cutSeeds[i%len(cutSeeds)])
+	}
+	f.Fuzz(func(t *testing.T, in string, cuts []byte) {
+		if len(in) > fuzzLimit {
+			return
+		}
+		b, v := readReferenceChunked(in)
+		want := decoded{verdict: v, payload: b.payload}
+		if v == accepted {
+			want.size = b.size
+			for _, f := range b.trailers {
+				if !among(f.name, refUntimely) {
+					want.trailers += f.line
+				}
+			}
+		}
+		var d decoder
+		for _, c := range [][]byte{nil, cuts, {1}} {
+			d.begin(bodyChunked, 0)
+			got := decode(t, &d, in, c)
+			if v != accepted {
+				got.size = 0 // how far a broken body was read says nothing
+			}
+			if got != want {
+				t.Fatalf("delivered by %v: got %+v, want %+v", c, got, want)
+			}
+		}
+		if v == accepted {
+			netHTTPReadsChunked(t, in, &b)
+		}
+	})
+}
+
+// netHTTPReadsChunked checks that net/http finds the same payload, end and
+// trailers.
+func netHTTPReadsChunked(t *testing.T, in string, b *refBody) {
+	t.Helper()
+	if b.longest >= 4096 || b.excess > 16<<10 {
+		return // net/http's own limits on lines of sizes and on overhead
+	}
+	body := []byte(in)
+	for _, i := range b.blanks {
+		// net/http takes no white space before an extension: move it behind the
+		// semicolon.
+		semicolon := i + bytes.IndexByte(body[i:], ';')
+		body[i], body[semicolon] = body[semicolon], body[i]
+	}
+	const head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+	src := strings.NewReader(head + string(body) + "GET /beyond HTTP/1.1\r\n\r\n")
+	all := src.Len()
+	br := bufio.NewReaderSize(src, 64<<10)
+	req, err := http.ReadRequest(br)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := io.ReadAll(req.Body)
+	if err != nil {
+		t.Fatalf("net/http refuses it: %v", err)
+	}
+	wantSame(t, "net/http's payload", string(payload), b.payload)
+	wantSame(t, "net/http's end", all-src.Len()-br.Buffered()-len(head), b.size)
+	want := make(http.Header)
+	for _, f := range b.trailers {
+		want.Add(f.name, f.value)
+	}
+	if !maps.EqualFunc(req.Trailer, want, slices.Equal[[]string]) {
+		t.Errorf("net/http's trailers: got %q, want %q", req.Trailer, want)
+	}
+}
+
+const fallbackHost = "127.0.0.1:8080"
+
+var fuzzPeers = []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::7")}
+
+// FuzzRewrite reads in as a request or, if flags has its lowest bit set, as
+// an answer, and looks at what goes on.
+func FuzzRewrite(f *testing.F) {
+	for i, s := range requestSeeds {
+		f.Add(s, byte(i)<<1)
+	}
+	for i, s := range responseSeeds {
+		f.Add(s, byte(i)<<1|1)
+	}
+	f.Fuzz(func(t *testing.T, in string, flags byte) {
+		switch {
+		case len(in) > fuzzLimit:
+		case flags&1 == 0:
+			rewriteRequest(t, in, fuzzPeers[flags>>1&1])
+		default:
+			rewriteResponse(t, in, responseMethods[flags>>1&3], int(flags>>3&1), flags>>4&1 == 1)
+		}
+	})
+}
+
+func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
+	r := worn()
+	if v, _ := read(r, in, nil); v != accepted {
+		return
+	}
+	m, v := readReferenceRequest(in)
+	if v != accepted {
+		t.Fatalf("%v by the reference", v)
+	}
+	out := string(r.appendHead(nil, peer, fallbackHost))
+	m2, v := readReferenceRequest(out)
+	if v != accepted || m2.size != len(out) {
+		t.Fatalf("%v by the reference, %d of %d bytes: %q", v, m2.size, len(out), out)
+	}
+	netHTTPReadsRequest(t, out, &m2)
+	if v, err := read(worn(), out, nil); v != accepted {
+		t.Fatalf("the engine does not read its own head: %v", err)
+	}
+
+	wantSame(t, "start line", m2.start, m.method+" "+m.target+" HTTP/1.1")
+	wantSame(t, "framing", m2.kind, m.kind)
+	wantSame(t, "length", m2.length, m.length)
+	host := m.host
+	if host == "" {
+		host = fallbackHost
+	}
+	wantValues(t, &m2.refHead, "host", host)
+	wantValues(t, &m2.refHead, "x-forwarded-for", strings.Join(append(nonEmpty(m.values("x-forwarded-for")), peer.String()), ", "))
+	if m.has("te", "trailers") {
+		wantValues(t, &m2.refHead, "te", "trailers")
+	} else {
+		wantValues(t, &m2.refHead, "te")
+	}
+	if m.upgrade {
+		wantValues(t, &m2.refHead, "connection", "Upgrade")
+		var protocols []string
+		for _, p := range m.elements("upgrade") {
+			if asciiLower(p) != "h2c" {
+				protocols = append(protocols, p)
+			}
+		}
+		wantValues(t, &m2.refHead, "upgrade", strings.Join(protocols, ", "))
+	} else {
+		wantValues(t, &m2.refHead, "connection")
+		wantValues(t, &m2.refHead, "upgrade")
+	}
+
+	rewritten := append([]string{"host", "x-forwarded-for", "k-original-host",
+		"knative-serving-namespace", "knative-serving-revision"}, refHopByHop...)
+	if m.minor == 0 {
+		rewritten = append(rewritten, "expect")
+	}
+	if len(nonEmpty(m.values("forwarded"))) == 0 && len(nonEmpty(slices.Concat(m.values("x-forwarded-for"),
+		firstOf(m.values("x-forwarded-proto")), firstOf(m.values("x-forwarded-host"))))) > 0 {
+		rewritten = append(rewritten, "forwarded") // made by the gate; empty ones make room
+	}
+	if l := m.values("content-length"); len(l) > 0 && l[0][0] == '0' {
+		rewritten = append(rewritten, "content-length") // without its leading zeros
+	}
+	for _, gone := range []string{"k-original-host", "knative-serving-namespace", "knative-serving-revision",
+		"keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization"} {
+		wantValues(t, &m2.refHead, gone)
+	}
+	wantSameFields(t, except(&m2.refHead, rewritten, false), except(&m.refHead, rewritten, true))
+}
+
+func rewriteResponse(t *testing.T, in, method string, clientMinor int, closes bool) {
+	r := new(response)
+	if v, _ := readAs(r, in, method, nil); v != accepted {
+		return
+	}
+	m, v := readReferenceResponse(in, method)
+	if v != accepted {
+		t.Fatalf("%v by the reference", v)
+	}
+	stream := r.body == bodyChunked || r.body == bodyUntilClose
+	f := framing{chunked: stream && clientMinor > 0, interim: r.status < 200}
+	f.close = closes || stream && clientMinor == 0
+	f.keepAlive = clientMinor == 0
+	out := string(r.appendHead(nil, f, func(dst []byte) []byte { return append(dst, "Date: now\r\n"...) }))
+
+	m2, v := readReferenceResponse(out, method)
+	if v != accepted || m2.size != len(out) {
+		t.Fatalf("%v by the reference, %d of %d bytes: %q", v, m2.size, len(out), out)
+	}
+	netHTTPReadsResponse(t, out, method, &m2)
+	if v, err := readAs(new(response), out, method, nil); v != accepted {
+		t.Fatalf("the engine does not read its own head: %v", err)
+	}
+	start := "HTTP/1.1" + m.start[len("HTTP/1.1"):]
+	if len(start) == len("HTTP/1.1 200") {
+		start += " "
+	}
+	wantSame(t, "start line", m2.start, start)
+	kind := m.kind
+	switch {
+	case f.chunked:
+		kind = bodyChunked
+	case stream:
+		kind = bodyUntilClose
+	}
+	wantSame(t, "framing", m2.kind, kind)
+	if kind == bodyLength {
+		wantSame(t, "length", m2.length, m.length)
+	}
+	rewritten := []string{"k-gate-*"}
+	for _, name := range refHopByHop {
+		if name != "upgrade" || m.status != 101 {
+			rewritten = append(rewritten, name)
+		}
+	}
+	if m.status < 200 || m.status == 204 {
+		rewritten = append(rewritten, "content-length")
+		wantValues(t, &m2.refHead, "content-length")
+	}
+	for _, gone := range []string{"keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "k-gate-*"} {
+		wantValues(t, &m2.refHead, gone)
+	}
+	switch {
+	case m.status == 101:
+		wantValues(t, &m2.refHead, "connection", "Upgrade")
+	case f.interim:
+		wantValues(t, &m2.refHead, "connection")
+	case f.close:
+		wantValues(t, &m2.refHead, "connection", "close")
+	case f.keepAlive:
+		wantValues(t, &m2.refHead, "connection", "keep-alive")
+	default:
+		wantValues(t, &m2.refHead, "connection")
+	}
+	before, after := except(&m.refHead, rewritten, true), except(&m2.refHead, rewritten, false)
+	if !f.interim && !slices.ContainsFunc(before, func(f refField) bool { return f.name == "date" }) {
+		before = append(before, refField{"date", "now", "Date: now\r\n"})
+	}
+	wantSameFields(t, after, before)
+}
+
+// wantValues checks all values of a field; a name may end in *.
+func wantValues(t *testing.T, h *refHead, name string, want ...string) {
+	t.Helper()
+	var got []string
+	for _, f := range h.fields {
+		if among(f.name, []string{name}) {
+			got = append(got, f.value)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %q, want %q", name, got, want)
+	}
+}
+
+// except leaves fields out, those that Connection names too if asked to.
+func except(h *refHead, names []string, named bool) (rest []refField) {
+	for _, f := range h.fields {
+		switch {
+		case among(f.name, names), named && f.name != "upgrade" && h.named(f.name):
+		default:
+			rest = append(rest, f)
+		}
+	}
+	return rest
+}
+
+func nonEmpty(all []string) (some []string) {
+	for _, s := range all {
+		if s != "" {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+func firstOf(all []string) []string { return all[:min(1, len(all))] }
+
+func TestPiecesEndWithAllOfTheInput(t *testing.T) {
+	for _, c := range cutSeeds {
+		ends := pieces("0123456789", c)
+		if !slices.IsSorted(ends) || ends[len(ends)-1] != 10 {
+			t.Errorf("cuts %v: %v", c, ends)
+		}
+	}
+}
+
+func TestEveryKindOfVerdictIsAmongTheSeeds(t *testing.T) {
+	count := map[string]int{}
+	for _, s := range requestSeeds {
+		_, v := readReferenceRequest(s)
+		count[fmt.Sprint("request ", v)]++
+	}
+	for _, s := range responseSeeds {
+		_, v := readReferenceResponse(s, "GET")
+		count[fmt.Sprint("response ", v)]++
+	}
+	for _, s := range chunkedSeeds {
+		_, v := readReferenceChunked(s)
+		count[fmt.Sprint("chunked ", v)]++
+	}
+	for _, what := range []string{"request", "response", "chunked"} {
+		for _, v := range []verdict{incomplete, refused, accepted} {
+			if key := fmt.Sprint(what, " ", v); count[key] < 4 {
+				t.Errorf("%s: %d seeds, want at least 4", key, count[key])
+			}
+		}
+	}
+}
+

@@ -1,0 +1,126 @@
+package http1
+
+import (
+	"net/netip"
+	"strconv"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// appendHead writes the head as the container gets it. Runs of lines that go
+// on unchanged are copied in one piece.
+func (r *request) appendHead(dst []byte, peer netip.Addr, defaultHost string) []byte {
+	dst = append(dst, r.method...)
+	dst = append(dst, ' ')
+	dst = append(dst, r.target...)
+	dst = append(dst, " HTTP/1.1\r\n"...)
+	makeForwarded := !r.forwarded && (r.forwardedFor > 0 || len(r.xProto) > 0 || len(r.xHost) > 0)
+
+	hostDone, forDone := false, false
+	run := r.startEnd + 2
+	for i := range r.fields {
+		f := &r.fields[i]
+		if f.kind == kindOther && !f.drop {
+			continue
+		}
+		replace := f.kind == kindForwardedFor && !forDone || f.kind == kindHost && f.drop ||
+			f.kind == kindTransferEncoding || f.kind == kindContentLength && r.raw[f.valueStart] == '0'
+		skip := f.drop || f.kind == kindForwarded && makeForwarded
+		if !replace && !skip {
+			hostDone = hostDone || f.kind == kindHost
+			continue
+		}
+		dst = append(dst, r.raw[run:f.start]...)
+		run = int(f.end)
+		switch {
+		case !replace:
+		case f.kind == kindHost:
+			dst = r.appendHost(dst, defaultHost)
+			hostDone = true
+		case f.kind == kindForwardedFor:
+			dst = r.appendForwardedFor(dst, peer)
+			forDone = true
+		case f.kind == kindTransferEncoding:
+			dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+		case f.kind == kindContentLength:
+			dst = append(dst, "Content-Length: "...)
+			dst = strconv.AppendInt(dst, r.length, 10)
+			dst = append(dst, "\r\n"...)
+		}
+	}
+	dst = append(dst, r.raw[run:len(r.raw)-2]...)
+	if !hostDone {
+		dst = r.appendHost(dst, defaultHost)
+	}
+	if !forDone {
+		dst = r.appendForwardedFor(dst, peer)
+	}
+	if makeForwarded {
+		dst = r.appendForwarded(dst)
+	}
+	if r.te {
+		dst = append(dst, "TE: trailers\r\n"...)
+	}
+	if r.upgrade {
+		dst = r.appendUpgrade(dst)
+	}
+	return append(dst, "\r\n"...)
+}
+
+func (r *request) appendHost(dst []byte, defaultHost string) []byte {
+	dst = append(dst, "Host: "...)
+	if r.host != nil {
+		dst = append(dst, r.host...)
+	} else {
+		dst = append(dst, defaultHost...)
+	}
+	return append(dst, "\r\n"...)
+}
+
+func (r *request) appendForwardedFor(dst []byte, peer netip.Addr) []byte {
+	dst = append(dst, "X-Forwarded-For: "...)
+	for i := 0; r.forwardedFor > 0 && i < len(r.fields); i++ {
+		if f := &r.fields[i]; f.kind == kindForwardedFor && f.valueEnd > f.valueStart {
+			dst = append(dst, r.value(f)...)
+			dst = append(dst, ", "...)
+		}
+	}
+	dst = peer.AppendTo(dst)
+	return append(dst, "\r\n"...)
+}
+
+func (r *request) appendForwarded(dst []byte) []byte {
+	lines := make([][]byte, 0, r.forwardedFor)
+	for i := range r.fields {
+		if f := &r.fields[i]; f.kind == kindForwardedFor {
+			lines = append(lines, r.value(f))
+		}
+	}
+	mark := len(dst)
+	dst = append(dst, "Forwarded: "...)
+	empty := len(dst)
+	dst = gate.AppendForwarded(dst, gate.ForwardedInput{For: lines, Proto: r.xProto, Host: r.xHost})
+	if len(dst) == empty {
+		return dst[:mark]
+	}
+	return append(dst, "\r\n"...)
+}
+
+func (r *request) appendUpgrade(dst []byte) []byte {
+	dst = append(dst, "Connection: Upgrade\r\nUpgrade: "...)
+	sep := ""
+	for i := range r.fields {
+		f := &r.fields[i]
+		if f.kind != kindUpgrade {
+			continue
+		}
+		options(r.value(f), func(t []byte) bool {
+			if !foldEqual(t, "h2c") {
+				dst = append(append(dst, sep...), t...)
+				sep = ", "
+			}
+			return true
+		})
+	}
+	return append(dst, "\r\n"...)
+}

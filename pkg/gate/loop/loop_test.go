@@ -1,0 +1,542 @@
+package loop
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/atomic"
+	"golang.org/x/sys/unix"
+)
+
+// patience is a fail-safe only: no test depends on how long anything takes.
+const patience = 60 * time.Second
+
+// farAway is a deadline that no test lives to see.
+const farAway = int64(24 * time.Hour)
+
+// conversation is a Runner made of functions.
+type conversation struct {
+	run       func(*Task)
+	recovered func(v any)
+}
+
+func (c conversation) Run(t *Task) { c.run(t) }
+
+func (c conversation) Recovered(_ *Task, v any) {
+	if c.recovered == nil {
+		panic(v)
+	}
+	c.recovered(v)
+}
+
+// startLoop runs a loop until the end of the test.
+func startLoop(t *testing.T) *Loop {
+	t.Helper()
+	l, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run() }()
+	t.Cleanup(func() {
+		l.Close()
+		if err := receive(t, ended); err != nil {
+			t.Errorf("the loop ended with %v", err)
+		}
+	})
+	return l
+}
+
+// on runs f on the loop, outside of any task, and waits for its end.
+func on(t *testing.T, l *Loop, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	l.Post(func() { defer close(done); f() })
+	receive(t, done)
+}
+
+// start runs a conversation and returns when it waits or has ended.
+func start(t *testing.T, l *Loop, run func(*Task)) {
+	t.Helper()
+	on(t, l, func() { l.Start(conversation{run: run}) })
+}
+
+func receive[T any](t *testing.T, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(patience):
+		buf := make([]byte, 1<<16)
+		t.Fatalf("nothing came\n%s", buf[:runtime.Stack(buf, true)])
+	}
+	return v
+}
+
+func TestDeadlineEndsTheWaitAndNotBefore(t *testing.T) {
+	l := startLoop(t)
+	for range 20 {
+		late := make(chan int64, 1)
+		start(t, l, func(task *Task) {
+			deadline := Nanotime() + int64(rand.IntN(3_000_000))
+			for l.Now() < deadline {
+				task.Wait(deadline)
+			}
+			late <- Nanotime() - deadline
+		})
+		if d := receive(t, late); d < 0 {
+			t.Fatalf("loop's clock ran %d ns ahead", -d)
+		}
+	}
+}
+
+func TestPastDeadlineDoesNotBlock(t *testing.T) {
+	l := startLoop(t)
+	done := make(chan struct{})
+	start(t, l, func(task *Task) { task.Wait(1); close(done) })
+	receive(t, done)
+}
+
+func TestDeadlineOfAnEarlierWaitDoesNotDisturbALaterOneForGood(t *testing.T) {
+	l := startLoop(t)
+	type result struct{ early, woken int }
+	done := make(chan result, 1)
+	var task *Task
+	var step atomic.Int32
+	start(t, l, func(me *Task) {
+		task = me
+		soon := Nanotime() + int64(5*time.Millisecond)
+		for step.Load() == 0 {
+			me.Wait(soon + farAway)
+		}
+		me.Wait(soon) // leaves its timer in the heap if woken first
+		var r result
+		for step.Load() == 1 {
+			me.Wait(0) // without deadline: the old timer may not end it
+			r.early++
+		}
+		r.woken++
+		done <- r
+	})
+	step.Store(1)
+	task.Wake()
+	// Another conversation outlives the first one's timer.
+	passed := make(chan struct{})
+	start(t, l, func(other *Task) {
+		deadline := Nanotime() + int64(20*time.Millisecond)
+		for l.Now() < deadline {
+			other.Wait(deadline)
+		}
+		close(passed)
+	})
+	receive(t, passed)
+	step.Store(2)
+	task.Wake()
+	if r := receive(t, done); r.woken != 1 || r.early > 2 {
+		t.Fatalf("resumed %d times without a reason", r.early)
+	}
+}
+
+func TestLaterDeadlineDoesNotMoveTheTimer(t *testing.T) {
+	l := startLoop(t)
+	for range 5 { // company in the heap
+		start(t, l, func(me *Task) {
+			for !l.Closing() {
+				me.Wait(Nanotime() + farAway/2)
+			}
+		})
+	}
+	var task *Task
+	now := Nanotime()
+	deadlines := []int64{now + farAway, now + 2*farAway, now + 3*farAway, now + farAway/4, now + 5*farAway}
+	want := []int64{now + farAway, now + farAway, now + farAway, now + farAway/4, now + farAway/4}
+	i := 0
+	start(t, l, func(me *Task) {
+		task = me
+		for !l.Closing() && i < len(deadlines) {
+			me.Wait(deadlines[i])
+		}
+	})
+	for i < len(want) {
+		var at int64
+		var place, size int
+		on(t, l, func() { at, place, size = task.timer.when, task.timer.at, len(l.timers) })
+		if at != want[i] || place == 0 || size != 6 {
+			t.Fatalf("wait %d: timer at +%d, place %d of %d; want +%d", i, at-now, place, size, want[i]-now)
+		}
+		on(t, l, func() { i++; task.resume() })
+	}
+}
+
+func TestEarlierDeadlineFiresThoughALaterOneStands(t *testing.T) {
+	l := startLoop(t)
+	woken := make(chan struct{})
+	var task *Task
+	stage := 0
+	start(t, l, func(me *Task) {
+		task = me
+		for stage == 0 {
+			me.Wait(Nanotime() + farAway)
+		}
+		for end := Nanotime() + int64(time.Millisecond); l.Now() < end; {
+			me.Wait(end)
+		}
+		close(woken)
+	})
+	on(t, l, func() { stage = 1; task.resume() })
+	receive(t, woken)
+}
+
+// TestNoWakeIsLost hands numbers to a task, one Wake each, and waits for each
+// to be seen before the next: a lost one would end the test.
+func TestNoWakeIsLost(t *testing.T) {
+	const rounds = 100_000
+	l := startLoop(t)
+	var said atomic.Int64
+	seen := make(chan int64, 1)
+	var task *Task
+	start(t, l, func(me *Task) {
+		task = me
+		for last := int64(0); last < rounds && !l.Closing(); {
+			for said.Load() == last && !l.Closing() {
+				me.Wait(0)
+			}
+			last = said.Load()
+			seen <- last
+		}
+	})
+	for i := int64(1); i <= rounds; i++ {
+		said.Store(i)
+		task.Wake()
+		if i%64 == 0 {
+			runtime.Gosched() // meets the loop awake, asleep, and on its way to either
+		}
+		select {
+		case got := <-seen:
+			if got != i {
+				t.Fatalf("saw %d, want %d", got, i)
+			}
+		case <-time.After(patience):
+			t.Fatalf("wake %d was lost", i)
+		}
+	}
+}
+
+func TestNoWakeIsLostAmongManyWakers(t *testing.T) {
+	const wakers, rounds = 4, 25_000
+	l := startLoop(t)
+	var credit [wakers]atomic.Int64
+	done := make(chan struct{})
+	var tasks [2]*Task
+	for n := range tasks {
+		start(t, l, func(me *Task) {
+			tasks[n] = me
+			sum := func() (s int64) {
+				for i := n; i < wakers; i += len(tasks) {
+					s += credit[i].Load()
+				}
+				return s
+			}
+			for sum() < rounds*wakers/int64(len(tasks)) && !l.Closing() {
+				me.Wait(0)
+			}
+			done <- struct{}{}
+		})
+	}
+	for i := range wakers {
+		go func() {
+			for range rounds {
+				credit[i].Inc()
+				tasks[i%len(tasks)].Wake()
+				if rand.IntN(100) == 0 {
+					runtime.Gosched()
+				}
+			}
+		}()
+	}
+	for range tasks {
+		receive(t, done)
+	}
+}
+
+func TestWakeAfterTheConversationIsHarmless(t *testing.T) {
+	l := startLoop(t)
+	var old *Task
+	start(t, l, func(me *Task) { old = me })
+	old.Wake()
+	old.Wake()
+	done := make(chan *Task, 1)
+	stop := false
+	start(t, l, func(me *Task) { // runs in the same coroutine
+		for !stop {
+			me.Wait(0)
+		}
+		done <- me
+	})
+	old.Wake()
+	on(t, l, func() { stop = true })
+	old.Wake()
+	if again := receive(t, done); again != old {
+		t.Fatal("the coroutine was not used again")
+	}
+}
+
+func TestYieldLetsOthersGoFirst(t *testing.T) {
+	l := startLoop(t)
+	var order []string
+	on(t, l, func() {
+		for _, name := range []string{"a", "b"} {
+			l.Start(conversation{run: func(me *Task) {
+				for range 3 {
+					order = append(order, name)
+					me.Yield()
+				}
+			}})
+		}
+	})
+	for finished := false; !finished; {
+		on(t, l, func() { finished = len(order) == 6 && len(l.live) == 0 })
+	}
+	if want := []string{"a", "b", "a", "b", "a", "b"}; !slices.Equal(order, want) {
+		t.Fatalf("order %v, want %v", order, want)
+	}
+}
+
+func TestPostedFunctionsRunInOrder(t *testing.T) {
+	l := startLoop(t)
+	const posters, each = 4, 5000
+	var got [posters][]int
+	var wg sync.WaitGroup
+	for p := range posters {
+		wg.Go(func() {
+			for i := range each {
+				l.Post(func() { got[p] = append(got[p], i) })
+			}
+		})
+	}
+	wg.Wait()
+	on(t, l, func() {
+		for p := range got {
+			if len(got[p]) != each || !slices.IsSorted(got[p]) {
+				t.Errorf("poster %d: %d functions ran, in order: %v", p, len(got[p]), slices.IsSorted(got[p]))
+			}
+		}
+	})
+}
+
+func TestFunctionPostedOnTheLoopRunsLater(t *testing.T) {
+	l := startLoop(t)
+	done := make(chan []int, 1)
+	var order []int
+	l.Post(func() {
+		l.Post(func() { order = append(order, 2); done <- order })
+		order = append(order, 1)
+	})
+	if got := receive(t, done); !slices.Equal(got, []int{1, 2}) {
+		t.Fatalf("order %v", got)
+	}
+}
+
+func TestCloseResumesEveryWaitingTaskAndLetsItFinish(t *testing.T) {
+	l, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run() }()
+	const tasks = 2*maxFreeTasks + 10
+	finished := 0
+	for i := range tasks {
+		start(t, l, func(me *Task) {
+			for !l.Closing() {
+				me.Wait(int64(i%2) * (Nanotime() + farAway))
+			}
+			me.Wait(Nanotime() + int64(i%3)*int64(time.Millisecond)) // some need time to end
+			finished++
+		})
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("the loop ended by itself: %v", err)
+	default:
+	}
+	l.Close()
+	l.Close()
+	if err := receive(t, ended); err != nil {
+		t.Fatal(err)
+	}
+	if finished != tasks {
+		t.Fatalf("%d of %d conversations came to their end", finished, tasks)
+	}
+	if left := leftovers(patience); len(left) > 0 {
+		t.Fatalf("%d goroutines left, the first one:\n%s", len(left), left[0])
+	}
+}
+
+func TestCloseBeforeRunEndsItAtOnce(t *testing.T) {
+	l, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if err := l.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPostAndWakeAfterTheEndDoNothing(t *testing.T) {
+	l, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run() }()
+	var task *Task
+	start(t, l, func(me *Task) {
+		for task = me; !l.Closing(); {
+			me.Wait(0)
+		}
+	})
+	l.Close()
+	receive(t, ended)
+	l.Post(func() { t.Error("ran after the end") })
+	task.Wake()
+	l.Close()
+}
+
+func TestEndedLoopReturnsItsDescriptors(t *testing.T) {
+	var pair [2]int
+	var before, after unix.Stat_t
+	l, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair = socketPair(t)
+	if err := l.Register(&Sock{}, pair[0], conversationless{}); err != nil {
+		t.Fatal(err)
+	}
+	fds := []int{l.epfd, l.wakeup.fd, pair[0]}
+	for _, fd := range fds {
+		if err := unix.Fstat(fd, &before); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Close()
+	if err := l.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		if err := unix.Fstat(fd, &after); err != unix.EBADF {
+			t.Errorf("descriptor %d is still open: %v", fd, err)
+		}
+	}
+	_ = unix.Close(pair[1])
+}
+
+func TestPanicIsContainedAndTheCoroutineGoesOn(t *testing.T) {
+	l := startLoop(t)
+	var panicked, next *Task
+	caught := make(chan any, 2)
+	for _, waits := range []bool{false, true} {
+		on(t, l, func() {
+			l.Start(conversation{
+				run: func(me *Task) {
+					panicked = me
+					if waits {
+						me.Yield()
+					}
+					panic("boom")
+				},
+				recovered: func(v any) { caught <- v },
+			})
+		})
+		if v := receive(t, caught); v != "boom" {
+			t.Fatalf("recovered %v", v)
+		}
+		done := make(chan struct{})
+		start(t, l, func(me *Task) { next = me; me.Yield(); close(done) })
+		receive(t, done)
+		if next != panicked {
+			t.Fatal("the coroutine was not used again")
+		}
+	}
+	on(t, l, func() {
+		if len(l.live) != 0 {
+			t.Errorf("%d tasks are live", len(l.live))
+		}
+	})
+}
+
+func TestLocalGoesAlongWithTheCoroutine(t *testing.T) {
+	l := startLoop(t)
+	start(t, l, func(me *Task) { me.Local = 7 })
+	start(t, l, func(me *Task) {
+		if me.Local != 7 || me.Loop() != l {
+			t.Errorf("local %v", me.Local)
+		}
+	})
+}
+
+func TestFreeTasksAreBounded(t *testing.T) {
+	l := startLoop(t)
+	const tasks = maxFreeTasks + 50
+	var all []*Task
+	stop := false
+	on(t, l, func() {
+		for range tasks {
+			l.Start(conversation{run: func(me *Task) {
+				all = append(all, me)
+				for !stop {
+					me.Wait(Nanotime() + farAway)
+				}
+			}})
+		}
+	})
+	on(t, l, func() {
+		if len(l.live) != tasks {
+			t.Errorf("%d live tasks, want %d", len(l.live), tasks)
+		}
+		stop = true
+		for _, task := range all {
+			task.resume()
+		}
+		if len(l.live) != 0 || len(l.free) != maxFreeTasks {
+			t.Errorf("%d live, %d free tasks; want 0 and %d", len(l.live), len(l.free), maxFreeTasks)
+		}
+		// Those that went away took their timers along.
+		if len(l.timers) > maxFreeTasks {
+			t.Errorf("%d timers of %d tasks", len(l.timers), len(l.free))
+		}
+		for _, task := range all {
+			task.Wake() // of tasks that no longer exist, too
+		}
+	})
+	on(t, l, func() {})
+}
+
+func TestLoopSleepsWhenNothingIsToDo(t *testing.T) {
+	l := startLoop(t)
+	start(t, l, func(me *Task) {
+		for !l.Closing() {
+			me.Wait(Nanotime() + farAway)
+		}
+	})
+	on(t, l, func() {})
+	before := l.Wakeups()
+	time.Sleep(50 * time.Millisecond) // more time makes the test stricter, never wrong
+	if n := l.Wakeups() - before; n > 3 {
+		t.Fatalf("the loop woke up %d times for nothing", n)
+	}
+}
+
+func TestClockConvertsToWallTime(t *testing.T) {
+	before := time.Now()
+	ns := Nanotime()
+	after := time.Now()
+	if got := TimeOf(ns); got.Before(before) || got.After(after) {
+		t.Fatalf("%s is not within %s and %s", got, before, after)
+	}
+}

@@ -1,0 +1,523 @@
+package loop
+
+import (
+	"errors"
+	"io"
+	"net"
+	"testing"
+
+	"go.uber.org/atomic"
+	"golang.org/x/sys/unix"
+)
+
+// conversationless ignores events; the flags of its socket tell them.
+type conversationless struct{}
+
+func (conversationless) Event(*Sock) {}
+
+type handlerFunc func(*Sock)
+
+func (f handlerFunc) Event(s *Sock) { f(s) }
+
+func socketPair(t *testing.T) [2]int {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
+// tcpPair returns a descriptor of one end of a loopback connection, to be
+// registered, and the other end.
+func tcpPair(t *testing.T) (int, *net.TCPConn) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	near, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	far, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = far.Close() })
+	raw, err := near.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := -1
+	if cerr := raw.Control(func(p uintptr) { fd, err = unix.FcntlInt(p, unix.F_DUPFD_CLOEXEC, 0) }); cerr != nil || err != nil {
+		t.Fatal(cerr, err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	return fd, far.(*net.TCPConn)
+}
+
+// subject is one registered end of a connection.
+type subject struct {
+	t    *testing.T
+	loop *Loop
+	sock Sock
+	far  *net.TCPConn
+	news chan struct{}
+}
+
+func newSubject(t *testing.T) *subject {
+	t.Helper()
+	s := &subject{t: t, loop: startLoop(t), news: make(chan struct{}, 1)}
+	fd, far := tcpPair(t)
+	s.far = far
+	s.do(func() {
+		if err := s.loop.Register(&s.sock, fd, handlerFunc(func(*Sock) {
+			select {
+			case s.news <- struct{}{}:
+			default:
+			}
+		})); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *subject) do(f func()) { s.t.Helper(); on(s.t, s.loop, f) }
+
+// until waits for events until one makes the condition true.
+func (s *subject) until(what string, condition func() bool) {
+	s.t.Helper()
+	for ok := false; ; {
+		if s.do(func() { ok = condition() }); ok {
+			return
+		}
+		receive(s.t, s.news)
+	}
+}
+
+func (s *subject) read(size int) (string, error) {
+	b := make([]byte, size)
+	var n int
+	var err error
+	s.do(func() { n, err = s.sock.Read(b) })
+	return string(b[:n]), err
+}
+
+func (s *subject) wantRead(size int, want string, wantErr error) {
+	s.t.Helper()
+	if got, err := s.read(size); got != want || !errors.Is(err, wantErr) {
+		s.t.Fatalf("read %q, %v; want %q, %v", got, err, want, wantErr)
+	}
+}
+
+func (s *subject) send(b string) {
+	s.t.Helper()
+	if _, err := s.far.Write([]byte(b)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestReadSaysAgainUntilBytesCome(t *testing.T) {
+	s := newSubject(t)
+	s.wantRead(8, "", ErrAgain)
+	for range 3 {
+		s.send("hello")
+		s.until("readable", s.sock.Readable)
+		s.wantRead(8, "hello", nil)
+		s.do(func() {
+			if s.sock.Readable() {
+				t.Error("readable after a read that emptied it")
+			}
+		})
+		s.wantRead(8, "", ErrAgain)
+	}
+}
+
+func TestReadIntoASmallBufferLeavesTheRest(t *testing.T) {
+	s := newSubject(t)
+	s.send("abcdef")
+	s.until("readable", s.sock.Readable)
+	s.wantRead(3, "abc", nil)
+	s.wantRead(3, "def", nil) // as long as the buffer: perhaps more to come
+	s.wantRead(3, "", ErrAgain)
+}
+
+func TestBytesBeforeTheEndAreReadFirst(t *testing.T) {
+	s := newSubject(t)
+	s.send("last words")
+	if err := s.far.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	s.until("hang-up", s.sock.HungUp)
+	s.do(func() {
+		if s.sock.Failed() {
+			t.Error("a FIN counts as a failure")
+		}
+		if s.sock.Quiet() {
+			t.Error("quiet with bytes and an end pending")
+		}
+	})
+	s.wantRead(64, "last words", nil)
+	s.wantRead(64, "", io.EOF)
+	s.wantRead(64, "", io.EOF)
+	s.do(func() {
+		if n, err := s.sock.Write([]byte("still")); n != 5 || err != nil {
+			t.Errorf("write after the peer's FIN: %d, %v", n, err)
+		}
+	})
+	b := make([]byte, 5)
+	if _, err := io.ReadFull(s.far, b); err != nil || string(b) != "still" {
+		t.Fatalf("%q, %v", b, err)
+	}
+}
+
+func TestFINAfterAReadThatEmptiedIsSeen(t *testing.T) {
+	s := newSubject(t)
+	s.send("x")
+	s.until("readable", s.sock.Readable)
+	s.wantRead(64, "x", nil)
+	_ = s.far.CloseWrite()
+	s.until("hang-up", s.sock.HungUp)
+	s.wantRead(64, "", io.EOF)
+}
+
+func TestResetFailsTheSocket(t *testing.T) {
+	s := newSubject(t)
+	_ = s.far.SetLinger(0)
+	_ = s.far.Close()
+	s.until("failure", s.sock.Failed)
+	s.do(func() {
+		if s.sock.Quiet() {
+			t.Error("quiet after a reset")
+		}
+	})
+	if _, err := s.read(8); err == nil || errors.Is(err, ErrAgain) || errors.Is(err, io.EOF) {
+		t.Fatalf("read after a reset: %v", err)
+	}
+}
+
+func TestWriteToADeadPeerFailsAndLeavesReadingPossible(t *testing.T) {
+	s := newSubject(t)
+	_ = s.far.SetLinger(0)
+	_ = s.far.Close()
+	s.do(func() {
+		for range 3 { // the first may meet the error of the reset, the others a broken pipe
+			n, err := s.sock.Write([]byte("x"))
+			if err == nil || errors.Is(err, ErrAgain) || n != 0 {
+				t.Errorf("write: %d, %v", n, err)
+			}
+			if !s.sock.Failed() || !s.sock.Readable() {
+				t.Error("neither failed nor readable")
+			}
+		}
+	})
+}
+
+func TestWriteSaysAgainWhenThePeerDoesNotRead(t *testing.T) {
+	s := newSubject(t)
+	chunk := make([]byte, 64<<10)
+	for i := range chunk {
+		chunk[i] = byte(i)
+	}
+	written := 0
+	fill := func() {
+		for {
+			n, err := s.sock.Write(chunk[written%len(chunk):])
+			written += n
+			if err == ErrAgain {
+				if n != 0 {
+					t.Errorf("%d bytes written and ErrAgain", n)
+				}
+				return
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}
+	s.do(fill)
+	s.do(func() {
+		if s.sock.Writable() || written == 0 {
+			t.Errorf("writable %v after %d bytes", s.sock.Writable(), written)
+		}
+		if n, err := s.sock.Write(nil); n != 0 || err != nil {
+			t.Errorf("empty write: %d, %v", n, err)
+		}
+	})
+	// The peer reads: the socket becomes writable by itself.
+	b := make([]byte, 32<<10)
+	got := 0
+	take := func(total int) {
+		for got < total {
+			n, err := s.far.Read(b[:min(len(b), total-got)])
+			for i := range n {
+				if b[i] != byte((got + i)) {
+					t.Fatalf("byte %d is %d", got+i, b[i])
+				}
+			}
+			if got += n; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	take(written)
+	s.until("writable", s.sock.Writable)
+	s.do(fill)
+	take(written)
+}
+
+func TestQuietSeesWhatNoEventHasToldYet(t *testing.T) {
+	s := newSubject(t)
+	quiet := func() (q bool) { q = s.sock.Quiet(); return q }
+	s.do(func() {
+		if !quiet() {
+			t.Error("not quiet at the start")
+		}
+		// Within one function no event can be delivered: only the kernel knows.
+		if _, err := s.far.Write([]byte("x")); err != nil {
+			t.Error(err)
+		}
+		if s.sock.Readable() || quiet() {
+			t.Error("quiet with a byte pending")
+		}
+	})
+	s.until("readable", s.sock.Readable)
+	s.wantRead(8, "x", nil)
+	s.do(func() {
+		if !quiet() {
+			t.Error("not quiet after the byte was read")
+		}
+		_ = s.far.CloseWrite()
+		if s.sock.HungUp() || quiet() {
+			t.Error("quiet with an end pending")
+		}
+	})
+}
+
+func TestBytesThatCameBeforeRegistrationAreTheFirstEvent(t *testing.T) {
+	l := startLoop(t)
+	fd, far := tcpPair(t)
+	if _, err := far.Write([]byte("early")); err != nil {
+		t.Fatal(err)
+	}
+	_ = far.CloseWrite()
+	var s Sock
+	got := make(chan string, 1)
+	on(t, l, func() {
+		if err := l.Register(&s, fd, handlerFunc(func(s *Sock) {
+			if s.Readable() && s.FD() == fd {
+				b := make([]byte, 8)
+				n, _ := s.Read(b)
+				s.Close()
+				got <- string(b[:n])
+			}
+		})); err != nil {
+			t.Error(err)
+		}
+	})
+	if b := receive(t, got); b != "early" {
+		t.Fatalf("read %q", b)
+	}
+}
+
+func TestHandleMovesTheEventsToAnother(t *testing.T) {
+	s := newSubject(t)
+	moved := make(chan struct{}, 1)
+	s.do(func() {
+		s.sock.Handle(handlerFunc(func(s *Sock) {
+			if s.Readable() {
+				moved <- struct{}{}
+			}
+		}))
+	})
+	s.send("x")
+	receive(t, moved)
+}
+
+func TestCloseSendsFINAndResetSendsRST(t *testing.T) {
+	for _, reset := range []bool{false, true} {
+		s := newSubject(t)
+		s.do(func() {
+			end := s.sock.Close
+			if reset {
+				end = s.sock.Reset
+			}
+			end()
+			end() // twice is harmless
+			s.sock.CloseWrite()
+			if s.sock.Open() || s.sock.Readable() || s.sock.Writable() {
+				t.Error("closed, and yet something is possible")
+			}
+			if _, err := s.sock.Read(make([]byte, 1)); err != ErrAgain {
+				t.Errorf("read of a closed socket: %v", err)
+			}
+			if _, err := s.sock.Write([]byte("x")); err != ErrAgain {
+				t.Errorf("write to a closed socket: %v", err)
+			}
+		})
+		_, err := s.far.Read(make([]byte, 1))
+		if reset != errors.Is(err, unix.ECONNRESET) || !reset && err != io.EOF {
+			t.Fatalf("reset %v: peer reads %v", reset, err)
+		}
+	}
+}
+
+func TestCloseWriteEndsOneDirection(t *testing.T) {
+	s := newSubject(t)
+	s.do(s.sock.CloseWrite)
+	if _, err := s.far.Read(make([]byte, 1)); err != io.EOF {
+		t.Fatalf("peer reads %v", err)
+	}
+	s.send("answer")
+	s.until("readable", s.sock.Readable)
+	s.wantRead(16, "answer", nil)
+}
+
+// TestClosedSocketGetsNoEventsOfItsBatch makes two sockets ready at once;
+// whichever comes first closes the other one and registers a silent socket
+// under the same number. The closed one's event must reach nobody.
+func TestClosedSocketGetsNoEventsOfItsBatch(t *testing.T) {
+	l := startLoop(t)
+	reused := 0
+	for round := 0; reused < 100; round++ {
+		if round == 1000 {
+			t.Fatalf("the number came back in %d of %d rounds only", reused, round)
+		}
+		pairs := [3][2]int{socketPair(t), socketPair(t), socketPair(t)}
+		var first, second, third Sock
+		var same bool
+		var stale atomic.Bool
+		done := make(chan struct{})
+		on(t, l, func() {
+			closed := false
+			react := func(other *Sock) handlerFunc {
+				return func(s *Sock) {
+					if closed || !s.Readable() {
+						stale.Store(stale.Load() || closed && !s.Open())
+						return
+					}
+					closed = true
+					fd := other.FD()
+					other.Close()
+					// Another thread may be quicker to take the number.
+					if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
+						third = Sock{}
+					} else if got, err := unix.FcntlInt(uintptr(pairs[2][0]), unix.F_DUPFD_CLOEXEC, fd); err == nil {
+						same = got == fd
+						if err := l.Register(&third, got, handlerFunc(func(s *Sock) {
+							if s.Readable() || s.HungUp() || s.Failed() {
+								stale.Store(true)
+							}
+						})); err != nil {
+							t.Error(err)
+						}
+					}
+					l.Post(func() { l.Post(func() { close(done) }) }) // after the next batch
+				}
+			}
+			_, _ = unix.Write(pairs[0][1], []byte("x"))
+			_, _ = unix.Write(pairs[1][1], []byte("x"))
+			_ = l.Register(&first, pairs[0][0], react(&second))
+			_ = l.Register(&second, pairs[1][0], react(&first))
+		})
+		receive(t, done)
+		on(t, l, func() { first.Close(); second.Close(); third.Close() })
+		for _, fd := range []int{pairs[0][1], pairs[1][1], pairs[2][0], pairs[2][1]} {
+			_ = unix.Close(fd)
+		}
+		if stale.Load() {
+			t.Fatal("a socket got the event of an earlier one of the same number")
+		}
+		if same {
+			reused++
+		}
+	}
+}
+
+func TestSharedListenerGivesEachConnectionToOneLoop(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	raw, err := ln.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const clients = 50
+	accepted := make(chan struct{}, 2*clients)
+	for range 3 {
+		l := startLoop(t)
+		var fd int
+		if cerr := raw.Control(func(p uintptr) { fd, err = unix.FcntlInt(p, unix.F_DUPFD_CLOEXEC, 0) }); cerr != nil || err != nil {
+			t.Fatal(cerr, err)
+		}
+		s := new(Sock)
+		on(t, l, func() {
+			if err := l.RegisterListener(s, fd, handlerFunc(func(s *Sock) {
+				// One at a time: what is left over comes back.
+				if c, _, err := unix.Accept4(s.FD(), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC); err == nil {
+					_ = unix.Close(c)
+					accepted <- struct{}{}
+				}
+			})); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range clients {
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	for range clients {
+		receive(t, accepted)
+	}
+	if len(accepted) != 0 {
+		t.Fatal("a connection was accepted twice")
+	}
+}
+
+func TestTaskIsResumedByItsSocketsOnly(t *testing.T) {
+	l := startLoop(t)
+	pair := socketPair(t)
+	defer unix.Close(pair[1])
+	got := make(chan string, 1)
+	var s Sock
+	start(t, l, func(me *Task) {
+		if err := l.Register(&s, pair[0], me); err != nil {
+			t.Error(err)
+			return
+		}
+		b := make([]byte, 16)
+		var all []byte
+		for {
+			n, err := s.Read(b)
+			all = append(all, b[:n]...)
+			if err == ErrAgain {
+				me.Wait(0)
+			} else if err != nil {
+				s.Close()
+				got <- string(all)
+				return
+			}
+		}
+	})
+	for _, word := range []string{"one ", "two ", "three"} {
+		_, _ = unix.Write(pair[1], []byte(word))
+		on(t, l, func() {})
+	}
+	_ = unix.Shutdown(pair[1], unix.SHUT_WR)
+	if all := receive(t, got); all != "one two three" {
+		t.Fatalf("read %q", all)
+	}
+}

@@ -1,0 +1,98 @@
+package loop
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// checkHeap verifies order, places and membership against a plain map.
+func checkHeap(t *testing.T, h timerHeap, model map[*timer]int64) {
+	t.Helper()
+	if len(h) != len(model) {
+		t.Fatalf("%d timers, want %d", len(h), len(model))
+	}
+	least := int64(math.MaxInt64)
+	for _, when := range model {
+		least = min(least, when)
+	}
+	for i, x := range h {
+		if x.at != i+1 {
+			t.Fatalf("timer at index %d believes that it is at %d", i, x.at-1)
+		}
+		if when, ok := model[x]; !ok || when != x.when {
+			t.Fatalf("timer stands for %d, want %d (known %v)", x.when, when, ok)
+		}
+		if parent := h[(i-1)/2]; i > 0 && parent.when > x.when {
+			t.Fatalf("timer %d (%d) is before its parent (%d)", i, x.when, parent.when)
+		}
+	}
+	if len(h) > 0 && h[0].when != least {
+		t.Fatalf("first timer is for %d, want %d", h[0].when, least)
+	}
+}
+
+func TestTimerHeapAgreesWithAMap(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var h timerHeap
+		model := map[*timer]int64{}
+		timers := make([]timer, 1+r.IntN(60))
+		span := int64(1 + r.IntN(100)) // small spans make ties
+		for range 400 {
+			x := &timers[r.IntN(len(timers))]
+			switch when := r.Int64N(span); r.IntN(5) {
+			case 0:
+				h.remove(x)
+				delete(model, x)
+				if x.at != 0 {
+					t.Fatalf("removed timer believes that it is at %d", x.at)
+				}
+			case 1:
+				if len(h) > 0 {
+					first := h[0]
+					h.remove(first)
+					delete(model, first)
+				}
+			default:
+				h.ensure(x, when)
+				if old, ok := model[x]; !ok || when < old {
+					model[x] = when
+				}
+			}
+			checkHeap(t, h, model)
+		}
+	}
+}
+
+// TestRandomDeadlinesAllPass lets conversations wait for random deadlines in
+// random order, with wake-ups in between, and checks that each is resumed at
+// or after the deadline, and by it rather than by nothing.
+func TestRandomDeadlinesAllPass(t *testing.T) {
+	l := startLoop(t)
+	const tasks, waits = 100, 10
+	done := make(chan struct{}, tasks)
+	all := make([]*Task, tasks)
+	on(t, l, func() {
+		for i := range all {
+			l.Start(conversation{run: func(me *Task) {
+				all[i] = me
+				for range waits {
+					until := Nanotime() + rand.Int64N(2_000_000)
+					for l.Now() < until {
+						me.Wait(until + rand.Int64N(2)*rand.Int64N(1_000_000))
+					}
+				}
+				done <- struct{}{}
+			}})
+		}
+	})
+	go func() {
+		for range 1000 {
+			all[rand.IntN(tasks)].Wake()
+		}
+	}()
+	for range tasks {
+		receive(t, done)
+	}
+}
