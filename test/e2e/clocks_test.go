@@ -265,8 +265,9 @@ func TestClientConnectionsHaveKeepAliveOf15Seconds(t *testing.T) {
 		t.Helper()
 		// A delayed acknowledgement or a retransmission shares the timer.
 		var s socket
-		defer func() { t.Logf("timer %d ends in %v", s.timer, s.timerLeft) }()
-		eventually(t, "the kernel's timer is keep-alive within 15s", func() (ok bool) {
+		var ok bool
+		defer func() { t.Logf("in the table %v, timer %d ends in %v", ok, s.timer, s.timerLeft) }()
+		eventually(t, "the kernel's timer is keep-alive within 15s", func() bool {
 			s, ok = c.gateSocket()
 			return ok && s.timer == 2 && s.timerLeft > time.Second && s.timerLeft <= 15*time.Second
 		})

@@ -286,9 +286,10 @@ func (c *container) forget() {
 	}
 }
 
-// finish waits until every connection has ended, and closes those that stay.
-func (c *container) finish() {
-	deadline := time.Now().Add(hangTime)
+// finish waits until every connection has ended, and closes those that stay
+// longer than patience.
+func (c *container) finish(patience time.Duration) {
+	deadline := time.Now().Add(patience)
 	for {
 		c.mu.Lock()
 		open := 0

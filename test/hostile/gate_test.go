@@ -20,6 +20,8 @@ import (
 const (
 	// hangTime is how long anything may take before it counts as a hang.
 	hangTime = 5 * time.Second
+	// closeTime is how long a close may take behind an answer.
+	closeTime = 2 * time.Second
 	// pauseTime lets a peer read what was written so far; no verdict rests on it.
 	pauseTime = 2 * time.Millisecond
 	// requestClockSeconds is the gate's, well below hangTime.

@@ -11,13 +11,14 @@ import (
 
 // run is one case, or a variant of it, with its tokens filled in.
 type run struct {
-	c       *hostileCase
-	variant string
-	id      int
-	wants   []want
-	request []step
-	answer  []step
-	slowly  bool // each side's bytes go out one by one
+	c        *hostileCase
+	variant  string
+	id       int
+	wants    []want
+	request  []step
+	answer   []step
+	slowly   bool // each side's bytes go out one by one
+	follower bool // one more request is sent behind the case
 
 	userPort string
 	raw      string // bytes behind a 101
@@ -42,7 +43,7 @@ func newRun(c *hostileCase, v variant, id, userPort int) (*run, error) {
 	for role := 'a'; role <= 'z'; role++ {
 		words[strings.ToUpper(string(role))] = tokenOf(id, string(role))
 	}
-	r := &run{c: c, variant: v.name, id: id, userPort: words["userport"], slowly: v.slowly, wants: v.wants(c.wants, c.closes)}
+	r := &run{c: c, variant: v.name, id: id, userPort: words["userport"], slowly: v.slowly, follower: v.follower, wants: v.wants(c.wants, c.closes)}
 	var err error
 	if r.request, err = expand(v.before+c.request+v.after(c), words); err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", c.file, c.name, err)
@@ -149,7 +150,8 @@ func (o *outcome) await(c *client, deadline time.Time) {
 	closed := func(_ []byte, e endKind) bool { return e != endNone }
 	switch o.last() {
 	case wantRefuse, wantBreak, wantForeign, wantCut:
-		if c.wait(deadline, closed) {
+		c.wait(deadline, func(b []byte, e endKind) bool { return e != endNone || answered(b, e) })
+		if c.wait(time.Now().Add(closeTime), closed) {
 			return
 		}
 		if b, e, _ := c.state(); answered(b, e) {
@@ -287,7 +289,11 @@ func playAll(t *target, runs []*run) []*outcome {
 	if err := t.stop(); err != nil && len(all) > 0 {
 		all[len(all)-1].add(died, "%v", err)
 	}
-	t.container.finish()
+	patience := hangTime
+	if t.gate == nil {
+		patience = 0
+	}
+	t.container.finish(patience)
 	judge(t.container, all)
 	return all
 }

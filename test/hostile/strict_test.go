@@ -122,7 +122,7 @@ func parseRequest(b []byte, asClient bool) (message, error) {
 		return m, malformed("%d Host fields", hosts)
 	}
 	m.headEnd = at
-	return m, m.readBody(b, 0, false)
+	return m, m.readBody(b, 0, asClient)
 }
 
 // parseAnswer reads one answer, interim ones included, from the start of b.
@@ -169,7 +169,9 @@ func parseAnswer(b []byte, method string, ended bool) (message, error) {
 }
 
 // readBody applies RFC 9112 section 6.3. Side is 0 for requests, 1 for answers.
-func (m *message) readBody(b []byte, side int, ended bool) error {
+// Tolerant tells for a request that its trailers may hold anything, for an
+// answer that the connection has ended.
+func (m *message) readBody(b []byte, side int, tolerant bool) error {
 	lengths, codings := 0, 0
 	length := ""
 	for _, f := range m.fields {
@@ -191,7 +193,7 @@ func (m *message) readBody(b []byte, side int, ended bool) error {
 		return malformed("chunked in HTTP/1.0")
 	case codings == 1:
 		m.framing = frameChunked
-		return m.readChunks(b)
+		return m.readChunks(b, side == 0 && tolerant)
 	case lengths == 1:
 		n, err := strconv.Atoi(length)
 		if !isDigits(length) || err != nil {
@@ -208,7 +210,7 @@ func (m *message) readBody(b []byte, side int, ended bool) error {
 		m.framing = frameClose
 		m.body = b[m.headEnd:]
 		m.end = len(b)
-		if !ended {
+		if !tolerant {
 			return errIncomplete
 		}
 	default:
@@ -217,7 +219,7 @@ func (m *message) readBody(b []byte, side int, ended bool) error {
 	return nil
 }
 
-func (m *message) readChunks(b []byte) error {
+func (m *message) readChunks(b []byte, anyTrailer bool) error {
 	at := m.headEnd
 	for {
 		line, next, err := cutLine(b, at)
@@ -237,7 +239,7 @@ func (m *message) readChunks(b []byte) error {
 		}
 		if n == 0 {
 			m.trailers, m.end, err = cutFields(b, next)
-			if err != nil {
+			if err != nil || anyTrailer {
 				return err
 			}
 			for _, f := range m.trailers {

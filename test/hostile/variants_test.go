@@ -25,14 +25,20 @@ func variantsOf(c *hostileCase, userPort int) []variant {
 	if err != nil || c.alone {
 		return all
 	}
-	all = append(all, variant{name: "behind an honest request", before: honestBefore})
+	before := variant{name: "behind an honest request", before: honestBefore}
+	last := plain.request[len(plain.request)-1].kind
+	leaves := last == stepFinish || last == stepReset
+	if leaves {
+		before.before += "{await}"
+	}
+	all = append(all, before)
 	if len(plain.sent)+len(written(plain.answer)) <= slowLimit {
 		all = append(all, variant{name: "byte by byte", slowly: true})
 	}
 	if c.answers() {
 		return all
 	}
-	if last := plain.request[len(plain.request)-1].kind; last != stepFinish && last != stepReset {
+	if !leaves {
 		all = append(all, variant{name: "in front of another request", follower: true})
 	}
 	if c.splits && len(plain.sent) <= splitLimit {

@@ -20,9 +20,14 @@ func (w *worker) conclude(outcome gate.Outcome) bool {
 		w.dropUpstream()
 		w.end(outcome)
 		return false
-	case !w.passage.answered && w.download.o == len(w.download.out):
+	case !w.passage.answered:
 		w.dropUpstream()
-		return w.refuse(outcome)
+		if d := &w.download; w.write(d.out[d.o:]) { // interim answers on their way
+			return w.refuse(outcome)
+		}
+		w.conn.close()
+		w.end(gate.ClientGone)
+		return false
 	}
 	w.dropUpstream()
 	if w.res.body != noBody && !w.download.chunked && w.res.body != bodyLength {

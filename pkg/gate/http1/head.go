@@ -12,7 +12,6 @@ import (
 const (
 	maxHeadBytes = 1 << 20
 	maxFields    = 4096
-	maxOptions   = 256 // names listed in Connection
 )
 
 // The ways in which a head can be refused. A response that earns any of them
@@ -170,67 +169,8 @@ func isTextSlow(b []byte) bool {
 func options(v []byte, each func(token []byte) bool) bool {
 	for len(v) > 0 {
 		var t []byte
-		if i := bytes.IndexByte(v, ','); i >= 0 {
-			t, v = v[:i], v[i+1:]
-		} else {
-			t, v = v, nil
-		}
-		if t = bytes.Trim(t, " \t"); len(t) > 0 && !each(t) {
+		if t, v = nextOption(v); len(t) > 0 && !each(t) {
 			return false
-		}
-	}
-	return true
-}
-
-// connection is what the Connection fields say.
-type connection struct {
-	close, keepAlive, upgrade bool
-	named                     int // further names, whose fields are dropped
-}
-
-// readConnection evaluates Connection (RFC 9110 section 7.6.1) and marks the
-// fields that it names, except those that name the request to the container.
-func (h *head) readConnection() (c connection, err error) {
-	for i := range h.fields {
-		f := &h.fields[i]
-		if f.kind != kindConnection {
-			continue
-		}
-		v := h.value(f)
-		switch {
-		case foldEqual(v, "keep-alive"):
-			c.keepAlive = true
-			continue
-		case foldEqual(v, "close"):
-			c.close = true
-			continue
-		}
-		if !options(v, func(t []byte) bool { return h.connectionOption(&c, t) }) {
-			return c, errTooLarge
-		}
-	}
-	return c, nil
-}
-
-func (h *head) connectionOption(c *connection, t []byte) bool {
-	switch {
-	case foldEqual(t, "close"):
-		c.close = true
-	case foldEqual(t, "keep-alive"):
-		c.keepAlive = true
-	case foldEqual(t, "upgrade"):
-		c.upgrade = true
-	default:
-		if c.named++; c.named > maxOptions {
-			return false
-		}
-		if isProtected(t) {
-			return true
-		}
-		for i := range h.fields {
-			if f := &h.fields[i]; bytes.EqualFold(h.name(f), t) {
-				f.drop = true
-			}
 		}
 	}
 	return true

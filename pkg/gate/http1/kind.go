@@ -139,6 +139,29 @@ func isProtected(name []byte) bool {
 		hasFoldPrefix(name, "x-forwarded-") || hasFoldPrefix(name, "k-") || hasFoldPrefix(name, "content-")
 }
 
+// allMayTrail reports whether a Trailer field announces nothing that mayTrail
+// forbids.
+func allMayTrail(v []byte) bool {
+	return options(v, mayTrail)
+}
+
+// appendTrailer writes a Trailer field without the names that may not trail,
+// or nothing if none is left.
+func appendTrailer(dst, v []byte) []byte {
+	sep := "Trailer: "
+	options(v, func(name []byte) bool {
+		if mayTrail(name) {
+			dst = append(append(dst, sep...), name...)
+			sep = ", "
+		}
+		return true
+	})
+	if sep == ", " {
+		dst = append(dst, "\r\n"...)
+	}
+	return dst
+}
+
 // mayTrail tells trailer fields that may go on from those that frame or route
 // a message and therefore must not come late (RFC 9110 section 6.5.1).
 func mayTrail(name []byte) bool {

@@ -61,12 +61,8 @@ func (r *request) decide() error {
 	if err := r.readFields(); err != nil {
 		return err
 	}
-	conn, err := r.readConnection()
-	if err != nil {
-		return err
-	}
-	r.conn = conn
-	r.upgrade = r.upgrade && conn.upgrade && r.minor > 0
+	r.conn = r.readConnection()
+	r.upgrade = r.upgrade && r.conn.upgrade && r.minor > 0
 	if string(r.method) == "CONNECT" {
 		return errMethod
 	}

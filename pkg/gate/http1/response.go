@@ -47,11 +47,7 @@ func (r *response) decide(method []byte) error {
 	}
 	r.line = line[8:]
 	r.status = int(code[0]-'0')*100 + int(code[1]-'0')*10 + int(code[2]-'0')
-	conn, err := r.readConnection()
-	if err != nil {
-		return err
-	}
-	r.conn = conn
+	r.conn = r.readConnection()
 	return r.readFields(method)
 }
 
@@ -131,9 +127,15 @@ func (r *response) appendHead(dst []byte, f framing, date func([]byte) []byte) [
 	dst = append(dst, "\r\n"...)
 	run := r.startEnd + 2
 	for i := range r.fields {
-		if l := &r.fields[i]; l.drop {
-			dst = append(dst, r.raw[run:l.start]...)
-			run = int(l.end)
+		l := &r.fields[i]
+		trailer := l.kind == kindTrailer && !allMayTrail(r.value(l))
+		if !l.drop && !trailer {
+			continue
+		}
+		dst = append(dst, r.raw[run:l.start]...)
+		run = int(l.end)
+		if !l.drop {
+			dst = appendTrailer(dst, r.value(l))
 		}
 	}
 	dst = append(dst, r.raw[run:len(r.raw)-2]...)

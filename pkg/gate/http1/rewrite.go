@@ -24,7 +24,7 @@ func (r *request) appendHead(dst []byte, peer netip.Addr, defaultHost string) []
 			continue
 		}
 		replace := f.kind == kindForwardedFor && !forDone || f.kind == kindHost && f.drop ||
-			f.kind == kindTransferEncoding || f.kind == kindContentLength && r.raw[f.valueStart] == '0'
+			f.kind == kindTransferEncoding || f.kind == kindTrailer && !allMayTrail(r.value(f)) || f.kind == kindContentLength && r.raw[f.valueStart] == '0'
 		skip := f.drop || f.kind == kindForwarded && makeForwarded
 		if !replace && !skip {
 			hostDone = hostDone || f.kind == kindHost
@@ -40,6 +40,8 @@ func (r *request) appendHead(dst []byte, peer netip.Addr, defaultHost string) []
 		case f.kind == kindForwardedFor:
 			dst = r.appendForwardedFor(dst, peer)
 			forDone = true
+		case f.kind == kindTrailer:
+			dst = appendTrailer(dst, r.value(f))
 		case f.kind == kindTransferEncoding:
 			dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
 		case f.kind == kindContentLength:

@@ -415,7 +415,7 @@ func TestEndedLoopReturnsItsDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	pair = socketPair(t)
-	if err := l.Register(&Sock{}, pair[0], conversationless{}); err != nil {
+	if err := l.Register(&Sock{}, pair[0], deaf{}); err != nil {
 		t.Fatal(err)
 	}
 	fds := []int{l.epfd, l.wakeup.fd, pair[0]}

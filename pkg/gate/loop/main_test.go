@@ -28,7 +28,7 @@ func leftovers(patience time.Duration) []string {
 		buf = buf[:runtime.Stack(buf, true)]
 		var left []string
 		for i, stack := range strings.Split(string(buf), "\n\n") {
-			if i > 0 && strings.Contains(stack, "queuegate/pkg/") {
+			if i > 0 && strings.Contains(stack, "queuegate/pkg/") && !strings.Contains(stack, "testing.(*M).Run") {
 				left = append(left, stack)
 			}
 		}

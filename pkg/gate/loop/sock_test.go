@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// conversationless ignores events; the flags of its socket tell them.
-type conversationless struct{}
+// deaf ignores events; the flags of its socket tell them.
+type deaf struct{}
 
-func (conversationless) Event(*Sock) {}
+func (deaf) Event(*Sock) {}
 
 type handlerFunc func(*Sock)
 

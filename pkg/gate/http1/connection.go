@@ -1,0 +1,84 @@
+package http1
+
+import "bytes"
+
+// connection is what the Connection fields say.
+type connection struct {
+	close, keepAlive, upgrade bool
+}
+
+// fewNames is how many names in Connection are looked up among the fields one
+// by one; beyond it a set keeps the work linear.
+const fewNames = 8
+
+// readConnection evaluates Connection (RFC 9110 section 7.6.1) and marks the
+// fields that it names, except those that name the request to the container.
+func (h *head) readConnection() (c connection) {
+	var few [fewNames][]byte
+	names := few[:0]
+	for i := range h.fields {
+		f := &h.fields[i]
+		if f.kind != kindConnection {
+			continue
+		}
+		v := h.value(f)
+		switch {
+		case foldEqual(v, "keep-alive"):
+			c.keepAlive = true
+			continue
+		case foldEqual(v, "close"):
+			c.close = true
+			continue
+		}
+		for len(v) > 0 {
+			var t []byte
+			t, v = nextOption(v)
+			switch {
+			case len(t) == 0 || isProtected(t):
+			case foldEqual(t, "close"):
+				c.close = true
+			case foldEqual(t, "keep-alive"):
+				c.keepAlive = true
+			case foldEqual(t, "upgrade"):
+				c.upgrade = true
+			default:
+				names = append(names, t)
+			}
+		}
+	}
+	h.dropNamed(names)
+	return c
+}
+
+// dropNamed marks the fields with one of the names.
+func (h *head) dropNamed(names [][]byte) {
+	if len(names) <= fewNames {
+		for _, name := range names {
+			for i := range h.fields {
+				if f := &h.fields[i]; bytes.EqualFold(h.name(f), name) {
+					f.drop = true
+				}
+			}
+		}
+		return
+	}
+	set := make(map[string]struct{}, len(names))
+	for _, name := range names {
+		set[string(bytes.ToLower(name))] = struct{}{}
+	}
+	for i := range h.fields {
+		f := &h.fields[i]
+		if _, named := set[string(bytes.ToLower(h.name(f)))]; named {
+			f.drop = true
+		}
+	}
+}
+
+// nextOption takes the first element of a comma-separated list, which may be
+// empty, and returns the rest.
+func nextOption(v []byte) (option, rest []byte) {
+	if i := bytes.IndexByte(v, ','); i >= 0 {
+		v, rest = v[:i], v[i+1:]
+	}
+	return bytes.Trim(v, " \t"), rest
+}

@@ -1,0 +1,716 @@
+package http1
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+const upgradeRequest = "GET /tunnel HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+const upgradeAnswer = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+// TestEveryWayToEndIsToldOnce brings about one outcome at a time. The rig
+// checks that Begin and End come in pairs and that no count is left.
+func TestEveryWayToEndIsToldOnce(t *testing.T) {
+	hold := func(c *engineCall) bool { c.awaitEnd(); return false }
+	says := func(s string) func(*engineCall) bool {
+		return func(c *engineCall) bool { c.write(s); return false }
+	}
+	holdOne := gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1}
+	for _, c := range []struct {
+		name   string
+		config gate.Config
+		silent bool
+		serve  func(*engineCall) bool
+		act    func(r *engineRig)
+		want   map[gate.Outcome]int
+		status int // of the last one
+	}{
+		{name: "served", serve: func(c *engineCall) bool { return c.answer("ok") },
+			act:  func(r *engineRig) { r.client().get("/").want(200, "ok") },
+			want: map[gate.Outcome]int{gate.Served: 1}, status: 200},
+		{name: "served with an error of the container's own", serve: says("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"),
+			act:  func(r *engineRig) { r.client().get("/").want(503, "") },
+			want: map[gate.Outcome]int{gate.Served: 1}, status: 503},
+		{name: "tunnelled", serve: says(upgradeAnswer + "bye"),
+			act: func(r *engineRig) {
+				c := r.client().send(upgradeRequest)
+				c.readUntil("bye")
+				c.close()
+			},
+			want: map[gate.Outcome]int{gate.Tunnelled: 1}, status: 101},
+		{name: "queue full", config: holdOne, serve: hold,
+			act: func(r *engineRig) {
+				first := r.client().get("/1")
+				r.until(1, 0)
+				second := r.client().get("/2")
+				r.until(1, 1)
+				r.client().get("/3").wantRefusal(gate.QueueFull)
+				second.close()
+				r.until(1, 0)
+				first.close()
+			},
+			want: map[gate.Outcome]int{gate.QueueFull: 1, gate.ClientGone: 2}, status: 499},
+		{name: "queue wait expired", config: gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1, QueueMaxWait: time.Millisecond}, serve: hold,
+			act: func(r *engineRig) {
+				first := r.client().get("/1")
+				r.until(1, 0)
+				r.client().get("/2").wantRefusal(gate.QueueWaitExpired)
+				first.reset()
+			},
+			want: map[gate.Outcome]int{gate.QueueWaitExpired: 1, gate.ClientGone: 1}, status: 499},
+		{name: "request timeout", config: gate.Config{RequestTimeout: time.Millisecond}, serve: hold,
+			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.RequestTimeout) },
+			want: map[gate.Outcome]int{gate.RequestTimeout: 1}, status: 504},
+		{name: "request timeout in the queue", config: gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1, RequestTimeout: 20 * time.Millisecond}, serve: hold,
+			act: func(r *engineRig) {
+				first := r.client().get("/1")
+				second := r.client().get("/2")
+				first.wantRefusal(gate.RequestTimeout)
+				second.wantRefusal(gate.RequestTimeout)
+			},
+			want: map[gate.Outcome]int{gate.RequestTimeout: 2}, status: 504},
+		{name: "response start timeout", config: gate.Config{ResponseStartTimeout: time.Millisecond}, serve: hold,
+			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.ResponseStartTimeout) },
+			want: map[gate.Outcome]int{gate.ResponseStartTimeout: 1}, status: 504},
+		{name: "idle timeout", config: gate.Config{IdleTimeout: time.Millisecond}, serve: hold,
+			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.IdleTimeout) },
+			want: map[gate.Outcome]int{gate.IdleTimeout: 1}, status: 504},
+		{name: "idle timeout in an answer", config: gate.Config{IdleTimeout: 20 * time.Millisecond},
+			serve: func(c *engineCall) bool {
+				c.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+				c.awaitEnd()
+				return false
+			},
+			act: func(r *engineRig) {
+				if a := r.client().get("/").answer(); a.err == nil || a.body != "half" {
+					r.t.Errorf("got %q, %v; want half an answer", a.body, a.err)
+				}
+			},
+			want: map[gate.Outcome]int{gate.IdleTimeout: 1}, status: 200},
+		{name: "client gone", serve: hold,
+			act: func(r *engineRig) {
+				c := r.client().get("/")
+				r.until(1, 0)
+				c.close()
+			},
+			want: map[gate.Outcome]int{gate.ClientGone: 1}, status: 499},
+		{name: "client gone in its upload", serve: hold,
+			act: func(r *engineRig) {
+				c := r.client().send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf")
+				r.until(1, 0)
+				c.reset()
+			},
+			want: map[gate.Outcome]int{gate.ClientGone: 1}, status: 499},
+		{name: "upstream not listening", config: gate.Config{UpstreamWait: time.Millisecond, QueueCapacity: 1}, silent: true,
+			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.UpstreamNotListening) },
+			want: map[gate.Outcome]int{gate.UpstreamNotListening: 1}, status: 503},
+		{name: "held beyond the capacity", config: gate.Config{UpstreamWait: time.Hour, QueueCapacity: 0}, silent: true,
+			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.QueueFull) },
+			want: map[gate.Outcome]int{gate.QueueFull: 1}, status: 503},
+		{name: "upstream closed", serve: func(*engineCall) bool { return false },
+			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.UpstreamClosed) },
+			want: map[gate.Outcome]int{gate.UpstreamClosed: 1}, status: 502},
+		{name: "upstream reset", serve: (*engineCall).reset,
+			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.UpstreamReset) },
+			want: map[gate.Outcome]int{gate.UpstreamReset: 1}, status: 502},
+		{name: "upstream malformed", serve: says("hello\r\n\r\n"),
+			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.UpstreamMalformed) },
+			want: map[gate.Outcome]int{gate.UpstreamMalformed: 1}, status: 502},
+		{name: "upstream broke off", serve: says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"),
+			act: func(r *engineRig) {
+				if a := r.client().get("/").answer(); a.err == nil {
+					r.t.Errorf("the answer came to a clean end: %q", a.body)
+				}
+			},
+			want: map[gate.Outcome]int{gate.UpstreamBrokeOff: 1}, status: 200},
+		{name: "bad chunk in the first segment", serve: hold,
+			act: func(r *engineRig) {
+				r.client().send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n").wantRefusal(gate.BadRequest)
+			},
+			want: map[gate.Outcome]int{gate.BadRequest: 1}, status: 400},
+		{name: "bad chunk later", serve: hold,
+			act: func(r *engineRig) {
+				c := r.client().send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
+				r.until(1, 0)
+				c.send("xyz\r\n").wantRefusal(gate.BadRequest)
+			},
+			want: map[gate.Outcome]int{gate.BadRequest: 1}, status: 400},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := engineServe(t, c.config, engineOptions{silent: c.silent}, c.serve)
+			c.act(r)
+			r.wantOutcomes(c.want)
+			n := 0
+			for _, k := range c.want {
+				n += k
+			}
+			if got := r.observer.last(t, n).Status; got != c.status {
+				t.Errorf("status %d, want %d", got, c.status)
+			}
+			r.until(0, 0)
+		})
+	}
+}
+
+func TestProbesAndRefusedHeadsAreNotCounted(t *testing.T) {
+	r := engineServe(t, gate.Config{ConcurrencyLimit: 1}, engineOptions{}, func(c *engineCall) bool {
+		c.awaitEnd()
+		return false
+	})
+	busy := r.client().get("/")
+	r.until(1, 0)
+	probe := r.client()
+	for range 3 {
+		probe.send("GET / HTTP/1.1\r\nHost: h\r\nK-Network-Probe: queue\r\n\r\n").want(200, "queue")
+		probe.send("GET / HTTP/1.1\r\nHost: h\r\nK-Network-Probe: probe\r\nK-Network-Hash: x\r\n\r\n").want(200, "")
+		probe.send("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n").want(200, "")
+	}
+	probe.send("GET / HTTP/1.1\r\n\r\n").wantRefusal(gate.BadRequest)
+	if begun, ended := r.observer.totals(); begun != 1 || ended != 0 {
+		t.Errorf("%d requests begun, %d ended; want 1 and 0", begun, ended)
+	}
+	busy.close()
+	r.wantOutcomes(map[gate.Outcome]int{gate.ClientGone: 1})
+}
+
+func TestTimesAndSizesOfARequestAreTold(t *testing.T) {
+	r := engineServe(t, gate.Config{ConcurrencyLimit: 1}, engineOptions{}, func(c *engineCall) bool {
+		if _, err := c.readBody(); err != nil {
+			return false
+		}
+		return c.answer(strings.Repeat("x", 100_000))
+	})
+	c := r.client().send("POST /p HTTP/1.1\r\nHost: h\r\nK-Proxy-Request: activator\r\nContent-Length: 70000\r\n\r\n")
+	c.send(strings.Repeat("y", 70_000)).answer()
+	x := r.observer.last(t, 1)
+	if !x.Proxied || x.Status != 200 || x.request != "POST /p" {
+		t.Errorf("proxied %v, status %d, request %q", x.Proxied, x.Status, x.request)
+	}
+	if x.RequestBody != 70_000 || x.ResponseBody != 100_000 {
+		t.Errorf("bodies of %d and %d bytes, want 70000 and 100000", x.RequestBody, x.ResponseBody)
+	}
+	times := []time.Duration{x.Arrived, x.Admitted, x.Forwarded, x.Answered, x.Ended}
+	if slices.Contains(times, 0) || !slices.IsSorted(times) {
+		t.Errorf("arrived, admitted, forwarded, answered, ended: %v; want all of them, in this order", times)
+	}
+}
+
+// TestNextRequestInTheBufferDoesNotReplaceTheOneThatEnds pipelines a request
+// behind a body that needs the large buffer. The rig's observer compares
+// method and target at Begin and End.
+func TestNextRequestInTheBufferDoesNotReplaceTheOneThatEnds(t *testing.T) {
+	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+		if c.method != "POST" {
+			return c.answer(c.target)
+		}
+		b := make([]byte, 5+4+3)
+		if !c.write("HTTP/1.1 103 Early Hints\r\n\r\n") {
+			return false
+		}
+		_, err := io.ReadFull(c.in, b)
+		return err == nil && string(b) == "2\r\nhi\r\n0\r\n\r\n" && c.answer(c.target)
+	})
+	c := r.client().send("POST /the-first HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+	c.readUntil("\r\n\r\n") // the container has the head: what follows is read behind it
+	c.send("2\r\nhi\r\n0\r\n\r\nGET /second HTTP/1.1\r\nHost: h\r\n\r\n")
+	c.want(200, "/the-first")
+	c.want(200, "/second")
+	r.wantOutcomes(map[gate.Outcome]int{gate.Served: 2})
+}
+
+func TestPanickingObserverCostsItsRequestOnly(t *testing.T) {
+	for _, where := range []string{"begin", "end", "both"} {
+		t.Run(where, func(t *testing.T) {
+			r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: 10}, engineOptions{panics: true}, func(c *engineCall) bool {
+				return c.answer("ok")
+			})
+			var armed atomic.Bool
+			bang := func(*gate.Exchange) {
+				if armed.Load() {
+					panic("observer")
+				}
+			}
+			if where != "end" {
+				r.observer.onBegin = bang
+			}
+			if where != "begin" {
+				r.observer.onEnd = bang
+			}
+			for range 3 {
+				r.client().get("/").want(200, "ok")
+			}
+			armed.Store(true)
+			for range 3 {
+				c := r.client().get("/")
+				engineReceive(t, "the panic", r.panics)
+				c.answer()
+				c.wantEnd()
+			}
+			armed.Store(false)
+			for range 3 {
+				r.client().get("/").want(200, "ok")
+			}
+			r.until(0, 0)
+			d := r.gate.Drain
+			if d.Requests() != 0 {
+				t.Errorf("the drain waits for %d requests", d.Requests())
+			}
+			r.observer.mu.Lock()
+			clear(r.observer.open) // whether a Begin that panicked earns an End is not promised
+			r.observer.mu.Unlock()
+		})
+	}
+}
+
+func TestPanicInATunnelIsCountedOut(t *testing.T) {
+	r := engineServe(t, gate.Config{ConcurrencyLimit: 1}, engineOptions{panics: true}, func(c *engineCall) bool {
+		c.write(upgradeAnswer)
+		c.awaitEnd()
+		return false
+	})
+	r.observer.onEnd = func(*gate.Exchange) { panic("observer") }
+	c := r.client().send(upgradeRequest)
+	c.readUntil("\r\n\r\n")
+	if n := r.gate.Drain.Tunnels(); n != 1 {
+		t.Errorf("%d tunnels, want 1", n)
+	}
+	c.close()
+	engineReceive(t, "the panic", r.panics)
+	r.until(0, 0)
+}
+
+// TestCountsReturnToZeroAfterAStorm lets clients and the container do
+// everything at random, at once.
+func TestCountsReturnToZeroAfterAStorm(t *testing.T) {
+	for _, config := range []gate.Config{
+		{ConcurrencyLimit: 3, QueueCapacity: 5, QueueMaxWait: 5 * time.Millisecond, RequestTimeout: 40 * time.Millisecond},
+		{ConcurrencyLimit: 2, QueueCapacity: 20, HardConcurrency: true, RequestTimeout: 30 * time.Millisecond},
+		{RequestTimeout: 50 * time.Millisecond, ResponseStartTimeout: 20 * time.Millisecond, IdleTimeout: 10 * time.Millisecond, QueueCapacity: 5},
+		{ConcurrencyLimit: 1, QueueCapacity: 3, AnswerHalfClosed: true, RequestTimeout: 30 * time.Millisecond, TunnelMax: 20 * time.Millisecond},
+	} {
+		t.Run(fmt.Sprintf("limit %d", config.ConcurrencyLimit), func(t *testing.T) {
+			r := engineServe(t, config, engineOptions{loops: 2}, engineMoody)
+			var clients sync.WaitGroup
+			for range 8 {
+				clients.Go(func() {
+					for range 60 {
+						engineStormyClient(r)
+					}
+				})
+			}
+			clients.Wait()
+			engineUntil(t, "an end for every begin", func() bool {
+				begun, ended := r.observer.totals()
+				return begun == ended && r.gate.Drain.Requests() == 0 && r.gate.Drain.Tunnels() == 0
+			})
+			r.until(0, 0)
+			r.wantNothingLeft()
+			for o, n := range r.observer.outcomes() {
+				t.Logf("%v: %d", o, n)
+			}
+		})
+	}
+}
+
+// engineMoody is a container in a bad mood.
+func engineMoody(c *engineCall) bool {
+	if c.target == "/tunnel" && rand.IntN(2) == 0 {
+		c.write(upgradeAnswer + "hi")
+		b := make([]byte, 100)
+		_, _ = c.conn.Read(b)
+		return false
+	}
+	if rand.IntN(2) == 0 {
+		if _, err := c.readBody(); err != nil {
+			return false
+		}
+	}
+	switch rand.IntN(9) {
+	case 0:
+		return false
+	case 1:
+		return c.reset()
+	case 2:
+		c.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+		return false
+	case 3:
+		c.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+		return c.reset()
+	case 4:
+		c.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n", 100_000, strings.Repeat("z", 100_000)))
+		return c.write("0\r\n\r\n")
+	case 5:
+		c.awaitEnd()
+		return false
+	case 6:
+		time.Sleep(time.Duration(rand.IntN(3)) * time.Millisecond)
+	case 7:
+		c.write("HTTP/1.1 103 Early Hints\r\n\r\n")
+	}
+	return c.answer("ok")
+}
+
+// engineStormyClient does one thing that clients do.
+func engineStormyClient(r *engineRig) {
+	c := r.client()
+	defer c.close()
+	const get = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
+	write := func(s string) { _, _ = io.WriteString(c.conn, s) } // may well be refused
+	pause := func() { time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond) }
+	switch rand.IntN(10) {
+	case 0:
+		write(get)
+	case 1:
+		write(get)
+		pause()
+		c.reset()
+	case 2:
+		write(get[:rand.IntN(len(get))])
+		pause()
+	case 3:
+		write("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("b", rand.IntN(100_000)))
+		pause()
+	case 4:
+		write("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("b", 100_000))
+		c.answer()
+	case 5:
+		write(get)
+		_ = c.conn.CloseWrite()
+		c.answer()
+	case 6:
+		write(get + get + get)
+		c.answer()
+		pause()
+	case 7:
+		write(upgradeRequest)
+		if c.answer().status == 101 {
+			write("hello")
+			pause()
+		}
+		if rand.IntN(2) == 0 {
+			c.reset()
+		}
+	case 8:
+		write("POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+		pause()
+		write("nonsense\r\n")
+		c.answer()
+	case 9:
+		for range 3 {
+			write(get)
+			if a := c.answer(); a.err != nil || a.closing {
+				return
+			}
+		}
+	}
+}
+
+// engineModel counts by brute force what the gate should count.
+type engineModel struct {
+	limit, capacity int
+	inFlight, queue []int
+	outcomes        map[gate.Outcome]int
+	begun           int
+}
+
+// arrive reports whether the request is refused.
+func (m *engineModel) arrive(id int) bool {
+	m.begun++
+	switch {
+	case m.limit == 0 || len(m.inFlight) < m.limit:
+		m.inFlight = append(m.inFlight, id)
+	case len(m.queue) < m.capacity:
+		m.queue = append(m.queue, id)
+	default:
+		m.outcomes[gate.QueueFull]++
+		return true
+	}
+	return false
+}
+
+func (m *engineModel) leave(id int, o gate.Outcome) {
+	m.outcomes[o]++
+	if i := slices.Index(m.queue, id); i >= 0 {
+		m.queue = slices.Delete(m.queue, i, i+1)
+		return
+	}
+	i := slices.Index(m.inFlight, id)
+	m.inFlight = slices.Delete(m.inFlight, i, i+1)
+	if len(m.queue) > 0 {
+		m.inFlight = append(m.inFlight, m.queue[0])
+		m.queue = m.queue[1:]
+	}
+}
+
+// engineScript is a container whose every request does as it is told.
+type engineScript struct {
+	mu      sync.Mutex
+	working map[int]chan string
+}
+
+func (s *engineScript) serve(c *engineCall) bool {
+	var id int
+	if _, err := fmt.Sscanf(c.target, "/%d", &id); err != nil {
+		return false
+	}
+	if _, err := c.readBody(); err != nil {
+		return false
+	}
+	order := make(chan string, 1)
+	s.mu.Lock()
+	s.working[id] = order
+	s.mu.Unlock()
+	var what string
+	select {
+	case what = <-order:
+	case <-c.container.stop:
+	}
+	switch what {
+	case "answer":
+		return c.answer(c.target)
+	case "reset":
+		return c.reset()
+	}
+	return false
+}
+
+func (s *engineScript) tell(id int, what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.working[id] <- what
+	delete(s.working, id)
+}
+
+func (s *engineScript) works(ids []int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		if s.working[id] == nil {
+			return false
+		}
+	}
+	return len(ids) == len(s.working)
+}
+
+// TestRandomSchedulesCountAsTheModelDoes compares all counts, and who is at
+// the container, after every step.
+func TestRandomSchedulesCountAsTheModelDoes(t *testing.T) {
+	for _, shape := range [][2]int{{1, 3}, {3, 2}, {2, 0}, {4, 10}, {0, 1}} {
+		t.Run(fmt.Sprintf("limit %d, capacity %d", shape[0], shape[1]), func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			rnd := rand.New(rand.NewPCG(seed, 0))
+			script := &engineScript{working: map[int]chan string{}}
+			r := engineServe(t, gate.Config{ConcurrencyLimit: shape[0], QueueCapacity: shape[1]}, engineOptions{loops: 2}, script.serve)
+			m := &engineModel{limit: shape[0], capacity: shape[1], outcomes: map[gate.Outcome]int{}}
+			clients := map[int]*engineClient{}
+			for step := range 200 {
+				waiting := slices.Concat(m.inFlight, m.queue)
+				what := rnd.IntN(6)
+				if len(waiting) == 0 || len(waiting) < 12 && what < 3 {
+					c := r.client().post(fmt.Sprintf("/%d", step), "body")
+					if m.arrive(step) {
+						c.wantRefusal(gate.QueueFull)
+						c.close()
+					} else {
+						clients[step] = c
+					}
+				} else if id := waiting[rnd.IntN(len(waiting))]; what == 5 || slices.Contains(m.queue, id) {
+					if rnd.IntN(2) == 0 {
+						clients[id].close()
+					} else {
+						clients[id].reset()
+					}
+					if slices.Contains(m.inFlight, id) {
+						script.tell(id, "drop")
+					}
+					m.leave(id, gate.ClientGone)
+					delete(clients, id)
+				} else if what == 4 {
+					script.tell(id, "reset")
+					clients[id].wantRefusal(gate.UpstreamReset)
+					m.leave(id, gate.UpstreamReset)
+					clients[id].close()
+					delete(clients, id)
+				} else {
+					script.tell(id, "answer")
+					clients[id].want(200, fmt.Sprintf("/%d", id))
+					m.leave(id, gate.Served)
+					clients[id].close()
+					delete(clients, id)
+				}
+				r.until(len(m.inFlight), len(m.queue))
+				engineUntil(t, fmt.Sprintf("requests %v at the container", m.inFlight), func() bool { return script.works(m.inFlight) })
+				r.wantOutcomes(m.outcomes)
+				if begun, _ := r.observer.totals(); begun != m.begun {
+					t.Errorf("%d requests begun, want %d", begun, m.begun)
+				}
+				if d := r.gate.Drain.Requests(); int(d) != len(waiting) && int(d) != len(m.inFlight)+len(m.queue) {
+					t.Errorf("the drain knows of %d requests", d)
+				}
+				if t.Failed() {
+					t.Fatalf("step %d", step)
+				}
+			}
+		})
+	}
+}
+
+// TestHardLimitIsNeverExceededAtTheContainer aborts requests at random moments
+// while the container goes on working on them.
+func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
+	const limit = 3
+	var working, most atomic.Int64
+	r := engineServe(t, gate.Config{ConcurrencyLimit: limit, QueueCapacity: 50, HardConcurrency: true, RequestTimeout: time.Hour}, engineOptions{loops: 2},
+		func(c *engineCall) bool {
+			n := working.Inc()
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			if rand.IntN(3) == 0 { // a stream
+				c.write("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n")
+				for range 4 {
+					c.write(strings.Repeat("x", 49_000))
+					time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+				}
+				working.Dec()
+				return c.write(strings.Repeat("x", 4_000))
+			}
+			time.Sleep(time.Duration(rand.IntN(1500)) * time.Microsecond)
+			working.Dec()
+			if rand.IntN(10) == 0 {
+				return rand.IntN(2) == 0 && c.reset()
+			}
+			return c.answer("ok")
+		})
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for range 80 {
+				c := r.client()
+				c.send("GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
+				switch rand.IntN(4) {
+				case 0:
+					c.answer()
+				case 1:
+					time.Sleep(time.Duration(rand.IntN(1500)) * time.Microsecond)
+				case 2:
+					time.Sleep(time.Duration(rand.IntN(500)) * time.Microsecond)
+					c.reset()
+				case 3:
+					_, _ = io.ReadFull(c.in, make([]byte, rand.IntN(100_000)))
+				}
+				c.close()
+			}
+		})
+	}
+	clients.Wait()
+	r.until(0, 0)
+	if n := most.Load(); n > limit || n < 2 {
+		t.Fatalf("%d requests at the container at once; want at most %d, and some at once", n, limit)
+	}
+	begun, _ := r.observer.totals()
+	r.observer.last(t, begun)
+	for _, o := range []gate.Outcome{gate.InternalError, gate.RequestTimeout} {
+		if n := r.observer.outcomes()[o]; n != 0 {
+			t.Errorf("%d requests ended as %v", n, o)
+		}
+	}
+}
+
+// TestHardLimitHoldsTheSlotOfAStreamWhoseClientLeft stops the stream when all
+// of it has been delivered so far, and lets the client leave then.
+func TestHardLimitHoldsTheSlotOfAStreamWhoseClientLeft(t *testing.T) {
+	for _, first := range []int{10, 100_000} {
+		t.Run(fmt.Sprintf("after %d bytes", first), func(t *testing.T) {
+			gone, finish := make(chan struct{}), make(chan struct{})
+			var finished atomic.Bool
+			r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1, HardConcurrency: true}, engineOptions{}, func(c *engineCall) bool {
+				if c.target == "/next" {
+					if !finished.Load() {
+						t.Error("the next request came while the first is worked on")
+					}
+					return c.answer("next")
+				}
+				c.write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", first+5, strings.Repeat("x", first)))
+				c.awaitEnd()
+				close(gone)
+				<-finish
+				finished.Store(true)
+				c.write("rest.")
+				return false
+			})
+			c := r.client().get("/stream")
+			c.readUntil("\r\n\r\n")
+			if _, err := io.ReadFull(c.in, make([]byte, first)); err != nil {
+				t.Fatal(err)
+			}
+			c.close()
+			engineReceive(t, "news of the client's departure at the container", gone)
+			next := r.client().get("/next")
+			r.until(1, 1)
+			close(finish)
+			next.want(200, "next")
+			r.wantOutcomes(map[gate.Outcome]int{gate.ClientGone: 1, gate.Served: 1})
+		})
+	}
+}
+
+func TestSoftLimitGivesTheSlotOfALeftRequestToTheNext(t *testing.T) {
+	release := make(chan struct{})
+	r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1}, engineOptions{}, func(c *engineCall) bool {
+		if c.target == "/next" {
+			return c.answer("next")
+		}
+		<-release
+		return false
+	})
+	defer close(release)
+	c := r.client().get("/first")
+	r.until(1, 0)
+	next := r.client().get("/next")
+	r.until(1, 1)
+	c.close()
+	next.want(200, "next")
+}
+
+func TestClientThatLeavesTheQueueNeverReachesTheContainer(t *testing.T) {
+	script := &engineScript{working: map[int]chan string{}}
+	var seen atomic.Int64
+	r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: 20}, engineOptions{loops: 2}, func(c *engineCall) bool {
+		seen.Inc()
+		return script.serve(c)
+	})
+	first := r.client().post("/0", "")
+	r.until(1, 0)
+	var queued []*engineClient
+	for i := range 20 {
+		queued = append(queued, r.client().post(fmt.Sprintf("/%d", i+1), ""))
+		r.until(1, i+1)
+	}
+	for i, c := range queued {
+		if i%3 == 0 {
+			c.reset()
+		} else {
+			c.close()
+		}
+	}
+	r.until(1, 0)
+	engineUntil(t, "the first request", func() bool { return script.works([]int{0}) })
+	script.tell(0, "answer")
+	first.want(200, "/0")
+	r.wantOutcomes(map[gate.Outcome]int{gate.ClientGone: 20, gate.Served: 1})
+	if n := seen.Load(); n != 1 {
+		t.Fatalf("%d requests at the container, want 1", n)
+	}
+}

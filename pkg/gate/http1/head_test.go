@@ -1,0 +1,358 @@
+package http1
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// fieldsOf makes a scanned head of the given field lines.
+func fieldsOf(t *testing.T, lines ...string) *head {
+	t.Helper()
+	h := new(head)
+	in := "GET / HTTP/1.1\r\n" + strings.Join(append(lines, "", ""), "\r\n")
+	if complete, err := h.scan([]byte(in)); !complete || err != nil {
+		t.Fatalf("scanning %q: %v %v", in, complete, err)
+	}
+	return h
+}
+
+func TestAHeadEndsWithTheFirstEmptyLine(t *testing.T) {
+	const in = "GET / HTTP/1.1\r\nA: b\r\n\r\nC: d\r\n\r\n"
+	h := new(head)
+	complete, err := h.scan([]byte(in))
+	if !complete || err != nil || string(h.raw) != in[:len("GET / HTTP/1.1\r\nA: b\r\n\r\n")] {
+		t.Fatalf("got %v, %v, %q", complete, err, h.raw)
+	}
+}
+
+func TestWhiteSpaceAroundAValueIsNotPartOfIt(t *testing.T) {
+	h := fieldsOf(t, "A: \t b \t c\t ", "B:", "C: ", "D:e", "E:\t\t")
+	for i, want := range []string{"b \t c", "", "", "e", ""} {
+		if got := string(h.value(&h.fields[i])); got != want {
+			t.Errorf("field %d: got %q, want %q", i, got, want)
+		}
+	}
+}
+
+// linesThatAreRefused are field lines without the line end.
+var linesThatAreRefused = map[string]string{
+	"a space before the colon":     "A : b",
+	"a tab before the colon":       "A\t: b",
+	"a folded line":                " b",
+	"a line folded with a tab":     "\tb",
+	"no name":                      ": b",
+	"no colon":                     "A b",
+	"no colon and no space":        "A",
+	"a NUL in the value":           "A: b\x00",
+	"a bare CR in the value":       "A: b\rc",
+	"a CR at the end of the value": "A: b\r",
+	"a CR instead of the value":    "A:\r",
+	"a form feed":                  "A: \x0c",
+	"a DEL in the value":           "A: b\x7f",
+	"a byte of UTF-8 in the name":  "\xc3\xa9: b",
+	"a quote in the name":          "\"A\": b",
+	"a NUL in the name":            "A\x00: b",
+}
+
+func TestALineThatIsNoFieldIsRefused(t *testing.T) {
+	for name, line := range linesThatAreRefused {
+		t.Run(name, func(t *testing.T) {
+			h := new(head)
+			if complete, err := h.scan([]byte("GET / HTTP/1.1\r\n" + line + "\r\n")); complete || err != errMalformed {
+				t.Errorf("got %v, %v", complete, err)
+			}
+		})
+	}
+}
+
+func TestABareLineFeedIsRefusedWhereverItStands(t *testing.T) {
+	for _, in := range []string{"\n", "GET / HTTP/1.1\n", "GET / HTTP/1.1\r\n\n", "GET / HTTP/1.1\r\nA: b\n", "GET / HTTP/1.1\r\nA:\nb: c\r\n"} {
+		if complete, err := new(head).scan([]byte(in)); complete || err != errMalformed {
+			t.Errorf("%q: got %v, %v", in, complete, err)
+		}
+	}
+}
+
+func TestWhatNoFurtherByteCanMendIsRefusedAtOnce(t *testing.T) {
+	for _, in := range []string{
+		"\x16\x03\x01", "(", " ", "GET /\x00", "GET /\rx", "GET /\x7f", "GET /\x01 HTTP/1.1\r\nA",
+		"GET / HTTP/1.1\r\nA: \x00", "GET / HTTP/1.1\r\nA: \rx", "GET / HTTP/1.1\r\n\rx", "GET / HTTP/1.1\r\nA: b\r\r",
+		"GET / HTTP/1.1\r\n x", "GET / HTTP/1.1\r\nA ", "GET / HTTP/1.1\r\n:", "GET / HTTP/1.1\r\nA\r",
+	} {
+		for _, cuts := range [][]byte{nil, {1}} {
+			if v, err := read(new(request), in, cuts); v != refused || err != errMalformed {
+				t.Errorf("%q delivered by %v: %v, %v", in, cuts, v, err)
+			}
+		}
+	}
+}
+
+func TestWhatMayStillBecomeAHeadIsWaitedFor(t *testing.T) {
+	for _, in := range []string{
+		"", "G", "GET", "GET /", "GET / HTTP/1.1", "GET / HTTP/1.1\r", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\n\r",
+		"GET / HTTP/1.1\r\nA", "GET / HTTP/1.1\r\nA:", "GET / HTTP/1.1\r\nA:\r", "GET / HTTP/1.1\r\nA: b\tc\xff\r",
+	} {
+		for _, cuts := range [][]byte{nil, {1}} {
+			if v, err := read(new(request), in, cuts); v != incomplete {
+				t.Errorf("%q delivered by %v: %v, %v", in, cuts, v, err)
+			}
+		}
+	}
+}
+
+// padded makes a head of exactly n bytes.
+func padded(n int) string {
+	const begin, end = "GET / HTTP/1.1\r\nHost: a\r\nX: ", "\r\n\r\n"
+	return begin + strings.Repeat("x", n-len(begin)-len(end)) + end
+}
+
+func TestAHeadOfOneMiBIsTakenAndOneByteMoreIsNot(t *testing.T) {
+	for _, step := range [][]byte{nil, {255}} {
+		if v, err := read(new(request), padded(maxHeadBytes)[:4<<10], step); v != incomplete {
+			t.Fatalf("the beginning: %v, %v", v, err)
+		}
+	}
+	if v, err := read(new(request), padded(maxHeadBytes)+"body", nil); v != accepted {
+		t.Errorf("%d bytes: %v, %v", maxHeadBytes, v, err)
+	}
+	for _, in := range []string{padded(maxHeadBytes + 1), padded(maxHeadBytes + 1)[:maxHeadBytes]} {
+		if v, err := read(new(request), in, nil); v != refused || err != errTooLarge {
+			t.Errorf("%d bytes of a longer head: %v, %v", len(in), v, err)
+		}
+	}
+	h := new(head)
+	in := []byte(padded(maxHeadBytes))
+	for _, n := range []int{1, maxHeadBytes / 2, maxHeadBytes - 1, maxHeadBytes} {
+		complete, err := h.scan(in[:n])
+		if complete != (n == maxHeadBytes) || err != nil {
+			t.Errorf("%d bytes: %v, %v", n, complete, err)
+		}
+	}
+}
+
+func TestAStartLineBeyondTheLimitIsATargetTooLong(t *testing.T) {
+	target := "GET /" + strings.Repeat("x", maxHeadBytes)
+	for _, in := range []string{target, target[:maxHeadBytes], target + " HTTP/1.1\r\n"} {
+		if v, err := read(new(request), in, nil); v != refused || err != errLongTarget {
+			t.Errorf("%d bytes: %v, %v", len(in), v, err)
+		}
+	}
+}
+
+func TestFourThousandAndNinetySixFieldsAreTakenAndOneMoreIsNot(t *testing.T) {
+	head := "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("a:\r\n", maxFields-1)
+	if v, err := read(new(request), head+"\r\n", nil); v != accepted {
+		t.Errorf("%d fields: %v, %v", maxFields, v, err)
+	}
+	if v, err := read(new(request), head+"a:\r\n", nil); v != refused || err != errTooLarge {
+		t.Errorf("%d fields: %v, %v", maxFields+1, v, err)
+	}
+}
+
+func TestAScannerThatHadManyFieldsDoesNotKeepThem(t *testing.T) {
+	h := fieldsOf(t, strings.Split(strings.Repeat("a:\n", 1000)+"a:", "\n")...)
+	if h.reset(); cap(h.fields) > 256 {
+		t.Errorf("keeps room for %d fields", cap(h.fields))
+	}
+	h = fieldsOf(t, "a:")
+	if h.reset(); cap(h.fields) == 0 || len(h.fields) != 0 {
+		t.Errorf("a small one keeps room for %d fields, %d in use", cap(h.fields), len(h.fields))
+	}
+}
+
+func naiveIsText(b []byte) bool {
+	for _, c := range b {
+		if c != 9 && (c < 32 || c == 127) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestIsTextAgreesWithALoopForEachByteAtEachPosition(t *testing.T) {
+	for size := range 26 {
+		for _, filler := range []byte{'a', ' ', '\t', 0x80, 0xff, 0x7e, 0x20, 0x21} {
+			b := bytes.Repeat([]byte{filler}, size)
+			for at := range size {
+				for c := range 256 {
+					b[at] = byte(c)
+					if got, want := isText(b), naiveIsText(b); got != want {
+						t.Fatalf("isText(%q) = %v", b, got)
+					}
+				}
+				b[at] = filler
+			}
+		}
+	}
+}
+
+func TestIsTextAgreesWithALoopForPairsOfBytes(t *testing.T) {
+	// A borrow of the subtraction of one lane must not hide or invent another.
+	b := []byte("xxxxxxxx")
+	for i := range 1 << 16 {
+		for _, at := range []int{0, 3, 6} {
+			b[at], b[at+1] = byte(i), byte(i>>8)
+			if got, want := isText(b), naiveIsText(b); got != want {
+				t.Fatalf("isText(%q) = %v", b, got)
+			}
+			b[at], b[at+1] = 'x', 'x'
+		}
+	}
+}
+
+func TestOptionsAreTheElementsThatAreNotEmpty(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", ",": "", " , ,\t": "", "a": "a", " a ": "a", "a,b": "a|b", ",a ,, b c\t,": "a|b c", "a;q=1,b": "a;q=1|b",
+	} {
+		var got []string
+		options([]byte(in), func(e []byte) bool { got = append(got, string(e)); return true })
+		if s := strings.Join(got, "|"); s != want {
+			t.Errorf("%q: got %q, want %q", in, s, want)
+		}
+	}
+}
+
+func TestConnectionSaysWhatItSaysInAnyCaseAndOverSeveralLines(t *testing.T) {
+	for _, c := range []struct {
+		lines []string
+		want  connection
+	}{
+		{nil, connection{}},
+		{[]string{"Connection:"}, connection{}},
+		{[]string{"Connection: close"}, connection{close: true}},
+		{[]string{"connection: CLOSE"}, connection{close: true}},
+		{[]string{"Connection: Keep-Alive"}, connection{keepAlive: true}},
+		{[]string{"Connection: keep-alive, Upgrade"}, connection{keepAlive: true, upgrade: true}},
+		{[]string{"Connection: keep-alive", "CONNECTION: ,close"}, connection{keepAlive: true, close: true}},
+		{[]string{"Connection: x,\ty , close"}, connection{close: true, named: 2}},
+		{[]string{"Connection: closed, xclose, close x, c\u017fose"}, connection{named: 4}},
+		{[]string{"Connection: \"close\""}, connection{named: 1}},
+	} {
+		h := fieldsOf(t, c.lines...)
+		if got, err := h.readConnection(); got != c.want || err != nil {
+			t.Errorf("%q: got %+v, %v, want %+v", c.lines, got, err, c.want)
+		}
+	}
+}
+
+func TestConnectionRemovesTheFieldsThatItNames(t *testing.T) {
+	for _, c := range []struct {
+		sentence, names, field string
+		drop                   bool
+	}{
+		{"a named field goes", "x-once", "X-Once: 1", true},
+		{"in any case", "X-ONCE", "x-oncE: 1", true},
+		{"wherever the name stands", "close, a ,x-once\t,", "X-Once: 1", true},
+		{"a field that is not named stays", "x-onc, x-once2", "X-Once: 1", false},
+		{"a quoted name is no name", `"x-once"`, "X-Once: 1", false},
+		{"Cookie can be named", "cookie", "Cookie: a", true},
+		{"Authorization can be named", "authorization", "Authorization: a", true},
+		{"Host cannot", "Host", "Host: a", false},
+		{"Forwarded cannot", "forwarded", "Forwarded: a", false},
+		{"X-Forwarded-For cannot", "x-forwarded-for", "X-Forwarded-For: a", false},
+		{"X-Forwarded-Proto cannot", "X-FORWARDED-PROTO", "X-Forwarded-Proto: a", false},
+		{"K-Network-Probe cannot", "k-network-probe", "K-Network-Probe: a", false},
+		{"K-Proxy-Request cannot", "K-Proxy-Request", "K-Proxy-Request: a", false},
+		{"Content-Length cannot", "content-length", "Content-Length: 1", false},
+		{"Content-Type cannot", "content-type", "Content-Type: a/b", false},
+		{"Host cannot with a long s", "Ho\u017ft", "Host: a", false},
+		{"K fields cannot with a Kelvin sign", "\u212a-network-probe", "K-Network-Probe: a", false},
+		{"no other field can with a Kelvin sign", "coo\u212aie", "Cookie: a", false},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			h := fieldsOf(t, c.field, "Connection: "+c.names)
+			if _, err := h.readConnection(); err != nil || h.fields[0].drop != c.drop {
+				t.Errorf("drop: got %v, %v", h.fields[0].drop, err)
+			}
+		})
+	}
+}
+
+func TestConnectionMayNameTwoHundredAndFiftySixFieldsInAll(t *testing.T) {
+	const most = maxOptions / 2
+	lines := []string{"Connection: close, " + strings.Repeat("x, ", most), "Connection: keep-alive" + strings.Repeat(",host", most)}
+	if c, err := fieldsOf(t, lines...).readConnection(); err != nil || c.named != maxOptions || !c.close || !c.keepAlive {
+		t.Errorf("%d names: %+v, %v", maxOptions, c, err)
+	}
+	if _, err := fieldsOf(t, append(lines, "Connection: y")...).readConnection(); !errors.Is(err, errTooLarge) {
+		t.Errorf("%d names: %v", maxOptions+1, err)
+	}
+}
+
+// kinds is what kindOf says, as a map; K-Gate-* aside.
+var kinds = map[string]kind{
+	"host": kindHost, "content-length": kindContentLength, "transfer-encoding": kindTransferEncoding,
+	"connection": kindConnection, "keep-alive": kindHopByHop, "proxy-connection": kindHopByHop,
+	"proxy-authenticate": kindHopByHop, "proxy-authorization": kindHopByHop, "te": kindTE, "upgrade": kindUpgrade,
+	"expect": kindExpect, "user-agent": kindUserAgent, "x-forwarded-for": kindForwardedFor,
+	"x-forwarded-proto": kindForwardedProto, "x-forwarded-host": kindForwardedHost, "forwarded": kindForwarded,
+	"k-original-host": kindOriginalHost, "k-network-probe": kindNetworkProbe, "k-network-hash": kindNetworkHash,
+	"k-proxy-request": kindProxyRequest, "knative-serving-namespace": kindRevisionRouting,
+	"knative-serving-revision": kindRevisionRouting, "trailer": kindTrailer, "date": kindDate,
+}
+
+func mapKind(name string) kind {
+	name = asciiLower(name)
+	if strings.HasPrefix(name, "k-gate-") {
+		return kindGate
+	}
+	return kinds[name]
+}
+
+func TestKindOfAgreesWithAMapInAnyCase(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	check := func(name string) {
+		if got, want := kindOf([]byte(name)), mapKind(name); got != want {
+			t.Errorf("kindOf(%q) = %d, want %d", name, got, want)
+		}
+	}
+	for name := range kinds {
+		for range 200 {
+			b := []byte(name)
+			for i, c := range b {
+				if c >= 'a' && c <= 'z' && rng.IntN(2) == 0 {
+					b[i] = c - 0x20
+				}
+			}
+			check(string(b))
+			b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
+			check(string(b)) // one bit off
+			check(string(b[:rng.IntN(len(b))]))
+			check(string(b) + "x")
+		}
+	}
+	for n := range 30 {
+		check("K-Gate-" + strings.Repeat("x", n))
+		check("k-gATE-" + strings.Repeat("-", n))
+		check("k-gate" + strings.Repeat("x", n))
+		check(strings.Repeat("k", n))
+	}
+	check("")
+}
+
+func TestEveryKindHasItsNames(t *testing.T) {
+	seen := map[kind]bool{kindOther: true, kindGate: true}
+	for _, k := range kinds {
+		seen[k] = true
+	}
+	for k := kindOther; k <= kindGate; k++ {
+		if !seen[k] {
+			t.Errorf("no name of kind %d is tested", k)
+		}
+	}
+}
+
+func TestOutcomesOfRefusedHeads(t *testing.T) {
+	for err, want := range map[error]int{
+		errMalformed: 400, errTooLarge: 431, errLongTarget: 414, errVersion: 505, errCoding: 501,
+		errExpectation: 417, errMethod: 405, fmt.Errorf("anything else"): 400,
+	} {
+		if got := outcomeOf(err).Meaning().Status; got != want {
+			t.Errorf("%v: status %d, want %d", err, got, want)
+		}
+	}
+}

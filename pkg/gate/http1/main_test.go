@@ -1,0 +1,539 @@
+package http1
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// TestMain fails the package when a goroutine or coroutine of the module
+// outlives the tests.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if left := engineLeftovers(10 * time.Second); code == 0 && len(left) > 0 {
+		fmt.Fprintf(os.Stderr, "%d goroutines left behind:\n%s\n", len(left), strings.Join(left, "\n\n"))
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// engineLeftovers returns the stacks of the module's goroutines but this one.
+// It gives those that are ending the time to do so.
+func engineLeftovers(patience time.Duration) []string {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		buf := make([]byte, 1<<20)
+		buf = buf[:runtime.Stack(buf, true)]
+		var left []string
+		for i, stack := range strings.Split(string(buf), "\n\n") {
+			if i > 0 && strings.Contains(stack, "queuegate/pkg/") && !strings.Contains(stack, "testing.(*M).Run") {
+				left = append(left, stack)
+			}
+		}
+		if len(left) == 0 || time.Now().After(end) {
+			return left
+		}
+	}
+}
+
+// enginePatience is a fail-safe only: no test depends on how long anything
+// takes.
+const enginePatience = 30 * time.Second
+
+// engineUntil waits for a condition that only outside looks can tell.
+func engineUntil(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(enginePatience); !condition(); time.Sleep(200 * time.Microsecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+func engineReceive[T any](t *testing.T, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(enginePatience):
+		t.Fatalf("waited in vain: %s", what)
+	}
+	return v
+}
+
+// engineCall is a request as the scripted container gets it.
+type engineCall struct {
+	container *engineContainer
+	conn      *net.TCPConn
+	in        *bufio.Reader
+	method    string
+	target    string
+	length    int  // of the body, -1 = chunked
+	reused    bool // not the first one of its connection
+}
+
+// answer sends a whole answer and reports that the connection goes on.
+func (c *engineCall) answer(body string) bool {
+	_, err := fmt.Fprintf(c.conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	return err == nil
+}
+
+func (c *engineCall) write(s string) bool {
+	_, err := io.WriteString(c.conn, s)
+	return err == nil
+}
+
+// reset closes the connection with RST.
+func (c *engineCall) reset() bool {
+	_ = c.conn.SetLinger(0)
+	return false
+}
+
+// readBody takes a body with a length.
+func (c *engineCall) readBody() (string, error) {
+	b := make([]byte, max(0, c.length))
+	n, err := io.ReadFull(c.in, b)
+	return string(b[:n]), err
+}
+
+// awaitEnd returns when the gate has closed its direction or the connection.
+func (c *engineCall) awaitEnd() { _, _ = io.Copy(io.Discard, c.in) }
+
+// engineContainer is a user container in this process. serve is called for
+// each request, bodies unread, and reports whether the connection goes on.
+type engineContainer struct {
+	serve func(*engineCall) bool
+	ln    net.Listener
+	stop  chan struct{} // closed at the end of the test
+
+	mu    sync.Mutex
+	conns map[*net.TCPConn]struct{}
+	made  int
+	all   sync.WaitGroup
+}
+
+func (c *engineContainer) run(ln net.Listener) {
+	c.ln = ln
+	c.all.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			c.mu.Lock()
+			c.conns[conn.(*net.TCPConn)] = struct{}{}
+			c.made++
+			c.mu.Unlock()
+			c.all.Go(func() { c.converse(conn.(*net.TCPConn)) })
+		}
+	})
+}
+
+func (c *engineContainer) converse(conn *net.TCPConn) {
+	defer func() {
+		_ = conn.Close()
+		c.mu.Lock()
+		delete(c.conns, conn)
+		c.mu.Unlock()
+	}()
+	call := &engineCall{container: c, conn: conn, in: bufio.NewReader(conn)}
+	for {
+		req, err := http.ReadRequest(call.in)
+		if err != nil {
+			return
+		}
+		call.method, call.target, call.length = req.Method, req.RequestURI, int(req.ContentLength)
+		if !c.serve(call) {
+			return
+		}
+		call.reused = true
+	}
+}
+
+func (c *engineContainer) connections() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.made
+}
+
+// end closes everything and waits for the goroutines.
+func (c *engineContainer) end() {
+	close(c.stop)
+	if c.ln != nil {
+		_ = c.ln.Close()
+	}
+	c.mu.Lock()
+	for conn := range c.conns {
+		_ = conn.Close()
+	}
+	c.mu.Unlock()
+	c.all.Wait()
+}
+
+// engineEnd is what an observer was told at the end of a request.
+type engineEnd struct {
+	gate.Exchange
+	request string
+}
+
+// engineObserver checks that Begin and End come in pairs.
+type engineObserver struct {
+	onBegin, onEnd func(*gate.Exchange) // may be nil
+
+	mu     sync.Mutex
+	open   map[*gate.Exchange]string
+	begun  int
+	ended  []engineEnd
+	faults []string
+}
+
+func (o *engineObserver) Begin(x *gate.Exchange) {
+	o.mu.Lock()
+	if _, twice := o.open[x]; twice {
+		o.faults = append(o.faults, "begin of an exchange that is open already")
+	}
+	o.open[x] = string(x.Method) + " " + string(x.Target)
+	o.begun++
+	x.Context = o.begun
+	if x.Arrived == 0 || x.Ended != 0 || x.Status != 0 || x.Admitted != 0 {
+		o.faults = append(o.faults, fmt.Sprintf("begin with %+v", *x))
+	}
+	o.mu.Unlock()
+	if o.onBegin != nil {
+		o.onBegin(x)
+	}
+}
+
+func (o *engineObserver) End(x *gate.Exchange) {
+	o.mu.Lock()
+	request, ok := o.open[x]
+	if now := string(x.Method) + " " + string(x.Target); !ok {
+		o.faults = append(o.faults, "end without begin")
+	} else if now != request {
+		o.faults = append(o.faults, fmt.Sprintf("began as %q and ended as %q", request, now))
+	}
+	delete(o.open, x)
+	if last := x.Arrived; x.Context == nil || x.Ended < last || x.Admitted > x.Ended || x.Answered > x.Ended {
+		o.faults = append(o.faults, fmt.Sprintf("end with %+v", *x))
+	}
+	o.ended = append(o.ended, engineEnd{*x, request})
+	o.mu.Unlock()
+	if o.onEnd != nil {
+		o.onEnd(x)
+	}
+}
+
+func (o *engineObserver) outcomes() map[gate.Outcome]int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	counts := map[gate.Outcome]int{}
+	for i := range o.ended {
+		counts[o.ended[i].Outcome]++
+	}
+	return counts
+}
+
+func (o *engineObserver) totals() (begun, ended int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.begun, len(o.ended)
+}
+
+// last waits for n requests to have ended and returns the last one.
+func (o *engineObserver) last(t *testing.T, n int) engineEnd {
+	t.Helper()
+	engineUntil(t, fmt.Sprintf("the end of %d requests", n), func() bool { _, ended := o.totals(); return ended >= n })
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ended[n-1]
+}
+
+// engineRig is a gate between clients and a scripted container.
+type engineRig struct {
+	t         *testing.T
+	gate      *gate.Gate
+	server    *Server
+	container *engineContainer
+	observer  *engineObserver
+	addr      string
+	panics    chan any // nil: a panic fails the test
+	port      int      // descriptor that holds the container's port while it does not listen
+}
+
+// engineOptions says how a rig differs from the plain one.
+type engineOptions struct {
+	loops      int  // 0 = 1
+	silent     bool // the container does not listen before listen is called
+	panics     bool // panics are expected
+	unobserved bool
+}
+
+// engineServe starts a rig. At the end of the test it checks that nothing is
+// left of any request.
+func engineServe(t *testing.T, config gate.Config, o engineOptions, serve func(*engineCall) bool) *engineRig {
+	t.Helper()
+	r := &engineRig{t: t, port: -1, observer: &engineObserver{open: map[*gate.Exchange]string{}}}
+	if !o.unobserved {
+		config.Observer = r.observer
+	}
+	g, err := gate.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.gate = g
+	r.container = &engineContainer{serve: serve, stop: make(chan struct{}), conns: map[*net.TCPConn]struct{}{}}
+	t.Cleanup(r.container.end)
+	upstream := r.bind()
+	if !o.silent {
+		r.listen()
+	}
+	if o.panics {
+		r.panics = make(chan any, 1000)
+	}
+	r.server, err = NewServer(g, Config{Upstream: upstream, Loops: max(1, o.loops), Panicked: func(v any) {
+		if r.panics == nil {
+			t.Errorf("panic: %v", v)
+			return
+		}
+		r.panics <- v
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.end)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.addr = ln.Addr().String()
+	if err := r.server.Serve(ln.(*net.TCPListener)); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// bind takes a port for the container: connections to it are refused until
+// listen is called.
+func (r *engineRig) bind() netip.AddrPort {
+	r.t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.port = fd
+	r.t.Cleanup(func() {
+		if r.port >= 0 {
+			_ = unix.Close(r.port)
+		}
+	})
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		r.t.Fatal(err)
+	}
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(sa.(*unix.SockaddrInet4).Port))
+}
+
+// listen lets the container accept connections.
+func (r *engineRig) listen() {
+	r.t.Helper()
+	if err := unix.Listen(r.port, 1024); err != nil {
+		r.t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(r.port), "container")
+	r.port = -1
+	ln, err := net.FileListener(f)
+	_ = f.Close()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.container.run(ln)
+}
+
+// end closes the server and checks that it leaves nothing behind.
+func (r *engineRig) end() {
+	r.server.Close()
+	r.wantNothingLeft()
+}
+
+func (r *engineRig) wantNothingLeft() {
+	r.t.Helper()
+	a, d := r.gate.Admission, r.gate.Drain
+	if a.InFlight() != 0 || a.QueueDepth() != 0 {
+		r.t.Errorf("%d in flight and %d waiting are left", a.InFlight(), a.QueueDepth())
+	}
+	if d.Requests() != 0 || d.Tunnels() != 0 {
+		r.t.Errorf("the drain still knows of %d requests and %d tunnels", d.Requests(), d.Tunnels())
+	}
+	if n := r.server.held.Load(); n != 0 {
+		r.t.Errorf("%d requests are still held", n)
+	}
+	o := r.observer
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.open) != 0 {
+		r.t.Errorf("%d requests of %d were not ended: %v", len(o.open), o.begun, o.open)
+	}
+	for _, fault := range o.faults[:min(5, len(o.faults))] {
+		r.t.Errorf("observer: %s", fault)
+	}
+}
+
+// until waits for the gate's counts.
+func (r *engineRig) until(inFlight, waiting int) {
+	r.t.Helper()
+	a := r.gate.Admission
+	engineUntil(r.t, fmt.Sprintf("%d in flight and %d waiting", inFlight, waiting), func() bool {
+		return a.InFlight() == inFlight && a.QueueDepth() == waiting
+	})
+}
+
+// wantOutcomes waits until as many requests have ended, and compares.
+func (r *engineRig) wantOutcomes(want map[gate.Outcome]int) {
+	r.t.Helper()
+	n := 0
+	for _, k := range want {
+		n += k
+	}
+	r.observer.last(r.t, n)
+	if got := r.observer.outcomes(); !maps.Equal(got, want) {
+		r.t.Errorf("outcomes %v, want %v", got, want)
+	}
+}
+
+func (r *engineRig) shutdown(patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return r.server.Shutdown(ctx)
+}
+
+// engineClient is one client connection.
+type engineClient struct {
+	t    *testing.T
+	conn *net.TCPConn
+	in   *bufio.Reader
+}
+
+func (r *engineRig) client() *engineClient {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(enginePatience))
+	return &engineClient{r.t, conn.(*net.TCPConn), bufio.NewReader(conn)}
+}
+
+func (c *engineClient) send(s string) *engineClient {
+	c.t.Helper()
+	if _, err := io.WriteString(c.conn, s); err != nil {
+		c.t.Errorf("sending: %v", err)
+	}
+	return c
+}
+
+// get sends a GET without waiting for the answer.
+func (c *engineClient) get(target string) *engineClient {
+	c.t.Helper()
+	return c.send("GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n")
+}
+
+// post sends a POST with a body in the same segment.
+func (c *engineClient) post(target, body string) *engineClient {
+	c.t.Helper()
+	return c.send("POST " + target + " HTTP/1.1\r\nHost: h\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+}
+
+// engineAnswer is an answer as a client gets it; err says how its body broke.
+type engineAnswer struct {
+	status  int
+	header  http.Header
+	body    string
+	closing bool
+	err     error
+}
+
+func (a engineAnswer) outcome() string { return a.header.Get("K-Gate-Outcome") }
+
+func (c *engineClient) answer() engineAnswer {
+	c.t.Helper()
+	res, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		return engineAnswer{err: err, header: http.Header{}}
+	}
+	body, err := io.ReadAll(res.Body)
+	return engineAnswer{res.StatusCode, res.Header, string(body), res.Close, err}
+}
+
+// want reads an answer and compares.
+func (c *engineClient) want(status int, body string) engineAnswer {
+	c.t.Helper()
+	a := c.answer()
+	if a.err != nil || a.status != status || a.body != body {
+		c.t.Errorf("answer %d %q (%v), want %d %q", a.status, a.body, a.err, status, body)
+	}
+	return a
+}
+
+// wantRefusal reads an answer of the gate's own.
+func (c *engineClient) wantRefusal(o gate.Outcome) engineAnswer {
+	c.t.Helper()
+	a := c.answer()
+	if a.err != nil || a.status != o.Meaning().Status || a.outcome() != o.String() {
+		c.t.Errorf("answer %d, outcome %q (%v); want %d, %q", a.status, a.outcome(), a.err, o.Meaning().Status, o)
+	}
+	return a
+}
+
+// wantEnd expects the connection to end, orderly or not, without another byte.
+func (c *engineClient) wantEnd() {
+	c.t.Helper()
+	b, err := io.ReadAll(c.in)
+	if len(b) > 0 {
+		c.t.Errorf("%q before the end (%v)", b[:min(200, len(b))], err)
+	}
+	if os.IsTimeout(err) {
+		c.t.Error("the connection does not end")
+	}
+}
+
+func (c *engineClient) close() { _ = c.conn.Close() }
+
+// reset closes with RST.
+func (c *engineClient) reset() {
+	_ = c.conn.SetLinger(0)
+	_ = c.conn.Close()
+}
+
+// readUntil reads up to and including the given text.
+func (c *engineClient) readUntil(text string) string {
+	c.t.Helper()
+	var got []byte
+	for !bytes.HasSuffix(got, []byte(text)) {
+		b, err := c.in.ReadByte()
+		if err != nil {
+			c.t.Errorf("%v after %q", err, got)
+			return string(got)
+		}
+		got = append(got, b)
+	}
+	return string(got)
+}

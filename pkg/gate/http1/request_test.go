@@ -1,0 +1,380 @@
+package http1
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// requestOf reads a head of the given lines to its decision.
+func requestOf(lines ...string) (*request, error) {
+	r := new(request)
+	_, err := read(r, strings.Join(append(lines, "", ""), "\r\n"), nil)
+	return r, err
+}
+
+func mustRequest(t *testing.T, lines ...string) *request {
+	t.Helper()
+	r, err := requestOf(lines...)
+	if err != nil || len(r.raw) == 0 {
+		t.Fatalf("%q: %v", lines, err)
+	}
+	return r
+}
+
+func TestTargets(t *testing.T) {
+	long := "/" + strings.Repeat("x", 60<<10)
+	for _, c := range []struct{ sentence, method, sent, target, origin string }{
+		{"a path goes on as it came", "GET", "/a/b", "/a/b", ""},
+		{"so do double slashes", "GET", "//a//b", "//a//b", ""},
+		{"dot segments", "GET", "/a/./../b", "/a/./../b", ""},
+		{"percent-encoding, even of letters and NUL", "GET", "/%2F%41%00%fF", "/%2F%41%00%fF", ""},
+		{"semicolons, commas, at signs", "GET", "/;a,b@c:d", "/;a,b@c:d", ""},
+		{"an empty query", "GET", "/?", "/?", ""},
+		{"question marks in the query", "GET", "/a??b?c", "/a??b?c", ""},
+		{"anything behind a percent sign in the query", "GET", "/a?%zz%", "/a?%zz%", ""},
+		{"raw bytes that want encoding", "GET", "/\xc3\xa9\"<>^{}|\\`", "/\xc3\xa9\"<>^{}|\\`", ""},
+		{"a fragment that should not be there", "GET", "/a#b", "/a#b", ""},
+		{"60 KiB", "GET", long, long, ""},
+		{"an asterisk of OPTIONS", "OPTIONS", "*", "*", ""},
+		{"an absolute form gives authority and path", "GET", "http://h/p?q", "/p?q", "h"},
+		{"with port", "GET", "http://h:80/p", "/p", "h:80"},
+		{"with an empty port", "GET", "http://h:/p", "/p", "h:"},
+		{"with an address", "GET", "http://[2001:db8::1]:8080/", "/", "[2001:db8::1]:8080"},
+		{"without path", "GET", "http://h", "/", "h"},
+		{"without path but with query", "GET", "http://h?q/r", "/?q/r", "h"},
+		{"in any case of the scheme", "GET", "HtTpS://H/p", "/p", "H"},
+		{"with double slashes behind the authority", "GET", "http://h//p", "//p", "h"},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			r := mustRequest(t, c.method+" "+c.sent+" HTTP/1.1", "Host: a")
+			wantSame(t, "method", string(r.method), c.method)
+			wantSame(t, "target", string(r.target), c.target)
+			wantSame(t, "authority", string(r.origin), c.origin)
+			wantSame(t, "asterisk", r.asterisk, c.target == "*")
+		})
+	}
+}
+
+func TestStartLinesThatAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		sentence, line string
+		err            error
+	}{
+		{"an empty line", "", errMalformed},
+		{"a method alone", "GET", errMalformed},
+		{"no version", "GET /", errMalformed},
+		{"no target", "GET HTTP/1.1", errMalformed},
+		{"an empty target", "GET  HTTP/1.1", errMalformed},
+		{"two spaces behind the method", "GET  / HTTP/1.1", errMalformed},
+		{"two spaces before the version", "GET /  HTTP/1.1", errMalformed},
+		{"a space at the end", "GET / HTTP/1.1 ", errMalformed},
+		{"a space at the beginning", " GET / HTTP/1.1", errMalformed},
+		{"a tab behind the method", "GET\t/ HTTP/1.1", errMalformed},
+		{"a tab before the version", "GET /\tHTTP/1.1", errMalformed},
+		{"a method that is no token", "G(T / HTTP/1.1", errMalformed},
+		{"a space in the target", "GET /a b HTTP/1.1", errMalformed},
+		{"a tab in the target", "GET /a\tb HTTP/1.1", errMalformed},
+		{"a NUL in the target", "GET /\x00 HTTP/1.1", errMalformed},
+		{"a DEL in the target", "GET /\x7f HTTP/1.1", errMalformed},
+		{"no leading slash", "GET a HTTP/1.1", errMalformed},
+		{"a query alone", "GET ?a HTTP/1.1", errMalformed},
+		{"an asterisk of GET", "GET * HTTP/1.1", errMalformed},
+		{"an asterisk and more", "OPTIONS */ HTTP/1.1", errMalformed},
+		{"a lower-case options method with an asterisk", "options * HTTP/1.1", errMalformed},
+		{"half a triplet", "GET /%4 HTTP/1.1", errMalformed},
+		{"a percent sign alone", "GET /% HTTP/1.1", errMalformed},
+		{"a triplet that is not hexadecimal", "GET /%41%4g HTTP/1.1", errMalformed},
+		{"a triplet that the query cuts", "GET /%4?1 HTTP/1.1", errMalformed},
+		{"a triplet behind good ones", "GET /%41a%42%zz HTTP/1.1", errMalformed},
+		{"another scheme", "GET ftp://h/ HTTP/1.1", errMalformed},
+		{"an authority alone", "GET h:80 HTTP/1.1", errMalformed},
+		{"an absolute form without authority", "GET http:///p HTTP/1.1", errMalformed},
+		{"with a port alone", "GET http://:80/p HTTP/1.1", errMalformed},
+		{"with user information", "GET http://u@h/p HTTP/1.1", errMalformed},
+		{"with a bad port", "GET http://h:8x/p HTTP/1.1", errMalformed},
+		{"with a fragment for a path", "GET http://h#f HTTP/1.1", errMalformed},
+		{"with a bad triplet in the path", "GET http://h/%4 HTTP/1.1", errMalformed},
+		{"CONNECT", "CONNECT h:80 HTTP/1.1", errMethod},
+		{"CONNECT with a path", "CONNECT / HTTP/1.1", errMethod},
+		{"HTTP/2", "GET / HTTP/2.0", errVersion},
+		{"HTTP/0.9", "GET / HTTP/0.9", errVersion},
+		{"HTTP/9", "GET / HTTP/9.1", errVersion},
+		{"a lower-case version", "GET / http/1.1", errMalformed},
+		{"a version without minor", "GET / HTTP/1", errMalformed},
+		{"a version of two digits", "GET / HTTP/1.10", errMalformed},
+		{"a version with a comma", "GET / HTTP/1,1", errMalformed},
+		{"another protocol", "GET / HTTQ/1.1", errMalformed},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			if _, err := requestOf(c.line, "Host: a"); err != c.err {
+				t.Errorf("%q: got %v, want %v", c.line, err, c.err)
+			}
+		})
+	}
+}
+
+func TestMinorVersionsAboveOneAreReadAsOne(t *testing.T) {
+	for v, want := range map[string]int{"HTTP/1.0": 0, "HTTP/1.1": 1, "HTTP/1.2": 1, "HTTP/1.9": 1} {
+		wantSame(t, v, mustRequest(t, "GET / "+v, "Host: a").minor, want)
+	}
+}
+
+func TestHosts(t *testing.T) {
+	for host, want := range map[string]bool{
+		"a": true, "a.b.c": true, "A-b_c~d": true, "a:80": true, "a:": true, "127.0.0.1": true, "127.0.0.1:8080": true,
+		"a:99999": true, "!$&'()*+,;=": true, "%41%fF": true, "xn--bcher-kva.example": true,
+		"[::1]": true, "[::1]:80": true, "[::1]:": true, "[2001:db8::7]": true, "[::ffff:192.0.2.1]": true,
+		"[fe80::1%25eth0]": true, "[v1.x:y]": true,
+
+		"": false, ":": false, ":80": false, "a b": false, " a": false, "a\t": false, "a/": false, "a?": false, "a#": false,
+		"u@a": false, "a:b": false, "a:80x": false, "a:-1": false, "a:80:80": false, "::1": false, "a\\b": false,
+		"a\"": false, "<a>": false, "a^": false, "a`": false, "{a}": false, "a|b": false, "\xc3\xa9": false, "a\x00": false,
+		"%": false, "a%4": false, "%zz": false, "a%": false,
+		"[": false, "]": false, "[]": false, "[::1": false, "::1]": false, "[::1]80": false, "[::1]:x": false, "[::1]a": false,
+		"[[::1]]": false, "a[::1]": false, "[zz]": false, "[1.2.3.4]": false, "[1]": false, "[::1::]": false, "[:]": false,
+		"[::1%eth0]": false, "[::1%25]": false, "[::1 ]": false, "[v1.]": false, "[v.x]": false, "[vg.x]": false, "[12345::]": false,
+	} {
+		if got := isHost([]byte(host)); got != want {
+			t.Errorf("isHost(%q) = %v", host, got)
+		}
+		if got := isRefHost(host); got != want {
+			t.Errorf("the reference's isRefHost(%q) = %v", host, got)
+		}
+	}
+}
+
+func TestLengths(t *testing.T) {
+	for in, want := range map[string]int64{
+		"0": 0, "00": 0, "7": 7, "0007": 7, "1048576": 1 << 20, "9223372036854775807": 1<<63 - 1, "0000000000000000001": 1,
+		"": -1, " 1": -1, "1 ": -1, "+1": -1, "-1": -1, "-0": -1, "1.0": -1, "1e3": -1, "0x10": -1, "1,1": -1, "1_0": -1, "١": -1,
+		"9223372036854775808": -1, "9999999999999999999": -1, "18446744073709551617": -1, "00000000000000000001": -1,
+	} {
+		n, ok := readLength([]byte(in))
+		if ok != (want >= 0) || ok && n != want {
+			t.Errorf("readLength(%q) = %d, %v", in, n, ok)
+		}
+	}
+}
+
+func TestCodings(t *testing.T) {
+	for in, want := range map[string]error{
+		"chunked": nil, "Chunked": nil, "CHUNKED": nil,
+		"": errMalformed, ",": errMalformed, "chunked,": errMalformed, ",chunked": errMalformed, "chunked, chunked": errMalformed,
+		"chunked;q=1": errMalformed, "\"chunked\"": errMalformed, "chun ked": errMalformed, "\xffchunked": errMalformed,
+		"chun\u212aed": errMalformed, "gzip, \xff": errMalformed,
+		"gzip": errCoding, "identity": errCoding, "xchunked": errCoding, "gzip, chunked": errCoding, "chunked, gzip": errCoding,
+	} {
+		if got := readCoding([]byte(in)); got != want {
+			t.Errorf("readCoding(%q) = %v, want %v", in, got, want)
+		}
+	}
+}
+
+func TestFramingOfRequests(t *testing.T) {
+	for _, c := range []struct {
+		sentence, lines string
+		kind            bodyKind
+		length          int64
+	}{
+		{"no framing field means no body", "X: y", noBody, 0},
+		{"a length is a length", "Content-Length: 5", bodyLength, 5},
+		{"a length of 0 too", "Content-Length: 0", bodyLength, 0},
+		{"chunked is chunked in any case", "tRANSFER-eNCODING: cHUNKED", bodyChunked, 0},
+		{"white space around makes no difference", "Transfer-Encoding:\t chunked \t", bodyChunked, 0},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			r := mustRequest(t, "POST / HTTP/1.1", "Host: a", c.lines)
+			wantSame(t, "kind", r.body, c.kind)
+			wantSame(t, "length", r.length, c.length)
+		})
+	}
+}
+
+func TestFieldsThatAreRefused(t *testing.T) {
+	const get = "GET / HTTP/1.1\r\nHost: a\r\n"
+	for _, c := range []struct {
+		sentence, head string
+		err            error
+	}{
+		{"no Host in HTTP/1.1", "GET / HTTP/1.1", errMalformed},
+		{"no Host beside an absolute form", "GET http://a/ HTTP/1.1", errMalformed},
+		{"two Hosts", get + "Host: a", errMalformed},
+		{"two Hosts, one empty", get + "Host:", errMalformed},
+		{"a Host that is none", "GET / HTTP/1.1\r\nHost: a/b", errMalformed},
+		{"a Host that is none in HTTP/1.0", "GET / HTTP/1.0\r\nHost: a b", errMalformed},
+		{"a K-Original-Host that is none", get + "K-Original-Host: a b", errMalformed},
+		{"both framings", get + "Content-Length: 5\r\nTransfer-Encoding: chunked", errMalformed},
+		{"both framings the other way round", get + "Transfer-Encoding: chunked\r\nContent-Length: 0", errMalformed},
+		{"two lengths that agree", get + "Content-Length: 5\r\nContent-Length: 5", errMalformed},
+		{"two lengths that do not", get + "Content-Length: 5\r\nContent-Length: 6", errMalformed},
+		{"an empty length", get + "Content-Length:", errMalformed},
+		{"a list of lengths", get + "Content-Length: 5,5", errMalformed},
+		{"two codings", get + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", errMalformed},
+		{"an empty coding beside chunked", get + "Transfer-Encoding:\r\nTransfer-Encoding: chunked", errMalformed},
+		{"a coding in HTTP/1.0", "GET / HTTP/1.0\r\nTransfer-Encoding: chunked", errMalformed},
+		{"an unknown coding", get + "Transfer-Encoding: gzip", errCoding},
+		{"an unknown expectation", get + "Expect: a", errExpectation},
+		{"an unknown expectation beside the known one", get + "Expect: 100-continue\r\nExpect: a", errExpectation},
+		{"a list of expectations", get + "Expect: 100-continue, a", errExpectation},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			if _, err := requestOf(c.head); err != c.err {
+				t.Errorf("got %v, want %v", err, c.err)
+			}
+		})
+	}
+}
+
+func TestExpectations(t *testing.T) {
+	for _, c := range []struct {
+		sentence, version, lines string
+		want                     bool
+	}{
+		{"a body is waited with", "1.1", "Expect: 100-Continue\r\nContent-Length: 1", true},
+		{"a chunked one too", "1.1", "Transfer-Encoding: chunked\r\nExpect: 100-continue", true},
+		{"no body, no wait", "1.1", "Expect: 100-continue", false},
+		{"a length of 0, no wait", "1.1", "Expect: 100-continue\r\nContent-Length: 0", false},
+		{"an empty one says nothing", "1.1", "Expect:\r\nContent-Length: 1", false},
+		{"HTTP/1.0 knows none", "1.0", "Expect: 100-continue\r\nContent-Length: 1", false},
+		{"not even an unknown one", "1.0", "Expect: a\r\nContent-Length: 1", false},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			wantSame(t, "expect", mustRequest(t, "POST / HTTP/"+c.version, "Host: a", c.lines).expect, c.want)
+		})
+	}
+}
+
+func TestPersistenceOfRequests(t *testing.T) {
+	for _, c := range []struct {
+		sentence, version, connection string
+		want                          bool
+	}{
+		{"HTTP/1.1 goes on", "1.1", "", true},
+		{"unless it says close", "1.1", "close", false},
+		{"whatever else it says", "1.1", "keep-alive, close", false},
+		{"HTTP/1.0 ends", "1.0", "", false},
+		{"unless it says keep-alive", "1.0", "Keep-Alive", true},
+		{"and not close", "1.0", "keep-alive, close", false},
+		{"HTTP/1.7 is like 1.1", "1.7", "", true},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			r := mustRequest(t, "GET / HTTP/"+c.version, "Host: a", "Connection: "+c.connection)
+			wantSame(t, "keepAlive", r.keepAlive(), c.want)
+		})
+	}
+}
+
+func TestIdempotentMethodsAreThoseOfTheRFC(t *testing.T) {
+	for method, want := range map[string]bool{
+		"GET": true, "HEAD": true, "PUT": true, "DELETE": true, "OPTIONS": true, "TRACE": true,
+		"POST": false, "PATCH": false, "get": false, "LOCK": false,
+	} {
+		wantSame(t, method, mustRequest(t, method+" / HTTP/1.1", "Host: a").idempotent(), want)
+	}
+}
+
+func TestProbeFieldsAreTheFirstOfTheirKind(t *testing.T) {
+	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "User-Agent: kube-probe/1", "User-Agent: x", "K-Network-Probe:",
+		"k-network-probe: queue", "K-Network-Hash: h", "K-Proxy-Request: Activator")
+	wantSame(t, "User-Agent", string(r.probe.UserAgent), "kube-probe/1")
+	wantSame(t, "K-Network-Probe", string(r.probe.NetworkProbe), "")
+	wantSame(t, "K-Network-Hash", string(r.probe.NetworkHash), "h")
+	wantSame(t, "proxied, in another case", r.proxied, false)
+	if kind, who := gate.Classify(r.probe); kind != gate.BadProbe || who != gate.Kubelet {
+		t.Errorf("classified as %v of %v", kind, who)
+	}
+	wantSame(t, "proxied", mustRequest(t, "GET / HTTP/1.1", "Host: a", "K-Proxy-Request: activator").proxied, true)
+}
+
+// rewritten is a head as the container gets it.
+func rewritten(t *testing.T, lines ...string) string {
+	t.Helper()
+	r := mustRequest(t, lines...)
+	return string(r.appendHead(nil, netip.MustParseAddr("192.0.2.7"), fallbackHost))
+}
+
+func TestHeadsForTheContainer(t *testing.T) {
+	const xff = "X-Forwarded-For: 192.0.2.7\r\n"
+	for _, c := range []struct{ sentence, in, want string }{
+		{"fields keep order, case, repetitions and white space",
+			"GET /a HTTP/1.1\r\nhOST:  a\r\nB:1\r\na: \t2 \r\nB: 3\r\nE:",
+			"GET /a HTTP/1.1\r\nhOST:  a\r\nB:1\r\na: \t2 \r\nB: 3\r\nE:\r\n" + xff},
+		{"HTTP/1.0 goes out as 1.1 with a Host", "GET / HTTP/1.0\r\nA: b",
+			"GET / HTTP/1.1\r\nA: b\r\nHost: 127.0.0.1:8080\r\n" + xff},
+		{"an empty Host becomes the container's address", "GET / HTTP/1.1\r\nHost:\r\nA: b",
+			"GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nA: b\r\n" + xff},
+		{"K-Original-Host replaces Host", "GET / HTTP/1.1\r\nK-Original-Host: b:1\r\nHost: a\r\nA: b",
+			"GET / HTTP/1.1\r\nHost: b:1\r\nA: b\r\n" + xff},
+		{"the first that is not empty counts", "GET / HTTP/1.1\r\nHost: a\r\nK-Original-Host:\r\nK-Original-Host: b\r\nK-Original-Host: c",
+			"GET / HTTP/1.1\r\nHost: b\r\n" + xff},
+		{"an empty one replaces nothing", "GET / HTTP/1.1\r\nHost: a\r\nK-Original-Host: ",
+			"GET / HTTP/1.1\r\nHost: a\r\n" + xff},
+		{"the authority of the target replaces Host", "GET http://b/x HTTP/1.1\r\nHost: a",
+			"GET /x HTTP/1.1\r\nHost: b\r\n" + xff},
+		{"K-Original-Host replaces even that", "GET http://b/x HTTP/1.1\r\nHost: a\r\nK-Original-Host: c",
+			"GET /x HTTP/1.1\r\nHost: c\r\n" + xff},
+		{"hop-by-hop fields end here",
+			"GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, x\r\nX: y\r\nKeep-Alive: z\r\nProxy-Connection: z\r\nProxy-Authenticate: z\r\nProxy-Authorization: z\r\nTE: gzip\r\nUpgrade: z\r\nA: b",
+			"GET / HTTP/1.1\r\nHost: a\r\nA: b\r\n" + xff},
+		{"so does the routing of revisions, not its tag",
+			"GET / HTTP/1.1\r\nHost: a\r\nKnative-Serving-Namespace: n\r\nKnative-Serving-Revision: r\r\nKnative-Serving-Tag: t\r\nK-Proxy-Request: activator",
+			"GET / HTTP/1.1\r\nHost: a\r\nKnative-Serving-Tag: t\r\nK-Proxy-Request: activator\r\n" + xff},
+		{"chunked is written anew where it stood", "GET / HTTP/1.1\r\nHost: a\r\nTransfer-encoding:CHUNKED\r\nA: b",
+			"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nA: b\r\n" + xff},
+		{"even if Connection names it", "GET / HTTP/1.1\r\nHost: a\r\nConnection: transfer-encoding\r\nTransfer-Encoding: chunked",
+			"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n" + xff},
+		{"a length goes on as it came", "GET / HTTP/1.1\r\nHost: a\r\ncontent-length:5",
+			"GET / HTTP/1.1\r\nHost: a\r\ncontent-length:5\r\n" + xff},
+		{"without leading zeros", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 005\r\nA: b",
+			"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nA: b\r\n" + xff},
+		{"lines of X-Forwarded-For become one, at the first",
+			"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1\r\nA: b\r\nX-Forwarded-For:\r\nx-forwarded-for: 2, 3\r\nForwarded: x",
+			"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1, 2, 3, 192.0.2.7\r\nA: b\r\nForwarded: x\r\n"},
+		{"Forwarded is made from them if there is none",
+			"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1, ::2\r\nForwarded:\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b:1",
+			"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1, ::2, 192.0.2.7\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b:1\r\n" +
+				"Forwarded: for=1;host=\"b:1\";proto=https, for=\"[::2]\"\r\n"},
+		{"and not from nothing", "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: ,\r\nForwarded:\r\nX-Forwarded-Proto:",
+			"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: ,, 192.0.2.7\r\nX-Forwarded-Proto:\r\n"},
+		{"TE names trailers or nothing", "GET / HTTP/1.1\r\nHost: a\r\nTE: gzip;q=1, Trailers\r\nA: b",
+			"GET / HTTP/1.1\r\nHost: a\r\nA: b\r\n" + xff + "TE: trailers\r\n"},
+		{"an upgrade goes on", "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: WebSocket\r\nConnection: upgrade\r\nUpgrade: h2c, x/1",
+			"GET / HTTP/1.1\r\nHost: a\r\n" + xff + "Connection: Upgrade\r\nUpgrade: WebSocket, x/1\r\n"},
+		{"not to h2c", "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: H2C\r\nConnection: upgrade, http2-settings\r\nHTTP2-Settings: x",
+			"GET / HTTP/1.1\r\nHost: a\r\n" + xff},
+		{"not from HTTP/1.0", "GET / HTTP/1.0\r\nHost: a\r\nUpgrade: x\r\nConnection: upgrade",
+			"GET / HTTP/1.1\r\nHost: a\r\n" + xff},
+		{"an expectation goes on", "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 1",
+			"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 1\r\n" + xff},
+		{"not from HTTP/1.0, where it means nothing", "POST / HTTP/1.0\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1",
+			"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n" + xff},
+		{"K-Gate fields of a client are its own", "GET / HTTP/1.1\r\nHost: a\r\nK-Gate-Outcome: x",
+			"GET / HTTP/1.1\r\nHost: a\r\nK-Gate-Outcome: x\r\n" + xff},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			if got := rewritten(t, c.in); got != c.want+"\r\n" {
+				t.Errorf("got  %q\nwant %q", got, c.want+"\r\n")
+			}
+		})
+	}
+}
+
+func TestAClientCannotTakeTheHostAway(t *testing.T) {
+	for _, name := range []string{"host", "Ho\u017ft", "HO\u017fT"} {
+		want := "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n"
+		if got := rewritten(t, "GET / HTTP/1.1", "Host: a", "Connection: "+name); got != want {
+			t.Errorf("naming %q: got %q", name, got)
+		}
+	}
+}
+
+func TestTheHeadIsAppendedToWhatIsThere(t *testing.T) {
+	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "X-Forwarded-Proto: https")
+	peer := netip.MustParseAddr("::1")
+	if got, want := string(r.appendHead([]byte("before"), peer, "")), "before"+string(r.appendHead(nil, peer, "")); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
