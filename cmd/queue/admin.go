@@ -1,58 +1,130 @@
 package main
 
 import (
+	"context"
 	"net"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/probe"
 )
 
 // waitForSignal is how long /wait-for-drain waits for a drain to begin: the
 // kubelet calls the hook and sends SIGTERM in no fixed order.
 const waitForSignal = time.Second
 
-// adminServer answers on the admin port.
+// healthPatience is a little less than the kubelet's.
+const healthPatience = 900 * time.Millisecond
+
+// adminServer answers on the admin port, and on a port for application
+// probes if that has one of its own.
 type adminServer struct {
-	drain  *gate.Drain
-	server *fasthttp.Server
+	drain     *gate.Drain
+	ready     *readiness
+	appProbes *probe.AppProbes
+	servers   []*fasthttp.Server
 }
 
-// startAdmin listens on the admin port, if there is one.
-func startAdmin(cfg *Config, g *gate.Gate, log *zap.Logger) (*adminServer, error) {
-	a := &adminServer{drain: g.Drain}
-	if cfg.AdminPort == 0 {
-		return a, nil
-	}
-	ln, err := listen(cfg.ListenAddress, cfg.AdminPort, "ADMIN_PORT")
+// startAdmin listens on the ports that are not 0.
+func startAdmin(cfg *Config, g *gate.Gate, ready *readiness, log *zap.Logger) (*adminServer, error) {
+	appProbes, err := probe.ParseAppProbes(cfg.AppProbers(), probe.AppProbeOptions{
+		Host: cfg.AppProbeHost,
+		OnChange: func(c probe.AppChange) {
+			log.Info(c.String(), zap.String("path", c.Path), zap.String("from", c.From.Token()), zap.String("to", c.To.Token()))
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	a.server = &fasthttp.Server{
-		Handler:               a.handle,
-		NoDefaultServerHeader: true,
-		ReadTimeout:           10 * time.Second,
-		Logger:                quiet{},
+	a := &adminServer{drain: g.Drain, ready: ready, appProbes: appProbes}
+	for _, port := range []struct {
+		number  int
+		setting string
+		handler fasthttp.RequestHandler
+	}{
+		{cfg.AdminPort, "ADMIN_PORT", a.handle},
+		{cfg.AppProbePort, "APP_PROBE_PORT", a.handleAppProbe},
+	} {
+		if port.number == 0 {
+			continue
+		}
+		ln, err := listen(cfg.ListenAddress, port.number, port.setting)
+		if err != nil {
+			a.close()
+			return nil, err
+		}
+		server := &fasthttp.Server{
+			Handler:               port.handler,
+			NoDefaultServerHeader: true,
+			ReadTimeout:           10 * time.Second,
+			Logger:                quiet{},
+		}
+		a.servers = append(a.servers, server)
+		go serveSide(server, ln, log, port.setting)
 	}
-	go a.serve(ln, log)
 	return a, nil
 }
 
-func (a *adminServer) serve(ln net.Listener, log *zap.Logger) {
-	if err := a.server.Serve(ln); err != nil {
-		log.Error("the admin port ended", zap.Error(err))
+func serveSide(server *fasthttp.Server, ln net.Listener, log *zap.Logger, setting string) {
+	if err := server.Serve(ln); err != nil {
+		log.Error("a port ended", zap.String("setting", setting), zap.Error(err))
 	}
 }
 
 func (a *adminServer) handle(ctx *fasthttp.RequestCtx) {
-	switch string(ctx.Path()) {
-	case "/wait-for-drain":
+	switch path := string(ctx.Path()); {
+	case path == "/wait-for-drain":
 		a.waitForDrain()
+	case path == "/health/alive":
+		health(ctx, fasthttp.StatusOK, "Service is alive")
+	case path == "/health/ready" || path == "/healthz":
+		a.health(ctx)
+	case strings.HasPrefix(path, "/app-health/") || strings.HasPrefix(path, "/app-lifecycle/"):
+		a.handleAppProbe(ctx)
 	default:
-		ctx.Error("not found\n", fasthttp.StatusNotFound)
+		health(ctx, fasthttp.StatusNotFound, "not found")
 	}
+}
+
+// health tells what a readiness probe on the serving port would.
+func (a *adminServer) health(ctx *fasthttp.RequestCtx) {
+	if a.drain.Active() {
+		health(ctx, fasthttp.StatusServiceUnavailable, "shutting down")
+		return
+	}
+	asked, cancel := context.WithTimeout(ctx, healthPatience)
+	defer cancel()
+	if answer := a.ready.Ask(asked, gate.Kubelet); !answer.Ready {
+		health(ctx, fasthttp.StatusServiceUnavailable, answer.Reason)
+		return
+	}
+	health(ctx, fasthttp.StatusOK, "Service is ready")
+}
+
+func health(ctx *fasthttp.RequestCtx, status int, text string) {
+	ctx.SetStatusCode(status)
+	ctx.SetContentType("text/plain; charset=utf-8")
+	ctx.SetBodyString(text)
+}
+
+// handleAppProbe probes the application in the kubelet's place.
+func (a *adminServer) handleAppProbe(ctx *fasthttp.RequestCtx) {
+	header := make(http.Header)
+	for name, value := range ctx.Request.Header.All() {
+		header.Add(string(name), string(value))
+	}
+	answer := a.appProbes.Do(ctx, string(ctx.Path()), header)
+	ctx.SetStatusCode(answer.Status)
+	ctx.SetContentType(answer.ContentType)
+	if answer.Reason != "" {
+		ctx.Response.Header.Set("K-Probe-Reason", answer.Reason)
+	}
+	ctx.SetBody(answer.Body)
 }
 
 // waitForDrain only waits: it never begins a drain and changes no answer to a
@@ -69,8 +141,8 @@ func (a *adminServer) waitForDrain() {
 
 // close lets the calls that wait for the drain have their answer.
 func (a *adminServer) close() {
-	if a.server != nil {
-		_ = a.server.Shutdown()
+	for _, server := range a.servers {
+		_ = server.Shutdown()
 	}
 }
 

@@ -5,34 +5,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/queuegate/queuegate/pkg/probe"
 )
 
-// readinessProbeValue is the JSON of SERVING_READINESS_PROBE. It is kept as given once its outline is right: pkg/probe reads it.
+// readinessProbeValue is the JSON of SERVING_READINESS_PROBE, kept as given
+// once pkg/probe has read it without a complaint.
 type readinessProbeValue string
 
 const probeHandlers = "httpGet, tcpSocket or grpc"
 
 func (v *readinessProbeValue) set(text string) error {
-	switch firstByte(text) {
-	case '{':
-		if err := checkProbe([]byte(text)); err != nil {
-			return err
-		}
-	case '[':
-		var probes []json.RawMessage
-		if err := json.Unmarshal([]byte(text), &probes); err != nil {
-			return jsonFault(err)
-		}
-		for i, probe := range probes {
-			if firstByte(string(probe)) != '{' {
-				return fmt.Errorf("element %d is not an object", i)
-			}
-			if err := checkProbe(probe); err != nil {
-				return fmt.Errorf("element %d: %w", i, err)
-			}
-		}
-	default:
+	if b := firstByte(text); b != '{' && b != '[' {
 		return errNotAccepted
+	}
+	// Whether an empty array is allowed depends on another setting, and no
+	// port is wrong for a probe that names none: Load sees to the first.
+	if _, err := probe.ParseSpec(text, probe.SpecOptions{UserPort: 1, MultiContainer: true}); err != nil {
+		return oneLineError(err)
 	}
 	*v = readinessProbeValue(text)
 	return nil
@@ -43,36 +34,15 @@ func (*readinessProbeValue) accepts() string {
 }
 func (*readinessProbeValue) hint() string { return "JSON" }
 
-// checkProbe refuses a probe without a handler, which could never succeed, and exec, which cannot run in another container.
-func checkProbe(text []byte) error {
-	var handlers struct {
-		Exec      json.RawMessage `json:"exec"`
-		HTTPGet   json.RawMessage `json:"httpGet"`
-		TCPSocket json.RawMessage `json:"tcpSocket"`
-		GRPC      json.RawMessage `json:"grpc"`
-	}
-	if err := json.Unmarshal(text, &handlers); err != nil {
-		return jsonFault(err)
-	}
-	switch {
-	case isPresent(handlers.Exec):
-		return errors.New("exec cannot run from here: use " + probeHandlers)
-	case !isPresent(handlers.HTTPGet) && !isPresent(handlers.TCPSocket) && !isPresent(handlers.GRPC):
-		return errors.New("the probe has no handler: leave the setting empty for a container that is always ready")
-	}
-	return nil
-}
-
-// proberMapValue is the JSON of KUBE_APP_PROBERS; pkg/probe reads it.
+// proberMapValue is the JSON of KUBE_APP_PROBERS, read as SERVING_READINESS_PROBE is.
 type proberMapValue string
 
 func (v *proberMapValue) set(text string) error {
 	if firstByte(text) != '{' {
 		return errNotAccepted
 	}
-	var probers map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &probers); err != nil {
-		return jsonFault(err)
+	if _, err := probe.ParseAppProbes(text, probe.AppProbeOptions{}); err != nil {
+		return oneLineError(err)
 	}
 	*v = proberMapValue(text)
 	return nil
@@ -112,4 +82,9 @@ func jsonFault(err error) error {
 		return fmt.Errorf("not JSON: %s at byte %d", syntax.Error(), syntax.Offset)
 	}
 	return errors.New("not JSON")
+}
+
+// oneLineError joins the lines of several problems, because a setting has one.
+func oneLineError(err error) error {
+	return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 }

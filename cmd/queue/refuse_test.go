@@ -90,16 +90,16 @@ func TestProblemsReadWell(t *testing.T) {
 		{[]string{"--user-port", "-5"}, "", "", `USER_PORT="-5" (--user-port): want a port number from 1 to 65535`},
 		{nil, "REVISION_TIMEOUT_SECONDS", "0", `REVISION_TIMEOUT_SECONDS="0": want whole seconds, 1 or more`},
 		{nil, "SERVING_READINESS_PROBE", "{}", `SERVING_READINESS_PROBE="{}": want a Kubernetes probe in JSON with httpGet, tcpSocket or grpc, or an array of such: ` +
-			`the probe has no handler: leave the setting empty for a container that is always ready`},
+			`SERVING_READINESS_PROBE: has no handler: exactly one of httpGet, tcpSocket, grpc is needed`},
 		{nil, "SERVING_READINESS_PROBE", `[{"tcpSocket":{}},{"exec":{}}]`, `SERVING_READINESS_PROBE="[{\"tcpSocket\":{}},{\"exec\":{}}]": want a Kubernetes probe in JSON with ` +
-			`httpGet, tcpSocket or grpc, or an array of such: element 1: exec cannot run from here: use httpGet, tcpSocket or grpc`},
+			`httpGet, tcpSocket or grpc, or an array of such: SERVING_READINESS_PROBE[1].exec: exec probes run inside the container, where the gate cannot run them: use httpGet, tcpSocket or grpc, or let the kubelet run it by a startupProbe or livenessProbe`},
 		{nil, "SERVING_LOGGING_CONFIG", `{"level":"loud","encoding":"xml"}`, `SERVING_LOGGING_CONFIG="{\"level\":\"loud\",\"encoding\":\"xml\"}": want a zap configuration in JSON: ` +
 			`level "loud" is not one of debug, info, warn, error, dpanic, panic, fatal; encoding "xml" is not one of json, console`},
 		{nil, "SERVING_LOGGING_CONFIG", `{"encoderConfig":{"timeKey":1}}`, `SERVING_LOGGING_CONFIG="{\"encoderConfig\":{\"timeKey\":1}}": want a zap configuration in JSON: ` +
 			`encoderConfig.timeKey cannot be number`},
 		{nil, "UNCOUNTED_PATHS", "/a,b", `UNCOUNTED_PATHS="/a,b": want paths that begin with a slash and have no query, separated by commas: "b" is not`},
 		{nil, "CLIENT_HALF_CLOSE", "open", `CLIENT_HALF_CLOSE="open": want close or answer`},
-		{nil, "KUBE_APP_PROBERS", "{", `KUBE_APP_PROBERS="{": want a JSON object from paths such as /app-health/web/readyz to probes: not JSON: unexpected end of JSON input at byte 1`},
+		{nil, "KUBE_APP_PROBERS", "{", `KUBE_APP_PROBERS="{": want a JSON object from paths such as /app-health/web/readyz to probes: KUBE_APP_PROBERS: is not valid JSON`},
 		{nil, "SERVING_REQUEST_LOG_TEMPLATE", "{{", `SERVING_REQUEST_LOG_TEMPLATE="{{": want a Go template over .Request, .Response, .Revision and .TraceID: ` +
 			`template:1: unclosed action`},
 		{[]string{"--user-port"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535`},

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -35,7 +34,12 @@ func serve(cfg *Config, warnings []string) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 
-	g, server, err := newGate(cfg, log)
+	ready, err := newReadiness(cfg, log)
+	if err != nil {
+		log.Error("the gate cannot start", zap.Error(err))
+		return exitConfig
+	}
+	g, server, err := newGate(cfg, ready, log)
 	if err != nil {
 		log.Error("the gate cannot start", zap.Error(err))
 		return exitFailed
@@ -48,7 +52,7 @@ func serve(cfg *Config, warnings []string) int {
 		log.Error("the gate cannot start", zap.Error(err))
 		return exitFailed
 	}
-	admin, err := startAdmin(cfg, g, log)
+	admin, err := startAdmin(cfg, g, ready, log)
 	if err != nil {
 		log.Error("the gate cannot start", zap.Error(err))
 		return exitFailed
@@ -58,6 +62,8 @@ func serve(cfg *Config, warnings []string) int {
 		log.Error("the gate cannot start", zap.Error(err))
 		return exitFailed
 	}
+	ready.start(server.Listening)
+	defer ready.close()
 	log.Info("serving", zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort))
 
 	code := drain(g, server, signals, log)
@@ -69,7 +75,7 @@ func serve(cfg *Config, warnings []string) int {
 	return code
 }
 
-func newGate(cfg *Config, log *zap.Logger) (*gate.Gate, *http1.Server, error) {
+func newGate(cfg *Config, ready *readiness, log *zap.Logger) (*gate.Gate, *http1.Server, error) {
 	upstream := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(cfg.UserPort))
 	g, err := gate.New(gate.Config{
 		ConcurrencyLimit:     cfg.ConcurrencyLimit,
@@ -85,7 +91,8 @@ func newGate(cfg *Config, log *zap.Logger) (*gate.Gate, *http1.Server, error) {
 		AnswerHalfClosed:     cfg.ClientHalfClose == "answer",
 		DrainQuiet:           cfg.DrainQuiet,
 		DrainTunnel:          cfg.DrainTunnel,
-		Readiness:            readiness(cfg, upstream),
+		Readiness:            ready,
+		Contact:              ready,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -105,24 +112,6 @@ func loops(cfg *Config) int {
 		return cfg.Threads
 	}
 	return min(max(runtime.GOMAXPROCS(0)/2, 1), maxLoops)
-}
-
-// readiness is one connection attempt to the user port, if a probe is
-// configured at all.
-func readiness(cfg *Config, upstream netip.AddrPort) gate.Readiness {
-	if cfg.ReadinessProbe == "" {
-		return nil
-	}
-	address := upstream.String()
-	return func(ctx context.Context, _ gate.Asker) gate.Answer {
-		dialer := net.Dialer{Timeout: time.Second}
-		conn, err := dialer.DialContext(ctx, "tcp", address)
-		if err != nil {
-			return gate.Answer{Reason: "user container is not listening"}
-		}
-		_ = conn.Close()
-		return gate.Answer{Ready: true}
-	}
 }
 
 // listen opens a port and says which setting chose it if that fails.

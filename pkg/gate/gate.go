@@ -13,9 +13,32 @@ type Answer struct {
 	Reason string // short, safe to send: K-Readiness-Reason; empty when ready
 }
 
-// Readiness answers an asker. It may wait, as long as ctx and the asker's
-// patience last.
-type Readiness func(ctx context.Context, who Asker) Answer
+// Readiness says whether traffic may come here. Its methods may be called
+// from several goroutines at once.
+type Readiness interface {
+	// Try answers at once if it can, without waiting for anything; settled is
+	// false if only Ask can tell.
+	Try(who Asker) (a Answer, settled bool)
+	// Ask answers, and may wait for as long as ctx and the asker's patience last.
+	Ask(ctx context.Context, who Asker) Answer
+}
+
+// Contact is told what the request path sees of the container. It is called
+// on the engine's loops and must not block.
+type Contact interface {
+	// Listening is told when connections begin to be refused (false), and when
+	// one is accepted again (true).
+	Listening(bool)
+	// Held is told that n more (or, negative, fewer) requests wait for the
+	// container to listen.
+	Held(n int)
+}
+
+// alwaysReady is the readiness of a gate that has nothing to look at.
+type alwaysReady struct{}
+
+func (alwaysReady) Try(Asker) (Answer, bool)          { return Answer{Ready: true}, true }
+func (alwaysReady) Ask(context.Context, Asker) Answer { return Answer{Ready: true} }
 
 // Config is what the request path needs to know. Durations of 0 switch a
 // clock off.
@@ -39,6 +62,7 @@ type Config struct {
 
 	Readiness Readiness // nil: always ready
 	Observer  Observer  // nil: nobody listens
+	Contact   Contact   // nil: nobody listens
 }
 
 // Gate is the state that all engines share: admission, drain, readiness,
@@ -76,7 +100,7 @@ func New(c Config) (*Gate, error) {
 		return nil, errors.Join(problems...)
 	}
 	if c.Readiness == nil {
-		c.Readiness = func(context.Context, Asker) Answer { return Answer{Ready: true} }
+		c.Readiness = alwaysReady{}
 	}
 	return &Gate{
 		Config:    c,

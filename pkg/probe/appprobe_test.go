@@ -69,6 +69,9 @@ func TestEachOutcomeOfAnAppProbeHasItsStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var changes []AppChange
+			if c.status != 504 {
+				c.probe = strings.TrimSuffix(c.probe, "}") + `,"timeoutSeconds":20}` // a fail-safe
+			}
 			a := parseApp(t, `{"/app-health/app/readyz":`+c.probe+`}`, AppProbeOptions{OnChange: func(c AppChange) { changes = append(changes, c) }})
 			var got AppAnswer
 			for range 2 {
@@ -88,7 +91,7 @@ func TestEachOutcomeOfAnAppProbeHasItsStatus(t *testing.T) {
 func TestTheAskersHeadersGoAlongBelowTheConfiguredOnes(t *testing.T) {
 	got := make(chan *http.Request, 1)
 	port := serveHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r }), nil)
-	a := parseApp(t, fmt.Sprintf(`{"/app-health/a/livez":{"httpGet":{"path":"/x?y=1","port":%d,"httpHeaders":[{"name":"x-b","value":"ours"},{"name":"Host","value":"example.com"}]}}}`, port), AppProbeOptions{})
+	a := parseApp(t, fmt.Sprintf(`{"/app-health/a/livez":{"httpGet":{"path":"/x?y=1","port":%d,"httpHeaders":[{"name":"x-b","value":"ours"},{"name":"Host","value":"example.com"}]},"timeoutSeconds":20}}`, port), AppProbeOptions{})
 	header := http.Header{
 		"User-Agent": {"kube-probe/1.34"}, "X-A": {"1", "2"}, "X-B": {"theirs"}, "Host": {"gate"}, "Connection": {"keep-alive"},
 		"Content-Length": {"7"}, "Transfer-Encoding": {"chunked"}, "Bad Name": {"x"}, "X-Bad": {"a\r\nb: c"},
@@ -123,7 +126,7 @@ func TestAChangeOfOutcomeIsToldOnce(t *testing.T) {
 		w.WriteHeader(code)
 	}), nil)
 	var lines []string
-	a := parseApp(t, fmt.Sprintf(`{"/app-health/a/livez":{"httpGet":{"port":%d}}}`, port), AppProbeOptions{OnChange: func(c AppChange) { lines = append(lines, c.String()) }})
+	a := parseApp(t, fmt.Sprintf(`{"/app-health/a/livez":{"httpGet":{"port":%d},"timeoutSeconds":20}}`, port), AppProbeOptions{OnChange: func(c AppChange) { lines = append(lines, c.String()) }})
 	for _, c := range []int{200, 200, 503, 503, 500, 200, 200} {
 		mu.Lock()
 		code = c

@@ -130,7 +130,7 @@ func (c *container) openPause(ctx context.Context) (closePause func()) {
 		stop()
 		c.r.mu.Lock()
 		defer c.r.mu.Unlock()
-		c.pause = nil
+		c.pause, c.pausing = nil, false
 		p.close()
 	}
 }

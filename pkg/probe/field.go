@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -144,10 +145,14 @@ func (f *fields) host() string {
 	if host == "" {
 		return defaultHost
 	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if strings.ContainsFunc(host, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`/\@?#[]"<>`, r)
-	}) {
+	if inner, ok := strings.CutPrefix(host, "["); ok && strings.HasSuffix(inner, "]") {
+		host = inner[:len(inner)-1]
+	}
+	_, notAddress := netip.ParseAddr(host)
+	odd := strings.ContainsFunc(host, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`/\@?#%[]"<>`, r)
+	})
+	if host == "" || odd || notAddress != nil && strings.Contains(host, ":") {
 		f.problem("host", "is not a host name or an address")
 		return defaultHost
 	}

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -88,10 +89,14 @@ func TestEachGRPCFailureOfTheConnectionHasItsCause(t *testing.T) {
 	if r := probeOnce(t, at(serveRaw(t, hangingUp))); r.Cause.Kind != CauseClosed {
 		t.Errorf("closed: %+v", r)
 	}
-	if r := probeOnce(t, at(serveHTTP(t, status(200), nil))); r.Cause.Kind != CauseMalformed {
+	// net/http's server answers 400 and resets; which comes first is a race.
+	if r := probeOnce(t, at(serveHTTP(t, status(200), nil))); r.Cause.Kind != CauseMalformed && r.Cause.Kind != CauseReset {
 		t.Errorf("an HTTP/1 server: %+v", r)
 	}
-	if r := probeOnce(t, at(serveRaw(t, answering("HTTP/1.1 400 Bad Request\r\n\r\n")))); r.Cause.Kind != CauseMalformed {
+	if r := probeOnce(t, at(serveRaw(t, func(c *net.TCPConn) {
+		answering("HTTP/1.1 400 Bad Request\r\n\r\n")(c)
+		hangingUp(c)
+	}))); r.Cause.Kind != CauseMalformed {
 		t.Errorf("an HTTP/1 server that hangs up: %+v", r)
 	}
 }

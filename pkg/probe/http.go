@@ -1,18 +1,12 @@
 package probe
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
-	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 )
 
@@ -23,9 +17,6 @@ const (
 	maxBody   = 10 << 10 // the kubelet's bound
 	// maxRedirects is how many are followed; the kubelet gives up at the tenth.
 	maxRedirects = 10
-	// maxHead bounds head and body together as read from the wire.
-	maxHead    = 1 << 20
-	maxInterim = 8
 )
 
 // httpGet is one configured GET and what was learned of its server.
@@ -248,147 +239,4 @@ func serverName(host string) string {
 		return ""
 	}
 	return host
-}
-
-var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
-
-// wire reads at most left bytes of conn and keeps the first error.
-type wire struct {
-	conn net.Conn
-	left int
-	err  error
-}
-
-func (w *wire) Read(b []byte) (int, error) {
-	if w.left <= 0 {
-		return 0, io.EOF
-	}
-	n, err := w.conn.Read(b[:min(len(b), w.left)])
-	w.left -= n
-	if w.err == nil {
-		w.err = err
-	}
-	return n, err
-}
-
-// overHTTP1 writes the request and reads the final answer with its body, which
-// is read to its end or to maxBody.
-func overHTTP1(conn net.Conn, h hop) (httpAnswer, Cause) {
-	// A failed write does not matter if an answer is there to be read.
-	_, writeErr := conn.Write(h.head())
-	from := &wire{conn: conn, left: maxHead}
-	reader := readers.Get().(*bufio.Reader)
-	reader.Reset(from)
-	defer func() {
-		reader.Reset(nil)
-		readers.Put(reader)
-	}()
-
-	if start, err := reader.Peek(9); !bytes.HasPrefix(start, []byte("HTTP/")) {
-		switch {
-		case looksLikeHTTP2(start):
-			return httpAnswer{}, causeSpeaksHTTP2
-		case len(start) >= 2 && start[0] == 0x15 && start[1] == 0x03:
-			return httpAnswer{}, Cause{Kind: CauseTLS, Detail: "the server speaks TLS"}
-		case len(start) == 0:
-			if writeErr != nil && !errors.Is(err, io.EOF) {
-				err = writeErr
-			}
-			cause := causeOf(err)
-			if cause.Kind == CauseClosed || cause.Kind == CauseReset {
-				cause.Detail = detailSilent
-			}
-			return httpAnswer{}, cause
-		case err != nil && causeOf(err).Kind != CauseClosed:
-			return httpAnswer{}, causeOf(err)
-		default:
-			return httpAnswer{}, Cause{Kind: CauseMalformed, Detail: "not HTTP"}
-		}
-	}
-	response, cause := readResponse(reader, from)
-	if response == nil {
-		return httpAnswer{}, cause
-	}
-	defer response.Body.Close()
-	return readAnswer(response, h.keep)
-}
-
-// readResponse reads heads until a final one.
-func readResponse(reader *bufio.Reader, from *wire) (*http.Response, Cause) {
-	for range maxInterim {
-		response, err := http.ReadResponse(reader, nil)
-		switch {
-		case err != nil && from.left <= 0:
-			return nil, Cause{Kind: CauseMalformed, Detail: "head too large"}
-		case err != nil && from.err != nil:
-			// The parser takes a line that broke off for a whole one.
-			return nil, causeOf(from.err)
-		case err != nil:
-			return nil, causeOf(err)
-		case response.StatusCode == http.StatusSwitchingProtocols:
-			return nil, Cause{Kind: CauseMalformed, Detail: "switches protocols unasked"}
-		case response.StatusCode >= 200:
-			return response, Cause{}
-		}
-	}
-	return nil, Cause{Kind: CauseMalformed, Detail: "no final answer"}
-}
-
-// readAnswer reads the body, as far as the kubelet would, and the place that a
-// redirect leads to.
-func readAnswer(response *http.Response, keep bool) (httpAnswer, Cause) {
-	answer := httpAnswer{status: response.StatusCode, contentType: response.Header.Get("Content-Type")}
-	limited := io.LimitReader(response.Body, maxBody)
-	var err error
-	if keep {
-		answer.body, err = io.ReadAll(limited)
-	} else {
-		_, err = io.Copy(io.Discard, limited)
-	}
-	if err != nil {
-		return answer, causeOf(err)
-	}
-	switch response.StatusCode {
-	case 301, 302, 303, 307, 308:
-		answer.location = response.Header.Get("Location")
-	}
-	return answer, Cause{}
-}
-
-// looksLikeHTTP2 recognises the frame that begins every HTTP/2 server's part:
-// SETTINGS on stream 0 (RFC 9113 section 3.4).
-func looksLikeHTTP2(b []byte) bool {
-	return len(b) == 9 && b[0] == 0 && b[3] == 4 && b[4]&^1 == 0 && b[5]|b[6]|b[7]|b[8] == 0
-}
-
-// head is the request as HTTP/1.1 writes it.
-func (h hop) head() []byte {
-	b := make([]byte, 0, 512)
-	b = append(b, "GET "...)
-	// RequestURI escapes the path but not the query.
-	b = append(b, strings.ReplaceAll(h.url.RequestURI(), " ", "%20")...)
-	b = append(b, " HTTP/1.1\r\nHost: "...)
-	b = append(b, h.host...)
-	b = append(b, "\r\n"...)
-	for _, header := range h.headers {
-		if notForwarded(header.Name) || strings.EqualFold(header.Name, "Accept") && header.Value == "" {
-			continue
-		}
-		b = append(b, header.Name...)
-		b = append(b, ": "...)
-		b = append(b, header.Value...)
-		b = append(b, "\r\n"...)
-	}
-	return append(b, "Connection: close\r\n\r\n"...)
-}
-
-// notForwarded names the fields that belong to one connection or frame a body
-// (RFC 9110 section 7.6.1); a probe is a GET without a body.
-func notForwarded(name string) bool {
-	switch strings.ToLower(name) {
-	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "te", "trailer",
-		"upgrade", "content-length", "expect", "http2-settings":
-		return true
-	}
-	return false
 }

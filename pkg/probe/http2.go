@@ -68,26 +68,26 @@ func roundTripHTTP2(ctx context.Context, conn net.Conn, request *http.Request, r
 type watchedConn struct {
 	net.Conn
 	mu   sync.Mutex
-	read int
+	head []byte // the first bytes read, up to 5
 	err  error
 }
 
 func (c *watchedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.note(n, err)
+	c.note(b[:n], err)
 	return n, err
 }
 
 func (c *watchedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	c.note(0, err)
+	c.note(nil, err)
 	return n, err
 }
 
-func (c *watchedConn) note(n int, err error) {
+func (c *watchedConn) note(read []byte, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.read += n
+	c.head = append(c.head, read[:min(len(read), 5-len(c.head))]...)
 	// The first error counts, except that a reset explains a broken pipe.
 	if err != nil && (c.err == nil || errors.Is(err, syscall.ECONNRESET)) && !errors.Is(err, net.ErrClosed) {
 		c.err = err
@@ -102,10 +102,11 @@ func (c *watchedConn) explain(ctx context.Context, err error) Cause {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A server that answers in another protocol and closes is malformed, not
-	// closed; the client's own complaint about the end names it.
-	nonsense := c.read > 0 && errors.Is(c.err, io.EOF) && !strings.Contains(err.Error(), "EOF")
-	if c.err == nil || nonsense {
+	switch {
+	case string(c.head) == "HTTP/":
+		return Cause{Kind: CauseMalformed, Detail: "the server speaks HTTP/1"}
+	case c.err == nil, errors.Is(c.err, io.EOF) && len(c.head) > 0 && !strings.Contains(err.Error(), "EOF"):
+		// The client complained of something it read before the end.
 		return causeOf(err)
 	}
 	return causeOf(c.err)

@@ -101,6 +101,9 @@ func TestWrongSpecsAreRefusedWithTheFieldNamed(t *testing.T) {
 		"delay type":          {`{"httpGet":{},"initialDelaySeconds":[]}`, "initialDelaySeconds"},
 		"scheme":              {`{"httpGet":{"scheme":"ftp"}}`, `httpGet.scheme: is "ftp"`},
 		"host":                {`{"httpGet":{"host":"a/b"}}`, "httpGet.host: is not a host name"},
+		"half a bracket":      {`{"httpGet":{"host":"]"}}`, "httpGet.host: is not a host name"},
+		"empty brackets":      {`{"httpGet":{"host":"[]"}}`, "httpGet.host: is not a host name"},
+		"host with a port":    {`{"httpGet":{"host":"a:80"}}`, "httpGet.host: is not a host name"},
 		"headers type":        {`{"httpGet":{"httpHeaders":{}}}`, "httpGet.httpHeaders: is an object: an array is needed"},
 		"header name":         {`{"httpGet":{"httpHeaders":[{"name":"a b"}]}}`, "httpGet.httpHeaders[0].name"},
 		"header value":        {`{"httpGet":{"httpHeaders":[{"name":"a","value":"x\r\ny"}]}}`, "httpGet.httpHeaders[0].value"},
@@ -135,7 +138,7 @@ func TestAllProblemsOfASpecAreReportedTogether(t *testing.T) {
 func FuzzParseSpec(f *testing.F) {
 	for _, seed := range []string{
 		"", "{}", "[]", "null", `{"httpGet":{"path":"/","port":"8080","httpHeaders":[{"name":"a","value":"b"}]},"periodSeconds":1}`,
-		`[{"tcpSocket":{"port":1}},{"grpc":{"port":2,"service":"s"}}]`, `{"exec":{}}`, `{"httpGet":{"port":"x"}}`, `{"httpGet":{"host":"[::1]"}}`,
+		`[{"tcpSocket":{"port":1}},{"grpc":{"port":2,"service":"s"}}]`, `{"exec":{}}`, `{"httpGet":{"port":"x"}}`, `{"httpGet":{"host":"[::1]"}}`, `{"httpGet":{"host":"]"}}`,
 	} {
 		f.Add(seed, true)
 		f.Add(seed, false)

@@ -73,13 +73,13 @@ func startOne(t *testing.T, kind Kind, wait time.Duration) (late time.Duration, 
 	server := &http.Server{Handler: status(200), ErrorLog: quietLog}
 	go func() {
 		time.Sleep(wait)
+		listened.Store(time.Now().UnixNano())
 		l, err := listenReusing(port)
 		if err != nil {
 			t.Error(err)
 			cancel()
 			return
 		}
-		listened.Store(time.Now().UnixNano())
 		server.Serve(l)
 	}()
 	answer := r.Ask(ctx, Asker{})

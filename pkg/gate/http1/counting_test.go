@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -235,29 +236,25 @@ func TestPanickingObserverCostsItsRequestOnly(t *testing.T) {
 			r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: 10}, engineOptions{panics: true}, func(c *engineCall) bool {
 				return c.answer("ok")
 			})
-			var armed atomic.Bool
-			bang := func(*gate.Exchange) {
-				if armed.Load() {
-					panic("observer")
-				}
-			}
-			if where != "end" {
-				r.observer.onBegin = bang
-			}
-			if where != "begin" {
-				r.observer.onEnd = bang
-			}
+			bang := func() { panic("observer") }
 			for range 3 {
 				r.client().get("/").want(200, "ok")
 			}
-			armed.Store(true)
+			r.observer.last(t, 3)
+			begin, end := bang, bang
+			if where == "end" {
+				begin = nil
+			} else if where == "begin" {
+				end = nil
+			}
+			r.observer.hook(begin, end)
 			for range 3 {
 				c := r.client().get("/")
 				engineReceive(t, "the panic", r.panics)
 				c.answer()
 				c.wantEnd()
 			}
-			armed.Store(false)
+			r.observer.hook(nil, nil)
 			for range 3 {
 				r.client().get("/").want(200, "ok")
 			}
@@ -279,7 +276,7 @@ func TestPanicInATunnelIsCountedOut(t *testing.T) {
 		c.awaitEnd()
 		return false
 	})
-	r.observer.onEnd = func(*gate.Exchange) { panic("observer") }
+	r.observer.hook(nil, func() { panic("observer") })
 	c := r.client().send(upgradeRequest)
 	c.readUntil("\r\n\r\n")
 	if n := r.gate.Drain.Tunnels(); n != 1 {
@@ -316,8 +313,8 @@ func TestCountsReturnToZeroAfterAStorm(t *testing.T) {
 			})
 			r.until(0, 0)
 			r.wantNothingLeft()
-			for o, n := range r.observer.outcomes() {
-				t.Logf("%v: %d", o, n)
+			if o := r.observer.outcomes(); o[gate.Served] == 0 || o[gate.ClientGone] == 0 {
+				t.Errorf("no storm at all: %v", o)
 			}
 		})
 	}
@@ -608,7 +605,9 @@ func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
 					time.Sleep(time.Duration(rand.IntN(500)) * time.Microsecond)
 					c.reset()
 				case 3:
-					_, _ = io.ReadFull(c.in, make([]byte, rand.IntN(100_000)))
+					if res, err := http.ReadResponse(c.in, nil); err == nil {
+						_, _ = io.CopyN(io.Discard, res.Body, rand.Int64N(100_000))
+					}
 				}
 				c.close()
 			}

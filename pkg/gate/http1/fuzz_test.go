@@ -497,6 +497,10 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 	if l := m.values("content-length"); len(l) > 0 && l[0][0] == '0' {
 		rewritten = append(rewritten, "content-length") // without its leading zeros
 	}
+	if slices.ContainsFunc(m.elements("trailer"), untimely) {
+		rewritten = append(rewritten, "trailer") // without the names that may not come late
+	}
+	wantTimelyTrailers(t, &m.refHead, &m2.refHead)
 	for _, gone := range []string{"k-original-host", "knative-serving-namespace", "knative-serving-revision",
 		"keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization"} {
 		wantValues(t, &m2.refHead, gone)
@@ -553,6 +557,10 @@ func rewriteResponse(t *testing.T, in, method string, clientMinor int, closes bo
 		rewritten = append(rewritten, "content-length")
 		wantValues(t, &m2.refHead, "content-length")
 	}
+	if slices.ContainsFunc(m.elements("trailer"), untimely) {
+		rewritten = append(rewritten, "trailer")
+	}
+	wantTimelyTrailers(t, &m.refHead, &m2.refHead)
 	for _, gone := range []string{"keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "k-gate-*"} {
 		wantValues(t, &m2.refHead, gone)
 	}
@@ -599,6 +607,21 @@ func except(h *refHead, names []string, named bool) (rest []refField) {
 		}
 	}
 	return rest
+}
+
+func untimely(name string) bool { return among(asciiLower(name), refUntimely) }
+
+// wantTimelyTrailers checks that Trailer announces what may come late, and
+// nothing else.
+func wantTimelyTrailers(t *testing.T, before, after *refHead) {
+	t.Helper()
+	var want []string
+	if !before.named("trailer") {
+		want = slices.DeleteFunc(before.elements("trailer"), untimely)
+	}
+	if got := after.elements("trailer"); !slices.Equal(got, want) {
+		t.Errorf("Trailer: got %q, want %q", got, want)
+	}
 }
 
 func nonEmpty(all []string) (some []string) {

@@ -52,9 +52,12 @@ type question struct {
 	done   atomic.Bool
 }
 
-// askReadiness asks away from the loop, because readiness may take its time.
-// It is false when the client has left meanwhile.
+// askReadiness asks, away from the loop if the answer takes its time. It is
+// false when the client has left meanwhile.
 func (w *worker) askReadiness(who gate.Asker) (gate.Answer, bool) {
+	if answer, settled := w.gate.Readiness.Try(who); settled {
+		return answer, true
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	q := &question{}
@@ -73,7 +76,7 @@ func (q *question) ask(ctx context.Context, g *gate.Gate, who gate.Asker, wake f
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	said := make(chan gate.Answer, 1)
-	go func() { said <- g.Readiness(ctx, who) }()
+	go func() { said <- g.Readiness.Ask(ctx, who) }()
 	select {
 	case q.answer = <-said:
 	case <-g.Drain.Started():

@@ -131,6 +131,22 @@ func (s *Server) Stats() PoolStats {
 	return PoolStats{Dials: s.dials.Load(), Reuses: s.reuses.Load(), Replays: s.replays.Load()}
 }
 
+// Listening tells the engine, from outside, that the container has begun to
+// accept connections: requests that are held try at once.
+func (s *Server) Listening() {
+	if s.held.Load() == 0 {
+		return
+	}
+	for _, e := range s.engines {
+		e.loop.Post(func() {
+			if len(e.up.held) > 0 {
+				e.up.tryAt = 0
+				e.up.held[0].task.Wake()
+			}
+		})
+	}
+}
+
 // Shutdown closes the listeners and all idle connections, waits for requests
 // to end and, for at most the gate's DrainTunnel, for tunnels, and ends the
 // loops. When ctx is done first, what is left is cut.

@@ -162,23 +162,38 @@ func (w *worker) connect(fresh bool) (*upstream, gate.Outcome) {
 			return u, gate.Served
 		}
 	}
-	if len(p.held) == 0 {
+	if len(p.held) == 0 || p.down == 0 {
 		if u := w.dial(w.clocks.next()); u != nil {
 			p.reached(w.srv)
 			return u, gate.Served
 		}
+		p.refused(w.now())
 	}
 	return w.hold()
 }
 
 // reached notes that the container listens and releases those who wait.
 func (p *upstreamPool) reached(s *Server) {
-	p.down, p.tryAt = 0, 0
-	if !s.listened.Load() {
+	if p.down != 0 {
+		if c := s.gate.Contact; c != nil {
+			c.Listening(true)
+		}
 		s.listened.Store(true)
 	}
+	p.down, p.tryAt = 0, 0
 	for _, w := range p.held {
 		w.task.Wake()
+	}
+}
+
+// refused notes that the container does not listen.
+func (p *upstreamPool) refused(now int64) {
+	if p.down != 0 {
+		return
+	}
+	p.down = now
+	if c := p.eng.srv.gate.Contact; c != nil {
+		c.Listening(false)
 	}
 }
 
@@ -201,8 +216,9 @@ func (w *worker) hold() (*upstream, gate.Outcome) {
 		patience = w.gate.UpstreamRestartWait
 	}
 	giveUp := w.now() + int64(patience)
-	if p.down == 0 {
-		p.down = w.now()
+	if c := w.gate.Contact; c != nil {
+		c.Held(1)
+		defer c.Held(-1)
 	}
 	for {
 		now := w.now()
@@ -222,9 +238,7 @@ func (w *worker) hold() (*upstream, gate.Outcome) {
 				return u, gate.Served
 			}
 			now = loop.Nanotime()
-			if p.down == 0 {
-				p.down = now
-			}
+			p.refused(now)
 			p.tryAt = now + pace(now-p.down)
 			first = p.held[0] == w
 		}

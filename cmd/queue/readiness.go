@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/probe"
+)
+
+// readiness ties pkg/probe to the request path: it answers the gate's askers,
+// and hands on what each of the two sees of the container.
+type readiness struct {
+	probes    *probe.Readiness
+	log       *zap.Logger
+	listening func() // tells the engine that the container accepts connections
+	ended     sync.WaitGroup
+}
+
+func newReadiness(cfg *Config, log *zap.Logger) (*readiness, error) {
+	specs, err := probe.ParseSpec(cfg.ReadinessProbe, specOptions(cfg))
+	if err != nil {
+		return nil, err
+	}
+	wait := cfg.ReadinessWait
+	if wait == 0 {
+		wait = -1 // in pkg/probe 0 stands for the default
+	}
+	r := &readiness{log: log, listening: func() {}}
+	r.probes = probe.New(probe.Options{
+		Specs:     specs,
+		UserPort:  cfg.UserPort,
+		Wait:      wait,
+		Freshness: cfg.ReadinessFreshness,
+		OnChange:  r.changed,
+	})
+	return r, nil
+}
+
+func specOptions(cfg *Config) probe.SpecOptions {
+	return probe.SpecOptions{
+		UserPort:       cfg.UserPort,
+		MultiContainer: cfg.MultiContainerProbes,
+		ContainerNames: cfg.ContainerNames,
+	}
+}
+
+// start begins to probe.
+func (r *readiness) start(listening func()) {
+	r.listening = listening
+	r.ended.Go(func() { r.probes.Run(context.Background()) })
+}
+
+func (r *readiness) close() {
+	r.probes.Close()
+	r.ended.Wait()
+}
+
+// changed logs one line per change of state, and lets requests that are held
+// try as soon as a container listens.
+func (r *readiness) changed(c probe.Change) {
+	if c.From == probe.Down || c.From == probe.Unknown {
+		r.listening()
+	}
+	if c.Quiet {
+		return
+	}
+	r.log.Info(c.String(), zap.String("container", c.Container), zap.String("from", c.From.String()),
+		zap.String("to", c.To.String()), zap.String("cause", c.Cause.Token()), zap.Uint64("attempts", c.Attempts))
+}
+
+// Try answers for the gate.
+func (r *readiness) Try(who gate.Asker) (gate.Answer, bool) {
+	a, settled := r.probes.Try(probe.Asker{Kubelet: who == gate.Kubelet})
+	return gate.Answer(a), settled
+}
+
+// Ask answers for the gate, and may wait.
+func (r *readiness) Ask(ctx context.Context, who gate.Asker) gate.Answer {
+	return gate.Answer(r.probes.Ask(ctx, probe.Asker{Kubelet: who == gate.Kubelet}))
+}
+
+// Listening hands on what the request path saw. Away from the loop: a change
+// is logged, and a log can block.
+func (r *readiness) Listening(yes bool) {
+	seen := probe.ConnectionRefused
+	if yes {
+		seen = probe.ConnectionAccepted
+	}
+	go r.probes.Observed(seen)
+}
+
+// Held hands on how many requests wait for the container.
+func (r *readiness) Held(n int) { r.probes.Waiting(n) }

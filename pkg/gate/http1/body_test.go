@@ -1,0 +1,203 @@
+package http1
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestFieldsThatMayTrail(t *testing.T) {
+	for name, want := range map[string]bool{
+		"X-Sum": true, "x": true, "ETag": true, "Server-Timing": true, "Grpc-Status": true, "Expires": true, "Date": true,
+		"User-Agent": true, "Digest": true, "Knative-Serving": true, "Hos": true, "Kx": true,
+		"Content-Length": false, "content-type": false, "Content-Anything": false, "Transfer-Encoding": false, "TE": false,
+		"Trailer": false, "Connection": false, "Keep-Alive": false, "Upgrade": false, "Proxy-Connection": false,
+		"Proxy-Authorization": false, "Proxy-Authenticate": false, "Authorization": false, "aUTHORIZATION": false,
+		"Host": false, "hOST": false, "Expect": false, "Forwarded": false, "X-Forwarded-For": false, "X-Forwarded-Other": false,
+		"K-Network-Probe": false, "K-Anything": false, "k-gate-outcome": false, "Knative-Serving-Tag": false,
+		"Knative-Serving-Revision": false, "K-Original-Host": false,
+	} {
+		if got := mayTrail([]byte(name)); got != want {
+			t.Errorf("mayTrail(%q) = %v", name, got)
+		}
+	}
+}
+
+// TestTransitionsOfTheChunkDecoder feeds one byte to a decoder in each state.
+func TestTransitionsOfTheChunkDecoder(t *testing.T) {
+	const bad = chunkState(255)
+	type reaction struct {
+		bytes string
+		next  chunkState
+	}
+	everything := make([]byte, 256)
+	for i := range everything {
+		everything[i] = byte(i)
+	}
+	for _, c := range []struct {
+		sentence, before string
+		state            chunkState
+		reactions        []reaction // all other bytes are refused
+	}{
+		{"a size begins with a digit", "", chunkSize, []reaction{{"0123456789abcdefABCDEF", chunkSize}}},
+		{"a size ends with CR, white space or semicolon", "1", chunkSize,
+			[]reaction{{"0123456789abcdefABCDEF", chunkSize}, {"\r", chunkSizeLF}, {" \t", chunkSpace}, {";", chunkExtension}}},
+		{"white space must be followed by an extension", "1 ", chunkSpace, []reaction{{" \t", chunkSpace}, {";", chunkExtension}}},
+		{"an extension is text until CR", "1;", chunkExtension,
+			[]reaction{{"\t !\"'();=,\\~aZ\x80\xff" + text(), chunkExtension}, {"\r", chunkSizeLF}}},
+		{"CR of the size is followed by LF", "1\r", chunkSizeLF, []reaction{{"\n", chunkData}}},
+		{"LF of the last size by the trailer", "0\r", chunkSizeLF, []reaction{{"\n", chunkTrailer}}},
+		{"data may be anything", "2\r\n", chunkData, []reaction{{string(everything), chunkData}}},
+		{"the last byte of data too", "1\r\n", chunkData, []reaction{{string(everything), chunkDataCR}}},
+		{"data is followed by CR", "1\r\nx", chunkDataCR, []reaction{{"\r", chunkDataLF}}},
+		{"and LF", "1\r\nx\r", chunkDataLF, []reaction{{"\n", chunkSize}}},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			for b := range 256 {
+				want := bad
+				for _, r := range c.reactions {
+					if strings.IndexByte(r.bytes, byte(b)) >= 0 {
+						want = r.next
+					}
+				}
+				var d decoder
+				d.begin(bodyChunked, 0)
+				if got := decode(t, &d, c.before, nil); got.verdict != incomplete || d.state != c.state {
+					t.Fatalf("before: %v in state %d", got.verdict, d.state)
+				}
+				_, used, err := d.next([]byte{byte(b)})
+				switch {
+				case err != nil && want != bad:
+					t.Errorf("%q: refused", byte(b))
+				case err == nil && (d.state != want || used != 1):
+					t.Errorf("%q: state %d after %d bytes, want %d", byte(b), d.state, used, want)
+				}
+			}
+		})
+	}
+}
+
+// text is all that may stand in a field value.
+func text() string {
+	var b strings.Builder
+	for c := range 256 {
+		if c >= 0x20 && c != 0x7f {
+			b.WriteByte(byte(c))
+		}
+	}
+	return b.String()
+}
+
+func TestTheDecoderLeavesWhatFollowsTheBody(t *testing.T) {
+	for _, c := range []struct {
+		kind          bodyKind
+		length        int64
+		in            string
+		payload, rest string
+	}{
+		{noBody, 0, "GET /", "", "GET /"},
+		{bodyLength, 0, "GET /", "", "GET /"},
+		{bodyLength, 5, "helloGET /", "hello", "GET /"},
+		{bodyChunked, 0, "5\r\nhello\r\n0\r\n\r\nGET /", "hello", "GET /"},
+		{bodyChunked, 0, "0\r\nA: b\r\n\r\n\r\nGET /", "", "\r\nGET /"},
+	} {
+		for _, cuts := range [][]byte{nil, {1}, {3}} {
+			var d decoder
+			d.begin(c.kind, c.length)
+			if d.ended != (c.rest == c.in) {
+				t.Errorf("%q: ended at the beginning: %v", c.in, d.ended)
+			}
+			if d.ended {
+				continue
+			}
+			got := decode(t, &d, c.in, cuts)
+			if got.payload != c.payload || got.verdict != accepted || c.in[got.size:] != c.rest {
+				t.Errorf("%q by %v: %+v", c.in, cuts, got)
+			}
+		}
+	}
+}
+
+func TestTheEndOfTheConnectionEndsOnlyABodyThatLastsUntilThen(t *testing.T) {
+	for _, c := range []struct {
+		kind   bodyKind
+		length int64
+		in     string
+		want   bool
+	}{
+		{bodyUntilClose, 0, "", true}, {bodyUntilClose, 0, "x", true}, {bodyLength, 2, "x", false}, {bodyLength, 2, "xy", true},
+		{bodyChunked, 0, "", false}, {bodyChunked, 0, "1\r\nx\r\n", false}, {bodyChunked, 0, "0\r\n", false}, {bodyChunked, 0, "0\r\n\r\n", true},
+	} {
+		var d decoder
+		d.begin(c.kind, c.length)
+		decode(t, &d, c.in, nil)
+		if got := d.end(); got != c.want {
+			t.Errorf("kind %d after %q: complete %v", c.kind, c.in, got)
+		}
+	}
+}
+
+func TestLimitsOfChunkedFraming(t *testing.T) {
+	ext := strings.Repeat("x", maxExtensionBytes-1) // and the CR
+	half := strings.Repeat("x", maxExtensionBytes/2-1)
+	field := "X: " + strings.Repeat("x", maxTrailerBytes-len("X: \r\n\r\n"))
+	for _, c := range []struct {
+		sentence, in string
+		want         verdict
+	}{
+		{"15 digits of a size", "00000000000000f\r\n" + strings.Repeat("x", 15) + "\r\n0\r\n\r\n", accepted},
+		{"16 digits", "0000000000000001\r\nx\r\n0\r\n\r\n", refused},
+		{"the largest size", "fffffffffffffff\r\n", incomplete},
+		{"16 KiB of extension", "0;" + ext + "\r\n\r\n", accepted},
+		{"a byte more", "0;x" + ext + "\r\n\r\n", refused},
+		{"a byte more without an end", "0;xx" + ext, refused},
+		{"16 KiB in two chunks", "1;" + half + "\r\nx\r\n0;" + half + "\r\n\r\n", accepted},
+		{"and one byte of white space more", "1 ;" + half + "\r\nx\r\n0;" + half + "\r\n\r\n", refused},
+		{"16 KiB of white space", "0" + strings.Repeat(" ", maxExtensionBytes) + " ;\r\n\r\n", refused},
+		{"64 KiB of trailers", "0\r\n" + field + "\r\n\r\n", accepted},
+		{"a byte more of them", "0\r\nX" + field + "\r\n\r\n", refused},
+		{"a byte more of them without an end", "0\r\nX" + field + "xxxx", refused},
+		{"64 KiB of many", "0\r\n" + strings.Repeat("a: bc\r\n", maxTrailerBytes/7) + "\r\n", accepted},
+		{"too many", "0\r\n" + strings.Repeat("a: bc\r\n", maxTrailerBytes/7+1) + "\r\n", refused},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			for _, cuts := range [][]byte{nil, {255}, {1}} {
+				var d decoder
+				d.begin(bodyChunked, 0)
+				wantSame(t, "verdict", decode(t, &d, c.in, cuts).verdict, c.want)
+			}
+		})
+	}
+}
+
+func TestALengthOfManyGiBIsCountedNotKept(t *testing.T) {
+	const length = 1<<40 + 1
+	var d decoder
+	d.begin(bodyLength, length)
+	buf := make([]byte, 1<<20)
+	for range length >> 20 {
+		if data, n, err := d.next(buf); len(data) != len(buf) || n != len(buf) || err != nil || d.ended {
+			t.Fatalf("%d of %d, %v", n, len(data), err)
+		}
+	}
+	if data, n, err := d.next(buf); len(data) != 1 || n != 1 || err != nil || !d.ended {
+		t.Fatalf("the last byte: %d of %d, %v", n, len(data), err)
+	}
+}
+
+func TestADecoderKeepsItsBuffersUnlessTheyGrewLarge(t *testing.T) {
+	var d decoder
+	for _, c := range []struct {
+		size int
+		keep bool
+	}{{100, true}, {60 << 10, false}} {
+		d.begin(bodyChunked, 0)
+		in := "0\r\nX: " + strings.Repeat("x", c.size) + "\r\n\r\n"
+		if got := decode(t, &d, in, nil); got.verdict != accepted || len(got.trailers) != c.size+len("X: \r\n") {
+			t.Fatalf("%v with %d bytes of trailers", got.verdict, len(got.trailers))
+		}
+		d.begin(bodyChunked, 0)
+		if len(d.trailer) != 0 || len(d.line) != 0 || cap(d.trailer) > 0 != c.keep {
+			t.Errorf("after %d bytes it keeps %d", c.size, cap(d.trailer))
+		}
+	}
+}

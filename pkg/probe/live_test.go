@@ -1,0 +1,165 @@
+package probe
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// live is a Readiness over real sockets.
+func live(t *testing.T, o Options) *Readiness {
+	t.Helper()
+	r := New(o)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(context.Background())
+	}()
+	t.Cleanup(func() {
+		r.Close()
+		select {
+		case <-done:
+		case <-time.After(failSafe):
+			t.Error("Run does not return after Close")
+		}
+	})
+	return r
+}
+
+// states collects the changes told to OnChange.
+func states() (onChange func(Change), next func(*testing.T) State) {
+	ch := make(chan State, 100)
+	return func(c Change) { ch <- c.To }, func(t *testing.T) State {
+		t.Helper()
+		select {
+		case s := <-ch:
+			return s
+		case <-time.After(failSafe):
+			t.Fatal("no change of state")
+			return Unknown
+		}
+	}
+}
+
+func TestARestartIsFollowedOverRealSockets(t *testing.T) {
+	port := refusingPort(t)
+	onChange, next := states()
+	r := live(t, Options{
+		Specs:    []Spec{{Container: "app", Kind: HTTP, Host: "127.0.0.1", Port: port, Scheme: "http", Path: "/", Timeout: 10 * time.Second, SuccessThreshold: 1}},
+		UserPort: port, OnChange: onChange, Wait: failSafe,
+	})
+	expect := func(want ...State) {
+		t.Helper()
+		for _, w := range want {
+			if got := next(t); got != w {
+				t.Fatalf("state %v, want %v", got, w)
+			}
+		}
+	}
+	start := func() *http.Server {
+		l, err := listenReusing(port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &http.Server{Handler: status(200), ErrorLog: quietLog}
+		go s.Serve(l)
+		return s
+	}
+	expect(Down)
+	server := start()
+	expect(Ready)
+	if a := r.Ask(t.Context(), Asker{}); !a.Ready {
+		t.Errorf("answer %+v", a)
+	}
+	server.Close()
+	r.Observed(ConnectionRefused)
+	expect(Down)
+	if a, settled := r.Try(Asker{}); a.Ready || settled {
+		t.Errorf("answer %+v, settled %v", a, settled)
+	}
+	server = start()
+	defer server.Close()
+	expect(Ready)
+}
+
+func TestHeldRequestsAndAskersMayComeAndGoWhileTheContainerIsDown(t *testing.T) {
+	port := refusingPort(t)
+	onChange, next := states()
+	r := live(t, Options{Specs: []Spec{{Container: "app", Kind: TCP, Host: "127.0.0.1", Port: port, Timeout: time.Second, SuccessThreshold: 1}}, Wait: failSafe, OnChange: onChange})
+	if s := next(t); s != Down {
+		t.Fatalf("state %v", s)
+	}
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			r.Waiting(1)
+			defer r.Waiting(-1)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*time.Millisecond)
+			defer cancel()
+			r.Observed(ConnectionRefused)
+			if a := r.Ask(ctx, Asker{Kubelet: i%2 == 0}); a.Ready {
+				t.Error("ready")
+			}
+		})
+	}
+	wg.Wait()
+	if s := r.Snapshot()[0]; s.Reached != 0 || s.Attempts == 0 {
+		t.Errorf("snapshot %+v", s)
+	}
+}
+
+func TestCloseEndsAProbeUnderWay(t *testing.T) {
+	got := make(chan struct{})
+	var once sync.Once
+	port := serveRaw(t, func(c *net.TCPConn) {
+		c.Read(make([]byte, 1))
+		once.Do(func() { close(got) })
+		silent(c)
+	})
+	live(t, Options{Specs: []Spec{{Container: "app", Kind: HTTP, Host: "127.0.0.1", Port: port, Scheme: "http", Path: "/", Timeout: time.Hour, SuccessThreshold: 1}}})
+	<-got // the cleanup closes and waits
+}
+
+func TestAfterCloseHintsAreHarmless(t *testing.T) {
+	r := New(Options{Specs: []Spec{{Container: "app", Kind: TCP, Host: "127.0.0.1", Port: refusingPort(t), Timeout: time.Second, SuccessThreshold: 1}}})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx)
+	}()
+	r.Ask(ctx, Asker{Patience: 20 * time.Millisecond})
+	cancel()
+	<-done
+	r.Waiting(1)
+	r.Observed(ConnectionAccepted)
+	r.Observed(ConnectionRefused)
+	r.Waiting(-1)
+	if a := r.Ask(t.Context(), Asker{}); a.Ready || a.Reason != "app: stopped" {
+		t.Errorf("answer %+v", a)
+	}
+}
+
+func TestAPauseEndsWhenWokenBeforeOrDuringIt(t *testing.T) {
+	p := newPause()
+	if p == nil {
+		return // this system has none
+	}
+	defer p.close()
+	p.wake()
+	began := time.Now()
+	p.sleep(failSafe)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.wake()
+	}()
+	p.sleep(failSafe)
+	<-done
+	if time.Since(began) >= failSafe {
+		t.Error("it slept on")
+	}
+}
