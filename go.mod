@@ -3,12 +3,9 @@ module github.com/queuegate/queuegate
 go 1.26.0
 
 require (
-	github.com/klauspost/compress v1.20.0 // indirect
-	github.com/molecule-man/go-brrr v1.0.1 // indirect
-	github.com/valyala/bytebufferpool v1.0.0 // indirect
-	github.com/valyala/fasthttp v1.74.0 // indirect
-	go.uber.org/atomic v1.12.0 // indirect
-	go.uber.org/multierr v1.10.0 // indirect
-	go.uber.org/zap v1.28.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
+	go.uber.org/atomic v1.12.0
+	go.uber.org/zap v1.28.0
+	golang.org/x/sys v0.49.0
 )
+
+require go.uber.org/multierr v1.10.0 // indirect

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"strings"
 	"time"
 
-	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
 	"github.com/queuegate/queuegate/pkg/gate"
@@ -27,15 +29,15 @@ type adminServer struct {
 	drain     *gate.Drain
 	ready     *readiness
 	appProbes *probe.AppProbes
-	servers   []*fasthttp.Server
+	servers   []*http.Server
 }
 
 // startAdmin listens on the ports that are not 0.
-func startAdmin(cfg *Config, g *gate.Gate, ready *readiness, log *zap.Logger) (*adminServer, error) {
+func startAdmin(cfg *Config, g *gate.Gate, ready *readiness, logger *zap.Logger) (*adminServer, error) {
 	appProbes, err := probe.ParseAppProbes(cfg.AppProbers(), probe.AppProbeOptions{
 		Host: cfg.AppProbeHost,
 		OnChange: func(c probe.AppChange) {
-			log.Info(c.String(), zap.String("path", c.Path), zap.String("from", c.From.Token()), zap.String("to", c.To.Token()))
+			logger.Info(c.String(), zap.String("path", c.Path), zap.String("from", c.From.Token()), zap.String("to", c.To.Token()))
 		},
 	})
 	if err != nil {
@@ -45,7 +47,7 @@ func startAdmin(cfg *Config, g *gate.Gate, ready *readiness, log *zap.Logger) (*
 	for _, port := range []struct {
 		number  int
 		setting string
-		handler fasthttp.RequestHandler
+		handler http.HandlerFunc
 	}{
 		{cfg.AdminPort, "ADMIN_PORT", a.handle},
 		{cfg.AppProbePort, "APP_PROBE_PORT", a.handleAppProbe},
@@ -58,96 +60,93 @@ func startAdmin(cfg *Config, g *gate.Gate, ready *readiness, log *zap.Logger) (*
 			a.close()
 			return nil, err
 		}
-		server := &fasthttp.Server{
-			Handler:               port.handler,
-			NoDefaultServerHeader: true,
-			ReadTimeout:           10 * time.Second,
-			Logger:                quiet{},
+		server := &http.Server{
+			Handler:           port.handler,
+			ReadHeaderTimeout: 10 * time.Second,
+			ErrorLog:          log.New(io.Discard, "", 0), // what callers do wrong is theirs to know
 		}
 		a.servers = append(a.servers, server)
-		go serveSide(server, ln, log, port.setting)
+		go serveSide(server, ln, logger, port.setting)
 	}
 	return a, nil
 }
 
-func serveSide(server *fasthttp.Server, ln net.Listener, log *zap.Logger, setting string) {
-	if err := server.Serve(ln); err != nil {
-		log.Error("a port ended", zap.String("setting", setting), zap.Error(err))
+func serveSide(server *http.Server, ln net.Listener, logger *zap.Logger, setting string) {
+	if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		logger.Error("a port ended", zap.String("setting", setting), zap.Error(err))
 	}
 }
 
-func (a *adminServer) handle(ctx *fasthttp.RequestCtx) {
-	switch path := string(ctx.Path()); {
+func (a *adminServer) handle(w http.ResponseWriter, r *http.Request) {
+	switch path := r.URL.Path; {
 	case path == "/wait-for-drain":
-		a.waitForDrain()
+		a.waitForDrain(r.Context())
 	case path == "/health/alive":
-		health(ctx, fasthttp.StatusOK, "Service is alive")
+		say(w, http.StatusOK, "Service is alive")
 	case path == "/health/ready" || path == "/healthz":
-		a.health(ctx)
+		a.health(w, r)
 	case strings.HasPrefix(path, "/app-health/") || strings.HasPrefix(path, "/app-lifecycle/"):
-		a.handleAppProbe(ctx)
+		a.handleAppProbe(w, r)
 	default:
-		health(ctx, fasthttp.StatusNotFound, "not found")
+		say(w, http.StatusNotFound, "not found")
 	}
 }
 
 // health tells what a readiness probe on the serving port would.
-func (a *adminServer) health(ctx *fasthttp.RequestCtx) {
+func (a *adminServer) health(w http.ResponseWriter, r *http.Request) {
 	if a.drain.Active() {
-		health(ctx, fasthttp.StatusServiceUnavailable, "shutting down")
+		say(w, http.StatusServiceUnavailable, "shutting down")
 		return
 	}
-	asked, cancel := context.WithTimeout(ctx, healthPatience)
+	ctx, cancel := context.WithTimeout(r.Context(), healthPatience)
 	defer cancel()
-	if answer := a.ready.Ask(asked, gate.Kubelet); !answer.Ready {
-		health(ctx, fasthttp.StatusServiceUnavailable, answer.Reason)
+	if answer := a.ready.Ask(ctx, gate.Kubelet); !answer.Ready {
+		say(w, http.StatusServiceUnavailable, answer.Reason)
 		return
 	}
-	health(ctx, fasthttp.StatusOK, "Service is ready")
+	say(w, http.StatusOK, "Service is ready")
 }
 
-func health(ctx *fasthttp.RequestCtx, status int, text string) {
-	ctx.SetStatusCode(status)
-	ctx.SetContentType("text/plain; charset=utf-8")
-	ctx.SetBodyString(text)
+func say(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text)
 }
 
 // handleAppProbe probes the application in the kubelet's place.
-func (a *adminServer) handleAppProbe(ctx *fasthttp.RequestCtx) {
-	header := make(http.Header)
-	for name, value := range ctx.Request.Header.All() {
-		header.Add(string(name), string(value))
-	}
-	answer := a.appProbes.Do(ctx, string(ctx.Path()), header)
-	ctx.SetStatusCode(answer.Status)
-	ctx.SetContentType(answer.ContentType)
+func (a *adminServer) handleAppProbe(w http.ResponseWriter, r *http.Request) {
+	answer := a.appProbes.Do(r.Context(), r.URL.Path, r.Header)
+	w.Header().Set("Content-Type", answer.ContentType)
 	if answer.Reason != "" {
-		ctx.Response.Header.Set("K-Probe-Reason", answer.Reason)
+		w.Header().Set("K-Probe-Reason", answer.Reason)
 	}
-	ctx.SetBody(answer.Body)
+	w.WriteHeader(answer.Status)
+	_, _ = w.Write(answer.Body)
 }
 
 // waitForDrain only waits: it never begins a drain and changes no answer to a
 // probe, because anyone who reaches the port can call it.
-func (a *adminServer) waitForDrain() {
+func (a *adminServer) waitForDrain(ctx context.Context) {
 	timer := time.NewTimer(waitForSignal)
 	defer timer.Stop()
 	select {
-	case <-a.drain.Started():
-		<-a.drain.Ended()
 	case <-timer.C:
+		return
+	case <-ctx.Done():
+		return
+	case <-a.drain.Started():
+	}
+	select {
+	case <-ctx.Done():
+	case <-a.drain.Ended():
 	}
 }
 
 // close lets the calls that wait for the drain have their answer.
 func (a *adminServer) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), healthPatience)
+	defer cancel()
 	for _, server := range a.servers {
-		_ = server.Shutdown()
+		_ = server.Shutdown(ctx)
 	}
 }
-
-// quiet drops fasthttp's own messages: what clients of the admin port do
-// wrong is theirs to know.
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}

@@ -142,24 +142,3 @@ func TestAfterCloseHintsAreHarmless(t *testing.T) {
 		t.Errorf("answer %+v", a)
 	}
 }
-
-func TestAPauseEndsWhenWokenBeforeOrDuringIt(t *testing.T) {
-	p := newPause()
-	if p == nil {
-		return // this system has none
-	}
-	defer p.close()
-	p.wake()
-	began := time.Now()
-	p.sleep(failSafe)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.wake()
-	}()
-	p.sleep(failSafe)
-	<-done
-	if time.Since(began) >= failSafe {
-		t.Error("it slept on")
-	}
-}

@@ -43,7 +43,6 @@ type Readiness struct {
 	freshness   time.Duration
 	onChange    func(Change)
 	containers  []*container
-	mayBlock    bool // the probers are ours, and so is the clock
 	stop        chan struct{}
 	stopOnce    sync.Once
 
@@ -69,7 +68,7 @@ func New(o Options) *Readiness {
 	}
 	newProber := o.NewProber
 	if newProber == nil {
-		newProber, r.mayBlock = NewProber, true
+		newProber = NewProber
 	}
 	now := time.Now()
 	patient := len(o.Specs) > 0

@@ -72,13 +72,12 @@ func (h History) After(e Evidence, now time.Duration) History {
 const Jitter = 0.10
 
 const (
-	// Nobody waits. An attempt costs 15 µs of CPU, and 35 to 100 µs for the
-	// wake-up, the more the longer the pause was.
+	// Nobody waits. An attempt costs 16 µs of CPU, and 35 to 200 µs for waking
+	// an idle process, the more the longer the pause was.
 	refusedShare = 0.05
 	refusedMin   = time.Millisecond
 	refusedMax   = 250 * time.Millisecond
-	// Somebody waits: some 390 attempts in the first second, 100 in each later
-	// one, which measured 2 % of a core and 1 %.
+	// Somebody waits: some 380 attempts in the first second, 100 in each later.
 	waitedShare = 0.0075
 	waitedMin   = time.Millisecond
 	waitedMax   = 10 * time.Millisecond

@@ -93,8 +93,6 @@ func TestAttemptsThatReachStayAtOrBelow20PerSecondAfterTheFirstSecond(t *testing
 }
 
 func TestRefusedAttemptsAreFew(t *testing.T) {
-	// At 60 µs each in the first second and 90 µs later, wake-up included, these
-	// are 3 % of a core and 1 %.
 	for name, jitter := range jitters {
 		_, _, attempts := simulate(time.Minute, time.Minute, true, jitter)
 		perSecond := make(map[int]int)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"go.uber.org/atomic"
 )
 
 // tokenPattern matches the tokens that tell requests apart: q, the number of
@@ -17,16 +15,6 @@ import (
 var tokenPattern = regexp.MustCompile(`q([0-9]{6})([a-z])`)
 
 func tokenOf(run int, role string) string { return fmt.Sprintf("q%06d%s", run, role) }
-
-// script is what the container answers to the request with one token.
-type script struct {
-	steps    []step
-	early    bool          // when the head is there, not the message
-	synced   chan struct{} // closed when the client has its answers
-	finished chan struct{} // closed when the container has played it
-	began    atomic.Bool
-	once     sync.Once
-}
 
 // containerConn is one connection as the container saw it.
 type containerConn struct {
@@ -177,65 +165,6 @@ func (c *container) advance(cc *containerConn, started *int) bool {
 		}
 	}
 	return true
-}
-
-// answer tells the client which request the container saw.
-func (cc *containerConn) answer(m message) {
-	token := tokenPattern.FindString(m.target)
-	body := fmt.Sprintf("%s %d\n", token, len(m.body))
-	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nX-Container: yes\r\nX-Token: %s\r\nContent-Length: %d\r\n", token, len(body))
-	closing := m.has("Connection", "close") || m.version == "HTTP/1.0" && !m.has("Connection", "keep-alive")
-	if closing {
-		head += "Connection: close\r\n"
-	}
-	if m.method == "HEAD" {
-		body = ""
-	}
-	cc.conn.Write([]byte(head + "\r\n" + body))
-	if closing {
-		cc.conn.Close()
-	}
-}
-
-// start queues a script.
-func (c *container) start(cc *containerConn, s *script) {
-	s.began.Store(true)
-	cc.jobs <- func() { c.play(cc, s) }
-}
-
-// play runs the steps of a script.
-func (c *container) play(cc *containerConn, s *script) {
-	defer s.once.Do(func() { close(s.finished) })
-	for _, st := range s.steps {
-		switch st.kind {
-		case stepWrite:
-			for rest := st.data; len(rest) > 0; {
-				n, err := cc.conn.Write(rest)
-				if err != nil {
-					break
-				}
-				rest = rest[n:]
-			}
-		case stepPause:
-			time.Sleep(pauseTime)
-		case stepSync:
-			select {
-			case <-s.synced:
-			case <-time.After(hangTime):
-			}
-		case stepFinish:
-			c.mu.Lock()
-			cc.closing = true
-			c.mu.Unlock()
-			cc.conn.(*net.TCPConn).CloseWrite()
-		case stepReset:
-			c.mu.Lock()
-			cc.closing = true
-			c.mu.Unlock()
-			cc.conn.(*net.TCPConn).SetLinger(0)
-			cc.conn.Close()
-		}
-	}
 }
 
 // begin names the run that bytes from now on belong to.

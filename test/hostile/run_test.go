@@ -2,10 +2,10 @@ package hostile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -107,7 +107,7 @@ func (r *run) do(t *target) *outcome {
 		return o
 	}
 	defer c.conn.Close()
-	deadline := time.Now().Add(hangTime)
+	deadline := time.Now().Add(t.patience)
 	heads := 0
 	for _, st := range r.request {
 		switch st.kind {
@@ -125,14 +125,14 @@ func (r *run) do(t *target) *outcome {
 			c.conn.Close()
 		}
 	}
-	o.await(c, deadline)
+	o.await(t, c, deadline)
 	if s != nil {
 		s.release()
 	}
 	if o.keeps(c) {
 		o.sentinel = true
 		c.write([]byte("GET /"+tokenOf(r.id, "z")+" HTTP/1.1\r\nHost: sentinel\r\nConnection: close\r\n\r\n"), false)
-		if !c.wait(time.Now().Add(hangTime), func(_ []byte, e endKind) bool { return e != endNone }) {
+		if !c.wait(time.Now().Add(t.patience), func(_ []byte, e endKind) bool { return e != endNone }) {
 			o.add(hang, "the request behind the case got no answer and no close")
 		}
 	}
@@ -144,14 +144,16 @@ func (r *run) do(t *target) *outcome {
 }
 
 // await waits for what the case promises to the client.
-func (o *outcome) await(c *client, deadline time.Time) {
-	finals := func(b []byte, e endKind) int { return len(readAnswers(b, c.methods, e).finals) }
-	answered := func(b []byte, e endKind) bool { return finals(b, e) >= len(o.wants) }
+func (o *outcome) await(t *target, c *client, deadline time.Time) {
+	answered := func(b []byte, e endKind) bool {
+		list := readAnswers(b, c.methods, e)
+		return len(list.finals) >= len(o.wants) || errors.Is(list.err, errMalformed)
+	}
 	closed := func(_ []byte, e endKind) bool { return e != endNone }
 	switch o.last() {
 	case wantRefuse, wantBreak, wantForeign, wantCut:
 		c.wait(deadline, func(b []byte, e endKind) bool { return e != endNone || answered(b, e) })
-		if c.wait(time.Now().Add(closeTime), closed) {
+		if c.wait(time.Now().Add(min(closeTime, t.patience)), closed) {
 			return
 		}
 		if b, e, _ := c.state(); answered(b, e) {
@@ -205,7 +207,7 @@ func (o *outcome) probe(t *target) {
 			return
 		}
 		c.write([]byte("GET /"+token+" HTTP/1.1\r\nHost: fresh\r\n\r\n"), false)
-		c.wait(time.Now().Add(hangTime), func(b []byte, e endKind) bool { return len(readAnswers(b, c.methods, e).finals) > 0 })
+		c.wait(time.Now().Add(t.patience), func(b []byte, e endKind) bool { return len(readAnswers(b, c.methods, e).finals) > 0 })
 		b, e, _ := c.state()
 		c.conn.Close()
 		list := readAnswers(b, c.methods, e)
@@ -227,7 +229,7 @@ func (o *outcome) probe(t *target) {
 
 // settle waits until the container stands in no message.
 func (o *outcome) settle(t *target) {
-	deadline := time.Now().Add(hangTime)
+	deadline := time.Now().Add(t.patience)
 	for {
 		open := t.container.unfinished()
 		if open == "" {
@@ -271,72 +273,4 @@ func (s *script) release() {
 	case <-s.finished:
 	case <-time.After(hangTime):
 	}
-}
-
-// playAll plays runs one after another and judges them once the container has
-// seen the end of every connection.
-func playAll(t *target, runs []*run) []*outcome {
-	var all []*outcome
-	for _, r := range runs {
-		o := r.do(t)
-		if !t.alive() {
-			o.add(died, "the process ended:\n%.4000s", t.gate.output.String())
-			all = append(all, o)
-			break
-		}
-		all = append(all, o)
-	}
-	if err := t.stop(); err != nil && len(all) > 0 {
-		all[len(all)-1].add(died, "%v", err)
-	}
-	patience := hangTime
-	if t.gate == nil {
-		patience = 0
-	}
-	t.container.finish(patience)
-	judge(t.container, all)
-	return all
-}
-
-// playParallel spreads runs over workers, each with a target of its own.
-func playParallel(workers int, newTarget func(worker int) (*target, error), cases []*hostileCase) ([]*outcome, error) {
-	var wg sync.WaitGroup
-	results := make([][]*outcome, workers)
-	errs := make([]error, workers)
-	for w := range workers {
-		wg.Go(func() {
-			t, err := newTarget(w)
-			if err != nil {
-				errs[w] = err
-				return
-			}
-			var runs []*run
-			nth := 0
-			for _, c := range cases {
-				for _, v := range variantsOf(c, t.container.port()) {
-					nth++
-					if nth%workers != w {
-						continue
-					}
-					r, err := newRun(c, v, nth, t.container.port())
-					if err != nil {
-						errs[w] = err
-						t.stop()
-						return
-					}
-					runs = append(runs, r)
-				}
-			}
-			results[w] = playAll(t, runs)
-		})
-	}
-	wg.Wait()
-	var all []*outcome
-	for w := range workers {
-		if errs[w] != nil {
-			return nil, errs[w]
-		}
-		all = append(all, results[w]...)
-	}
-	return all, nil
 }

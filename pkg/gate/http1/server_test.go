@@ -1,0 +1,532 @@
+package http1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// engineDescriptors counts the open descriptors of the process.
+func engineDescriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+func TestShutdownLetsRequestsInFlightAndQueuedFinish(t *testing.T) {
+	release := make(chan struct{})
+	r := engineServe(t, gate.Config{ConcurrencyLimit: 2, QueueCapacity: 10}, engineOptions{loops: 2}, func(c *engineCall) bool {
+		select {
+		case <-release:
+		case <-c.container.stop:
+		}
+		return c.answer(c.target)
+	})
+	var clients []*engineClient
+	for i := range 5 {
+		clients = append(clients, r.client().get(fmt.Sprintf("/%d", i)))
+		r.until(min(i+1, 2), max(0, i-1))
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- r.shutdown(enginePatience) }()
+	engineUntil(t, "the listeners to close", func() bool {
+		c, err := net.Dial("tcp", r.addr)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	})
+	select {
+	case err := <-ended:
+		t.Fatalf("shut down with requests in flight: %v", err)
+	default:
+	}
+	close(release)
+	for i, c := range clients {
+		c.want(200, fmt.Sprintf("/%d", i))
+		c.wantEnd()
+	}
+	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
+		t.Errorf("shutdown: %v", err)
+	}
+	r.wantOutcomes(map[gate.Outcome]int{gate.Served: 5})
+}
+
+func TestShutdownClosesIdleConnections(t *testing.T) {
+	var over atomic.Int64
+	r := engineServe(t, gate.Config{}, engineOptions{loops: 2}, func(c *engineCall) bool { over.Inc(); return c.answer("ok") })
+	fresh := r.client()
+	used := r.client().get("/")
+	used.want(200, "ok")
+	begun := r.client().send("GET / HT") // of a head that nobody completes
+	engineUntil(t, "three connections", func() bool { return engineConnections(r) == 3 })
+	if err := r.shutdown(enginePatience); err != nil {
+		t.Errorf("shutdown: %v", err)
+	}
+	for _, c := range []*engineClient{fresh, used, begun} {
+		c.wantEnd()
+	}
+	if n := over.Load(); n != 1 {
+		t.Errorf("%d requests at the container, want 1", n)
+	}
+}
+
+// engineConnections counts the client connections of all loops.
+func engineConnections(r *engineRig) (n int) {
+	for _, e := range r.server.engines {
+		counted := make(chan int, 1)
+		e.loop.Post(func() {
+			k := 0
+			for c := e.conns; c != nil; c = c.next {
+				k++
+			}
+			counted <- k
+		})
+		n += engineReceive(r.t, "the count of a loop", counted)
+	}
+	return n
+}
+
+func TestShutdownGivesTunnelsTheirTimeAndRequestsAllOfIt(t *testing.T) {
+	release := make(chan struct{})
+	r := engineServe(t, gate.Config{DrainTunnel: time.Millisecond}, engineOptions{}, func(c *engineCall) bool {
+		if c.target == "/tunnel" {
+			c.write(upgradeAnswer)
+			c.awaitEnd()
+			return false
+		}
+		<-release
+		return c.answer("ok")
+	})
+	tunnel := r.client().send(upgradeRequest)
+	tunnel.readUntil("\r\n\r\n")
+	request := r.client().get("/")
+	r.until(2, 0)
+	ended := make(chan error, 1)
+	go func() { ended <- r.shutdown(enginePatience) }()
+	time.AfterFunc(20*time.Millisecond, func() { close(release) }) // well after the tunnels' time, mostly
+	request.want(200, "ok")
+	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
+		t.Errorf("shutdown: %v", err)
+	}
+	tunnel.wantEnd()
+}
+
+func TestTunnelThatEndsInTimeIsNotCut(t *testing.T) {
+	r := engineServe(t, gate.Config{DrainTunnel: time.Hour}, engineOptions{}, func(c *engineCall) bool {
+		c.write(upgradeAnswer)
+		_, _ = io.Copy(c.conn, c.in)
+		return false
+	})
+	tunnel := r.client().send(upgradeRequest)
+	tunnel.readUntil("\r\n\r\n")
+	ended := make(chan error, 1)
+	go func() { ended <- r.shutdown(2 * enginePatience) }()
+	for range 100 {
+		tunnel.send("ping.").readUntil("ping.")
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("shut down with a tunnel open: %v", err)
+	default:
+	}
+	_ = tunnel.conn.CloseWrite()
+	tunnel.wantEnd()
+	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
+		t.Errorf("shutdown: %v", err)
+	}
+	r.wantOutcomes(map[gate.Outcome]int{gate.Tunnelled: 1})
+}
+
+// A request that becomes a tunnel when the tunnels' time is over must not be
+// waited for.
+func TestShutdownDoesNotWaitForARequestThatTurnsIntoATunnel(t *testing.T) {
+	release := make(chan struct{})
+	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+		<-release
+		c.write(upgradeAnswer)
+		c.awaitEnd()
+		return false
+	})
+	tunnel := r.client().send(upgradeRequest)
+	r.until(1, 0)
+	ended := make(chan error, 1)
+	go func() { ended <- r.shutdown(enginePatience / 3) }()
+	time.AfterFunc(20*time.Millisecond, func() { close(release) })
+	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
+		t.Errorf("shutdown: %v", err)
+	}
+	tunnel.close()
+}
+
+func TestShutdownCutsWhatIsLeftWhenItsContextEnds(t *testing.T) {
+	r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1, DrainTunnel: time.Hour}, engineOptions{loops: 2}, func(c *engineCall) bool {
+		c.awaitEnd()
+		return false
+	})
+	clients := []*engineClient{r.client().get("/1")}
+	r.until(1, 0)
+	clients = append(clients, r.client().get("/2"))
+	r.until(1, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.server.Shutdown(ctx) }()
+	cancel()
+	if err := engineReceive(t, "the end of the shutdown", ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("shutdown: %v, want %v", err, context.Canceled)
+	}
+	for _, c := range clients {
+		c.wantEnd()
+	}
+	r.wantNothingLeft()
+}
+
+func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
+	for _, graceful := range []bool{true, false} {
+		t.Run(fmt.Sprintf("graceful %v", graceful), func(t *testing.T) {
+			serve := func() {
+				g, err := gate.New(gate.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s, err := NewServer(g, Config{Upstream: netip.MustParseAddrPort("127.0.0.1:1"), Loops: 3})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range 2 {
+					ln, err := net.Listen("tcp", "127.0.0.1:0")
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := s.Serve(ln.(*net.TCPListener)); err != nil {
+						t.Fatal(err)
+					}
+					c, err := net.Dial("tcp", ln.Addr().String())
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer c.Close()
+				}
+				if graceful {
+					if err := s.Shutdown(context.Background()); err != nil {
+						t.Errorf("shutdown: %v", err)
+					}
+				}
+				s.Close()
+			}
+			serve() // opens what the process keeps for good
+			before := engineDescriptors(t)
+			for range 3 {
+				serve()
+			}
+			if after := engineDescriptors(t); after > before {
+				t.Errorf("%d descriptors before, %d after", before, after)
+			}
+		})
+	}
+}
+
+func TestConfigurationOfAServerIsChecked(t *testing.T) {
+	g, err := gate.New(gate.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		config Config
+		want   string
+	}{
+		{Config{Upstream: netip.MustParseAddrPort("127.0.0.1:80")}, "event loops 0"},
+		{Config{Loops: 1}, "upstream"},
+		{Config{Loops: 1, Upstream: netip.MustParseAddrPort("127.0.0.1:0")}, "127.0.0.1:0"},
+	} {
+		if s, err := NewServer(g, c.config); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.config, err, c.want)
+			if s != nil {
+				s.Close()
+			}
+		}
+	}
+}
+
+// TestQueueIsServedInOrderAcrossLoops lets requests of many connections, on
+// several loops, queue one after the other.
+func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
+	const queued = 60
+	proceed := make(chan struct{})
+	var mu sync.Mutex
+	var order []string
+	r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: queued}, engineOptions{loops: 4}, func(c *engineCall) bool {
+		mu.Lock()
+		order = append(order, c.target)
+		mu.Unlock()
+		select {
+		case <-proceed:
+		case <-c.container.stop:
+		}
+		return c.answer(c.target)
+	})
+	var clients []*engineClient
+	var want []string
+	for i := range queued + 1 {
+		want = append(want, fmt.Sprintf("/%d", i))
+		clients = append(clients, r.client().get(want[i]))
+		r.until(1, i)
+	}
+	used := 0
+	for _, e := range r.server.engines {
+		some := make(chan bool, 1)
+		e.loop.Post(func() { some <- e.conns != nil })
+		if engineReceive(t, "a look at a loop", some) {
+			used++
+		}
+	}
+	if used < 2 {
+		t.Fatalf("%d loops have connections, want several", used)
+	}
+	close(proceed)
+	for i, c := range clients {
+		c.want(200, want[i])
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(order, want) {
+		t.Errorf("order at the container %v", order)
+	}
+}
+
+func TestManyLoopsServeManyConnections(t *testing.T) {
+	r := engineServe(t, gate.Config{ConcurrencyLimit: 5, QueueCapacity: 1000}, engineOptions{loops: 3}, func(c *engineCall) bool {
+		body, err := c.readBody()
+		return err == nil && c.answer(c.target+body)
+	})
+	var clients sync.WaitGroup
+	for i := range 30 {
+		clients.Go(func() {
+			c := r.client()
+			for k := range 20 {
+				target := fmt.Sprintf("/%d/%d", i, k)
+				c.post(target, "body").want(200, target+"body")
+			}
+			c.get("/last").get("/pipelined")
+			c.want(200, "/last")
+			c.want(200, "/pipelined")
+		})
+	}
+	clients.Wait()
+	r.wantOutcomes(map[gate.Outcome]int{gate.Served: 30 * 22})
+	if p := r.server.Stats(); p.Reuses < p.Dials {
+		t.Errorf("pool: %+v", p)
+	}
+}
+
+// TestWorkerOfAnAbortedRequestServesTheNextUntainted uses the coroutine of a
+// request that ended in the middle of everything for one whose body tries to
+// look like a head, or like a request of its own.
+func TestWorkerOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
+	const stream = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
+	abort := map[string]func(r *engineRig, c *engineClient){
+		"half an upload":   func(_ *engineRig, c *engineClient) { c.send("POST /abort HTTP/1.1\r\nHost: h\r\nContent-Length: 99\r\n\r\n") },
+		"awaited answer":   func(_ *engineRig, c *engineClient) { c.get("/abort") },
+		"half an answer":   func(_ *engineRig, c *engineClient) { c.get("/stream").readUntil("half") },
+		"an ending tunnel": func(_ *engineRig, c *engineClient) { c.send(upgradeRequest).readUntil("half") },
+	}
+	for name, begin := range abort {
+		t.Run(name, func(t *testing.T) {
+			busy := make(chan struct{})
+			r := engineServe(t, gate.Config{ConcurrencyLimit: 1}, engineOptions{}, func(c *engineCall) bool {
+				switch c.target {
+				case "/abort":
+					b := make([]byte, 10)
+					_, _ = io.ReadFull(c.in, b)
+				case "/stream":
+					c.write(stream + strings.Repeat("x", 50_000) + "half")
+					c.awaitEnd()
+				case "/tunnel":
+					c.write(upgradeAnswer + "half")
+					c.awaitEnd()
+				case "/busy":
+					<-busy
+					return c.answer("busy")
+				case "/body":
+					if !c.write("HTTP/1.1 103 Early Hints\r\n\r\n") {
+						return false
+					}
+					body, err := c.readBody()
+					return err == nil && c.answer(body)
+				default:
+					t.Errorf("request for %s", c.target)
+				}
+				return false
+			})
+			// The coroutine that is used last is used next.
+			partial := r.client().send("POST /refused HTTP/1.1\r\nHo")
+			engineUntil(t, "the partial head", func() bool { return engineBusy(r) == 1 })
+			ended := 0
+			for range 2 {
+				c := r.client()
+				begin(r, c)
+				r.until(1, 0)
+				if name == "half an upload" {
+					c.send("12345")
+				}
+				c.close()
+				ended++
+				r.observer.last(t, ended)
+				engineUntil(t, "the coroutine to be free", func() bool { return engineBusy(r) == 1 })
+
+				const text = "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n"
+				body := r.client().send(fmt.Sprintf("POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", len(text)))
+				body.readUntil("\r\n\r\n")
+				body.send(text).want(200, text)
+				ended++
+				r.observer.last(t, ended)
+				body.close()
+			}
+			occupied := r.client().get("/busy")
+			r.until(1, 0)
+			partial.send("st: h\r\nContent-Length: 36\r\nX: 0123456789012345678901234567890123456789\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n.")
+			partial.wantRefusal(gate.QueueFull)
+			close(busy)
+			occupied.want(200, "busy")
+			_ = partial.conn.CloseWrite()
+			partial.wantEnd()
+		})
+	}
+}
+
+// engineBusy counts the conversations of all loops.
+func engineBusy(r *engineRig) (n int) {
+	for _, e := range r.server.engines {
+		counted := make(chan int, 1)
+		e.loop.Post(func() {
+			k := 0
+			for c := e.conns; c != nil; c = c.next {
+				if c.task != nil {
+					k++
+				}
+			}
+			counted <- k
+		})
+		n += engineReceive(r.t, "the count of a loop", counted)
+	}
+	return n
+}
+
+func TestIdleStreamsKeepNoLargeBuffers(t *testing.T) {
+	const streams = 2 * maxFreeBulks
+	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+		if c.target == "/tunnel" {
+			c.write(upgradeAnswer)
+			_, _ = io.Copy(c.conn, c.in)
+			return false
+		}
+		c.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+		for range 3 {
+			c.write("186a0\r\n" + strings.Repeat("x", 100_000) + "\r\n4\r\nrest\r\n")
+		}
+		c.awaitEnd()
+		return false
+	})
+	var clients []*engineClient
+	for i := range streams {
+		c := r.client()
+		if i%2 == 0 {
+			c.get("/")
+			for range 3 {
+				c.readUntil("rest")
+			}
+		} else {
+			c.send(upgradeRequest).readUntil("\r\n\r\n")
+			c.send("ping").readUntil("ping")
+		}
+		clients = append(clients, c)
+	}
+	engineUntil(t, "the large buffers to be given back", func() bool {
+		counted := make(chan int, 1)
+		e := r.server.engines[0]
+		e.loop.Post(func() {
+			n := 0
+			for c := e.conns; c != nil; c = c.next {
+				if c.task == nil {
+					continue
+				}
+				if w := c.task.Local.(*worker); w.upload.bulk != nil || w.download.bulk != nil {
+					n++
+				}
+			}
+			counted <- n
+		})
+		return engineReceive(t, "the count of the loop", counted) == 0
+	})
+	if n := r.gate.Drain.Requests() + r.gate.Drain.Tunnels(); n != streams {
+		t.Errorf("%d of %d streams are open", n, streams)
+	}
+	for _, c := range clients {
+		c.close()
+	}
+	r.observer.last(t, streams)
+}
+
+// TestTunnelEndsWithAResetAfterAHalfClose: one side has ended its direction in
+// good order and then dies. The other says nothing and so would never find out.
+func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
+	for _, who := range []string{"client", "container"} {
+		t.Run(who, func(t *testing.T) {
+			quit := make(chan struct{})
+			over := make(chan struct{})
+			r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+				c.write(upgradeAnswer)
+				if who == "client" {
+					c.awaitEnd() // the half-close
+					b := make([]byte, 1)
+					for { // silent, and waiting for the end of the connection
+						select {
+						case <-c.container.stop:
+							return false
+						case <-over:
+							return false
+						case <-time.After(time.Millisecond):
+							_, _ = c.conn.Read(b)
+						}
+					}
+				}
+				_ = c.conn.CloseWrite()
+				<-quit
+				return c.reset()
+			})
+			c := r.client().send(upgradeRequest)
+			c.readUntil("\r\n\r\n")
+			if who == "client" {
+				_ = c.conn.CloseWrite()
+				engineUntil(t, "the half-close to be passed on", func() bool {
+					passed := make(chan bool, 1)
+					e := r.server.engines[0]
+					e.loop.Post(func() { passed <- e.conns != nil && e.conns.task.Local.(*worker).passage.upEnded })
+					return engineReceive(t, "a look at the loop", passed)
+				})
+				c.reset()
+			} else {
+				c.wantEnd() // the half-close
+				close(quit)
+			}
+			r.wantOutcomes(map[gate.Outcome]int{gate.Tunnelled: 1})
+			close(over)
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package gate
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestEveryOutcomeHasANameOfItsOwn(t *testing.T) {
+	name := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+	seen := map[string]Outcome{}
+	for _, o := range Outcomes() {
+		if !name.MatchString(o.String()) {
+			t.Errorf("outcome %d is called %q", o, o)
+		}
+		if other, taken := seen[o.String()]; taken {
+			t.Errorf("outcomes %d and %d are both called %q", other, o, o)
+		}
+		seen[o.String()] = o
+		if o.Meaning().Name != o.String() {
+			t.Errorf("outcome %d is called %q and %q", o, o, o.Meaning().Name)
+		}
+	}
+	if len(seen) != int(outcomeCount) || len(seen) < 20 {
+		t.Errorf("%d outcomes of %d", len(seen), outcomeCount)
+	}
+}
+
+func TestOutcomesAnswerAsTheContractSays(t *testing.T) {
+	for _, c := range []struct {
+		outcome Outcome
+		status  int
+		body    string
+		plain   bool
+		retry   bool
+	}{
+		{Tunnelled, 101, "", false, false},
+		{Probed, 200, "", false, false},
+		{BadRequest, 400, "bad request", true, false},
+		{ProbeRejected, 400, "", true, false},
+		{MethodNotAllowed, 405, "method not allowed", true, false},
+		{HeadTimeout, 408, "request head timeout", true, false},
+		{TargetTooLong, 414, "request target too long", true, false},
+		{ExpectationFailed, 417, "unknown expectation", true, false},
+		{HeadTooLarge, 431, "request head too large", true, false},
+		{ClientGone, 499, "", false, false},
+		{InternalError, 500, "internal error", true, false},
+		{CodingNotImplemented, 501, "unknown transfer coding", true, false},
+		{UpstreamClosed, 502, "upstream closed the connection", true, false},
+		{UpstreamReset, 502, "upstream reset the connection", true, false},
+		{UpstreamMalformed, 502, "malformed answer from upstream", true, false},
+		{UpstreamBrokeOff, 502, "upstream broke off", true, false},
+		{QueueFull, 503, "pending request queue full", true, true},
+		{QueueWaitExpired, 503, "queue wait expired", true, true},
+		{UpstreamNotListening, 503, "user container is not listening", true, true},
+		{ShuttingDown, 503, "shutting down", true, false},
+		{NotReady, 503, "", false, false},
+		{RequestTimeout, 504, "request timeout", false, false},
+		{ResponseStartTimeout, 504, "request timeout", false, false},
+		{IdleTimeout, 504, "request timeout", false, false},
+		{VersionNotSupported, 505, "HTTP version not supported", true, false},
+	} {
+		m := c.outcome.Meaning()
+		if m.Status != c.status || m.Body != c.body || m.Plain != c.plain || m.Retry != c.retry {
+			t.Errorf("%v: got %+v", c.outcome, *m)
+		}
+	}
+}
+
+func TestBodiesAndStatusesCanBeSent(t *testing.T) {
+	for _, o := range Outcomes() {
+		m := o.Meaning()
+		if strings.ContainsAny(m.Body, "\r\n") || m.Body != strings.TrimSpace(m.Body) {
+			t.Errorf("%v: body %q", o, m.Body)
+		}
+		if o != Served && o != ClientGone && http.StatusText(m.Status) == "" {
+			t.Errorf("%v: status %d", o, m.Status)
+		}
+	}
+}
+
+func TestWhatAClientDoesIsNoError(t *testing.T) {
+	for _, o := range Outcomes() {
+		level := o.Meaning().Level
+		switch {
+		case o == InternalError:
+			if level != Error {
+				t.Errorf("%v: level %d", o, level)
+			}
+		case level == Error, o.Meaning().Status < 500 && level != Debug:
+			t.Errorf("%v: level %d", o, level)
+		}
+	}
+}
