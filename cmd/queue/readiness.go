@@ -91,6 +91,3 @@ func (r *readiness) Listening(yes bool) {
 	}
 	go r.probes.Observed(seen)
 }
-
-// Held hands on how many requests wait for the container.
-func (r *readiness) Held(n int) { r.probes.Waiting(n) }

@@ -29,9 +29,6 @@ type Contact interface {
 	// Listening is told when connections begin to be refused (false), and when
 	// one is accepted again (true).
 	Listening(bool)
-	// Held is told that n more (or, negative, fewer) requests wait for the
-	// container to listen.
-	Held(n int)
 }
 
 // alwaysReady is the readiness of a gate that has nothing to look at.

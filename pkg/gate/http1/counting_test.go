@@ -644,7 +644,7 @@ func TestHardLimitHoldsTheSlotOfAStreamWhoseClientLeft(t *testing.T) {
 				c.write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", first+5, strings.Repeat("x", first)))
 				c.awaitEnd()
 				close(gone)
-				<-finish
+				c.await(finish)
 				finished.Store(true)
 				c.write("rest.")
 				return false
@@ -671,10 +671,9 @@ func TestSoftLimitGivesTheSlotOfALeftRequestToTheNext(t *testing.T) {
 		if c.target == "/next" {
 			return c.answer("next")
 		}
-		<-release
+		c.await(release)
 		return false
 	})
-	defer close(release)
 	c := r.client().get("/first")
 	r.until(1, 0)
 	next := r.client().get("/next")

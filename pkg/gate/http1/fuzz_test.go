@@ -707,8 +707,13 @@ var requestSeeds = []string{
 	"GET /healthz HTTP/1.1\r\nHost: a\r\nUser-Agent: kube-probe/1.31\r\nK-Network-Probe: queue\r\nK-Proxy-Request: activator\r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: a\r\nConnection: transfer-encoding, connection\r\nTransfer-Encoding: chunked\r\n\r\n",
 	"!#$%&'*+-.^_`|~ / HTTP/1.1\r\nHost: a\r\n!#$%&'*+-.^_`|~09azAZ: \tx\ty \r\n\r\n",
+	"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: Host, X-Sum,te , Expires\r\nTrailer: content-type\r\n\r\n0\r\n\r\n",
+	"POST / HTTP/1.1\r\nHost: a\r\nConnection: trailer\r\nTransfer-Encoding: chunked\r\nTrailer: Host, X-Sum\r\n\r\n0\r\n\r\n",
+	"GET / HTTP/1.1\r\nHost: [fe80::1%25a~b%41]:80\r\nConnection: a,b,c,d,e,f,g,h,i,\u212a-Network-Hash,X-A\r\nX-a: 1\r\nK-Network-Hash: 1\r\n\r\n",
+	"OPTIONS http://b HTTP/1.1\r\nHost: a\r\n\r\n",
 	// refused
 	"GET / HTTP/1.1\r\n\r\n",
+	"GET / HTTP/1.1\r\nHost: [fe80::1%25a!b]\r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: a b\r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: a%4\r\n\r\n",

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/atomic"
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
@@ -114,12 +115,21 @@ func (c *engineCall) readBody() (string, error) {
 // awaitEnd returns when the gate has closed its direction or the connection.
 func (c *engineCall) awaitEnd() { _, _ = io.Copy(io.Discard, c.in) }
 
+// await waits for news, at most until the test is over.
+func (c *engineCall) await(news <-chan struct{}) {
+	select {
+	case <-news:
+	case <-c.container.stop:
+	}
+}
+
 // engineContainer is a user container in this process. serve is called for
 // each request, bodies unread, and reports whether the connection goes on.
 type engineContainer struct {
-	serve func(*engineCall) bool
-	ln    net.Listener
-	stop  chan struct{} // closed at the end of the test
+	serve  func(*engineCall) bool
+	serial bool // takes a connection only after the one before has ended
+	ln     net.Listener
+	stop   chan struct{} // closed at the end of the test
 
 	mu    sync.Mutex
 	conns map[*net.TCPConn]struct{}
@@ -139,6 +149,10 @@ func (c *engineContainer) run(ln net.Listener) {
 			c.conns[conn.(*net.TCPConn)] = struct{}{}
 			c.made++
 			c.mu.Unlock()
+			if c.serial {
+				c.converse(conn.(*net.TCPConn))
+				continue
+			}
 			c.all.Go(func() { c.converse(conn.(*net.TCPConn)) })
 		}
 	})
@@ -282,13 +296,15 @@ type engineRig struct {
 	observer  *engineObserver
 	addr      string
 	panics    chan any // nil: a panic fails the test
-	port      int      // descriptor that holds the container's port while it does not listen
+	panicked  atomic.Bool
+	port      int // descriptor that holds the container's port while it does not listen
 }
 
 // engineOptions says how a rig differs from the plain one.
 type engineOptions struct {
 	loops      int  // 0 = 1
 	silent     bool // the container does not listen before listen is called
+	serial     bool // it takes one connection at a time
 	panics     bool // panics are expected
 	unobserved bool
 }
@@ -306,7 +322,7 @@ func engineServe(t *testing.T, config gate.Config, o engineOptions, serve func(*
 		t.Fatal(err)
 	}
 	r.gate = g
-	r.container = &engineContainer{serve: serve, stop: make(chan struct{}), conns: map[*net.TCPConn]struct{}{}}
+	r.container = &engineContainer{serve: serve, serial: o.serial, stop: make(chan struct{}), conns: map[*net.TCPConn]struct{}{}}
 	t.Cleanup(r.container.end)
 	upstream := r.bind()
 	if !o.silent {
@@ -316,11 +332,13 @@ func engineServe(t *testing.T, config gate.Config, o engineOptions, serve func(*
 		r.panics = make(chan any, 1000)
 	}
 	r.server, err = NewServer(g, Config{Upstream: upstream, Loops: max(1, o.loops), Panicked: func(v any) {
-		if r.panics == nil {
+		if r.panics != nil {
+			r.panics <- v
+		} else if r.panicked.Swap(true) {
+			t.Error("and another panic")
+		} else {
 			t.Errorf("panic: %v", v)
-			return
 		}
-		r.panics <- v
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -127,7 +127,7 @@ func TestHosts(t *testing.T) {
 		"a": true, "a.b.c": true, "A-b_c~d": true, "a:80": true, "a:": true, "127.0.0.1": true, "127.0.0.1:8080": true,
 		"a:99999": true, "!$&'()*+,;=": true, "%41%fF": true, "xn--bcher-kva.example": true,
 		"[::1]": true, "[::1]:80": true, "[::1]:": true, "[2001:db8::7]": true, "[::ffff:192.0.2.1]": true,
-		"[fe80::1%25eth0]": true, "[v1.x:y]": true,
+		"[fe80::1%25eth0]": true, "[fe80::1%25a%41]": true, "[v1.x:y]": true,
 
 		"": false, ":": false, ":80": false, "a b": false, " a": false, "a\t": false, "a/": false, "a?": false, "a#": false,
 		"u@a": false, "a:b": false, "a:80x": false, "a:-1": false, "a:80:80": false, "::1": false, "a\\b": false,
@@ -136,6 +136,7 @@ func TestHosts(t *testing.T) {
 		"[": false, "]": false, "[]": false, "[::1": false, "::1]": false, "[::1]80": false, "[::1]:x": false, "[::1]a": false,
 		"[[::1]]": false, "a[::1]": false, "[zz]": false, "[1.2.3.4]": false, "[1]": false, "[::1::]": false, "[:]": false,
 		"[::1%eth0]": false, "[::1%25]": false, "[::1 ]": false, "[v1.]": false, "[v.x]": false, "[vg.x]": false, "[12345::]": false,
+		"[fe80::1%25a!b]": false, "[fe80::1%25%4]": false, "[fe80::1%2]": false,
 	} {
 		if got := isHost([]byte(host)); got != want {
 			t.Errorf("isHost(%q) = %v", host, got)
@@ -351,6 +352,10 @@ func TestHeadsForTheContainer(t *testing.T) {
 			"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 1\r\n" + xff},
 		{"not from HTTP/1.0, where it means nothing", "POST / HTTP/1.0\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1",
 			"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n" + xff},
+		{"Trailer announces what may trail", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Host,te , Expires\r\nTrailer: content-length",
+			"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Expires\r\n" + xff},
+		{"and goes if Connection names it", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: trailer\r\nTrailer: X-Sum, Host",
+			"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n" + xff},
 		{"K-Gate fields of a client are its own", "GET / HTTP/1.1\r\nHost: a\r\nK-Gate-Outcome: x",
 			"GET / HTTP/1.1\r\nHost: a\r\nK-Gate-Outcome: x\r\n" + xff},
 	} {

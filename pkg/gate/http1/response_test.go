@@ -158,6 +158,8 @@ func TestHeadsForTheClient(t *testing.T) {
 			"HTTP/1.1 103 Early Hints\r\nLink: a\r\nLink: b\r\n"},
 		{"a switch keeps its Upgrade", "HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\nA: b", framing{interim: true},
 			"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nA: b\r\nConnection: Upgrade\r\n"},
+		{"what may not trail is not announced", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Content-Length\r\nTrailer: K-Gate-Outcome", framing{chunked: true},
+			"HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\n" + date + "Transfer-Encoding: chunked\r\n"},
 		{"what trails is announced", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum", framing{chunked: true},
 			"HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\n" + date + "Transfer-Encoding: chunked\r\n"},
 	} {

@@ -32,10 +32,7 @@ func engineDescriptors(t *testing.T) int {
 func TestShutdownLetsRequestsInFlightAndQueuedFinish(t *testing.T) {
 	release := make(chan struct{})
 	r := engineServe(t, gate.Config{ConcurrencyLimit: 2, QueueCapacity: 10}, engineOptions{loops: 2}, func(c *engineCall) bool {
-		select {
-		case <-release:
-		case <-c.container.stop:
-		}
+		c.await(release)
 		return c.answer(c.target)
 	})
 	var clients []*engineClient
@@ -111,7 +108,7 @@ func TestShutdownGivesTunnelsTheirTimeAndRequestsAllOfIt(t *testing.T) {
 			c.awaitEnd()
 			return false
 		}
-		<-release
+		c.await(release)
 		return c.answer("ok")
 	})
 	tunnel := r.client().send(upgradeRequest)
@@ -159,7 +156,7 @@ func TestTunnelThatEndsInTimeIsNotCut(t *testing.T) {
 func TestShutdownDoesNotWaitForARequestThatTurnsIntoATunnel(t *testing.T) {
 	release := make(chan struct{})
 	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
-		<-release
+		c.await(release)
 		c.write(upgradeAnswer)
 		c.awaitEnd()
 		return false
@@ -275,10 +272,7 @@ func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 		mu.Lock()
 		order = append(order, c.target)
 		mu.Unlock()
-		select {
-		case <-proceed:
-		case <-c.container.stop:
-		}
+		c.await(proceed)
 		return c.answer(c.target)
 	})
 	var clients []*engineClient
@@ -341,7 +335,9 @@ func TestManyLoopsServeManyConnections(t *testing.T) {
 func TestWorkerOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 	const stream = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
 	abort := map[string]func(r *engineRig, c *engineClient){
-		"half an upload":   func(_ *engineRig, c *engineClient) { c.send("POST /abort HTTP/1.1\r\nHost: h\r\nContent-Length: 99\r\n\r\n") },
+		"half an upload": func(_ *engineRig, c *engineClient) {
+			c.send("POST /abort HTTP/1.1\r\nHost: h\r\nContent-Length: 99\r\n\r\n")
+		},
 		"awaited answer":   func(_ *engineRig, c *engineClient) { c.get("/abort") },
 		"half an answer":   func(_ *engineRig, c *engineClient) { c.get("/stream").readUntil("half") },
 		"an ending tunnel": func(_ *engineRig, c *engineClient) { c.send(upgradeRequest).readUntil("half") },
@@ -361,7 +357,7 @@ func TestWorkerOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 					c.write(upgradeAnswer + "half")
 					c.awaitEnd()
 				case "/busy":
-					<-busy
+					c.await(busy)
 					return c.answer("busy")
 				case "/body":
 					if !c.write("HTTP/1.1 103 Early Hints\r\n\r\n") {
@@ -507,7 +503,7 @@ func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 					}
 				}
 				_ = c.conn.CloseWrite()
-				<-quit
+				c.await(quit)
 				return c.reset()
 			})
 			c := r.client().send(upgradeRequest)

@@ -216,10 +216,6 @@ func (w *worker) hold() (*upstream, gate.Outcome) {
 		patience = w.gate.UpstreamRestartWait
 	}
 	giveUp := w.now() + int64(patience)
-	if c := w.gate.Contact; c != nil {
-		c.Held(1)
-		defer c.Held(-1)
-	}
 	for {
 		now := w.now()
 		switch {

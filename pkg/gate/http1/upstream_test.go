@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/atomic"
+	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 )
@@ -19,46 +19,432 @@ func (r *engineRig) held(n int64) {
 	engineUntil(r.t, fmt.Sprintf("%d held requests", n), func() bool { return r.server.held.Load() == n })
 }
 
+// silence ends the container's listener; the port stays taken, and refuses.
+func (r *engineRig) silence() {
+	r.t.Helper()
+	_ = r.container.ln.Close()
+	r.container.mu.Lock()
+	for conn := range r.container.conns {
+		_ = conn.Close()
+	}
+	r.container.mu.Unlock()
+}
+
 func TestHeldRequestsGoOutInOrderOnceTheContainerListens(t *testing.T) {
 	for _, limit := range []int{0, 40} {
 		t.Run(fmt.Sprintf("limit %d", limit), func(t *testing.T) {
-			var mu sync.Mutex
 			var order []string
-			r := engineServe(t, gate.Config{ConcurrencyLimit: limit, QueueCapacity: 100, UpstreamWait: time.Hour}, engineOptions{silent: true}, func(c *engineCall) bool {
-				return c.answer(c.target)
-			})
-			// The order of the connections is the order of their local ports' first
-			// use, which Accept preserves.
-			r.container.serve = func(c *engineCall) bool {
-				mu.Lock()
+			r := engineServe(t, gate.Config{ConcurrencyLimit: limit, QueueCapacity: 100, UpstreamWait: time.Hour}, engineOptions{silent: true, serial: true}, func(c *engineCall) bool {
 				order = append(order, c.target)
-				mu.Unlock()
-				return c.answer(c.target)
-			}
+				c.answer(c.target)
+				return false
+			})
 			const requests = 30
 			var clients []*engineClient
-			for i := range requests {
-				clients = append(clients, r.client().get(fmt.Sprintf("/%d", i)))
-				r.held(int64(i + 1))
-			}
-			released := r.observeConnects()
-			r.listen()
-			for i, c := range clients {
-				c.want(200, fmt.Sprintf("/%d", i))
-			}
 			var want []string
 			for i := range requests {
 				want = append(want, fmt.Sprintf("/%d", i))
+				clients = append(clients, r.client().get(want[i]))
+				r.held(int64(i + 1))
 			}
-			if got := released(); !slices.Equal(got, want) {
-				t.Errorf("requests were released in the order %v", got)
+			if n := r.gate.Admission.InFlight(); n != requests {
+				t.Errorf("%d of %d held requests count as in flight", n, requests)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			if slices.Sort(order); len(slices.Compact(order)) != requests {
-				t.Errorf("%d different requests at the container, want %d", len(order), requests)
+			r.listen()
+			for i, c := range clients {
+				c.want(200, want[i])
+			}
+			r.wantOutcomes(map[gate.Outcome]int{gate.Served: requests})
+			if !slices.Equal(order, want) {
+				t.Errorf("order at the container %v", order)
 			}
 			r.held(0)
 		})
 	}
+}
+
+func TestHeldRequestsOfAllLoopsAreReleased(t *testing.T) {
+	r := engineServe(t, gate.Config{QueueCapacity: 100, UpstreamWait: time.Hour}, engineOptions{loops: 3, silent: true}, func(c *engineCall) bool {
+		body, err := c.readBody()
+		return err == nil && c.answer(c.target+body)
+	})
+	var clients []*engineClient
+	for i := range 30 {
+		clients = append(clients, r.client().post(fmt.Sprintf("/%d", i), "body"))
+	}
+	r.held(30)
+	r.listen()
+	for i, c := range clients {
+		c.want(200, fmt.Sprintf("/%dbody", i))
+	}
+}
+
+func TestHeldRequestEndsWhenItsWaitExpires(t *testing.T) {
+	for _, limit := range []int{0, 1} {
+		r := engineServe(t, gate.Config{ConcurrencyLimit: limit, QueueCapacity: 5, UpstreamWait: 10 * time.Millisecond}, engineOptions{silent: true}, nil)
+		c := r.client()
+		for range 2 { // the client's connection goes on
+			a := c.get("/").wantRefusal(gate.UpstreamNotListening)
+			if a.body != "user container is not listening\n" || a.header.Get("Retry-After") != "1" || a.closing {
+				t.Errorf("%q, Retry-After %q, closing %v", a.body, a.header.Get("Retry-After"), a.closing)
+			}
+		}
+		r.held(0)
+	}
+}
+
+func TestClocksRunWhileARequestIsHeld(t *testing.T) {
+	for _, c := range []struct {
+		config gate.Config
+		want   gate.Outcome
+	}{
+		{gate.Config{RequestTimeout: 10 * time.Millisecond}, gate.RequestTimeout},
+		{gate.Config{ResponseStartTimeout: 10 * time.Millisecond}, gate.ResponseStartTimeout},
+		{gate.Config{IdleTimeout: 10 * time.Millisecond}, gate.IdleTimeout},
+	} {
+		c.config.UpstreamWait, c.config.QueueCapacity = time.Hour, 5
+		r := engineServe(t, c.config, engineOptions{silent: true}, nil)
+		r.client().get("/").wantRefusal(c.want)
+		r.held(0)
+	}
+}
+
+func TestNoMoreAreHeldThanTheCapacitySays(t *testing.T) {
+	r := engineServe(t, gate.Config{QueueCapacity: 3, UpstreamWait: time.Hour}, engineOptions{loops: 2, silent: true}, func(c *engineCall) bool {
+		return c.answer(c.target)
+	})
+	var clients []*engineClient
+	for i := range 3 {
+		clients = append(clients, r.client().get(fmt.Sprintf("/%d", i)))
+		r.held(int64(i + 1))
+	}
+	for range 3 {
+		r.client().get("/more").wantRefusal(gate.QueueFull)
+	}
+	clients[1].close() // its place is free at once
+	r.held(2)
+	clients[1] = r.client().get("/1")
+	r.held(3)
+	r.listen()
+	for i, c := range clients {
+		c.want(200, fmt.Sprintf("/%d", i))
+	}
+}
+
+func TestWithALimitTheQueueStandsBehindHeldRequests(t *testing.T) {
+	r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1, UpstreamWait: time.Hour}, engineOptions{silent: true}, func(c *engineCall) bool {
+		return c.answer(c.target)
+	})
+	first := r.client().get("/1")
+	r.held(1)
+	second := r.client().get("/2")
+	r.until(1, 1)
+	r.client().get("/3").wantRefusal(gate.QueueFull)
+	r.listen()
+	first.want(200, "/1")
+	second.want(200, "/2")
+}
+
+func TestClientThatLeavesWhileHeldFreesItsPlaceAndOthersGoOn(t *testing.T) {
+	var seen atomic.Int64
+	r := engineServe(t, gate.Config{QueueCapacity: 10, UpstreamWait: time.Hour}, engineOptions{silent: true}, func(c *engineCall) bool {
+		seen.Inc()
+		return c.answer(c.target)
+	})
+	var clients []*engineClient
+	for i := range 4 {
+		clients = append(clients, r.client().get(fmt.Sprintf("/%d", i)))
+		r.held(int64(i + 1))
+	}
+	clients[0].close() // the one who tries on behalf of all
+	r.held(3)
+	clients[2].reset()
+	r.held(2)
+	r.listen()
+	clients[1].want(200, "/1")
+	clients[3].want(200, "/3")
+	r.wantOutcomes(map[gate.Outcome]int{gate.ClientGone: 2, gate.Served: 2})
+	if n := seen.Load(); n != 2 {
+		t.Errorf("%d requests at the container, want 2", n)
+	}
+}
+
+func TestContainerThatStopsListeningGetsTheShorterWait(t *testing.T) {
+	r := engineServe(t, gate.Config{QueueCapacity: 10, UpstreamWait: time.Hour, UpstreamRestartWait: 10 * time.Millisecond}, engineOptions{}, func(c *engineCall) bool {
+		return c.answer("ok")
+	})
+	c := r.client().get("/")
+	c.want(200, "ok")
+	r.silence()
+	c.get("/").wantRefusal(gate.UpstreamNotListening)
+}
+
+func TestConnectionsAreReused(t *testing.T) {
+	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+		_, err := c.readBody()
+		return err == nil && c.answer("ok")
+	})
+	for range 10 { // each from a client connection of its own
+		r.client().get("/").want(200, "ok")
+		r.client().post("/", "body").want(200, "ok")
+	}
+	if p := r.server.Stats(); p.Dials != 1 || p.Reuses != 19 || p.Replays != 0 {
+		t.Errorf("pool: %+v, want 1 dial and 19 reuses", p)
+	}
+}
+
+// TestConnectionThatTheContainerClosedIsNeverUsed closes each connection right
+// behind the answer, before or after the gate has looked. The requests are
+// such as may not be replayed: each that met a closed connection would fail.
+func TestConnectionThatTheContainerClosedIsNeverUsed(t *testing.T) {
+	for _, how := range []string{"closed at once", "closed once idle", "reset once idle"} {
+		t.Run(how, func(t *testing.T) {
+			gone, closed := make(chan struct{}), make(chan struct{}, 1)
+			r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+				if _, err := c.readBody(); err != nil {
+					return false
+				}
+				c.answer(c.target)
+				if how == "closed at once" {
+					_ = c.conn.CloseWrite()
+					return false
+				}
+				c.await(gone) // the client has the answer
+				if how == "reset once idle" {
+					_ = c.conn.SetLinger(0)
+				}
+				_ = c.conn.Close()
+				closed <- struct{}{}
+				return false
+			})
+			c := r.client()
+			for i := range 200 {
+				target := fmt.Sprintf("/%d", i)
+				if a := c.post(target, "body").answer(); a.status != 200 || a.body != target {
+					t.Fatalf("request %d met a closed connection: %d %q (%v)", i, a.status, a.body, a.err)
+				}
+				if how == "closed at once" {
+					r.settled(i + 1) // the FIN is on its way, wherever the gate is
+					continue
+				}
+				gone <- struct{}{}
+				engineReceive(t, "the close", closed)
+			}
+			if p := r.server.Stats(); p.Replays != 0 || p.Dials != 200 {
+				t.Errorf("pool: %+v, want 200 dials", p)
+			}
+		})
+	}
+}
+
+// settled waits until the container has closed the n-th connection.
+func (r *engineRig) settled(n int) {
+	r.t.Helper()
+	engineUntil(r.t, "the container's close", func() bool {
+		r.container.mu.Lock()
+		defer r.container.mu.Unlock()
+		return r.container.made == n && len(r.container.conns) == 0
+	})
+}
+
+// TestBytesBehindAnAnswerEndTheConnection: what nobody asked for must reach no
+// other request, whether it comes with the answer, later, or is an answer.
+func TestBytesBehindAnAnswerEndTheConnection(t *testing.T) {
+	const unasked = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
+	for _, answer := range []string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nright",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nright\r\n0\r\n\r\n",
+	} {
+		for _, extra := range []string{unasked, "\r\n", "x", "HTTP/1.1 100 Continue\r\n\r\n"} {
+			for _, later := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%.12q behind %.20q, later %v", extra, answer[17:], later), func(t *testing.T) {
+					told, said := make(chan struct{}), make(chan struct{}, 1)
+					r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+						if _, err := c.readBody(); err != nil {
+							return false
+						}
+						if c.reused {
+							t.Error("the connection was used again")
+						}
+						if !later {
+							return c.write(answer + extra)
+						}
+						c.write(answer)
+						c.await(told)
+						ok := c.write(extra)
+						said <- struct{}{}
+						return ok
+					})
+					c := r.client()
+					for range 5 {
+						c.post("/", "body").want(200, "right")
+						if later {
+							told <- struct{}{}
+							engineReceive(t, "the extra bytes", said)
+						}
+					}
+					if p := r.server.Stats(); p.Dials != 5 {
+						t.Errorf("pool: %+v, want 5 dials", p)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestAnswersThatEndTheConnectionAreNotPooled(t *testing.T) {
+	for _, answer := range []string{
+		"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+		"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+		"HTTP/1.1 200 OK\r\n\r\nok",
+	} {
+		r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+			if c.reused {
+				t.Errorf("reused after %q", answer)
+			}
+			// A container that goes on although it said that it would not.
+			return c.write(answer) && strings.Contains(answer, "Length")
+		})
+		c := r.client()
+		for range 3 {
+			c.get("/").want(200, "ok")
+		}
+		if p := r.server.Stats(); p.Dials != 3 {
+			t.Errorf("pool: %+v, want 3 dials", p)
+		}
+	}
+}
+
+// TestRequestThatMeetsADyingConnection has the container take a request on a
+// connection that it used before, and end it without an answer.
+func TestRequestThatMeetsADyingConnection(t *testing.T) {
+	const (
+		get  = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
+		put  = "PUT /x HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"
+		post = "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"
+	)
+	for _, c := range []struct {
+		name    string
+		request string
+		reset   bool
+		every   bool // connections die when they are fresh, too
+		partial string
+		want    gate.Outcome
+		seen    int64
+	}{
+		{name: "GET is sent again", request: get, want: gate.Served, seen: 2},
+		{name: "GET is sent again after a reset", request: get, reset: true, want: gate.Served, seen: 2},
+		{name: "PUT is sent again", request: put, want: gate.Served, seen: 2},
+		{name: "POST is not", request: post, want: gate.UpstreamClosed, seen: 1},
+		{name: "POST is not after a reset", request: post, reset: true, want: gate.UpstreamReset, seen: 1},
+		{name: "POST without a body is not", request: "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", want: gate.UpstreamClosed, seen: 1},
+		{name: "PATCH is not", request: "PATCH /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", want: gate.UpstreamClosed, seen: 1},
+		{name: "GET is sent again once", request: get, every: true, want: gate.UpstreamClosed, seen: 2},
+		{name: "GET is not after the beginning of an answer", request: get, partial: "HTTP/1.1 2", want: gate.UpstreamClosed, seen: 1},
+		{name: "GET is not after an interim answer", request: get, partial: "HTTP/1.1 103 Early Hints\r\n\r\n", want: gate.UpstreamClosed, seen: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var seen atomic.Int64
+			r := engineServe(t, gate.Config{ConcurrencyLimit: 1}, engineOptions{}, func(call *engineCall) bool {
+				body, err := call.readBody()
+				if err != nil {
+					return false
+				}
+				if call.target == "/warm" {
+					return call.answer("warm")
+				}
+				seen.Inc()
+				if call.reused || c.every {
+					call.write(c.partial)
+					return c.reset && call.reset()
+				}
+				return call.answer("again" + body)
+			})
+			client := r.client().get("/warm")
+			client.want(200, "warm")
+			client.send(c.request)
+			if c.partial != "" && strings.HasSuffix(c.partial, "\r\n\r\n") {
+				client.readUntil("\r\n\r\n")
+			}
+			if c.want == gate.Served {
+				client.want(200, "again"+strings.TrimPrefix(c.request[strings.Index(c.request, "\r\n\r\n"):], "\r\n\r\n"))
+			} else {
+				client.wantRefusal(c.want)
+			}
+			if n := seen.Load(); n != c.seen {
+				t.Errorf("the container saw the request %d times, want %d", n, c.seen)
+			}
+			if p := r.server.Stats(); p.Replays != c.seen-1 {
+				t.Errorf("%d replays, want %d", p.Replays, c.seen-1)
+			}
+			r.wantOutcomes(map[gate.Outcome]int{gate.Served: 1 + map[bool]int{true: 1}[c.want == gate.Served]})
+		})
+	}
+}
+
+// TestLongUploadIsNotSentAgain: what has left the buffer cannot be repeated.
+func TestLongUploadIsNotSentAgain(t *testing.T) {
+	const size = 3 << 20
+	var seen atomic.Int64
+	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+		if c.target == "/warm" {
+			return c.answer("warm")
+		}
+		seen.Inc()
+		if _, err := c.in.Discard(100_000); err != nil {
+			return false
+		}
+		return false
+	})
+	c := r.client().get("/warm")
+	c.want(200, "warm")
+	go func() {
+		_, _ = c.conn.Write([]byte(fmt.Sprintf("PUT /x HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))))
+	}()
+	if a := c.answer(); a.status != 502 {
+		t.Errorf("answer %d (%v), want 502", a.status, a.err)
+	}
+	if n := seen.Load(); n != 1 {
+		t.Errorf("the container saw the request %d times, want 1", n)
+	}
+}
+
+func TestPoolClosesItsOldestWhenItIsFull(t *testing.T) {
+	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
+	r.client().get("/").want(200, "ok")
+	e := r.server.engines[0]
+	done := make(chan struct{})
+	e.loop.Post(func() {
+		defer close(done)
+		p := &e.up
+		for len(p.idle) < maxIdleUpstreams+5 {
+			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			u := &upstream{pool: p}
+			if err := e.loop.Register(&u.sock, fd, u); err != nil {
+				t.Error(err)
+				return
+			}
+			oldest := p.idle[0]
+			full := len(p.idle) == maxIdleUpstreams
+			p.put(u)
+			for i, u := range p.idle {
+				if u.pooled != i+1 {
+					t.Errorf("connection %d believes that it is number %d", i, u.pooled-1)
+				}
+			}
+			if !full {
+				continue
+			}
+			if oldest.sock.Open() || len(p.idle) != maxIdleUpstreams {
+				t.Errorf("oldest open %v, %d idle; want it closed and %d", oldest.sock.Open(), len(p.idle), maxIdleUpstreams)
+			}
+			return
+		}
+		t.Error("the pool is larger than its limit")
+	})
+	engineReceive(t, "the loop", done)
 }

@@ -32,7 +32,8 @@ type Loop struct {
 	gen     int32
 	now     int64
 	free    []*Task
-	live    map[*Task]struct{}
+	tasks   []*Task // all of them, free ones included
+	live    int     // those with a conversation
 	timers  timerHeap
 	armed   int64
 
@@ -56,7 +57,7 @@ func New() (*Loop, error) {
 		_ = unix.Close(epfd)
 		return nil, fmt.Errorf("creating an event loop: %w", err)
 	}
-	l := &Loop{epfd: epfd, armed: math.MaxInt64, live: make(map[*Task]struct{})}
+	l := &Loop{epfd: epfd, armed: math.MaxInt64}
 	l.poll = os.NewFile(uintptr(epfd), "epoll")
 	if l.rawPoll, err = l.poll.SyscallConn(); err != nil {
 		_ = l.poll.Close()
@@ -109,7 +110,7 @@ func (l *Loop) serve(uintptr) bool {
 		}
 		woke := l.runWoken()
 		l.runTimers()
-		if l.closing && len(l.live) == 0 {
+		if l.closing && l.live == 0 {
 			return true
 		}
 		if n > 0 || woke {
@@ -189,8 +190,10 @@ func (l *Loop) rouse() {
 func (l *Loop) Close() {
 	l.Post(func() {
 		l.closing = true
-		for t := range l.live {
-			t.Wake()
+		for _, t := range l.tasks {
+			if t.run != nil {
+				t.Wake()
+			}
 		}
 	})
 }

@@ -298,7 +298,7 @@ func TestYieldLetsOthersGoFirst(t *testing.T) {
 		}
 	})
 	for finished := false; !finished; {
-		on(t, l, func() { finished = len(order) == 6 && len(l.live) == 0 })
+		on(t, l, func() { finished = len(order) == 6 && l.live == 0 })
 	}
 	if want := []string{"a", "b", "a", "b", "a", "b"}; !slices.Equal(order, want) {
 		t.Fatalf("order %v, want %v", order, want)
@@ -464,8 +464,8 @@ func TestPanicIsContainedAndTheCoroutineGoesOn(t *testing.T) {
 		}
 	}
 	on(t, l, func() {
-		if len(l.live) != 0 {
-			t.Errorf("%d tasks are live", len(l.live))
+		if l.live != 0 {
+			t.Errorf("%d tasks are live", l.live)
 		}
 	})
 }
@@ -496,15 +496,15 @@ func TestFreeTasksAreBounded(t *testing.T) {
 		}
 	})
 	on(t, l, func() {
-		if len(l.live) != tasks {
-			t.Errorf("%d live tasks, want %d", len(l.live), tasks)
+		if l.live != tasks {
+			t.Errorf("%d live tasks, want %d", l.live, tasks)
 		}
 		stop = true
 		for _, task := range all {
 			task.resume()
 		}
-		if len(l.live) != 0 || len(l.free) != maxFreeTasks {
-			t.Errorf("%d live, %d free tasks; want 0 and %d", len(l.live), len(l.free), maxFreeTasks)
+		if l.live != 0 || len(l.free) != maxFreeTasks {
+			t.Errorf("%d live, %d free tasks; want 0 and %d", l.live, len(l.free), maxFreeTasks)
 		}
 		// Those that went away took their timers along.
 		if len(l.timers) > maxFreeTasks {

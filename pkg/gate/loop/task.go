@@ -28,6 +28,7 @@ type Task struct {
 	deadline int64 // of the current Wait; 0 = none
 	timer    timer
 	waiting  bool
+	at       int         // index in the loop's tasks
 	queued   atomic.Bool // stands in the loop's list of woken tasks
 }
 
@@ -39,12 +40,13 @@ func (l *Loop) Start(r Runner) {
 		t, l.free[n-1] = l.free[n-1], nil
 		l.free = l.free[:n-1]
 	} else {
-		t = &Task{loop: l}
+		t = &Task{loop: l, at: len(l.tasks)}
+		l.tasks = append(l.tasks, t)
 		t.timer.task = t
 		t.next, t.cancel = iter.Pull(t.body)
 	}
 	t.run = r
-	l.live[t] = struct{}{}
+	l.live++
 	t.enter()
 }
 
@@ -54,9 +56,9 @@ func (t *Task) body(yield func(struct{}) bool) {
 	for {
 		t.converse()
 		t.run = nil
-		delete(t.loop.live, t)
+		t.loop.live--
 		if len(t.loop.free) >= maxFreeTasks {
-			t.loop.timers.remove(&t.timer)
+			t.loop.forget(t)
 			return
 		}
 		t.loop.free = append(t.loop.free, t)
@@ -73,6 +75,16 @@ func (t *Task) converse() {
 		}
 	}()
 	t.run.Run(t)
+}
+
+// forget drops a task whose coroutine ends.
+func (l *Loop) forget(t *Task) {
+	l.timers.remove(&t.timer)
+	last := len(l.tasks) - 1
+	l.tasks[t.at] = l.tasks[last]
+	l.tasks[t.at].at = t.at
+	l.tasks[last] = nil
+	l.tasks = l.tasks[:last]
 }
 
 // Wait gives the thread back until an event on one of the task's sockets, a
