@@ -15,6 +15,6 @@
 //
 //	QUEUEGATE_RACE=1                    build the gate with the race detector
 //	QUEUEGATE_HOSTILE_CASE=text         run only the cases whose name contains text
-//	QUEUEGATE_HOSTILE_TARGET=host:port  judge a proxy that already runs, and
+//	QUEUEGATE_HOSTILE_TARGET=host:port  judge a proxy that already runs, without variants, and
 //	QUEUEGATE_HOSTILE_CONTAINER_PORT=n  listen as its container on this port
 package hostile

@@ -45,6 +45,9 @@ func TestMain(m *testing.M) {
 
 // buildGate builds the real binary once.
 var buildGate = sync.OnceValues(func() (string, error) {
+	if err := lookAtSources("../../cmd", "../../pkg"); err != nil {
+		return "", err
+	}
 	binary := filepath.Join(scratch, "queue")
 	args := []string{"build", "-o", binary}
 	if os.Getenv("QUEUEGATE_RACE") == "1" {
@@ -56,6 +59,24 @@ var buildGate = sync.OnceValues(func() (string, error) {
 	}
 	return binary, nil
 })
+
+// lookAtSources opens what the gate is built from: go test does not see what a
+// build that it starts depends on, and would repeat a cached result.
+func lookAtSources(roots ...string) error {
+	for _, root := range roots {
+		err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			_, err = os.ReadFile(path)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // target is a proxy under test with the container behind it.
 type target struct {

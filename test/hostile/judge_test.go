@@ -76,12 +76,19 @@ func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*o
 	if cc.tunnel > 0 {
 		end = cc.tunnel
 	}
-	if i, err := stdlibRequests(cc.received[:end], cc.messages); err != nil {
-		run := cc.runAt(at)
-		if i < len(cc.messages) {
-			run = runOf(cc.messages[i], run)
+	for from, start := 0, 0; from <= len(cc.messages); {
+		i, err := stdlibRequests(cc.received[start:end], cc.messages[from:], start)
+		if err == nil {
+			break
 		}
-		blame(run, "at the container: %v", err)
+		from += i + 1
+		if from > len(cc.messages) {
+			blame(cc.runAt(at), "at the container: %v", err)
+			break
+		}
+		// The next requests are judged from where the strict parser ends this one.
+		start = cc.messages[from-1].end
+		blame(runOf(cc.messages[from-1], cc.runAt(start)), "at the container: %v", err)
 	}
 	if at >= end {
 		return

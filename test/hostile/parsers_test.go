@@ -112,20 +112,46 @@ func TestTheTwoReadersDisagreeAloud(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.end += first.end
-	if _, err := stdlibRequests(stream, []message{first, second}); err != nil {
+	if _, err := stdlibRequests(stream, []message{first, second}, 0); err != nil {
 		t.Errorf("agreement gave %v", err)
 	}
-	if i, err := stdlibRequests(stream, []message{first}); err == nil || i != 1 {
+	if i, err := stdlibRequests(stream, []message{first}, 0); err == nil || i != 1 {
 		t.Errorf("a request that only one reader sees gave %d, %v", i, err)
 	}
 	shorter := first
 	shorter.end--
-	if i, err := stdlibRequests(stream, []message{shorter, second}); err == nil || i != 0 {
+	if i, err := stdlibRequests(stream, []message{shorter, second}, 0); err == nil || i != 0 {
 		t.Errorf("an end that only one reader sees gave %d, %v", i, err)
 	}
 	answers := []byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
 	list := readAnswers(answers, []string{"HEAD"}, endNone)
 	if err := stdlibAnswers(answers, list.all, []string{"GET"}, true); err == nil {
 		t.Error("a body that only one reader sees gave no error")
+	}
+}
+
+func TestADisagreementDoesNotHideTheNextOne(t *testing.T) {
+	var stream []byte
+	cc := &containerConn{runs: []arrival{{0, 1}}}
+	for run := 1; run <= 3; run++ {
+		stream = append(stream, "POST /"+tokenOf(run, "t")+" HTTP/1.1\r\nHost: h\r\nTrailer: Content-Length\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"...)
+	}
+	byRun, seen := map[int]*outcome{}, map[int]*arrivals{}
+	for at, run := 0, 1; run <= 3; run++ {
+		m, err := parseRequest(stream[at:], false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.end += at
+		at = m.end
+		cc.messages = append(cc.messages, m)
+		byRun[run], seen[run] = &outcome{}, &arrivals{}
+	}
+	cc.received = stream
+	judgeConnection(cc, func(run int) *arrivals { return seen[run] }, byRun)
+	for run, o := range byRun {
+		if len(o.verdicts) != 1 || o.verdicts[0].kind != unsafe {
+			t.Errorf("run %d got %q", run, o.verdicts)
+		}
 	}
 }

@@ -10,8 +10,9 @@ import (
 
 // stdlibRequests frames a stream of requests with net/http and compares it with
 // the whole ones that the strict parser found. It returns the index of the
-// request at which the two differ.
-func stdlibRequests(stream []byte, found []message) (int, error) {
+// request at which the two differ. Offsets in found count from base bytes before
+// the stream.
+func stdlibRequests(stream []byte, found []message, base int) (int, error) {
 	source := bytes.NewReader(stream)
 	r := bufio.NewReaderSize(source, 4<<20)
 	for i, m := range found {
@@ -26,7 +27,7 @@ func stdlibRequests(stream []byte, found []message) (int, error) {
 		if request.Method != m.method || request.RequestURI != m.target {
 			return i, fmt.Errorf("net/http reads request %d as %s %.60q", i, request.Method, request.RequestURI)
 		}
-		if at := len(stream) - source.Len() - r.Buffered(); at != m.end || !bytes.Equal(body, m.body) {
+		if at := base + len(stream) - source.Len() - r.Buffered(); at != m.end || !bytes.Equal(body, m.body) {
 			return i, fmt.Errorf("net/http ends request %d at %d, the strict parser at %d", i, at, m.end)
 		}
 	}

@@ -204,10 +204,17 @@ func (d *decoder) readTrailer(b []byte) (int, error) {
 
 // checkTrailerPart refuses an unfinished line that cannot become a field.
 func checkTrailerPart(line []byte) error {
-	if n := len(line); n > 0 && line[n-1] == '\r' {
+	p := 0
+	for p < len(line) && gate.IsToken(line[p]) {
+		p++
+	}
+	if p == len(line) || len(line) == 1 && line[0] == '\r' {
+		return nil
+	}
+	if n := len(line); line[n-1] == '\r' {
 		line = line[:n-1]
 	}
-	if !isText(line) {
+	if p == len(line) || p == 0 || line[p] != ':' || !isText(line[p:]) {
 		return errBadBody
 	}
 	return nil

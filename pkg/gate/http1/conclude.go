@@ -45,14 +45,14 @@ func (w *worker) complete() bool {
 	w.up = nil
 	clean := d.r == d.w // bytes behind the answer belong to no request
 	keep := w.passage.keep && u.done
-	d.release(&w.eng.bulks, nil)
-	w.recoverInput()
+	d.release(&w.eng.bulks)
 	if clean && u.done && w.res.reusable() && !up.sock.HungUp() && !up.sock.Failed() {
 		w.eng.up.put(up)
 	} else {
 		up.close()
 	}
 	w.end(gate.Served)
+	w.recoverInput() // after end: it may overwrite the head that the observer looks at
 	if keep {
 		return true
 	}
@@ -82,7 +82,7 @@ func (w *worker) recoverInput() {
 		w.r, w.w = 0, copy(w.in, rest)
 	}
 	u.r, u.w = 0, 0
-	u.release(&w.eng.bulks, nil)
+	u.release(&w.eng.bulks)
 }
 
 // refuse answers in the gate's own name, before anything of an answer has
@@ -90,8 +90,8 @@ func (w *worker) recoverInput() {
 func (w *worker) refuse(outcome gate.Outcome) bool {
 	if w.passage.composed {
 		whole := w.upload.body.ended
-		w.recoverInput()
 		w.end(outcome)
+		w.recoverInput()
 		return w.refuseWith(outcome, whole)
 	}
 	w.end(outcome)

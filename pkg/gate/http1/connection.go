@@ -55,7 +55,7 @@ func (h *head) dropNamed(names [][]byte) {
 	if len(names) <= fewNames {
 		for _, name := range names {
 			for i := range h.fields {
-				if f := &h.fields[i]; bytes.EqualFold(h.name(f), name) {
+				if f := &h.fields[i]; equalFold(h.name(f), name) {
 					f.drop = true
 				}
 			}
@@ -64,11 +64,11 @@ func (h *head) dropNamed(names [][]byte) {
 	}
 	set := make(map[string]struct{}, len(names))
 	for _, name := range names {
-		set[string(bytes.ToLower(name))] = struct{}{}
+		set[string(lower(name))] = struct{}{}
 	}
 	for i := range h.fields {
 		f := &h.fields[i]
-		if _, named := set[string(bytes.ToLower(h.name(f)))]; named {
+		if _, named := set[string(lower(h.name(f)))]; named {
 			f.drop = true
 		}
 	}
@@ -81,4 +81,29 @@ func nextOption(v []byte) (option, rest []byte) {
 		v, rest = v[:i], v[i+1:]
 	}
 	return bytes.Trim(v, " \t"), rest
+}
+
+// equalFold is bytes.EqualFold for ASCII: that one takes the Kelvin sign for a
+// k and the long s for an s.
+func equalFold(a, b []byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i, c := range a {
+		if c != b[i] && (c|0x20 != b[i]|0x20 || c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(b []byte) []byte {
+	l := make([]byte, len(b))
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		l[i] = c
+	}
+	return l
 }

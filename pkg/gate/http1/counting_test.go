@@ -712,3 +712,46 @@ func TestClientThatLeavesTheQueueNeverReachesTheContainer(t *testing.T) {
 		t.Fatalf("%d requests at the container, want 1", n)
 	}
 }
+
+// TestSlotThatComesTooLateGoesBack grants a slot to a request whose client
+// leaves, or whose time runs out, at the same moment.
+func TestSlotThatComesTooLateGoesBack(t *testing.T) {
+	for _, why := range []gate.Outcome{gate.ClientGone, gate.RequestTimeout} {
+		t.Run(why.String(), func(t *testing.T) {
+			config := gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1}
+			if why == gate.RequestTimeout {
+				config.RequestTimeout = 5 * time.Millisecond
+			}
+			r := engineServe(t, config, engineOptions{}, func(c *engineCall) bool {
+				if why == gate.ClientGone {
+					t.Error("the request reached the container")
+				}
+				c.awaitEnd()
+				return false
+			})
+			for i := range 20 {
+				if !r.gate.Admission.TryBegin() {
+					t.Fatal("the slot is not free")
+				}
+				c := r.client().get("/")
+				engineUntil(t, "the request in the queue, or past it", func() bool {
+					begun, _ := r.observer.totals()
+					return begun == i+1
+				})
+				r.whileBlocked(func() {
+					if why == gate.ClientGone {
+						c.close()
+					} else {
+						time.Sleep(config.RequestTimeout)
+					}
+					r.gate.Admission.End()
+				})
+				if got := r.observer.last(t, i+1).Outcome; got != why {
+					t.Errorf("outcome %v, want %v", got, why)
+				}
+				r.until(0, 0)
+				c.close()
+			}
+		})
+	}
+}

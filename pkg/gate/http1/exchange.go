@@ -143,6 +143,9 @@ func (w *worker) relay() gate.Outcome {
 			return gate.ClientGone
 		}
 		moved := w.upload.step(&w.eng.bulks)
+		if w.exchange.Forwarded == 0 && w.upload.written > 0 {
+			w.stamp(&w.exchange.Forwarded)
+		}
 		if err := w.upload.srcErr; err != nil && !w.passage.tunnel {
 			if errors.Is(err, errBadBody) {
 				return gate.BadRequest

@@ -42,6 +42,7 @@ type head struct {
 	line     int // where the current line begins
 	seen     int // searched for its end up to here
 	started  bool
+	named    bool // the current line's name has been read, colon included
 }
 
 func (h *head) reset() {
@@ -49,7 +50,7 @@ func (h *head) reset() {
 		h.fields = nil
 	}
 	h.raw, h.fields = nil, h.fields[:0]
-	h.startEnd, h.line, h.seen, h.started = 0, 0, 0, false
+	h.startEnd, h.line, h.seen, h.started, h.named = 0, 0, 0, false, false
 }
 
 // scan looks at b, which begins with the head and may have grown since the
@@ -60,8 +61,9 @@ func (h *head) scan(b []byte) (bool, error) {
 	for {
 		i := bytes.IndexByte(b[h.seen:], '\n')
 		if i < 0 {
+			from := h.seen
 			h.seen = len(b)
-			return false, h.checkPartial(b)
+			return false, h.checkPartial(b, from)
 		}
 		end := h.seen + i + 1
 		if end > maxHeadBytes {
@@ -73,6 +75,9 @@ func (h *head) scan(b []byte) (bool, error) {
 		}
 		switch {
 		case !h.started:
+			if end == 2 || !gate.IsToken(b[0]) || !isText(b[:end-2]) {
+				return false, errMalformed
+			}
 			h.started, h.startEnd = true, end-2
 		case end-h.line == 2:
 			h.raw = b[:end]
@@ -84,22 +89,44 @@ func (h *head) scan(b []byte) (bool, error) {
 				return false, err
 			}
 		}
-		h.line = end
+		h.line, h.named = end, false
 	}
 }
 
 // checkPartial refuses an unfinished line that no further byte could make
-// valid, so that garbage is not waited upon.
-func (h *head) checkPartial(b []byte) error {
+// valid, so that garbage is not waited upon. It looks at b[from:], and at the
+// byte before because it may have been a CR.
+func (h *head) checkPartial(b []byte, from int) error {
 	if len(b) >= maxHeadBytes {
 		return h.tooLarge()
 	}
-	rest := b[h.line:]
+	if len(b) == h.line {
+		return nil
+	}
+	from = max(from-1, h.line)
+	rest := b[from:]
 	if n := len(rest); n > 0 && rest[n-1] == '\r' {
 		rest = rest[:n-1]
 	}
-	if !isText(rest) || !h.started && len(rest) > 0 && !gate.IsToken(rest[0]) {
+	switch {
+	case !isText(rest):
 		return errMalformed
+	case !h.started:
+		if c := b[h.line]; !gate.IsToken(c) && c != '\r' {
+			return errMalformed
+		}
+	case !h.named:
+		p := from
+		for p < len(b) && gate.IsToken(b[p]) {
+			p++
+		}
+		switch {
+		case p == len(b), len(b) == h.line+1 && b[h.line] == '\r':
+		case b[p] != ':' || p == h.line:
+			return errMalformed
+		default:
+			h.named = true
+		}
 	}
 	return nil
 }

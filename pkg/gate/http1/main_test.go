@@ -453,6 +453,20 @@ func (r *engineRig) shutdown(patience time.Duration) error {
 	return r.server.Shutdown(ctx)
 }
 
+// whileBlocked runs f while no loop does anything: all that f causes reaches
+// the loops at once.
+func (r *engineRig) whileBlocked(f func()) {
+	r.t.Helper()
+	release := make(chan struct{})
+	defer close(release)
+	for _, e := range r.server.engines {
+		blocked := make(chan struct{})
+		e.loop.Post(func() { close(blocked); <-release })
+		engineReceive(r.t, "a loop", blocked)
+	}
+	f()
+}
+
 // engineClient is one client connection.
 type engineClient struct {
 	t    *testing.T

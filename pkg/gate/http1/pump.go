@@ -217,26 +217,22 @@ func (p *pump) decode() {
 	p.out = p.frame
 }
 
-// release gives the large buffer back; what was read beyond the body's end is
-// appended to rest and returned.
-func (p *pump) release(b *bulkPool, rest []byte) []byte {
-	if p.r < p.w {
-		rest = append(rest, p.buf[p.r:p.w]...)
-	}
+// release gives the large buffer back, with whatever is left in it.
+func (p *pump) release(b *bulkPool) {
+	p.putBulk(b)
 	p.r, p.w = 0, 0
 	p.buf, p.out, p.o = nil, nil, 0
 	p.src, p.dst = nil, nil
-	p.putBulk(b)
 	if cap(p.frame) > 2*bulkBytes {
 		p.frame = nil
 	}
-	return rest
 }
 
 func (p *pump) putBulk(b *bulkPool) {
 	if p.bulk != nil {
 		b.put(p.bulk)
 		p.bulk, p.buf = nil, nil
+		p.r, p.w = 0, 0
 	}
 }
 

@@ -24,7 +24,7 @@ func (r *request) appendHead(dst []byte, peer netip.Addr, defaultHost string) []
 			continue
 		}
 		replace := f.kind == kindForwardedFor && !forDone || f.kind == kindHost && f.drop ||
-			f.kind == kindTransferEncoding || f.kind == kindTrailer && !allMayTrail(r.value(f)) || f.kind == kindContentLength && r.raw[f.valueStart] == '0'
+			f.kind == kindTransferEncoding || f.kind == kindTrailer && !f.drop && !allMayTrail(r.value(f)) || f.kind == kindContentLength && r.raw[f.valueStart] == '0'
 		skip := f.drop || f.kind == kindForwarded && makeForwarded
 		if !replace && !skip {
 			hostDone = hostDone || f.kind == kindHost

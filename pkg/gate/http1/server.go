@@ -180,6 +180,12 @@ func (s *Server) Close() {
 		e.loop.Close()
 	}
 	s.ran.Wait()
+	for _, e := range s.engines {
+		for _, l := range e.listeners {
+			_ = unix.Close(l.reserve)
+		}
+		e.listeners = nil
+	}
 }
 
 // departed tells Shutdown to look again.

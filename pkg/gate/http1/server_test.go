@@ -15,18 +15,28 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
+	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// engineDescriptors counts the open descriptors of the process.
-func engineDescriptors(t *testing.T) int {
+// engineDescriptors counts the open descriptors of the process by what they
+// refer to.
+func engineDescriptors(t *testing.T) map[string]int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(all)
+	counts := map[string]int{}
+	for _, fd := range all {
+		what, err := os.Readlink("/proc/self/fd/" + fd.Name())
+		if err == nil { // one was the directory itself
+			kind, _, _ := strings.Cut(what, "[")
+			counts[kind]++
+		}
+	}
+	return counts
 }
 
 func TestShutdownLetsRequestsInFlightAndQueuedFinish(t *testing.T) {
@@ -220,6 +230,11 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 					}
 					defer c.Close()
 				}
+				for _, e := range s.engines {
+					listening := make(chan struct{})
+					e.loop.Post(func() { close(listening) })
+					engineReceive(t, "a loop", listening)
+				}
 				if graceful {
 					if err := s.Shutdown(context.Background()); err != nil {
 						t.Errorf("shutdown: %v", err)
@@ -232,11 +247,58 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 			for range 3 {
 				serve()
 			}
-			if after := engineDescriptors(t); after > before {
-				t.Errorf("%d descriptors before, %d after", before, after)
+			for kind, n := range engineDescriptors(t) {
+				if n > before[kind] {
+					t.Errorf("%d descriptors of %s before, %d after", before[kind], kind, n)
+				}
 			}
 		})
 	}
+}
+
+// TestClientsAreTurnedAwayWhenDescriptorsRunOut takes away every descriptor
+// but those that are open.
+func TestClientsAreTurnedAwayWhenDescriptorsRunOut(t *testing.T) {
+	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
+	old := r.client().get("/")
+	old.want(200, "ok")
+	var sockets []int
+	for range 5 {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		sockets = append(sockets, fd)
+	}
+	lowest, err := unix.FcntlInt(uintptr(sockets[0]), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.Close(lowest)
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	addr := netip.MustParseAddrPort(r.addr)
+	func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(lowest), Max: limit.Max}); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) }()
+		for i, fd := range sockets {
+			_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: int64(enginePatience / time.Second)})
+			if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(addr.Port()), Addr: addr.Addr().As4()}); err != nil {
+				t.Errorf("client %d: %v", i, err)
+				continue
+			}
+			if n, err := unix.Read(fd, make([]byte, 1)); n > 0 || err == unix.EAGAIN {
+				t.Errorf("client %d: read %d, %v; want an end", i, n, err)
+			}
+		}
+		old.get("/").want(200, "ok")
+	}()
+	r.client().get("/").want(200, "ok")
 }
 
 func TestConfigurationOfAServerIsChecked(t *testing.T) {
@@ -335,6 +397,23 @@ func TestManyLoopsServeManyConnections(t *testing.T) {
 func TestWorkerOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 	const stream = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
 	abort := map[string]func(r *engineRig, c *engineClient){
+		"stuck upload": func(r *engineRig, c *engineClient) {
+			go func() {
+				_, _ = io.WriteString(c.conn, "POST /stuck HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n"+strings.Repeat("x", 16<<20))
+			}()
+			engineUntil(r.t, "the upload to be stuck", func() bool {
+				stuck := make(chan bool, 1)
+				e := r.server.engines[0]
+				e.loop.Post(func() {
+					w, ok := (*worker)(nil), e.conns != nil && e.conns.task != nil
+					if ok {
+						w = e.conns.task.Local.(*worker)
+					}
+					stuck <- ok && w.upload.bulk != nil && w.up != nil && !w.up.sock.Writable()
+				})
+				return engineReceive(r.t, "a look at the loop", stuck)
+			})
+		},
 		"half an upload": func(_ *engineRig, c *engineClient) {
 			c.send("POST /abort HTTP/1.1\r\nHost: h\r\nContent-Length: 99\r\n\r\n")
 		},
@@ -350,6 +429,8 @@ func TestWorkerOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 				case "/abort":
 					b := make([]byte, 10)
 					_, _ = io.ReadFull(c.in, b)
+				case "/stuck":
+					c.await(nil)
 				case "/stream":
 					c.write(stream + strings.Repeat("x", 50_000) + "half")
 					c.awaitEnd()
@@ -381,7 +462,7 @@ func TestWorkerOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 				if name == "half an upload" {
 					c.send("12345")
 				}
-				c.close()
+				c.reset()
 				ended++
 				r.observer.last(t, ended)
 				engineUntil(t, "the coroutine to be free", func() bool { return engineBusy(r) == 1 })

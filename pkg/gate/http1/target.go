@@ -23,6 +23,10 @@ func (r *request) readTarget(t []byte) error {
 		if t, ok = r.absoluteForm(t); !ok {
 			return errMalformed
 		}
+		r.asterisk = len(t) == 0 && string(r.method) == "OPTIONS" // RFC 9112 section 3.2.4
+		if len(t) == 0 {
+			t = []byte("/")
+		}
 	}
 	r.target = t
 	path := t
@@ -43,7 +47,7 @@ func (r *request) readTarget(t []byte) error {
 }
 
 // absoluteForm splits an absolute-form target (RFC 9112 section 3.2.2) into
-// its authority, kept in r.origin, and path with query.
+// its authority, kept in r.origin, and path with query, which may be empty.
 func (r *request) absoluteForm(t []byte) ([]byte, bool) {
 	switch {
 	case hasFoldPrefix(t, "http://"):
@@ -62,9 +66,7 @@ func (r *request) absoluteForm(t []byte) ([]byte, bool) {
 		return nil, false
 	}
 	switch rest := t[end:]; {
-	case len(rest) == 0:
-		return []byte("/"), true
-	case rest[0] == '?':
+	case len(rest) > 0 && rest[0] == '?':
 		return append([]byte{'/'}, rest...), true
 	default:
 		return rest, true
@@ -129,7 +131,7 @@ func isIPLiteral(v []byte) bool {
 		return found && len(version) > 0 && len(address) > 0
 	}
 	address, zone, zoned := bytes.Cut(v, []byte{'%'})
-	if zoned && (len(zone) < 3 || zone[0] != '2' || zone[1] != '5' || !isRegName(zone[2:])) {
+	if zoned && (len(zone) < 3 || zone[0] != '2' || zone[1] != '5' || !isRegName(zone[2:]) || bytes.ContainsAny(zone, "!$&'()*+,;=")) {
 		return false
 	}
 	a, err := netip.ParseAddr(string(address))

@@ -15,6 +15,7 @@ func (w *worker) switchProtocols() (gate.Outcome, bool) {
 	w.stamp(&w.exchange.Answered)
 	w.exchange.Status = 101
 	w.gate.Drain.EnterTunnel()
+	w.srv.departed()
 	w.clocks.switched(w.now(), w.gate.TunnelMax)
 	w.appendToPeer(func(dst []byte) []byte {
 		return w.res.appendHead(dst, framing{interim: true}, nil)
@@ -49,6 +50,9 @@ func (w *worker) stepTunnel(moved bool) (bool, gate.Outcome, bool) {
 	if d.done && !w.passage.downEnded {
 		w.passage.downEnded = true
 		w.conn.sock.CloseWrite()
+	}
+	if u.done && !d.done && w.conn.sock.Failed() || d.done && !u.done && w.up.sock.Failed() {
+		return moved, gate.Tunnelled, true // reset behind a half-close: no read will tell
 	}
 	if u.done && d.done {
 		return moved, gate.Tunnelled, true

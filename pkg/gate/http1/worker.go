@@ -61,8 +61,8 @@ func newWorker(e *engine, t *loop.Task) *worker {
 // trim readies the worker for another connection.
 func (w *worker) trim() {
 	w.r, w.w = 0, 0
-	w.upload.release(&w.eng.bulks, nil)
-	w.download.release(&w.eng.bulks, nil)
+	w.upload.release(&w.eng.bulks)
+	w.download.release(&w.eng.bulks)
 	if len(w.in) > keptBufferBytes {
 		w.in = make([]byte, clientBufferBytes)
 	}

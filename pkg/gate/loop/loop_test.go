@@ -506,6 +506,14 @@ func TestFreeTasksAreBounded(t *testing.T) {
 		if l.live != 0 || len(l.free) != maxFreeTasks {
 			t.Errorf("%d live, %d free tasks; want 0 and %d", l.live, len(l.free), maxFreeTasks)
 		}
+		if len(l.tasks) != maxFreeTasks {
+			t.Errorf("%d tasks are remembered, want %d", len(l.tasks), maxFreeTasks)
+		}
+		for i, task := range l.tasks {
+			if task.at != i {
+				t.Errorf("task %d believes that it is number %d", i, task.at)
+			}
+		}
 		// Those that went away took their timers along.
 		if len(l.timers) > maxFreeTasks {
 			t.Errorf("%d timers of %d tasks", len(l.timers), len(l.free))

@@ -204,10 +204,10 @@ func TestResetFailsTheSocket(t *testing.T) {
 
 func TestWriteToADeadPeerFailsAndLeavesReadingPossible(t *testing.T) {
 	s := newSubject(t)
-	_ = s.far.SetLinger(0)
-	_ = s.far.Close()
 	s.do(func() {
-		for range 3 { // the first may meet the error of the reset, the others a broken pipe
+		_ = s.far.SetLinger(0)
+		_ = s.far.Close() // within one function no event can tell
+		for range 3 {     // the first may meet the error of the reset, the others a broken pipe
 			n, err := s.sock.Write([]byte("x"))
 			if err == nil || errors.Is(err, ErrAgain) || n != 0 {
 				t.Errorf("write: %d, %v", n, err)
