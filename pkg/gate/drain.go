@@ -10,8 +10,8 @@ import (
 // Drain is the end of a gate's life. Its states, in order, with no way back:
 //
 //	serving   → draining  Start (SIGTERM, `queue drain`)
-//	draining  → quiet     no request for the quiet period and none open, or
-//	                      none open and a quiet period of 0
+//	draining  → quiet     no request has begun or ended for the quiet period;
+//	                      with a period of 0, none is open
 //	quiet     → ended     End, when the listeners are closed and the last
 //	                      request and tunnel are gone
 //
@@ -22,7 +22,8 @@ type Drain struct {
 	active   atomic.Bool
 	requests atomic.Int64 // open requests, counted before the drain as well
 	tunnels  atomic.Int64 // open tunnels, likewise
-	last     atomic.Int64 // end of the last request, wall clock in ns; kept while draining only
+	born     time.Time
+	last     atomic.Int64 // last beginning or end of a request, in ns since born; kept while draining only
 	start    sync.Once
 	end      sync.Once
 	started  chan struct{}
@@ -34,6 +35,7 @@ type Drain struct {
 func newDrain(period time.Duration) *Drain {
 	return &Drain{
 		period:   period,
+		born:     time.Now(),
 		started:  make(chan struct{}),
 		quiet:    make(chan struct{}),
 		ended:    make(chan struct{}),
@@ -115,7 +117,7 @@ func (d *Drain) Ended() <-chan struct{} { return d.ended }
 // End says that everything has gone. Only the first call counts.
 func (d *Drain) End() { d.end.Do(func() { close(d.ended) }) }
 
-func (d *Drain) touch() { d.last.Store(time.Now().UnixNano()) }
+func (d *Drain) touch() { d.last.Store(int64(time.Since(d.born))) }
 
 // watch waits for the quiet period. Requests that are open do not hold up its
 // end, they are waited for afterwards; only a period of 0 asks for none.
@@ -129,7 +131,7 @@ func (d *Drain) watch() {
 			<-d.activity
 			continue
 		}
-		left := d.period - time.Since(time.Unix(0, d.last.Load()))
+		left := d.period - (time.Since(d.born) - time.Duration(d.last.Load()))
 		if left <= 0 {
 			return
 		}

@@ -46,7 +46,7 @@ type Config struct {
 
 	QueueMaxWait         time.Duration
 	RequestTimeout       time.Duration // from arrival to the end of the answer
-	ResponseStartTimeout time.Duration // from forwarding to the first byte of an answer, 1xx included
+	ResponseStartTimeout time.Duration // from arrival to the first byte of an answer, 1xx included
 	IdleTimeout          time.Duration // without a byte in either direction
 	TunnelMax            time.Duration // longest life of a tunnel
 	UpstreamWait         time.Duration // how long a request is held at start-up

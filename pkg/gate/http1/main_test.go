@@ -77,6 +77,15 @@ func engineReceive[T any](t *testing.T, what string, c <-chan T) (v T) {
 	return v
 }
 
+func engineSend[T any](t *testing.T, what string, c chan<- T, v T) {
+	t.Helper()
+	select {
+	case c <- v:
+	case <-time.After(enginePatience):
+		t.Fatalf("waited in vain: %s", what)
+	}
+}
+
 // engineCall is a request as the scripted container gets it.
 type engineCall struct {
 	container *engineContainer
@@ -179,12 +188,6 @@ func (c *engineContainer) converse(conn *net.TCPConn) {
 	}
 }
 
-func (c *engineContainer) connections() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.made
-}
-
 // end closes everything and waits for the goroutines.
 func (c *engineContainer) end() {
 	close(c.stop)
@@ -244,7 +247,7 @@ func (o *engineObserver) End(x *gate.Exchange) {
 		o.faults = append(o.faults, fmt.Sprintf("began as %q and ended as %q", request, now))
 	}
 	delete(o.open, x)
-	if last := x.Arrived; x.Context == nil || x.Ended < last || x.Admitted > x.Ended || x.Answered > x.Ended {
+	if x.Context == nil || x.Ended < x.Arrived || x.Admitted > x.Ended || x.Answered > x.Ended {
 		o.faults = append(o.faults, fmt.Sprintf("end with %+v", *x))
 	}
 	o.ended = append(o.ended, engineEnd{*x, request})
@@ -302,11 +305,10 @@ type engineRig struct {
 
 // engineOptions says how a rig differs from the plain one.
 type engineOptions struct {
-	loops      int  // 0 = 1
-	silent     bool // the container does not listen before listen is called
-	serial     bool // it takes one connection at a time
-	panics     bool // panics are expected
-	unobserved bool
+	loops  int  // 0 = 1
+	silent bool // the container does not listen before listen is called
+	serial bool // it takes one connection at a time
+	panics bool // panics are expected
 }
 
 // engineServe starts a rig. At the end of the test it checks that nothing is
@@ -314,9 +316,7 @@ type engineOptions struct {
 func engineServe(t *testing.T, config gate.Config, o engineOptions, serve func(*engineCall) bool) *engineRig {
 	t.Helper()
 	r := &engineRig{t: t, port: -1, observer: &engineObserver{open: map[*gate.Exchange]string{}}}
-	if !o.unobserved {
-		config.Observer = r.observer
-	}
+	config.Observer = r.observer
 	g, err := gate.New(config)
 	if err != nil {
 		t.Fatal(err)

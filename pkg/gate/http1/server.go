@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,6 +75,10 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 	for range c.Loops {
 		l, err := loop.New()
 		if err != nil {
+			for _, e := range s.engines {
+				e.loop.Close()
+				_ = e.loop.Run() // ends at once
+			}
 			return nil, err
 		}
 		e := &engine{srv: s, loop: l}
@@ -248,7 +253,10 @@ func (l *listener) Event(*loop.Sock) {
 		switch err {
 		case nil:
 		case unix.EMFILE, unix.ENFILE:
-			l.shed()
+			if !l.shed() {
+				l.pause()
+				return
+			}
 			continue
 		case unix.ECONNABORTED, unix.EINTR:
 			continue
@@ -267,12 +275,28 @@ func (l *listener) Event(*loop.Sock) {
 
 // shed closes a connection that there is no descriptor for: left in the
 // backlog it would keep the loop busy and its client in the dark.
-func (l *listener) shed() {
+func (l *listener) shed() bool {
 	_ = unix.Close(l.reserve)
 	if fd, _, err := unix.Accept4(l.sock.FD(), unix.SOCK_CLOEXEC); err == nil {
 		_ = unix.Close(fd)
 	}
 	l.reserve = openReserve()
+	return l.reserve >= 0
+}
+
+// acceptPause is how long a loop leaves its backlog alone when it cannot even
+// shed.
+const acceptPause = 50 * time.Millisecond
+
+func (l *listener) pause() {
+	fd := l.sock.Detach()
+	e := l.eng
+	time.AfterFunc(acceptPause, func() {
+		e.loop.Post(func() {
+			e.listeners = slices.DeleteFunc(e.listeners, func(x *listener) bool { return x == l })
+			e.listen(fd)
+		})
+	})
 }
 
 func openReserve() int {

@@ -473,6 +473,28 @@ func TestWorkerOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 				body.send(text).want(200, text)
 				ended++
 				r.observer.last(t, ended)
+
+				// One that comes whole, and does not fit into the buffer of the head.
+				const head = "POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 5000\r\n\r\n"
+				long := strings.Repeat("x", clientBufferBytes-len(head)) + text
+				long += strings.Repeat("x", 5000-len(long))
+				body.close()
+				engineUntil(t, "the coroutine to be free", func() bool { return engineBusy(r) == 1 })
+				c = r.client()
+				begin(r, c)
+				r.until(1, 0)
+				if name == "half an upload" {
+					c.send("12345")
+				}
+				c.reset()
+				ended++
+				r.observer.last(t, ended)
+				engineUntil(t, "the coroutine to be free", func() bool { return engineBusy(r) == 1 })
+				body = r.client().send(head + long)
+				body.readUntil("\r\n\r\n")
+				body.want(200, long)
+				ended++
+				r.observer.last(t, ended)
 				body.close()
 			}
 			occupied := r.client().get("/busy")

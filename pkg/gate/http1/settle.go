@@ -15,6 +15,7 @@ func (w *worker) settleHard() {
 	}
 	s := &w.up.sock
 	s.CloseWrite()
+	w.clocks = clocks{request: w.clocks.request} // the others have lost their meaning
 	if d := &w.download; w.passage.answered {
 		w.discard(d.buf[d.r:d.w])
 		w.uw = 0

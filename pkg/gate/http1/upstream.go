@@ -105,7 +105,8 @@ func (u *upstream) close() {
 }
 
 // dial opens a connection. It returns nil when the container does not accept
-// one, or not before the deadline.
+// one, which it notes, or not before the deadline, or when there is no
+// descriptor left.
 func (w *worker) dial(deadline int64) *upstream {
 	p := &w.eng.up
 	fd, err := unix.Socket(p.inet, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -116,6 +117,7 @@ func (w *worker) dial(deadline int64) *upstream {
 	err = unix.Connect(fd, p.addr)
 	if err != nil && err != unix.EINPROGRESS {
 		_ = unix.Close(fd)
+		p.refused(loop.Nanotime())
 		return nil
 	}
 	u := &upstream{pool: p}
@@ -138,7 +140,11 @@ func (w *worker) awaitConnect(u *upstream, deadline int64) bool {
 		if _, err := unix.Getpeername(u.sock.FD()); err == nil {
 			return true
 		}
-		if u.sock.Failed() || w.conn.gone() || w.eng.loop.Closing() || deadline != 0 && w.now() >= deadline {
+		if u.sock.Failed() {
+			w.eng.up.refused(w.now())
+			return false
+		}
+		if w.conn.gone() || w.eng.loop.Closing() || deadline != 0 && w.now() >= deadline {
 			return false
 		}
 		w.task.Wait(deadline)
@@ -167,7 +173,6 @@ func (w *worker) connect(fresh bool) (*upstream, gate.Outcome) {
 			p.reached(w.srv)
 			return u, gate.Served
 		}
-		p.refused(w.now())
 	}
 	return w.hold()
 }
@@ -234,7 +239,6 @@ func (w *worker) hold() (*upstream, gate.Outcome) {
 				return u, gate.Served
 			}
 			now = loop.Nanotime()
-			p.refused(now)
 			p.tryAt = now + pace(now-p.down)
 			first = p.held[0] == w
 		}

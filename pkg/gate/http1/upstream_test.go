@@ -230,7 +230,7 @@ func TestConnectionThatTheContainerClosedIsNeverUsed(t *testing.T) {
 					r.settled(i + 1) // the FIN is on its way, wherever the gate is
 					continue
 				}
-				gone <- struct{}{}
+				engineSend(t, "an idle connection", gone, struct{}{})
 				engineReceive(t, "the close", closed)
 			}
 			if p := r.server.Stats(); p.Replays != 0 || p.Dials != 200 {
@@ -271,7 +271,7 @@ func TestConnectionThatClosesBehindTheLoopsBackIsNotUsed(t *testing.T) {
 				target := fmt.Sprintf("/%d", i+1)
 				r.whileBlocked(func() {
 					c.post(target, "body")
-					idle <- struct{}{}
+					engineSend(t, "an idle connection", idle, struct{}{})
 					engineReceive(t, "the close", spoilt)
 				})
 				c.want(200, target)
@@ -322,7 +322,7 @@ func TestBytesBehindAnAnswerEndTheConnection(t *testing.T) {
 					for range 5 {
 						c.post("/", "body").want(200, "right")
 						if later {
-							told <- struct{}{}
+							engineSend(t, "an idle connection", told, struct{}{})
 							engineReceive(t, "the extra bytes", said)
 						}
 					}

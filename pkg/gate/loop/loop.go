@@ -43,6 +43,7 @@ type Loop struct {
 	spare    []*Task
 	sleeping atomic.Bool
 	wakeup   Sock
+	ended    bool // guarded by mu
 	closing  bool
 	wakeups  atomic.Int64
 }
@@ -172,13 +173,20 @@ func (l *Loop) runWoken() bool {
 // does nothing once the loop has ended.
 func (l *Loop) Post(f func()) {
 	l.mu.Lock()
-	l.posted = append(l.posted, f)
+	if !l.ended {
+		l.posted = append(l.posted, f)
+	}
 	l.mu.Unlock()
 	l.rouse()
 }
 
 func (l *Loop) rouse() {
-	if l.sleeping.Load() && l.sleeping.CompareAndSwap(true, false) {
+	if !l.sleeping.Load() || !l.sleeping.CompareAndSwap(true, false) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended { // else the descriptor may be somebody else's by now
 		one := uint64(1)
 		_, _ = unix.Write(l.wakeup.fd, (*[8]byte)(unsafe.Pointer(&one))[:])
 	}
@@ -208,6 +216,9 @@ func (l *Loop) Now() int64 { return l.now }
 func (l *Loop) Wakeups() int64 { return l.wakeups.Load() }
 
 func (l *Loop) release() {
+	l.mu.Lock()
+	l.ended, l.posted = true, nil
+	l.mu.Unlock()
 	for _, t := range l.free {
 		t.stop()
 	}

@@ -173,6 +173,15 @@ func (s *Sock) CloseWrite() {
 	}
 }
 
+// Detach takes s from its loop without closing the descriptor, which it
+// returns.
+func (s *Sock) Detach() int {
+	s.open = false
+	s.loop.socks[s.fd] = nil
+	_ = unix.EpollCtl(s.loop.epfd, unix.EPOLL_CTL_DEL, s.fd, nil)
+	return s.fd
+}
+
 // Close gives the descriptor back. Closing twice is harmless.
 func (s *Sock) Close() {
 	if !s.open {
