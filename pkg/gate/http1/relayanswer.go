@@ -43,10 +43,7 @@ func (w *worker) awaitAnswer() (moved bool, outcome gate.Outcome, over bool) {
 	if !w.up.sock.Readable() {
 		return m, gate.Served, false
 	}
-	if w.uw == len(w.uin) {
-		w.uin = grow(w.uin)
-	}
-	n, err := w.up.sock.Read(w.uin[w.uw:])
+	n, err := w.up.sock.Read(w.answerRoom())
 	switch {
 	case err == loop.ErrAgain:
 		return m, gate.Served, false

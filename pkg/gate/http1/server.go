@@ -55,6 +55,7 @@ type engine struct {
 	loop      *loop.Loop
 	up        upstreamPool
 	bulks     bulkPool
+	answers   answerBuffers
 	listeners []*listener
 	conns     *conn // list of all client connections
 	date      dateCache

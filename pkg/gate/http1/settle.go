@@ -21,10 +21,7 @@ func (w *worker) settleHard() {
 		w.uw = 0
 	}
 	for !w.download.body.ended && !s.Failed() && !w.eng.loop.Closing() && w.clocks.expired(w.now()) == gate.Served {
-		if w.uw == len(w.uin) {
-			w.uin = grow(w.uin)
-		}
-		n, err := s.Read(w.uin[w.uw:])
+		n, err := s.Read(w.answerRoom())
 		if err == loop.ErrAgain {
 			w.task.Wait(w.clocks.next())
 			continue

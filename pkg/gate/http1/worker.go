@@ -26,7 +26,7 @@ type worker struct {
 
 	in     []byte // bytes from the client: in[r:w] is not dealt with yet
 	r, w   int
-	uin    []byte // bytes from the container: uin[:uw]
+	uin    []byte // bytes from the container: uin[:uw]; borrowed while there are any
 	uw     int
 	toUser []byte // storage of the head for the container, and of chunks
 	toPeer []byte // the same for the client
@@ -49,10 +49,7 @@ type worker struct {
 func newWorker(e *engine, t *loop.Task) *worker {
 	w := &worker{
 		eng: e, srv: e.srv, gate: e.srv.gate, task: t,
-		in:     make([]byte, clientBufferBytes),
-		uin:    make([]byte, upstreamBufferBytes),
-		toUser: make([]byte, 0, clientBufferBytes),
-		toPeer: make([]byte, 0, clientBufferBytes),
+		in: make([]byte, clientBufferBytes),
 	}
 	w.waiter.Notify = t.Wake
 	return w
@@ -66,14 +63,11 @@ func (w *worker) trim() {
 	if len(w.in) > keptBufferBytes {
 		w.in = make([]byte, clientBufferBytes)
 	}
-	if len(w.uin) > keptBufferBytes {
-		w.uin = make([]byte, upstreamBufferBytes)
-	}
 	if cap(w.toUser) > keptBufferBytes {
-		w.toUser = make([]byte, 0, clientBufferBytes)
+		w.toUser = nil
 	}
 	if cap(w.toPeer) > keptBufferBytes {
-		w.toPeer = make([]byte, 0, clientBufferBytes)
+		w.toPeer = nil
 	}
 	w.req.reset()
 	w.res.reset()
@@ -120,6 +114,40 @@ func (w *worker) end(outcome gate.Outcome) {
 		}
 		x.Ended = time.Duration(loop.Nanotime())
 		w.gate.Observer.End(x)
+	}
+	w.eng.answers.put(w.uin)
+	w.uin, w.uw = nil, 0
+}
+
+// answerRoom is where the container's next bytes go. The buffer comes with
+// the first of them: requests that wait for their answer are many.
+func (w *worker) answerRoom() []byte {
+	if w.uin == nil {
+		w.uin = w.eng.answers.get()
+	} else if w.uw == len(w.uin) {
+		w.uin = grow(w.uin)
+	}
+	return w.uin[w.uw:]
+}
+
+// answerBuffers keeps the buffers for answers of one loop.
+type answerBuffers struct{ free [][]byte }
+
+// maxFreeAnswers bounds what stays behind after a burst: 64 × 16 KiB.
+const maxFreeAnswers = 64
+
+func (a *answerBuffers) get() []byte {
+	if n := len(a.free); n > 0 {
+		b := a.free[n-1]
+		a.free = a.free[:n-1]
+		return b
+	}
+	return make([]byte, upstreamBufferBytes)
+}
+
+func (a *answerBuffers) put(b []byte) {
+	if len(b) == upstreamBufferBytes && len(a.free) < maxFreeAnswers {
+		a.free = append(a.free, b)
 	}
 }
 
