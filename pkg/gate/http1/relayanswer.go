@@ -67,6 +67,9 @@ func (w *worker) upstreamEnded(err error) gate.Outcome {
 			return replay
 		}
 	}
+	if !w.gate.AnswerHalfClosed && w.conn.sock.Ended() {
+		return gate.ClientGone // both have left; news of the client is in the same batch
+	}
 	if errors.Is(err, io.EOF) {
 		return gate.UpstreamClosed
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -157,13 +158,27 @@ func (s *Sock) Quiet() bool {
 	if s.failed || s.hangup {
 		return false
 	}
-	var b [1]byte
-	_, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
-	if e == unix.EAGAIN {
+	if _, e := s.peek(); e == unix.EAGAIN {
 		s.readable = false
 		return true
 	}
 	return false
+}
+
+// Ended looks whether the peer's end, or an error, is what would be read next,
+// even if the event that tells has not been delivered yet. One system call.
+func (s *Sock) Ended() bool {
+	n, e := s.peek()
+	return n == 0 && e != unix.EAGAIN && e != unix.EINTR
+}
+
+func (s *Sock) peek() (int, syscall.Errno) {
+	var b [1]byte
+	n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+	if e != 0 {
+		return 0, e
+	}
+	return int(n), 0
 }
 
 // CloseWrite sends FIN and keeps reading possible.
