@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
-	"log"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -23,58 +20,30 @@ const waitForSignal = time.Second
 // healthPatience is a little less than the kubelet's.
 const healthPatience = 900 * time.Millisecond
 
-// adminServer answers on the admin port, and on a port for application
-// probes if that has one of its own.
+// adminServer answers on the admin port, and on the port for application
+// probes if they have one of their own.
 type adminServer struct {
 	drain     *gate.Drain
 	ready     *readiness
 	appProbes *probe.AppProbes
-	servers   []*http.Server
 }
 
-// startAdmin listens on the ports that are not 0.
-func startAdmin(cfg *Config, g *gate.Gate, ready *readiness, logger *zap.Logger) (*adminServer, error) {
+// openAdmin opens the admin port and the one for application probes.
+func openAdmin(cfg *Config, g *gate.Gate, ready *readiness, side *sidePorts) error {
 	appProbes, err := probe.ParseAppProbes(cfg.AppProbers(), probe.AppProbeOptions{
 		Host: cfg.AppProbeHost,
 		OnChange: func(c probe.AppChange) {
-			logger.Info(c.String(), zap.String("path", c.Path), zap.String("from", c.From.Token()), zap.String("to", c.To.Token()))
+			side.log.Info(c.String(), zap.String("path", c.Path), zap.String("from", c.From.Token()), zap.String("to", c.To.Token()))
 		},
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	a := &adminServer{drain: g.Drain, ready: ready, appProbes: appProbes}
-	for _, port := range []struct {
-		number  int
-		setting string
-		handler http.HandlerFunc
-	}{
-		{cfg.AdminPort, "ADMIN_PORT", a.handle},
-		{cfg.AppProbePort, "APP_PROBE_PORT", a.handleAppProbe},
-	} {
-		if port.number == 0 {
-			continue
-		}
-		ln, err := listen(cfg.ListenAddress, port.number, port.setting)
-		if err != nil {
-			a.close()
-			return nil, err
-		}
-		server := &http.Server{
-			Handler:           port.handler,
-			ReadHeaderTimeout: 10 * time.Second,
-			ErrorLog:          log.New(io.Discard, "", 0), // what callers do wrong is theirs to know
-		}
-		a.servers = append(a.servers, server)
-		go serveSide(server, ln, logger, port.setting)
+	if err := side.open(cfg.ListenAddress, cfg.AdminPort, "ADMIN_PORT", http.HandlerFunc(a.handle)); err != nil {
+		return err
 	}
-	return a, nil
-}
-
-func serveSide(server *http.Server, ln net.Listener, logger *zap.Logger, setting string) {
-	if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-		logger.Error("a port ended", zap.String("setting", setting), zap.Error(err))
-	}
+	return side.open(cfg.ListenAddress, cfg.AppProbePort, "APP_PROBE_PORT", http.HandlerFunc(a.handleAppProbe))
 }
 
 func (a *adminServer) handle(w http.ResponseWriter, r *http.Request) {
@@ -139,14 +108,5 @@ func (a *adminServer) waitForDrain(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-a.drain.Ended():
-	}
-}
-
-// close lets the calls that wait for the drain have their answer.
-func (a *adminServer) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), healthPatience)
-	defer cancel()
-	for _, server := range a.servers {
-		_ = server.Shutdown(ctx)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
+	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
 // maxLoops is the most event loops that are started unless THREADS says
@@ -39,7 +40,8 @@ func serve(cfg *Config, warnings []string) int {
 		log.Error("the gate cannot start", zap.Error(err))
 		return exitConfig
 	}
-	g, server, err := newGate(cfg, ready, log)
+	seen := newObserver(cfg)
+	g, server, err := newGate(cfg, ready, seen, log)
 	if err != nil {
 		log.Error("the gate cannot start", zap.Error(err))
 		return exitFailed
@@ -52,8 +54,8 @@ func serve(cfg *Config, warnings []string) int {
 		log.Error("the gate cannot start", zap.Error(err))
 		return exitFailed
 	}
-	admin, err := startAdmin(cfg, g, ready, log)
-	if err != nil {
+	side := &sidePorts{log: log}
+	if err := openSidePorts(cfg, g, server, ready, seen, side); err != nil {
 		log.Error("the gate cannot start", zap.Error(err))
 		return exitFailed
 	}
@@ -69,13 +71,33 @@ func serve(cfg *Config, warnings []string) int {
 	code := drain(g, server, signals, log)
 	g.Drain.End()
 	door.close()
-	admin.close()
+	side.close()
 	log.Info("ended", zap.Int("exitCode", code))
 	_ = log.Sync()
 	return code
 }
 
-func newGate(cfg *Config, ready *readiness, log *zap.Logger) (*gate.Gate, *http1.Server, error) {
+// openSidePorts opens all ports beside the serving port that are not off.
+func openSidePorts(cfg *Config, g *gate.Gate, server *http1.Server, ready *readiness, seen *observer, side *sidePorts) error {
+	if err := openAdmin(cfg, g, ready, side); err != nil {
+		return err
+	}
+	stats := metrics.StatHandler(identity(cfg), seen.counting, http1.Clock)
+	if err := side.open(cfg.ListenAddress, cfg.AutoscalerMetricsPort, "AUTOSCALER_METRICS_PORT", stats); err != nil {
+		return err
+	}
+	if cfg.MetricsBackend != "prometheus" {
+		return nil
+	}
+	page, err := seen.collector(cfg, g, server)
+	if err != nil {
+		return err
+	}
+	failed := func(err error) { side.log.Warn("a scrape failed", zap.Error(err)) }
+	return side.open(cfg.MetricsAddress, cfg.MetricsPort, "METRICS_PORT", metrics.PageHandler(page, failed))
+}
+
+func newGate(cfg *Config, ready *readiness, seen *observer, log *zap.Logger) (*gate.Gate, *http1.Server, error) {
 	upstream := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(cfg.UserPort))
 	g, err := gate.New(gate.Config{
 		ConcurrencyLimit:     cfg.ConcurrencyLimit,
@@ -93,6 +115,7 @@ func newGate(cfg *Config, ready *readiness, log *zap.Logger) (*gate.Gate, *http1
 		DrainTunnel:          cfg.DrainTunnel,
 		Readiness:            ready,
 		Contact:              ready,
+		Observer:             seen,
 	})
 	if err != nil {
 		return nil, nil, err

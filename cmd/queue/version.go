@@ -16,7 +16,13 @@ var (
 
 // WriteVersion prints the line of --version.
 func WriteVersion(w io.Writer) error {
-	version, commit := buildVersion, buildCommit
+	version, commit := buildIdentity()
+	_, err := fmt.Fprintf(w, "queue %s (commit %s, %s %s/%s)\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
+}
+
+func buildIdentity() (version, commit string) {
+	version, commit = buildVersion, buildCommit
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if version == "" {
 			version = info.Main.Version
@@ -31,8 +37,7 @@ func WriteVersion(w io.Writer) error {
 	if commit == "" {
 		commit = "unknown"
 	}
-	_, err := fmt.Fprintf(w, "queue %s (commit %s, %s %s/%s)\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return err
+	return version, commit
 }
 
 func recordedCommit(info *debug.BuildInfo) string {

@@ -11,9 +11,11 @@ type Exchange struct {
 	Target []byte
 	Status int // as sent or, where nothing could be sent, as Outcome means it
 
-	Proxied bool // K-Proxy-Request: activator
-	Probe   bool // answered here; only if probes are observed
-	Outcome Outcome
+	Proxied         bool   // K-Proxy-Request: activator
+	RouteTag        []byte // Knative-Serving-Tag
+	DefaultRoute    []byte // Knative-Serving-Default-Route
+	HasDefaultRoute bool   // tells an empty field from an absent one
+	Outcome         Outcome
 
 	Arrived      time.Duration // the gate's clock when the head was complete
 	Admitted     time.Duration // when it got its slot; 0 = never

@@ -46,7 +46,7 @@ type countSlot struct {
 // tally is what the events of one window add up to.
 type tally struct {
 	area   atomic.Int64  // ns; of the window's own events
-	counts atomic.Uint64 // arrivals, low 32 bits; ends, high 32 bits
+	counts atomic.Uint64 // arrivals, low 32 bits; ends, high 32 bits: enough for 4e9 a second
 }
 
 const endUnit = 1 << 32
@@ -89,22 +89,28 @@ func (c *Counting) End(at time.Duration, proxied bool) {
 
 // slot finds the window of an instant and how much of it is left then.
 func (c *Counting) slot(at time.Duration) (s *countSlot, rest int64) {
+	at = max(at, 0)
 	n := int64(at / Window)
 	newest := c.newest.Load()
 	if n > newest {
-		newest = c.advance(n)
+		newest = c.rollTo(n)
 	}
 	rest = (n+1)*int64(Window) - int64(at)
-	if oldest := newest - keptWindows + 1; n < oldest || n < 0 {
-		n, rest = max(oldest, 0), int64(Window)
+	if oldest := newest - keptWindows + 1; n < oldest {
+		n, rest = oldest, int64(Window)
 	}
 	return &c.slots[n%keptWindows], rest
 }
 
-// advance makes n the newest window unless it is older, and returns the newest.
-func (c *Counting) advance(n int64) int64 {
+func (c *Counting) rollTo(n int64) int64 {
 	c.roll.Lock()
 	defer c.roll.Unlock()
+	return c.advance(n)
+}
+
+// advance makes n the newest window unless it is older, and returns the
+// newest. The caller holds roll.
+func (c *Counting) advance(n int64) int64 {
 	newest := c.newest.Load()
 	if n <= newest {
 		return newest
@@ -134,11 +140,10 @@ func (c *Counting) LastWindow(now time.Duration) Averages {
 	if n < 0 {
 		return Averages{}
 	}
-	newest := c.advance(n + 1)
 	c.roll.Lock()
 	defer c.roll.Unlock()
-	oldest := max(newest-keptWindows+1, 0)
-	n = max(n, oldest) // the reader's clock may be behind
+	oldest := max(c.advance(n+1)-keptWindows+1, 0)
+	n = max(n, oldest) // a reader may be held up as well
 	all, proxied := c.carried, c.carriedP
 	area, arrivals, _ := c.slots[n%keptWindows].all.read()
 	areaP, arrivalsP, _ := c.slots[n%keptWindows].proxied.read()

@@ -298,6 +298,7 @@ var kinds = map[string]kind{
 	"k-original-host": kindOriginalHost, "k-network-probe": kindNetworkProbe, "k-network-hash": kindNetworkHash,
 	"k-proxy-request": kindProxyRequest, "knative-serving-namespace": kindRevisionRouting,
 	"knative-serving-revision": kindRevisionRouting, "trailer": kindTrailer, "date": kindDate,
+	"knative-serving-tag": kindServingTag, "knative-serving-default-route": kindDefaultRoute,
 }
 
 func mapKind(name string) kind {

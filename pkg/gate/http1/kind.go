@@ -25,6 +25,8 @@ const (
 	kindNetworkHash
 	kindProxyRequest
 	kindRevisionRouting // Knative-Serving-Namespace, Knative-Serving-Revision
+	kindServingTag      // Knative-Serving-Tag
+	kindDefaultRoute    // Knative-Serving-Default-Route
 	kindTrailer
 	kindDate
 	kindGate // K-Gate-*
@@ -89,9 +91,14 @@ func kindOf(name []byte) kind {
 	case 18:
 		return kindIf(name, "proxy-authenticate", kindHopByHop)
 	case 19:
+		if foldEqual(name, "knative-serving-tag") {
+			return kindServingTag
+		}
 		return kindIf(name, "proxy-authorization", kindHopByHop)
 	case 24:
 		return kindIf(name, "knative-serving-revision", kindRevisionRouting)
+	case 29:
+		return kindIf(name, "knative-serving-default-route", kindDefaultRoute)
 	case 25:
 		return kindIf(name, "knative-serving-namespace", kindRevisionRouting)
 	}

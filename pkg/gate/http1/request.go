@@ -44,6 +44,10 @@ type request struct {
 	xProto       []byte
 	xHost        []byte
 	probe        gate.ProbeHeaders
+
+	routeTag        []byte
+	defaultRoute    []byte
+	hasDefaultRoute bool
 }
 
 func (r *request) reset() {
@@ -176,6 +180,11 @@ func (r *request) readFields() error {
 			if !r.proxySeen {
 				r.proxySeen, r.proxied = true, string(v) == "activator"
 			}
+		case kindServingTag:
+			first(&r.routeTag, v)
+		case kindDefaultRoute:
+			first(&r.defaultRoute, v)
+			r.hasDefaultRoute = true
 		case kindForwardedFor:
 			f.drop = true
 			if len(v) > 0 {

@@ -43,11 +43,15 @@ type Server struct {
 	departure chan struct{} // something has ended while shutting down
 	leaving   atomic.Bool
 
-	dials, reuses, replays atomic.Int64
+	dials, closes, reuses, replays atomic.Int64
 }
 
-// PoolStats counts what the upstream pools did since the start.
-type PoolStats struct{ Dials, Reuses, Replays int64 }
+// PoolStats is the state of the upstream pools, and what they did since the
+// start.
+type PoolStats struct {
+	Open, Idle             int
+	Dials, Reuses, Replays int64
+}
 
 // engine is the part of a Server that belongs to one loop.
 type engine struct {
@@ -132,9 +136,33 @@ func prepareListener(fd int) error {
 	)
 }
 
-// Stats sums up the pools of all loops.
+// Clock is the clock of Exchange: the time since the process began.
+func Clock() time.Duration { return time.Duration(loop.Nanotime()) }
+
+// statsPatience bounds how long Stats waits for a busy loop.
+const statsPatience = 100 * time.Millisecond
+
+// Stats sums up the pools of all loops. It asks each loop, so that the request
+// path need not count for it; a loop that does not answer in time counts as
+// having nothing idle.
 func (s *Server) Stats() PoolStats {
-	return PoolStats{Dials: s.dials.Load(), Reuses: s.reuses.Load(), Replays: s.replays.Load()}
+	st := PoolStats{Dials: s.dials.Load(), Reuses: s.reuses.Load(), Replays: s.replays.Load()}
+	st.Open = int(st.Dials - s.closes.Load())
+	idle := make(chan int, len(s.engines))
+	for _, e := range s.engines {
+		e.loop.Post(func() { idle <- len(e.up.idle) })
+	}
+	timer := time.NewTimer(statsPatience)
+	defer timer.Stop()
+	for range s.engines {
+		select {
+		case n := <-idle:
+			st.Idle += n
+		case <-timer.C:
+			return st
+		}
+	}
+	return st
 }
 
 // Listening tells the engine, from outside, that the container has begun to

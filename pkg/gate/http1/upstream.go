@@ -101,6 +101,9 @@ func (u *upstream) close() {
 	if u.pooled > 0 {
 		u.pool.take(u)
 	}
+	if u.sock.Open() {
+		u.pool.eng.srv.closes.Inc()
+	}
 	u.sock.Close()
 }
 

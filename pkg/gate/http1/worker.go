@@ -84,6 +84,7 @@ func (w *worker) begin() {
 	if o := w.gate.Observer; o != nil {
 		w.exchange = gate.Exchange{
 			Method: w.req.method, Target: w.req.target, Proxied: w.req.proxied,
+			RouteTag: w.req.routeTag, DefaultRoute: w.req.defaultRoute, HasDefaultRoute: w.req.hasDefaultRoute,
 			Arrived: time.Duration(loop.Nanotime()),
 		}
 		o.Begin(&w.exchange)

@@ -1,0 +1,103 @@
+package metrics
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	docsPath  = "../../docs/metrics.md"
+	docsBegin = "<!-- metrics: begin; go test ./pkg/metrics -run Docs -update -->\n"
+	docsEnd   = "<!-- metrics: end -->\n"
+)
+
+func TestDocsHaveTheTablesOfTheCode(t *testing.T) {
+	text, err := os.ReadFile(docsPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), docsBegin)
+	tables, after, ok2 := strings.Cut(rest, docsEnd)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place for the tables", docsPath)
+	}
+	want := metricTables(t)
+	if *update {
+		if err := os.WriteFile(docsPath, []byte(before+docsBegin+want+docsEnd+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if tables != want {
+		t.Errorf("%s is not what the code says; run: go test ./pkg/metrics -run Docs -update", docsPath)
+	}
+}
+
+// metricTables documents what a full page really has: the families of the
+// code, and what client_golang adds to them.
+func metricTables(t *testing.T) string {
+	cfg := fullConfig(Both)
+	busy(&cfg)
+	page := gather(t, newRegistry(NewCollector(cfg)))
+	var b strings.Builder
+	table := func(title string, metrics []Metric) {
+		fmt.Fprintf(&b, "\n### %s\n\n| name | type | unit | labels | meaning |\n|---|---|---|---|---|\n", title)
+		for _, m := range metrics {
+			labels := "none"
+			if len(m.Labels) > 0 {
+				labels = "`" + strings.Join(m.Labels, "`, `") + "`"
+			}
+			unit := m.Unit
+			if unit == "" {
+				unit = "none"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", m.Name, m.Kind, unit, labels, strings.ReplaceAll(m.Help, "|", `\|`))
+		}
+	}
+	of := func(era Names) (all []Metric) {
+		for i := range families {
+			f := &families[i]
+			if f.era != era {
+				continue
+			}
+			all = append(all, f.Metric)
+			shown := page[f.Name]
+			if shown == nil || shown.GetHelp() != f.Help || strings.ToLower(shown.GetType().String()) != string(f.Kind) {
+				t.Errorf("%s is not on the page as it is described: %v", f.Name, shown)
+			}
+			delete(page, f.Name)
+		}
+		return all
+	}
+	table("Port 9091: always", of(always))
+	table("Port 9091: Knative's current names", of(Current))
+	table("Port 9091: Knative's legacy names", of(Legacy))
+
+	var rest []Metric
+	for _, name := range slices.Sorted(maps.Keys(page)) {
+		f := page[name]
+		m := Metric{Name: name, Kind: Kind(strings.ToLower(f.GetType().String())), Help: f.GetHelp()}
+		for _, unit := range []string{"bytes", "seconds"} {
+			if strings.Contains(name, "_"+unit) {
+				m.Unit = unit
+			}
+		}
+		for _, l := range f.Metric[0].Label {
+			m.Labels = append(m.Labels, l.GetName())
+		}
+		rest = append(rest, m)
+	}
+	table("Port 9091: Go runtime and process", rest)
+
+	var stat []Metric
+	for _, m := range statText {
+		stat = append(stat, m.Metric)
+	}
+	table("Port 9090: the autoscaler's figures as text", stat)
+	b.WriteString("\n")
+	return b.String()
+}

@@ -1,0 +1,136 @@
+package metrics
+
+import (
+	"math"
+
+	dto "github.com/prometheus/client_model/go"
+	"go.uber.org/atomic"
+)
+
+// The scales of all histograms. Durations are recorded in ns and resolved from
+// 1 µs to 36 h with four native buckets per octave, sizes in bytes up to 1 TiB
+// with one. What is beyond falls into the last bucket.
+var (
+	durations = newScale(1e9, 2, -80, 68, currentSeconds, toSeconds(legacyMilliseconds))
+	sizes     = newScale(1, 0, -1, 40, bodyBytes)
+
+	durationsCurrent = durations.view(1e9, currentSeconds)
+	durationsLegacy  = durations.view(1e6, legacyMilliseconds)
+	sizesCurrent     = sizes.view(1, bodyBytes)
+)
+
+// Bucket bounds on the page.
+var (
+	// Knative's, preceded by five for gates and applications that are quicker.
+	currentSeconds = []float64{
+		0.0001, 0.00025, 0.0005, 0.001, 0.0025,
+		0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
+	}
+	legacyMilliseconds = []float64{
+		5, 10, 20, 40, 60, 80, 100, 150, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800, 900,
+		1000, 2000, 5000, 10000, 20000, 50000, 100000,
+	}
+	bodyBytes = []float64{
+		0, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10,
+		1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30,
+	}
+)
+
+func toSeconds(milliseconds []float64) []float64 {
+	seconds := make([]float64, len(milliseconds))
+	for i, ms := range milliseconds {
+		seconds[i] = ms / 1000
+	}
+	return seconds
+}
+
+// histogram counts values by cell of its scale. An observation is two atomic
+// additions.
+type histogram struct {
+	scale *scale
+	sum   atomic.Int64
+	cells []atomic.Uint64
+}
+
+func newHistogram(s *scale) *histogram {
+	return &histogram{scale: s, cells: make([]atomic.Uint64, len(s.bounds)+1)}
+}
+
+// observe counts v; what is negative counts as 0.
+func (h *histogram) observe(v int64) {
+	v = max(v, 0)
+	h.cells[h.scale.cell(v)].Inc()
+	h.sum.Add(v)
+}
+
+// reading is what a histogram holds at one moment.
+type reading struct {
+	scale *scale
+	cells []uint64
+	count uint64
+	sum   int64
+}
+
+func (h *histogram) read() reading {
+	r := reading{scale: h.scale, cells: make([]uint64, len(h.cells)), sum: h.sum.Load()}
+	for i := range h.cells {
+		r.cells[i] = h.cells[i].Load()
+		r.count += r.cells[i]
+	}
+	return r
+}
+
+// show makes the histogram that client_golang sends, with the classic buckets
+// of v and, if wanted, native ones. Those go to scrapers that ask for protobuf.
+func (r *reading) show(v *view, native bool) *dto.Histogram {
+	sum := float64(r.sum) / v.perUnit
+	h := &dto.Histogram{SampleCount: &r.count, SampleSum: &sum, Bucket: make([]*dto.Bucket, len(v.les))}
+	all, counts := make([]dto.Bucket, len(v.les)), make([]uint64, len(v.les))
+	below, next := uint64(0), 0
+	for i, cut := range v.cuts {
+		for ; next <= cut; next++ {
+			below += r.cells[next]
+		}
+		counts[i] = below
+		all[i].CumulativeCount, all[i].UpperBound = &counts[i], &v.les[i]
+		h.Bucket[i] = &all[i]
+	}
+	if native {
+		r.showNative(h)
+	}
+	return h
+}
+
+func (r *reading) showNative(h *dto.Histogram) {
+	s := r.scale
+	zeroThreshold, zero := s.nativeEnd(s.lowest), uint64(0)
+	h.Schema, h.ZeroThreshold, h.ZeroCount = &s.schema, &zeroThreshold, &zero
+	next, before, previous := 0, int64(0), int32(math.MinInt32)
+	for i := 0; i <= len(s.native); i++ {
+		end := len(r.cells) - 1 // one bucket beyond the last takes all the rest
+		if i < len(s.native) {
+			end = s.native[i]
+		}
+		n := uint64(0)
+		for ; next <= end; next++ {
+			n += r.cells[next]
+		}
+		switch k := s.lowest + int32(i); {
+		case i == 0:
+			zero = n
+		case n > 0:
+			// Spans are runs of buckets; their offset counts the gap before.
+			if last := len(h.PositiveSpan) - 1; last >= 0 && k == previous+1 {
+				*h.PositiveSpan[last].Length++
+			} else {
+				offset, length := k, uint32(1)
+				if last >= 0 {
+					offset = k - previous - 1
+				}
+				h.PositiveSpan = append(h.PositiveSpan, &dto.BucketSpan{Offset: &offset, Length: &length})
+			}
+			h.PositiveDelta = append(h.PositiveDelta, int64(n)-before)
+			before, previous = int64(n), k
+		}
+	}
+}

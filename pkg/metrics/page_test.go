@@ -1,0 +1,350 @@
+package metrics
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"go.uber.org/atomic"
+)
+
+// fullConfig has every source.
+func fullConfig(names Names) CollectorConfig {
+	return CollectorConfig{
+		Names:    names,
+		Identity: Identity{Namespace: "shop", Service: "web", Configuration: "web-cfg", Revision: "web-00001", Pod: "web-00001-abc"},
+		Build:    Build{Version: "v1.2.3", Commit: "0123456789ab", GoVersion: "go1.26"},
+		Requests: NewRequests([]string{"served", "queue-full", "client-gone"}),
+		Readiness: NewReadiness(ReadinessConfig{
+			Containers:  []string{"web", "sidecar"},
+			States:      []string{"unknown", "down", "failing", "ready"},
+			Transitions: []Transition{{"ready", ""}, {"down", "refused"}, {"failing", "timeout"}},
+			Look: func() []Container {
+				return []Container{{State: "ready", Attempts: 12, Reached: 10}, {State: "down", Attempts: 3}}
+			},
+		}),
+		Admission: func() Admission {
+			return Admission{InFlight: 5, QueueDepth: 2, QueueCapacity: 50, ConcurrencyLimit: 5}
+		},
+		Upstream: func() Upstream { return Upstream{Open: 6, Idle: 1, Dials: 9, Reuses: 41, Replays: 1} },
+	}
+}
+
+// busy counts a little of everything.
+func busy(cfg *CollectorConfig) {
+	r := cfg.Requests
+	r.Observe(&Record{
+		Status: 200, Reached: true, Proxied: true, Queued: 20 * time.Microsecond,
+		Upstream: 3 * time.Millisecond, Total: 3200 * time.Microsecond, RequestBytes: 0, ResponseBytes: 5000,
+	})
+	r.Observe(&Record{
+		Status: 404, Reached: true, Route: r.Tag([]byte("green"), []byte("false"), true), Queued: 1500 * time.Millisecond,
+		Upstream: 40 * time.Millisecond, Total: 1540 * time.Millisecond, RequestBytes: 300, ResponseBytes: 9,
+	})
+	r.Observe(&Record{Status: 503, Outcome: 1, Route: TagDefault, Queued: 1 * time.Microsecond, Total: 30 * time.Microsecond})
+	r.Observe(&Record{Status: 722, Reached: true, Upstream: 200 * time.Second, Total: 200 * time.Second})
+	cfg.Readiness.Changed(0, Transition{"ready", ""})
+	cfg.Readiness.Changed(0, Transition{"never", "seen"})
+	cfg.Readiness.Changed(1, Transition{"down", "refused"})
+	cfg.Readiness.Changed(7, Transition{"down", "refused"})
+	cfg.Readiness.Probed(0, 2*time.Millisecond)
+	cfg.Readiness.Probed(-1, 2*time.Millisecond)
+}
+
+func gather(t *testing.T, g prometheus.Gatherer) map[string]*dto.MetricFamily {
+	t.Helper()
+	all, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*dto.MetricFamily{}
+	for _, f := range all {
+		byName[f.GetName()] = f
+	}
+	return byName
+}
+
+// pedantic holds our own metrics only, and checks them against Describe.
+func pedantic(t *testing.T, cfg CollectorConfig) prometheus.Gatherer {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(NewCollector(cfg)); err != nil {
+		t.Fatal(err)
+	}
+	return registry
+}
+
+func asText(t *testing.T, families map[string]*dto.MetricFamily) string {
+	t.Helper()
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(families)) {
+		if _, err := expfmt.MetricFamilyToText(&b, families[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String()
+}
+
+func TestThePageOfBothGenerationsIsTheGoldenOne(t *testing.T) {
+	cfg := fullConfig(Both)
+	busy(&cfg)
+	golden(t, "page.txt", asText(t, gather(t, pedantic(t, cfg))))
+}
+
+func TestNamesChooseTheGeneration(t *testing.T) {
+	for _, names := range []Names{0, Current, Legacy, Both} {
+		got := gather(t, pedantic(t, fullConfig(names)))
+		for i := range families {
+			f := &families[i]
+			want := f.era == always || names == Both || f.era == names || names == 0 && f.era == Current
+			if _, has := got[f.Name]; has != want {
+				t.Errorf("names %d: %s is there: %t, want %t", names, f.Name, has, want)
+			}
+		}
+	}
+}
+
+func TestNamesAreReadFromTheSetting(t *testing.T) {
+	for s, want := range map[string]Names{"current": Current, "legacy": Legacy, "both": Both} {
+		if got, err := ParseNames(s); got != want || err != nil {
+			t.Errorf("%s: %d, %v", s, got, err)
+		}
+	}
+	if _, err := ParseNames("Both"); err == nil || !strings.Contains(err.Error(), `"Both"`) {
+		t.Errorf("Both: %v", err)
+	}
+}
+
+func TestEverySeriesThatIsKnownBeforehandStartsAtZero(t *testing.T) {
+	cfg := fullConfig(Both)
+	text := asText(t, gather(t, pedantic(t, cfg)))
+	for _, line := range []string{
+		`kn_serving_invocation_duration_seconds_count{http_response_status_code="200"} 0`,
+		`http_server_request_duration_seconds_count{http_response_status_code="200",kn_route_tag="kn:disabled"} 0`,
+		`http_server_request_body_size_bytes_count 0`,
+		`queuegate_request_outcomes_total{outcome="client-gone"} 0`,
+		`queuegate_responses_total{code_class="5xx"} 0`,
+		`queuegate_queue_wait_seconds_count 0`,
+		`queuegate_container_transitions_total{cause="refused",container="sidecar",state="down"} 0`,
+		`queuegate_container_transitions_total{cause="other",container="web",state="other"} 0`,
+		`queuegate_container_state{container="web",state="failing"} 0`,
+		`queuegate_probe_duration_seconds_count{container="web"} 0`,
+		`response_code="200",response_code_class="2xx",revision_name="web-00001",route_tag="DISABLED",service_name="web"} 0`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+}
+
+func TestWhatHasNoSourceIsNotShown(t *testing.T) {
+	got := gather(t, pedantic(t, CollectorConfig{Names: Both}))
+	if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, []string{"queuegate_build_info", "target_info"}) {
+		t.Errorf("%v", names)
+	}
+}
+
+func TestNoLimitIsShownAsInfinite(t *testing.T) {
+	cfg := fullConfig(Current)
+	cfg.Admission = func() Admission { return Admission{} }
+	if text := asText(t, gather(t, pedantic(t, cfg))); !strings.Contains(text, "\nqueuegate_concurrency_limit +Inf\n") {
+		t.Error("no line queuegate_concurrency_limit +Inf")
+	}
+}
+
+func TestIdentitiesThatAreNotUTF8DoNotBreakThePage(t *testing.T) {
+	cfg := fullConfig(Both)
+	cfg.Identity.Namespace, cfg.Build.Version = "\xff", "\xfe"
+	gather(t, pedantic(t, cfg))
+}
+
+// The names of Knative's OpenCensus era are what they are.
+var lintExceptions = []string{
+	`revision_app_request_count: counter metrics should have "_total" suffix`,
+	`revision_app_request_count: non-histogram and non-summary metrics should not have "_count" suffix`,
+	`revision_request_count: counter metrics should have "_total" suffix`,
+	`revision_request_count: non-histogram and non-summary metrics should not have "_count" suffix`,
+}
+
+func TestPromlintFindsNothingButTheLegacyNames(t *testing.T) {
+	cfg := fullConfig(Both)
+	busy(&cfg)
+	all := gather(t, newRegistry(NewCollector(cfg)))
+	problems, err := promlint.NewWithMetricFamilies(slices.Collect(maps.Values(all))).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < len(families)+30 {
+		t.Errorf("only %d metrics", len(all))
+	}
+	var found []string
+	for _, p := range problems {
+		found = append(found, p.Metric+": "+p.Text)
+	}
+	slices.Sort(found)
+	if !slices.Equal(found, lintExceptions) {
+		t.Errorf("promlint found:\n%s", strings.Join(found, "\n"))
+	}
+}
+
+func TestTheHandlerServesTextWhateverTextIsAskedFor(t *testing.T) {
+	cfg := fullConfig(Both)
+	h := PageHandler(NewCollector(cfg), nil)
+	for _, accept := range []string{"", "*/*", "text/plain", "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"} {
+		answer := ask(t, h, "GET", "/metrics", http.Header{"Accept": {accept}})
+		body := read(t, answer)
+		if kind := answer.Header.Get("Content-Type"); answer.StatusCode != 200 || !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
+			t.Errorf("Accept %q: %d, %s", accept, answer.StatusCode, kind)
+		}
+		for _, line := range []string{"\n# TYPE revision_request_count counter\n", "\ngo_goroutines ", "\nprocess_resident_memory_bytes "} {
+			if !strings.Contains(body, line) {
+				t.Errorf("Accept %q: no %q", accept, line)
+			}
+		}
+	}
+}
+
+func TestScrapersThatAskForProtobufGetNativeHistograms(t *testing.T) {
+	cfg := fullConfig(Current)
+	busy(&cfg)
+	h := PageHandler(NewCollector(cfg), nil)
+	answer := ask(t, h, "GET", "/metrics", http.Header{
+		"Accept": {"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,text/plain;q=0.4"},
+	})
+	decoder := expfmt.NewDecoder(answer.Body, expfmt.ResponseFormat(answer.Header))
+	native := 0
+	for {
+		var f dto.MetricFamily
+		err := decoder.Decode(&f)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range f.Metric {
+			if m.Histogram == nil || !strings.HasSuffix(f.GetName(), "duration_seconds") {
+				continue
+			}
+			native++
+			n := m.Histogram.GetZeroCount()
+			for _, k := range buckets(m.Histogram) {
+				n += uint64(k)
+			}
+			if m.Histogram.Schema == nil || n != m.Histogram.GetSampleCount() {
+				t.Errorf("%s: %v", f.GetName(), m.Histogram)
+			}
+		}
+	}
+	if native < 8 {
+		t.Errorf("%d histograms", native)
+	}
+}
+
+func TestThePageIsFoundUnderMetricsOnly(t *testing.T) {
+	h := PageHandler(NewCollector(CollectorConfig{}), nil)
+	for _, path := range []string{"/", "/metrics/", "/debug"} {
+		if got := ask(t, h, "GET", path, nil).StatusCode; got != 404 {
+			t.Errorf("%s: %d", path, got)
+		}
+	}
+}
+
+func TestPagesAreNotCompressed(t *testing.T) {
+	h := PageHandler(NewCollector(fullConfig(Current)), nil)
+	answer := ask(t, h, "GET", "/metrics", http.Header{"Accept-Encoding": {"gzip, zstd"}})
+	if got := answer.Header.Get("Content-Encoding"); got != "" {
+		t.Errorf("Content-Encoding: %s", got)
+	}
+}
+
+func TestAFifthScraperAtOnceIsTurnedAway(t *testing.T) {
+	cfg := fullConfig(Current)
+	inside, leave := make(chan bool), make(chan bool)
+	var calls atomic.Int64
+	cfg.Admission = func() Admission {
+		if calls.Inc() <= maxScrapes {
+			inside <- true
+			<-leave
+		}
+		return Admission{}
+	}
+	h := PageHandler(NewCollector(cfg), nil)
+	var all sync.WaitGroup
+	for range maxScrapes {
+		all.Go(func() {
+			if got := ask(t, h, "GET", "/metrics", nil).StatusCode; got != 200 {
+				t.Errorf("status %d", got)
+			}
+		})
+		<-inside
+	}
+	if got := ask(t, h, "GET", "/metrics", nil).StatusCode; got != 503 {
+		t.Errorf("the fifth: status %d, want 503", got)
+	}
+	close(leave)
+	all.Wait()
+}
+
+func TestABrokenSourceCostsItsMetricsOnlyAndIsReported(t *testing.T) {
+	cfg := fullConfig(Current)
+	cfg.Readiness.cfg.Containers = []string{"same", "same"}
+	var told []error
+	answer := ask(t, PageHandler(NewCollector(cfg), func(err error) { told = append(told, err) }), "GET", "/metrics", nil)
+	if body := read(t, answer); answer.StatusCode != 200 || !strings.Contains(body, "\nkn_serving_queue_depth 2\n") {
+		t.Errorf("%d\n%s", answer.StatusCode, body)
+	}
+	if len(told) != 1 || !strings.Contains(told[0].Error(), "queuegate_container_state") {
+		t.Errorf("told %v", told)
+	}
+}
+
+func TestPagesCanBeMadeWhileRequestsAreCounted(t *testing.T) {
+	cfg := fullConfig(Both)
+	h := PageHandler(NewCollector(cfg), func(err error) { t.Error(err) })
+	var all sync.WaitGroup
+	for g := range 4 {
+		all.Go(func() {
+			for i := range 500 {
+				x := sample()
+				x.Status, x.Route = 200+i%30, cfg.Requests.Tag([]byte{byte('a' + g), byte('a' + i%9)}, nil, false)
+				cfg.Requests.Observe(x)
+				cfg.Readiness.Changed(g%2, Transition{"ready", ""})
+			}
+		})
+	}
+	for range 5 {
+		if got := ask(t, h, "GET", "/metrics", nil).StatusCode; got != 200 {
+			t.Errorf("status %d", got)
+		}
+	}
+	all.Wait()
+}
+
+func BenchmarkPage(b *testing.B) {
+	for name, accept := range map[string]string{"text": "text/plain", "protobuf": string(expfmt.NewFormat(expfmt.TypeProtoDelim))} {
+		b.Run(name, func(b *testing.B) {
+			cfg := fullConfig(Current)
+			busy(&cfg)
+			h := PageHandler(NewCollector(cfg), nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				r, w := httptest.NewRequest("GET", "/metrics", nil), httptest.NewRecorder()
+				r.Header.Set("Accept", accept)
+				h.ServeHTTP(w, r)
+				b.SetBytes(int64(w.Body.Len()))
+			}
+		})
+	}
+}

@@ -1,0 +1,56 @@
+package metrics
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// maxScrapes is how many pages are made at once; more get 503.
+const maxScrapes = 4
+
+// PageHandler serves /metrics to Prometheus: what c shows, the Go runtime and
+// the process. Any other path is 404. What cannot be had is left out, and
+// failed, which may be nil, is told why.
+//
+// There is text 0.0.4 and protobuf, no OpenMetrics: that would append _total
+// to the legacy counters, which dashboards know without.
+func PageHandler(c *Collector, failed func(error)) http.Handler {
+	registry := newRegistry(c)
+	opts := promhttp.HandlerOpts{
+		MaxRequestsInFlight: maxScrapes,
+		ErrorHandling:       promhttp.ContinueOnError,
+		DisableCompression:  true, // gzip keeps 2 MiB in the process from its first use on
+	}
+	if failed != nil {
+		opts.ErrorLog = errorLog(failed)
+	}
+	h := promhttp.HandlerFor(registry, opts)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" {
+			http.NotFound(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func newRegistry(c *Collector) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}
+
+// errorLog hands the errors that promhttp logs to a function.
+type errorLog func(error)
+
+// Println is promhttp.Logger.
+func (l errorLog) Println(v ...any) {
+	for _, x := range v {
+		if err, ok := x.(error); ok {
+			l(err)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package metrics
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// Admission is the state of admission at one moment.
+type Admission struct {
+	InFlight         int
+	QueueDepth       int
+	QueueCapacity    int
+	ConcurrencyLimit int // 0 = unlimited
+}
+
+// Upstream is the state of the connections to the user container at one
+// moment, and what they have done since the start.
+type Upstream struct {
+	Open, Idle             int
+	Dials, Reuses, Replays int64
+}
+
+// Build says what was built.
+type Build struct {
+	Version, Commit, GoVersion string
+}
+
+// CollectorConfig is what a Collector shows. Callbacks are called once per
+// scrape, on the scraper's goroutine; what is nil is not shown.
+type CollectorConfig struct {
+	Names     Names // 0 = Current
+	Identity  Identity
+	Build     Build
+	Requests  *Requests
+	Readiness *Readiness
+	Admission func() Admission
+	Upstream  func() Upstream
+}
+
+// Collector turns the figures into Prometheus' metrics when it is asked to.
+type Collector struct {
+	cfg    CollectorConfig
+	shown  []*family
+	descs  []*prometheus.Desc // of shown
+	legacy []string           // values of legacyIdentity
+}
+
+// NewCollector makes the descriptions of all metrics that cfg has sources for.
+func NewCollector(cfg CollectorConfig) *Collector {
+	cfg.Names = cmp.Or(cfg.Names, Current)
+	for _, s := range []*string{
+		&cfg.Identity.Namespace, &cfg.Identity.Service, &cfg.Identity.Configuration, &cfg.Identity.Revision, &cfg.Identity.Pod,
+		&cfg.Build.Version, &cfg.Build.Commit, &cfg.Build.GoVersion,
+	} {
+		*s = strings.ToValidUTF8(*s, "\uFFFD") // else every scrape would fail
+	}
+	c := &Collector{cfg: cfg, legacy: cfg.Identity.legacyValues()}
+	for i := range families {
+		if f := &families[i]; cfg.Names.shows(f.era) {
+			c.shown = append(c.shown, f)
+			c.descs = append(c.descs, prometheus.NewDesc(f.Name, f.Help, f.Labels, nil))
+		}
+	}
+	return c
+}
+
+// Describe is part of prometheus.Collector.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		out <- d
+	}
+}
+
+// Collect is part of prometheus.Collector.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	p := page{out: out}
+	if c.cfg.Requests != nil {
+		p.gather(c.cfg.Requests)
+	}
+	if c.cfg.Admission != nil {
+		a := c.cfg.Admission()
+		p.admission = &a
+	}
+	if c.cfg.Upstream != nil {
+		u := c.cfg.Upstream()
+		p.upstream = &u
+	}
+	if r := c.cfg.Readiness; r != nil && r.cfg.Look != nil {
+		p.containers = r.cfg.Look()
+		p.containers = p.containers[:min(len(p.containers), len(r.cfg.Containers))]
+	}
+	for i, f := range c.shown {
+		p.family, p.desc = f, c.descs[i]
+		f.samples(c, &p)
+	}
+}
+
+// page is one answer in the making: figures read once, so that its metrics
+// agree with each other.
+type page struct {
+	out    chan<- prometheus.Metric
+	family *family
+	desc   *prometheus.Desc
+
+	requests   *Requests
+	total      []series // by route tag and code, ascending
+	container  []series // by code
+	admission  *Admission
+	upstream   *Upstream
+	containers []Container
+}
+
+// series is what was recorded of one status and, where they are told apart,
+// route tag.
+type series struct {
+	tag  RouteTag
+	code int
+	reading
+}
+
+func (p *page) gather(r *Requests) {
+	p.requests = r
+	for tag := range r.total {
+		if b := r.total[tag].Load(); b != nil {
+			p.total = appendSeries(p.total, RouteTag(tag), b)
+		}
+	}
+	p.container = appendSeries(nil, 0, &r.container)
+}
+
+func appendSeries(dst []series, tag RouteTag, b *byCode) []series {
+	for i := range b {
+		if h := b[i].Load(); h != nil {
+			dst = append(dst, series{tag, firstCode + i, h.read()})
+		}
+	}
+	return dst
+}
+
+// number sends a sample of a counter or gauge.
+func (p *page) number(v float64, labels ...string) {
+	kind := prometheus.GaugeValue
+	if p.family.Kind == Counter {
+		kind = prometheus.CounterValue
+	}
+	p.out <- prometheus.MustNewConstMetric(p.desc, kind, v, labels...)
+}
+
+// histogram sends a sample of a histogram.
+func (p *page) histogram(h *dto.Histogram, labels ...string) {
+	p.out <- &histogramSample{p.desc, h, prometheus.MakeLabelPairs(p.desc, labels)}
+}
+
+// histogramSample is a histogram with classic and native buckets at once,
+// which client_golang's constant metrics cannot have.
+type histogramSample struct {
+	desc      *prometheus.Desc
+	histogram *dto.Histogram
+	labels    []*dto.LabelPair
+}
+
+func (s *histogramSample) Desc() *prometheus.Desc { return s.desc }
+
+func (s *histogramSample) Write(m *dto.Metric) error {
+	m.Label, m.Histogram = s.labels, s.histogram
+	return nil
+}

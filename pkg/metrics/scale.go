@@ -1,0 +1,92 @@
+package metrics
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// scale divides the values of a histogram into cells: the common refinement of
+// all bucket layouts that are shown, so that one addition serves them all and
+// each is exact.
+type scale struct {
+	perUnit float64 // integers that are recorded per unit that is shown
+	bounds  []int64 // inclusive upper bounds of all cells but the last
+	first   [512]uint8
+
+	schema int32 // native buckets: index k ends at 2^(k/2^schema) units
+	lowest int32 // all up to the end of this index is the zero bucket
+	native []int // cells that end native buckets, from lowest on
+}
+
+// view is one classic bucket layout of a scale.
+type view struct {
+	perUnit float64
+	les     []float64
+	cuts    []int // les[i] ends cell cuts[i]
+}
+
+// newScale has native buckets from index lowest to highest, and the classic
+// bounds of several layouts, given in units.
+func newScale(perUnit float64, schema, lowest, highest int32, layouts ...[]float64) *scale {
+	s := &scale{perUnit: perUnit, schema: schema, lowest: lowest}
+	for _, layout := range layouts {
+		for _, le := range layout {
+			s.bounds = append(s.bounds, int64(math.Round(le*perUnit)))
+		}
+	}
+	end := func(k int32) int64 { return int64(s.nativeEnd(k) * perUnit) }
+	for k := lowest; k <= highest; k++ {
+		s.bounds = append(s.bounds, end(k))
+	}
+	slices.Sort(s.bounds)
+	s.bounds = slices.Compact(s.bounds)
+	if len(s.bounds) >= math.MaxUint8 {
+		panic("BUG: a scale with more cells than a byte can number")
+	}
+	for k := lowest; k <= highest; k++ {
+		s.native = append(s.native, s.endOf(end(k)))
+	}
+	for key := range s.first {
+		shift, top := key>>3, key&7
+		s.first[key] = uint8(s.endOf(int64(top) << min(shift, 60)))
+	}
+	return s
+}
+
+// nativeEnd is the end of native bucket k in units.
+func (s *scale) nativeEnd(k int32) float64 {
+	return math.Exp2(float64(k) / float64(int(1)<<s.schema))
+}
+
+// endOf is the cell that a value falls into, by binary search.
+func (s *scale) endOf(v int64) int {
+	i, _ := slices.BinarySearch(s.bounds, v)
+	return i
+}
+
+// cell is the same in a few nanoseconds: the three highest bits of v say where
+// to begin.
+func (s *scale) cell(v int64) int {
+	u := uint64(max(v, 0))
+	shift := max(bits.Len64(u)-3, 0)
+	i := int(s.first[uint(shift)<<3|uint(u>>shift)])
+	for i < len(s.bounds) && v > s.bounds[i] {
+		i++
+	}
+	return i
+}
+
+// view shows bounds, given in units of perUnit, that newScale was told of.
+func (s *scale) view(perUnit float64, les []float64) *view {
+	v := &view{perUnit: perUnit, les: les}
+	for _, le := range les {
+		bound := int64(math.Round(le * perUnit))
+		i, known := slices.BinarySearch(s.bounds, bound)
+		if !known {
+			panic("BUG: a view of a bound that is none of the scale's")
+		}
+		v.cuts = append(v.cuts, i)
+	}
+	return v
+}

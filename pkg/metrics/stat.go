@@ -1,0 +1,128 @@
+package metrics
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// MaxStatBytes is as much of a Stat as the autoscaler reads.
+const MaxStatBytes = 336
+
+// maxPodNameBytes is the longest name that Kubernetes gives to a pod. With it
+// a Stat has at most 256 + 5*9 = 301 bytes.
+const maxPodNameBytes = 253
+
+// Stat is what Knative's autoscaler is told about one pod. The numbers of its
+// protobuf fields are those of their order here; a seventh, the timestamp, is
+// left for the autoscaler to set.
+type Stat struct {
+	PodName                          string
+	AverageConcurrentRequests        float64
+	AverageProxiedConcurrentRequests float64
+	RequestCount                     float64 // per second, proxied included
+	ProxiedRequestCount              float64 // per second
+	ProcessUptime                    float64 // seconds
+}
+
+// NewStat is the Stat of the last window that was over at now, on the clock of
+// c, which began with the process.
+func NewStat(pod string, c *Counting, now time.Duration) Stat {
+	a := c.LastWindow(now)
+	return Stat{pod, a.Concurrency, a.ProxiedConcurrency, a.Arrivals, a.ProxiedArrivals, now.Seconds()}
+}
+
+// Wire types of protobuf.
+const (
+	wireFixed64 = 1
+	wireBytes   = 2
+)
+
+// AppendProto appends s as protobuf, at most MaxStatBytes. Fields that are
+// zero are left out, as proto3 wants it; a pod name is cut at 253 bytes and
+// loses what is not UTF-8.
+func (s *Stat) AppendProto(dst []byte) []byte {
+	if name := podName(s.PodName); name != "" {
+		dst = append(dst, 1<<3|wireBytes)
+		dst = binary.AppendUvarint(dst, uint64(len(name)))
+		dst = append(dst, name...)
+	}
+	for i, v := range [...]float64{
+		s.AverageConcurrentRequests, s.AverageProxiedConcurrentRequests,
+		s.RequestCount, s.ProxiedRequestCount, s.ProcessUptime,
+	} {
+		if v != 0 {
+			dst = append(dst, byte(i+2)<<3|wireFixed64)
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+		}
+	}
+	return dst
+}
+
+func podName(name string) string {
+	name = strings.ToValidUTF8(name, "")
+	if len(name) <= maxPodNameBytes {
+		return name
+	}
+	end := maxPodNameBytes
+	for !utf8.RuneStart(name[end]) {
+		end--
+	}
+	return name[:end]
+}
+
+// Identity names the pod in labels. Any part may be empty.
+type Identity struct {
+	Namespace     string
+	Service       string
+	Configuration string
+	Revision      string
+	Pod           string
+}
+
+// statText are the metrics of the text form, in the order of its lines.
+var statText = []struct {
+	Metric
+	value func(*Stat) float64
+}{
+	{Metric{"queue_requests_per_second", Gauge, "requests/s", statLabels,
+		"Requests that arrived per second, over the last full second."},
+		func(s *Stat) float64 { return s.RequestCount }},
+	{Metric{"queue_proxied_operations_per_second", Gauge, "requests/s", statLabels,
+		"Those of them that the activator proxied."},
+		func(s *Stat) float64 { return s.ProxiedRequestCount }},
+	{Metric{"queue_average_concurrent_requests", Gauge, "requests", statLabels,
+		"Average number of requests between arrival and end, waiting ones included, over the last full second."},
+		func(s *Stat) float64 { return s.AverageConcurrentRequests }},
+	{Metric{"queue_average_proxied_concurrent_requests", Gauge, "requests", statLabels,
+		"Average number of those that the activator proxied."},
+		func(s *Stat) float64 { return s.AverageProxiedConcurrentRequests }},
+	{Metric{"process_uptime", Gauge, "seconds", statLabels,
+		"Time since the gate started."},
+		func(s *Stat) float64 { return s.ProcessUptime }},
+}
+
+var statLabels = []string{"destination_namespace", "destination_configuration", "destination_revision", "destination_pod"}
+
+// AppendText appends s in Prometheus' text format 0.0.4.
+func (s *Stat) AppendText(dst []byte, id Identity) []byte {
+	const separators = "{,,,"
+	for _, m := range statText {
+		dst = append(dst, "# HELP "+m.Name+" "+m.Help+"\n# TYPE "+m.Name+" gauge\n"+m.Name...)
+		for i, value := range [...]string{id.Namespace, id.Configuration, id.Revision, id.Pod} {
+			dst = append(dst, separators[i])
+			dst = append(dst, statLabels[i]+`="`...)
+			dst = append(dst, labelEscapes.Replace(strings.ToValidUTF8(value, "\uFFFD"))...)
+			dst = append(dst, '"')
+		}
+		dst = append(dst, "} "...)
+		dst = strconv.AppendFloat(dst, m.value(s), 'g', -1, 64)
+		dst = append(dst, '\n')
+	}
+	return dst
+}
+
+var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
