@@ -87,17 +87,18 @@ func identity(cfg *Config) metrics.Identity {
 }
 
 // collector shows the observer's figures and the state of gate and server.
-func (o *observer) collector(cfg *Config, g *gate.Gate, server *http1.Server) (*metrics.Collector, error) {
+func (o *observer) collector(cfg *Config, g *gate.Gate, server *http1.Server, ready *readiness) (*metrics.Collector, error) {
 	names, err := metrics.ParseNames(cfg.MetricsNames)
 	if err != nil {
 		return nil, err
 	}
 	version, commit := buildIdentity()
 	return metrics.NewCollector(metrics.CollectorConfig{
-		Names:    names,
-		Identity: identity(cfg),
-		Build:    metrics.Build{Version: version, Commit: commit, GoVersion: runtime.Version()},
-		Requests: o.requests,
+		Names:     names,
+		Identity:  identity(cfg),
+		Build:     metrics.Build{Version: version, Commit: commit, GoVersion: runtime.Version()},
+		Requests:  o.requests,
+		Readiness: ready.figures,
 		Admission: func() metrics.Admission {
 			a := g.Admission
 			return metrics.Admission{

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/probe"
 )
 
@@ -15,6 +17,7 @@ import (
 type readiness struct {
 	probes    *probe.Readiness
 	log       *zap.Logger
+	figures   *metrics.Readiness
 	listening func() // tells the engine that the container accepts connections
 	ended     sync.WaitGroup
 }
@@ -35,9 +38,39 @@ func newReadiness(cfg *Config, log *zap.Logger) (*readiness, error) {
 		Wait:      wait,
 		Freshness: cfg.ReadinessFreshness,
 		OnChange:  r.changed,
+		OnProbe:   r.probed,
 	})
+	r.figures = metrics.NewReadiness(r.figuresConfig(specs))
 	return r, nil
 }
+
+// figuresConfig lists all words that the figures can have in their labels.
+func (r *readiness) figuresConfig(specs []probe.Spec) metrics.ReadinessConfig {
+	c := metrics.ReadinessConfig{Look: r.look}
+	for _, spec := range specs {
+		c.Containers = append(c.Containers, spec.Container)
+	}
+	for _, state := range probe.States() {
+		c.States = append(c.States, state.String())
+		for _, word := range probe.CauseWords() {
+			if (word == "") == (state == probe.Ready) && (word == "refused") == (state == probe.Down) && state != probe.Unknown {
+				c.Transitions = append(c.Transitions, metrics.Transition{State: state.String(), Cause: word})
+			}
+		}
+	}
+	return c
+}
+
+func (r *readiness) look() []metrics.Container {
+	states := r.probes.Snapshot()
+	seen := make([]metrics.Container, len(states))
+	for i, s := range states {
+		seen[i] = metrics.Container{State: s.State.String(), Attempts: s.Attempts, Reached: s.Reached}
+	}
+	return seen
+}
+
+func (r *readiness) probed(index int, took time.Duration) { r.figures.Probed(index, took) }
 
 func specOptions(cfg *Config) probe.SpecOptions {
 	return probe.SpecOptions{
@@ -64,6 +97,7 @@ func (r *readiness) changed(c probe.Change) {
 	if c.From == probe.Down || c.From == probe.Unknown {
 		r.listening()
 	}
+	r.figures.Changed(c.Index, metrics.Transition{State: c.To.String(), Cause: c.Cause.Kind.Word()})
 	if c.Quiet {
 		return
 	}

@@ -89,7 +89,7 @@ func openSidePorts(cfg *Config, g *gate.Gate, server *http1.Server, ready *readi
 	if cfg.MetricsBackend != "prometheus" {
 		return nil
 	}
-	page, err := seen.collector(cfg, g, server)
+	page, err := seen.collector(cfg, g, server, ready)
 	if err != nil {
 		return err
 	}

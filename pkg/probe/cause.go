@@ -50,6 +50,18 @@ var causeWords = [...]struct{ token, sentence string }{
 	CauseStopped:       {"stopped", "probing has stopped"},
 }
 
+// Word is the kind as a token, for a label. It is empty for success.
+func (k CauseKind) Word() string { return causeWords[k].token }
+
+// CauseWords lists the words of all kinds, success among them.
+func CauseWords() []string {
+	words := make([]string, len(causeWords))
+	for i := range words {
+		words[i] = causeWords[i].token
+	}
+	return words
+}
+
 // Cause is why an attempt failed. Its zero value means success. It holds fixed
 // words of this package and numbers only, never bytes from the wire, addresses
 // or error texts, so it may go to anybody.

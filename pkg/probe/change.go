@@ -29,6 +29,9 @@ func (s State) String() string {
 	return [...]string{Unknown: "unknown", Down: "down", Failing: "failing", Ready: "ready"}[s]
 }
 
+// States lists all states.
+func States() []State { return []State{Unknown, Down, Failing, Ready} }
+
 // nextState is the table above. successes and failures count the attempts in a
 // row, the present one included.
 func nextState(from State, spec *Spec, cause Cause, successes, failures int) State {

@@ -101,12 +101,17 @@ func (c *container) loop(ctx context.Context) {
 // attempt runs one probe; false means that ctx ended.
 func (c *container) attempt(ctx context.Context) bool {
 	limited, cancel := context.WithTimeout(ctx, c.spec.Timeout)
+	from := time.Now()
 	result := c.prober.Probe(limited)
 	cancel()
 	if ctx.Err() != nil {
 		return false
 	}
-	c.end(result, time.Now())
+	now := time.Now()
+	if c.r.onProbe != nil {
+		c.r.onProbe(c.spec.Index, now.Sub(from))
+	}
+	c.end(result, now)
 	return true
 }
 

@@ -22,6 +22,9 @@ type Options struct {
 	// OnChange is called once per change of state, in order, by one goroutine
 	// at a time, without a lock held. It should not block: probing waits for it.
 	OnChange func(Change)
+	// OnProbe is called after each probe of a container, by its index, with the
+	// time that the probe took. It must not block.
+	OnProbe func(index int, took time.Duration)
 	// NewProber replaces the package's own, for tests. nil = NewProber.
 	NewProber func(Spec) Prober
 }
@@ -42,6 +45,7 @@ type Readiness struct {
 	kubeletWait time.Duration
 	freshness   time.Duration
 	onChange    func(Change)
+	onProbe     func(int, time.Duration)
 	containers  []*container
 	stop        chan struct{}
 	stopOnce    sync.Once
@@ -57,7 +61,7 @@ type Readiness struct {
 // probed until Run.
 func New(o Options) *Readiness {
 	r := &Readiness{
-		wait: o.Wait, freshness: o.Freshness, onChange: o.OnChange,
+		wait: o.Wait, freshness: o.Freshness, onChange: o.OnChange, onProbe: o.OnProbe,
 		kubeletWait: kubeletWait, stop: make(chan struct{}),
 	}
 	if r.wait == 0 {
