@@ -46,26 +46,14 @@ func serve(cfg *Config, warnings []string) int {
 		log.Error("the gate cannot start", zap.Error(err))
 		return exitFailed
 	}
-	traffic, err := listen(cfg.ListenAddress, cfg.ServingPort, "QUEUE_SERVING_PORT")
-	if err == nil {
-		err = server.Serve(traffic)
-	}
-	if err != nil {
-		log.Error("the gate cannot start", zap.Error(err))
-		return exitFailed
-	}
-	side := &sidePorts{log: log}
-	if err := openSidePorts(cfg, g, server, ready, seen, side); err != nil {
-		log.Error("the gate cannot start", zap.Error(err))
-		return exitFailed
-	}
-	door, err := openDrainSocket(cfg, g.Drain, log)
-	if err != nil {
-		log.Error("the gate cannot start", zap.Error(err))
-		return exitFailed
-	}
 	ready.start(server.Listening)
 	defer ready.close()
+	side := &sidePorts{log: log}
+	door, err := open(cfg, g, server, ready, seen, side)
+	if err != nil {
+		log.Error("the gate cannot start", zap.Error(err))
+		return exitFailed
+	}
 	log.Info("serving", zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort))
 
 	code := drain(g, server, signals, log)
@@ -75,6 +63,23 @@ func serve(cfg *Config, warnings []string) int {
 	log.Info("ended", zap.Int("exitCode", code))
 	_ = log.Sync()
 	return code
+}
+
+// open opens all ports, the serving port last: who can reach it can reach the
+// others.
+func open(cfg *Config, g *gate.Gate, server *http1.Server, ready *readiness, seen *observer, side *sidePorts) (*drainSocket, error) {
+	if err := openSidePorts(cfg, g, server, ready, seen, side); err != nil {
+		return nil, err
+	}
+	door, err := openDrainSocket(cfg, g.Drain, side.log)
+	if err != nil {
+		return nil, err
+	}
+	traffic, err := listen(cfg.ListenAddress, cfg.ServingPort, "QUEUE_SERVING_PORT")
+	if err != nil {
+		return nil, err
+	}
+	return door, server.Serve(traffic)
 }
 
 // openSidePorts opens all ports beside the serving port that are not off.

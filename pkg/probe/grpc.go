@@ -29,6 +29,10 @@ const (
 	grpcUnimplemented    = 12
 )
 
+// serverMargin is what the server is given in ms beyond our own patience: were
+// it the first to give up, its reset would not look like a timeout.
+const serverMargin = 100
+
 func (p *grpcProber) Probe(ctx context.Context) Result {
 	conn, stop, cause := dial(ctx, p.address)
 	if conn == nil {
@@ -49,6 +53,7 @@ func (p *grpcProber) Probe(ctx context.Context) Result {
 	request.Body = io.NopCloser(bytes.NewReader(message))
 	request.ContentLength = int64(len(message))
 	if ms := millisecondsLeft(ctx); ms > 0 {
+		ms += serverMargin
 		request.Header["Grpc-Timeout"] = []string{strconv.FormatInt(min(ms, 99999999), 10) + "m"}
 	}
 	return Result{Cause: roundTripHTTP2(ctx, conn, request, readHealth), Reached: true}

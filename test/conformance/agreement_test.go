@@ -1,0 +1,133 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+func (o outcome) seconds() int32 {
+	if o.timeout == 0 {
+		return 10
+	}
+	return o.timeout
+}
+
+// gateReady is what the gate is meant to decide.
+func (o outcome) gateReady() bool { return o.ready != (o.differs != "") }
+
+// setting is the probe as Knative's controller would write it.
+func (o outcome) setting(t *testing.T, period int32) string {
+	return "SERVING_READINESS_PROBE=" + toJSON(t, v1.Probe{
+		ProbeHandler: o.probe, TimeoutSeconds: o.seconds(), PeriodSeconds: period, SuccessThreshold: 1, FailureThreshold: 1,
+	})
+}
+
+// hasCause reports whether the gate gave a word that the table has.
+func (o outcome) hasCause(word string) bool {
+	return slices.Contains(strings.Split(o.cause, "|"), word)
+}
+
+// events are the texts of which one is the kubelet's event when the rewritten
+// probe fails: the status is all that they show.
+func (o outcome) events() (texts []string) {
+	for word := range strings.SplitSeq(o.cause, "|") {
+		code := "502"
+		switch kind, rest, _ := strings.Cut(word, " "); kind {
+		case "status":
+			code = rest
+		case "timeout":
+			code = "504"
+		case "not-serving", "unimplemented":
+			code = "503"
+		}
+		texts = append(texts, "HTTP probe failed with statuscode: "+code)
+	}
+	return texts
+}
+
+func toJSON(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestTheSharedSetIsDecidedByTheKubeletAsTheTableSays(t *testing.T) {
+	for _, o := range outcomes(t) {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			if o.gateReady() != (o.cause == "") {
+				t.Fatalf("the table contradicts itself: the gate is to be ready: %v, cause %q", o.gateReady(), o.cause)
+			}
+			ready, message := askKubelet(t, o.probe, time.Duration(o.seconds())*time.Second)
+			if ready != o.ready {
+				t.Errorf("the kubelet decides ready=%v: %s", ready, message)
+			}
+		})
+	}
+}
+
+func TestReadinessOfTheGateAgreesWithTheKubelet(t *testing.T) {
+	for _, o := range outcomes(t) {
+		for schedule, settings := range map[string][]string{
+			"adaptive": {o.setting(t, 0), "READINESS_WAIT=100ms"},
+			"periodic": {o.setting(t, 1)},
+		} {
+			t.Run(o.name+"/"+schedule, func(t *testing.T) {
+				t.Parallel()
+				// The user port is not probed: every probe names its own.
+				g := startGate(t, freePort(t), settings...)
+				var reason string
+				eventually(t, fmt.Sprintf("the gate gives the reason %q", o.cause), func() bool {
+					last := reason
+					if reason = g.reason(); reason != last {
+						t.Logf("reason %q", reason)
+					}
+					return o.hasCause(reason)
+				})
+				eventually(t, fmt.Sprintf("the kubelet hears ready=%v from the gate", o.gateReady()), func() bool {
+					ready, _ := askKubelet(t, queueProbe(g.port), patience)
+					return ready == o.gateReady()
+				})
+			})
+		}
+	}
+}
+
+// appProbe is a value of KUBE_APP_PROBERS.
+type appProbe struct {
+	v1.ProbeHandler
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+}
+
+func TestRewrittenApplicationProbesAgreeWithTheKubelet(t *testing.T) {
+	all := outcomes(t)
+	probers := map[string]appProbe{}
+	path := func(i int) string { return fmt.Sprintf("/app-health/c%d/readyz", i) }
+	for i, o := range all {
+		probers[path(i)] = appProbe{o.probe, o.seconds()}
+	}
+	g := startGate(t, freePort(t), "KUBE_APP_PROBERS="+toJSON(t, probers))
+	t.Run("all", func(t *testing.T) {
+		for i, o := range all {
+			t.Run(o.name, func(t *testing.T) {
+				t.Parallel()
+				ready, message := askKubelet(t, get(g.admin, path(i)), patience)
+				if ready != o.gateReady() {
+					t.Fatalf("the kubelet hears ready=%v from the gate: %s", ready, message)
+				}
+				if want := o.events(); !ready && !slices.Contains(want, message) {
+					t.Errorf("event: got %q, want %q", message, want)
+				}
+			})
+		}
+	})
+}

@@ -1,0 +1,147 @@
+package conformance
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// The gate as the kubelet's probers see it: the kubelet judges, and the texts
+// are those of its events.
+
+const (
+	unavailable   = "HTTP probe failed with statuscode: 503"
+	badRequest    = "HTTP probe failed with statuscode: 400"
+	kubeletWaits  = time.Second // timeoutSeconds unless set
+	tcpProbeOfAny = `SERVING_READINESS_PROBE={"tcpSocket":{"port":%d},"successThreshold":1}`
+)
+
+// heard asks the kubelet and fails the test unless it decides so.
+func heard(t *testing.T, what string, handler v1.ProbeHandler, wantReady bool, wantMessage string) {
+	t.Helper()
+	ready, message := askKubelet(t, handler, patience)
+	if ready != wantReady || message != wantMessage {
+		t.Errorf("%s: the kubelet decides ready=%v with %q, want ready=%v with %q", what, ready, message, wantReady, wantMessage)
+	}
+}
+
+func TestKubeletHearsThatTheContainerIsReadyThatItStopsAndThatItComesBack(t *testing.T) {
+	l := listenLocal(t)
+	port := l.Addr().(*net.TCPAddr).Port
+	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port))
+	becomes := func(wantReady bool, wantMessage string) {
+		t.Helper()
+		var ready bool
+		var message string
+		eventually(t, fmt.Sprintf("the kubelet decides ready=%v with %q", wantReady, wantMessage), func() bool {
+			ready, message = askKubelet(t, queueProbe(g.port), patience)
+			return ready == wantReady && message == wantMessage
+		})
+	}
+	becomes(true, "queue")
+	_ = l.Close()
+	becomes(false, unavailable)
+	l, err := net.Listen("tcp", at(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	becomes(true, "queue")
+}
+
+// An asker is held until the container is ready, but not so long that the
+// kubelet's event would say "context deadline exceeded".
+func TestKubeletWithItsDefaultPatienceHearsAStatusWhileTheContainerIsDown(t *testing.T) {
+	port := freePort(t)
+	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port))
+	eventually(t, "the event says 503", func() bool {
+		ready, message := askKubelet(t, queueProbe(g.port), kubeletWaits)
+		if ready {
+			t.Fatalf("ready with nothing behind the gate: %s", message)
+		}
+		return message == unavailable
+	})
+}
+
+func TestKubeletNeedsTheHeaderOfKnative(t *testing.T) {
+	g := startGate(t, freePort(t))
+	heard(t, "without the header", get(g.port, "/"), false, badRequest)
+	heard(t, "with another value", get(g.port, "/", v1.HTTPHeader{Name: "K-Network-Probe", Value: "probe"}), false, badRequest)
+	for _, path := range []string{"", "/", "/healthz", "/any/where?x=1"} {
+		heard(t, "with path "+path, get(g.port, path, v1.HTTPHeader{Name: "k-network-probe", Value: "queue"},
+			v1.HTTPHeader{Name: "Host", Value: "service.example"}), true, "queue")
+	}
+}
+
+func TestKubeletSeesTheGateAliveWhateverTheContainerDoes(t *testing.T) {
+	port := freePort(t)
+	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port), "DRAIN_QUIET_SECONDS=60")
+	heard(t, "alive", get(g.admin, "/health/alive"), true, "Service is alive")
+	heard(t, "ready", get(g.admin, "/health/ready"), false, unavailable)
+	heard(t, "healthz", get(g.admin, "/healthz"), false, unavailable)
+	heard(t, "TCP", tcp(g.port), true, "")
+
+	l, err := net.Listen("tcp", at(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	eventually(t, "ready on the admin port", func() bool {
+		ready, message := askKubelet(t, get(g.admin, "/health/ready"), patience)
+		return ready && message == "Service is ready"
+	})
+	heard(t, "healthz", get(g.admin, "/healthz"), true, "Service is ready")
+
+	g.drain()
+	eventually(t, "not ready once the drain has begun", func() bool {
+		ready, message := askKubelet(t, get(g.admin, "/health/ready"), patience)
+		return !ready && message == unavailable
+	})
+	heard(t, "alive", get(g.admin, "/health/alive"), true, "Service is alive")
+	heard(t, "TCP", tcp(g.port), true, "")
+}
+
+func TestKubeletHearsOfADrainAtOnceWhileRequestsAreServed(t *testing.T) {
+	began, goOn := make(chan struct{}), make(chan struct{})
+	finish := sync.OnceFunc(func() { close(goOn) })
+	defer finish()
+	port := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(began)
+		<-goOn
+		_, _ = io.WriteString(w, "served")
+	}))
+	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port), "DRAIN_QUIET_SECONDS=60")
+	eventually(t, "ready", func() bool {
+		ready, _ := askKubelet(t, queueProbe(g.port), patience)
+		return ready
+	})
+	served := make(chan string, 1)
+	go func() {
+		answer, err := http.Get(g.url("/"))
+		if err != nil {
+			served <- err.Error()
+			return
+		}
+		defer answer.Body.Close()
+		body, _ := io.ReadAll(answer.Body)
+		served <- string(body)
+	}()
+	<-began
+	g.drain()
+	eventually(t, "not ready once the drain has begun", func() bool {
+		ready, message := askKubelet(t, queueProbe(g.port), patience)
+		return !ready && message == unavailable
+	})
+	heard(t, "without the header", get(g.port, "/"), false, unavailable)
+	finish()
+	if got := <-served; !strings.Contains(got, "served") {
+		t.Errorf("the request in flight got %q", got)
+	}
+}

@@ -1,0 +1,20 @@
+// Package conformance lets judges that others wrote decide about the gate: the
+// kubelet's own probe packages, and the code with which Knative's activator,
+// autoscaler and ingress controllers probe a pod.
+//
+// The real queue binary runs in front of small targets of this process. The
+// shared set of outcomes is probed three times: by the kubelet itself, by the
+// gate's readiness, and by the kubelet through the gate's rewritten application
+// probes. They must agree on ready or not ready. Where the gate is meant to
+// decide otherwise, the case says why in its field differs.
+//
+// This is a module of its own, so that nobody who uses the gate's packages
+// downloads what the judges need. Versions: the kubelet's packages are those of
+// Kubernetes 1.36. Knative's are those that serving 0.42 requires: its newest
+// published module is v0.51.0, which is cut from a development branch whose
+// networking and pkg versions are not all in the public proxy. The activator's
+// and the autoscaler's own packages need informers, so their options are
+// repeated here and given to the prober that both use.
+//
+// QUEUEGATE_BINARY=path judges a gate that is already built.
+package conformance

@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// figures scrapes a page in Prometheus' text format; names carry their labels.
+func figures(g *gate, addr string) map[string]float64 {
+	g.t.Helper()
+	c := dialAddr(g.t, addr)
+	defer c.close()
+	a := c.get("/metrics", "Accept: text/plain")
+	if a.status != 200 {
+		g.t.Fatalf("scraping %s: status %d", addr, a.status)
+	}
+	all := map[string]float64{}
+	for line := range strings.Lines(a.body) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseFloat(value, 64); err == nil && !strings.HasPrefix(name, "#") {
+			all[name] = n
+		}
+	}
+	return all
+}
+
+func startObservedGate(t *testing.T, k *container, settings ...string) (g *gate, stats, page string) {
+	t.Helper()
+	sp, mp := freePort(t), freePort(t)
+	g = startGate(t, k, append(settings, fmt.Sprintf("AUTOSCALER_METRICS_PORT=%d", sp), fmt.Sprintf("METRICS_PORT=%d", mp), "SERVING_POD=p")...)
+	stats, page = fmt.Sprintf("127.0.0.1:%d", sp), fmt.Sprintf("127.0.0.1:%d", mp)
+	g.awaitPorts(stats, page)
+	return g, stats, page
+}
+
+func TestTheAutoscalerReadsSevenRequestsOfWhichThreeWereProxied(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g, stats, page := startObservedGate(t, k)
+	var clients []*client
+	var peers []*peer
+	for i := range 7 {
+		c := dial(t, g)
+		if i < 3 {
+			c.send(request("GET", "/", "K-Proxy-Request: activator"))
+		} else {
+			c.send(request("GET", "/"))
+		}
+		clients = append(clients, c)
+		peers = append(peers, k.accept())
+	}
+	const labels = `{destination_namespace="",destination_configuration="",destination_revision="",destination_pod="p"}`
+	near := func(got, want float64) bool { return math.Abs(got-want) <= want/100 }
+	eventually(t, "the autoscaler reads 7 requests, 3 of them proxied", func() bool {
+		f := figures(g, stats)
+		return near(f["queue_average_concurrent_requests"+labels], 7) && near(f["queue_average_proxied_concurrent_requests"+labels], 3)
+	})
+	for i, p := range peers {
+		p.head()
+		p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		clients[i].answer("GET").is(200, "ok")
+	}
+	eventually(t, "the autoscaler reads no request any more", func() bool {
+		return figures(g, stats)["queue_average_concurrent_requests"+labels] == 0
+	})
+	f := figures(g, page)
+	for name, want := range map[string]float64{
+		`queuegate_request_outcomes_total{outcome="served"}`: 7,
+		`queuegate_in_flight_requests`:                       0,
+		`queuegate_upstream_open_connections`:                7,
+		`queuegate_upstream_idle_connections`:                7,
+	} {
+		if got, ok := f[name]; !ok || got != want {
+			t.Errorf("%s = %v (there: %v), want %v", name, got, ok, want)
+		}
+	}
+}
+
+func TestProbesAndUncountedPathsAreNotInTheFigures(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g, _, page := startObservedGate(t, k, "UNCOUNTED_PATHS=/healthz")
+	c := dial(t, g)
+	c.get("/", "K-Network-Probe: queue").is(200, "queue")
+	for _, path := range []string{"/healthz", "/healthz?full", "/other"} {
+		c.send(request("GET", path))
+		p := k.accept()
+		p.head()
+		p.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		c.answer("GET").is(200, "")
+		p.close()
+	}
+	// The last one is the one that counts, so no other can come later.
+	eventually(t, "one request is counted", func() bool {
+		return figures(g, page)[`queuegate_request_outcomes_total{outcome="served"}`] == 1
+	})
+}
+
+func TestTheStatIsProtobufUnlessTextIsAskedFor(t *testing.T) {
+	t.Parallel()
+	g, stats, _ := startObservedGate(t, startContainer(t))
+	a := dialAddr(t, stats).get("/metrics")
+	a.field("Content-Type", "application/protobuf")
+	if len(a.body) > 336 || !strings.HasPrefix(a.body, "\x0a\x01p") {
+		t.Errorf("the stat is %q", a.body)
+	}
+	if got := dialAddr(t, stats).get("/").status; got != 404 {
+		t.Errorf("another path got %d", got)
+	}
+	g.checkHealth()
+}
+
+func TestFiguresAreServedWhileDraining(t *testing.T) {
+	t.Parallel()
+	g, stats, page := startObservedGate(t, startContainer(t), "DRAIN_QUIET_SECONDS=600")
+	g.signal(syscall.SIGTERM)
+	g.awaitDraining()
+	figures(g, stats)
+	figures(g, page)
+}

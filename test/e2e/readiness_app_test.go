@@ -1,0 +1,241 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/test/e2e/remote"
+)
+
+// app is an application in the test's own process: what reaches it can be
+// timed, and its answers can change while it serves. It owns its port, and
+// refuses connections unless it listens.
+type app struct {
+	t      *testing.T
+	port   int
+	status atomic.Int32 // of the answers of website
+
+	mu       sync.Mutex
+	listener net.Listener
+	reached  []time.Time // every connection
+	heads    []string    // of the requests that website read
+}
+
+// server serves a listener until that is closed.
+type server func(net.Listener)
+
+func newApp(t *testing.T) *app {
+	t.Helper()
+	holder, err := remote.NewServer()
+	must(t, err)
+	a := &app{t: t}
+	must(t, holder.Port(remote.None{}, &a.port))
+	a.status.Store(200)
+	t.Cleanup(a.unlisten)
+	return a
+}
+
+// listeningApp serves website.
+func listeningApp(t *testing.T) *app {
+	t.Helper()
+	a := newApp(t)
+	a.listen(a.website)
+	return a
+}
+
+// listen begins to accept, and tells when it asked the kernel for that.
+func (a *app) listen(s server) time.Time {
+	a.t.Helper()
+	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var err error
+		return errors.Join(c.Control(func(fd uintptr) {
+			err = errors.Join(
+				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1),
+				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
+		}), err)
+	}}
+	began := time.Now()
+	l, err := shared.Listen(context.Background(), "tcp4", fmt.Sprintf("127.0.0.1:%d", a.port))
+	must(a.t, err)
+	a.mu.Lock()
+	a.listener = l
+	a.mu.Unlock()
+	go s(noting{l, a})
+	return began
+}
+
+// unlisten refuses connections from now on.
+func (a *app) unlisten() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.listener != nil {
+		_ = a.listener.Close()
+		a.listener = nil
+	}
+}
+
+// noting is a listener that notes when it accepts.
+type noting struct {
+	net.Listener
+	app *app
+}
+
+func (l noting) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.app.mu.Lock()
+		l.app.reached = append(l.app.reached, time.Now())
+		l.app.mu.Unlock()
+	}
+	return c, err
+}
+
+// times are those of the connections so far.
+func (a *app) times() []time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]time.Time(nil), a.reached...)
+}
+
+// count is the number of connections so far.
+func (a *app) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.reached)
+}
+
+// requests are the heads that website has read so far.
+func (a *app) requests() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]string(nil), a.heads...)
+}
+
+// website answers each request with a.status and the body "ok", and closes.
+func (a *app) website(l net.Listener) {
+	raw(func(c *net.TCPConn) {
+		defer c.Close()
+		head, err := readHead(c)
+		if err != nil {
+			return
+		}
+		a.mu.Lock()
+		a.heads = append(a.heads, head)
+		a.mu.Unlock()
+		fmt.Fprintf(c, "HTTP/1.1 %d Status\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", a.status.Load())
+	})(l)
+}
+
+// raw runs each for every connection.
+func raw(each func(*net.TCPConn)) server {
+	return func(l net.Listener) {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go each(c.(*net.TCPConn))
+		}
+	}
+}
+
+// saying answers whatever comes first with these bytes, and closes without a
+// reset.
+func saying(answer string) server {
+	return raw(func(c *net.TCPConn) {
+		defer c.Close()
+		if _, err := readHead(c); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, answer)
+		_ = c.CloseWrite()
+		_, _ = io.Copy(io.Discard, c)
+	})
+}
+
+// silent takes connections and never says a word.
+func silent(t *testing.T) server {
+	over := make(chan struct{})
+	t.Cleanup(func() { close(over) })
+	return raw(func(c *net.TCPConn) {
+		<-over
+		_ = c.Close()
+	})
+}
+
+func readHead(c net.Conn) (string, error) {
+	_ = c.SetDeadline(time.Now().Add(patience))
+	r := bufio.NewReader(c)
+	var head strings.Builder
+	for {
+		line, err := r.ReadString('\n')
+		head.WriteString(line)
+		if err != nil || line == "\r\n" {
+			return head.String(), err
+		}
+	}
+}
+
+// h2c serves HTTP/2 without TLS and nothing else.
+func h2c(h http.HandlerFunc) server { return httpServer(h, (*http.Protocols).SetUnencryptedHTTP2) }
+
+// http1 serves HTTP/1 and nothing else.
+func http1(h http.HandlerFunc) server { return httpServer(h, (*http.Protocols).SetHTTP1) }
+
+func httpServer(h http.HandlerFunc, speak func(*http.Protocols, bool)) server {
+	return func(l net.Listener) {
+		s := &http.Server{Handler: h, Protocols: new(http.Protocols), ErrorLog: quiet}
+		speak(s.Protocols, true)
+		_ = s.Serve(l)
+	}
+}
+
+// https serves with a certificate that nobody trusts.
+func https(h http.HandlerFunc) server {
+	return func(l net.Listener) {
+		s := httptest.NewUnstartedServer(h)
+		_ = s.Listener.Close()
+		s.Listener = l
+		s.Config.ErrorLog = quiet
+		s.TLS = &tls.Config{}
+		s.StartTLS()
+	}
+}
+
+// health is a gRPC health service: a status of gRPC, and the answer's message.
+// asked is told the path and the message of each call.
+func health(status int, message string, asked func(path, message string)) server {
+	return h2c(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if asked != nil {
+			asked(r.URL.Path, string(body))
+		}
+		w.Header().Set("Content-Type", "application/grpc")
+		w.Header().Set("Trailer", "Grpc-Status")
+		if status == 0 {
+			_, _ = io.WriteString(w, message)
+		}
+		w.Header().Set("Grpc-Status", fmt.Sprint(status))
+	})
+}
+
+// Messages of gRPC: HealthCheckResponse with SERVING and NOT_SERVING.
+const (
+	serving    = "\x00\x00\x00\x00\x02\x08\x01"
+	notServing = "\x00\x00\x00\x00\x02\x08\x02"
+)

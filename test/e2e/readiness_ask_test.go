@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"strings"
+	"testing"
+)
+
+var quiet = log.New(io.Discard, "", 0)
+
+// Askers by their field lines.
+var (
+	kubelet   = []string{"User-Agent: kube-probe/1.33", "K-Network-Probe: queue"}
+	activator = []string{"User-Agent: Knative-Activator-Probe", "K-Network-Probe: queue"}
+)
+
+// startGateFor starts a gate in front of a, with this readiness probe.
+func startGateFor(t *testing.T, a *app, probe string, settings ...string) *gate {
+	t.Helper()
+	return startGate(t, &container{port: a.port}, append([]string{"SERVING_READINESS_PROBE=" + probe}, settings...)...)
+}
+
+// ask asks once, on a connection of its own.
+func (g *gate) ask(as []string) answer {
+	g.t.Helper()
+	c := dial(g.t, g)
+	defer c.close()
+	return c.get("/healthz", as...)
+}
+
+// ready fails unless this is the answer of a gate whose containers are ready.
+func (a answer) ready() {
+	a.t.Helper()
+	a.is(200, "queue")
+	a.field("Content-Type", "text/plain; charset=utf-8")
+	a.field("K-Gate-Outcome", "probed")
+	a.lacks("K-Readiness-Reason", "Retry-After")
+	a.byGate()
+}
+
+// notReady fails unless this is the answer of a gate that is not ready for
+// this reason.
+func (a answer) notReady(reason string) {
+	a.t.Helper()
+	a.is(503, "")
+	a.field("K-Gate-Outcome", "not-ready")
+	a.field("K-Readiness-Reason", reason)
+	a.lacks("Content-Type")
+	a.byGate()
+}
+
+// becomesNotReady asks until the reason is this one, and checks that answer.
+func (g *gate) becomesNotReady(as []string, reason string) {
+	g.t.Helper()
+	var a answer
+	eventually(g.t, "the reason is "+reason, func() bool {
+		a = g.ask(as)
+		return a.get("K-Readiness-Reason") == reason
+	})
+	a.notReady(reason)
+}
+
+// becomesReady asks until the answer is yes, and checks that answer.
+func (g *gate) becomesReady(as []string) {
+	g.t.Helper()
+	var a answer
+	eventually(g.t, "the gate is ready", func() bool {
+		a = g.ask(as)
+		return a.status == 200
+	})
+	a.ready()
+}
+
+// change is a log line about a container or about a path of an application
+// probe.
+type change struct {
+	Severity, Message         string
+	Container, From, To, Path string
+	Cause                     string
+	Attempts                  int
+}
+
+// changes are the log lines so far that tell of a change. Every line must be
+// JSON.
+func (g *gate) changes() []change {
+	g.t.Helper()
+	var all []change
+	for line := range strings.Lines(g.stderr.String()) {
+		if !strings.HasSuffix(line, "\n") {
+			continue // still being written
+		}
+		var c change
+		if err := json.Unmarshal([]byte(line), &c); err != nil {
+			g.t.Fatalf("a log line is no JSON: %v: %q", err, line)
+		}
+		if c.To != "" || c.From != "" {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// changed waits until the log tells of exactly these changes, written as
+// "container: from > to (cause)".
+func (g *gate) changed(want ...string) {
+	g.t.Helper()
+	var got []string
+	eventually(g.t, "the log tells of "+strings.Join(want, "; "), func() bool {
+		got = nil
+		for _, c := range g.changes() {
+			s := fmt.Sprintf("%s: %s > %s", c.Container, c.From, c.To)
+			if c.Cause != "" {
+				s += " (" + c.Cause + ")"
+			}
+			got = append(got, s)
+		}
+		return len(got) >= len(want)
+	})
+	if strings.Join(got, "; ") != strings.Join(want, "; ") {
+		g.t.Fatalf("the log tells of\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

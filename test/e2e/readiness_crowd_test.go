@@ -1,0 +1,213 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	crowd = 1000
+	// crowdPace is how often each asks: as often as the activator.
+	crowdPace = 200 * time.Millisecond
+)
+
+// crowdTime is how long the crowd asks: QUEUEGATE_CROWD_SECONDS, or 1.5 s.
+func crowdTime(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("QUEUEGATE_CROWD_SECONDS")
+	if text == "" {
+		return 1500 * time.Millisecond
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("QUEUEGATE_CROWD_SECONDS=%s: want a number of seconds", text)
+	}
+	return time.Duration(n) * time.Second
+}
+
+func TestACrowdOfAskersCausesNoMoreProbesThanOne(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name, probe string
+		status      int32                        // of the application
+		most        func(span time.Duration) int // probes within span
+		settings    []string
+	}{
+		// A look for each READINESS_FRESHNESS, and a margin of one for each end.
+		{"adaptive, ready", adaptiveHTTP, 200, func(span time.Duration) int { return int(span/time.Second) + 2 }, nil},
+		// Attempts that reach the application: 10 ms apart in the first 0.2 s,
+		// then 5 % of the time since, less a jitter of 10 %.
+		{"adaptive, failing", adaptiveHTTP, 503, func(span time.Duration) int { return 70 + 22*int(span/time.Second+1) }, []string{"READINESS_WAIT=100ms"}},
+		{"periodic, ready", periodic(""), 200, func(span time.Duration) int { return int(span/time.Second) + 3 }, nil},
+		{"periodic, failing", periodic(""), 503, func(span time.Duration) int { return int(span/(200*time.Millisecond)) + 2 }, nil},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			a := newApp(t)
+			a.status.Store(x.status)
+			a.listen(a.website)
+			x.settings = append(x.settings, "THREADS=1")
+			g := startGateFor(t, a, x.probe, x.settings...)
+			eventually(t, "the application is probed", func() bool { return len(g.changes()) > 0 })
+			fds := g.descriptors()
+			sockets := socketsOf(t, a.port)
+
+			start := time.Now()
+			before := a.count()
+			asked := askTogether(t, g, int(x.status))
+			span := time.Since(start)
+			probes := a.count() - before
+			t.Logf("%d askers asked %d times in %v: %d probes", crowd, asked, span, probes)
+			if probes > x.most(span) {
+				t.Errorf("the application saw %d probes in %v, allowed are %d", probes, span, x.most(span))
+			}
+			// A probe may be under way.
+			if now := socketsOf(t, a.port); now > sockets+4 {
+				t.Errorf("%d sockets with the application's port, TIME_WAIT included; %d before", now, sockets)
+			}
+			eventually(t, "no descriptor of the crowd is left", func() bool { return g.descriptors() <= fds+2 })
+			idle := idleGoroutines(t, a, x.probe, x.settings)
+			for by, n := range g.goroutines() {
+				// One probe may be under way, and the loop keeps up to 256
+				// coroutines for requests to come.
+				spare := 1
+				if strings.HasPrefix(by, "iter.Pull") {
+					spare = 256
+				}
+				if n > idle[by]+spare {
+					t.Errorf("%d goroutines started by %s, %d in a gate that nobody asks", n, by, idle[by])
+				}
+			}
+		})
+	}
+}
+
+// askTogether lets the crowd ask for crowdTime, each on a connection of its
+// own, and tells how often it asked. An answer must have this status.
+func askTogether(t *testing.T, g *gate, status int) int64 {
+	t.Helper()
+	want := fmt.Sprintf("HTTP/1.1 %d ", status)
+	end := time.Now().Add(crowdTime(t))
+	var asked atomic.Int64
+	var first atomic.Value // what went wrong first
+	var all sync.WaitGroup
+	for i := range crowd {
+		all.Go(func() {
+			c, err := net.Dial("tcp", g.addr)
+			if err != nil {
+				first.CompareAndSwap(nil, err.Error())
+				return
+			}
+			defer c.Close()
+			answer := make([]byte, 4<<10)
+			for next := time.Now().Add(crowdPace * time.Duration(i) / crowd); next.Before(end); next = next.Add(crowdPace) {
+				<-time.After(time.Until(next))
+				_ = c.SetDeadline(time.Now().Add(patience))
+				if _, err = c.Write([]byte(request("GET", "/healthz", activator...))); err == nil {
+					var n int
+					n, err = c.Read(answer)
+					if err == nil && !strings.HasPrefix(string(answer[:n]), want) {
+						err = fmt.Errorf("got %s", shorten(string(answer[:n])))
+					}
+				}
+				if err != nil {
+					first.CompareAndSwap(nil, err.Error())
+					return
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if fault := first.Load(); fault != nil {
+		t.Errorf("an asker of the crowd: %v", fault)
+	}
+	return asked.Load()
+}
+
+// descriptors counts the gate's open files.
+func (g *gate) descriptors() int {
+	g.t.Helper()
+	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", g.cmd.Process.Pid))
+	must(g.t, err)
+	return len(all)
+}
+
+// socketsOf counts the connections to a port of 127.0.0.1 in any state,
+// TIME_WAIT included.
+func socketsOf(t *testing.T, port int) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/net/tcp")
+	must(t, err)
+	const listening = "0A"
+	end, n := fmt.Sprintf(":%04X", port), 0
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) > 3 && f[3] != listening && (strings.HasSuffix(f[1], end) || strings.HasSuffix(f[2], end)) {
+			n++
+		}
+	}
+	return n
+}
+
+// started finds who started a goroutine in a dump of them.
+var started = regexp.MustCompile(`(?m)^created by (\S+)`)
+
+// goroutines ends the gate by the signal that makes Go tell them all, and
+// counts those that are not the runtime's own, by who started them.
+func (g *gate) goroutines() map[string]int {
+	g.t.Helper()
+	g.mayEnd = true
+	g.signal(syscall.SIGQUIT)
+	g.exitCode()
+	count := map[string]int{}
+	for _, m := range started.FindAllStringSubmatch(g.stderr.String(), -1) {
+		if !strings.HasPrefix(m[1], "runtime.") {
+			count[m[1]]++
+		}
+	}
+	if len(count) == 0 {
+		g.t.Fatalf("no goroutines in the dump:\n%s", g.stderr.String())
+	}
+	return count
+}
+
+// idleGoroutines counts those of a gate with these settings that was asked
+// once.
+func idleGoroutines(t *testing.T, a *app, probe string, settings []string) map[string]int {
+	t.Helper()
+	g := startGateFor(t, a, probe, settings...)
+	eventually(t, "the application is probed", func() bool { return len(g.changes()) > 0 })
+	g.ask(activator)
+	return g.goroutines()
+}
+
+func TestProbesOverHTTPLeaveNoSocketsBehind(t *testing.T) {
+	t.Parallel()
+	for _, serve := range []func(a *app) server{
+		func(a *app) server { return a.website },
+		func(*app) server { return http1(func(http.ResponseWriter, *http.Request) {}) },
+	} {
+		a := newApp(t)
+		a.listen(serve(a))
+		g := startGateFor(t, a, adaptiveHTTP, "READINESS_FRESHNESS=1ms")
+		c := dial(t, g)
+		eventually(t, "the application has been probed 200 times", func() bool {
+			c.get("/", activator...).ready()
+			<-time.After(time.Millisecond)
+			return a.count() >= 200
+		})
+		if n := socketsOf(t, a.port); n > 10 {
+			t.Errorf("%d sockets are left after %d probes", n, a.count())
+		}
+	}
+}

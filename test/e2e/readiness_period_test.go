@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+)
+
+// periodic is an HTTP probe each second with these other fields.
+func periodic(fields string) string {
+	return `{"httpGet":{"path":"/ready"},"periodSeconds":1` + fields + `}`
+}
+
+// atMost fails if any span holds more connections than allowed: n whole
+// periods n+1, and extra ones in all. Clocks here and there may differ by slack.
+func atMost(t *testing.T, times []time.Time, period time.Duration, extra int) {
+	t.Helper()
+	const slack = 100 * time.Millisecond
+	for i := range times {
+		for j := i + 1; j < len(times); j++ {
+			span := times[j].Sub(times[i]) + slack
+			if seen, allowed := j-i+1, int(span/period)+1+extra; seen > allowed {
+				t.Fatalf("the application saw %d probes within %v, allowed are %d with a period of %v", seen, span-slack, allowed, period)
+			}
+		}
+	}
+}
+
+func TestWithAPeriodTheApplicationSeesOneProbeAPeriodWhoeverAsks(t *testing.T) {
+	t.Parallel()
+	a := listeningApp(t)
+	g := startGateFor(t, a, periodic(""))
+	g.becomesReady(activator)
+	first := a.count()
+	start := time.Now()
+	tick := time.Now()
+	asked := 0
+	for time.Since(start) < 2500*time.Millisecond {
+		for range 10 {
+			g.ask(activator).ready()
+			asked++
+		}
+		if time.Now().After(tick) {
+			g.ask(kubelet).ready()
+			tick = tick.Add(time.Second)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	times := a.times()[first-1:]
+	t.Logf("%d asks and a tick each second in %v: %d probes", asked, time.Since(start), len(times))
+	atMost(t, times, time.Second, 1)
+	if len(times) < 2 {
+		t.Errorf("the application saw %d probes in 2.5 periods", len(times))
+	}
+}
+
+func TestWithAPeriodAStartingApplicationSeesAProbeEach200Milliseconds(t *testing.T) {
+	t.Parallel()
+	a := newApp(t)
+	a.status.Store(503)
+	a.listen(a.website)
+	g := startGateFor(t, a, periodic(""))
+	g.becomesNotReady(activator, "user-container: status 503")
+	start := time.Now()
+	for time.Since(start) < 1500*time.Millisecond {
+		for _, as := range [][]string{activator, activator, kubelet} {
+			g.ask(as).notReady("user-container: status 503")
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	atMost(t, a.times(), 200*time.Millisecond, 1)
+	a.status.Store(200)
+	g.becomesReady(activator)
+}
+
+func TestRefusedAttemptsDoNotCountWithAPeriod(t *testing.T) {
+	t.Parallel()
+	a := newApp(t)
+	// With a long period an attempt each period would take too long to see.
+	g := startGateFor(t, a, `{"httpGet":{},"periodSeconds":3600}`)
+	g.becomesNotReady(activator, "user-container: refused")
+	a.listen(a.website)
+	g.becomesReady(activator)
+	if n := a.count(); n != 1 {
+		t.Errorf("the application saw %d probes, want the first alone", n)
+	}
+	for range 20 {
+		g.ask(activator).ready()
+	}
+	if n := a.count(); n != 1 {
+		t.Errorf("the application saw %d probes in one period", n)
+	}
+}
+
+func TestFailureThresholdHoldsForAllButTheKubelet(t *testing.T) {
+	t.Parallel()
+	a := listeningApp(t)
+	g := startGateFor(t, a, periodic(`,"failureThreshold":3`))
+	g.becomesReady(activator)
+	good := a.count()
+	a.status.Store(500)
+	g.becomesNotReady(kubelet, "user-container: status 500")
+	var failed int
+	eventually(t, "the threshold is reached", func() bool {
+		said := g.ask(activator)
+		failed = a.count() - good
+		if said.status == 200 && failed > 3 {
+			t.Fatalf("ready after %d failures", failed)
+		}
+		return said.status == 503
+	})
+	if failed < 3 {
+		t.Errorf("not ready after %d failures, failureThreshold is 3", failed)
+	}
+	g.ask(activator).notReady("user-container: status 500")
+	g.changed("user-container: unknown > ready", "user-container: ready > failing (status 500)")
+}
+
+func TestOneFailureIsForgivenWithAPeriod(t *testing.T) {
+	t.Parallel()
+	a := listeningApp(t)
+	g := startGateFor(t, a, periodic(`,"failureThreshold":2`))
+	g.becomesReady(activator)
+	for range 2 {
+		a.status.Store(500)
+		g.becomesNotReady(kubelet, "user-container: status 500")
+		g.ask(activator).ready()
+		a.status.Store(200)
+		g.becomesReady(kubelet)
+	}
+	g.ask(activator).ready()
+	g.changed("user-container: unknown > ready")
+}
+
+func TestSuccessThresholdIsRememberedBetweenAskers(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		probe   string
+		answers []int // the last one is given ever after
+	}{
+		{periodic(`,"successThreshold":4`), []int{200, 200, 500, 200, 200, 200, 200}},
+		{`{"httpGet":{"path":"/ready"},"successThreshold":2}`, []int{200, 500, 200, 200}},
+	} {
+		a := newApp(t)
+		at := 0
+		a.listen(func(l net.Listener) {
+			serial(l, func() int {
+				at++
+				return x.answers[min(at, len(x.answers))-1]
+			})
+		})
+		g := startGateFor(t, a, x.probe, "READINESS_WAIT=1ms")
+		seen, confirming := 0, false
+		eventually(t, "enough successes in a row", func() bool {
+			said := g.ask(activator)
+			seen = a.count()
+			confirming = confirming || said.get("K-Readiness-Reason") == "user-container: confirming"
+			return said.status == 200
+		})
+		if seen < len(x.answers) {
+			t.Errorf("%s: ready after %d probes, want not before number %d", x.probe, seen, len(x.answers))
+		}
+		if !confirming {
+			t.Errorf("%s: nobody was told that successes are being counted", x.probe)
+		}
+	}
+}
+
+func TestTheKubeletHearsTheRawResultBelowSuccessThreshold(t *testing.T) {
+	t.Parallel()
+	a := listeningApp(t)
+	g := startGateFor(t, a, periodic(`,"successThreshold":1000`))
+	g.becomesReady(kubelet)
+	g.ask(activator).notReady("user-container: confirming")
+	g.ask(kubelet).ready()
+}
+
+// serial answers one connection after the other with the status that next
+// gives.
+func serial(l net.Listener, next func() int) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		if _, err := readHead(c); err == nil {
+			fmt.Fprintf(c, "HTTP/1.1 %d Status\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", next())
+		}
+		_ = c.Close()
+	}
+}

@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+const adaptiveTCP = `{"tcpSocket":{}}`
+const adaptiveHTTP = `{"httpGet":{"path":"/ready"}}`
+
+// held sends an asker's probe and waits until the gate has it.
+func (g *gate) held(as []string) *client {
+	g.t.Helper()
+	c := dial(g.t, g)
+	c.send(request("GET", "/", as...))
+	g.taken(c)
+	return c
+}
+
+func TestAnAskerIsHeldUntilTheContainerIsReady(t *testing.T) {
+	t.Parallel()
+	for _, probe := range []string{adaptiveTCP, adaptiveHTTP} {
+		a := newApp(t)
+		g := startGateFor(t, a, probe, "READINESS_WAIT=60s")
+		var all []*client
+		for range 8 {
+			all = append(all, g.held(activator))
+		}
+		plain := g.held([]string{"K-Network-Probe: queue", "K-Network-Hash: both"})
+		for _, c := range append(all, plain) {
+			if c.pending() {
+				t.Fatal("an asker was answered before the container listened")
+			}
+		}
+		a.listen(a.website)
+		for _, c := range all {
+			c.answer("GET").ready()
+		}
+		both := plain.answer("GET")
+		both.ready()
+		both.field("K-Network-Hash", "both")
+		g.ask(kubelet).ready()
+	}
+}
+
+func TestAnAskerIsHeldUntilAFailingContainerIsReady(t *testing.T) {
+	t.Parallel()
+	a := newApp(t)
+	a.status.Store(503)
+	a.listen(a.website)
+	g := startGateFor(t, a, adaptiveHTTP, "READINESS_WAIT=60s")
+	c := g.held(activator)
+	before := a.count()
+	eventually(t, "the application is probed again", func() bool { return a.count() >= before+3 })
+	if c.pending() {
+		t.Fatal("an asker was answered while the probe failed")
+	}
+	a.status.Store(204)
+	c.answer("GET").ready()
+}
+
+func TestAnAskerLearnsTheReasonAfterReadinessWait(t *testing.T) {
+	t.Parallel()
+	a := newApp(t)
+	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=400ms")
+	for _, as := range [][]string{activator, kubelet} {
+		start := time.Now()
+		g.ask(as).notReady("user-container: refused")
+		since(t, start, 400*time.Millisecond)
+	}
+}
+
+func TestTheKubeletLearnsTheReasonAfter900Milliseconds(t *testing.T) {
+	t.Parallel()
+	a := newApp(t)
+	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=60s")
+	other := g.held(activator)
+	// It would give up after a second. One of several times is enough: the
+	// machine may be busy.
+	eventually(t, "the kubelet is answered before it gives up", func() bool {
+		start := time.Now()
+		g.ask(kubelet).notReady("user-container: refused")
+		since(t, start, 900*time.Millisecond)
+		t.Logf("the kubelet was answered after %v", time.Since(start))
+		return time.Since(start) < time.Second
+	})
+	if other.pending() {
+		t.Error("the other asker was answered with the kubelet")
+	}
+	a.listen(a.website)
+	other.answer("GET").ready()
+}
+
+func TestADrainAnswersHeldAskersAtOnce(t *testing.T) {
+	t.Parallel()
+	a := newApp(t)
+	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=600s", "DRAIN_QUIET_SECONDS=600")
+	held := []*client{g.held(activator), g.held([]string{"K-Network-Probe: queue"})}
+	g.signal(syscall.SIGTERM)
+	for _, c := range held {
+		c.answer("GET").plainError(503, "shutting down\n")
+	}
+	g.ask(kubelet).plainError(503, "shutting down\n")
+}
+
+func TestNoAnswerRestsOnEvidenceOlderThanReadinessFreshness(t *testing.T) {
+	t.Parallel()
+	const freshness = 100 * time.Millisecond
+	a := listeningApp(t)
+	g := startGateFor(t, a, adaptiveHTTP, "READINESS_WAIT=5ms", "READINESS_FRESHNESS="+freshness.String())
+	// After some successes the next probe by itself is 8 s away.
+	for range 6 {
+		before := a.count()
+		g.becomesReady(activator)
+		<-time.After(freshness + 10*time.Millisecond)
+		g.becomesReady(activator)
+		if a.count() == before {
+			t.Error("an asker was answered from evidence older than READINESS_FRESHNESS")
+		}
+	}
+	a.status.Store(500)
+	// What began before that may have ended a little later.
+	<-time.After(freshness + 200*time.Millisecond)
+	for range 3 {
+		if got := g.ask(kubelet).status; got != 503 {
+			t.Errorf("got %d from evidence older than READINESS_FRESHNESS", got)
+		}
+	}
+	g.becomesNotReady(activator, "user-container: status 500")
+}
+
+func TestFreshEvidenceIsNotLookedForAgain(t *testing.T) {
+	t.Parallel()
+	a := listeningApp(t)
+	g := startGateFor(t, a, adaptiveHTTP, "READINESS_FRESHNESS=1h")
+	start := time.Now()
+	for range 100 {
+		g.ask(activator).ready()
+		g.ask(kubelet).ready()
+	}
+	// The gate itself looks again after 1, 2, 4 and 8 s.
+	if n, most := a.count(), 2+int(time.Since(start)/time.Second); n > most {
+		t.Errorf("200 asks within %v caused %d probes", time.Since(start), n)
+	}
+}
