@@ -85,7 +85,9 @@ func say(w http.ResponseWriter, status int, text string) {
 // handleAppProbe probes the application in the kubelet's place.
 func (a *adminServer) handleAppProbe(w http.ResponseWriter, r *http.Request) {
 	answer := a.appProbes.Do(r.Context(), r.URL.Path, r.Header)
-	w.Header().Set("Content-Type", answer.ContentType)
+	if answer.ContentType != "" {
+		w.Header().Set("Content-Type", answer.ContentType)
+	}
 	if answer.Reason != "" {
 		w.Header().Set("K-Probe-Reason", answer.Reason)
 	}

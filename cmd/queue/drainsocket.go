@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -25,8 +27,15 @@ const (
 	drainDone  = "drained\n"
 )
 
+// drainPatience bounds how long a caller may take to say what it wants, and
+// to take the answer.
+const drainPatience = time.Second
+
 // drainSocket is the Unix socket through which `queue drain` reaches the gate.
-type drainSocket struct{ ln net.Listener }
+type drainSocket struct {
+	ln      net.Listener
+	callers sync.WaitGroup // accept and all answers
+}
 
 func openDrainSocket(cfg *Config, d *gate.Drain, log *zap.Logger) (*drainSocket, error) {
 	path := cfg.DrainSocket
@@ -47,7 +56,7 @@ func openDrainSocket(cfg *Config, d *gate.Drain, log *zap.Logger) (*drainSocket,
 		return nil, fmt.Errorf("opening the drain socket (DRAIN_SOCKET=%q): %w", path, err)
 	}
 	s := &drainSocket{ln: ln}
-	go s.accept(d)
+	s.callers.Go(func() { s.accept(d) })
 	return s, nil
 }
 
@@ -80,13 +89,14 @@ func (s *drainSocket) accept(d *gate.Drain) {
 		if err != nil {
 			return
 		}
-		go s.answer(conn, d)
+		s.callers.Go(func() { s.answer(conn, d) })
 	}
 }
 
 func (s *drainSocket) answer(conn net.Conn, d *gate.Drain) {
 	defer conn.Close()
 	// A word is asked for, so that a mere connection attempt drains nothing.
+	_ = conn.SetReadDeadline(time.Now().Add(drainPatience))
 	word, err := bufio.NewReader(io.LimitReader(conn, 16)).ReadString('\n')
 	if err != nil || word != drainAsked {
 		return
@@ -94,12 +104,15 @@ func (s *drainSocket) answer(conn net.Conn, d *gate.Drain) {
 	d.Start()
 	_, _ = io.WriteString(conn, drainBegun)
 	<-d.Ended()
+	_ = conn.SetWriteDeadline(time.Now().Add(drainPatience))
 	_, _ = io.WriteString(conn, drainDone)
 }
 
+// close lets those who wait hear of the drain's end.
 func (s *drainSocket) close() {
 	if s.ln != nil {
 		_ = s.ln.Close()
+		s.callers.Wait()
 	}
 }
 

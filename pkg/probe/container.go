@@ -197,7 +197,6 @@ func (c *container) end(result Result, now time.Time) {
 func (c *container) learn(result Result, now time.Time) {
 	c.raw = result.Cause
 	c.jitter = 2*rand.Float64() - 1
-	c.history = c.history.After(evidenceOf(result), now.Sub(c.started))
 	if result.Cause.Kind == CauseNone {
 		c.successes, c.failures = c.successes+1, 0
 		c.evidence = now
@@ -206,9 +205,12 @@ func (c *container) learn(result Result, now time.Time) {
 	}
 	to := nextState(c.state, &c.spec, result.Cause, c.successes, c.failures)
 	c.cause = result.Cause
+	evidence := evidenceOf(result)
 	if to == Failing && result.Cause.Kind == CauseNone {
 		c.cause = Cause{Kind: CauseConfirming}
+		evidence = Answering // the quick pace goes on until it is ready
 	}
+	c.history = c.history.After(evidence, now.Sub(c.started))
 	switch {
 	case to == Down:
 		c.starting = true

@@ -216,7 +216,7 @@ func exchange(ctx context.Context, h hop, h2c bool) (answer httpAnswer, cause Ca
 			return answer, cause, true
 		}
 		answer, cause = overHTTP1(conn, h)
-		hangUp(conn)
+		go hangUp(conn) // the result does not wait for the other side's end
 		return answer, cause, true
 	}
 	defer conn.Close()
