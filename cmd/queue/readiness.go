@@ -18,6 +18,7 @@ type readiness struct {
 	probes    *probe.Readiness
 	log       *zap.Logger
 	figures   *metrics.Readiness
+	cpus      *processors
 	listening func() // tells the engine that the container accepts connections
 	ended     sync.WaitGroup
 }
@@ -31,7 +32,7 @@ func newReadiness(cfg *Config, log *zap.Logger) (*readiness, error) {
 	if wait == 0 {
 		wait = -1 // in pkg/probe 0 stands for the default
 	}
-	r := &readiness{log: log, listening: func() {}}
+	r := &readiness{log: log, listening: func() {}, cpus: newProcessors()}
 	r.probes = probe.New(probe.Options{
 		Specs:     specs,
 		UserPort:  cfg.UserPort,
@@ -80,9 +81,11 @@ func specOptions(cfg *Config) probe.SpecOptions {
 	}
 }
 
-// start begins to probe.
+// start begins to probe. Until there is a sign of it, the container does not
+// listen.
 func (r *readiness) start(listening func()) {
 	r.listening = listening
+	r.cpus.listening(false)
 	r.ended.Go(func() { r.probes.Run(context.Background()) })
 }
 
@@ -94,7 +97,7 @@ func (r *readiness) close() {
 // changed logs one line per change of state, and lets requests that are held
 // try as soon as a container listens.
 func (r *readiness) changed(c probe.Change) {
-	if c.From == probe.Down || c.From == probe.Unknown {
+	if c.To != probe.Down && (c.From == probe.Down || c.From == probe.Unknown) {
 		r.listening()
 	}
 	r.figures.Changed(c.Index, metrics.Transition{State: c.To.String(), Cause: c.Cause.Kind.Word()})
@@ -123,5 +126,8 @@ func (r *readiness) Listening(yes bool) {
 	if yes {
 		seen = probe.ConnectionAccepted
 	}
-	go r.probes.Observed(seen)
+	go func() {
+		r.cpus.listening(yes)
+		r.probes.Observed(seen)
+	}()
 }
