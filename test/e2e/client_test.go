@@ -186,15 +186,6 @@ func (a answer) get(name string) string {
 
 func (a answer) has(name string) bool { return len(a.all(name)) > 0 }
 
-// names gives all field names as they stand.
-func (a answer) names() []string {
-	var names []string
-	for _, f := range a.fields {
-		names = append(names, f[0])
-	}
-	return names
-}
-
 // is fails unless the answer has this status and body.
 func (a answer) is(status int, body string) {
 	a.t.Helper()

@@ -34,7 +34,6 @@ type request struct {
 	proxied   bool // came through the activator
 	proxySeen bool
 	asterisk  bool // OPTIONS *
-	h2c       bool // Upgrade names h2c among others
 
 	host         []byte // what replaces Host; nil = Host goes on as it came
 	hostFields   int
@@ -155,11 +154,7 @@ func (r *request) readFields() error {
 		case kindUpgrade:
 			f.drop = true
 			options(v, func(t []byte) bool {
-				if foldEqual(t, "h2c") {
-					r.h2c = true
-				} else {
-					r.upgrade = true
-				}
+				r.upgrade = r.upgrade || !foldEqual(t, "h2c")
 				return true
 			})
 		case kindExpect:

@@ -10,6 +10,8 @@ import (
 
 	"go.uber.org/atomic"
 	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/leakcheck"
 )
 
 // patience is a fail-safe only: no test depends on how long anything takes.
@@ -371,7 +373,7 @@ func TestCloseResumesEveryWaitingTaskAndLetsItFinish(t *testing.T) {
 	if finished != tasks {
 		t.Fatalf("%d of %d conversations came to their end", finished, tasks)
 	}
-	if left := leftovers(patience); len(left) > 0 {
+	if left := leakcheck.Leftovers(patience); len(left) > 0 {
 		t.Fatalf("%d goroutines left, the first one:\n%s", len(left), left[0])
 	}
 }
