@@ -71,6 +71,12 @@ func (o *observer) End(x *gate.Exchange) {
 	o.requests.Observe(&r)
 }
 
+// Rejected is called on the engine's loops.
+func (o *observer) Rejected(outcome gate.Outcome) { o.requests.Rejected(uint8(outcome)) }
+
+// Probed is called on the engine's loops.
+func (o *observer) Probed(*gate.Exchange) {}
+
 func (o *observer) leavesOut(target []byte) bool {
 	path, _, _ := bytes.Cut(target, []byte{'?'})
 	return slices.ContainsFunc(o.uncounted, func(p []byte) bool { return bytes.Equal(p, path) })

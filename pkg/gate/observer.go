@@ -1,15 +1,30 @@
 package gate
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // Exchange is one request as an observer sees it. It belongs to the engine:
 // an observer may keep a pointer between Begin and End of the same exchange,
-// not longer, and copies what it wants to keep. The byte slices are valid
-// during the calls only.
+// not longer, and copies what it wants to keep. The byte slices and Fields are
+// valid during the calls only.
 type Exchange struct {
-	Method []byte
-	Target []byte
-	Status int // as sent or, where nothing could be sent, as Outcome means it
+	Protocol  string // HTTP/1.0, HTTP/1.1 or HTTP/2.0
+	Method    []byte
+	Target    []byte // as it goes on: path and query
+	Host      []byte // as the container sees it
+	UserAgent []byte // nil when absent
+	Peer      netip.AddrPort
+	Fields    Fields       // all header fields as they came
+	Trace     *TraceFields // nil when there is no trace context
+	Status    int          // as sent or, where nothing could be sent, as Outcome means it
+
+	// TraceLines is set by the observer during Begin: field lines, each with
+	// its CRLF, that the container gets in the place of the trace context that
+	// came (tracestate stays). They must not change before End. nil = the
+	// context goes on as it came.
+	TraceLines []byte
 
 	Proxied         bool   // K-Proxy-Request: activator
 	RouteTag        []byte // Knative-Serving-Tag
@@ -29,11 +44,22 @@ type Exchange struct {
 	Context any
 }
 
+// Fields enumerates header fields in order, repeated ones included.
+type Fields interface {
+	Each(yield func(name, value []byte) bool)
+}
+
 // Observer is told of every request that is traffic. The calls come from the
-// engine's loops, several at a time: they must be quick and must not block.
+// engines, several at a time: they must be quick and must not block.
 type Observer interface {
 	// Begin is called when the head is complete, before admission.
 	Begin(*Exchange)
 	// End is called exactly once for each Begin.
 	End(*Exchange)
+	// Rejected is called for what never became a request: a head that was
+	// refused. Nothing else is told of it.
+	Rejected(Outcome)
+	// Probed is called, in the place of Begin and End, for a probe when its
+	// answer is known.
+	Probed(*Exchange)
 }

@@ -92,6 +92,13 @@ func (r *Requests) tagged(tag RouteTag) *byCode {
 	return p.Load()
 }
 
+// Rejected counts what never became a request. Only its outcome is known.
+func (r *Requests) Rejected(outcome uint8) {
+	if int(outcome) < len(r.outcomes) {
+		r.outcomes[outcome].Inc()
+	}
+}
+
 // Observe counts a request that has ended. It allocates when it sees a status
 // or a route tag for the first time.
 func (r *Requests) Observe(x *Record) {

@@ -48,6 +48,8 @@ type enginePlainObserver struct{ begun, ended atomic.Int64 }
 
 func (o *enginePlainObserver) Begin(*gate.Exchange) { o.begun.Inc() }
 func (o *enginePlainObserver) End(*gate.Exchange)   { o.ended.Inc() }
+func (*enginePlainObserver) Rejected(gate.Outcome)  {}
+func (*enginePlainObserver) Probed(*gate.Exchange)  {}
 
 // TestKeepAliveRequestsDoNotAllocate counts what the whole process allocates:
 // client, gate and container run in it, and the first and the last allocate

@@ -8,22 +8,6 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// reply is an answer that the gate makes itself.
-type reply struct {
-	outcome gate.Outcome
-	status  int
-	body    string
-	plain   bool   // a plain error: nosniff, and the body ends in a newline
-	retry   bool   // Retry-After: 1
-	reason  string // K-Readiness-Reason
-	hash    []byte // K-Network-Hash; nil = none
-}
-
-func replyTo(outcome gate.Outcome) reply {
-	m := outcome.Meaning()
-	return reply{outcome: outcome, status: m.Status, body: m.Body, plain: m.Plain, retry: m.Retry}
-}
-
 // reasonPhrases are those of the statuses that the gate answers with.
 var reasonPhrases = map[int]string{
 	200: "OK", 400: "Bad Request", 405: "Method Not Allowed", 408: "Request Timeout", 414: "URI Too Long",
@@ -32,33 +16,16 @@ var reasonPhrases = map[int]string{
 	505: "HTTP Version Not Supported",
 }
 
-func (w *worker) appendReply(dst []byte, a *reply, keep bool) []byte {
+func (w *worker) appendReply(dst []byte, a *gate.Reply, keep bool) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
-	dst = strconv.AppendInt(dst, int64(a.status), 10)
-	dst = append(append(dst, ' '), reasonPhrases[a.status]...)
-	length := len(a.body)
-	if length > 0 {
-		dst = append(dst, "\r\nContent-Type: text/plain; charset=utf-8"...)
+	dst = strconv.AppendInt(dst, int64(a.Status), 10)
+	dst = append(append(dst, ' '), reasonPhrases[a.Status]...)
+	for name, value := range a.Fields {
+		dst = append(append(dst, "\r\n"...), name...)
+		dst = append(append(dst, ": "...), value...)
 	}
-	if a.plain {
-		dst = append(dst, "\r\nX-Content-Type-Options: nosniff"...)
-		length++
-	}
-	if a.status == 405 {
-		dst = append(dst, "\r\nAllow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, TRACE"...)
-	}
-	if a.retry {
-		dst = append(dst, "\r\nRetry-After: 1"...)
-	}
-	if a.reason != "" {
-		dst = append(append(dst, "\r\nK-Readiness-Reason: "...), a.reason...)
-	}
-	if a.hash != nil {
-		dst = append(append(dst, "\r\nK-Network-Hash: "...), a.hash...)
-	}
-	dst = append(append(dst, "\r\nK-Gate-Outcome: "...), a.outcome.String()...)
 	dst = append(dst, "\r\nContent-Length: "...)
-	dst = strconv.AppendInt(dst, int64(length), 10)
+	dst = strconv.AppendInt(dst, int64(a.Length()), 10)
 	dst = append(dst, "\r\n"...)
 	dst = w.eng.appendDate(dst)
 	if !keep {
@@ -70,16 +37,12 @@ func (w *worker) appendReply(dst []byte, a *reply, keep bool) []byte {
 	if string(w.req.method) == "HEAD" {
 		return dst
 	}
-	dst = append(dst, a.body...)
-	if a.plain {
-		dst = append(dst, '\n')
-	}
-	return dst
+	return a.AppendBody(dst)
 }
 
 // answer sends a and reports whether the connection goes on. It closes the
 // connection otherwise.
-func (w *worker) answer(a *reply, keep bool) bool {
+func (w *worker) answer(a *gate.Reply, keep bool) bool {
 	keep = keep && !w.gate.Drain.Active()
 	if !w.write(w.appendReply(w.toPeer[:0], a, keep)) {
 		w.conn.close()
@@ -93,7 +56,10 @@ func (w *worker) answer(a *reply, keep bool) bool {
 
 // refuseHead answers a request whose head is not accepted, and closes.
 func (w *worker) refuseHead(outcome gate.Outcome) {
-	a := replyTo(outcome)
+	if o := w.gate.Observer; o != nil {
+		o.Rejected(outcome)
+	}
+	a := gate.ReplyTo(outcome)
 	w.answer(&a, false)
 }
 

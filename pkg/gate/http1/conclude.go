@@ -103,6 +103,6 @@ func (w *worker) refuseWith(outcome gate.Outcome, whole bool) bool {
 		w.conn.close()
 		return false
 	}
-	a := replyTo(outcome)
+	a := gate.ReplyTo(outcome)
 	return w.answer(&a, whole && outcome != gate.BadRequest && w.req.keepAlive())
 }

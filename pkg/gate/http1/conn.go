@@ -16,8 +16,9 @@ type conn struct {
 	task       *loop.Task // nil when idle
 	prev, next *conn
 	sock       loop.Sock
-	peer       netip.Addr
+	peer       netip.AddrPort
 	idle       bool
+	spoke      bool // has sent a head of HTTP/1
 }
 
 // Event wakes an idle connection.

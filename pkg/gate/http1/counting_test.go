@@ -207,6 +207,20 @@ func TestTimesAndSizesOfARequestAreTold(t *testing.T) {
 	}
 }
 
+func TestProbesAndRefusedHeadsAreToldBesideRequests(t *testing.T) {
+	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("") })
+	c := r.client()
+	c.send("GET /a HTTP/1.1\r\nHost: h\r\nK-Network-Probe: queue\r\n\r\n").answer()
+	c.send("GET /b HTTP/1.1\r\nHost: h\r\nK-Network-Probe: probe\r\n\r\n").answer()
+	c.send("GET /c HTTP/1.1\r\nHost: h\r\nHost: h\r\n\r\n").answer()
+	r.observer.mu.Lock()
+	defer r.observer.mu.Unlock()
+	want := []string{"probed 200 for GET /a", "probe-rejected 400 for GET /b", "bad-request"}
+	if got := r.observer.aside; !slices.Equal(got, want) || r.observer.begun != 0 {
+		t.Errorf("told %q and %d requests, want %q and none", got, r.observer.begun, want)
+	}
+}
+
 // TestNextRequestInTheBufferDoesNotReplaceTheOneThatEnds pipelines a request
 // behind a body that needs the large buffer. The rig's observer compares
 // method and target at Begin and End.

@@ -63,10 +63,10 @@ func (w *worker) admit() gate.Outcome {
 func (w *worker) queue() gate.Outcome {
 	var giveUp int64
 	if d := w.gate.QueueMaxWait; d > 0 {
-		giveUp = w.clocks.arrived + int64(d)
+		giveUp = w.clocks.Arrived + int64(d)
 	}
 	for !w.waiter.Admitted() {
-		outcome := w.clocks.expired(w.now())
+		outcome := w.clocks.Expired(w.now())
 		switch {
 		case w.conn.gone() || w.eng.loop.Closing():
 			outcome = gate.ClientGone
@@ -74,7 +74,7 @@ func (w *worker) queue() gate.Outcome {
 			outcome = gate.QueueWaitExpired
 		}
 		if outcome == gate.Served {
-			w.task.Wait(earliest(w.clocks.next(), giveUp))
+			w.task.Wait(gate.Earliest(w.clocks.Next(), giveUp))
 			continue
 		}
 		if w.gate.Admission.Withdraw(&w.waiter) {
@@ -122,7 +122,7 @@ func (w *worker) forward() bool {
 // has been read already.
 func (w *worker) compose() {
 	w.passage.composed = true
-	w.toUser = w.req.appendHead(w.toUser[:0], w.conn.peer, w.srv.host)
+	w.toUser = w.req.appendHead(w.toUser[:0], w.conn.peer.Addr(), w.srv.host)
 	u := &w.upload
 	u.begin(&w.conn.sock, nil, w.toUser, w.in, w.r, w.w)
 	u.body.begin(w.req.body, w.req.length)
@@ -170,9 +170,9 @@ func (w *worker) relay() gate.Outcome {
 		}
 		now := w.now()
 		if moved {
-			w.clocks.active = now
+			w.clocks.Moved(now)
 		}
-		if o := w.clocks.expired(now); o != gate.Served {
+		if o := w.clocks.Expired(now); o != gate.Served {
 			return o
 		}
 		if w.eng.loop.Closing() {
@@ -188,7 +188,7 @@ func (w *worker) relay() gate.Outcome {
 			w.sayContinue()
 			continue
 		}
-		w.task.Wait(earliest(w.clocks.next(), w.passage.expect))
+		w.task.Wait(gate.Earliest(w.clocks.Next(), w.passage.expect))
 	}
 }
 

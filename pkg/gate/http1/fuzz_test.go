@@ -447,7 +447,7 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 	if v != accepted {
 		t.Fatalf("%v by the reference", v)
 	}
-	out := string(r.appendHead(nil, peer, fallbackHost))
+	out := string(r.appendHead(nil, peer, []byte(fallbackHost)))
 	m2, v := readReferenceRequest(out)
 	if v != accepted || m2.size != len(out) {
 		t.Fatalf("%v by the reference, %d of %d bytes: %q", v, m2.size, len(out), out)

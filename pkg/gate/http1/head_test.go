@@ -299,6 +299,8 @@ var kinds = map[string]kind{
 	"k-proxy-request": kindProxyRequest, "knative-serving-namespace": kindRevisionRouting,
 	"knative-serving-revision": kindRevisionRouting, "trailer": kindTrailer, "date": kindDate,
 	"knative-serving-tag": kindServingTag, "knative-serving-default-route": kindDefaultRoute,
+	"traceparent": kindTrace, "b3": kindTrace, "x-b3-traceid": kindTrace, "x-b3-spanid": kindTrace,
+	"x-b3-parentspanid": kindTrace, "x-b3-sampled": kindTrace, "x-b3-flags": kindTrace, "tracestate": kindTraceState,
 }
 
 func mapKind(name string) kind {

@@ -29,7 +29,9 @@ const (
 	kindDefaultRoute    // Knative-Serving-Default-Route
 	kindTrailer
 	kindDate
-	kindGate // K-Gate-*
+	kindTrace      // traceparent, b3 and X-B3-*: what a span of the gate's own replaces
+	kindTraceState // tracestate: goes on as it came
+	kindGate       // K-Gate-*
 )
 
 // kindOf names a field. The length decides what it can be, so that most
@@ -37,6 +39,9 @@ const (
 func kindOf(name []byte) kind {
 	switch len(name) {
 	case 2:
+		if foldEqual(name, "b3") {
+			return kindTrace
+		}
 		return kindIf(name, "te", kindTE)
 	case 4:
 		if foldEqual(name, "date") {
@@ -58,8 +63,22 @@ func kindOf(name []byte) kind {
 			return kindIf(name, "connection", kindConnection)
 		case 'k':
 			return kindIf(name, "keep-alive", kindHopByHop)
+		case 't':
+			return kindIf(name, "tracestate", kindTraceState)
+		case 'x':
+			return kindIf(name, "x-b3-flags", kindTrace)
 		}
 		return kindIf(name, "user-agent", kindUserAgent)
+	case 11:
+		if foldEqual(name, "x-b3-spanid") {
+			return kindTrace
+		}
+		return kindIf(name, "traceparent", kindTrace)
+	case 12:
+		if foldEqual(name, "x-b3-traceid") {
+			return kindTrace
+		}
+		return kindIf(name, "x-b3-sampled", kindTrace)
 	case 14:
 		if foldEqual(name, "k-network-hash") {
 			return kindNetworkHash
@@ -86,6 +105,9 @@ func kindOf(name []byte) kind {
 	case 17:
 		if foldEqual(name, "transfer-encoding") {
 			return kindTransferEncoding
+		}
+		if foldEqual(name, "x-b3-parentspanid") {
+			return kindTrace
 		}
 		return kindIf(name, "x-forwarded-proto", kindForwardedProto)
 	case 18:
@@ -173,7 +195,7 @@ func appendTrailer(dst, v []byte) []byte {
 // a message and therefore must not come late (RFC 9110 section 6.5.1).
 func mayTrail(name []byte) bool {
 	switch kindOf(name) {
-	case kindOther, kindDate, kindUserAgent:
+	case kindOther, kindDate, kindUserAgent, kindTrace, kindTraceState:
 		return !bytes.EqualFold(name, []byte("authorization")) && !isProtected(name) && !hasFoldPrefix(name, "knative-serving-")
 	}
 	return false

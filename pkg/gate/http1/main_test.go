@@ -188,6 +188,7 @@ type engineObserver struct {
 
 	open   map[*gate.Exchange]string
 	begun  int
+	aside  []string // what is told beside requests
 	ended  []engineEnd
 	faults []string
 }
@@ -208,6 +209,18 @@ func (o *engineObserver) Begin(x *gate.Exchange) {
 	if hook != nil {
 		hook()
 	}
+}
+
+func (o *engineObserver) Rejected(outcome gate.Outcome) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.aside = append(o.aside, outcome.String())
+}
+
+func (o *engineObserver) Probed(x *gate.Exchange) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.aside = append(o.aside, fmt.Sprintf("%s %d for %s %s", x.Outcome, x.Status, x.Method, x.Target))
 }
 
 func (o *engineObserver) End(x *gate.Exchange) {

@@ -12,36 +12,19 @@ import (
 // needs no slot.
 func (w *worker) probe(kind gate.Kind, who gate.Asker) bool {
 	keep := w.skipBody() && w.req.keepAlive()
-	a := replyTo(gate.ShuttingDown)
-	if w.gate.Drain.Active() {
-		return w.answer(&a, keep)
+	if w.gate.Observer != nil {
+		w.describe()
 	}
-	switch kind {
-	case gate.NetworkProbe:
-		a = reply{outcome: gate.Probed, status: 200, hash: w.req.probe.NetworkHash}
-	case gate.HashlessProbe:
-		a = replyTo(gate.ProbeRejected)
-		a.body = `a probe request must contain a non-empty "K-Network-Hash" header`
-	case gate.BadProbe:
-		a = replyTo(gate.ProbeRejected)
-		a.body = "unexpected probe header value: " + string(w.req.probe.NetworkProbe)
-	case gate.ReadinessProbe:
-		said, ok := w.askReadiness(who)
-		if !ok {
-			w.conn.close()
-			return false
-		}
-		switch {
-		case w.gate.Drain.Active():
-		case said.Ready:
-			a = reply{outcome: gate.Probed, status: 200, body: "queue"}
-		default:
-			a = replyTo(gate.NotReady)
-			a.reason = said.Reason
-		}
-		if len(w.req.probe.NetworkHash) > 0 {
-			a.hash = w.req.probe.NetworkHash
-		}
+	a, ok := w.gate.ReplyToProbe(kind, &w.req.probe, func() (gate.Answer, bool) { return w.askReadiness(who) })
+	if !ok {
+		w.conn.close()
+		return false
+	}
+	if o := w.gate.Observer; o != nil {
+		x := &w.exchange
+		x.Outcome, x.Status, x.ResponseBody = a.Outcome, a.Status, int64(a.Length())
+		w.stamp(&x.Ended)
+		o.Probed(x) // before the answer: what follows may overwrite the head
 	}
 	return w.answer(&a, keep)
 }
@@ -71,17 +54,8 @@ func (w *worker) askReadiness(who gate.Asker) (gate.Answer, bool) {
 	return q.answer, true
 }
 
-// ask waits for readiness or for a drain to begin, whichever is first.
 func (q *question) ask(ctx context.Context, g *gate.Gate, who gate.Asker, wake func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	said := make(chan gate.Answer, 1)
-	go func() { said <- g.Readiness.Ask(ctx, who) }()
-	select {
-	case q.answer = <-said:
-	case <-g.Drain.Started():
-		q.answer = gate.Answer{Reason: "shutting down"}
-	}
+	q.answer = g.Ask(ctx, who)
 	q.done.Store(true)
 	wake()
 }

@@ -14,7 +14,7 @@ func (w *worker) request() bool {
 	}
 	w.r = len(w.req.raw)
 	if w.req.asterisk {
-		a := reply{outcome: gate.Probed, status: 200}
+		a := gate.Reply{Outcome: gate.Probed, Status: 200}
 		return w.answer(&a, w.skipBody() && w.req.keepAlive())
 	}
 	if kind, who := gate.Classify(w.req.probe); kind != gate.Traffic {
@@ -39,7 +39,12 @@ func (w *worker) readHead() bool {
 			skipped = true
 			w.req.reset()
 		}
-		if w.w > 0 {
+		if w.w > 0 && w.in[0] == 'P' && w.srv.cfg.HTTP2 != nil && !c.spoke && startsPreface(w.in[:w.w]) {
+			if w.w >= len(preface) {
+				w.handOver()
+				return false
+			}
+		} else if w.w > 0 {
 			complete, err := w.req.scan(w.in[:w.w])
 			if complete && err == nil {
 				err = w.req.decide()
@@ -49,6 +54,7 @@ func (w *worker) readHead() bool {
 				return false
 			}
 			if complete {
+				c.spoke = true
 				return true
 			}
 		}
@@ -76,6 +82,24 @@ func (w *worker) readHead() bool {
 		}
 		w.task.Wait(deadline)
 	}
+}
+
+// preface begins every connection of HTTP/2 (RFC 9113 section 3.4).
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// startsPreface reports whether b is, or may become, the preface.
+func startsPreface(b []byte) bool {
+	n := min(len(b), len(preface))
+	return string(b[:n]) == preface[:n]
+}
+
+// handOver gives the connection to the HTTP/2 engine.
+func (w *worker) handOver() {
+	c := w.conn
+	fd := c.sock.Detach()
+	c.eng.unlink(c)
+	w.srv.cfg.HTTP2(fd, c.peer, w.in[:w.w])
+	w.r, w.w = 0, 0
 }
 
 // grow doubles a buffer, up to a little more than the longest head.

@@ -90,7 +90,7 @@ func (w *worker) readAnswer() (gate.Outcome, bool) {
 		if !complete {
 			return gate.Served, false
 		}
-		w.clocks.start = 0
+		w.clocks.Started()
 		switch {
 		case r.status == 101:
 			return w.switchProtocols()

@@ -37,12 +37,17 @@ type request struct {
 
 	host         []byte // what replaces Host; nil = Host goes on as it came
 	hostFields   int
+	sentHost     []byte // Host as it came
 	originalHost []byte
 	forwardedFor int // lines of X-Forwarded-For that say something
 	forwarded    bool
 	xProto       []byte
 	xHost        []byte
 	probe        gate.ProbeHeaders
+
+	trace      gate.TraceFields
+	traced     bool   // some field of trace is there
+	traceLines []byte // field lines that replace those of kindTrace; nil = they go on
 
 	routeTag        []byte
 	defaultRoute    []byte
@@ -127,6 +132,7 @@ func (r *request) readFields() error {
 			if len(v) == 0 {
 				f.drop = true
 			}
+			r.sentHost = v
 		case kindOriginalHost:
 			f.drop = true
 			if len(v) > 0 && r.originalHost == nil {
@@ -180,6 +186,9 @@ func (r *request) readFields() error {
 		case kindDefaultRoute:
 			first(&r.defaultRoute, v)
 			r.hasDefaultRoute = true
+		case kindTrace, kindTraceState:
+			r.trace.Note(r.name(f), v)
+			r.traced = true
 		case kindForwardedFor:
 			f.drop = true
 			if len(v) > 0 {
@@ -230,6 +239,37 @@ func (r *request) chooseHost() error {
 		}
 	}
 	return nil
+}
+
+// replaceTrace sends lines to the container in the place of the trace context
+// that came.
+func (r *request) replaceTrace(lines []byte) {
+	r.traceLines = lines
+	for i := range r.fields {
+		if r.fields[i].kind == kindTrace {
+			r.fields[i].drop = true
+		}
+	}
+}
+
+// Each walks the fields as they came, for observers.
+func (r *request) Each(yield func(name, value []byte) bool) {
+	for i := range r.fields {
+		if f := &r.fields[i]; !yield(r.name(f), r.value(f)) {
+			return
+		}
+	}
+}
+
+// finalHost is the Host that the container sees.
+func (r *request) finalHost(defaultHost []byte) []byte {
+	switch {
+	case r.host != nil:
+		return r.host
+	case len(r.sentHost) > 0:
+		return r.sentHost
+	}
+	return defaultHost
 }
 
 func first(dst *[]byte, v []byte) {

@@ -290,11 +290,38 @@ func TestProbeFieldsAreTheFirstOfTheirKind(t *testing.T) {
 	wantSame(t, "proxied", mustRequest(t, "GET / HTTP/1.1", "Host: a", "K-Proxy-Request: activator").proxied, true)
 }
 
+func TestTraceContextGoesOnUnlessItIsReplaced(t *testing.T) {
+	lines := []string{"GET / HTTP/1.1", "Host: a", "Traceparent: p", "X: y", "tracestate: s", "b3: 0", "X-B3-TraceId: t", "x-b3-spanid: u"}
+	r := mustRequest(t, lines...)
+	wantSame(t, "traced", r.traced, true)
+	wantSame(t, "traceparent", string(r.trace.Traceparent), "p")
+	wantSame(t, "trace id", string(r.trace.TraceID), "t")
+	const xff = "X-Forwarded-For: 192.0.2.7"
+	want := strings.Join(append(lines, xff), "\r\n") + "\r\n\r\n"
+	wantSame(t, "untouched", string(r.appendHead(nil, netip.MustParseAddr("192.0.2.7"), nil)), want)
+	r.replaceTrace([]byte("traceparent: q\r\n"))
+	want = "GET / HTTP/1.1\r\nHost: a\r\nX: y\r\ntracestate: s\r\n" + xff + "\r\ntraceparent: q\r\n\r\n"
+	wantSame(t, "replaced", string(r.appendHead(nil, netip.MustParseAddr("192.0.2.7"), nil)), want)
+	wantSame(t, "traced without any", mustRequest(t, "GET / HTTP/1.1", "Host: a").traced, false)
+}
+
+func TestTheExchangeShowsTheFieldsAsTheyCame(t *testing.T) {
+	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "Connection: close", "A: 1", "a: 2", "K-Original-Host: b")
+	var got []string
+	for name, value := range r.Each {
+		got = append(got, string(name)+"="+string(value))
+	}
+	wantSame(t, "fields", strings.Join(got, " "), "Host=a Connection=close A=1 a=2 K-Original-Host=b")
+	wantSame(t, "host", string(r.finalHost([]byte("d"))), "b")
+	wantSame(t, "host as sent", string(mustRequest(t, "GET / HTTP/1.1", "Host: a").finalHost([]byte("d"))), "a")
+	wantSame(t, "empty host", string(mustRequest(t, "GET / HTTP/1.1", "Host:").finalHost([]byte("d"))), "d")
+}
+
 // rewritten is a head as the container gets it.
 func rewritten(t *testing.T, lines ...string) string {
 	t.Helper()
 	r := mustRequest(t, lines...)
-	return string(r.appendHead(nil, netip.MustParseAddr("192.0.2.7"), fallbackHost))
+	return string(r.appendHead(nil, netip.MustParseAddr("192.0.2.7"), []byte(fallbackHost)))
 }
 
 func TestHeadsForTheContainer(t *testing.T) {
@@ -379,7 +406,7 @@ func TestAClientCannotTakeTheHostAway(t *testing.T) {
 func TestTheHeadIsAppendedToWhatIsThere(t *testing.T) {
 	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "X-Forwarded-Proto: https")
 	peer := netip.MustParseAddr("::1")
-	if got, want := string(r.appendHead([]byte("before"), peer, "")), "before"+string(r.appendHead(nil, peer, "")); got != want {
+	if got, want := string(r.appendHead([]byte("before"), peer, nil)), "before"+string(r.appendHead(nil, peer, nil)); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

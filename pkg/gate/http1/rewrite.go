@@ -9,7 +9,7 @@ import (
 
 // appendHead writes the head as the container gets it. Runs of lines that go
 // on unchanged are copied in one piece.
-func (r *request) appendHead(dst []byte, peer netip.Addr, defaultHost string) []byte {
+func (r *request) appendHead(dst []byte, peer netip.Addr, defaultHost []byte) []byte {
 	dst = append(dst, r.method...)
 	dst = append(dst, ' ')
 	dst = append(dst, r.target...)
@@ -60,6 +60,7 @@ func (r *request) appendHead(dst []byte, peer netip.Addr, defaultHost string) []
 	if makeForwarded {
 		dst = r.appendForwarded(dst)
 	}
+	dst = append(dst, r.traceLines...)
 	if r.te {
 		dst = append(dst, "TE: trailers\r\n"...)
 	}
@@ -69,7 +70,7 @@ func (r *request) appendHead(dst []byte, peer netip.Addr, defaultHost string) []
 	return append(dst, "\r\n"...)
 }
 
-func (r *request) appendHost(dst []byte, defaultHost string) []byte {
+func (r *request) appendHost(dst, defaultHost []byte) []byte {
 	dst = append(dst, "Host: "...)
 	if r.host != nil {
 		dst = append(dst, r.host...)

@@ -23,6 +23,11 @@ type Config struct {
 	Upstream netip.AddrPort
 	// Loops is the number of event loops, 1 or more.
 	Loops int
+	// HTTP2 takes over a client connection that begins with the preface of
+	// HTTP/2 (RFC 9113 section 3.4): a non-blocking descriptor, which it owns
+	// from then on, and the bytes that have been read, which it copies. It is
+	// called on a loop and must not block. nil: such connections are refused.
+	HTTP2 func(fd int, peer netip.AddrPort, read []byte)
 	// HeadTimeout bounds how long a started request head may take; 0 = 60 s.
 	HeadTimeout time.Duration
 	// Panicked is told of a contained panic, with its value. It may be nil.
@@ -34,7 +39,7 @@ type Config struct {
 type Server struct {
 	gate    *gate.Gate
 	cfg     Config
-	host    string // Host where a request has none
+	host    []byte // Host where a request has none
 	engines []*engine
 	ran     sync.WaitGroup
 
@@ -76,7 +81,7 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 	if c.HeadTimeout == 0 {
 		c.HeadTimeout = time.Minute
 	}
-	s := &Server{gate: g, cfg: c, host: c.Upstream.String(), departure: make(chan struct{}, 1)}
+	s := &Server{gate: g, cfg: c, host: []byte(c.Upstream.String()), departure: make(chan struct{}, 1)}
 	for range c.Loops {
 		l, err := loop.New()
 		if err != nil {
@@ -341,14 +346,14 @@ func (l *listener) close() {
 	_ = unix.Close(l.reserve)
 }
 
-func addrOf(sa unix.Sockaddr) netip.Addr {
+func addrOf(sa unix.Sockaddr) netip.AddrPort {
 	switch a := sa.(type) {
 	case *unix.SockaddrInet4:
-		return netip.AddrFrom4(a.Addr)
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
 	case *unix.SockaddrInet6:
-		return netip.AddrFrom16(a.Addr).Unmap()
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port))
 	}
-	return netip.IPv4Unspecified()
+	return netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
 }
 
 func (e *engine) link(c *conn) {

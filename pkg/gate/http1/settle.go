@@ -15,15 +15,15 @@ func (w *worker) settleHard() {
 	}
 	s := &w.up.sock
 	s.CloseWrite()
-	w.clocks = clocks{request: w.clocks.request} // the others have lost their meaning
+	w.clocks.Settle()
 	if d := &w.download; w.passage.answered {
 		w.discard(d.buf[d.r:d.w])
 		w.uw = 0
 	}
-	for !w.download.body.ended && !s.Failed() && !w.eng.loop.Closing() && w.clocks.expired(w.now()) == gate.Served {
+	for !w.download.body.ended && !s.Failed() && !w.eng.loop.Closing() && w.clocks.Expired(w.now()) == gate.Served {
 		n, err := s.Read(w.answerRoom())
 		if err == loop.ErrAgain {
-			w.task.Wait(w.clocks.next())
+			w.task.Wait(w.clocks.Next())
 			continue
 		}
 		w.uw += n

@@ -16,7 +16,7 @@ func (w *worker) switchProtocols() (gate.Outcome, bool) {
 	w.exchange.Status = 101
 	w.gate.Drain.EnterTunnel()
 	w.srv.departed()
-	w.clocks.switched(w.now(), w.gate.TunnelMax)
+	w.clocks.Switched(w.now(), w.gate.TunnelMax)
 	w.appendToPeer(func(dst []byte) []byte {
 		return w.res.appendHead(dst, framing{interim: true}, nil)
 	})

@@ -172,7 +172,7 @@ func (w *worker) connect(fresh bool) (*upstream, gate.Outcome) {
 		}
 	}
 	if len(p.held) == 0 || p.down == 0 {
-		if u := w.dial(w.clocks.next()); u != nil {
+		if u := w.dial(w.clocks.Next()); u != nil {
 			p.reached(w.srv)
 			return u, gate.Served
 		}
@@ -232,12 +232,12 @@ func (w *worker) hold() (*upstream, gate.Outcome) {
 		case now >= giveUp:
 			return nil, gate.UpstreamNotListening
 		}
-		if o := w.clocks.expired(now); o != gate.Served {
+		if o := w.clocks.Expired(now); o != gate.Served {
 			return nil, o
 		}
 		first := p.held[0] == w
 		if p.down == 0 || first && now >= p.tryAt {
-			if u := w.dial(earliest(w.clocks.next(), giveUp)); u != nil {
+			if u := w.dial(gate.Earliest(w.clocks.Next(), giveUp)); u != nil {
 				p.reached(w.srv)
 				return u, gate.Served
 			}
@@ -245,9 +245,9 @@ func (w *worker) hold() (*upstream, gate.Outcome) {
 			p.tryAt = now + pace(now-p.down)
 			first = p.held[0] == w
 		}
-		until := earliest(w.clocks.next(), giveUp)
+		until := gate.Earliest(w.clocks.Next(), giveUp)
 		if first {
-			until = earliest(until, p.tryAt)
+			until = gate.Earliest(until, p.tryAt)
 		}
 		w.task.Wait(until)
 	}

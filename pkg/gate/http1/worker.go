@@ -43,7 +43,7 @@ type worker struct {
 	began    bool // the request counts as open
 	observed bool // the observer has been told of it
 	slot     bool // holds a slot
-	clocks   clocks
+	clocks   gate.Clocks
 }
 
 func newWorker(e *engine, t *loop.Task) *worker {
@@ -80,17 +80,32 @@ func (w *worker) begin() {
 	w.began = true
 	w.passage = passage{}
 	w.gate.Drain.Enter()
-	w.clocks.begin(w.gate, w.now())
+	w.clocks.Begin(&w.gate.Config, w.now())
 	if o := w.gate.Observer; o != nil {
-		w.exchange = gate.Exchange{
-			Method: w.req.method, Target: w.req.target, Proxied: w.req.proxied,
-			RouteTag: w.req.routeTag, DefaultRoute: w.req.defaultRoute, HasDefaultRoute: w.req.hasDefaultRoute,
-			Arrived: time.Duration(loop.Nanotime()),
-		}
+		w.describe()
 		o.Begin(&w.exchange)
 		w.observed = true
+		if lines := w.exchange.TraceLines; lines != nil {
+			w.req.replaceTrace(lines)
+		}
 	}
 }
+
+// describe fills the exchange with what the head says.
+func (w *worker) describe() {
+	r := &w.req
+	w.exchange = gate.Exchange{
+		Protocol: protocols[r.minor], Method: r.method, Target: r.target, Host: r.finalHost(w.srv.host),
+		UserAgent: r.probe.UserAgent, Peer: w.conn.peer, Fields: r, Proxied: r.proxied,
+		RouteTag: r.routeTag, DefaultRoute: r.defaultRoute, HasDefaultRoute: r.hasDefaultRoute,
+		Arrived: time.Duration(loop.Nanotime()),
+	}
+	if r.traced {
+		w.exchange.Trace = &r.trace
+	}
+}
+
+var protocols = [...]string{"HTTP/1.0", "HTTP/1.1"}
 
 // end gives the slot back and tells how the request ended. It is the only
 // way out of begin.

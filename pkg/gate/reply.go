@@ -1,0 +1,118 @@
+package gate
+
+import "context"
+
+// Reply is an answer that the gate makes itself.
+type Reply struct {
+	Outcome Outcome
+	Status  int
+	Body    string
+	Plain   bool   // a plain error: nosniff, and the body ends in a newline
+	Retry   bool   // Retry-After: 1
+	Reason  string // K-Readiness-Reason; empty = none
+	Hash    []byte // K-Network-Hash; nil = none
+}
+
+// ReplyTo is the reply that an outcome means.
+func ReplyTo(o Outcome) Reply {
+	m := o.Meaning()
+	return Reply{Outcome: o, Status: m.Status, Body: m.Body, Plain: m.Plain, Retry: m.Retry}
+}
+
+// Fields yields the header fields of the reply, but for those that frame it
+// and Date.
+func (r *Reply) Fields(yield func(name, value string) bool) {
+	ok := true
+	say := func(name, value string) { ok = ok && yield(name, value) }
+	if r.Body != "" {
+		say("Content-Type", "text/plain; charset=utf-8")
+	}
+	if r.Plain {
+		say("X-Content-Type-Options", "nosniff")
+	}
+	if r.Status == 405 {
+		say("Allow", "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, TRACE")
+	}
+	if r.Retry {
+		say("Retry-After", "1")
+	}
+	if r.Reason != "" {
+		say("K-Readiness-Reason", r.Reason)
+	}
+	if r.Hash != nil {
+		say("K-Network-Hash", string(r.Hash))
+	}
+	say("K-Gate-Outcome", r.Outcome.String())
+}
+
+// Length is that of the body on the wire.
+func (r *Reply) Length() int {
+	if r.Plain {
+		return len(r.Body) + 1
+	}
+	return len(r.Body)
+}
+
+// AppendBody appends the body as it goes on the wire.
+func (r *Reply) AppendBody(dst []byte) []byte {
+	dst = append(dst, r.Body...)
+	if r.Plain {
+		dst = append(dst, '\n')
+	}
+	return dst
+}
+
+// ReplyToProbe answers a probe of the given kind. Readiness is asked for with
+// ask, which reports false if the asker has left meanwhile; then there is
+// nothing to answer.
+func (g *Gate) ReplyToProbe(kind Kind, h *ProbeHeaders, ask func() (Answer, bool)) (Reply, bool) {
+	if g.Drain.Active() {
+		return ReplyTo(ShuttingDown), true
+	}
+	switch kind {
+	case NetworkProbe:
+		return Reply{Outcome: Probed, Status: 200, Hash: h.NetworkHash}, true
+	case HashlessProbe:
+		r := ReplyTo(ProbeRejected)
+		r.Body = `a probe request must contain a non-empty "K-Network-Hash" header`
+		return r, true
+	case BadProbe:
+		r := ReplyTo(ProbeRejected)
+		r.Body = "unexpected probe header value: " + string(h.NetworkProbe)
+		return r, true
+	case Traffic:
+		panic("BUG: traffic is not a probe")
+	}
+	said, ok := ask()
+	if !ok {
+		return Reply{}, false
+	}
+	var r Reply
+	switch {
+	case g.Drain.Active():
+		r = ReplyTo(ShuttingDown)
+	case said.Ready:
+		r = Reply{Outcome: Probed, Status: 200, Body: "queue"}
+	default:
+		r = ReplyTo(NotReady)
+		r.Reason = said.Reason
+	}
+	if len(h.NetworkHash) > 0 {
+		r.Hash = h.NetworkHash
+	}
+	return r, true
+}
+
+// Ask waits for readiness or for a drain to begin, whichever is first.
+func (g *Gate) Ask(ctx context.Context, who Asker) Answer {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	said := make(chan Answer, 1)
+	go func() { said <- g.Readiness.Ask(ctx, who) }()
+	select {
+	case a := <-said:
+		return a
+	case <-g.Drain.Started():
+		return Answer{Reason: "shutting down"}
+	}
+}
