@@ -87,6 +87,9 @@ func openSidePorts(cfg *Config, g *gate.Gate, server *http1.Server, ready *readi
 	if err := openAdmin(cfg, g, ready, side); err != nil {
 		return err
 	}
+	if err := openProfiling(cfg, side); err != nil {
+		return err
+	}
 	stats := metrics.StatHandler(identity(cfg), seen.counting, http1.Clock)
 	if err := side.open(cfg.ListenAddress, cfg.AutoscalerMetricsPort, "AUTOSCALER_METRICS_PORT", stats); err != nil {
 		return err

@@ -135,10 +135,10 @@ var settings = []setting{
 	{group: groupPorts, env: "STATUS_PORT", flag: "status-port", standard: "8023", pending: true,
 		help:  "Port for the status page, on 127.0.0.1 only; 0 = off.",
 		field: func(c *Config) fieldValue { return (*optionalPortValue)(&c.StatusPort) }},
-	{group: groupPorts, env: "PROFILING_PORT", flag: "profiling-port", standard: "8008", pending: true,
+	{group: groupPorts, env: "PROFILING_PORT", flag: "profiling-port", standard: "8008",
 		help:  "Port for pprof, where ENABLE_PROFILING is true; 0 = off.",
 		field: func(c *Config) fieldValue { return (*optionalPortValue)(&c.ProfilingPort) }},
-	{group: groupPorts, env: "PROFILING_ADDRESS", flag: "profiling-address", standardNote: "LISTEN_ADDRESS", pending: true,
+	{group: groupPorts, env: "PROFILING_ADDRESS", flag: "profiling-address", standardNote: "LISTEN_ADDRESS",
 		help:  "Address for pprof to listen on.",
 		field: func(c *Config) fieldValue { return (*addressValue)(&c.ProfilingAddress) }},
 
@@ -166,7 +166,7 @@ var settings = []setting{
 	{group: groupMetrics, env: "TRACING_CONFIG_DEBUG", flag: "tracing-debug", standard: "false", pending: true,
 		help:  "Trace every request.",
 		field: func(c *Config) fieldValue { return (*boolValue)(&c.TracingDebug) }},
-	{group: groupMetrics, env: "ENABLE_PROFILING", flag: "profiling", standard: "false", pending: true,
+	{group: groupMetrics, env: "ENABLE_PROFILING", flag: "profiling", standard: "false",
 		help:  "Serve pprof on PROFILING_PORT.",
 		field: func(c *Config) fieldValue { return (*boolValue)(&c.Profiling) }},
 
