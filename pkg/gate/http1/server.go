@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -93,6 +94,7 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 		}
 		e := &engine{srv: s, loop: l}
 		e.up.init(e)
+		l.Trimmed(e.trim)
 		s.engines = append(s.engines, e)
 	}
 	for _, e := range s.engines {
@@ -374,6 +376,25 @@ func (e *engine) unlink(c *conn) {
 	}
 	c.next, c.prev = nil, nil
 }
+
+// Buffers of a loop that stay when a burst is over.
+const (
+	keptBulks   = 2
+	keptAnswers = 8
+)
+
+// trim lets go of buffers that a burst has left behind, and gives the memory
+// of a large one back: without requests the next collection may be minutes off.
+func (e *engine) trim(tasks int) {
+	e.bulks.free = slices.Clone(e.bulks.free[:min(len(e.bulks.free), keptBulks)])
+	e.answers.free = slices.Clone(e.answers.free[:min(len(e.answers.free), keptAnswers)])
+	if tasks >= collectFrom {
+		go debug.FreeOSMemory()
+	}
+}
+
+// collectFrom is how many coroutines are worth a collection of their own.
+const collectFrom = 32
 
 func (e *engine) panicked(v any) {
 	if e.srv.cfg.Panicked != nil {

@@ -15,8 +15,9 @@ import (
 )
 
 // maxFreeTasks bounds the coroutines (and their buffers) that a loop keeps for
-// the next burst; those beyond it end with their conversation.
-const maxFreeTasks = 256
+// the next burst; those beyond it end with their conversation. Those that
+// nobody needs any more are trimmed.
+const maxFreeTasks = 4096
 
 const eventsPerWait = 128
 
@@ -36,6 +37,9 @@ type Loop struct {
 	live    int     // those with a conversation
 	timers  timerHeap
 	armed   int64
+	trimAt  int64 // when to look at the free tasks; 0 = never
+	unused  int   // fewest free tasks of the period that ends then
+	trimmed func(tasks int)
 
 	mu       sync.Mutex
 	woken    []*Task

@@ -35,11 +35,8 @@ type Task struct {
 // Start runs r in a coroutine, up to its first Wait, before it returns. It
 // must be called on the loop but outside of any task.
 func (l *Loop) Start(r Runner) {
-	var t *Task
-	if n := len(l.free); n > 0 {
-		t, l.free[n-1] = l.free[n-1], nil
-		l.free = l.free[:n-1]
-	} else {
+	t := l.reuse()
+	if t == nil {
 		t = &Task{loop: l, at: len(l.tasks)}
 		l.tasks = append(l.tasks, t)
 		t.timer.task = t
@@ -61,7 +58,7 @@ func (t *Task) body(yield func(struct{}) bool) {
 			t.loop.forget(t)
 			return
 		}
-		t.loop.free = append(t.loop.free, t)
+		t.loop.freed(t)
 		if !yield(struct{}{}) {
 			return
 		}

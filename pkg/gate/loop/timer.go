@@ -96,6 +96,9 @@ func (l *Loop) runTimers() {
 		}
 		task.resume()
 	}
+	if l.trimAt != 0 && l.trimAt <= l.now {
+		l.trim()
+	}
 }
 
 // arm makes the netpoller give up waiting when the first timer is due.
@@ -103,6 +106,9 @@ func (l *Loop) arm() {
 	next := int64(math.MaxInt64)
 	if len(l.timers) > 0 {
 		next = l.timers[0].when
+	}
+	if l.trimAt != 0 {
+		next = min(next, l.trimAt)
 	}
 	if next >= l.armed {
 		return // wakes too early at worst

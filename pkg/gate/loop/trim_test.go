@@ -1,0 +1,78 @@
+package loop
+
+import (
+	"runtime"
+	"testing"
+)
+
+// due ends the current trimming period and returns the number of free tasks.
+func due(t *testing.T, l *Loop) (free, all int) {
+	t.Helper()
+	on(t, l, func() {
+		if l.trimAt != 0 {
+			l.trimAt = 1
+		}
+	})
+	on(t, l, func() {}) // timers have run in between
+	on(t, l, func() { free, all = len(l.free), len(l.tasks) })
+	return free, all
+}
+
+// crowd runs n conversations at once and lets them end.
+func crowd(t *testing.T, l *Loop, n int) {
+	t.Helper()
+	release, ended := make(chan struct{}), make(chan struct{}, n)
+	tasks := make(chan *Task, n)
+	for range n {
+		start(t, l, func(task *Task) {
+			tasks <- task
+			for {
+				select {
+				case <-release:
+					ended <- struct{}{}
+					return
+				default:
+					task.Wait(0)
+				}
+			}
+		})
+	}
+	close(release)
+	for range n {
+		(<-tasks).Wake()
+	}
+	for range n {
+		receive(t, ended)
+	}
+}
+
+func TestTasksOfABurstAreLetGoWhenTheyAreOfNoUse(t *testing.T) {
+	l := startLoop(t)
+	dropped := 0
+	on(t, l, func() { l.Trimmed(func(n int) { dropped += n }) })
+	before := runtime.NumGoroutine()
+	crowd(t, l, 100)
+	due(t, l)
+	if free, all := due(t, l); free != keptTasks || all != keptTasks {
+		t.Fatalf("%d free tasks of %d after two periods, want %d", free, all, keptTasks)
+	}
+	on(t, l, func() {
+		if dropped != 100-keptTasks || l.trimAt != 0 {
+			t.Errorf("%d dropped, next look at %d; want %d and none", dropped, l.trimAt, 100-keptTasks)
+		}
+	})
+	if left := runtime.NumGoroutine() - before; left > keptTasks {
+		t.Errorf("%d goroutines stayed", left)
+	}
+	crowd(t, l, 2*keptTasks) // the loop goes on as before
+}
+
+func TestTasksInUseAreNotLetGo(t *testing.T) {
+	l := startLoop(t)
+	crowd(t, l, 60)
+	due(t, l)
+	crowd(t, l, 60) // all of them, within one period
+	if free, _ := due(t, l); free != 60 {
+		t.Errorf("%d free tasks after a period that needed 60", free)
+	}
+}
