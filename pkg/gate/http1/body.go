@@ -74,6 +74,12 @@ func (d *decoder) next(b []byte) (data []byte, used int, err error) {
 	return nil, 0, nil
 }
 
+// skip passes over n bytes of payload of a body with a length.
+func (d *decoder) skip(n int) {
+	d.left -= int64(n)
+	d.ended = d.left == 0
+}
+
 // end is told that the sender has closed; it reports whether the body is
 // complete with that.
 func (d *decoder) end() bool {

@@ -33,6 +33,7 @@ type pump struct {
 	o        int
 	frame    []byte // storage for heads and chunks
 	bulk     *bulk
+	pipe     *loop.Pipe // a long body goes through it and not through buf
 	limit    bool // reads never go past the end of a body with a length
 
 	payload int64 // bytes of the body moved
@@ -137,6 +138,14 @@ func (p *pump) step(b *bulkPool) (moved bool) {
 		if p.srcErr != nil {
 			return moved
 		}
+		if p.pipe != nil || p.splices(b) {
+			m, more := p.splice(b)
+			moved = moved || m
+			if !more {
+				return moved
+			}
+			continue
+		}
 		if p.body.ended {
 			p.done = true
 			return true
@@ -220,6 +229,7 @@ func (p *pump) decode() {
 // release gives the large buffer back, with whatever is left in it.
 func (p *pump) release(b *bulkPool) {
 	p.putBulk(b)
+	b.putPipe(p)
 	p.r, p.w = 0, 0
 	p.buf, p.out, p.o = nil, nil, 0
 	p.src, p.dst = nil, nil
@@ -236,8 +246,12 @@ func (p *pump) putBulk(b *bulkPool) {
 	}
 }
 
-// bulkPool keeps the large buffers of one loop.
-type bulkPool struct{ free []*bulk }
+// bulkPool keeps the large buffers and the pipes of one loop.
+type bulkPool struct {
+	free  []*bulk
+	pipes []*loop.Pipe
+	plain bool // the kernel does not splice
+}
 
 // maxFreeBulks bounds the memory that stays behind after a burst of long
 // bodies: 16 × 64 KiB.

@@ -226,6 +226,7 @@ func (s *Server) Close() {
 			_ = unix.Close(l.reserve)
 		}
 		e.listeners = nil
+		e.bulks.trimPipes()
 	}
 }
 
@@ -388,6 +389,7 @@ const (
 func (e *engine) trim(tasks int) {
 	e.bulks.free = slices.Clone(e.bulks.free[:min(len(e.bulks.free), keptBulks)])
 	e.answers.free = slices.Clone(e.answers.free[:min(len(e.answers.free), keptAnswers)])
+	e.bulks.trimPipes()
 	if tasks >= collectFrom {
 		go debug.FreeOSMemory()
 	}

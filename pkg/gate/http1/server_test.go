@@ -409,7 +409,7 @@ func TestWorkerOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 					if ok {
 						w = e.conns.task.Local.(*worker)
 					}
-					stuck <- ok && w.upload.bulk != nil && w.up != nil && !w.up.sock.Writable()
+					stuck <- ok && (w.upload.bulk != nil || w.upload.pipe != nil) && w.up != nil && !w.up.sock.Writable()
 				})
 				return engineReceive(r.t, "a look at the loop", stuck)
 			})

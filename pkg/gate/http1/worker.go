@@ -170,6 +170,8 @@ func (a *answerBuffers) put(b []byte) {
 // abandon releases what a panicking request held.
 func (w *worker) abandon() {
 	w.dropUpstream()
+	w.upload.release(&w.eng.bulks)
+	w.download.release(&w.eng.bulks)
 	if w.began {
 		w.end(gate.InternalError)
 	}

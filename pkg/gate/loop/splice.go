@@ -1,0 +1,88 @@
+package loop
+
+import (
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+// pipeBytes is what a Pipe is asked to hold; the kernel may grant less.
+const pipeBytes = 1 << 20
+
+// Pipe moves bytes from one socket to another without a copy through this
+// process (splice(2)). It belongs to one loop.
+type Pipe struct {
+	r, w int
+	held int // bytes inside
+}
+
+// NewPipe creates a pipe. The error is the system's.
+func NewPipe() (*Pipe, error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return nil, err
+	}
+	_, _ = unix.FcntlInt(uintptr(fds[1]), unix.F_SETPIPE_SZ, pipeBytes)
+	return &Pipe{r: fds[0], w: fds[1]}, nil
+}
+
+// Held is the number of bytes inside.
+func (p *Pipe) Held() int { return p.held }
+
+// Close gives the descriptors back, and drops what is inside.
+func (p *Pipe) Close() {
+	_ = unix.Close(p.r)
+	_ = unix.Close(p.w)
+}
+
+// Fill moves at most n bytes that s has received into p, which must be empty.
+// It returns what Sock.Read would.
+func (p *Pipe) Fill(s *Sock, n int64) (int, error) {
+	if !s.readable {
+		return 0, ErrAgain
+	}
+	for {
+		got, err := unix.Splice(s.fd, nil, p.w, nil, int(min(n, pipeBytes)), unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			s.readable = false
+			return 0, ErrAgain
+		case err == unix.EINVAL || err == unix.ENOSYS:
+			return 0, err // not with these descriptors: s is as it was
+		case err != nil:
+			s.failed = true
+			return 0, err
+		case got == 0:
+			s.hangup = true
+			return 0, io.EOF
+		}
+		p.held = int(got)
+		return p.held, nil
+	}
+}
+
+// Drain moves what is inside to s. It returns what Sock.Write would.
+func (p *Pipe) Drain(s *Sock) (int, error) {
+	if !s.writable {
+		return 0, ErrAgain
+	}
+	for {
+		n, err := unix.Splice(p.r, nil, s.fd, nil, p.held, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			s.writable = false
+			return 0, ErrAgain
+		case err != nil:
+			s.failed, s.readable = true, true // what came before the error can still be read
+			return 0, err
+		}
+		if p.held -= int(n); p.held > 0 {
+			s.writable = false
+		}
+		return int(n), nil
+	}
+}
