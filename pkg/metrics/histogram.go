@@ -47,9 +47,10 @@ func toSeconds(milliseconds []float64) []float64 {
 // histogram counts values by cell of its scale. An observation is two atomic
 // additions.
 type histogram struct {
-	scale *scale
-	sum   atomic.Int64
-	cells []atomic.Uint64
+	scale  *scale
+	sum    atomic.Int64
+	cells  []atomic.Uint64
+	traced atomic.Pointer[exemplars] // nil until a traced request comes
 }
 
 func newHistogram(s *scale) *histogram {
@@ -69,10 +70,14 @@ type reading struct {
 	cells []uint64
 	count uint64
 	sum   int64
+
+	exemplars []exemplar
 }
 
 func (h *histogram) read() reading {
-	r := reading{scale: h.scale, cells: make([]uint64, len(h.cells)), sum: h.sum.Load()}
+	r := reading{scale: h.scale, exemplars: h.exemplars()}
+	// After the exemplars, so that each is in a bucket that counts it.
+	r.cells, r.sum = make([]uint64, len(h.cells)), h.sum.Load()
 	for i := range h.cells {
 		r.cells[i] = h.cells[i].Load()
 		r.count += r.cells[i]

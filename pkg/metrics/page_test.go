@@ -170,7 +170,7 @@ func TestIdentitiesThatAreNotUTF8DoNotBreakThePage(t *testing.T) {
 }
 
 // The names of Knative's OpenCensus era are what they are.
-var lintExceptions = []string{
+var legacyLint = []string{
 	`revision_app_request_count: counter metrics should have "_total" suffix`,
 	`revision_app_request_count: non-histogram and non-summary metrics should not have "_count" suffix`,
 	`revision_request_count: counter metrics should have "_total" suffix`,
@@ -178,36 +178,59 @@ var lintExceptions = []string{
 }
 
 func TestPromlintFindsNothingButTheLegacyNames(t *testing.T) {
-	cfg := fullConfig(Both)
-	busy(&cfg)
-	all := gather(t, newRegistry(NewCollector(cfg)))
-	problems, err := promlint.NewWithMetricFamilies(slices.Collect(maps.Values(all))).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all) < len(families)+30 {
-		t.Errorf("only %d metrics", len(all))
-	}
-	var found []string
-	for _, p := range problems {
-		found = append(found, p.Metric+": "+p.Text)
-	}
-	slices.Sort(found)
-	if !slices.Equal(found, lintExceptions) {
-		t.Errorf("promlint found:\n%s", strings.Join(found, "\n"))
+	for names, exceptions := range map[Names][]string{Current: nil, Legacy: legacyLint, Both: legacyLint} {
+		cfg := fullConfig(names)
+		busy(&cfg)
+		all := gather(t, newRegistry(NewCollector(cfg)))
+		problems, err := promlint.NewWithMetricFamilies(slices.Collect(maps.Values(all))).Lint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := 30 // of Go and the process
+		for i := range families {
+			if names.shows(families[i].era) {
+				shown++
+			}
+		}
+		if len(all) < shown {
+			t.Errorf("names %d: only %d metrics", names, len(all))
+		}
+		var found []string
+		for _, p := range problems {
+			found = append(found, p.Metric+": "+p.Text)
+		}
+		slices.Sort(found)
+		if !slices.Equal(found, exceptions) {
+			t.Errorf("names %d: promlint found:\n%s", names, strings.Join(found, "\n"))
+		}
 	}
 }
 
-func TestTheHandlerServesTextWhateverTextIsAskedFor(t *testing.T) {
+func TestTheHandlerServesTheTextThatIsAskedForAndKeepsTheLegacyNames(t *testing.T) {
 	cfg := fullConfig(Both)
+	busy(&cfg)
 	h := PageHandler(NewCollector(cfg), nil)
-	for _, accept := range []string{"", "*/*", "text/plain", "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"} {
+	const text, openMetrics = "text/plain; version=0.0.4", "application/openmetrics-text; version=1.0.0"
+	for accept, want := range map[string]string{
+		"": text, "*/*": text, "text/plain": text,
+		"application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3": openMetrics,
+	} {
 		answer := ask(t, h, "GET", "/metrics", http.Header{"Accept": {accept}})
 		body := read(t, answer)
-		if kind := answer.Header.Get("Content-Type"); answer.StatusCode != 200 || !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
+		if kind := answer.Header.Get("Content-Type"); answer.StatusCode != 200 || !strings.HasPrefix(kind, want) {
 			t.Errorf("Accept %q: %d, %s", accept, answer.StatusCode, kind)
 		}
-		for _, line := range []string{"\n# TYPE revision_request_count counter\n", "\ngo_goroutines ", "\nprocess_resident_memory_bytes "} {
+		kind := "counter"
+		if want == openMetrics {
+			kind = "unknown" // as counters without _total are to OpenMetrics
+			if !strings.HasSuffix(body, "\n# EOF\n") {
+				t.Errorf("Accept %q: no end", accept)
+			}
+		}
+		for _, line := range []string{
+			"\n# TYPE revision_request_count " + kind + "\n", "\nrevision_request_count{", "\nrevision_app_request_count{",
+			"\nqueuegate_upstream_dials_total 9", "\ngo_goroutines ", "\nprocess_resident_memory_bytes ",
+		} {
 			if !strings.Contains(body, line) {
 				t.Errorf("Accept %q: no %q", accept, line)
 			}

@@ -15,13 +15,14 @@ const maxScrapes = 4
 // the process. Any other path is 404. What cannot be had is left out, and
 // failed, which may be nil, is told why.
 //
-// There is text 0.0.4 and protobuf, no OpenMetrics: that would append _total
-// to the legacy counters, which dashboards know without.
+// There is text 0.0.4, OpenMetrics and protobuf, as the scraper asks. The last
+// two have exemplars.
 func PageHandler(c *Collector, failed func(error)) http.Handler {
 	registry := newRegistry(c)
 	opts := promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes,
 		ErrorHandling:       promhttp.ContinueOnError,
+		EnableOpenMetrics:   true,
 		DisableCompression:  true, // gzip keeps 2 MiB in the process from its first use on
 	}
 	if failed != nil {

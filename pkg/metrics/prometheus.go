@@ -149,9 +149,13 @@ func (p *page) number(v float64, labels ...string) {
 	p.out <- prometheus.MustNewConstMetric(p.desc, kind, v, labels...)
 }
 
-// histogram sends a sample of a histogram.
-func (p *page) histogram(h *dto.Histogram, labels ...string) {
-	p.out <- &histogramSample{p.desc, h, prometheus.MakeLabelPairs(p.desc, labels)}
+// histogram sends a sample of a histogram, as reading.show makes it.
+func (p *page) histogram(r *reading, v *view, native bool, labels ...string) {
+	var m prometheus.Metric = &histogramSample{p.desc, r.show(v, native), prometheus.MakeLabelPairs(p.desc, labels)}
+	if len(r.exemplars) > 0 {
+		m = withExemplars(m, v, r.exemplars)
+	}
+	p.out <- m
 }
 
 // histogramSample is a histogram with classic and native buckets at once,

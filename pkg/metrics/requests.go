@@ -20,6 +20,8 @@ type Record struct {
 
 	RequestBytes  int64 // of the body
 	ResponseBytes int64
+
+	TraceID [16]byte // of a request whose trace was sampled; else zero
 }
 
 // Requests holds the figures of ended requests. Observe may be called from
@@ -36,6 +38,8 @@ type Requests struct {
 	queueWait *histogram
 
 	requestBody, responseBody *histogram
+
+	clock func() time.Time // of exemplars
 }
 
 // Status codes that are told apart; all others share the last index.
@@ -74,6 +78,7 @@ func NewRequests(outcomes []string) *Requests {
 		queueWait:    newHistogram(durations),
 		requestBody:  newHistogram(sizes),
 		responseBody: newHistogram(sizes),
+		clock:        time.Now,
 	}
 	r.tagged(TagDisabled).of(200)
 	r.container.of(200)
@@ -99,8 +104,9 @@ func (r *Requests) Rejected(outcome uint8) {
 	}
 }
 
-// Observe counts a request that has ended. It allocates when it sees a status
-// or a route tag for the first time.
+// Observe counts a request that has ended; a traced one becomes the exemplar of
+// its buckets. It allocates when it sees a status or a route tag for the first
+// time, and for the first time in a traced request.
 func (r *Requests) Observe(x *Record) {
 	if int(x.Outcome) < len(r.outcomes) {
 		r.outcomes[x.Outcome].Inc()
@@ -115,4 +121,15 @@ func (r *Requests) Observe(x *Record) {
 	r.queueWait.observe(int64(x.Queued))
 	r.requestBody.observe(x.RequestBytes)
 	r.responseBody.observe(x.ResponseBytes)
+	if x.TraceID != [16]byte{} {
+		r.trace(x)
+	}
+}
+
+func (r *Requests) trace(x *Record) {
+	now := r.clock()
+	r.tagged(x.Route).of(x.Status).trace(int64(x.Total), x.TraceID, now)
+	if x.Reached {
+		r.container.of(x.Status).trace(int64(x.Upstream), x.TraceID, now)
+	}
 }

@@ -12,14 +12,14 @@ import (
 func (c *Collector) invocations(p *page) {
 	for i := range p.container {
 		s := &p.container[i]
-		p.histogram(s.show(durationsCurrent, true), codeText(s.code))
+		p.histogram(&s.reading, durationsCurrent, true, codeText(s.code))
 	}
 }
 
 func (c *Collector) serverDurations(p *page) {
 	for i := range p.total {
 		s := &p.total[i]
-		p.histogram(s.show(durationsCurrent, true), codeText(s.code), p.requests.name(s.tag, &currentTagWords))
+		p.histogram(&s.reading, durationsCurrent, true, codeText(s.code), p.requests.name(s.tag, &currentTagWords))
 	}
 }
 
@@ -43,7 +43,7 @@ func (c *Collector) queueWaits(p *page) {
 
 func (p *page) single(h *histogram, v *view, labels ...string) {
 	r := h.read()
-	p.histogram(r.show(v, true), labels...)
+	p.histogram(&r, v, true, labels...)
 }
 
 func (c *Collector) targetInfo(p *page) {
@@ -72,7 +72,7 @@ func (c *Collector) legacyRequests(p *page) {
 func (c *Collector) legacyLatencies(p *page) {
 	for i := range p.total {
 		s := &p.total[i]
-		p.histogram(s.show(durationsLegacy, false),
+		p.histogram(&s.reading, durationsLegacy, false,
 			c.legacyLabels(codeText(s.code), class(s.code), p.requests.name(s.tag, &legacyTagWords))...)
 	}
 }
@@ -87,7 +87,7 @@ func (c *Collector) legacyAppRequests(p *page) {
 func (c *Collector) legacyAppLatencies(p *page) {
 	for i := range p.container {
 		s := &p.container[i]
-		p.histogram(s.show(durationsLegacy, false), c.legacyLabels(codeText(s.code), class(s.code))...)
+		p.histogram(&s.reading, durationsLegacy, false, c.legacyLabels(codeText(s.code), class(s.code))...)
 	}
 }
 

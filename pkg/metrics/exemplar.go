@@ -1,0 +1,73 @@
+package metrics
+
+import (
+	"encoding/hex"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// traceLabel is the only label of an exemplar, as OpenMetrics spells it.
+// With its value it has 40 of the 128 characters that the format allows.
+const traceLabel = "trace_id"
+
+// exemplar is one traced request. Its zero value is none.
+type exemplar struct {
+	trace [16]byte
+	value int64 // on the scale of the histogram
+	at    time.Time
+}
+
+// exemplars hold the last traced request of each classic bucket of
+// durationsCurrent. Only traced requests and scrapers come to the lock.
+type exemplars struct {
+	mu   sync.Mutex
+	last []exemplar
+}
+
+// trace makes a request that was observed with v the exemplar of its bucket.
+// It allocates at the first call for a histogram.
+func (h *histogram) trace(v int64, id [16]byte, at time.Time) {
+	e := h.traced.Load()
+	if e == nil {
+		h.traced.CompareAndSwap(nil, &exemplars{last: make([]exemplar, len(durationsCurrent.cuts)+1)})
+		e = h.traced.Load()
+	}
+	v = max(v, 0)
+	bucket, _ := slices.BinarySearch(durationsCurrent.cuts, durations.cell(v))
+	e.mu.Lock()
+	e.last[bucket] = exemplar{id, v, at}
+	e.mu.Unlock()
+}
+
+// exemplars returns those of all buckets that have one, by ascending value.
+func (h *histogram) exemplars() (all []exemplar) {
+	e := h.traced.Load()
+	if e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, x := range e.last {
+		if x.trace != [16]byte{} {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// withExemplars puts them on the classic bucket of m that each falls into, the
+// last where there are several, and all of them on native buckets.
+func withExemplars(m prometheus.Metric, v *view, all []exemplar) prometheus.Metric {
+	shown := make([]prometheus.Exemplar, len(all))
+	for i, x := range all {
+		shown[i] = prometheus.Exemplar{
+			Value:     float64(x.value) / v.perUnit,
+			Labels:    prometheus.Labels{traceLabel: hex.EncodeToString(x.trace[:])},
+			Timestamp: x.at,
+		}
+	}
+	return prometheus.MustNewMetricWithExemplars(m, shown...)
+}

@@ -1,0 +1,275 @@
+package conformance
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	netcfg "knative.dev/networking/pkg/config"
+	"knative.dev/networking/pkg/http/header"
+	autoscalingv1alpha1 "knative.dev/serving/pkg/apis/autoscaling/v1alpha1"
+	"knative.dev/serving/pkg/apis/serving"
+	"knative.dev/serving/pkg/autoscaler/metrics"
+	"knative.dev/serving/pkg/resources"
+)
+
+const (
+	revision    = "web-00001"
+	stableSpan  = 6 * time.Second // the shortest stable window that Knative allows
+	longestName = 253             // of a pod, in bytes
+	statLimit   = 336             // bytes that Knative's client reads; it does not export the number
+)
+
+// autoscaler is Knative's own: its scraper, its collector, its decoder. The
+// pods come from a lister without a cluster behind it.
+type autoscaler struct {
+	t      *testing.T
+	gate   *gate
+	stats  int // port
+	page   int // port of the Prometheus page
+	metric *autoscalingv1alpha1.Metric
+	metrics.StatsScraper
+}
+
+func startAutoscaler(t *testing.T, userPort int, settings ...string) *autoscaler {
+	t.Helper()
+	a := &autoscaler{t: t, stats: freePort(t), page: freePort(t)}
+	a.gate = startGate(t, userPort, append([]string{
+		fmt.Sprintf("AUTOSCALER_METRICS_PORT=%d", a.stats), fmt.Sprintf("METRICS_PORT=%d", a.page),
+	}, settings...)...)
+	a.metric = &autoscalingv1alpha1.Metric{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: revision, Labels: map[string]string{
+			serving.ServiceLabelKey: "web", serving.ConfigurationLabelKey: "web",
+		}},
+		Spec: autoscalingv1alpha1.MetricSpec{ScrapeTarget: revision, StableWindow: stableSpan, PanicWindow: stableSpan},
+	}
+	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	err := pods.Add(&v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: revision + "-abc", Labels: map[string]string{serving.RevisionLabelKey: revision}},
+		Status: v1.PodStatus{
+			// The scraper appends ":9090/metrics" to the address. Behind a
+			// question mark that does no harm, so the port may be any.
+			PodIP:      at(a.stats) + "/metrics?",
+			Phase:      v1.PodRunning,
+			StartTime:  &metav1.Time{},
+			Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.StatsScraper = metrics.NewStatsScraper(a.metric, revision,
+		resources.NewPodAccessor(corev1listers.NewPodLister(pods), "shop", revision),
+		false, netcfg.MeshCompatibilityModeDisabled, zap.NewNop().Sugar())
+	eventually(t, "both ports of figures accept", func() bool { return accepts(a.stats) && accepts(a.page) })
+	return a
+}
+
+// message is one answer of the gate, decoded with Knative's type as its
+// unexported client does, for the fields that the scraper drops: the name of
+// the pod and the uptime.
+func (a *autoscaler) message() (stat metrics.Stat, size int) {
+	a.t.Helper()
+	answer, body := a.get(a.stats, http.Header{"Accept": {header.ProtobufMIMEType}})
+	if kind := answer.Header.Get("Content-Type"); answer.StatusCode != http.StatusOK || kind != header.ProtobufMIMEType {
+		a.t.Fatalf("status %d, Content-Type %s", answer.StatusCode, kind)
+	}
+	if err := stat.Unmarshal(body); err != nil {
+		a.t.Fatal(err)
+	}
+	return stat, len(body)
+}
+
+func (a *autoscaler) get(port int, fields http.Header) (*http.Response, []byte) {
+	a.t.Helper()
+	request, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, "http://"+at(port)+"/metrics", nil)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	request.Header = fields
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return answer, body
+}
+
+// fullWindow returns once the last full second of the gate's clock is one that
+// began after the call.
+func (a *autoscaler) fullWindow() {
+	a.t.Helper()
+	now, _ := a.message()
+	from := math.Floor(now.ProcessUptime) + 2
+	eventually(a.t, "a second has passed on the gate's clock", func() bool {
+		now, _ := a.message()
+		return now.ProcessUptime >= from
+	})
+}
+
+// holder is a container that holds every request until it is released.
+type holder struct {
+	port    int
+	began   chan struct{}
+	release func()
+}
+
+func newHolder(t *testing.T) *holder {
+	end := make(chan struct{})
+	h := &holder{began: make(chan struct{}, 100), release: sync.OnceFunc(func() { close(end) })}
+	h.port = serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.began <- struct{}{}
+		<-end
+	}))
+	t.Cleanup(h.release) // before the server is closed
+	return h
+}
+
+// send sends requests that the container holds, and returns a wait for their
+// answers.
+func send(t *testing.T, g *gate, proxied, direct int) func() {
+	var all sync.WaitGroup
+	for i := range proxied + direct {
+		all.Go(func() {
+			request, err := http.NewRequest(http.MethodGet, g.url("/"), nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if i < proxied {
+				request.Header.Set("K-Proxy-Request", "activator")
+			}
+			answer, err := http.DefaultTransport.RoundTrip(request)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = answer.Body.Close()
+		})
+	}
+	return all.Wait
+}
+
+// within reports a deviation of more than 1 %.
+func within(got, want float64) bool { return math.Abs(got-want) <= want/100 }
+
+func TestAutoscalerReadsSevenRequestsOfWhichThreeAreProxied(t *testing.T) {
+	for name, limit := range map[string]int{"all in flight": 0, "two of them wait": 5} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			container := newHolder(t)
+			a := startAutoscaler(t, container.port, fmt.Sprintf("CONTAINER_CONCURRENCY=%d", limit))
+			answered := send(t, a.gate, 3, 4)
+			inFlight := 7
+			if limit > 0 {
+				inFlight = limit
+			}
+			for range inFlight {
+				<-container.began
+			}
+			eventually(t, "the others wait", func() bool {
+				_, page := a.get(a.page, nil)
+				return strings.Contains(string(page), fmt.Sprintf("\nkn_serving_queue_depth %d\n", 7-inFlight))
+			})
+
+			a.fullWindow()
+			stat, err := a.Scrape(stableSpan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !within(stat.AverageConcurrentRequests, 7) || !within(stat.AverageProxiedConcurrentRequests, 3) {
+				t.Errorf("the scraper reads %v, want 7 requests, 3 of them proxied", &stat)
+			}
+			if stat.RequestCount != 0 || stat.ProxiedRequestCount != 0 {
+				t.Errorf("the scraper reads %v, want no arrivals in a window that began after them", &stat)
+			}
+
+			a.collects(4)
+
+			container.release()
+			answered()
+			eventually(t, "after the last has ended the scraper reads nothing", func() bool {
+				stat, err := a.Scrape(stableSpan)
+				return err == nil && stat == (metrics.Stat{PodName: stat.PodName})
+			})
+		})
+	}
+}
+
+// collects runs Knative's scrape loop, which reads the pod every second, until
+// the stable concurrency that it scales on is the wanted one: proxied requests
+// are left out of it, because the activator reports them.
+func (a *autoscaler) collects(want float64) {
+	a.t.Helper()
+	collector := metrics.NewMetricCollector(func(*autoscalingv1alpha1.Metric, *zap.SugaredLogger) (metrics.StatsScraper, error) {
+		return a.StatsScraper, nil
+	}, zap.NewNop().Sugar())
+	collector.Watch(func(types.NamespacedName) {}) // told of errors, of which CreateOrUpdate returns the last
+	if err := collector.CreateOrUpdate(a.metric); err != nil {
+		a.t.Fatal(err)
+	}
+	defer collector.Delete(a.metric.Namespace, a.metric.Name)
+	key := types.NamespacedName{Namespace: a.metric.Namespace, Name: a.metric.Name}
+	eventually(a.t, fmt.Sprintf("Knative's collector has a stable concurrency of %v", want), func() bool {
+		stable, _, err := collector.StableAndPanicConcurrency(key, time.Now())
+		return err == nil && within(stable, want)
+	})
+	if err := collector.CreateOrUpdate(a.metric); err != nil {
+		a.t.Errorf("scraping: %v", err)
+	}
+}
+
+func TestTheLargestMessageFitsWhatTheAutoscalerReads(t *testing.T) {
+	name := strings.Repeat("p", longestName)
+	container := newHolder(t)
+	a := startAutoscaler(t, container.port, "SERVING_POD="+name)
+	answered := send(t, a.gate, 1, 1)
+	<-container.began
+	<-container.began
+	// Arrivals are in one window only, so no message has all fields for sure.
+	a.fullWindow()
+	stat, size := a.message()
+	if want := (metrics.Stat{
+		PodName: name, AverageConcurrentRequests: 2, AverageProxiedConcurrentRequests: 1, ProcessUptime: stat.ProcessUptime,
+	}); stat != want {
+		t.Errorf("got %v, want %v", &stat, &want)
+	}
+	if whole := size + 2*9; whole > statLimit {
+		t.Errorf("%d bytes, %d with both rates; the client reads %d", size, whole, statLimit)
+	}
+	container.release()
+	answered()
+}
+
+func TestTheAutoscalersClientIsServedWhileTheGateDrains(t *testing.T) {
+	container := newHolder(t)
+	a := startAutoscaler(t, container.port, "DRAIN_QUIET_SECONDS=60")
+	answered := send(t, a.gate, 1, 0)
+	<-container.began
+	a.gate.drain()
+	eventually(t, "the drain has begun", func() bool {
+		ready, message := askKubelet(t, get(a.gate.admin, "/health/ready"), patience)
+		return !ready && message == unavailable
+	})
+	a.fullWindow()
+	if stat, err := a.Scrape(stableSpan); err != nil || !within(stat.AverageConcurrentRequests, 1) || !within(stat.AverageProxiedConcurrentRequests, 1) {
+		t.Errorf("the scraper reads %v, %v", &stat, err)
+	}
+	container.release()
+	answered()
+}
