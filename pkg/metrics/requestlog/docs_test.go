@@ -1,0 +1,129 @@
+package requestlog
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the generated parts of docs/logs.md")
+
+const (
+	docsPath     = "../../../docs/logs.md"
+	outcomesPath = "../../gate/outcome.go" // read as text: this package knows no gate
+)
+
+// docsPart compares what stands between two marks, or writes it.
+func docsPart(t *testing.T, name, want string) {
+	t.Helper()
+	text, err := os.ReadFile(docsPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := "<!-- " + name + ": begin; go test ./pkg/metrics/requestlog -run Docs -update -->\n"
+	end := "<!-- " + name + ": end -->\n"
+	before, rest, ok := strings.Cut(string(text), begin)
+	part, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place for the %s", docsPath, name)
+	}
+	want = strings.TrimSpace(want)
+	want = "\n" + want + "\n\n"
+	if *update {
+		if err := os.WriteFile(docsPath, []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if part != want {
+		t.Errorf("the %s in %s are not what the code says; run: go test ./pkg/metrics/requestlog -run Docs -update", name, docsPath)
+	}
+}
+
+func TestDocsShowTheLinesThatAreWritten(t *testing.T) {
+	docsPart(t, "lines", "Knative's default:\n\n```json\n"+rendered(t, "", testHead, testResult)+
+		"```\n\n`json`:\n\n```json\n"+rendered(t, Preset, testHead, testResult)+"```\n")
+}
+
+func TestDocsListTheFieldsOfATemplate(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("| in a template | is | for example |\n|---|---|---|\n")
+	for _, row := range [][2]string{
+		{".Request.Method", "method"},
+		{".Request.RequestURI", "the target as it was sent"},
+		{".Request.URL", "the target as a URL; its members: `Path` (decoded), `RawQuery`, `Query`, `EscapedPath`, …"},
+		{".Request.URL.Path", "decoded"},
+		{`.Request.URL.Query.Get "y"`, "a parameter of the query"},
+		{".Request.Host", "the Host field"},
+		{".Request.Proto", "also `ProtoMajor`, `ProtoMinor`"},
+		{".Request.RemoteAddr", "the peer of the connection"},
+		{".Request.UserAgent", "User-Agent"},
+		{".Request.Referer", "Referer"},
+		{".Request.ContentLength", "bytes; -1 if unknown"},
+		{`.Request.Header.Get "X-Many"`, "the first value of a field, in any case of its name"},
+		{`index .Request.Header "X-Many"`, "all of its values; the name must be spelled like this"},
+		{`index .Request.Header "X-Many" 1`, "one of them"},
+		{".Response.Code", "status"},
+		{".Response.Size", "bytes of the body"},
+		{".Response.Latency", "seconds"},
+		{".Revision.Name", "`SERVING_REVISION`"},
+		{".Revision.Namespace", "`SERVING_NAMESPACE`"},
+		{".Revision.Service", "`SERVING_SERVICE`"},
+		{".Revision.Configuration", "`SERVING_CONFIGURATION`"},
+		{".Revision.PodName", "`SERVING_POD`"},
+		{".Revision.PodIP", "`SERVING_POD_IP`"},
+		{".TraceID", "as above"},
+	} {
+		value := strings.TrimSpace(rendered(t, "{{"+row[0]+"}}", testHead, testResult))
+		if value == "" || value == "[]" {
+			t.Errorf("{{%s}} renders nothing", row[0])
+		}
+		fmt.Fprintf(&b, "| `{{%s}}` | %s | `%s` |\n", row[0], row[1], value)
+	}
+	docsPart(t, "fields", b.String())
+}
+
+func TestDocsShowWhatTemplatesRender(t *testing.T) {
+	var b strings.Builder
+	failed := testResult
+	failed.Status = 503
+	for _, text := range []string{
+		`{{.Request.RemoteAddr}} "{{.Request.Method}} {{.Request.RequestURI}} {{.Request.Proto}}" {{.Response.Code}} {{.Response.Size}} {{printf "%.3f" .Response.Latency}}`,
+		`{"path": "{{js .Request.URL.Path}}", "agent": "{{.Request.UserAgent}}", "status": {{.Response.Code}}, "seconds": {{printf "%.3f" .Response.Latency}}}`,
+		`{{if ge .Response.Code 500}}{{.Revision.Name}} {{.Response.Code}} {{or (.Request.Header.Get "X-Request-Id") .TraceID "-"}}{{end}}`,
+	} {
+		fmt.Fprintf(&b, "```\n%s\n```\n\n→ `%s`\n\n", text, strings.TrimSuffix(rendered(t, text, testHead, failed), "\n"))
+	}
+	docsPart(t, "templates", b.String())
+}
+
+func TestDocsSayHowOutcomesAreLogged(t *testing.T) {
+	source, err := os.ReadFile(outcomesPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("| outcome | status | logged as | means |\n|---|---|---|---|\n")
+	comments := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^\t([A-Z]\w+) .*?// (.+)$`).FindAllStringSubmatch(string(source), -1) {
+		comments[m[1]] = m[2]
+	}
+	rows := regexp.MustCompile(`(?m)^\t(\w+): +\{Name: "([\w-]+)"(?:, Status: (\d+))?.*, Level: (\w+)\},$`).FindAllStringSubmatch(string(source), -1)
+	if names := strings.Count(string(source), "{Name: "); len(rows) != names || names < 20 {
+		t.Fatalf("%d rows, %d names in %s", len(rows), names, outcomesPath)
+	}
+	for _, m := range rows {
+		status := m[3]
+		if status == "" {
+			status = "the container's"
+		}
+		if comments[m[1]] == "" {
+			t.Errorf("nothing says what %s means", m[1])
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m[2], status, strings.ToLower(m[4]), comments[m[1]])
+	}
+	docsPart(t, "outcomes", b.String())
+}

@@ -1,0 +1,155 @@
+package requestlog
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Head is what a line says of the request. Begin copies what it needs.
+type Head struct {
+	Method   []byte
+	Target   []byte // as sent
+	Protocol string // HTTP/1.1
+	Host     []byte
+	Peer     netip.AddrPort
+	Fields   Fields // nil if there are none
+}
+
+// Fields yields each header field, in order. It is only asked if a line has
+// something of the header.
+type Fields interface {
+	Each(yield func(name, value []byte) bool)
+}
+
+// Result is what a line says of the end.
+type Result struct {
+	Status        int    // as sent, or as the outcome means it: 499, 101
+	Outcome       string // its name
+	RequestBytes  int64  // of the body
+	ResponseBytes int64
+	Arrived       time.Time // of the wall clock
+	Ended         time.Time
+
+	Queued   time.Duration // from arrival to admission
+	Upstream time.Duration // from the first byte to the container to the end; 0 = never reached
+	Total    time.Duration
+
+	// TraceID is that of the gate's own span, for requests that bring none.
+	TraceID [16]byte
+}
+
+// Entry is a line in the making, from Begin to End.
+type Entry struct {
+	log    *Log
+	text   []byte // method, target, protocol, host, then the fields
+	fixed  [4]int // where each of the first four ends in text
+	fields []field
+	peer   netip.AddrPort
+	result Result
+
+	add func(name, value []byte) bool // addField, bound once
+}
+
+// field is a header field, whose name and value follow each other in text.
+type field struct{ start, nameEnd, valueEnd int }
+
+const (
+	// What an entry counts beside its text.
+	entryOverhead = 256
+	fieldOverhead = 24
+
+	// Larger entries are left to the collector.
+	maxPooledText   = 8 << 10
+	maxPooledFields = 128
+)
+
+func newEntry(l *Log) *Entry {
+	e := &Entry{log: l}
+	e.add = e.addField
+	return e
+}
+
+// Begin notes a request. It returns nil on a nil Log.
+func (l *Log) Begin(head Head) *Entry {
+	if l == nil {
+		return nil
+	}
+	e := l.entries.Get().(*Entry)
+	e.text = append(e.text, head.Method...)
+	e.fixed[0] = len(e.text)
+	e.text = append(e.text, head.Target...)
+	e.fixed[1] = len(e.text)
+	e.text = append(e.text, head.Protocol...)
+	e.fixed[2] = len(e.text)
+	e.text = append(e.text, head.Host...)
+	e.fixed[3] = len(e.text)
+	e.peer = head.Peer
+	if head.Fields != nil && l.needs.any() {
+		head.Fields.Each(e.add)
+	}
+	return e
+}
+
+func (e *Entry) addField(name, value []byte) bool {
+	if !e.log.needs.has(name) {
+		return true
+	}
+	start := len(e.text)
+	e.text = append(append(e.text, name...), value...)
+	e.fields = append(e.fields, field{start, start + len(name), len(e.text)})
+	return true
+}
+
+// End hands the entry over to be written and never blocks. The entry must not
+// be used afterwards. On a nil Entry it does nothing.
+func (e *Entry) End(result Result) {
+	if e == nil {
+		return
+	}
+	e.result = result
+	e.log.queue(e)
+}
+
+func (e *Entry) size() int { return entryOverhead + len(e.text) + fieldOverhead*len(e.fields) }
+
+func (e *Entry) method() []byte   { return e.text[:e.fixed[0]] }
+func (e *Entry) target() []byte   { return e.text[e.fixed[0]:e.fixed[1]] }
+func (e *Entry) protocol() []byte { return e.text[e.fixed[1]:e.fixed[2]] }
+func (e *Entry) host() []byte     { return e.text[e.fixed[2]:e.fixed[3]] }
+
+func (e *Entry) field(i int) (name, value []byte) {
+	f := e.fields[i]
+	return e.text[f.start:f.nameEnd], e.text[f.nameEnd:f.valueEnd]
+}
+
+// first returns the first value of a field, nil if there is none.
+func (e *Entry) first(name string) []byte {
+	for i := range e.fields {
+		if n, v := e.field(i); equalFold(n, name) {
+			return v
+		}
+	}
+	return nil
+}
+
+func (l *Log) release(e *Entry) {
+	if cap(e.text) > maxPooledText || cap(e.fields) > maxPooledFields {
+		return
+	}
+	e.text, e.fields, e.result = e.text[:0], e.fields[:0], Result{}
+	l.entries.Put(e)
+}
+
+// equalFold compares as ASCII.
+func equalFold(a []byte, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i, c := range a {
+		d := b[i]
+		if c != d && (c|0x20 != d|0x20 || c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,218 @@
+package requestlog
+
+import (
+	"bytes"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// directLine is Knative's default line, and the preset, without a template.
+type directLine struct{ extended bool }
+
+var directNeeds = needs{names: []string{"User-Agent", "Referer", "Content-Length", "Traceparent", "X-B3-Traceid", "B3"}}
+
+// knativeDefaults are the defaults of Knative's generations, as its controller
+// puts them into every queue-proxy's environment.
+var knativeDefaults = []string{
+	knativeDefault(`{{index .Request.Header "X-B3-Traceid"}}`),
+	knativeDefault(`{{.TraceID}}`),
+}
+
+func knativeDefault(trace string) string {
+	var b strings.Builder
+	b.WriteString(`{"httpRequest": {`)
+	for _, member := range [...][2]string{
+		{"requestMethod", `"{{.Request.Method}}"`},
+		{"requestUrl", `"{{js .Request.RequestURI}}"`},
+		{"requestSize", `"{{.Request.ContentLength}}"`},
+		{"status", `{{.Response.Code}}`},
+		{"responseSize", `"{{.Response.Size}}"`},
+		{"userAgent", `"{{js .Request.UserAgent}}"`},
+		{"remoteIp", `"{{js .Request.RemoteAddr}}"`},
+		{"serverIp", `"{{.Revision.PodIP}}"`},
+		{"referer", `"{{js .Request.Referer}}"`},
+		{"latency", `"{{.Response.Latency}}s"`},
+	} {
+		b.WriteString(`"` + member[0] + `": ` + member[1] + `, `)
+	}
+	b.WriteString(`"protocol": "{{.Request.Proto}}"}, "traceId": "` + trace + `"}`)
+	return b.String()
+}
+
+// isKnativeDefault ignores how the template was wrapped into lines.
+func isKnativeDefault(text string) bool {
+	text = strings.Join(strings.Fields(text), " ")
+	for _, known := range knativeDefaults {
+		if text == known {
+			return true
+		}
+	}
+	return false
+}
+
+func (d directLine) appendLine(b []byte, rec *record) []byte {
+	e, r := rec.entry, &rec.entry.result
+	b = append(b, '{')
+	if d.extended {
+		b = append(b, `"timestamp": "`...)
+		b = r.Ended.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z07:00")
+		b = append(b, `", `...)
+	}
+	b = append(b, `"httpRequest": {"requestMethod": `...)
+	b = appendJSON(b, e.method())
+	b = append(b, `, "requestUrl": `...)
+	b = appendJSON(b, e.target())
+	b = append(b, `, "requestSize": "`...)
+	if n := contentLength(e); n >= 0 {
+		b = strconv.AppendInt(b, n, 10)
+	} else {
+		b = strconv.AppendInt(b, r.RequestBytes, 10)
+	}
+	b = append(b, `", "status": `...)
+	b = strconv.AppendInt(b, int64(r.Status), 10)
+	b = append(b, `, "responseSize": "`...)
+	b = strconv.AppendInt(b, r.ResponseBytes, 10)
+	b = append(b, `", "userAgent": `...)
+	b = appendJSON(b, e.first("User-Agent"))
+	b = append(b, `, "remoteIp": "`...)
+	if e.peer.IsValid() {
+		start := len(b)
+		b = e.peer.AppendTo(b) // a zone is whatever the system calls an interface
+		b = escapeJSONFrom(b, start)
+	}
+	b = append(b, `", "serverIp": `...)
+	b = appendJSON(b, rec.revision.PodIP)
+	b = append(b, `, "referer": `...)
+	b = appendJSON(b, e.first("Referer"))
+	b = append(b, `, "latency": "`...)
+	b = strconv.AppendFloat(b, r.Total.Seconds(), 'f', -1, 64)
+	b = append(b, `s", "protocol": `...)
+	b = appendJSON(b, e.protocol())
+	b = append(b, '}')
+	if d.extended {
+		b = append(b, `, "host": `...)
+		b = appendJSON(b, e.host())
+		b = append(b, `, "outcome": `...)
+		b = appendJSON(b, r.Outcome)
+		b = appendMilliseconds(b, `, "queue_ms": `, r.Queued)
+		b = appendMilliseconds(b, `, "upstream_ms": `, r.Upstream)
+		b = appendMilliseconds(b, `, "total_ms": `, r.Total)
+		b = append(b, `, "request_bytes": `...)
+		b = strconv.AppendInt(b, r.RequestBytes, 10)
+		b = append(b, `, "response_bytes": `...)
+		b = strconv.AppendInt(b, r.ResponseBytes, 10)
+	}
+	b = append(b, `, "traceId": `...)
+	b = appendJSON(b, traceID(e))
+	return append(b, '}')
+}
+
+// appendMilliseconds writes whole microseconds, as 1.234.
+func appendMilliseconds(b []byte, name string, d time.Duration) []byte {
+	b = append(b, name...)
+	return strconv.AppendFloat(b, float64(d.Microseconds())/1000, 'f', -1, 64)
+}
+
+// contentLength is that of an http.Request: -1 if none was announced.
+func contentLength(e *Entry) int64 {
+	n, err := strconv.ParseInt(string(e.first("Content-Length")), 10, 64)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
+}
+
+// traceID is that of the request's traceparent (W3C trace context), its
+// X-B3-TraceId or its b3 (B3 propagation), else that of the gate's span.
+func traceID(e *Entry) string {
+	if v := e.first("Traceparent"); len(v) >= 55 && v[2] == '-' && v[35] == '-' {
+		if id := v[3:35]; isHex(id) && len(bytes.Trim(id, "0")) > 0 {
+			return string(id)
+		}
+	}
+	if id := e.first("X-B3-Traceid"); isB3(id) {
+		return string(id)
+	}
+	if id, _, ok := bytes.Cut(e.first("B3"), []byte{'-'}); ok && isB3(id) {
+		return string(id)
+	}
+	if id := e.result.TraceID; id != [16]byte{} {
+		return hex.EncodeToString(id[:])
+	}
+	return ""
+}
+
+func isB3(id []byte) bool { return (len(id) == 16 || len(id) == 32) && isHex(id) }
+
+func isHex(b []byte) bool {
+	for _, c := range b {
+		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// appendJSON appends a JSON string.
+func appendJSON[T []byte | string](b []byte, text T) []byte {
+	b = append(b, '"')
+	b = appendJSONText(b, text)
+	return append(b, '"')
+}
+
+// appendJSONText appends what stands between the quotes of a JSON string (RFC
+// 8259 section 7): one line of UTF-8 for every reader, U+2028 included.
+func appendJSONText[T []byte | string](b []byte, text T) []byte {
+	s := string(text)
+	clean := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c != 0x7f && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		r, size := rune(c), 1
+		if c >= utf8.RuneSelf {
+			r, size = utf8.DecodeRuneInString(s[i:])
+			if !breaksLine(r) && (r != utf8.RuneError || size > 1) {
+				i += size
+				continue
+			}
+		}
+		b = append(b, s[clean:i]...)
+		switch r {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, `\n`...)
+		case '\r':
+			b = append(b, `\r`...)
+		case '\t':
+			b = append(b, `\t`...)
+		default:
+			b = appendU(b, r)
+		}
+		i += size
+		clean = i
+	}
+	return append(b, s[clean:]...)
+}
+
+// escapeJSONFrom escapes what was appended since start.
+func escapeJSONFrom(b []byte, start int) []byte {
+	return appendJSONText(b[:start], string(b[start:]))
+}
+
+// breaksLine tells what beside line feed and carriage return some readers take
+// for the end of a line, and control characters beyond ASCII.
+func breaksLine(r rune) bool { return r >= 0x80 && r <= 0x9f || r == 0x2028 || r == 0x2029 }
+
+const upperHex = "0123456789ABCDEF"
+
+// appendU appends \uXXXX; r is in the basic plane.
+func appendU(b []byte, r rune) []byte {
+	return append(b, '\\', 'u', upperHex[r>>12&15], upperHex[r>>8&15], upperHex[r>>4&15], upperHex[r&15])
+}

@@ -1,0 +1,80 @@
+package requestlog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// TestMain fails if a log outlives its test.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for deadline := time.Now().Add(5 * time.Second); code == 0; time.Sleep(time.Millisecond) {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		if !bytes.Contains(stacks, []byte("requestlog.(*Log).write(")) {
+			break
+		}
+		if time.Now().After(deadline) {
+			fmt.Fprintf(os.Stderr, "a log was left behind:\n%s\n", stacks)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+type pairs [][2]string
+
+func (p pairs) Each(yield func(name, value []byte) bool) {
+	for _, f := range p {
+		yield([]byte(f[0]), []byte(f[1]))
+	}
+}
+
+var (
+	testRevision = RevisionInfo{
+		Name: "hello-00001", Namespace: "default", Service: "hello", Configuration: "hello-conf",
+		PodName: "hello-00001-abc", PodIP: "10.1.2.3",
+	}
+	testHead = Head{
+		Method: []byte("POST"), Target: []byte("/a%20b/c?x=1&x=2&y=z"), Protocol: "HTTP/1.1",
+		Host: []byte("hello.default.example.com"), Peer: netip.MustParseAddrPort("192.0.2.7:4321"),
+		Fields: pairs{
+			{"Host", "hello.default.example.com"},
+			{"user-agent", "curl/8.1 (it's <\"odd\">)"},
+			{"Referer", "https://example.com/?q=a&b=c"},
+			{"Content-Length", "17"},
+			{"X-Many", "one"}, {"x-many", "two"},
+			{"Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+		},
+	}
+	testResult = Result{
+		Status: 200, Outcome: "served", RequestBytes: 17, ResponseBytes: 1234,
+		Arrived: time.Date(2026, 11, 21, 3, 0, 0, 123456789, time.UTC),
+		Ended:   time.Date(2026, 11, 21, 3, 0, 0, 135802789, time.UTC),
+		Queued:  1500 * time.Microsecond, Upstream: 10846 * time.Microsecond, Total: 12346 * time.Microsecond,
+	}
+)
+
+// rendered is what a log with this template writes about one request.
+func rendered(t testing.TB, template string, head Head, result Result) string {
+	t.Helper()
+	var out bytes.Buffer
+	l, err := New(Config{Template: template, Revision: testRevision, Writer: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Begin(head).End(result)
+	if err := l.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.Dropped(); n != 0 {
+		t.Fatalf("%d lines dropped", n)
+	}
+	return out.String()
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package requestlog
+
+const raceDetector = false
