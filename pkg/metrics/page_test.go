@@ -38,6 +38,13 @@ func fullConfig(names Names) CollectorConfig {
 			return Admission{InFlight: 5, QueueDepth: 2, QueueCapacity: 50, ConcurrencyLimit: 5}
 		},
 		Upstream: func() Upstream { return Upstream{Open: 6, Idle: 1, Dials: 9, Reuses: 41, Replays: 1} },
+		HTTP2: func() HTTP2 {
+			return HTTP2{Connections: 2, Faults: map[string]int64{"rapid-reset": 4, "frame-size": 1}}
+		},
+		TLS: func() TLS {
+			return TLS{CertificateEnd: time.Unix(1800000000, 0), Loads: 3, FailedLoads: 1, Handshakes: 50, FailedHandshakes: 2}
+		},
+		Dropped: func() Dropped { return Dropped{LogLines: 7, Spans: 5} },
 	}
 }
 

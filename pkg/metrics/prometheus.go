@@ -3,6 +3,7 @@ package metrics
 import (
 	"cmp"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -28,6 +29,26 @@ type Build struct {
 	Version, Commit, GoVersion string
 }
 
+// HTTP2 is the state of the HTTP/2 engine at one moment, and what it saw since
+// the start.
+type HTTP2 struct {
+	Connections int
+	Faults      map[string]int64 // by kind
+}
+
+// TLS is the state of the TLS port, and what happened on it since the start.
+type TLS struct {
+	CertificateEnd               time.Time // zero = there is none
+	Loads, FailedLoads           uint64
+	Handshakes, FailedHandshakes uint64
+}
+
+// Dropped is what was lost on its way to a log or a collector.
+type Dropped struct {
+	LogLines uint64
+	Spans    int64
+}
+
 // CollectorConfig is what a Collector shows. Callbacks are called once per
 // scrape, on the scraper's goroutine; what is nil is not shown.
 type CollectorConfig struct {
@@ -38,6 +59,9 @@ type CollectorConfig struct {
 	Readiness *Readiness
 	Admission func() Admission
 	Upstream  func() Upstream
+	HTTP2     func() HTTP2
+	TLS       func() TLS
+	Dropped   func() Dropped
 }
 
 // Collector turns the figures into Prometheus' metrics when it is asked to.
@@ -88,6 +112,18 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		u := c.cfg.Upstream()
 		p.upstream = &u
 	}
+	if c.cfg.HTTP2 != nil {
+		h := c.cfg.HTTP2()
+		p.http2 = &h
+	}
+	if c.cfg.TLS != nil {
+		t := c.cfg.TLS()
+		p.tls = &t
+	}
+	if c.cfg.Dropped != nil {
+		d := c.cfg.Dropped()
+		p.dropped = &d
+	}
 	if r := c.cfg.Readiness; r != nil && r.cfg.Look != nil {
 		p.containers = r.cfg.Look()
 		p.containers = p.containers[:min(len(p.containers), len(r.cfg.Containers))]
@@ -110,6 +146,9 @@ type page struct {
 	container  []series // by code
 	admission  *Admission
 	upstream   *Upstream
+	http2      *HTTP2
+	tls        *TLS
+	dropped    *Dropped
 	containers []Container
 }
 

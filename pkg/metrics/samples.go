@@ -2,7 +2,9 @@ package metrics
 
 import (
 	"cmp"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -203,6 +205,61 @@ func (c *Collector) reuses(p *page) {
 func (c *Collector) replays(p *page) {
 	if p.upstream != nil {
 		p.number(float64(p.upstream.Replays))
+	}
+}
+
+func (c *Collector) http2Connections(p *page) {
+	if p.http2 != nil {
+		p.number(float64(p.http2.Connections))
+	}
+}
+
+func (c *Collector) http2Faults(p *page) {
+	if p.http2 != nil {
+		for _, kind := range slices.Sorted(maps.Keys(p.http2.Faults)) {
+			p.number(float64(p.http2.Faults[kind]), kind)
+		}
+	}
+}
+
+func (c *Collector) certificateExpiry(p *page) {
+	if p.tls == nil {
+		return
+	}
+	end := 0.0
+	if !p.tls.CertificateEnd.IsZero() {
+		end = float64(p.tls.CertificateEnd.Unix())
+	}
+	p.number(end)
+}
+
+func (c *Collector) certificateLoads(p *page) {
+	if p.tls != nil {
+		p.results(p.tls.Loads, p.tls.FailedLoads)
+	}
+}
+
+func (c *Collector) handshakes(p *page) {
+	if p.tls != nil {
+		p.results(p.tls.Handshakes, p.tls.FailedHandshakes)
+	}
+}
+
+// results are the two samples of what succeeds or fails.
+func (p *page) results(succeeded, failed uint64) {
+	p.number(float64(succeeded), "success")
+	p.number(float64(failed), "failure")
+}
+
+func (c *Collector) droppedLines(p *page) {
+	if p.dropped != nil {
+		p.number(float64(p.dropped.LogLines))
+	}
+}
+
+func (c *Collector) droppedSpans(p *page) {
+	if p.dropped != nil {
+		p.number(float64(p.dropped.Spans))
 	}
 }
 
