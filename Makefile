@@ -5,7 +5,8 @@
 GO        ?= go
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT    ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
-BUILD     := $(GO) build -trimpath -buildvcs=false
+# Without cgo: one static file, no libc in every pod's memory, quicker to start.
+BUILD     := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false
 LDFLAGS   := -s -w -X main.buildVersion=$(VERSION) -X main.buildCommit=$(COMMIT)
 
 PORT      ?= 8012

@@ -1,0 +1,255 @@
+// Package compare says what changed between two runs beyond the noise.
+package compare
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/queuegate/queuegate/bench/internal/sample"
+)
+
+// Options say what counts as a change. The zero value means the defaults.
+type Options struct {
+	// Threshold is the relative change of a median that is tolerated, as a
+	// share: 0.05 (the default) is five percent.
+	Threshold float64
+	// Alpha is the p-value below which a change is taken to be more than
+	// noise; 0.01 by default, since a comparison judges hundreds of figures.
+	Alpha float64
+}
+
+// Defaults of Options.
+const (
+	DefaultThreshold = 0.05
+	DefaultAlpha     = 0.01
+)
+
+func (o Options) withDefaults() Options {
+	if o.Threshold == 0 {
+		o.Threshold = DefaultThreshold
+	}
+	if o.Alpha == 0 {
+		o.Alpha = DefaultAlpha
+	}
+	return o
+}
+
+// Verdict is what is said of one figure.
+type Verdict string
+
+// Verdicts. A change that is beyond the noise but within the threshold is
+// Same.
+const (
+	Same      Verdict = "same"
+	Noise     Verdict = "noise"   // the difference may be chance
+	TooFew    Verdict = "too few" // not even samples without overlap could tell
+	Improved  Verdict = "improved"
+	Regressed Verdict = "regressed"
+	Changed   Verdict = "changed"    // of a figure that has no better side
+	OnlyOld   Verdict = "only old"   // not measured in the new run
+	OnlyNew   Verdict = "only new"   // not measured in the old run
+	Units     Verdict = "other unit" // measured in another unit: not comparable
+)
+
+// Change is the comparison of one figure.
+type Change struct {
+	Scenario, Target, Figure string
+	Unit                     string
+	Better                   sample.Better
+	Old, New                 sample.Spread
+	// Delta is (new - old) / old of the medians; infinite if only old is zero,
+	// NaN if one is missing.
+	Delta   float64
+	P       float64
+	Verdict Verdict
+}
+
+// Result is a comparison of two runs.
+type Result struct {
+	Options Options
+	// Differences tell what else was not the same: machine, versions, options.
+	Differences []string
+	Changes     []Change
+}
+
+// Regressed says whether any figure became worse, beyond the noise and by more
+// than the threshold.
+func (r Result) Regressed() bool {
+	return slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Verdict == Regressed })
+}
+
+// Compare compares each figure and each customary latency percentile of two
+// runs. The
+// largest latency is shown and never judged: it is one request. A figure that
+// belongs to no round is taken to be exact: only the threshold counts.
+func Compare(old, new *sample.Run, o Options) Result {
+	o = o.withDefaults()
+	r := Result{Options: o, Differences: differences(old.Meta, new.Meta)}
+	olds, news := collect(old), collect(new)
+	for _, k := range merge(olds.keys, news.keys) {
+		a, b := olds.by[k], news.by[k]
+		judge := Judge
+		if a.exact() && b.exact() {
+			judge = judgeExact
+		}
+		c := judge(valuesOf(a), valuesOf(b), betterOf(a, b), o)
+		c.Scenario, c.Target, c.Figure = k.scenario, k.target, k.figure
+		switch {
+		case a == nil:
+			c.Unit = b.unit
+		case b == nil, a.unit == b.unit:
+			c.Unit = a.unit
+		default:
+			c.Unit, c.Delta, c.Verdict = a.unit+", "+b.unit, math.NaN(), Units
+		}
+		r.Changes = append(r.Changes, c)
+	}
+	return r
+}
+
+// Judge compares the values of one figure, which it does not name.
+func Judge(old, new []float64, better sample.Better, o Options) Change {
+	return judge(old, new, better, MannWhitney(old, new), o.withDefaults())
+}
+
+// judgeExact compares values that have no noise.
+func judgeExact(old, new []float64, better sample.Better, o Options) Change {
+	return judge(old, new, better, 0, o.withDefaults())
+}
+
+func judge(old, new []float64, better sample.Better, p float64, o Options) Change {
+	c := Change{
+		Old: sample.SpreadOf(old), New: sample.SpreadOf(new),
+		Better: better, Delta: math.NaN(), P: p,
+	}
+	switch {
+	case c.New.N == 0:
+		c.Verdict = OnlyOld
+		return c
+	case c.Old.N == 0:
+		c.Verdict = OnlyNew
+		return c
+	}
+	c.Delta = relative(c.Old.Median, c.New.Median)
+	switch {
+	case c.Delta == 0:
+		c.Verdict = Same
+	case c.P >= o.Alpha && LeastP(c.Old.N, c.New.N) >= o.Alpha:
+		c.Verdict = TooFew
+	case c.P >= o.Alpha:
+		c.Verdict = Noise
+	case math.Abs(c.Delta) <= o.Threshold:
+		c.Verdict = Same
+	case better == sample.Neither:
+		c.Verdict = Changed
+	case (c.New.Median > c.Old.Median) == (better == sample.Higher):
+		c.Verdict = Improved
+	default:
+		c.Verdict = Regressed
+	}
+	return c
+}
+
+func relative(old, new float64) float64 {
+	switch {
+	case old == new:
+		return 0
+	case old == 0:
+		return math.Copysign(math.Inf(1), new)
+	}
+	return (new - old) / math.Abs(old)
+}
+
+type key struct{ scenario, target, figure string }
+
+type series struct {
+	unit   string
+	better sample.Better
+	values []float64
+	rounds bool // some value belongs to a round
+}
+
+// exact says whether the figure is one number for the whole run.
+func (s *series) exact() bool { return s != nil && !s.rounds && len(s.values) == 1 }
+
+type collection struct {
+	keys []key // in the order of first appearance
+	by   map[key]*series
+}
+
+func (c *collection) add(k key, unit string, better sample.Better, round int, value float64) {
+	s := c.by[k]
+	if s == nil {
+		s = &series{unit: unit, better: better}
+		c.by[k] = s
+		c.keys = append(c.keys, k)
+	}
+	s.values = append(s.values, value)
+	s.rounds = s.rounds || round > 0
+}
+
+func collect(run *sample.Run) *collection {
+	c := &collection{by: map[key]*series{}}
+	for _, f := range run.Figures {
+		c.add(key{f.Scenario, f.Target, f.Figure}, f.Unit, f.Better, f.Round, f.Value)
+	}
+	named := len(c.keys)
+	for _, l := range run.Latencies {
+		for _, q := range l.Quantiles {
+			if !slices.Contains(sample.Customary, q.Percentile()) {
+				continue
+			}
+			figure, better := "latency_p"+strconv.FormatFloat(q.Percentile(), 'f', -1, 64), sample.Lower
+			if q.Percentile() == 100 {
+				figure, better = "latency_max", sample.Neither
+			}
+			c.add(key{l.Scenario, l.Target, figure}, l.Unit, better, l.Round, q.Value())
+		}
+	}
+	// Percentiles follow the figures of their scenario.
+	first := map[string]int{}
+	for i, k := range c.keys {
+		if _, ok := first[k.scenario]; !ok {
+			first[k.scenario] = i
+		}
+	}
+	if named < len(c.keys) {
+		slices.SortStableFunc(c.keys, func(a, b key) int { return first[a.scenario] - first[b.scenario] })
+	}
+	return c
+}
+
+// merge returns the keys of a, then those that only b has, by scenario in order
+// of appearance.
+func merge(a, b []key) []key {
+	seen := map[key]bool{}
+	first := map[string]int{}
+	var keys []key
+	for _, k := range slices.Concat(a, b) {
+		if seen[k] {
+			continue
+		}
+		seen[k] = true
+		if _, ok := first[k.scenario]; !ok {
+			first[k.scenario] = len(first)
+		}
+		keys = append(keys, k)
+	}
+	slices.SortStableFunc(keys, func(a, b key) int { return first[a.scenario] - first[b.scenario] })
+	return keys
+}
+
+func valuesOf(s *series) []float64 {
+	if s == nil {
+		return nil
+	}
+	return s.values
+}
+
+func betterOf(a, b *series) sample.Better {
+	if b != nil {
+		return b.better
+	}
+	return a.better
+}

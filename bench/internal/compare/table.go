@@ -1,0 +1,89 @@
+package compare
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/queuegate/queuegate/bench/internal/sample"
+)
+
+// Render writes the differences in circumstances, a table of the changes and a
+// line that sums up. Figures that stayed the same or drowned in noise are shown
+// only if all is set.
+func (r Result) Render(w io.Writer, all bool) error {
+	var b strings.Builder
+	for _, line := range r.Differences {
+		fmt.Fprintf(&b, "%s\n", line)
+	}
+	if len(r.Differences) > 0 {
+		b.WriteByte('\n')
+	}
+	counts := map[Verdict]int{}
+	tab := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	shown := 0
+	for _, c := range r.Changes {
+		counts[c.Verdict]++
+		if !all && (c.Verdict == Same || c.Verdict == Noise || c.Verdict == TooFew) {
+			continue
+		}
+		if shown == 0 {
+			fmt.Fprintln(tab, "scenario\ttarget\tfigure\tunit\told\tnew\tdelta\tp\tverdict")
+		}
+		shown++
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Scenario, c.Target, c.Figure,
+			c.Unit, spreadText(c.Old), spreadText(c.New), deltaText(c), pText(c), c.Verdict)
+	}
+	if err := tab.Flush(); err != nil {
+		return fmt.Errorf("writing the comparison: %w", err)
+	}
+	if shown > 0 {
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "%d figures: %d regressed, %d improved, %d changed; %d same, %d within noise, %d with too few rounds to tell, %d not comparable\n",
+		len(r.Changes), counts[Regressed], counts[Improved], counts[Changed], counts[Same], counts[Noise], counts[TooFew],
+		counts[OnlyOld]+counts[OnlyNew]+counts[Units])
+	fmt.Fprintf(&b, "beyond the noise: p < %g; beyond the threshold: medians %g %% apart; old and new are medians with half the interquartile range\n",
+		r.Options.Alpha, r.Options.Threshold*100)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("writing the comparison: %w", err)
+	}
+	return nil
+}
+
+func spreadText(s sample.Spread) string {
+	switch {
+	case s.N == 0:
+		return "-"
+	case s.N == 1 || s.Median == 0:
+		return number(s.Median)
+	}
+	return fmt.Sprintf("%s ±%.1f%%", number(s.Median), 50*s.IQR()/math.Abs(s.Median))
+}
+
+// number writes four significant digits, and every digit before the point.
+func number(v float64) string {
+	if math.Abs(v) >= 1000 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
+func deltaText(c Change) string {
+	switch {
+	case math.IsNaN(c.Delta):
+		return ""
+	case math.IsInf(c.Delta, 0):
+		return "from 0"
+	}
+	return fmt.Sprintf("%+.1f%%", c.Delta*100)
+}
+
+func pText(c Change) string {
+	if math.IsNaN(c.Delta) {
+		return ""
+	}
+	return fmt.Sprintf("%.3f", c.P)
+}

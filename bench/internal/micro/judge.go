@@ -1,0 +1,97 @@
+package micro
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/queuegate/queuegate/bench/internal/compare"
+	"github.com/queuegate/queuegate/bench/internal/sample"
+)
+
+// run turns a recording into the record of a run, so that one comparison serves
+// both: a package is a scenario, a benchmark a target, a unit a figure.
+func (rec *Recording) run() *sample.Run {
+	run := &sample.Run{Meta: sample.Meta{
+		Version:  sample.Version,
+		Machine:  sample.Machine{CPU: rec.Config["cpu"], OS: rec.Config["goos"] + "/" + rec.Config["goarch"]},
+		Versions: map[string]string{"go": rec.Config["go"]},
+		Commit:   rec.Config["commit"],
+	}}
+	rounds := map[string]int{}
+	for _, r := range rec.Results {
+		rounds[r.Package+" "+r.Name]++
+		for _, v := range r.Values {
+			run.Figures = append(run.Figures, sample.Figure{
+				Round:    rounds[r.Package+" "+r.Name],
+				Scenario: shortPackage(r.Package),
+				Target:   r.Name,
+				Figure:   v.Unit,
+				Value:    v.Value,
+				Unit:     v.Unit,
+				Better:   better(v.Unit),
+			})
+		}
+	}
+	return run
+}
+
+// better knows the units of the testing package, and that any other cost is
+// counted "/op". Bytes allocated are not judged where allocations are: a pool
+// that was filled once is shared out over as many iterations as there happened
+// to be.
+func better(unit string) sample.Better {
+	switch {
+	case unit == "B/op":
+		return sample.Neither
+	case strings.HasSuffix(unit, "/op"):
+		return sample.Lower
+	case strings.HasSuffix(unit, "/s"):
+		return sample.Higher
+	}
+	return sample.Neither
+}
+
+func shortPackage(p string) string {
+	if _, after, ok := strings.Cut(p, "/pkg/"); ok {
+		return after
+	}
+	return path.Base(p)
+}
+
+// Compare compares two recordings.
+func Compare(old, new *Recording, o compare.Options) compare.Result {
+	return compare.Compare(old.run(), new.run(), o)
+}
+
+// otherMachine says why times of two recordings cannot be judged, and "" if
+// they can.
+func otherMachine(old, new *Recording) string {
+	for _, key := range []string{"cpu", "goos", "goarch"} {
+		if a, b := old.Config[key], new.Config[key]; a != b {
+			return fmt.Sprintf("%s was %q and is %q", key, a, b)
+		}
+	}
+	if a, b := old.processors(), new.processors(); !slices.Equal(a, b) {
+		return fmt.Sprintf("processors were %v and are %v", a, b)
+	}
+	return ""
+}
+
+// processors returns the distinct suffixes of the names ("2" of "Observe-2").
+// One processor leaves no suffix.
+func (rec *Recording) processors() []string {
+	var all []string
+	for _, r := range rec.Results {
+		n := "1"
+		if i := strings.LastIndexByte(r.Name, '-'); i >= 0 && strings.Trim(r.Name[i+1:], "0123456789") == "" && i+1 < len(r.Name) {
+			n = r.Name[i+1:]
+		}
+		if !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all
+}

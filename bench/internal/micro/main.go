@@ -1,0 +1,128 @@
+package micro
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/queuegate/queuegate/bench/internal/compare"
+)
+
+// Main is the command "micro [options] [package...]". It runs the benchmarks,
+// compares them with the recording and writes the table, and complaints too, to
+// stdout. With --record, or if there is no recording yet, the results become
+// the recording. The exit code is compare.ExitRegressed if a benchmark became
+// worse; never so if the recording is of another machine.
+func Main(args []string, stdout io.Writer) int {
+	flags := flag.NewFlagSet("micro", flag.ContinueOnError)
+	flags.SetOutput(stdout)
+	flags.Usage = func() {
+		fmt.Fprintln(stdout, "usage: micro [options] [package...]\n\nRuns the micro-benchmarks and compares them with the last recorded.\n"+
+			"Exit code 1: a benchmark is worse, beyond the noise and the threshold.")
+		flags.PrintDefaults()
+	}
+	s := settings{}
+	flags.IntVar(&s.rounds, "count", 6, "`rounds`; the comparison needs 5 on each side")
+	flags.StringVar(&s.pattern, "bench", ".", "run the benchmarks that match `regexp`")
+	flags.StringVar(&s.benchtime, "benchtime", "", "`time` for each benchmark in a round, as of go test (its default is 1s)")
+	file := flags.String("file", "", "the recording (default bench/micro.txt of the repository)")
+	out := flags.String("out", "", "write the results to `file` too")
+	record := flags.Bool("record", false, "make the results the recording")
+	percent := flags.Float64("threshold", 10, "tolerated change of a median, in `percent`")
+	alpha := flags.Float64("alpha", compare.DefaultAlpha, "`p-value` below which a change is more than noise")
+	all := flags.Bool("all", false, "show also what stayed the same")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return compare.ExitSame
+	} else if err != nil {
+		return compare.ExitUsage
+	}
+	fail := func(err error) int {
+		fmt.Fprintf(stdout, "micro: %v\n", err)
+		return compare.ExitUsage
+	}
+	o, err := compare.OptionsOf(*percent, *alpha)
+	if err != nil {
+		return fail(err)
+	}
+	if s.rounds < 1 {
+		return fail(fmt.Errorf("--count is %d, must be at least 1", s.rounds))
+	}
+	if s.packages = flags.Args(); len(s.packages) == 0 {
+		s.packages = Packages
+	}
+	if *file == "" {
+		root, err := output("go", "list", "-m", "-f", "{{.Dir}}", module)
+		if err != nil {
+			return fail(fmt.Errorf("looking for the repository (--file names the recording): %w", err))
+		}
+		*file = filepath.Join(root, "bench", "micro.txt")
+	}
+	old, err := read(*file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fail(err)
+	}
+
+	var text bytes.Buffer
+	measureErr := measure(s, &text, stdout)
+	if *out != "" {
+		if err := os.WriteFile(*out, text.Bytes(), 0o644); err != nil {
+			return fail(fmt.Errorf("--out: %w", err))
+		}
+	}
+	if measureErr != nil {
+		return fail(measureErr)
+	}
+	new, err := Parse(bytes.NewReader(text.Bytes()))
+	if err != nil {
+		return fail(err)
+	}
+	if len(new.Results) == 0 {
+		return fail(fmt.Errorf("--bench %q matches no benchmark of %v", s.pattern, s.packages))
+	}
+	code := compare.ExitSame
+	if old != nil {
+		if code, err = show(old, new, o, *all, stdout); err != nil {
+			return fail(err)
+		}
+	}
+	if *record || old == nil {
+		if err := os.WriteFile(*file, text.Bytes(), 0o644); err != nil {
+			return fail(fmt.Errorf("recording: %w", err))
+		}
+		fmt.Fprintf(stdout, "recorded in %s\n", *file)
+	}
+	return code
+}
+
+// show writes the comparison and returns the exit code.
+func show(old, new *Recording, o compare.Options, all bool, stdout io.Writer) (int, error) {
+	r := Compare(old, new, o)
+	if err := r.Render(stdout, all); err != nil {
+		return 0, err
+	}
+	if why := otherMachine(old, new); why != "" {
+		fmt.Fprintf(stdout, "not judged: the recording is of another machine: %s\n", why)
+		return compare.ExitSame, nil
+	}
+	if r.Regressed() {
+		return compare.ExitRegressed, nil
+	}
+	return compare.ExitSame, nil
+}
+
+func read(name string) (*Recording, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the recording: %w", err)
+	}
+	defer f.Close()
+	rec, err := Parse(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return rec, nil
+}

@@ -1,0 +1,121 @@
+package micro
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const module = "github.com/queuegate/queuegate"
+
+// Packages are the packages with benchmarks of the request's path: admission,
+// heads, counting, probe schedule.
+var Packages = []string{
+	module + "/pkg/gate",
+	module + "/pkg/gate/http1",
+	module + "/pkg/metrics",
+	module + "/pkg/probe",
+}
+
+// settings say what to measure and how often.
+type settings struct {
+	packages  []string
+	pattern   string // of benchmarks
+	benchtime string // as go test -benchtime; empty means its default
+	rounds    int
+}
+
+// measure runs the benchmarks round by round, all packages in each round, so
+// that a machine that becomes slower does so for all of them. It writes what
+// the benchmarks print to out, and a line for each step to progress.
+func measure(s settings, out, progress io.Writer) error {
+	dir, err := os.MkdirTemp("", "queuegate-micro-")
+	if err != nil {
+		return fmt.Errorf("making a directory for the test binaries: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	fmt.Fprintf(out, "go: %s\ncommit: %s\n", toolchain(), commit())
+	binaries, sources := make([]string, len(s.packages)), make([]string, len(s.packages))
+	for i, pkg := range s.packages {
+		fmt.Fprintf(progress, "building the tests of %s\n", pkg)
+		if sources[i], err = output("go", "list", "-f", "{{.Dir}}", pkg); err != nil {
+			return fmt.Errorf("looking for %s: %w", pkg, err)
+		}
+		binaries[i] = filepath.Join(dir, strconv.Itoa(i)+".test")
+		if _, err := output("go", "test", "-c", "-o", binaries[i], pkg); err != nil {
+			return fmt.Errorf("building the tests of %s: %w", pkg, err)
+		}
+		if _, err := os.Stat(binaries[i]); err != nil {
+			return fmt.Errorf("%s has no tests: %w", pkg, err)
+		}
+	}
+	for round := range s.rounds {
+		for i, pkg := range s.packages {
+			fmt.Fprintf(progress, "round %d of %d: %s\n", round+1, s.rounds, pkg)
+			args := []string{"-test.run=^$", "-test.bench=" + s.pattern}
+			if s.benchtime != "" {
+				args = append(args, "-test.benchtime="+s.benchtime)
+			}
+			cmd := exec.Command(binaries[i], args...)
+			cmd.Dir = sources[i]
+			var both bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &both, &both
+			if err := cmd.Run(); err != nil {
+				return fmt.Errorf("running the benchmarks of %s: %w\n%s", pkg, err, both.Bytes())
+			}
+			if err := keep(out, both.String()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keep writes the lines that belong into a recording.
+func keep(out io.Writer, text string) error {
+	for line := range strings.Lines(text) {
+		if _, _, ok := configLine(strings.TrimRight(line, "\n")); !ok && !isResult(line) {
+			continue
+		}
+		if _, err := io.WriteString(out, line); err != nil {
+			return fmt.Errorf("writing benchmarks: %w", err)
+		}
+	}
+	return nil
+}
+
+func toolchain() string {
+	if v, err := output("go", "env", "GOVERSION"); err == nil {
+		return v
+	}
+	return "unknown"
+}
+
+func commit() string {
+	hash, err := output("git", "rev-parse", "--short=12", "HEAD")
+	if err != nil {
+		return "unknown"
+	}
+	if changes, err := output("git", "status", "--porcelain", "--untracked-files=no"); err != nil || changes != "" {
+		hash += "+dirty"
+	}
+	return hash
+}
+
+// output runs a command and returns what it printed, without the last line
+// end. An error holds what it complained of.
+func output(name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s", name, args[0], err, complaints.Bytes())
+	}
+	return strings.TrimRight(string(out), "\n"), nil
+}

@@ -1,0 +1,218 @@
+package report
+
+import (
+	"fmt"
+	"html"
+	"html/template"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// A picture is this many units wide. It is shown at one unit to the pixel on a
+// phone, where a column is about as wide.
+const canvasWidth = 360
+
+// characterWidth is that of a wide sans-serif in bold, at the text size of a
+// picture: which font a reader has is not known here.
+const characterWidth = 7.2
+
+// canvas collects the elements of an SVG picture. Colours come from the page:
+// class sN is the colour of series N.
+type canvas struct {
+	b      strings.Builder
+	height float64
+}
+
+func (c *canvas) svg(title string) template.HTML {
+	return template.HTML(fmt.Sprintf(
+		`<svg viewBox="0 0 %d %s" role="img" aria-label="%s">%s</svg>`,
+		canvasWidth, coordinate(c.height), html.EscapeString(title), c.b.String()))
+}
+
+func (c *canvas) line(class string, x1, y1, x2, y2 float64) {
+	fmt.Fprintf(&c.b, `<line class="%s" x1="%s" y1="%s" x2="%s" y2="%s"/>`, class,
+		coordinate(x1), coordinate(y1), coordinate(x2), coordinate(y2))
+}
+
+func (c *canvas) rect(class string, x, y, w, h float64) {
+	fmt.Fprintf(&c.b, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`, class,
+		coordinate(x), coordinate(y), coordinate(w), coordinate(h))
+}
+
+// text writes words at a baseline. anchor is "start", "middle" or "end".
+func (c *canvas) text(class, anchor string, x, y float64, words string) {
+	fmt.Fprintf(&c.b, `<text class="%s" text-anchor="%s" x="%s" y="%s">%s</text>`, class, anchor,
+		coordinate(x), coordinate(y), html.EscapeString(words))
+}
+
+func (c *canvas) path(class string, points [][2]float64) {
+	var d strings.Builder
+	for i, p := range points {
+		command := "L"
+		if i == 0 {
+			command = "M"
+		}
+		d.WriteString(command + coordinate(p[0]) + " " + coordinate(p[1]))
+	}
+	fmt.Fprintf(&c.b, `<path class="%s" d="%s"/>`, class, d.String())
+}
+
+// marker draws the mark of a series, one shape for each, with a title that
+// appears under the pointer.
+func (c *canvas) marker(series int, x, y float64, title string) {
+	const r = 3.2
+	corners := [][][2]float64{
+		nil, // a circle
+		{{-r, -r}, {r, -r}, {r, r}, {-r, r}},
+		{{0, -r * 1.25}, {r * 1.2, r}, {-r * 1.2, r}},
+		{{0, -r * 1.4}, {r * 1.4, 0}, {0, r * 1.4}, {-r * 1.4, 0}},
+		{{-r * 1.2, -r}, {r * 1.2, -r}, {0, r * 1.25}},
+	}[series%5]
+	shape := fmt.Sprintf(`<circle class="mark" cx="%s" cy="%s" r="%s">`, coordinate(x), coordinate(y), coordinate(r))
+	end := "</circle>"
+	if corners != nil {
+		var points []string
+		for _, k := range corners {
+			points = append(points, coordinate(x+k[0])+","+coordinate(y+k[1]))
+		}
+		shape, end = fmt.Sprintf(`<polygon class="mark" points="%s">`, strings.Join(points, " ")), "</polygon>"
+	}
+	if title != "" {
+		shape += "<title>" + html.EscapeString(title) + "</title>"
+	}
+	c.b.WriteString(shape + end)
+}
+
+func (c *canvas) group(class string) { fmt.Fprintf(&c.b, `<g class="%s">`, class) }
+func (c *canvas) endGroup()          { c.b.WriteString("</g>") }
+func textWidth(words string) float64 { return characterWidth * float64(utf8.RuneCountInString(words)) }
+func seriesClass(series int) string  { return fmt.Sprintf("s%d", series) }
+func coordinate(v float64) string    { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") }
+func shorten(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+// axis maps values to coordinates.
+type axis struct {
+	from, to float64 // coordinates of low and high
+	low      float64
+	high     float64
+	log      bool
+}
+
+func (a axis) at(v float64) float64 {
+	low, high := a.low, a.high
+	if a.log {
+		v, low, high = math.Log10(v), math.Log10(low), math.Log10(high)
+	}
+	if high == low {
+		return (a.from + a.to) / 2
+	}
+	return a.from + (v-low)/(high-low)*(a.to-a.from)
+}
+
+// logAxis spans positive values, with some room at both ends.
+func logAxis(from, to float64, values []float64) axis {
+	low, high := slices.Min(values), slices.Max(values)
+	room := math.Pow(high/low, 0.05)
+	room = max(room, 1.15)
+	return axis{from: from, to: to, low: low / room, high: high * room, log: true}
+}
+
+// ticks returns round values on the axis: on a logarithmic one the decades, and
+// between them a few more where there are few; on a linear one, and where it is
+// short, some five steps.
+func (a axis) ticks() []float64 {
+	var all []float64
+	if a.log && a.high/a.low > 2.5 {
+		decades := math.Log10(a.high / a.low)
+		steps := []float64{1}
+		switch {
+		case decades < 1.2:
+			steps = []float64{1, 1.5, 2, 3, 5, 7}
+		case decades < 2.4:
+			steps = []float64{1, 2, 5}
+		}
+		skip := int(math.Ceil(decades / 6))
+		first := int(math.Floor(math.Log10(a.low)))
+		for e := first; math.Pow(10, float64(e)) <= a.high; e++ {
+			if decades > 6 && (e-first)%skip != 0 {
+				continue
+			}
+			for _, s := range steps {
+				if v := s * math.Pow(10, float64(e)); v >= a.low && v <= a.high {
+					all = append(all, v)
+				}
+			}
+		}
+		return all
+	}
+	step := niceStep((a.high - a.low) / 5)
+	for i := math.Ceil(a.low / step); i*step <= a.high; i++ {
+		all = append(all, i*step)
+	}
+	return all
+}
+
+// niceStep returns the smallest of 1, 2 and 5 times a power of ten that is at
+// least v.
+func niceStep(v float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, s := range []float64{1, 2, 5} {
+		if s*power >= v*(1-1e-9) {
+			return s * power
+		}
+	}
+	return 10 * power
+}
+
+// apart moves coordinates, given in any order, so far from each other that
+// neighbours keep distance gap, and all stay between low and high if they fit.
+func apart(at []float64, gap, low, high float64) []float64 {
+	order := indexes(len(at))
+	slices.SortStableFunc(order, func(i, j int) int {
+		if at[i] < at[j] {
+			return -1
+		}
+		if at[i] > at[j] {
+			return 1
+		}
+		return 0
+	})
+	out := slices.Clone(at)
+	floor := low
+	for _, i := range order {
+		out[i] = max(out[i], floor)
+		floor = out[i] + gap
+	}
+	ceiling := high
+	for _, i := range slices.Backward(order) {
+		out[i] = min(out[i], ceiling)
+		ceiling = out[i] - gap
+	}
+	return out
+}
+
+// tickNumber writes a round value without superfluous zeros.
+func tickNumber(v float64) string {
+	if math.Abs(v) >= 999.5 {
+		return number(v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+// shortNumber writes a round value in little room.
+func shortNumber(v float64) string {
+	switch {
+	case v >= 1e6:
+		return tickNumber(v/1e6) + "M"
+	case v >= 1e3:
+		return tickNumber(v/1e3) + "k"
+	}
+	return tickNumber(v)
+}

@@ -1,0 +1,167 @@
+package report
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/queuegate/queuegate/bench/internal/sample"
+)
+
+// leastSizes is how many sizes make a growth curve.
+const leastSizes = 3
+
+const growthLegend = "How a figure grows with the size in the scenario's name: the exponent of the power law that fits the medians best (0 is constant, 1 proportional), over all sizes and over the last two."
+
+// curve is how one figure grows over the sizes of a family, for each target.
+type curve struct {
+	family sample.Family
+	label  string
+	unit   unit
+	lines  []growthLine
+}
+
+// growthLine is a target's medians at the sizes where it has one above zero.
+type growthLine struct {
+	target   string
+	sizes    []float64
+	values   []float64 // in the curve's unit
+	exponent float64   // of all sizes
+	last     float64   // of the last two sizes
+}
+
+// growthRow is a line of the table of exponents.
+type growthRow struct {
+	curve curve
+	line  growthLine
+}
+
+// growths returns the table of exponents.
+func growths(run *sample.Run) []growthRow {
+	var rows []growthRow
+	for _, c := range curves(run) {
+		for _, l := range c.lines {
+			rows = append(rows, growthRow{c, l})
+		}
+	}
+	return rows
+}
+
+// curves returns the figures that were measured at several sizes and for which
+// growth is a cost: time, memory and CPU, and the percentiles 50 and 99.
+func curves(run *sample.Run) []curve {
+	var all []curve
+	for _, f := range run.Families(leastSizes) {
+		var done []string
+		for _, scenario := range f.Scenarios {
+			for _, c := range tableOf(run, scenario).columns {
+				name := c.figure + percentileLabel(c.percentile)
+				if contains(done, name) || !growing(c) {
+					continue
+				}
+				done = append(done, name)
+				if made := curveOf(run, f, c); len(made.lines) > 0 {
+					all = append(all, made)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func growing(c column) bool {
+	if c.figure == "" {
+		return c.percentile == 50 || c.percentile == 99
+	}
+	return c.better == sample.Lower && (c.unit.base == times || c.unit.base == amounts || strings.HasPrefix(c.figure, "cpu_"))
+}
+
+func curveOf(run *sample.Run, f sample.Family, c column) curve {
+	out := curve{family: f, label: c.label, unit: c.unit}
+	targets := []string{}
+	for _, s := range f.Scenarios {
+		for _, t := range run.Targets(s) {
+			if !contains(targets, t) {
+				targets = append(targets, t)
+			}
+		}
+	}
+	for _, target := range targets {
+		l := growthLine{target: target}
+		for i, s := range f.Scenarios {
+			if m := sample.Median(c.inUnit(run, s, target)); finite(m) && m > 0 {
+				l.sizes, l.values = append(l.sizes, f.Sizes[i]), append(l.values, m)
+			}
+		}
+		n := len(l.values)
+		if n < 2 {
+			continue
+		}
+		l.exponent, l.last = exponent(l.sizes, l.values), exponent(l.sizes[n-2:], l.values[n-2:])
+		out.lines = append(out.lines, l)
+	}
+	return out
+}
+
+// exponent returns the slope of the least-squares line through the logarithms.
+func exponent(sizes, values []float64) float64 {
+	n := float64(len(sizes))
+	var mx, my float64
+	for i := range sizes {
+		mx += math.Log(sizes[i]) / n
+		my += math.Log(values[i]) / n
+	}
+	var xy, xx float64
+	for i := range sizes {
+		dx := math.Log(sizes[i]) - mx
+		xy += dx * (math.Log(values[i]) - my)
+		xx += dx * dx
+	}
+	if xx == 0 {
+		return math.NaN()
+	}
+	return xy / xx
+}
+
+func (c curve) heading() string {
+	if c.unit.name == "" {
+		return c.label
+	}
+	return c.label + " (" + c.unit.name + ")"
+}
+
+// size writes a size of the family.
+func (c curve) size(v float64) string { return sizeText(v, c.family.Bytes) }
+
+// sizeText writes a size as scenario names do: in powers of ten.
+func sizeText(v float64, bytes bool) string {
+	if !bytes {
+		return tickNumber(v)
+	}
+	for _, s := range []struct {
+		name   string
+		factor float64
+	}{{"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}} {
+		if v >= s.factor {
+			return tickNumber(v/s.factor) + " " + s.name
+		}
+	}
+	return tickNumber(v) + " B"
+}
+
+func (c curve) rangeText(l growthLine) string {
+	last := len(l.sizes) - 1
+	return withUnit(l.values[0], c.unit) + " at " + c.size(l.sizes[0]) + " → " +
+		withUnit(l.values[last], c.unit) + " at " + c.size(l.sizes[last])
+}
+
+// exponentText writes an exponent with two digits after the point.
+func exponentText(e float64) string {
+	switch {
+	case !finite(e):
+		return "–"
+	case math.Abs(e) < 0.005:
+		return "0.00"
+	}
+	return strings.Replace(strconv.FormatFloat(e, 'f', 2, 64), "-", "−", 1)
+}

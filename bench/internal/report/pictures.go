@@ -1,0 +1,144 @@
+package report
+
+import (
+	"html/template"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/queuegate/queuegate/bench/internal/sample"
+)
+
+// picture is an SVG with its caption.
+type picture struct {
+	Caption string
+	SVG     template.HTML
+}
+
+// colours is how many series the page knows; class s0 is direct's, s1 the
+// gate's own.
+const colours = 8
+
+// palette gives each target of a run its series, the same in each picture.
+type palette map[string]int
+
+func paletteOf(run *sample.Run) palette {
+	p := palette{}
+	next := 2
+	for _, t := range run.Targets("") {
+		switch t {
+		case "direct":
+			p[t] = 0
+		case gate:
+			p[t] = 1
+		default:
+			p[t] = 2 + (next-2)%(colours-2)
+			next++
+		}
+	}
+	return p
+}
+
+// pictures draws what a scenario measured: the latencies, and bars for CPU,
+// memory and throughput.
+func (p palette) pictures(run *sample.Run, t table) []picture {
+	var all []picture
+	if svg := p.latency(run, t.scenario); svg != "" {
+		all = append(all, picture{"Latency by percentile", svg})
+	}
+	for i, c := range t.columns {
+		if !drawn(c) {
+			continue
+		}
+		b := barChart{title: t.scenario + ": " + c.heading(), unit: c.unitName()}
+		for _, r := range t.rows {
+			if s := r.cells[i].spread; s.N > 0 {
+				b.bars = append(b.bars, bar{r.target, p[r.target], s})
+			}
+		}
+		if svg := b.draw(); svg != "" && len(b.bars) > 1 {
+			all = append(all, picture{c.label, svg})
+		}
+	}
+	return all
+}
+
+// drawn says whether a figure has bars of its own.
+func drawn(c column) bool {
+	return c.figure != "" && (c.isMemory() || strings.HasPrefix(c.figure, "cpu_") ||
+		strings.Contains(c.figure, "throughput") || strings.Contains(c.figure, "goodput") || c.figure == "requests_per_second")
+}
+
+// latency draws percentiles against latency, both on logarithmic axes: a
+// percentile stands at the logarithm of the share of requests above it. The
+// largest latency is left to the table: it is one request, and would flatten
+// all the rest.
+func (p palette) latency(run *sample.Run, scenario string) template.HTML {
+	percentiles := slices.DeleteFunc(percentilesOf(run, scenario), func(q float64) bool { return !inPicture(q) })
+	if len(percentiles) < 2 {
+		return ""
+	}
+	u := unitOf(run.LatencyUnit(scenario))
+	chart := lineChart{
+		title: "Latency by percentile, " + scenario, vertical: "latency", across: "percentile",
+		value: func(v float64) string { return compactUnit(v, u) },
+	}
+	at := func(q float64) float64 { return -math.Log10(1 - q/100) }
+	for _, q := range percentiles {
+		if slices.Contains(sample.Customary, q) || q == percentiles[len(percentiles)-1] {
+			chart.xTicks = append(chart.xTicks, tick{at(q), percentileLabel(q)})
+		}
+	}
+	for _, target := range run.Targets(scenario) {
+		l := chartLine{name: target, series: p[target]}
+		for _, q := range run.Quantiles(scenario, target) {
+			if q.Value() > 0 && inPicture(q.Percentile()) {
+				l.points = append(l.points, chartPoint{at(q.Percentile()), q.Value(),
+					percentileLabel(q.Percentile()) + " " + withUnit(q.Value(), u)})
+			}
+		}
+		if len(l.points) > 0 {
+			chart.lines = append(chart.lines, l)
+		}
+	}
+	return chart.draw()
+}
+
+// inPicture says whether a percentile is drawn: the slower half of the
+// requests, but for the slowest.
+func inPicture(percentile float64) bool { return percentile >= 50 && percentile < 100 }
+
+// growth draws a curve on logarithmic axes.
+func (p palette) growth(c curve) picture {
+	chart := lineChart{
+		title: c.family.Stem + ": growth of " + c.heading(), vertical: "", across: "size", xLog: true,
+		value: func(v float64) string { return compactUnit(v, c.unit) },
+	}
+	var sizes []float64
+	for _, l := range c.lines {
+		line := chartLine{name: l.target, series: p[l.target]}
+		for i, s := range l.sizes {
+			line.points = append(line.points, chartPoint{s, l.values[i], c.size(s) + " " + withUnit(l.values[i], c.unit)})
+			if !slices.Contains(sizes, s) {
+				sizes = append(sizes, s)
+			}
+		}
+		chart.lines = append(chart.lines, line)
+	}
+	slices.Sort(sizes)
+	for _, s := range sizes {
+		words := c.size(s)
+		if !c.family.Bytes {
+			words = shortNumber(s)
+		}
+		chart.xTicks = append(chart.xTicks, tick{s, words})
+	}
+	return picture{c.family.Stem + ": " + c.label, chart.draw()}
+}
+
+// compactUnit writes a tick: a round number, without digits that say nothing.
+func compactUnit(v float64, u unit) string {
+	s := u.scaled(v * (1 + 1e-9))
+	f, _ := u.to(s)
+	return strings.TrimSpace(tickNumber(v*f) + " " + s.name)
+}

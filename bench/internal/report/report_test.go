@@ -1,0 +1,263 @@
+package report
+
+import (
+	"encoding/xml"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/queuegate/queuegate/bench/internal/sample"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// madeUp is a record of invented figures.
+func madeUp(t *testing.T) (*sample.Run, []Goal) {
+	t.Helper()
+	run, err := sample.ReadFile("testdata/made-up.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run, theGoals(t)
+}
+
+// theGoals are those of the repository.
+func theGoals(t *testing.T) []Goal {
+	t.Helper()
+	text, err := os.ReadFile("../../goals.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	goals, err := ParseGoals(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return goals
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got == string(want) {
+		return
+	}
+	g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			t.Fatalf("%s, line %d (-update writes it anew):\ngot  %s\nwant %s", name, i+1, g[i], w[i])
+		}
+	}
+	t.Fatalf("%s: %d lines, want %d (-update writes it anew)", name, len(g), len(w))
+}
+
+func TestTheMarkdownOfARunIsTheGoldenFile(t *testing.T) {
+	run, goals := madeUp(t)
+	golden(t, "made-up-report.md", Markdown(run, goals...))
+}
+
+func TestTheReadmeTableOfARunIsTheGoldenFile(t *testing.T) {
+	run, goals := madeUp(t)
+	golden(t, "made-up-readme.md", ReadmeTable(run, goals...))
+}
+
+func TestResultsSayThatTheHarnessWroteThem(t *testing.T) {
+	run, goals := madeUp(t)
+	got := ResultsMarkdown(run, goals...)
+	if !strings.HasPrefix(got, "# Results\n") || !strings.Contains(got, "never by hand") {
+		t.Errorf("begins with %.120q", got)
+	}
+	report := Markdown(run, goals...)
+	if tables := report[strings.Index(report, "| |"):]; !strings.HasSuffix(got, tables) {
+		t.Error("does not hold the tables of the report")
+	}
+}
+
+func TestWriteMakesBothFilesInADirectoryThatIsNotThereYet(t *testing.T) {
+	run, goals := madeUp(t)
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	for range 2 { // the second time over the first
+		if err := Write(dir, run, goals...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if got := strings.Join(names, " "); got != "report.html report.md" {
+		t.Errorf("files %q", got)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "report.md"))
+	if err != nil || string(text) != Markdown(run, goals...) {
+		t.Errorf("report.md is not the Markdown: %v", err)
+	}
+}
+
+func TestThePageIsWellFormedAndEachIdentifierIsThereOnce(t *testing.T) {
+	run, goals := madeUp(t)
+	text, err := HTML(run, goals...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := xml.NewDecoder(strings.NewReader(text))
+	d.Strict = true
+	d.Entity = xml.HTMLEntity
+	ids, links := map[string]int{}, []string{}
+	count := map[string]int{}
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("the page is not well-formed: %v", err)
+		}
+		e, ok := token.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		count[e.Name.Local]++
+		for _, a := range e.Attr {
+			switch a.Name.Local {
+			case "id":
+				ids[a.Value]++
+			case "href":
+				links = append(links, a.Value)
+			}
+			if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") {
+				t.Errorf("<%s %s=%q>", e.Name.Local, a.Name.Local, a.Value)
+			}
+		}
+	}
+	for id, n := range ids {
+		if n > 1 {
+			t.Errorf("id %q is there %d times", id, n)
+		}
+	}
+	for _, l := range links {
+		if id, ok := strings.CutPrefix(l, "#"); !ok || ids[id] == 0 {
+			t.Errorf("link to %q leads nowhere on the page", l)
+		}
+	}
+	if count["script"] > 0 {
+		t.Error("there is a script")
+	}
+	if count["section"] != len(run.Scenarios())+1 {
+		t.Errorf("%d sections, want one for each of %d scenarios and growth", count["section"], len(run.Scenarios()))
+	}
+	if count["svg"] < 20 || count["svg"] != count["figure"] {
+		t.Errorf("%d pictures in %d figures", count["svg"], count["figure"])
+	}
+}
+
+func TestThePageNeedsNothingFromElsewhere(t *testing.T) {
+	run, goals := madeUp(t)
+	text, err := HTML(run, goals...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, foreign := range []string{`(?i)https?://`, `(?i)\bsrc\s*=`, `(?i)@import`, `(?i)url\(`, `(?i)<(link|iframe|object|embed|script)\b`, `["'(]//`} {
+		if found := regexp.MustCompile(foreign).FindString(text); found != "" {
+			t.Errorf("the page holds %q", found)
+		}
+	}
+}
+
+func TestThePageSaysInWordsWhatItsPicturesShow(t *testing.T) {
+	run, goals := madeUp(t)
+	text, err := HTML(run, goals...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := func(what, want string) {
+		t.Helper()
+		if !strings.Contains(text, want) {
+			t.Errorf("%s: no %q", what, want)
+		}
+	}
+	for _, f := range facts(run) {
+		has("the run", ">"+f.value+"<")
+	}
+	for _, v := range verdicts(run, goals) {
+		has(v.What, ">"+v.What+"</td>")
+		has(v.What, ">"+v.Measured+"</td>")
+	}
+	for _, scenario := range run.Scenarios() {
+		for _, r := range tableOf(run, scenario).rows {
+			for _, c := range r.cells {
+				if c.spread.N > 0 {
+					has(scenario+" "+r.target, ">"+number(c.spread.Median))
+				}
+				if c.spread.N > 1 {
+					has(scenario+" "+r.target, "<small>"+number(c.spread.Q1)+"–"+number(c.spread.Q3)+"</small>")
+				}
+			}
+		}
+	}
+	for _, r := range growths(run) {
+		has(r.curve.label, ">"+exponentText(r.line.exponent)+"</td>")
+	}
+	for _, n := range []string{"All data in this record are made up", "&lt;binary&gt; &amp; try again", "<li>nginx: the load generator was saturated in round 3</li>"} {
+		has("notes", n)
+	}
+	has("colours", "prefers-color-scheme: dark")
+	has("width", "width=device-width")
+}
+
+func TestNamesFromTheRecordCannotBecomeMarkup(t *testing.T) {
+	const evil = `"><script>alert('x')</script>`
+	run := &sample.Run{Meta: sample.Meta{Version: 1, Commit: evil, Options: map[string]string{evil: evil}}}
+	for round := 1; round <= 2; round++ {
+		for _, target := range []string{"queuegate", evil} {
+			run.Figures = append(run.Figures, sample.Figure{Round: round, Scenario: evil, Target: target, Figure: "cpu_" + evil, Value: 2, Unit: evil, Better: sample.Lower})
+			run.Latencies = append(run.Latencies, sample.Latency{Round: round, Scenario: evil, Target: target, Unit: evil, Quantiles: []sample.Quantile{{50, 1}, {99, 2}}})
+		}
+	}
+	run.Notes = []sample.Note{{Text: evil, Target: evil}}
+	text, err := HTML(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text, "<script") || strings.Contains(text, `=""><`) {
+		t.Error("markup of the record is markup of the page")
+	}
+	if n := strings.Count(text, "<svg"); n != 2 {
+		t.Errorf("%d pictures, want 2", n)
+	}
+	if md := Markdown(run); strings.Contains(md, "<script") {
+		t.Error("markup of the record is markup in Markdown")
+	}
+}
+
+func TestAnEmptyRunStillMakesAPage(t *testing.T) {
+	goals := theGoals(t)
+	run := &sample.Run{Meta: sample.Meta{Version: 1}}
+	text, err := HTML(run, goals...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text, "<svg") || !strings.Contains(text, "not measured") {
+		t.Error("an empty run has pictures, or goals that were judged")
+	}
+	if got := ReadmeTable(run, goals...); strings.Contains(got, "|") {
+		t.Errorf("an empty run has a table: %s", got)
+	}
+}

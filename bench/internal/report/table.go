@@ -1,0 +1,180 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/queuegate/queuegate/bench/internal/sample"
+)
+
+// table is what one scenario measured: a row for each target, a column for each
+// figure and each latency percentile.
+type table struct {
+	scenario string
+	columns  []column
+	rows     []row
+}
+
+type column struct {
+	figure     string
+	percentile float64 // of the latency, where figure is empty
+	label      string
+	unit       unit // that the cells are written in
+	better     sample.Better
+}
+
+type row struct {
+	target string
+	cells  []cell // one for each column
+}
+
+// cell is a figure of a target, in the column's unit.
+type cell struct {
+	spread sample.Spread // N is zero if it was not measured
+	ratio  float64       // to the reference's median; NaN if there is none
+}
+
+// heading is the column's label with its unit.
+func (c column) heading() string {
+	if name := c.unitName(); name != "" {
+		return c.label + " (" + name + ")"
+	}
+	return c.label
+}
+
+// unitName is empty where the label has the unit in words.
+func (c column) unitName() string {
+	if c.unit.name == "/s" && strings.HasSuffix(c.label, "per second") {
+		return ""
+	}
+	return c.unit.name
+}
+
+// isMemory says whether the figure is an amount of memory or data.
+func (c column) isMemory() bool { return c.unit.base == amounts }
+
+// tableOf builds the table of a scenario.
+func tableOf(run *sample.Run, scenario string) table {
+	t := table{scenario: scenario}
+	for _, f := range run.FigureNames(scenario) {
+		name, better := run.Unit(scenario, f)
+		t.columns = append(t.columns, column{figure: f, label: label(f), unit: unitOf(name), better: better})
+	}
+	for _, p := range percentilesOf(run, scenario) {
+		if !slices.Contains(sample.Customary, p) {
+			continue
+		}
+		t.columns = append(t.columns, column{
+			percentile: p, label: percentileLabel(p),
+			unit: unitOf(run.LatencyUnit(scenario)), better: sample.Lower,
+		})
+	}
+	targets := run.Targets(scenario)
+	for i := range t.columns {
+		t.columns[i].scale(run, scenario, targets)
+	}
+	for _, target := range targets {
+		r := row{target: target}
+		for _, c := range t.columns {
+			r.cells = append(r.cells, c.cell(run, scenario, target))
+		}
+		t.rows = append(t.rows, r)
+	}
+	return t
+}
+
+// values returns what the rounds measured, in the unit of the record.
+func (c column) values(run *sample.Run, scenario, target string) []float64 {
+	if c.figure == "" {
+		return run.AtPercentile(scenario, target, c.percentile)
+	}
+	return run.Values(scenario, target, c.figure)
+}
+
+// scale chooses the unit that suits the targets' medians.
+func (c *column) scale(run *sample.Run, scenario string, targets []string) {
+	var medians []float64
+	for _, target := range targets {
+		if m := math.Abs(sample.Median(c.values(run, scenario, target))); m > 0 {
+			medians = append(medians, m)
+		}
+	}
+	if len(medians) > 0 {
+		c.unit = c.unit.scaled(sample.Median(medians))
+	}
+}
+
+func (c column) cell(run *sample.Run, scenario, target string) cell {
+	values := c.inUnit(run, scenario, target)
+	out := cell{spread: sample.SpreadOf(values), ratio: math.NaN()}
+	if target == reference || c.better == sample.Neither {
+		return out
+	}
+	if r := sample.Median(c.inUnit(run, scenario, reference)); r > 0 {
+		out.ratio = out.spread.Median / r
+	}
+	return out
+}
+
+// inUnit returns the values in the column's unit.
+func (c column) inUnit(run *sample.Run, scenario, target string) []float64 {
+	recorded := run.LatencyUnit(scenario)
+	if c.figure != "" {
+		recorded, _ = run.Unit(scenario, c.figure)
+	}
+	f, _ := unitOf(recorded).to(c.unit)
+	values := slices.Clone(c.values(run, scenario, target))
+	for i := range values {
+		values[i] *= f
+	}
+	return values
+}
+
+// percentilesOf returns the percentiles that a scenario measured, ascending.
+func percentilesOf(run *sample.Run, scenario string) []float64 {
+	var all []float64
+	for _, l := range run.Latencies {
+		if l.Scenario != scenario {
+			continue
+		}
+		for _, q := range l.Quantiles {
+			if p := q.Percentile(); !slices.Contains(all, p) {
+				all = append(all, p)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func percentileLabel(p float64) string {
+	if p == 100 {
+		return "max"
+	}
+	return "p" + strconv.FormatFloat(p, 'f', -1, 64)
+}
+
+// text writes a cell: the median, the interquartile range if there were
+// several rounds, and the ratio.
+func (c cell) text() string {
+	if c.spread.N == 0 {
+		return "–"
+	}
+	text := number(c.spread.Median)
+	if c.spread.N > 1 {
+		text += " [" + number(c.spread.Q1) + "–" + number(c.spread.Q3) + "]"
+	}
+	if !math.IsNaN(c.ratio) {
+		text += " " + ratioText(c.ratio)
+	}
+	return text
+}
+
+func ratioText(r float64) string {
+	if r >= 9.995 {
+		return number(r) + "×"
+	}
+	return strconv.FormatFloat(r, 'f', 2, 64) + "×"
+}

@@ -1,0 +1,141 @@
+package report
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// unit is a unit of measurement: a dimension and how many base units it is.
+// Units that are not known are dimensions of their own.
+type unit struct {
+	name   string
+	base   string
+	factor float64
+}
+
+const (
+	times   = "s"
+	amounts = "B"
+)
+
+var units = []unit{
+	{"ns", times, 1e-9},
+	{"µs", times, 1e-6},
+	{"ms", times, 1e-3},
+	{"s", times, 1},
+	{"B", amounts, 1},
+	{"KiB", amounts, 1 << 10},
+	{"MiB", amounts, 1 << 20},
+	{"GiB", amounts, 1 << 30},
+}
+
+var otherSpellings = map[string]string{
+	"us": "µs", "μs": "µs", "usec": "µs", "sec": "s", "seconds": "s",
+	"byte": "B", "bytes": "B", "kib": "KiB", "mib": "MiB", "gib": "GiB",
+	"1/s": "/s",
+}
+
+func unitOf(name string) unit {
+	if other, ok := otherSpellings[name]; ok {
+		name = other
+	}
+	for _, u := range units {
+		if u.name == name {
+			return u
+		}
+	}
+	return unit{name, name, 1}
+}
+
+// to returns the factor that turns values in u into values in other, and false
+// if they are of different dimensions.
+func (u unit) to(other unit) (float64, bool) {
+	return u.factor / other.factor, u.base == other.base
+}
+
+// scaled returns the unit of u's dimension in which value, given in u, has one
+// to three digits before the point, where there is one.
+func (u unit) scaled(value float64) unit {
+	best := u
+	for _, c := range units {
+		if c.base == u.base && math.Abs(value)*u.factor >= c.factor {
+			best = c
+		}
+	}
+	if value == 0 {
+		return u
+	}
+	return best
+}
+
+// number writes three significant digits, every digit before the point, and
+// thousands apart.
+func number(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsNaN(v):
+		return "–"
+	case v == 0:
+		return "0"
+	case a >= 999.5:
+		return thousands(strconv.FormatFloat(v, 'f', 0, 64))
+	case a >= 99.95:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 9.995:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 0.9995:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case a >= 0.0005:
+		return strconv.FormatFloat(v, 'f', 2+int(math.Ceil(-math.Log10(a)-1e-9)), 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+func thousands(digits string) string {
+	digits, negative := strings.CutPrefix(digits, "-")
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	if negative {
+		return "-" + digits
+	}
+	return digits
+}
+
+// withUnit writes a value in the unit that suits it.
+func withUnit(v float64, u unit) string {
+	s := u.scaled(v)
+	f, _ := u.to(s)
+	if s.name == "" {
+		return number(v)
+	}
+	return number(v*f) + " " + s.name
+}
+
+// label turns the name of a figure, "cpu_per_request", into words.
+func label(figure string) string {
+	words := strings.Split(figure, "_")
+	for i, w := range words {
+		switch w {
+		case "cpu", "rss", "gb", "mb", "pss", "uss":
+			words[i] = strings.ToUpper(w)
+		}
+	}
+	text := strings.Join(words, " ")
+	if text == "" {
+		return ""
+	}
+	if c := text[0]; c >= 'a' && c <= 'z' && !percentileName(words[0]) {
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
+	return text
+}
+
+// percentileName says whether a word is "p50", "p99.9" and so on.
+func percentileName(word string) bool {
+	if len(word) < 2 || word[0] != 'p' {
+		return false
+	}
+	_, err := strconv.ParseFloat(word[1:], 64)
+	return err == nil
+}

@@ -1,0 +1,173 @@
+package sample
+
+import (
+	"slices"
+	"strings"
+)
+
+// Values returns the values of a figure in the order of the record, one for
+// each round.
+func (run *Run) Values(scenario, target, figure string) []float64 {
+	var values []float64
+	for _, f := range run.Figures {
+		if f.Scenario == scenario && f.Target == target && f.Figure == figure {
+			values = append(values, f.Value)
+		}
+	}
+	return values
+}
+
+// Median returns the median of a figure over the rounds, and false if it was
+// not measured.
+func (run *Run) Median(scenario, target, figure string) (float64, bool) {
+	values := run.Values(scenario, target, figure)
+	return Median(values), len(values) > 0
+}
+
+// Spread returns the spread of a figure over the rounds; N is zero if it was
+// not measured.
+func (run *Run) Spread(scenario, target, figure string) Spread {
+	return SpreadOf(run.Values(scenario, target, figure))
+}
+
+// Quantiles returns, for each percentile measured, the median of its value over
+// the rounds, ascending. It does not pool the rounds: a single bad round moves
+// none of the points far.
+func (run *Run) Quantiles(scenario, target string) []Quantile {
+	values := map[float64][]float64{}
+	for _, l := range run.Latencies {
+		if l.Scenario != scenario || l.Target != target {
+			continue
+		}
+		for _, q := range l.Quantiles {
+			values[q.Percentile()] = append(values[q.Percentile()], q.Value())
+		}
+	}
+	out := make([]Quantile, 0, len(values))
+	for p, v := range values {
+		out = append(out, Quantile{p, Median(v)})
+	}
+	slices.SortFunc(out, func(a, b Quantile) int {
+		if a[0] < b[0] {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// AtPercentile returns the values that the rounds measured at a percentile.
+func (run *Run) AtPercentile(scenario, target string, percentile float64) []float64 {
+	var values []float64
+	for _, l := range run.Latencies {
+		if l.Scenario != scenario || l.Target != target {
+			continue
+		}
+		for _, q := range l.Quantiles {
+			if q.Percentile() == percentile {
+				values = append(values, q.Value())
+			}
+		}
+	}
+	return values
+}
+
+// Scenarios returns the scenarios that were measured, in the order in which
+// they first appear.
+func (run *Run) Scenarios() []string {
+	var names []string
+	for _, f := range run.Figures {
+		names = appendNew(names, f.Scenario)
+	}
+	for _, l := range run.Latencies {
+		names = appendNew(names, l.Scenario)
+	}
+	return names
+}
+
+// Targets returns the targets of a scenario, of the whole run if scenario is
+// empty: "direct" first, then "queuegate", then the rest by name, so that every
+// table and picture has one order whatever the rounds' order was.
+func (run *Run) Targets(scenario string) []string {
+	var names []string
+	for _, f := range run.Figures {
+		if scenario == "" || f.Scenario == scenario {
+			names = appendNew(names, f.Target)
+		}
+	}
+	for _, l := range run.Latencies {
+		if scenario == "" || l.Scenario == scenario {
+			names = appendNew(names, l.Target)
+		}
+	}
+	slices.SortFunc(names, compareTargets)
+	return names
+}
+
+// FigureNames returns the figures of a scenario, in the order in which they
+// first appear.
+func (run *Run) FigureNames(scenario string) []string {
+	var names []string
+	for _, f := range run.Figures {
+		if f.Scenario == scenario {
+			names = appendNew(names, f.Figure)
+		}
+	}
+	return names
+}
+
+// Rounds returns the highest round number.
+func (run *Run) Rounds() int {
+	rounds := 0
+	for _, f := range run.Figures {
+		rounds = max(rounds, f.Round)
+	}
+	for _, l := range run.Latencies {
+		rounds = max(rounds, l.Round)
+	}
+	return rounds
+}
+
+// Unit returns the unit of a figure and the way it improves, as the first
+// sample of it says.
+func (run *Run) Unit(scenario, figure string) (unit string, better Better) {
+	for _, f := range run.Figures {
+		if f.Scenario == scenario && f.Figure == figure {
+			return f.Unit, f.Better
+		}
+	}
+	return "", Neither
+}
+
+func appendNew(names []string, name string) []string {
+	if slices.Contains(names, name) {
+		return names
+	}
+	return append(names, name)
+}
+
+func compareTargets(a, b string) int {
+	rank := func(name string) int {
+		switch name {
+		case "direct":
+			return 0
+		case "queuegate":
+			return 1
+		}
+		return 2
+	}
+	if d := rank(a) - rank(b); d != 0 {
+		return d
+	}
+	return strings.Compare(a, b)
+}
+
+// LatencyUnit returns the unit of a scenario's latencies, as the first says.
+func (run *Run) LatencyUnit(scenario string) string {
+	for _, l := range run.Latencies {
+		if l.Scenario == scenario {
+			return l.Unit
+		}
+	}
+	return ""
+}

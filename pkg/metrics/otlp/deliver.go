@@ -1,0 +1,103 @@
+package otlp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// StatusError is an answer of a collector that says no.
+type StatusError struct {
+	Status    string
+	Temporary bool          // another attempt may succeed
+	After     time.Duration // what the collector asks to wait; 0 = it does not say
+}
+
+func (e *StatusError) Error() string { return "the collector answered with " + e.Status }
+
+// Attempts is how often Deliver tries at most.
+const Attempts = 4
+
+// Pauses between attempts double, with 25 % of jitter either way.
+const (
+	firstPause   = time.Second
+	longestPause = 30 * time.Second
+)
+
+// Deliver sends a message, again if that may help, and returns the answer. It
+// takes at most Attempts times RequestTimeout and the pauses, and ends with
+// ctx.
+func Deliver(ctx context.Context, s Sender, message []byte) ([]byte, error) {
+	pause := firstPause
+	for attempt := 1; ; attempt++ {
+		answer, err := once(ctx, s, message)
+		again, after := temporary(err)
+		if err == nil || !again || attempt == Attempts || ctx.Err() != nil {
+			return answer, err
+		}
+		jittered := time.Duration(float64(pause) * (0.75 + rand.Float64()/2))
+		if !rest(ctx, min(max(jittered, after), longestPause)) {
+			return nil, err
+		}
+		pause *= 2
+	}
+}
+
+func once(ctx context.Context, s Sender, message []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	return s.Send(ctx, message)
+}
+
+// temporary is true of broken connections and of what the collector says may
+// pass.
+func temporary(err error) (again bool, after time.Duration) {
+	var status *StatusError
+	if errors.As(err, &status) {
+		return status.Temporary, status.After
+	}
+	return true, 0
+}
+
+// rest is false if ctx ended first.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Export delivers request and reads the answer into response.
+func Export(ctx context.Context, s Sender, request, response proto.Message) error {
+	return export(ctx, s, Deliver, request, response)
+}
+
+// ExportOnce is Export with a single attempt.
+func ExportOnce(ctx context.Context, s Sender, request, response proto.Message) error {
+	return export(ctx, s, once, request, response)
+}
+
+type delivery func(context.Context, Sender, []byte) ([]byte, error)
+
+func export(ctx context.Context, s Sender, deliver delivery, request, response proto.Message) error {
+	message, err := proto.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("encoding a message for the collector: %w", err)
+	}
+	answer, err := deliver(ctx, s, message)
+	if err != nil {
+		return err
+	}
+	if err := proto.Unmarshal(answer, response); err != nil {
+		return fmt.Errorf("reading the collector's answer: %w", err)
+	}
+	return nil
+}

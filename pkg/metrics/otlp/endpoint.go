@@ -1,0 +1,41 @@
+package otlp
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// ParseEndpoint reads a URL (http or https) or host:port. The latter means
+// https, as it does to Knative, unless insecure. A URL without a path, or with
+// "/" alone, gets path.
+func ParseEndpoint(endpoint, path string, insecure bool) (*url.URL, error) {
+	text := endpoint
+	if !strings.Contains(text, "://") {
+		host, port, err := net.SplitHostPort(text)
+		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 || host == "" {
+			return nil, endpointError(endpoint)
+		}
+		if text = "https://" + text; insecure {
+			text = "http" + strings.TrimPrefix(text, "https")
+		}
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, endpointError(endpoint)
+	case u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, endpointError(u.Redacted())
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path, u.RawPath = path, ""
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+func endpointError(shown string) error {
+	return fmt.Errorf("endpoint %q: want a URL (http or https) or host:port", shown)
+}

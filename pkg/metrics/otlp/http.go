@@ -1,0 +1,67 @@
+package otlp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// HTTP is a Sender of one POST per message. Redirections count as failures.
+type HTTP struct {
+	url         *url.URL
+	contentType string
+	client      client
+}
+
+// NewHTTP sends messages of contentType to u.
+func NewHTTP(u *url.URL, contentType string) *HTTP {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	p.SetHTTP2(true)
+	return &HTTP{url: u, contentType: contentType, client: client{protocols: p}}
+}
+
+// Send is part of Sender.
+func (h *HTTP) Send(ctx context.Context, message []byte) ([]byte, error) {
+	r := newRequest(ctx, h.url, http.Header{"Content-Type": {h.contentType}, "User-Agent": {userAgent}})
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(message)), int64(len(message))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(message)), nil }
+	answer, body, err := h.client.do(r)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode/100 != 2 {
+		return nil, httpStatus(answer)
+	}
+	return body, nil
+}
+
+// Close is part of Sender.
+func (h *HTTP) Close() { h.client.close() }
+
+// httpStatus says what an answer other than success means. Those that may be
+// tried again are of the OTLP specification 1.5, OTLP/HTTP response.
+func httpStatus(r *http.Response) *StatusError {
+	e := &StatusError{Status: fmt.Sprintf("HTTP status %d", r.StatusCode)}
+	switch r.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		e.Temporary = true
+		e.After = retryAfter(r.Header.Get("Retry-After"))
+	}
+	return e
+}
+
+func retryAfter(value string) time.Duration {
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(time.Until(at), 0)
+	}
+	return 0
+}

@@ -1,0 +1,148 @@
+package otlptest
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// Message is what a collector got.
+type Message struct {
+	Proto  string // HTTP/1.1 or HTTP/2.0
+	Path   string
+	Header http.Header
+	Body   []byte // of gRPC without its frame
+}
+
+// Answer is what it says. The zero value is success without a body.
+type Answer struct {
+	Status      int // of HTTP; 0 = 200
+	Header      http.Header
+	Body        []byte // of gRPC without its frame
+	GRPCStatus  string // "" = 0
+	GRPCMessage string
+	HeadOnly    bool // gRPC: the status is in the head, there is nothing else
+}
+
+// Collector is a server on loopback.
+type Collector struct {
+	*httptest.Server
+	Messages chan Message // all that came; has room for 1,024
+	isGRPC   bool
+	answer   func(context.Context, Message) Answer
+}
+
+// HTTP starts a collector that is posted to. A nil answer is success.
+func HTTP(t testing.TB, answer func(context.Context, Message) Answer) *Collector {
+	c := newCollector(answer)
+	c.Start()
+	t.Cleanup(c.stop)
+	return c
+}
+
+// GRPC starts a collector with HTTP/2 in clear text only.
+func GRPC(t testing.TB, answer func(context.Context, Message) Answer) *Collector {
+	c := newCollector(answer)
+	c.isGRPC = true
+	c.Config.Protocols = new(http.Protocols)
+	c.Config.Protocols.SetUnencryptedHTTP2(true)
+	c.Start()
+	t.Cleanup(c.stop)
+	return c
+}
+
+// GRPCOverTLS starts a collector with HTTP/2 over TLS only.
+func GRPCOverTLS(t testing.TB) *Collector {
+	c := newCollector(nil)
+	c.isGRPC = true
+	c.EnableHTTP2 = true
+	c.StartTLS()
+	t.Cleanup(c.stop)
+	return c
+}
+
+func newCollector(answer func(context.Context, Message) Answer) *Collector {
+	c := &Collector{Messages: make(chan Message, 1024), answer: answer}
+	c.Server = httptest.NewUnstartedServer(http.HandlerFunc(c.serve))
+	return c
+}
+
+func (c *Collector) stop() {
+	c.CloseClientConnections()
+	c.Close()
+}
+
+// Hang answers when the client has gone away.
+func Hang(ctx context.Context, _ Message) Answer {
+	<-ctx.Done()
+	return Answer{Status: http.StatusServiceUnavailable}
+}
+
+// Next returns the next message.
+func (c *Collector) Next(t testing.TB) Message {
+	t.Helper()
+	select {
+	case m := <-c.Messages:
+		return m
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing came to the collector")
+		return Message{}
+	}
+}
+
+func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	if c.isGRPC {
+		if len(body) < 5 || body[0] != 0 || int(binary.BigEndian.Uint32(body[1:])) != len(body)-5 {
+			http.Error(w, "not a frame", http.StatusBadRequest)
+			return
+		}
+		body = body[5:]
+	}
+	m := Message{r.Proto, r.URL.RequestURI(), r.Header, body}
+	c.Messages <- m
+	var a Answer
+	if c.answer != nil {
+		a = c.answer(r.Context(), m)
+	}
+	for key, values := range a.Header {
+		w.Header()[key] = values
+	}
+	switch {
+	case c.isGRPC && (a.Status == 0 || a.Status == http.StatusOK):
+		a.sendGRPC(w)
+	case a.Status != 0:
+		w.WriteHeader(a.Status)
+		fallthrough
+	default:
+		_, _ = w.Write(a.Body)
+	}
+}
+
+func (a *Answer) sendGRPC(w http.ResponseWriter) {
+	status := a.GRPCStatus
+	if status == "" {
+		status = "0"
+	}
+	w.Header().Set("Content-Type", "application/grpc")
+	if a.HeadOnly {
+		w.Header().Set("Grpc-Status", status)
+		w.Header().Set("Grpc-Message", a.GRPCMessage)
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	w.Header().Set("Trailer", "Grpc-Status, Grpc-Message")
+	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(a.Body)))
+	_, _ = w.Write(append(frame, a.Body...))
+	w.Header().Set("Grpc-Status", status)
+	if a.GRPCMessage != "" {
+		w.Header().Set("Grpc-Message", a.GRPCMessage)
+	}
+}

@@ -1,0 +1,164 @@
+package otlp
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
+)
+
+func sender(t *testing.T, protocol, endpoint string) Sender {
+	t.Helper()
+	s, err := NewSender(Traces, Destination{Protocol: protocol, Endpoint: endpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestAMessageIsPosted(t *testing.T) {
+	c := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Answer { return otlptest.Answer{Body: []byte("yes")} })
+	s := sender(t, ProtocolHTTP, strings.Replace(c.URL, "http://", "http://user:word@", 1))
+	answer, err := s.Send(t.Context(), []byte("message"))
+	if err != nil || string(answer) != "yes" {
+		t.Fatalf("%q, %v", answer, err)
+	}
+	m := c.Next(t)
+	if m.Path != "/v1/traces" || string(m.Body) != "message" || m.Proto != "HTTP/1.1" {
+		t.Errorf("the collector got %q at %s over %s", m.Body, m.Path, m.Proto)
+	}
+	for key, want := range map[string]string{"Content-Type": "application/x-protobuf", "Authorization": "Basic dXNlcjp3b3Jk"} {
+		if got := m.Header.Get(key); got != want {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
+	}
+}
+
+func TestAMessageIsOneUnaryCall(t *testing.T) {
+	c := otlptest.GRPC(t, func(context.Context, otlptest.Message) otlptest.Answer { return otlptest.Answer{Body: []byte("yes")} })
+	s := sender(t, ProtocolGRPC, c.URL+"/a/path/means/nothing?a=b")
+	for range 2 { // the second on the same connection
+		answer, err := s.Send(t.Context(), []byte("message"))
+		if err != nil || string(answer) != "yes" {
+			t.Fatalf("%q, %v", answer, err)
+		}
+		m := c.Next(t)
+		if m.Path != Traces.Method || string(m.Body) != "message" || m.Proto != "HTTP/2.0" {
+			t.Errorf("the collector got %q at %s over %s", m.Body, m.Path, m.Proto)
+		}
+		if m.Header.Get("Content-Type") != "application/grpc+proto" || m.Header.Get("Te") != "trailers" {
+			t.Errorf("header %v", m.Header)
+		}
+	}
+}
+
+func TestAnHTTPSEndpointIsCalledOverTLS(t *testing.T) {
+	c := otlptest.GRPCOverTLS(t)
+	s := sender(t, ProtocolGRPC, c.Listener.Addr().String())
+	if _, err := s.Send(t.Context(), []byte("message")); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Fatalf("a certificate of nobody: %v", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(c.Certificate())
+	s = sender(t, ProtocolGRPC, c.URL)
+	s.(*grpcSender).client.tls.RootCAs = roots
+	if _, err := s.Send(t.Context(), []byte("message")); err != nil {
+		t.Fatal(err)
+	}
+	if m := c.Next(t); string(m.Body) != "message" || m.Proto != "HTTP/2.0" {
+		t.Errorf("the collector got %q over %s", m.Body, m.Proto)
+	}
+}
+
+func TestARefusalOverHTTPSaysWhetherToTryAgain(t *testing.T) {
+	for _, c := range []struct {
+		status    int
+		after     string
+		temporary bool
+		wait      time.Duration
+	}{
+		{400, "", false, 0}, {404, "9", false, 0}, {307, "", false, 0}, {500, "", false, 0},
+		{429, "7", true, 7 * time.Second}, {502, "", true, 0}, {503, "later", true, 0}, {504, "0", true, 0},
+	} {
+		collector := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Answer {
+			return otlptest.Answer{Status: c.status, Header: http.Header{"Retry-After": {c.after}, "Location": {"/elsewhere"}}}
+		})
+		_, err := sender(t, ProtocolHTTP, collector.URL).Send(t.Context(), []byte("message"))
+		var status *StatusError
+		if !errors.As(err, &status) || status.Temporary != c.temporary || status.After != c.wait {
+			t.Errorf("%d: %+v", c.status, err)
+		}
+	}
+}
+
+func TestARefusalOverGRPCSaysWhetherToTryAgain(t *testing.T) {
+	for _, c := range []struct {
+		answer    otlptest.Answer
+		want      string
+		temporary bool
+	}{
+		{otlptest.Answer{GRPCStatus: "14", GRPCMessage: "no%20room"}, "gRPC status 14: no room", true},
+		{otlptest.Answer{GRPCStatus: "14", HeadOnly: true}, "gRPC status 14", true},
+		{otlptest.Answer{GRPCStatus: "8"}, "gRPC status 8", false},
+		{otlptest.Answer{GRPCStatus: "12", GRPCMessage: "unknown service", HeadOnly: true}, "gRPC status 12: unknown service", false},
+		{otlptest.Answer{GRPCStatus: "x"}, "no gRPC status", false},
+		{otlptest.Answer{Status: 503}, "HTTP status 503", true},
+		{otlptest.Answer{Status: 404}, "HTTP status 404", false},
+	} {
+		collector := otlptest.GRPC(t, func(context.Context, otlptest.Message) otlptest.Answer { return c.answer })
+		_, err := sender(t, ProtocolGRPC, collector.URL).Send(t.Context(), []byte("message"))
+		var status *StatusError
+		if !errors.As(err, &status) || status.Temporary != c.temporary || status.Status != c.want {
+			t.Errorf("%+v: %v", c.answer, err)
+		}
+	}
+}
+
+func TestACollectorThatHangsIsGivenUp(t *testing.T) {
+	for protocol, start := range map[string]func(testing.TB, func(context.Context, otlptest.Message) otlptest.Answer) *otlptest.Collector{
+		ProtocolHTTP: otlptest.HTTP, ProtocolGRPC: otlptest.GRPC,
+	} {
+		c := start(t, otlptest.Hang)
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			c.Next(t)
+			cancel()
+		}()
+		if _, err := sender(t, protocol, c.URL).Send(ctx, []byte("message")); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", protocol, err)
+		}
+		<-gone
+	}
+}
+
+func TestNoMoreThanALimitIsReadOfAnAnswer(t *testing.T) {
+	c := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Answer {
+		return otlptest.Answer{Body: bytes.Repeat([]byte("x"), 10*maxAnswer)}
+	})
+	answer, err := sender(t, ProtocolHTTP, c.URL).Send(t.Context(), []byte("message"))
+	if err != nil || len(answer) != maxAnswer {
+		t.Errorf("%d bytes, %v", len(answer), err)
+	}
+}
+
+func TestAnAnswerIsOneUncompressedFrame(t *testing.T) {
+	for frame, want := range map[string]string{"\x00\x00\x00\x00\x00": "", "\x00\x00\x00\x00\x02ab": "ab"} {
+		if got, err := unframe([]byte(frame)); err != nil || string(got) != want {
+			t.Errorf("%q: %q, %v", frame, got, err)
+		}
+	}
+	for _, frame := range []string{"", "\x00\x00\x00\x00", "\x01\x00\x00\x00\x02ab", "\x00\x00\x00\x00\x03ab", "\x00\x00\x00\x00\x01ab", "\x00\xff\xff\xff\xff"} {
+		if got, err := unframe([]byte(frame)); err == nil {
+			t.Errorf("%q is taken as %q", frame, got)
+		}
+	}
+}

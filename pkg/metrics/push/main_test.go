@@ -1,0 +1,9 @@
+package push
+
+import (
+	"testing"
+
+	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
+)
+
+func TestMain(m *testing.M) { otlptest.Main(m) }

@@ -1,0 +1,136 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	collector "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
+	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
+
+	"github.com/queuegate/queuegate/pkg/metrics/otlp"
+)
+
+// Intervals between messages.
+const (
+	DefaultInterval  = time.Minute // OpenTelemetry's
+	shortestInterval = 100 * time.Millisecond
+)
+
+// Config says what is sent where.
+type Config struct {
+	Protocol string        // http/protobuf or grpc
+	Endpoint string        // a URL or host:port
+	Insecure bool          // host:port without a scheme is in clear text
+	Interval time.Duration // 0 = DefaultInterval; less than 100 ms counts as that
+	Resource otlp.Resource
+	Gather   Gather
+	Failed   func(error) // told of messages that did not arrive, on the Pusher's goroutine; may be nil
+}
+
+// Pusher sends the figures at an interval until it is closed.
+type Pusher struct {
+	cfg     Config
+	figures *Figures
+	sender  otlp.Sender
+	start   time.Time
+
+	cancel  context.CancelFunc
+	once    sync.Once
+	closing chan struct{}
+	done    chan struct{}
+}
+
+// New starts one goroutine, which ends with Close. The first message goes out
+// after the first interval. Totals count from now.
+func New(c Config) (*Pusher, error) {
+	s, err := otlp.NewSender(otlp.Metrics, otlp.Destination{Protocol: c.Protocol, Endpoint: c.Endpoint, Insecure: c.Insecure})
+	if err != nil {
+		return nil, fmt.Errorf("pushing metrics: %w", err)
+	}
+	if c.Interval == 0 {
+		c.Interval = DefaultInterval
+	}
+	c.Interval = max(c.Interval, shortestInterval)
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &Pusher{
+		cfg: c, figures: NewFigures(c.Gather), sender: s, start: time.Now(),
+		cancel: cancel, closing: make(chan struct{}), done: make(chan struct{}),
+	}
+	go p.run(ctx)
+	return p, nil
+}
+
+// Figures are those that are sent, as OpenCensus instruments.
+func (p *Pusher) Figures() *Figures { return p.figures }
+
+func (p *Pusher) run(ctx context.Context) {
+	defer close(p.done)
+	defer p.sender.Close()
+	ticker := time.NewTicker(p.cfg.Interval)
+	defer ticker.Stop()
+	for last := false; !last; {
+		select {
+		case <-ticker.C:
+		case <-p.closing:
+			last = true
+		}
+		if err := p.push(ctx); err != nil && p.cfg.Failed != nil {
+			p.cfg.Failed(fmt.Errorf("pushing metrics: %w", err))
+		}
+	}
+}
+
+// push makes one attempt: a later message says the same and more.
+func (p *Pusher) push(ctx context.Context) error {
+	request, incomplete := p.request(time.Now())
+	var response collector.ExportMetricsServiceResponse
+	if err := otlp.ExportOnce(ctx, p.sender, request, &response); err != nil {
+		return errors.Join(incomplete, err)
+	}
+	if partial := response.GetPartialSuccess(); partial.GetRejectedDataPoints() > 0 {
+		return errors.Join(incomplete,
+			fmt.Errorf("the collector rejected %d points: %s", partial.GetRejectedDataPoints(), partial.GetErrorMessage()))
+	}
+	return incomplete
+}
+
+// request holds all figures. With an error some are missing.
+func (p *Pusher) request(now time.Time) (*collector.ExportMetricsServiceRequest, error) {
+	instruments, families, err := p.figures.read()
+	s := spanOf(p.start, now)
+	var all []*metrics.Metric
+	for _, i := range instruments {
+		if m := s.instrumentMessage(i); m != nil {
+			all = append(all, m)
+		}
+	}
+	for _, f := range families {
+		if m := s.familyMessage(f); m != nil {
+			all = append(all, m)
+		}
+	}
+	return &collector.ExportMetricsServiceRequest{ResourceMetrics: []*metrics.ResourceMetrics{{
+		Resource:     p.cfg.Resource.Message(),
+		ScopeMetrics: []*metrics.ScopeMetrics{{Scope: p.cfg.Resource.Scope(), Metrics: all}},
+	}}}, err
+}
+
+// Close sends the figures for a last time, for as long as ctx lasts. It
+// returns the error of ctx if that ended first. A nil Pusher has nothing to
+// close.
+func (p *Pusher) Close(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	p.once.Do(func() { close(p.closing) })
+	defer p.cancel()
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("pushing metrics for a last time: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,33 @@
+package push
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// heavy are what must not get into the gate: they start goroutines on import,
+// or cost megabytes in every pod.
+var heavy = []string{
+	"go.opencensus.io/stats", "go.opencensus.io/plugin", "go.opencensus.io/zpages", "go.opentelemetry.io/otel",
+	"google.golang.org/grpc", "google.golang.org/genproto", "github.com/golang/protobuf",
+}
+
+func TestNothingHeavyIsImported(t *testing.T) {
+	out, err := exec.Command("go", "list", "-buildvcs=false", "-deps", "../otlp", "../tracing", "../push").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	packages := strings.Fields(string(out))
+	for _, p := range packages {
+		for _, h := range heavy {
+			if p == h || strings.HasPrefix(p, h+"/") {
+				t.Errorf("%s", p)
+			}
+		}
+	}
+	if !slices.Contains(packages, "go.opencensus.io/trace") || !slices.Contains(packages, "go.opencensus.io/metric") {
+		t.Errorf("not what was to be looked at: %q", packages)
+	}
+}

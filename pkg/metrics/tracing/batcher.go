@@ -1,0 +1,173 @@
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.opencensus.io/trace"
+	"go.uber.org/atomic"
+)
+
+// Bounds of what waits to be sent.
+const (
+	maxWaiting = 2048 // spans, besides the batch that is on its way
+	maxBatch   = 512  // spans
+	batchDelay = time.Second
+)
+
+// exporter sends spans of one batch, again if that may help. It returns how
+// many of them were lost, which can be some without an error.
+type exporter interface {
+	export(ctx context.Context, batch []*trace.SpanData) (lost int, err error)
+	close()
+}
+
+// batcher hands spans from whoever ends them to one goroutine that sends them.
+// That sleeps without a timer while there are none.
+type batcher struct {
+	exporter exporter
+	failed   func(error)
+	dropped  atomic.Int64
+
+	mu      sync.Mutex // held for a few instructions only
+	waiting []*trace.SpanData
+	closed  bool
+
+	some    chan struct{} // there are spans where there were none
+	full    chan struct{} // there is a batch
+	closing chan struct{}
+	done    chan struct{}
+	cancel  context.CancelFunc
+}
+
+func newBatcher(e exporter, failed func(error)) *batcher {
+	ctx, cancel := context.WithCancel(context.Background())
+	b := &batcher{
+		exporter: e, failed: failed,
+		some: make(chan struct{}, 1), full: make(chan struct{}, 1),
+		closing: make(chan struct{}), done: make(chan struct{}), cancel: cancel,
+	}
+	go b.run(ctx)
+	return b
+}
+
+func (b *batcher) add(s *trace.SpanData) {
+	b.put(1, func() { b.waiting = append(b.waiting, s) })
+}
+
+// addAll takes the spans of one request, all or none.
+func (b *batcher) addAll(spans []trace.SpanData) {
+	b.put(len(spans), func() {
+		for i := range spans {
+			b.waiting = append(b.waiting, &spans[i])
+		}
+	})
+}
+
+func (b *batcher) put(n int, appendAll func()) {
+	b.mu.Lock()
+	before := len(b.waiting)
+	room := !b.closed && before+n <= maxWaiting
+	if room {
+		appendAll()
+	}
+	b.mu.Unlock()
+	switch {
+	case !room:
+		b.dropped.Add(int64(n))
+	case before == 0:
+		signal(b.some)
+	case before < maxBatch && before+n >= maxBatch:
+		signal(b.full)
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (b *batcher) run(ctx context.Context) {
+	defer close(b.done)
+	defer b.exporter.close()
+	for {
+		select {
+		case <-b.some:
+			b.gather()
+			b.send(ctx)
+		case <-b.closing:
+			for b.send(ctx) {
+			}
+			return
+		}
+	}
+}
+
+// gather waits for a batch to become full, or old enough.
+func (b *batcher) gather() {
+	select {
+	case <-b.full: // of a batch that has gone since
+	default:
+	}
+	b.mu.Lock()
+	full := len(b.waiting) >= maxBatch
+	b.mu.Unlock()
+	if full {
+		return
+	}
+	timer := time.NewTimer(batchDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.full:
+	case <-b.closing:
+	}
+}
+
+// send sends one batch. It is false if there was none.
+func (b *batcher) send(ctx context.Context) bool {
+	batch := b.take()
+	if len(batch) == 0 {
+		return false
+	}
+	lost, err := b.exporter.export(ctx, batch)
+	b.dropped.Add(int64(lost))
+	if err != nil && b.failed != nil {
+		b.failed(fmt.Errorf("sending %d spans: %w", len(batch), err))
+	}
+	return true
+}
+
+func (b *batcher) take() []*trace.SpanData {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.waiting), maxBatch)
+	batch := b.waiting[:n:n]
+	if rest := b.waiting[n:]; len(rest) == 0 {
+		b.waiting = nil
+	} else {
+		b.waiting = append([]*trace.SpanData(nil), rest...)
+		signal(b.some)
+	}
+	return batch
+}
+
+func (b *batcher) close(ctx context.Context) error {
+	b.mu.Lock()
+	if !b.closed {
+		b.closed = true
+		close(b.closing)
+	}
+	b.mu.Unlock()
+	defer b.cancel()
+	select {
+	case <-b.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("sending the last spans: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,81 @@
+package tracing
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opencensus.io/trace"
+
+	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
+)
+
+func TestMain(m *testing.M) { otlptest.Main(m) }
+
+// kept keeps what is exported.
+type kept struct {
+	mu      sync.Mutex
+	batches [][]*trace.SpanData
+	closed  bool
+}
+
+func (k *kept) export(_ context.Context, batch []*trace.SpanData) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.batches = append(k.batches, batch)
+	return 0, nil
+}
+
+func (k *kept) close() { k.closed = true }
+
+func (k *kept) spans() (all []*trace.SpanData) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, batch := range k.batches {
+		all = append(all, batch...)
+	}
+	return all
+}
+
+func (k *kept) sizes() (all []int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, batch := range k.batches {
+		all = append(all, len(batch))
+	}
+	return all
+}
+
+// tracerFor closes the tracer with the test.
+func tracerFor(t testing.TB, c Config, e exporter) *Tracer {
+	tracer := newTracer(&c, e)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := tracer.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return tracer
+}
+
+func headers(fields ...string) *Headers {
+	h := new(Headers)
+	places := map[string]*[]byte{
+		"traceparent": &h.Traceparent, "tracestate": &h.Tracestate, "b3": &h.B3, "X-B3-TraceId": &h.TraceID, "X-B3-SpanId": &h.SpanID,
+		"X-B3-ParentSpanId": &h.ParentSpanID, "X-B3-Sampled": &h.Sampled, "X-B3-Flags": &h.Flags,
+	}
+	for i := 0; i < len(fields); i += 2 {
+		*places[fields[i]] = []byte(fields[i+1])
+	}
+	return h
+}
+
+const (
+	idA  = "0af7651916cd43dd8448eb211c80319c"
+	idB  = "463ac35c9f6413ad48485a3953bb6124"
+	id64 = "48485a3953bb6124"
+	spA  = "b7ad6b7169203331"
+	spB  = "a2fb4a1d1a96d312"
+)

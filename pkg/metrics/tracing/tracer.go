@@ -1,0 +1,127 @@
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"go.opencensus.io/trace"
+
+	"github.com/queuegate/queuegate/pkg/metrics/otlp"
+)
+
+// Config says which requests are traced and where their spans go.
+type Config struct {
+	Protocol     string  // none (or empty), stdout, zipkin, http/protobuf or grpc
+	Endpoint     string  // of zipkin, http/protobuf and grpc: a URL or host:port
+	Insecure     bool    // host:port without a scheme is in clear text
+	SamplingRate float64 // 0 to 1; of requests that come without a decision
+	Debug        bool    // every request, even those that are not to be sampled
+	Resource     otlp.Resource
+	Output       io.Writer   // of stdout; nil = os.Stdout
+	Failed       func(error) // told of what could not be sent, on a goroutine of the Tracer's; may be nil
+}
+
+// Tracer starts spans and sends those that have ended. A nil Tracer samples
+// nothing. Its methods are safe for concurrent use.
+type Tracer struct {
+	sampler trace.Sampler
+	debug   bool
+	spans   *batcher
+}
+
+// New starts one goroutine, which ends with Close. Without a protocol the
+// Tracer is nil. Nothing is connected to before there are spans.
+func New(c Config) (*Tracer, error) {
+	if c.Protocol == "" || c.Protocol == "none" {
+		return nil, nil
+	}
+	e, err := newExporter(&c)
+	if err != nil {
+		return nil, fmt.Errorf("tracing to %s: %w", c.Protocol, err)
+	}
+	return newTracer(&c, e), nil
+}
+
+func newTracer(c *Config, e exporter) *Tracer {
+	t := &Tracer{sampler: newSampler(c.SamplingRate), debug: c.Debug, spans: newBatcher(e, c.Failed)}
+	if c.Debug {
+		t.sampler = trace.AlwaysSample()
+	}
+	return t
+}
+
+func newExporter(c *Config) (exporter, error) {
+	switch c.Protocol {
+	case "stdout":
+		if c.Output == nil {
+			c.Output = os.Stdout
+		}
+		return &lineExporter{c.Output, c.Resource.Name()}, nil
+	case "zipkin":
+		u, err := otlp.ParseEndpoint(c.Endpoint, zipkinPath, c.Insecure)
+		if err != nil {
+			return nil, err
+		}
+		return &zipkinExporter{otlp.NewHTTP(u, "application/json"), c.Resource.Name()}, nil
+	case otlp.ProtocolHTTP, otlp.ProtocolGRPC:
+		s, err := otlp.NewSender(otlp.Traces, otlp.Destination{Protocol: c.Protocol, Endpoint: c.Endpoint, Insecure: c.Insecure})
+		if err != nil {
+			return nil, err
+		}
+		return newOTLPExporter(s, &c.Resource), nil
+	}
+	return nil, fmt.Errorf("unknown protocol: want none, stdout, zipkin, http/protobuf or grpc")
+}
+
+// Start returns the span of a request whose head is complete, or nil if it is
+// not sampled; that allocates nothing. h may be nil.
+//
+// What the sender decided stands, unless Debug; W3C's word goes before B3's.
+func (t *Tracer) Start(h *Headers) *Span {
+	if t == nil {
+		return nil
+	}
+	var p parent
+	if h != nil {
+		p = h.read()
+	}
+	if p.decision == unsampled && !t.debug {
+		return nil
+	}
+	id := p.traceID
+	if !p.known() {
+		id = newTraceID()
+	}
+	if p.decision != sampled && !t.sampler(trace.SamplingParameters{TraceID: id}).Sample {
+		return nil
+	}
+	return t.begin(h, &p, id)
+}
+
+// ExportSpan makes a Tracer an OpenCensus exporter: one that is registered
+// sends what else the program traces.
+func (t *Tracer) ExportSpan(s *trace.SpanData) {
+	if t != nil {
+		t.spans.add(s)
+	}
+}
+
+// Dropped is the number of spans that were lost so far: there was no room for
+// them, or the collector did not take them.
+func (t *Tracer) Dropped() int64 {
+	if t == nil {
+		return 0
+	}
+	return t.spans.dropped.Load()
+}
+
+// Close sends what is left, for as long as ctx lasts, and drops all later
+// spans. It returns the error of ctx if that ended first.
+func (t *Tracer) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return t.spans.close(ctx)
+}

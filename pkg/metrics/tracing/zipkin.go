@@ -1,0 +1,112 @@
+package tracing
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"go.opencensus.io/trace"
+
+	"github.com/queuegate/queuegate/pkg/metrics/otlp"
+)
+
+// zipkinPath is where Zipkin takes spans unless its URL says otherwise.
+const zipkinPath = "/api/v2/spans"
+
+// zipkinExporter sends lists of spans as Zipkin's JSON, version 2.
+type zipkinExporter struct {
+	sender  otlp.Sender
+	service string
+}
+
+type zipkinSpan struct {
+	TraceID     string             `json:"traceId"`
+	ID          string             `json:"id"`
+	ParentID    string             `json:"parentId,omitempty"`
+	Name        string             `json:"name"`
+	Kind        string             `json:"kind,omitempty"`
+	Timestamp   int64              `json:"timestamp"` // µs since 1970
+	Duration    int64              `json:"duration"`  // µs, 1 at least
+	Local       *zipkinEndpoint    `json:"localEndpoint"`
+	Remote      *zipkinEndpoint    `json:"remoteEndpoint,omitempty"`
+	Annotations []zipkinAnnotation `json:"annotations,omitempty"`
+	Tags        map[string]string  `json:"tags,omitempty"`
+}
+
+type zipkinEndpoint struct {
+	Service string `json:"serviceName,omitempty"`
+	IPv4    string `json:"ipv4,omitempty"`
+	IPv6    string `json:"ipv6,omitempty"`
+	Port    int64  `json:"port,omitempty"`
+}
+
+type zipkinAnnotation struct {
+	Timestamp int64  `json:"timestamp"`
+	Value     string `json:"value"`
+}
+
+func (e *zipkinExporter) export(ctx context.Context, batch []*trace.SpanData) (int, error) {
+	local := &zipkinEndpoint{Service: e.service}
+	list := make([]zipkinSpan, len(batch))
+	for i, s := range batch {
+		list[i] = toZipkin(s, local)
+	}
+	message, err := json.Marshal(list)
+	if err != nil {
+		return len(batch), fmt.Errorf("encoding spans: %w", err)
+	}
+	if _, err := otlp.Deliver(ctx, e.sender, message); err != nil {
+		return len(batch), err
+	}
+	return 0, nil
+}
+
+func (e *zipkinExporter) close() { e.sender.Close() }
+
+func toZipkin(s *trace.SpanData, local *zipkinEndpoint) zipkinSpan {
+	z := zipkinSpan{
+		TraceID: zipkinTraceID(s.TraceID), ID: hexText(s.SpanID[:]), ParentID: parentText(s),
+		Name: s.Name, Kind: kindText(s.SpanKind), Local: local, Remote: zipkinPeer(s),
+		Timestamp: s.StartTime.UnixMicro(), Duration: max(s.EndTime.Sub(s.StartTime).Round(time.Microsecond).Microseconds(), 1),
+	}
+	for _, a := range s.Annotations {
+		z.Annotations = append(z.Annotations, zipkinAnnotation{a.Time.UnixMicro(), a.Message})
+	}
+	if len(s.Attributes) > 0 {
+		z.Tags = make(map[string]string, len(s.Attributes)+1)
+		for key, value := range s.Attributes {
+			z.Tags[key] = fmt.Sprint(value)
+		}
+	}
+	if isError(s) {
+		if z.Tags == nil {
+			z.Tags = map[string]string{}
+		}
+		z.Tags["error"] = s.Message // the tag that Zipkin shows as a failure
+	}
+	return z
+}
+
+// zipkinTraceID has 16 digits for ids of 64 bits.
+func zipkinTraceID(id trace.TraceID) string {
+	if [8]byte(id[:8]) == ([8]byte{}) {
+		return hexText(id[8:])
+	}
+	return hexText(id[:])
+}
+
+func zipkinPeer(s *trace.SpanData) *zipkinEndpoint {
+	text, _ := s.Attributes["net.peer.ip"].(string)
+	ip, err := netip.ParseAddr(text)
+	if err != nil {
+		return nil
+	}
+	peer := &zipkinEndpoint{IPv6: text}
+	if ip.Is4() {
+		peer = &zipkinEndpoint{IPv4: text}
+	}
+	peer.Port, _ = s.Attributes["net.peer.port"].(int64)
+	return peer
+}

@@ -1,0 +1,47 @@
+package probe
+
+import (
+	"testing"
+	"time"
+)
+
+// BenchmarkSchedule is what the adaptive schedule decides for a container: the
+// attempts of a start-up that refuses for a second, answers for a second and
+// then succeeds. attempts/op says how many decisions one start-up takes.
+func BenchmarkSchedule(b *testing.B) {
+	for name, waiting := range map[string]bool{"waited for": true, "nobody waits": false} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			attempts := 0
+			for b.Loop() {
+				var h History
+				for now := time.Duration(0); h.Last != Succeeding; now += h.Delay(now, waiting, 0) {
+					e := Refusing
+					switch {
+					case now >= 2*time.Second:
+						e = Succeeding
+					case now >= time.Second:
+						e = Answering
+					}
+					h = h.After(e, now)
+					attempts++
+				}
+			}
+			b.ReportMetric(float64(attempts)/float64(b.N), "attempts/op")
+		})
+	}
+}
+
+// BenchmarkDelay is one decision once the container is ready: the steady state.
+func BenchmarkDelay(b *testing.B) {
+	h := History{}.After(Succeeding, time.Second)
+	b.ReportAllocs()
+	at := time.Second
+	for b.Loop() {
+		at += time.Second
+		h = h.After(Succeeding, at)
+		if h.Delay(at, false, 0.5) <= 0 {
+			b.Fatal("no delay after a success")
+		}
+	}
+}
