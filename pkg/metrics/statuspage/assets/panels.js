@@ -1,0 +1,148 @@
+// The parts of the page that are text: containers, failures, the table and the
+// configuration.
+
+import { state, span, time } from './state.js';
+import { $, duration, element, fine, latency, plural, put, since, whole } from './text.js';
+
+export function showContainers() {
+  const box = $('containers');
+  if (state.containers.length === 0) {
+    if (!box.querySelector('.none')) box.replaceChildren(element('p', 'No readiness probe is set: the container counts as ready at all times.', { class: 'none' }));
+    return;
+  }
+  if (box.children.length !== state.containers.length || box.querySelector('.none')) {
+    box.replaceChildren(...state.containers.map((c, i) => {
+      const card = element('div', undefined, { class: 'container' });
+      const title = element('h3', (state.containers.length > 1 ? `${i + 1} ` : '') + c.name);
+      const details = element('details');
+      details.append(element('summary'), element('ol', undefined, { class: 'changes', 'aria-label': `Changes of ${c.name}, newest first` }));
+      card.append(title, element('span', '', { class: 'badge' }), element('p'), details);
+      details.open = true;
+      return card;
+    }));
+  }
+  state.containers.forEach((c, i) => {
+    const card = box.children[i];
+    const last = c.changes.at(-1);
+    const badge = card.querySelector('.badge');
+    put(badge, c.state);
+    badge.dataset.state = c.state;
+    put(card.querySelector('p'), [
+      last ? `for ${since(state.clock - last.at)}` : '',
+      last?.cause ?? '',
+      `${plural(c.attempts, 'probe')}, ${whole.format(c.reached)} of them accepted`,
+    ].filter(Boolean).join(' · '));
+    put(card.querySelector('summary'), c.changes.length === 0 ? 'No change yet' : `Last ${plural(c.changes.length, 'change')}`);
+    const list = card.querySelector('.changes');
+    const key = c.changes.map((x) => x.at + x.to).join();
+    if (list.dataset.key === key) return;
+    list.dataset.key = key;
+    list.hidden = c.changes.length === 0;
+    list.replaceChildren(...c.changes.toReversed().map((x) => {
+      const row = element('li');
+      const what = element('div', `${x.to}${x.cause ? ': ' + x.cause : ''} `);
+      what.append(element('span', `after ${plural(x.attempts, 'probe')} while ${x.from}`));
+      row.append(element('time', time(x.at)), what);
+      return row;
+    }));
+    list.toggleAttribute('tabindex', false);
+    if (list.scrollHeight > list.clientHeight) list.setAttribute('tabindex', '0');
+  });
+}
+
+export function showErrors() {
+  const { total, list } = state.errors;
+  const left = total - list.length;
+  put('failures-note', total === 0 ? 'None since the start.'
+    : `${plural(list.length, 'request')} shown${left > 0 ? `, ${whole.format(left)} more left out` : ''} since the start.`);
+  $('failures-scroll').hidden = list.length === 0;
+  const body = $('failures-body');
+  const key = list.length === 0 ? '' : `${total} ${list[0].at} ${state.started}`;
+  if (body.dataset.key === key) return;
+  body.dataset.key = key;
+  body.replaceChildren(...alike(list).map(([x, times]) => {
+    const row = element('tr', undefined, { role: 'row', 'data-kind': x.status >= 500 ? 'bad' : 'mild' });
+    const cell = (text, name = '') => element('td', text, { role: 'cell', class: name });
+    const request = cell(x.method === '' ? 'not read' : `${x.method} ${x.path}${x.cut ? '…' : ''}`, 'path');
+    const outcome = x.outcome === 'served' ? 'from container' : x.outcome;
+    const notes = [times > 1 ? `${times} times` : '', x.more > 0 ? `and ${whole.format(x.more)} more ${outcome}` : ''].filter(Boolean);
+    if (notes.length > 0) request.append(' ', element('span', notes.join(' '), { class: 'times' }));
+    row.append(cell(time(x.at)), cell(outcome, 'outcome'),
+      cell(String(x.status)), request, cell(duration(x.took).join(' '), 'number'));
+    return row;
+  }));
+}
+
+// alike joins neighbours that differ in nothing but how long they took.
+function alike(list) {
+  const groups = [];
+  for (const x of list) {
+    const last = groups.at(-1);
+    const same = last && time(last[0].at) === time(x.at) &&
+      ['outcome', 'status', 'method', 'path'].every((name) => last[0][name] === x[name]);
+    if (same) last[1]++;
+    else groups.push([x, 1]);
+  }
+  return groups;
+}
+
+$('table').addEventListener('toggle', showTable);
+
+export function showTable() {
+  if (!$('table').open) return;
+  const rows = [];
+  const step = 15;
+  for (let to = state.newest; to > state.newest - span(); to -= step) {
+    const list = [];
+    for (let n = to - step + 1; n <= to; n++) if (state.seconds.has(n)) list.push(state.seconds.get(n));
+    if (list.length === 0) break;
+    const mean = (f) => list.reduce((m, s) => m + f(s), 0) / list.length;
+    const most = (f) => list.reduce((m, s) => Math.max(m, f(s)), 0);
+    const row = element('tr');
+    row.append(...[
+      time(Math.max(to - step + 1, 0) * 1000), fine.format(mean((s) => s.concurrency)), whole.format(most((s) => s.queue)),
+      fine.format(mean((s) => s.arrivals)), latency(most((s) => s.p50)), latency(most((s) => s.p99)),
+      whole.format(mean((s) => s.failures) * list.length),
+    ].map((text) => element('td', text)));
+    rows.push(row);
+  }
+  $('table-body').replaceChildren(...rows);
+}
+
+export function showFacts() {
+  const f = state.facts;
+  put('who', [f.pod, f.revision || f.service, f.namespace].filter(Boolean).join(' · '));
+  $('build').title = `commit ${f.commit}, ${f.goVersion}`;
+  for (const node of document.querySelectorAll('[data-recent]')) put(node, String(f.recent));
+  let all = 0;
+  let set = 0;
+  let masked = 0;
+  $('settings-groups').replaceChildren(...f.settings.map((g) => {
+    const group = element('div', undefined, { class: 'group' });
+    const list = element('dl');
+    for (const s of g.settings) {
+      all++;
+      const row = element('div');
+      if (s.source !== 'default') {
+        set++;
+        row.className = 'set';
+      }
+      const value = element('dd', s.value);
+      if (s.value === '') value.append(element('small', s.empty ?? 'none'));
+      const notes = [s.source === 'default' ? '' : s.source, s.masked ? 'masked' : ''].filter(Boolean);
+      if (s.masked) masked++;
+      if (notes.length > 0) value.append(' ', element('small', notes.join(', ')));
+      const name = element('dt');
+      name.append(...s.name.split(/(?<=_)/).flatMap((part) => [part, element('wbr')]));
+      row.append(name, value);
+      list.append(row);
+    }
+    group.append(element('h3', g.title), list);
+    return group;
+  }));
+  put('settings-summary', `${all} settings, ${set} not at the default${masked > 0 ? `, ${masked} masked in part` : ''}`);
+}
+
+$('only-set').addEventListener('change', (event) => {
+  $('settings-groups').classList.toggle('only-set', event.target.checked);
+});

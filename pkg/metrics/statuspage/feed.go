@@ -1,0 +1,113 @@
+package statuspage
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Bounds of the stream.
+const (
+	maxViewers    = 8
+	writePatience = 5 * time.Second // then a viewer is dropped
+)
+
+// sent is how far a message tells: what comes next begins after it.
+type sent struct {
+	second  int64
+	changes uint64
+	errors  uint64
+}
+
+// frame is one message to all viewers. It is encoded once and not kept: a
+// viewer that missed one is told everything anew.
+type frame struct {
+	number   uint64
+	text     []byte
+	followed chan struct{} // closed when there is a newer one
+}
+
+func newFrame(number uint64) *frame {
+	return &frame{number: number, followed: make(chan struct{})}
+}
+
+// publish makes the next frame. The sampler calls it each second.
+func (p *Page) publish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.viewers == 0 {
+		return
+	}
+	f := newFrame(p.latest.number + 1)
+	f.text = p.message(false, &p.last)
+	close(p.latest.followed)
+	p.latest = f
+}
+
+// enter counts a viewer, and fails if there are too many.
+func (p *Page) enter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.viewers == maxViewers {
+		return false
+	}
+	p.viewers++
+	p.cfg.History.watch()
+	return true
+}
+
+func (p *Page) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.viewers--
+	p.cfg.History.unwatch()
+}
+
+func (p *Page) newest() *frame {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.latest
+}
+
+// stream sends events until the viewer leaves or the page is closed.
+func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
+	if !p.enter() {
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "eight pages are open already", http.StatusServiceUnavailable)
+		return
+	}
+	defer p.leave()
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	out := http.NewResponseController(w)
+	send := func(text []byte) bool {
+		event := append(append([]byte("data: "), text...), "\n\n"...)
+		_ = out.SetWriteDeadline(time.Now().Add(writePatience))
+		_, err := w.Write(event)
+		return err == nil && out.Flush() == nil
+	}
+	seen := p.newest()
+	ok := send(p.message(true, new(sent)))
+	for ok && p.await(r.Context(), seen) {
+		f := p.newest()
+		text := f.text
+		if f.number != seen.number+1 {
+			text = p.message(true, new(sent))
+		}
+		seen, ok = f, send(text)
+	}
+}
+
+// await reports whether f is followed before the viewer leaves and the page is
+// closed.
+func (p *Page) await(viewer context.Context, f *frame) bool {
+	select {
+	case <-viewer.Done():
+		return false
+	case <-p.closed:
+		return false
+	case <-f.followed:
+		return true
+	}
+}

@@ -1,0 +1,288 @@
+package statuspage
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/metrics"
+)
+
+// viewer is the end of a stream. It takes each event on a channel, at its own
+// pace.
+type viewer struct {
+	header http.Header
+	status int
+	broken atomic.Bool // its connection takes no more
+	events chan []byte
+	leave  context.CancelFunc
+	gone   chan struct{} // closed when the stream has ended
+}
+
+func (v *viewer) Header() http.Header                 { return v.header }
+func (v *viewer) WriteHeader(status int)              { v.status = status }
+func (v *viewer) Flush()                              {}
+func (v *viewer) SetWriteDeadline(at time.Time) error { return nil }
+
+func (v *viewer) Write(b []byte) (int, error) {
+	if v.broken.Load() {
+		return 0, errors.New("broken")
+	}
+	v.events <- bytes.Clone(b)
+	return len(b), nil
+}
+
+// view connects a viewer. With room for events it never holds up its stream.
+func view(p *Page, room int) *viewer {
+	ctx, leave := context.WithCancel(context.Background())
+	v := &viewer{header: http.Header{}, events: make(chan []byte, room), leave: leave, gone: make(chan struct{})}
+	r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/events", nil)
+	go func() {
+		defer close(v.gone)
+		p.ServeHTTP(v, r)
+	}()
+	return v
+}
+
+// take returns the next event.
+func (v *viewer) take(t *testing.T) (m message, text string) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case event := <-v.events:
+		text, isEvent := strings.CutPrefix(string(event), "data: ")
+		if text = strings.TrimSuffix(text, "\n\n"); !isEvent || strings.Contains(text, "\n") {
+			t.Fatalf("no event: %.200q", event)
+		}
+		if err := json.Unmarshal([]byte(text), &m); err != nil {
+			t.Fatal(err)
+		}
+		return m, text
+	default:
+		t.Fatal("no event")
+		return m, ""
+	}
+}
+
+func newPage(s *stage, timeline *Timeline) *Page {
+	p := New(Config{
+		Facts: Facts{Version: "v1"}, History: s.History, Timeline: timeline,
+		Containers: func() []metrics.Container { return []metrics.Container{{State: "ready", Attempts: 3, Reached: 2}} },
+		Upstream:   func() metrics.Upstream { return metrics.Upstream{Open: 2, Idle: 1, Dials: 5, Reuses: 6, Replays: 7} },
+		State:      func() string { return "draining" },
+	})
+	return p
+}
+
+func TestTheFirstEventTellsEverythingAndTheNextOnesWhatIsNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, func() metrics.Admission {
+			return metrics.Admission{InFlight: 1, QueueCapacity: 40, ConcurrencyLimit: 4}
+		})
+		line := NewTimeline([]string{"web"}, s.now)
+		p := newPage(s, line)
+		defer p.Close()
+		s.begin()()
+		s.errors().Add(&Failure{Outcome: 1, Status: 503})
+		line.Changed(0, Change{From: "unknown", To: "ready"})
+		time.Sleep(2500 * time.Millisecond)
+
+		v := view(p, 100)
+		m, _ := v.take(t)
+		if m.Facts == nil || m.Facts.Version != "v1" || len(m.Facts.Rows) != heatRows-1 || m.State != "draining" || m.Clock != 2500 ||
+			m.Now.Limit != 4 || m.Now.Capacity != 40 || *m.Now.Upstream != (upstreamJSON{2, 1, 5, 6, 7}) || m.Now.Ended != 1 {
+			t.Errorf("%+v", m)
+		}
+		if m.Seconds.First != 0 || len(m.Seconds.Arrivals) != 2 || m.Seconds.Arrivals[0] != 1 || len(m.Seconds.Heat[0]) != 2 {
+			t.Errorf("%+v", m.Seconds)
+		}
+		if m.Errors.Total != 1 || len(m.Errors.List) != 1 || len(m.Containers) != 1 || len(m.Containers[0].Changes) != 1 {
+			t.Errorf("%+v, %+v", m.Errors, m.Containers)
+		}
+		time.Sleep(time.Second)
+		_, _ = v.take(t)
+		time.Sleep(time.Second)
+		if m, text := v.take(t); m.Facts != nil || m.Errors != nil || m.Containers[0].Changes != nil || len(m.Seconds.Arrivals) > 2 {
+			t.Errorf("old news: %s", text)
+		}
+		s.errors().Add(&Failure{Outcome: 1, Status: 503})
+		line.Changed(0, Change{From: "ready", To: "failing", Cause: "status 500"})
+		time.Sleep(time.Second)
+		if m, text := v.take(t); m.Errors == nil || m.Errors.Total != 2 || len(m.Containers[0].Changes) != 2 || m.Seconds.Failures[len(m.Seconds.Failures)-1] != 1 {
+			t.Errorf("no news: %s", text)
+		}
+	})
+}
+
+func TestAllViewersGetTheSameBytesOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		p := newPage(s, nil)
+		defer p.Close()
+		a, b := view(p, 100), view(p, 100)
+		_, _ = a.take(t)
+		_, _ = b.take(t)
+		for range 5 {
+			time.Sleep(time.Second)
+			_, first := a.take(t)
+			_, second := b.take(t)
+			if first != second {
+				t.Errorf("%s\n%s", first, second)
+			}
+			if len(a.events) != 0 {
+				t.Errorf("%d more events in the same second", len(a.events))
+			}
+		}
+	})
+}
+
+func TestASlowViewerSkipsEventsAndIsThenToldEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		p := newPage(s, nil)
+		defer p.Close()
+		quick, slow := view(p, 100), view(p, 0)
+		_, _ = slow.take(t)
+		time.Sleep(30 * time.Second)
+		if m, _ := slow.take(t); m.Facts != nil {
+			t.Error("the event that was on its way tells everything")
+		}
+		if m, _ := slow.take(t); m.Facts == nil || len(m.Seconds.Arrivals) < 30 {
+			t.Errorf("after missing seconds it was told of %d only", len(m.Seconds.Arrivals))
+		}
+		if n := len(quick.events); n < 30 {
+			t.Errorf("the slow one held up the other: %d events in 30 s", n)
+		}
+		slow.leave()
+		<-slow.gone
+	})
+}
+
+func TestANinthViewerIsRefusedUntilOneLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		p := newPage(s, nil)
+		defer p.Close()
+		var all []*viewer
+		for range maxViewers {
+			v := view(p, 100)
+			_, _ = v.take(t)
+			all = append(all, v)
+		}
+		ninth := view(p, 100)
+		<-ninth.gone
+		if ninth.status != http.StatusServiceUnavailable || ninth.header.Get("Retry-After") == "" {
+			t.Errorf("status %d, %v", ninth.status, ninth.header)
+		}
+		all[0].leave()
+		<-all[0].gone
+		all[1].broken.Store(true) // its next event fails
+		time.Sleep(time.Second)
+		<-all[1].gone
+		for range 2 {
+			_, _ = view(p, 100).take(t)
+		}
+	})
+}
+
+func TestWhenTheLastViewerHasLeftTheSamplerParks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		p := newPage(s, nil)
+		defer p.Close()
+		v := view(p, 100)
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if n := len(v.events); n < 20 {
+			t.Errorf("%d events in 20 s without a request", n)
+		}
+		v.leave()
+		<-v.gone
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		s.running.Wait()
+	})
+}
+
+func TestShutdownOfTheServerEndsOpenStreams(t *testing.T) {
+	s := newStage(t, nil)
+	p := newPage(s, nil)
+	server := httptest.NewServer(p)
+	defer server.Close()
+	server.Config.RegisterOnShutdown(p.Close)
+	var streams sync.WaitGroup
+	for range 3 {
+		answer, err := http.Get(server.URL + "/events")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if _, err := answer.Body.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		streams.Go(func() {
+			for b := make([]byte, 4096); ; {
+				if _, err := answer.Body.Read(b); err != nil {
+					return
+				}
+			}
+		})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := server.Config.Shutdown(ctx); err != nil {
+		t.Errorf("shutting down with open streams: %v", err)
+	}
+	streams.Wait()
+}
+
+func TestASecondThatWasToldBeforeItWasCompleteIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		p := newPage(s, nil)
+		defer p.Close()
+		time.Sleep(1500 * time.Millisecond)
+		var told sent
+		p.message(false, &told)
+		s.requests.Observe(&metrics.Record{Status: 200, Total: time.Millisecond})
+		s.mu.Lock()
+		s.ring.credit(&s.src)
+		s.mu.Unlock()
+		var m message
+		if err := json.Unmarshal(p.message(false, &told), &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Seconds.First != 0 || len(m.Seconds.Heat) != 1 || len(m.Seconds.Heat[0]) != 2 {
+			t.Errorf("%+v", m.Seconds)
+		}
+	})
+}
+
+func TestQuantilesForgetWhatEndedLongAgo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		p := newPage(s, nil)
+		defer p.Close()
+		s.begin()()
+		for _, wait := range []time.Duration{8 * time.Second, 5 * time.Second, time.Hour} {
+			time.Sleep(wait)
+			var m message
+			if err := json.Unmarshal(p.message(true, new(sent)), &m); err != nil {
+				t.Fatal(err)
+			}
+			if want := s.now() <= 10*time.Second; (m.Now.Ended == 1) != want || (m.Now.P50 > 0) != want {
+				t.Errorf("after %v: %+v", s.now(), m.Now)
+			}
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package statuspage
+
+import (
+	"crypto/sha256"
+	_ "embed" // the page
+	"encoding/hex"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+var (
+	//go:embed assets/index.html
+	indexHTML string
+	//go:embed assets/page.css
+	pageCSS string
+	//go:embed assets/page.js
+	pageJS string
+	//go:embed assets/charts.js
+	chartsJS string
+	//go:embed assets/panels.js
+	panelsJS string
+	//go:embed assets/state.js
+	stateJS string
+	//go:embed assets/text.js
+	textJS string
+	//go:embed assets/icon.svg
+	iconSVG string
+)
+
+type asset struct{ kind, text string }
+
+const scriptKind = "text/javascript; charset=utf-8"
+
+var assets = map[string]asset{
+	"/":          {"text/html; charset=utf-8", indexHTML},
+	"/page.css":  {"text/css; charset=utf-8", pageCSS},
+	"/page.js":   {scriptKind, pageJS},
+	"/charts.js": {scriptKind, chartsJS},
+	"/panels.js": {scriptKind, panelsJS},
+	"/state.js":  {scriptKind, stateJS},
+	"/text.js":   {scriptKind, textJS},
+	"/icon.svg":  {"image/svg+xml", iconSVG},
+}
+
+// pageVersion changes with any of the assets.
+var pageVersion = sync.OnceValue(func() string {
+	sum := sha256.Sum256([]byte(indexHTML + pageCSS + pageJS + chartsJS + panelsJS + stateJS + textJS + iconSVG))
+	return hex.EncodeToString(sum[:8])
+})
+
+// policy lets the page load its own files and nothing else, from anywhere.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// ServeHTTP serves the page, its events as a stream under /events, and the same
+// figures once under /status.json. Names other than those of loopback get 421:
+// a website cannot point a name of its own here and read the answers.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	switch {
+	case !isLoopbackName(r.Host):
+		http.Error(w, "this page is at 127.0.0.1 and localhost only", http.StatusMisdirectedRequest)
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	switch path := r.URL.Path; path {
+	case "/events", "/status.json":
+		if !isOwnFetch(r) {
+			http.Error(w, "not for other sites", http.StatusForbidden)
+			return
+		}
+		p.serveFigures(w, r)
+	default:
+		a, ok := assets[path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		h.Set("Content-Type", a.kind)
+		h.Set("Cache-Control", "no-cache")
+		h.Set("ETag", `"`+pageVersion()+`"`)
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(a.text))
+	}
+}
+
+func (p *Page) serveFigures(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == "/status.json":
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		if r.Method == http.MethodGet {
+			_, _ = w.Write(append(p.message(true, new(sent)), '\n'))
+		}
+	case r.Method == http.MethodHead:
+		w.Header().Set("Content-Type", "text/event-stream")
+	default:
+		p.stream(w, r)
+	}
+}
+
+// isLoopbackName is true for any port: it may have been forwarded.
+func isLoopbackName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return host == "127.0.0.1" || host == "::1" || host == "[::1]" || strings.EqualFold(host, "localhost")
+}
+
+// isOwnFetch is false for browsers that ask on behalf of another site. Other
+// clients do not tell.
+func isOwnFetch(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site == "" || site == "same-origin" || site == "none"
+}

@@ -1,0 +1,181 @@
+package statuspage
+
+import (
+	"sync"
+	"time"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/metrics"
+)
+
+// Bounds of the history.
+const (
+	keptSeconds = 300
+	quietTicks  = 2 // seconds without news after which the sampler parks
+)
+
+// exactWindows is how many past windows Counting can still tell exactly when
+// they are read.
+const exactWindows = 2
+
+// Sources is where a History takes its figures from. Failures and Admission may
+// be nil.
+type Sources struct {
+	Clock     func() time.Duration // that requests are counted on
+	Counting  *metrics.Counting
+	Requests  *metrics.Requests
+	Errors    *Errors
+	Admission func() metrics.Admission
+}
+
+// States of a History, in the order that Touch relies on.
+//
+//	parked → fresh   wake: a request, or a viewer; the sampler starts
+//	fresh  → stale   each second, by the sampler
+//	stale  → fresh   wake
+//	stale  → parked  after quietTicks seconds without a viewer; the sampler ends
+//	any    → ended   Close
+const (
+	parked uint32 = iota
+	stale
+	fresh
+	ended
+)
+
+// History keeps figures for each of the last 300 s, in some 50 KiB that it
+// allocates when it first wakes up. Seconds that pass while it is parked had no
+// event: they show what was under way, and nothing else. All methods may be
+// called from any goroutine, and those for the request path on a nil History.
+type History struct {
+	state    atomic.Uint32
+	watchers atomic.Int32
+	done     chan struct{}
+	running  sync.WaitGroup
+	src      Sources
+
+	mu      sync.Mutex
+	ring    *ring
+	sampled func() // called after each second on the sampler's goroutine
+}
+
+// NewHistory is parked until it is touched.
+func NewHistory(src Sources) *History {
+	return &History{src: src, done: make(chan struct{}), sampled: func() {}}
+}
+
+// Touch tells that a request has begun or ended, after it was counted.
+func (h *History) Touch() {
+	if h == nil || h.state.Load() >= fresh {
+		return
+	}
+	h.wake()
+}
+
+func (h *History) wake() {
+	for {
+		switch s := h.state.Load(); s {
+		case stale:
+			if h.state.CompareAndSwap(stale, fresh) {
+				return
+			}
+		case parked:
+			if h.state.CompareAndSwap(parked, fresh) {
+				h.start()
+				return
+			}
+		default:
+			return
+		}
+	}
+}
+
+func (h *History) start() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.done:
+	default:
+		h.running.Go(h.run)
+	}
+}
+
+// Close ends the sampler for good.
+func (h *History) Close() {
+	h.mu.Lock()
+	if h.state.Swap(ended) != ended {
+		close(h.done)
+	}
+	h.mu.Unlock()
+	h.running.Wait()
+}
+
+// watch keeps the sampler awake until unwatch.
+func (h *History) watch() {
+	h.watchers.Inc()
+	h.Touch()
+}
+
+func (h *History) unwatch() { h.watchers.Dec() }
+
+// run samples at the end of each second until it parks.
+func (h *History) run() {
+	timer := time.NewTimer(h.tick(false))
+	defer timer.Stop()
+	for quiet := 0; quiet < quietTicks || !h.state.CompareAndSwap(stale, parked); {
+		select {
+		case <-h.done:
+			return
+		case <-timer.C:
+		}
+		if h.state.CompareAndSwap(fresh, stale) || h.watchers.Load() > 0 {
+			quiet = 0
+		} else {
+			quiet++
+		}
+		timer.Reset(h.tick(true))
+	}
+}
+
+// tick brings the history up to now and returns the time to the next second.
+// What has happened since the last tick is credited to the second that is just
+// over; at the beginning of a run it belongs to the one that has just begun.
+func (h *History) tick(credit bool) time.Duration {
+	h.mu.Lock()
+	now := h.src.Clock()
+	h.fill(now)
+	if credit && h.ring.newest >= 0 {
+		h.ring.credit(&h.src)
+	}
+	sampled := h.sampled
+	h.mu.Unlock()
+	if credit {
+		sampled()
+	}
+	return metrics.Window - now%metrics.Window
+}
+
+// fill adds the seconds that are over at now. The caller holds mu.
+func (h *History) fill(now time.Duration) {
+	over := int64(now/metrics.Window) - 1
+	if h.ring == nil {
+		h.ring = newRing(over)
+	}
+	r := h.ring
+	for n := max(r.newest+1, over-keptSeconds+1); n <= over; n++ {
+		s := r.next(n)
+		s.concurrency, s.inFlight, s.queue = r.underWay, r.inFlight, r.queue
+		if n > over-exactWindows {
+			a := h.src.Counting.LastWindow(time.Duration(n+1) * metrics.Window)
+			s.concurrency, s.arrivals = float32(a.Concurrency), float32(a.Arrivals)
+		}
+	}
+}
+
+// look calls f with the history up to now, while nothing changes it.
+func (h *History) look(f func(*ring)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fill(h.src.Clock())
+	f(h.ring)
+}

@@ -1,0 +1,294 @@
+package statuspage
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/metrics"
+)
+
+// stage has a history and what feeds it, on a clock that begins at 0.
+type stage struct {
+	*History
+	counting *metrics.Counting
+	requests *metrics.Requests
+	ticks    atomic.Int64 // samples so far
+	born     time.Time
+}
+
+func newStage(t testing.TB, admission func() metrics.Admission) *stage {
+	s := &stage{counting: new(metrics.Counting), requests: metrics.NewRequests([]string{"served", "queue-full", "client-gone"}), born: time.Now()}
+	s.History = NewHistory(Sources{
+		Clock: s.now, Counting: s.counting, Requests: s.requests, Errors: NewErrors(s.requests.OutcomeNames()), Admission: admission,
+	})
+	s.sampled = func() { s.ticks.Inc() }
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *stage) now() time.Duration { return time.Since(s.born) }
+
+// begin starts a request and returns how it ends.
+func (s *stage) begin() (end func()) {
+	arrived := s.now()
+	s.counting.Begin(arrived, false)
+	s.Touch()
+	return func() {
+		s.counting.End(s.now(), false)
+		s.requests.Observe(&metrics.Record{Status: 200, Total: s.now() - arrived, ResponseBytes: 10})
+		s.Touch()
+	}
+}
+
+// second returns a copy of one that is over.
+func (s *stage) second(n int64) (copy second) {
+	s.look(func(r *ring) {
+		if n >= r.first() && n <= r.newest {
+			copy = *r.at(n)
+		}
+	})
+	return copy
+}
+
+func completed(x second) (n uint32) {
+	for _, count := range x.heat {
+		n += count
+	}
+	return n
+}
+
+func TestASecondShowsItsConcurrencyArrivalsAndWhatEndedInIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, func() metrics.Admission { return metrics.Admission{InFlight: 4, QueueDepth: 3} })
+		time.Sleep(10*time.Second + 250*time.Millisecond)
+		end := s.begin()
+		time.Sleep(500 * time.Millisecond)
+		end()
+		s.errors().Add(&Failure{At: s.now(), Outcome: 1})
+		s.begin()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		got := s.second(10)
+		if got.concurrency != 0.75 || got.arrivals != 2 || completed(got) != 1 || got.responseBytes != 10 || got.failures != 1 ||
+			got.inFlight != 4 || got.queue != 3 {
+			t.Errorf("%+v", got)
+		}
+		if got.p50 < 450 || got.p50 > 500 {
+			t.Errorf("p50 of one request that took 500 ms: %v ms", got.p50)
+		}
+		if before := s.second(9); before != (second{}) {
+			t.Errorf("the second before: %+v", before)
+		}
+	})
+}
+
+func (s *stage) errors() *Errors { return s.src.Errors }
+
+func TestWithoutRequestsAndViewersThereIsNeitherGoroutineNorTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		time.Sleep(time.Hour)
+		if s.ticks.Load() != 0 || s.ring != nil {
+			t.Errorf("%d samples before the first request, memory taken: %t", s.ticks.Load(), s.ring != nil)
+		}
+		for round := range 3 {
+			s.begin()()
+			before := s.ticks.Load()
+			time.Sleep(4 * time.Second)
+			synctest.Wait()
+			s.running.Wait() // would not return while the sampler ran
+			if n := s.ticks.Load() - before; n > 4 {
+				t.Errorf("round %d: %d samples for one request", round, n)
+			}
+			before = s.ticks.Load()
+			time.Sleep(time.Hour)
+			if s.ticks.Load() != before {
+				t.Errorf("round %d: %d samples while parked", round, s.ticks.Load()-before)
+			}
+		}
+	})
+}
+
+func TestAViewerKeepsTheSamplerAwakeUntilItLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.watch()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := s.ticks.Load(); n < 59 {
+			t.Errorf("%d samples in a minute", n)
+		}
+		s.unwatch()
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		s.running.Wait()
+	})
+}
+
+func TestSecondsThatPassWhileParkedShowWhatWasUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, func() metrics.Admission { return metrics.Admission{InFlight: 2} })
+		first, second := s.begin(), s.begin()
+		time.Sleep(100*time.Second + 500*time.Millisecond)
+		s.running.Wait()
+		first()
+		second()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		for n := int64(1); n < 100; n++ {
+			if got := s.second(n); got.concurrency != 2 || got.inFlight != 2 || completed(got) != 0 {
+				t.Fatalf("second %d: %+v", n, got)
+			}
+		}
+		if got := s.second(100); got.concurrency != 1 || completed(got) != 2 {
+			t.Errorf("the second in which both ended: %+v", got)
+		}
+		if got := s.second(101); got.concurrency != 0 {
+			t.Errorf("the next: %+v", got)
+		}
+	})
+}
+
+func TestHistoryEqualsABruteForceModelOverRandomSchedules(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 30 {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, nil)
+			var area, arrivals, ends [400]float64 // by second
+			var open []func()
+			last, total := time.Duration(0), 0
+			// advance lets time pass with the same requests under way.
+			advance := func(d time.Duration) {
+				time.Sleep(d)
+				for at := last; at < s.now(); {
+					edge := min(at.Truncate(time.Second)+time.Second, s.now())
+					area[at/time.Second] += float64(len(open)) * (edge - at).Seconds()
+					at = edge
+				}
+				last = s.now()
+			}
+			for range 80 {
+				d := time.Duration(r.Int64N(int64(time.Second)))
+				if r.IntN(12) == 0 {
+					d *= 9 // long enough to park
+				}
+				advance(d)
+				second := s.now() / time.Second
+				if i := r.IntN(len(open) + 2); i < len(open) {
+					open[i]()
+					open = append(open[:i], open[i+1:]...)
+					ends[second]++
+					total++
+				} else {
+					open = append(open, s.begin())
+					arrivals[second]++
+				}
+			}
+			advance(3 * time.Second)
+			synctest.Wait()
+			for n := range int64(s.now() / time.Second) {
+				got := s.second(n)
+				if diff := float64(got.concurrency) - area[n]; diff > 1e-3 || diff < -1e-3 ||
+					float64(got.arrivals) != arrivals[n] || float64(completed(got)) != ends[n] {
+					t.Fatalf("second %d: %+v, want concurrency %v, arrivals %v, ends %v", n, got, area[n], arrivals[n], ends[n])
+				}
+			}
+		})
+	}
+}
+
+func TestAGapLongerThanTheHistoryLeavesItEmpty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.begin()()
+		time.Sleep(time.Hour)
+		s.look(func(r *ring) {
+			if r.newest != 3599 || r.first() != 3300 {
+				t.Errorf("from %d to %d", r.first(), r.newest)
+			}
+			for n := r.first(); n <= r.newest; n++ {
+				if *r.at(n) != (second{}) {
+					t.Fatalf("second %d: %+v", n, *r.at(n))
+				}
+			}
+		})
+	})
+}
+
+func TestCloseEndsTheSamplerForGood(t *testing.T) {
+	for _, wait := range []time.Duration{0, 500 * time.Millisecond, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, nil)
+			s.Touch()
+			time.Sleep(wait)
+			s.Close()
+			ticks := s.ticks.Load()
+			s.Touch()
+			s.watch()
+			time.Sleep(time.Minute)
+			if s.ticks.Load() != ticks {
+				t.Errorf("after %v: %d samples after the end", wait, s.ticks.Load()-ticks)
+			}
+			s.Close()
+		})
+	}
+}
+
+func TestManyRequestsAtOnceWakeOneSampler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		for range 5 {
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() { s.begin()() })
+			}
+			all.Wait()
+			before := s.ticks.Load()
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if n := s.ticks.Load() - before; n > 4 {
+				t.Errorf("%d samples", n)
+			}
+		}
+	})
+}
+
+func TestTheHistoryFitsInto64KiB(t *testing.T) {
+	var r = newRing(0)
+	size := unsafe.Sizeof(*r) + uintptr(cap(r.rows)) + uintptr(cap(r.bounds))*8
+	for i := range r.recent {
+		size += uintptr(cap(r.recent[i].cells)) * 4
+	}
+	size += 2 * uintptr(len(r.rows)) * 8 // totals and before
+	if size > 64<<10 {
+		t.Errorf("%d bytes", size)
+	}
+	t.Logf("%d bytes", size)
+}
+
+func TestTouchAllocatesNothing(t *testing.T) {
+	s := newStage(t, nil)
+	s.Touch()
+	if n := testing.AllocsPerRun(1000, s.Touch); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	var none *History
+	if n := testing.AllocsPerRun(1000, none.Touch); n != 0 {
+		t.Errorf("%v allocations without a page", n)
+	}
+}
+
+func BenchmarkTouch(b *testing.B) {
+	s := newStage(b, nil)
+	for b.Loop() {
+		s.Touch()
+	}
+}

@@ -1,0 +1,158 @@
+package statuspage
+
+import (
+	"math"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/metrics"
+)
+
+// Rows of the heat strip, one per octave: the first is all up to 2^firstOctave
+// seconds (61 µs), the last all beyond 2^lastOctave (64 s).
+const (
+	firstOctave = -14
+	lastOctave  = 6
+	heatRows    = lastOctave - firstOctave + 2
+)
+
+// recentSeconds is the span of the quantiles that are shown as numbers.
+const recentSeconds = 10
+
+// second is what the history keeps of one second.
+type second struct {
+	concurrency, arrivals       float32
+	inFlight, queue             uint32 // at its end
+	failures                    uint32
+	requestBytes, responseBytes float32
+	p50, p99                    float32 // ms, of requests that ended; 0 if none did
+	heat                        [heatRows]uint32
+}
+
+// ring holds the last seconds by number on the gate's clock.
+type ring struct {
+	seconds [keptSeconds]second
+	newest  int64
+
+	// As of the last credit.
+	underWay        float32
+	inFlight, queue uint32
+	totals, before  metrics.Totals
+	failures        uint64
+
+	bounds []time.Duration // of the cells of durations
+	rows   []uint8         // row of each cell
+	recent [recentSeconds]recentCells
+}
+
+// recentCells are the durations of one second at full resolution.
+type recentCells struct {
+	number int64
+	cells  []uint32
+}
+
+// newRing begins with the second over; those before it, if any, had no event.
+func newRing(over int64) *ring {
+	r := &ring{newest: max(over, 0) - 1, bounds: metrics.DurationBounds()}
+	r.rows = make([]uint8, len(r.bounds)+1)
+	for cell := range r.rows {
+		row := 0
+		for row < heatRows-1 && (cell == len(r.bounds) || r.bounds[cell] > rowBound(row)) {
+			row++
+		}
+		r.rows[cell] = uint8(row)
+	}
+	for i := range r.recent {
+		r.recent[i] = recentCells{number: -1, cells: make([]uint32, len(r.rows))}
+	}
+	return r
+}
+
+// rowBound is the inclusive upper bound of a row but the last.
+func rowBound(row int) time.Duration {
+	return time.Duration(math.Exp2(float64(firstOctave+row)) * float64(time.Second))
+}
+
+func (r *ring) at(n int64) *second { return &r.seconds[n%keptSeconds] }
+
+// next makes n the newest second, and empties it.
+func (r *ring) next(n int64) *second {
+	r.newest = n
+	s := r.at(n)
+	*s = second{}
+	return s
+}
+
+// first is the number of the oldest second that is kept.
+func (r *ring) first() int64 { return max(r.newest-keptSeconds+1, 0) }
+
+// credit gives the newest second the state of this moment, and what has been
+// counted since the last credit.
+func (r *ring) credit(src *Sources) {
+	all, _ := src.Counting.UnderWay()
+	r.underWay = float32(all)
+	if src.Admission != nil {
+		a := src.Admission()
+		r.inFlight, r.queue = uint32(max(a.InFlight, 0)), uint32(max(a.QueueDepth, 0))
+	}
+	r.totals, r.before = r.before, r.totals
+	src.Requests.ReadTotals(&r.totals)
+	s := r.at(r.newest)
+	s.inFlight, s.queue = r.inFlight, r.queue
+	s.requestBytes += float32(r.totals.RequestBytes - r.before.RequestBytes)
+	s.responseBytes += float32(r.totals.ResponseBytes - r.before.ResponseBytes)
+	if src.Errors != nil {
+		total := src.Errors.total.Load()
+		s.failures += uint32(total - r.failures)
+		r.failures = total
+	}
+	c := &r.recent[r.newest%recentSeconds]
+	if c.number != r.newest {
+		c.number = r.newest
+		clear(c.cells)
+	}
+	for cell, total := range r.totals.Durations {
+		if cell < len(r.before.Durations) { // empty before the first credit
+			total -= r.before.Durations[cell]
+		}
+		c.cells[cell] += uint32(total)
+		s.heat[r.rows[cell]] += uint32(total)
+	}
+	s.p50, s.p99 = float32(r.quantile(c.cells, 0.5)), float32(r.quantile(c.cells, 0.99))
+}
+
+// quantile is that of durations by cell, in ms and at least 1 µs; 0 if there are
+// none. Within a cell, durations count as spread evenly.
+func (r *ring) quantile(cells []uint32, q float64) float64 {
+	count := uint64(0)
+	for _, n := range cells {
+		count += uint64(n)
+	}
+	rank := q * float64(count)
+	below := 0.0
+	for i, n := range cells {
+		if n == 0 || below+float64(n) < rank {
+			below += float64(n)
+			continue
+		}
+		low, high := time.Duration(0), r.bounds[min(i, len(r.bounds)-1)]
+		if i > 0 {
+			low = r.bounds[i-1]
+		}
+		d := float64(low) + float64(high-low)*(rank-below)/float64(n)
+		return max(d, float64(time.Microsecond)) / float64(time.Millisecond)
+	}
+	return 0
+}
+
+// recently sums up the last recentSeconds.
+func (r *ring) recently() []uint32 {
+	sum := make([]uint32, len(r.rows))
+	for i := range r.recent {
+		if c := &r.recent[i]; c.number > r.newest-recentSeconds && c.number >= 0 {
+			for cell, n := range c.cells {
+				sum[cell] += n
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,132 @@
+package browser
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// container is a user container whose readiness can be taken away.
+type container struct {
+	port    int
+	unready atomic.Bool
+}
+
+// probeSecret is what the readiness probe brings to be let in.
+const probeSecret = "Bearer-of-the-probe"
+
+func startContainer(t *testing.T) *container {
+	t.Helper()
+	c := new(container)
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	c.port = server.Listener.Addr().(*net.TCPAddr).Port
+	return c
+}
+
+// probe is a readiness probe for SERVING_READINESS_PROBE.
+func (c *container) probe() string {
+	return fmt.Sprintf(`SERVING_READINESS_PROBE={"httpGet":{"path":"/ready","port":%d,`+
+		`"httpHeaders":[{"name":"Authorization","value":%q}]}}`, c.port, probeSecret)
+}
+
+func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == "/ready" && (c.unready.Load() || r.Header.Get("Authorization") != probeSecret):
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	case r.URL.Path == "/broken":
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	ms, _ := strconv.Atoi(r.URL.Query().Get("ms"))
+	select {
+	case <-time.After(time.Duration(ms) * time.Millisecond):
+	case <-r.Context().Done():
+		return
+	}
+	_, _ = io.WriteString(w, strings.Repeat("x", 2000))
+}
+
+// load sends requests to the gate until stop is called. Their durations are
+// spread over three decades.
+func load(t *testing.T, g *gate, clients int) (stop func()) {
+	t.Helper()
+	ended := make(chan struct{})
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
+			defer client.CloseIdleConnections()
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				ms := int(rand.ExpFloat64() * 25)
+				if rand.IntN(40) == 0 {
+					ms = 300 + rand.IntN(500)
+				}
+				get(client, g.url(fmt.Sprintf("/work?ms=%d", ms)))
+			}
+		})
+	}
+	var once sync.Once
+	stop = func() { once.Do(func() { close(ended); all.Wait() }) }
+	t.Cleanup(stop)
+	return stop
+}
+
+// get returns the status of the answer, 0 if there is none.
+func get(client *http.Client, url string) int {
+	answer, err := client.Get(url)
+	if err != nil {
+		return 0
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, answer.Body)
+	return answer.StatusCode
+}
+
+// burst sends requests at once and waits for their answers.
+func burst(g *gate, path string, n int) (statuses map[int]int) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	statuses = make(map[int]int)
+	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
+	defer client.CloseIdleConnections()
+	for range n {
+		all.Go(func() {
+			status := get(client, g.url(path))
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[status]++
+		})
+	}
+	all.Wait()
+	return statuses
+}
+
+// ask asks the gate for readiness, as Knative's activator does.
+func ask(g *gate) {
+	request, err := http.NewRequest(http.MethodGet, g.url("/healthz"), nil)
+	if err != nil {
+		return
+	}
+	request.Header.Set("User-Agent", "Knative-Activator-Probe")
+	request.Header.Set("K-Network-Probe", "queue")
+	answer, err := (&http.Client{Timeout: 300 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err == nil {
+		_ = answer.Body.Close()
+	}
+}

@@ -1,0 +1,54 @@
+package browser
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+)
+
+// focused names the element that has the focus, and whether that can be seen.
+const focused = `(() => {
+	const e = document.activeElement;
+	const style = getComputedStyle(e);
+	const seen = e.matches(':focus-visible') && style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2;
+	return (e.id || e.className || e.closest('details').id || e.closest('.container').className) + (seen ? '' : ' unseen');
+})()`
+
+func TestEverythingCanBeReachedReadAndOpenedWithTheKeyboard(t *testing.T) {
+	c := startContainer(t)
+	g := startGate(t, c.port, c.probe())
+	stop := load(t, g, 2)
+	b := openTab(t)
+	b.open(g.page() + "/")
+	b.awaits("there are figures", live+` && Number(document.querySelector('#rate').textContent.replace(',', '')) > 0`, nil)
+	burst(g, "/broken", 1)
+	b.awaits("an error is listed", `document.querySelectorAll('#failures-body tr').length === 1`, nil)
+
+	var order []string
+	for len(order) < 12 && (len(order) == 0 || order[len(order)-1] != "settings-summary") {
+		b.press(kb.Tab)
+		order = append(order, evaluate[string](b, focused))
+	}
+	if want := []string{"skip", "cursor", "table", "container", "failures-scroll", "settings-summary"}; !slices.Equal(order, want) {
+		t.Fatalf("the order of the focus is %q, want %q", order, want)
+	}
+
+	b.press(kb.Enter)
+	b.awaits("Enter opens the configuration", `document.querySelector('#settings').open`, nil)
+	evaluate[bool](b, `document.querySelector('#table summary').focus() ?? true`)
+	b.press(kb.Enter)
+	b.awaits("Enter opens the table", `document.querySelectorAll('#table-body tr').length > 0 &&
+		document.querySelector('#table-body td').textContent.includes(':')`, nil)
+
+	evaluate[bool](b, `document.querySelector('#cursor').focus() ?? true`)
+	b.press(kb.ArrowLeft)
+	b.awaits("the arrow keys read a moment", `/^\d\d:\d\d:\d\d: concurrency /.test(document.querySelector('#cursor').getAttribute('aria-valuetext')) &&
+		/^\d\d:\d\d:\d\d$/.test(document.querySelector('#readout strong').textContent)`, nil)
+	b.press(kb.Escape)
+	b.awaits("Escape returns to now", `document.querySelector('#readout strong').textContent === 'now'`, nil)
+	stop()
+	if got := b.complaints(""); len(got) > 0 {
+		t.Errorf("the browser complains: %q", got)
+	}
+}

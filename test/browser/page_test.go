@@ -1,0 +1,175 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+)
+
+const live = `document.querySelector('#state').dataset.state === 'serving'`
+
+func TestUnderLoadFiguresMoveAContainerGoesUnreadyAndRecoversAndARefusalIsListed(t *testing.T) {
+	c := startContainer(t)
+	g := startGate(t, c.port, c.probe(), "CONTAINER_CONCURRENCY=6", "QUEUE_CAPACITY=12",
+		"SERVING_POD=web-00007-deployment-5d9c8", "SERVING_REVISION=web-00007", "SERVING_NAMESPACE=shop")
+	stop := load(t, g, 9)
+	b := openTab(t)
+	b.open(g.page() + "/")
+	b.awaits("the page is live", live, nil)
+
+	b.awaits("figures of the load", `Number(document.querySelector('#in-flight').textContent) > 0 &&
+		Number(document.querySelector('#rate').textContent.replace(',', '')) > 20 &&
+		/^[0-9.]+$/.test(document.querySelector('#p99').textContent) &&
+		/MB|kB/.test(document.querySelector('#bytes-out-unit').textContent)`, nil)
+	before := b.text("#outcomes")
+	b.awaits("outcomes move", `document.querySelector('#outcomes').textContent !== `+toJSON(before), nil)
+	b.awaits("the heat strip has colours", `(() => {
+		const c = document.querySelector('#chart-latency');
+		const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+		const seen = new Set();
+		for (let i = 0; i < d.length; i += 4) if (d[i + 3] === 255) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]);
+		return seen.size > 10;
+	})()`, nil)
+
+	c.unready.Store(true)
+	b.awaits("the container is failing, and why", `document.querySelector('.badge').textContent === 'failing' &&
+		document.querySelector('.changes').textContent.includes('503') &&
+		document.querySelector('#announce').textContent.includes('failing')`, func() { ask(g) })
+	c.unready.Store(false)
+	b.awaits("the container is ready again", `document.querySelector('.badge').textContent === 'ready' &&
+		document.querySelector('.changes li').textContent.includes('while failing') &&
+		/failing for .* ready for/.test(document.querySelector('#chart-readiness').getAttribute('aria-label'))`, func() { ask(g) })
+
+	if got := burst(g, "/orders/12?ms=50&token=hidden", 60); got[503] == 0 {
+		t.Fatalf("nothing was refused: %v", got)
+	}
+	burst(g, "/broken", 2)
+	b.awaits("refusals and errors are listed", `(() => {
+		const rows = [...document.querySelectorAll('#failures-body tr')].map((r) => r.textContent);
+		return rows.some((r) => r.includes('queue-full') && r.includes('503') && r.includes('GET /orders/12')) &&
+			rows.some((r) => r.includes('500') && r.includes('GET /broken'));
+	})()`, nil)
+	if row := b.text("#failures-body"); !strings.Contains(row, " more queue-full") {
+		t.Errorf("of more than 40 refusals in a second, the list says %q", row)
+	}
+	if note := b.text("#failures-note"); !strings.Contains(note, "more left out") {
+		t.Errorf("of more than 40 refusals in a second, the note says %q", note)
+	}
+	whole := evaluate[string](b, "document.documentElement.textContent")
+	for _, secret := range []string{"hidden", probeSecret} {
+		if strings.Contains(whole, secret) {
+			t.Errorf("the page shows %q", secret)
+		}
+	}
+	if !strings.Contains(whole, "CONTAINER_CONCURRENCY") || !strings.Contains(whole, "•••") {
+		t.Error("the configuration or its mask is missing")
+	}
+
+	stop()
+	b.awaits("figures return to zero", `document.querySelector('#in-flight').textContent === '0' &&
+		document.querySelector('#rate').textContent === '0'`, nil)
+	if got := b.complaints(""); len(got) > 0 {
+		t.Errorf("the browser complains: %q", got)
+	}
+	if got := b.elsewhere(g.page()); len(got) > 0 {
+		t.Errorf("the page asks elsewhere: %q", got)
+	}
+}
+
+// views are what the page must look right in.
+var views = []struct {
+	name          string
+	width, height int64
+	scheme        string
+}{
+	{"wide-light", 1280, 900, "light"}, {"wide-dark", 1280, 900, "dark"},
+	{"narrow-light", 390, 844, "light"}, {"narrow-dark", 390, 844, "dark"},
+	{"least-light", 360, 640, "light"},
+}
+
+func TestInEveryViewNothingOverflowsAndAllTextIsLegible(t *testing.T) {
+	c := startContainer(t)
+	g := startGate(t, c.port, c.probe(), "CONTAINER_CONCURRENCY=6", "QUEUE_CAPACITY=12",
+		"SERVING_POD=web-00007-deployment-5d9c8", "SERVING_REVISION=web-00007", "SERVING_NAMESPACE=shop")
+	load(t, g, 9)
+	b := openTab(t)
+	b.open(g.page() + "/")
+	c.unready.Store(true)
+	b.awaits("the container is failing", `document.querySelector('.badge')?.textContent === 'failing'`, func() { ask(g) })
+	c.unready.Store(false)
+	b.awaits("the container is ready", `document.querySelector('.badge').textContent === 'ready'`, func() { ask(g) })
+	burst(g, "/a/rather/long/path/that/"+strings.Repeat("goes/on/", 15), 60)
+	burst(g, "/broken", 3)
+	b.awaits("refusals are listed", `document.querySelectorAll('#failures-body tr').length > 1`, nil)
+	for _, v := range views {
+		b.size(v.width, v.height)
+		b.prefer("prefers-color-scheme", v.scheme, "prefers-reduced-motion", "reduce")
+		for _, open := range []string{"false", "true"} {
+			evaluate[bool](b, `document.querySelectorAll('#table, #settings').forEach((d) => { d.open = `+open+` }) ?? true`)
+			if wide := evaluate[int64](b, "document.documentElement.scrollWidth"); wide > v.width {
+				t.Errorf("%s (details open: %s): %d px wide", v.name, open, wide)
+			}
+			if got := evaluate[[]string](b, illegible); len(got) > 0 {
+				t.Errorf("%s (details open: %s): less contrast than 4.5 to 1: %q", v.name, open, got)
+			}
+			name := v.name
+			if open == "true" {
+				name += "-open"
+			}
+			b.screenshot(name)
+		}
+		if moving := evaluate[int](b, "document.getAnimations().length"); moving > 0 {
+			t.Errorf("%s: %d animations although less motion is preferred", v.name, moving)
+		}
+	}
+	if got := b.complaints(""); len(got) > 0 {
+		t.Errorf("the browser complains: %q", got)
+	}
+}
+
+// illegible lists texts whose contrast with their ground is below that of WCAG
+// 2.2, 1.4.3.
+const illegible = `(() => {
+	const parse = (c) => (c.match(/[\d.]+/g) ?? []).map(Number);
+	const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+		.map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+		.reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+	const ground = (e) => {
+		for (; e; e = e.parentElement) {
+			const c = parse(getComputedStyle(e).backgroundColor);
+			if (c.length === 3 || c[3] === 1) return c;
+		}
+		return [255, 255, 255];
+	};
+	const found = [];
+	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	while (walker.nextNode()) {
+		const text = walker.currentNode.textContent.trim();
+		const e = walker.currentNode.parentElement;
+		if (text === '' || e.closest('noscript, script') || !e.checkVisibility()) continue;
+		const a = light(parse(getComputedStyle(e).color)), b = light(ground(e));
+		const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+		if (ratio < 4.5) found.push(text.slice(0, 30) + ' ' + ratio.toFixed(2));
+	}
+	return [...new Set(found)];
+})()`
+
+func TestWithoutAnyRequestThePageSaysSo(t *testing.T) {
+	c := startContainer(t)
+	g := startGate(t, c.port)
+	b := openTab(t)
+	b.open(g.page() + "/")
+	b.awaits("the page is live", live, nil)
+	for selector, want := range map[string]string{
+		"#in-flight": "0", "#queue": "0", "#rate": "0", "#p50": "–", "#p99": "–", "#limit": "no limit",
+		"#failures-note": "None since the start.", "#outcomes": "None has ended yet.",
+		"#containers": "No readiness probe is set: the container counts as ready at all times.",
+	} {
+		if got := b.text(selector); got != want {
+			t.Errorf("%s says %q, want %q", selector, got, want)
+		}
+	}
+	b.screenshot("no-data")
+	if got := b.complaints(""); len(got) > 0 {
+		t.Errorf("the browser complains: %q", got)
+	}
+}

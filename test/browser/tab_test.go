@@ -1,0 +1,176 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// patience bounds every wait: a fail-safe, far above what any case needs.
+const patience = 30 * time.Second
+
+// tab is a tab of the browser, and what went on in it.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu       sync.Mutex
+	problems []string // what the browser complained of
+	asked    []string // URLs
+}
+
+func openTab(t *testing.T) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(theBrowser)
+	t.Cleanup(cancel)
+	b := &tab{t: t, ctx: ctx}
+	if err := chromedp.Listen(ctx, b.hear); err != nil {
+		t.Fatal(err)
+	}
+	b.size(1280, 900)
+	return b
+}
+
+func (b *tab) hear(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		b.problems = append(b.problems, fmt.Sprint("exception: ", e.ExceptionDetails.Text, toJSON(e.ExceptionDetails.Exception)))
+	case *runtime.EventConsoleAPICalled:
+		b.problems = append(b.problems, fmt.Sprint("console: ", e.Type, toJSON(e.Args)))
+	case *log.EventEntryAdded:
+		b.problems = append(b.problems, fmt.Sprint(e.Entry.Source, " ", e.Entry.Level, ": ", e.Entry.Text, " ", e.Entry.URL))
+	case *network.EventRequestWillBeSent:
+		b.asked = append(b.asked, e.Request.URL)
+	}
+}
+
+func toJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// complaints are the problems so far, but for those that begin with prefix.
+func (b *tab) complaints(except string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(b.problems), func(p string) bool { return except != "" && strings.HasPrefix(p, except) })
+}
+
+// elsewhere are the URLs that were asked for and do not begin with origin.
+func (b *tab) elsewhere(origin string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(b.asked), func(url string) bool { return strings.HasPrefix(url, origin+"/") })
+}
+
+func (b *tab) do(step chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, step); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *tab) open(url string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(url))
+}
+
+func (b *tab) size(width, height int64) {
+	b.t.Helper()
+	b.do(chromedp.EmulateViewport(width, height, chromedp.EmulateScale(1)))
+}
+
+// prefer sets media features, as name and value by turns.
+func (b *tab) prefer(features ...string) {
+	b.t.Helper()
+	var p emulation.SetEmulatedMediaParams
+	for i := 0; i < len(features); i += 2 {
+		p.Features = append(p.Features, &emulation.MediaFeature{Name: features[i], Value: features[i+1]})
+	}
+	b.do(func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, p)
+		return chromedp.Void{}, err
+	})
+}
+
+func (b *tab) press(keys string) {
+	b.t.Helper()
+	b.do(chromedp.KeyEvent(keys))
+}
+
+// evaluate returns the value of a JavaScript expression.
+func evaluate[T any](b *tab, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// text is what the first element that matches says.
+func (b *tab) text(selector string) string {
+	b.t.Helper()
+	return evaluate[string](b, fmt.Sprintf("(document.querySelector(%q)?.textContent ?? '')", selector))
+}
+
+// awaits polls until the expression is true; meanwhile, which may be nil, is
+// called each time before.
+func (b *tab) awaits(what, expression string, meanwhile func()) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if meanwhile != nil {
+			meanwhile()
+		}
+		if evaluate[bool](b, "Boolean("+expression+")") {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("not within %v: %s\ncomplaints: %q\npage: %s", patience, what, b.complaints(""), evaluate[string](b, "document.body.innerText"))
+		}
+	}
+}
+
+// screenshot leaves a picture of the whole page, named after the test.
+func (b *tab) screenshot(name string) {
+	b.t.Helper()
+	dir := screenshotDir
+	if dir == "" {
+		dir = b.t.TempDir()
+	}
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if len(picture) == 0 {
+		b.t.Errorf("the picture %s is empty", name)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
