@@ -80,7 +80,7 @@ func TestDrainReadsNothingButItsSocket(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string
-	}{{[]string{"drain"}, "/a"}, {[]string{"drain", "--drain-socket", "/b"}, "/b"}, {[]string{"drain", "--drain-socket="}, "/tmp/queuegate/drain.sock"}} {
+	}{{[]string{"drain"}, "/a"}, {[]string{"drain", "--drain-socket", "/b"}, "/b"}, {[]string{"drain", "--drain-socket="}, "@queuegate"}} {
 		cfg, command, warnings, err := Load(c.args, environment(broken))
 		if cfg.DrainSocket != c.want || command != CommandDrain || warnings != nil || err != nil || cfg.UserPort != 0 {
 			t.Errorf("%q: got %q, %v, %q, %v", c.args, cfg.DrainSocket, command, warnings, err)

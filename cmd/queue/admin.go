@@ -29,21 +29,22 @@ type adminServer struct {
 }
 
 // openAdmin opens the admin port and the one for application probes.
-func openAdmin(cfg *Config, g *gate.Gate, ready *readiness, side *sidePorts) error {
+func (p *process) openAdmin() error {
+	cfg := p.cfg
 	appProbes, err := probe.ParseAppProbes(cfg.AppProbers(), probe.AppProbeOptions{
 		Host: cfg.AppProbeHost,
 		OnChange: func(c probe.AppChange) {
-			side.log.Info(c.String(), zap.String("path", c.Path), zap.String("from", c.From.Token()), zap.String("to", c.To.Token()))
+			p.log.Info(c.String(), zap.String("path", c.Path), zap.String("from", c.From.Token()), zap.String("to", c.To.Token()))
 		},
 	})
 	if err != nil {
 		return err
 	}
-	a := &adminServer{drain: g.Drain, ready: ready, appProbes: appProbes}
-	if err := side.open(cfg.ListenAddress, cfg.AdminPort, "ADMIN_PORT", http.HandlerFunc(a.handle)); err != nil {
+	a := &adminServer{drain: p.gate.Drain, ready: p.ready, appProbes: appProbes}
+	if err := p.side.open(cfg.ListenAddress, cfg.AdminPort, "ADMIN_PORT", http.HandlerFunc(a.handle)); err != nil {
 		return err
 	}
-	return side.open(cfg.ListenAddress, cfg.AppProbePort, "APP_PROBE_PORT", http.HandlerFunc(a.handleAppProbe))
+	return p.side.open(cfg.ListenAddress, cfg.AppProbePort, "APP_PROBE_PORT", http.HandlerFunc(a.handleAppProbe))
 }
 
 func (a *adminServer) handle(w http.ResponseWriter, r *http.Request) {

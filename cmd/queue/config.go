@@ -27,8 +27,15 @@ type Config struct {
 	UpstreamWait        time.Duration // 0 = a request does not wait for the container to listen
 	UpstreamRestartWait time.Duration // likewise
 	ClientHalfClose     string        // "close" or "answer"
-	HTTP2AutoDetection  bool
-	HTTPFullDuplex      bool // accepted; the gate always works in full duplex
+	UpstreamProtocol    string        // auto, http1 or h2c
+	HTTP2AutoDetection  bool          // accepted; UPSTREAM_PROTOCOL decides
+
+	UpstreamTLS           string // "true" or "off"
+	UpstreamTLSCA         string // "" = RootCA, and without it the system's
+	UpstreamTLSServerName string // "" = localhost
+	UpstreamTLSInsecure   bool
+
+	HTTPFullDuplex bool // accepted; the gate always works in full duplex
 
 	DrainQuiet  time.Duration // 0 = the drain ends at once when nothing is open
 	DrainTunnel time.Duration // 0 = tunnels are cut when the listeners close
@@ -81,6 +88,9 @@ type Config struct {
 	TLSMaxVersion       string   // likewise
 	TLSCipherSuites     []string // names as crypto/tls spells them
 	TLSCurvePreferences []string // likewise: CurveP256, never P-256
+	TLSClientCA         string   // "" = clients need no certificate
+	TLSClientSANs       []string // none = any certificate that TLSClientCA signed
+	TLSOnly             bool
 	RootCA              string
 
 	Namespace       string

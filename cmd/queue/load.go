@@ -135,9 +135,13 @@ func (l *loading) checkCombinations() {
 			l.problem("TRACING_CONFIG_ZIPKIN_ENDPOINT", "TRACING_CONFIG_ZIPKIN_ENDPOINT=\"\": want a URL or host:port for traces over %s", c.TracingProtocol)
 		}
 	}
+	if c.MetricsBackend == "opencensus" {
+		l.warnings = append(l.warnings, "SERVING_REQUEST_METRICS_BACKEND=opencensus: there is no exporter to OpenCensus agents; the figures are shown to Prometheus on METRICS_PORT")
+	}
 	if (c.MetricsBackend == "grpc" || c.MetricsBackend == "http/protobuf") && c.MetricsCollector == "" {
 		l.problem("METRICS_COLLECTOR_ADDRESS", "METRICS_COLLECTOR_ADDRESS=\"\": want a URL or host:port for metrics over %s", c.MetricsBackend)
 	}
+	l.checkTLS()
 	if c.TLSMinVersion == "1.3" && c.TLSMaxVersion == "1.2" {
 		l.problem("QUEUE_PROXY_TLS_MAX_VERSION", "QUEUE_PROXY_TLS_MAX_VERSION=%q: want a version not below QUEUE_PROXY_TLS_MIN_VERSION=%q",
 			c.TLSMaxVersion, c.TLSMinVersion)

@@ -16,7 +16,7 @@ func environment(variables map[string]string) func(string) (string, bool) {
 	}
 }
 
-func mustLoad(t *testing.T, args []string, variables map[string]string) Config {
+func mustLoad(t testing.TB, args []string, variables map[string]string) Config {
 	t.Helper()
 	cfg, _, _, err := Load(args, environment(variables))
 	if err != nil {
@@ -56,11 +56,11 @@ func defaults(t *testing.T) Config {
 	return Config{
 		ServingPort: 8012, ServingTLSPort: 8112, UserPort: 8080, ClientHalfClose: "close", QueueCapacity: 1000,
 		RequestTimeout: 300 * time.Second, UpstreamWait: 10 * time.Second, UpstreamRestartWait: time.Second,
-		DrainQuiet: 30 * time.Second, DrainTunnel: 60 * time.Second, DrainSocket: "/tmp/queuegate/drain.sock",
+		DrainQuiet: 30 * time.Second, DrainTunnel: 60 * time.Second, DrainSocket: "@queuegate",
 		ReadinessWait: 10 * time.Second, ReadinessFreshness: time.Second, AppProbeHost: "127.0.0.1",
 		AdminPort: 8022, AutoscalerMetricsPort: 9090, MetricsPort: 9091, MetricsBackend: "prometheus", MetricsNames: "current",
 		StatusPort: 8023, ProfilingPort: 8008, TracingProtocol: "none", TracingSampleRate: 0.1, LogLevel: "info",
-		CertDir: "/var/lib/knative/certs", Pod: hostName(t),
+		CertDir: "/var/lib/knative/certs", UpstreamProtocol: "auto", UpstreamTLS: "off", Pod: hostName(t),
 	}
 }
 
@@ -76,7 +76,8 @@ var allDifferent = map[string]string{
 	"CLIENT_HALF_CLOSE": "answer", "ENABLE_HTTP_FULL_DUPLEX": "true",
 	"CONTAINER_CONCURRENCY": "7", "CONCURRENCY_HARD": "true", "QUEUE_CAPACITY": "0", "QUEUE_MAX_WAIT": "250ms", "UNCOUNTED_PATHS": "/healthz, /livez",
 	"REVISION_TIMEOUT_SECONDS": "45", "REVISION_RESPONSE_START_TIMEOUT_SECONDS": "11", "REVISION_IDLE_TIMEOUT_SECONDS": "12", "TUNNEL_MAX_SECONDS": "13.5",
-	"UPSTREAM_WAIT": "14", "UPSTREAM_RESTART_WAIT": "0.5", "ENABLE_HTTP2_AUTO_DETECTION": "true",
+	"UPSTREAM_WAIT": "14", "UPSTREAM_RESTART_WAIT": "0.5", "ENABLE_HTTP2_AUTO_DETECTION": "true", "UPSTREAM_PROTOCOL": "h2c",
+	"UPSTREAM_TLS": "true", "UPSTREAM_TLS_CA": "/upstream/ca", "UPSTREAM_TLS_SERVER_NAME": "inner.local", "UPSTREAM_TLS_INSECURE": "true",
 	"SERVING_READINESS_PROBE": `[{"tcpSocket":{"port":"1003"}}]`, "ENABLE_MULTI_CONTAINER_PROBES": "true", "CONTAINER_NAMES": "web,log-shipper",
 	"READINESS_WAIT": "15s", "READINESS_FRESHNESS": "1m",
 	"KUBE_APP_PROBERS": `{"/app-health/web/livez":{"tcpSocket":{"port":1}}}`, "ISTIO_KUBE_APP_PROBERS": `{"/app-health/web/readyz":{"grpc":{"port":2}}}`, "APP_PROBE_HOST": "app.local", "APP_PROBE_PORT": "1004",
@@ -89,6 +90,7 @@ var allDifferent = map[string]string{
 	"SERVING_ENABLE_REQUEST_LOG": "true", "SERVING_REQUEST_LOG_TEMPLATE": "{{.Request.Method}}", "SERVING_ENABLE_PROBE_REQUEST_LOG": "true",
 	"CERT_DIR": "/certs", "QUEUE_PROXY_TLS_MIN_VERSION": "1.2", "QUEUE_PROXY_TLS_MAX_VERSION": "1.3",
 	"QUEUE_PROXY_TLS_CIPHER_SUITES": "TLS_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "QUEUE_PROXY_TLS_CURVE_PREFERENCES": "X25519,P-256",
+	"TLS_CLIENT_CA": "/clients/ca", "TLS_CLIENT_SANS": "a.example, spiffe://b/c", "TLS_ONLY": "true",
 	"ROOT_CA":           "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
 	"SERVING_NAMESPACE": "ns", "SERVING_CONFIGURATION": "conf", "SERVING_REVISION": "rev", "SERVING_SERVICE": "svc", "SERVING_POD": "pod", "SERVING_POD_IP": "10.0.0.1",
 	"POD_NAME": "podname", "HOST_IP": "10.0.0.2", "SYSTEM_NAMESPACE": "knative-serving",
@@ -99,7 +101,8 @@ func allDifferentConfig() Config {
 		ServingPort: 1001, ServingTLSPort: 1002, UserPort: 1003, ListenAddress: "::1", Threads: 3, ClientHalfClose: "answer", HTTPFullDuplex: true,
 		ConcurrencyLimit: 7, ConcurrencyHard: true, QueueCapacity: 0, QueueMaxWait: 250 * time.Millisecond, UncountedPaths: []string{"/healthz", "/livez"},
 		RequestTimeout: 45 * time.Second, ResponseStartTimeout: 11 * time.Second, IdleTimeout: 12 * time.Second, TunnelMax: 13500 * time.Millisecond,
-		UpstreamWait: 14 * time.Second, UpstreamRestartWait: 500 * time.Millisecond, HTTP2AutoDetection: true,
+		UpstreamWait: 14 * time.Second, UpstreamRestartWait: 500 * time.Millisecond, UpstreamProtocol: "h2c", HTTP2AutoDetection: true,
+		UpstreamTLS: "true", UpstreamTLSCA: "/upstream/ca", UpstreamTLSServerName: "inner.local", UpstreamTLSInsecure: true,
 		ReadinessProbe: `[{"tcpSocket":{"port":"1003"}}]`, MultiContainerProbes: true, ContainerNames: []string{"web", "log-shipper"},
 		ReadinessWait: 15 * time.Second, ReadinessFreshness: time.Minute,
 		KubeAppProbers: `{"/app-health/web/livez":{"tcpSocket":{"port":1}}}`, IstioKubeAppProbers: `{"/app-health/web/readyz":{"grpc":{"port":2}}}`, AppProbeHost: "app.local", AppProbePort: 1004,
@@ -109,7 +112,8 @@ func allDifferentConfig() Config {
 		TracingProtocol: "zipkin", TracingEndpoint: "http://zipkin:9411/api/v2/spans", TracingSampleRate: 0.25, TracingDebug: true, Profiling: true,
 		LoggingConfig: `{"level":"warn"}`, LogLevel: "debug", RequestLog: true, RequestLogTemplate: "{{.Request.Method}}", RequestLogProbes: true,
 		CertDir: "/certs", TLSMinVersion: "1.2", TLSMaxVersion: "1.3",
-		TLSCipherSuites:     []string{"TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
+		TLSCipherSuites: []string{"TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
+		TLSClientCA:     "/clients/ca", TLSClientSANs: []string{"a.example", "spiffe://b/c"}, TLSOnly: true,
 		TLSCurvePreferences: []string{"X25519", "CurveP256"}, RootCA: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
 		Namespace: "ns", Configuration: "conf", Revision: "rev", Service: "svc", Pod: "pod", PodIP: "10.0.0.1",
 		PodName: "podname", HostIP: "10.0.0.2", SystemNamespace: "knative-serving",

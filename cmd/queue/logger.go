@@ -3,10 +3,17 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/queuegate/queuegate/pkg/metrics/repeat"
 )
+
+// repeatInterval is how often a message that repeats is logged; the ones in
+// between are counted.
+const repeatInterval = 10 * time.Second
 
 // newLogger builds the logger that SERVING_LOGGING_CONFIG describes, or the
 // default one: JSON lines on stderr with the keys that Knative uses.
@@ -26,7 +33,9 @@ func newLogger(cfg *Config) (*zap.Logger, error) {
 		c.Level = level
 	}
 	c.DisableStacktrace = true
-	log, err := c.Build()
+	log, err := c.Build(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return repeat.NewCore(core, repeatInterval, nil)
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("SERVING_LOGGING_CONFIG: %w", err)
 	}

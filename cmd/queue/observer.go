@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
-	"runtime"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/http1"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/metrics"
+	"github.com/queuegate/queuegate/pkg/metrics/requestlog"
+	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
 // observer hands what the request path tells to pkg/metrics.
@@ -15,11 +18,24 @@ type observer struct {
 	counting  *metrics.Counting
 	requests  *metrics.Requests
 	uncounted [][]byte // paths, exactly
+	status    *status  // nil: there is no page
+	ends      *endLog
+	sinks
+
+	notes sync.Pool
 }
 
 // uncounted marks an exchange that is left out. A byte in an interface costs
 // no allocation.
 const uncounted = metrics.RouteTag(255)
+
+// note is what is kept of a request that is traced or logged; of all others
+// the route tag alone.
+type note struct {
+	tag  metrics.RouteTag
+	span *tracing.Span
+	line *requestlog.Entry
+}
 
 func newObserver(cfg *Config) *observer {
 	outcomes := gate.Outcomes()
@@ -28,29 +44,63 @@ func newObserver(cfg *Config) *observer {
 		names[i] = o.String()
 	}
 	o := &observer{counting: new(metrics.Counting), requests: metrics.NewRequests(names)}
+	o.notes.New = func() any { return new(note) }
 	for _, path := range cfg.UncountedPaths {
 		o.uncounted = append(o.uncounted, []byte(path))
 	}
 	return o
 }
 
-// Begin is called on the engine's loops.
+// Begin is called by the engines.
 func (o *observer) Begin(x *gate.Exchange) {
 	if len(o.uncounted) > 0 && o.leavesOut(x.Target) {
 		x.Context = uncounted
 		return
 	}
-	x.Context = o.requests.Tag(x.RouteTag, x.DefaultRoute, x.HasDefaultRoute)
+	tag := o.requests.Tag(x.RouteTag, x.DefaultRoute, x.HasDefaultRoute)
+	x.Context = tag
 	o.counting.Begin(x.Arrived, x.Proxied)
+	o.status.begun()
+	if o.tracer == nil && o.log == nil {
+		return
+	}
+	span := o.tracer.Start((*tracing.Headers)(x.Trace))
+	line := o.log.Begin(head(x))
+	if span == nil && line == nil {
+		return
+	}
+	n := o.notes.Get().(*note)
+	*n = note{tag, span, line}
+	x.Context = n
+	x.TraceLines = span.Lines()
 }
 
-// End is called on the engine's loops.
+// End is called by the engines.
 func (o *observer) End(x *gate.Exchange) {
-	tag := x.Context.(metrics.RouteTag)
+	var n *note
+	var tag metrics.RouteTag
+	switch c := x.Context.(type) {
+	case metrics.RouteTag:
+		tag = c
+	case *note:
+		n, tag = c, c.tag
+	}
 	if tag == uncounted {
 		return
 	}
 	o.counting.End(x.Ended, x.Proxied)
+	r := record(x, tag)
+	if n != nil {
+		r.TraceID = n.span.ID()
+		o.finish(n, x, &r)
+	}
+	o.requests.Observe(&r)
+	o.status.ended(x)
+	o.ends.note(x)
+}
+
+// record is what is counted of x.
+func record(x *gate.Exchange, tag metrics.RouteTag) metrics.Record {
 	r := metrics.Record{
 		Status:        x.Status,
 		Outcome:       uint8(x.Outcome),
@@ -68,50 +118,47 @@ func (o *observer) End(x *gate.Exchange) {
 	if r.Reached {
 		r.Upstream = x.Ended - x.Forwarded
 	}
-	o.requests.Observe(&r)
+	return r
 }
 
-// Rejected is called on the engine's loops.
-func (o *observer) Rejected(outcome gate.Outcome) { o.requests.Rejected(uint8(outcome)) }
+// finish hands on what only traced and logged requests have.
+func (o *observer) finish(n *note, x *gate.Exchange, r *metrics.Record) {
+	if n.span != nil {
+		n.span.End(&tracing.Finish{
+			Method: x.Method, Target: x.Target, Host: x.Host, Protocol: x.Protocol, Peer: x.Peer,
+			Status: x.Status, Outcome: x.Outcome.String(), Error: x.Outcome.Meaning().Level >= gate.Warn,
+			Arrived: wall(x.Arrived), Ended: wall(x.Ended), Admitted: wall(x.Admitted),
+			Forwarded: wall(x.Forwarded), Answered: wall(x.Answered),
+		})
+	}
+	n.line.End(result(x, r))
+	*n = note{}
+	o.notes.Put(n)
+}
 
-// Probed is called on the engine's loops.
-func (o *observer) Probed(*gate.Exchange) {}
+// wall converts an instant of the engines' clock; 0 stays the zero time.
+func wall(at time.Duration) time.Time {
+	if at == 0 {
+		return time.Time{}
+	}
+	return loop.TimeOf(int64(at))
+}
+
+// Rejected is called by the engines.
+func (o *observer) Rejected(outcome gate.Outcome) {
+	o.requests.Rejected(uint8(outcome))
+	o.status.rejected(outcome)
+}
+
+// Probed is called by the engines.
+func (o *observer) Probed(x *gate.Exchange) {
+	if o.log != nil && o.logProbes {
+		r := record(x, 0)
+		o.log.Begin(head(x)).End(result(x, &r))
+	}
+}
 
 func (o *observer) leavesOut(target []byte) bool {
 	path, _, _ := bytes.Cut(target, []byte{'?'})
 	return slices.ContainsFunc(o.uncounted, func(p []byte) bool { return bytes.Equal(p, path) })
-}
-
-func identity(cfg *Config) metrics.Identity {
-	return metrics.Identity{
-		Namespace:     cfg.Namespace,
-		Service:       cfg.Service,
-		Configuration: cfg.Configuration,
-		Revision:      cfg.Revision,
-		Pod:           cfg.Pod,
-	}
-}
-
-// collector shows the observer's figures and the state of gate and server.
-func (o *observer) collector(cfg *Config, g *gate.Gate, server *http1.Server, ready *readiness) (*metrics.Collector, error) {
-	names, err := metrics.ParseNames(cfg.MetricsNames)
-	if err != nil {
-		return nil, err
-	}
-	version, commit := buildIdentity()
-	return metrics.NewCollector(metrics.CollectorConfig{
-		Names:     names,
-		Identity:  identity(cfg),
-		Build:     metrics.Build{Version: version, Commit: commit, GoVersion: runtime.Version()},
-		Requests:  o.requests,
-		Readiness: ready.figures,
-		Admission: func() metrics.Admission {
-			a := g.Admission
-			return metrics.Admission{
-				InFlight: a.InFlight(), QueueDepth: a.QueueDepth(),
-				QueueCapacity: a.Capacity(), ConcurrencyLimit: a.Limit(),
-			}
-		},
-		Upstream: func() metrics.Upstream { return metrics.Upstream(server.Stats()) },
-	}), nil
 }

@@ -8,8 +8,8 @@ import (
 
 // openProfiling serves pprof where profiling is enabled, on all addresses
 // unless PROFILING_ADDRESS narrows it.
-func openProfiling(cfg *Config, side *sidePorts) error {
-	if !cfg.Profiling {
+func (p *process) openProfiling() error {
+	if !p.cfg.Profiling {
 		return nil
 	}
 	mux := http.NewServeMux()
@@ -18,6 +18,6 @@ func openProfiling(cfg *Config, side *sidePorts) error {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	address := cmp.Or(cfg.ProfilingAddress, cfg.ListenAddress)
-	return side.open(address, cfg.ProfilingPort, "PROFILING_PORT", mux)
+	address := cmp.Or(p.cfg.ProfilingAddress, p.cfg.ListenAddress)
+	return p.side.open(address, p.cfg.ProfilingPort, "PROFILING_PORT", mux)
 }

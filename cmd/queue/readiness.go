@@ -18,6 +18,7 @@ type readiness struct {
 	probes    *probe.Readiness
 	log       *zap.Logger
 	figures   *metrics.Readiness
+	status    *status // nil: there is no page
 	cpus      *processors
 	listening func() // tells the engine that the container accepts connections
 	ended     sync.WaitGroup
@@ -101,6 +102,7 @@ func (r *readiness) changed(c probe.Change) {
 		r.listening()
 	}
 	r.figures.Changed(c.Index, metrics.Transition{State: c.To.String(), Cause: c.Cause.Kind.Word()})
+	r.status.changed(c)
 	if c.Quiet {
 		return
 	}

@@ -27,7 +27,7 @@ func TestWhatASettingDoesNotAcceptIsAProblemThatNamesSettingValueAndWhatIsAccept
 		"CONTAINER_CONCURRENCY": append(counts, "1048577"), "CONCURRENCY_HARD": bools, "QUEUE_CAPACITY": append(counts, "16777217"),
 		"QUEUE_MAX_WAIT": durations, "UNCOUNTED_PATHS": {"x", "/a,", ",", "/a,b", "/a?b", "/a b", "/a,/a", "/\u00e9"},
 		"REVISION_TIMEOUT_SECONDS": append(whole, "0"), "REVISION_RESPONSE_START_TIMEOUT_SECONDS": whole, "REVISION_IDLE_TIMEOUT_SECONDS": whole,
-		"TUNNEL_MAX_SECONDS": seconds, "UPSTREAM_WAIT": durations, "UPSTREAM_RESTART_WAIT": durations, "ENABLE_HTTP2_AUTO_DETECTION": bools,
+		"TUNNEL_MAX_SECONDS": seconds, "UPSTREAM_WAIT": durations, "UPSTREAM_RESTART_WAIT": durations, "UPSTREAM_PROTOCOL": append(choices, "http2", "h2"), "ENABLE_HTTP2_AUTO_DETECTION": bools,
 		"SERVING_READINESS_PROBE": {"x", "1", "null", "{", "{}", "[{}]", "[", "[1]", "[null]", "[[]]", `{"periodSeconds":1}`, `{"httpGet":null}`,
 			`{"exec":{"command":["true"]}}`, `[{"tcpSocket":{"port":1}},{"exec":{}}]`, "[]"},
 		"ENABLE_MULTI_CONTAINER_PROBES": bools, "CONTAINER_NAMES": {"A", "a_b", "-a", "a-", "a,,b", "a,a", strings.Repeat("a", 64)},
@@ -49,7 +49,9 @@ func TestWhatASettingDoesNotAcceptIsAProblemThatNamesSettingValueAndWhatIsAccept
 		"CERT_DIR": {"certs", "./certs"}, "QUEUE_PROXY_TLS_MIN_VERSION": {"1.1", "1", "TLS1.2", "0"}, "QUEUE_PROXY_TLS_MAX_VERSION": {"1.1", "1.4"},
 		"QUEUE_PROXY_TLS_CIPHER_SUITES":     {"x", "TLS_RSA_WITH_RC4_128_SHA", "TLS_AES_128_GCM_SHA256;TLS_AES_256_GCM_SHA384"},
 		"QUEUE_PROXY_TLS_CURVE_PREFERENCES": {"x", "P-224", "x25519"},
-		"ROOT_CA":                           none, "SERVING_NAMESPACE": none, "SERVING_CONFIGURATION": none, "SERVING_REVISION": none, "SERVING_SERVICE": none,
+		"UPSTREAM_TLS":                      {"yes", "false", "on"}, "UPSTREAM_TLS_CA": {"ca.crt"}, "UPSTREAM_TLS_SERVER_NAME": {"a b", "a:1", "a/b"}, "UPSTREAM_TLS_INSECURE": bools,
+		"TLS_CLIENT_CA": {"ca.crt"}, "TLS_CLIENT_SANS": {"a b", "a,", "a,a", "\u00e9"}, "TLS_ONLY": bools,
+		"ROOT_CA": none, "SERVING_NAMESPACE": none, "SERVING_CONFIGURATION": none, "SERVING_REVISION": none, "SERVING_SERVICE": none,
 		"SERVING_POD": none, "SERVING_POD_IP": none, "POD_NAME": none, "HOST_IP": none, "SYSTEM_NAMESPACE": none,
 	}
 	for i := range settings {
@@ -100,8 +102,8 @@ func TestProblemsReadWell(t *testing.T) {
 		{nil, "UNCOUNTED_PATHS", "/a,b", `UNCOUNTED_PATHS="/a,b": want paths that begin with a slash and have no query, separated by commas: "b" is not`},
 		{nil, "CLIENT_HALF_CLOSE", "open", `CLIENT_HALF_CLOSE="open": want close or answer`},
 		{nil, "KUBE_APP_PROBERS", "{", `KUBE_APP_PROBERS="{": want a JSON object from paths such as /app-health/web/readyz to probes: KUBE_APP_PROBERS: is not valid JSON`},
-		{nil, "SERVING_REQUEST_LOG_TEMPLATE", "{{", `SERVING_REQUEST_LOG_TEMPLATE="{{": want a Go template over .Request, .Response, .Revision and .TraceID: ` +
-			`template:1: unclosed action`},
+		{nil, "SERVING_REQUEST_LOG_TEMPLATE", "{{", `SERVING_REQUEST_LOG_TEMPLATE="{{": want json, or a Go template over .Request, .Response, .Revision and .TraceID: ` +
+			`line:1: unclosed action`},
 		{[]string{"--user-port"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535`},
 		{[]string{"--user-port", "--check"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535`},
 		{[]string{"--nope", "5"}, "", "", `"--nope": unknown flag; want one of those that "queue --help" lists`},
@@ -162,6 +164,9 @@ func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
 		{[]string{"TRACING_CONFIG_ZIPKIN_ENDPOINT", "", "TRACING_CONFIG_BACKEND", "grpc"}},
 		{[]string{"METRICS_COLLECTOR_ADDRESS", "", "SERVING_REQUEST_METRICS_BACKEND", "grpc"}},
 		{[]string{"QUEUE_PROXY_TLS_MAX_VERSION", "1.2", "QUEUE_PROXY_TLS_MIN_VERSION", "1.3"}},
+		{[]string{"TLS_CLIENT_SANS", "a.example"}},
+		{[]string{"TLS_ONLY", "true", "QUEUE_SERVING_TLS_PORT", "0"}},
+		{[]string{"UPSTREAM_TLS", "true"}},
 	} {
 		problems := problemsOf(t, nil, with(nil, c.variables...))
 		if len(problems) != 1 || !strings.HasPrefix(problems[0], c.variables[0]+"=") {

@@ -53,6 +53,7 @@ type Config struct {
 	UpstreamRestartWait  time.Duration // the same once the container has listened
 
 	AnswerHalfClosed bool // a client's FIN does not mean that it left
+	TLSOnly          bool // traffic without TLS is refused; probes are answered
 
 	DrainQuiet  time.Duration // how long a drain goes on without a request
 	DrainTunnel time.Duration // how long tunnels may go on after that

@@ -33,6 +33,8 @@ const (
 	ShuttingDown                        // draining
 	NotReady                            // a readiness probe, answered no
 	InternalError                       // a panic, contained
+	PlaintextRefused                    // traffic without TLS where only TLS is served
+	UpstreamTLSFailed                   // the container accepted a connection, but no TLS session came about
 	outcomeCount
 )
 
@@ -55,6 +57,7 @@ type Meaning struct {
 	Body   string // fixed text; nothing internal leaks
 	Plain  bool   // sent as a plain error (nosniff, newline)
 	Retry  bool   // carries Retry-After: 1
+	GRPC   int    // status of a gRPC call; 14 (UNAVAILABLE) only if nothing of it reached the container
 	Level  Level
 }
 
@@ -62,29 +65,31 @@ var meanings = [outcomeCount]Meaning{
 	Served:               {Name: "served", Level: Debug},
 	Tunnelled:            {Name: "tunnelled", Status: 101, Level: Debug},
 	Probed:               {Name: "probed", Status: 200, Level: Debug},
-	BadRequest:           {Name: "bad-request", Status: 400, Body: "bad request", Plain: true, Level: Debug},
-	TargetTooLong:        {Name: "target-too-long", Status: 414, Body: "request target too long", Plain: true, Level: Debug},
-	HeadTooLarge:         {Name: "head-too-large", Status: 431, Body: "request head too large", Plain: true, Level: Debug},
-	ExpectationFailed:    {Name: "expectation-failed", Status: 417, Body: "unknown expectation", Plain: true, Level: Debug},
-	MethodNotAllowed:     {Name: "method-not-allowed", Status: 405, Body: "method not allowed", Plain: true, Level: Debug},
-	CodingNotImplemented: {Name: "coding-not-implemented", Status: 501, Body: "unknown transfer coding", Plain: true, Level: Debug},
-	VersionNotSupported:  {Name: "version-not-supported", Status: 505, Body: "HTTP version not supported", Plain: true, Level: Debug},
-	HeadTimeout:          {Name: "head-timeout", Status: 408, Body: "request head timeout", Plain: true, Level: Debug},
-	QueueFull:            {Name: "queue-full", Status: 503, Body: "pending request queue full", Plain: true, Retry: true, Level: Warn},
-	QueueWaitExpired:     {Name: "queue-wait-expired", Status: 503, Body: "queue wait expired", Plain: true, Retry: true, Level: Warn},
-	RequestTimeout:       {Name: "request-timeout", Status: 504, Body: "request timeout", Level: Warn},
-	ResponseStartTimeout: {Name: "response-start-timeout", Status: 504, Body: "request timeout", Level: Warn},
-	IdleTimeout:          {Name: "idle-timeout", Status: 504, Body: "request timeout", Level: Warn},
-	ClientGone:           {Name: "client-gone", Status: 499, Level: Debug},
-	UpstreamNotListening: {Name: "upstream-not-listening", Status: 503, Body: "user container is not listening", Plain: true, Retry: true, Level: Warn},
-	UpstreamClosed:       {Name: "upstream-closed", Status: 502, Body: "upstream closed the connection", Plain: true, Level: Warn},
-	UpstreamReset:        {Name: "upstream-reset", Status: 502, Body: "upstream reset the connection", Plain: true, Level: Warn},
-	UpstreamMalformed:    {Name: "upstream-malformed", Status: 502, Body: "malformed answer from upstream", Plain: true, Level: Warn},
-	UpstreamBrokeOff:     {Name: "upstream-broke-off", Status: 502, Body: "upstream broke off", Plain: true, Level: Warn},
-	ProbeRejected:        {Name: "probe-rejected", Status: 400, Plain: true, Level: Debug},
-	ShuttingDown:         {Name: "shutting-down", Status: 503, Body: "shutting down", Plain: true, Level: Debug},
-	NotReady:             {Name: "not-ready", Status: 503, Level: Debug},
-	InternalError:        {Name: "internal-error", Status: 500, Body: "internal error", Plain: true, Level: Error},
+	BadRequest:           {Name: "bad-request", Status: 400, Body: "bad request", Plain: true, GRPC: 13, Level: Debug},
+	TargetTooLong:        {Name: "target-too-long", Status: 414, Body: "request target too long", Plain: true, GRPC: 13, Level: Debug},
+	HeadTooLarge:         {Name: "head-too-large", Status: 431, Body: "request head too large", Plain: true, GRPC: 8, Level: Debug},
+	ExpectationFailed:    {Name: "expectation-failed", Status: 417, Body: "unknown expectation", Plain: true, GRPC: 13, Level: Debug},
+	MethodNotAllowed:     {Name: "method-not-allowed", Status: 405, Body: "method not allowed", Plain: true, GRPC: 12, Level: Debug},
+	CodingNotImplemented: {Name: "coding-not-implemented", Status: 501, Body: "unknown transfer coding", Plain: true, GRPC: 12, Level: Debug},
+	VersionNotSupported:  {Name: "version-not-supported", Status: 505, Body: "HTTP version not supported", Plain: true, GRPC: 12, Level: Debug},
+	HeadTimeout:          {Name: "head-timeout", Status: 408, Body: "request head timeout", Plain: true, GRPC: 4, Level: Debug},
+	QueueFull:            {Name: "queue-full", Status: 503, Body: "pending request queue full", Plain: true, Retry: true, GRPC: 8, Level: Warn},
+	QueueWaitExpired:     {Name: "queue-wait-expired", Status: 503, Body: "queue wait expired", Plain: true, Retry: true, GRPC: 8, Level: Warn},
+	RequestTimeout:       {Name: "request-timeout", Status: 504, Body: "request timeout", GRPC: 4, Level: Warn},
+	ResponseStartTimeout: {Name: "response-start-timeout", Status: 504, Body: "request timeout", GRPC: 4, Level: Warn},
+	IdleTimeout:          {Name: "idle-timeout", Status: 504, Body: "request timeout", GRPC: 4, Level: Warn},
+	ClientGone:           {Name: "client-gone", Status: 499, GRPC: 1, Level: Debug},
+	UpstreamNotListening: {Name: "upstream-not-listening", Status: 503, Body: "user container is not listening", Plain: true, Retry: true, GRPC: 14, Level: Warn},
+	UpstreamClosed:       {Name: "upstream-closed", Status: 502, Body: "upstream closed the connection", Plain: true, GRPC: 13, Level: Warn},
+	UpstreamReset:        {Name: "upstream-reset", Status: 502, Body: "upstream reset the connection", Plain: true, GRPC: 13, Level: Warn},
+	UpstreamMalformed:    {Name: "upstream-malformed", Status: 502, Body: "malformed answer from upstream", Plain: true, GRPC: 13, Level: Warn},
+	UpstreamBrokeOff:     {Name: "upstream-broke-off", Status: 502, Body: "upstream broke off", Plain: true, GRPC: 13, Level: Warn},
+	ProbeRejected:        {Name: "probe-rejected", Status: 400, Plain: true, GRPC: 13, Level: Debug},
+	ShuttingDown:         {Name: "shutting-down", Status: 503, Body: "shutting down", Plain: true, GRPC: 14, Level: Debug},
+	NotReady:             {Name: "not-ready", Status: 503, GRPC: 14, Level: Debug},
+	InternalError:        {Name: "internal-error", Status: 500, Body: "internal error", Plain: true, GRPC: 13, Level: Error},
+	PlaintextRefused:     {Name: "plaintext-refused", Status: 403, Body: "only TLS is served here", Plain: true, GRPC: 7, Level: Debug},
+	UpstreamTLSFailed:    {Name: "upstream-tls-failed", Status: 502, Body: "TLS to upstream failed", Plain: true, GRPC: 14, Level: Warn},
 }
 
 // Meaning maps an outcome to all that is said about it. It is the only place

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"slices"
 	"testing"
 )
 
@@ -90,6 +91,27 @@ func TestWhatAClientDoesIsNoError(t *testing.T) {
 			}
 		case level == Error, o.Meaning().Status < 500 && level != Debug:
 			t.Errorf("%v: level %d", o, level)
+		}
+	}
+}
+
+func TestEveryOutcomeThatIsNoAnswerOfTheContainersHasAGRPCStatus(t *testing.T) {
+	const unavailable = 14
+	nothingReached := []Outcome{UpstreamNotListening, ShuttingDown, NotReady, UpstreamTLSFailed}
+	for _, o := range Outcomes() {
+		code := o.Meaning().GRPC
+		switch o {
+		case Served, Tunnelled, Probed:
+			if code != 0 {
+				t.Errorf("%v: status %d, want none", o, code)
+			}
+			continue
+		}
+		if code < 1 || code > 16 {
+			t.Errorf("%v: status %d is none of gRPC's failures", o, code)
+		}
+		if (code == unavailable) != slices.Contains(nothingReached, o) {
+			t.Errorf("%v: status %d; %d lets clients try again, and is for calls of which nothing has reached the container", o, code, unavailable)
 		}
 	}
 }

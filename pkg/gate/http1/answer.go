@@ -11,7 +11,7 @@ import (
 // reasonPhrases are those of the statuses that the gate answers with.
 var reasonPhrases = map[int]string{
 	200: "OK", 400: "Bad Request", 405: "Method Not Allowed", 408: "Request Timeout", 414: "URI Too Long",
-	417: "Expectation Failed", 431: "Request Header Fields Too Large", 500: "Internal Server Error",
+	403: "Forbidden", 417: "Expectation Failed", 431: "Request Header Fields Too Large", 500: "Internal Server Error",
 	501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
 	505: "HTTP Version Not Supported",
 }
@@ -61,6 +61,16 @@ func (w *worker) refuseHead(outcome gate.Outcome) {
 	}
 	a := gate.ReplyTo(outcome)
 	w.answer(&a, false)
+}
+
+// refusePlaintext answers traffic that came without TLS where only TLS is
+// served. Nothing of it is counted as a request.
+func (w *worker) refusePlaintext() bool {
+	if o := w.gate.Observer; o != nil {
+		o.Rejected(gate.PlaintextRefused)
+	}
+	a := gate.ReplyTo(gate.PlaintextRefused)
+	return w.answer(&a, w.skipBody() && w.req.keepAlive())
 }
 
 // patience of a few seconds for clients that do not take their answer, or

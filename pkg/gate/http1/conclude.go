@@ -56,7 +56,7 @@ func (w *worker) complete() bool {
 	if keep {
 		return true
 	}
-	if u.done && w.r == w.w && w.conn.sock.Quiet() {
+	if u.done && w.r == w.w && w.conn.sock.Quiet() && w.conn.sock.Finish() {
 		w.conn.close()
 	} else {
 		w.linger()

@@ -66,6 +66,12 @@ func (c *conn) close() {
 	}
 }
 
+// finish closes where nothing is missing.
+func (c *conn) finish() {
+	c.sock.Finish()
+	c.close()
+}
+
 // reset closes so that the client cannot take the end for a complete answer.
 func (c *conn) reset() {
 	if c.sock.Open() {

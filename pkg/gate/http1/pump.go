@@ -34,7 +34,7 @@ type pump struct {
 	frame    []byte // storage for heads and chunks
 	bulk     *bulk
 	pipe     *loop.Pipe // a long body goes through it and not through buf
-	limit    bool // reads never go past the end of a body with a length
+	limit    bool       // reads never go past the end of a body with a length
 
 	payload int64 // bytes of the body moved
 	written int64 // bytes that dst took, heads and framing included

@@ -20,6 +20,9 @@ func (w *worker) request() bool {
 	if kind, who := gate.Classify(w.req.probe); kind != gate.Traffic {
 		return w.probe(kind, who)
 	}
+	if w.gate.TLSOnly && !w.conn.sock.Layered() {
+		return w.refusePlaintext()
+	}
 	return w.traffic()
 }
 
@@ -39,7 +42,7 @@ func (w *worker) readHead() bool {
 			skipped = true
 			w.req.reset()
 		}
-		if w.w > 0 && w.in[0] == 'P' && w.srv.cfg.HTTP2 != nil && !c.spoke && startsPreface(w.in[:w.w]) {
+		if w.w > 0 && w.in[0] == 'P' && w.srv.cfg.HTTP2 != nil && !c.spoke && !c.sock.Layered() && startsPreface(w.in[:w.w]) {
 			if w.w >= len(preface) {
 				w.handOver()
 				return false
@@ -67,7 +70,7 @@ func (w *worker) readHead() bool {
 			continue
 		}
 		if err != loop.ErrAgain || w.srv.leaving.Load() || w.eng.loop.Closing() {
-			c.close()
+			c.finish()
 			return false
 		}
 		if w.w == 0 {

@@ -63,7 +63,7 @@ func (w *worker) awaitAnswer() (moved bool, outcome gate.Outcome, over bool) {
 // section 9.2.2).
 func (w *worker) upstreamEnded(err error) gate.Outcome {
 	if w.up.reused && !w.passage.replayed && !w.passage.began {
-		if w.upload.written == 0 || w.passage.whole && w.req.idempotent() {
+		if w.upload.written == 0 && !w.up.sock.Begun() || w.passage.whole && w.req.idempotent() {
 			return replay
 		}
 	}

@@ -2,6 +2,7 @@ package http1
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -31,6 +32,12 @@ type Config struct {
 	HTTP2 func(fd int, peer netip.AddrPort, read []byte)
 	// HeadTimeout bounds how long a started request head may take; 0 = 60 s.
 	HeadTimeout time.Duration
+	// UpstreamTLS makes connections to the container sessions of TLS; nil: they
+	// are plain.
+	UpstreamTLS *tls.Config
+	// UpstreamTLSFailed is told, on a loop, why no session came about. It may be
+	// nil.
+	UpstreamTLSFailed func(error)
 	// Panicked is told of a contained panic, with its value. It may be nil.
 	Panicked func(v any)
 }
@@ -44,6 +51,7 @@ type Server struct {
 	engines []*engine
 	ran     sync.WaitGroup
 
+	adopted   atomic.Uint32
 	listened  atomic.Bool // the container has accepted a connection at least once
 	held      atomic.Int64
 	departure chan struct{} // something has ended while shutting down
@@ -128,6 +136,27 @@ func (s *Server) Serve(ln *net.TCPListener) error {
 		e.loop.Post(func() { e.listen(fd) })
 	}
 	return nil
+}
+
+// Adopt serves a connection that somebody else has accepted: fd is
+// non-blocking and belongs to the server from then on. layer, nil for none,
+// lies between its bytes and the engine; nothing else may use it any more.
+func (s *Server) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer) {
+	e := s.engines[int(s.adopted.Inc())%len(s.engines)]
+	e.loop.Post(func() { e.adopt(fd, peer, layer) })
+}
+
+func (e *engine) adopt(fd int, peer netip.AddrPort, layer *loop.Layer) {
+	c := &conn{eng: e, peer: peer, idle: true}
+	if e.srv.leaving.Load() || e.loop.Register(&c.sock, fd, c) != nil {
+		_ = unix.Close(fd)
+		return
+	}
+	e.link(c)
+	if layer != nil {
+		c.sock.Wrap(layer)
+		e.loop.Start(c) // a request may stand in the layer already
+	}
 }
 
 // prepareListener sets what accepted connections inherit: no delay, and a
@@ -230,6 +259,10 @@ func (s *Server) Close() {
 	}
 }
 
+// Departed tells Shutdown to look again: a request of another engine that
+// shares the gate has ended.
+func (s *Server) Departed() { s.departed() }
+
 // departed tells Shutdown to look again.
 func (s *Server) departed() {
 	if s.leaving.Load() {
@@ -249,7 +282,7 @@ func (e *engine) leave() {
 	for c := e.conns; c != nil; {
 		next := c.next
 		if c.idle {
-			c.close()
+			c.finish()
 		} else if c.task != nil {
 			c.task.Wake()
 		}

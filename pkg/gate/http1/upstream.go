@@ -70,6 +70,7 @@ func (p *upstreamPool) put(u *upstream) {
 	now := p.eng.loop.Now()
 	if len(p.idle) > 0 {
 		if oldest := p.idle[0]; len(p.idle) >= maxIdleUpstreams || now-oldest.since > maxIdleTime {
+			oldest.sock.Finish()
 			oldest.close()
 		}
 	}
@@ -107,33 +108,43 @@ func (u *upstream) close() {
 	u.sock.Close()
 }
 
-// dial opens a connection. It returns nil when the container does not accept
-// one, which it notes, or not before the deadline, or when there is no
-// descriptor left.
-func (w *worker) dial(deadline int64) *upstream {
+// dial opens a connection. It returns nil and Served when the container does
+// not accept one, which it notes, or not before the deadline, or when there is
+// no descriptor left; nil and another outcome when to try again is of no use.
+func (w *worker) dial(deadline int64) (*upstream, gate.Outcome) {
 	p := &w.eng.up
 	fd, err := unix.Socket(p.inet, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil
+		return nil, gate.Served
 	}
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	err = unix.Connect(fd, p.addr)
 	if err != nil && err != unix.EINPROGRESS {
 		_ = unix.Close(fd)
 		p.refused(loop.Nanotime())
-		return nil
+		return nil, gate.Served
 	}
 	u := &upstream{pool: p}
 	if rerr := w.eng.loop.Register(&u.sock, fd, w.task); rerr != nil {
 		_ = unix.Close(fd)
-		return nil
+		return nil, gate.Served
 	}
 	if err == unix.EINPROGRESS && !w.awaitConnect(u, deadline) {
 		u.sock.Close()
-		return nil
+		return nil, gate.Served
 	}
 	w.srv.dials.Inc()
-	return u
+	p.reached(w.srv)
+	if w.srv.cfg.UpstreamTLS != nil {
+		w.up = u // for a panic in between
+		outcome := w.secure(u)
+		w.up = nil
+		if outcome != gate.Served {
+			u.close()
+			return nil, outcome
+		}
+	}
+	return u, gate.Served
 }
 
 // awaitConnect waits for a connection attempt that the kernel did not decide
@@ -172,9 +183,8 @@ func (w *worker) connect(fresh bool) (*upstream, gate.Outcome) {
 		}
 	}
 	if len(p.held) == 0 || p.down == 0 {
-		if u := w.dial(w.clocks.Next()); u != nil {
-			p.reached(w.srv)
-			return u, gate.Served
+		if u, why := w.dial(w.clocks.Next()); u != nil || why != gate.Served {
+			return u, why
 		}
 	}
 	return w.hold()
@@ -237,9 +247,8 @@ func (w *worker) hold() (*upstream, gate.Outcome) {
 		}
 		first := p.held[0] == w
 		if p.down == 0 || first && now >= p.tryAt {
-			if u := w.dial(gate.Earliest(w.clocks.Next(), giveUp)); u != nil {
-				p.reached(w.srv)
-				return u, gate.Served
+			if u, why := w.dial(gate.Earliest(w.clocks.Next(), giveUp)); u != nil || why != gate.Served {
+				return u, why
 			}
 			now = loop.Nanotime()
 			p.tryAt = now + pace(now-p.down)

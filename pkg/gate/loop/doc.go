@@ -12,6 +12,11 @@
 // exchange costs no read that finds nothing. A connection that waits for its
 // next request holds neither coroutine nor buffer.
 //
+// A Layer, for TLS, may lie between a Sock and its user. The user does not
+// notice: Readable and Writable are true of decoded bytes, a write counts when
+// the kernel has what it became, and the layer's own end is the end. A socket
+// without one pays a branch for it.
+//
 // The loop blocks through Go's own netpoller (an epoll instance is itself
 // pollable), not in a system call of its own: a thread that sits in a system
 // call keeps the runtime's monitor awake at 20 µs intervals.

@@ -37,8 +37,9 @@ type Loop struct {
 	live    int     // those with a conversation
 	timers  timerHeap
 	armed   int64
-	trimAt  int64 // when to look at the free tasks; 0 = never
-	unused  int   // fewest free tasks of the period that ends then
+	cork    []byte // what a layer encodes, on its way to the kernel
+	trimAt  int64  // when to look at the free tasks; 0 = never
+	unused  int    // fewest free tasks of the period that ends then
 	trimmed func(tasks int)
 
 	mu       sync.Mutex

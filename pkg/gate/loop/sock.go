@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"syscall"
@@ -10,8 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrAgain says that the call would have had to wait.
-var ErrAgain = errors.New("would block")
+// ErrAgain says that the call would have had to wait. It is a net.Error that
+// is temporary, so that a Codec does not take it for the end.
+var ErrAgain error = &again{"would block"}
+
+type again struct{ text string }
+
+func (e *again) Error() string { return e.text }
+func (*again) Timeout() bool   { return false }
+func (*again) Temporary() bool { return true }
 
 // Handler is told of news on a socket. A Task is one; an idle connection has
 // one of its own.
@@ -22,6 +28,7 @@ type Handler interface{ Event(s *Sock) }
 type Sock struct {
 	loop     *Loop
 	handler  Handler
+	layer    *Layer // nil: the user's bytes are those on the wire
 	fd       int
 	gen      int32 // tells this registration from a later one of the same number
 	open     bool
@@ -61,6 +68,10 @@ func (l *Loop) register(s *Sock, fd int, h Handler, events uint32) error {
 }
 
 func (s *Sock) note(events uint32) {
+	if s.layer != nil {
+		s.layer.note(events)
+		return
+	}
 	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		s.readable = true
 	}
@@ -100,61 +111,89 @@ func (s *Sock) Failed() bool { return s.failed }
 // Read reads what is there: ErrAgain when nothing is, io.EOF at the end, and
 // otherwise the system's error. len(b) must not be 0.
 func (s *Sock) Read(b []byte) (int, error) {
+	if s.layer != nil {
+		return s.layer.read(b)
+	}
 	if !s.readable {
 		return 0, ErrAgain
 	}
-	for {
-		n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
-		switch {
-		case e == unix.EINTR:
-			continue
-		case e == unix.EAGAIN:
-			s.readable = false
-			return 0, ErrAgain
-		case e != 0:
-			s.failed = true
-			return 0, e
-		case n == 0:
-			s.hangup = true
-			return 0, io.EOF
-		}
-		if int(n) < len(b) && !s.hangup && !s.failed {
-			s.readable = false // emptied: whatever comes later is a new edge
-		}
-		return int(n), nil
+	n, e := sysRead(s.fd, b)
+	switch {
+	case e == unix.EAGAIN:
+		s.readable = false
+		return 0, ErrAgain
+	case e != 0:
+		s.failed = true
+		return 0, e
+	case n == 0:
+		s.hangup = true
+		return 0, io.EOF
 	}
+	if n < len(b) && !s.hangup && !s.failed {
+		s.readable = false // emptied: whatever comes later is a new edge
+	}
+	return n, nil
 }
 
-// Write writes what there is room for; ErrAgain means nothing was written.
+// Write writes what there is room for; ErrAgain means nothing was written. The
+// next Write must begin with the bytes that this one did not write.
 func (s *Sock) Write(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
+	if s.layer != nil {
+		return s.layer.write(b)
+	}
 	if !s.writable {
 		return 0, ErrAgain
 	}
+	n, e := sysSend(s.fd, b)
+	switch {
+	case e == unix.EAGAIN:
+		s.writable = false
+		return 0, ErrAgain
+	case e != 0:
+		s.failed, s.readable = true, true // what came before the error can still be read
+		return 0, e
+	}
+	if n < len(b) {
+		s.writable = false
+	}
+	return n, nil
+}
+
+// sysRead and sysSend are raw system calls: they never block, so the scheduler
+// need not hear of them. The count is 0 with an error.
+func sysRead(fd int, b []byte) (int, syscall.Errno) {
 	for {
-		n, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
-		switch {
-		case e == unix.EINTR:
-			continue
-		case e == unix.EAGAIN:
-			s.writable = false
-			return 0, ErrAgain
-		case e != 0:
-			s.failed, s.readable = true, true // what came before the error can still be read
+		n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+		if e == 0 {
+			return int(n), 0
+		}
+		if e != unix.EINTR {
 			return 0, e
 		}
-		if int(n) < len(b) {
-			s.writable = false
+	}
+}
+
+func sysSend(fd int, b []byte) (int, syscall.Errno) {
+	for {
+		n, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+		if e == 0 {
+			return int(n), 0
 		}
-		return int(n), nil
+		if e != unix.EINTR {
+			return 0, e
+		}
 	}
 }
 
 // Quiet looks at the kernel's side of a connection that should have nothing
 // to say: true when neither bytes, end nor error are pending. One system call.
 func (s *Sock) Quiet() bool {
+	if s.layer != nil {
+		return s.layer.quiet()
+	}
 	if s.failed || s.hangup {
 		return false
 	}
@@ -168,6 +207,9 @@ func (s *Sock) Quiet() bool {
 // Ended looks whether the peer's end, or an error, is what would be read next,
 // even if the event that tells has not been delivered yet. One system call.
 func (s *Sock) Ended() bool {
+	if s.layer != nil {
+		return s.layer.ended()
+	}
 	n, e := s.peek()
 	return n == 0 && e != unix.EAGAIN && e != unix.EINTR
 }
@@ -181,11 +223,23 @@ func (s *Sock) peek() (int, syscall.Errno) {
 	return int(n), 0
 }
 
-// CloseWrite sends FIN and keeps reading possible.
+// CloseWrite sends FIN, behind the end of the layer if there is one, and keeps
+// reading possible.
 func (s *Sock) CloseWrite() {
-	if s.open {
+	switch {
+	case !s.open:
+	case s.layer != nil:
+		s.layer.closeWrite()
+	default:
 		_ = unix.Shutdown(s.fd, unix.SHUT_WR)
 	}
+}
+
+// Finish tells the peer, where a layer needs to, that what it has got is all,
+// and reports whether that has gone out. A Close without it reads as a cut.
+// Without a layer it does nothing: Close tells.
+func (s *Sock) Finish() bool {
+	return !s.open || s.layer == nil || s.layer.finish()
 }
 
 // Detach takes s from its loop without closing the descriptor, which it
@@ -205,7 +259,7 @@ func (s *Sock) Close() {
 	s.open = false
 	s.loop.socks[s.fd] = nil
 	_ = unix.Close(s.fd)
-	s.readable, s.writable = false, false
+	s.readable, s.writable, s.layer = false, false, nil
 }
 
 // Reset closes with RST, so that the peer cannot take the end of the stream

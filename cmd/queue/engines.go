@@ -1,0 +1,80 @@
+package main
+
+import (
+	"net/netip"
+	"runtime"
+
+	"go.uber.org/zap"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/http1"
+	"github.com/queuegate/queuegate/pkg/gate/http2"
+)
+
+// maxLoops is the most event loops that are started unless THREADS says
+// otherwise: one saturates a core, and few containers keep one busy.
+const maxLoops = 4
+
+// makeEngines makes the gate and both engines in front of the container.
+func (p *process) makeEngines() (err error) {
+	if p.gate, err = gate.New(gateConfig(p)); err != nil {
+		return err
+	}
+	upstream := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(p.cfg.UserPort))
+	session, err := upstreamTLS(p.cfg)
+	if err != nil {
+		return err
+	}
+	untrusted := &rarely{log: func(err error) { p.log.Warn("no TLS session with the container", zap.Error(err)) }}
+	panicked := func(v any) { p.log.Error("a request ended in a panic", zap.Any("panic", v)) }
+	p.streams, err = newHTTP2(p.cfg, p.gate, http2.Config{
+		Upstream:          upstream,
+		UpstreamTLS:       session,
+		UpstreamTLSFailed: untrusted.tell,
+		Panicked:          panicked,
+	})
+	if err != nil {
+		return err
+	}
+	p.server, err = http1.NewServer(p.gate, http1.Config{
+		Upstream:          upstream,
+		Loops:             loops(p.cfg),
+		HTTP2:             p.streams.TakeOver,
+		UpstreamTLS:       session,
+		UpstreamTLSFailed: untrusted.tell,
+		Panicked:          panicked,
+	})
+	return err
+}
+
+func gateConfig(p *process) gate.Config {
+	cfg := p.cfg
+	return gate.Config{
+		ConcurrencyLimit:     cfg.ConcurrencyLimit,
+		QueueCapacity:        cfg.QueueCapacity,
+		HardConcurrency:      cfg.ConcurrencyHard,
+		QueueMaxWait:         cfg.QueueMaxWait,
+		RequestTimeout:       cfg.RequestTimeout,
+		ResponseStartTimeout: cfg.ResponseStartTimeout,
+		IdleTimeout:          cfg.IdleTimeout,
+		TunnelMax:            cfg.TunnelMax,
+		UpstreamWait:         cfg.UpstreamWait,
+		UpstreamRestartWait:  cfg.UpstreamRestartWait,
+		AnswerHalfClosed:     cfg.ClientHalfClose == "answer",
+		TLSOnly:              cfg.TLSOnly,
+		DrainQuiet:           cfg.DrainQuiet,
+		DrainTunnel:          cfg.DrainTunnel,
+		Readiness:            p.ready,
+		Contact:              p.ready,
+		Observer:             p.seen,
+	}
+}
+
+// loops is the number of event loops: half the processors, so that the
+// container has the others, within 1 and maxLoops.
+func loops(cfg *Config) int {
+	if cfg.Threads > 0 {
+		return cfg.Threads
+	}
+	return min(max(runtime.GOMAXPROCS(0)/2, 1), maxLoops)
+}

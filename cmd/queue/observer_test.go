@@ -1,0 +1,111 @@
+package main
+
+import (
+	"io"
+	"net/netip"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/http1"
+	"github.com/queuegate/queuegate/pkg/metrics"
+	"github.com/queuegate/queuegate/pkg/metrics/tracing"
+)
+
+// newCountingObserver has everything on that is on by default, and a tracer
+// that samples nothing by itself.
+func newCountingObserver(t testing.TB) *observer {
+	cfg := mustLoad(t, nil, map[string]string{"UNCOUNTED_PATHS": "/health"})
+	o := newObserver(&cfg)
+	ready, err := newReadiness(&cfg, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.status = newStatus(&cfg, ready, o)
+	g, err := gate.New(gate.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.status.admission = func() metrics.Admission { return admissionOf(g) }
+	o.ends = newEndLog(zap.NewNop())
+	t.Cleanup(o.ends.close)
+	if o.tracer, err = tracing.New(tracing.Config{Protocol: "stdout", Output: io.Discard}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = o.sinks.close() })
+	return o
+}
+
+var aMethod, aTarget, aHost = []byte("GET"), []byte("/a?b"), []byte("h")
+
+// observed is the life of one request as the engines tell it.
+func observed(o *observer, x *gate.Exchange, f *gate.TraceFields) {
+	now := http1.Clock()
+	*x = gate.Exchange{
+		Protocol: "HTTP/1.1", Method: aMethod, Target: aTarget, Host: aHost, Trace: f,
+		Peer: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 4), Proxied: true, Arrived: now,
+	}
+	o.Begin(x)
+	x.Admitted, x.Forwarded, x.Answered = now+1, now+2, now+3
+	x.Status, x.ResponseBody, x.Ended = 200, 12, http1.Clock()
+	o.End(x)
+}
+
+var unsampled = &gate.TraceFields{Traceparent: []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")}
+
+func TestCountingAndUnsampledTracingAllocateNothing(t *testing.T) {
+	o := newCountingObserver(t)
+	for name, f := range map[string]*gate.TraceFields{"without trace context": nil, "not sampled": unsampled} {
+		var x gate.Exchange
+		observed(o, &x, f)
+		if n := testing.AllocsPerRun(1000, func() { observed(o, &x, f) }); n >= 1 {
+			t.Errorf("%s: %v allocations for each request", name, n)
+		}
+	}
+}
+
+func TestASampledRequestIsCountedAndTraced(t *testing.T) {
+	o := newCountingObserver(t)
+	sampled := *unsampled
+	sampled.Traceparent = []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	now := http1.Clock()
+	x := gate.Exchange{Target: []byte("/"), Trace: &sampled, Arrived: now}
+	o.Begin(&x)
+	if all, _ := o.counting.UnderWay(); all != 1 || len(x.TraceLines) == 0 {
+		t.Errorf("%d under way, lines %q", all, x.TraceLines)
+	}
+	x.Ended = now + time.Millisecond
+	o.End(&x)
+	if all, _ := o.counting.UnderWay(); all != 0 {
+		t.Errorf("%d under way after the end", all)
+	}
+}
+
+func TestUncountedPathsAreNeitherCountedNorTraced(t *testing.T) {
+	o := newCountingObserver(t)
+	sampled := gate.TraceFields{Traceparent: []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")}
+	x := gate.Exchange{Target: []byte("/health?deep"), Trace: &sampled, Arrived: http1.Clock()}
+	o.Begin(&x)
+	if all, _ := o.counting.UnderWay(); all != 0 || x.TraceLines != nil {
+		t.Errorf("%d under way, lines %q", all, x.TraceLines)
+	}
+	x.Ended = http1.Clock()
+	o.End(&x)
+}
+
+// BenchmarkObserver is what counting and unsampled tracing cost a request, the
+// reading of the clock aside.
+func BenchmarkObserver(b *testing.B) {
+	for name, f := range map[string]*gate.TraceFields{"no-context": nil, "unsampled": unsampled} {
+		b.Run(name, func(b *testing.B) {
+			o := newCountingObserver(b)
+			var x gate.Exchange
+			b.ReportAllocs()
+			for b.Loop() {
+				observed(o, &x, f)
+			}
+		})
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"net"
+	"runtime"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/http1"
+	"github.com/queuegate/queuegate/pkg/metrics"
+	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
+	"github.com/queuegate/queuegate/pkg/probe"
+)
+
+// statusAddress is the only one that the status page is at.
+var statusAddress = net.IPv4(127, 0, 0, 1).String()
+
+// status is what the status page is told. Where the page is off it is nil, and
+// its methods do nothing.
+type status struct {
+	history   *statuspage.History
+	errors    *statuspage.Errors
+	timeline  *statuspage.Timeline
+	admission func() metrics.Admission // set by openStatus, before traffic
+}
+
+// newStatus must be known to ready before that starts, and to seen before
+// traffic comes.
+func newStatus(cfg *Config, ready *readiness, seen *observer) *status {
+	if cfg.StatusPort == 0 {
+		return nil
+	}
+	var containers []string
+	for _, c := range ready.probes.Snapshot() {
+		containers = append(containers, c.Container)
+	}
+	s := &status{
+		errors:   statuspage.NewErrors(seen.requests.OutcomeNames()),
+		timeline: statuspage.NewTimeline(containers, http1.Clock),
+	}
+	s.history = statuspage.NewHistory(statuspage.Sources{
+		Clock: http1.Clock, Counting: seen.counting, Requests: seen.requests, Errors: s.errors,
+		Admission: func() metrics.Admission { return s.admission() },
+	})
+	return s
+}
+
+// begun is called after a request was counted.
+func (s *status) begun() {
+	if s != nil {
+		s.history.Touch()
+	}
+}
+
+// ended is called after the end of a request was counted.
+func (s *status) ended(x *gate.Exchange) {
+	if s == nil {
+		return
+	}
+	s.history.Touch()
+	if hasFailed(x) {
+		s.errors.Add(&statuspage.Failure{
+			At: x.Ended, Took: x.Ended - x.Arrived, Outcome: uint8(x.Outcome), Status: x.Status,
+			Method: x.Method, Target: x.Target,
+		})
+	}
+}
+
+// rejected is called for a request that was refused before its head was read
+// whole.
+func (s *status) rejected(outcome gate.Outcome) {
+	if s != nil {
+		s.history.Touch()
+		s.errors.Add(&statuspage.Failure{At: http1.Clock(), Outcome: uint8(outcome), Status: outcome.Meaning().Status})
+	}
+}
+
+// hasFailed is true for what did not come to a good end, on the container's
+// side as well.
+func hasFailed(x *gate.Exchange) bool {
+	return x.Status >= 500 || x.Outcome != gate.Served && x.Outcome != gate.Tunnelled
+}
+
+func (s *status) changed(c probe.Change) {
+	if s == nil {
+		return
+	}
+	change := statuspage.Change{From: c.From.String(), To: c.To.String(), Attempts: c.Attempts}
+	if c.Cause.Kind != probe.CauseNone {
+		change.Cause = c.Cause.String()
+	}
+	s.timeline.Changed(c.Index, change)
+}
+
+// openStatus serves the status page, to this pod only.
+func (p *process) openStatus() error {
+	s := p.seen.status
+	if s == nil {
+		return nil
+	}
+	s.admission = func() metrics.Admission { return admissionOf(p.gate) }
+	page := statuspage.New(statuspage.Config{
+		Facts:      statusFacts(p.cfg),
+		History:    s.history,
+		Timeline:   s.timeline,
+		Containers: p.ready.look,
+		Upstream:   p.upstreamFigures,
+		State:      func() string { return drainState(p.gate.Drain) },
+	})
+	if err := p.side.open(statusAddress, p.cfg.StatusPort, "STATUS_PORT", page); err != nil {
+		return err
+	}
+	// Its streams never end by themselves.
+	p.side.servers[len(p.side.servers)-1].RegisterOnShutdown(page.Close)
+	return nil
+}
+
+func admissionOf(g *gate.Gate) metrics.Admission {
+	a := g.Admission
+	return metrics.Admission{
+		InFlight: a.InFlight(), QueueDepth: a.QueueDepth(),
+		QueueCapacity: a.Capacity(), ConcurrencyLimit: a.Limit(),
+	}
+}
+
+func drainState(d *gate.Drain) string {
+	select {
+	case <-d.Quiet():
+		return "closing"
+	default:
+	}
+	if d.Active() {
+		return "draining"
+	}
+	return "serving"
+}
+
+// statusFacts are the settings as --check prints them, without secrets.
+func statusFacts(cfg *Config) statuspage.Facts {
+	version, commit := buildIdentity()
+	f := statuspage.Facts{
+		Version: version, Commit: commit, GoVersion: runtime.Version(),
+		Namespace: cfg.Namespace, Service: cfg.Service, Revision: cfg.Revision, Pod: cfg.Pod,
+	}
+	for i := range settings {
+		s := &settings[i]
+		if n := len(f.Settings); n == 0 || f.Settings[n-1].Title != s.group {
+			f.Settings = append(f.Settings, statuspage.Group{Title: s.group})
+		}
+		group := &f.Settings[len(f.Settings)-1]
+		value, hidden := s.shown(cfg)
+		group.Settings = append(group.Settings, statuspage.Setting{
+			Name: s.env, Value: value, Empty: s.standardNote, Source: cfg.origins[i].String(), Masked: hidden,
+		})
+	}
+	return f
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/metrics"
+	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
+)
+
+func TestFactsOfTheStatusPageHaveEverySettingInTheOrderOfTheTable(t *testing.T) {
+	cfg := mustLoad(t, []string{"--user-port=81"}, map[string]string{"SERVING_POD": "web-1", "CONTAINER_CONCURRENCY": "2"})
+	f := statusFacts(&cfg)
+	i := 0
+	for _, group := range f.Settings {
+		for _, s := range group.Settings {
+			if settings[i].env != s.Name || settings[i].group != group.Title {
+				t.Fatalf("%s in %s, want %s in %s", s.Name, group.Title, settings[i].env, settings[i].group)
+			}
+			want := map[string]statuspage.Setting{
+				"USER_PORT":             {Name: "USER_PORT", Value: "81", Source: "flag"},
+				"CONTAINER_CONCURRENCY": {Name: "CONTAINER_CONCURRENCY", Value: "2", Empty: "0 = unlimited", Source: "environment"},
+			}
+			if w, known := want[s.Name]; known && s != w {
+				t.Errorf("%+v, want %+v", s, w)
+			}
+			i++
+		}
+	}
+	if i != len(settings) || f.Pod != "web-1" || f.Version == "" {
+		t.Errorf("%d of %d settings, pod %q, version %q", i, len(settings), f.Pod, f.Version)
+	}
+}
+
+func TestWhatDidNotComeToAGoodEndCountsAsFailed(t *testing.T) {
+	for _, x := range []struct {
+		outcome gate.Outcome
+		status  int
+		failed  bool
+	}{
+		{gate.Served, 200, false}, {gate.Served, 404, false}, {gate.Served, 500, true}, {gate.Tunnelled, 101, false},
+		{gate.QueueFull, 503, true}, {gate.ClientGone, 499, true}, {gate.MethodNotAllowed, 405, true},
+	} {
+		if got := hasFailed(&gate.Exchange{Outcome: x.outcome, Status: x.status}); got != x.failed {
+			t.Errorf("%v with %d: %t", x.outcome, x.status, got)
+		}
+	}
+}
+
+func TestTellingTheStatusPageOfRequestsAllocatesNothing(t *testing.T) {
+	seen := &observer{counting: new(metrics.Counting), requests: metrics.NewRequests([]string{"served", "queue-full"})}
+	s := &status{errors: statuspage.NewErrors(seen.requests.OutcomeNames())}
+	s.history = statuspage.NewHistory(statuspage.Sources{
+		Clock: func() time.Duration { return 0 }, Counting: seen.counting, Requests: seen.requests, Errors: s.errors,
+	})
+	defer s.history.Close()
+	x := gate.Exchange{Status: 503, Outcome: 1, Method: []byte("GET"), Target: []byte("/a?b")}
+	s.begun()
+	s.ended(&x)
+	if n := testing.AllocsPerRun(1000, func() { x.Ended += time.Second; s.begun(); s.ended(&x) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	var off *status
+	off.begun()
+	off.ended(&x)
+	off.rejected(gate.BadRequest)
+}
+
+func TestWithoutAStatusPortThereIsNoStatus(t *testing.T) {
+	cfg := mustLoad(t, nil, map[string]string{"STATUS_PORT": "0"})
+	if s := newStatus(&cfg, nil, nil); s != nil {
+		t.Error("there is one")
+	}
+}

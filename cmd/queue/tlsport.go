@@ -1,0 +1,161 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"go.uber.org/atomic"
+	"go.uber.org/zap"
+
+	"github.com/queuegate/queuegate/pkg/gate/http1"
+	"github.com/queuegate/queuegate/pkg/gate/tlsfront"
+)
+
+// tlsPort is the serving port over TLS. Without one, front is nil and nothing
+// happens.
+type tlsPort struct {
+	front *tlsfront.Front
+	log   *zap.Logger
+	dir   string
+	port  int
+
+	served atomic.Bool // some certificate has been in use
+}
+
+// newTLSPort checks the settings of TLS. http2, which may be nil, takes over
+// connections whose client chose h2.
+func newTLSPort(cfg *Config, server *http1.Server, http2 func(net.Conn), log *zap.Logger) (*tlsPort, error) {
+	p := &tlsPort{log: log, dir: cfg.CertDir, port: cfg.ServingTLSPort}
+	if cfg.ServingTLSPort == 0 {
+		return p, nil
+	}
+	lowest, err1 := tlsfront.Version(cfg.TLSMinVersion)
+	highest, err2 := tlsfront.Version(cfg.TLSMaxVersion)
+	suites, err3 := tlsfront.CipherSuites(cfg.TLSCipherSuites)
+	curves, err4 := tlsfront.Curves(cfg.TLSCurvePreferences)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return nil, err
+	}
+	var err error
+	p.front, err = tlsfront.New(tlsfront.Config{
+		Dir:          cfg.CertDir,
+		MinVersion:   lowest,
+		MaxVersion:   highest,
+		CipherSuites: suites,
+		Curves:       curves,
+		ClientCA:     cfg.TLSClientCA,
+		ClientSANs:   cfg.TLSClientSANs,
+		Listen: func() (*net.TCPListener, error) {
+			return listen(cfg.ListenAddress, cfg.ServingTLSPort, "QUEUE_SERVING_TLS_PORT")
+		},
+		HTTP1:   server.Adopt,
+		HTTP2:   http2,
+		Changed: p.changed,
+		Refused: p.refused,
+	})
+	return p, err
+}
+
+func (p *tlsPort) start() error {
+	if p.front == nil {
+		return nil
+	}
+	return p.front.Start()
+}
+
+func (p *tlsPort) reload() {
+	if p.front != nil {
+		p.front.Reload()
+	}
+}
+
+func (p *tlsPort) close() {
+	if p.front != nil {
+		p.front.Close()
+	}
+}
+
+// stats are all zero without a port.
+func (p *tlsPort) stats() tlsfront.Stats {
+	if p.front == nil {
+		return tlsfront.Stats{}
+	}
+	return p.front.Stats()
+}
+
+// changed logs what became of the certificate.
+func (p *tlsPort) changed(c tlsfront.Change) {
+	dir := zap.String("certDir", p.dir)
+	until := zap.Time("notAfter", c.NotAfter)
+	switch {
+	case c.Err == nil && c.New && time.Now().After(c.NotAfter):
+		p.log.Warn("the TLS certificate has expired; it is served all the same", dir, until)
+	case c.Err == nil && !c.New:
+		p.log.Info("the TLS certificate has not changed", dir, until)
+	case c.Err == nil && p.served.Swap(true):
+		p.log.Info("a new TLS certificate is in use", dir, until)
+	case c.Err == nil:
+		p.log.Info("serving TLS", zap.Int("port", p.port), dir, until)
+	case c.Serving:
+		p.log.Error("the new TLS certificate cannot be used; the old one stays", dir, until, zap.Error(c.Err))
+	case errors.Is(c.Err, tlsfront.ErrNone):
+		p.log.Info("no TLS certificate: the port stays closed until there is one", dir)
+	default:
+		p.log.Error("TLS certificate cannot be used: the port stays closed", dir, zap.Error(c.Err))
+	}
+}
+
+func (p *tlsPort) refused(peer net.Addr, err error) {
+	p.log.Debug("TLS handshake failed", zap.Stringer("peer", peer), zap.Error(err))
+}
+
+// upstreamTLS is how the container is spoken to, nil for plain.
+func upstreamTLS(cfg *Config) (*tls.Config, error) {
+	if cfg.UpstreamTLS != "true" {
+		return nil, nil
+	}
+	c := &tls.Config{
+		ServerName:                  cfg.UpstreamTLSServerName,
+		InsecureSkipVerify:          cfg.UpstreamTLSInsecure,
+		NextProtos:                  []string{"http/1.1"},
+		ClientSessionCache:          tls.NewLRUClientSessionCache(0),
+		DynamicRecordSizingDisabled: true,
+	}
+	if c.ServerName == "" {
+		c.ServerName = "localhost"
+	}
+	if cfg.UpstreamTLSCA != "" {
+		text, err := os.ReadFile(cfg.UpstreamTLSCA)
+		if err != nil {
+			return nil, fmt.Errorf("reading UPSTREAM_TLS_CA: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("reading UPSTREAM_TLS_CA=%s: no certificate in it", cfg.UpstreamTLSCA)
+		}
+	} else if pool := x509.NewCertPool(); pool.AppendCertsFromPEM([]byte(cfg.RootCA)) {
+		c.RootCAs = pool
+	}
+	return c, nil
+}
+
+// rarely logs at most once in a while; it may be called on the engine's loops.
+type rarely struct {
+	last atomic.Int64
+	log  func(error)
+}
+
+const rarelyPause = 10 * time.Second
+
+func (r *rarely) tell(err error) {
+	now, last := time.Now().UnixNano(), r.last.Load()
+	if now-last < int64(rarelyPause) || !r.last.CompareAndSwap(last, now) {
+		return
+	}
+	go r.log(err)
+}

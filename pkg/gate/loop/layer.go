@@ -1,0 +1,419 @@
+package loop
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Codec is a protocol between a Sock's user and its wire: TLS. A *tls.Conn is
+// one. It works on the Layer that it was made with, and takes an error whose
+// Temporary is true, as that of ErrAgain, for one that passes.
+type Codec interface {
+	Read(b []byte) (int, error)
+	Write(b []byte) (int, error)
+	// CloseWrite writes what tells the peer that nothing more will come.
+	CloseWrite() error
+}
+
+const (
+	// roundBytes is the most that one write encodes before it is sent.
+	roundBytes = 32 << 10
+	// maxPending bounds what a layer keeps because the kernel has no room: a
+	// round, its framing, and answers of the codec's own to a peer that asks
+	// and never reads.
+	maxPending = 64 << 10
+)
+
+var errNotRead = errors.New("the peer asks for more than it reads")
+
+// Layer lies between a Sock and its user. It is the net.Conn that the codec
+// reads and writes: at first, for a handshake that may block, over another
+// net.Conn, and from Sock.Wrap on over the socket. Its own methods are for the
+// codec; the user keeps to those of the Sock.
+type Layer struct {
+	codec Codec
+	base  net.Conn // nil once there is a socket
+	sock  *Sock
+
+	pending []byte // encoded, and not taken by the kernel yet
+	owed    int    // bytes of the user that stand in pending and count as not written yet
+
+	wait *wait // not nil during a handshake on a loop
+
+	canRead, canWrite bool // what the socket itself may do
+	corked            bool // writes collect in the loop's buffer
+	cut               bool // the wire has ended without the codec's own end
+	shut              bool // FIN follows pending
+	ahead             bool // one has been decoded already
+	one               [1]byte
+}
+
+// wait is how a handshake on a loop waits.
+type wait struct {
+	task     *Task
+	deadline int64
+	giveUp   func() error
+}
+
+// NewLayer makes a layer over base, which may be nil if the socket is there
+// before the first byte. SetCodec completes it.
+func NewLayer(base net.Conn) *Layer { return &Layer{base: base} }
+
+// SetCodec says what the layer does to the bytes.
+func (l *Layer) SetCodec(c Codec) { l.codec = c }
+
+// Wrap puts l between s, just registered, and its user. The codec may hold
+// bytes that have been read already, so s is readable at first.
+func (s *Sock) Wrap(l *Layer) {
+	l.base, l.sock = nil, s
+	l.canRead, l.canWrite = true, s.writable
+	s.layer, s.readable = l, true
+}
+
+// Layered reports whether something lies between s and the wire.
+func (s *Sock) Layered() bool { return s.layer != nil }
+
+// Begun reports that some of the bytes that did not count as written may have
+// gone out all the same, encoded. Without a layer none have.
+func (s *Sock) Begun() bool { return s.layer != nil && s.layer.owed > 0 }
+
+// Shake runs a handshake of the codec in t. It waits for the peer until the
+// deadline, or until giveUp, asked at each event, returns an error.
+func (l *Layer) Shake(t *Task, deadline int64, handshake, giveUp func() error) error {
+	l.wait = &wait{task: t, deadline: deadline, giveUp: giveUp}
+	err := handshake()
+	l.wait = nil
+	if err == nil {
+		l.look()
+	}
+	return err
+}
+
+// Read is for the codec: bytes of the wire.
+func (l *Layer) Read(b []byte) (int, error) {
+	if l.base != nil {
+		return l.base.Read(b)
+	}
+	for {
+		n, err := l.readWire(b)
+		if err != ErrAgain || l.wait == nil {
+			return n, err
+		}
+		w := l.wait
+		if err := w.giveUp(); err != nil {
+			return 0, err
+		}
+		if now := w.task.loop.now; w.deadline != 0 && now >= w.deadline {
+			return 0, syscall.ETIMEDOUT
+		}
+		w.task.Wait(w.deadline)
+	}
+}
+
+func (l *Layer) readWire(b []byte) (int, error) {
+	s := l.sock
+	if !s.open {
+		return 0, net.ErrClosed
+	}
+	if !l.canRead {
+		return 0, ErrAgain
+	}
+	n, e := sysRead(s.fd, b)
+	switch {
+	case e == unix.EAGAIN:
+		l.canRead = false
+		return 0, ErrAgain
+	case e != 0:
+		s.failed = true
+		return 0, e
+	case n == 0:
+		l.cut = true
+		return 0, io.EOF
+	}
+	if n < len(b) && !s.hangup && !s.failed {
+		l.canRead = false
+	}
+	return n, nil
+}
+
+// Write is for the codec: it takes everything.
+func (l *Layer) Write(b []byte) (int, error) {
+	if l.base != nil {
+		return l.base.Write(b)
+	}
+	if l.corked {
+		l.sock.loop.cork = append(l.sock.loop.cork, b...)
+		return len(b), nil
+	}
+	if err := l.send(b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// send gives b to the kernel, behind what is pending, and keeps the rest.
+func (l *Layer) send(b []byte) error {
+	s := l.sock
+	if !s.open {
+		return net.ErrClosed
+	}
+	if len(l.pending) == 0 && l.canWrite {
+		n, e := sysSend(s.fd, b)
+		if e != 0 && e != unix.EAGAIN {
+			return l.broken(e)
+		}
+		if b = b[n:]; len(b) > 0 {
+			l.canWrite = false
+		}
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	if len(l.pending)+len(b) > maxPending {
+		return l.broken(errNotRead)
+	}
+	l.pending = append(l.pending, b...)
+	s.writable = false
+	return nil
+}
+
+// broken notes that nothing more can be written.
+func (l *Layer) broken(err error) error {
+	l.pending = nil
+	l.sock.failed, l.sock.readable = true, true
+	return err
+}
+
+// note takes the socket's events.
+func (l *Layer) note(events uint32) {
+	s := l.sock
+	if events&unix.EPOLLRDHUP != 0 {
+		s.hangup = true
+	}
+	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		s.failed = true
+	}
+	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		l.canWrite = true
+		l.drain()
+	}
+	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		l.canRead = true
+	}
+	if l.wait == nil && (l.canRead || s.readable) {
+		l.look() // whoever hears of the event asks Readable
+	}
+}
+
+// drain writes what is pending.
+func (l *Layer) drain() {
+	s := l.sock
+	if len(l.pending) > 0 {
+		n, e := sysSend(s.fd, l.pending)
+		if e != 0 && e != unix.EAGAIN {
+			_ = l.broken(e)
+			return
+		}
+		if l.pending = l.pending[n:]; len(l.pending) > 0 {
+			l.canWrite = false
+			return
+		}
+		l.pending = nil
+		if l.shut {
+			_ = unix.Shutdown(s.fd, unix.SHUT_WR)
+		}
+	}
+	s.writable = true
+}
+
+// look decodes one byte ahead, so that Readable is true of what the user can
+// read and not of bytes on the wire or of the last read, and so that the
+// codec's end is noticed although the user does not read.
+func (l *Layer) look() {
+	if l.ahead {
+		return
+	}
+	n, err := l.codec.Read(l.one[:])
+	l.ahead = n > 0
+	l.sock.readable = l.ahead || err != ErrAgain
+	if err != nil {
+		_ = l.told(err)
+	}
+}
+
+// told notes what an error of the codec's Read means and returns what the
+// user gets. The codec repeats errors other than ErrAgain.
+func (l *Layer) told(err error) error {
+	s := l.sock
+	switch {
+	case err == ErrAgain:
+	case err == io.EOF && l.cut, err == io.ErrUnexpectedEOF:
+		s.hangup = true
+		return io.ErrUnexpectedEOF // cut off: only the codec's own end is one
+	case err == io.EOF:
+		s.hangup = true
+	default:
+		s.failed = true
+	}
+	return err
+}
+
+// read is Sock.Read.
+func (l *Layer) read(b []byte) (int, error) {
+	s := l.sock
+	if !s.readable {
+		return 0, ErrAgain
+	}
+	n := 0
+	if l.ahead {
+		b[0], n, l.ahead = l.one[0], 1, false
+		if len(b) == 1 {
+			return 1, nil
+		}
+	}
+	m, err := l.codec.Read(b[n:])
+	n += m
+	if err == ErrAgain {
+		s.readable = false
+	}
+	if err != nil {
+		err = l.told(err)
+	}
+	if n > 0 {
+		return n, nil // the error comes again
+	}
+	return 0, err
+}
+
+// write is Sock.Write. What has been encoded cannot be taken back: bytes that
+// the kernel does not take at once count as not written until it does, and the
+// next write must begin with them.
+func (l *Layer) write(b []byte) (int, error) {
+	s := l.sock
+	if !s.writable {
+		return 0, ErrAgain
+	}
+	if l.owed > len(b) {
+		panic("BUG: a write does not repeat what the last one began with")
+	}
+	done := l.owed
+	l.owed = 0
+	for done < len(b) {
+		part := b[done:min(done+roundBytes, len(b))]
+		if err := l.encode(part); err != nil {
+			s.failed, s.readable = true, true
+			return done, err
+		}
+		if len(l.pending) > 0 {
+			l.owed = len(part)
+			break
+		}
+		done += len(part)
+	}
+	if done == 0 {
+		return 0, ErrAgain
+	}
+	return done, nil
+}
+
+// encode sends b, the codec's records in one piece.
+func (l *Layer) encode(b []byte) error {
+	loop := l.sock.loop
+	l.corked, loop.cork = true, loop.cork[:0]
+	_, err := l.codec.Write(b)
+	l.corked = false
+	if err != nil {
+		return err
+	}
+	return l.send(loop.cork)
+}
+
+// quiet is Sock.Quiet: the event that tells may be on its way.
+func (l *Layer) quiet() bool {
+	s := l.sock
+	if s.failed || s.hangup || l.ahead {
+		return false
+	}
+	l.canRead = true
+	l.look()
+	return !s.readable && !s.hangup && !s.failed
+}
+
+// ended is Sock.Ended.
+func (l *Layer) ended() bool {
+	if l.ahead {
+		return false
+	}
+	l.canRead = true
+	l.look()
+	return !l.ahead && (l.sock.hangup || l.sock.failed)
+}
+
+// finish writes the codec's end and reports whether the kernel has all.
+func (l *Layer) finish() bool {
+	_ = l.codec.CloseWrite()
+	return len(l.pending) == 0
+}
+
+// closeWrite is Sock.CloseWrite.
+func (l *Layer) closeWrite() {
+	if l.finish() {
+		_ = unix.Shutdown(l.sock.fd, unix.SHUT_WR)
+	} else {
+		l.shut = true
+	}
+}
+
+// Close, the addresses and the deadlines complete a net.Conn. Over a socket
+// they do nothing: its owner closes it and keeps the time.
+func (l *Layer) Close() error {
+	if l.base != nil {
+		return l.base.Close()
+	}
+	return nil
+}
+
+// LocalAddr is for the codec.
+func (l *Layer) LocalAddr() net.Addr {
+	if l.base != nil {
+		return l.base.LocalAddr()
+	}
+	return &net.TCPAddr{}
+}
+
+// RemoteAddr is for the codec.
+func (l *Layer) RemoteAddr() net.Addr {
+	if l.base != nil {
+		return l.base.RemoteAddr()
+	}
+	return &net.TCPAddr{}
+}
+
+// SetDeadline is for the codec.
+func (l *Layer) SetDeadline(t time.Time) error {
+	if l.base != nil {
+		return l.base.SetDeadline(t)
+	}
+	return nil
+}
+
+// SetReadDeadline is for the codec.
+func (l *Layer) SetReadDeadline(t time.Time) error {
+	if l.base != nil {
+		return l.base.SetReadDeadline(t)
+	}
+	return nil
+}
+
+// SetWriteDeadline is for the codec.
+func (l *Layer) SetWriteDeadline(t time.Time) error {
+	if l.base != nil {
+		return l.base.SetWriteDeadline(t)
+	}
+	return nil
+}

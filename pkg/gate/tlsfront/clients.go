@@ -1,0 +1,48 @@
+package tlsfront
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"slices"
+	"strings"
+)
+
+var (
+	errNoClient     = errors.New("the client has no certificate")
+	errClientName   = errors.New("the client's certificate has none of the names in TLS_CLIENT_SANS")
+	errNoClientCert = errors.New("no certificate in it")
+)
+
+// clientCheck decides about a client's certificate beyond its signature.
+type clientCheck struct{ names []string }
+
+// verify is a VerifyConnection: crypto/tls has verified the chain, that of a
+// session that resumes too, against what is trusted now.
+func (v *clientCheck) verify(cs tls.ConnectionState) error {
+	switch {
+	case len(cs.PeerCertificates) == 0:
+		return errNoClient
+	case len(v.names) > 0 && !v.named(cs.PeerCertificates[0]):
+		return errClientName
+	}
+	return nil
+}
+
+// named compares whole names: DNS names in any case, URIs byte by byte. A
+// wildcard stands for nothing but itself, on either side.
+func (v *clientCheck) named(leaf *x509.Certificate) bool {
+	return slices.ContainsFunc(v.names, func(want string) bool {
+		for _, name := range leaf.DNSNames {
+			if strings.EqualFold(name, want) {
+				return true
+			}
+		}
+		for _, uri := range leaf.URIs {
+			if uri.String() == want {
+				return true
+			}
+		}
+		return false
+	})
+}

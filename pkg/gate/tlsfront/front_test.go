@@ -1,0 +1,246 @@
+package tlsfront
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
+)
+
+func TestVersionsSuitesAndCurvesAreThoseOfTheSettings(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		client *tls.Config
+		fails  bool
+	}{
+		{"1.2 by default", func(*Config) {}, &tls.Config{MaxVersion: tls.VersionTLS12}, false},
+		{"1.1 never", func(*Config) {}, &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, true},
+		{"lowest 1.3", func(c *Config) { c.MinVersion = tls.VersionTLS13 }, &tls.Config{MaxVersion: tls.VersionTLS12}, true},
+		{"highest 1.2", func(c *Config) { c.MaxVersion = tls.VersionTLS12 }, &tls.Config{MinVersion: tls.VersionTLS13}, true},
+		{"a suite in common", func(c *Config) { c.CipherSuites = []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384} },
+			&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384}}, false},
+		{"no suite in common", func(c *Config) { c.CipherSuites = []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384} },
+			&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}, true},
+		{"a curve in common", func(c *Config) { c.Curves = []tls.CurveID{tls.CurveP384} }, &tls.Config{CurvePreferences: []tls.CurveID{tls.CurveP384}}, false},
+		{"no curve in common", func(c *Config) { c.Curves = []tls.CurveID{tls.CurveP384} }, &tls.Config{CurvePreferences: []tls.CurveID{tls.X25519}}, true},
+		{"h2 is not offered", func(*Config) {}, &tls.Config{NextProtos: []string{"h2"}}, true},
+		{"http/1.1 is", func(*Config) {}, &tls.Config{NextProtos: []string{"h2", "http/1.1"}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, config := prepare(t)
+			f.write(f.dir, "x")
+			c.change(&config)
+			f.start(config)
+			if _, err := f.shake(c.client); (err != nil) != c.fails {
+				t.Errorf("handshake: %v", err)
+			}
+		})
+	}
+}
+
+func TestAConnectionGoesWhereItsProtocolSays(t *testing.T) {
+	f, config := prepare(t)
+	f.write(f.dir, "x")
+	h2 := make(chan *tls.Conn, 1)
+	config.HTTP2 = func(c net.Conn) { h2 <- c.(*tls.Conn) }
+	f.start(config)
+	if cs, err := f.shake(&tls.Config{NextProtos: []string{"http/1.1"}}); err != nil || cs.NegotiatedProtocol != "http/1.1" {
+		t.Fatalf("%q, %v", cs.NegotiatedProtocol, err)
+	}
+	if _, err := f.shake(nil); err != nil {
+		t.Fatal(err)
+	}
+	client := &tls.Config{NextProtos: []string{"http/1.1", "h2"}, InsecureSkipVerify: true}
+	conn, err := tls.Dial("tcp", f.addr, client)
+	must(t, err)
+	defer conn.Close()
+	server := <-h2
+	defer server.Close()
+	must(t, server.SetDeadline(time.Now().Add(patience)))
+	if _, err := io.WriteString(conn, "preface"); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 7)
+	if _, err := io.ReadFull(server, b); err != nil || string(b) != "preface" {
+		t.Fatalf("got %q, %v", b, err)
+	}
+}
+
+func TestASlowHandshakeHoldsUpNobody(t *testing.T) {
+	f := begin(t, "x")
+	for _, beginning := range []string{"", "\x16", "\x16\x03\x01\x00\x50\x01"} {
+		c, err := net.Dial("tcp", f.addr)
+		must(t, err)
+		defer c.Close()
+		_, err = io.WriteString(c, beginning)
+		must(t, err)
+	}
+	f.serves("x")
+}
+
+func TestACrowdOfHandshakesThatNeverBeginGivesWay(t *testing.T) {
+	f := begin(t, "x")
+	for range maxHandshakes + 20 {
+		c, err := net.Dial("tcp", f.addr)
+		must(t, err)
+		defer c.Close()
+	}
+	f.serves("x")
+	if s := f.front.Stats(); s.Handshaking > maxHandshakes || s.HandshakeFailures == 0 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+func TestHTTPWithoutTLSIsToldWhatIsWrong(t *testing.T) {
+	f := begin(t, "x")
+	for _, request := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "PUT /x HTTP/1.1\r\n"} {
+		c, err := net.Dial("tcp", f.addr)
+		must(t, err)
+		must(t, c.SetDeadline(time.Now().Add(patience)))
+		_, err = io.WriteString(c, request)
+		must(t, err)
+		b := make([]byte, len(plaintextAnswer))
+		if n, err := io.ReadFull(c, b); err != nil || string(b) != plaintextAnswer {
+			t.Errorf("got %q, %v", b[:n], err)
+		}
+		must(t, c.Close())
+	}
+	head, body, _ := strings.Cut(plaintextAnswer, "\r\n\r\n")
+	if !strings.Contains(head, "Content-Length: 27\r\n") || len(body) != 27 {
+		t.Errorf("a body of %d bytes with %q", len(body), head)
+	}
+}
+
+func TestCloseEndsHandshakesUnderWay(t *testing.T) {
+	f := begin(t, "x")
+	c, err := net.Dial("tcp", f.addr)
+	must(t, err)
+	defer c.Close()
+	for f.front.Stats().Handshaking == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	f.front.Close()
+	must(t, c.SetDeadline(time.Now().Add(patience)))
+	if _, err := c.Read(make([]byte, 1)); err == nil {
+		t.Error("the client got a byte")
+	}
+	if _, err := net.Dial("tcp", f.addr); err == nil {
+		t.Error("the port is still open")
+	}
+}
+
+func TestClientsNeedACertificateWithOneOfTheNames(t *testing.T) {
+	f, config := prepare(t)
+	f.write(f.dir, "x")
+	config.ClientCA = filepath.Join(t.TempDir(), "ca.crt")
+	config.ClientSANs = []string{"Activator.knative", "spiffe://cluster/ns/a", "*.wild.example"}
+	f.put(config.ClientCA, f.ca.PEM())
+	f.start(config)
+	f.change(nil)
+	stranger := testcert.New(t)
+	for _, c := range []struct {
+		name  string
+		certs []tls.Certificate
+		ok    bool
+	}{
+		{"none", nil, false},
+		{"a DNS name, in another case", []tls.Certificate{f.ca.Pair(testcert.Leaf{Names: []string{"other", "activator.KNATIVE"}})}, true},
+		{"a URI", []tls.Certificate{f.ca.Pair(testcert.Leaf{URIs: []string{"spiffe://cluster/ns/a"}})}, true},
+		{"a URI in another case", []tls.Certificate{f.ca.Pair(testcert.Leaf{URIs: []string{"spiffe://cluster/ns/A"}})}, false},
+		{"another name", []tls.Certificate{f.ca.Pair(testcert.Leaf{Names: []string{"activator"}})}, false},
+		{"a name that a wildcard of the list would mean", []tls.Certificate{f.ca.Pair(testcert.Leaf{Names: []string{"a.wild.example"}})}, false},
+		{"the wildcard itself", []tls.Certificate{f.ca.Pair(testcert.Leaf{Names: []string{"*.wild.example"}})}, true},
+		{"a wildcard that would mean a name of the list", []tls.Certificate{f.ca.Pair(testcert.Leaf{Names: []string{"*.knative"}})}, false},
+		{"another authority", []tls.Certificate{stranger.Pair(testcert.Leaf{Names: []string{"activator.knative"}})}, false},
+		{"expired", []tls.Certificate{f.ca.Pair(testcert.Leaf{Names: []string{"activator.knative"}, NotAfter: time.Now().Add(-time.Minute)})}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := f.front.Stats()
+			_, err := f.shake(&tls.Config{GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				if len(c.certs) == 0 {
+					return &tls.Certificate{}, nil
+				}
+				return &c.certs[0], nil
+			}})
+			after := f.front.Stats()
+			if accepted := after.Handshakes > before.Handshakes; accepted != c.ok || (err == nil) != c.ok {
+				t.Errorf("accepted %v, %v", accepted, err)
+			}
+		})
+	}
+}
+
+func TestAResumedSessionNeedsAnAuthorityThatIsTrustedNow(t *testing.T) {
+	f, config := prepare(t)
+	f.write(f.dir, "x")
+	config.ClientCA = filepath.Join(t.TempDir(), "ca.crt")
+	f.put(config.ClientCA, f.ca.PEM())
+	f.start(config)
+	f.change(nil)
+	client := &tls.Config{
+		ClientSessionCache: tls.NewLRUClientSessionCache(0), ServerName: "x",
+		Certificates: []tls.Certificate{f.ca.Pair(testcert.Leaf{})},
+	}
+	if _, err := f.shake(client); err != nil {
+		t.Fatal(err)
+	}
+	if cs, err := f.shake(client); err != nil || !cs.DidResume {
+		t.Fatalf("resumed %v, %v", cs.DidResume, err)
+	}
+	f.put(config.ClientCA, testcert.New(t).PEM())
+	f.change(nil)
+	if _, err := f.shake(client); err == nil {
+		t.Error("accepted after its authority was taken from the file")
+	}
+}
+
+func TestWhatCannotWorkIsRefused(t *testing.T) {
+	_, good := prepare(t)
+	for name, change := range map[string]func(*Config){
+		"no directory":       func(c *Config) { c.Dir = "" },
+		"no order":           func(c *Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS13, tls.VersionTLS12 },
+		"names without a CA": func(c *Config) { c.ClientSANs = []string{"a"} },
+		"no engine":          func(c *Config) { c.HTTP1 = nil },
+	} {
+		c := good
+		change(&c)
+		if _, err := New(c); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	if _, err := New(good); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNamesStandForWhatGoMeansByThem(t *testing.T) {
+	suites, err := CipherSuites([]string{"TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"})
+	if err != nil || !slices.Equal(suites, []uint16{tls.TLS_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}) {
+		t.Errorf("suites %v, %v", suites, err)
+	}
+	ids, err := Curves([]string{"X25519", "CurveP256", "X25519MLKEM768"})
+	if err != nil || !slices.Equal(ids, []tls.CurveID{tls.X25519, tls.CurveP256, tls.X25519MLKEM768}) {
+		t.Errorf("curves %v, %v", ids, err)
+	}
+	for _, name := range []string{"TLS_RSA_WITH_RC4_128_SHA", "x"} {
+		if _, err := CipherSuites([]string{name}); err == nil {
+			t.Errorf("suite %q is accepted", name)
+		}
+	}
+	if _, err := Curves([]string{"P-224"}); err == nil {
+		t.Error("P-224 is accepted")
+	}
+	if v, err := Version("1.3"); v != tls.VersionTLS13 || err != nil {
+		t.Errorf("1.3 is %x, %v", v, err)
+	}
+	if _, err := Version("1.1"); err == nil {
+		t.Error("1.1 is accepted")
+	}
+}

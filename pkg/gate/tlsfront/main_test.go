@@ -1,0 +1,157 @@
+package tlsfront
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/leakcheck"
+	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+// patience is a fail-safe only: no test depends on how long anything takes.
+const patience = 20 * time.Second
+
+// fixture is a Front on a directory of its own. Its connections are closed as
+// soon as they have been handed on.
+type fixture struct {
+	t       *testing.T
+	ca      *testcert.Authority
+	dir     string
+	front   *Front
+	addr    string
+	opened  chan struct{}
+	changes chan Change
+	refused chan error
+}
+
+// prepare makes a directory and a Config, for the test to change, without a
+// certificate.
+func prepare(t *testing.T) (*fixture, Config) {
+	t.Helper()
+	f := &fixture{t: t, ca: testcert.New(t), dir: t.TempDir(),
+		opened: make(chan struct{}, 1), changes: make(chan Change, 100), refused: make(chan error, 1000)}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.addr = ln.Addr().String()
+	t.Cleanup(func() { _ = ln.Close() })
+	return f, Config{
+		Dir: f.dir,
+		Listen: func() (*net.TCPListener, error) {
+			f.opened <- struct{}{}
+			return ln.(*net.TCPListener), nil
+		},
+		HTTP1:   func(fd int, _ netip.AddrPort, _ *loop.Layer) { _ = unix.Close(fd) },
+		Changed: func(c Change) { f.changes <- c },
+		Refused: func(_ net.Addr, err error) { f.refused <- err },
+	}
+}
+
+func (f *fixture) start(c Config) {
+	f.t.Helper()
+	var err error
+	if f.front, err = New(c); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := f.front.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(f.front.Close)
+}
+
+// begin starts a Front with a certificate of that name.
+func begin(t *testing.T, name string) *fixture {
+	t.Helper()
+	f, c := prepare(t)
+	f.write(f.dir, name)
+	f.start(c)
+	f.change(nil)
+	return f
+}
+
+// write puts a new pair in place, key first.
+func (f *fixture) write(dir, name string) {
+	f.t.Helper()
+	certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{name}})
+	f.put(filepath.Join(dir, keyFile), key)
+	f.put(filepath.Join(dir, certificateFile), certificate)
+}
+
+func (f *fixture) put(path string, b []byte) {
+	f.t.Helper()
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// change waits for the next news and compares its error.
+func (f *fixture) change(want error) Change {
+	f.t.Helper()
+	select {
+	case c := <-f.changes:
+		if (c.Err == nil) != (want == nil) || want != nil && want != errAny && !errors.Is(c.Err, want) {
+			f.t.Fatalf("told %v, want %v", c.Err, want)
+		}
+		return c
+	case <-time.After(patience):
+		f.t.Fatalf("no news of the certificate, want %v", want)
+		return Change{}
+	}
+}
+
+var errAny = errors.New("some error")
+
+// unchanged fails if there is news.
+func (f *fixture) unchanged() {
+	f.t.Helper()
+	select {
+	case c := <-f.changes:
+		f.t.Fatalf("told %+v", c)
+	default:
+	}
+}
+
+// shake does a handshake and closes. c may be nil.
+func (f *fixture) shake(c *tls.Config) (tls.ConnectionState, error) {
+	f.t.Helper()
+	if c == nil {
+		c = &tls.Config{}
+	}
+	c.RootCAs, c.InsecureSkipVerify = f.ca.Pool(), true // names differ from test to test
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", f.addr, c)
+	if err != nil {
+		return tls.ConnectionState{}, err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	_, err = conn.Read(make([]byte, 1)) // takes session tickets, or the alert
+	if err == io.EOF || errors.Is(err, unix.ECONNRESET) {
+		err = nil
+	}
+	return conn.ConnectionState(), err
+}
+
+// serves fails unless new connections get the certificate of that name.
+func (f *fixture) serves(name string) {
+	f.t.Helper()
+	cs, err := f.shake(nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if got := cs.PeerCertificates[0].DNSNames[0]; got != name {
+		f.t.Fatalf("serves %q, want %q", got, name)
+	}
+}

@@ -1,0 +1,194 @@
+package tlsfront
+
+import (
+	"crypto/tls"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
+)
+
+func TestACertificateThatIsWrittenOverIsServed(t *testing.T) {
+	f := begin(t, "first")
+	f.serves("first")
+	f.write(f.dir, "second")
+	f.change(nil)
+	f.serves("second")
+	if s := f.front.Stats(); s.Reloads != 1 || s.ReloadFailures != 0 || s.NotAfter.IsZero() || s.Handshakes != 2 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+// mount lays a directory out as Kubernetes does: names that point through
+// ..data to a directory that is exchanged as a whole.
+func (f *fixture) mount(generation, name string) {
+	f.t.Helper()
+	dir := filepath.Join(f.dir, generation)
+	must(f.t, os.Mkdir(dir, 0o755))
+	f.write(dir, name)
+	must(f.t, os.Symlink(generation, filepath.Join(f.dir, "..data_tmp")))
+	must(f.t, os.Rename(filepath.Join(f.dir, "..data_tmp"), filepath.Join(f.dir, "..data")))
+	for _, file := range []string{certificateFile, keyFile} {
+		_ = os.Symlink(filepath.Join("..data", file), filepath.Join(f.dir, file)) // there already, from the second on
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestACertificateThatIsExchangedThroughALinkIsServed(t *testing.T) {
+	f, c := prepare(t)
+	f.mount("..1", "first")
+	f.start(c)
+	f.change(nil)
+	f.serves("first")
+	f.mount("..2", "second")
+	must(t, os.RemoveAll(filepath.Join(f.dir, "..1")))
+	f.change(nil)
+	f.serves("second")
+	f.mount("..3", "third")
+	f.change(nil)
+	f.serves("third")
+	f.unchanged()
+}
+
+func TestAFileElsewhereThatIsWrittenOverIsSeen(t *testing.T) {
+	f, c := prepare(t)
+	elsewhere := t.TempDir()
+	f.write(elsewhere, "first")
+	for _, file := range []string{certificateFile, keyFile} {
+		must(t, os.Symlink(filepath.Join(elsewhere, file), filepath.Join(f.dir, file)))
+	}
+	f.start(c)
+	f.change(nil)
+	f.write(elsewhere, "second")
+	f.change(nil)
+	f.serves("second")
+}
+
+func TestAPairThatDoesNotMatchForAWhileIsNoFailure(t *testing.T) {
+	f := begin(t, "first")
+	certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{"second"}})
+	f.put(filepath.Join(f.dir, certificateFile), certificate)
+	for range 5 {
+		f.serves("first")
+	}
+	f.unchanged()
+	f.put(filepath.Join(f.dir, keyFile), key)
+	f.change(nil)
+	f.serves("second")
+	if s := f.front.Stats(); s.ReloadFailures != 0 {
+		t.Errorf("%d failures", s.ReloadFailures)
+	}
+}
+
+func TestABrokenCertificateLeavesTheOldOneAndIsToldOnce(t *testing.T) {
+	f := begin(t, "first")
+	until := f.front.Stats().NotAfter
+	for i, broken := range []string{"nonsense", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"} {
+		f.put(filepath.Join(f.dir, certificateFile), []byte(broken))
+		if c := f.change(errAny); !c.Serving || !c.NotAfter.Equal(until) {
+			t.Errorf("told %+v", c)
+		}
+		f.serves("first")
+		f.put(filepath.Join(f.dir, certificateFile), []byte(broken)) // the same again is no news
+		f.serves("first")
+		f.unchanged()
+		if s := f.front.Stats(); int(s.ReloadFailures) != i+1 || s.Reloads != 0 || !s.NotAfter.Equal(until) {
+			t.Errorf("stats %+v after %q", s, broken)
+		}
+	}
+	f.write(f.dir, "second")
+	f.change(nil)
+	f.serves("second")
+}
+
+func TestARemovedCertificateStaysInUse(t *testing.T) {
+	f := begin(t, "first")
+	must(t, os.RemoveAll(f.dir))
+	f.change(ErrNone)
+	f.serves("first")
+	must(t, os.Mkdir(f.dir, 0o755))
+	f.write(f.dir, "second")
+	f.change(nil)
+	f.serves("second")
+}
+
+func TestThePortOpensWhenTheCertificateComes(t *testing.T) {
+	f, c := prepare(t)
+	c.Dir = filepath.Join(f.dir, "not", "there")
+	f.start(c)
+	if got := f.change(ErrNone); got.Serving {
+		t.Errorf("told %+v", got)
+	}
+	select {
+	case <-f.opened:
+		t.Fatal("the port is open without a certificate")
+	default:
+	}
+	must(t, os.MkdirAll(c.Dir, 0o755))
+	f.write(c.Dir, "late")
+	f.change(nil)
+	select {
+	case <-f.opened:
+	case <-time.After(patience):
+		t.Fatal("the port stays closed")
+	}
+	f.serves("late")
+	if s := f.front.Stats(); s.Reloads != 0 || s.ReloadFailures != 0 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+func TestReloadTellsEvenThatNothingIsNew(t *testing.T) {
+	f := begin(t, "first")
+	f.front.Reload()
+	f.change(nil)
+	if s := f.front.Stats(); s.Reloads != 0 {
+		t.Errorf("%d reloads", s.Reloads)
+	}
+	f.serves("first")
+}
+
+func TestAnExpiredCertificateReplacesNoValidOne(t *testing.T) {
+	f := begin(t, "first")
+	certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{"expired"}, NotAfter: time.Now().Add(-time.Minute)})
+	f.put(filepath.Join(f.dir, keyFile), key)
+	f.put(filepath.Join(f.dir, certificateFile), certificate)
+	f.change(errAny)
+	f.serves("first")
+}
+
+func TestAnExpiredCertificateIsBetterThanNone(t *testing.T) {
+	f, c := prepare(t)
+	certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{"expired"}, NotAfter: time.Now().Add(-time.Minute)})
+	f.put(filepath.Join(f.dir, keyFile), key)
+	f.put(filepath.Join(f.dir, certificateFile), certificate)
+	f.start(c)
+	f.change(nil)
+	f.serves("expired")
+	f.write(f.dir, "valid")
+	f.change(nil)
+	f.serves("valid")
+}
+
+func TestSessionTicketsOutliveACertificate(t *testing.T) {
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		f := begin(t, "first")
+		client := &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(0), ServerName: "x", MaxVersion: version}
+		if cs, err := f.shake(client); err != nil || cs.DidResume {
+			t.Fatalf("resumed %v, %v", cs.DidResume, err)
+		}
+		f.write(f.dir, "second")
+		f.change(nil)
+		if cs, err := f.shake(client); err != nil || !cs.DidResume {
+			t.Errorf("%s: resumed %v, %v", tls.VersionName(version), cs.DidResume, err)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package tlsfront
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// watchedEvents are those after which a file may have other contents. A write
+// counts when the writer has closed the file; names that come, go or move
+// cover links that are exchanged, as Kubernetes does it.
+const watchedEvents = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_CREATE | unix.IN_DELETE |
+	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+
+// watcher tells of changes in a set of directories (inotify(7)). Between
+// changes nothing runs: reading waits in the runtime's poller.
+type watcher struct {
+	file    *os.File
+	watches map[int]struct{}
+	changed chan struct{} // has room for one: several changes are one
+}
+
+// newWatcher starts to watch nothing.
+func newWatcher() (*watcher, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("watching certificates: %w", err)
+	}
+	w := &watcher{file: os.NewFile(uintptr(fd), "inotify"), watches: map[int]struct{}{}, changed: make(chan struct{}, 1)}
+	go w.read()
+	return w, nil
+}
+
+func (w *watcher) read() {
+	b := make([]byte, 4<<10)
+	for {
+		if _, err := w.file.Read(b); err != nil {
+			return
+		}
+		select {
+		case w.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// watch makes the set of directories those that decide what the files hold:
+// the one of each name and the one where its contents are, or the nearest that
+// exists. It may be called again at any time.
+func (w *watcher) watch(files []string) error {
+	raw, err := w.file.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("watching certificates: %w", err)
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) {
+		wanted := map[int]struct{}{}
+		for _, dir := range watchedDirs(files) {
+			wd, err := unix.InotifyAddWatch(int(fd), dir, watchedEvents)
+			if err != nil {
+				failed = fmt.Errorf("watching %s: %w", dir, err)
+				continue
+			}
+			wanted[wd] = struct{}{}
+		}
+		for wd := range w.watches {
+			if _, ok := wanted[wd]; !ok {
+				_, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) // gone by itself if its directory is
+			}
+		}
+		w.watches = wanted
+	}); err != nil {
+		return fmt.Errorf("watching certificates: %w", err)
+	}
+	return failed
+}
+
+func watchedDirs(files []string) []string {
+	var dirs []string
+	for _, file := range files {
+		dirs = append(dirs, nearest(filepath.Dir(file)))
+		if real, err := filepath.EvalSymlinks(file); err == nil {
+			dirs = append(dirs, filepath.Dir(real))
+		}
+	}
+	return dirs
+}
+
+// nearest is dir, or what exists of its path.
+func nearest(dir string) string {
+	for {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() || dir == filepath.Dir(dir) {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+func (w *watcher) close() { _ = w.file.Close() }

@@ -1,0 +1,226 @@
+package conformance
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
+)
+
+// mostGrowth bounds what an abusive client may cost in memory: far above what
+// a busy gate's heap grows by, far below what the attacks send.
+const mostGrowth = 64 << 20
+
+// attacker is a connection that speaks in frames.
+type attacker struct {
+	t    *testing.T
+	conn net.Conn
+	*http2.Framer
+	head   bytes.Buffer
+	encode *hpack.Encoder
+	told   chan struct{} // the gate has closed the connection, or said that it will
+	code   http2.ErrCode // of its GOAWAY, if it said one
+}
+
+// attack opens a connection. A deaf attacker never reads.
+func attack(t *testing.T, g *gate, deaf bool) *attacker {
+	t.Helper()
+	conn, err := net.Dial("tcp", g.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	a := &attacker{t: t, conn: conn, Framer: http2.NewFramer(conn, conn), told: make(chan struct{})}
+	a.encode = hpack.NewEncoder(&a.head)
+	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	if !deaf {
+		go a.read()
+	}
+	return a
+}
+
+// read takes what the gate says until it ends the connection.
+func (a *attacker) read() {
+	defer close(a.told)
+	for {
+		frame, err := a.ReadFrame()
+		if err != nil {
+			return
+		}
+		if f, ok := frame.(*http2.GoAwayFrame); ok {
+			a.code = f.ErrCode
+			return
+		}
+	}
+}
+
+// open sends the head of a request, which stays open, as a whole.
+func (a *attacker) open(id uint32) error {
+	a.head.Reset()
+	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/grpc.testing.TestService/UnaryCall"}, {":authority", "x"},
+		{"content-type", "application/grpc"}, {"te", "trailers"}} {
+		_ = a.encode.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // to a buffer
+	}
+	return a.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: a.head.Bytes(), EndHeaders: true})
+}
+
+// attacks end when the gate has ended the connection, or all is said.
+var attacks = []struct {
+	name  string
+	deaf  bool
+	ended bool // the gate ends the connection; if not, it bears it
+	run   func(a *attacker) error
+}{
+	{"rapid reset of 100,000 streams", false, true, func(a *attacker) error {
+		for i := range uint32(100_000) {
+			if err := a.open(2*i + 1); err != nil {
+				return err
+			}
+			if err := a.WriteRSTStream(2*i+1, http2.ErrCodeCancel); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"header flood", false, true, func(a *attacker) error {
+		block := bytes.Repeat([]byte("\x00\x01x\x7f\x80\x7e"+strings.Repeat("y", 253)), 60) // literal fields, not indexed
+		if err := a.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block}); err != nil {
+			return err
+		}
+		for range 20_000 { // 300 MB
+			if err := a.WriteContinuation(1, false, block); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"flood of empty CONTINUATION frames", false, false, func(a *attacker) error {
+		if err := a.WriteHeaders(http2.HeadersFrameParam{StreamID: 1}); err != nil {
+			return err
+		}
+		for range 1_000_000 {
+			if err := a.WriteContinuation(1, false, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	// The library answers many SETTINGS frames at once.
+	{"settings flood whose answers nobody reads", true, false, func(a *attacker) error {
+		for range 500_000 {
+			if err := a.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1000}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"ping flood whose answers nobody reads", true, true, func(a *attacker) error {
+		for range 500_000 {
+			if err := a.WritePing(false, [8]byte{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"flood of empty DATA frames", false, false, func(a *attacker) error {
+		if err := a.open(1); err != nil {
+			return err
+		}
+		for range 500_000 {
+			if err := a.WriteData(1, false, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"window updates of nothing", false, true, func(a *attacker) error {
+		return a.WriteRawFrame(http2.FrameWindowUpdate, 0, 0, []byte{0, 0, 0, 0})
+	}},
+	{"more streams than allowed", false, false, func(a *attacker) error {
+		for i := range uint32(2000) {
+			if err := a.open(2*i + 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+}
+
+func TestAnAbusiveConnectionIsBoundedAndItsNeighboursGoOn(t *testing.T) {
+	for _, c := range attacks {
+		t.Run(c.name, func(t *testing.T) {
+			g := startGate(t, serveService(t, &service{}).port)
+			client := stub(t, g)
+			for range 50 {
+				if _, err := client.UnaryCall(testContext(t), &testpb.SimpleRequest{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := residentBytes(t, g)
+
+			said := make(chan error, 1)
+			a := attack(t, g, c.deaf)
+			go func() { said <- c.run(a) }()
+			most, waits := before, []time.Duration{}
+			var err error
+			for under := true; under; {
+				select {
+				case err = <-said:
+					under = false
+				case <-a.told:
+					under = false
+				default:
+				}
+				at := time.Now()
+				if _, err := client.UnaryCall(testContext(t), &testpb.SimpleRequest{}); err != nil {
+					t.Fatalf("the innocent client: %v", err)
+				}
+				waits = append(waits, time.Since(at))
+				most = max(most, residentBytes(t, g))
+			}
+			ended := err != nil
+			if c.ended && !c.deaf {
+				receiveIn(t, "the end of the connection", a.told)
+				ended = true
+			}
+			if ended != c.ended {
+				t.Errorf("the gate ended the connection: %v (%v)", ended, err)
+			}
+			slices.Sort(waits)
+			t.Logf("%v; %d innocent calls meanwhile, p50 %v, p99 %v; grew by %d KiB", a.code, len(waits), waits[len(waits)/2], waits[len(waits)*99/100], (most-before)>>10)
+			if most-before > mostGrowth {
+				t.Errorf("resident memory grew from %d to %d bytes", before, most)
+			}
+		})
+	}
+}
+
+// residentBytes is the memory of the gate's process.
+func residentBytes(t *testing.T, g *gate) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	number, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	kib, err := strconv.Atoi(number)
+	if err != nil {
+		t.Fatalf("no VmRSS in %q", text)
+	}
+	return kib << 10
+}

@@ -1,0 +1,65 @@
+package conformance
+
+import (
+	"net"
+	"net/http"
+	"strconv"
+	"testing"
+
+	"google.golang.org/grpc"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// launchAndKeep is startGate for a gate that may end before the test does.
+func launchAndKeep(t *testing.T, userPort int, settings ...string) *gate {
+	t.Helper()
+	g := launchGate(t, userPort, settings)
+	if !g.listens() {
+		t.Fatalf("the gate ended before it listened: %v\n%s", g.cmd.ProcessState, &g.stderr)
+	}
+	t.Cleanup(func() {
+		_ = g.cmd.Process.Kill()
+		<-g.exited
+		if t.Failed() {
+			t.Logf("stderr of the gate:\n%s", &g.stderr)
+		}
+	})
+	return g
+}
+
+// ready asks for readiness.
+func (g *gate) ready() bool {
+	g.t.Helper()
+	request, err := http.NewRequest(http.MethodGet, g.url("/"), nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	request.Header.Set("K-Network-Probe", "queue")
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}).Do(request)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	return answer.StatusCode == http.StatusOK
+}
+
+// listenAt serves s on a port that was picked before.
+func listenAt(t *testing.T, port int, s *grpc.Server) {
+	t.Helper()
+	ln, err := net.Listen("tcp", at(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = s.Serve(ln) }() // ends with Stop
+	t.Cleanup(s.Stop)
+}
+
+// resetting is the port of an HTTP/2 container that resets every stream.
+func resetting(t *testing.T) int {
+	return serveHTTP2(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+}

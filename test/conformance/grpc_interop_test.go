@@ -1,0 +1,85 @@
+package conformance
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"google.golang.org/grpc/testdata"
+)
+
+// interopCases are those of gRPC's interop suite that a server without
+// authentication and without extensions of its own (ORCA, server identities)
+// passes.
+var interopCases = []string{
+	"empty_unary", "large_unary", "client_streaming", "server_streaming", "ping_pong", "empty_stream",
+	"timeout_on_sleeping_server", "cancel_after_begin", "cancel_after_first_response",
+	"status_code_and_message", "special_status_message", "custom_metadata",
+	"unimplemented_method", "unimplemented_service", "rpc_soak", "channel_soak",
+}
+
+func TestGRPCInteropSuitePassesThroughTheGate(t *testing.T) {
+	t.Parallel()
+	client, server := judge(t, "google.golang.org/grpc/interop/client"), judge(t, "google.golang.org/grpc/interop/server")
+	port := freePort(t)
+	run(t, server, "--port", strconv.Itoa(port))
+	eventually(t, "the interop server listens", func() bool { return accepts(port) })
+	secure := freePort(t)
+	g := startGate(t, port, "CERT_DIR="+testCertificate(t), "QUEUE_SERVING_TLS_PORT="+strconv.Itoa(secure))
+	eventually(t, "the TLS port listens", func() bool { return accepts(secure) })
+	for way, args := range map[string][]string{
+		"h2c": {"--server_port", strconv.Itoa(g.port)},
+		"TLS": {"--server_port", strconv.Itoa(secure), "--use_tls", "--use_test_ca", "--ca_file", testdata.Path("ca.pem"), "--server_host_override", "foo.test.google.fr"},
+	} {
+		for _, name := range interopCases {
+			t.Run(way+" "+name, func(t *testing.T) {
+				text, err := exec.Command(client, append(args, "--server_host", podIP, "--test_case", name,
+					"--soak_iterations", "100", "--soak_max_failures", "0", "--soak_per_iteration_max_acceptable_latency_ms", "10000")...).CombinedOutput()
+				if err != nil {
+					t.Errorf("%v\n%s", err, text)
+				}
+			})
+		}
+	}
+}
+
+// testCertificate is a directory with the certificate that gRPC's tests use.
+func testCertificate(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for from, to := range map[string]string{"server1.pem": "tls.crt", "server1.key": "tls.key"} {
+		text, err := os.ReadFile(testdata.Path(from))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, to), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// run starts a program, which ends with the test.
+func run(t *testing.T, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed, which it reports
+	})
+}
+
+// judge builds a program that this module requires as a tool.
+func judge(t *testing.T, path string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "judge")
+	if text, err := exec.Command("go", "build", "-o", binary, path).CombinedOutput(); err != nil {
+		t.Fatalf("building %s: %v\n%s", path, err, text)
+	}
+	return binary
+}

@@ -1,0 +1,134 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+)
+
+// service is a gRPC container whose calls do what a test says. Each field may
+// be nil: then the call is answered at once.
+type service struct {
+	testpb.UnimplementedTestServiceServer
+	unary  func(context.Context) error
+	stream func(grpc.BidiStreamingServer[testpb.StreamingOutputCallRequest, testpb.StreamingOutputCallResponse]) error
+}
+
+func (s *service) UnaryCall(ctx context.Context, r *testpb.SimpleRequest) (*testpb.SimpleResponse, error) {
+	if s.unary != nil {
+		if err := s.unary(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return &testpb.SimpleResponse{Payload: r.Payload}, nil
+}
+
+func (s *service) FullDuplexCall(b grpc.BidiStreamingServer[testpb.StreamingOutputCallRequest, testpb.StreamingOutputCallResponse]) error {
+	if s.stream != nil {
+		return s.stream(b)
+	}
+	for {
+		r, err := b.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = b.Send(&testpb.StreamingOutputCallResponse{Payload: r.Payload})
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// grpcContainer serves s and can be killed: its connections are cut.
+type grpcContainer struct {
+	port int
+	srv  *grpc.Server
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (c *grpcContainer) kill() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
+}
+
+type keeping struct {
+	net.Listener
+	c *grpcContainer
+}
+
+func (k keeping) Accept() (net.Conn, error) {
+	conn, err := k.Listener.Accept()
+	if err == nil {
+		k.c.mu.Lock()
+		k.c.conns = append(k.c.conns, conn)
+		k.c.mu.Unlock()
+	}
+	return conn, err
+}
+
+func serveService(t *testing.T, s *service) *grpcContainer {
+	t.Helper()
+	ln, err := net.Listen("tcp", at(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &grpcContainer{port: ln.Addr().(*net.TCPAddr).Port, srv: grpc.NewServer()}
+	testpb.RegisterTestServiceServer(c.srv, s)
+	go func() { _ = c.srv.Serve(keeping{ln, c}) }() // ends with Stop
+	t.Cleanup(c.srv.Stop)
+	return c
+}
+
+// stub is a client with a connection of its own.
+func stub(t *testing.T, g *gate) testpb.TestServiceClient {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+g.address(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return testpb.NewTestServiceClient(conn)
+}
+
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// wantCode checks what a client learnt: the code, and a part of the message.
+func wantCode(t *testing.T, err error, code codes.Code, message string) {
+	t.Helper()
+	if s := status.Convert(err); s.Code() != code || !strings.Contains(s.Message(), message) {
+		t.Errorf("%v, want %v with %q", err, code, message)
+	}
+}
+
+// receiveIn waits for a value.
+func receiveIn[T any](t *testing.T, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(patience):
+		t.Fatalf("waited in vain: %s", what)
+	}
+	return v
+}

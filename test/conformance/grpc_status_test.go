@@ -1,0 +1,251 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+)
+
+// hangs is a service whose calls wait for their cancellation.
+func hangs(arrived chan<- struct{}) *service {
+	hang := func(ctx context.Context) error {
+		arrived <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return &service{
+		unary: hang,
+		stream: func(b grpc.BidiStreamingServer[testpb.StreamingOutputCallRequest, testpb.StreamingOutputCallResponse]) error {
+			if err := b.Send(&testpb.StreamingOutputCallResponse{}); err != nil {
+				return err
+			}
+			return hang(b.Context())
+		},
+	}
+}
+
+func TestRefusalsReachAGRPCClientAsItsStatus(t *testing.T) {
+	t.Parallel()
+	t.Run("queue full", func(t *testing.T) {
+		t.Parallel()
+		arrived := make(chan struct{}, 10)
+		g := startGate(t, serveService(t, hangs(arrived)).port, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=0")
+		go func() { _, _ = stub(t, g).UnaryCall(testContext(t), &testpb.SimpleRequest{}) }()
+		receiveIn(t, "the first call", arrived)
+		_, err := stub(t, g).UnaryCall(testContext(t), &testpb.SimpleRequest{})
+		wantCode(t, err, codes.ResourceExhausted, "pending request queue full")
+	})
+	t.Run("queue wait expired", func(t *testing.T) {
+		t.Parallel()
+		arrived := make(chan struct{}, 10)
+		g := startGate(t, serveService(t, hangs(arrived)).port, "CONTAINER_CONCURRENCY=1", "QUEUE_MAX_WAIT=50ms")
+		go func() { _, _ = stub(t, g).UnaryCall(testContext(t), &testpb.SimpleRequest{}) }()
+		receiveIn(t, "the first call", arrived)
+		_, err := stub(t, g).UnaryCall(testContext(t), &testpb.SimpleRequest{})
+		wantCode(t, err, codes.ResourceExhausted, "queue wait expired")
+	})
+	t.Run("not listening", func(t *testing.T) {
+		t.Parallel()
+		g := startGate(t, freePort(t), "UPSTREAM_WAIT=50ms")
+		_, err := stub(t, g).UnaryCall(testContext(t), &testpb.SimpleRequest{})
+		wantCode(t, err, codes.Unavailable, "user container is not listening")
+	})
+	for _, clock := range []string{"REVISION_TIMEOUT_SECONDS=1", "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1", "REVISION_IDLE_TIMEOUT_SECONDS=1"} {
+		t.Run(clock, func(t *testing.T) {
+			t.Parallel()
+			g := startGate(t, serveService(t, hangs(make(chan struct{}, 10))).port, clock)
+			_, err := stub(t, g).UnaryCall(testContext(t), &testpb.SimpleRequest{})
+			wantCode(t, err, codes.DeadlineExceeded, "request timeout")
+		})
+	}
+	t.Run("plaintext where only TLS is served", func(t *testing.T) {
+		t.Parallel()
+		g := startGate(t, serveService(t, &service{}).port, "TLS_ONLY=true", "QUEUE_SERVING_TLS_PORT="+itoa(freePort(t)))
+		_, err := stub(t, g).UnaryCall(testContext(t), &testpb.SimpleRequest{})
+		wantCode(t, err, codes.PermissionDenied, "only TLS is served here")
+	})
+}
+
+func TestBreaksReachAGRPCClientAsItsStatus(t *testing.T) {
+	t.Parallel()
+	t.Run("the container dies before it answers", func(t *testing.T) {
+		t.Parallel()
+		arrived := make(chan struct{}, 10)
+		c := serveService(t, hangs(arrived))
+		g := startGate(t, c.port)
+		failed := make(chan error, 1)
+		go func() {
+			_, err := stub(t, g).UnaryCall(testContext(t), &testpb.SimpleRequest{})
+			failed <- err
+		}()
+		receiveIn(t, "the call", arrived)
+		c.kill()
+		wantCode(t, receiveIn(t, "its end", failed), codes.Internal, "upstream")
+	})
+	t.Run("the container dies in the middle of a stream", func(t *testing.T) {
+		t.Parallel()
+		arrived := make(chan struct{}, 10)
+		c := serveService(t, hangs(arrived))
+		g := startGate(t, c.port)
+		s := begin(t, testContext(t), g)
+		receiveIn(t, "the call", arrived)
+		c.kill()
+		_, err := s.Recv()
+		wantCode(t, err, codes.Internal, "upstream broke off")
+	})
+	for _, clock := range []string{"REVISION_TIMEOUT_SECONDS=1", "REVISION_IDLE_TIMEOUT_SECONDS=1"} {
+		t.Run(clock+" in the middle of a stream", func(t *testing.T) {
+			t.Parallel()
+			g := startGate(t, serveService(t, hangs(make(chan struct{}, 10))).port, clock)
+			s := begin(t, testContext(t), g)
+			_, err := s.Recv()
+			wantCode(t, err, codes.DeadlineExceeded, "request timeout")
+		})
+	}
+	t.Run("the container resets the stream", func(t *testing.T) {
+		t.Parallel()
+		g := startGate(t, resetting(t))
+		_, err := stub(t, g).UnaryCall(testContext(t), &testpb.SimpleRequest{})
+		wantCode(t, err, codes.Internal, "upstream reset the connection")
+	})
+	t.Run("the second signal cuts a stream", func(t *testing.T) {
+		t.Parallel()
+		g := launchAndKeep(t, serveService(t, hangs(make(chan struct{}, 10))).port)
+		s := begin(t, testContext(t), g)
+		g.drain()
+		eventually(t, "draining", func() bool { return !g.ready() })
+		g.drain()
+		if _, err := s.Recv(); status.Code(err) == codes.OK || errors.Is(err, io.EOF) {
+			t.Errorf("%v: want an error", err)
+		}
+	})
+}
+
+// begin opens a stream and reads its first message.
+func begin(t *testing.T, ctx context.Context, g *gate) grpc.BidiStreamingClient[testpb.StreamingOutputCallRequest, testpb.StreamingOutputCallResponse] {
+	t.Helper()
+	s, err := stub(t, g).FullDuplexCall(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestACancelledCallEndsTheContainersWorkAtOnce(t *testing.T) {
+	t.Parallel()
+	arrived, ended := make(chan struct{}, 1), make(chan time.Time, 1)
+	c := serveService(t, &service{unary: func(ctx context.Context) error {
+		arrived <- struct{}{}
+		<-ctx.Done()
+		ended <- time.Now()
+		return ctx.Err()
+	}})
+	g := startGate(t, c.port)
+	client := stub(t, g)
+	best := time.Hour
+	for range 20 { // the machine may be busy: the best of some
+		ctx, cancel := context.WithCancel(testContext(t))
+		failed := make(chan error, 1)
+		go func() {
+			_, err := client.UnaryCall(ctx, &testpb.SimpleRequest{})
+			failed <- err
+		}()
+		receiveIn(t, "the call", arrived)
+		at := time.Now()
+		cancel()
+		best = min(best, receiveIn(t, "the end of the container's work", ended).Sub(at))
+		wantCode(t, receiveIn(t, "the end of the call", failed), codes.Canceled, "")
+	}
+	if best > 10*time.Millisecond {
+		t.Errorf("the container learnt of it after %v at best", best)
+	}
+}
+
+func TestADeadlineReachesTheContainer(t *testing.T) {
+	t.Parallel()
+	left := make(chan time.Duration, 1)
+	c := serveService(t, &service{unary: func(ctx context.Context) error {
+		deadline, ok := ctx.Deadline()
+		if !ok {
+			left <- 0
+			return nil
+		}
+		left <- time.Until(deadline)
+		<-ctx.Done()
+		return ctx.Err()
+	}})
+	g := startGate(t, c.port)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, err := stub(t, g).UnaryCall(ctx, &testpb.SimpleRequest{})
+	wantCode(t, err, codes.DeadlineExceeded, "")
+	if got := <-left; got <= 0 || got > time.Second {
+		t.Errorf("the container had %v left, want up to 1s", got)
+	}
+}
+
+func TestACallThatWaitsForTheContainerSucceeds(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	g := startGate(t, port)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := stub(t, g).UnaryCall(testContext(t), &testpb.SimpleRequest{})
+		failed <- err
+	}()
+	s := grpc.NewServer()
+	testpb.RegisterTestServiceServer(s, &service{})
+	listenAt(t, port, s)
+	if err := receiveIn(t, "the answer", failed); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestADrainLosesNoCall(t *testing.T) {
+	t.Parallel()
+	g := launchAndKeep(t, serveService(t, &service{}).port, "DRAIN_QUIET_SECONDS=1")
+	client := stub(t, g)
+	s, err := client.FullDuplexCall(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange := func() error {
+		if err := s.Send(&testpb.StreamingOutputCallRequest{}); err != nil {
+			return err
+		}
+		_, err := s.Recv()
+		return err
+	}
+	if err := exchange(); err != nil {
+		t.Fatal(err)
+	}
+	g.drain()
+	for range 50 { // each GOAWAY costs the client its connection
+		if _, err := client.UnaryCall(testContext(t), &testpb.SimpleRequest{}); err != nil {
+			t.Fatalf("a call while draining: %v", err)
+		}
+	}
+	if err := exchange(); err != nil {
+		t.Fatalf("the open stream: %v", err)
+	}
+	if err := s.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("the end of the stream: %v", err)
+	}
+	receiveIn(t, "the gate's end", g.exited)
+	if code := g.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}

@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// logLine waits for the line of the request log that names target.
+func logLine(g *gate, target string) string {
+	g.t.Helper()
+	var found string
+	eventually(g.t, "the line of "+target, func() bool {
+		for line := range strings.Lines(g.stdout.String()) {
+			if strings.Contains(line, target) && strings.HasSuffix(line, "\n") {
+				found = strings.TrimSuffix(line, "\n")
+			}
+		}
+		return found != ""
+	})
+	return found
+}
+
+func TestEachRequestGetsALineInTheRequestLog(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "SERVING_ENABLE_REQUEST_LOG=true", "SERVING_REQUEST_LOG_TEMPLATE=json", "SERVING_POD_IP=192.0.2.9")
+	c := dial(t, g)
+	c.send(request("POST", `/odd"\u2028?q`, "User-Agent: a\"b\xff", "Content-Length: 3", "X-B3-TraceId: 0af7651916cd43dd8448eb211c80319c") + "abc")
+	p := k.accept()
+	p.head()
+	p.send("HTTP/1.1 418 Teapot\r\nContent-Length: 5\r\n\r\nhello")
+	c.answer("POST")
+	var line struct {
+		HTTPRequest struct {
+			RequestMethod, RequestURL, UserAgent, Protocol, ServerIP, RemoteIP string
+			Status                                                             int
+		}
+		TraceID, Outcome string
+		TotalMS          float64 `json:"total_ms"`
+	}
+	text := logLine(g, "/odd")
+	if err := json.Unmarshal([]byte(text), &line); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	h := line.HTTPRequest
+	if h.RequestMethod != "POST" || h.Status != 418 || h.Protocol != "HTTP/1.1" || h.ServerIP != "192.0.2.9" ||
+		h.RequestURL != `/odd"\u2028?q` || h.UserAgent != "a\"b\uFFFD" || line.Outcome != "served" ||
+		line.TraceID != "0af7651916cd43dd8448eb211c80319c" || line.TotalMS <= 0 {
+		t.Errorf("the line says %+v of\n%s", line, text)
+	}
+
+	gone := dial(t, g)
+	gone.send(request("GET", "/gone"))
+	p.head() // the same connection
+	gone.close()
+	if text := logLine(g, "/gone"); !strings.Contains(text, `"status": 499`) || !strings.Contains(text, `"client-gone"`) {
+		t.Errorf("a client that left is logged as %s", text)
+	}
+	if strings.Contains(g.stdout.String(), "/probe") {
+		t.Error("a probe is in the log")
+	}
+}
+
+func TestProbesAreInTheRequestLogOnlyIfAskedFor(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	for _, asked := range []string{"true", "false"} {
+		g := startGate(t, k, "SERVING_ENABLE_REQUEST_LOG=true", "SERVING_ENABLE_PROBE_REQUEST_LOG="+asked,
+			"SERVING_REQUEST_LOG_TEMPLATE={{.Request.URL.Path}} {{.Response.Code}}")
+		c := dial(t, g)
+		c.get("/probe", "K-Network-Probe: queue").is(200, "queue")
+		c.send(request("GET", "/other"))
+		p := k.accept()
+		p.head()
+		p.send("HTTP/1.1 204 No Content\r\n\r\n")
+		c.answer("GET")
+		logLine(g, "/other 204")
+		if got := strings.Contains(g.stdout.String(), "/probe 200\n"); got != (asked == "true") {
+			t.Errorf("asked for probes: %s; the log:\n%s", asked, g.stdout.String())
+		}
+	}
+}
+
+func TestABadTemplateStopsTheStart(t *testing.T) {
+	t.Parallel()
+	code, _, stderr := runQueue(t, append(baseEnv(t), "SERVING_REQUEST_LOG_TEMPLATE={{.Request.Nothing}}"))
+	if code != 2 || !strings.Contains(stderr, "SERVING_REQUEST_LOG_TEMPLATE") {
+		t.Errorf("code %d, stderr %s", code, stderr)
+	}
+}

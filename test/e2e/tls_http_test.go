@@ -1,0 +1,284 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/test/e2e/remote"
+)
+
+// onlyPlain are tests that look at the gate's process or at the sockets of the
+// serving port, which overtls stands before.
+var onlyPlain = []string{"Gibibyte", "TenThousandIdle", "ClientConnectionsHaveKeepAlive", "WithoutALimitAllAreInFlight"}
+
+// TestHTTP1OverTLSIsWhatItIsInPlainText runs the tests of sections C and D once
+// more, with TLS between their clients and the gate.
+func TestHTTP1OverTLSIsWhatItIsInPlainText(t *testing.T) {
+	dir := t.TempDir()
+	overtls, err := build(dir, "./test/e2e/overtls")
+	must(t, err)
+	under, err := filepath.Abs(queueBinary)
+	must(t, err)
+	must(t, os.Symlink(under, filepath.Join(dir, "under")))
+	names := rowsOf(t, "C", "D")
+	run := exec.Command(os.Args[0], "-test.count=1", "-test.run", "^("+strings.Join(names, "|")+")$")
+	run.Env = append(os.Environ(), "QUEUEGATE_BINARY="+overtls)
+	text, err := run.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%d tests over TLS: %v\n%s", len(names), err, text)
+	}
+	t.Logf("%d tests pass over TLS", len(names))
+}
+
+// rowsOf lists the tests that ROWS.md names in these sections, but for those
+// of onlyPlain.
+func rowsOf(t *testing.T, sections ...string) []string {
+	t.Helper()
+	text, err := os.ReadFile("ROWS.md")
+	must(t, err)
+	var names []string
+	section := ""
+	for line := range strings.Lines(string(text)) {
+		if title, ok := strings.CutPrefix(line, "## "); ok {
+			section, _, _ = strings.Cut(title, ".")
+		}
+		if !strings.HasPrefix(line, "|") || !slices.Contains(sections, section) {
+			continue
+		}
+		for word := range strings.FieldsFuncSeq(line, func(r rune) bool { return r == ' ' || r == ',' || r == '|' }) {
+			plain := slices.ContainsFunc(onlyPlain, func(part string) bool { return strings.Contains(word, part) })
+			if strings.HasPrefix(word, "Test") && !plain && !slices.Contains(names, word) {
+				names = append(names, word)
+			}
+		}
+	}
+	if len(names) < 80 {
+		t.Fatalf("ROWS.md names %d tests in sections %v", len(names), sections)
+	}
+	return names
+}
+
+func TestBothVersionsOfTLSServeRequestsOneAfterTheOther(t *testing.T) {
+	k := startContainer(t)
+	g := startTLSGate(t, k)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		config := g.config()
+		config.MinVersion, config.MaxVersion = version, version
+		c := dialTLS(t, g, config)
+		c.send(request("GET", "/1") + "POST /2 HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
+		p := k.accept()
+		a := parseHead(t, p.head())
+		if a.line != "GET /1 HTTP/1.1" || a.get("X-Forwarded-For") != "127.0.0.1" {
+			t.Fatalf("the container got %s", a.head)
+		}
+		p.send(okBody)
+		c.answer("GET").is(200, "ok")
+		p.head()
+		if body, _ := p.chunked(); body != "abc" {
+			t.Fatalf("the container got the body %q", body)
+		}
+		p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n")
+		b := c.answer("POST")
+		b.is(200, "hello")
+		if b.trailers != "X-Sum: 1\r\n" {
+			t.Errorf("trailers %q", b.trailers)
+		}
+	}
+}
+
+func TestProbesAreAnsweredOverTLS(t *testing.T) {
+	k := startContainer(t)
+	g := startTLSGate(t, k)
+	c := dialTLS(t, g, nil)
+	c.get("/healthz", "User-Agent: kube-probe/1", "K-Network-Probe: queue").is(200, "queue")
+	c.get("/healthz", "K-Network-Probe: probe", "K-Network-Hash: h").field("K-Network-Hash", "h")
+	k.unseen("a probe")
+}
+
+func TestLargeBodiesGoBothWaysOverTLSInBoundedMemory(t *testing.T) {
+	const size = 96 << 20
+	k := startContainer(t)
+	g := startTLSGate(t, k)
+	c := dialTLS(t, g, nil)
+	c.send(request("GET", "/warm"))
+	p := k.accept()
+	p.head()
+	p.send(okClose)
+	p.close()
+	c.answer("GET").is(200, "ok")
+
+	c = dialTLS(t, g, nil)
+	growth := g.peakMemory()
+	c.send(fmt.Sprintf("POST /both HTTP/1.1\r\nHost: gate.test\r\nContent-Length: %d\r\n\r\n", size))
+	up := &upload{done: make(chan error, 1)}
+	go func() { up.done <- up.run(c.tls, size, 0) }()
+	p = k.accept()
+	readHeadOnly(p)
+	must(t, p.conn.Drain(size, false))
+	must(t, <-up.done)
+	p.send(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", size))
+	filled := make(chan error, 1)
+	go func() { filled <- p.conn.Fill(size, 64<<10, false) }()
+	c.head()
+	must(t, remote.CheckPattern(&limited{c.r, size}, size))
+	must(t, <-filled)
+	growsLess(t, "96 MiB up and down over TLS", growth(), 8<<20)
+}
+
+func TestATunnelOverTLSPassesHalfClosesBothWays(t *testing.T) {
+	k := startContainer(t)
+	g := startTLSGate(t, k)
+	open := func() (*tlsClient, *peer) {
+		c := dialTLS(t, g, nil)
+		c.send(request("GET", "/ws", "Connection: Upgrade", "Upgrade: websocket"))
+		p := k.accept()
+		p.head()
+		p.send(switching)
+		c.head()
+		return c, p
+	}
+	c, p := open()
+	c.send("last words")
+	c.sayEnd() // no FIN
+	if got, err := p.rest(); got != "last words" || err != nil {
+		t.Fatalf("the container got %q, %v", got, err)
+	}
+	p.send("still here")
+	p.close()
+	if got, err := c.rest(); got != "still here" || err != nil {
+		t.Fatalf("the client got %q, %v", got, err)
+	}
+
+	c, p = open()
+	p.send("last words")
+	p.closeWrite()
+	if got, err := c.rest(); got != "last words" || err != nil { // the end is that of TLS
+		t.Fatalf("the client got %q, %v", got, err)
+	}
+	c.send("still here")
+	c.sayEnd()
+	if got, err := p.rest(); got != "still here" || err != nil {
+		t.Fatalf("the container got %q, %v", got, err)
+	}
+
+	c, p = open()
+	c.send("cut")
+	c.closeWrite() // a FIN without close_notify
+	p.gone()
+	c.closed()
+}
+
+func TestTheContainerLearnsWithinMillisecondsThatATLSClientLeft(t *testing.T) {
+	k := startContainer(t)
+	g := startTLSGate(t, k)
+	var delays []time.Duration
+	for range 10 {
+		for _, leave := range []func(*tlsClient){
+			func(c *tlsClient) { c.sayEnd() },
+			func(c *tlsClient) { must(t, c.tls.Close()) },
+			func(c *tlsClient) { c.closeWrite() },
+			func(c *tlsClient) { c.abort() },
+		} {
+			c := dialTLS(t, g, nil)
+			c.send(request("GET", "/"))
+			p := k.accept()
+			p.head()
+			left := time.Now()
+			leave(c)
+			delays = append(delays, p.gone().Sub(left))
+		}
+	}
+	slices.Sort(delays)
+	median := delays[len(delays)/2]
+	t.Logf("median %v of %d, longest %v", median, len(delays), delays[len(delays)-1])
+	if median >= 50*time.Millisecond {
+		t.Errorf("median %v, want less than 50ms", median)
+	}
+}
+
+func TestAnAnswerThatEndsWithTheConnectionEndsWithACloseNotify(t *testing.T) {
+	k := startContainer(t)
+	g := startTLSGate(t, k)
+	var p *peer
+	for _, whole := range []bool{true, false} {
+		c := dialTLS(t, g, nil)
+		c.send("GET / HTTP/1.0\r\nHost: gate.test\r\n\r\n")
+		if p == nil || !p.waitsFor(k) {
+			p = k.accept()
+		}
+		p.head()
+		p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+		c.head()
+		c.expect("hello")
+		if whole {
+			p.send("0\r\n\r\n")
+		} else {
+			p.close()
+		}
+		rest, err := io.ReadAll(c.r)
+		truncated := errors.Is(err, io.ErrUnexpectedEOF) || err != nil && isReset(err)
+		if len(rest) > 0 || truncated == whole || whole && err != nil {
+			t.Errorf("whole %v: %q, %v", whole, rest, err)
+		}
+	}
+}
+
+func TestADrainOverTLSSaysCloseAndEndsIdleConnectionsInOrder(t *testing.T) {
+	k := startContainer(t)
+	g := startTLSGate(t, k, "DRAIN_QUIET_SECONDS=1")
+	idle := dialTLS(t, g, nil)
+	idle.send(request("GET", "/"))
+	p := k.accept()
+	p.head()
+	p.send(okBody)
+	idle.answer("GET").is(200, "ok")
+	g.signal(syscall.SIGTERM)
+	g.awaitDraining()
+	c := dialTLS(t, g, nil)
+	c.send(request("GET", "/late"))
+	if !p.waitsFor(k) {
+		p = k.accept()
+	}
+	p.head()
+	p.send(okBody)
+	a := c.answer("GET")
+	a.is(200, "ok")
+	a.field("Connection", "close")
+	if rest, err := io.ReadAll(c.r); len(rest) > 0 || err != nil {
+		t.Errorf("%q and %v, want the end of TLS", rest, err)
+	}
+	if rest, err := io.ReadAll(idle.r); len(rest) > 0 || err != nil {
+		t.Errorf("%q and %v on the idle connection, want the end of TLS", rest, err)
+	}
+	g.ends(0)
+}
+
+func TestBytesThatAreNotTLSEndOnlyTheirOwnConnection(t *testing.T) {
+	k := startContainer(t)
+	g := startTLSGate(t, k)
+	c := dialAddr(t, g.secure)
+	c.send(request("GET", "/"))
+	c.answer("GET").is(400, "this port speaks TLS only.\n")
+	c.closed()
+	for _, text := range []string{"\x00\x01\x02", strings.Repeat("\xff", 3000), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"} {
+		c := dialAddr(t, g.secure)
+		c.send(text)
+		if len(text) > 5 {
+			atWire(t, c.net) // an alert, perhaps
+		}
+	}
+	half := dialAddr(t, g.secure)
+	half.send("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+	dialTLS(t, g, nil).get("/", "K-Network-Probe: queue").is(200, "queue")
+	k.unseen("something")
+}

@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// rotations is how often TestRotationsUnderLoadFailNoRequest rotates.
+func rotations(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("QUEUEGATE_ROTATIONS")
+	if text == "" {
+		return 50
+	}
+	n, err := strconv.Atoi(text)
+	must(t, err)
+	return n
+}
+
+// startServer serves h for USER_PORT; config nil means without TLS.
+func startServer(t *testing.T, config *tls.Config, h http.HandlerFunc) (port int) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	s := &http.Server{Handler: h, TLSConfig: config, TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}}
+	port = ln.Addr().(*net.TCPAddr).Port
+	if config != nil {
+		ln = tls.NewListener(ln, config)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		_ = s.Close()
+		<-served
+	})
+	return port
+}
+
+// serial asks for the serial number of the certificate that new connections
+// get.
+func (g *tlsGate) serial() int64 {
+	g.t.Helper()
+	c := dialTLS(g.t, g, nil)
+	defer c.close()
+	return c.tls.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+}
+
+// mount lays the pair out as Kubernetes does, and replaces the one before.
+func (g *tlsGate) mount(generation int) int64 {
+	g.ca.t.Helper()
+	name := fmt.Sprintf("..%d", generation)
+	must(g.ca.t, os.Mkdir(filepath.Join(g.dir, name), 0o755))
+	serial := g.ca.put(filepath.Join(g.dir, name))
+	must(g.ca.t, os.Symlink(name, filepath.Join(g.dir, "..data_tmp")))
+	must(g.ca.t, os.Rename(filepath.Join(g.dir, "..data_tmp"), filepath.Join(g.dir, "..data")))
+	if generation == 1 {
+		for _, file := range []string{"tls.crt", "tls.key"} {
+			must(g.ca.t, os.Symlink(filepath.Join("..data", file), filepath.Join(g.dir, file)))
+		}
+	} else {
+		must(g.ca.t, os.RemoveAll(filepath.Join(g.dir, fmt.Sprintf("..%d", generation-1))))
+	}
+	return serial
+}
+
+func TestRotationsUnderLoadFailNoRequest(t *testing.T) {
+	port := startServer(t, nil, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hello") })
+	g := &tlsGate{ca: newAuthority(t), dir: shortTempDir(t)}
+	g.mount(1)
+	g.start(t, startSilentContainer(t), fmt.Sprintf("USER_PORT=%d", port))
+
+	var requests, dials atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var load sync.WaitGroup
+	failed := make(chan error, 8)
+	const kept, fresh = 4, 2
+	for i := range kept + fresh {
+		transport := &http.Transport{TLSClientConfig: g.config(), DisableKeepAlives: i >= kept}
+		if i < kept {
+			transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				dials.Add(1)
+				return new(net.Dialer).DialContext(ctx, network, addr)
+			}
+		}
+		defer transport.CloseIdleConnections()
+		client := &http.Client{Transport: transport, Timeout: patience}
+		load.Go(func() {
+			for ctx.Err() == nil {
+				if err := ask(client, "https://"+g.secure+"/"); err != nil {
+					failed <- err
+					return
+				}
+				requests.Add(1)
+			}
+		})
+	}
+	n := rotations(t)
+	for i := range n {
+		want := g.mount(i + 2)
+		eventually(t, "the new certificate is served", func() bool { return g.serial() == want })
+	}
+	stop()
+	load.Wait()
+	select {
+	case err := <-failed:
+		t.Errorf("a request failed: %v", err)
+	default:
+	}
+	if d := dials.Load(); d != kept {
+		t.Errorf("%d connections for %d clients that keep theirs", d, kept)
+	}
+	t.Logf("%d rotations, %d requests, none failed", n, requests.Load())
+}
+
+// ask does one request and reads its answer.
+func ask(c *http.Client, url string) error {
+	resp, err := c.Get(url)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && (resp.StatusCode != 200 || string(body) != "hello") {
+		err = fmt.Errorf("%d %q", resp.StatusCode, body)
+	}
+	return err
+}
+
+// logged waits until the gate's log has the text.
+func (g *tlsGate) logged(text string) {
+	g.t.Helper()
+	eventually(g.t, fmt.Sprintf("%q in the log", text), func() bool { return strings.Contains(g.stderr.String(), text) })
+}
+
+func TestTheTLSPortOpensWhenTheCertificateComes(t *testing.T) {
+	g := &tlsGate{ca: newAuthority(t), dir: filepath.Join(shortTempDir(t), "later")}
+	g.start(t, startContainer(t))
+	g.logged("no TLS certificate")
+	if c, err := net.Dial("tcp", g.secure); err == nil {
+		_ = c.Close()
+		t.Fatal("the port is open without a certificate")
+	}
+	must(t, os.Mkdir(g.dir, 0o755))
+	want := g.ca.put(g.dir)
+	eventually(t, "the port opens", func() bool {
+		c, err := net.Dial("tcp", g.secure)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+	if got := g.serial(); got != want {
+		t.Errorf("serial number %d, want %d", got, want)
+	}
+}
+
+func TestABrokenCertificateIsLoggedAndTheOldOneServed(t *testing.T) {
+	g := startTLSGate(t, startContainer(t))
+	before := g.serial()
+	must(t, os.WriteFile(filepath.Join(g.dir, "tls.crt"), []byte("nonsense"), 0o600))
+	g.logged("the old one stays")
+	if got := g.serial(); got != before {
+		t.Errorf("serial number %d, want %d", got, before)
+	}
+	want := g.ca.put(g.dir)
+	g.logged("a new TLS certificate is in use")
+	if got := g.serial(); got != want {
+		t.Errorf("serial number %d, want %d", got, want)
+	}
+}
+
+func TestHangupLooksAtTheCertificate(t *testing.T) {
+	g := startTLSGate(t, startContainer(t))
+	g.signal(syscall.SIGHUP)
+	g.logged("the TLS certificate has not changed")
+	dialTLS(t, g, nil).get("/", "K-Network-Probe: queue").is(200, "queue")
+}
+
+func TestAHandshakeThatStandsStillHoldsUpNobody(t *testing.T) {
+	g := startTLSGate(t, startContainer(t))
+	for range 300 { // more than there is room for
+		dialAddr(t, g.secure)
+	}
+	start := time.Now()
+	dialTLS(t, g, nil).get("/", "K-Network-Probe: queue").is(200, "queue")
+	t.Logf("served after %v behind 300 handshakes that never begin", time.Since(start))
+}
