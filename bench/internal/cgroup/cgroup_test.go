@@ -1,0 +1,149 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const mixed = `24 1 0:22 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+25 24 0:23 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
+26 24 0:24 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset
+27 24 0:25 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+`
+
+func TestPlacesAreFoundInBothVersions(t *testing.T) {
+	for _, c := range []struct {
+		what, mounts, own string
+		want              []Place
+	}{
+		{"version 1, own group and root", mixed, "4:cpu,cpuacct:/user/a\n3:cpuset:/other\n0::/\n",
+			[]Place{{1, "/sys/fs/cgroup/cpu,cpuacct/user/a"}, {1, "/sys/fs/cgroup/cpu,cpuacct"}, {2, "/sys/fs/cgroup/unified"}}},
+		{"version 2 alone", "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n", "0::/user.slice/x\n",
+			[]Place{{2, "/sys/fs/cgroup"}, {2, "/sys/fs/cgroup/user.slice/x"}}},
+		{"a container that sees its own group as the root of the mount", "30 1 0:26 /docker/x /sys/fs/cgroup rw - cgroup cgroup rw,cpu\n", "4:cpu:/docker/x\n",
+			[]Place{{1, "/sys/fs/cgroup"}}},
+		{"no control groups", "30 1 0:26 / / rw - ext4 /dev/x rw\n", "", nil},
+	} {
+		if got := places(c.mounts, c.own); !slices.Equal(got, c.want) {
+			t.Errorf("%s:\ngot  %v\nwant %v", c.what, got, c.want)
+		}
+	}
+}
+
+func TestAQuotaIsWrittenAsItsVersionWantsIt(t *testing.T) {
+	if got := quota(2, 100); !slices.Equal(got, []setting{{"cpu.max", "10000 100000"}}) {
+		t.Errorf("version 2: %v", got)
+	}
+	if got := quota(1, 250); !slices.Equal(got, []setting{{"cpu.cfs_period_us", "100000"}, {"cpu.cfs_quota_us", "25000"}}) {
+		t.Errorf("version 1: %v", got)
+	}
+}
+
+func TestStatisticsAreReadInBothVersions(t *testing.T) {
+	want := Stat{Periods: 40, Throttled: 3, Held: 5 * time.Millisecond}
+	for _, text := range []string{
+		"nr_periods 40\nnr_throttled 3\nthrottled_time 5000000\nwait_sum 1\n",
+		"usage_usec 1\nnr_periods 40\nnr_throttled 3\nthrottled_usec 5000\n",
+	} {
+		got, err := parseStat(text)
+		if err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	if d := (Stat{5, 4, 3}).Sub(Stat{1, 1, 1}); d != (Stat{4, 3, 2}) {
+		t.Errorf("difference is %+v", d)
+	}
+	for _, text := range []string{"", "nr_periods 40\nnr_throttled 3\n", "nr_periods x\nnr_throttled 3\nthrottled_usec 5\n"} {
+		if got, err := parseStat(text); err == nil {
+			t.Errorf("%q was taken as %+v", text, got)
+		}
+	}
+}
+
+func TestAGroupWritesItsQuotaAndItsProcesses(t *testing.T) {
+	// A directory stands for the file system of version 2.
+	dir := t.TempDir()
+	g, err := (Place{2, dir}).Create("x", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Add(42); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{"cpu.max": "10000 100000", "cgroup.procs": "42"} {
+		name := filepath.Join(dir, "x", file)
+		os.Chmod(name, 0o600)
+		if text, err := os.ReadFile(name); err != nil || string(text) != want {
+			t.Errorf("%s is %q, %v", file, text, err)
+		}
+	}
+	if _, err := (Place{2, dir}).Create("y", 5); err == nil {
+		t.Error("a quota below the kernel's least was taken")
+	}
+	if _, err := (Place{2, filepath.Join(dir, "none")}).Create("z", 100); err == nil {
+		t.Error("a group was made where no directory is")
+	}
+}
+
+func TestARealGroupThrottlesABusyProcessOrSaysWhyItCannot(t *testing.T) {
+	place, err := Find()
+	if err != nil {
+		if !errors.Is(err, ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return
+	}
+	g, err := place.Create(fmt.Sprintf("queuegate-bench-test-%d", os.Getpid()), 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/bin/sh", "-c", "read x; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
+	cmd.Stdin = &lateInput{added: make(chan struct{})}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Add(cmd.Process.Pid); err != nil {
+		cmd.Process.Kill()
+		t.Fatal(err)
+	}
+	close(cmd.Stdin.(*lateInput).added)
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := g.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Periods < 1 || s.Throttled < 1 || s.Held <= 0 {
+		t.Errorf("a busy process with 20m was throttled %+v", s)
+	}
+	if err := g.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Stat(); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("after Remove: %v", err)
+	}
+}
+
+// lateInput gives a line once the process is in its group.
+type lateInput struct {
+	added chan struct{}
+	given bool
+}
+
+func (l *lateInput) Read(p []byte) (int, error) {
+	<-l.added
+	if l.given {
+		return 0, io.EOF
+	}
+	l.given = true
+	return copy(p, "go\n"), nil
+}

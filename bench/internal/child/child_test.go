@@ -1,0 +1,97 @@
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const patience = 20 * time.Second
+
+// TestMain lets the test program be its own helper: "echo" sends back what it
+// gets, "fail" ends with a complaint.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "echo" {
+		pipe := NewPipe(os.Stdin, os.Stdout)
+		for {
+			var v any
+			if err := pipe.Receive(&v); err != nil {
+				if !errors.Is(err, ErrEnd) {
+					os.Exit(1)
+				}
+				os.Exit(0)
+			}
+			if err := pipe.Send(v); err != nil {
+				os.Exit(1)
+			}
+		}
+	}
+	if len(os.Args) == 2 && os.Args[1] == "fail" {
+		fmt.Fprintln(os.Stderr, "no luck today")
+		os.Exit(1)
+	}
+	// Under the race detector a program waits a second before it exits, unless
+	// it is told not to; helpers inherit this.
+	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	os.Exit(m.Run())
+}
+
+func TestAHelperAnswersUntilItIsStopped(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p, err := Start("echo", "spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	for _, want := range []string{"spec", "one", "two"} {
+		if want != "spec" {
+			if err := p.Send(want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got string
+		if err := p.Receive(ctx, &got); err != nil || got != want {
+			t.Fatalf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	p.Stop()
+	p.Stop()
+	if err := syscall.Kill(p.PID(), 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("after Stop the process is still there: %v", err)
+	}
+}
+
+func TestAHelperThatEndsEarlyIsExplainedByWhatItSaid(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p, err := Start("fail", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Receive(ctx, new(any)); err == nil || !strings.Contains(err.Error(), "no luck today") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestWaitingForAHelperEndsWithTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	p, err := Start("echo", "spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	var got string
+	if err := p.Receive(context.Background(), &got); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := p.Receive(ctx, &got); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+}

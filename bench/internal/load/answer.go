@@ -1,0 +1,216 @@
+package load
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+)
+
+// Faults of an answer.
+var (
+	errHead  = errors.New("malformed head of an answer")
+	errChunk = errors.New("malformed chunk in an answer")
+	errCut   = errors.New("answer cut off")
+)
+
+const maxHead = 64 << 10
+
+type part uint8
+
+const (
+	partHead part = iota
+	partSized
+	partChunkSize
+	partChunk
+	partTrailer
+	partUntilEnd
+)
+
+// An answer is a parser of HTTP/1.1 answers on one connection, one after the
+// other. It is strict enough to notice a broken one and knows only the fields
+// that frame it.
+type answer struct {
+	part   part
+	left   int64 // of the body or chunk; a chunk's CRLF included
+	status int
+	close  bool // the connection ends with this answer
+	begun  bool // its first byte has come
+}
+
+// feed uses bytes of p and returns how many, and whether the answer is whole.
+// With too few for the next step it uses none. Body bytes go to sink, if there
+// is one. A 101 is whole at the end of its head; other interim answers are
+// passed over.
+func (a *answer) feed(p []byte, sink func([]byte)) (used int, whole bool, err error) {
+	for {
+		rest := p[used:]
+		if len(rest) > 0 {
+			a.begun = true
+		}
+		switch a.part {
+		case partHead:
+			end := bytes.Index(rest, []byte("\r\n\r\n"))
+			if end < 0 {
+				if len(rest) > maxHead {
+					return used, false, errHead
+				}
+				return used, false, nil
+			}
+			none, err := a.head(rest[:end+2])
+			if err != nil {
+				return used, false, err
+			}
+			used += end + 4
+			if a.status < 200 && a.status != 101 {
+				continue
+			}
+			if none {
+				a.part, a.begun = partHead, false
+				return used, true, nil
+			}
+		case partSized, partChunk:
+			n := min(a.left, int64(len(rest)))
+			if sink != nil && n > 0 {
+				body := rest[:n]
+				if a.part == partChunk {
+					// The last two bytes of left are the CRLF.
+					body = rest[:max(0, min(n, a.left-2))]
+				}
+				sink(body)
+			}
+			a.left -= n
+			used += int(n)
+			if a.left > 0 {
+				return used, false, nil
+			}
+			if a.part == partSized {
+				a.part, a.begun = partHead, false
+				return used, true, nil
+			}
+			a.part = partChunkSize
+		case partChunkSize, partTrailer:
+			end := bytes.IndexByte(rest, '\n')
+			if end < 0 {
+				if len(rest) > maxHead {
+					return used, false, errChunk
+				}
+				return used, false, nil
+			}
+			line := bytes.TrimSuffix(rest[:end], []byte("\r"))
+			used += end + 1
+			if a.part == partTrailer {
+				if len(line) == 0 {
+					a.part, a.begun = partHead, false
+					return used, true, nil
+				}
+				continue
+			}
+			if i := bytes.IndexByte(line, ';'); i >= 0 {
+				line = line[:i]
+			}
+			size, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 62)
+			if err != nil {
+				return used, false, errChunk
+			}
+			if size == 0 {
+				a.part = partTrailer
+			} else {
+				a.part, a.left = partChunk, int64(size)+2
+			}
+		case partUntilEnd:
+			if sink != nil {
+				sink(rest)
+			}
+			return len(p), false, nil
+		}
+	}
+}
+
+// discardable is how many body bytes may be dropped unread without losing the
+// end of the answer.
+func (a *answer) discardable() int64 {
+	if a.part != partSized && a.part != partChunk {
+		return 0
+	}
+	return a.left - 2
+}
+
+func (a *answer) discarded(n int64) { a.left -= n }
+
+// ended says what the end of the connection means to the answer under way.
+func (a *answer) ended() (whole bool, err error) {
+	switch {
+	case a.part == partUntilEnd:
+		return true, nil
+	case a.begun:
+		return false, errCut
+	}
+	return false, errClosed
+}
+
+// head reads a head that ends after the last field's CRLF, and says whether the
+// answer has no body.
+func (a *answer) head(head []byte) (none bool, err error) {
+	line, fields, _ := bytes.Cut(head, []byte("\r\n"))
+	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[8] != ' ' {
+		return false, errHead
+	}
+	a.status = 0
+	for _, d := range line[9:12] {
+		if d < '0' || d > '9' {
+			return false, errHead
+		}
+		a.status = a.status*10 + int(d-'0')
+	}
+	if a.status < 100 {
+		return false, errHead
+	}
+	a.close = line[7] == '0'
+	a.part, a.left = partUntilEnd, 0
+	for len(fields) > 0 {
+		var field []byte
+		field, fields, _ = bytes.Cut(fields, []byte("\r\n"))
+		colon := bytes.IndexByte(field, ':')
+		switch {
+		case colon < 0:
+			return false, errHead
+		case colon == len("Content-Length") && equalFold(field[:colon], "content-length"):
+			n, err := strconv.ParseInt(string(bytes.TrimSpace(field[colon+1:])), 10, 64)
+			if err != nil || n < 0 {
+				return false, errHead
+			}
+			if a.part == partUntilEnd {
+				a.part, a.left = partSized, n
+			}
+		case colon == len("Transfer-Encoding") && equalFold(field[:colon], "transfer-encoding"):
+			a.part = partChunkSize
+		case colon == len("Connection") && equalFold(field[:colon], "connection"):
+			a.close = a.close || equalFold(bytes.TrimSpace(field[colon+1:]), "close")
+		}
+	}
+	if a.status < 200 || a.status == 204 || a.status == 304 {
+		a.part = partHead
+		return true, nil
+	}
+	if a.part == partUntilEnd {
+		a.close = true
+	}
+	return a.part == partSized && a.left == 0, nil
+}
+
+// equalFold compares with a word in small letters.
+func equalFold(p []byte, word string) bool {
+	if len(p) != len(word) {
+		return false
+	}
+	for i := range p {
+		c := p[i]
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		if c != word[i] {
+			return false
+		}
+	}
+	return true
+}

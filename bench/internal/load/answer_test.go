@@ -1,0 +1,136 @@
+package load
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// feedAll gives the answers to the parser in pieces of n bytes, as a connection
+// would: what was not used comes again with the next piece.
+func feedAll(a *answer, text string, n int) (statuses []int, body string, left string, err error) {
+	var sunk strings.Builder
+	var pending []byte
+	for len(text) > 0 {
+		n := min(n, len(text))
+		pending = append(pending, text[:n]...)
+		text = text[n:]
+		for {
+			used, whole, err := a.feed(pending, func(p []byte) { sunk.Write(p) })
+			pending = pending[used:]
+			if err != nil {
+				return statuses, sunk.String(), string(pending), err
+			}
+			if !whole {
+				break
+			}
+			statuses = append(statuses, a.status)
+		}
+	}
+	return statuses, sunk.String(), string(pending), nil
+}
+
+func TestAnswersAreReadWhateverThePiecesTheyComeIn(t *testing.T) {
+	for _, c := range []struct {
+		what, text string
+		statuses   []int
+		body       string
+	}{
+		{"a length", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", []int{200}, "hello"},
+		{"a length in odd letters", "HTTP/1.1 200 OK\r\ncONTENT-lENGTH:  5 \r\n\r\nhello", []int{200}, "hello"},
+		{"no body", "HTTP/1.1 204 No Content\r\n\r\n", []int{204}, ""},
+		{"an empty body", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", []int{503}, ""},
+		{"chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nA;x=y\r\n, worlds!!\r\n0\r\n\r\n", []int{200}, "hello, worlds!!"},
+		{"chunks and a trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nA: b\r\n\r\n", []int{200}, "x"},
+		{"chunks that hide what looks like an end", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n\r\n0\r\n\r\n\r\n0\r\n\r\n", []int{200}, "\r\n0\r\n\r\n"},
+		{"an interim answer before the final one", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", []int{200}, "x"},
+		{"an upgrade", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", []int{101}, ""},
+		{"two in a row", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\naHTTP/1.1 404 Not Found\r\nContent-Length: 1\r\n\r\nb", []int{200, 404}, "ab"},
+	} {
+		for n := 1; n <= len(c.text); n++ {
+			var a answer
+			statuses, body, left, err := feedAll(&a, c.text, n)
+			if err != nil || left != "" || body != c.body || !equal(statuses, c.statuses) {
+				t.Fatalf("%s in pieces of %d: statuses %v, body %q, left %q, %v", c.what, n, statuses, body, left, err)
+			}
+		}
+	}
+}
+
+func TestABodyWithoutALengthEndsWithTheConnection(t *testing.T) {
+	var a answer
+	statuses, body, _, err := feedAll(&a, "HTTP/1.1 200 OK\r\n\r\nhello", 3)
+	if err != nil || len(statuses) != 0 || body != "hello" {
+		t.Fatalf("before the end: %v, %q, %v", statuses, body, err)
+	}
+	if whole, err := a.ended(); !whole || err != nil || !a.close {
+		t.Fatalf("at the end: %v, %v", whole, err)
+	}
+}
+
+func TestAnAnswerThatBreaksOffIsAnError(t *testing.T) {
+	for _, text := range []string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+		"HTTP/1.1 2",
+	} {
+		var a answer
+		if _, _, _, err := feedAll(&a, text, len(text)); err != nil {
+			t.Fatal(err)
+		}
+		if whole, err := a.ended(); whole || !errors.Is(err, errCut) {
+			t.Errorf("%q: whole %v, %v", text, whole, err)
+		}
+	}
+	var a answer
+	if whole, err := a.ended(); whole || !errors.Is(err, errClosed) {
+		t.Errorf("before the first byte: whole %v, %v", whole, err)
+	}
+}
+
+func TestMalformedAnswersAreErrors(t *testing.T) {
+	for _, text := range []string{
+		"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+		"HTTP/2.0 200 OK\r\n\r\n",
+		"HTTP/1.1 20x OK\r\n\r\n",
+		"HTTP/1.1 099 OK\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+		strings.Repeat("x", maxHead+1),
+	} {
+		var a answer
+		if statuses, _, _, err := feedAll(&a, text, len(text)); err == nil {
+			t.Errorf("%.40q was taken as %v", text, statuses)
+		}
+	}
+}
+
+func TestWhatMayBeDiscardedNeverHoldsTheEnd(t *testing.T) {
+	var a answer
+	head := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n"
+	if _, _, _, err := feedAll(&a, head, len(head)); err != nil {
+		t.Fatal(err)
+	}
+	if n := a.discardable(); n != 1000 {
+		t.Fatalf("of a chunk of 1000 bytes %d may be discarded", n)
+	}
+	a.discarded(1000)
+	statuses, _, left, err := feedAll(&a, "\r\n0\r\n\r\n", 1)
+	if err != nil || left != "" || !equal(statuses, []int{200}) {
+		t.Fatalf("after discarding: %v, %q, %v", statuses, left, err)
+	}
+}
+
+func equal(a, b []int) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}

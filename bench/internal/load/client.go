@@ -1,0 +1,65 @@
+package load
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/queuegate/queuegate/bench/internal/child"
+)
+
+type readyLine struct {
+	Error string `json:"error,omitempty"`
+}
+
+type resultLine struct {
+	Error  string  `json:"error,omitempty"`
+	Result *Result `json:"result,omitempty"`
+}
+
+// A Process is a generator that runs as a process of its own.
+type Process struct {
+	child *child.Process
+}
+
+// Start runs a generator and returns when its connections stand, its warm-up is
+// over and nothing is under way.
+func Start(ctx context.Context, spec Spec) (*Process, error) {
+	if err := spec.check(); err != nil {
+		return nil, err
+	}
+	c, err := child.Start(Command, spec)
+	if err != nil {
+		return nil, err
+	}
+	var ready readyLine
+	if err := c.Receive(ctx, &ready); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	if ready.Error != "" {
+		c.Stop()
+		return nil, fmt.Errorf("load: %s", ready.Error)
+	}
+	return &Process{child: c}, nil
+}
+
+// Run makes the load and returns when its last answer has come.
+func (p *Process) Run(ctx context.Context) (*Result, error) {
+	if err := p.child.Send(struct{}{}); err != nil {
+		return nil, err
+	}
+	var line resultLine
+	if err := p.child.Receive(ctx, &line); err != nil {
+		return nil, err
+	}
+	if line.Error != "" {
+		return nil, fmt.Errorf("load: %s", line.Error)
+	}
+	return line.Result, nil
+}
+
+// PID returns the generator's process.
+func (p *Process) PID() int { return p.child.PID() }
+
+// Stop ends the generator, and with it all its connections.
+func (p *Process) Stop() { p.child.Stop() }

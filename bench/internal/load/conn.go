@@ -1,0 +1,207 @@
+package load
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/bench/internal/clock"
+	"github.com/queuegate/queuegate/bench/internal/socket"
+)
+
+// A conn is a connection of a worker. One that ended may be dialed again.
+type conn struct {
+	worker    *worker
+	fd        int // -1 while there is none
+	connected bool
+	opened    bool // it has taken requests
+	dead      bool // it will not be dialed again
+	watched   uint32
+	in        []byte // what came and was not used yet
+	out       []byte // what the socket did not take yet
+	fill      int64  // filler to write after out
+
+	// Of the protocols.
+	due    int64 // of the request under way
+	busy   bool
+	answer answer
+	stream *h2conn
+}
+
+func (c *conn) dial() error {
+	w := c.worker
+	fd, err := socket.Dial(w.spec.Port)
+	if err != nil {
+		return err
+	}
+	for len(w.byFD) <= fd {
+		w.byFD = append(w.byFD, make([]*conn, len(w.byFD)+64)...)
+	}
+	c.fd, c.connected, c.in = fd, false, c.in[:0]
+	w.byFD[fd] = c
+	c.watched = socket.Writable
+	if !c.opened {
+		w.dialing++
+	}
+	return w.poller.Add(fd, c.watched)
+}
+
+func (c *conn) ready(events uint32) {
+	if !c.connected {
+		if err := socket.Connected(c.fd); err != nil {
+			c.lose(fmt.Errorf("connecting: %w", err))
+			return
+		}
+		c.connected = true
+		if c.worker.protocol.greet(c) && !c.worker.spec.Fresh {
+			c.worker.opened(c, c.worker.spec.Streams)
+		}
+		c.flush()
+		return
+	}
+	if events&unix.EPOLLOUT != 0 {
+		c.flush()
+	}
+	if c.fd >= 0 && events&^uint32(unix.EPOLLOUT) != 0 {
+		c.read()
+	}
+}
+
+// read takes one helping; epoll is level-triggered and reports what is left.
+func (c *conn) read() {
+	w := c.worker
+	if left := c.answer.discardable(); left >= int64(len(w.scratch)) && len(c.in) == 0 {
+		n, errno := socket.Discard(c.fd, int(min(left, 4<<20)))
+		if c.failed(n, errno) {
+			return
+		}
+		w.now = clock.Now()
+		w.tally.bytesIn += int64(n)
+		c.answer.discarded(int64(n))
+		return
+	}
+	n, errno := socket.Read(c.fd, w.scratch)
+	if c.failed(n, errno) {
+		return
+	}
+	w.now = clock.Now()
+	w.tally.bytesIn += int64(n)
+	p := w.scratch[:n]
+	if len(c.in) > 0 {
+		c.in = append(c.in, p...)
+		p = c.in
+	}
+	used, err := w.protocol.receive(c, p)
+	if err != nil {
+		c.lose(err)
+		return
+	}
+	if c.fd < 0 || !c.connected {
+		return // the protocol has ended this connection
+	}
+	c.in = append(c.in[:0], p[used:]...)
+	c.flush()
+}
+
+var errClosed = errors.New("closed by the peer")
+
+// failed handles what a read returns other than bytes.
+func (c *conn) failed(n int, errno syscall.Errno) bool {
+	switch {
+	case errno == syscall.EAGAIN || errno == syscall.EINTR:
+		return true
+	case errno != 0:
+		c.lose(errno)
+		return true
+	case n == 0:
+		c.lose(io.EOF)
+		return true
+	}
+	return false
+}
+
+// lose ends the connection, and dials anew if the protocol can go on with
+// another one.
+func (c *conn) lose(why error) {
+	if why == io.EOF {
+		why = errClosed
+	}
+	c.hangUp()
+	c.out, c.fill = c.out[:0], 0
+	if !c.worker.protocol.lost(c, why) {
+		c.worker.bury(c, why)
+		return
+	}
+	if c.fd < 0 && !c.worker.spec.Fresh && c.worker.broken == nil {
+		if err := c.dial(); err != nil {
+			c.worker.broken = err
+		}
+	}
+}
+
+func (c *conn) hangUp() {
+	if c.fd < 0 {
+		return
+	}
+	c.worker.byFD[c.fd] = nil
+	socket.Close(c.fd)
+	c.fd, c.connected = -1, false
+}
+
+// filler is what uploads consist of.
+var filler = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
+
+// flush writes what is queued, as far as the socket takes it.
+func (c *conn) flush() {
+	if !c.connected {
+		return
+	}
+	for len(c.out) > 0 || c.fill > 0 {
+		var p []byte
+		switch {
+		case len(c.out) > 0 && c.fill > 0 && c.fill <= 16<<10:
+			c.out = append(c.out, filler[:c.fill]...)
+			c.fill = 0
+			p = c.out
+		case len(c.out) > 0:
+			p = c.out
+		default:
+			p = filler[:min(c.fill, int64(len(filler)))]
+		}
+		n, errno := socket.Write(c.fd, p)
+		if errno == syscall.EAGAIN || errno == syscall.EINTR {
+			n = 0
+		} else if errno != 0 {
+			// What the peer said before it closed may still be there to read,
+			// and the read reports the end.
+			c.out, c.fill = c.out[:0], 0
+			break
+		}
+		c.worker.tally.bytesOut += int64(n)
+		if len(c.out) > 0 {
+			c.out = c.out[:copy(c.out, c.out[n:])]
+		} else {
+			c.fill -= int64(n)
+		}
+		if n < len(p) {
+			c.watch(socket.Readable | socket.Writable)
+			return
+		}
+	}
+	c.watch(socket.Readable)
+}
+
+func (c *conn) watch(events uint32) {
+	if c.watched == events {
+		return
+	}
+	if err := c.worker.poller.Modify(c.fd, events); err != nil {
+		c.worker.broken = err
+		return
+	}
+	c.watched = events
+}

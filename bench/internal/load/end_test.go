@@ -1,0 +1,240 @@
+package load_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/load"
+	"github.com/queuegate/queuegate/bench/internal/origin"
+)
+
+const patience = 30 * time.Second
+
+// TestMain lets the test program be the helpers that the tests start.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 {
+		var err error
+		switch os.Args[1] {
+		case load.Command:
+			err = load.Main(os.Stdin, os.Stdout)
+		case origin.Command:
+			err = origin.Main(os.Stdin, os.Stdout)
+		default:
+			os.Exit(m.Run())
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	// Under the race detector a program waits a second before it exits, unless
+	// it is told not to; helpers inherit this.
+	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	os.Exit(m.Run())
+}
+
+func startOrigin(t *testing.T) *origin.Process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	o, err := origin.Start(ctx, origin.Spec{Ports: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.Stop)
+	return o
+}
+
+func run(t *testing.T, spec load.Spec) *load.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p, err := load.Start(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	r, err := p.Run(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestEveryKindOfLoadIsAnswered(t *testing.T) {
+	o := startOrigin(t)
+	short := 50 * time.Millisecond
+	for name, spec := range map[string]load.Spec{
+		"small answers":                {Kind: load.HTTP, Path: "/", Connections: 8},
+		"two threads":                  {Kind: load.HTTP, Path: "/", Connections: 8, Threads: 2},
+		"at a rate":                    {Kind: load.HTTP, Path: "/", Connections: 8, Rate: 1000},
+		"a connection for each":        {Kind: load.HTTP, Path: "/", Connections: 4, Fresh: true},
+		"a connection for each, paced": {Kind: load.HTTP, Path: "/", Connections: 4, Fresh: true, Rate: 500},
+		"delayed answers":              {Kind: load.HTTP, Path: "/?delay=2ms", Connections: 4},
+		"downloads":                    {Kind: load.HTTP, Path: "/bytes/3000000", Connections: 2},
+		"small downloads":              {Kind: load.HTTP, Path: "/bytes/100", Connections: 2},
+		"uploads":                      {Kind: load.HTTP, Path: "/upload", Body: 3_000_000, Connections: 2},
+		"small uploads":                {Kind: load.HTTP, Path: "/upload", Body: 100, Connections: 2},
+		"idle connections":             {Kind: load.Idle, Path: "/", Connections: 100},
+		"events":                       {Kind: load.Events, Path: "/events?every=1ms", Connections: 4},
+		"messages":                     {Kind: load.WebSocket, Path: "/websocket", Body: 64, Connections: 4},
+		"large messages":               {Kind: load.WebSocket, Path: "/websocket", Body: 70_000, Connections: 2},
+		"h2c":                          {Kind: load.H2C, Path: "/", Connections: 2, Streams: 8},
+		"h2c downloads":                {Kind: load.H2C, Path: "/bytes/300000", Connections: 1, Streams: 4},
+		"h2c uploads":                  {Kind: load.H2C, Path: "/upload", Body: 300_000, Connections: 1, Streams: 2},
+		"h2c at a rate":                {Kind: load.H2C, Path: "/", Connections: 2, Streams: 8, Rate: 500},
+		"h2c messages":                 {Kind: load.H2CStream, Path: "/echo", Body: 100, Connections: 2, Streams: 4},
+		"large h2c messages":           {Kind: load.H2CStream, Path: "/echo", Body: 200_000, Connections: 1, Streams: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec.Port, spec.Duration, spec.Warmup = o.Port(0), short, short/5
+			r := run(t, spec)
+			if r.Requests == 0 || r.Failures() != 0 {
+				t.Fatalf("%d answers, %d unfinished, refused %v, errors %v", r.Requests, r.Unfinished, r.Refused, r.Errors)
+			}
+			if spec.Kind == load.Idle {
+				return
+			}
+			if r.BytesIn == 0 || r.CPU <= 0 || r.Count != r.Requests {
+				t.Fatalf("%d bytes in, CPU %v, %d latencies of %d answers", r.BytesIn, r.CPU, r.Count, r.Requests)
+			}
+			last := 0.0
+			for _, q := range r.Quantiles {
+				if q[1] < last {
+					t.Fatalf("quantiles go down: %v", r.Quantiles)
+				}
+				last = q[1]
+			}
+		})
+	}
+}
+
+// stallingServer answers requests for 12 bytes at once, and holds all of them
+// for a while in the middle.
+type stallingServer struct {
+	listener net.Listener
+	mu       sync.Mutex // held during the stall
+	served   atomic.Int64
+	underWay chan struct{} // closed when some have been served
+}
+
+func startStalling(t *testing.T) *stallingServer {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	s := &stallingServer{listener: listener, underWay: make(chan struct{})}
+	go s.accept()
+	return s
+}
+
+func (s *stallingServer) port() int { return s.listener.Addr().(*net.TCPAddr).Port }
+
+func (s *stallingServer) accept() {
+	for {
+		c, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		go s.serve(c)
+	}
+}
+
+func (s *stallingServer) serve(c net.Conn) {
+	defer c.Close()
+	r := bufio.NewReader(c)
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return
+		}
+		if line != "\r\n" {
+			continue
+		}
+		s.mu.Lock()
+		s.mu.Unlock()
+		if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"); err != nil {
+			return
+		}
+		if s.served.Add(1) == 20 {
+			close(s.underWay)
+		}
+	}
+}
+
+func TestAStallShowsInEveryRequestThatWasDueMeanwhile(t *testing.T) {
+	const (
+		rate  = 500.0
+		stall = 200 * time.Millisecond
+		total = 600 * time.Millisecond
+	)
+	s := startStalling(t)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	// One connection only: while it waits, all others must wait for it. A
+	// generator that counts from the sending would see a single slow request.
+	p, err := load.Start(ctx, load.Spec{Kind: load.HTTP, Port: s.port(), Path: "/", Connections: 1, Rate: rate, Duration: total})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	stalled := make(chan time.Duration)
+	go func() {
+		<-s.underWay
+		s.mu.Lock()
+		begin := time.Now()
+		time.Sleep(stall)
+		s.mu.Unlock()
+		stalled <- time.Since(begin)
+	}()
+	r, err := p.Run(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lasted := <-stalled
+	if want := int64(rate * total.Seconds()); r.Requests != want || r.Failures() != 0 {
+		t.Fatalf("%d of %d arrivals were answered, errors %v", r.Requests, want, r.Errors)
+	}
+	// A third of all arrivals was due within the stall; their latencies run
+	// evenly from the whole stall down to nothing. So a sixth of all waited
+	// for more than half of it.
+	p90, _ := r.Quantile(90)
+	longest, _ := r.Quantile(100)
+	if longest < lasted-5*time.Millisecond {
+		t.Errorf("the longest latency is %v, the stall lasted %v", longest, lasted)
+	}
+	if p90 < stall/2 {
+		t.Errorf("the 90th percentile is %v: requests due during the stall of %v count from when they were sent", p90, lasted)
+	}
+}
+
+func TestRefusalsAndBrokenConnectionsAreCountedApart(t *testing.T) {
+	o := startOrigin(t)
+	r := run(t, load.Spec{Kind: load.HTTP, Port: o.Port(0), Path: "/nothing-here", Connections: 2, Duration: 20 * time.Millisecond})
+	if r.Requests != 0 || r.Refused[404] == 0 || len(r.Errors) != 0 {
+		t.Fatalf("%d answers, refused %v, errors %v", r.Requests, r.Refused, r.Errors)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := closed.Addr().(*net.TCPAddr).Port
+	closed.Close()
+	if p, err := load.Start(ctx, load.Spec{Kind: load.HTTP, Port: port, Path: "/", Connections: 2, Duration: time.Millisecond}); err == nil {
+		p.Stop()
+		t.Fatal("a load began on a port where nobody listens")
+	}
+}

@@ -1,0 +1,101 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/queuegate/queuegate/bench/internal/clock"
+)
+
+var errEvent = errors.New("malformed event")
+
+// events receives a stream of server-sent events on each connection, each of
+// them "data: " and a stamp.
+type events struct {
+	worker  *worker
+	request []byte
+	texts   map[*conn][]byte // of the event under way
+	current *conn
+	sink    func([]byte)
+	fault   error
+}
+
+func newEvents(w *worker) *events {
+	e := &events{worker: w, texts: map[*conn][]byte{}}
+	e.request = []byte("GET " + w.spec.Path + " HTTP/1.1\r\nHost: " + host + "\r\nAccept: text/event-stream\r\n\r\n")
+	e.sink = e.take
+	return e
+}
+
+func (e *events) greet(c *conn) bool {
+	c.out = append(c.out, e.request...)
+	return false
+}
+
+func (e *events) send(*conn, int64) { panic("BUG: events are not asked for one by one") }
+
+func (e *events) receive(c *conn, p []byte) (used int, err error) {
+	e.current, e.fault = c, nil
+	used, whole, err := c.answer.feed(p, e.sink)
+	switch {
+	case err != nil:
+		return used, err
+	case e.fault != nil:
+		return used, e.fault
+	case c.answer.status != 0 && c.answer.status != 200:
+		return used, fmt.Errorf("events answered with status %d", c.answer.status)
+	case whole:
+		return used, errCut
+	}
+	return used, nil
+}
+
+// take reads the events in a piece of the body.
+func (e *events) take(body []byte) {
+	now := clock.Now()
+	text := append(e.texts[e.current], body...)
+	for {
+		end := indexDouble(text)
+		if end < 0 {
+			break
+		}
+		stamp, ok := parseStamp(text[:end])
+		if !ok {
+			e.fault = errEvent
+			return
+		}
+		text = text[end+2:]
+		e.worker.opened(e.current, 1)
+		e.worker.tally.received(now, now-stamp)
+	}
+	e.texts[e.current] = append(e.texts[e.current][:0], text...)
+}
+
+func (e *events) lost(c *conn, why error) (again bool) {
+	e.worker.tally.errors[reason(why)]++
+	return false
+}
+
+func indexDouble(p []byte) int {
+	for i := 0; i+1 < len(p); i++ {
+		if p[i] == '\n' && p[i+1] == '\n' {
+			return i
+		}
+	}
+	return -1
+}
+
+func parseStamp(event []byte) (int64, bool) {
+	const prefix = "data: "
+	if len(event) <= len(prefix) || len(event) > len(prefix)+18 || string(event[:len(prefix)]) != prefix {
+		return 0, false
+	}
+	var stamp int64
+	for _, d := range event[len(prefix):] {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		stamp = stamp*10 + int64(d-'0')
+	}
+	return stamp, true
+}

@@ -1,0 +1,113 @@
+package load
+
+import (
+	"errors"
+	"strconv"
+)
+
+const host = "bench.example"
+
+// http1 speaks HTTP/1.1: one request at a time on a connection that is kept,
+// or, if the spec says Fresh, on one that ends with the answer.
+type http1 struct {
+	worker  *worker
+	request []byte
+}
+
+func newHTTP1(w *worker) *http1 {
+	h := &http1{worker: w}
+	method := "GET"
+	if w.spec.Body > 0 {
+		method = "POST"
+	}
+	h.request = append(h.request, method+" "+w.spec.Path+" HTTP/1.1\r\nHost: "+host+"\r\n"...)
+	if w.spec.Body > 0 {
+		h.request = append(h.request, "Content-Length: "...)
+		h.request = strconv.AppendInt(h.request, w.spec.Body, 10)
+		h.request = append(h.request, "\r\n"...)
+	}
+	if w.spec.Fresh {
+		h.request = append(h.request, "Connection: close\r\n"...)
+	}
+	h.request = append(h.request, "\r\n"...)
+	return h
+}
+
+func (h *http1) greet(*conn) bool { return true }
+
+func (h *http1) send(c *conn, due int64) {
+	c.busy, c.due = true, due
+	c.answer = answer{}
+	if h.worker.spec.Fresh && c.fd < 0 {
+		if err := c.dial(); err != nil {
+			h.worker.broken = err
+			return
+		}
+	}
+	c.out = append(c.out, h.request...)
+	c.fill = h.worker.spec.Body
+}
+
+var errUnasked = errors.New("bytes that were not asked for")
+
+func (h *http1) receive(c *conn, p []byte) (used int, err error) {
+	if !c.busy {
+		if h.worker.spec.Fresh {
+			return len(p), errUnasked
+		}
+		return 0, errUnasked
+	}
+	used, whole, err := c.answer.feed(p, nil)
+	if err != nil || !whole {
+		return used, err
+	}
+	c.busy = false
+	switch {
+	case h.worker.spec.Fresh:
+		// The place is free again when the peer has closed.
+		h.worker.finished(c, c.due, outcome{status: c.answer.status, held: true})
+	case c.answer.close:
+		c.hangUp()
+		c.out, c.fill = c.out[:0], 0
+		h.worker.finished(c, c.due, outcome{status: c.answer.status})
+		if c.fd < 0 {
+			return used, c.dial()
+		}
+	default:
+		if c.fill > 0 || len(c.out) > 0 {
+			// The answer came before the upload ended; what is left of it
+			// must go out before the next request.
+			h.worker.finished(c, c.due, outcome{status: c.answer.status, held: true})
+			return used, errEarly
+		}
+		h.worker.finished(c, c.due, outcome{status: c.answer.status})
+	}
+	return used, nil
+}
+
+var errEarly = errors.New("answer before the end of the upload")
+
+func (h *http1) lost(c *conn, why error) (again bool) {
+	if !c.opened && !h.worker.spec.Fresh {
+		return false
+	}
+	if !c.busy {
+		// An idle connection may end at any time; but these two still hold
+		// the place of a request.
+		if h.worker.spec.Fresh || errors.Is(why, errEarly) {
+			h.worker.release(c)
+		}
+		return true
+	}
+	c.busy = false
+	whole, failure := c.answer.ended()
+	if !errors.Is(why, errClosed) {
+		whole, failure = false, why
+	}
+	if whole {
+		h.worker.finished(c, c.due, outcome{status: c.answer.status})
+	} else {
+		h.worker.finished(c, c.due, outcome{failure: failure})
+	}
+	return true
+}

@@ -1,0 +1,81 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"sync"
+
+	"github.com/queuegate/queuegate/bench/internal/child"
+)
+
+// Main is the generator's process: one load, from its input to its output.
+func Main(in io.Reader, out io.Writer) error {
+	pipe := child.NewPipe(in, out)
+	var spec Spec
+	if err := pipe.Receive(&spec); err != nil {
+		return err
+	}
+	if err := spec.check(); err != nil {
+		return err
+	}
+	threads := spec.Threads
+	if threads <= 0 {
+		threads = max(1, runtime.NumCPU()/4)
+	}
+	threads = min(threads, spec.Connections)
+	// Each loop holds a processor even while it waits; one more is for the
+	// conversation. Nothing is allocated per request, so nothing is collected.
+	runtime.GOMAXPROCS(threads + 1)
+	debug.SetGCPercent(-1)
+
+	workers := make([]*worker, threads)
+	for i := range workers {
+		w, err := newWorker(&spec, i, threads)
+		if err != nil {
+			return pipe.Send(readyLine{Error: err.Error()})
+		}
+		workers[i] = w
+		go w.serve()
+	}
+	if err := each(workers, (*worker).prepare); err != nil {
+		return pipe.Send(readyLine{Error: err.Error()})
+	}
+	if err := pipe.Send(readyLine{}); err != nil {
+		return err
+	}
+	if err := pipe.Receive(&struct{}{}); err != nil {
+		if errors.Is(err, child.ErrEnd) {
+			return nil
+		}
+		return err
+	}
+	if err := each(workers, (*worker).measure); err != nil {
+		return pipe.Send(resultLine{Error: err.Error()})
+	}
+	if err := pipe.Send(resultLine{Result: merge(&spec, workers)}); err != nil {
+		return err
+	}
+	// Connections stay until the harness has read what it wants to know.
+	if err := pipe.Receive(&struct{}{}); !errors.Is(err, child.ErrEnd) {
+		return fmt.Errorf("load: unexpected line after the result: %w", err)
+	}
+	return nil
+}
+
+// each runs a step on all workers at once.
+func each(workers []*worker, step func(*worker) error) error {
+	errs := make([]error, len(workers))
+	var wait sync.WaitGroup
+	for i, w := range workers {
+		wait.Add(1)
+		w.steps <- func() {
+			defer wait.Done()
+			errs[i] = step(w)
+		}
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,47 @@
+package load
+
+// A pace is a constant rate of arrivals. Each is due at a multiple of the
+// interval after the start, whatever has happened to those before.
+type pace struct {
+	interval float64 // nanoseconds
+	offset   float64 // of the first arrival, in intervals
+	begin    int64
+	count    int64
+}
+
+func (p *pace) start(begin int64) { p.begin, p.count = begin, 0 }
+
+// next returns when the next arrival is due, by package clock.
+func (p *pace) next() int64 {
+	return p.begin + int64((float64(p.count)+p.offset)*p.interval)
+}
+
+func (p *pace) advance() { p.count++ }
+
+// A ring is a queue that allocates only to grow.
+type ring[T any] struct {
+	items []T
+	first int
+	count int
+}
+
+func (r *ring[T]) len() int { return r.count }
+
+func (r *ring[T]) push(item T) {
+	if r.count == len(r.items) {
+		grown := make([]T, max(64, 2*len(r.items)))
+		n := copy(grown, r.items[r.first:])
+		copy(grown[n:], r.items[:r.first])
+		r.items, r.first = grown, 0
+	}
+	r.items[(r.first+r.count)%len(r.items)] = item
+	r.count++
+}
+
+// pop takes the oldest item; there must be one.
+func (r *ring[T]) pop() T {
+	item := r.items[r.first]
+	r.first = (r.first + 1) % len(r.items)
+	r.count--
+	return item
+}

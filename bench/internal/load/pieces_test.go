@@ -1,0 +1,122 @@
+package load
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestArrivalsAreDueAtMultiplesOfTheInterval(t *testing.T) {
+	p := pace{interval: 1e9 / 3, offset: 0.5}
+	p.start(1000)
+	for n := range 3000 {
+		want := 1000 + int64((float64(n)+0.5)*1e9/3)
+		if got := p.next(); got < want-1 || got > want+1 { // rounding
+			t.Fatalf("arrival %d is due at %d, want %d", n, got, want)
+		}
+		p.advance()
+	}
+}
+
+func TestARingKeepsTheOrderWhileItGrows(t *testing.T) {
+	var r ring[int]
+	next, want := 0, 0
+	for range 500 {
+		for range 3 {
+			r.push(next)
+			next++
+		}
+		for range 2 {
+			if got := r.pop(); got != want {
+				t.Fatalf("got %d, want %d", got, want)
+			}
+			want++
+		}
+	}
+	if r.len() != 500 {
+		t.Fatalf("%d are left, want 500", r.len())
+	}
+}
+
+func TestStatusesAreDecodedFromAnAnswersFirstField(t *testing.T) {
+	for _, c := range []struct {
+		block string
+		flags byte
+		want  int
+	}{
+		{"\x88", 0, 200},
+		{"\x8d", 0, 404},
+		{"\x20\x88", 0, 200}, // after a change of the table's size
+		{"\x48\x03503", 0, 503},
+		{"\x08\x03503", 0, 503},
+		{"\x18\x03429", 0, 429},
+		{"\x48\x82\x64\x02", 0, 0}, // with Huffman coding
+		{"\x05\x88", 8, 200},       // padded
+		{"", 0, 0},
+		{"\x48\x035x3", 0, 0},
+	} {
+		if got := statusOf([]byte(c.block), c.flags); got != c.want {
+			t.Errorf("%q: %d, want %d", c.block, got, c.want)
+		}
+	}
+}
+
+func TestOnlyAStampIsAnEvent(t *testing.T) {
+	if stamp, ok := parseStamp([]byte("data: 1234567890123")); !ok || stamp != 1234567890123 {
+		t.Fatalf("got %d, %v", stamp, ok)
+	}
+	for _, bad := range []string{"", "data: ", "data: 12x", "event: 12", "data: " + strings.Repeat("9", 19)} {
+		if stamp, ok := parseStamp([]byte(bad)); ok {
+			t.Errorf("%q was taken as %d", bad, stamp)
+		}
+	}
+}
+
+func TestASpecThatMakesNoSenseIsRefused(t *testing.T) {
+	good := Spec{Kind: HTTP, Port: 80, Path: "/", Connections: 1, Duration: time.Second}
+	if err := good.check(); err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(*Spec){
+		"an unknown kind":            func(s *Spec) { s.Kind = "x" },
+		"no port":                    func(s *Spec) { s.Port = 0 },
+		"no connection":              func(s *Spec) { s.Connections = 0 },
+		"a negative rate":            func(s *Spec) { s.Rate = -1 },
+		"a negative body":            func(s *Spec) { s.Body = -1 },
+		"no duration":                func(s *Spec) { s.Duration = 0 },
+		"a path without a slash":     func(s *Spec) { s.Path = "x" },
+		"a path too long for HTTP/2": func(s *Spec) { s.Path = "/" + strings.Repeat("x", 200) },
+		"fresh connections of h2c":   func(s *Spec) { s.Kind, s.Fresh = H2C, true },
+	} {
+		s := good
+		change(&s)
+		if err := s.check(); err == nil {
+			t.Errorf("%s was taken", what)
+		}
+	}
+}
+
+func TestAGeneratorThatWasLateOrBusyDoesNotTrustItself(t *testing.T) {
+	spec := &Spec{}
+	judged := func(cpu, late, latency time.Duration) string {
+		w := &worker{tally: newTally()}
+		w.tally.end, w.tally.cpu = int64(time.Second), cpu
+		for range 100 {
+			w.tally.late(int64(late))
+			w.tally.received(0, int64(latency))
+		}
+		return merge(spec, []*worker{w}).Saturated
+	}
+	if why := judged(500*time.Millisecond, 100*time.Microsecond, 200*time.Microsecond); why != "" {
+		t.Errorf("half a core and 100 µs: %s", why)
+	}
+	if why := judged(990*time.Millisecond, 0, time.Millisecond); !strings.Contains(why, "core") {
+		t.Errorf("a whole core: %q", why)
+	}
+	if why := judged(0, 5*time.Millisecond, 8*time.Millisecond); !strings.Contains(why, "late") {
+		t.Errorf("5 ms late: %q", why)
+	}
+	if why := judged(0, 5*time.Millisecond, 200*time.Millisecond); why != "" {
+		t.Errorf("5 ms late where requests take 200 ms: %q", why)
+	}
+}

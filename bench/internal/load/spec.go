@@ -1,0 +1,155 @@
+// Package load is the harness's own load generator: closed loops that saturate,
+// and open loops with a constant rate of arrivals whose latency counts from the
+// moment at which a request was due, so that a stall shows in every request
+// that it delayed (no coordinated omission).
+//
+// It runs as a process of its own, a few threads with an event loop each and no
+// allocation per request, reports what CPU it took, and says when it was itself
+// the bottleneck.
+package load
+
+import (
+	"fmt"
+	"time"
+)
+
+// Command is the harness's argument that runs Main.
+const Command = "load"
+
+// Kinds of load.
+const (
+	// HTTP sends HTTP/1.1 requests.
+	HTTP = "http"
+	// Idle opens connections, sends one HTTP/1.1 request on each, and then
+	// holds them.
+	Idle = "idle"
+	// Events receives server-sent events whose data is a stamp by package
+	// clock; latency is their age on arrival.
+	Events = "events"
+	// WebSocket sends messages and awaits their echo.
+	WebSocket = "websocket"
+	// H2C sends HTTP/2 requests, a stream each.
+	H2C = "h2c"
+	// H2CStream sends messages on HTTP/2 streams that stay open, and awaits
+	// their echo.
+	H2CStream = "h2c-stream"
+)
+
+// Spec says what load to make.
+type Spec struct {
+	Kind string `json:"kind"`
+	Port int    `json:"port"` // on 127.0.0.1
+	Path string `json:"path"`
+	// Body is the size of an upload, or of a message.
+	Body        int64 `json:"body"`
+	Connections int   `json:"connections"`
+	// Streams is how many requests a connection of HTTP/2 carries at once.
+	Streams int `json:"streams"`
+	// Rate is arrivals per second over all connections; 0 is a closed loop.
+	Rate float64 `json:"rate"`
+	// Fresh makes a new connection for each request.
+	Fresh bool `json:"fresh"`
+	// Warmup is load before the measurement that leaves no trace in the
+	// result.
+	Warmup   time.Duration `json:"warmup"`
+	Duration time.Duration `json:"duration"`
+	// Overtaking is by how much a request must have started later than another
+	// and ended earlier to count as having overtaken it; 0 counts none.
+	Overtaking time.Duration `json:"overtaking"`
+	// Threads is how many event loops share the connections; 0 is one for
+	// every four cores, at least one.
+	Threads int `json:"threads"`
+}
+
+func (s *Spec) check() error {
+	switch s.Kind {
+	case HTTP, Idle, Events, WebSocket, H2C, H2CStream:
+	default:
+		return fmt.Errorf("load: kind is %q", s.Kind)
+	}
+	switch {
+	case s.Port < 1 || s.Port > 65535:
+		return fmt.Errorf("load: port is %d", s.Port)
+	case s.Connections < 1:
+		return fmt.Errorf("load: connections is %d, must be at least 1", s.Connections)
+	case s.Rate < 0:
+		return fmt.Errorf("load: rate is %v, must not be negative", s.Rate)
+	case s.Body < 0:
+		return fmt.Errorf("load: body is %d, must not be negative", s.Body)
+	case s.Duration <= 0:
+		return fmt.Errorf("load: duration is %v, must be positive", s.Duration)
+	case s.Fresh && s.Kind != HTTP:
+		return fmt.Errorf("load: fresh connections are for kind %q, not %q", HTTP, s.Kind)
+	case len(s.Path) == 0 || s.Path[0] != '/':
+		return fmt.Errorf("load: path is %q, must begin with a slash", s.Path)
+	case len(s.Path) > 126:
+		return fmt.Errorf("load: path is longer than 126 bytes")
+	}
+	s.Streams = max(s.Streams, 1)
+	if s.Kind != H2C && s.Kind != H2CStream {
+		s.Streams = 1
+	}
+	return nil
+}
+
+// Percentiles are those that a Result has, ascending.
+var Percentiles = []float64{0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99, 100}
+
+// Result is what came of a load. Durations are in nanoseconds.
+type Result struct {
+	// Requests is how many were answered in full with 2xx, or messages echoed,
+	// or events received.
+	Requests int64 `json:"requests"`
+	// Window is how many of them within Duration; the rest were under way at
+	// its end.
+	Window int64 `json:"window"`
+	// Refused counts whole answers of any other status, by status.
+	Refused map[int]int64 `json:"refused,omitempty"`
+	// Errors counts requests that got no whole answer, by reason.
+	Errors map[string]int64 `json:"errors,omitempty"`
+	// Unfinished is how many had no answer when patience ended; their age is
+	// in the quantiles.
+	Unfinished int64 `json:"unfinished"`
+	// Overtaken is how many answers came after one to a later request.
+	Overtaken int64 `json:"overtaken"`
+	// BytesIn and BytesOut count what the sockets carried.
+	BytesIn  int64 `json:"bytes_in"`
+	BytesOut int64 `json:"bytes_out"`
+	// Elapsed is from the start to the last answer.
+	Elapsed time.Duration `json:"elapsed"`
+	// CPU is what the generator itself took for it, and Share that of its
+	// busiest thread per elapsed time.
+	CPU   time.Duration `json:"cpu"`
+	Share float64       `json:"share"`
+	// Late is by how much the generator itself was late to send, at the 99th
+	// percentile; 0 in a closed loop.
+	Late time.Duration `json:"late"`
+	// Saturated says why the generator does not trust its own figures; empty
+	// if it does.
+	Saturated string `json:"saturated,omitempty"`
+	// Quantiles are pairs of a percentile and a latency.
+	Quantiles [][2]float64 `json:"quantiles,omitempty"`
+	Count     int64        `json:"count"`
+}
+
+// Quantile returns the latency at one of Percentiles.
+func (r *Result) Quantile(percentile float64) (time.Duration, bool) {
+	for _, q := range r.Quantiles {
+		if q[0] == percentile {
+			return time.Duration(q[1]), true
+		}
+	}
+	return 0, false
+}
+
+// Failures is how many requests were refused, broken off or never answered.
+func (r *Result) Failures() int64 {
+	n := r.Unfinished
+	for _, c := range r.Refused {
+		n += c
+	}
+	for _, c := range r.Errors {
+		n += c
+	}
+	return n
+}

@@ -1,0 +1,103 @@
+package load
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+var errFrame = errors.New("malformed or unexpected WebSocket frame")
+
+// webSocket sends binary messages of spec.Body bytes and awaits their echo
+// (RFC 6455), one at a time on a connection.
+type webSocket struct {
+	worker    *worker
+	handshake []byte
+	frame     []byte
+}
+
+func newWebSocket(w *worker) *webSocket {
+	s := &webSocket{worker: w}
+	s.handshake = []byte("GET " + w.spec.Path + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+	size := w.spec.Body
+	const final, binaryMessage, masked = 0x80, 2, 0x80
+	s.frame = append(s.frame, final|binaryMessage)
+	switch {
+	case size < 126:
+		s.frame = append(s.frame, masked|byte(size))
+	case size < 1<<16:
+		s.frame = binary.BigEndian.AppendUint16(append(s.frame, masked|126), uint16(size))
+	default:
+		s.frame = binary.BigEndian.AppendUint64(append(s.frame, masked|127), uint64(size))
+	}
+	key := [4]byte{0x12, 0x34, 0x56, 0x78}
+	s.frame = append(s.frame, key[:]...)
+	for i := range size {
+		s.frame = append(s.frame, byte(i)^key[i&3])
+	}
+	return s
+}
+
+func (s *webSocket) greet(c *conn) bool {
+	c.out = append(c.out, s.handshake...)
+	return false
+}
+
+func (s *webSocket) send(c *conn, due int64) {
+	c.busy, c.due = true, due
+	c.out = append(c.out, s.frame...)
+}
+
+func (s *webSocket) receive(c *conn, p []byte) (used int, err error) {
+	if !c.opened {
+		n, whole, err := c.answer.feed(p, nil)
+		if err != nil || !whole {
+			return n, err
+		}
+		if c.answer.status != 101 {
+			return n, fmt.Errorf("upgrade answered with status %d", c.answer.status)
+		}
+		used = n
+		s.worker.opened(c, 1)
+	}
+	for {
+		frame := p[used:]
+		if len(frame) < 2 {
+			return used, nil
+		}
+		size, head := uint64(frame[1]&0x7f), 2
+		switch size {
+		case 126:
+			head = 4
+		case 127:
+			head = 10
+		}
+		if len(frame) < head {
+			return used, nil
+		}
+		switch size {
+		case 126:
+			size = uint64(binary.BigEndian.Uint16(frame[2:]))
+		case 127:
+			size = binary.BigEndian.Uint64(frame[2:])
+		}
+		if frame[0] != s.frame[0] || frame[1]&0x80 != 0 || size != uint64(s.worker.spec.Body) || !c.busy {
+			return used, errFrame
+		}
+		if uint64(len(frame)) < uint64(head)+size {
+			return used, nil
+		}
+		used += head + int(size)
+		c.busy = false
+		s.worker.finished(c, c.due, outcome{status: 200})
+	}
+}
+
+func (s *webSocket) lost(c *conn, why error) (again bool) {
+	if c.busy {
+		c.busy = false
+		s.worker.finished(c, c.due, outcome{failure: why, held: true})
+	}
+	return false
+}

@@ -1,0 +1,357 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/bench/internal/clock"
+	"github.com/queuegate/queuegate/bench/internal/socket"
+)
+
+const (
+	connectPatience = 30 * time.Second
+	drainPatience   = 10 * time.Second
+	// dialsAtOnce keeps below the backlog of listeners that use the customary
+	// 511.
+	dialsAtOnce = 256
+	// failuresAllowed ends a load that meets nothing but errors.
+	failuresAllowed = 20_000
+	longestWait     = 50 * time.Millisecond
+)
+
+// A protocol speaks on connections. Its methods only queue bytes; the worker
+// writes them.
+type protocol interface {
+	// greet queues what a new connection begins with. If it returns true the
+	// connection can take requests at once, else the protocol calls
+	// worker.opened.
+	greet(c *conn) bool
+	// send queues a request that was due at a time, by package clock.
+	send(c *conn, due int64)
+	// receive uses bytes that have come, and returns how many; it gets the
+	// rest again with those that follow. It calls worker.finished for each
+	// answer.
+	receive(c *conn, p []byte) (used int, err error)
+	// lost tells that the connection ended. It calls worker.finished for each
+	// request that was under way, and says whether to connect again.
+	lost(c *conn, why error) (again bool)
+}
+
+// A worker is one thread with an event loop and its share of the connections.
+type worker struct {
+	spec     *Spec
+	protocol protocol
+	steps    chan func()
+	poller   *socket.Poller
+	conns    []*conn
+	byFD     []*conn
+	scratch  []byte
+	undialed []*conn
+	dialing  int
+	waiting  int // connections that were never opened
+	free     ring[*conn]
+	backlog  ring[int64] // due times of requests that found no connection free
+	pace     pace
+	sending  bool
+	underWay int
+	now      int64
+	failures int
+	broken   error
+	tally    *tally
+}
+
+func newWorker(spec *Spec, index, of int) (*worker, error) {
+	poller, err := socket.NewPoller()
+	if err != nil {
+		return nil, err
+	}
+	share := func(n int) int { return n*(index+1)/of - n*index/of }
+	w := &worker{
+		spec:    spec,
+		steps:   make(chan func()),
+		poller:  poller,
+		scratch: make([]byte, 256<<10),
+		tally:   newTally(),
+		pace:    pace{interval: float64(time.Second) * float64(of) / max(spec.Rate, 1e-9), offset: float64(index) / float64(of)},
+	}
+	switch spec.Kind {
+	case WebSocket:
+		w.protocol = newWebSocket(w)
+	case Events:
+		w.protocol = newEvents(w)
+	case H2C, H2CStream:
+		w.protocol = newH2(w)
+	default:
+		w.protocol = newHTTP1(w)
+	}
+	for range share(spec.Connections) {
+		c := &conn{worker: w, fd: -1}
+		w.conns = append(w.conns, c)
+	}
+	return w, nil
+}
+
+// serve runs the worker's steps on a thread of its own.
+func (w *worker) serve() {
+	runtime.LockOSThread()
+	socket.SharpTimers()
+	for step := range w.steps {
+		step()
+	}
+}
+
+// prepare connects, warms up, and waits until nothing is under way.
+func (w *worker) prepare() error {
+	if w.spec.Fresh {
+		for _, c := range w.conns {
+			w.free.push(c)
+		}
+	} else if err := w.connect(); err != nil {
+		return err
+	}
+	if w.spec.Kind == Idle {
+		return w.touch()
+	}
+	if w.spec.Warmup > 0 {
+		if err := w.load(w.spec.Warmup); err != nil {
+			return err
+		}
+	}
+	w.tally = newTally()
+	return nil
+}
+
+// touch sends one request on each connection, few at a time, so that what they
+// leave behind in the target belongs to connections and not to a peak of
+// requests.
+func (w *worker) touch() error {
+	const atOnce = 16
+	w.now = clock.Now()
+	for _, c := range w.conns {
+		deadline := w.now + int64(drainPatience)
+		for w.underWay >= atOnce {
+			w.turn(longestWait)
+			if w.broken != nil {
+				return w.broken
+			}
+			if w.now > deadline {
+				return fmt.Errorf("no answers within %v; %d are missing", drainPatience, w.underWay)
+			}
+		}
+		w.sendOn(c, w.now)
+	}
+	return w.settle("answers to the first request")
+}
+
+func (w *worker) connect() error {
+	w.waiting = len(w.conns)
+	w.undialed = append(w.undialed, w.conns...)
+	deadline := clock.Now() + int64(connectPatience)
+	for w.waiting > 0 {
+		for len(w.undialed) > 0 && w.dialing < dialsAtOnce {
+			c := w.undialed[0]
+			w.undialed = w.undialed[1:]
+			if err := c.dial(); err != nil {
+				return err
+			}
+		}
+		w.turn(longestWait)
+		if w.broken != nil {
+			return w.broken
+		}
+		if w.now > deadline {
+			return fmt.Errorf("%d of %d connections did not open within %v", w.waiting, len(w.conns), connectPatience)
+		}
+	}
+	return nil
+}
+
+// measure makes the load that counts.
+func (w *worker) measure() error {
+	if w.spec.Kind == Idle {
+		begin := clock.Now()
+		w.tally.begin = begin
+		for clock.Now() < begin+int64(w.spec.Duration) {
+			w.turn(longestWait)
+		}
+		w.tally.end = clock.Now()
+		return w.broken
+	}
+	return w.load(w.spec.Duration)
+}
+
+// load sends for a duration and then waits for the last answers.
+func (w *worker) load(d time.Duration) error {
+	cpu := threadCPU()
+	w.now = clock.Now()
+	begin, end := w.now, w.now+int64(d)
+	w.tally.begin, w.tally.windowEnd, w.tally.last = begin, end, begin
+	w.sending = true
+	if w.spec.Rate > 0 {
+		w.pace.start(begin)
+	} else if w.spec.Kind != Events {
+		for range w.free.len() {
+			if c := w.take(); c != nil {
+				w.sendOn(c, w.now)
+			}
+		}
+	}
+	for w.now < end && w.broken == nil {
+		wait := min(longestWait, time.Duration(end-w.now))
+		if w.spec.Rate > 0 {
+			wait = min(wait, time.Duration(w.pace.next()-clock.Now()))
+		}
+		w.turn(wait)
+		if w.spec.Rate > 0 {
+			w.arrive(end)
+		}
+	}
+	w.sending = false
+	err := w.settle("answers")
+	w.tally.end = w.now
+	w.tally.cpu = threadCPU() - cpu
+	return err
+}
+
+// settle waits until nothing is under way. What is left when patience ends
+// counts as unfinished; that is an error only if nothing was answered at all.
+func (w *worker) settle(what string) error {
+	deadline := clock.Now() + int64(drainPatience)
+	for w.broken == nil && (w.underWay > 0 || w.backlog.len() > 0) {
+		w.turn(longestWait)
+		if w.now > deadline {
+			w.tally.unfinished(w)
+			if w.tally.requests == 0 {
+				return fmt.Errorf("no %s within %v; %d are missing", what, drainPatience, w.underWay)
+			}
+			return nil
+		}
+	}
+	return w.broken
+}
+
+// arrive sends the requests that are due.
+func (w *worker) arrive(end int64) {
+	w.now = clock.Now()
+	for {
+		due := w.pace.next()
+		if due > w.now || due >= end {
+			return
+		}
+		w.pace.advance()
+		c := w.take()
+		if c == nil {
+			w.backlog.push(due)
+			continue
+		}
+		w.tally.late(w.now - due)
+		w.sendOn(c, due)
+	}
+}
+
+// take returns a connection that can carry a request, or nil.
+func (w *worker) take() *conn {
+	for w.free.len() > 0 {
+		if c := w.free.pop(); !c.dead {
+			return c
+		}
+	}
+	return nil
+}
+
+func (w *worker) sendOn(c *conn, due int64) {
+	w.underWay++
+	w.protocol.send(c, due)
+	c.flush()
+}
+
+// opened makes a new connection available for requests, n at a time.
+func (w *worker) opened(c *conn, n int) {
+	if c.opened {
+		return
+	}
+	c.opened = true
+	w.waiting--
+	w.dialing--
+	for range n {
+		w.free.push(c)
+	}
+}
+
+// finished takes note of how a request ended, and gives its place on the
+// connection to the next.
+func (w *worker) finished(c *conn, due int64, how outcome) {
+	w.underWay--
+	w.tally.finished(w.now, due, how, w.spec.Overtaking)
+	if how.failure != nil {
+		w.fail(how.failure)
+	}
+	if !how.held {
+		w.release(c)
+	}
+}
+
+// release gives a place on a connection to the next request.
+func (w *worker) release(c *conn) {
+	switch {
+	case w.backlog.len() > 0 && !c.dead:
+		w.underWay++
+		w.protocol.send(c, w.backlog.pop())
+	case w.sending && w.spec.Rate == 0 && !c.dead:
+		w.underWay++
+		w.protocol.send(c, w.now)
+	case !c.dead:
+		w.free.push(c)
+	}
+}
+
+// fail counts a broken connection; too many end the load.
+func (w *worker) fail(why error) {
+	w.failures++
+	if w.failures > failuresAllowed && w.broken == nil {
+		w.broken = fmt.Errorf("more than %d failures, the last: %w", failuresAllowed, why)
+	}
+}
+
+var errNoneLeft = errors.New("all connections have broken")
+
+// bury gives up a connection for good.
+func (w *worker) bury(c *conn, why error) {
+	if c.dead {
+		return
+	}
+	c.dead = true
+	if !c.opened {
+		w.broken = fmt.Errorf("opening a connection: %w", why)
+		return
+	}
+	for _, other := range w.conns {
+		if !other.dead {
+			return
+		}
+	}
+	w.broken = fmt.Errorf("%w, the last: %w", errNoneLeft, why)
+}
+
+// turn waits for news of the sockets and handles it.
+func (w *worker) turn(wait time.Duration) {
+	events := w.poller.Wait(wait)
+	w.now = clock.Now()
+	for _, e := range events {
+		if c := w.byFD[e.Fd]; c != nil {
+			c.ready(e.Events)
+		}
+	}
+}
+
+func threadCPU() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		panic("BUG: CLOCK_THREAD_CPUTIME_ID: " + err.Error())
+	}
+	return time.Duration(ts.Nano())
+}

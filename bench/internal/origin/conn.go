@@ -1,0 +1,318 @@
+package origin
+
+import (
+	"bytes"
+	"container/heap"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/bench/internal/clock"
+	"github.com/queuegate/queuegate/bench/internal/socket"
+)
+
+type state uint8
+
+const (
+	atHead   state = iota // waits for a request
+	atBody                // takes an upload
+	delayed               // the answer waits for its timer
+	writing               // an answer is under way
+	events                // a stream of events
+	echoing               // a WebSocket
+	handedOn              // net/http has it
+)
+
+// A conn is one HTTP/1 connection. What it has read and not yet used is in in;
+// what it must write and could not is in out and fill.
+type conn struct {
+	loop    *loop
+	fd      int
+	state   state
+	watched uint32
+	in      []byte
+	out     []byte
+	fill    int64 // bytes of filler to write after out
+	body    body  // of the upload under way
+	request request
+	due     int64 // timer, by package clock
+	timer   int   // index in loop.timers, -1 if none
+	ended   bool  // the client has sent its last byte
+}
+
+func (c *conn) ready(events uint32) {
+	if events&unix.EPOLLOUT != 0 {
+		c.flush()
+		if c.state == handedOn || c.loop.conns[c.fd] != c {
+			return
+		}
+		c.advance(nil)
+	}
+	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 && c.loop.conns[c.fd] == c {
+		c.read()
+	}
+}
+
+// read takes one helping; epoll is level-triggered and reports what is left.
+func (c *conn) read() {
+	if c.ended {
+		c.close() // both sides have ended, or the peer reset
+		return
+	}
+	n, errno := socket.Read(c.fd, c.loop.scratch)
+	switch {
+	case errno == syscall.EAGAIN || errno == syscall.EINTR:
+	case errno != 0:
+		c.close()
+	case n == 0:
+		c.ended = true
+		if c.state == atHead || c.state == atBody || c.state == events || c.state == echoing {
+			c.close()
+			return
+		}
+		c.watch(unix.EPOLLOUT * b2u(c.pending()))
+	default:
+		c.advance(c.loop.scratch[:n])
+	}
+}
+
+// advance uses what has come, after what was left over, as far as it can.
+func (c *conn) advance(fresh []byte) {
+	p := fresh
+	if len(c.in) > 0 {
+		c.in = append(c.in, fresh...)
+		p = c.in
+	}
+	for {
+		used, more := c.step(p)
+		p = p[used:]
+		if c.loop.conns[c.fd] != c {
+			return
+		}
+		if !more {
+			break
+		}
+	}
+	c.in = append(c.in[:0], p...)
+}
+
+// step makes one step of the connection's state and says how much of p it used
+// and whether another step may follow.
+func (c *conn) step(p []byte) (used int, more bool) {
+	switch c.state {
+	case atHead:
+		return c.takeHead(p)
+	case atBody:
+		used, done, err := c.body.take(p)
+		if err != nil {
+			c.close()
+			return 0, false
+		}
+		if done {
+			c.begin()
+		}
+		return used, done
+	case echoing:
+		return c.echo(p), false
+	}
+	return 0, false
+}
+
+var h2Preface = []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+
+func (c *conn) takeHead(p []byte) (used int, more bool) {
+	if len(p) > 0 && p[0] == 'P' && len(p) >= 3 && string(p[:3]) == "PRI" {
+		if len(p) >= len(h2Preface) {
+			c.handOn(p)
+		}
+		return 0, false
+	}
+	end := bytes.Index(p, crlfcrlf)
+	if end < 0 {
+		if len(p) > maxHead {
+			c.close()
+		}
+		return 0, false
+	}
+	r, ok := parseRequest(p[:end+2])
+	if !ok {
+		c.out = append(c.out, badRequest...)
+		c.flush()
+		c.close()
+		return 0, false
+	}
+	c.request = r
+	if r.body.expected() {
+		c.body, c.state = r.body, atBody
+		return end + 4, true
+	}
+	c.begin()
+	return end + 4, true
+}
+
+// begin starts the answer to a request that is there as a whole.
+func (c *conn) begin() {
+	if c.request.delay > 0 {
+		c.state = delayed
+		c.loop.schedule(c, clock.Now()+int64(c.request.delay))
+		return
+	}
+	c.reply()
+}
+
+func (c *conn) reply() {
+	r := &c.request
+	switch r.route {
+	case routeRoot:
+		if r.close {
+			c.out = append(c.out, rootAnswerClose...)
+		} else {
+			c.out = append(c.out, rootAnswer...)
+		}
+	case routeBytes:
+		c.out = append(c.out, "HTTP/1.1 200 OK\r\nDate: "+date+"\r\nContent-Type: application/octet-stream\r\nContent-Length: "...)
+		c.out = strconv.AppendInt(c.out, r.size, 10)
+		if r.close {
+			c.out = append(c.out, "\r\nConnection: close"...)
+		}
+		c.out = append(c.out, "\r\n\r\n"...)
+		c.fill = r.size
+	case routeEvents:
+		c.out = append(c.out, eventsHead...)
+		c.state = events
+		c.flush()
+		if c.loop.conns[c.fd] == c {
+			c.loop.schedule(c, clock.Now()+int64(r.every))
+		}
+		return
+	case routeWebSocket:
+		c.out = append(c.out, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: "...)
+		c.out = append(c.out, acceptKey(r.key)...)
+		c.out = append(c.out, "\r\n\r\n"...)
+		c.state = echoing
+		c.flush()
+		return
+	default:
+		c.out = append(c.out, notFound...)
+	}
+	c.state = writing
+	c.flush()
+}
+
+func (c *conn) expired(now int64) {
+	switch c.state {
+	case delayed:
+		c.reply()
+		if c.loop.conns[c.fd] == c {
+			c.advance(nil) // a pipelined request may wait
+		}
+	case events:
+		// A client that does not keep up gets the next event later; each
+		// stamp is that of its writing.
+		if !c.pending() {
+			c.out = appendEvent(c.out, clock.Now())
+			c.flush()
+		}
+		if c.loop.conns[c.fd] == c {
+			next := c.due + int64(c.request.every)
+			if next < now {
+				next = now + int64(c.request.every)
+			}
+			c.loop.schedule(c, next)
+		}
+	}
+}
+
+func (c *conn) pending() bool { return len(c.out) > 0 || c.fill > 0 }
+
+// filler is what downloads consist of.
+var filler = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
+
+// flush writes what is pending, and ends the answer when all is written.
+func (c *conn) flush() {
+	for c.pending() {
+		var p []byte
+		switch {
+		case len(c.out) > 0 && c.fill > 0 && len(c.out)+int(c.fill) <= 16<<10:
+			c.out = append(c.out, filler[:c.fill]...)
+			c.fill = 0
+			p = c.out
+		case len(c.out) > 0:
+			p = c.out
+		default:
+			p = filler[:min(c.fill, int64(len(filler)))]
+		}
+		n, errno := socket.Write(c.fd, p)
+		if errno == syscall.EAGAIN || errno == syscall.EINTR {
+			n = 0
+		} else if errno != 0 {
+			c.close()
+			return
+		}
+		if len(c.out) > 0 {
+			c.out = c.out[:copy(c.out, c.out[n:])]
+		} else {
+			c.fill -= int64(n)
+		}
+		if n < len(p) {
+			c.watch(unix.EPOLLOUT | socket.Readable*b2u(!c.ended && c.state == echoing))
+			return
+		}
+	}
+	if c.state == writing {
+		c.state = atHead
+		if c.request.close || c.ended {
+			c.close()
+			return
+		}
+	}
+	c.watch(socket.Readable * b2u(!c.ended))
+}
+
+func (c *conn) watch(events uint32) {
+	if c.watched == events {
+		return
+	}
+	if err := c.loop.poller.Modify(c.fd, events); err != nil {
+		c.close()
+		return
+	}
+	c.watched = events
+}
+
+func (c *conn) forget() {
+	if c.timer >= 0 {
+		heap.Remove(&c.loop.timers, c.timer)
+	}
+	c.loop.conns[c.fd] = nil
+}
+
+func (c *conn) close() {
+	if c.loop.conns[c.fd] != c {
+		return
+	}
+	c.forget()
+	socket.Close(c.fd)
+}
+
+func (c *conn) handOn(seen []byte) {
+	c.forget()
+	c.state = handedOn
+	if err := c.loop.poller.Remove(c.fd); err != nil {
+		socket.Close(c.fd)
+		return
+	}
+	c.loop.h2.serve(c.fd, append([]byte(nil), seen...))
+}
+
+func b2u(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// date is that of the start: the origin's answers are constant.
+var date = time.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT")

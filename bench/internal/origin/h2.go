@@ -1,0 +1,146 @@
+package origin
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/clock"
+)
+
+// h2 serves the connections that speak HTTP/2, with net/http.
+type h2 struct {
+	once  sync.Once
+	conns chan net.Conn
+}
+
+func newH2() *h2 { return &h2{conns: make(chan net.Conn, 64)} }
+
+// serve takes over a descriptor of which the bytes in seen have been read.
+func (h *h2) serve(fd int, seen []byte) {
+	h.once.Do(func() { go h.run() })
+	file := os.NewFile(uintptr(fd), "h2c")
+	c, err := net.FileConn(file) // a duplicate, in the runtime's poller
+	file.Close()
+	if err != nil {
+		return
+	}
+	h.conns <- &replayed{Conn: c, seen: seen}
+}
+
+func (h *h2) run() {
+	server := &http.Server{Handler: http.HandlerFunc(handleH2), Protocols: new(http.Protocols)}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	_ = server.Serve(h) // ends with the process
+}
+
+// Accept, Close and Addr make h2 the listener of its own server.
+func (h *h2) Accept() (net.Conn, error) {
+	c, open := <-h.conns
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (h *h2) Close() error   { return nil }
+func (h *h2) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// replayed is a connection whose first bytes were read before.
+type replayed struct {
+	net.Conn
+	seen []byte
+}
+
+func (r *replayed) Read(p []byte) (int, error) {
+	if len(r.seen) > 0 {
+		n := copy(p, r.seen)
+		r.seen = r.seen[n:]
+		return n, nil
+	}
+	return r.Conn.Read(p)
+}
+
+func handleH2(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == "/echo":
+		echoH2(w, r)
+	case r.URL.Path == "/events":
+		eventsH2(w, r)
+	case strings.HasPrefix(r.URL.Path, "/bytes/"):
+		n, err := strconv.ParseInt(r.URL.Path[len("/bytes/"):], 10, 64)
+		if err != nil || n < 0 {
+			http.Error(w, "bad size", http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Length", strconv.FormatInt(n, 10))
+		for n > 0 {
+			written, err := w.Write(filler[:min(n, int64(len(filler)))])
+			if err != nil {
+				return
+			}
+			n -= int64(written)
+		}
+	case r.URL.Path == "/" || r.URL.Path == "/upload":
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return
+		}
+		if d, err := time.ParseDuration(r.URL.Query().Get("delay")); err == nil {
+			time.Sleep(d)
+		}
+		w.Header().Set("Content-Type", "text/plain")
+		io.WriteString(w, "hello world\n")
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func echoH2(w http.ResponseWriter, r *http.Request) {
+	flusher := w.(http.Flusher)
+	w.WriteHeader(http.StatusOK)
+	flusher.Flush()
+	p := make([]byte, 16<<10)
+	for {
+		n, err := r.Body.Read(p)
+		if n > 0 {
+			if _, err := w.Write(p[:n]); err != nil {
+				return
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				panic(http.ErrAbortHandler)
+			}
+			return
+		}
+	}
+}
+
+func eventsH2(w http.ResponseWriter, r *http.Request) {
+	every, err := time.ParseDuration(r.URL.Query().Get("every"))
+	if err != nil || every <= 0 {
+		every = time.Millisecond
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	flusher := w.(http.Flusher)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		if _, err := w.Write([]byte("data: " + strconv.FormatInt(clock.Now(), 10) + "\n\n")); err != nil {
+			return
+		}
+		flusher.Flush()
+		select {
+		case <-ticker.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,156 @@
+// Package origin is the container behind the proxies: a fast HTTP/1.1 and h2c
+// server for everything that the scenarios ask for. One event loop, raw
+// sockets; only HTTP/2 is net/http's.
+//
+//	GET  /               12 bytes
+//	GET  /bytes/N        N bytes, Content-Length
+//	POST /upload         takes any body, answers 12 bytes
+//	GET  /events?every=D server-sent events, one each D, each with its stamp
+//	GET  /websocket      echoes messages
+//	POST /echo           HTTP/2 only: sends back what comes, as it comes
+//
+// Any of the first three takes ?delay=D: the answer comes that much later.
+package origin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+
+	"github.com/queuegate/queuegate/bench/internal/child"
+	"github.com/queuegate/queuegate/bench/internal/clock"
+	"github.com/queuegate/queuegate/bench/internal/socket"
+)
+
+// Command is the harness's argument that runs Main.
+const Command = "origin"
+
+// Spec says what the origin shall be.
+type Spec struct {
+	// Ports is how many ports it serves.
+	Ports int `json:"ports"`
+	// Hold reserves the ports and refuses connections until Listen.
+	Hold bool `json:"hold"`
+}
+
+type bound struct {
+	Ports []int `json:"ports"`
+}
+
+type listening struct {
+	// At is when the last port began to accept, by package clock.
+	At int64 `json:"at"`
+}
+
+// A Process is an origin that runs as a process of its own.
+type Process struct {
+	child *child.Process
+	ports []int
+}
+
+// Start runs an origin. Unless spec.Hold it listens when Start returns.
+func Start(ctx context.Context, spec Spec) (*Process, error) {
+	c, err := child.Start(Command, spec)
+	if err != nil {
+		return nil, err
+	}
+	var b bound
+	if err := c.Receive(ctx, &b); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	p := &Process{child: c, ports: b.Ports}
+	if !spec.Hold {
+		if _, err := p.Listen(ctx); err != nil {
+			p.Stop()
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Listen makes all ports accept, and returns when that was, by package clock.
+func (p *Process) Listen(ctx context.Context) (int64, error) {
+	if err := p.child.Send(struct{}{}); err != nil {
+		return 0, err
+	}
+	var l listening
+	if err := p.child.Receive(ctx, &l); err != nil {
+		return 0, err
+	}
+	return l.At, nil
+}
+
+// Port returns a port, counted from 0.
+func (p *Process) Port(i int) int { return p.ports[i] }
+
+// PID returns the origin's process.
+func (p *Process) PID() int { return p.child.PID() }
+
+// Stop ends the origin and waits for it.
+func (p *Process) Stop() { p.child.Stop() }
+
+// Main is the origin's process: it serves until its input ends.
+func Main(in io.Reader, out io.Writer) error {
+	pipe := child.NewPipe(in, out)
+	var spec Spec
+	if err := pipe.Receive(&spec); err != nil {
+		return err
+	}
+	if spec.Ports < 1 {
+		return fmt.Errorf("origin: ports is %d, must be at least 1", spec.Ports)
+	}
+	// The loop holds one processor even while it waits.
+	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
+	l, err := newLoop()
+	if err != nil {
+		return err
+	}
+	var b bound
+	listeners := make([]int, spec.Ports)
+	for i := range listeners {
+		fd, port, err := socket.Bind(0)
+		if err != nil {
+			return err
+		}
+		listeners[i] = fd
+		b.Ports = append(b.Ports, port)
+	}
+	if err := pipe.Send(b); err != nil {
+		return err
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- l.run() }()
+	converse := make(chan error, 1)
+	go func() { converse <- answer(pipe, l, listeners) }()
+	select {
+	case err = <-failed:
+	case err = <-converse:
+	}
+	if errors.Is(err, child.ErrEnd) || errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func answer(pipe *child.Pipe, l *loop, listeners []int) error {
+	if err := pipe.Receive(&struct{}{}); err != nil {
+		return err
+	}
+	for _, fd := range listeners {
+		if err := socket.Listen(fd); err != nil {
+			return err
+		}
+	}
+	at := clock.Now()
+	for _, fd := range listeners {
+		l.listen(fd)
+	}
+	if err := pipe.Send(listening{At: at}); err != nil {
+		return err
+	}
+	return pipe.Receive(&struct{}{})
+}

@@ -1,0 +1,91 @@
+package origin
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestUploadsEndWhereTheirFramingSays(t *testing.T) {
+	for _, c := range []struct {
+		what, text string
+		body       body
+		left       string
+	}{
+		{"a length", "helloGET", body{left: 5}, "GET"},
+		{"chunks", "5\r\nhello\r\nA;x\r\n0123456789\r\n0\r\n\r\nGET", body{chunked: true}, "GET"},
+		{"a trailer", "0\r\nA: b\r\n\r\nGET", body{chunked: true}, "GET"},
+	} {
+		for n := 1; n <= len(c.text); n++ {
+			b, text := c.body, c.text
+			pending, done := "", false
+			for !done {
+				if text == "" {
+					t.Fatalf("%s in pieces of %d: no end, %q is pending", c.what, n, pending)
+				}
+				pending += text[:min(n, len(text))]
+				text = text[min(n, len(text)):]
+				used, whole, err := b.take([]byte(pending))
+				if err != nil {
+					t.Fatalf("%s in pieces of %d: %v", c.what, n, err)
+				}
+				pending, done = pending[used:], whole
+			}
+			if pending+text != c.left {
+				t.Fatalf("%s in pieces of %d: %q is left, want %q", c.what, n, pending+text, c.left)
+			}
+		}
+	}
+	b := body{chunked: true}
+	if _, _, err := b.take([]byte("xyz\r\n")); err == nil {
+		t.Error("a malformed chunk was taken")
+	}
+}
+
+func TestRequestsAreRead(t *testing.T) {
+	for _, c := range []struct {
+		head string
+		want request
+	}{
+		{"GET / HTTP/1.1\r\nHost: x\r\n", request{route: routeRoot}},
+		{"GET / HTTP/1.0\r\n", request{route: routeRoot, close: true}},
+		{"GET / HTTP/1.1\r\nconnection: x, Close\r\n", request{route: routeRoot, close: true}},
+		{"GET /?delay=3ms HTTP/1.1\r\n", request{route: routeRoot, delay: 3 * time.Millisecond}},
+		{"GET /bytes/123 HTTP/1.1\r\n", request{route: routeBytes, size: 123}},
+		{"POST /upload HTTP/1.1\r\ncontent-length: 9\r\n", request{route: routeRoot, body: body{left: 9}}},
+		{"POST /upload HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", request{route: routeRoot, body: body{chunked: true}}},
+		{"GET /events?every=2ms HTTP/1.1\r\n", request{route: routeEvents, every: 2 * time.Millisecond}},
+		{"GET /websocket HTTP/1.1\r\nSec-WebSocket-Key: abc \r\n", request{route: routeWebSocket, key: "abc"}},
+		{"GET /else HTTP/1.1\r\n", request{}},
+	} {
+		if got, ok := parseRequest([]byte(c.head)); !ok || got != c.want {
+			t.Errorf("%q: %+v, %v", c.head, got, ok)
+		}
+	}
+	for _, head := range []string{
+		"GET\r\n", "GET /\r\n", "GET /bytes/x HTTP/1.1\r\n", "GET /?delay=-1s HTTP/1.1\r\n", "GET / HTTP/1.1\r\nno colon\r\n",
+		"POST / HTTP/1.1\r\nContent-Length: -1\r\n",
+	} {
+		if got, ok := parseRequest([]byte(head)); ok {
+			t.Errorf("%q was taken as %+v", head, got)
+		}
+	}
+}
+
+func TestAnEventIsOneChunkWithItsStamp(t *testing.T) {
+	if got := string(appendEvent(nil, 12345)); got != "d\r\ndata: 12345\n\n\r\n" {
+		t.Fatalf("got %q", got)
+	}
+}
+
+func TestTheAcceptKeyIsThatOfTheStandardsExample(t *testing.T) {
+	if got := acceptKey("dGhlIHNhbXBsZSBub25jZQ=="); got != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" {
+		t.Fatalf("got %q", got)
+	}
+}
+
+func TestASpecWithoutPortsIsRefused(t *testing.T) {
+	if err := Main(strings.NewReader("{}\n"), &strings.Builder{}); err == nil || !strings.Contains(err.Error(), "ports is 0") {
+		t.Fatalf("got %v", err)
+	}
+}

@@ -1,0 +1,139 @@
+package origin
+
+import (
+	"bytes"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type route uint8
+
+const (
+	routeUnknown route = iota
+	routeRoot
+	routeBytes
+	routeEvents
+	routeWebSocket
+)
+
+const maxHead = 64 << 10
+
+var (
+	crlfcrlf        = []byte("\r\n\r\n")
+	rootAnswer      = []byte("HTTP/1.1 200 OK\r\nDate: " + date + "\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\r\nhello world\n")
+	rootAnswerClose = bytes.Replace(rootAnswer, crlfcrlf, []byte("\r\nConnection: close\r\n\r\n"), 1)
+	notFound        = []byte("HTTP/1.1 404 Not Found\r\nDate: " + date + "\r\nContent-Length: 0\r\n\r\n")
+	badRequest      = []byte("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+)
+
+// A request is what the origin needs to know of one.
+type request struct {
+	route route
+	size  int64         // of /bytes/N
+	delay time.Duration // before the answer
+	every time.Duration // between events
+	close bool          // the connection ends after the answer
+	key   string        // Sec-WebSocket-Key
+	body  body
+}
+
+// parseRequest reads a head that ends after the last field's CRLF. It is as
+// strict as the origin needs: what it is sent comes from proxies.
+func parseRequest(head []byte) (request, bool) {
+	line, fields, found := bytes.Cut(head, crlfcrlf[:2])
+	if !found {
+		return request{}, false
+	}
+	method, rest, found := bytes.Cut(line, []byte(" "))
+	target, version, found2 := bytes.Cut(rest, []byte(" "))
+	if !found || !found2 || len(method) == 0 {
+		return request{}, false
+	}
+	r := request{close: string(version) == "HTTP/1.0"}
+	if len(target) == 1 && target[0] == '/' {
+		r.route = routeRoot
+	} else if !r.takeTarget(string(target)) {
+		return request{}, false
+	}
+	for len(fields) > 0 {
+		var field []byte
+		field, fields, _ = bytes.Cut(fields, crlfcrlf[:2])
+		// Only four fields matter; the first letter and the length rule out
+		// nearly all others without a comparison.
+		colon := bytes.IndexByte(field, ':')
+		if colon < 0 {
+			return request{}, false
+		}
+		switch colon {
+		case len("Connection"):
+			if strings.EqualFold(string(field[:colon]), "Connection") && hasToken(string(field[colon+1:]), "close") {
+				r.close = true
+			}
+		case len("Content-Length"):
+			if strings.EqualFold(string(field[:colon]), "Content-Length") {
+				n, err := strconv.ParseInt(string(bytes.TrimSpace(field[colon+1:])), 10, 64)
+				if err != nil || n < 0 {
+					return request{}, false
+				}
+				r.body.left = n
+			}
+		case len("Transfer-Encoding"):
+			switch {
+			case strings.EqualFold(string(field[:colon]), "Transfer-Encoding"):
+				r.body.chunked = hasToken(string(field[colon+1:]), "chunked")
+			case strings.EqualFold(string(field[:colon]), "Sec-WebSocket-Key"):
+				r.key = strings.TrimSpace(string(field[colon+1:]))
+			}
+		}
+	}
+	return r, true
+}
+
+func (r *request) takeTarget(target string) bool {
+	path, query, _ := strings.Cut(target, "?")
+	switch {
+	case path == "/" || path == "/upload":
+		r.route = routeRoot
+	case path == "/events":
+		r.route = routeEvents
+		r.every = time.Millisecond
+	case path == "/websocket":
+		r.route = routeWebSocket
+	case strings.HasPrefix(path, "/bytes/"):
+		n, err := strconv.ParseInt(path[len("/bytes/"):], 10, 64)
+		if err != nil || n < 0 {
+			return false
+		}
+		r.route, r.size = routeBytes, n
+	}
+	if query == "" {
+		return true
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return false
+	}
+	for name, into := range map[string]*time.Duration{"delay": &r.delay, "every": &r.every} {
+		text := values.Get(name)
+		if text == "" {
+			continue
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return false
+		}
+		*into = d
+	}
+	return true
+}
+
+func hasToken(list, token string) bool {
+	for part := range strings.SplitSeq(list, ",") {
+		if strings.EqualFold(strings.TrimSpace(part), token) {
+			return true
+		}
+	}
+	return false
+}

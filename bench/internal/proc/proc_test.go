@@ -1,0 +1,199 @@
+package proc
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startShell runs a script that prints something once it is where the test
+// wants it, and returns the process and what it printed.
+func startShell(t *testing.T, script string) (pid int, said string) {
+	t.Helper()
+	cmd := exec.Command("/bin/sh", "-c", script)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close() // the scripts end with their input
+		cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid, line[:len(line)-1]
+}
+
+func TestATreeHoldsAProcessAndItsDescendants(t *testing.T) {
+	root, said := startShell(t, `exec 3<&0; sh -c 'echo $$; read x' <&3 & wait`)
+	child, err := strconv.Atoi(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := Tree(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(tree, root) || !slices.Contains(tree, child) || slices.Contains(tree, os.Getpid()) {
+		t.Fatalf("tree of %d with child %d is %v", root, child, tree)
+	}
+}
+
+func TestCPUOfAChildIsWhatItsOwnClockSays(t *testing.T) {
+	// The shell counts to a number, prints what the kernel's tick count says
+	// of it, and waits.
+	pid, _ := startShell(t, `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; read x`)
+	used, err := CPU([]int{pid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ticks int64
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := cutLast(string(stat), ") ")
+	fields := strings.Fields(rest)
+	for _, i := range []int{11, 12} { // utime, stime: fields 14 and 15
+		n, err := strconv.ParseInt(fields[i], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	counted := time.Duration(ticks) * 10 * time.Millisecond
+	if used <= 0 || used < counted-50*time.Millisecond || used > counted+50*time.Millisecond {
+		t.Fatalf("CPU() is %v, /proc/%d/stat says %v", used, pid, counted)
+	}
+	again, err := CPU([]int{pid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again < used {
+		t.Fatalf("CPU time went back from %v to %v", used, again)
+	}
+}
+
+func TestAReadThatBlocksIsAVoluntarySwitch(t *testing.T) {
+	pid, _ := startShell(t, `sleep 0.01; echo slept; read x`)
+	switches, err := ContextSwitches([]int{pid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if switches.Voluntary < 1 {
+		t.Fatalf("a shell that waited for its child has %+v", switches)
+	}
+}
+
+func TestMemoryOfAChildIsPlausible(t *testing.T) {
+	pid, _ := startShell(t, `echo here; read x`)
+	m, err := MemoryOf([]int{pid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.RSS < 100<<10 || m.Private <= 0 || m.Private > m.RSS {
+		t.Fatalf("memory of a shell is %+v", m)
+	}
+}
+
+func TestAProcessThatHasEndedIsAnError(t *testing.T) {
+	cmd := exec.Command("/bin/sh", "-c", "exit 0")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	if _, err := Tree(pid); err == nil {
+		t.Error("Tree found it")
+	}
+	if _, err := CPU([]int{pid}); err == nil {
+		t.Error("CPU found it")
+	}
+	if _, err := MemoryOf([]int{pid}); err == nil {
+		t.Error("MemoryOf found it")
+	}
+	if _, err := ContextSwitches([]int{pid}); err == nil {
+		t.Error("ContextSwitches found it")
+	}
+}
+
+func TestSystemCallsAreCountedOrSaidToBeUncountable(t *testing.T) {
+	cmd := exec.Command("/bin/sh", "-c", "read x; for i in 1 2 3 4 5 6 7 8 9 10; do umask 022; done; echo done; read x")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+	n, err := CountSyscalls(context.Background(), []int{cmd.Process.Pid}, func() error {
+		if _, err := in.Write([]byte("go\n")); err != nil {
+			return err
+		}
+		_, err := bufio.NewReader(out).ReadString('\n')
+		return err
+	})
+	if err != nil {
+		if !errors.Is(err, ErrNoCounter) {
+			t.Fatal(err)
+		}
+		return
+	}
+	// Ten of umask(2), some to read the line, one to write.
+	if n < 11 || n > 100 {
+		t.Fatalf("a shell that called umask ten times made %d system calls", n)
+	}
+}
+
+func TestBusyTimeGrowsByWhatAProcessUses(t *testing.T) {
+	before, err := Busy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := CPU([]int{os.Getpid()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for used := time.Duration(0); used < 50*time.Millisecond; {
+		now, err := CPU([]int{os.Getpid()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		used = now - own
+	}
+	after, err := Busy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after-before < 20*time.Millisecond {
+		t.Fatalf("the machine was busy for %v while this process used 50ms", after-before)
+	}
+}
+
+func TestMachineNamesWhatEveryLinuxHas(t *testing.T) {
+	m := Machine()
+	if m.Cores < 1 || m.MemoryBytes < 1<<20 || m.Kernel == "" || m.OS == "" {
+		t.Fatalf("machine is %+v", m)
+	}
+}

@@ -1,0 +1,263 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/load"
+	"github.com/queuegate/queuegate/bench/internal/proc"
+	"github.com/queuegate/queuegate/bench/internal/sample"
+)
+
+const (
+	mib = 1 << 20
+	// toleratedFailures is the share of requests that may fail without making
+	// the rest worthless.
+	toleratedFailures = 0.01
+	// toleratedOthers is the share of the machine that processes which are no
+	// part of the measurement may take without a note.
+	toleratedOthers = 0.05
+	toleratedOrigin = 0.95
+)
+
+// measured is what a load cost the target.
+type measured struct {
+	*load.Result
+	cpu      time.Duration
+	switches proc.Switches
+	loaded   proc.Memory // while the connections still stood
+	elapsed  time.Duration
+}
+
+// perRequest divides by the requests that were answered, the failed ones
+// included: they cost as well.
+func (m *measured) perRequest(v float64) float64 {
+	return v / float64(m.Requests+m.Failures())
+}
+
+// measure puts a load on the stand. A result that cannot be trusted gives a
+// note and errRefused.
+func (r *Run) measure(s *stand, spec load.Spec) (*measured, error) {
+	m, err := r.observe(s, spec)
+	if err != nil {
+		return nil, err
+	}
+	if m.Requests == 0 {
+		return nil, fmt.Errorf("not one request was answered: %s", failures(m.Result))
+	}
+	refused := false
+	if share := float64(m.Failures()) / float64(m.Requests+m.Failures()); share > toleratedFailures {
+		r.note("no figures: %.1f %% of the requests failed: %s", 100*share, failures(m.Result))
+		refused = true
+	} else if share > 0 {
+		r.note("some requests failed: %s", failures(m.Result))
+	}
+	if refused || r.saturated(m) {
+		return nil, errRefused
+	}
+	return m, nil
+}
+
+// saturated notes that the generator does not trust its own figures. A quick
+// run shows only that all works, so there they stand.
+func (r *Run) saturated(m *measured) bool {
+	if m.Saturated == "" || r.options.Quick {
+		return false
+	}
+	r.note("no figures in at least one round: the load generator was saturated: %s", m.Saturated)
+	r.figure("generator_cpu", m.Share, "cores", sample.Neither)
+	return true
+}
+
+// observe puts a load on the stand and reads from the kernel what it cost.
+func (r *Run) observe(s *stand, spec load.Spec) (*measured, error) {
+	spec.Port = s.instance.Port
+	if spec.Duration == 0 {
+		spec.Duration = r.options.Duration
+	}
+	spec.Connections = max(spec.Connections, 1)
+	if spec.Warmup == 0 && spec.Kind != load.Idle {
+		spec.Warmup = r.options.warmup()
+	}
+	generator, err := load.Start(r.ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("%w%s", err, s.lastWords())
+	}
+	defer generator.Stop()
+	pids, err := s.instance.Processes()
+	if err != nil {
+		return nil, fmt.Errorf("%w%s", err, s.lastWords())
+	}
+	others := append(slices.Clone(pids), s.origin.PID(), generator.PID(), os.Getpid())
+	slices.Sort(others)
+	others = slices.Compact(others)
+
+	stopProfile := r.profile.start(r, s, spec.Duration)
+	before, err := snapshot(pids, s.origin.PID(), others)
+	if err != nil {
+		return nil, err
+	}
+	result, err := generator.Run(r.ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w%s", err, s.lastWords())
+	}
+	after, err := snapshot(pids, s.origin.PID(), others)
+	if err != nil {
+		return nil, fmt.Errorf("%w%s", err, s.lastWords())
+	}
+	stopProfile()
+	m := &measured{
+		Result:   result,
+		cpu:      after.cpu - before.cpu,
+		switches: after.switches.Sub(before.switches),
+		elapsed:  after.at.Sub(before.at),
+	}
+	if m.loaded, err = proc.MemoryOf(pids); err != nil {
+		return nil, err
+	}
+	r.judge(m, after.origin-before.origin, (after.busy-before.busy)-(after.own-before.own))
+	return m, nil
+}
+
+// judge notes what may have disturbed the measurement.
+func (r *Run) judge(m *measured, originCPU, othersCPU time.Duration) {
+	if share := float64(originCPU) / float64(m.elapsed); share > toleratedOrigin && !r.isDirect() {
+		r.note("the origin was saturated: it took more than %.0f %% of a core", 100*toleratedOrigin)
+	}
+	machine := float64(m.elapsed) * float64(runtime.NumCPU())
+	if share := float64(othersCPU) / machine; share > toleratedOthers && !r.options.Quick {
+		r.note("other processes took more than %.0f %% of the machine in at least one round", 100*toleratedOthers)
+	}
+}
+
+type kernelView struct {
+	at       time.Time
+	cpu      time.Duration // of the target
+	switches proc.Switches
+	origin   time.Duration
+	own      time.Duration // of all that takes part
+	busy     time.Duration // of the machine
+}
+
+func snapshot(pids []int, originPID int, all []int) (v kernelView, err error) {
+	v.at = time.Now()
+	if v.cpu, err = proc.CPU(pids); err != nil {
+		return v, err
+	}
+	if v.switches, err = proc.ContextSwitches(pids); err != nil {
+		return v, err
+	}
+	if v.origin, err = proc.CPU([]int{originPID}); err != nil {
+		return v, err
+	}
+	if v.own, err = proc.CPU(all); err != nil {
+		return v, err
+	}
+	v.busy, err = proc.Busy()
+	return v, err
+}
+
+func (s *stand) lastWords() string {
+	if s.instance.Alive() {
+		return ""
+	}
+	return "; " + s.instance.Target.Name + " has ended: " + s.instance.Log()
+}
+
+// failures tells what went wrong, most frequent first.
+func failures(res *load.Result) string {
+	counts := map[string]int64{}
+	for status, n := range res.Refused {
+		counts[fmt.Sprintf("status %d", status)] += n
+	}
+	maps.Copy(counts, res.Errors)
+	if res.Unfinished > 0 {
+		counts["no answer"] = res.Unfinished
+	}
+	kinds := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		if d := counts[b] - counts[a]; d != 0 {
+			return int(max(-1, min(1, d)))
+		}
+		return strings.Compare(a, b)
+	})
+	return strings.Join(kinds, ", ")
+}
+
+// costs records what a request costs the target. For Direct that is the origin,
+// whose cost says nothing about a proxy, so it is left out.
+func (r *Run) costs(m *measured) {
+	if r.isDirect() {
+		return
+	}
+	r.figure("cpu_per_request", m.perRequest(float64(m.cpu.Nanoseconds()))/1e3, "us", sample.Lower)
+	r.figure("voluntary_switches_per_request", m.perRequest(float64(m.switches.Voluntary)), "", sample.Lower)
+	r.figure("involuntary_switches_per_request", m.perRequest(float64(m.switches.Involuntary)), "", sample.Neither)
+	r.figure("rss_loaded", float64(m.loaded.RSS)/mib, "MiB", sample.Lower)
+	r.figure("private_memory_loaded", float64(m.loaded.Private)/mib, "MiB", sample.Lower)
+}
+
+// throughput records requests per second.
+func (r *Run) throughput(m *measured, d time.Duration) {
+	r.figure("requests_per_second", float64(m.Window)/d.Seconds(), "/s", sample.Higher)
+	r.figure("generator_cpu", m.Share, "cores", sample.Neither)
+}
+
+// syscalls counts system calls per request under a short load of its own, in
+// the first round only: the count does not depend on the machine's mood.
+func (r *Run) syscalls(s *stand, spec load.Spec) {
+	if r.round != 1 || r.isDirect() {
+		return
+	}
+	spec.Port = s.instance.Port
+	spec.Duration = min(r.options.Duration/4, 500*time.Millisecond)
+	spec.Warmup = spec.Duration / 5
+	generator, err := load.Start(r.ctx, spec)
+	if err != nil {
+		r.note("system calls were not counted: %v", err)
+		return
+	}
+	defer generator.Stop()
+	pids, err := s.instance.Processes()
+	if err != nil {
+		r.note("system calls were not counted: %v", err)
+		return
+	}
+	var result *load.Result
+	n, err := proc.CountSyscalls(r.ctx, pids, func() (err error) {
+		result, err = generator.Run(r.ctx)
+		return err
+	})
+	if err != nil {
+		r.note("system calls were not counted: %v", err)
+		return
+	}
+	if result.Requests > 0 {
+		r.figure("syscalls_per_request", float64(n)/float64(result.Requests+result.Failures()), "", sample.Lower)
+	}
+}
+
+// plain is the scenario of a load alone: start, measure, record.
+func (r *Run) plain(s *stand, spec load.Spec) error {
+	m, err := r.measure(s, spec)
+	if errors.Is(err, errRefused) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.costs(m)
+	if spec.Rate == 0 {
+		r.throughput(m, r.options.Duration)
+	} else {
+		r.figure("generator_late_p99", float64(m.Late.Nanoseconds())/1e3, "us", sample.Neither)
+	}
+	r.latency(m.Result)
+	r.syscalls(s, spec)
+	return nil
+}

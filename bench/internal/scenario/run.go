@@ -1,0 +1,145 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/load"
+	"github.com/queuegate/queuegate/bench/internal/origin"
+	"github.com/queuegate/queuegate/bench/internal/sample"
+	"github.com/queuegate/queuegate/bench/internal/target"
+)
+
+// A Recorder takes what was measured; sample.Writer is one.
+type Recorder interface {
+	Figure(sample.Figure) error
+	Latency(sample.Latency) error
+	Note(sample.Note) error
+}
+
+// A Run is one measurement: a scenario, a target, a round.
+type Run struct {
+	ctx      context.Context
+	scenario *Scenario
+	target   *target.Target
+	round    int
+	options  *Options
+	record   *record
+	profile  *profiler // nil without
+}
+
+// Options are the same for all measurements.
+type Options struct {
+	Rounds   int
+	Duration time.Duration
+	// Quick makes everything short and small: it shows that all works, and its
+	// figures mean nothing.
+	Quick bool
+	// Profile is a directory for profiles of the targets that have some; empty
+	// is none.
+	Profile string
+	// Dir is for the instances' files.
+	Dir string
+	// Files is the limit of open files.
+	Files uint64
+}
+
+// warmup is how long a target is loaded before it is measured.
+func (o *Options) warmup() time.Duration { return min(o.Duration/5, time.Second) }
+
+// connections bounds the number of connections in a quick run.
+func (o *Options) connections(n int) int {
+	if o.Quick {
+		return min(n, 200)
+	}
+	return n
+}
+
+// record writes samples, keeps the latencies of the round for the comparison
+// with Direct, and writes each note once.
+type record struct {
+	Recorder
+	mu        sync.Mutex
+	notes     map[sample.Note]bool
+	latencies map[string]sample.Latency // of the round under way, by target
+	failed    error                     // the first error of writing
+}
+
+func newRecord(r Recorder) *record {
+	return &record{Recorder: r, notes: map[sample.Note]bool{}, latencies: map[string]sample.Latency{}}
+}
+
+func (r *record) keep(err error) {
+	if err != nil && r.failed == nil {
+		r.failed = err
+	}
+}
+
+func (r *record) note(n sample.Note) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.notes[n] {
+		r.notes[n] = true
+		r.keep(r.Recorder.Note(n))
+	}
+}
+
+func (r *Run) figure(name string, value float64, unit string, better sample.Better) {
+	r.record.keep(r.record.Figure(sample.Figure{
+		Round: r.round, Scenario: r.scenario.Name, Target: r.target.Name,
+		Figure: name, Value: value, Unit: unit, Better: better,
+	}))
+}
+
+func (r *Run) note(format string, args ...any) {
+	r.record.note(sample.Note{Target: r.target.Name, Scenario: r.scenario.Name, Text: fmt.Sprintf(format, args...)})
+}
+
+// latency records a distribution in microseconds.
+func (r *Run) latency(res *load.Result) {
+	l := sample.Latency{Round: r.round, Scenario: r.scenario.Name, Target: r.target.Name, Unit: "us", Count: res.Count}
+	for _, q := range res.Quantiles {
+		l.Quantiles = append(l.Quantiles, sample.Quantile{q[0], q[1] / 1e3})
+	}
+	if len(l.Quantiles) == 0 {
+		return
+	}
+	r.record.keep(r.record.Latency(l))
+	r.record.latencies[r.target.Name] = l
+}
+
+// A stand is a target in front of an origin.
+type stand struct {
+	origin   *origin.Process
+	instance *target.Instance
+}
+
+func (s *stand) stop() {
+	s.instance.Stop()
+	s.origin.Stop()
+}
+
+// start runs the target in front of a fresh origin.
+func (r *Run) start(options target.Options) (*stand, error) {
+	o, err := origin.Start(r.ctx, origin.Spec{Ports: 1})
+	if err != nil {
+		return nil, err
+	}
+	options.Origin = o.Port(0)
+	options.Profile = r.profile != nil
+	i, err := r.target.Start(r.ctx, r.options.Dir, options, o.PID())
+	if err != nil {
+		o.Stop()
+		return nil, err
+	}
+	return &stand{origin: o, instance: i}, nil
+}
+
+func (r *Run) isDirect() bool { return r.target.Name == target.Direct }
+
+// errRefused says that a measurement was made and is not to be trusted; a note
+// has said why.
+var errRefused = errors.New("measurement refused")

@@ -1,0 +1,124 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/sample"
+	"github.com/queuegate/queuegate/bench/internal/target"
+)
+
+// Progress hears what is about to be measured and how long all that is left
+// will take, roughly.
+type Progress func(round int, scenario, target string, left time.Duration)
+
+// spareFiles is how many files are open beside the connections of a load.
+const spareFiles = 1000
+
+// RunAll measures all scenarios with all targets: round by round, so that a
+// change of the machine's mood meets all alike; scenario by scenario within a
+// round; target by target within a scenario, in an order that rotates from
+// round to round. A target that fails gets a note and is tried again in the
+// next round; only a cancelled context and a record that cannot be written end all.
+func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target, options Options, recorder Recorder, progress Progress) error {
+	record := newRecord(recorder)
+	var profile *profiler
+	if options.Profile != "" {
+		if err := os.MkdirAll(options.Profile, 0o755); err != nil {
+			return fmt.Errorf("making a directory for profiles: %w", err)
+		}
+		profile = &profiler{dir: options.Profile}
+	}
+	type pair struct{ scenario, target string }
+	out := map[pair]bool{}
+	failed := map[pair]bool{}
+	var total, done time.Duration
+	for i := range scenarios {
+		s := &scenarios[i]
+		for _, t := range targets {
+			why, ok := s.wants(t)
+			if ok && uint64(s.Connections+spareFiles) > options.Files {
+				why, ok = fmt.Sprintf("left out: %d connections need more open files than the limit of %d", s.Connections, options.Files), false
+			}
+			if !ok {
+				out[pair{s.Name, t.Name}] = true
+				if t.Name != target.Direct {
+					record.note(sample.Note{Target: t.Name, Scenario: s.Name, Text: why})
+				}
+				continue
+			}
+			total += time.Duration(options.Rounds) * s.cost(options.Duration)
+		}
+	}
+	begin := time.Now()
+	for round := 1; round <= options.Rounds; round++ {
+		for i := range scenarios {
+			s := &scenarios[i]
+			clear(record.latencies)
+			for n := range targets {
+				t := targets[(n+round-1)%len(targets)]
+				if out[pair{s.Name, t.Name}] {
+					continue
+				}
+				progress(round, s.Name, t.Name, timeLeft(time.Since(begin), done, total))
+				r := &Run{ctx: ctx, scenario: s, target: t, round: round, options: &options, record: record, profile: profile}
+				err := s.Run(r)
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if err != nil && !errors.Is(err, errRefused) && !failed[pair{s.Name, t.Name}] {
+					failed[pair{s.Name, t.Name}] = true
+					r.note("failed in round %d: %v", round, err)
+				}
+				if record.failed != nil {
+					return record.failed
+				}
+				done += s.cost(options.Duration)
+			}
+			if s.Added {
+				record.added(s, round, targets)
+			}
+		}
+	}
+	return record.failed
+}
+
+// timeLeft scales the estimate of what is to come by how good it was so far.
+func timeLeft(passed, done, total time.Duration) time.Duration {
+	left := total - done
+	if done <= 0 {
+		return left
+	}
+	return time.Duration(float64(left) * float64(passed) / float64(done))
+}
+
+// added records by how much each target's latencies exceed those of Direct in
+// the same round. It is a difference of percentiles, not the percentile of
+// differences.
+func (r *record) added(s *Scenario, round int, targets []*target.Target) {
+	base, ok := r.latencies[target.Direct]
+	if !ok {
+		return
+	}
+	for _, t := range targets {
+		own, ok := r.latencies[t.Name]
+		if !ok || t.Name == target.Direct {
+			continue
+		}
+		for _, q := range own.Quantiles {
+			i := slices.IndexFunc(base.Quantiles, func(b sample.Quantile) bool { return b.Percentile() == q.Percentile() })
+			if i < 0 || (q.Percentile() != 50 && q.Percentile() != 99) {
+				continue
+			}
+			r.keep(r.Figure(sample.Figure{
+				Round: round, Scenario: s.Name, Target: t.Name,
+				Figure: fmt.Sprintf("added_p%.0f", q.Percentile()),
+				Value:  q.Value() - base.Quantiles[i].Value(), Unit: own.Unit, Better: sample.Lower,
+			}))
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/target"
+)
+
+// A Scenario is one way to look at a target.
+type Scenario struct {
+	Name  string
+	About string
+	// Groups gather scenarios under more names on the command line.
+	Groups []string
+	// Extended scenarios run only when they, a group of theirs, or Everything
+	// is named.
+	Extended bool
+	// Needs are the abilities that a target must have.
+	Needs []string
+	// Added says that latencies are to be compared with those of Direct.
+	Added bool
+	// Connections is how many the load opens, for the limit of open files.
+	Connections int
+	// Extra is how long a run takes beside Options.Duration, roughly.
+	Extra time.Duration
+	// Times is how often a run takes Options.Duration; 0 is once.
+	Times float64
+	// Run measures one target once.
+	Run func(*Run) error
+}
+
+// All returns the scenarios in the order in which they run.
+func All() []Scenario {
+	return slices.Concat(
+		keepAlive(), limited(), open(), quotas(), bodies(), chunks(), webSockets(), fresh(),
+		h2c(), idle(), starts(), coldStart(), fleet(), overload(), queued(),
+	)
+}
+
+// Everything is the name that stands for all scenarios.
+const Everything = "all"
+
+// Select returns the scenarios that have one of the names, or are of a group of
+// that name, in the order of All; without names, those that are not Extended.
+func Select(names []string) ([]Scenario, error) {
+	all := All()
+	var unknown []string
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(s Scenario) bool { return s.called(name) }) {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, fmt.Errorf("no scenario and no group is called %s", strings.Join(unknown, ", "))
+	}
+	return slices.DeleteFunc(all, func(s Scenario) bool {
+		if len(names) == 0 {
+			return s.Extended
+		}
+		return !slices.ContainsFunc(names, s.called)
+	}), nil
+}
+
+func (s *Scenario) called(name string) bool {
+	return name == Everything || name == s.Name || slices.Contains(s.Groups, name)
+}
+
+// cost is how long a run takes, roughly.
+func (s *Scenario) cost(d time.Duration) time.Duration {
+	times := s.Times
+	if times == 0 {
+		times = 1
+	}
+	return time.Duration(times*float64(d)) + s.Extra + 300*time.Millisecond
+}
+
+// wants says why a target takes no part, if so.
+func (s *Scenario) wants(t *target.Target) (why string, ok bool) {
+	if missing, ok := t.Can(s.Needs...); !ok {
+		return fmt.Sprintf("left out: it cannot do what the scenario needs (%s)", missing), false
+	}
+	return "", true
+}

@@ -1,0 +1,111 @@
+// Package socket is the thin layer between the harness's event loops and the
+// kernel: non-blocking TCP on 127.0.0.1 and epoll, by raw system calls.
+//
+// The calls never block the thread, except Poller.Wait, so they skip the
+// scheduler's bookkeeping: the harness must cost less than what it measures.
+package socket
+
+import (
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+var loopback = [4]byte{127, 0, 0, 1}
+
+// Bind reserves a port of 127.0.0.1 without listening: connections to it are
+// refused until Listen. Port 0 lets the kernel choose.
+func Bind(port int) (fd, bound int, err error) {
+	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, 0, fmt.Errorf("making a listening socket: %w", err)
+	}
+	fail := func(err error) (int, int, error) {
+		unix.Close(fd)
+		return -1, 0, fmt.Errorf("binding to 127.0.0.1:%d: %w", port, err)
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return fail(err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: loopback}); err != nil {
+		return fail(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		return fail(err)
+	}
+	return fd, name.(*unix.SockaddrInet4).Port, nil
+}
+
+// Listen begins to accept on a socket of Bind.
+func Listen(fd int) error {
+	if err := unix.Listen(fd, 4096); err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	return nil
+}
+
+// Accept returns the next connection, or EAGAIN if none waits.
+func Accept(listener int) (int, error) {
+	fd, _, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	noDelay(fd)
+	return fd, nil
+}
+
+// Dial begins to connect to a port of 127.0.0.1. The socket becomes writable
+// when the connection stands or has failed; Connected tells which.
+func Dial(port int) (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("making a socket: %w", err)
+	}
+	noDelay(fd)
+	err = unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: loopback})
+	if err != nil && err != unix.EINPROGRESS {
+		unix.Close(fd)
+		return -1, fmt.Errorf("connecting to 127.0.0.1:%d: %w", port, err)
+	}
+	return fd, nil
+}
+
+// Connected returns why a connection of Dial failed, nil if it stands.
+func Connected(fd int) error {
+	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return syscall.Errno(code)
+	}
+	return nil
+}
+
+// Close closes a socket. Errors tell nothing that the harness could use.
+func Close(fd int) { unix.Close(fd) }
+
+// Read reads what is there. Zero bytes without an error is the end.
+func Read(fd int, p []byte) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+	return int(n), errno
+}
+
+// Discard reads and drops up to limit bytes without copying them (MSG_TRUNC,
+// tcp(7)). Zero bytes without an error is the end.
+func Discard(fd int, limit int) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), 0, uintptr(limit), unix.MSG_TRUNC|unix.MSG_DONTWAIT, 0, 0)
+	return int(n), errno
+}
+
+// Write writes as much as the socket takes.
+func Write(fd int, p []byte) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
+		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
+	return int(n), errno
+}
+
+func noDelay(fd int) { _ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) }

@@ -1,0 +1,174 @@
+// Package target knows what is measured: programs that forward requests,
+// described in a YAML file, and how to run one of them on free ports in front
+// of an origin.
+package target
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Direct is the name of the target that is no proxy: the load talks to the
+// origin itself.
+const Direct = "direct"
+
+// Abilities of a target, and what a scenario may need.
+const (
+	Limit     = "limit"     // a concurrency limit whose excess waits in a queue
+	HTTP      = "http"      // HTTP/1 as such, not only as bytes
+	H2C       = "h2c"       // HTTP/2 without TLS
+	WebSocket = "websocket" // upgrades
+	Hold      = "hold"      // requests wait for a container that does not listen
+	Probe     = "probe"     // the platform's readiness probe (K-Network-Probe)
+	Many      = "many"      // several can run at once on one machine
+	Start     = "start"     // a program of its own that starts; all but Direct
+)
+
+var abilities = []string{Limit, HTTP, H2C, WebSocket, Hold, Probe, Many, Start}
+
+// Serve is the port of every target that takes the load.
+const Serve = "serve"
+
+// A Target is how to run a program as a proxy. Strings in Command, Env and the
+// files are templates (text/template); README.md lists what they may use.
+type Target struct {
+	Name  string `yaml:"name"`
+	About string `yaml:"about"`
+	// Build is a package of the tree that the harness builds. Without it
+	// Binary is looked for, first where BinaryEnv says.
+	Build     string `yaml:"build"`
+	Binary    string `yaml:"binary"`
+	BinaryEnv string `yaml:"binary_env"`
+	// Get says how to get the binary.
+	Get     string            `yaml:"get"`
+	Version []string          `yaml:"version"` // prints the version in its first line
+	Command []string          `yaml:"command"`
+	Env     map[string]string `yaml:"env"`
+	// Ports are names; each gets a free port. Serve is always among them.
+	Ports []string `yaml:"ports"`
+	// Files maps a file's name to its template.
+	Files map[string]string `yaml:"files"`
+	// Ready is the path that must answer 200 before the load begins.
+	Ready string   `yaml:"ready"`
+	Does  []string `yaml:"does"`
+	// Profile is how the target shows its pprof pages.
+	Profile *Profile `yaml:"profile"`
+
+	templates fs.FS
+	path      string // of the binary, once it is found
+}
+
+// Profile says how to get profiles out of a program written in Go.
+type Profile struct {
+	Env  map[string]string `yaml:"env"`
+	Port string            `yaml:"port"`
+}
+
+var nameRE = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+
+// Parse reads a file of targets. The files' templates are opened in templates.
+// All mistakes are reported together.
+func Parse(text []byte, templates fs.FS) ([]*Target, error) {
+	var file struct {
+		Targets []*Target `yaml:"targets"`
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&file); err != nil {
+		return nil, fmt.Errorf("reading targets: %w", err)
+	}
+	if len(file.Targets) == 0 {
+		return nil, errors.New("reading targets: there are none")
+	}
+	var problems []error
+	names := map[string]bool{Direct: true}
+	for i, t := range file.Targets {
+		if t == nil {
+			problems = append(problems, fmt.Errorf("target %d is empty", i+1))
+			continue
+		}
+		if names[t.Name] {
+			problems = append(problems, fmt.Errorf("target %d: name %q is taken", i+1, t.Name))
+		}
+		names[t.Name] = true
+		t.templates = templates
+		for _, err := range t.check() {
+			problems = append(problems, fmt.Errorf("target %d (%q): %w", i+1, t.Name, err))
+		}
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("reading targets: %w", errors.Join(problems...))
+	}
+	return append([]*Target{{
+		Name:  Direct,
+		About: "the origin itself, without a proxy",
+		Ports: []string{Serve},
+		Ready: "/",
+		Does:  []string{HTTP, H2C, WebSocket},
+	}}, file.Targets...), nil
+}
+
+func (t *Target) check() (problems []error) {
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if !nameRE.MatchString(t.Name) {
+		wrong("name must be small letters, digits and hyphens")
+	}
+	if (t.Build == "") == (t.Binary == "" && t.BinaryEnv == "") {
+		wrong("either build, or binary or binary_env, must be given")
+	}
+	if t.Build == "" && t.Get == "" {
+		wrong("get is empty: a missing binary could not be explained")
+	}
+	if len(t.Command) == 0 {
+		wrong("command is empty")
+	}
+	if t.Ready == "" {
+		t.Ready = "/"
+	}
+	if !strings.HasPrefix(t.Ready, "/") {
+		wrong("ready is %q, must begin with a slash", t.Ready)
+	}
+	if !slices.Contains(t.Ports, Serve) {
+		t.Ports = append([]string{Serve}, t.Ports...)
+	}
+	for _, ability := range t.Does {
+		if !slices.Contains(abilities, ability) {
+			wrong("does %q is unknown; known are %s", ability, strings.Join(abilities, ", "))
+		}
+	}
+	t.Does = append(t.Does, Start)
+	if t.Profile != nil && !slices.Contains(t.Ports, t.Profile.Port) {
+		wrong("profile.port is %q, must be one of ports (%s)", t.Profile.Port, strings.Join(t.Ports, ", "))
+	}
+	if len(problems) == 0 {
+		// A trial run of all templates finds their mistakes before any load.
+		for _, options := range []Options{{Origin: 1}, {Origin: 1, Limit: 1, QueueCapacity: 1, H2C: true, Profile: true}} {
+			ports := map[string]int{}
+			for i, name := range t.Ports {
+				ports[name] = i + 1
+			}
+			if _, err := t.render("/nowhere", "/nowhere/binary", ports, options); err != nil {
+				wrong("%w", err)
+				break
+			}
+		}
+	}
+	return problems
+}
+
+// Can says whether the target has all abilities, and names the first missing.
+func (t *Target) Can(needs ...string) (missing string, ok bool) {
+	for _, n := range needs {
+		if !slices.Contains(t.Does, n) {
+			return n, false
+		}
+	}
+	return "", true
+}

@@ -1,0 +1,265 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/clock"
+	"github.com/queuegate/queuegate/bench/internal/proc"
+)
+
+// startPatience bounds the time until an instance is ready.
+const startPatience = 15 * time.Second
+
+// An Instance is a running target.
+type Instance struct {
+	Target *Target
+	// Port takes the load.
+	Port int
+	// PID is the root of the instance's processes.
+	PID int
+	// Begun is when it was started, by package clock.
+	Begun int64
+
+	ports map[string]int
+	cmd   *exec.Cmd
+	dir   string
+	ended chan struct{}
+}
+
+// Start runs the target in a directory of its own within base, and returns when
+// a real request has come through, or, if options.Cold, when it listens.
+// For Direct there is nothing to start; originPID stands for it.
+func (t *Target) Start(ctx context.Context, base string, options Options, originPID int) (*Instance, error) {
+	if t.Name == Direct {
+		return &Instance{Target: t, Port: options.Origin, PID: originPID, Begun: clock.Now()}, nil
+	}
+	var last error
+	for range 3 {
+		i, err := t.Launch(base, options)
+		if err != nil {
+			return nil, err
+		}
+		if options.Cold {
+			err = i.AwaitListening(ctx)
+		} else {
+			err = i.awaitReady(ctx)
+		}
+		if err == nil {
+			return i, nil
+		}
+		i.Stop()
+		if !errors.Is(err, errEnded) {
+			return nil, err
+		}
+		last = err // perhaps a port was taken between choosing and binding
+	}
+	return nil, last
+}
+
+// Launch starts the target and does not wait for anything.
+func (t *Target) Launch(base string, options Options) (*Instance, error) {
+	ports, err := freePorts(t.Ports)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(base, t.Name+"-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for %s: %w", t.Name, err)
+	}
+	i := &Instance{Target: t, Port: ports[Serve], ports: ports, dir: dir, ended: make(chan struct{})}
+	if err := i.launch(options); err != nil {
+		os.RemoveAll(dir)
+		return nil, fmt.Errorf("starting %s: %w", t.Name, err)
+	}
+	return i, nil
+}
+
+func (i *Instance) launch(options Options) error {
+	r, err := i.Target.render(i.dir, i.Target.path, i.ports, options)
+	if err != nil {
+		return err
+	}
+	for name, text := range r.files {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	log, err := os.Create(i.logName())
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	i.cmd = exec.Command(r.argv[0], r.argv[1:]...)
+	i.cmd.Dir = i.dir
+	i.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + i.dir, "TMPDIR=" + i.dir}, r.env...)
+	i.cmd.Stdout, i.cmd.Stderr = log, log
+	// A group of its own: an interrupt from the terminal reaches the harness
+	// only, which then ends the group.
+	i.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := starter(func() error {
+		i.Begun = clock.Now()
+		return i.cmd.Start()
+	}); err != nil {
+		return err
+	}
+	i.PID = i.cmd.Process.Pid
+	go i.reap()
+	return nil
+}
+
+func (i *Instance) reap() {
+	_ = i.cmd.Wait()
+	close(i.ended)
+}
+
+func (i *Instance) logName() string { return filepath.Join(i.dir, "log") }
+
+// starting is the thread from which all instances start: they die with their
+// parent thread (PR_SET_PDEATHSIG), so that thread must live as long as the
+// harness.
+var starting struct {
+	once sync.Once
+	jobs chan func()
+}
+
+func starter(start func() error) error {
+	starting.once.Do(func() {
+		starting.jobs = make(chan func())
+		go serveStarts(starting.jobs)
+	})
+	result := make(chan error)
+	starting.jobs <- func() { result <- start() }
+	return <-result
+}
+
+func serveStarts(jobs chan func()) {
+	runtime.LockOSThread()
+	for job := range jobs {
+		job()
+	}
+}
+
+var errEnded = errors.New("the process has ended")
+
+// AwaitListening waits until the instance takes connections; the time between
+// two attempts is 50 µs.
+func (i *Instance) AwaitListening(ctx context.Context) error {
+	return i.await(ctx, "listen", 50*time.Microsecond, func() error { return tryConnect(i.Port) })
+}
+
+func (i *Instance) awaitReady(ctx context.Context) error {
+	return i.await(ctx, "answer "+i.Target.Ready+" with 200", time.Millisecond, func() error {
+		status, err := Ask(i.Port, i.Target.Ready, time.Second)
+		if err != nil {
+			return err
+		}
+		if status != 200 {
+			return fmt.Errorf("status %d", status)
+		}
+		return nil
+	})
+}
+
+func (i *Instance) await(ctx context.Context, what string, pause time.Duration, try func() error) error {
+	deadline := time.Now().Add(startPatience)
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-i.ended:
+			return fmt.Errorf("%s: %w: %s", i.Target.Name, errEnded, i.Log())
+		case <-ctx.Done():
+			return ctx.Err()
+		default:
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s did not %s within %v: %w: %s", i.Target.Name, what, startPatience, err, i.Log())
+		}
+		time.Sleep(pause)
+	}
+}
+
+// Log returns what the instance printed last: the last line that speaks of an
+// error, or else the last one.
+func (i *Instance) Log() string {
+	text, _ := os.ReadFile(i.logName())
+	return lastWords(string(text))
+}
+
+func lastWords(log string) string {
+	const most = 500
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	last := lines[len(lines)-1]
+	for _, line := range slices.Backward(lines) {
+		if low := strings.ToLower(line); strings.Contains(low, "error") || strings.Contains(low, "alert") || strings.Contains(low, "fail") {
+			last = line
+			break
+		}
+	}
+	return last[:min(len(last), most)]
+}
+
+// Processes returns all processes of the instance.
+func (i *Instance) Processes() ([]int, error) { return proc.Tree(i.PID) }
+
+// ProfilePort returns the port of the pprof pages, 0 if there are none.
+func (i *Instance) ProfilePort() int {
+	if i.Target.Profile == nil {
+		return 0
+	}
+	return i.ports[i.Target.Profile.Port]
+}
+
+// Alive says whether the instance still runs.
+func (i *Instance) Alive() bool {
+	if i.cmd == nil {
+		return true
+	}
+	select {
+	case <-i.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Stop kills the instance with all its processes, waits until it is gone, and
+// removes its directory. It may be called again.
+func (i *Instance) Stop() {
+	if i.cmd == nil {
+		return
+	}
+	pids, _ := i.Processes()
+	_ = syscall.Kill(-i.PID, syscall.SIGKILL) // its own group, see launch
+	<-i.ended
+	for _, pid := range pids {
+		awaitGone(pid)
+	}
+	os.RemoveAll(i.dir)
+}
+
+// awaitGone waits for a process that has been killed and is not ours to reap.
+func awaitGone(pid int) {
+	for deadline := time.Now().Add(2 * time.Second); !gone(pid) && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// gone says that a process has ended, though its parent may not have reaped it.
+func gone(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.Contains(string(stat), ") Z ")
+}

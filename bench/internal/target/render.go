@@ -1,0 +1,113 @@
+package target
+
+import (
+	"fmt"
+	"io/fs"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+)
+
+// Options are what a scenario wants of an instance.
+type Options struct {
+	// Origin is the port of the container.
+	Origin int
+	// Limit is the concurrency limit; 0 is none.
+	Limit int
+	// QueueCapacity is how many may wait; 0 is the target's own default.
+	QueueCapacity int
+	// H2C says that the origin shall be spoken to in HTTP/2.
+	H2C bool
+	// Profile asks for the pprof pages.
+	Profile bool
+	// Cold says that the origin does not listen yet: the instance counts as
+	// ready when it listens itself.
+	Cold bool
+}
+
+// A rendered target is ready to be written to disk and run.
+type rendered struct {
+	argv  []string
+	env   []string
+	files map[string]string // by absolute path
+}
+
+// values are what templates see beside the functions port and file.
+type values struct {
+	Options
+	Binary string
+	Dir    string // of the instance; files are there, and it may write there
+	Unique string // differs from instance to instance
+	User   string // who runs the harness
+}
+
+func (t *Target) render(dir, binary string, ports map[string]int, options Options) (*rendered, error) {
+	v := values{Options: options, Binary: binary, Dir: dir, Unique: filepath.Base(dir), User: "root"}
+	if u, err := user.Current(); err == nil {
+		v.User = u.Username
+	}
+	functions := template.FuncMap{
+		"port": func(name string) (int, error) {
+			if p, ok := ports[name]; ok {
+				return p, nil
+			}
+			return 0, fmt.Errorf("no port is called %q", name)
+		},
+		"file": func(name string) (string, error) {
+			if _, ok := t.Files[name]; ok {
+				return filepath.Join(dir, name), nil
+			}
+			return "", fmt.Errorf("no file is called %q", name)
+		},
+	}
+	expand := func(what, text string) (string, error) {
+		parsed, err := template.New(what).Option("missingkey=error").Funcs(functions).Parse(text)
+		if err != nil {
+			return "", fmt.Errorf("template of %s: %w", what, err)
+		}
+		var out strings.Builder
+		if err := parsed.Execute(&out, v); err != nil {
+			return "", fmt.Errorf("template of %s: %w", what, err)
+		}
+		return out.String(), nil
+	}
+	r := &rendered{files: map[string]string{}}
+	for i, text := range t.Command {
+		arg, err := expand(fmt.Sprintf("command[%d]", i), text)
+		if err != nil {
+			return nil, err
+		}
+		r.argv = append(r.argv, arg)
+	}
+	env := []map[string]string{t.Env}
+	if options.Profile && t.Profile != nil {
+		env = append(env, t.Profile.Env)
+	}
+	for _, set := range env {
+		for name, text := range set {
+			value, err := expand("env "+name, text)
+			if err != nil {
+				return nil, err
+			}
+			r.env = append(r.env, name+"="+value)
+		}
+	}
+	slices.Sort(r.env)
+	for name, source := range t.Files {
+		if name != filepath.Base(name) {
+			return nil, fmt.Errorf("file %q must be a plain name", name)
+		}
+		text, err := fs.ReadFile(t.templates, source)
+		if err != nil {
+			return nil, fmt.Errorf("file %s: %w", name, err)
+		}
+		out, err := expand(source, string(text))
+		if err != nil {
+			return nil, err
+		}
+		r.files[filepath.Join(dir, name)] = out
+	}
+	return r, nil
+}

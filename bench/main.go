@@ -1,0 +1,82 @@
+// Bench measures queuegate beside other proxies and says what it found.
+//
+//	go run ./bench run        measure, and write a report
+//	go run ./bench list       what can be measured
+//	go run ./bench report DIR write a run's report again
+//	go run ./bench compare A B
+//	go run ./bench micro
+//
+// README.md tells how and what.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/queuegate/queuegate/bench/internal/compare"
+	"github.com/queuegate/queuegate/bench/internal/load"
+	"github.com/queuegate/queuegate/bench/internal/micro"
+	"github.com/queuegate/queuegate/bench/internal/origin"
+)
+
+const usage = `usage: go run ./bench COMMAND [options]
+
+  run              measure the targets side by side and write a report
+  list             print the scenarios and the targets
+  report DIR       write the report of a run again
+  compare OLD NEW  what changed between two runs; exit code 1 on a regression
+  micro            run the micro-benchmarks and compare them with the recording
+
+go run ./bench COMMAND --help prints a command's options.
+`
+
+// Exit codes: what asked for a usage, or had a bad one, gets the second.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// errUsage is an error of the command line that has been explained already.
+var errUsage = errors.New("wrong command line")
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, usage)
+		return exitUsage
+	}
+	var err error
+	switch command, rest := args[0], args[1:]; command {
+	case "run":
+		err = runCommand(rest, stderr)
+	case "list":
+		err = listCommand(rest, stdout, stderr)
+	case "report":
+		err = reportCommand(rest, stderr)
+	case "compare":
+		return compare.Main(rest, stdout)
+	case "micro":
+		return micro.Main(rest, stdout)
+	case load.Command: // this and the next are the harness's own helpers
+		err = load.Main(stdin, stdout)
+	case origin.Command:
+		err = origin.Main(stdin, stdout)
+	case "help", "--help", "-h":
+		fmt.Fprint(stdout, usage)
+	default:
+		fmt.Fprintf(stderr, "bench: unknown command %q\n%s", command, usage)
+		return exitUsage
+	}
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, errUsage):
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "bench: %v\n", err)
+	return exitFailed
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/load"
+	"github.com/queuegate/queuegate/bench/internal/origin"
+	"github.com/queuegate/queuegate/bench/internal/sample"
+)
+
+// TestMain lets the test program be the helpers that a run starts.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && (os.Args[1] == load.Command || os.Args[1] == origin.Command) {
+		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	// Under the race detector a program waits a second before it exits, unless
+	// it is told not to; helpers inherit this.
+	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	os.Exit(m.Run())
+}
+
+func TestAQuickRunMeasuresTheGateBesideTheOrigin(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	scratch := t.TempDir()
+	t.Setenv("TMPDIR", scratch)
+	var complaints bytes.Buffer
+	code := run([]string{"run", "--quick", "--duration", "100ms", "--targets", "direct,queuegate", "--out", dir,
+		"--scenarios", "keepalive-64,keepalive-64-limit-32,open-2000,download-100MB,upload-1KB,chunk-delay,websocket-64,new-connection,idle,start,cold-start"},
+		strings.NewReader(""), &complaints, &complaints)
+	if code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, &complaints)
+	}
+	r, err := sample.ReadFile(filepath.Join(dir, sample.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range r.Notes {
+		if strings.Contains(n.Text, "failed") || strings.Contains(n.Text, "no figures") {
+			t.Errorf("%s %s: %s", n.Scenario, n.Target, n.Text)
+		}
+	}
+	// Bounds that no machine leaves unless something is counted wrongly.
+	for _, want := range []struct {
+		scenario, figure string
+		least, most      float64
+	}{
+		{"keepalive-64", "cpu_per_request", 0.5, 1e4},
+		{"keepalive-64", "requests_per_second", 10, 1e8},
+		{"keepalive-64", "rss_loaded", 2, 1000},
+		{"keepalive-64", "private_memory_loaded", 0.5, 1000},
+		{"keepalive-64-limit-32", "cpu_per_request", 0.5, 1e4},
+		{"open-2000", "cpu_per_request", 0.5, 1e5},
+		{"download-100MB", "cpu_per_gb", 0.01, 1000},
+		{"upload-1KB", "cpu_per_request", 0.5, 1e5},
+		{"chunk-delay", "cpu_per_event", 0.5, 1e5},
+		{"websocket-64", "cpu_per_request", 0.5, 1e5},
+		{"new-connection", "cpu_per_request", 0.5, 1e5},
+		{"idle", "rss", 2, 1000},
+		{"idle", "private_memory", 0.5, 1000},
+		{"idle", "wakeups_per_second", 0, 1e5},
+		{"start", "exec_to_listening", 0.1, 1e4},
+		{"start", "exec_to_first_200", 0.1, 1e4},
+		{"start", "binary_size", 0.5, 500},
+		{"cold-start", "listening_to_first_200", 0, 1e4},
+		{"cold-start", "failed_requests", 0, 0},
+	} {
+		v, ok := r.Median(want.scenario, "queuegate", want.figure)
+		if !ok || v < want.least || v > want.most {
+			t.Errorf("%s %s is %v (measured: %v), want %v to %v", want.scenario, want.figure, v, ok, want.least, want.most)
+		}
+	}
+	for _, scenario := range []string{"keepalive-64", "open-2000", "chunk-delay"} {
+		for _, target := range []string{"direct", "queuegate"} {
+			q := r.Quantiles(scenario, target)
+			if len(q) != len(load.Percentiles) {
+				t.Errorf("%s %s has the percentiles %v", scenario, target, q)
+			}
+		}
+	}
+	if _, ok := r.Median("open-2000", "queuegate", "added_p99"); !ok {
+		t.Error("added latency was not measured")
+	}
+	if _, ok := r.Median("keepalive-64", "direct", "cpu_per_request"); ok {
+		t.Error("the origin's CPU is recorded as that of a proxy")
+	}
+	for _, file := range []string{"report.md", "report.html"} {
+		if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	if left, _ := os.ReadDir(scratch); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+
+	var table bytes.Buffer
+	if code := run([]string{"compare", "--all", dir, dir}, nil, &table, &table); code != 0 {
+		t.Errorf("a run compared with itself gave exit code %d:\n%s", code, &table)
+	}
+	results := filepath.Join(dir, "RESULTS.md")
+	if code := run([]string{"report", "--results", results, dir}, nil, &complaints, &complaints); code != 0 {
+		t.Errorf("report gave exit code %d:\n%s", code, &complaints)
+	}
+	if _, err := os.Stat(results); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestListNamesScenariosAndTargets(t *testing.T) {
+	var out, complaints bytes.Buffer
+	if code := run([]string{"list"}, nil, &out, &complaints); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &complaints)
+	}
+	for _, want := range []string{"* keepalive-64 ", "  queued-16 ", "direct", "haproxy-tcp", "envoy"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in:\n%s", want, &out)
+		}
+	}
+}
+
+func TestACommandLineThatIsWrongSaysWhy(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{nil, exitUsage, "usage"},
+		{[]string{"fly"}, exitUsage, `unknown command "fly"`},
+		{[]string{"run", "--speed", "9"}, exitUsage, "speed"},
+		{[]string{"run", "--rounds", "0", "--duration", "1ms", "extra"}, exitFailed, "--rounds is 0"},
+		{[]string{"run", "--rounds", "0", "--duration", "1ms", "extra"}, exitFailed, "--duration is 1ms"},
+		{[]string{"run", "--rounds", "0", "--duration", "1ms", "extra"}, exitFailed, `"extra"`},
+		{[]string{"run", "--scenarios", "nonsense"}, exitFailed, "nonsense"},
+		{[]string{"run", "--targets", "nonsense", "--out", filepath.Join(t.TempDir(), "x")}, exitFailed, "no target is called nonsense"},
+		{[]string{"run", "--binary", "nonsense", "--quick"}, exitUsage, "NAME=PATH"},
+		{[]string{"report"}, exitUsage, "usage"},
+		{[]string{"report", t.TempDir()}, exitFailed, "samples.jsonl"},
+	} {
+		var complaints bytes.Buffer
+		if code := run(c.args, nil, &complaints, &complaints); code != c.code || !strings.Contains(complaints.String(), c.says) {
+			t.Errorf("%v: exit code %d, want %d; it should say %q:\n%s", c.args, code, c.code, c.says, &complaints)
+		}
+	}
+}
+
+func TestProgressWithoutATerminalIsALineForEachScenario(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out, 2)
+	p.show(1, "idle", "a", 61*time.Second)
+	p.show(1, "idle", "b", 50*time.Second)
+	p.show(2, "idle", "a", 20*time.Second)
+	p.end()
+	if want := "round 1/2  idle  1m0s left\nround 2/2  idle  20s left\n"; out.String() != want {
+		t.Fatalf("got %q, want %q", out.String(), want)
+	}
+	for d, want := range map[time.Duration]string{
+		1499 * time.Millisecond: "1s", 94 * time.Second: "1m30s", 754 * time.Second: "13m0s",
+	} {
+		if got := fmt.Sprint(roughly(d)); got != want {
+			t.Errorf("%v reads %s, want %s", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/queuegate/queuegate/bench/internal/report"
+	"github.com/queuegate/queuegate/bench/internal/sample"
+)
+
+//go:embed goals.yaml
+var goalsFile []byte
+
+// readmeMarker names the section of a README that "report --readme" writes.
+const readmeMarker = "bench"
+
+func reportCommand(args []string, stderr io.Writer) error {
+	flags := flag.NewFlagSet("report", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	results := flags.String("results", "", "write the results to `file` too, such as bench/RESULTS.md")
+	readme := flags.String("readme", "", "write the table into the section \""+readmeMarker+"\" of `file` too, such as README.md")
+	flags.Usage = func() {
+		fmt.Fprintln(stderr, "usage: report [options] DIR\n\nDIR is the directory of a run.")
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return err
+	} else if err != nil {
+		return errUsage
+	}
+	if flags.NArg() != 1 {
+		flags.Usage()
+		return errUsage
+	}
+	dir := flags.Arg(0)
+	if err := writeReport(dir, stderr); err != nil {
+		return err
+	}
+	run, goals, err := readRun(dir)
+	if err != nil {
+		return err
+	}
+	if *results != "" {
+		if err := os.WriteFile(*results, []byte(report.ResultsMarkdown(run, goals...)), 0o644); err != nil {
+			return fmt.Errorf("writing the results: %w", err)
+		}
+	}
+	if *readme != "" {
+		return report.ReplaceSection(*readme, readmeMarker, report.ReadmeTable(run, goals...))
+	}
+	return nil
+}
+
+func writeReport(dir string, stderr io.Writer) error {
+	run, goals, err := readRun(dir)
+	if err != nil {
+		return err
+	}
+	if err := report.Write(dir, run, goals...); err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "%s: samples.jsonl, report.md, report.html\n", dir)
+	return nil
+}
+
+func readRun(dir string) (*sample.Run, []report.Goal, error) {
+	run, err := sample.ReadFile(filepath.Join(dir, sample.FileName))
+	if err != nil {
+		return nil, nil, err
+	}
+	goals, err := report.ParseGoals(goalsFile)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading goals: %w", err)
+	}
+	return run, goals, nil
+}

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/proc"
+	"github.com/queuegate/queuegate/bench/internal/sample"
+	"github.com/queuegate/queuegate/bench/internal/scenario"
+	"github.com/queuegate/queuegate/bench/internal/target"
+)
+
+// wantedFiles covers ten thousand connections on both sides of a proxy.
+const wantedFiles = 65_536
+
+// runSettings is what the command line of "run" says.
+type runSettings struct {
+	scenarios, targets string
+	rounds             int
+	duration           time.Duration
+	out                string
+	profile, quick     bool
+	targetsFile        string
+	binaries           binaries
+}
+
+// binaries is the repeatable option --binary NAME=PATH.
+type binaries map[string]string
+
+func (b binaries) String() string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(b)) {
+		list = append(list, name+"="+b[name])
+	}
+	return strings.Join(list, ",")
+}
+
+// Set takes one NAME=PATH.
+func (b binaries) Set(text string) error {
+	name, path, found := strings.Cut(text, "=")
+	if !found || name == "" || path == "" {
+		return fmt.Errorf("%q is not NAME=PATH", text)
+	}
+	b[name] = path
+	return nil
+}
+
+func parseRun(args []string, stderr io.Writer) (*runSettings, error) {
+	s := &runSettings{binaries: binaries{}}
+	flags := flag.NewFlagSet("run", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&s.scenarios, "scenarios", "", "`names` of scenarios or groups, with commas, or \"all\" (default: those that \"list\" marks)")
+	flags.StringVar(&s.targets, "targets", "", "`names` of targets, with commas (default: all that are there)")
+	flags.IntVar(&s.rounds, "rounds", 5, "`number` of rounds; medians are over rounds")
+	flags.DurationVar(&s.duration, "duration", 5*time.Second, "`time` of load for each measurement")
+	flags.StringVar(&s.out, "out", "", "`directory` for samples, report and profiles (default bench/out/TIME)")
+	flags.BoolVar(&s.profile, "profile", false, "collect CPU and allocation profiles of queuegate in the first round; its figures are then those of a profiled program")
+	flags.BoolVar(&s.quick, "quick", false, "one short round with few connections, to see that all works; its figures mean nothing")
+	flags.StringVar(&s.targetsFile, "targets-file", "", "`file` instead of bench/targets.yaml; templates are looked for beside it")
+	flags.Var(s.binaries, "binary", "`NAME=PATH` of a target's binary; may be repeated")
+	flags.Func("knative", "`path` of Knative's queue-proxy; short for --binary knative=PATH", func(path string) error {
+		return s.binaries.Set("knative=" + path)
+	})
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil, err
+	} else if err != nil {
+		return nil, errUsage
+	}
+	if s.quick {
+		given := map[string]bool{}
+		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+		if !given["rounds"] {
+			s.rounds = 1
+		}
+		if !given["duration"] {
+			s.duration = 200 * time.Millisecond
+		}
+	}
+	var problems []error
+	if flags.NArg() > 0 {
+		problems = append(problems, fmt.Errorf("unexpected argument %q", flags.Arg(0)))
+	}
+	if s.rounds < 1 {
+		problems = append(problems, fmt.Errorf("--rounds is %d, must be at least 1", s.rounds))
+	}
+	if s.duration < 10*time.Millisecond {
+		problems = append(problems, fmt.Errorf("--duration is %v, must be at least 10ms", s.duration))
+	}
+	return s, errors.Join(problems...)
+}
+
+func runCommand(args []string, stderr io.Writer) (err error) {
+	s, err := parseRun(args, stderr)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	scenarios, err := scenario.Select(names(s.scenarios))
+	if err != nil {
+		return err
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	files, err := proc.RaiseFiles(wantedFiles)
+	if err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp("", "queuegate-bench-")
+	if err != nil {
+		return fmt.Errorf("making a directory for the targets: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	if err := os.Chmod(scratch, 0o755); err != nil { // servers may change their user
+		return err
+	}
+	if s.out == "" {
+		s.out = filepath.Join(root, "bench", "out", time.Now().UTC().Format("20060102-150405"))
+	}
+	if err := os.MkdirAll(s.out, 0o755); err != nil {
+		return fmt.Errorf("making the directory of the run: %w", err)
+	}
+	file, err := os.OpenFile(filepath.Join(s.out, sample.FileName), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("starting the record of the run: %w", err)
+	}
+	defer file.Close()
+
+	all, err := loadTargets(s.targetsFile)
+	if err != nil {
+		return err
+	}
+	wanted, missing, err := findTargets(ctx, all, s, root, scratch)
+	if err != nil {
+		return err
+	}
+	writer := sample.NewWriter(file)
+	if err := writer.Meta(meta(ctx, s, root, wanted)); err != nil {
+		return err
+	}
+	for _, note := range missing {
+		fmt.Fprintf(stderr, "%s\n", note.Text)
+		if err := writer.Note(note); err != nil {
+			return err
+		}
+	}
+	options := scenario.Options{Rounds: s.rounds, Duration: s.duration, Quick: s.quick, Dir: scratch, Files: files}
+	if s.profile {
+		options.Profile = filepath.Join(s.out, "profiles")
+	}
+	progress := newProgress(stderr, s.rounds)
+	err = scenario.RunAll(ctx, scenarios, wanted, options, writer, progress.show)
+	progress.end()
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(stderr, "interrupted; the report is of what was measured until then")
+	}
+	if err := writeReport(s.out, stderr); err != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	return ctx.Err()
+}
+
+// findTargets returns the targets that take part, and notes on those that are
+// not on this machine. Of targets that were named, none may be missing.
+func findTargets(ctx context.Context, all []*target.Target, s *runSettings, root, scratch string) ([]*target.Target, []sample.Note, error) {
+	chosen := names(s.targets)
+	known := func(name string) bool {
+		return slices.ContainsFunc(all, func(t *target.Target) bool { return t.Name == name })
+	}
+	for _, name := range slices.Concat(chosen, slices.Sorted(maps.Keys(s.binaries))) {
+		if !known(name) {
+			return nil, nil, fmt.Errorf("no target is called %s", name)
+		}
+	}
+	var found []*target.Target
+	var missing []sample.Note
+	for _, t := range all {
+		if len(chosen) > 0 && !slices.Contains(chosen, t.Name) {
+			continue
+		}
+		err := t.Find(ctx, root, scratch, s.binaries[t.Name])
+		switch {
+		case err == nil:
+			found = append(found, t)
+		case errors.Is(err, target.ErrMissing):
+			missing = append(missing, sample.Note{Target: t.Name, Text: "skipped: " + err.Error()})
+		default:
+			return nil, nil, err
+		}
+	}
+	if len(found) == 0 {
+		return nil, nil, errors.New("none of the targets is on this machine")
+	}
+	return found, missing, nil
+}
+
+func meta(ctx context.Context, s *runSettings, root string, targets []*target.Target) sample.Meta {
+	m := sample.Meta{
+		Started:  time.Now().UTC().Truncate(time.Second),
+		Machine:  proc.Machine(),
+		Versions: map[string]string{"go": runtime.Version()},
+		Commit:   commit(ctx, root),
+		Options: map[string]string{
+			"rounds":   strconv.Itoa(s.rounds),
+			"duration": s.duration.String(),
+		},
+	}
+	for _, t := range targets {
+		if v := t.ReadVersion(ctx); v != "" {
+			m.Versions[t.Name] = v
+		}
+	}
+	for name, value := range map[string]string{"scenarios": s.scenarios, "targets": s.targets} {
+		if value != "" {
+			m.Options[name] = value
+		}
+	}
+	for name, set := range map[string]bool{"profile": s.profile, "quick": s.quick} {
+		if set {
+			m.Options[name] = "true"
+		}
+	}
+	return m
+}
+
+// commit is the revision of the tree, "unknown" outside of a repository.
+func commit(ctx context.Context, root string) string {
+	git := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	revision, err := git("rev-parse", "--short=12", "HEAD")
+	if err != nil {
+		return "unknown"
+	}
+	if changes, err := git("status", "--porcelain"); err != nil || changes != "" {
+		revision += "+dirty"
+	}
+	return revision
+}
+
+// moduleRoot looks for go.mod from here upwards.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", errors.New("no go.mod here or above: run this within the repository")
+		}
+		dir = up
+	}
+}
+
+func names(list string) []string {
+	var out []string
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
