@@ -31,7 +31,7 @@ func TestWhatASettingAcceptsInOtherSpellings(t *testing.T) {
 		{"SERVING_READINESS_PROBE", " {\"grpc\":{\"port\":1}} ", " {\"grpc\":{\"port\":1}} "},
 		{"SERVING_READINESS_PROBE", `[{"tcpSocket":{}}]`, `[{"tcpSocket":{}}]`},
 		{"SERVING_LOGGING_CONFIG", `{"encoderConfig":{"timeEncoder":{"layout":"2006"}}}`, `{"encoderConfig":{"timeEncoder":{"layout":"2006"}}}`},
-		{"SERVING_REQUEST_LOG_TEMPLATE", "{{js .A}}{{range .B}}{{break}}{{end}}", "{{js .A}}{{range .B}}{{break}}{{end}}"},
+		{"SERVING_REQUEST_LOG_TEMPLATE", "{{js .TraceID}}{{with .Request}}{{.Host}}{{end}}", "{{js .TraceID}}{{with .Request}}{{.Host}}{{end}}"},
 	} {
 		cfg := mustLoad(t, nil, map[string]string{c.env: c.text})
 		if got := settings[settingIndex(c.env)].field(&cfg).text(); got != c.want {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"net/netip"
 	"runtime"
 
@@ -15,18 +16,15 @@ import (
 // otherwise: one saturates a core, and few containers keep one busy.
 const maxLoops = 4
 
-// makeEngines makes the gate and both engines in front of the container.
-func (p *process) makeEngines() (err error) {
+// makeEngines makes the gate and both engines. session, if it is not nil, is
+// how the container is spoken to.
+func (p *process) makeEngines(session *tls.Config) (err error) {
 	if p.gate, err = gate.New(gateConfig(p)); err != nil {
 		return err
 	}
 	upstream := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(p.cfg.UserPort))
-	session, err := upstreamTLS(p.cfg)
-	if err != nil {
-		return err
-	}
-	untrusted := &rarely{log: func(err error) { p.log.Warn("no TLS session with the container", zap.Error(err)) }}
-	panicked := func(v any) { p.log.Error("a request ended in a panic", zap.Any("panic", v)) }
+	untrusted := &rarely{log: func(err error) { p.often.Warn("no TLS session with the container", zap.Error(err)) }}
+	panicked := func(v any) { p.often.Error("a request ended in a panic", zap.Any("panic", v)) }
 	p.streams, err = newHTTP2(p.cfg, p.gate, http2.Config{
 		Upstream:          upstream,
 		UpstreamTLS:       session,

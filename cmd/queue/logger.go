@@ -15,6 +15,14 @@ import (
 // between are counted.
 const repeatInterval = 10 * time.Second
 
+// limited is log for messages that clients, collectors or the container can
+// cause as often as they like. Changes of state are none: each is logged.
+func limited(log *zap.Logger) *zap.Logger {
+	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return repeat.NewCore(core, repeatInterval, nil)
+	}))
+}
+
 // newLogger builds the logger that SERVING_LOGGING_CONFIG describes, or the
 // default one: JSON lines on stderr with the keys that Knative uses.
 func newLogger(cfg *Config) (*zap.Logger, error) {
@@ -33,9 +41,7 @@ func newLogger(cfg *Config) (*zap.Logger, error) {
 		c.Level = level
 	}
 	c.DisableStacktrace = true
-	log, err := c.Build(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return repeat.NewCore(core, repeatInterval, nil)
-	}))
+	log, err := c.Build()
 	if err != nil {
 		return nil, fmt.Errorf("SERVING_LOGGING_CONFIG: %w", err)
 	}

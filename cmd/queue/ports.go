@@ -60,9 +60,9 @@ func (p *process) openMetrics() error {
 		return err
 	}
 	if p.cfg.MetricsBackend == otlp.ProtocolGRPC || p.cfg.MetricsBackend == otlp.ProtocolHTTP {
-		return p.seen.push(p.cfg, page, p.log)
+		return p.seen.push(p.cfg, page, p.often)
 	}
-	failed := func(err error) { p.log.Warn("a scrape failed", zap.Error(err)) }
+	failed := func(err error) { p.often.Warn("a scrape failed", zap.Error(err)) }
 	return p.side.open(p.cfg.MetricsAddress, p.cfg.MetricsPort, "METRICS_PORT", metrics.PageHandler(page, failed))
 }
 

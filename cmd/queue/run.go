@@ -17,6 +17,7 @@ import (
 type process struct {
 	cfg     *Config
 	log     *zap.Logger
+	often   *zap.Logger // for what may happen as often as others like
 	ready   *readiness
 	seen    *observer
 	gate    *gate.Gate
@@ -40,7 +41,7 @@ func serve(cfg *Config, warnings []string) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 
-	p := &process{cfg: cfg, log: log, side: &sidePorts{log: log}}
+	p := &process{cfg: cfg, log: log, often: limited(log), side: &sidePorts{log: log}}
 	if code, err := p.start(); err != nil {
 		log.Error("the gate cannot start", zap.Error(err))
 		_ = log.Sync()
@@ -63,11 +64,15 @@ func (p *process) start() (code int, err error) {
 	p.seen = newObserver(p.cfg)
 	p.seen.status = newStatus(p.cfg, p.ready, p.seen)
 	p.ready.status = p.seen.status
-	p.seen.ends = newEndLog(p.log)
-	if p.seen.sinks, err = openSinks(p.cfg, p.log); err != nil {
+	p.seen.ends = newEndLog(p.often)
+	if p.seen.sinks, err = openSinks(p.cfg, p.often); err != nil {
 		return exitConfig, err
 	}
-	if err := p.makeEngines(); err != nil {
+	session, err := upstreamTLS(p.cfg)
+	if err != nil {
+		return exitConfig, err
+	}
+	if err := p.makeEngines(session); err != nil {
 		return exitFailed, err
 	}
 	if p.secure, err = newTLSPort(p.cfg, p.server, p.streams.Serve, p.log); err != nil {
@@ -90,4 +95,5 @@ func (p *process) end() {
 		p.log.Warn("some of what was to be sent is lost", zap.Error(err))
 	}
 	p.seen.ends.close()
+	_ = p.often.Sync() // with the counts that are due
 }

@@ -3,8 +3,8 @@ package gate
 import (
 	"net/http"
 	"regexp"
-	"strings"
 	"slices"
+	"strings"
 	"testing"
 )
 

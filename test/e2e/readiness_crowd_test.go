@@ -77,11 +77,11 @@ func TestACrowdOfAskersCausesNoMoreProbesThanOne(t *testing.T) {
 			eventually(t, "no descriptor of the crowd is left", func() bool { return g.descriptors() <= fds+2 })
 			idle := idleGoroutines(t, a, x.probe, x.settings)
 			for by, n := range g.goroutines() {
-				// One probe may be under way, and the loop keeps up to 256
-				// coroutines for requests to come.
+				// One probe may be under way, and the loop keeps the crowd's
+				// coroutines for some seconds.
 				spare := 1
 				if strings.HasPrefix(by, "iter.Pull") {
-					spare = 256
+					spare = crowd
 				}
 				if n > idle[by]+spare {
 					t.Errorf("%d goroutines started by %s, %d in a gate that nobody asks", n, by, idle[by])

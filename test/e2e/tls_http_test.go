@@ -19,7 +19,7 @@ import (
 
 // onlyPlain are tests that look at the gate's process or at the sockets of the
 // serving port, which overtls stands before.
-var onlyPlain = []string{"Gibibyte", "TenThousandIdle", "ClientConnectionsHaveKeepAlive", "WithoutALimitAllAreInFlight"}
+var onlyPlain = []string{"Gibibyte", "TenThousandIdle", "ClientConnectionsHaveKeepAlive"}
 
 // TestHTTP1OverTLSIsWhatItIsInPlainText runs the tests of sections C and D once
 // more, with TLS between their clients and the gate.

@@ -56,6 +56,7 @@ func TestALongBodyEndsWhereItsLengthSays(t *testing.T) {
 	x := startPump(t, func(x *pumpTrial) {
 		x.p.begin(&x.src, &x.dst, nil, nil, 0, 0)
 		x.p.body.begin(bodyLength, int64(len(body)))
+		x.p.limit = true
 		x.run()
 		x.p.release(&x.bulks)
 		x.bulks.trimPipes()

@@ -128,27 +128,35 @@ func TestWaitingInTheQueueEnds(t *testing.T) {
 	}
 }
 
+// shortClock is one that runs out in a test. A request has to reach its
+// container, and an answer to begin, before it does.
+const shortClock = 500 * time.Millisecond
+
 func TestClocksEndAnAnswerThatHasNotBegun(t *testing.T) {
+	t.Parallel()
 	for outcome, set := range map[string]func(*gate.Config){
-		"request-timeout":        func(g *gate.Config) { g.RequestTimeout = 30 * time.Millisecond },
-		"response-start-timeout": func(g *gate.Config) { g.ResponseStartTimeout = 30 * time.Millisecond },
-		"idle-timeout":           func(g *gate.Config) { g.IdleTimeout = 30 * time.Millisecond },
+		"request-timeout":        func(g *gate.Config) { g.RequestTimeout = shortClock },
+		"response-start-timeout": func(g *gate.Config) { g.ResponseStartTimeout = shortClock },
+		"idle-timeout":           func(g *gate.Config) { g.IdleTimeout = shortClock },
 	} {
-		up, arrived, release := occupied(t)
-		r := newRig(t, up, func(g *gate.Config, _ *Config) { set(g) })
-		if res, body := r.do("GET", "/", ""); res.StatusCode != 504 || body != "request timeout" || res.Header.Get("K-Gate-Outcome") != outcome {
-			t.Errorf("%d %v %q, want %s", res.StatusCode, res.Header, body, outcome)
-		}
-		res, _ := r.call()
-		wantStatus(t, res, "4", "request timeout", outcome)
-		for range 2 {
-			select {
-			case <-receive(t, "a request at the container", arrived).Context().Done():
-			case <-time.After(patience):
-				t.Error("the container was not told")
+		t.Run(outcome, func(t *testing.T) {
+			t.Parallel()
+			up, arrived, release := occupied(t)
+			r := newRig(t, up, func(g *gate.Config, _ *Config) { set(g) })
+			if res, body := r.do("GET", "/", ""); res.StatusCode != 504 || body != "request timeout" || res.Header.Get("K-Gate-Outcome") != outcome {
+				t.Errorf("%d %v %q, want %s", res.StatusCode, res.Header, body, outcome)
 			}
-		}
-		close(release)
+			res, _ := r.call()
+			wantStatus(t, res, "4", "request timeout", outcome)
+			for range 2 {
+				select {
+				case <-receive(t, "a request at the container", arrived).Context().Done():
+				case <-time.After(patience):
+					t.Error("the container was not told")
+				}
+			}
+			close(release)
+		})
 	}
 }
 
@@ -163,6 +171,7 @@ func begins(t *testing.T, goOn func(http.ResponseWriter, *http.Request)) *contai
 }
 
 func TestABreakAfterTheHeadIsDetectable(t *testing.T) {
+	t.Parallel()
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	reset := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	for _, c := range []struct {
@@ -172,11 +181,12 @@ func TestABreakAfterTheHeadIsDetectable(t *testing.T) {
 		code    string
 		outcome string
 	}{
-		{"request clock", func(g *gate.Config) { g.RequestTimeout = 50 * time.Millisecond }, hang, "4", "request-timeout"},
-		{"idle clock", func(g *gate.Config) { g.IdleTimeout = 50 * time.Millisecond }, hang, "4", "idle-timeout"},
+		{"request clock", func(g *gate.Config) { g.RequestTimeout = shortClock }, hang, "4", "request-timeout"},
+		{"idle clock", func(g *gate.Config) { g.IdleTimeout = shortClock }, hang, "4", "idle-timeout"},
 		{"reset by the container", func(*gate.Config) {}, reset, "13", "upstream-broke-off"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, begins(t, c.goOn), func(g *gate.Config, _ *Config) { c.set(g) })
 			res, err := r.client.Do(r.request("GET", "/", nil))
 			if err != nil {
@@ -207,6 +217,7 @@ func TestABreakAfterTheHeadIsDetectable(t *testing.T) {
 }
 
 func TestAClockEndsAClientThatDoesNotRead(t *testing.T) {
+	t.Parallel()
 	gone := make(chan struct{})
 	up := startContainer(t, bothProtocols, func(w http.ResponseWriter, r *http.Request) {
 		defer close(gone)
@@ -216,7 +227,7 @@ func TestAClockEndsAClientThatDoesNotRead(t *testing.T) {
 			}
 		}
 	})
-	r := newRig(t, up, func(g *gate.Config, h *Config) { g.IdleTimeout = 50 * time.Millisecond; h.Protocol = H2C })
+	r := newRig(t, up, func(g *gate.Config, h *Config) { g.IdleTimeout = shortClock; h.Protocol = H2C })
 	r.client.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
 	res, err := r.client.Do(r.request("GET", "/", nil))
 	if err != nil {

@@ -63,26 +63,31 @@ func (p *Pipe) Fill(s *Sock, n int64) (int, error) {
 	}
 }
 
-// Drain moves what is inside to s. It returns what Sock.Write would.
+// Drain moves what is inside to s, until nothing is left or s has no more
+// room. A short splice says nothing about room: only the system's word does.
+// It returns what Sock.Write would.
 func (p *Pipe) Drain(s *Sock) (int, error) {
 	if !s.writable {
 		return 0, ErrAgain
 	}
-	for {
+	done := 0
+	for p.held > 0 {
 		n, err := unix.Splice(p.r, nil, s.fd, nil, p.held, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
 		switch {
 		case err == unix.EINTR:
 			continue
 		case err == unix.EAGAIN:
 			s.writable = false
-			return 0, ErrAgain
+			if done == 0 {
+				return 0, ErrAgain
+			}
+			return done, nil
 		case err != nil:
 			s.failed, s.readable = true, true // what came before the error can still be read
-			return 0, err
+			return done, err
 		}
-		if p.held -= int(n); p.held > 0 {
-			s.writable = false
-		}
-		return int(n), nil
+		p.held -= int(n)
+		done += int(n)
 	}
+	return done, nil
 }
