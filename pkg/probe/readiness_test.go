@@ -593,10 +593,10 @@ func TestAHeldRequestQuickensThePace(t *testing.T) {
 func TestAReadyContainerNobodyAsksAboutIsProbedRarely(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, always(success), func(r *Readiness, app *application) {
 		time.Sleep(10 * time.Minute)
-		if n := app.reachedBetween(5*time.Minute, 10*time.Minute); n < 28 || n > 36 {
-			t.Errorf("%d probes in 5 minutes, want about 30", n)
+		if n := app.reachedBetween(5*time.Minute, 10*time.Minute); n < 9 || n > 12 {
+			t.Errorf("%d probes in 5 minutes, want about 10", n)
 		}
-		if i := r.Snapshot()[0].Interval; i < 9*time.Second || i > 10*time.Second {
+		if i := r.Snapshot()[0].Interval; i < 27*time.Second || i > 30*time.Second {
 			t.Errorf("interval %v", i)
 		}
 	})

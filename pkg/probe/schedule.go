@@ -85,9 +85,10 @@ const (
 	reachedShare = 0.05
 	reachedMin   = 10 * time.Millisecond
 	reachedMax   = 250 * time.Millisecond
-	// Once ready: doubled with each success.
+	// Once ready: four times as long after each success. Whoever asks causes a
+	// look of its own; a look that nobody asked for costs an idle process 0.5 ms.
 	readyMin = time.Second
-	readyMax = 10 * time.Second
+	readyMax = 30 * time.Second
 	// With a period, while starting.
 	startingPeriod = 200 * time.Millisecond
 )
@@ -116,8 +117,8 @@ func (h History) Delay(last time.Duration, waiting bool, jitter float64) time.Du
 		d = share(elapsed, refusedShare, refusedMin, refusedMax)
 	case h.Last == Succeeding:
 		d = readyMax
-		if shift := h.Successes - 1; shift < 4 {
-			d = min(readyMin<<max(shift, 0), readyMax)
+		if n := h.Successes - 1; n < 3 {
+			d = readyMin << (2 * max(n, 0))
 		}
 		return min(stretch(d, jitter), readyMax)
 	default:

@@ -146,19 +146,19 @@ func TestAFlappingContainerKeepsItsSlowPaceAndASettledOneStartsAnew(t *testing.T
 	}
 }
 
-func TestOnceReadyTheIntervalRelaxesTo10Seconds(t *testing.T) {
+func TestOnceReadyTheIntervalRelaxesTo30Seconds(t *testing.T) {
 	h := History{}.After(Succeeding, 0)
-	want := []time.Duration{1, 2, 4, 8, 10, 10}
+	want := []time.Duration{1, 4, 16, 30, 30}
 	for i, seconds := range want {
 		if d := h.Delay(0, true, 0); d != seconds*time.Second {
 			t.Fatalf("after %d successes the delay is %v, want %d s", i+1, d, seconds)
 		}
-		if d := h.Delay(0, false, 1); d > 10*time.Second {
+		if d := h.Delay(0, false, 1); d > 30*time.Second {
 			t.Fatalf("jitter stretches the delay to %v", d)
 		}
 		h = h.After(Succeeding, time.Duration(i)*time.Second)
 	}
-	if d := (History{Last: Succeeding, Successes: math.MaxInt}).Delay(0, false, 0); d != 10*time.Second {
+	if d := (History{Last: Succeeding, Successes: math.MaxInt}).Delay(0, false, 0); d != 30*time.Second {
 		t.Fatalf("after very many successes the delay is %v", d)
 	}
 }

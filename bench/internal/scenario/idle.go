@@ -15,12 +15,12 @@ import (
 // on which nothing happens.
 func idle() []Scenario {
 	all := []Scenario{{
-		Name:  "idle",
-		About: "a fresh instance, nobody asks or scrapes: memory, CPU, wake-ups",
-		Needs: []string{target.Start},
-		Times: idleTimes,
-		Extra: 5 * settleTime,
-		Run:   runIdle,
+		Name:   "idle",
+		About:  "a fresh instance, nobody asks or scrapes: memory, CPU, wake-ups",
+		Needs:  []string{target.Start},
+		Rounds: idleRounds,
+		Extra:  idleWindow + 5*settleTime,
+		Run:    runIdle,
 	}}
 	const n = 10000
 	return append(all, Scenario{
@@ -28,13 +28,15 @@ func idle() []Scenario {
 		About:       "keep-alive connections that have carried one request each: memory of each",
 		Needs:       []string{target.Start},
 		Connections: n,
+		Rounds:      idleRounds,
 		Extra:       2 * settleTime,
 		Run:         func(r *Run) error { return runIdleConnections(r, n) },
 	})
 }
 
 const (
-	idleTimes  = 2
+	idleRounds = 2
+	idleWindow = 20 * time.Second
 	settleTime = time.Second
 )
 
@@ -78,7 +80,11 @@ func runIdle(r *Run) error {
 	if err != nil {
 		return err
 	}
-	if err := r.pause(idleTimes * r.options.Duration); err != nil {
+	span := idleWindow
+	if r.options.Quick {
+		span = r.options.Duration
+	}
+	if err := r.pause(span); err != nil {
 		return err
 	}
 	after, err := snapshot(pids, st.origin.PID(), pids)

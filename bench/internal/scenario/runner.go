@@ -51,13 +51,16 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 				}
 				continue
 			}
-			total += time.Duration(options.Rounds) * s.cost(options.Duration)
+			total += time.Duration(s.rounds(options.Rounds)) * s.cost(options.Duration)
 		}
 	}
 	begin := time.Now()
 	for round := 1; round <= options.Rounds; round++ {
 		for i := range scenarios {
 			s := &scenarios[i]
+			if round > s.rounds(options.Rounds) {
+				continue
+			}
 			clear(record.latencies)
 			for n := range targets {
 				t := targets[(n+round-1)%len(targets)]

@@ -28,6 +28,9 @@ type Scenario struct {
 	Extra time.Duration
 	// Times is how often a run takes Options.Duration; 0 is once.
 	Times float64
+	// Rounds is the most rounds that it takes part in, for runs that take long
+	// and hardly vary; 0 is all of them.
+	Rounds int
 	// Run measures one target once.
 	Run func(*Run) error
 }
@@ -66,6 +69,14 @@ func Select(names []string) ([]Scenario, error) {
 
 func (s *Scenario) called(name string) bool {
 	return name == Everything || name == s.Name || slices.Contains(s.Groups, name)
+}
+
+// rounds is in how many of all rounds it runs.
+func (s *Scenario) rounds(all int) int {
+	if s.Rounds > 0 {
+		return min(s.Rounds, all)
+	}
+	return all
 }
 
 // cost is how long a run takes, roughly.

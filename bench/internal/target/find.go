@@ -31,6 +31,7 @@ func (t *Target) Find(ctx context.Context, root, dir, chosen string) error {
 		t.path = filepath.Join(dir, t.Name)
 		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", t.path, t.Build)
 		build.Dir = root
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the Makefile does
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("building %s: %w\n%s", t.Name, err, out)
 		}

@@ -413,8 +413,9 @@ func (e *engine) unlink(c *conn) {
 
 // Buffers of a loop that stay when a burst is over.
 const (
-	keptBulks   = 2
-	keptAnswers = 8
+	keptBulks     = 2
+	keptAnswers   = 8
+	keptUpstreams = 64
 )
 
 // trim lets go of buffers that a burst has left behind, and gives the memory
@@ -423,6 +424,7 @@ func (e *engine) trim(tasks int) {
 	e.bulks.free = slices.Clone(e.bulks.free[:min(len(e.bulks.free), keptBulks)])
 	e.answers.free = slices.Clone(e.answers.free[:min(len(e.answers.free), keptAnswers)])
 	e.bulks.trimPipes()
+	e.up.trim()
 	if tasks >= collectFrom {
 		go debug.FreeOSMemory()
 	}

@@ -1,7 +1,6 @@
 package http1
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,20 +21,22 @@ type upstream struct {
 
 // Limits of the pool of one loop.
 const (
-	maxIdleUpstreams = 1024
+	maxIdleUpstreams = 16384 // as many as may be in use at once; those that nobody needs are trimmed
 	maxIdleTime      = int64(90 * time.Second)
+	trimIdleTime     = int64(10 * time.Second) // when the burst that needed them is over
 )
 
 // upstreamPool keeps the idle connections of one loop, last in first out, and
 // those who wait for the container to listen.
 type upstreamPool struct {
-	eng   *engine
-	addr  unix.Sockaddr
-	inet  int
-	idle  []*upstream
-	held  []*worker // in order of arrival; the first one tries
-	tryAt int64     // not before
-	down  int64     // since when connections are refused; 0 = they are not
+	eng      *engine
+	addr     unix.Sockaddr
+	inet     int
+	idle     []*upstream
+	held     []*worker // in order of arrival; the first one tries
+	starving []*worker // those who lack a descriptor, likewise
+	tryAt    int64     // not before
+	down     int64     // since when connections are refused; 0 = they are not
 }
 
 func (p *upstreamPool) init(e *engine) {
@@ -78,6 +79,7 @@ func (p *upstreamPool) put(u *upstream) {
 	u.sock.Handle(u)
 	p.idle = append(p.idle, u)
 	u.pooled = len(p.idle)
+	p.feed()
 }
 
 func (p *upstreamPool) take(u *upstream) {
@@ -89,6 +91,23 @@ func (p *upstreamPool) take(u *upstream) {
 		p.idle[i].pooled = i + 1
 	}
 	u.pooled = 0
+}
+
+// trim closes connections that have been idle for long, but for keptUpstreams.
+func (p *upstreamPool) trim() {
+	now := p.eng.loop.Now()
+	n := 0
+	for n < len(p.idle)-keptUpstreams && now-p.idle[n].since > trimIdleTime {
+		p.idle[n].pooled = 0
+		p.idle[n].close()
+		n++
+	}
+	rest := copy(p.idle, p.idle[n:])
+	clear(p.idle[rest:])
+	p.idle = p.idle[:rest]
+	for i, u := range p.idle {
+		u.pooled = i + 1
+	}
 }
 
 // Event closes an idle connection that speaks or ends.
@@ -106,6 +125,7 @@ func (u *upstream) close() {
 		u.pool.eng.srv.closes.Inc()
 	}
 	u.sock.Close()
+	u.pool.feed()
 }
 
 // dial opens a connection. It returns nil and Served when the container does
@@ -114,7 +134,7 @@ func (u *upstream) close() {
 func (w *worker) dial(deadline int64) (*upstream, gate.Outcome) {
 	p := &w.eng.up
 	fd, err := unix.Socket(p.inet, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
+	if w.starved = err != nil; w.starved {
 		return nil, gate.Served
 	}
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
@@ -165,13 +185,6 @@ func (w *worker) awaitConnect(u *upstream, deadline int64) bool {
 	}
 }
 
-// pace is the delay between connection attempts while somebody waits: a two
-// hundredth of the time that it has lasted, within 1 to 10 ms, ±10 %.
-func pace(elapsed int64) int64 {
-	d := min(max(elapsed/200, int64(time.Millisecond)), int64(10*time.Millisecond))
-	return d - d/10 + rand.Int64N(d/5+1)
-}
-
 // connect gets a connection to the container: an idle one unless fresh is
 // asked for, a new one, or one that it waits for.
 func (w *worker) connect(fresh bool) (*upstream, gate.Outcome) {
@@ -182,9 +195,15 @@ func (w *worker) connect(fresh bool) (*upstream, gate.Outcome) {
 			return u, gate.Served
 		}
 	}
+	if len(p.starving) > 0 {
+		return w.starve()
+	}
 	if len(p.held) == 0 || p.down == 0 {
 		if u, why := w.dial(w.clocks.Next()); u != nil || why != gate.Served {
 			return u, why
+		}
+		if w.starved {
+			return w.starve()
 		}
 	}
 	return w.hold()
@@ -251,7 +270,7 @@ func (w *worker) hold() (*upstream, gate.Outcome) {
 				return u, why
 			}
 			now = loop.Nanotime()
-			p.tryAt = now + pace(now-p.down)
+			p.tryAt = now + gate.QuickPace(now-p.down)
 			first = p.held[0] == w
 		}
 		until := gate.Earliest(w.clocks.Next(), giveUp)

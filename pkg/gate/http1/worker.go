@@ -43,6 +43,7 @@ type worker struct {
 	began    bool // the request counts as open
 	observed bool // the observer has been told of it
 	slot     bool // holds a slot
+	starved  bool // the last dial found no descriptor
 	clocks   gate.Clocks
 }
 

@@ -17,7 +17,7 @@ import (
 // maxFreeTasks bounds the coroutines (and their buffers) that a loop keeps for
 // the next burst; those beyond it end with their conversation. Those that
 // nobody needs any more are trimmed.
-const maxFreeTasks = 4096
+const maxFreeTasks = 16384
 
 const eventsPerWait = 128
 
