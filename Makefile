@@ -15,11 +15,11 @@ COUNT     ?= 5
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test race e2e lint fuzz clean
+.PHONY: help build run demo test race e2e conformance browser bench bench-micro lint fuzz clean
 
 help: ## this list
 	@echo 'make <target>:'
-	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-8s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
 
 build: ## bin/queue (the gate) and bin/demo (a container to put behind it)
 	$(BUILD) -ldflags '$(LDFLAGS)' -o bin/queue ./cmd/queue
@@ -33,7 +33,7 @@ demo: ## the demo container alone, on USER_PORT (8080)
 	$(BUILD) -o bin/demo ./cmd/demo
 	@exec bin/demo --port '$(or $(USER_PORT),8080)'
 
-test: ## everything, end-to-end tests included, with the race detector: what CI runs
+test: ## all tests of this module, end-to-end tests included, with the race detector
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
 	$(GO) test $(RACE) -count=1 ./...
 
@@ -42,6 +42,18 @@ race: ## the tests of pkg and cmd COUNT (5) times over, to shake races out
 
 e2e: ## the end-to-end tests: the real binary, a container process, raw sockets
 	$(GO) test $(RACE) -count=1 ./test/e2e/...
+
+conformance: ## judges that others wrote, in a module of their own: kubelet, Knative, gRPC, h2spec
+	cd test/conformance && $(GO) test -count=1 ./...
+
+browser: ## the status page in headless Chromium, which must be installed
+	cd test/browser && $(GO) test -count=1 ./...
+
+bench: ## the load harness with its default scenarios; more with go run ./bench
+	$(GO) run ./bench run $(BENCHFLAGS)
+
+bench-micro: ## micro-benchmarks, compared with the recorded ones in bench/micro.txt
+	$(GO) run ./bench micro
 
 lint: ## go vet, gofmt, and a syntax check of the shell scripts
 	$(GO) vet ./...

@@ -12,8 +12,6 @@ import (
 var updateDocs = flag.Bool("update", false, "write the tables of settings into docs/configuration.md")
 
 const (
-	pendingNote = "accepted and validated; no effect yet"
-
 	docsPath  = "../../docs/configuration.md"
 	docsBegin = "<!-- settings: begin; go test ./cmd/queue -run Docs -update -->\n"
 	docsEnd   = "<!-- settings: end -->\n"
@@ -51,9 +49,6 @@ func settingsTables() string {
 			fmt.Fprintf(&b, "\n### %s\n\n| setting | flag | default | accepts | what it does |\n|---|---|---|---|---|\n", group)
 		}
 		help := s.help
-		if s.pending {
-			help += " *(" + pendingNote + ")*"
-		}
 		standard := s.standardNote
 		if standard == "" {
 			standard = "`" + s.standard + "`"

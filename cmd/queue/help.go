@@ -8,8 +8,6 @@ import (
 // helpWidth is the widest that a line of help is, in bytes; the text is ASCII.
 const helpWidth = 100
 
-const pendingMark = "(no effect yet)"
-
 const helpHead = `queue stands in front of a container in its own pod: it admits, counts and forwards requests, and
 answers the platform's probes itself.
 
@@ -23,9 +21,7 @@ Usage:
 
 Every setting is an environment variable and a flag. The flag beats the variable, which beats the
 default [in brackets]; an empty variable counts as unset. DURATION is such as 1.5s, 300ms, 2m or
-plain seconds; SECONDS is a plain number. Settings marked "no effect yet" are accepted and
-validated, but their feature is not part of this build. Exit codes: 0 done, 1 failed, 2 wrong
-configuration.
+plain seconds; SECONDS is a plain number. Exit codes: 0 done, 1 failed, 2 wrong configuration.
 `
 
 // WriteHelp prints the text of --help.
@@ -67,9 +63,6 @@ func writeSettingHelp(b *strings.Builder, s *setting) {
 	switch value.hint() {
 	case hintName, hintLevel:
 		help += " " + value.hint() + " is " + value.accepts() + "."
-	}
-	if s.pending {
-		help += " " + pendingMark
 	}
 	writeWrapped(b, "        ", help)
 }

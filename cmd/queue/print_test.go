@@ -118,19 +118,6 @@ func TestHelpFitsOnOneHundredColumnsAndNamesEverySetting(t *testing.T) {
 	if !strings.Contains(help, "NAME is none, zipkin, grpc, http/protobuf or stdout.") {
 		t.Error("the choices of TRACING_CONFIG_BACKEND are missing")
 	}
-	if got := strings.Count(strings.Join(strings.Fields(help), " "), pendingMark); got != pendingSettings() {
-		t.Errorf("%d settings are marked as without effect, want %d", got, pendingSettings())
-	}
-}
-
-func pendingSettings() int {
-	n := 0
-	for i := range settings {
-		if settings[i].pending {
-			n++
-		}
-	}
-	return n
 }
 
 func TestTableOfSettingsIsSound(t *testing.T) {

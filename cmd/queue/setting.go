@@ -11,10 +11,8 @@ type setting struct {
 	standard string
 	// standardNote tells people the default where standard cannot.
 	standardNote string
-	// pending marks a setting that is accepted and validated while the feature behind it is not part of the gate yet.
-	pending bool
-	help    string
-	field   func(*Config) fieldValue
+	help         string
+	field        func(*Config) fieldValue
 }
 
 // The hints of values that are one of several words.
