@@ -59,6 +59,8 @@ func (a *application) Probe(ctx context.Context) Result {
 	}
 	select {
 	case <-time.After(a.took):
+		a.mu.Lock()
+		defer a.mu.Unlock()
 		return a.answer(time.Since(a.began))
 	case <-ctx.Done():
 		return Result{Cause: causeOf(ctx.Err()), Reached: true}
