@@ -95,7 +95,7 @@ func TestARestartIsLearntAnew(t *testing.T) {
 		t.Errorf("%q", body)
 	}
 	up.stop()
-	held := r.start("POST", "/")
+	held := r.start("GET", "/") // a POST may meet the old connection's end, and is not sent twice
 	until(t, "one held", func() bool { return r.server.up.line.held.Load() == 1 })
 	up.serve(nil, onlyH2C, protocols)
 	if res := receive(t, "the answer", held); res == nil || res.StatusCode != 200 {
