@@ -21,13 +21,22 @@ const maxFreeTasks = 16384
 
 const eventsPerWait = 128
 
+// fewEvents is how many events a batch may have for the loop to wait at once
+// after it, instead of asking first whether there is more by now.
+const fewEvents = 2
+
+// busyTurns is after how many batches in a row the loop mutes its bell.
+const busyTurns = 4
+
 // Loop is one event loop. Create it with New, run it with Run on a goroutine
 // of its own. Unless said otherwise its methods, and those of its sockets and
 // tasks, may be called only on the loop.
 type Loop struct {
-	epfd    int
-	poll    *os.File
-	rawPoll syscall.RawConn
+	epfd    int      // watches the sockets
+	bell    *os.File // watches epfd; watched by the netpoller
+	rawBell syscall.RawConn
+	bellFD  int
+	muted   bool // the bell does not ring
 	events  [eventsPerWait]unix.EpollEvent
 	socks   []*Sock // by descriptor
 	gen     int32
@@ -53,34 +62,66 @@ type Loop struct {
 	wakeups  atomic.Int64
 }
 
-// New creates a loop. It holds two descriptors until Run has returned.
+// New creates a loop. It holds three descriptors until Run has returned.
 func New() (*Loop, error) {
-	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
+	l := &Loop{epfd: -1, armed: math.MaxInt64, now: nanotime()}
+	if err := l.open(); err != nil {
+		if l.bell != nil {
+			_ = l.bell.Close()
+		}
+		if l.epfd >= 0 {
+			_ = unix.Close(l.epfd)
+		}
 		return nil, fmt.Errorf("creating an event loop: %w", err)
 	}
-	if err := unix.SetNonblock(epfd, true); err != nil {
-		_ = unix.Close(epfd)
-		return nil, fmt.Errorf("creating an event loop: %w", err)
+	return l, nil
+}
+
+func (l *Loop) open() error {
+	var err error
+	if l.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
 	}
-	l := &Loop{epfd: epfd, armed: math.MaxInt64}
-	l.poll = os.NewFile(uintptr(epfd), "epoll")
-	if l.rawPoll, err = l.poll.SyscallConn(); err != nil {
-		_ = l.poll.Close()
-		return nil, fmt.Errorf("creating an event loop: %w", err)
+	if l.bellFD, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	_ = unix.SetNonblock(l.bellFD, true) // or os.NewFile leaves it to a thread
+	l.bell = os.NewFile(uintptr(l.bellFD), "epoll")
+	if l.rawBell, err = l.bell.SyscallConn(); err != nil {
+		return err
+	}
+	if err := l.ring(unix.EPOLL_CTL_ADD, unix.EPOLLIN); err != nil {
+		return err
 	}
 	efd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		_ = l.poll.Close()
-		return nil, fmt.Errorf("creating an event loop: %w", err)
+		return err
 	}
-	l.now = nanotime()
 	if err := l.Register(&l.wakeup, efd, wakeupHandler{}); err != nil {
-		_ = l.poll.Close()
 		_ = unix.Close(efd)
-		return nil, err
+		return err
 	}
-	return l, nil
+	return nil
+}
+
+// ring says which events of epfd ring the bell, each time anew (EPOLLET). If
+// there are some already, it rings at once.
+func (l *Loop) ring(op int, events uint32) error {
+	return unix.EpollCtl(l.bellFD, op, l.epfd, &unix.EpollEvent{Events: events | edge})
+}
+
+// mute keeps the netpoller from waking a thread for each event of a loop that
+// is awake: one that has nothing to do sits there waiting.
+func (l *Loop) mute(yes bool) {
+	if l.muted == yes {
+		return
+	}
+	l.muted = yes
+	events := uint32(unix.EPOLLIN)
+	if yes {
+		events = 0
+	}
+	_ = l.ring(unix.EPOLL_CTL_MOD, events) // fails for bad arguments only
 }
 
 // Run serves events until Close. It returns nil then, and otherwise the error
@@ -88,13 +129,13 @@ func New() (*Loop, error) {
 func (l *Loop) Run() error {
 	defer l.release()
 	for {
-		err := l.rawPoll.Read(l.serve)
+		err := l.rawBell.Read(l.serve)
 		switch {
 		case err == nil:
 			return nil // serve says that the loop is closing
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			l.armed = math.MaxInt64
-			if err := l.poll.SetReadDeadline(time.Time{}); err != nil {
+			if err := l.bell.SetReadDeadline(time.Time{}); err != nil {
 				return fmt.Errorf("event loop: %w", err)
 			}
 		default:
@@ -104,25 +145,34 @@ func (l *Loop) Run() error {
 }
 
 // serve handles everything that is due. It returns false when there is
-// nothing left to do, which makes the netpoller wait for epfd.
+// nothing left to do, which makes the netpoller wait for the bell.
 func (l *Loop) serve(uintptr) bool {
 	l.sleeping.Store(false)
 	l.wakeups.Inc()
-	for {
+	for turn := 1; ; turn++ {
 		n := l.poll0()
 		l.now = nanotime()
+		again := n > fewEvents
 		for i := range l.events[:n] {
-			l.dispatch(&l.events[i])
+			if l.dispatch(&l.events[i]) {
+				again = true
+			}
 		}
-		woke := l.runWoken()
+		if l.runWoken() {
+			again = true
+		}
 		l.runTimers()
 		if l.closing && l.live == 0 {
 			return true
 		}
-		if n > 0 || woke {
+		if again {
+			if turn == busyTurns {
+				l.mute(true)
+			}
 			continue
 		}
 		l.arm()
+		l.mute(false)
 		l.sleeping.Store(true)
 		if l.inboxEmpty() {
 			return false
@@ -141,13 +191,17 @@ func (l *Loop) poll0() int {
 	return int(n)
 }
 
-func (l *Loop) dispatch(ev *unix.EpollEvent) {
+// dispatch delivers an event. It reports whether there may be more of the same
+// that will not ring the bell.
+func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
 	s := l.socks[ev.Fd]
 	if s == nil || s.gen != ev.Pad {
-		return // closed earlier in this batch; the number may be in use again
+		return false // closed earlier in this batch; the number may be in use again
 	}
+	level := s.level
 	s.note(ev.Events)
 	s.handler.Event(s)
+	return level
 }
 
 func (l *Loop) inboxEmpty() bool {
@@ -232,7 +286,8 @@ func (l *Loop) release() {
 			s.Close()
 		}
 	}
-	_ = l.poll.Close()
+	_ = l.bell.Close()
+	_ = unix.Close(l.epfd)
 }
 
 type wakeupHandler struct{}

@@ -36,9 +36,13 @@ type Sock struct {
 	writable bool
 	hangup   bool // the peer has sent FIN
 	failed   bool // reset, or both directions are shut
+	level    bool // an event tells of a state, not of a change (no EPOLLET)
 }
 
-const allEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | 1<<31 // EPOLLET
+const (
+	edge      = 1 << 31 // EPOLLET, which package unix has with the wrong sign
+	allEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | edge
+)
 
 // Register makes s the owner of fd and delivers its events to h. If there is
 // something to read already, that is the first event.
@@ -57,7 +61,7 @@ func (l *Loop) register(s *Sock, fd int, h Handler, events uint32) error {
 		l.socks = append(l.socks, nil)
 	}
 	l.gen++
-	*s = Sock{loop: l, handler: h, fd: fd, gen: l.gen, open: true, writable: true}
+	*s = Sock{loop: l, handler: h, fd: fd, gen: l.gen, open: true, writable: true, level: events&edge == 0}
 	ev := unix.EpollEvent{Events: events, Fd: int32(fd), Pad: s.gen}
 	if err := unix.EpollCtl(l.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
 		*s = Sock{}

@@ -521,3 +521,67 @@ func TestTaskIsResumedByItsSocketsOnly(t *testing.T) {
 		t.Fatalf("read %q", all)
 	}
 }
+
+func TestALoopThatWasBusyHearsOfWhatComesNext(t *testing.T) {
+	s := newSubject(t)
+	for range 50 {
+		muted := make(chan bool, 1)
+		start(t, s.loop, func(me *Task) {
+			for range 2 * busyTurns {
+				me.Yield()
+			}
+			muted <- s.loop.muted
+		})
+		if !receive(t, muted) {
+			t.Fatal("the bell rings for each event of a loop that is awake")
+		}
+		s.send("x")
+		var b [1]byte
+		s.until("a byte", func() bool { n, _ := s.sock.Read(b[:]); return n == 1 })
+	}
+}
+
+func TestAListenerIsServedUntilItIsEmpty(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	raw, err := ln.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fd int
+	if cerr := raw.Control(func(p uintptr) { fd, err = unix.FcntlInt(p, unix.F_DUPFD_CLOEXEC, 0) }); cerr != nil || err != nil {
+		t.Fatal(cerr, err)
+	}
+	const clients = 20
+	accepted := make(chan struct{}, clients)
+	l := startLoop(t)
+	var s Sock
+	on(t, l, func() {
+		if err := l.RegisterListener(&s, fd, handlerFunc(func(s *Sock) {
+			if c, _, err := unix.Accept4(s.FD(), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC); err == nil {
+				_ = unix.Close(c)
+				accepted <- struct{}{}
+			}
+		})); err != nil {
+			t.Error(err)
+		}
+	})
+	// All of them come while the loop is held up, and nothing after them.
+	held, release := make(chan struct{}), make(chan struct{})
+	l.Post(func() { close(held); <-release })
+	receive(t, held)
+	for range clients {
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	close(release)
+	for range clients {
+		receive(t, accepted)
+	}
+}

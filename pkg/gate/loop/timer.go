@@ -114,5 +114,5 @@ func (l *Loop) arm() {
 		return // wakes too early at worst
 	}
 	l.armed = next
-	_ = l.poll.SetReadDeadline(TimeOf(next))
+	_ = l.bell.SetReadDeadline(TimeOf(next))
 }
