@@ -71,24 +71,26 @@ func newContainer(r *Readiness, spec Spec, prober Prober, isUser bool, now time.
 	}
 }
 
-// loop probes until ctx ends. It owns the prober and one timer. It waits on the
-// timer only: a sleep that blocks its thread in the kernel would halve the CPU
-// of a wake-up, but keeps a processor of the scheduler for up to 10 ms, and
+// loop probes until ctx ends. It owns the prober and its pauses. Short ones wait
+// on a timer only: a sleep that blocks its thread in the kernel would halve the
+// CPU of a wake-up, but keeps a processor of the scheduler for up to 10 ms, and
 // with many containers the longest delays grew tenfold.
 func (c *container) loop(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	pauses := newPauses(c.r.newAlarm)
+	defer pauses.end()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C:
+		case <-pauses.timer.C:
+		case <-pauses.rings:
+			pauses.set = false
 		case <-c.wake:
 		}
 		for {
 			wait := c.begin(time.Now())
 			if wait > 0 {
-				timer.Reset(wait)
+				pauses.begin(wait)
 				break
 			}
 			if !c.attempt(ctx) {

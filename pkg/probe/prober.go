@@ -45,11 +45,7 @@ var dialer = net.Dialer{KeepAlive: -1, FallbackDelay: -1}
 func dial(ctx context.Context, address string) (conn *net.TCPConn, stop func() bool, cause Cause) {
 	conn, err := connect(ctx, address)
 	if err != nil {
-		cause = causeOf(err)
-		if cause.Kind == CauseMalformed {
-			cause = Cause{Kind: CauseUnreachable}
-		}
-		return nil, nil, cause
+		return nil, nil, dialCause(err)
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		conn.SetDeadline(deadline)
@@ -59,8 +55,24 @@ func dial(ctx context.Context, address string) (conn *net.TCPConn, stop func() b
 	return conn, stop, Cause{}
 }
 
+// dialCause is the cause of a connection that did not come about.
+func dialCause(err error) Cause {
+	cause := causeOf(err)
+	if cause.Kind == CauseMalformed {
+		cause = Cause{Kind: CauseUnreachable}
+	}
+	return cause
+}
+
+// loopback is the address and port that address stands for, if they are of the
+// loopback.
+func loopback(address string) (to netip.AddrPort, ok bool) {
+	to, err := netip.ParseAddrPort(address)
+	return to, err == nil && to.Addr().IsLoopback() && to.Addr().Zone() == ""
+}
+
 func connect(ctx context.Context, address string) (*net.TCPConn, error) {
-	if to, err := netip.ParseAddrPort(address); err == nil && to.Addr().IsLoopback() && to.Addr().Zone() == "" {
+	if to, ok := loopback(address); ok {
 		if conn, known, err := connectLoopback(to); known {
 			return conn, err
 		}

@@ -25,6 +25,10 @@ type Options struct {
 	// OnProbe is called after each probe of a container, by its index, with the
 	// time that the probe took. It must not block.
 	OnProbe func(index int, took time.Duration)
+	// NewAlarm makes what ends pauses of half a second and more, one for each
+	// container that has such; NewKernelAlarm is one. nil, or where it fails:
+	// timers of the Go runtime.
+	NewAlarm func() (Alarm, error)
 	// NewProber replaces the package's own, for tests. nil = NewProber.
 	NewProber func(Spec) Prober
 }
@@ -46,6 +50,7 @@ type Readiness struct {
 	freshness   time.Duration
 	onChange    func(Change)
 	onProbe     func(int, time.Duration)
+	newAlarm    func() (Alarm, error)
 	containers  []*container
 	stop        chan struct{}
 	stopOnce    sync.Once
@@ -61,7 +66,7 @@ type Readiness struct {
 // probed until Run.
 func New(o Options) *Readiness {
 	r := &Readiness{
-		wait: o.Wait, freshness: o.Freshness, onChange: o.OnChange, onProbe: o.OnProbe,
+		wait: o.Wait, freshness: o.Freshness, onChange: o.OnChange, onProbe: o.OnProbe, newAlarm: o.NewAlarm,
 		kubeletWait: kubeletWait, stop: make(chan struct{}),
 	}
 	if r.wait == 0 {

@@ -1,0 +1,49 @@
+package probe
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// kernelAlarm is a timerfd: it rings on time, and a process that waits for it
+// has no timer of its own. It costs a descriptor and a goroutine.
+type kernelAlarm struct {
+	file  *os.File
+	fd    int
+	rings chan struct{}
+}
+
+// NewKernelAlarm returns an Alarm that the kernel keeps (timerfd_create(2)).
+func NewKernelAlarm() (Alarm, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return nil, os.NewSyscallError("timerfd_create", err)
+	}
+	a := &kernelAlarm{file: os.NewFile(uintptr(fd), "timerfd"), fd: fd, rings: make(chan struct{}, 1)}
+	go a.listen()
+	return a, nil
+}
+
+func (a *kernelAlarm) listen() {
+	var expirations [8]byte
+	for {
+		if _, err := a.file.Read(expirations[:]); err != nil {
+			return // closed
+		}
+		select {
+		case a.rings <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (a *kernelAlarm) C() <-chan struct{} { return a.rings }
+
+func (a *kernelAlarm) Set(d time.Duration) error {
+	return os.NewSyscallError("timerfd_settime",
+		unix.TimerfdSettime(a.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil))
+}
+
+func (a *kernelAlarm) Stop() { _ = a.file.Close() }

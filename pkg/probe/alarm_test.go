@@ -1,0 +1,180 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// fakeAlarm notes what it is set to and rings when told.
+type fakeAlarm struct {
+	rings   chan struct{}
+	sets    []time.Duration
+	fails   bool
+	stopped bool
+}
+
+func (a *fakeAlarm) C() <-chan struct{} { return a.rings }
+
+func (a *fakeAlarm) Set(d time.Duration) error {
+	if a.fails {
+		return errors.New("no")
+	}
+	a.sets = append(a.sets, d)
+	return nil
+}
+
+func (a *fakeAlarm) Stop() { a.stopped = true }
+
+func TestTheKernelsAlarmRingsOnceAndNotEarly(t *testing.T) {
+	a, err := NewKernelAlarm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Stop()
+	if err := a.Set(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	const d = 20 * time.Millisecond
+	from := time.Now()
+	if err := a.Set(d); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-a.C():
+	case <-time.After(failSafe):
+		t.Fatal("it does not ring")
+	}
+	if took := time.Since(from); took < d {
+		t.Errorf("it rang after %v, set to %v", took, d)
+	}
+	if err := a.Set(d); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Set(0); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-a.C():
+		t.Error("it rings though it was set to 0")
+	case <-time.After(3 * d):
+	}
+}
+
+func TestLongPausesAreTheAlarmsAndShortOnesTheTimers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		alarm := &fakeAlarm{rings: make(chan struct{}, 1)}
+		made := 0
+		p := newPauses(func() (Alarm, error) { made++; return alarm, nil })
+		<-p.timer.C // the first attempt is due at once
+		if p.rings != nil {
+			t.Error("there is an alarm before there is a long pause")
+		}
+		rings := func() bool {
+			time.Sleep(time.Hour)
+			select {
+			case <-p.timer.C:
+				return true
+			default:
+				return false
+			}
+		}
+		p.begin(longPause - 1)
+		if !rings() || made != 0 {
+			t.Errorf("a short pause: %d alarms, or the timer does not end it", made)
+		}
+		p.begin(longPause)
+		if rings() {
+			t.Error("the timer rings too in a long pause")
+		}
+		p.begin(time.Millisecond) // woken in the middle of the long one
+		if !rings() {
+			t.Error("the timer does not end a short pause after a long one")
+		}
+		p.begin(30 * time.Second)
+		p.end()
+		if want := []time.Duration{longPause, 0, 30 * time.Second}; made != 1 || !slices.Equal(alarm.sets, want) || !alarm.stopped {
+			t.Errorf("%d alarms, set to %v, want %v; stopped: %v", made, alarm.sets, want, alarm.stopped)
+		}
+	})
+}
+
+func TestWithoutAnAlarmTheTimerEndsLongPauses(t *testing.T) {
+	for name, newAlarm := range map[string]func() (Alarm, error){
+		"none":        nil,
+		"not created": func() (Alarm, error) { return nil, errors.New("no") },
+		"not set":     func() (Alarm, error) { return &fakeAlarm{fails: true}, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPauses(newAlarm)
+				defer p.end()
+				<-p.timer.C
+				for range 2 {
+					from := time.Now()
+					p.begin(time.Minute)
+					<-p.timer.C
+					if took := time.Since(from); took != time.Minute {
+						t.Errorf("the pause took %v", took)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAReadyContainerIsLookedAtWhenTheAlarmRings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		alarm := &bubbleAlarm{rings: make(chan struct{}, 1)}
+		start := time.Now()
+		var looks []time.Duration
+		r := New(Options{
+			Specs:     []Spec{{Container: "app", Kind: TCP, Host: "127.0.0.1", Port: 1, Timeout: time.Second, SuccessThreshold: 1}},
+			NewAlarm:  func() (Alarm, error) { return alarm, nil },
+			OnProbe:   func(int, time.Duration) { looks = append(looks, time.Since(start)) },
+			NewProber: func(Spec) Prober { return alwaysReady{} },
+		})
+		done := make(chan struct{})
+		go func() { defer close(done); r.Run(t.Context()) }()
+		time.Sleep(100 * time.Second)
+		r.Close()
+		<-done
+		// Pauses of 1, 4, 16 and 30 s, each give or take a tenth.
+		if n := len(looks); n < 6 || n > 7 {
+			t.Fatalf("looks at %v", looks)
+		}
+		for i, want := range []time.Duration{1, 4, 16, 30, 30} {
+			want *= time.Second
+			if got := looks[i+1] - looks[i]; got < want*9/10 || got > want*11/10 {
+				t.Errorf("pause %d is %v, want about %v", i, got, want)
+			}
+		}
+		if alarm.rang < 5 {
+			t.Errorf("the alarm rang %d times", alarm.rang)
+		}
+	})
+}
+
+type alwaysReady struct{}
+
+func (alwaysReady) Probe(context.Context) Result { return Result{Reached: true} }
+
+// bubbleAlarm keeps the time of a synctest bubble.
+type bubbleAlarm struct {
+	rings chan struct{}
+	timer *time.Timer
+	rang  int
+}
+
+func (a *bubbleAlarm) C() <-chan struct{} { return a.rings }
+func (a *bubbleAlarm) Stop()              { a.timer.Stop() }
+func (a *bubbleAlarm) Set(d time.Duration) error {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.timer = time.AfterFunc(d, func() { a.rang++; a.rings <- struct{}{} })
+	return nil
+}
