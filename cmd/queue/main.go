@@ -1,3 +1,7 @@
+// The runtime would look for a changed CPU limit each second, also in a process
+// that has nothing to do. It is read when the container begins to listen.
+//go:debug updatemaxprocs=0
+
 // Command queue is the request gate in front of a serverless container: it
 // admits, counts and forwards requests, answers the platform's probes and
 // drains on SIGTERM. See docs/configuration.md for its settings.

@@ -41,6 +41,7 @@ func newReadiness(cfg *Config, log *zap.Logger) (*readiness, error) {
 		Freshness: cfg.ReadinessFreshness,
 		OnChange:  r.changed,
 		OnProbe:   r.probed,
+		NewAlarm:  probe.NewKernelAlarm,
 	})
 	r.figures = metrics.NewReadiness(r.figuresConfig(specs))
 	return r, nil

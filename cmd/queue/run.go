@@ -47,7 +47,7 @@ func serve(cfg *Config, warnings []string) int {
 		_ = log.Sync()
 		return code
 	}
-	settle()
+	settle(func() bool { return p.seen.counting.LastWindow(http1.Clock()).Arrivals > 0 })
 	log.Info("serving", zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort))
 	code := p.drain(signals)
 	p.end()
