@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"net/http"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -17,8 +18,21 @@ const maxScrapes = 4
 //
 // There is text 0.0.4, OpenMetrics and protobuf, as the scraper asks. The last
 // two have exemplars.
+//
+// A gate that nobody scrapes does without all that: it is made for the first
+// scrape.
 func PageHandler(c *Collector, failed func(error)) http.Handler {
-	registry := newRegistry(c)
+	page := sync.OnceValue(func() http.Handler { return newPage(c, failed) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" {
+			http.NotFound(w, r)
+			return
+		}
+		page().ServeHTTP(w, r)
+	})
+}
+
+func newPage(c *Collector, failed func(error)) http.Handler {
 	opts := promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes,
 		ErrorHandling:       promhttp.ContinueOnError,
@@ -28,14 +42,7 @@ func PageHandler(c *Collector, failed func(error)) http.Handler {
 	if failed != nil {
 		opts.ErrorLog = errorLog(failed)
 	}
-	h := promhttp.HandlerFor(registry, opts)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/metrics" {
-			http.NotFound(w, r)
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
+	return promhttp.HandlerFor(newRegistry(c), opts)
 }
 
 func newRegistry(c *Collector) *prometheus.Registry {
