@@ -31,7 +31,7 @@ func TestAQuickRunMeasuresTheGateBesideTheOrigin(t *testing.T) {
 	t.Setenv("TMPDIR", scratch)
 	var complaints bytes.Buffer
 	code := run([]string{"run", "--quick", "--duration", "100ms", "--targets", "direct,queuegate", "--out", dir,
-		"--scenarios", "keepalive-64,keepalive-64-limit-32,open-2000,download-100MB,upload-1KB,chunk-delay,websocket-64,new-connection,idle,start,cold-start"},
+		"--scenarios", "keepalive-64,open-connections-10000,keepalive-64-limit-32,open-2000,download-100MB,upload-1KB,chunk-delay,websocket-64,new-connection,idle,start,cold-start"},
 		strings.NewReader(""), &complaints, &complaints)
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, &complaints)
@@ -54,6 +54,8 @@ func TestAQuickRunMeasuresTheGateBesideTheOrigin(t *testing.T) {
 		{"keepalive-64", "requests_per_second", 10, 1e8},
 		{"keepalive-64", "rss_loaded", 2, 1000},
 		{"keepalive-64", "private_memory_loaded", 0.5, 1000},
+		{"open-connections-10000", "cpu_per_request", 0.5, 1e4},
+		{"open-connections-10000", "requests_per_second", 10, 1e8},
 		{"keepalive-64-limit-32", "cpu_per_request", 0.5, 1e4},
 		{"open-2000", "cpu_per_request", 0.5, 1e5},
 		{"download-100MB", "cpu_per_gb", 0.01, 1000},

@@ -76,6 +76,9 @@ func TestEveryKindOfLoadIsAnswered(t *testing.T) {
 	for name, spec := range map[string]load.Spec{
 		"small answers":                {Kind: load.HTTP, Path: "/", Connections: 8},
 		"two threads":                  {Kind: load.HTTP, Path: "/", Connections: 8, Threads: 2},
+		"few of many connections":      {Kind: load.HTTP, Path: "/", Connections: 20, UnderWay: 3},
+		"few of many, two threads":     {Kind: load.HTTP, Path: "/", Connections: 20, UnderWay: 3, Threads: 2},
+		"fewer than may be under way":  {Kind: load.HTTP, Path: "/", Connections: 2, UnderWay: 64},
 		"at a rate":                    {Kind: load.HTTP, Path: "/", Connections: 8, Rate: 1000},
 		"a connection for each":        {Kind: load.HTTP, Path: "/", Connections: 4, Fresh: true},
 		"a connection for each, paced": {Kind: load.HTTP, Path: "/", Connections: 4, Fresh: true, Rate: 500},

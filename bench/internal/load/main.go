@@ -26,6 +26,9 @@ func Main(in io.Reader, out io.Writer) error {
 		threads = max(1, runtime.NumCPU()/4)
 	}
 	threads = min(threads, spec.Connections)
+	if spec.UnderWay > 0 {
+		threads = min(threads, spec.UnderWay)
+	}
 	// Each loop holds a processor even while it waits; one more is for the
 	// conversation. Nothing is allocated per request, so nothing is collected.
 	runtime.GOMAXPROCS(threads + 1)

@@ -43,6 +43,10 @@ type Spec struct {
 	// Body is the size of an upload, or of a message.
 	Body        int64 `json:"body"`
 	Connections int   `json:"connections"`
+	// UnderWay is on how many of the connections a closed loop of HTTP/1.1 has
+	// a request under way; the next one goes to that which has been idle
+	// longest. 0 is all.
+	UnderWay int `json:"under_way"`
 	// Streams is how many requests a connection of HTTP/2 carries at once.
 	Streams int `json:"streams"`
 	// Rate is arrivals per second over all connections; 0 is a closed loop.
@@ -76,6 +80,10 @@ func (s *Spec) check() error {
 		return fmt.Errorf("load: rate is %v, must not be negative", s.Rate)
 	case s.Body < 0:
 		return fmt.Errorf("load: body is %d, must not be negative", s.Body)
+	case s.UnderWay < 0:
+		return fmt.Errorf("load: requests under way is %d, must not be negative", s.UnderWay)
+	case s.UnderWay > 0 && (s.Kind != HTTP || s.Rate > 0 || s.Fresh):
+		return fmt.Errorf("load: requests under way is %d, but only a closed loop of kind %q on connections that stay has a bound for it", s.UnderWay, HTTP)
 	case s.Duration <= 0:
 		return fmt.Errorf("load: duration is %v, must be positive", s.Duration)
 	case s.Fresh && s.Kind != HTTP:
@@ -85,6 +93,7 @@ func (s *Spec) check() error {
 	case len(s.Path) > 126:
 		return fmt.Errorf("load: path is longer than 126 bytes")
 	}
+	s.UnderWay = min(s.UnderWay, s.Connections)
 	s.Streams = max(s.Streams, 1)
 	if s.Kind != H2C && s.Kind != H2CStream {
 		s.Streams = 1

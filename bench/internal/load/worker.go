@@ -53,6 +53,7 @@ type worker struct {
 	undialed []*conn
 	dialing  int
 	waiting  int // connections that were never opened
+	most     int // requests under way in a closed loop; 0 is one for each place
 	free     ring[*conn]
 	backlog  ring[int64] // due times of requests that found no connection free
 	pace     pace
@@ -75,6 +76,7 @@ func newWorker(spec *Spec, index, of int) (*worker, error) {
 		steps:   make(chan func()),
 		poller:  poller,
 		scratch: make([]byte, 256<<10),
+		most:    share(spec.UnderWay),
 		tally:   newTally(),
 		pace:    pace{interval: float64(time.Second) * float64(of) / max(spec.Rate, 1e-9), offset: float64(index) / float64(of)},
 	}
@@ -194,7 +196,11 @@ func (w *worker) load(d time.Duration) error {
 	if w.spec.Rate > 0 {
 		w.pace.start(begin)
 	} else if w.spec.Kind != Events {
-		for range w.free.len() {
+		n := w.free.len()
+		if w.most > 0 {
+			n = min(n, w.most)
+		}
+		for range n {
 			if c := w.take(); c != nil {
 				w.sendOn(c, w.now)
 			}
@@ -301,6 +307,11 @@ func (w *worker) release(c *conn) {
 	case w.backlog.len() > 0 && !c.dead:
 		w.underWay++
 		w.protocol.send(c, w.backlog.pop())
+	case w.sending && w.most > 0:
+		w.free.push(c)
+		if next := w.take(); next != nil {
+			w.sendOn(next, w.now)
+		}
 	case w.sending && w.spec.Rate == 0 && !c.dead:
 		w.underWay++
 		w.protocol.send(c, w.now)

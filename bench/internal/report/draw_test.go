@@ -195,3 +195,11 @@ func TestOnlyCustomaryPercentilesHaveAColumn(t *testing.T) {
 		}
 	}
 }
+
+func TestSmallRatiosKeepTwoDigits(t *testing.T) {
+	for r, want := range map[float64]string{0: "0.00×", 0.0032: "0.0032×", 0.0351: "0.035×", 0.097: "0.10×", 0.454: "0.45×", 1: "1.00×", 12.34: "12.3×"} {
+		if got := ratioText(r); got != want {
+			t.Errorf("%v: %q, want %q", r, got, want)
+		}
+	}
+}

@@ -40,7 +40,7 @@ func paletteOf(run *sample.Run) palette {
 }
 
 // pictures draws what a scenario measured: the latencies, and bars for CPU,
-// memory and throughput.
+// memory, throughput, and how long a start takes.
 func (p palette) pictures(run *sample.Run, t table) []picture {
 	var all []picture
 	if svg := p.latency(run, t.scenario); svg != "" {
@@ -66,6 +66,7 @@ func (p palette) pictures(run *sample.Run, t table) []picture {
 // drawn says whether a figure has bars of its own.
 func drawn(c column) bool {
 	return c.figure != "" && (c.isMemory() || strings.HasPrefix(c.figure, "cpu_") ||
+		strings.HasPrefix(c.figure, "exec_") || strings.HasPrefix(c.figure, "listening_") || strings.HasPrefix(c.figure, "readiness_") ||
 		strings.Contains(c.figure, "throughput") || strings.Contains(c.figure, "goodput") || c.figure == "requests_per_second")
 }
 

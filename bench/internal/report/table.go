@@ -172,9 +172,13 @@ func (c cell) text() string {
 	return text
 }
 
+// ratioText writes two digits after the point, more where these would be zero.
 func ratioText(r float64) string {
-	if r >= 9.995 {
+	switch {
+	case r >= 9.995:
 		return number(r) + "×"
+	case r > 0 && r < 0.095:
+		return strconv.FormatFloat(r, 'g', 2, 64) + "×"
 	}
 	return strconv.FormatFloat(r, 'f', 2, 64) + "×"
 }

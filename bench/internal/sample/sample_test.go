@@ -296,3 +296,15 @@ func TestFamiliesAreOrderedBySize(t *testing.T) {
 		t.Errorf("with three sizes: %+v", got)
 	}
 }
+
+func TestFiguresHaveTheOrderOfTheTargetThatHasMost(t *testing.T) {
+	run := &Run{}
+	for target, names := range map[string][]string{"direct": {"c", "d"}, "queuegate": {"a", "b", "c"}, "haproxy": {"c", "b", "a"}} {
+		for _, name := range names {
+			run.Figures = append(run.Figures, Figure{Scenario: "s", Target: target, Figure: name})
+		}
+	}
+	if got := run.FigureNames("s"); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
+		t.Errorf("figures %v", got)
+	}
+}

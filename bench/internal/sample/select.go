@@ -104,14 +104,27 @@ func (run *Run) Targets(scenario string) []string {
 	return names
 }
 
-// FigureNames returns the figures of a scenario, in the order in which they
-// first appear.
+// FigureNames returns the figures of a scenario, in the order in which those of
+// the target with most of them first appear, then the others: so that scenarios
+// of one kind have one order, whichever target lacks some.
 func (run *Run) FigureNames(scenario string) []string {
-	var names []string
+	var all []string
+	byTarget := map[string][]string{}
 	for _, f := range run.Figures {
 		if f.Scenario == scenario {
-			names = appendNew(names, f.Figure)
+			all = appendNew(all, f.Figure)
+			byTarget[f.Target] = appendNew(byTarget[f.Target], f.Figure)
 		}
+	}
+	var names []string
+	for _, target := range run.Targets(scenario) {
+		if own := byTarget[target]; len(own) > len(names) {
+			names = own
+		}
+	}
+	names = slices.Clone(names)
+	for _, name := range all {
+		names = appendNew(names, name)
 	}
 	return names
 }

@@ -70,7 +70,10 @@ func runFleet(r *Run) error {
 	ready := make([]firstAnswer, size)
 	var pollers sync.WaitGroup
 	for n, i := range instances {
-		pollers.Go(func() { ready[n] = r.poll(i, wait+20*time.Second, fields) })
+		// One after the other within a period: in step, all delays would be the
+		// same one, which the length of the wait decides.
+		first := time.Duration(n) * pollPeriod / time.Duration(size)
+		pollers.Go(func() { ready[n] = r.poll(i, first, wait+20*time.Second, fields) })
 	}
 	defer pollers.Wait()
 	if err := r.pause(wait); err != nil {
@@ -118,8 +121,11 @@ func runFleet(r *Run) error {
 	return nil
 }
 
-// poll asks every pollPeriod until the answer is 200.
-func (r *Run) poll(i *target.Instance, patience time.Duration, fields []string) firstAnswer {
+// poll asks every pollPeriod, from first on, until the answer is 200.
+func (r *Run) poll(i *target.Instance, first, patience time.Duration, fields []string) firstAnswer {
+	if err := r.pause(first); err != nil {
+		return firstAnswer{err: err}
+	}
 	deadline := time.Now().Add(patience)
 	for failed := 0; ; failed++ {
 		begin := time.Now()

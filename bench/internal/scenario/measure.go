@@ -53,26 +53,47 @@ func (r *Run) measure(s *stand, spec load.Spec) (*measured, error) {
 	}
 	refused := false
 	if share := float64(m.Failures()) / float64(m.Requests+m.Failures()); share > toleratedFailures {
-		r.note("no figures: %.1f %% of the requests failed: %s", 100*share, failures(m.Result))
+		r.note("no figures in at least one round: more than %.0f %% of the requests failed: %s", 100*failedAtLeast(share), failures(m.Result))
 		refused = true
 	} else if share > 0 {
 		r.note("some requests failed: %s", failures(m.Result))
 	}
-	if refused || r.saturated(m) {
+	if refused || r.saturated(m, spec.Rate > 0) {
 		return nil, errRefused
 	}
 	return m, nil
 }
 
-// saturated notes that the generator does not trust its own figures. A quick
-// run shows only that all works, so there they stand.
-func (r *Run) saturated(m *measured) bool {
+// failedAtLeast bounds a share that is not tolerated from below: coarsely, so
+// that the rounds of a scenario say the same.
+func failedAtLeast(share float64) float64 {
+	for _, bound := range []float64{0.9, 0.5, 0.1} {
+		if share > bound {
+			return bound
+		}
+	}
+	return toleratedFailures
+}
+
+// saturated notes that the generator, in an open or a closed loop, does not
+// trust its own figures. A quick run shows only that all works, so there they stand.
+func (r *Run) saturated(m *measured, open bool) bool {
 	if m.Saturated == "" || r.options.Quick {
 		return false
 	}
 	r.note("no figures in at least one round: the load generator was saturated: %s", m.Saturated)
-	r.figure("generator_cpu", m.Share, "cores", sample.Neither)
+	r.generator(m, open)
 	return true
+}
+
+// generator records what the generator's figures rest on: how busy it was, or
+// in an open loop how late.
+func (r *Run) generator(m *measured, open bool) {
+	if open {
+		r.figure("generator_late_p99", float64(m.Late.Nanoseconds())/1e3, "us", sample.Neither)
+	} else {
+		r.figure("generator_cpu", m.Share, "cores", sample.Neither)
+	}
 }
 
 // observe puts a load on the stand and reads from the kernel what it cost.
@@ -205,7 +226,7 @@ func (r *Run) costs(m *measured) {
 // throughput records requests per second.
 func (r *Run) throughput(m *measured, d time.Duration) {
 	r.figure("requests_per_second", float64(m.Window)/d.Seconds(), "/s", sample.Higher)
-	r.figure("generator_cpu", m.Share, "cores", sample.Neither)
+	r.generator(m, false)
 }
 
 // syscalls counts system calls per request under a short load of its own, in
@@ -255,7 +276,7 @@ func (r *Run) plain(s *stand, spec load.Spec) error {
 	if spec.Rate == 0 {
 		r.throughput(m, r.options.Duration)
 	} else {
-		r.figure("generator_late_p99", float64(m.Late.Nanoseconds())/1e3, "us", sample.Neither)
+		r.generator(m, true)
 	}
 	r.latency(m.Result)
 	r.syscalls(s, spec)

@@ -43,7 +43,7 @@ func overload() []Scenario {
 			if err != nil {
 				return err
 			}
-			if r.saturated(m) {
+			if r.saturated(m, true) {
 				return nil
 			}
 			if m.Requests == 0 {
@@ -58,6 +58,8 @@ func overload() []Scenario {
 			r.figure("cpu_per_request", m.perRequest(float64(m.cpu.Nanoseconds()))/1e3, "us", sample.Lower)
 			if len(m.Refused) > 0 || len(m.Errors) > 0 || m.Unfinished > 0 {
 				r.note("refused with: %s", failures(m.Result))
+			} else {
+				r.note("nothing was refused: all that exceeded the capacity waited, so latency grows with the length of the run")
 			}
 			r.latency(m.Result)
 			return nil

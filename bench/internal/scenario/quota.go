@@ -80,7 +80,7 @@ func runQuota(r *Run, millis int) error {
 		return nil
 	}
 	r.costs(m)
-	r.figure("generator_late_p99", float64(m.Late.Nanoseconds())/1e3, "us", sample.Neither)
+	r.generator(m, true)
 	r.latency(m.Result)
 	return nil
 }

@@ -105,6 +105,9 @@ func timeLeft(passed, done, total time.Duration) time.Duration {
 func (r *record) added(s *Scenario, round int, targets []*target.Target) {
 	base, ok := r.latencies[target.Direct]
 	if !ok {
+		if len(r.latencies) > 0 {
+			r.note(sample.Note{Scenario: s.Name, Text: "no added latency in at least one round: it is a difference to " + target.Direct + ", which has no figures"})
+		}
 		return
 	}
 	for _, t := range targets {

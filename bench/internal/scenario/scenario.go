@@ -38,7 +38,7 @@ type Scenario struct {
 // All returns the scenarios in the order in which they run.
 func All() []Scenario {
 	return slices.Concat(
-		keepAlive(), limited(), open(), quotas(), bodies(), chunks(), webSockets(), fresh(),
+		keepAlive(), openConnections(), limited(), open(), quotas(), bodies(), chunks(), webSockets(), fresh(),
 		h2c(), idle(), starts(), coldStart(), fleet(), overload(), queued(),
 	)
 }

@@ -52,6 +52,12 @@ func TestSelectTakesNamesGroupsAndAll(t *testing.T) {
 	if got := names(Everything); len(got) != len(All()) {
 		t.Errorf("all gave %d of %d", len(got), len(All()))
 	}
+	if got := names("open-connections"); !slices.Equal(got, []string{"open-connections-64", "open-connections-256", "open-connections-1000", "open-connections-4000", "open-connections-10000"}) {
+		t.Errorf("a group of growing sizes gave %v", got)
+	}
+	if got := names(); slices.Contains(got, "open-connections-64") || !slices.Contains(got, "open-connections-10000") {
+		t.Errorf("no names gave %v", got)
+	}
 	if got := names(); slices.Contains(got, "queued-16") || !slices.Contains(got, "keepalive-64") {
 		t.Errorf("no names gave %v", got)
 	}
@@ -120,6 +126,25 @@ func TestAddedLatencyIsThatOfTheSameRound(t *testing.T) {
 	}
 }
 
+func TestWithoutTheBaseOfAddedLatencyANoteSaysSo(t *testing.T) {
+	var turns []string
+	run, err := runFakes(t, context.Background(), 2, []Scenario{fake(&turns, func(r *Run) error {
+		if r.target.Name != "direct" || r.round == 2 {
+			r.latency(&load.Result{Quantiles: [][2]float64{{50, 1e3}, {99, 2e3}}, Count: 3})
+		}
+		return nil
+	})}, "direct", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := run.Values("fake", "a", "added_p50"); !slices.Equal(got, []float64{0}) {
+		t.Errorf("added p50 is %v, want that of the second round", got)
+	}
+	if len(run.Notes) != 1 || run.Notes[0].Scenario != "fake" || !strings.Contains(run.Notes[0].Text, "no added latency") {
+		t.Errorf("notes are %v", run.Notes)
+	}
+}
+
 func TestATargetThatFailsGetsANoteAndTheRestGoesOn(t *testing.T) {
 	var turns []string
 	run, err := runFakes(t, context.Background(), 2, []Scenario{fake(&turns, func(r *Run) error {
@@ -181,5 +206,13 @@ func TestFailuresAreToldMostFrequentFirst(t *testing.T) {
 	got := failures(&load.Result{Refused: map[int]int64{503: 3, 502: 9}, Errors: map[string]int64{"cut": 5}, Unfinished: 1})
 	if got != "status 502, cut, status 503, no answer" {
 		t.Fatalf("got %q", got)
+	}
+}
+
+func TestRoundsWithSimilarSharesOfFailuresSayTheSame(t *testing.T) {
+	for share, want := range map[float64]float64{0.011: 0.01, 0.1: 0.01, 0.12: 0.1, 0.5: 0.1, 0.6: 0.5, 0.91: 0.9, 1: 0.9} {
+		if got := failedAtLeast(share); got != want {
+			t.Errorf("of a share of %v: %v, want %v", share, got, want)
+		}
 	}
 }
