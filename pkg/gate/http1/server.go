@@ -334,6 +334,7 @@ func (l *listener) Event(*loop.Sock) {
 			return
 		}
 		c := &conn{eng: l.eng, peer: addrOf(sa)}
+		loop.EaseLoopback(fd, c.peer.Addr())
 		if err := l.eng.loop.Register(&c.sock, fd, c); err != nil {
 			_ = unix.Close(fd)
 			continue

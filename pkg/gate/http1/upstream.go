@@ -153,6 +153,7 @@ func (w *worker) dial(deadline int64) (*upstream, gate.Outcome) {
 		u.sock.Close()
 		return nil, gate.Served
 	}
+	loop.EaseLoopback(fd, w.srv.cfg.Upstream.Addr())
 	w.srv.dials.Inc()
 	p.reached(w.srv)
 	if w.srv.cfg.UpstreamTLS != nil {

@@ -177,6 +177,7 @@ func (f *Front) accept(ln *net.TCPListener) {
 
 // greet does the handshake and hands the connection on.
 func (f *Front) greet(c *net.TCPConn, place *list.Element) {
+	loop.EaseConn(c)
 	layer := loop.NewLayer(c)
 	session := tls.Server(layer, f.base)
 	layer.SetCodec(session)
