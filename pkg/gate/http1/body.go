@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 // Limits of chunked framing, each for a whole body.
@@ -202,7 +203,7 @@ func (d *decoder) readTrailer(b []byte) (int, error) {
 	if colon == 0 || line[colon] != ':' || !isText(line[colon+1:len(line)-2]) {
 		return n, errBadBody
 	}
-	if mayTrail(line[:colon]) {
+	if field.MayTrail(line[:colon]) {
 		d.trailer = append(d.trailer, line...)
 	}
 	return n, nil

@@ -1,6 +1,10 @@
 package http1
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
+)
 
 // connection is what the Connection fields say.
 type connection struct {
@@ -18,15 +22,15 @@ func (h *head) readConnection() (c connection) {
 	names := few[:0]
 	for i := range h.fields {
 		f := &h.fields[i]
-		if f.kind != kindConnection {
+		if f.kind != field.Connection {
 			continue
 		}
 		v := h.value(f)
 		switch {
-		case foldEqual(v, "keep-alive"):
+		case field.EqualFold(v, "keep-alive"):
 			c.keepAlive = true
 			continue
-		case foldEqual(v, "close"):
+		case field.EqualFold(v, "close"):
 			c.close = true
 			continue
 		}
@@ -34,12 +38,12 @@ func (h *head) readConnection() (c connection) {
 			var t []byte
 			t, v = nextOption(v)
 			switch {
-			case len(t) == 0 || isProtected(t):
-			case foldEqual(t, "close"):
+			case len(t) == 0 || field.IsProtected(t):
+			case field.EqualFold(t, "close"):
 				c.close = true
-			case foldEqual(t, "keep-alive"):
+			case field.EqualFold(t, "keep-alive"):
 				c.keepAlive = true
-			case foldEqual(t, "upgrade"):
+			case field.EqualFold(t, "upgrade"):
 				c.upgrade = true
 			default:
 				names = append(names, t)

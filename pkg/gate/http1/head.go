@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 // Limits of a message head.
@@ -27,9 +28,9 @@ var (
 )
 
 // field is one field line; offsets count from the start of the head.
-type field struct {
+type fieldLine struct {
 	start, nameEnd, valueStart, valueEnd, end uint32
-	kind                                      kind
+	kind                                      field.Kind
 	drop                                      bool
 }
 
@@ -37,7 +38,7 @@ type field struct {
 // It can be fed a growing buffer and never reads a byte twice.
 type head struct {
 	raw      []byte // the whole head once scan has said so
-	fields   []field
+	fields   []fieldLine
 	startEnd int // end of the start line, without CRLF
 	line     int // where the current line begins
 	seen     int // searched for its end up to here
@@ -146,7 +147,7 @@ func (h *head) addField(b []byte, end int) error {
 	if b[p] != ':' || p == h.line {
 		return errMalformed // empty name, space before the colon, folding
 	}
-	f := field{start: uint32(h.line), nameEnd: uint32(p), end: uint32(end)}
+	f := fieldLine{start: uint32(h.line), nameEnd: uint32(p), end: uint32(end)}
 	from, to := p+1, end-2
 	for from < to && (b[from] == ' ' || b[from] == '\t') {
 		from++
@@ -158,13 +159,13 @@ func (h *head) addField(b []byte, end int) error {
 		return errMalformed
 	}
 	f.valueStart, f.valueEnd = uint32(from), uint32(to)
-	f.kind = kindOf(b[h.line:p])
+	f.kind = field.Of(b[h.line:p])
 	h.fields = append(h.fields, f)
 	return nil
 }
 
-func (h *head) name(f *field) []byte  { return h.raw[f.start:f.nameEnd] }
-func (h *head) value(f *field) []byte { return h.raw[f.valueStart:f.valueEnd] }
+func (h *head) name(f *fieldLine) []byte  { return h.raw[f.start:f.nameEnd] }
+func (h *head) value(f *fieldLine) []byte { return h.raw[f.valueStart:f.valueEnd] }
 
 // isText reports whether b holds no control byte but tab (RFC 9110 section
 // 5.5). It looks at eight bytes at a time.

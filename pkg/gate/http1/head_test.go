@@ -3,7 +3,6 @@ package http1
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -284,72 +283,6 @@ func TestConnectionMayNameThousandsOfFields(t *testing.T) {
 	for i := range h.fields {
 		if h.fields[i].drop != (i > 1) {
 			t.Fatalf("field %q: drop %v", h.name(&h.fields[i]), h.fields[i].drop)
-		}
-	}
-}
-
-// kinds is what kindOf says, as a map; K-Gate-* aside.
-var kinds = map[string]kind{
-	"host": kindHost, "content-length": kindContentLength, "transfer-encoding": kindTransferEncoding,
-	"connection": kindConnection, "keep-alive": kindHopByHop, "proxy-connection": kindHopByHop,
-	"proxy-authenticate": kindHopByHop, "proxy-authorization": kindHopByHop, "te": kindTE, "upgrade": kindUpgrade,
-	"expect": kindExpect, "user-agent": kindUserAgent, "x-forwarded-for": kindForwardedFor,
-	"x-forwarded-proto": kindForwardedProto, "x-forwarded-host": kindForwardedHost, "forwarded": kindForwarded,
-	"k-original-host": kindOriginalHost, "k-network-probe": kindNetworkProbe, "k-network-hash": kindNetworkHash,
-	"k-proxy-request": kindProxyRequest, "knative-serving-namespace": kindRevisionRouting,
-	"knative-serving-revision": kindRevisionRouting, "trailer": kindTrailer, "date": kindDate,
-	"knative-serving-tag": kindServingTag, "knative-serving-default-route": kindDefaultRoute,
-	"traceparent": kindTrace, "b3": kindTrace, "x-b3-traceid": kindTrace, "x-b3-spanid": kindTrace,
-	"x-b3-parentspanid": kindTrace, "x-b3-sampled": kindTrace, "x-b3-flags": kindTrace, "tracestate": kindTraceState,
-}
-
-func mapKind(name string) kind {
-	name = asciiLower(name)
-	if strings.HasPrefix(name, "k-gate-") {
-		return kindGate
-	}
-	return kinds[name]
-}
-
-func TestKindOfAgreesWithAMapInAnyCase(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	check := func(name string) {
-		if got, want := kindOf([]byte(name)), mapKind(name); got != want {
-			t.Errorf("kindOf(%q) = %d, want %d", name, got, want)
-		}
-	}
-	for name := range kinds {
-		for range 200 {
-			b := []byte(name)
-			for i, c := range b {
-				if c >= 'a' && c <= 'z' && rng.IntN(2) == 0 {
-					b[i] = c - 0x20
-				}
-			}
-			check(string(b))
-			b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
-			check(string(b)) // one bit off
-			check(string(b[:rng.IntN(len(b))]))
-			check(string(b) + "x")
-		}
-	}
-	for n := range 30 {
-		check("K-Gate-" + strings.Repeat("x", n))
-		check("k-gATE-" + strings.Repeat("-", n))
-		check("k-gate" + strings.Repeat("x", n))
-		check(strings.Repeat("k", n))
-	}
-	check("")
-}
-
-func TestEveryKindHasItsNames(t *testing.T) {
-	seen := map[kind]bool{kindOther: true, kindGate: true}
-	for _, k := range kinds {
-		seen[k] = true
-	}
-	for k := kindOther; k <= kindGate; k++ {
-		if !seen[k] {
-			t.Errorf("no name of kind %d is tested", k)
 		}
 	}
 }

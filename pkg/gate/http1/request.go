@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 // bodyKind is how the end of a body is found (RFC 9112 section 6.3).
@@ -47,7 +48,7 @@ type request struct {
 
 	trace      gate.TraceFields
 	traced     bool   // some field of trace is there
-	traceLines []byte // field lines that replace those of kindTrace; nil = they go on
+	traceLines []byte // field lines that replace those of field.Trace; nil = they go on
 
 	routeTag        []byte
 	defaultRoute    []byte
@@ -120,12 +121,12 @@ func (r *request) readFields() error {
 	lengths, codings := 0, 0
 	for i := range r.fields {
 		f := &r.fields[i]
-		if f.kind == kindOther {
+		if f.kind == field.Other {
 			continue
 		}
 		v := r.value(f)
 		switch f.kind {
-		case kindHost:
+		case field.Host:
 			if r.hostFields++; r.hostFields > 1 || len(v) > 0 && !isHost(v) {
 				return errMalformed
 			}
@@ -133,7 +134,7 @@ func (r *request) readFields() error {
 				f.drop = true
 			}
 			r.sentHost = v
-		case kindOriginalHost:
+		case field.OriginalHost:
 			f.drop = true
 			if len(v) > 0 && r.originalHost == nil {
 				if !isHost(v) {
@@ -141,64 +142,64 @@ func (r *request) readFields() error {
 				}
 				r.originalHost = v
 			}
-		case kindContentLength:
+		case field.ContentLength:
 			n, ok := readLength(v)
 			if lengths++; lengths > 1 || !ok {
 				return errMalformed
 			}
 			r.body, r.length = bodyLength, n
-		case kindTransferEncoding:
+		case field.TransferEncoding:
 			if err := readCoding(v); err != nil {
 				return err
 			}
 			codings++
-		case kindConnection, kindHopByHop, kindRevisionRouting:
+		case field.Connection, field.HopByHop, field.RevisionRouting:
 			f.drop = true
-		case kindTE:
+		case field.TE:
 			f.drop = true
-			options(v, func(t []byte) bool { r.te = r.te || foldEqual(t, "trailers"); return true })
-		case kindUpgrade:
+			options(v, func(t []byte) bool { r.te = r.te || field.EqualFold(t, "trailers"); return true })
+		case field.Upgrade:
 			f.drop = true
 			options(v, func(t []byte) bool {
-				r.upgrade = r.upgrade || !foldEqual(t, "h2c")
+				r.upgrade = r.upgrade || !field.EqualFold(t, "h2c")
 				return true
 			})
-		case kindExpect:
+		case field.Expect:
 			if r.minor == 0 {
 				f.drop = true // RFC 9110 section 10.1.1
-			} else if foldEqual(v, "100-continue") {
+			} else if field.EqualFold(v, "100-continue") {
 				r.expect = true
 			} else if len(v) > 0 {
 				return errExpectation
 			}
-		case kindUserAgent:
+		case field.UserAgent:
 			first(&r.probe.UserAgent, v)
-		case kindNetworkProbe:
+		case field.NetworkProbe:
 			first(&r.probe.NetworkProbe, v)
-		case kindNetworkHash:
+		case field.NetworkHash:
 			first(&r.probe.NetworkHash, v)
-		case kindProxyRequest:
+		case field.ProxyRequest:
 			if !r.proxySeen {
 				r.proxySeen, r.proxied = true, string(v) == "activator"
 			}
-		case kindServingTag:
+		case field.ServingTag:
 			first(&r.routeTag, v)
-		case kindDefaultRoute:
+		case field.DefaultRoute:
 			first(&r.defaultRoute, v)
 			r.hasDefaultRoute = true
-		case kindTrace, kindTraceState:
+		case field.Trace, field.TraceState:
 			r.trace.Note(r.name(f), v)
 			r.traced = true
-		case kindForwardedFor:
+		case field.ForwardedFor:
 			f.drop = true
 			if len(v) > 0 {
 				r.forwardedFor++
 			}
-		case kindForwardedProto:
+		case field.ForwardedProto:
 			first(&r.xProto, v)
-		case kindForwardedHost:
+		case field.ForwardedHost:
 			first(&r.xHost, v)
-		case kindForwarded:
+		case field.Forwarded:
 			if len(v) > 0 {
 				r.forwarded = true
 			}
@@ -234,7 +235,7 @@ func (r *request) chooseHost() error {
 		return nil
 	}
 	for i := range r.fields {
-		if r.fields[i].kind == kindHost {
+		if r.fields[i].kind == field.Host {
 			r.fields[i].drop = true
 		}
 	}
@@ -246,7 +247,7 @@ func (r *request) chooseHost() error {
 func (r *request) replaceTrace(lines []byte) {
 	r.traceLines = lines
 	for i := range r.fields {
-		if r.fields[i].kind == kindTrace {
+		if r.fields[i].kind == field.Trace {
 			r.fields[i].drop = true
 		}
 	}
@@ -296,7 +297,7 @@ func readLength(v []byte) (int64, bool) {
 // readCoding takes `chunked` alone. Other codings are unknown here; a list
 // that repeats chunked, or is empty, is malformed.
 func readCoding(v []byte) error {
-	if foldEqual(v, "chunked") {
+	if field.EqualFold(v, "chunked") {
 		return nil
 	}
 	unknown := false
@@ -307,7 +308,7 @@ func readCoding(v []byte) error {
 				return false
 			}
 		}
-		unknown = unknown || !foldEqual(t, "chunked")
+		unknown = unknown || !field.EqualFold(t, "chunked")
 		return true
 	})
 	if unknown {

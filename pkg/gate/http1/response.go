@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 // response is an answer's head, read and decided upon.
@@ -56,23 +57,23 @@ func (r *response) readFields(method []byte) error {
 	for i := range r.fields {
 		f := &r.fields[i]
 		switch f.kind {
-		case kindContentLength:
+		case field.ContentLength:
 			n, ok := readLength(r.value(f))
 			if r.hasLength || !ok {
 				return errMalformed
 			}
 			r.hasLength, r.length = true, n
-		case kindTransferEncoding:
-			if codings++; codings > 1 || !foldEqual(r.value(f), "chunked") {
+		case field.TransferEncoding:
+			if codings++; codings > 1 || !field.EqualFold(r.value(f), "chunked") {
 				return errMalformed
 			}
 			f.drop = true
-		case kindConnection, kindHopByHop, kindTE, kindGate:
+		case field.Connection, field.HopByHop, field.TE, field.Gate:
 			f.drop = true
-		case kindUpgrade:
+		case field.Upgrade:
 			f.drop = r.status != 101
 			r.upgrade = true
-		case kindDate:
+		case field.Date:
 			r.dated = r.dated || !f.drop
 		}
 	}
@@ -97,7 +98,7 @@ func (r *response) readFields(method []byte) error {
 
 func (r *response) dropLength() {
 	for i := range r.fields {
-		if r.fields[i].kind == kindContentLength {
+		if r.fields[i].kind == field.ContentLength {
 			r.fields[i].drop = true
 		}
 	}
@@ -128,7 +129,7 @@ func (r *response) appendHead(dst []byte, f framing, date func([]byte) []byte) [
 	run := r.startEnd + 2
 	for i := range r.fields {
 		l := &r.fields[i]
-		trailer := l.kind == kindTrailer && !allMayTrail(r.value(l))
+		trailer := l.kind == field.Trailer && !allMayTrail(r.value(l))
 		if !l.drop && !trailer {
 			continue
 		}

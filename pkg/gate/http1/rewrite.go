@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 // appendHead writes the head as the container gets it. Runs of lines that go
@@ -20,31 +21,31 @@ func (r *request) appendHead(dst []byte, peer netip.Addr, defaultHost []byte) []
 	run := r.startEnd + 2
 	for i := range r.fields {
 		f := &r.fields[i]
-		if f.kind == kindOther && !f.drop {
+		if f.kind == field.Other && !f.drop {
 			continue
 		}
-		replace := f.kind == kindForwardedFor && !forDone || f.kind == kindHost && f.drop ||
-			f.kind == kindTransferEncoding || f.kind == kindTrailer && !f.drop && !allMayTrail(r.value(f)) || f.kind == kindContentLength && r.raw[f.valueStart] == '0'
-		skip := f.drop || f.kind == kindForwarded && makeForwarded
+		replace := f.kind == field.ForwardedFor && !forDone || f.kind == field.Host && f.drop ||
+			f.kind == field.TransferEncoding || f.kind == field.Trailer && !f.drop && !allMayTrail(r.value(f)) || f.kind == field.ContentLength && r.raw[f.valueStart] == '0'
+		skip := f.drop || f.kind == field.Forwarded && makeForwarded
 		if !replace && !skip {
-			hostDone = hostDone || f.kind == kindHost
+			hostDone = hostDone || f.kind == field.Host
 			continue
 		}
 		dst = append(dst, r.raw[run:f.start]...)
 		run = int(f.end)
 		switch {
 		case !replace:
-		case f.kind == kindHost:
+		case f.kind == field.Host:
 			dst = r.appendHost(dst, defaultHost)
 			hostDone = true
-		case f.kind == kindForwardedFor:
+		case f.kind == field.ForwardedFor:
 			dst = r.appendForwardedFor(dst, peer)
 			forDone = true
-		case f.kind == kindTrailer:
+		case f.kind == field.Trailer:
 			dst = appendTrailer(dst, r.value(f))
-		case f.kind == kindTransferEncoding:
+		case f.kind == field.TransferEncoding:
 			dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
-		case f.kind == kindContentLength:
+		case f.kind == field.ContentLength:
 			dst = append(dst, "Content-Length: "...)
 			dst = strconv.AppendInt(dst, r.length, 10)
 			dst = append(dst, "\r\n"...)
@@ -83,7 +84,7 @@ func (r *request) appendHost(dst, defaultHost []byte) []byte {
 func (r *request) appendForwardedFor(dst []byte, peer netip.Addr) []byte {
 	dst = append(dst, "X-Forwarded-For: "...)
 	for i := 0; r.forwardedFor > 0 && i < len(r.fields); i++ {
-		if f := &r.fields[i]; f.kind == kindForwardedFor && f.valueEnd > f.valueStart {
+		if f := &r.fields[i]; f.kind == field.ForwardedFor && f.valueEnd > f.valueStart {
 			dst = append(dst, r.value(f)...)
 			dst = append(dst, ", "...)
 		}
@@ -95,7 +96,7 @@ func (r *request) appendForwardedFor(dst []byte, peer netip.Addr) []byte {
 func (r *request) appendForwarded(dst []byte) []byte {
 	lines := make([][]byte, 0, r.forwardedFor)
 	for i := range r.fields {
-		if f := &r.fields[i]; f.kind == kindForwardedFor {
+		if f := &r.fields[i]; f.kind == field.ForwardedFor {
 			lines = append(lines, r.value(f))
 		}
 	}
@@ -114,11 +115,11 @@ func (r *request) appendUpgrade(dst []byte) []byte {
 	sep := ""
 	for i := range r.fields {
 		f := &r.fields[i]
-		if f.kind != kindUpgrade {
+		if f.kind != field.Upgrade {
 			continue
 		}
 		options(r.value(f), func(t []byte) bool {
-			if !foldEqual(t, "h2c") {
+			if !field.EqualFold(t, "h2c") {
 				dst = append(append(dst, sep...), t...)
 				sep = ", "
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 func (r *request) readTarget(t []byte) error {
@@ -51,9 +52,9 @@ func (r *request) readTarget(t []byte) error {
 // its authority, kept in r.origin, and path with query, which may be empty.
 func (r *request) absoluteForm(t []byte) ([]byte, bool) {
 	switch {
-	case hasFoldPrefix(t, "http://"):
+	case field.HasPrefixFold(t, "http://"):
 		t = t[len("http://"):]
-	case hasFoldPrefix(t, "https://"):
+	case field.HasPrefixFold(t, "https://"):
 		t = t[len("https://"):]
 	default:
 		return nil, false

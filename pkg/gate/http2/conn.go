@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.uber.org/atomic"
@@ -37,6 +38,11 @@ type conn struct {
 	done  func()         // is told of the close; may be nil
 
 	encrypted bool // by TLS
+
+	socket syscall.RawConn        // is looked at before a request begins; nil = is not
+	probe  func(fd uintptr)       // looks
+	silent bool                   // what probe has seen; guarded by mu
+	next   atomic.Pointer[stream] // the request about to begin, if others have gone before
 
 	heard    atomic.Bool // something has arrived
 	mismatch atomic.Bool // and it was another protocol than expected
@@ -107,7 +113,13 @@ func (c *conn) Write(p []byte) (int, error) {
 		return 0, c.err
 	case c.closed:
 		return 0, net.ErrClosed
-	case !c.flushing && len(p) >= directBytes:
+	}
+	if s := c.next.Load(); s != nil {
+		if err := c.begin(s); err != nil {
+			return 0, err
+		}
+	}
+	if !c.flushing && len(p) >= directBytes {
 		return c.writeThrough(p)
 	}
 	if c.out == nil {

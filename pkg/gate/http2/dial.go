@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
 // dialPatience bounds a connection attempt, and the handshake after it.
@@ -43,6 +45,7 @@ func (u *upstream) dialHTTP1(ctx context.Context, _, _ string) (net.Conn, error)
 	if err != nil {
 		return nil, err
 	}
+	c.probed()
 	c.first = func(b []byte) {
 		if b[0] == 0 { // a frame
 			u.forget(HTTP1)
@@ -61,6 +64,9 @@ func (u *upstream) dial(ctx context.Context) (*conn, error) {
 		if raw, err = (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", u.address); err != nil {
 			return nil, dialError{err}
 		}
+	}
+	if tcp, ok := raw.(*net.TCPConn); ok {
+		loop.EaseConn(tcp)
 	}
 	u.line.reached()
 	raw, err := u.secure(ctx, raw)

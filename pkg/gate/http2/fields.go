@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/textproto"
 	"strings"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 // copyAnswerFields gives the fields of the container's answer to the client,
@@ -12,12 +14,11 @@ import (
 func copyAnswerFields(dst, src http.Header) {
 	named := src["Connection"]
 	for name, values := range src {
-		switch name {
-		case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
-			"Te", "Transfer-Encoding", "Upgrade":
+		switch field.Of(bytesOf(name)) {
+		case field.Connection, field.HopByHop, field.TE, field.TransferEncoding, field.Upgrade, field.Gate:
 			continue
 		}
-		if strings.HasPrefix(name, "K-Gate-") || named != nil && isNamed(named, name) {
+		if named != nil && isNamed(named, name) {
 			continue
 		}
 		dst[name] = values
@@ -26,7 +27,7 @@ func copyAnswerFields(dst, src http.Header) {
 
 // isNamed reports whether Connection names a field that it may remove.
 func isNamed(connection []string, name string) bool {
-	if isProtected(name) {
+	if field.IsProtected(bytesOf(name)) {
 		return false
 	}
 	for _, v := range connection {
@@ -39,30 +40,11 @@ func isNamed(connection []string, name string) bool {
 	return false
 }
 
-// isProtected lists the fields, in canonical form, that Connection cannot
-// remove.
-func isProtected(name string) bool {
-	return name == "Host" || name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") ||
-		strings.HasPrefix(name, "K-") || strings.HasPrefix(name, "Content-")
-}
-
-// mayTrail tells trailer fields, in canonical form, that may go on from those
-// that frame or route a message and therefore must not come late (RFC 9110
-// section 6.5.1).
-func mayTrail(name string) bool {
-	switch name {
-	case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect", "Authorization":
-		return false
-	}
-	return !isProtected(name) && !strings.HasPrefix(name, "Knative-Serving-")
-}
-
 // announce lists the trailers that the container has announced.
 func announce(dst, trailer http.Header) {
 	var names []string
 	for name := range trailer {
-		if mayTrail(name) {
+		if field.MayTrail(bytesOf(name)) {
 			names = append(names, name)
 		}
 	}
@@ -74,7 +56,7 @@ func announce(dst, trailer http.Header) {
 // copyTrailers hands trailers on, announced or not.
 func copyTrailers(dst, src http.Header) {
 	for name, values := range src {
-		if len(values) > 0 && mayTrail(name) {
+		if len(values) > 0 && field.MayTrail(bytesOf(name)) {
 			dst[trailerKey(name)] = values
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 // maxTries bounds how often a request that the container says it has not
@@ -44,6 +45,7 @@ func (s *stream) forward() gate.Outcome {
 // compose makes the request that the container gets.
 func (s *stream) compose() *http.Request {
 	ctx := httptrace.WithClientTrace(s.ctx, &httptrace.ClientTrace{
+		GotConn:        s.gotConn,
 		WroteHeaders:   s.wroteHeaders,
 		Got1xxResponse: s.interim,
 	})
@@ -58,7 +60,7 @@ func (s *stream) compose() *http.Request {
 	if s.r.ContentLength != 0 {
 		out.Body = &s.body
 		for name := range s.r.Trailer {
-			if mayTrail(name) {
+			if field.MayTrail(bytesOf(name)) {
 				if out.Trailer == nil {
 					out.Trailer = make(http.Header)
 				}
@@ -71,8 +73,6 @@ func (s *stream) compose() *http.Request {
 	}
 	return out
 }
-
-func (s *stream) wroteHeaders() { s.sent.Store(true) }
 
 // interim notes a 1xx answer. It is called by the reader of the container's
 // connection, which others share.
@@ -123,6 +123,9 @@ func (s *stream) failed(way way, err error, try int) (outcome gate.Outcome, agai
 	case err.Error() == headTooLarge:
 		return gate.HeadTooLarge, false
 	}
+	if s.unsent() {
+		return gate.UpstreamClosed, s.reopen() // each of these costs the pool a connection, so they end
+	}
 	var reset streamError
 	isReset := errors.As(err, &reset)
 	mismatch := s.srv.up.mismatch(s.ctx, way, err)
@@ -145,7 +148,10 @@ func (s *stream) failed(way way, err error, try int) (outcome gate.Outcome, agai
 // reopen readies the request for another try.
 func (s *stream) reopen() bool {
 	s.sent.Store(false)
-	return s.body.ended.Load() && s.body.taken.Load() == 0 || s.body.reopen()
+	if s.pooled { // else a stream that failed may still be looking
+		s.pooled = false
+	}
+	return s.body.reopen()
 }
 
 // replayable reports whether the request may be sent again although it may

@@ -7,15 +7,17 @@ import (
 	"unsafe"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 // head is a request's head: what it says to the gate, and its way to what the
 // container gets. The fields are rewritten in place, in the request's own map.
 type head struct {
 	header http.Header
-	before []line // what rewrite changed, as it came
-	host   string // as the container sees it
-	fields int    // number of field lines
+	drop   []string // names of fields that the container does not get
+	before []line   // what rewrite changed, as it came
+	host   string   // as the container sees it
+	fields int      // number of field lines
 	grpc   bool
 
 	probe           gate.ProbeHeaders
@@ -53,38 +55,44 @@ func (h *head) read(r *http.Request) {
 // note takes a field, whose name is in canonical form.
 func (h *head) note(name string, values []string) {
 	first := values[0]
-	switch name {
-	case "Content-Type":
-		h.grpc = isGRPC(first)
-	case "User-Agent":
-		h.probe.UserAgent = trimmed(first)
-	case "K-Network-Probe":
-		h.probe.NetworkProbe = trimmed(first)
-	case "K-Network-Hash":
-		h.probe.NetworkHash = trimmed(first)
-	case "K-Proxy-Request":
-		h.proxied = first == "activator"
-	case "K-Original-Host":
+	switch field.Of(bytesOf(name)) {
+	case field.Other:
+		if name == "Content-Type" {
+			h.grpc = isGRPC(first)
+		}
+	case field.Host:
+		h.sentHost = first
+		h.drop = append(h.drop, name)
+	case field.OriginalHost:
 		for _, v := range values {
 			if h.originalHost == "" {
 				h.originalHost = v
 			}
 		}
-	case "Host":
-		h.sentHost = first
-	case "Knative-Serving-Tag":
+		h.drop = append(h.drop, name)
+	case field.RevisionRouting, field.HopByHop, field.Trailer:
+		h.drop = append(h.drop, name)
+	case field.UserAgent:
+		h.probe.UserAgent = trimmed(first)
+	case field.NetworkProbe:
+		h.probe.NetworkProbe = trimmed(first)
+	case field.NetworkHash:
+		h.probe.NetworkHash = trimmed(first)
+	case field.ProxyRequest:
+		h.proxied = first == "activator"
+	case field.ServingTag:
 		h.routeTag = bytesOf(first)
-	case "Knative-Serving-Default-Route":
+	case field.DefaultRoute:
 		h.defaultRoute, h.hasDefaultRoute = bytesOf(first), true
-	case "Forwarded":
+	case field.Forwarded:
 		h.forwarded = first != "" || len(values) > 1
-	case "X-Forwarded-For":
+	case field.ForwardedFor:
 		h.xFor = values
-	case "X-Forwarded-Proto":
+	case field.ForwardedProto:
 		h.xProto = first
-	case "X-Forwarded-Host":
+	case field.ForwardedHost:
 		h.xHost = first
-	case "Traceparent", "Tracestate", "B3", "X-B3-Traceid", "X-B3-Spanid", "X-B3-Parentspanid", "X-B3-Sampled", "X-B3-Flags":
+	case field.Trace, field.TraceState:
 		h.trace.Note(bytesOf(name), bytesOf(first))
 		h.traced = true
 	}
@@ -120,13 +128,8 @@ func (h *head) chooseHost(authority, address string) bool {
 // rewrite turns the fields into those that the container gets. lines replace
 // the trace context that came; nil = it goes on.
 func (h *head) rewrite(peer netip.Addr, lines []byte) {
-	for _, name := range [...]string{
-		"Host", "K-Original-Host", "Knative-Serving-Namespace", "Knative-Serving-Revision",
-		"Proxy-Authenticate", "Proxy-Authorization", "Trailer",
-	} {
-		if values, there := h.header[name]; there {
-			h.set(name, values, nil)
-		}
+	for _, name := range h.drop {
+		h.set(name, h.header[name], nil)
 	}
 	if !h.forwarded && (len(h.xFor) > 0 || h.xProto != "" || h.xHost != "") {
 		if made := h.makeForwarded(); made != "" {
@@ -174,8 +177,8 @@ func (h *head) makeForwarded() string {
 // replaceTrace puts field lines in the place of the trace context that came;
 // tracestate stays.
 func (h *head) replaceTrace(lines []byte) {
-	for _, name := range [...]string{"Traceparent", "B3", "X-B3-Traceid", "X-B3-Spanid", "X-B3-Parentspanid", "X-B3-Sampled", "X-B3-Flags"} {
-		if values, there := h.header[name]; there {
+	for name, values := range h.header {
+		if field.Of(bytesOf(name)) == field.Trace {
 			h.set(name, values, nil)
 		}
 	}

@@ -33,7 +33,8 @@ type stream struct {
 	said     interims
 	giveUp   int64 // when it is not held any longer; 0 = has not been held
 
-	sent    atomic.Bool   // the head has gone to the container
+	pooled  bool          // what carries it to an HTTP/1.1 container has carried others
+	sent    atomic.Bool   // the head, or some byte of it, has gone to the container
 	verdict atomic.Uint32 // the Outcome of a clock that ran out; Served = none
 
 	mu      sync.Mutex

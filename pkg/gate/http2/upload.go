@@ -22,6 +22,7 @@ type upload struct {
 	mu      sync.Mutex
 	reading bool
 	closed  bool
+	cut     bool // nothing more comes from the client
 }
 
 var errUploadClosed = errors.New("reading the request's body: the container takes no more")
@@ -60,6 +61,7 @@ func (u *upload) Close() error {
 	u.mu.Lock()
 	u.closed = true
 	reading := u.reading
+	u.cut = u.cut || reading
 	u.mu.Unlock()
 	if reading {
 		s := u.stream
@@ -77,7 +79,7 @@ func (u *upload) Close() error {
 func (u *upload) reopen() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.reading || u.taken.Load() > 0 || u.ended.Load() {
+	if u.reading || u.cut || u.taken.Load() > 0 {
 		return false
 	}
 	u.closed = false

@@ -294,10 +294,13 @@ func TestTheContainerIsSpokenToOverTLSInTheProtocolOfItsChoice(t *testing.T) {
 		if h2 {
 			want = "HTTP/2.0"
 		}
-		for range 2 {
+		for range 5 {
 			if res, body := r.do("POST", "/", "x"); res.StatusCode != 200 || body != want {
 				t.Errorf("%d %q, want %s", res.StatusCode, body, want)
 			}
+		}
+		if u := r.server.Stats().Upstream; u.Dials+u.Reuses != 6 || u.Reuses == 0 { // one dial to find out
+			t.Errorf("%+v", u)
 		}
 		if failures.Load() != 0 {
 			t.Errorf("%d failures", failures.Load())

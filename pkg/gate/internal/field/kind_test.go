@@ -1,0 +1,84 @@
+package field
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// kinds is what Of says, as a map; K-Gate-* aside.
+var kinds = map[string]Kind{
+	"host": Host, "content-length": ContentLength, "transfer-encoding": TransferEncoding,
+	"connection": Connection, "keep-alive": HopByHop, "proxy-connection": HopByHop,
+	"proxy-authenticate": HopByHop, "proxy-authorization": HopByHop, "te": TE, "upgrade": Upgrade,
+	"expect": Expect, "user-agent": UserAgent, "x-forwarded-for": ForwardedFor,
+	"x-forwarded-proto": ForwardedProto, "x-forwarded-host": ForwardedHost, "forwarded": Forwarded,
+	"k-original-host": OriginalHost, "k-network-probe": NetworkProbe, "k-network-hash": NetworkHash,
+	"k-proxy-request": ProxyRequest, "knative-serving-namespace": RevisionRouting,
+	"knative-serving-revision": RevisionRouting, "trailer": Trailer, "date": Date,
+	"knative-serving-tag": ServingTag, "knative-serving-default-route": DefaultRoute,
+	"traceparent": Trace, "b3": Trace, "x-b3-traceid": Trace, "x-b3-spanid": Trace,
+	"x-b3-parentspanid": Trace, "x-b3-sampled": Trace, "x-b3-flags": Trace, "tracestate": TraceState,
+}
+
+func mapKind(name string) Kind {
+	name = lower(name)
+	if strings.HasPrefix(name, "k-gate-") {
+		return Gate
+	}
+	return kinds[name]
+}
+
+func TestKindsAgreeWithAMapInAnyCase(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	check := func(name string) {
+		if got, want := Of([]byte(name)), mapKind(name); got != want {
+			t.Errorf("Of(%q) = %d, want %d", name, got, want)
+		}
+	}
+	for name := range kinds {
+		for range 200 {
+			b := []byte(name)
+			for i, c := range b {
+				if c >= 'a' && c <= 'z' && rng.IntN(2) == 0 {
+					b[i] = c - 0x20
+				}
+			}
+			check(string(b))
+			b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
+			check(string(b)) // one bit off
+			check(string(b[:rng.IntN(len(b))]))
+			check(string(b) + "x")
+		}
+	}
+	for n := range 30 {
+		check("K-Gate-" + strings.Repeat("x", n))
+		check("k-gATE-" + strings.Repeat("-", n))
+		check("k-gate" + strings.Repeat("x", n))
+		check(strings.Repeat("k", n))
+	}
+	check("")
+}
+
+func TestEveryKindHasItsNames(t *testing.T) {
+	seen := map[Kind]bool{Other: true, Gate: true}
+	for _, k := range kinds {
+		seen[k] = true
+	}
+	for k := Other; k <= Gate; k++ {
+		if !seen[k] {
+			t.Errorf("no name of kind %d is tested", k)
+		}
+	}
+}
+
+// lower is name with A to Z in lower case, and no other letter changed.
+func lower(name string) string {
+	b := []byte(name)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c + 0x20
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// h2Post sends a POST over HTTP/2 and does not wait for the answer.
+func h2Post(t *testing.T, c *http.Client, url, body string) <-chan h2Answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	must(t, err)
+	answers := make(chan h2Answer, 1)
+	go func() {
+		res, err := c.Do(r)
+		if err != nil {
+			answers <- h2Answer{err: err}
+			return
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		answers <- h2Answer{res.StatusCode, res.Proto, res.Header, string(body), err}
+	}()
+	return answers
+}
+
+func TestOverHTTP2AConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "UPSTREAM_PROTOCOL=http1")
+	client := h2Client(t, nil)
+	for range 20 {
+		for _, how := range []string{"close", "half-close", "reset"} {
+			first := h2Post(t, client, "http://"+g.addr+"/first", "abc")
+			p := k.accept()
+			p.head()
+			p.expect("abc")
+			p.send(okBody)
+			(<-first).is(t, 200, "ok")
+			switch how {
+			case "close":
+				p.close()
+			case "half-close":
+				p.closeWrite()
+			default:
+				p.abort()
+			}
+			second := h2Post(t, client, "http://"+g.addr+"/second", "abc")
+			q := k.accept()
+			if got := parseHead(t, q.head()).line; got != "POST /second HTTP/1.1" {
+				t.Fatalf("%s: the container got %q", how, got)
+			}
+			q.expect("abc")
+			q.send(okClose)
+			q.close()
+			(<-second).is(t, 200, "ok")
+		}
+	}
+	k.unseen("a request sent twice")
+}
+
+func TestOverHTTP2AnUnsafeRequestIsNotReplayedAfterBytesWereSent(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "UPSTREAM_PROTOCOL=http1")
+	client := h2Client(t, nil)
+	for _, how := range []string{"close", "reset"} {
+		first := h2Post(t, client, "http://"+g.addr+"/first", "abc")
+		p := k.accept()
+		p.head()
+		p.expect("abc")
+		p.send(okBody)
+		(<-first).is(t, 200, "ok")
+
+		second := h2Post(t, client, "http://"+g.addr+"/once", "abc")
+		p.head()
+		p.expect("abc")
+		if how == "close" {
+			p.close()
+			(<-second).is(t, 502, "upstream closed the connection\n")
+		} else {
+			p.abort()
+			if a := <-second; a.err != nil || a.status != 502 {
+				t.Fatalf("%d %q, %v: want 502", a.status, a.body, a.err)
+			}
+		}
+		k.unseen("a second attempt")
+	}
+}
