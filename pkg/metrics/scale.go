@@ -35,21 +35,30 @@ func newScale(perUnit float64, schema, lowest, highest int32, layouts ...[]float
 			s.bounds = append(s.bounds, int64(math.Round(le*perUnit)))
 		}
 	}
-	end := func(k int32) int64 { return int64(s.nativeEnd(k) * perUnit) }
-	for k := lowest; k <= highest; k++ {
-		s.bounds = append(s.bounds, end(k))
+	ends := make([]int64, highest-lowest+1)
+	for i := range ends {
+		ends[i] = int64(s.nativeEnd(lowest+int32(i)) * perUnit)
 	}
+	s.bounds = append(s.bounds, ends...)
 	slices.Sort(s.bounds)
 	s.bounds = slices.Compact(s.bounds)
 	if len(s.bounds) >= math.MaxUint8 {
 		panic("BUG: a scale with more cells than a byte can number")
 	}
-	for k := lowest; k <= highest; k++ {
-		s.native = append(s.native, s.endOf(end(k)))
+	s.native = make([]int, len(ends))
+	for i, end := range ends {
+		s.native[i] = s.endOf(end)
 	}
+	cell := 0
 	for key := range s.first {
-		shift, top := key>>3, key&7
-		s.first[key] = uint8(s.endOf(int64(top) << min(shift, 60)))
+		shift, top := key>>3, int64(key&7)
+		if shift > 60 || shift > 0 && top < 4 {
+			continue // cell never asks
+		}
+		for cell < len(s.bounds) && s.bounds[cell] < top<<shift {
+			cell++
+		}
+		s.first[key] = uint8(cell)
 	}
 	return s
 }

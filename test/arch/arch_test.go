@@ -109,6 +109,12 @@ func TestEachRuleNoticesItsBreach(t *testing.T) {
 		{"the gate on fasthttp",
 			imports("pkg/gate", "github.com/valyala/fasthttp"),
 			"pkg/gate knows no HTTP library: " + module + "/pkg/gate imports github.com/valyala/fasthttp"},
+		{"the gate's binary on OpenCensus' resources",
+			imports("cmd/queue", "go.opencensus.io/resource"),
+			"cmd/queue starts without OpenCensus' metrics: " + module + "/cmd/queue imports go.opencensus.io/resource"},
+		{"the gate's binary on OpenCensus' metrics",
+			imports("cmd/queue", "go.opencensus.io/metric/metricdata"),
+			"cmd/queue starts without OpenCensus' metrics: " + module + "/cmd/queue imports go.opencensus.io/metric/metricdata"},
 	} {
 		if got := Check([]Package{c.where}); !slices.Equal(got, []string{c.want}) {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
@@ -129,12 +135,22 @@ func TestAnHTTPLibraryIsFoundBehindOthers(t *testing.T) {
 	}
 }
 
+func TestWhatIsSlowToStartIsFoundBehindOthers(t *testing.T) {
+	queue, census := imports("cmd/queue", "pkg/metrics/census"), imports("pkg/metrics/census", "go.opencensus.io/metric")
+	want := []string{"cmd/queue starts without OpenCensus' metrics: " + queue.ImportPath + " imports " + census.ImportPath + " imports go.opencensus.io/metric"}
+	if got := Check([]Package{queue, census}); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestWhatTheRulesAllowIsNotReported(t *testing.T) {
 	allowed := []Package{
 		imports("cmd/queue", "pkg/gate", "pkg/gate/http1", "pkg/probe", "pkg/metrics"),
 		imports("pkg/gate/http1", "pkg/gate", "net/http", "github.com/valyala/fasthttp"),
 		imports("pkg/gate/http2", "pkg/gate", "pkg/gate/http1"),
 		imports("pkg/probe", "net/http"),
+		imports("cmd/queue", "go.opencensus.io/trace", "go.opencensus.io/metrics"),
+		imports("pkg/metrics/census", "go.opencensus.io/metric", "go.opencensus.io/resource"),
 		imports("pkg/gate", "pkg/gate/internal/ring", "net", "net/textproto"),
 		imports("test/e2e", "test/e2e/remote"),
 		imports("bench/load", "bench"),

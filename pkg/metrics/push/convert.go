@@ -7,11 +7,11 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"go.opencensus.io/metric/metricdata"
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
 	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
 
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
+	"github.com/queuegate/queuegate/pkg/metrics/push/names"
 )
 
 // span is what all points of a message are about: totals since a start.
@@ -23,67 +23,62 @@ func spanOf(start, now time.Time) span {
 
 const cumulative = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
 
-// instrumentMessage converts an instrument of the registry; nil if it has no
-// points.
-func (s span) instrumentMessage(m *metricdata.Metric) *metrics.Metric {
-	var points []*metrics.NumberDataPoint
-	for _, series := range m.TimeSeries {
-		for _, p := range series.Points {
-			value, ok := p.Value.(float64)
-			if !ok {
-				continue
-			}
-			point := &metrics.NumberDataPoint{
-				TimeUnixNano: s.now, Value: &metrics.NumberDataPoint_AsDouble{AsDouble: value},
-			}
-			for i, key := range m.Descriptor.LabelKeys {
-				point.Attributes = append(point.Attributes, attribute(key.Key, series.LabelValues[i].Value))
-			}
-			points = append(points, point)
-		}
-	}
-	if len(points) == 0 {
+// message converts a family; nil if it is none that is sent.
+func (s span) message(family *dto.MetricFamily) *metrics.Metric {
+	name := family.GetName()
+	if name == names.Resource || len(family.Metric) == 0 {
 		return nil
 	}
 	out := &metrics.Metric{
-		Name: otlp.Text(m.Descriptor.Name), Description: otlp.Text(m.Descriptor.Description), Unit: string(m.Descriptor.Unit),
+		Name: otlp.Text(names.Metric(name)), Description: otlp.Text(family.GetHelp()), Unit: names.Unit(name),
 	}
-	if m.Descriptor.Type == metricdata.TypeCumulativeFloat64 {
-		for _, p := range points {
-			p.StartTimeUnixNano = s.start
-		}
-		out.Data = &metrics.Metric_Sum{Sum: &metrics.Sum{DataPoints: points, AggregationTemporality: cumulative, IsMonotonic: true}}
-	} else {
-		out.Data = &metrics.Metric_Gauge{Gauge: &metrics.Gauge{DataPoints: points}}
-	}
-	return out
-}
-
-// familyMessage converts a family of histograms or summaries; nil if it has
-// none.
-func (s span) familyMessage(family *dto.MetricFamily) *metrics.Metric {
-	out := &metrics.Metric{
-		Name: otlp.Text(nameOf(family.GetName())), Description: otlp.Text(family.GetHelp()), Unit: unitOf(family.GetName()),
-	}
-	var histograms []*metrics.HistogramDataPoint
-	var summaries []*metrics.SummaryDataPoint
-	for _, m := range family.Metric {
-		switch {
-		case m.Histogram != nil:
-			histograms = append(histograms, s.histogram(m))
-		case m.Summary != nil:
-			summaries = append(summaries, s.summary(m))
-		}
-	}
-	switch {
-	case histograms != nil:
-		out.Data = &metrics.Metric_Histogram{Histogram: &metrics.Histogram{DataPoints: histograms, AggregationTemporality: cumulative}}
-	case summaries != nil:
-		out.Data = &metrics.Metric_Summary{Summary: &metrics.Summary{DataPoints: summaries}}
+	switch family.GetType() {
+	case dto.MetricType_COUNTER:
+		out.Data = &metrics.Metric_Sum{Sum: &metrics.Sum{
+			DataPoints: points(family, s.counter), AggregationTemporality: cumulative, IsMonotonic: true,
+		}}
+	case dto.MetricType_GAUGE:
+		out.Data = &metrics.Metric_Gauge{Gauge: &metrics.Gauge{DataPoints: points(family, s.gauge)}}
+	case dto.MetricType_UNTYPED:
+		out.Data = &metrics.Metric_Gauge{Gauge: &metrics.Gauge{DataPoints: points(family, s.untyped)}}
+	case dto.MetricType_HISTOGRAM:
+		out.Data = &metrics.Metric_Histogram{Histogram: &metrics.Histogram{
+			DataPoints: points(family, s.histogram), AggregationTemporality: cumulative,
+		}}
+	case dto.MetricType_SUMMARY:
+		out.Data = &metrics.Metric_Summary{Summary: &metrics.Summary{DataPoints: points(family, s.summary)}}
 	default:
 		return nil
 	}
 	return out
+}
+
+func points[P any](family *dto.MetricFamily, point func(*dto.Metric) *P) []*P {
+	all := make([]*P, len(family.Metric))
+	for i, m := range family.Metric {
+		all[i] = point(m)
+	}
+	return all
+}
+
+func (s span) counter(m *dto.Metric) *metrics.NumberDataPoint {
+	p := s.number(m, m.Counter.GetValue())
+	p.StartTimeUnixNano = s.start
+	return p
+}
+
+func (s span) gauge(m *dto.Metric) *metrics.NumberDataPoint {
+	return s.number(m, m.Gauge.GetValue())
+}
+
+func (s span) untyped(m *dto.Metric) *metrics.NumberDataPoint {
+	return s.number(m, m.Untyped.GetValue())
+}
+
+func (s span) number(m *dto.Metric, value float64) *metrics.NumberDataPoint {
+	return &metrics.NumberDataPoint{
+		TimeUnixNano: s.now, Attributes: attributes(m.Label), Value: &metrics.NumberDataPoint_AsDouble{AsDouble: value},
+	}
 }
 
 // histogram turns Prometheus' counts up to each bound into counts between
@@ -147,14 +142,14 @@ func exemplar(e *dto.Exemplar) *metrics.Exemplar {
 func attributes(pairs []*dto.LabelPair) []*common.KeyValue {
 	out := make([]*common.KeyValue, len(pairs))
 	for i, p := range pairs {
-		out[i] = attribute(keyOf(p.GetName()), p.GetValue())
+		out[i] = attribute(names.Attribute(p.GetName()), p.GetValue())
 	}
 	return out
 }
 
 // attribute has a number where the semantic conventions want one.
 func attribute(key, value string) *common.KeyValue {
-	if key == statusKey {
+	if key == names.StatusCode {
 		if code, err := strconv.ParseInt(value, 10, 64); err == nil {
 			return otlp.Attribute(key, code)
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	collector "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
 	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
 
@@ -18,6 +19,10 @@ const (
 	DefaultInterval  = time.Minute // OpenTelemetry's
 	shortestInterval = 100 * time.Millisecond
 )
+
+// Gather reads all figures; (*prometheus.Registry).Gather is one. With an error
+// it may still return those that it could read.
+type Gather func() ([]*dto.MetricFamily, error)
 
 // Config says what is sent where.
 type Config struct {
@@ -32,10 +37,9 @@ type Config struct {
 
 // Pusher sends the figures at an interval until it is closed.
 type Pusher struct {
-	cfg     Config
-	figures *Figures
-	sender  otlp.Sender
-	start   time.Time
+	cfg    Config
+	sender otlp.Sender
+	start  time.Time
 
 	cancel  context.CancelFunc
 	once    sync.Once
@@ -56,15 +60,12 @@ func New(c Config) (*Pusher, error) {
 	c.Interval = max(c.Interval, shortestInterval)
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Pusher{
-		cfg: c, figures: NewFigures(c.Gather), sender: s, start: time.Now(),
+		cfg: c, sender: s, start: time.Now(),
 		cancel: cancel, closing: make(chan struct{}), done: make(chan struct{}),
 	}
 	go p.run(ctx)
 	return p, nil
 }
-
-// Figures are those that are sent, as OpenCensus instruments.
-func (p *Pusher) Figures() *Figures { return p.figures }
 
 func (p *Pusher) run(ctx context.Context) {
 	defer close(p.done)
@@ -99,16 +100,14 @@ func (p *Pusher) push(ctx context.Context) error {
 
 // request holds all figures. With an error some are missing.
 func (p *Pusher) request(now time.Time) (*collector.ExportMetricsServiceRequest, error) {
-	instruments, families, err := p.figures.read()
+	families, err := p.cfg.Gather()
+	if err != nil {
+		err = fmt.Errorf("gathering figures: %w", err)
+	}
 	s := spanOf(p.start, now)
 	var all []*metrics.Metric
-	for _, i := range instruments {
-		if m := s.instrumentMessage(i); m != nil {
-			all = append(all, m)
-		}
-	}
-	for _, f := range families {
-		if m := s.familyMessage(f); m != nil {
+	for _, family := range families {
+		if m := s.message(family); m != nil {
 			all = append(all, m)
 		}
 	}

@@ -378,7 +378,7 @@ func (e *evaluator) function(dot any, name string, nodes []parse.Node, final []a
 	if err != nil {
 		return nil, err
 	}
-	return functions[name](args)
+	return callFunction(name, args)
 }
 
 // junction stops at the first argument that decides.

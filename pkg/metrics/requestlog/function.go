@@ -12,25 +12,41 @@ import (
 // functions are those of text/template. and, or and call have no entry that
 // can be used: the first two do not evaluate all of their arguments, and no
 // value of a record is a function.
-var functions = map[string]func(args []any) (any, error){
-	"and": nil, "or": nil,
-	"call":     func([]any) (any, error) { return nil, errors.New("call: nothing here is a function") },
-	"eq":       equal,
-	"ne":       negated("ne", equal),
-	"lt":       less,
-	"ge":       negated("ge", less),
-	"gt":       swapped("gt", less),
-	"le":       negated("le", swapped("le", less)),
-	"not":      not,
-	"len":      length,
-	"index":    index,
-	"slice":    slice,
-	"html":     func(args []any) (any, error) { return escapeHTML.Replace(printAll(args)), nil },
-	"js":       func(args []any) (any, error) { return textJS(appendJS(nil, printAll(args))), nil },
-	"urlquery": func(args []any) (any, error) { return url.QueryEscape(printAll(args)), nil },
-	"print":    func(args []any) (any, error) { return fmt.Sprint(plain(args)...), nil },
-	"println":  func(args []any) (any, error) { return textLine(fmt.Sprintln(plain(args)...)), nil },
-	"printf":   printf,
+//
+// It is a plain table, without closures, so that a start has nothing to make.
+var functions = [...]struct {
+	name string
+	call func(args []any) (any, error)
+}{
+	{"and", nil},
+	{"or", nil},
+	{"call", func([]any) (any, error) { return nil, errors.New("call: nothing here is a function") }},
+	{"eq", equal},
+	{"ne", notEqual},
+	{"lt", less},
+	{"ge", notLess},
+	{"gt", greater},
+	{"le", notGreater},
+	{"not", not},
+	{"len", length},
+	{"index", index},
+	{"slice", slice},
+	{"html", func(args []any) (any, error) { return escapeHTML.Replace(printAll(args)), nil }},
+	{"js", func(args []any) (any, error) { return textJS(appendJS(nil, printAll(args))), nil }},
+	{"urlquery", func(args []any) (any, error) { return url.QueryEscape(printAll(args)), nil }},
+	{"print", func(args []any) (any, error) { return fmt.Sprint(plain(args)...), nil }},
+	{"println", func(args []any) (any, error) { return textLine(fmt.Sprintln(plain(args)...)), nil }},
+	{"printf", printf},
+}
+
+// callFunction calls one that the parser has let through, and and or aside.
+func callFunction(name string, args []any) (any, error) {
+	for i := range functions {
+		if functions[i].name == name {
+			return functions[i].call(args)
+		}
+	}
+	return nil, fmt.Errorf("there is no function %s", name)
 }
 
 // textJS has gone through js. textLine ends in a newline of println.
@@ -244,23 +260,25 @@ func less(args []any) (any, error) {
 	return order < 0, err
 }
 
-func negated(name string, f func([]any) (any, error)) func([]any) (any, error) {
-	return func(args []any) (any, error) {
-		if len(args) != 2 {
-			return nil, fmt.Errorf("%s takes two arguments, not %d", name, len(args))
-		}
-		v, err := f(args)
-		return v != true, err
+func notEqual(args []any) (any, error) { return negated("ne", equal, args) }
+
+func notLess(args []any) (any, error) { return negated("ge", less, args) }
+
+func greater(args []any) (any, error) {
+	if len(args) != 2 {
+		return nil, fmt.Errorf("gt takes two arguments, not %d", len(args))
 	}
+	return less([]any{args[1], args[0]})
 }
 
-func swapped(name string, f func([]any) (any, error)) func([]any) (any, error) {
-	return func(args []any) (any, error) {
-		if len(args) != 2 {
-			return nil, fmt.Errorf("%s takes two arguments, not %d", name, len(args))
-		}
-		return f([]any{args[1], args[0]})
+func notGreater(args []any) (any, error) { return negated("le", greater, args) }
+
+func negated(name string, f func([]any) (any, error), args []any) (any, error) {
+	if len(args) != 2 {
+		return nil, fmt.Errorf("%s takes two arguments, not %d", name, len(args))
 	}
+	v, err := f(args)
+	return v != true, err
 }
 
 // compare orders values of one kind; nil equals only nil.

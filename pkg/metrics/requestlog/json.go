@@ -16,31 +16,23 @@ var directNeeds = needs{names: []string{"User-Agent", "Referer", "Content-Length
 
 // knativeDefaults are the defaults of Knative's generations, as its controller
 // puts them into every queue-proxy's environment.
-var knativeDefaults = []string{
-	knativeDefault(`{{index .Request.Header "X-B3-Traceid"}}`),
-	knativeDefault(`{{.TraceID}}`),
+var knativeDefaults = [...]string{
+	knativeDefault + `"{{index .Request.Header "X-B3-Traceid"}}"}`,
+	knativeDefault + `"{{.TraceID}}"}`,
 }
 
-func knativeDefault(trace string) string {
-	var b strings.Builder
-	b.WriteString(`{"httpRequest": {`)
-	for _, member := range [...][2]string{
-		{"requestMethod", `"{{.Request.Method}}"`},
-		{"requestUrl", `"{{js .Request.RequestURI}}"`},
-		{"requestSize", `"{{.Request.ContentLength}}"`},
-		{"status", `{{.Response.Code}}`},
-		{"responseSize", `"{{.Response.Size}}"`},
-		{"userAgent", `"{{js .Request.UserAgent}}"`},
-		{"remoteIp", `"{{js .Request.RemoteAddr}}"`},
-		{"serverIp", `"{{.Revision.PodIP}}"`},
-		{"referer", `"{{js .Request.Referer}}"`},
-		{"latency", `"{{.Response.Latency}}s"`},
-	} {
-		b.WriteString(`"` + member[0] + `": ` + member[1] + `, `)
-	}
-	b.WriteString(`"protocol": "{{.Request.Proto}}"}, "traceId": "` + trace + `"}`)
-	return b.String()
-}
+const knativeDefault = `{"httpRequest": {` +
+	`"requestMethod": "{{.Request.Method}}", ` +
+	`"requestUrl": "{{js .Request.RequestURI}}", ` +
+	`"requestSize": "{{.Request.ContentLength}}", ` +
+	`"status": {{.Response.Code}}, ` +
+	`"responseSize": "{{.Response.Size}}", ` +
+	`"userAgent": "{{js .Request.UserAgent}}", ` +
+	`"remoteIp": "{{js .Request.RemoteAddr}}", ` +
+	`"serverIp": "{{.Revision.PodIP}}", ` +
+	`"referer": "{{js .Request.Referer}}", ` +
+	`"latency": "{{.Response.Latency}}s", ` +
+	`"protocol": "{{.Request.Proto}}"}, "traceId": `
 
 // isKnativeDefault ignores how the template was wrapped into lines.
 func isKnativeDefault(text string) bool {

@@ -43,7 +43,7 @@ func keys(line string) string {
 
 func TestKnativesOwnDefaultIsKnown(t *testing.T) {
 	wrapped := strings.ReplaceAll(knativeDefaults[0], `, "`, ",\n        \"")
-	for _, text := range append(knativeDefaults[:len(knativeDefaults):len(knativeDefaults)], wrapped+"\n") {
+	for _, text := range append(knativeDefaults[:], wrapped+"\n") {
 		head := testHead
 		head.Target = []byte(`/it's?"=\`)
 		if got, want := rendered(t, text, head, testResult), rendered(t, "", head, testResult); got != want {

@@ -27,8 +27,8 @@ const mainTemplate = "line"
 
 func parseTemplate(text string) (*lineTemplate, error) {
 	names := map[string]any{}
-	for name := range functions {
-		names[name] = true
+	for _, f := range functions {
+		names[f.name] = true
 	}
 	trees, err := parse.Parse(mainTemplate, text, "", "", names)
 	if err != nil {

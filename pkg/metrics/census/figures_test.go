@@ -1,4 +1,4 @@
-package push
+package census
 
 import (
 	"errors"
@@ -15,13 +15,11 @@ import (
 
 var _ metricproducer.Producer = (*Figures)(nil)
 
-// sources are figures that a test changes.
+// sources are figures that a test changes, beside some that are left out.
 type sources struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
 	depth    prometheus.Gauge
-	duration *prometheus.HistogramVec
-	took     prometheus.Summary
 }
 
 func newSources() *sources {
@@ -29,13 +27,11 @@ func newSources() *sources {
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "queuegate_request_outcomes_total", Help: "By outcome."}, []string{"outcome"}),
 		depth:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "kn_serving_queue_depth", Help: "Waiting."}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kn_serving_invocation_duration_seconds", Help: "How long.", Buckets: []float64{0.5, 1, 2}},
-			[]string{"http_response_status_code"}),
-		took: prometheus.NewSummary(prometheus.SummaryOpts{Name: "took_seconds", Help: "A summary.", Objectives: map[float64]float64{0.5: 0.1}}),
 	}
-	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "target_info", Help: "Who."})
-	s.registry.MustRegister(s.requests, s.depth, s.duration, s.took, info)
+	s.registry.MustRegister(s.requests, s.depth,
+		prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kn_serving_invocation_duration_seconds", Help: "How long."}),
+		prometheus.NewSummary(prometheus.SummaryOpts{Name: "took_seconds", Help: "A summary."}),
+		prometheus.NewGauge(prometheus.GaugeOpts{Name: "target_info", Help: "Who."}))
 	return s
 }
 
@@ -56,7 +52,7 @@ func values(read []*metricdata.Metric) map[string]float64 {
 
 func TestCountersAndGaugesAreDerivedInstruments(t *testing.T) {
 	s := newSources()
-	f := NewFigures(s.registry.Gather)
+	f := NewFigures(s.registry.Gather, nil)
 	s.requests.WithLabelValues("served").Add(3)
 	s.depth.Set(7)
 	read := f.Read()
@@ -78,7 +74,7 @@ func TestCountersAndGaugesAreDerivedInstruments(t *testing.T) {
 
 func TestFiguresMayBeReadByMany(t *testing.T) {
 	s := newSources()
-	f := NewFigures(s.registry.Gather)
+	f := NewFigures(s.registry.Gather, nil)
 	var readers sync.WaitGroup
 	for range 8 {
 		readers.Go(func() {
@@ -100,7 +96,7 @@ func TestLongLabelsAreCutNotMixedUp(t *testing.T) {
 		s.requests.WithLabelValues(strings.Repeat("x", n)).Inc()
 		s.requests.WithLabelValues(strings.Repeat("é", n)).Inc()
 	}
-	got := values(NewFigures(s.registry.Gather).Read())
+	got := values(NewFigures(s.registry.Gather, nil).Read())
 	for name := range got {
 		if _, value, ok := strings.Cut(name, "outcome="); ok && (len(value) > maxLabelBytes || strings.Trim(value, "x") != "" && strings.Trim(value, "é") != "") {
 			t.Errorf("label %q", value)
@@ -116,13 +112,49 @@ func TestLongLabelsAreCutNotMixedUp(t *testing.T) {
 func TestWhatCanBeGatheredIsShownWithAnError(t *testing.T) {
 	s, broken := newSources(), errors.New("broken")
 	s.depth.Set(1)
+	var told []error
 	f := NewFigures(func() ([]*dto.MetricFamily, error) {
 		families, _ := s.registry.Gather()
 		return families, broken
-	})
-	read, histograms, err := f.read()
-	if !errors.Is(err, broken) || len(read) != 1 || len(histograms) != 1 {
-		t.Errorf("%d instruments, %d histograms, %v", len(read), len(histograms), err)
+	}, func(err error) { told = append(told, err) })
+	if got := values(f.Read()); len(got) != 1 || got["kn.serving.queue.depth"] != 1 {
+		t.Errorf("figures %v", got)
+	}
+	if len(told) != 1 || !errors.Is(told[0], broken) {
+		t.Errorf("told of %v", told)
+	}
+}
+
+func TestASeriesThatDoesNotFitItsInstrumentIsTold(t *testing.T) {
+	one, kind := 1.0, dto.MetricType_COUNTER
+	family := func(labels ...string) *dto.MetricFamily {
+		name := "things_total"
+		m := &dto.Metric{Counter: &dto.Counter{Value: &one}}
+		for i := range labels {
+			m.Label = append(m.Label, &dto.LabelPair{Name: &labels[i], Value: &labels[i]})
+		}
+		return &dto.MetricFamily{Name: &name, Type: &kind, Metric: []*dto.Metric{m}}
+	}
+	var told error
+	f := NewFigures(func() ([]*dto.MetricFamily, error) {
+		return []*dto.MetricFamily{family("a"), family("a", "b")}, nil
+	}, func(err error) { told = err })
+	if got := values(f.Read()); len(got) != 1 || got["things_total a=a"] != 1 {
+		t.Errorf("figures %v", got)
+	}
+	if told == nil || !strings.HasPrefix(told.Error(), "adding things_total to the registry: ") {
+		t.Errorf("told of %v", told)
+	}
+}
+
+func TestASeriesThatIsGoneKeepsItsLastValue(t *testing.T) {
+	s := newSources()
+	f := NewFigures(s.registry.Gather, nil)
+	s.requests.WithLabelValues("served").Add(3)
+	f.Read()
+	s.requests.Reset()
+	if got := values(f.Read()); got["queuegate_request_outcomes_total outcome=served"] != 3 {
+		t.Errorf("figures %v", got)
 	}
 }
 
@@ -133,7 +165,7 @@ func TestLabelsAreToldApartByTheirEnds(t *testing.T) {
 	counts.WithLabelValues("x", "yz").Add(1)
 	counts.WithLabelValues("xy", "z").Add(2)
 	counts.WithLabelValues("", "xyz").Add(3)
-	got := values(NewFigures(registry.Gather).Read())
+	got := values(NewFigures(registry.Gather, nil).Read())
 	if len(got) != 3 || got["things_total a=x b=yz"] != 1 || got["things_total a=xy b=z"] != 2 || got["things_total a= b=xyz"] != 3 {
 		t.Errorf("figures %v", got)
 	}

@@ -1,4 +1,4 @@
-package push
+package census
 
 import (
 	"cmp"
@@ -12,6 +12,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"go.opencensus.io/metric"
 	"go.opencensus.io/metric/metricdata"
+
+	"github.com/queuegate/queuegate/pkg/metrics/push/names"
 )
 
 // Gather reads all figures; (*prometheus.Registry).Gather is one. With an error
@@ -19,74 +21,68 @@ import (
 type Gather func() ([]*dto.MetricFamily, error)
 
 // Figures keeps an OpenCensus registry with a derived instrument for each
-// counter and gauge. OpenCensus knows it as a metricproducer.Producer.
-// Histograms are not in the registry, which has none that are derived.
+// counter and gauge, under its OTLP name. It is a metricproducer.Producer, and
+// may be read by several goroutines at once.
 //
 // A series that has been seen once stays, with its last value.
 type Figures struct {
 	gather   Gather
+	failed   func(error)
 	registry *metric.Registry
 
 	mu          sync.Mutex // guards the rest
 	instruments map[string]instrument
 	values      map[string]float64 // by name and labels, as of the last refresh
-	histograms  []*dto.MetricFamily
-	errs        []error
 }
 
 // instrument adds a series to a derived gauge or cumulative.
 type instrument func(value func() float64, labels ...metricdata.LabelValue) error
 
-// NewFigures reads nothing yet.
-func NewFigures(gather Gather) *Figures {
+// NewFigures reads nothing yet. failed is told of what could not be read, by
+// the goroutine that reads; it may be nil.
+func NewFigures(gather Gather, failed func(error)) *Figures {
 	return &Figures{
-		gather: gather, registry: metric.NewRegistry(),
+		gather: gather, failed: failed, registry: metric.NewRegistry(),
 		instruments: map[string]instrument{}, values: map[string]float64{},
 	}
 }
 
-// Read brings the registry up to date and reads it, sorted by name.
+// Read gathers and returns the instruments, sorted by name.
 func (f *Figures) Read() []*metricdata.Metric {
-	read, _, _ := f.read()
-	return read
-}
-
-// read returns the histograms and summaries as they were gathered, and
-// everything that went wrong.
-func (f *Figures) read() ([]*metricdata.Metric, []*dto.MetricFamily, error) {
-	f.mu.Lock()
-	f.refresh()
-	histograms, err := f.histograms, errors.Join(f.errs...)
-	f.mu.Unlock() // the callbacks take it
-	read := f.registry.Read()
+	if err := f.refresh(); err != nil && f.failed != nil {
+		f.failed(err)
+	}
+	read := f.registry.Read() // not under the lock: the callbacks take it
 	slices.SortFunc(read, func(a, b *metricdata.Metric) int {
 		return cmp.Compare(a.Descriptor.Name, b.Descriptor.Name)
 	})
-	return read, histograms, err
+	return read
 }
 
-func (f *Figures) refresh() {
-	f.histograms, f.errs = nil, nil
+// refresh returns everything that went wrong.
+func (f *Figures) refresh() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var errs []error
 	families, err := f.gather()
 	if err != nil {
-		f.errs = append(f.errs, fmt.Errorf("gathering figures: %w", err))
+		errs = append(errs, fmt.Errorf("gathering figures: %w", err))
 	}
 	for _, family := range families {
 		name := family.GetName()
 		switch family.GetType() {
-		case dto.MetricType_HISTOGRAM, dto.MetricType_SUMMARY:
-			f.histograms = append(f.histograms, family)
 		case dto.MetricType_COUNTER, dto.MetricType_GAUGE, dto.MetricType_UNTYPED:
-			if name == resourceFamily {
+			if name == names.Resource {
 				continue
 			}
 			for _, m := range family.Metric {
 				if err := f.set(family, m); err != nil {
-					f.errs = append(f.errs, fmt.Errorf("adding %s to the registry: %w", name, err))
+					errs = append(errs, fmt.Errorf("adding %s to the registry: %w", name, err))
 				}
 			}
 		}
 	}
+	return errors.Join(errs...)
 }
 
 // set stores the value of a series, and makes it known when it is new.
@@ -117,17 +113,18 @@ func (f *Figures) instrument(family *dto.MetricFamily, labels []*dto.LabelPair) 
 		return add, nil
 	}
 	options := []metric.Options{
-		metric.WithDescription(family.GetHelp()), metric.WithUnit(metricdata.Unit(unitOf(name))), metric.WithLabelKeys(labelKeys(labels)...),
+		metric.WithDescription(family.GetHelp()), metric.WithUnit(metricdata.Unit(names.Unit(name))),
+		metric.WithLabelKeys(labelKeys(labels)...),
 	}
 	var add instrument
 	if family.GetType() == dto.MetricType_COUNTER {
-		c, err := f.registry.AddFloat64DerivedCumulative(nameOf(name), options...)
+		c, err := f.registry.AddFloat64DerivedCumulative(names.Metric(name), options...)
 		if err != nil {
 			return nil, err
 		}
 		add = c.UpsertEntry
 	} else {
-		g, err := f.registry.AddFloat64DerivedGauge(nameOf(name), options...)
+		g, err := f.registry.AddFloat64DerivedGauge(names.Metric(name), options...)
 		if err != nil {
 			return nil, err
 		}
@@ -178,7 +175,7 @@ func clip(value string) string {
 func labelKeys(pairs []*dto.LabelPair) []string {
 	keys := make([]string, len(pairs))
 	for i, p := range pairs {
-		keys[i] = keyOf(p.GetName())
+		keys[i] = names.Attribute(p.GetName())
 	}
 	return keys
 }
