@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -63,7 +62,19 @@ func (c AppChange) String() string {
 	return fmt.Sprintf("%s probe of %s: %s", c.Kind, c.Container, c.To)
 }
 
-var appProbePath = regexp.MustCompile(`^/(?:app-health/([^/]+)/(livez|readyz|startupz)|app-lifecycle/([^/]+)/(prestopz|poststartz))$`)
+// cutAppPath takes the path of an application probe apart.
+func cutAppPath(path string) (container, kind string, ok bool) {
+	parts := strings.Split(path, "/")
+	if len(parts) != 4 || parts[0] != "" || parts[2] == "" {
+		return "", "", false
+	}
+	switch parts[1] + "/" + parts[3] {
+	case "app-health/livez", "app-health/readyz", "app-health/startupz",
+		"app-lifecycle/prestopz", "app-lifecycle/poststartz":
+		return parts[2], parts[3], true
+	}
+	return "", "", false
+}
 
 // ParseAppProbes reads the JSON map from path to probe. An empty string means
 // no probes. Unknown fields are ignored; every problem is reported, joined,
@@ -101,11 +112,11 @@ func ParseAppProbes(text string, o AppProbeOptions) (*AppProbes, error) {
 // appProbe reads the probe of one path; problems are kept in f.
 func (f *fields) appProbe(path, host string) *appProbe {
 	p := &appProbe{path: path, last: Cause{Kind: CauseUnknown}}
-	match := appProbePath.FindStringSubmatch(path)
-	if match == nil {
+	container, kind, ok := cutAppPath(path)
+	if !ok {
 		f.problem("", "is no path of a probe: accepted are /app-health/<container>/<livez|readyz|startupz> and /app-lifecycle/<container>/<prestopz|poststartz>")
 	} else {
-		p.container, p.kind = safeName(match[1]+match[3]), match[2]+match[4]
+		p.container, p.kind = safeName(container), kind
 	}
 	if f.raw == nil {
 		return p
