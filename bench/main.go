@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/queuegate/queuegate/bench/internal/awake"
 	"github.com/queuegate/queuegate/bench/internal/compare"
 	"github.com/queuegate/queuegate/bench/internal/load"
 	"github.com/queuegate/queuegate/bench/internal/micro"
@@ -61,10 +62,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return compare.Main(rest, stdout)
 	case "micro":
 		return micro.Main(rest, stdout)
-	case load.Command: // this and the next are the harness's own helpers
+	case load.Command: // this and the next two are the harness's own helpers
 		err = load.Main(stdin, stdout)
 	case origin.Command:
 		err = origin.Main(stdin, stdout)
+	case awake.Command:
+		err = awake.Main(stdin, stdout)
 	case "help", "--help", "-h":
 		fmt.Fprint(stdout, usage)
 	default:

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/queuegate/queuegate/bench/internal/awake"
 	"github.com/queuegate/queuegate/bench/internal/load"
 	"github.com/queuegate/queuegate/bench/internal/origin"
 	"github.com/queuegate/queuegate/bench/internal/sample"
@@ -16,7 +18,7 @@ import (
 
 // TestMain lets the test program be the helpers that a run starts.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && (os.Args[1] == load.Command || os.Args[1] == origin.Command) {
+	if len(os.Args) == 2 && slices.Contains([]string{load.Command, origin.Command, awake.Command}, os.Args[1]) {
 		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	// Under the race detector a program waits a second before it exits, unless
@@ -31,7 +33,7 @@ func TestAQuickRunMeasuresTheGateBesideTheOrigin(t *testing.T) {
 	t.Setenv("TMPDIR", scratch)
 	var complaints bytes.Buffer
 	code := run([]string{"run", "--quick", "--duration", "100ms", "--targets", "direct,queuegate", "--out", dir,
-		"--scenarios", "keepalive-64,open-connections-10000,keepalive-64-limit-32,open-2000,download-100MB,upload-1KB,chunk-delay,websocket-64,new-connection,idle,start,cold-start"},
+		"--scenarios", "keepalive-64,open-connections-10000,keepalive-64-limit-32,open-2000,open-2000-awake,download-100MB,upload-1KB,chunk-delay,chunk-delay-awake,websocket-64,new-connection,idle,start,cold-start"},
 		strings.NewReader(""), &complaints, &complaints)
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, &complaints)
@@ -61,6 +63,8 @@ func TestAQuickRunMeasuresTheGateBesideTheOrigin(t *testing.T) {
 		{"download-100MB", "cpu_per_gb", 0.01, 1000},
 		{"upload-1KB", "cpu_per_request", 0.5, 1e5},
 		{"chunk-delay", "cpu_per_event", 0.5, 1e5},
+		{"open-2000-awake", "cpu_per_request", 0.5, 1e5},
+		{"chunk-delay-awake", "cpu_per_event", 0.5, 1e5},
 		{"websocket-64", "cpu_per_request", 0.5, 1e5},
 		{"new-connection", "cpu_per_request", 0.5, 1e5},
 		{"idle", "rss", 2, 1000},
@@ -77,7 +81,7 @@ func TestAQuickRunMeasuresTheGateBesideTheOrigin(t *testing.T) {
 			t.Errorf("%s %s is %v (measured: %v), want %v to %v", want.scenario, want.figure, v, ok, want.least, want.most)
 		}
 	}
-	for _, scenario := range []string{"keepalive-64", "open-2000", "chunk-delay"} {
+	for _, scenario := range []string{"keepalive-64", "open-2000", "open-2000-awake", "chunk-delay", "chunk-delay-awake"} {
 		for _, target := range []string{"direct", "queuegate"} {
 			q := r.Quantiles(scenario, target)
 			if len(q) != len(load.Percentiles) {
@@ -85,8 +89,10 @@ func TestAQuickRunMeasuresTheGateBesideTheOrigin(t *testing.T) {
 			}
 		}
 	}
-	if _, ok := r.Median("open-2000", "queuegate", "added_p99"); !ok {
-		t.Error("added latency was not measured")
+	for _, scenario := range []string{"open-2000", "open-2000-awake", "chunk-delay", "chunk-delay-awake"} {
+		if _, ok := r.Median(scenario, "queuegate", "added_p99"); !ok {
+			t.Errorf("added latency was not measured in %s", scenario)
+		}
 	}
 	if _, ok := r.Median("keepalive-64", "direct", "cpu_per_request"); ok {
 		t.Error("the origin's CPU is recorded as that of a proxy")

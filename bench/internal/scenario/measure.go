@@ -23,6 +23,9 @@ const (
 	// toleratedOthers is the share of the machine that processes which are no
 	// part of the measurement may take without a note.
 	toleratedOthers = 0.05
+	// toleratedIdle is the share of the machine that may seem idle in a scenario
+	// that is Awake: by ticks, of which a virtual machine may lose some.
+	toleratedIdle   = 0.2
 	toleratedOrigin = 0.95
 )
 
@@ -96,7 +99,8 @@ func (r *Run) generator(m *measured, open bool) {
 	}
 }
 
-// observe puts a load on the stand and reads from the kernel what it cost.
+// observe puts a load on the stand and reads from the kernel what it cost. If
+// the stand was not what the scenario says, it gives a note and errRefused.
 func (r *Run) observe(s *stand, spec load.Spec) (*measured, error) {
 	spec.Port = s.instance.Port
 	if spec.Duration == 0 {
@@ -115,7 +119,7 @@ func (r *Run) observe(s *stand, spec load.Spec) (*measured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", err, s.lastWords())
 	}
-	others := append(slices.Clone(pids), s.origin.PID(), generator.PID(), os.Getpid())
+	others := slices.Concat(pids, s.helpers(), []int{generator.PID(), os.Getpid()})
 	slices.Sort(others)
 	others = slices.Compact(others)
 
@@ -142,8 +146,23 @@ func (r *Run) observe(s *stand, spec load.Spec) (*measured, error) {
 	if m.loaded, err = proc.MemoryOf(pids); err != nil {
 		return nil, err
 	}
-	r.judge(m, after.origin-before.origin, (after.busy-before.busy)-(after.own-before.own))
+	busy := after.busy - before.busy
+	r.judge(m, after.origin-before.origin, busy-(after.own-before.own))
+	if r.dozed(busy, m.elapsed) {
+		return nil, errRefused
+	}
 	return m, nil
+}
+
+// dozed notes that processors went idle that were to be kept awake: something,
+// a quota perhaps, kept the helper from it.
+func (r *Run) dozed(busy, elapsed time.Duration) bool {
+	share := 1 - float64(busy)/(float64(elapsed)*float64(runtime.NumCPU()))
+	if !r.scenario.Awake || share <= toleratedIdle || r.options.Quick {
+		return false
+	}
+	r.note("no figures in at least one round: cores were idle for more than %.0f %% of the time, and were to be kept awake", 100*toleratedIdle)
+	return true
 }
 
 // judge notes what may have disturbed the measurement.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/queuegate/queuegate/bench/internal/awake"
 	"github.com/queuegate/queuegate/bench/internal/load"
 	"github.com/queuegate/queuegate/bench/internal/origin"
 	"github.com/queuegate/queuegate/bench/internal/sample"
@@ -115,14 +116,28 @@ func (r *Run) latency(res *load.Result) {
 type stand struct {
 	origin   *origin.Process
 	instance *target.Instance
+	awake    *awake.Process // nil unless the scenario is Awake
+}
+
+// helpers are the harness's own processes of this stand.
+func (s *stand) helpers() []int {
+	if s.awake == nil {
+		return []int{s.origin.PID()}
+	}
+	return []int{s.origin.PID(), s.awake.PID()}
 }
 
 func (s *stand) stop() {
+	if s.awake != nil {
+		s.awake.Stop()
+	}
 	s.instance.Stop()
 	s.origin.Stop()
 }
 
-// start runs the target in front of a fresh origin.
+// start runs the target in front of a fresh origin, and last what the scenario
+// says should run beside it. Where that cannot be, a note says why and the error
+// is errRefused.
 func (r *Run) start(options target.Options) (*stand, error) {
 	o, err := origin.Start(r.ctx, origin.Spec{Ports: 1})
 	if err != nil {
@@ -135,7 +150,19 @@ func (r *Run) start(options target.Options) (*stand, error) {
 		o.Stop()
 		return nil, err
 	}
-	return &stand{origin: o, instance: i}, nil
+	st := &stand{origin: o, instance: i}
+	if !r.scenario.Awake {
+		return st, nil
+	}
+	if st.awake, err = awake.Start(r.ctx); err != nil {
+		st.stop()
+		if errors.Is(err, awake.ErrRefused) {
+			r.note("no figures: %v", err)
+			return nil, errRefused
+		}
+		return nil, err
+	}
+	return st, nil
 }
 
 func (r *Run) isDirect() bool { return r.target.Name == target.Direct }

@@ -22,6 +22,8 @@ type Scenario struct {
 	Needs []string
 	// Added says that latencies are to be compared with those of Direct.
 	Added bool
+	// Awake says that no processor goes idle meanwhile, see package awake.
+	Awake bool
 	// Connections is how many the load opens, for the limit of open files.
 	Connections int
 	// Extra is how long a run takes beside Options.Duration, roughly.
@@ -38,9 +40,25 @@ type Scenario struct {
 // All returns the scenarios in the order in which they run.
 func All() []Scenario {
 	return slices.Concat(
-		keepAlive(), openConnections(), limited(), open(), quotas(), bodies(), chunks(), webSockets(), fresh(),
+		keepAlive(), openConnections(), limited(), keptAwake(open()), quotas(), bodies(), keptAwake(chunks()), webSockets(), fresh(),
 		h2c(), idle(), starts(), coldStart(), fleet(), overload(), queued(),
 	)
+}
+
+// keptAwake adds each scenario once more with processors that do not go idle:
+// what a proxy adds to latency beside the time that idle ones take to wake up.
+func keptAwake(list []Scenario) []Scenario {
+	var all []Scenario
+	for _, s := range list {
+		again := s
+		again.Name += "-awake"
+		again.About += "; no core goes idle"
+		again.Groups = append(slices.Clone(s.Groups), "awake")
+		again.Awake, again.Extended = true, true
+		again.Extra += 200 * time.Millisecond
+		all = append(all, s, again)
+	}
+	return all
 }
 
 // Everything is the name that stands for all scenarios.

@@ -49,6 +49,9 @@ func TestSelectTakesNamesGroupsAndAll(t *testing.T) {
 	if got := names("quota"); !slices.Equal(got, []string{"quota-100m", "quota-250m"}) {
 		t.Errorf("a group gave %v", got)
 	}
+	if got := names("awake"); !slices.Equal(got, []string{"open-2000-awake", "chunk-delay-awake"}) {
+		t.Errorf("a group of scenarios that are there twice gave %v", got)
+	}
 	if got := names(Everything); len(got) != len(All()) {
 		t.Errorf("all gave %d of %d", len(got), len(All()))
 	}
@@ -56,6 +59,12 @@ func TestSelectTakesNamesGroupsAndAll(t *testing.T) {
 		t.Errorf("a group of growing sizes gave %v", got)
 	}
 	if got := names(); slices.Contains(got, "open-connections-64") || !slices.Contains(got, "open-connections-10000") {
+		t.Errorf("no names gave %v", got)
+	}
+	if got := names("awake"); !slices.Equal(got, []string{"open-2000-awake", "chunk-delay-awake"}) {
+		t.Errorf("the group awake gave %v", got)
+	}
+	if got := names(); slices.Contains(got, "open-2000-awake") || !slices.Contains(got, "open-2000") {
 		t.Errorf("no names gave %v", got)
 	}
 	if got := names(); slices.Contains(got, "queued-16") || !slices.Contains(got, "keepalive-64") {

@@ -1,0 +1,174 @@
+package awake
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/bench/internal/proc"
+)
+
+const patience = 30 * time.Second
+
+// TestMain lets the test program be its own helper; "refused" asks for a
+// scheduling policy that no kernel has.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && (os.Args[1] == Command || os.Args[1] == "refused") {
+		policy := uint32(unix.SCHED_IDLE)
+		if os.Args[1] == "refused" {
+			policy = 99
+		}
+		if err := serve(os.Stdin, os.Stdout, policy); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	// Under the race detector a program waits a second before it exits, unless
+	// it is told not to; helpers inherit this.
+	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	os.Exit(m.Run())
+}
+
+func TestEachProcessorHasAThreadThatRunsOnlyWhereNothingElseDoes(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p, err := Start(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	want, err := processors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var idle []int
+	for _, thread := range threads(t, p.PID()) {
+		if policyOf(t, p.PID(), thread) != unix.SCHED_IDLE {
+			continue
+		}
+		var set unix.CPUSet
+		if err := unix.SchedGetaffinity(thread, &set); err != nil {
+			t.Fatal(err)
+		}
+		if set.Count() != 1 {
+			t.Errorf("thread %d may run on %d processors", thread, set.Count())
+		}
+		for _, cpu := range want {
+			if set.IsSet(cpu) {
+				idle = append(idle, cpu)
+			}
+		}
+	}
+	slices.Sort(idle)
+	if !slices.Equal(idle, want) {
+		t.Errorf("there are SCHED_IDLE threads on the processors %v, want one on each of %v", idle, want)
+	}
+}
+
+func TestTheThreadsSpin(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p, err := Start(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	ticks := time.NewTicker(5 * time.Millisecond)
+	defer ticks.Stop()
+	for {
+		used, err := proc.CPU([]int{p.PID()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used > 300*time.Millisecond { // a start takes a tenth of this
+			return
+		}
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			t.Fatalf("in %v the process used %v", patience, used)
+		}
+	}
+}
+
+func TestItEndsByItselfWithItsInput(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], Command)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write([]byte("{}\n")); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "{}\n" {
+		t.Errorf("it said %q, %v", line, err)
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("it ended with %v", err)
+	}
+}
+
+func TestAPolicyThatIsRefusedIsSaidToBe(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if p, err := start(ctx, "refused"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "policy 99") {
+		if err == nil {
+			p.Stop()
+		}
+		t.Fatalf("got %v", err)
+	}
+}
+
+func threads(t *testing.T, pid int) (all []int) {
+	t.Helper()
+	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("process %d has the threads %v, %v", pid, names, err)
+	}
+	for _, name := range names {
+		thread, err := strconv.Atoi(filepath.Base(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, thread)
+	}
+	return all
+}
+
+// policyOf reads field 41 of a thread's stat (proc_pid_stat(5)).
+func policyOf(t *testing.T, pid, thread int) int {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, thread))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The second field is a name in brackets and may hold spaces.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	policy, err := strconv.Atoi(fields[41-3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy
+}

@@ -1,0 +1,117 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/awake"
+	"github.com/queuegate/queuegate/bench/internal/origin"
+	"github.com/queuegate/queuegate/bench/internal/sample"
+	"github.com/queuegate/queuegate/bench/internal/target"
+)
+
+// TestMain lets the test program be the helpers that a stand consists of. With
+// lineOfRefusal, the one that keeps processors awake says that it cannot.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 {
+		var err error
+		switch {
+		case os.Args[1] == awake.Command && os.Getenv(lineOfRefusal) != "":
+			fmt.Println(os.Getenv(lineOfRefusal))
+		case os.Args[1] == awake.Command:
+			err = awake.Main(os.Stdin, os.Stdout)
+		case os.Args[1] == origin.Command:
+			err = origin.Main(os.Stdin, os.Stdout)
+		default:
+			err = fmt.Errorf("no helper is called %s", os.Args[1])
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	// Under the race detector a program waits a second before it exits, unless
+	// it is told not to; helpers inherit this.
+	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	os.Exit(m.Run())
+}
+
+const lineOfRefusal = "TEST_LINE_OF_REFUSAL"
+
+// notes records nothing but notes.
+type notes struct{ list []sample.Note }
+
+func (n *notes) Figure(sample.Figure) error   { return nil }
+func (n *notes) Latency(sample.Latency) error { return nil }
+func (n *notes) Note(note sample.Note) error {
+	n.list = append(n.list, note)
+	return nil
+}
+
+func direct(t *testing.T, said *notes, s Scenario) *Run {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return &Run{ctx: ctx, scenario: &s, target: &target.Target{Name: target.Direct}, round: 1,
+		options: &Options{Dir: t.TempDir()}, record: newRecord(said)}
+}
+
+func TestWhatKeepsProcessorsAwakeIsKnownAndNoPartOfTheTarget(t *testing.T) {
+	for _, wanted := range []bool{false, true} {
+		st, err := direct(t, &notes{}, Scenario{Name: "x", Awake: wanted}).start(target.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.stop()
+		if (st.awake != nil) != wanted {
+			t.Fatalf("a scenario that is awake (%v) has the helper %v", wanted, st.awake)
+		}
+		if !wanted {
+			continue
+		}
+		pids, err := st.instance.Processes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(st.helpers(), st.awake.PID()) || slices.Contains(pids, st.awake.PID()) {
+			t.Errorf("helper %d; known are %v, of the target %v", st.awake.PID(), st.helpers(), pids)
+		}
+	}
+}
+
+func TestWhereProcessorsCannotBeKeptAwakeANoteSaysSo(t *testing.T) {
+	t.Setenv(lineOfRefusal, `{"refused":"no such policy"}`)
+	said := &notes{}
+	_, err := direct(t, said, Scenario{Name: "x", Awake: true}).start(target.Options{})
+	if !errors.Is(err, errRefused) {
+		t.Fatalf("got %v", err)
+	}
+	want := sample.Note{Scenario: "x", Target: target.Direct, Text: "no figures: the processors cannot be kept awake: no such policy"}
+	if !slices.Equal(said.list, []sample.Note{want}) {
+		t.Fatalf("the notes are %v", said.list)
+	}
+}
+
+func TestProcessorsThatWentIdleAllTheSameGiveNoFigures(t *testing.T) {
+	whole := time.Duration(runtime.NumCPU()) * time.Second
+	for _, c := range []struct {
+		awake bool
+		busy  time.Duration
+		dozed bool
+	}{
+		{true, whole, false}, {true, whole * 81 / 100, false}, {true, whole * 79 / 100, true}, {false, 0, false},
+	} {
+		said := &notes{}
+		got := direct(t, said, Scenario{Name: "x", Awake: c.awake}).dozed(c.busy, time.Second)
+		if got != c.dozed || len(said.list) != map[bool]int{true: 1}[c.dozed] {
+			t.Errorf("%+v: %v, with the notes %v", c, got, said.list)
+		}
+	}
+}
