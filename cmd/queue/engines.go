@@ -23,12 +23,14 @@ func (p *process) makeEngines(session *tls.Config) (err error) {
 		return err
 	}
 	upstream := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(p.cfg.UserPort))
-	untrusted := &rarely{log: func(err error) { p.often.Warn("no TLS session with the container", zap.Error(err)) }}
+	untrusted := func(err error) { // away from the engine's loop: a log can block
+		go p.often.Warn("no TLS session with the container", zap.Error(err))
+	}
 	panicked := func(v any) { p.often.Error("a request ended in a panic", zap.Any("panic", v)) }
 	p.streams, err = newHTTP2(p.cfg, p.gate, http2.Config{
 		Upstream:          upstream,
 		UpstreamTLS:       session,
-		UpstreamTLSFailed: untrusted.tell,
+		UpstreamTLSFailed: untrusted,
 		Panicked:          panicked,
 	})
 	if err != nil {
@@ -39,7 +41,7 @@ func (p *process) makeEngines(session *tls.Config) (err error) {
 		Loops:             loops(p.cfg),
 		HTTP2:             p.streams.TakeOver,
 		UpstreamTLS:       session,
-		UpstreamTLSFailed: untrusted.tell,
+		UpstreamTLSFailed: untrusted,
 		Panicked:          panicked,
 	})
 	return err

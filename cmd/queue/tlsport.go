@@ -143,19 +143,3 @@ func upstreamTLS(cfg *Config) (*tls.Config, error) {
 	}
 	return c, nil
 }
-
-// rarely logs at most once in a while; it may be called on the engine's loops.
-type rarely struct {
-	last atomic.Int64
-	log  func(error)
-}
-
-const rarelyPause = 10 * time.Second
-
-func (r *rarely) tell(err error) {
-	now, last := time.Now().UnixNano(), r.last.Load()
-	if now-last < int64(rarelyPause) || !r.last.CompareAndSwap(last, now) {
-		return
-	}
-	go r.log(err)
-}
