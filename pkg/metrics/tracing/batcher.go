@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opencensus.io/trace"
 	"go.uber.org/atomic"
 )
 
@@ -17,22 +16,26 @@ const (
 	batchDelay = time.Second
 )
 
-// exporter sends spans of one batch, again if that may help. It returns how
-// many of them were lost, which can be some without an error.
-type exporter interface {
-	export(ctx context.Context, batch []*trace.SpanData) (lost int, err error)
-	close()
+// Exporter sends spans. One goroutine calls it; those that end spans never
+// wait for it.
+type Exporter interface {
+	// Export sends one batch, again if that may help, until ctx ends. It may
+	// keep the spans. It returns how many were lost, which can be some without
+	// an error.
+	Export(ctx context.Context, batch []*SpanData) (lost int, err error)
+	// Close comes after the last Export.
+	Close()
 }
 
 // batcher hands spans from whoever ends them to one goroutine that sends them.
 // That sleeps without a timer while there are none.
 type batcher struct {
-	exporter exporter
+	exporter Exporter
 	failed   func(error)
 	dropped  atomic.Int64
 
 	mu      sync.Mutex // held for a few instructions only
-	waiting []*trace.SpanData
+	waiting []*SpanData
 	closed  bool
 
 	some    chan struct{} // there are spans where there were none
@@ -42,7 +45,7 @@ type batcher struct {
 	cancel  context.CancelFunc
 }
 
-func newBatcher(e exporter, failed func(error)) *batcher {
+func newBatcher(e Exporter, failed func(error)) *batcher {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &batcher{
 		exporter: e, failed: failed,
@@ -53,12 +56,12 @@ func newBatcher(e exporter, failed func(error)) *batcher {
 	return b
 }
 
-func (b *batcher) add(s *trace.SpanData) {
+func (b *batcher) add(s *SpanData) {
 	b.put(1, func() { b.waiting = append(b.waiting, s) })
 }
 
 // addAll takes the spans of one request, all or none.
-func (b *batcher) addAll(spans []trace.SpanData) {
+func (b *batcher) addAll(spans []SpanData) {
 	b.put(len(spans), func() {
 		for i := range spans {
 			b.waiting = append(b.waiting, &spans[i])
@@ -93,7 +96,7 @@ func signal(c chan struct{}) {
 
 func (b *batcher) run(ctx context.Context) {
 	defer close(b.done)
-	defer b.exporter.close()
+	defer b.exporter.Close()
 	for {
 		select {
 		case <-b.some:
@@ -134,7 +137,7 @@ func (b *batcher) send(ctx context.Context) bool {
 	if len(batch) == 0 {
 		return false
 	}
-	lost, err := b.exporter.export(ctx, batch)
+	lost, err := b.exporter.Export(ctx, batch)
 	b.dropped.Add(int64(lost))
 	if err != nil && b.failed != nil {
 		b.failed(fmt.Errorf("sending %d spans: %w", len(batch), err))
@@ -142,7 +145,7 @@ func (b *batcher) send(ctx context.Context) bool {
 	return true
 }
 
-func (b *batcher) take() []*trace.SpanData {
+func (b *batcher) take() []*SpanData {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(len(b.waiting), maxBatch)
@@ -150,7 +153,7 @@ func (b *batcher) take() []*trace.SpanData {
 	if rest := b.waiting[n:]; len(rest) == 0 {
 		b.waiting = nil
 	} else {
-		b.waiting = append([]*trace.SpanData(nil), rest...)
+		b.waiting = append([]*SpanData(nil), rest...)
 		signal(b.some)
 	}
 	return batch

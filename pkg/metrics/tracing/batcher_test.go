@@ -10,13 +10,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.opencensus.io/trace"
 )
 
 // numbered returns n spans that tell where they are in order.
-func numbered(from, n int) []trace.SpanData {
-	spans := make([]trace.SpanData, n)
+func numbered(from, n int) []SpanData {
+	spans := make([]SpanData, n)
 	for i := range spans {
 		spans[i].ChildSpanCount = from + i
 	}
@@ -89,7 +87,7 @@ type hanging struct {
 	sizes   []int
 }
 
-func (h *hanging) export(ctx context.Context, batch []*trace.SpanData) (int, error) {
+func (h *hanging) Export(ctx context.Context, batch []*SpanData) (int, error) {
 	h.sizes = append(h.sizes, len(batch))
 	if len(h.sizes) == 1 {
 		close(h.started)
@@ -98,7 +96,7 @@ func (h *hanging) export(ctx context.Context, batch []*trace.SpanData) (int, err
 	return len(batch), ctx.Err()
 }
 
-func (*hanging) close() {}
+func (*hanging) Close() {}
 
 func TestACollectorThatHangsBlocksNobodyAndDropsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -126,7 +124,7 @@ func TestACollectorThatHangsBlocksNobodyAndDropsAreCounted(t *testing.T) {
 			t.Errorf("%d dropped, want %d", got, 3*requests-room)
 		}
 		for range maxWaiting - room + 1 {
-			tracer.ExportSpan(&trace.SpanData{})
+			tracer.ExportSpan(&SpanData{})
 		}
 		if got := tracer.Dropped(); got != 3*requests-room+1 {
 			t.Errorf("%d dropped, want %d: one span too many", got, 3*requests-room+1)
@@ -166,10 +164,10 @@ type slow struct {
 	at   []time.Time
 }
 
-func (s *slow) export(ctx context.Context, batch []*trace.SpanData) (int, error) {
+func (s *slow) Export(ctx context.Context, batch []*SpanData) (int, error) {
 	s.at = append(s.at, time.Now())
 	time.Sleep(s.each)
-	return s.kept.export(ctx, batch)
+	return s.kept.Export(ctx, batch)
 }
 
 func TestWhatIsLeftOfAFullBatchWaitsForMore(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.opencensus.io/trace"
 	collector "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
@@ -50,7 +49,7 @@ type seen struct {
 func (s *Span) wanted() []seen {
 	proxy := hexText(s.context.SpanID[:])
 	id, above := s.TraceID(), ""
-	if s.parentID != (trace.SpanID{}) {
+	if s.parentID != (SpanID{}) {
 		above = hexText(s.parentID[:])
 	}
 	return []seen{
@@ -283,17 +282,17 @@ func TestADeadOrHangingCollectorHoldsNothingUp(t *testing.T) {
 	}
 }
 
-func TestATracerIsAnOpenCensusExporter(t *testing.T) {
+func TestATracerSendsWhatElseTheProgramHasMade(t *testing.T) {
 	k := new(kept)
-	tracer := tracerFor(t, Config{SamplingRate: 1}, k)
-	trace.RegisterExporter(tracer)
-	defer trace.UnregisterExporter(tracer)
-	_, span := trace.StartSpan(t.Context(), "of the program", trace.WithSampler(trace.AlwaysSample()))
-	span.End()
+	tracer, err := New(Config{Protocol: "none", Exporter: k})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracer.ExportSpan(&SpanData{Name: "of the program"})
 	if err := tracer.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if spans := k.spans(); len(spans) != 1 || spans[0].Name != "of the program" {
-		t.Errorf("spans %v", spans)
+	if spans := k.spans(); len(spans) != 1 || spans[0].Name != "of the program" || !k.closed {
+		t.Errorf("spans %v, closed %v", spans, k.closed)
 	}
 }

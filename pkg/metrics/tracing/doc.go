@@ -1,4 +1,4 @@
-// Package tracing makes three OpenCensus spans of a request that is sampled:
+// Package tracing makes three spans of a request that is sampled:
 // the whole (kn.queueproxy.proxy), its wait for a slot (kn.queueproxy.wait) and
 // the user container's part (kn.queueproxy.upstream). It reads and writes W3C
 // trace context and B3, and sends spans to Zipkin, to an OTLP collector or to

@@ -1,10 +1,6 @@
 package tracing
 
-import (
-	"encoding/hex"
-
-	"go.opencensus.io/trace"
-)
+import "encoding/hex"
 
 // Headers are the first values of the fields of trace context; nil when a
 // field is absent. The slices are valid during the calls only.
@@ -34,17 +30,17 @@ const (
 
 // parent is what one or all formats say of the sender's span.
 type parent struct {
-	traceID  trace.TraceID
-	spanID   trace.SpanID // zero = there is no parent
-	short    bool         // B3 had a trace id of 64 bits
-	debug    bool         // B3's, which implies sampled
-	flags    byte         // of traceparent
+	traceID  TraceID
+	spanID   SpanID // zero = there is no parent
+	short    bool   // B3 had a trace id of 64 bits
+	debug    bool   // B3's, which implies sampled
+	flags    byte   // of traceparent
 	decision decision
 	came     formats // that were well-formed
 }
 
 // known is true if there are ids.
-func (p *parent) known() bool { return p.spanID != trace.SpanID{} }
+func (p *parent) known() bool { return p.spanID != SpanID{} }
 
 // read takes ids, and the decision, from the first of W3C, B3 single and B3
 // multi that has them. What is malformed counts as absent.
@@ -115,7 +111,7 @@ func (p *parent) readTraceparent(v []byte) bool {
 		!unhex(q.traceID[:], v[atTrace:atSpan-1]) || !unhex(q.spanID[:], v[atSpan:atFlags-1]) {
 		return false
 	}
-	if q.traceID == (trace.TraceID{}) || q.spanID == (trace.SpanID{}) {
+	if q.traceID == (TraceID{}) || q.spanID == (SpanID{}) {
 		return false
 	}
 	q.decision = unsampled
@@ -150,7 +146,7 @@ func (p *parent) readB3(v []byte) bool {
 		if len(v) < 2 || v[0] != '-' || !q.readState(v[1]) {
 			return false
 		}
-		var grandparent trace.SpanID
+		var grandparent SpanID
 		if v = v[2:]; len(v) > 0 && (v[0] != '-' || !unhex(grandparent[:], v[1:])) {
 			return false
 		}
@@ -190,24 +186,24 @@ func (p *parent) readB3Fields(h *Headers) bool {
 
 // readIDs takes a trace id of 64 or 128 bits and a span id, or nothing.
 func (p *parent) readIDs(traceID, spanID []byte) bool {
-	var t trace.TraceID
-	var s trace.SpanID
+	var t TraceID
+	var s SpanID
 	short, ok := readB3TraceID(&t, traceID)
-	if !ok || !unhex(s[:], spanID) || s == (trace.SpanID{}) {
+	if !ok || !unhex(s[:], spanID) || s == (SpanID{}) {
 		return false
 	}
 	p.traceID, p.spanID, p.short = t, s, short
 	return true
 }
 
-func readB3TraceID(t *trace.TraceID, v []byte) (short, ok bool) {
+func readB3TraceID(t *TraceID, v []byte) (short, ok bool) {
 	short = len(v) == shortDigits
 	if short {
 		ok = unhex(t[8:], v)
 	} else {
 		ok = unhex(t[:], v)
 	}
-	return short, ok && *t != trace.TraceID{}
+	return short, ok && *t != TraceID{}
 }
 
 // unhex fills dst from exactly as many digits, of either case.
@@ -219,9 +215,9 @@ func unhex(dst, digits []byte) bool {
 	return err == nil
 }
 
-// TraceID is the trace id that a request came with, as 32 digits, whether it
+// ReadTraceID is the trace id that a request came with, as 32 digits, whether it
 // is sampled or not: that of traceparent, else of b3, else of X-B3-TraceId.
-func TraceID(h *Headers) (id [traceDigits]byte, ok bool) {
+func ReadTraceID(h *Headers) (id [traceDigits]byte, ok bool) {
 	if h == nil {
 		return id, false
 	}

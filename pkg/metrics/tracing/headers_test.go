@@ -96,7 +96,7 @@ func TestTheTraceIDIsThatOfTheRequest(t *testing.T) {
 		{headers("X-B3-TraceId", id64), "0000000000000000" + id64},
 		{headers("X-B3-TraceId", idB, "X-B3-SpanId", spB), idB},
 	} {
-		id, ok := TraceID(c.headers)
+		id, ok := ReadTraceID(c.headers)
 		if got := string(id[:]); ok != (c.want != "") || ok && got != c.want {
 			t.Errorf("%q: %q, %v, want %q", c.headers, got, ok, c.want)
 		}
@@ -183,7 +183,7 @@ func TestOpenCensusReadsOurLines(t *testing.T) {
 		"tracecontext": new(tracecontext.HTTPFormat).SpanContextFromRequest, "b3": new(b3.HTTPFormat).SpanContextFromRequest,
 	} {
 		sc, ok := read(request)
-		if !ok || sc.TraceID.String() != idA || sc.SpanID != span.upstream || !sc.IsSampled() {
+		if !ok || sc.TraceID.String() != idA || SpanID(sc.SpanID) != span.upstream || !sc.IsSampled() {
 			t.Errorf("%s reads %+v, %v from %q", name, sc, ok, span.Lines())
 		}
 	}
@@ -225,7 +225,7 @@ func FuzzHeaders(f *testing.F) {
 		h := headers("traceparent", traceparent, "tracestate", tracestate, "b3", b3, "X-B3-TraceId", traceID,
 			"X-B3-SpanId", spanID, "X-B3-ParentSpanId", above, "X-B3-Sampled", is, "X-B3-Flags", flags)
 		came := h.read()
-		id, ok := TraceID(h)
+		id, ok := ReadTraceID(h)
 		span := tracer.Start(h)
 		if span == nil {
 			t.Fatal("debug did not sample")

@@ -1,7 +1,5 @@
 package tracing
 
-import "go.opencensus.io/trace"
-
 // Field lines as they are commonly written, values left out.
 const (
 	lineTraceparent = "traceparent: 00-"
@@ -34,7 +32,7 @@ const randomFlag = 0x02
 
 // appendLines writes a sampled context with span as the sender and above as
 // the span over it.
-func (p *parent) appendLines(dst []byte, traceID trace.TraceID, span, above trace.SpanID) []byte {
+func (p *parent) appendLines(dst []byte, traceID TraceID, span, above SpanID) []byte {
 	in := p.came
 	if in == 0 {
 		in = w3c

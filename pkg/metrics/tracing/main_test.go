@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"go.opencensus.io/trace"
-
 	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
 )
 
@@ -16,20 +14,20 @@ func TestMain(m *testing.M) { otlptest.Main(m) }
 // kept keeps what is exported.
 type kept struct {
 	mu      sync.Mutex
-	batches [][]*trace.SpanData
+	batches [][]*SpanData
 	closed  bool
 }
 
-func (k *kept) export(_ context.Context, batch []*trace.SpanData) (int, error) {
+func (k *kept) Export(_ context.Context, batch []*SpanData) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.batches = append(k.batches, batch)
 	return 0, nil
 }
 
-func (k *kept) close() { k.closed = true }
+func (k *kept) Close() { k.closed = true }
 
-func (k *kept) spans() (all []*trace.SpanData) {
+func (k *kept) spans() (all []*SpanData) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, batch := range k.batches {
@@ -48,7 +46,7 @@ func (k *kept) sizes() (all []int) {
 }
 
 // tracerFor closes the tracer with the test.
-func tracerFor(t testing.TB, c Config, e exporter) *Tracer {
+func tracerFor(t testing.TB, c Config, e Exporter) *Tracer {
 	tracer := newTracer(&c, e)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

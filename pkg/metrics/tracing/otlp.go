@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	"go.opencensus.io/trace"
-	"go.opencensus.io/trace/tracestate"
 	collector "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
 	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
@@ -29,7 +26,7 @@ func newOTLPExporter(s otlp.Sender, r *otlp.Resource) *otlpExporter {
 	return &otlpExporter{s, r.Message(), r.Scope()}
 }
 
-func (e *otlpExporter) export(ctx context.Context, batch []*trace.SpanData) (int, error) {
+func (e *otlpExporter) Export(ctx context.Context, batch []*SpanData) (int, error) {
 	spans := make([]*tracepb.Span, len(batch))
 	for i, s := range batch {
 		spans[i] = toOTLP(s)
@@ -48,7 +45,7 @@ func (e *otlpExporter) export(ctx context.Context, batch []*trace.SpanData) (int
 	return 0, nil
 }
 
-func (e *otlpExporter) close() { e.sender.Close() }
+func (e *otlpExporter) Close() { e.sender.Close() }
 
 // Bits of a span's flags beyond those of W3C.
 const (
@@ -56,14 +53,14 @@ const (
 	flagRemote      = 0x200
 )
 
-func toOTLP(s *trace.SpanData) *tracepb.Span {
+func toOTLP(s *SpanData) *tracepb.Span {
 	p := &tracepb.Span{
-		TraceId: s.TraceID[:], SpanId: s.SpanID[:], Name: otlp.Text(s.Name), Kind: otlpKind(s.SpanKind),
-		TraceState: tracestateText(s.Tracestate), Flags: uint32(s.TraceOptions)&0xff | flagRemoteKnown,
+		TraceId: s.TraceID[:], SpanId: s.SpanID[:], Name: otlp.Text(s.Name), Kind: otlpKind(s.Kind),
+		TraceState: otlp.Text(s.Tracestate), Flags: uint32(s.Flags) | flagRemoteKnown,
 		StartTimeUnixNano: nanoseconds(s.StartTime), EndTimeUnixNano: nanoseconds(s.EndTime),
 		Status: &tracepb.Status{},
 	}
-	if s.ParentSpanID != (trace.SpanID{}) {
+	if s.ParentSpanID != (SpanID{}) {
 		p.ParentSpanId = s.ParentSpanID[:]
 	}
 	if s.HasRemoteParent {
@@ -72,8 +69,8 @@ func toOTLP(s *trace.SpanData) *tracepb.Span {
 	for _, key := range slices.Sorted(maps.Keys(s.Attributes)) {
 		p.Attributes = append(p.Attributes, otlp.Attribute(key, s.Attributes[key]))
 	}
-	for _, a := range s.Annotations {
-		p.Events = append(p.Events, &tracepb.Span_Event{TimeUnixNano: nanoseconds(a.Time), Name: otlp.Text(a.Message)})
+	for _, e := range s.Events {
+		p.Events = append(p.Events, &tracepb.Span_Event{TimeUnixNano: nanoseconds(e.Time), Name: otlp.Text(e.Name)})
 	}
 	if isError(s) {
 		p.Status.Code, p.Status.Message = tracepb.Status_STATUS_CODE_ERROR, otlp.Text(s.Message)
@@ -81,11 +78,11 @@ func toOTLP(s *trace.SpanData) *tracepb.Span {
 	return p
 }
 
-func otlpKind(kind int) tracepb.Span_SpanKind {
+func otlpKind(kind Kind) tracepb.Span_SpanKind {
 	switch kind {
-	case trace.SpanKindServer:
+	case KindServer:
 		return tracepb.Span_SPAN_KIND_SERVER
-	case trace.SpanKindClient:
+	case KindClient:
 		return tracepb.Span_SPAN_KIND_CLIENT
 	}
 	return tracepb.Span_SPAN_KIND_INTERNAL
@@ -96,12 +93,4 @@ func nanoseconds(t time.Time) uint64 {
 		return 0
 	}
 	return uint64(t.UnixNano())
-}
-
-func tracestateText(t *tracestate.Tracestate) string {
-	var members []string
-	for _, e := range t.Entries() {
-		members = append(members, e.Key+"="+e.Value)
-	}
-	return strings.Join(members, ",")
 }

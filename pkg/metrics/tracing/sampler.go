@@ -3,34 +3,33 @@ package tracing
 import (
 	"encoding/binary"
 	"math/rand/v2"
-
-	"go.opencensus.io/trace"
 )
 
+// sampler decides on a trace that nobody has decided on.
+type sampler func(TraceID) bool
+
 // newSampler decides by the low 63 bits of the trace id, as OpenTelemetry
-// does, so that everybody with the same rate decides alike. OpenCensus' own
-// looks at the high half, which is zero where B3 has ids of 64 bits.
-func newSampler(rate float64) trace.Sampler {
+// does, so that everybody with the same rate decides alike. The high half
+// would not do: it is zero where B3 has ids of 64 bits.
+func newSampler(rate float64) sampler {
 	switch {
 	case rate >= 1:
-		return trace.AlwaysSample()
+		return func(TraceID) bool { return true }
 	case !(rate > 0):
-		return trace.NeverSample()
+		return func(TraceID) bool { return false }
 	}
 	bound := uint64(rate * (1 << 63))
-	return func(p trace.SamplingParameters) trace.SamplingDecision {
-		return trace.SamplingDecision{Sample: binary.BigEndian.Uint64(p.TraceID[8:])>>1 < bound}
-	}
+	return func(id TraceID) bool { return binary.BigEndian.Uint64(id[8:])>>1 < bound }
 }
 
-func newTraceID() (id trace.TraceID) {
+func newTraceID() (id TraceID) {
 	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
 	binary.BigEndian.PutUint64(id[8:], rand.Uint64()|1) // never zero; the sampler does not see the lowest bit
 	return id
 }
 
-func newSpanID() (id trace.SpanID) {
-	for id == (trace.SpanID{}) {
+func newSpanID() (id SpanID) {
+	for id == (SpanID{}) {
 		binary.BigEndian.PutUint64(id[:], rand.Uint64())
 	}
 	return id

@@ -3,8 +3,6 @@ package tracing
 import (
 	"context"
 	"testing"
-
-	"go.opencensus.io/trace"
 )
 
 func TestWhatTheSenderDecidedStands(t *testing.T) {
@@ -62,17 +60,17 @@ func TestAllWithOneRateDecideAlike(t *testing.T) {
 	low, high := newSampler(0.3), newSampler(0.6)
 	sampledLow := 0
 	for range 10_000 {
-		p := trace.SamplingParameters{TraceID: newTraceID()}
-		if low(p).Sample {
+		id := newTraceID()
+		if low(id) {
 			sampledLow++
-			if !high(p).Sample {
-				t.Fatalf("%v is sampled at 0.3, not at 0.6", p.TraceID)
+			if !high(id) {
+				t.Fatalf("%v is sampled at 0.3, not at 0.6", id)
 			}
 		}
-		short := p
-		clear(short.TraceID[:8])
-		if low(p) != low(short) {
-			t.Fatalf("%v is decided otherwise when shortened to 64 bits", p.TraceID)
+		short := id
+		clear(short[:8])
+		if low(id) != low(short) {
+			t.Fatalf("%v is decided otherwise when shortened to 64 bits", id)
 		}
 	}
 	if sampledLow == 0 {
@@ -102,7 +100,7 @@ func TestAnUnsampledRequestAllocatesNothing(t *testing.T) {
 			_ = span.Lines()
 			_, _ = span.TraceID(), span.ID()
 			span.End(&Finish{})
-			_, _ = TraceID(h)
+			_, _ = ReadTraceID(h)
 		}); n != 0 || span != nil {
 			t.Errorf("%s: %v allocations, span %v", name, n, span)
 		}
@@ -128,7 +126,7 @@ func BenchmarkTraceID(b *testing.B) {
 	h := headers("traceparent", "00-"+idA+"-"+spA+"-00")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, ok := TraceID(h); !ok {
+		if _, ok := ReadTraceID(h); !ok {
 			b.Fatal("no trace id")
 		}
 	}
@@ -137,17 +135,23 @@ func BenchmarkTraceID(b *testing.B) {
 // discard takes every span at once, so that some are dropped at most.
 type discard struct{}
 
-func (discard) export(context.Context, []*trace.SpanData) (int, error) { return 0, nil }
-func (discard) close()                                                 {}
+func (discard) Export(context.Context, []*SpanData) (int, error) { return 0, nil }
+func (discard) Close()                                           {}
 
 func BenchmarkSampled(b *testing.B) {
-	tracer := tracerFor(b, Config{SamplingRate: 1}, discard{})
-	h := headers("traceparent", "00-"+idA+"-"+spA+"-01")
-	f := finished()
-	b.ReportAllocs()
-	for b.Loop() {
-		span := tracer.Start(h)
-		span.End(f)
+	for name, h := range map[string]*Headers{
+		"traceparent": headers("traceparent", "00-"+idA+"-"+spA+"-01"),
+		"tracestate":  headers("traceparent", "00-"+idA+"-"+spA+"-01", "tracestate", "rojo=00f067aa0ba902b7, tenant@vendor=t61rcWkgMzE"),
+	} {
+		b.Run(name, func(b *testing.B) {
+			tracer := tracerFor(b, Config{SamplingRate: 1}, discard{})
+			f := finished()
+			b.ReportAllocs()
+			for b.Loop() {
+				span := tracer.Start(h)
+				span.End(f)
+			}
+			b.ReportMetric(float64(tracer.Dropped())/3/float64(b.N), "dropped/op")
+		})
 	}
-	b.ReportMetric(float64(tracer.Dropped())/3/float64(b.N), "dropped/op")
 }

@@ -6,9 +6,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"go.opencensus.io/trace"
-	"go.opencensus.io/trace/tracestate"
 )
 
 // Names of the spans. The first two are Knative's.
@@ -22,17 +19,17 @@ const (
 // to one request, and to one goroutine at a time.
 type Span struct {
 	tracer   *Tracer
-	context  trace.SpanContext // of the proxy span
-	parentID trace.SpanID      // zero = a trace of our own
-	upstream trace.SpanID
+	context  SpanContext // of the proxy span
+	parentID SpanID      // zero = a trace of our own
+	upstream SpanID
 	lines    []byte // in room
 	room     [maxLines]byte
 }
 
-func (t *Tracer) begin(h *Headers, p *parent, id trace.TraceID) *Span {
+func (t *Tracer) begin(h *Headers, p *parent, id TraceID) *Span {
 	s := &Span{
 		tracer:   t,
-		context:  trace.SpanContext{TraceID: id, SpanID: newSpanID(), TraceOptions: 1},
+		context:  SpanContext{TraceID: id, SpanID: newSpanID(), Flags: 1},
 		parentID: p.spanID,
 		upstream: newSpanID(),
 	}
@@ -95,12 +92,12 @@ func (s *Span) End(f *Finish) {
 	target, _, _ := bytes.Cut(f.Target, []byte{'?'})
 	method, path, host := clip(f.Method, maxMethodBytes), clip(target, maxPathBytes), clip(f.Host, maxHostBytes)
 	status := f.spanStatus()
-	spans := make([]trace.SpanData, 2, 3)
+	spans := make([]SpanData, 2, 3)
 
 	proxy := &spans[0]
-	*proxy = trace.SpanData{
-		SpanContext: s.context, ParentSpanID: s.parentID, HasRemoteParent: s.parentID != trace.SpanID{},
-		SpanKind: trace.SpanKindServer, Name: nameProxy, StartTime: f.Arrived, EndTime: later(f.Arrived, f.Ended),
+	*proxy = SpanData{
+		SpanContext: s.context, ParentSpanID: s.parentID, HasRemoteParent: s.parentID != SpanID{},
+		Kind: KindServer, Name: nameProxy, StartTime: f.Arrived, EndTime: later(f.Arrived, f.Ended),
 		Status: status, ChildSpanCount: 1,
 		Attributes: map[string]any{
 			"http.method": method, "http.path": path, "http.host": host,
@@ -122,21 +119,21 @@ func (s *Span) End(f *Finish) {
 	if !f.Forwarded.IsZero() {
 		proxy.ChildSpanCount++
 		upstream := s.child(s.upstream, nameUpstream, f.Forwarded, f.Ended)
-		upstream.SpanKind, upstream.Status = trace.SpanKindClient, status
+		upstream.Kind, upstream.Status = KindClient, status
 		upstream.Attributes = map[string]any{"http.method": method, "http.path": path, "http.host": host}
 		if !f.Answered.IsZero() {
 			upstream.Attributes["http.status_code"] = int64(f.Status)
-			upstream.Annotations = []trace.Annotation{{Time: f.Answered, Message: "answered"}}
+			upstream.Events = []Event{{Time: f.Answered, Name: "answered"}}
 		}
 		spans = append(spans, upstream)
 	}
 	s.tracer.spans.addAll(spans)
 }
 
-func (s *Span) child(id trace.SpanID, name string, from, to time.Time) trace.SpanData {
+func (s *Span) child(id SpanID, name string, from, to time.Time) SpanData {
 	c := s.context
 	c.SpanID = id
-	return trace.SpanData{
+	return SpanData{
 		SpanContext: c, ParentSpanID: s.context.SpanID, Name: name, StartTime: from, EndTime: later(from, to),
 	}
 }
@@ -157,29 +154,4 @@ func clip(b []byte, n int) string {
 		b = b[:n]
 	}
 	return strings.ToValidUTF8(string(b), "\uFFFD")
-}
-
-// maxTracestate is what has to be passed on at least (W3C Trace Context
-// section 3.3.1.5); what is longer is not recorded.
-const maxTracestate = 512
-
-// readTracestate returns nil for what is malformed. It is only recorded: the
-// header goes on as it came.
-func readTracestate(v []byte) *tracestate.Tracestate {
-	if len(v) == 0 || len(v) > maxTracestate {
-		return nil
-	}
-	var entries []tracestate.Entry
-	for member := range strings.SplitSeq(string(v), ",") {
-		if member = strings.Trim(member, " \t"); member == "" {
-			continue
-		}
-		key, value, _ := strings.Cut(member, "=")
-		entries = append(entries, tracestate.Entry{Key: key, Value: value})
-	}
-	state, err := tracestate.New(nil, entries...)
-	if err != nil {
-		return nil
-	}
-	return state
 }

@@ -3,62 +3,60 @@ package tracing
 import (
 	"cmp"
 	"net/http"
-
-	"go.opencensus.io/trace"
 )
 
 // statusClientGone is what stands for the answer to a client that left.
 const statusClientGone = 499
 
-// spanStatus maps an HTTP status to the canonical codes that OpenCensus and
-// gRPC share. A fault that no status shows is Unknown.
-func (f *Finish) spanStatus() trace.Status {
+// spanStatus maps an HTTP status to the canonical codes. A fault that no
+// status shows is Unknown.
+func (f *Finish) spanStatus() Status {
 	code := canonical(f.Status)
 	switch {
-	case code == trace.StatusCodeOK && f.Error:
-		return trace.Status{Code: trace.StatusCodeUnknown, Message: f.Outcome}
-	case code == trace.StatusCodeOK:
-		return trace.Status{}
+	case code == CodeOK && f.Error:
+		return Status{Code: CodeUnknown, Message: f.Outcome}
+	case code == CodeOK:
+		return Status{}
 	case f.Error:
-		return trace.Status{Code: code, Message: f.Outcome}
+		return Status{Code: code, Message: f.Outcome}
 	}
-	return trace.Status{Code: code, Message: cmp.Or(http.StatusText(f.Status), f.Outcome)}
+	return Status{Code: code, Message: cmp.Or(http.StatusText(f.Status), f.Outcome)}
 }
 
-func canonical(status int) int32 {
+func canonical(status int) Code {
 	switch status {
 	case http.StatusBadRequest:
-		return trace.StatusCodeInvalidArgument
+		return CodeInvalidArgument
 	case http.StatusUnauthorized:
-		return trace.StatusCodeUnauthenticated
+		return CodeUnauthenticated
 	case http.StatusForbidden:
-		return trace.StatusCodePermissionDenied
+		return CodePermissionDenied
 	case http.StatusNotFound:
-		return trace.StatusCodeNotFound
+		return CodeNotFound
 	case http.StatusConflict:
-		return trace.StatusCodeAborted
+		return CodeAborted
 	case http.StatusTooManyRequests:
-		return trace.StatusCodeResourceExhausted
+		return CodeResourceExhausted
 	case statusClientGone:
-		return trace.StatusCodeCancelled
+		return CodeCancelled
 	case http.StatusInternalServerError:
-		return trace.StatusCodeInternal
+		return CodeInternal
 	case http.StatusNotImplemented:
-		return trace.StatusCodeUnimplemented
+		return CodeUnimplemented
 	case http.StatusServiceUnavailable:
-		return trace.StatusCodeUnavailable
+		return CodeUnavailable
 	case http.StatusGatewayTimeout:
-		return trace.StatusCodeDeadlineExceeded
+		return CodeDeadlineExceeded
 	}
 	if status >= 400 {
-		return trace.StatusCodeUnknown
+		return CodeUnknown
 	}
-	return trace.StatusCodeOK
+	return CodeOK
 }
 
 // isError says whether a collector shall show a span as failed: not for an
 // answer that blames the client (4xx).
-func isError(s *trace.SpanData) bool {
+func isError(s *SpanData) bool {
 	status, _ := s.Attributes["http.status_code"].(int64)
-	return s.Code != trace.StatusCodeOK && (status < 400 || status > 499)
+	return s.Code != CodeOK && (status < 400 || status > 499)
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-
-	"go.opencensus.io/trace"
 )
 
 // lineExporter writes a line of JSON per span, a batch at a time.
@@ -31,13 +29,13 @@ type spanLine struct {
 	Error      bool           `json:"error,omitempty"`
 }
 
-func (e *lineExporter) export(_ context.Context, batch []*trace.SpanData) (int, error) {
+func (e *lineExporter) Export(_ context.Context, batch []*SpanData) (int, error) {
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
 	for _, s := range batch {
 		line := spanLine{
 			TraceID: hexText(s.TraceID[:]), SpanID: hexText(s.SpanID[:]), ParentID: parentText(s),
-			Service: e.service, Name: s.Name, Kind: kindText(s.SpanKind), Start: s.StartTime.UTC(), End: s.EndTime.UTC(),
+			Service: e.service, Name: s.Name, Kind: kindText(s.Kind), Start: s.StartTime.UTC(), End: s.EndTime.UTC(),
 			Attributes: s.Attributes, Status: s.Message, Error: isError(s),
 		}
 		if err := encoder.Encode(line); err != nil {
@@ -50,22 +48,22 @@ func (e *lineExporter) export(_ context.Context, batch []*trace.SpanData) (int, 
 	return 0, nil
 }
 
-func (*lineExporter) close() {}
+func (*lineExporter) Close() {}
 
 func hexText(id []byte) string { return string(appendHex(nil, id)) }
 
-func parentText(s *trace.SpanData) string {
-	if s.ParentSpanID == (trace.SpanID{}) {
+func parentText(s *SpanData) string {
+	if s.ParentSpanID == (SpanID{}) {
 		return ""
 	}
 	return hexText(s.ParentSpanID[:])
 }
 
-func kindText(kind int) string {
+func kindText(kind Kind) string {
 	switch kind {
-	case trace.SpanKindServer:
+	case KindServer:
 		return "SERVER"
-	case trace.SpanKindClient:
+	case KindClient:
 		return "CLIENT"
 	}
 	return ""

@@ -6,8 +6,6 @@ import (
 	"io"
 	"os"
 
-	"go.opencensus.io/trace"
-
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
@@ -20,20 +18,24 @@ type Config struct {
 	Debug        bool    // every request, even those that are not to be sampled
 	Resource     otlp.Resource
 	Output       io.Writer   // of stdout; nil = os.Stdout
+	Exporter     Exporter    // takes the spans in the place of Protocol, Endpoint and Output; may be nil
 	Failed       func(error) // told of what could not be sent, on a goroutine of the Tracer's; may be nil
 }
 
 // Tracer starts spans and sends those that have ended. A nil Tracer samples
 // nothing. Its methods are safe for concurrent use.
 type Tracer struct {
-	sampler trace.Sampler
+	sampler sampler
 	debug   bool
 	spans   *batcher
 }
 
-// New starts one goroutine, which ends with Close. Without a protocol the
-// Tracer is nil. Nothing is connected to before there are spans.
+// New starts one goroutine, which ends with Close. Without a protocol and an
+// exporter the Tracer is nil. Nothing is connected to before there are spans.
 func New(c Config) (*Tracer, error) {
+	if c.Exporter != nil {
+		return newTracer(&c, c.Exporter), nil
+	}
 	if c.Protocol == "" || c.Protocol == "none" {
 		return nil, nil
 	}
@@ -44,15 +46,15 @@ func New(c Config) (*Tracer, error) {
 	return newTracer(&c, e), nil
 }
 
-func newTracer(c *Config, e exporter) *Tracer {
+func newTracer(c *Config, e Exporter) *Tracer {
 	t := &Tracer{sampler: newSampler(c.SamplingRate), debug: c.Debug, spans: newBatcher(e, c.Failed)}
 	if c.Debug {
-		t.sampler = trace.AlwaysSample()
+		t.sampler = newSampler(1)
 	}
 	return t
 }
 
-func newExporter(c *Config) (exporter, error) {
+func newExporter(c *Config) (Exporter, error) {
 	switch c.Protocol {
 	case "stdout":
 		if c.Output == nil {
@@ -94,15 +96,15 @@ func (t *Tracer) Start(h *Headers) *Span {
 	if !p.known() {
 		id = newTraceID()
 	}
-	if p.decision != sampled && !t.sampler(trace.SamplingParameters{TraceID: id}).Sample {
+	if p.decision != sampled && !t.sampler(id) {
 		return nil
 	}
 	return t.begin(h, &p, id)
 }
 
-// ExportSpan makes a Tracer an OpenCensus exporter: one that is registered
-// sends what else the program traces.
-func (t *Tracer) ExportSpan(s *trace.SpanData) {
+// ExportSpan leaves a span to be sent that something else in the program has
+// made. It never blocks, and keeps s.
+func (t *Tracer) ExportSpan(s *SpanData) {
 	if t != nil {
 		t.spans.add(s)
 	}

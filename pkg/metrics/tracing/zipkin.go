@@ -7,8 +7,6 @@ import (
 	"net/netip"
 	"time"
 
-	"go.opencensus.io/trace"
-
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
@@ -47,7 +45,7 @@ type zipkinAnnotation struct {
 	Value     string `json:"value"`
 }
 
-func (e *zipkinExporter) export(ctx context.Context, batch []*trace.SpanData) (int, error) {
+func (e *zipkinExporter) Export(ctx context.Context, batch []*SpanData) (int, error) {
 	local := &zipkinEndpoint{Service: e.service}
 	list := make([]zipkinSpan, len(batch))
 	for i, s := range batch {
@@ -63,16 +61,16 @@ func (e *zipkinExporter) export(ctx context.Context, batch []*trace.SpanData) (i
 	return 0, nil
 }
 
-func (e *zipkinExporter) close() { e.sender.Close() }
+func (e *zipkinExporter) Close() { e.sender.Close() }
 
-func toZipkin(s *trace.SpanData, local *zipkinEndpoint) zipkinSpan {
+func toZipkin(s *SpanData, local *zipkinEndpoint) zipkinSpan {
 	z := zipkinSpan{
 		TraceID: zipkinTraceID(s.TraceID), ID: hexText(s.SpanID[:]), ParentID: parentText(s),
-		Name: s.Name, Kind: kindText(s.SpanKind), Local: local, Remote: zipkinPeer(s),
+		Name: s.Name, Kind: kindText(s.Kind), Local: local, Remote: zipkinPeer(s),
 		Timestamp: s.StartTime.UnixMicro(), Duration: max(s.EndTime.Sub(s.StartTime).Round(time.Microsecond).Microseconds(), 1),
 	}
-	for _, a := range s.Annotations {
-		z.Annotations = append(z.Annotations, zipkinAnnotation{a.Time.UnixMicro(), a.Message})
+	for _, e := range s.Events {
+		z.Annotations = append(z.Annotations, zipkinAnnotation{e.Time.UnixMicro(), e.Name})
 	}
 	if len(s.Attributes) > 0 {
 		z.Tags = make(map[string]string, len(s.Attributes)+1)
@@ -90,14 +88,14 @@ func toZipkin(s *trace.SpanData, local *zipkinEndpoint) zipkinSpan {
 }
 
 // zipkinTraceID has 16 digits for ids of 64 bits.
-func zipkinTraceID(id trace.TraceID) string {
+func zipkinTraceID(id TraceID) string {
 	if [8]byte(id[:8]) == ([8]byte{}) {
 		return hexText(id[8:])
 	}
 	return hexText(id[:])
 }
 
-func zipkinPeer(s *trace.SpanData) *zipkinEndpoint {
+func zipkinPeer(s *SpanData) *zipkinEndpoint {
 	text, _ := s.Attributes["net.peer.ip"].(string)
 	ip, err := netip.ParseAddr(text)
 	if err != nil {

@@ -1,0 +1,115 @@
+package census
+
+import (
+	"context"
+	"strings"
+
+	"go.opencensus.io/trace"
+	"go.opencensus.io/trace/tracestate"
+
+	"github.com/queuegate/queuegate/pkg/metrics/tracing"
+)
+
+// Export gives the gate's spans to an exporter of OpenCensus; the result goes
+// into tracing.Config. One that has a method Flush is flushed at the end.
+func Export(e trace.Exporter) tracing.Exporter { return &exporter{e} }
+
+type exporter struct{ to trace.Exporter }
+
+// Export loses none that it can see: OpenCensus' exporters report nothing.
+func (e *exporter) Export(ctx context.Context, batch []*tracing.SpanData) (lost int, err error) {
+	for i, s := range batch {
+		if err := ctx.Err(); err != nil {
+			return len(batch) - i, err
+		}
+		e.to.ExportSpan(spanData(s))
+	}
+	return 0, nil
+}
+
+func (e *exporter) Close() {
+	if f, ok := e.to.(interface{ Flush() }); ok {
+		f.Flush()
+	}
+}
+
+// Send is an exporter of OpenCensus that leaves what else the program traces
+// to the gate's Tracer; it is to be registered with trace.RegisterExporter.
+// Links and message events are left out, and so are the attributes of
+// annotations. With a Tracer that is nil it does nothing.
+func Send(t *tracing.Tracer) trace.Exporter { return &sender{t} }
+
+type sender struct{ to *tracing.Tracer }
+
+func (s *sender) ExportSpan(data *trace.SpanData) { s.to.ExportSpan(fromSpanData(data)) }
+
+// spanData shares what neither side changes: the attributes.
+func spanData(s *tracing.SpanData) *trace.SpanData {
+	to := &trace.SpanData{
+		SpanContext: trace.SpanContext{
+			TraceID: trace.TraceID(s.TraceID), SpanID: trace.SpanID(s.SpanID),
+			TraceOptions: trace.TraceOptions(s.Flags), Tracestate: readTracestate(s.Tracestate),
+		},
+		ParentSpanID: trace.SpanID(s.ParentSpanID), HasRemoteParent: s.HasRemoteParent,
+		Name: s.Name, StartTime: s.StartTime, EndTime: s.EndTime, Attributes: s.Attributes,
+		Status: trace.Status{Code: int32(s.Code), Message: s.Message}, ChildSpanCount: s.ChildSpanCount,
+	}
+	switch s.Kind {
+	case tracing.KindServer:
+		to.SpanKind = trace.SpanKindServer
+	case tracing.KindClient:
+		to.SpanKind = trace.SpanKindClient
+	}
+	for _, e := range s.Events {
+		to.Annotations = append(to.Annotations, trace.Annotation{Time: e.Time, Message: e.Name})
+	}
+	return to
+}
+
+func fromSpanData(s *trace.SpanData) *tracing.SpanData {
+	to := &tracing.SpanData{
+		SpanContext: tracing.SpanContext{
+			TraceID: tracing.TraceID(s.TraceID), SpanID: tracing.SpanID(s.SpanID),
+			Flags: byte(s.TraceOptions), Tracestate: tracestateText(s.Tracestate),
+		},
+		ParentSpanID: tracing.SpanID(s.ParentSpanID), HasRemoteParent: s.HasRemoteParent,
+		Name: s.Name, StartTime: s.StartTime, EndTime: s.EndTime, Attributes: s.Attributes,
+		Status: tracing.Status{Code: tracing.Code(s.Code), Message: s.Message}, ChildSpanCount: s.ChildSpanCount,
+	}
+	switch s.SpanKind {
+	case trace.SpanKindServer:
+		to.Kind = tracing.KindServer
+	case trace.SpanKindClient:
+		to.Kind = tracing.KindClient
+	}
+	for _, a := range s.Annotations {
+		to.Events = append(to.Events, tracing.Event{Time: a.Time, Name: a.Message})
+	}
+	return to
+}
+
+// readTracestate returns nil for what OpenCensus refuses, of which the gate
+// records nothing either.
+func readTracestate(text string) *tracestate.Tracestate {
+	if text == "" {
+		return nil
+	}
+	var entries []tracestate.Entry
+	for member := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(member, "=")
+		entries = append(entries, tracestate.Entry{Key: key, Value: value})
+	}
+	state, err := tracestate.New(nil, entries...)
+	if err != nil {
+		return nil
+	}
+	return state
+}
+
+func tracestateText(t *tracestate.Tracestate) string {
+	var members []string
+	for _, e := range t.Entries() {
+		members = append(members, e.Key+"="+e.Value)
+	}
+	return strings.Join(members, ",")
+}

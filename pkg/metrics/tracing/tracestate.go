@@ -1,0 +1,84 @@
+package tracing
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Bounds of a tracestate (W3C Trace Context section 3.3.1). The first is what
+// has to be passed on at least; what is longer is not recorded.
+const (
+	maxTracestate   = 512 // bytes
+	maxMembers      = 32
+	maxMemberKey    = 256 // bytes
+	maxMemberTenant = 241 // bytes, of a key with a vendor
+	maxMemberVendor = 14  // bytes
+	maxMemberValue  = 256 // bytes
+)
+
+// readTracestate returns the members of a tracestate without the spaces
+// around them, or nothing if one is malformed. It is only recorded: the header
+// goes on as it came.
+func readTracestate(v []byte) string {
+	if len(v) == 0 || len(v) > maxTracestate {
+		return ""
+	}
+	text := make([]byte, 0, maxTracestate)
+	var room [maxMembers][]byte
+	keys := room[:0]
+	for member := range bytes.SplitSeq(v, []byte{','}) {
+		if member = bytes.Trim(member, " \t"); len(member) == 0 {
+			continue // section 3.3.1.1 allows empty ones
+		}
+		key, value, _ := bytes.Cut(member, []byte{'='})
+		if len(keys) == maxMembers || !isMemberKey(key) || !isMemberValue(value) {
+			return ""
+		}
+		if slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
+			return ""
+		}
+		if keys = append(keys, key); len(text) > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, member...)
+	}
+	return string(text)
+}
+
+// isMemberKey is of section 3.3.1.3.1 as level 1 has it: a tenant begins with
+// a letter too.
+func isMemberKey(key []byte) bool {
+	tenant, vendor, found := bytes.Cut(key, []byte{'@'})
+	if !found {
+		return isMemberName(key, maxMemberKey)
+	}
+	return isMemberName(tenant, maxMemberTenant) && isMemberName(vendor, maxMemberVendor)
+}
+
+func isMemberName(name []byte, longest int) bool {
+	if len(name) == 0 || len(name) > longest || name[0] < 'a' || name[0] > 'z' {
+		return false
+	}
+	for _, c := range name {
+		switch {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '_', c == '-', c == '*', c == '/':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// isMemberValue is of section 3.3.1.3.2: printable ASCII without comma and
+// equals sign. That no space ends it has been seen to.
+func isMemberValue(value []byte) bool {
+	if len(value) == 0 || len(value) > maxMemberValue {
+		return false
+	}
+	for _, c := range value {
+		if c < ' ' || c > '~' || c == ',' || c == '=' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,102 @@
+package tracing
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"flag"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the golden file")
+
+// messages is a collector that takes everything.
+type messages struct{ bytes.Buffer }
+
+func (m *messages) Send(_ context.Context, message []byte) ([]byte, error) {
+	m.Write(message)
+	return nil, nil
+}
+
+func (*messages) Close() {}
+
+// fixed makes the spans of a request, whose ids are all given.
+func fixed(t *testing.T, c SpanContext, above SpanID, f *Finish) []*SpanData {
+	t.Helper()
+	k := new(kept)
+	tracer := newTracer(&Config{}, k)
+	span := &Span{tracer: tracer, context: c, parentID: above, upstream: SpanID{3, 0xff, 3}}
+	span.End(f)
+	if err := tracer.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	spans := k.spans()
+	spans[1].SpanID = SpanID{0, 2, 2} // wait's is drawn
+	return spans
+}
+
+func TestWhatCollectorsGetStaysAsItIs(t *testing.T) {
+	long, short := TraceID{0xfe, 1, 2, 3, 15: 4}, TraceID{8: 0xab, 15: 1}
+	spanContext := func(id TraceID, state string) SpanContext {
+		return SpanContext{TraceID: id, SpanID: SpanID{1, 7: 1}, Flags: 1, Tracestate: readTracestate([]byte(state))}
+	}
+	refused := finished()
+	refused.Admitted, refused.Forwarded, refused.Answered, refused.Status, refused.Outcome, refused.Error = time.Time{}, time.Time{}, time.Time{}, 503, "queue-full", true
+	missing := finished()
+	missing.Status, missing.Peer, missing.Protocol = 404, netip.MustParseAddrPort("[2001:db8::1]:80"), "HTTP/2.0"
+	missing.Method, missing.Target, missing.Host = []byte("P\xffST"), []byte("/<é>\xf0?x=y"), nil
+	late := finished()
+	late.Answered, late.Status, late.Outcome, late.Error, late.Peer = time.Time{}, 504, "request-timeout", true, netip.AddrPort{}
+	late.Arrived = late.Arrived.Add(1234567)
+	var batch []*SpanData
+	batch = append(batch, fixed(t, spanContext(long, " a=b ,, c@d=  e f\t,*=x"), SpanID{9}, finished())...)
+	batch = append(batch, fixed(t, spanContext(long, " a=b ,, c@d=  e f\t,g-/*_=<\">"), SpanID{9}, finished())...)
+	batch = append(batch, fixed(t, spanContext(short, ""), SpanID{}, refused)...)
+	batch = append(batch, fixed(t, spanContext(short, "a=b,a=c"), SpanID{7: 9}, missing)...)
+	batch = append(batch, fixed(t, spanContext(long, ""), SpanID{}, late)...)
+	batch = append(batch, &SpanData{Name: "\xff of a program", Attributes: map[string]any{"yes": true, "half": 0.5, "http.status_code": "no number"}})
+
+	var page bytes.Buffer
+	for _, of := range []struct {
+		name     string
+		exporter func(*messages) Exporter
+		show     func([]byte) string
+	}{
+		{"zipkin", func(m *messages) Exporter { return &zipkinExporter{m, "shop"} }, func(b []byte) string {
+			return string(bytes.ReplaceAll(b, []byte("},{\"traceId"), []byte("},\n{\"traceId")))
+		}},
+		{"stdout", func(m *messages) Exporter { return &lineExporter{m, "shop"} }, func(b []byte) string { return string(b) }},
+		{"otlp, in hexadecimal", func(m *messages) Exporter { return newOTLPExporter(m, &someone) }, func(b []byte) string {
+			var lines []byte
+			for ; len(b) > 64; b = b[64:] {
+				lines = append(hex.AppendEncode(lines, b[:64]), '\n')
+			}
+			return string(hex.AppendEncode(lines, b))
+		}},
+	} {
+		var m messages
+		if lost, err := of.exporter(&m).Export(t.Context(), batch); lost != 0 || err != nil {
+			t.Fatalf("%s: %d lost, %v", of.name, lost, err)
+		}
+		page.WriteString("# " + of.name + "\n" + of.show(m.Bytes()) + "\n")
+	}
+
+	path := filepath.Join("testdata", "wire.txt")
+	if *update {
+		if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(page.Bytes(), want) {
+		t.Errorf("differs from %s (go test ./pkg/metrics/tracing -update writes it):\n%s", path, &page)
+	}
+}
