@@ -1,0 +1,101 @@
+package embed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/metrics"
+)
+
+// Identity names the pod to the autoscaler and in the labels of metrics. Any
+// part may be empty; an empty Pod is the host's name.
+type Identity = metrics.Identity
+
+// Config is read once, by New. The zero value admits everything at once, and
+// counts it.
+type Config struct {
+	// ConcurrencyLimit is the most requests in flight at once, up to 1<<20,
+	// over all handlers of the gate. 0 = unlimited.
+	ConcurrencyLimit int
+	// QueueCapacity is the most requests that wait for a slot, up to 1<<24.
+	// 0 = nobody waits; the sidecar's default is ten times its limit.
+	QueueCapacity int
+	// QueueMaxWait is the longest wait in the queue, refused with 503 beyond
+	// it. 0 = no bound.
+	QueueMaxWait time.Duration
+	// RequestTimeout is how long a request may take from its arrival, the wait
+	// in the queue included. In the queue it ends with 504. In the handler its
+	// context ends with context.DeadlineExceeded, and the answer is 504 if the
+	// handler returns without having written a head; whatever the handler has
+	// written stays as it is. 0 = no bound.
+	RequestTimeout time.Duration
+	// DrainQuiet is how long Drain waits without an arrival: until routers have
+	// noticed. 0 = Drain returns as soon as nothing is open.
+	DrainQuiet time.Duration
+
+	// Ready answers readiness probes: nil is ready, any error is not. It is
+	// called when the platform asks, once for all who ask at the same time, and
+	// away from any request. A yes is used for 1 s, a no for 100 ms. Its
+	// context ends after 10 s, which are also the longest that an asker waits
+	// (kubelets: 900 ms). A panic is a no. The error's text goes nowhere.
+	// nil = always ready.
+	Ready func(context.Context) error
+
+	// Uncounted are paths, compared exactly with the decoded path of the
+	// request, that are served like all others but not counted, neither for the
+	// autoscaler nor in metrics of requests: health checks of your own.
+	Uncounted []string
+
+	// Identity is what the figures are labelled with.
+	Identity Identity
+	// MetricsNames chooses Knative's names on the Prometheus page: "current",
+	// which the empty string stands for, "legacy" or "both".
+	MetricsNames string
+}
+
+// check returns all that is wrong with c, by the names of its fields, and the
+// generation of names that it asks for.
+func (c *Config) check() (metrics.Names, error) {
+	var problems []error
+	wrong := func(format string, a ...any) { problems = append(problems, fmt.Errorf(format, a...)) }
+	if n := c.ConcurrencyLimit; n < 0 || n > gate.MaxLimit {
+		wrong("ConcurrencyLimit %d: want 0 (unlimited) to %d", n, gate.MaxLimit)
+	}
+	if n := c.QueueCapacity; n < 0 || n > gate.MaxCapacity {
+		wrong("QueueCapacity %d: want 0 to %d", n, gate.MaxCapacity)
+	}
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{{"QueueMaxWait", c.QueueMaxWait}, {"RequestTimeout", c.RequestTimeout}, {"DrainQuiet", c.DrainQuiet}} {
+		if d.value < 0 {
+			wrong("%s %s: want 0 or more", d.field, d.value)
+		}
+	}
+	for _, path := range c.Uncounted {
+		if !strings.HasPrefix(path, "/") || strings.Contains(path, "?") {
+			wrong("Uncounted %q: want a path that begins with a slash and has no query", path)
+		}
+	}
+	names, err := metrics.ParseNames(cmp.Or(c.MetricsNames, "current"))
+	if err != nil {
+		wrong("MetricsNames: %w", err)
+	}
+	return names, errors.Join(problems...)
+}
+
+// settle fills in what has a default, and parts from what the caller may
+// change.
+func (c *Config) settle() {
+	c.Uncounted = slices.Clone(c.Uncounted)
+	if c.Identity.Pod == "" {
+		c.Identity.Pod, _ = os.Hostname() // without one, the label is empty
+	}
+}

@@ -1,0 +1,88 @@
+package embed
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// deadline is the context of a request that has so long to live. It costs
+// nothing until somebody waits for its end; then it stands for a context of
+// the standard library's, so that contexts derived from it need no goroutine.
+type deadline struct {
+	parent context.Context // nil = there is no deadline
+	at     time.Time
+
+	mu      sync.Mutex
+	timed   context.Context // nil = nobody has waited
+	cancel  context.CancelFunc
+	stopped bool
+}
+
+func (d *deadline) begin(parent context.Context, at time.Time) { d.parent, d.at = parent, at }
+
+// set reports whether there is a deadline.
+func (d *deadline) set() bool { return d.parent != nil }
+
+// Deadline is context.Context.
+func (d *deadline) Deadline() (time.Time, bool) {
+	if at, ok := d.parent.Deadline(); ok && at.Before(d.at) {
+		return at, true
+	}
+	return d.at, true
+}
+
+// Done is context.Context.
+func (d *deadline) Done() <-chan struct{} { return d.context().Done() }
+
+// Err is context.Context.
+func (d *deadline) Err() error {
+	d.mu.Lock()
+	idle := d.timed == nil && !d.stopped
+	d.mu.Unlock()
+	if idle && d.parent.Err() == nil && time.Now().Before(d.at) {
+		return nil
+	}
+	return d.context().Err()
+}
+
+// Value is context.Context.
+func (d *deadline) Value(key any) any {
+	d.mu.Lock()
+	timed := d.timed
+	d.mu.Unlock()
+	if timed != nil {
+		return timed.Value(key)
+	}
+	return d.parent.Value(key)
+}
+
+// context makes what d stands for.
+func (d *deadline) context() context.Context {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timed == nil {
+		d.timed, d.cancel = context.WithDeadline(d.parent, d.at)
+		if d.stopped {
+			d.cancel()
+		}
+	}
+	return d.timed
+}
+
+// stop ends the context and its timer, when the request has ended.
+func (d *deadline) stop() {
+	if d.parent == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped = true
+	if d.cancel != nil {
+		d.cancel()
+	}
+}
+
+// expired reports whether the deadline, or an earlier one of the parent, is
+// what has ended the context.
+func (d *deadline) expired() bool { return d.set() && d.Err() == context.DeadlineExceeded }

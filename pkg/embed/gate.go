@@ -1,0 +1,104 @@
+package embed
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/metrics"
+)
+
+// Gate admits and counts the requests of one server. New makes it; it needs no
+// Close.
+type Gate struct {
+	cfg      Config
+	gate     *gate.Gate
+	counting metrics.Counting
+	requests *metrics.Requests
+	page     *metrics.Collector
+	born     time.Time
+
+	arrived atomic.Int64  // last arrival, on the gate's clock, or the beginning of the drain; 0 = there is none
+	left    chan struct{} // a token for whoever drains: something has ended
+}
+
+// New makes a gate. The error lists all problems of c, each with the field and
+// its value.
+func New(c Config) (*Gate, error) {
+	names, err := c.check()
+	if err != nil {
+		return nil, err
+	}
+	c.settle()
+	g := &Gate{cfg: c, born: time.Now(), left: make(chan struct{}, 1)}
+	shared := gate.Config{
+		ConcurrencyLimit: c.ConcurrencyLimit, QueueCapacity: c.QueueCapacity, QueueMaxWait: c.QueueMaxWait,
+		RequestTimeout: c.RequestTimeout, DrainQuiet: c.DrainQuiet,
+	}
+	if c.Ready != nil {
+		shared.Readiness = &readiness{check: c.Ready}
+	}
+	if g.gate, err = gate.New(shared); err != nil {
+		return nil, fmt.Errorf("making the gate: %w", err)
+	}
+	outcomes := gate.Outcomes()
+	labels := make([]string, len(outcomes))
+	for i, o := range outcomes {
+		labels[i] = o.String()
+	}
+	g.requests = metrics.NewRequests(labels)
+	g.page = metrics.NewCollector(metrics.CollectorConfig{
+		Names: names, Identity: c.Identity, Build: build(), Requests: g.requests, Admission: g.admission,
+	})
+	return g, nil
+}
+
+// InFlight returns how many requests hold a slot now, hijacked connections
+// included.
+func (g *Gate) InFlight() int { return g.gate.Admission.InFlight() }
+
+// QueueDepth returns how many requests wait for a slot now.
+func (g *Gate) QueueDepth() int { return g.gate.Admission.QueueDepth() }
+
+// Stats serves /metrics to Knative's autoscaler, as the sidecar does on port
+// 9090: average concurrency and arrivals of the last full second, as protobuf,
+// or as text for scrapers that ask for it. Any other path is 404.
+func (g *Gate) Stats() http.Handler {
+	return metrics.StatHandler(g.cfg.Identity, &g.counting, g.now)
+}
+
+// Metrics serves /metrics to Prometheus, as the sidecar does on port 9091: the
+// gate's figures, the Go runtime and the process. Any other path is 404.
+func (g *Gate) Metrics() http.Handler { return metrics.PageHandler(g.page, nil) }
+
+// now is the gate's clock: monotonic, above 0, and 0 when New was called.
+func (g *Gate) now() time.Duration { return max(time.Since(g.born), 1) }
+
+func (g *Gate) admission() metrics.Admission {
+	a := g.gate.Admission
+	return metrics.Admission{
+		InFlight: a.InFlight(), QueueDepth: a.QueueDepth(), QueueCapacity: a.Capacity(), ConcurrencyLimit: a.Limit(),
+	}
+}
+
+const modulePath = "github.com/queuegate/queuegate"
+
+// build is the version of this module in the program that embeds it.
+func build() metrics.Build {
+	b := metrics.Build{Version: "development", Commit: "unknown", GoVersion: runtime.Version()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == modulePath && m.Version != "" && m.Version != "(devel)" {
+			b.Version = m.Version
+		}
+	}
+	return b
+}

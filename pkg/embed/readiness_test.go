@@ -1,0 +1,91 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// asked answers as the gate asks.
+func (r *readiness) asked(ctx context.Context, who gate.Asker) gate.Answer {
+	if a, settled := r.Try(who); settled {
+		return a
+	}
+	return r.Ask(ctx, who)
+}
+
+func TestAskersShareOneCheckAndItsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		checks, fails := 0, error(nil)
+		r := &readiness{check: func(context.Context) error {
+			checks++
+			time.Sleep(50 * time.Millisecond)
+			return fails
+		}}
+		askAll := func(want gate.Answer, wantChecks int) {
+			t.Helper()
+			var askers sync.WaitGroup
+			for range 10 {
+				askers.Go(func() {
+					if a := r.asked(t.Context(), gate.OtherAsker); a != want {
+						t.Errorf("answer %+v, want %+v", a, want)
+					}
+				})
+			}
+			askers.Wait()
+			if checks != wantChecks {
+				t.Errorf("%d checks, want %d", checks, wantChecks)
+			}
+		}
+		yes, no := gate.Answer{Ready: true}, gate.Answer{Reason: "not ready"}
+		askAll(yes, 1)
+		fails = errors.New("away")
+		time.Sleep(yesFor - 1)
+		askAll(yes, 1)
+		time.Sleep(1)
+		askAll(no, 2)
+		fails = nil
+		time.Sleep(noFor - 1)
+		askAll(no, 2)
+		time.Sleep(1)
+		askAll(yes, 3)
+	})
+}
+
+func TestAnAskerWaitsNoLongerThanItsPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &readiness{check: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		leaves, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for _, c := range []struct {
+			ctx    context.Context
+			who    gate.Asker
+			reason string
+			after  time.Duration
+		}{
+			{t.Context(), gate.Kubelet, "timeout", kubeletPatience},
+			{leaves, gate.OtherAsker, "asker gone", time.Second - kubeletPatience},
+			{t.Context(), gate.OtherAsker, "timeout", checkPatience - time.Second},
+		} {
+			begun := time.Now()
+			if a := r.asked(c.ctx, c.who); a.Ready || a.Reason != c.reason {
+				t.Errorf("answer %+v, want %s", a, c.reason)
+			}
+			if after := time.Since(begun); after != c.after {
+				t.Errorf("answered after %s, want %s", after, c.after)
+			}
+		}
+	})
+}
+
+func TestACheckThatPanicsIsANo(t *testing.T) {
+	r := &readiness{check: func(context.Context) error { panic("a bug") }}
+	if a := r.asked(t.Context(), gate.Kubelet); a.Ready || a.Reason != "panic" {
+		t.Errorf("answer %+v", a)
+	}
+}

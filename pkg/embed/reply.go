@@ -1,0 +1,101 @@
+package embed
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// ofTheAnswer are fields that a handler may have set for an answer that it
+// never gave. Others may be for every answer of the server, and stay.
+var ofTheAnswer = []string{
+	"Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length",
+	"Content-Location", "Content-Range", "Content-Type", "Etag", "Expires", "Last-Modified", "Trailer", "Transfer-Encoding",
+}
+
+// refuse answers in the gate's name.
+func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, o gate.Outcome) {
+	a := gate.ReplyTo(o)
+	if r.ProtoMajor == 2 && isGRPC(r.Header.Get("Content-Type")) {
+		g.refuseGRPC(w, &a)
+		return
+	}
+	g.reply(w, r, &a)
+}
+
+// reply sends a.
+func (g *Gate) reply(w http.ResponseWriter, r *http.Request, a *gate.Reply) {
+	h := g.blank(w)
+	for name, value := range a.Fields {
+		h[http.CanonicalHeaderKey(name)] = []string{value}
+	}
+	if a.Body == "" {
+		h["Content-Type"] = nil // none would be made up
+	}
+	h["Content-Length"] = []string{strconv.Itoa(a.Length())}
+	w.WriteHeader(a.Status)
+	if a.Length() > 0 && r.Method != http.MethodHead {
+		_, _ = w.Write(a.AppendBody(nil)) // the client may have left
+	}
+}
+
+// refuseGRPC answers a gRPC call: a head that is the trailers as well (gRPC
+// over HTTP/2, Trailers-Only). The fixed texts of outcomes need no escapes.
+func (g *Gate) refuseGRPC(w http.ResponseWriter, a *gate.Reply) {
+	h := g.blank(w)
+	h["Content-Type"] = []string{"application/grpc"}
+	h["Content-Length"] = nil // none would be made up
+	h["Grpc-Status"] = []string{strconv.Itoa(a.Outcome.Meaning().GRPC)}
+	h["Grpc-Message"] = []string{a.Body}
+	h["K-Gate-Outcome"] = []string{a.Outcome.String()}
+	w.WriteHeader(http.StatusOK)
+}
+
+// blank returns the header of an answer of the gate's own.
+func (g *Gate) blank(w http.ResponseWriter) http.Header {
+	h := w.Header()
+	for _, name := range ofTheAnswer {
+		delete(h, name)
+	}
+	dropGateFields(h)
+	g.sayGoodbye(w)
+	return h
+}
+
+// sayGoodbye tells the client of a draining gate to close; net/http makes a
+// GOAWAY of it for HTTP/2.
+func (g *Gate) sayGoodbye(w http.ResponseWriter) {
+	if g.gate.Drain.Active() {
+		w.Header()["Connection"] = []string{"close"}
+	}
+}
+
+// dropGateFields removes K-Gate-* fields, also where they are meant as
+// trailers.
+func dropGateFields(h http.Header) {
+	for name := range h {
+		if isGateField(name) {
+			delete(h, name)
+		}
+	}
+}
+
+func isGateField(name string) bool {
+	const prefix = "K-Gate-"
+	if name == "" {
+		return false
+	}
+	if name[0]|0x20 == 't' {
+		name = strings.TrimPrefix(name, http.TrailerPrefix)
+	}
+	return len(name) >= len(prefix) && name[0]|0x20 == 'k' && strings.EqualFold(name[:len(prefix)], prefix)
+}
+
+// isGRPC reports whether a content type is one of gRPC's: application/grpc,
+// +proto and the like, or parameters.
+func isGRPC(contentType string) bool {
+	rest, ok := strings.CutPrefix(contentType, "application/grpc")
+	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
+}
