@@ -8,12 +8,51 @@ import (
 
 const module = "github.com/queuegate/queuegate"
 
-// embedding is the gate as a library: beside cmd/queue the one place that ties
-// pkg/gate and pkg/metrics together.
-const embedding = "pkg/embed"
+// A place is a directory with the packages in and below it, less those below
+// that are a place of their own.
+type place struct {
+	dir  string
+	from []string // what it imports of the module besides itself; "/..." stands for all below too
+}
 
-func mayBeEmbedded(target string) bool {
-	return within(target, "pkg/gate") || within(target, "pkg/metrics")
+// places is the table of packages in docs/design.md. Every package under pkg/
+// is in it. What is not, the tests for instance, imports what it likes.
+var places = []place{
+	{"pkg/gate", []string{"pkg/gate/internal/..."}},
+	{"pkg/gate/internal", []string{"pkg/gate"}},
+	{"pkg/gate/loop", []string{"pkg/gate/internal/..."}},
+	{"pkg/gate/wire", []string{"pkg/gate", "pkg/gate/internal/..."}},
+	{"pkg/gate/http1", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop/...", "pkg/gate/wire/..."}},
+	{"pkg/gate/http2", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop/...", "pkg/gate/wire/...", "pkg/gate/http1/..."}},
+	{"pkg/gate/tlsfront", []string{"pkg/gate/..."}},
+	{"pkg/embed", []string{"pkg/gate/...", "pkg/metrics/..."}},
+	{"pkg/probe", []string{"pkg/gate"}},
+	{"pkg/metrics", []string{"pkg/gate"}},
+	{"cmd/demo", nil},
+	{"bench", nil},
+}
+
+// placeOf is the innermost place that a package is in, or nil.
+func placeOf(path string) *place {
+	var found *place
+	for i := range places {
+		if p := &places[i]; within(path, p.dir) && (found == nil || len(p.dir) > len(found.dir)) {
+			found = p
+		}
+	}
+	return found
+}
+
+func (p *place) mayImport(target string) bool {
+	if placeOf(target) == p {
+		return true
+	}
+	return slices.ContainsFunc(p.from, func(from string) bool {
+		if dir, below := strings.CutSuffix(from, "/..."); below {
+			return within(target, dir)
+		}
+		return target == from
+	})
 }
 
 // A Package is what go list -json says of one package.
@@ -41,33 +80,26 @@ func Check(packages []Package) []string {
 		if !ours {
 			continue
 		}
+		at := placeOf(here)
+		if at == nil && within(here, "pkg") {
+			report("not in the table of packages", here)
+		}
 		imports := slices.Concat(p.Imports, p.TestImports, p.XTestImports)
 		for _, imported := range imports {
 			target, ours := local(imported)
-			switch {
-			case !ours:
-			case family(here) != "" && family(target) != family(here) && !(here == embedding && mayBeEmbedded(target)):
-				report("packages under pkg/ import only their own family", here, target)
-			case within(here, "bench") && within(target, "pkg"):
-				report("bench talks to binaries through sockets only", here, target)
-			case within(here, "cmd/demo") && !within(target, "cmd/demo"):
-				report("the demo container is a program of its own", here, target)
+			if ours && at != nil && !at.mayImport(target) {
+				report("not in the table of packages", here, target)
 			}
 		}
-		if tied := families(p.Imports); len(tied) > 1 && here != "cmd/queue" && here != embedding {
+		if tied := families(p.Imports); len(tied) > 1 && !within(here, "pkg") && !within(here, "cmd/queue") {
 			report("only cmd/queue and pkg/embed tie the packages together", here, strings.Join(tied, " and "))
 		}
-		if here == "cmd/queue" {
-			if chain := graph.path(p.ImportPath, isOpenCensus); chain != nil {
-				report("cmd/queue does without OpenCensus", chain...)
+		for _, f := range forbidden {
+			if !within(here, f.dir) || f.alone && here != f.dir {
+				continue
 			}
-		}
-		if here == "pkg/gate" {
-			if chain := graph.path(p.ImportPath, isHTTPLibrary); chain != nil {
-				report("pkg/gate knows no HTTP library", chain...)
-			}
-			if chain := graph.path(p.ImportPath, isEngine); chain != nil {
-				report("engines import pkg/gate, never the reverse", chain...)
+			if chain := graph.path(p.ImportPath, f.library); chain != nil {
+				report(f.rule, chain...)
 			}
 		}
 	}
@@ -107,9 +139,16 @@ func within(path, root string) bool {
 	return path == root || strings.HasPrefix(path, root+"/")
 }
 
-func isEngine(path string) bool {
-	here, ours := local(path)
-	return ours && (within(here, "pkg/gate/http1") || within(here, "pkg/gate/http2"))
+// forbidden are libraries that a place does without, behind other imports too.
+var forbidden = []struct {
+	dir     string
+	alone   bool // what is below dir is free to
+	rule    string
+	library func(path string) bool
+}{
+	{"pkg/gate", true, "pkg/gate knows no HTTP library", isHTTPLibrary},
+	{"pkg/gate/loop", false, "pkg/gate/loop knows no HTTP library", isHTTPLibrary},
+	{"cmd/queue", false, "cmd/queue does without OpenCensus", isOpenCensus},
 }
 
 func isHTTPLibrary(path string) bool {
