@@ -30,11 +30,11 @@ func (w *worker) appendReply(dst []byte, a *gate.Reply, keep bool) []byte {
 	dst = w.eng.appendDate(dst)
 	if !keep {
 		dst = append(dst, "Connection: close\r\n"...)
-	} else if w.req.minor == 0 {
+	} else if w.req.Minor == 0 {
 		dst = append(dst, "Connection: keep-alive\r\n"...)
 	}
 	dst = append(dst, "\r\n"...)
-	if string(w.req.method) == "HEAD" {
+	if string(w.req.Method) == "HEAD" {
 		return dst
 	}
 	return a.AppendBody(dst)
@@ -70,7 +70,7 @@ func (w *worker) refusePlaintext() bool {
 		o.Rejected(gate.PlaintextRefused)
 	}
 	a := gate.ReplyTo(gate.PlaintextRefused)
-	return w.answer(&a, w.skipBody() && w.req.keepAlive())
+	return w.answer(&a, w.skipBody() && w.req.KeepAlive())
 }
 
 // patience of a few seconds for clients that do not take their answer, or

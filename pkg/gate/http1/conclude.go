@@ -1,5 +1,6 @@
 package http1
 
+import "github.com/queuegate/queuegate/pkg/gate/wire"
 import "github.com/queuegate/queuegate/pkg/gate"
 
 // conclude ends the exchange and reports whether the client's connection
@@ -30,7 +31,7 @@ func (w *worker) conclude(outcome gate.Outcome) bool {
 		return false
 	}
 	w.dropUpstream()
-	if w.res.body != noBody && !w.download.chunked && w.res.body != bodyLength {
+	if w.res.Body != wire.NoBody && !w.download.chunked && w.res.Body != wire.BodyLength {
 		w.conn.reset() // the end of the connection would look like the end of the answer
 	} else {
 		w.conn.close()
@@ -46,7 +47,7 @@ func (w *worker) complete() bool {
 	clean := d.r == d.w // bytes behind the answer belong to no request
 	keep := w.passage.keep && u.done
 	d.release(&w.eng.bulks)
-	if clean && u.done && w.res.reusable() && !up.sock.HungUp() && !up.sock.Failed() {
+	if clean && u.done && w.res.Reusable() && !up.sock.HungUp() && !up.sock.Failed() {
 		w.eng.up.put(up)
 	} else {
 		up.close()
@@ -89,7 +90,7 @@ func (w *worker) recoverInput() {
 // gone out, and ends the request.
 func (w *worker) refuse(outcome gate.Outcome) bool {
 	if w.passage.composed {
-		whole := w.upload.body.ended
+		whole := w.upload.body.Ended
 		w.end(outcome)
 		w.recoverInput()
 		return w.refuseWith(outcome, whole)
@@ -104,5 +105,5 @@ func (w *worker) refuseWith(outcome gate.Outcome, whole bool) bool {
 		return false
 	}
 	a := gate.ReplyTo(outcome)
-	return w.answer(&a, whole && outcome != gate.BadRequest && w.req.keepAlive())
+	return w.answer(&a, whole && outcome != gate.BadRequest && w.req.KeepAlive())
 }

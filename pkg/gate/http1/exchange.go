@@ -6,6 +6,7 @@ import (
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
 // expectPatience is how long a container may be silent about
@@ -105,9 +106,9 @@ func (w *worker) forward() bool {
 		w.up = up
 		w.upload.dst, w.upload.dstErr = &up.sock, nil
 		w.download.begin(&up.sock, &w.conn.sock, w.toPeer[:0], nil, 0, 0)
-		w.download.body.begin(bodyUntilClose, 0)
+		w.download.body.Begin(wire.BodyUntilClose, 0)
 		w.uw = 0
-		w.res.reset()
+		w.res.Reset()
 		if outcome = w.relay(); outcome == replay {
 			w.srv.replays.Inc()
 			w.passage.replayed = true
@@ -122,17 +123,17 @@ func (w *worker) forward() bool {
 // has been read already.
 func (w *worker) compose() {
 	w.passage.composed = true
-	w.toUser = w.req.appendHead(w.toUser[:0], w.conn.peer.Addr(), w.srv.host)
+	w.toUser = w.req.AppendHead(w.toUser[:0], w.conn.peer.Addr(), w.srv.host)
 	u := &w.upload
 	u.begin(&w.conn.sock, nil, w.toUser, w.in, w.r, w.w)
-	u.body.begin(w.req.body, w.req.length)
-	u.chunked, u.trailers, u.limit = w.req.body == bodyChunked, true, w.req.body == bodyLength
-	if w.req.expect && w.r == w.w {
+	u.body.Begin(w.req.Body, w.req.Length)
+	u.chunked, u.trailers, u.limit = w.req.Body == wire.BodyChunked, true, w.req.Body == wire.BodyLength
+	if w.req.Expect && w.r == w.w {
 		w.passage.awaited = true
 		w.passage.expect = w.now() + expectPatience
 	}
 	u.preload()
-	w.passage.whole = u.body.ended
+	w.passage.whole = u.body.Ended
 	w.toUser = u.frame
 }
 
@@ -147,7 +148,7 @@ func (w *worker) relay() gate.Outcome {
 			w.stamp(&w.exchange.Forwarded)
 		}
 		if err := w.upload.srcErr; err != nil && !w.passage.tunnel {
-			if errors.Is(err, errBadBody) {
+			if errors.Is(err, wire.ErrBadBody) {
 				return gate.BadRequest
 			}
 			return gate.ClientGone

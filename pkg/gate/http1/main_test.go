@@ -565,3 +565,10 @@ func (c *engineClient) readUntil(text string) string {
 	}
 	return string(got)
 }
+
+func wantSame[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}

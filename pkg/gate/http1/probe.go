@@ -11,11 +11,11 @@ import (
 // probe answers a probe of the platform. Nothing of it is counted, and it
 // needs no slot.
 func (w *worker) probe(kind gate.Kind, who gate.Asker) bool {
-	keep := w.skipBody() && w.req.keepAlive()
+	keep := w.skipBody() && w.req.KeepAlive()
 	if w.gate.Observer != nil {
 		w.describe()
 	}
-	a, ok := w.gate.ReplyToProbe(kind, &w.req.probe, func() (gate.Answer, bool) { return w.askReadiness(who) })
+	a, ok := w.gate.ReplyToProbe(kind, &w.req.Probe, func() (gate.Answer, bool) { return w.askReadiness(who) })
 	if !ok {
 		w.conn.close()
 		return false

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 // before has been written.
 type pump struct {
 	src, dst *loop.Sock
-	body     decoder
+	body     wire.Decoder
 	chunked  bool   // dst gets chunks; else the payload as it is
 	trailers bool   // dst may have them
 	buf      []byte // where src is read into; buf[r:w] is not decoded yet
@@ -60,12 +61,12 @@ func (p *pump) begin(src, dst *loop.Sock, head []byte, buf []byte, r, w int) {
 // preload puts payload that has been read already behind the head, as much
 // as is worth copying.
 func (p *pump) preload() {
-	for !p.body.ended && p.r < p.w && len(p.frame) < coalesceBytes {
+	for !p.body.Ended && p.r < p.w && len(p.frame) < coalesceBytes {
 		b := p.buf[p.r:p.w]
-		if p.body.kind != bodyChunked && len(b) > coalesceBytes {
+		if p.body.Kind != wire.BodyChunked && len(b) > coalesceBytes {
 			break
 		}
-		data, n, err := p.body.next(b)
+		data, n, err := p.body.Next(b)
 		p.r += n
 		if err != nil {
 			p.srcErr = err
@@ -79,11 +80,11 @@ func (p *pump) preload() {
 
 // finishFrame adds what follows the payload, once.
 func (p *pump) finishFrame() {
-	if p.body.ended && p.chunked && p.srcErr == nil {
+	if p.body.Ended && p.chunked && p.srcErr == nil {
 		p.chunked = false
 		p.frame = append(p.frame, "0\r\n"...)
 		if p.trailers {
-			p.frame = append(p.frame, p.body.trailer...)
+			p.frame = append(p.frame, p.body.Trailer...)
 		}
 		p.frame = append(p.frame, "\r\n"...)
 	}
@@ -146,7 +147,7 @@ func (p *pump) step(b *bulkPool) (moved bool) {
 			}
 			continue
 		}
-		if p.body.ended {
+		if p.body.Ended {
 			p.done = true
 			return true
 		}
@@ -174,8 +175,8 @@ func (p *pump) fill(b *bulkPool) bool {
 	}
 	p.r, p.w = 0, 0
 	room := p.buf
-	if p.limit && p.body.left < int64(len(room)) {
-		room = room[:p.body.left]
+	if p.limit && p.body.Left < int64(len(room)) {
+		room = room[:p.body.Left]
 	}
 	n, err := p.src.Read(room)
 	switch {
@@ -186,7 +187,7 @@ func (p *pump) fill(b *bulkPool) bool {
 		p.putBulk(b)
 		return false
 	case errors.Is(err, io.EOF):
-		if p.body.end() {
+		if p.body.End() {
 			p.frame = p.frame[:0]
 			p.finishFrame()
 			p.out = p.frame
@@ -201,8 +202,8 @@ func (p *pump) fill(b *bulkPool) bool {
 
 // decode makes out from the bytes at hand.
 func (p *pump) decode() {
-	if p.body.kind != bodyChunked && !p.chunked {
-		data, n, _ := p.body.next(p.buf[p.r:p.w])
+	if p.body.Kind != wire.BodyChunked && !p.chunked {
+		data, n, _ := p.body.Next(p.buf[p.r:p.w])
 		p.r += n
 		p.payload += int64(len(data))
 		if len(data) > 0 {
@@ -213,8 +214,8 @@ func (p *pump) decode() {
 	if len(p.out) == 0 {
 		p.frame = p.frame[:0]
 	}
-	for p.r < p.w && !p.body.ended {
-		data, n, err := p.body.next(p.buf[p.r:p.w])
+	for p.r < p.w && !p.body.Ended {
+		data, n, err := p.body.Next(p.buf[p.r:p.w])
 		p.r += n
 		if err != nil {
 			p.srcErr = err

@@ -3,21 +3,22 @@ package http1
 import (
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
 // request reads and serves one request. It reports whether the next one may
 // follow at once; if not, the connection is closed or idle.
 func (w *worker) request() bool {
-	w.req.reset()
+	w.req.Reset()
 	if !w.readHead() {
 		return false
 	}
-	w.r = len(w.req.raw)
-	if w.req.asterisk {
+	w.r = len(w.req.Raw)
+	if w.req.Asterisk {
 		a := gate.Reply{Outcome: gate.Probed, Status: 200}
-		return w.answer(&a, w.skipBody() && w.req.keepAlive())
+		return w.answer(&a, w.skipBody() && w.req.KeepAlive())
 	}
-	if kind, who := gate.Classify(w.req.probe); kind != gate.Traffic {
+	if kind, who := gate.Classify(w.req.Probe); kind != gate.Traffic {
 		return w.probe(kind, who)
 	}
 	if w.gate.TLSOnly && !w.conn.sock.Layered() {
@@ -40,7 +41,7 @@ func (w *worker) readHead() bool {
 		if !skipped && w.w >= 2 && w.in[0] == '\r' && w.in[1] == '\n' {
 			w.w = copy(w.in, w.in[2:w.w]) // RFC 9112 section 2.2: one empty line is forgiven
 			skipped = true
-			w.req.reset()
+			w.req.Reset()
 		}
 		if w.w > 0 && w.in[0] == 'P' && w.srv.cfg.HTTP2 != nil && !c.spoke && !c.sock.Layered() && startsPreface(w.in[:w.w]) {
 			if w.w >= len(preface) {
@@ -48,12 +49,12 @@ func (w *worker) readHead() bool {
 				return false
 			}
 		} else if w.w > 0 {
-			complete, err := w.req.scan(w.in[:w.w])
+			complete, err := w.req.Scan(w.in[:w.w])
 			if complete && err == nil {
-				err = w.req.decide()
+				err = w.req.Decide()
 			}
 			if err != nil {
-				w.refuseHead(outcomeOf(err))
+				w.refuseHead(wire.OutcomeOf(err))
 				return false
 			}
 			if complete {
@@ -107,7 +108,7 @@ func (w *worker) handOver() {
 
 // grow doubles a buffer, up to a little more than the longest head.
 func grow(b []byte) []byte {
-	bigger := make([]byte, min(2*len(b), maxHeadBytes+1))
+	bigger := make([]byte, min(2*len(b), wire.MaxHeadBytes+1))
 	copy(bigger, b)
 	return bigger
 }
@@ -117,12 +118,12 @@ func grow(b []byte) []byte {
 // begins is unknown.
 func (w *worker) skipBody() bool {
 	d := &w.upload.body
-	d.begin(w.req.body, w.req.length)
-	for !d.ended && w.r < w.w {
-		_, n, err := d.next(w.in[w.r:w.w])
+	d.Begin(w.req.Body, w.req.Length)
+	for !d.Ended && w.r < w.w {
+		_, n, err := d.Next(w.in[w.r:w.w])
 		if w.r += n; err != nil {
 			return false
 		}
 	}
-	return d.ended
+	return d.Ended
 }

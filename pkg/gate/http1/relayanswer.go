@@ -6,6 +6,7 @@ import (
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
 // answerState looks at an answer that is under way: it is over when all of it
@@ -63,7 +64,7 @@ func (w *worker) awaitAnswer() (moved bool, outcome gate.Outcome, over bool) {
 // section 9.2.2).
 func (w *worker) upstreamEnded(err error) gate.Outcome {
 	if w.up.reused && !w.passage.replayed && !w.passage.began {
-		if w.upload.written == 0 && !w.up.sock.Begun() || w.passage.whole && w.req.idempotent() {
+		if w.upload.written == 0 && !w.up.sock.Begun() || w.passage.whole && w.req.Idempotent() {
 			return replay
 		}
 	}
@@ -80,9 +81,9 @@ func (w *worker) upstreamEnded(err error) gate.Outcome {
 func (w *worker) readAnswer() (gate.Outcome, bool) {
 	r := &w.res
 	for w.uw > 0 {
-		complete, err := r.scan(w.uin[:w.uw])
+		complete, err := r.Scan(w.uin[:w.uw])
 		if complete && err == nil {
-			err = r.decide(w.req.method)
+			err = r.Decide(w.req.Method)
 		}
 		if err != nil {
 			return gate.UpstreamMalformed, true
@@ -92,9 +93,9 @@ func (w *worker) readAnswer() (gate.Outcome, bool) {
 		}
 		w.clocks.Started()
 		switch {
-		case r.status == 101:
+		case r.Status == 101:
 			return w.switchProtocols()
-		case r.status >= 200:
+		case r.Status >= 200:
 			w.passOn()
 			w.download.step(&w.eng.bulks)
 			return w.answerState()
@@ -107,16 +108,16 @@ func (w *worker) readAnswer() (gate.Outcome, bool) {
 // passInterim hands a 1xx answer to the client, if its version knows them.
 func (w *worker) passInterim() {
 	said := w.passage.awaited || w.passage.expect != 0
-	if w.res.status == 100 {
+	if w.res.Status == 100 {
 		w.passage.awaited, w.passage.expect = false, 0
-		if w.req.expect && !said {
+		if w.req.Expect && !said {
 			w.takeHead() // the gate, or the client itself, was quicker
 			return
 		}
 	}
-	if w.req.minor > 0 {
+	if w.req.Minor > 0 {
 		w.appendToPeer(func(dst []byte) []byte {
-			return w.res.appendHead(dst, framing{interim: true}, nil)
+			return w.res.AppendHead(dst, wire.Framing{Interim: true}, nil)
 		})
 	}
 	w.takeHead()
@@ -132,8 +133,8 @@ func (w *worker) appendToPeer(more func([]byte) []byte) {
 
 // takeHead removes the head that has been dealt with from uin.
 func (w *worker) takeHead() {
-	w.uw = copy(w.uin, w.uin[len(w.res.raw):w.uw])
-	w.res.reset()
+	w.uw = copy(w.uin, w.uin[len(w.res.Raw):w.uw])
+	w.res.Reset()
 }
 
 // sayContinue asks the client for its body in the place of a silent container.
@@ -147,19 +148,19 @@ func (w *worker) passOn() {
 	r, d := &w.res, &w.download
 	w.passage.answered = true
 	w.stamp(&w.exchange.Answered)
-	w.exchange.Status = r.status
+	w.exchange.Status = r.Status
 
-	chunked := r.body == bodyChunked || r.body == bodyUntilClose
-	delimited := !chunked || w.req.minor > 0
+	chunked := r.Body == wire.BodyChunked || r.Body == wire.BodyUntilClose
+	delimited := !chunked || w.req.Minor > 0
 	w.passage.expect = 0
-	w.passage.keep = w.req.keepAlive() && delimited && !w.passage.awaited && !w.gate.Drain.Active()
-	f := framing{chunked: chunked && w.req.minor > 0, close: !w.passage.keep, keepAlive: w.req.minor == 0}
-	w.appendToPeer(func(dst []byte) []byte { return r.appendHead(dst, f, w.eng.appendDate) })
+	w.passage.keep = w.req.KeepAlive() && delimited && !w.passage.awaited && !w.gate.Drain.Active()
+	f := wire.Framing{Chunked: chunked && w.req.Minor > 0, Close: !w.passage.keep, KeepAlive: w.req.Minor == 0}
+	w.appendToPeer(func(dst []byte) []byte { return r.AppendHead(dst, f, w.eng.appendDate) })
 
-	head := len(r.raw)
+	head := len(r.Raw)
 	d.buf, d.r, d.w = w.uin, head, w.uw
-	d.body.begin(r.body, r.length)
-	d.chunked, d.trailers = f.chunked, w.req.minor > 0
+	d.body.Begin(r.Body, r.Length)
+	d.chunked, d.trailers = f.Chunked, w.req.Minor > 0
 	d.preload()
 	w.toPeer = d.frame
 }

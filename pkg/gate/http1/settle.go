@@ -20,7 +20,7 @@ func (w *worker) settleHard() {
 		w.discard(d.buf[d.r:d.w])
 		w.uw = 0
 	}
-	for !w.download.body.ended && !s.Failed() && !w.eng.loop.Closing() && w.clocks.Expired(w.now()) == gate.Served {
+	for !w.download.body.Ended && !s.Failed() && !w.eng.loop.Closing() && w.clocks.Expired(w.now()) == gate.Served {
 		n, err := s.Read(w.answerRoom())
 		if err == loop.ErrAgain {
 			w.task.Wait(w.clocks.Next())
@@ -37,9 +37,9 @@ func (w *worker) settleHard() {
 // be understood.
 func (w *worker) discardAnswer() bool {
 	for !w.passage.answered && w.uw > 0 {
-		complete, err := w.res.scan(w.uin[:w.uw])
+		complete, err := w.res.Scan(w.uin[:w.uw])
 		if complete && err == nil {
-			err = w.res.decide(w.req.method)
+			err = w.res.Decide(w.req.Method)
 		}
 		if err != nil {
 			return false
@@ -47,8 +47,8 @@ func (w *worker) discardAnswer() bool {
 		if !complete {
 			return true
 		}
-		if w.passage.answered = w.res.status >= 200; w.passage.answered {
-			w.download.body.begin(w.res.body, w.res.length)
+		if w.passage.answered = w.res.Status >= 200; w.passage.answered {
+			w.download.body.Begin(w.res.Body, w.res.Length)
 		}
 		w.takeHead()
 	}
@@ -58,10 +58,10 @@ func (w *worker) discardAnswer() bool {
 }
 
 func (w *worker) discard(b []byte) bool {
-	for len(b) > 0 && !w.download.body.ended {
-		_, n, err := w.download.body.next(b)
+	for len(b) > 0 && !w.download.body.Ended {
+		_, n, err := w.download.body.Next(b)
 		if err != nil {
-			w.download.body.ended = true
+			w.download.body.Ended = true
 			return false
 		}
 		b = b[n:]

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 // p then has: a long one whose end is known by its length, with nothing of it
 // in a buffer, between sockets without a layer.
 func (p *pump) splices(b *bulkPool) bool {
-	if p.body.kind != bodyLength || p.body.left < spliceFrom || p.chunked || p.r < p.w || b.plain || !p.src.Readable() || p.src.Layered() || p.dst.Layered() {
+	if p.body.Kind != wire.BodyLength || p.body.Left < spliceFrom || p.chunked || p.r < p.w || b.plain || !p.src.Readable() || p.src.Layered() || p.dst.Layered() {
 		return false
 	}
 	p.pipe = b.getPipe()
@@ -31,10 +32,10 @@ func (p *pump) splices(b *bulkPool) bool {
 // be moved now.
 func (p *pump) splice(b *bulkPool) (moved, more bool) {
 	if p.pipe.Held() == 0 {
-		n, err := p.pipe.Fill(p.src, p.body.left)
+		n, err := p.pipe.Fill(p.src, p.body.Left)
 		switch {
 		case err == nil:
-			p.body.skip(n)
+			p.body.Skip(n)
 			p.payload += int64(n)
 			moved = true
 		case err == loop.ErrAgain:
@@ -61,7 +62,7 @@ func (p *pump) splice(b *bulkPool) (moved, more bool) {
 	if err != nil || p.pipe.Held() > 0 {
 		return moved || n > 0, false
 	}
-	if p.body.ended {
+	if p.body.Ended {
 		b.putPipe(p)
 	}
 	return true, true

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
 // noise is n bytes that repeat nowhere.
@@ -27,12 +28,12 @@ func TestLongBodiesGoThroughAPipeAndArriveWhole(t *testing.T) {
 		c     pumping
 		pipes int
 	}{
-		{"long", 5 << 20, pumping{kind: bodyLength, limit: true}, 1},
-		{"long, in small writes", 1 << 20, pumping{kind: bodyLength, write: 3000}, 1},
-		{"long, the beginning read already", 1 << 20, pumping{kind: bodyLength, read: noise(70_000)}, 1},
-		{"as short as a pipe pays", spliceFrom, pumping{kind: bodyLength}, 1},
-		{"shorter", spliceFrom - 1, pumping{kind: bodyLength}, 0},
-		{"without a length", 1 << 20, pumping{kind: bodyUntilClose}, 0},
+		{"long", 5 << 20, pumping{kind: wire.BodyLength, limit: true}, 1},
+		{"long, in small writes", 1 << 20, pumping{kind: wire.BodyLength, write: 3000}, 1},
+		{"long, the beginning read already", 1 << 20, pumping{kind: wire.BodyLength, read: noise(70_000)}, 1},
+		{"as short as a pipe pays", spliceFrom, pumping{kind: wire.BodyLength}, 1},
+		{"shorter", spliceFrom - 1, pumping{kind: wire.BodyLength}, 0},
+		{"without a length", 1 << 20, pumping{kind: wire.BodyUntilClose}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := noise(c.size)
@@ -55,7 +56,7 @@ func TestALongBodyEndsWhereItsLengthSays(t *testing.T) {
 	var behind string
 	x := startPump(t, func(x *pumpTrial) {
 		x.p.begin(&x.src, &x.dst, nil, nil, 0, 0)
-		x.p.body.begin(bodyLength, int64(len(body)))
+		x.p.body.Begin(wire.BodyLength, int64(len(body)))
 		x.p.limit = true
 		x.run()
 		x.p.release(&x.bulks)
@@ -81,7 +82,7 @@ func TestALongBodyEndsWhereItsLengthSays(t *testing.T) {
 
 func TestALongBodyThatBreaksOffIsNotTakenAsComplete(t *testing.T) {
 	in := noise(700_000)
-	x, out, _ := pumped(t, pumping{kind: bodyLength, length: 1 << 20}, in)
+	x, out, _ := pumped(t, pumping{kind: wire.BodyLength, length: 1 << 20}, in)
 	if !errors.Is(x.p.srcErr, io.ErrUnexpectedEOF) || x.p.done {
 		t.Errorf("done %v, error %v", x.p.done, x.p.srcErr)
 	}
@@ -94,7 +95,7 @@ func TestALongBodyThatBreaksOffIsNotTakenAsComplete(t *testing.T) {
 func TestALongBodyThatNobodyTakesHoldsAtMostOnePipeFull(t *testing.T) {
 	x := startPump(t, func(x *pumpTrial) {
 		x.p.begin(&x.src, &x.dst, nil, nil, 0, 0)
-		x.p.body.begin(bodyLength, 1<<30)
+		x.p.body.Begin(wire.BodyLength, 1<<30)
 		x.run()
 		x.p.release(&x.bulks)
 		if n := len(x.bulks.pipes); n != 0 {

@@ -2,13 +2,14 @@ package http1
 
 import (
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
 // switchProtocols turns the exchange into a tunnel after a 101. A container
 // that switches without having been asked, or before the request is complete,
 // is not understood.
 func (w *worker) switchProtocols() (gate.Outcome, bool) {
-	if !w.req.upgrade || !w.upload.done || !w.res.upgrade {
+	if !w.req.Upgrade || !w.upload.done || !w.res.Upgrade {
 		return gate.UpstreamMalformed, true
 	}
 	w.passage.answered, w.passage.tunnel = true, true
@@ -18,20 +19,20 @@ func (w *worker) switchProtocols() (gate.Outcome, bool) {
 	w.srv.departed()
 	w.clocks.Switched(w.now(), w.gate.TunnelMax)
 	w.appendToPeer(func(dst []byte) []byte {
-		return w.res.appendHead(dst, framing{interim: true}, nil)
+		return w.res.AppendHead(dst, wire.Framing{Interim: true}, nil)
 	})
 
 	d, u := &w.download, &w.upload
-	d.buf, d.r, d.w = w.uin, len(w.res.raw), w.uw
+	d.buf, d.r, d.w = w.uin, len(w.res.Raw), w.uw
 	d.chunked = false
-	d.body.begin(bodyUntilClose, 0)
+	d.body.Begin(wire.BodyUntilClose, 0)
 	d.preload()
 	w.toPeer = d.frame
 
 	r, end := u.r, u.w
 	u.begin(&w.conn.sock, &w.up.sock, w.toUser[:0], u.buf, r, end)
 	u.chunked = false
-	u.body.begin(bodyUntilClose, 0)
+	u.body.Begin(wire.BodyUntilClose, 0)
 	return gate.Served, false
 }
 

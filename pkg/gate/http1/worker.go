@@ -5,6 +5,7 @@ import (
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
 // Sizes of a worker's buffers. Heads beyond them make the buffer grow; one
@@ -31,8 +32,8 @@ type worker struct {
 	toUser []byte // storage of the head for the container, and of chunks
 	toPeer []byte // the same for the client
 
-	req      request
-	res      response
+	req      wire.Request
+	res      wire.Response
 	up       *upstream
 	upload   pump
 	download pump
@@ -70,8 +71,8 @@ func (w *worker) trim() {
 	if cap(w.toPeer) > keptBufferBytes {
 		w.toPeer = nil
 	}
-	w.req.reset()
-	w.res.reset()
+	w.req.Reset()
+	w.res.Reset()
 }
 
 func (w *worker) now() int64 { return w.eng.loop.Now() }
@@ -87,7 +88,7 @@ func (w *worker) begin() {
 		o.Begin(&w.exchange)
 		w.observed = true
 		if lines := w.exchange.TraceLines; lines != nil {
-			w.req.replaceTrace(lines)
+			w.req.ReplaceTrace(lines)
 		}
 	}
 }
@@ -96,13 +97,13 @@ func (w *worker) begin() {
 func (w *worker) describe() {
 	r := &w.req
 	w.exchange = gate.Exchange{
-		Protocol: protocols[r.minor], Method: r.method, Target: r.target, Host: r.finalHost(w.srv.host),
-		UserAgent: r.probe.UserAgent, Peer: w.conn.peer, Fields: r, Proxied: r.proxied,
-		RouteTag: r.routeTag, DefaultRoute: r.defaultRoute, HasDefaultRoute: r.hasDefaultRoute,
+		Protocol: protocols[r.Minor], Method: r.Method, Target: r.Target, Host: r.FinalHost(w.srv.host),
+		UserAgent: r.Probe.UserAgent, Peer: w.conn.peer, Fields: r, Proxied: r.Proxied,
+		RouteTag: r.RouteTag, DefaultRoute: r.DefaultRoute, HasDefaultRoute: r.HasDefaultRoute,
 		Arrived: time.Duration(loop.Nanotime()),
 	}
-	if r.traced {
-		w.exchange.Trace = &r.trace
+	if r.Traced {
+		w.exchange.Trace = &r.Trace
 	}
 }
 

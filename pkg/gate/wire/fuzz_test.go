@@ -1,4 +1,4 @@
-package http1
+package wire
 
 import (
 	"bufio"
@@ -30,30 +30,30 @@ func pieces(in string, cuts []byte) (ends []int) {
 }
 
 // worn is a request whose every field has been in use.
-func worn() *request {
-	r := new(request)
+func worn() *Request {
+	r := new(Request)
 	read(r, "OPTIONS http://old:1?q HTTP/1.0\r\nHost: old\r\nK-Original-Host: old\r\nUpgrade: a, h2c\r\nTE: trailers\r\nConnection: keep-alive, close, upgrade, x\r\n"+
 		"X-Forwarded-For: old\r\nX-Forwarded-Host: old\r\nX-Forwarded-Proto: old\r\nForwarded: old\r\nContent-Length: 77\r\n"+
 		"K-Proxy-Request: activator\r\nK-Network-Probe: old\r\nK-Network-Hash: old\r\nUser-Agent: old\r\n\r\n", nil)
-	r.reset()
+	r.Reset()
 	return r
 }
 
 // message is what a request and a response have in common.
 type message interface {
-	scan([]byte) (bool, error)
+	Scan([]byte) (bool, error)
 	decideAs(method string) error
 }
 
-func (r *request) decideAs(string) error         { return r.decide() }
-func (r *response) decideAs(method string) error { return r.decide([]byte(method)) }
+func (r *Request) decideAs(string) error         { return r.Decide() }
+func (r *Response) decideAs(method string) error { return r.Decide([]byte(method)) }
 
 // read feeds m as a connection does: a buffer that grows, and moves.
 func read(m message, in string, cuts []byte) (verdict, error) { return readAs(m, in, "", cuts) }
 
 func readAs(m message, in, method string, cuts []byte) (verdict, error) {
 	for _, n := range pieces(in, cuts) {
-		complete, err := m.scan([]byte(in[:n]))
+		complete, err := m.Scan([]byte(in[:n]))
 		if complete && err == nil {
 			err = m.decideAs(method)
 		}
@@ -68,10 +68,10 @@ func readAs(m message, in, method string, cuts []byte) (verdict, error) {
 }
 
 // lines gives the fields of a head as the reference does.
-func (h *head) lines() (all []refField) {
-	for i := range h.fields {
-		f := &h.fields[i]
-		all = append(all, refField{asciiLower(string(h.name(f))), string(h.value(f)), string(h.raw[f.start:f.end])})
+func (h *Head) lines() (all []refField) {
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		all = append(all, refField{asciiLower(string(h.name(f))), string(h.value(f)), string(h.Raw[f.start:f.end])})
 	}
 	return all
 }
@@ -115,17 +115,17 @@ func FuzzRequestHead(f *testing.F) {
 	})
 }
 
-func sameRequest(t *testing.T, r *request, m *refMessage) {
+func sameRequest(t *testing.T, r *Request, m *refMessage) {
 	t.Helper()
-	wantSame(t, "head length", len(r.raw), m.size)
-	wantSame(t, "method", string(r.method), m.method)
-	wantSame(t, "target", string(r.target), m.target)
+	wantSame(t, "head length", len(r.Raw), m.size)
+	wantSame(t, "method", string(r.Method), m.method)
+	wantSame(t, "target", string(r.Target), m.target)
 	wantSame(t, "authority", string(r.origin), m.authority)
-	wantSame(t, "minor version", r.minor, m.minor)
-	wantSame(t, "framing", r.body, m.kind)
-	wantSame(t, "length", r.length, m.length)
-	wantSame(t, "persistence", r.keepAlive(), m.persistent)
-	wantSame(t, "upgrade", r.upgrade, m.upgrade)
+	wantSame(t, "minor version", r.Minor, m.minor)
+	wantSame(t, "framing", r.Body, m.kind)
+	wantSame(t, "length", r.Length, m.length)
+	wantSame(t, "persistence", r.KeepAlive(), m.persistent)
+	wantSame(t, "upgrade", r.Upgrade, m.upgrade)
 	wantSameFields(t, r.lines(), m.fields)
 }
 
@@ -158,30 +158,30 @@ func netHTTPReadsRequest(t *testing.T, in string, m *refMessage) {
 	wantSame(t, "net/http's major version", req.ProtoMajor, 1)
 	wantSame(t, "net/http's minor version", min(req.ProtoMinor, 1), m.minor)
 	wantSame(t, "net/http's persistence", !req.Close, m.persistent)
-	kind, length := netHTTPFraming(req.TransferEncoding, req.ContentLength, req.Body, noBody)
-	if m.kind == bodyLength && m.length == 0 {
-		wantSame(t, "net/http's framing", kind, noBody)
+	kind, length := netHTTPFraming(req.TransferEncoding, req.ContentLength, req.Body, NoBody)
+	if m.kind == BodyLength && m.length == 0 {
+		wantSame(t, "net/http's framing", kind, NoBody)
 	} else {
 		wantSame(t, "net/http's framing", kind, m.kind)
 		wantSame(t, "net/http's length", length, m.length)
 	}
 	wantSameHeader(t, req.Header, fields, func(h http.Header) {
 		h.Del("Host")
-		if m.kind == bodyChunked {
+		if m.kind == BodyChunked {
 			h.Del("Transfer-Encoding")
 			h.Del("Trailer")
 		}
 	})
 }
 
-func netHTTPFraming(codings []string, length int64, body io.Reader, otherwise bodyKind) (bodyKind, int64) {
+func netHTTPFraming(codings []string, length int64, body io.Reader, otherwise BodyKind) (BodyKind, int64) {
 	switch {
 	case body == http.NoBody:
-		return noBody, 0
+		return NoBody, 0
 	case slices.Equal(codings, []string{"chunked"}):
-		return bodyChunked, 0
+		return BodyChunked, 0
 	case length >= 0:
-		return bodyLength, length
+		return BodyLength, length
 	}
 	return otherwise, 0
 }
@@ -189,7 +189,7 @@ func netHTTPFraming(codings []string, length int64, body io.Reader, otherwise bo
 // coverTrailer renames Trailer where net/http refuses the message for what it
 // announces: framing fields, which neither side would take from a trailer.
 func coverTrailer(head string, m *refMessage, fields []refField) (string, []refField) {
-	if m.kind != bodyChunked || !m.has("trailer", "transfer-encoding") && !m.has("trailer", "content-length") && !m.has("trailer", "trailer") {
+	if m.kind != BodyChunked || !m.has("trailer", "transfer-encoding") && !m.has("trailer", "content-length") && !m.has("trailer", "trailer") {
 		return head, fields
 	}
 	fields = slices.Clone(fields)
@@ -232,9 +232,9 @@ func FuzzResponseHead(f *testing.F) {
 		}
 		asked := responseMethods[int(method)%len(responseMethods)]
 		m, want := readReferenceResponse(in, asked)
-		r := new(response)
+		r := new(Response)
 		for _, c := range [][]byte{nil, cuts, {1}} {
-			r.reset() // after the round before
+			r.Reset() // after the round before
 			v, err := readAs(r, in, asked, c)
 			if v != want {
 				t.Fatalf("delivered by %v: %v (%v), want %v", c, v, err, want)
@@ -249,17 +249,17 @@ func FuzzResponseHead(f *testing.F) {
 	})
 }
 
-func sameResponse(t *testing.T, r *response, m *refMessage) {
+func sameResponse(t *testing.T, r *Response, m *refMessage) {
 	t.Helper()
-	wantSame(t, "head length", len(r.raw), m.size)
-	wantSame(t, "status", r.status, m.status)
+	wantSame(t, "head length", len(r.Raw), m.size)
+	wantSame(t, "status", r.Status, m.status)
 	wantSame(t, "status line", "HTTP/1."+string(m.start[len("HTTP/1.")])+string(r.line), m.start)
-	wantSame(t, "minor version", r.minor, m.minor)
-	wantSame(t, "framing", r.body, m.kind)
-	if m.kind == bodyLength {
-		wantSame(t, "length", r.length, m.length)
+	wantSame(t, "minor version", r.Minor, m.minor)
+	wantSame(t, "framing", r.Body, m.kind)
+	if m.kind == BodyLength {
+		wantSame(t, "length", r.Length, m.length)
 	}
-	wantSame(t, "persistence", r.reusable(), m.persistent)
+	wantSame(t, "persistence", r.Reusable(), m.persistent)
 	wantSameFields(t, r.lines(), m.fields)
 }
 
@@ -267,7 +267,7 @@ func netHTTPReadsResponse(t *testing.T, in, method string, m *refMessage) {
 	t.Helper()
 	cover := *m
 	if m.has("transfer-encoding", "chunked") {
-		cover.kind = bodyChunked // Trailer is looked at even if there is no body
+		cover.kind = BodyChunked // Trailer is looked at even if there is no body
 	}
 	head, fields := coverTrailer(in[:m.size], &cover, m.fields)
 	src := strings.NewReader(head + in[m.size:] + "HTTP/1.1 200 beyond\r\n\r\n")
@@ -280,22 +280,22 @@ func netHTTPReadsResponse(t *testing.T, in, method string, m *refMessage) {
 	wantSame(t, "net/http's head length", all-src.Len()-br.Buffered(), m.size)
 	wantSame(t, "net/http's status", res.StatusCode, m.status)
 	wantSame(t, "net/http's minor version", min(res.ProtoMinor, 1), m.minor)
-	kind, length := netHTTPFraming(res.TransferEncoding, res.ContentLength, res.Body, bodyUntilClose)
-	if m.kind == bodyLength && m.length == 0 {
-		wantSame(t, "net/http's framing", kind, noBody)
+	kind, length := netHTTPFraming(res.TransferEncoding, res.ContentLength, res.Body, BodyUntilClose)
+	if m.kind == BodyLength && m.length == 0 {
+		wantSame(t, "net/http's framing", kind, NoBody)
 	} else {
 		wantSame(t, "net/http's framing", kind, m.kind)
-		if m.kind == bodyLength {
+		if m.kind == BodyLength {
 			wantSame(t, "net/http's length", length, m.length)
 		}
 	}
-	if m.kind != noBody || len(m.values("transfer-encoding")) > 0 {
+	if m.kind != NoBody || len(m.values("transfer-encoding")) > 0 {
 		// Without a body net/http may call the end what only HEAD or the
 		// status left out; whether the connection goes on is for its transport.
 		wantSame(t, "net/http's persistence", !res.Close, m.persistent)
 	}
 	wantSameHeader(t, res.Header, fields, func(h http.Header) {
-		if cover.kind == bodyChunked {
+		if cover.kind == BodyChunked {
 			h.Del("Transfer-Encoding")
 			h.Del("Trailer")
 		}
@@ -315,14 +315,14 @@ type decoded struct {
 
 // decode feeds d as a pump does: a buffer that is read into again once all of
 // it has been used.
-func decode(t *testing.T, d *decoder, in string, cuts []byte) (got decoded) {
+func decode(t *testing.T, d *Decoder, in string, cuts []byte) (got decoded) {
 	t.Helper()
 	buf := make([]byte, 0, len(in))
 	at := 0
 	for _, n := range pieces(in, cuts) {
 		buf = append(buf[:0], in[at:n]...)
 		for r := 0; r < len(buf); {
-			data, used, err := d.next(buf[r:])
+			data, used, err := d.Next(buf[r:])
 			got.payload += string(data)
 			r += used
 			got.size += used
@@ -330,8 +330,8 @@ func decode(t *testing.T, d *decoder, in string, cuts []byte) (got decoded) {
 			case err != nil:
 				got.verdict = refused
 				return got
-			case d.ended:
-				got.verdict, got.trailers = accepted, string(d.trailer)
+			case d.Ended:
+				got.verdict, got.trailers = accepted, string(d.Trailer)
 				return got
 			case used == 0 || r > len(buf):
 				t.Fatalf("used %d of %d bytes", used, len(buf)-r+used)
@@ -360,9 +360,9 @@ func FuzzChunkedBody(f *testing.F) {
 				}
 			}
 		}
-		var d decoder
+		var d Decoder
 		for _, c := range [][]byte{nil, cuts, {1}} {
-			d.begin(bodyChunked, 0)
+			d.Begin(BodyChunked, 0)
 			got := decode(t, &d, in, c)
 			if v != accepted {
 				got.size = 0 // how far a broken body was read says nothing
@@ -447,7 +447,7 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 	if v != accepted {
 		t.Fatalf("%v by the reference", v)
 	}
-	out := string(r.appendHead(nil, peer, []byte(fallbackHost)))
+	out := string(r.AppendHead(nil, peer, []byte(fallbackHost)))
 	m2, v := readReferenceRequest(out)
 	if v != accepted || m2.size != len(out) {
 		t.Fatalf("%v by the reference, %d of %d bytes: %q", v, m2.size, len(out), out)
@@ -509,7 +509,7 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 }
 
 func rewriteResponse(t *testing.T, in, method string, clientMinor int, closes bool) {
-	r := new(response)
+	r := new(Response)
 	if v, _ := readAs(r, in, method, nil); v != accepted {
 		return
 	}
@@ -517,18 +517,18 @@ func rewriteResponse(t *testing.T, in, method string, clientMinor int, closes bo
 	if v != accepted {
 		t.Fatalf("%v by the reference", v)
 	}
-	stream := r.body == bodyChunked || r.body == bodyUntilClose
-	f := framing{chunked: stream && clientMinor > 0, interim: r.status < 200}
-	f.close = closes || stream && clientMinor == 0
-	f.keepAlive = clientMinor == 0
-	out := string(r.appendHead(nil, f, func(dst []byte) []byte { return append(dst, "Date: now\r\n"...) }))
+	stream := r.Body == BodyChunked || r.Body == BodyUntilClose
+	f := Framing{Chunked: stream && clientMinor > 0, Interim: r.Status < 200}
+	f.Close = closes || stream && clientMinor == 0
+	f.KeepAlive = clientMinor == 0
+	out := string(r.AppendHead(nil, f, func(dst []byte) []byte { return append(dst, "Date: now\r\n"...) }))
 
 	m2, v := readReferenceResponse(out, method)
 	if v != accepted || m2.size != len(out) {
 		t.Fatalf("%v by the reference, %d of %d bytes: %q", v, m2.size, len(out), out)
 	}
 	netHTTPReadsResponse(t, out, method, &m2)
-	if v, err := readAs(new(response), out, method, nil); v != accepted {
+	if v, err := readAs(new(Response), out, method, nil); v != accepted {
 		t.Fatalf("the engine does not read its own head: %v", err)
 	}
 	start := "HTTP/1.1" + m.start[len("HTTP/1.1"):]
@@ -538,13 +538,13 @@ func rewriteResponse(t *testing.T, in, method string, clientMinor int, closes bo
 	wantSame(t, "start line", m2.start, start)
 	kind := m.kind
 	switch {
-	case f.chunked:
-		kind = bodyChunked
+	case f.Chunked:
+		kind = BodyChunked
 	case stream:
-		kind = bodyUntilClose
+		kind = BodyUntilClose
 	}
 	wantSame(t, "framing", m2.kind, kind)
-	if kind == bodyLength {
+	if kind == BodyLength {
 		wantSame(t, "length", m2.length, m.length)
 	}
 	rewritten := []string{"k-gate-*"}
@@ -567,17 +567,17 @@ func rewriteResponse(t *testing.T, in, method string, clientMinor int, closes bo
 	switch {
 	case m.status == 101:
 		wantValues(t, &m2.refHead, "connection", "Upgrade")
-	case f.interim:
+	case f.Interim:
 		wantValues(t, &m2.refHead, "connection")
-	case f.close:
+	case f.Close:
 		wantValues(t, &m2.refHead, "connection", "close")
-	case f.keepAlive:
+	case f.KeepAlive:
 		wantValues(t, &m2.refHead, "connection", "keep-alive")
 	default:
 		wantValues(t, &m2.refHead, "connection")
 	}
 	before, after := except(&m.refHead, rewritten, true), except(&m2.refHead, rewritten, false)
-	if !f.interim && !slices.ContainsFunc(before, func(f refField) bool { return f.name == "date" }) {
+	if !f.Interim && !slices.ContainsFunc(before, func(f refField) bool { return f.name == "date" }) {
 		before = append(before, refField{"date", "now", "Date: now\r\n"})
 	}
 	wantSameFields(t, after, before)

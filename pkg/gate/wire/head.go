@@ -1,4 +1,4 @@
-package http1
+package wire
 
 import (
 	"bytes"
@@ -11,24 +11,24 @@ import (
 
 // Limits of a message head.
 const (
-	maxHeadBytes = 1 << 20
-	maxFields    = 4096
+	MaxHeadBytes = 1 << 20
+	MaxFields    = 4096
 )
 
 // The ways in which a head can be refused. A response that earns any of them
 // is malformed.
 var (
-	errMalformed   = errors.New("malformed head")
-	errTooLarge    = errors.New("head too large")
-	errLongTarget  = errors.New("request target too long")
-	errVersion     = errors.New("HTTP version not supported")
-	errCoding      = errors.New("unknown transfer coding")
-	errExpectation = errors.New("unknown expectation")
-	errMethod      = errors.New("method not allowed")
+	ErrMalformed   = errors.New("malformed head")
+	ErrTooLarge    = errors.New("head too large")
+	ErrLongTarget  = errors.New("request target too long")
+	ErrVersion     = errors.New("HTTP version not supported")
+	ErrCoding      = errors.New("unknown transfer coding")
+	ErrExpectation = errors.New("unknown expectation")
+	ErrMethod      = errors.New("method not allowed")
 )
 
 // field is one field line; offsets count from the start of the head.
-type fieldLine struct {
+type Field struct {
 	start, nameEnd, valueStart, valueEnd, end uint32
 	kind                                      field.Kind
 	drop                                      bool
@@ -36,9 +36,9 @@ type fieldLine struct {
 
 // head is the scanner of a message head: start line, field lines, empty line.
 // It can be fed a growing buffer and never reads a byte twice.
-type head struct {
-	raw      []byte // the whole head once scan has said so
-	fields   []fieldLine
+type Head struct {
+	Raw      []byte // the whole head once scan has said so
+	Fields   []Field
 	startEnd int // end of the start line, without CRLF
 	line     int // where the current line begins
 	seen     int // searched for its end up to here
@@ -46,11 +46,11 @@ type head struct {
 	named    bool // the current line's name has been read, colon included
 }
 
-func (h *head) reset() {
-	if cap(h.fields) > 256 {
-		h.fields = nil
+func (h *Head) reset() {
+	if cap(h.Fields) > 256 {
+		h.Fields = nil
 	}
-	h.raw, h.fields = nil, h.fields[:0]
+	h.Raw, h.Fields = nil, h.Fields[:0]
 	h.startEnd, h.line, h.seen, h.started, h.named = 0, 0, 0, false, false
 }
 
@@ -58,7 +58,7 @@ func (h *head) reset() {
 // last call. It reports whether the head is complete; the head then is h.raw.
 // Every line must end in CRLF: a bare CR or LF is refused as soon as it is
 // seen, as are folded lines (RFC 9112 sections 2.2 and 5.2).
-func (h *head) scan(b []byte) (bool, error) {
+func (h *Head) Scan(b []byte) (bool, error) {
 	for {
 		i := bytes.IndexByte(b[h.seen:], '\n')
 		if i < 0 {
@@ -67,24 +67,24 @@ func (h *head) scan(b []byte) (bool, error) {
 			return false, h.checkPartial(b, from)
 		}
 		end := h.seen + i + 1
-		if end > maxHeadBytes {
+		if end > MaxHeadBytes {
 			return false, h.tooLarge()
 		}
 		h.seen = end
 		if end-h.line < 2 || b[end-2] != '\r' {
-			return false, errMalformed
+			return false, ErrMalformed
 		}
 		switch {
 		case !h.started:
 			if end == 2 || !gate.IsToken(b[0]) || !isText(b[:end-2]) {
-				return false, errMalformed
+				return false, ErrMalformed
 			}
 			h.started, h.startEnd = true, end-2
 		case end-h.line == 2:
-			h.raw = b[:end]
+			h.Raw = b[:end]
 			return true, nil
-		case len(h.fields) == maxFields:
-			return false, errTooLarge
+		case len(h.Fields) == MaxFields:
+			return false, ErrTooLarge
 		default:
 			if err := h.addField(b, end); err != nil {
 				return false, err
@@ -97,8 +97,8 @@ func (h *head) scan(b []byte) (bool, error) {
 // checkPartial refuses an unfinished line that no further byte could make
 // valid, so that garbage is not waited upon. It looks at b[from:], and at the
 // byte before because it may have been a CR.
-func (h *head) checkPartial(b []byte, from int) error {
-	if len(b) >= maxHeadBytes {
+func (h *Head) checkPartial(b []byte, from int) error {
+	if len(b) >= MaxHeadBytes {
 		return h.tooLarge()
 	}
 	if len(b) == h.line {
@@ -111,10 +111,10 @@ func (h *head) checkPartial(b []byte, from int) error {
 	}
 	switch {
 	case !isText(rest):
-		return errMalformed
+		return ErrMalformed
 	case !h.started:
 		if c := b[h.line]; !gate.IsToken(c) && c != '\r' {
-			return errMalformed
+			return ErrMalformed
 		}
 	case !h.named:
 		p := from
@@ -124,7 +124,7 @@ func (h *head) checkPartial(b []byte, from int) error {
 		switch {
 		case p == len(b), len(b) == h.line+1 && b[h.line] == '\r':
 		case b[p] != ':' || p == h.line:
-			return errMalformed
+			return ErrMalformed
 		default:
 			h.named = true
 		}
@@ -132,22 +132,22 @@ func (h *head) checkPartial(b []byte, from int) error {
 	return nil
 }
 
-func (h *head) tooLarge() error {
+func (h *Head) tooLarge() error {
 	if !h.started {
-		return errLongTarget
+		return ErrLongTarget
 	}
-	return errTooLarge
+	return ErrTooLarge
 }
 
-func (h *head) addField(b []byte, end int) error {
+func (h *Head) addField(b []byte, end int) error {
 	p := h.line
 	for gate.IsToken(b[p]) {
 		p++
 	}
 	if b[p] != ':' || p == h.line {
-		return errMalformed // empty name, space before the colon, folding
+		return ErrMalformed // empty name, space before the colon, folding
 	}
-	f := fieldLine{start: uint32(h.line), nameEnd: uint32(p), end: uint32(end)}
+	f := Field{start: uint32(h.line), nameEnd: uint32(p), end: uint32(end)}
 	from, to := p+1, end-2
 	for from < to && (b[from] == ' ' || b[from] == '\t') {
 		from++
@@ -156,16 +156,16 @@ func (h *head) addField(b []byte, end int) error {
 		to--
 	}
 	if !isText(b[from:to]) {
-		return errMalformed
+		return ErrMalformed
 	}
 	f.valueStart, f.valueEnd = uint32(from), uint32(to)
 	f.kind = field.Of(b[h.line:p])
-	h.fields = append(h.fields, f)
+	h.Fields = append(h.Fields, f)
 	return nil
 }
 
-func (h *head) name(f *fieldLine) []byte  { return h.raw[f.start:f.nameEnd] }
-func (h *head) value(f *fieldLine) []byte { return h.raw[f.valueStart:f.valueEnd] }
+func (h *Head) name(f *Field) []byte  { return h.Raw[f.start:f.nameEnd] }
+func (h *Head) value(f *Field) []byte { return h.Raw[f.valueStart:f.valueEnd] }
 
 // isText reports whether b holds no control byte but tab (RFC 9110 section
 // 5.5). It looks at eight bytes at a time.

@@ -1,4 +1,4 @@
-package http1
+package wire
 
 import (
 	"strings"
@@ -42,12 +42,12 @@ func TestTransitionsOfTheChunkDecoder(t *testing.T) {
 						want = r.next
 					}
 				}
-				var d decoder
-				d.begin(bodyChunked, 0)
+				var d Decoder
+				d.Begin(BodyChunked, 0)
 				if got := decode(t, &d, c.before, nil); got.verdict != incomplete || d.state != c.state {
 					t.Fatalf("before: %v in state %d", got.verdict, d.state)
 				}
-				_, used, err := d.next([]byte{byte(b)})
+				_, used, err := d.Next([]byte{byte(b)})
 				switch {
 				case err != nil && want != bad:
 					t.Errorf("%q: refused", byte(b))
@@ -72,24 +72,24 @@ func text() string {
 
 func TestTheDecoderLeavesWhatFollowsTheBody(t *testing.T) {
 	for _, c := range []struct {
-		kind          bodyKind
+		kind          BodyKind
 		length        int64
 		in            string
 		payload, rest string
 	}{
-		{noBody, 0, "GET /", "", "GET /"},
-		{bodyLength, 0, "GET /", "", "GET /"},
-		{bodyLength, 5, "helloGET /", "hello", "GET /"},
-		{bodyChunked, 0, "5\r\nhello\r\n0\r\n\r\nGET /", "hello", "GET /"},
-		{bodyChunked, 0, "0\r\nA: b\r\n\r\n\r\nGET /", "", "\r\nGET /"},
+		{NoBody, 0, "GET /", "", "GET /"},
+		{BodyLength, 0, "GET /", "", "GET /"},
+		{BodyLength, 5, "helloGET /", "hello", "GET /"},
+		{BodyChunked, 0, "5\r\nhello\r\n0\r\n\r\nGET /", "hello", "GET /"},
+		{BodyChunked, 0, "0\r\nA: b\r\n\r\n\r\nGET /", "", "\r\nGET /"},
 	} {
 		for _, cuts := range [][]byte{nil, {1}, {3}} {
-			var d decoder
-			d.begin(c.kind, c.length)
-			if d.ended != (c.rest == c.in) {
-				t.Errorf("%q: ended at the beginning: %v", c.in, d.ended)
+			var d Decoder
+			d.Begin(c.kind, c.length)
+			if d.Ended != (c.rest == c.in) {
+				t.Errorf("%q: ended at the beginning: %v", c.in, d.Ended)
 			}
-			if d.ended {
+			if d.Ended {
 				continue
 			}
 			got := decode(t, &d, c.in, cuts)
@@ -102,18 +102,18 @@ func TestTheDecoderLeavesWhatFollowsTheBody(t *testing.T) {
 
 func TestTheEndOfTheConnectionEndsOnlyABodyThatLastsUntilThen(t *testing.T) {
 	for _, c := range []struct {
-		kind   bodyKind
+		kind   BodyKind
 		length int64
 		in     string
 		want   bool
 	}{
-		{bodyUntilClose, 0, "", true}, {bodyUntilClose, 0, "x", true}, {bodyLength, 2, "x", false}, {bodyLength, 2, "xy", true},
-		{bodyChunked, 0, "", false}, {bodyChunked, 0, "1\r\nx\r\n", false}, {bodyChunked, 0, "0\r\n", false}, {bodyChunked, 0, "0\r\n\r\n", true},
+		{BodyUntilClose, 0, "", true}, {BodyUntilClose, 0, "x", true}, {BodyLength, 2, "x", false}, {BodyLength, 2, "xy", true},
+		{BodyChunked, 0, "", false}, {BodyChunked, 0, "1\r\nx\r\n", false}, {BodyChunked, 0, "0\r\n", false}, {BodyChunked, 0, "0\r\n\r\n", true},
 	} {
-		var d decoder
-		d.begin(c.kind, c.length)
+		var d Decoder
+		d.Begin(c.kind, c.length)
 		decode(t, &d, c.in, nil)
-		if got := d.end(); got != c.want {
+		if got := d.End(); got != c.want {
 			t.Errorf("kind %d after %q: complete %v", c.kind, c.in, got)
 		}
 	}
@@ -144,8 +144,8 @@ func TestLimitsOfChunkedFraming(t *testing.T) {
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
 			for _, cuts := range [][]byte{nil, {255}, {251, 3}} {
-				var d decoder
-				d.begin(bodyChunked, 0)
+				var d Decoder
+				d.Begin(BodyChunked, 0)
 				wantSame(t, "verdict", decode(t, &d, c.in, cuts).verdict, c.want)
 			}
 		})
@@ -154,33 +154,33 @@ func TestLimitsOfChunkedFraming(t *testing.T) {
 
 func TestALengthOfManyGiBIsCountedNotKept(t *testing.T) {
 	const length = 1<<34 + 1
-	var d decoder
-	d.begin(bodyLength, length)
+	var d Decoder
+	d.Begin(BodyLength, length)
 	buf := make([]byte, 1<<20)
 	for range length >> 20 {
-		if data, n, err := d.next(buf); len(data) != len(buf) || n != len(buf) || err != nil || d.ended {
+		if data, n, err := d.Next(buf); len(data) != len(buf) || n != len(buf) || err != nil || d.Ended {
 			t.Fatalf("%d of %d, %v", n, len(data), err)
 		}
 	}
-	if data, n, err := d.next(buf); len(data) != 1 || n != 1 || err != nil || !d.ended {
+	if data, n, err := d.Next(buf); len(data) != 1 || n != 1 || err != nil || !d.Ended {
 		t.Fatalf("the last byte: %d of %d, %v", n, len(data), err)
 	}
 }
 
 func TestADecoderKeepsItsBuffersUnlessTheyGrewLarge(t *testing.T) {
-	var d decoder
+	var d Decoder
 	for _, c := range []struct {
 		size int
 		keep bool
 	}{{100, true}, {60 << 10, false}} {
-		d.begin(bodyChunked, 0)
+		d.Begin(BodyChunked, 0)
 		in := "0\r\nX: " + strings.Repeat("x", c.size) + "\r\n\r\n"
 		if got := decode(t, &d, in, nil); got.verdict != accepted || len(got.trailers) != c.size+len("X: \r\n") {
 			t.Fatalf("%v with %d bytes of trailers", got.verdict, len(got.trailers))
 		}
-		d.begin(bodyChunked, 0)
-		if len(d.trailer) != 0 || len(d.line) != 0 || cap(d.trailer) > 0 != c.keep {
-			t.Errorf("after %d bytes it keeps %d", c.size, cap(d.trailer))
+		d.Begin(BodyChunked, 0)
+		if len(d.Trailer) != 0 || len(d.line) != 0 || cap(d.Trailer) > 0 != c.keep {
+			t.Errorf("after %d bytes it keeps %d", c.size, cap(d.Trailer))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package http1
+package wire
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ const (
 	maxSizeDigits     = 15 // a chunk below 2^60 bytes
 )
 
-var errBadBody = errors.New("malformed chunked body")
+var ErrBadBody = errors.New("malformed chunked body")
 
 // chunkState is where a decoder stands in a chunked body (RFC 9112 section
 // 7.1):
@@ -36,117 +36,117 @@ const (
 )
 
 // decoder finds the payload in the bytes of a body, and its end.
-type decoder struct {
-	kind    bodyKind
-	left    int64 // payload bytes to come, of the body or of this chunk
+type Decoder struct {
+	Kind    BodyKind
+	Left    int64 // payload bytes to come, of the body or of this chunk
 	state   chunkState
 	digits  int
 	extra   int    // bytes of extensions so far
 	line    []byte // trailer line that is not complete yet
 	section int    // bytes of the trailer section so far
-	trailer []byte // trailer lines that may go on, as they came
-	ended   bool
+	Trailer []byte // trailer lines that may go on, as they came
+	Ended   bool
 }
 
 // begin readies d for the next body; buffers are kept.
-func (d *decoder) begin(kind bodyKind, length int64) {
-	*d = decoder{kind: kind, left: length, line: d.line[:0], trailer: d.trailer[:0]}
-	if cap(d.trailer) > 4<<10 {
-		d.trailer, d.line = nil, nil
+func (d *Decoder) Begin(kind BodyKind, length int64) {
+	*d = Decoder{Kind: kind, Left: length, line: d.line[:0], Trailer: d.Trailer[:0]}
+	if cap(d.Trailer) > 4<<10 {
+		d.Trailer, d.line = nil, nil
 	}
-	d.ended = kind == noBody || kind == bodyLength && length == 0
+	d.Ended = kind == NoBody || kind == BodyLength && length == 0
 }
 
 // next looks at b and returns the first run of payload in it, and how many
 // bytes of b are done with, payload included. Once d.ended, the rest of b is
 // not part of the body.
-func (d *decoder) next(b []byte) (data []byte, used int, err error) {
-	switch d.kind {
-	case bodyLength:
-		n := min(int64(len(b)), d.left)
-		d.left -= n
-		d.ended = d.left == 0
+func (d *Decoder) Next(b []byte) (data []byte, used int, err error) {
+	switch d.Kind {
+	case BodyLength:
+		n := min(int64(len(b)), d.Left)
+		d.Left -= n
+		d.Ended = d.Left == 0
 		return b[:n], int(n), nil
-	case bodyUntilClose:
+	case BodyUntilClose:
 		return b, len(b), nil
-	case bodyChunked:
+	case BodyChunked:
 		return d.chunked(b)
 	}
 	return nil, 0, nil
 }
 
 // skip passes over n bytes of payload of a body with a length.
-func (d *decoder) skip(n int) {
-	d.left -= int64(n)
-	d.ended = d.left == 0
+func (d *Decoder) Skip(n int) {
+	d.Left -= int64(n)
+	d.Ended = d.Left == 0
 }
 
 // end is told that the sender has closed; it reports whether the body is
 // complete with that.
-func (d *decoder) end() bool {
-	if d.kind == bodyUntilClose {
-		d.ended = true
+func (d *Decoder) End() bool {
+	if d.Kind == BodyUntilClose {
+		d.Ended = true
 	}
-	return d.ended
+	return d.Ended
 }
 
-func (d *decoder) chunked(b []byte) (data []byte, used int, err error) {
+func (d *Decoder) chunked(b []byte) (data []byte, used int, err error) {
 	for used < len(b) {
 		c := b[used]
 		switch d.state {
 		case chunkData:
-			n := min(int64(len(b)-used), d.left)
+			n := min(int64(len(b)-used), d.Left)
 			data = b[used : used+int(n)]
-			if d.left -= n; d.left == 0 {
+			if d.Left -= n; d.Left == 0 {
 				d.state = chunkDataCR
 			}
 			return data, used + int(n), nil
 		case chunkSize:
 			if v := hexValue(c); v >= 0 {
 				if d.digits++; d.digits > maxSizeDigits {
-					return nil, used, errBadBody
+					return nil, used, ErrBadBody
 				}
-				d.left = d.left<<4 | int64(v)
+				d.Left = d.Left<<4 | int64(v)
 			} else if d.digits == 0 || !d.afterSize(c) {
-				return nil, used, errBadBody
+				return nil, used, ErrBadBody
 			}
 		case chunkSpace:
 			if c != ' ' && c != '\t' && c != ';' {
-				return nil, used, errBadBody // white space only before an extension
+				return nil, used, ErrBadBody // white space only before an extension
 			}
 			if !d.afterSize(c) {
-				return nil, used, errBadBody
+				return nil, used, ErrBadBody
 			}
 		case chunkExtension:
 			if d.extra++; d.extra > maxExtensionBytes || c < ' ' && c != '\t' && c != '\r' || c == 0x7f {
-				return nil, used, errBadBody
+				return nil, used, ErrBadBody
 			}
 			if c == '\r' {
 				d.state = chunkSizeLF
 			}
 		case chunkSizeLF:
 			if c != '\n' {
-				return nil, used, errBadBody
+				return nil, used, ErrBadBody
 			}
-			if d.digits = 0; d.left > 0 {
+			if d.digits = 0; d.Left > 0 {
 				d.state = chunkData
 			} else {
 				d.state = chunkTrailer
 			}
 		case chunkDataCR:
 			if c != '\r' {
-				return nil, used, errBadBody
+				return nil, used, ErrBadBody
 			}
 			d.state = chunkDataLF
 		case chunkDataLF:
 			if c != '\n' {
-				return nil, used, errBadBody
+				return nil, used, ErrBadBody
 			}
 			d.state = chunkSize
 		case chunkTrailer:
 			n, err := d.readTrailer(b[used:])
 			used += n
-			if err != nil || d.ended {
+			if err != nil || d.Ended {
 				return nil, used, err
 			}
 			continue
@@ -157,7 +157,7 @@ func (d *decoder) chunked(b []byte) (data []byte, used int, err error) {
 }
 
 // afterSize takes the first byte behind the size.
-func (d *decoder) afterSize(c byte) bool {
+func (d *Decoder) afterSize(c byte) bool {
 	switch c {
 	case '\r':
 		d.state = chunkSizeLF
@@ -174,14 +174,14 @@ func (d *decoder) afterSize(c byte) bool {
 }
 
 // readTrailer takes one line, or what there is of it.
-func (d *decoder) readTrailer(b []byte) (int, error) {
+func (d *Decoder) readTrailer(b []byte) (int, error) {
 	n := bytes.IndexByte(b, '\n') + 1
 	part := b
 	if n > 0 {
 		part = b[:n]
 	}
 	if d.section += len(part); d.section > maxTrailerBytes {
-		return 0, errBadBody
+		return 0, ErrBadBody
 	}
 	d.line = append(d.line, part...)
 	if n == 0 {
@@ -190,10 +190,10 @@ func (d *decoder) readTrailer(b []byte) (int, error) {
 	line := d.line
 	d.line = d.line[:0]
 	if len(line) < 2 || line[len(line)-2] != '\r' {
-		return n, errBadBody
+		return n, ErrBadBody
 	}
 	if len(line) == 2 {
-		d.ended = true
+		d.Ended = true
 		return n, nil
 	}
 	colon := 0
@@ -201,10 +201,10 @@ func (d *decoder) readTrailer(b []byte) (int, error) {
 		colon++
 	}
 	if colon == 0 || line[colon] != ':' || !isText(line[colon+1:len(line)-2]) {
-		return n, errBadBody
+		return n, ErrBadBody
 	}
 	if field.MayTrail(line[:colon]) {
-		d.trailer = append(d.trailer, line...)
+		d.Trailer = append(d.Trailer, line...)
 	}
 	return n, nil
 }
@@ -222,7 +222,7 @@ func checkTrailerPart(line []byte) error {
 		line = line[:n-1]
 	}
 	if p == len(line) || p == 0 || line[p] != ':' || !isText(line[p:]) {
-		return errBadBody
+		return ErrBadBody
 	}
 	return nil
 }

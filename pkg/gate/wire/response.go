@@ -1,4 +1,4 @@
-package http1
+package wire
 
 import (
 	"bytes"
@@ -8,118 +8,118 @@ import (
 )
 
 // response is an answer's head, read and decided upon.
-type response struct {
-	head
-	status    int
+type Response struct {
+	Head
+	Status    int
 	line      []byte // status line behind the version, " 200 OK"
-	minor     int
-	conn      connection
-	body      bodyKind
-	length    int64
+	Minor     int
+	Conn      Connection
+	Body      BodyKind
+	Length    int64
 	hasLength bool
 	dated     bool
-	upgrade   bool
+	Upgrade   bool
 }
 
-func (r *response) reset() {
-	h := r.head
+func (r *Response) Reset() {
+	h := r.Head
 	h.reset()
-	*r = response{head: h}
+	*r = Response{Head: h}
 }
 
 // decide reads the complete head of an answer to a request with the given
 // method, and how its body ends (RFC 9112 section 6.3).
-func (r *response) decide(method []byte) error {
-	line := r.raw[:r.startEnd]
+func (r *Response) Decide(method []byte) error {
+	line := r.Raw[:r.startEnd]
 	if len(line) < len("HTTP/1.1 200") {
-		return errMalformed
+		return ErrMalformed
 	}
 	minor, err := readVersion(line[:8])
 	if err != nil {
 		return err
 	}
-	r.minor = minor
+	r.Minor = minor
 	code := line[9:12]
 	if line[8] != ' ' || !isDigit(code[0]) || !isDigit(code[1]) || !isDigit(code[2]) || code[0] == '0' {
-		return errMalformed
+		return ErrMalformed
 	}
 	if len(line) > 12 && line[12] != ' ' || !isText(line[12:]) {
-		return errMalformed
+		return ErrMalformed
 	}
 	r.line = line[8:]
-	r.status = int(code[0]-'0')*100 + int(code[1]-'0')*10 + int(code[2]-'0')
-	r.conn = r.readConnection()
+	r.Status = int(code[0]-'0')*100 + int(code[1]-'0')*10 + int(code[2]-'0')
+	r.Conn = r.readConnection()
 	return r.readFields(method)
 }
 
-func (r *response) readFields(method []byte) error {
+func (r *Response) readFields(method []byte) error {
 	codings := 0
-	for i := range r.fields {
-		f := &r.fields[i]
+	for i := range r.Fields {
+		f := &r.Fields[i]
 		switch f.kind {
 		case field.ContentLength:
 			n, ok := readLength(r.value(f))
 			if r.hasLength || !ok {
-				return errMalformed
+				return ErrMalformed
 			}
-			r.hasLength, r.length = true, n
+			r.hasLength, r.Length = true, n
 		case field.TransferEncoding:
 			if codings++; codings > 1 || !field.EqualFold(r.value(f), "chunked") {
-				return errMalformed
+				return ErrMalformed
 			}
 			f.drop = true
 		case field.Connection, field.HopByHop, field.TE, field.Gate:
 			f.drop = true
 		case field.Upgrade:
-			f.drop = r.status != 101
-			r.upgrade = true
+			f.drop = r.Status != 101
+			r.Upgrade = true
 		case field.Date:
 			r.dated = r.dated || !f.drop
 		}
 	}
-	if codings > 0 && (r.hasLength || r.minor == 0) {
-		return errMalformed
+	if codings > 0 && (r.hasLength || r.Minor == 0) {
+		return ErrMalformed
 	}
 	switch {
-	case r.status < 200 || r.status == 204:
+	case r.Status < 200 || r.Status == 204:
 		r.dropLength() // RFC 9110 section 8.6
-		r.body, r.length, r.hasLength = noBody, 0, false
-	case r.status == 304 || bytes.Equal(method, []byte("HEAD")):
-		r.body = noBody
+		r.Body, r.Length, r.hasLength = NoBody, 0, false
+	case r.Status == 304 || bytes.Equal(method, []byte("HEAD")):
+		r.Body = NoBody
 	case codings > 0:
-		r.body = bodyChunked
+		r.Body = BodyChunked
 	case r.hasLength:
-		r.body = bodyLength
+		r.Body = BodyLength
 	default:
-		r.body = bodyUntilClose
+		r.Body = BodyUntilClose
 	}
 	return nil
 }
 
-func (r *response) dropLength() {
-	for i := range r.fields {
-		if r.fields[i].kind == field.ContentLength {
-			r.fields[i].drop = true
+func (r *Response) dropLength() {
+	for i := range r.Fields {
+		if r.Fields[i].kind == field.ContentLength {
+			r.Fields[i].drop = true
 		}
 	}
 }
 
 // reusable reports whether the container's connection may carry another
 // request once this answer is complete.
-func (r *response) reusable() bool {
-	return r.body != bodyUntilClose && !r.conn.close && (r.minor > 0 || r.conn.keepAlive)
+func (r *Response) Reusable() bool {
+	return r.Body != BodyUntilClose && !r.Conn.Close && (r.Minor > 0 || r.Conn.KeepAlive)
 }
 
 // framing says how the client gets the answer.
-type framing struct {
-	chunked   bool // Transfer-Encoding: chunked
-	close     bool // the connection ends with it
-	keepAlive bool // say so to an HTTP/1.0 client
-	interim   bool
+type Framing struct {
+	Chunked   bool // Transfer-Encoding: chunked
+	Close     bool // the connection ends with it
+	KeepAlive bool // say so to an HTTP/1.0 client
+	Interim   bool
 }
 
 // appendHead writes the head as the client gets it.
-func (r *response) appendHead(dst []byte, f framing, date func([]byte) []byte) []byte {
+func (r *Response) AppendHead(dst []byte, f Framing, date func([]byte) []byte) []byte {
 	dst = append(dst, "HTTP/1.1"...)
 	dst = append(dst, r.line...)
 	if len(r.line) == len(" 200") {
@@ -127,33 +127,33 @@ func (r *response) appendHead(dst []byte, f framing, date func([]byte) []byte) [
 	}
 	dst = append(dst, "\r\n"...)
 	run := r.startEnd + 2
-	for i := range r.fields {
-		l := &r.fields[i]
+	for i := range r.Fields {
+		l := &r.Fields[i]
 		trailer := l.kind == field.Trailer && !allMayTrail(r.value(l))
 		if !l.drop && !trailer {
 			continue
 		}
-		dst = append(dst, r.raw[run:l.start]...)
+		dst = append(dst, r.Raw[run:l.start]...)
 		run = int(l.end)
 		if !l.drop {
 			dst = appendTrailer(dst, r.value(l))
 		}
 	}
-	dst = append(dst, r.raw[run:len(r.raw)-2]...)
+	dst = append(dst, r.Raw[run:len(r.Raw)-2]...)
 	switch {
-	case f.interim && r.status == 101:
+	case f.Interim && r.Status == 101:
 		dst = append(dst, "Connection: Upgrade\r\n"...)
-	case f.interim:
+	case f.Interim:
 	default:
 		if !r.dated {
 			dst = date(dst)
 		}
-		if f.chunked {
+		if f.Chunked {
 			dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
 		}
-		if f.close {
+		if f.Close {
 			dst = append(dst, "Connection: close\r\n"...)
-		} else if f.keepAlive {
+		} else if f.KeepAlive {
 			dst = append(dst, "Connection: keep-alive\r\n"...)
 		}
 	}
@@ -161,19 +161,19 @@ func (r *response) appendHead(dst []byte, f framing, date func([]byte) []byte) [
 }
 
 // outcomeOf maps the ways in which a request head is refused.
-func outcomeOf(err error) gate.Outcome {
+func OutcomeOf(err error) gate.Outcome {
 	switch err {
-	case errTooLarge:
+	case ErrTooLarge:
 		return gate.HeadTooLarge
-	case errLongTarget:
+	case ErrLongTarget:
 		return gate.TargetTooLong
-	case errVersion:
+	case ErrVersion:
 		return gate.VersionNotSupported
-	case errCoding:
+	case ErrCoding:
 		return gate.CodingNotImplemented
-	case errExpectation:
+	case ErrExpectation:
 		return gate.ExpectationFailed
-	case errMethod:
+	case ErrMethod:
 		return gate.MethodNotAllowed
 	}
 	return gate.BadRequest

@@ -1,4 +1,4 @@
-package http1
+package wire
 
 import (
 	"net/netip"
@@ -27,22 +27,22 @@ func TestTheBrowserHasTwelveFields(t *testing.T) {
 	wantSame(t, "fields", strings.Count(benchRequests[0].head, "\r\n")-2, 12)
 }
 
-func readRequest(r *request, head []byte) {
-	r.reset()
-	if complete, err := r.scan(head); !complete || err != nil {
+func readRequest(r *Request, head []byte) {
+	r.Reset()
+	if complete, err := r.Scan(head); !complete || err != nil {
 		panic("BUG: the head is not complete")
 	}
-	if err := r.decide(); err != nil {
+	if err := r.Decide(); err != nil {
 		panic(err)
 	}
 }
 
-func readResponse(r *response, head []byte, method []byte) {
-	r.reset()
-	if complete, err := r.scan(head); !complete || err != nil {
+func readResponse(r *Response, head []byte, method []byte) {
+	r.Reset()
+	if complete, err := r.Scan(head); !complete || err != nil {
 		panic("BUG: the head is not complete")
 	}
-	if err := r.decide(method); err != nil {
+	if err := r.Decide(method); err != nil {
 		panic(err)
 	}
 }
@@ -50,7 +50,7 @@ func readResponse(r *response, head []byte, method []byte) {
 func BenchmarkRequestHead(b *testing.B) {
 	for _, c := range benchRequests {
 		b.Run(c.name, func(b *testing.B) {
-			head, r := []byte(c.head), new(request)
+			head, r := []byte(c.head), new(Request)
 			b.SetBytes(int64(len(head)))
 			b.ReportAllocs()
 			for b.Loop() {
@@ -63,19 +63,19 @@ func BenchmarkRequestHead(b *testing.B) {
 func BenchmarkRewrite(b *testing.B) {
 	for _, c := range benchRequests {
 		b.Run(c.name, func(b *testing.B) {
-			r, out := new(request), make([]byte, 0, 4<<10)
+			r, out := new(Request), make([]byte, 0, 4<<10)
 			readRequest(r, []byte(c.head))
 			b.SetBytes(int64(len(c.head)))
 			b.ReportAllocs()
 			for b.Loop() {
-				out = r.appendHead(out[:0], benchPeer, benchHost)
+				out = r.AppendHead(out[:0], benchPeer, benchHost)
 			}
 		})
 	}
 }
 
 func BenchmarkResponseHead(b *testing.B) {
-	head, method, r := []byte(benchResponse), []byte("GET"), new(response)
+	head, method, r := []byte(benchResponse), []byte("GET"), new(Response)
 	b.Run("read", func(b *testing.B) {
 		b.SetBytes(int64(len(head)))
 		b.ReportAllocs()
@@ -89,7 +89,7 @@ func BenchmarkResponseHead(b *testing.B) {
 		b.SetBytes(int64(len(head)))
 		b.ReportAllocs()
 		for b.Loop() {
-			out = r.appendHead(out[:0], framing{}, benchDate)
+			out = r.AppendHead(out[:0], Framing{}, benchDate)
 		}
 	})
 }
@@ -106,7 +106,7 @@ func BenchmarkChunked(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			in := []byte(strings.Repeat(c.chunk, c.number) + "0\r\n\r\n")
-			var d decoder
+			var d Decoder
 			b.SetBytes(int64(len(in)))
 			b.ReportAllocs()
 			for b.Loop() {
@@ -116,10 +116,10 @@ func BenchmarkChunked(b *testing.B) {
 	}
 }
 
-func readBody(d *decoder, in []byte) {
-	d.begin(bodyChunked, 0)
-	for r := 0; !d.ended; {
-		_, n, err := d.next(in[r:])
+func readBody(d *Decoder, in []byte) {
+	d.Begin(BodyChunked, 0)
+	for r := 0; !d.Ended; {
+		_, n, err := d.Next(in[r:])
 		if err != nil || n == 0 {
 			panic("BUG: the body is not complete")
 		}
@@ -132,11 +132,11 @@ func readBody(d *decoder, in []byte) {
 func BenchmarkTrickle(b *testing.B) {
 	in := []byte(padded(32 << 10))
 	b.SetBytes(int64(len(in)))
-	h := new(head)
+	h := new(Head)
 	for b.Loop() {
 		h.reset()
 		for n := range in {
-			if _, err := h.scan(in[:n+1]); err != nil {
+			if _, err := h.Scan(in[:n+1]); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -151,12 +151,12 @@ func TestReadingAndRewritingHeadsAllocatesNothing(t *testing.T) {
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0012\r\nUser-Agent: x\r\nK-Proxy-Request: activator\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
 	}
-	r, out := new(request), make([]byte, 0, 4<<10)
+	r, out := new(Request), make([]byte, 0, 4<<10)
 	for _, h := range heads {
 		head := []byte(h)
 		if n := testing.AllocsPerRun(100, func() {
 			readRequest(r, head)
-			out = r.appendHead(out[:0], benchPeer, benchHost)
+			out = r.AppendHead(out[:0], benchPeer, benchHost)
 		}); n != 0 {
 			t.Errorf("%.0f allocations for %q", n, h)
 		}
@@ -164,7 +164,7 @@ func TestReadingAndRewritingHeadsAllocatesNothing(t *testing.T) {
 }
 
 func TestReadingAndRewritingAnswersAllocatesNothing(t *testing.T) {
-	r, out, method := new(response), make([]byte, 0, 4<<10), []byte("GET")
+	r, out, method := new(Response), make([]byte, 0, 4<<10), []byte("GET")
 	for _, h := range []string{
 		benchResponse,
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\nConnection: close, x\r\nK-Gate-X: y\r\n\r\n",
@@ -173,7 +173,7 @@ func TestReadingAndRewritingAnswersAllocatesNothing(t *testing.T) {
 		head := []byte(h)
 		if n := testing.AllocsPerRun(100, func() {
 			readResponse(r, head, method)
-			out = r.appendHead(out[:0], framing{chunked: r.body == bodyChunked, close: true}, benchDate)
+			out = r.AppendHead(out[:0], Framing{Chunked: r.Body == BodyChunked, Close: true}, benchDate)
 		}); n != 0 {
 			t.Errorf("%.0f allocations for %q", n, h)
 		}
@@ -182,7 +182,7 @@ func TestReadingAndRewritingAnswersAllocatesNothing(t *testing.T) {
 
 func TestReadingChunksAllocatesNothing(t *testing.T) {
 	in := []byte("5;a\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n")
-	var d decoder
+	var d Decoder
 	if n := testing.AllocsPerRun(100, func() { readBody(&d, in) }); n != 0 {
 		t.Errorf("%.0f allocations", n)
 	}

@@ -1,4 +1,4 @@
-package http1
+package wire
 
 import "github.com/queuegate/queuegate/pkg/gate/internal/field"
 

@@ -1,4 +1,4 @@
-package http1
+package wire
 
 import (
 	"bytes"
@@ -7,8 +7,8 @@ import (
 )
 
 // connection is what the Connection fields say.
-type connection struct {
-	close, keepAlive, upgrade bool
+type Connection struct {
+	Close, KeepAlive, Upgrade bool
 }
 
 // fewNames is how many names in Connection are looked up among the fields one
@@ -17,21 +17,21 @@ const fewNames = 8
 
 // readConnection evaluates Connection (RFC 9110 section 7.6.1) and marks the
 // fields that it names, except those that name the request to the container.
-func (h *head) readConnection() (c connection) {
+func (h *Head) readConnection() (c Connection) {
 	var few [fewNames][]byte
 	names := few[:0]
-	for i := range h.fields {
-		f := &h.fields[i]
+	for i := range h.Fields {
+		f := &h.Fields[i]
 		if f.kind != field.Connection {
 			continue
 		}
 		v := h.value(f)
 		switch {
 		case field.EqualFold(v, "keep-alive"):
-			c.keepAlive = true
+			c.KeepAlive = true
 			continue
 		case field.EqualFold(v, "close"):
-			c.close = true
+			c.Close = true
 			continue
 		}
 		for len(v) > 0 {
@@ -40,11 +40,11 @@ func (h *head) readConnection() (c connection) {
 			switch {
 			case len(t) == 0 || field.IsProtected(t):
 			case field.EqualFold(t, "close"):
-				c.close = true
+				c.Close = true
 			case field.EqualFold(t, "keep-alive"):
-				c.keepAlive = true
+				c.KeepAlive = true
 			case field.EqualFold(t, "upgrade"):
-				c.upgrade = true
+				c.Upgrade = true
 			default:
 				names = append(names, t)
 			}
@@ -55,11 +55,11 @@ func (h *head) readConnection() (c connection) {
 }
 
 // dropNamed marks the fields with one of the names.
-func (h *head) dropNamed(names [][]byte) {
+func (h *Head) dropNamed(names [][]byte) {
 	if len(names) <= fewNames {
 		for _, name := range names {
-			for i := range h.fields {
-				if f := &h.fields[i]; equalFold(h.name(f), name) {
+			for i := range h.Fields {
+				if f := &h.Fields[i]; equalFold(h.name(f), name) {
 					f.drop = true
 				}
 			}
@@ -70,8 +70,8 @@ func (h *head) dropNamed(names [][]byte) {
 	for _, name := range names {
 		set[string(lower(name))] = struct{}{}
 	}
-	for i := range h.fields {
-		f := &h.fields[i]
+	for i := range h.Fields {
+		f := &h.Fields[i]
 		if _, named := set[string(lower(h.name(f)))]; named {
 			f.drop = true
 		}

@@ -1,4 +1,4 @@
-package http1
+package wire
 
 import (
 	"net/netip"
@@ -9,16 +9,16 @@ import (
 )
 
 // requestOf reads a head of the given lines to its decision.
-func requestOf(lines ...string) (*request, error) {
-	r := new(request)
+func requestOf(lines ...string) (*Request, error) {
+	r := new(Request)
 	_, err := read(r, strings.Join(append(lines, "", ""), "\r\n"), nil)
 	return r, err
 }
 
-func mustRequest(t *testing.T, lines ...string) *request {
+func mustRequest(t *testing.T, lines ...string) *Request {
 	t.Helper()
 	r, err := requestOf(lines...)
-	if err != nil || len(r.raw) == 0 {
+	if err != nil || len(r.Raw) == 0 {
 		t.Fatalf("%q: %v", lines, err)
 	}
 	return r
@@ -50,10 +50,10 @@ func TestTargets(t *testing.T) {
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
 			r := mustRequest(t, c.method+" "+c.sent+" HTTP/1.1", "Host: a")
-			wantSame(t, "method", string(r.method), c.method)
-			wantSame(t, "target", string(r.target), c.target)
+			wantSame(t, "method", string(r.Method), c.method)
+			wantSame(t, "target", string(r.Target), c.target)
 			wantSame(t, "authority", string(r.origin), c.origin)
-			wantSame(t, "asterisk", r.asterisk, c.target == "*")
+			wantSame(t, "asterisk", r.Asterisk, c.target == "*")
 		})
 	}
 }
@@ -63,50 +63,50 @@ func TestStartLinesThatAreRefused(t *testing.T) {
 		sentence, line string
 		err            error
 	}{
-		{"an empty line", "", errMalformed},
-		{"a method alone", "GET", errMalformed},
-		{"no version", "GET /", errMalformed},
-		{"no target", "GET HTTP/1.1", errMalformed},
-		{"an empty target", "GET  HTTP/1.1", errMalformed},
-		{"two spaces behind the method", "GET  / HTTP/1.1", errMalformed},
-		{"two spaces before the version", "GET /  HTTP/1.1", errMalformed},
-		{"a space at the end", "GET / HTTP/1.1 ", errMalformed},
-		{"a space at the beginning", " GET / HTTP/1.1", errMalformed},
-		{"a tab behind the method", "GET\t/ HTTP/1.1", errMalformed},
-		{"a tab before the version", "GET /\tHTTP/1.1", errMalformed},
-		{"a method that is no token", "G(T / HTTP/1.1", errMalformed},
-		{"a space in the target", "GET /a b HTTP/1.1", errMalformed},
-		{"a tab in the target", "GET /a\tb HTTP/1.1", errMalformed},
-		{"a NUL in the target", "GET /\x00 HTTP/1.1", errMalformed},
-		{"a DEL in the target", "GET /\x7f HTTP/1.1", errMalformed},
-		{"no leading slash", "GET a HTTP/1.1", errMalformed},
-		{"a query alone", "GET ?a HTTP/1.1", errMalformed},
-		{"an asterisk of GET", "GET * HTTP/1.1", errMalformed},
-		{"an asterisk and more", "OPTIONS */ HTTP/1.1", errMalformed},
-		{"a lower-case options method with an asterisk", "options * HTTP/1.1", errMalformed},
-		{"half a triplet", "GET /%4 HTTP/1.1", errMalformed},
-		{"a percent sign alone", "GET /% HTTP/1.1", errMalformed},
-		{"a triplet that is not hexadecimal", "GET /%41%4g HTTP/1.1", errMalformed},
-		{"a triplet that the query cuts", "GET /%4?1 HTTP/1.1", errMalformed},
-		{"a triplet behind good ones", "GET /%41a%42%zz HTTP/1.1", errMalformed},
-		{"another scheme", "GET ftp://h/ HTTP/1.1", errMalformed},
-		{"an authority alone", "GET h:80 HTTP/1.1", errMalformed},
-		{"an absolute form without authority", "GET http:///p HTTP/1.1", errMalformed},
-		{"with a port alone", "GET http://:80/p HTTP/1.1", errMalformed},
-		{"with user information", "GET http://u@h/p HTTP/1.1", errMalformed},
-		{"with a bad port", "GET http://h:8x/p HTTP/1.1", errMalformed},
-		{"with a fragment for a path", "GET http://h#f HTTP/1.1", errMalformed},
-		{"with a bad triplet in the path", "GET http://h/%4 HTTP/1.1", errMalformed},
-		{"CONNECT", "CONNECT h:80 HTTP/1.1", errMethod},
-		{"CONNECT with a path", "CONNECT / HTTP/1.1", errMethod},
-		{"HTTP/2", "GET / HTTP/2.0", errVersion},
-		{"HTTP/0.9", "GET / HTTP/0.9", errVersion},
-		{"HTTP/9", "GET / HTTP/9.1", errVersion},
-		{"a lower-case version", "GET / http/1.1", errMalformed},
-		{"a version without minor", "GET / HTTP/1", errMalformed},
-		{"a version of two digits", "GET / HTTP/1.10", errMalformed},
-		{"a version with a comma", "GET / HTTP/1,1", errMalformed},
-		{"another protocol", "GET / HTTQ/1.1", errMalformed},
+		{"an empty line", "", ErrMalformed},
+		{"a method alone", "GET", ErrMalformed},
+		{"no version", "GET /", ErrMalformed},
+		{"no target", "GET HTTP/1.1", ErrMalformed},
+		{"an empty target", "GET  HTTP/1.1", ErrMalformed},
+		{"two spaces behind the method", "GET  / HTTP/1.1", ErrMalformed},
+		{"two spaces before the version", "GET /  HTTP/1.1", ErrMalformed},
+		{"a space at the end", "GET / HTTP/1.1 ", ErrMalformed},
+		{"a space at the beginning", " GET / HTTP/1.1", ErrMalformed},
+		{"a tab behind the method", "GET\t/ HTTP/1.1", ErrMalformed},
+		{"a tab before the version", "GET /\tHTTP/1.1", ErrMalformed},
+		{"a method that is no token", "G(T / HTTP/1.1", ErrMalformed},
+		{"a space in the target", "GET /a b HTTP/1.1", ErrMalformed},
+		{"a tab in the target", "GET /a\tb HTTP/1.1", ErrMalformed},
+		{"a NUL in the target", "GET /\x00 HTTP/1.1", ErrMalformed},
+		{"a DEL in the target", "GET /\x7f HTTP/1.1", ErrMalformed},
+		{"no leading slash", "GET a HTTP/1.1", ErrMalformed},
+		{"a query alone", "GET ?a HTTP/1.1", ErrMalformed},
+		{"an asterisk of GET", "GET * HTTP/1.1", ErrMalformed},
+		{"an asterisk and more", "OPTIONS */ HTTP/1.1", ErrMalformed},
+		{"a lower-case options method with an asterisk", "options * HTTP/1.1", ErrMalformed},
+		{"half a triplet", "GET /%4 HTTP/1.1", ErrMalformed},
+		{"a percent sign alone", "GET /% HTTP/1.1", ErrMalformed},
+		{"a triplet that is not hexadecimal", "GET /%41%4g HTTP/1.1", ErrMalformed},
+		{"a triplet that the query cuts", "GET /%4?1 HTTP/1.1", ErrMalformed},
+		{"a triplet behind good ones", "GET /%41a%42%zz HTTP/1.1", ErrMalformed},
+		{"another scheme", "GET ftp://h/ HTTP/1.1", ErrMalformed},
+		{"an authority alone", "GET h:80 HTTP/1.1", ErrMalformed},
+		{"an absolute form without authority", "GET http:///p HTTP/1.1", ErrMalformed},
+		{"with a port alone", "GET http://:80/p HTTP/1.1", ErrMalformed},
+		{"with user information", "GET http://u@h/p HTTP/1.1", ErrMalformed},
+		{"with a bad port", "GET http://h:8x/p HTTP/1.1", ErrMalformed},
+		{"with a fragment for a path", "GET http://h#f HTTP/1.1", ErrMalformed},
+		{"with a bad triplet in the path", "GET http://h/%4 HTTP/1.1", ErrMalformed},
+		{"CONNECT", "CONNECT h:80 HTTP/1.1", ErrMethod},
+		{"CONNECT with a path", "CONNECT / HTTP/1.1", ErrMethod},
+		{"HTTP/2", "GET / HTTP/2.0", ErrVersion},
+		{"HTTP/0.9", "GET / HTTP/0.9", ErrVersion},
+		{"HTTP/9", "GET / HTTP/9.1", ErrVersion},
+		{"a lower-case version", "GET / http/1.1", ErrMalformed},
+		{"a version without minor", "GET / HTTP/1", ErrMalformed},
+		{"a version of two digits", "GET / HTTP/1.10", ErrMalformed},
+		{"a version with a comma", "GET / HTTP/1,1", ErrMalformed},
+		{"another protocol", "GET / HTTQ/1.1", ErrMalformed},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
 			if _, err := requestOf(c.line, "Host: a"); err != c.err {
@@ -118,7 +118,7 @@ func TestStartLinesThatAreRefused(t *testing.T) {
 
 func TestMinorVersionsAboveOneAreReadAsOne(t *testing.T) {
 	for v, want := range map[string]int{"HTTP/1.0": 0, "HTTP/1.1": 1, "HTTP/1.2": 1, "HTTP/1.9": 1} {
-		wantSame(t, v, mustRequest(t, "GET / "+v, "Host: a").minor, want)
+		wantSame(t, v, mustRequest(t, "GET / "+v, "Host: a").Minor, want)
 	}
 }
 
@@ -163,10 +163,10 @@ func TestLengths(t *testing.T) {
 func TestCodings(t *testing.T) {
 	for in, want := range map[string]error{
 		"chunked": nil, "Chunked": nil, "CHUNKED": nil,
-		"": errMalformed, ",": errMalformed, "chunked,": errMalformed, ",chunked": errMalformed, "chunked, chunked": errMalformed,
-		"chunked;q=1": errMalformed, "\"chunked\"": errMalformed, "chun ked": errMalformed, "\xffchunked": errMalformed,
-		"chun\u212aed": errMalformed, "gzip, \xff": errMalformed,
-		"gzip": errCoding, "identity": errCoding, "xchunked": errCoding, "gzip, chunked": errCoding, "chunked, gzip": errCoding,
+		"": ErrMalformed, ",": ErrMalformed, "chunked,": ErrMalformed, ",chunked": ErrMalformed, "chunked, chunked": ErrMalformed,
+		"chunked;q=1": ErrMalformed, "\"chunked\"": ErrMalformed, "chun ked": ErrMalformed, "\xffchunked": ErrMalformed,
+		"chun\u212aed": ErrMalformed, "gzip, \xff": ErrMalformed,
+		"gzip": ErrCoding, "identity": ErrCoding, "xchunked": ErrCoding, "gzip, chunked": ErrCoding, "chunked, gzip": ErrCoding,
 	} {
 		if got := readCoding([]byte(in)); got != want {
 			t.Errorf("readCoding(%q) = %v, want %v", in, got, want)
@@ -177,19 +177,19 @@ func TestCodings(t *testing.T) {
 func TestFramingOfRequests(t *testing.T) {
 	for _, c := range []struct {
 		sentence, lines string
-		kind            bodyKind
+		kind            BodyKind
 		length          int64
 	}{
-		{"no framing field means no body", "X: y", noBody, 0},
-		{"a length is a length", "Content-Length: 5", bodyLength, 5},
-		{"a length of 0 too", "Content-Length: 0", bodyLength, 0},
-		{"chunked is chunked in any case", "tRANSFER-eNCODING: cHUNKED", bodyChunked, 0},
-		{"white space around makes no difference", "Transfer-Encoding:\t chunked \t", bodyChunked, 0},
+		{"no framing field means no body", "X: y", NoBody, 0},
+		{"a length is a length", "Content-Length: 5", BodyLength, 5},
+		{"a length of 0 too", "Content-Length: 0", BodyLength, 0},
+		{"chunked is chunked in any case", "tRANSFER-eNCODING: cHUNKED", BodyChunked, 0},
+		{"white space around makes no difference", "Transfer-Encoding:\t chunked \t", BodyChunked, 0},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
 			r := mustRequest(t, "POST / HTTP/1.1", "Host: a", c.lines)
-			wantSame(t, "kind", r.body, c.kind)
-			wantSame(t, "length", r.length, c.length)
+			wantSame(t, "kind", r.Body, c.kind)
+			wantSame(t, "length", r.Length, c.length)
 		})
 	}
 }
@@ -200,26 +200,26 @@ func TestFieldsThatAreRefused(t *testing.T) {
 		sentence, head string
 		err            error
 	}{
-		{"no Host in HTTP/1.1", "GET / HTTP/1.1", errMalformed},
-		{"no Host beside an absolute form", "GET http://a/ HTTP/1.1", errMalformed},
-		{"two Hosts", get + "Host: a", errMalformed},
-		{"two Hosts, one empty", get + "Host:", errMalformed},
-		{"a Host that is none", "GET / HTTP/1.1\r\nHost: a/b", errMalformed},
-		{"a Host that is none in HTTP/1.0", "GET / HTTP/1.0\r\nHost: a b", errMalformed},
-		{"a K-Original-Host that is none", get + "K-Original-Host: a b", errMalformed},
-		{"both framings", get + "Content-Length: 5\r\nTransfer-Encoding: chunked", errMalformed},
-		{"both framings the other way round", get + "Transfer-Encoding: chunked\r\nContent-Length: 0", errMalformed},
-		{"two lengths that agree", get + "Content-Length: 5\r\nContent-Length: 5", errMalformed},
-		{"two lengths that do not", get + "Content-Length: 5\r\nContent-Length: 6", errMalformed},
-		{"an empty length", get + "Content-Length:", errMalformed},
-		{"a list of lengths", get + "Content-Length: 5,5", errMalformed},
-		{"two codings", get + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", errMalformed},
-		{"an empty coding beside chunked", get + "Transfer-Encoding:\r\nTransfer-Encoding: chunked", errMalformed},
-		{"a coding in HTTP/1.0", "GET / HTTP/1.0\r\nTransfer-Encoding: chunked", errMalformed},
-		{"an unknown coding", get + "Transfer-Encoding: gzip", errCoding},
-		{"an unknown expectation", get + "Expect: a", errExpectation},
-		{"an unknown expectation beside the known one", get + "Expect: 100-continue\r\nExpect: a", errExpectation},
-		{"a list of expectations", get + "Expect: 100-continue, a", errExpectation},
+		{"no Host in HTTP/1.1", "GET / HTTP/1.1", ErrMalformed},
+		{"no Host beside an absolute form", "GET http://a/ HTTP/1.1", ErrMalformed},
+		{"two Hosts", get + "Host: a", ErrMalformed},
+		{"two Hosts, one empty", get + "Host:", ErrMalformed},
+		{"a Host that is none", "GET / HTTP/1.1\r\nHost: a/b", ErrMalformed},
+		{"a Host that is none in HTTP/1.0", "GET / HTTP/1.0\r\nHost: a b", ErrMalformed},
+		{"a K-Original-Host that is none", get + "K-Original-Host: a b", ErrMalformed},
+		{"both framings", get + "Content-Length: 5\r\nTransfer-Encoding: chunked", ErrMalformed},
+		{"both framings the other way round", get + "Transfer-Encoding: chunked\r\nContent-Length: 0", ErrMalformed},
+		{"two lengths that agree", get + "Content-Length: 5\r\nContent-Length: 5", ErrMalformed},
+		{"two lengths that do not", get + "Content-Length: 5\r\nContent-Length: 6", ErrMalformed},
+		{"an empty length", get + "Content-Length:", ErrMalformed},
+		{"a list of lengths", get + "Content-Length: 5,5", ErrMalformed},
+		{"two codings", get + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", ErrMalformed},
+		{"an empty coding beside chunked", get + "Transfer-Encoding:\r\nTransfer-Encoding: chunked", ErrMalformed},
+		{"a coding in HTTP/1.0", "GET / HTTP/1.0\r\nTransfer-Encoding: chunked", ErrMalformed},
+		{"an unknown coding", get + "Transfer-Encoding: gzip", ErrCoding},
+		{"an unknown expectation", get + "Expect: a", ErrExpectation},
+		{"an unknown expectation beside the known one", get + "Expect: 100-continue\r\nExpect: a", ErrExpectation},
+		{"a list of expectations", get + "Expect: 100-continue, a", ErrExpectation},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
 			if _, err := requestOf(c.head); err != c.err {
@@ -243,7 +243,7 @@ func TestExpectations(t *testing.T) {
 		{"not even an unknown one", "1.0", "Expect: a\r\nContent-Length: 1", false},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
-			wantSame(t, "expect", mustRequest(t, "POST / HTTP/"+c.version, "Host: a", c.lines).expect, c.want)
+			wantSame(t, "expect", mustRequest(t, "POST / HTTP/"+c.version, "Host: a", c.lines).Expect, c.want)
 		})
 	}
 }
@@ -263,7 +263,7 @@ func TestPersistenceOfRequests(t *testing.T) {
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
 			r := mustRequest(t, "GET / HTTP/"+c.version, "Host: a", "Connection: "+c.connection)
-			wantSame(t, "keepAlive", r.keepAlive(), c.want)
+			wantSame(t, "keepAlive", r.KeepAlive(), c.want)
 		})
 	}
 }
@@ -273,36 +273,36 @@ func TestIdempotentMethodsAreThoseOfTheRFC(t *testing.T) {
 		"GET": true, "HEAD": true, "PUT": true, "DELETE": true, "OPTIONS": true, "TRACE": true,
 		"POST": false, "PATCH": false, "get": false, "LOCK": false,
 	} {
-		wantSame(t, method, mustRequest(t, method+" / HTTP/1.1", "Host: a").idempotent(), want)
+		wantSame(t, method, mustRequest(t, method+" / HTTP/1.1", "Host: a").Idempotent(), want)
 	}
 }
 
 func TestProbeFieldsAreTheFirstOfTheirKind(t *testing.T) {
 	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "User-Agent: kube-probe/1", "User-Agent: x", "K-Network-Probe:",
 		"k-network-probe: queue", "K-Network-Hash: h", "K-Proxy-Request: Activator")
-	wantSame(t, "User-Agent", string(r.probe.UserAgent), "kube-probe/1")
-	wantSame(t, "K-Network-Probe", string(r.probe.NetworkProbe), "")
-	wantSame(t, "K-Network-Hash", string(r.probe.NetworkHash), "h")
-	wantSame(t, "proxied, in another case", r.proxied, false)
-	if kind, who := gate.Classify(r.probe); kind != gate.BadProbe || who != gate.Kubelet {
+	wantSame(t, "User-Agent", string(r.Probe.UserAgent), "kube-probe/1")
+	wantSame(t, "K-Network-Probe", string(r.Probe.NetworkProbe), "")
+	wantSame(t, "K-Network-Hash", string(r.Probe.NetworkHash), "h")
+	wantSame(t, "proxied, in another case", r.Proxied, false)
+	if kind, who := gate.Classify(r.Probe); kind != gate.BadProbe || who != gate.Kubelet {
 		t.Errorf("classified as %v of %v", kind, who)
 	}
-	wantSame(t, "proxied", mustRequest(t, "GET / HTTP/1.1", "Host: a", "K-Proxy-Request: activator").proxied, true)
+	wantSame(t, "proxied", mustRequest(t, "GET / HTTP/1.1", "Host: a", "K-Proxy-Request: activator").Proxied, true)
 }
 
 func TestTraceContextGoesOnUnlessItIsReplaced(t *testing.T) {
 	lines := []string{"GET / HTTP/1.1", "Host: a", "Traceparent: p", "X: y", "tracestate: s", "b3: 0", "X-B3-TraceId: t", "x-b3-spanid: u"}
 	r := mustRequest(t, lines...)
-	wantSame(t, "traced", r.traced, true)
-	wantSame(t, "traceparent", string(r.trace.Traceparent), "p")
-	wantSame(t, "trace id", string(r.trace.TraceID), "t")
+	wantSame(t, "traced", r.Traced, true)
+	wantSame(t, "traceparent", string(r.Trace.Traceparent), "p")
+	wantSame(t, "trace id", string(r.Trace.TraceID), "t")
 	const xff = "X-Forwarded-For: 192.0.2.7"
 	want := strings.Join(append(lines, xff), "\r\n") + "\r\n\r\n"
-	wantSame(t, "untouched", string(r.appendHead(nil, netip.MustParseAddr("192.0.2.7"), nil)), want)
-	r.replaceTrace([]byte("traceparent: q\r\n"))
+	wantSame(t, "untouched", string(r.AppendHead(nil, netip.MustParseAddr("192.0.2.7"), nil)), want)
+	r.ReplaceTrace([]byte("traceparent: q\r\n"))
 	want = "GET / HTTP/1.1\r\nHost: a\r\nX: y\r\ntracestate: s\r\n" + xff + "\r\ntraceparent: q\r\n\r\n"
-	wantSame(t, "replaced", string(r.appendHead(nil, netip.MustParseAddr("192.0.2.7"), nil)), want)
-	wantSame(t, "traced without any", mustRequest(t, "GET / HTTP/1.1", "Host: a").traced, false)
+	wantSame(t, "replaced", string(r.AppendHead(nil, netip.MustParseAddr("192.0.2.7"), nil)), want)
+	wantSame(t, "traced without any", mustRequest(t, "GET / HTTP/1.1", "Host: a").Traced, false)
 }
 
 func TestTheExchangeShowsTheFieldsAsTheyCame(t *testing.T) {
@@ -312,16 +312,16 @@ func TestTheExchangeShowsTheFieldsAsTheyCame(t *testing.T) {
 		got = append(got, string(name)+"="+string(value))
 	}
 	wantSame(t, "fields", strings.Join(got, " "), "Host=a Connection=close A=1 a=2 K-Original-Host=b")
-	wantSame(t, "host", string(r.finalHost([]byte("d"))), "b")
-	wantSame(t, "host as sent", string(mustRequest(t, "GET / HTTP/1.1", "Host: a").finalHost([]byte("d"))), "a")
-	wantSame(t, "empty host", string(mustRequest(t, "GET / HTTP/1.1", "Host:").finalHost([]byte("d"))), "d")
+	wantSame(t, "host", string(r.FinalHost([]byte("d"))), "b")
+	wantSame(t, "host as sent", string(mustRequest(t, "GET / HTTP/1.1", "Host: a").FinalHost([]byte("d"))), "a")
+	wantSame(t, "empty host", string(mustRequest(t, "GET / HTTP/1.1", "Host:").FinalHost([]byte("d"))), "d")
 }
 
 // rewritten is a head as the container gets it.
 func rewritten(t *testing.T, lines ...string) string {
 	t.Helper()
 	r := mustRequest(t, lines...)
-	return string(r.appendHead(nil, netip.MustParseAddr("192.0.2.7"), []byte(fallbackHost)))
+	return string(r.AppendHead(nil, netip.MustParseAddr("192.0.2.7"), []byte(fallbackHost)))
 }
 
 func TestHeadsForTheContainer(t *testing.T) {
@@ -406,7 +406,7 @@ func TestAClientCannotTakeTheHostAway(t *testing.T) {
 func TestTheHeadIsAppendedToWhatIsThere(t *testing.T) {
 	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "X-Forwarded-Proto: https")
 	peer := netip.MustParseAddr("::1")
-	if got, want := string(r.appendHead([]byte("before"), peer, nil)), "before"+string(r.appendHead(nil, peer, nil)); got != want {
+	if got, want := string(r.AppendHead([]byte("before"), peer, nil)), "before"+string(r.AppendHead(nil, peer, nil)); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package http1
+package wire
 
 import (
 	"net/netip"
@@ -118,7 +118,7 @@ type refMessage struct {
 	method, sent, target, authority string // sent is the target as it came
 	host                            string // what the container shall see; "" = its address
 	minor, status                   int
-	kind                            bodyKind
+	kind                            BodyKind
 	length                          int64
 	persistent                      bool
 	upgrade                         bool
@@ -142,8 +142,8 @@ func readReferenceRequest(in string) (m refMessage, v verdict) {
 			return m, refused
 		}
 	}
-	if m.kind == bodyUntilClose {
-		m.kind = noBody // only an answer can end so
+	if m.kind == BodyUntilClose {
+		m.kind = NoBody // only an answer can end so
 	}
 	m.persistence()
 	for _, e := range m.elements("upgrade") {
@@ -164,7 +164,7 @@ func readReferenceResponse(in, method string) (m refMessage, v verdict) {
 	}
 	m.status, _ = strconv.Atoi(code)
 	if method == "HEAD" || m.status < 200 || m.status == 204 || m.status == 304 {
-		m.kind = noBody
+		m.kind = NoBody
 	}
 	m.persistence()
 	return m, accepted
@@ -243,10 +243,10 @@ func (m *refMessage) readFraming() bool {
 	lengths, codings := m.values("content-length"), m.values("transfer-encoding")
 	switch {
 	case len(codings) > 0:
-		m.kind = bodyChunked
+		m.kind = BodyChunked
 		return len(codings) == 1 && len(lengths) == 0 && m.minor > 0 && asciiLower(codings[0]) == "chunked"
 	case len(lengths) > 0:
-		m.kind = bodyLength
+		m.kind = BodyLength
 		if len(lengths) > 1 || len(lengths[0]) > 19 || !allBytes(lengths[0], isRefDigit) {
 			return false
 		}
@@ -254,13 +254,13 @@ func (m *refMessage) readFraming() bool {
 		m.length = int64(n)
 		return err == nil
 	}
-	m.kind = bodyUntilClose
+	m.kind = BodyUntilClose
 	return true
 }
 
 // persistence is RFC 9112 section 9.3.
 func (m *refMessage) persistence() {
-	m.persistent = m.kind != bodyUntilClose && !m.has("connection", "close") &&
+	m.persistent = m.kind != BodyUntilClose && !m.has("connection", "close") &&
 		(m.minor > 0 || m.has("connection", "keep-alive"))
 }
 

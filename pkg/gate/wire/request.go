@@ -1,4 +1,4 @@
-package http1
+package wire
 
 import (
 	"bytes"
@@ -9,32 +9,32 @@ import (
 )
 
 // bodyKind is how the end of a body is found (RFC 9112 section 6.3).
-type bodyKind uint8
+type BodyKind uint8
 
 const (
-	noBody bodyKind = iota
-	bodyLength
-	bodyChunked
-	bodyUntilClose
+	NoBody BodyKind = iota
+	BodyLength
+	BodyChunked
+	BodyUntilClose
 )
 
 // request is a request head, read and decided upon. Slices point into the
 // connection's buffer.
-type request struct {
-	head
-	method    []byte
-	target    []byte // as it goes on
+type Request struct {
+	Head
+	Method    []byte
+	Target    []byte // as it goes on
 	origin    []byte // authority of an absolute-form target
-	minor     int
-	conn      connection
-	body      bodyKind
-	length    int64
-	expect    bool // 100-continue
-	upgrade   bool // asks for a protocol that may go on
+	Minor     int
+	Conn      Connection
+	Body      BodyKind
+	Length    int64
+	Expect    bool // 100-continue
+	Upgrade   bool // asks for a protocol that may go on
 	te        bool // TE names trailers
-	proxied   bool // came through the activator
+	Proxied   bool // came through the activator
 	proxySeen bool
-	asterisk  bool // OPTIONS *
+	Asterisk  bool // OPTIONS *
 
 	host         []byte // what replaces Host; nil = Host goes on as it came
 	hostFields   int
@@ -44,83 +44,83 @@ type request struct {
 	forwarded    bool
 	xProto       []byte
 	xHost        []byte
-	probe        gate.ProbeHeaders
+	Probe        gate.ProbeHeaders
 
-	trace      gate.TraceFields
-	traced     bool   // some field of trace is there
+	Trace      gate.TraceFields
+	Traced     bool   // some field of trace is there
 	traceLines []byte // field lines that replace those of field.Trace; nil = they go on
 
-	routeTag        []byte
-	defaultRoute    []byte
-	hasDefaultRoute bool
+	RouteTag        []byte
+	DefaultRoute    []byte
+	HasDefaultRoute bool
 }
 
-func (r *request) reset() {
-	h := r.head
+func (r *Request) Reset() {
+	h := r.Head
 	h.reset()
-	*r = request{head: h}
+	*r = Request{Head: h}
 }
 
 // decide reads the complete head: what it asks for, how it is framed, and
 // whether two parsers could disagree about it.
-func (r *request) decide() error {
+func (r *Request) Decide() error {
 	if err := r.startLine(); err != nil {
 		return err
 	}
 	if err := r.readFields(); err != nil {
 		return err
 	}
-	r.conn = r.readConnection()
-	r.upgrade = r.upgrade && r.conn.upgrade && r.minor > 0
-	if string(r.method) == "CONNECT" {
-		return errMethod
+	r.Conn = r.readConnection()
+	r.Upgrade = r.Upgrade && r.Conn.Upgrade && r.Minor > 0
+	if string(r.Method) == "CONNECT" {
+		return ErrMethod
 	}
 	return r.chooseHost()
 }
 
 // startLine reads method, target and version (RFC 9112 section 3): single
 // spaces, nothing around.
-func (r *request) startLine() error {
-	line := r.raw[:r.startEnd]
+func (r *Request) startLine() error {
+	line := r.Raw[:r.startEnd]
 	m := 0
 	for m < len(line) && gate.IsToken(line[m]) {
 		m++
 	}
 	if m == 0 || m == len(line) || line[m] != ' ' {
-		return errMalformed
+		return ErrMalformed
 	}
-	r.method = line[:m]
+	r.Method = line[:m]
 	rest := line[m+1:]
 	v := bytes.LastIndexByte(rest, ' ')
 	if v < 1 {
-		return errMalformed
+		return ErrMalformed
 	}
 	minor, err := readVersion(rest[v+1:])
 	if err != nil {
 		return err
 	}
-	r.minor = minor
+	r.Minor = minor
 	return r.readTarget(rest[:v])
 }
 
 // readVersion takes HTTP/1.x; a minor version above 1 is read as 1.
 func readVersion(v []byte) (int, error) {
 	if len(v) != 8 || string(v[:5]) != "HTTP/" || v[6] != '.' || !isDigit(v[5]) || !isDigit(v[7]) {
-		return 0, errMalformed
+		return 0, ErrMalformed
 	}
 	switch {
 	case v[5] != '1':
-		return 0, errVersion
+		return 0, ErrVersion
 	case v[7] == '0':
 		return 0, nil
 	}
 	return 1, nil
 }
 
-func (r *request) readFields() error {
+func (r *Request) readFields() error {
 	lengths, codings := 0, 0
-	for i := range r.fields {
-		f := &r.fields[i]
+	for i := range r.Fields {
+		f := &r.Fields[i]
 		if f.kind == field.Other {
 			continue
 		}
@@ -128,7 +128,7 @@ func (r *request) readFields() error {
 		switch f.kind {
 		case field.Host:
 			if r.hostFields++; r.hostFields > 1 || len(v) > 0 && !isHost(v) {
-				return errMalformed
+				return ErrMalformed
 			}
 			if len(v) == 0 {
 				f.drop = true
@@ -138,16 +138,16 @@ func (r *request) readFields() error {
 			f.drop = true
 			if len(v) > 0 && r.originalHost == nil {
 				if !isHost(v) {
-					return errMalformed
+					return ErrMalformed
 				}
 				r.originalHost = v
 			}
 		case field.ContentLength:
 			n, ok := readLength(v)
 			if lengths++; lengths > 1 || !ok {
-				return errMalformed
+				return ErrMalformed
 			}
-			r.body, r.length = bodyLength, n
+			r.Body, r.Length = BodyLength, n
 		case field.TransferEncoding:
 			if err := readCoding(v); err != nil {
 				return err
@@ -161,35 +161,35 @@ func (r *request) readFields() error {
 		case field.Upgrade:
 			f.drop = true
 			options(v, func(t []byte) bool {
-				r.upgrade = r.upgrade || !field.EqualFold(t, "h2c")
+				r.Upgrade = r.Upgrade || !field.EqualFold(t, "h2c")
 				return true
 			})
 		case field.Expect:
-			if r.minor == 0 {
+			if r.Minor == 0 {
 				f.drop = true // RFC 9110 section 10.1.1
 			} else if field.EqualFold(v, "100-continue") {
-				r.expect = true
+				r.Expect = true
 			} else if len(v) > 0 {
-				return errExpectation
+				return ErrExpectation
 			}
 		case field.UserAgent:
-			first(&r.probe.UserAgent, v)
+			first(&r.Probe.UserAgent, v)
 		case field.NetworkProbe:
-			first(&r.probe.NetworkProbe, v)
+			first(&r.Probe.NetworkProbe, v)
 		case field.NetworkHash:
-			first(&r.probe.NetworkHash, v)
+			first(&r.Probe.NetworkHash, v)
 		case field.ProxyRequest:
 			if !r.proxySeen {
-				r.proxySeen, r.proxied = true, string(v) == "activator"
+				r.proxySeen, r.Proxied = true, string(v) == "activator"
 			}
 		case field.ServingTag:
-			first(&r.routeTag, v)
+			first(&r.RouteTag, v)
 		case field.DefaultRoute:
-			first(&r.defaultRoute, v)
-			r.hasDefaultRoute = true
+			first(&r.DefaultRoute, v)
+			r.HasDefaultRoute = true
 		case field.Trace, field.TraceState:
-			r.trace.Note(r.name(f), v)
-			r.traced = true
+			r.Trace.Note(r.name(f), v)
+			r.Traced = true
 		case field.ForwardedFor:
 			f.drop = true
 			if len(v) > 0 {
@@ -205,27 +205,27 @@ func (r *request) readFields() error {
 			}
 		}
 	}
-	if codings > 1 || codings > 0 && (lengths > 0 || r.minor == 0) {
-		return errMalformed // RFC 9112 sections 6.1 and 6.3: not to be repaired
+	if codings > 1 || codings > 0 && (lengths > 0 || r.Minor == 0) {
+		return ErrMalformed // RFC 9112 sections 6.1 and 6.3: not to be repaired
 	}
 	if codings == 1 {
-		r.body = bodyChunked
+		r.Body = BodyChunked
 	}
-	if r.body == bodyLength && r.length == 0 {
-		r.expect = false
+	if r.Body == BodyLength && r.Length == 0 {
+		r.Expect = false
 	}
-	if r.body == noBody {
-		r.expect = false
+	if r.Body == NoBody {
+		r.Expect = false
 	}
-	if r.hostFields == 0 && r.minor > 0 {
-		return errMalformed
+	if r.hostFields == 0 && r.Minor > 0 {
+		return ErrMalformed
 	}
 	return nil
 }
 
 // chooseHost decides what the container sees as Host: K-Original-Host, else
 // the authority of the target, else Host as it came. Empty means its address.
-func (r *request) chooseHost() error {
+func (r *Request) chooseHost() error {
 	switch {
 	case r.originalHost != nil:
 		r.host = r.originalHost
@@ -234,9 +234,9 @@ func (r *request) chooseHost() error {
 	default:
 		return nil
 	}
-	for i := range r.fields {
-		if r.fields[i].kind == field.Host {
-			r.fields[i].drop = true
+	for i := range r.Fields {
+		if r.Fields[i].kind == field.Host {
+			r.Fields[i].drop = true
 		}
 	}
 	return nil
@@ -244,26 +244,26 @@ func (r *request) chooseHost() error {
 
 // replaceTrace sends lines to the container in the place of the trace context
 // that came.
-func (r *request) replaceTrace(lines []byte) {
+func (r *Request) ReplaceTrace(lines []byte) {
 	r.traceLines = lines
-	for i := range r.fields {
-		if r.fields[i].kind == field.Trace {
-			r.fields[i].drop = true
+	for i := range r.Fields {
+		if r.Fields[i].kind == field.Trace {
+			r.Fields[i].drop = true
 		}
 	}
 }
 
 // Each walks the fields as they came, for observers.
-func (r *request) Each(yield func(name, value []byte) bool) {
-	for i := range r.fields {
-		if f := &r.fields[i]; !yield(r.name(f), r.value(f)) {
+func (r *Request) Each(yield func(name, value []byte) bool) {
+	for i := range r.Fields {
+		if f := &r.Fields[i]; !yield(r.name(f), r.value(f)) {
 			return
 		}
 	}
 }
 
 // finalHost is the Host that the container sees.
-func (r *request) finalHost(defaultHost []byte) []byte {
+func (r *Request) FinalHost(defaultHost []byte) []byte {
 	switch {
 	case r.host != nil:
 		return r.host
@@ -312,9 +312,9 @@ func readCoding(v []byte) error {
 		return true
 	})
 	if unknown {
-		return errCoding
+		return ErrCoding
 	}
-	return errMalformed
+	return ErrMalformed
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
@@ -324,16 +324,16 @@ func isHex(c byte) bool {
 }
 
 // keepAlive reports whether the client means to go on (RFC 9112 section 9.3).
-func (r *request) keepAlive() bool {
-	if r.minor == 0 {
-		return r.conn.keepAlive && !r.conn.close
+func (r *Request) KeepAlive() bool {
+	if r.Minor == 0 {
+		return r.Conn.KeepAlive && !r.Conn.Close
 	}
-	return !r.conn.close
+	return !r.Conn.Close
 }
 
 // idempotent methods may be sent again (RFC 9110 section 9.2.2).
-func (r *request) idempotent() bool {
-	switch string(r.method) {
+func (r *Request) Idempotent() bool {
+	switch string(r.Method) {
 	case "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE":
 		return true
 	}

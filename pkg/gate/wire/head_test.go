@@ -1,4 +1,4 @@
-package http1
+package wire
 
 import (
 	"bytes"
@@ -8,11 +8,11 @@ import (
 )
 
 // fieldsOf makes a scanned head of the given field lines.
-func fieldsOf(t *testing.T, lines ...string) *head {
+func fieldsOf(t *testing.T, lines ...string) *Head {
 	t.Helper()
-	h := new(head)
+	h := new(Head)
 	in := "GET / HTTP/1.1\r\n" + strings.Join(append(lines, "", ""), "\r\n")
-	if complete, err := h.scan([]byte(in)); !complete || err != nil {
+	if complete, err := h.Scan([]byte(in)); !complete || err != nil {
 		t.Fatalf("scanning %q: %v %v", in, complete, err)
 	}
 	return h
@@ -20,17 +20,17 @@ func fieldsOf(t *testing.T, lines ...string) *head {
 
 func TestAHeadEndsWithTheFirstEmptyLine(t *testing.T) {
 	const in = "GET / HTTP/1.1\r\nA: b\r\n\r\nC: d\r\n\r\n"
-	h := new(head)
-	complete, err := h.scan([]byte(in))
-	if !complete || err != nil || string(h.raw) != in[:len("GET / HTTP/1.1\r\nA: b\r\n\r\n")] {
-		t.Fatalf("got %v, %v, %q", complete, err, h.raw)
+	h := new(Head)
+	complete, err := h.Scan([]byte(in))
+	if !complete || err != nil || string(h.Raw) != in[:len("GET / HTTP/1.1\r\nA: b\r\n\r\n")] {
+		t.Fatalf("got %v, %v, %q", complete, err, h.Raw)
 	}
 }
 
 func TestWhiteSpaceAroundAValueIsNotPartOfIt(t *testing.T) {
 	h := fieldsOf(t, "A: \t b \t c\t ", "B:", "C: ", "D:e", "E:\t\t")
 	for i, want := range []string{"b \t c", "", "", "e", ""} {
-		if got := string(h.value(&h.fields[i])); got != want {
+		if got := string(h.value(&h.Fields[i])); got != want {
 			t.Errorf("field %d: got %q, want %q", i, got, want)
 		}
 	}
@@ -59,8 +59,8 @@ var linesThatAreRefused = map[string]string{
 func TestALineThatIsNoFieldIsRefused(t *testing.T) {
 	for name, line := range linesThatAreRefused {
 		t.Run(name, func(t *testing.T) {
-			h := new(head)
-			if complete, err := h.scan([]byte("GET / HTTP/1.1\r\n" + line + "\r\n")); complete || err != errMalformed {
+			h := new(Head)
+			if complete, err := h.Scan([]byte("GET / HTTP/1.1\r\n" + line + "\r\n")); complete || err != ErrMalformed {
 				t.Errorf("got %v, %v", complete, err)
 			}
 		})
@@ -69,7 +69,7 @@ func TestALineThatIsNoFieldIsRefused(t *testing.T) {
 
 func TestABareLineFeedIsRefusedWhereverItStands(t *testing.T) {
 	for _, in := range []string{"\n", "GET / HTTP/1.1\n", "GET / HTTP/1.1\r\n\n", "GET / HTTP/1.1\r\nA: b\n", "GET / HTTP/1.1\r\nA:\nb: c\r\n"} {
-		if complete, err := new(head).scan([]byte(in)); complete || err != errMalformed {
+		if complete, err := new(Head).Scan([]byte(in)); complete || err != ErrMalformed {
 			t.Errorf("%q: got %v, %v", in, complete, err)
 		}
 	}
@@ -82,7 +82,7 @@ func TestWhatNoFurtherByteCanMendIsRefusedAtOnce(t *testing.T) {
 		"GET / HTTP/1.1\r\n x", "GET / HTTP/1.1\r\nA ", "GET / HTTP/1.1\r\n:", "GET / HTTP/1.1\r\nA\r",
 	} {
 		for _, cuts := range [][]byte{nil, {1}} {
-			if v, err := read(new(request), in, cuts); v != refused || err != errMalformed {
+			if v, err := read(new(Request), in, cuts); v != refused || err != ErrMalformed {
 				t.Errorf("%q delivered by %v: %v, %v", in, cuts, v, err)
 			}
 		}
@@ -95,7 +95,7 @@ func TestWhatMayStillBecomeAHeadIsWaitedFor(t *testing.T) {
 		"GET / HTTP/1.1\r\nA", "GET / HTTP/1.1\r\nA:", "GET / HTTP/1.1\r\nA:\r", "GET / HTTP/1.1\r\nA: b\tc\xff\r",
 	} {
 		for _, cuts := range [][]byte{nil, {1}} {
-			if v, err := read(new(request), in, cuts); v != incomplete {
+			if v, err := read(new(Request), in, cuts); v != incomplete {
 				t.Errorf("%q delivered by %v: %v, %v", in, cuts, v, err)
 			}
 		}
@@ -110,55 +110,55 @@ func padded(n int) string {
 
 func TestAHeadOfOneMiBIsTakenAndOneByteMoreIsNot(t *testing.T) {
 	for _, step := range [][]byte{nil, {255}} {
-		if v, err := read(new(request), padded(maxHeadBytes)[:4<<10], step); v != incomplete {
+		if v, err := read(new(Request), padded(MaxHeadBytes)[:4<<10], step); v != incomplete {
 			t.Fatalf("the beginning: %v, %v", v, err)
 		}
 	}
-	if v, err := read(new(request), padded(maxHeadBytes)+"body", nil); v != accepted {
-		t.Errorf("%d bytes: %v, %v", maxHeadBytes, v, err)
+	if v, err := read(new(Request), padded(MaxHeadBytes)+"body", nil); v != accepted {
+		t.Errorf("%d bytes: %v, %v", MaxHeadBytes, v, err)
 	}
-	for _, in := range []string{padded(maxHeadBytes + 1), padded(maxHeadBytes + 1)[:maxHeadBytes]} {
-		if v, err := read(new(request), in, nil); v != refused || err != errTooLarge {
+	for _, in := range []string{padded(MaxHeadBytes + 1), padded(MaxHeadBytes + 1)[:MaxHeadBytes]} {
+		if v, err := read(new(Request), in, nil); v != refused || err != ErrTooLarge {
 			t.Errorf("%d bytes of a longer head: %v, %v", len(in), v, err)
 		}
 	}
-	h := new(head)
-	in := []byte(padded(maxHeadBytes))
-	for _, n := range []int{1, maxHeadBytes / 2, maxHeadBytes - 1, maxHeadBytes} {
-		complete, err := h.scan(in[:n])
-		if complete != (n == maxHeadBytes) || err != nil {
+	h := new(Head)
+	in := []byte(padded(MaxHeadBytes))
+	for _, n := range []int{1, MaxHeadBytes / 2, MaxHeadBytes - 1, MaxHeadBytes} {
+		complete, err := h.Scan(in[:n])
+		if complete != (n == MaxHeadBytes) || err != nil {
 			t.Errorf("%d bytes: %v, %v", n, complete, err)
 		}
 	}
 }
 
 func TestAStartLineBeyondTheLimitIsATargetTooLong(t *testing.T) {
-	target := "GET /" + strings.Repeat("x", maxHeadBytes)
-	for _, in := range []string{target, target[:maxHeadBytes], target + " HTTP/1.1\r\n"} {
-		if v, err := read(new(request), in, nil); v != refused || err != errLongTarget {
+	target := "GET /" + strings.Repeat("x", MaxHeadBytes)
+	for _, in := range []string{target, target[:MaxHeadBytes], target + " HTTP/1.1\r\n"} {
+		if v, err := read(new(Request), in, nil); v != refused || err != ErrLongTarget {
 			t.Errorf("%d bytes: %v, %v", len(in), v, err)
 		}
 	}
 }
 
 func TestFourThousandAndNinetySixFieldsAreTakenAndOneMoreIsNot(t *testing.T) {
-	head := "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("a:\r\n", maxFields-1)
-	if v, err := read(new(request), head+"\r\n", nil); v != accepted {
-		t.Errorf("%d fields: %v, %v", maxFields, v, err)
+	head := "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("a:\r\n", MaxFields-1)
+	if v, err := read(new(Request), head+"\r\n", nil); v != accepted {
+		t.Errorf("%d fields: %v, %v", MaxFields, v, err)
 	}
-	if v, err := read(new(request), head+"a:\r\n", nil); v != refused || err != errTooLarge {
-		t.Errorf("%d fields: %v, %v", maxFields+1, v, err)
+	if v, err := read(new(Request), head+"a:\r\n", nil); v != refused || err != ErrTooLarge {
+		t.Errorf("%d fields: %v, %v", MaxFields+1, v, err)
 	}
 }
 
 func TestAScannerThatHadManyFieldsDoesNotKeepThem(t *testing.T) {
 	h := fieldsOf(t, strings.Split(strings.Repeat("a:\n", 1000)+"a:", "\n")...)
-	if h.reset(); cap(h.fields) > 256 {
-		t.Errorf("keeps room for %d fields", cap(h.fields))
+	if h.reset(); cap(h.Fields) > 256 {
+		t.Errorf("keeps room for %d fields", cap(h.Fields))
 	}
 	h = fieldsOf(t, "a:")
-	if h.reset(); cap(h.fields) == 0 || len(h.fields) != 0 {
-		t.Errorf("a small one keeps room for %d fields, %d in use", cap(h.fields), len(h.fields))
+	if h.reset(); cap(h.Fields) == 0 || len(h.Fields) != 0 {
+		t.Errorf("a small one keeps room for %d fields, %d in use", cap(h.Fields), len(h.Fields))
 	}
 }
 
@@ -217,18 +217,18 @@ func TestOptionsAreTheElementsThatAreNotEmpty(t *testing.T) {
 func TestConnectionSaysWhatItSaysInAnyCaseAndOverSeveralLines(t *testing.T) {
 	for _, c := range []struct {
 		lines []string
-		want  connection
+		want  Connection
 	}{
-		{nil, connection{}},
-		{[]string{"Connection:"}, connection{}},
-		{[]string{"Connection: close"}, connection{close: true}},
-		{[]string{"connection: CLOSE"}, connection{close: true}},
-		{[]string{"Connection: Keep-Alive"}, connection{keepAlive: true}},
-		{[]string{"Connection: keep-alive, Upgrade"}, connection{keepAlive: true, upgrade: true}},
-		{[]string{"Connection: keep-alive", "CONNECTION: ,close"}, connection{keepAlive: true, close: true}},
-		{[]string{"Connection: x,\ty , close"}, connection{close: true}},
-		{[]string{"Connection: closed, xclose, close x, c\u017fose"}, connection{}},
-		{[]string{"Connection: \"close\""}, connection{}},
+		{nil, Connection{}},
+		{[]string{"Connection:"}, Connection{}},
+		{[]string{"Connection: close"}, Connection{Close: true}},
+		{[]string{"connection: CLOSE"}, Connection{Close: true}},
+		{[]string{"Connection: Keep-Alive"}, Connection{KeepAlive: true}},
+		{[]string{"Connection: keep-alive, Upgrade"}, Connection{KeepAlive: true, Upgrade: true}},
+		{[]string{"Connection: keep-alive", "CONNECTION: ,close"}, Connection{KeepAlive: true, Close: true}},
+		{[]string{"Connection: x,\ty , close"}, Connection{Close: true}},
+		{[]string{"Connection: closed, xclose, close x, c\u017fose"}, Connection{}},
+		{[]string{"Connection: \"close\""}, Connection{}},
 	} {
 		h := fieldsOf(t, c.lines...)
 		if got := h.readConnection(); got != c.want {
@@ -266,8 +266,8 @@ func TestConnectionRemovesTheFieldsThatItNames(t *testing.T) {
 			many := fieldsOf(t, "Connection: 1, 2, 3, 4, 5, 6, 7, 8, 9", "Connection: "+c.names, c.field)
 			few.readConnection()
 			many.readConnection()
-			wantSame(t, "drop", few.fields[0].drop, c.drop)
-			wantSame(t, "drop, named among many", many.fields[2].drop, c.drop)
+			wantSame(t, "drop", few.Fields[0].drop, c.drop)
+			wantSame(t, "drop, named among many", many.Fields[2].drop, c.drop)
 		})
 	}
 }
@@ -280,19 +280,19 @@ func TestConnectionMayNameThousandsOfFields(t *testing.T) {
 	}
 	h := fieldsOf(t, lines...)
 	h.readConnection()
-	for i := range h.fields {
-		if h.fields[i].drop != (i > 1) {
-			t.Fatalf("field %q: drop %v", h.name(&h.fields[i]), h.fields[i].drop)
+	for i := range h.Fields {
+		if h.Fields[i].drop != (i > 1) {
+			t.Fatalf("field %q: drop %v", h.name(&h.Fields[i]), h.Fields[i].drop)
 		}
 	}
 }
 
 func TestOutcomesOfRefusedHeads(t *testing.T) {
 	for err, want := range map[error]int{
-		errMalformed: 400, errTooLarge: 431, errLongTarget: 414, errVersion: 505, errCoding: 501,
-		errExpectation: 417, errMethod: 405, fmt.Errorf("anything else"): 400,
+		ErrMalformed: 400, ErrTooLarge: 431, ErrLongTarget: 414, ErrVersion: 505, ErrCoding: 501,
+		ErrExpectation: 417, ErrMethod: 405, fmt.Errorf("anything else"): 400,
 	} {
-		if got := outcomeOf(err).Meaning().Status; got != want {
+		if got := OutcomeOf(err).Meaning().Status; got != want {
 			t.Errorf("%v: status %d, want %d", err, got, want)
 		}
 	}

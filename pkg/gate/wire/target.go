@@ -1,4 +1,4 @@
-package http1
+package wire
 
 import (
 	"bytes"
@@ -7,37 +7,37 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-func (r *request) readTarget(t []byte) error {
+func (r *Request) readTarget(t []byte) error {
 	for _, c := range t {
 		if c <= ' ' || c == 0x7f {
-			return errMalformed
+			return ErrMalformed
 		}
 	}
 	switch {
-	case string(r.method) == "CONNECT":
-		r.target = t
+	case string(r.Method) == "CONNECT":
+		r.Target = t
 		return nil
 	case t[0] == '/':
-	case len(t) == 1 && t[0] == '*' && string(r.method) == "OPTIONS":
-		r.asterisk = true
+	case len(t) == 1 && t[0] == '*' && string(r.Method) == "OPTIONS":
+		r.Asterisk = true
 	default:
 		var ok bool
 		if t, ok = r.absoluteForm(t); !ok {
-			return errMalformed
+			return ErrMalformed
 		}
-		r.asterisk = len(t) == 0 && string(r.method) == "OPTIONS" // RFC 9112 section 3.2.4
+		r.Asterisk = len(t) == 0 && string(r.Method) == "OPTIONS" // RFC 9112 section 3.2.4
 		if len(t) == 0 {
 			t = []byte("/")
 		}
 	}
-	r.target = t
+	r.Target = t
 	path := t
 	if q := bytes.IndexByte(t, '?'); q >= 0 {
 		path = t[:q]
 	}
 	for i := bytes.IndexByte(path, '%'); i >= 0; {
 		if i+2 >= len(path) || !isHex(path[i+1]) || !isHex(path[i+2]) {
-			return errMalformed
+			return ErrMalformed
 		}
 		next := bytes.IndexByte(path[i+3:], '%')
 		if next < 0 {
@@ -50,7 +50,7 @@ func (r *request) readTarget(t []byte) error {
 
 // absoluteForm splits an absolute-form target (RFC 9112 section 3.2.2) into
 // its authority, kept in r.origin, and path with query, which may be empty.
-func (r *request) absoluteForm(t []byte) ([]byte, bool) {
+func (r *Request) absoluteForm(t []byte) ([]byte, bool) {
 	switch {
 	case field.HasPrefixFold(t, "http://"):
 		t = t[len("http://"):]

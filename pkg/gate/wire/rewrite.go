@@ -1,4 +1,4 @@
-package http1
+package wire
 
 import (
 	"net/netip"
@@ -10,28 +10,28 @@ import (
 
 // appendHead writes the head as the container gets it. Runs of lines that go
 // on unchanged are copied in one piece.
-func (r *request) appendHead(dst []byte, peer netip.Addr, defaultHost []byte) []byte {
-	dst = append(dst, r.method...)
+func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []byte {
+	dst = append(dst, r.Method...)
 	dst = append(dst, ' ')
-	dst = append(dst, r.target...)
+	dst = append(dst, r.Target...)
 	dst = append(dst, " HTTP/1.1\r\n"...)
 	makeForwarded := !r.forwarded && (r.forwardedFor > 0 || len(r.xProto) > 0 || len(r.xHost) > 0)
 
 	hostDone, forDone := false, false
 	run := r.startEnd + 2
-	for i := range r.fields {
-		f := &r.fields[i]
+	for i := range r.Fields {
+		f := &r.Fields[i]
 		if f.kind == field.Other && !f.drop {
 			continue
 		}
 		replace := f.kind == field.ForwardedFor && !forDone || f.kind == field.Host && f.drop ||
-			f.kind == field.TransferEncoding || f.kind == field.Trailer && !f.drop && !allMayTrail(r.value(f)) || f.kind == field.ContentLength && r.raw[f.valueStart] == '0'
+			f.kind == field.TransferEncoding || f.kind == field.Trailer && !f.drop && !allMayTrail(r.value(f)) || f.kind == field.ContentLength && r.Raw[f.valueStart] == '0'
 		skip := f.drop || f.kind == field.Forwarded && makeForwarded
 		if !replace && !skip {
 			hostDone = hostDone || f.kind == field.Host
 			continue
 		}
-		dst = append(dst, r.raw[run:f.start]...)
+		dst = append(dst, r.Raw[run:f.start]...)
 		run = int(f.end)
 		switch {
 		case !replace:
@@ -47,11 +47,11 @@ func (r *request) appendHead(dst []byte, peer netip.Addr, defaultHost []byte) []
 			dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
 		case f.kind == field.ContentLength:
 			dst = append(dst, "Content-Length: "...)
-			dst = strconv.AppendInt(dst, r.length, 10)
+			dst = strconv.AppendInt(dst, r.Length, 10)
 			dst = append(dst, "\r\n"...)
 		}
 	}
-	dst = append(dst, r.raw[run:len(r.raw)-2]...)
+	dst = append(dst, r.Raw[run:len(r.Raw)-2]...)
 	if !hostDone {
 		dst = r.appendHost(dst, defaultHost)
 	}
@@ -65,13 +65,13 @@ func (r *request) appendHead(dst []byte, peer netip.Addr, defaultHost []byte) []
 	if r.te {
 		dst = append(dst, "TE: trailers\r\n"...)
 	}
-	if r.upgrade {
+	if r.Upgrade {
 		dst = r.appendUpgrade(dst)
 	}
 	return append(dst, "\r\n"...)
 }
 
-func (r *request) appendHost(dst, defaultHost []byte) []byte {
+func (r *Request) appendHost(dst, defaultHost []byte) []byte {
 	dst = append(dst, "Host: "...)
 	if r.host != nil {
 		dst = append(dst, r.host...)
@@ -81,10 +81,10 @@ func (r *request) appendHost(dst, defaultHost []byte) []byte {
 	return append(dst, "\r\n"...)
 }
 
-func (r *request) appendForwardedFor(dst []byte, peer netip.Addr) []byte {
+func (r *Request) appendForwardedFor(dst []byte, peer netip.Addr) []byte {
 	dst = append(dst, "X-Forwarded-For: "...)
-	for i := 0; r.forwardedFor > 0 && i < len(r.fields); i++ {
-		if f := &r.fields[i]; f.kind == field.ForwardedFor && f.valueEnd > f.valueStart {
+	for i := 0; r.forwardedFor > 0 && i < len(r.Fields); i++ {
+		if f := &r.Fields[i]; f.kind == field.ForwardedFor && f.valueEnd > f.valueStart {
 			dst = append(dst, r.value(f)...)
 			dst = append(dst, ", "...)
 		}
@@ -93,10 +93,10 @@ func (r *request) appendForwardedFor(dst []byte, peer netip.Addr) []byte {
 	return append(dst, "\r\n"...)
 }
 
-func (r *request) appendForwarded(dst []byte) []byte {
+func (r *Request) appendForwarded(dst []byte) []byte {
 	lines := make([][]byte, 0, r.forwardedFor)
-	for i := range r.fields {
-		if f := &r.fields[i]; f.kind == field.ForwardedFor {
+	for i := range r.Fields {
+		if f := &r.Fields[i]; f.kind == field.ForwardedFor {
 			lines = append(lines, r.value(f))
 		}
 	}
@@ -110,11 +110,11 @@ func (r *request) appendForwarded(dst []byte) []byte {
 	return append(dst, "\r\n"...)
 }
 
-func (r *request) appendUpgrade(dst []byte) []byte {
+func (r *Request) appendUpgrade(dst []byte) []byte {
 	dst = append(dst, "Connection: Upgrade\r\nUpgrade: "...)
 	sep := ""
-	for i := range r.fields {
-		f := &r.fields[i]
+	for i := range r.Fields {
+		f := &r.Fields[i]
 		if f.kind != field.Upgrade {
 			continue
 		}
