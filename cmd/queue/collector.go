@@ -3,10 +3,11 @@ package main
 import (
 	"runtime"
 
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-func identity(cfg *Config) metrics.Identity {
+func identity(cfg *config.Config) metrics.Identity {
 	return metrics.Identity{
 		Namespace:     cfg.Namespace,
 		Service:       cfg.Service,

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
@@ -37,7 +38,7 @@ type drainSocket struct {
 	callers sync.WaitGroup // accept and all answers
 }
 
-func openDrainSocket(cfg *Config, d *gate.Drain, log *zap.Logger) (*drainSocket, error) {
+func openDrainSocket(cfg *config.Config, d *gate.Drain, log *zap.Logger) (*drainSocket, error) {
 	path := cfg.DrainSocket
 	if path == "" {
 		return &drainSocket{}, nil

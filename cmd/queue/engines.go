@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/http2"
@@ -72,7 +73,7 @@ func gateConfig(p *process) gate.Config {
 
 // loops is the number of event loops: half the processors, so that the
 // container has the others, within 1 and maxLoops.
-func loops(cfg *Config) int {
+func loops(cfg *config.Config) int {
 	if cfg.Threads > 0 {
 		return cfg.Threads
 	}

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/metrics/repeat"
 )
 
@@ -25,7 +26,7 @@ func limited(log *zap.Logger) *zap.Logger {
 
 // newLogger builds the logger that SERVING_LOGGING_CONFIG describes, or the
 // default one: JSON lines on stderr with the keys that Knative uses.
-func newLogger(cfg *Config) (*zap.Logger, error) {
+func newLogger(cfg *config.Config) (*zap.Logger, error) {
 	c := defaultLogging()
 	if cfg.LoggingConfig != "" {
 		if err := json.Unmarshal([]byte(cfg.LoggingConfig), &c); err != nil {

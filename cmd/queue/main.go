@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 )
 
 // Exit codes.
@@ -23,7 +25,7 @@ const (
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	cfg, command, warnings, err := Load(args, os.LookupEnv)
+	cfg, command, warnings, err := config.Load(args, os.LookupEnv)
 	if err != nil {
 		for _, w := range warnings {
 			fmt.Fprintln(stderr, "warning:", w)
@@ -32,16 +34,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitConfig
 	}
 	switch command {
-	case CommandHelp:
-		err = WriteHelp(stdout)
-	case CommandVersion:
+	case config.CommandHelp:
+		err = config.WriteHelp(stdout)
+	case config.CommandVersion:
 		err = WriteVersion(stdout)
-	case CommandCheck:
+	case config.CommandCheck:
 		for _, w := range warnings {
 			fmt.Fprintln(stderr, "warning:", w)
 		}
-		err = WriteCheck(stdout, &cfg)
-	case CommandDrain:
+		err = config.WriteCheck(stdout, &cfg)
+	case config.CommandDrain:
 		err = requestDrain(cfg.DrainSocket)
 	default:
 		return serve(&cfg, warnings)

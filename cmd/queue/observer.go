@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/metrics"
@@ -37,7 +38,7 @@ type note struct {
 	line *requestlog.Entry
 }
 
-func newObserver(cfg *Config) *observer {
+func newObserver(cfg *config.Config) *observer {
 	outcomes := gate.Outcomes()
 	names := make([]string, len(outcomes))
 	for i, o := range outcomes {

@@ -8,16 +8,29 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
+func load(t testing.TB, args []string, variables map[string]string) config.Config {
+	t.Helper()
+	cfg, _, _, err := config.Load(args, func(name string) (string, bool) {
+		text, ok := variables[name]
+		return text, ok
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
 // newCountingObserver has everything on that is on by default, and a tracer
 // that samples nothing by itself.
 func newCountingObserver(t testing.TB) *observer {
-	cfg := mustLoad(t, nil, map[string]string{"UNCOUNTED_PATHS": "/health"})
+	cfg := load(t, nil, map[string]string{"UNCOUNTED_PATHS": "/health"})
 	o := newObserver(&cfg)
 	ready, err := newReadiness(&cfg, zap.NewNop())
 	if err != nil {

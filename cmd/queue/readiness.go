@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/probe"
@@ -24,7 +25,7 @@ type readiness struct {
 	ended     sync.WaitGroup
 }
 
-func newReadiness(cfg *Config, log *zap.Logger) (*readiness, error) {
+func newReadiness(cfg *config.Config, log *zap.Logger) (*readiness, error) {
 	specs, err := probe.ParseSpec(cfg.ReadinessProbe, specOptions(cfg))
 	if err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (r *readiness) look() []metrics.Container {
 
 func (r *readiness) probed(index int, took time.Duration) { r.figures.Probed(index, took) }
 
-func specOptions(cfg *Config) probe.SpecOptions {
+func specOptions(cfg *config.Config) probe.SpecOptions {
 	return probe.SpecOptions{
 		UserPort:       cfg.UserPort,
 		MultiContainer: cfg.MultiContainerProbes,

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/http2"
@@ -15,7 +16,7 @@ import (
 
 // process is a running gate: all that has to be known of each other.
 type process struct {
-	cfg     *Config
+	cfg     *config.Config
 	log     *zap.Logger
 	often   *zap.Logger // for what may happen as often as others like
 	ready   *readiness
@@ -29,7 +30,7 @@ type process struct {
 }
 
 // serve runs the gate until it has drained, and returns the exit code.
-func serve(cfg *Config, warnings []string) int {
+func serve(cfg *config.Config, warnings []string) int {
 	log, err := newLogger(cfg)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "queue:", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 	"github.com/queuegate/queuegate/pkg/metrics/push"
@@ -27,7 +28,7 @@ type sinks struct {
 }
 
 // openSinks opens those that the configuration asks for.
-func openSinks(cfg *Config, log *zap.Logger) (s sinks, err error) {
+func openSinks(cfg *config.Config, log *zap.Logger) (s sinks, err error) {
 	s.tracer, err = tracing.New(tracing.Config{
 		Protocol: cfg.TracingProtocol, Endpoint: cfg.TracingEndpoint, Insecure: true,
 		SamplingRate: cfg.TracingSampleRate, Debug: cfg.TracingDebug, Resource: resource(cfg),
@@ -50,7 +51,7 @@ func openSinks(cfg *Config, log *zap.Logger) (s sinks, err error) {
 }
 
 // push sends what page shows at an interval.
-func (s *sinks) push(cfg *Config, page *metrics.Collector, log *zap.Logger) (err error) {
+func (s *sinks) push(cfg *config.Config, page *metrics.Collector, log *zap.Logger) (err error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(page)
 	s.pusher, err = push.New(push.Config{
@@ -77,7 +78,7 @@ func (s *sinks) close() error {
 	return errors.Join(failed[:]...)
 }
 
-func resource(cfg *Config) otlp.Resource {
+func resource(cfg *config.Config) otlp.Resource {
 	version, _ := buildIdentity()
 	return otlp.Resource{
 		Namespace: cfg.Namespace, Service: cfg.Service, Configuration: cfg.Configuration, Revision: cfg.Revision,

@@ -4,6 +4,7 @@ import (
 	"net"
 	"runtime"
 
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/metrics"
@@ -25,7 +26,7 @@ type status struct {
 
 // newStatus must be known to ready before that starts, and to seen before
 // traffic comes.
-func newStatus(cfg *Config, ready *readiness, seen *observer) *status {
+func newStatus(cfg *config.Config, ready *readiness, seen *observer) *status {
 	if cfg.StatusPort == 0 {
 		return nil
 	}
@@ -135,21 +136,19 @@ func drainState(d *gate.Drain) string {
 }
 
 // statusFacts are the settings as --check prints them, without secrets.
-func statusFacts(cfg *Config) statuspage.Facts {
+func statusFacts(cfg *config.Config) statuspage.Facts {
 	version, commit := buildIdentity()
 	f := statuspage.Facts{
 		Version: version, Commit: commit, GoVersion: runtime.Version(),
 		Namespace: cfg.Namespace, Service: cfg.Service, Revision: cfg.Revision, Pod: cfg.Pod,
 	}
-	for i := range settings {
-		s := &settings[i]
-		if n := len(f.Settings); n == 0 || f.Settings[n-1].Title != s.group {
-			f.Settings = append(f.Settings, statuspage.Group{Title: s.group})
+	for _, s := range cfg.Shown() {
+		if n := len(f.Settings); n == 0 || f.Settings[n-1].Title != s.Group {
+			f.Settings = append(f.Settings, statuspage.Group{Title: s.Group})
 		}
 		group := &f.Settings[len(f.Settings)-1]
-		value, hidden := s.shown(cfg)
 		group.Settings = append(group.Settings, statuspage.Setting{
-			Name: s.env, Value: value, Empty: s.standardNote, Source: cfg.origins[i].String(), Masked: hidden,
+			Name: s.Name, Value: s.Value, Empty: s.Empty, Source: s.Source, Masked: s.Masked,
 		})
 	}
 	return f

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/atomic"
 	"go.uber.org/zap"
 
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/tlsfront"
 )
@@ -29,7 +30,7 @@ type tlsPort struct {
 
 // newTLSPort checks the settings of TLS. http2, which may be nil, takes over
 // connections whose client chose h2.
-func newTLSPort(cfg *Config, server *http1.Server, http2 func(net.Conn), log *zap.Logger) (*tlsPort, error) {
+func newTLSPort(cfg *config.Config, server *http1.Server, http2 func(net.Conn), log *zap.Logger) (*tlsPort, error) {
 	p := &tlsPort{log: log, dir: cfg.CertDir, port: cfg.ServingTLSPort}
 	if cfg.ServingTLSPort == 0 {
 		return p, nil
@@ -115,7 +116,7 @@ func (p *tlsPort) refused(peer net.Addr, err error) {
 }
 
 // upstreamTLS is how the container is spoken to, nil for plain.
-func upstreamTLS(cfg *Config) (*tls.Config, error) {
+func upstreamTLS(cfg *config.Config) (*tls.Config, error) {
 	if cfg.UpstreamTLS != "true" {
 		return nil, nil
 	}

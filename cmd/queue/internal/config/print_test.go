@@ -1,10 +1,9 @@
-package main
+package config
 
 import (
 	"bytes"
 	"reflect"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -148,20 +147,5 @@ func TestTableOfSettingsIsSound(t *testing.T) {
 		if flags[taken] {
 			t.Errorf("--%s is a setting", taken)
 		}
-	}
-}
-
-func TestVersionTellsVersionCommitAndGo(t *testing.T) {
-	defer func(version, commit string) { buildVersion, buildCommit = version, commit }(buildVersion, buildCommit)
-	buildVersion, buildCommit = "v1.2.3", "0123abc"
-	want := "queue v1.2.3 (commit 0123abc, " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH + ")\n"
-	var out bytes.Buffer
-	if err := WriteVersion(&out); err != nil || out.String() != want {
-		t.Errorf("got %q, %v; want %q", out.String(), err, want)
-	}
-	buildVersion, buildCommit = "", ""
-	out.Reset()
-	if err := WriteVersion(&out); err != nil || !strings.Contains(out.String(), runtime.Version()) || strings.Contains(out.String(), "(commit ,") {
-		t.Errorf("got %q, %v", out.String(), err)
 	}
 }

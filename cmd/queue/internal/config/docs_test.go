@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 var updateDocs = flag.Bool("update", false, "write the tables of settings into docs/configuration.md")
 
 const (
-	docsPath  = "../../docs/configuration.md"
-	docsBegin = "<!-- settings: begin; go test ./cmd/queue -run Docs -update -->\n"
+	docsPath  = "../../../../docs/configuration.md"
+	docsBegin = "<!-- settings: begin; go test ./cmd/queue/internal/config -run Docs -update -->\n"
 	docsEnd   = "<!-- settings: end -->\n"
 )
 
@@ -35,7 +35,7 @@ func TestDocsHaveTheTableOfTheCode(t *testing.T) {
 		return
 	}
 	if tables != want {
-		t.Errorf("%s is not what the code says; run: go test ./cmd/queue -run Docs -update", docsPath)
+		t.Errorf("%s is not what the code says; run: go test ./cmd/queue/internal/config -run Docs -update", docsPath)
 	}
 }
 

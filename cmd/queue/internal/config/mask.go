@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"bytes"
@@ -9,6 +9,26 @@ import (
 
 // masked stands for what is not shown.
 const masked = "•••"
+
+// Shown is a setting for people who look at a running gate.
+type Shown struct {
+	Group, Name string
+	Value       string // without what could be a secret
+	Empty       string // what an empty Value means, if it is not obvious
+	Source      string // flag, environment or default
+	Masked      bool   // Value hides something
+}
+
+// Shown returns all settings in the order of the table.
+func (c *Config) Shown() []Shown {
+	all := make([]Shown, len(settings))
+	for i := range settings {
+		s := &settings[i]
+		value, hidden := s.shown(c)
+		all[i] = Shown{Group: s.group, Name: s.env, Value: value, Empty: s.standardNote, Source: c.origins[i].String(), Masked: hidden}
+	}
+	return all
+}
 
 // shown is the value of a setting for people who look at a running gate: as --check prints it, but without what could be a secret.
 // Types of settings that are not known here are masked whole.

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"strings"
@@ -61,3 +61,23 @@ func TestASettingOfAnUnknownTypeIsMasked(t *testing.T) {
 type newType struct{ fieldValue }
 
 func (newType) text() string { return "secret" }
+
+func TestEverySettingIsShownInTheOrderOfTheTable(t *testing.T) {
+	cfg := mustLoad(t, []string{"--user-port=81"}, map[string]string{"CONTAINER_CONCURRENCY": "2"})
+	all := cfg.Shown()
+	if len(all) != len(settings) {
+		t.Fatalf("%d of %d settings", len(all), len(settings))
+	}
+	want := map[string]Shown{
+		"USER_PORT":             {Group: groupTraffic, Name: "USER_PORT", Value: "81", Source: "flag"},
+		"CONTAINER_CONCURRENCY": {Group: groupAdmission, Name: "CONTAINER_CONCURRENCY", Value: "2", Empty: "0 = unlimited", Source: "environment"},
+	}
+	for i, s := range all {
+		if settings[i].env != s.Name || settings[i].group != s.Group {
+			t.Errorf("%s in %s, want %s in %s", s.Name, s.Group, settings[i].env, settings[i].group)
+		}
+		if w, known := want[s.Name]; known && s != w {
+			t.Errorf("%+v, want %+v", s, w)
+		}
+	}
+}

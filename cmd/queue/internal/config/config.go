@@ -1,4 +1,7 @@
-package main
+// Package config is the configuration of the gate: one table of settings, from
+// which flags and variables are read, and help, checks and the documentation
+// are made.
+package config
 
 import "time"
 
