@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/queuegate/queuegate/cmd/queue/internal/app"
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 )
 
@@ -37,14 +38,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case config.CommandHelp:
 		err = config.WriteHelp(stdout)
 	case config.CommandVersion:
-		err = WriteVersion(stdout)
+		err = writeVersion(stdout)
 	case config.CommandCheck:
 		for _, w := range warnings {
 			fmt.Fprintln(stderr, "warning:", w)
 		}
 		err = config.WriteCheck(stdout, &cfg)
 	case config.CommandDrain:
-		err = requestDrain(cfg.DrainSocket)
+		err = app.RequestDrain(cfg.DrainSocket)
 	default:
 		return serve(&cfg, warnings)
 	}

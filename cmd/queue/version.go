@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
 // The linker sets these: -ldflags "-X main.buildVersion=v1.2.3 -X main.buildCommit=0123abc". Without it, what the Go command
@@ -14,30 +17,24 @@ var (
 	buildCommit  string
 )
 
-// WriteVersion prints the line of --version.
-func WriteVersion(w io.Writer) error {
-	version, commit := buildIdentity()
-	_, err := fmt.Fprintf(w, "queue %s (commit %s, %s %s/%s)\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+// writeVersion prints the line of --version.
+func writeVersion(w io.Writer) error {
+	b := build()
+	_, err := fmt.Fprintf(w, "queue %s (commit %s, %s %s/%s)\n", b.Version, b.Commit, b.GoVersion, runtime.GOOS, runtime.GOARCH)
 	return err
 }
 
-func buildIdentity() (version, commit string) {
-	version, commit = buildVersion, buildCommit
+func build() metrics.Build {
+	b := metrics.Build{Version: buildVersion, Commit: buildCommit, GoVersion: runtime.Version()}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		if version == "" {
-			version = info.Main.Version
-		}
-		if commit == "" {
-			commit = recordedCommit(info)
-		}
+		b.Version = cmp.Or(b.Version, info.Main.Version)
+		b.Commit = cmp.Or(b.Commit, recordedCommit(info))
 	}
-	if version == "" || version == "(devel)" {
-		version = "development"
+	if b.Version == "" || b.Version == "(devel)" {
+		b.Version = "development"
 	}
-	if commit == "" {
-		commit = "unknown"
-	}
-	return version, commit
+	b.Commit = cmp.Or(b.Commit, "unknown")
+	return b
 }
 
 func recordedCommit(info *debug.BuildInfo) string {

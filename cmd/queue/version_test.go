@@ -12,12 +12,12 @@ func TestVersionTellsVersionCommitAndGo(t *testing.T) {
 	buildVersion, buildCommit = "v1.2.3", "0123abc"
 	want := "queue v1.2.3 (commit 0123abc, " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH + ")\n"
 	var out bytes.Buffer
-	if err := WriteVersion(&out); err != nil || out.String() != want {
+	if err := writeVersion(&out); err != nil || out.String() != want {
 		t.Errorf("got %q, %v; want %q", out.String(), err, want)
 	}
 	buildVersion, buildCommit = "", ""
 	out.Reset()
-	if err := WriteVersion(&out); err != nil || !strings.Contains(out.String(), runtime.Version()) || strings.Contains(out.String(), "(commit ,") {
+	if err := writeVersion(&out); err != nil || !strings.Contains(out.String(), runtime.Version()) || strings.Contains(out.String(), "(commit ,") {
 		t.Errorf("got %q, %v", out.String(), err)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"encoding/json"
@@ -24,9 +24,9 @@ func limited(log *zap.Logger) *zap.Logger {
 	}))
 }
 
-// newLogger builds the logger that SERVING_LOGGING_CONFIG describes, or the
+// NewLogger builds the logger that SERVING_LOGGING_CONFIG describes, or the
 // default one: JSON lines on stderr with the keys that Knative uses.
-func newLogger(cfg *config.Config) (*zap.Logger, error) {
+func NewLogger(cfg *config.Config) (*zap.Logger, error) {
 	c := defaultLogging()
 	if cfg.LoggingConfig != "" {
 		if err := json.Unmarshal([]byte(cfg.LoggingConfig), &c); err != nil {

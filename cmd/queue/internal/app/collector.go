@@ -1,8 +1,6 @@
-package main
+package app
 
 import (
-	"runtime"
-
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
@@ -18,16 +16,15 @@ func identity(cfg *config.Config) metrics.Identity {
 }
 
 // collector shows the figures of all parts.
-func (p *process) collector() (*metrics.Collector, error) {
+func (p *App) collector() (*metrics.Collector, error) {
 	names, err := metrics.ParseNames(p.cfg.MetricsNames)
 	if err != nil {
 		return nil, err
 	}
-	version, commit := buildIdentity()
 	return metrics.NewCollector(metrics.CollectorConfig{
 		Names:     names,
 		Identity:  identity(p.cfg),
-		Build:     metrics.Build{Version: version, Commit: commit, GoVersion: runtime.Version()},
+		Build:     p.build,
 		Requests:  p.seen.requests,
 		Readiness: p.ready.figures,
 		Admission: func() metrics.Admission { return admissionOf(p.gate) },
@@ -41,7 +38,7 @@ func (p *process) collector() (*metrics.Collector, error) {
 }
 
 // upstreamFigures adds up the connections of both engines.
-func (p *process) upstreamFigures() metrics.Upstream {
+func (p *App) upstreamFigures() metrics.Upstream {
 	u := metrics.Upstream(p.server.Stats())
 	h := p.streams.Stats().Upstream
 	u.Open += h.Open
@@ -51,12 +48,12 @@ func (p *process) upstreamFigures() metrics.Upstream {
 	return u
 }
 
-func (p *process) http2Figures() metrics.HTTP2 {
+func (p *App) http2Figures() metrics.HTTP2 {
 	s := p.streams.Stats()
 	return metrics.HTTP2{Connections: s.Connections, Faults: s.Errors}
 }
 
-func (p *process) tlsFigures() metrics.TLS {
+func (p *App) tlsFigures() metrics.TLS {
 	s := p.secure.stats()
 	return metrics.TLS{
 		CertificateEnd: s.NotAfter, Loads: s.Reloads, FailedLoads: s.ReloadFailures,

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 
 // open opens all ports, the serving port last: who can reach it can reach the
 // others.
-func (p *process) open() error {
+func (p *App) open() error {
 	if err := p.openSidePorts(); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (p *process) open() error {
 }
 
 // openSidePorts opens all ports beside the serving port that are not off.
-func (p *process) openSidePorts() error {
+func (p *App) openSidePorts() error {
 	if err := p.openAdmin(); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (p *process) openSidePorts() error {
 }
 
 // openMetrics shows the figures to Prometheus, or sends them.
-func (p *process) openMetrics() error {
+func (p *App) openMetrics() error {
 	if p.cfg.MetricsBackend == "none" {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (p *process) openMetrics() error {
 		return err
 	}
 	if p.cfg.MetricsBackend == otlp.ProtocolGRPC || p.cfg.MetricsBackend == otlp.ProtocolHTTP {
-		return p.seen.push(p.cfg, page, p.often)
+		return p.seen.push(p.cfg, p.resource(), page, p.often)
 	}
 	failed := func(err error) { p.often.Warn("a scrape failed", zap.Error(err)) }
 	return p.side.open(p.cfg.MetricsAddress, p.cfg.MetricsPort, "METRICS_PORT", metrics.PageHandler(page, failed))

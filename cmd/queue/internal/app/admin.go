@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type adminServer struct {
 }
 
 // openAdmin opens the admin port and the one for application probes.
-func (p *process) openAdmin() error {
+func (p *App) openAdmin() error {
 	cfg := p.cfg
 	appProbes, err := probe.ParseAppProbes(cfg.AppProbers(), probe.AppProbeOptions{
 		Host: cfg.AppProbeHost,

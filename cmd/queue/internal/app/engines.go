@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"crypto/tls"
@@ -19,7 +19,7 @@ const maxLoops = 4
 
 // makeEngines makes the gate and both engines. session, if it is not nil, is
 // how the container is spoken to.
-func (p *process) makeEngines(session *tls.Config) (err error) {
+func (p *App) makeEngines(session *tls.Config) (err error) {
 	if p.gate, err = gate.New(gateConfig(p)); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (p *process) makeEngines(session *tls.Config) (err error) {
 	return err
 }
 
-func gateConfig(p *process) gate.Config {
+func gateConfig(p *App) gate.Config {
 	cfg := p.cfg
 	return gate.Config{
 		ConcurrencyLimit:     cfg.ConcurrencyLimit,

@@ -1,8 +1,7 @@
-package main
+package app
 
 import (
 	"net"
-	"runtime"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
@@ -93,14 +92,14 @@ func (s *status) changed(c probe.Change) {
 }
 
 // openStatus serves the status page, to this pod only.
-func (p *process) openStatus() error {
+func (p *App) openStatus() error {
 	s := p.seen.status
 	if s == nil {
 		return nil
 	}
 	s.admission = func() metrics.Admission { return admissionOf(p.gate) }
 	page := statuspage.New(statuspage.Config{
-		Facts:      statusFacts(p.cfg),
+		Facts:      statusFacts(p.cfg, p.build),
 		History:    s.history,
 		Timeline:   s.timeline,
 		Containers: p.ready.look,
@@ -136,10 +135,9 @@ func drainState(d *gate.Drain) string {
 }
 
 // statusFacts are the settings as --check prints them, without secrets.
-func statusFacts(cfg *config.Config) statuspage.Facts {
-	version, commit := buildIdentity()
+func statusFacts(cfg *config.Config, build metrics.Build) statuspage.Facts {
 	f := statuspage.Facts{
-		Version: version, Commit: commit, GoVersion: runtime.Version(),
+		Version: build.Version, Commit: build.Commit, GoVersion: build.GoVersion,
 		Namespace: cfg.Namespace, Service: cfg.Service, Revision: cfg.Revision, Pod: cfg.Pod,
 	}
 	for _, s := range cfg.Shown() {

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"reflect"
@@ -12,7 +12,7 @@ import (
 
 func TestFactsOfTheStatusPageHaveEverySettingInTheOrderOfTheTable(t *testing.T) {
 	cfg := load(t, []string{"--user-port=81"}, map[string]string{"SERVING_POD": "web-1", "CONTAINER_CONCURRENCY": "2"})
-	f := statusFacts(&cfg)
+	f := statusFacts(&cfg, metrics.Build{Version: "v1"})
 	var want []statuspage.Group
 	for _, s := range cfg.Shown() {
 		if len(want) == 0 || want[len(want)-1].Title != s.Group {
@@ -24,7 +24,7 @@ func TestFactsOfTheStatusPageHaveEverySettingInTheOrderOfTheTable(t *testing.T) 
 	if !reflect.DeepEqual(f.Settings, want) {
 		t.Errorf("got  %+v\nwant %+v", f.Settings, want)
 	}
-	if f.Pod != "web-1" || f.Version == "" {
+	if f.Pod != "web-1" || f.Version != "v1" {
 		t.Errorf("pod %q, version %q", f.Pod, f.Version)
 	}
 }

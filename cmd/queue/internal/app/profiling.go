@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 
 // openProfiling serves pprof where profiling is enabled, on all addresses
 // unless PROFILING_ADDRESS narrows it.
-func (p *process) openProfiling() error {
+func (p *App) openProfiling() error {
 	if !p.cfg.Profiling {
 		return nil
 	}

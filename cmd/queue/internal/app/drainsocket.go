@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"bufio"
@@ -117,8 +117,8 @@ func (s *drainSocket) close() {
 	}
 }
 
-// requestDrain is `queue drain`: it returns when the gate has drained.
-func requestDrain(path string) error {
+// RequestDrain is `queue drain`: it returns when the gate has drained.
+func RequestDrain(path string) error {
 	conn, err := net.Dial("unix", path)
 	if err != nil {
 		return fmt.Errorf("reaching the gate through DRAIN_SOCKET=%q: %w", path, err)

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -28,10 +28,10 @@ type sinks struct {
 }
 
 // openSinks opens those that the configuration asks for.
-func openSinks(cfg *config.Config, log *zap.Logger) (s sinks, err error) {
+func openSinks(cfg *config.Config, r otlp.Resource, log *zap.Logger) (s sinks, err error) {
 	s.tracer, err = tracing.New(tracing.Config{
 		Protocol: cfg.TracingProtocol, Endpoint: cfg.TracingEndpoint, Insecure: true,
-		SamplingRate: cfg.TracingSampleRate, Debug: cfg.TracingDebug, Resource: resource(cfg),
+		SamplingRate: cfg.TracingSampleRate, Debug: cfg.TracingDebug, Resource: r,
 		Failed: func(err error) { log.Warn("spans were not delivered", zap.Error(err)) },
 	})
 	if err != nil || !cfg.RequestLog {
@@ -51,12 +51,12 @@ func openSinks(cfg *config.Config, log *zap.Logger) (s sinks, err error) {
 }
 
 // push sends what page shows at an interval.
-func (s *sinks) push(cfg *config.Config, page *metrics.Collector, log *zap.Logger) (err error) {
+func (s *sinks) push(cfg *config.Config, r otlp.Resource, page *metrics.Collector, log *zap.Logger) (err error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(page)
 	s.pusher, err = push.New(push.Config{
 		Protocol: cfg.MetricsBackend, Endpoint: cfg.MetricsCollector, Insecure: true, Interval: cfg.MetricsExportInterval,
-		Resource: resource(cfg), Gather: registry.Gather,
+		Resource: r, Gather: registry.Gather,
 		Failed: func(err error) { log.Warn("metrics were not delivered", zap.Error(err)) },
 	})
 	return err
@@ -78,10 +78,10 @@ func (s *sinks) close() error {
 	return errors.Join(failed[:]...)
 }
 
-func resource(cfg *config.Config) otlp.Resource {
-	version, _ := buildIdentity()
+func (p *App) resource() otlp.Resource {
+	cfg := p.cfg
 	return otlp.Resource{
 		Namespace: cfg.Namespace, Service: cfg.Service, Configuration: cfg.Configuration, Revision: cfg.Revision,
-		Pod: cfg.Pod, Version: version,
+		Pod: cfg.Pod, Version: p.build.Version,
 	}
 }
