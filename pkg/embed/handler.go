@@ -30,13 +30,13 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	asked := gate.ProbeHeaders{
+	fields := gate.ProbeHeaders{
 		UserAgent:    first(r.Header, "User-Agent"),
 		NetworkProbe: first(r.Header, "K-Network-Probe"),
 		NetworkHash:  first(r.Header, "K-Network-Hash"),
 	}
-	if kind, who := gate.Classify(asked); kind != gate.Traffic {
-		h.gate.probe(w, r, kind, who, asked)
+	if kind, caller := gate.Classify(fields); kind != gate.Traffic {
+		h.gate.probe(w, r, kind, caller, fields)
 		return
 	}
 	x := &exchange{gate: h.gate, w: w, r: r}
@@ -46,16 +46,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // probe answers a probe of the platform. Nothing of it is counted, and it
 // needs no slot.
-func (g *Gate) probe(w http.ResponseWriter, r *http.Request, kind gate.Kind, who gate.Asker, asked gate.ProbeHeaders) {
-	a, ok := g.gate.ReplyToProbe(kind, &asked, func() (gate.Answer, bool) {
-		if answer, settled := g.gate.Readiness.Try(who); settled {
-			return answer, true
-		}
-		answer := g.gate.Ask(r.Context(), who)
-		return answer, r.Context().Err() == nil
-	})
+func (g *Gate) probe(w http.ResponseWriter, r *http.Request, kind gate.Kind, c gate.Caller, h gate.ProbeHeaders) {
+	a, ok := g.gate.ReplyToProbe(kind, c, &h, func() (gate.ReadinessResult, bool) { return g.gate.WaitReady(r.Context(), c) })
 	if !ok {
-		panic(http.ErrAbortHandler) // nobody is there any more
+		panic(http.ErrAbortHandler) // the caller has left
 	}
 	g.reply(w, r, &a)
 }

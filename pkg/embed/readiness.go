@@ -22,7 +22,7 @@ type readiness struct {
 	check func(context.Context) error
 
 	mu      sync.Mutex
-	last    gate.Answer
+	last    gate.ReadinessResult
 	until   time.Time // last is used until then; zero = there is none
 	running *look     // nil = none
 }
@@ -30,18 +30,18 @@ type readiness struct {
 // look is one call of check.
 type look struct {
 	done   chan struct{}
-	answer gate.Answer // once done is closed
+	answer gate.ReadinessResult // once done is closed
 }
 
 // Try answers from the last look while that is fresh.
-func (r *readiness) Try(gate.Asker) (gate.Answer, bool) {
+func (r *readiness) Try(gate.Caller) (gate.ReadinessResult, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last, time.Now().Before(r.until)
 }
 
-// Ask waits for the look under way, or for a new one.
-func (r *readiness) Ask(ctx context.Context, who gate.Asker) gate.Answer {
+// Wait waits for the look under way, or for a new one.
+func (r *readiness) Wait(ctx context.Context, who gate.Caller) gate.ReadinessResult {
 	patience := checkPatience
 	if who == gate.Kubelet {
 		patience = kubeletPatience
@@ -57,9 +57,9 @@ func (r *readiness) Ask(ctx context.Context, who gate.Asker) gate.Answer {
 	case <-l.done:
 		return l.answer
 	case <-timer.C:
-		return gate.Answer{Reason: "timeout"}
+		return gate.ReadinessResult{Reason: "timeout"}
 	case <-ctx.Done():
-		return gate.Answer{Reason: "asker gone"}
+		return gate.ReadinessResult{Reason: "asker gone"}
 	}
 }
 
@@ -93,14 +93,14 @@ func (r *readiness) run(l *look) {
 	close(l.done)
 }
 
-func (r *readiness) ask(ctx context.Context) (a gate.Answer) {
+func (r *readiness) ask(ctx context.Context) (a gate.ReadinessResult) {
 	a.Reason = "panic"
 	defer func() { _ = recover() }() // there is no server around this goroutine that would contain it
 	switch err := r.check(ctx); {
 	case err == nil:
-		return gate.Answer{Ready: true}
+		return gate.ReadinessResult{Ready: true}
 	case errors.Is(err, context.DeadlineExceeded):
-		return gate.Answer{Reason: "timeout"}
+		return gate.ReadinessResult{Reason: "timeout"}
 	}
-	return gate.Answer{Reason: "not ready"}
+	return gate.ReadinessResult{Reason: "not ready"}
 }

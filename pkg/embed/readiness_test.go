@@ -12,11 +12,11 @@ import (
 )
 
 // asked answers as the gate asks.
-func (r *readiness) asked(ctx context.Context, who gate.Asker) gate.Answer {
+func (r *readiness) asked(ctx context.Context, who gate.Caller) gate.ReadinessResult {
 	if a, settled := r.Try(who); settled {
 		return a
 	}
-	return r.Ask(ctx, who)
+	return r.Wait(ctx, who)
 }
 
 func TestAskersShareOneCheckAndItsAnswer(t *testing.T) {
@@ -27,12 +27,12 @@ func TestAskersShareOneCheckAndItsAnswer(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			return fails
 		}}
-		askAll := func(want gate.Answer, wantChecks int) {
+		askAll := func(want gate.ReadinessResult, wantChecks int) {
 			t.Helper()
 			var askers sync.WaitGroup
 			for range 10 {
 				askers.Go(func() {
-					if a := r.asked(t.Context(), gate.OtherAsker); a != want {
+					if a := r.asked(t.Context(), gate.AnyCaller); a != want {
 						t.Errorf("answer %+v, want %+v", a, want)
 					}
 				})
@@ -42,7 +42,7 @@ func TestAskersShareOneCheckAndItsAnswer(t *testing.T) {
 				t.Errorf("%d checks, want %d", checks, wantChecks)
 			}
 		}
-		yes, no := gate.Answer{Ready: true}, gate.Answer{Reason: "not ready"}
+		yes, no := gate.ReadinessResult{Ready: true}, gate.ReadinessResult{Reason: "not ready"}
 		askAll(yes, 1)
 		fails = errors.New("away")
 		time.Sleep(yesFor - 1)
@@ -64,13 +64,13 @@ func TestAnAskerWaitsNoLongerThanItsPatience(t *testing.T) {
 		defer cancel()
 		for _, c := range []struct {
 			ctx    context.Context
-			who    gate.Asker
+			who    gate.Caller
 			reason string
 			after  time.Duration
 		}{
 			{t.Context(), gate.Kubelet, "timeout", kubeletPatience},
-			{leaves, gate.OtherAsker, "asker gone", time.Second - kubeletPatience},
-			{t.Context(), gate.OtherAsker, "timeout", checkPatience - time.Second},
+			{leaves, gate.AnyCaller, "asker gone", time.Second - kubeletPatience},
+			{t.Context(), gate.AnyCaller, "timeout", checkPatience - time.Second},
 		} {
 			begun := time.Now()
 			if a := r.asked(c.ctx, c.who); a.Ready || a.Reason != c.reason {

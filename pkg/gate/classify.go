@@ -13,15 +13,6 @@ const (
 	HashlessProbe       // a network probe without its hash
 )
 
-// Asker tells who asks for readiness, because patience differs.
-type Asker uint8
-
-// The askers of readiness.
-const (
-	OtherAsker Asker = iota
-	Kubelet          // gives up after a second
-)
-
 // ProbeHeaders are the fields that tell probes from traffic: of each field the
 // first value, without surrounding white space; nil when absent.
 type ProbeHeaders struct {
@@ -30,30 +21,34 @@ type ProbeHeaders struct {
 	NetworkHash  []byte // K-Network-Hash
 }
 
-// Classify names a request. Values and prefixes are case-sensitive. The path,
-// the method and the host play no part.
-func Classify(h ProbeHeaders) (Kind, Asker) {
+// Classify names a request and who sends it. Values and prefixes are
+// case-sensitive. The path, the method and the host play no part.
+func Classify(h ProbeHeaders) (Kind, Caller) {
 	if h.UserAgent == nil && h.NetworkProbe == nil {
-		return Traffic, OtherAsker
+		return Traffic, AnyCaller
 	}
-	kubelet := hasPrefix(h.UserAgent, "kube-probe/")
-	asker := OtherAsker
-	if kubelet {
-		asker = Kubelet
+	caller := callerOf(h.UserAgent)
+	switch {
+	case string(h.NetworkProbe) == "queue":
+		return ReadinessProbe, caller
+	case caller != AnyCaller:
+		return BadProbe, caller
+	case string(h.NetworkProbe) != "probe":
+		return Traffic, caller
+	case len(h.NetworkHash) == 0:
+		return HashlessProbe, caller
 	}
-	if string(h.NetworkProbe) == "queue" {
-		return ReadinessProbe, asker
+	return NetworkProbe, caller
+}
+
+func callerOf(userAgent []byte) Caller {
+	switch {
+	case hasPrefix(userAgent, "kube-probe/"):
+		return Kubelet
+	case hasPrefix(userAgent, "Knative-Activator-Probe"), hasPrefix(userAgent, "Knative-Autoscaling-Probe"):
+		return Platform
 	}
-	if kubelet || hasPrefix(h.UserAgent, "Knative-Activator-Probe") || hasPrefix(h.UserAgent, "Knative-Autoscaling-Probe") {
-		return BadProbe, asker
-	}
-	if string(h.NetworkProbe) == "probe" {
-		if len(h.NetworkHash) == 0 {
-			return HashlessProbe, asker
-		}
-		return NetworkProbe, asker
-	}
-	return Traffic, asker
+	return AnyCaller
 }
 
 func hasPrefix(b []byte, prefix string) bool {

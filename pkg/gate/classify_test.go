@@ -17,46 +17,46 @@ func TestProbesAreToldFromTraffic(t *testing.T) {
 		sentence           string
 		agent, probe, hash string
 		kind               Kind
-		asker              Asker
+		caller             Caller
 	}{
-		{"no field at all is traffic", absent, absent, absent, Traffic, OtherAsker},
-		{"a hash alone is traffic", absent, absent, "h", Traffic, OtherAsker},
-		{"any user agent is traffic", "curl/8.5.0", absent, absent, Traffic, OtherAsker},
-		{"empty fields are traffic", "", "", "", Traffic, OtherAsker},
+		{"no field at all is traffic", absent, absent, absent, Traffic, AnyCaller},
+		{"a hash alone is traffic", absent, absent, "h", Traffic, AnyCaller},
+		{"any user agent is traffic", "curl/8.5.0", absent, absent, Traffic, AnyCaller},
+		{"empty fields are traffic", "", "", "", Traffic, AnyCaller},
 
 		{"the kubelet asks for readiness", "kube-probe/1.31", "queue", absent, ReadinessProbe, Kubelet},
-		{"so does the activator", "Knative-Activator-Probe", "queue", absent, ReadinessProbe, OtherAsker},
-		{"so does the autoscaler", "Knative-Autoscaling-Probe", "queue", absent, ReadinessProbe, OtherAsker},
-		{"so does anybody else", "curl/8.5.0", "queue", absent, ReadinessProbe, OtherAsker},
-		{"even without a user agent", absent, "queue", absent, ReadinessProbe, OtherAsker},
-		{"a hash makes no difference to it", "Knative-Activator-Probe", "queue", "h", ReadinessProbe, OtherAsker},
+		{"so does the activator", "Knative-Activator-Probe", "queue", absent, ReadinessProbe, Platform},
+		{"so does the autoscaler", "Knative-Autoscaling-Probe", "queue", absent, ReadinessProbe, Platform},
+		{"so does anybody else", "curl/8.5.0", "queue", absent, ReadinessProbe, AnyCaller},
+		{"even without a user agent", absent, "queue", absent, ReadinessProbe, AnyCaller},
+		{"a hash makes no difference to it", "Knative-Activator-Probe", "queue", "h", ReadinessProbe, Platform},
 
 		{"the kubelet with another value is wrong", "kube-probe/1.31", "probe", "h", BadProbe, Kubelet},
 		{"the kubelet without a value is wrong", "kube-probe/1.31", absent, absent, BadProbe, Kubelet},
 		{"the kubelet with an empty value is wrong", "kube-probe/1.31", "", absent, BadProbe, Kubelet},
-		{"the activator with another value is wrong", "Knative-Activator-Probe", "activator", absent, BadProbe, OtherAsker},
-		{"the activator without a value is wrong", "Knative-Activator-Probe/2", absent, absent, BadProbe, OtherAsker},
-		{"the autoscaler with another value is wrong", "Knative-Autoscaling-Probe", "Queue", absent, BadProbe, OtherAsker},
+		{"the activator with another value is wrong", "Knative-Activator-Probe", "activator", absent, BadProbe, Platform},
+		{"the activator without a value is wrong", "Knative-Activator-Probe/2", absent, absent, BadProbe, Platform},
+		{"the autoscaler with another value is wrong", "Knative-Autoscaling-Probe", "Queue", absent, BadProbe, Platform},
 
-		{"a network probe has a hash", "Knative-Ingress-Probe", "probe", "override", NetworkProbe, OtherAsker},
-		{"whoever sends it", "curl/8.5.0", "probe", "h", NetworkProbe, OtherAsker},
-		{"even without a user agent", absent, "probe", "h", NetworkProbe, OtherAsker},
-		{"without hash it is wrong", "Knative-Ingress-Probe", "probe", absent, HashlessProbe, OtherAsker},
-		{"with an empty hash too", absent, "probe", "", HashlessProbe, OtherAsker},
+		{"a network probe has a hash", "Knative-Ingress-Probe", "probe", "override", NetworkProbe, AnyCaller},
+		{"whoever sends it", "curl/8.5.0", "probe", "h", NetworkProbe, AnyCaller},
+		{"even without a user agent", absent, "probe", "h", NetworkProbe, AnyCaller},
+		{"without hash it is wrong", "Knative-Ingress-Probe", "probe", absent, HashlessProbe, AnyCaller},
+		{"with an empty hash too", absent, "probe", "", HashlessProbe, AnyCaller},
 
-		{"another value of another agent is traffic", "curl/8.5.0", "x", "h", Traffic, OtherAsker},
-		{"the ingress's agent alone is traffic", "Knative-Ingress-Probe", absent, absent, Traffic, OtherAsker},
-		{"kube-probe without a version is traffic", "kube-probe", absent, absent, Traffic, OtherAsker},
-		{"values are case-sensitive: Probe", absent, "Probe", "h", Traffic, OtherAsker},
-		{"values are case-sensitive: QUEUE", "curl/8.5.0", "QUEUE", "h", Traffic, OtherAsker},
-		{"so are agents", "Kube-Probe/1.31", "x", absent, Traffic, OtherAsker},
-		{"agents are prefixes, not substrings", "x kube-probe/1.31", absent, absent, Traffic, OtherAsker},
-		{"a value with more behind it is another", absent, "queue2", absent, Traffic, OtherAsker},
+		{"another value of another agent is traffic", "curl/8.5.0", "x", "h", Traffic, AnyCaller},
+		{"the ingress's agent alone is traffic", "Knative-Ingress-Probe", absent, absent, Traffic, AnyCaller},
+		{"kube-probe without a version is traffic", "kube-probe", absent, absent, Traffic, AnyCaller},
+		{"values are case-sensitive: Probe", absent, "Probe", "h", Traffic, AnyCaller},
+		{"values are case-sensitive: QUEUE", "curl/8.5.0", "QUEUE", "h", Traffic, AnyCaller},
+		{"so are agents", "Kube-Probe/1.31", "x", absent, Traffic, AnyCaller},
+		{"agents are prefixes, not substrings", "x kube-probe/1.31", absent, absent, Traffic, AnyCaller},
+		{"a value with more behind it is another", absent, "queue2", absent, Traffic, AnyCaller},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
-			kind, asker := Classify(ProbeHeaders{field(c.agent), field(c.probe), field(c.hash)})
-			if kind != c.kind || asker != c.asker {
-				t.Errorf("kind %d of asker %d, want %d of %d", kind, asker, c.kind, c.asker)
+			kind, caller := Classify(ProbeHeaders{field(c.agent), field(c.probe), field(c.hash)})
+			if kind != c.kind || caller != c.caller {
+				t.Errorf("kind %d of caller %d, want %d of %d", kind, caller, c.kind, c.caller)
 			}
 		})
 	}

@@ -1,27 +1,10 @@
 package gate
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
 )
-
-// Answer is what readiness says to an asker.
-type Answer struct {
-	Ready  bool
-	Reason string // short, safe to send: K-Readiness-Reason; empty when ready
-}
-
-// Readiness says whether traffic may come here. Its methods may be called
-// from several goroutines at once.
-type Readiness interface {
-	// Try answers at once if it can, without waiting for anything; settled is
-	// false if only Ask can tell.
-	Try(who Asker) (a Answer, settled bool)
-	// Ask answers, and may wait for as long as ctx and the asker's patience last.
-	Ask(ctx context.Context, who Asker) Answer
-}
 
 // Contact is told what the request path sees of the container. It is called
 // on the engine's loops and must not block.
@@ -30,12 +13,6 @@ type Contact interface {
 	// one is accepted again (true).
 	Listening(bool)
 }
-
-// alwaysReady is the readiness of a gate that has nothing to look at.
-type alwaysReady struct{}
-
-func (alwaysReady) Try(Asker) (Answer, bool)          { return Answer{Ready: true}, true }
-func (alwaysReady) Ask(context.Context, Asker) Answer { return Answer{Ready: true} }
 
 // Config is what the request path needs to know. Durations of 0 switch a
 // clock off.

@@ -62,10 +62,10 @@ func (r *Reply) AppendBody(dst []byte) []byte {
 	return dst
 }
 
-// ReplyToProbe answers a probe of the given kind. Readiness is asked for with
-// ask, which reports false if the asker has left meanwhile; then there is
-// nothing to answer.
-func (g *Gate) ReplyToProbe(kind Kind, h *ProbeHeaders, ask func() (Answer, bool)) (Reply, bool) {
+// ReplyToProbe replies to a probe of the given kind, which is not Traffic. wait
+// is called where the readiness result is not known at once. It reports false
+// if the caller has left meanwhile; then there is no reply.
+func (g *Gate) ReplyToProbe(kind Kind, c Caller, h *ProbeHeaders, wait func() (ReadinessResult, bool)) (Reply, bool) {
 	if g.Drain.Active() {
 		return ReplyTo(ShuttingDown), true
 	}
@@ -83,19 +83,21 @@ func (g *Gate) ReplyToProbe(kind Kind, h *ProbeHeaders, ask func() (Answer, bool
 	case Traffic:
 		panic("BUG: traffic is not a probe")
 	}
-	said, ok := ask()
+	result, ok := g.Readiness.Try(c)
 	if !ok {
-		return Reply{}, false
+		if result, ok = wait(); !ok {
+			return Reply{}, false
+		}
 	}
 	var r Reply
 	switch {
 	case g.Drain.Active():
 		r = ReplyTo(ShuttingDown)
-	case said.Ready:
+	case result.Ready:
 		r = Reply{Outcome: Probed, Status: 200, Body: "queue"}
 	default:
 		r = ReplyTo(NotReady)
-		r.Reason = said.Reason
+		r.Reason = result.Reason
 	}
 	if len(h.NetworkHash) > 0 {
 		r.Hash = h.NetworkHash
@@ -103,16 +105,17 @@ func (g *Gate) ReplyToProbe(kind Kind, h *ProbeHeaders, ask func() (Answer, bool
 	return r, true
 }
 
-// Ask waits for readiness or for a drain to begin, whichever is first.
-func (g *Gate) Ask(ctx context.Context, who Asker) Answer {
-	ctx, cancel := context.WithCancel(ctx)
+// WaitReady waits for the readiness result or for a drain to begin, whichever
+// is first. It is false if ctx ended: the caller has left.
+func (g *Gate) WaitReady(ctx context.Context, c Caller) (ReadinessResult, bool) {
+	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	said := make(chan Answer, 1)
-	go func() { said <- g.Readiness.Ask(ctx, who) }()
+	result := make(chan ReadinessResult, 1)
+	go func() { result <- g.Readiness.Wait(waiting, c) }()
 	select {
-	case a := <-said:
-		return a
+	case r := <-result:
+		return r, ctx.Err() == nil
 	case <-g.Drain.Started():
-		return Answer{Reason: "shutting down"}
+		return ReadinessResult{}, true
 	}
 }

@@ -3,84 +3,39 @@ package probe
 import (
 	"context"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Asker is who wants to know.
-type Asker struct {
-	// Kubelet: user agent kube-probe/. With a period it gets the last raw
-	// result, because it applies the thresholds itself, and its tick counts as
-	// due. It is answered within 900 ms, or within timeoutSeconds less 100 ms
-	// if all containers have a period.
-	Kubelet bool
-	// Patience shortens the wait. 0 = as long as Options.Wait allows.
-	Patience time.Duration
-}
-
-// Answer is the answer to an asker.
-type Answer struct {
-	Ready bool
-	// Reason names the containers that are not ready and why, for
-	// K-Readiness-Reason: "user-container: refused; sidecar: status 503". At
-	// most 256 bytes, safe in a header. Empty when ready.
-	Reason string
-}
-
-// Ask answers a. An asker is held while a container with an adaptive probe is
-// not ready, and until a fresh look is taken where the contract wants one, at
-// most until its patience or ctx ends.
-func (r *Readiness) Ask(ctx context.Context, a Asker) Answer {
-	arrived := time.Now()
-	r.mu.Lock()
-	answer, wait := r.judge(a, arrived, arrived)
-	r.mu.Unlock()
-	if wait == nil {
-		return answer
-	}
-	return r.await(ctx, a, arrived)
-}
-
-// Try answers a if that needs no wait. If it does, settled is false, what the
-// answer needs is under way, and Ask will wait for it.
-func (r *Readiness) Try(a Asker) (answer Answer, settled bool) {
+// Try returns the result for c if that needs no wait. If it does, ok is false,
+// what the result needs is under way, and Wait will wait for it.
+func (r *Readiness) Try(c gate.Caller) (result gate.ReadinessResult, ok bool) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	answer, wait := r.judge(a, now, now)
-	return answer, wait == nil || r.patience(a) <= 0
+	result, wait := r.judge(c, now, now)
+	return result, wait == nil || r.timeout(c) <= 0
 }
 
-func (r *Readiness) patience(a Asker) time.Duration {
-	patience := r.wait
-	if a.Kubelet {
-		patience = min(patience, r.kubeletWait)
-	}
-	if a.Patience > 0 {
-		patience = min(patience, a.Patience)
-	}
-	return patience
-}
-
-func (r *Readiness) await(ctx context.Context, a Asker, arrived time.Time) Answer {
-	patience := r.patience(a)
-	if patience <= 0 {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		answer, _ := r.judge(a, arrived, arrived)
-		return answer
-	}
-	timer := time.NewTimer(patience)
+// Wait returns the result for c, with a reason of at most 256 bytes. A caller
+// is held while a container with an adaptive probe is not ready, and until a
+// fresh check has ended where the contract wants one, at most as long as
+// Options allow or until ctx ends. With a period a kubelet gets the last raw
+// result, because it applies the thresholds itself, and its tick counts as due.
+func (r *Readiness) Wait(ctx context.Context, c gate.Caller) gate.ReadinessResult {
+	arrived := time.Now()
+	timer := time.NewTimer(r.timeout(c))
 	defer timer.Stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.addWaiting(1)
 	defer r.addWaiting(-1)
-	for {
-		answer, wait := r.judge(a, arrived, time.Now())
-		if wait == nil {
-			return answer
+	for over := false; ; {
+		result, wait := r.judge(c, arrived, time.Now())
+		if wait == nil || over {
+			return result
 		}
 		r.mu.Unlock()
-		over := false
 		select {
 		case <-wait:
 		case <-timer.C:
@@ -89,21 +44,25 @@ func (r *Readiness) await(ctx context.Context, a Asker, arrived time.Time) Answe
 			over = true
 		}
 		r.mu.Lock()
-		if over {
-			answer, _ = r.judge(a, arrived, time.Now())
-			return answer
-		}
 	}
+}
+
+// timeout is the longest time that c is held.
+func (r *Readiness) timeout(c gate.Caller) time.Duration {
+	if c == gate.Kubelet {
+		return min(r.wait, r.kubeletWait)
+	}
+	return r.wait
 }
 
 // judge returns the answer for now. If waiting can change it, wait is what to
 // wait for, and the answer is the one to give if patience ends. The caller
 // holds the lock.
-func (r *Readiness) judge(a Asker, arrived, now time.Time) (answer Answer, wait <-chan struct{}) {
-	answer.Ready = true
+func (r *Readiness) judge(caller gate.Caller, arrived, now time.Time) (result gate.ReadinessResult, wait <-chan struct{}) {
+	result.Ready = true
 	var reason reason
 	for _, c := range r.containers {
-		cause, ch := c.verdict(a, arrived, now)
+		cause, ch := c.verdict(caller, arrived, now)
 		switch {
 		case r.stopped:
 			cause, ch = Cause{Kind: CauseStopped}, nil
@@ -111,7 +70,7 @@ func (r *Readiness) judge(a Asker, arrived, now time.Time) (answer Answer, wait 
 			wait = ch
 		}
 		if cause.Kind != CauseNone {
-			answer.Ready = false
+			result.Ready = false
 			reason.add(c.spec.Container, cause)
 		}
 		// One that is settled and not ready settles the answer.
@@ -122,28 +81,29 @@ func (r *Readiness) judge(a Asker, arrived, now time.Time) (answer Answer, wait 
 	if reason.final {
 		wait = nil
 	}
-	answer.Reason = string(reason.text)
-	return answer, wait
+	result.Reason = string(reason.text)
+	return result, wait
 }
 
 // verdict is why the container is not ready, or the zero Cause. If waiting can
 // change that, wait is what to wait for. It may demand an attempt.
-func (c *container) verdict(a Asker, arrived, now time.Time) (cause Cause, wait <-chan struct{}) {
+func (c *container) verdict(caller gate.Caller, arrived, now time.Time) (cause Cause, wait <-chan struct{}) {
 	if c.spec.Adaptive() {
 		return c.adaptiveVerdict(arrived, now)
 	}
+	kubelet := caller == gate.Kubelet
 	asked := !c.ended.Before(arrived) // an attempt has ended since
-	due := c.steady() && c.allowance.due(now.Sub(c.started), a.Kubelet)
-	if c.attempts > 0 && (asked || !c.underWay && !due && (c.steady() || !a.Kubelet)) {
-		if a.Kubelet {
+	due := c.steady() && c.allowance.due(now.Sub(c.started), kubelet)
+	if c.attempts > 0 && (asked || !c.underWay && !due && (c.steady() || !kubelet)) {
+		if kubelet {
 			return c.raw, nil
 		}
 		return c.standing(), nil
 	}
 	if due && !asked {
-		c.demand(a.Kubelet)
+		c.demand(kubelet)
 	}
-	if cause = c.standing(); a.Kubelet && (cause.Kind == CauseNone || c.underWay) {
+	if cause = c.standing(); kubelet && (cause.Kind == CauseNone || c.underWay) {
 		// Its own probe would have timed out too.
 		cause = Cause{Kind: CauseTimeout}
 	}

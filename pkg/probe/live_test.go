@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // live is a Readiness over real sockets.
@@ -71,13 +73,13 @@ func TestARestartIsFollowedOverRealSockets(t *testing.T) {
 	expect(Down)
 	server := start()
 	expect(Ready)
-	if a := r.Ask(t.Context(), Asker{}); !a.Ready {
+	if a := r.Wait(t.Context(), gate.AnyCaller); !a.Ready {
 		t.Errorf("answer %+v", a)
 	}
 	server.Close()
-	r.Observed(ConnectionRefused)
+	r.Observed(false)
 	expect(Down)
-	if a, settled := r.Try(Asker{}); a.Ready || settled {
+	if a, settled := r.Try(gate.AnyCaller); a.Ready || settled {
 		t.Errorf("answer %+v, settled %v", a, settled)
 	}
 	server = start()
@@ -85,7 +87,7 @@ func TestARestartIsFollowedOverRealSockets(t *testing.T) {
 	expect(Ready)
 }
 
-func TestHeldRequestsAndAskersMayComeAndGoWhileTheContainerIsDown(t *testing.T) {
+func TestCallersMayComeAndGoWhileTheContainerIsDown(t *testing.T) {
 	port := refusingPort(t)
 	onChange, next := states()
 	r := live(t, Options{Specs: []Spec{{Container: "app", Kind: TCP, Host: "127.0.0.1", Port: port, Timeout: time.Second, SuccessThreshold: 1}}, Wait: failSafe, OnChange: onChange})
@@ -95,12 +97,10 @@ func TestHeldRequestsAndAskersMayComeAndGoWhileTheContainerIsDown(t *testing.T) 
 	var wg sync.WaitGroup
 	for i := range 100 {
 		wg.Go(func() {
-			r.Waiting(1)
-			defer r.Waiting(-1)
 			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*time.Millisecond)
 			defer cancel()
-			r.Observed(ConnectionRefused)
-			if a := r.Ask(ctx, Asker{Kubelet: i%2 == 0}); a.Ready {
+			r.Observed(false)
+			if a := r.Wait(ctx, caller(i%2 == 0)); a.Ready {
 				t.Error("ready")
 			}
 		})
@@ -131,14 +131,12 @@ func TestAfterCloseHintsAreHarmless(t *testing.T) {
 		defer close(done)
 		r.Run(ctx)
 	}()
-	r.Ask(ctx, Asker{Patience: 20 * time.Millisecond})
+	heldFor(r, 20*time.Millisecond)
 	cancel()
 	<-done
-	r.Waiting(1)
-	r.Observed(ConnectionAccepted)
-	r.Observed(ConnectionRefused)
-	r.Waiting(-1)
-	if a := r.Ask(t.Context(), Asker{}); a.Ready || a.Reason != "app: stopped" {
+	r.Observed(true)
+	r.Observed(false)
+	if a := r.Wait(t.Context(), gate.AnyCaller); a.Ready || a.Reason != "app: stopped" {
 		t.Errorf("answer %+v", a)
 	}
 }

@@ -56,7 +56,7 @@ type Readiness struct {
 	stopOnce    sync.Once
 
 	mu      sync.Mutex
-	waiting int // askers held until ready, and requests told by Waiting
+	waiting int // callers that are held
 	changes []Change
 	telling bool
 	stopped bool
@@ -126,20 +126,11 @@ func (r *Readiness) Run(ctx context.Context) {
 // Close ends Run without waiting for it.
 func (r *Readiness) Close() { r.stopOnce.Do(func() { close(r.stop) }) }
 
-// Waiting tells that delta more (or, negative, fewer) requests are held for the
-// container to listen. While any is, connections are tried at the quick pace.
-func (r *Readiness) Waiting(delta int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.addWaiting(delta)
-}
-
+// addWaiting counts the callers that are held. While any is, a container that
+// refuses is tried at the quick pace.
 func (r *Readiness) addWaiting(delta int) {
 	before := r.waiting
 	r.waiting += delta
-	if r.waiting < 0 {
-		panic("BUG: Waiting taken back more often than given")
-	}
 	if before > 0 || r.waiting == 0 {
 		return
 	}
@@ -150,24 +141,16 @@ func (r *Readiness) addWaiting(delta int) {
 	}
 }
 
-// Observation is what the gate saw when it connected to the user port.
-type Observation uint8
-
-const (
-	ConnectionRefused Observation = iota
-	ConnectionAccepted
-)
-
-// Observed takes in what the gate saw of the user container just now. A refused
-// connection makes a ready container Down at once; an accepted one makes a Down
-// one be probed at once. It is cheap when it tells nothing new.
-func (r *Readiness) Observed(o Observation) {
+// Observed takes in whether the user port has just been seen to listen. One
+// that refuses makes a ready container Down at once; one that accepts makes a
+// Down one be probed at once. It is cheap when it tells nothing new.
+func (r *Readiness) Observed(listening bool) {
 	now := time.Now()
 	r.mu.Lock()
 	for _, c := range r.containers {
 		switch {
 		case !c.isUser:
-		case o == ConnectionRefused:
+		case !listening:
 			c.refused(now)
 		case c.state == Down || c.state == Unknown:
 			c.demand(false)

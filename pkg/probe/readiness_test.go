@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 var (
@@ -142,9 +144,23 @@ func runOne(t *testing.T, o Options, spec Spec, took time.Duration, answer func(
 		func(r *Readiness, apps []*application) { f(r, apps[0]) })
 }
 
+func caller(kubelet bool) gate.Caller {
+	if kubelet {
+		return gate.Kubelet
+	}
+	return gate.AnyCaller
+}
+
+// heldFor is what a caller gets that leaves after d.
+func heldFor(r *Readiness, d time.Duration) gate.ReadinessResult {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	return r.Wait(ctx, gate.AnyCaller)
+}
+
 func TestWithoutSpecsItIsAlwaysReady(t *testing.T) {
 	r := New(Options{})
-	if a := r.Ask(context.Background(), Asker{}); !a.Ready || a.Reason != "" {
+	if a := r.Wait(context.Background(), gate.AnyCaller); !a.Ready || a.Reason != "" {
 		t.Errorf("answer %+v", a)
 	}
 }
@@ -156,7 +172,7 @@ func TestAskersAreHeldAndAllLearnOfReadinessAtOnce(t *testing.T) {
 		var askers sync.WaitGroup
 		for range 1000 {
 			askers.Go(func() {
-				answer := r.Ask(context.Background(), Asker{})
+				answer := r.Wait(context.Background(), gate.AnyCaller)
 				if late := time.Since(began) - up; !answer.Ready || late < 0 || late > 12*time.Millisecond {
 					t.Errorf("answer %+v, %v after it was up", answer, late)
 				}
@@ -172,24 +188,22 @@ func TestAskersAreHeldAndAllLearnOfReadinessAtOnce(t *testing.T) {
 func TestAnAskerGivesUpAfterItsWaitWithTheReason(t *testing.T) {
 	cases := map[string]struct {
 		options Options
-		asker   Asker
+		caller  gate.Caller
 		want    time.Duration
 	}{
-		"the default of 10 s":             {Options{}, Asker{}, 10 * time.Second},
-		"READINESS_WAIT":                  {Options{Wait: 2 * time.Second}, Asker{}, 2 * time.Second},
-		"no waiting":                      {Options{Wait: -1}, Asker{}, 0},
-		"its own patience":                {Options{}, Asker{Patience: 300 * time.Millisecond}, 300 * time.Millisecond},
-		"a kubelet":                       {Options{}, Asker{Kubelet: true}, 900 * time.Millisecond},
-		"a kubelet with a shorter wait":   {Options{Wait: 100 * time.Millisecond}, Asker{Kubelet: true}, 100 * time.Millisecond},
-		"a patience longer than the wait": {Options{Wait: time.Second}, Asker{Patience: time.Minute}, time.Second},
+		"the default of 10 s":           {Options{}, gate.AnyCaller, 10 * time.Second},
+		"READINESS_WAIT":                {Options{Wait: 2 * time.Second}, gate.AnyCaller, 2 * time.Second},
+		"no waiting":                    {Options{Wait: -1}, gate.AnyCaller, 0},
+		"a kubelet":                     {Options{}, gate.Kubelet, 900 * time.Millisecond},
+		"a kubelet with a shorter wait": {Options{Wait: 100 * time.Millisecond}, gate.Kubelet, 100 * time.Millisecond},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			runOne(t, c.options, adaptiveSpec("app"), 0, always(failed), func(r *Readiness, _ *application) {
 				synctest.Wait()
 				began := time.Now()
-				answer := r.Ask(context.Background(), c.asker)
-				if held := time.Since(began); held != c.want || answer != (Answer{Reason: "app: status 503"}) {
+				answer := r.Wait(context.Background(), c.caller)
+				if held := time.Since(began); held != c.want || answer != (gate.ReadinessResult{Reason: "app: status 503"}) {
 					t.Errorf("held %v, want %v; answer %+v", held, c.want, answer)
 				}
 			})
@@ -202,7 +216,7 @@ func TestAnAskerThatLeavesIsLetGo(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		if answer := r.Ask(ctx, Asker{}); answer.Ready || time.Since(began) != 50*time.Millisecond {
+		if answer := r.Wait(ctx, gate.AnyCaller); answer.Ready || time.Since(began) != 50*time.Millisecond {
 			t.Errorf("answer %+v after %v", answer, time.Since(began))
 		}
 		if r.waiting != 0 {
@@ -218,7 +232,7 @@ func TestAnAdaptiveAnswerNeverRestsOnEvidenceOlderThanFreshness(t *testing.T) {
 		began := time.Now()
 		for time.Since(began) < 2*broken {
 			time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
-			answer := r.Ask(context.Background(), Asker{})
+			answer := r.Wait(context.Background(), gate.AnyCaller)
 			at := time.Since(began)
 			if answer.Ready && at > broken+time.Second {
 				t.Fatalf("ready at %v", at)
@@ -238,7 +252,7 @@ func TestAFreshLookThatHangsIsNotReady(t *testing.T) {
 		app.mu.Unlock()
 		time.Sleep(10 * time.Second)
 		began := time.Now()
-		if answer := r.Ask(context.Background(), Asker{Kubelet: true}); answer.Ready || answer.Reason != "app: timeout" {
+		if answer := r.Wait(context.Background(), gate.Kubelet); answer.Ready || answer.Reason != "app: timeout" {
 			t.Errorf("answer %+v", answer)
 		}
 		if held := time.Since(began); held > 900*time.Millisecond {
@@ -265,7 +279,7 @@ func TestAThousandAskersCauseAtMostTheAllowedProbes(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			runOne(t, Options{}, c.spec, c.took, always(success), func(r *Readiness, app *application) {
-				if !r.Ask(context.Background(), Asker{}).Ready {
+				if !r.Wait(context.Background(), gate.AnyCaller).Ready {
 					t.Fatal("not ready")
 				}
 				began := time.Since(app.began)
@@ -274,7 +288,7 @@ func TestAThousandAskersCauseAtMostTheAllowedProbes(t *testing.T) {
 					askers.Go(func() {
 						time.Sleep(time.Duration(i) * 20 * time.Microsecond)
 						for time.Since(app.began) < began+span {
-							if answer := r.Ask(context.Background(), Asker{Kubelet: c.kubelet}); !answer.Ready {
+							if answer := r.Wait(context.Background(), caller(c.kubelet)); !answer.Ready {
 								t.Errorf("not ready: %s", answer.Reason)
 								return
 							}
@@ -307,7 +321,7 @@ func TestAskersOfAContainerThatStartsCauseAtMostTheAllowedProbes(t *testing.T) {
 		for i := range 1000 {
 			askers.Go(func() {
 				for time.Since(app.began) < 5*time.Second {
-					r.Ask(context.Background(), Asker{Kubelet: i%2 == 0})
+					r.Wait(context.Background(), caller(i%2 == 0))
 					time.Sleep(20 * time.Millisecond)
 				}
 			})
@@ -336,7 +350,7 @@ func TestWithAPeriodThresholdsAreAppliedExceptTowardsTheKubelet(t *testing.T) {
 			t.Helper()
 			time.Sleep(at - time.Since(app.began))
 			synctest.Wait()
-			if answer := r.Ask(context.Background(), Asker{}); answer.Ready != (want == "") || answer.Reason != want {
+			if answer := r.Wait(context.Background(), gate.AnyCaller); answer.Ready != (want == "") || answer.Reason != want {
 				t.Errorf("at %v the answer is %+v, want %q", at, answer, want)
 			}
 		}
@@ -345,7 +359,7 @@ func TestWithAPeriodThresholdsAreAppliedExceptTowardsTheKubelet(t *testing.T) {
 		check(450*time.Millisecond, "")
 		check(4500*time.Millisecond, "")
 		check(5500*time.Millisecond, "") // one failure
-		if answer := r.Ask(context.Background(), Asker{Kubelet: true}); answer.Ready || answer.Reason != "app: status 503" {
+		if answer := r.Wait(context.Background(), gate.Kubelet); answer.Ready || answer.Reason != "app: status 503" {
 			t.Errorf("the kubelet is told %+v, want the raw result", answer)
 		}
 		check(6600*time.Millisecond, "app: status 503")
@@ -359,10 +373,10 @@ func TestTheKubeletGetsTheRawResultWhileSuccessesAreCounted(t *testing.T) {
 	spec := periodicSpec("app", time.Second)
 	spec.SuccessThreshold = 100
 	runOne(t, Options{}, spec, 0, always(success), func(r *Readiness, _ *application) {
-		if answer := r.Ask(context.Background(), Asker{Kubelet: true}); !answer.Ready {
+		if answer := r.Wait(context.Background(), gate.Kubelet); !answer.Ready {
 			t.Errorf("the kubelet is told %+v", answer)
 		}
-		if answer := r.Ask(context.Background(), Asker{}); answer.Ready {
+		if answer := r.Wait(context.Background(), gate.AnyCaller); answer.Ready {
 			t.Error("others are told that it is ready")
 		}
 	})
@@ -373,7 +387,7 @@ func TestAKubeletTickBringsAFreshResultAndThenLeads(t *testing.T) {
 	runOne(t, Options{}, periodicSpec("app", period), 0, until(33*time.Second, success, failed), func(r *Readiness, app *application) {
 		time.Sleep(3 * time.Second) // background probe at 0, tick at 3 s
 		for i := range 4 {
-			answer := r.Ask(context.Background(), Asker{Kubelet: true})
+			answer := r.Wait(context.Background(), gate.Kubelet)
 			if ready := i < 3; answer.Ready != ready {
 				t.Errorf("tick %d is told %+v", i, answer)
 			}
@@ -391,12 +405,12 @@ func TestAnAskerWaitsForAProbeThatIsDueAndIsElseAnsweredAtOnce(t *testing.T) {
 	runOne(t, Options{}, periodicSpec("app", 2*time.Second), took, always(success), func(r *Readiness, app *application) {
 		synctest.Wait() // the first probe is under way
 		began := time.Now()
-		if answer := r.Ask(context.Background(), Asker{}); !answer.Ready || time.Since(began) != took {
+		if answer := r.Wait(context.Background(), gate.AnyCaller); !answer.Ready || time.Since(began) != took {
 			t.Errorf("the first answer is %+v after %v", answer, time.Since(began))
 		}
 		time.Sleep(time.Second)
 		began = time.Now()
-		if answer := r.Ask(context.Background(), Asker{}); !answer.Ready || time.Since(began) != 0 {
+		if answer := r.Wait(context.Background(), gate.AnyCaller); !answer.Ready || time.Since(began) != 0 {
 			t.Errorf("between probes the answer is %+v after %v", answer, time.Since(began))
 		}
 	})
@@ -407,7 +421,7 @@ func TestAKubeletWithAPeriodIsAnsweredWithinTheTimeoutOfTheProbe(t *testing.T) {
 	spec.Timeout = 3 * time.Second
 	runOne(t, Options{}, spec, 2*time.Second, always(success), func(r *Readiness, app *application) {
 		began := time.Now()
-		if answer := r.Ask(context.Background(), Asker{Kubelet: true}); !answer.Ready || time.Since(began) != 2*time.Second {
+		if answer := r.Wait(context.Background(), gate.Kubelet); !answer.Ready || time.Since(began) != 2*time.Second {
 			t.Errorf("answer %+v after %v", answer, time.Since(began))
 		}
 		app.mu.Lock()
@@ -415,7 +429,7 @@ func TestAKubeletWithAPeriodIsAnsweredWithinTheTimeoutOfTheProbe(t *testing.T) {
 		app.mu.Unlock()
 		time.Sleep(10 * time.Second)
 		began = time.Now()
-		answer := r.Ask(context.Background(), Asker{Kubelet: true})
+		answer := r.Wait(context.Background(), gate.Kubelet)
 		if answer.Ready || answer.Reason != "app: timeout" || time.Since(began) > 2900*time.Millisecond {
 			t.Errorf("answer %+v after %v", answer, time.Since(began))
 		}
@@ -431,7 +445,7 @@ func TestSuccessThresholdCountsConsecutiveSuccessesBetweenAskers(t *testing.T) {
 		i++
 		return results[min(i, len(results))-1]
 	}, func(r *Readiness, app *application) {
-		if answer := r.Ask(context.Background(), Asker{}); !answer.Ready {
+		if answer := r.Wait(context.Background(), gate.AnyCaller); !answer.Ready {
 			t.Fatalf("answer %+v", answer)
 		}
 		if len(app.reached) != len(results) {
@@ -457,7 +471,7 @@ func TestAProbeIsGivenItsTimeout(t *testing.T) {
 
 func TestAContainerIsReadyAlthoughItTakes150Milliseconds(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 150*time.Millisecond, always(success), func(r *Readiness, _ *application) {
-		if answer := r.Ask(context.Background(), Asker{Kubelet: true}); !answer.Ready {
+		if answer := r.Wait(context.Background(), gate.Kubelet); !answer.Ready {
 			t.Errorf("answer %+v", answer)
 		}
 	})
@@ -472,15 +486,15 @@ func TestAllContainersMustBeReadyAndTheAnswerNamesTheOthers(t *testing.T) {
 	}
 	run(t, Options{Wait: time.Second}, specs, apps, func(r *Readiness, apps []*application) {
 		began := time.Now()
-		if a := r.Ask(context.Background(), Asker{}); a != (Answer{Reason: "a: refused; b: status 503"}) {
+		if a := r.Wait(context.Background(), gate.AnyCaller); a != (gate.ReadinessResult{Reason: "a: refused; b: status 503"}) {
 			t.Errorf("answer %+v", a)
 		}
 		time.Sleep(2*time.Second - time.Since(began))
-		if a := r.Ask(context.Background(), Asker{}); a != (Answer{Reason: "b: status 503"}) {
+		if a := r.Wait(context.Background(), gate.AnyCaller); a != (gate.ReadinessResult{Reason: "b: status 503"}) {
 			t.Errorf("answer %+v", a)
 		}
 		time.Sleep(time.Second)
-		if a := r.Ask(context.Background(), Asker{}); a != (Answer{Ready: true}) {
+		if a := r.Wait(context.Background(), gate.AnyCaller); a != (gate.ReadinessResult{Ready: true}) {
 			t.Errorf("answer %+v", a)
 		}
 	})
@@ -494,7 +508,7 @@ func TestAPeriodicContainerThatIsNotReadySettlesTheAnswer(t *testing.T) {
 	run(t, Options{}, specs, apps, func(r *Readiness, _ []*application) {
 		synctest.Wait()
 		began := time.Now()
-		if a := r.Ask(context.Background(), Asker{}); a.Reason != "a: refused; b: status 503" || time.Since(began) != 0 {
+		if a := r.Wait(context.Background(), gate.AnyCaller); a.Reason != "a: refused; b: status 503" || time.Since(began) != 0 {
 			t.Errorf("answer %+v after %v", a, time.Since(began))
 		}
 	})
@@ -510,20 +524,18 @@ func TestARefusedConnectionTheGateSawFlipsReadinessAtOnce(t *testing.T) {
 				return success
 			}, func(r *Readiness, app *application) {
 				time.Sleep(5 * time.Second)
-				r.Observed(ConnectionRefused)
+				r.Observed(false)
 				if s := r.Snapshot()[0]; s.State != Down {
 					t.Errorf("state %v", s.State)
 				}
-				if answer := r.Ask(context.Background(), Asker{Patience: time.Millisecond}); answer.Ready || answer.Reason != "app: refused" {
+				if answer := heldFor(r, time.Millisecond); answer.Ready || answer.Reason != "app: refused" {
 					t.Errorf("answer %+v", answer)
 				}
-				time.Sleep(900 * time.Millisecond)
-				r.Waiting(1)
-				time.Sleep(112 * time.Millisecond)
-				r.Waiting(-1)
+				time.Sleep(time.Second)
+				r.Observed(true) // a held request has got through
 				synctest.Wait()
 				if s := r.Snapshot()[0]; s.State != Ready {
-					t.Errorf("12 ms after it came back, its state is %v", s.State)
+					t.Errorf("when it is back, its state is %v", s.State)
 				}
 			})
 		})
@@ -539,7 +551,7 @@ func TestObservedSpeaksOfTheUserPortOnly(t *testing.T) {
 	}
 	run(t, Options{UserPort: 8080}, specs, apps, func(r *Readiness, _ []*application) {
 		synctest.Wait()
-		r.Observed(ConnectionRefused)
+		r.Observed(false)
 		if s := r.Snapshot(); s[0].State != Down || s[1].State != Ready {
 			t.Errorf("states %v and %v", s[0].State, s[1].State)
 		}
@@ -549,12 +561,12 @@ func TestObservedSpeaksOfTheUserPortOnly(t *testing.T) {
 func TestAProbeThatBeganBeforeTheRefusalDoesNotMakeItReadyAgain(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 100*time.Millisecond, until(5*time.Second, success, refused), func(r *Readiness, app *application) {
 		time.Sleep(4 * time.Second)
-		go r.Ask(context.Background(), Asker{Patience: time.Second}) // evidence is old: a probe begins
+		go heldFor(r, time.Second) // evidence is old: a probe begins
 		time.Sleep(50 * time.Millisecond)
 		app.mu.Lock()
 		app.answer = until(4100*time.Millisecond, success, success)
 		app.mu.Unlock()
-		r.Observed(ConnectionRefused)
+		r.Observed(false)
 		time.Sleep(55 * time.Millisecond) // that probe has succeeded, the next is under way
 		if s := r.Snapshot()[0]; s.State != Down {
 			t.Errorf("state %v", s.State)
@@ -570,7 +582,7 @@ func TestAnAcceptedConnectionTheGateSawIsProbedAtOnce(t *testing.T) {
 	const up = 100 * time.Second
 	runOne(t, Options{}, adaptiveSpec("app"), 0, upFrom(up), func(r *Readiness, app *application) {
 		time.Sleep(up)
-		r.Observed(ConnectionAccepted)
+		r.Observed(true)
 		synctest.Wait()
 		if s := r.Snapshot()[0]; s.State != Ready {
 			t.Errorf("state %v", s.State)
@@ -578,17 +590,13 @@ func TestAnAcceptedConnectionTheGateSawIsProbedAtOnce(t *testing.T) {
 	})
 }
 
-func TestAHeldRequestQuickensThePace(t *testing.T) {
+func TestAHeldCallerQuickensThePace(t *testing.T) {
 	const up = 100*time.Second + 7*time.Millisecond
 	runOne(t, Options{}, adaptiveSpec("app"), 0, upFrom(up), func(r *Readiness, app *application) {
 		time.Sleep(up - 50*time.Millisecond)
-		r.Waiting(1)
-		time.Sleep(62 * time.Millisecond)
-		synctest.Wait()
-		if s := r.Snapshot()[0]; s.State != Ready {
-			t.Errorf("12 ms after it was up, its state is %v", s.State)
+		if result := heldFor(r, 62*time.Millisecond); !result.Ready {
+			t.Errorf("12 ms after it was up: %+v", result)
 		}
-		r.Waiting(-1)
 	})
 }
 
@@ -680,8 +688,8 @@ func TestTheSnapshotTellsWhatIsKnown(t *testing.T) {
 
 func TestAfterCloseAskersAreToldSo(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, always(refused), func(r *Readiness, _ *application) {
-		held := make(chan Answer)
-		go func() { held <- r.Ask(context.Background(), Asker{}) }()
+		held := make(chan gate.ReadinessResult)
+		go func() { held <- r.Wait(context.Background(), gate.AnyCaller) }()
 		synctest.Wait()
 		r.Close()
 		if answer := <-held; answer.Ready || answer.Reason != "app: stopped" {
@@ -693,21 +701,21 @@ func TestAfterCloseAskersAreToldSo(t *testing.T) {
 func TestTryAnswersOnlyWhatNeedsNoWait(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, until(time.Second, failed, success), func(r *Readiness, _ *application) {
 		synctest.Wait()
-		if answer, settled := r.Try(Asker{}); settled || answer.Ready {
+		if answer, settled := r.Try(gate.AnyCaller); settled || answer.Ready {
 			t.Errorf("while it starts: %+v, settled %v", answer, settled)
 		}
-		r.Ask(context.Background(), Asker{})
-		if answer, settled := r.Try(Asker{}); !settled || !answer.Ready {
+		r.Wait(context.Background(), gate.AnyCaller)
+		if answer, settled := r.Try(gate.AnyCaller); !settled || !answer.Ready {
 			t.Errorf("when ready: %+v, settled %v", answer, settled)
 		}
 		for time.Since(r.Snapshot()[0].Last) <= time.Second {
 			time.Sleep(400 * time.Millisecond)
 		}
-		if _, settled := r.Try(Asker{}); settled {
+		if _, settled := r.Try(gate.AnyCaller); settled {
 			t.Error("old evidence settles an answer")
 		}
 		synctest.Wait()
-		if answer, settled := r.Try(Asker{}); !settled || !answer.Ready {
+		if answer, settled := r.Try(gate.AnyCaller); !settled || !answer.Ready {
 			t.Errorf("after the fresh look: %+v, settled %v", answer, settled)
 		}
 	})

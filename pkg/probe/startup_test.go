@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // TestStartUpsInRealTimeAreNoticedAndTheirFiguresLogged starts listeners after
@@ -82,7 +84,7 @@ func startOne(t *testing.T, kind Kind, wait time.Duration) (late time.Duration, 
 		}
 		server.Serve(l)
 	}()
-	answer := r.Ask(ctx, Asker{})
+	answer := r.Wait(ctx, gate.AnyCaller)
 	late = time.Duration(time.Now().UnixNano() - listened.Load())
 	if !answer.Ready {
 		t.Errorf("not ready after a start-up of %v: %s", wait, answer.Reason)

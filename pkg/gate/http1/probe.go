@@ -10,12 +10,12 @@ import (
 
 // probe answers a probe of the platform. Nothing of it is counted, and it
 // needs no slot.
-func (w *worker) probe(kind gate.Kind, who gate.Asker) bool {
+func (w *worker) probe(kind gate.Kind, c gate.Caller) bool {
 	keep := w.skipBody() && w.req.KeepAlive()
 	if w.gate.Observer != nil {
 		w.describe()
 	}
-	a, ok := w.gate.ReplyToProbe(kind, &w.req.Probe, func() (gate.Answer, bool) { return w.askReadiness(who) })
+	a, ok := w.gate.ReplyToProbe(kind, c, &w.req.Probe, func() (gate.ReadinessResult, bool) { return w.waitReady(c) })
 	if !ok {
 		w.conn.close()
 		return false
@@ -29,33 +29,31 @@ func (w *worker) probe(kind gate.Kind, who gate.Asker) bool {
 	return w.answer(&a, keep)
 }
 
-// question is a readiness answer on its way.
-type question struct {
-	answer gate.Answer
+// pendingResult is a readiness result on its way.
+type pendingResult struct {
+	result gate.ReadinessResult
+	ok     bool
 	done   atomic.Bool
 }
 
-// askReadiness asks, away from the loop if the answer takes its time. It is
-// false when the client has left meanwhile.
-func (w *worker) askReadiness(who gate.Asker) (gate.Answer, bool) {
-	if answer, settled := w.gate.Readiness.Try(who); settled {
-		return answer, true
-	}
+// waitReady waits for the readiness result away from the loop. It is false when
+// the client has left meanwhile.
+func (w *worker) waitReady(c gate.Caller) (gate.ReadinessResult, bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	q := &question{}
-	go q.ask(ctx, w.gate, who, w.task.Wake)
-	for !q.done.Load() {
+	p := &pendingResult{}
+	go p.wait(ctx, w.gate, c, w.task.Wake)
+	for !p.done.Load() {
 		if w.conn.gone() || w.eng.loop.Closing() {
-			return gate.Answer{}, false
+			return gate.ReadinessResult{}, false
 		}
 		w.task.Wait(0)
 	}
-	return q.answer, true
+	return p.result, p.ok
 }
 
-func (q *question) ask(ctx context.Context, g *gate.Gate, who gate.Asker, wake func()) {
-	q.answer = g.Ask(ctx, who)
-	q.done.Store(true)
+func (p *pendingResult) wait(ctx context.Context, g *gate.Gate, c gate.Caller, wake func()) {
+	p.result, p.ok = g.WaitReady(ctx, c)
+	p.done.Store(true)
 	wake()
 }

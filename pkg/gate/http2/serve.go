@@ -145,17 +145,11 @@ func (s *stream) conclude(outcome gate.Outcome) {
 
 // probe answers a probe of the platform. Nothing of it is counted, and it
 // needs no slot.
-func (s *stream) probe(kind gate.Kind, who gate.Asker) {
+func (s *stream) probe(kind gate.Kind, c gate.Caller) {
 	if s.gate.Observer != nil {
 		s.describe()
 	}
-	a, ok := s.gate.ReplyToProbe(kind, &s.head.probe, func() (gate.Answer, bool) {
-		if answer, settled := s.gate.Readiness.Try(who); settled {
-			return answer, true
-		}
-		answer := s.gate.Ask(s.r.Context(), who)
-		return answer, s.r.Context().Err() == nil
-	})
+	a, ok := s.gate.ReplyToProbe(kind, c, &s.head.probe, func() (gate.ReadinessResult, bool) { return s.gate.WaitReady(s.r.Context(), c) })
 	if !ok {
 		panic(http.ErrAbortHandler)
 	}

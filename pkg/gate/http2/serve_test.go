@@ -14,17 +14,17 @@ import (
 
 // readiness answers as it is set.
 type readiness struct {
-	answer  gate.Answer
+	answer  gate.ReadinessResult
 	settled bool
-	asked   chan gate.Asker
+	asked   chan gate.Caller
 }
 
-func (r *readiness) Try(gate.Asker) (gate.Answer, bool) { return r.answer, r.settled }
+func (r *readiness) Try(gate.Caller) (gate.ReadinessResult, bool) { return r.answer, r.settled }
 
-func (r *readiness) Ask(ctx context.Context, who gate.Asker) gate.Answer {
+func (r *readiness) Wait(ctx context.Context, who gate.Caller) gate.ReadinessResult {
 	r.asked <- who
 	<-ctx.Done()
-	return gate.Answer{}
+	return gate.ReadinessResult{}
 }
 
 // journal is an observer that writes down what it hears.
@@ -72,7 +72,7 @@ func (j *journal) Probed(x *gate.Exchange) {
 
 func TestProbesAreAnsweredByTheGate(t *testing.T) {
 	up := startContainer(t, bothProtocols, func(http.ResponseWriter, *http.Request) { t.Error("forwarded") })
-	ready := &readiness{answer: gate.Answer{Ready: true}, settled: true, asked: make(chan gate.Asker, 1)}
+	ready := &readiness{answer: gate.ReadinessResult{Ready: true}, settled: true, asked: make(chan gate.Caller, 1)}
 	var j journal
 	r := newRig(t, up, func(g *gate.Config, _ *Config) { g.Readiness, g.Observer = ready, &j })
 	probe := func(want int, wantBody string, fields ...string) *http.Response {
@@ -90,7 +90,7 @@ func TestProbesAreAnsweredByTheGate(t *testing.T) {
 	}
 	probe(400, "unexpected probe header value: x\n", "User-Agent", "Knative-Activator-Probe", "K-Network-Probe", "x")
 	probe(400, "a probe request must contain a non-empty \"K-Network-Hash\" header\n", "K-Network-Probe", "probe")
-	ready.answer = gate.Answer{Reason: "web: refused"}
+	ready.answer = gate.ReadinessResult{Reason: "web: refused"}
 	if got := probe(503, "", "K-Network-Probe", "queue").Header.Get("K-Readiness-Reason"); got != "web: refused" {
 		t.Errorf("reason %q", got)
 	}

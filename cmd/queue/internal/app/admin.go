@@ -70,8 +70,8 @@ func (a *adminServer) health(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), healthPatience)
 	defer cancel()
-	if answer := a.ready.Ask(ctx, gate.Kubelet); !answer.Ready {
-		say(w, http.StatusServiceUnavailable, answer.Reason)
+	if result := a.ready.probes.Wait(ctx, gate.Kubelet); !result.Ready {
+		say(w, http.StatusServiceUnavailable, result.Reason)
 		return
 	}
 	say(w, http.StatusOK, "Service is ready")

@@ -65,7 +65,7 @@ func gateConfig(p *App) gate.Config {
 		TLSOnly:              cfg.TLSOnly,
 		DrainQuiet:           cfg.DrainQuiet,
 		DrainTunnel:          cfg.DrainTunnel,
-		Readiness:            p.ready,
+		Readiness:            p.ready.probes,
 		Contact:              p.ready,
 		Observer:             p.seen,
 	}

@@ -8,13 +8,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
-	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/probe"
 )
 
-// readiness ties pkg/probe to the request path: it answers the gate's askers,
-// and hands on what each of the two sees of the container.
+// readiness ties pkg/probe to the request path: it hands on what each of the two
+// sees of the container.
 type readiness struct {
 	probes    *probe.Readiness
 	log       *zap.Logger
@@ -112,26 +111,11 @@ func (r *readiness) changed(c probe.Change) {
 		zap.String("to", c.To.String()), zap.String("cause", c.Cause.Token()), zap.Uint64("attempts", c.Attempts))
 }
 
-// Try answers for the gate.
-func (r *readiness) Try(who gate.Asker) (gate.Answer, bool) {
-	a, settled := r.probes.Try(probe.Asker{Kubelet: who == gate.Kubelet})
-	return gate.Answer(a), settled
-}
-
-// Ask answers for the gate, and may wait.
-func (r *readiness) Ask(ctx context.Context, who gate.Asker) gate.Answer {
-	return gate.Answer(r.probes.Ask(ctx, probe.Asker{Kubelet: who == gate.Kubelet}))
-}
-
 // Listening hands on what the request path saw. Away from the loop: a change
 // is logged, and a log can block.
 func (r *readiness) Listening(yes bool) {
-	seen := probe.ConnectionRefused
-	if yes {
-		seen = probe.ConnectionAccepted
-	}
 	go func() {
 		r.cpus.listening(yes)
-		r.probes.Observed(seen)
+		r.probes.Observed(yes)
 	}()
 }

@@ -1,0 +1,37 @@
+package gate
+
+import "context"
+
+// Caller is who sends a probe. How long it waits for the result and how much it
+// is told depend on that.
+type Caller uint8
+
+// The callers.
+const (
+	AnyCaller Caller = iota // none of the below; ingress controllers are such
+	Kubelet                 // gives up after a second
+	Platform                // Knative's activator or autoscaler
+)
+
+// ReadinessResult says whether traffic may come here.
+type ReadinessResult struct {
+	Ready  bool
+	Reason string // why not, short and safe in a header: "user-container: refused"; empty when ready
+}
+
+// Readiness decides whether traffic may come here. Its methods may be called
+// from several goroutines at once.
+type Readiness interface {
+	// Try returns the result if it is known without a wait; ok is false if only
+	// Wait can tell.
+	Try(Caller) (result ReadinessResult, ok bool)
+	// Wait returns the result once it is known, at the latest when ctx or the
+	// time that this caller is held ends.
+	Wait(context.Context, Caller) ReadinessResult
+}
+
+// alwaysReady is the readiness of a gate that has nothing to check.
+type alwaysReady struct{}
+
+func (alwaysReady) Try(Caller) (ReadinessResult, bool)           { return ReadinessResult{Ready: true}, true }
+func (alwaysReady) Wait(context.Context, Caller) ReadinessResult { return ReadinessResult{Ready: true} }
