@@ -37,21 +37,22 @@ type Config struct {
 	// HTTP2 takes over a connection whose client chose h2, a *tls.Conn, and
 	// returns at once. nil: h2 is not offered.
 	HTTP2 func(net.Conn)
-	// Changed is told of the certificate's fate. It may be nil.
+	// Changed is called when a certificate comes into use or cannot be used. It may
+	// be nil.
 	Changed func(Change)
-	// Refused is told of handshakes that failed. It may be nil.
+	// Refused is called for each handshake that failed. It may be nil.
 	Refused func(peer net.Addr, err error)
 }
 
-// Change is news of the certificate.
+// Change is a change of the certificate, or an attempt at one.
 type Change struct {
 	// Err says why the files are not in use; the old certificate, if there is
 	// one, stays. ErrNone means that there are no files.
 	Err error
-	// New tells a certificate that has come into use from an answer to Reload.
+	// New is true when a certificate has come into use, and false for the result
+	// of a Reload that changed nothing.
 	New bool
-	// Serving tells whether there is a certificate, and since or until when it
-	// is valid.
+	// Serving is true if there is a certificate; the times bound its validity.
 	Serving             bool
 	NotBefore, NotAfter time.Time
 }
@@ -117,7 +118,7 @@ func (c *Config) check() error {
 		problems = append(problems, fmt.Errorf("TLS from version %s to %s: want an order", tls.VersionName(c.MinVersion), tls.VersionName(c.MaxVersion)))
 	}
 	if len(c.ClientSANs) > 0 && c.ClientCA == "" {
-		problems = append(problems, errors.New("names of TLS clients without their CA: anybody could sign them"))
+		problems = append(problems, errors.New("names of TLS clients without their CA: any authority could sign them"))
 	}
 	if c.Listen == nil || c.HTTP1 == nil {
 		problems = append(problems, errors.New("TLS without a port or an engine"))

@@ -4,10 +4,10 @@
 //
 // It promises:
 //   - A certificate that changes on disk is in use within moments, on the file
-//     event, and Reload looks at once. No connection notices: those that are
-//     open keep their keys, and session tickets stay good.
+//     event; Reload checks at once. Open connections keep their keys, and
+//     session tickets stay valid.
 //   - Certificate and key change together or not at all. What cannot be loaded
-//     leaves the old pair in place and is told, once.
+//     leaves the old pair in place and is reported, once.
 //   - A handshake that is slow, broken or never begins holds up no other.
 //   - An idle process is not woken.
 package tlsfront

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// handshakePatience is how long a client may take for its handshake.
-	handshakePatience = 10 * time.Second
+	// handshakeTimeout is how long a client may take for its handshake.
+	handshakeTimeout = 10 * time.Second
 	// maxHandshakes bounds those under way.
 	maxHandshakes = 256
-	// crowdedPatience replaces handshakePatience for the oldest of them when
+	// crowdedTimeout replaces handshakeTimeout for the oldest of them when
 	// there are maxHandshakes and one more waits.
-	crowdedPatience = time.Second
+	crowdedTimeout = time.Second
 	// acceptPause is how long the backlog is left alone when there are no
 	// descriptors.
 	acceptPause = 50 * time.Millisecond
@@ -31,15 +31,15 @@ const (
 
 // Front serves one port. Make it with New, start it with Start.
 type Front struct {
-	cfg    Config
-	keeper *keeper
-	base   *tls.Config // what handshakes begin with
+	cfg      Config
+	reloader *reloader
+	base     *tls.Config // what handshakes begin with
 
-	mu     sync.Mutex
-	ln     *net.TCPListener
-	closed bool
-	shakes shakes
-	ended  sync.WaitGroup
+	mu         sync.Mutex
+	ln         *net.TCPListener
+	closed     bool
+	handshakes handshakes
+	ended      sync.WaitGroup
 
 	done, failed atomic.Uint64
 }
@@ -59,36 +59,36 @@ func New(c Config) (*Front, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	f := &Front{cfg: c, shakes: shakes{free: make(chan struct{}, maxHandshakes)}}
-	f.keeper = newKeeper(&f.cfg)
-	f.base = &tls.Config{GetConfigForClient: f.keeper.configForClient, MinVersion: tls.VersionTLS12}
+	f := &Front{cfg: c, handshakes: handshakes{free: make(chan struct{}, maxHandshakes)}}
+	f.reloader = newReloader(&f.cfg)
+	f.base = &tls.Config{GetConfigForClient: f.reloader.configForClient, MinVersion: tls.VersionTLS12}
 	return f, nil
 }
 
 // Start loads the certificate and opens the port; if there is no certificate
 // yet, the port opens when it comes. The error is that of the port.
 func (f *Front) Start() error {
-	if err := f.keeper.start(); err != nil && f.cfg.Changed != nil {
-		f.keeper.tell(err, false)
+	if err := f.reloader.start(); err != nil && f.cfg.Changed != nil {
+		f.reloader.report(err, false)
 	}
-	if f.keeper.current.Load() != nil {
+	if f.reloader.current.Load() != nil {
 		if err := f.open(); err != nil {
-			f.keeper.unwatch()
+			f.reloader.unwatch()
 			return err
 		}
 	}
-	f.ended.Go(func() { f.keeper.follow(f.loaded) })
+	f.ended.Go(func() { f.reloader.follow(f.loaded) })
 	return nil
 }
 
-// Reload looks at the files now, and tells Changed the result in any case.
-func (f *Front) Reload() { f.keeper.reload() }
+// Reload checks the files now, and passes the result to Changed in any case.
+func (f *Front) Reload() { f.reloader.reload() }
 
 // Stats may be called at any time.
 func (f *Front) Stats() Stats {
 	return Stats{
-		Reloads: f.keeper.reloads.Load(), ReloadFailures: f.keeper.failures.Load(), NotAfter: f.keeper.expires.Load(),
-		Handshakes: f.done.Load(), HandshakeFailures: f.failed.Load(), Handshaking: len(f.shakes.free),
+		Reloads: f.reloader.reloads.Load(), ReloadFailures: f.reloader.failures.Load(), NotAfter: f.reloader.expires.Load(),
+		Handshakes: f.done.Load(), HandshakeFailures: f.failed.Load(), Handshaking: len(f.handshakes.free),
 	}
 }
 
@@ -103,9 +103,9 @@ func (f *Front) Close() {
 	}
 	f.mu.Unlock()
 	if !already {
-		close(f.keeper.stop)
+		close(f.reloader.stop)
 	}
-	f.shakes.cut()
+	f.handshakes.cut()
 	f.ended.Wait()
 }
 
@@ -114,11 +114,11 @@ func (f *Front) loaded() {
 	f.mu.Lock()
 	opened := f.ln != nil || f.closed
 	f.mu.Unlock()
-	if opened || f.keeper.current.Load() == nil {
+	if opened || f.reloader.current.Load() == nil {
 		return
 	}
 	if err := f.open(); err != nil && f.cfg.Changed != nil {
-		f.keeper.tell(err, false)
+		f.reloader.report(err, false)
 	}
 }
 
@@ -170,19 +170,19 @@ func (f *Front) accept(ln *net.TCPListener) {
 			time.Sleep(acceptPause)
 			continue
 		}
-		place := f.shakes.begin(c)
-		f.ended.Go(func() { f.greet(c, place) })
+		place := f.handshakes.begin(c)
+		f.ended.Go(func() { f.handshake(c, place) })
 	}
 }
 
-// greet does the handshake and hands the connection on.
-func (f *Front) greet(c *net.TCPConn, place *list.Element) {
+// handshake does the handshake and hands the connection on.
+func (f *Front) handshake(c *net.TCPConn, place *list.Element) {
 	loop.EaseConn(c)
 	layer := loop.NewLayer(c)
 	session := tls.Server(layer, f.base)
 	layer.SetCodec(session)
 	err := session.Handshake()
-	f.shakes.end(place) // from here on nobody else sets deadlines
+	f.handshakes.end(place) // from here on nothing else sets deadlines
 	if err == nil {
 		err = c.SetDeadline(time.Time{})
 	}

@@ -38,7 +38,7 @@ func TestVersionsSuitesAndCurvesAreThoseOfTheSettings(t *testing.T) {
 			f.write(f.dir, "x")
 			c.change(&config)
 			f.start(config)
-			if _, err := f.shake(c.client); (err != nil) != c.fails {
+			if _, err := f.handshake(c.client); (err != nil) != c.fails {
 				t.Errorf("handshake: %v", err)
 			}
 		})
@@ -51,10 +51,10 @@ func TestAConnectionGoesWhereItsProtocolSays(t *testing.T) {
 	h2 := make(chan *tls.Conn, 1)
 	config.HTTP2 = func(c net.Conn) { h2 <- c.(*tls.Conn) }
 	f.start(config)
-	if cs, err := f.shake(&tls.Config{NextProtos: []string{"http/1.1"}}); err != nil || cs.NegotiatedProtocol != "http/1.1" {
+	if cs, err := f.handshake(&tls.Config{NextProtos: []string{"http/1.1"}}); err != nil || cs.NegotiatedProtocol != "http/1.1" {
 		t.Fatalf("%q, %v", cs.NegotiatedProtocol, err)
 	}
-	if _, err := f.shake(nil); err != nil {
+	if _, err := f.handshake(nil); err != nil {
 		t.Fatal(err)
 	}
 	client := &tls.Config{NextProtos: []string{"http/1.1", "h2"}, InsecureSkipVerify: true}
@@ -63,7 +63,7 @@ func TestAConnectionGoesWhereItsProtocolSays(t *testing.T) {
 	defer conn.Close()
 	server := <-h2
 	defer server.Close()
-	must(t, server.SetDeadline(time.Now().Add(patience)))
+	must(t, server.SetDeadline(time.Now().Add(testTimeout)))
 	if _, err := io.WriteString(conn, "preface"); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestHTTPWithoutTLSIsToldWhatIsWrong(t *testing.T) {
 	for _, request := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "PUT /x HTTP/1.1\r\n"} {
 		c, err := net.Dial("tcp", f.addr)
 		must(t, err)
-		must(t, c.SetDeadline(time.Now().Add(patience)))
+		must(t, c.SetDeadline(time.Now().Add(testTimeout)))
 		_, err = io.WriteString(c, request)
 		must(t, err)
 		b := make([]byte, len(plaintextAnswer))
@@ -127,7 +127,7 @@ func TestCloseEndsHandshakesUnderWay(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	f.front.Close()
-	must(t, c.SetDeadline(time.Now().Add(patience)))
+	must(t, c.SetDeadline(time.Now().Add(testTimeout)))
 	if _, err := c.Read(make([]byte, 1)); err == nil {
 		t.Error("the client got a byte")
 	}
@@ -163,7 +163,7 @@ func TestClientsNeedACertificateWithOneOfTheNames(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := f.front.Stats()
-			_, err := f.shake(&tls.Config{GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			_, err := f.handshake(&tls.Config{GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				if len(c.certs) == 0 {
 					return &tls.Certificate{}, nil
 				}
@@ -188,15 +188,15 @@ func TestAResumedSessionNeedsAnAuthorityThatIsTrustedNow(t *testing.T) {
 		ClientSessionCache: tls.NewLRUClientSessionCache(0), ServerName: "x",
 		Certificates: []tls.Certificate{f.ca.Pair(testcert.Leaf{})},
 	}
-	if _, err := f.shake(client); err != nil {
+	if _, err := f.handshake(client); err != nil {
 		t.Fatal(err)
 	}
-	if cs, err := f.shake(client); err != nil || !cs.DidResume {
+	if cs, err := f.handshake(client); err != nil || !cs.DidResume {
 		t.Fatalf("resumed %v, %v", cs.DidResume, err)
 	}
 	f.put(config.ClientCA, testcert.New(t).PEM())
 	f.change(nil)
-	if _, err := f.shake(client); err == nil {
+	if _, err := f.handshake(client); err == nil {
 		t.Error("accepted after its authority was taken from the file")
 	}
 }

@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// patience is a fail-safe only: no test depends on how long anything takes.
-const patience = 20 * time.Second
+// testTimeout is a fail-safe only: no test depends on how long anything takes.
+const testTimeout = 20 * time.Second
 
 // fixture is a Front on a directory of its own. Its connections are closed as
 // soon as they have been handed on.
@@ -97,46 +97,46 @@ func (f *fixture) put(path string, b []byte) {
 	}
 }
 
-// change waits for the next news and compares its error.
+// change waits for the next change and compares its error.
 func (f *fixture) change(want error) Change {
 	f.t.Helper()
 	select {
 	case c := <-f.changes:
 		if (c.Err == nil) != (want == nil) || want != nil && want != errAny && !errors.Is(c.Err, want) {
-			f.t.Fatalf("told %v, want %v", c.Err, want)
+			f.t.Fatalf("reported %v, want %v", c.Err, want)
 		}
 		return c
-	case <-time.After(patience):
-		f.t.Fatalf("no news of the certificate, want %v", want)
+	case <-time.After(testTimeout):
+		f.t.Fatalf("no change of the certificate, want %v", want)
 		return Change{}
 	}
 }
 
 var errAny = errors.New("some error")
 
-// unchanged fails if there is news.
+// unchanged fails if there is a change.
 func (f *fixture) unchanged() {
 	f.t.Helper()
 	select {
 	case c := <-f.changes:
-		f.t.Fatalf("told %+v", c)
+		f.t.Fatalf("reported %+v", c)
 	default:
 	}
 }
 
-// shake does a handshake and closes. c may be nil.
-func (f *fixture) shake(c *tls.Config) (tls.ConnectionState, error) {
+// handshake does a handshake and closes. c may be nil.
+func (f *fixture) handshake(c *tls.Config) (tls.ConnectionState, error) {
 	f.t.Helper()
 	if c == nil {
 		c = &tls.Config{}
 	}
 	c.RootCAs, c.InsecureSkipVerify = f.ca.Pool(), true // names differ from test to test
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", f.addr, c)
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: testTimeout}, "tcp", f.addr, c)
 	if err != nil {
 		return tls.ConnectionState{}, err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(testTimeout))
 	_, err = conn.Read(make([]byte, 1)) // takes session tickets, or the alert
 	if err == io.EOF || errors.Is(err, unix.ECONNRESET) {
 		err = nil
@@ -147,7 +147,7 @@ func (f *fixture) shake(c *tls.Config) (tls.ConnectionState, error) {
 // serves fails unless new connections get the certificate of that name.
 func (f *fixture) serves(name string) {
 	f.t.Helper()
-	cs, err := f.shake(nil)
+	cs, err := f.handshake(nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func TestABrokenCertificateLeavesTheOldOneAndIsToldOnce(t *testing.T) {
 	for i, broken := range []string{"nonsense", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"} {
 		f.put(filepath.Join(f.dir, certificateFile), []byte(broken))
 		if c := f.change(errAny); !c.Serving || !c.NotAfter.Equal(until) {
-			t.Errorf("told %+v", c)
+			t.Errorf("reported %+v", c)
 		}
 		f.serves("first")
 		f.put(filepath.Join(f.dir, certificateFile), []byte(broken)) // the same again is no news
@@ -125,7 +125,7 @@ func TestThePortOpensWhenTheCertificateComes(t *testing.T) {
 	c.Dir = filepath.Join(f.dir, "not", "there")
 	f.start(c)
 	if got := f.change(ErrNone); got.Serving {
-		t.Errorf("told %+v", got)
+		t.Errorf("reported %+v", got)
 	}
 	select {
 	case <-f.opened:
@@ -137,7 +137,7 @@ func TestThePortOpensWhenTheCertificateComes(t *testing.T) {
 	f.change(nil)
 	select {
 	case <-f.opened:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("the port stays closed")
 	}
 	f.serves("late")
@@ -182,12 +182,12 @@ func TestSessionTicketsOutliveACertificate(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		f := begin(t, "first")
 		client := &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(0), ServerName: "x", MaxVersion: version}
-		if cs, err := f.shake(client); err != nil || cs.DidResume {
+		if cs, err := f.handshake(client); err != nil || cs.DidResume {
 			t.Fatalf("resumed %v, %v", cs.DidResume, err)
 		}
 		f.write(f.dir, "second")
 		f.change(nil)
-		if cs, err := f.shake(client); err != nil || !cs.DidResume {
+		if cs, err := f.handshake(client); err != nil || !cs.DidResume {
 			t.Errorf("%s: resumed %v, %v", tls.VersionName(version), cs.DidResume, err)
 		}
 	}

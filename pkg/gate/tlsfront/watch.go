@@ -14,8 +14,8 @@ import (
 const watchedEvents = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_CREATE | unix.IN_DELETE |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// watcher tells of changes in a set of directories (inotify(7)). Between
-// changes nothing runs: reading waits in the runtime's poller.
+// watcher reports changes in a set of directories (inotify(7)). Between changes
+// nothing runs: reading waits in the runtime's poller.
 type watcher struct {
 	file    *os.File
 	watches map[int]struct{}

@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// shakes are the handshakes under way, oldest first.
-type shakes struct {
+// handshakes are the handshakes under way, oldest first.
+type handshakes struct {
 	free   chan struct{} // holds one for each that is under way
 	mu     sync.Mutex
 	list   list.List
 	closed bool
 }
 
-// shake is one handshake.
-type shake struct {
+// pending is one handshake.
+type pending struct {
 	conn  *net.TCPConn
 	since time.Time
 }
 
 // begin takes a place for c. When there is none it waits for one, and after
-// crowdedPatience cuts the handshake that has taken longest.
-func (s *shakes) begin(c *net.TCPConn) *list.Element {
+// crowdedTimeout cuts the handshake that has taken longest.
+func (s *handshakes) begin(c *net.TCPConn) *list.Element {
 	for taken := false; !taken; {
 		select {
 		case s.free <- struct{}{}:
@@ -35,28 +35,28 @@ func (s *shakes) begin(c *net.TCPConn) *list.Element {
 			taken = s.crowded()
 		}
 	}
-	h := &shake{conn: c, since: time.Now()}
+	h := &pending{conn: c, since: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	patience := h.since.Add(handshakePatience)
+	deadline := h.since.Add(handshakeTimeout)
 	if s.closed {
-		patience = time.Unix(1, 0)
+		deadline = time.Unix(1, 0)
 	}
-	_ = c.SetDeadline(patience)
+	_ = c.SetDeadline(deadline)
 	return s.list.PushBack(h)
 }
 
 // crowded waits for a place until the oldest handshake has had its time, and
 // reports whether it got one.
-func (s *shakes) crowded() bool {
+func (s *handshakes) crowded() bool {
 	s.mu.Lock()
 	e := s.list.Front()
 	s.mu.Unlock()
 	if e == nil {
 		return false
 	}
-	oldest := e.Value.(*shake)
-	timer := time.NewTimer(time.Until(oldest.since.Add(crowdedPatience)))
+	oldest := e.Value.(*pending)
+	timer := time.NewTimer(time.Until(oldest.since.Add(crowdedTimeout)))
 	defer timer.Stop()
 	select {
 	case s.free <- struct{}{}:
@@ -73,7 +73,7 @@ func (s *shakes) crowded() bool {
 	return false
 }
 
-func (s *shakes) end(e *list.Element) {
+func (s *handshakes) end(e *list.Element) {
 	s.mu.Lock()
 	s.list.Remove(e)
 	s.mu.Unlock()
@@ -81,12 +81,12 @@ func (s *shakes) end(e *list.Element) {
 }
 
 // cut ends all handshakes, and those that begin later.
-func (s *shakes) cut() {
+func (s *handshakes) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	for e := s.list.Front(); e != nil; e = e.Next() {
-		_ = e.Value.(*shake).conn.SetDeadline(time.Unix(1, 0))
+		_ = e.Value.(*pending).conn.SetDeadline(time.Unix(1, 0))
 	}
 }
 

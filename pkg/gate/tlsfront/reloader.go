@@ -1,0 +1,202 @@
+package tlsfront
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/atomic"
+)
+
+const (
+	// settleTime is how long files may contradict each other before that is
+	// reported: they are written one after the other.
+	settleTime = time.Second
+	// firstRetry and lastRetry bound the time between two checks of files that
+	// cannot be loaded. An event causes a check at once.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = time.Minute
+	// pollInterval is the time between two checks without inotify.
+	pollInterval = 30 * time.Second
+)
+
+// reloader holds the certificate in use and reloads it when its files change.
+type reloader struct {
+	cfg     *Config
+	watcher *watcher // nil: the files are checked every pollInterval
+	current atomic.Pointer[tls.Config]
+	expires atomic.Time // of the certificate in use
+
+	material *material // belongs to the goroutine that follows
+	broken   time.Time // since when loading has failed with failure; zero = it has not
+	failure  string    // error of the last attempt; empty = none
+	reported bool
+	retry    time.Duration
+
+	requests chan struct{} // has room for one: several are one
+	stop     chan struct{}
+
+	reloads, failures atomic.Uint64
+}
+
+func newReloader(c *Config) *reloader {
+	r := &reloader{cfg: c, requests: make(chan struct{}, 1), stop: make(chan struct{})}
+	r.expires.Store(time.Time{})
+	return r
+}
+
+// start loads the files for the first time. The error is that of the watcher.
+func (r *reloader) start() error {
+	w, err := newWatcher()
+	if err == nil {
+		r.watcher = w
+		err = w.watch(r.cfg.paths())
+	}
+	r.check(false)
+	return err
+}
+
+// follow reloads the files on change until stop is closed. loaded is called
+// after each certificate that comes into use, and after each reload requested.
+func (r *reloader) follow(loaded func()) {
+	defer r.unwatch()
+	var events chan struct{}
+	if r.watcher != nil {
+		events = r.watcher.changed
+	}
+	for {
+		var again <-chan time.Time
+		if wait := r.nextCheck(); wait > 0 {
+			again = time.After(wait)
+		}
+		requested := false
+		select {
+		case <-r.stop:
+			return
+		case <-r.requests:
+			requested = true
+		case <-events:
+			r.retry = 0
+		case <-again:
+		}
+		if r.watcher != nil {
+			_ = r.watcher.watch(r.cfg.paths())
+		}
+		if r.check(requested) || requested {
+			loaded()
+		}
+	}
+}
+
+// nextCheck is how long to wait for an event; 0 = without a limit.
+func (r *reloader) nextCheck() time.Duration {
+	switch {
+	case !r.broken.IsZero():
+		r.retry = min(max(2*r.retry, firstRetry), lastRetry)
+		return r.retry
+	case r.watcher == nil:
+		return pollInterval
+	}
+	return 0
+}
+
+// check loads the files if they are not those in use, and returns true if that
+// replaced the certificate. The result of a requested check is always reported.
+func (r *reloader) check(requested bool) bool {
+	files, err := r.cfg.readFiles()
+	if err == nil && r.material.same(files) {
+		r.mended()
+		if requested {
+			r.report(nil, false)
+		}
+		return false
+	}
+	var m *material
+	if err == nil {
+		m, err = r.cfg.parse(files)
+	}
+	if err == nil {
+		err = r.notWorse(m)
+	}
+	if err != nil {
+		r.failed(err, requested)
+		return false
+	}
+	r.mended()
+	if r.material != nil {
+		r.reloads.Inc()
+	}
+	r.material = m
+	r.expires.Store(m.notAfter())
+	r.current.Store(r.cfg.serverConfig(m))
+	r.report(nil, true)
+	return true
+}
+
+// notWorse refuses to replace a valid certificate by an expired one.
+func (r *reloader) notWorse(m *material) error {
+	now := time.Now()
+	if r.material != nil && m.notAfter().Before(now) && r.material.notAfter().After(now) {
+		return fmt.Errorf("loading %s of %s: expired at %s", certificateFile, r.cfg.Dir, m.notAfter().UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// failed records that the files cannot be used and reports it, each failure
+// once, after settleTime.
+func (r *reloader) failed(err error, requested bool) {
+	first := r.material == nil && r.failure == ""
+	if text := err.Error(); text != r.failure {
+		r.broken, r.failure, r.reported, r.retry = time.Now(), text, false, 0
+	}
+	none := r.material == nil && errors.Is(err, ErrNone)
+	settled := first || none || time.Since(r.broken) >= settleTime
+	if none {
+		r.broken = time.Time{} // not a failure; an event follows when files come
+	}
+	if !requested && (r.reported || !settled) {
+		return
+	}
+	if !none && !r.reported {
+		r.failures.Inc()
+	}
+	r.reported = true
+	r.report(err, false)
+}
+
+// mended clears the last failure.
+func (r *reloader) mended() {
+	r.broken, r.failure, r.reported, r.retry = time.Time{}, "", false, 0
+}
+
+func (r *reloader) report(err error, fresh bool) {
+	if r.cfg.Changed == nil {
+		return
+	}
+	c := Change{Err: err, New: fresh}
+	if r.material != nil {
+		c.Serving, c.NotBefore, c.NotAfter = true, r.material.pair.Leaf.NotBefore, r.material.notAfter()
+	}
+	r.cfg.Changed(c)
+}
+
+func (r *reloader) unwatch() {
+	if r.watcher != nil {
+		r.watcher.close()
+	}
+}
+
+// reload requests a check.
+func (r *reloader) reload() {
+	select {
+	case r.requests <- struct{}{}:
+	default:
+	}
+}
+
+// configForClient is a GetConfigForClient. The keys of session tickets belong to
+// the configuration that calls it, and so outlive certificates.
+func (r *reloader) configForClient(*tls.ClientHelloInfo) (*tls.Config, error) {
+	return r.current.Load(), nil
+}
