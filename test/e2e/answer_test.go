@@ -152,6 +152,14 @@ func TestAnswersWithoutABodyEndAtTheirHead(t *testing.T) {
 			t.Errorf("%s, %q: Content-Length %q, want %q", x.method, x.answer, got, x.length)
 		}
 		a.lacks("Transfer-Encoding")
+		if strings.Contains(x.answer, "Content-Length") && !strings.Contains(x.answer, "Content-Length: 0") {
+			p.gone() // a body may come
+			c.send(request("GET", "/again"))
+			p = k.accept()
+			p.head()
+			p.send(okBody)
+			c.answer("GET").is(200, "ok")
+		}
 	}
 	// The next exchange on both connections proves that no body was made up
 	// or waited for.
@@ -258,6 +266,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		}
 		if method == "HEAD" {
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
+			p = k.accept() // the first one is not used again: a body may come
 		} else {
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\nanswer to " + head.line[len(method)+1:len(method)+3] + " ok")
 		}

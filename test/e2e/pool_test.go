@@ -175,6 +175,37 @@ func TestAnUnaskedAnswerDropsTheConnection(t *testing.T) {
 	}
 }
 
+func TestABodyThatComesAfterAnAnswerWithoutOneIsNotTheNextAnswer(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	for _, x := range []struct{ method, head string }{
+		{"GET", "HTTP/1.1 204 No Content\r\nContent-Length: 60\r\n\r\n"},
+		{"GET", "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n"},
+		{"GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 60\r\n\r\n"},
+		{"HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n"},
+		{"HEAD", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"},
+		{"GET", "HTTP/1.1 103 Early Hints\r\nContent-Length: 60\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"},
+	} {
+		c := dial(t, g)
+		c.send(request(x.method, "/"))
+		p := k.accept()
+		p.head()
+		p.send(x.head)
+		a := parseHead(t, c.head())
+		for a.status < 200 {
+			a = parseHead(t, c.head())
+		}
+		c.send(request("GET", "/next"))
+		q := k.accept() // on another connection, before a byte of the body has come
+		q.head()
+		q.send(okBody)
+		c.answer("GET").is(200, "ok")
+		p.gone()
+		q.close()
+		c.close()
+	}
+}
+
 func TestConcurrentAnswersReachTheirOwnRequests(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)

@@ -64,6 +64,7 @@ func TestASlowBodyWithALengthGoesOnByteByByte(t *testing.T) {
 		p.send(b)
 		c.expect(b)
 	}
+	c = dial(t, g)
 	c.send(request("GET", "/next"))
 	p.head()
 	p.send(okBody)
@@ -124,13 +125,67 @@ func TestAnEarlyAnswerIsDeliveredWhileTheUploadGoesOn(t *testing.T) {
 	p.head()
 	p.expect("0123456789")
 	p.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly")
-	c.answer("POST").is(200, "early")
+	a := c.answer("POST")
+	a.is(200, "early")
+	a.field("Connection", "close") // whether all of the upload will be read is not known yet
 	c.send(strings.Repeat("x", size-10))
 	if got := p.exactly(size - 10); got != strings.Repeat("x", size-10) {
 		t.Fatal("the rest of the upload arrived changed")
 	}
-	// Both connections have ended their exchange and serve another.
+	c.closed()
+	// The container's connection has ended its exchange and serves another.
+	c = dial(t, g)
 	c.send(request("GET", "/next"))
+	p.head()
+	p.send(okBody)
+	c.answer("GET").is(200, "ok")
+}
+
+func TestAConnectionThatAnEarlyAnswerEndsSaysSo(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	for _, x := range []struct{ framing, part, rest string }{
+		{"Content-Length: 10", "01234", "56789"},
+		{"Transfer-Encoding: chunked", "5\r\n01234\r\n", "0\r\n\r\n"},
+	} {
+		for _, leaves := range []bool{false, true} {
+			c := dial(t, g)
+			c.send("POST /early HTTP/1.1\r\nHost: gate.test\r\n" + x.framing + "\r\n\r\n" + x.part)
+			p := k.accept()
+			p.head()
+			p.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno")
+			if leaves {
+				p.close()
+			}
+			a := c.answer("POST")
+			a.is(401, "no")
+			a.field("Connection", "close")
+			c.send(x.rest)
+			c.closeWrite()
+			c.closed()
+			if !leaves {
+				p.close()
+			}
+		}
+	}
+}
+
+func TestAnAnswerBehindAWholeRequestKeepsTheConnection(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	c := dial(t, g)
+	// Glued to its head the upload has been read whole before anything of the
+	// answer, whether or not the container reads it.
+	c.send("POST /whole HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 5\r\n\r\nhello")
+	p := k.accept()
+	p.head()
+	p.send("HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
+	p.close()
+	a := c.answer("POST")
+	a.is(413, "no")
+	a.lacks("Connection")
+	c.send(request("GET", "/next"))
+	p = k.accept()
 	p.head()
 	p.send(okBody)
 	c.answer("GET").is(200, "ok")
@@ -181,6 +236,7 @@ func TestAnAnswerStreamsWhileTheContainerIgnoresTheUpload(t *testing.T) {
 	if body, _ := p.chunked(); body != "abcdef" {
 		t.Fatalf("the container got %q", body)
 	}
+	c = dial(t, g)
 	c.send(request("GET", "/next"))
 	p.head()
 	p.send(okBody)

@@ -112,6 +112,35 @@ func TestUpgradeToH2cIsNotPassedOn(t *testing.T) {
 	}
 }
 
+func TestAnUpgradeToAnotherProtocolThanWasAskedForGives502(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	for _, x := range []struct {
+		asked, given string
+		status       int
+	}{
+		{"websocket", "Upgrade: chat", 502},
+		{"websocket", "Upgrade: websocket, chat", 502},
+		{"websocket", "Upgrade: websocket\r\nUpgrade: chat", 502},
+		{"websocket", "Upgrade:", 502},
+		{"websocket", "X-Upgrade: websocket", 502},
+		{"websocket, h2c", "Upgrade: h2c", 502},
+		{"websocket", "Upgrade: WebSocket", 101},
+		{"chat/2, websocket", "Upgrade: chat/2", 101},
+	} {
+		c := dial(t, g)
+		c.send(request("GET", "/ws", "Connection: Upgrade", "Upgrade: "+x.asked))
+		p := k.accept()
+		p.head()
+		p.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n" + x.given + "\r\n\r\nx")
+		if a := parseHead(t, c.head()); a.status != x.status {
+			t.Errorf("asked for %q, given %q: %d, want %d", x.asked, x.given, a.status, x.status)
+		}
+		c.close()
+		p.gone()
+	}
+}
+
 func TestARefusedUpgradeIsAnOrdinaryAnswer(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)

@@ -45,9 +45,9 @@ func (w *worker) complete() bool {
 	d, u, up := &w.download, &w.upload, w.up
 	w.up = nil
 	clean := d.r == d.w // bytes behind the answer belong to no request
-	keep := w.passage.keep && u.done
+	keep := w.passage.keep
 	d.release(&w.eng.bulks)
-	if clean && u.done && w.res.Reusable() && !up.sock.HungUp() && !up.sock.Failed() {
+	if clean && u.done && w.res.Reusable() && !up.spent && !up.sock.HungUp() && !up.sock.Failed() {
 		w.eng.up.put(up)
 	} else {
 		up.close()
@@ -57,7 +57,7 @@ func (w *worker) complete() bool {
 	if keep {
 		return true
 	}
-	if u.done && w.r == w.w && w.conn.sock.Quiet() && w.conn.sock.Finish() {
+	if u.read() && w.r == w.w && w.conn.sock.Quiet() && w.conn.sock.Finish() {
 		w.conn.close()
 	} else {
 		w.linger()

@@ -174,6 +174,9 @@ func (w *worker) relay() gate.Outcome {
 			w.clocks.Moved(now)
 		}
 		if o := w.clocks.Expired(now); o != gate.Served {
+			if w.download.done && w.upload.read() && !w.passage.tunnel {
+				return gate.Served // nothing is missing at the client's end
+			}
 			return o
 		}
 		if w.eng.loop.Closing() {

@@ -227,6 +227,10 @@ func (p *pump) decode() {
 	p.out = p.frame
 }
 
+// read reports whether all of the body has been read from src, so that what
+// follows it there has its place.
+func (p *pump) read() bool { return p.body.Ended && p.srcErr == nil }
+
 // release gives the large buffer back, with whatever is left in it.
 func (p *pump) release(b *bulkPool) {
 	p.putBulk(b)

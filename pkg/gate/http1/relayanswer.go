@@ -23,8 +23,7 @@ func (w *worker) answerState() (gate.Outcome, bool) {
 	case u.done:
 		return gate.Served, true
 	case u.dstErr != nil || w.up.sock.HungUp() || w.up.sock.Failed() || w.passage.awaited:
-		w.passage.keep = false // the container does not want the rest
-		return gate.Served, true
+		return gate.Served, true // the container does not want the rest
 	}
 	return gate.Served, false
 }
@@ -92,6 +91,7 @@ func (w *worker) readAnswer() (gate.Outcome, bool) {
 			return gate.Served, false
 		}
 		w.clocks.Started()
+		w.up.spent = w.up.spent || r.AnnouncesBody()
 		switch {
 		case r.Status == 101:
 			return w.switchProtocols()
@@ -153,7 +153,9 @@ func (w *worker) passOn() {
 	chunked := r.Body == wire.BodyChunked || r.Body == wire.BodyUntilClose
 	delimited := !chunked || w.req.Minor > 0
 	w.passage.expect = 0
-	w.passage.keep = w.req.KeepAlive() && delimited && !w.passage.awaited && !w.gate.Drain.Active()
+	// Of an upload that goes on nobody knows whether it will be read to its end,
+	// and a client that does not hear of the close would lose its next request.
+	w.passage.keep = w.req.KeepAlive() && delimited && w.upload.read() && !w.gate.Drain.Active()
 	f := wire.Framing{Chunked: chunked && w.req.Minor > 0, Close: !w.passage.keep, KeepAlive: w.req.Minor == 0}
 	w.appendToPeer(func(dst []byte) []byte { return r.AppendHead(dst, f, w.eng.appendDate) })
 

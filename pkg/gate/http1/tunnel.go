@@ -6,10 +6,10 @@ import (
 )
 
 // switchProtocols turns the exchange into a tunnel after a 101. A container
-// that switches without having been asked, or before the request is complete,
-// is not understood.
+// that switches without having been asked, to what it was not asked for (RFC
+// 9110 section 7.8), or before the request is complete, is not understood.
 func (w *worker) switchProtocols() (gate.Outcome, bool) {
-	if !w.req.Upgrade || !w.upload.done || !w.res.Upgrade {
+	if !w.req.Upgrade || !w.upload.done || !w.req.Offers(&w.res) {
 		return gate.UpstreamMalformed, true
 	}
 	w.passage.answered, w.passage.tunnel = true, true

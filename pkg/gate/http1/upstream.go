@@ -17,6 +17,7 @@ type upstream struct {
 	pooled int // index in the pool plus one
 	since  int64
 	reused bool
+	spent  bool // a body that was announced where there is none may still come
 }
 
 // Limits of the pool of one loop.

@@ -17,8 +17,8 @@ type Response struct {
 	Body      BodyKind
 	Length    int64
 	hasLength bool
+	announced bool // some field says that there is a body
 	dated     bool
-	Upgrade   bool
 }
 
 func (r *Response) Reset() {
@@ -72,7 +72,6 @@ func (r *Response) readFields(method []byte) error {
 			f.drop = true
 		case field.Upgrade:
 			f.drop = r.Status != 101
-			r.Upgrade = true
 		case field.Date:
 			r.dated = r.dated || !f.drop
 		}
@@ -80,6 +79,7 @@ func (r *Response) readFields(method []byte) error {
 	if codings > 0 && (r.hasLength || r.Minor == 0) {
 		return ErrMalformed
 	}
+	r.announced = codings > 0 || r.Length > 0
 	switch {
 	case r.Status < 200 || r.Status == 204:
 		r.dropLength() // RFC 9110 section 8.6
@@ -102,6 +102,42 @@ func (r *Response) dropLength() {
 			r.Fields[i].drop = true
 		}
 	}
+}
+
+// AnnouncesBody reports whether an answer that has none says that one comes
+// (RFC 9112 section 6.3): a container that then sends it would be taken for
+// answering the next request.
+func (r *Response) AnnouncesBody() bool { return r.announced && r.Body == NoBody }
+
+// Offers reports whether a 101 names protocols, and none but those that went
+// to the container.
+func (r *Request) Offers(res *Response) bool {
+	named := false
+	for i := range res.Fields {
+		f := &res.Fields[i]
+		if f.kind != field.Upgrade {
+			continue
+		}
+		if !options(res.value(f), func(t []byte) bool {
+			named = true
+			return r.offersProtocol(t)
+		}) {
+			return false
+		}
+	}
+	return named
+}
+
+func (r *Request) offersProtocol(name []byte) bool {
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		if f.kind == field.Upgrade && !options(r.value(f), func(t []byte) bool {
+			return !equalFold(t, name) || field.EqualFold(t, "h2c")
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // reusable reports whether the container's connection may carry another
