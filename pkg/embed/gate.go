@@ -53,7 +53,7 @@ func New(c Config) (*Gate, error) {
 	}
 	g.requests = metrics.NewRequests(labels)
 	g.page = metrics.NewCollector(metrics.CollectorConfig{
-		Names: names, Identity: c.Identity, Build: build(), Requests: g.requests, Admission: g.admission,
+		Names: names, Identity: c.Identity, Build: build(), Requests: g.requests, Admission: g.gate.Admission.Stats,
 	})
 	return g, nil
 }
@@ -78,13 +78,6 @@ func (g *Gate) Metrics() http.Handler { return metrics.PageHandler(g.page, nil) 
 
 // now is the gate's clock: monotonic, above 0, and 0 when New was called.
 func (g *Gate) now() time.Duration { return max(time.Since(g.born), 1) }
-
-func (g *Gate) admission() metrics.Admission {
-	a := g.gate.Admission
-	return metrics.Admission{
-		InFlight: a.InFlight(), QueueDepth: a.QueueDepth(), QueueCapacity: a.Capacity(), ConcurrencyLimit: a.Limit(),
-	}
-}
 
 const modulePath = "github.com/queuegate/queuegate"
 

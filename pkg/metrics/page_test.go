@@ -17,6 +17,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // fullConfig has every source.
@@ -34,15 +36,17 @@ func fullConfig(names Names) CollectorConfig {
 				return []Container{{State: "ready", Attempts: 12, Reached: 10}, {State: "down", Attempts: 3}}
 			},
 		}),
-		Admission: func() Admission {
-			return Admission{InFlight: 5, QueueDepth: 2, QueueCapacity: 50, ConcurrencyLimit: 5}
+		Admission: func() gate.AdmissionStats {
+			return gate.AdmissionStats{InFlight: 5, QueueDepth: 2, QueueCapacity: 50, ConcurrencyLimit: 5}
 		},
-		Upstream: func() Upstream { return Upstream{Open: 6, Idle: 1, Dials: 9, Reuses: 41, Replays: 1} },
-		HTTP2: func() HTTP2 {
-			return HTTP2{Connections: 2, Faults: map[string]int64{"rapid-reset": 4, "frame-size": 1}}
+		Upstream: func() gate.UpstreamStats {
+			return gate.UpstreamStats{Open: 6, Idle: 1, Dials: 9, Reuses: 41, Replays: 1}
 		},
-		TLS: func() TLS {
-			return TLS{CertificateEnd: time.Unix(1800000000, 0), Loads: 3, FailedLoads: 1, Handshakes: 50, FailedHandshakes: 2}
+		HTTP2: func() gate.HTTP2Stats {
+			return gate.HTTP2Stats{Connections: 2, Errors: map[string]int64{"rapid-reset": 4, "frame-size": 1}}
+		},
+		TLS: func() gate.TLSStats {
+			return gate.TLSStats{NotAfter: time.Unix(1800000000, 0), Reloads: 3, ReloadFailures: 1, Handshakes: 50, HandshakeFailures: 2}
 		},
 		Dropped: func() Dropped { return Dropped{LogLines: 7, Spans: 5} },
 	}
@@ -164,7 +168,7 @@ func TestWhatHasNoSourceIsNotShown(t *testing.T) {
 
 func TestNoLimitIsShownAsInfinite(t *testing.T) {
 	cfg := fullConfig(Current)
-	cfg.Admission = func() Admission { return Admission{} }
+	cfg.Admission = func() gate.AdmissionStats { return gate.AdmissionStats{} }
 	if text := asText(t, gather(t, pedantic(t, cfg))); !strings.Contains(text, "\nqueuegate_concurrency_limit +Inf\n") {
 		t.Error("no line queuegate_concurrency_limit +Inf")
 	}
@@ -303,12 +307,12 @@ func TestAFifthScraperAtOnceIsTurnedAway(t *testing.T) {
 	cfg := fullConfig(Current)
 	inside, leave := make(chan bool), make(chan bool)
 	var calls atomic.Int64
-	cfg.Admission = func() Admission {
+	cfg.Admission = func() gate.AdmissionStats {
 		if calls.Inc() <= maxScrapes {
 			inside <- true
 			<-leave
 		}
-		return Admission{}
+		return gate.AdmissionStats{}
 	}
 	h := PageHandler(NewCollector(cfg), nil)
 	var all sync.WaitGroup

@@ -3,44 +3,16 @@ package metrics
 import (
 	"cmp"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
-
-// Admission is the state of admission at one moment.
-type Admission struct {
-	InFlight         int
-	QueueDepth       int
-	QueueCapacity    int
-	ConcurrencyLimit int // 0 = unlimited
-}
-
-// Upstream is the state of the connections to the user container at one
-// moment, and what they have done since the start.
-type Upstream struct {
-	Open, Idle             int
-	Dials, Reuses, Replays int64
-}
 
 // Build says what was built.
 type Build struct {
 	Version, Commit, GoVersion string
-}
-
-// HTTP2 is the state of the HTTP/2 engine at one moment, and what it saw since
-// the start.
-type HTTP2 struct {
-	Connections int
-	Faults      map[string]int64 // by kind
-}
-
-// TLS is the state of the TLS port, and what happened on it since the start.
-type TLS struct {
-	CertificateEnd               time.Time // zero = there is none
-	Loads, FailedLoads           uint64
-	Handshakes, FailedHandshakes uint64
 }
 
 // Dropped is what was lost on its way to a log or a collector.
@@ -57,10 +29,10 @@ type CollectorConfig struct {
 	Build     Build
 	Requests  *Requests
 	Readiness *Readiness
-	Admission func() Admission
-	Upstream  func() Upstream
-	HTTP2     func() HTTP2
-	TLS       func() TLS
+	Admission func() gate.AdmissionStats
+	Upstream  func() gate.UpstreamStats
+	HTTP2     func() gate.HTTP2Stats
+	TLS       func() gate.TLSStats
 	Dropped   func() Dropped
 }
 
@@ -144,10 +116,10 @@ type page struct {
 	requests   *Requests
 	total      []series // by route tag and code, ascending
 	container  []series // by code
-	admission  *Admission
-	upstream   *Upstream
-	http2      *HTTP2
-	tls        *TLS
+	admission  *gate.AdmissionStats
+	upstream   *gate.UpstreamStats
+	http2      *gate.HTTP2Stats
+	tls        *gate.TLSStats
 	dropped    *Dropped
 	containers []Container
 }

@@ -216,8 +216,8 @@ func (c *Collector) http2Connections(p *page) {
 
 func (c *Collector) http2Faults(p *page) {
 	if p.http2 != nil {
-		for _, kind := range slices.Sorted(maps.Keys(p.http2.Faults)) {
-			p.number(float64(p.http2.Faults[kind]), kind)
+		for _, kind := range slices.Sorted(maps.Keys(p.http2.Errors)) {
+			p.number(float64(p.http2.Errors[kind]), kind)
 		}
 	}
 }
@@ -227,21 +227,21 @@ func (c *Collector) certificateExpiry(p *page) {
 		return
 	}
 	end := 0.0
-	if !p.tls.CertificateEnd.IsZero() {
-		end = float64(p.tls.CertificateEnd.Unix())
+	if !p.tls.NotAfter.IsZero() {
+		end = float64(p.tls.NotAfter.Unix())
 	}
 	p.number(end)
 }
 
 func (c *Collector) certificateLoads(p *page) {
 	if p.tls != nil {
-		p.results(p.tls.Loads, p.tls.FailedLoads)
+		p.results(p.tls.Reloads, p.tls.ReloadFailures)
 	}
 }
 
 func (c *Collector) handshakes(p *page) {
 	if p.tls != nil {
-		p.results(p.tls.Handshakes, p.tls.FailedHandshakes)
+		p.results(p.tls.Handshakes, p.tls.HandshakeFailures)
 	}
 }
 

@@ -58,13 +58,6 @@ type Server struct {
 	dials, closes, reuses, replays atomic.Int64
 }
 
-// PoolStats is the state of the upstream pools, and what they did since the
-// start.
-type PoolStats struct {
-	Open, Idle             int
-	Dials, Reuses, Replays int64
-}
-
 // engine is the part of a Server that belongs to one loop.
 type engine struct {
 	srv       *Server
@@ -122,8 +115,8 @@ const statsPatience = 100 * time.Millisecond
 // Stats sums up the pools of all loops. It asks each loop, so that the request
 // path need not count for it; a loop that does not answer in time counts as
 // having nothing idle.
-func (s *Server) Stats() PoolStats {
-	st := PoolStats{Dials: s.dials.Load(), Reuses: s.reuses.Load(), Replays: s.replays.Load()}
+func (s *Server) Stats() gate.UpstreamStats {
+	st := gate.UpstreamStats{Dials: s.dials.Load(), Reuses: s.reuses.Load(), Replays: s.replays.Load()}
 	st.Open = int(st.Dials - s.closes.Load())
 	idle := make(chan int, len(s.engines))
 	for _, e := range s.engines {

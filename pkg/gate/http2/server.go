@@ -70,11 +70,8 @@ type Server struct {
 
 // Stats is the state of the engine and what it saw since the start.
 type Stats struct {
-	Connections int // of clients, open now
-	Upstream    UpstreamStats
-	// Errors counts the faults of peers by kind: what made the engine reset a
-	// stream or close a connection. The kinds are few and fixed.
-	Errors map[string]int64
+	gate.HTTP2Stats
+	Upstream UpstreamStats
 }
 
 // maxErrorKinds bounds Stats.Errors, whatever the library calls its errors.
@@ -175,7 +172,7 @@ func (s *Server) countError(kind string) {
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stats{Connections: len(s.conns), Upstream: s.up.stats(), Errors: maps.Clone(s.errors)}
+	return Stats{gate.HTTP2Stats{Connections: len(s.conns), Errors: maps.Clone(s.errors)}, s.up.stats()}
 }
 
 // Listening tells the engine, from outside, that the container has begun to

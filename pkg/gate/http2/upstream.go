@@ -48,12 +48,10 @@ type upstream struct {
 	finished bool
 }
 
-// UpstreamStats is the state of the connections to the container, and what
-// they did since the start.
+// UpstreamStats are the figures of the connections to the container.
 type UpstreamStats struct {
-	Protocol               Protocol // Auto = not known
-	Open                   int
-	Dials, Reuses, Replays int64
+	gate.UpstreamStats
+	Protocol Protocol // Auto = not known
 }
 
 // client is one connection over HTTP/2.
@@ -258,8 +256,8 @@ func (u *upstream) mismatch(ctx context.Context, w way, err error) bool {
 
 func (u *upstream) stats() UpstreamStats {
 	return UpstreamStats{
-		Protocol: Protocol(u.proto.Load()), Open: int(u.open.Load()),
-		Dials: u.dials.Load(), Reuses: u.reuses.Load(), Replays: u.replays.Load(),
+		gate.UpstreamStats{Open: int(u.open.Load()), Dials: u.dials.Load(), Reuses: u.reuses.Load(), Replays: u.replays.Load()},
+		Protocol(u.proto.Load()),
 	}
 }
 

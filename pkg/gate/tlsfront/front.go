@@ -13,6 +13,7 @@ import (
 	"go.uber.org/atomic"
 	"golang.org/x/sys/unix"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
@@ -42,16 +43,6 @@ type Front struct {
 	ended      sync.WaitGroup
 
 	done, failed atomic.Uint64
-}
-
-// Stats are figures since the start.
-type Stats struct {
-	Reloads           uint64    // certificates that replaced another one
-	ReloadFailures    uint64    // files that could not be loaded, each once
-	NotAfter          time.Time // end of the certificate in use; zero = there is none
-	Handshakes        uint64    // that succeeded
-	HandshakeFailures uint64
-	Handshaking       int // under way
 }
 
 // New checks the configuration.
@@ -85,8 +76,8 @@ func (f *Front) Start() error {
 func (f *Front) Reload() { f.reloader.reload() }
 
 // Stats may be called at any time.
-func (f *Front) Stats() Stats {
-	return Stats{
+func (f *Front) Stats() gate.TLSStats {
+	return gate.TLSStats{
 		Reloads: f.reloader.reloads.Load(), ReloadFailures: f.reloader.failures.Load(), NotAfter: f.reloader.expires.Load(),
 		Handshakes: f.done.Load(), HandshakeFailures: f.failed.Load(), Handshaking: len(f.handshakes.free),
 	}

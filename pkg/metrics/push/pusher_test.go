@@ -17,6 +17,7 @@ import (
 	metricspb "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
@@ -189,8 +190,8 @@ func TestAllThatTheGateCountsIsPushed(t *testing.T) {
 	requests.Observe(&metrics.Record{Status: 200, Reached: true, Total: time.Millisecond, Queued: time.Microsecond, Upstream: time.Millisecond})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.NewCollector(metrics.CollectorConfig{
-		Names: metrics.Both, Requests: requests, Admission: func() metrics.Admission { return metrics.Admission{} },
-		Upstream: func() metrics.Upstream { return metrics.Upstream{} },
+		Names: metrics.Both, Requests: requests, Admission: func() gate.AdmissionStats { return gate.AdmissionStats{} },
+		Upstream: func() gate.UpstreamStats { return gate.UpstreamStats{} },
 	}))
 	families, err := registry.Gather()
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/atomic"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
@@ -78,16 +79,18 @@ func newPage(s *stage, timeline *Timeline) *Page {
 	p := New(Config{
 		Facts: Facts{Version: "v1"}, History: s.History, Timeline: timeline,
 		Containers: func() []metrics.Container { return []metrics.Container{{State: "ready", Attempts: 3, Reached: 2}} },
-		Upstream:   func() metrics.Upstream { return metrics.Upstream{Open: 2, Idle: 1, Dials: 5, Reuses: 6, Replays: 7} },
-		State:      func() string { return "draining" },
+		Upstream: func() gate.UpstreamStats {
+			return gate.UpstreamStats{Open: 2, Idle: 1, Dials: 5, Reuses: 6, Replays: 7}
+		},
+		State: func() string { return "draining" },
 	})
 	return p
 }
 
 func TestTheFirstEventTellsEverythingAndTheNextOnesWhatIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, func() metrics.Admission {
-			return metrics.Admission{InFlight: 1, QueueCapacity: 40, ConcurrencyLimit: 4}
+		s := newStage(t, func() gate.AdmissionStats {
+			return gate.AdmissionStats{InFlight: 1, QueueCapacity: 40, ConcurrencyLimit: 4}
 		})
 		line := NewTimeline([]string{"web"}, s.now)
 		p := newPage(s, line)

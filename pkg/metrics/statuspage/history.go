@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/atomic"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
@@ -26,7 +27,7 @@ type Sources struct {
 	Counting  *metrics.Counting
 	Requests  *metrics.Requests
 	Errors    *Errors
-	Admission func() metrics.Admission
+	Admission func() gate.AdmissionStats
 }
 
 // States of a History, in the order that Touch relies on.

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/atomic"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
@@ -22,7 +23,7 @@ type stage struct {
 	born     time.Time
 }
 
-func newStage(t testing.TB, admission func() metrics.Admission) *stage {
+func newStage(t testing.TB, admission func() gate.AdmissionStats) *stage {
 	s := &stage{counting: new(metrics.Counting), requests: metrics.NewRequests([]string{"served", "queue-full", "client-gone"}), born: time.Now()}
 	s.History = NewHistory(Sources{
 		Clock: s.now, Counting: s.counting, Requests: s.requests, Errors: NewErrors(s.requests.OutcomeNames()), Admission: admission,
@@ -65,7 +66,7 @@ func completed(x second) (n uint32) {
 
 func TestASecondShowsItsConcurrencyArrivalsAndWhatEndedInIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, func() metrics.Admission { return metrics.Admission{InFlight: 4, QueueDepth: 3} })
+		s := newStage(t, func() gate.AdmissionStats { return gate.AdmissionStats{InFlight: 4, QueueDepth: 3} })
 		time.Sleep(10*time.Second + 250*time.Millisecond)
 		end := s.begin()
 		time.Sleep(500 * time.Millisecond)
@@ -133,7 +134,7 @@ func TestAViewerKeepsTheSamplerAwakeUntilItLeaves(t *testing.T) {
 
 func TestSecondsThatPassWhileParkedShowWhatWasUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, func() metrics.Admission { return metrics.Admission{InFlight: 2} })
+		s := newStage(t, func() gate.AdmissionStats { return gate.AdmissionStats{InFlight: 2} })
 		first, second := s.begin(), s.begin()
 		time.Sleep(100*time.Second + 500*time.Millisecond)
 		s.running.Wait()

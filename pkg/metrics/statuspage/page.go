@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
@@ -42,7 +43,7 @@ type Config struct {
 	History    *History
 	Timeline   *Timeline
 	Containers func() []metrics.Container // in the order of Timeline
-	Upstream   func() metrics.Upstream
+	Upstream   func() gate.UpstreamStats
 	State      func() string // of the gate as a whole: serving, draining
 }
 

@@ -2,6 +2,7 @@ package app
 
 import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
@@ -27,10 +28,10 @@ func (p *App) collector() (*metrics.Collector, error) {
 		Build:     p.build,
 		Requests:  p.seen.requests,
 		Readiness: p.ready.figures,
-		Admission: func() metrics.Admission { return admissionOf(p.gate) },
+		Admission: p.gate.Admission.Stats,
 		Upstream:  p.upstreamFigures,
-		HTTP2:     p.http2Figures,
-		TLS:       p.tlsFigures,
+		HTTP2:     func() gate.HTTP2Stats { return p.streams.Stats().HTTP2Stats },
+		TLS:       p.secure.stats,
 		Dropped: func() metrics.Dropped {
 			return metrics.Dropped{LogLines: p.seen.log.Dropped(), Spans: p.seen.tracer.Dropped()}
 		},
@@ -38,25 +39,8 @@ func (p *App) collector() (*metrics.Collector, error) {
 }
 
 // upstreamFigures adds up the connections of both engines.
-func (p *App) upstreamFigures() metrics.Upstream {
-	u := metrics.Upstream(p.server.Stats())
-	h := p.streams.Stats().Upstream
-	u.Open += h.Open
-	u.Dials += h.Dials
-	u.Reuses += h.Reuses
-	u.Replays += h.Replays
+func (p *App) upstreamFigures() gate.UpstreamStats {
+	u := p.server.Stats()
+	u.Add(p.streams.Stats().Upstream.UpstreamStats)
 	return u
-}
-
-func (p *App) http2Figures() metrics.HTTP2 {
-	s := p.streams.Stats()
-	return metrics.HTTP2{Connections: s.Connections, Faults: s.Errors}
-}
-
-func (p *App) tlsFigures() metrics.TLS {
-	s := p.secure.stats()
-	return metrics.TLS{
-		CertificateEnd: s.NotAfter, Loads: s.Reloads, FailedLoads: s.ReloadFailures,
-		Handshakes: s.Handshakes, FailedHandshakes: s.HandshakeFailures,
-	}
 }

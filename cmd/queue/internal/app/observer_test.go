@@ -11,7 +11,6 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
-	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
@@ -41,7 +40,7 @@ func newCountingObserver(t testing.TB) *observer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.status.admission = func() metrics.Admission { return admissionOf(g) }
+	o.status.admission = g.Admission.Stats
 	o.ends = newEndLog(zap.NewNop())
 	t.Cleanup(o.ends.close)
 	if o.tracer, err = tracing.New(tracing.Config{Protocol: "stdout", Output: io.Discard}); err != nil {

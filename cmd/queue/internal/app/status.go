@@ -20,7 +20,7 @@ type status struct {
 	history   *statuspage.History
 	errors    *statuspage.Errors
 	timeline  *statuspage.Timeline
-	admission func() metrics.Admission // set by openStatus, before traffic
+	admission func() gate.AdmissionStats // set by openStatus, before traffic
 }
 
 // newStatus must be known to ready before that starts, and to seen before
@@ -39,7 +39,7 @@ func newStatus(cfg *config.Config, ready *readiness, seen *observer) *status {
 	}
 	s.history = statuspage.NewHistory(statuspage.Sources{
 		Clock: http1.Clock, Counting: seen.counting, Requests: seen.requests, Errors: s.errors,
-		Admission: func() metrics.Admission { return s.admission() },
+		Admission: func() gate.AdmissionStats { return s.admission() },
 	})
 	return s
 }
@@ -97,7 +97,7 @@ func (p *App) openStatus() error {
 	if s == nil {
 		return nil
 	}
-	s.admission = func() metrics.Admission { return admissionOf(p.gate) }
+	s.admission = p.gate.Admission.Stats
 	page := statuspage.New(statuspage.Config{
 		Facts:      statusFacts(p.cfg, p.build),
 		History:    s.history,
@@ -112,14 +112,6 @@ func (p *App) openStatus() error {
 	// Its streams never end by themselves.
 	p.side.servers[len(p.side.servers)-1].RegisterOnShutdown(page.Close)
 	return nil
-}
-
-func admissionOf(g *gate.Gate) metrics.Admission {
-	a := g.Admission
-	return metrics.Admission{
-		InFlight: a.InFlight(), QueueDepth: a.QueueDepth(),
-		QueueCapacity: a.Capacity(), ConcurrencyLimit: a.Limit(),
-	}
 }
 
 func drainState(d *gate.Drain) string {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/tlsfront"
 )
@@ -82,9 +83,9 @@ func (p *tlsPort) close() {
 }
 
 // stats are all zero without a port.
-func (p *tlsPort) stats() tlsfront.Stats {
+func (p *tlsPort) stats() gate.TLSStats {
 	if p.front == nil {
-		return tlsfront.Stats{}
+		return gate.TLSStats{}
 	}
 	return p.front.Stats()
 }
