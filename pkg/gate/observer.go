@@ -16,6 +16,7 @@ type Exchange struct {
 	Host      []byte // as the container sees it
 	UserAgent []byte // nil when absent
 	Peer      netip.AddrPort
+	Encrypted bool         // came over TLS
 	Fields    Fields       // all header fields as they came
 	Trace     *TraceFields // nil when there is no trace context
 	Status    int          // as sent or, where nothing could be sent, as Outcome means it

@@ -98,7 +98,7 @@ func (w *worker) describe() {
 	r := &w.req
 	w.exchange = gate.Exchange{
 		Protocol: protocols[r.Minor], Method: r.Method, Target: r.Target, Host: r.FinalHost(w.srv.host),
-		UserAgent: r.Probe.UserAgent, Peer: w.conn.peer, Fields: r, Proxied: r.Proxied,
+		UserAgent: r.Probe.UserAgent, Peer: w.conn.peer, Encrypted: w.conn.sock.Layered(), Fields: r, Proxied: r.Proxied,
 		RouteTag: r.RouteTag, DefaultRoute: r.DefaultRoute, HasDefaultRoute: r.HasDefaultRoute,
 		Arrived: time.Duration(loop.Nanotime()),
 	}

@@ -76,7 +76,7 @@ func (s *stream) describe() {
 	h := &s.head
 	s.exchange = gate.Exchange{
 		Protocol: "HTTP/2.0", Method: bytesOf(s.r.Method), Target: bytesOf(s.r.RequestURI), Host: bytesOf(h.host),
-		UserAgent: h.probe.UserAgent, Peer: s.conn.peer, Fields: h, Proxied: h.proxied,
+		UserAgent: h.probe.UserAgent, Peer: s.conn.peer, Encrypted: s.conn.encrypted, Fields: h, Proxied: h.proxied,
 		RouteTag: h.routeTag, DefaultRoute: h.defaultRoute, HasDefaultRoute: h.hasDefaultRoute,
 		Arrived: time.Duration(now()),
 	}
