@@ -2,6 +2,7 @@ package embed
 
 import (
 	"net/http"
+	"net/netip"
 	"strings"
 	"unsafe"
 
@@ -47,7 +48,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // probe answers a probe of the platform. Nothing of it is counted, and it
 // needs no slot.
 func (g *Gate) probe(w http.ResponseWriter, r *http.Request, kind gate.Kind, c gate.Caller, h gate.ProbeHeaders) {
-	a, ok := g.gate.ReplyToProbe(kind, c, &h, func() (gate.ReadinessResult, bool) { return g.gate.WaitReady(r.Context(), c) })
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // of a Unix socket there is none
+	a, ok := g.gate.ReplyToProbe(kind, c, peer.Addr(), &h, func() (gate.ReadinessResult, bool) { return g.gate.WaitReady(r.Context(), c) })
 	if !ok {
 		panic(http.ErrAbortHandler) // the caller has left
 	}

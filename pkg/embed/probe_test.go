@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 )
 
@@ -80,4 +81,27 @@ func TestTheApplicationSaysWhetherItIsReady(t *testing.T) {
 		a := r.do("GET", "/", "", "K-Network-Probe", "queue")
 		return a.StatusCode == 200 && a.body == "queue"
 	})
+}
+
+func TestReasonsOfReadinessStayInThePod(t *testing.T) {
+	g, err := New(Config{Ready: func(ctx context.Context) error { panic("at 10.0.0.1") }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := g.Handler(http.NotFoundHandler())
+	for _, c := range []struct{ agent, peer, want string }{
+		{"curl/8.5.0", "192.0.2.1:1000", "not ready"},
+		{"curl/8.5.0", "@", "not ready"}, // a Unix socket
+		{"kube-probe/1.34", "192.0.2.1:1000", "panic"},
+		{"curl/8.5.0", "[::1]:1000", "panic"},
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = c.peer
+		r.Header = http.Header{"User-Agent": {c.agent}, "K-Network-Probe": {"queue"}}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := w.Header().Get("K-Readiness-Reason"); w.Code != 503 || got != c.want {
+			t.Errorf("%s from %s: %d, reason %q, want %q", c.agent, c.peer, w.Code, got, c.want)
+		}
+	}
 }

@@ -27,7 +27,7 @@ func Classify(h ProbeHeaders) (Kind, Caller) {
 	if h.UserAgent == nil && h.NetworkProbe == nil {
 		return Traffic, AnyCaller
 	}
-	caller := callerOf(h.UserAgent)
+	caller := CallerOf(h.UserAgent)
 	switch {
 	case string(h.NetworkProbe) == "queue":
 		return ReadinessProbe, caller
@@ -41,7 +41,8 @@ func Classify(h ProbeHeaders) (Kind, Caller) {
 	return NetworkProbe, caller
 }
 
-func callerOf(userAgent []byte) Caller {
+// CallerOf tells the platform's probers by the beginning of their user agent.
+func CallerOf(userAgent []byte) Caller {
 	switch {
 	case hasPrefix(userAgent, "kube-probe/"):
 		return Kubelet

@@ -1,6 +1,9 @@
 package gate
 
-import "context"
+import (
+	"context"
+	"net/netip"
+)
 
 // Caller is who sends a probe. How long it waits for the result and how much it
 // is told depend on that.
@@ -17,6 +20,16 @@ const (
 type ReadinessResult struct {
 	Ready  bool
 	Reason string // why not, short and safe in a header: "user-container: refused"; empty when ready
+}
+
+// ReasonFor is the reason as far as it is the caller's business: names of
+// containers, ports and causes are for the platform's probers, and for whoever
+// is in the pod. peer is where the caller is.
+func (r ReadinessResult) ReasonFor(c Caller, peer netip.Addr) string {
+	if r.Ready || c != AnyCaller || peer.Unmap().IsLoopback() {
+		return r.Reason
+	}
+	return "not ready"
 }
 
 // Readiness decides whether traffic may come here. Its methods may be called

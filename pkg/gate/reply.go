@@ -1,6 +1,9 @@
 package gate
 
-import "context"
+import (
+	"context"
+	"net/netip"
+)
 
 // Reply is an answer that the gate makes itself.
 type Reply struct {
@@ -64,8 +67,9 @@ func (r *Reply) AppendBody(dst []byte) []byte {
 
 // ReplyToProbe replies to a probe of the given kind, which is not Traffic. wait
 // is called where the readiness result is not known at once. It reports false
-// if the caller has left meanwhile; then there is no reply.
-func (g *Gate) ReplyToProbe(kind Kind, c Caller, h *ProbeHeaders, wait func() (ReadinessResult, bool)) (Reply, bool) {
+// if the caller has left meanwhile; then there is no reply. peer is where the
+// probe comes from; for one that is not trusted, c is AnyCaller.
+func (g *Gate) ReplyToProbe(kind Kind, c Caller, peer netip.Addr, h *ProbeHeaders, wait func() (ReadinessResult, bool)) (Reply, bool) {
 	if g.Drain.Active() {
 		return ReplyTo(ShuttingDown), true
 	}
@@ -97,7 +101,7 @@ func (g *Gate) ReplyToProbe(kind Kind, c Caller, h *ProbeHeaders, wait func() (R
 		r = Reply{Outcome: Probed, Status: 200, Body: "queue"}
 	default:
 		r = ReplyTo(NotReady)
-		r.Reason = result.Reason
+		r.Reason = result.ReasonFor(c, peer)
 	}
 	if len(h.NetworkHash) > 0 {
 		r.Hash = h.NetworkHash

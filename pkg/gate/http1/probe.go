@@ -15,7 +15,7 @@ func (w *worker) probe(kind gate.Kind, c gate.Caller) bool {
 	if w.gate.Observer != nil {
 		w.describe()
 	}
-	a, ok := w.gate.ReplyToProbe(kind, c, &w.req.Probe, func() (gate.ReadinessResult, bool) { return w.waitReady(c) })
+	a, ok := w.gate.ReplyToProbe(kind, c, w.conn.peer.Addr(), &w.req.Probe, func() (gate.ReadinessResult, bool) { return w.waitReady(c) })
 	if !ok {
 		w.conn.close()
 		return false

@@ -149,7 +149,7 @@ func (s *stream) probe(kind gate.Kind, c gate.Caller) {
 	if s.gate.Observer != nil {
 		s.describe()
 	}
-	a, ok := s.gate.ReplyToProbe(kind, c, &s.head.probe, func() (gate.ReadinessResult, bool) { return s.gate.WaitReady(s.r.Context(), c) })
+	a, ok := s.gate.ReplyToProbe(kind, c, s.conn.peer.Addr(), &s.head.probe, func() (gate.ReadinessResult, bool) { return s.gate.WaitReady(s.r.Context(), c) })
 	if !ok {
 		panic(http.ErrAbortHandler)
 	}

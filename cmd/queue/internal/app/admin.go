@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -71,7 +72,8 @@ func (a *adminServer) health(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), healthPatience)
 	defer cancel()
 	if result := a.ready.probes.Wait(ctx, gate.Kubelet); !result.Ready {
-		say(w, http.StatusServiceUnavailable, result.Reason)
+		peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+		say(w, http.StatusServiceUnavailable, result.ReasonFor(gate.CallerOf([]byte(r.UserAgent())), peer.Addr()))
 		return
 	}
 	say(w, http.StatusOK, "Service is ready")

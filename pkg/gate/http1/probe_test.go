@@ -1,0 +1,70 @@
+package http1
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// neverReady is a readiness that names a container.
+type neverReady struct{}
+
+const whyNotReady = "user-container: refused"
+
+func (neverReady) Try(gate.Caller) (gate.ReadinessResult, bool) {
+	return gate.ReadinessResult{Reason: whyNotReady}, true
+}
+
+func (r neverReady) Wait(_ context.Context, c gate.Caller) gate.ReadinessResult {
+	result, _ := r.Try(c)
+	return result
+}
+
+func TestReasonsOfReadinessStayInThePod(t *testing.T) {
+	r := engineServe(t, gate.Config{Readiness: neverReady{}}, engineOptions{}, func(*engineCall) bool {
+		t.Error("forwarded")
+		return false
+	})
+	for peer, want := range map[string]string{"192.0.2.1:1000": "not ready", "127.0.0.1:1000": whyNotReady, "[::1]:1000": whyNotReady} {
+		c := r.clientFrom(netip.MustParseAddrPort(peer))
+		c.send("GET / HTTP/1.1\r\nHost: h\r\nK-Network-Probe: queue\r\n\r\n")
+		wantSame(t, "the reason for "+peer, c.wantRefusal(gate.NotReady).header.Get("K-Readiness-Reason"), want)
+		c.send("GET / HTTP/1.1\r\nHost: h\r\nUser-Agent: kube-probe/1.34\r\nK-Network-Probe: queue\r\n\r\n")
+		wantSame(t, "the reason for a kubelet", c.wantRefusal(gate.NotReady).header.Get("K-Readiness-Reason"), whyNotReady)
+	}
+}
+
+// clientFrom is a client that the engine takes for one at peer.
+func (r *engineRig) clientFrom(peer netip.AddrPort) *engineClient {
+	r.t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer ln.Close()
+	c := (&engineRig{t: r.t, addr: ln.Addr().String()}).client()
+	accepted, err := ln.Accept()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer accepted.Close()
+	file, err := accepted.(*net.TCPConn).File()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer file.Close()
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.server.Adopt(fd, peer, nil)
+	return c
+}

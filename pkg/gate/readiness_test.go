@@ -1,0 +1,57 @@
+package gate
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+)
+
+// knownResult is a readiness that needs no wait.
+type knownResult ReadinessResult
+
+func (r knownResult) Try(Caller) (ReadinessResult, bool)           { return ReadinessResult(r), true }
+func (r knownResult) Wait(context.Context, Caller) ReadinessResult { return ReadinessResult(r) }
+
+func TestOnlyThePlatformAndThePodLearnWhyItIsNotReady(t *testing.T) {
+	const reason = "user-container: refused; sidecar: status 503"
+	g, err := New(Config{Readiness: knownResult{Reason: reason}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		agent, peer, want string
+	}{
+		{"kube-probe/1.34", "192.0.2.1", reason},
+		{"Knative-Activator-Probe", "192.0.2.1", reason},
+		{"Knative-Autoscaling-Probe", "2001:db8::1", reason},
+		{"curl/8.5.0", "192.0.2.1", "not ready"},
+		{"curl/8.5.0", "2001:db8::1", "not ready"},
+		{"kube-probe", "192.0.2.1", "not ready"},
+		{"Knative-Ingress-Probe", "10.0.0.1", "not ready"},
+		{"", "::ffff:192.0.2.1", "not ready"},
+		{"curl/8.5.0", "127.0.0.1", reason},
+		{"curl/8.5.0", "127.8.9.10", reason},
+		{"curl/8.5.0", "::1", reason},
+		{"", "::ffff:127.0.0.1", reason},
+		{"curl/8.5.0", "", "not ready"}, // nobody knows where it is
+	} {
+		peer, _ := netip.ParseAddr(c.peer)
+		h := ProbeHeaders{UserAgent: field(c.agent), NetworkProbe: field("queue")}
+		kind, caller := Classify(h)
+		reply, ok := g.ReplyToProbe(kind, caller, peer, &h, nil)
+		if !ok || reply.Status != 503 || reply.Reason != c.want {
+			t.Errorf("%q from %q: %d, reason %q, want %q", c.agent, c.peer, reply.Status, reply.Reason, c.want)
+		}
+	}
+}
+
+func TestAReadyContainerNeedsNoReason(t *testing.T) {
+	g, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, ok := g.ReplyToProbe(ReadinessProbe, AnyCaller, netip.Addr{}, &ProbeHeaders{}, nil)
+	if !ok || reply.Status != 200 || reply.Reason != "" {
+		t.Errorf("%+v, %v", reply, ok)
+	}
+}
