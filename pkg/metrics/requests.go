@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // Record is what is counted of a request that has ended.
@@ -36,6 +38,8 @@ type Requests struct {
 	total     [maxRouteTags]atomic.Pointer[byCode]
 	container byCode
 	queueWait *histogram
+
+	turnedAway *histogram // of those in total that did not get to the container and are not the gate's failures
 
 	requestBody, responseBody *histogram
 
@@ -76,6 +80,7 @@ func NewRequests(outcomes []string) *Requests {
 		outcomeNames: outcomes,
 		outcomes:     make([]atomic.Uint64, len(outcomes)),
 		queueWait:    newHistogram(durations),
+		turnedAway:   newHistogram(durations),
 		requestBody:  newHistogram(sizes),
 		responseBody: newHistogram(sizes),
 		clock:        time.Now,
@@ -110,6 +115,9 @@ func (r *Requests) Rejected(outcome uint8) {
 func (r *Requests) Observe(x *Record) {
 	if int(x.Outcome) < len(r.outcomes) {
 		r.outcomes[x.Outcome].Inc()
+		if !x.Reached && isTurnedAway(gate.Outcome(x.Outcome)) {
+			r.turnedAway.observe(int64(x.Total)) // before total: see ReadTotals
+		}
 	}
 	if x.Proxied {
 		r.proxied.Inc()
@@ -124,6 +132,12 @@ func (r *Requests) Observe(x *Record) {
 	if x.TraceID != [16]byte{} {
 		r.trace(x)
 	}
+}
+
+// isTurnedAway is true of what has no latency unless it reached the container.
+func isTurnedAway(o gate.Outcome) bool {
+	c := o.Class()
+	return c == gate.ClassRefused || c == gate.ClassClientError
 }
 
 func (r *Requests) trace(x *Record) {

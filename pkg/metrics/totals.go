@@ -5,8 +5,11 @@ import "time"
 // Totals are the sums over all requests that have ended since the start, read
 // once and without labels.
 type Totals struct {
-	// Durations counts total times by cell of DurationBounds, tunnels left out:
-	// theirs is no latency. It has one cell more than there are bounds.
+	// Durations counts total times by cell of DurationBounds. Left out is what has
+	// no latency: tunnels, and what was refused, or went wrong on the client's
+	// side, before any of it went to the container. It has one cell more than
+	// there are bounds. A cell can be behind by the requests that end while it is
+	// read, never ahead.
 	Durations     []uint64
 	Outcomes      []uint64 // by index into the names that NewRequests was given
 	RequestBytes  int64    // of bodies
@@ -44,6 +47,10 @@ func (r *Requests) ReadTotals(t *Totals) {
 				t.Durations[cell] += h.cells[cell].Load()
 			}
 		}
+	}
+	// Counted before total and read after it, so that none is in total alone.
+	for cell := range t.Durations {
+		t.Durations[cell] -= min(r.turnedAway.cells[cell].Load(), t.Durations[cell])
 	}
 	t.Outcomes = zeroed(t.Outcomes, len(r.outcomes))
 	for i := range r.outcomes {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 func TestTotalsSumOverRouteTagsAndCodesAndLeaveOutHowLongTunnelsLasted(t *testing.T) {
@@ -27,6 +29,29 @@ func TestTotalsSumOverRouteTagsAndCodesAndLeaveOutHowLongTunnelsLasted(t *testin
 	}
 	if !slices.Equal(got.Outcomes, []uint64{3, 1}) || got.RequestBytes != 7 || got.ResponseBytes != 15 {
 		t.Errorf("outcomes %v, bytes %d and %d", got.Outcomes, got.RequestBytes, got.ResponseBytes)
+	}
+}
+
+func TestDurationsAreThoseOfRequestsThatWentToTheContainerOrFailedOnTheWay(t *testing.T) {
+	names := make([]string, len(gate.Outcomes()))
+	r := NewRequests(names)
+	want := 0
+	for _, x := range []struct {
+		outcome gate.Outcome
+		reached bool
+		counts  int
+	}{
+		{gate.Served, true, 1}, {gate.QueueFull, false, 0}, {gate.QueueWaitExpired, false, 0}, {gate.MethodNotAllowed, false, 0},
+		{gate.ClientGone, false, 0}, {gate.ClientGone, true, 1}, {gate.RequestTimeout, false, 1}, {gate.RequestTimeout, true, 1},
+		{gate.UpstreamNotListening, false, 1}, {gate.UpstreamReset, true, 1},
+	} {
+		r.Observe(&Record{Status: 503, Outcome: uint8(x.outcome), Reached: x.reached, Total: time.Millisecond})
+		want += x.counts
+		var got Totals
+		r.ReadTotals(&got)
+		if sum := got.Durations[slices.Index(DurationBounds(), time.Millisecond)]; sum != uint64(want) {
+			t.Fatalf("%v, reached %t: %d durations, want %d", x.outcome, x.reached, sum, want)
+		}
 	}
 }
 

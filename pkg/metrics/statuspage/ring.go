@@ -112,6 +112,9 @@ func (r *ring) credit(src *Sources) {
 	}
 	for cell, total := range r.totals.Durations {
 		if cell < len(r.before.Durations) { // empty before the first credit
+			// A total that was read too low catches up in a later second.
+			total = max(total, r.before.Durations[cell])
+			r.totals.Durations[cell] = total
 			total -= r.before.Durations[cell]
 		}
 		c.cells[cell] += uint32(total)
