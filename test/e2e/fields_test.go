@@ -218,6 +218,23 @@ func TestAllOtherFieldsAreKeptInOrderCaseAndRepetition(t *testing.T) {
 	}
 }
 
+func TestGateFieldsOfTheClientAreRemoved(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	c := dial(t, g)
+	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nK-Gate-Outcome: served\r\nk-gate-else: x\r\nX-K-Gate-Outcome: kept\r\n" +
+		"Transfer-Encoding: chunked\r\n\r\n0\r\nK-Gate-Outcome: late\r\nX-Sum: 1\r\n\r\n")
+	p := k.accept()
+	seen := parseHead(t, p.head())
+	seen.lacks("K-Gate-Outcome", "K-Gate-Else")
+	seen.field("X-K-Gate-Outcome", "kept")
+	if _, trailers := p.chunked(); trailers != "X-Sum: 1\r\n" {
+		t.Errorf("the container got trailers %q", trailers)
+	}
+	p.send(okBody)
+	c.answer("POST").is(200, "ok")
+}
+
 func TestGateFieldsOfTheContainerAreRemoved(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)

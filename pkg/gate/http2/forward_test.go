@@ -63,7 +63,7 @@ func TestFieldsThatTheContainerGets(t *testing.T) {
 			"K-Original-Host", "app.example.com", "Knative-Serving-Namespace", "ns", "Knative-Serving-Revision", "rev",
 			"Proxy-Authorization", "secret", "X-Forwarded-For", "192.0.2.1", "X-Forwarded-For", "2001:db8::1",
 			"X-Forwarded-Proto", "https", "Te", "trailers", "X-Twice", "1", "X-Twice", "2", "X-Empty", "",
-			"Cookie", "a=1; b=2", "K-Network-Probe", "other", "User-Agent", "")
+			"Cookie", "a=1; b=2", "K-Network-Probe", "other", "User-Agent", "", "K-Gate-Outcome", "forged")
 		if host != "app.example.com" {
 			t.Errorf("host %q", host)
 		}

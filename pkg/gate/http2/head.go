@@ -70,7 +70,7 @@ func (h *head) note(name string, values []string) {
 			}
 		}
 		h.drop = append(h.drop, name)
-	case field.RevisionRouting, field.HopByHop, field.Trailer:
+	case field.RevisionRouting, field.HopByHop, field.Trailer, field.Gate:
 		h.drop = append(h.drop, name)
 	case field.UserAgent:
 		h.probe.UserAgent = trimmed(first)

@@ -500,6 +500,12 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 	if slices.ContainsFunc(m.elements("trailer"), untimely) {
 		rewritten = append(rewritten, "trailer") // without the names that may not come late
 	}
+	for _, f := range m.fields {
+		if name := asciiLower(f.name); strings.HasPrefix(name, "k-gate-") {
+			rewritten = append(rewritten, name)
+			wantValues(t, &m2.refHead, name)
+		}
+	}
 	wantTimelyTrailers(t, &m.refHead, &m2.refHead)
 	for _, gone := range []string{"k-original-host", "knative-serving-namespace", "knative-serving-revision",
 		"keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization"} {

@@ -153,7 +153,7 @@ func (r *Request) readFields() error {
 				return err
 			}
 			codings++
-		case field.Connection, field.HopByHop, field.RevisionRouting:
+		case field.Connection, field.HopByHop, field.RevisionRouting, field.Gate:
 			f.drop = true
 		case field.TE:
 			f.drop = true

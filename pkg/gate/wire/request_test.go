@@ -383,8 +383,8 @@ func TestHeadsForTheContainer(t *testing.T) {
 			"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Expires\r\n" + xff},
 		{"and goes if Connection names it", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: trailer\r\nTrailer: X-Sum, Host",
 			"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n" + xff},
-		{"K-Gate fields of a client are its own", "GET / HTTP/1.1\r\nHost: a\r\nK-Gate-Outcome: x",
-			"GET / HTTP/1.1\r\nHost: a\r\nK-Gate-Outcome: x\r\n" + xff},
+		{"only the gate speaks in K-Gate fields", "GET / HTTP/1.1\r\nHost: a\r\nK-Gate-Outcome: x\r\nk-gate-: y\r\nK-Gat: z",
+			"GET / HTTP/1.1\r\nHost: a\r\nK-Gat: z\r\n" + xff},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
 			if got := rewritten(t, c.in); got != c.want+"\r\n" {
