@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/probe/check"
+	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
 // fakeAlarm notes what it is set to and rings when told.
@@ -45,7 +48,7 @@ func TestTheKernelsAlarmRingsOnceAndNotEarly(t *testing.T) {
 	}
 	select {
 	case <-a.C():
-	case <-time.After(failSafe):
+	case <-time.After(checktest.FailSafe):
 		t.Fatal("it does not ring")
 	}
 	if took := time.Since(from); took < d {
@@ -135,7 +138,7 @@ func TestAReadyContainerIsLookedAtWhenTheAlarmRings(t *testing.T) {
 			Specs:     []Spec{{Container: "app", Kind: TCP, Host: "127.0.0.1", Port: 1, Timeout: time.Second, SuccessThreshold: 1}},
 			NewAlarm:  func() (Alarm, error) { return alarm, nil },
 			OnProbe:   func(int, time.Duration) { looks = append(looks, time.Since(start)) },
-			NewProber: func(Spec) Prober { return alwaysReady{} },
+			NewProber: func(Spec) check.Prober { return alwaysReady{} },
 		})
 		done := make(chan struct{})
 		go func() { defer close(done); r.Run(t.Context()) }()
@@ -160,7 +163,7 @@ func TestAReadyContainerIsLookedAtWhenTheAlarmRings(t *testing.T) {
 
 type alwaysReady struct{}
 
-func (alwaysReady) Probe(context.Context) Result { return Result{Reached: true} }
+func (alwaysReady) Probe(context.Context) check.Result { return check.Result{Reached: true} }
 
 // bubbleAlarm keeps the time of a synctest bubble.
 type bubbleAlarm struct {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
 // AppProbeOptions tells ParseAppProbes what the JSON leaves open.
@@ -32,11 +34,10 @@ type appProbe struct {
 	container string
 	kind      string // livez, readyz, startupz, prestopz, poststartz
 	timeout   time.Duration
-	get       *httpGet // nil: prober
-	prober    Prober   // stateless
+	prober    check.Prober
 
 	mu   sync.Mutex
-	last Cause
+	last check.Cause
 }
 
 // AppAnswer is what to answer. Every body is plain text unless the application
@@ -54,7 +55,7 @@ type AppChange struct {
 	Path      string
 	Container string
 	Kind      string
-	From, To  Cause // zero = success
+	From, To  check.Cause // zero = success
 }
 
 // String is the change as a sentence.
@@ -111,7 +112,7 @@ func ParseAppProbes(text string, o AppProbeOptions) (*AppProbes, error) {
 
 // appProbe reads the probe of one path; problems are kept in f.
 func (f *fields) appProbe(path, host string) *appProbe {
-	p := &appProbe{path: path, last: Cause{Kind: CauseUnknown}}
+	p := &appProbe{path: path, last: check.Cause{Kind: check.CauseUnknown}}
 	container, kind, ok := cutAppPath(path)
 	if !ok {
 		f.problem("", "is no path of a probe: accepted are /app-health/<container>/<livez|readyz|startupz> and /app-lifecycle/<container>/<prestopz|poststartz>")
@@ -131,16 +132,16 @@ func (f *fields) appProbe(path, host string) *appProbe {
 		g := f.object("httpGet")
 		g.httpGet(&s, 0)
 		f.take(g)
-		p.get = &httpGet{scheme: s.Scheme, host: host, port: s.Port, path: s.Path, headers: s.Headers}
+		p.prober = &check.HTTP{Scheme: s.Scheme, Host: host, Port: s.Port, Path: s.Path, Headers: s.Headers}
 	case "tcpSocket":
 		g := f.object("tcpSocket")
 		s := Spec{Host: host, Port: g.port(0)}
 		f.take(g)
-		p.prober = &tcpProber{address: s.Address()}
+		p.prober = &check.TCP{Address: s.Address()}
 	case "grpc":
 		g := f.object("grpc")
 		s := Spec{Host: host, Port: g.port(0)}
-		p.prober = &grpcProber{address: s.Address(), service: g.text("service", "")}
+		p.prober = &check.GRPC{Address: s.Address(), Service: g.text("service", "")}
 		f.take(g)
 	}
 	return p
@@ -168,7 +169,7 @@ func (a *AppProbes) Do(ctx context.Context, path string, header http.Header) App
 	defer cancel()
 	answer, cause := p.do(ctx, header)
 	// An asker that left says nothing about the application.
-	if cause.Kind != CauseStopped && context.Cause(ctx) != context.Canceled {
+	if cause.Kind != check.CauseStopped && context.Cause(ctx) != context.Canceled {
 		a.note(p, cause)
 	}
 	return answer
@@ -176,30 +177,26 @@ func (a *AppProbes) Do(ctx context.Context, path string, header http.Header) App
 
 // note tells OnChange if the outcome differs from the one before. The first
 // outcome counts as a change if it is a failure.
-func (a *AppProbes) note(p *appProbe, cause Cause) {
+func (a *AppProbes) note(p *appProbe, cause check.Cause) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	from := p.last
 	p.last = cause
-	if from == cause || from.Kind == CauseUnknown && cause.Kind == CauseNone || a.onChange == nil {
+	if from == cause || from.Kind == check.CauseUnknown && cause.Kind == check.CauseNone || a.onChange == nil {
 		return
 	}
 	a.onChange(AppChange{At: time.Now(), Path: p.path, Container: p.container, Kind: p.kind, From: from, To: cause})
 }
 
-func (p *appProbe) do(ctx context.Context, header http.Header) (AppAnswer, Cause) {
-	var cause Cause
-	if p.get != nil {
-		var answer httpAnswer
-		answer, cause, _ = p.get.do(ctx, forwarded(header), true)
-		if cause.Kind == CauseNone {
-			return passOn(answer), causeOfStatus(answer.status)
+func (p *appProbe) do(ctx context.Context, header http.Header) (AppAnswer, check.Cause) {
+	var cause check.Cause
+	if get, ok := p.prober.(*check.HTTP); ok {
+		var response check.Response
+		if response, cause = get.Get(ctx, forwarded(header)); cause.Kind == check.CauseNone {
+			return passOn(response), check.CauseOfStatus(response.Status)
 		}
-	} else {
-		cause = p.prober.Probe(ctx).Cause
-		if cause.Kind == CauseNone {
-			return AppAnswer{Status: http.StatusOK}, cause
-		}
+	} else if cause = p.prober.Probe(ctx).Cause; cause.Kind == check.CauseNone {
+		return AppAnswer{Status: http.StatusOK}, cause
 	}
 	body := p.kind + " probe of " + p.container + ": " + cause.String()
 	return plainAnswer(statusOf(cause), cause.Token(), body), cause
@@ -207,8 +204,8 @@ func (p *appProbe) do(ctx context.Context, header http.Header) (AppAnswer, Cause
 
 // passOn hands the application's own answer on. A redirect to elsewhere is
 // success to a kubelet that would have followed it itself.
-func passOn(answer httpAnswer) AppAnswer {
-	a := AppAnswer{Status: answer.status, ContentType: answer.contentType, Body: answer.body}
+func passOn(response check.Response) AppAnswer {
+	a := AppAnswer{Status: response.Status, ContentType: response.ContentType, Body: response.Body}
 	if a.Status >= 300 && a.Status < 400 {
 		a.Status = http.StatusOK
 	}
@@ -225,11 +222,11 @@ func plainAnswer(status int, reason, body string) AppAnswer {
 }
 
 // statusOf is the status for a probe to which the application gave none.
-func statusOf(cause Cause) int {
+func statusOf(cause check.Cause) int {
 	switch cause.Kind {
-	case CauseTimeout:
+	case check.CauseTimeout:
 		return http.StatusGatewayTimeout
-	case CauseNotServing, CauseUnimplemented:
+	case check.CauseNotServing, check.CauseUnimplemented:
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusBadGateway
@@ -237,20 +234,20 @@ func statusOf(cause Cause) int {
 
 // forwarded is the asker's header in a stable order, without Host, which names
 // the gate, and without what could not be written as a field line.
-func forwarded(header http.Header) []Header {
+func forwarded(header http.Header) []check.Header {
 	names := make([]string, 0, len(header))
 	for name := range header {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	var headers []Header
+	var headers []check.Header
 	for _, name := range names {
-		if !isToken(name) || strings.EqualFold(name, "Host") {
+		if !check.ValidName(name) || strings.EqualFold(name, "Host") {
 			continue
 		}
 		for _, value := range header[name] {
-			if isFieldValue(value) {
-				headers = append(headers, Header{name, value})
+			if check.ValidValue(value) {
+				headers = append(headers, check.Header{Name: name, Value: value})
 			}
 		}
 	}

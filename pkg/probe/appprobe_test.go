@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
 func parseApp(t *testing.T, json string, o AppProbeOptions) *AppProbes {
@@ -21,7 +23,7 @@ func parseApp(t *testing.T, json string, o AppProbeOptions) *AppProbes {
 
 func appDo(t *testing.T, a *AppProbes, path string, header http.Header) AppAnswer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), failSafe)
+	ctx, cancel := context.WithTimeout(context.Background(), checktest.FailSafe)
 	defer cancel()
 	return a.Do(ctx, path, header)
 }
@@ -40,30 +42,30 @@ func TestEachOutcomeOfAnAppProbeHasItsStatus(t *testing.T) {
 	web := func(port int) string { return fmt.Sprintf(`{"httpGet":{"port":%d}}`, port) }
 	tcp := func(port int) string { return fmt.Sprintf(`{"tcpSocket":{"port":"%d"}}`, port) }
 	grpc := func(h http.Handler) string {
-		return fmt.Sprintf(`{"grpc":{"port":%d,"service":"s"}}`, serveHTTP(t, h, overH2C(false)))
+		return fmt.Sprintf(`{"grpc":{"port":%d,"service":"s"}}`, checktest.ServeHTTP(t, h, checktest.OverH2C(false)))
 	}
 	cases := map[string]struct {
 		probe        string
 		status       int
 		reason, body string // body "" = empty
 	}{
-		"success":                  {web(serveHTTP(t, status(204), nil)), 204, "", ""},
-		"the application's status": {web(serveHTTP(t, body, nil)), 418, "", strings.Repeat("x", 10<<10)},
-		"a final redirect":         {web(serveHTTP(t, redirect, nil)), 200, "", ""},
-		"a redirect loop":          {web(serveHTTP(t, loop, nil)), 502, "redirects", "readyz probe of app: too many redirects\n"},
-		"refused":                  {web(refusingPort(t)), 502, "refused", "readyz probe of app: connection refused\n"},
-		"reset":                    {web(serveRaw(t, resetting)), 502, "reset", "readyz probe of app: connection reset: before the first byte\n"},
-		"closed":                   {web(serveRaw(t, hangingUp)), 502, "closed", "readyz probe of app: connection closed before the answer was complete: before the first byte\n"},
-		"malformed":                {web(serveRaw(t, answering("junk junk junk"))), 502, "malformed", "readyz probe of app: malformed answer: not HTTP\n"},
-		"TLS to a plain port": {fmt.Sprintf(`{"httpGet":{"port":%d,"scheme":"HTTPS"}}`, serveHTTP(t, status(200), nil)),
+		"success":                  {web(checktest.ServeHTTP(t, checktest.Status(204), nil)), 204, "", ""},
+		"the application's status": {web(checktest.ServeHTTP(t, body, nil)), 418, "", strings.Repeat("x", 10<<10)},
+		"a final redirect":         {web(checktest.ServeHTTP(t, redirect, nil)), 200, "", ""},
+		"a redirect loop":          {web(checktest.ServeHTTP(t, loop, nil)), 502, "redirects", "readyz probe of app: too many redirects\n"},
+		"refused":                  {web(checktest.RefusingPort(t)), 502, "refused", "readyz probe of app: connection refused\n"},
+		"reset":                    {web(checktest.ServeRaw(t, checktest.Resetting)), 502, "reset", "readyz probe of app: connection reset: before the first byte\n"},
+		"closed":                   {web(checktest.ServeRaw(t, checktest.HangingUp)), 502, "closed", "readyz probe of app: connection closed before the answer was complete: before the first byte\n"},
+		"malformed":                {web(checktest.ServeRaw(t, checktest.Answering("junk junk junk"))), 502, "malformed", "readyz probe of app: malformed answer: not HTTP\n"},
+		"TLS to a plain port": {fmt.Sprintf(`{"httpGet":{"port":%d,"scheme":"HTTPS"}}`, checktest.ServeHTTP(t, checktest.Status(200), nil)),
 			502, "tls", "readyz probe of app: TLS failed: the server does not speak TLS\n"},
-		"timeout":       {web(serveRaw(t, silent)), 504, "timeout", "readyz probe of app: no answer in time\n"},
-		"TCP success":   {tcp(serveRaw(t, silent)), 200, "", ""},
-		"TCP refused":   {tcp(refusingPort(t)), 502, "refused", "readyz probe of app: connection refused\n"},
-		"gRPC success":  {grpc(health("s", frame(8, 1), "0", false)), 200, "", ""},
-		"not serving":   {grpc(health("s", frame(8, 2), "0", false)), 503, "not-serving", "readyz probe of app: gRPC health is not SERVING\n"},
-		"a bad status":  {grpc(health("s", nil, "7", true)), 503, "not-serving", "readyz probe of app: gRPC health is not SERVING (status 7)\n"},
-		"unimplemented": {grpc(health("s", nil, "12", true)), 503, "unimplemented", "readyz probe of app: gRPC health service is not implemented\n"},
+		"timeout":       {web(checktest.ServeRaw(t, checktest.Silent)), 504, "timeout", "readyz probe of app: no answer in time\n"},
+		"TCP success":   {tcp(checktest.ServeRaw(t, checktest.Silent)), 200, "", ""},
+		"TCP refused":   {tcp(checktest.RefusingPort(t)), 502, "refused", "readyz probe of app: connection refused\n"},
+		"gRPC success":  {grpc(checktest.Health("s", checktest.Frame(8, 1), "0", false)), 200, "", ""},
+		"not serving":   {grpc(checktest.Health("s", checktest.Frame(8, 2), "0", false)), 503, "not-serving", "readyz probe of app: gRPC health is not SERVING\n"},
+		"a bad status":  {grpc(checktest.Health("s", nil, "7", true)), 503, "not-serving", "readyz probe of app: gRPC health is not SERVING (status 7)\n"},
+		"unimplemented": {grpc(checktest.Health("s", nil, "12", true)), 503, "unimplemented", "readyz probe of app: gRPC health service is not implemented\n"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +92,7 @@ func TestEachOutcomeOfAnAppProbeHasItsStatus(t *testing.T) {
 
 func TestTheAskersHeadersGoAlongBelowTheConfiguredOnes(t *testing.T) {
 	got := make(chan *http.Request, 1)
-	port := serveHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r }), nil)
+	port := checktest.ServeHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r }), nil)
 	a := parseApp(t, fmt.Sprintf(`{"/app-health/a/livez":{"httpGet":{"path":"/x?y=1","port":%d,"httpHeaders":[{"name":"x-b","value":"ours"},{"name":"Host","value":"example.com"}]},"timeoutSeconds":20}}`, port), AppProbeOptions{})
 	header := http.Header{
 		"User-Agent": {"kube-probe/1.34"}, "X-A": {"1", "2"}, "X-B": {"theirs"}, "Host": {"gate"}, "Connection": {"keep-alive"},
@@ -120,7 +122,7 @@ func TestAnUnknownPathIsToldWhatIsConfigured(t *testing.T) {
 func TestAChangeOfOutcomeIsToldOnce(t *testing.T) {
 	var mu sync.Mutex
 	code := 200
-	port := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	port := checktest.ServeHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		w.WriteHeader(code)
@@ -142,7 +144,7 @@ func TestAChangeOfOutcomeIsToldOnce(t *testing.T) {
 }
 
 func TestAnAskerThatLeftIsNoChange(t *testing.T) {
-	a := parseApp(t, fmt.Sprintf(`{"/app-health/a/livez":{"httpGet":{"port":%d}}}`, serveRaw(t, silent)),
+	a := parseApp(t, fmt.Sprintf(`{"/app-health/a/livez":{"httpGet":{"port":%d}}}`, checktest.ServeRaw(t, checktest.Silent)),
 		AppProbeOptions{OnChange: func(c AppChange) { t.Errorf("change %v", c) }})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -189,7 +191,7 @@ func FuzzParseAppProbes(f *testing.F) {
 			return
 		}
 		for path, p := range a.probes {
-			if _, _, ok := cutAppPath(path); !ok || p.timeout <= 0 || (p.get == nil) == (p.prober == nil) {
+			if _, _, ok := cutAppPath(path); !ok || p.timeout <= 0 || p.prober == nil {
 				t.Errorf("accepted %q as %+v", text, p)
 			}
 		}

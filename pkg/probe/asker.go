@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
 // Try returns the result for c if that needs no wait. If it does, ok is false,
@@ -65,16 +66,16 @@ func (r *Readiness) judge(caller gate.Caller, arrived, now time.Time) (result ga
 		cause, ch := c.verdict(caller, arrived, now)
 		switch {
 		case r.stopped:
-			cause, ch = Cause{Kind: CauseStopped}, nil
+			cause, ch = check.Cause{Kind: check.CauseStopped}, nil
 		case ch != nil && wait == nil:
 			wait = ch
 		}
-		if cause.Kind != CauseNone {
+		if cause.Kind != check.CauseNone {
 			result.Ready = false
 			reason.add(c.spec.Container, cause)
 		}
 		// One that is settled and not ready settles the answer.
-		if cause.Kind != CauseNone && ch == nil {
+		if cause.Kind != check.CauseNone && ch == nil {
 			reason.final = true
 		}
 	}
@@ -87,7 +88,7 @@ func (r *Readiness) judge(caller gate.Caller, arrived, now time.Time) (result ga
 
 // verdict is why the container is not ready, or the zero Cause. If waiting can
 // change that, wait is what to wait for. It may demand an attempt.
-func (c *container) verdict(caller gate.Caller, arrived, now time.Time) (cause Cause, wait <-chan struct{}) {
+func (c *container) verdict(caller gate.Caller, arrived, now time.Time) (cause check.Cause, wait <-chan struct{}) {
 	if c.spec.Adaptive() {
 		return c.adaptiveVerdict(arrived, now)
 	}
@@ -103,14 +104,14 @@ func (c *container) verdict(caller gate.Caller, arrived, now time.Time) (cause C
 	if due && !asked {
 		c.demand(kubelet)
 	}
-	if cause = c.standing(); kubelet && (cause.Kind == CauseNone || c.underWay) {
+	if cause = c.standing(); kubelet && (cause.Kind == check.CauseNone || c.underWay) {
 		// Its own probe would have timed out too.
-		cause = Cause{Kind: CauseTimeout}
+		cause = check.Cause{Kind: check.CauseTimeout}
 	}
 	return cause, c.completed.wait()
 }
 
-func (c *container) adaptiveVerdict(arrived, now time.Time) (cause Cause, wait <-chan struct{}) {
+func (c *container) adaptiveVerdict(arrived, now time.Time) (cause check.Cause, wait <-chan struct{}) {
 	if c.state != Ready {
 		return c.standing(), c.changed.wait()
 	}
@@ -118,19 +119,19 @@ func (c *container) adaptiveVerdict(arrived, now time.Time) (cause Cause, wait <
 	// an asker to wake up.
 	age := now.Sub(c.evidence)
 	if age <= c.r.freshness || age <= defaultFreshness && !c.evidence.Before(arrived) {
-		return Cause{}, nil
+		return check.Cause{}, nil
 	}
 	c.demand(false)
-	return Cause{Kind: CauseTimeout}, c.completed.wait()
+	return check.Cause{Kind: check.CauseTimeout}, c.completed.wait()
 }
 
 // standing is the state with the thresholds applied, as a cause.
-func (c *container) standing() Cause {
+func (c *container) standing() check.Cause {
 	if c.state == Ready {
-		return Cause{}
+		return check.Cause{}
 	}
-	if c.cause.Kind == CauseNone {
-		return Cause{Kind: CauseUnknown}
+	if c.cause.Kind == check.CauseNone {
+		return check.Cause{Kind: check.CauseUnknown}
 	}
 	return c.cause
 }
@@ -143,7 +144,7 @@ type reason struct {
 	final bool
 }
 
-func (r *reason) add(container string, cause Cause) {
+func (r *reason) add(container string, cause check.Cause) {
 	token := cause.Token()
 	if len(r.text)+len(container)+len(token)+len("; : ") > maxReason-len("; ...") {
 		if len(r.text) > 0 && r.text[len(r.text)-1] != '.' {

@@ -3,6 +3,8 @@ package probe
 import (
 	"fmt"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
 // State is what the gate believes of one container.
@@ -34,13 +36,13 @@ func States() []State { return []State{Unknown, Down, Failing, Ready} }
 
 // nextState is the table above. successes and failures count the attempts in a
 // row, the present one included.
-func nextState(from State, spec *Spec, cause Cause, successes, failures int) State {
+func nextState(from State, spec *Spec, cause check.Cause, successes, failures int) State {
 	switch {
-	case cause.Kind == CauseRefused:
+	case cause.Kind == check.CauseRefused:
 		return Down
-	case cause.Kind == CauseNone && (from == Ready || successes >= spec.SuccessThreshold):
+	case cause.Kind == check.CauseNone && (from == Ready || successes >= spec.SuccessThreshold):
 		return Ready
-	case cause.Kind != CauseNone && from == Ready && !spec.Adaptive() && failures < spec.FailureThreshold:
+	case cause.Kind != check.CauseNone && from == Ready && !spec.Adaptive() && failures < spec.FailureThreshold:
 		return Ready
 	}
 	return Failing
@@ -52,7 +54,7 @@ type Change struct {
 	Container string
 	Index     int
 	From, To  State
-	Cause     Cause         // why To; zero when ready
+	Cause     check.Cause   // why To; zero when ready
 	After     time.Duration // time spent in From
 	Attempts  uint64        // attempts made in From, the one that ended it included
 	// Quiet asks not to log: the state changed more than 10 times within about
@@ -64,7 +66,7 @@ type Change struct {
 func (c Change) String() string {
 	s := fmt.Sprintf("%s is %s after %s %s and %d attempts",
 		c.Container, c.To, c.After.Round(time.Millisecond), c.From, c.Attempts)
-	if c.Cause.Kind != CauseNone {
+	if c.Cause.Kind != check.CauseNone {
 		s += ": " + c.Cause.String()
 	}
 	return s
@@ -77,11 +79,11 @@ type ContainerState struct {
 	Kind      Kind
 	Address   string
 	State     State
-	Since     time.Time // of State
-	Cause     Cause     // of the last attempt that failed to make it ready; zero when the last attempt succeeded
-	Attempts  uint64    // since the start
-	Reached   uint64    // those of Attempts that a connection was accepted for
-	Last      time.Time // when the last attempt ended; zero before
+	Since     time.Time   // of State
+	Cause     check.Cause // of the last attempt that failed to make it ready; zero when the last attempt succeeded
+	Attempts  uint64      // since the start
+	Reached   uint64      // those of Attempts that a connection was accepted for
+	Last      time.Time   // when the last attempt ended; zero before
 	Interval  time.Duration
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
 // container is one probed container: its state, and the loop that probes it.
@@ -11,7 +13,7 @@ import (
 type container struct {
 	r       *Readiness
 	spec    Spec
-	prober  Prober
+	prober  check.Prober
 	isUser  bool          // Observed speaks of it
 	wake    chan struct{} // holds at most one: look again when the next attempt is due
 	started time.Time     // times in History and allowance count from here
@@ -19,7 +21,7 @@ type container struct {
 	state    State
 	since    time.Time
 	tries    uint64 // attempts in this state
-	cause    Cause
+	cause    check.Cause
 	talk     talk
 	attempts uint64
 	reached  uint64
@@ -31,11 +33,11 @@ type container struct {
 	jitter    float64
 	starting  bool // with a period: not ready since the start or since it was refused
 
-	began     time.Time // last attempt
-	ended     time.Time // last attempt that ended; zero before
-	touched   time.Time // last attempt that reached the application began
-	evidence  time.Time // what state Ready rests on
-	raw       Cause     // of the last attempt
+	began     time.Time   // last attempt
+	ended     time.Time   // last attempt that ended; zero before
+	touched   time.Time   // last attempt that reached the application began
+	evidence  time.Time   // what state Ready rests on
+	raw       check.Cause // of the last attempt
 	underWay  bool
 	overtaken bool // Observed said something newer than the attempt under way can know
 	demanded  bool // somebody needs an attempt now
@@ -62,11 +64,11 @@ func (b *broadcast) fire() {
 	}
 }
 
-func newContainer(r *Readiness, spec Spec, prober Prober, isUser bool, now time.Time) *container {
+func newContainer(r *Readiness, spec Spec, prober check.Prober, isUser bool, now time.Time) *container {
 	return &container{
 		r: r, spec: spec, prober: prober, isUser: isUser,
 		wake: make(chan struct{}, 1), started: now,
-		since: now, cause: Cause{Kind: CauseUnknown}, raw: Cause{Kind: CauseUnknown},
+		since: now, cause: check.Cause{Kind: check.CauseUnknown}, raw: check.Cause{Kind: check.CauseUnknown},
 		allowance: allowance{period: spec.Period}, starting: true,
 	}
 }
@@ -171,7 +173,7 @@ func (c *container) nextAt(waiting bool) time.Time {
 }
 
 // end takes in the result of the attempt under way.
-func (c *container) end(result Result, now time.Time) {
+func (c *container) end(result check.Result, now time.Time) {
 	c.r.mu.Lock()
 	c.underWay = false
 	c.attempts++
@@ -181,7 +183,7 @@ func (c *container) end(result Result, now time.Time) {
 		c.reached++
 		c.touched = c.began
 	}
-	if c.overtaken && result.Cause.Kind == CauseNone {
+	if c.overtaken && result.Cause.Kind == check.CauseNone {
 		// It began before the container was seen to refuse: look again.
 		c.demanded = true
 	} else {
@@ -196,10 +198,10 @@ func (c *container) end(result Result, now time.Time) {
 }
 
 // learn folds a result into the state. The caller holds the lock.
-func (c *container) learn(result Result, now time.Time) {
+func (c *container) learn(result check.Result, now time.Time) {
 	c.raw = result.Cause
 	c.jitter = 2*rand.Float64() - 1
-	if result.Cause.Kind == CauseNone {
+	if result.Cause.Kind == check.CauseNone {
 		c.successes, c.failures = c.successes+1, 0
 		c.evidence = now
 	} else {
@@ -208,8 +210,8 @@ func (c *container) learn(result Result, now time.Time) {
 	to := nextState(c.state, &c.spec, result.Cause, c.successes, c.failures)
 	c.cause = result.Cause
 	evidence := evidenceOf(result)
-	if to == Failing && result.Cause.Kind == CauseNone {
-		c.cause = Cause{Kind: CauseConfirming}
+	if to == Failing && result.Cause.Kind == check.CauseNone {
+		c.cause = check.Cause{Kind: check.CauseConfirming}
 		evidence = Answering // the quick pace goes on until it is ready
 	}
 	c.history = c.history.After(evidence, now.Sub(c.started))
@@ -244,7 +246,7 @@ func (c *container) refused(now time.Time) {
 		return
 	}
 	c.overtaken = c.underWay
-	c.learn(Result{Cause: Cause{Kind: CauseRefused}}, now)
+	c.learn(check.Result{Cause: check.Cause{Kind: check.CauseRefused}}, now)
 	c.completed.fire()
 	c.poke()
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
 // fields is one JSON object under inspection. Its readers return a default for
@@ -160,7 +162,7 @@ func (f *fields) host() string {
 }
 
 // headers reads a list of {name, value}.
-func (f *fields) headers(name string) []Header {
+func (f *fields) headers(name string) []check.Header {
 	if !f.has(name) {
 		return nil
 	}
@@ -169,42 +171,20 @@ func (f *fields) headers(name string) []Header {
 		f.problem(name, "is "+jsonType(f.raw[name])+": an array is needed")
 		return nil
 	}
-	headers := make([]Header, 0, len(elements))
+	headers := make([]check.Header, 0, len(elements))
 	for i, element := range elements {
 		h := readObject(fmt.Sprintf("%s[%d]", f.at(name), i), element)
-		header := Header{Name: h.text("name", ""), Value: h.text("value", "")}
-		if h.raw != nil && !isToken(header.Name) {
+		header := check.Header{Name: h.text("name", ""), Value: h.text("value", "")}
+		if h.raw != nil && !check.ValidName(header.Name) {
 			h.problem("name", "is not a header name")
 		}
-		if !isFieldValue(header.Value) {
+		if !check.ValidValue(header.Value) {
 			h.problem("value", "has a control byte, which no header may have")
 		}
 		f.take(h)
 		headers = append(headers, header)
 	}
 	return headers
-}
-
-// isToken is RFC 9110 section 5.6.2.
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
-			continue
-		}
-		return false
-	}
-	return s != ""
-}
-
-// isFieldValue refuses what would end or split a field line.
-func isFieldValue(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
 }
 
 // jsonType names the type of valid JSON, with an article.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
 // live is a Readiness over real sockets.
@@ -24,7 +25,7 @@ func live(t *testing.T, o Options) *Readiness {
 		r.Close()
 		select {
 		case <-done:
-		case <-time.After(failSafe):
+		case <-time.After(checktest.FailSafe):
 			t.Error("Run does not return after Close")
 		}
 	})
@@ -39,7 +40,7 @@ func states() (onChange func(Change), next func(*testing.T) State) {
 		select {
 		case s := <-ch:
 			return s
-		case <-time.After(failSafe):
+		case <-time.After(checktest.FailSafe):
 			t.Fatal("no change of state")
 			return Unknown
 		}
@@ -47,11 +48,11 @@ func states() (onChange func(Change), next func(*testing.T) State) {
 }
 
 func TestARestartIsFollowedOverRealSockets(t *testing.T) {
-	port := refusingPort(t)
+	port := checktest.RefusingPort(t)
 	onChange, next := states()
 	r := live(t, Options{
 		Specs:    []Spec{{Container: "app", Kind: HTTP, Host: "127.0.0.1", Port: port, Scheme: "http", Path: "/", Timeout: 10 * time.Second, SuccessThreshold: 1}},
-		UserPort: port, OnChange: onChange, Wait: failSafe,
+		UserPort: port, OnChange: onChange, Wait: checktest.FailSafe,
 	})
 	expect := func(want ...State) {
 		t.Helper()
@@ -62,11 +63,11 @@ func TestARestartIsFollowedOverRealSockets(t *testing.T) {
 		}
 	}
 	start := func() *http.Server {
-		l, err := listenReusing(port)
+		l, err := checktest.ListenReusing(port)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &http.Server{Handler: status(200), ErrorLog: quietLog}
+		s := &http.Server{Handler: checktest.Status(200), ErrorLog: checktest.QuietLog}
 		go s.Serve(l)
 		return s
 	}
@@ -88,9 +89,9 @@ func TestARestartIsFollowedOverRealSockets(t *testing.T) {
 }
 
 func TestCallersMayComeAndGoWhileTheContainerIsDown(t *testing.T) {
-	port := refusingPort(t)
+	port := checktest.RefusingPort(t)
 	onChange, next := states()
-	r := live(t, Options{Specs: []Spec{{Container: "app", Kind: TCP, Host: "127.0.0.1", Port: port, Timeout: time.Second, SuccessThreshold: 1}}, Wait: failSafe, OnChange: onChange})
+	r := live(t, Options{Specs: []Spec{{Container: "app", Kind: TCP, Host: "127.0.0.1", Port: port, Timeout: time.Second, SuccessThreshold: 1}}, Wait: checktest.FailSafe, OnChange: onChange})
 	if s := next(t); s != Down {
 		t.Fatalf("state %v", s)
 	}
@@ -114,17 +115,17 @@ func TestCallersMayComeAndGoWhileTheContainerIsDown(t *testing.T) {
 func TestCloseEndsAProbeUnderWay(t *testing.T) {
 	got := make(chan struct{})
 	var once sync.Once
-	port := serveRaw(t, func(c *net.TCPConn) {
+	port := checktest.ServeRaw(t, func(c *net.TCPConn) {
 		c.Read(make([]byte, 1))
 		once.Do(func() { close(got) })
-		silent(c)
+		checktest.Silent(c)
 	})
 	live(t, Options{Specs: []Spec{{Container: "app", Kind: HTTP, Host: "127.0.0.1", Port: port, Scheme: "http", Path: "/", Timeout: time.Hour, SuccessThreshold: 1}}})
 	<-got // the cleanup closes and waits
 }
 
 func TestAfterCloseHintsAreHarmless(t *testing.T) {
-	r := New(Options{Specs: []Spec{{Container: "app", Kind: TCP, Host: "127.0.0.1", Port: refusingPort(t), Timeout: time.Second, SuccessThreshold: 1}}})
+	r := New(Options{Specs: []Spec{{Container: "app", Kind: TCP, Host: "127.0.0.1", Port: checktest.RefusingPort(t), Timeout: time.Second, SuccessThreshold: 1}}})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

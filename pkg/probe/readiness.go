@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
 // Options configures New.
@@ -29,8 +31,8 @@ type Options struct {
 	// container that has such; NewKernelAlarm is one. nil, or where it fails:
 	// timers of the Go runtime.
 	NewAlarm func() (Alarm, error)
-	// NewProber replaces the package's own, for tests. nil = NewProber.
-	NewProber func(Spec) Prober
+	// NewProber replaces the package's own, for tests. nil = those of pkg/probe/check.
+	NewProber func(Spec) check.Prober
 }
 
 const (
@@ -75,15 +77,14 @@ func New(o Options) *Readiness {
 	if r.freshness <= 0 {
 		r.freshness = defaultFreshness
 	}
-	newProber := o.NewProber
-	if newProber == nil {
-		newProber = NewProber
+	if o.NewProber == nil {
+		o.NewProber = newProber
 	}
 	now := time.Now()
 	patient := len(o.Specs) > 0
 	for _, spec := range o.Specs {
 		isUser := o.UserPort == 0 || o.UserPort == spec.Port && isLoopback(spec.Host)
-		r.containers = append(r.containers, newContainer(r, spec, newProber(spec), isUser, now))
+		r.containers = append(r.containers, newContainer(r, spec, o.NewProber(spec), isUser, now))
 		patient = patient && !spec.Adaptive()
 	}
 	// With periods the kubelet's own timeout is the spec's.

@@ -11,21 +11,22 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
 var (
-	success  = Result{Reached: true}
-	refused  = Result{Cause: Cause{Kind: CauseRefused}}
-	failed   = Result{Cause: Cause{Kind: CauseStatus, Status: 503}, Reached: true}
-	timedOut = Result{Cause: Cause{Kind: CauseTimeout}, Reached: true}
+	success  = check.Result{Reached: true}
+	refused  = check.Result{Cause: check.Cause{Kind: check.CauseRefused}}
+	failed   = check.Result{Cause: check.Cause{Kind: check.CauseStatus, Status: 503}, Reached: true}
+	timedOut = check.Result{Cause: check.Cause{Kind: check.CauseTimeout}, Reached: true}
 )
 
-// application is a Prober under a fake clock: answer decides by the time since
+// application is a check.Prober under a fake clock: answer decides by the time since
 // the test began.
 type application struct {
 	t      *testing.T
 	took   time.Duration
-	answer func(elapsed time.Duration) Result
+	answer func(elapsed time.Duration) check.Result
 
 	mu      sync.Mutex
 	began   time.Time
@@ -34,11 +35,11 @@ type application struct {
 	all     int
 }
 
-func newApplication(t *testing.T, took time.Duration, answer func(elapsed time.Duration) Result) *application {
+func newApplication(t *testing.T, took time.Duration, answer func(elapsed time.Duration) check.Result) *application {
 	return &application{t: t, took: took, answer: answer, began: time.Now()}
 }
 
-func (a *application) Probe(ctx context.Context) Result {
+func (a *application) Probe(ctx context.Context) check.Result {
 	a.mu.Lock()
 	if a.busy {
 		a.t.Error("two probes of one container at a time")
@@ -65,7 +66,7 @@ func (a *application) Probe(ctx context.Context) Result {
 		defer a.mu.Unlock()
 		return a.answer(time.Since(a.began))
 	case <-ctx.Done():
-		return Result{Cause: causeOf(ctx.Err()), Reached: true}
+		return timedOut
 	}
 }
 
@@ -82,8 +83,8 @@ func (a *application) reachedBetween(from, to time.Duration) int {
 }
 
 // upFrom refuses until up and succeeds after it.
-func upFrom(up time.Duration) func(time.Duration) Result {
-	return func(elapsed time.Duration) Result {
+func upFrom(up time.Duration) func(time.Duration) check.Result {
+	return func(elapsed time.Duration) check.Result {
 		if elapsed < up {
 			return refused
 		}
@@ -91,13 +92,13 @@ func upFrom(up time.Duration) func(time.Duration) Result {
 	}
 }
 
-func always(r Result) func(time.Duration) Result {
-	return func(time.Duration) Result { return r }
+func always(r check.Result) func(time.Duration) check.Result {
+	return func(time.Duration) check.Result { return r }
 }
 
 // until gives before until at, then after.
-func until(at time.Duration, before, after Result) func(time.Duration) Result {
-	return func(elapsed time.Duration) Result {
+func until(at time.Duration, before, after check.Result) func(time.Duration) check.Result {
+	return func(elapsed time.Duration) check.Result {
 		if elapsed < at {
 			return before
 		}
@@ -122,7 +123,7 @@ func run(t *testing.T, o Options, specs []Spec, apps func() []*application, f fu
 		list := apps()
 		next := 0
 		o.Specs = specs
-		o.NewProber = func(Spec) Prober {
+		o.NewProber = func(Spec) check.Prober {
 			next++
 			return list[next-1]
 		}
@@ -138,7 +139,7 @@ func run(t *testing.T, o Options, specs []Spec, apps func() []*application, f fu
 	})
 }
 
-func runOne(t *testing.T, o Options, spec Spec, took time.Duration, answer func(time.Duration) Result, f func(*Readiness, *application)) {
+func runOne(t *testing.T, o Options, spec Spec, took time.Duration, answer func(time.Duration) check.Result, f func(*Readiness, *application)) {
 	t.Helper()
 	run(t, o, []Spec{spec}, func() []*application { return []*application{newApplication(t, took, answer)} },
 		func(r *Readiness, apps []*application) { f(r, apps[0]) })
@@ -308,7 +309,7 @@ func TestAThousandAskersCauseAtMostTheAllowedProbes(t *testing.T) {
 
 func TestAskersOfAContainerThatStartsCauseAtMostTheAllowedProbes(t *testing.T) {
 	const period = time.Second
-	runOne(t, Options{}, periodicSpec("app", period), 0, func(elapsed time.Duration) Result {
+	runOne(t, Options{}, periodicSpec("app", period), 0, func(elapsed time.Duration) check.Result {
 		switch {
 		case elapsed < 700*time.Millisecond:
 			return refused
@@ -439,9 +440,9 @@ func TestAKubeletWithAPeriodIsAnsweredWithinTheTimeoutOfTheProbe(t *testing.T) {
 func TestSuccessThresholdCountsConsecutiveSuccessesBetweenAskers(t *testing.T) {
 	spec := adaptiveSpec("app")
 	spec.SuccessThreshold = 3
-	results := []Result{success, success, failed, success, success, success}
+	results := []check.Result{success, success, failed, success, success, success}
 	i := 0
-	runOne(t, Options{}, spec, 0, func(time.Duration) Result {
+	runOne(t, Options{}, spec, 0, func(time.Duration) check.Result {
 		i++
 		return results[min(i, len(results))-1]
 	}, func(r *Readiness, app *application) {
@@ -463,7 +464,7 @@ func TestAProbeIsGivenItsTimeout(t *testing.T) {
 			t.Errorf("before the timeout: %+v", s)
 		}
 		time.Sleep(2 * time.Millisecond)
-		if s := r.Snapshot()[0]; s.State != Failing || s.Cause.Kind != CauseTimeout || s.Attempts != 1 {
+		if s := r.Snapshot()[0]; s.State != Failing || s.Cause.Kind != check.CauseTimeout || s.Attempts != 1 {
 			t.Errorf("after the timeout: %+v", s)
 		}
 	})
@@ -517,7 +518,7 @@ func TestAPeriodicContainerThatIsNotReadySettlesTheAnswer(t *testing.T) {
 func TestARefusedConnectionTheGateSawFlipsReadinessAtOnce(t *testing.T) {
 	for name, spec := range map[string]Spec{"adaptive": adaptiveSpec("app"), "with a period": periodicSpec("app", 10*time.Second)} {
 		t.Run(name, func(t *testing.T) {
-			runOne(t, Options{UserPort: 8080}, spec, 0, func(elapsed time.Duration) Result {
+			runOne(t, Options{UserPort: 8080}, spec, 0, func(elapsed time.Duration) check.Result {
 				if elapsed >= 5*time.Second && elapsed < 6*time.Second {
 					return refused
 				}
@@ -623,7 +624,7 @@ func TestOneChangePerChangeOfStateIsTold(t *testing.T) {
 			t.Errorf("change %+v", c)
 		}
 	}}
-	runOne(t, o, adaptiveSpec("app"), 0, func(elapsed time.Duration) Result {
+	runOne(t, o, adaptiveSpec("app"), 0, func(elapsed time.Duration) check.Result {
 		switch {
 		case elapsed < time.Second:
 			return refused
@@ -660,9 +661,9 @@ func TestChangesInAFloodAreMarkedQuiet(t *testing.T) {
 		}
 	}}
 	i := 0
-	runOne(t, o, adaptiveSpec("app"), 0, func(time.Duration) Result {
+	runOne(t, o, adaptiveSpec("app"), 0, func(time.Duration) check.Result {
 		i++
-		return []Result{refused, failed}[i%2]
+		return []check.Result{refused, failed}[i%2]
 	}, func(r *Readiness, _ *application) { time.Sleep(10 * time.Second) })
 	if loud > 20 || quiet == 0 {
 		t.Errorf("%d loud changes and %d quiet ones in 10 s", loud, quiet)
@@ -724,7 +725,7 @@ func TestTryAnswersOnlyWhatNeedsNoWait(t *testing.T) {
 func TestAReasonIsBounded(t *testing.T) {
 	var r reason
 	for range 100 {
-		r.add("container-0:8080", Cause{Kind: CauseStatus, Status: 503})
+		r.add("container-0:8080", check.Cause{Kind: check.CauseStatus, Status: 503})
 	}
 	if len(r.text) > maxReason || !strings.HasSuffix(string(r.text), "; ...") || strings.Count(string(r.text), "...") != 1 {
 		t.Errorf("reason of %d bytes: %q", len(r.text), r.text)

@@ -1,6 +1,10 @@
 package probe
 
-import "time"
+import (
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/probe/check"
+)
 
 // Evidence is what the last attempt said about the container. The order is that
 // of a start-up.
@@ -15,13 +19,13 @@ const (
 )
 
 // evidenceOf classifies a result for the schedule.
-func evidenceOf(r Result) Evidence {
+func evidenceOf(r check.Result) Evidence {
 	switch r.Cause.Kind {
-	case CauseNone:
+	case check.CauseNone:
 		return Succeeding
-	case CauseRefused:
+	case check.CauseRefused:
 		return Refusing
-	case CauseStatus, CauseNotServing, CauseUnimplemented, CauseRedirects:
+	case check.CauseStatus, check.CauseNotServing, check.CauseUnimplemented, check.CauseRedirects:
 		return Answering
 	}
 	return Accepting

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
 // Kind is the way in which a container is probed.
@@ -31,9 +33,6 @@ func (k Kind) String() string {
 	return "none"
 }
 
-// Header is one configured field of an HTTP probe, in the order given.
-type Header struct{ Name, Value string }
-
 // Spec is the readiness probe of one container with all defaults filled in.
 type Spec struct {
 	Container string // unique among the specs parsed together, safe in a header
@@ -44,7 +43,7 @@ type Spec struct {
 	Port    int    // 1 to 65535
 	Scheme  string // HTTP only: "http" or "https"
 	Path    string // HTTP only
-	Headers []Header
+	Headers []check.Header
 	Service string // gRPC only
 
 	Period           time.Duration // 0 = adaptive
@@ -58,6 +57,19 @@ func (s Spec) Adaptive() bool { return s.Period == 0 }
 
 // Address is host:port of the port that is probed.
 func (s Spec) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
+
+// newProber returns the prober for a spec that ParseSpec returned.
+func newProber(s Spec) check.Prober {
+	switch s.Kind {
+	case HTTP:
+		return &check.HTTP{Scheme: s.Scheme, Host: s.Host, Port: s.Port, Path: s.Path, Headers: s.Headers}
+	case GRPC:
+		return &check.GRPC{Address: s.Address(), Service: s.Service}
+	case TCP:
+		return &check.TCP{Address: s.Address()}
+	}
+	panic("BUG: a spec without a kind")
+}
 
 // SpecOptions tells ParseSpec what the JSON leaves open.
 type SpecOptions struct {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
 func TestSpecsAreReadAsKubernetesWritesThem(t *testing.T) {
@@ -37,7 +39,7 @@ func TestSpecsAreReadAsKubernetesWritesThem(t *testing.T) {
 			  "initialDelaySeconds":5,"periodSeconds":2,"timeoutSeconds":3,"successThreshold":4,"failureThreshold":5,"terminationGracePeriodSeconds":9,"x":{}}`,
 			SpecOptions{UserPort: 8080},
 			[]Spec{{Container: "user-container", Kind: HTTP, Host: "::1", Port: 81, Scheme: "https", Path: "/x?y",
-				Headers: []Header{{"Host", "h"}, {"A", ""}}, Period: 2 * time.Second, Timeout: 3 * time.Second, SuccessThreshold: 4, FailureThreshold: 5}},
+				Headers: []check.Header{{Name: "Host", Value: "h"}, {Name: "A"}}, Period: 2 * time.Second, Timeout: 3 * time.Second, SuccessThreshold: 4, FailureThreshold: 5}},
 		},
 		"grpc": {
 			`{"grpc":{"port":81,"service":"s"},"periodSeconds":null}`, SpecOptions{},
@@ -156,16 +158,8 @@ func FuzzParseSpec(f *testing.F) {
 			case s.Kind < HTTP || s.Kind > GRPC, s.Port < 1 || s.Port > 65535,
 				s.Timeout < minTimeout, s.Period < 0, s.SuccessThreshold < 1, s.FailureThreshold < 1,
 				s.Kind == HTTP && s.Scheme != "http" && s.Scheme != "https",
-				!isFieldValue(s.Container), s.Host == "":
+				!check.ValidValue(s.Container), s.Host == "":
 				t.Fatalf("accepted %q as %+v", text, s)
-			}
-			if s.Kind != HTTP {
-				continue
-			}
-			get := NewProber(s).(*httpProber).get.first(nil, false).head()
-			head, body, _ := strings.Cut(string(get), "\r\n\r\n")
-			if body != "" || strings.ContainsAny(strings.ReplaceAll(head, "\r\n", ""), "\r\n\x00") || strings.Count(strings.SplitN(head, "\r\n", 2)[0], " ") != 2 {
-				t.Fatalf("%q makes the request %q", text, get)
 			}
 		}
 	})

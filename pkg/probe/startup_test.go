@@ -2,10 +2,8 @@ package probe
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
 // TestStartUpsInRealTimeAreNoticedAndTheirFiguresLogged starts listeners after
@@ -62,7 +61,7 @@ func TestStartUpsInRealTimeAreNoticedAndTheirFiguresLogged(t *testing.T) {
 // startOne returns how long after it listened the container was known to be
 // ready, to an asker that waits.
 func startOne(t *testing.T, kind Kind, wait time.Duration) (late time.Duration, attempts uint64) {
-	port := refusingPort(t)
+	port := checktest.RefusingPort(t)
 	s := Spec{Container: "app", Kind: kind, Host: "127.0.0.1", Port: port, Scheme: "http", Path: "/", Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1}
 	r := New(Options{Specs: []Spec{s}, Wait: time.Minute})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -72,11 +71,11 @@ func startOne(t *testing.T, kind Kind, wait time.Duration) (late time.Duration, 
 		r.Run(ctx)
 	}()
 	var listened atomic.Int64
-	server := &http.Server{Handler: status(200), ErrorLog: quietLog}
+	server := &http.Server{Handler: checktest.Status(200), ErrorLog: checktest.QuietLog}
 	go func() {
 		time.Sleep(wait)
 		listened.Store(time.Now().UnixNano())
-		l, err := listenReusing(port)
+		l, err := checktest.ListenReusing(port)
 		if err != nil {
 			t.Error(err)
 			cancel()
@@ -94,15 +93,4 @@ func startOne(t *testing.T, kind Kind, wait time.Duration) (late time.Duration, 
 	<-done
 	server.Close()
 	return late, attempts
-}
-
-// listenReusing listens on a port that refusingPort holds.
-func listenReusing(port int) (net.Listener, error) {
-	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
-		c.Control(func(fd uintptr) {
-			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, 15, 1) // SO_REUSEPORT
-		})
-		return err
-	}}
-	return config.Listen(context.Background(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 }

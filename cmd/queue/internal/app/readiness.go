@@ -10,6 +10,7 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/probe"
+	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
 // readiness ties pkg/probe to the request path: it hands on what each of the two
@@ -55,7 +56,7 @@ func (r *readiness) figuresConfig(specs []probe.Spec) metrics.ReadinessConfig {
 	}
 	for _, state := range probe.States() {
 		c.States = append(c.States, state.String())
-		for _, word := range probe.CauseWords() {
+		for _, word := range check.CauseWords() {
 			if (word == "") == (state == probe.Ready) && (word == "refused") == (state == probe.Down) && state != probe.Unknown {
 				c.Transitions = append(c.Transitions, metrics.Transition{State: state.String(), Cause: word})
 			}

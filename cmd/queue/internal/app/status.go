@@ -9,6 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
 	"github.com/queuegate/queuegate/pkg/probe"
+	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
 // statusAddress is the only one that the status page is at.
@@ -85,7 +86,7 @@ func (s *status) changed(c probe.Change) {
 		return
 	}
 	change := statuspage.Change{From: c.From.String(), To: c.To.String(), Attempts: c.Attempts}
-	if c.Cause.Kind != probe.CauseNone {
+	if c.Cause.Kind != check.CauseNone {
 		change.Cause = c.Cause.String()
 	}
 	s.timeline.Changed(c.Index, change)

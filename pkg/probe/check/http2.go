@@ -1,4 +1,4 @@
-package probe
+package check
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 )
 
 // overHTTP2 sends the request of h as HTTP/2 by prior knowledge.
-func overHTTP2(ctx context.Context, conn net.Conn, h hop) (httpAnswer, Cause) {
+func overHTTP2(ctx context.Context, conn net.Conn, h hop) (Response, Cause) {
 	request := &http.Request{Method: http.MethodGet, URL: h.url, Host: h.host, Header: http.Header{}}
 	for _, header := range h.headers {
 		if !notForwarded(header.Name) && (header.Value != "" || !strings.EqualFold(header.Name, "Accept")) {
 			request.Header.Add(header.Name, header.Value)
 		}
 	}
-	var answer httpAnswer
+	var answer Response
 	cause := roundTripHTTP2(ctx, conn, request, func(response *http.Response) (cause Cause) {
 		answer, cause = readAnswer(response, h.keep)
 		return cause

@@ -1,4 +1,4 @@
-package probe
+package check
 
 import (
 	"context"
@@ -19,13 +19,14 @@ const (
 	maxRedirects = 10
 )
 
-// httpGet is one configured GET and what was learned of its server.
-type httpGet struct {
-	scheme  string // "http" or "https"
-	host    string
-	port    int
-	path    string
-	headers []Header
+// HTTP probes with GET; success is 200 to 399. It remembers the protocol that
+// its server speaks.
+type HTTP struct {
+	Scheme  string // "http" or "https"
+	Host    string
+	Port    int
+	Path    string // with its query
+	Headers []Header
 
 	// h2c remembers that the server at the configured address speaks HTTP/2
 	// without TLS. A refused connection means a new start and clears it.
@@ -33,23 +34,28 @@ type httpGet struct {
 	silent atomic.Uint32 // exchanges in a row that ended without a byte
 }
 
-// httpAnswer is the last answer of a chain of redirects.
-type httpAnswer struct {
-	status      int
-	contentType string
-	body        []byte // at most maxBody; nil unless asked for
+// Response is the last one of a chain of redirects.
+type Response struct {
+	Status      int
+	ContentType string
+	Body        []byte // at most 10 KiB
 	location    string
 }
 
-// httpProber probes with GET; success is 200 to 399.
-type httpProber struct{ get httpGet }
-
-func (p *httpProber) Probe(ctx context.Context) Result {
-	answer, cause, reached := p.get.do(ctx, nil, false)
+// Probe is part of Prober.
+func (g *HTTP) Probe(ctx context.Context) Result {
+	response, cause, reached := g.do(ctx, nil, false)
 	if cause.Kind == CauseNone {
-		cause = causeOfStatus(answer.status)
+		cause = CauseOfStatus(response.Status)
 	}
 	return Result{Cause: cause, Reached: reached}
+}
+
+// Get sends the request with these headers below the configured ones. The
+// cause is zero if a response came, whatever its status.
+func (g *HTTP) Get(ctx context.Context, below []Header) (Response, Cause) {
+	response, cause, _ := g.do(ctx, below, true)
+	return response, cause
 }
 
 // hop is one request of a chain of redirects.
@@ -69,46 +75,44 @@ func (h hop) address() string {
 }
 
 // do runs the request and follows redirects that stay on the host name, as the
-// kubelet does; one that leads elsewhere is the answer. asker's headers go
-// along, below the configured ones. The cause is zero if an HTTP answer came,
-// whatever its status. reached reports that the configured port accepted.
-func (g *httpGet) do(ctx context.Context, asker []Header, keep bool) (answer httpAnswer, cause Cause, reached bool) {
-	h := g.first(asker, keep)
+// kubelet does; one that leads elsewhere is the result. reached reports that the configured port accepted.
+func (g *HTTP) do(ctx context.Context, below []Header, keep bool) (response Response, cause Cause, reached bool) {
+	h := g.first(below, keep)
 	for redirects := 0; ; redirects++ {
 		var accepted bool
 		if redirects == 0 {
-			answer, cause, accepted = g.learn(ctx, h)
+			response, cause, accepted = g.learn(ctx, h)
 			reached = accepted
 		} else {
-			answer, cause, _ = exchange(ctx, h, g.h2c.Load())
+			response, cause, _ = exchange(ctx, h, g.h2c.Load())
 		}
-		if cause.Kind != CauseNone || answer.location == "" {
-			return answer, cause, reached
+		if cause.Kind != CauseNone || response.location == "" {
+			return response, cause, reached
 		}
-		target, err := h.url.Parse(answer.location)
+		target, err := h.url.Parse(response.location)
 		switch {
 		case err != nil:
-			return answer, Cause{Kind: CauseMalformed, Detail: "redirect to something that is no URL"}, reached
+			return response, Cause{Kind: CauseMalformed, Detail: "redirect to something that is no URL"}, reached
 		case target.Hostname() != h.url.Hostname() || target.Scheme != "http" && target.Scheme != "https":
-			return answer, Cause{}, reached
+			return response, Cause{}, reached
 		case redirects == maxRedirects:
-			return answer, Cause{Kind: CauseRedirects}, reached
+			return response, Cause{Kind: CauseRedirects}, reached
 		}
 		// A configured Host survives a relative redirect only.
-		if relative, _ := url.Parse(answer.location); relative == nil || relative.Host != "" {
+		if relative, _ := url.Parse(response.location); relative == nil || relative.Host != "" {
 			h.host = target.Host
 		}
 		h.url = target
 	}
 }
 
-func (g *httpGet) first(asker []Header, keep bool) hop {
-	target, err := url.Parse(g.path)
+func (g *HTTP) first(below []Header, keep bool) hop {
+	target, err := url.Parse(g.Path)
 	if err != nil || target.Host != "" || target.Scheme != "" {
-		target = &url.URL{Path: g.path}
+		target = &url.URL{Path: g.Path}
 	}
-	target.Scheme = g.scheme
-	target.Host = net.JoinHostPort(g.host, strconv.Itoa(g.port))
+	target.Scheme = g.Scheme
+	target.Host = net.JoinHostPort(g.Host, strconv.Itoa(g.Port))
 	if !strings.HasPrefix(target.Path, "/") {
 		target.Path, target.RawPath = "/"+target.Path, ""
 	}
@@ -123,19 +127,19 @@ func (g *httpGet) first(asker []Header, keep bool) hop {
 		h.headers = append(h.headers, header)
 	}
 	configured := func(name string) bool {
-		for _, header := range g.headers {
+		for _, header := range g.Headers {
 			if strings.EqualFold(header.Name, name) {
 				return true
 			}
 		}
 		return false
 	}
-	for _, header := range asker {
+	for _, header := range below {
 		if !configured(header.Name) {
 			set(header)
 		}
 	}
-	for _, header := range g.headers {
+	for _, header := range g.Headers {
 		set(header)
 	}
 	defaults := [...]Header{{"User-Agent", userAgent}, {"Accept", "*/*"}}
@@ -147,40 +151,31 @@ func (g *httpGet) first(asker []Header, keep bool) hop {
 	return h
 }
 
-func hasHeader(headers []Header, name string) bool {
-	for _, header := range headers {
-		if strings.EqualFold(header.Name, name) {
-			return true
-		}
-	}
-	return false
-}
-
 // learn runs an exchange with the configured server in the protocol that it is
 // known to speak, and finds that out where it is not known: a server that
-// answers an HTTP/1 request with an HTTP/2 SETTINGS frame is asked again at
+// responses an HTTP/1 request with an HTTP/2 SETTINGS frame is asked again at
 // once. One that hangs up without a byte may be such a server too, so HTTP/2 is
 // tried after the 1st, 2nd, 4th, 8th ... of these in a row.
-func (g *httpGet) learn(ctx context.Context, h hop) (answer httpAnswer, cause Cause, reached bool) {
+func (g *HTTP) learn(ctx context.Context, h hop) (response Response, cause Cause, reached bool) {
 	known := g.h2c.Load()
-	answer, cause, reached = exchange(ctx, h, known)
+	response, cause, reached = exchange(ctx, h, known)
 	switch {
 	case !reached:
 		if cause.Kind == CauseRefused {
 			g.h2c.Store(false)
 			g.silent.Store(0)
 		}
-		return answer, cause, reached
+		return response, cause, reached
 	case cause.Kind == CauseNone:
 		g.silent.Store(0)
-		return answer, cause, reached
+		return response, cause, reached
 	case known:
 		if cause.Kind == CauseMalformed || cause.Kind == CauseClosed || cause.Kind == CauseReset {
 			g.h2c.Store(false)
 		}
-		return answer, cause, reached
+		return response, cause, reached
 	case h.url.Scheme == "https":
-		return answer, cause, reached
+		return response, cause, reached
 	}
 	try := cause == causeSpeaksHTTP2
 	if cause.Detail == detailSilent {
@@ -194,7 +189,7 @@ func (g *httpGet) learn(ctx context.Context, h hop) (answer httpAnswer, cause Ca
 			return second, cause2, true
 		}
 	}
-	return answer, cause, reached
+	return response, cause, reached
 }
 
 var causeSpeaksHTTP2 = Cause{Kind: CauseMalformed, Detail: "the server speaks HTTP/2"}
@@ -202,35 +197,35 @@ var causeSpeaksHTTP2 = Cause{Kind: CauseMalformed, Detail: "the server speaks HT
 // detailSilent marks a connection that ended before the first byte.
 const detailSilent = "before the first byte"
 
-// exchange opens a connection, sends one request and reads the answer.
-func exchange(ctx context.Context, h hop, h2c bool) (answer httpAnswer, cause Cause, reached bool) {
+// exchange opens a connection, sends one request and reads the response.
+func exchange(ctx context.Context, h hop, h2c bool) (response Response, cause Cause, reached bool) {
 	conn, stop, cause := dial(ctx, h.address())
 	if conn == nil {
-		return answer, cause, false
+		return response, cause, false
 	}
 	defer stop()
 	if h.url.Scheme != "https" {
 		if h2c {
-			answer, cause = overHTTP2(ctx, conn, h)
+			response, cause = overHTTP2(ctx, conn, h)
 			conn.Close()
-			return answer, cause, true
+			return response, cause, true
 		}
-		answer, cause = overHTTP1(conn, h)
+		response, cause = overHTTP1(conn, h)
 		go hangUp(conn) // the result does not wait for the other side's end
-		return answer, cause, true
+		return response, cause, true
 	}
 	defer conn.Close()
-	// The kubelet does not verify certificates either: who can answer on the
+	// The kubelet does not verify certificates either: who can response on the
 	// pod's own loopback has the pod.
 	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, ServerName: serverName(h.url.Hostname())})
 	if err := secure.HandshakeContext(ctx); err != nil {
 		if cause = causeOf(err); cause.Kind == CauseMalformed {
 			cause = Cause{Kind: CauseTLS, Detail: "handshake failed"}
 		}
-		return answer, cause, true
+		return response, cause, true
 	}
-	answer, cause = overHTTP1(secure, h)
-	return answer, cause, true
+	response, cause = overHTTP1(secure, h)
+	return response, cause, true
 }
 
 // serverName is what may go into SNI: names, not addresses (RFC 6066 section 3).

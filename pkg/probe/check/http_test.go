@@ -1,28 +1,28 @@
-package probe
+package check
 
 import (
 	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-)
 
-var quietLog = log.New(io.Discard, "", 0)
+	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
+)
 
 func TestStatus200To399IsSuccess(t *testing.T) {
 	for _, code := range []int{200, 204, 299, 300, 304, 305, 399, 400, 404, 499, 500, 503, 599} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			got := probeOnce(t, httpAt(serveHTTP(t, status(code), nil)))
+			got := probeOnce(t, httpAt(checktest.ServeHTTP(t, checktest.Status(code), nil)))
 			want := Result{Reached: true}
 			if code >= 400 {
 				want.Cause = Cause{Kind: CauseStatus, Status: code}
@@ -36,19 +36,19 @@ func TestStatus200To399IsSuccess(t *testing.T) {
 
 func TestTheRequestIsWhatTheKubeletWouldSend(t *testing.T) {
 	var got string
-	port := serveRaw(t, func(c *net.TCPConn) {
+	port := checktest.ServeRaw(t, func(c *net.TCPConn) {
 		b := make([]byte, 4096)
 		n, _ := c.Read(b)
 		got = string(b[:n])
 		c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
 	})
 	cases := map[string]struct {
-		change func(*Spec)
+		change func(*HTTP)
 		want   string
 	}{
-		"with nothing configured": {func(*Spec) {}, "GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nUser-Agent: kube-probe/1 (queuegate)\r\nAccept: */*\r\nConnection: close\r\n\r\n"},
-		"with headers": {func(s *Spec) {
-			s.Headers = []Header{{"host", "example.com"}, {"X-A", "1"}, {"X-A", "2"}, {"user-agent", "me"}, {"Accept", ""}}
+		"with nothing configured": {func(*HTTP) {}, "GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nUser-Agent: kube-probe/1 (queuegate)\r\nAccept: */*\r\nConnection: close\r\n\r\n"},
+		"with headers": {func(p *HTTP) {
+			p.Headers = []Header{{"host", "example.com"}, {"X-A", "1"}, {"X-A", "2"}, {"user-agent", "me"}, {"Accept", ""}}
 		}, "GET / HTTP/1.1\r\nHost: example.com\r\nX-A: 1\r\nX-A: 2\r\nuser-agent: me\r\nConnection: close\r\n\r\n"},
 		"with a path that needs escapes": {path("a b%2Fc?d e\x7f"), "GET /a%20b%252Fc%3Fd%20e%7F HTTP/1.1\r\n"},
 		"with a query":                   {path("/a?b=c d"), "GET /a?b=c%20d HTTP/1.1\r\n"},
@@ -59,7 +59,7 @@ func TestTheRequestIsWhatTheKubeletWouldSend(t *testing.T) {
 			if r := probeOnce(t, httpAt(port, c.change)); r.Cause.Kind != CauseNone {
 				t.Fatalf("result %+v", r)
 			}
-			want := strings.ReplaceAll(c.want, "PORT", portText(port))
+			want := strings.ReplaceAll(c.want, "PORT", strconv.Itoa(port))
 			if !strings.HasPrefix(got, want) {
 				t.Errorf("got  %q\nwant %q", got, want)
 			}
@@ -73,46 +73,57 @@ func TestEachHTTPFailureHasItsCause(t *testing.T) {
 		prober func(t *testing.T) Prober
 		want   Cause
 	}{
-		"refused":            {func(t *testing.T) Prober { return httpAt(refusingPort(t)) }, Cause{Kind: CauseRefused}},
-		"reset":              {func(t *testing.T) Prober { return httpAt(serveRaw(t, resetting)) }, Cause{Kind: CauseReset, Detail: detailSilent}},
-		"closed":             {func(t *testing.T) Prober { return httpAt(serveRaw(t, hangingUp)) }, Cause{Kind: CauseClosed, Detail: detailSilent}},
-		"no answer":          {func(t *testing.T) Prober { return httpAt(serveRaw(t, silent)) }, Cause{Kind: CauseTimeout}},
-		"closed in the head": {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nA: b\r\n"))) }, Cause{Kind: CauseClosed}},
+		"refused":   {func(t *testing.T) Prober { return httpAt(checktest.RefusingPort(t)) }, Cause{Kind: CauseRefused}},
+		"reset":     {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Resetting)) }, Cause{Kind: CauseReset, Detail: detailSilent}},
+		"closed":    {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.HangingUp)) }, Cause{Kind: CauseClosed, Detail: detailSilent}},
+		"no answer": {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Silent)) }, Cause{Kind: CauseTimeout}},
+		"closed in the head": {func(t *testing.T) Prober {
+			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 200 OK\r\nA: b\r\n")))
+		}, Cause{Kind: CauseClosed}},
 		"closed in the body": {func(t *testing.T) Prober {
-			return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")))
+			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")))
 		}, Cause{Kind: CauseClosed}},
 		"closed in a chunk": {func(t *testing.T) Prober {
-			return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc")))
+			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc")))
 		}, Cause{Kind: CauseClosed}},
 		"a bad chunk": {func(t *testing.T) Prober {
-			return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")))
+			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")))
 		}, Cause{Kind: CauseMalformed}},
-		"not HTTP":          {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("SSH-2.0-OpenSSH\r\n"))) }, Cause{Kind: CauseMalformed, Detail: "not HTTP"}},
-		"a few odd bytes":   {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("ab"))) }, Cause{Kind: CauseMalformed, Detail: "not HTTP"}},
-		"a bad status line": {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("HTTP/1.1 abc\r\n\r\n"))) }, Cause{Kind: CauseMalformed}},
+		"not HTTP": {func(t *testing.T) Prober {
+			return httpAt(checktest.ServeRaw(t, checktest.Answering("SSH-2.0-OpenSSH\r\n")))
+		}, Cause{Kind: CauseMalformed, Detail: "not HTTP"}},
+		"a few odd bytes": {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Answering("ab"))) }, Cause{Kind: CauseMalformed, Detail: "not HTTP"}},
+		"a bad status line": {func(t *testing.T) Prober {
+			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 abc\r\n\r\n")))
+		}, Cause{Kind: CauseMalformed}},
 		"a bad length": {func(t *testing.T) Prober {
-			return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n")))
+			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n")))
 		}, Cause{Kind: CauseMalformed}},
 		"101 unasked": {func(t *testing.T) Prober {
-			return httpAt(serveRaw(t, answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")))
+			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")))
 		}, Cause{Kind: CauseMalformed, Detail: "switches protocols unasked"}},
 		"1xx without end": {func(t *testing.T) Prober {
-			return httpAt(serveRaw(t, answering(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20))))
+			return httpAt(checktest.ServeRaw(t, checktest.Answering(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20))))
 		}, Cause{Kind: CauseMalformed, Detail: "no final answer"}},
 		"a head of 2 MiB": {func(t *testing.T) Prober {
-			return httpAt(serveRaw(t, answering("HTTP/1.1 200 OK\r\n"+strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 2100))))
+			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 200 OK\r\n"+strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 2100))))
 		}, Cause{Kind: CauseMalformed, Detail: "head too large"}},
 		"half a head": {func(t *testing.T) Prober {
-			return httpAt(serveRaw(t, func(c *net.TCPConn) { answering("HTTP/1.1 20")(c); silent(c) }))
+			return httpAt(checktest.ServeRaw(t, func(c *net.TCPConn) { checktest.Answering("HTTP/1.1 20")(c); checktest.Silent(c) }))
 		}, Cause{Kind: CauseTimeout}},
 		"half a body": {func(t *testing.T) Prober {
-			return httpAt(serveRaw(t, func(c *net.TCPConn) { answering("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")(c); silent(c) }))
+			return httpAt(checktest.ServeRaw(t, func(c *net.TCPConn) {
+				checktest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")(c)
+				checktest.Silent(c)
+			}))
 		}, Cause{Kind: CauseTimeout}},
-		"plain to a TLS port": {func(t *testing.T) Prober { return httpAt(serveRaw(t, answering("\x15\x03\x01\x00\x02\x02\x46"))) }, Cause{Kind: CauseTLS, Detail: "the server speaks TLS"}},
-		"TLS to a plain port": {func(t *testing.T) Prober { return httpAt(serveHTTP(t, status(200), nil), overTLS) }, Cause{Kind: CauseTLS, Detail: "the server does not speak TLS"}},
-		"no TLS answer":       {func(t *testing.T) Prober { return httpAt(serveRaw(t, silent), overTLS) }, Cause{Kind: CauseTimeout}},
-		"reset in TLS":        {func(t *testing.T) Prober { return httpAt(serveRaw(t, resetting), overTLS) }, Cause{Kind: CauseReset}},
-		"no such name":        {func(t *testing.T) Prober { return httpAt(1, func(s *Spec) { s.Host = "no-such-name.invalid." }) }, Cause{Kind: CauseUnreachable, Detail: "no such host name"}},
+		"plain to a TLS port": {func(t *testing.T) Prober {
+			return httpAt(checktest.ServeRaw(t, checktest.Answering("\x15\x03\x01\x00\x02\x02\x46")))
+		}, Cause{Kind: CauseTLS, Detail: "the server speaks TLS"}},
+		"TLS to a plain port": {func(t *testing.T) Prober { return httpAt(checktest.ServeHTTP(t, checktest.Status(200), nil), overTLS) }, Cause{Kind: CauseTLS, Detail: "the server does not speak TLS"}},
+		"no TLS answer":       {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Silent), overTLS) }, Cause{Kind: CauseTimeout}},
+		"reset in TLS":        {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Resetting), overTLS) }, Cause{Kind: CauseReset}},
+		"no such name":        {func(t *testing.T) Prober { return httpAt(1, func(p *HTTP) { p.Host = "no-such-name.invalid." }) }, Cause{Kind: CauseUnreachable, Detail: "no such host name"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +138,7 @@ func TestEachHTTPFailureHasItsCause(t *testing.T) {
 			if reached := name != "refused" && name != "no such name"; got.Reached != reached {
 				t.Errorf("reached is %v", got.Reached)
 			}
-			if token := got.Cause.Token(); token == "" || !isFieldValue(token) || !isFieldValue(got.Cause.String()) {
+			if token := got.Cause.Token(); token == "" || strings.ContainsAny(token+got.Cause.String(), "\r\n\x00") {
 				t.Errorf("token %q, text %q", token, got.Cause)
 			}
 		})
@@ -135,21 +146,21 @@ func TestEachHTTPFailureHasItsCause(t *testing.T) {
 }
 
 func TestAnAnswerAfterInterimOnesCounts(t *testing.T) {
-	port := serveRaw(t, answering("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\n"))
+	port := checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\n"))
 	if r := probeOnce(t, httpAt(port)); r.Cause != (Cause{Kind: CauseStatus, Status: 404}) {
 		t.Errorf("result %+v", r)
 	}
 }
 
 func TestCertificatesAreNotVerified(t *testing.T) {
-	port := serveHTTP(t, status(200), (*httptest.Server).StartTLS)
+	port := checktest.ServeHTTP(t, checktest.Status(200), (*httptest.Server).StartTLS)
 	if r := probeOnce(t, httpAt(port, overTLS)); r.Cause.Kind != CauseNone {
 		t.Errorf("result %+v", r)
 	}
 }
 
 func TestRedirects(t *testing.T) {
-	other := serveHTTP(t, status(500), nil)
+	other := checktest.ServeHTTP(t, checktest.Status(500), nil)
 	mux := http.NewServeMux()
 	to := func(from, location string, code int) {
 		mux.HandleFunc(from, func(w http.ResponseWriter, _ *http.Request) {
@@ -159,8 +170,8 @@ func TestRedirects(t *testing.T) {
 			w.WriteHeader(code)
 		})
 	}
-	mux.Handle("/ok", status(200))
-	mux.Handle("/fails", status(503))
+	mux.Handle("/ok", checktest.Status(200))
+	mux.Handle("/fails", checktest.Status(503))
 	to("/to-ok", "/ok", 302)
 	to("/to-failure", "/fails", 301)
 	to("/elsewhere", "http://example.com/fails", 302)
@@ -177,7 +188,7 @@ func TestRedirects(t *testing.T) {
 		}
 		to(fmt.Sprintf("/chain/%d", i), location, 302)
 	}
-	port := serveHTTP(t, mux, nil)
+	port := checktest.ServeHTTP(t, mux, nil)
 	cases := map[string]struct {
 		path string
 		want Cause
@@ -207,7 +218,7 @@ func TestAConfiguredHostSurvivesARelativeRedirectOnly(t *testing.T) {
 	var mu sync.Mutex
 	var hosts []string
 	var port int
-	port = serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	port = checktest.ServeHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		hosts = append(hosts, r.Host)
@@ -220,19 +231,19 @@ func TestAConfiguredHostSurvivesARelativeRedirectOnly(t *testing.T) {
 			w.WriteHeader(302)
 		}
 	}), nil)
-	p := httpAt(port, func(s *Spec) { s.Headers = []Header{{"Host", "example.com"}, {"X-Port", portText(port)}} })
+	p := httpAt(port, func(p *HTTP) { p.Headers = []Header{{"Host", "example.com"}, {"X-Port", strconv.Itoa(port)}} })
 	if r := probeOnce(t, p); r.Cause.Kind != CauseNone {
 		t.Fatalf("result %+v", r)
 	}
-	if want := []string{"example.com", "example.com", "127.0.0.1:" + portText(port)}; fmt.Sprint(hosts) != fmt.Sprint(want) {
+	if want := []string{"example.com", "example.com", "127.0.0.1:" + strconv.Itoa(port)}; fmt.Sprint(hosts) != fmt.Sprint(want) {
 		t.Errorf("hosts %q, want %q", hosts, want)
 	}
 }
 
 func TestABodyIsReadUpToTheLimitOnly(t *testing.T) {
 	var wrote atomic.Int64
-	port := serveRaw(t, func(c *net.TCPConn) {
-		answering("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n")(c)
+	port := checktest.ServeRaw(t, func(c *net.TCPConn) {
+		checktest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n")(c)
 		for chunk := bytes.Repeat([]byte("x"), 64<<10); ; {
 			n, err := c.Write(chunk)
 			wrote.Add(int64(n))
@@ -248,7 +259,7 @@ func TestABodyIsReadUpToTheLimitOnly(t *testing.T) {
 
 func TestEachProbeOpensAFreshConnection(t *testing.T) {
 	var conns atomic.Int64
-	port := serveHTTP(t, status(200), func(s *httptest.Server) {
+	port := checktest.ServeHTTP(t, checktest.Status(200), func(s *httptest.Server) {
 		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 			if state == http.StateNew {
 				conns.Add(1)
@@ -272,7 +283,7 @@ func TestSocketsStayFlatOverManyProbes(t *testing.T) {
 	if testing.Short() {
 		probes = 300
 	}
-	port := serveHTTP(t, status(200), nil)
+	port := checktest.ServeHTTP(t, checktest.Status(200), nil)
 	p := httpAt(port)
 	probeOnce(t, p)
 	waitsBefore, files := timeWaits(t, port), openFiles(t)
@@ -316,13 +327,13 @@ func TestHTTP2WithoutTLSIsFoundOutAndRemembered(t *testing.T) {
 	for _, settingsFirst := range []bool{true, false} {
 		t.Run(fmt.Sprintf("settings first %v", settingsFirst), func(t *testing.T) {
 			var old atomic.Int64
-			backend := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			backend := checktest.ServeHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.ProtoMajor != 2 || r.Header.Get("X-A") != "b" || r.Host != "example.com" {
 					t.Errorf("%s, header %v, host %s", r.Proto, r.Header, r.Host)
 				}
 				w.WriteHeader(204)
-			}), overH2C(false))
-			port := serveRaw(t, func(c *net.TCPConn) {
+			}), checktest.OverH2C(false))
+			port := checktest.ServeRaw(t, func(c *net.TCPConn) {
 				first := make([]byte, 3)
 				io.ReadFull(c, first)
 				if string(first) == "GET" {
@@ -334,7 +345,7 @@ func TestHTTP2WithoutTLSIsFoundOutAndRemembered(t *testing.T) {
 				}
 				relay(c, first, backend)
 			})
-			p := httpAt(port, func(s *Spec) { s.Headers = []Header{{"Host", "example.com"}, {"X-A", "b"}} })
+			p := httpAt(port, func(p *HTTP) { p.Headers = []Header{{"Host", "example.com"}, {"X-A", "b"}} })
 			for range 3 {
 				if r := probeOnce(t, p); r != (Result{Reached: true}) {
 					t.Fatalf("result %+v", r)
@@ -349,7 +360,7 @@ func TestHTTP2WithoutTLSIsFoundOutAndRemembered(t *testing.T) {
 
 // relay joins c, of which first was read, with a local port until both close.
 func relay(c *net.TCPConn, first []byte, port int) {
-	up, err := net.Dial("tcp", "127.0.0.1:"+portText(port))
+	up, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
 	if err != nil {
 		return
 	}
@@ -366,16 +377,14 @@ func relay(c *net.TCPConn, first []byte, port int) {
 }
 
 func TestARestartForgetsTheProtocol(t *testing.T) {
-	get := &httpGet{scheme: "http", host: "127.0.0.1", port: refusingPort(t), path: "/"}
-	get.h2c.Store(true)
-	p := &httpProber{get: httpGet{scheme: "http", host: get.host, port: get.port, path: "/"}}
-	p.get.h2c.Store(true)
-	if r := probeOnce(t, p); r.Cause.Kind != CauseRefused || p.get.h2c.Load() {
-		t.Errorf("result %+v, still HTTP/2: %v", r, p.get.h2c.Load())
+	p := httpAt(checktest.RefusingPort(t))
+	p.h2c.Store(true)
+	if r := probeOnce(t, p); r.Cause.Kind != CauseRefused || p.h2c.Load() {
+		t.Errorf("result %+v, still HTTP/2: %v", r, p.h2c.Load())
 	}
 	// One that was not seen to refuse, but no longer speaks HTTP/2.
-	p = httpAt(serveHTTP(t, status(200), nil)).(*httpProber)
-	p.get.h2c.Store(true)
+	p = httpAt(checktest.ServeHTTP(t, checktest.Status(200), nil))
+	p.h2c.Store(true)
 	if r := probeOnce(t, p); r.Cause.Kind != CauseMalformed && r.Cause.Kind != CauseClosed && r.Cause.Kind != CauseReset {
 		t.Errorf("over the wrong protocol: %+v", r)
 	}
@@ -386,10 +395,10 @@ func TestARestartForgetsTheProtocol(t *testing.T) {
 
 func TestAnEndedContextEndsAProbe(t *testing.T) {
 	got := make(chan struct{})
-	port := serveRaw(t, func(c *net.TCPConn) {
+	port := checktest.ServeRaw(t, func(c *net.TCPConn) {
 		c.Read(make([]byte, 1))
 		close(got)
-		silent(c)
+		checktest.Silent(c)
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan Result)
@@ -398,19 +407,19 @@ func TestAnEndedContextEndsAProbe(t *testing.T) {
 	cancel()
 	select {
 	case <-done:
-	case <-time.After(failSafe):
+	case <-time.After(checktest.FailSafe):
 		t.Error("the probe goes on")
 	}
 }
 
 func TestTCP(t *testing.T) {
-	tcp := func(port int) Prober { return NewProber(Spec{Kind: TCP, Host: "127.0.0.1", Port: port}) }
-	if r := probeOnce(t, tcp(refusingPort(t))); r != (Result{Cause: Cause{Kind: CauseRefused}}) {
+	tcp := func(port int) Prober { return &TCP{Address: addressOf(port)} }
+	if r := probeOnce(t, tcp(checktest.RefusingPort(t))); r != (Result{Cause: Cause{Kind: CauseRefused}}) {
 		t.Errorf("refused: %+v", r)
 	}
 	var end atomic.Value
 	seen := make(chan struct{})
-	port := serveRaw(t, func(c *net.TCPConn) {
+	port := checktest.ServeRaw(t, func(c *net.TCPConn) {
 		_, err := c.Read(make([]byte, 1))
 		end.Store(err)
 		close(seen)
@@ -422,4 +431,21 @@ func TestTCP(t *testing.T) {
 	if end.Load() != io.EOF {
 		t.Errorf("the application sees %v, want a clean end", end.Load())
 	}
+}
+
+func FuzzTheHeadIsOneRequest(f *testing.F) {
+	f.Add("/a b?c=d e", "X-A", "1")
+	f.Add("//x/y\x7f", "Host", "example.com")
+	f.Add("a\r\nb: c", "accept", "")
+	f.Fuzz(func(t *testing.T, path, name, value string) {
+		if !ValidName(name) || !ValidValue(value) {
+			return
+		}
+		p := &HTTP{Scheme: "http", Host: "127.0.0.1", Port: 1, Path: path, Headers: []Header{{name, value}}}
+		get := string(p.first(nil, false).head())
+		head, body, _ := strings.Cut(get, "\r\n\r\n")
+		if body != "" || strings.ContainsAny(strings.ReplaceAll(head, "\r\n", ""), "\r\n\x00") || strings.Count(strings.SplitN(head, "\r\n", 2)[0], " ") != 2 {
+			t.Errorf("path %q makes the request %q", path, get)
+		}
+	})
 }

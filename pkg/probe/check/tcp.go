@@ -1,21 +1,23 @@
-package probe
+package check
 
 import "context"
 
-// tcpProber succeeds when a connection is accepted.
-type tcpProber struct{ address string }
+// TCP succeeds when a connection is accepted.
+type TCP struct {
+	Address string // host:port
+}
 
 // Probe closes with an ordinary FIN, as the kubelet does: a reset would show in
 // the logs of many applications. One TIME_WAIT per probe is left for 60 s.
-func (p *tcpProber) Probe(ctx context.Context) Result {
-	if to, ok := loopback(p.address); ok {
+func (p *TCP) Probe(ctx context.Context) Result {
+	if to, ok := loopback(p.Address); ok {
 		if known, err := touchLoopback(to); err != nil {
 			return Result{Cause: dialCause(err)}
 		} else if known {
 			return Result{Reached: true}
 		}
 	}
-	conn, stop, cause := dial(ctx, p.address)
+	conn, stop, cause := dial(ctx, p.Address)
 	if conn == nil {
 		return Result{Cause: cause}
 	}

@@ -1,4 +1,4 @@
-package probe
+package check
 
 import (
 	"bytes"
@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// grpcProber calls grpc.health.v1.Health/Check; success is SERVING. It is one
+// GRPC calls grpc.health.v1.Health/Check; success is SERVING. It is one
 // unary call with a message of one field each way, written by hand: grpc-go
 // would cost 4.6 MiB of memory in every pod.
-type grpcProber struct {
-	address string
-	service string
+type GRPC struct {
+	Address string // host:port
+	Service string
 }
 
 const (
@@ -33,8 +33,9 @@ const (
 // it the first to give up, its reset would not look like a timeout.
 const serverMargin = 100
 
-func (p *grpcProber) Probe(ctx context.Context) Result {
-	conn, stop, cause := dial(ctx, p.address)
+// Probe is part of Prober.
+func (p *GRPC) Probe(ctx context.Context) Result {
+	conn, stop, cause := dial(ctx, p.Address)
 	if conn == nil {
 		return Result{Cause: cause}
 	}
@@ -42,14 +43,14 @@ func (p *grpcProber) Probe(ctx context.Context) Result {
 	defer conn.Close()
 	request := &http.Request{
 		Method: http.MethodPost,
-		URL:    &url.URL{Scheme: "http", Host: p.address, Path: healthPath},
+		URL:    &url.URL{Scheme: "http", Host: p.Address, Path: healthPath},
 		Header: http.Header{
 			"Content-Type": {"application/grpc"},
 			"Te":           {"trailers"},
 			"User-Agent":   {userAgent},
 		},
 	}
-	message := healthRequest(p.service)
+	message := healthRequest(p.Service)
 	request.Body = io.NopCloser(bytes.NewReader(message))
 	request.ContentLength = int64(len(message))
 	if ms := millisecondsLeft(ctx); ms > 0 {

@@ -1,4 +1,4 @@
-package probe
+package check
 
 import (
 	"context"
@@ -18,21 +18,6 @@ type Prober interface {
 type Result struct {
 	Cause   Cause // zero = success
 	Reached bool  // a connection was accepted, so the application paid for it
-}
-
-// NewProber returns the prober for a spec that ParseSpec returned.
-func NewProber(s Spec) Prober {
-	switch s.Kind {
-	case HTTP:
-		return &httpProber{get: httpGet{
-			scheme: s.Scheme, host: s.Host, port: s.Port, path: s.Path, headers: s.Headers,
-		}}
-	case GRPC:
-		return &grpcProber{address: s.Address(), service: s.Service}
-	case TCP:
-		return &tcpProber{address: s.Address()}
-	}
-	panic("BUG: a spec without a kind")
 }
 
 // Keep-alive and happy eyeballs are off: a connection lives for one exchange,

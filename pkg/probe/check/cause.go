@@ -1,4 +1,4 @@
-package probe
+package check
 
 import (
 	"context"
@@ -132,8 +132,8 @@ func causeOf(err error) Cause {
 	return Cause{Kind: CauseMalformed}
 }
 
-// causeOfStatus applies the kubelet's rule: 200 to 399 is success.
-func causeOfStatus(status int) Cause {
+// CauseOfStatus applies the kubelet's rule: 200 to 399 is success.
+func CauseOfStatus(status int) Cause {
 	if status >= 200 && status < 400 {
 		return Cause{}
 	}

@@ -1,4 +1,4 @@
-package probe
+package check
 
 import (
 	"bufio"
@@ -40,7 +40,7 @@ func (w *wire) Read(b []byte) (int, error) {
 
 // overHTTP1 writes the request and reads the final answer with its body, which
 // is read to its end or to maxBody.
-func overHTTP1(conn net.Conn, h hop) (httpAnswer, Cause) {
+func overHTTP1(conn net.Conn, h hop) (Response, Cause) {
 	// A failed write does not matter if an answer is there to be read.
 	_, writeErr := conn.Write(h.head())
 	from := &wire{conn: conn, left: maxHead}
@@ -54,9 +54,9 @@ func overHTTP1(conn net.Conn, h hop) (httpAnswer, Cause) {
 	if start, err := reader.Peek(9); !bytes.HasPrefix(start, []byte("HTTP/")) {
 		switch {
 		case looksLikeHTTP2(start):
-			return httpAnswer{}, causeSpeaksHTTP2
+			return Response{}, causeSpeaksHTTP2
 		case len(start) >= 2 && start[0] == 0x15 && start[1] == 0x03:
-			return httpAnswer{}, Cause{Kind: CauseTLS, Detail: "the server speaks TLS"}
+			return Response{}, Cause{Kind: CauseTLS, Detail: "the server speaks TLS"}
 		case len(start) == 0:
 			if writeErr != nil && !errors.Is(err, io.EOF) {
 				err = writeErr
@@ -65,16 +65,16 @@ func overHTTP1(conn net.Conn, h hop) (httpAnswer, Cause) {
 			if cause.Kind == CauseClosed || cause.Kind == CauseReset {
 				cause.Detail = detailSilent
 			}
-			return httpAnswer{}, cause
+			return Response{}, cause
 		case err != nil && causeOf(err).Kind != CauseClosed:
-			return httpAnswer{}, causeOf(err)
+			return Response{}, causeOf(err)
 		default:
-			return httpAnswer{}, Cause{Kind: CauseMalformed, Detail: "not HTTP"}
+			return Response{}, Cause{Kind: CauseMalformed, Detail: "not HTTP"}
 		}
 	}
 	response, cause := readResponse(reader, from)
 	if response == nil {
-		return httpAnswer{}, cause
+		return Response{}, cause
 	}
 	defer response.Body.Close()
 	return readAnswer(response, h.keep)
@@ -103,12 +103,12 @@ func readResponse(reader *bufio.Reader, from *wire) (*http.Response, Cause) {
 
 // readAnswer reads the body, as far as the kubelet would, and the place that a
 // redirect leads to.
-func readAnswer(response *http.Response, keep bool) (httpAnswer, Cause) {
-	answer := httpAnswer{status: response.StatusCode, contentType: response.Header.Get("Content-Type")}
+func readAnswer(response *http.Response, keep bool) (Response, Cause) {
+	answer := Response{Status: response.StatusCode, ContentType: response.Header.Get("Content-Type")}
 	limited := io.LimitReader(response.Body, maxBody)
 	var err error
 	if keep {
-		answer.body, err = io.ReadAll(limited)
+		answer.Body, err = io.ReadAll(limited)
 	} else {
 		_, err = io.Copy(io.Discard, limited)
 	}
@@ -147,15 +147,4 @@ func (h hop) head() []byte {
 		b = append(b, "\r\n"...)
 	}
 	return append(b, "Connection: close\r\n\r\n"...)
-}
-
-// notForwarded names the fields that belong to one connection or frame a body
-// (RFC 9110 section 7.6.1); a probe is a GET without a body.
-func notForwarded(name string) bool {
-	switch strings.ToLower(name) {
-	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "te", "trailer",
-		"upgrade", "content-length", "expect", "http2-settings":
-		return true
-	}
-	return false
 }

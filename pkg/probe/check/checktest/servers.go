@@ -1,0 +1,203 @@
+// Package checktest has servers that behave well or badly, for tests of what
+// probes them. It is for tests only.
+package checktest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// QuietLog is for servers that are treated badly.
+var QuietLog = log.New(io.Discard, "", 0)
+
+// FailSafe ends a test that hangs; no outcome depends on it.
+const FailSafe = 20 * time.Second
+
+// ServeRaw gives each connection to handle, which owns it, and returns the port.
+func ServeRaw(t *testing.T, handle func(*net.TCPConn)) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns sync.WaitGroup
+	conns.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.SetDeadline(time.Now().Add(FailSafe))
+			conns.Go(func() {
+				handle(c.(*net.TCPConn))
+				c.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		conns.Wait()
+	})
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// Answering reads what comes first and writes text.
+func Answering(text string) func(*net.TCPConn) {
+	return func(c *net.TCPConn) {
+		c.Read(make([]byte, 64<<10))
+		c.Write([]byte(text))
+	}
+}
+
+// Silent reads until the other side goes.
+func Silent(c *net.TCPConn) { io.Copy(io.Discard, c) }
+
+// Resetting drops the connection with a reset once it has been read from.
+func Resetting(c *net.TCPConn) {
+	c.Read(make([]byte, 1))
+	c.SetLinger(0)
+}
+
+// HangingUp reads what comes and closes in peace.
+func HangingUp(c *net.TCPConn) {
+	c.Read(make([]byte, 64<<10))
+	c.CloseWrite()
+	io.Copy(io.Discard, c)
+}
+
+// RefusingPort is a port that nothing listens on: it is bound, so nobody else
+// gets it while the test runs.
+func RefusingPort(t *testing.T) int {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	// For ListenReusing.
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, 15, 1); err != nil { // SO_REUSEPORT
+		t.Fatal(err)
+	}
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name.(*syscall.SockaddrInet4).Port
+}
+
+// ServeHTTP serves handler over the protocols that set up chooses.
+func ServeHTTP(t *testing.T, handler http.Handler, setUp func(*httptest.Server)) int {
+	t.Helper()
+	s := httptest.NewUnstartedServer(handler)
+	s.Config.ErrorLog = QuietLog
+	if setUp == nil {
+		s.Start()
+	} else {
+		setUp(s)
+	}
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().(*net.TCPAddr).Port
+}
+
+// OverH2C makes the server speak HTTP/2 without TLS, and HTTP/1 too if both.
+func OverH2C(both bool) func(*httptest.Server) {
+	return func(s *httptest.Server) {
+		s.Config.Protocols = new(http.Protocols)
+		s.Config.Protocols.SetUnencryptedHTTP2(true)
+		s.Config.Protocols.SetHTTP1(both)
+		s.Start()
+	}
+}
+
+// Status answers with this status.
+func Status(code int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
+}
+
+// Health is a gRPC health server: message and status of its answer to a check
+// of service, whose name is shorter than 128 bytes.
+func Health(service string, message []byte, status string, trailersOnly bool) http.Handler {
+	asked := Frame()
+	if service != "" {
+		asked = Frame(append([]byte{1<<3 | 2, byte(len(service))}, service...)...)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case r.Method != "POST", r.URL.Path != "/grpc.health.v1.Health/Check", r.Header.Get("Te") != "trailers",
+			r.Header.Get("Content-Type") != "application/grpc", r.Header.Get("Grpc-Timeout") == "",
+			!bytes.Equal(body, asked):
+			w.WriteHeader(400)
+			return
+		}
+		w.Header().Set("Content-Type", "application/grpc")
+		if trailersOnly {
+			w.Header().Set("Grpc-Status", status)
+			return
+		}
+		w.Header().Set("Trailer", "Grpc-Status")
+		w.Write(message)
+		w.Header().Set("Grpc-Status", status)
+	})
+}
+
+// Frame is a message as gRPC frames it.
+func Frame(message ...byte) []byte {
+	return append([]byte{0, 0, 0, 0, byte(len(message))}, message...)
+}
+
+// ListenReusing listens on a port that RefusingPort holds.
+func ListenReusing(port int) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		c.Control(func(fd uintptr) {
+			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, 15, 1) // SO_REUSEPORT
+		})
+		return err
+	}}
+	return config.Listen(context.Background(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+}
+
+// Main runs the tests, and fails if a goroutine of pkg/probe outlives them.
+func Main(m *testing.M) {
+	code := m.Run()
+	if code == 0 {
+		if left := leftGoroutines(); left != "" {
+			fmt.Fprintln(os.Stderr, "goroutines left behind:\n"+left)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func leftGoroutines() string {
+	var left []string
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		buf := make([]byte, 1<<20)
+		buf = buf[:runtime.Stack(buf, true)]
+		left = left[:0]
+		for g := range strings.SplitSeq(string(buf), "\n\n") {
+			if strings.Contains(g, "queuegate/pkg/probe") && !strings.Contains(g, "checktest.Main") {
+				left = append(left, g)
+			}
+		}
+		if len(left) == 0 || time.Now().After(deadline) {
+			return strings.Join(left, "\n\n")
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package check
+
+import "strings"
+
+// Header is one field of a request, in the order given.
+type Header struct{ Name, Value string }
+
+// ValidName reports whether s is a token (RFC 9110 section 5.6.2).
+func ValidName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
+			continue
+		}
+		return false
+	}
+	return s != ""
+}
+
+// ValidValue refuses what would end or split a field line.
+func ValidValue(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func hasHeader(headers []Header, name string) bool {
+	for _, header := range headers {
+		if strings.EqualFold(header.Name, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// notForwarded names the fields that belong to one connection or frame a body
+// (RFC 9110 section 7.6.1); a probe is a GET without a body.
+func notForwarded(name string) bool {
+	switch strings.ToLower(name) {
+	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "te", "trailer",
+		"upgrade", "content-length", "expect", "http2-settings":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,57 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
+)
+
+func TestMain(m *testing.M) { checktest.Main(m) }
+
+// probeOnce runs one attempt with a fail-safe for a deadline.
+func probeOnce(t *testing.T, p Prober) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), checktest.FailSafe)
+	defer cancel()
+	return p.Probe(ctx)
+}
+
+// probeBriefly is for servers that never answer.
+func probeBriefly(t *testing.T, p Prober) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	return p.Probe(ctx)
+}
+
+func httpAt(port int, change ...func(*HTTP)) *HTTP {
+	p := &HTTP{Scheme: "http", Host: "127.0.0.1", Port: port, Path: "/"}
+	for _, f := range change {
+		f(p)
+	}
+	return p
+}
+
+func overTLS(p *HTTP) { p.Scheme = "https" }
+
+func path(to string) func(*HTTP) { return func(p *HTTP) { p.Path = to } }
+
+func addressOf(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
+
+// openFiles counts this process's file descriptors.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	n := 0
+	for fd := range 4096 {
+		var st syscall.Stat_t
+		if err := syscall.Fstat(fd, &st); !errors.Is(err, syscall.EBADF) {
+			n++
+		}
+	}
+	return n
+}
