@@ -50,8 +50,11 @@ func TestAMalformedAnswerGives502(t *testing.T) {
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
 		"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nok",
 		"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nok",
-		"HTTP/1.1 200 OK\r\nX : y\r\nContent-Length: 0\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nX: y\r\n z\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nok",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length:\r\n 2\r\n\r\nok",
+		"HTTP/1.1 200 OK\r\nX: y\nContent-Length: 2\r\n\r\nok",
+		"HTTP/1.1 200 OK\nX: y\r\nContent-Length: 2\n\nok",
 		"HTTP/1.1 200 OK\r\nno colon\r\nContent-Length: 0\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nX: a\x00b\r\nContent-Length: 0\r\n\r\n",
 		"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
@@ -68,6 +71,42 @@ func TestAMalformedAnswerGives502(t *testing.T) {
 		}
 		p.gone()
 		c.close()
+	}
+}
+
+func TestAnswersThatCanBeReadInOneWayOnlyAreRepaired(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	const clean = "HTTP/1.1 200 OK\r\nX: a b\r\n"
+	for _, sent := range []string{
+		"HTTP/1.1 200 OK\nX: a b\nContent-Length: 2\n\nok",
+		"HTTP/1.1 200 OK\r\nX : a b\r\nContent-Length: 2\r\n\r\nok",
+		"HTTP/1.1 200 OK\r\nX\t: a b\r\nContent-Length: 2\r\n\r\nok",
+		"HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 2\r\n\r\nok",
+		"HTTP/1.1 200 OK\r\nX: a \r\n\t b\r\nContent-Length: 2\r\n\r\nok",
+		"HTTP/1.1 200 OK\r\nX: a b\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
+		"HTTP/1.1 200 OK\r\nX: a b\r\nContent-Length: 2, 2\r\n\r\nok",
+		"HTTP/1.1 200 OK\nX : a\n b\nContent-Length: 2\nContent-Length: 2\n\nok",
+	} {
+		c := dial(t, g)
+		p := (*peer)(nil)
+		for range 2 { // on one connection: all of it has been read
+			c.send(request("GET", "/"))
+			if p == nil {
+				p = k.accept()
+			}
+			p.head()
+			p.send(sent[:len(sent)/2])
+			p.send(sent[len(sent)/2:])
+			a := c.answer("GET")
+			a.is(200, "ok")
+			a.field("Content-Length", "2")
+			if !strings.HasPrefix(a.head, clean) {
+				t.Errorf("%q arrived as %q", sent, a.head)
+			}
+		}
+		c.close()
+		p.close()
 	}
 }
 

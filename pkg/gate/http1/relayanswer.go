@@ -80,7 +80,7 @@ func (w *worker) upstreamEnded(err error) gate.Outcome {
 func (w *worker) readAnswer() (gate.Outcome, bool) {
 	r := &w.res
 	for w.uw > 0 {
-		complete, err := r.Scan(w.uin[:w.uw])
+		complete, err := r.ScanAnswer(w.uin[:w.uw])
 		if complete && err == nil {
 			err = r.Decide(w.req.Method)
 		}
@@ -133,7 +133,7 @@ func (w *worker) appendToPeer(more func([]byte) []byte) {
 
 // takeHead removes the head that has been dealt with from uin.
 func (w *worker) takeHead() {
-	w.uw = copy(w.uin, w.uin[len(w.res.Raw):w.uw])
+	w.uw = copy(w.uin, w.uin[w.res.Size():w.uw])
 	w.res.Reset()
 }
 
@@ -159,7 +159,7 @@ func (w *worker) passOn() {
 	f := wire.Framing{Chunked: chunked && w.req.Minor > 0, Close: !w.passage.keep, KeepAlive: w.req.Minor == 0}
 	w.appendToPeer(func(dst []byte) []byte { return r.AppendHead(dst, f, w.eng.appendDate) })
 
-	head := len(r.Raw)
+	head := r.Size()
 	d.buf, d.r, d.w = w.uin, head, w.uw
 	d.body.Begin(r.Body, r.Length)
 	d.chunked, d.trailers = f.Chunked, w.req.Minor > 0

@@ -37,7 +37,7 @@ func (w *worker) settleHard() {
 // be understood.
 func (w *worker) discardAnswer() bool {
 	for !w.passage.answered && w.uw > 0 {
-		complete, err := w.res.Scan(w.uin[:w.uw])
+		complete, err := w.res.ScanAnswer(w.uin[:w.uw])
 		if complete && err == nil {
 			err = w.res.Decide(w.req.Method)
 		}

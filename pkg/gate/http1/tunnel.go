@@ -23,7 +23,7 @@ func (w *worker) switchProtocols() (gate.Outcome, bool) {
 	})
 
 	d, u := &w.download, &w.upload
-	d.buf, d.r, d.w = w.uin, len(w.res.Raw), w.uw
+	d.buf, d.r, d.w = w.uin, w.res.Size(), w.uw
 	d.chunked = false
 	d.body.Begin(wire.BodyUntilClose, 0)
 	d.preload()

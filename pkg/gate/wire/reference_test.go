@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -97,6 +98,55 @@ func readRefField(line string) (refField, bool) {
 	return refField{asciiLower(name), strings.Trim(value, " \t"), line + "\r\n"}, true
 }
 
+// repairReference rewrites a head that readReferenceHead refuses, where RFC
+// 9112 says how and nobody could take it for something else. It looks at whole
+// heads only.
+func repairReference(in string) (clean, rest string, v verdict) {
+	var lines []string
+	framing := func(name string) bool {
+		name = asciiLower(name)
+		return name == "content-length" || name == "transfer-encoding"
+	}
+	ending := "\n"
+	if first, _, found := strings.Cut(in, "\n"); found && strings.HasSuffix(first, "\r") {
+		ending = "\r\n"
+	}
+	for rest = in; ; {
+		line, after, found := strings.Cut(rest, "\n")
+		if !found {
+			return "", "", incomplete
+		}
+		line, crlf := strings.CutSuffix(line, "\r")
+		if crlf != (ending == "\r\n") || !isRefText(line) {
+			return "", "", refused
+		}
+		rest = after
+		name, value, colon := strings.Cut(line, ":")
+		name = strings.TrimRight(name, " \t")
+		switch {
+		case len(lines) == 0:
+			if !strings.HasPrefix(line, "HTTP/1.") {
+				return "", "", refused
+			}
+		case line == "":
+			return strings.Join(lines, "\r\n") + "\r\n\r\n", rest, accepted
+		case line[0] == ' ' || line[0] == '\t':
+			line = strings.Trim(line, " \t")
+			last, _, _ := strings.Cut(lines[len(lines)-1], ":")
+			if len(lines) == 1 || line == "" || framing(last) || colon && framing(strings.TrimLeft(name, " \t")) {
+				return "", "", refused
+			}
+			line = strings.TrimRight(lines[len(lines)-1], " \t") + " " + line
+			lines = lines[:len(lines)-1]
+		case !colon || !isRefToken(name) || framing(name) && line[len(name)] != ':':
+			return "", "", refused
+		default:
+			line = name + ":" + value
+		}
+		lines = append(lines, line)
+	}
+}
+
 // partial tells whether an unfinished line could still become a start line
 // or a field line.
 func partial(line string, start bool) verdict {
@@ -122,6 +172,7 @@ type refMessage struct {
 	length                          int64
 	persistent                      bool
 	upgrade                         bool
+	repeated                        bool // the length, in an answer
 }
 
 func readReferenceRequest(in string) (m refMessage, v verdict) {
@@ -159,7 +210,7 @@ func readReferenceResponse(in, method string) (m refMessage, v verdict) {
 	}
 	version, rest, _ := strings.Cut(m.start, " ")
 	code, _, _ := strings.Cut(rest, " ")
-	if !m.readVersion(version) || len(code) != 3 || !allBytes(code, isRefDigit) || code[0] == '0' || !m.readFraming() {
+	if !m.readVersion(version) || len(code) != 3 || !allBytes(code, isRefDigit) || code[0] == '0' || !m.readAnswerFraming() {
 		return m, refused
 	}
 	m.status, _ = strconv.Atoi(code)
@@ -239,8 +290,22 @@ func (m *refMessage) readHost() bool {
 }
 
 // readFraming is RFC 9112 section 6.3 without any of its repairs.
-func (m *refMessage) readFraming() bool {
-	lengths, codings := m.values("content-length"), m.values("transfer-encoding")
+func (m *refMessage) readFraming() bool { return m.frameBy(m.values("content-length")) }
+
+// readAnswerFraming forgives a length that is repeated.
+func (m *refMessage) readAnswerFraming() bool {
+	var lengths []string
+	for _, v := range m.values("content-length") {
+		for one := range strings.SplitSeq(v, ",") {
+			lengths = append(lengths, strings.Trim(one, " \t"))
+		}
+	}
+	m.repeated = len(lengths) > 1
+	return m.frameBy(slices.Compact(lengths))
+}
+
+func (m *refMessage) frameBy(lengths []string) bool {
+	codings := m.values("transfer-encoding")
 	switch {
 	case len(codings) > 0:
 		m.kind = BodyChunked

@@ -17,8 +17,11 @@ type Response struct {
 	Body      BodyKind
 	Length    int64
 	hasLength bool
-	announced bool // some field says that there is a body
+	announced bool   // some field says that there is a body
+	repeated  bool   // the length has been given more than once
+	sent      []byte // the length as it came
 	dated     bool
+	repair    repair
 }
 
 func (r *Response) Reset() {
@@ -58,11 +61,9 @@ func (r *Response) readFields(method []byte) error {
 		f := &r.Fields[i]
 		switch f.kind {
 		case field.ContentLength:
-			n, ok := readLength(r.value(f))
-			if r.hasLength || !ok {
+			if !r.readLength(r.value(f)) {
 				return ErrMalformed
 			}
-			r.hasLength, r.Length = true, n
 		case field.TransferEncoding:
 			if codings++; codings > 1 || !field.EqualFold(r.value(f), "chunked") {
 				return ErrMalformed
@@ -79,6 +80,9 @@ func (r *Response) readFields(method []byte) error {
 	if codings > 0 && (r.hasLength || r.Minor == 0) {
 		return ErrMalformed
 	}
+	if r.repeated {
+		r.dropLength()
+	}
 	r.announced = codings > 0 || r.Length > 0
 	switch {
 	case r.Status < 200 || r.Status == 204:
@@ -94,6 +98,31 @@ func (r *Response) readFields(method []byte) error {
 		r.Body = BodyUntilClose
 	}
 	return nil
+}
+
+// maxLengthBytes bounds what is read of a list of lengths.
+const maxLengthBytes = 1 << 10
+
+// readLength takes a Content-Length. One that is given again, in a list or in
+// another line, says the same in the same letters (RFC 9112 section 6.3).
+func (r *Response) readLength(v []byte) bool {
+	if len(v) > maxLengthBytes {
+		return false
+	}
+	for {
+		one, rest, list := bytes.Cut(v, []byte{','})
+		one = bytes.Trim(one, " \t")
+		n, ok := readLength(one)
+		if !ok || r.hasLength && !bytes.Equal(one, r.sent) {
+			return false
+		}
+		r.repeated = r.repeated || r.hasLength
+		r.hasLength, r.Length, r.sent = true, n, one
+		if !list {
+			return true
+		}
+		v = rest
+	}
 }
 
 func (r *Response) dropLength() {
@@ -176,6 +205,9 @@ func (r *Response) AppendHead(dst []byte, f Framing, date func([]byte) []byte) [
 		}
 	}
 	dst = append(dst, r.Raw[run:len(r.Raw)-2]...)
+	if r.repeated && r.hasLength {
+		dst = append(append(append(dst, "Content-Length: "...), r.sent...), "\r\n"...)
+	}
 	switch {
 	case f.Interim && r.Status == 101:
 		dst = append(dst, "Connection: Upgrade\r\n"...)

@@ -80,7 +80,11 @@ func TestFramingOfAnswers(t *testing.T) {
 
 func TestAnswersThatTwoParsersCouldReadDifferentlyAreRefused(t *testing.T) {
 	for name, lines := range map[string]string{
-		"two lengths":                "Content-Length: 5\r\nContent-Length: 5",
+		"two lengths":                "Content-Length: 5\r\nContent-Length: 6",
+		"two ways to write a length": "Content-Length: 5\r\nContent-Length: 05",
+		"a list of two lengths":      "Content-Length: 5, 6",
+		"a list with a gap":          "Content-Length: 5,",
+		"a length and none":          "Content-Length: 5\r\nContent-Length:",
 		"a bad length":               "Content-Length: 5x",
 		"an empty length":            "Content-Length:",
 		"both framings":              "Content-Length: 5\r\nTransfer-Encoding: chunked",
@@ -152,6 +156,10 @@ func TestHeadsForTheClient(t *testing.T) {
 			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + date + "Connection: close\r\n"},
 		{"Connection cannot name the length", "HTTP/1.1 200 OK\r\nConnection: content-length\r\nContent-Length: 0", Framing{},
 			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + date},
+		{"equal lengths are one", "HTTP/1.1 200 OK\r\nContent-Length: 05\r\nA: b\r\ncontent-length:  05 ", Framing{},
+			"HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 05\r\n" + date},
+		{"in a list too", "HTTP/1.1 200 OK\r\nContent-Length: 5 ,5", Framing{}, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n" + date},
+		{"204 loses both", "HTTP/1.1 204 x\r\nContent-Length: 5, 5", Framing{}, "HTTP/1.1 204 x\r\n" + date},
 		{"204 loses its length", "HTTP/1.1 204 x\r\nContent-Length: 5\r\nA: b", Framing{}, "HTTP/1.1 204 x\r\nA: b\r\n" + date},
 		{"304 keeps it", "HTTP/1.1 304 x\r\nContent-Length: 5", Framing{}, "HTTP/1.1 304 x\r\nContent-Length: 5\r\n" + date},
 		{"an interim answer gets nothing added", "HTTP/1.1 103 Early Hints\r\nLink: a\r\nConnection: close\r\nLink: b", Framing{Interim: true},

@@ -1,0 +1,171 @@
+package wire
+
+import (
+	"bytes"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
+)
+
+// repair rewrites the head of an answer where RFC 9112 tells a proxy how:
+// lines that all end in a bare LF (section 2.2), white space between a name and
+// its colon (section 5.1), values continued on the next line (section 5.2).
+//
+// What another reader could take for something else is not repaired: heads
+// that end some lines in LF and some in CRLF, and any of this in a field that
+// frames the body.
+type repair struct {
+	clean   []byte // the lines so far, as they go on
+	size    int    // length of the head as it came; 0 = not complete
+	seen    int    // searched for the end of a line up to here
+	line    int    // where the current line begins
+	checked int    // of the current line, up to here
+	begun   bool   // there is a head to repair
+	bare    bool   // the first line has ended in a bare LF
+	last    field.Kind
+}
+
+// ScanAnswer is Scan, but for a head that Scan refuses and that can be
+// repaired. Raw is what it was repaired to; Size is its length in b.
+func (r *Response) ScanAnswer(b []byte) (bool, error) {
+	if !r.repair.begun {
+		complete, err := r.Scan(b)
+		if err != ErrMalformed {
+			return complete, err
+		}
+		r.repair.begun = true
+	}
+	complete, err := r.repair.scan(b)
+	if !complete || err != nil {
+		return false, err
+	}
+	r.Head.reset()
+	if complete, err = r.Scan(r.repair.clean); !complete && err == nil {
+		err = ErrMalformed
+	}
+	return complete, err
+}
+
+// Size is how many of the bytes that were scanned the head took.
+func (r *Response) Size() int {
+	if r.repair.begun {
+		return r.repair.size
+	}
+	return len(r.Raw)
+}
+
+// scan takes the lines of b, which may have grown since the last call.
+func (p *repair) scan(b []byte) (bool, error) {
+	for {
+		i := bytes.IndexByte(b[p.seen:], '\n')
+		if i < 0 {
+			p.seen = len(b)
+			return false, p.checkPartial(b)
+		}
+		end := p.seen + i + 1
+		if end > MaxHeadBytes {
+			return false, ErrTooLarge
+		}
+		line, crlf := bytes.CutSuffix(b[p.line:end-1], []byte{'\r'})
+		if p.line == 0 {
+			p.bare = !crlf
+		}
+		if p.bare == crlf || !isText(line) {
+			return false, ErrMalformed
+		}
+		p.seen = end
+		if len(line) == 0 && p.line > 0 {
+			p.clean = append(p.clean, "\r\n"...)
+			p.size = end
+			return true, nil
+		}
+		if !p.addLine(line) {
+			return false, ErrMalformed
+		}
+		p.line, p.checked = end, end
+	}
+}
+
+// checkPartial refuses an unfinished line that cannot become a part of a head,
+// so that garbage is not waited upon.
+func (p *repair) checkPartial(b []byte) error {
+	rest := b[p.checked:]
+	if n := len(rest); n > 0 && rest[n-1] == '\r' {
+		rest = rest[:n-1]
+	}
+	if p.line == 0 && !startsVersion(b) || !isText(rest) {
+		return ErrMalformed
+	}
+	p.checked += len(rest)
+	if len(b) >= MaxHeadBytes {
+		return ErrTooLarge
+	}
+	return nil
+}
+
+// version begins every answer that may be repaired.
+const version = "HTTP/1."
+
+func startsVersion(b []byte) bool {
+	n := min(len(b), len(version))
+	return string(b[:n]) == version[:n]
+}
+
+// addLine takes a line without its end.
+func (p *repair) addLine(line []byte) bool {
+	switch {
+	case p.line == 0:
+		if len(line) < len(version) || !startsVersion(line) {
+			return false
+		}
+	case line[0] == ' ' || line[0] == '\t':
+		return p.addFold(bytes.Trim(line, " \t"))
+	default:
+		name, value := cutName(line)
+		if value == nil {
+			return false
+		}
+		p.last = field.Of(name)
+		if frames(p.last) && len(name)+len(value) < len(line) {
+			return false
+		}
+		p.clean = append(p.clean, name...)
+		line = value
+	}
+	p.clean = append(append(p.clean, line...), "\r\n"...)
+	return true
+}
+
+// addFold continues the value of the line before with a space. A continuation
+// that says nothing may be read as the end of the head, and one that looks
+// like a field as that field.
+func (p *repair) addFold(text []byte) bool {
+	first := bytes.IndexByte(p.clean, '\n') == len(p.clean)-1 // there is no field yet
+	if name, value := cutName(text); first || len(text) == 0 || frames(p.last) || value != nil && frames(field.Of(name)) {
+		return false
+	}
+	p.clean = bytes.TrimRight(p.clean, " \t\r\n")
+	p.clean = append(p.clean, ' ')
+	p.clean = append(append(p.clean, text...), "\r\n"...)
+	return true
+}
+
+// cutName splits a field line into its name and the rest from the colon on,
+// which is nil if there is no name with a colon.
+func cutName(line []byte) (name, value []byte) {
+	n := 0
+	for n < len(line) && gate.IsToken(line[n]) {
+		n++
+	}
+	colon := n
+	for colon < len(line) && (line[colon] == ' ' || line[colon] == '\t') {
+		colon++
+	}
+	if n == 0 || colon == len(line) || line[colon] != ':' {
+		return nil, nil
+	}
+	return line[:n], line[colon:]
+}
+
+// frames reports whether fields of a kind say where a body ends.
+func frames(k field.Kind) bool { return k == field.ContentLength || k == field.TransferEncoding }
