@@ -6,9 +6,7 @@
 // time. A goroutine renders and writes them, a burst with one write, and
 // sleeps without a timer while there is nothing to write.
 //
-// Templates are text/template's, evaluated here over its parse tree: the
-// library's own evaluator looks methods up by name, so the linker must keep
-// every method of the program, 1 MiB of memory in each pod. Knowing the few
-// types that a line is made of, this one can also keep a client's bytes from
-// breaking a line or its JSON.
+// Templates are text/template's, over an http.Request that the goroutine
+// makes. Their trees are rewritten so that each value is escaped where it
+// stands, and a client can break neither a line nor its JSON.
 package requestlog

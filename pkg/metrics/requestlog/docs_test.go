@@ -49,6 +49,8 @@ func TestDocsShowTheLinesThatAreWritten(t *testing.T) {
 }
 
 func TestDocsListTheFieldsOfATemplate(t *testing.T) {
+	head := testHead
+	head.Fields = append(pairs{{"Cookie", "session=abc"}}, head.Fields.(pairs)...)
 	var b strings.Builder
 	b.WriteString("| in a template | is | for example |\n|---|---|---|\n")
 	for _, row := range [][2]string{
@@ -62,7 +64,9 @@ func TestDocsListTheFieldsOfATemplate(t *testing.T) {
 		{".Request.RemoteAddr", "the peer of the connection"},
 		{".Request.UserAgent", "User-Agent"},
 		{".Request.Referer", "Referer"},
-		{".Request.ContentLength", "bytes; -1 if unknown"},
+		{`(.Request.Cookie "session").Value`, "a cookie; `{{.Request.Cookies}}` are all"},
+		{`.Request.FormValue "y"`, "a parameter of the query; of a body there is none"},
+		{".Request.ContentLength", "bytes, announced or received"},
 		{`.Request.Header.Get "X-Many"`, "the first value of a field, in any case of its name"},
 		{`index .Request.Header "X-Many"`, "all of its values; the name must be spelled like this"},
 		{`index .Request.Header "X-Many" 1`, "one of them"},
@@ -77,7 +81,7 @@ func TestDocsListTheFieldsOfATemplate(t *testing.T) {
 		{".Revision.PodIP", "`SERVING_POD_IP`"},
 		{".TraceID", "as above"},
 	} {
-		value := strings.TrimSpace(rendered(t, "{{"+row[0]+"}}", testHead, testResult))
+		value := strings.TrimSpace(rendered(t, "{{"+row[0]+"}}", head, testResult))
 		if value == "" || value == "[]" {
 			t.Errorf("{{%s}} renders nothing", row[0])
 		}

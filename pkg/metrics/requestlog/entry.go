@@ -15,8 +15,7 @@ type Head struct {
 	Fields   Fields // nil if there are none
 }
 
-// Fields yields each header field, in order. It is only asked if a line has
-// something of the header.
+// Fields yields each header field, in order.
 type Fields interface {
 	Each(yield func(name, value []byte) bool)
 }
@@ -75,6 +74,11 @@ func (l *Log) Begin(head Head) *Entry {
 		return nil
 	}
 	e := l.entries.Get().(*Entry)
+	e.begin(head)
+	return e
+}
+
+func (e *Entry) begin(head Head) {
 	e.text = append(e.text, head.Method...)
 	e.fixed[0] = len(e.text)
 	e.text = append(e.text, head.Target...)
@@ -84,14 +88,13 @@ func (l *Log) Begin(head Head) *Entry {
 	e.text = append(e.text, head.Host...)
 	e.fixed[3] = len(e.text)
 	e.peer = head.Peer
-	if head.Fields != nil && l.needs.any() {
+	if head.Fields != nil {
 		head.Fields.Each(e.add)
 	}
-	return e
 }
 
 func (e *Entry) addField(name, value []byte) bool {
-	if !e.log.needs.has(name) {
+	if !e.log.shows(name) {
 		return true
 	}
 	start := len(e.text)

@@ -12,7 +12,8 @@ import (
 // directLine is Knative's default line, and the preset, without a template.
 type directLine struct{ extended bool }
 
-var directNeeds = needs{names: []string{"User-Agent", "Referer", "Content-Length", "Traceparent", "X-B3-Traceid", "B3"}}
+// directFields are the header fields that it shows.
+var directFields = []string{"User-Agent", "Referer", "Content-Length", "Traceparent", "X-B3-Traceid", "B3"}
 
 // knativeDefaults are the defaults of Knative's generations, as its controller
 // puts them into every queue-proxy's environment.
@@ -45,8 +46,8 @@ func isKnativeDefault(text string) bool {
 	return false
 }
 
-func (d directLine) appendLine(b []byte, rec *record) []byte {
-	e, r := rec.entry, &rec.entry.result
+func (d directLine) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]byte, error) {
+	r := &e.result
 	b = append(b, '{')
 	if d.extended {
 		b = append(b, `"timestamp": "`...)
@@ -58,11 +59,7 @@ func (d directLine) appendLine(b []byte, rec *record) []byte {
 	b = append(b, `, "requestUrl": `...)
 	b = appendJSON(b, e.target())
 	b = append(b, `, "requestSize": "`...)
-	if n := contentLength(e); n >= 0 {
-		b = strconv.AppendInt(b, n, 10)
-	} else {
-		b = strconv.AppendInt(b, r.RequestBytes, 10)
-	}
+	b = strconv.AppendInt(b, requestSize(e), 10)
 	b = append(b, `", "status": `...)
 	b = strconv.AppendInt(b, int64(r.Status), 10)
 	b = append(b, `, "responseSize": "`...)
@@ -76,7 +73,7 @@ func (d directLine) appendLine(b []byte, rec *record) []byte {
 		b = escapeJSONFrom(b, start)
 	}
 	b = append(b, `", "serverIp": `...)
-	b = appendJSON(b, rec.revision.PodIP)
+	b = appendJSON(b, revision.PodIP)
 	b = append(b, `, "referer": `...)
 	b = appendJSON(b, e.first("Referer"))
 	b = append(b, `, "latency": "`...)
@@ -99,7 +96,7 @@ func (d directLine) appendLine(b []byte, rec *record) []byte {
 	}
 	b = append(b, `, "traceId": `...)
 	b = appendJSON(b, traceID(e))
-	return append(b, '}')
+	return append(b, '}'), nil
 }
 
 // appendMilliseconds writes whole microseconds, as 1.234.
@@ -108,11 +105,12 @@ func appendMilliseconds(b []byte, name string, d time.Duration) []byte {
 	return strconv.AppendFloat(b, float64(d.Microseconds())/1000, 'f', -1, 64)
 }
 
-// contentLength is that of an http.Request: -1 if none was announced.
-func contentLength(e *Entry) int64 {
+// requestSize is the length that was announced, else the one that was
+// received.
+func requestSize(e *Entry) int64 {
 	n, err := strconv.ParseInt(string(e.first("Content-Length")), 10, 64)
 	if err != nil || n < 0 {
-		return -1
+		return e.result.RequestBytes
 	}
 	return n
 }

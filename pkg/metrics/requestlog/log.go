@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,7 +36,8 @@ type Config struct {
 	QueueLines int // lines that may wait to be written; 0 means 8,192
 	QueueBytes int // bytes that they may hold; 0 means 4 MiB
 
-	// Failed is told of lines that could not be written. nil is fine.
+	// Failed is told of writes that failed, and once if the template asks for
+	// what is not there. nil is fine.
 	Failed func(error)
 }
 
@@ -50,7 +52,7 @@ type RevisionInfo struct {
 type Log struct {
 	revision   RevisionInfo
 	render     renderer
-	needs      needs
+	shown      []string // fields of the header that a line can show; nil: all
 	writer     io.Writer
 	failed     func(error)
 	queueLines int
@@ -73,11 +75,11 @@ type Log struct {
 
 // renderer appends the line of an entry without its newline, or nothing.
 type renderer interface {
-	appendLine(b []byte, rec *record) []byte
+	appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]byte, error)
 }
 
-// New starts a log. The error names what is wrong with the template. Close
-// ends it.
+// New starts a log. The error names why the template does not parse. Close
+// ends the log.
 func New(cfg Config) (*Log, error) {
 	if cfg.Writer == nil {
 		return nil, fmt.Errorf("request log: no writer")
@@ -110,27 +112,32 @@ func New(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// Check says what is wrong with a template, without its text.
+// Check says why a template does not parse, without its text.
 func Check(template string) error { return new(Log).setTemplate(template) }
+
+// shows tells if a line can have this field of the header.
+func (l *Log) shows(name []byte) bool {
+	return l.shown == nil || slices.ContainsFunc(l.shown, func(known string) bool { return equalFold(name, known) })
+}
 
 func (l *Log) setTemplate(text string) error {
 	switch {
 	case text == "" || isKnativeDefault(text):
-		l.render, l.needs = directLine{}, directNeeds
+		l.render, l.shown = directLine{}, directFields
 	case text == Preset:
-		l.render, l.needs = directLine{extended: true}, directNeeds
+		l.render, l.shown = directLine{extended: true}, directFields
 	default:
 		t, err := parseTemplate(text)
 		if err != nil {
 			return err
 		}
-		l.render, l.needs = t, t.needs
+		l.render = t
 	}
 	return nil
 }
 
-// Dropped counts the lines that were lost: the queue was full, the writer
-// failed, or the log was closed.
+// Dropped counts the lines that were lost: the queue was full, the template
+// or the writer failed, or the log was closed.
 func (l *Log) Dropped() uint64 {
 	if l == nil {
 		return 0
@@ -225,18 +232,20 @@ func (l *Log) rest() {
 // uses it.
 type batch struct {
 	log  *Log
-	rec  record
 	buf  []byte
 	held []*Entry // rendered into buf
 
-	torn bool // the last write ended within a line
+	torn  bool // the last write ended within a line
+	wrong bool // the template's fault has been told
 }
 
 func (w *batch) add(entries []*Entry) {
 	for _, e := range entries {
-		w.rec.reset(e, &w.log.revision)
 		start := len(w.buf)
-		w.buf = w.log.render.appendLine(w.buf, &w.rec)
+		var err error
+		if w.buf, err = w.log.render.appendLine(w.buf, e, &w.log.revision); err != nil {
+			w.lose(err)
+		}
 		if len(w.buf) > start {
 			w.buf = append(w.buf, '\n')
 		}
@@ -246,6 +255,15 @@ func (w *batch) add(entries []*Entry) {
 		}
 	}
 	w.flush()
+}
+
+// lose counts a line that the template could not render.
+func (w *batch) lose(err error) {
+	w.log.dropped.Inc()
+	if !w.wrong {
+		w.wrong = true
+		w.log.failed(fmt.Errorf("request log template: %w", err))
+	}
 }
 
 func (w *batch) flush() {

@@ -3,7 +3,6 @@ package requestlog
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -19,7 +18,15 @@ type output struct {
 	escape   bool // and after a backslash
 }
 
-// literal is text of the template.
+// Write takes text of the template from the library.
+func (o *output) Write(text []byte) (int, error) {
+	if len(o.b) > maxLine {
+		return 0, errTooLong
+	}
+	o.literal(text)
+	return len(text), nil
+}
+
 func (o *output) literal(text []byte) {
 	if !o.json {
 		o.b = append(o.b, text...)
@@ -82,25 +89,6 @@ func (o *output) line() []byte {
 		return bytes.TrimSpace(o.b)
 	}
 	return bytes.Trim(o.b, "\r\n")
-}
-
-// printed is a value as text/template prints it, but for what is missing.
-func printed(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return v
-	case textJS:
-		return string(v)
-	case textLine:
-		return string(v)
-	case list:
-		if len(v) == 0 {
-			return ""
-		}
-	}
-	return fmt.Sprint(v)
 }
 
 // appendVisible writes control characters, and what else ends a line for some

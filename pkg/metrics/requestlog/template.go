@@ -4,67 +4,177 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+	"text/template"
 	"text/template/parse"
 	"time"
 )
 
-// lineTemplate is a template that has been checked. It is not for use by
-// several goroutines at once.
+// lineTemplate renders lines with text/template, over a tree that was
+// rewritten as html/template does: each action that prints something of a
+// record ends in a function of ours, which escapes it for the place where it
+// stands. It is not for use by several goroutines at once.
 type lineTemplate struct {
-	trees    map[string]*parse.Tree
-	constant map[*parse.PipeNode]bool // has nothing of the record in it
-	needs    needs
-	json     bool
-
-	run evaluator
+	text  *template.Template
+	view  view
+	out   output
+	depth int  // templates within templates
+	tried bool // out.json is known
 }
 
-const mainTemplate = "line"
+const (
+	// maxDepth is less than the library's, whose recursion takes 100 MB.
+	maxDepth = 100
+
+	// maxLine is more than the largest head can make of a line.
+	maxLine = 16 << 20
+)
+
+// The names of the functions that rewriting puts in. Templates cannot call
+// them: they are not known when the text is parsed.
+const (
+	escapeFunction = "_escape"
+	enterFunction  = "_enter"
+	leaveFunction  = "_leave"
+)
+
+var (
+	errTooDeep = fmt.Errorf("more than %d templates within each other", maxDepth)
+	errTooLong = fmt.Errorf("a line of more than %d MiB", maxLine>>20)
+)
 
 func parseTemplate(text string) (*lineTemplate, error) {
-	names := map[string]any{}
-	for _, f := range functions {
-		names[f.name] = true
-	}
-	trees, err := parse.Parse(mainTemplate, text, "", "", names)
+	parsed, err := template.New("line").Option("missingkey=zero").Funcs(functions).Parse(text)
 	if err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "template: "))
+		return nil, trimmed(err)
 	}
-	t := &lineTemplate{trees: trees, constant: map[*parse.PipeNode]bool{}}
-	for _, name := range slices.Sorted(maps.Keys(trees)) {
-		t.study(trees[name].Root)
+	t := &lineTemplate{text: parsed}
+	for _, part := range parsed.Templates() {
+		if part.Tree != nil && part.Root != nil {
+			escapeList(part.Root)
+			part.Root.Nodes = slices.Concat([]parse.Node{call(enterFunction)}, part.Root.Nodes, []parse.Node{call(leaveFunction)})
+		}
 	}
-	if err := t.check(); err != nil {
-		return nil, err
-	}
-	t.json = t.makesJSON()
+	parsed.Funcs(template.FuncMap{escapeFunction: t.escape, enterFunction: t.enter, leaveFunction: t.leave})
 	return t, nil
 }
 
-// check executes all branches against an empty record.
-func (t *lineTemplate) check() error {
-	rec := emptyRecord()
-	e := evaluator{template: t, checking: map[string]bool{}}
-	e.execute(&rec)
-	return e.fault
+// trimmed leaves out that the library is called template.
+func trimmed(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "template: ")) }
+
+// escapeList rewrites the actions of a list and of what is within it.
+func escapeList(list *parse.ListNode) {
+	if list == nil {
+		return
+	}
+	for _, node := range list.Nodes {
+		switch n := node.(type) {
+		case *parse.ActionNode:
+			if len(n.Pipe.Decl) == 0 && hasRecord(n.Pipe) {
+				n.Pipe.Cmds = append(n.Pipe.Cmds, command(escapeFunction))
+			}
+		case *parse.IfNode:
+			escapeBranch(&n.BranchNode)
+		case *parse.WithNode:
+			escapeBranch(&n.BranchNode)
+		case *parse.RangeNode:
+			escapeBranch(&n.BranchNode)
+		}
+	}
+}
+
+func escapeBranch(n *parse.BranchNode) {
+	escapeList(n.List)
+	escapeList(n.ElseList)
+}
+
+// hasRecord tells a pipeline that can have something of a record in it from a
+// constant, which is the template's own text.
+func hasRecord(pipe *parse.PipeNode) bool {
+	for _, cmd := range pipe.Cmds {
+		for _, arg := range cmd.Args {
+			switch arg := arg.(type) {
+			case *parse.PipeNode:
+				if hasRecord(arg) {
+					return true
+				}
+			case *parse.FieldNode, *parse.VariableNode, *parse.DotNode, *parse.ChainNode:
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func command(function string) *parse.CommandNode {
+	return &parse.CommandNode{NodeType: parse.NodeCommand, Args: []parse.Node{parse.NewIdentifier(function)}}
+}
+
+func call(function string) *parse.ActionNode {
+	pipe := &parse.PipeNode{NodeType: parse.NodePipe, Cmds: []*parse.CommandNode{command(function)}}
+	return &parse.ActionNode{NodeType: parse.NodeAction, Pipe: pipe}
+}
+
+// escape is the last command of an action: it writes the value and leaves
+// nothing for the library to write.
+func (t *lineTemplate) escape(v any) string {
+	t.out.value(v)
+	return ""
+}
+
+func (t *lineTemplate) enter() (string, error) {
+	t.depth++
+	if t.depth > maxDepth {
+		return "", errTooDeep
+	}
+	return "", nil
+}
+
+func (t *lineTemplate) leave() string {
+	t.depth--
+	return ""
+}
+
+// appendLine fails where the record does not have what the template asks for.
+func (t *lineTemplate) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]byte, error) {
+	if !t.tried { // not at the start, which takes no time for lines
+		t.tried = true
+		t.out.json = t.makesJSON()
+	}
+	return t.append(b, e, revision)
+}
+
+func (t *lineTemplate) append(b []byte, e *Entry, revision *RevisionInfo) (line []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil { // the library lets the runtime's errors through
+			line, err = b, fmt.Errorf("a panic: %v", r)
+		}
+		if cap(t.out.b) > writeSize {
+			t.out.b = nil
+		}
+	}()
+	t.depth = 0
+	t.out = output{b: t.out.b[:0], json: t.out.json}
+	if err := t.text.Execute(&t.out, t.view.of(e, revision)); err != nil {
+		return b, trimmed(err)
+	}
+	return append(b, t.out.line()...), nil
 }
 
 // makesJSON tries records of several kinds, as a template may choose what it
 // logs. One without a line says nothing.
 func (t *lineTemplate) makesJSON() bool {
-	t.json = true
-	records := []record{emptyRecord()}
+	t.out.json = true
+	entries := []*Entry{newEntry(&Log{})}
 	for _, status := range []int{200, 302, 404, 499, 503} {
-		records = append(records, sampleRecord(status))
+		entries = append(entries, sampleEntry(status))
 	}
 	lines := 0
-	for i := range records {
-		line := t.appendLine(nil, &records[i])
-		if len(line) == 0 {
+	for _, e := range entries {
+		line, err := t.append(nil, e, &RevisionInfo{"name", "namespace", "service", "configuration", "pod", "192.0.2.2"})
+		if err != nil || len(line) == 0 {
 			continue
 		}
 		if line[0] != '{' || !json.Valid(line) {
@@ -75,24 +185,10 @@ func (t *lineTemplate) makesJSON() bool {
 	return lines > 0
 }
 
-func (t *lineTemplate) appendLine(b []byte, rec *record) []byte {
-	t.run.template = t
-	t.run.out = output{b: t.run.out.b[:0], json: t.json}
-	t.run.execute(rec)
-	b = append(b, t.run.out.line()...)
-	if cap(t.run.out.b) > writeSize {
-		t.run.out.b = nil
-	}
-	return b
-}
-
-func emptyRecord() record { return record{entry: &Entry{log: &Log{}}, revision: &RevisionInfo{}} }
-
-// sampleRecord has all that a record can have.
-func sampleRecord(status int) record {
-	e := newEntry(&Log{needs: needs{all: true}})
-	e.log.entries.New = func() any { return e }
-	e.log.Begin(Head{
+// sampleEntry has all that an entry can have.
+func sampleEntry(status int) *Entry {
+	e := newEntry(&Log{})
+	e.begin(Head{
 		Method: []byte("POST"), Target: []byte("/a?b=c"), Protocol: "HTTP/1.1", Host: []byte("example.com"),
 		Peer: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 1234),
 	})
@@ -101,64 +197,5 @@ func sampleRecord(status int) record {
 	e.result = Result{
 		Status: status, RequestBytes: 1, ResponseBytes: 2, Total: 12345 * time.Microsecond, TraceID: [16]byte{1},
 	}
-	return record{entry: e, revision: &RevisionInfo{"name", "namespace", "service", "configuration", "pod", "192.0.2.2"}}
-}
-
-// study finds the constants and what is needed of the header.
-func (t *lineTemplate) study(node parse.Node) {
-	switch n := node.(type) {
-	case *parse.ListNode:
-		if n != nil {
-			for _, child := range n.Nodes {
-				t.study(child)
-			}
-		}
-	case *parse.ActionNode:
-		t.studyPipe(n.Pipe)
-	case *parse.IfNode:
-		t.studyBranch(&n.BranchNode)
-	case *parse.WithNode:
-		t.studyBranch(&n.BranchNode)
-	case *parse.RangeNode:
-		t.studyBranch(&n.BranchNode)
-	case *parse.TemplateNode:
-		t.studyPipe(n.Pipe)
-	}
-}
-
-func (t *lineTemplate) studyBranch(n *parse.BranchNode) {
-	t.studyPipe(n.Pipe)
-	t.study(n.List)
-	t.study(n.ElseList)
-}
-
-func (t *lineTemplate) studyPipe(pipe *parse.PipeNode) (constant bool) {
-	if pipe == nil {
-		return false
-	}
-	constant = true
-	for _, cmd := range pipe.Cmds {
-		t.needs.command(cmd.Args)
-		for _, arg := range cmd.Args {
-			switch arg := arg.(type) {
-			case *parse.PipeNode:
-				constant = t.studyPipe(arg) && constant
-			case *parse.ChainNode:
-				if inner, ok := arg.Node.(*parse.PipeNode); ok {
-					t.studyPipe(inner)
-				}
-				constant = false
-			case *parse.FieldNode, *parse.VariableNode, *parse.DotNode:
-				constant = false
-			}
-		}
-	}
-	t.constant[pipe] = constant
-	return constant
-}
-
-// faultAt names the place of what is wrong.
-func (t *lineTemplate) faultAt(node parse.Node, err error) error {
-	location, context := t.trees[mainTemplate].ErrorContext(node)
-	return fmt.Errorf("%s: at <%s>: %w", location, context, err)
+	return e
 }

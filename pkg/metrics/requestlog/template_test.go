@@ -90,14 +90,45 @@ func TestTemplatesRenderAsTextTemplateDoes(t *testing.T) {
 	}
 }
 
+func TestWhatARequestHasWorksInATemplate(t *testing.T) {
+	head := testHead
+	head.Fields = append(pairs{{"Cookie", `a=1; b="2"`}, {"cookie", "c=3"}}, head.Fields.(pairs)...)
+	for text, want := range map[string]string{
+		`{{.Request.Cookies}}`: `[a=1 b="2" c=3]`,
+		`{{range .Request.Cookies}}{{.Name}}:{{.Value}};{{end}}`:                                              "a:1;b:2;c:3;",
+		`{{.Request.Cookie "b"}}`:                                                                             `b="2"`,
+		`{{(.Request.Cookie "c").Value}}{{with .Request.Cookie "none"}}x{{else}}-{{end}}`:                     "3-",
+		`{{len (.Request.CookiesNamed "a")}}`:                                                                 "1",
+		`{{.Request.Context}}{{.Request.Context.Err}}`:                                                        "context.Background",
+		`{{.Request.URL.JoinPath "../d"}} {{(.Request.URL.JoinPath "d").Path}}`:                               "/a%20b/d?x=1&x=2&y=z /a b/c/d",
+		`{{.Request.URL.Query.x}} {{.Request.URL.Query.Get "y"}} {{.Request.FormValue "x"}}`:                  "[1 2] z 1",
+		`{{.Request.PostFormValue "x"}}{{.Request.PathValue "x"}}{{.Request.Pattern}}{{.Request.Form}}`:       "map[x:[1 2] y:[z]]",
+		`{{.Request.ParseForm}}{{.Request.Form.Get "x"}}{{.Request.TLS}}{{.Request.Body}}{{.Request.Cancel}}`: "missing form body1",
+		`{{.Request.URL.User.Username}}{{.Request.URL.User}}{{.Request.Response}}{{.Request.GetBody}}`:        "",
+		`{{.Request.ContentLength}} {{.Request.TransferEncoding}}{{.Request.Trailer}} {{.Request.Close}}`:     "17 map[] false",
+		`{{(.Request.WithContext .Request.Context).Method}} {{(.Request.Clone .Request.Context).Proto}}`:      "POST HTTP/1.1",
+		`{{.Request}}{{.Response}}`: "{200 1234 0.012346}",
+		`{{slice .Request.Host 0 5}} {{slice .Request.Host 20 99}} {{slice (.Request.Header.Values "X-Many") 1 9}}`: "hello e.com [two]",
+	} {
+		want += "\n"
+		if want == "\n" {
+			want = ""
+		}
+		if got := rendered(t, text, head, testResult); got != want {
+			t.Errorf("%s\n got %q\nwant %q", text, got, want)
+		}
+	}
+}
+
 func TestWhatIsMissingRendersEmpty(t *testing.T) {
 	for _, text := range []string{
 		`{{index .Request.Header "X-None"}}`, `{{.Request.Header.Get "X-None"}}`, `{{index .Request.Header "X-None" 3}}`,
 		`{{.Request.UserAgent}}`, `{{.Request.Referer}}`, `{{.TraceID}}`, `{{.Request.RemoteAddr}}`, `{{.Request.Host}}`,
-		`{{.Request.TLS}}`, `{{.Request.TLS.ServerName}}`, `{{.Request.URL.User.Username}}`, `{{.Request.Header.Accept}}`,
-		`{{index .Request.URL.Query "q"}}`, `{{slice .Request.Host 4}}`, `{{printf "%v" .Request.TLS}}`, `{{nil | print}}`,
-		`{{range .Request.Header}}x{{end}}`, `{{with .Request.Header.Accept}}x{{end}}`, `{{or .Request.TLS.ServerName ""}}`,
-		`{{index (index .Request.Header "X-None") 0}}`, `{{js (index .Request.Header "X-None")}}`,
+		`{{.Request.TLS}}`, `{{.Request.URL.User.Username}}`, `{{.Request.Header.Accept}}`, `{{.Request.Cookies}}`,
+		`{{index .Request.URL.Query "q"}}`, `{{slice .Request.Host 4}}`, `{{.Request.Cookie "a"}}`, `{{(.Request.Cookie "a").Value}}`, `{{index .Request.Host 1}}`,
+		`{{range .Request.Header}}x{{end}}`, `{{with .Request.Header.Accept}}x{{end}}`, `{{or .Request.TLS ""}}`,
+		`{{index (index .Request.Header "X-None") 0}}`, `{{js (index .Request.Header "X-None")}}`, `{{index .Request.Header.Accept 0 0}}`,
+		`{{if len .Request.Header.Accept}}x{{end}}`, `{{slice .Request.Header.Accept 1 2}}`,
 	} {
 		if got := rendered(t, "<"+text+">", Head{}, Result{}); got != "<>\n" {
 			t.Errorf("%s: %q", text, got)
@@ -105,79 +136,101 @@ func TestWhatIsMissingRendersEmpty(t *testing.T) {
 	}
 }
 
-func TestAWrongTemplateIsRefusedWithItsPlace(t *testing.T) {
+func TestATemplateThatDoesNotParseIsRefusedWithItsPlace(t *testing.T) {
 	for text, want := range map[string]string{
-		`{{`:                                   "unclosed action",
-		`{{.Request.Methd}}`:                   ".Request has no Methd",
-		`{{.Nothing}}`:                         "the record has no Nothing",
-		`{{.Response.Status}}`:                 ".Response has no Status",
-		`{{.Revision.Pod}}`:                    ".Revision has no Pod",
-		`{{.Request.URL.Foo}}`:                 ".Request.URL has no Foo",
-		`{{frob .Request}}`:                    `function "frob" not defined`,
-		`{{if .TraceID}}{{.Request.X}}{{end}}`: ".Request has no X",
-		`{{if .TraceID}}{{else}}{{range .Request.Header}}{{.Foo}}{{end}}{{end}}`: "has no Foo",
-		`{{.Request.Method "x"}}`:    "Method takes no arguments",
-		`{{.Request.Header.Get}}`:    "Get takes one argument",
-		`{{len .Response.Code}}`:     "len of 0",
-		`{{eq .Response.Code "x"}}`:  "cannot be compared",
-		`{{eq .Response.Code}}`:      "two arguments",
-		`{{index .Response.Code 1}}`: "index 1 of 0",
-		`{{template "none"}}`:        `"none"`,
-		`{{call .Request.Method}}`:   "function",
-		`{{range .Response}}{{end}}`: "range cannot go over",
-		`{{.Request.Method.Length}}`: "has no Length",
-		`{{"x" 1}}`:                  "x",
+		`{{`:                              "unclosed action",
+		`{{frob .Request}}`:               `function "frob" not defined`,
+		`{{_escape .Request}}`:            `function "_escape" not defined`,
+		`{{if .TraceID}}{{.Request.X}}`:   "unexpected EOF",
+		"{{.Request.Method}}\n{{$x}}":     "undefined variable",
+		`{{range .Request.Header}}{{end`:  "unclosed action",
+		`{{define "x"}}{{break}}{{end}}x`: "{{break}} outside",
 	} {
 		_, err := New(Config{Template: text, Writer: new(bytes.Buffer)})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line:1") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "request log template: line:") {
 			t.Errorf("%s: %v; want %s", text, err, want)
 		}
 		if Check(text) == nil {
 			t.Errorf("Check takes %s", text)
 		}
 	}
-	for _, text := range []string{"", Preset, knativeDefaults[0], knativeDefaults[1], "x"} {
+	for _, text := range []string{"", Preset, knativeDefaults[0], knativeDefaults[1], "x", "{{.None}}"} {
 		if err := Check(text); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
 
-func TestATemplateThatCallsItselfEnds(t *testing.T) {
-	got := rendered(t, `a{{define "x"}}b{{template "x"}}{{template "x"}}{{end}}{{template "x"}}c`, Head{}, Result{})
-	if want := "a" + strings.Repeat("b", maxDepth) + "\n"; got != want {
-		t.Errorf("%q", got)
+func TestWhatATemplateCannotRenderCostsTheLineAndIsToldOnce(t *testing.T) {
+	for text, want := range map[string]string{
+		`{{.Request.Methd}}`:                 "can't evaluate field Methd",
+		`{{.Nothing}}`:                       "can't evaluate field Nothing",
+		`{"status": {{.Response.Status}}}`:   "can't evaluate field Status",
+		`{{.Revision.Pod}}`:                  "can't evaluate field Pod",
+		`{{.Request.URL.Foo}}`:               "can't evaluate field Foo",
+		`{{.Request.Method "x"}}`:            "Method",
+		`{{.Request.Header.Get}}`:            "wrong number of args for Get",
+		`{{.Request.TLS.ServerName}}`:        "nil pointer",
+		`{{.Request.BasicAuth}}`:             "BasicAuth",
+		`{{len .Response.Code}}`:             "len of type int",
+		`{{eq .Response.Code "x"}}`:          "incompatible types",
+		`{{index .Response.Code 1}}`:         "int has no index",
+		`{{index .Request.Header 1}}`:        "a key must be a string",
+		`{{index .Request.Host "x"}}`:        "must be a whole number",
+		`{{slice .Response.Code 1}}`:         "slice takes",
+		`{{template "none"}}`:                `"none" not defined`,
+		`{{call .Request.Method}}`:           "non-function",
+		`{{range .Response}}{{end}}`:         "range can't iterate",
+		`{{"x" 1}}`:                          "can't give argument to non-function",
+		`{{.Request.URL.Parse "%zz"}}`:       "invalid URL escape",
+		`{{printf "%s" nil nil | .Request}}`: "Request",
+		`a{{define "x"}}b{{template "x"}}{{template "x"}}{{end}}{{template "x"}}c`: "more than 100 templates",
+		`{{range 99999999999}}01234567890123456789{{end}}`:                         "more than 16 MiB",
+	} {
+		var out bytes.Buffer
+		var faults []error
+		l, err := New(Config{Template: text, Writer: &out, Failed: func(err error) { faults = append(faults, err) }})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		for range 3 {
+			l.Begin(testHead).End(testResult)
+		}
+		closed(t, l)
+		if out.Len() > 0 || l.Dropped() != 3 || len(faults) != 1 || !strings.Contains(faults[0].Error(), want) {
+			t.Errorf("%s: wrote %.80q, %d dropped, told %v; want %s", text, out.String(), l.Dropped(), faults, want)
+		}
 	}
 }
 
-func TestOnlyTheFieldsThatATemplateShowsAreCopied(t *testing.T) {
-	for text, want := range map[string]string{
-		``:  "User-Agent Referer Content-Length Traceparent X-B3-Traceid B3",
-		`x`: "",
-		`{{.Request.Method}} {{.Request.URL.Path}} {{.Response.Code}} {{.Request.Host}}`:  "",
-		`{{.Request.UserAgent}}{{js .Request.Referer}}`:                                   "User-Agent Referer",
-		`{{.Request.Header.Get "x-a"}}{{index .Request.Header "X-B" 0}}`:                  "X-A X-B",
-		`{{with $r := .}}{{$r.Request.Header.Accept}}{{end}}{{$.Request.Header.Get "Q"}}`: "Accept Q",
-		`{{if .TraceID}}{{.Request.ContentLength}}{{end}}`:                                "Traceparent X-B3-Traceid B3 Content-Length",
-		`{{.Request.Header.Get .Request.Host}}`:                                           "all",
-		`{{range .Request.Header}}{{end}}`:                                                "all",
-		`{{with .Request}}{{end}}`:                                                        "all",
-		`{{"X" | .Request.Header.Get}}`:                                                   "all",
-		`{{(.Request).Header.Get "A"}}`:                                                   "all",
-		`{{define "x"}}{{.Header.Get "A"}}{{end}}{{template "x" .Request}}`:               "all",
-		`{{(.Request.Header.Get "A") | printf "%s"}}`:                                     "A",
-	} {
-		l := new(Log)
-		if err := l.setTemplate(text); err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
-		got := strings.Join(l.needs.names, " ")
-		if l.needs.all {
-			got = "all"
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
+func TestOneLineThatIsLostCostsNoOther(t *testing.T) {
+	var out bytes.Buffer
+	l, err := New(Config{Template: `{{.Request.RequestURI}}{{if eq .Response.Code 500}}{{.None}}{{end}}`, Writer: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, status := range []int{200, 500, 200, 500} {
+		l.Begin(numbered(i)).End(Result{Status: status})
+	}
+	closed(t, l)
+	if out.String() != "0\n2\n" || l.Dropped() != 2 {
+		t.Errorf("%q, %d dropped", out.String(), l.Dropped())
+	}
+}
+
+func TestAPanicInATemplateCostsTheLine(t *testing.T) {
+	l := new(Log)
+	if err := l.setTemplate(`{{.Request.Method}}`); err != nil {
+		t.Fatal(err)
+	}
+	broken := &Entry{log: l, fixed: [4]int{1, 2, 3, 4}}
+	if line, err := l.render.appendLine([]byte("before"), broken, &testRevision); err == nil || string(line) != "before" {
+		t.Errorf("%q, %v", line, err)
+	}
+	l.entries.New = func() any { return newEntry(l) }
+	if line, err := l.render.appendLine(nil, l.Begin(testHead), &testRevision); err != nil || string(line) != "POST" {
+		t.Errorf("%q, %v", line, err)
 	}
 }
 

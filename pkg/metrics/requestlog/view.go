@@ -1,0 +1,124 @@
+package requestlog
+
+import (
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// input is what a template sees.
+type input struct {
+	Request  *request
+	Response *response
+	Revision *RevisionInfo
+	TraceID  string
+}
+
+// request is an http.Request as a server of net/http gets it, but for the
+// body, which has gone by.
+type request struct{ *http.Request }
+
+// Cookie is empty if there is none: not an error, which would cost the line.
+func (r *request) Cookie(name string) cookie {
+	c, err := r.Request.Cookie(name)
+	if err != nil {
+		return nil
+	}
+	return cookie{"Name": c.Name, "Value": c.Value, "": c.String()}
+}
+
+// cookie has the fields of an http.Cookie that a request brings. Unlike a nil
+// pointer, a nil map has them too, and is false in a condition all the same.
+type cookie map[string]string
+
+func (c cookie) String() string { return c[""] }
+
+// String keeps the request as a whole from being printed.
+func (*request) String() string { return "" }
+
+type response struct {
+	Code    int
+	Size    int
+	Latency float64 // seconds
+}
+
+// view makes the input of one entry after the other. What a template keeps of
+// an earlier one does not matter: nothing outlives a line.
+type view struct {
+	header http.Header
+	values []string // what the header's lists are cut from
+}
+
+func (v *view) of(e *Entry, revision *RevisionInfo) *input {
+	text := string(e.text) // once: all strings below are parts of it
+	part := func(from, to int) string { return text[from:to] }
+	target := part(e.fixed[0], e.fixed[1])
+	r := &http.Request{
+		Method:        part(0, e.fixed[0]),
+		URL:           parseTarget(target),
+		Proto:         part(e.fixed[1], e.fixed[2]),
+		Header:        v.fields(e, text),
+		ContentLength: requestSize(e),
+		Host:          part(e.fixed[2], e.fixed[3]),
+		RequestURI:    target,
+	}
+	r.ProtoMajor, r.ProtoMinor = protocolVersion(r.Proto)
+	if e.peer.IsValid() {
+		r.RemoteAddr = e.peer.String()
+	}
+	if coding := e.first("Transfer-Encoding"); coding != nil {
+		r.TransferEncoding = []string{string(coding)}
+	}
+	return &input{
+		Request:  &request{r},
+		Response: &response{e.result.Status, int(e.result.ResponseBytes), e.result.Total.Seconds()},
+		Revision: revision,
+		TraceID:  traceID(e),
+	}
+}
+
+// fields leaves out what net/http keeps elsewhere.
+func (v *view) fields(e *Entry, text string) http.Header {
+	if v.header == nil {
+		v.header = http.Header{}
+	}
+	clear(v.header)
+	clear(v.values)
+	v.values = v.values[:0]
+	for _, f := range e.fields {
+		key := textproto.CanonicalMIMEHeaderKey(text[f.start:f.nameEnd])
+		value := text[f.nameEnd:f.valueEnd]
+		if key == "Host" || key == "Transfer-Encoding" {
+			continue
+		}
+		if known := v.header[key]; known != nil {
+			v.header[key] = append(known, value)
+			continue
+		}
+		v.values = append(v.values, value)
+		n := len(v.values)
+		v.header[key] = v.values[n-1 : n : n]
+	}
+	return v.header
+}
+
+// parseTarget cuts a target that is no URL into path and query as they are.
+func parseTarget(target string) *url.URL {
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		u = new(url.URL)
+		u.Path, u.RawQuery, _ = strings.Cut(target, "?")
+	}
+	return u
+}
+
+// protocolVersion reads HTTP/1.1, and HTTP/2 as 2.0.
+func protocolVersion(protocol string) (major, minor int) {
+	_, version, _ := strings.Cut(protocol, "/")
+	before, after, _ := strings.Cut(version, ".")
+	major, _ = strconv.Atoi(before)
+	minor, _ = strconv.Atoi(after)
+	return major, minor
+}
