@@ -82,10 +82,39 @@ func TestProbesAreInTheRequestLogOnlyIfAskedFor(t *testing.T) {
 	}
 }
 
-func TestABadTemplateStopsTheStart(t *testing.T) {
+func TestATemplateThatDoesNotParseStopsTheStartOnlyIfTheLogIsOn(t *testing.T) {
 	t.Parallel()
-	code, _, stderr := runQueue(t, append(baseEnv(t), "SERVING_REQUEST_LOG_TEMPLATE={{.Request.Nothing}}"))
+	const template = "SERVING_REQUEST_LOG_TEMPLATE={{.Request"
+	code, _, stderr := runQueue(t, append(baseEnv(t), "SERVING_ENABLE_REQUEST_LOG=true", template))
 	if code != 2 || !strings.Contains(stderr, "SERVING_REQUEST_LOG_TEMPLATE") {
 		t.Errorf("code %d, stderr %s", code, stderr)
+	}
+	k := startContainer(t)
+	g := startGate(t, k, template)
+	c, p := inFlight(t, k, g, "/")
+	finish(c, p)
+	eventually(t, "a warning", func() bool { return strings.Contains(g.stderr.String(), "ignored while the request log is off") })
+}
+
+func TestATemplateThatAsksForWhatIsNotThereCostsItsLinesAndNothingElse(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g, _, page := startObservedGate(t, k, "SERVING_ENABLE_REQUEST_LOG=true",
+		"SERVING_REQUEST_LOG_TEMPLATE={{.Request.URL.Path}} {{if .Request.Cookies}}{{(.Request.Cookie `a`).Value}}{{else}}{{.Request.None}}{{end}}")
+	for _, path := range []string{"/lost/1", "/lost/2", "/lost/3"} {
+		finish(inFlight(t, k, g, path))
+	}
+	c := dial(t, g)
+	c.send(request("GET", "/kept", "Cookie: a=b"))
+	p := k.acceptFor("/kept")
+	finish(c, p)
+	if text := logLine(g, "/kept"); text != "/kept b" {
+		t.Errorf("logged %q", text)
+	}
+	if n := strings.Count(g.stderr.String(), "evaluate field None"); n != 1 {
+		t.Errorf("told %d times; stderr:\n%s", n, g.stderr.String())
+	}
+	if n := figures(g, page)["queuegate_dropped_log_lines_total"]; n != 3 {
+		t.Errorf("%v lines counted as dropped, want 3", n)
 	}
 }

@@ -14,7 +14,8 @@ const defaultQueueCapacity = 1000
 // loading is the state of one Load.
 type loading struct {
 	cfg      Config
-	bad      []bool // by index of the table of settings: a problem is reported already
+	bad      []bool   // by index of the table of settings: a problem is reported already
+	derived  []string // likewise: where within another setting the value was found
 	problems []error
 	warnings []string
 }
@@ -29,7 +30,7 @@ func Load(args []string, lookup func(string) (string, bool)) (cfg Config, comman
 	if given.command == CommandHelp || given.command == CommandVersion {
 		return Config{}, given.command, nil, nil
 	}
-	l := loading{bad: make([]bool, len(settings)), problems: given.problems}
+	l := loading{bad: make([]bool, len(settings)), derived: make([]string, len(settings)), problems: given.problems}
 	l.cfg.origins = make([]origin, len(settings))
 	if given.command == CommandDrain {
 		l.loadSetting(settingIndex("DRAIN_SOCKET"), given.texts, lookup)
@@ -66,12 +67,20 @@ func (l *loading) loadSetting(i int, flags map[int]string, lookup func(string) (
 	value := s.field(&l.cfg)
 	if err := value.set(text); err != nil {
 		l.bad[i] = true
-		name := s.env + "=" + quoteShort(text)
-		if from == originFlag {
-			name += " (--" + s.flag + ")"
-		}
-		l.problems = append(l.problems, wantError(name, value.accepts(), err))
+		l.problems = append(l.problems, wantError(l.nameOf(s.env, text), value.accepts(), err))
 	}
+}
+
+// nameOf names the setting env with the value that it was given, and where that was.
+func (l *loading) nameOf(env, text string) string {
+	i := settingIndex(env)
+	switch {
+	case l.derived[i] != "":
+		return l.derived[i] + "=" + quoteShort(text)
+	case l.cfg.origins[i] == originFlag:
+		return env + "=" + quoteShort(text) + " (--" + settings[i].flag + ")"
+	}
+	return env + "=" + quoteShort(text)
 }
 
 // deriveFrom gives the setting env the value text found at path in the setting with index source. A setting of its own stays, but
@@ -88,6 +97,7 @@ func (l *loading) deriveFrom(source int, path, env, text string) {
 		return
 	}
 	if field == &l.cfg {
+		l.derived[i] = settings[source].env + " " + path
 		l.cfg.origins[i] = l.cfg.origins[source]
 	}
 }
@@ -141,6 +151,7 @@ func (l *loading) checkCombinations() {
 	if (c.MetricsBackend == "grpc" || c.MetricsBackend == "http/protobuf") && c.MetricsCollector == "" {
 		l.problem("METRICS_COLLECTOR_ADDRESS", "METRICS_COLLECTOR_ADDRESS=\"\": want a URL or host:port for metrics over %s", c.MetricsBackend)
 	}
+	l.checkTemplate()
 	l.checkTLS()
 	if c.TLSMinVersion == "1.3" && c.TLSMaxVersion == "1.2" {
 		l.problem("QUEUE_PROXY_TLS_MAX_VERSION", "QUEUE_PROXY_TLS_MAX_VERSION=%q: want a version not below QUEUE_PROXY_TLS_MIN_VERSION=%q",

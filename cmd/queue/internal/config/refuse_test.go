@@ -45,7 +45,7 @@ func TestWhatASettingDoesNotAcceptIsAProblemThatNamesSettingValueAndWhatIsAccept
 		"SERVING_LOGGING_CONFIG": append(objects, `{"level":"loud"}`, `{"level":1}`, `{"encoding":"xml"}`, `{"encoderConfig":{"timeEncoder":"iso"}}`,
 			`{"encoderConfig":{"timeEncoder":{}}}`, `{"encoderConfig":{"levelEncoder":"shout"}}`, `{"outputPaths":"stdout"}`),
 		"SERVING_LOGGING_LEVEL": {"loud", "1", "trace"}, "SERVING_ENABLE_REQUEST_LOG": bools,
-		"SERVING_REQUEST_LOG_TEMPLATE": {"{{", "{{.Request", "{{nosuch .Request}}", "{{if}}", "{{end}}"}, "SERVING_ENABLE_PROBE_REQUEST_LOG": bools,
+		"SERVING_REQUEST_LOG_TEMPLATE": none, "SERVING_ENABLE_PROBE_REQUEST_LOG": bools,
 		"CERT_DIR": {"certs", "./certs"}, "QUEUE_PROXY_TLS_MIN_VERSION": {"1.1", "1", "TLS1.2", "0"}, "QUEUE_PROXY_TLS_MAX_VERSION": {"1.1", "1.4"},
 		"QUEUE_PROXY_TLS_CIPHER_SUITES":     {"x", "TLS_RSA_WITH_RC4_128_SHA", "TLS_AES_128_GCM_SHA256;TLS_AES_256_GCM_SHA384"},
 		"QUEUE_PROXY_TLS_CURVE_PREFERENCES": {"x", "P-224", "x25519"},
@@ -102,8 +102,6 @@ func TestProblemsReadWell(t *testing.T) {
 		{nil, "UNCOUNTED_PATHS", "/a,b", `UNCOUNTED_PATHS="/a,b": want paths that begin with a slash and have no query, separated by commas: "b" is not`},
 		{nil, "CLIENT_HALF_CLOSE", "open", `CLIENT_HALF_CLOSE="open": want close or answer`},
 		{nil, "KUBE_APP_PROBERS", "{", `KUBE_APP_PROBERS="{": want a JSON object from paths such as /app-health/web/readyz to probes: KUBE_APP_PROBERS: is not valid JSON`},
-		{nil, "SERVING_REQUEST_LOG_TEMPLATE", "{{", `SERVING_REQUEST_LOG_TEMPLATE="{{": want json, or a Go template over .Request, .Response, .Revision and .TraceID: ` +
-			`line:1: unclosed action`},
 		{[]string{"--user-port"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535`},
 		{[]string{"--user-port", "--check"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535`},
 		{[]string{"--nope", "5"}, "", "", `"--nope": unknown flag; want one of those that "queue --help" lists`},
