@@ -135,10 +135,9 @@ func TestAReadyContainerIsLookedAtWhenTheAlarmRings(t *testing.T) {
 		start := time.Now()
 		var looks []time.Duration
 		r := New(Options{
-			Specs:     []Spec{{Container: "app", Kind: TCP, Host: "127.0.0.1", Port: 1, Timeout: time.Second, SuccessThreshold: 1}},
-			NewAlarm:  func() (Alarm, error) { return alarm, nil },
-			OnProbe:   func(int, time.Duration) { looks = append(looks, time.Since(start)) },
-			NewProber: func(Spec) check.Prober { return alwaysReady{} },
+			Specs:    []Spec{{Container: "app", Prober: alwaysReady{}, Timeout: time.Second, SuccessThreshold: 1}},
+			NewAlarm: func() (Alarm, error) { return alarm, nil },
+			OnProbe:  func(int, time.Duration) { looks = append(looks, time.Since(start)) },
 		})
 		done := make(chan struct{})
 		go func() { defer close(done); r.Run(t.Context()) }()

@@ -126,24 +126,7 @@ func (f *fields) appProbe(path, host string) *appProbe {
 	if p.timeout == 0 {
 		p.timeout = defaultTimeout
 	}
-	switch f.handler("httpGet", "tcpSocket", "grpc") {
-	case "httpGet":
-		var s Spec
-		g := f.object("httpGet")
-		g.httpGet(&s, 0)
-		f.take(g)
-		p.prober = &check.HTTP{Scheme: s.Scheme, Host: host, Port: s.Port, Path: s.Path, Headers: s.Headers}
-	case "tcpSocket":
-		g := f.object("tcpSocket")
-		s := Spec{Host: host, Port: g.port(0)}
-		f.take(g)
-		p.prober = &check.TCP{Address: s.Address()}
-	case "grpc":
-		g := f.object("grpc")
-		s := Spec{Host: host, Port: g.port(0)}
-		p.prober = &check.GRPC{Address: s.Address(), Service: g.text("service", "")}
-		f.take(g)
-	}
+	p.prober, _, _ = f.prober(host, 0)
 	return p
 }
 

@@ -76,8 +76,6 @@ func (c Change) String() string {
 type ContainerState struct {
 	Container string
 	Index     int
-	Kind      Kind
-	Address   string
 	State     State
 	Since     time.Time   // of State
 	Cause     check.Cause // of the last attempt that failed to make it ready; zero when the last attempt succeeded

@@ -13,7 +13,6 @@ import (
 type container struct {
 	r       *Readiness
 	spec    Spec
-	prober  check.Prober
 	isUser  bool          // Observed speaks of it
 	wake    chan struct{} // holds at most one: look again when the next attempt is due
 	started time.Time     // times in History and allowance count from here
@@ -64,9 +63,9 @@ func (b *broadcast) fire() {
 	}
 }
 
-func newContainer(r *Readiness, spec Spec, prober check.Prober, isUser bool, now time.Time) *container {
+func newContainer(r *Readiness, spec Spec, isUser bool, now time.Time) *container {
 	return &container{
-		r: r, spec: spec, prober: prober, isUser: isUser,
+		r: r, spec: spec, isUser: isUser,
 		wake: make(chan struct{}, 1), started: now,
 		since: now, cause: check.Cause{Kind: check.CauseUnknown}, raw: check.Cause{Kind: check.CauseUnknown},
 		allowance: allowance{period: spec.Period}, starting: true,
@@ -106,7 +105,7 @@ func (c *container) loop(ctx context.Context) {
 func (c *container) attempt(ctx context.Context) bool {
 	limited, cancel := context.WithTimeout(ctx, c.spec.Timeout)
 	from := time.Now()
-	result := c.prober.Probe(limited)
+	result := c.spec.Prober.Probe(limited)
 	cancel()
 	if ctx.Err() != nil {
 		return false
@@ -273,7 +272,7 @@ func (c *container) poke() {
 
 func (c *container) snapshot() ContainerState {
 	s := ContainerState{
-		Container: c.spec.Container, Index: c.spec.Index, Kind: c.spec.Kind, Address: c.spec.Address(),
+		Container: c.spec.Container, Index: c.spec.Index,
 		State: c.state, Since: c.since, Cause: c.cause,
 		Attempts: c.attempts, Reached: c.reached, Last: c.ended,
 	}

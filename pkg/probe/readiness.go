@@ -5,8 +5,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
 // Options configures New.
@@ -31,8 +29,6 @@ type Options struct {
 	// container that has such; NewKernelAlarm is one. nil, or where it fails:
 	// timers of the Go runtime.
 	NewAlarm func() (Alarm, error)
-	// NewProber replaces the package's own, for tests. nil = those of pkg/probe/check.
-	NewProber func(Spec) check.Prober
 }
 
 const (
@@ -77,14 +73,11 @@ func New(o Options) *Readiness {
 	if r.freshness <= 0 {
 		r.freshness = defaultFreshness
 	}
-	if o.NewProber == nil {
-		o.NewProber = newProber
-	}
 	now := time.Now()
 	patient := len(o.Specs) > 0
 	for _, spec := range o.Specs {
 		isUser := o.UserPort == 0 || o.UserPort == spec.Port && isLoopback(spec.Host)
-		r.containers = append(r.containers, newContainer(r, spec, o.NewProber(spec), isUser, now))
+		r.containers = append(r.containers, newContainer(r, spec, isUser, now))
 		patient = patient && !spec.Adaptive()
 	}
 	// With periods the kubelet's own timeout is the spec's.

@@ -107,7 +107,7 @@ func until(at time.Duration, before, after check.Result) func(time.Duration) che
 }
 
 func adaptiveSpec(name string) Spec {
-	return Spec{Container: name, Kind: TCP, Host: "127.0.0.1", Port: 8080, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3}
+	return Spec{Container: name, Host: "127.0.0.1", Port: 8080, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3}
 }
 
 func periodicSpec(name string, period time.Duration) Spec {
@@ -121,11 +121,9 @@ func run(t *testing.T, o Options, specs []Spec, apps func() []*application, f fu
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		list := apps()
-		next := 0
-		o.Specs = specs
-		o.NewProber = func(Spec) check.Prober {
-			next++
-			return list[next-1]
+		o.Specs = slices.Clone(specs)
+		for i := range list {
+			o.Specs[i].Prober = list[i]
 		}
 		r := New(o)
 		done := make(chan struct{})
@@ -675,7 +673,7 @@ func TestTheSnapshotTellsWhatIsKnown(t *testing.T) {
 		began := time.Now()
 		time.Sleep(12 * time.Second)
 		s := r.Snapshot()[0]
-		if s.Container != "app" || s.Kind != TCP || s.Address != "127.0.0.1:8080" || s.State != Failing || s.Cause.Status != 503 {
+		if s.Container != "app" || s.State != Failing || s.Cause.Status != 503 {
 			t.Errorf("snapshot %+v", s)
 		}
 		if since := s.Since.Sub(began); since < 2*time.Second || since > 2120*time.Millisecond {

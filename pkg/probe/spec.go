@@ -12,39 +12,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// Kind is the way in which a container is probed.
-type Kind uint8
-
-const (
-	HTTP Kind = iota + 1
-	TCP
-	GRPC
-)
-
-func (k Kind) String() string {
-	switch k {
-	case HTTP:
-		return "http"
-	case TCP:
-		return "tcp"
-	case GRPC:
-		return "grpc"
-	}
-	return "none"
-}
-
 // Spec is the readiness probe of one container with all defaults filled in.
 type Spec struct {
 	Container string // unique among the specs parsed together, safe in a header
 	Index     int    // position in the array
-	Kind      Kind
-
-	Host    string // 127.0.0.1 unless set
-	Port    int    // 1 to 65535
-	Scheme  string // HTTP only: "http" or "https"
-	Path    string // HTTP only
-	Headers []check.Header
-	Service string // gRPC only
+	Host      string // where it is probed; 127.0.0.1 unless set
+	Port      int    // 1 to 65535
+	Prober    check.Prober
 
 	Period           time.Duration // 0 = adaptive
 	Timeout          time.Duration // of one attempt; at least 100 ms
@@ -54,22 +28,6 @@ type Spec struct {
 
 // Adaptive reports whether the gate chooses the pace of the probes.
 func (s Spec) Adaptive() bool { return s.Period == 0 }
-
-// Address is host:port of the port that is probed.
-func (s Spec) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
-
-// newProber returns the prober for a spec that ParseSpec returned.
-func newProber(s Spec) check.Prober {
-	switch s.Kind {
-	case HTTP:
-		return &check.HTTP{Scheme: s.Scheme, Host: s.Host, Port: s.Port, Path: s.Path, Headers: s.Headers}
-	case GRPC:
-		return &check.GRPC{Address: s.Address(), Service: s.Service}
-	case TCP:
-		return &check.TCP{Address: s.Address()}
-	}
-	panic("BUG: a spec without a kind")
-}
 
 // SpecOptions tells ParseSpec what the JSON leaves open.
 type SpecOptions struct {
@@ -175,7 +133,6 @@ func (f *fields) spec(o SpecOptions) Spec {
 		return Spec{}
 	}
 	s := Spec{
-		Host:             defaultHost,
 		Period:           f.seconds("periodSeconds", 0),
 		Timeout:          f.seconds("timeoutSeconds", 0),
 		SuccessThreshold: f.integer("successThreshold", 0),
@@ -190,26 +147,37 @@ func (f *fields) spec(o SpecOptions) Spec {
 	if s.FailureThreshold == 0 {
 		s.FailureThreshold = defaultFailures
 	}
-	switch f.handler("httpGet", "tcpSocket", "grpc") {
-	case "httpGet":
-		s.Kind = HTTP
-		g := f.object("httpGet")
-		g.httpGet(&s, o.UserPort)
-		f.take(g)
-	case "tcpSocket":
-		s.Kind = TCP
-		g := f.object("tcpSocket")
-		s.Host = g.host()
-		s.Port = g.port(o.UserPort)
-		f.take(g)
-	case "grpc":
-		s.Kind = GRPC
-		g := f.object("grpc")
-		s.Port = g.port(o.UserPort)
-		s.Service = g.text("service", "")
-		f.take(g)
-	}
+	s.Prober, s.Host, s.Port = f.prober("", o.UserPort)
 	return s
+}
+
+// prober reads the one handler in f. A host that is given wins over that of the
+// handler; userPort is the port of a handler that names none, 0 = it must.
+func (f *fields) prober(host string, userPort int) (p check.Prober, to string, port int) {
+	kind := f.handler("httpGet", "tcpSocket", "grpc")
+	if kind == "" {
+		return nil, "", 0
+	}
+	g := f.object(kind)
+	to = defaultHost
+	if kind != "grpc" {
+		to = g.host()
+	}
+	if host != "" {
+		to = host
+	}
+	port = g.port(userPort)
+	address := net.JoinHostPort(to, strconv.Itoa(port))
+	switch kind {
+	case "httpGet":
+		p = g.httpGet(address)
+	case "tcpSocket":
+		p = &check.TCP{Address: address}
+	case "grpc":
+		p = &check.GRPC{Address: address, Service: g.text("service", "")}
+	}
+	f.take(g)
+	return p, to, port
 }
 
 // handler returns the name of the one handler in f, or "" after noting what is
@@ -236,21 +204,17 @@ func (f *fields) handler(accepted ...string) string {
 	return ""
 }
 
-// httpGet fills in the HTTP part of s.
-func (f *fields) httpGet(s *Spec, userPort int) {
-	s.Host = f.host()
-	s.Port = f.port(userPort)
-	s.Path = f.text("path", "/")
-	if s.Path == "" {
-		s.Path = "/"
+func (f *fields) httpGet(address string) *check.HTTP {
+	p := &check.HTTP{Address: address, Path: f.text("path", ""), Headers: f.headers("httpHeaders")}
+	if p.Path == "" {
+		p.Path = "/"
 	}
-	switch scheme := strings.ToLower(f.text("scheme", "HTTP")); scheme {
+	switch scheme := strings.ToLower(f.text("scheme", "")); scheme {
 	case "http", "":
-		s.Scheme = "http"
 	case "https":
-		s.Scheme = "https"
+		p.TLS = true
 	default:
 		f.problem("scheme", fmt.Sprintf("is %q: accepted are HTTP and HTTPS", scheme))
 	}
-	s.Headers = f.headers("httpHeaders")
+	return p
 }

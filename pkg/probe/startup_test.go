@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/probe/check"
 	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
@@ -24,8 +25,8 @@ func TestStartUpsInRealTimeAreNoticedAndTheirFiguresLogged(t *testing.T) {
 	if testing.Short() {
 		containers, longest = 10, 300*time.Millisecond
 	}
-	for _, kind := range []Kind{TCP, HTTP} {
-		t.Run(kind.String(), func(t *testing.T) {
+	for kind, prober := range map[string]func(port int) check.Prober{"tcp": tcpAt, "http": httpAt} {
+		t.Run(kind, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			var (
 				wg       sync.WaitGroup
@@ -39,7 +40,7 @@ func TestStartUpsInRealTimeAreNoticedAndTheirFiguresLogged(t *testing.T) {
 			for range containers {
 				wait := time.Duration(50e6 * math.Exp(random.Float64()*math.Log(float64(longest)/50e6)))
 				wg.Go(func() {
-					d, n := startOne(t, kind, wait)
+					d, n := startOne(t, prober, wait)
 					mu.Lock()
 					defer mu.Unlock()
 					late = append(late, d)
@@ -60,9 +61,9 @@ func TestStartUpsInRealTimeAreNoticedAndTheirFiguresLogged(t *testing.T) {
 
 // startOne returns how long after it listened the container was known to be
 // ready, to an asker that waits.
-func startOne(t *testing.T, kind Kind, wait time.Duration) (late time.Duration, attempts uint64) {
+func startOne(t *testing.T, prober func(port int) check.Prober, wait time.Duration) (late time.Duration, attempts uint64) {
 	port := checktest.RefusingPort(t)
-	s := Spec{Container: "app", Kind: kind, Host: "127.0.0.1", Port: port, Scheme: "http", Path: "/", Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1}
+	s := Spec{Container: "app", Prober: prober(port), Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1}
 	r := New(Options{Specs: []Spec{s}, Wait: time.Minute})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

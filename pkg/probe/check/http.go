@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"net"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 )
@@ -22,9 +21,8 @@ const (
 // HTTP probes with GET; success is 200 to 399. It remembers the protocol that
 // its server speaks.
 type HTTP struct {
-	Scheme  string // "http" or "https"
-	Host    string
-	Port    int
+	Address string // host:port
+	TLS     bool
 	Path    string // with its query
 	Headers []Header
 
@@ -111,8 +109,11 @@ func (g *HTTP) first(below []Header, keep bool) hop {
 	if err != nil || target.Host != "" || target.Scheme != "" {
 		target = &url.URL{Path: g.Path}
 	}
-	target.Scheme = g.Scheme
-	target.Host = net.JoinHostPort(g.Host, strconv.Itoa(g.Port))
+	target.Scheme = "http"
+	if g.TLS {
+		target.Scheme = "https"
+	}
+	target.Host = g.Address
 	if !strings.HasPrefix(target.Path, "/") {
 		target.Path, target.RawPath = "/"+target.Path, ""
 	}

@@ -123,7 +123,7 @@ func TestEachHTTPFailureHasItsCause(t *testing.T) {
 		"TLS to a plain port": {func(t *testing.T) Prober { return httpAt(checktest.ServeHTTP(t, checktest.Status(200), nil), overTLS) }, Cause{Kind: CauseTLS, Detail: "the server does not speak TLS"}},
 		"no TLS answer":       {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Silent), overTLS) }, Cause{Kind: CauseTimeout}},
 		"reset in TLS":        {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Resetting), overTLS) }, Cause{Kind: CauseReset}},
-		"no such name":        {func(t *testing.T) Prober { return httpAt(1, func(p *HTTP) { p.Host = "no-such-name.invalid." }) }, Cause{Kind: CauseUnreachable, Detail: "no such host name"}},
+		"no such name":        {func(t *testing.T) Prober { return httpAt(1, func(p *HTTP) { p.Address = "no-such-name.invalid.:1" }) }, Cause{Kind: CauseUnreachable, Detail: "no such host name"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -441,7 +441,7 @@ func FuzzTheHeadIsOneRequest(f *testing.F) {
 		if !ValidName(name) || !ValidValue(value) {
 			return
 		}
-		p := &HTTP{Scheme: "http", Host: "127.0.0.1", Port: 1, Path: path, Headers: []Header{{name, value}}}
+		p := &HTTP{Address: "127.0.0.1:1", Path: path, Headers: []Header{{name, value}}}
 		get := string(p.first(nil, false).head())
 		head, body, _ := strings.Cut(get, "\r\n\r\n")
 		if body != "" || strings.ContainsAny(strings.ReplaceAll(head, "\r\n", ""), "\r\n\x00") || strings.Count(strings.SplitN(head, "\r\n", 2)[0], " ") != 2 {

@@ -30,14 +30,14 @@ func probeBriefly(t *testing.T, p Prober) Result {
 }
 
 func httpAt(port int, change ...func(*HTTP)) *HTTP {
-	p := &HTTP{Scheme: "http", Host: "127.0.0.1", Port: port, Path: "/"}
+	p := &HTTP{Address: addressOf(port), Path: "/"}
 	for _, f := range change {
 		f(p)
 	}
 	return p
 }
 
-func overTLS(p *HTTP) { p.Scheme = "https" }
+func overTLS(p *HTTP) { p.TLS = true }
 
 func path(to string) func(*HTTP) { return func(p *HTTP) { p.Path = to } }
 
