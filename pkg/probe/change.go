@@ -75,7 +75,7 @@ func (c Change) String() string {
 // ContainerState is what can be seen of one container at one moment.
 type ContainerState struct {
 	Container string
-	Index     int
+	Probe     string // what is probed, and how: "http 127.0.0.1:8080"
 	State     State
 	Since     time.Time   // of State
 	Cause     check.Cause // of the last attempt that failed to make it ready; zero when the last attempt succeeded

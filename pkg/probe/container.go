@@ -272,7 +272,7 @@ func (c *container) poke() {
 
 func (c *container) snapshot() ContainerState {
 	s := ContainerState{
-		Container: c.spec.Container, Index: c.spec.Index,
+		Container: c.spec.Container, Probe: c.spec.String(),
 		State: c.state, Since: c.since, Cause: c.cause,
 		Attempts: c.attempts, Reached: c.reached, Last: c.ended,
 	}

@@ -673,7 +673,7 @@ func TestTheSnapshotTellsWhatIsKnown(t *testing.T) {
 		began := time.Now()
 		time.Sleep(12 * time.Second)
 		s := r.Snapshot()[0]
-		if s.Container != "app" || s.State != Failing || s.Cause.Status != 503 {
+		if s.Container != "app" || s.Probe != "tcp 127.0.0.1:8080" || s.State != Failing || s.Cause.Status != 503 {
 			t.Errorf("snapshot %+v", s)
 		}
 		if since := s.Since.Sub(began); since < 2*time.Second || since > 2120*time.Millisecond {

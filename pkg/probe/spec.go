@@ -26,6 +26,18 @@ type Spec struct {
 	FailureThreshold int           // at least 1; without a Period every failure counts
 }
 
+// String is what is probed, and how: "http 127.0.0.1:8080".
+func (s Spec) String() string {
+	kind := "tcp"
+	switch s.Prober.(type) {
+	case *check.HTTP:
+		kind = "http"
+	case *check.GRPC:
+		kind = "grpc"
+	}
+	return kind + " " + net.JoinHostPort(s.Host, strconv.Itoa(s.Port))
+}
+
 // Adaptive reports whether the gate chooses the pace of the probes.
 func (s Spec) Adaptive() bool { return s.Period == 0 }
 

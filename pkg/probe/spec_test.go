@@ -79,6 +79,19 @@ func TestSpecsAreReadAsKubernetesWritesThem(t *testing.T) {
 	}
 }
 
+func TestASpecSaysWhatIsProbedAndHow(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"httpGet":{"port":81,"host":"::1"}}`:         "http [::1]:81",
+		`{"tcpSocket":{"port":81,"host":"localhost"}}`: "tcp localhost:81",
+		`{"grpc":{"port":81}}`:                         "grpc 127.0.0.1:81",
+	} {
+		specs, err := ParseSpec(text, SpecOptions{})
+		if err != nil || specs[0].String() != want {
+			t.Errorf("%s: %v, %v, want %q", text, specs, err, want)
+		}
+	}
+}
+
 func TestWrongSpecsAreRefusedWithTheFieldNamed(t *testing.T) {
 	cases := map[string]struct{ json, want string }{
 		"no JSON":             {`{`, "SERVING_READINESS_PROBE: is not valid JSON"},
