@@ -21,6 +21,32 @@ func logLine(g *gate, target string) string {
 	return found
 }
 
+func TestTheRequestLogHasTheTraceIDOfTheSpan(t *testing.T) {
+	t.Parallel()
+	const a, b = "0af7651916cd43dd8448eb211c80319c", "463ac35c9f6413ad48485a3953bb6124"
+	k := startContainer(t)
+	must(t, k.AnswerAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")))
+	for _, sampled := range []string{"1", "0"} {
+		g := startGate(t, k, "SERVING_ENABLE_REQUEST_LOG=true", "SERVING_REQUEST_LOG_TEMPLATE=json",
+			`OBSERVABILITY_CONFIG={"enableRequestLog":true,"requestLogTemplate":"json","tracing":{"protocol":"stdout"}}`)
+		for path, fields := range map[string][]string{
+			"/single-first": {"b3: " + a + "-b7ad6b7169203331-" + sampled, "X-B3-TraceId: " + b, "X-B3-SpanId: a2fb4a1d1a96d312"},
+			"/alone":        {"X-B3-TraceId: " + a, "X-B3-Sampled: " + sampled},
+		} {
+			dial(t, g).get(path, fields...).is(200, "")
+			if line := logLine(g, `"requestUrl": "`+path); !strings.Contains(line, `"traceId": "`+a+`"`) {
+				t.Errorf("sampled %s: the log has %s", sampled, line)
+			}
+			if sampled == "0" {
+				continue
+			}
+			if line := logLine(g, `path":"`+path); !strings.Contains(line, `"traceId":"`+a+`"`) {
+				t.Errorf("the span is %s", line)
+			}
+		}
+	}
+}
+
 func TestEachRequestGetsALineInTheRequestLog(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)

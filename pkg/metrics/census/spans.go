@@ -7,6 +7,7 @@ import (
 	"go.opencensus.io/trace"
 	"go.opencensus.io/trace/tracestate"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
@@ -69,10 +70,10 @@ func spanData(s *tracing.SpanData) *trace.SpanData {
 func fromSpanData(s *trace.SpanData) *tracing.SpanData {
 	to := &tracing.SpanData{
 		SpanContext: tracing.SpanContext{
-			TraceID: tracing.TraceID(s.TraceID), SpanID: tracing.SpanID(s.SpanID),
+			TraceID: gate.TraceID(s.TraceID), SpanID: gate.SpanID(s.SpanID),
 			Flags: byte(s.TraceOptions), Tracestate: tracestateText(s.Tracestate),
 		},
-		ParentSpanID: tracing.SpanID(s.ParentSpanID), HasRemoteParent: s.HasRemoteParent,
+		ParentSpanID: gate.SpanID(s.ParentSpanID), HasRemoteParent: s.HasRemoteParent,
 		Name: s.Name, StartTime: s.StartTime, EndTime: s.EndTime, Attributes: s.Attributes,
 		Status: tracing.Status{Code: tracing.Code(s.Code), Message: s.Message}, ChildSpanCount: s.ChildSpanCount,
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.opencensus.io/trace"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
@@ -34,7 +35,7 @@ var arrived = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 func at(ms int) time.Time { return arrived.Add(time.Duration(ms) * time.Millisecond) }
 
 // traced are the spans of one request, as an exporter of OpenCensus gets them.
-func traced(t *testing.T, h *tracing.Headers, f *tracing.Finish) (*tracing.Span, *kept) {
+func traced(t *testing.T, h *gate.TraceFields, f *tracing.Finish) (*tracing.Span, *kept) {
 	t.Helper()
 	k := new(kept)
 	tracer, err := tracing.New(tracing.Config{SamplingRate: 1, Exporter: Export(k)})
@@ -61,7 +62,7 @@ func finished() *tracing.Finish {
 }
 
 func TestAnExporterOfOpenCensusGetsTheSpansOfARequest(t *testing.T) {
-	span, k := traced(t, &tracing.Headers{
+	span, k := traced(t, &gate.TraceFields{
 		Traceparent: []byte("00-" + idA + "-" + spA + "-01"), Tracestate: []byte("a=b, c@d=e f"),
 	}, finished())
 	if len(k.spans) != 3 {
@@ -88,7 +89,7 @@ func TestAnExporterOfOpenCensusGetsTheSpansOfARequest(t *testing.T) {
 			s.ChildSpanCount != want.children || s.Status != want.status || !s.StartTime.Equal(want.from) || !s.EndTime.Equal(want.to) {
 			t.Errorf("span %+v, want %+v", s, want)
 		}
-		if s.TraceID != span.ID() || s.TraceID.String() != idA || !s.IsSampled() || s.SpanID == (trace.SpanID{}) {
+		if gate.TraceID(s.TraceID) != span.TraceID() || s.TraceID.String() != idA || !s.IsSampled() || s.SpanID == (trace.SpanID{}) {
 			t.Errorf("%s: context %+v", s.Name, s.SpanContext)
 		}
 		if e := s.Tracestate.Entries(); len(e) != 2 || e[0].Key != "a" || e[0].Value != "b" || e[1].Key != "c@d" || e[1].Value != "e f" {
@@ -183,8 +184,8 @@ func TestASpanComesBackAsItWent(t *testing.T) {
 	for _, want := range []*tracing.SpanData{
 		{},
 		{
-			SpanContext:  tracing.SpanContext{TraceID: tracing.TraceID{1, 15: 2}, SpanID: tracing.SpanID{3, 7: 4}, Flags: 0x81, Tracestate: "a=b,c@d=e f"},
-			ParentSpanID: tracing.SpanID{5}, HasRemoteParent: true, Kind: tracing.KindServer, Name: "name", StartTime: at(1), EndTime: at(2),
+			SpanContext:  tracing.SpanContext{TraceID: gate.TraceID{1, 15: 2}, SpanID: gate.SpanID{3, 7: 4}, Flags: 0x81, Tracestate: "a=b,c@d=e f"},
+			ParentSpanID: gate.SpanID{5}, HasRemoteParent: true, Kind: tracing.KindServer, Name: "name", StartTime: at(1), EndTime: at(2),
 			Attributes: map[string]any{"a": int64(1), "b": "c"}, Events: []tracing.Event{{Time: at(1), Name: "first"}, {Time: at(2), Name: "second"}},
 			Status: tracing.Status{Code: tracing.CodeAborted, Message: "why"}, ChildSpanCount: 7,
 		},

@@ -3,6 +3,8 @@ package requestlog
 import (
 	"net/netip"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // Head is what a line says of the request. Begin copies what it needs.
@@ -33,8 +35,9 @@ type Result struct {
 	Upstream time.Duration // from the first byte to the container to the end; 0 = never reached
 	Total    time.Duration
 
-	// TraceID is that of the gate's own span, for requests that bring none.
-	TraceID [16]byte
+	// TraceID is that of the gate's span or, where the request is not sampled,
+	// that which it came with; zero = none.
+	TraceID gate.TraceID
 }
 
 // Entry is a line in the making, from Begin to End.

@@ -1,19 +1,19 @@
 package requestlog
 
 import (
-	"bytes"
-	"encoding/hex"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // directLine is Knative's default line, and the preset, without a template.
 type directLine struct{ extended bool }
 
 // directFields are the header fields that it shows.
-var directFields = []string{"User-Agent", "Referer", "Content-Length", "Traceparent", "X-B3-Traceid", "B3"}
+var directFields = []string{"User-Agent", "Referer", "Content-Length"}
 
 // knativeDefaults are the defaults of Knative's generations, as its controller
 // puts them into every queue-proxy's environment.
@@ -115,35 +115,12 @@ func requestSize(e *Entry) int64 {
 	return n
 }
 
-// traceID is that of the request's traceparent (W3C trace context), its
-// X-B3-TraceId or its b3 (B3 propagation), else that of the gate's span.
+// traceID is empty where there is none.
 func traceID(e *Entry) string {
-	if v := e.first("Traceparent"); len(v) >= 55 && v[2] == '-' && v[35] == '-' {
-		if id := v[3:35]; isHex(id) && len(bytes.Trim(id, "0")) > 0 {
-			return string(id)
-		}
+	if e.result.TraceID == (gate.TraceID{}) {
+		return ""
 	}
-	if id := e.first("X-B3-Traceid"); isB3(id) {
-		return string(id)
-	}
-	if id, _, ok := bytes.Cut(e.first("B3"), []byte{'-'}); ok && isB3(id) {
-		return string(id)
-	}
-	if id := e.result.TraceID; id != [16]byte{} {
-		return hex.EncodeToString(id[:])
-	}
-	return ""
-}
-
-func isB3(id []byte) bool { return (len(id) == 16 || len(id) == 32) && isHex(id) }
-
-func isHex(b []byte) bool {
-	for _, c := range b {
-		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'f') {
-			return false
-		}
-	}
-	return true
+	return e.result.TraceID.String()
 }
 
 // appendJSON appends a JSON string.

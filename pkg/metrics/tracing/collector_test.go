@@ -16,6 +16,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
 )
@@ -25,7 +26,7 @@ var someone = otlp.Resource{
 }
 
 // send makes the spans of one request and sends them to endpoint.
-func send(t *testing.T, c Config, h *Headers, f *Finish) (*Span, *Tracer) {
+func send(t *testing.T, c Config, h *gate.TraceFields, f *Finish) (*Span, *Tracer) {
 	t.Helper()
 	c.Resource = someone
 	tracer, err := New(c)
@@ -47,15 +48,15 @@ type seen struct {
 }
 
 func (s *Span) wanted() []seen {
-	proxy := hexText(s.context.SpanID[:])
-	id, above := s.TraceID(), ""
-	if s.parentID != (SpanID{}) {
-		above = hexText(s.parentID[:])
+	proxy := s.context.SpanID.String()
+	id, above := s.TraceID().String(), ""
+	if s.parentID != (gate.SpanID{}) {
+		above = s.parentID.String()
 	}
 	return []seen{
 		{id, proxy, above, "kn.queueproxy.proxy", "SERVER", at(0), at(10)},
 		{id, "", proxy, "kn.queueproxy.wait", "", at(0), at(2)},
-		{id, hexText(s.upstream[:]), proxy, "kn.queueproxy.upstream", "CLIENT", at(3), at(10)},
+		{id, s.upstream.String(), proxy, "kn.queueproxy.upstream", "CLIENT", at(3), at(10)},
 	}
 }
 
@@ -81,7 +82,7 @@ func compare(t *testing.T, got, want []seen) {
 
 func TestZipkinGetsTheSpansOfARequest(t *testing.T) {
 	c := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Answer { return otlptest.Answer{Status: 202} })
-	for _, from := range []*Headers{headers("b3", idB+"-"+spB+"-1"), headers("b3", id64+"-"+spB+"-1"), nil} {
+	for _, from := range []*gate.TraceFields{headers("b3", idB+"-"+spB+"-1"), headers("b3", id64+"-"+spB+"-1"), nil} {
 		f := finished()
 		f.Status = 503
 		span, tracer := send(t, Config{Protocol: "zipkin", Endpoint: c.URL, SamplingRate: 1, Failed: func(err error) { t.Error(err) }}, from, f)
@@ -104,7 +105,7 @@ func TestZipkinGetsTheSpansOfARequest(t *testing.T) {
 				t.Errorf("local endpoint %+v", z.Local)
 			}
 		}
-		if strings.HasPrefix(span.TraceID(), "0000000000000000") {
+		if strings.HasPrefix(span.TraceID().String(), "0000000000000000") {
 			for i := range want {
 				want[i].trace = id64
 			}
@@ -127,7 +128,7 @@ func TestAnOTLPCollectorGetsTheSpansOfARequest(t *testing.T) {
 	for protocol, c := range map[string]*otlptest.Collector{
 		"http/protobuf": otlptest.HTTP(t, nil), "grpc": otlptest.GRPC(t, nil),
 	} {
-		for _, from := range []*Headers{headers("traceparent", "00-"+idA+"-"+spA+"-01", "tracestate", "a=b"), headers("b3", idB+"-"+spB+"-1"), nil} {
+		for _, from := range []*gate.TraceFields{headers("traceparent", "00-"+idA+"-"+spA+"-01", "tracestate", "a=b"), headers("b3", idB+"-"+spB+"-1"), nil} {
 			f := finished()
 			f.Outcome, f.Error = "upstream-broke-off", true
 			f.Target = []byte("/\xff") // must not spoil the message

@@ -1,24 +1,15 @@
 package tracing
 
-import "time"
+import (
+	"time"
 
-// TraceID is shared by all spans of a trace. Zero is no trace. One of 64 bits
-// has zeros in front.
-type TraceID [16]byte
-
-// SpanID tells the spans of a trace apart. Zero is no span.
-type SpanID [8]byte
-
-// String is 32 digits in lower case.
-func (id TraceID) String() string { return hexText(id[:]) }
-
-// String is 16 digits in lower case.
-func (id SpanID) String() string { return hexText(id[:]) }
+	"github.com/queuegate/queuegate/pkg/gate"
+)
 
 // SpanContext is what the services on a request's way know of a span.
 type SpanContext struct {
-	TraceID    TraceID
-	SpanID     SpanID
+	TraceID    gate.TraceID
+	SpanID     gate.SpanID
 	Flags      byte   // of traceparent; bit 0 = sampled
 	Tracestate string // key=value,key=value; empty if there is none, or none that is well-formed
 }
@@ -36,8 +27,8 @@ const (
 // SpanData is a span that has ended. Nobody changes it.
 type SpanData struct {
 	SpanContext
-	ParentSpanID    SpanID // zero = the first span of its trace
-	HasRemoteParent bool   // the parent is another service's
+	ParentSpanID    gate.SpanID // zero = the first span of its trace
+	HasRemoteParent bool        // the parent is another service's
 	Kind            Kind
 	Name            string
 	StartTime       time.Time      // of the wall clock

@@ -1,5 +1,11 @@
 package tracing
 
+import (
+	"encoding/hex"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
 // Field lines as they are commonly written, values left out.
 const (
 	lineTraceparent = "traceparent: 00-"
@@ -12,56 +18,53 @@ const (
 	endOfLine       = "\r\n"
 )
 
+const (
+	traceDigits = 2 * len(gate.TraceID{})
+	spanDigits  = 2 * len(gate.SpanID{})
+)
+
 // maxLines is the length of all formats together.
 const maxLines = len(lineTraceparent+"--01"+endOfLine) + traceDigits + spanDigits +
 	len(lineB3+"--1-"+endOfLine) + traceDigits + 2*spanDigits +
 	len(lineTraceID+lineSpanID+lineParentID+lineSampled) + 3*len(endOfLine) + traceDigits + 2*spanDigits
 
-const digits = "0123456789abcdef"
-
-func appendHex(dst, src []byte) []byte {
-	for _, b := range src {
-		dst = append(dst, digits[b>>4], digits[b&15])
-	}
-	return dst
-}
-
 // randomFlag of a traceparent says that the id is random; whoever passes the
 // trace on must keep it (W3C Trace Context level 2, section 3.2.2.5.2).
 const randomFlag = 0x02
 
-// appendLines writes a sampled context with span as the sender and above as
+// appendLines writes the context of a sampled request, in the formats that c
+// came in, with span as the sender and above as
 // the span over it.
-func (p *parent) appendLines(dst []byte, traceID TraceID, span, above SpanID) []byte {
-	in := p.came
+func appendLines(dst []byte, c *gate.TraceContext, traceID gate.TraceID, span, above gate.SpanID) []byte {
+	in := c.Formats
 	if in == 0 {
-		in = w3c
+		in = gate.W3C
 	}
-	if in&w3c != 0 {
-		dst = appendHex(append(dst, lineTraceparent...), traceID[:])
-		dst = appendHex(append(dst, '-'), span[:])
-		dst = append(dst, '-', '0', digits[1|p.flags&randomFlag])
+	if in&gate.W3C != 0 {
+		dst = hex.AppendEncode(append(dst, lineTraceparent...), traceID[:])
+		dst = hex.AppendEncode(append(dst, '-'), span[:])
+		dst = append(dst, '-', '0', '0'|1|c.Flags&randomFlag)
 		dst = append(dst, endOfLine...)
 	}
 	b3TraceID := traceID[:]
-	if p.short {
+	if c.Short {
 		b3TraceID = traceID[8:]
 	}
-	if in&b3Single != 0 {
+	if in&gate.B3Single != 0 {
 		state := byte('1')
-		if p.debug {
+		if c.Debug {
 			state = 'd'
 		}
-		dst = appendHex(append(dst, lineB3...), b3TraceID)
-		dst = appendHex(append(dst, '-'), span[:])
-		dst = appendHex(append(dst, '-', state, '-'), above[:])
+		dst = hex.AppendEncode(append(dst, lineB3...), b3TraceID)
+		dst = hex.AppendEncode(append(dst, '-'), span[:])
+		dst = hex.AppendEncode(append(dst, '-', state, '-'), above[:])
 		dst = append(dst, endOfLine...)
 	}
-	if in&b3Multi != 0 {
-		dst = append(appendHex(append(dst, lineTraceID...), b3TraceID), endOfLine...)
-		dst = append(appendHex(append(dst, lineSpanID...), span[:]), endOfLine...)
-		dst = append(appendHex(append(dst, lineParentID...), above[:]), endOfLine...)
-		if p.debug {
+	if in&gate.B3Multi != 0 {
+		dst = append(hex.AppendEncode(append(dst, lineTraceID...), b3TraceID), endOfLine...)
+		dst = append(hex.AppendEncode(append(dst, lineSpanID...), span[:]), endOfLine...)
+		dst = append(hex.AppendEncode(append(dst, lineParentID...), above[:]), endOfLine...)
+		if c.Debug {
 			dst = append(dst, lineDebug...)
 		} else {
 			dst = append(dst, lineSampled...)

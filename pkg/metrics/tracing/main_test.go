@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
 )
 
@@ -58,16 +59,12 @@ func tracerFor(t testing.TB, c Config, e Exporter) *Tracer {
 	return tracer
 }
 
-func headers(fields ...string) *Headers {
-	h := new(Headers)
-	places := map[string]*[]byte{
-		"traceparent": &h.Traceparent, "tracestate": &h.Tracestate, "b3": &h.B3, "X-B3-TraceId": &h.TraceID, "X-B3-SpanId": &h.SpanID,
-		"X-B3-ParentSpanId": &h.ParentSpanID, "X-B3-Sampled": &h.Sampled, "X-B3-Flags": &h.Flags,
+func headers(pairs ...string) *gate.TraceFields {
+	f := new(gate.TraceFields)
+	for i := 0; i < len(pairs); i += 2 {
+		f.Note([]byte(pairs[i]), []byte(pairs[i+1]))
 	}
-	for i := 0; i < len(fields); i += 2 {
-		*places[fields[i]] = []byte(fields[i+1])
-	}
-	return h
+	return f
 }
 
 const (

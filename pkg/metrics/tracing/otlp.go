@@ -12,6 +12,7 @@ import (
 	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
@@ -60,7 +61,7 @@ func toOTLP(s *SpanData) *tracepb.Span {
 		StartTimeUnixNano: nanoseconds(s.StartTime), EndTimeUnixNano: nanoseconds(s.EndTime),
 		Status: &tracepb.Status{},
 	}
-	if s.ParentSpanID != (SpanID{}) {
+	if s.ParentSpanID != (gate.SpanID{}) {
 		p.ParentSpanId = s.ParentSpanID[:]
 	}
 	if s.HasRemoteParent {

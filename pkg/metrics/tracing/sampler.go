@@ -3,10 +3,12 @@ package tracing
 import (
 	"encoding/binary"
 	"math/rand/v2"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // sampler decides on a trace that nobody has decided on.
-type sampler func(TraceID) bool
+type sampler func(gate.TraceID) bool
 
 // newSampler decides by the low 63 bits of the trace id, as OpenTelemetry
 // does, so that everybody with the same rate decides alike. The high half
@@ -14,22 +16,22 @@ type sampler func(TraceID) bool
 func newSampler(rate float64) sampler {
 	switch {
 	case rate >= 1:
-		return func(TraceID) bool { return true }
+		return func(gate.TraceID) bool { return true }
 	case !(rate > 0):
-		return func(TraceID) bool { return false }
+		return func(gate.TraceID) bool { return false }
 	}
 	bound := uint64(rate * (1 << 63))
-	return func(id TraceID) bool { return binary.BigEndian.Uint64(id[8:])>>1 < bound }
+	return func(id gate.TraceID) bool { return binary.BigEndian.Uint64(id[8:])>>1 < bound }
 }
 
-func newTraceID() (id TraceID) {
+func newTraceID() (id gate.TraceID) {
 	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
 	binary.BigEndian.PutUint64(id[8:], rand.Uint64()|1) // never zero; the sampler does not see the lowest bit
 	return id
 }
 
-func newSpanID() (id SpanID) {
-	for id == (SpanID{}) {
+func newSpanID() (id gate.SpanID) {
+	for id == (gate.SpanID{}) {
 		binary.BigEndian.PutUint64(id[:], rand.Uint64())
 	}
 	return id

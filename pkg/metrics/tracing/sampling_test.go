@@ -3,18 +3,20 @@ package tracing
 import (
 	"context"
 	"testing"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 func TestWhatTheSenderDecidedStands(t *testing.T) {
-	yes := []*Headers{
+	yes := []*gate.TraceFields{
 		headers("traceparent", "00-"+idA+"-"+spA+"-01"), headers("b3", idB+"-"+spB+"-1"), headers("b3", "1"), headers("b3", "d"),
 		headers("X-B3-Sampled", "1"), headers("X-B3-Flags", "1"), headers("X-B3-TraceId", idB, "X-B3-SpanId", spB, "X-B3-Sampled", "true"),
 	}
-	no := []*Headers{
+	no := []*gate.TraceFields{
 		headers("traceparent", "00-"+idA+"-"+spA+"-00"), headers("b3", idB+"-"+spB+"-0"), headers("b3", "0"), headers("X-B3-Sampled", "0"),
 		headers("traceparent", "00-"+idA+"-"+spA+"-00", "b3", "1"),
 	}
-	open := []*Headers{
+	open := []*gate.TraceFields{
 		nil, headers(), headers("b3", idB+"-"+spB), headers("X-B3-TraceId", idB, "X-B3-SpanId", spB), headers("traceparent", "junk"), headers("tracestate", "a=b"),
 	}
 	for _, c := range []struct {
@@ -28,7 +30,7 @@ func TestWhatTheSenderDecidedStands(t *testing.T) {
 	} {
 		tracer := tracerFor(t, c.cfg, new(kept))
 		for _, group := range []struct {
-			headers []*Headers
+			headers []*gate.TraceFields
 			want    bool
 		}{{yes, c.yes}, {no, c.no}, {open, c.opened}} {
 			for _, h := range group.headers {
@@ -78,7 +80,7 @@ func TestAllWithOneRateDecideAlike(t *testing.T) {
 	}
 }
 
-var unsampledCases = map[string]*Headers{
+var unsampledCases = map[string]*gate.TraceFields{
 	"no headers":  nil,
 	"traceparent": headers("traceparent", "00-"+idA+"-"+spA+"-00", "tracestate", "a=b"),
 	"b3":          headers("b3", idB+"-"+spB+"-0"),
@@ -98,9 +100,9 @@ func TestAnUnsampledRequestAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(1000, func() {
 			span = tracer.Start(h)
 			_ = span.Lines()
-			_, _ = span.TraceID(), span.ID()
+			_ = span.TraceID()
 			span.End(&Finish{})
-			_, _ = ReadTraceID(h)
+			_ = h.Context()
 		}); n != 0 || span != nil {
 			t.Errorf("%s: %v allocations, span %v", name, n, span)
 		}
@@ -122,16 +124,6 @@ func BenchmarkUnsampled(b *testing.B) {
 	}
 }
 
-func BenchmarkTraceID(b *testing.B) {
-	h := headers("traceparent", "00-"+idA+"-"+spA+"-00")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, ok := ReadTraceID(h); !ok {
-			b.Fatal("no trace id")
-		}
-	}
-}
-
 // discard takes every span at once, so that some are dropped at most.
 type discard struct{}
 
@@ -139,7 +131,7 @@ func (discard) Export(context.Context, []*SpanData) (int, error) { return 0, nil
 func (discard) Close()                                           {}
 
 func BenchmarkSampled(b *testing.B) {
-	for name, h := range map[string]*Headers{
+	for name, h := range map[string]*gate.TraceFields{
 		"traceparent": headers("traceparent", "00-"+idA+"-"+spA+"-01"),
 		"tracestate":  headers("traceparent", "00-"+idA+"-"+spA+"-01", "tracestate", "rojo=00f067aa0ba902b7, tenant@vendor=t61rcWkgMzE"),
 	} {

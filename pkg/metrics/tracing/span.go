@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // Names of the spans. The first two are Knative's.
@@ -20,23 +22,23 @@ const (
 type Span struct {
 	tracer   *Tracer
 	context  SpanContext // of the proxy span
-	parentID SpanID      // zero = a trace of our own
-	upstream SpanID
+	parentID gate.SpanID // zero = a trace of our own
+	upstream gate.SpanID
 	lines    []byte // in room
 	room     [maxLines]byte
 }
 
-func (t *Tracer) begin(h *Headers, p *parent, id TraceID) *Span {
+func (t *Tracer) begin(fields *gate.TraceFields, c *gate.TraceContext, id gate.TraceID) *Span {
 	s := &Span{
 		tracer:   t,
 		context:  SpanContext{TraceID: id, SpanID: newSpanID(), Flags: 1},
-		parentID: p.spanID,
+		parentID: c.SpanID,
 		upstream: newSpanID(),
 	}
-	if h != nil && p.came&w3c != 0 {
-		s.context.Tracestate = readTracestate(h.Tracestate)
+	if c.Formats&gate.W3C != 0 {
+		s.context.Tracestate = readTracestate(fields.Tracestate)
 	}
-	s.lines = p.appendLines(s.room[:0], id, s.upstream, s.context.SpanID)
+	s.lines = appendLines(s.room[:0], c, id, s.upstream, s.context.SpanID)
 	return s
 }
 
@@ -51,12 +53,12 @@ func (s *Span) Lines() []byte {
 	return s.lines
 }
 
-// TraceID is the trace's id as 32 digits.
-func (s *Span) TraceID() string {
+// TraceID is the trace's id; zero for a nil Span.
+func (s *Span) TraceID() gate.TraceID {
 	if s == nil {
-		return ""
+		return gate.TraceID{}
 	}
-	return string(appendHex(make([]byte, 0, traceDigits), s.context.TraceID[:]))
+	return s.context.TraceID
 }
 
 // Finish is what is known of a request when it has ended. The slices are
@@ -96,7 +98,7 @@ func (s *Span) End(f *Finish) {
 
 	proxy := &spans[0]
 	*proxy = SpanData{
-		SpanContext: s.context, ParentSpanID: s.parentID, HasRemoteParent: s.parentID != SpanID{},
+		SpanContext: s.context, ParentSpanID: s.parentID, HasRemoteParent: s.parentID != gate.SpanID{},
 		Kind: KindServer, Name: nameProxy, StartTime: f.Arrived, EndTime: later(f.Arrived, f.Ended),
 		Status: status, ChildSpanCount: 1,
 		Attributes: map[string]any{
@@ -130,7 +132,7 @@ func (s *Span) End(f *Finish) {
 	s.tracer.spans.addAll(spans)
 }
 
-func (s *Span) child(id SpanID, name string, from, to time.Time) SpanData {
+func (s *Span) child(id gate.SpanID, name string, from, to time.Time) SpanData {
 	c := s.context
 	c.SpanID = id
 	return SpanData{

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 var arrived = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
@@ -24,7 +26,7 @@ func finished() *Finish {
 }
 
 // spansOf are those of one request.
-func spansOf(t *testing.T, h *Headers, f *Finish) (*Span, []*SpanData) {
+func spansOf(t *testing.T, h *gate.TraceFields, f *Finish) (*Span, []*SpanData) {
 	t.Helper()
 	k := new(kept)
 	tracer := newTracer(&Config{SamplingRate: 1}, k)
@@ -44,8 +46,8 @@ func TestARequestHasThreeSpans(t *testing.T) {
 	if len(spans) != 3 {
 		t.Fatalf("%d spans", len(spans))
 	}
-	if span.ID() != spans[0].TraceID {
-		t.Errorf("id %x, want %v", span.ID(), spans[0].TraceID)
+	if span.TraceID() != spans[0].TraceID {
+		t.Errorf("id %x, want %v", span.TraceID(), spans[0].TraceID)
 	}
 	proxy, wait, upstream := spans[0], spans[1], spans[2]
 	for i, want := range []struct {
@@ -104,7 +106,7 @@ func TestARequestThatNeverGotASlotWaitedToItsEnd(t *testing.T) {
 	if s := spans[0].Status; s.Code != CodeUnavailable || s.Message != "queue-full" {
 		t.Errorf("status %+v", s)
 	}
-	if spans[0].HasRemoteParent || spans[0].ParentSpanID != (SpanID{}) {
+	if spans[0].HasRemoteParent || spans[0].ParentSpanID != (gate.SpanID{}) {
 		t.Errorf("a parent: %+v", spans[0])
 	}
 }
@@ -179,7 +181,7 @@ func TestWithoutAProtocolNothingIsTraced(t *testing.T) {
 		span := tracer.Start(headers("b3", "1"))
 		span.End(finished())
 		tracer.ExportSpan(&SpanData{})
-		if span != nil || span.Lines() != nil || span.TraceID() != "" || span.ID() != [16]byte{} || tracer.Dropped() != 0 || tracer.Close(context.Background()) != nil {
+		if span != nil || span.Lines() != nil || span.TraceID() != (gate.TraceID{}) || tracer.Dropped() != 0 || tracer.Close(context.Background()) != nil {
 			t.Errorf("%q: a nil Tracer did something", protocol)
 		}
 	}

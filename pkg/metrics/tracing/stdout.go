@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // lineExporter writes a line of JSON per span, a batch at a time.
@@ -34,7 +36,7 @@ func (e *lineExporter) Export(_ context.Context, batch []*SpanData) (int, error)
 	encoder := json.NewEncoder(&lines)
 	for _, s := range batch {
 		line := spanLine{
-			TraceID: hexText(s.TraceID[:]), SpanID: hexText(s.SpanID[:]), ParentID: parentText(s),
+			TraceID: s.TraceID.String(), SpanID: s.SpanID.String(), ParentID: parentText(s),
 			Service: e.service, Name: s.Name, Kind: kindText(s.Kind), Start: s.StartTime.UTC(), End: s.EndTime.UTC(),
 			Attributes: s.Attributes, Status: s.Message, Error: isError(s),
 		}
@@ -50,13 +52,11 @@ func (e *lineExporter) Export(_ context.Context, batch []*SpanData) (int, error)
 
 func (*lineExporter) Close() {}
 
-func hexText(id []byte) string { return string(appendHex(nil, id)) }
-
 func parentText(s *SpanData) string {
-	if s.ParentSpanID == (SpanID{}) {
+	if s.ParentSpanID == (gate.SpanID{}) {
 		return ""
 	}
-	return hexText(s.ParentSpanID[:])
+	return s.ParentSpanID.String()
 }
 
 func kindText(kind Kind) string {

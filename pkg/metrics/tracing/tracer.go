@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
@@ -78,28 +79,25 @@ func newExporter(c *Config) (Exporter, error) {
 }
 
 // Start returns the span of a request whose head is complete, or nil if it is
-// not sampled; that allocates nothing. h may be nil.
+// not sampled; that allocates nothing. fields may be nil.
 //
-// What the sender decided stands, unless Debug; W3C's word goes before B3's.
-func (t *Tracer) Start(h *Headers) *Span {
+// What the sender decided stands, unless Debug.
+func (t *Tracer) Start(fields *gate.TraceFields) *Span {
 	if t == nil {
 		return nil
 	}
-	var p parent
-	if h != nil {
-		p = h.read()
-	}
-	if p.decision == unsampled && !t.debug {
+	c := fields.Context()
+	if c.Sampling == gate.Unsampled && !t.debug {
 		return nil
 	}
-	id := p.traceID
-	if !p.known() {
+	id := c.TraceID
+	if id == (gate.TraceID{}) {
 		id = newTraceID()
 	}
-	if p.decision != sampled && !t.sampler(id) {
+	if c.Sampling != gate.Sampled && !t.sampler(id) {
 		return nil
 	}
-	return t.begin(h, &p, id)
+	return t.begin(fields, &c, id)
 }
 
 // ExportSpan leaves a span to be sent that something else in the program has

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 var update = flag.Bool("update", false, "write the golden file")
@@ -25,24 +27,24 @@ func (m *messages) Send(_ context.Context, message []byte) ([]byte, error) {
 func (*messages) Close() {}
 
 // fixed makes the spans of a request, whose ids are all given.
-func fixed(t *testing.T, c SpanContext, above SpanID, f *Finish) []*SpanData {
+func fixed(t *testing.T, c SpanContext, above gate.SpanID, f *Finish) []*SpanData {
 	t.Helper()
 	k := new(kept)
 	tracer := newTracer(&Config{}, k)
-	span := &Span{tracer: tracer, context: c, parentID: above, upstream: SpanID{3, 0xff, 3}}
+	span := &Span{tracer: tracer, context: c, parentID: above, upstream: gate.SpanID{3, 0xff, 3}}
 	span.End(f)
 	if err := tracer.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	spans := k.spans()
-	spans[1].SpanID = SpanID{0, 2, 2} // wait's is drawn
+	spans[1].SpanID = gate.SpanID{0, 2, 2} // wait's is drawn
 	return spans
 }
 
 func TestWhatCollectorsGetStaysAsItIs(t *testing.T) {
-	long, short := TraceID{0xfe, 1, 2, 3, 15: 4}, TraceID{8: 0xab, 15: 1}
-	spanContext := func(id TraceID, state string) SpanContext {
-		return SpanContext{TraceID: id, SpanID: SpanID{1, 7: 1}, Flags: 1, Tracestate: readTracestate([]byte(state))}
+	long, short := gate.TraceID{0xfe, 1, 2, 3, 15: 4}, gate.TraceID{8: 0xab, 15: 1}
+	spanContext := func(id gate.TraceID, state string) SpanContext {
+		return SpanContext{TraceID: id, SpanID: gate.SpanID{1, 7: 1}, Flags: 1, Tracestate: readTracestate([]byte(state))}
 	}
 	refused := finished()
 	refused.Admitted, refused.Forwarded, refused.Answered, refused.Status, refused.Outcome, refused.Error = time.Time{}, time.Time{}, time.Time{}, 503, "queue-full", true
@@ -53,11 +55,11 @@ func TestWhatCollectorsGetStaysAsItIs(t *testing.T) {
 	late.Answered, late.Status, late.Outcome, late.Error, late.Peer = time.Time{}, 504, "request-timeout", true, netip.AddrPort{}
 	late.Arrived = late.Arrived.Add(1234567)
 	var batch []*SpanData
-	batch = append(batch, fixed(t, spanContext(long, " a=b ,, c@d=  e f\t,*=x"), SpanID{9}, finished())...)
-	batch = append(batch, fixed(t, spanContext(long, " a=b ,, c@d=  e f\t,g-/*_=<\">"), SpanID{9}, finished())...)
-	batch = append(batch, fixed(t, spanContext(short, ""), SpanID{}, refused)...)
-	batch = append(batch, fixed(t, spanContext(short, "a=b,a=c"), SpanID{7: 9}, missing)...)
-	batch = append(batch, fixed(t, spanContext(long, ""), SpanID{}, late)...)
+	batch = append(batch, fixed(t, spanContext(long, " a=b ,, c@d=  e f\t,*=x"), gate.SpanID{9}, finished())...)
+	batch = append(batch, fixed(t, spanContext(long, " a=b ,, c@d=  e f\t,g-/*_=<\">"), gate.SpanID{9}, finished())...)
+	batch = append(batch, fixed(t, spanContext(short, ""), gate.SpanID{}, refused)...)
+	batch = append(batch, fixed(t, spanContext(short, "a=b,a=c"), gate.SpanID{7: 9}, missing)...)
+	batch = append(batch, fixed(t, spanContext(long, ""), gate.SpanID{}, late)...)
 	batch = append(batch, &SpanData{Name: "\xff of a program", Attributes: map[string]any{"yes": true, "half": 0.5, "http.status_code": "no number"}})
 
 	var page bytes.Buffer

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
@@ -65,7 +66,7 @@ func (e *zipkinExporter) Close() { e.sender.Close() }
 
 func toZipkin(s *SpanData, local *zipkinEndpoint) zipkinSpan {
 	z := zipkinSpan{
-		TraceID: zipkinTraceID(s.TraceID), ID: hexText(s.SpanID[:]), ParentID: parentText(s),
+		TraceID: zipkinTraceID(s.TraceID), ID: s.SpanID.String(), ParentID: parentText(s),
 		Name: s.Name, Kind: kindText(s.Kind), Local: local, Remote: zipkinPeer(s),
 		Timestamp: s.StartTime.UnixMicro(), Duration: max(s.EndTime.Sub(s.StartTime).Round(time.Microsecond).Microseconds(), 1),
 	}
@@ -88,11 +89,11 @@ func toZipkin(s *SpanData, local *zipkinEndpoint) zipkinSpan {
 }
 
 // zipkinTraceID has 16 digits for ids of 64 bits.
-func zipkinTraceID(id TraceID) string {
+func zipkinTraceID(id gate.TraceID) string {
 	if [8]byte(id[:8]) == ([8]byte{}) {
-		return hexText(id[8:])
+		return id.String()[16:]
 	}
-	return hexText(id[:])
+	return id.String()
 }
 
 func zipkinPeer(s *SpanData) *zipkinEndpoint {

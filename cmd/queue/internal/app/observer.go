@@ -65,7 +65,7 @@ func (o *observer) Begin(x *gate.Exchange) {
 	if o.tracer == nil && o.log == nil {
 		return
 	}
-	span := o.tracer.Start((*tracing.Headers)(x.Trace))
+	span := o.tracer.Start(x.Trace)
 	line := o.log.Begin(head(x))
 	if span == nil && line == nil {
 		return
@@ -92,7 +92,7 @@ func (o *observer) End(x *gate.Exchange) {
 	o.counting.End(x.Ended, x.Proxied)
 	r := record(x, tag)
 	if n != nil {
-		r.TraceID = n.span.ID()
+		r.TraceID = n.span.TraceID()
 		o.finish(n, x, &r)
 	}
 	o.requests.Observe(&r)
@@ -132,7 +132,13 @@ func (o *observer) finish(n *note, x *gate.Exchange, r *metrics.Record) {
 			Forwarded: wall(x.Forwarded), Answered: wall(x.Answered),
 		})
 	}
-	n.line.End(result(x, r))
+	if n.line != nil {
+		trace := r.TraceID
+		if n.span == nil {
+			trace = x.Trace.Context().TraceID
+		}
+		n.line.End(result(x, r, trace))
+	}
 	*n = note{}
 	o.notes.Put(n)
 }
@@ -155,7 +161,7 @@ func (o *observer) Rejected(outcome gate.Outcome) {
 func (o *observer) Probed(x *gate.Exchange) {
 	if o.log != nil && o.logProbes {
 		r := record(x, 0)
-		o.log.Begin(head(x)).End(result(x, &r))
+		o.log.Begin(head(x)).End(result(x, &r, x.Trace.Context().TraceID))
 	}
 }
 

@@ -14,11 +14,11 @@ func head(x *gate.Exchange) requestlog.Head {
 }
 
 // result is what it is told at the end.
-func result(x *gate.Exchange, r *metrics.Record) requestlog.Result {
+func result(x *gate.Exchange, r *metrics.Record, trace gate.TraceID) requestlog.Result {
 	return requestlog.Result{
 		Status: x.Status, Outcome: x.Outcome.String(),
 		RequestBytes: x.RequestBody, ResponseBytes: x.ResponseBody,
 		Arrived: wall(x.Arrived), Ended: wall(x.Ended),
-		Queued: r.Queued, Upstream: r.Upstream, Total: r.Total, TraceID: r.TraceID,
+		Queued: r.Queued, Upstream: r.Upstream, Total: r.Total, TraceID: trace,
 	}
 }
