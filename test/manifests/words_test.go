@@ -8,6 +8,7 @@ import (
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/probe"
+	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
 func TestAutoscalersReadGaugesThatExist(t *testing.T) {
@@ -36,7 +37,7 @@ func TestAutoscalersReadGaugesThatExist(t *testing.T) {
 func words() map[string][]string {
 	known := map[string][]string{
 		"code_class": {"1xx", "2xx", "3xx", "4xx", "5xx", "other"},
-		"cause":      probe.CauseWords(),
+		"cause":      check.CauseWords(),
 	}
 	for _, o := range gate.Outcomes() {
 		known["outcome"] = append(known["outcome"], o.String())
