@@ -36,18 +36,18 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	switch command {
 	case config.CommandHelp:
-		err = config.WriteHelp(stdout)
+		err = config.WriteHelp(stdout, cfg)
 	case config.CommandVersion:
 		err = writeVersion(stdout)
 	case config.CommandCheck:
 		for _, w := range warnings {
 			fmt.Fprintln(stderr, "warning:", w)
 		}
-		err = config.WriteCheck(stdout, &cfg)
+		err = config.WriteCheck(stdout, cfg)
 	case config.CommandDrain:
 		err = app.RequestDrain(cfg.DrainSocket)
 	default:
-		return serve(&cfg, warnings)
+		return serve(cfg, warnings)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "queue:", err)

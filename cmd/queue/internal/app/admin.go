@@ -32,7 +32,7 @@ type adminServer struct {
 // openAdmin opens the admin port and the one for application probes.
 func (p *App) openAdmin() error {
 	cfg := p.cfg
-	appProbes, err := probe.ParseAppProbes(cfg.AppProbers(), probe.AppProbeOptions{
+	appProbes, err := probe.ParseAppProbes(cfg.AppProbers, probe.AppProbeOptions{
 		Host: cfg.AppProbeHost,
 		OnChange: func(c probe.AppChange) {
 			p.log.Info(c.String(), zap.String("path", c.Path), zap.String("from", c.From.Token()), zap.String("to", c.To.Token()))

@@ -1,20 +1,9 @@
 package app
 
 import (
-	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
-
-func identity(cfg *config.Config) metrics.Identity {
-	return metrics.Identity{
-		Namespace:     cfg.Namespace,
-		Service:       cfg.Service,
-		Configuration: cfg.Configuration,
-		Revision:      cfg.Revision,
-		Pod:           cfg.Pod,
-	}
-}
 
 // collector shows the figures of all parts.
 func (p *App) collector() (*metrics.Collector, error) {
@@ -24,7 +13,7 @@ func (p *App) collector() (*metrics.Collector, error) {
 	}
 	return metrics.NewCollector(metrics.CollectorConfig{
 		Names:     names,
-		Identity:  identity(p.cfg),
+		Identity:  p.cfg.Identity,
 		Build:     p.build,
 		Requests:  p.seen.requests,
 		Readiness: p.ready.figures,

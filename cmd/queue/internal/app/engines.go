@@ -20,7 +20,9 @@ const maxLoops = 4
 // makeEngines makes the gate and both engines. session, if it is not nil, is
 // how the container is spoken to.
 func (p *App) makeEngines(session *tls.Config) (err error) {
-	if p.gate, err = gate.New(gateConfig(p)); err != nil {
+	c := p.cfg.Gate
+	c.Readiness, c.Contact, c.Observer = p.ready.probes, p.ready, p.seen
+	if p.gate, err = gate.New(c); err != nil {
 		return err
 	}
 	upstream := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(p.cfg.UserPort))
@@ -46,29 +48,6 @@ func (p *App) makeEngines(session *tls.Config) (err error) {
 		Panicked:          panicked,
 	})
 	return err
-}
-
-func gateConfig(p *App) gate.Config {
-	cfg := p.cfg
-	return gate.Config{
-		ConcurrencyLimit:     cfg.ConcurrencyLimit,
-		QueueCapacity:        cfg.QueueCapacity,
-		HardConcurrency:      cfg.ConcurrencyHard,
-		QueueMaxWait:         cfg.QueueMaxWait,
-		RequestTimeout:       cfg.RequestTimeout,
-		ResponseStartTimeout: cfg.ResponseStartTimeout,
-		IdleTimeout:          cfg.IdleTimeout,
-		TunnelMax:            cfg.TunnelMax,
-		UpstreamWait:         cfg.UpstreamWait,
-		UpstreamRestartWait:  cfg.UpstreamRestartWait,
-		AnswerHalfClosed:     cfg.ClientHalfClose == "answer",
-		TLSOnly:              cfg.TLSOnly,
-		DrainQuiet:           cfg.DrainQuiet,
-		DrainTunnel:          cfg.DrainTunnel,
-		Readiness:            p.ready.probes,
-		Contact:              p.ready,
-		Observer:             p.seen,
-	}
 }
 
 // loops is the number of event loops: half the processors, so that the

@@ -48,7 +48,7 @@ func NewLogger(cfg *config.Config) (*zap.Logger, error) {
 	}
 	log = log.Named("queue")
 	for _, f := range []struct{ key, value string }{
-		{"namespace", cfg.Namespace}, {"configuration", cfg.Configuration}, {"revision", cfg.Revision}, {"pod", cfg.Pod},
+		{"namespace", cfg.Identity.Namespace}, {"configuration", cfg.Identity.Configuration}, {"revision", cfg.Identity.Revision}, {"pod", cfg.Identity.Pod},
 	} {
 		if f.value != "" {
 			log = log.With(zap.String(f.key, f.value))

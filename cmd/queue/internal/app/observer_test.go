@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
-func load(t testing.TB, args []string, variables map[string]string) config.Config {
+func load(t testing.TB, args []string, variables map[string]string) *config.Config {
 	t.Helper()
 	cfg, _, _, err := config.Load(args, func(name string) (string, bool) {
 		text, ok := variables[name]
@@ -30,12 +30,12 @@ func load(t testing.TB, args []string, variables map[string]string) config.Confi
 // that samples nothing by itself.
 func newCountingObserver(t testing.TB) *observer {
 	cfg := load(t, nil, map[string]string{"UNCOUNTED_PATHS": "/health"})
-	o := newObserver(&cfg)
-	ready, err := newReadiness(&cfg, zap.NewNop())
+	o := newObserver(cfg)
+	ready, err := newReadiness(cfg, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.status = newStatus(&cfg, ready, o)
+	o.status = newStatus(cfg, ready, o)
 	g, err := gate.New(gate.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func (p *App) openSidePorts() error {
 	if err := p.openProfiling(); err != nil {
 		return err
 	}
-	stats := metrics.StatHandler(identity(p.cfg), p.seen.counting, http1.Clock)
+	stats := metrics.StatHandler(p.cfg.Identity, p.seen.counting, http1.Clock)
 	if err := p.side.open(p.cfg.ListenAddress, p.cfg.AutoscalerMetricsPort, "AUTOSCALER_METRICS_PORT", stats); err != nil {
 		return err
 	}

@@ -29,11 +29,10 @@ type sinks struct {
 
 // openSinks opens those that the configuration asks for.
 func openSinks(cfg *config.Config, r otlp.Resource, log *zap.Logger) (s sinks, err error) {
-	s.tracer, err = tracing.New(tracing.Config{
-		Protocol: cfg.TracingProtocol, Endpoint: cfg.TracingEndpoint, Insecure: true,
-		SamplingRate: cfg.TracingSampleRate, Debug: cfg.TracingDebug, Resource: r,
-		Failed: func(err error) { log.Warn("spans were not delivered", zap.Error(err)) },
-	})
+	t := cfg.Tracing
+	t.Insecure, t.Resource = true, r
+	t.Failed = func(err error) { log.Warn("spans were not delivered", zap.Error(err)) }
+	s.tracer, err = tracing.New(t)
 	if err != nil || !cfg.RequestLog {
 		return s, err
 	}
@@ -41,8 +40,8 @@ func openSinks(cfg *config.Config, r otlp.Resource, log *zap.Logger) (s sinks, e
 	s.log, err = requestlog.New(requestlog.Config{
 		Template: cfg.RequestLogTemplate,
 		Revision: requestlog.RevisionInfo{
-			Name: cfg.Revision, Namespace: cfg.Namespace, Service: cfg.Service, Configuration: cfg.Configuration,
-			PodName: cfg.Pod, PodIP: cfg.PodIP,
+			Name: cfg.Identity.Revision, Namespace: cfg.Identity.Namespace, Service: cfg.Identity.Service, Configuration: cfg.Identity.Configuration,
+			PodName: cfg.Identity.Pod, PodIP: cfg.PodIP,
 		},
 		Writer: os.Stdout,
 		Failed: func(err error) { log.Warn("request lines were not written", zap.Error(err)) },
@@ -81,7 +80,7 @@ func (s *sinks) close() error {
 func (p *App) resource() otlp.Resource {
 	cfg := p.cfg
 	return otlp.Resource{
-		Namespace: cfg.Namespace, Service: cfg.Service, Configuration: cfg.Configuration, Revision: cfg.Revision,
-		Pod: cfg.Pod, Version: p.build.Version,
+		Namespace: cfg.Identity.Namespace, Service: cfg.Identity.Service, Configuration: cfg.Identity.Configuration, Revision: cfg.Identity.Revision,
+		Pod: cfg.Identity.Pod, Version: p.build.Version,
 	}
 }

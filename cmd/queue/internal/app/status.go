@@ -131,7 +131,7 @@ func drainState(d *gate.Drain) string {
 func statusFacts(cfg *config.Config, build metrics.Build) statuspage.Facts {
 	f := statuspage.Facts{
 		Version: build.Version, Commit: build.Commit, GoVersion: build.GoVersion,
-		Namespace: cfg.Namespace, Service: cfg.Service, Revision: cfg.Revision, Pod: cfg.Pod,
+		Namespace: cfg.Identity.Namespace, Service: cfg.Identity.Service, Revision: cfg.Identity.Revision, Pod: cfg.Identity.Pod,
 	}
 	for _, s := range cfg.Shown() {
 		if n := len(f.Settings); n == 0 || f.Settings[n-1].Title != s.Group {

@@ -12,7 +12,7 @@ import (
 
 func TestFactsOfTheStatusPageHaveEverySettingInTheOrderOfTheTable(t *testing.T) {
 	cfg := load(t, []string{"--user-port=81"}, map[string]string{"SERVING_POD": "web-1", "CONTAINER_CONCURRENCY": "2"})
-	f := statusFacts(&cfg, metrics.Build{Version: "v1"})
+	f := statusFacts(cfg, metrics.Build{Version: "v1"})
 	var want []statuspage.Group
 	for _, s := range cfg.Shown() {
 		if len(want) == 0 || want[len(want)-1].Title != s.Group {
@@ -65,7 +65,7 @@ func TestTellingTheStatusPageOfRequestsAllocatesNothing(t *testing.T) {
 
 func TestWithoutAStatusPortThereIsNoStatus(t *testing.T) {
 	cfg := load(t, nil, map[string]string{"STATUS_PORT": "0"})
-	if s := newStatus(&cfg, nil, nil); s != nil {
+	if s := newStatus(cfg, nil, nil); s != nil {
 		t.Error("there is one")
 	}
 }

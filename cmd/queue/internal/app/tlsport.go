@@ -32,34 +32,18 @@ type tlsPort struct {
 // newTLSPort checks the settings of TLS. http2, which may be nil, takes over
 // connections whose client chose h2.
 func newTLSPort(cfg *config.Config, server *http1.Server, http2 func(net.Conn), log *zap.Logger) (*tlsPort, error) {
-	p := &tlsPort{log: log, dir: cfg.CertDir, port: cfg.ServingTLSPort}
+	p := &tlsPort{log: log, dir: cfg.TLS.Dir, port: cfg.ServingTLSPort}
 	if cfg.ServingTLSPort == 0 {
 		return p, nil
 	}
-	lowest, err1 := tlsfront.Version(cfg.TLSMinVersion)
-	highest, err2 := tlsfront.Version(cfg.TLSMaxVersion)
-	suites, err3 := tlsfront.CipherSuites(cfg.TLSCipherSuites)
-	curves, err4 := tlsfront.Curves(cfg.TLSCurvePreferences)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return nil, err
+	c := cfg.TLS
+	c.Listen = func() (*net.TCPListener, error) {
+		return listen(cfg.ListenAddress, cfg.ServingTLSPort, "QUEUE_SERVING_TLS_PORT")
 	}
+	c.HTTP1, c.HTTP2 = server.Adopt, http2
+	c.Changed, c.Refused = p.changed, p.refused
 	var err error
-	p.front, err = tlsfront.New(tlsfront.Config{
-		Dir:          cfg.CertDir,
-		MinVersion:   lowest,
-		MaxVersion:   highest,
-		CipherSuites: suites,
-		Curves:       curves,
-		ClientCA:     cfg.TLSClientCA,
-		ClientSANs:   cfg.TLSClientSANs,
-		Listen: func() (*net.TCPListener, error) {
-			return listen(cfg.ListenAddress, cfg.ServingTLSPort, "QUEUE_SERVING_TLS_PORT")
-		},
-		HTTP1:   server.Adopt,
-		HTTP2:   http2,
-		Changed: p.changed,
-		Refused: p.refused,
-	})
+	p.front, err = tlsfront.New(c)
 	return p, err
 }
 
@@ -118,7 +102,7 @@ func (p *tlsPort) refused(peer net.Addr, err error) {
 
 // upstreamTLS is how the container is spoken to, nil for plain.
 func upstreamTLS(cfg *config.Config) (*tls.Config, error) {
-	if cfg.UpstreamTLS != "true" {
+	if !cfg.UpstreamTLS {
 		return nil, nil
 	}
 	c := &tls.Config{

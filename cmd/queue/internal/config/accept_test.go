@@ -34,15 +34,15 @@ func TestWhatASettingAcceptsInOtherSpellings(t *testing.T) {
 		{"SERVING_REQUEST_LOG_TEMPLATE", "{{js .TraceID}}{{with .Request}}{{.Host}}{{end}}", "{{js .TraceID}}{{with .Request}}{{.Host}}{{end}}"},
 	} {
 		cfg := mustLoad(t, nil, map[string]string{c.env: c.text})
-		if got := settings[settingIndex(c.env)].field(&cfg).text(); got != c.want {
+		if got := cfg.setting(c.env).value.text(); got != c.want {
 			t.Errorf("%s=%q: got %q, want %q", c.env, c.text, got, c.want)
 		}
 	}
 }
 
 func TestFlagOfABoolAloneMeansTrue(t *testing.T) {
-	if cfg := mustLoad(t, []string{"--concurrency-hard", "--profiling=false"}, map[string]string{"ENABLE_PROFILING": "true"}); !cfg.ConcurrencyHard || cfg.Profiling {
-		t.Errorf("got %v and %v", cfg.ConcurrencyHard, cfg.Profiling)
+	if cfg := mustLoad(t, []string{"--concurrency-hard", "--profiling=false"}, map[string]string{"ENABLE_PROFILING": "true"}); !cfg.Gate.HardConcurrency || cfg.Profiling {
+		t.Errorf("got %v and %v", cfg.Gate.HardConcurrency, cfg.Profiling)
 	}
 }
 
@@ -82,8 +82,8 @@ func TestDrainReadsNothingButItsSocket(t *testing.T) {
 		want string
 	}{{[]string{"drain"}, "/a"}, {[]string{"drain", "--drain-socket", "/b"}, "/b"}, {[]string{"drain", "--drain-socket="}, "@queuegate"}} {
 		cfg, command, warnings, err := Load(c.args, environment(broken))
-		if cfg.DrainSocket != c.want || command != CommandDrain || warnings != nil || err != nil || cfg.UserPort != 0 {
-			t.Errorf("%q: got %q, %v, %q, %v", c.args, cfg.DrainSocket, command, warnings, err)
+		if err != nil || cfg.DrainSocket != c.want || command != CommandDrain || warnings != nil || cfg.UserPort != 0 {
+			t.Errorf("%q: got %+v, %v, %q, %v", c.args, cfg, command, warnings, err)
 		}
 	}
 	if problems := problemsOf(t, []string{"drain", "--drain-socket=x"}, nil); len(problems) != 1 {
@@ -102,18 +102,17 @@ func TestLevelComesFromTheLoggingConfigurationUnlessGiven(t *testing.T) {
 	}
 }
 
-func TestNamesOfTLSAreThoseOfGo(t *testing.T) {
-	var names []string
+func TestEveryCipherSuiteAndCurveOfGoHasItsNameOfGo(t *testing.T) {
 	for _, suite := range tls.CipherSuites() {
-		names = append(names, suite.Name)
+		cfg := mustLoad(t, nil, map[string]string{"QUEUE_PROXY_TLS_CIPHER_SUITES": suite.Name})
+		if !slices.Equal(cfg.TLS.CipherSuites, []uint16{suite.ID}) {
+			t.Errorf("%s: got %v", suite.Name, cfg.TLS.CipherSuites)
+		}
 	}
-	slices.Sort(names)
-	if known := slices.Sorted(slices.Values(tlsCipherSuites)); !slices.Equal(known, names) {
-		t.Errorf("got %q\nwant %q", known, names)
-	}
-	for i, id := range []tls.CurveID{tls.X25519, tls.X25519MLKEM768, tls.CurveP256, tls.CurveP384, tls.CurveP521} {
-		if tlsCurves[i] != id.String() {
-			t.Errorf("got %q, want %q", tlsCurves[i], id)
+	for _, id := range []tls.CurveID{tls.X25519, tls.X25519MLKEM768, tls.CurveP256, tls.CurveP384, tls.CurveP521} {
+		cfg := mustLoad(t, nil, map[string]string{"QUEUE_PROXY_TLS_CURVE_PREFERENCES": id.String()})
+		if !slices.Equal(cfg.TLS.Curves, []tls.CurveID{id}) {
+			t.Errorf("%s: got %v", id, cfg.TLS.Curves)
 		}
 	}
 }

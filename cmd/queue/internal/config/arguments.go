@@ -17,114 +17,109 @@ const (
 	CommandCheck
 	// CommandHelp prints WriteHelp's text. The Config is empty.
 	CommandHelp
-	// CommandVersion prints WriteVersion's line. The Config is empty.
+	// CommandVersion prints version, commit and Go version. The Config is empty.
 	CommandVersion
 )
 
-func (c Command) String() string {
-	switch c {
-	case CommandDrain:
-		return "drain"
-	case CommandCheck:
-		return "check"
-	case CommandHelp:
-		return "help"
-	case CommandVersion:
-		return "version"
-	default:
-		return "run"
-	}
-}
-
-// arguments is a command line taken apart. Values are not checked yet.
-type arguments struct {
-	command  Command
-	texts    map[int]string // flag values by index of the table of settings; the last of several counts
-	problems []error
-}
-
-func parseArguments(args []string) arguments {
-	a := arguments{}
+// arguments finds the command and notes the texts of flags with their settings; the last of several counts.
+func (l *loader) arguments(args []string) {
 	if len(args) > 0 && args[0] == "drain" {
-		a.command = CommandDrain
+		l.command = CommandDrain
 		args = args[1:]
 	}
-	for len(args) > 0 {
-		arg := args[0]
-		args = args[1:]
-		switch arg {
-		case "--help", "-h":
-			return arguments{command: CommandHelp}
-		case "--version":
-			a.command = CommandVersion // unless --help follows
-			continue
-		case "--check":
-			if a.command == CommandDrain {
-				a.problem("--check: not a flag of \"queue drain\"; want --drain-socket")
-			} else if a.command == CommandRun {
-				a.command = CommandCheck
-			}
-			continue
-		}
-		name, isFlag := strings.CutPrefix(arg, "--")
-		if !isFlag || name == "" {
-			a.stray(arg)
-			continue
-		}
-		name, text, hasText := strings.Cut(name, "=")
-		i := flagIndex(name)
-		if i < 0 {
-			a.unknown("--" + name)
-			// What follows may be the value of the flag: one problem is enough.
-			if !hasText && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-				args = args[1:]
-			}
-			continue
-		}
-		if !hasText {
-			var field Config
-			value := settings[i].field(&field)
-			switch {
-			case value.hint() == "":
-				text = "true"
-			case len(args) == 0 || strings.HasPrefix(args[0], "--"):
-				a.problem("--%s (%s): has no value; want %s", name, settings[i].env, value.accepts())
-				continue
-			default:
-				text, args = args[0], args[1:]
-			}
-		}
-		if a.command == CommandDrain && settings[i].env != "DRAIN_SOCKET" {
-			a.problem("--%s: not a flag of \"queue drain\"; want --drain-socket", name)
-			continue
-		}
-		if a.texts == nil {
-			a.texts = make(map[int]string)
-		}
-		a.texts[i] = text
+	for len(args) > 0 && l.command != CommandHelp {
+		args = l.argument(args[0], args[1:])
 	}
-	if a.command == CommandVersion {
-		return arguments{command: CommandVersion}
-	}
-	return a
 }
 
-func (a *arguments) problem(format string, values ...any) {
-	a.problems = append(a.problems, fmt.Errorf(format, values...))
+// argument reads one argument and returns those left.
+func (l *loader) argument(arg string, rest []string) []string {
+	switch {
+	case arg == "--help" || arg == "-h":
+		l.command = CommandHelp
+	case arg == "--version":
+		l.command = CommandVersion // unless --help follows
+	case arg == "--check" && l.command == CommandDrain:
+		l.problemOfArgument("--check: not a flag of \"queue drain\"; want --drain-socket")
+	case arg == "--check":
+		l.command = max(l.command, CommandCheck)
+	case !strings.HasPrefix(arg, "--") || arg == "--":
+		l.stray(arg)
+	default:
+		name, text, hasText := strings.Cut(arg[2:], "=")
+		return l.flag(name, text, hasText, rest)
+	}
+	return rest
 }
 
-func (a *arguments) stray(arg string) {
-	if like := flagLike(strings.SplitN(arg, "=", 2)[0]); like != "" {
-		a.problem("argument %s: want %s, or the setting in the environment", quoteShort(arg), like)
+// flag notes the text of a flag, which may be the next argument.
+func (l *loader) flag(name, text string, hasText bool, rest []string) []string {
+	isText := len(rest) > 0 && !strings.HasPrefix(rest[0], "--")
+	s := l.flagged(name)
+	switch {
+	case s == nil:
+		l.unknown("--" + name)
+		// What follows may be the value of the flag: one problem is enough.
+		if !hasText && isText && rest[0] != "" && rest[0][0] != '-' {
+			rest = rest[1:]
+		}
+		return rest
+	case hasText:
+	case s.value.about().hint == "":
+		text = "true"
+	case !isText:
+		l.problemOfArgument("--%s (%s): has no value; want %s", name, s.name, s.value.about().wants)
+		return rest
+	default:
+		text, rest = rest[0], rest[1:]
+	}
+	if l.command == CommandDrain && s.name != "DRAIN_SOCKET" {
+		l.problemOfArgument("--%s: not a flag of \"queue drain\"; want --drain-socket", name)
+		return rest
+	}
+	s.isFlagged, s.flagText = true, text
+	return rest
+}
+
+func (l *loader) flagged(flag string) *setting {
+	for i := range l.settings {
+		if l.settings[i].flag == flag {
+			return &l.settings[i]
+		}
+	}
+	return nil
+}
+
+// flagLike returns the flag whose environment name was written as a flag (--container-concurrency, --USER_PORT), or "".
+func (l *loader) flagLike(name string) string {
+	name = variableLike(strings.TrimLeft(name, "-"))
+	for i := range l.settings {
+		if s := &l.settings[i]; s.name == name || variableLike(s.flag) == name {
+			return "--" + s.flag
+		}
+	}
+	return ""
+}
+
+func variableLike(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
+
+func (l *loader) problemOfArgument(format string, values ...any) {
+	l.problems = append(l.problems, fmt.Errorf(format, values...))
+}
+
+func (l *loader) stray(arg string) {
+	name, _, _ := strings.Cut(arg, "=")
+	if like := l.flagLike(name); like != "" {
+		l.problemOfArgument("argument %s: want %s, or the setting in the environment", quoteShort(arg), like)
 		return
 	}
-	a.problem("argument %s: want flags as \"queue --help\" lists them, or drain as the first argument", quoteShort(arg))
+	l.problemOfArgument("argument %s: want flags as \"queue --help\" lists them, or drain as the first argument", quoteShort(arg))
 }
 
-func (a *arguments) unknown(flag string) {
-	if like := flagLike(flag); like != "" {
-		a.problem("%s: unknown flag; want %s", quoteShort(flag), like)
+func (l *loader) unknown(flag string) {
+	if like := l.flagLike(flag); like != "" {
+		l.problemOfArgument("%s: unknown flag; want %s", quoteShort(flag), like)
 		return
 	}
-	a.problem("%s: unknown flag; want one of those that \"queue --help\" lists", quoteShort(flag))
+	l.problemOfArgument("%s: unknown flag; want one of those that \"queue --help\" lists", quoteShort(flag))
 }

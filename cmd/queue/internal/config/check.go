@@ -1,39 +1,162 @@
 package config
 
 import (
-	"io"
-	"strconv"
+	"crypto/tls"
+	"net/netip"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/queuegate/queuegate/pkg/metrics/requestlog"
 )
 
-// WriteCheck prints the configuration in effect: for each setting a line NAME=value  (source: flag, environment or default), in
-// the order of the table, with a comment line before each group. A value with control characters or outer space is quoted.
-func WriteCheck(w io.Writer, c *Config) error {
-	var b strings.Builder
-	group := ""
-	for i := range settings {
-		s := &settings[i]
-		if s.group != group {
-			if group != "" {
-				b.WriteByte('\n')
-			}
-			group = s.group
-			b.WriteString("# " + group + "\n")
-		}
-		b.WriteString(s.env + "=" + oneLine(s.field(c).text()) + "  (source: " + c.origins[i].String() + ")\n")
+// checkCombinations reports values that are accepted alone but not together.
+func (l *loader) checkCombinations() {
+	if strings.Trim(l.ReadinessProbe, " \t\r\n[]") == "" && l.ReadinessProbe != "" && !l.MultiContainerProbes {
+		l.problem("SERVING_READINESS_PROBE", "SERVING_READINESS_PROBE=%s: want one probe at least, unless ENABLE_MULTI_CONTAINER_PROBES is true",
+			quoteShort(l.ReadinessProbe))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	switch l.Tracing.Protocol {
+	case "zipkin":
+		if !isURL(l.Tracing.Endpoint) {
+			l.problem("TRACING_CONFIG_ZIPKIN_ENDPOINT", "TRACING_CONFIG_ZIPKIN_ENDPOINT=%q: want a URL (http or https) for traces to zipkin", l.Tracing.Endpoint)
+		}
+	case "grpc", "http/protobuf":
+		if l.Tracing.Endpoint == "" {
+			l.problem("TRACING_CONFIG_ZIPKIN_ENDPOINT", "TRACING_CONFIG_ZIPKIN_ENDPOINT=\"\": want a URL or host:port for traces over %s", l.Tracing.Protocol)
+		}
+	}
+	switch l.MetricsBackend {
+	case "opencensus":
+		l.warn("SERVING_REQUEST_METRICS_BACKEND=opencensus: there is no exporter to OpenCensus agents; the figures are shown to Prometheus on METRICS_PORT")
+	case "grpc", "http/protobuf":
+		if l.MetricsCollector == "" {
+			l.problem("METRICS_COLLECTOR_ADDRESS", "METRICS_COLLECTOR_ADDRESS=\"\": want a URL or host:port for metrics over %s", l.MetricsBackend)
+		}
+	}
+	l.checkTemplate()
+	l.checkTLS()
 }
 
-func oneLine(text string) string {
-	plain := utf8.ValidString(text) && text == strings.TrimSpace(text) && !strings.HasPrefix(text, `"`)
-	for _, r := range text {
-		plain = plain && strconv.IsPrint(r)
+// checkTemplate refuses a template that does not parse only where lines are written: Knative sends that of the cluster to every
+// pod, whether its log is on or off.
+func (l *loader) checkTemplate() {
+	err := requestlog.Check(l.RequestLogTemplate)
+	if err == nil {
+		return
 	}
-	if plain {
-		return text
+	s := l.setting("SERVING_REQUEST_LOG_TEMPLATE")
+	err = s.wantError(l.RequestLogTemplate, err)
+	if l.RequestLog {
+		l.problem(s.name, "%w", err)
+		return
 	}
-	return strconv.Quote(text)
+	l.warn("%v (ignored while the request log is off)", err)
+	l.RequestLogTemplate = ""
+}
+
+// checkTLS reports settings of TLS that are of no use without another.
+func (l *loader) checkTLS() {
+	if len(l.TLS.ClientSANs) > 0 && l.TLS.ClientCA == "" && l.good("TLS_CLIENT_CA") {
+		l.problem("TLS_CLIENT_SANS", "TLS_CLIENT_SANS=%s: want TLS_CLIENT_CA as well, else anybody could sign these names",
+			quoteShort(strings.Join(l.TLS.ClientSANs, ",")))
+	}
+	if l.Gate.TLSOnly && l.ServingTLSPort == 0 && l.good("QUEUE_SERVING_TLS_PORT") {
+		l.problem("TLS_ONLY", "TLS_ONLY=true: want a port in QUEUE_SERVING_TLS_PORT")
+	}
+	if l.UpstreamTLS && l.UpstreamTLSCA == "" && l.RootCA == "" && l.UpstreamTLSServerName == "" && !l.UpstreamTLSInsecure &&
+		l.good("UPSTREAM_TLS_CA") && l.good("UPSTREAM_TLS_SERVER_NAME") && l.good("UPSTREAM_TLS_INSECURE") {
+		l.problem("UPSTREAM_TLS", "UPSTREAM_TLS=true: want UPSTREAM_TLS_CA, UPSTREAM_TLS_SERVER_NAME or UPSTREAM_TLS_INSECURE, to know how the container is verified")
+	}
+	if l.TLS.MinVersion == tls.VersionTLS13 && l.TLS.MaxVersion == tls.VersionTLS12 {
+		l.problem("QUEUE_PROXY_TLS_MAX_VERSION", "QUEUE_PROXY_TLS_MAX_VERSION=\"1.2\": want a version not below QUEUE_PROXY_TLS_MIN_VERSION=\"1.3\"")
+	}
+}
+
+// good is true of a setting without a problem.
+func (l *loader) good(name string) bool { return len(l.setting(name).problems) == 0 }
+
+// portUse is a port on which something listens in the pod.
+type portUse struct {
+	name    string
+	address string // "" means all
+	port    int
+}
+
+// portsInUse lists what listens with this configuration, the container first, and last what may give way.
+func (c *Config) portsInUse() []portUse {
+	metrics, profiling := c.MetricsPort, c.ProfilingPort
+	if c.MetricsBackend != "prometheus" {
+		metrics = 0
+	}
+	if !c.Profiling {
+		profiling = 0
+	}
+	return []portUse{
+		{"USER_PORT", "127.0.0.1", c.UserPort},
+		{"QUEUE_SERVING_PORT", c.ListenAddress, c.ServingPort},
+		{"ADMIN_PORT", c.ListenAddress, c.AdminPort},
+		{"APP_PROBE_PORT", c.ListenAddress, c.AppProbePort},
+		{"AUTOSCALER_METRICS_PORT", c.ListenAddress, c.AutoscalerMetricsPort},
+		{"METRICS_PORT", c.MetricsAddress, metrics},
+		{"PROFILING_PORT", c.ProfilingAddress, profiling},
+		{"QUEUE_SERVING_TLS_PORT", c.ListenAddress, c.ServingTLSPort},
+		{"STATUS_PORT", "127.0.0.1", c.StatusPort},
+	}
+}
+
+// checkPorts reports every two that would listen on the same port. Knative lets containers have 8112 and 8023, so there the
+// gate's own listener gives way instead.
+func (l *loader) checkPorts() {
+	var taken []portUse
+	for _, use := range l.portsInUse() {
+		if use.port == 0 || !l.good(use.name) {
+			continue
+		}
+		other := clash(taken, use)
+		switch {
+		case other == nil:
+			taken = append(taken, use)
+		case !l.giveWay(use, other):
+			l.problem(use.name, "%s=%d (%s): want a port other than that of %s (%s)", use.name, use.port,
+				l.setting(use.name).source, other.name, l.setting(other.name).source)
+		}
+	}
+}
+
+func clash(taken []portUse, use portUse) *portUse {
+	for i := range taken {
+		if taken[i].port == use.port && addressesOverlap(taken[i].address, use.address) {
+			return &taken[i]
+		}
+	}
+	return nil
+}
+
+// giveWay turns off a port that nobody chose: the status page's, or Knative's fixed one for TLS where the container has it.
+func (l *loader) giveWay(use portUse, other *portUse) bool {
+	switch {
+	case use.name == "STATUS_PORT" && !l.Given(use.name):
+		l.StatusPort = 0
+	case use.name == "QUEUE_SERVING_TLS_PORT" && (!l.Given(use.name) || use.port == 8112 && other.name == "USER_PORT"):
+		l.ServingTLSPort = 0
+	default:
+		return false
+	}
+	l.warn("%s=%d is off: %s has that port", use.name, use.port, other.name)
+	return true
+}
+
+// addressesOverlap reports whether listening on the same port of both addresses would fail. A name may mean any address.
+func addressesOverlap(a, b string) bool {
+	first, err1 := netip.ParseAddr(a)
+	second, err2 := netip.ParseAddr(b)
+	if err1 != nil || err2 != nil {
+		return true
+	}
+	first, second = first.Unmap(), second.Unmap()
+	if first == second {
+		return true
+	}
+	// An IPv6 wildcard listens on IPv4 as well.
+	wildcard := func(x, y netip.Addr) bool { return x.IsUnspecified() && (x.Is6() || y.Is4()) }
+	return wildcard(first, second) || wildcard(second, first)
 }

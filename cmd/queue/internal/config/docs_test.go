@@ -42,18 +42,22 @@ func TestDocsHaveTheTableOfTheCode(t *testing.T) {
 func settingsTables() string {
 	var b bytes.Buffer
 	group := ""
-	for i := range settings {
-		s := &settings[i]
+	for _, s := range knownSettings() {
 		if s.group != group {
 			group = s.group
 			fmt.Fprintf(&b, "\n### %s\n\n| setting | flag | default | accepts | what it does |\n|---|---|---|---|---|\n", group)
 		}
-		help := s.help
-		standard := s.standardNote
-		if standard == "" {
-			standard = "`" + s.standard + "`"
+		standard, exact := s.standardShown()
+		if exact {
+			standard = "`" + standard + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s | %s |\n", s.env, s.flag, cell(standard), cell(s.field(new(Config)).accepts()), cell(help))
+		var names []string
+		for name := range strings.FieldsSeq(s.names) {
+			if !strings.Contains(name, ".") {
+				names = append(names, "`"+name+"`")
+			}
+		}
+		fmt.Fprintf(&b, "| %s | `--%s` | %s | %s | %s |\n", strings.Join(names, ", "), s.flag, cell(standard), cell(s.value.about().wants), cell(s.help))
 	}
 	b.WriteString("\n")
 	return b.String()

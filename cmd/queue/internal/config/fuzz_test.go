@@ -39,8 +39,8 @@ func FuzzLoad(f *testing.F) {
 		if command != CommandRun && command != CommandCheck {
 			return
 		}
-		again, _, _, err := Load(nil, environment(readCheck(t, checkOutput(t, &cfg))))
-		if err != nil || !reflect.DeepEqual(withoutOrigins(again), withoutOrigins(cfg)) {
+		again, _, _, err := Load(nil, environment(readCheck(t, checkOutput(t, cfg))))
+		if err != nil || !reflect.DeepEqual(fields(again), fields(cfg)) {
 			t.Errorf("%v\ngot  %+v\nwant %+v", err, again, cfg)
 		}
 	})

@@ -8,175 +8,132 @@ import (
 	"strings"
 )
 
-// defaultQueueCapacity is how many may wait where no limit says what ten times it is.
-const defaultQueueCapacity = 1000
-
-// loading is the state of one Load.
-type loading struct {
-	cfg      Config
-	bad      []bool   // by index of the table of settings: a problem is reported already
-	derived  []string // likewise: where within another setting the value was found
-	problems []error
+// loader is the state of one Load.
+type loader struct {
+	*Config
+	lookup   func(string) (string, bool)
+	command  Command
+	problems []error // of the arguments; others are with their setting
 	warnings []string
 }
 
 // Load reads the configuration from args (without the program's name) and from lookup, which is os.LookupEnv outside of tests.
 // A flag beats the environment, which beats the default. An empty variable is as good as none; an empty flag asks for the default.
 //
-// The error joins all problems, a line for each; with one, Config is empty. Warnings are lines too, for the log, and may come
+// The error joins all problems, a line for each; with one, there is no Config. Warnings are lines too, for the log, and may come
 // with an error as well. The Command is right in any case.
-func Load(args []string, lookup func(string) (string, bool)) (cfg Config, command Command, warnings []string, err error) {
-	given := parseArguments(args)
-	if given.command == CommandHelp || given.command == CommandVersion {
-		return Config{}, given.command, nil, nil
-	}
-	l := loading{bad: make([]bool, len(settings)), derived: make([]string, len(settings)), problems: given.problems}
-	l.cfg.origins = make([]origin, len(settings))
-	if given.command == CommandDrain {
-		l.loadSetting(settingIndex("DRAIN_SOCKET"), given.texts, lookup)
-	} else {
-		for i := range settings {
-			l.loadSetting(i, given.texts, lookup)
+func Load(args []string, lookup func(string) (string, bool)) (c *Config, command Command, warnings []string, err error) {
+	l := loader{Config: new(Config), lookup: lookup}
+	l.settings = table(l.Config)
+	l.arguments(args)
+	switch l.command {
+	case CommandHelp, CommandVersion:
+		return l.Config, l.command, nil, nil
+	case CommandDrain:
+		l.read(l.setting("DRAIN_SOCKET"))
+	default:
+		// First what gives way to settings of their own.
+		l.read(l.setting("OBSERVABILITY_CONFIG"))
+		l.readObservability()
+		for i := range l.settings {
+			if s := &l.settings[i]; s.name != "OBSERVABILITY_CONFIG" {
+				l.read(s)
+			}
 		}
-		l.applyObservability()
-		l.derive()
+		l.finish()
 		l.checkCombinations()
-		l.checkClashes()
+		l.checkPorts()
 	}
-	if len(l.problems) > 0 {
-		return Config{}, given.command, l.warnings, errors.Join(l.problems...)
+	problems := l.problems
+	for i := range l.settings {
+		problems = append(problems, l.settings[i].problems...)
 	}
-	return l.cfg, given.command, l.warnings, nil
+	if len(problems) > 0 {
+		return nil, l.command, l.warnings, errors.Join(problems...)
+	}
+	return l.Config, l.command, l.warnings, nil
 }
 
-// loadSetting sets one field from the flag, the environment or the default.
-func (l *loading) loadSetting(i int, flags map[int]string, lookup func(string) (string, bool)) {
-	s := &settings[i]
-	text, from := s.standard, originDefault
-	if flag, ok := flags[i]; ok {
-		if flag != "" {
-			text, from = flag, originFlag
-		}
-	} else if env, ok := lookup(s.env); ok && env != "" {
-		text, from = env, originEnvironment
-	}
-	l.cfg.origins[i] = from
-	if text == "" {
+// read sets a setting from its flag, the environment or the default, which leaves alone what OBSERVABILITY_CONFIG has set.
+func (l *loader) read(s *setting) {
+	if s.flagText != "" {
+		l.set(s, s.name, s.flagText, fromFlag)
 		return
 	}
-	value := s.field(&l.cfg)
-	if err := value.set(text); err != nil {
-		l.bad[i] = true
-		l.problems = append(l.problems, wantError(l.nameOf(s.env, text), value.accepts(), err))
-	}
-}
-
-// nameOf names the setting env with the value that it was given, and where that was.
-func (l *loading) nameOf(env, text string) string {
-	i := settingIndex(env)
-	switch {
-	case l.derived[i] != "":
-		return l.derived[i] + "=" + quoteShort(text)
-	case l.cfg.origins[i] == originFlag:
-		return env + "=" + quoteShort(text) + " (--" + settings[i].flag + ")"
-	}
-	return env + "=" + quoteShort(text)
-}
-
-// deriveFrom gives the setting env the value text found at path in the setting with index source. A setting of its own stays, but
-// text is checked all the same.
-func (l *loading) deriveFrom(source int, path, env, text string) {
-	i := settingIndex(env)
-	field := &l.cfg
-	if l.cfg.Given(env) {
-		field = new(Config)
-	}
-	value := settings[i].field(field)
-	if err := value.set(text); err != nil {
-		l.problems = append(l.problems, wantError(settings[source].env+" "+path+"="+quoteShort(text), value.accepts(), err))
-		return
-	}
-	if field == &l.cfg {
-		l.derived[i] = settings[source].env + " " + path
-		l.cfg.origins[i] = l.cfg.origins[source]
-	}
-}
-
-// derive works out the defaults that depend on something else.
-func (l *loading) derive() {
-	c := &l.cfg
-	if c.origins[settingIndex("QUEUE_CAPACITY")] == originDefault {
-		c.QueueCapacity = defaultQueueCapacity
-		if c.ConcurrencyLimit > 0 {
-			c.QueueCapacity = 10 * c.ConcurrencyLimit
+	for name := range strings.FieldsSeq(s.names) {
+		if text, _ := l.lookup(name); text != "" && !s.isFlagged {
+			l.set(s, name, text, fromEnvironment)
+			return
 		}
 	}
-	if c.Pod == "" {
-		c.Pod, _ = os.Hostname() // a pod without a name is no reason not to serve
+	if text := s.standardText(); text != "" && s.source == fromDefault {
+		l.set(s, s.name, text, fromDefault)
 	}
-	if c.ProfilingAddress == "" {
-		c.ProfilingAddress = c.ListenAddress
+}
+
+// set gives a setting the value text, from the variable of that name or from its flag.
+func (l *loader) set(s *setting, name, text string, from source) {
+	s.source, s.found = from, name
+	if err := s.value.set(text); err != nil {
+		s.problems = append(s.problems, s.wantError(text, err))
 	}
-	if c.MetricsAddress == "" {
-		c.MetricsAddress = c.ListenAddress
+}
+
+// wantError says what the setting accepts in the place of text, and where that was found.
+func (s *setting) wantError(text string, err error) error {
+	what := s.found + "=" + quoteShort(text)
+	if s.source == fromFlag {
+		what += " (--" + s.flag + ")"
 	}
-	if c.LoggingConfig != "" && !c.Given("SERVING_LOGGING_LEVEL") {
-		if level, err := readZapConfig(c.LoggingConfig); err == nil && level != "" {
-			c.LogLevel = level
-			c.origins[settingIndex("SERVING_LOGGING_LEVEL")] = c.origins[settingIndex("SERVING_LOGGING_CONFIG")]
+	return wantError(what, s.value.about().wants, err)
+}
+
+func wantError(what, wants string, err error) error {
+	if err == nil || errors.Is(err, errNotAccepted) {
+		return fmt.Errorf("%s: want %s", what, wants)
+	}
+	return fmt.Errorf("%s: want %s: %w", what, wants, err)
+}
+
+// defaultQueueCapacity is how many may wait where no limit says what ten times it is.
+const defaultQueueCapacity = 1000
+
+// finish works out the defaults that depend on something else.
+func (l *loader) finish() {
+	if !l.Given("QUEUE_CAPACITY") {
+		l.Gate.QueueCapacity = defaultQueueCapacity
+		if l.Gate.ConcurrencyLimit > 0 {
+			l.Gate.QueueCapacity = 10 * l.Gate.ConcurrencyLimit
 		}
 	}
-}
-
-// checkCombinations reports values that are accepted alone but not together.
-func (l *loading) checkCombinations() {
-	c := &l.cfg
-	if firstByte(c.ReadinessProbe) == '[' && !c.MultiContainerProbes && isEmptyArray(c.ReadinessProbe) {
-		l.problem("SERVING_READINESS_PROBE", "SERVING_READINESS_PROBE=%s: want one probe at least, unless ENABLE_MULTI_CONTAINER_PROBES is true",
-			quoteShort(c.ReadinessProbe))
+	if l.Identity.Pod == "" {
+		l.Identity.Pod, _ = os.Hostname() // a pod without a name is no reason not to serve
 	}
-	switch c.TracingProtocol {
-	case "zipkin":
-		if !isURL(c.TracingEndpoint) {
-			l.problem("TRACING_CONFIG_ZIPKIN_ENDPOINT", "TRACING_CONFIG_ZIPKIN_ENDPOINT=%q: want a URL (http or https) for traces to zipkin", c.TracingEndpoint)
-		}
-	case "grpc", "http/protobuf":
-		if c.TracingEndpoint == "" {
-			l.problem("TRACING_CONFIG_ZIPKIN_ENDPOINT", "TRACING_CONFIG_ZIPKIN_ENDPOINT=\"\": want a URL or host:port for traces over %s", c.TracingProtocol)
-		}
+	if l.ProfilingAddress == "" {
+		l.ProfilingAddress = l.ListenAddress
 	}
-	if c.MetricsBackend == "opencensus" {
-		l.warnings = append(l.warnings, "SERVING_REQUEST_METRICS_BACKEND=opencensus: there is no exporter to OpenCensus agents; the figures are shown to Prometheus on METRICS_PORT")
+	if l.MetricsAddress == "" {
+		l.MetricsAddress = l.ListenAddress
 	}
-	if (c.MetricsBackend == "grpc" || c.MetricsBackend == "http/protobuf") && c.MetricsCollector == "" {
-		l.problem("METRICS_COLLECTOR_ADDRESS", "METRICS_COLLECTOR_ADDRESS=\"\": want a URL or host:port for metrics over %s", c.MetricsBackend)
+	if l.LogLevel == "" && l.LoggingConfig != "" {
+		l.LogLevel, _ = readZapConfig(l.LoggingConfig)
+		l.setting("SERVING_LOGGING_LEVEL").source = l.setting("SERVING_LOGGING_CONFIG").source
 	}
-	l.checkTemplate()
-	l.checkTLS()
-	if c.TLSMinVersion == "1.3" && c.TLSMaxVersion == "1.2" {
-		l.problem("QUEUE_PROXY_TLS_MAX_VERSION", "QUEUE_PROXY_TLS_MAX_VERSION=%q: want a version not below QUEUE_PROXY_TLS_MIN_VERSION=%q",
-			c.TLSMaxVersion, c.TLSMinVersion)
+	if l.LogLevel == "" {
+		l.LogLevel = "info"
+		l.setting("SERVING_LOGGING_LEVEL").source = fromDefault
 	}
 }
 
-// problem adds a problem of the setting env, unless one is reported already.
-func (l *loading) problem(env, format string, values ...any) {
-	if i := settingIndex(env); !l.bad[i] {
-		l.bad[i] = true
-		l.problems = append(l.problems, fmt.Errorf(format, values...))
+// problem adds a problem of the setting of that name, unless it has one.
+func (l *loader) problem(name, format string, values ...any) {
+	if s := l.setting(name); len(s.problems) == 0 {
+		s.problems = append(s.problems, fmt.Errorf(format, values...))
 	}
 }
 
-// problemIn adds a problem of a value within OBSERVABILITY_CONFIG.
-func (l *loading) problemIn(path, value, want string) {
-	l.problems = append(l.problems, fmt.Errorf("OBSERVABILITY_CONFIG %s=%s: want %s", path, shorten(value), want))
-}
-
-func wantError(name, accepts string, err error) error {
-	if errors.Is(err, errNotAccepted) {
-		return fmt.Errorf("%s: want %s", name, accepts)
-	}
-	return fmt.Errorf("%s: want %s: %w", name, accepts, err)
+func (l *loader) warn(format string, values ...any) {
+	l.warnings = append(l.warnings, fmt.Sprintf(format, values...))
 }
 
 // shownBytes bounds what an error repeats of a value.
@@ -187,17 +144,4 @@ func quoteShort(text string) string {
 		return strconv.Quote(text[:shownBytes]) + "..."
 	}
 	return strconv.Quote(text)
-}
-
-// shorten keeps a fragment of JSON to one short line.
-func shorten(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > shownBytes {
-		return strings.ToValidUTF8(text[:shownBytes], "") + "..."
-	}
-	return text
-}
-
-func isEmptyArray(text string) bool {
-	return strings.Trim(text, " \t\r\n[]") == ""
 }

@@ -1,11 +1,17 @@
 package config
 
 import (
+	"crypto/tls"
 	"os"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/tlsfront"
+	"github.com/queuegate/queuegate/pkg/metrics"
+	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
 // environment is a lookup function over a map.
@@ -16,7 +22,7 @@ func environment(variables map[string]string) func(string) (string, bool) {
 	}
 }
 
-func mustLoad(t testing.TB, args []string, variables map[string]string) Config {
+func mustLoad(t testing.TB, args []string, variables map[string]string) *Config {
 	t.Helper()
 	cfg, _, _, err := Load(args, environment(variables))
 	if err != nil {
@@ -32,16 +38,21 @@ func problemsOf(t *testing.T, args []string, variables map[string]string) []stri
 	if err == nil {
 		t.Fatalf("Load(%q, %q) is accepted", args, variables)
 	}
-	if !reflect.DeepEqual(cfg, Config{}) {
+	if cfg != nil {
 		t.Errorf("Load(%q, %q) returns an error and a configuration", args, variables)
 	}
 	return strings.Split(err.Error(), "\n")
 }
 
-func withoutOrigins(cfg Config) Config {
-	cfg.origins = nil
-	return cfg
+// fields is a configuration without its table.
+func fields(cfg *Config) Config {
+	c := *cfg
+	c.settings = nil
+	return c
 }
+
+// knownSettings is the table of settings of an empty configuration.
+func knownSettings() []setting { return table(new(Config)) }
 
 func hostName(t *testing.T) string {
 	t.Helper()
@@ -54,18 +65,21 @@ func hostName(t *testing.T) string {
 
 func defaults(t *testing.T) Config {
 	return Config{
-		ServingPort: 8012, ServingTLSPort: 8112, UserPort: 8080, ClientHalfClose: "close", QueueCapacity: 1000,
-		RequestTimeout: 300 * time.Second, UpstreamWait: 10 * time.Second, UpstreamRestartWait: time.Second,
-		DrainQuiet: 30 * time.Second, DrainTunnel: 60 * time.Second, DrainSocket: "@queuegate",
+		Gate: gate.Config{
+			QueueCapacity: 1000, RequestTimeout: 300 * time.Second, UpstreamWait: 10 * time.Second, UpstreamRestartWait: time.Second,
+			DrainQuiet: 30 * time.Second, DrainTunnel: 60 * time.Second,
+		},
+		TLS: tlsfront.Config{Dir: "/var/lib/knative/certs"}, Tracing: tracing.Config{Protocol: "none", SamplingRate: 0.1},
+		Identity:    metrics.Identity{Pod: hostName(t)},
+		ServingPort: 8012, ServingTLSPort: 8112, UserPort: 8080, DrainSocket: "@queuegate",
 		ReadinessWait: 10 * time.Second, ReadinessFreshness: time.Second, AppProbeHost: "127.0.0.1",
 		AdminPort: 8022, AutoscalerMetricsPort: 9090, MetricsPort: 9091, MetricsBackend: "prometheus", MetricsNames: "current",
-		StatusPort: 8023, ProfilingPort: 8008, TracingProtocol: "none", TracingSampleRate: 0.1, LogLevel: "info",
-		CertDir: "/var/lib/knative/certs", UpstreamProtocol: "auto", UpstreamTLS: "off", Pod: hostName(t),
+		StatusPort: 8023, ProfilingPort: 8008, LogLevel: "info", UpstreamProtocol: "auto",
 	}
 }
 
 func TestNothingGivenMeansTheDefaults(t *testing.T) {
-	if got, want := withoutOrigins(mustLoad(t, nil, nil)), defaults(t); !reflect.DeepEqual(got, want) {
+	if got, want := fields(mustLoad(t, nil, nil)), defaults(t); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
@@ -80,7 +94,7 @@ var allDifferent = map[string]string{
 	"UPSTREAM_TLS": "true", "UPSTREAM_TLS_CA": "/upstream/ca", "UPSTREAM_TLS_SERVER_NAME": "inner.local", "UPSTREAM_TLS_INSECURE": "true",
 	"SERVING_READINESS_PROBE": `[{"tcpSocket":{"port":"1003"}}]`, "ENABLE_MULTI_CONTAINER_PROBES": "true", "CONTAINER_NAMES": "web,log-shipper",
 	"READINESS_WAIT": "15s", "READINESS_FRESHNESS": "1m",
-	"KUBE_APP_PROBERS": `{"/app-health/web/livez":{"tcpSocket":{"port":1}}}`, "ISTIO_KUBE_APP_PROBERS": `{"/app-health/web/readyz":{"grpc":{"port":2}}}`, "APP_PROBE_HOST": "app.local", "APP_PROBE_PORT": "1004",
+	"KUBE_APP_PROBERS": `{"/app-health/web/livez":{"tcpSocket":{"port":1}}}`, "APP_PROBE_HOST": "app.local", "APP_PROBE_PORT": "1004",
 	"DRAIN_QUIET_SECONDS": "0", "DRAIN_TUNNEL_SECONDS": "16", "DRAIN_SOCKET": "@drain",
 	"ADMIN_PORT": "1005", "AUTOSCALER_METRICS_PORT": "1006", "METRICS_PORT": "1007", "STATUS_PORT": "1008", "PROFILING_PORT": "1009", "PROFILING_ADDRESS": "127.0.0.1",
 	"OBSERVABILITY_CONFIG": "{}", "METRICS_NAMES": "both", "SERVING_REQUEST_METRICS_BACKEND": "opencensus", "METRICS_COLLECTOR_ADDRESS": "collector:55678",
@@ -97,42 +111,51 @@ var allDifferent = map[string]string{
 }
 
 func allDifferentConfig() Config {
-	return Config{
-		ServingPort: 1001, ServingTLSPort: 1002, UserPort: 1003, ListenAddress: "::1", Threads: 3, ClientHalfClose: "answer", HTTPFullDuplex: true,
-		ConcurrencyLimit: 7, ConcurrencyHard: true, QueueCapacity: 0, QueueMaxWait: 250 * time.Millisecond, UncountedPaths: []string{"/healthz", "/livez"},
-		RequestTimeout: 45 * time.Second, ResponseStartTimeout: 11 * time.Second, IdleTimeout: 12 * time.Second, TunnelMax: 13500 * time.Millisecond,
-		UpstreamWait: 14 * time.Second, UpstreamRestartWait: 500 * time.Millisecond, UpstreamProtocol: "h2c", HTTP2AutoDetection: true,
-		UpstreamTLS: "true", UpstreamTLSCA: "/upstream/ca", UpstreamTLSServerName: "inner.local", UpstreamTLSInsecure: true,
+	c := Config{
+		Gate: gate.Config{
+			AnswerHalfClosed: true, ConcurrencyLimit: 7, HardConcurrency: true, QueueCapacity: 0, QueueMaxWait: 250 * time.Millisecond,
+			RequestTimeout: 45 * time.Second, ResponseStartTimeout: 11 * time.Second, IdleTimeout: 12 * time.Second, TunnelMax: 13500 * time.Millisecond,
+			UpstreamWait: 14 * time.Second, UpstreamRestartWait: 500 * time.Millisecond, DrainQuiet: 0, DrainTunnel: 16 * time.Second, TLSOnly: true,
+		},
+		TLS: tlsfront.Config{
+			Dir: "/certs", MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13,
+			CipherSuites: []uint16{tls.TLS_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256},
+			Curves:       []tls.CurveID{tls.X25519, tls.CurveP256},
+			ClientCA:     "/clients/ca", ClientSANs: []string{"a.example", "spiffe://b/c"},
+		},
+		Tracing:     tracing.Config{Protocol: "zipkin", Endpoint: "http://zipkin:9411/api/v2/spans", SamplingRate: 0.25, Debug: true},
+		Identity:    metrics.Identity{Namespace: "ns", Configuration: "conf", Revision: "rev", Service: "svc", Pod: "pod"},
+		ServingPort: 1001, ServingTLSPort: 1002, UserPort: 1003, ListenAddress: "::1", Threads: 3, UncountedPaths: []string{"/healthz", "/livez"},
+		UpstreamProtocol: "h2c", UpstreamTLS: true, UpstreamTLSCA: "/upstream/ca", UpstreamTLSServerName: "inner.local", UpstreamTLSInsecure: true,
 		ReadinessProbe: `[{"tcpSocket":{"port":"1003"}}]`, MultiContainerProbes: true, ContainerNames: []string{"web", "log-shipper"},
 		ReadinessWait: 15 * time.Second, ReadinessFreshness: time.Minute,
-		KubeAppProbers: `{"/app-health/web/livez":{"tcpSocket":{"port":1}}}`, IstioKubeAppProbers: `{"/app-health/web/readyz":{"grpc":{"port":2}}}`, AppProbeHost: "app.local", AppProbePort: 1004,
-		DrainQuiet: 0, DrainTunnel: 16 * time.Second, DrainSocket: "@drain",
-		AdminPort: 1005, AutoscalerMetricsPort: 1006, MetricsPort: 1007, MetricsAddress: "::1", StatusPort: 1008, ProfilingPort: 1009, ProfilingAddress: "127.0.0.1",
-		ObservabilityConfig: "{}", MetricsNames: "both", MetricsBackend: "opencensus", MetricsCollector: "collector:55678",
-		TracingProtocol: "zipkin", TracingEndpoint: "http://zipkin:9411/api/v2/spans", TracingSampleRate: 0.25, TracingDebug: true, Profiling: true,
+		AppProbers: `{"/app-health/web/livez":{"tcpSocket":{"port":1}}}`, AppProbeHost: "app.local", AppProbePort: 1004,
+		DrainSocket: "@drain",
+		AdminPort:   1005, AutoscalerMetricsPort: 1006, MetricsPort: 1007, MetricsAddress: "::1", StatusPort: 1008, ProfilingPort: 1009, ProfilingAddress: "127.0.0.1",
+		observability: "{}", MetricsNames: "both", MetricsBackend: "opencensus", MetricsCollector: "collector:55678",
+		Profiling:     true,
 		LoggingConfig: `{"level":"warn"}`, LogLevel: "debug", RequestLog: true, RequestLogTemplate: "{{.Request.Method}}", RequestLogProbes: true,
-		CertDir: "/certs", TLSMinVersion: "1.2", TLSMaxVersion: "1.3",
-		TLSCipherSuites: []string{"TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
-		TLSClientCA:     "/clients/ca", TLSClientSANs: []string{"a.example", "spiffe://b/c"}, TLSOnly: true,
-		TLSCurvePreferences: []string{"X25519", "CurveP256"}, RootCA: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-		Namespace: "ns", Configuration: "conf", Revision: "rev", Service: "svc", Pod: "pod", PodIP: "10.0.0.1",
-		PodName: "podname", HostIP: "10.0.0.2", SystemNamespace: "knative-serving",
+		RootCA: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+		PodIP:  "10.0.0.1",
 	}
+	c.ignored.fullDuplex, c.ignored.http2AutoDetection = true, true
+	c.ignored.podName, c.ignored.hostIP, c.ignored.systemNamespace = "podname", "10.0.0.2", "knative-serving"
+	return c
 }
 
 func TestEverySettingReachesItsFieldFromTheEnvironment(t *testing.T) {
-	for i := range settings {
-		if _, ok := allDifferent[settings[i].env]; !ok {
-			t.Errorf("%s is not in this test", settings[i].env)
+	for _, s := range knownSettings() {
+		if _, ok := allDifferent[s.name]; !ok {
+			t.Errorf("%s is not in this test", s.name)
 		}
 	}
 	cfg := mustLoad(t, nil, allDifferent)
-	if got, want := withoutOrigins(cfg), allDifferentConfig(); !reflect.DeepEqual(got, want) {
+	if got, want := fields(cfg), allDifferentConfig(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	for i := range settings {
-		if cfg.origins[i] != originEnvironment {
-			t.Errorf("%s comes from %s", settings[i].env, cfg.origins[i])
+	for _, s := range cfg.settings {
+		if s.source != fromEnvironment {
+			t.Errorf("%s comes from %s", s.name, s.source)
 		}
 	}
 }
@@ -140,13 +163,12 @@ func TestEverySettingReachesItsFieldFromTheEnvironment(t *testing.T) {
 func TestEverySettingReachesItsFieldFromItsFlagWhateverTheEnvironment(t *testing.T) {
 	nonsense := make(map[string]string)
 	var apart, joined []string
-	for i := range settings {
-		s := &settings[i]
-		nonsense[s.env] = "\x01" // no setting but a plain text accepts this
-		text := allDifferent[s.env]
+	for _, s := range knownSettings() {
+		nonsense[s.name] = "\x01" // no setting but a plain text accepts this
+		text := allDifferent[s.name]
 		joined = append(joined, "--"+s.flag+"="+text)
 		switch {
-		case s.field(new(Config)).hint() == "":
+		case s.value.about().hint == "":
 			apart = append(apart, "--"+s.flag) // all of them are true
 		case strings.HasPrefix(text, "--"):
 			apart = append(apart, "--"+s.flag+"="+text) // or it would be taken for a flag
@@ -156,12 +178,12 @@ func TestEverySettingReachesItsFieldFromItsFlagWhateverTheEnvironment(t *testing
 	}
 	for _, args := range [][]string{joined, apart} {
 		cfg := mustLoad(t, args, nonsense)
-		if got, want := withoutOrigins(cfg), allDifferentConfig(); !reflect.DeepEqual(got, want) {
+		if got, want := fields(cfg), allDifferentConfig(); !reflect.DeepEqual(got, want) {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
-		for i := range settings {
-			if cfg.origins[i] != originFlag {
-				t.Errorf("%s comes from %s", settings[i].env, cfg.origins[i])
+		for _, s := range cfg.settings {
+			if s.source != fromFlag {
+				t.Errorf("%s comes from %s", s.name, s.source)
 			}
 		}
 	}
@@ -169,11 +191,11 @@ func TestEverySettingReachesItsFieldFromItsFlagWhateverTheEnvironment(t *testing
 
 func TestEmptyVariableCountsAsUnset(t *testing.T) {
 	variables := make(map[string]string)
-	for i := range settings {
-		variables[settings[i].env] = ""
+	for _, s := range knownSettings() {
+		variables[s.name] = ""
 	}
 	cfg := mustLoad(t, nil, variables)
-	if got, want := withoutOrigins(cfg), defaults(t); !reflect.DeepEqual(got, want) {
+	if got, want := fields(cfg), defaults(t); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if cfg.Given("USER_PORT") {
@@ -185,8 +207,8 @@ func TestEmptyFlagAsksForTheDefault(t *testing.T) {
 	cfg := mustLoad(t, []string{"--user-port=", "--listen-address", "", "--queue-capacity=", "--log-level="}, map[string]string{
 		"USER_PORT": "81", "LISTEN_ADDRESS": "127.0.0.1", "QUEUE_CAPACITY": "5", "CONTAINER_CONCURRENCY": "2",
 		"SERVING_LOGGING_LEVEL": "error", "SERVING_LOGGING_CONFIG": `{"level":"warn"}`})
-	if cfg.UserPort != 8080 || cfg.ListenAddress != "" || cfg.QueueCapacity != 20 || cfg.LogLevel != "warn" {
-		t.Errorf("got port %d, address %q, capacity %d and level %s", cfg.UserPort, cfg.ListenAddress, cfg.QueueCapacity, cfg.LogLevel)
+	if cfg.UserPort != 8080 || cfg.ListenAddress != "" || cfg.Gate.QueueCapacity != 20 || cfg.LogLevel != "warn" {
+		t.Errorf("got port %d, address %q, capacity %d and level %s", cfg.UserPort, cfg.ListenAddress, cfg.Gate.QueueCapacity, cfg.LogLevel)
 	}
 }
 
@@ -202,8 +224,8 @@ func TestQueueCapacityFollowsTheLimitUnlessGiven(t *testing.T) {
 		want            int
 	}{{"", "", 1000}, {"0", "", 1000}, {"1", "", 10}, {"1048576", "", 10485760}, {"10", "3", 3}, {"10", "0", 0}, {"0", "5", 5}} {
 		cfg := mustLoad(t, nil, map[string]string{"CONTAINER_CONCURRENCY": c.limit, "QUEUE_CAPACITY": c.capacity})
-		if cfg.QueueCapacity != c.want {
-			t.Errorf("limit %q, capacity %q: got %d, want %d", c.limit, c.capacity, cfg.QueueCapacity, c.want)
+		if cfg.Gate.QueueCapacity != c.want {
+			t.Errorf("limit %q, capacity %q: got %d, want %d", c.limit, c.capacity, cfg.Gate.QueueCapacity, c.want)
 		}
 	}
 }
@@ -216,13 +238,16 @@ func TestProfilingAndMetricsListenWhereTrafficDoesUnlessGiven(t *testing.T) {
 }
 
 func TestAppProbersOfOurNameWinOverIstios(t *testing.T) {
-	c := Config{KubeAppProbers: "kube", IstioKubeAppProbers: "istio"}
-	if got := c.AppProbers(); got != "kube" {
-		t.Errorf("got %q", got)
+	const kube, istio = `{"/app-health/kube/livez":{"tcpSocket":{"port":1}}}`, `{"/app-health/istio/livez":{"tcpSocket":{"port":1}}}`
+	for _, c := range []struct{ kube, istio, want string }{{kube, istio, kube}, {"", istio, istio}, {kube, "{", kube}, {"", "", ""}} {
+		cfg := mustLoad(t, nil, map[string]string{"KUBE_APP_PROBERS": c.kube, "ISTIO_KUBE_APP_PROBERS": c.istio})
+		if cfg.AppProbers != c.want {
+			t.Errorf("%q and %q: got %q", c.kube, c.istio, cfg.AppProbers)
+		}
 	}
-	c.KubeAppProbers = ""
-	if got := c.AppProbers(); got != "istio" {
-		t.Errorf("got %q", got)
+	problems := problemsOf(t, nil, map[string]string{"ISTIO_KUBE_APP_PROBERS": "1"})
+	if len(problems) != 1 || !strings.HasPrefix(problems[0], "ISTIO_KUBE_APP_PROBERS=\"1\": want ") {
+		t.Errorf("got %q", problems)
 	}
 }
 
@@ -292,7 +317,7 @@ func TestWhatKnativeSendsIsAccepted(t *testing.T) {
 	}
 	for name, variables := range cases {
 		t.Run(name, func(t *testing.T) {
-			if cfg := mustLoad(t, nil, variables); cfg.Namespace != "default" || cfg.RequestTimeout < 300*time.Second {
+			if cfg := mustLoad(t, nil, variables); cfg.Identity.Namespace != "default" || cfg.Gate.RequestTimeout < 300*time.Second {
 				t.Errorf("got %+v", cfg)
 			}
 		})
@@ -302,8 +327,8 @@ func TestWhatKnativeSendsIsAccepted(t *testing.T) {
 func TestKnativesTimeoutsAreCutInsteadOfOverflowing(t *testing.T) {
 	for _, text := range []string{"3153600001", "9223372036854775807", "99999999999999999999999999999999"} {
 		cfg := mustLoad(t, nil, map[string]string{"REVISION_TIMEOUT_SECONDS": text, "REVISION_IDLE_TIMEOUT_SECONDS": text, "DRAIN_QUIET_SECONDS": text})
-		if cfg.RequestTimeout != longestDuration || cfg.IdleTimeout != longestDuration || cfg.DrainQuiet != longestDuration {
-			t.Errorf("%s: got %v, %v and %v", text, cfg.RequestTimeout, cfg.IdleTimeout, cfg.DrainQuiet)
+		if cfg.Gate.RequestTimeout != longestDuration || cfg.Gate.IdleTimeout != longestDuration || cfg.Gate.DrainQuiet != longestDuration {
+			t.Errorf("%s: got %v, %v and %v", text, cfg.Gate.RequestTimeout, cfg.Gate.IdleTimeout, cfg.Gate.DrainQuiet)
 		}
 	}
 	if now := time.Now().UnixNano(); now+int64(longestDuration) < now {

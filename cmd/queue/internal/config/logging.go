@@ -4,33 +4,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
 var logLevels = []string{"debug", "info", "warn", "error", "dpanic", "panic", "fatal"}
 
-// logLevelValue is a level of zap, whose "warning" is "warn".
-type logLevelValue string
-
-func (v *logLevelValue) set(text string) error {
-	level := strings.ToLower(text)
-	if level == "warning" {
-		level = "warn"
+// logLevel is a level of zap, whose "warning" is "warn".
+var logLevel = func() *kind[string] {
+	k := words(logLevels...)
+	k.hint = hintLevel
+	known := k.parse
+	k.parse = func(text string) (string, error) {
+		if strings.EqualFold(text, "warning") {
+			text = "warn"
+		}
+		return known(text)
 	}
-	var known string
-	if err := (choiceValue{&known, logLevels}).set(level); err != nil {
-		return err
-	}
-	*v = logLevelValue(known)
-	return nil
-}
-func (v *logLevelValue) text() string  { return string(*v) }
-func (*logLevelValue) accepts() string { return anyOf(logLevels) }
-func (*logLevelValue) hint() string    { return hintLevel }
-
-// loggingConfigValue is zap's configuration in JSON. It is kept as given once zap is known to take it, with one liberty: an empty
-// encoding is the default.
-type loggingConfigValue string
+	return k
+}()
 
 // zapConfig is the part of zap's configuration whose values can be wrong.
 type zapConfig struct {
@@ -74,41 +66,21 @@ var (
 	nameEncoders     = []string{"full"}
 )
 
-func (v *loggingConfigValue) set(text string) error {
-	if _, err := readZapConfig(text); err != nil {
-		return err
-	}
-	*v = loggingConfigValue(text)
-	return nil
-}
-func (v *loggingConfigValue) text() string  { return string(*v) }
-func (*loggingConfigValue) accepts() string { return "a zap configuration in JSON" }
-func (*loggingConfigValue) hint() string    { return "JSON" }
-
 // readZapConfig returns the level that the configuration names, "" for none, and all that is wrong with it in one error.
 func readZapConfig(text string) (level string, err error) {
-	if firstByte(text) != '{' {
-		return "", errNotAccepted
-	}
 	var c zapConfig
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
 		return "", jsonFault(err)
 	}
 	var faults []string
 	check := func(key, name string, known []string) {
-		if name == "" {
-			return
+		if name != "" && !slices.Contains(known, name) {
+			faults = append(faults, fmt.Sprintf("%s %q is not one of %s", key, name, strings.Join(known, ", ")))
 		}
-		for _, k := range known {
-			if name == k {
-				return
-			}
-		}
-		faults = append(faults, fmt.Sprintf("%s %q is not one of %s", key, name, strings.Join(known, ", ")))
 	}
 	if c.Level != nil && *c.Level != "" {
-		if (*logLevelValue)(&level).set(*c.Level) != nil {
-			faults = append(faults, fmt.Sprintf("level %q is not one of %s", *c.Level, strings.Join(logLevels, ", ")))
+		if level, err = logLevel.parse(*c.Level); err != nil {
+			check("level", *c.Level, logLevels)
 		}
 	}
 	check("encoding", c.Encoding, []string{"json", "console"})
@@ -130,7 +102,7 @@ func readZapConfig(text string) (level string, err error) {
 
 // readTimeEncoder returns "" for what names no encoder: nothing, or a layout of its own.
 func readTimeEncoder(text json.RawMessage) (name string, ok bool) {
-	if !isPresent(text) {
+	if len(text) == 0 || string(text) == "null" {
 		return "", true
 	}
 	if text[0] == '{' {

@@ -10,59 +10,13 @@ import (
 // masked stands for what is not shown.
 const masked = "•••"
 
-// Shown is a setting for people who look at a running gate.
-type Shown struct {
-	Group, Name string
-	Value       string // without what could be a secret
-	Empty       string // what an empty Value means, if it is not obvious
-	Source      string // flag, environment or default
-	Masked      bool   // Value hides something
+// maskEndpoint leaves scheme, host and port; user, path and query are hidden.
+func maskEndpoint(endpoint string) (shown string, hidden bool) {
+	shown = endpointShown(endpoint)
+	return shown, shown != endpoint
 }
 
-// Shown returns all settings in the order of the table.
-func (c *Config) Shown() []Shown {
-	all := make([]Shown, len(settings))
-	for i := range settings {
-		s := &settings[i]
-		value, hidden := s.shown(c)
-		all[i] = Shown{Group: s.group, Name: s.env, Value: value, Empty: s.standardNote, Source: c.origins[i].String(), Masked: hidden}
-	}
-	return all
-}
-
-// shown is the value of a setting for people who look at a running gate: as --check prints it, but without what could be a secret.
-// Types of settings that are not known here are masked whole.
-//
-//	endpoints   scheme, host and port are shown; user, path and query are masked
-//	JSON        numbers, words of its vocabulary and names of headers are shown; values of headers, queries of paths and all other
-//	            texts are masked
-//	ROOT_CA     masked: it is no secret, but no reading either
-func (s *setting) shown(c *Config) (text string, hidden bool) {
-	field := s.field(c)
-	text = field.text()
-	if text == "" {
-		return "", false
-	}
-	original := text
-	switch field.(type) {
-	case *portValue, *optionalPortValue, *boolValue, *rateValue, countValue, durationValue, *secondsValue, wholeSecondsValue,
-		choiceValue, *logLevelValue, tlsNamesValue, *addressValue, *hostValue, *directoryValue, *fileValue, *socketValue, listValue, *templateValue:
-	case *textValue:
-		if s.env == "ROOT_CA" {
-			text = masked
-		}
-	case *endpointValue:
-		text = maskEndpoint(text)
-	case *readinessProbeValue, *proberMapValue, *observabilityValue, *loggingConfigValue:
-		return maskJSON(text)
-	default:
-		text = masked
-	}
-	return oneLine(text), text != original
-}
-
-// maskEndpoint leaves scheme, host and port.
-func maskEndpoint(endpoint string) string {
+func endpointShown(endpoint string) string {
 	if !strings.Contains(endpoint, "://") {
 		return endpoint // host:port, or a word
 	}
@@ -91,7 +45,8 @@ var plainKeys = map[string]bool{
 	"callerEncoder": true, "nameEncoder": true, "consoleSeparator": true,
 }
 
-// maskJSON reports whether it hid something. Keys come out in alphabetical order.
+// maskJSON leaves numbers, words of the vocabulary and names of headers; values of headers, queries of paths and all other texts
+// are hidden. Keys come out in alphabetical order.
 func maskJSON(text string) (shown string, hidden bool) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
@@ -119,7 +74,7 @@ func (m *jsonMask) mask(key string, value any) any {
 		for k, x := range v {
 			if key == "initialFields" {
 				m.hidden = true
-				v[k] = masked // anybody's own
+				v[k] = masked
 				continue
 			}
 			v[k] = m.mask(k, x)
@@ -141,7 +96,7 @@ func maskText(key, text string) string {
 	case text == "" || plainKeys[key]:
 		return text
 	case key == "endpoint" || key == "outputPaths" || key == "errorOutputPaths":
-		return maskEndpoint(text)
+		return endpointShown(text)
 	case key == "path":
 		path, _, hasQuery := strings.Cut(text, "?")
 		if hasQuery {

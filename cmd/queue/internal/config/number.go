@@ -1,112 +1,136 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// errNotAccepted says that a value is not what its setting accepts, and that there is no more to say.
-var errNotAccepted = errors.New("not accepted")
+var (
+	port      = whole("PORT", 1, 65535, "a port number from 1 to 65535")
+	portOrOff = whole("PORT", 0, 65535, "a port number from 1 to 65535, or 0 for off")
+)
+
+// count is a whole number from 0 to most.
+func count(most int) *kind[int] {
+	return whole("N", 0, most, fmt.Sprintf("a whole number from 0 to %d", most))
+}
+
+func whole(hint string, least, most int, wants string) *kind[int] {
+	return &kind[int]{form{hint, wants, plain},
+		simple(func(text string) (int, bool) {
+			n, ok := parseWhole(text)
+			return int(n), ok && n >= int64(least) && n <= int64(most)
+		}),
+		strconv.Itoa}
+}
+
+// rate is a share from 0 to 1. An exponent is allowed: programs print small rates as 1e-05.
+var rate = &kind[float64]{form{"RATE", "a number from 0 to 1", plain},
+	simple(func(text string) (float64, bool) {
+		rate, err := strconv.ParseFloat(text, 64)
+		odd := text[0] < '0' || text[0] > '9' || strings.Trim(text, "0123456789.eE+-") != ""
+		return rate, err == nil && !odd && rate >= 0 && rate <= 1
+	}),
+	func(rate float64) string { return strconv.FormatFloat(rate, 'g', -1, 64) }}
+
+// longestDuration is the longest duration in a Config. Knative's timeouts have no upper bound: longer ones are cut to this.
+// It is far enough from the ends of int64 that adding it to a clock in nanoseconds cannot overflow.
+const longestDuration = 100 * 365 * 24 * time.Hour
+
+// wholeSeconds is one of Knative's timeouts.
+func wholeSeconds(least int64) *kind[time.Duration] {
+	return durationKind("SECONDS", "whole seconds, "+strconv.FormatInt(least, 10)+" or more", formatSeconds,
+		func(text string) (time.Duration, bool) {
+			n, ok := parseWhole(text)
+			return time.Duration(min(n, int64(longestDuration/time.Second))) * time.Second, ok && n >= least
+		})
+}
+
+var (
+	// seconds is a setting of ours with SECONDS in its name: fractions are allowed.
+	seconds = durationKind("SECONDS", "seconds, 0 or more, such as 30 or 2.5", formatSeconds, parseSeconds)
+	// duration is a Go duration or plain seconds.
+	duration = durationKind("DURATION", "a duration such as 1.5s, 300ms or 2m, or plain seconds, 0 or more",
+		time.Duration.String, parseDuration)
+	positiveDuration = durationKind("DURATION", "a duration above 0 such as 1.5s, 300ms or 2m, or plain seconds",
+		time.Duration.String, func(text string) (time.Duration, bool) {
+			d, ok := parseDuration(text)
+			return d, ok && d > 0
+		})
+	// nanoseconds is how JSON of Go programs has durations.
+	nanoseconds = durationKind("", "whole nanoseconds, 0 or more", time.Duration.String,
+		func(text string) (time.Duration, bool) {
+			n, ok := parseWhole(text)
+			return min(time.Duration(n), longestDuration), ok
+		})
+)
+
+func durationKind(hint, wants string, format func(time.Duration) string, parse func(string) (time.Duration, bool)) *kind[time.Duration] {
+	return &kind[time.Duration]{form{hint, wants, plain}, simple(parse), format}
+}
 
 // parseWhole reads plain decimal digits: no sign, no base prefix, no underscore, no leading zero. It saturates at math.MaxInt64.
 func parseWhole(text string) (int64, bool) {
-	if text == "" || len(text) > 1 && text[0] == '0' {
+	if text == "" || len(text) > 1 && text[0] == '0' || strings.Trim(text, "0123456789") != "" {
 		return 0, false
 	}
-	var n int64
-	for i := 0; i < len(text); i++ {
-		digit := int64(text[i]) - '0'
-		if digit < 0 || digit > 9 {
-			return 0, false
-		}
-		if n > (math.MaxInt64-digit)/10 {
-			n = math.MaxInt64
-			continue
-		}
-		n = n*10 + digit
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		n = math.MaxInt64 // digits alone can only be too many
 	}
 	return n, true
 }
 
-// portValue is a port that always listens, or is always dialled.
-type portValue int
-
-func (v *portValue) set(text string) error {
-	n, ok := parseWhole(text)
-	if !ok || n < 1 || n > 65535 {
-		return errNotAccepted
+// parseSeconds reads decimal seconds, cut to longestDuration and to nanoseconds. What is above 0 stays above 0, since 0 often
+// means off.
+func parseSeconds(text string) (time.Duration, bool) {
+	whole, fraction, dotted := strings.Cut(text, ".")
+	seconds, ok := parseWhole(whole)
+	if !ok || dotted && (fraction == "" || strings.Trim(fraction, "0123456789") != "") {
+		return 0, false
 	}
-	*v = portValue(n)
-	return nil
-}
-func (v *portValue) text() string  { return strconv.Itoa(int(*v)) }
-func (*portValue) accepts() string { return "a port number from 1 to 65535" }
-func (*portValue) hint() string    { return "PORT" }
-
-// optionalPortValue is a port that 0 turns off.
-type optionalPortValue int
-
-func (v *optionalPortValue) set(text string) error {
-	n, ok := parseWhole(text)
-	if !ok || n > 65535 {
-		return errNotAccepted
+	if seconds >= int64(longestDuration/time.Second) {
+		return longestDuration, true
 	}
-	*v = optionalPortValue(n)
-	return nil
-}
-func (v *optionalPortValue) text() string  { return strconv.Itoa(int(*v)) }
-func (*optionalPortValue) accepts() string { return "a port number from 1 to 65535, or 0 for off" }
-func (*optionalPortValue) hint() string    { return "PORT" }
-
-// countValue is a whole number from 0 to most.
-type countValue struct {
-	field *int
-	most  int
+	d := time.Duration(seconds) * time.Second
+	unit := time.Second / 10
+	for i := 0; i < len(fraction) && unit > 0; i++ {
+		d += time.Duration(fraction[i]-'0') * unit
+		unit /= 10
+	}
+	return keepAboveZero(d, text), true
 }
 
-func (v countValue) set(text string) error {
-	n, ok := parseWhole(text)
-	if !ok || n > int64(v.most) {
-		return errNotAccepted
+// parseDuration reads plain seconds or a Go duration without a sign. One too long for time.Duration is refused, not cut.
+func parseDuration(text string) (time.Duration, bool) {
+	if d, ok := parseSeconds(text); ok {
+		return d, true
 	}
-	*v.field = int(n)
-	return nil
+	if text == "" || text[0] < '0' || text[0] > '9' {
+		return 0, false
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, false
+	}
+	return keepAboveZero(min(d, longestDuration), text), true
 }
-func (v countValue) text() string    { return strconv.Itoa(*v.field) }
-func (v countValue) accepts() string { return fmt.Sprintf("a whole number from 0 to %d", v.most) }
-func (countValue) hint() string      { return "N" }
 
-// rateValue is a share from 0 to 1. An exponent is allowed: programs print small rates as 1e-05.
-type rateValue float64
-
-func (v *rateValue) set(text string) error {
-	if text[0] < '0' || text[0] > '9' || strings.Trim(text, "0123456789.eE+-") != "" {
-		return errNotAccepted
+func keepAboveZero(d time.Duration, text string) time.Duration {
+	if d == 0 && strings.ContainsAny(text, "123456789") {
+		return time.Nanosecond
 	}
-	rate, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(rate >= 0 && rate <= 1) {
-		return errNotAccepted
-	}
-	*v = rateValue(rate)
-	return nil
+	return d
 }
-func (v *rateValue) text() string  { return strconv.FormatFloat(float64(*v), 'g', -1, 64) }
-func (*rateValue) accepts() string { return "a number from 0 to 1" }
-func (*rateValue) hint() string    { return "RATE" }
 
-type boolValue bool
-
-func (v *boolValue) set(text string) error {
-	b, err := strconv.ParseBool(text)
-	if err != nil {
-		return errNotAccepted
+func formatSeconds(d time.Duration) string {
+	text := strconv.FormatInt(int64(d/time.Second), 10)
+	if rest := d % time.Second; rest != 0 {
+		fraction := strconv.FormatInt(int64(time.Second+rest), 10)[1:]
+		text += "." + strings.TrimRight(fraction, "0")
 	}
-	*v = boolValue(b)
-	return nil
+	return text
 }
-func (v *boolValue) text() string  { return strconv.FormatBool(bool(*v)) }
-func (*boolValue) accepts() string { return "true or false" }
-func (*boolValue) hint() string    { return "" }

@@ -18,15 +18,15 @@ func TestObservabilityConfigSetsWhatIsNotSetByItself(t *testing.T) {
 		"LoggingURLTemplate": "http://logs", "EnableVarLogCollection": true
 	}`
 	want := defaults(t)
-	want.ObservabilityConfig = all
-	want.TracingProtocol, want.TracingEndpoint, want.TracingSampleRate = "http/protobuf", "http://otel:4318/v1/traces", 0.001
+	want.observability = all
+	want.Tracing.Protocol, want.Tracing.Endpoint, want.Tracing.SamplingRate = "http/protobuf", "http://otel:4318/v1/traces", 0.001
 	want.MetricsPort, want.MetricsAddress, want.MetricsExportInterval = 9095, "127.0.0.1", 30*time.Second
 	want.Profiling, want.RequestLog, want.RequestLogTemplate, want.RequestLogProbes = true, true, "{{.TraceID}}", true
 	cfg, _, warnings, err := Load(nil, environment(map[string]string{"OBSERVABILITY_CONFIG": all}))
 	if err != nil || warnings != nil {
 		t.Fatalf("got %v and warnings %q", err, warnings)
 	}
-	if got := withoutOrigins(cfg); !reflect.DeepEqual(got, want) {
+	if got := fields(cfg); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if !cfg.Given("METRICS_PORT") || cfg.Given("SERVING_REQUEST_LOG_TEMPLATE") != true || cfg.Given("TRACING_CONFIG_DEBUG") {
@@ -35,10 +35,10 @@ func TestObservabilityConfigSetsWhatIsNotSetByItself(t *testing.T) {
 
 	cfg = mustLoad(t, []string{"--tracing=none", "--profiling=false", "--metrics-port=9999"}, map[string]string{
 		"OBSERVABILITY_CONFIG": all, "TRACING_CONFIG_SAMPLE_RATE": "0.5", "SERVING_ENABLE_REQUEST_LOG": "false"})
-	if cfg.TracingProtocol != "none" || cfg.Profiling || cfg.MetricsPort != 9999 || cfg.TracingSampleRate != 0.5 || cfg.RequestLog {
+	if cfg.Tracing.Protocol != "none" || cfg.Profiling || cfg.MetricsPort != 9999 || cfg.Tracing.SamplingRate != 0.5 || cfg.RequestLog {
 		t.Errorf("a setting of its own does not win: %+v", cfg)
 	}
-	if cfg.TracingEndpoint == "" || cfg.RequestLogTemplate == "" {
+	if cfg.Tracing.Endpoint == "" || cfg.RequestLogTemplate == "" {
 		t.Errorf("what is not set by itself is lost: %+v", cfg)
 	}
 }
@@ -73,13 +73,13 @@ func TestBadValuesInObservabilityConfigAreRefusedEvenIfUnused(t *testing.T) {
 		`{"tracing":{"protocol":"smoke"}}`:           `OBSERVABILITY_CONFIG tracing.protocol="smoke": want none, zipkin, grpc, http/protobuf or stdout`,
 		`{"tracing":{"protocol":1}}`:                 `OBSERVABILITY_CONFIG tracing.protocol=1: want a string`,
 		`{"tracing":[]}`:                             `OBSERVABILITY_CONFIG tracing=[]: want an object`,
-		`{"tracing":{"samplingRate":1.5}}`:           `OBSERVABILITY_CONFIG tracing.samplingRate="1.5": want a number from 0 to 1`,
-		`{"tracing":{"samplingRate":-1}}`:            `OBSERVABILITY_CONFIG tracing.samplingRate="-1": want a number from 0 to 1`,
-		`{"tracing":{"samplingRate":"1"}}`:           `OBSERVABILITY_CONFIG tracing.samplingRate="1": want a number`,
+		`{"tracing":{"samplingRate":1.5}}`:           `OBSERVABILITY_CONFIG tracing.samplingRate=1.5: want a number from 0 to 1`,
+		`{"tracing":{"samplingRate":-1}}`:            `OBSERVABILITY_CONFIG tracing.samplingRate=-1: want a number from 0 to 1`,
+		`{"tracing":{"samplingRate":"1"}}`:           `OBSERVABILITY_CONFIG tracing.samplingRate="1": want a number from 0 to 1`,
 		`{"tracing":{"endpoint":"here"}}`:            `OBSERVABILITY_CONFIG tracing.endpoint="here": want a URL (http or https) or host:port`,
-		`{"metrics":{"protocol":"opencensus"}}`:      `OBSERVABILITY_CONFIG metrics.protocol="opencensus": want none, prometheus, grpc or http/protobuf`,
+		`{"metrics":{"protocol":"statsd"}}`:          `OBSERVABILITY_CONFIG metrics.protocol="statsd": want none, prometheus, grpc, http/protobuf or opencensus`,
 		`{"metrics":{"exportInterval":-1}}`:          `OBSERVABILITY_CONFIG metrics.exportInterval=-1: want whole nanoseconds, 0 or more`,
-		`{"requestMetrics":{"protocol":"statsd"}}`:   `OBSERVABILITY_CONFIG requestMetrics.protocol="statsd": want none, prometheus, grpc or http/protobuf`,
+		`{"requestMetrics":{"protocol":"statsd"}}`:   `OBSERVABILITY_CONFIG requestMetrics.protocol="statsd": want none, prometheus, grpc, http/protobuf or opencensus`,
 		`{"requestMetrics":{"exportInterval":1.5}}`:  `OBSERVABILITY_CONFIG requestMetrics.exportInterval=1.5: want whole nanoseconds, 0 or more`,
 		`{"requestMetrics":{"endpoint":"9095"}}`:     `OBSERVABILITY_CONFIG requestMetrics.endpoint="9095": want host:port or :port to listen on`,
 		`{"requestMetrics":{"endpoint":":0"}}`:       `OBSERVABILITY_CONFIG requestMetrics.endpoint=":0": want host:port or :port to listen on`,
@@ -114,8 +114,8 @@ func TestPushingWithoutAnEndpointIsRefused(t *testing.T) {
 func TestUnknownKeysInObservabilityConfigAreWarnings(t *testing.T) {
 	cfg, _, warnings, err := Load(nil, environment(map[string]string{
 		"OBSERVABILITY_CONFIG": `{"zzz":1,"tracing":{"sampling_rate":1,"protocol":"stdout"},"":{},"Tracing":{},"runtime":{"x\ny":{}}}`}))
-	if err != nil || cfg.TracingProtocol != "stdout" {
-		t.Fatalf("got %v and %q", err, cfg.TracingProtocol)
+	if err != nil || cfg.Tracing.Protocol != "stdout" {
+		t.Fatalf("got %v and %q", err, cfg.Tracing.Protocol)
 	}
 	want := []string{
 		`OBSERVABILITY_CONFIG: unknown key "" is ignored`,

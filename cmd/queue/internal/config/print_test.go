@@ -48,12 +48,12 @@ func readCheck(t testing.TB, out string) map[string]string {
 func TestCheckPrintsEachSettingInTheOrderOfTheTableWithItsSource(t *testing.T) {
 	cfg := mustLoad(t, []string{"--user-port=81"}, map[string]string{
 		"CONTAINER_CONCURRENCY": "2", "OBSERVABILITY_CONFIG": `{"runtime":{"profiling":"enabled"}}`, "ROOT_CA": "a\nb", "SERVING_REVISION": " r "})
-	out := checkOutput(t, &cfg)
+	out := checkOutput(t, cfg)
 	at := 0
-	for i := range settings {
-		next := strings.Index(out[at:], "\n"+settings[i].env+"=")
+	for _, s := range cfg.settings {
+		next := strings.Index(out[at:], "\n"+s.name+"=")
 		if next < 0 {
-			t.Fatalf("%s is missing or in the wrong place:\n%s", settings[i].env, out)
+			t.Fatalf("%s is missing or in the wrong place:\n%s", s.name, out)
 		}
 		at += next + 1
 	}
@@ -82,8 +82,8 @@ func TestWhatCheckPrintsLoadsToTheSameConfiguration(t *testing.T) {
 			"USER_PORT": "8023", "REVISION_TIMEOUT_SECONDS": "99999999999999999999"}} {
 		t.Run(name, func(t *testing.T) {
 			cfg := mustLoad(t, nil, variables)
-			again := mustLoad(t, nil, readCheck(t, checkOutput(t, &cfg)))
-			if !reflect.DeepEqual(withoutOrigins(again), withoutOrigins(cfg)) {
+			again := mustLoad(t, nil, readCheck(t, checkOutput(t, cfg)))
+			if !reflect.DeepEqual(fields(again), fields(cfg)) {
 				t.Errorf("got  %+v\nwant %+v", again, cfg)
 			}
 		})
@@ -92,7 +92,11 @@ func TestWhatCheckPrintsLoadsToTheSameConfiguration(t *testing.T) {
 
 func TestHelpFitsOnOneHundredColumnsAndNamesEverySetting(t *testing.T) {
 	var out bytes.Buffer
-	if err := WriteHelp(&out); err != nil {
+	cfg, command, _, err := Load([]string{"--help"}, environment(nil))
+	if err != nil || command != CommandHelp {
+		t.Fatal(command, err)
+	}
+	if err := WriteHelp(&out, cfg); err != nil {
 		t.Fatal(err)
 	}
 	help := out.String()
@@ -107,11 +111,10 @@ func TestHelpFitsOnOneHundredColumnsAndNamesEverySetting(t *testing.T) {
 			t.Fatalf("not ASCII: %q", help[max(0, i-20):i+1])
 		}
 	}
-	for i := range settings {
-		s := &settings[i]
-		row := regexp.MustCompile(`(?m)^  --` + s.flag + `( .*)? ` + s.env + `(\n +| )\[(.+)\]$`).FindStringSubmatch(help)
-		if row == nil || row[3] != s.shownStandard() {
-			t.Errorf("--%s, %s [%s]: got %q", s.flag, s.env, s.shownStandard(), row)
+	for _, s := range cfg.settings {
+		row := regexp.MustCompile(`(?m)^  --` + s.flag + `( .*)? ` + s.name + `(\n +| )\[(.+)\]$`).FindStringSubmatch(help)
+		if standard, _ := s.standardShown(); row == nil || row[3] != standard {
+			t.Errorf("--%s, %s [%s]: got %q", s.flag, s.name, standard, row)
 		}
 	}
 	if !strings.Contains(help, "NAME is none, zipkin, grpc, http/protobuf or stdout.") {
@@ -121,26 +124,30 @@ func TestHelpFitsOnOneHundredColumnsAndNamesEverySetting(t *testing.T) {
 
 func TestTableOfSettingsIsSound(t *testing.T) {
 	names, flags, lastOfGroup := make(map[string]bool), make(map[string]bool), make(map[string]int)
-	for i := range settings {
-		s := &settings[i]
-		if names[s.env] || flags[s.flag] || !regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`).MatchString(s.env) || !regexp.MustCompile(`^[a-z][a-z0-9-]+$`).MatchString(s.flag) {
-			t.Errorf("%s or --%s is there twice or malformed", s.env, s.flag)
+	for i, s := range knownSettings() {
+		for name := range strings.FieldsSeq(s.names) {
+			if names[name] || !regexp.MustCompile(`^([A-Z][A-Z0-9_]+|[A-Za-z]*\.[A-Za-z]+)$`).MatchString(name) {
+				t.Errorf("%s is there twice or malformed", name)
+			}
+			names[name] = true
 		}
-		names[s.env], flags[s.flag] = true, true
+		if flags[s.flag] || !regexp.MustCompile(`^[a-z][a-z0-9-]+$`).MatchString(s.flag) {
+			t.Errorf("--%s is there twice or malformed", s.flag)
+		}
+		flags[s.flag] = true
 		if last, ok := lastOfGroup[s.group]; ok && last != i-1 {
-			t.Errorf("group %s is split before %s", s.group, s.env)
+			t.Errorf("group %s is split before %s", s.group, s.name)
 		}
 		lastOfGroup[s.group] = i
-		if s.shownStandard() == "" || !strings.HasSuffix(s.help, ".") {
-			t.Errorf("%s has default %q and help %q", s.env, s.shownStandard(), s.help)
+		if shown, _ := s.standardShown(); shown == "" || !strings.HasSuffix(s.help, ".") {
+			t.Errorf("%s has default %q and help %q", s.name, shown, s.help)
 		}
-		var cfg Config
-		value := s.field(&cfg)
-		if s.standard == "" {
+		standard := s.standardText()
+		if standard == "" {
 			continue
 		}
-		if err := value.set(s.standard); err != nil || value.text() != s.standard && value.text() != s.standard+"s" {
-			t.Errorf("default %q of %s is read as %q, %v", s.standard, s.env, value.text(), err)
+		if err := s.value.set(standard); err != nil || s.value.text() != standard && s.value.text() != standard+"s" {
+			t.Errorf("default %q of %s is read as %q, %v", standard, s.name, s.value.text(), err)
 		}
 	}
 	for _, taken := range []string{"help", "version", "check"} {

@@ -32,8 +32,8 @@ func TestWhatASettingDoesNotAcceptIsAProblemThatNamesSettingValueAndWhatIsAccept
 			`{"exec":{"command":["true"]}}`, `[{"tcpSocket":{"port":1}},{"exec":{}}]`, "[]"},
 		"ENABLE_MULTI_CONTAINER_PROBES": bools, "CONTAINER_NAMES": {"A", "a_b", "-a", "a-", "a,,b", "a,a", strings.Repeat("a", 64)},
 		"READINESS_WAIT": durations, "READINESS_FRESHNESS": append(durations, "0", "0s"),
-		"KUBE_APP_PROBERS": objects, "ISTIO_KUBE_APP_PROBERS": objects,
-		"APP_PROBE_HOST": {"http://a", "a:80", "[::1]", "a b", "a..b", ".a", "-a", "a/b"}, "APP_PROBE_PORT": orOff,
+		"KUBE_APP_PROBERS": objects,
+		"APP_PROBE_HOST":   {"http://a", "a:80", "[::1]", "a b", "a..b", ".a", "-a", "a/b"}, "APP_PROBE_PORT": orOff,
 		"DRAIN_QUIET_SECONDS": seconds, "DRAIN_TUNNEL_SECONDS": seconds,
 		"DRAIN_SOCKET": {"drain.sock", "./a", "@", "/a\x00b", "/" + strings.Repeat("a", 107)},
 		"ADMIN_PORT":   orOff, "AUTOSCALER_METRICS_PORT": orOff, "METRICS_PORT": orOff, "STATUS_PORT": orOff, "PROFILING_PORT": orOff,
@@ -54,28 +54,27 @@ func TestWhatASettingDoesNotAcceptIsAProblemThatNamesSettingValueAndWhatIsAccept
 		"ROOT_CA": none, "SERVING_NAMESPACE": none, "SERVING_CONFIGURATION": none, "SERVING_REVISION": none, "SERVING_SERVICE": none,
 		"SERVING_POD": none, "SERVING_POD_IP": none, "POD_NAME": none, "HOST_IP": none, "SYSTEM_NAMESPACE": none,
 	}
-	for i := range settings {
-		s := &settings[i]
-		texts, ok := refused[s.env]
+	for _, s := range knownSettings() {
+		texts, ok := refused[s.name]
 		if !ok {
-			t.Errorf("%s is not in this test", s.env)
+			t.Errorf("%s is not in this test", s.name)
 		}
 		for _, text := range texts {
 			for source, load := range map[string]func() []string{
-				"environment": func() []string { return problemsOf(t, nil, map[string]string{s.env: text}) },
+				"environment": func() []string { return problemsOf(t, nil, map[string]string{s.name: text}) },
 				"flag":        func() []string { return problemsOf(t, []string{"--" + s.flag + "=" + text}, nil) },
 			} {
 				problems := load()
 				if len(problems) != 1 {
-					t.Errorf("%s from the %s: got %d problems: %q", s.env, source, len(problems), problems)
+					t.Errorf("%s from the %s: got %d problems: %q", s.name, source, len(problems), problems)
 				}
-				for _, part := range []string{s.env + "=" + quoteShort(text), ": want "} {
+				for _, part := range []string{s.name + "=" + quoteShort(text), ": want "} {
 					if !strings.Contains(problems[0], part) {
-						t.Errorf("%s=%q from the %s: %q does not say %q", s.env, text, source, problems[0], part)
+						t.Errorf("%s=%q from the %s: %q does not say %q", s.name, text, source, problems[0], part)
 					}
 				}
 				if (source == "flag") != strings.Contains(problems[0], "(--"+s.flag+")") && text != "[]" {
-					t.Errorf("%s=%q from the %s: got %q", s.env, text, source, problems[0])
+					t.Errorf("%s=%q from the %s: got %q", s.name, text, source, problems[0])
 				}
 			}
 		}
@@ -138,7 +137,7 @@ func TestAllProblemsAreReportedTogetherInTheOrderOfTheTable(t *testing.T) {
 		names = append(names, problem[:end])
 	}
 	want := []string{`"--nope"`, `argument "extra"`, "USER_PORT", "CONTAINER_CONCURRENCY", "REVISION_TIMEOUT_SECONDS", "SERVING_READINESS_PROBE", "ADMIN_PORT",
-		"SERVING_LOGGING_LEVEL", "OBSERVABILITY_CONFIG tracing.protocol", "OBSERVABILITY_CONFIG tracing.samplingRate", "QUEUE_PROXY_TLS_MAX_VERSION", "AUTOSCALER_METRICS_PORT"}
+		"AUTOSCALER_METRICS_PORT", "OBSERVABILITY_CONFIG tracing.protocol", "OBSERVABILITY_CONFIG tracing.samplingRate", "SERVING_LOGGING_LEVEL", "QUEUE_PROXY_TLS_MAX_VERSION"}
 	if !slices.Equal(names, want) {
 		t.Errorf("got  %q\nwant %q\n%s", names, want, strings.Join(problems, "\n"))
 	}

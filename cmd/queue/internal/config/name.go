@@ -1,0 +1,128 @@
+package config
+
+import (
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/queuegate/queuegate/pkg/gate/tlsfront"
+)
+
+var (
+	// freeText is what the platform names (revisions, pods) and the gate only repeats.
+	freeText = textKind("TEXT", "any text", plain, accept(anyText))
+	// longText is text that nobody wants to read on a page.
+	longText = textKind("TEXT", "any text", nil, accept(anyText))
+
+	// logTemplate is read by checkTemplate.
+	logTemplate = textKind("TEMPLATE", "json, or a Go template over .Request, .Response, .Revision and .TraceID", plain, accept(anyText))
+
+	address  = textKind("ADDRESS", "an IP address without brackets or port", plain, accept(isAddress))
+	host     = textKind("HOST", "an IP address or a host name, without brackets or port", plain, accept(isHost))
+	endpoint = textKind("ENDPOINT", "a URL (http or https) or host:port", maskEndpoint, accept(isEndpoint))
+
+	// Whether a directory or a file is there is found out by whoever opens it.
+	directory = textKind("DIRECTORY", "an absolute path", plain, accept(isPath))
+	file      = textKind("FILE", "an absolute path", plain, accept(isPath))
+	socket    = textKind("SOCKET", "an absolute path, or @name for an abstract socket, of at most 107 bytes", plain, accept(isSocket))
+
+	urlPaths       = list("PATHS", "paths that begin with a slash and have no query, separated by commas", texts(isURLPath))
+	containerNames = list("NAMES", "container names (a to z, 0 to 9 and -, at most 63 each), separated by commas", texts(isLabel))
+	certNames      = list("NAMES", "DNS names or URIs, separated by commas", texts(isPrintable))
+
+	tlsVersion   = choice([]string{"1.2", "1.3"}, []uint16{tls.VersionTLS12, tls.VersionTLS13})
+	cipherSuites = lenient(list("NAMES", "names of TLS 1.2 and 1.3 cipher suites as Go spells them, separated by commas",
+		element[uint16]{
+			func(name string) (uint16, bool) { return first(tlsfront.CipherSuites([]string{name})) },
+			tls.CipherSuiteName,
+		}))
+	curves = lenient(list("NAMES", "X25519, X25519MLKEM768, P-256, P-384 or P-521, separated by commas",
+		element[tls.CurveID]{
+			func(name string) (tls.CurveID, bool) {
+				if size, ok := strings.CutPrefix(name, "P-"); ok {
+					name = "CurveP" + size
+				}
+				return first(tlsfront.Curves([]string{name}))
+			},
+			tls.CurveID.String,
+		}))
+)
+
+func first[T any](values []T, err error) (v T, ok bool) {
+	if err != nil {
+		return v, false
+	}
+	return values[0], true
+}
+
+const lowerAlphanumeric = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+func isAddress(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil
+}
+
+func isHost(host string) bool {
+	if isAddress(host) {
+		return true
+	}
+	if host == "" || len(host) > 253 || host[0] == '.' || host[0] == '-' || strings.Contains(host, "..") {
+		return false
+	}
+	return strings.Trim(host, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"+lowerAlphanumeric+"-_.") == ""
+}
+
+func isEndpoint(endpoint string) bool {
+	if strings.Contains(endpoint, "://") {
+		return isURL(endpoint)
+	}
+	host, port, ok := splitHostPort(endpoint)
+	return ok && port != "" && isHost(host)
+}
+
+func isURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+}
+
+// splitHostPort takes "host:port", "[host]:port" and ":port".
+func splitHostPort(text string) (host, portText string, ok bool) {
+	host, portText, err := net.SplitHostPort(text)
+	if err != nil || portText == "" {
+		return "", "", false
+	}
+	_, err = port.parse(portText)
+	return host, portText, err == nil
+}
+
+func isPath(text string) bool { return text[0] == '/' && strings.IndexByte(text, 0) < 0 }
+
+// longestSocket is what fits into sun_path (unix(7)) with its closing zero.
+const longestSocket = 107
+
+func isSocket(text string) bool {
+	abstract := text[0] == '@' && len(text) > 1 && strings.IndexByte(text, 0) < 0
+	return len(text) <= longestSocket && (abstract || isPath(text))
+}
+
+// isPrintable is true of ASCII without space.
+func isPrintable(text string) bool {
+	for i := range len(text) {
+		if text[i] <= ' ' || text[i] >= 0x7f {
+			return false
+		}
+	}
+	return text != ""
+}
+
+func isURLPath(path string) bool {
+	return isPrintable(path) && path[0] == '/' && !strings.ContainsAny(path, "?#")
+}
+
+// isLabel is true of a DNS label, as Kubernetes asks of names of containers.
+func isLabel(name string) bool {
+	return name != "" && len(name) <= 63 && name[0] != '-' && name[len(name)-1] != '-' &&
+		strings.Trim(name, lowerAlphanumeric+"-") == ""
+}

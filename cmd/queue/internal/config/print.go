@@ -1,0 +1,155 @@
+package config
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Shown is a setting for people who look at a running gate.
+type Shown struct {
+	Group, Name string
+	Value       string // without what could be a secret
+	Empty       string // what an empty Value means, if it is not obvious
+	Source      string // flag, environment or default
+	Masked      bool   // Value hides something
+}
+
+// Shown returns all settings in the order of the table.
+func (c *Config) Shown() []Shown {
+	all := make([]Shown, len(c.settings))
+	for i := range c.settings {
+		s := &c.settings[i]
+		value, hidden := s.shown()
+		empty, exact := s.standardShown()
+		if exact {
+			empty = ""
+		}
+		all[i] = Shown{s.group, s.name, value, empty, s.source.String(), hidden}
+	}
+	return all
+}
+
+// shown is the value as --check prints it, but without what could be a secret.
+func (s *setting) shown() (text string, hidden bool) {
+	text = s.value.text()
+	switch {
+	case text == "":
+		return "", false
+	case s.value.about().show == nil:
+		return masked, true
+	}
+	text, hidden = s.value.about().show(text)
+	return oneLine(text), hidden
+}
+
+// WriteCheck prints the configuration in effect: for each setting a line NAME=value  (source: flag, environment or default), in
+// the order of the table, with a comment line before each group. A value with control characters or outer space is quoted.
+func WriteCheck(w io.Writer, c *Config) error {
+	var b strings.Builder
+	c.eachGroup(func(title string, group []setting) {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString("# " + title + "\n")
+		for i := range group {
+			s := &group[i]
+			b.WriteString(s.name + "=" + oneLine(s.value.text()) + "  (source: " + s.source.String() + ")\n")
+		}
+	})
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// eachGroup calls do with the settings of each group.
+func (c *Config) eachGroup(do func(title string, group []setting)) {
+	for from, to := 0, 0; from < len(c.settings); from = to {
+		title := c.settings[from].group
+		for to < len(c.settings) && c.settings[to].group == title {
+			to++
+		}
+		do(title, c.settings[from:to])
+	}
+}
+
+func oneLine(text string) string {
+	plain := utf8.ValidString(text) && text == strings.TrimSpace(text) && !strings.HasPrefix(text, `"`)
+	for _, r := range text {
+		plain = plain && strconv.IsPrint(r)
+	}
+	if plain {
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+// helpWidth is the widest that a line of help is, in bytes; the text is ASCII.
+const helpWidth = 100
+
+const helpHead = `queue stands in front of a container in its own pod: it admits, counts and forwards requests, and
+answers the platform's probes itself.
+
+Usage:
+  queue [flags]           run the gate; "queue --user-port 8080" is enough
+  queue drain [flags]     start a drain of the gate that runs beside, and wait until it ends
+
+  --check                 check the configuration, print what is in effect, and exit
+  --version               print version, commit and Go version, and exit
+  --help                  print this, and exit
+
+Every setting is an environment variable and a flag. The flag beats the variable, which beats the
+default [in brackets]; an empty variable counts as unset. DURATION is such as 1.5s, 300ms, 2m or
+plain seconds; SECONDS is a plain number. Exit codes: 0 done, 1 failed, 2 wrong configuration.
+`
+
+// WriteHelp prints the text of --help for the Config that comes with CommandHelp.
+func WriteHelp(w io.Writer, c *Config) error {
+	var b strings.Builder
+	b.WriteString(helpHead)
+	c.eachGroup(func(title string, group []setting) {
+		b.WriteString("\n" + title + "\n")
+		for i := range group {
+			group[i].writeHelp(&b)
+		}
+	})
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeHelp puts flag, variable and default on a first line and what the setting means below.
+func (s *setting) writeHelp(b *strings.Builder) {
+	flag := "  --" + s.flag
+	if s.value.about().hint != "" {
+		flag += " " + s.value.about().hint
+	}
+	const column = 40
+	first := flag + strings.Repeat(" ", max(2, column-len(flag))) + s.name
+	standard, _ := s.standardShown()
+	standard = " [" + standard + "]"
+	if len(first)+len(standard) > helpWidth {
+		standard = "\n" + strings.Repeat(" ", column) + standard[1:]
+	}
+	b.WriteString(first + standard + "\n")
+	help := s.help
+	if s.value.about().hint == hintName || s.value.about().hint == hintLevel {
+		help += " " + s.value.about().hint + " is " + s.value.about().wants + "."
+	}
+	writeWrapped(b, "        ", help)
+}
+
+func writeWrapped(b *strings.Builder, indent, text string) {
+	line := indent
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == indent:
+			line += word
+		case len(line)+1+len(word) > helpWidth:
+			b.WriteString(line + "\n")
+			line = indent + word
+		default:
+			line += " " + word
+		}
+	}
+	b.WriteString(line + "\n")
+}

@@ -1,0 +1,290 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// row is a setting of the table.
+type row struct {
+	// names are the environment variables that it is read from; the first that is set counts. The first is the setting's name.
+	// A name with a dot is a path in OBSERVABILITY_CONFIG, over which the setting itself wins.
+	names string
+	flag  string // without the dashes
+	// standard is the default: the value and, after " = ", what it means; or, in parentheses, what the zero value or finish
+	// makes of it.
+	standard string
+	value    value
+	help     string
+}
+
+// groups are the titles that rows stand under, in the order of --help, --check and the documentation.
+var groups = []struct {
+	title string
+	rows  func(*Config) []row
+}{
+	{"Traffic", trafficRows},
+	{"Admission", admissionRows},
+	{"Clocks", clockRows},
+	{"Container", containerRows},
+	{"Readiness", readinessRows},
+	{"Rewritten application probes", appProbeRows},
+	{"Drain", drainRows},
+	{"Ports of the gate itself", portRows},
+	{"Metrics, tracing and profiling", metricsRows},
+	{"Logs", logRows},
+	{"TLS", tlsRows},
+	{"Identity", identityRows},
+}
+
+func trafficRows(c *Config) []row {
+	return []row{
+		{"QUEUE_SERVING_PORT", "port", "8012", port.at(&c.ServingPort),
+			"Port for traffic and network probes."},
+		{"QUEUE_SERVING_TLS_PORT", "tls-port", "8112", portOrOff.at(&c.ServingTLSPort),
+			"The same over TLS, once CERT_DIR holds a certificate; 0 = off."},
+		{"USER_PORT", "user-port", "8080", port.at(&c.UserPort),
+			"Port of the container, on 127.0.0.1."},
+		{"LISTEN_ADDRESS", "listen-address", "(all, IPv4 and IPv6)", address.at(&c.ListenAddress),
+			"Address to listen on, for all ports but that of the status page."},
+		{"THREADS", "threads", "0 = automatic", count(1024).at(&c.Threads),
+			"Number of event loops."},
+		{"CLIENT_HALF_CLOSE", "client-half-close", "close", either("close", "answer").at(&c.Gate.AnswerHalfClosed),
+			"What a client's FIN means while its answer is under way: it is gone (close), or it still reads and gets its answer (answer)."},
+		{"ENABLE_HTTP_FULL_DUPLEX", "http-full-duplex", "false", yesNo.at(&c.ignored.fullDuplex),
+			"Taken for Knative's sake and without effect: the gate always works in full duplex."},
+	}
+}
+
+func admissionRows(c *Config) []row {
+	return []row{
+		{"CONTAINER_CONCURRENCY", "concurrency", "0 = unlimited", count(gate.MaxLimit).at(&c.Gate.ConcurrencyLimit),
+			"Concurrency limit: the most requests in flight at once."},
+		{"CONCURRENCY_HARD", "concurrency-hard", "false", yesNo.at(&c.Gate.HardConcurrency),
+			"Hold the slot of a request whose client has left until the container closes or finishes, so that it never works on more than the limit."},
+		{"QUEUE_CAPACITY", "queue-capacity", "(10 x CONTAINER_CONCURRENCY, or 1000 if that is 0)", count(gate.MaxCapacity).at(&c.Gate.QueueCapacity),
+			"How many requests may wait; the next one gets 503."},
+		{"QUEUE_MAX_WAIT", "queue-max-wait", "0 = off", duration.at(&c.Gate.QueueMaxWait),
+			"Longest wait in the queue; then 503."},
+		{"UNCOUNTED_PATHS", "uncounted-paths", "(none)", urlPaths.at(&c.UncountedPaths),
+			"Paths of your own health checks, compared exactly, that are served but not counted."},
+	}
+}
+
+func clockRows(c *Config) []row {
+	return []row{
+		{"REVISION_TIMEOUT_SECONDS", "timeout", "300", wholeSeconds(1).at(&c.Gate.RequestTimeout),
+			"Request clock, from arrival and the queue included; then 504."},
+		{"REVISION_RESPONSE_START_TIMEOUT_SECONDS", "response-start-timeout", "0 = off", wholeSeconds(0).at(&c.Gate.ResponseStartTimeout),
+			"Longest wait for the head of the answer; then 504."},
+		{"REVISION_IDLE_TIMEOUT_SECONDS", "idle-timeout", "0 = off", wholeSeconds(0).at(&c.Gate.IdleTimeout),
+			"Longest time without a byte in either direction."},
+		{"TUNNEL_MAX_SECONDS", "tunnel-max", "0 = off", seconds.at(&c.Gate.TunnelMax),
+			"Longest life of a tunnel (WebSocket), which the request clock does not cut."},
+	}
+}
+
+func containerRows(c *Config) []row {
+	return []row{
+		{"UPSTREAM_WAIT", "upstream-wait", "10s", duration.at(&c.Gate.UpstreamWait),
+			"How long a request is held at start-up while the container does not listen yet; then 503."},
+		{"UPSTREAM_RESTART_WAIT", "upstream-restart-wait", "1s", duration.at(&c.Gate.UpstreamRestartWait),
+			"The same once the container has been ready."},
+		{"UPSTREAM_PROTOCOL", "upstream-protocol", "auto", words("auto", "http1", "h2c").at(&c.UpstreamProtocol),
+			"What requests over HTTP/2 go to the container in: HTTP/1.1 (http1), HTTP/2 without TLS by prior knowledge (h2c), " +
+				"or whatever it turns out to speak, found out once per start (auto). Requests over HTTP/1 always go out as HTTP/1.1."},
+		{"ENABLE_HTTP2_AUTO_DETECTION", "http2-auto-detection", "false", yesNo.at(&c.ignored.http2AutoDetection),
+			"Taken for Knative's sake and without effect: UPSTREAM_PROTOCOL=auto always finds out."},
+		{"UPSTREAM_TLS", "upstream-tls", "off", either("off", "true").at(&c.UpstreamTLS),
+			"Speak TLS to the container. UPSTREAM_TLS_CA, ROOT_CA, UPSTREAM_TLS_SERVER_NAME or UPSTREAM_TLS_INSECURE must say how it is verified."},
+		{"UPSTREAM_TLS_CA", "upstream-tls-ca", "(ROOT_CA, else those of the system)", file.at(&c.UpstreamTLSCA),
+			"File of the certificates, in PEM, one of which must have signed the container's."},
+		{"UPSTREAM_TLS_SERVER_NAME", "upstream-tls-server-name", "(localhost)", host.at(&c.UpstreamTLSServerName),
+			"Name that the container's certificate must have."},
+		{"UPSTREAM_TLS_INSECURE", "upstream-tls-insecure", "false", yesNo.at(&c.UpstreamTLSInsecure),
+			"Take any certificate from the container."},
+	}
+}
+
+func readinessRows(c *Config) []row {
+	return []row{
+		{"SERVING_READINESS_PROBE", "readiness-probe", "(none: always ready)", readinessProbe.at(&c.ReadinessProbe),
+			"The container's readiness probe as Kubernetes writes it, or an array of one for each container."},
+		{"ENABLE_MULTI_CONTAINER_PROBES", "multi-container-probes", "false", yesNo.at(&c.MultiContainerProbes),
+			"SERVING_READINESS_PROBE is an array, which may be empty."},
+		{"CONTAINER_NAMES", "container-names", "(index and port)", containerNames.at(&c.ContainerNames),
+			"Names of the probed containers, in the order of the array, for reasons and logs."},
+		{"READINESS_WAIT", "readiness-wait", "10s", duration.at(&c.ReadinessWait),
+			"How long an asker may be held until the container is ready."},
+		{"READINESS_FRESHNESS", "readiness-freshness", "1s", positiveDuration.at(&c.ReadinessFreshness),
+			"Age of the evidence beyond which an asker causes a fresh look (periodSeconds 0 or absent)."},
+	}
+}
+
+func appProbeRows(c *Config) []row {
+	return []row{
+		{"KUBE_APP_PROBERS ISTIO_KUBE_APP_PROBERS", "app-probers", "(none)", appProbers.at(&c.AppProbers),
+			"The container's own probes by path, for a kubelet that asks the gate."},
+		{"APP_PROBE_HOST", "app-probe-host", "127.0.0.1", host.at(&c.AppProbeHost),
+			"Where those probes go."},
+		{"APP_PROBE_PORT", "app-probe-port", "0 = admin port only", portOrOff.at(&c.AppProbePort),
+			"A port of their own to ask on."},
+	}
+}
+
+func drainRows(c *Config) []row {
+	return []row{
+		{"DRAIN_QUIET_SECONDS", "drain-quiet", "30", seconds.at(&c.Gate.DrainQuiet),
+			"A drain ends after this long without a request; 0 ends it as soon as nothing is open."},
+		{"DRAIN_TUNNEL_SECONDS", "drain-tunnel", "60", seconds.at(&c.Gate.DrainTunnel),
+			"How long tunnels may live on after the listeners close."},
+		{"DRAIN_SOCKET", "drain-socket", "@queuegate", socket.at(&c.DrainSocket),
+			"Unix socket through which \"queue drain\" reaches the gate. An abstract one (@name) needs no writable file system, and belongs to the pod."},
+	}
+}
+
+func portRows(c *Config) []row {
+	return []row{
+		{"ADMIN_PORT", "admin-port", "8022", portOrOff.at(&c.AdminPort),
+			"Port for /wait-for-drain, /health and /app-health; 0 = off."},
+		{"AUTOSCALER_METRICS_PORT", "autoscaler-metrics-port", "9090", portOrOff.at(&c.AutoscalerMetricsPort),
+			"Port for Knative's autoscaler; 0 = off."},
+		{"METRICS_PORT", "metrics-port", "9091", portOrOff.at(&c.MetricsPort),
+			"Port for Prometheus, where SERVING_REQUEST_METRICS_BACKEND is prometheus; 0 = off."},
+		{"STATUS_PORT", "status-port", "8023", portOrOff.at(&c.StatusPort),
+			"Port for the status page, on 127.0.0.1 only; 0 = off."},
+		{"PROFILING_PORT", "profiling-port", "8008", portOrOff.at(&c.ProfilingPort),
+			"Port for pprof, where ENABLE_PROFILING is true; 0 = off."},
+		{"PROFILING_ADDRESS", "profiling-address", "(LISTEN_ADDRESS)", address.at(&c.ProfilingAddress),
+			"Address for pprof to listen on."},
+	}
+}
+
+func metricsRows(c *Config) []row {
+	return []row{
+		{"OBSERVABILITY_CONFIG", "observability-config", "(none)", observabilityConfig.at(&c.observability),
+			"Knative's settings for metrics, tracing, profiling and the request log; each single setting wins over it."},
+		{"METRICS_NAMES", "metrics-names", "current", words("current", "legacy", "both").at(&c.MetricsNames),
+			"Which generation of Knative's metric names to show."},
+		{"SERVING_REQUEST_METRICS_BACKEND requestMetrics.protocol", "metrics", "prometheus", metricsBackend.at(&c.MetricsBackend),
+			"How metrics leave: shown on METRICS_PORT (prometheus), sent to METRICS_COLLECTOR_ADDRESS as OTLP (grpc, http/protobuf), " +
+				"or not at all. opencensus, of Knative's past, counts as prometheus."},
+		{"METRICS_COLLECTOR_ADDRESS", "metrics-collector", "(none)", endpoint.at(&c.MetricsCollector),
+			"Where metrics are sent to."},
+		{"TRACING_CONFIG_BACKEND tracing.protocol", "tracing", "none", words("none", "zipkin", "grpc", "http/protobuf", "stdout").at(&c.Tracing.Protocol),
+			"How traces leave."},
+		{"TRACING_CONFIG_ZIPKIN_ENDPOINT tracing.endpoint", "tracing-endpoint", "(none)", endpoint.at(&c.Tracing.Endpoint),
+			"Where traces are sent to, whatever the protocol."},
+		{"TRACING_CONFIG_SAMPLE_RATE tracing.samplingRate", "tracing-sample-rate", "0.1", rate.at(&c.Tracing.SamplingRate),
+			"Share of the requests that are traced without a sampled parent."},
+		{"TRACING_CONFIG_DEBUG", "tracing-debug", "false", yesNo.at(&c.Tracing.Debug),
+			"Trace every request."},
+		{"ENABLE_PROFILING", "profiling", "false", yesNo.at(&c.Profiling),
+			"Serve pprof on PROFILING_PORT."},
+	}
+}
+
+// metricsBackend is how metrics leave.
+var metricsBackend = words("none", "prometheus", "grpc", "http/protobuf", "opencensus")
+
+func logRows(c *Config) []row {
+	return []row{
+		{"SERVING_LOGGING_CONFIG", "logging-config", "(JSON to stderr)", loggingConfig.at(&c.LoggingConfig),
+			"Configuration of zap for the gate's own log."},
+		{"SERVING_LOGGING_LEVEL", "log-level", "(level of SERVING_LOGGING_CONFIG, else info)", logLevel.at(&c.LogLevel),
+			"Lowest level that is logged."},
+		{"SERVING_ENABLE_REQUEST_LOG .enableRequestLog", "request-log", "false", yesNo.at(&c.RequestLog),
+			"Write a line for each request to stdout."},
+		{"SERVING_REQUEST_LOG_TEMPLATE .requestLogTemplate", "request-log-template", "(a JSON line)", logTemplate.at(&c.RequestLogTemplate),
+			"What that line says: a Go template over .Request, .Response, .Revision and .TraceID, or \"json\" for the default line " +
+				"with times, outcome and bytes."},
+		{"SERVING_ENABLE_PROBE_REQUEST_LOG .enableProbeRequestLog", "probe-request-log", "false", yesNo.at(&c.RequestLogProbes),
+			"Write lines for probes too."},
+	}
+}
+
+func tlsRows(c *Config) []row {
+	return []row{
+		{"CERT_DIR", "cert-dir", "/var/lib/knative/certs", directory.at(&c.TLS.Dir),
+			"Directory of tls.crt and tls.key, which are loaded again when they change."},
+		{"QUEUE_PROXY_TLS_MIN_VERSION", "tls-min-version", "(1.2)", tlsVersion.at(&c.TLS.MinVersion),
+			"Lowest version of TLS."},
+		{"QUEUE_PROXY_TLS_MAX_VERSION", "tls-max-version", "(1.3)", tlsVersion.at(&c.TLS.MaxVersion),
+			"Highest version of TLS."},
+		{"QUEUE_PROXY_TLS_CIPHER_SUITES", "tls-cipher-suites", "(those of Go)", cipherSuites.at(&c.TLS.CipherSuites),
+			"Cipher suites to choose from, for TLS 1.2."},
+		{"QUEUE_PROXY_TLS_CURVE_PREFERENCES", "tls-curve-preferences", "(those of Go)", curves.at(&c.TLS.Curves),
+			"Key exchanges to choose from."},
+		{"TLS_CLIENT_CA", "tls-client-ca", "(none: clients need no certificate)", file.at(&c.TLS.ClientCA),
+			"File of the certificates, in PEM, one of which must have signed the client's; loaded again when it changes."},
+		{"TLS_CLIENT_SANS", "tls-client-sans", "(any that TLS_CLIENT_CA signed)", certNames.at(&c.TLS.ClientSANs),
+			"DNS names and URIs of which a client's certificate must have one, compared whole: a wildcard stands for itself only."},
+		{"TLS_ONLY", "tls-only", "false", yesNo.at(&c.Gate.TLSOnly),
+			"Refuse traffic on QUEUE_SERVING_PORT with 403; probes are answered there as ever."},
+		{"ROOT_CA", "root-ca", "(none)", longText.at(&c.RootCA),
+			"Certificates in PEM that Knative gives to its sidecars: those trusted for UPSTREAM_TLS where UPSTREAM_TLS_CA is not set."},
+	}
+}
+
+func identityRows(c *Config) []row {
+	return []row{
+		{"SERVING_NAMESPACE", "namespace", "(none)", freeText.at(&c.Identity.Namespace),
+			"Namespace, for labels and logs."},
+		{"SERVING_CONFIGURATION", "configuration", "(none)", freeText.at(&c.Identity.Configuration),
+			"Knative configuration, likewise."},
+		{"SERVING_REVISION", "revision", "(none)", freeText.at(&c.Identity.Revision),
+			"Knative revision, likewise."},
+		{"SERVING_SERVICE", "service", "(none)", freeText.at(&c.Identity.Service),
+			"Knative service, likewise."},
+		{"SERVING_POD", "pod", "(host name)", freeText.at(&c.Identity.Pod),
+			"Name of the pod, likewise."},
+		{"SERVING_POD_IP", "pod-ip", "(none)", freeText.at(&c.PodIP),
+			"Address of the pod, likewise."},
+		{"POD_NAME", "pod-name", "(none)", freeText.at(&c.ignored.podName),
+			"Taken for Knative's sake and without effect."},
+		{"HOST_IP", "host-ip", "(none)", freeText.at(&c.ignored.hostIP),
+			"Taken for Knative's sake and without effect."},
+		{"SYSTEM_NAMESPACE", "system-namespace", "(none)", freeText.at(&c.ignored.systemNamespace),
+			"Taken for Knative's sake and without effect."},
+	}
+}
+
+// setting is a row of one configuration, with what was found out about it.
+type setting struct {
+	row
+	group     string
+	name      string
+	source    source
+	found     string // the variable, or the path in OBSERVABILITY_CONFIG
+	isFlagged bool   // perhaps with an empty flagText
+	flagText  string
+	problems  []error
+}
+
+// table binds the rows to c.
+func table(c *Config) []setting {
+	all := make([]setting, 0, 96)
+	for _, g := range groups {
+		for _, r := range g.rows(c) {
+			name, _, _ := strings.Cut(r.names, " ")
+			all = append(all, setting{row: r, group: g.title, name: name})
+		}
+	}
+	return all
+}
+
+// standardText is the default as parse takes it, "" for none.
+func (r *row) standardText() string {
+	if strings.HasPrefix(r.standard, "(") {
+		return ""
+	}
+	text, _, _ := strings.Cut(r.standard, " = ")
+	return text
+}
+
+// standardShown is the default as people read it, and whether that is its text alone.
+func (r *row) standardShown() (text string, exact bool) {
+	text = strings.TrimSuffix(strings.TrimPrefix(r.standard, "("), ")")
+	return text, text == r.standardText()
+}
