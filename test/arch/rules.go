@@ -26,8 +26,9 @@ var places = []place{
 	{"pkg/gate/http2", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop/...", "pkg/gate/wire/...", "pkg/gate/http1/..."}},
 	{"pkg/gate/tlsfront", []string{"pkg/gate/..."}},
 	{"pkg/embed", []string{"pkg/gate/...", "pkg/metrics/..."}},
-	{"pkg/probe", []string{"pkg/gate"}},
-	{"pkg/metrics", []string{"pkg/gate"}},
+	{"pkg/probe", []string{"pkg/gate", "pkg/internal/..."}},
+	{"pkg/metrics", []string{"pkg/gate", "pkg/internal/..."}},
+	{"pkg/internal", nil},
 	{"cmd/demo", nil},
 	{"bench", nil},
 }

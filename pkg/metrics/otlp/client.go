@@ -91,9 +91,13 @@ func newRequest(ctx context.Context, u *url.URL, header http.Header) *http.Reque
 		Method: http.MethodPost, URL: u, Host: u.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	if u.User != nil {
-		password, _ := u.User.Password()
-		r.SetBasicAuth(u.User.Username(), password)
-	}
+	authorize(r)
 	return r.WithContext(ctx)
+}
+
+func authorize(r *http.Request) {
+	if u := r.URL.User; u != nil {
+		password, _ := u.Password()
+		r.SetBasicAuth(u.Username(), password)
+	}
 }

@@ -86,12 +86,3 @@ func hangUp(conn *net.TCPConn) {
 	}
 	conn.Close()
 }
-
-// millisecondsLeft is 0 if ctx has no deadline.
-func millisecondsLeft(ctx context.Context) int64 {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return 0
-	}
-	return max(time.Until(deadline).Milliseconds(), 1)
-}
