@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestAConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
@@ -103,9 +104,9 @@ func TestAnAnsweredRequestIsNotReplayed(t *testing.T) {
 
 func TestAnUnsafeRequestIsNotReplayedAfterBytesWereSent(t *testing.T) {
 	k := startContainer(t)
-	g := startGate(t, k)
 	for _, method := range []string{"POST", "PATCH", "PURGE"} {
 		for _, how := range []string{"close", "reset"} {
+			g := startGate(t, k) // one that has learned nothing from the last close
 			c, p := reused(t, k, g)
 			c.send(method + " /once HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 3\r\n\r\nabc")
 			p.head()
@@ -204,6 +205,48 @@ func TestABodyThatComesAfterAnAnswerWithoutOneIsNotTheNextAnswer(t *testing.T) {
 		q.close()
 		c.close()
 	}
+}
+
+func TestConnectionsAreRetiredBeforeTheContainerClosesThem(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k)
+	c := dial(t, g)
+	const age = 250 * time.Millisecond
+	post := func(p *peer, head string) {
+		t.Helper()
+		p.head()
+		p.send(head + "Content-Length: 2\r\n\r\nok")
+		c.answer("POST").is(200, "ok")
+	}
+	const plain = "HTTP/1.1 200 OK\r\n"
+	c.send(request("POST", "/first"))
+	p := k.accept()
+	post(p, plain)
+	// The container's close and a request pass each other.
+	time.Sleep(age)
+	c.send(request("POST", "/lost"))
+	p.head()
+	p.close()
+	c.answer("POST").plainError(502, "upstream closed the connection\n")
+
+	c.send(request("POST", "/second"))
+	q := k.accept()
+	post(q, plain)
+	time.Sleep(age)
+	c.send(request("POST", "/third"))
+	r := k.accept() // q is as old as p was
+	post(r, plain)
+	c.send(request("POST", "/fourth"))
+	post(r, plain)
+	// It is not the container's timeout after all.
+	time.Sleep(5 * age)
+	c.send(request("POST", "/fifth"))
+	post(r, plain+"Connection: keep-alive\r\nKeep-Alive: max=9, timeout=0\r\n")
+	// A promise counts at once.
+	c.send(request("POST", "/sixth"))
+	r.gone()
+	post(q, plain) // it has outlived the limit as well
 }
 
 func TestConcurrentAnswersReachTheirOwnRequests(t *testing.T) {

@@ -48,6 +48,7 @@ func (w *worker) complete() bool {
 	keep := w.passage.keep
 	d.release(&w.eng.bulks)
 	if clean && u.done && w.res.Reusable() && !up.spent && !up.sock.HungUp() && !up.sock.Failed() {
+		up.promised(w.res.KeepAlive())
 		w.eng.up.put(up)
 	} else {
 		up.close()

@@ -3,6 +3,7 @@ package http1
 import (
 	"errors"
 	"io"
+	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
@@ -62,8 +63,9 @@ func (w *worker) awaitAnswer() (moved bool, outcome gate.Outcome, over bool) {
 // is sent again, once, and any other only if none of it was sent (RFC 9110
 // section 9.2.2).
 func (w *worker) upstreamEnded(err error) gate.Outcome {
-	if w.up.reused && !w.passage.replayed && !w.passage.began {
-		if w.upload.written == 0 && !w.up.sock.Begun() || w.passage.whole && w.req.Idempotent() {
+	if w.up.reused && !w.passage.began {
+		w.srv.idleAge.Ended(time.Duration(w.up.age))
+		if !w.passage.replayed && (w.upload.written == 0 && !w.up.sock.Begun() || w.again()) {
 			return replay
 		}
 	}
@@ -75,6 +77,9 @@ func (w *worker) upstreamEnded(err error) gate.Outcome {
 	}
 	return gate.UpstreamReset
 }
+
+// again reports whether the request may be sent a second time, and could be.
+func (w *worker) again() bool { return w.passage.whole && w.req.Idempotent() }
 
 // readAnswer evaluates the heads that stand in uin.
 func (w *worker) readAnswer() (gate.Outcome, bool) {

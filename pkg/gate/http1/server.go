@@ -55,6 +55,8 @@ type Server struct {
 	departure chan struct{} // something has ended while shutting down
 	leaving   atomic.Bool
 
+	idleAge gate.IdleAge
+
 	dials, closes, reuses, replays atomic.Int64
 }
 

@@ -28,9 +28,12 @@ func (w *worker) starve() (*upstream, gate.Outcome) {
 			w.task.Wait(w.clocks.Next())
 			continue
 		}
-		if u := p.get(); u != nil {
+		if u := p.get(w.again()); u != nil {
 			u.sock.Handle(w.task)
 			return u, gate.Served
+		}
+		if len(p.idle) > 0 {
+			p.idle[0].close() // too old for this request; its descriptor is not
 		}
 		u, why := w.dial(w.clocks.Next())
 		switch {

@@ -14,8 +14,10 @@ import (
 type upstream struct {
 	sock   loop.Sock
 	pool   *upstreamPool
-	pooled int // index in the pool plus one
-	since  int64
+	pooled int   // index in the pool plus one
+	since  int64 // when it became idle
+	age    int64 // how long it had been idle when it was taken
+	until  int64 // the container has promised to leave it open; 0 = it has not
 	reused bool
 	spent  bool // a body that was announced where there is none may still come
 }
@@ -33,6 +35,7 @@ type upstreamPool struct {
 	eng      *engine
 	addr     unix.Sockaddr
 	inet     int
+	idleAge  *gate.IdleAge
 	idle     []*upstream
 	held     []*worker // in order of arrival; the first one tries
 	starving []*worker // those who lack a descriptor, likewise
@@ -41,7 +44,7 @@ type upstreamPool struct {
 }
 
 func (p *upstreamPool) init(e *engine) {
-	p.eng = e
+	p.eng, p.idleAge = e, &e.srv.idleAge
 	ap := e.srv.cfg.Upstream
 	if a := ap.Addr().Unmap(); a.Is4() {
 		p.inet, p.addr = unix.AF_INET, &unix.SockaddrInet4{Port: int(ap.Port()), Addr: a.As4()}
@@ -52,25 +55,43 @@ func (p *upstreamPool) init(e *engine) {
 }
 
 // get takes an idle connection that is still good: one on which the kernel
-// holds neither bytes nor an end. It is nil when there is none.
-func (p *upstreamPool) get() *upstream {
+// holds neither bytes nor an end. It is nil when there is none. Unless the
+// request could be sent again, the connection must not be about to reach the
+// age at which the container closes it; those that are stay, and tell by their
+// end whether that was right.
+func (p *upstreamPool) get(again bool) *upstream {
+	now := p.eng.loop.Now()
 	for n := len(p.idle); n > 0; n = len(p.idle) {
 		u := p.idle[n-1]
-		p.take(u)
-		if u.sock.Quiet() {
+		age := now - u.since
+		if u.sock.Quiet() && (u.until == 0 || now < u.until || again) {
+			p.idleAge.Alive(time.Duration(age))
+			if !again && !p.idleAge.Trusts(time.Duration(age)) {
+				return nil // the others are older
+			}
+			p.take(u)
 			p.eng.srv.reuses.Inc()
-			u.reused = true
+			u.reused, u.age = true, age
 			return u
 		}
-		u.close()
+		u.end()
 	}
 	return nil
+}
+
+// end closes an idle connection, and notes its age if the container did so.
+func (u *upstream) end() {
+	if u.sock.HungUp() || u.sock.Ended() {
+		u.pool.idleAge.Ended(time.Duration(u.pool.eng.loop.Now() - u.since))
+	}
+	u.close()
 }
 
 // put keeps u for the next request. Nothing of the last answer may be unread.
 func (p *upstreamPool) put(u *upstream) {
 	now := p.eng.loop.Now()
 	if len(p.idle) > 0 {
+		p.idleAge.Alive(time.Duration(now - p.idle[0].since))
 		if oldest := p.idle[0]; len(p.idle) >= maxIdleUpstreams || now-oldest.since > maxIdleTime {
 			oldest.sock.Finish()
 			oldest.close()
@@ -81,6 +102,13 @@ func (p *upstreamPool) put(u *upstream) {
 	p.idle = append(p.idle, u)
 	u.pooled = len(p.idle)
 	p.feed()
+}
+
+// promised takes what the container's Keep-Alive field says.
+func (u *upstream) promised(idle time.Duration, said bool) {
+	if u.until = 0; said {
+		u.until = u.pool.eng.loop.Now() + int64(gate.Retire(idle))
+	}
 }
 
 func (p *upstreamPool) take(u *upstream) {
@@ -114,7 +142,7 @@ func (p *upstreamPool) trim() {
 // Event closes an idle connection that speaks or ends.
 func (u *upstream) Event(s *loop.Sock) {
 	if s.Readable() {
-		u.close()
+		u.end()
 	}
 }
 
@@ -192,7 +220,7 @@ func (w *worker) awaitConnect(u *upstream, deadline int64) bool {
 func (w *worker) connect(fresh bool) (*upstream, gate.Outcome) {
 	p := &w.eng.up
 	if !fresh {
-		if u := p.get(); u != nil {
+		if u := p.get(w.again()); u != nil {
 			u.sock.Handle(w.task)
 			return u, gate.Served
 		}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
@@ -21,6 +22,7 @@ type Response struct {
 	repeated  bool   // the length has been given more than once
 	sent      []byte // the length as it came
 	dated     bool
+	idle      time.Duration // what Keep-Alive promises, plus one; 0 = nothing
 	repair    repair
 }
 
@@ -69,7 +71,12 @@ func (r *Response) readFields(method []byte) error {
 				return ErrMalformed
 			}
 			f.drop = true
-		case field.Connection, field.HopByHop, field.TE, field.Gate:
+		case field.HopByHop:
+			f.drop = true
+			if name := r.name(f); len(name) == len("keep-alive") {
+				r.readKeepAlive(r.value(f))
+			}
+		case field.Connection, field.TE, field.Gate:
 			f.drop = true
 		case field.Upgrade:
 			f.drop = r.Status != 101
@@ -98,6 +105,23 @@ func (r *Response) readFields(method []byte) error {
 		r.Body = BodyUntilClose
 	}
 	return nil
+}
+
+// KeepAlive is for how long the container says that it leaves the connection
+// open when idle; false if it does not say.
+func (r *Response) KeepAlive() (time.Duration, bool) { return r.idle - 1, r.idle > 0 }
+
+// readKeepAlive takes the parameter timeout, in seconds, of Keep-Alive (RFC
+// 2068 section 19.7.1.1).
+func (r *Response) readKeepAlive(v []byte) {
+	options(v, func(t []byte) bool {
+		name, seconds, _ := bytes.Cut(t, []byte{'='})
+		n, ok := readLength(bytes.Trim(seconds, " \t\""))
+		if field.EqualFold(bytes.TrimRight(name, " \t"), "timeout") && ok && n < 1<<20 {
+			r.idle = time.Duration(n)*time.Second + 1
+		}
+		return true
+	})
 }
 
 // maxLengthBytes bounds what is read of a list of lengths.
