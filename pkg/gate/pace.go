@@ -6,9 +6,22 @@ import (
 )
 
 // QuickPace is the delay, in ns, between attempts to connect to a container
-// while somebody waits for it: a two hundredth of the time that this has
-// lasted, within 1 to 10 ms, ±10 %.
+// while a request is held for it; elapsed is for how long it has refused.
 func QuickPace(elapsed int64) int64 {
-	d := min(max(elapsed/200, int64(time.Millisecond)), int64(10*time.Millisecond))
-	return d - d/10 + rand.Int64N(d/5+1)
+	return int64(QuickDelay(time.Duration(elapsed), Jitter()))
 }
+
+// QuickDelay is the quick pace: a two hundredth of elapsed, within 1 and 10 ms,
+// stretched by jitter.
+func QuickDelay(elapsed time.Duration, jitter float64) time.Duration {
+	return Stretch(min(max(elapsed/200, time.Millisecond), 10*time.Millisecond), jitter)
+}
+
+// Stretch makes d longer by up to a tenth for a jitter of 1, shorter for -1, so
+// that containers that started together are not tried in step.
+func Stretch(d time.Duration, jitter float64) time.Duration {
+	return d + time.Duration(float64(d)*0.1*jitter)
+}
+
+// Jitter is a random one, from -1 to 1.
+func Jitter() float64 { return 2*rand.Float64() - 1 }

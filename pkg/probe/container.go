@@ -2,9 +2,9 @@ package probe
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
@@ -199,7 +199,7 @@ func (c *container) end(result check.Result, now time.Time) {
 // learn folds a result into the state. The caller holds the lock.
 func (c *container) learn(result check.Result, now time.Time) {
 	c.raw = result.Cause
-	c.jitter = 2*rand.Float64() - 1
+	c.jitter = gate.Jitter()
 	if result.Cause.Kind == check.CauseNone {
 		c.successes, c.failures = c.successes+1, 0
 		c.evidence = now

@@ -3,6 +3,7 @@ package probe
 import (
 	"time"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
@@ -71,20 +72,12 @@ func (h History) After(e Evidence, now time.Duration) History {
 	return h
 }
 
-// Jitter is the largest share by which a delay is stretched or shrunk, so that
-// containers started together are not probed in step.
-const Jitter = 0.10
-
 const (
 	// Nobody waits. An attempt costs 16 µs of CPU, and 35 to 200 µs for waking
 	// an idle process, the more the longer the pause was.
 	refusedShare = 0.05
 	refusedMin   = time.Millisecond
 	refusedMax   = 250 * time.Millisecond
-	// Somebody waits: some 380 attempts in the first second, 100 in each later.
-	waitedShare = 0.0075
-	waitedMin   = time.Millisecond
-	waitedMax   = 10 * time.Millisecond
 	// The application pays for the attempt, whoever waits.
 	reachedShare = 0.05
 	reachedMin   = 10 * time.Millisecond
@@ -98,8 +91,9 @@ const (
 )
 
 // Delay is the pace of the adaptive schedule: the time to let pass before the
-// next attempt. last is when the last attempt began; waiting says that a
-// request or an asker is held; jitter is from -1 to 1 and is scaled by Jitter.
+// next attempt. last is when the last attempt began; waiting says that a caller
+// is held, which makes some 520 attempts in the first second and 100 in each
+// after the second; jitter is as gate.Stretch takes it.
 //
 // After a refused attempt the delay counts from its beginning, after any other
 // from its end, so that an application that is slow to answer is not asked
@@ -116,7 +110,7 @@ func (h History) Delay(last time.Duration, waiting bool, jitter float64) time.Du
 	case h.Last == NoEvidence:
 		return 0
 	case h.Last == Refusing && waiting:
-		d = share(elapsed, waitedShare, waitedMin, waitedMax)
+		return gate.QuickDelay(elapsed, jitter)
 	case h.Last == Refusing:
 		d = share(elapsed, refusedShare, refusedMin, refusedMax)
 	case h.Last == Succeeding:
@@ -124,17 +118,13 @@ func (h History) Delay(last time.Duration, waiting bool, jitter float64) time.Du
 		if n := h.Successes - 1; n < 3 {
 			d = readyMin << (2 * max(n, 0))
 		}
-		return min(stretch(d, jitter), readyMax)
+		return min(gate.Stretch(d, jitter), readyMax)
 	default:
 		d = share(elapsed, reachedShare, reachedMin, reachedMax)
 	}
-	return stretch(d, jitter)
+	return gate.Stretch(d, jitter)
 }
 
 func share(elapsed time.Duration, of float64, least, most time.Duration) time.Duration {
 	return min(max(time.Duration(float64(elapsed)*of), least), most)
-}
-
-func stretch(d time.Duration, jitter float64) time.Duration {
-	return d + time.Duration(float64(d)*Jitter*jitter)
 }

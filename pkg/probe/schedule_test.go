@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // simulate runs the adaptive schedule against an application that begins to
@@ -100,8 +102,24 @@ func TestRefusedAttemptsAreFew(t *testing.T) {
 			perSecond[int(at/time.Second)]++
 		}
 		for second, n := range perSecond {
-			if limit := map[bool]int{true: 450, false: 120}[second == 0]; n > limit {
+			limit := 120
+			if second < 2 {
+				limit = []int{600, 170}[second]
+			}
+			if n > limit {
 				t.Fatalf("%s: %d attempts in second %d, at most %d wanted", name, n, second, limit)
+			}
+		}
+	}
+}
+
+func TestAHeldCallerAndAHeldRequestTryAtOnePace(t *testing.T) {
+	for elapsed := time.Duration(0); elapsed < 5*time.Second; elapsed += 7 * time.Millisecond {
+		for name, jitter := range jitters {
+			j := jitter()
+			h := History{Last: Refusing, Origin: time.Second}
+			if got, want := h.Delay(time.Second+elapsed, true, j), gate.QuickDelay(elapsed, j); got != want {
+				t.Fatalf("%s: after %v the delay is %v, that of a request %v", name, elapsed, got, want)
 			}
 		}
 	}
