@@ -10,12 +10,22 @@ type ForwardedInput struct {
 	Host  []byte   // X-Forwarded-Host, first line
 }
 
+// Bounds of a Forwarded field. A longer list comes from nobody but somebody who
+// wants it to be costly; its end is what the nearer proxies have said.
+const (
+	maxForwardedNodes = 256     // the last ones are used
+	maxForwardedValue = 1 << 10 // what is longer is left out
+)
+
 // AppendForwarded appends the value of a Forwarded field (RFC 7239) made from
-// the X-Forwarded fields: one element for each address in For, the first with
-// host and proto. Nothing is appended when there is nothing to say.
+// the X-Forwarded fields: one element for each address in For, of which the
+// last 256 count, the first with host and proto. Nothing is appended when there
+// is nothing to say.
 func AppendForwarded(dst []byte, in ForwardedInput) []byte {
 	first := true
-	for _, line := range in.For {
+	from, skip := lastNodes(in.For)
+	for _, line := range in.For[from:] {
+		line, skip = line[skip:], 0
 		for len(line) > 0 {
 			var node []byte
 			if i := bytes.IndexByte(line, ','); i >= 0 {
@@ -41,6 +51,22 @@ func AppendForwarded(dst []byte, in ForwardedInput) []byte {
 		dst = appendOrigin(dst, in, 0)
 	}
 	return dst
+}
+
+// lastNodes finds where the last maxForwardedNodes elements begin: in which
+// line, and where in it.
+func lastNodes(lines [][]byte) (line, offset int) {
+	n := 0
+	for i := len(lines) - 1; i >= 0; i-- {
+		for end := len(lines[i]); end >= 0; {
+			comma := bytes.LastIndexByte(lines[i][:end], ',')
+			if n++; n == maxForwardedNodes {
+				return i, comma + 1
+			}
+			end = comma
+		}
+	}
+	return 0, 0
 }
 
 func appendOrigin(dst []byte, in ForwardedInput, sep byte) []byte {
@@ -94,8 +120,11 @@ func appendEscaped(dst, v []byte) []byte {
 }
 
 // quotable reports whether v can stand in a quoted-string (RFC 9110 section
-// 5.6.4).
+// 5.6.4) of a length that is not absurd.
 func quotable(v []byte) bool {
+	if len(v) > maxForwardedValue {
+		return false
+	}
 	for _, b := range v {
 		if b < ' ' && b != '\t' || b == 0x7f {
 			return false

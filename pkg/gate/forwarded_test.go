@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -165,5 +166,30 @@ func TestTokensAreThoseOfTheRFC(t *testing.T) {
 		if got, want := IsToken(byte(b)), strings.IndexByte(tokens, byte(b)) >= 0; got != want {
 			t.Errorf("IsToken(%q) = %v", byte(b), got)
 		}
+	}
+}
+
+func TestForwardedIsMadeOfTheLast256Addresses(t *testing.T) {
+	var lines [][]byte
+	var want []string
+	for i := range 1000 {
+		if node := fmt.Sprintf("10.0.%d.%d", i/250, i%250); i%3 == 0 {
+			lines = append(lines, []byte(node))
+		} else {
+			last := len(lines) - 1
+			lines[last] = append(append(lines[last], ", "...), node...)
+		}
+		if i >= 1000-256 {
+			want = append(want, fmt.Sprintf("for=10.0.%d.%d", i/250, i%250))
+		}
+	}
+	want[0] += ";host=h"
+	long := []byte(strings.Repeat("x", 2000))
+	got := string(AppendForwarded(nil, ForwardedInput{For: lines, Host: []byte("h"), Proto: long}))
+	if got != strings.Join(want, ", ") {
+		t.Errorf("got  %s\nwant %s", got, strings.Join(want, ", "))
+	}
+	if got := string(AppendForwarded(nil, ForwardedInput{For: [][]byte{long, []byte("a")}})); got != "for=a" {
+		t.Errorf("beside an address of 2,000 bytes: %.80s", got)
 	}
 }

@@ -275,6 +275,25 @@ func TestHeadsUpToTheLimitsAreForwardedWhole(t *testing.T) {
 	}
 }
 
+func TestMoreThan64OptionsInConnectionGet400(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k)
+	options := "X-A" + strings.Repeat(", x", 63)
+	seenBy(t, k, g, "Connection: "+options, "X-A: 1").lacks("X-A")
+	for _, lines := range [][]string{
+		{"Connection: " + options + ", x"},
+		{"Connection: " + options, "Connection: close"},
+		{"Connection: " + strings.Repeat(",", 64)},
+		{"Connection: " + strings.Repeat("a,", 500_000)},
+	} {
+		c := dial(t, g)
+		c.send(request("GET", "/", lines...))
+		c.answer("GET").plainError(400, "bad request\n")
+		c.closed()
+	}
+	k.unseen("a request with too many options")
+}
+
 func TestHeadsBeyondTheLimitsGet431Or414(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"math/rand/v2"
 
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
@@ -11,15 +12,17 @@ type Connection struct {
 	Close, KeepAlive, Upgrade bool
 }
 
-// fewNames is how many names in Connection are looked up among the fields one
-// by one; beyond it a set keeps the work linear.
-const fewNames = 8
+// maxOptions is how many options the Connection fields of a head may have, and
+// how many elements its other lists that are walked.
+const maxOptions = 64
 
 // readConnection evaluates Connection (RFC 9110 section 7.6.1) and marks the
 // fields that it names, except those that name the request to the container.
-func (h *Head) readConnection() (c Connection) {
-	var few [fewNames][]byte
+// It is false when there are more options than maxOptions.
+func (h *Head) readConnection() (c Connection, ok bool) {
+	var few [maxOptions][]byte
 	names := few[:0]
+	n := 0
 	for i := range h.Fields {
 		f := &h.Fields[i]
 		if f.kind != field.Connection {
@@ -29,10 +32,15 @@ func (h *Head) readConnection() (c Connection) {
 		switch {
 		case field.EqualFold(v, "keep-alive"):
 			c.KeepAlive = true
+			n++
 			continue
 		case field.EqualFold(v, "close"):
 			c.Close = true
+			n++
 			continue
+		}
+		if n += elements(v); n > maxOptions {
+			return c, false
 		}
 		for len(v) > 0 {
 			var t []byte
@@ -50,33 +58,63 @@ func (h *Head) readConnection() (c Connection) {
 			}
 		}
 	}
-	h.dropNamed(names)
-	return c
+	if len(names) > 0 {
+		h.dropNamed(names)
+	}
+	return c, n <= maxOptions
 }
 
-// dropNamed marks the fields with one of the names.
+// elements is how many elements, empty ones included, a list has.
+func elements(v []byte) int { return 1 + bytes.Count(v, []byte{','}) }
+
+// dropNamed marks the fields with one of the names. Each field's name is read
+// once, however many there are in Connection and however alike.
 func (h *Head) dropNamed(names [][]byte) {
-	if len(names) <= fewNames {
-		for _, name := range names {
-			for i := range h.Fields {
-				if f := &h.Fields[i]; equalFold(h.name(f), name) {
-					f.drop = true
-				}
-			}
-		}
-		return
-	}
-	set := make(map[string]struct{}, len(names))
-	for _, name := range names {
-		set[string(lower(name))] = struct{}{}
+	var hashes [maxOptions]uint64
+	var lengths uint64 // which lengths, modulo 64, occur
+	for i, name := range names {
+		hashes[i] = hashFold(name)
+		lengths |= 1 << (len(name) & 63)
 	}
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		if _, named := set[string(lower(h.name(f)))]; named {
-			f.drop = true
+		name := h.name(f)
+		if lengths>>(len(name)&63)&1 == 0 {
+			continue
+		}
+		hash := hashFold(name)
+		for k := range names {
+			if hashes[k] == hash && equalFold(names[k], name) {
+				f.drop = true
+				break
+			}
 		}
 	}
 }
+
+// hashSeed keeps others from making names that only seem to be equal.
+var hashSeed = rand.Uint64()
+
+// hashFold is the same for names that are equal but for the case of ASCII
+// letters.
+func hashFold(name []byte) uint64 {
+	h := hashSeed
+	for _, c := range name {
+		h = (h ^ uint64(folded[c])) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	return h
+}
+
+var folded = func() (t [256]byte) {
+	for c := range t {
+		t[c] = byte(c)
+	}
+	for c := byte('A'); c <= 'Z'; c++ {
+		t[c] = c | 0x20
+	}
+	return t
+}()
 
 // nextOption takes the first element of a comma-separated list, which may be
 // empty, and returns the rest.
@@ -99,15 +137,4 @@ func equalFold(a, b []byte) bool {
 		}
 	}
 	return true
-}
-
-func lower(b []byte) []byte {
-	l := make([]byte, len(b))
-	for i, c := range b {
-		if c >= 'A' && c <= 'Z' {
-			c |= 0x20
-		}
-		l[i] = c
-	}
-	return l
 }

@@ -545,7 +545,7 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 	if l := m.values("content-length"); len(l) > 0 && l[0][0] == '0' {
 		rewritten = append(rewritten, "content-length") // without its leading zeros
 	}
-	if slices.ContainsFunc(m.elements("trailer"), untimely) {
+	if slices.ContainsFunc(m.elements("trailer"), untimely) || m.listed("trailer") > 64 {
 		rewritten = append(rewritten, "trailer") // without the names that may not come late
 	}
 	for _, f := range m.fields {
@@ -615,7 +615,7 @@ func rewriteResponse(t *testing.T, in, method string, clientMinor int, closes bo
 		rewritten = append(rewritten, "content-length")
 		wantValues(t, &m2.refHead, "content-length", strings.TrimRight(strings.Split(m.values("content-length")[0], ",")[0], " \t"))
 	}
-	if slices.ContainsFunc(m.elements("trailer"), untimely) {
+	if slices.ContainsFunc(m.elements("trailer"), untimely) || m.listed("trailer") > 64 {
 		rewritten = append(rewritten, "trailer")
 	}
 	wantTimelyTrailers(t, &m.refHead, &m2.refHead)
@@ -675,7 +675,16 @@ func wantTimelyTrailers(t *testing.T, before, after *refHead) {
 	t.Helper()
 	var want []string
 	if !before.named("trailer") {
-		want = slices.DeleteFunc(before.elements("trailer"), untimely)
+		heard := refHead{} // lines that make it more than 64 names are left out
+		for _, f := range before.fields {
+			if f.name == "trailer" {
+				if heard.fields = append(heard.fields, f); heard.listed("trailer") > 64 {
+					heard.fields = heard.fields[:len(heard.fields)-1]
+					break
+				}
+			}
+		}
+		want = slices.DeleteFunc(heard.elements("trailer"), untimely)
 	}
 	if got := after.elements("trailer"); !slices.Equal(got, want) {
 		t.Errorf("Trailer: got %q, want %q", got, want)

@@ -50,6 +50,16 @@ func (h *refHead) elements(name string) (all []string) {
 	return all
 }
 
+// listed counts the elements of lists, empty ones too.
+func (h *refHead) listed(names ...string) (n int) {
+	for _, name := range names {
+		for _, v := range h.values(name) {
+			n += 1 + strings.Count(v, ",")
+		}
+	}
+	return n
+}
+
 func (h *refHead) has(name, element string) bool {
 	for _, e := range h.elements(name) {
 		if asciiLower(e) == element {
@@ -185,6 +195,9 @@ func readReferenceRequest(in string) (m refMessage, v verdict) {
 		return m, refused
 	}
 	m.method, m.sent = parts[0], parts[1]
+	if m.listed("connection") > 64 || m.listed("te", "upgrade") > 64 {
+		return m, refused
+	}
 	if m.method == "CONNECT" || !m.readTarget() || !m.readHost() || !m.readFraming() {
 		return m, refused
 	}
@@ -211,6 +224,9 @@ func readReferenceResponse(in, method string) (m refMessage, v verdict) {
 	version, rest, _ := strings.Cut(m.start, " ")
 	code, _, _ := strings.Cut(rest, " ")
 	if !m.readVersion(version) || len(code) != 3 || !allBytes(code, isRefDigit) || code[0] == '0' || !m.readAnswerFraming() {
+		return m, refused
+	}
+	if m.listed("connection") > 64 {
 		return m, refused
 	}
 	m.status, _ = strconv.Atoi(code)

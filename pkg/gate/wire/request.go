@@ -70,7 +70,10 @@ func (r *Request) Decide() error {
 	if err := r.readFields(); err != nil {
 		return err
 	}
-	r.Conn = r.readConnection()
+	ok := false
+	if r.Conn, ok = r.readConnection(); !ok {
+		return ErrMalformed
+	}
 	r.Upgrade = r.Upgrade && r.Conn.Upgrade && r.Minor > 0
 	if string(r.Method) == "CONNECT" {
 		return ErrMethod
@@ -118,7 +121,7 @@ func readVersion(v []byte) (int, error) {
 }
 
 func (r *Request) readFields() error {
-	lengths, codings := 0, 0
+	lengths, codings, listed, announced := 0, 0, 0, 0
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		if f.kind == field.Other {
@@ -157,9 +160,15 @@ func (r *Request) readFields() error {
 			f.drop = true
 		case field.TE:
 			f.drop = true
+			if listed += elements(v); listed > maxOptions {
+				return ErrMalformed
+			}
 			options(v, func(t []byte) bool { r.te = r.te || field.EqualFold(t, "trailers"); return true })
 		case field.Upgrade:
 			f.drop = true
+			if listed += elements(v); listed > maxOptions {
+				return ErrMalformed
+			}
 			options(v, func(t []byte) bool {
 				r.Upgrade = r.Upgrade || !field.EqualFold(t, "h2c")
 				return true
@@ -199,6 +208,9 @@ func (r *Request) readFields() error {
 			first(&r.xProto, v)
 		case field.ForwardedHost:
 			first(&r.xHost, v)
+		case field.Trailer:
+			announced += elements(v)
+			f.drop = announced > maxOptions // a hint, which is of use to nobody then
 		case field.Forwarded:
 			if len(v) > 0 {
 				r.forwarded = true
@@ -297,8 +309,11 @@ func readLength(v []byte) (int64, bool) {
 // readCoding takes `chunked` alone. Other codings are unknown here; a list
 // that repeats chunked, or is empty, is malformed.
 func readCoding(v []byte) error {
-	if field.EqualFold(v, "chunked") {
+	switch {
+	case field.EqualFold(v, "chunked"):
 		return nil
+	case elements(v) > maxOptions:
+		return ErrMalformed
 	}
 	unknown := false
 	options(v, func(t []byte) bool {

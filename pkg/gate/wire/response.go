@@ -53,12 +53,15 @@ func (r *Response) Decide(method []byte) error {
 	}
 	r.line = line[8:]
 	r.Status = int(code[0]-'0')*100 + int(code[1]-'0')*10 + int(code[2]-'0')
-	r.Conn = r.readConnection()
+	ok := false
+	if r.Conn, ok = r.readConnection(); !ok {
+		return ErrMalformed
+	}
 	return r.readFields(method)
 }
 
 func (r *Response) readFields(method []byte) error {
-	codings := 0
+	codings, announced := 0, 0
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		switch f.kind {
@@ -80,6 +83,9 @@ func (r *Response) readFields(method []byte) error {
 			f.drop = true
 		case field.Upgrade:
 			f.drop = r.Status != 101
+		case field.Trailer:
+			announced += elements(r.value(f))
+			f.drop = f.drop || announced > maxOptions // a hint, which is of use to nobody then
 		case field.Date:
 			r.dated = r.dated || !f.drop
 		}
@@ -114,6 +120,9 @@ func (r *Response) KeepAlive() (time.Duration, bool) { return r.idle - 1, r.idle
 // readKeepAlive takes the parameter timeout, in seconds, of Keep-Alive (RFC
 // 2068 section 19.7.1.1).
 func (r *Response) readKeepAlive(v []byte) {
+	if elements(v) > maxOptions {
+		return
+	}
 	options(v, func(t []byte) bool {
 		name, seconds, _ := bytes.Cut(t, []byte{'='})
 		n, ok := readLength(bytes.Trim(seconds, " \t\""))
@@ -171,7 +180,7 @@ func (r *Request) Offers(res *Response) bool {
 		if f.kind != field.Upgrade {
 			continue
 		}
-		if !options(res.value(f), func(t []byte) bool {
+		if elements(res.value(f)) > maxOptions || !options(res.value(f), func(t []byte) bool {
 			named = true
 			return r.offersProtocol(t)
 		}) {
@@ -218,7 +227,7 @@ func (r *Response) AppendHead(dst []byte, f Framing, date func([]byte) []byte) [
 	run := r.startEnd + 2
 	for i := range r.Fields {
 		l := &r.Fields[i]
-		trailer := l.kind == field.Trailer && !allMayTrail(r.value(l))
+		trailer := l.kind == field.Trailer && !l.drop && !allMayTrail(r.value(l))
 		if !l.drop && !trailer {
 			continue
 		}

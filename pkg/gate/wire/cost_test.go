@@ -1,0 +1,142 @@
+package wire
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// shape is a head of one MiB at most: begin, then unit over and over with
+// %d replaced by a number, then end.
+type shape struct{ name, begin, unit, end string }
+
+const getHead = "GET / HTTP/1.1\r\nHost: a\r\n"
+
+var shapes = []shape{
+	{"a long value", getHead + "X: ", "v", ""},
+	{"many fields of 250 bytes", getHead, "X-%d: " + strings.Repeat("v", 240) + "\r\n", ""},
+	{"many short fields", getHead, "a:\r\n", ""},
+	{"many long names", getHead, strings.Repeat("n", 240) + "%d:\r\n", ""},
+	{"options of Connection", getHead + "Connection: ", "a,", ""},
+	{"different options of Connection", getHead + "Connection: ", "a%d,", ""},
+	{"no options of Connection", getHead + "Connection: ", ",", ""},
+	{"64 options of Connection beside names that look like them",
+		getHead + "Connection: " + longNames(64) + "\r\n", strings.Repeat("n", 240) + "%d: v\r\n", ""},
+	{"lines of Connection", getHead, "Connection: a\r\n", ""},
+	{"addresses in X-Forwarded-For", getHead + "X-Forwarded-For: ", "a,", ""},
+	{"IPv6 addresses in X-Forwarded-For", getHead + "X-Forwarded-For: ", "::,", ""},
+	{"quotes in X-Forwarded-For", getHead + "X-Forwarded-For: ", `"\`, ""},
+	{"nothing in X-Forwarded-For", getHead + "X-Forwarded-For: ", ",", "x"},
+	{"lines of X-Forwarded-For", getHead, "X-Forwarded-For: " + strings.Repeat("a,", 110) + "\r\n", ""},
+	{"X-Forwarded-Host", getHead + "X-Forwarded-Host: ", `"`, ""},
+	{"X-Forwarded-Proto", getHead + "X-Forwarded-Proto: ", `\`, ""},
+	{"options of TE", getHead + "TE: ", "a,", ""},
+	{"lines of TE", getHead, "TE: a\r\n", ""},
+	{"codings", getHead + "Transfer-Encoding: ", "a,", ""},
+	{"protocols", getHead + "Connection: upgrade\r\nUpgrade: ", "a,", ""},
+	{"trailers", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: ", "a,", ""},
+	{"lines of Trailer", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n", "Trailer: " + strings.Repeat("a,", 110) + "\r\n", ""},
+	{"trace context", getHead, "b3: a\r\n", ""},
+	{"K-Original-Host without a value", getHead, "K-Original-Host:\r\n", ""},
+	{"K-Original-Host", getHead + "K-Original-Host: ", "%%41", ""},
+	{"a long host", "GET / HTTP/1.1\r\nHost: ", "%%41", ""},
+	{"a literal host", "GET / HTTP/1.1\r\nHost: [::1%%25", "z", "]"},
+	{"a long target", "GET /", "%%41", " HTTP/1.1\r\nHost: a"},
+	{"an absolute target", "GET http://a?", "%%41", " HTTP/1.1\r\nHost: a"},
+	{"an authority", "GET http://", "%%41", "/ HTTP/1.1\r\nHost: a"},
+	{"a long method", "", "G", " / HTTP/1.1\r\nHost: a"},
+	{"K-Gate fields", getHead, "K-Gate-%d: v\r\n", ""},
+}
+
+func longNames(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strings.Repeat("n", 240) + "x" + strconv.Itoa(i) + ",")
+	}
+	return strings.TrimSuffix(b.String(), ",")
+}
+
+// fill makes a head of at most size bytes and 4,000 lines.
+func (s shape) fill(size int) []byte {
+	b := []byte(strings.ReplaceAll(s.begin, "%%", "%"))
+	lines := 0
+	for i := 0; len(b) < size-len(s.unit)-len(s.end)-16 && lines < 4000; i++ {
+		unit := strings.ReplaceAll(s.unit, "%%", "%")
+		unit = strings.ReplaceAll(unit, "%d", strconv.Itoa(i))
+		b = append(b, unit...)
+		lines += strings.Count(unit, "\n")
+	}
+	if end := s.end; end != "" || !strings.HasSuffix(string(b), "\r\n") {
+		b = append(append(b, end...), "\r\n"...)
+	}
+	return append(b, "\r\n"...)
+}
+
+// costOf is the least time that a head took, of some tries.
+func costOf(head []byte, tries int) time.Duration {
+	least := time.Hour
+	var out []byte
+	for range tries {
+		r := new(Request)
+		began := time.Now()
+		if complete, err := r.Scan(head); complete && err == nil && r.Decide() == nil {
+			out = r.AppendHead(out[:0], netip.MustParseAddr("192.0.2.1"), []byte("a"))
+		}
+		least = min(least, time.Since(began))
+	}
+	return least
+}
+
+// FuzzDearHead looks for the dearest head: what it is given is repeated until
+// the head has a size that shows what grows faster than it does.
+func FuzzDearHead(f *testing.F) {
+	for _, s := range shapes {
+		f.Add(s.begin, s.unit, s.end)
+	}
+	f.Fuzz(func(t *testing.T, begin, unit, end string) {
+		if len(begin)+len(unit)+len(end) > fuzzLimit || unit == "" {
+			return
+		}
+		head := shape{"", begin, unit, end}.fill(256 << 10)
+		if cost := costOf(head, 1); cost > maxCost/4 {
+			if cost = costOf(head, 9); cost > maxCost/4 {
+				t.Errorf("%v for a head of %d bytes", cost, len(head))
+			}
+		}
+	})
+}
+
+// maxCost is what a head of 1 MiB may take here. The goal is 5 ms; the rest is
+// room for slow and busy machines, and for the race detector.
+var maxCost = func() time.Duration {
+	if raceDetector {
+		return time.Second
+	}
+	return 50 * time.Millisecond
+}()
+
+func TestNoShapeOfAHeadIsDear(t *testing.T) {
+	const size = 1 << 20
+	for _, s := range shapes {
+		head := s.fill(size)
+		cost := costOf(head, 7)
+		t.Logf("%-60s %8d bytes %9v", s.name, len(head), cost)
+		if cost > maxCost {
+			t.Errorf("%s: %v for %d bytes, want %v at most", s.name, cost, len(head), maxCost)
+		}
+	}
+}
+
+func BenchmarkDearHeads(b *testing.B) {
+	for _, s := range shapes {
+		head := s.fill(1 << 20)
+		b.Run(s.name, func(b *testing.B) {
+			b.SetBytes(int64(len(head)))
+			for b.Loop() {
+				costOf(head, 1)
+			}
+		})
+	}
+}
