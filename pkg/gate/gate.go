@@ -35,17 +35,17 @@ type Config struct {
 	DrainQuiet  time.Duration // how long a drain goes on without a request
 	DrainTunnel time.Duration // how long tunnels may go on after that
 
-	Readiness Readiness // nil: always ready
-	Observer  Observer  // nil: nobody listens
-	Contact   Contact   // nil: nobody listens
+	Admission *Admission // of the same limits, for parts that are made before the gate; nil: one of its own
+	Readiness Readiness  // nil: always ready
+	Observer  Observer   // nil: nobody listens
+	Contact   Contact    // nil: nobody listens
 }
 
 // Gate is the state that all engines share: admission, drain, readiness,
 // observation.
 type Gate struct {
 	Config
-	Admission *Admission
-	Drain     *Drain
+	Drain *Drain
 }
 
 // New checks the configuration and makes a gate. All problems are reported
@@ -77,9 +77,11 @@ func New(c Config) (*Gate, error) {
 	if c.Readiness == nil {
 		c.Readiness = alwaysReady{}
 	}
+	if c.Admission == nil {
+		c.Admission = NewAdmission(AdmissionConfig{Limit: c.ConcurrencyLimit, Capacity: c.QueueCapacity})
+	}
 	return &Gate{
-		Config:    c,
-		Admission: NewAdmission(AdmissionConfig{Limit: c.ConcurrencyLimit, Capacity: c.QueueCapacity}),
-		Drain:     newDrain(c.DrainQuiet),
+		Config: c,
+		Drain:  newDrain(c.DrainQuiet),
 	}, nil
 }
