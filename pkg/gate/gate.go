@@ -3,6 +3,7 @@ package gate
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 )
 
@@ -31,6 +32,12 @@ type Config struct {
 
 	AnswerHalfClosed bool // a client's FIN does not mean that it left
 	TLSOnly          bool // traffic without TLS is refused; probes are answered
+
+	HeadMemory int64 // bytes that request heads beyond 8 KiB may take, all together; 0 = 16 MiB
+
+	// TrustedSources are the peers whose probe headers, user agents, K-Proxy-Request, K-Original-Host and forwarding fields are
+	// believed, loopback always among them. None: all peers are.
+	TrustedSources []netip.Prefix
 
 	DrainQuiet  time.Duration // how long a drain goes on without a request
 	DrainTunnel time.Duration // how long tunnels may go on after that

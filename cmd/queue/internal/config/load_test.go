@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/tls"
+	"net/netip"
 	"os"
 	"reflect"
 	"strings"
@@ -66,7 +67,7 @@ func hostName(t *testing.T) string {
 func defaults(t *testing.T) Config {
 	return Config{
 		Gate: gate.Config{
-			QueueCapacity: 1000, RequestTimeout: 300 * time.Second, UpstreamWait: 10 * time.Second, UpstreamRestartWait: time.Second,
+			QueueCapacity: 1000, HeadMemory: 16 << 20, RequestTimeout: 300 * time.Second, UpstreamWait: 10 * time.Second, UpstreamRestartWait: time.Second,
 			DrainQuiet: 30 * time.Second, DrainTunnel: 60 * time.Second,
 		},
 		TLS: tlsfront.Config{Dir: "/var/lib/knative/certs"}, Tracing: tracing.Config{Protocol: "none", SamplingRate: 0.1},
@@ -87,7 +88,7 @@ func TestNothingGivenMeansTheDefaults(t *testing.T) {
 // allDifferent gives every setting a value that is neither its default nor that of another.
 var allDifferent = map[string]string{
 	"QUEUE_SERVING_PORT": "1001", "QUEUE_SERVING_TLS_PORT": "1002", "USER_PORT": "1003", "LISTEN_ADDRESS": "::1", "THREADS": "3",
-	"CLIENT_HALF_CLOSE": "answer", "ENABLE_HTTP_FULL_DUPLEX": "true",
+	"CLIENT_HALF_CLOSE": "answer", "TRUSTED_SOURCES": "10.0.0.0/8,::1", "HEAD_MEMORY": "1Mi", "ENABLE_HTTP_FULL_DUPLEX": "true",
 	"CONTAINER_CONCURRENCY": "7", "CONCURRENCY_HARD": "true", "QUEUE_CAPACITY": "0", "QUEUE_MAX_WAIT": "250ms", "UNCOUNTED_PATHS": "/healthz, /livez",
 	"REVISION_TIMEOUT_SECONDS": "45", "REVISION_RESPONSE_START_TIMEOUT_SECONDS": "11", "REVISION_IDLE_TIMEOUT_SECONDS": "12", "TUNNEL_MAX_SECONDS": "13.5",
 	"UPSTREAM_WAIT": "14", "UPSTREAM_RESTART_WAIT": "0.5", "ENABLE_HTTP2_AUTO_DETECTION": "true", "UPSTREAM_PROTOCOL": "h2c",
@@ -113,7 +114,9 @@ var allDifferent = map[string]string{
 func allDifferentConfig() Config {
 	c := Config{
 		Gate: gate.Config{
-			AnswerHalfClosed: true, ConcurrencyLimit: 7, HardConcurrency: true, QueueCapacity: 0, QueueMaxWait: 250 * time.Millisecond,
+			AnswerHalfClosed: true, HeadMemory: 1 << 20,
+			TrustedSources:   []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+			ConcurrencyLimit: 7, HardConcurrency: true, QueueCapacity: 0, QueueMaxWait: 250 * time.Millisecond,
 			RequestTimeout: 45 * time.Second, ResponseStartTimeout: 11 * time.Second, IdleTimeout: 12 * time.Second, TunnelMax: 13500 * time.Millisecond,
 			UpstreamWait: 14 * time.Second, UpstreamRestartWait: 500 * time.Millisecond, DrainQuiet: 0, DrainTunnel: 16 * time.Second, TLSOnly: true,
 		},

@@ -32,6 +32,9 @@ var (
 	containerNames = list("NAMES", "container names (a to z, 0 to 9 and -, at most 63 each), separated by commas", texts(isLabel))
 	certNames      = list("NAMES", "DNS names or URIs, separated by commas", texts(isPrintable))
 
+	// prefixes are read with whatever bits are behind them; those of IPv4 in IPv6 are those of IPv4.
+	prefixes = list("CIDRS", "CIDRs or IP addresses, separated by commas", element[netip.Prefix]{parsePrefix, netip.Prefix.String})
+
 	tlsVersion   = choice([]string{"1.2", "1.3"}, []uint16{tls.VersionTLS12, tls.VersionTLS13})
 	cipherSuites = lenient(list("NAMES", "names of TLS 1.2 and 1.3 cipher suites as Go spells them, separated by commas",
 		element[uint16]{
@@ -62,6 +65,19 @@ const lowerAlphanumeric = "abcdefghijklmnopqrstuvwxyz0123456789"
 func isAddress(text string) bool {
 	_, err := netip.ParseAddr(text)
 	return err == nil
+}
+
+func parsePrefix(text string) (netip.Prefix, bool) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		address, err := netip.ParseAddr(text)
+		address = address.Unmap()
+		return netip.PrefixFrom(address, address.BitLen()), err == nil && address.Zone() == ""
+	}
+	if mapped := prefix.Addr(); mapped.Is4In6() && prefix.Bits() >= 96 {
+		prefix = netip.PrefixFrom(mapped.Unmap(), prefix.Bits()-96)
+	}
+	return prefix.Masked(), true
 }
 
 func isHost(host string) bool {

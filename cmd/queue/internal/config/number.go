@@ -27,6 +27,41 @@ func whole(hint string, least, most int, wants string) *kind[int] {
 		strconv.Itoa}
 }
 
+// sizeUnits are Kubernetes' powers of 1024, the largest first.
+var sizeUnits = []struct {
+	suffix string
+	bytes  int64
+}{{"Ti", 1 << 40}, {"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}, {"", 1}}
+
+// size is a number of bytes from least on.
+func size(least int64) *kind[int64] {
+	return &kind[int64]{form{"SIZE", "a size of " + formatSize(least) + " or more such as 16Mi, 64Ki or plain bytes", plain},
+		simple(func(text string) (int64, bool) {
+			n, ok := parseSize(text)
+			return n, ok && n >= least
+		}),
+		formatSize}
+}
+
+func parseSize(text string) (int64, bool) {
+	for _, unit := range sizeUnits {
+		if digits, ok := strings.CutSuffix(text, unit.suffix); ok {
+			n, ok := parseWhole(digits)
+			return n * unit.bytes, ok && n <= math.MaxInt64/unit.bytes
+		}
+	}
+	return 0, false
+}
+
+func formatSize(n int64) string {
+	for _, unit := range sizeUnits {
+		if n%unit.bytes == 0 && n > 0 {
+			return strconv.FormatInt(n/unit.bytes, 10) + unit.suffix
+		}
+	}
+	return "0"
+}
+
 // rate is a share from 0 to 1. An exponent is allowed: programs print small rates as 1e-05.
 var rate = &kind[float64]{form{"RATE", "a number from 0 to 1", plain},
 	simple(func(text string) (float64, bool) {

@@ -23,8 +23,11 @@ func TestWhatASettingDoesNotAcceptIsAProblemThatNamesSettingValueAndWhatIsAccept
 	)
 	refused := map[string][]string{
 		"QUEUE_SERVING_PORT": ports, "QUEUE_SERVING_TLS_PORT": orOff, "USER_PORT": ports, "LISTEN_ADDRESS": addresses,
-		"THREADS": append(counts, "1025"), "CLIENT_HALF_CLOSE": choices, "ENABLE_HTTP_FULL_DUPLEX": bools,
-		"CONTAINER_CONCURRENCY": append(counts, "1048577"), "CONCURRENCY_HARD": bools, "QUEUE_CAPACITY": append(counts, "16777217"),
+		"THREADS": append(counts, "1025"), "CLIENT_HALF_CLOSE": choices,
+		"TRUSTED_SOURCES":         {"x", "10.0.0.0/33", "10.0.0.0/", "10.0/8", "10.0.0.0/8,", "fe80::1%eth0", "fe80::%eth0/64", "10.0.0.1:80", "localhost", "10.0.0.1 10.0.0.2"},
+		"HEAD_MEMORY":             {"x", "0", "-1", "65535", "63Ki", "16M", "16MiB", "16 Mi", "1.5Mi", "Mi", "016Mi", "0x10Mi", "16mi", "9999999999Gi"},
+		"ENABLE_HTTP_FULL_DUPLEX": bools,
+		"CONTAINER_CONCURRENCY":   append(counts, "1048577"), "CONCURRENCY_HARD": bools, "QUEUE_CAPACITY": append(counts, "16777217"),
 		"QUEUE_MAX_WAIT": durations, "UNCOUNTED_PATHS": {"x", "/a,", ",", "/a,b", "/a?b", "/a b", "/a,/a", "/\u00e9"},
 		"REVISION_TIMEOUT_SECONDS": append(whole, "0"), "REVISION_RESPONSE_START_TIMEOUT_SECONDS": whole, "REVISION_IDLE_TIMEOUT_SECONDS": whole,
 		"TUNNEL_MAX_SECONDS": seconds, "UPSTREAM_WAIT": durations, "UPSTREAM_RESTART_WAIT": durations, "UPSTREAM_PROTOCOL": append(choices, "http2", "h2"), "ENABLE_HTTP2_AUTO_DETECTION": bools,

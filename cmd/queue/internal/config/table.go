@@ -52,6 +52,11 @@ func trafficRows(c *Config) []row {
 			"Number of event loops."},
 		{"CLIENT_HALF_CLOSE", "client-half-close", "close", either("close", "answer").at(&c.Gate.AnswerHalfClosed),
 			"What a client's FIN means while its answer is under way: it is gone (close), or it still reads and gets its answer (answer)."},
+		{"TRUSTED_SOURCES", "trusted-sources", "(all)", prefixes.at(&c.Gate.TrustedSources),
+			"Who is believed, loopback always included: from others, probe headers and user agents make nothing special of a request, " +
+				"and K-Proxy-Request, K-Original-Host, X-Forwarded-* and Forwarded are removed."},
+		{"HEAD_MEMORY", "head-memory", "16Mi", size(64 << 10).at(&c.Gate.HeadMemory),
+			"Memory that all request heads that are being read share, beyond the first 8 KiB of each; who needs more gets 503."},
 		{"ENABLE_HTTP_FULL_DUPLEX", "http-full-duplex", "false", yesNo.at(&c.ignored.fullDuplex),
 			"Taken for Knative's sake and without effect: the gate always works in full duplex."},
 	}
