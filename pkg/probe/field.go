@@ -69,8 +69,10 @@ func (f *fields) at(name string) string {
 
 func (f *fields) has(name string) bool {
 	raw, ok := f.raw[name]
-	return ok && string(raw) != "null"
+	return ok && !isNull(raw)
 }
+
+func isNull(data []byte) bool { return string(data) == "null" }
 
 func (f *fields) object(name string) *fields { return readObject(f.at(name), f.raw[name]) }
 

@@ -15,7 +15,7 @@ import (
 // Spec is the readiness probe of one container with all defaults filled in.
 type Spec struct {
 	Container string // unique among the specs parsed together, safe in a header
-	Index     int    // position in the array
+	Index     int    // position among them
 	Host      string // where it is probed; 127.0.0.1 unless set
 	Port      int    // 1 to 65535
 	Prober    check.Prober
@@ -61,24 +61,26 @@ const (
 const specSetting = "SERVING_READINESS_PROBE"
 
 // ParseSpec reads SERVING_READINESS_PROBE: one probe object, or an array of
-// them, as Kubernetes writes them (core/v1 Probe). An empty string means that
-// there is nothing to probe. Unknown fields are ignored. Every problem is
-// reported, joined, with the field it is in.
+// them, as Kubernetes writes them (core/v1 Probe). Nothing, null and an array
+// of nulls mean a TCP probe of the user port; "none" means that there is nothing
+// to probe. Unknown fields are ignored. Every problem is reported, joined, with
+// the field it is in.
 func ParseSpec(text string, o SpecOptions) ([]Spec, error) {
+	const standard = `{"tcpSocket":{}}`
 	data := bytes.TrimSpace([]byte(text))
-	if len(data) == 0 {
+	switch {
+	case string(data) == "none":
 		return nil, nil
+	case len(data) == 0 || isNull(data):
+		data = []byte(standard)
 	}
 	if data[0] != '[' {
 		f := readObject(specSetting, data)
 		spec := f.spec(o)
-		spec.Container = defaultContainer
-		if len(o.ContainerNames) == 1 {
-			spec.Container = safeName(o.ContainerNames[0])
-		}
 		if err := f.err(); err != nil {
 			return nil, err
 		}
+		spec.Container = containerName(0, 1, spec.Port, o.ContainerNames)
 		return []Spec{spec}, nil
 	}
 	elements, err := readArray(specSetting, data)
@@ -93,36 +95,40 @@ func ParseSpec(text string, o SpecOptions) ([]Spec, error) {
 	specs := make([]Spec, 0, len(elements))
 	var problems []error
 	for i, element := range elements {
+		if isNull(element) {
+			continue // a container without a probe
+		}
 		f := readObject(fmt.Sprintf("%s[%d]", specSetting, i), element)
 		spec := f.spec(o)
-		spec.Index = i
 		problems = append(problems, f.err())
+		spec.Index = len(specs)
+		spec.Container = containerName(i, len(elements), spec.Port, o.ContainerNames)
 		specs = append(specs, spec)
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	nameSpecs(specs, o.ContainerNames)
+	if len(specs) == 0 && len(elements) > 0 {
+		return ParseSpec(standard, o)
+	}
 	return specs, nil
 }
 
-// nameSpecs names the containers by names if there is exactly one for each
-// spec and they differ, else by index and port: the array carries no names.
-func nameSpecs(specs []Spec, names []string) {
+// containerName names the container i of n, probed at port, by names if there
+// is exactly one for each and they differ, else by index and port: the array
+// carries no names.
+func containerName(i, n, port int, names []string) string {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
 		seen[safeName(name)] = true
 	}
-	for i := range specs {
-		switch {
-		case len(names) == len(specs) && len(seen) == len(specs):
-			specs[i].Container = safeName(names[i])
-		case len(specs) == 1:
-			specs[i].Container = defaultContainer
-		default:
-			specs[i].Container = fmt.Sprintf("container-%d:%d", i, specs[i].Port)
-		}
+	switch {
+	case len(names) == n && len(seen) == n:
+		return safeName(names[i])
+	case n == 1:
+		return defaultContainer
 	}
+	return fmt.Sprintf("container-%d:%d", i, port)
 }
 
 // safeName keeps a name harmless in a header and in a log.

@@ -25,8 +25,21 @@ func TestSpecsAreReadAsKubernetesWritesThem(t *testing.T) {
 		options SpecOptions
 		want    []Spec
 	}{
-		"nothing": {"", SpecOptions{}, nil},
-		"blanks":  {" \n", SpecOptions{}, nil},
+		"nothing":                {"", SpecOptions{UserPort: 8080}, []Spec{tcp}},
+		"blanks":                 {" \n", SpecOptions{UserPort: 8080}, []Spec{tcp}},
+		"null":                   {"null", SpecOptions{UserPort: 8080}, []Spec{tcp}},
+		"an array of null":       {"[null]", SpecOptions{UserPort: 8080}, []Spec{tcp}},
+		"an array of nulls":      {"[null, null]", SpecOptions{UserPort: 8080, MultiContainer: true}, []Spec{tcp}},
+		"nothing, with a name":   {"", SpecOptions{UserPort: 8080, ContainerNames: []string{"web"}}, []Spec{with(func(s *Spec) { *s = tcp; s.Container = "web" })}},
+		"that nothing is probed": {" none ", SpecOptions{UserPort: 8080}, nil},
+		"a null beside another": {
+			`[null,{"tcpSocket":{}}]`, SpecOptions{UserPort: 8080, ContainerNames: []string{"a", "b"}},
+			[]Spec{with(func(s *Spec) { *s = tcp; s.Container = "b" })},
+		},
+		"a null beside another, without names": {
+			`[null,{"tcpSocket":{}}]`, SpecOptions{UserPort: 8080},
+			[]Spec{with(func(s *Spec) { *s = tcp; s.Container = "container-1:8080" })},
+		},
 		"what Knative's controller sends by default": {
 			`{"tcpSocket":{"port":8080,"host":"127.0.0.1"},"successThreshold":1}`, SpecOptions{UserPort: 9}, []Spec{tcp},
 		},
@@ -96,7 +109,6 @@ func TestWrongSpecsAreRefusedWithTheFieldNamed(t *testing.T) {
 	cases := map[string]struct{ json, want string }{
 		"no JSON":             {`{`, "SERVING_READINESS_PROBE: is not valid JSON"},
 		"no object":           {`"x"`, "is a string: an object is needed"},
-		"null":                {`null`, "is null: an object is needed"},
 		"trailing bytes":      {`{"httpGet":{}} x`, "is not valid JSON"},
 		"no handler":          {`{}`, "has no handler"},
 		"a null handler":      {`{"httpGet":null}`, "has no handler"},
@@ -127,7 +139,8 @@ func TestWrongSpecsAreRefusedWithTheFieldNamed(t *testing.T) {
 		"header value":        {`{"httpGet":{"httpHeaders":[{"name":"a","value":"x\r\ny"}]}}`, "httpGet.httpHeaders[0].value"},
 		"header element":      {`{"httpGet":{"httpHeaders":["x"]}}`, "httpGet.httpHeaders[0]: is a string"},
 		"second of an array":  {`[{"httpGet":{}},{"exec":{}}]`, "SERVING_READINESS_PROBE[1].exec"},
-		"null in an array":    {`[null]`, "SERVING_READINESS_PROBE[0]: is null"},
+		"none in an array":    {`["none"]`, "SERVING_READINESS_PROBE[0]: is a string"},
+		"another word":        {`never`, "is not valid JSON"},
 		"empty array":         {`[]`, "ENABLE_MULTI_CONTAINER_PROBES"},
 		"several at once":     {`{"tcpSocket":{"port":"x"},"periodSeconds":-1,"timeoutSeconds":-2}`, "SERVING_READINESS_PROBE.timeoutSeconds"},
 	}
@@ -155,7 +168,7 @@ func TestAllProblemsOfASpecAreReportedTogether(t *testing.T) {
 
 func FuzzParseSpec(f *testing.F) {
 	for _, seed := range []string{
-		"", "{}", "[]", "null", `{"httpGet":{"path":"/","port":"8080","httpHeaders":[{"name":"a","value":"b"}]},"periodSeconds":1}`,
+		"", "none", "{}", "[]", "null", "[null]", `{"httpGet":{"path":"/","port":"8080","httpHeaders":[{"name":"a","value":"b"}]},"periodSeconds":1}`,
 		`[{"tcpSocket":{"port":1}},{"grpc":{"port":2,"service":"s"}}]`, `{"exec":{}}`, `{"httpGet":{"port":"x"}}`, `{"httpGet":{"host":"[::1]"}}`, `{"httpGet":{"host":"]"}}`,
 	} {
 		f.Add(seed, true)

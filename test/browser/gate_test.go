@@ -60,6 +60,7 @@ func launchGate(t *testing.T, port, status int, settings []string) *gate {
 		"DRAIN_SOCKET=" + filepath.Join(dir, "drain.sock"),
 		"CERT_DIR=" + filepath.Join(dir, "none"),
 		"QUEUE_SERVING_TLS_PORT=0", "ADMIN_PORT=0", "AUTOSCALER_METRICS_PORT=0", "METRICS_PORT=0",
+		"SERVING_READINESS_PROBE=none",
 		"SERVING_LOGGING_LEVEL=error", // the tests make thousands of warnings
 	}, settings...)
 	g.cmd.Stderr = &g.stderr

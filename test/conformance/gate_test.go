@@ -70,6 +70,7 @@ func launchGate(t *testing.T, userPort int, settings []string) *gate {
 		"DRAIN_SOCKET=" + filepath.Join(dir, "drain.sock"),
 		"CERT_DIR=" + filepath.Join(dir, "none"),
 		"QUEUE_SERVING_TLS_PORT=0", "AUTOSCALER_METRICS_PORT=0", "METRICS_PORT=0", "STATUS_PORT=0",
+		"SERVING_READINESS_PROBE=none",
 	}, settings...)
 	g.cmd.Stderr = &g.stderr
 	if err := g.cmd.Start(); err != nil {

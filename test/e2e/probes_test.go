@@ -276,19 +276,28 @@ func TestProbesAreNeitherCountedNorQueued(t *testing.T) {
 	k.unseen("a probe")
 }
 
-func TestWithoutAReadinessProbeTheContainerIsAlwaysReady(t *testing.T) {
+func TestWithoutAReadinessProbeTheUserPortIsProbed(t *testing.T) {
+	a := newApp(t)
+	for _, s := range [][]string{
+		{"SERVING_READINESS_PROBE="}, {"SERVING_READINESS_PROBE=[null]"}, {"SERVING_READINESS_PROBE=[null]", "ENABLE_MULTI_CONTAINER_PROBES=true"},
+	} {
+		g := startGate(t, &container{port: a.port}, append(s, "READINESS_WAIT=20ms")...)
+		g.becomesNotReady(activator, "user-container: refused")
+		defer g.becomesReady(activator)
+	}
+	a.listen(a.website)
+}
+
+func TestWithReadinessProbeNoneTheContainerIsAlwaysReady(t *testing.T) {
 	k := startSilentContainer(t)
-	for _, s := range []string{"SERVING_READINESS_PROBE=", "SERVING_READINESS_PROBE=[]"} {
-		settings := []string{s}
-		if strings.HasSuffix(s, "[]") {
-			settings = append(settings, "ENABLE_MULTI_CONTAINER_PROBES=true")
-		}
-		g := startGate(t, k, settings...)
+	for _, s := range [][]string{
+		{"SERVING_READINESS_PROBE=none"}, {"SERVING_READINESS_PROBE=[]", "ENABLE_MULTI_CONTAINER_PROBES=true"},
+	} {
+		g := startGate(t, k, s...)
 		dial(t, g).get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue").is(200, "queue")
 	}
 }
 
-// awaitDraining waits until probes tell that the gate drains.
 func (g *gate) awaitDraining() {
 	g.t.Helper()
 	eventually(g.t, "probes are told that the gate drains", func() bool {

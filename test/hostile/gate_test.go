@@ -131,7 +131,7 @@ func startGate(name string) (*target, error) {
 		"QUEUE_SERVING_PORT="+strconv.Itoa(port),
 		"QUEUE_SERVING_TLS_PORT=0", "ADMIN_PORT=0", "AUTOSCALER_METRICS_PORT=0", "METRICS_PORT=0", "STATUS_PORT=0", "PROFILING_PORT=0",
 		"DRAIN_SOCKET="+filepath.Join(scratch, name+".sock"),
-		"DRAIN_QUIET_SECONDS=0",
+		"DRAIN_QUIET_SECONDS=0", "SERVING_READINESS_PROBE=none",
 		"REVISION_TIMEOUT_SECONDS="+strconv.Itoa(requestClockSeconds),
 	)
 	// A suite that is killed or panics takes its gates with it.

@@ -34,6 +34,9 @@ func TestWhatASettingAcceptsInOtherSpellings(t *testing.T) {
 		{"DRAIN_SOCKET", "/" + strings.Repeat("a", 106), "/" + strings.Repeat("a", 106)},
 		{"SERVING_READINESS_PROBE", " {\"grpc\":{\"port\":1}} ", " {\"grpc\":{\"port\":1}} "},
 		{"SERVING_READINESS_PROBE", `[{"tcpSocket":{}}]`, `[{"tcpSocket":{}}]`},
+		{"SERVING_READINESS_PROBE", "none", "none"},
+		{"SERVING_READINESS_PROBE", "null", "null"},
+		{"SERVING_READINESS_PROBE", "[null]", "[null]"},
 		{"SERVING_LOGGING_CONFIG", `{"encoderConfig":{"timeEncoder":{"layout":"2006"}}}`, `{"encoderConfig":{"timeEncoder":{"layout":"2006"}}}`},
 		{"SERVING_REQUEST_LOG_TEMPLATE", "{{js .TraceID}}{{with .Request}}{{.Host}}{{end}}", "{{js .TraceID}}{{with .Request}}{{.Host}}{{end}}"},
 	} {

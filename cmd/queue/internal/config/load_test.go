@@ -310,6 +310,7 @@ func TestWhatKnativeSendsIsAccepted(t *testing.T) {
 		"very long timeout":             with(knativeEnvironment, "REVISION_TIMEOUT_SECONDS", "9223372036854775807"),
 		"no probes of several":          with(knativeEnvironment, "SERVING_READINESS_PROBE", "[]", "ENABLE_MULTI_CONTAINER_PROBES", "true"),
 		"no probe":                      with(knativeEnvironment, "SERVING_READINESS_PROBE", ""),
+		"no probe of one of several":    with(knativeEnvironment, "SERVING_READINESS_PROBE", "[null]", "ENABLE_MULTI_CONTAINER_PROBES", "true"),
 		"numeric string for probe port": with(knativeEnvironment, "SERVING_READINESS_PROBE", `{"httpGet":{"port":"8080"},"periodSeconds":1}`),
 		"empty objects":                 with(knativeEnvironment, "OBSERVABILITY_CONFIG", `{"tracing":{},"metrics":{},"runtime":{},"requestMetrics":{}}`),
 		"no logging configuration":      with(knativeEnvironment, "SERVING_LOGGING_CONFIG", ""),

@@ -31,7 +31,7 @@ func TestWhatASettingDoesNotAcceptIsAProblemThatNamesSettingValueAndWhatIsAccept
 		"QUEUE_MAX_WAIT": durations, "UNCOUNTED_PATHS": {"x", "/a,", ",", "/a,b", "/a?b", "/a b", "/a,/a", "/\u00e9"},
 		"REVISION_TIMEOUT_SECONDS": append(whole, "0"), "REVISION_RESPONSE_START_TIMEOUT_SECONDS": whole, "REVISION_IDLE_TIMEOUT_SECONDS": whole,
 		"TUNNEL_MAX_SECONDS": seconds, "UPSTREAM_WAIT": durations, "UPSTREAM_RESTART_WAIT": durations, "UPSTREAM_PROTOCOL": append(choices, "http2", "h2"), "ENABLE_HTTP2_AUTO_DETECTION": bools,
-		"SERVING_READINESS_PROBE": {"x", "1", "null", "{", "{}", "[{}]", "[", "[1]", "[null]", "[[]]", `{"periodSeconds":1}`, `{"httpGet":null}`,
+		"SERVING_READINESS_PROBE": {"x", "1", "no", "None", "{", "{}", "[{}]", "[", "[1]", "[none]", "[[]]", `{"periodSeconds":1}`, `{"httpGet":null}`,
 			`{"exec":{"command":["true"]}}`, `[{"tcpSocket":{"port":1}},{"exec":{}}]`, "[]"},
 		"ENABLE_MULTI_CONTAINER_PROBES": bools, "CONTAINER_NAMES": {"A", "a_b", "-a", "a-", "a,,b", "a,a", strings.Repeat("a", 64)},
 		"READINESS_WAIT": durations, "READINESS_FRESHNESS": append(durations, "0", "0s"),
@@ -93,9 +93,9 @@ func TestProblemsReadWell(t *testing.T) {
 		{nil, "USER_PORT", "x", `USER_PORT="x": want a port number from 1 to 65535`},
 		{[]string{"--user-port", "-5"}, "", "", `USER_PORT="-5" (--user-port): want a port number from 1 to 65535`},
 		{nil, "REVISION_TIMEOUT_SECONDS", "0", `REVISION_TIMEOUT_SECONDS="0": want whole seconds, 1 or more`},
-		{nil, "SERVING_READINESS_PROBE", "{}", `SERVING_READINESS_PROBE="{}": want a Kubernetes probe in JSON with httpGet, tcpSocket or grpc, or an array of such: ` +
+		{nil, "SERVING_READINESS_PROBE", "{}", `SERVING_READINESS_PROBE="{}": want none, or a Kubernetes probe in JSON with httpGet, tcpSocket or grpc, or an array of such: ` +
 			`SERVING_READINESS_PROBE: has no handler: exactly one of httpGet, tcpSocket, grpc is needed`},
-		{nil, "SERVING_READINESS_PROBE", `[{"tcpSocket":{}},{"exec":{}}]`, `SERVING_READINESS_PROBE="[{\"tcpSocket\":{}},{\"exec\":{}}]": want a Kubernetes probe in JSON with ` +
+		{nil, "SERVING_READINESS_PROBE", `[{"tcpSocket":{}},{"exec":{}}]`, `SERVING_READINESS_PROBE="[{\"tcpSocket\":{}},{\"exec\":{}}]": want none, or a Kubernetes probe in JSON with ` +
 			`httpGet, tcpSocket or grpc, or an array of such: SERVING_READINESS_PROBE[1].exec: exec probes run inside the container, where the gate cannot run them: use httpGet, tcpSocket or grpc, or let the kubelet run it by a startupProbe or livenessProbe`},
 		{nil, "SERVING_LOGGING_CONFIG", `{"level":"loud","encoding":"xml"}`, `SERVING_LOGGING_CONFIG="{\"level\":\"loud\",\"encoding\":\"xml\"}": want a zap configuration in JSON: ` +
 			`level "loud" is not one of debug, info, warn, error, dpanic, panic, fatal; encoding "xml" is not one of json, console`},

@@ -114,8 +114,8 @@ func containerRows(c *Config) []row {
 
 func readinessRows(c *Config) []row {
 	return []row{
-		{"SERVING_READINESS_PROBE", "readiness-probe", "(none: always ready)", readinessProbe.at(&c.ReadinessProbe),
-			"The container's readiness probe as Kubernetes writes it, or an array of one for each container."},
+		{"SERVING_READINESS_PROBE", "readiness-probe", "(a TCP probe of USER_PORT)", readinessProbe.at(&c.ReadinessProbe),
+			"The container's readiness probe as Kubernetes writes it, or an array of one for each container; none: always ready."},
 		{"ENABLE_MULTI_CONTAINER_PROBES", "multi-container-probes", "false", yesNo.at(&c.MultiContainerProbes),
 			"SERVING_READINESS_PROBE is an array, which may be empty."},
 		{"CONTAINER_NAMES", "container-names", "(index and port)", containerNames.at(&c.ContainerNames),
