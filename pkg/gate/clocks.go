@@ -52,17 +52,17 @@ func (c *Clocks) Next() int64 {
 	return d
 }
 
-// Expired tells which clock has run out; Served means none.
-func (c *Clocks) Expired(now int64) Outcome {
+// Expired tells whether a clock has run out, and which.
+func (c *Clocks) Expired(now int64) (o Outcome, expired bool) {
 	switch {
 	case c.request != 0 && now >= c.request, c.tunnel != 0 && now >= c.tunnel:
-		return RequestTimeout
+		return RequestTimeout, true
 	case c.start != 0 && now >= c.start:
-		return ResponseStartTimeout
+		return ResponseStartTimeout, true
 	case c.idle > 0 && now >= c.active+c.idle:
-		return IdleTimeout
+		return IdleTimeout, true
 	}
-	return Served
+	return Served, false
 }
 
 // Earliest is the earlier of two instants, where 0 means never.

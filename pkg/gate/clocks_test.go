@@ -61,21 +61,21 @@ func TestClocksTellTheFirstThatRunsOut(t *testing.T) {
 			}
 			c.then(&k)
 			if c.next == 0 {
-				if n, o := k.Next(), k.Expired(1<<62); n != 0 || o != Served {
-					t.Fatalf("next %d, %v at the end of time; want never", n, o)
+				if _, expired := k.Expired(1 << 62); expired || k.Next() != 0 {
+					t.Fatalf("next %d, expired %v at the end of time; want never", k.Next(), expired)
 				}
 				return
 			}
 			if n := k.Next(); n != arrival+c.next {
 				t.Fatalf("next at +%d, want +%d", n-arrival, c.next)
 			}
-			if o := k.Expired(arrival + c.next - 1); o != Served {
+			if o, expired := k.Expired(arrival + c.next - 1); expired {
 				t.Errorf("%v before its time", o)
 			}
 			for _, late := range []int64{0, 1, int64(time.Hour)} {
-				if o := k.Expired(arrival + c.next + late); o != c.want && late < 2 {
+				if o, expired := k.Expired(arrival + c.next + late); o != c.want && late < 2 {
 					t.Errorf("%v %d ns late, want %v", o, late, c.want)
-				} else if o == Served {
+				} else if !expired {
 					t.Errorf("nothing has run out %d ns late", late)
 				}
 			}

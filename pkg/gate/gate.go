@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"go.uber.org/atomic"
 )
 
 // Contact is told what the request path sees of the container. It is called
@@ -33,26 +35,31 @@ type Config struct {
 	AnswerHalfClosed bool // a client's FIN does not mean that it left
 	TLSOnly          bool // traffic without TLS is refused; probes are answered
 
-	HeadMemory int64 // bytes that request heads beyond 8 KiB may take, all together; 0 = 16 MiB
+	// HeadMemory is how many bytes request heads beyond 8 KiB each may take, all
+	// together; 0 = 16 MiB.
+	HeadMemory int64
 
-	// TrustedSources are the peers whose probe headers, user agents, K-Proxy-Request, K-Original-Host and forwarding fields are
-	// believed, loopback always among them. None: all peers are.
+	// TrustedSources are believed in what they say of themselves and of others:
+	// probes, K-Proxy-Request, K-Original-Host, X-Forwarded-*, Forwarded. The
+	// loopback always is. Empty = everybody.
 	TrustedSources []netip.Prefix
 
 	DrainQuiet  time.Duration // how long a drain goes on without a request
 	DrainTunnel time.Duration // how long tunnels may go on after that
 
-	Admission *Admission // of the same limits, for parts that are made before the gate; nil: one of its own
-	Readiness Readiness  // nil: always ready
-	Observer  Observer   // nil: nobody listens
-	Contact   Contact    // nil: nobody listens
+	Readiness Readiness // nil: always ready
+	Observer  Observer  // nil: nobody listens
+	Contact   Contact   // nil: nobody listens
 }
 
 // Gate is the state that all engines share: admission, drain, readiness,
 // observation.
 type Gate struct {
 	Config
-	Drain *Drain
+	Admission *Admission
+	Drain     *Drain
+	Pending   PendingDials
+	Replays   atomic.Int64 // requests that were sent again
 }
 
 // New checks the configuration and makes a gate. All problems are reported
@@ -84,11 +91,28 @@ func New(c Config) (*Gate, error) {
 	if c.Readiness == nil {
 		c.Readiness = alwaysReady{}
 	}
-	if c.Admission == nil {
-		c.Admission = NewAdmission(AdmissionConfig{Limit: c.ConcurrencyLimit, Capacity: c.QueueCapacity})
+	g := &Gate{
+		Config:    c,
+		Admission: NewAdmission(AdmissionConfig{Limit: c.ConcurrencyLimit, Capacity: c.QueueCapacity}),
+		Drain:     newDrain(c.DrainQuiet),
 	}
-	return &Gate{
-		Config: c,
-		Drain:  newDrain(c.DrainQuiet),
-	}, nil
+	g.Pending.gate = g
+	return g, nil
+}
+
+// Trusts reports whether peer is one of the TrustedSources.
+func (g *Gate) Trusts(peer netip.Addr) bool {
+	if len(g.TrustedSources) == 0 {
+		return true
+	}
+	peer = peer.Unmap()
+	if peer.IsLoopback() {
+		return true
+	}
+	for _, p := range g.TrustedSources {
+		if p.Contains(peer) {
+			return true
+		}
+	}
+	return false
 }

@@ -42,6 +42,7 @@ func TestChunksGoBothWaysAtOnce(t *testing.T) {
 	if body, _ := c.chunked(); body != "" {
 		t.Fatalf("the client got %q after the end", body)
 	}
+	c = dial(t, g) // the answer's head has said that the connection ends: the upload was not over
 	c.send(request("GET", "/next"))
 	p.head()
 	p.send(okBody)

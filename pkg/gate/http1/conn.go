@@ -1,62 +1,28 @@
 package http1
 
 import (
-	"fmt"
 	"net/netip"
-	"runtime/debug"
 
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
 // conn is a client's connection. Between requests it is all that the
-// connection costs: the worker with its buffers comes with the first bytes of
+// connection costs: the session with its buffers comes with the first bytes of
 // a request and leaves after the answer.
 type conn struct {
 	eng        *engine
-	task       *loop.Task // nil when idle
+	session    *session // nil when idle
 	prev, next *conn
 	sock       loop.Sock
 	peer       netip.AddrPort
-	idle       bool
 	spoke      bool // has sent a head of HTTP/1
 }
 
-// Event wakes an idle connection.
+// Event begins to read a request on an idle connection.
 func (c *conn) Event(s *loop.Sock) {
 	if s.Readable() {
-		c.eng.loop.Start(c)
+		c.eng.openSession(c)
 	}
-}
-
-// Run serves requests until the connection closes or goes idle.
-func (c *conn) Run(t *loop.Task) {
-	w, ok := t.Local.(*worker)
-	if !ok {
-		w = newWorker(c.eng, t)
-		t.Local = w
-	}
-	c.task, c.idle = t, false
-	c.sock.Handle(t)
-	w.conn = c
-	for w.request() {
-	}
-	w.conn = nil
-	w.trim()
-	c.task = nil
-	if c.sock.Open() {
-		c.sock.Handle(c)
-		c.idle = true
-	}
-}
-
-// Recovered contains a panic: this connection ends, its slot is given back.
-func (c *conn) Recovered(t *loop.Task, v any) {
-	if w, ok := t.Local.(*worker); ok {
-		t.Local = nil
-		w.abandon()
-	}
-	c.close()
-	c.eng.panicked(fmt.Errorf("%v\n%s", v, debug.Stack()))
 }
 
 func (c *conn) close() {
@@ -83,5 +49,5 @@ func (c *conn) reset() {
 // gone reports whether the client has left (RFC 9112 section 9.5 leaves it
 // open what FIN means; the default is that it means leaving).
 func (c *conn) gone() bool {
-	return c.sock.Failed() || c.sock.HungUp() && !c.eng.srv.gate.AnswerHalfClosed
+	return c.sock.Failed() || c.sock.HungUp() && !c.eng.gate.AnswerHalfClosed
 }

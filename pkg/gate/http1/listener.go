@@ -45,7 +45,7 @@ func (s *Server) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer) {
 }
 
 func (e *engine) adopt(fd int, peer netip.AddrPort, layer *loop.Layer) {
-	c := &conn{eng: e, peer: peer, idle: true}
+	c := &conn{eng: e, peer: peer}
 	if e.srv.leaving.Load() || e.loop.Register(&c.sock, fd, c) != nil {
 		_ = unix.Close(fd)
 		return
@@ -53,7 +53,7 @@ func (e *engine) adopt(fd int, peer netip.AddrPort, layer *loop.Layer) {
 	e.link(c)
 	if layer != nil {
 		c.sock.Wrap(layer)
-		e.loop.Start(c) // a request may stand in the layer already
+		e.openSession(c) // a request may stand in the layer already
 	}
 }
 
@@ -119,7 +119,6 @@ func (l *listener) Event(*loop.Sock) {
 			_ = unix.Close(fd)
 			continue
 		}
-		c.idle = true
 		l.eng.link(c)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -45,28 +44,26 @@ type Config struct {
 type Server struct {
 	gate    *gate.Gate
 	cfg     Config
-	host    []byte // Host where a request has none
 	engines []*engine
 	ran     sync.WaitGroup
 
 	adopted   atomic.Uint32
-	listened  atomic.Bool // the container has accepted a connection at least once
-	held      atomic.Int64
 	departure chan struct{} // something has ended while shutting down
 	leaving   atomic.Bool
-
-	idleAge gate.IdleAge
-
-	dials, closes, reuses, replays atomic.Int64
+	pools     poolStats
+	idleAge   gate.IdleAge
 }
 
 // engine is the part of a Server that belongs to one loop.
 type engine struct {
 	srv       *Server
+	gate      *gate.Gate
+	cfg       *Config
 	loop      *loop.Loop
-	up        upstreamPool
-	bulks     bulkPool
-	answers   answerBuffers
+	host      []byte // Host where a request has none
+	pool      pool
+	bufs      buffers
+	sessions  loop.Spares[session]
 	listeners []*listener
 	conns     *conn // list of all client connections
 	date      dateCache
@@ -81,9 +78,10 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 		return nil, fmt.Errorf("upstream %s: want an address with a port", c.Upstream)
 	}
 	if c.HeadTimeout == 0 {
-		c.HeadTimeout = time.Minute
+		c.HeadTimeout = defaultHeadTimeout
 	}
-	s := &Server{gate: g, cfg: c, host: []byte(c.Upstream.String()), departure: make(chan struct{}, 1)}
+	s := &Server{gate: g, cfg: c, departure: make(chan struct{}, 1)}
+	g.Pending.Start(loop.Nanotime())
 	for range c.Loops {
 		l, err := loop.New()
 		if err != nil {
@@ -93,8 +91,10 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 			}
 			return nil, err
 		}
-		e := &engine{srv: s, loop: l}
-		e.up.init(e)
+		e := &engine{srv: s, gate: g, cfg: &s.cfg, loop: l, host: []byte(c.Upstream.String())}
+		e.bufs.init(l)
+		e.sessions.Init(l, keptSessions, maxSessions, nil)
+		e.pool.init(e, c.Upstream, &s.pools)
 		l.Trimmed(e.trim)
 		s.engines = append(s.engines, e)
 	}
@@ -118,11 +118,11 @@ const statsPatience = 100 * time.Millisecond
 // path need not count for it; a loop that does not answer in time counts as
 // having nothing idle.
 func (s *Server) Stats() gate.UpstreamStats {
-	st := gate.UpstreamStats{Dials: s.dials.Load(), Reuses: s.reuses.Load(), Replays: s.replays.Load()}
-	st.Open = int(st.Dials - s.closes.Load())
+	st := gate.UpstreamStats{Dials: s.pools.dials.Load(), Reuses: s.pools.reuses.Load(), Replays: s.gate.Replays.Load()}
+	st.Open = int(st.Dials - s.pools.closes.Load())
 	idle := make(chan int, len(s.engines))
 	for _, e := range s.engines {
-		e.loop.Post(func() { idle <- len(e.up.idle) })
+		e.loop.Post(func() { idle <- len(e.pool.idle) })
 	}
 	timer := time.NewTimer(statsPatience)
 	defer timer.Stop()
@@ -139,19 +139,7 @@ func (s *Server) Stats() gate.UpstreamStats {
 
 // Listening tells the engine, from outside, that the container has begun to
 // accept connections: requests that are held try at once.
-func (s *Server) Listening() {
-	if s.held.Load() == 0 {
-		return
-	}
-	for _, e := range s.engines {
-		e.loop.Post(func() {
-			if len(e.up.held) > 0 {
-				e.up.tryAt = 0
-				e.up.held[0].task.Wake()
-			}
-		})
-	}
-}
+func (s *Server) Listening() { s.gate.Pending.Hurry() }
 
 // Shutdown closes the listeners and all idle connections, waits for requests
 // to end and, for at most the gate's DrainTunnel, for tunnels, and ends the
@@ -191,7 +179,7 @@ func (s *Server) Close() {
 			_ = unix.Close(l.reserve)
 		}
 		e.listeners = nil
-		e.bulks.trimPipes()
+		e.bufs.pipes.trim()
 	}
 }
 
@@ -217,35 +205,27 @@ func (e *engine) leave() {
 	e.listeners = nil
 	for c := e.conns; c != nil; {
 		next := c.next
-		if c.idle {
+		if c.session == nil {
 			c.finish()
-		} else if c.task != nil {
-			c.task.Wake()
+		} else {
+			c.session.handle.Wake()
 		}
 		c = next
 	}
 }
 
-// Buffers of a loop that stay when a burst is over.
-const (
-	keptBulks     = 2
-	keptAnswers   = 8
-	keptUpstreams = 64
-)
-
-// trim lets go of buffers that a burst has left behind, and gives the memory
-// of a large one back: without requests the next collection may be minutes off.
-func (e *engine) trim(tasks int) {
-	e.bulks.free = slices.Clone(e.bulks.free[:min(len(e.bulks.free), keptBulks)])
-	e.answers.free = slices.Clone(e.answers.free[:min(len(e.answers.free), keptAnswers)])
-	e.bulks.trimPipes()
-	e.up.trim()
-	if tasks >= collectFrom {
+// trim gives the memory of a large burst back: without requests the next
+// collection may be minutes off.
+func (e *engine) trim(n int) {
+	e.bufs.pipes.trim()
+	e.pool.trim()
+	if n >= collectFrom {
 		go debug.FreeOSMemory()
 	}
 }
 
-// collectFrom is how many coroutines are worth a collection of their own.
+// collectFrom is how many spares that are let go are worth a collection of
+// their own.
 const collectFrom = 32
 
 func (e *engine) panicked(v any) {

@@ -391,10 +391,10 @@ func TestManyLoopsServeManyConnections(t *testing.T) {
 	}
 }
 
-// TestWorkerOfAnAbortedRequestServesTheNextUntainted uses the coroutine of a
+// TestSessionOfAnAbortedRequestServesTheNextUntainted uses the coroutine of a
 // request that ended in the middle of everything for one whose body tries to
 // look like a head, or like a request of its own.
-func TestWorkerOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
+func TestSessionOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 	const stream = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
 	abort := map[string]func(r *engineRig, c *engineClient){
 		"stuck upload": func(r *engineRig, c *engineClient) {
@@ -405,11 +405,11 @@ func TestWorkerOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 				stuck := make(chan bool, 1)
 				e := r.server.engines[0]
 				e.loop.Post(func() {
-					w, ok := (*worker)(nil), e.conns != nil && e.conns.task != nil
-					if ok {
-						w = e.conns.task.Local.(*worker)
+					upload := (*reader)(nil)
+					if e.conns != nil && e.conns.session != nil {
+						upload = &e.conns.session.client.reader
 					}
-					stuck <- ok && (w.upload.bulk != nil || w.upload.pipe != nil) && w.up != nil && !w.up.sock.Writable()
+					stuck <- upload != nil && (len(upload.run) > 0 || upload.pipe != nil && upload.pipe.Held() > 0)
 				})
 				return engineReceive(r.t, "a look at the loop", stuck)
 			})
@@ -476,7 +476,7 @@ func TestWorkerOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 
 				// One that comes whole, and does not fit into the buffer of the head.
 				const head = "POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 5000\r\n\r\n"
-				long := strings.Repeat("x", clientBufferBytes-len(head)) + text
+				long := strings.Repeat("x", requestBytes-len(head)) + text
 				long += strings.Repeat("x", 5000-len(long))
 				body.close()
 				engineUntil(t, "the coroutine to be free", func() bool { return engineBusy(r) == 1 })
@@ -516,7 +516,7 @@ func engineBusy(r *engineRig) (n int) {
 		e.loop.Post(func() {
 			k := 0
 			for c := e.conns; c != nil; c = c.next {
-				if c.task != nil {
+				if c.session != nil {
 					k++
 				}
 			}
@@ -528,7 +528,7 @@ func engineBusy(r *engineRig) (n int) {
 }
 
 func TestIdleStreamsKeepNoLargeBuffers(t *testing.T) {
-	const streams = 2 * maxFreeBulks
+	const streams = 2 * 16
 	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
 		if c.target == "/tunnel" {
 			c.write(upgradeAnswer)
@@ -562,10 +562,7 @@ func TestIdleStreamsKeepNoLargeBuffers(t *testing.T) {
 		e.loop.Post(func() {
 			n := 0
 			for c := e.conns; c != nil; c = c.next {
-				if c.task == nil {
-					continue
-				}
-				if w := c.task.Local.(*worker); w.upload.bulk != nil || w.download.bulk != nil {
+				if s := c.session; s != nil && s.client.reader.bulk != nil {
 					n++
 				}
 			}
@@ -616,7 +613,7 @@ func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 				engineUntil(t, "the half-close to be passed on", func() bool {
 					passed := make(chan bool, 1)
 					e := r.server.engines[0]
-					e.loop.Post(func() { passed <- e.conns != nil && e.conns.task.Local.(*worker).passage.upEnded })
+					e.loop.Post(func() { passed <- e.conns != nil && e.conns.session.client.reader.ended })
 					return engineReceive(t, "a look at the loop", passed)
 				})
 				c.reset()

@@ -16,7 +16,7 @@ import (
 // held waits until so many requests wait for the container to listen.
 func (r *engineRig) held(n int64) {
 	r.t.Helper()
-	engineUntil(r.t, fmt.Sprintf("%d held requests", n), func() bool { return r.server.held.Load() == n })
+	engineUntil(r.t, fmt.Sprintf("%d held requests", n), func() bool { return int64(r.gate.Pending.Held()) == n })
 }
 
 // silence ends the container's listener; the port stays taken, and refuses.
@@ -461,7 +461,7 @@ func TestPoolClosesItsOldestWhenItIsFull(t *testing.T) {
 	done := make(chan struct{})
 	e.loop.Post(func() {
 		defer close(done)
-		p := &e.up
+		p := &e.pool
 		for len(p.idle) < maxIdleUpstreams+5 {
 			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 			if err != nil {

@@ -121,8 +121,8 @@ func (s *stream) tick() {
 		return
 	}
 	at := now()
-	o := s.clocks.Expired(at)
-	if o == gate.Served {
+	o, expired := s.clocks.Expired(at)
+	if !expired {
 		s.rearm(at)
 		return
 	}

@@ -108,7 +108,7 @@ func (l *Layer) Read(b []byte) (int, error) {
 		if err := w.giveUp(); err != nil {
 			return 0, err
 		}
-		if now := w.task.loop.now; w.deadline != 0 && now >= w.deadline {
+		if now := w.task.Loop().now; w.deadline != 0 && now >= w.deadline {
 			return 0, syscall.ETIMEDOUT
 		}
 		w.task.Wait(w.deadline)

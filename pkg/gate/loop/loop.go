@@ -14,10 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFreeTasks bounds the coroutines (and their buffers) that a loop keeps for
-// the next burst; those beyond it end with their conversation. Those that
-// nobody needs any more are trimmed.
-const maxFreeTasks = 16384
+// Coroutines that a loop keeps for the next burst: those beyond the most end
+// with their conversation.
+const (
+	keptTasks    = 8
+	maxFreeTasks = 1024
+)
 
 const eventsPerWait = 128
 
@@ -41,20 +43,19 @@ type Loop struct {
 	socks   []*Sock // by descriptor
 	gen     int32
 	now     int64
-	free    []*Task
-	tasks   []*Task // all of them, free ones included
-	live    int     // those with a conversation
+	live    []*Handle // the loop does not end before they are done
+	free    Spares[Task]
+	spares  []spareList
 	timers  timerHeap
 	armed   int64
 	cork    []byte // what a layer encodes, on its way to the kernel
-	trimAt  int64  // when to look at the free tasks; 0 = never
-	unused  int    // fewest free tasks of the period that ends then
-	trimmed func(tasks int)
+	trimAt  int64  // when to trim the spares; 0 = never
+	trimmed func(n int)
 
 	mu       sync.Mutex
-	woken    []*Task
+	woken    []*Handle
 	posted   []func()
-	spare    []*Task
+	spare    []*Handle
 	sleeping atomic.Bool
 	wakeup   Sock
 	ended    bool // guarded by mu
@@ -74,6 +75,7 @@ func New() (*Loop, error) {
 		}
 		return nil, fmt.Errorf("creating an event loop: %w", err)
 	}
+	l.free.Init(l, keptTasks, maxFreeTasks, (*Task).stop)
 	return l, nil
 }
 
@@ -162,7 +164,7 @@ func (l *Loop) serve(uintptr) bool {
 			again = true
 		}
 		l.runTimers()
-		if l.closing && l.live == 0 {
+		if l.closing && len(l.live) == 0 {
 			return true
 		}
 		if again {
@@ -210,16 +212,16 @@ func (l *Loop) inboxEmpty() bool {
 	return len(l.woken) == 0 && len(l.posted) == 0
 }
 
-// runWoken resumes the tasks that were woken and runs what was posted.
+// runWoken runs the steps of those that were woken, and what was posted.
 func (l *Loop) runWoken() bool {
 	l.mu.Lock()
 	woken, posted := l.woken, l.posted
 	l.woken, l.posted = l.spare[:0], nil
 	l.mu.Unlock()
-	for i, t := range woken {
+	for i, h := range woken {
 		woken[i] = nil
-		t.queued.Store(false)
-		t.resume()
+		h.queued.Store(false)
+		h.routine.Step()
 	}
 	l.spare = woken
 	for _, f := range posted {
@@ -251,21 +253,19 @@ func (l *Loop) rouse() {
 	}
 }
 
-// Close asks the loop to end: every waiting task is resumed and finds
-// Closing true; Run returns when the last one has returned. It may be called
-// from any goroutine.
+// Close asks the loop to end: every live handle runs a step, which finds
+// Closing true; Run returns when the last one is done. It may be called from
+// any goroutine.
 func (l *Loop) Close() {
 	l.Post(func() {
 		l.closing = true
-		for _, t := range l.tasks {
-			if t.run != nil {
-				t.Wake()
-			}
+		for _, h := range l.live {
+			h.Wake()
 		}
 	})
 }
 
-// Closing tells a task that it must come to an end.
+// Closing tells a routine that it must come to an end.
 func (l *Loop) Closing() bool { return l.closing }
 
 // Now is the loop's clock in nanoseconds, read once per batch of events.
@@ -278,8 +278,8 @@ func (l *Loop) release() {
 	l.mu.Lock()
 	l.ended, l.posted = true, nil
 	l.mu.Unlock()
-	for _, t := range l.free {
-		t.stop()
+	for _, s := range l.spares {
+		s.shorten(s.Len())
 	}
 	for _, s := range l.socks {
 		if s != nil {

@@ -165,11 +165,11 @@ func TestLaterDeadlineDoesNotMoveTheTimer(t *testing.T) {
 	for i < len(want) {
 		var at int64
 		var place, size int
-		on(t, l, func() { at, place, size = task.timer.when, task.timer.at, len(l.timers) })
+		on(t, l, func() { at, place, size = task.handle.timer.when, task.handle.timer.at, len(l.timers) })
 		if at != want[i] || place == 0 || size != 6 {
 			t.Fatalf("wait %d: timer at +%d, place %d of %d; want +%d", i, at-now, place, size, want[i]-now)
 		}
-		on(t, l, func() { i++; task.resume() })
+		on(t, l, func() { i++; task.Step() })
 	}
 }
 
@@ -188,7 +188,7 @@ func TestEarlierDeadlineFiresThoughALaterOneStands(t *testing.T) {
 		}
 		close(woken)
 	})
-	on(t, l, func() { stage = 1; task.resume() })
+	on(t, l, func() { stage = 1; task.Step() })
 	receive(t, woken)
 }
 
@@ -300,7 +300,7 @@ func TestYieldLetsOthersGoFirst(t *testing.T) {
 		}
 	})
 	for finished := false; !finished; {
-		on(t, l, func() { finished = len(order) == 6 && l.live == 0 })
+		on(t, l, func() { finished = len(order) == 6 && len(l.live) == 0 })
 	}
 	if want := []string{"a", "b", "a", "b", "a", "b"}; !slices.Equal(order, want) {
 		t.Fatalf("order %v, want %v", order, want)
@@ -466,18 +466,8 @@ func TestPanicIsContainedAndTheCoroutineGoesOn(t *testing.T) {
 		}
 	}
 	on(t, l, func() {
-		if l.live != 0 {
-			t.Errorf("%d tasks are live", l.live)
-		}
-	})
-}
-
-func TestLocalGoesAlongWithTheCoroutine(t *testing.T) {
-	l := startLoop(t)
-	start(t, l, func(me *Task) { me.Local = 7 })
-	start(t, l, func(me *Task) {
-		if me.Local != 7 || me.Loop() != l {
-			t.Errorf("local %v", me.Local)
+		if len(l.live) != 0 {
+			t.Errorf("%d tasks are live", len(l.live))
 		}
 	})
 }
@@ -498,27 +488,19 @@ func TestFreeTasksAreBounded(t *testing.T) {
 		}
 	})
 	on(t, l, func() {
-		if l.live != tasks {
-			t.Errorf("%d live tasks, want %d", l.live, tasks)
+		if len(l.live) != tasks {
+			t.Errorf("%d live tasks, want %d", len(l.live), tasks)
 		}
 		stop = true
 		for _, task := range all {
-			task.resume()
+			task.Step()
 		}
-		if l.live != 0 || len(l.free) != maxFreeTasks {
-			t.Errorf("%d live, %d free tasks; want 0 and %d", l.live, len(l.free), maxFreeTasks)
-		}
-		if len(l.tasks) != maxFreeTasks {
-			t.Errorf("%d tasks are remembered, want %d", len(l.tasks), maxFreeTasks)
-		}
-		for i, task := range l.tasks {
-			if task.at != i {
-				t.Errorf("task %d believes that it is number %d", i, task.at)
-			}
+		if len(l.live) != 0 || l.free.Len() != maxFreeTasks {
+			t.Errorf("%d live, %d free tasks; want 0 and %d", len(l.live), l.free.Len(), maxFreeTasks)
 		}
 		// Those that went away took their timers along.
 		if len(l.timers) > maxFreeTasks {
-			t.Errorf("%d timers of %d tasks", len(l.timers), len(l.free))
+			t.Errorf("%d timers of %d tasks", len(l.timers), l.free.Len())
 		}
 		for _, task := range all {
 			task.Wake() // of tasks that no longer exist, too

@@ -1,12 +1,8 @@
 package loop
 
-import (
-	"iter"
+import "iter"
 
-	"go.uber.org/atomic"
-)
-
-// Runner is the code of one conversation.
+// Runner is the code of one conversation that cannot be told in steps.
 type Runner interface {
 	// Run is the conversation; it blocks in Task.Wait only.
 	Run(t *Task)
@@ -15,35 +11,27 @@ type Runner interface {
 }
 
 // Task is the coroutine of one conversation. It is used again for others
-// after Run has returned; Local goes along with it and so carries buffers.
+// after Run has returned.
 type Task struct {
-	// Local belongs to the user of the package.
-	Local any
-
-	loop     *Loop
-	run      Runner
-	next     func() (struct{}, bool)
-	cancel   func()
-	yield    func(struct{}) bool
-	deadline int64 // of the current Wait; 0 = none
-	timer    timer
-	waiting  bool
-	at       int         // index in the loop's tasks
-	queued   atomic.Bool // stands in the loop's list of woken tasks
+	handle  Handle
+	run     Runner
+	next    func() (struct{}, bool)
+	cancel  func()
+	yield   func(struct{}) bool
+	waiting bool
 }
 
 // Start runs r in a coroutine, up to its first Wait, before it returns. It
 // must be called on the loop but outside of any task.
 func (l *Loop) Start(r Runner) {
-	t := l.reuse()
+	t := l.free.Get()
 	if t == nil {
-		t = &Task{loop: l, at: len(l.tasks)}
-		l.tasks = append(l.tasks, t)
-		t.timer.task = t
+		t = &Task{}
+		t.handle.Bind(l, t)
 		t.next, t.cancel = iter.Pull(t.body)
 	}
 	t.run = r
-	l.live++
+	t.handle.Begin()
 	t.enter()
 }
 
@@ -53,12 +41,11 @@ func (t *Task) body(yield func(struct{}) bool) {
 	for {
 		t.converse()
 		t.run = nil
-		t.loop.live--
-		if len(t.loop.free) >= maxFreeTasks {
-			t.loop.forget(t)
+		t.handle.Done()
+		if !t.handle.loop.free.Put(t) {
+			t.handle.forget()
 			return
 		}
-		t.loop.freed(t)
 		if !yield(struct{}{}) {
 			return
 		}
@@ -74,27 +61,14 @@ func (t *Task) converse() {
 	t.run.Run(t)
 }
 
-// forget drops a task whose coroutine ends.
-func (l *Loop) forget(t *Task) {
-	l.timers.remove(&t.timer)
-	last := len(l.tasks) - 1
-	l.tasks[t.at] = l.tasks[last]
-	l.tasks[t.at].at = t.at
-	l.tasks[last] = nil
-	l.tasks = l.tasks[:last]
-}
-
 // Wait gives the thread back until an event on one of the task's sockets, a
 // Wake, or the deadline (on the loop's clock; 0 = none). It may return early:
-// callers look again at what they wait for.
+// callers check again what they wait for.
 func (t *Task) Wait(deadline int64) {
-	t.deadline = deadline
-	if deadline != 0 {
-		t.loop.timers.ensure(&t.timer, deadline)
-	}
+	t.handle.Until(deadline)
 	t.waiting = true
 	t.yield(struct{}{})
-	t.deadline = 0
+	t.handle.Until(0)
 }
 
 // Yield lets the loop's other conversations go first.
@@ -104,26 +78,16 @@ func (t *Task) Yield() {
 }
 
 // Event resumes the task; it makes a Task the Handler of its sockets.
-func (t *Task) Event(*Sock) { t.resume() }
+func (t *Task) Event(*Sock) { t.Step() }
 
-// Wake resumes the task soon. It may be called from any goroutine. Waking
-// twice, or after the conversation has ended, is harmless: Wait may return
-// early in any case.
-func (t *Task) Wake() {
-	if t.queued.Swap(true) {
-		return
-	}
-	l := t.loop
-	l.mu.Lock()
-	l.woken = append(l.woken, t)
-	l.mu.Unlock()
-	l.rouse()
-}
+// Wake resumes the task soon, as Handle.Wake does.
+func (t *Task) Wake() { t.handle.Wake() }
 
 // Loop is the loop that the task runs on.
-func (t *Task) Loop() *Loop { return t.loop }
+func (t *Task) Loop() *Loop { return t.handle.loop }
 
-func (t *Task) resume() {
+// Step resumes the task if it waits.
+func (t *Task) Step() {
 	if t.waiting {
 		t.enter()
 	}
@@ -135,6 +99,6 @@ func (t *Task) enter() {
 }
 
 func (t *Task) stop() {
-	t.loop.timers.remove(&t.timer)
+	t.handle.forget()
 	t.cancel()
 }

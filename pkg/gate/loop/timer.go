@@ -4,13 +4,13 @@ import (
 	"math"
 )
 
-// timer is a task's place in the heap. It stands at or before the task's
+// timer is a handle's place in the heap. It stands at or before the handle's
 // deadline: a deadline that moves to later costs nothing, the timer then fires
 // once too early and moves itself. Deadlines mostly move to later.
 type timer struct {
-	task *Task
-	when int64
-	at   int // index in the heap plus one; 0 = not in it
+	handle *Handle
+	when   int64
+	at     int // index in the heap plus one; 0 = not in it
 }
 
 // timerHeap is a binary heap, earliest first.
@@ -80,21 +80,21 @@ func (h *timerHeap) swap(i, j int) {
 	s[i].at, s[j].at = i+1, j+1
 }
 
-// runTimers resumes the tasks whose deadline has come and moves the timers
-// that stood too early.
+// runTimers runs the steps whose deadline has come and moves the timers that
+// stood too early.
 func (l *Loop) runTimers() {
 	for len(l.timers) > 0 && l.timers[0].when <= l.now {
 		t := l.timers[0]
 		l.timers.remove(t)
-		task := t.task
-		if !task.waiting || task.deadline == 0 {
-			continue
+		h := t.handle
+		switch {
+		case h.deadline == 0:
+		case h.deadline > l.now:
+			l.timers.ensure(t, h.deadline)
+		default:
+			h.deadline = 0
+			h.routine.Step()
 		}
-		if task.deadline > l.now {
-			l.timers.ensure(t, task.deadline)
-			continue
-		}
-		task.resume()
 	}
 	if l.trimAt != 0 && l.trimAt <= l.now {
 		l.trim()

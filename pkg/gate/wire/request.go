@@ -265,6 +265,23 @@ func (r *Request) ReplaceTrace(lines []byte) {
 	}
 }
 
+// Distrust forgets what a client that is not trusted says of itself and of
+// others: it was not proxied, and its K-Proxy-Request, K-Original-Host,
+// X-Forwarded-* and Forwarded go no further.
+func (r *Request) Distrust() {
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		switch f.kind {
+		case field.ProxyRequest, field.OriginalHost, field.ForwardedFor, field.ForwardedProto, field.ForwardedHost, field.Forwarded:
+			f.drop = true
+		case field.Host:
+			f.drop = r.origin != nil || f.valueStart == f.valueEnd
+		}
+	}
+	r.Proxied, r.forwardedFor, r.forwarded, r.xProto, r.xHost = false, 0, false, nil, nil
+	r.host = r.origin
+}
+
 // Each walks the fields as they came, for observers.
 func (r *Request) Each(yield func(name, value []byte) bool) {
 	for i := range r.Fields {

@@ -16,11 +16,12 @@ import (
 
 // observer hands what the request path tells to pkg/metrics.
 type observer struct {
-	counts
+	counting  *metrics.Counting
+	requests  *metrics.Requests
 	uncounted [][]byte // paths, exactly
 	status    *status  // nil: there is no page
 	ends      *endLog
-	*exporters
+	sinks
 
 	notes sync.Pool
 }
@@ -37,23 +38,13 @@ type note struct {
 	line *requestlog.Entry
 }
 
-// counts are what every request is counted in.
-type counts struct {
-	counting *metrics.Counting
-	requests *metrics.Requests
-}
-
-func newCounts() counts {
+func newObserver(cfg *config.Config) *observer {
 	outcomes := gate.Outcomes()
 	names := make([]string, len(outcomes))
 	for i, o := range outcomes {
 		names[i] = o.String()
 	}
-	return counts{new(metrics.Counting), metrics.NewRequests(names)}
-}
-
-func newObserver(cfg *config.Config, c counts, s *status, e *exporters, ends *endLog) *observer {
-	o := &observer{counts: c, status: s, exporters: e, ends: ends}
+	o := &observer{counting: new(metrics.Counting), requests: metrics.NewRequests(names)}
 	o.notes.New = func() any { return new(note) }
 	for _, path := range cfg.UncountedPaths {
 		o.uncounted = append(o.uncounted, []byte(path))
@@ -177,21 +168,4 @@ func (o *observer) Probed(x *gate.Exchange) {
 func (o *observer) leavesOut(target []byte) bool {
 	path, _, _ := bytes.Cut(target, []byte{'?'})
 	return slices.ContainsFunc(o.uncounted, func(p []byte) bool { return bytes.Equal(p, path) })
-}
-
-// head is what the request log is told at the beginning of a request.
-func head(x *gate.Exchange) requestlog.Head {
-	return requestlog.Head{
-		Method: x.Method, Target: x.Target, Protocol: x.Protocol, Host: x.Host, Peer: x.Peer, Fields: x.Fields,
-	}
-}
-
-// result is what it is told at the end.
-func result(x *gate.Exchange, r *metrics.Record, trace gate.TraceID) requestlog.Result {
-	return requestlog.Result{
-		Status: x.Status, Outcome: x.Outcome.String(),
-		RequestBytes: x.RequestBody, ResponseBytes: x.ResponseBody,
-		Arrived: wall(x.Arrived), Ended: wall(x.Ended),
-		Queued: r.Queued, Upstream: r.Upstream, Total: r.Total, TraceID: trace,
-	}
 }

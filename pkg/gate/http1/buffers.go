@@ -1,0 +1,92 @@
+package http1
+
+import "github.com/queuegate/queuegate/pkg/gate/loop"
+
+// Sizes of buffers. Those that heads and chunks make grow beyond the longest
+// size do not outlive their request.
+const (
+	requestBytes = 4 << 10  // a request's head, and what of the body came with it
+	answerBytes  = 16 << 10 // an answer's head, likewise
+	frameBytes   = 4 << 10  // what goes out
+	bulkBytes    = 64 << 10 // a long body
+	longestBytes = 2 * bulkBytes
+)
+
+// buffer is borrowed for as long as there is something in it.
+type buffer struct{ b []byte }
+
+// bufferPool keeps buffers of one loop and of one size.
+type bufferPool struct {
+	free    loop.Spares[buffer]
+	size    int
+	longest int
+}
+
+func (p *bufferPool) init(l *loop.Loop, size, longest, keep, most int) {
+	p.size, p.longest = size, longest
+	p.free.Init(l, keep, most, nil)
+}
+
+func (p *bufferPool) get() *buffer {
+	if x := p.free.Get(); x != nil {
+		return x
+	}
+	return &buffer{b: make([]byte, p.size)}
+}
+
+func (p *bufferPool) put(x *buffer) {
+	if len(x.b) >= p.size && cap(x.b) <= p.longest {
+		p.free.Put(x)
+	}
+}
+
+// maxFreePipes bounds the empty pipes that a loop keeps.
+const maxFreePipes = 8
+
+// pipePool keeps the pipes of one loop.
+type pipePool struct {
+	free  []*loop.Pipe
+	plain bool // the kernel does not splice
+}
+
+func (p *pipePool) get() *loop.Pipe {
+	if n := len(p.free); n > 0 {
+		x := p.free[n-1]
+		p.free = p.free[:n-1]
+		return x
+	}
+	x, err := loop.NewPipe()
+	if err != nil {
+		return nil // no descriptors: through the buffer, then
+	}
+	return x
+}
+
+// put keeps a pipe. One that still holds bytes is of no use to others.
+func (p *pipePool) put(x *loop.Pipe) {
+	if x.Held() > 0 || len(p.free) >= maxFreePipes {
+		x.Close()
+		return
+	}
+	p.free = append(p.free, x)
+}
+
+func (p *pipePool) trim() {
+	for _, x := range p.free {
+		x.Close()
+	}
+	p.free = nil
+}
+
+// buffers are those of one loop.
+type buffers struct {
+	requests, answers, frames, bulks bufferPool
+	pipes                            pipePool
+}
+
+func (b *buffers) init(l *loop.Loop) {
+	b.requests.init(l, requestBytes, requestBytes, 8, 1024)
+	b.answers.init(l, answerBytes, answerBytes, 8, 64)
+	b.frames.init(l, frameBytes, longestBytes, 8, 64)
+	b.bulks.init(l, bulkBytes, bulkBytes, 2, 16)
+}

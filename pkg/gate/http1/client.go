@@ -1,0 +1,153 @@
+package http1
+
+import (
+	"net/netip"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+)
+
+// clientSide is the gate.ClientSide of a request over HTTP/1.
+type clientSide struct {
+	reader
+	writer
+	session *session
+	keep    bool // the connection goes on behind the answer
+	endless bool // the answer ends with the connection
+}
+
+func (c *clientSide) init(s *session) {
+	c.session = s
+	c.reader.bufs, c.writer.bufs = &s.eng.bufs, &s.eng.bufs
+}
+
+func (c *clientSide) attach(sock *loop.Sock) { c.reader.sock, c.writer.sock = sock, sock }
+
+// begin readies the side for the session's request.
+func (c *clientSide) begin() {
+	s := c.session
+	c.reader.begin(s.req.Body, s.req.Length, s.buf.b, s.r, s.w)
+	c.reader.exact = s.req.Body == wire.BodyLength
+	c.writer.begin(false, false)
+	c.keep, c.endless = false, false
+}
+
+func (c *clientSide) release() {
+	c.reader.release()
+	c.writer.release()
+}
+
+// describe fills in what the head says.
+func (c *clientSide) describe(x *gate.Exchange) {
+	s := c.session
+	r := &s.req
+	x.Describe()
+	x.Protocol, x.Method, x.Target, x.Host = protocols[r.Minor], r.Method, r.Target, r.FinalHost(s.eng.host)
+	x.UserAgent, x.Peer, x.Encrypted, x.Fields, x.Proxied = r.Probe.UserAgent, s.conn.peer, s.conn.sock.Layered(), r, r.Proxied
+	x.RouteTag, x.DefaultRoute, x.HasDefaultRoute = r.RouteTag, r.DefaultRoute, r.HasDefaultRoute
+	if r.Traced {
+		x.Trace = &r.Trace
+	}
+}
+
+var protocols = [...]string{"HTTP/1.0", "HTTP/1.1"}
+
+// Request is wire.Requester.
+func (c *clientSide) Request() (*wire.Request, netip.Addr) {
+	return &c.session.req, c.session.conn.peer.Addr()
+}
+
+// Gone is gate.ClientSide.
+func (c *clientSide) Gone() bool { return c.session.gone() }
+
+// Closing is gate.ClientSide.
+func (c *clientSide) Closing() bool { return c.session.eng.loop.Closing() }
+
+// CheckGone is gate.ClientSide.
+func (c *clientSide) CheckGone() bool {
+	s := c.session
+	return s.gone() || !s.eng.gate.AnswerHalfClosed && s.conn.sock.Ended()
+}
+
+// Expects is gate.ClientSide.
+func (c *clientSide) Expects() bool {
+	return c.session.req.Expect && !c.reader.moved && c.reader.taken == 0 && len(c.reader.leftover()) == 0
+}
+
+// Upgrades is gate.ClientSide.
+func (c *clientSide) Upgrades(up gate.UpstreamSide) bool {
+	r := &c.session.req
+	return r.Upgrade && r.Offers(up.(wire.Responder).Response())
+}
+
+// Whole is gate.ClientSide.
+func (c *clientSide) Whole() bool { return c.reader.whole() }
+
+// Idempotent is gate.ClientSide.
+func (c *clientSide) Idempotent() bool { return c.session.req.Idempotent() }
+
+// Rewind is gate.ClientSide.
+func (c *clientSide) Rewind(whole bool) bool {
+	r := &c.session.req
+	return c.reader.rewind(whole, r.Body, r.Length)
+}
+
+// Continue is gate.ClientSide.
+func (c *clientSide) Continue() {
+	c.writer.hold(append(c.writer.room(), "HTTP/1.1 100 Continue\r\n\r\n"...))
+}
+
+// Interim is gate.ClientSide: clients of HTTP/1.0 do not know interim answers.
+func (c *clientSide) Interim(up gate.UpstreamSide) {
+	if c.session.req.Minor > 0 {
+		res := up.(wire.Responder).Response()
+		c.writer.hold(res.AppendHead(c.writer.room(), wire.Framing{Interim: true}, nil))
+	}
+}
+
+// Answer is gate.ClientSide. Of an upload that goes on nobody knows whether it
+// will be read to its end, and a client that does not hear of the close would
+// lose its next request.
+func (c *clientSide) Answer(up gate.UpstreamSide) {
+	s := c.session
+	res := up.(wire.Responder).Response()
+	unknown := res.Body == wire.BodyChunked || res.Body == wire.BodyUntilClose
+	chunked := unknown && s.req.Minor > 0
+	c.keep = s.req.KeepAlive() && (chunked || !unknown) && c.reader.whole() && !s.eng.gate.Drain.Active()
+	c.endless = unknown && !chunked
+	c.writer.begin(chunked, s.req.Minor > 0)
+	f := wire.Framing{Chunked: chunked, Close: !c.keep, KeepAlive: s.req.Minor == 0}
+	c.writer.hold(res.AppendHead(c.writer.room(), f, s.eng.appendDate))
+}
+
+// Switch is gate.ClientSide.
+func (c *clientSide) Switch(up gate.UpstreamSide) {
+	res := up.(wire.Responder).Response()
+	c.writer.begin(false, false)
+	c.writer.tunnel = true
+	c.writer.hold(res.AppendHead(c.writer.room(), wire.Framing{Interim: true}, nil))
+	c.reader.begin(wire.BodyUntilClose, 0, c.reader.buf, c.reader.r, c.reader.w)
+}
+
+// Drop is gate.ClientSide.
+func (c *clientSide) Drop() { c.session.conn.close() }
+
+// Broken is gate.Sink. A reset behind a half-close is told by no read.
+func (c *clientSide) Broken() bool {
+	return c.writer.err != nil || c.reader.ended && c.writer.sock.Failed()
+}
+
+// skipBody passes over what has been read of the request's body, and reports
+// whether that was all of it. If it was not, where the next request begins is
+// unknown.
+func (c *clientSide) skipBody() bool {
+	r := &c.reader
+	for r.err == nil && !r.body.Ended && r.r < r.w {
+		var n int
+		_, n, r.err = r.body.Next(r.buf[r.r:r.w])
+		r.r += n
+	}
+	r.run = nil
+	return r.whole()
+}

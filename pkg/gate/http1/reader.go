@@ -1,0 +1,244 @@
+package http1
+
+import (
+	"errors"
+	"io"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+)
+
+// burst bounds how often one step reads before others have their turn.
+const burst = 8
+
+// reader is the gate.Source of a body that comes over HTTP/1, or of one
+// direction of a tunnel. It holds at most one buffer of bytes: it reads again
+// only when all that it read before has been taken.
+type reader struct {
+	sock  *loop.Sock
+	bufs  *buffers
+	body  wire.Decoder
+	buf   []byte // buf[r:w] has not been decoded yet
+	r, w  int
+	run   []byte     // payload that has been decoded and not been taken yet
+	first int        // where the body begins in the first buffer
+	bulk  *buffer    // that of a long body; nil: buf is the one that held the head
+	pipe  *loop.Pipe // a long body goes through it and not through buf
+	exact bool       // reads never go past the end of a body with a length
+	moved bool       // bytes have been read from the socket: the body cannot be rewound
+	ended bool       // all has been given on, the end included
+	taken int64
+	err   error
+}
+
+// begin readies r for a body of which buf[at:end] has been read already.
+func (r *reader) begin(kind wire.BodyKind, length int64, buf []byte, at, end int) {
+	r.body.Begin(kind, length)
+	r.buf, r.r, r.w, r.first = buf, at, end, at
+	r.run, r.exact, r.moved, r.ended, r.taken, r.err = nil, false, false, false, 0, nil
+}
+
+// rewind makes the body come again from its beginning, if all that has been
+// read of it is there yet; whole asks for all of it.
+func (r *reader) rewind(whole bool, kind wire.BodyKind, length int64) bool {
+	if r.moved || whole && !r.body.Ended {
+		return false
+	}
+	exact := r.exact
+	r.begin(kind, length, r.buf, r.first, r.w)
+	r.exact = exact
+	return true
+}
+
+// Taken is gate.Source.
+func (r *reader) Taken() int64 { return r.taken }
+
+// Ended is gate.Source.
+func (r *reader) Ended() bool { return r.ended }
+
+// Failed is gate.Source.
+func (r *reader) Failed() bool { return r.err != nil }
+
+// Malformed is gate.Source.
+func (r *reader) Malformed() bool { return errors.Is(r.err, wire.ErrBadBody) }
+
+// whole reports whether all of the body has been read from the socket, so that
+// what follows there has its place.
+func (r *reader) whole() bool { return r.body.Ended && r.err == nil }
+
+// Pump is gate.Source. What is at hand goes behind what waits in dst, so that a
+// head and a small body leave together.
+func (r *reader) Pump(dst gate.Sink) (moved bool) {
+	for range burst {
+		if r.give(dst) {
+			moved = true
+		}
+		m, empty := dst.Flush()
+		moved = moved || m
+		if !empty || len(r.run) > 0 || r.ended || r.err != nil || dst.Broken() {
+			return moved
+		}
+		if r.pipe != nil || r.splices(dst) {
+			m, more := r.splice(dst)
+			moved = moved || m
+			if !more {
+				return moved
+			}
+			continue
+		}
+		if !r.fill() {
+			return moved
+		}
+		moved = true
+	}
+	return moved
+}
+
+// give hands dst what stands in the buffer, until dst is full. It reports
+// whether dst took any.
+func (r *reader) give(dst gate.Sink) (took bool) {
+	for r.err == nil && !r.ended && r.pipe == nil {
+		if len(r.run) > 0 {
+			n := dst.Put(r.run)
+			r.taken += int64(n)
+			took = took || n > 0
+			if r.run = r.run[n:]; len(r.run) > 0 {
+				return took
+			}
+		}
+		switch {
+		case r.body.Ended:
+			dst.Finish(r.body.Trailer)
+			r.ended = true
+			return true
+		case r.r == r.w:
+			return took
+		}
+		var n int
+		r.run, n, r.err = r.body.Next(r.buf[r.r:r.w])
+		r.r += n
+	}
+	return took
+}
+
+// fill reads more of the body. An idle stream keeps no large buffer.
+func (r *reader) fill() bool {
+	if !r.sock.Readable() {
+		r.putBulk()
+		return false
+	}
+	if r.bulk == nil {
+		r.bulk = r.bufs.bulks.get()
+		r.buf = r.bulk.b
+	}
+	r.r, r.w = 0, 0
+	room := r.buf
+	if r.exact && r.body.Left < int64(len(room)) {
+		room = room[:r.body.Left]
+	}
+	n, err := r.sock.Read(room)
+	switch {
+	case err == nil:
+		r.w, r.moved = n, true
+	case err == loop.ErrAgain:
+		r.putBulk()
+		return false
+	case errors.Is(err, io.EOF) && r.body.End():
+	case errors.Is(err, io.EOF):
+		r.err = io.ErrUnexpectedEOF
+	default:
+		r.err = err
+	}
+	return true
+}
+
+// leftover is what has been read beyond the body.
+func (r *reader) leftover() []byte { return r.buf[r.r:r.w] }
+
+// release gives the buffers back, with whatever is left in them.
+func (r *reader) release() {
+	r.putBulk()
+	r.putPipe()
+	r.buf, r.run, r.r, r.w = nil, nil, 0, 0
+}
+
+func (r *reader) putBulk() {
+	if r.bulk != nil {
+		r.bufs.bulks.put(r.bulk)
+		r.bulk, r.buf, r.r, r.w = nil, nil, 0, 0
+	}
+}
+
+// spliceFrom is the shortest rest of a body for which a pipe pays.
+const spliceFrom = 256 << 10
+
+// rawSink is a sink whose socket takes payload as it is.
+type rawSink interface{ raw() *writer }
+
+// splices reports whether the rest of the body is to go through a pipe, which
+// r then has: a long one whose end is known by its length, with nothing of it
+// in a buffer, between sockets without a layer.
+func (r *reader) splices(dst gate.Sink) bool {
+	if r.body.Kind != wire.BodyLength || r.body.Left < spliceFrom || r.r < r.w || len(r.run) > 0 || r.bufs.pipes.plain || !r.sock.Readable() || r.sock.Layered() {
+		return false
+	}
+	to, ok := dst.(rawSink)
+	if !ok || to.raw() == nil {
+		return false
+	}
+	r.pipe = r.bufs.pipes.get()
+	return r.pipe != nil
+}
+
+// splice moves one pipe full, at most. It reports false when nothing more can
+// be moved now.
+func (r *reader) splice(dst gate.Sink) (moved, more bool) {
+	to := dst.(rawSink).raw()
+	if r.pipe.Held() == 0 {
+		n, err := r.pipe.Fill(r.sock, r.body.Left)
+		switch {
+		case err == nil:
+			r.moved, moved = true, true
+			r.body.Skip(n)
+			r.taken += int64(n)
+		case err == loop.ErrAgain:
+			r.putPipe() // an idle stream keeps no pipe
+			return false, false
+		case err == unix.EINVAL || err == unix.ENOSYS:
+			r.putPipe()
+			r.bufs.pipes.plain = true
+			return false, true
+		case errors.Is(err, io.EOF):
+			r.err = io.ErrUnexpectedEOF
+			return true, false
+		default:
+			r.err = err
+			return true, false
+		}
+	}
+	n, err := r.pipe.Drain(to.sock)
+	to.sent += int64(n)
+	if err != nil && err != loop.ErrAgain {
+		to.err = err
+		return true, false
+	}
+	if err != nil || r.pipe.Held() > 0 {
+		return moved || n > 0, false
+	}
+	if r.body.Ended {
+		r.putPipe()
+	}
+	return true, true
+}
+
+// putPipe gives the pipe back. One that still holds bytes is of no use to
+// others.
+func (r *reader) putPipe() {
+	if r.pipe != nil {
+		r.bufs.pipes.put(r.pipe)
+		r.pipe = nil
+	}
+}

@@ -1,0 +1,146 @@
+package http1
+
+import (
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+)
+
+// readRequest reads a head and begins what it asks for.
+func (s *session) readRequest() bool {
+	if s.until == 0 {
+		s.req.Reset()
+		s.skipped = false
+	}
+	complete, again := s.readHead()
+	if !complete {
+		return again
+	}
+	s.until = 0
+	s.conn.spoke = true
+	s.r = len(s.req.Raw)
+	s.client.begin()
+	if s.req.Asterisk {
+		return s.reply(gate.Reply{Outcome: gate.Probed, Status: 200}, true)
+	}
+	trusted := s.eng.gate.Trusts(s.conn.peer.Addr())
+	if kind, c := gate.Classify(s.req.Probe); trusted && kind != gate.Traffic {
+		return s.beginProbe(kind, c)
+	}
+	if s.eng.gate.TLSOnly && !s.conn.sock.Layered() {
+		return s.refusePlaintext()
+	}
+	if !trusted {
+		s.req.Distrust()
+	}
+	s.client.describe(&s.x)
+	s.x.Begin(s.now(), &s.client, &s.eng.pool)
+	if lines := s.x.TraceLines; lines != nil {
+		s.req.ReplaceTrace(lines)
+	}
+	s.phase = exchanging
+	return true
+}
+
+// readHead collects a head and decides upon it. Without a complete one, again
+// says whether there is something else to do; if not, the session waits, or
+// has ended.
+func (s *session) readHead() (complete, again bool) {
+	c := s.conn
+	if s.buf == nil {
+		s.buf = s.eng.bufs.requests.get()
+	}
+	if s.r > 0 {
+		s.w = copy(s.buf.b, s.buf.b[s.r:s.w])
+		s.r = 0
+	}
+	for {
+		s.skipEmptyLine()
+		if s.w > 0 {
+			if s.isPreface() {
+				if s.w >= len(preface) {
+					return false, s.handOver()
+				}
+			} else {
+				complete, err := s.req.Scan(s.buf.b[:s.w])
+				if complete && err == nil {
+					err = s.req.Decide()
+				}
+				if err != nil {
+					return false, s.refuseHead(wire.OutcomeOf(err))
+				}
+				if complete {
+					return true, true
+				}
+			}
+		}
+		if s.w == len(s.buf.b) {
+			s.buf.b = grow(s.buf.b)
+		}
+		n, err := c.sock.Read(s.buf.b[s.w:])
+		switch {
+		case err == nil:
+			s.w += n
+			continue
+		case err != loop.ErrAgain || s.eng.srv.leaving.Load() || s.eng.loop.Closing():
+			c.finish()
+			s.close()
+			return false, false
+		case s.w == 0:
+			s.close() // idle
+			return false, false
+		}
+		if s.until == 0 {
+			s.until = s.now() + int64(s.eng.cfg.HeadTimeout)
+		}
+		if s.now() >= s.until {
+			return false, s.refuseHead(gate.HeadTimeout)
+		}
+		return false, s.wait(s.until)
+	}
+}
+
+// skipEmptyLine forgives one empty line before a request (RFC 9112 section
+// 2.2).
+func (s *session) skipEmptyLine() {
+	if !s.skipped && s.w >= 2 && s.buf.b[0] == '\r' && s.buf.b[1] == '\n' {
+		s.w = copy(s.buf.b, s.buf.b[2:s.w])
+		s.skipped = true
+		s.req.Reset()
+	}
+}
+
+// preface begins every connection of HTTP/2 (RFC 9113 section 3.4).
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// isPreface reports whether what has come is, or may become, the preface.
+func (s *session) isPreface() bool {
+	c := s.conn
+	if s.buf.b[0] != 'P' || s.eng.cfg.HTTP2 == nil || c.spoke || c.sock.Layered() {
+		return false
+	}
+	n := min(s.w, len(preface))
+	return string(s.buf.b[:n]) == preface[:n]
+}
+
+// handOver gives the connection to the HTTP/2 engine.
+func (s *session) handOver() bool {
+	c := s.conn
+	fd := c.sock.Detach()
+	s.eng.unlink(c)
+	s.eng.cfg.HTTP2(fd, c.peer, s.buf.b[:s.w])
+	s.close()
+	return false
+}
+
+// grow doubles a buffer, up to a little more than the longest head.
+func grow(b []byte) []byte {
+	bigger := make([]byte, min(2*len(b), wire.MaxHeadBytes+1))
+	copy(bigger, b)
+	return bigger
+}
+
+// defaultHeadTimeout is how long a head may take from its first byte on.
+const defaultHeadTimeout = time.Minute

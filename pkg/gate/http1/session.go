@@ -1,0 +1,209 @@
+package http1
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+)
+
+// phase is what a session does.
+//
+//	reading    → probing     a probe whose result is not known at once
+//	reading    → exchanging  traffic
+//	reading, probing, exchanging → replying   the gate answers by itself
+//	exchanging → reading     the answer is complete
+//	replying   → reading, or lingering where the connection does not go on
+//
+// From reading a session ends when nothing has come yet, from any phase when
+// the connection closes.
+type phase uint8
+
+const (
+	reading phase = iota
+	probing
+	exchanging
+	replying
+	lingering
+)
+
+// session is what a connection needs while it does more than wait: a request
+// that is read, under way, or answered. One serves one connection after the
+// other. It runs in steps: none of its methods blocks.
+type session struct {
+	handle loop.Handle
+	eng    *engine
+	conn   *conn // nil: spare
+	phase  phase
+	until  int64 // when the phase ends at the latest; 0 = no bound
+
+	buf    *buffer // buf.b[r:w] are the client's bytes that have not been dealt with
+	r, w   int
+	req    wire.Request
+	client clientSide
+	x      gate.Exchange
+	probe  *pendingProbe
+	keep   bool // the connection goes on behind the reply
+
+	skipped   bool  // an empty line before the request has been forgiven
+	lingerEnd int64 // when lingering ends, whatever the client sends
+}
+
+// Sessions of a loop that stay when a burst is over, and the most that it
+// keeps for the next one.
+const (
+	keptSessions = 8
+	maxSessions  = 16384
+)
+
+// openSession begins to read a request of c.
+func (e *engine) openSession(c *conn) {
+	s := e.sessions.Get()
+	if s == nil {
+		s = &session{eng: e}
+		s.handle.Bind(e.loop, s)
+		s.client.init(s)
+		s.x.Bind(e.gate, loop.Nanotime, s.handle.Wake, &s.handle)
+	}
+	s.conn, c.session = c, s
+	s.phase, s.until = reading, 0
+	s.handle.Begin()
+	c.sock.Handle(&s.handle)
+	s.client.attach(&c.sock)
+	s.Step()
+}
+
+// Step is loop.Routine: it goes on as far as it can now.
+func (s *session) Step() {
+	if s.conn == nil {
+		return // woken by what has ended meanwhile
+	}
+	defer s.contain()
+	for s.conn != nil && s.step() {
+	}
+}
+
+// step runs one phase. It reports whether the next one may follow at once.
+func (s *session) step() bool {
+	switch s.phase {
+	case reading:
+		return s.readRequest()
+	case probing:
+		return s.awaitProbe()
+	case exchanging:
+		return s.relay()
+	case replying:
+		return s.sendReply()
+	default:
+		return s.linger()
+	}
+}
+
+// contain ends the connection after a panic: the slot is given back, and the
+// session is not used again.
+func (s *session) contain() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	stack := debug.Stack()
+	s.x.Abandon()
+	s.conn.close()
+	s.conn.session, s.conn = nil, nil
+	s.handle.Done()
+	s.eng.srv.departed()
+	s.eng.panicked(fmt.Errorf("%v\n%s", v, stack))
+}
+
+// close ends the session. A connection that is still open is idle.
+func (s *session) close() {
+	c := s.conn
+	s.conn, c.session = nil, nil
+	if c.sock.Open() {
+		c.sock.Handle(c)
+	}
+	s.client.release()
+	s.req.Reset()
+	s.r, s.w = 0, 0
+	if s.buf != nil {
+		s.eng.bufs.requests.put(s.buf)
+		s.buf = nil
+	}
+	s.handle.Done()
+	s.eng.sessions.Put(s)
+}
+
+// hangUp closes the connection, and the session with it.
+func (s *session) hangUp() bool {
+	s.conn.close()
+	s.close()
+	return false
+}
+
+// wait returns from a step until there is news, or until the instant.
+func (s *session) wait(until int64) bool {
+	s.handle.Until(until)
+	return false
+}
+
+func (s *session) now() int64 { return s.eng.loop.Now() }
+
+// gone reports that there is nobody to go on for.
+func (s *session) gone() bool { return s.conn.gone() || s.eng.loop.Closing() }
+
+// relay takes the exchange on.
+func (s *session) relay() bool {
+	tunnelled := s.x.State() == gate.StateTunnelling
+	ending, outcome, next := s.x.Step(s.now())
+	if ending == gate.Going {
+		if !tunnelled && s.x.State() == gate.StateTunnelling {
+			s.eng.srv.departed() // no longer a request
+		}
+		return s.wait(next)
+	}
+	s.eng.srv.departed()
+	switch ending {
+	case gate.Completed:
+		return s.completed()
+	case gate.Rejected:
+		return s.refuse(outcome)
+	case gate.CutOff:
+		if s.client.endless {
+			s.conn.reset() // the end of the connection would look like the end of the answer
+		}
+	}
+	return s.hangUp()
+}
+
+// completed goes on behind an answer that has been delivered whole.
+func (s *session) completed() bool {
+	whole := s.client.Whole()
+	s.recoverInput()
+	s.client.writer.release()
+	switch {
+	case s.client.keep:
+		s.phase, s.until = reading, 0
+		return true
+	case whole && s.r == s.w && s.conn.sock.Quiet() && s.conn.sock.Finish():
+		return s.hangUp()
+	}
+	return s.beginLinger()
+}
+
+// recoverInput takes what has been read beyond the body, the beginning of the
+// next request, out of the client side's buffers.
+func (s *session) recoverInput() {
+	rd := &s.client.reader
+	if rd.bulk == nil {
+		s.r, s.w = rd.r, rd.w
+	} else {
+		rest := rd.leftover()
+		for len(s.buf.b) < len(rest) {
+			s.buf.b = grow(s.buf.b)
+		}
+		s.r, s.w = 0, copy(s.buf.b, rest)
+	}
+	rd.release()
+}

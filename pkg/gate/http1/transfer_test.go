@@ -1,0 +1,564 @@
+package http1
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+)
+
+// transfer is a conversation that does nothing but move one body: from the
+// test's in through a reader and a writer to the test's out.
+type transfer struct {
+	r       reader
+	w       writer
+	bufs    buffers
+	src     loop.Sock
+	dst     loop.Sock
+	in, out *os.File // the far ends
+	task    *loop.Task
+	script  func(*transfer)
+	failure any
+	over    chan struct{}
+}
+
+func (x *transfer) Run(t *loop.Task) {
+	x.task = t
+	x.src.Handle(t)
+	x.dst.Handle(t)
+	x.script(x)
+	x.end()
+}
+
+func (x *transfer) Recovered(_ *loop.Task, v any) {
+	x.failure = v
+	x.end()
+}
+
+func (x *transfer) end() {
+	x.src.Close()
+	x.dst.Close()
+	close(x.over)
+}
+
+// begin readies both ends for a body; head goes out first.
+func (x *transfer) begin(c moving, head string) {
+	x.r.begin(c.kind, c.length, []byte(c.read), 0, len(c.read))
+	x.r.exact = c.exact
+	x.w.begin(c.chunked, c.trailers)
+	if head != "" {
+		x.w.hold(append(x.w.room(), head...))
+	}
+}
+
+// done reports whether all has been moved.
+func (x *transfer) done() bool {
+	_, empty := x.w.Flush()
+	return x.r.ended && empty
+}
+
+// run pumps until the body has been moved or is broken.
+func (x *transfer) run() {
+	for !x.done() && x.r.err == nil && x.w.err == nil {
+		if !x.r.Pump(&x.w) && !x.done() {
+			x.task.Wait(0)
+		}
+	}
+	for x.w.err == nil && x.w.o < len(x.w.out) { // what was decoded before an error
+		if moved, _ := x.w.Flush(); !moved {
+			x.task.Wait(0)
+		}
+	}
+}
+
+func (x *transfer) release() {
+	x.r.release()
+	x.w.drop()
+}
+
+// startTransfer runs script on a loop. The caller has both far ends.
+func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
+	t.Helper()
+	l, err := loop.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &transfer{script: script, over: make(chan struct{})}
+	x.bufs.init(l)
+	x.r.sock, x.r.bufs, x.w.sock, x.w.bufs = &x.src, &x.bufs, &x.dst, &x.bufs
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run() }()
+	near, far := [2]int{}, [2]*os.File{}
+	for i := range near {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near[i], far[i] = fds[0], os.NewFile(uintptr(fds[1]), fmt.Sprint("far end ", i))
+		if err := far[i].SetDeadline(time.Now().Add(enginePatience)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.in, x.out = far[0], far[1]
+	l.Post(func() {
+		if err := errors.Join(l.Register(&x.src, near[0], x), l.Register(&x.dst, near[1], x)); err != nil {
+			x.failure = err
+			x.end()
+			return
+		}
+		l.Start(x)
+	})
+	t.Cleanup(func() {
+		_, _ = x.in.Close(), x.out.Close()
+		x.wait(t)
+		l.Close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return x
+}
+
+// Event is of the time before the conversation begins.
+func (x *transfer) Event(*loop.Sock) {}
+
+// wait returns when the script has ended.
+func (x *transfer) wait(t *testing.T) {
+	t.Helper()
+	select {
+	case <-x.over:
+	case <-time.After(enginePatience):
+		t.Fatal("the transfer does not come to an end")
+	}
+	if x.failure != nil {
+		t.Fatal(x.failure)
+	}
+}
+
+// moving is what is moved and how.
+type moving struct {
+	kind     wire.BodyKind
+	length   int64
+	chunked  bool
+	trailers bool
+	exact    bool
+	read     string // what has been read before
+	write    int    // bytes per write; 0 = all at once
+}
+
+// moved sends in through a transfer and returns all that came out of it, and
+// what was read beyond the body.
+func moved(t *testing.T, c moving, in string) (x *transfer, out, rest string) {
+	t.Helper()
+	const head = "HEAD\r\n\r\n"
+	x = startTransfer(t, func(x *transfer) {
+		x.begin(c, head)
+		x.run()
+		rest = string(x.r.leftover())
+		x.release()
+	})
+	go func() {
+		defer x.in.Close()
+		for in := in; in != ""; {
+			n := len(in)
+			if c.write > 0 {
+				n = min(n, c.write)
+			}
+			if _, err := io.WriteString(x.in, in[:n]); err != nil {
+				return // the transfer has ended before its source
+			}
+			in = in[n:]
+		}
+	}()
+	b, err := io.ReadAll(x.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.wait(t)
+	if n := x.bufs.bulks.free.Len(); n > 1 || x.r.bulk != nil || x.w.frame != nil {
+		t.Errorf("%d large buffers in the pool, some held: %v, %v", n, x.r.bulk != nil, x.w.frame != nil)
+	}
+	out, found := strings.CutPrefix(string(b), head)
+	if !found {
+		t.Errorf("the head is missing: %.40q", b)
+	}
+	wantSame(t, "sent", x.w.sent, int64(len(b)))
+	return x, out, rest
+}
+
+func TestBodiesArriveWhole(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, size := range []int{1, 100, directBytes, coalesceBytes - 8, coalesceBytes, bulkBytes, bulkBytes + 1, 300 << 10} {
+		payload := noise(size)
+		chunks := ""
+		for p := payload; p != ""; {
+			n := min(len(p), 1+rng.IntN(20<<10))
+			chunks += fmt.Sprintf("%x;e\r\n%s\r\n", n, p[:n])
+			p = p[n:]
+		}
+		chunks += "0\r\nX-Sum: 1\r\nHost: x\r\n\r\n"
+		for _, c := range []moving{
+			{kind: wire.BodyLength, length: int64(size)},
+			{kind: wire.BodyLength, length: int64(size), exact: true, write: 1000},
+			{kind: wire.BodyUntilClose},
+			{kind: wire.BodyUntilClose, chunked: true, write: 5000},
+			{kind: wire.BodyChunked},
+			{kind: wire.BodyChunked, chunked: true, trailers: true, write: 777},
+			{kind: wire.BodyChunked, chunked: true},
+		} {
+			in := payload
+			if c.kind == wire.BodyChunked {
+				in = chunks
+			}
+			for _, early := range []int{0, min(10, len(in)), min(len(in), coalesceBytes+10)} {
+				c.read = in[:early]
+				x, out, _ := moved(t, c, in[early:])
+				if !x.r.ended || x.r.err != nil || x.w.err != nil {
+					t.Fatalf("%d bytes, %d at hand: ended %v, %v, %v", size, early, x.r.ended, x.r.err, x.w.err)
+				}
+				trailers := ""
+				if c.chunked {
+					out, trailers = unchunk(t, out)
+				}
+				wantSame(t, "payload counted", x.r.taken, int64(size))
+				if out != payload {
+					t.Fatalf("%d bytes, %d at hand: the payload changed", size, early)
+				}
+				if want := map[bool]string{true: "X-Sum: 1\r\n"}[c.trailers]; trailers != want {
+					t.Errorf("trailers: got %q, want %q", trailers, want)
+				}
+			}
+		}
+	}
+}
+
+func TestWhatFollowsABodyIsHandedBack(t *testing.T) {
+	for _, c := range []struct {
+		moving
+		in string
+	}{
+		{moving{kind: wire.BodyLength, length: 5, read: "helloNEXT"}, ""},
+		{moving{kind: wire.BodyLength, length: 5, read: "he"}, "lloNEXT"},
+		{moving{kind: wire.BodyChunked, read: "5\r\nhello\r\n0\r\n\r\nNEXT"}, ""},
+		{moving{kind: wire.BodyChunked, read: "5\r\nhe"}, "llo\r\n0\r\n\r\nNEXT"},
+		{moving{kind: wire.NoBody, read: "NEXT"}, ""},
+	} {
+		_, out, rest := moved(t, c.moving, c.in)
+		if want := map[bool]string{false: "hello"}[c.kind == wire.NoBody]; out != want || rest != "NEXT" {
+			t.Errorf("%q then %q: out %q, rest %q", c.read, c.in, out, rest)
+		}
+	}
+}
+
+func TestAnExactReaderLeavesTheNextMessageInTheSocket(t *testing.T) {
+	left := make([]byte, 16)
+	x := startTransfer(t, func(x *transfer) {
+		x.begin(moving{kind: wire.BodyLength, length: 5, exact: true}, "")
+		x.run()
+		rest := x.r.leftover()
+		x.release()
+		if len(rest) > 0 {
+			panic(fmt.Sprintf("read %q too much", rest))
+		}
+		n, err := x.src.Read(left)
+		if left = left[:max(n, 0)]; err != nil {
+			panic(err)
+		}
+	})
+	if _, err := io.WriteString(x.in, "helloNEXT"); err != nil {
+		t.Fatal(err)
+	}
+	x.wait(t)
+	wantSame(t, "in the socket", string(left), "NEXT")
+}
+
+func TestABodyThatBreaksOffHasNoEnd(t *testing.T) {
+	for _, c := range []struct {
+		sentence string
+		moving
+		in, out string
+		err     error
+	}{
+		{"a length that is not reached", moving{kind: wire.BodyLength, length: 9}, "hello", "hello", io.ErrUnexpectedEOF},
+		{"a chunk that is not complete", moving{kind: wire.BodyChunked, chunked: true}, "9\r\nhello", "5\r\nhello\r\n", io.ErrUnexpectedEOF},
+		{"no last chunk", moving{kind: wire.BodyChunked, chunked: true}, "5\r\nhello\r\n", "5\r\nhello\r\n", io.ErrUnexpectedEOF},
+		{"no end of trailers", moving{kind: wire.BodyChunked, chunked: true, trailers: true}, "5\r\nhello\r\n0\r\nA: b\r\n", "5\r\nhello\r\n", io.ErrUnexpectedEOF},
+		{"a bad size", moving{kind: wire.BodyChunked, chunked: true}, "5\r\nhello\r\nx", "5\r\nhello\r\n", wire.ErrBadBody},
+		{"a bad size within what was read before", moving{kind: wire.BodyChunked, chunked: true, read: "5\r\nhello\r\nx"}, "", "5\r\nhello\r\n", wire.ErrBadBody},
+		{"a bad trailer", moving{kind: wire.BodyChunked, chunked: true, trailers: true}, "0\r\nA b\r\n\r\n", "", wire.ErrBadBody},
+		{"a bad chunk that goes on without chunks", moving{kind: wire.BodyChunked}, "5\r\nhello\rx", "hello", wire.ErrBadBody},
+		{"a long body with a length", moving{kind: wire.BodyLength, length: 1 << 20}, noise(700_000), noise(700_000), io.ErrUnexpectedEOF},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			x, out, _ := moved(t, c.moving, c.in)
+			if out != c.out || !errors.Is(x.r.err, c.err) || x.r.ended {
+				t.Errorf("%d bytes out, %v, ended %v; want %d, %v", len(out), x.r.err, x.r.ended, len(c.out), c.err)
+			}
+			x.bufs.pipes.trim()
+		})
+	}
+}
+
+func TestHeadAndSmallBodyLeaveTogether(t *testing.T) {
+	for _, c := range []struct {
+		moving
+		want string
+	}{
+		{moving{kind: wire.BodyLength, length: 5, read: "helloNEXT"}, "hello"},
+		{moving{kind: wire.BodyChunked, chunked: true, trailers: true, read: "5\r\nhello\r\n0\r\nA: b\r\n\r\nNEXT"}, "5\r\nhello\r\n0\r\nA: b\r\n\r\n"},
+		{moving{kind: wire.BodyUntilClose, chunked: true, read: "hello"}, "5\r\nhello\r\n"},
+		{moving{kind: wire.BodyLength, length: 9, read: "hello"}, "hello"},
+		{moving{kind: wire.NoBody, read: "NEXT"}, ""},
+	} {
+		x := startTransfer(t, func(x *transfer) {
+			x.begin(c.moving, "HEAD")
+			x.r.give(&x.w)
+			wantSame(t, c.read, string(x.w.out[x.w.o:]), "HEAD"+c.want)
+			x.release()
+		})
+		x.wait(t)
+	}
+}
+
+func TestAReceiverThatDoesNotReadStopsTheReading(t *testing.T) {
+	stalled := make(chan int64)
+	x := startTransfer(t, func(x *transfer) {
+		x.begin(moving{kind: wire.BodyUntilClose}, "")
+		for x.dst.Writable() { // until the receiver's buffer is full
+			if !x.r.Pump(&x.w) && x.dst.Writable() {
+				x.task.Wait(0)
+			}
+		}
+		before := x.r.taken
+		for range 100 {
+			if x.r.Pump(&x.w) {
+				panic("moved bytes that nobody took")
+			}
+		}
+		if held := len(x.r.run) + x.r.w - x.r.r + len(x.w.out) - x.w.o; before != x.r.taken || held <= 0 || held > bulkBytes+coalesceBytes {
+			panic(fmt.Sprintf("holds %d bytes, took %d more", held, x.r.taken-before))
+		}
+		stalled <- x.r.taken
+		x.run()
+	})
+	const total = 8 << 20
+	sent := make(chan error, 1)
+	go func() {
+		_, err := x.in.Write(make([]byte, total))
+		sent <- errors.Join(err, x.in.Close())
+	}()
+	select {
+	case n := <-stalled:
+		if n >= total {
+			t.Errorf("took %d bytes that nobody read", n)
+		}
+	case <-x.over:
+	}
+	n, err := io.Copy(io.Discard, x.out)
+	if err = errors.Join(err, <-sent); n != total || err != nil {
+		t.Errorf("%d of %d bytes, %v", n, total, err)
+	}
+}
+
+func TestAnIdleStreamHoldsNoBuffer(t *testing.T) {
+	idle := make(chan bool)
+	x := startTransfer(t, func(x *transfer) {
+		x.begin(moving{kind: wire.BodyUntilClose}, "")
+		for x.r.taken < 5 || x.src.Readable() {
+			if !x.r.Pump(&x.w) {
+				x.task.Wait(0)
+			}
+		}
+		x.r.Pump(&x.w)
+		idle <- x.r.bulk == nil && x.r.buf == nil && x.w.frame == nil
+		x.run()
+	})
+	if _, err := io.WriteString(x.in, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case none := <-idle:
+		if !none {
+			t.Error("holds a buffer while nothing comes")
+		}
+	case <-x.over:
+	}
+	if _, err := io.WriteString(x.in, " world"); err != nil {
+		t.Fatal(err)
+	}
+	_ = x.in.Close()
+	b, err := io.ReadAll(x.out)
+	if err != nil || string(b) != "hello world" {
+		t.Errorf("got %q, %v", b, err)
+	}
+}
+
+func TestAReceiverThatLeavesEndsTheTransfer(t *testing.T) {
+	x := startTransfer(t, func(x *transfer) {
+		x.begin(moving{kind: wire.BodyUntilClose}, "")
+		x.run()
+	})
+	if err := x.out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(x.in, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	x.wait(t)
+	if x.w.err == nil || x.r.err != nil || x.done() {
+		t.Errorf("%v, %v", x.w.err, x.r.err)
+	}
+}
+
+func TestABodyComesAgainUnlessSomeOfItHasGone(t *testing.T) {
+	for _, c := range []struct {
+		sentence     string
+		moving       moving
+		in           string
+		whole, again bool
+	}{
+		{"all at hand", moving{kind: wire.BodyLength, length: 5, read: "hello"}, "", true, true},
+		{"chunks at hand", moving{kind: wire.BodyChunked, chunked: true, read: "5\r\nhello\r\n0\r\n\r\n"}, "", true, true},
+		{"none", moving{kind: wire.NoBody}, "", true, true},
+		{"more from the socket", moving{kind: wire.BodyLength, length: 9, read: "hello"}, "more", false, false},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			x := startTransfer(t, func(x *transfer) {
+				x.begin(c.moving, "")
+				x.run()
+				taken := x.r.taken
+				if got := x.r.rewind(c.whole, c.moving.kind, c.moving.length); got != c.again {
+					t.Errorf("rewinds: %v, want %v", got, c.again)
+				}
+				if c.again {
+					x.w.begin(c.moving.chunked, false)
+					x.run()
+					wantSame(t, "payload the second time", x.r.taken, taken)
+				}
+				x.release()
+			})
+			_, _ = io.WriteString(x.in, c.in)
+			x.wait(t)
+		})
+	}
+}
+
+// noise is n bytes that repeat nowhere.
+func noise(n int) string {
+	rng := rand.New(rand.NewPCG(5, uint64(n)))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return string(b)
+}
+
+func TestLongBodiesGoThroughAPipeAndArriveWhole(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		size  int
+		c     moving
+		pipes int
+	}{
+		{"long", 5 << 20, moving{kind: wire.BodyLength, exact: true}, 1},
+		{"long, in small writes", 1 << 20, moving{kind: wire.BodyLength, write: 3000}, 1},
+		{"long, the beginning read already", 1 << 20, moving{kind: wire.BodyLength, read: noise(70_000)}, 1},
+		{"as short as a pipe pays", spliceFrom, moving{kind: wire.BodyLength}, 1},
+		{"shorter", spliceFrom - 1, moving{kind: wire.BodyLength}, 0},
+		{"without a length", 1 << 20, moving{kind: wire.BodyUntilClose}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := noise(c.size)
+			c.c.length = int64(len(c.c.read) + len(in))
+			x, out, rest := moved(t, c.c, in)
+			if out != c.c.read+in || rest != "" {
+				t.Errorf("%d bytes arrived of %d, %d are left over", len(out), c.c.length, len(rest))
+			}
+			wantSame(t, "payload", x.r.taken, c.c.length)
+			if n := len(x.bufs.pipes.free); n != c.pipes || x.r.pipe != nil {
+				t.Errorf("%d pipes in the pool, one held: %v; want %d", n, x.r.pipe != nil, c.pipes)
+			}
+			x.bufs.pipes.trim()
+		})
+	}
+}
+
+func TestALongBodyEndsWhereItsLengthSays(t *testing.T) {
+	body, next := noise(1<<20), "GET / HTTP/1.1\r\n\r\n"
+	var behind string
+	x := startTransfer(t, func(x *transfer) {
+		x.begin(moving{kind: wire.BodyLength, length: int64(len(body)), exact: true}, "")
+		x.run()
+		x.release()
+		x.bufs.pipes.trim()
+		x.dst.CloseWrite()
+		for len(behind) < len(next) {
+			var b [64]byte
+			n, err := x.src.Read(b[:])
+			if behind += string(b[:n]); err == loop.ErrAgain {
+				x.task.Wait(0)
+			} else if err != nil {
+				return
+			}
+		}
+	})
+	go func() { _, _ = io.WriteString(x.in, body+next) }()
+	out, err := io.ReadAll(x.out)
+	x.wait(t)
+	if err != nil || string(out) != body || behind != next {
+		t.Errorf("%d bytes of %d arrived, %v; behind the body %q", len(out), len(body), err, behind)
+	}
+}
+
+func TestALongBodyThatNobodyTakesHoldsAtMostOnePipeFull(t *testing.T) {
+	x := startTransfer(t, func(x *transfer) {
+		x.begin(moving{kind: wire.BodyLength, length: 1 << 30}, "")
+		x.run()
+		x.release()
+		if n := len(x.bufs.pipes.free); n != 0 {
+			t.Errorf("%d pipes with somebody's bytes are in the pool", n)
+		}
+	})
+	go func() { _, _ = io.WriteString(x.in, strings.Repeat("x", 64<<20)) }()
+	if _, err := io.ReadFull(x.out, make([]byte, 1<<20)); err != nil {
+		t.Error(err)
+	}
+	_ = x.out.Close()
+	x.wait(t)
+	if x.w.err == nil {
+		t.Error("the end of the receiver went unnoticed")
+	}
+	if held := x.r.taken - x.w.sent; held < 0 || held > 1<<20 {
+		t.Errorf("%d bytes were held", held)
+	}
+}
+
+// unchunk reads a chunked body as net/http does: payload, and trailers as lines.
+func unchunk(t *testing.T, wire string) (payload, trailers string) {
+	t.Helper()
+	in := strings.NewReader("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + wire)
+	buffered := bufio.NewReader(in)
+	res, err := http.ReadResponse(buffered, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil || buffered.Buffered()+in.Len() > 0 {
+		t.Fatalf("chunks: %v, %d bytes behind the end", err, buffered.Buffered()+in.Len())
+	}
+	for name, values := range res.Trailer {
+		trailers += name + ": " + values[0] + "\r\n"
+	}
+	return string(body), trailers
+}

@@ -1,0 +1,140 @@
+package http1
+
+import (
+	"strconv"
+
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
+
+const (
+	// coalesceBytes is the most payload that is copied behind what waits, so
+	// that both leave in one write.
+	coalesceBytes = 16 << 10
+	// directBytes is the least payload that goes out without a copy.
+	directBytes = 2 << 10
+	// chunkBytes is how much may wait as chunks before more is taken.
+	chunkBytes = 64 << 10
+)
+
+// writer is the gate.Sink of a message that goes out over HTTP/1, or of one
+// direction of a tunnel.
+type writer struct {
+	sock     *loop.Sock
+	bufs     *buffers
+	frame    *buffer // storage of out; borrowed while something waits
+	out      []byte  // what waits is out[o:]
+	o        int
+	chunked  bool // the payload goes out in chunks; else as it is
+	trailers bool // the peer may have them
+	tunnel   bool // the end is a half-close
+	finished bool // Finish has been called
+	sent     int64
+	err      error
+}
+
+// begin readies w for a message. What waits stays in front of it.
+func (w *writer) begin(chunked, trailers bool) {
+	w.chunked, w.trailers, w.finished, w.tunnel = chunked, trailers, false, false
+}
+
+// room returns what waits, to be appended to; hold takes the result.
+func (w *writer) room() []byte {
+	if w.frame == nil {
+		w.frame = w.bufs.frames.get()
+		w.out, w.o = w.frame.b[:0], 0
+	}
+	return w.out
+}
+
+func (w *writer) hold(out []byte) { w.out, w.frame.b = out, out[:cap(out)] }
+
+// Put is gate.Sink.
+func (w *writer) Put(p []byte) int {
+	waits := len(w.out) - w.o
+	if w.chunked {
+		if waits > chunkBytes {
+			return 0
+		}
+		out := strconv.AppendUint(w.room(), uint64(len(p)), 16)
+		out = append(append(append(out, "\r\n"...), p...), "\r\n"...)
+		w.hold(out)
+		return len(p)
+	}
+	if waits > 0 && waits+len(p) > coalesceBytes {
+		if _, empty := w.Flush(); !empty {
+			return 0
+		}
+		waits = 0
+	}
+	if waits > 0 || len(p) < directBytes {
+		w.hold(append(w.room(), p...))
+		return len(p)
+	}
+	n, err := w.sock.Write(p)
+	if err != nil && err != loop.ErrAgain {
+		w.err = err
+	}
+	w.sent += int64(n)
+	return n
+}
+
+// Finish is gate.Sink.
+func (w *writer) Finish(trailers []byte) {
+	w.finished = true
+	if !w.chunked {
+		return
+	}
+	out := append(w.room(), "0\r\n"...)
+	if w.trailers {
+		out = append(out, trailers...)
+	}
+	w.hold(append(out, "\r\n"...))
+}
+
+// Flush is gate.Sink.
+func (w *writer) Flush() (moved, empty bool) {
+	for w.o < len(w.out) {
+		n, err := w.sock.Write(w.out[w.o:])
+		if err == loop.ErrAgain {
+			return moved, false
+		}
+		if err != nil {
+			w.err = err
+			return moved, false
+		}
+		w.o += n
+		w.sent += int64(n)
+		moved = true
+	}
+	w.drop()
+	if w.finished && w.tunnel {
+		w.tunnel = false
+		w.sock.CloseWrite()
+	}
+	return moved, true
+}
+
+// Broken is gate.Sink.
+func (w *writer) Broken() bool { return w.err != nil }
+
+// raw is the writer if its socket takes payload as it is, now.
+func (w *writer) raw() *writer {
+	if w.chunked || w.sock.Layered() || w.o < len(w.out) {
+		return nil
+	}
+	return w
+}
+
+// drop forgets what waits and gives its storage back.
+func (w *writer) drop() {
+	if w.frame != nil {
+		w.bufs.frames.put(w.frame)
+		w.frame, w.out, w.o = nil, nil, 0
+	}
+}
+
+// release ends the use of w.
+func (w *writer) release() {
+	w.drop()
+	w.chunked, w.tunnel, w.finished, w.sent, w.err = false, false, false, 0, nil
+}

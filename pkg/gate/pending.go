@@ -1,0 +1,199 @@
+package gate
+
+import (
+	"sync"
+
+	"go.uber.org/atomic"
+)
+
+// Dial is what an exchange keeps while it has no connection to the container.
+type Dial struct {
+	// Attempt belongs to the Connector: the connection that is being made.
+	Attempt any
+
+	next, prev *Exchange
+	line       *DialLine // nil = in none
+	giveUp     int64     // when the exchange is held no longer; 0 = it has not been held
+}
+
+// DialLine is a line of exchanges that wait for a connection, in the order of
+// their arrival. An exchange stands in one line at most.
+type DialLine struct{ first, last *Exchange }
+
+// First is the exchange that has waited longest, or nil.
+func (l *DialLine) First() *Exchange { return l.first }
+
+// Join appends x, unless it stands in l already.
+func (l *DialLine) Join(x *Exchange) {
+	if x.dial.line == l {
+		return
+	}
+	x.dial.line, x.dial.prev = l, l.last
+	if l.last == nil {
+		l.first = x
+	} else {
+		l.last.dial.next = x
+	}
+	l.last = x
+}
+
+// Leave takes x out, if it stands in l.
+func (l *DialLine) Leave(x *Exchange) {
+	d := &x.dial
+	if d.line != l {
+		return
+	}
+	if d.prev == nil {
+		l.first = d.next
+	} else {
+		d.prev.dial.next = d.next
+	}
+	if d.next == nil {
+		l.last = d.prev
+	} else {
+		d.next.dial.prev = d.prev
+	}
+	d.line, d.next, d.prev = nil, nil, nil
+}
+
+// Wake leads to a step of x. It may be called from any goroutine.
+func (x *Exchange) Wake() { x.waiter.Notify() }
+
+// Repeatable reports whether the request may be sent a second time, and could
+// be.
+func (x *Exchange) Repeatable() bool { return x.client.Idempotent() && x.client.Whole() }
+
+// Dial is the exchange's state of connecting.
+func (x *Exchange) Dial() *Dial { return &x.dial }
+
+// leaveDial takes back what the exchange has begun in order to connect.
+func (x *Exchange) leaveDial() {
+	if x.dial.Attempt != nil {
+		x.connector.Cancel(x)
+		x.dial.Attempt = nil
+	}
+	if x.dial.line == &x.gate.Pending.line {
+		x.gate.Pending.leave(x)
+	} else if line := x.dial.line; line != nil {
+		line.Leave(x)
+		if next := line.first; next != nil {
+			next.Wake()
+		}
+	}
+	x.dial.giveUp = 0
+}
+
+// PendingDials are the requests that are held because the container does not
+// listen, of all engines and loops of a gate. The one that has waited longest
+// makes the attempts, at QuickPace; its success releases the others. All
+// methods may be called from any goroutine.
+type PendingDials struct {
+	gate     *Gate
+	down     atomic.Int64 // since when connections are refused; 0 = they are not
+	held     atomic.Int64
+	listened atomic.Bool // the container has accepted a connection at least once
+
+	mu    sync.Mutex
+	line  DialLine
+	tryAt int64 // no attempt before
+}
+
+// Start says that from now on nothing is known of the container.
+func (p *PendingDials) Start(now int64) { p.down.CompareAndSwap(0, now) }
+
+// Held is the number of requests that are held now.
+func (p *PendingDials) Held() int { return int(p.held.Load()) }
+
+// Holds reports whether x is held. It is for the loop of x alone.
+func (p *PendingDials) Holds(x *Exchange) bool { return x.dial.line == &p.line }
+
+// Clear reports that nothing speaks against an attempt to connect: the
+// container listens, or nobody makes attempts yet.
+func (p *PendingDials) Clear() bool { return p.down.Load() == 0 || p.held.Load() == 0 }
+
+// Refused notes that the container does not listen.
+func (p *PendingDials) Refused(now int64) {
+	if p.down.CompareAndSwap(0, now) {
+		if c := p.gate.Contact; c != nil {
+			c.Listening(false)
+		}
+	}
+}
+
+// Reached notes that the container listens, and releases those who are held.
+func (p *PendingDials) Reached() {
+	if p.down.Load() == 0 || p.down.Swap(0) == 0 {
+		return
+	}
+	p.listened.Store(true)
+	if c := p.gate.Contact; c != nil {
+		c.Listening(true)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tryAt = 0
+	for x := p.line.first; x != nil; x = x.dial.next {
+		x.Wake()
+	}
+}
+
+// Hurry makes the next attempt at once: the container has been seen to listen.
+func (p *PendingDials) Hurry() {
+	if p.held.Load() == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tryAt = 0
+	if x := p.line.first; x != nil {
+		x.Wake()
+	}
+}
+
+// Hold gives x a place in the line, if it has none, and tells whether it is to
+// make an attempt now; if not, Hold is called again at the latest when next
+// has come. With failed x ends with o.
+func (p *PendingDials) Hold(x *Exchange, now int64) (try bool, next int64, o Outcome, failed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := &x.dial
+	if d.line == nil {
+		if p.gate.ConcurrencyLimit == 0 && p.held.Load() >= int64(p.gate.QueueCapacity) {
+			return false, 0, QueueFull, true
+		}
+		p.line.Join(x)
+		p.held.Inc()
+		if d.giveUp == 0 {
+			wait := p.gate.UpstreamWait
+			if p.listened.Load() {
+				wait = p.gate.UpstreamRestartWait
+			}
+			d.giveUp = now + int64(wait)
+		}
+	}
+	if now >= d.giveUp {
+		return false, 0, UpstreamNotListening, true
+	}
+	down := p.down.Load()
+	first := p.line.first == x
+	if down == 0 || first && now >= p.tryAt {
+		p.tryAt = now + QuickPace(now-down)
+		return true, p.tryAt, Served, false
+	}
+	if first {
+		return false, Earliest(d.giveUp, p.tryAt), Served, false
+	}
+	return false, d.giveUp, Served, false
+}
+
+// leave takes x out of the line; the one that is first now goes on trying.
+func (p *PendingDials) leave(x *Exchange) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.line.first
+	p.line.Leave(x)
+	p.held.Dec()
+	if p.line.first != nil && p.line.first != was {
+		p.line.first.Wake()
+	}
+}
