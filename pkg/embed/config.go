@@ -43,7 +43,7 @@ type Config struct {
 	// Ready answers readiness probes: nil is ready, any error is not. It is
 	// called when the platform asks, once for all who ask at the same time, and
 	// away from any request. A yes is used for 1 s, a no for 100 ms. Its
-	// context ends after 10 s, which are also the longest that an asker waits
+	// context ends after 10 s, which are also the longest that a caller waits
 	// (kubelets: 900 ms). A panic is a no. The error's text goes nowhere.
 	// nil = always ready.
 	Ready func(context.Context) error

@@ -9,92 +9,93 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// How long an answer is used, and how long somebody waits for one.
+// How long a result is used, and how long a caller is held for one.
 const (
-	yesFor          = time.Second
-	noFor           = 100 * time.Millisecond
-	checkPatience   = 10 * time.Second
-	kubeletPatience = 900 * time.Millisecond // it gives up after 1 s, and then shows no reason
+	readyFor       = time.Second
+	notReadyFor    = 100 * time.Millisecond
+	checkTimeout   = 10 * time.Second
+	kubeletTimeout = 900 * time.Millisecond // the kubelet gives up after 1 s, and then shows no status
 )
 
-// readiness asks the application, once for all who ask at the same time.
+// readiness calls the application's check, once for all callers at the same
+// time.
 type readiness struct {
 	check func(context.Context) error
 
-	mu      sync.Mutex
-	last    gate.ReadinessResult
-	until   time.Time // last is used until then; zero = there is none
-	running *look     // nil = none
+	mu       sync.Mutex
+	last     gate.ReadinessResult
+	until    time.Time // last is used until then; zero = there is none
+	underWay *checking // nil = none
 }
 
-// look is one call of check.
-type look struct {
+// checking is one call of check.
+type checking struct {
 	done   chan struct{}
-	answer gate.ReadinessResult // once done is closed
+	result gate.ReadinessResult // once done is closed
 }
 
-// Try answers from the last look while that is fresh.
+// Try returns the last result while that is fresh.
 func (r *readiness) Try(gate.Caller) (gate.ReadinessResult, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last, time.Now().Before(r.until)
 }
 
-// Wait waits for the look under way, or for a new one.
-func (r *readiness) Wait(ctx context.Context, who gate.Caller) gate.ReadinessResult {
-	patience := checkPatience
-	if who == gate.Kubelet {
-		patience = kubeletPatience
+// Wait waits for the check under way, or for a new one.
+func (r *readiness) Wait(ctx context.Context, c gate.Caller) gate.ReadinessResult {
+	timeout := checkTimeout
+	if c == gate.Kubelet {
+		timeout = kubeletTimeout
 	}
-	l := r.join()
-	if l == nil {
-		a, _ := r.Try(who)
-		return a
+	underWay := r.join()
+	if underWay == nil {
+		result, _ := r.Try(c)
+		return result
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
-	case <-l.done:
-		return l.answer
+	case <-underWay.done:
+		return underWay.result
 	case <-timer.C:
 		return gate.ReadinessResult{Reason: "timeout"}
 	case <-ctx.Done():
-		return gate.ReadinessResult{Reason: "asker gone"}
+		return gate.ReadinessResult{Reason: "caller gone"}
 	}
 }
 
-// join returns the look under way, or begins one; nil if the last answer is
+// join returns the check under way, or begins one; nil if the last result is
 // fresh.
-func (r *readiness) join() *look {
+func (r *readiness) join() *checking {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if time.Now().Before(r.until) {
 		return nil
 	}
-	if r.running == nil {
-		r.running = &look{done: make(chan struct{})}
-		go r.run(r.running)
+	if r.underWay == nil {
+		r.underWay = &checking{done: make(chan struct{})}
+		go r.run(r.underWay)
 	}
-	return r.running
+	return r.underWay
 }
 
-// run belongs to no asker: one that leaves takes nothing from the others.
-func (r *readiness) run(l *look) {
-	ctx, cancel := context.WithTimeout(context.Background(), checkPatience)
+// run belongs to no caller: one that leaves takes nothing from the others.
+func (r *readiness) run(c *checking) {
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
-	l.answer = r.ask(ctx)
-	fresh := noFor
-	if l.answer.Ready {
-		fresh = yesFor
+	c.result = r.call(ctx)
+	fresh := notReadyFor
+	if c.result.Ready {
+		fresh = readyFor
 	}
 	r.mu.Lock()
-	r.last, r.until, r.running = l.answer, time.Now().Add(fresh), nil
+	r.last, r.until, r.underWay = c.result, time.Now().Add(fresh), nil
 	r.mu.Unlock()
-	close(l.done)
+	close(c.done)
 }
 
-func (r *readiness) ask(ctx context.Context) (a gate.ReadinessResult) {
-	a.Reason = "panic"
+func (r *readiness) call(ctx context.Context) (result gate.ReadinessResult) {
+	result.Reason = "panic"
 	defer func() { _ = recover() }() // there is no server around this goroutine that would contain it
 	switch err := r.check(ctx); {
 	case err == nil:

@@ -19,7 +19,7 @@ func (r *readiness) asked(ctx context.Context, who gate.Caller) gate.ReadinessRe
 	return r.Wait(ctx, who)
 }
 
-func TestAskersShareOneCheckAndItsAnswer(t *testing.T) {
+func TestCallersShareOneCheckAndItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		checks, fails := 0, error(nil)
 		r := &readiness{check: func(context.Context) error {
@@ -29,15 +29,15 @@ func TestAskersShareOneCheckAndItsAnswer(t *testing.T) {
 		}}
 		askAll := func(want gate.ReadinessResult, wantChecks int) {
 			t.Helper()
-			var askers sync.WaitGroup
+			var callers sync.WaitGroup
 			for range 10 {
-				askers.Go(func() {
+				callers.Go(func() {
 					if a := r.asked(t.Context(), gate.AnyCaller); a != want {
 						t.Errorf("answer %+v, want %+v", a, want)
 					}
 				})
 			}
-			askers.Wait()
+			callers.Wait()
 			if checks != wantChecks {
 				t.Errorf("%d checks, want %d", checks, wantChecks)
 			}
@@ -45,19 +45,19 @@ func TestAskersShareOneCheckAndItsAnswer(t *testing.T) {
 		yes, no := gate.ReadinessResult{Ready: true}, gate.ReadinessResult{Reason: "not ready"}
 		askAll(yes, 1)
 		fails = errors.New("away")
-		time.Sleep(yesFor - 1)
+		time.Sleep(readyFor - 1)
 		askAll(yes, 1)
 		time.Sleep(1)
 		askAll(no, 2)
 		fails = nil
-		time.Sleep(noFor - 1)
+		time.Sleep(notReadyFor - 1)
 		askAll(no, 2)
 		time.Sleep(1)
 		askAll(yes, 3)
 	})
 }
 
-func TestAnAskerWaitsNoLongerThanItsPatience(t *testing.T) {
+func TestACallerWaitsNoLongerThanItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &readiness{check: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 		leaves, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -68,9 +68,9 @@ func TestAnAskerWaitsNoLongerThanItsPatience(t *testing.T) {
 			reason string
 			after  time.Duration
 		}{
-			{t.Context(), gate.Kubelet, "timeout", kubeletPatience},
-			{leaves, gate.AnyCaller, "asker gone", time.Second - kubeletPatience},
-			{t.Context(), gate.AnyCaller, "timeout", checkPatience - time.Second},
+			{t.Context(), gate.Kubelet, "timeout", kubeletTimeout},
+			{leaves, gate.AnyCaller, "caller gone", time.Second - kubeletTimeout},
+			{t.Context(), gate.AnyCaller, "timeout", checkTimeout - time.Second},
 		} {
 			begun := time.Now()
 			if a := r.asked(c.ctx, c.who); a.Ready || a.Reason != c.reason {

@@ -6,12 +6,12 @@ import "time"
 //
 // A timer of the Go runtime would do, but it makes an idle process work: the
 // kernel may end a wait of 30 s up to 30 ms late (epoll_wait rounds by 0.1 %),
-// and for all this time the runtime's monitor looks, up to 50 times at
+// and for all this time the runtime's monitor searches, up to 50 times at
 // intervals of 20 µs, for the timer that should have run.
 type Alarm interface {
-	// C receives when the alarm rings. It holds one ring.
+	// C receives when the alarm fires. It holds one.
 	C() <-chan struct{}
-	// Set makes it ring once after d, and not at the time set before; 0 = not
+	// Set makes it fire once after d, and not at the time set before; 0 = not
 	// at all.
 	Set(d time.Duration) error
 	// Stop ends it for good.
@@ -27,15 +27,15 @@ type pauses struct {
 	timer    *time.Timer
 	newAlarm func() (Alarm, error) // nil: never, or no more
 	alarm    Alarm
-	rings    <-chan struct{} // of the alarm; nil without one
-	set      bool            // the alarm will ring
+	fired    <-chan struct{} // of the alarm; nil without one
+	set      bool            // the alarm will fire
 }
 
 func newPauses(newAlarm func() (Alarm, error)) *pauses {
 	return &pauses{timer: time.NewTimer(0), newAlarm: newAlarm}
 }
 
-// begin lets timer or rings receive after d. What was begun before may still
+// begin lets timer or fired receive after d. What was begun before may still
 // be received once.
 func (p *pauses) begin(d time.Duration) {
 	if d >= longPause && p.left(d) {
@@ -44,7 +44,7 @@ func (p *pauses) begin(d time.Duration) {
 	}
 	if p.set {
 		p.set = false
-		_ = p.alarm.Set(0) // else it rings once for nothing
+		_ = p.alarm.Set(0) // else it fires once for nothing
 	}
 	p.timer.Reset(d)
 }
@@ -57,7 +57,7 @@ func (p *pauses) left(d time.Duration) bool {
 			p.newAlarm = nil
 			return false
 		}
-		p.alarm, p.rings = alarm, alarm.C()
+		p.alarm, p.fired = alarm, alarm.C()
 	}
 	if p.alarm == nil || p.alarm.Set(d) != nil {
 		return false

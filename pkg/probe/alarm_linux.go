@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelAlarm is a timerfd: it rings on time, and a process that waits for it
+// kernelAlarm is a timerfd: it fires on time, and a process that waits for it
 // has no timer of its own. It costs a descriptor and a goroutine.
 type kernelAlarm struct {
 	file  *os.File
 	fd    int
-	rings chan struct{}
+	fired chan struct{}
 }
 
 // NewKernelAlarm returns an Alarm that the kernel keeps (timerfd_create(2)).
@@ -21,7 +21,7 @@ func NewKernelAlarm() (Alarm, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
-	a := &kernelAlarm{file: os.NewFile(uintptr(fd), "timerfd"), fd: fd, rings: make(chan struct{}, 1)}
+	a := &kernelAlarm{file: os.NewFile(uintptr(fd), "timerfd"), fd: fd, fired: make(chan struct{}, 1)}
 	go a.listen()
 	return a, nil
 }
@@ -33,13 +33,13 @@ func (a *kernelAlarm) listen() {
 			return // closed
 		}
 		select {
-		case a.rings <- struct{}{}:
+		case a.fired <- struct{}{}:
 		default:
 		}
 	}
 }
 
-func (a *kernelAlarm) C() <-chan struct{} { return a.rings }
+func (a *kernelAlarm) C() <-chan struct{} { return a.fired }
 
 func (a *kernelAlarm) Set(d time.Duration) error {
 	return os.NewSyscallError("timerfd_settime",

@@ -73,7 +73,7 @@ func TestLongPausesAreTheAlarmsAndShortOnesTheTimers(t *testing.T) {
 		made := 0
 		p := newPauses(func() (Alarm, error) { made++; return alarm, nil })
 		<-p.timer.C // the first attempt is due at once
-		if p.rings != nil {
+		if p.fired != nil {
 			t.Error("there is an alarm before there is a long pause")
 		}
 		rings := func() bool {

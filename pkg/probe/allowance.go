@@ -5,7 +5,7 @@ import "time"
 // allowance bounds how often an application with periodSeconds sees a probe
 // once it is ready: one per period. The kubelet's tick may borrow one probe
 // from the future, so it counts as due whatever came before it; what it
-// borrowed is paid back because nobody else is due for a period longer, and
+// borrowed is paid back because no other probe is due for a period longer, and
 // from then on the kubelet leads. In any span of n periods at most n+1 probes
 // begin, one more if a tick borrowed.
 type allowance struct {

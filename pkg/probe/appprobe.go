@@ -13,14 +13,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// AppProbeOptions tells ParseAppProbes what the JSON leaves open.
+// AppProbeOptions is what the JSON of ParseAppProbes leaves open.
 type AppProbeOptions struct {
 	Setting  string // name of the setting, for errors; "" = KUBE_APP_PROBERS
 	Host     string // APP_PROBE_HOST; "" = 127.0.0.1
 	OnChange func(AppChange)
 }
 
-// AppProbes answers application probes that were rewritten to point at the
+// AppProbes runs application probes that were rewritten to point at the
 // gate, in the format of Istio's ISTIO_KUBE_APP_PROBERS. It depends on no
 // server; all methods may be called concurrently.
 type AppProbes struct {
@@ -40,16 +40,16 @@ type appProbe struct {
 	last check.Cause
 }
 
-// AppAnswer is what to answer. Every body is plain text unless the application
+// AppReply is the reply to one. Every body is plain text unless the application
 // gave it a type of its own.
-type AppAnswer struct {
+type AppReply struct {
 	Status      int
 	ContentType string
-	Reason      string // for K-Probe-Reason; empty when the application answered
+	Reason      string // for K-Probe-Reason; empty when the application responded
 	Body        []byte // at most 10 KiB
 }
 
-// AppChange tells that a path's outcome changed; it makes one log line.
+// AppChange is a change of a path's outcome; it makes one log line.
 type AppChange struct {
 	At        time.Time
 	Path      string
@@ -140,25 +140,25 @@ func (a *AppProbes) Paths() []string {
 	return paths
 }
 
-// Do runs the probe of path, with header as the asker's, and returns what to
-// answer. It takes timeoutSeconds at most. Every failure has a status of its
+// Do runs the probe of path, with header as the caller's, and returns the
+// reply. It takes timeoutSeconds at most. Every failure has a status of its
 // own, because that is all that a kubelet's event shows.
-func (a *AppProbes) Do(ctx context.Context, path string, header http.Header) AppAnswer {
+func (a *AppProbes) Do(ctx context.Context, path string, header http.Header) AppReply {
 	p, ok := a.probes[path]
 	if !ok {
-		return plainAnswer(http.StatusNotFound, "", "no such probe; configured are: "+strings.Join(a.Paths(), ", "))
+		return plainReply(http.StatusNotFound, "", "no such probe; configured are: "+strings.Join(a.Paths(), ", "))
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	answer, cause := p.do(ctx, header)
-	// An asker that left says nothing about the application.
+	reply, cause := p.do(ctx, header)
+	// A caller that left says nothing about the application.
 	if cause.Kind != check.CauseStopped && context.Cause(ctx) != context.Canceled {
 		a.note(p, cause)
 	}
-	return answer
+	return reply
 }
 
-// note tells OnChange if the outcome differs from the one before. The first
+// note calls OnChange if the outcome differs from the one before. The first
 // outcome counts as a change if it is a failure.
 func (a *AppProbes) note(p *appProbe, cause check.Cause) {
 	p.mu.Lock()
@@ -171,7 +171,7 @@ func (a *AppProbes) note(p *appProbe, cause check.Cause) {
 	a.onChange(AppChange{At: time.Now(), Path: p.path, Container: p.container, Kind: p.kind, From: from, To: cause})
 }
 
-func (p *appProbe) do(ctx context.Context, header http.Header) (AppAnswer, check.Cause) {
+func (p *appProbe) do(ctx context.Context, header http.Header) (AppReply, check.Cause) {
 	var cause check.Cause
 	if get, ok := p.prober.(*check.HTTP); ok {
 		var response check.Response
@@ -179,16 +179,16 @@ func (p *appProbe) do(ctx context.Context, header http.Header) (AppAnswer, check
 			return passOn(response), check.CauseOfStatus(response.Status)
 		}
 	} else if cause = p.prober.Probe(ctx).Cause; cause.Kind == check.CauseNone {
-		return AppAnswer{Status: http.StatusOK}, cause
+		return AppReply{Status: http.StatusOK}, cause
 	}
 	body := p.kind + " probe of " + p.container + ": " + cause.String()
-	return plainAnswer(statusOf(cause), cause.Token(), body), cause
+	return plainReply(statusOf(cause), cause.Token(), body), cause
 }
 
-// passOn hands the application's own answer on. A redirect to elsewhere is
+// passOn is the application's own response as a reply. A redirect to elsewhere is
 // success to a kubelet that would have followed it itself.
-func passOn(response check.Response) AppAnswer {
-	a := AppAnswer{Status: response.Status, ContentType: response.ContentType, Body: response.Body}
+func passOn(response check.Response) AppReply {
+	a := AppReply{Status: response.Status, ContentType: response.ContentType, Body: response.Body}
 	if a.Status >= 300 && a.Status < 400 {
 		a.Status = http.StatusOK
 	}
@@ -200,8 +200,8 @@ func passOn(response check.Response) AppAnswer {
 
 const plainText = "text/plain; charset=utf-8"
 
-func plainAnswer(status int, reason, body string) AppAnswer {
-	return AppAnswer{Status: status, ContentType: plainText, Reason: reason, Body: []byte(body + "\n")}
+func plainReply(status int, reason, body string) AppReply {
+	return AppReply{Status: status, ContentType: plainText, Reason: reason, Body: []byte(body + "\n")}
 }
 
 // statusOf is the status for a probe to which the application gave none.
@@ -215,7 +215,7 @@ func statusOf(cause check.Cause) int {
 	return http.StatusBadGateway
 }
 
-// forwarded is the asker's header in a stable order, without Host, which names
+// forwarded is the caller's header in a stable order, without Host, which names
 // the gate, and without what could not be written as a field line.
 func forwarded(header http.Header) []check.Header {
 	names := make([]string, 0, len(header))

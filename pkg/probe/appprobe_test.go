@@ -21,7 +21,7 @@ func parseApp(t *testing.T, json string, o AppProbeOptions) *AppProbes {
 	return a
 }
 
-func appDo(t *testing.T, a *AppProbes, path string, header http.Header) AppAnswer {
+func appDo(t *testing.T, a *AppProbes, path string, header http.Header) AppReply {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), checktest.FailSafe)
 	defer cancel()
@@ -56,7 +56,7 @@ func TestEachOutcomeOfAnAppProbeHasItsStatus(t *testing.T) {
 		"refused":                  {web(checktest.RefusingPort(t)), 502, "refused", "readyz probe of app: connection refused\n"},
 		"reset":                    {web(checktest.ServeRaw(t, checktest.Resetting)), 502, "reset", "readyz probe of app: connection reset: before the first byte\n"},
 		"closed":                   {web(checktest.ServeRaw(t, checktest.HangingUp)), 502, "closed", "readyz probe of app: connection closed before the answer was complete: before the first byte\n"},
-		"malformed":                {web(checktest.ServeRaw(t, checktest.Answering("junk junk junk"))), 502, "malformed", "readyz probe of app: malformed answer: not HTTP\n"},
+		"malformed":                {web(checktest.ServeRaw(t, checktest.Responding("junk junk junk"))), 502, "malformed", "readyz probe of app: malformed answer: not HTTP\n"},
 		"TLS to a plain port": {fmt.Sprintf(`{"httpGet":{"port":%d,"scheme":"HTTPS"}}`, checktest.ServeHTTP(t, checktest.Status(200), nil)),
 			502, "tls", "readyz probe of app: TLS failed: the server does not speak TLS\n"},
 		"timeout":       {web(checktest.ServeRaw(t, checktest.Silent)), 504, "timeout", "readyz probe of app: no answer in time\n"},
@@ -75,7 +75,7 @@ func TestEachOutcomeOfAnAppProbeHasItsStatus(t *testing.T) {
 				c.probe = strings.TrimSuffix(c.probe, "}") + `,"timeoutSeconds":20}` // a fail-safe
 			}
 			a := parseApp(t, `{"/app-health/app/readyz":`+c.probe+`}`, AppProbeOptions{OnChange: func(c AppChange) { changes = append(changes, c) }})
-			var got AppAnswer
+			var got AppReply
 			for range 2 {
 				got = appDo(t, a, "/app-health/app/readyz", nil)
 			}
@@ -90,7 +90,7 @@ func TestEachOutcomeOfAnAppProbeHasItsStatus(t *testing.T) {
 	}
 }
 
-func TestTheAskersHeadersGoAlongBelowTheConfiguredOnes(t *testing.T) {
+func TestTheCallersHeadersGoAlongBelowTheConfiguredOnes(t *testing.T) {
 	got := make(chan *http.Request, 1)
 	port := checktest.ServeHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r }), nil)
 	a := parseApp(t, fmt.Sprintf(`{"/app-health/a/livez":{"httpGet":{"path":"/x?y=1","port":%d,"httpHeaders":[{"name":"x-b","value":"ours"},{"name":"Host","value":"example.com"}]},"timeoutSeconds":20}}`, port), AppProbeOptions{})
@@ -143,7 +143,7 @@ func TestAChangeOfOutcomeIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestAnAskerThatLeftIsNoChange(t *testing.T) {
+func TestACallerThatLeftIsNoChange(t *testing.T) {
 	a := parseApp(t, fmt.Sprintf(`{"/app-health/a/livez":{"httpGet":{"port":%d}}}`, checktest.ServeRaw(t, checktest.Silent)),
 		AppProbeOptions{OnChange: func(c AppChange) { t.Errorf("change %v", c) }})
 	ctx, cancel := context.WithCancel(context.Background())

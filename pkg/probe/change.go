@@ -10,7 +10,7 @@ import (
 // State is what the gate believes of one container.
 //
 //	from                 on                                          to
-//	any                  refused, probed or told by Observed         Down
+//	any                  refused, by a probe or seen by Observed     Down
 //	Unknown, Down        any other failure                           Failing
 //	Unknown, Down        success, successThreshold not reached       Failing
 //	Failing              failure, or successThreshold not reached    Failing
@@ -48,7 +48,7 @@ func nextState(from State, spec *Spec, cause check.Cause, successes, failures in
 	return Failing
 }
 
-// Change tells of one change of state; it makes one log line.
+// Change is one change of state; it makes one log line.
 type Change struct {
 	At        time.Time
 	Container string

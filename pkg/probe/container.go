@@ -14,7 +14,7 @@ type container struct {
 	r       *Readiness
 	spec    Spec
 	isUser  bool          // Observed speaks of it
-	wake    chan struct{} // holds at most one: look again when the next attempt is due
+	wake    chan struct{} // holds at most one: the next attempt may be due earlier
 	started time.Time     // times in History and allowance count from here
 
 	state    State
@@ -38,15 +38,15 @@ type container struct {
 	evidence  time.Time   // what state Ready rests on
 	raw       check.Cause // of the last attempt
 	underWay  bool
-	overtaken bool // Observed said something newer than the attempt under way can know
-	demanded  bool // somebody needs an attempt now
-	ticked    bool // and it is the kubelet
+	overtaken bool // Observed has seen something newer than the attempt under way can know
+	demanded  bool // a caller needs an attempt now
+	ticked    bool // and the caller is the kubelet
 
 	changed   broadcast // state changed
 	completed broadcast // an attempt ended
 }
 
-// broadcast wakes all who wait. It holds no memory while nobody does.
+// broadcast wakes all waiters. It holds no memory while there are none.
 type broadcast struct{ ch chan struct{} }
 
 func (b *broadcast) wait() <-chan struct{} {
@@ -84,7 +84,7 @@ func (c *container) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-pauses.timer.C:
-		case <-pauses.rings:
+		case <-pauses.fired:
 			pauses.set = false
 		case <-c.wake:
 		}
@@ -183,16 +183,16 @@ func (c *container) end(result check.Result, now time.Time) {
 		c.touched = c.began
 	}
 	if c.overtaken && result.Cause.Kind == check.CauseNone {
-		// It began before the container was seen to refuse: look again.
+		// It began before the container was seen to refuse: check again.
 		c.demanded = true
 	} else {
 		c.learn(result, now)
 	}
 	c.completed.fire()
-	told := len(c.r.changes) > 0
+	changed := len(c.r.changes) > 0
 	c.r.mu.Unlock()
-	if told {
-		c.r.tell()
+	if changed {
+		c.r.notify()
 	}
 }
 
@@ -211,7 +211,7 @@ func (c *container) learn(result check.Result, now time.Time) {
 	evidence := evidenceOf(result)
 	if to == Failing && result.Cause.Kind == check.CauseNone {
 		c.cause = check.Cause{Kind: check.CauseConfirming}
-		evidence = Answering // the quick pace goes on until it is ready
+		evidence = Responding // the quick pace goes on until it is ready
 	}
 	c.history = c.history.After(evidence, now.Sub(c.started))
 	switch {
@@ -238,8 +238,8 @@ func (c *container) enter(to State, now time.Time) {
 	c.changed.fire()
 }
 
-// refused takes in that somebody else's connection was refused. The caller
-// holds the lock.
+// refused takes in that a connection of the request path was refused. The
+// caller holds the lock.
 func (c *container) refused(now time.Time) {
 	if c.state == Down || c.state == Unknown {
 		return
@@ -262,7 +262,7 @@ func (c *container) demand(kubelet bool) {
 	}
 }
 
-// poke makes the loop look again at when the next attempt is due.
+// poke makes the loop compute again when the next attempt is due.
 func (c *container) poke() {
 	select {
 	case c.wake <- struct{}{}:

@@ -13,10 +13,10 @@ type Options struct {
 	// UserPort says which containers Observed speaks of: those probed on that
 	// port of the loopback. 0 = all.
 	UserPort int
-	// Wait is how long an asker is held (READINESS_WAIT). 0 = 10 s, negative =
+	// Wait is how long a caller is held (READINESS_WAIT). 0 = 10 s, negative =
 	// not at all.
 	Wait time.Duration
-	// Freshness bounds the age of what an adaptive answer rests on
+	// Freshness bounds the age of what an adaptive result rests on
 	// (READINESS_FRESHNESS). 0 = 1 s.
 	Freshness time.Duration
 	// OnChange is called once per change of state, in order, by one goroutine
@@ -34,13 +34,13 @@ type Options struct {
 const (
 	defaultWait      = 10 * time.Second
 	defaultFreshness = time.Second
-	// kubeletWait is a little less than the kubelet's own patience of 1 s, so
-	// that its event tells what we said instead of a timeout.
+	// kubeletWait is a little less than the kubelet's own timeout of 1 s, so
+	// that it gets a reply instead.
 	kubeletWait   = 900 * time.Millisecond
 	kubeletMargin = time.Second - kubeletWait
 )
 
-// Readiness is the one truth about whether traffic may come here. All methods
+// Readiness knows whether traffic may come here. All methods
 // may be called concurrently.
 type Readiness struct {
 	wait        time.Duration
@@ -53,11 +53,11 @@ type Readiness struct {
 	stop        chan struct{}
 	stopOnce    sync.Once
 
-	mu      sync.Mutex
-	waiting int // callers that are held
-	changes []Change
-	telling bool
-	stopped bool
+	mu        sync.Mutex
+	waiting   int // callers that are held
+	changes   []Change
+	notifying bool
+	stopped   bool
 }
 
 // New returns the readiness of the containers with these specs. Nothing is
@@ -74,14 +74,14 @@ func New(o Options) *Readiness {
 		r.freshness = defaultFreshness
 	}
 	now := time.Now()
-	patient := len(o.Specs) > 0
+	periodic := len(o.Specs) > 0
 	for _, spec := range o.Specs {
 		isUser := o.UserPort == 0 || o.UserPort == spec.Port && isLoopback(spec.Host)
 		r.containers = append(r.containers, newContainer(r, spec, isUser, now))
-		patient = patient && !spec.Adaptive()
+		periodic = periodic && !spec.Adaptive()
 	}
 	// With periods the kubelet's own timeout is the spec's.
-	if patient {
+	if periodic {
 		for _, spec := range o.Specs {
 			r.kubeletWait = max(r.kubeletWait, spec.Timeout-kubeletMargin)
 		}
@@ -137,7 +137,7 @@ func (r *Readiness) addWaiting(delta int) {
 
 // Observed takes in whether the user port has just been seen to listen. One
 // that refuses makes a ready container Down at once; one that accepts makes a
-// Down one be probed at once. It is cheap when it tells nothing new.
+// Down one be probed at once. It is cheap when nothing is new.
 func (r *Readiness) Observed(listening bool) {
 	now := time.Now()
 	r.mu.Lock()
@@ -150,22 +150,22 @@ func (r *Readiness) Observed(listening bool) {
 			c.demand(false)
 		}
 	}
-	told := len(r.changes) > 0
+	changed := len(r.changes) > 0
 	r.mu.Unlock()
-	if told {
-		r.tell()
+	if changed {
+		r.notify()
 	}
 }
 
-// tell hands the changes noted so far to OnChange, in order. If another
+// notify hands the changes noted so far to OnChange, in order. If another
 // goroutine is at it, that one does it.
-func (r *Readiness) tell() {
+func (r *Readiness) notify() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.telling {
+	if r.notifying {
 		return
 	}
-	r.telling = true
+	r.notifying = true
 	for len(r.changes) > 0 {
 		changes := r.changes
 		r.changes = nil
@@ -178,7 +178,7 @@ func (r *Readiness) tell() {
 		}
 		r.mu.Lock()
 	}
-	r.telling = false
+	r.notifying = false
 }
 
 // Snapshot returns the state of each container, in the order of the specs.

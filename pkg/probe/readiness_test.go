@@ -164,27 +164,27 @@ func TestWithoutSpecsItIsAlwaysReady(t *testing.T) {
 	}
 }
 
-func TestAskersAreHeldAndAllLearnOfReadinessAtOnce(t *testing.T) {
+func TestCallersAreHeldAndAllLearnOfReadinessAtOnce(t *testing.T) {
 	const up = 3 * time.Second
 	runOne(t, Options{}, adaptiveSpec("app"), 0, upFrom(up), func(r *Readiness, app *application) {
 		began := time.Now()
-		var askers sync.WaitGroup
+		var callers sync.WaitGroup
 		for range 1000 {
-			askers.Go(func() {
+			callers.Go(func() {
 				answer := r.Wait(context.Background(), gate.AnyCaller)
 				if late := time.Since(began) - up; !answer.Ready || late < 0 || late > 12*time.Millisecond {
 					t.Errorf("answer %+v, %v after it was up", answer, late)
 				}
 			})
 		}
-		askers.Wait()
+		callers.Wait()
 		if n := app.reachedBetween(0, up+time.Second); n != 1 {
 			t.Errorf("%d probes reached it", n)
 		}
 	})
 }
 
-func TestAnAskerGivesUpAfterItsWaitWithTheReason(t *testing.T) {
+func TestACallerGivesUpAfterItsWaitWithTheReason(t *testing.T) {
 	cases := map[string]struct {
 		options Options
 		caller  gate.Caller
@@ -210,7 +210,7 @@ func TestAnAskerGivesUpAfterItsWaitWithTheReason(t *testing.T) {
 	}
 }
 
-func TestAnAskerThatLeavesIsLetGo(t *testing.T) {
+func TestACallerThatLeavesIsLetGo(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, always(refused), func(r *Readiness, _ *application) {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
@@ -260,7 +260,7 @@ func TestAFreshLookThatHangsIsNotReady(t *testing.T) {
 	})
 }
 
-func TestAThousandAskersCauseAtMostTheAllowedProbes(t *testing.T) {
+func TestAThousandCallersCauseAtMostTheAllowedProbes(t *testing.T) {
 	const span = 10 * time.Second
 	cases := map[string]struct {
 		spec    Spec
@@ -282,9 +282,9 @@ func TestAThousandAskersCauseAtMostTheAllowedProbes(t *testing.T) {
 					t.Fatal("not ready")
 				}
 				began := time.Since(app.began)
-				var askers sync.WaitGroup
+				var callers sync.WaitGroup
 				for i := range 1000 {
-					askers.Go(func() {
+					callers.Go(func() {
 						time.Sleep(time.Duration(i) * 20 * time.Microsecond)
 						for time.Since(app.began) < began+span {
 							if answer := r.Wait(context.Background(), caller(c.kubelet)); !answer.Ready {
@@ -295,7 +295,7 @@ func TestAThousandAskersCauseAtMostTheAllowedProbes(t *testing.T) {
 						}
 					})
 				}
-				askers.Wait()
+				callers.Wait()
 				n := app.reachedBetween(0, began+span)
 				if n > c.most || n == 0 {
 					t.Errorf("%d probes, at most %d allowed", n, c.most)
@@ -305,7 +305,7 @@ func TestAThousandAskersCauseAtMostTheAllowedProbes(t *testing.T) {
 	}
 }
 
-func TestAskersOfAContainerThatStartsCauseAtMostTheAllowedProbes(t *testing.T) {
+func TestCallersOfAContainerThatStartsCauseAtMostTheAllowedProbes(t *testing.T) {
 	const period = time.Second
 	runOne(t, Options{}, periodicSpec("app", period), 0, func(elapsed time.Duration) check.Result {
 		switch {
@@ -316,16 +316,16 @@ func TestAskersOfAContainerThatStartsCauseAtMostTheAllowedProbes(t *testing.T) {
 		}
 		return success
 	}, func(r *Readiness, app *application) {
-		var askers sync.WaitGroup
+		var callers sync.WaitGroup
 		for i := range 1000 {
-			askers.Go(func() {
+			callers.Go(func() {
 				for time.Since(app.began) < 5*time.Second {
 					r.Wait(context.Background(), caller(i%2 == 0))
 					time.Sleep(20 * time.Millisecond)
 				}
 			})
 		}
-		askers.Wait()
+		callers.Wait()
 		app.mu.Lock()
 		defer app.mu.Unlock()
 		if first := app.reached[0] - 700*time.Millisecond; first > 12*time.Millisecond {
@@ -399,7 +399,7 @@ func TestAKubeletTickBringsAFreshResultAndThenLeads(t *testing.T) {
 	})
 }
 
-func TestAnAskerWaitsForAProbeThatIsDueAndIsElseAnsweredAtOnce(t *testing.T) {
+func TestACallerWaitsForAProbeThatIsDueAndIsElseAnsweredAtOnce(t *testing.T) {
 	const took = 400 * time.Millisecond
 	runOne(t, Options{}, periodicSpec("app", 2*time.Second), took, always(success), func(r *Readiness, app *application) {
 		synctest.Wait() // the first probe is under way
@@ -435,7 +435,7 @@ func TestAKubeletWithAPeriodIsAnsweredWithinTheTimeoutOfTheProbe(t *testing.T) {
 	})
 }
 
-func TestSuccessThresholdCountsConsecutiveSuccessesBetweenAskers(t *testing.T) {
+func TestSuccessThresholdCountsConsecutiveSuccessesBetweenCallers(t *testing.T) {
 	spec := adaptiveSpec("app")
 	spec.SuccessThreshold = 3
 	results := []check.Result{success, success, failed, success, success, success}
@@ -685,7 +685,7 @@ func TestTheSnapshotTellsWhatIsKnown(t *testing.T) {
 	})
 }
 
-func TestAfterCloseAskersAreToldSo(t *testing.T) {
+func TestAfterCloseCallersAreToldSo(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, always(refused), func(r *Readiness, _ *application) {
 		held := make(chan gate.ReadinessResult)
 		go func() { held <- r.Wait(context.Background(), gate.AnyCaller) }()

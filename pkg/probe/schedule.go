@@ -7,15 +7,15 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// Evidence is what the last attempt said about the container. The order is that
+// Evidence is what the last attempt showed of the container. The order is that
 // of a start-up.
 type Evidence uint8
 
 const (
 	NoEvidence Evidence = iota // no attempt has ended
 	Refusing                   // the connection was refused
-	Accepting                  // an attempt may have cost the application something, but it gave no answer
-	Answering                  // it answered, but not with success
+	Accepting                  // an attempt may have cost the application something, but there was no response
+	Responding                 // it responded, but not with success
 	Succeeding                 // the probe succeeded
 )
 
@@ -27,7 +27,7 @@ func evidenceOf(r check.Result) Evidence {
 	case check.CauseRefused:
 		return Refusing
 	case check.CauseStatus, check.CauseNotServing, check.CauseUnimplemented, check.CauseRedirects:
-		return Answering
+		return Responding
 	}
 	return Accepting
 }
@@ -44,10 +44,10 @@ type History struct {
 	readySince time.Duration         // of Last == Succeeding
 }
 
-// settledAfter is how long a container must have succeeded for a failure to
+// provenAfter is how long a container must have succeeded for a failure to
 // count as a new start. One that flaps faster than that keeps its old, slower
 // pace.
-const settledAfter = time.Second
+const provenAfter = time.Second
 
 // After returns the history once an attempt that ended at now gave e. A change
 // of evidence moves Origin, once per kind of change.
@@ -59,7 +59,7 @@ func (h History) After(e Evidence, now time.Duration) History {
 		return h
 	}
 	switch {
-	case h.Last == Succeeding && now-h.readySince >= settledAfter:
+	case h.Last == Succeeding && now-h.readySince >= provenAfter:
 		h = History{Last: Succeeding, Origin: now}
 	case h.Last != NoEvidence && h.changes[h.Last]&(1<<e) == 0:
 		h.changes[h.Last] |= 1 << e
@@ -73,17 +73,17 @@ func (h History) After(e Evidence, now time.Duration) History {
 }
 
 const (
-	// Nobody waits. An attempt costs 16 µs of CPU, and 35 to 200 µs for waking
+	// No caller is held. An attempt costs 16 µs of CPU, and 35 to 200 µs for waking
 	// an idle process, the more the longer the pause was.
 	refusedShare = 0.05
 	refusedMin   = time.Millisecond
 	refusedMax   = 250 * time.Millisecond
-	// The application pays for the attempt, whoever waits.
+	// The application pays for the attempt, held callers or not.
 	reachedShare = 0.05
 	reachedMin   = 10 * time.Millisecond
 	reachedMax   = 250 * time.Millisecond
-	// Once ready: four times as long after each success. Whoever asks causes a
-	// look of its own; a look that nobody asked for costs an idle process 0.24 ms.
+	// Once ready: four times as long after each success. Callers cause
+	// checks of their own; a check without a caller costs an idle process 0.24 ms.
 	readyMin = time.Second
 	readyMax = 30 * time.Second
 	// With a period, while starting.
@@ -96,11 +96,11 @@ const (
 // after the second; jitter is as gate.Stretch takes it.
 //
 // After a refused attempt the delay counts from its beginning, after any other
-// from its end, so that an application that is slow to answer is not asked
+// from its end, so that an application that is slow to respond is not probed
 // without a pause.
 //
-// Budget: what begins to accept at T is found after at most 11 ms if somebody
-// waits, else after max(1.1 ms, 5.5 % of T), at most 275 ms. What became ready
+// Budget: what begins to accept at T is found after at most 11 ms if a caller
+// is held, else after max(1.1 ms, 5.5 % of T), at most 275 ms. What became ready
 // at S after it began to accept is found after at most max(11 ms, 5.5 % of S),
 // plus the time of the attempts themselves.
 func (h History) Delay(last time.Duration, waiting bool, jitter float64) time.Duration {

@@ -21,7 +21,7 @@ func BenchmarkSchedule(b *testing.B) {
 					case now >= 2*time.Second:
 						e = Succeeding
 					case now >= time.Second:
-						e = Answering
+						e = Responding
 					}
 					h = h.After(e, now)
 					attempts++

@@ -21,7 +21,7 @@ func simulate(accepts, ready time.Duration, waiting bool, jitter func() float64)
 		case now >= ready:
 			e = Succeeding
 		case now >= accepts:
-			e = Answering
+			e = Responding
 		}
 		h = h.After(e, now)
 		if e != Refusing && foundAccepting == 0 {
@@ -138,9 +138,9 @@ func TestAChangeOfEvidenceStartsThePaceAnewOncePerKind(t *testing.T) {
 	if d := h.Delay(60*time.Second, false, 0); d != reachedMin {
 		t.Fatalf("delay after the change is %v", d)
 	}
-	h = h.After(Answering, 61*time.Second)
+	h = h.After(Responding, 61*time.Second)
 	h = h.After(Accepting, 62*time.Second)
-	h = h.After(Answering, 63*time.Second)
+	h = h.After(Responding, 63*time.Second)
 	if h.Origin != 62*time.Second {
 		t.Fatalf("a change seen before moved the origin to %v", h.Origin)
 	}
@@ -151,14 +151,14 @@ func TestAChangeOfEvidenceStartsThePaceAnewOncePerKind(t *testing.T) {
 
 func TestAFlappingContainerKeepsItsSlowPaceAndASettledOneStartsAnew(t *testing.T) {
 	h := History{}.After(Refusing, 0).After(Succeeding, 10*time.Second)
-	flapped := h.After(Answering, 10*time.Second+500*time.Millisecond)
+	flapped := h.After(Responding, 10*time.Second+500*time.Millisecond)
 	for now := 11 * time.Second; now < 20*time.Second; now += 500 * time.Millisecond {
-		flapped = flapped.After(Succeeding, now).After(Answering, now+250*time.Millisecond)
+		flapped = flapped.After(Succeeding, now).After(Responding, now+250*time.Millisecond)
 	}
 	if d := flapped.Delay(20*time.Second, false, 0); d < 200*time.Millisecond {
 		t.Fatalf("flapping for 10 s leaves a delay of %v", d)
 	}
-	settled := h.After(Answering, 15*time.Second)
+	settled := h.After(Responding, 15*time.Second)
 	if d := settled.Delay(15*time.Second, false, 0); d != reachedMin {
 		t.Fatalf("a failure after 5 s of success leaves a delay of %v", d)
 	}
@@ -197,7 +197,7 @@ func TestTheAllowanceBoundsProbesHoweverManyAsk(t *testing.T) {
 		return n
 	}
 	if n := run(func(int) bool { return false }, false); n != 10 {
-		t.Errorf("askers alone cause %d probes in 10 periods, want 10", n)
+		t.Errorf("callers alone cause %d probes in 10 periods, want 10", n)
 	}
 	if n := run(func(int) bool { return true }, false); n > 11 {
 		t.Errorf("kubelets alone cause %d probes in 10 periods, want at most 11", n)

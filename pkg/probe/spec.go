@@ -41,7 +41,7 @@ func (s Spec) String() string {
 // Adaptive reports whether the gate chooses the pace of the probes.
 func (s Spec) Adaptive() bool { return s.Period == 0 }
 
-// SpecOptions tells ParseSpec what the JSON leaves open.
+// SpecOptions is what the JSON of ParseSpec leaves open.
 type SpecOptions struct {
 	UserPort       int      // port of probes that name none
 	MultiContainer bool     // ENABLE_MULTI_CONTAINER_PROBES: an empty array is allowed

@@ -60,7 +60,7 @@ func TestStartUpsInRealTimeAreNoticedAndTheirFiguresLogged(t *testing.T) {
 }
 
 // startOne returns how long after it listened the container was known to be
-// ready, to an asker that waits.
+// ready, to a caller that waits.
 func startOne(t *testing.T, prober func(port int) check.Prober, wait time.Duration) (late time.Duration, attempts uint64) {
 	port := checktest.RefusingPort(t)
 	s := Spec{Container: "app", Prober: prober(port), Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1}

@@ -174,20 +174,20 @@ func TestApplicationProbesThatSucceedGet200(t *testing.T) {
 	}
 }
 
-func TestAnApplicationProbeCarriesTheAskersFieldsAndTheConfiguredOnes(t *testing.T) {
+func TestAnApplicationProbeCarriesTheCallersFieldsAndTheConfiguredOnes(t *testing.T) {
 	t.Parallel()
 	a := listeningApp(t)
 	g := startAppGate(t, a, fmt.Sprintf(`{"/app-health/web/livez": {"httpGet": {"port": %d, "host": "ignored.invalid", "httpHeaders": [
 		{"name": "Host", "value": "app.example"}, {"name": "X-Both", "value": "configured"}]}}}`, a.port))
 	for i, port := range g.ports {
-		g.probe(port, "/app-health/web/livez", "User-Agent: kube-probe/1.33", "Accept: */*", "X-Asker: a", "X-Both: asked", "Connection: close").is(200, "ok")
+		g.probe(port, "/app-health/web/livez", "User-Agent: kube-probe/1.33", "Accept: */*", "X-Caller: a", "X-Both: asked", "Connection: close").is(200, "ok")
 		seen := parseHead(t, a.requests()[i])
 		if seen.line != "GET / HTTP/1.1" {
 			t.Errorf("the application got %q", seen.line)
 		}
 		seen.field("Host", "app.example")
 		seen.field("User-Agent", "kube-probe/1.33")
-		seen.field("X-Asker", "a")
+		seen.field("X-Caller", "a")
 		seen.field("X-Both", "configured")
 	}
 }

@@ -45,7 +45,7 @@ type coldStart struct {
 	kind    string        // of coldStartKinds
 	startup time.Duration // until the container listens
 	// Measured:
-	delay    time.Duration // from the listening to the asker's or client's answer
+	delay    time.Duration // from the listening to the caller's or client's answer
 	cpu      time.Duration // of the gate, from its listening to that answer
 	attempts int           // probes, refused ones included
 	reached  int           // those of them that the container accepted
@@ -53,7 +53,7 @@ type coldStart struct {
 }
 
 // coldStartKinds are the probes, and the field lines of what is sent while the
-// container is down: an asker, which is held, or a request.
+// container is down: a caller, which is held, or a request.
 var coldStartKinds = map[string]struct {
 	probe  string
 	fields []string

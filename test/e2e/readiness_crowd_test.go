@@ -35,7 +35,7 @@ func crowdTime(t *testing.T) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-func TestACrowdOfAskersCausesNoMoreProbesThanOne(t *testing.T) {
+func TestACrowdOfCallersCausesNoMoreProbesThanOne(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		name, probe string
@@ -66,7 +66,7 @@ func TestACrowdOfAskersCausesNoMoreProbesThanOne(t *testing.T) {
 			asked := askTogether(t, g, int(x.status))
 			span := time.Since(start)
 			probes := a.count() - before
-			t.Logf("%d askers asked %d times in %v: %d probes", crowd, asked, span, probes)
+			t.Logf("%d callers asked %d times in %v: %d probes", crowd, asked, span, probes)
 			if probes > x.most(span) {
 				t.Errorf("the application saw %d probes in %v, allowed are %d", probes, span, x.most(span))
 			}
@@ -129,7 +129,7 @@ func askTogether(t *testing.T, g *gate, status int) int64 {
 	}
 	all.Wait()
 	if fault := first.Load(); fault != nil {
-		t.Errorf("an asker of the crowd: %v", fault)
+		t.Errorf("a caller of the crowd: %v", fault)
 	}
 	return asked.Load()
 }

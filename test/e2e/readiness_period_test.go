@@ -133,7 +133,7 @@ func TestOneFailureIsForgivenWithAPeriod(t *testing.T) {
 	g.changed("user-container: unknown > ready")
 }
 
-func TestSuccessThresholdIsRememberedBetweenAskers(t *testing.T) {
+func TestSuccessThresholdIsRememberedBetweenCallers(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		probe   string

@@ -52,7 +52,7 @@ func TestARestartFlipsReadinessWithinOneProbe(t *testing.T) {
 		g.becomesReady(activator)
 		a.unlisten()
 		<-time.After(5 * time.Millisecond)
-		// The kubelet's tick, or an asker who finds the evidence too old, takes
+		// The kubelet's tick, or a caller who finds the evidence too old, takes
 		// the one look that it needs.
 		g.ask(x.as).notReady("user-container: refused")
 		g.ask(activator).notReady("user-container: refused")
@@ -76,13 +76,13 @@ func TestARefusedRequestFlipsReadinessAndIsHeld(t *testing.T) {
 		// told it.
 		g.changed("user-container: unknown > ready", "user-container: ready > down (refused)")
 		g.ask(kubelet).notReady("user-container: refused")
-		askers := []*client{}
+		callers := []*client{}
 		if probe == rare {
 			g.ask(activator).notReady("user-container: refused")
 		} else {
-			askers = append(askers, g.held(activator))
+			callers = append(callers, g.held(activator))
 		}
-		for _, c := range append(held, askers...) {
+		for _, c := range append(held, callers...) {
 			if c.pending() {
 				t.Fatal("answered while the container is down")
 			}
@@ -91,7 +91,7 @@ func TestARefusedRequestFlipsReadinessAndIsHeld(t *testing.T) {
 		for _, c := range held {
 			c.answer("GET").is(200, "ok")
 		}
-		for _, c := range askers {
+		for _, c := range callers {
 			c.answer("GET").ready()
 		}
 		g.changed("user-container: unknown > ready", "user-container: ready > down (refused)", "user-container: down > ready")

@@ -9,7 +9,7 @@ import (
 const adaptiveTCP = `{"tcpSocket":{}}`
 const adaptiveHTTP = `{"httpGet":{"path":"/ready"}}`
 
-// held sends an asker's probe and waits until the gate has it.
+// held sends a caller's probe and waits until the gate has it.
 func (g *gate) held(as []string) *client {
 	g.t.Helper()
 	c := dial(g.t, g)
@@ -18,7 +18,7 @@ func (g *gate) held(as []string) *client {
 	return c
 }
 
-func TestAnAskerIsHeldUntilTheContainerIsReady(t *testing.T) {
+func TestACallerIsHeldUntilTheContainerIsReady(t *testing.T) {
 	t.Parallel()
 	for _, probe := range []string{adaptiveTCP, adaptiveHTTP} {
 		a := newApp(t)
@@ -30,7 +30,7 @@ func TestAnAskerIsHeldUntilTheContainerIsReady(t *testing.T) {
 		plain := g.held([]string{"K-Network-Probe: queue", "K-Network-Hash: both"})
 		for _, c := range append(all, plain) {
 			if c.pending() {
-				t.Fatal("an asker was answered before the container listened")
+				t.Fatal("a caller was answered before the container listened")
 			}
 		}
 		a.listen(a.website)
@@ -44,7 +44,7 @@ func TestAnAskerIsHeldUntilTheContainerIsReady(t *testing.T) {
 	}
 }
 
-func TestAnAskerIsHeldUntilAFailingContainerIsReady(t *testing.T) {
+func TestACallerIsHeldUntilAFailingContainerIsReady(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	a.status.Store(503)
@@ -54,13 +54,13 @@ func TestAnAskerIsHeldUntilAFailingContainerIsReady(t *testing.T) {
 	before := a.count()
 	eventually(t, "the application is probed again", func() bool { return a.count() >= before+3 })
 	if c.pending() {
-		t.Fatal("an asker was answered while the probe failed")
+		t.Fatal("a caller was answered while the probe failed")
 	}
 	a.status.Store(204)
 	c.answer("GET").ready()
 }
 
-func TestAnAskerLearnsTheReasonAfterReadinessWait(t *testing.T) {
+func TestACallerLearnsTheReasonAfterReadinessWait(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=400ms")
@@ -86,13 +86,13 @@ func TestTheKubeletLearnsTheReasonAfter900Milliseconds(t *testing.T) {
 		return time.Since(start) < time.Second
 	})
 	if other.pending() {
-		t.Error("the other asker was answered with the kubelet")
+		t.Error("the other caller was answered with the kubelet")
 	}
 	a.listen(a.website)
 	other.answer("GET").ready()
 }
 
-func TestADrainAnswersHeldAskersAtOnce(t *testing.T) {
+func TestADrainAnswersHeldCallersAtOnce(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=600s", "DRAIN_QUIET_SECONDS=600")
@@ -116,7 +116,7 @@ func TestNoAnswerRestsOnEvidenceOlderThanReadinessFreshness(t *testing.T) {
 		<-time.After(freshness + 10*time.Millisecond)
 		g.becomesReady(activator)
 		if a.count() == before {
-			t.Error("an asker was answered from evidence older than READINESS_FRESHNESS")
+			t.Error("a caller was answered from evidence older than READINESS_FRESHNESS")
 		}
 	}
 	a.status.Store(500)

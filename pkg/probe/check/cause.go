@@ -19,13 +19,13 @@ const (
 	CauseUnknown                        // no attempt has ended yet
 	CauseRefused                        // nothing listens on the port
 	CauseUnreachable                    // no route, no such name, no local port
-	CauseReset                          // the connection was reset before an answer
-	CauseClosed                         // the connection was closed before the answer was whole
-	CauseTimeout                        // no answer within timeoutSeconds
+	CauseReset                          // the connection was reset before a response
+	CauseClosed                         // the connection was closed before the response was whole
+	CauseTimeout                        // no response within timeoutSeconds
 	CauseStatus                         // an HTTP status outside 200 to 399, in Cause.Status
 	CauseNotServing                     // gRPC health says something other than SERVING
 	CauseUnimplemented                  // the gRPC server has no health service
-	CauseMalformed                      // the answer is not HTTP, or not gRPC
+	CauseMalformed                      // the response is not HTTP, or not gRPC
 	CauseTLS                            // one side speaks TLS and the other does not, or the handshake failed
 	CauseRedirects                      // more than 10 redirects
 	CauseConfirming                     // successes so far are fewer than successThreshold
@@ -64,7 +64,7 @@ func CauseWords() []string {
 
 // Cause is why an attempt failed. Its zero value means success. It holds fixed
 // words of this package and numbers only, never bytes from the wire, addresses
-// or error texts, so it may go to anybody.
+// or error texts, so it may be shown.
 type Cause struct {
 	Kind   CauseKind
 	Status int    // HTTP status of CauseStatus, gRPC status of CauseNotServing (0 = none)
@@ -97,7 +97,7 @@ func (c Cause) String() string {
 }
 
 // causeOf names the error of a connection, a handshake, a read or a write.
-// What is none of the known ones is a malformed answer.
+// What is none of the known ones is a malformed response.
 func causeOf(err error) Cause {
 	var (
 		netErr    net.Error

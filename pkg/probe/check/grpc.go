@@ -65,7 +65,7 @@ func readHealth(response *http.Response) Cause {
 		case unary.Unimplemented:
 			return Cause{Kind: CauseUnimplemented}
 		case unary.DeadlineExceeded:
-			return Cause{Kind: CauseTimeout, Detail: "said by the gRPC server"}
+			return Cause{Kind: CauseTimeout, Detail: "by the gRPC server"}
 		}
 		return Cause{Kind: CauseNotServing, Status: status.Code}
 	case err != nil:
@@ -74,7 +74,7 @@ func readHealth(response *http.Response) Cause {
 	serving, ok := healthStatus(message)
 	switch {
 	case !ok:
-		return Cause{Kind: CauseMalformed, Detail: "not a health answer"}
+		return Cause{Kind: CauseMalformed, Detail: "not a health response"}
 	case serving != healthServing:
 		return Cause{Kind: CauseNotServing}
 	}

@@ -22,13 +22,13 @@ func TestGRPCHealth(t *testing.T) {
 		"no such service":             {checktest.Health("s", nil, "5", true), Cause{Kind: CauseNotServing, Status: 5}},
 		"unavailable, with trailers":  {checktest.Health("s", nil, "14", false), Cause{Kind: CauseNotServing, Status: 14}},
 		"unimplemented":               {checktest.Health("s", nil, "12", true), Cause{Kind: CauseUnimplemented}},
-		"deadline exceeded":           {checktest.Health("s", nil, "4", true), Cause{Kind: CauseTimeout, Detail: "said by the gRPC server"}},
+		"deadline exceeded":           {checktest.Health("s", nil, "4", true), Cause{Kind: CauseTimeout, Detail: "by the gRPC server"}},
 		"no status":                   {checktest.Health("s", checktest.Frame(8, 1), "", false), Cause{Kind: CauseMalformed, Detail: "no gRPC status"}},
 		"an odd status":               {checktest.Health("s", checktest.Frame(8, 1), "x", false), Cause{Kind: CauseMalformed, Detail: "no gRPC status"}},
 		"no message":                  {checktest.Health("s", nil, "0", false), Cause{Kind: CauseMalformed, Detail: "not one uncompressed gRPC message"}},
 		"a compressed message":        {checktest.Health("s", []byte{1, 0, 0, 0, 2, 8, 1}, "0", false), Cause{Kind: CauseMalformed, Detail: "not one uncompressed gRPC message"}},
 		"half a message":              {checktest.Health("s", []byte{0, 0, 0, 0, 9, 8, 1}, "0", false), Cause{Kind: CauseMalformed, Detail: "not one uncompressed gRPC message"}},
-		"a broken message":            {checktest.Health("s", checktest.Frame(8), "0", false), Cause{Kind: CauseMalformed, Detail: "not a health answer"}},
+		"a broken message":            {checktest.Health("s", checktest.Frame(8), "0", false), Cause{Kind: CauseMalformed, Detail: "not a health response"}},
 		"another HTTP status":         {checktest.Health("other", nil, "0", false), Cause{Kind: CauseStatus, Status: 400}},
 		"an HTTP/2 server":            {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("hi")) }), Cause{Kind: CauseMalformed, Detail: "not gRPC"}},
 	}
@@ -69,7 +69,7 @@ func TestEachGRPCFailureOfTheConnectionHasItsCause(t *testing.T) {
 		t.Errorf("an HTTP/1 server: %+v", r)
 	}
 	if r := probeOnce(t, at(checktest.ServeRaw(t, func(c *net.TCPConn) {
-		checktest.Answering("HTTP/1.1 400 Bad Request\r\n\r\n")(c)
+		checktest.Responding("HTTP/1.1 400 Bad Request\r\n\r\n")(c)
 		checktest.HangingUp(c)
 	}))); r.Cause.Kind != CauseMalformed {
 		t.Errorf("an HTTP/1 server that hangs up: %+v", r)

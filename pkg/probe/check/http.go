@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// userAgent begins as the kubelet's does: frameworks and log filters look
-	// for that.
+	// userAgent begins as the kubelet's does: frameworks and log filters go
+	// by that.
 	userAgent = "kube-probe/1 (queuegate)"
 	maxBody   = 10 << 10 // the kubelet's bound
 	// maxRedirects is how many are followed; the kubelet gives up at the tenth.

@@ -38,10 +38,10 @@ func (w *wire) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// overHTTP1 writes the request and reads the final answer with its body, which
+// overHTTP1 writes the request and reads the final response with its body, which
 // is read to its end or to maxBody.
 func overHTTP1(conn net.Conn, h hop) (Response, Cause) {
-	// A failed write does not matter if an answer is there to be read.
+	// A failed write does not matter if a response is there to be read.
 	_, writeErr := conn.Write(h.head())
 	from := &wire{conn: conn, left: maxHead}
 	reader := readers.Get().(*bufio.Reader)
@@ -77,7 +77,7 @@ func overHTTP1(conn net.Conn, h hop) (Response, Cause) {
 		return Response{}, cause
 	}
 	defer response.Body.Close()
-	return readAnswer(response, h.keep)
+	return readBody(response, h.keep)
 }
 
 // readResponse reads heads until a final one.
@@ -98,28 +98,28 @@ func readResponse(reader *bufio.Reader, from *wire) (*http.Response, Cause) {
 			return response, Cause{}
 		}
 	}
-	return nil, Cause{Kind: CauseMalformed, Detail: "no final answer"}
+	return nil, Cause{Kind: CauseMalformed, Detail: "no final response"}
 }
 
-// readAnswer reads the body, as far as the kubelet would, and the place that a
+// readBody reads the body, as far as the kubelet would, and the place that a
 // redirect leads to.
-func readAnswer(response *http.Response, keep bool) (Response, Cause) {
-	answer := Response{Status: response.StatusCode, ContentType: response.Header.Get("Content-Type")}
+func readBody(response *http.Response, keep bool) (Response, Cause) {
+	result := Response{Status: response.StatusCode, ContentType: response.Header.Get("Content-Type")}
 	limited := io.LimitReader(response.Body, maxBody)
 	var err error
 	if keep {
-		answer.Body, err = io.ReadAll(limited)
+		result.Body, err = io.ReadAll(limited)
 	} else {
 		_, err = io.Copy(io.Discard, limited)
 	}
 	if err != nil {
-		return answer, causeOf(err)
+		return result, causeOf(err)
 	}
 	switch response.StatusCode {
 	case 301, 302, 303, 307, 308:
-		answer.location = response.Header.Get("Location")
+		result.location = response.Header.Get("Location")
 	}
-	return answer, Cause{}
+	return result, Cause{}
 }
 
 // looksLikeHTTP2 recognises the frame that begins every HTTP/2 server's part:

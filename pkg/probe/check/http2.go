@@ -19,12 +19,12 @@ func overHTTP2(ctx context.Context, conn net.Conn, h hop) (Response, Cause) {
 			request.Header.Add(header.Name, header.Value)
 		}
 	}
-	var answer Response
+	var result Response
 	cause := roundTripHTTP2(ctx, conn, request, func(response *http.Response) (cause Cause) {
-		answer, cause = readAnswer(response, h.keep)
+		result, cause = readBody(response, h.keep)
 		return cause
 	})
-	return answer, cause
+	return result, cause
 }
 
 // roundTripHTTP2 runs one exchange over conn with net/http's client and hands

@@ -78,47 +78,47 @@ func TestEachHTTPFailureHasItsCause(t *testing.T) {
 		"closed":    {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.HangingUp)) }, Cause{Kind: CauseClosed, Detail: detailSilent}},
 		"no answer": {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Silent)) }, Cause{Kind: CauseTimeout}},
 		"closed in the head": {func(t *testing.T) Prober {
-			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 200 OK\r\nA: b\r\n")))
+			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 200 OK\r\nA: b\r\n")))
 		}, Cause{Kind: CauseClosed}},
 		"closed in the body": {func(t *testing.T) Prober {
-			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")))
+			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")))
 		}, Cause{Kind: CauseClosed}},
 		"closed in a chunk": {func(t *testing.T) Prober {
-			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc")))
+			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc")))
 		}, Cause{Kind: CauseClosed}},
 		"a bad chunk": {func(t *testing.T) Prober {
-			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")))
+			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")))
 		}, Cause{Kind: CauseMalformed}},
 		"not HTTP": {func(t *testing.T) Prober {
-			return httpAt(checktest.ServeRaw(t, checktest.Answering("SSH-2.0-OpenSSH\r\n")))
+			return httpAt(checktest.ServeRaw(t, checktest.Responding("SSH-2.0-OpenSSH\r\n")))
 		}, Cause{Kind: CauseMalformed, Detail: "not HTTP"}},
-		"a few odd bytes": {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Answering("ab"))) }, Cause{Kind: CauseMalformed, Detail: "not HTTP"}},
+		"a few odd bytes": {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Responding("ab"))) }, Cause{Kind: CauseMalformed, Detail: "not HTTP"}},
 		"a bad status line": {func(t *testing.T) Prober {
-			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 abc\r\n\r\n")))
+			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 abc\r\n\r\n")))
 		}, Cause{Kind: CauseMalformed}},
 		"a bad length": {func(t *testing.T) Prober {
-			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n")))
+			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n")))
 		}, Cause{Kind: CauseMalformed}},
 		"101 unasked": {func(t *testing.T) Prober {
-			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")))
+			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")))
 		}, Cause{Kind: CauseMalformed, Detail: "switches protocols unasked"}},
 		"1xx without end": {func(t *testing.T) Prober {
-			return httpAt(checktest.ServeRaw(t, checktest.Answering(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20))))
-		}, Cause{Kind: CauseMalformed, Detail: "no final answer"}},
+			return httpAt(checktest.ServeRaw(t, checktest.Responding(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20))))
+		}, Cause{Kind: CauseMalformed, Detail: "no final response"}},
 		"a head of 2 MiB": {func(t *testing.T) Prober {
-			return httpAt(checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 200 OK\r\n"+strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 2100))))
+			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 200 OK\r\n"+strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 2100))))
 		}, Cause{Kind: CauseMalformed, Detail: "head too large"}},
 		"half a head": {func(t *testing.T) Prober {
-			return httpAt(checktest.ServeRaw(t, func(c *net.TCPConn) { checktest.Answering("HTTP/1.1 20")(c); checktest.Silent(c) }))
+			return httpAt(checktest.ServeRaw(t, func(c *net.TCPConn) { checktest.Responding("HTTP/1.1 20")(c); checktest.Silent(c) }))
 		}, Cause{Kind: CauseTimeout}},
 		"half a body": {func(t *testing.T) Prober {
 			return httpAt(checktest.ServeRaw(t, func(c *net.TCPConn) {
-				checktest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")(c)
+				checktest.Responding("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")(c)
 				checktest.Silent(c)
 			}))
 		}, Cause{Kind: CauseTimeout}},
 		"plain to a TLS port": {func(t *testing.T) Prober {
-			return httpAt(checktest.ServeRaw(t, checktest.Answering("\x15\x03\x01\x00\x02\x02\x46")))
+			return httpAt(checktest.ServeRaw(t, checktest.Responding("\x15\x03\x01\x00\x02\x02\x46")))
 		}, Cause{Kind: CauseTLS, Detail: "the server speaks TLS"}},
 		"TLS to a plain port": {func(t *testing.T) Prober { return httpAt(checktest.ServeHTTP(t, checktest.Status(200), nil), overTLS) }, Cause{Kind: CauseTLS, Detail: "the server does not speak TLS"}},
 		"no TLS answer":       {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Silent), overTLS) }, Cause{Kind: CauseTimeout}},
@@ -146,7 +146,7 @@ func TestEachHTTPFailureHasItsCause(t *testing.T) {
 }
 
 func TestAnAnswerAfterInterimOnesCounts(t *testing.T) {
-	port := checktest.ServeRaw(t, checktest.Answering("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\n"))
+	port := checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\n"))
 	if r := probeOnce(t, httpAt(port)); r.Cause != (Cause{Kind: CauseStatus, Status: 404}) {
 		t.Errorf("result %+v", r)
 	}
@@ -243,7 +243,7 @@ func TestAConfiguredHostSurvivesARelativeRedirectOnly(t *testing.T) {
 func TestABodyIsReadUpToTheLimitOnly(t *testing.T) {
 	var wrote atomic.Int64
 	port := checktest.ServeRaw(t, func(c *net.TCPConn) {
-		checktest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n")(c)
+		checktest.Responding("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n")(c)
 		for chunk := bytes.Repeat([]byte("x"), 64<<10); ; {
 			n, err := c.Write(chunk)
 			wrote.Add(int64(n))

@@ -27,7 +27,7 @@ func connectLoopback(to netip.AddrPort) (conn *net.TCPConn, known bool, err erro
 	return c.(*net.TCPConn), true, nil
 }
 
-// touchLoopback is connectLoopback for somebody who wants to know only whether
+// touchLoopback is connectLoopback for callers that want to know only whether
 // it can be done: the connection is closed again.
 func touchLoopback(to netip.AddrPort) (known bool, err error) {
 	fd, err := connectFD(to)

@@ -43,7 +43,7 @@ type Config struct {
 	ReadinessProbe       string
 	MultiContainerProbes bool
 	ContainerNames       []string
-	ReadinessWait        time.Duration // 0 = askers are answered at once
+	ReadinessWait        time.Duration // 0 = callers are not held
 	ReadinessFreshness   time.Duration // above 0
 
 	AppProbers   string // a JSON object, "" for none

@@ -54,8 +54,8 @@ func ServeRaw(t *testing.T, handle func(*net.TCPConn)) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// Answering reads what comes first and writes text.
-func Answering(text string) func(*net.TCPConn) {
+// Responding reads what comes first and writes text.
+func Responding(text string) func(*net.TCPConn) {
 	return func(c *net.TCPConn) {
 		c.Read(make([]byte, 64<<10))
 		c.Write([]byte(text))
@@ -78,8 +78,8 @@ func HangingUp(c *net.TCPConn) {
 	io.Copy(io.Discard, c)
 }
 
-// RefusingPort is a port that nothing listens on: it is bound, so nobody else
-// gets it while the test runs.
+// RefusingPort is a port that nothing listens on: it is bound, so no other
+// socket gets it while the test runs.
 func RefusingPort(t *testing.T) int {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -125,12 +125,12 @@ func OverH2C(both bool) func(*httptest.Server) {
 	}
 }
 
-// Status answers with this status.
+// Status responds with this status.
 func Status(code int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
 }
 
-// Health is a gRPC health server: message and status of its answer to a check
+// Health is a gRPC health server: message and status of its response to a check
 // of service, whose name is shorter than 128 bytes.
 func Health(service string, message []byte, status string, trailersOnly bool) http.Handler {
 	asked := Frame()

@@ -56,7 +56,7 @@ func TestKubeletHearsThatTheContainerIsReadyThatItStopsAndThatItComesBack(t *tes
 	becomes(true, "queue")
 }
 
-// An asker is held until the container is ready, but not so long that the
+// A caller is held until the container is ready, but not so long that the
 // kubelet's event would say "context deadline exceeded".
 func TestKubeletWithItsDefaultPatienceHearsAStatusWhileTheContainerIsDown(t *testing.T) {
 	port := freePort(t)

@@ -11,7 +11,7 @@ import (
 
 var quiet = log.New(io.Discard, "", 0)
 
-// Askers by their field lines.
+// Callers by their field lines.
 var (
 	kubelet   = []string{"User-Agent: kube-probe/1.33", "K-Network-Probe: queue"}
 	activator = []string{"User-Agent: Knative-Activator-Probe", "K-Network-Probe: queue"}

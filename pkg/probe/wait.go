@@ -56,9 +56,9 @@ func (r *Readiness) timeout(c gate.Caller) time.Duration {
 	return r.wait
 }
 
-// judge returns the answer for now. If waiting can change it, wait is what to
-// wait for, and the answer is the one to give if patience ends. The caller
-// holds the lock.
+// judge returns the result for now. If waiting can change it, wait is what to
+// wait for, and the result is the one if time runs out. The caller holds the
+// lock.
 func (r *Readiness) judge(caller gate.Caller, arrived, now time.Time) (result gate.ReadinessResult, wait <-chan struct{}) {
 	result.Ready = true
 	var reason reason
@@ -74,7 +74,7 @@ func (r *Readiness) judge(caller gate.Caller, arrived, now time.Time) (result ga
 			result.Ready = false
 			reason.add(c.spec.Container, cause)
 		}
-		// One that is settled and not ready settles the answer.
+		// One that is final and not ready makes the result final.
 		if cause.Kind != check.CauseNone && ch == nil {
 			reason.final = true
 		}
@@ -116,7 +116,7 @@ func (c *container) adaptiveVerdict(arrived, now time.Time) (cause check.Cause, 
 		return c.standing(), c.changed.wait()
 	}
 	// The second rule ends the wait even if Freshness is shorter than it takes
-	// an asker to wake up.
+	// a caller to wake up.
 	age := now.Sub(c.evidence)
 	if age <= c.r.freshness || age <= defaultFreshness && !c.evidence.Before(arrived) {
 		return check.Cause{}, nil
