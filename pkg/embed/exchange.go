@@ -10,7 +10,6 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
 // exchange is one request that is traffic, from its arrival to its end: the
@@ -27,7 +26,8 @@ type exchange struct {
 
 	uncounted bool
 	proxied   bool // by the activator
-	tag       metrics.RouteTag
+
+	tag, defaultRoute []byte // as the ingress set them; nil = absent
 
 	slot     bool
 	returned bool // by next, without a panic
@@ -49,8 +49,7 @@ func (x *exchange) begin() {
 	g.enter(x.arrived)
 	x.uncounted = slices.Contains(g.cfg.Uncounted, x.r.URL.Path)
 	if !x.uncounted {
-		defaultRoute := first(h, "Knative-Serving-Default-Route")
-		x.tag = g.requests.Tag(first(h, "Knative-Serving-Tag"), defaultRoute, defaultRoute != nil)
+		x.tag, x.defaultRoute = first(h, "Knative-Serving-Tag"), first(h, "Knative-Serving-Default-Route")
 		x.proxied = string(first(h, "K-Proxy-Request")) == "activator"
 		g.counting.Begin(x.arrived, x.proxied)
 	}
@@ -197,22 +196,19 @@ func (x *exchange) end(o gate.Outcome) {
 	}
 }
 
-// observe tells the figures how the request ended.
+// observe counts how the request ended.
 func (x *exchange) observe(o gate.Outcome, at time.Duration) {
-	total := at - x.arrived
-	record := metrics.Record{
-		Status: x.status, Outcome: uint8(o), Route: x.tag, Proxied: x.proxied, Reached: x.slot,
-		Queued: total, Total: total, RequestBytes: x.body.taken.Load(), ResponseBytes: x.written,
+	seen := gate.Exchange{
+		Method: []byte(x.r.Method), Protocol: x.r.Proto, Encrypted: x.r.TLS != nil, Status: x.status, Outcome: o, Proxied: x.proxied,
+		RouteTag: x.tag, DefaultRoute: x.defaultRoute, HasDefaultRoute: x.defaultRoute != nil,
+		Arrived: x.arrived, Admitted: x.admitted, Forwarded: x.admitted, Ended: at,
+		RequestBody: x.body.taken.Load(), ResponseBody: x.written,
 	}
-	if record.Status == 0 {
-		record.Status = o.Meaning().Status
-	}
-	if x.slot {
-		record.Queued = x.admitted - x.arrived
-		record.Upstream = at - x.admitted
+	if seen.Status == 0 {
+		seen.Status = o.Meaning().Status
 	}
 	if x.r.Method == http.MethodHead {
-		record.ResponseBytes = 0
+		seen.ResponseBody = 0
 	}
-	x.gate.requests.Observe(&record)
+	x.gate.requests.Observe(&seen, gate.TraceID{})
 }

@@ -36,9 +36,13 @@ func TestRequestsAreCountedWithStatusSizesAndTag(t *testing.T) {
 		r.do("GET", "/health?deep", "")
 		r.gate.wantOutcome(t, "served", 1)
 		text := page(r.gate.Metrics())
+		labels := `{http_request_method="POST",http_response_status_code="201",kn_route_tag="green",network_protocol_name="http",network_protocol_version="` +
+			strings.TrimPrefix(protocol, "HTTP/") + `",otel_scope_name="go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp",url_scheme="http"}`
 		for _, line := range []string{
-			`http_server_request_duration_seconds_count{http_response_status_code="201",kn_route_tag="green"} 1`,
-			`kn_serving_invocation_duration_seconds_count{http_response_status_code="201"} 1`,
+			`http_server_request_duration_seconds_count` + labels + ` 1`,
+			`http_server_request_body_size_bytes_sum` + labels + ` 4`,
+			`http_server_response_body_size_bytes_sum` + labels + ` 8`,
+			`kn_serving_invocation_duration_seconds_count{http_response_status_code="201",otel_scope_name="knative.dev/serving/pkg/queue"} 1`,
 			`queuegate_proxied_requests_total 1`,
 			`queuegate_request_body_bytes_total 4`,
 			`queuegate_response_body_bytes_total 8`,

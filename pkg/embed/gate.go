@@ -46,12 +46,7 @@ func New(c Config) (*Gate, error) {
 	if g.gate, err = gate.New(shared); err != nil {
 		return nil, fmt.Errorf("making the gate: %w", err)
 	}
-	outcomes := gate.Outcomes()
-	labels := make([]string, len(outcomes))
-	for i, o := range outcomes {
-		labels[i] = o.String()
-	}
-	g.requests = metrics.NewRequests(labels)
+	g.requests = metrics.NewRequests()
 	g.page = metrics.NewCollector(metrics.CollectorConfig{
 		Names: names, Identity: c.Identity, Build: build(), Requests: g.requests, Admission: g.gate.Admission.Stats,
 	})

@@ -107,3 +107,12 @@ func Outcomes() []Outcome {
 	}
 	return all
 }
+
+// OutcomeNames are the names of all outcomes, in their order.
+func OutcomeNames() []string {
+	names := make([]string, outcomeCount)
+	for i := range names {
+		names[i] = Outcome(i).String()
+	}
+	return names
+}

@@ -6,6 +6,6 @@
 // most. Windows roll when somebody counts or reads; everything else is worked
 // out when a scraper asks.
 //
-// The package knows neither the gate nor its probes. It declares the small
-// types that it is fed with; whoever wires it translates.
+// A metric of the page is one row in rows.go. The package uses pkg/gate's words
+// (exchanges, outcomes, figures) and knows no engine and no prober.
 package metrics

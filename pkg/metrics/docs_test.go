@@ -37,7 +37,7 @@ func TestDocsHaveTheTablesOfTheCode(t *testing.T) {
 	}
 }
 
-// metricTables documents what a full page really has: the families of the
+// metricTables documents what a full page really has: the rows of the
 // code, and what client_golang adds to them.
 func metricTables(t *testing.T) string {
 	cfg := fullConfig(Both)
@@ -58,10 +58,10 @@ func metricTables(t *testing.T) string {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", m.Name, m.Kind, unit, labels, strings.ReplaceAll(m.Help, "|", `\|`))
 		}
 	}
-	of := func(era Names) (all []Metric) {
-		for i := range families {
-			f := &families[i]
-			if f.era != era {
+	of := func(names Names) (all []Metric) {
+		for i := range rows {
+			f := &rows[i]
+			if f.names != names {
 				continue
 			}
 			all = append(all, f.Metric)

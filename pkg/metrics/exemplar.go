@@ -1,12 +1,13 @@
 package metrics
 
 import (
-	"encoding/hex"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // traceLabel is the only label of an exemplar, as OpenMetrics spells it.
@@ -15,7 +16,7 @@ const traceLabel = "trace_id"
 
 // exemplar is one traced request. Its zero value is none.
 type exemplar struct {
-	trace [16]byte
+	trace gate.TraceID
 	value int64 // on the scale of the histogram
 	at    time.Time
 }
@@ -29,7 +30,7 @@ type exemplars struct {
 
 // trace makes a request that was observed with v the exemplar of its bucket.
 // It allocates at the first call for a histogram.
-func (h *histogram) trace(v int64, id [16]byte, at time.Time) {
+func (h *histogram) trace(v int64, id gate.TraceID, at time.Time) {
 	e := h.traced.Load()
 	if e == nil {
 		h.traced.CompareAndSwap(nil, &exemplars{last: make([]exemplar, len(durationsCurrent.cuts)+1)})
@@ -51,7 +52,7 @@ func (h *histogram) exemplars() (all []exemplar) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, x := range e.last {
-		if x.trace != [16]byte{} {
+		if x.trace != (gate.TraceID{}) {
 			all = append(all, x)
 		}
 	}
@@ -59,13 +60,14 @@ func (h *histogram) exemplars() (all []exemplar) {
 }
 
 // withExemplars puts them on the classic bucket of m that each falls into, the
-// last where there are several, and all of them on native buckets.
+// last of them where there are several, and all of them on native buckets.
 func withExemplars(m prometheus.Metric, v *view, all []exemplar) prometheus.Metric {
+	slices.SortStableFunc(all, func(a, b exemplar) int { return a.at.Compare(b.at) })
 	shown := make([]prometheus.Exemplar, len(all))
 	for i, x := range all {
 		shown[i] = prometheus.Exemplar{
 			Value:     float64(x.value) / v.perUnit,
-			Labels:    prometheus.Labels{traceLabel: hex.EncodeToString(x.trace[:])},
+			Labels:    prometheus.Labels{traceLabel: x.trace.String()},
 			Timestamp: x.at,
 		}
 	}

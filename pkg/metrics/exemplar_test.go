@@ -11,6 +11,8 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // traced are requests that fall into the first, a middle and the last bucket;
@@ -18,13 +20,9 @@ import (
 func traced(r *Requests) {
 	r.clock = func() time.Time { return time.Unix(1700000000, 500e6) }
 	for i, total := range []time.Duration{40 * time.Microsecond, 80 * time.Millisecond, 90 * time.Millisecond, 200 * time.Second} {
-		x := sample()
-		x.Total, x.Upstream = total, total/2
-		x.TraceID = [16]byte{0: 0xab, 15: byte(i + 1)}
-		r.Observe(x)
+		r.Observe(took(sample(), total), gate.TraceID{0: 0xab, 15: byte(i + 1)})
 	}
-	refused := &Record{Status: 503, Outcome: 1, Total: time.Millisecond, TraceID: [16]byte{0xcd}}
-	r.Observe(refused)
+	r.Observe(&gate.Exchange{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 503, Outcome: gate.QueueFull, Ended: time.Millisecond}, gate.TraceID{0xcd})
 }
 
 func TestExemplarsOnTheOpenMetricsPageAreTheGoldenOnes(t *testing.T) {
@@ -44,10 +42,7 @@ func TestEveryExemplarIsInTheBucketThatItsValueFallsInto(t *testing.T) {
 	random := random(t)
 	cfg := fullConfig(Both)
 	for i := range 2000 {
-		x := sample()
-		x.Total = time.Duration(someDuration(random))
-		x.TraceID = [16]byte{1, byte(i >> 8), byte(i)}
-		cfg.Requests.Observe(x)
+		cfg.Requests.Observe(took(sample(), time.Duration(someDuration(random))), gate.TraceID{1, byte(i >> 8), byte(i)})
 	}
 	all := gather(t, pedantic(t, cfg))
 	for name, least := range map[string]int{"http_server_request_duration_seconds": 20, "revision_request_latencies": 8} {
@@ -105,10 +100,9 @@ func TestRequestsThatAreNotTracedLeaveNoExemplar(t *testing.T) {
 }
 
 func TestTracedRequestsAllocateOncePerHistogram(t *testing.T) {
-	r, x := NewRequests([]string{"served"}), sample()
-	x.TraceID = [16]byte{1}
-	r.Observe(x)
-	if n := testing.AllocsPerRun(1000, func() { r.Observe(x) }); n != 0 {
+	r, x := NewRequests(), sample()
+	r.Observe(x, gate.TraceID{1})
+	if n := testing.AllocsPerRun(1000, func() { r.Observe(x, gate.TraceID{1}) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -156,10 +150,7 @@ func TestPagesCanBeMadeWhileTracedRequestsAreCounted(t *testing.T) {
 	for g := range 4 {
 		all.Go(func() {
 			for i := range 500 {
-				x := sample()
-				x.Total = time.Duration(i) * 100 * time.Microsecond
-				x.TraceID = [16]byte{byte(g + 1), byte(i)}
-				cfg.Requests.Observe(x)
+				cfg.Requests.Observe(took(sample(), time.Duration(i)*100*time.Microsecond), gate.TraceID{byte(g + 1), byte(i)})
 			}
 		})
 	}
@@ -172,10 +163,9 @@ func TestPagesCanBeMadeWhileTracedRequestsAreCounted(t *testing.T) {
 }
 
 func BenchmarkObserveTraced(b *testing.B) {
-	r, x := NewRequests([]string{"served"}), sample()
-	x.TraceID = [16]byte{1}
+	r, x := NewRequests(), sample()
 	b.ReportAllocs()
 	for b.Loop() {
-		r.Observe(x)
+		r.Observe(x, gate.TraceID{1})
 	}
 }

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"math"
+	"slices"
 
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/atomic"
@@ -83,6 +84,16 @@ func (h *histogram) read() reading {
 		r.count += r.cells[i]
 	}
 	return r
+}
+
+// add takes in what another histogram with the same scale holds.
+func (r *reading) add(o *reading) {
+	for i, n := range o.cells {
+		r.cells[i] += n
+	}
+	r.count += o.count
+	r.sum += o.sum
+	r.exemplars = slices.Concat(r.exemplars, o.exemplars)
 }
 
 // show makes the histogram that client_golang sends, with the classic buckets

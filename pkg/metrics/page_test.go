@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"maps"
@@ -27,7 +28,7 @@ func fullConfig(names Names) CollectorConfig {
 		Names:    names,
 		Identity: Identity{Namespace: "shop", Service: "web", Configuration: "web-cfg", Revision: "web-00001", Pod: "web-00001-abc"},
 		Build:    Build{Version: "v1.2.3", Commit: "0123456789ab", GoVersion: "go1.26"},
-		Requests: NewRequests([]string{"served", "queue-full", "client-gone"}),
+		Requests: NewRequests(),
 		Readiness: NewReadiness(ReadinessConfig{
 			Containers:  []string{"web", "sidecar"},
 			States:      []string{"unknown", "down", "failing", "ready"},
@@ -54,17 +55,20 @@ func fullConfig(names Names) CollectorConfig {
 
 // busy counts a little of everything.
 func busy(cfg *CollectorConfig) {
-	r := cfg.Requests
-	r.Observe(&Record{
-		Status: 200, Reached: true, Proxied: true, Queued: 20 * time.Microsecond,
-		Upstream: 3 * time.Millisecond, Total: 3200 * time.Microsecond, RequestBytes: 0, ResponseBytes: 5000,
-	})
-	r.Observe(&Record{
-		Status: 404, Reached: true, Route: r.Tag([]byte("green"), []byte("false"), true), Queued: 1500 * time.Millisecond,
-		Upstream: 40 * time.Millisecond, Total: 1540 * time.Millisecond, RequestBytes: 300, ResponseBytes: 9,
-	})
-	r.Observe(&Record{Status: 503, Outcome: 1, Route: TagDefault, Queued: 1 * time.Microsecond, Total: 30 * time.Microsecond})
-	r.Observe(&Record{Status: 722, Reached: true, Upstream: 200 * time.Second, Total: 200 * time.Second})
+	for _, x := range []gate.Exchange{
+		{
+			Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200, Proxied: true, ResponseBody: 5000, Arrived: 0,
+			Admitted: 20 * time.Microsecond, Forwarded: 200 * time.Microsecond, Answered: 2200 * time.Microsecond, Ended: 3200 * time.Microsecond,
+		}, {
+			Method: []byte("POST"), Protocol: "HTTP/2.0", Encrypted: true, Status: 404, RouteTag: []byte("green"), DefaultRoute: []byte("false"),
+			HasDefaultRoute: true, RequestBody: 300, ResponseBody: 9,
+			Admitted: 1500 * time.Millisecond, Forwarded: 1500 * time.Millisecond, Answered: 1530 * time.Millisecond, Ended: 1540 * time.Millisecond,
+		},
+		{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 503, Outcome: gate.QueueFull, HasDefaultRoute: true, Ended: 30 * time.Microsecond},
+		{Method: []byte("BREW"), Protocol: "HTTP/1.0", Status: 722, Forwarded: 1, Ended: 200 * time.Second},
+	} {
+		cfg.Requests.Observe(&x, untraced)
+	}
 	cfg.Readiness.Changed(0, Transition{"ready", ""})
 	cfg.Readiness.Changed(0, Transition{"never", "seen"})
 	cfg.Readiness.Changed(1, Transition{"down", "refused"})
@@ -116,9 +120,9 @@ func TestThePageOfBothGenerationsIsTheGoldenOne(t *testing.T) {
 func TestNamesChooseTheGeneration(t *testing.T) {
 	for _, names := range []Names{0, Current, Legacy, Both} {
 		got := gather(t, pedantic(t, fullConfig(names)))
-		for i := range families {
-			f := &families[i]
-			want := f.era == always || names == Both || f.era == names || names == 0 && f.era == Current
+		for i := range rows {
+			f := &rows[i]
+			want := f.names&cmp.Or(names, Current) != 0
 			if _, has := got[f.Name]; has != want {
 				t.Errorf("names %d: %s is there: %t, want %t", names, f.Name, has, want)
 			}
@@ -138,12 +142,16 @@ func TestNamesAreReadFromTheSetting(t *testing.T) {
 }
 
 func TestEverySeriesThatIsKnownBeforehandStartsAtZero(t *testing.T) {
+	const get200 = `http_request_method="GET",http_response_status_code="200",kn_route_tag="kn:disabled",` +
+		`network_protocol_name="http",network_protocol_version="1.1",otel_scope_name="` + otelHTTP + `",url_scheme="http"`
 	cfg := fullConfig(Both)
 	text := asText(t, gather(t, pedantic(t, cfg)))
 	for _, line := range []string{
-		`kn_serving_invocation_duration_seconds_count{http_response_status_code="200"} 0`,
-		`http_server_request_duration_seconds_count{http_response_status_code="200",kn_route_tag="kn:disabled"} 0`,
-		`http_server_request_body_size_bytes_count 0`,
+		`kn_serving_invocation_duration_seconds_count{http_response_status_code="200",otel_scope_name="knative.dev/serving/pkg/queue"} 0`,
+		`http_server_request_duration_seconds_count{` + get200 + `} 0`,
+		`http_server_request_body_size_bytes_count{` + get200 + `} 0`,
+		`http_server_response_body_size_bytes_count{` + get200 + `} 0`,
+		`http_client_request_duration_seconds_count{` + get200 + `} 0`,
 		`queuegate_request_outcomes_total{outcome="client-gone"} 0`,
 		`queuegate_responses_total{code_class="5xx"} 0`,
 		`queuegate_queue_wait_seconds_count 0`,
@@ -198,8 +206,8 @@ func TestPromlintFindsNothingButTheLegacyNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		shown := 30 // of Go and the process
-		for i := range families {
-			if names.shows(families[i].era) {
+		for i := range rows {
+			if rows[i].names&names != 0 {
 				shown++
 			}
 		}
@@ -352,8 +360,8 @@ func TestPagesCanBeMadeWhileRequestsAreCounted(t *testing.T) {
 		all.Go(func() {
 			for i := range 500 {
 				x := sample()
-				x.Status, x.Route = 200+i%30, cfg.Requests.Tag([]byte{byte('a' + g), byte('a' + i%9)}, nil, false)
-				cfg.Requests.Observe(x)
+				x.Status, x.RouteTag = 200+i%30, []byte{byte('a' + g), byte('a' + i%9)}
+				cfg.Requests.Observe(x, untraced)
 				cfg.Readiness.Changed(g%2, Transition{"ready", ""})
 			}
 		})

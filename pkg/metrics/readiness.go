@@ -50,6 +50,15 @@ func NewReadiness(cfg ReadinessConfig) *Readiness {
 	return r
 }
 
+// look returns what is to be seen of the containers, or nothing.
+func (r *Readiness) look() []Container {
+	if r.cfg.Look == nil {
+		return nil
+	}
+	seen := r.cfg.Look()
+	return seen[:min(len(seen), len(r.cfg.Containers))]
+}
+
 // Changed counts a change of state of a container by index.
 func (r *Readiness) Changed(container int, to Transition) {
 	if container < 0 || container >= len(r.transitions) {

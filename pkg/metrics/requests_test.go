@@ -2,16 +2,20 @@ package metrics
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"go.uber.org/atomic"
 	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 func TestRouteTagFollowsTheTwoFields(t *testing.T) {
-	var tags RouteTags
+	var tags routeTags
 	for _, c := range []struct {
 		tag, defaultRoute string
 		hasDefault        bool
@@ -30,25 +34,24 @@ func TestRouteTagFollowsTheTwoFields(t *testing.T) {
 		{"gr\xffn", "false", true, "kn:other", "OTHER"},
 		{strings.Repeat("x", 64), "false", true, "kn:other", "OTHER"},
 	} {
-		tag := tags.Tag([]byte(c.tag), []byte(c.defaultRoute), c.hasDefault)
-		if got := tags.name(tag, &currentTagWords); got != c.current {
+		tag := tags.of(&gate.Exchange{RouteTag: []byte(c.tag), DefaultRoute: []byte(c.defaultRoute), HasDefaultRoute: c.hasDefault})
+		if got := tags.name(tag); got != c.current {
 			t.Errorf("%q, %q: %s, want %s", c.tag, c.defaultRoute, got, c.current)
 		}
-		if got := tags.name(tag, &legacyTagWords); got != c.legacy {
+		if got := tags.legacyName(tag); got != c.legacy {
 			t.Errorf("%q, %q: %s, want %s", c.tag, c.defaultRoute, got, c.legacy)
 		}
 	}
 }
 
 func TestRouteTagsAreBoundedWhoeverSendsThem(t *testing.T) {
-	var tags RouteTags
+	var tags routeTags
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {
 			for i := range 200 {
 				name := fmt.Sprintf("tag-%d", (i*7+g)%100)
-				tag := tags.Tag([]byte(name), nil, false)
-				if got := tags.name(tag, &currentTagWords); got != name && got != "kn:other" {
+				if got := tags.name(tags.of(&gate.Exchange{RouteTag: []byte(name)})); got != name && got != "kn:other" {
 					t.Errorf("%s became %s", name, got)
 				}
 			}
@@ -59,107 +62,201 @@ func TestRouteTagsAreBoundedWhoeverSendsThem(t *testing.T) {
 		t.Errorf("%d tags learnt, want 16", n)
 	}
 	for _, name := range tags.names {
-		if got := tags.name(tags.Tag([]byte(name), nil, false), &currentTagWords); got != name {
+		if got := tags.name(tags.of(&gate.Exchange{RouteTag: []byte(name)})); got != name {
 			t.Errorf("%s became %s", name, got)
 		}
 	}
 }
 
-func sample() *Record {
-	return &Record{
-		Status: 200, Proxied: true, Reached: true,
-		Queued: 30 * time.Microsecond, Upstream: 3 * time.Millisecond, Total: 3100 * time.Microsecond,
-		RequestBytes: 100, ResponseBytes: 2000,
+func sample() *gate.Exchange {
+	return &gate.Exchange{
+		Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200, Proxied: true,
+		Arrived: time.Second, Admitted: time.Second + 30*time.Microsecond, Forwarded: time.Second + 100*time.Microsecond,
+		Answered: time.Second + 2*time.Millisecond, Ended: time.Second + 3100*time.Microsecond,
+		RequestBody: 100, ResponseBody: 2000,
 	}
 }
 
+// took changes how long x took, one half of it in the container.
+func took(x *gate.Exchange, total time.Duration) *gate.Exchange {
+	x.Ended = x.Arrived + total
+	x.Forwarded = x.Ended - total/2
+	return x
+}
+
+// untraced is the trace id of requests that are not sampled.
+var untraced gate.TraceID
+
 func TestObserveAllocatesNothing(t *testing.T) {
-	r := NewRequests([]string{"served"})
-	tag := []byte("green")
+	r := NewRequests()
 	x := sample()
-	observe := func() {
-		x.Route = r.Tag(tag, nil, false)
-		r.Observe(x)
-	}
+	x.RouteTag, x.Method, x.Encrypted = []byte("green"), []byte("PATCH"), true
+	observe := func() { r.Observe(x, untraced) }
 	observe()
 	if n := testing.AllocsPerRun(1000, observe); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-func TestRecordsThatMakeNoSenseDoNoHarm(t *testing.T) {
-	r := NewRequests([]string{"served"})
-	for _, x := range []*Record{
-		{Status: -1}, {Status: 0}, {Status: 99}, {Status: 600}, {Status: 1 << 40},
-		{Outcome: 255}, {Route: 255}, {Route: TagOther},
-		{Reached: true, Queued: -1, Upstream: -1, Total: -1, RequestBytes: -1, ResponseBytes: -1},
+// count adds up a histogram of all series.
+func count(r *Requests, of func(*seriesReading) *reading) (n, sum uint64) {
+	r.series.each(func(s *series) {
+		seen := s.read()
+		n += of(&seen).count
+		sum += uint64(of(&seen).sum)
+	})
+	return n, sum
+}
+
+func TestExchangesThatMakeNoSenseDoNoHarm(t *testing.T) {
+	r := NewRequests()
+	for _, x := range []*gate.Exchange{
+		{Status: -1}, {Status: 0}, {Status: 99}, {Status: 600}, {Status: 1 << 40}, {Protocol: "HTTP/7", Method: make([]byte, 1000)},
+		{Forwarded: 9, Admitted: 9, Answered: 3, Arrived: 9, Ended: 1, RequestBody: -1, ResponseBody: -1},
 	} {
-		r.Observe(x)
+		r.Observe(x, untraced)
 	}
-	p := page{}
-	p.gather(r)
-	count := uint64(0)
-	for _, s := range p.total {
-		if s.count > 0 && s.code != otherCode || s.sum != 0 {
-			t.Errorf("%d of status %d, sum %d", s.count, s.code, s.sum)
+	n := uint64(0)
+	r.series.each(func(s *series) {
+		seen := s.read()
+		if seen.server.count > 0 && s.key.codeText() != "other" || seen.server.sum != 0 || seen.client.sum != 0 {
+			t.Errorf("%d of status %s, sums %d and %d", seen.server.count, s.key.codeText(), seen.server.sum, seen.client.sum)
 		}
-		count += s.count
-	}
-	if count != 9 {
-		t.Errorf("%d counted, want 9", count)
+		n += seen.server.count
+	})
+	if n != 7 {
+		t.Errorf("%d counted, want 7", n)
 	}
 }
 
-func TestConcurrentRecordsOfNewSeriesAllCount(t *testing.T) {
-	r := NewRequests([]string{"served", "queue-full"})
+func TestConcurrentRequestsOfNewSeriesAllCount(t *testing.T) {
+	r := NewRequests()
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {
 			for i := range 2000 {
 				x := sample()
-				x.Status, x.Outcome = 200+i%400, uint8(i%2)
-				x.Route = r.Tag([]byte{byte('a' + (i+g)%16)}, nil, false)
-				r.Observe(x)
+				x.Status, x.Outcome = 200+i%40, gate.Outcome(i%2)
+				x.RouteTag = []byte{byte('a' + (i+g)%3)}
+				r.Observe(x, untraced)
 			}
 		})
 	}
 	all.Wait()
-	p := page{}
-	p.gather(r)
-	count := func(all []series) (n uint64) {
-		for _, s := range all {
-			n += s.count
-		}
-		return n
-	}
+	total, _ := count(r, server)
+	reached, _ := count(r, invocation)
 	for name, n := range map[string]uint64{
-		"by tag and code": count(p.total), "reached": count(p.container),
-		"by outcome": r.outcomes[0].Load() + r.outcomes[1].Load(), "proxied": r.proxied.Load(),
+		"by labels": total, "reached": reached, "by outcome": r.outcomes[0].Load() + r.outcomes[1].Load(), "proxied": r.proxied.Load(),
 	} {
 		if n != 16_000 {
 			t.Errorf("%s: %d, want 16000", name, n)
 		}
 	}
-	if len(p.container) != 400 {
-		t.Errorf("%d statuses, want 400", len(p.container))
+	if n := r.series.count.Load(); n != 1+40*3 {
+		t.Errorf("%d series, want 121", n)
+	}
+}
+
+func TestSeriesAreBoundedWhateverClientsSend(t *testing.T) {
+	r := NewRequests()
+	var all sync.WaitGroup
+	n := atomic.Int64{}
+	for g := range 4 {
+		all.Go(func() {
+			for i, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "BREW", "get", "OPTIONS"} {
+				for code := 100; code < 620; code++ {
+					x := sample()
+					x.Status, x.Method, x.Encrypted = code, []byte(method), (g+i)%2 == 0
+					x.RouteTag = fmt.Appendf(nil, "tag-%d", code%30)
+					r.Observe(x, untraced)
+					n.Inc()
+				}
+			}
+		})
+	}
+	all.Wait()
+	found, told := 0, 0
+	r.series.each(func(s *series) {
+		found++
+		if s.key != s.key.rest() {
+			told++
+		}
+	})
+	if told != maxSeries || found > maxSeries+otherCode-firstCode+1 {
+		t.Errorf("%d series, %d of them with all labels", found, told)
+	}
+	if total, _ := count(r, server); total != uint64(n.Load()) {
+		t.Errorf("%d of %d requests counted", total, n.Load())
+	}
+	page := asText(t, gather(t, pedantic(t, CollectorConfig{Names: Both, Requests: r})))
+	if rest := `http_server_request_duration_seconds_count{http_request_method="_OTHER",http_response_status_code="599",kn_route_tag="kn:other",` +
+		`network_protocol_name="",network_protocol_version="",otel_scope_name="` + otelHTTP + `",url_scheme=""} `; !strings.Contains(page, rest) {
+		t.Errorf("no line %s", rest)
+	}
+}
+
+func TestLabelsAreThoseOfTheRequest(t *testing.T) {
+	for _, c := range []struct {
+		x                                       gate.Exchange
+		method, code, scheme, version, routeTag string
+	}{
+		{gate.Exchange{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200}, "GET", "200", "http", "1.1", "kn:disabled"},
+		{gate.Exchange{Method: []byte("HEAD"), Protocol: "HTTP/1.0", Status: 101, HasDefaultRoute: true}, "HEAD", "101", "http", "1.0", "kn:default"},
+		{gate.Exchange{Method: []byte("POST"), Protocol: "HTTP/2.0", Status: 599, Encrypted: true}, "POST", "599", "https", "2.0", "kn:disabled"},
+		{gate.Exchange{Method: []byte("PUT"), Protocol: "HTTP/1.0", Status: 600, Encrypted: true}, "PUT", "other", "https", "1.0", "kn:disabled"},
+		{gate.Exchange{Method: []byte("DELETE"), Protocol: "HTTP/1.1", Status: 99, Encrypted: true}, "DELETE", "other", "https", "1.1", "kn:disabled"},
+		{gate.Exchange{Method: []byte("CONNECT"), Protocol: "HTTP/2.0", Status: 405}, "CONNECT", "405", "http", "2.0", "kn:disabled"},
+		{gate.Exchange{Method: []byte("OPTIONS"), RouteTag: []byte("a")}, "OPTIONS", "other", "http", "1.0", "a"},
+		{gate.Exchange{Method: []byte("TRACE")}, "TRACE", "other", "http", "1.0", "kn:disabled"},
+		{gate.Exchange{Method: []byte("PATCH")}, "PATCH", "other", "http", "1.0", "kn:disabled"},
+		{gate.Exchange{Method: []byte("get")}, "_OTHER", "other", "http", "1.0", "kn:disabled"},
+		{gate.Exchange{}, "_OTHER", "other", "http", "1.0", "kn:disabled"},
+	} {
+		var tags routeTags
+		k := keyOf(&c.x, tags.of(&c.x))
+		protocol := protocols[k>>protocolShift]
+		got := []string{k.method(), k.codeText(), protocol.scheme, protocol.version, tags.name(k.tag())}
+		if want := []string{c.method, c.code, c.scheme, c.version, c.routeTag}; !slices.Equal(got, want) || protocol.name != "http" {
+			t.Errorf("%q, %s: %q, want %q", c.x.Method, c.x.Protocol, got, want)
+		}
+	}
+}
+
+func TestTheLegToTheContainerEndsWithTheHeadOfItsAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		x                  gate.Exchange
+		n, client, invoked uint64
+	}{
+		"answered":      {gate.Exchange{Arrived: 1, Forwarded: 11, Answered: 18, Ended: 31}, 1, 7, 20},
+		"not answered":  {gate.Exchange{Arrived: 1, Forwarded: 11, Ended: 31, Outcome: gate.RequestTimeout}, 1, 20, 20},
+		"never reached": {gate.Exchange{Arrived: 1, Ended: 31, Outcome: gate.QueueFull}, 0, 0, 0},
+	} {
+		r := NewRequests()
+		r.Observe(&c.x, untraced)
+		if n, sum := count(r, client); n != c.n || sum != c.client {
+			t.Errorf("%s: %d of %d ns, want %d of %d", name, n, sum, c.n, c.client)
+		}
+		if n, sum := count(r, invocation); n != c.n || sum != c.invoked {
+			t.Errorf("%s: invoked %d for %d ns, want %d for %d", name, n, sum, c.n, c.invoked)
+		}
 	}
 }
 
 func BenchmarkObserve(b *testing.B) {
 	b.Run("alone", func(b *testing.B) {
-		r, x := NewRequests([]string{"served"}), sample()
+		r, x := NewRequests(), sample()
 		b.ReportAllocs()
 		for b.Loop() {
-			r.Observe(x)
+			r.Observe(x, untraced)
 		}
 	})
 	b.Run("parallel", func(b *testing.B) {
-		r := NewRequests([]string{"served"})
+		r := NewRequests()
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
 			x := sample()
 			for pb.Next() {
-				r.Observe(x)
+				r.Observe(x, untraced)
 			}
 		})
 	})
@@ -171,14 +268,13 @@ func BenchmarkRequest(b *testing.B) {
 	run := func(r *Requests, c *Counting, next func() bool) {
 		x := sample()
 		for at := time.Duration(0); next(); at += 10 * time.Microsecond {
-			x.Route = r.Tag(nil, nil, false)
 			c.Begin(at, true)
 			c.End(at+5*time.Microsecond, true)
-			r.Observe(x)
+			r.Observe(x, untraced)
 		}
 	}
 	measure := func(b *testing.B, all func(*Requests, *Counting)) {
-		r, c := NewRequests([]string{"served"}), new(Counting)
+		r, c := NewRequests(), new(Counting)
 		b.ReportAllocs()
 		before := cpuTime(b)
 		all(r, c)

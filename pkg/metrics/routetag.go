@@ -1,106 +1,104 @@
 package metrics
 
 import (
+	"maps"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
 	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// RouteTag is the value of a route tag label. It is an index into the
-// RouteTags that gave it.
-type RouteTag uint8
+// routeTag is the value of a route tag label: a gate.Route, or an index into
+// the routeTags that gave it.
+type routeTag uint8
 
-// Route tags that are no tags of a route.
-const (
-	TagDisabled  RouteTag = iota // the ingress tells nothing of tags
-	TagDefault                   // the default route, without a tag
-	TagUndefined                 // a tag that the route does not have
-	TagOther                     // one tag too many, or none that a route can have
-	reservedTags
-)
+// otherTag stands for one tag too many, or one that no route can have.
+const otherTag = routeTag(gate.RouteTagged)
 
 // Bounds of the label.
 const (
-	maxRouteTags     = 16 + int(reservedTags)
+	firstTag         = otherTag + 1
+	maxRouteTags     = 16 + int(firstTag)
 	maxRouteTagBytes = 63 // of a DNS label
 )
 
-var (
-	currentTagWords = [reservedTags]string{"kn:disabled", "kn:default", "kn:undefined", "kn:other"}
-	legacyTagWords  = [reservedTags]string{"DISABLED", "DEFAULT", "UNDEFINED", "OTHER"}
-)
-
-// RouteTags learns the tags that requests carry: 16 at most, any more are
-// TagOther. The zero value is ready.
-type RouteTags struct {
-	known atomic.Pointer[map[string]RouteTag] // replaced, never changed
+// routeTags learns the tags that requests carry: 16 at most, any more are
+// otherTag. The zero value is ready.
+type routeTags struct {
+	known atomic.Pointer[map[string]routeTag] // replaced, never changed
 
 	learn sync.Mutex
-	names []string // by RouteTag-reservedTags
+	names []string // by routeTag-firstTag
 }
 
-// Tag is the route tag of a request from the values of its fields
-// Knative-Serving-Tag and Knative-Serving-Default-Route; hasDefault tells an
-// absent second field from an empty one. It keeps neither slice, and
-// allocates when it meets a tag for the first time.
-func (t *RouteTags) Tag(tag, defaultRoute []byte, hasDefault bool) RouteTag {
-	switch {
-	case len(tag) == 0 && !hasDefault:
-		return TagDisabled
-	case len(tag) == 0:
-		return TagDefault
-	case string(defaultRoute) == "true":
-		return TagUndefined
+// of allocates when it meets a tag for the first time.
+func (t *routeTags) of(x *gate.Exchange) routeTag {
+	route := x.Route()
+	if route != gate.RouteTagged {
+		return routeTag(route)
 	}
 	if known := t.known.Load(); known != nil {
-		if index, ok := (*known)[string(tag)]; ok {
+		if index, ok := (*known)[string(x.RouteTag)]; ok {
 			return index
 		}
-		if len(*known) == maxRouteTags-int(reservedTags) {
-			return TagOther
+		if len(*known) == maxRouteTags-int(firstTag) {
+			return otherTag
 		}
 	}
-	return t.meet(tag)
+	return t.meet(x.RouteTag)
 }
 
-func (t *RouteTags) meet(tag []byte) RouteTag {
+func (t *routeTags) meet(tag []byte) routeTag {
 	if len(tag) > maxRouteTagBytes || !utf8.Valid(tag) {
-		return TagOther
+		return otherTag
 	}
 	name := string(tag)
-	for i := range reservedTags {
-		if name == currentTagWords[i] || name == legacyTagWords[i] {
-			return TagOther
+	for reserved := range firstTag {
+		if name == t.name(reserved) || name == t.legacyName(reserved) {
+			return otherTag
 		}
 	}
 	t.learn.Lock()
 	defer t.learn.Unlock()
-	known := map[string]RouteTag{}
+	known := map[string]routeTag{}
 	if old := t.known.Load(); old != nil {
-		if index, ok := (*old)[name]; ok {
-			return index
-		}
-		for k, v := range *old {
-			known[k] = v
-		}
+		known = maps.Clone(*old)
 	}
-	if len(known) == maxRouteTags-int(reservedTags) {
-		return TagOther
+	index, ok := known[name]
+	switch {
+	case ok:
+		return index
+	case len(known) == maxRouteTags-int(firstTag):
+		return otherTag
 	}
-	index := reservedTags + RouteTag(len(known))
+	index = firstTag + routeTag(len(known))
 	known[name] = index
 	t.names = append(t.names, name)
 	t.known.Store(&known)
 	return index
 }
 
-// name is the value of the label, with the words of one generation.
-func (t *RouteTags) name(tag RouteTag, words *[reservedTags]string) string {
-	if tag < reservedTags {
-		return words[tag]
+// name is the value of kn_route_tag.
+func (t *routeTags) name(tag routeTag) string {
+	switch {
+	case tag < otherTag:
+		return gate.Route(tag).String()
+	case tag == otherTag:
+		return "kn:other"
 	}
 	t.learn.Lock()
 	defer t.learn.Unlock()
-	return t.names[tag-reservedTags]
+	return t.names[tag-firstTag]
+}
+
+// legacyName is the value of route_tag.
+func (t *routeTags) legacyName(tag routeTag) string {
+	name := t.name(tag)
+	if tag >= firstTag {
+		return name
+	}
+	return strings.ToUpper(strings.TrimPrefix(name, "kn:"))
 }

@@ -11,7 +11,7 @@ type Totals struct {
 	// there are bounds. A cell can be behind by the requests that end while it is
 	// read, never ahead.
 	Durations     []uint64
-	Outcomes      []uint64 // by index into the names that NewRequests was given
+	Outcomes      []uint64 // by gate.Outcome
 	RequestBytes  int64    // of bodies
 	ResponseBytes int64
 }
@@ -32,35 +32,25 @@ func DurationBounds() []time.Duration {
 
 // ReadTotals fills t, whose slices are used again if they are long enough.
 func (r *Requests) ReadTotals(t *Totals) {
-	t.Durations = zeroed(t.Durations, len(durations.bounds)+1)
-	for tag := range r.total {
-		codes := r.total[tag].Load()
-		if codes == nil {
-			continue
+	*t = Totals{Durations: zeroed(t.Durations, len(durations.bounds)+1), Outcomes: zeroed(t.Outcomes, len(r.outcomes))}
+	r.series.each(func(s *series) {
+		t.RequestBytes += s.request.sum.Load()
+		t.ResponseBytes += s.response.sum.Load()
+		if s.key.code() == tunnelCode {
+			return
 		}
-		for i := range codes {
-			h := codes[i].Load()
-			if h == nil || firstCode+i == tunnelCode {
-				continue
-			}
-			for cell := range h.cells {
-				t.Durations[cell] += h.cells[cell].Load()
-			}
+		for cell := range s.server.cells {
+			t.Durations[cell] += s.server.cells[cell].Load()
 		}
-	}
-	// Counted before total and read after it, so that none is in total alone.
+	})
+	// Counted before series and read after them, so that none is there alone.
 	for cell := range t.Durations {
 		t.Durations[cell] -= min(r.turnedAway.cells[cell].Load(), t.Durations[cell])
 	}
-	t.Outcomes = zeroed(t.Outcomes, len(r.outcomes))
 	for i := range r.outcomes {
 		t.Outcomes[i] = r.outcomes[i].Load()
 	}
-	t.RequestBytes, t.ResponseBytes = r.requestBody.sum.Load(), r.responseBody.sum.Load()
 }
-
-// OutcomeNames are those that NewRequests was given. They are not to be changed.
-func (r *Requests) OutcomeNames() []string { return r.outcomeNames }
 
 func zeroed(s []uint64, n int) []uint64 {
 	if cap(s) < n {

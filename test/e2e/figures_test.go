@@ -80,6 +80,69 @@ func TestTheAutoscalerReadsSevenRequestsOfWhichThreeWereProxied(t *testing.T) {
 	}
 }
 
+func TestHTTPMetricsHaveKnativesLabels(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	must(t, k.AnswerAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")))
+	port := freePort(t)
+	g := startTLSGate(t, k, fmt.Sprintf("METRICS_PORT=%d", port), "UPSTREAM_PROTOCOL=http1")
+	page := fmt.Sprintf("127.0.0.1:%d", port)
+	g.awaitPorts(page)
+	plain := dial(t, g.gate)
+	plain.send(request("POST", "/", "Content-Length: 3", "Knative-Serving-Tag: green", "Knative-Serving-Default-Route: false") + "abc")
+	plain.answer("POST").is(200, "ok")
+	dialTLS(t, g, nil).get("/").is(200, "ok")
+	(<-h2Start(t, h2Client(t, nil), "http://"+g.addr+"/", "Knative-Serving-Default-Route: true")).is(t, 200, "ok")
+	(<-h2Start(t, h2Client(t, g.config()), "https://"+g.secure+"/")).is(t, 200, "ok")
+	brew := dial(t, g.gate)
+	brew.send(request("BREW", "/"))
+	brew.answer("BREW").is(200, "ok")
+
+	labels := func(method, tag, version, scheme string) string {
+		return fmt.Sprintf(`{http_request_method=%q,http_response_status_code="200",kn_route_tag=%q,network_protocol_name="http",network_protocol_version=%q,`+
+			`otel_scope_name="go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp",url_scheme=%q}`, method, tag, version, scheme)
+	}
+	all := []string{
+		labels("POST", "green", "1.1", "http"), labels("GET", "kn:disabled", "1.1", "https"), labels("GET", "kn:default", "2.0", "http"),
+		labels("GET", "kn:disabled", "2.0", "https"), labels("_OTHER", "kn:disabled", "1.1", "http"),
+	}
+	var f map[string]float64
+	eventually(t, "all are counted", func() bool {
+		f = figures(g.gate, page)
+		return f[`queuegate_request_outcomes_total{outcome="served"}`] == 5
+	})
+	for _, of := range all {
+		for _, name := range []string{
+			"http_server_request_duration_seconds", "http_client_request_duration_seconds",
+			"http_server_request_body_size_bytes", "http_server_response_body_size_bytes",
+		} {
+			if n := f[name+"_count"+of]; n != 1 {
+				t.Errorf("%s: %v, want 1", name+"_count"+of, n)
+			}
+		}
+		if n := f["http_server_response_body_size_bytes_sum"+of]; n != 2 {
+			t.Errorf("%v bytes of responses with %s, want 2", n, of)
+		}
+		if leg, whole := f["http_client_request_duration_seconds_sum"+of], f["http_server_request_duration_seconds_sum"+of]; leg <= 0 || leg > whole {
+			t.Errorf("%v s of %v s to the container with %s", leg, whole, of)
+		}
+	}
+	if n := f["http_server_request_body_size_bytes_sum"+all[0]]; n != 3 {
+		t.Errorf("%v bytes of requests with %s, want 3", n, all[0])
+	}
+	if n := f[`kn_serving_invocation_duration_seconds_count{http_response_status_code="200",otel_scope_name="knative.dev/serving/pkg/queue"}`]; n != 5 {
+		t.Errorf("%v invocations, want 5", n)
+	}
+	if _, ok := f["kn_serving_queue_depth"]; !ok {
+		t.Error("no kn_serving_queue_depth")
+	}
+	for name := range f {
+		if strings.Contains(name, "server_address") {
+			t.Errorf("%s grows with what clients send", name)
+		}
+	}
+}
+
 func TestProbesAndUncountedPathsAreNotInTheFigures(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)

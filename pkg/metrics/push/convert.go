@@ -140,11 +140,23 @@ func exemplar(e *dto.Exemplar) *metrics.Exemplar {
 }
 
 func attributes(pairs []*dto.LabelPair) []*common.KeyValue {
-	out := make([]*common.KeyValue, len(pairs))
-	for i, p := range pairs {
-		out[i] = attribute(names.Attribute(p.GetName()), p.GetValue())
+	out := make([]*common.KeyValue, 0, len(pairs))
+	for _, p := range pairs {
+		if p.GetName() != names.Scope {
+			out = append(out, attribute(names.Attribute(p.GetName()), p.GetValue()))
+		}
 	}
 	return out
+}
+
+// scope is the instrumentation scope of a family; empty = the gate's own.
+func scope(family *dto.MetricFamily) string {
+	for _, p := range family.Metric[0].Label {
+		if p.GetName() == names.Scope {
+			return p.GetValue()
+		}
+	}
+	return ""
 }
 
 // attribute has a number where the semantic conventions want one.

@@ -23,8 +23,10 @@ func convert(t *testing.T, gather Gather) (map[string]*metricspb.Metric, error) 
 		t.Error(err)
 	}
 	all := map[string]*metricspb.Metric{}
-	for _, m := range request.ResourceMetrics[0].ScopeMetrics[0].Metrics {
-		all[m.Name] = m
+	for _, of := range request.ResourceMetrics[0].ScopeMetrics {
+		for _, m := range of.Metrics {
+			all[m.Name] = m
+		}
 	}
 	return all, err
 }
@@ -32,7 +34,7 @@ func convert(t *testing.T, gather Gather) (map[string]*metricspb.Metric, error) 
 func TestOnlyTotalsHaveAStart(t *testing.T) {
 	s := newSources()
 	s.requests.WithLabelValues("served").Inc()
-	s.duration.WithLabelValues("200").Observe(1)
+	s.duration.WithLabelValues("200", "knative.dev/serving/pkg/queue").Observe(1)
 	s.registry.MustRegister(prometheus.NewUntypedFunc(prometheus.UntypedOpts{Name: "x"}, func() float64 { return math.Inf(1) }))
 	all, err := convert(t, s.registry.Gather)
 	if err != nil {
@@ -105,7 +107,7 @@ func TestTextThatIsNoUTF8LosesNoMessage(t *testing.T) {
 
 func TestWhatCanBeGatheredIsSentWithAnError(t *testing.T) {
 	s, broken := newSources(), errors.New("broken")
-	s.duration.WithLabelValues("200").Observe(1)
+	s.duration.WithLabelValues("200", "knative.dev/serving/pkg/queue").Observe(1)
 	all, err := convert(t, func() ([]*dto.MetricFamily, error) {
 		families, _ := s.registry.Gather()
 		return append(families, &dto.MetricFamily{Name: new(string)}), broken // one without points

@@ -9,6 +9,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	collector "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
+	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
 	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
 
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
@@ -105,15 +106,22 @@ func (p *Pusher) request(now time.Time) (*collector.ExportMetricsServiceRequest,
 		err = fmt.Errorf("gathering figures: %w", err)
 	}
 	s := spanOf(p.start, now)
-	var all []*metrics.Metric
+	scopes := map[string]*metrics.ScopeMetrics{"": {Scope: p.cfg.Resource.Scope()}}
+	all := []*metrics.ScopeMetrics{scopes[""]}
 	for _, family := range families {
-		if m := s.message(family); m != nil {
-			all = append(all, m)
+		m := s.message(family)
+		if m == nil {
+			continue
 		}
+		name := scope(family)
+		if scopes[name] == nil {
+			scopes[name] = &metrics.ScopeMetrics{Scope: &common.InstrumentationScope{Name: name}}
+			all = append(all, scopes[name])
+		}
+		scopes[name].Metrics = append(scopes[name].Metrics, m)
 	}
 	return &collector.ExportMetricsServiceRequest{ResourceMetrics: []*metrics.ResourceMetrics{{
-		Resource:     p.cfg.Resource.Message(),
-		ScopeMetrics: []*metrics.ScopeMetrics{{Scope: p.cfg.Resource.Scope(), Metrics: all}},
+		Resource: p.cfg.Resource.Message(), ScopeMetrics: all,
 	}}}, err
 }
 

@@ -48,11 +48,23 @@ func next(t *testing.T, c *otlptest.Collector) map[string]*metricspb.Metric {
 		t.Errorf("resource %s", got)
 	}
 	all := map[string]*metricspb.Metric{}
-	for _, m := range of.ScopeMetrics[0].Metrics {
-		if all[m.Name] != nil {
-			t.Errorf("%s is there twice", m.Name)
+	for _, scope := range of.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if all[m.Name] != nil {
+				t.Errorf("%s is there twice", m.Name)
+			}
+			all[m.Name] = m
+			want := "github.com/queuegate/queuegate"
+			switch {
+			case strings.HasPrefix(m.Name, "http."):
+				want = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+			case m.Name == "kn.serving.invocation.duration":
+				want = "knative.dev/serving/pkg/queue"
+			}
+			if scope.Scope.Name != want {
+				t.Errorf("%s is of scope %s, want %s", m.Name, scope.Scope.Name, want)
+			}
 		}
-		all[m.Name] = m
 	}
 	return all
 }
@@ -76,7 +88,7 @@ func TestACollectorGetsTheFiguresAtAnInterval(t *testing.T) {
 		s.requests.WithLabelValues("served").Add(3)
 		s.depth.Set(7)
 		for _, v := range []float64{0.5, 0.6, 1.5, 9} {
-			s.duration.WithLabelValues("200").(prometheus.ExemplarObserver).ObserveWithExemplar(v, prometheus.Labels{
+			s.duration.WithLabelValues("200", "knative.dev/serving/pkg/queue").(prometheus.ExemplarObserver).ObserveWithExemplar(v, prometheus.Labels{
 				"trace_id": "0af7651916cd43dd8448eb211c80319c", "span_id": "b7ad6b7169203331", "x": "y"})
 		}
 		s.took.Observe(2)
@@ -186,8 +198,8 @@ func TestABadDestinationIsRefused(t *testing.T) {
 }
 
 func TestAllThatTheGateCountsIsPushed(t *testing.T) {
-	requests := metrics.NewRequests([]string{"served"})
-	requests.Observe(&metrics.Record{Status: 200, Reached: true, Total: time.Millisecond, Queued: time.Microsecond, Upstream: time.Millisecond})
+	requests := metrics.NewRequests()
+	requests.Observe(&gate.Exchange{Status: 200, Forwarded: 1, Ended: time.Millisecond}, gate.TraceID{})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.NewCollector(metrics.CollectorConfig{
 		Names: metrics.Both, Requests: requests, Admission: func() gate.AdmissionStats { return gate.AdmissionStats{} },
@@ -207,8 +219,8 @@ func TestAllThatTheGateCountsIsPushed(t *testing.T) {
 			renamed++
 		}
 	}
-	if renamed != 5 {
-		t.Errorf("%d metrics of the gate have names of their own over OTLP, want 5", renamed)
+	if renamed != 6 {
+		t.Errorf("%d metrics of the gate have names of their own over OTLP, want 6", renamed)
 	}
 	c := otlptest.HTTP(t, nil)
 	p := start(t, Config{Protocol: "http/protobuf", Endpoint: c.URL, Gather: registry.Gather, Failed: func(err error) { t.Error(err) }})

@@ -18,7 +18,7 @@ func newSources() *sources {
 		depth:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "kn_serving_queue_depth", Help: "Waiting."}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "kn_serving_invocation_duration_seconds", Help: "How long.", Buckets: []float64{0.5, 1, 2}},
-			[]string{"http_response_status_code"}),
+			[]string{"http_response_status_code", "otel_scope_name"}),
 		took: prometheus.NewSummary(prometheus.SummaryOpts{Name: "took_seconds", Help: "A summary.", Objectives: map[float64]float64{0.5: 0.1}}),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "target_info", Help: "Who."})

@@ -257,7 +257,7 @@ func TestASecondThatWasToldBeforeItWasCompleteIsToldAgain(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		var told sent
 		p.message(false, &told)
-		s.requests.Observe(&metrics.Record{Status: 200, Total: time.Millisecond})
+		s.requests.Observe(&gate.Exchange{Status: 200, Ended: time.Millisecond}, gate.TraceID{})
 		s.mu.Lock()
 		s.ring.credit(&s.src)
 		s.mu.Unlock()

@@ -24,9 +24,9 @@ type stage struct {
 }
 
 func newStage(t testing.TB, admission func() gate.AdmissionStats) *stage {
-	s := &stage{counting: new(metrics.Counting), requests: metrics.NewRequests([]string{"served", "queue-full", "client-gone"}), born: time.Now()}
+	s := &stage{counting: new(metrics.Counting), requests: metrics.NewRequests(), born: time.Now()}
 	s.History = NewHistory(Sources{
-		Clock: s.now, Counting: s.counting, Requests: s.requests, Errors: NewErrors(s.requests.OutcomeNames()), Admission: admission,
+		Clock: s.now, Counting: s.counting, Requests: s.requests, Errors: NewErrors(gate.OutcomeNames()), Admission: admission,
 	})
 	s.sampled = func() { s.ticks.Inc() }
 	t.Cleanup(s.Close)
@@ -42,7 +42,7 @@ func (s *stage) begin() (end func()) {
 	s.Touch()
 	return func() {
 		s.counting.End(s.now(), false)
-		s.requests.Observe(&metrics.Record{Status: 200, Total: s.now() - arrived, ResponseBytes: 10})
+		s.requests.Observe(&gate.Exchange{Status: 200, Arrived: arrived, Ended: s.now(), ResponseBody: 10}, gate.TraceID{})
 		s.Touch()
 	}
 }

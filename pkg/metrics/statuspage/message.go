@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // message is what the page is sent: everything when it connects, and each
@@ -170,7 +172,7 @@ func (p *Page) addContainers(m *message, whole bool, sent *sent) {
 
 func (p *Page) facts() *factsJSON {
 	f := &factsJSON{
-		Facts: p.cfg.Facts, Outcomes: p.cfg.History.src.Requests.OutcomeNames(), Span: keptSeconds, Recent: recentSeconds,
+		Facts: p.cfg.Facts, Outcomes: gate.OutcomeNames(), Span: keptSeconds, Recent: recentSeconds,
 	}
 	for row := range heatRows - 1 {
 		f.Rows = append(f.Rows, round(milliseconds(rowBound(row))))

@@ -11,14 +11,14 @@ import (
 
 func TestRefusalsThatEndWhileTheTotalsAreReadNeverBecomeDurations(t *testing.T) {
 	const served = 1000
-	src := Sources{Counting: new(metrics.Counting), Requests: metrics.NewRequests(make([]string, len(gate.Outcomes())))}
+	src := Sources{Counting: new(metrics.Counting), Requests: metrics.NewRequests()}
 	for range served {
-		src.Requests.Observe(&metrics.Record{Status: 200, Reached: true, Total: time.Microsecond})
+		src.Requests.Observe(&gate.Exchange{Status: 200, Forwarded: 1, Ended: time.Microsecond}, gate.TraceID{})
 	}
 	var refusing sync.WaitGroup
 	refusing.Go(func() {
 		for range 50_000 {
-			src.Requests.Observe(&metrics.Record{Status: 503, Outcome: uint8(gate.QueueFull), Total: time.Microsecond})
+			src.Requests.Observe(&gate.Exchange{Status: 503, Outcome: gate.QueueFull, Ended: time.Microsecond}, gate.TraceID{})
 		}
 	})
 	r := newRing(0)

@@ -26,25 +26,17 @@ type observer struct {
 	notes sync.Pool
 }
 
-// uncounted marks an exchange that is left out. A byte in an interface costs
-// no allocation.
-const uncounted = metrics.RouteTag(255)
+// uncounted marks an exchange that is left out.
+type uncounted struct{}
 
-// note is what is kept of a request that is traced or logged; of all others
-// the route tag alone.
+// note is what is kept of a request that is traced or logged.
 type note struct {
-	tag  metrics.RouteTag
 	span *tracing.Span
 	line *requestlog.Entry
 }
 
 func newObserver(cfg *config.Config) *observer {
-	outcomes := gate.Outcomes()
-	names := make([]string, len(outcomes))
-	for i, o := range outcomes {
-		names[i] = o.String()
-	}
-	o := &observer{counting: new(metrics.Counting), requests: metrics.NewRequests(names)}
+	o := &observer{counting: new(metrics.Counting), requests: metrics.NewRequests()}
 	o.notes.New = func() any { return new(note) }
 	for _, path := range cfg.UncountedPaths {
 		o.uncounted = append(o.uncounted, []byte(path))
@@ -54,12 +46,11 @@ func newObserver(cfg *config.Config) *observer {
 
 // Begin is called by the engines.
 func (o *observer) Begin(x *gate.Exchange) {
+	x.Context = nil
 	if len(o.uncounted) > 0 && o.leavesOut(x.Target) {
-		x.Context = uncounted
+		x.Context = uncounted{}
 		return
 	}
-	tag := o.requests.Tag(x.RouteTag, x.DefaultRoute, x.HasDefaultRoute)
-	x.Context = tag
 	o.counting.Begin(x.Arrived, x.Proxied)
 	o.status.begun()
 	if o.tracer == nil && o.log == nil {
@@ -71,60 +62,33 @@ func (o *observer) Begin(x *gate.Exchange) {
 		return
 	}
 	n := o.notes.Get().(*note)
-	*n = note{tag, span, line}
+	*n = note{span, line}
 	x.Context = n
 	x.TraceLines = span.Lines()
 }
 
 // End is called by the engines.
 func (o *observer) End(x *gate.Exchange) {
-	var n *note
-	var tag metrics.RouteTag
+	var trace gate.TraceID
 	switch c := x.Context.(type) {
-	case metrics.RouteTag:
-		tag = c
-	case *note:
-		n, tag = c, c.tag
-	}
-	if tag == uncounted {
+	case uncounted:
 		return
+	case *note:
+		trace = c.span.TraceID()
+		o.finish(c, x)
 	}
 	o.counting.End(x.Ended, x.Proxied)
-	r := record(x, tag)
-	if n != nil {
-		r.TraceID = n.span.TraceID()
-		o.finish(n, x, &r)
-	}
-	o.requests.Observe(&r)
+	o.requests.Observe(x, trace)
 	o.status.ended(x)
 	o.ends.note(x)
 }
 
-// record is what is counted of x.
-func record(x *gate.Exchange, tag metrics.RouteTag) metrics.Record {
-	r := metrics.Record{
-		Status:        x.Status,
-		Outcome:       uint8(x.Outcome),
-		Route:         tag,
-		Proxied:       x.Proxied,
-		Reached:       x.Forwarded != 0,
-		Queued:        x.Ended - x.Arrived,
-		Total:         x.Ended - x.Arrived,
-		RequestBytes:  x.RequestBody,
-		ResponseBytes: x.ResponseBody,
-	}
-	if x.Admitted != 0 {
-		r.Queued = x.Admitted - x.Arrived
-	}
-	if r.Reached {
-		r.Upstream = x.Ended - x.Forwarded
-	}
-	return r
-}
-
 // finish hands on what only traced and logged requests have.
-func (o *observer) finish(n *note, x *gate.Exchange, r *metrics.Record) {
-	if n.span != nil {
+func (o *observer) finish(n *note, x *gate.Exchange) {
+	trace := n.span.TraceID()
+	if n.span == nil {
+		trace = x.Trace.Context().TraceID
+	} else {
 		n.span.End(&tracing.Finish{
 			Method: x.Method, Target: x.Target, Host: x.Host, Protocol: x.Protocol, Peer: x.Peer,
 			Status: x.Status, Outcome: x.Outcome.String(), Error: x.Outcome.Meaning().Level >= gate.Warn,
@@ -132,13 +96,7 @@ func (o *observer) finish(n *note, x *gate.Exchange, r *metrics.Record) {
 			Forwarded: wall(x.Forwarded), Answered: wall(x.Answered),
 		})
 	}
-	if n.line != nil {
-		trace := r.TraceID
-		if n.span == nil {
-			trace = x.Trace.Context().TraceID
-		}
-		n.line.End(result(x, r, trace))
-	}
+	n.line.End(result(x, trace))
 	*n = note{}
 	o.notes.Put(n)
 }
@@ -153,15 +111,14 @@ func wall(at time.Duration) time.Time {
 
 // Rejected is called by the engines.
 func (o *observer) Rejected(outcome gate.Outcome) {
-	o.requests.Rejected(uint8(outcome))
+	o.requests.Rejected(outcome)
 	o.status.rejected(outcome)
 }
 
 // Probed is called by the engines.
 func (o *observer) Probed(x *gate.Exchange) {
 	if o.log != nil && o.logProbes {
-		r := record(x, 0)
-		o.log.Begin(head(x)).End(result(x, &r, x.Trace.Context().TraceID))
+		o.log.Begin(head(x)).End(result(x, x.Trace.Context().TraceID))
 	}
 }
 

@@ -2,7 +2,6 @@ package app
 
 import (
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/requestlog"
 )
 
@@ -14,11 +13,11 @@ func head(x *gate.Exchange) requestlog.Head {
 }
 
 // result is what it is told at the end.
-func result(x *gate.Exchange, r *metrics.Record, trace gate.TraceID) requestlog.Result {
+func result(x *gate.Exchange, trace gate.TraceID) requestlog.Result {
 	return requestlog.Result{
 		Status: x.Status, Outcome: x.Outcome.String(),
 		RequestBytes: x.RequestBody, ResponseBytes: x.ResponseBody,
 		Arrived: wall(x.Arrived), Ended: wall(x.Ended),
-		Queued: r.Queued, Upstream: r.Upstream, Total: r.Total, TraceID: trace,
+		Queued: x.QueueWait(), Upstream: x.UpstreamTime(), Total: x.Took(), TraceID: trace,
 	}
 }

@@ -35,7 +35,7 @@ func newStatus(cfg *config.Config, ready *readiness, seen *observer) *status {
 		containers = append(containers, c.Container)
 	}
 	s := &status{
-		errors:   statuspage.NewErrors(seen.requests.OutcomeNames()),
+		errors:   statuspage.NewErrors(gate.OutcomeNames()),
 		timeline: statuspage.NewTimeline(containers, http1.Clock),
 	}
 	s.history = statuspage.NewHistory(statuspage.Sources{

@@ -45,8 +45,8 @@ func TestWhatDidNotComeToAGoodEndCountsAsFailed(t *testing.T) {
 }
 
 func TestTellingTheStatusPageOfRequestsAllocatesNothing(t *testing.T) {
-	seen := &observer{counting: new(metrics.Counting), requests: metrics.NewRequests([]string{"served", "queue-full"})}
-	s := &status{errors: statuspage.NewErrors(seen.requests.OutcomeNames())}
+	seen := &observer{counting: new(metrics.Counting), requests: metrics.NewRequests()}
+	s := &status{errors: statuspage.NewErrors(gate.OutcomeNames())}
 	s.history = statuspage.NewHistory(statuspage.Sources{
 		Clock: func() time.Duration { return 0 }, Counting: seen.counting, Requests: seen.requests, Errors: s.errors,
 	})

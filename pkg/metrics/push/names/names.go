@@ -11,34 +11,30 @@ const Resource = "target_info"
 // StatusCode is the one attribute that is a number.
 const StatusCode = "http.response.status_code"
 
+// Scope is the label that Prometheus has in the place of an instrumentation
+// scope.
+const Scope = "otel_scope_name"
+
 // Metric is the name of a family. Knative's own have those that it uses over
 // OTLP, all others the one that Prometheus sees.
 func Metric(family string) string {
-	switch family {
-	case "kn_serving_invocation_duration_seconds":
-		return "kn.serving.invocation.duration"
-	case "kn_serving_queue_depth":
-		return "kn.serving.queue.depth"
-	case "http_server_request_duration_seconds":
-		return "http.server.request.duration"
-	case "http_server_request_body_size_bytes":
-		return "http.server.request.body.size"
-	case "http_server_response_body_size_bytes":
-		return "http.server.response.body.size"
+	if !strings.HasPrefix(family, "http_") && !strings.HasPrefix(family, "kn_") {
+		return family
 	}
-	return family
+	return dotted(strings.TrimSuffix(strings.TrimSuffix(family, "_seconds"), "_bytes"))
 }
 
-// Attribute is the name of a label.
+// Attribute is the name of a label. Those of the semantic conventions have
+// dots.
 func Attribute(label string) string {
-	switch label {
-	case "http_response_status_code":
-		return StatusCode
-	case "kn_route_tag":
-		return "kn.route.tag"
+	switch group, _, _ := strings.Cut(label, "_"); group {
+	case "http", "kn", "network", "url":
+		return strings.Replace(dotted(label), "status.code", "status_code", 1)
 	}
 	return label
 }
+
+func dotted(name string) string { return strings.ReplaceAll(name, "_", ".") }
 
 // Unit reads the unit (UCUM) off the name of a family, where Prometheus wants
 // it; empty if it has none.

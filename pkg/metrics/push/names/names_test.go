@@ -28,13 +28,13 @@ func TestTheDocsHaveTheNamesOfTheCode(t *testing.T) {
 			t.Errorf("%s goes by %q, the docs have %q", row[2], got, row[3])
 		}
 	}
-	if metrics != 5 || attributes != 2 {
-		t.Errorf("%s has %d metrics and %d labels, want 5 and 2", docsPath, metrics, attributes)
+	if metrics != 6 || attributes != 6 {
+		t.Errorf("%s has %d metrics and %d labels, want 6 and 6", docsPath, metrics, attributes)
 	}
 }
 
 func TestAllElseKeepsItsName(t *testing.T) {
-	for _, name := range []string{"", "target_info", "kn_serving_queue_depth_total", "queuegate_in_flight_requests"} {
+	for _, name := range []string{"", "target_info", "queuegate_in_flight_requests"} {
 		if got := Metric(name); got != name {
 			t.Errorf("metric %q is called %q", name, got)
 		}

@@ -1,0 +1,268 @@
+package metrics
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// Names is which generation of Knative's metric names is shown.
+type Names uint8
+
+// The generations. What Knative has no name for is always shown.
+const (
+	Current Names = 1 << iota
+	Legacy        // of its OpenCensus era
+	Both    = Current | Legacy
+	always  = Both
+)
+
+// ParseNames reads current, legacy or both.
+func ParseNames(s string) (Names, error) {
+	switch s {
+	case "current":
+		return Current, nil
+	case "legacy":
+		return Legacy, nil
+	case "both":
+		return Both, nil
+	}
+	return 0, fmt.Errorf("metric names %q: want current, legacy or both", s)
+}
+
+// Build says what was built.
+type Build struct {
+	Version, Commit, GoVersion string
+}
+
+// Dropped is what was lost on its way to a log or a collector.
+type Dropped struct {
+	LogLines uint64
+	Spans    int64
+}
+
+// CollectorConfig is what a Collector shows. Callbacks are called once per
+// scrape, on the scraper's goroutine; what is nil is not shown.
+type CollectorConfig struct {
+	Names     Names // 0 = Current
+	Identity  Identity
+	Build     Build
+	Requests  *Requests
+	Readiness *Readiness
+	Admission func() gate.AdmissionStats
+	Upstream  func() gate.UpstreamStats
+	HTTP2     func() gate.HTTP2Stats
+	TLS       func() gate.TLSStats
+	Dropped   func() Dropped
+}
+
+// Collector turns the figures into Prometheus' metrics when it is asked to.
+type Collector struct {
+	cfg   CollectorConfig
+	shown []shown
+}
+
+// shown is a row that has a source.
+type shown struct {
+	*row
+	desc *prometheus.Desc
+}
+
+// NewCollector makes the descriptions of all metrics that cfg has sources for.
+func NewCollector(cfg CollectorConfig) *Collector {
+	cfg.Names = cmp.Or(cfg.Names, Current)
+	for _, s := range []*string{
+		&cfg.Identity.Namespace, &cfg.Identity.Service, &cfg.Identity.Configuration, &cfg.Identity.Revision, &cfg.Identity.Pod,
+		&cfg.Build.Version, &cfg.Build.Commit, &cfg.Build.GoVersion,
+	} {
+		*s = strings.ToValidUTF8(*s, "\uFFFD") // else every scrape would fail
+	}
+	c := &Collector{cfg: cfg}
+	for i := range rows {
+		if r := &rows[i]; r.names&cfg.Names != 0 && cfg.has(r.source) {
+			c.shown = append(c.shown, shown{r, prometheus.NewDesc(r.Name, r.Help, r.Labels, nil)})
+		}
+	}
+	return c
+}
+
+func (cfg *CollectorConfig) has(s source) bool {
+	return [...]bool{
+		settled: true, requests: cfg.Requests != nil, admission: cfg.Admission != nil, upstream: cfg.Upstream != nil,
+		http2: cfg.HTTP2 != nil, tls: cfg.TLS != nil, dropped: cfg.Dropped != nil, readiness: cfg.Readiness != nil,
+	}[s]
+}
+
+// Describe is part of prometheus.Collector.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, s := range c.shown {
+		out <- s.desc
+	}
+}
+
+// Collect is part of prometheus.Collector.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	p := page{CollectorConfig: &c.cfg, out: out}
+	if c.cfg.has(requests) {
+		c.cfg.Requests.series.each(func(s *series) { p.series = append(p.series, s.read()) })
+	}
+	if c.cfg.has(admission) {
+		p.admission = c.cfg.Admission()
+	}
+	if c.cfg.has(upstream) {
+		p.upstream = c.cfg.Upstream()
+	}
+	if c.cfg.has(http2) {
+		p.http2 = c.cfg.HTTP2()
+	}
+	if c.cfg.has(tls) {
+		p.tls = c.cfg.TLS()
+	}
+	if c.cfg.has(dropped) {
+		p.dropped = c.cfg.Dropped()
+	}
+	if c.cfg.has(readiness) {
+		p.containers = c.cfg.Readiness.look()
+	}
+	for _, s := range c.shown {
+		p.shown = s
+		s.read(&p)
+	}
+}
+
+// page is one scrape in the making: figures read once, so that its metrics
+// agree with each other.
+type page struct {
+	*CollectorConfig
+	out   chan<- prometheus.Metric
+	shown shown // the row that is being read
+
+	series     []seriesReading
+	admission  gate.AdmissionStats
+	upstream   gate.UpstreamStats
+	http2      gate.HTTP2Stats
+	tls        gate.TLSStats
+	dropped    Dropped
+	containers []Container
+}
+
+// number sends a sample of a counter or gauge.
+func (p *page) number(v float64, labels ...string) {
+	kind := prometheus.GaugeValue
+	if p.shown.Kind == Counter {
+		kind = prometheus.CounterValue
+	}
+	p.out <- prometheus.MustNewConstMetric(p.shown.desc, kind, v, labels...)
+}
+
+// histogram sends a sample of a histogram, as reading.show makes it.
+func (p *page) histogram(r *reading, v *view, native bool, labels ...string) {
+	var m prometheus.Metric = &histogramSample{p.shown.desc, r.show(v, native), prometheus.MakeLabelPairs(p.shown.desc, labels)}
+	if len(r.exemplars) > 0 {
+		m = withExemplars(m, v, r.exemplars)
+	}
+	p.out <- m
+}
+
+// seriesReading is what series hold at one moment.
+type seriesReading struct {
+	key                                           seriesKey
+	server, invocation, client, request, response reading
+}
+
+func (s *series) read() seriesReading {
+	return seriesReading{s.key, s.server.read(), s.invocation.read(), s.client.read(), s.request.read(), s.response.read()}
+}
+
+// Which histogram of a series.
+func server(s *seriesReading) *reading     { return &s.server }
+func invocation(s *seriesReading) *reading { return &s.invocation }
+func client(s *seriesReading) *reading     { return &s.client }
+func request(s *seriesReading) *reading    { return &s.request }
+func response(s *seriesReading) *reading   { return &s.response }
+
+// each adds up the series that are alike in the parts of the key that labels
+// tell, and shows those with something in them, and that of status 200.
+func (p *page) each(labels seriesKey, of func(*seriesReading) *reading, show func(seriesKey, *reading)) {
+	sums := map[seriesKey]*reading{}
+	for i := range p.series {
+		s := &p.series[i]
+		k, r := s.key&labels, of(s)
+		switch sum := sums[k]; {
+		case r.count == 0 && k.code() != 200:
+		case sum == nil:
+			copied := *r
+			copied.cells = slices.Clone(r.cells)
+			sums[k] = &copied
+		default:
+			sum.add(r)
+		}
+	}
+	for k, sum := range sums {
+		show(k, sum)
+	}
+}
+
+// sum adds up a histogram of all series.
+func (p *page) sum(of func(*seriesReading) *reading) (sum float64) {
+	for i := range p.series {
+		sum += float64(of(&p.series[i]).sum)
+	}
+	return sum
+}
+
+// http shows a histogram with the labels of Knative's HTTP metrics.
+func (p *page) http(of func(*seriesReading) *reading, v *view) {
+	p.each(wholeKey, of, func(k seriesKey, r *reading) {
+		protocol := &protocols[k>>protocolShift]
+		p.histogram(r, v, true, k.method(), k.codeText(), p.Requests.tags.name(k.tag()), protocol.name, protocol.version, otelHTTP, protocol.scheme)
+	})
+}
+
+// legacy has the values of the labels of a legacy metric; further follow those
+// that all of them begin with.
+func (p *page) legacy(further ...string) []string {
+	id := &p.Identity
+	return append([]string{id.Namespace, id.Service, id.Configuration, id.Revision, id.Pod, gateContainer}, further...)
+}
+
+func (p *page) legacyCode(k seriesKey) []string {
+	return p.legacy(k.codeText(), classNames[k.class()])
+}
+
+func (p *page) legacyTag(k seriesKey) []string {
+	return append(p.legacyCode(k), p.Requests.tags.legacyName(k.tag()))
+}
+
+// results are the two samples of what succeeds or fails.
+func (p *page) results(succeeded, failed uint64) {
+	p.number(float64(succeeded), "success")
+	p.number(float64(failed), "failure")
+}
+
+// single sends the only sample of a histogram with these labels.
+func (p *page) single(h *histogram, labels ...string) {
+	r := h.read()
+	p.histogram(&r, durationsCurrent, true, labels...)
+}
+
+// histogramSample is a histogram with classic and native buckets at once,
+// which client_golang's constant metrics cannot have.
+type histogramSample struct {
+	desc      *prometheus.Desc
+	histogram *dto.Histogram
+	labels    []*dto.LabelPair
+}
+
+func (s *histogramSample) Desc() *prometheus.Desc { return s.desc }
+
+func (s *histogramSample) Write(m *dto.Metric) error {
+	m.Label, m.Histogram = s.labels, s.histogram
+	return nil
+}

@@ -1,0 +1,267 @@
+package metrics
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// Kind is the type of a metric, as Prometheus calls it.
+type Kind string
+
+// The kinds that the gate has.
+const (
+	Counter   Kind = "counter"
+	Gauge     Kind = "gauge"
+	Histogram Kind = "histogram"
+)
+
+// Metric describes one metric family to scrapers and to the documentation.
+type Metric struct {
+	Name   string
+	Kind   Kind
+	Unit   string
+	Labels []string
+	Help   string
+}
+
+// A row is one metric of the page: what is said of it, when it is shown, and
+// how it is read.
+type row struct {
+	Metric
+	names  Names  // generations that have it
+	source source // it is left out without
+	read   func(*page)
+}
+
+// source is a part of CollectorConfig.
+type source uint8
+
+const (
+	settled source = iota // what is always known
+	requests
+	admission
+	upstream
+	http2
+	tls
+	dropped
+	readiness
+)
+
+// Instrumentation scopes of OpenTelemetry that Knative's metrics come from.
+const (
+	otelHTTP  = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	otelQueue = "knative.dev/serving/pkg/queue"
+)
+
+// gateContainer is the name of the gate's own container to Knative.
+const gateContainer = "queue-proxy"
+
+// Labels that several metrics have.
+var (
+	httpLabels = []string{
+		"http_request_method", "http_response_status_code", "kn_route_tag",
+		"network_protocol_name", "network_protocol_version", "otel_scope_name", "url_scheme",
+	}
+	legacyLabels = []string{
+		"namespace_name", "service_name", "configuration_name", "revision_name", "pod_name", "container_name",
+		"response_code", "response_code_class", "route_tag",
+	}
+	legacyIdentity, legacyCode = legacyLabels[:6], legacyLabels[:8]
+)
+
+// rows are all metrics of the page, in the order of the documentation. A metric
+// is one row here; go test ./pkg/metrics -run Docs -update gives it its line
+// there.
+var rows = []row{
+	{Metric{"kn_serving_invocation_duration_seconds", Histogram, "seconds", []string{"http_response_status_code", "otel_scope_name"},
+		"Time from the first byte of a request to the user container until the end of the answer. Requests that never reached it are not in it."},
+		Current, requests, func(p *page) {
+			p.each(codeKey, invocation, func(k seriesKey, r *reading) { p.histogram(r, durationsCurrent, true, k.codeText(), otelQueue) })
+		}},
+	{Metric{"kn_serving_queue_depth", Gauge, "requests", nil,
+		"Requests that wait for a slot now; those in flight are not in it."},
+		Current, admission, func(p *page) { p.number(float64(p.admission.QueueDepth)) }},
+	{Metric{"http_server_request_duration_seconds", Histogram, "seconds", httpLabels,
+		"Time from the arrival of a request to the end of its answer, waiting included."},
+		Current, requests, func(p *page) { p.http(server, durationsCurrent) }},
+	{Metric{"http_server_request_body_size_bytes", Histogram, "bytes", httpLabels,
+		"Size of request bodies, as taken from the client."},
+		Current, requests, func(p *page) { p.http(request, sizesCurrent) }},
+	{Metric{"http_server_response_body_size_bytes", Histogram, "bytes", httpLabels,
+		"Size of response bodies, as given to the client."},
+		Current, requests, func(p *page) { p.http(response, sizesCurrent) }},
+	{Metric{"http_client_request_duration_seconds", Histogram, "seconds", httpLabels,
+		"Time from the first byte of a request to the user container until the head of its answer or, where none came, until the request's end."},
+		Current, requests, func(p *page) { p.http(client, durationsCurrent) }},
+	{Metric{"target_info", Gauge, "", []string{
+		"service_name", "service_instance_id", "service_version", "container_name",
+		"k8s_namespace_name", "k8s_pod_name", "kn_service_name", "kn_configuration_name", "kn_revision_name"},
+		"Who this is. Always 1."},
+		Current, settled, func(p *page) {
+			id := &p.Identity
+			p.number(1, cmp.Or(id.Service, id.Configuration, id.Revision), id.Pod, p.Build.Version, gateContainer,
+				id.Namespace, id.Pod, id.Service, id.Configuration, id.Revision)
+		}},
+
+	{Metric{"revision_request_count", Counter, "requests", legacyLabels,
+		"Requests that have ended."},
+		Legacy, requests, func(p *page) {
+			p.each(tagCodeKey, server, func(k seriesKey, r *reading) { p.number(float64(r.count), p.legacyTag(k)...) })
+		}},
+	{Metric{"revision_request_latencies", Histogram, "milliseconds", legacyLabels,
+		"Time from the arrival of a request to the end of its answer, waiting included."},
+		Legacy, requests, func(p *page) {
+			p.each(tagCodeKey, server, func(k seriesKey, r *reading) { p.histogram(r, durationsLegacy, false, p.legacyTag(k)...) })
+		}},
+	{Metric{"revision_app_request_count", Counter, "requests", legacyCode,
+		"Requests that reached the user container and have ended."},
+		Legacy, requests, func(p *page) {
+			p.each(codeKey, invocation, func(k seriesKey, r *reading) { p.number(float64(r.count), p.legacyCode(k)...) })
+		}},
+	{Metric{"revision_app_request_latencies", Histogram, "milliseconds", legacyCode,
+		"Time from the first byte of a request to the user container until the end of the answer."},
+		Legacy, requests, func(p *page) {
+			p.each(codeKey, invocation, func(k seriesKey, r *reading) { p.histogram(r, durationsLegacy, false, p.legacyCode(k)...) })
+		}},
+	{Metric{"revision_queue_depth", Gauge, "requests", legacyIdentity,
+		"Requests that wait for a slot now; those in flight are not in it."},
+		Legacy, admission, func(p *page) { p.number(float64(p.admission.QueueDepth), p.legacy()...) }},
+
+	{Metric{"queuegate_request_outcomes_total", Counter, "requests", []string{"outcome"},
+		"Requests that have ended, by how; served and tunnelled were answered by the user container."},
+		always, requests, func(p *page) {
+			for _, o := range gate.Outcomes() {
+				p.number(float64(p.Requests.outcomes[o].Load()), o.String())
+			}
+		}},
+	{Metric{"queuegate_responses_total", Counter, "requests", []string{"code_class"},
+		"Requests that have ended, by class of their status."},
+		always, requests, func(p *page) {
+			var counts [len(classNames)]uint64
+			for i := range p.series {
+				counts[p.series[i].key.class()] += p.series[i].server.count
+			}
+			for class, n := range counts {
+				p.number(float64(n), classNames[class])
+			}
+		}},
+	{Metric{"queuegate_proxied_requests_total", Counter, "requests", nil,
+		"Requests that have ended and that the activator had proxied."},
+		always, requests, func(p *page) { p.number(float64(p.Requests.proxied.Load())) }},
+	{Metric{"queuegate_request_body_bytes_total", Counter, "bytes", nil,
+		"Bytes of request bodies taken from clients, of requests that have ended."},
+		always, requests, func(p *page) { p.number(p.sum(request)) }},
+	{Metric{"queuegate_response_body_bytes_total", Counter, "bytes", nil,
+		"Bytes of response bodies given to clients, of requests that have ended."},
+		always, requests, func(p *page) { p.number(p.sum(response)) }},
+	{Metric{"queuegate_queue_wait_seconds", Histogram, "seconds", nil,
+		"Time from the arrival of a request until it got its slot, or until its end if it got none."},
+		always, requests, func(p *page) { p.single(p.Requests.queueWait) }},
+	{Metric{"queuegate_in_flight_requests", Gauge, "requests", nil,
+		"Requests that hold a slot now."},
+		always, admission, func(p *page) { p.number(float64(p.admission.InFlight)) }},
+	{Metric{"queuegate_queue_capacity", Gauge, "requests", nil,
+		"How many requests may wait."},
+		always, admission, func(p *page) { p.number(float64(p.admission.QueueCapacity)) }},
+	{Metric{"queuegate_concurrency_limit", Gauge, "requests", nil,
+		"Most requests in flight at once; +Inf is unlimited."},
+		always, admission, func(p *page) {
+			p.number(cmp.Or(float64(p.admission.ConcurrencyLimit), math.Inf(1)))
+		}},
+	{Metric{"queuegate_upstream_open_connections", Gauge, "connections", nil,
+		"Connections to the user container that are open now, idle ones included."},
+		always, upstream, func(p *page) { p.number(float64(p.upstream.Open)) }},
+	{Metric{"queuegate_upstream_idle_connections", Gauge, "connections", nil,
+		"Those of them that no request uses."},
+		always, upstream, func(p *page) { p.number(float64(p.upstream.Idle)) }},
+	{Metric{"queuegate_upstream_dials_total", Counter, "connections", nil,
+		"Attempts to connect to the user container for requests."},
+		always, upstream, func(p *page) { p.number(float64(p.upstream.Dials)) }},
+	{Metric{"queuegate_upstream_reuses_total", Counter, "requests", nil,
+		"Requests that went out on a connection that was open already."},
+		always, upstream, func(p *page) { p.number(float64(p.upstream.Reuses)) }},
+	{Metric{"queuegate_upstream_replays_total", Counter, "requests", nil,
+		"Requests that went out once more because their connection turned out to be closed."},
+		always, upstream, func(p *page) { p.number(float64(p.upstream.Replays)) }},
+	{Metric{"queuegate_container_state", Gauge, "", []string{"container", "state"},
+		"1 for the state that the user container is in, 0 for the others."},
+		always, readiness, func(p *page) {
+			for i, c := range p.containers {
+				for _, state := range p.Readiness.cfg.States {
+					v := 0.0
+					if state == c.State {
+						v = 1
+					}
+					p.number(v, p.Readiness.cfg.Containers[i], state)
+				}
+			}
+		}},
+	{Metric{"queuegate_container_transitions_total", Counter, "transitions", []string{"container", "state", "cause"},
+		"Changes of state of the user container, by the new state and why; no cause is a success."},
+		always, readiness, func(p *page) {
+			for i, counts := range p.Readiness.transitions {
+				for k, to := range append(slices.Clip(p.Readiness.cfg.Transitions), otherTransition) {
+					p.number(float64(counts[k].Load()), p.Readiness.cfg.Containers[i], to.State, to.Cause)
+				}
+			}
+		}},
+	{Metric{"queuegate_probe_attempts_total", Counter, "probes", []string{"container"},
+		"Readiness probes of the user container."},
+		always, readiness, func(p *page) {
+			for i, c := range p.containers {
+				p.number(float64(c.Attempts), p.Readiness.cfg.Containers[i])
+			}
+		}},
+	{Metric{"queuegate_probe_connections_total", Counter, "probes", []string{"container"},
+		"Those of them that a connection was accepted for."},
+		always, readiness, func(p *page) {
+			for i, c := range p.containers {
+				p.number(float64(c.Reached), p.Readiness.cfg.Containers[i])
+			}
+		}},
+	{Metric{"queuegate_probe_duration_seconds", Histogram, "seconds", []string{"container"},
+		"Time that readiness probes took, whatever their result."},
+		always, readiness, func(p *page) {
+			for i, h := range p.Readiness.probes {
+				p.single(h, p.Readiness.cfg.Containers[i])
+			}
+		}},
+	{Metric{"queuegate_http2_client_connections", Gauge, "connections", nil,
+		"Connections of clients over HTTP/2 that are open now."},
+		always, http2, func(p *page) { p.number(float64(p.http2.Connections)) }},
+	{Metric{"queuegate_http2_faults_total", Counter, "faults", []string{"kind"},
+		"Faults of peers over HTTP/2, by kind: what made the gate reset a stream or close a connection."},
+		always, http2, func(p *page) {
+			for _, kind := range slices.Sorted(maps.Keys(p.http2.Errors)) {
+				p.number(float64(p.http2.Errors[kind]), kind)
+			}
+		}},
+	{Metric{"queuegate_tls_certificate_expiry_timestamp_seconds", Gauge, "seconds", nil,
+		"When the certificate in use ends, as Unix time; 0 while there is none."},
+		always, tls, func(p *page) {
+			end := 0.0
+			if !p.tls.NotAfter.IsZero() {
+				end = float64(p.tls.NotAfter.Unix())
+			}
+			p.number(end)
+		}},
+	{Metric{"queuegate_tls_certificate_loads_total", Counter, "loads", []string{"result"},
+		"New certificates that were found, by whether they could be used (success, failure)."},
+		always, tls, func(p *page) { p.results(p.tls.Reloads, p.tls.ReloadFailures) }},
+	{Metric{"queuegate_tls_handshakes_total", Counter, "handshakes", []string{"result"},
+		"Handshakes on the TLS port that have ended, by result (success, failure)."},
+		always, tls, func(p *page) { p.results(p.tls.Handshakes, p.tls.HandshakeFailures) }},
+	{Metric{"queuegate_dropped_log_lines_total", Counter, "lines", nil,
+		"Lines of the request log that were lost because nobody took them in time."},
+		always, dropped, func(p *page) { p.number(float64(p.dropped.LogLines)) }},
+	{Metric{"queuegate_dropped_spans_total", Counter, "spans", nil,
+		"Spans that were lost because the collector did not take them in time."},
+		always, dropped, func(p *page) { p.number(float64(p.dropped.Spans)) }},
+	{Metric{"queuegate_build_info", Gauge, "", []string{"version", "commit", "go_version"},
+		"What was built. Always 1."},
+		always, settled, func(p *page) { p.number(1, p.Build.Version, p.Build.Commit, p.Build.GoVersion) }},
+}

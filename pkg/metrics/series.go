@@ -1,0 +1,188 @@
+package metrics
+
+import (
+	"strconv"
+	"sync"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// seriesKey is what Knative's labels tell of a request, in 22 bits: status code
+// (10), route tag (5), method (4), protocol (3).
+type seriesKey uint32
+
+const (
+	tagShift      = 10
+	methodShift   = tagShift + 5
+	protocolShift = methodShift + 4
+
+	codeKey    seriesKey = 1<<tagShift - 1 // masks
+	tagCodeKey seriesKey = 1<<methodShift - 1
+	wholeKey   seriesKey = 1<<(protocolShift+3) - 1
+)
+
+// Status codes that are told apart; all others are otherCode.
+const (
+	firstCode = 100
+	lastCode  = 599
+	otherCode = lastCode + 1
+)
+
+// methods are those that are told apart; the first stands for all others.
+var methods = [...]string{"_OTHER", "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
+
+// protocols are the schemes and versions of HTTP. The first is that of series
+// that do not tell.
+var protocols = [...]struct{ scheme, name, version string }{
+	{}, {"http", "http", "1.0"}, {"http", "http", "1.1"}, {"http", "http", "2.0"},
+	{"https", "http", "1.0"}, {"https", "http", "1.1"}, {"https", "http", "2.0"},
+}
+
+func keyOf(x *gate.Exchange, tag routeTag) seriesKey {
+	code := x.Status
+	if code < firstCode || code > lastCode {
+		code = otherCode
+	}
+	protocol := 1
+	switch x.Protocol {
+	case "HTTP/1.1":
+		protocol = 2
+	case "HTTP/2.0":
+		protocol = 3
+	}
+	if x.Encrypted {
+		protocol += 3
+	}
+	return seriesKey(code) | seriesKey(tag)<<tagShift | seriesKey(methodOf(x.Method))<<methodShift | seriesKey(protocol)<<protocolShift
+}
+
+func methodOf(method []byte) int {
+	switch string(method) {
+	case "GET":
+		return 1
+	case "HEAD":
+		return 2
+	case "POST":
+		return 3
+	case "PUT":
+		return 4
+	case "DELETE":
+		return 5
+	case "CONNECT":
+		return 6
+	case "OPTIONS":
+		return 7
+	case "TRACE":
+		return 8
+	case "PATCH":
+		return 9
+	}
+	return 0
+}
+
+// rest is the key that a request counts under when there are too many series:
+// the status alone is told.
+func (k seriesKey) rest() seriesKey { return k&codeKey | seriesKey(otherTag)<<tagShift }
+
+func (k seriesKey) code() int     { return int(k & codeKey) }
+func (k seriesKey) tag() routeTag { return routeTag(k & tagCodeKey >> tagShift) }
+func (k seriesKey) method() string {
+	return methods[k>>methodShift&(1<<(protocolShift-methodShift)-1)]
+}
+
+func (k seriesKey) codeText() string {
+	if k.code() == otherCode {
+		return "other"
+	}
+	return strconv.Itoa(k.code())
+}
+
+// class is an index into classNames.
+func (k seriesKey) class() int { return k.code()/100 - 1 }
+
+var classNames = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx", "other"}
+
+// series are the histograms of requests that have their labels in common.
+type series struct {
+	key        seriesKey
+	server     *histogram // from arrival to the end
+	invocation *histogram // from the first byte to the container to the end
+	client     *histogram // from there to the head of the response
+	request    *histogram // bytes of the body
+	response   *histogram
+}
+
+// Bounds of a seriesTable. Requests that would need more than maxSeries are
+// told apart by status alone, which is 501 more at most.
+const (
+	maxSeries = 256
+	tableBits = 11
+)
+
+// seriesTable finds series by key: open addressing, nothing is ever taken out.
+// The zero value is ready.
+type seriesTable struct {
+	slots [1 << tableBits]atomic.Pointer[series]
+
+	adding sync.Mutex
+	count  atomic.Int32 // changed with adding held
+}
+
+// of allocates when it meets a key for the first time.
+func (t *seriesTable) of(k seriesKey) *series {
+	s, _ := t.find(k)
+	if s != nil {
+		return s
+	}
+	if k != k.rest() && t.count.Load() >= maxSeries {
+		return t.of(k.rest())
+	}
+	return t.add(k)
+}
+
+// find returns the series of k, or the slot that it belongs into.
+func (t *seriesTable) find(k seriesKey) (*series, *atomic.Pointer[series]) {
+	// Fibonacci hashing: the multiplier is 2^32 divided by the golden ratio.
+	for i := uint32(k) * 0x9e3779b1 >> (32 - tableBits); ; i = (i + 1) % uint32(len(t.slots)) {
+		s := t.slots[i].Load()
+		if s == nil {
+			return nil, &t.slots[i]
+		}
+		if s.key == k {
+			return s, nil
+		}
+	}
+}
+
+func (t *seriesTable) add(k seriesKey) *series {
+	t.adding.Lock()
+	defer t.adding.Unlock()
+	s, slot := t.find(k)
+	if s != nil {
+		return s
+	}
+	if k != k.rest() && t.count.Inc() > maxSeries {
+		t.count.Dec()
+		k = k.rest()
+		if s, slot = t.find(k); s != nil {
+			return s
+		}
+	}
+	s = &series{
+		key: k, server: newHistogram(durations), invocation: newHistogram(durations), client: newHistogram(durations),
+		request: newHistogram(sizes), response: newHistogram(sizes),
+	}
+	slot.Store(s)
+	return s
+}
+
+// each calls yield with every series.
+func (t *seriesTable) each(yield func(*series)) {
+	for i := range t.slots {
+		if s := t.slots[i].Load(); s != nil {
+			yield(s)
+		}
+	}
+}
