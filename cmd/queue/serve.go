@@ -29,14 +29,15 @@ func serve(cfg *config.Config, warnings []string) int {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 
 	gate, err := app.New(cfg, build(), log)
-	if err == nil {
-		err = gate.Listen()
-	}
 	if err != nil {
 		log.Error("the gate cannot start", zap.Error(err))
-		if errors.Is(err, app.ErrConfig) {
-			return exitConfig
+		if errors.Is(err, app.ErrSystem) {
+			return exitFailed
 		}
+		return exitConfig
+	}
+	if err := gate.Listen(); err != nil {
+		log.Error("the gate cannot start", zap.Error(err))
 		return exitFailed
 	}
 	log.Info("serving", zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort))

@@ -47,19 +47,19 @@ type Config struct {
 	DrainQuiet  time.Duration // how long a drain goes on without a request
 	DrainTunnel time.Duration // how long tunnels may go on after that
 
-	Readiness Readiness // nil: always ready
-	Observer  Observer  // nil: nobody listens
-	Contact   Contact   // nil: nobody listens
+	Admission *Admission // of the same limits, for parts that are made before the gate; nil: one of its own
+	Readiness Readiness  // nil: always ready
+	Observer  Observer   // nil: nobody listens
+	Contact   Contact    // nil: nobody listens
 }
 
 // Gate is the state that all engines share: admission, drain, readiness,
 // observation.
 type Gate struct {
 	Config
-	Admission *Admission
-	Drain     *Drain
-	Pending   PendingDials
-	Replays   atomic.Int64 // requests that were sent again
+	Drain   *Drain
+	Pending PendingDials
+	Replays atomic.Int64 // requests that were sent again
 }
 
 // New checks the configuration and makes a gate. All problems are reported
@@ -91,10 +91,12 @@ func New(c Config) (*Gate, error) {
 	if c.Readiness == nil {
 		c.Readiness = alwaysReady{}
 	}
+	if c.Admission == nil {
+		c.Admission = NewAdmission(AdmissionConfig{Limit: c.ConcurrencyLimit, Capacity: c.QueueCapacity})
+	}
 	g := &Gate{
-		Config:    c,
-		Admission: NewAdmission(AdmissionConfig{Limit: c.ConcurrencyLimit, Capacity: c.QueueCapacity}),
-		Drain:     newDrain(c.DrainQuiet),
+		Config: c,
+		Drain:  newDrain(c.DrainQuiet),
 	}
 	g.Pending.gate = g
 	return g, nil

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/probe"
 )
@@ -29,23 +30,14 @@ type adminServer struct {
 	appProbes *probe.AppProbes
 }
 
-// openAdmin opens the admin port and the one for application probes.
-func (p *App) openAdmin() error {
-	cfg := p.cfg
+func newAdmin(cfg *config.Config, drain *gate.Drain, ready *readiness, log *zap.Logger) (*adminServer, error) {
 	appProbes, err := probe.ParseAppProbes(cfg.AppProbers, probe.AppProbeOptions{
 		Host: cfg.AppProbeHost,
 		OnChange: func(c probe.AppChange) {
-			p.log.Info(c.String(), zap.String("path", c.Path), zap.String("from", c.From.Token()), zap.String("to", c.To.Token()))
+			log.Info(c.String(), zap.String("path", c.Path), zap.String("from", c.From.Token()), zap.String("to", c.To.Token()))
 		},
 	})
-	if err != nil {
-		return err
-	}
-	a := &adminServer{drain: p.gate.Drain, ready: p.ready, appProbes: appProbes}
-	if err := p.side.open(cfg.ListenAddress, cfg.AdminPort, "ADMIN_PORT", http.HandlerFunc(a.handle)); err != nil {
-		return err
-	}
-	return p.side.open(cfg.ListenAddress, cfg.AppProbePort, "APP_PROBE_PORT", http.HandlerFunc(a.handleAppProbe))
+	return &adminServer{drain: drain, ready: ready, appProbes: appProbes}, err
 }
 
 func (a *adminServer) handle(w http.ResponseWriter, r *http.Request) {

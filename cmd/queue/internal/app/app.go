@@ -1,9 +1,11 @@
-// Package app is a running gate: it builds the parts from the configuration and
-// ties them together.
+// Package app is a running gate: it builds the parts from the configuration,
+// each after those that it needs, and ties them together.
 package app
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"go.uber.org/zap"
 
@@ -12,81 +14,137 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/http2"
 	"github.com/queuegate/queuegate/pkg/metrics"
+	"github.com/queuegate/queuegate/pkg/metrics/push"
 )
 
 // App is a gate with all its ports.
 type App struct {
-	cfg     *config.Config
-	build   metrics.Build
-	log     *zap.Logger
-	often   *zap.Logger // for what may happen as often as others like
-	ready   *readiness
-	seen    *observer
-	gate    *gate.Gate
-	server  *http1.Server
-	streams *http2.Server
-	secure  *tlsPort
-	side    *sidePorts
-	door    *drainSocket
+	cfg   *config.Config
+	build metrics.Build
+	log   *zap.Logger
+	often *zap.Logger // for what others can cause as often as they like
+
+	// In the order of New: each knows those above it.
+	status      *status // nil: there is no page
+	readiness   *readiness
+	exporters   *exporters
+	observer    *observer
+	gate        *gate.Gate
+	http2       *http2.Server
+	http1       *http1.Server
+	tls         *tlsPort
+	pusher      *push.Pusher // nil: figures are not pushed
+	ports       []*sidePort
+	drainSocket *drainSocket // while it listens
 }
 
-// ErrConfig is the cause of an error of New that another configuration mends.
-var ErrConfig = errors.New("wrong configuration")
+// ErrSystem is the cause of an error of New that is not the configuration's.
+var ErrSystem = errors.New("refused by the system")
 
 // New builds the parts. Nothing listens yet and nothing is probed.
-func New(cfg *config.Config, build metrics.Build, log *zap.Logger) (p *App, err error) {
-	p = &App{cfg: cfg, build: build, log: log, often: limited(log), side: &sidePorts{log: log}}
-	if p.ready, err = newReadiness(p.cfg, p.log); err != nil {
-		return nil, configError{err}
-	}
-	p.seen = newObserver(p.cfg)
-	p.seen.status = newStatus(p.cfg, p.ready, p.seen)
-	p.ready.status = p.seen.status
-	p.seen.ends = newEndLog(p.often)
-	if p.seen.sinks, err = openSinks(p.cfg, p.resource(), p.often); err != nil {
-		return nil, configError{err}
-	}
-	session, err := upstreamTLS(p.cfg)
+func New(cfg *config.Config, build metrics.Build, log *zap.Logger) (*App, error) {
+	a := &App{cfg: cfg, build: build, log: log, often: limited(log)}
+	specs, err := probeSpecs(cfg)
 	if err != nil {
-		return nil, configError{err}
-	}
-	if err := p.makeEngines(session); err != nil {
 		return nil, err
 	}
-	if p.secure, err = newTLSPort(p.cfg, p.server, p.streams.Serve, p.log); err != nil {
-		return nil, configError{err}
+	session, err := upstreamTLS(cfg)
+	if err != nil {
+		return nil, err
 	}
-	return p, nil
+	c := cfg.Gate
+	c.Admission = gate.NewAdmission(gate.AdmissionConfig{Limit: c.ConcurrencyLimit, Capacity: c.QueueCapacity})
+	counts := newCounts()
+	a.status = newStatus(cfg, specs, c.Admission, counts)
+	a.readiness = newReadiness(cfg, specs, a.status, log)
+	if a.exporters, err = newExporters(cfg, a.resource(), a.often); err != nil {
+		return nil, err
+	}
+	a.observer = newObserver(cfg, counts, a.status, a.exporters, newEndLog(a.often))
+	c.Readiness, c.Contact, c.Observer = a.readiness.probes, a.readiness, a.observer
+	if a.gate, err = gate.New(c); err != nil {
+		return nil, err
+	}
+	if err := a.buildEngines(session); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSystem, err)
+	}
+	if a.tls, err = newTLSPort(cfg, a.http1, a.http2.Serve, log); err != nil {
+		return nil, err
+	}
+	return a, a.buildPorts()
 }
 
-// configError is an error that is ErrConfig too.
-type configError struct{ error }
-
-func (configError) Is(target error) bool { return target == ErrConfig }
-func (e configError) Unwrap() error      { return e.error }
-
-// Listen begins to probe the container and opens the ports.
-func (p *App) Listen() error {
-	p.ready.start(func() {
-		p.server.Listening()
-		p.streams.Listening()
-	})
-	if err := p.open(); err != nil {
+// Listen begins to probe the container and opens the ports, the serving port
+// last: who can reach it can reach the others.
+func (a *App) Listen() (err error) {
+	a.readiness.start()
+	for _, p := range a.ports {
+		if err := p.open(); err != nil {
+			return err
+		}
+	}
+	if a.drainSocket, err = openDrainSocket(a.cfg, a.gate.Drain, a.log); err != nil {
 		return err
 	}
-	settle(func() bool { return p.seen.counting.LastWindow(http1.Clock()).Arrivals > 0 })
+	if err := a.tls.start(); err != nil {
+		return err
+	}
+	traffic, err := listen(a.cfg.ListenAddress, a.cfg.ServingPort, "QUEUE_SERVING_PORT")
+	if err != nil {
+		return err
+	}
+	if err := a.http1.Serve(traffic); err != nil {
+		return err
+	}
+	settle(func() bool { return a.observer.counting.LastWindow(http1.Clock()).Arrivals > 0 })
 	return nil
 }
 
-// Close lets go of everything, what is left for logs and collectors last.
-func (p *App) Close() {
-	p.gate.Drain.End()
-	p.door.close()
-	p.side.close()
-	p.ready.close()
-	if err := p.seen.sinks.close(); err != nil {
-		p.log.Warn("some of what was to be sent is lost", zap.Error(err))
+// Drain begins to drain. Calls after the first do nothing.
+func (a *App) Drain() { a.gate.Drain.Start() }
+
+// Reload loads the certificates again.
+func (a *App) Reload() { a.tls.reload() }
+
+// Run returns when the gate has drained, which Drain or `queue drain` begins,
+// or with an error when ctx ends.
+func (a *App) Run(ctx context.Context) error {
+	select {
+	case <-a.gate.Drain.Started():
+		a.log.Info("draining")
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	p.seen.ends.close()
-	_ = p.often.Sync() // with the counts that are due
+	select {
+	case <-a.gate.Drain.Quiet():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	a.tls.close()
+	return a.shutdown(ctx)
+}
+
+// shutdown ends both engines at the same time: each sees the other's requests
+// as open.
+func (a *App) shutdown(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := a.http2.Shutdown(ctx)
+		a.http1.Departed()
+		ended <- err
+	}()
+	return errors.Join(a.http1.Shutdown(ctx), <-ended)
+}
+
+// Close lets go of everything, what is left for logs and collectors last.
+func (a *App) Close() {
+	a.gate.Drain.End()
+	a.drainSocket.close()
+	a.closePorts()
+	a.readiness.close()
+	if err := a.exporters.close(a.pusher); err != nil {
+		a.log.Warn("some of what was to be sent is lost", zap.Error(err))
+	}
+	a.observer.ends.close()
+	_ = a.often.Sync() // with the counts that are due
 }

@@ -6,30 +6,30 @@ import (
 )
 
 // collector shows the figures of all parts.
-func (p *App) collector() (*metrics.Collector, error) {
-	names, err := metrics.ParseNames(p.cfg.MetricsNames)
+func (a *App) collector() (*metrics.Collector, error) {
+	names, err := metrics.ParseNames(a.cfg.MetricsNames)
 	if err != nil {
 		return nil, err
 	}
 	return metrics.NewCollector(metrics.CollectorConfig{
 		Names:     names,
-		Identity:  p.cfg.Identity,
-		Build:     p.build,
-		Requests:  p.seen.requests,
-		Readiness: p.ready.figures,
-		Admission: p.gate.Admission.Stats,
-		Upstream:  p.upstreamFigures,
-		HTTP2:     func() gate.HTTP2Stats { return p.streams.Stats().HTTP2Stats },
-		TLS:       p.secure.stats,
+		Identity:  a.cfg.Identity,
+		Build:     a.build,
+		Requests:  a.observer.requests,
+		Readiness: a.readiness.figures,
+		Admission: a.gate.Admission.Stats,
+		Upstream:  a.upstreamFigures,
+		HTTP2:     func() gate.HTTP2Stats { return a.http2.Stats().HTTP2Stats },
+		TLS:       a.tls.stats,
 		Dropped: func() metrics.Dropped {
-			return metrics.Dropped{LogLines: p.seen.log.Dropped(), Spans: p.seen.tracer.Dropped()}
+			return metrics.Dropped{LogLines: a.exporters.log.Dropped(), Spans: a.exporters.tracer.Dropped()}
 		},
 	}), nil
 }
 
 // upstreamFigures adds up the connections of both engines.
-func (p *App) upstreamFigures() gate.UpstreamStats {
-	u := p.server.Stats()
-	u.Add(p.streams.Stats().Upstream.UpstreamStats)
+func (a *App) upstreamFigures() gate.UpstreamStats {
+	u := a.http1.Stats()
+	u.Add(a.http2.Stats().Upstream.UpstreamStats)
 	return u
 }

@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
-	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/http2"
 )
@@ -17,21 +16,20 @@ import (
 // otherwise: one saturates a core, and few containers keep one busy.
 const maxLoops = 4
 
-// makeEngines makes the gate and both engines. session, if it is not nil, is
-// how the container is spoken to.
-func (p *App) makeEngines(session *tls.Config) (err error) {
-	c := p.cfg.Gate
-	c.Readiness, c.Contact, c.Observer = p.ready.probes, p.ready, p.seen
-	if p.gate, err = gate.New(c); err != nil {
-		return err
-	}
-	upstream := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(p.cfg.UserPort))
+// upstreamProtocols are the values of UPSTREAM_PROTOCOL.
+var upstreamProtocols = map[string]http2.Protocol{"auto": http2.Auto, "http1": http2.HTTP1, "h2c": http2.H2C}
+
+// buildEngines builds both engines. session, if it is not nil, is how the
+// container is spoken to.
+func (a *App) buildEngines(session *tls.Config) (err error) {
+	upstream := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(a.cfg.UserPort))
 	untrusted := func(err error) { // away from the engine's loop: a log can block
-		go p.often.Warn("no TLS session with the container", zap.Error(err))
+		go a.often.Warn("no TLS session with the container", zap.Error(err))
 	}
-	panicked := func(v any) { p.often.Error("a request ended in a panic", zap.Any("panic", v)) }
-	p.streams, err = newHTTP2(p.cfg, p.gate, http2.Config{
+	panicked := func(v any) { a.often.Error("a request ended in a panic", zap.Any("panic", v)) }
+	a.http2, err = http2.NewServer(a.gate, http2.Config{
 		Upstream:          upstream,
+		Protocol:          upstreamProtocols[a.cfg.UpstreamProtocol],
 		UpstreamTLS:       session,
 		UpstreamTLSFailed: untrusted,
 		Panicked:          panicked,
@@ -39,14 +37,15 @@ func (p *App) makeEngines(session *tls.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	p.server, err = http1.NewServer(p.gate, http1.Config{
+	a.http1, err = http1.NewServer(a.gate, http1.Config{
 		Upstream:          upstream,
-		Loops:             loops(p.cfg),
-		HTTP2:             p.streams.TakeOver,
+		Loops:             loops(a.cfg),
+		HTTP2:             a.http2.TakeOver,
 		UpstreamTLS:       session,
 		UpstreamTLSFailed: untrusted,
 		Panicked:          panicked,
 	})
+	a.readiness.notify(a.http2.Listening, a.http1.Listening)
 	return err
 }
 

@@ -16,12 +16,11 @@ import (
 
 // observer hands what the request path tells to pkg/metrics.
 type observer struct {
-	counting  *metrics.Counting
-	requests  *metrics.Requests
+	counts
 	uncounted [][]byte // paths, exactly
 	status    *status  // nil: there is no page
 	ends      *endLog
-	sinks
+	*exporters
 
 	notes sync.Pool
 }
@@ -35,8 +34,18 @@ type note struct {
 	line *requestlog.Entry
 }
 
-func newObserver(cfg *config.Config) *observer {
-	o := &observer{counting: new(metrics.Counting), requests: metrics.NewRequests()}
+// counts are what every request is counted in.
+type counts struct {
+	counting *metrics.Counting
+	requests *metrics.Requests
+}
+
+func newCounts() counts {
+	return counts{new(metrics.Counting), metrics.NewRequests()}
+}
+
+func newObserver(cfg *config.Config, c counts, s *status, e *exporters, ends *endLog) *observer {
+	o := &observer{counts: c, status: s, exporters: e, ends: ends}
 	o.notes.New = func() any { return new(note) }
 	for _, path := range cfg.UncountedPaths {
 		o.uncounted = append(o.uncounted, []byte(path))
@@ -125,4 +134,21 @@ func (o *observer) Probed(x *gate.Exchange) {
 func (o *observer) leavesOut(target []byte) bool {
 	path, _, _ := bytes.Cut(target, []byte{'?'})
 	return slices.ContainsFunc(o.uncounted, func(p []byte) bool { return bytes.Equal(p, path) })
+}
+
+// head is what the request log is told at the beginning of a request.
+func head(x *gate.Exchange) requestlog.Head {
+	return requestlog.Head{
+		Method: x.Method, Target: x.Target, Protocol: x.Protocol, Host: x.Host, Peer: x.Peer, Fields: x.Fields,
+	}
+}
+
+// result is what it is told at the end.
+func result(x *gate.Exchange, trace gate.TraceID) requestlog.Result {
+	return requestlog.Result{
+		Status: x.Status, Outcome: x.Outcome.String(),
+		RequestBytes: x.RequestBody, ResponseBytes: x.ResponseBody,
+		Arrived: wall(x.Arrived), Ended: wall(x.Ended),
+		Queued: x.QueueWait(), Upstream: x.UpstreamTime(), Total: x.Took(), TraceID: trace,
+	}
 }

@@ -30,24 +30,17 @@ func load(t testing.TB, args []string, variables map[string]string) *config.Conf
 // that samples nothing by itself.
 func newCountingObserver(t testing.TB) *observer {
 	cfg := load(t, nil, map[string]string{"UNCOUNTED_PATHS": "/health"})
-	o := newObserver(cfg)
-	ready, err := newReadiness(cfg, zap.NewNop())
+	c := newCounts()
+	s := newStatus(cfg, nil, gate.NewAdmission(gate.AdmissionConfig{}), c)
+	tracer, err := tracing.New(tracing.Config{Protocol: "stdout", Output: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.status = newStatus(cfg, ready, o)
-	g, err := gate.New(gate.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.status.admission = g.Admission.Stats
-	o.ends = newEndLog(zap.NewNop())
-	t.Cleanup(o.ends.close)
-	if o.tracer, err = tracing.New(tracing.Config{Protocol: "stdout", Output: io.Discard}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = o.sinks.close() })
-	return o
+	e := &exporters{tracer: tracer}
+	t.Cleanup(func() { _ = e.close(nil) })
+	ends := newEndLog(zap.NewNop())
+	t.Cleanup(ends.close)
+	return newObserver(cfg, c, s, e, ends)
 }
 
 var aMethod, aTarget, aHost = []byte("GET"), []byte("/a?b"), []byte("h")

@@ -1,9 +1,16 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/pprof"
 	"strconv"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -12,58 +19,101 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// open opens all ports, the serving port last: who can reach it can reach the
-// others.
-func (p *App) open() error {
-	if err := p.openSidePorts(); err != nil {
-		return err
-	}
-	var err error
-	if p.door, err = openDrainSocket(p.cfg, p.gate.Drain, p.log); err != nil {
-		return err
-	}
-	if err := p.secure.start(); err != nil {
-		return err
-	}
-	traffic, err := listen(p.cfg.ListenAddress, p.cfg.ServingPort, "QUEUE_SERVING_PORT")
-	if err != nil {
-		return err
-	}
-	return p.server.Serve(traffic)
+// sidePort is a port beside the serving port. It is net/http's: unlike servers
+// that keep a clock of their own, that lets an idle process sleep.
+type sidePort struct {
+	setting string
+	address string
+	port    int // 0 = off
+	log     *zap.Logger
+	server  *http.Server
 }
 
-// openSidePorts opens all ports beside the serving port that are not off.
-func (p *App) openSidePorts() error {
-	if err := p.openAdmin(); err != nil {
-		return err
-	}
-	if err := p.openProfiling(); err != nil {
-		return err
-	}
-	stats := metrics.StatHandler(p.cfg.Identity, p.seen.counting, http1.Clock)
-	if err := p.side.open(p.cfg.ListenAddress, p.cfg.AutoscalerMetricsPort, "AUTOSCALER_METRICS_PORT", stats); err != nil {
-		return err
-	}
-	if err := p.openStatus(); err != nil {
-		return err
-	}
-	return p.openMetrics()
+func (a *App) addPort(setting, address string, port int, h http.Handler) *sidePort {
+	p := &sidePort{setting: setting, address: address, port: port, log: a.log, server: &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          log.New(io.Discard, "", 0), // what callers do wrong is theirs to know
+	}}
+	a.ports = append(a.ports, p)
+	return p
 }
 
-// openMetrics shows the figures to Prometheus, or sends them.
-func (p *App) openMetrics() error {
-	if p.cfg.MetricsBackend == "none" {
+func (p *sidePort) open() error {
+	if p.port == 0 {
 		return nil
 	}
-	page, err := p.collector()
+	ln, err := listen(p.address, p.port, p.setting)
 	if err != nil {
 		return err
 	}
-	if p.cfg.MetricsBackend == otlp.ProtocolGRPC || p.cfg.MetricsBackend == otlp.ProtocolHTTP {
-		return p.seen.push(p.cfg, p.resource(), page, p.often)
+	go p.serve(ln)
+	return nil
+}
+
+func (p *sidePort) serve(ln net.Listener) {
+	if err := p.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		p.log.Error("a port ended", zap.String("setting", p.setting), zap.Error(err))
 	}
-	failed := func(err error) { p.often.Warn("a scrape failed", zap.Error(err)) }
-	return p.side.open(p.cfg.MetricsAddress, p.cfg.MetricsPort, "METRICS_PORT", metrics.PageHandler(page, failed))
+}
+
+// closePorts lets the calls under way have their answer.
+func (a *App) closePorts() {
+	ctx, cancel := context.WithTimeout(context.Background(), healthPatience)
+	defer cancel()
+	for _, p := range a.ports {
+		_ = p.server.Shutdown(ctx)
+	}
+}
+
+// buildPorts builds what is served beside traffic, and what pushes the figures.
+func (a *App) buildPorts() error {
+	cfg := a.cfg
+	admin, err := newAdmin(cfg, a.gate.Drain, a.readiness, a.log)
+	if err != nil {
+		return err
+	}
+	a.addPort("ADMIN_PORT", cfg.ListenAddress, cfg.AdminPort, http.HandlerFunc(admin.handle))
+	a.addPort("APP_PROBE_PORT", cfg.ListenAddress, cfg.AppProbePort, http.HandlerFunc(admin.handleAppProbe))
+	stats := metrics.StatHandler(cfg.Identity, a.observer.counting, http1.Clock)
+	a.addPort("AUTOSCALER_METRICS_PORT", cfg.ListenAddress, cfg.AutoscalerMetricsPort, stats)
+	if cfg.Profiling {
+		a.addPort("PROFILING_PORT", cfg.ProfilingAddress, cfg.ProfilingPort, profiles())
+	}
+	if a.status != nil {
+		page := a.statusPage()
+		// Its streams never end by themselves.
+		a.addPort("STATUS_PORT", statusAddress, cfg.StatusPort, page).server.RegisterOnShutdown(page.Close)
+	}
+	return a.buildMetrics()
+}
+
+// buildMetrics shows the figures to Prometheus, or sends them.
+func (a *App) buildMetrics() error {
+	if a.cfg.MetricsBackend == "none" {
+		return nil
+	}
+	figures, err := a.collector()
+	if err != nil {
+		return err
+	}
+	if a.cfg.MetricsBackend == otlp.ProtocolGRPC || a.cfg.MetricsBackend == otlp.ProtocolHTTP {
+		a.pusher, err = newPusher(a.cfg, a.resource(), figures, a.often)
+		return err
+	}
+	failed := func(err error) { a.often.Warn("a scrape failed", zap.Error(err)) }
+	a.addPort("METRICS_PORT", a.cfg.MetricsAddress, a.cfg.MetricsPort, metrics.PageHandler(figures, failed))
+	return nil
+}
+
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
 }
 
 // listen opens a port and says which setting chose it if that fails.

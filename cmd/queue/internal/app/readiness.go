@@ -21,20 +21,17 @@ type readiness struct {
 	figures   *metrics.Readiness
 	status    *status // nil: there is no page
 	cpus      *processors
-	listening func() // tells the engine that the container accepts connections
+	listening []func() // whom to tell that the container accepts connections
 	ended     sync.WaitGroup
 }
 
-func newReadiness(cfg *config.Config, log *zap.Logger) (*readiness, error) {
-	specs, err := probe.ParseSpec(cfg.ReadinessProbe, specOptions(cfg))
-	if err != nil {
-		return nil, err
-	}
+// newReadiness makes the readiness of the containers with these specs.
+func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Logger) *readiness {
 	wait := cfg.ReadinessWait
 	if wait == 0 {
 		wait = -1 // in pkg/probe 0 stands for the default
 	}
-	r := &readiness{log: log, listening: func() {}, cpus: newProcessors()}
+	r := &readiness{log: log, status: s, cpus: newProcessors()}
 	r.probes = probe.New(probe.Options{
 		Specs:     specs,
 		UserPort:  cfg.UserPort,
@@ -45,7 +42,7 @@ func newReadiness(cfg *config.Config, log *zap.Logger) (*readiness, error) {
 		NewAlarm:  probe.NewKernelAlarm,
 	})
 	r.figures = metrics.NewReadiness(r.figuresConfig(specs))
-	return r, nil
+	return r
 }
 
 // figuresConfig lists all words that the figures can have in their labels.
@@ -76,18 +73,21 @@ func (r *readiness) look() []metrics.Container {
 
 func (r *readiness) probed(index int, took time.Duration) { r.figures.Probed(index, took) }
 
-func specOptions(cfg *config.Config) probe.SpecOptions {
-	return probe.SpecOptions{
+func probeSpecs(cfg *config.Config) ([]probe.Spec, error) {
+	return probe.ParseSpec(cfg.ReadinessProbe, probe.SpecOptions{
 		UserPort:       cfg.UserPort,
 		MultiContainer: cfg.MultiContainerProbes,
 		ContainerNames: cfg.ContainerNames,
-	}
+	})
 }
+
+// notify adds to those who are told, before start, when the container begins to
+// accept connections.
+func (r *readiness) notify(listening ...func()) { r.listening = append(r.listening, listening...) }
 
 // start begins to probe. Until there is a sign of it, the container does not
 // listen.
-func (r *readiness) start(listening func()) {
-	r.listening = listening
+func (r *readiness) start() {
 	r.cpus.listening(false)
 	r.ended.Go(func() { r.probes.Run(context.Background()) })
 }
@@ -101,7 +101,9 @@ func (r *readiness) close() {
 // try as soon as a container listens.
 func (r *readiness) changed(c probe.Change) {
 	if c.To != probe.Down && (c.From == probe.Down || c.From == probe.Unknown) {
-		r.listening()
+		for _, listening := range r.listening {
+			listening()
+		}
 	}
 	r.figures.Changed(c.Index, metrics.Transition{State: c.To.String(), Cause: c.Cause.Kind.Word()})
 	r.status.changed(c)

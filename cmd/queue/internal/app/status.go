@@ -18,29 +18,26 @@ var statusAddress = net.IPv4(127, 0, 0, 1).String()
 // status is what the status page is told. Where the page is off it is nil, and
 // its methods do nothing.
 type status struct {
-	history   *statuspage.History
-	errors    *statuspage.Errors
-	timeline  *statuspage.Timeline
-	admission func() gate.AdmissionStats // set by openStatus, before traffic
+	history  *statuspage.History
+	errors   *statuspage.Errors
+	timeline *statuspage.Timeline
 }
 
-// newStatus must be known to ready before that starts, and to seen before
-// traffic comes.
-func newStatus(cfg *config.Config, ready *readiness, seen *observer) *status {
+func newStatus(cfg *config.Config, specs []probe.Spec, admission *gate.Admission, c counts) *status {
 	if cfg.StatusPort == 0 {
 		return nil
 	}
 	var containers []string
-	for _, c := range ready.probes.Snapshot() {
-		containers = append(containers, c.Container)
+	for _, spec := range specs {
+		containers = append(containers, spec.Container)
 	}
 	s := &status{
 		errors:   statuspage.NewErrors(gate.OutcomeNames()),
 		timeline: statuspage.NewTimeline(containers, http1.Clock),
 	}
 	s.history = statuspage.NewHistory(statuspage.Sources{
-		Clock: http1.Clock, Counting: seen.counting, Requests: seen.requests, Errors: s.errors,
-		Admission: func() gate.AdmissionStats { return s.admission() },
+		Clock: http1.Clock, Counting: c.counting, Requests: c.requests, Errors: s.errors,
+		Admission: admission.Stats,
 	})
 	return s
 }
@@ -92,27 +89,16 @@ func (s *status) changed(c probe.Change) {
 	s.timeline.Changed(c.Index, change)
 }
 
-// openStatus serves the status page, to this pod only.
-func (p *App) openStatus() error {
-	s := p.seen.status
-	if s == nil {
-		return nil
-	}
-	s.admission = p.gate.Admission.Stats
-	page := statuspage.New(statuspage.Config{
-		Facts:      statusFacts(p.cfg, p.build),
-		History:    s.history,
-		Timeline:   s.timeline,
-		Containers: p.ready.look,
-		Upstream:   p.upstreamFigures,
-		State:      func() string { return drainState(p.gate.Drain) },
+// statusPage is for this pod only.
+func (a *App) statusPage() *statuspage.Page {
+	return statuspage.New(statuspage.Config{
+		Facts:      statusFacts(a.cfg, a.build),
+		History:    a.status.history,
+		Timeline:   a.status.timeline,
+		Containers: a.readiness.look,
+		Upstream:   a.upstreamFigures,
+		State:      func() string { return drainState(a.gate.Drain) },
 	})
-	if err := p.side.open(statusAddress, p.cfg.StatusPort, "STATUS_PORT", page); err != nil {
-		return err
-	}
-	// Its streams never end by themselves.
-	p.side.servers[len(p.side.servers)-1].RegisterOnShutdown(page.Close)
-	return nil
 }
 
 func drainState(d *gate.Drain) string {

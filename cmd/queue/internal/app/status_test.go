@@ -45,7 +45,7 @@ func TestWhatDidNotComeToAGoodEndCountsAsFailed(t *testing.T) {
 }
 
 func TestTellingTheStatusPageOfRequestsAllocatesNothing(t *testing.T) {
-	seen := &observer{counting: new(metrics.Counting), requests: metrics.NewRequests()}
+	seen := newCounts()
 	s := &status{errors: statuspage.NewErrors(gate.OutcomeNames())}
 	s.history = statuspage.NewHistory(statuspage.Sources{
 		Clock: func() time.Duration { return 0 }, Counting: seen.counting, Requests: seen.requests, Errors: s.errors,
@@ -65,7 +65,7 @@ func TestTellingTheStatusPageOfRequestsAllocatesNothing(t *testing.T) {
 
 func TestWithoutAStatusPortThereIsNoStatus(t *testing.T) {
 	cfg := load(t, nil, map[string]string{"STATUS_PORT": "0"})
-	if s := newStatus(cfg, nil, nil); s != nil {
+	if s := newStatus(cfg, nil, nil, counts{}); s != nil {
 		t.Error("there is one")
 	}
 }

@@ -18,26 +18,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
-// sinks are where spans, request lines and figures go that nobody asks for.
-// What is off is nil.
-type sinks struct {
+// exporters send what leaves the gate by itself. What is off is nil.
+type exporters struct {
 	tracer    *tracing.Tracer
 	log       *requestlog.Log
 	logProbes bool
-	pusher    *push.Pusher
 }
 
-// openSinks opens those that the configuration asks for.
-func openSinks(cfg *config.Config, r otlp.Resource, log *zap.Logger) (s sinks, err error) {
+// newExporters makes those that the configuration asks for.
+func newExporters(cfg *config.Config, r otlp.Resource, log *zap.Logger) (_ *exporters, err error) {
+	e := new(exporters)
 	t := cfg.Tracing
 	t.Insecure, t.Resource = true, r
 	t.Failed = func(err error) { log.Warn("spans were not delivered", zap.Error(err)) }
-	s.tracer, err = tracing.New(t)
+	e.tracer, err = tracing.New(t)
 	if err != nil || !cfg.RequestLog {
-		return s, err
+		return e, err
 	}
-	s.logProbes = cfg.RequestLogProbes
-	s.log, err = requestlog.New(requestlog.Config{
+	e.logProbes = cfg.RequestLogProbes
+	e.log, err = requestlog.New(requestlog.Config{
 		Template: cfg.RequestLogTemplate,
 		Revision: requestlog.RevisionInfo{
 			Name: cfg.Identity.Revision, Namespace: cfg.Identity.Namespace, Service: cfg.Identity.Service, Configuration: cfg.Identity.Configuration,
@@ -46,41 +45,40 @@ func openSinks(cfg *config.Config, r otlp.Resource, log *zap.Logger) (s sinks, e
 		Writer: os.Stdout,
 		Failed: func(err error) { log.Warn("request lines were not written", zap.Error(err)) },
 	})
-	return s, err
+	return e, err
 }
 
-// push sends what page shows at an interval.
-func (s *sinks) push(cfg *config.Config, r otlp.Resource, page *metrics.Collector, log *zap.Logger) (err error) {
+// newPusher sends the figures at an interval.
+func newPusher(cfg *config.Config, r otlp.Resource, figures *metrics.Collector, log *zap.Logger) (*push.Pusher, error) {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(page)
-	s.pusher, err = push.New(push.Config{
+	registry.MustRegister(figures)
+	return push.New(push.Config{
 		Protocol: cfg.MetricsBackend, Endpoint: cfg.MetricsCollector, Insecure: true, Interval: cfg.MetricsExportInterval,
 		Resource: r, Gather: registry.Gather,
 		Failed: func(err error) { log.Warn("metrics were not delivered", zap.Error(err)) },
 	})
-	return err
 }
 
-// sinkPatience bounds how long the end waits for collectors and for stdout.
-const sinkPatience = 2 * time.Second
+// exportTimeout bounds how long the end waits for collectors and for stdout.
+const exportTimeout = 2 * time.Second
 
-// close delivers what is left.
-func (s *sinks) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), sinkPatience)
+// close delivers what is left, of the figures too.
+func (e *exporters) close(pusher *push.Pusher) error {
+	ctx, cancel := context.WithTimeout(context.Background(), exportTimeout)
 	defer cancel()
 	var closing sync.WaitGroup
 	var failed [3]error // one that hangs takes no time from the others
-	for i, end := range []func(context.Context) error{s.tracer.Close, s.log.Close, s.pusher.Close} {
+	for i, end := range []func(context.Context) error{e.tracer.Close, e.log.Close, pusher.Close} {
 		closing.Go(func() { failed[i] = end(ctx) })
 	}
 	closing.Wait()
 	return errors.Join(failed[:]...)
 }
 
-func (p *App) resource() otlp.Resource {
-	cfg := p.cfg
+func (a *App) resource() otlp.Resource {
+	cfg := a.cfg
 	return otlp.Resource{
 		Namespace: cfg.Identity.Namespace, Service: cfg.Identity.Service, Configuration: cfg.Identity.Configuration, Revision: cfg.Identity.Revision,
-		Pod: cfg.Identity.Pod, Version: p.build.Version,
+		Pod: cfg.Identity.Pod, Version: a.build.Version,
 	}
 }
