@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/app"
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
@@ -26,7 +27,7 @@ const (
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	cfg, command, warnings, err := config.Load(args, os.LookupEnv)
+	cfg, command, warnings, err := config.Load(args, os.LookupEnv, variables())
 	if err != nil {
 		for _, w := range warnings {
 			fmt.Fprintln(stderr, "warning:", w)
@@ -54,4 +55,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	return exitOK
+}
+
+// variables returns the names of all variables of the environment.
+func variables() []string {
+	names := os.Environ()
+	for i, pair := range names {
+		names[i], _, _ = strings.Cut(pair, "=")
+	}
+	return names
 }

@@ -19,7 +19,7 @@ func load(t testing.TB, args []string, variables map[string]string) *config.Conf
 	cfg, _, _, err := config.Load(args, func(name string) (string, bool) {
 		text, ok := variables[name]
 		return text, ok
-	})
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,13 +71,13 @@ func TestArgumentsSayWhatToDo(t *testing.T) {
 		{[]string{"drain"}, CommandDrain},
 		{[]string{"drain", "--help"}, CommandHelp},
 	} {
-		_, command, _, err := Load(c.args, environment(nil))
+		_, command, _, err := load(c.args, nil)
 		if command != c.want || err != nil {
 			t.Errorf("%q: got %v, %v; want %v", c.args, command, err, c.want)
 		}
 	}
 	// A problem does not hide what was asked for.
-	if _, command, _, err := Load([]string{"--check"}, environment(map[string]string{"USER_PORT": "x"})); command != CommandCheck || err == nil {
+	if _, command, _, err := load([]string{"--check"}, map[string]string{"USER_PORT": "x"}); command != CommandCheck || err == nil {
 		t.Errorf("got %v, %v", command, err)
 	}
 }
@@ -88,7 +88,7 @@ func TestDrainReadsNothingButItsSocket(t *testing.T) {
 		args []string
 		want string
 	}{{[]string{"drain"}, "/a"}, {[]string{"drain", "--drain-socket", "/b"}, "/b"}, {[]string{"drain", "--drain-socket="}, "@queuegate"}} {
-		cfg, command, warnings, err := Load(c.args, environment(broken))
+		cfg, command, warnings, err := load(c.args, broken)
 		if err != nil || cfg.DrainSocket != c.want || command != CommandDrain || warnings != nil || cfg.UserPort != 0 {
 			t.Errorf("%q: got %+v, %v, %q, %v", c.args, cfg, command, warnings, err)
 		}

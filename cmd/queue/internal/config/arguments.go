@@ -101,6 +101,22 @@ func (l *loader) flagLike(name string) string {
 	return ""
 }
 
+// meant returns what was misspelt as name, or "".
+func (l *loader) meant(name string) string {
+	known := []word{newWord("drain"), newWord("check"), newWord("version"), newWord("help")}
+	for i := range l.settings {
+		known = append(known, newWord(l.settings[i].flag))
+	}
+	switch i := newWord(strings.TrimLeft(name, "-")).closest(known, 8); i {
+	case -1:
+		return ""
+	case 0:
+		return "queue drain"
+	default:
+		return "--" + known[i].text
+	}
+}
+
 func variableLike(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
 
 func (l *loader) problemOfArgument(format string, values ...any) {
@@ -113,12 +129,20 @@ func (l *loader) stray(arg string) {
 		l.problemOfArgument("argument %s: want %s, or the setting in the environment", quoteShort(arg), like)
 		return
 	}
+	if meant := l.meant(name); meant != "" && name != "drain" {
+		l.problemOfArgument("argument %s: did you mean %s?", quoteShort(arg), meant)
+		return
+	}
 	l.problemOfArgument("argument %s: want flags as \"queue --help\" lists them, or drain as the first argument", quoteShort(arg))
 }
 
 func (l *loader) unknown(flag string) {
 	if like := l.flagLike(flag); like != "" {
 		l.problemOfArgument("%s: unknown flag; want %s", quoteShort(flag), like)
+		return
+	}
+	if meant := l.meant(flag); meant != "" {
+		l.problemOfArgument("%s: unknown flag; did you mean %s?", quoteShort(flag), meant)
 		return
 	}
 	l.problemOfArgument("%s: unknown flag; want one of those that \"queue --help\" lists", quoteShort(flag))

@@ -46,7 +46,7 @@ func TestPortsThatDoNotMeetAreAccepted(t *testing.T) {
 		{"ENABLE_PROFILING", "true", "PROFILING_ADDRESS", "127.0.0.2", "PROFILING_PORT", "8080"},
 		{"LISTEN_ADDRESS", "10.0.0.1", "OBSERVABILITY_CONFIG", `{"requestMetrics":{"endpoint":"10.0.0.2:8022"}}`},
 	} {
-		if _, _, warnings, err := Load(nil, environment(with(nil, variables...))); err != nil || warnings != nil {
+		if _, _, warnings, err := load(nil, with(nil, variables...)); err != nil || warnings != nil {
 			t.Errorf("%q: got %v and warnings %q", variables, err, warnings)
 		}
 	}
@@ -64,7 +64,7 @@ func TestPortsThatNobodyChoseGiveWay(t *testing.T) {
 		{[]string{"USER_PORT", "8112", "QUEUE_SERVING_TLS_PORT", "8112"}, 0, 8023, "QUEUE_SERVING_TLS_PORT=8112 is off: USER_PORT has that port"},
 		{[]string{"QUEUE_SERVING_PORT", "8112"}, 0, 8023, "QUEUE_SERVING_TLS_PORT=8112 is off: QUEUE_SERVING_PORT has that port"},
 	} {
-		cfg, _, warnings, err := Load(nil, environment(with(nil, c.variables...)))
+		cfg, _, warnings, err := load(nil, with(nil, c.variables...))
 		if err != nil || cfg.ServingTLSPort != c.tls || cfg.StatusPort != c.status || len(warnings) != 1 || warnings[0] != c.warning {
 			t.Errorf("%q: got %v, %d, %d and warnings %q", c.variables, err, cfg.ServingTLSPort, cfg.StatusPort, warnings)
 		}

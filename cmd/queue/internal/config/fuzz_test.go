@@ -27,7 +27,7 @@ func FuzzLoad(f *testing.F) {
 			name, text, _ := strings.Cut(line, "=")
 			env[name] = text
 		}
-		cfg, command, _, err := Load(argv, environment(env))
+		cfg, command, _, err := load(argv, env)
 		if err != nil {
 			for problem := range strings.SplitSeq(err.Error(), "\n") {
 				if !strings.Contains(problem, "want ") {
@@ -39,7 +39,7 @@ func FuzzLoad(f *testing.F) {
 		if command != CommandRun && command != CommandCheck {
 			return
 		}
-		again, _, _, err := Load(nil, environment(readCheck(t, checkOutput(t, cfg))))
+		again, _, _, err := load(nil, readCheck(t, checkOutput(t, cfg)))
 		if err != nil || !reflect.DeepEqual(fields(again), fields(cfg)) {
 			t.Errorf("%v\ngot  %+v\nwant %+v", err, again, cfg)
 		}

@@ -15,14 +15,16 @@ type loader struct {
 	command  Command
 	problems []error // of the arguments; others are with their setting
 	warnings []string
+	links    []string // variables of settings that tell of Services
 }
 
-// Load reads the configuration from args (without the program's name) and from lookup, which is os.LookupEnv outside of tests.
+// Load reads the configuration from args (without the program's name) and from lookup, which is os.LookupEnv outside of tests;
+// names are those of all variables, of which some may be misspelt settings.
 // A flag beats the environment, which beats the default. An empty variable is as good as none; an empty flag asks for the default.
 //
 // The error joins all problems, a line for each; with one, there is no Config. Warnings are lines too, for the log, and may come
 // with an error as well. The Command is right in any case.
-func Load(args []string, lookup func(string) (string, bool)) (c *Config, command Command, warnings []string, err error) {
+func Load(args []string, lookup func(string) (string, bool), names []string) (c *Config, command Command, warnings []string, err error) {
 	l := loader{Config: new(Config), lookup: lookup}
 	l.settings = table(l.Config)
 	l.arguments(args)
@@ -43,6 +45,11 @@ func Load(args []string, lookup func(string) (string, bool)) (c *Config, command
 		l.finish()
 		l.checkCombinations()
 		l.checkPorts()
+		l.checkVariables(names)
+	}
+	if len(l.links) > 0 {
+		l.warn("%s: not a setting but where Kubernetes says a Service is; counts as unset (another name for the Service, or "+
+			"enableServiceLinks: false in the pod, avoids this)", strings.Join(l.links, ", "))
 	}
 	problems := l.problems
 	for i := range l.settings {
@@ -61,7 +68,12 @@ func (l *loader) read(s *setting) {
 		return
 	}
 	for name := range strings.FieldsSeq(s.names) {
-		if text, _ := l.lookup(name); text != "" && !s.isFlagged {
+		text, _ := l.lookup(name)
+		switch {
+		case text == "" || s.isFlagged:
+		case isLink(text):
+			l.links = append(l.links, name+"="+quoteShort(text))
+		default:
 			l.set(s, name, text, fromEnvironment)
 			return
 		}

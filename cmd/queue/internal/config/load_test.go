@@ -2,9 +2,11 @@ package config
 
 import (
 	"crypto/tls"
+	"maps"
 	"net/netip"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,17 +17,18 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
-// environment is a lookup function over a map.
-func environment(variables map[string]string) func(string) (string, bool) {
-	return func(name string) (string, bool) {
+// load is Load over a map.
+func load(args []string, variables map[string]string) (*Config, Command, []string, error) {
+	lookup := func(name string) (string, bool) {
 		text, ok := variables[name]
 		return text, ok
 	}
+	return Load(args, lookup, slices.Sorted(maps.Keys(variables)))
 }
 
 func mustLoad(t testing.TB, args []string, variables map[string]string) *Config {
 	t.Helper()
-	cfg, _, _, err := Load(args, environment(variables))
+	cfg, _, _, err := load(args, variables)
 	if err != nil {
 		t.Fatalf("Load(%q, %q): %v", args, variables, err)
 	}
@@ -35,7 +38,7 @@ func mustLoad(t testing.TB, args []string, variables map[string]string) *Config 
 // problemsOf returns the lines of the error of Load.
 func problemsOf(t *testing.T, args []string, variables map[string]string) []string {
 	t.Helper()
-	cfg, _, _, err := Load(args, environment(variables))
+	cfg, _, _, err := load(args, variables)
 	if err == nil {
 		t.Fatalf("Load(%q, %q) is accepted", args, variables)
 	}

@@ -22,7 +22,7 @@ func TestObservabilityConfigSetsWhatIsNotSetByItself(t *testing.T) {
 	want.Tracing.Protocol, want.Tracing.Endpoint, want.Tracing.SamplingRate = "http/protobuf", "http://otel:4318/v1/traces", 0.001
 	want.MetricsPort, want.MetricsAddress, want.MetricsExportInterval = 9095, "127.0.0.1", 30*time.Second
 	want.Profiling, want.RequestLog, want.RequestLogTemplate, want.RequestLogProbes = true, true, "{{.TraceID}}", true
-	cfg, _, warnings, err := Load(nil, environment(map[string]string{"OBSERVABILITY_CONFIG": all}))
+	cfg, _, warnings, err := load(nil, map[string]string{"OBSERVABILITY_CONFIG": all})
 	if err != nil || warnings != nil {
 		t.Fatalf("got %v and warnings %q", err, warnings)
 	}
@@ -112,8 +112,8 @@ func TestPushingWithoutAnEndpointIsRefused(t *testing.T) {
 }
 
 func TestUnknownKeysInObservabilityConfigAreWarnings(t *testing.T) {
-	cfg, _, warnings, err := Load(nil, environment(map[string]string{
-		"OBSERVABILITY_CONFIG": `{"zzz":1,"tracing":{"sampling_rate":1,"protocol":"stdout"},"":{},"Tracing":{},"runtime":{"x\ny":{}}}`}))
+	cfg, _, warnings, err := load(nil, map[string]string{
+		"OBSERVABILITY_CONFIG": `{"zzz":1,"tracing":{"sampling_rate":1,"protocol":"stdout"},"":{},"Tracing":{},"runtime":{"x\ny":{}}}`})
 	if err != nil || cfg.Tracing.Protocol != "stdout" {
 		t.Fatalf("got %v and %q", err, cfg.Tracing.Protocol)
 	}

@@ -92,7 +92,7 @@ func TestWhatCheckPrintsLoadsToTheSameConfiguration(t *testing.T) {
 
 func TestHelpFitsOnOneHundredColumnsAndNamesEverySetting(t *testing.T) {
 	var out bytes.Buffer
-	cfg, command, _, err := Load([]string{"--help"}, environment(nil))
+	cfg, command, _, err := load([]string{"--help"}, nil)
 	if err != nil || command != CommandHelp {
 		t.Fatal(command, err)
 	}

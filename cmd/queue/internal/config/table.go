@@ -19,6 +19,9 @@ type row struct {
 	help     string
 }
 
+// noEffect begins the help of settings that are read and checked, and no more.
+const noEffect = "Taken for Knative's sake and without effect"
+
 // groups are the titles that rows stand under, in the order of --help, --check and the documentation.
 var groups = []struct {
 	title string
@@ -58,7 +61,7 @@ func trafficRows(c *Config) []row {
 		{"HEAD_MEMORY", "head-memory", "16Mi", size(64 << 10).at(&c.Gate.HeadMemory),
 			"Memory that all request heads that are being read share, beyond the first 8 KiB of each; who needs more gets 503."},
 		{"ENABLE_HTTP_FULL_DUPLEX", "http-full-duplex", "false", yesNo.at(&c.ignored.fullDuplex),
-			"Taken for Knative's sake and without effect: the gate always works in full duplex."},
+			noEffect + ": the gate always works in full duplex."},
 	}
 }
 
@@ -100,7 +103,7 @@ func containerRows(c *Config) []row {
 			"What requests over HTTP/2 go to the container in: HTTP/1.1 (http1), HTTP/2 without TLS by prior knowledge (h2c), " +
 				"or whatever it turns out to speak, found out once per start (auto). Requests over HTTP/1 always go out as HTTP/1.1."},
 		{"ENABLE_HTTP2_AUTO_DETECTION", "http2-auto-detection", "false", yesNo.at(&c.ignored.http2AutoDetection),
-			"Taken for Knative's sake and without effect: UPSTREAM_PROTOCOL=auto always finds out."},
+			noEffect + ": UPSTREAM_PROTOCOL=auto always finds out."},
 		{"UPSTREAM_TLS", "upstream-tls", "off", either("off", "true").at(&c.UpstreamTLS),
 			"Speak TLS to the container. UPSTREAM_TLS_CA, ROOT_CA, UPSTREAM_TLS_SERVER_NAME or UPSTREAM_TLS_INSECURE must say how it is verified."},
 		{"UPSTREAM_TLS_CA", "upstream-tls-ca", "(ROOT_CA, else those of the system)", file.at(&c.UpstreamTLSCA),
@@ -247,11 +250,11 @@ func identityRows(c *Config) []row {
 		{"SERVING_POD_IP", "pod-ip", "(none)", freeText.at(&c.PodIP),
 			"Address of the pod, likewise."},
 		{"POD_NAME", "pod-name", "(none)", freeText.at(&c.ignored.podName),
-			"Taken for Knative's sake and without effect."},
+			noEffect + "."},
 		{"HOST_IP", "host-ip", "(none)", freeText.at(&c.ignored.hostIP),
-			"Taken for Knative's sake and without effect."},
+			noEffect + "."},
 		{"SYSTEM_NAMESPACE", "system-namespace", "(none)", freeText.at(&c.ignored.systemNamespace),
-			"Taken for Knative's sake and without effect."},
+			noEffect + "."},
 	}
 }
 

@@ -22,7 +22,7 @@ func TestATemplateThatDoesNotParseIsAProblemOnlyIfLinesAreWritten(t *testing.T) 
 			if len(problems) != 1 || !strings.HasPrefix(problems[0], c.name+want) {
 				t.Errorf("with the log on: %q; want one that begins with %s", problems, c.name+want)
 			}
-			cfg, _, warnings, err := Load(c.args, environment(c.env))
+			cfg, _, warnings, err := load(c.args, c.env)
 			if err != nil || cfg.RequestLogTemplate != "" || len(warnings) != 1 || !strings.HasPrefix(warnings[0], c.name+want) {
 				t.Errorf("with the log off: %v, template %q, warned of %q", err, cfg.RequestLogTemplate, warnings)
 			}
@@ -36,7 +36,7 @@ func TestATemplateThatParsesIsNeverAProblem(t *testing.T) {
 		"{{.Request.Cookies}} {{.Request.Context}} {{.Request.URL.JoinPath `x`}}", "{{.Request.None}}", "{{template `none`}}", "{{range 99999999999}}{{end}}",
 	} {
 		for _, on := range []string{"true", "false"} {
-			cfg, _, warnings, err := Load(nil, environment(map[string]string{"SERVING_REQUEST_LOG_TEMPLATE": template, "SERVING_ENABLE_REQUEST_LOG": on}))
+			cfg, _, warnings, err := load(nil, map[string]string{"SERVING_REQUEST_LOG_TEMPLATE": template, "SERVING_ENABLE_REQUEST_LOG": on})
 			if err != nil || cfg.RequestLogTemplate != template || len(warnings) > 0 {
 				t.Errorf("%s: %v, %q", template, err, warnings)
 			}

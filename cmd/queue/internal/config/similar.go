@@ -1,0 +1,99 @@
+package config
+
+import (
+	"math/bits"
+	"strings"
+)
+
+// word is a name that may be misspelt.
+type word struct {
+	text    string
+	letters uint64 // a bit for each letter in it
+}
+
+func newWord(text string) word {
+	w := word{text: text}
+	for i := range len(text) {
+		w.letters |= 1 << (text[i] & 63)
+	}
+	return w
+}
+
+// closest returns the index of the known word that w is a misspelling of, or -1: at most two letters too many, too few, wrong or
+// swapped, and one where the known word is shorter than short.
+func (w word) closest(known []word, short int) int {
+	found, best := -1, 3
+	for i, k := range known {
+		most := min(2, best-1)
+		if len(k.text) < short {
+			most = min(1, most)
+		}
+		// An edit changes two bits at most; nearly all words end here.
+		if bits.OnesCount64(w.letters^k.letters) > 2*most || max(len(w.text)-len(k.text), len(k.text)-len(w.text)) > most {
+			continue
+		}
+		if d := distance(w.text, k.text); d <= most {
+			found, best = i, d
+		}
+	}
+	return found
+}
+
+// distance is the number of single letters to insert, remove, replace or swap with the next one that turn a into b.
+func distance(a, b string) int {
+	above, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := above
+		above, row = row, make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			row[j+1] = above[j]
+			if a[i] != b[j] {
+				row[j+1] = 1 + min(above[j], above[j+1], row[j])
+			}
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}
+
+// checkVariables warns of variables that look like a setting misspelt. Those that Kubernetes and Knative really set are none.
+func (l *loader) checkVariables(names []string) {
+	var known []word
+	own := make(map[string]bool)
+	for i := range l.settings {
+		s := &l.settings[i]
+		for name := range strings.FieldsSeq(s.names) {
+			own[name] = true
+			if !strings.HasPrefix(s.help, noEffect) {
+				known = append(known, newWord(name))
+			}
+		}
+	}
+	for _, name := range names {
+		if text, _ := l.lookup(name); own[name] || text == "" || isServiceLink(name, text) {
+			continue
+		}
+		if i := newWord(variableLike(name)).closest(known, 12); i >= 0 {
+			l.warn("%s is not a setting: did you mean %s?", name, known[i].text)
+		}
+	}
+}
+
+// isServiceLink is true of variables that tell a pod of a Service in its namespace, such as WEB_PORT=tcp://10.0.0.1:80,
+// WEB_SERVICE_HOST and WEB_PORT_80_TCP_ADDR.
+func isServiceLink(name, text string) bool {
+	_, port, _ := strings.Cut(name, "_PORT_")
+	return isLink(text) || strings.HasSuffix(name, "_SERVICE_HOST") || strings.Contains(name, "_SERVICE_PORT") ||
+		port != "" && port[0] >= '0' && port[0] <= '9'
+}
+
+func isLink(text string) bool {
+	scheme, _, ok := strings.Cut(text, "://")
+	return ok && (scheme == "tcp" || scheme == "udp" || scheme == "sctp")
+}
