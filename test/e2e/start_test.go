@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"strings"
@@ -58,6 +59,90 @@ func TestEmptyValuesOfKnativeMeanUnset(t *testing.T) {
 		"REVISION_TIMEOUT_SECONDS=604800", "OBSERVABILITY_CONFIG=", "SERVING_LOGGING_CONFIG=")
 	c, p := inFlight(t, k, g, "/")
 	finish(c, p)
+}
+
+// A Service called profiling puts its address into the environment of every pod.
+func TestAServiceLinkCountsAsUnsetAndAMisspeltVariableIsWarnedOf(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "PROFILING_PORT=tcp://10.96.12.3:80", "APP_PROBE_PORT=udp://10.96.12.4:53", "CONTAINER_CONCURENCY=5",
+		"PROFILING_SERVICE_HOST=10.96.12.3", "KUBERNETES_SERVICE_HOST=10.96.0.1")
+	c, p := inFlight(t, k, g, "/")
+	finish(c, p)
+	links, misspelt := 0, 0
+	for _, l := range ownLines(g) {
+		if strings.Contains(l.Message, "PROFILING_PORT") && strings.Contains(l.Message, "APP_PROBE_PORT") && l.Severity == "WARN" {
+			links++
+		}
+		if strings.Contains(l.Message, "CONTAINER_CONCURENCY") && strings.Contains(l.Message, "did you mean CONTAINER_CONCURRENCY?") {
+			misspelt++
+		}
+	}
+	if links != 1 || misspelt != 1 {
+		t.Errorf("%d warnings of links and %d of misspelt names, want 1 of each:\n%s", links, misspelt, g.stderr.String())
+	}
+}
+
+func TestAMisspeltFlagOrCommandIsAnErrorThatNamesTheRightOne(t *testing.T) {
+	for arg, want := range map[string]string{"--user-prot=81": "did you mean --user-port?", "drian": "did you mean queue drain?"} {
+		code, _, stderr := runQueue(t, baseEnv(t), arg)
+		if code != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d, stderr %q", arg, code, stderr)
+		}
+	}
+}
+
+func TestABackendThatThereIsNotIsAWarning(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "SERVING_REQUEST_METRICS_BACKEND=stackdriver", "TRACING_CONFIG_BACKEND=stackdriver",
+		`OBSERVABILITY_CONFIG={"LoggingURLTemplate":"x","EnableVarLogCollection":false,"later":1}`)
+	c, p := inFlight(t, k, g, "/")
+	finish(c, p)
+	for _, want := range []string{"SERVING_REQUEST_METRICS_BACKEND=stackdriver", "TRACING_CONFIG_BACKEND=stackdriver", `unknown key \"later\"`} {
+		if strings.Count(g.stderr.String(), want) != 1 {
+			t.Errorf("stderr does not say %s once:\n%s", want, g.stderr.String())
+		}
+	}
+	if strings.Contains(g.stderr.String(), "LoggingURLTemplate") {
+		t.Errorf("a known key is warned of:\n%s", g.stderr.String())
+	}
+}
+
+type ownLine struct {
+	Severity, Logger, Message string
+	Key                       string `json:"knative.dev/key"`
+	Pod                       string `json:"knative.dev/pod"`
+}
+
+func ownLines(g *gate) (lines []ownLine) {
+	g.t.Helper()
+	for text := range strings.Lines(g.stderr.String()) {
+		var l ownLine
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			g.t.Errorf("line %q: %v", text, err)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// A default install of Knative sends an empty SERVING_LOGGING_CONFIG.
+func TestLogLinesSayWhatThoseOfKnativeSay(t *testing.T) {
+	k := startContainer(t)
+	identity := []string{"SERVING_NAMESPACE=ns", "SERVING_CONFIGURATION=hello", "SERVING_REVISION=hello-00001", "SERVING_POD=hello-x"}
+	for config, severity := range map[string]string{"": "INFO", `{"encoderConfig":{"levelKey":"severity","messageKey":"message","nameKey":"logger","levelEncoder":""}}`: "info"} {
+		g := startGate(t, k, append(identity, "SERVING_LOGGING_CONFIG="+config)...)
+		c, p := inFlight(t, k, g, "/")
+		finish(c, p)
+		lines := ownLines(g)
+		if len(lines) == 0 {
+			t.Errorf("configuration %q: no lines", config)
+		}
+		for _, l := range lines {
+			if l.Severity != severity || l.Logger != "queueproxy" || l.Key != "ns/hello-00001" || l.Pod != "hello-x" || l.Message == "" {
+				t.Errorf("configuration %q: got %+v", config, l)
+			}
+		}
+	}
 }
 
 func TestCheckVersionAndHelpPrintAndExit(t *testing.T) {

@@ -33,6 +33,8 @@ func NewLogger(cfg *config.Config) (*zap.Logger, error) {
 			return nil, fmt.Errorf("SERVING_LOGGING_CONFIG: %w", err)
 		}
 		fillLogging(&c, cfg.LoggingConfig)
+	} else if cfg.Knative {
+		c.EncoderConfig.EncodeLevel = zapcore.CapitalLevelEncoder
 	}
 	if cfg.LogLevel != "" {
 		level, err := zap.ParseAtomicLevel(cfg.LogLevel)
@@ -46,15 +48,27 @@ func NewLogger(cfg *config.Config) (*zap.Logger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("SERVING_LOGGING_CONFIG: %w", err)
 	}
-	log = log.Named("queue")
-	for _, f := range []struct{ key, value string }{
-		{"namespace", cfg.Identity.Namespace}, {"configuration", cfg.Identity.Configuration}, {"revision", cfg.Identity.Revision}, {"pod", cfg.Identity.Pod},
-	} {
-		if f.value != "" {
-			log = log.With(zap.String(f.key, f.value))
+	name, fields := origin(cfg)
+	return log.Named(name).With(fields...), nil
+}
+
+// origin is what each line says of where it comes from: under Knative what its
+// own sidecar says.
+func origin(cfg *config.Config) (name string, fields []zap.Field) {
+	id := cfg.Identity
+	if cfg.Knative {
+		return "queueproxy", []zap.Field{
+			zap.String("knative.dev/key", id.Namespace+"/"+id.Revision), zap.String("knative.dev/pod", id.Pod),
 		}
 	}
-	return log, nil
+	for _, f := range []struct{ key, value string }{
+		{"namespace", id.Namespace}, {"configuration", id.Configuration}, {"revision", id.Revision}, {"pod", id.Pod},
+	} {
+		if f.value != "" {
+			fields = append(fields, zap.String(f.key, f.value))
+		}
+	}
+	return "queue", fields
 }
 
 func defaultLogging() zap.Config {

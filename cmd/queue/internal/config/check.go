@@ -24,13 +24,8 @@ func (l *loader) checkCombinations() {
 			l.problem("TRACING_CONFIG_ZIPKIN_ENDPOINT", "TRACING_CONFIG_ZIPKIN_ENDPOINT=\"\": want a URL or host:port for traces over %s", l.Tracing.Protocol)
 		}
 	}
-	switch l.MetricsBackend {
-	case "opencensus":
-		l.warn("SERVING_REQUEST_METRICS_BACKEND=opencensus: there is no exporter to OpenCensus agents; the figures are shown to Prometheus on METRICS_PORT")
-	case "grpc", "http/protobuf":
-		if l.MetricsCollector == "" {
-			l.problem("METRICS_COLLECTOR_ADDRESS", "METRICS_COLLECTOR_ADDRESS=\"\": want a URL or host:port for metrics over %s", l.MetricsBackend)
-		}
+	if (l.MetricsBackend == "grpc" || l.MetricsBackend == "http/protobuf") && l.MetricsCollector == "" {
+		l.problem("METRICS_COLLECTOR_ADDRESS", "METRICS_COLLECTOR_ADDRESS=\"\": want a URL or host:port for metrics over %s", l.MetricsBackend)
 	}
 	l.checkTemplate()
 	l.checkTLS()

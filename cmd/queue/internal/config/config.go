@@ -55,7 +55,7 @@ type Config struct {
 	MetricsPort           int // 0 = off; listens only if MetricsBackend is "prometheus"
 	// MetricsAddress is where MetricsPort listens: the host in OBSERVABILITY_CONFIG's requestMetrics endpoint, else ListenAddress.
 	MetricsAddress        string
-	MetricsBackend        string // one of metricsBackend
+	MetricsBackend        string // "none", "prometheus", "grpc" or "http/protobuf"
 	MetricsCollector      string // where the backends that push send to
 	MetricsExportInterval time.Duration
 	MetricsNames          string // "current", "legacy" or "both"
@@ -71,7 +71,8 @@ type Config struct {
 	LoggingConfig string // zap's JSON, "" for the default; an absent or empty encoding or encoder is the default one
 	LogLevel      string // one of logLevels: what LoggingConfig says unless set
 
-	PodIP string
+	PodIP   string
+	Knative bool // some SERVING_* variable is there, be it empty
 
 	observability string // OBSERVABILITY_CONFIG as given; what the gate uses of it is in the fields here
 	ignored       struct {

@@ -42,10 +42,11 @@ func Load(args []string, lookup func(string) (string, bool), names []string) (c 
 				l.read(s)
 			}
 		}
+		l.replace()
 		l.finish()
 		l.checkCombinations()
 		l.checkPorts()
-		l.checkVariables(names)
+		l.readNames(names)
 	}
 	if len(l.links) > 0 {
 		l.warn("%s: not a setting but where Kubernetes says a Service is; counts as unset (another name for the Service, or "+
@@ -109,6 +110,18 @@ func wantError(what, wants string, err error) error {
 
 // defaultQueueCapacity is how many may wait where no limit says what ten times it is.
 const defaultQueueCapacity = 1000
+
+// replace puts what there is in the place of what Knative once had.
+func (l *loader) replace() {
+	if backend := l.MetricsBackend; backend == "opencensus" || backend == "stackdriver" {
+		l.MetricsBackend = "prometheus"
+		l.warn("%s=%s: there is no such exporter; the figures are shown to Prometheus on METRICS_PORT", l.setting("SERVING_REQUEST_METRICS_BACKEND").found, backend)
+	}
+	if l.Tracing.Protocol == "stackdriver" {
+		l.Tracing.Protocol = "none"
+		l.warn("%s=stackdriver: there is no such exporter; no traces leave", l.setting("TRACING_CONFIG_BACKEND").found)
+	}
+}
 
 // finish works out the defaults that depend on something else.
 func (l *loader) finish() {

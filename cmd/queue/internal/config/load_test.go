@@ -48,10 +48,10 @@ func problemsOf(t *testing.T, args []string, variables map[string]string) []stri
 	return strings.Split(err.Error(), "\n")
 }
 
-// fields is a configuration without its table.
+// fields is a configuration without its table and without where it comes from.
 func fields(cfg *Config) Config {
 	c := *cfg
-	c.settings = nil
+	c.settings, c.Knative = nil, false
 	return c
 }
 
@@ -101,7 +101,7 @@ var allDifferent = map[string]string{
 	"KUBE_APP_PROBERS": `{"/app-health/web/livez":{"tcpSocket":{"port":1}}}`, "APP_PROBE_HOST": "app.local", "APP_PROBE_PORT": "1004",
 	"DRAIN_QUIET_SECONDS": "0", "DRAIN_TUNNEL_SECONDS": "16", "DRAIN_SOCKET": "@drain",
 	"ADMIN_PORT": "1005", "AUTOSCALER_METRICS_PORT": "1006", "METRICS_PORT": "1007", "STATUS_PORT": "1008", "PROFILING_PORT": "1009", "PROFILING_ADDRESS": "127.0.0.1",
-	"OBSERVABILITY_CONFIG": "{}", "METRICS_NAMES": "both", "SERVING_REQUEST_METRICS_BACKEND": "opencensus", "METRICS_COLLECTOR_ADDRESS": "collector:55678",
+	"OBSERVABILITY_CONFIG": "{}", "METRICS_NAMES": "both", "SERVING_REQUEST_METRICS_BACKEND": "http/protobuf", "METRICS_COLLECTOR_ADDRESS": "collector:55678",
 	"TRACING_CONFIG_BACKEND": "zipkin", "TRACING_CONFIG_ZIPKIN_ENDPOINT": "http://zipkin:9411/api/v2/spans", "TRACING_CONFIG_SAMPLE_RATE": "0.250000", "TRACING_CONFIG_DEBUG": "true",
 	"ENABLE_PROFILING":       "true",
 	"SERVING_LOGGING_CONFIG": `{"level":"warn"}`, "SERVING_LOGGING_LEVEL": "debug",
@@ -138,7 +138,7 @@ func allDifferentConfig() Config {
 		AppProbers: `{"/app-health/web/livez":{"tcpSocket":{"port":1}}}`, AppProbeHost: "app.local", AppProbePort: 1004,
 		DrainSocket: "@drain",
 		AdminPort:   1005, AutoscalerMetricsPort: 1006, MetricsPort: 1007, MetricsAddress: "::1", StatusPort: 1008, ProfilingPort: 1009, ProfilingAddress: "127.0.0.1",
-		observability: "{}", MetricsNames: "both", MetricsBackend: "opencensus", MetricsCollector: "collector:55678",
+		observability: "{}", MetricsNames: "both", MetricsBackend: "http/protobuf", MetricsCollector: "collector:55678",
 		Profiling:     true,
 		LoggingConfig: `{"level":"warn"}`, LogLevel: "debug", RequestLog: true, RequestLogTemplate: "{{.Request.Method}}", RequestLogProbes: true,
 		RootCA: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",

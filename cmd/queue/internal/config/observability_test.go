@@ -70,16 +70,16 @@ func TestBadValuesInObservabilityConfigAreRefusedEvenIfUnused(t *testing.T) {
 	overruled := map[string]string{"TRACING_CONFIG_SAMPLE_RATE": "0.5", "TRACING_CONFIG_BACKEND": "none", "SERVING_REQUEST_METRICS_BACKEND": "none", "METRICS_PORT": "1",
 		"ENABLE_PROFILING": "false", "SERVING_ENABLE_REQUEST_LOG": "false", "SERVING_REQUEST_LOG_TEMPLATE": "x"}
 	for config, want := range map[string]string{
-		`{"tracing":{"protocol":"smoke"}}`:           `OBSERVABILITY_CONFIG tracing.protocol="smoke": want none, zipkin, grpc, http/protobuf or stdout`,
+		`{"tracing":{"protocol":"smoke"}}`:           `OBSERVABILITY_CONFIG tracing.protocol="smoke": want none, zipkin, grpc, http/protobuf, stdout or stackdriver`,
 		`{"tracing":{"protocol":1}}`:                 `OBSERVABILITY_CONFIG tracing.protocol=1: want a string`,
 		`{"tracing":[]}`:                             `OBSERVABILITY_CONFIG tracing=[]: want an object`,
 		`{"tracing":{"samplingRate":1.5}}`:           `OBSERVABILITY_CONFIG tracing.samplingRate=1.5: want a number from 0 to 1`,
 		`{"tracing":{"samplingRate":-1}}`:            `OBSERVABILITY_CONFIG tracing.samplingRate=-1: want a number from 0 to 1`,
 		`{"tracing":{"samplingRate":"1"}}`:           `OBSERVABILITY_CONFIG tracing.samplingRate="1": want a number from 0 to 1`,
 		`{"tracing":{"endpoint":"here"}}`:            `OBSERVABILITY_CONFIG tracing.endpoint="here": want a URL (http or https) or host:port`,
-		`{"metrics":{"protocol":"statsd"}}`:          `OBSERVABILITY_CONFIG metrics.protocol="statsd": want none, prometheus, grpc, http/protobuf or opencensus`,
+		`{"metrics":{"protocol":"statsd"}}`:          `OBSERVABILITY_CONFIG metrics.protocol="statsd": want none, prometheus, grpc, http/protobuf, opencensus or stackdriver`,
 		`{"metrics":{"exportInterval":-1}}`:          `OBSERVABILITY_CONFIG metrics.exportInterval=-1: want whole nanoseconds, 0 or more`,
-		`{"requestMetrics":{"protocol":"statsd"}}`:   `OBSERVABILITY_CONFIG requestMetrics.protocol="statsd": want none, prometheus, grpc, http/protobuf or opencensus`,
+		`{"requestMetrics":{"protocol":"statsd"}}`:   `OBSERVABILITY_CONFIG requestMetrics.protocol="statsd": want none, prometheus, grpc, http/protobuf, opencensus or stackdriver`,
 		`{"requestMetrics":{"exportInterval":1.5}}`:  `OBSERVABILITY_CONFIG requestMetrics.exportInterval=1.5: want whole nanoseconds, 0 or more`,
 		`{"requestMetrics":{"endpoint":"9095"}}`:     `OBSERVABILITY_CONFIG requestMetrics.endpoint="9095": want host:port or :port to listen on`,
 		`{"requestMetrics":{"endpoint":":0"}}`:       `OBSERVABILITY_CONFIG requestMetrics.endpoint=":0": want host:port or :port to listen on`,
@@ -126,5 +126,26 @@ func TestUnknownKeysInObservabilityConfigAreWarnings(t *testing.T) {
 	}
 	if !slices.Equal(warnings, want) {
 		t.Errorf("got  %q\nwant %q", warnings, want)
+	}
+}
+
+func TestABackendOfKnativesPastIsAWarningAndReplaced(t *testing.T) {
+	for _, c := range []struct{ name, text, found, metrics, tracing string }{
+		{"SERVING_REQUEST_METRICS_BACKEND", "stackdriver", "SERVING_REQUEST_METRICS_BACKEND=stackdriver", "prometheus", "none"},
+		{"SERVING_REQUEST_METRICS_BACKEND", "opencensus", "SERVING_REQUEST_METRICS_BACKEND=opencensus", "prometheus", "none"},
+		{"OBSERVABILITY_CONFIG", `{"requestMetrics":{"protocol":"stackdriver","endpoint":"any"}}`, "OBSERVABILITY_CONFIG requestMetrics.protocol=stackdriver", "prometheus", "none"},
+		{"TRACING_CONFIG_BACKEND", "stackdriver", "TRACING_CONFIG_BACKEND=stackdriver", "prometheus", "none"},
+	} {
+		cfg, _, warnings, err := load(nil, map[string]string{c.name: c.text})
+		if err != nil || cfg.MetricsBackend != c.metrics || cfg.Tracing.Protocol != c.tracing {
+			t.Fatalf("%s: %v, %+v", c.text, err, cfg)
+		}
+		if len(warnings) != 1 || !strings.HasPrefix(warnings[0], c.found+": there is no such exporter; ") {
+			t.Errorf("%s: warnings %q", c.text, warnings)
+		}
+	}
+	// Its port counts as any other.
+	if problems := problemsOf(t, nil, map[string]string{"SERVING_REQUEST_METRICS_BACKEND": "stackdriver", "USER_PORT": "9091"}); len(problems) != 1 {
+		t.Errorf("got %q", problems)
 	}
 }

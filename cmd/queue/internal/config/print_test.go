@@ -117,7 +117,7 @@ func TestHelpFitsOnOneHundredColumnsAndNamesEverySetting(t *testing.T) {
 			t.Errorf("--%s, %s [%s]: got %q", s.flag, s.name, standard, row)
 		}
 	}
-	if !strings.Contains(help, "NAME is none, zipkin, grpc, http/protobuf or stdout.") {
+	if !strings.Contains(strings.Join(strings.Fields(help), " "), "NAME is none, zipkin, grpc, http/protobuf, stdout or stackdriver.") {
 		t.Error("the choices of TRACING_CONFIG_BACKEND are missing")
 	}
 }

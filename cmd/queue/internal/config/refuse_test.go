@@ -41,7 +41,7 @@ func TestWhatASettingDoesNotAcceptIsAProblemThatNamesSettingValueAndWhatIsAccept
 		"DRAIN_SOCKET": {"drain.sock", "./a", "@", "/a\x00b", "/" + strings.Repeat("a", 107)},
 		"ADMIN_PORT":   orOff, "AUTOSCALER_METRICS_PORT": orOff, "METRICS_PORT": orOff, "STATUS_PORT": orOff, "PROFILING_PORT": orOff,
 		"PROFILING_ADDRESS": addresses, "OBSERVABILITY_CONFIG": objects, "METRICS_NAMES": choices,
-		"SERVING_REQUEST_METRICS_BACKEND": append(choices, "stackdriver", "otlp"), "METRICS_COLLECTOR_ADDRESS": endpoints,
+		"SERVING_REQUEST_METRICS_BACKEND": append(choices, "otlp"), "METRICS_COLLECTOR_ADDRESS": endpoints,
 		"TRACING_CONFIG_BACKEND": append(choices, "jaeger"), "TRACING_CONFIG_ZIPKIN_ENDPOINT": endpoints,
 		"TRACING_CONFIG_SAMPLE_RATE": {"x", "-0.1", "1.1", "+0.1", "0x1p-2", "NaN", "inf", ".5", "0_1", "10%", "1e9999"},
 		"TRACING_CONFIG_DEBUG":       bools, "ENABLE_PROFILING": bools,

@@ -62,8 +62,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// checkVariables warns of variables that look like a setting misspelt. Those that Kubernetes and Knative really set are none.
-func (l *loader) checkVariables(names []string) {
+// readNames warns of variables that look like a setting misspelt, and finds out whether Knative made the environment.
+func (l *loader) readNames(names []string) {
 	var known []word
 	own := make(map[string]bool)
 	for i := range l.settings {
@@ -76,7 +76,12 @@ func (l *loader) checkVariables(names []string) {
 		}
 	}
 	for _, name := range names {
-		if text, _ := l.lookup(name); own[name] || text == "" || isServiceLink(name, text) {
+		text, _ := l.lookup(name)
+		if isServiceLink(name, text) {
+			continue
+		}
+		l.Knative = l.Knative || strings.HasPrefix(name, "SERVING_")
+		if own[name] || text == "" {
 			continue
 		}
 		if i := newWord(variableLike(name)).closest(known, 12); i >= 0 {

@@ -111,6 +111,20 @@ func TestNoSettingIsTakenForAnother(t *testing.T) {
 	}
 }
 
+func TestKnativeIsKnownByItsVariables(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       bool
+	}{
+		{"SERVING_LOGGING_CONFIG", "", true}, {"SERVING_NAMESPACE", "default", true}, {"USER_PORT", "81", false}, {"CONTAINER_CONCURRENCY", "1", false},
+		{"SERVING_SERVICE_HOST", "10.96.0.1", false}, {"SERVING_PORT", "tcp://10.96.0.1:80", false},
+	} {
+		if cfg := mustLoad(t, nil, map[string]string{c.name: c.text}); cfg.Knative != c.want {
+			t.Errorf("%s=%q: %t", c.name, c.text, cfg.Knative)
+		}
+	}
+}
+
 func TestDistanceCountsLetters(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
@@ -157,7 +171,7 @@ func BenchmarkVariables(b *testing.B) {
 		names := slices.Sorted(maps.Keys(variables))
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				l.checkVariables(names)
+				l.readNames(names)
 			}
 		})
 	}

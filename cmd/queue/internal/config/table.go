@@ -177,11 +177,11 @@ func metricsRows(c *Config) []row {
 			"Which generation of Knative's metric names to show."},
 		{"SERVING_REQUEST_METRICS_BACKEND requestMetrics.protocol", "metrics", "prometheus", metricsBackend.at(&c.MetricsBackend),
 			"How metrics leave: shown on METRICS_PORT (prometheus), sent to METRICS_COLLECTOR_ADDRESS as OTLP (grpc, http/protobuf), " +
-				"or not at all. opencensus, of Knative's past, counts as prometheus."},
+				"or not at all. opencensus and stackdriver, of Knative's past, count as prometheus."},
 		{"METRICS_COLLECTOR_ADDRESS", "metrics-collector", "(none)", endpoint.at(&c.MetricsCollector),
 			"Where metrics are sent to."},
-		{"TRACING_CONFIG_BACKEND tracing.protocol", "tracing", "none", words("none", "zipkin", "grpc", "http/protobuf", "stdout").at(&c.Tracing.Protocol),
-			"How traces leave."},
+		{"TRACING_CONFIG_BACKEND tracing.protocol", "tracing", "none", words("none", "zipkin", "grpc", "http/protobuf", "stdout", "stackdriver").at(&c.Tracing.Protocol),
+			"How traces leave. stackdriver, of Knative's past, counts as none."},
 		{"TRACING_CONFIG_ZIPKIN_ENDPOINT tracing.endpoint", "tracing-endpoint", "(none)", endpoint.at(&c.Tracing.Endpoint),
 			"Where traces are sent to, whatever the protocol."},
 		{"TRACING_CONFIG_SAMPLE_RATE tracing.samplingRate", "tracing-sample-rate", "0.1", rate.at(&c.Tracing.SamplingRate),
@@ -194,7 +194,7 @@ func metricsRows(c *Config) []row {
 }
 
 // metricsBackend is how metrics leave.
-var metricsBackend = words("none", "prometheus", "grpc", "http/protobuf", "opencensus")
+var metricsBackend = words("none", "prometheus", "grpc", "http/protobuf", "opencensus", "stackdriver")
 
 func logRows(c *Config) []row {
 	return []row{
