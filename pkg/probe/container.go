@@ -40,7 +40,6 @@ type container struct {
 	underWay  bool
 	overtaken bool // Observed has seen something newer than the attempt under way can know
 	demanded  bool // a caller needs an attempt now
-	ticked    bool // and the caller is the kubelet
 
 	changed   broadcast // state changed
 	completed broadcast // an attempt ended
@@ -127,9 +126,9 @@ func (c *container) begin(now time.Time) time.Duration {
 		return wait
 	}
 	if c.steady() {
-		c.allowance = c.allowance.spend(now.Sub(c.started), c.ticked)
+		c.allowance = c.allowance.spend(now.Sub(c.started))
 	}
-	c.began, c.underWay, c.overtaken, c.demanded, c.ticked = now, true, false, false, false
+	c.began, c.underWay, c.overtaken, c.demanded = now, true, false, false
 	return 0
 }
 
@@ -251,12 +250,8 @@ func (c *container) refused(now time.Time) {
 }
 
 // demand asks for an attempt now. The caller holds the lock.
-func (c *container) demand(kubelet bool) {
-	if c.underWay {
-		return
-	}
-	c.ticked = c.ticked || kubelet
-	if !c.demanded {
+func (c *container) demand() {
+	if !c.underWay && !c.demanded {
 		c.demanded = true
 		c.poke()
 	}

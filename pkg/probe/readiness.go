@@ -13,8 +13,9 @@ type Options struct {
 	// UserPort says which containers Observed speaks of: those probed on that
 	// port of the loopback. 0 = all.
 	UserPort int
-	// Wait is how long a caller is held (READINESS_WAIT). 0 = 10 s, negative =
-	// not at all.
+	// Wait is how long a caller is held until a container with an adaptive probe
+	// is ready (READINESS_WAIT). 0 = 10 s, negative = not at all. A check that
+	// the result needs is waited for in any case.
 	Wait time.Duration
 	// Freshness bounds the age of what an adaptive result rests on
 	// (READINESS_FRESHNESS). 0 = 1 s.
@@ -43,7 +44,8 @@ const (
 // Readiness knows whether traffic may come here. All methods
 // may be called concurrently.
 type Readiness struct {
-	wait        time.Duration
+	wait        time.Duration // until ready
+	checkWait   time.Duration // for a check: the longest timeout, or wait if that is more
 	kubeletWait time.Duration
 	freshness   time.Duration
 	onChange    func(Change)
@@ -74,17 +76,17 @@ func New(o Options) *Readiness {
 		r.freshness = defaultFreshness
 	}
 	now := time.Now()
-	periodic := len(o.Specs) > 0
+	periodic, longest := len(o.Specs) > 0, time.Duration(0)
 	for _, spec := range o.Specs {
 		isUser := o.UserPort == 0 || o.UserPort == spec.Port && isLoopback(spec.Host)
 		r.containers = append(r.containers, newContainer(r, spec, isUser, now))
+		longest = max(longest, spec.Timeout)
 		periodic = periodic && !spec.Adaptive()
 	}
-	// With periods the kubelet's own timeout is the spec's.
+	r.checkWait = max(r.wait, longest)
 	if periodic {
-		for _, spec := range o.Specs {
-			r.kubeletWait = max(r.kubeletWait, spec.Timeout-kubeletMargin)
-		}
+		// The kubelet's own timeout is that of the specs.
+		r.kubeletWait = max(r.kubeletWait, longest-kubeletMargin)
 	}
 	return r
 }
@@ -147,7 +149,7 @@ func (r *Readiness) Observed(listening bool) {
 		case !listening:
 			c.refused(now)
 		case c.state == Down || c.state == Unknown:
-			c.demand(false)
+			c.demand()
 		}
 	}
 	changed := len(r.changes) > 0

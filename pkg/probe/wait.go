@@ -14,115 +14,128 @@ func (r *Readiness) Try(c gate.Caller) (result gate.ReadinessResult, ok bool) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	result, wait := r.judge(c, now, now)
-	return result, wait == nil || r.timeout(c) <= 0
+	v := r.judge(c, now, now)
+	return v.result, v.wait == nil || v.limit <= 0
 }
 
 // Wait returns the result for c, with a reason of at most 256 bytes. A caller
 // is held while a container with an adaptive probe is not ready, and until a
 // fresh check has ended where the contract wants one, at most as long as
-// Options allow or until ctx ends. With a period a kubelet gets the last raw
-// result, because it applies the thresholds itself, and its tick counts as due.
+// Options and specs allow or until ctx ends. With a period a kubelet gets the
+// last raw result, because it applies the thresholds itself, and its tick
+// counts as due.
 func (r *Readiness) Wait(ctx context.Context, c gate.Caller) gate.ReadinessResult {
 	arrived := time.Now()
-	timer := time.NewTimer(r.timeout(c))
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.addWaiting(1)
 	defer r.addWaiting(-1)
-	for over := false; ; {
-		result, wait := r.judge(c, arrived, time.Now())
-		if wait == nil || over {
-			return result
+	for {
+		now := time.Now()
+		v := r.judge(c, arrived, now)
+		left := v.limit - now.Sub(arrived)
+		if v.wait == nil || left <= 0 || ctx.Err() != nil {
+			return v.result
 		}
 		r.mu.Unlock()
+		timer.Reset(left)
 		select {
-		case <-wait:
+		case <-v.wait:
 		case <-timer.C:
-			over = true
 		case <-ctx.Done():
-			over = true
 		}
 		r.mu.Lock()
 	}
 }
 
-// timeout is the longest time that c is held.
-func (r *Readiness) timeout(c gate.Caller) time.Duration {
-	if c == gate.Kubelet {
-		return min(r.wait, r.kubeletWait)
-	}
-	return r.wait
+// judgement is the result for now. If waiting can change it, wait is what to
+// wait for, and limit is the longest wait since the caller's arrival.
+type judgement struct {
+	result gate.ReadinessResult
+	wait   <-chan struct{}
+	limit  time.Duration
 }
 
-// judge returns the result for now. If waiting can change it, wait is what to
-// wait for, and the result is the one if time runs out. The caller holds the
-// lock.
-func (r *Readiness) judge(caller gate.Caller, arrived, now time.Time) (result gate.ReadinessResult, wait <-chan struct{}) {
-	result.Ready = true
+// judge requires the lock.
+func (r *Readiness) judge(c gate.Caller, arrived, now time.Time) judgement {
+	j := judgement{result: gate.ReadinessResult{Ready: true}, limit: r.checkWait}
 	var reason reason
-	for _, c := range r.containers {
-		cause, ch := c.verdict(caller, arrived, now)
-		switch {
-		case r.stopped:
-			cause, ch = check.Cause{Kind: check.CauseStopped}, nil
-		case ch != nil && wait == nil:
-			wait = ch
+	final := false
+	for _, container := range r.containers {
+		v := container.verdict(c, arrived, now)
+		if r.stopped {
+			v = verdict{cause: check.Cause{Kind: check.CauseStopped}}
 		}
-		if cause.Kind != check.CauseNone {
-			result.Ready = false
-			reason.add(c.spec.Container, cause)
+		if v.wait != nil && j.wait == nil {
+			j.wait = v.wait
 		}
-		// One that is final and not ready makes the result final.
-		if cause.Kind != check.CauseNone && ch == nil {
-			reason.final = true
+		if v.held {
+			j.limit = r.wait
+		}
+		if v.cause.Kind != check.CauseNone {
+			j.result.Ready = false
+			reason.add(container.spec.Container, v.cause)
+			final = final || v.wait == nil // no other container can make up for it
 		}
 	}
-	if reason.final {
-		wait = nil
+	if final {
+		j.wait = nil
 	}
-	result.Reason = string(reason.text)
-	return result, wait
+	if c == gate.Kubelet {
+		j.limit = min(j.limit, r.kubeletWait)
+	}
+	j.result.Reason = string(reason.text)
+	return j
 }
 
-// verdict is why the container is not ready, or the zero Cause. If waiting can
-// change that, wait is what to wait for. It may demand an attempt.
-func (c *container) verdict(caller gate.Caller, arrived, now time.Time) (cause check.Cause, wait <-chan struct{}) {
+// verdict is why one container is not ready, or the zero Cause. If waiting can
+// change that, wait is what to wait for: with held, that it becomes ready, else
+// that a check ends.
+type verdict struct {
+	cause check.Cause
+	wait  <-chan struct{}
+	held  bool
+}
+
+// verdict may demand an attempt.
+func (c *container) verdict(caller gate.Caller, arrived, now time.Time) verdict {
 	if c.spec.Adaptive() {
 		return c.adaptiveVerdict(arrived, now)
 	}
 	kubelet := caller == gate.Kubelet
-	asked := !c.ended.Before(arrived) // an attempt has ended since
+	fresh := !c.ended.Before(arrived) // an attempt has ended since
 	due := c.steady() && c.allowance.due(now.Sub(c.started), kubelet)
-	if c.attempts > 0 && (asked || !c.underWay && !due && (c.steady() || !kubelet)) {
+	if c.attempts > 0 && (fresh || !c.underWay && !due && (c.steady() || !kubelet)) {
 		if kubelet {
-			return c.raw, nil
+			return verdict{cause: c.raw}
 		}
-		return c.standing(), nil
+		return verdict{cause: c.standing()}
 	}
-	if due && !asked {
-		c.demand(kubelet)
+	if due && !fresh {
+		c.demand()
 	}
-	if cause = c.standing(); kubelet && (cause.Kind == check.CauseNone || c.underWay) {
+	cause := c.standing()
+	if kubelet && (cause.Kind == check.CauseNone || c.underWay) {
 		// Its own probe would have timed out too.
 		cause = check.Cause{Kind: check.CauseTimeout}
 	}
-	return cause, c.completed.wait()
+	return verdict{cause: cause, wait: c.completed.wait()}
 }
 
-func (c *container) adaptiveVerdict(arrived, now time.Time) (cause check.Cause, wait <-chan struct{}) {
+func (c *container) adaptiveVerdict(arrived, now time.Time) verdict {
 	if c.state != Ready {
-		return c.standing(), c.changed.wait()
+		return verdict{cause: c.standing(), wait: c.changed.wait(), held: true}
 	}
 	// The second rule ends the wait even if Freshness is shorter than it takes
 	// a caller to wake up.
 	age := now.Sub(c.evidence)
 	if age <= c.r.freshness || age <= defaultFreshness && !c.evidence.Before(arrived) {
-		return check.Cause{}, nil
+		return verdict{}
 	}
-	c.demand(false)
-	return check.Cause{Kind: check.CauseTimeout}, c.completed.wait()
+	c.demand()
+	return verdict{cause: check.Cause{Kind: check.CauseTimeout}, wait: c.completed.wait()}
 }
 
 // standing is the state with the thresholds applied, as a cause.
@@ -139,10 +152,7 @@ func (c *container) standing() check.Cause {
 const maxReason = 256
 
 // reason collects "name: cause; name: cause".
-type reason struct {
-	text  []byte
-	final bool
-}
+type reason struct{ text []byte }
 
 func (r *reason) add(container string, cause check.Cause) {
 	token := cause.Token()

@@ -124,7 +124,7 @@ func readinessRows(c *Config) []row {
 		{"CONTAINER_NAMES", "container-names", "(index and port)", containerNames.at(&c.ContainerNames),
 			"Names of the probed containers, in the order of the array, for reasons and logs."},
 		{"READINESS_WAIT", "readiness-wait", "10s", duration.at(&c.ReadinessWait),
-			"How long a caller may be held until the container is ready."},
+			"How long a caller may be held until a container with an adaptive probe is ready."},
 		{"READINESS_FRESHNESS", "readiness-freshness", "1s", positiveDuration.at(&c.ReadinessFreshness),
 			"Age of the evidence beyond which a caller causes a fresh check (periodSeconds 0 or absent)."},
 	}
