@@ -2,53 +2,53 @@ package statuspage
 
 import (
 	"crypto/sha256"
-	_ "embed" // the page
+	"embed"
 	"encoding/hex"
+	"io"
+	"maps"
 	"net"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-var (
-	//go:embed assets/index.html
-	indexHTML string
-	//go:embed assets/page.css
-	pageCSS string
-	//go:embed assets/page.js
-	pageJS string
-	//go:embed assets/charts.js
-	chartsJS string
-	//go:embed assets/panels.js
-	panelsJS string
-	//go:embed assets/state.js
-	stateJS string
-	//go:embed assets/text.js
-	textJS string
-	//go:embed assets/icon.svg
-	iconSVG string
-)
+//go:embed assets
+var files embed.FS
 
 type asset struct{ kind, text string }
 
-const scriptKind = "text/javascript; charset=utf-8"
-
-var assets = map[string]asset{
-	"/":          {"text/html; charset=utf-8", indexHTML},
-	"/page.css":  {"text/css; charset=utf-8", pageCSS},
-	"/page.js":   {scriptKind, pageJS},
-	"/charts.js": {scriptKind, chartsJS},
-	"/panels.js": {scriptKind, panelsJS},
-	"/state.js":  {scriptKind, stateJS},
-	"/text.js":   {scriptKind, textJS},
-	"/icon.svg":  {"image/svg+xml", iconSVG},
+var kinds = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 }
+
+// assets are the files of the page by path.
+var assets = sync.OnceValue(func() map[string]asset {
+	entries, err := files.ReadDir("assets")
+	if err != nil {
+		panic("BUG: the assets of the status page: " + err.Error())
+	}
+	all := make(map[string]asset, len(entries))
+	for _, e := range entries {
+		text, err := files.ReadFile("assets/" + e.Name())
+		if err != nil {
+			panic("BUG: the assets of the status page: " + err.Error())
+		}
+		all["/"+strings.TrimSuffix(e.Name(), "index.html")] = asset{kinds[path.Ext(e.Name())], string(text)}
+	}
+	return all
+})
 
 // pageVersion changes with any of the assets.
 var pageVersion = sync.OnceValue(func() string {
-	sum := sha256.Sum256([]byte(indexHTML + pageCSS + pageJS + chartsJS + panelsJS + stateJS + textJS + iconSVG))
-	return hex.EncodeToString(sum[:8])
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(assets())) {
+		_, _ = io.WriteString(sum, assets()[name].text)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 })
 
 // policy lets the page load its own files and nothing else, from anywhere.
@@ -74,7 +74,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	switch path := r.URL.Path; path {
+	switch name := r.URL.Path; name {
 	case "/events", "/status.json":
 		if !isOwnFetch(r) {
 			http.Error(w, "not for other sites", http.StatusForbidden)
@@ -82,7 +82,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		p.serveFigures(w, r)
 	default:
-		a, ok := assets[path]
+		a, ok := assets()[name]
 		if !ok {
 			http.NotFound(w, r)
 			return
@@ -117,8 +117,8 @@ func isLoopbackName(host string) bool {
 	return host == "127.0.0.1" || host == "::1" || host == "[::1]" || strings.EqualFold(host, "localhost")
 }
 
-// isOwnFetch is false for browsers that ask on behalf of another site. Other
-// clients do not tell.
+// isOwnFetch is false for browsers that fetch on behalf of another site. Other
+// clients send no such field.
 func isOwnFetch(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "" || site == "same-origin" || site == "none"
