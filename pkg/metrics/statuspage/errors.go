@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // Bounds of Errors: 64 entries of at most 160 bytes of path.
@@ -14,25 +16,25 @@ const (
 	maxPathBytes   = 160
 
 	// perSecond is how many entries of one outcome are kept per second, so that
-	// a storm of one does not wash away all others.
+	// a storm of one does not displace all others.
 	perSecond = 8
 )
 
-// Failure is a request that was refused or has failed.
+// Failure is a request that did not succeed.
 type Failure struct {
 	At      time.Duration // on the gate's clock
-	Took    time.Duration // since it arrived
-	Outcome uint8         // index into the names that NewErrors was given
+	Took    time.Duration // since it arrived; 0 = not known
+	Outcome gate.Outcome
 	Status  int
 	Method  []byte
-	Target  []byte // of which the path is kept, never the query
+	Target  []byte // its path is kept, never its query
 }
 
-// Errors keeps the last failures, in some 13 KiB that it allocates with the
-// first one. All methods may be called from any goroutine, Add on a nil Errors.
+// Errors counts the requests that did not succeed and keeps the last ones, in
+// some 13 KiB that it allocates with the first one. All methods may be called
+// from any goroutine, Add on a nil Errors.
 type Errors struct {
-	total atomic.Uint64
-	names []string
+	refused, failed, clientErrors atomic.Uint64
 
 	mu      sync.Mutex
 	entries *[keptErrors]entry
@@ -42,10 +44,19 @@ type Errors struct {
 	latest  []uint64 // kept when its last entry was added, by outcome
 }
 
+// troubles are the totals of Errors by class.
+type troubles struct{ refused, failed, clientErrors uint64 }
+
+func (t troubles) sum() uint64 { return t.refused + t.failed + t.clientErrors }
+
+func (t troubles) minus(u troubles) troubles {
+	return troubles{t.refused - u.refused, t.failed - u.failed, t.clientErrors - u.clientErrors}
+}
+
 type entry struct {
 	at, took  time.Duration
 	status    int
-	outcome   uint8
+	outcome   gate.Outcome
 	methodLen uint8
 	pathLen   uint8
 	cut       bool
@@ -54,20 +65,30 @@ type entry struct {
 	path      [maxPathBytes]byte
 }
 
-// NewErrors knows outcomes by the index of their names.
-func NewErrors(outcomes []string) *Errors {
-	return &Errors{names: outcomes, used: make([]uint8, len(outcomes)), latest: make([]uint64, len(outcomes))}
+// NewErrors has counted nothing.
+func NewErrors() *Errors {
+	n := len(gate.Outcomes())
+	return &Errors{used: make([]uint8, n), latest: make([]uint64, n)}
 }
 
-// Add counts a failure and keeps what it says, unless another goroutine is
+// Add counts a failure and keeps a copy of it, unless another goroutine is
 // about to add one, or there were 8 with its outcome in the same second; the
-// last of these tells how many more came. It never waits.
+// last of these says how many more came. It never waits.
 func (e *Errors) Add(f *Failure) {
 	if e == nil {
 		return
 	}
-	e.total.Inc()
-	if int(f.Outcome) >= len(e.names) || !e.mu.TryLock() {
+	switch gate.ClassOf(f.Outcome, f.Status) {
+	case gate.ClassRefused:
+		e.refused.Inc()
+	case gate.ClassFailed:
+		e.failed.Inc()
+	case gate.ClassClientError:
+		e.clientErrors.Inc()
+	default:
+		return
+	}
+	if !e.mu.TryLock() {
 		return
 	}
 	defer e.mu.Unlock()
@@ -122,15 +143,23 @@ func pathOf(target []byte) []byte {
 	return nil
 }
 
+func (e *Errors) totals() troubles {
+	if e == nil {
+		return troubles{}
+	}
+	return troubles{e.refused.Load(), e.failed.Load(), e.clientErrors.Load()}
+}
+
 // list returns the kept failures, newest first, and how many there were in all.
-func (e *Errors) list() (total uint64, shown []failureJSON) {
+func (e *Errors) list() (total troubles, shown []failureJSON) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	total = e.total.Load()
+	total, shown = e.totals(), []failureJSON{}
 	for i := e.kept; i > 0 && i+keptErrors > e.kept; i-- {
 		x := &e.entries[(i-1)%keptErrors]
 		shown = append(shown, failureJSON{
-			At: millis(x.at), Took: milliseconds(x.took), Outcome: e.names[x.outcome], Status: x.status,
+			At: millis(x.at), Took: milliseconds(x.took), Status: x.status,
+			Outcome: x.outcome.String(), Class: gate.ClassOf(x.outcome, x.status).String(),
 			Method: string(x.method[:x.methodLen]), Path: string(x.path[:x.pathLen]), Cut: x.cut, More: x.more,
 		})
 	}

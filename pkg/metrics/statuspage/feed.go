@@ -8,11 +8,12 @@ import (
 
 // Bounds of the stream.
 const (
-	maxViewers    = 8
-	writePatience = 5 * time.Second // then a viewer is dropped
+	maxViewers       = 8
+	writeTimeout     = 5 * time.Second        // then a viewer is dropped
+	lastWriteTimeout = 500 * time.Millisecond // the process waits for it
 )
 
-// sent is how far a message tells: what comes next begins after it.
+// sent is what a message contained: the next one begins after it.
 type sent struct {
 	second  int64
 	changes uint64
@@ -20,7 +21,7 @@ type sent struct {
 }
 
 // frame is one message to all viewers. It is encoded once and not kept: a
-// viewer that missed one is told everything anew.
+// viewer that missed one gets a whole message.
 type frame struct {
 	number   uint64
 	text     []byte
@@ -83,7 +84,11 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	send := func(text []byte) bool {
 		event := append(append([]byte("data: "), text...), "\n\n"...)
-		_ = out.SetWriteDeadline(time.Now().Add(writePatience))
+		limit := writeTimeout
+		if p.ended.Load() {
+			limit = lastWriteTimeout
+		}
+		_ = out.SetWriteDeadline(time.Now().Add(limit))
 		_, err := w.Write(event)
 		return err == nil && out.Flush() == nil
 	}
@@ -99,15 +104,20 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await reports whether f is followed before the viewer leaves and the page is
-// closed.
+// await reports whether f is followed, the last one included, before the viewer
+// leaves and the page is closed.
 func (p *Page) await(viewer context.Context, f *frame) bool {
 	select {
 	case <-viewer.Done():
 		return false
-	case <-p.closed:
-		return false
 	case <-f.followed:
 		return true
+	case <-p.closed:
+	}
+	select {
+	case <-f.followed:
+		return true
+	default:
+		return false
 	}
 }

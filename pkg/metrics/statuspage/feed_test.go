@@ -78,16 +78,18 @@ func (v *viewer) take(t *testing.T) (m message, text string) {
 func newPage(s *stage, timeline *Timeline) *Page {
 	p := New(Config{
 		Facts: Facts{Version: "v1"}, History: s.History, Timeline: timeline,
-		Containers: func() []metrics.Container { return []metrics.Container{{State: "ready", Attempts: 3, Reached: 2}} },
+		Containers: func() []Container {
+			return []Container{{Container: metrics.Container{State: "ready", Attempts: 3, Reached: 2}, ReadinessResult: gate.ReadinessResult{Ready: true}}}
+		},
 		Upstream: func() gate.UpstreamStats {
 			return gate.UpstreamStats{Open: 2, Idle: 1, Dials: 5, Reuses: 6, Replays: 7}
 		},
-		State: func() string { return "draining" },
+		Drain: func() Drain { return Drain{Active: true, Requests: 2, Tunnels: 1} },
 	})
 	return p
 }
 
-func TestTheFirstEventTellsEverythingAndTheNextOnesWhatIsNew(t *testing.T) {
+func TestTheFirstEventIsAWholeMessageAndTheNextOnesHaveWhatIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, func() gate.AdmissionStats {
 			return gate.AdmissionStats{InFlight: 1, QueueCapacity: 40, ConcurrencyLimit: 4}
@@ -96,20 +98,20 @@ func TestTheFirstEventTellsEverythingAndTheNextOnesWhatIsNew(t *testing.T) {
 		p := newPage(s, line)
 		defer p.Close()
 		s.begin()()
-		s.errors().Add(&Failure{Outcome: 1, Status: 503})
+		s.errors().Add(&Failure{Outcome: gate.QueueFull, Status: 503})
 		line.Changed(0, Change{From: "unknown", To: "ready"})
 		time.Sleep(2500 * time.Millisecond)
 
 		v := view(p, 100)
 		m, _ := v.take(t)
-		if m.Facts == nil || m.Facts.Version != "v1" || len(m.Facts.Rows) != heatRows-1 || m.State != "draining" || m.Clock != 2500 ||
+		if m.Facts == nil || m.Facts.Version != "v1" || len(m.Facts.Rows) != heatRows-1 || m.State != (stateJSON{"draining", -1, "2 requests and 1 tunnel under way"}) || m.Clock != 2500 ||
 			m.Now.Limit != 4 || m.Now.Capacity != 40 || *m.Now.Upstream != (upstreamJSON{2, 1, 5, 6, 7}) || m.Now.Ended != 1 {
 			t.Errorf("%+v", m)
 		}
 		if m.Seconds.First != 0 || len(m.Seconds.Arrivals) != 2 || m.Seconds.Arrivals[0] != 1 || len(m.Seconds.Heat[0]) != 2 {
 			t.Errorf("%+v", m.Seconds)
 		}
-		if m.Errors.Total != 1 || len(m.Errors.List) != 1 || len(m.Containers) != 1 || len(m.Containers[0].Changes) != 1 {
+		if m.Errors.Refused != 1 || len(m.Errors.List) != 1 || len(m.Containers) != 1 || len(m.Containers[0].Changes) != 1 {
 			t.Errorf("%+v, %+v", m.Errors, m.Containers)
 		}
 		time.Sleep(time.Second)
@@ -118,10 +120,10 @@ func TestTheFirstEventTellsEverythingAndTheNextOnesWhatIsNew(t *testing.T) {
 		if m, text := v.take(t); m.Facts != nil || m.Errors != nil || m.Containers[0].Changes != nil || len(m.Seconds.Arrivals) > 2 {
 			t.Errorf("old news: %s", text)
 		}
-		s.errors().Add(&Failure{Outcome: 1, Status: 503})
+		s.errors().Add(&Failure{Outcome: gate.QueueFull, Status: 503})
 		line.Changed(0, Change{From: "ready", To: "failing", Cause: "status 500"})
 		time.Sleep(time.Second)
-		if m, text := v.take(t); m.Errors == nil || m.Errors.Total != 2 || len(m.Containers[0].Changes) != 2 || m.Seconds.Failures[len(m.Seconds.Failures)-1] != 1 {
+		if m, text := v.take(t); m.Errors == nil || m.Errors.Refused != 2 || len(m.Containers[0].Changes) != 2 || m.Seconds.Refused[len(m.Seconds.Refused)-1] != 1 {
 			t.Errorf("no news: %s", text)
 		}
 	})
@@ -149,7 +151,7 @@ func TestAllViewersGetTheSameBytesOnceASecond(t *testing.T) {
 	})
 }
 
-func TestASlowViewerSkipsEventsAndIsThenToldEverything(t *testing.T) {
+func TestASlowViewerSkipsEventsAndThenGetsAWholeMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, nil)
 		p := newPage(s, nil)
@@ -158,10 +160,10 @@ func TestASlowViewerSkipsEventsAndIsThenToldEverything(t *testing.T) {
 		_, _ = slow.take(t)
 		time.Sleep(30 * time.Second)
 		if m, _ := slow.take(t); m.Facts != nil {
-			t.Error("the event that was on its way tells everything")
+			t.Error("the event that was on its way is a whole message")
 		}
 		if m, _ := slow.take(t); m.Facts == nil || len(m.Seconds.Arrivals) < 30 {
-			t.Errorf("after missing seconds it was told of %d only", len(m.Seconds.Arrivals))
+			t.Errorf("after missing seconds it got %d only", len(m.Seconds.Arrivals))
 		}
 		if n := len(quick.events); n < 30 {
 			t.Errorf("the slow one held up the other: %d events in 30 s", n)
@@ -249,20 +251,20 @@ func TestShutdownOfTheServerEndsOpenStreams(t *testing.T) {
 	streams.Wait()
 }
 
-func TestASecondThatWasToldBeforeItWasCompleteIsToldAgain(t *testing.T) {
+func TestASecondThatWasSentBeforeItWasCompleteIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, nil)
 		p := newPage(s, nil)
 		defer p.Close()
 		time.Sleep(1500 * time.Millisecond)
-		var told sent
-		p.message(false, &told)
+		var already sent
+		p.message(false, &already)
 		s.requests.Observe(&gate.Exchange{Status: 200, Ended: time.Millisecond}, gate.TraceID{})
 		s.mu.Lock()
 		s.ring.credit(&s.src)
 		s.mu.Unlock()
 		var m message
-		if err := json.Unmarshal(p.message(false, &told), &m); err != nil {
+		if err := json.Unmarshal(p.message(false, &already), &m); err != nil {
 			t.Fatal(err)
 		}
 		if m.Seconds.First != 0 || len(m.Seconds.Heat) != 1 || len(m.Seconds.Heat[0]) != 2 {

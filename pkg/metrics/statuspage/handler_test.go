@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func ask(p *Page, method, path, host string, header http.Header) *http.Response {
+func fetch(p *Page, method, path, host string, header http.Header) *http.Response {
 	r := httptest.NewRequest(method, path, nil)
 	r.Host = host
 	for k, v := range header {
@@ -44,7 +44,7 @@ func TestOnlyNamesOfLoopbackAreAnswered(t *testing.T) {
 		"10.0.0.1:8023": 421, "0.0.0.0:8023": 421, "localhost:8023:1": 421, "evil.example:localhost": 421, "user@localhost": 421,
 	} {
 		for _, path := range []string{"/", "/page.js", "/status.json"} {
-			if got := ask(p, "GET", path, host, nil); got.StatusCode != want || want != 200 && strings.Contains(body(t, got), "clock") {
+			if got := fetch(p, "GET", path, host, nil); got.StatusCode != want || want != 200 && strings.Contains(body(t, got), "clock") {
 				t.Errorf("Host %q, %s: %d, want %d", host, path, got.StatusCode, want)
 			}
 		}
@@ -55,7 +55,7 @@ func TestFiguresAreNotForBrowsersOnOtherSites(t *testing.T) {
 	p := closedPage(t)
 	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "same-origin": 200, "none": 200} {
 		for _, path := range []string{"/status.json", "/events"} {
-			if got := ask(p, "GET", path, "localhost", http.Header{"Sec-Fetch-Site": {site}}).StatusCode; got != want {
+			if got := fetch(p, "GET", path, "localhost", http.Header{"Sec-Fetch-Site": {site}}).StatusCode; got != want {
 				t.Errorf("%s from %s: %d, want %d", path, site, got, want)
 			}
 		}
@@ -66,11 +66,11 @@ func TestMethodsOtherThanGetAndHeadAreRefusedAndHeadHasNoBody(t *testing.T) {
 	p := closedPage(t)
 	for _, path := range []string{"/", "/events", "/status.json", "/icon.svg"} {
 		for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "get"} {
-			if got := ask(p, method, path, "localhost", nil); got.StatusCode != 405 || got.Header.Get("Allow") != "GET, HEAD" {
+			if got := fetch(p, method, path, "localhost", nil); got.StatusCode != 405 || got.Header.Get("Allow") != "GET, HEAD" {
 				t.Errorf("%s %s: %d", method, path, got.StatusCode)
 			}
 		}
-		get, head := ask(p, "GET", path, "localhost", nil), ask(p, "HEAD", path, "localhost", nil)
+		get, head := fetch(p, "GET", path, "localhost", nil), fetch(p, "HEAD", path, "localhost", nil)
 		if head.StatusCode != 200 || body(t, head) != "" || head.Header.Get("Content-Type") != get.Header.Get("Content-Type") {
 			t.Errorf("HEAD %s: %d, %v", path, head.StatusCode, head.Header)
 		}
@@ -80,7 +80,7 @@ func TestMethodsOtherThanGetAndHeadAreRefusedAndHeadHasNoBody(t *testing.T) {
 func TestEveryAnswerForbidsScriptsStylesAndRequestsFromElsewhere(t *testing.T) {
 	p := closedPage(t)
 	for _, path := range []string{"/", "/page.css", "/status.json", "/events", "/nowhere"} {
-		h := ask(p, "GET", path, "localhost", nil).Header
+		h := fetch(p, "GET", path, "localhost", nil).Header
 		csp := h.Get("Content-Security-Policy")
 		if !strings.HasPrefix(csp, "default-src 'none';") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") || !strings.Contains(csp, "frame-ancestors 'none'") {
 			t.Errorf("%s: policy %q", path, csp)
@@ -94,11 +94,11 @@ func TestEveryAnswerForbidsScriptsStylesAndRequestsFromElsewhere(t *testing.T) {
 func TestThePageIsOnesOwnAndIsNotSentTwice(t *testing.T) {
 	p := closedPage(t)
 	for path, a := range assets() {
-		got := ask(p, "GET", path, "localhost", nil)
+		got := fetch(p, "GET", path, "localhost", nil)
 		if got.StatusCode != 200 || body(t, got) != a.text || got.Header.Get("Content-Type") != a.kind || a.kind == "" {
 			t.Errorf("%s: %d, %v", path, got.StatusCode, got.Header)
 		}
-		again := ask(p, "GET", path, "localhost", http.Header{"If-None-Match": {got.Header.Get("ETag")}})
+		again := fetch(p, "GET", path, "localhost", http.Header{"If-None-Match": {got.Header.Get("ETag")}})
 		if again.StatusCode != 304 {
 			t.Errorf("%s again: %d", path, again.StatusCode)
 		}
@@ -135,7 +135,7 @@ func TestEveryElementThatTheScriptLooksForIsThere(t *testing.T) {
 }
 
 func TestStatusJSONIsTheWholeMessage(t *testing.T) {
-	got := ask(closedPage(t), "GET", "/status.json", "localhost", nil)
+	got := fetch(closedPage(t), "GET", "/status.json", "localhost", nil)
 	var m message
 	if err := json.Unmarshal([]byte(body(t, got)), &m); err != nil || m.Facts == nil || m.Seconds.Heat == nil || m.Errors == nil || m.Errors.List == nil {
 		t.Errorf("%v: %+v", err, m)

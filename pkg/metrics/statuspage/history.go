@@ -13,14 +13,14 @@ import (
 // Bounds of the history.
 const (
 	keptSeconds = 300
-	quietTicks  = 2 // seconds without news after which the sampler parks
+	quietTicks  = 2 // seconds without an event after which the sampler parks
 )
 
-// exactWindows is how many past windows Counting can still tell exactly when
+// exactWindows is how many past windows Counting still knows exactly when
 // they are read.
 const exactWindows = 2
 
-// Sources is where a History takes its figures from. Failures and Admission may
+// Sources is where a History takes its figures from. Errors and Admission may
 // be nil.
 type Sources struct {
 	Clock     func() time.Duration // that requests are counted on
@@ -65,7 +65,7 @@ func NewHistory(src Sources) *History {
 	return &History{src: src, done: make(chan struct{}), sampled: func() {}}
 }
 
-// Touch tells that a request has begun or ended, after it was counted.
+// Touch is called when a request has begun or ended, after it was counted.
 func (h *History) Touch() {
 	if h == nil || h.state.Load() >= fresh {
 		return
@@ -101,14 +101,19 @@ func (h *History) start() {
 	}
 }
 
-// Close ends the sampler for good.
+// Close ends the sampler for good, with a last sample if there was one before.
 func (h *History) Close() {
 	h.mu.Lock()
-	if h.state.Swap(ended) != ended {
+	first := h.state.Swap(ended) != ended
+	if first {
 		close(h.done)
 	}
+	sampling := h.ring != nil
 	h.mu.Unlock()
 	h.running.Wait()
+	if first && sampling {
+		h.tick(true)
+	}
 }
 
 // watch keeps the sampler awake until unwatch.
@@ -173,8 +178,8 @@ func (h *History) fill(now time.Duration) {
 	}
 }
 
-// look calls f with the history up to now, while nothing changes it.
-func (h *History) look(f func(*ring)) {
+// read calls f with the history up to now, while nothing changes it.
+func (h *History) read(f func(*ring)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.fill(h.src.Clock())

@@ -26,7 +26,7 @@ type stage struct {
 func newStage(t testing.TB, admission func() gate.AdmissionStats) *stage {
 	s := &stage{counting: new(metrics.Counting), requests: metrics.NewRequests(), born: time.Now()}
 	s.History = NewHistory(Sources{
-		Clock: s.now, Counting: s.counting, Requests: s.requests, Errors: NewErrors(gate.OutcomeNames()), Admission: admission,
+		Clock: s.now, Counting: s.counting, Requests: s.requests, Errors: NewErrors(), Admission: admission,
 	})
 	s.sampled = func() { s.ticks.Inc() }
 	t.Cleanup(s.Close)
@@ -49,7 +49,7 @@ func (s *stage) begin() (end func()) {
 
 // second returns a copy of one that is over.
 func (s *stage) second(n int64) (copy second) {
-	s.look(func(r *ring) {
+	s.read(func(r *ring) {
 		if n >= r.first() && n <= r.newest {
 			copy = *r.at(n)
 		}
@@ -71,12 +71,13 @@ func TestASecondShowsItsConcurrencyArrivalsAndWhatEndedInIt(t *testing.T) {
 		end := s.begin()
 		time.Sleep(500 * time.Millisecond)
 		end()
-		s.errors().Add(&Failure{At: s.now(), Outcome: 1})
+		s.errors().Add(&Failure{At: s.now(), Outcome: gate.QueueFull})
+		s.errors().Add(&Failure{At: s.now(), Outcome: gate.Served, Status: 500})
 		s.begin()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		got := s.second(10)
-		if got.concurrency != 0.75 || got.arrivals != 2 || completed(got) != 1 || got.responseBytes != 10 || got.failures != 1 ||
+		if got.concurrency != 0.75 || got.arrivals != 2 || completed(got) != 1 || got.responseBytes != 10 || got.refused != 1 || got.failed != 1 || got.clientErrors != 0 ||
 			got.inFlight != 4 || got.queue != 3 {
 			t.Errorf("%+v", got)
 		}
@@ -211,7 +212,7 @@ func TestAGapLongerThanTheHistoryLeavesItEmpty(t *testing.T) {
 		s := newStage(t, nil)
 		s.begin()()
 		time.Sleep(time.Hour)
-		s.look(func(r *ring) {
+		s.read(func(r *ring) {
 			if r.newest != 3599 || r.first() != 3300 {
 				t.Errorf("from %d to %d", r.first(), r.newest)
 			}

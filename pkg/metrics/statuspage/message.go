@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// message is what the page is sent: everything when it connects, and each
+// message is one event of the stream: everything when a page connects, and each
 // second what is new since the last one. Times are in ms on the gate's clock;
 // clock and wall are the same moment.
 type message struct {
@@ -16,12 +16,18 @@ type message struct {
 	Started    int64           `json:"started"`
 	Clock      int64           `json:"clock"`
 	Wall       int64           `json:"wall"`
-	State      string          `json:"state"`
+	State      stateJSON       `json:"state"`
 	Seconds    secondsJSON     `json:"seconds"`
 	Now        nowJSON         `json:"now"`
 	Containers []containerJSON `json:"containers"`
 	Errors     *errorsJSON     `json:"errors,omitempty"`
 	Facts      *factsJSON      `json:"facts,omitempty"`
+}
+
+type stateJSON struct {
+	Name  string `json:"name"`  // of a State
+	Since int64  `json:"since"` // -1 = not known
+	Cause string `json:"cause"` // may be empty
 }
 
 // secondsJSON are consecutive seconds as columns. Each value of heat lists row,
@@ -32,7 +38,9 @@ type secondsJSON struct {
 	Arrivals    []float64  `json:"arrivals"`
 	InFlight    []uint32   `json:"inFlight"`
 	Queue       []uint32   `json:"queue"`
-	Failures    []uint32   `json:"failures"`
+	Refused     []uint32   `json:"refused"`
+	Failed      []uint32   `json:"failed"`
+	ClientError []uint32   `json:"clientErrors"`
 	BytesIn     []float64  `json:"bytesIn"`
 	BytesOut    []float64  `json:"bytesOut"`
 	P50         []float64  `json:"p50"`
@@ -43,9 +51,11 @@ type secondsJSON struct {
 type nowJSON struct {
 	P50      float64       `json:"p50"` // ms, of the last recentSeconds; 0 = nothing ended
 	P99      float64       `json:"p99"`
-	Ended    uint64        `json:"ended"` // in the same time
+	Ended    uint64        `json:"ended"` // with a latency, in the same time
 	Limit    int           `json:"limit"` // 0 = unlimited
 	Capacity int           `json:"capacity"`
+	Requests int64         `json:"requests"` // under way, tunnels left out
+	Tunnels  int64         `json:"tunnels"`
 	Upstream *upstreamJSON `json:"upstream,omitempty"`
 	Outcomes []uint64      `json:"outcomes"` // by index into factsJSON.Outcomes
 }
@@ -61,6 +71,9 @@ type upstreamJSON struct {
 type containerJSON struct {
 	Name     string       `json:"name"`
 	State    string       `json:"state"`
+	Ready    bool         `json:"ready"`
+	Cause    string       `json:"cause"` // empty when ready
+	Probe    string       `json:"probe"`
 	Attempts uint64       `json:"attempts"`
 	Reached  uint64       `json:"reached"`
 	Changes  []changeJSON `json:"changes,omitempty"` // absent = as before
@@ -75,14 +88,17 @@ type changeJSON struct {
 }
 
 type errorsJSON struct {
-	Total uint64        `json:"total"`
-	List  []failureJSON `json:"list"`
+	Refused      uint64        `json:"refused"` // since the start, as the next two
+	Failed       uint64        `json:"failed"`
+	ClientErrors uint64        `json:"clientErrors"`
+	List         []failureJSON `json:"list"`
 }
 
 type failureJSON struct {
 	At      int64   `json:"at"`
 	Took    float64 `json:"took"` // ms
 	Outcome string  `json:"outcome"`
+	Class   string  `json:"class"`
 	Status  int     `json:"status"`
 	Method  string  `json:"method"`
 	Path    string  `json:"path"`
@@ -98,23 +114,47 @@ type factsJSON struct {
 	Recent   int       `json:"recent"`
 }
 
-// message makes the one that tells everything, or what is new after what was
-// sent before.
+// message makes a whole one, or one with what is new after what was sent before.
 func (p *Page) message(whole bool, sent *sent) []byte {
-	m := message{Page: pageVersion(), Started: p.started, State: "serving", Containers: []containerJSON{}}
-	if p.cfg.State != nil {
-		m.State = p.cfg.State()
+	now := p.cfg.History.src.Clock()
+	m := message{
+		Page: pageVersion(), Started: p.started, Clock: millis(now), Wall: time.Now().UnixMilli(),
+		Containers: []containerJSON{},
+	}
+	s := situation{ended: p.ended.Load(), up: now, startTimeout: p.cfg.StartTimeout, wasReady: p.cfg.Timeline.wasReady()}
+	p.addNow(&m, &s)
+	p.addHistory(&m, &s, whole, sent)
+	p.addContainers(&m, &s, whole, sent)
+	p.addErrors(&m, whole, sent)
+	if whole {
+		m.Facts = p.facts()
+	}
+	m.State = p.describe(&m, &s)
+	text, err := json.Marshal(&m)
+	if err != nil {
+		panic("BUG: a message of the status page: " + err.Error())
+	}
+	return text
+}
+
+func (p *Page) addNow(m *message, s *situation) {
+	if p.cfg.Drain != nil {
+		d := p.cfg.Drain()
+		s.draining, m.Now.Requests, m.Now.Tunnels = d.Active, d.Requests, d.Tunnels
 	}
 	if p.cfg.Upstream != nil {
 		u := p.cfg.Upstream()
 		m.Now.Upstream = &upstreamJSON{u.Open, u.Idle, u.Dials, u.Reuses, u.Replays}
 	}
-	src := &p.cfg.History.src
-	if src.Admission != nil {
-		a := src.Admission()
+	if admission := p.cfg.History.src.Admission; admission != nil {
+		a := admission()
 		m.Now.Limit, m.Now.Capacity = a.ConcurrencyLimit, a.QueueCapacity
+		s.queueFull = a.ConcurrencyLimit > 0 && a.QueueCapacity > 0 && a.QueueDepth >= a.QueueCapacity
 	}
-	p.cfg.History.look(func(r *ring) {
+}
+
+func (p *Page) addHistory(m *message, s *situation, whole bool, sent *sent) {
+	p.cfg.History.read(func(r *ring) {
 		from := r.first()
 		if !whole {
 			from = max(from, sent.second) // that one may not have been complete
@@ -127,31 +167,21 @@ func (p *Page) message(whole bool, sent *sent) []byte {
 			m.Now.Ended += uint64(n)
 		}
 		m.Now.Outcomes = append([]uint64{}, r.totals.Outcomes...)
+		s.refused = r.refusedRecently(p.cfg.History.src.Errors.totals().refused)
 	})
-	p.addContainers(&m, whole, sent)
-	if e := src.Errors; e != nil {
-		if total := e.total.Load(); whole || total != sent.errors {
-			sent.errors = total
-			m.Errors = &errorsJSON{List: []failureJSON{}}
-			var list []failureJSON
-			if m.Errors.Total, list = e.list(); list != nil {
-				m.Errors.List = list
-			}
-		}
-	}
-	if whole {
-		m.Facts = p.facts()
-	}
-	now := p.cfg.History.src.Clock()
-	m.Clock, m.Wall = millis(now), time.Now().UnixMilli()
-	text, err := json.Marshal(&m)
-	if err != nil {
-		panic("BUG: a message of the status page: " + err.Error())
-	}
-	return text
 }
 
-func (p *Page) addContainers(m *message, whole bool, sent *sent) {
+func (p *Page) addErrors(m *message, whole bool, sent *sent) {
+	e := p.cfg.History.src.Errors
+	if total := e.totals().sum(); e != nil && (whole || total != sent.errors) {
+		sent.errors = total
+		t, list := e.list()
+		m.Errors = &errorsJSON{t.refused, t.failed, t.clientErrors, list}
+	}
+}
+
+func (p *Page) addContainers(m *message, s *situation, whole bool, sent *sent) {
+	s.ready = true
 	t := p.cfg.Timeline
 	if t == nil || p.cfg.Containers == nil {
 		return
@@ -161,7 +191,11 @@ func (p *Page) addContainers(m *message, whole bool, sent *sent) {
 		if i == len(t.names) {
 			break
 		}
-		shown := containerJSON{Name: t.names[i], State: c.State, Attempts: c.Attempts, Reached: c.Reached}
+		s.ready = s.ready && c.Ready
+		shown := containerJSON{
+			Name: t.names[i], State: c.State, Ready: c.Ready, Cause: c.Reason, Probe: c.Probe,
+			Attempts: c.Attempts, Reached: c.Reached,
+		}
 		if whole || version != sent.changes {
 			shown.Changes = t.of(i)
 		}
@@ -212,7 +246,9 @@ func (r *ring) columns(n int64) secondsJSON {
 		Arrivals:    floats(func(s *second) float32 { return s.arrivals }),
 		InFlight:    wholes(func(s *second) uint32 { return s.inFlight }),
 		Queue:       wholes(func(s *second) uint32 { return s.queue }),
-		Failures:    wholes(func(s *second) uint32 { return s.failures }),
+		Refused:     wholes(func(s *second) uint32 { return s.refused }),
+		Failed:      wholes(func(s *second) uint32 { return s.failed }),
+		ClientError: wholes(func(s *second) uint32 { return s.clientErrors }),
 		BytesIn:     floats(func(s *second) float32 { return s.requestBytes }),
 		BytesOut:    floats(func(s *second) float32 { return s.responseBytes }),
 		P50:         floats(func(s *second) float32 { return s.p50 }),

@@ -4,12 +4,14 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/atomic"
+
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-// Facts do not change while the gate runs. Whoever fills them in sees to it that
-// no secret is among them.
+// Facts do not change while the gate runs. They must hold no
+// secret.
 type Facts struct {
 	Version   string  `json:"version"`
 	Commit    string  `json:"commit"`
@@ -37,26 +39,41 @@ type Setting struct {
 }
 
 // Config is what a Page shows. The callbacks are called once a second at most,
-// and only while somebody looks; nil ones are left out.
+// and only while the page is open somewhere; nil ones are left out.
 type Config struct {
-	Facts      Facts
-	History    *History
-	Timeline   *Timeline
-	Containers func() []metrics.Container // in the order of Timeline
-	Upstream   func() gate.UpstreamStats
-	State      func() string // of the gate as a whole: serving, draining
+	Facts        Facts
+	History      *History
+	Timeline     *Timeline
+	Containers   func() []Container // in the order of Timeline
+	Upstream     func() gate.UpstreamStats
+	Drain        func() Drain
+	StartTimeout time.Duration // how long a container that was never ready is starting
 }
 
-// Page feeds everybody who looks at it. It is an http.Handler.
+// Container is a probed container at one moment.
+type Container struct {
+	metrics.Container
+	gate.ReadinessResult        // its reason is the cause alone, as a phrase
+	Probe                string // what is probed
+}
+
+// Drain is the end of the gate as far as it has come.
+type Drain struct {
+	Active            bool
+	Requests, Tunnels int64 // under way, one of them or the other
+}
+
+// Page feeds all its viewers. It is an http.Handler.
 type Page struct {
 	cfg     Config
-	started int64 // wall clock in ms; tells one run of the gate from another
+	started int64 // wall clock in ms; differs from one run of the gate to another
+	ended   atomic.Bool
 	closed  chan struct{}
 	closing sync.Once
 
 	mu      sync.Mutex
 	latest  *frame
-	last    sent // what latest and those before it have told
+	last    sent // what latest and those before it contained
 	viewers int
 }
 
@@ -70,10 +87,11 @@ func New(cfg Config) *Page {
 	return p
 }
 
-// Close ends all streams and the history.
+// Close ends all streams, with a last message, and the history.
 func (p *Page) Close() {
 	p.closing.Do(func() {
+		p.ended.Store(true)
+		p.cfg.History.Close() // it publishes what has come since its last second
 		close(p.closed)
-		p.cfg.History.Close()
 	})
 }

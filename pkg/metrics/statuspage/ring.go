@@ -22,9 +22,10 @@ const recentSeconds = 10
 type second struct {
 	concurrency, arrivals       float32
 	inFlight, queue             uint32 // at its end
-	failures                    uint32
+	refused, failed             uint32
+	clientErrors                uint32
 	requestBytes, responseBytes float32
-	p50, p99                    float32 // ms, of requests that ended; 0 if none did
+	p50, p99                    float32 // ms, of metrics.Totals.Durations; 0 if there was none
 	heat                        [heatRows]uint32
 }
 
@@ -37,7 +38,7 @@ type ring struct {
 	underWay        float32
 	inFlight, queue uint32
 	totals, before  metrics.Totals
-	failures        uint64
+	troubles        troubles
 
 	bounds []time.Duration // of the cells of durations
 	rows   []uint8         // row of each cell
@@ -100,11 +101,12 @@ func (r *ring) credit(src *Sources) {
 	s.inFlight, s.queue = r.inFlight, r.queue
 	s.requestBytes += float32(r.totals.RequestBytes - r.before.RequestBytes)
 	s.responseBytes += float32(r.totals.ResponseBytes - r.before.ResponseBytes)
-	if src.Errors != nil {
-		total := src.Errors.total.Load()
-		s.failures += uint32(total - r.failures)
-		r.failures = total
-	}
+	total := src.Errors.totals()
+	t := total.minus(r.troubles)
+	r.troubles = total
+	s.refused += uint32(t.refused)
+	s.failed += uint32(t.failed)
+	s.clientErrors += uint32(t.clientErrors)
 	c := &r.recent[r.newest%recentSeconds]
 	if c.number != r.newest {
 		c.number = r.newest
@@ -147,7 +149,17 @@ func (r *ring) quantile(cells []uint32, q float64) float64 {
 	return 0
 }
 
-// recently sums up the last recentSeconds.
+// refusedRecently is how many were refused in the last recentSeconds and since,
+// of total by now.
+func (r *ring) refusedRecently(total uint64) uint64 {
+	n := total - r.troubles.refused
+	for i := max(r.newest-recentSeconds+1, r.first()); i <= r.newest; i++ {
+		n += uint64(r.at(i).refused)
+	}
+	return n
+}
+
+// recently sums up the durations of the last recentSeconds.
 func (r *ring) recently() []uint32 {
 	sum := make([]uint32, len(r.rows))
 	for i := range r.recent {

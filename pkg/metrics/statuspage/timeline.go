@@ -1,6 +1,8 @@
 package statuspage
 
 import (
+	"math"
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,7 +13,7 @@ const keptChanges = 48
 // Change is a change of state of a container.
 type Change struct {
 	From, To string
-	Cause    string // why To; empty for a success
+	Cause    string // why To; empty if, and only if, To is ready
 	Attempts uint64 // probes made in From
 }
 
@@ -24,11 +26,13 @@ type Timeline struct {
 	mu      sync.Mutex
 	total   uint64
 	changes [][]changeJSON // by container, oldest first
+	ready   []bool         // by container: it was, at some time
 }
 
 // NewTimeline knows containers by the index of their names.
 func NewTimeline(containers []string, clock func() time.Duration) *Timeline {
-	return &Timeline{names: containers, clock: clock, changes: make([][]changeJSON, len(containers))}
+	n := len(containers)
+	return &Timeline{names: containers, clock: clock, changes: make([][]changeJSON, n), ready: make([]bool, n)}
 }
 
 // Changed notes a change that has just happened to a container by index.
@@ -39,6 +43,7 @@ func (t *Timeline) Changed(container int, c Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.total++
+	t.ready[container] = t.ready[container] || c.Cause == ""
 	kept := t.changes[container]
 	if len(kept) == keptChanges {
 		copy(kept, kept[1:])
@@ -47,6 +52,53 @@ func (t *Timeline) Changed(container int, c Change) {
 	t.changes[container] = append(kept, changeJSON{
 		At: millis(t.clock()), From: c.From, To: c.To, Cause: c.Cause, Attempts: c.Attempts,
 	})
+}
+
+// wasReady is true if each container has been ready at some time.
+func (t *Timeline) wasReady() bool {
+	if t == nil {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !slices.Contains(t.ready, false)
+}
+
+// readySince is when the last container became ready, in ms.
+func (t *Timeline) readySince() (since int64) {
+	if t == nil {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, changes := range t.changes {
+		if n := len(changes); n > 0 {
+			since = max(since, changes[n-1].At)
+		}
+	}
+	return since
+}
+
+// notReadySince is when the first of the containers that are not ready left
+// that state, or the start of the gate, in ms.
+func (t *Timeline) notReadySince(containers []containerJSON) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	since := int64(math.MaxInt64)
+	for i := range containers {
+		if !containers[i].Ready {
+			since = min(since, leftReady(t.changes[i]))
+		}
+	}
+	return since
+}
+
+// leftReady is when the last run of changes with a cause began.
+func leftReady(changes []changeJSON) (at int64) {
+	for i := len(changes) - 1; i >= 0 && changes[i].Cause != ""; i-- {
+		at = changes[i].At
+	}
+	return at
 }
 
 // version changes with every change.

@@ -15,8 +15,8 @@ import (
 // statusAddress is the only one that the status page is at.
 var statusAddress = net.IPv4(127, 0, 0, 1).String()
 
-// status is what the status page is told. Where the page is off it is nil, and
-// its methods do nothing.
+// status feeds the status page. Where the page is off it is nil, and its methods
+// do nothing.
 type status struct {
 	history  *statuspage.History
 	errors   *statuspage.Errors
@@ -32,7 +32,7 @@ func newStatus(cfg *config.Config, specs []probe.Spec, admission *gate.Admission
 		containers = append(containers, spec.Container)
 	}
 	s := &status{
-		errors:   statuspage.NewErrors(gate.OutcomeNames()),
+		errors:   statuspage.NewErrors(),
 		timeline: statuspage.NewTimeline(containers, http1.Clock),
 	}
 	s.history = statuspage.NewHistory(statuspage.Sources{
@@ -55,9 +55,9 @@ func (s *status) ended(x *gate.Exchange) {
 		return
 	}
 	s.history.Touch()
-	if hasFailed(x) {
+	if gate.ClassOf(x.Outcome, x.Status) != gate.ClassSucceeded {
 		s.errors.Add(&statuspage.Failure{
-			At: x.Ended, Took: x.Ended - x.Arrived, Outcome: uint8(x.Outcome), Status: x.Status,
+			At: x.Ended, Took: x.Ended - x.Arrived, Outcome: x.Outcome, Status: x.Status,
 			Method: x.Method, Target: x.Target,
 		})
 	}
@@ -68,14 +68,8 @@ func (s *status) ended(x *gate.Exchange) {
 func (s *status) rejected(outcome gate.Outcome) {
 	if s != nil {
 		s.history.Touch()
-		s.errors.Add(&statuspage.Failure{At: http1.Clock(), Outcome: uint8(outcome), Status: outcome.Meaning().Status})
+		s.errors.Add(&statuspage.Failure{At: http1.Clock(), Outcome: outcome, Status: outcome.Meaning().Status})
 	}
-}
-
-// hasFailed is true for what did not come to a good end, on the container's
-// side as well.
-func hasFailed(x *gate.Exchange) bool {
-	return x.Status >= 500 || x.Outcome != gate.Served && x.Outcome != gate.Tunnelled
 }
 
 func (s *status) changed(c probe.Change) {
@@ -92,25 +86,33 @@ func (s *status) changed(c probe.Change) {
 // statusPage is for this pod only.
 func (a *App) statusPage() *statuspage.Page {
 	return statuspage.New(statuspage.Config{
-		Facts:      statusFacts(a.cfg, a.build),
-		History:    a.status.history,
-		Timeline:   a.status.timeline,
-		Containers: a.readiness.look,
-		Upstream:   a.upstreamFigures,
-		State:      func() string { return drainState(a.gate.Drain) },
+		Facts:        statusFacts(a.cfg, a.build),
+		History:      a.status.history,
+		Timeline:     a.status.timeline,
+		Containers:   a.readiness.containers,
+		Upstream:     a.upstreamFigures,
+		Drain:        a.drainFigures,
+		StartTimeout: a.cfg.Gate.UpstreamWait, // as long as requests are held for it
 	})
 }
 
-func drainState(d *gate.Drain) string {
-	select {
-	case <-d.Quiet():
-		return "closing"
-	default:
+// containers are those of the status page.
+func (r *readiness) containers() []statuspage.Container {
+	states := r.probes.Snapshot()
+	list := make([]statuspage.Container, len(states))
+	for i, s := range states {
+		list[i].Container = metrics.Container{State: s.State.String(), Attempts: s.Attempts, Reached: s.Reached}
+		list[i].Probe = s.Probe
+		if list[i].Ready = s.State == probe.Ready; !list[i].Ready {
+			list[i].Reason = s.Cause.String()
+		}
 	}
-	if d.Active() {
-		return "draining"
-	}
-	return "serving"
+	return list
+}
+
+func (a *App) drainFigures() statuspage.Drain {
+	d := a.gate.Drain
+	return statuspage.Drain{Active: d.Active(), Requests: d.Requests(), Tunnels: d.Tunnels()}
 }
 
 // statusFacts are the settings as --check prints them, without secrets.

@@ -29,29 +29,14 @@ func TestFactsOfTheStatusPageHaveEverySettingInTheOrderOfTheTable(t *testing.T) 
 	}
 }
 
-func TestWhatDidNotComeToAGoodEndCountsAsFailed(t *testing.T) {
-	for _, x := range []struct {
-		outcome gate.Outcome
-		status  int
-		failed  bool
-	}{
-		{gate.Served, 200, false}, {gate.Served, 404, false}, {gate.Served, 500, true}, {gate.Tunnelled, 101, false},
-		{gate.QueueFull, 503, true}, {gate.ClientGone, 499, true}, {gate.MethodNotAllowed, 405, true},
-	} {
-		if got := hasFailed(&gate.Exchange{Outcome: x.outcome, Status: x.status}); got != x.failed {
-			t.Errorf("%v with %d: %t", x.outcome, x.status, got)
-		}
-	}
-}
-
-func TestTellingTheStatusPageOfRequestsAllocatesNothing(t *testing.T) {
+func TestFeedingTheStatusPageAllocatesNothing(t *testing.T) {
 	seen := newCounts()
-	s := &status{errors: statuspage.NewErrors(gate.OutcomeNames())}
+	s := &status{errors: statuspage.NewErrors()}
 	s.history = statuspage.NewHistory(statuspage.Sources{
 		Clock: func() time.Duration { return 0 }, Counting: seen.counting, Requests: seen.requests, Errors: s.errors,
 	})
 	defer s.history.Close()
-	x := gate.Exchange{Status: 503, Outcome: 1, Method: []byte("GET"), Target: []byte("/a?b")}
+	x := gate.Exchange{Status: 503, Outcome: gate.QueueFull, Method: []byte("GET"), Target: []byte("/a?b")}
 	s.begun()
 	s.ended(&x)
 	if n := testing.AllocsPerRun(1000, func() { x.Ended += time.Second; s.begun(); s.ended(&x) }); n != 0 {

@@ -1,30 +1,31 @@
 // The charts: canvases that share one axis of time, a second per step, and one
 // cursor. Everything they show is on the page as text as well.
 
-import { compact, duration } from './text.js';
+import { $, compact, duration } from './text.js';
 
 const INSET = 8; // px to the right of the newest second, for its label to breathe
 
 export class Charts {
-  // model() returns what to draw: { first, span, seconds, rows, limit, capacity, containers, cursor }.
+  // model() returns what to draw: { first, span, seconds, rows, limit, capacity, containers, cursor, known }.
   constructor(model, onCursor) {
     this.model = model;
     this.plots = {
       'chart-concurrency': (p, m) => this.concurrency(p, m),
       'chart-queue': (p, m) => this.queue(p, m),
       'chart-latency': (p, m) => this.latency(p, m),
-      'chart-failures': (p, m) => this.failures(p, m),
+      'chart-refused': (p, m) => this.troubles(p, m, 'refused', 'warn'),
+      'chart-failed': (p, m) => this.troubles(p, m, 'failed', 'bad'),
       'chart-readiness': (p, m) => this.readiness(p, m),
     };
     for (const id of Object.keys(this.plots)) {
-      const canvas = document.getElementById(id);
+      const canvas = $(id);
       canvas.addEventListener('pointermove', (e) => onCursor(this.secondAt(canvas, e)));
       canvas.addEventListener('pointerdown', (e) => onCursor(this.secondAt(canvas, e)));
       canvas.addEventListener('pointerleave', (e) => { if (e.pointerType === 'mouse') onCursor(null); });
     }
     this.readColors();
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { this.readColors(); this.draw(); });
-    new ResizeObserver(() => this.draw()).observe(document.getElementById('charts'));
+    new ResizeObserver(() => this.draw()).observe($('charts'));
   }
 
   readColors() {
@@ -55,7 +56,7 @@ export class Charts {
   draw() {
     const m = this.model();
     for (const [id, plot] of Object.entries(this.plots)) {
-      const canvas = document.getElementById(id);
+      const canvas = $(id);
       const width = canvas.clientWidth;
       const height = canvas.clientHeight;
       if (width === 0) continue;
@@ -70,6 +71,7 @@ export class Charts {
       // Edges of seconds fall on whole device pixels, so that neighbours touch.
       const x = (i) => Math.round((left + (i / m.span) * w) * scale) / scale;
       const p = { ctx, left, w, width, height, x, px: 1 / scale };
+      this.ground(p, m);
       plot(p, m);
       this.cursor(p, m);
     }
@@ -84,9 +86,13 @@ export class Charts {
     ctx.globalAlpha = 1;
   }
 
-  minutes({ ctx, x, height }, m, top = 0) {
+  // ground has the lines of the axis, and marks the time before the gate's start.
+  ground({ ctx, left, w, x, height }, m) {
+    ctx.fillStyle = this.color('before');
+    const start = m.known ? x(Math.max(-m.first, 0)) : left + w;
+    ctx.fillRect(left, 0, start - left, height);
     ctx.fillStyle = this.color('hair');
-    for (let i = 0; i <= m.span; i += 60) ctx.fillRect(x(i), top, 1, height - top);
+    for (const n of ticks(m.span)) ctx.fillRect(x(m.span - n), 0, 1, height);
   }
 
   label({ ctx, left }, text, y) {
@@ -100,9 +106,7 @@ export class Charts {
   // function from a value to its place.
   amounts(p, m, top) {
     const y = (v) => p.height - 6.5 - (v / top) * (p.height - 14);
-    this.minutes(p, m);
-    for (const v of [0, top / 2, top]) {
-      if (!Number.isInteger(v)) continue;
+    for (const v of p.height < 60 ? [0, top] : [0, top / 2, top]) {
       p.ctx.fillStyle = this.color('hair');
       p.ctx.fillRect(p.left, Math.round(y(v)), p.w, 1);
       this.label(p, compact(v), y(v));
@@ -115,7 +119,7 @@ export class Charts {
     for (let i = 0; i < m.span; i++) {
       const s = m.seconds.get(m.first + i);
       const v = s ? value(s) : 0;
-      if (v > 0) p.ctx.fillRect(p.x(i), Math.min(y(v), y(0) - 1), p.x(i + 1) - p.x(i), Math.max(y(0) - y(v), 1));
+      if (v > 0) p.ctx.fillRect(p.x(i), Math.min(y(v), y(0) - 2), p.x(i + 1) - p.x(i), Math.max(y(0) - y(v), 2));
     }
   }
 
@@ -157,7 +161,9 @@ export class Charts {
     const y = this.amounts(p, m, top);
     this.area(p, m, y, (s) => s.concurrency, this.color('area'));
     this.steps(p, m, y, (s) => (s.inFlight > 0 || s.concurrency > 0 ? s.inFlight : null), this.color('line'));
+    $('limit-key').hidden = !near;
     if (near) this.bound(p, y, m.limit);
+    if (m.known && m.first < -m.span / 4) this.text(p, 'before the start', p.left + 8, 18, 'left');
   }
 
   queue(p, m) {
@@ -165,6 +171,7 @@ export class Charts {
     const near = m.capacity > 0 && most > 0 && m.capacity <= 4 * most;
     const y = this.amounts(p, m, nice(Math.max(most, near ? m.capacity : 0)));
     this.area(p, m, y, (s) => s.queue, this.color('queue'));
+    $('capacity-key').hidden = !near;
     if (near) this.bound(p, y, m.capacity);
   }
 
@@ -174,7 +181,6 @@ export class Charts {
     if (n < 2) return;
     const rowHeight = (p.height - 8) / n;
     const yOf = (row) => Math.round((p.height - 4 - row * rowHeight) / p.px) * p.px;
-    this.minutes(p, m, 4);
     let most = 0;
     for (let i = 0; i < m.span; i++) {
       const heat = m.seconds.get(m.first + i)?.heat ?? [];
@@ -206,23 +212,14 @@ export class Charts {
       this.steps(p, m, y, value, this.color('surface'), [], 3.5); // sets it off from the cells
       this.steps(p, m, y, value, this.color(name), dash);
     }
-    if (most === 0) this.empty(p, 'no request has ended in this time');
+    if (most === 0 && m.known) this.empty(p, 'no request has ended in this time');
   }
 
-  failures(p, m) {
-    const { ctx, x, height } = p;
-    this.minutes(p, m);
-    ctx.fillStyle = this.color('hair');
-    ctx.fillRect(p.left, height - 4, p.w, 1);
-    const most = peak(m, (s) => s.failures);
-    ctx.fillStyle = this.color('bad');
-    for (let i = 0; i < m.span; i++) {
-      const n = m.seconds.get(m.first + i)?.failures ?? 0;
-      if (n === 0) continue;
-      const h = 4 + (height - 8) * (Math.log1p(n) / Math.log1p(Math.max(most, 10)));
-      ctx.fillRect(x(i), height - 4 - h, Math.max(x(i + 1) - x(i), 2), h);
-    }
-    if (most > 0) this.label(p, compact(most), 7);
+  troubles(p, m, name, color) {
+    const most = peak(m, (s) => s[name]);
+    const y = this.amounts(p, m, nice(most));
+    this.area(p, m, y, (s) => s[name], this.color(color));
+    if (most === 0 && m.known) this.empty(p, 'none');
   }
 
   readiness(p, m) {
@@ -240,10 +237,10 @@ export class Charts {
       }
       this.label(p, m.containers.length > 1 ? String(index + 1) : '', top + h / 2);
     });
-    if (m.containers.length === 0) this.empty(p, 'no readiness probe is set');
+    if (m.containers.length === 0 && m.known) this.empty(p, 'not probed');
   }
 
-  // pattern tells states apart without colour: plain, slanted, upright.
+  // pattern distinguishes states without colour: plain, slanted, upright.
   pattern(ctx, state) {
     const fill = this.color({ ready: 'good-fill', failing: 'warn-fill', down: 'bad-fill' }[state] ?? 'none-fill');
     if (state !== 'failing' && state !== 'down') return fill;
@@ -261,15 +258,25 @@ export class Charts {
     return ctx.createPattern(tile, 'repeat');
   }
 
-  empty({ ctx, left, w, height }, text) {
-    const room = ctx.measureText(text).width + 16;
-    ctx.fillStyle = this.color('surface');
-    ctx.fillRect(left + (w - room) / 2, height / 2 - 9, room, 18);
-    ctx.fillStyle = this.color('quiet');
-    ctx.textAlign = 'center';
-    ctx.textBaseline = 'middle';
-    ctx.fillText(text, left + w / 2, height / 2);
+  empty(p, text) {
+    const room = p.ctx.measureText(text).width + 16;
+    p.ctx.fillStyle = this.color('surface');
+    p.ctx.fillRect(p.left + (p.w - room) / 2, p.height / 2 - 9, room, 18);
+    this.text(p, text, p.left + p.w / 2, p.height / 2, 'center');
   }
+
+  text({ ctx }, text, x, y, align) {
+    ctx.fillStyle = this.color('quiet');
+    ctx.textAlign = align;
+    ctx.textBaseline = 'middle';
+    ctx.fillText(text, x, y);
+  }
+}
+
+// ticks are where an axis of span seconds has its lines, in seconds before now.
+export function ticks(span) {
+  const step = [5, 10, 15, 30].find((s) => span / s <= 4) ?? 60;
+  return Array.from({ length: span / step + 1 }, (_, i) => span - i * step);
 }
 
 // parts are the spans of time of a container's states, in ms on the gate's clock.

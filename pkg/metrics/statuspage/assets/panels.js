@@ -2,22 +2,35 @@
 // configuration.
 
 import { state, span, time } from './state.js';
-import { $, duration, element, fine, latency, plural, put, since, whole } from './text.js';
+import { $, element, fine, latency, plural, put, since, whole } from './text.js';
+
+const LISTED = { changes: 5, failures: 10 }; // rows before a list is opened
+
+// shorten hides the rows of a list beyond count until its button is pressed.
+function shorten(rows, button, count) {
+  const open = button.getAttribute('aria-expanded') === 'true';
+  rows.forEach((row, i) => { row.hidden = !open && i >= count; });
+  button.hidden = rows.length <= count;
+  put(button, open ? `Show the last ${count} only` : `Show all ${rows.length}`);
+  button.onclick = () => {
+    button.setAttribute('aria-expanded', String(!open));
+    shorten(rows, button, count);
+  };
+}
 
 export function showContainers() {
   const box = $('containers');
   if (state.containers.length === 0) {
-    if (!box.querySelector('.none')) box.replaceChildren(element('p', 'No readiness probe is set: the container counts as ready at all times.', { class: 'none' }));
+    box.replaceChildren(element('p', 'Readiness is not probed: the container counts as ready at all times.', { class: 'none' }));
     return;
   }
-  if (box.children.length !== state.containers.length || box.querySelector('.none')) {
+  if (box.querySelectorAll('.container').length !== state.containers.length) {
     box.replaceChildren(...state.containers.map((c, i) => {
       const card = element('div', undefined, { class: 'container' });
-      const title = element('h3', (state.containers.length > 1 ? `${i + 1} ` : '') + c.name);
-      const details = element('details');
-      details.append(element('summary'), element('ol', undefined, { class: 'changes', 'aria-label': `Changes of ${c.name}, newest first` }));
-      card.append(title, element('span', '', { class: 'badge' }), element('p'), details);
-      details.open = true;
+      card.append(element('h3', (state.containers.length > 1 ? `${i + 1} ` : '') + c.name), element('span', '', { class: 'badge' }),
+        element('span', '', { class: 'since' }), element('p', '', { class: 'cause' }), element('p', '', { class: 'probes' }),
+        element('ol', undefined, { class: 'changes', 'aria-label': `Changes of ${c.name}, newest first` }),
+        element('button', '', { class: 'all' }));
       return card;
     }));
   }
@@ -27,17 +40,13 @@ export function showContainers() {
     const badge = card.querySelector('.badge');
     put(badge, c.state);
     badge.dataset.state = c.state;
-    put(card.querySelector('p'), [
-      last ? `for ${since(state.clock - last.at)}` : '',
-      last?.cause ?? '',
-      `${plural(c.attempts, 'probe')}, ${whole.format(c.reached)} of them accepted`,
-    ].filter(Boolean).join(' · '));
-    put(card.querySelector('summary'), c.changes.length === 0 ? 'No change yet' : `Last ${plural(c.changes.length, 'change')}`);
+    put(card.querySelector('.since'), last ? `for ${since(state.clock - last.at)}` : '');
+    put(card.querySelector('.cause'), c.cause);
+    put(card.querySelector('.probes'), `${c.probe}: ${plural(c.attempts, 'probe')}, ${whole.format(c.reached)} reached the container`);
     const list = card.querySelector('.changes');
     const key = c.changes.map((x) => x.at + x.to).join();
     if (list.dataset.key === key) return;
     list.dataset.key = key;
-    list.hidden = c.changes.length === 0;
     list.replaceChildren(...c.changes.toReversed().map((x) => {
       const row = element('li');
       const what = element('div', `${x.to}${x.cause ? ': ' + x.cause : ''} `);
@@ -45,32 +54,33 @@ export function showContainers() {
       row.append(element('time', time(x.at)), what);
       return row;
     }));
-    list.toggleAttribute('tabindex', false);
-    if (list.scrollHeight > list.clientHeight) list.setAttribute('tabindex', '0');
+    shorten([...list.children], card.querySelector('.all'), LISTED.changes);
   });
 }
 
 export function showErrors() {
-  const { total, list } = state.errors;
-  const left = total - list.length;
+  const { refused, failed, clientErrors, list } = state.errors;
+  const total = refused + failed + clientErrors;
   put('failures-note', total === 0 ? 'None since the start.'
-    : `${plural(list.length, 'request')} shown${left > 0 ? `, ${whole.format(left)} more left out` : ''} since the start.`);
-  $('failures-scroll').hidden = list.length === 0;
+    : `${whole.format(failed)} failed, ${whole.format(refused)} refused, ${plural(clientErrors, 'client error')} since the start` +
+      (total > list.length ? `; ${list.length} are listed, at most 8 a second of one outcome.` : '.'));
+  $('failures').hidden = list.length === 0;
   const body = $('failures-body');
   const key = list.length === 0 ? '' : `${total} ${list[0].at} ${state.started}`;
   if (body.dataset.key === key) return;
   body.dataset.key = key;
   body.replaceChildren(...alike(list).map(([x, times]) => {
-    const row = element('tr', undefined, { role: 'row', 'data-kind': x.status >= 500 ? 'bad' : 'mild' });
+    const row = element('tr', undefined, { role: 'row', 'data-class': x.class });
     const cell = (text, name = '') => element('td', text, { role: 'cell', class: name });
     const request = cell(x.method === '' ? 'not read' : `${x.method} ${x.path}${x.cut ? '…' : ''}`, 'path');
     const outcome = x.outcome === 'served' ? 'from container' : x.outcome;
     const notes = [times > 1 ? `${times} times` : '', x.more > 0 ? `and ${whole.format(x.more)} more ${outcome}` : ''].filter(Boolean);
     if (notes.length > 0) request.append(' ', element('span', notes.join(' '), { class: 'times' }));
     row.append(cell(time(x.at)), cell(outcome, 'outcome'),
-      cell(String(x.status)), request, cell(duration(x.took).join(' '), 'number'));
+      cell(String(x.status)), request, cell(latency(x.took), 'number'));
     return row;
   }));
+  shorten([...body.children], $('failures-all'), LISTED.failures);
 }
 
 // alike joins neighbours that differ in nothing but how long they took.
@@ -102,7 +112,7 @@ export function showTable() {
     row.append(...[
       time(Math.max(to - step + 1, 0) * 1000), fine.format(mean((s) => s.concurrency)), whole.format(most((s) => s.queue)),
       fine.format(mean((s) => s.arrivals)), latency(most((s) => s.p50)), latency(most((s) => s.p99)),
-      whole.format(mean((s) => s.failures) * list.length),
+      ...['refused', 'failed', 'clientErrors'].map((name) => whole.format(list.reduce((n, s) => n + s[name], 0))),
     ].map((text) => element('td', text)));
     rows.push(row);
   }

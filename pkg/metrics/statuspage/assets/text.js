@@ -9,9 +9,9 @@ export const number = (v) => (v < 10 && !Number.isInteger(v) ? fine : whole).for
 
 export function bytes(v) {
   for (const [unit, size] of [['GB', 1e9], ['MB', 1e6], ['kB', 1e3]]) {
-    if (v >= size) return [fine.format(v / size), unit + '/s'];
+    if (v >= size) return `${fine.format(v / size)} ${unit}/s`;
   }
-  return [whole.format(v), 'B/s'];
+  return `${whole.format(v)} B/s`;
 }
 
 export function since(ms) {
@@ -21,6 +21,9 @@ export function since(ms) {
   if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
+
+// ago is a short span of s seconds.
+export const ago = (s) => (s % 60 === 0 ? `${s / 60} min` : `${s} s`);
 
 export const plural = (n, word) => `${whole.format(n)} ${word}${n === 1 ? '' : 's'}`;
 export const latency = (ms) => (ms > 0 ? duration(ms).join(' ') : '–');
@@ -41,7 +44,7 @@ export function element(name, text, attributes = {}) {
 export function compact(v) {
   if (v >= 1e6) return +(v / 1e6).toPrecision(3) + ' M';
   if (v >= 1e4) return +(v / 1e3).toPrecision(3) + ' k';
-  return String(v);
+  return whole.format(v);
 }
 
 // duration is [number, unit] of ms as people write it.

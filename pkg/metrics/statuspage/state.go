@@ -1,0 +1,135 @@
+package statuspage
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// State is that of the gate as a whole, the first thing that a page shows.
+//
+//	from                     on                                               to
+//	Starting                 all containers ready                             Ready
+//	Starting                 StartTimeout over, or each was ready once        NotReady
+//	NotReady                 all containers ready                             Ready
+//	Ready                    a request refused, or no place left in the queue Overloaded
+//	Overloaded               recentSeconds without either                     Ready
+//	Ready, Overloaded        a container not ready                            NotReady
+//	any but Ended            drain                                            Draining
+//	any                      the page closes, with the process                Ended
+type State uint8
+
+const (
+	Starting State = iota
+	NotReady
+	Ready
+	Overloaded
+	Draining
+	Ended
+)
+
+func (s State) String() string {
+	return [...]string{"starting", "not-ready", "ready", "overloaded", "draining", "ended"}[s]
+}
+
+// situation is all that a State follows from.
+type situation struct {
+	ended, draining bool
+	ready           bool // all containers, now
+	wasReady        bool // each container, at some time
+	up              time.Duration
+	startTimeout    time.Duration
+	queueFull       bool
+	refused         uint64 // in the last recentSeconds
+}
+
+// state makes all transitions. It keeps no memory, so that it is right whenever a
+// page is opened.
+func (s *situation) state() State {
+	switch {
+	case s.ended:
+		return Ended
+	case s.draining:
+		return Draining
+	case !s.ready && !s.wasReady && s.up < s.startTimeout:
+		return Starting
+	case !s.ready:
+		return NotReady
+	case s.queueFull || s.refused > 0:
+		return Overloaded
+	}
+	return Ready
+}
+
+// sinceUnknown stands for a beginning that is not kept.
+const sinceUnknown = -1
+
+// describe is the state with its cause and its beginning, as the page shows it.
+func (p *Page) describe(m *message, s *situation) stateJSON {
+	state := s.state()
+	d := stateJSON{Name: state.String(), Since: sinceUnknown}
+	switch state {
+	case Starting, NotReady:
+		d.Since = p.cfg.Timeline.notReadySince(m.Containers)
+		d.Cause = notReadyCause(m.Containers)
+	case Ready:
+		d.Since = p.cfg.Timeline.readySince()
+	case Overloaded:
+		d.Cause = overloadCause(&m.Now, s)
+	case Draining:
+		d.Cause = underWay(&m.Now)
+	}
+	return d
+}
+
+func notReadyCause(containers []containerJSON) string {
+	var causes []string
+	for i := range containers {
+		if c := &containers[i]; !c.Ready {
+			causes = append(causes, c.Name+": "+c.Cause)
+		}
+	}
+	return strings.Join(causes, "; ")
+}
+
+func overloadCause(now *nowJSON, s *situation) string {
+	var causes []string
+	if s.queueFull {
+		causes = append(causes, fmt.Sprintf("the queue is full (%s waiting)", grouped(int64(now.Capacity))))
+	}
+	if s.refused > 0 {
+		causes = append(causes, fmt.Sprintf("%s refused in the last %d s", plural(int64(s.refused), "request"), recentSeconds))
+	}
+	return strings.Join(causes, "; ")
+}
+
+func underWay(now *nowJSON) string {
+	var what []string
+	if now.Requests > 0 {
+		what = append(what, plural(now.Requests, "request"))
+	}
+	if now.Tunnels > 0 {
+		what = append(what, plural(now.Tunnels, "tunnel"))
+	}
+	if len(what) == 0 {
+		return "nothing under way"
+	}
+	return strings.Join(what, " and ") + " under way"
+}
+
+func plural(n int64, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return grouped(n) + " " + word + "s"
+}
+
+// grouped has commas between thousands, as the page writes figures.
+func grouped(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
