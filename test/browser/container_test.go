@@ -18,7 +18,9 @@ import (
 // container is a user container whose readiness can be taken away.
 type container struct {
 	port    int
+	server  *httptest.Server
 	unready atomic.Bool
+	open    atomic.Bool // probes without probeSecret pass too
 }
 
 // probeSecret is what the readiness probe brings to be let in.
@@ -29,7 +31,7 @@ func startContainer(t *testing.T) *container {
 	c := new(container)
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
-	c.port = server.Listener.Addr().(*net.TCPAddr).Port
+	c.server, c.port = server, server.Listener.Addr().(*net.TCPAddr).Port
 	return c
 }
 
@@ -41,10 +43,10 @@ func (c *container) probe() string {
 
 func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case r.URL.Path == "/ready" && (c.unready.Load() || r.Header.Get("Authorization") != probeSecret):
+	case r.URL.Path == "/ready" && (c.unready.Load() || !c.open.Load() && r.Header.Get("Authorization") != probeSecret):
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
-	case r.URL.Path == "/broken":
+	case strings.HasPrefix(r.URL.Path, "/broken"):
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
@@ -57,15 +59,15 @@ func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, strings.Repeat("x", 2000))
 }
 
-// load sends requests to the gate until stop is called. Their durations are
-// spread over three decades.
-func load(t *testing.T, g *gate, clients int) (stop func()) {
+// load sends requests to the gate until stop is called. They take half of mean
+// at least, in ms, and some of them ten times as long.
+func load(t *testing.T, g *gate, clients, mean int) (stop func()) {
 	t.Helper()
 	ended := make(chan struct{})
 	var all sync.WaitGroup
 	for range clients {
 		all.Go(func() {
-			client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
+			client := &http.Client{Transport: &http.Transport{}, Timeout: failsafe}
 			defer client.CloseIdleConnections()
 			for {
 				select {
@@ -73,11 +75,11 @@ func load(t *testing.T, g *gate, clients int) (stop func()) {
 					return
 				default:
 				}
-				ms := int(rand.ExpFloat64() * 25)
+				ms := (float64(mean) + rand.ExpFloat64()*float64(mean)) / 2
 				if rand.IntN(40) == 0 {
-					ms = 300 + rand.IntN(500)
+					ms *= 10
 				}
-				get(client, g.url(fmt.Sprintf("/work?ms=%d", ms)))
+				get(client, g.url(fmt.Sprintf("/work?ms=%.0f", ms)))
 			}
 		})
 	}
@@ -103,7 +105,7 @@ func burst(g *gate, path string, n int) (statuses map[int]int) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	statuses = make(map[int]int)
-	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{}, Timeout: failsafe}
 	defer client.CloseIdleConnections()
 	for range n {
 		all.Go(func() {
@@ -117,8 +119,8 @@ func burst(g *gate, path string, n int) (statuses map[int]int) {
 	return statuses
 }
 
-// ask asks the gate for readiness, as Knative's activator does.
-func ask(g *gate) {
+// probe checks the readiness of the gate, as Knative's activator does.
+func probe(g *gate) {
 	request, err := http.NewRequest(http.MethodGet, g.url("/healthz"), nil)
 	if err != nil {
 		return

@@ -93,7 +93,7 @@ func (g *gate) again() *gate {
 
 // listens waits until the gate accepts; false means that it ended.
 func (g *gate) listens() bool {
-	deadline := time.After(patience)
+	deadline := time.After(failsafe)
 	for {
 		if accepts(g.port) && accepts(g.status) {
 			return true
@@ -125,7 +125,12 @@ func (g *gate) kill() {
 
 func (g *gate) drain() {
 	g.t.Helper()
-	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	g.signal(syscall.SIGTERM)
+}
+
+func (g *gate) signal(s syscall.Signal) {
+	g.t.Helper()
+	if err := g.cmd.Process.Signal(s); err != nil {
 		g.t.Fatal(err)
 	}
 }

@@ -5,21 +5,19 @@ import (
 	"testing"
 )
 
-const live = `document.querySelector('#state').dataset.state === 'serving'`
-
 func TestUnderLoadFiguresMoveAContainerGoesUnreadyAndRecoversAndARefusalIsListed(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, c.probe(), "CONTAINER_CONCURRENCY=6", "QUEUE_CAPACITY=12",
 		"SERVING_POD=web-00007-deployment-5d9c8", "SERVING_REVISION=web-00007", "SERVING_NAMESPACE=shop")
-	stop := load(t, g, 9)
+	stop := load(t, g, 9, 25)
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("the page is live", live, nil)
+	b.awaits("the page is live", in("ready"), nil)
 
 	b.awaits("figures of the load", `Number(document.querySelector('#in-flight').textContent) > 0 &&
 		Number(document.querySelector('#rate').textContent.replace(',', '')) > 20 &&
 		/^[0-9.]+$/.test(document.querySelector('#p99').textContent) &&
-		/MB|kB/.test(document.querySelector('#bytes-out-unit').textContent)`, nil)
+		/MB|kB/.test(document.querySelector('#bytes-out').textContent)`, nil)
 	before := b.text("#outcomes")
 	b.awaits("outcomes move", `document.querySelector('#outcomes').textContent !== `+toJSON(before), nil)
 	b.awaits("the heat strip has colours", `(() => {
@@ -33,11 +31,11 @@ func TestUnderLoadFiguresMoveAContainerGoesUnreadyAndRecoversAndARefusalIsListed
 	c.unready.Store(true)
 	b.awaits("the container is failing, and why", `document.querySelector('.badge').textContent === 'failing' &&
 		document.querySelector('.changes').textContent.includes('503') &&
-		document.querySelector('#announce').textContent.includes('failing')`, func() { ask(g) })
+		document.querySelector('#announce').textContent === 'Not ready: user-container: answered with status 503.'`, func() { probe(g) })
 	c.unready.Store(false)
 	b.awaits("the container is ready again", `document.querySelector('.badge').textContent === 'ready' &&
 		document.querySelector('.changes li').textContent.includes('while failing') &&
-		/failing for .* ready for/.test(document.querySelector('#chart-readiness').getAttribute('aria-label'))`, func() { ask(g) })
+		/failing for .* ready for/.test(document.querySelector('#chart-readiness').getAttribute('aria-label'))`, func() { probe(g) })
 
 	if got := burst(g, "/orders/12?ms=50&token=hidden", 60); got[503] == 0 {
 		t.Fatalf("nothing was refused: %v", got)
@@ -51,7 +49,7 @@ func TestUnderLoadFiguresMoveAContainerGoesUnreadyAndRecoversAndARefusalIsListed
 	if row := b.text("#failures-body"); !strings.Contains(row, " more queue-full") {
 		t.Errorf("of more than 40 refusals in a second, the list says %q", row)
 	}
-	if note := b.text("#failures-note"); !strings.Contains(note, "more left out") {
+	if note := b.text("#failures-note"); !strings.Contains(note, "are listed") {
 		t.Errorf("of more than 40 refusals in a second, the note says %q", note)
 	}
 	whole := evaluate[string](b, "document.documentElement.textContent")
@@ -71,50 +69,73 @@ func TestUnderLoadFiguresMoveAContainerGoesUnreadyAndRecoversAndARefusalIsListed
 		t.Errorf("the browser complains: %q", got)
 	}
 	if got := b.elsewhere(g.page()); len(got) > 0 {
-		t.Errorf("the page asks elsewhere: %q", got)
+		t.Errorf("the page fetches from elsewhere: %q", got)
 	}
 }
 
-// views are what the page must look right in.
-var views = []struct {
+// view is a screen and its colour scheme.
+type view struct {
 	name          string
 	width, height int64
 	scheme        string
-}{
-	{"wide-light", 1280, 900, "light"}, {"wide-dark", 1280, 900, "dark"},
-	{"narrow-light", 390, 844, "light"}, {"narrow-dark", 390, 844, "dark"},
-	{"least-light", 360, 640, "light"},
 }
+
+// views are what the page must look right in.
+var views = []view{
+	{"light", 1280, 900, "light"}, {"dark", 1280, 900, "dark"},
+	{"narrow", 390, 844, "light"}, {"narrow-dark", 390, 844, "dark"},
+	{"least", 360, 640, "light"},
+}
+
+func (b *tab) show(v view) {
+	b.t.Helper()
+	b.size(v.width, v.height)
+	b.prefer("prefers-color-scheme", v.scheme, "prefers-reduced-motion", "reduce")
+}
+
+// readable checks that nothing is wider than the view or cut off, and that all
+// text is legible.
+func (b *tab) readable(name string) {
+	b.t.Helper()
+	if wide := evaluate[int64](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
+		b.t.Errorf("%s: %d px too wide", name, wide)
+	}
+	if got := evaluate[[]string](b, illegible); len(got) > 0 {
+		b.t.Errorf("%s: too little contrast: %q", name, got)
+	}
+	if got := evaluate[[]string](b, clipped); len(got) > 0 {
+		b.t.Errorf("%s: part of it is cut off: %q", name, got)
+	}
+}
+
+// clipped lists the boxes whose content is higher than they are.
+const clipped = `[...document.body.querySelectorAll('*')]
+	.filter((e) => e.checkVisibility() && !e.closest('.unseen, svg') && getComputedStyle(e).overflowY !== 'visible' && e.scrollHeight > e.clientHeight + 1)
+	.map((e) => e.id || e.className || e.tagName)`
 
 func TestInEveryViewNothingOverflowsAndAllTextIsLegible(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, c.probe(), "CONTAINER_CONCURRENCY=6", "QUEUE_CAPACITY=12",
 		"SERVING_POD=web-00007-deployment-5d9c8", "SERVING_REVISION=web-00007", "SERVING_NAMESPACE=shop")
-	load(t, g, 9)
+	load(t, g, 9, 25)
 	b := openTab(t)
 	b.open(g.page() + "/")
 	c.unready.Store(true)
-	b.awaits("the container is failing", `document.querySelector('.badge')?.textContent === 'failing'`, func() { ask(g) })
+	b.awaits("the container is failing", `document.querySelector('.badge')?.textContent === 'failing'`, func() { probe(g) })
 	c.unready.Store(false)
-	b.awaits("the container is ready", `document.querySelector('.badge').textContent === 'ready'`, func() { ask(g) })
+	b.awaits("the container is ready", `document.querySelector('.badge').textContent === 'ready'`, func() { probe(g) })
 	burst(g, "/a/rather/long/path/that/"+strings.Repeat("goes/on/", 15), 60)
 	burst(g, "/broken", 3)
 	b.awaits("refusals are listed", `document.querySelectorAll('#failures-body tr').length > 1`, nil)
 	for _, v := range views {
-		b.size(v.width, v.height)
-		b.prefer("prefers-color-scheme", v.scheme, "prefers-reduced-motion", "reduce")
+		b.show(v)
 		for _, open := range []string{"false", "true"} {
 			evaluate[bool](b, `document.querySelectorAll('#table, #settings').forEach((d) => { d.open = `+open+` }) ?? true`)
-			if wide := evaluate[int64](b, "document.documentElement.scrollWidth"); wide > v.width {
-				t.Errorf("%s (details open: %s): %d px wide", v.name, open, wide)
-			}
-			if got := evaluate[[]string](b, illegible); len(got) > 0 {
-				t.Errorf("%s (details open: %s): less contrast than 4.5 to 1: %q", v.name, open, got)
-			}
 			name := v.name
 			if open == "true" {
 				name += "-open"
 			}
+			b.readable(name)
 			b.screenshot(name)
 		}
 		if moving := evaluate[int](b, "document.getAnimations().length"); moving > 0 {
@@ -126,8 +147,8 @@ func TestInEveryViewNothingOverflowsAndAllTextIsLegible(t *testing.T) {
 	}
 }
 
-// illegible lists texts whose contrast with their ground is below that of WCAG
-// 2.2, 1.4.3.
+// illegible lists texts and icons whose contrast with their ground is below that
+// of WCAG 2.2, 1.4.3 and 1.4.11.
 const illegible = `(() => {
 	const parse = (c) => (c.match(/[\d.]+/g) ?? []).map(Number);
 	const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
@@ -141,28 +162,32 @@ const illegible = `(() => {
 		return [255, 255, 255];
 	};
 	const found = [];
+	const compare = (e, color, least, what) => {
+		const a = light(parse(color)), b = light(ground(e));
+		const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+		if (ratio < least) found.push(what + ' ' + ratio.toFixed(2));
+	};
 	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 	while (walker.nextNode()) {
 		const text = walker.currentNode.textContent.trim();
 		const e = walker.currentNode.parentElement;
 		if (text === '' || e.closest('noscript, script') || !e.checkVisibility()) continue;
-		const a = light(parse(getComputedStyle(e).color)), b = light(ground(e));
-		const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-		if (ratio < 4.5) found.push(text.slice(0, 30) + ' ' + ratio.toFixed(2));
+		compare(e, getComputedStyle(e).color, 4.5, text.slice(0, 30));
 	}
+	for (const icon of document.querySelectorAll('svg')) compare(icon, getComputedStyle(icon).stroke, 3, 'icon');
 	return [...new Set(found)];
 })()`
 
 func TestWithoutAnyRequestThePageSaysSo(t *testing.T) {
 	c := startContainer(t)
-	g := startGate(t, c.port)
+	g := startGate(t, c.port, "SERVING_READINESS_PROBE=none")
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("the page is live", live, nil)
+	b.awaits("the page is live", in("ready"), nil)
 	for selector, want := range map[string]string{
 		"#in-flight": "0", "#queue": "0", "#rate": "0", "#p50": "–", "#p99": "–", "#limit": "no limit",
 		"#failures-note": "None since the start.", "#outcomes": "None has ended yet.",
-		"#containers": "No readiness probe is set: the container counts as ready at all times.",
+		"#containers": "Readiness is not probed: the container counts as ready at all times.",
 	} {
 		if got := b.text(selector); got != want {
 			t.Errorf("%s says %q, want %q", selector, got, want)

@@ -20,8 +20,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience bounds every wait: a fail-safe, far above what any case needs.
-const patience = 30 * time.Second
+// failsafe bounds every wait, far above what any case needs.
+const failsafe = 30 * time.Second
 
 // tab is a tab of the browser, and what went on in it.
 type tab struct {
@@ -30,7 +30,7 @@ type tab struct {
 
 	mu       sync.Mutex
 	problems []string // what the browser complained of
-	asked    []string // URLs
+	fetched  []string // URLs
 }
 
 func openTab(t *testing.T) *tab {
@@ -38,14 +38,14 @@ func openTab(t *testing.T) *tab {
 	ctx, cancel := chromedp.NewContext(theBrowser)
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx}
-	if err := chromedp.Listen(ctx, b.hear); err != nil {
+	if err := chromedp.Listen(ctx, b.take); err != nil {
 		t.Fatal(err)
 	}
 	b.size(1280, 900)
 	return b
 }
 
-func (b *tab) hear(event any) {
+func (b *tab) take(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch e := event.(type) {
@@ -56,7 +56,7 @@ func (b *tab) hear(event any) {
 	case *log.EventEntryAdded:
 		b.problems = append(b.problems, fmt.Sprint(e.Entry.Source, " ", e.Entry.Level, ": ", e.Entry.Text, " ", e.Entry.URL))
 	case *network.EventRequestWillBeSent:
-		b.asked = append(b.asked, e.Request.URL)
+		b.fetched = append(b.fetched, e.Request.URL)
 	}
 }
 
@@ -75,16 +75,16 @@ func (b *tab) complaints(except string) []string {
 	return slices.DeleteFunc(slices.Clone(b.problems), func(p string) bool { return except != "" && strings.HasPrefix(p, except) })
 }
 
-// elsewhere are the URLs that were asked for and do not begin with origin.
+// elsewhere are the URLs that were fetched and do not begin with origin.
 func (b *tab) elsewhere(origin string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(b.asked), func(url string) bool { return strings.HasPrefix(url, origin+"/") })
+	return slices.DeleteFunc(slices.Clone(b.fetched), func(url string) bool { return strings.HasPrefix(url, origin+"/") })
 }
 
 func (b *tab) do(step chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, failsafe)
 	defer cancel()
 	if err := chromedp.Do(ctx, step); err != nil {
 		b.t.Fatal(err)
@@ -122,9 +122,21 @@ func (b *tab) press(keys string) {
 // evaluate returns the value of a JavaScript expression.
 func evaluate[T any](b *tab, expression string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, failsafe)
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// evaluateAsync returns what a promise is resolved with.
+func evaluateAsync[T any](b *tab, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, failsafe)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
 		b.t.Fatalf("%s: %v", expression, err)
 	}
@@ -141,7 +153,7 @@ func (b *tab) text(selector string) string {
 // called each time before.
 func (b *tab) awaits(what, expression string, meanwhile func()) {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(failsafe); ; time.Sleep(50 * time.Millisecond) {
 		if meanwhile != nil {
 			meanwhile()
 		}
@@ -149,7 +161,7 @@ func (b *tab) awaits(what, expression string, meanwhile func()) {
 			return
 		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("not within %v: %s\ncomplaints: %q\npage: %s", patience, what, b.complaints(""), evaluate[string](b, "document.body.innerText"))
+			b.t.Fatalf("not within %v: %s\ncomplaints: %q\npage: %s", failsafe, what, b.complaints(""), evaluate[string](b, "document.body.innerText"))
 		}
 	}
 }
@@ -161,7 +173,7 @@ func (b *tab) screenshot(name string) {
 	if dir == "" {
 		dir = b.t.TempDir()
 	}
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, failsafe)
 	defer cancel()
 	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 	if err != nil {

@@ -1,0 +1,228 @@
+package browser
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// in is true when the page shows a state.
+func in(state string) string {
+	return fmt.Sprintf(`document.querySelector('#state').dataset.state === %q`, state)
+}
+
+// says reads what the top of the page says.
+const says = `['state-word', 'state-cause'].map((id) => document.getElementById(id))
+	.filter((e) => e.checkVisibility()).map((e) => e.textContent).join(': ')`
+
+// inAllViews takes a picture of the page's present state in each view, and
+// checks that the state is in sight at once, that all text is legible and that
+// nothing overflows.
+func (b *tab) inAllViews(state string) {
+	b.t.Helper()
+	for _, v := range views {
+		b.show(v)
+		if got := evaluate[string](b, "document.querySelector('#state').dataset.state"); got != state {
+			b.t.Fatalf("%s: the page has gone from %s to %s", v.name, state, got)
+		}
+		if bottom := evaluate[float64](b, `(scrollTo(0, 0), Math.max(...['state-word', 'state-cause'].map((id) => document.getElementById(id).getBoundingClientRect().bottom)))`); bottom > float64(v.height)/4 {
+			b.t.Errorf("%s, %s: the cause ends %v px below the top", state, v.name, bottom)
+		}
+		b.readable(state + ", " + v.name)
+		b.screenshot(state + "-" + v.name)
+	}
+}
+
+func TestWhileItConnectsThePageClaimsNothing(t *testing.T) {
+	c := startContainer(t)
+	g := startGate(t, c.port, c.probe())
+	page, err := url.Parse(g.page())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What is in front of the gate keeps the stream back until it may pass.
+	pass := make(chan struct{})
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(page) }}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/events" {
+			select {
+			case <-pass:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	defer front.CloseClientConnections()
+	b := openTab(t)
+	b.open(front.URL + "/")
+	b.awaits("it connects", in("connecting"), nil)
+	for selector, want := range map[string]string{
+		"#state-word": "Connecting", "#in-flight": "–", "#queue": "–", "#p50": "–", "#failed": "–", "#containers": "Not known yet.",
+		"#failures-note": "Not known yet.", "#outcomes": "not known yet", "#readout": "",
+	} {
+		if got := b.text(selector); got != want {
+			t.Errorf("%s says %q, want %q", selector, got, want)
+		}
+	}
+	b.inAllViews("connecting")
+	close(pass)
+	b.awaits("it is live", in("ready"), nil)
+}
+
+func TestAContainerThatDoesNotListenYetIsStarting(t *testing.T) {
+	port := freePort(t)
+	g := startGate(t, port, fmt.Sprintf(`SERVING_READINESS_PROBE={"tcpSocket":{"port":%d}}`, port), "UPSTREAM_WAIT=10m")
+	b := openTab(t)
+	b.open(g.page() + "/")
+	b.awaits("it is starting", in("starting")+` && document.querySelector('#state-cause').textContent === 'user-container: connection refused'`, nil)
+	go burst(g, "/held", 3) // until the gate is killed
+	b.awaits("requests are held", `document.querySelector('#in-flight').textContent === '3'`, nil)
+	b.inAllViews("starting")
+}
+
+func TestTheFirstThingToSeeIsWhichContainersAreNotReadyAndWhy(t *testing.T) {
+	web, proxy := startContainer(t), startContainer(t)
+	g := startGate(t, web.port, fmt.Sprintf(`SERVING_READINESS_PROBE=[{"httpGet":{"path":"/ready","port":%d}},{"httpGet":{"path":"/ready","port":%d}}]`, web.port, proxy.port),
+		"ENABLE_MULTI_CONTAINER_PROBES=true", "CONTAINER_NAMES=web,proxy", "SERVING_POD=web-00007-deployment-5d9c8")
+	web.open.Store(true)
+	proxy.open.Store(true)
+	b := openTab(t)
+	b.open(g.page() + "/")
+	b.awaits("both are ready", in("ready"), func() { probe(g) })
+	web.unready.Store(true)
+	proxy.server.Close()
+	b.awaits("both are down", in("not-ready")+` && `+says+` === 'Not ready: web: answered with status 503; proxy: connection refused'`, func() { probe(g) })
+	b.awaits("it is announced", `document.querySelector('#announce').textContent.startsWith('Not ready: ')`, nil)
+	if got := evaluate[string](b, "document.title"); got != "✖ Not ready · web-00007-deployment-5d9c8" {
+		t.Errorf("the title is %q", got)
+	}
+	burst(g, "/broken", 3)
+	b.awaits("time goes on", `/^for [3-9] s$/.test(document.querySelector('#state-since').textContent)`, nil)
+	b.inAllViews("not-ready")
+}
+
+func TestUnderLoadAReadyGateLooksReady(t *testing.T) {
+	c := startContainer(t)
+	g := startGate(t, c.port, c.probe(), "CONTAINER_CONCURRENCY=12", "SERVING_POD=web-00007-deployment-5d9c8", "SERVING_REVISION=web-00007", "SERVING_NAMESPACE=shop")
+	load(t, g, 9, 25)
+	b := openTab(t)
+	b.open(g.page() + "/")
+	b.awaits("there are figures of some seconds", in("ready")+` && document.querySelector('#p50-unit').textContent === 'ms' &&
+		/^for ([5-9]|\d\d) s$/.test(document.querySelector('#state-since').textContent)`, nil)
+	b.inAllViews("ready")
+}
+
+func TestInAnOverloadRefusalsAreNeitherFailuresNorLatency(t *testing.T) {
+	c := startContainer(t)
+	g := startGate(t, c.port, c.probe(), "CONTAINER_CONCURRENCY=2", "QUEUE_CAPACITY=4")
+	load(t, g, 12, 60)
+	b := openTab(t)
+	b.open(g.page() + "/")
+	b.awaits("it is overloaded", in("overloaded")+` && /\d+ requests refused in the last 10 s/.test(document.querySelector('#state-cause').textContent) &&
+		Number(document.querySelector('#refused').textContent.replace(',', '')) > 100`, nil)
+	b.awaits("the median is that of what was served", `document.querySelector('#p50-unit').textContent === 'ms' && Number(document.querySelector('#p50').textContent) >= 30`, nil)
+	if got := b.text("#failed"); got != "0" {
+		t.Errorf("%s have failed", got)
+	}
+	if got := b.text("#failures-note"); !strings.HasPrefix(got, "0 failed, ") {
+		t.Errorf("the list says %q", got)
+	}
+	b.inAllViews("overloaded")
+}
+
+func TestAnOpenPageShowsTheDrainToItsEndAndDoesNotHoldItUp(t *testing.T) {
+	c := startContainer(t)
+	g := startGate(t, c.port, c.probe(), "DRAIN_QUIET_SECONDS=0")
+	b := openTab(t)
+	b.open(g.page() + "/")
+	b.awaits("the page is live", in("ready"), nil)
+	stall, err := net.Dial("tcp", at(g.port)) // a request that does not end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stall.Close()
+	if _, err := fmt.Fprint(stall, "POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	b.awaits("a request is under way", `document.querySelector('#in-flight').textContent === '1'`, nil)
+	g.drain()
+	b.awaits("the page says that the gate is draining", in("draining")+` && `+says+` === 'Draining: 1 request under way' &&
+		document.querySelector('#announce').textContent === 'Draining: 1 request under way.'`, nil)
+	b.inAllViews("draining")
+	_ = stall.Close()
+	b.awaits("the page says that the gate has ended", in("ended"), nil)
+	<-g.exited
+	if code := g.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	b.awaits("it goes on saying so", in("ended")+` && /^since .*, [2-9] s ago$/.test(document.querySelector('#state-since').textContent)`, nil)
+	b.inAllViews("ended")
+}
+
+func TestAGateThatIsGoneIsSeenAndThePageComesBackByItself(t *testing.T) {
+	c := startContainer(t)
+	g := startGate(t, c.port, c.probe())
+	b := openTab(t)
+	b.open(g.page() + "/")
+	stop := load(t, g, 4, 5)
+	burst(g, "/broken", 3)
+	b.awaits("errors are listed", in("ready")+` && document.querySelector('#failures-note').textContent.startsWith('3 failed')`, nil)
+
+	g.signal(syscall.SIGSTOP) // its connections stay open
+	b.awaits("the page says that the gate does not answer", in("gone")+` && document.querySelector('#announce').textContent === 'No answer: it was ready.'`, nil)
+	g.signal(syscall.SIGCONT)
+	b.awaits("it answers again", in("ready")+` && document.querySelector('#announce').textContent === 'Ready.'`, nil)
+
+	g.kill()
+	stop()
+	b.awaits("the page says that the gate is gone, and for how long", in("gone")+` &&
+		/^since \d\d:\d\d:\d\d, [2-9] s ago$/.test(document.querySelector('#state-since').textContent)`, nil)
+	b.inAllViews("gone")
+	g.again()
+	b.awaits("the page is live again, with the figures of the new gate", in("ready")+` &&
+		document.querySelector('#failures-note').textContent === 'None since the start.'`, nil)
+	// The browser itself reports connections that are refused.
+	if got := b.complaints("network error: Failed to load resource"); len(got) > 0 {
+		t.Errorf("the browser complains: %q", got)
+	}
+}
+
+func TestANinthPageSaysThatEightAreOpen(t *testing.T) {
+	c := startContainer(t)
+	g := startGate(t, c.port, c.probe())
+	for range 8 {
+		answer, err := http.Get(g.page() + "/events")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+	}
+	b := openTab(t)
+	b.open(g.page() + "/")
+	b.awaits("it says so", in("full")+` && document.querySelector('#state-note').textContent.startsWith('Eight pages are open already')`, nil)
+}
+
+func TestTheAxisFitsWhatThereIs(t *testing.T) {
+	c := startContainer(t)
+	g := startGate(t, c.port, c.probe())
+	b := openTab(t)
+	b.open(g.page() + "/")
+	b.awaits("the first seconds", in("ready")+` && document.querySelector('#history-title').textContent === 'Last 15 s' &&
+		[...document.querySelectorAll('#axis span')].map((e) => e.textContent).join() === '15 s,10 s,5 s,now' &&
+		document.querySelector('#cursor').min === '-14'`, nil)
+	got := evaluateAsync[[]string](b, `import('/state.js').then(({ axis, state }) => [0, 14, 15, 29, 30, 59, 60, 119, 120, 239, 240, 299, 3600]
+		.map((n) => { state.newest = n; return n + ':' + axis(); }))`)
+	want := []string{"0:15", "14:15", "15:30", "29:30", "30:60", "59:60", "60:120", "119:120", "120:180", "239:240", "240:300", "299:300", "3600:300"}
+	if !slices.Equal(got, want) {
+		t.Errorf("seconds and axis %q, want %q", got, want)
+	}
+}
