@@ -90,30 +90,25 @@ func (l *loader) flagged(flag string) *setting {
 	return nil
 }
 
-// flagLike returns the flag whose environment name was written as a flag (--container-concurrency, --USER_PORT), or "".
-func (l *loader) flagLike(name string) string {
-	name = variableLike(strings.TrimLeft(name, "-"))
+// meant returns the flag or command that name stands for: another name of it (--container-concurrency, --USER_PORT), or, with sure
+// being false, a misspelling; "" for none.
+func (l *loader) meant(name string) (like string, sure bool) {
+	name = strings.TrimLeft(name, "-")
+	known := []word{newWord("check"), newWord("version"), newWord("help"), newWord("drain")}
 	for i := range l.settings {
-		if s := &l.settings[i]; s.name == name || variableLike(s.flag) == name {
-			return "--" + s.flag
+		s := &l.settings[i]
+		if variable := variableLike(name); s.name == variable || variableLike(s.flag) == variable {
+			return "--" + s.flag, true
 		}
+		known = append(known, newWord(s.flag))
 	}
-	return ""
-}
-
-// meant returns what was misspelt as name, or "".
-func (l *loader) meant(name string) string {
-	known := []word{newWord("drain"), newWord("check"), newWord("version"), newWord("help")}
-	for i := range l.settings {
-		known = append(known, newWord(l.settings[i].flag))
-	}
-	switch i := newWord(strings.TrimLeft(name, "-")).closest(known, 8); i {
+	switch i := newWord(name).closest(known, 8); i {
 	case -1:
-		return ""
-	case 0:
-		return "queue drain"
+		return "", false
+	case 3:
+		return "queue drain", false
 	default:
-		return "--" + known[i].text
+		return "--" + known[i].text, false
 	}
 }
 
@@ -125,25 +120,23 @@ func (l *loader) problemOfArgument(format string, values ...any) {
 
 func (l *loader) stray(arg string) {
 	name, _, _ := strings.Cut(arg, "=")
-	if like := l.flagLike(name); like != "" {
+	switch like, sure := l.meant(name); {
+	case sure:
 		l.problemOfArgument("argument %s: want %s, or the setting in the environment", quoteShort(arg), like)
-		return
+	case like != "" && name != "drain":
+		l.problemOfArgument("argument %s: did you mean %s?", quoteShort(arg), like)
+	default:
+		l.problemOfArgument("argument %s: want flags as \"queue --help\" lists them, or drain as the first argument", quoteShort(arg))
 	}
-	if meant := l.meant(name); meant != "" && name != "drain" {
-		l.problemOfArgument("argument %s: did you mean %s?", quoteShort(arg), meant)
-		return
-	}
-	l.problemOfArgument("argument %s: want flags as \"queue --help\" lists them, or drain as the first argument", quoteShort(arg))
 }
 
 func (l *loader) unknown(flag string) {
-	if like := l.flagLike(flag); like != "" {
+	switch like, sure := l.meant(flag); {
+	case sure:
 		l.problemOfArgument("%s: unknown flag; want %s", quoteShort(flag), like)
-		return
+	case like != "":
+		l.problemOfArgument("%s: unknown flag; did you mean %s?", quoteShort(flag), like)
+	default:
+		l.problemOfArgument("%s: unknown flag; want one of those that \"queue --help\" lists", quoteShort(flag))
 	}
-	if meant := l.meant(flag); meant != "" {
-		l.problemOfArgument("%s: unknown flag; did you mean %s?", quoteShort(flag), meant)
-		return
-	}
-	l.problemOfArgument("%s: unknown flag; want one of those that \"queue --help\" lists", quoteShort(flag))
 }
