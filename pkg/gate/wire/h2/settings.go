@@ -1,0 +1,136 @@
+package h2
+
+import "encoding/binary"
+
+// SettingID names a parameter of SETTINGS.
+type SettingID uint16
+
+// The settings (RFC 9113 section 6.5.2, RFC 8441 section 3, RFC 9218 section
+// 2.1). Others are ignored.
+const (
+	SettingHeaderTableSize       SettingID = 0x1
+	SettingEnablePush            SettingID = 0x2
+	SettingMaxConcurrentStreams  SettingID = 0x3
+	SettingInitialWindowSize     SettingID = 0x4
+	SettingMaxFrameSize          SettingID = 0x5
+	SettingMaxHeaderListSize     SettingID = 0x6
+	SettingEnableConnectProtocol SettingID = 0x8
+	SettingNoRFC7540Priorities   SettingID = 0x9
+)
+
+// PeerSettings are the settings that the peer has sent.
+type PeerSettings struct {
+	HeaderTableSize      uint32
+	MaxConcurrentStreams uint32
+	InitialWindow        uint32
+	MaxFrame             uint32
+	MaxHeaderList        uint32
+	ConnectProtocol      bool // extended CONNECT may be used towards it
+	Push                 bool // it would take PUSH_PROMISE
+
+	seen         bool   // one frame at least has come
+	noPriorities uint32 // RFC 9218 section 2.1
+}
+
+// DefaultSettings hold until the peer has sent others.
+func DefaultSettings() PeerSettings {
+	return PeerSettings{
+		HeaderTableSize:      DefaultTableSize,
+		MaxConcurrentStreams: 1<<32 - 1,
+		InitialWindow:        InitialWindow,
+		MaxFrame:             MinMaxFrameSize,
+		MaxHeaderList:        1<<32 - 1,
+		Push:                 true,
+	}
+}
+
+// Changes are what a SETTINGS frame asks of its receiver.
+type Changes struct {
+	// Window is to be added to every stream's SendWindow; that overflows if
+	// it does so with Peak, the largest value in between.
+	Window, Peak int64
+	// Table is whether the Encoder has to be told LeastTable, then the table
+	// size in the settings (RFC 7541 section 4.2).
+	Table      bool
+	LeastTable uint32
+}
+
+var (
+	errSettingPush     = connectionError(ProtocolError, FaultSettings, "SETTINGS_ENABLE_PUSH out of range")
+	errSettingWindow   = connectionError(FlowControlError, FaultSettings, "SETTINGS_INITIAL_WINDOW_SIZE out of range")
+	errSettingMaxFrame = connectionError(ProtocolError, FaultSettings, "SETTINGS_MAX_FRAME_SIZE out of range")
+	errSettingConnect  = connectionError(ProtocolError, FaultSettings, "SETTINGS_ENABLE_CONNECT_PROTOCOL out of range or taken back")
+	errSettingPriority = connectionError(ProtocolError, FaultSettings, "SETTINGS_NO_RFC7540_PRIORITIES out of range or changed")
+	errMysteriousAck   = connectionError(ProtocolError, FaultSettings, "acknowledgement of SETTINGS that were not sent")
+)
+
+// Apply takes over the payload of a SETTINGS frame, value by value in the
+// order in which they stand (RFC 9113 section 6.5.3). fromServer is whether a
+// server sent it, which may not enable push.
+func (s *PeerSettings) Apply(payload []byte, fromServer bool) (c Changes, err *Error) {
+	before := int64(s.InitialWindow)
+	first := !s.seen
+	s.seen = true
+	for ; len(payload) >= settingLen; payload = payload[settingLen:] {
+		v := binary.BigEndian.Uint32(payload[2:])
+		switch SettingID(binary.BigEndian.Uint16(payload)) {
+		case SettingHeaderTableSize:
+			if !c.Table || v < c.LeastTable {
+				c.LeastTable = v
+			}
+			c.Table, s.HeaderTableSize = true, v
+		case SettingEnablePush:
+			if v > 1 || v == 1 && fromServer {
+				return c, errSettingPush
+			}
+			s.Push = v == 1
+		case SettingMaxConcurrentStreams:
+			s.MaxConcurrentStreams = v
+		case SettingInitialWindowSize:
+			if v > MaxWindow {
+				return c, errSettingWindow
+			}
+			s.InitialWindow = v
+			c.Window = int64(v) - before
+			c.Peak = max(c.Peak, c.Window)
+		case SettingMaxFrameSize:
+			if v < MinMaxFrameSize || v > MaxMaxFrameSize {
+				return c, errSettingMaxFrame
+			}
+			s.MaxFrame = v
+		case SettingMaxHeaderListSize:
+			s.MaxHeaderList = v
+		case SettingEnableConnectProtocol:
+			if v > 1 || v == 0 && s.ConnectProtocol {
+				return c, errSettingConnect
+			}
+			s.ConnectProtocol = v == 1
+		case SettingNoRFC7540Priorities:
+			if v > 1 || !first && v != s.noPriorities {
+				return c, errSettingPriority
+			}
+			s.noPriorities = v
+		}
+	}
+	return c, nil
+}
+
+// SettingsAcks counts the SETTINGS that we sent and the peer has not
+// acknowledged.
+type SettingsAcks struct{ pending uint8 }
+
+// Sent notes a SETTINGS frame of ours.
+func (a *SettingsAcks) Sent() { a.pending++ }
+
+// Pending is how many are unacknowledged. What they changed holds for what the
+// peer sends only when it is 0.
+func (a *SettingsAcks) Pending() int { return int(a.pending) }
+
+// Acked notes an acknowledgement.
+func (a *SettingsAcks) Acked() *Error {
+	if a.pending == 0 {
+		return errMysteriousAck
+	}
+	a.pending--
+	return nil
+}
