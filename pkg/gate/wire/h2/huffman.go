@@ -1,0 +1,207 @@
+package h2
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// The Huffman code of HPACK (RFC 7541 appendix B) is canonical: the lengths of
+// the codes, ordered by length and then by symbol, give the codes.
+const huffmanLengths = "" +
+	"\x0d\x17\x1c\x1c\x1c\x1c\x1c\x1c\x1c\x18\x1e\x1c\x1c\x1e\x1c\x1c" +
+	"\x1c\x1c\x1c\x1c\x1c\x1c\x1e\x1c\x1c\x1c\x1c\x1c\x1c\x1c\x1c\x1c" +
+	"\x06\x0a\x0a\x0c\x0d\x06\x08\x0b\x0a\x0a\x08\x0b\x08\x06\x06\x06" +
+	"\x05\x05\x05\x06\x06\x06\x06\x06\x06\x06\x07\x08\x0f\x06\x0c\x0a" +
+	"\x0d\x06\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07" +
+	"\x07\x07\x07\x07\x07\x07\x07\x07\x08\x07\x08\x0d\x13\x0d\x0e\x06" +
+	"\x0f\x05\x06\x05\x06\x05\x06\x06\x06\x05\x07\x07\x06\x06\x06\x05" +
+	"\x06\x07\x06\x05\x05\x06\x07\x07\x07\x07\x07\x0f\x0b\x0e\x0d\x1c" +
+	"\x14\x16\x14\x14\x16\x16\x16\x17\x16\x17\x17\x17\x17\x17\x18\x17" +
+	"\x18\x18\x16\x17\x18\x17\x17\x17\x17\x15\x16\x17\x16\x17\x17\x18" +
+	"\x16\x15\x14\x16\x16\x17\x17\x15\x17\x16\x16\x18\x15\x16\x17\x17" +
+	"\x15\x15\x16\x15\x17\x16\x17\x17\x14\x16\x16\x16\x17\x16\x16\x17" +
+	"\x1a\x1a\x14\x13\x16\x17\x16\x19\x1a\x1a\x1a\x1b\x1b\x1a\x18\x19" +
+	"\x13\x15\x1a\x1b\x1b\x1a\x1b\x18\x15\x15\x1a\x1a\x1c\x1b\x1b\x1b" +
+	"\x14\x18\x14\x15\x16\x15\x15\x17\x16\x16\x19\x19\x18\x18\x1a\x17" +
+	"\x1a\x1b\x1a\x1a\x1b\x1b\x1b\x1b\x1b\x1c\x1b\x1b\x1b\x1b\x1b\x1a"
+
+const (
+	huffmanShort   = 5  // bits of the shortest code
+	huffmanLong    = 30 // of the longest one
+	huffmanRoot    = 11 // bits that decoding looks up at once: two symbols of the commonest
+	huffmanSymbols = 256
+)
+
+// huffmanCodes holds the code of each symbol, right-aligned.
+var huffmanCodes [huffmanSymbols]uint32
+
+// A root entry is what the next huffmanRoot bits are: one or two symbols, or
+// the beginning of a longer code. Bits 0 to 7 and 8 to 15 are the symbols, 16
+// to 19 the bits of the first one, 20 to 23 of both, 24 and 25 their number.
+var huffmanRoots [1 << huffmanRoot]uint32
+
+// Codes longer than huffmanRoot are found by length: those of n bits begin at
+// longFirst[n], left-aligned, and end below longLimit[n]; their symbols begin
+// at huffmanSorted[longSorted[n]].
+var (
+	longFirst, longLimit [huffmanLong + 1]uint32
+	longSorted           [huffmanLong + 1]uint8
+	huffmanSorted        [huffmanSymbols]byte
+)
+
+func init() {
+	code, sorted := uint32(0), 0
+	for n := huffmanShort; n <= huffmanLong; n++ {
+		code <<= 1
+		longFirst[n], longSorted[n] = code<<(32-n), uint8(sorted)
+		for s := range huffmanSymbols {
+			if int(huffmanLengths[s]) == n {
+				huffmanCodes[s] = code
+				huffmanSorted[sorted] = byte(s)
+				code++
+				sorted++
+			}
+		}
+		longLimit[n] = code << (32 - n)
+	}
+	for _, a := range huffmanSorted {
+		n := huffmanLengths[a]
+		if n > huffmanRoot {
+			break
+		}
+		fillRoots(huffmanCodes[a], n, uint32(a)|uint32(n)<<16|uint32(n)<<20|1<<24)
+		for _, b := range huffmanSorted {
+			m := n + huffmanLengths[b]
+			if m > huffmanRoot {
+				break
+			}
+			code := huffmanCodes[a]<<huffmanLengths[b] | huffmanCodes[b]
+			fillRoots(code, m, uint32(a)|uint32(b)<<8|uint32(n)<<16|uint32(m)<<20|2<<24)
+		}
+	}
+}
+
+// fillRoots sets all entries that begin with a code of n bits.
+func fillRoots(code uint32, n byte, entry uint32) {
+	from, to := code<<(huffmanRoot-n), (code+1)<<(huffmanRoot-n)
+	for i := from; i < to; i++ {
+		huffmanRoots[i] = entry
+	}
+}
+
+// decoded is what came of a string.
+type decoded uint8
+
+const (
+	whole   decoded = iota
+	tooLong         // beyond the limit; what was decoded of it is lost
+	corrupt
+)
+
+// appendDecoded adds what src is the Huffman code of, at most limit octets, to
+// dst (RFC 7541 section 5.2).
+func appendDecoded(dst, src []byte, limit int) ([]byte, decoded) {
+	const slack = 16 // between two looks at the limit come at most 12 symbols
+	start := len(dst)
+	dst = slices.Grow(dst, min(len(src)*8/huffmanShort, limit)+slack)
+	out := dst[start:cap(dst)]
+	var bits uint64 // the next ones, left-aligned
+	var n uint      // how many of them count; what is below is src, or 0
+	w := 0
+	for len(src) >= 8 {
+		bits |= binary.BigEndian.Uint64(src) >> n
+		src = src[(63-n)>>3:]
+		n |= 56
+		for n >= huffmanLong {
+			if e := huffmanRoots[bits>>(64-huffmanRoot)]; e != 0 {
+				out[w], out[w+1] = byte(e), byte(e>>8)
+				w += int(e >> 24)
+				used := uint(e>>20) & 15
+				bits <<= used
+				n -= used
+				continue
+			}
+			symbol, used := longCode(uint32(bits >> 32))
+			if used == 0 {
+				return dst, corrupt
+			}
+			out[w] = symbol
+			w++
+			bits <<= used
+			n -= used
+		}
+		if w > limit {
+			return dst, tooLong
+		}
+	}
+	for {
+		for n <= 56 && len(src) > 0 {
+			bits |= uint64(src[0]) << (56 - n)
+			n += 8
+			src = src[1:]
+		}
+		if n < 8 && bits>>(64-n) == 1<<n-1 {
+			break // padding: less than 8 bits of the code for the end
+		}
+		symbol, used := byte(0), uint(0)
+		padded := bits | ^uint64(0)>>n
+		if e := huffmanRoots[padded>>(64-huffmanRoot)]; e != 0 {
+			symbol, used = byte(e), uint(e>>16)&15
+		} else {
+			symbol, used = longCode(uint32(padded >> 32))
+		}
+		if used == 0 || used > n {
+			return dst, corrupt
+		}
+		if w >= limit {
+			return dst, tooLong
+		}
+		out[w] = symbol
+		w++
+		bits <<= used
+		n -= used
+	}
+	return dst[:start+w], whole
+}
+
+// longCode finds the symbol that bits begin with; used is 0 if there is none.
+func longCode(bits uint32) (symbol byte, used uint) {
+	for n := huffmanRoot + 1; n <= huffmanLong; n++ {
+		if bits < longLimit[n] {
+			return huffmanSorted[longSorted[n]+uint8((bits-longFirst[n])>>(32-n))], uint(n)
+		}
+	}
+	return 0, 0
+}
+
+// huffmanLen is the length of the Huffman code of s.
+func huffmanLen(s []byte) int {
+	n := 0
+	for _, c := range s {
+		n += int(huffmanLengths[c])
+	}
+	return (n + 7) / 8
+}
+
+// appendHuffman adds the Huffman code of s, padded.
+func appendHuffman(dst, s []byte) []byte {
+	var bits uint64 // right-aligned
+	var n uint
+	for _, c := range s {
+		l := uint(huffmanLengths[c])
+		bits = bits<<l | uint64(huffmanCodes[c])
+		if n += l; n >= 32 {
+			n -= 32
+			dst = binary.BigEndian.AppendUint32(dst, uint32(bits>>n))
+		}
+	}
+	if n%8 != 0 {
+		pad := 8 - n%8
+		bits = bits<<pad | (1<<pad - 1)
+		n += pad
+	}
+	for ; n > 0; n -= 8 {
+		dst = append(dst, byte(bits>>(n-8)))
+	}
+	return dst
+}

@@ -1,0 +1,64 @@
+package h2
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2/hpack"
+)
+
+func TestHuffmanCodeOfEverySymbolIsTheOneOfTheRFC(t *testing.T) {
+	for c := range 256 {
+		for _, s := range []string{string([]byte{byte(c)}), strings.Repeat(string([]byte{byte(c)}), 8)} {
+			want := hpack.AppendHuffmanString(nil, s)
+			if got := appendHuffman(nil, []byte(s)); !bytes.Equal(got, want) {
+				t.Errorf("code of %q is %x, want %x", s, got, want)
+			}
+			if got := huffmanLen([]byte(s)); got != len(want) {
+				t.Errorf("length of the code of %q is %d, want %d", s, got, len(want))
+			}
+			got, how := appendDecoded([]byte("x"), want, len(s))
+			if string(got) != "x"+s || how != whole {
+				t.Errorf("%x decodes to %q, %d, want %q", want, got, how, "x"+s)
+			}
+		}
+	}
+}
+
+func TestHuffmanCodeIsReadBackWhateverItsSymbols(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 5000 {
+		s := make([]byte, rng.IntN(100))
+		spread := 1 + rng.IntN(256)
+		for i := range s {
+			s[i] = byte(rng.IntN(spread) + 0x20)
+		}
+		got, how := appendDecoded(nil, appendHuffman(nil, s), len(s))
+		if how != whole || !bytes.Equal(got, s) {
+			t.Fatalf("%q comes back as %q, %d", s, got, how)
+		}
+		if len(s) > 0 {
+			if _, how := appendDecoded(nil, appendHuffman(nil, s), rng.IntN(len(s))); how != tooLong {
+				t.Fatalf("%q within a limit is %d", s, how)
+			}
+		}
+	}
+}
+
+func TestHuffmanCodeThatIsNone(t *testing.T) {
+	for what, code := range map[string]string{
+		"eight bits of padding":                    "\x1f\xff", // a, padded by 3 + 8 bits
+		"nothing but eight bits of padding":        "\xff",
+		"padding of zeros":                         "\x18", // a, 000
+		"the code for the end":                     "\xff\xff\xff\xff",
+		"the code for the end after another":       "\x1f\xff\xff\xff\xff",
+		"the code for the end before eight octets": "\xff\xff\xff\xff\x1f\x1f\x1f\x1f\x1f\x1f\x1f\x1f",
+		"a code that is cut short":                 "\xff\xff\xfe",
+	} {
+		if got, how := appendDecoded(nil, []byte(code), 100); how != corrupt {
+			t.Errorf("%s: %q, %d", what, got, how)
+		}
+	}
+}
