@@ -1,0 +1,160 @@
+package h2
+
+import "github.com/queuegate/queuegate/pkg/gate/internal/field"
+
+// Name stands for the text of a field name that is in a table: those of HPACK
+// have the first index at which they stand in the static table (RFC 7541
+// appendix A), others of note follow. 0 is any other name.
+type Name uint8
+
+// The names that code refers to.
+const (
+	NameAuthority          Name = 1
+	NameMethod             Name = 2
+	NamePath               Name = 4
+	NameScheme             Name = 6
+	NameStatus             Name = 8
+	NameAuthorization      Name = 23
+	NameContentLength      Name = 28
+	NameContentType        Name = 31
+	NameCookie             Name = 32
+	NameDate               Name = 33
+	NameExpect             Name = 35
+	NameHost               Name = 38
+	NameProxyAuthorization Name = 49
+	NameSetCookie          Name = 55
+	NameTransferEncoding   Name = 57
+	NameUserAgent          Name = 58
+)
+
+// Those behind the static table, in the order of more.
+const (
+	NameProtocol Name = iota + 1 + staticLen
+	NameConnection
+	NameKeepAlive
+	NameProxyConnection
+	NameUpgrade
+	NameTE
+	NameTrailer
+	NameGRPCStatus
+	NameGRPCMessage
+	NameForwardedFor
+)
+
+const staticLen = 61
+
+// static is the table of RFC 7541 appendix A, from index 1 on.
+var static = [1 + staticLen]struct{ name, value string }{
+	{}, {":authority", ""}, {":method", "GET"}, {":method", "POST"}, {":path", "/"}, {":path", "/index.html"},
+	{":scheme", "http"}, {":scheme", "https"}, {":status", "200"}, {":status", "204"}, {":status", "206"},
+	{":status", "304"}, {":status", "400"}, {":status", "404"}, {":status", "500"}, {"accept-charset", ""},
+	{"accept-encoding", "gzip, deflate"}, {"accept-language", ""}, {"accept-ranges", ""}, {"accept", ""},
+	{"access-control-allow-origin", ""}, {"age", ""}, {"allow", ""}, {"authorization", ""}, {"cache-control", ""},
+	{"content-disposition", ""}, {"content-encoding", ""}, {"content-language", ""}, {"content-length", ""},
+	{"content-location", ""}, {"content-range", ""}, {"content-type", ""}, {"cookie", ""}, {"date", ""}, {"etag", ""},
+	{"expect", ""}, {"expires", ""}, {"from", ""}, {"host", ""}, {"if-match", ""}, {"if-modified-since", ""},
+	{"if-none-match", ""}, {"if-range", ""}, {"if-unmodified-since", ""}, {"last-modified", ""}, {"link", ""},
+	{"location", ""}, {"max-forwards", ""}, {"proxy-authenticate", ""}, {"proxy-authorization", ""}, {"range", ""},
+	{"referer", ""}, {"refresh", ""}, {"retry-after", ""}, {"server", ""}, {"set-cookie", ""},
+	{"strict-transport-security", ""}, {"transfer-encoding", ""}, {"user-agent", ""}, {"vary", ""}, {"via", ""},
+	{"www-authenticate", ""},
+}
+
+// more are the names from NameProtocol on: those of the constants, what
+// field.Of tells apart, and what browsers and gRPC send in every message.
+var more = [...]string{
+	":protocol", "connection", "keep-alive", "proxy-connection", "upgrade", "te", "trailer",
+	"grpc-status", "grpc-message", "x-forwarded-for",
+	"x-forwarded-proto", "x-forwarded-host", "forwarded", "k-original-host", "k-network-probe", "k-network-hash",
+	"k-proxy-request", "knative-serving-namespace", "knative-serving-revision", "knative-serving-tag",
+	"knative-serving-default-route", "traceparent", "tracestate", "b3", "x-b3-traceid", "x-b3-spanid",
+	"x-b3-parentspanid", "x-b3-sampled", "x-b3-flags",
+	"grpc-timeout", "grpc-encoding", "grpc-accept-encoding", "grpc-status-details-bin", "x-request-id",
+	"sec-fetch-site", "sec-fetch-mode", "sec-fetch-user", "sec-fetch-dest", "sec-ch-ua", "sec-ch-ua-mobile",
+	"sec-ch-ua-platform", "upgrade-insecure-requests", "origin", "dnt", "priority", "sec-websocket-version",
+	"sec-websocket-key", "sec-websocket-protocol", "sec-websocket-extensions", "sec-websocket-accept",
+	"content-security-policy", "x-content-type-options", "x-frame-options", "alt-svc", "server-timing",
+	"access-control-allow-methods", "access-control-allow-headers", "access-control-allow-credentials",
+}
+
+const (
+	nameCount = int(NameProtocol) + len(more)
+	nameSlots = 512 // a power of two, so large that most names are found at once
+)
+
+var (
+	staticNames  [1 + staticLen]Name // by index
+	staticValues [nameCount]uint8    // how many values a name has, from its index on
+
+	names     [nameCount]string
+	nameBytes [nameCount][]byte
+	nameKinds [nameCount]field.Kind
+	slots     [nameSlots]Name
+)
+
+func init() {
+	for i := range static {
+		names[i] = static[i].name
+	}
+	copy(names[NameProtocol:], more[:])
+	for i := 1; i < nameCount; i++ {
+		if names[i] == names[i-1] { // of one name the first index counts
+			staticNames[i] = staticNames[i-1]
+			staticValues[staticNames[i]]++
+			continue
+		}
+		if i <= staticLen {
+			staticNames[i] = Name(i)
+			if static[i].value != "" {
+				staticValues[i]++
+			}
+		}
+		nameBytes[i] = []byte(names[i])
+		nameKinds[i] = field.Of(nameBytes[i])
+		at := nameSlot(nameBytes[i])
+		for slots[at] != 0 {
+			at = (at + 1) % nameSlots
+		}
+		slots[at] = Name(i)
+	}
+}
+
+// String is the name as text; "" if it is in no table.
+func (n Name) String() string { return names[n] }
+
+// LookupName finds the Name of a field name in any case.
+func LookupName(name []byte) Name {
+	if len(name) == 0 {
+		return 0
+	}
+	for at := nameSlot(name); ; at = (at + 1) % nameSlots {
+		n := slots[at]
+		if n == 0 || field.EqualFold(name, names[n]) {
+			return n
+		}
+	}
+}
+
+// lookupLower is LookupName for names in lower case.
+func lookupLower(name []byte) Name {
+	if len(name) == 0 {
+		return 0
+	}
+	for at := nameSlot(name); ; at = (at + 1) % nameSlots {
+		n := slots[at]
+		if n == 0 || string(name) == names[n] {
+			return n
+		}
+	}
+}
+
+// nameSlot is where the search for a name that is not empty begins, whatever
+// its case.
+func nameSlot(name []byte) uint32 {
+	n := len(name)
+	h := uint32(name[0]|0x20) + uint32(name[n-1]|0x20)<<8 + uint32(name[n/2]|0x20)<<16 + uint32(name[n*3/4]|0x20)<<24
+	return (h ^ uint32(n)*0x9e3779b1) * 0x85ebca6b >> (32 - 9)
+}
+
+// isPseudo tells the pseudo-fields that there are from all other names.
+func (n Name) isPseudo() bool { return n-1 < NameStatus || n == NameProtocol }

@@ -1,0 +1,42 @@
+package h2
+
+import (
+	"bytes"
+	"testing"
+)
+
+func TestNamesAreFoundInAnyCase(t *testing.T) {
+	for i := 1; i < nameCount; i++ {
+		want := Name(i)
+		if i <= staticLen {
+			want = staticNames[i]
+		}
+		name := []byte(names[i])
+		if got := lookupLower(name); got != want {
+			t.Errorf("%s is %d, want %d", name, got, want)
+		}
+		if got := LookupName(bytes.ToUpper(name)); got != want {
+			t.Errorf("%s is %d, want %d", bytes.ToUpper(name), got, want)
+		}
+		if lookupLower(append(name, 'x')) != 0 || lookupLower(name[1:]) != 0 && names[lookupLower(name[1:])] != string(name[1:]) {
+			t.Errorf("something like %s is found", name)
+		}
+	}
+	for name, want := range map[string]Name{
+		":authority": NameAuthority, ":method": NameMethod, ":path": NamePath, ":scheme": NameScheme, ":status": NameStatus,
+		"authorization": NameAuthorization, "content-length": NameContentLength, "content-type": NameContentType,
+		"cookie": NameCookie, "date": NameDate, "expect": NameExpect, "host": NameHost,
+		"proxy-authorization": NameProxyAuthorization, "set-cookie": NameSetCookie, "transfer-encoding": NameTransferEncoding,
+		"user-agent": NameUserAgent, ":protocol": NameProtocol, "connection": NameConnection, "keep-alive": NameKeepAlive,
+		"proxy-connection": NameProxyConnection, "upgrade": NameUpgrade, "te": NameTE, "trailer": NameTrailer,
+		"grpc-status": NameGRPCStatus, "grpc-message": NameGRPCMessage, "x-forwarded-for": NameForwardedFor,
+		"": 0, "x": 0, "Host": NameHost,
+	} {
+		if got := LookupName([]byte(name)); got != want {
+			t.Errorf("%s is %d, want %d", name, got, want)
+		}
+	}
+	if lookupLower([]byte("Host")) != 0 {
+		t.Error("Host is found where only lower case may be")
+	}
+}

@@ -1,0 +1,133 @@
+package h2
+
+import "unsafe"
+
+// An entry of a dynamic table. Names that have an id are counted, not stored.
+type entry struct {
+	at                uint32 // position of its text in all that was ever added
+	nameLen, valueLen uint16
+	older             uint16 // Encoder: see index
+	id                Name
+	flags             fieldFlags // what is wrong with name and value
+}
+
+const entrySize = int(unsafe.Sizeof(entry{}))
+
+func (e *entry) size() int { return int(e.nameLen) + int(e.valueLen) + entryOverhead }
+
+// stored is how much of the name is in the text.
+func (e *entry) stored() uint32 {
+	if e.id != 0 {
+		return 0
+	}
+	return uint32(e.nameLen)
+}
+
+// entryOverhead is what each entry and each field of a list counts beyond its
+// text (RFC 7541 section 4.1, RFC 9113 section 6.5.2).
+const entryOverhead = 32
+
+// table is the dynamic table of one direction of a connection, of at most
+// DefaultTableSize octets (RFC 7541 section 2.3.2). It takes memory as it
+// fills: entries in a ring, and their text in one piece that is moved to its
+// beginning when it comes to its end. Text is never split.
+type table struct {
+	entries []entry // ring; its length is a power of two
+	next    uint32  // number of the next entry; the newest is next-1
+	count   int
+
+	text []byte // of the entries, oldest first, behind that of some evicted ones
+	base uint32 // position of text[0]
+
+	size, max int // octets as RFC 7541 counts them
+}
+
+// newest returns entry i, the newest one being 0. i is below count.
+func (t *table) newest(i int) *entry {
+	return &t.entries[(t.next-1-uint32(i))&uint32(len(t.entries)-1)]
+}
+
+// name is the name of an entry, in lower case.
+func (t *table) name(e *entry) []byte {
+	if e.id != 0 {
+		return nameBytes[e.id]
+	}
+	at := e.at - t.base
+	return t.text[at : at+uint32(e.nameLen)]
+}
+
+func (t *table) value(e *entry) []byte {
+	at := e.at - t.base + e.stored()
+	return t.text[at : at+uint32(e.valueLen)]
+}
+
+// add puts an entry in front, and drops the oldest ones that it has no room
+// with; all of them if it is larger than the table. It returns the entry, or
+// nil. name is empty if id is not 0. Neither name nor value may be text of the
+// table.
+func (t *table) add(id Name, name, value []byte, flags fieldFlags) *entry {
+	nameLen := len(names[id]) + len(name)
+	size := nameLen + len(value) + entryOverhead
+	t.shrink(t.max - size)
+	if size > t.max {
+		return nil
+	}
+	if t.count == len(t.entries) {
+		t.growEntries()
+	}
+	t.makeRoom(len(name) + len(value))
+	e := &t.entries[t.next&uint32(len(t.entries)-1)]
+	*e = entry{
+		at:      t.base + uint32(len(t.text)),
+		nameLen: uint16(nameLen), valueLen: uint16(len(value)),
+		id: id, flags: flags,
+	}
+	t.text = append(append(t.text, name...), value...)
+	t.next++
+	t.count++
+	t.size += size
+	return e
+}
+
+// shrink evicts until the table is at most size octets large.
+func (t *table) shrink(size int) {
+	for t.size > size && t.count > 0 {
+		t.size -= t.newest(t.count - 1).size()
+		t.count--
+	}
+}
+
+// held is the memory that the table takes.
+func (t *table) held() int { return cap(t.text) + entrySize*len(t.entries) }
+
+// resize changes the size that the table may have.
+func (t *table) resize(n int) {
+	t.max = n
+	t.shrink(n)
+}
+
+func (t *table) growEntries() {
+	ring := make([]entry, max(8, 2*len(t.entries)))
+	for i := range t.count {
+		n := t.next - 1 - uint32(i)
+		ring[n&uint32(len(ring)-1)] = *t.newest(i)
+	}
+	t.entries = ring
+}
+
+// makeRoom sees to it that n more bytes of text fit.
+func (t *table) makeRoom(n int) {
+	if len(t.text)+n <= cap(t.text) {
+		return
+	}
+	live := t.text[len(t.text):]
+	if t.count > 0 {
+		live = t.text[t.newest(t.count-1).at-t.base:]
+	}
+	t.base += uint32(len(t.text) - len(live))
+	text := t.text[:0]
+	if need := len(live) + n; need > cap(text) {
+		text = make([]byte, 0, min(max(256, 2*cap(text), (need+255)&^255), DefaultTableSize))
+	}
+	t.text = append(text, live...)
+}
