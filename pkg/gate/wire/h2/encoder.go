@@ -1,0 +1,309 @@
+package h2
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// Encoder is the HPACK encoder of one direction of a connection (RFC 7541).
+// The zero value has a table of the size that the peer's
+// SETTINGS_HEADER_TABLE_SIZE starts at.
+//
+// Fields of one block are appended one after the other, between BeginHeaders
+// and EndHeaders. What has been appended has to be sent, and in that order.
+type Encoder struct {
+	NoHuffman bool // on a loopback bytes are cheaper than bits
+
+	table   table
+	index   *index // nil until something may be put in the table
+	started bool   // table has its size
+
+	resized bool // the size has to be told before the next field
+	shrunk  bool // and before it, that the table was empty
+}
+
+// index finds entries of a table. Its numbers are the low bits of those of the
+// entries; one that is older than the table, or not there, finds an entry that
+// is compared in vain.
+type index struct {
+	pairs [64]uint16    // by hash of name and value: the newest entry; entry.older is the next
+	names [32]uint16    // by hash of the name: the newest entry
+	seen  [32][4]uint16 // by hash of name and value: the rest of the hash of the last ones
+}
+
+const (
+	chainLimit  = 8  // entries that are compared: an attacker can make hashes collide
+	shortCookie = 20 // one below could be guessed by its length in a table
+)
+
+func (e *Encoder) start() {
+	e.started, e.table.max = true, DefaultTableSize
+}
+
+// SetTableSize applies the peer's SETTINGS_HEADER_TABLE_SIZE. The table gets
+// as large as that allows, but not larger than DefaultTableSize (RFC 7541
+// section 4.2).
+func (e *Encoder) SetTableSize(n uint32) {
+	if !e.started {
+		e.start()
+	}
+	e.resize(int(min(n, DefaultTableSize)))
+}
+
+// Apply does what a SETTINGS frame asks for.
+func (e *Encoder) Apply(c Changes, s *PeerSettings) {
+	if c.Table {
+		e.SetTableSize(c.LeastTable)
+		e.SetTableSize(s.HeaderTableSize)
+	}
+}
+
+// Forget gives the memory of the table back, on a connection that has become
+// idle.
+func (e *Encoder) Forget() {
+	if size := e.table.max; e.table.count > 0 {
+		e.resize(0)
+		e.resize(size)
+	}
+	e.table.entries, e.table.text, e.index = nil, nil, nil
+}
+
+func (e *Encoder) resize(n int) {
+	if n == e.table.max {
+		return
+	}
+	if n > e.table.max && e.resized {
+		// Both sizes have to be told. x/net's decoder takes two updates in one
+		// block only if the first one empties the table.
+		e.table.shrink(0)
+		e.shrunk = true
+	}
+	e.resized = true
+	e.table.resize(n)
+}
+
+// Held is the memory that the table takes.
+func (e *Encoder) Held() int {
+	n := e.table.held()
+	if e.index != nil {
+		n += 2 * (len(e.index.pairs) + len(e.index.names) + 4*len(e.index.seen))
+	}
+	return n
+}
+
+// Append adds a field of h as it came, a sensitive one as that.
+func (e *Encoder) Append(dst []byte, h *Head, f *Field) []byte {
+	return e.field(dst, f.Name, h.NameOf(f), h.ValueOf(f), f.Sensitive())
+}
+
+// AppendNamed adds a field whose name is in a table.
+func (e *Encoder) AppendNamed(dst []byte, name Name, value []byte) []byte {
+	return e.field(dst, name, nameBytes[name], value, false)
+}
+
+// AppendText adds a field whose name may be in any case.
+func (e *Encoder) AppendText(dst, name, value []byte) []byte {
+	id := LookupName(name)
+	if id != 0 {
+		return e.field(dst, id, nameBytes[id], value, false)
+	}
+	var room [64]byte
+	lower := room[:0]
+	for _, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		lower = append(lower, c)
+	}
+	return e.field(dst, 0, lower, value, false)
+}
+
+// AppendStatus adds :status, of three digits.
+func (e *Encoder) AppendStatus(dst []byte, status int) []byte {
+	digits := [3]byte{'0' + byte(status/100), '0' + byte(status/10%10), '0' + byte(status%10)}
+	return e.AppendNamed(dst, NameStatus, digits[:])
+}
+
+// The representations of a field (RFC 7541 section 6), and the bits of their
+// prefixes.
+const (
+	reprIndexed, bitsIndexed         = 0x80, 7
+	reprIncremental, bitsIncremental = 0x40, 6
+	reprUpdate, bitsUpdate           = 0x20, 5
+	reprNever, bitsLiteral           = 0x10, 4
+	reprPlain                        = 0x00
+)
+
+func (e *Encoder) field(dst []byte, id Name, name, value []byte, never bool) []byte {
+	if !e.started {
+		e.start()
+	}
+	if e.resized {
+		dst = e.appendUpdates(dst)
+	}
+	never = never || isSecret(id, value)
+	if !never {
+		for i, n := int(id), int(id)+int(staticValues[id]); i < n; i++ {
+			if string(value) == static[i].value {
+				return append(dst, reprIndexed|byte(i))
+			}
+		}
+	}
+	if e.index == nil {
+		e.index = new(index)
+	}
+	nameHash := hashName(id, name)
+	if never || id == NameSetCookie {
+		repr := byte(reprPlain)
+		if never {
+			repr = reprNever
+		}
+		return e.literal(dst, repr, bitsLiteral, id, name, value, nameHash)
+	}
+	hash := hashText(nameHash, value)
+	if i, found := e.find(id, name, value, hash); found {
+		return appendInt(dst, reprIndexed, bitsIndexed, 1+staticLen+i)
+	}
+	if !e.index.again(hash) || len(name)+len(value)+entryOverhead > e.table.max/2 {
+		return e.literal(dst, reprPlain, bitsLiteral, id, name, value, nameHash)
+	}
+	dst = e.literal(dst, reprIncremental, bitsIncremental, id, name, value, nameHash)
+	e.insert(id, name, value, nameHash, hash)
+	return dst
+}
+
+// isSecret tells the values that must not be in a table, where an attacker who
+// shares the connection could probe for them (RFC 7541 section 7.1.3).
+func isSecret(id Name, value []byte) bool {
+	switch id {
+	case NameAuthorization, NameProxyAuthorization:
+		return true
+	case NameCookie:
+		return len(value) < shortCookie
+	}
+	return false
+}
+
+// find searches the table for a field.
+func (e *Encoder) find(id Name, name, value []byte, hash uint64) (i int, found bool) {
+	t := &e.table
+	number := e.index.pairs[hash%uint64(len(e.index.pairs))]
+	for range chainLimit {
+		age := int(uint16(t.next-1) - number)
+		if age < i || age >= t.count {
+			break
+		}
+		en := t.newest(age)
+		if en.id == id && bytes.Equal(t.value(en), value) && (id != 0 || bytes.Equal(t.name(en), name)) {
+			return age, true
+		}
+		i, number = age+1, en.older
+	}
+	return 0, false
+}
+
+// again reports whether a field has been here before, not long ago: only such
+// fields are worth a place in the table. Identifiers of requests, lengths and
+// dates would push out what comes back.
+func (x *index) again(hash uint64) bool {
+	last, rest := &x.seen[hash>>8%uint64(len(x.seen))], uint16(hash>>32)|1
+	for _, s := range last {
+		if s == rest {
+			return true
+		}
+	}
+	copy(last[1:], last[:3])
+	last[0] = rest
+	return false
+}
+
+func (e *Encoder) insert(id Name, name, value []byte, nameHash, hash uint64) {
+	if id != 0 {
+		name = nil
+	}
+	number := uint16(e.table.next)
+	en := e.table.add(id, name, value, 0)
+	if en == nil {
+		return
+	}
+	pair := &e.index.pairs[hash%uint64(len(e.index.pairs))]
+	en.older, *pair = *pair, number
+	e.index.names[nameHash%uint64(len(e.index.names))] = number
+}
+
+// literal adds a field with its value spelled out, and its name if that is in
+// no table.
+func (e *Encoder) literal(dst []byte, repr byte, bits uint, id Name, name, value []byte, nameHash uint64) []byte {
+	if i := e.nameIndex(id, name, nameHash); i != 0 {
+		dst = appendInt(dst, repr, bits, i)
+	} else {
+		dst = e.appendString(append(dst, repr), name)
+	}
+	return e.appendString(dst, value)
+}
+
+// nameIndex is the index of a name, 0 if it is in no table.
+func (e *Encoder) nameIndex(id Name, name []byte, nameHash uint64) int {
+	if id != 0 && id <= staticLen {
+		return int(id)
+	}
+	t := &e.table
+	age := int(uint16(t.next-1) - e.index.names[nameHash%uint64(len(e.index.names))])
+	if age >= t.count {
+		return 0
+	}
+	if en := t.newest(age); en.id != id || id == 0 && !bytes.Equal(t.name(en), name) {
+		return 0
+	}
+	return 1 + staticLen + age
+}
+
+// appendUpdates tells the sizes that the table has had and has (RFC 7541
+// section 4.2).
+func (e *Encoder) appendUpdates(dst []byte) []byte {
+	if e.shrunk {
+		dst = append(dst, reprUpdate)
+	}
+	e.resized, e.shrunk = false, false
+	return appendInt(dst, reprUpdate, bitsUpdate, e.table.max)
+}
+
+// appendString adds a string literal, in Huffman code if that is shorter (RFC
+// 7541 section 5.2).
+func (e *Encoder) appendString(dst, s []byte) []byte {
+	if !e.NoHuffman {
+		if n := huffmanLen(s); n < len(s) {
+			return appendHuffman(appendInt(dst, 0x80, 7, n), s)
+		}
+	}
+	return append(appendInt(dst, 0, 7, len(s)), s...)
+}
+
+func hashName(id Name, name []byte) uint64 {
+	if id != 0 {
+		return mix(uint64(id))
+	}
+	return hashText(1<<32, name)
+}
+
+// hashText looks at the length, the beginning, the middle and the end.
+func hashText(seed uint64, b []byte) uint64 {
+	n := len(b)
+	h := seed ^ uint64(n)<<56
+	switch {
+	case n >= 8:
+		h = mix(h ^ binary.LittleEndian.Uint64(b))
+		h = mix(h ^ binary.LittleEndian.Uint64(b[n/2-4:]))
+		h ^= binary.LittleEndian.Uint64(b[n-8:])
+	case n >= 4:
+		h ^= uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint32(b[n-4:]))<<32
+	case n > 0:
+		h ^= uint64(b[0]) | uint64(b[n/2])<<8 | uint64(b[n-1])<<16
+	}
+	return mix(h)
+}
+
+func mix(h uint64) uint64 {
+	h *= 0x9e3779b97f4a7c15
+	return h ^ h>>29
+}
