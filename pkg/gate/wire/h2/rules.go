@@ -1,0 +1,156 @@
+package h2
+
+import "github.com/queuegate/queuegate/pkg/gate/internal/field"
+
+var pseudoOf = [nameCount]uint8{
+	NameMethod: pMethod, NameScheme: pScheme, NameAuthority: pAuthority, NamePath: pPath,
+	NameProtocol: pProtocol, NameStatus: pStatus,
+}
+
+var (
+	errListTooLarge = streamError(EnhanceYourCalm, FaultHeaderBlock, "list of fields beyond its limit")
+	errName         = malformed("name of a field with a byte that it cannot have")
+	errValue        = malformed("value of a field with a byte that it cannot have, or white space around")
+	errPseudo       = malformed("pseudo-field that may not be here")
+	errPseudoTwice  = malformed("pseudo-field given twice")
+	errPseudoLate   = malformed("pseudo-field behind other fields")
+	errMethod       = malformed(":method is missing or no token")
+	errScheme       = malformed(":scheme is missing or no scheme")
+	errPath         = malformed(":path is missing or no request target")
+	errAuthority    = malformed(":authority or Host is no host")
+	errTwoHosts     = malformed("Host given twice, or other than :authority")
+	errConnect      = malformed("CONNECT with :scheme or :path, or without :authority")
+	errProtocol     = malformed(":protocol without extended CONNECT")
+	errConnection   = malformed("field that belongs to a connection of HTTP/1")
+	errTE           = malformed("TE other than trailers")
+	errLength       = malformed("Content-Length that is no length, or given twice with different values")
+	errStatus       = malformed(":status is missing or no status")
+	errSwitching    = malformed("status 101")
+)
+
+// CheckResponse applies the rules for the head of a response, interim or final
+// (RFC 9113 sections 8.2 and 8.3.2).
+func (h *Head) CheckResponse() *Error {
+	if err := h.checkFields(1 << pStatus); err != nil {
+		return err
+	}
+	s := h.pseudoValue(pStatus)
+	if len(s) != 3 || s[0] < '1' || s[0] > '9' || !isDigit(s[1]) || !isDigit(s[2]) {
+		return errStatus
+	}
+	h.Status = int(s[0]-'0')*100 + int(s[1]-'0')*10 + int(s[2]-'0')
+	if h.Status == 101 {
+		return errSwitching // RFC 9113 section 8.6
+	}
+	return nil
+}
+
+// CheckTrailers applies the rules for trailers (RFC 9113 section 8.1).
+func (h *Head) CheckTrailers() *Error { return h.checkFields(0) }
+
+// checkFields applies what holds for all lists of fields. allowed is a set of
+// pseudo-fields.
+func (h *Head) checkFields(allowed uint) *Error {
+	h.Length, h.Status, h.Regular, h.host, h.pseudo = -1, 0, 0, 0, [pseudos]uint8{}
+	if h.TooLarge {
+		return errListTooLarge
+	}
+	i := 0
+	for ; i < len(h.Fields) && h.Fields[i].Name.isPseudo(); i++ {
+		f := &h.Fields[i]
+		p := pseudoOf[f.Name]
+		switch {
+		case allowed>>p&1 == 0:
+			return errPseudo
+		case h.pseudo[p] != 0:
+			return errPseudoTwice
+		case f.flags&badValue != 0:
+			return errValue
+		}
+		h.pseudo[p] = uint8(i + 1)
+	}
+	h.Regular = i
+	for ; i < len(h.Fields); i++ {
+		f := &h.Fields[i]
+		if f.flags&(badName|badValue) == 0 && nameRules[f.Name] == anyField {
+			continue
+		}
+		if err := h.checkField(f, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What is to be checked of a field beyond the bytes of its name and value.
+const (
+	anyField uint8 = iota
+	pseudoField
+	connectionField // RFC 9113 section 8.2.2
+	teField
+	lengthField
+	hostField
+)
+
+var nameRules = func() (t [nameCount]uint8) {
+	for n := range t {
+		if Name(n).isPseudo() {
+			t[n] = pseudoField
+		}
+	}
+	for _, n := range []Name{NameConnection, NameKeepAlive, NameProxyConnection, NameTransferEncoding, NameUpgrade} {
+		t[n] = connectionField
+	}
+	t[NameTE], t[NameContentLength], t[NameHost] = teField, lengthField, hostField
+	return t
+}()
+
+func (h *Head) checkField(f *Field, i int) *Error {
+	if f.flags&badName != 0 {
+		return errName
+	}
+	if f.flags&badValue != 0 {
+		return errValue
+	}
+	switch v := h.ValueOf(f); nameRules[f.Name] {
+	case pseudoField:
+		return errPseudoLate
+	case connectionField:
+		return errConnection
+	case teField:
+		if len(v) > 0 && !field.EqualFold(v, "trailers") {
+			return errTE
+		}
+	case lengthField:
+		n, ok := readLength(v)
+		if !ok || h.Length >= 0 && n != h.Length {
+			return errLength
+		}
+		h.Length = n
+	case hostField:
+		if h.host != 0 {
+			return errTwoHosts
+		}
+		h.host = int32(i + 1)
+	}
+	return nil
+}
+
+// readLength reads Content-Length: digits alone, below 2^63.
+func readLength(v []byte) (int64, bool) {
+	if len(v) == 0 || len(v) > 19 {
+		return 0, false
+	}
+	n := uint64(0)
+	for _, c := range v {
+		if !isDigit(c) {
+			return 0, false
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	return int64(n), n < 1<<63
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
