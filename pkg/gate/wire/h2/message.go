@@ -1,0 +1,95 @@
+package h2
+
+// Message follows one direction of a stream: which HEADERS come next, and
+// whether DATA brings what Content-Length said (RFC 9113 sections 8.1 and
+// 8.1.1). The zero value awaits the head of a request or response.
+type Message struct {
+	phase    phase
+	noBody   bool  // whatever Content-Length says: answers to HEAD, 204, 304
+	declared int64 // -1 = not
+	got      int64
+}
+
+type phase uint8
+
+const (
+	awaitHead phase = iota
+	inBody
+	ended
+)
+
+var (
+	errInterimEnds   = malformed("interim response that ends the stream")
+	errTrailersGoOn  = malformed("trailers that do not end the stream")
+	errDataNoHead    = malformed("DATA before the head")
+	errAfterEnd      = malformed("frame after the end of the message")
+	errBodyTooLong   = malformed("more DATA than Content-Length")
+	errBodyTooShort  = malformed("less DATA than Content-Length")
+	errBodyUnwelcome = malformed("DATA in a response that has none")
+)
+
+// ExpectsHead reports whether the next HEADERS are a head; else they are
+// trailers.
+func (m *Message) ExpectsHead() bool { return m.phase == awaitHead }
+
+// Ended reports whether the message is complete.
+func (m *Message) Ended() bool { return m.phase == ended }
+
+// Declared is the Content-Length, or -1.
+func (m *Message) Declared() int64 { return m.declared }
+
+// Received is the length of the body so far.
+func (m *Message) Received() int64 { return m.got }
+
+// Interim notes a response with a status below 200.
+func (m *Message) Interim(end bool) *Error {
+	if end {
+		return errInterimEnds
+	}
+	return nil
+}
+
+// Head notes the head with its Content-Length, or -1. noBody is true of what
+// has no body whatever that says.
+func (m *Message) Head(length int64, noBody, end bool) *Error {
+	m.phase, m.declared, m.noBody = inBody, length, noBody
+	return m.endIf(end)
+}
+
+// Data notes n octets of DATA, without padding.
+func (m *Message) Data(n int, end bool) *Error {
+	switch {
+	case m.phase == awaitHead:
+		return errDataNoHead
+	case m.phase == ended:
+		return errAfterEnd
+	case m.noBody && n > 0:
+		return errBodyUnwelcome
+	}
+	if m.got += int64(n); m.got > m.declared && m.declared >= 0 {
+		return errBodyTooLong
+	}
+	return m.endIf(end)
+}
+
+// Trailers notes HEADERS after the head.
+func (m *Message) Trailers(end bool) *Error {
+	switch {
+	case m.phase == ended:
+		return errAfterEnd
+	case !end:
+		return errTrailersGoOn
+	}
+	return m.endIf(true)
+}
+
+func (m *Message) endIf(end bool) *Error {
+	if !end {
+		return nil
+	}
+	m.phase = ended
+	if !m.noBody && m.got < m.declared {
+		return errBodyTooShort
+	}
+	return nil
+}
