@@ -42,6 +42,7 @@ func TestEverythingCanBeReachedReadAndOpenedWithTheKeyboard(t *testing.T) {
 	evaluate[bool](b, `document.querySelector('#failures-all').focus() ?? true`)
 	b.press(kb.Enter)
 	b.awaits("Enter shows all errors", listed+` > 10`, nil)
+	b.readable("all errors")
 	evaluate[bool](b, `document.querySelector('#settings-summary').focus() ?? true`)
 	b.press(kb.Enter)
 	b.awaits("Enter opens the configuration", `document.querySelector('#settings').open`, nil)
