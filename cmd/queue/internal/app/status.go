@@ -85,8 +85,13 @@ func (s *status) changed(c probe.Change) {
 
 // statusPage is for this pod only.
 func (a *App) statusPage() *statuspage.Page {
+	id := a.cfg.Identity
 	return statuspage.New(statuspage.Config{
-		Facts:        statusFacts(a.cfg, a.build),
+		Facts: statuspage.Facts{
+			Version: a.build.Version, Commit: a.build.Commit, GoVersion: a.build.GoVersion,
+			Namespace: id.Namespace, Service: id.Service, Revision: id.Revision, Pod: id.Pod,
+			Settings: a.cfg.Shown(),
+		},
 		History:      a.status.history,
 		Timeline:     a.status.timeline,
 		Containers:   a.readiness.containers,
@@ -113,22 +118,4 @@ func (r *readiness) containers() []statuspage.Container {
 func (a *App) drainFigures() statuspage.Drain {
 	d := a.gate.Drain
 	return statuspage.Drain{Active: d.Active(), Requests: d.Requests(), Tunnels: d.Tunnels()}
-}
-
-// statusFacts are the settings as --check prints them, without secrets.
-func statusFacts(cfg *config.Config, build metrics.Build) statuspage.Facts {
-	f := statuspage.Facts{
-		Version: build.Version, Commit: build.Commit, GoVersion: build.GoVersion,
-		Namespace: cfg.Identity.Namespace, Service: cfg.Identity.Service, Revision: cfg.Identity.Revision, Pod: cfg.Identity.Pod,
-	}
-	for _, s := range cfg.Shown() {
-		if n := len(f.Settings); n == 0 || f.Settings[n-1].Title != s.Group {
-			f.Settings = append(f.Settings, statuspage.Group{Title: s.Group})
-		}
-		group := &f.Settings[len(f.Settings)-1]
-		group.Settings = append(group.Settings, statuspage.Setting{
-			Name: s.Name, Value: s.Value, Empty: s.Empty, Source: s.Source, Masked: s.Masked,
-		})
-	}
-	return f
 }

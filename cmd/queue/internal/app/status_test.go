@@ -1,33 +1,12 @@
 package app
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
 )
-
-func TestFactsOfTheStatusPageHaveEverySettingInTheOrderOfTheTable(t *testing.T) {
-	cfg := load(t, []string{"--user-port=81"}, map[string]string{"SERVING_POD": "web-1", "CONTAINER_CONCURRENCY": "2"})
-	f := statusFacts(cfg, metrics.Build{Version: "v1"})
-	var want []statuspage.Group
-	for _, s := range cfg.Shown() {
-		if len(want) == 0 || want[len(want)-1].Title != s.Group {
-			want = append(want, statuspage.Group{Title: s.Group})
-		}
-		group := &want[len(want)-1]
-		group.Settings = append(group.Settings, statuspage.Setting{Name: s.Name, Value: s.Value, Empty: s.Empty, Source: s.Source, Masked: s.Masked})
-	}
-	if !reflect.DeepEqual(f.Settings, want) {
-		t.Errorf("got  %+v\nwant %+v", f.Settings, want)
-	}
-	if f.Pod != "web-1" || f.Version != "v1" {
-		t.Errorf("pod %q, version %q", f.Pod, f.Version)
-	}
-}
 
 func TestFeedingTheStatusPageAllocatesNothing(t *testing.T) {
 	seen := newCounts()

@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
 )
 
 func shownOf(t *testing.T, env, value string) (string, bool) {
@@ -59,20 +61,23 @@ func TestAKindThatDoesNotSayHowItIsShownIsMasked(t *testing.T) {
 
 func TestEverySettingIsShownInTheOrderOfTheTable(t *testing.T) {
 	cfg := mustLoad(t, []string{"--user-port=81"}, map[string]string{"CONTAINER_CONCURRENCY": "2"})
-	all := cfg.Shown()
-	if len(all) != len(cfg.settings) {
-		t.Fatalf("%d of %d settings", len(all), len(cfg.settings))
+	want := map[string]statuspage.Setting{
+		"USER_PORT":             {Name: "USER_PORT", Value: "81", Source: "flag"},
+		"CONTAINER_CONCURRENCY": {Name: "CONTAINER_CONCURRENCY", Value: "2", Empty: "0 = unlimited", Source: "environment"},
 	}
-	want := map[string]Shown{
-		"USER_PORT":             {Group: "Traffic", Name: "USER_PORT", Value: "81", Source: "flag"},
-		"CONTAINER_CONCURRENCY": {Group: "Admission", Name: "CONTAINER_CONCURRENCY", Value: "2", Empty: "0 = unlimited", Source: "environment"},
+	i := 0
+	for _, group := range cfg.Shown() {
+		for _, s := range group.Settings {
+			if row := &cfg.settings[i]; row.name != s.Name || row.group != group.Title {
+				t.Fatalf("%s in %s, want %s in %s", s.Name, group.Title, row.name, row.group)
+			}
+			if w, known := want[s.Name]; known && s != w {
+				t.Errorf("%+v, want %+v", s, w)
+			}
+			i++
+		}
 	}
-	for i, s := range all {
-		if want := &cfg.settings[i]; want.name != s.Name || want.group != s.Group {
-			t.Errorf("%s in %s, want %s in %s", s.Name, s.Group, want.name, want.group)
-		}
-		if w, known := want[s.Name]; known && s != w {
-			t.Errorf("%+v, want %+v", s, w)
-		}
+	if i != len(cfg.settings) {
+		t.Errorf("%d of %d settings", i, len(cfg.settings))
 	}
 }

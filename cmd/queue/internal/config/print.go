@@ -5,30 +5,26 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
 )
 
-// Shown is a setting for people who look at a running gate.
-type Shown struct {
-	Group, Name string
-	Value       string // without what could be a secret
-	Empty       string // what an empty Value means, if it is not obvious
-	Source      string // flag, environment or default
-	Masked      bool   // Value hides something
-}
-
-// Shown returns all settings in the order of the table.
-func (c *Config) Shown() []Shown {
-	all := make([]Shown, len(c.settings))
-	for i := range c.settings {
-		s := &c.settings[i]
-		value, hidden := s.shown()
-		empty, exact := s.standardShown()
-		if exact {
-			empty = ""
+// Shown returns all settings for people who look at a running gate: as --check prints them, but without what could be a secret.
+func (c *Config) Shown() (groups []statuspage.Group) {
+	c.eachGroup(func(title string, group []setting) {
+		shown := statuspage.Group{Title: title}
+		for i := range group {
+			s := &group[i]
+			value, hidden := s.shown()
+			empty, exact := s.standardShown()
+			if exact {
+				empty = ""
+			}
+			shown.Settings = append(shown.Settings, statuspage.Setting{Name: s.name, Value: value, Empty: empty, Source: s.source.String(), Masked: hidden})
 		}
-		all[i] = Shown{s.group, s.name, value, empty, s.source.String(), hidden}
-	}
-	return all
+		groups = append(groups, shown)
+	})
+	return groups
 }
 
 // shown is the value as --check prints it, but without what could be a secret.
