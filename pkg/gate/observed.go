@@ -52,3 +52,33 @@ func (x *Exchange) Route() Route {
 func (r Route) String() string {
 	return [...]string{"kn:disabled", "kn:default", "kn:undefined", ""}[r]
 }
+
+// Methods are those that metrics and spans tell apart; the first stands for all
+// others.
+var Methods = [...]string{"_OTHER", "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
+
+// MethodIndex is the index of the method among Methods, which are
+// case-sensitive (RFC 9110 section 9.1).
+func (x *Exchange) MethodIndex() int {
+	switch string(x.Method) {
+	case "GET":
+		return 1
+	case "HEAD":
+		return 2
+	case "POST":
+		return 3
+	case "PUT":
+		return 4
+	case "DELETE":
+		return 5
+	case "CONNECT":
+		return 6
+	case "OPTIONS":
+		return 7
+	case "TRACE":
+		return 8
+	case "PATCH":
+		return 9
+	}
+	return 0
+}

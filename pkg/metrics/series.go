@@ -30,9 +30,6 @@ const (
 	otherCode = lastCode + 1
 )
 
-// methods are those that are told apart; the first stands for all others.
-var methods = [...]string{"_OTHER", "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
-
 // protocols are the schemes and versions of HTTP. The first is that of series
 // that do not tell.
 var protocols = [...]struct{ scheme, name, version string }{
@@ -55,31 +52,7 @@ func keyOf(x *gate.Exchange, tag routeTag) seriesKey {
 	if x.Encrypted {
 		protocol += 3
 	}
-	return seriesKey(code) | seriesKey(tag)<<tagShift | seriesKey(methodOf(x.Method))<<methodShift | seriesKey(protocol)<<protocolShift
-}
-
-func methodOf(method []byte) int {
-	switch string(method) {
-	case "GET":
-		return 1
-	case "HEAD":
-		return 2
-	case "POST":
-		return 3
-	case "PUT":
-		return 4
-	case "DELETE":
-		return 5
-	case "CONNECT":
-		return 6
-	case "OPTIONS":
-		return 7
-	case "TRACE":
-		return 8
-	case "PATCH":
-		return 9
-	}
-	return 0
+	return seriesKey(code) | seriesKey(tag)<<tagShift | seriesKey(x.MethodIndex())<<methodShift | seriesKey(protocol)<<protocolShift
 }
 
 // rest is the key that a request counts under when there are too many series:
@@ -89,7 +62,7 @@ func (k seriesKey) rest() seriesKey { return k&codeKey | seriesKey(otherTag)<<ta
 func (k seriesKey) code() int     { return int(k & codeKey) }
 func (k seriesKey) tag() routeTag { return routeTag(k & tagCodeKey >> tagShift) }
 func (k seriesKey) method() string {
-	return methods[k>>methodShift&(1<<(protocolShift-methodShift)-1)]
+	return gate.Methods[k>>methodShift&(1<<(protocolShift-methodShift)-1)]
 }
 
 func (k seriesKey) codeText() string {

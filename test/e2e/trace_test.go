@@ -119,6 +119,34 @@ func TestTheSpansOfARequestReachACollectorWithTheRightParents(t *testing.T) {
 	}
 }
 
+func TestSpansHaveTheAttributesOfTheConventionsThatAreAskedFor(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	must(t, k.AnswerAll([]byte("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")))
+	for setting, want := range map[string][]string{
+		"TRACING_ATTRIBUTES=": {
+			`"http.request.method":"GET"`, `"http.response.status_code":404`, `"url.path":"/a"`, `"url.scheme":"http"`, `"server.address":"gate.test"`,
+			`"network.protocol.version":"1.1"`, `"network.peer.address":"127.0.0.1"`, `"kn.route.tag":"green"`, `"queuegate.outcome":"served"`,
+		},
+		"TRACING_ATTRIBUTES=legacy": {
+			`"http.method":"GET"`, `"http.status_code":404`, `"http.path":"/a"`, `"http.host":"gate.test"`,
+			`"http.flavor":"1.1"`, `"net.peer.ip":"127.0.0.1"`, `"queuegate.outcome":"served"`,
+		},
+	} {
+		g := startGate(t, k, "TRACING_CONFIG_DEBUG=true", "TRACING_CONFIG_BACKEND=stdout", setting)
+		dial(t, g).get("/a?b", "Knative-Serving-Tag: green").is(404, "")
+		line := logLine(g, `"kn.queueproxy.proxy"`)
+		for _, attribute := range want {
+			if !strings.Contains(line, attribute) {
+				t.Errorf("%s: no %s in %s", setting, attribute, line)
+			}
+		}
+		if strings.Contains(line, `"http.method"`) == strings.Contains(line, `"http.request.method"`) {
+			t.Errorf("%s: %s", setting, line)
+		}
+	}
+}
+
 func TestTraceContextThatIsNotSampledGoesOnAsItCame(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)

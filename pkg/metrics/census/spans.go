@@ -2,6 +2,7 @@ package census
 
 import (
 	"context"
+	"net/http"
 	"strings"
 
 	"go.opencensus.io/trace"
@@ -53,7 +54,7 @@ func spanData(s *tracing.SpanData) *trace.SpanData {
 		},
 		ParentSpanID: trace.SpanID(s.ParentSpanID), HasRemoteParent: s.HasRemoteParent,
 		Name: s.Name, StartTime: s.StartTime, EndTime: s.EndTime, Attributes: s.Attributes,
-		Status: trace.Status{Code: int32(s.Code), Message: s.Message}, ChildSpanCount: s.ChildSpanCount,
+		Status: trace.Status{Code: statusCode(s), Message: s.Message}, ChildSpanCount: s.ChildSpanCount,
 	}
 	switch s.Kind {
 	case tracing.KindServer:
@@ -75,7 +76,7 @@ func fromSpanData(s *trace.SpanData) *tracing.SpanData {
 		},
 		ParentSpanID: gate.SpanID(s.ParentSpanID), HasRemoteParent: s.HasRemoteParent,
 		Name: s.Name, StartTime: s.StartTime, EndTime: s.EndTime, Attributes: s.Attributes,
-		Status: tracing.Status{Code: tracing.Code(s.Code), Message: s.Message}, ChildSpanCount: s.ChildSpanCount,
+		Message: s.Message, ChildSpanCount: s.ChildSpanCount,
 	}
 	switch s.SpanKind {
 	case trace.SpanKindServer:
@@ -83,10 +84,45 @@ func fromSpanData(s *trace.SpanData) *tracing.SpanData {
 	case trace.SpanKindClient:
 		to.Kind = tracing.KindClient
 	}
+	status, _ := s.Attributes["http.status_code"].(int64) // as OpenCensus' own plugin has it
+	to.HTTPStatus, to.Failed = int(status), s.Code != trace.StatusCodeOK && (status < 400 || status > 499)
 	for _, a := range s.Annotations {
 		to.Events = append(to.Events, tracing.Event{Time: a.Time, Name: a.Message})
 	}
 	return to
+}
+
+// statusCode maps an HTTP status to the canonical codes of gRPC. A fault that no
+// status shows is unknown.
+func statusCode(s *tracing.SpanData) int32 {
+	switch s.HTTPStatus {
+	case http.StatusBadRequest:
+		return trace.StatusCodeInvalidArgument
+	case http.StatusUnauthorized:
+		return trace.StatusCodeUnauthenticated
+	case http.StatusForbidden:
+		return trace.StatusCodePermissionDenied
+	case http.StatusNotFound:
+		return trace.StatusCodeNotFound
+	case http.StatusConflict:
+		return trace.StatusCodeAborted
+	case http.StatusTooManyRequests:
+		return trace.StatusCodeResourceExhausted
+	case 499: // the client left
+		return trace.StatusCodeCancelled
+	case http.StatusInternalServerError:
+		return trace.StatusCodeInternal
+	case http.StatusNotImplemented:
+		return trace.StatusCodeUnimplemented
+	case http.StatusServiceUnavailable:
+		return trace.StatusCodeUnavailable
+	case http.StatusGatewayTimeout:
+		return trace.StatusCodeDeadlineExceeded
+	}
+	if s.HTTPStatus >= 400 || s.Failed {
+		return trace.StatusCodeUnknown
+	}
+	return trace.StatusCodeOK
 }
 
 // readTracestate returns nil for what OpenCensus refuses, of which the gate

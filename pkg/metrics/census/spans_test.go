@@ -30,20 +30,21 @@ const (
 	spA = "b7ad6b7169203331"
 )
 
-var arrived = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+var epoch = time.Date(2026, 5, 4, 3, 2, 0, 0, time.UTC)
 
-func at(ms int) time.Time { return arrived.Add(time.Duration(ms) * time.Millisecond) }
+func after(ms int) time.Duration { return time.Second + time.Duration(ms)*time.Millisecond }
+func at(ms int) time.Time        { return epoch.Add(after(ms)) }
 
 // traced are the spans of one request, as an exporter of OpenCensus gets them.
-func traced(t *testing.T, h *gate.TraceFields, f *tracing.Finish) (*tracing.Span, *kept) {
+func traced(t *testing.T, h *gate.TraceFields, x *gate.Exchange) (*tracing.Span, *kept) {
 	t.Helper()
 	k := new(kept)
-	tracer, err := tracing.New(tracing.Config{SamplingRate: 1, Exporter: Export(k)})
+	tracer, err := tracing.New(tracing.Config{SamplingRate: 1, Epoch: epoch, Exporter: Export(k)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	span := tracer.Start(h)
-	span.End(f)
+	span.End(x)
 	if err := tracer.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -53,11 +54,11 @@ func traced(t *testing.T, h *gate.TraceFields, f *tracing.Finish) (*tracing.Span
 	return span, k
 }
 
-func finished() *tracing.Finish {
-	return &tracing.Finish{
+func finished() *gate.Exchange {
+	return &gate.Exchange{
 		Method: []byte("GET"), Target: []byte("/a?b"), Host: []byte("app.example"), Protocol: "HTTP/1.1",
-		Peer: netip.MustParseAddrPort("10.1.2.3:4567"), Status: 503, Outcome: "upstream-broke-off", Error: true,
-		Arrived: at(0), Admitted: at(2), Forwarded: at(3), Answered: at(8), Ended: at(10),
+		Peer: netip.MustParseAddrPort("10.1.2.3:4567"), Status: 503, Outcome: gate.UpstreamBrokeOff,
+		Arrived: after(0), Admitted: after(2), Forwarded: after(3), Answered: after(8), Ended: after(10),
 	}
 }
 
@@ -97,8 +98,9 @@ func TestAnExporterOfOpenCensusGetsTheSpansOfARequest(t *testing.T) {
 		}
 	}
 	if want := map[string]any{
-		"http.method": "GET", "http.path": "/a", "http.host": "app.example", "http.status_code": int64(503), "http.flavor": "1.1",
-		"queuegate.outcome": "upstream-broke-off", "net.peer.ip": "10.1.2.3", "net.peer.port": int64(4567),
+		"http.request.method": "GET", "url.path": "/a", "url.scheme": "http", "server.address": "app.example", "http.response.status_code": int64(503),
+		"network.protocol.version": "1.1", "network.peer.address": "10.1.2.3", "network.peer.port": int64(4567),
+		"kn.route.tag": "kn:disabled", "queuegate.outcome": "upstream-broke-off", "error.type": "upstream-broke-off",
 	}; !reflect.DeepEqual(proxy.Attributes, want) {
 		t.Errorf("attributes %v, want %v", proxy.Attributes, want)
 	}
@@ -180,6 +182,35 @@ func TestATracerSendsWhatTheProgramTracesWithOpenCensus(t *testing.T) {
 	}
 }
 
+func TestStatusesAreMapped(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		failed bool
+		code   int32
+	}{
+		{0, false, trace.StatusCodeOK}, {101, false, trace.StatusCodeOK}, {200, false, trace.StatusCodeOK}, {304, false, trace.StatusCodeOK},
+		{400, false, trace.StatusCodeInvalidArgument}, {404, false, trace.StatusCodeNotFound}, {418, false, trace.StatusCodeUnknown},
+		{429, false, trace.StatusCodeResourceExhausted}, {499, false, trace.StatusCodeCancelled}, {500, true, trace.StatusCodeInternal},
+		{502, true, trace.StatusCodeUnknown}, {503, true, trace.StatusCodeUnavailable}, {504, true, trace.StatusCodeDeadlineExceeded},
+		{200, true, trace.StatusCodeUnknown},
+	} {
+		if got := spanData(&tracing.SpanData{HTTPStatus: c.status, Failed: c.failed}).Status.Code; got != c.code {
+			t.Errorf("%d, failed %v: code %d, want %d", c.status, c.failed, got, c.code)
+		}
+	}
+}
+
+func TestWhatBlamesTheClientHasNotFailed(t *testing.T) {
+	for status, failed := range map[int64]bool{404: false, 500: true} {
+		got := fromSpanData(&trace.SpanData{
+			Attributes: map[string]any{"http.status_code": status}, Status: trace.Status{Code: trace.StatusCodeUnknown},
+		})
+		if got.Failed != failed || got.HTTPStatus != int(status) {
+			t.Errorf("%d: %+v", status, got)
+		}
+	}
+}
+
 func TestASpanComesBackAsItWent(t *testing.T) {
 	for _, want := range []*tracing.SpanData{
 		{},
@@ -187,7 +218,7 @@ func TestASpanComesBackAsItWent(t *testing.T) {
 			SpanContext:  tracing.SpanContext{TraceID: gate.TraceID{1, 15: 2}, SpanID: gate.SpanID{3, 7: 4}, Flags: 0x81, Tracestate: "a=b,c@d=e f"},
 			ParentSpanID: gate.SpanID{5}, HasRemoteParent: true, Kind: tracing.KindServer, Name: "name", StartTime: at(1), EndTime: at(2),
 			Attributes: map[string]any{"a": int64(1), "b": "c"}, Events: []tracing.Event{{Time: at(1), Name: "first"}, {Time: at(2), Name: "second"}},
-			Status: tracing.Status{Code: tracing.CodeAborted, Message: "why"}, ChildSpanCount: 7,
+			Failed: true, Message: "why", ChildSpanCount: 7,
 		},
 		{Kind: tracing.KindClient},
 	} {

@@ -26,15 +26,15 @@ var someone = otlp.Resource{
 }
 
 // send makes the spans of one request and sends them to endpoint.
-func send(t *testing.T, c Config, h *gate.TraceFields, f *Finish) (*Span, *Tracer) {
+func send(t *testing.T, c Config, h *gate.TraceFields, x *gate.Exchange) (*Span, *Tracer) {
 	t.Helper()
-	c.Resource = someone
+	c.Resource, c.Epoch = someone, epoch
 	tracer, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	span := tracer.Start(h)
-	span.End(f)
+	span.End(x)
 	if err := tracer.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -115,7 +115,7 @@ func TestZipkinGetsTheSpansOfARequest(t *testing.T) {
 		if r := proxy.Remote; r == nil || r.IPv4 != "10.1.2.3" || r.Port != 4567 {
 			t.Errorf("remote endpoint %+v", r)
 		}
-		if proxy.Tags["http.status_code"] != "503" || proxy.Tags["error"] != "Service Unavailable" || proxy.Tags["queuegate.outcome"] != "served" {
+		if proxy.Tags["http.response.status_code"] != "503" || proxy.Tags["error"] != "Service Unavailable" || proxy.Tags["queuegate.outcome"] != "served" {
 			t.Errorf("tags %v", proxy.Tags)
 		}
 		if a := list[2].Annotations; len(a) != 1 || a[0].Timestamp != at(8).UnixMicro() {
@@ -130,7 +130,7 @@ func TestAnOTLPCollectorGetsTheSpansOfARequest(t *testing.T) {
 	} {
 		for _, from := range []*gate.TraceFields{headers("traceparent", "00-"+idA+"-"+spA+"-01", "tracestate", "a=b"), headers("b3", idB+"-"+spB+"-1"), nil} {
 			f := finished()
-			f.Outcome, f.Error = "upstream-broke-off", true
+			f.Outcome = gate.UpstreamBrokeOff
 			f.Target = []byte("/\xff") // must not spoil the message
 			span, tracer := send(t, Config{Protocol: protocol, Endpoint: c.URL, SamplingRate: 1, Failed: func(err error) { t.Error(err) }}, from, f)
 			if tracer.Dropped() != 0 {
@@ -162,7 +162,8 @@ func TestAnOTLPCollectorGetsTheSpansOfARequest(t *testing.T) {
 			if (proxy.TraceState == "a=b") != (from != nil && from.Tracestate != nil) {
 				t.Errorf("%s: tracestate %q", protocol, proxy.TraceState)
 			}
-			if want := "http.flavor=1.1 http.host=app.example http.method=GET http.path=/\uFFFD http.status_code=200 net.peer.ip=10.1.2.3 net.peer.port=4567 queuegate.outcome=upstream-broke-off "; textOf(proxy.Attributes) != want {
+			if want := "error.type=upstream-broke-off http.request.method=GET http.response.status_code=200 kn.route.tag=kn:disabled network.peer.address=10.1.2.3 network.peer.port=4567 " +
+				"network.protocol.version=1.1 queuegate.outcome=upstream-broke-off server.address=app.example server.port=8080 url.path=/\uFFFD url.scheme=http "; textOf(proxy.Attributes) != want {
 				t.Errorf("%s: attributes %s", protocol, textOf(proxy.Attributes))
 			}
 			if proxy.Status.Code != tracepb.Status_STATUS_CODE_ERROR || proxy.Status.Message != "upstream-broke-off" || wait.Status.Code != 0 {

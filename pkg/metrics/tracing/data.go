@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
@@ -35,8 +36,12 @@ type SpanData struct {
 	EndTime         time.Time      // not before StartTime
 	Attributes      map[string]any // values are string, bool, int64 or float64
 	Events          []Event        // in order of time
-	Status
-	ChildSpanCount int // spans whose parent is this one, in this process
+	ChildSpanCount  int            // spans whose parent is this one, in this process
+	Peer            netip.AddrPort // who called; the zero value = not known
+
+	HTTPStatus int    // 0 = none
+	Failed     bool   // shown as failed: not for an answer that blames the client
+	Message    string // what went wrong, or the client's fault
 }
 
 // Event is something that happened at one instant of a span.
@@ -44,29 +49,3 @@ type Event struct {
 	Time time.Time
 	Name string
 }
-
-// Status is how a span ended. The zero value is success.
-type Status struct {
-	Code    Code
-	Message string // empty for success
-}
-
-// Code is one of the canonical codes that gRPC defines.
-type Code int32
-
-// The codes that the gate uses.
-const (
-	CodeOK                Code = 0
-	CodeCancelled         Code = 1
-	CodeUnknown           Code = 2
-	CodeInvalidArgument   Code = 3
-	CodeDeadlineExceeded  Code = 4
-	CodeNotFound          Code = 5
-	CodePermissionDenied  Code = 7
-	CodeResourceExhausted Code = 8
-	CodeAborted           Code = 10
-	CodeUnimplemented     Code = 12
-	CodeInternal          Code = 13
-	CodeUnavailable       Code = 14
-	CodeUnauthenticated   Code = 16
-)

@@ -73,7 +73,7 @@ func toOTLP(s *SpanData) *tracepb.Span {
 	for _, e := range s.Events {
 		p.Events = append(p.Events, &tracepb.Span_Event{TimeUnixNano: nanoseconds(e.Time), Name: otlp.Text(e.Name)})
 	}
-	if isError(s) {
+	if s.Failed {
 		p.Status.Code, p.Status.Message = tracepb.Status_STATUS_CODE_ERROR, otlp.Text(s.Message)
 	}
 	return p

@@ -1,11 +1,9 @@
 package tracing
 
 import (
-	"bytes"
-	"net/netip"
-	"strings"
+	"cmp"
+	"net/http"
 	"time"
-	"unicode/utf8"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 )
@@ -61,99 +59,50 @@ func (s *Span) TraceID() gate.TraceID {
 	return s.context.TraceID
 }
 
-// Finish is what is known of a request when it has ended. The slices are
-// valid during the call only. Instants are of the wall clock.
-type Finish struct {
-	Method   []byte
-	Target   []byte // the query is left out
-	Host     []byte
-	Protocol string // HTTP/1.1
-	Peer     netip.AddrPort
-	Status   int // as the client got it, or as the outcome means it
-	Outcome  string
-	Error    bool // the outcome is a fault, whatever the status
-
-	Arrived, Ended      time.Time
-	Admitted, Forwarded time.Time // zero = never
-	Answered            time.Time // zero = the container did not
-}
-
-// Longest values of attributes, in bytes. They bound what waits for a
-// collector.
-const (
-	maxPathBytes   = 1024
-	maxHostBytes   = 255
-	maxMethodBytes = 32
-)
-
-// End makes the spans and leaves them to be sent. It never blocks.
-func (s *Span) End(f *Finish) {
+// End makes the spans and leaves them to be sent. It never blocks, and keeps
+// nothing of x.
+func (s *Span) End(x *gate.Exchange) {
 	if s == nil {
 		return
 	}
-	target, _, _ := bytes.Cut(f.Target, []byte{'?'})
-	method, path, host := clip(f.Method, maxMethodBytes), clip(target, maxPathBytes), clip(f.Host, maxHostBytes)
-	status := f.spanStatus()
-	spans := make([]SpanData, 2, 3)
-
-	proxy := &spans[0]
-	*proxy = SpanData{
-		SpanContext: s.context, ParentSpanID: s.parentID, HasRemoteParent: s.parentID != gate.SpanID{},
-		Kind: KindServer, Name: nameProxy, StartTime: f.Arrived, EndTime: later(f.Arrived, f.Ended),
-		Status: status, ChildSpanCount: 1,
-		Attributes: map[string]any{
-			"http.method": method, "http.path": path, "http.host": host,
-			"http.status_code": int64(f.Status), "http.flavor": strings.TrimPrefix(f.Protocol, "HTTP/"),
-			"queuegate.outcome": f.Outcome,
-		},
-	}
-	if f.Peer.IsValid() {
-		proxy.Attributes["net.peer.ip"] = f.Peer.Addr().String()
-		proxy.Attributes["net.peer.port"] = int64(f.Peer.Port())
-	}
-
-	admitted := f.Admitted
-	if admitted.IsZero() {
-		admitted = f.Ended
-	}
-	spans[1] = s.child(newSpanID(), nameWait, f.Arrived, admitted)
-
-	if !f.Forwarded.IsZero() {
-		proxy.ChildSpanCount++
-		upstream := s.child(s.upstream, nameUpstream, f.Forwarded, f.Ended)
-		upstream.Kind, upstream.Status = KindClient, status
-		upstream.Attributes = map[string]any{"http.method": method, "http.path": path, "http.host": host}
-		if !f.Answered.IsZero() {
-			upstream.Attributes["http.status_code"] = int64(f.Status)
-			upstream.Events = []Event{{Time: f.Answered, Name: "answered"}}
+	whole := s.span(s.context.SpanID, nameProxy, x.Arrived, x.Ended)
+	whole.ParentSpanID, whole.HasRemoteParent = s.parentID, s.parentID != gate.SpanID{}
+	whole.Kind, whole.ChildSpanCount, whole.Peer = KindServer, 1, x.Peer
+	whole.setStatus(x)
+	whole.Attributes = s.tracer.attributes.ofServer(x, whole.Failed)
+	spans := append(make([]SpanData, 0, 3), whole, s.span(newSpanID(), nameWait, x.Arrived, cmp.Or(x.Admitted, x.Ended)))
+	if x.Forwarded != 0 {
+		spans[0].ChildSpanCount++
+		upstream := s.span(s.upstream, nameUpstream, x.Forwarded, x.Ended)
+		upstream.Kind = KindClient
+		upstream.setStatus(x)
+		upstream.Attributes = s.tracer.attributes.ofClient(x, upstream.Failed)
+		if x.Answered != 0 {
+			upstream.Events = []Event{{Time: s.tracer.wall(x.Answered), Name: "answered"}}
 		}
 		spans = append(spans, upstream)
 	}
 	s.tracer.spans.addAll(spans)
 }
 
-func (s *Span) child(id gate.SpanID, name string, from, to time.Time) SpanData {
+// span is below that of the whole request.
+func (s *Span) span(id gate.SpanID, name string, from, to time.Duration) SpanData {
 	c := s.context
 	c.SpanID = id
 	return SpanData{
-		SpanContext: c, ParentSpanID: s.context.SpanID, Name: name, StartTime: from, EndTime: later(from, to),
+		SpanContext: c, ParentSpanID: s.context.SpanID, Name: name,
+		StartTime: s.tracer.wall(from), EndTime: s.tracer.wall(max(from, to)),
 	}
 }
 
-func later(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return a
+// setStatus names the outcome where that is a fault, whatever the status.
+func (d *SpanData) setStatus(x *gate.Exchange) {
+	fault := x.Outcome.Meaning().Level >= gate.Warn
+	d.HTTPStatus, d.Failed = x.Status, x.Status >= 500 || fault && x.Status < 400
+	switch {
+	case fault:
+		d.Message = x.Outcome.String()
+	case x.Status >= 400:
+		d.Message = cmp.Or(http.StatusText(x.Status), x.Outcome.String())
 	}
-	return b
-}
-
-// clip copies at most n bytes of b as UTF-8.
-func clip(b []byte, n int) string {
-	if len(b) > n {
-		for n > 0 && !utf8.RuneStart(b[n]) {
-			n--
-		}
-		b = b[:n]
-	}
-	return strings.ToValidUTF8(string(b), "\uFFFD")
 }

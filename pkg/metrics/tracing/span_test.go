@@ -12,26 +12,43 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-var arrived = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+var epoch = time.Date(2026, 5, 4, 3, 2, 0, 0, time.UTC)
 
-func at(ms int) time.Time { return arrived.Add(time.Duration(ms) * time.Millisecond) }
+// after is on the clock of exchanges, ms after the request arrived; at is the
+// same by the wall clock.
+func after(ms int) time.Duration { return time.Second + time.Duration(ms)*time.Millisecond }
+func at(ms int) time.Time        { return epoch.Add(after(ms)) }
 
 // finished is a request that waited 2 ms and took the container 7 ms.
-func finished() *Finish {
-	return &Finish{
-		Method: []byte("GET"), Target: []byte("/a/b?secret=1"), Host: []byte("app.example"), Protocol: "HTTP/1.1",
-		Peer: netip.MustParseAddrPort("10.1.2.3:4567"), Status: 200, Outcome: "served",
-		Arrived: at(0), Admitted: at(2), Forwarded: at(3), Answered: at(8), Ended: at(10),
+func finished() *gate.Exchange {
+	return &gate.Exchange{
+		Method: []byte("GET"), Target: []byte("/a/b?secret=1"), Host: []byte("app.example:8080"), Protocol: "HTTP/1.1",
+		Peer: netip.MustParseAddrPort("10.1.2.3:4567"), Status: 200, Outcome: gate.Served,
+		Arrived: after(0), Admitted: after(2), Forwarded: after(3), Answered: after(8), Ended: after(10),
 	}
 }
 
+// refused is one that did not get a slot.
+func refused() *gate.Exchange {
+	x := finished()
+	x.Admitted, x.Forwarded, x.Answered, x.Status, x.Outcome = 0, 0, 0, 503, gate.QueueFull
+	return x
+}
+
+// unanswered is one that the container did not answer.
+func unanswered() *gate.Exchange {
+	x := finished()
+	x.Answered, x.Status, x.Outcome = 0, 504, gate.RequestTimeout
+	return x
+}
+
 // spansOf are those of one request.
-func spansOf(t *testing.T, h *gate.TraceFields, f *Finish) (*Span, []*SpanData) {
+func spansOf(t *testing.T, h *gate.TraceFields, x *gate.Exchange) (*Span, []*SpanData) {
 	t.Helper()
 	k := new(kept)
-	tracer := newTracer(&Config{SamplingRate: 1}, k)
+	tracer := newTracer(&Config{SamplingRate: 1, Epoch: epoch}, k)
 	span := tracer.Start(h)
-	span.End(f)
+	span.End(x)
 	if err := tracer.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +80,7 @@ func TestARequestHasThreeSpans(t *testing.T) {
 		if s.Name != want.name || s.Kind != want.kind || !s.StartTime.Equal(want.from) || !s.EndTime.Equal(want.to) {
 			t.Errorf("%s of kind %d from %v to %v, want %+v", s.Name, s.Kind, s.StartTime, s.EndTime, want)
 		}
-		if s.TraceID.String() != idA || s.Flags != 1 || s.Code != 0 {
+		if s.TraceID.String() != idA || s.Flags != 1 || s.Failed || s.Message != "" {
 			t.Errorf("%s: %+v", s.Name, s)
 		}
 		if s.Tracestate != "a=b,c@d=e" {
@@ -82,28 +99,73 @@ func TestARequestHasThreeSpans(t *testing.T) {
 	if !strings.Contains(string(span.Lines()), idA+"-"+upstream.SpanID.String()+"-01") {
 		t.Errorf("the container got %q, upstream is %v", span.Lines(), upstream.SpanID)
 	}
-	if want := map[string]any{
-		"http.method": "GET", "http.path": "/a/b", "http.host": "app.example", "http.status_code": int64(200), "http.flavor": "1.1",
-		"queuegate.outcome": "served", "net.peer.ip": "10.1.2.3", "net.peer.port": int64(4567),
-	}; !reflect.DeepEqual(proxy.Attributes, want) {
-		t.Errorf("proxy: %v, want %v", proxy.Attributes, want)
-	}
-	if want := map[string]any{"http.method": "GET", "http.path": "/a/b", "http.host": "app.example", "http.status_code": int64(200)}; !reflect.DeepEqual(upstream.Attributes, want) {
-		t.Errorf("upstream: %v, want %v", upstream.Attributes, want)
-	}
 	if a := upstream.Events; len(a) != 1 || !a[0].Time.Equal(at(8)) {
 		t.Errorf("upstream: events %v", a)
 	}
 }
 
+func TestAttributesHaveTheNamesOfTheirGeneration(t *testing.T) {
+	full := finished()
+	full.Method, full.Encrypted, full.UserAgent, full.RouteTag = []byte("BREW"), true, []byte("pot/1"), []byte("green")
+	full.Status, full.Host = 418, []byte("[2001:db8::1]")
+	for _, c := range []struct {
+		what            string
+		legacy          bool
+		x               *gate.Exchange
+		proxy, upstream map[string]any // nil = no such span
+	}{
+		{"served", false, finished(), map[string]any{
+			"http.request.method": "GET", "url.path": "/a/b", "url.scheme": "http", "server.address": "app.example", "server.port": int64(8080),
+			"http.response.status_code": int64(200), "network.protocol.version": "1.1", "network.peer.address": "10.1.2.3", "network.peer.port": int64(4567),
+			"kn.route.tag": "kn:disabled", "queuegate.outcome": "served",
+		}, map[string]any{
+			"http.request.method": "GET", "url.path": "/a/b", "server.address": "app.example", "server.port": int64(8080), "http.response.status_code": int64(200),
+		}},
+		{"all there is", false, full, map[string]any{
+			"http.request.method": "_OTHER", "http.request.method_original": "BREW", "url.path": "/a/b", "url.scheme": "https", "server.address": "2001:db8::1",
+			"http.response.status_code": int64(418), "network.protocol.version": "1.1", "network.peer.address": "10.1.2.3", "network.peer.port": int64(4567),
+			"user_agent.original": "pot/1", "kn.route.tag": "green", "queuegate.outcome": "served",
+		}, map[string]any{
+			"http.request.method": "_OTHER", "http.request.method_original": "BREW", "url.path": "/a/b", "server.address": "2001:db8::1", "http.response.status_code": int64(418),
+		}},
+		{"a fault", false, unanswered(), map[string]any{
+			"http.request.method": "GET", "url.path": "/a/b", "url.scheme": "http", "server.address": "app.example", "server.port": int64(8080),
+			"http.response.status_code": int64(504), "network.protocol.version": "1.1", "network.peer.address": "10.1.2.3", "network.peer.port": int64(4567),
+			"kn.route.tag": "kn:disabled", "queuegate.outcome": "request-timeout", "error.type": "request-timeout",
+		}, map[string]any{
+			"http.request.method": "GET", "url.path": "/a/b", "server.address": "app.example", "server.port": int64(8080), "error.type": "request-timeout",
+		}},
+		{"earlier names", true, full, map[string]any{
+			"http.method": "BREW", "http.path": "/a/b", "http.host": "[2001:db8::1]", "http.status_code": int64(418), "http.flavor": "1.1",
+			"queuegate.outcome": "served", "net.peer.ip": "10.1.2.3", "net.peer.port": int64(4567),
+		}, map[string]any{"http.method": "BREW", "http.path": "/a/b", "http.host": "[2001:db8::1]", "http.status_code": int64(418)}},
+		{"a fault by earlier names", true, refused(), map[string]any{
+			"http.method": "GET", "http.path": "/a/b", "http.host": "app.example:8080", "http.status_code": int64(503), "http.flavor": "1.1",
+			"queuegate.outcome": "queue-full", "net.peer.ip": "10.1.2.3", "net.peer.port": int64(4567),
+		}, nil},
+	} {
+		k := new(kept)
+		tracer := newTracer(&Config{SamplingRate: 1, LegacyAttributes: c.legacy}, k)
+		tracer.Start(nil).End(c.x)
+		if err := tracer.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		spans := k.spans()
+		if got := spans[0].Attributes; !reflect.DeepEqual(got, c.proxy) {
+			t.Errorf("%s, proxy:\n got %v\nwant %v", c.what, got, c.proxy)
+		}
+		if c.upstream != nil && !reflect.DeepEqual(spans[2].Attributes, c.upstream) {
+			t.Errorf("%s, upstream:\n got %v\nwant %v", c.what, spans[2].Attributes, c.upstream)
+		}
+	}
+}
+
 func TestARequestThatNeverGotASlotWaitedToItsEnd(t *testing.T) {
-	f := finished()
-	f.Admitted, f.Forwarded, f.Answered, f.Status, f.Outcome, f.Error = time.Time{}, time.Time{}, time.Time{}, 503, "queue-full", true
-	_, spans := spansOf(t, nil, f)
+	_, spans := spansOf(t, nil, refused())
 	if len(spans) != 2 || spans[1].Name != nameWait || !spans[1].EndTime.Equal(at(10)) || spans[0].ChildSpanCount != 1 {
 		t.Fatalf("spans %+v", spans)
 	}
-	if s := spans[0].Status; s.Code != CodeUnavailable || s.Message != "queue-full" {
+	if s := spans[0]; !s.Failed || s.HTTPStatus != 503 || s.Message != "queue-full" {
 		t.Errorf("status %+v", s)
 	}
 	if spans[0].HasRemoteParent || spans[0].ParentSpanID != (gate.SpanID{}) {
@@ -111,20 +173,17 @@ func TestARequestThatNeverGotASlotWaitedToItsEnd(t *testing.T) {
 	}
 }
 
-func TestAContainerThatDidNotAnswerHasNoStatus(t *testing.T) {
-	f := finished()
-	f.Answered, f.Status, f.Outcome, f.Error = time.Time{}, 504, "request-timeout", true
-	_, spans := spansOf(t, nil, f)
-	upstream := spans[2]
-	if _, ok := upstream.Attributes["http.status_code"]; ok || upstream.Events != nil || upstream.Code != CodeDeadlineExceeded {
+func TestAContainerThatDidNotAnswerHasNoEvent(t *testing.T) {
+	_, spans := spansOf(t, nil, unanswered())
+	if upstream := spans[2]; upstream.Events != nil || !upstream.Failed || upstream.HTTPStatus != 504 {
 		t.Errorf("upstream %+v", upstream)
 	}
 }
 
 func TestASpanNeverEndsBeforeItBegins(t *testing.T) {
-	f := finished()
-	f.Admitted, f.Forwarded, f.Ended = at(-1), at(5), at(-3)
-	_, spans := spansOf(t, nil, f)
+	x := finished()
+	x.Admitted, x.Forwarded, x.Ended = after(-1), after(5), after(-3)
+	_, spans := spansOf(t, nil, x)
 	for _, s := range spans {
 		if s.EndTime.Before(s.StartTime) {
 			t.Errorf("%s from %v to %v", s.Name, s.StartTime, s.EndTime)
@@ -132,42 +191,42 @@ func TestASpanNeverEndsBeforeItBegins(t *testing.T) {
 	}
 }
 
-func TestStatusesAreMapped(t *testing.T) {
+func TestWhatFailedIsToldFromWhatBlamesTheClient(t *testing.T) {
 	for _, c := range []struct {
-		status int
-		fault  bool
-		code   Code
-		isErr  bool
+		status  int
+		outcome gate.Outcome
+		failed  bool
+		message string
 	}{
-		{101, false, CodeOK, false}, {200, false, CodeOK, false}, {304, false, CodeOK, false},
-		{400, false, CodeInvalidArgument, false}, {404, false, CodeNotFound, false}, {418, false, CodeUnknown, false},
-		{429, false, CodeResourceExhausted, false}, {499, false, CodeCancelled, false},
-		{500, false, CodeInternal, true}, {502, true, CodeUnknown, true}, {503, false, CodeUnavailable, true},
-		{504, true, CodeDeadlineExceeded, true}, {200, true, CodeUnknown, true},
+		{101, gate.Tunnelled, false, ""}, {200, gate.Served, false, ""}, {304, gate.Served, false, ""},
+		{400, gate.Served, false, "Bad Request"}, {418, gate.Served, false, "I'm a teapot"}, {499, gate.ClientGone, false, "client-gone"},
+		{500, gate.Served, true, "Internal Server Error"}, {502, gate.UpstreamReset, true, "upstream-reset"},
+		{504, gate.RequestTimeout, true, "request-timeout"}, {200, gate.UpstreamBrokeOff, true, "upstream-broke-off"}, {599, gate.Served, true, "served"},
 	} {
-		f := finished()
-		f.Status, f.Error, f.Outcome = c.status, c.fault, "what"
-		_, spans := spansOf(t, nil, f)
-		s := spans[0]
-		if s.Code != c.code || isError(s) != c.isErr || (s.Message == "") != (c.code == 0) || c.fault && s.Message != "what" {
-			t.Errorf("%d, fault %v: %+v, error %v", c.status, c.fault, s.Status, isError(s))
+		x := finished()
+		x.Status, x.Outcome = c.status, c.outcome
+		_, spans := spansOf(t, nil, x)
+		for _, s := range []*SpanData{spans[0], spans[2]} {
+			if s.Failed != c.failed || s.Message != c.message || s.HTTPStatus != c.status {
+				t.Errorf("%d, %s, %s: failed %v, %q", c.status, c.outcome, s.Name, s.Failed, s.Message)
+			}
 		}
 	}
 }
 
 func TestAttributesAreBoundedUTF8(t *testing.T) {
-	f := finished()
-	f.Method, f.Host = []byte(strings.Repeat("M", 100)), []byte("a\xffb")
-	f.Target = []byte("/" + strings.Repeat("é", 5000))
-	_, spans := spansOf(t, nil, f)
-	path := spans[0].Attributes["http.path"].(string)
+	x := finished()
+	x.Method, x.Host = []byte(strings.Repeat("M", 100)), []byte("a\xffb")
+	x.Target = []byte("/" + strings.Repeat("é", 5000))
+	_, spans := spansOf(t, nil, x)
+	path := spans[0].Attributes["url.path"].(string)
 	if len(path) > maxPathBytes || len(path) < maxPathBytes-1 || !utf8.ValidString(path) || strings.Contains(path, "\uFFFD") {
 		t.Errorf("path of %d bytes", len(path))
 	}
-	if got := spans[0].Attributes["http.host"]; got != "a\uFFFDb" {
+	if got := spans[0].Attributes["server.address"]; got != "a\uFFFDb" {
 		t.Errorf("host %q", got)
 	}
-	if got := spans[0].Attributes["http.method"].(string); len(got) != maxMethodBytes {
+	if got := spans[0].Attributes["http.request.method_original"].(string); len(got) != maxMethodBytes {
 		t.Errorf("method %q", got)
 	}
 }

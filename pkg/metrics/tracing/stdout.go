@@ -38,7 +38,7 @@ func (e *lineExporter) Export(_ context.Context, batch []*SpanData) (int, error)
 		line := spanLine{
 			TraceID: s.TraceID.String(), SpanID: s.SpanID.String(), ParentID: parentText(s),
 			Service: e.service, Name: s.Name, Kind: kindText(s.Kind), Start: s.StartTime.UTC(), End: s.EndTime.UTC(),
-			Attributes: s.Attributes, Status: s.Message, Error: isError(s),
+			Attributes: s.Attributes, Status: s.Message, Error: s.Failed,
 		}
 		if err := encoder.Encode(line); err != nil {
 			return len(batch), fmt.Errorf("encoding a span: %w", err)

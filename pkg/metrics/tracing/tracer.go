@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
@@ -18,17 +19,23 @@ type Config struct {
 	SamplingRate float64 // 0 to 1; of requests that come without a decision
 	Debug        bool    // every request, even those that are not to be sampled
 	Resource     otlp.Resource
-	Output       io.Writer   // of stdout; nil = os.Stdout
-	Exporter     Exporter    // takes the spans in the place of Protocol, Endpoint and Output; may be nil
-	Failed       func(error) // told of what could not be sent, on a goroutine of the Tracer's; may be nil
+
+	LegacyAttributes bool      // with the names of earlier semantic conventions
+	Epoch            time.Time // when the clock of gate.Exchange was 0
+
+	Output   io.Writer   // of stdout; nil = os.Stdout
+	Exporter Exporter    // takes the spans in the place of Protocol, Endpoint and Output; may be nil
+	Failed   func(error) // told of what could not be sent, on a goroutine of the Tracer's; may be nil
 }
 
 // Tracer starts spans and sends those that have ended. A nil Tracer samples
 // nothing. Its methods are safe for concurrent use.
 type Tracer struct {
-	sampler sampler
-	debug   bool
-	spans   *batcher
+	sampler    sampler
+	debug      bool
+	attributes *attributes
+	epoch      time.Time
+	spans      *batcher
 }
 
 // New starts one goroutine, which ends with Close. Without a protocol and an
@@ -48,7 +55,12 @@ func New(c Config) (*Tracer, error) {
 }
 
 func newTracer(c *Config, e Exporter) *Tracer {
-	t := &Tracer{sampler: newSampler(c.SamplingRate), debug: c.Debug, spans: newBatcher(e, c.Failed)}
+	t := &Tracer{
+		sampler: newSampler(c.SamplingRate), debug: c.Debug, attributes: &currentAttributes, epoch: c.Epoch, spans: newBatcher(e, c.Failed),
+	}
+	if c.LegacyAttributes {
+		t.attributes = &legacyAttributes
+	}
 	if c.Debug {
 		t.sampler = newSampler(1)
 	}
@@ -99,6 +111,9 @@ func (t *Tracer) Start(fields *gate.TraceFields) *Span {
 	}
 	return t.begin(fields, &c, id)
 }
+
+// wall converts an instant of the clock of gate.Exchange.
+func (t *Tracer) wall(at time.Duration) time.Time { return t.epoch.Add(at) }
 
 // ExportSpan leaves a span to be sent that something else in the program has
 // made. It never blocks, and keeps s.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 )
@@ -27,12 +26,12 @@ func (m *messages) Send(_ context.Context, message []byte) ([]byte, error) {
 func (*messages) Close() {}
 
 // fixed makes the spans of a request, whose ids are all given.
-func fixed(t *testing.T, c SpanContext, above gate.SpanID, f *Finish) []*SpanData {
+func fixed(t *testing.T, c SpanContext, above gate.SpanID, x *gate.Exchange) []*SpanData {
 	t.Helper()
 	k := new(kept)
-	tracer := newTracer(&Config{}, k)
+	tracer := newTracer(&Config{Epoch: epoch}, k)
 	span := &Span{tracer: tracer, context: c, parentID: above, upstream: gate.SpanID{3, 0xff, 3}}
-	span.End(f)
+	span.End(x)
 	if err := tracer.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -46,21 +45,19 @@ func TestWhatCollectorsGetStaysAsItIs(t *testing.T) {
 	spanContext := func(id gate.TraceID, state string) SpanContext {
 		return SpanContext{TraceID: id, SpanID: gate.SpanID{1, 7: 1}, Flags: 1, Tracestate: readTracestate([]byte(state))}
 	}
-	refused := finished()
-	refused.Admitted, refused.Forwarded, refused.Answered, refused.Status, refused.Outcome, refused.Error = time.Time{}, time.Time{}, time.Time{}, 503, "queue-full", true
 	missing := finished()
 	missing.Status, missing.Peer, missing.Protocol = 404, netip.MustParseAddrPort("[2001:db8::1]:80"), "HTTP/2.0"
 	missing.Method, missing.Target, missing.Host = []byte("P\xffST"), []byte("/<é>\xf0?x=y"), nil
-	late := finished()
-	late.Answered, late.Status, late.Outcome, late.Error, late.Peer = time.Time{}, 504, "request-timeout", true, netip.AddrPort{}
-	late.Arrived = late.Arrived.Add(1234567)
+	late := unanswered()
+	late.Peer = netip.AddrPort{}
+	late.Arrived += 1234567
 	var batch []*SpanData
 	batch = append(batch, fixed(t, spanContext(long, " a=b ,, c@d=  e f\t,*=x"), gate.SpanID{9}, finished())...)
 	batch = append(batch, fixed(t, spanContext(long, " a=b ,, c@d=  e f\t,g-/*_=<\">"), gate.SpanID{9}, finished())...)
-	batch = append(batch, fixed(t, spanContext(short, ""), gate.SpanID{}, refused)...)
+	batch = append(batch, fixed(t, spanContext(short, ""), gate.SpanID{}, refused())...)
 	batch = append(batch, fixed(t, spanContext(short, "a=b,a=c"), gate.SpanID{7: 9}, missing)...)
 	batch = append(batch, fixed(t, spanContext(long, ""), gate.SpanID{}, late)...)
-	batch = append(batch, &SpanData{Name: "\xff of a program", Attributes: map[string]any{"yes": true, "half": 0.5, "http.status_code": "no number"}})
+	batch = append(batch, &SpanData{Name: "\xff of a program", Attributes: map[string]any{"yes": true, "half": 0.5, "other": "x"}})
 
 	var page bytes.Buffer
 	for _, of := range []struct {

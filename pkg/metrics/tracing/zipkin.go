@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
@@ -79,7 +78,7 @@ func toZipkin(s *SpanData, local *zipkinEndpoint) zipkinSpan {
 			z.Tags[key] = fmt.Sprint(value)
 		}
 	}
-	if isError(s) {
+	if s.Failed {
 		if z.Tags == nil {
 			z.Tags = map[string]string{}
 		}
@@ -97,15 +96,12 @@ func zipkinTraceID(id gate.TraceID) string {
 }
 
 func zipkinPeer(s *SpanData) *zipkinEndpoint {
-	text, _ := s.Attributes["net.peer.ip"].(string)
-	ip, err := netip.ParseAddr(text)
-	if err != nil {
+	ip := s.Peer.Addr()
+	switch {
+	case !ip.IsValid():
 		return nil
+	case ip.Is4():
+		return &zipkinEndpoint{IPv4: ip.String(), Port: int64(s.Peer.Port())}
 	}
-	peer := &zipkinEndpoint{IPv6: text}
-	if ip.Is4() {
-		peer = &zipkinEndpoint{IPv4: text}
-	}
-	peer.Port, _ = s.Attributes["net.peer.port"].(int64)
-	return peer
+	return &zipkinEndpoint{IPv6: ip.String(), Port: int64(s.Peer.Port())}
 }

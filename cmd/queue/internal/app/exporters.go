@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 	"github.com/queuegate/queuegate/pkg/metrics/push"
@@ -29,7 +30,7 @@ type exporters struct {
 func newExporters(cfg *config.Config, r otlp.Resource, log *zap.Logger) (_ *exporters, err error) {
 	e := new(exporters)
 	t := cfg.Tracing
-	t.Insecure, t.Resource = true, r
+	t.Insecure, t.Resource, t.Epoch = true, r, loop.TimeOf(0)
 	t.Failed = func(err error) { log.Warn("spans were not delivered", zap.Error(err)) }
 	e.tracer, err = tracing.New(t)
 	if err != nil || !cfg.RequestLog {

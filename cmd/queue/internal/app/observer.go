@@ -98,12 +98,7 @@ func (o *observer) finish(n *note, x *gate.Exchange) {
 	if n.span == nil {
 		trace = x.Trace.Context().TraceID
 	} else {
-		n.span.End(&tracing.Finish{
-			Method: x.Method, Target: x.Target, Host: x.Host, Protocol: x.Protocol, Peer: x.Peer,
-			Status: x.Status, Outcome: x.Outcome.String(), Error: x.Outcome.Meaning().Level >= gate.Warn,
-			Arrived: wall(x.Arrived), Ended: wall(x.Ended), Admitted: wall(x.Admitted),
-			Forwarded: wall(x.Forwarded), Answered: wall(x.Answered),
-		})
+		n.span.End(x)
 	}
 	n.line.End(result(x, trace))
 	*n = note{}

@@ -188,6 +188,8 @@ func metricsRows(c *Config) []row {
 			"Share of the requests that are traced without a sampled parent."},
 		{"TRACING_CONFIG_DEBUG", "tracing-debug", "false", yesNo.at(&c.Tracing.Debug),
 			"Trace every request."},
+		{"TRACING_ATTRIBUTES", "tracing-attributes", "current", either("current", "legacy").at(&c.Tracing.LegacyAttributes),
+			"Names of the attributes of spans: the current semantic conventions of OpenTelemetry, or the earlier ones."},
 		{"ENABLE_PROFILING", "profiling", "false", yesNo.at(&c.Profiling),
 			"Serve pprof on PROFILING_PORT."},
 	}
