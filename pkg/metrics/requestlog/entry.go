@@ -113,10 +113,19 @@ func (e *Entry) End(result Result) {
 		return
 	}
 	e.result = result
-	e.log.queue(e)
+	e.log.lines.Put((*queued)(e))
 }
 
-func (e *Entry) size() int { return entryOverhead + len(e.text) + fieldOverhead*len(e.fields) }
+// queued is an entry as the queue of lines sees it.
+type queued Entry
+
+func (q *queued) Size() int { return entryOverhead + len(q.text) + fieldOverhead*len(q.fields) }
+
+func (q *queued) Append(b []byte) ([]byte, error) {
+	return q.log.render.appendLine(b, (*Entry)(q), &q.log.revision)
+}
+
+func (q *queued) Release() { q.log.release((*Entry)(q)) }
 
 func (e *Entry) method() []byte   { return e.text[:e.fixed[0]] }
 func (e *Entry) target() []byte   { return e.text[e.fixed[0]:e.fixed[1]] }

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	for deadline := time.Now().Add(5 * time.Second); code == 0; time.Sleep(time.Millisecond) {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
-		if !bytes.Contains(stacks, []byte("requestlog.(*Log).write(")) {
+		if !bytes.Contains(stacks, []byte("lines.(*Writer).run(")) {
 			break
 		}
 		if time.Now().After(deadline) {

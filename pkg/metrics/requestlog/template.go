@@ -28,6 +28,9 @@ const (
 	// maxDepth is less than the library's, whose recursion takes 100 MB.
 	maxDepth = 100
 
+	// maxKeptLine is the buffer that is kept for the next line.
+	maxKeptLine = 64 << 10
+
 	// maxLine is more than the largest head can make of a line.
 	maxLine = 16 << 20
 )
@@ -149,16 +152,16 @@ func (t *lineTemplate) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([
 func (t *lineTemplate) append(b []byte, e *Entry, revision *RevisionInfo) (line []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil { // the library lets the runtime's errors through
-			line, err = b, fmt.Errorf("a panic: %v", r)
+			line, err = b, fmt.Errorf("request log template: a panic: %v", r)
 		}
-		if cap(t.out.b) > writeSize {
+		if cap(t.out.b) > maxKeptLine {
 			t.out.b = nil
 		}
 	}()
 	t.depth = 0
 	t.out = output{b: t.out.b[:0], json: t.out.json}
 	if err := t.text.Execute(&t.out, t.view.of(e, revision)); err != nil {
-		return b, trimmed(err)
+		return b, fmt.Errorf("request log template: %w", trimmed(err))
 	}
 	return append(b, t.out.line()...), nil
 }

@@ -1,0 +1,141 @@
+package lines
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"time"
+)
+
+const writeSize = 64 << 10 // bytes of one write, but for a line that is longer
+
+// run is the goroutine.
+func (w *Writer) run() {
+	defer close(w.done)
+	b := batch{of: w}
+	var lines []Line
+	for {
+		select {
+		case <-w.wake:
+			w.rest()
+		case <-w.closing:
+		}
+		for {
+			w.mu.Lock()
+			lines, w.pending = w.pending, lines[:0]
+			w.asleep = len(lines) == 0
+			ended := w.closed && w.asleep
+			w.mu.Unlock()
+			if ended {
+				return
+			}
+			if len(lines) == 0 {
+				break
+			}
+			b.add(lines)
+			clear(lines)
+			if cap(lines) > 1024 {
+				lines = nil
+			}
+		}
+	}
+}
+
+func (w *Writer) setWriting(since time.Time) {
+	w.mu.Lock()
+	w.writing = since
+	w.mu.Unlock()
+}
+
+// rest lets the lines of a burst gather.
+func (w *Writer) rest() {
+	if w.cfg.Linger == 0 {
+		return
+	}
+	timer := time.NewTimer(w.cfg.Linger)
+	select {
+	case <-timer.C:
+	case <-w.closing:
+		timer.Stop()
+	}
+}
+
+// batch renders lines and writes them together. Only the goroutine uses it.
+type batch struct {
+	of   *Writer
+	buf  []byte
+	held []Line // rendered into buf
+
+	torn bool // the last write ended within a line
+	told bool // Failed knows that a line could not be rendered
+}
+
+func (b *batch) add(lines []Line) {
+	for _, l := range lines {
+		start := len(b.buf)
+		var err error
+		if b.buf, err = l.Append(b.buf); err != nil {
+			b.lose(err)
+			b.buf = b.buf[:start]
+		}
+		if len(b.buf) > start {
+			b.buf = append(b.buf, '\n')
+		}
+		b.held = append(b.held, l)
+		if len(b.buf) >= writeSize {
+			b.flush()
+		}
+	}
+	b.flush()
+}
+
+func (b *batch) lose(err error) {
+	b.of.dropped.Inc()
+	if !b.told {
+		b.told = true
+		b.of.cfg.Failed(err)
+	}
+}
+
+func (b *batch) flush() {
+	if len(b.buf) > 0 {
+		b.write()
+	}
+	size := 0
+	for i, l := range b.held {
+		size += l.Size()
+		l.Release()
+		b.held[i] = nil
+	}
+	b.of.mu.Lock()
+	b.of.lines -= len(b.held)
+	b.of.bytes -= size
+	b.of.mu.Unlock()
+	b.held = b.held[:0]
+	b.buf = b.buf[:0]
+	if cap(b.buf) > 4*writeSize {
+		b.buf = nil
+	}
+}
+
+func (b *batch) write() {
+	out := b.buf
+	if b.torn {
+		out = append([]byte{'\n'}, out...)
+	}
+	b.of.setWriting(time.Now())
+	n, err := b.of.cfg.Writer.Write(out)
+	b.of.setWriting(time.Time{})
+	n = min(max(n, 0), len(out))
+	if err == nil && n < len(out) {
+		err = io.ErrShortWrite
+	}
+	if n > 0 {
+		b.torn = out[n-1] != '\n'
+	}
+	if err != nil {
+		lost := out[max(n, len(out)-len(b.buf)):] // the rest of a torn line is counted already
+		b.of.dropped.Add(uint64(bytes.Count(lost, []byte{'\n'})))
+		b.of.cfg.Failed(fmt.Errorf("writing lines: %w", err))
+	}
+}
