@@ -8,13 +8,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/app"
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
+	"github.com/queuegate/queuegate/pkg/metrics/lines"
 )
 
 // Exit codes.
@@ -24,7 +29,20 @@ const (
 	exitConfig = 2 // the configuration is wrong
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+// stderrTimeout is how long the end waits for what is wrong with the start to be
+// read.
+const stderrTimeout = time.Second
+
+func main() {
+	// Whoever reads stdout or stderr may go away: lines are lost then, no more.
+	signal.Ignore(syscall.SIGPIPE)
+	stderr := lines.New(lines.Config{Writer: os.Stderr})
+	code := run(os.Args[1:], os.Stdout, stderr)
+	ctx, cancel := context.WithTimeout(context.Background(), stderrTimeout)
+	_ = stderr.Close(ctx)
+	cancel()
+	os.Exit(code)
+}
 
 func run(args []string, stdout, stderr io.Writer) int {
 	cfg, command, warnings, err := config.Load(args, os.LookupEnv, variables())
@@ -48,7 +66,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case config.CommandDrain:
 		err = app.RequestDrain(cfg.DrainSocket)
 	default:
-		return serve(cfg, warnings)
+		return serve(cfg, warnings, stderr)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "queue:", err)

@@ -43,8 +43,9 @@ type Build struct {
 
 // Dropped is what was lost on its way to a log or a collector.
 type Dropped struct {
-	LogLines uint64
-	Spans    int64
+	RequestLines uint64 // of the request log
+	GateLines    uint64 // of the gate's own log
+	Spans        int64
 }
 
 // CollectorConfig is what a Collector shows. Callbacks are called once per

@@ -49,7 +49,7 @@ func fullConfig(names Names) CollectorConfig {
 		TLS: func() gate.TLSStats {
 			return gate.TLSStats{NotAfter: time.Unix(1800000000, 0), Reloads: 3, ReloadFailures: 1, Handshakes: 50, HandshakeFailures: 2}
 		},
-		Dropped: func() Dropped { return Dropped{LogLines: 7, Spans: 5} },
+		Dropped: func() Dropped { return Dropped{RequestLines: 7, GateLines: 6, Spans: 5} },
 	}
 }
 

@@ -255,9 +255,12 @@ var rows = []row{
 	{Metric{"queuegate_tls_handshakes_total", Counter, "handshakes", []string{"result"},
 		"Handshakes on the TLS port that have ended, by result (success, failure)."},
 		always, tls, func(p *page) { p.results(p.tls.Handshakes, p.tls.HandshakeFailures) }},
-	{Metric{"queuegate_dropped_log_lines_total", Counter, "lines", nil,
-		"Lines of the request log that were lost because nobody took them in time."},
-		always, dropped, func(p *page) { p.number(float64(p.dropped.LogLines)) }},
+	{Metric{"queuegate_dropped_log_lines_total", Counter, "lines", []string{"log"},
+		"Lines that were lost, by log (request: the request log; gate: the gate's own): they could not be rendered or written, or nobody took them in time."},
+		always, dropped, func(p *page) {
+			p.number(float64(p.dropped.RequestLines), "request")
+			p.number(float64(p.dropped.GateLines), "gate")
+		}},
 	{Metric{"queuegate_dropped_spans_total", Counter, "spans", nil,
 		"Spans that were lost because the collector did not take them in time."},
 		always, dropped, func(p *page) { p.number(float64(p.dropped.Spans)) }},

@@ -29,8 +29,13 @@ type gate struct {
 // the defaults: no side port, no quiet period in a drain, always ready.
 func startGate(t *testing.T, k *container, settings ...string) *gate {
 	t.Helper()
+	return startGateOn(t, streams{}, k, settings...)
+}
+
+func startGateOn(t *testing.T, s streams, k *container, settings ...string) *gate {
+	t.Helper()
 	for range 5 {
-		g := launchGate(t, k, settings)
+		g := launchGate(t, s, k, settings)
 		if g.awaitListening() {
 			t.Cleanup(g.checkHealth)
 			return g
@@ -45,7 +50,7 @@ func startGate(t *testing.T, k *container, settings ...string) *gate {
 	return nil
 }
 
-func launchGate(t *testing.T, k *container, settings []string) *gate {
+func launchGate(t *testing.T, streams streams, k *container, settings []string) *gate {
 	t.Helper()
 	g := &gate{}
 	port, admin := freePort(t), freePort(t)
@@ -62,7 +67,7 @@ func launchGate(t *testing.T, k *container, settings []string) *gate {
 		}
 		g.env = append(g.env, s)
 	}
-	g.process = startProcess(t, g.env, queueBinary)
+	g.process = startProcessOn(t, streams, g.env, queueBinary)
 	return g
 }
 

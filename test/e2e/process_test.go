@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"sync"
 	"syscall"
@@ -17,12 +18,26 @@ type process struct {
 	exited         chan struct{} // closed after Wait
 }
 
+// streams are where a process writes to; nil is the process's own output.
+type streams struct{ stdout, stderr *os.File }
+
 // startProcess starts a binary with exactly this environment.
 func startProcess(t *testing.T, env []string, path string, args ...string) *process {
+	t.Helper()
+	return startProcessOn(t, streams{}, env, path, args...)
+}
+
+func startProcessOn(t *testing.T, s streams, env []string, path string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(path, args...), exited: make(chan struct{})}
 	p.cmd.Env = env
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if s.stdout != nil {
+		p.cmd.Stdout = s.stdout
+	}
+	if s.stderr != nil {
+		p.cmd.Stderr = s.stderr
+	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("starting %s: %v", path, err)
 	}

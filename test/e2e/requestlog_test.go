@@ -140,7 +140,7 @@ func TestATemplateThatAsksForWhatIsNotThereCostsItsLinesAndNothingElse(t *testin
 	if n := strings.Count(g.stderr.String(), "evaluate field None"); n != 1 {
 		t.Errorf("told %d times; stderr:\n%s", n, g.stderr.String())
 	}
-	if n := figures(g, page)["queuegate_dropped_log_lines_total"]; n != 3 {
+	if n := figures(g, page)[`queuegate_dropped_log_lines_total{log="request"}`]; n != 3 {
 		t.Errorf("%v lines counted as dropped, want 3", n)
 	}
 }

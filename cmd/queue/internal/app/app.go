@@ -14,6 +14,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/http2"
 	"github.com/queuegate/queuegate/pkg/metrics"
+	"github.com/queuegate/queuegate/pkg/metrics/lines"
 	"github.com/queuegate/queuegate/pkg/metrics/push"
 )
 
@@ -22,7 +23,8 @@ type App struct {
 	cfg   *config.Config
 	build metrics.Build
 	log   *zap.Logger
-	often *zap.Logger // for what others can cause as often as they like
+	often *zap.Logger   // for what others can cause as often as they like
+	lines *lines.Writer // of both
 
 	// In the order of New: each knows those above it.
 	status      *status // nil: there is no page
@@ -42,8 +44,9 @@ type App struct {
 var ErrSystem = errors.New("refused by the system")
 
 // New builds the parts. Nothing listens yet and nothing is probed.
-func New(cfg *config.Config, build metrics.Build, log *zap.Logger) (*App, error) {
-	a := &App{cfg: cfg, build: build, log: log, often: limited(log)}
+func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
+	log := own.Logger
+	a := &App{cfg: cfg, build: build, log: log, often: limited(log), lines: own.lines}
 	specs, err := probeSpecs(cfg)
 	if err != nil {
 		return nil, err
@@ -136,15 +139,15 @@ func (a *App) shutdown(ctx context.Context) error {
 	return errors.Join(a.http1.Shutdown(ctx), <-ended)
 }
 
-// Close lets go of everything, what is left for logs and collectors last.
-func (a *App) Close() {
+// Close lets go of everything. What is left for the request log and for
+// collectors has until ctx ends.
+func (a *App) Close(ctx context.Context) {
 	a.gate.Drain.End()
 	a.drainSocket.close()
-	a.closePorts()
+	a.closePorts(ctx)
 	a.readiness.close()
-	if err := a.exporters.close(a.pusher); err != nil {
+	if err := a.exporters.close(ctx, a.pusher); err != nil {
 		a.log.Warn("some of what was to be sent is lost", zap.Error(err))
 	}
-	a.observer.ends.close()
 	_ = a.often.Sync() // with the counts that are due
 }

@@ -22,7 +22,9 @@ func (a *App) collector() (*metrics.Collector, error) {
 		HTTP2:     func() gate.HTTP2Stats { return a.http2.Stats().HTTP2Stats },
 		TLS:       a.tls.stats,
 		Dropped: func() metrics.Dropped {
-			return metrics.Dropped{LogLines: a.exporters.log.Dropped(), Spans: a.exporters.tracer.Dropped()}
+			return metrics.Dropped{
+				RequestLines: a.exporters.log.Dropped(), GateLines: a.lines.Dropped(), Spans: a.exporters.tracer.Dropped(),
+			}
 		},
 	}), nil
 }

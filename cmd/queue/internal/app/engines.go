@@ -23,9 +23,7 @@ var upstreamProtocols = map[string]http2.Protocol{"auto": http2.Auto, "http1": h
 // container is spoken to.
 func (a *App) buildEngines(session *tls.Config) (err error) {
 	upstream := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(a.cfg.UserPort))
-	untrusted := func(err error) { // away from the engine's loop: a log can block
-		go a.often.Warn("no TLS session with the container", zap.Error(err))
-	}
+	untrusted := func(err error) { a.often.Warn("no TLS session with the container", zap.Error(err)) }
 	panicked := func(v any) { a.often.Error("a request ended in a panic", zap.Any("panic", v)) }
 	a.http2, err = http2.NewServer(a.gate, http2.Config{
 		Upstream:          upstream,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -60,13 +59,8 @@ func newPusher(cfg *config.Config, r otlp.Resource, figures *metrics.Collector, 
 	})
 }
 
-// exportTimeout bounds how long the end waits for collectors and for stdout.
-const exportTimeout = 2 * time.Second
-
 // close delivers what is left, of the figures too.
-func (e *exporters) close(pusher *push.Pusher) error {
-	ctx, cancel := context.WithTimeout(context.Background(), exportTimeout)
-	defer cancel()
+func (e *exporters) close(ctx context.Context, pusher *push.Pusher) error {
 	var closing sync.WaitGroup
 	var failed [3]error // one that hangs takes no time from the others
 	for i, end := range []func(context.Context) error{e.tracer.Close, e.log.Close, pusher.Close} {

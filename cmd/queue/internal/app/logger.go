@@ -1,14 +1,18 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
+	"github.com/queuegate/queuegate/pkg/metrics/lines"
 	"github.com/queuegate/queuegate/pkg/metrics/repeat"
 )
 
@@ -24,9 +28,22 @@ func limited(log *zap.Logger) *zap.Logger {
 	}))
 }
 
-// NewLogger builds the logger that SERVING_LOGGING_CONFIG describes, or the
-// default one: JSON lines on stderr with the keys that Knative uses.
-func NewLogger(cfg *config.Config) (*zap.Logger, error) {
+// Log is the gate's own log. Its lines wait in a queue of bounded size, so no
+// message ever blocks.
+type Log struct {
+	*zap.Logger
+	lines *lines.Writer
+}
+
+// Close writes what is queued, at the latest until ctx ends.
+func (l *Log) Close(ctx context.Context) error { return l.lines.Close(ctx) }
+
+// logQueueBytes is what lines may hold that wait to be written.
+const logQueueBytes = 1 << 20
+
+// OpenLog opens the log that SERVING_LOGGING_CONFIG describes, or the default
+// one: JSON lines on stderr with the keys that Knative uses.
+func OpenLog(cfg *config.Config) (*Log, error) {
 	c := defaultLogging()
 	if cfg.LoggingConfig != "" {
 		if err := json.Unmarshal([]byte(cfg.LoggingConfig), &c); err != nil {
@@ -43,13 +60,13 @@ func NewLogger(cfg *config.Config) (*zap.Logger, error) {
 		}
 		c.Level = level
 	}
-	c.DisableStacktrace = true
-	log, err := c.Build()
+	sink, _, err := zap.Open(c.OutputPaths...)
 	if err != nil {
 		return nil, fmt.Errorf("SERVING_LOGGING_CONFIG: %w", err)
 	}
 	name, fields := origin(cfg)
-	return log.Named(name).With(fields...), nil
+	out := lines.New(lines.Config{Writer: sink, QueueBytes: logQueueBytes})
+	return &Log{loggerOf(&c, out).Named(name).With(fields...), out}, nil
 }
 
 // origin is what each line says of where it comes from: under Knative what its
@@ -71,12 +88,32 @@ func origin(cfg *config.Config) (name string, fields []zap.Field) {
 	return "queue", fields
 }
 
+// loggerOf does as zap.Config.Build, but for where lines go and for stack
+// traces, of which there are none.
+func loggerOf(c *zap.Config, out zapcore.WriteSyncer) *zap.Logger {
+	encoder := zapcore.NewJSONEncoder(c.EncoderConfig)
+	if c.Encoding == "console" {
+		encoder = zapcore.NewConsoleEncoder(c.EncoderConfig)
+	}
+	core := zapcore.NewCore(encoder, out, c.Level)
+	if s := c.Sampling; s != nil {
+		core = zapcore.NewSamplerWithOptions(core, time.Second, s.Initial, s.Thereafter)
+	}
+	options := []zap.Option{zap.ErrorOutput(out), zap.WithCaller(!c.DisableCaller)}
+	if c.Development {
+		options = append(options, zap.Development())
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.InitialFields)) {
+		options = append(options, zap.Fields(zap.Any(key, c.InitialFields[key])))
+	}
+	return zap.New(core, options...)
+}
+
 func defaultLogging() zap.Config {
 	return zap.Config{
-		Level:            zap.NewAtomicLevelAt(zap.InfoLevel),
-		Encoding:         "json",
-		OutputPaths:      []string{"stderr"},
-		ErrorOutputPaths: []string{"stderr"},
+		Level:       zap.NewAtomicLevelAt(zap.InfoLevel),
+		Encoding:    "json",
+		OutputPaths: []string{"stderr"},
 		EncoderConfig: zapcore.EncoderConfig{
 			TimeKey: "timestamp", LevelKey: "severity", NameKey: "logger", CallerKey: "caller",
 			MessageKey: "message", StacktraceKey: "stacktrace", LineEnding: zapcore.DefaultLineEnding,

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"io"
 	"net/netip"
 	"testing"
@@ -37,10 +38,8 @@ func newCountingObserver(t testing.TB) *observer {
 		t.Fatal(err)
 	}
 	e := &exporters{tracer: tracer}
-	t.Cleanup(func() { _ = e.close(nil) })
-	ends := newEndLog(zap.NewNop())
-	t.Cleanup(ends.close)
-	return newObserver(cfg, c, s, e, ends)
+	t.Cleanup(func() { _ = e.close(context.Background(), nil) })
+	return newObserver(cfg, c, s, e, newEndLog(zap.NewNop()))
 }
 
 var aMethod, aTarget, aHost = []byte("GET"), []byte("/a?b"), []byte("h")

@@ -58,8 +58,8 @@ func (p *sidePort) serve(ln net.Listener) {
 }
 
 // closePorts lets the calls under way have their answer.
-func (a *App) closePorts() {
-	ctx, cancel := context.WithTimeout(context.Background(), healthPatience)
+func (a *App) closePorts(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, healthPatience)
 	defer cancel()
 	for _, p := range a.ports {
 		_ = p.server.Shutdown(ctx)

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// fakeGate drains and closes when it is told to, or else when its context ends.
+type fakeGate struct {
+	drained, closed chan struct{}
+	drains, reloads int
+}
+
+func newFakeGate() *fakeGate {
+	return &fakeGate{drained: make(chan struct{}), closed: make(chan struct{})}
+}
+
+func (g *fakeGate) Drain()  { g.drains++ }
+func (g *fakeGate) Reload() { g.reloads++ }
+
+func (g *fakeGate) Run(ctx context.Context) error {
+	select {
+	case <-g.drained:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (g *fakeGate) Close(context.Context) { <-g.closed }
+
+// ending runs a process until it has ended. at has what happens when.
+func ending(t *testing.T, at map[time.Duration]func(g *fakeGate, signals chan<- os.Signal)) (g *fakeGate, took time.Duration, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		g = newFakeGate()
+		signals := make(chan os.Signal, 4)
+		start := time.Now()
+		for d, happens := range at {
+			time.AfterFunc(d, func() { happens(g, signals) })
+		}
+		p := process{gate: g, signals: signals}
+		err = p.end()
+		took = time.Since(start)
+		select {
+		case <-g.closed:
+		default:
+			close(g.closed)
+		}
+	})
+	return g, took, err
+}
+
+func send(s os.Signal) func(*fakeGate, chan<- os.Signal) {
+	return func(_ *fakeGate, signals chan<- os.Signal) { signals <- s }
+}
+
+func drained(g *fakeGate, _ chan<- os.Signal) { close(g.drained) }
+func closed(g *fakeGate, _ chan<- os.Signal)  { close(g.closed) }
+
+func TestTheProcessEndsWithItsDrain(t *testing.T) {
+	type events = map[time.Duration]func(*fakeGate, chan<- os.Signal)
+	for what, c := range map[string]struct {
+		at              events
+		took            time.Duration
+		hurried         bool
+		drains, reloads int
+	}{
+		"a drain and an orderly close": {
+			at:   events{1 * time.Second: send(syscall.SIGTERM), 60 * time.Second: drained, 61 * time.Second: closed},
+			took: 61 * time.Second, drains: 1,
+		},
+		"a close that hangs": {
+			at:   events{1 * time.Second: send(syscall.SIGINT), 60 * time.Second: drained},
+			took: 60*time.Second + closeTimeout, drains: 1,
+		},
+		"a second signal during the drain, and a close that hangs": {
+			at:   events{1 * time.Second: send(syscall.SIGTERM), 5 * time.Second: send(syscall.SIGINT)},
+			took: 5*time.Second + hurryTimeout, hurried: true, drains: 1,
+		},
+		"a second signal during a close that hangs": {
+			at:   events{1 * time.Second: send(syscall.SIGTERM), 2 * time.Second: drained, 3 * time.Second: send(syscall.SIGTERM)},
+			took: 3 * time.Second, hurried: true, drains: 1,
+		},
+		"hangups": {
+			at:   events{1 * time.Second: send(syscall.SIGHUP), 2 * time.Second: drained, 3 * time.Second: send(syscall.SIGHUP), 3500 * time.Millisecond: closed},
+			took: 3500 * time.Millisecond, reloads: 2,
+		},
+		"a drain through the socket, and then the first signal": {
+			at:   events{2 * time.Second: send(syscall.SIGTERM), 3 * time.Second: drained, 4 * time.Second: closed},
+			took: 4 * time.Second, drains: 1,
+		},
+		"a first signal only when the drain is over": {
+			at:   events{2 * time.Second: drained, 3 * time.Second: send(syscall.SIGTERM), 3500 * time.Millisecond: closed},
+			took: 3500 * time.Millisecond, drains: 1,
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			g, took, err := ending(t, c.at)
+			if took != c.took || errors.Is(err, errSecondSignal) != c.hurried || g.drains != c.drains || g.reloads != c.reloads {
+				t.Errorf("ended after %v (want %v), %v, %d drains, %d reloads", took, c.took, err, g.drains, g.reloads)
+			}
+		})
+	}
+	if hurryTimeout+hurriedLogTimeout > 800*time.Millisecond {
+		t.Error("a second signal leaves too little of a second")
+	}
+}
