@@ -126,7 +126,7 @@ func clash(taken []portUse, use portUse) *portUse {
 	return nil
 }
 
-// giveWay turns off a port that nobody chose: the status page's, or Knative's fixed one for TLS where the container has it.
+// giveWay turns off a port that was not chosen: the status page's, or Knative's fixed one for TLS where the container has it.
 func (l *loader) giveWay(use portUse, other *portUse) bool {
 	switch {
 	case use.name == "STATUS_PORT" && !l.Given(use.name):

@@ -13,7 +13,7 @@ import (
 )
 
 // Config holds every setting of the gate. Load makes it, whole and validated, before anything listens; it is read-only after.
-// What a package takes as it is lands in that package's own configuration; parts and callbacks are added by whoever builds it.
+// What a package takes as it is lands in that package's own configuration; internal/app adds parts and callbacks.
 // The table describes the settings; comments here say what a zero means and what is derived.
 type Config struct {
 	Gate     gate.Config

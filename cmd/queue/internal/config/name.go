@@ -13,7 +13,7 @@ import (
 var (
 	// freeText is what the platform names (revisions, pods) and the gate only repeats.
 	freeText = textKind("TEXT", "any text", plain, accept(anyText))
-	// longText is text that nobody wants to read on a page.
+	// longText is not shown on the status page.
 	longText = textKind("TEXT", "any text", nil, accept(anyText))
 
 	// logTemplate is read by checkTemplate.
@@ -23,7 +23,7 @@ var (
 	host     = textKind("HOST", "an IP address or a host name, without brackets or port", plain, accept(isHost))
 	endpoint = textKind("ENDPOINT", "a URL (http or https) or host:port", maskEndpoint, accept(isEndpoint))
 
-	// Whether a directory or a file is there is found out by whoever opens it.
+	// A directory or a file need not exist: it is opened later.
 	directory = textKind("DIRECTORY", "an absolute path", plain, accept(isPath))
 	file      = textKind("FILE", "an absolute path", plain, accept(isPath))
 	socket    = textKind("SOCKET", "an absolute path, or @name for an abstract socket, of at most 107 bytes", plain, accept(isSocket))

@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
 )
 
-// Shown returns all settings for people who look at a running gate: as --check prints them, but without what could be a secret.
+// Shown returns all settings for the status page: as --check prints them, but without what could be a secret.
 func (c *Config) Shown() (groups []statuspage.Group) {
 	c.eachGroup(func(title string, group []setting) {
 		shown := statuspage.Group{Title: title}

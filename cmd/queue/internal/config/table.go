@@ -20,7 +20,7 @@ type row struct {
 }
 
 // noEffect begins the help of settings that are read and checked, and no more.
-const noEffect = "Taken for Knative's sake and without effect"
+const noEffect = "Accepted because Knative sends it, without effect"
 
 // groups are the titles that rows stand under, in the order of --help, --check and the documentation.
 var groups = []struct {
@@ -54,12 +54,12 @@ func trafficRows(c *Config) []row {
 		{"THREADS", "threads", "0 = automatic", count(1024).at(&c.Threads),
 			"Number of event loops."},
 		{"CLIENT_HALF_CLOSE", "client-half-close", "close", either("close", "answer").at(&c.Gate.AnswerHalfClosed),
-			"What a client's FIN means while its answer is under way: it is gone (close), or it still reads and gets its answer (answer)."},
+			"Meaning of a client's FIN before its response has ended: the client is gone (close), or it still reads (answer)."},
 		{"TRUSTED_SOURCES", "trusted-sources", "(all)", prefixes.at(&c.Gate.TrustedSources),
-			"Who is believed, loopback always included: from others, probe headers and user agents make nothing special of a request, " +
-				"and K-Proxy-Request, K-Original-Host, X-Forwarded-* and Forwarded are removed."},
+			"Peers whose probe headers, user agents and forwarding fields are believed, always with loopback. A request of any other peer " +
+				"is traffic, without its K-Proxy-Request, K-Original-Host, X-Forwarded-* and Forwarded."},
 		{"HEAD_MEMORY", "head-memory", "16Mi", size(64 << 10).at(&c.Gate.HeadMemory),
-			"Memory that all request heads that are being read share, beyond the first 8 KiB of each; who needs more gets 503."},
+			"Memory shared by all request heads that are being read, beyond the first 8 KiB of each; a head that needs more gets 503."},
 		{"ENABLE_HTTP_FULL_DUPLEX", "http-full-duplex", "false", yesNo.at(&c.ignored.fullDuplex),
 			noEffect + ": the gate always works in full duplex."},
 	}
@@ -70,22 +70,22 @@ func admissionRows(c *Config) []row {
 		{"CONTAINER_CONCURRENCY", "concurrency", "0 = unlimited", count(gate.MaxLimit).at(&c.Gate.ConcurrencyLimit),
 			"Concurrency limit: the most requests in flight at once."},
 		{"CONCURRENCY_HARD", "concurrency-hard", "false", yesNo.at(&c.Gate.HardConcurrency),
-			"Hold the slot of a request whose client has left until the container closes or finishes, so that it never works on more than the limit."},
+			"Hold the slot of a request whose client has left until the container closes or finishes: it never works on more than the limit."},
 		{"QUEUE_CAPACITY", "queue-capacity", "(10 x CONTAINER_CONCURRENCY, or 1000 if that is 0)", count(gate.MaxCapacity).at(&c.Gate.QueueCapacity),
-			"How many requests may wait; the next one gets 503."},
+			"Number of requests that may wait; the next one gets 503."},
 		{"QUEUE_MAX_WAIT", "queue-max-wait", "0 = off", duration.at(&c.Gate.QueueMaxWait),
 			"Longest wait in the queue; then 503."},
 		{"UNCOUNTED_PATHS", "uncounted-paths", "(none)", urlPaths.at(&c.UncountedPaths),
-			"Paths of your own health checks, compared exactly, that are served but not counted."},
+			"Paths that are served but not counted, for health checks of your own; compared exactly."},
 	}
 }
 
 func clockRows(c *Config) []row {
 	return []row{
 		{"REVISION_TIMEOUT_SECONDS", "timeout", "300", wholeSeconds(1).at(&c.Gate.RequestTimeout),
-			"Request clock, from arrival and the queue included; then 504."},
+			"Longest time from the arrival of a request, the queue included, to the end of its response; then 504."},
 		{"REVISION_RESPONSE_START_TIMEOUT_SECONDS", "response-start-timeout", "0 = off", wholeSeconds(0).at(&c.Gate.ResponseStartTimeout),
-			"Longest wait for the head of the answer; then 504."},
+			"Longest wait for the head of the response; then 504."},
 		{"REVISION_IDLE_TIMEOUT_SECONDS", "idle-timeout", "0 = off", wholeSeconds(0).at(&c.Gate.IdleTimeout),
 			"Longest time without a byte in either direction."},
 		{"TUNNEL_MAX_SECONDS", "tunnel-max", "0 = off", seconds.at(&c.Gate.TunnelMax),
@@ -100,18 +100,18 @@ func containerRows(c *Config) []row {
 		{"UPSTREAM_RESTART_WAIT", "upstream-restart-wait", "1s", duration.at(&c.Gate.UpstreamRestartWait),
 			"The same once the container has been ready."},
 		{"UPSTREAM_PROTOCOL", "upstream-protocol", "auto", words("auto", "http1", "h2c").at(&c.UpstreamProtocol),
-			"What requests over HTTP/2 go to the container in: HTTP/1.1 (http1), HTTP/2 without TLS by prior knowledge (h2c), " +
-				"or whatever it turns out to speak, found out once per start (auto). Requests over HTTP/1 always go out as HTTP/1.1."},
+			"Protocol towards the container for requests over HTTP/2: HTTP/1.1 (http1), HTTP/2 without TLS by prior knowledge (h2c), " +
+				"or the one that it speaks, detected once per start (auto). Requests over HTTP/1 always go out as HTTP/1.1."},
 		{"ENABLE_HTTP2_AUTO_DETECTION", "http2-auto-detection", "false", yesNo.at(&c.ignored.http2AutoDetection),
-			noEffect + ": UPSTREAM_PROTOCOL=auto always finds out."},
+			noEffect + ": UPSTREAM_PROTOCOL=auto always detects it."},
 		{"UPSTREAM_TLS", "upstream-tls", "off", either("off", "true").at(&c.UpstreamTLS),
-			"Speak TLS to the container. UPSTREAM_TLS_CA, ROOT_CA, UPSTREAM_TLS_SERVER_NAME or UPSTREAM_TLS_INSECURE must say how it is verified."},
+			"Speak TLS to the container. UPSTREAM_TLS_CA, ROOT_CA, UPSTREAM_TLS_SERVER_NAME or UPSTREAM_TLS_INSECURE says how it is verified."},
 		{"UPSTREAM_TLS_CA", "upstream-tls-ca", "(ROOT_CA, else those of the system)", file.at(&c.UpstreamTLSCA),
 			"File of the certificates, in PEM, one of which must have signed the container's."},
 		{"UPSTREAM_TLS_SERVER_NAME", "upstream-tls-server-name", "(localhost)", host.at(&c.UpstreamTLSServerName),
 			"Name that the container's certificate must have."},
 		{"UPSTREAM_TLS_INSECURE", "upstream-tls-insecure", "false", yesNo.at(&c.UpstreamTLSInsecure),
-			"Take any certificate from the container."},
+			"Accept any certificate of the container."},
 	}
 }
 
@@ -133,11 +133,11 @@ func readinessRows(c *Config) []row {
 func appProbeRows(c *Config) []row {
 	return []row{
 		{"KUBE_APP_PROBERS ISTIO_KUBE_APP_PROBERS", "app-probers", "(none)", appProbers.at(&c.AppProbers),
-			"The container's own probes by path, for a kubelet that asks the gate."},
+			"The container's own probes by path, for a kubelet that sends them to the gate."},
 		{"APP_PROBE_HOST", "app-probe-host", "127.0.0.1", host.at(&c.AppProbeHost),
-			"Where those probes go."},
+			"Host that those probes go to."},
 		{"APP_PROBE_PORT", "app-probe-port", "0 = admin port only", portOrOff.at(&c.AppProbePort),
-			"A port of their own to ask on."},
+			"Port for those probes alone."},
 	}
 }
 
@@ -146,7 +146,7 @@ func drainRows(c *Config) []row {
 		{"DRAIN_QUIET_SECONDS", "drain-quiet", "30", seconds.at(&c.Gate.DrainQuiet),
 			"A drain ends after this long without a request; 0 ends it as soon as nothing is open."},
 		{"DRAIN_TUNNEL_SECONDS", "drain-tunnel", "60", seconds.at(&c.Gate.DrainTunnel),
-			"How long tunnels may live on after the listeners close."},
+			"Longest life of tunnels after the listeners close."},
 		{"DRAIN_SOCKET", "drain-socket", "@queuegate", socket.at(&c.DrainSocket),
 			"Unix socket through which \"queue drain\" reaches the gate. An abstract one (@name) needs no writable file system, and belongs to the pod."},
 	}
@@ -174,16 +174,16 @@ func metricsRows(c *Config) []row {
 		{"OBSERVABILITY_CONFIG", "observability-config", "(none)", observabilityConfig.at(&c.observability),
 			"Knative's settings for metrics, tracing, profiling and the request log; each single setting wins over it."},
 		{"METRICS_NAMES", "metrics-names", "current", words("current", "legacy", "both").at(&c.MetricsNames),
-			"Which generation of Knative's metric names to show."},
+			"Generation of Knative's metric names."},
 		{"SERVING_REQUEST_METRICS_BACKEND requestMetrics.protocol", "metrics", "prometheus", metricsBackend.at(&c.MetricsBackend),
-			"How metrics leave: shown on METRICS_PORT (prometheus), sent to METRICS_COLLECTOR_ADDRESS as OTLP (grpc, http/protobuf), " +
-				"or not at all. opencensus and stackdriver, of Knative's past, count as prometheus."},
+			"Exporter of metrics: served on METRICS_PORT (prometheus), or sent to METRICS_COLLECTOR_ADDRESS as OTLP (grpc, http/protobuf). " +
+				"opencensus and stackdriver, of earlier versions of Knative, count as prometheus."},
 		{"METRICS_COLLECTOR_ADDRESS", "metrics-collector", "(none)", endpoint.at(&c.MetricsCollector),
-			"Where metrics are sent to."},
+			"Collector of metrics."},
 		{"TRACING_CONFIG_BACKEND tracing.protocol", "tracing", "none", words("none", "zipkin", "grpc", "http/protobuf", "stdout", "stackdriver").at(&c.Tracing.Protocol),
-			"How traces leave. stackdriver, of Knative's past, counts as none."},
+			"Exporter of traces. stackdriver, of earlier versions of Knative, counts as none."},
 		{"TRACING_CONFIG_ZIPKIN_ENDPOINT tracing.endpoint", "tracing-endpoint", "(none)", endpoint.at(&c.Tracing.Endpoint),
-			"Where traces are sent to, whatever the protocol."},
+			"Collector of traces, whatever the protocol."},
 		{"TRACING_CONFIG_SAMPLE_RATE tracing.samplingRate", "tracing-sample-rate", "0.1", rate.at(&c.Tracing.SamplingRate),
 			"Share of the requests that are traced without a sampled parent."},
 		{"TRACING_CONFIG_DEBUG", "tracing-debug", "false", yesNo.at(&c.Tracing.Debug),
@@ -195,7 +195,7 @@ func metricsRows(c *Config) []row {
 	}
 }
 
-// metricsBackend is how metrics leave.
+// metricsBackend is an exporter of metrics.
 var metricsBackend = words("none", "prometheus", "grpc", "http/protobuf", "opencensus", "stackdriver")
 
 func logRows(c *Config) []row {
@@ -207,7 +207,7 @@ func logRows(c *Config) []row {
 		{"SERVING_ENABLE_REQUEST_LOG .enableRequestLog", "request-log", "false", yesNo.at(&c.RequestLog),
 			"Write a line for each request to stdout."},
 		{"SERVING_REQUEST_LOG_TEMPLATE .requestLogTemplate", "request-log-template", "(a JSON line)", logTemplate.at(&c.RequestLogTemplate),
-			"What that line says: a Go template over .Request, .Response, .Revision and .TraceID, or \"json\" for the default line " +
+			"Content of that line: a Go template over .Request, .Response, .Revision and .TraceID, or \"json\" for the default line " +
 				"with times, outcome and bytes."},
 		{"SERVING_ENABLE_PROBE_REQUEST_LOG .enableProbeRequestLog", "probe-request-log", "false", yesNo.at(&c.RequestLogProbes),
 			"Write lines for probes too."},
