@@ -2,7 +2,11 @@ package h2
 
 import (
 	"bytes"
+	"os"
+	"regexp"
 	"testing"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 func TestNamesAreFoundInAnyCase(t *testing.T) {
@@ -38,5 +42,30 @@ func TestNamesAreFoundInAnyCase(t *testing.T) {
 	}
 	if lookupLower([]byte("Host")) != 0 {
 		t.Error("Host is found where only lower case may be")
+	}
+}
+
+// A name that field.Of tells apart has to be among ours: fields with other
+// names count as field.Other.
+func TestNamesOfEveryKindAreKnown(t *testing.T) {
+	source, err := os.ReadFile("../../internal/field/kind.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[field.Kind]bool{field.Other: true, field.Gate: true}
+	for _, m := range regexp.MustCompile(`"([a-z0-9-]+)"`).FindAllSubmatch(source, -1) {
+		name := m[1]
+		if k := field.Of(name); k == field.Gate {
+			continue
+		} else if id := lookupLower(name); id == 0 || nameKinds[id] != k {
+			t.Errorf("%s is %d of kind %d, want kind %d", name, id, nameKinds[id], k)
+		} else {
+			seen[k] = true
+		}
+	}
+	for k := field.Other; k <= field.Gate; k++ {
+		if !seen[k] {
+			t.Errorf("no name of kind %d was found", k)
+		}
 	}
 }

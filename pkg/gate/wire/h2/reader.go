@@ -13,16 +13,16 @@ type Reader struct {
 	MaxBlock int    // longest field block; 0 = DefaultMaxBlock
 
 	settled bool // the first frame has come
-	inBlock bool // only CONTINUATION of head.Stream may come
 
-	skip uint32 // payload that nobody wants: padding, unknown types
-	left uint32 // octets of data to come of the DATA frame in data
-	pad  uint32 // padding behind them
-	data Frame
-
-	head          Frame  // HEADERS whose block is not complete
-	block         []byte // its fragments
-	continuations int
+	// open is DATA of which left octets are to come, or if inBlock is set
+	// HEADERS whose block is not complete.
+	open          Frame
+	left          uint32
+	pad           uint32 // padding behind the data
+	skip          uint32 // payload that nobody wants: padding, unknown types
+	inBlock       bool   // only CONTINUATION of open.Stream may come
+	continuations uint16
+	block         []byte // fragments
 }
 
 var (
@@ -129,7 +129,7 @@ func (r *Reader) checkHeader(f *Frame) *Error {
 	if !r.settled && (f.Type != Settings || f.Ack()) {
 		return errNotSettings
 	}
-	if r.inBlock && (f.Type != Continuation || f.Stream != r.head.Stream) {
+	if r.inBlock && (f.Type != Continuation || f.Stream != r.open.Stream) {
 		return errInBlock
 	}
 	if f.Type >= types {
@@ -201,7 +201,7 @@ func (r *Reader) openData(b []byte, f *Frame) (n int, ok bool, err *Error) {
 		return 0, false, nil
 	}
 	f.First = true
-	r.data, r.left = *f, data
+	r.open, r.left = *f, data
 	r.pad = f.Length - data - (uint32(n) - FrameHeaderLen)
 	return n + r.piece(b[n:], f), true, nil
 }
@@ -209,9 +209,9 @@ func (r *Reader) openData(b []byte, f *Frame) (n int, ok bool, err *Error) {
 // piece hands out what has come of the current DATA frame.
 func (r *Reader) piece(b []byte, f *Frame) int {
 	n := min(int(r.left), len(b))
-	*f = r.data
+	*f = r.open
 	f.Payload = b[:n]
-	r.data.First, r.data.Padding = false, 0
+	r.open.First, r.open.Padding = false, 0
 	if r.left -= uint32(n); r.left == 0 {
 		f.EndStream = f.Flags&FlagEndStream != 0
 		r.skip = r.pad
@@ -246,8 +246,8 @@ func (r *Reader) headers(f *Frame) (bool, *Error) {
 	if f.Flags&FlagEndHeaders != 0 {
 		return true, nil
 	}
-	r.head, r.inBlock, r.continuations = *f, true, 0
-	r.head.Payload = nil
+	r.open, r.inBlock, r.continuations = *f, true, 0
+	r.open.Payload = nil
 	return false, r.collect(f.Payload)
 }
 
@@ -261,7 +261,7 @@ func (r *Reader) continuation(f *Frame) (bool, *Error) {
 		return false, err
 	}
 	r.inBlock = false
-	*f = r.head
+	*f = r.open
 	f.Payload = r.block
 	return true, nil
 }
