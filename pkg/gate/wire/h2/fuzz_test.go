@@ -99,6 +99,11 @@ func theirFrames(in string) (all []string, err error) {
 			}
 		case *http2.RSTStreamFrame:
 			f.Code = Code(x.ErrCode)
+		case *http2.SettingsFrame:
+			x.ForeachSetting(func(s http2.Setting) error {
+				f.Payload = append(f.Payload, AppendSettings(nil, Setting{SettingID(s.ID), s.Val})[FrameHeaderLen:]...)
+				return nil
+			})
 		case *http2.PingFrame:
 			f.Payload = x.Data[:]
 		case *http2.GoAwayFrame:
@@ -200,6 +205,13 @@ func FuzzFrames(f *testing.F) {
 		}
 		if err == nil && len(ours) > len(theirs) {
 			next := ours[len(theirs)]
+			if payload, found := strings.CutPrefix(next, "4/0 "); found {
+				// The values of settings are checked where they are applied.
+				s := DefaultSettings()
+				if _, err := s.Apply(unhex(t, payload), false); err != nil {
+					return
+				}
+			}
 			if !strings.HasSuffix(next, errPriorityLen.Reason) && !strings.HasSuffix(next, errNoIncrementOnStream.Reason) && !strings.HasPrefix(next, "16/") {
 				t.Fatalf("accepted %s, x/net refused it with %v", next, theirErr)
 			}

@@ -24,6 +24,8 @@ func (f *Frame) outline() string {
 		if f.Padding > 0 {
 			s += fmt.Sprintf(" padded by %d", f.Padding)
 		}
+	case Settings:
+		s += fmt.Sprintf(" %x", f.Payload)
 	case Headers, Ping:
 		s += fmt.Sprintf(" %q", f.Payload)
 	case GoAway:
@@ -83,7 +85,7 @@ func TestFramesAreReadWholeAndInPieces(t *testing.T) {
 		frame(WindowUpdate, 0, 0, "\x80\x00\x00\x01") +
 		frame(WindowUpdate, 0, 1<<31|1, "\x00\x01\x00\x00")
 	want := []string{
-		"4/0", "4/0", `1/1 "block"`, `0/1 "" of 0`, "119/5", `1/3 "block" end`, `1/5 "one two three" end`, "2/3", "3/3 code 8",
+		"4/0 ", "4/0 ", `1/1 "block"`, `0/1 "" of 0`, "119/5", `1/3 "block" end`, `1/5 "one two three" end`, "2/3", "3/3 code 8",
 		`6/0 "12345678"`, `7/0 last 5 code 11 "calm"`, "8/0 by 1", "8/1 by 65536",
 	}
 	for step := range 40 {
@@ -116,7 +118,7 @@ func TestDataGoesOnAsItComes(t *testing.T) {
 	}
 	padding := frame(Data, FlagPadded|FlagEndStream, 1, "\xff"+strings.Repeat("\x00", 255)) + settled
 	got, left, err := readAll(&Reader{settled: true}, padding, 12, 100)
-	if err != nil || left != 0 || !slices.Equal(got, []string{`0/1 "" of 256 padded by 256 end`, "4/0"}) {
+	if err != nil || left != 0 || !slices.Equal(got, []string{`0/1 "" of 256 padded by 256 end`, "4/0 "}) {
 		t.Errorf("only padding: %v, %d left, %q", err, left, got)
 	}
 }
@@ -184,7 +186,7 @@ func TestFramesThatEndTheirStream(t *testing.T) {
 	} {
 		r := Reader{settled: true}
 		got, left, err := readAll(&r, c.in+settled)
-		if err != nil || left != 0 || len(got) != 2 || !strings.HasSuffix(got[0], c.want.Reason) || got[1] != "4/0" {
+		if err != nil || left != 0 || len(got) != 2 || !strings.HasSuffix(got[0], c.want.Reason) || got[1] != "4/0 " {
 			t.Errorf("%s: %v, %d left, %q", c.what, err, left, got)
 		}
 	}
