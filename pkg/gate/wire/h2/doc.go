@@ -42,7 +42,8 @@
 //
 // Whatever the peer did wrong is an *Error, declared once: it says what it
 // ends (Scope), with which code, and under which Fault it is counted. State
-// transitions are in stream.go, the rates of CONTRACT section L in meter.go.
+// transitions are in stream.go, the rates that section L of the contract bounds
+// in meter.go.
 //
 // # Where this is stricter than the RFC demands
 //

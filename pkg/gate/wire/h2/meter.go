@@ -2,7 +2,7 @@ package h2
 
 import "time"
 
-// The limits of CONTRACT section L.
+// The limits of section L of the contract.
 const (
 	MaxResets      = 1000 // streams reset in a second, whoever caused it
 	MaxEmptyFrames = 1000 // frames in a second that carry nothing, beyond those that were earned

@@ -3,16 +3,12 @@ package h2
 // State is where a stream stands (RFC 9113 section 5.1). We never push and
 // refuse to be pushed to, so the two reserved states do not occur.
 //
-//	             Idle
-//	HEADERS       │      HEADERS+END_STREAM
-//	     ┌────────┴────────┐
-//	     ▼                 ▼
-//	   Open ──END_STREAM──▶ HalfClosedRemote (the peer has ended)
-//	                       HalfClosedLocal  (we have ended)
-//	     │                 │
-//	     │     END_STREAM of the other side ──▶ Closed
-//	     ├──RST_STREAM received ─────────────▶ ResetByPeer
-//	     └──RST_STREAM sent ─────────────────▶ ResetByUs
+//	Idle               HEADERS received or sent        Open
+//	Idle, Open         END_STREAM received             HalfClosedRemote
+//	Idle, Open         END_STREAM sent                 HalfClosedLocal
+//	HalfClosedRemote   END_STREAM sent                 Closed
+//	HalfClosedLocal    END_STREAM received             Closed
+//	all but Idle       RST_STREAM received, or sent    ResetByPeer, or ResetByUs
 //
 // Closed, ResetByPeer and ResetByUs are what the RFC calls closed, apart
 // because it lets different things follow. Forgotten is closed too, longer ago
