@@ -19,10 +19,6 @@ const (
 	trimIdleTime     = int64(10 * time.Second) // when the burst that needed them is over
 )
 
-// starvePause is how often the first of those who lack a descriptor checks
-// whether another loop has given one back. Its own loop tells.
-const starvePause = int64(10 * time.Millisecond)
-
 // poolStats count what all pools of a server do.
 type poolStats struct{ dials, closes, reuses atomic.Int64 }
 
@@ -39,9 +35,14 @@ type pool struct {
 	family   int
 	idle     []*upstream
 	starving gate.DialLine // those who lack a descriptor
+	open     int           // connections, those that are being made included
+	share    int           // as many are always to be had; those beyond come from the budget
+	awaiting bool          // the budget has been asked for a descriptor
+	served   int64         // when the last of those who lack one got one, or the first began to
 }
 
-func (p *pool) init(e *engine, address netip.AddrPort, stats *poolStats) {
+func (p *pool) init(e *engine, address netip.AddrPort, stats *poolStats, share int) {
+	p.share = share
 	p.eng, p.gate, p.bufs, p.host, p.stats = e, e.gate, &e.bufs, e.host, stats
 	p.address = address.Addr()
 	if a := p.address.Unmap(); a.Is4() {
@@ -62,6 +63,7 @@ func (p *pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstrea
 	first := p.starving.First()
 	if first == x || !fresh && first == nil {
 		if u := p.get(x.Repeatable()); u != nil {
+			p.served = now
 			u.sock.Handle(x.Driver().(loop.Handler))
 			return u, 0, gate.Served, false
 		}
@@ -85,19 +87,25 @@ func (p *pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstrea
 
 // dial opens a connection for x.
 func (p *pool) dial(x *gate.Exchange, now int64) (up gate.UpstreamSide, next int64, o gate.Outcome, failed bool) {
+	if !p.acquire() {
+		return p.starve(x, now)
+	}
 	fd, err := unix.Socket(p.family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
+		p.release()
 		return p.starve(x, now)
 	}
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	err = unix.Connect(fd, p.sockaddr)
 	if err != nil && err != unix.EINPROGRESS {
 		_ = unix.Close(fd)
+		p.release()
 		return p.refused(x)
 	}
 	u := &upstream{pool: p}
 	if err := p.eng.loop.Register(&u.sock, fd, x.Driver().(loop.Handler)); err != nil {
 		_ = unix.Close(fd)
+		p.release()
 		return p.starve(x, now)
 	}
 	u.reader.sock, u.reader.bufs = &u.sock, p.bufs
@@ -112,7 +120,7 @@ func (p *pool) attempted(x *gate.Exchange, u *upstream, now int64) (up gate.Upst
 		if _, err := unix.Getpeername(u.sock.FD()); err != nil {
 			if u.sock.Failed() {
 				x.Dial().Attempt = nil
-				u.sock.Close()
+				u.close()
 				return p.refused(x)
 			}
 			if p.gate.Pending.Holds(x) {
@@ -159,15 +167,60 @@ func (p *pool) refused(x *gate.Exchange) (up gate.UpstreamSide, next int64, o ga
 // starve makes x wait for a connection that another exchange gives back: there
 // is no descriptor for a new one.
 func (p *pool) starve(x *gate.Exchange, now int64) (up gate.UpstreamSide, next int64, o gate.Outcome, failed bool) {
+	if p.starving.First() == nil {
+		p.served = now
+	}
+	p.await(now)
 	if p.gate.Pending.Holds(x) {
 		_, next, o, failed = p.gate.Pending.Hold(x, now)
 		return nil, next, o, failed
 	}
 	p.starving.Join(x)
-	if p.starving.First() == x {
-		next = now + starvePause
+	return nil, 0, gate.Served, false
+}
+
+// acquire takes a descriptor for one more connection.
+func (p *pool) acquire() bool {
+	if p.open >= p.share && !p.gate.Descriptors.TryAcquire() {
+		return false
 	}
-	return nil, next, gate.Served, false
+	p.open++
+	p.served = p.eng.loop.Now()
+	return true
+}
+
+// release ends what acquire began.
+func (p *pool) release() {
+	if p.open--; p.open >= p.share {
+		p.gate.Descriptors.Release()
+	}
+}
+
+// await asks the budget for a descriptor on behalf of those who lack one.
+// Clients give way when none has come back for a while: mostly one does, with
+// the end of another exchange.
+func (p *pool) await(now int64) {
+	if !p.awaiting {
+		p.awaiting = true
+		p.gate.Descriptors.Await(func() {
+			p.eng.loop.Post(func() {
+				p.awaiting = false
+				p.feed()
+			})
+		})
+	}
+	if now-p.served >= int64(gate.MinIdle) {
+		p.gate.Descriptors.Reclaim()
+	}
+}
+
+// spare is the connection that has been idle for longest, if the loop has more
+// than its share.
+func (p *pool) spare() *upstream {
+	if p.open > p.share && len(p.idle) > 0 && p.eng.loop.Now()-p.idle[0].since >= int64(gate.MinIdle) {
+		return p.idle[0]
+	}
+	return nil
 }
 
 // Cancel is gate.Connector.

@@ -19,6 +19,9 @@ func (s *session) readRequest() bool {
 		return again
 	}
 	s.until = 0
+	if s.conn.list == &s.eng.reading {
+		s.conn.moveTo(&s.eng.conns)
+	}
 	s.conn.spoke = true
 	s.r = len(s.req.Raw)
 	s.client.begin()
@@ -94,6 +97,7 @@ func (s *session) readHead() (complete, again bool) {
 		}
 		if s.until == 0 {
 			s.until = s.now() + int64(s.eng.cfg.HeadTimeout)
+			c.moveTo(&s.eng.reading)
 		}
 		if s.now() >= s.until {
 			return false, s.refuseHead(gate.HeadTimeout)
@@ -129,7 +133,7 @@ func (s *session) isPreface() bool {
 func (s *session) handOver() bool {
 	c := s.conn
 	fd := c.sock.Detach()
-	s.eng.unlink(c)
+	c.list.remove(c)
 	s.eng.cfg.HTTP2(fd, c.peer, s.buf.b[:s.w])
 	s.close()
 	return false

@@ -114,6 +114,7 @@ func (s *session) reject(o gate.Outcome) {
 // overtake the answer (RFC 9112 section 9.6).
 func (s *session) beginLinger() bool {
 	s.conn.sock.CloseWrite()
+	s.conn.moveTo(&s.eng.conns)
 	s.phase = lingering
 	s.until = s.now() + lingerTimeout
 	s.lingerEnd = s.now() + lingerTotal

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
-	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
@@ -65,7 +64,9 @@ type engine struct {
 	bufs      buffers
 	sessions  loop.Spares[session]
 	listeners []*listener
-	conns     *conn // list of all client connections
+	silent    connList // client connections on which nothing has come yet
+	reading   connList // those that wait for the rest of a head
+	conns     connList // all others
 	date      dateCache
 }
 
@@ -82,6 +83,8 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 	}
 	s := &Server{gate: g, cfg: c, departure: make(chan struct{}, 1)}
 	g.Pending.Start(loop.Nanotime())
+	share := upstreamShare(g.Descriptors, c.Loops)
+	g.Descriptors.Reserve(c.Loops * (loopDescriptors + share))
 	for range c.Loops {
 		l, err := loop.New()
 		if err != nil {
@@ -92,9 +95,10 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 			return nil, err
 		}
 		e := &engine{srv: s, gate: g, cfg: &s.cfg, loop: l, host: []byte(c.Upstream.String())}
-		e.bufs.init(l)
+		e.bufs.init(l, g.Descriptors)
 		e.sessions.Init(l, keptSessions, maxSessions, nil)
-		e.pool.init(e, c.Upstream, &s.pools)
+		e.pool.init(e, c.Upstream, &s.pools, share)
+		g.Descriptors.Add(loopIdle{e})
 		l.Trimmed(e.trim)
 		s.engines = append(s.engines, e)
 	}
@@ -176,7 +180,7 @@ func (s *Server) Close() {
 	s.ran.Wait()
 	for _, e := range s.engines {
 		for _, l := range e.listeners {
-			_ = unix.Close(l.reserve)
+			l.close()
 		}
 		e.listeners = nil
 		e.bufs.pipes.trim()
@@ -203,14 +207,16 @@ func (e *engine) leave() {
 		l.close()
 	}
 	e.listeners = nil
-	for c := e.conns; c != nil; {
-		next := c.next
-		if c.session == nil {
-			c.finish()
-		} else {
-			c.session.handle.Wake()
+	for _, l := range e.lists() {
+		for c := l.first; c != nil; {
+			next := c.next
+			if c.session == nil {
+				c.finish()
+			} else {
+				c.session.handle.Wake()
+			}
+			c = next
 		}
-		c = next
 	}
 }
 

@@ -65,7 +65,10 @@ func (u *upstream) close() {
 		u.counted = false
 		u.pool.stats.closes.Inc()
 	}
-	u.sock.Close()
+	if u.sock.Open() {
+		u.sock.Close()
+		u.pool.release()
+	}
 	u.pool.feed()
 }
 

@@ -71,7 +71,7 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	if err := a.buildEngines(session); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSystem, err)
 	}
-	if a.tls, err = newTLSPort(cfg, a.http1, a.http2.Serve, log); err != nil {
+	if a.tls, err = newTLSPort(cfg, a.gate.Descriptors, a.http1, a.http2.Serve, log); err != nil {
 		return nil, err
 	}
 	return a, a.buildPorts()

@@ -31,7 +31,7 @@ type tlsPort struct {
 
 // newTLSPort checks the settings of TLS. http2, which may be nil, takes over
 // connections whose client chose h2.
-func newTLSPort(cfg *config.Config, server *http1.Server, http2 func(net.Conn), log *zap.Logger) (*tlsPort, error) {
+func newTLSPort(cfg *config.Config, budget *gate.Descriptors, server *http1.Server, http2 func(net.Conn), log *zap.Logger) (*tlsPort, error) {
 	p := &tlsPort{log: log, dir: cfg.TLS.Dir, port: cfg.ServingTLSPort}
 	if cfg.ServingTLSPort == 0 {
 		return p, nil
@@ -40,7 +40,7 @@ func newTLSPort(cfg *config.Config, server *http1.Server, http2 func(net.Conn), 
 	c.Listen = func() (*net.TCPListener, error) {
 		return listen(cfg.ListenAddress, cfg.ServingTLSPort, "QUEUE_SERVING_TLS_PORT")
 	}
-	c.HTTP1, c.HTTP2 = server.Adopt, http2
+	c.Descriptors, c.HTTP1, c.HTTP2 = budget, server.Adopt, http2
 	c.Changed, c.Refused = p.changed, p.refused
 	var err error
 	p.front, err = tlsfront.New(c)
