@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // Transition is a change of a container's state that can happen.
@@ -15,13 +17,6 @@ type Transition struct {
 // otherTransition is shown of those that were not foreseen.
 var otherTransition = Transition{State: "other", Cause: "other"}
 
-// Container is what can be seen of one container at one moment.
-type Container struct {
-	State    string
-	Attempts uint64 // probes since the start
-	Reached  uint64 // those of them that a connection was accepted for
-}
-
 // ReadinessConfig names what Readiness counts. The words bound the labels:
 // whatever is not listed is counted under one series.
 type ReadinessConfig struct {
@@ -29,7 +24,7 @@ type ReadinessConfig struct {
 	States      []string
 	Transitions []Transition
 	// Look returns the containers, in the same order.
-	Look func() []Container
+	Look func() []gate.ContainerState
 }
 
 // Readiness counts probes and changes of state of the containers. Its methods
@@ -50,8 +45,8 @@ func NewReadiness(cfg ReadinessConfig) *Readiness {
 	return r
 }
 
-// look returns what is to be seen of the containers, or nothing.
-func (r *Readiness) look() []Container {
+// look returns the states of the containers, or nothing.
+func (r *Readiness) look() []gate.ContainerState {
 	if r.cfg.Look == nil {
 		return nil
 	}
