@@ -1,6 +1,11 @@
 // Package config is the configuration of the gate: one table of settings, from
 // which flags and variables are read, and help, checks and the documentation
-// are made. A setting is a row of that table.
+// are made.
+//
+// A setting is a row of that table (table.go): its names, flag, default, kind,
+// field and help. Its way from the environment to its use: Load, loader.read,
+// field.set, the parse function of its kind; then internal/app, or the package
+// whose configuration it landed in, uses the field.
 package config
 
 import (

@@ -64,32 +64,35 @@ func Load(args []string, lookup func(string) (string, bool), names []string) (c 
 
 // read sets a setting from its flag, the environment or the default, which leaves alone what OBSERVABILITY_CONFIG has set.
 func (l *loader) read(s *setting) {
-	if s.flagText != "" {
-		l.set(s, s.name, s.flagText, fromFlag)
+	text, from, found := s.flagText, fromFlag, s.name
+	if !s.isFlagged {
+		text, found = l.variable(s)
+		from = fromEnvironment
+	}
+	if text == "" && s.source == fromDefault {
+		text, from, found = s.standardText(), fromDefault, s.name
+	}
+	if text == "" {
 		return
 	}
-	for name := range strings.FieldsSeq(s.names) {
-		text, _ := l.lookup(name)
-		switch {
-		case text == "" || s.isFlagged:
-		case isLink(text):
-			l.links = append(l.links, name+"="+quoteShort(text))
-		default:
-			l.set(s, name, text, fromEnvironment)
-			return
-		}
-	}
-	if text := s.standardText(); text != "" && s.source == fromDefault {
-		l.set(s, s.name, text, fromDefault)
-	}
-}
-
-// set gives a setting the value text, from the variable of that name or from its flag.
-func (l *loader) set(s *setting, name, text string, from source) {
-	s.source, s.found = from, name
+	s.source, s.found = from, found
 	if err := s.value.set(text); err != nil {
 		s.problems = append(s.problems, s.wantError(text, err))
 	}
+}
+
+// variable returns the text and the name of the first variable of the setting that is set.
+func (l *loader) variable(s *setting) (text, name string) {
+	for name := range strings.FieldsSeq(s.names) {
+		switch text, _ := l.lookup(name); {
+		case text == "":
+		case isLink(text):
+			l.links = append(l.links, name+"="+quoteShort(text))
+		default:
+			return text, name
+		}
+	}
+	return "", ""
 }
 
 // wantError says what the setting accepts in the place of text, and where that was found.
