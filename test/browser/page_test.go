@@ -52,6 +52,8 @@ func TestUnderLoadFiguresMoveAContainerGoesUnreadyAndRecoversAndARefusalIsListed
 	if note := b.text("#failures-note"); !strings.Contains(note, "are listed") {
 		t.Errorf("of more than 40 refusals in a second, the note says %q", note)
 	}
+	b.awaits("a gate that is ready while requests fail is no good news", in("ready")+` && document.querySelector('#state').dataset.level === 'warn' &&
+		`+says+`.startsWith('Ready: ') && `+says+`.endsWith(' failed in the last 10 s')`, func() { burst(g, "/broken", 2) })
 	whole := evaluate[string](b, "document.documentElement.textContent")
 	for _, secret := range []string{"hidden", probeSecret} {
 		if strings.Contains(whole, secret) {

@@ -178,9 +178,9 @@ func TestAGateThatIsGoneIsSeenAndThePageComesBackByItself(t *testing.T) {
 	b.awaits("errors are listed", in("ready")+` && document.querySelector('#failures-note').textContent.startsWith('3 failed')`, nil)
 
 	g.signal(syscall.SIGSTOP) // its connections stay open
-	b.awaits("the page says that the gate does not answer", in("gone")+` && document.querySelector('#announce').textContent === 'No answer: it was ready.'`, nil)
+	b.awaits("the page says that the gate does not answer", in("gone")+` && document.querySelector('#announce').textContent.startsWith('No answer: it was ready')`, nil)
 	g.signal(syscall.SIGCONT)
-	b.awaits("it answers again", in("ready")+` && document.querySelector('#announce').textContent === 'Ready.'`, nil)
+	b.awaits("it answers again", in("ready")+` && document.querySelector('#announce').textContent.startsWith('Ready')`, nil)
 
 	g.kill()
 	stop()

@@ -167,7 +167,7 @@ func (p *Page) addHistory(m *message, s *situation, whole bool, sent *sent) {
 			m.Now.Ended += uint64(n)
 		}
 		m.Now.Outcomes = append([]uint64{}, r.totals.Outcomes...)
-		s.refused = r.refusedRecently(p.cfg.History.src.Errors.totals().refused)
+		s.troubles = r.troublesRecently(p.cfg.History.src.Errors.totals())
 	})
 }
 

@@ -149,14 +149,17 @@ func (r *ring) quantile(cells []uint32, q float64) float64 {
 	return 0
 }
 
-// refusedRecently is how many were refused in the last recentSeconds and since,
-// of total by now.
-func (r *ring) refusedRecently(total uint64) uint64 {
-	n := total - r.troubles.refused
+// troublesRecently are those of the last recentSeconds and since, of total by
+// now.
+func (r *ring) troublesRecently(total troubles) troubles {
+	t := total.minus(r.troubles)
 	for i := max(r.newest-recentSeconds+1, r.first()); i <= r.newest; i++ {
-		n += uint64(r.at(i).refused)
+		s := r.at(i)
+		t.refused += uint64(s.refused)
+		t.failed += uint64(s.failed)
+		t.clientErrors += uint64(s.clientErrors)
 	}
-	return n
+	return t
 }
 
 // recently sums up the durations of the last recentSeconds.

@@ -41,7 +41,7 @@ type situation struct {
 	up              time.Duration
 	startTimeout    time.Duration
 	queueFull       bool
-	refused         uint64 // in the last recentSeconds
+	troubles        troubles // of the last recentSeconds
 }
 
 // state makes all transitions. It keeps no memory, so that it is right whenever a
@@ -56,7 +56,7 @@ func (s *situation) state() State {
 		return Starting
 	case !s.ready:
 		return NotReady
-	case s.queueFull || s.refused > 0:
+	case s.queueFull || s.troubles.refused > 0:
 		return Overloaded
 	}
 	return Ready
@@ -65,7 +65,8 @@ func (s *situation) state() State {
 // sinceUnknown stands for a beginning that is not kept.
 const sinceUnknown = -1
 
-// describe is the state with its cause and its beginning, as the page shows it.
+// describe is the state with its cause and its beginning, as the page shows it. A
+// gate that is ready has a cause where requests fail all the same.
 func (p *Page) describe(m *message, s *situation) stateJSON {
 	state := s.state()
 	d := stateJSON{Name: state.String(), Since: sinceUnknown}
@@ -75,6 +76,9 @@ func (p *Page) describe(m *message, s *situation) stateJSON {
 		d.Cause = notReadyCause(m.Containers)
 	case Ready:
 		d.Since = p.cfg.Timeline.readySince()
+		if n := s.troubles.failed; n > 0 {
+			d.Cause = recently(n, "failed")
+		}
 	case Overloaded:
 		d.Cause = overloadCause(&m.Now, s)
 	case Draining:
@@ -98,10 +102,14 @@ func overloadCause(now *nowJSON, s *situation) string {
 	if s.queueFull {
 		causes = append(causes, fmt.Sprintf("the queue is full (%s waiting)", grouped(int64(now.Capacity))))
 	}
-	if s.refused > 0 {
-		causes = append(causes, fmt.Sprintf("%s refused in the last %d s", plural(int64(s.refused), "request"), recentSeconds))
+	if n := s.troubles.refused; n > 0 {
+		causes = append(causes, recently(n, "refused"))
 	}
 	return strings.Join(causes, "; ")
+}
+
+func recently(n uint64, what string) string {
+	return fmt.Sprintf("%s %s in the last %d s", plural(int64(n), "request"), what, recentSeconds)
 }
 
 func underWay(now *nowJSON) string {

@@ -83,7 +83,7 @@ func TestTheStateFollowsTheLifeOfAGate(t *testing.T) {
 		l.errors().Add(&Failure{Outcome: gate.ClientGone, Status: 499})
 		l.errors().Add(&Failure{Outcome: gate.Served, Status: 500})
 		l.admission = gate.AdmissionStats{ConcurrencyLimit: 1, InFlight: 1, QueueCapacity: 7, QueueDepth: 6}
-		l.want("failures and clients that left are no overload", "ready", 2*time.Second, "")
+		l.want("failures and clients that left are no overload", "ready", 2*time.Second, "1 request failed in the last 10 s")
 
 		l.becomes(1, "failing", "answered with status 503")
 		time.Sleep(time.Second)

@@ -4,6 +4,7 @@ import { state, time } from './state.js';
 import { $, put, since } from './text.js';
 
 // What a state is called, how bad it is, its icon, and what it means for traffic.
+// Ready with a cause is a warning.
 const STATES = {
   connecting: { word: 'Connecting', level: 'idle', icon: 'M8 2a6 6 0 1 1-4.300 1.800' },
   starting: { word: 'Starting', level: 'warn', icon: 'M8 2a6 6 0 1 1-4.300 1.800M8 5v3.500l2.500 1.500',
@@ -33,8 +34,9 @@ let announced = 'connecting';
 
 export function showBanner(link) {
   const name = shownState(link);
-  const { word, level, icon, note } = STATES[name];
+  const { word, icon, note } = STATES[name];
   const live = link === 'live';
+  const level = name === 'ready' && state.gate.cause !== '' ? 'warn' : STATES[name].level;
   const began = live ? state.gate.since : state.now === null ? -1 : state.clock;
   const now = live ? state.clock : state.clock + Date.now() - state.wall;
   const cause = live ? state.gate.cause : name === 'gone' && state.gate ? last(state.gate) : '';
