@@ -10,6 +10,9 @@ import (
 type Dial struct {
 	// Attempt belongs to the Connector: the connection that is being made.
 	Attempt any
+	// Via is the Connector that has begun the attempt, where one chooses among
+	// several.
+	Via Connector
 
 	next, prev *Exchange
 	line       *DialLine // nil = in none
@@ -25,8 +28,12 @@ func (l *DialLine) First() *Exchange { return l.first }
 
 // Join appends x, unless it stands in l already.
 func (l *DialLine) Join(x *Exchange) {
-	if x.dial.line == l {
+	switch x.dial.line {
+	case nil:
+	case l:
 		return
+	default:
+		x.dial.line.Leave(x)
 	}
 	x.dial.line, x.dial.prev = l, l.last
 	if l.last == nil {
@@ -35,6 +42,13 @@ func (l *DialLine) Join(x *Exchange) {
 		l.last.dial.next = x
 	}
 	l.last = x
+}
+
+// WakeAll lets all who wait try again.
+func (l *DialLine) WakeAll() {
+	for x := l.first; x != nil; x = x.dial.next {
+		x.Wake()
+	}
 }
 
 // Leave takes x out, if it stands in l.
@@ -80,7 +94,7 @@ func (x *Exchange) leaveDial() {
 			next.Wake()
 		}
 	}
-	x.dial.giveUp = 0
+	x.dial.giveUp, x.dial.Via = 0, nil
 }
 
 // PendingDials are the requests that are held because the container does not
@@ -111,13 +125,16 @@ func (p *PendingDials) Holds(x *Exchange) bool { return x.dial.line == &p.line }
 // container listens, or nobody makes attempts yet.
 func (p *PendingDials) Clear() bool { return p.down.Load() == 0 || p.held.Load() == 0 }
 
-// Refused notes that the container does not listen.
-func (p *PendingDials) Refused(now int64) {
-	if p.down.CompareAndSwap(0, now) {
-		if c := p.gate.Contact; c != nil {
-			c.Listening(false)
-		}
+// Refused notes that the container does not listen, and reports whether that
+// is news.
+func (p *PendingDials) Refused(now int64) bool {
+	if !p.down.CompareAndSwap(0, now) {
+		return false
 	}
+	if c := p.gate.Contact; c != nil {
+		c.Listening(false)
+	}
+	return true
 }
 
 // Reached notes that the container listens, and releases those who are held.

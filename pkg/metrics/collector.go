@@ -150,7 +150,7 @@ type page struct {
 	http2      gate.HTTP2Stats
 	tls        gate.TLSStats
 	dropped    Dropped
-	containers []gate.ContainerState
+	containers []Container
 }
 
 // number sends a sample of a counter or gauge.

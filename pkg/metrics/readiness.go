@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
-
-	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // Transition is a change of a container's state that can happen.
@@ -17,6 +15,13 @@ type Transition struct {
 // otherTransition is shown of those that were not foreseen.
 var otherTransition = Transition{State: "other", Cause: "other"}
 
+// Container is what can be seen of one container at one moment.
+type Container struct {
+	State    string
+	Attempts uint64 // probes since the start
+	Reached  uint64 // those of them that a connection was accepted for
+}
+
 // ReadinessConfig names what Readiness counts. The words bound the labels:
 // whatever is not listed is counted under one series.
 type ReadinessConfig struct {
@@ -24,7 +29,7 @@ type ReadinessConfig struct {
 	States      []string
 	Transitions []Transition
 	// Look returns the containers, in the same order.
-	Look func() []gate.ContainerState
+	Look func() []Container
 }
 
 // Readiness counts probes and changes of state of the containers. Its methods
@@ -45,8 +50,8 @@ func NewReadiness(cfg ReadinessConfig) *Readiness {
 	return r
 }
 
-// look returns the states of the containers, or nothing.
-func (r *Readiness) look() []gate.ContainerState {
+// look returns what is to be seen of the containers, or nothing.
+func (r *Readiness) look() []Container {
 	if r.cfg.Look == nil {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 
 // AppProbeOptions is what the JSON of ParseAppProbes leaves open.
 type AppProbeOptions struct {
+	Setting  string // name of the setting, for errors; "" = KUBE_APP_PROBERS
 	Host     string // APP_PROBE_HOST; "" = 127.0.0.1
 	OnChange func(AppChange)
 }
@@ -50,6 +51,7 @@ type AppReply struct {
 
 // AppChange is a change of a path's outcome; it makes one log line.
 type AppChange struct {
+	At        time.Time
 	Path      string
 	Container string
 	Kind      string
@@ -84,8 +86,10 @@ func ParseAppProbes(text string, o AppProbeOptions) (*AppProbes, error) {
 	if len(data) == 0 {
 		return a, nil
 	}
-	const setting = "KUBE_APP_PROBERS"
-	host := o.Host
+	setting, host := o.Setting, o.Host
+	if setting == "" {
+		setting = "KUBE_APP_PROBERS"
+	}
 	if host == "" {
 		host = defaultHost
 	}
@@ -164,7 +168,7 @@ func (a *AppProbes) note(p *appProbe, cause check.Cause) {
 	if from == cause || from.Kind == check.CauseUnknown && cause.Kind == check.CauseNone || a.onChange == nil {
 		return
 	}
-	a.onChange(AppChange{Path: p.path, Container: p.container, Kind: p.kind, From: from, To: cause})
+	a.onChange(AppChange{At: time.Now(), Path: p.path, Container: p.container, Kind: p.kind, From: from, To: cause})
 }
 
 func (p *appProbe) do(ctx context.Context, header http.Header) (AppReply, check.Cause) {

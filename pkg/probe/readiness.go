@@ -5,8 +5,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // Options configures New.
@@ -186,10 +184,10 @@ func (r *Readiness) notify() {
 }
 
 // Snapshot returns the state of each container, in the order of the specs.
-func (r *Readiness) Snapshot() []gate.ContainerState {
+func (r *Readiness) Snapshot() []ContainerState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	states := make([]gate.ContainerState, len(r.containers))
+	states := make([]ContainerState, len(r.containers))
 	for i, c := range r.containers {
 		states[i] = c.snapshot()
 	}

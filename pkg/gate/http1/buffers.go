@@ -1,9 +1,6 @@
 package http1
 
-import (
-	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/loop"
-)
+import "github.com/queuegate/queuegate/pkg/gate/loop"
 
 // Sizes of buffers. Those that heads and chunks make grow beyond the longest
 // size do not outlive their request.
@@ -46,12 +43,10 @@ func (p *bufferPool) put(x *buffer) {
 // maxFreePipes bounds the empty pipes that a loop keeps.
 const maxFreePipes = 8
 
-// pipePool keeps the pipes of one loop. Each holds two descriptors of the
-// budget.
+// pipePool keeps the pipes of one loop.
 type pipePool struct {
-	budget *gate.Descriptors
-	free   []*loop.Pipe
-	plain  bool // the kernel does not splice
+	free  []*loop.Pipe
+	plain bool // the kernel does not splice
 }
 
 func (p *pipePool) get() *loop.Pipe {
@@ -60,35 +55,17 @@ func (p *pipePool) get() *loop.Pipe {
 		p.free = p.free[:n-1]
 		return x
 	}
-	if !p.budget.TryAcquire() {
-		return nil // no descriptors: through the buffer, then
-	}
-	if !p.budget.TryAcquire() {
-		p.budget.Release()
-		return nil
-	}
 	x, err := loop.NewPipe()
 	if err != nil {
-		p.release()
-		return nil
+		return nil // no descriptors: through the buffer, then
 	}
 	return x
-}
-
-func (p *pipePool) release() {
-	p.budget.Release()
-	p.budget.Release()
-}
-
-func (p *pipePool) close(x *loop.Pipe) {
-	x.Close()
-	p.release()
 }
 
 // put keeps a pipe. One that still holds bytes is of no use to others.
 func (p *pipePool) put(x *loop.Pipe) {
 	if x.Held() > 0 || len(p.free) >= maxFreePipes {
-		p.close(x)
+		x.Close()
 		return
 	}
 	p.free = append(p.free, x)
@@ -96,7 +73,7 @@ func (p *pipePool) put(x *loop.Pipe) {
 
 func (p *pipePool) trim() {
 	for _, x := range p.free {
-		p.close(x)
+		x.Close()
 	}
 	p.free = nil
 }
@@ -107,8 +84,7 @@ type buffers struct {
 	pipes                            pipePool
 }
 
-func (b *buffers) init(l *loop.Loop, budget *gate.Descriptors) {
-	b.pipes.budget = budget
+func (b *buffers) init(l *loop.Loop) {
 	b.requests.init(l, requestBytes, requestBytes, 8, 1024)
 	b.answers.init(l, answerBytes, answerBytes, 8, 64)
 	b.frames.init(l, frameBytes, longestBytes, 8, 64)

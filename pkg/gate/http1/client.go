@@ -41,17 +41,9 @@ func (c *clientSide) release() {
 // describe fills in what the head says.
 func (c *clientSide) describe(x *gate.Exchange) {
 	s := c.session
-	r := &s.req
-	x.Describe()
-	x.Protocol, x.Method, x.Target, x.Host = protocols[r.Minor], r.Method, r.Target, r.FinalHost(s.eng.host)
-	x.UserAgent, x.Peer, x.Encrypted, x.Fields, x.Proxied = r.Probe.UserAgent, s.conn.peer, s.conn.sock.Layered(), r, r.Proxied
-	x.RouteTag, x.DefaultRoute, x.HasDefaultRoute = r.RouteTag, r.DefaultRoute, r.HasDefaultRoute
-	if r.Traced {
-		x.Trace = &r.Trace
-	}
+	s.req.Describe(x.Describe(), s.eng.host)
+	x.Peer, x.Encrypted = s.conn.peer, s.conn.sock.Layered()
 }
-
-var protocols = [...]string{"HTTP/1.0", "HTTP/1.1"}
 
 // Request is wire.Requester.
 func (c *clientSide) Request() (*wire.Request, netip.Addr) {

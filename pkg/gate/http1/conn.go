@@ -12,9 +12,7 @@ import (
 type conn struct {
 	eng        *engine
 	session    *session // nil when idle
-	list       *connList
 	prev, next *conn
-	since      int64 // when it began to wait
 	sock       loop.Sock
 	peer       netip.AddrPort
 	spoke      bool // has sent a head of HTTP/1
@@ -30,7 +28,7 @@ func (c *conn) Event(s *loop.Sock) {
 func (c *conn) close() {
 	if c.sock.Open() {
 		c.sock.Close()
-		c.release()
+		c.eng.unlink(c)
 	}
 }
 
@@ -44,14 +42,8 @@ func (c *conn) finish() {
 func (c *conn) reset() {
 	if c.sock.Open() {
 		c.sock.Reset()
-		c.release()
+		c.eng.unlink(c)
 	}
-}
-
-// release gives the descriptor, now closed, back to the budget.
-func (c *conn) release() {
-	c.list.remove(c)
-	c.eng.gate.Descriptors.Release()
 }
 
 // gone reports whether the client has left (RFC 9112 section 9.5 leaves it

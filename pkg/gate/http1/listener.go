@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,25 +36,27 @@ func (s *Server) Serve(ln *net.TCPListener) error {
 	return nil
 }
 
-// Adopt serves a connection that was accepted elsewhere: fd is non-blocking,
-// holds a descriptor of the gate's budget, and belongs to the server from then
-// on. layer, nil for none, lies between its bytes and the engine; nothing else
-// may use it any more.
+// Adopt serves a connection that somebody else has accepted: fd is
+// non-blocking and belongs to the server from then on. layer, nil for none,
+// lies between its bytes and the engine; nothing else may use it any more.
 func (s *Server) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer) {
 	e := s.engines[int(s.adopted.Inc())%len(s.engines)]
 	e.loop.Post(func() { e.adopt(fd, peer, layer) })
 }
 
+// AdoptPart is Adopt for the other protocol of the loops.
+func (s *Server) AdoptPart(fd int, peer netip.AddrPort, layer *loop.Layer) {
+	e := s.engines[int(s.adopted.Inc())%len(s.engines)]
+	e.loop.Post(func() { e.part.Adopt(fd, peer, layer, nil) })
+}
+
 func (e *engine) adopt(fd int, peer netip.AddrPort, layer *loop.Layer) {
 	c := &conn{eng: e, peer: peer}
-	if e.srv.leaving.Load() {
+	if e.srv.leaving.Load() || e.loop.Register(&c.sock, fd, c) != nil {
 		_ = unix.Close(fd)
-		e.gate.Descriptors.Release()
 		return
 	}
-	if c.open(fd) != nil {
-		return
-	}
+	e.link(c)
 	if layer != nil {
 		c.sock.Wrap(layer)
 		e.openSession(c) // a request may stand in the layer already
@@ -74,10 +78,9 @@ func prepareListener(fd int) error {
 
 // listener accepts connections for one loop.
 type listener struct {
-	eng    *engine
-	sock   loop.Sock
-	fd     int
-	paused bool // the sock is closed, and the descriptor is not
+	eng     *engine
+	sock    loop.Sock
+	reserve int // a descriptor kept for the day when there are no more
 }
 
 // acceptBatch bounds how many connections are accepted before others have
@@ -85,101 +88,84 @@ type listener struct {
 const acceptBatch = 64
 
 func (e *engine) listen(fd int) {
-	l := &listener{eng: e, fd: fd, paused: true}
+	if e.srv.leaving.Load() {
+		_ = unix.Close(fd)
+		return
+	}
+	l := &listener{eng: e, reserve: openReserve()}
+	if err := e.loop.RegisterListener(&l.sock, fd, l); err != nil {
+		_ = unix.Close(fd)
+		e.panicked(err)
+		return
+	}
 	e.listeners = append(e.listeners, l)
-	l.resume()
 }
 
 // Event accepts what has arrived. The listener is level-triggered: what is
 // left over comes back.
 func (l *listener) Event(*loop.Sock) {
-	d := l.eng.gate.Descriptors
 	for range acceptBatch {
-		if !d.TryAcquire() {
-			l.pause()
-			return
-		}
-		fd, sa, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-		if err == nil {
-			l.eng.accepted(fd, addrOf(sa))
-			continue
-		}
-		d.Release()
+		fd, sa, err := unix.Accept4(l.sock.FD(), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		switch err {
+		case nil:
+		case unix.EMFILE, unix.ENFILE:
+			if !l.shed() {
+				l.pause()
+				return
+			}
+			continue
 		case unix.ECONNABORTED, unix.EINTR:
 			continue
-		case unix.EMFILE, unix.ENFILE:
-			l.pause()
+		default:
+			return
 		}
-		return
+		c := &conn{eng: l.eng, peer: addrOf(sa)}
+		loop.EaseLoopback(fd, c.peer.Addr())
+		if err := l.eng.loop.Register(&c.sock, fd, c); err != nil {
+			_ = unix.Close(fd)
+			continue
+		}
+		l.eng.link(c)
 	}
 }
 
-// accepted takes over a connection.
-func (e *engine) accepted(fd int, peer netip.AddrPort) {
-	loop.EaseLoopback(fd, peer.Addr())
-	c := &conn{eng: e, peer: peer}
-	if err := c.open(fd); err != nil {
-		e.panicked(err)
-	}
-}
-
-// open makes a silent connection of fd, which holds a descriptor of the budget.
-func (c *conn) open(fd int) error {
-	e := c.eng
-	if err := e.loop.Register(&c.sock, fd, c); err != nil {
+// shed closes a connection that there is no descriptor for: left in the
+// backlog it would keep the loop busy and its client in the dark.
+func (l *listener) shed() bool {
+	_ = unix.Close(l.reserve)
+	if fd, _, err := unix.Accept4(l.sock.FD(), unix.SOCK_CLOEXEC); err == nil {
 		_ = unix.Close(fd)
-		e.gate.Descriptors.Release()
-		return err
 	}
-	c.since = e.loop.Now()
-	e.silent.push(c)
-	return nil
+	l.reserve = openReserve()
+	return l.reserve >= 0
 }
 
-// pending reports whether there is a connection to accept.
-func (l *listener) pending() bool {
-	fds := []unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
-	return n > 0 && err == nil
-}
+// acceptPause is how long a loop leaves its backlog alone when it cannot even
+// shed.
+const acceptPause = 50 * time.Millisecond
 
-// pause leaves connections in the backlog until there is a descriptor, if there
-// are any: a client that is turned away would take longer to come back.
 func (l *listener) pause() {
-	if !l.pending() {
-		return
-	}
-	l.paused = true
-	l.sock.Detach()
-	d := l.eng.gate.Descriptors
-	d.Await(func() { l.eng.loop.Post(l.resume) })
-	d.Reclaim()
+	fd := l.sock.Detach()
+	e := l.eng
+	time.AfterFunc(acceptPause, func() {
+		e.loop.Post(func() {
+			e.listeners = slices.DeleteFunc(e.listeners, func(x *listener) bool { return x == l })
+			e.listen(fd)
+		})
+	})
 }
 
-// resume accepts again.
-func (l *listener) resume() {
-	if !l.paused {
-		return // closed
+func openReserve() int {
+	fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1
 	}
-	if l.eng.srv.leaving.Load() || l.eng.loop.Closing() {
-		l.close()
-		return
-	}
-	l.paused = false
-	if err := l.eng.loop.RegisterListener(&l.sock, l.fd, l); err != nil {
-		l.paused = true
-		l.close()
-		l.eng.panicked(err)
-	}
+	return fd
 }
 
 func (l *listener) close() {
-	if l.paused {
-		_ = unix.Close(l.fd)
-	}
-	l.paused = false
 	l.sock.Close()
+	_ = unix.Close(l.reserve)
 }
 
 func addrOf(sa unix.Sockaddr) netip.AddrPort {
@@ -190,4 +176,23 @@ func addrOf(sa unix.Sockaddr) netip.AddrPort {
 		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port))
 	}
 	return netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
+}
+
+func (e *engine) link(c *conn) {
+	if c.next = e.conns; c.next != nil {
+		c.next.prev = c
+	}
+	e.conns = c
+}
+
+func (e *engine) unlink(c *conn) {
+	if c.prev != nil {
+		c.prev.next = c.next
+	} else if e.conns == c {
+		e.conns = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	}
+	c.next, c.prev = nil, nil
 }

@@ -19,27 +19,27 @@ func (s *session) readRequest() bool {
 		return again
 	}
 	s.until = 0
-	if s.conn.list == &s.eng.reading {
-		s.conn.moveTo(&s.eng.conns)
-	}
 	s.conn.spoke = true
 	s.r = len(s.req.Raw)
 	s.client.begin()
-	if s.req.Asterisk {
-		return s.reply(gate.Reply{Outcome: gate.Probed, Status: 200}, true)
-	}
-	trusted := s.eng.gate.Trusts(s.conn.peer.Addr())
-	if kind, c := gate.Classify(s.req.Probe); trusted && kind != gate.Traffic {
-		return s.beginProbe(kind, c)
-	}
-	if s.eng.gate.TLSOnly && !s.conn.sock.Layered() {
-		return s.refusePlaintext()
-	}
-	if !trusted {
-		s.req.Distrust()
-	}
 	s.client.describe(&s.x)
-	s.x.Begin(s.now(), &s.client, &s.eng.pool)
+	screening := s.eng.gate.Screen(&gate.Arrival{
+		Peer: s.conn.peer.Addr(), Probe: s.req.Probe, Asterisk: s.req.Asterisk, Encrypted: s.conn.sock.Layered(),
+	})
+	switch {
+	case screening.Self:
+		return s.reply(gate.Reply{Outcome: gate.Probed, Status: 200}, true)
+	case screening.Kind != gate.Traffic:
+		s.phase, s.probe = probing, s.eng.gate.BeginProbe(screening, s.handle.Wake)
+		return true
+	case screening.Refused:
+		s.eng.gate.Reject(screening.Outcome)
+		return s.reply(gate.ReplyTo(screening.Outcome), true)
+	case !screening.Trusted:
+		s.req.Distrust()
+		s.client.describe(&s.x)
+	}
+	s.x.Begin(s.now(), &s.client, s.eng.connector)
 	if lines := s.x.TraceLines; lines != nil {
 		s.req.ReplaceTrace(lines)
 	}
@@ -97,7 +97,6 @@ func (s *session) readHead() (complete, again bool) {
 		}
 		if s.until == 0 {
 			s.until = s.now() + int64(s.eng.cfg.HeadTimeout)
-			c.moveTo(&s.eng.reading)
 		}
 		if s.now() >= s.until {
 			return false, s.refuseHead(gate.HeadTimeout)
@@ -122,7 +121,7 @@ const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 // isPreface reports whether what has come is, or may become, the preface.
 func (s *session) isPreface() bool {
 	c := s.conn
-	if s.buf.b[0] != 'P' || s.eng.cfg.HTTP2 == nil || c.spoke || c.sock.Layered() {
+	if s.buf.b[0] != 'P' || s.eng.cfg.HTTP2 == nil && s.eng.part == nil || c.spoke || c.sock.Layered() {
 		return false
 	}
 	n := min(s.w, len(preface))
@@ -133,8 +132,12 @@ func (s *session) isPreface() bool {
 func (s *session) handOver() bool {
 	c := s.conn
 	fd := c.sock.Detach()
-	c.list.remove(c)
-	s.eng.cfg.HTTP2(fd, c.peer, s.buf.b[:s.w])
+	s.eng.unlink(c)
+	if s.eng.part != nil {
+		s.eng.part.Adopt(fd, c.peer, nil, s.buf.b[:s.w])
+	} else {
+		s.eng.cfg.HTTP2(fd, c.peer, s.buf.b[:s.w])
+	}
 	s.close()
 	return false
 }

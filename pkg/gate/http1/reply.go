@@ -1,14 +1,12 @@
 package http1
 
 import (
-	"context"
 	"strconv"
 	"time"
 
-	"go.uber.org/atomic"
-
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
 // How long clients may take that do not take their reply, or do not stop
@@ -19,18 +17,10 @@ const (
 	lingerTotal   = int64(10 * time.Second)
 )
 
-// reasonPhrases are those of the statuses that the gate replies with.
-var reasonPhrases = map[int]string{
-	200: "OK", 400: "Bad Request", 405: "Method Not Allowed", 408: "Request Timeout", 414: "URI Too Long",
-	403: "Forbidden", 417: "Expectation Failed", 431: "Request Header Fields Too Large", 500: "Internal Server Error",
-	501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
-	505: "HTTP Version Not Supported",
-}
-
 func (s *session) appendReply(dst []byte, r *gate.Reply) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(r.Status), 10)
-	dst = append(append(dst, ' '), reasonPhrases[r.Status]...)
+	dst = append(append(dst, ' '), wire.Reason(r.Status)...)
 	for name, value := range r.Fields {
 		dst = append(append(dst, "\r\n"...), name...)
 		dst = append(append(dst, ": "...), value...)
@@ -92,21 +82,8 @@ func (s *session) refuse(o gate.Outcome) bool {
 
 // refuseHead replies to a head that is not accepted, and closes.
 func (s *session) refuseHead(o gate.Outcome) bool {
-	s.reject(o)
+	s.eng.gate.Reject(o)
 	return s.reply(gate.ReplyTo(o), false)
-}
-
-// refusePlaintext replies to traffic that came without TLS where only TLS is
-// served. Nothing of it is counted as a request.
-func (s *session) refusePlaintext() bool {
-	s.reject(gate.PlaintextRefused)
-	return s.reply(gate.ReplyTo(gate.PlaintextRefused), true)
-}
-
-func (s *session) reject(o gate.Outcome) {
-	if obs := s.eng.gate.Observer; obs != nil {
-		obs.Rejected(o)
-	}
 }
 
 // beginLinger closes the connection in a way that lets the client read its
@@ -114,7 +91,6 @@ func (s *session) reject(o gate.Outcome) {
 // overtake the answer (RFC 9112 section 9.6).
 func (s *session) beginLinger() bool {
 	s.conn.sock.CloseWrite()
-	s.conn.moveTo(&s.eng.conns)
 	s.phase = lingering
 	s.until = s.now() + lingerTimeout
 	s.lingerEnd = s.now() + lingerTotal
@@ -140,67 +116,21 @@ func (s *session) linger() bool {
 	return s.hangUp()
 }
 
-// pendingProbe is a readiness result on its way.
-type pendingProbe struct {
-	kind   gate.Kind
-	caller gate.Caller
-	cancel context.CancelFunc
-	result gate.ReadinessResult
-	ok     bool
-	done   atomic.Bool
-}
-
-// beginProbe answers a probe of the platform. Nothing of it is counted, and it
-// needs no slot.
-func (s *session) beginProbe(kind gate.Kind, c gate.Caller) bool {
-	g := s.eng.gate
-	p := &pendingProbe{kind: kind, caller: c}
-	if kind == gate.ReadinessProbe && !g.Drain.Active() {
-		if _, known := g.Readiness.Try(c); !known {
-			var ctx context.Context
-			ctx, p.cancel = context.WithCancel(context.Background())
-			s.phase, s.probe = probing, p
-			go p.wait(ctx, g, s.handle.Wake)
-			return true
-		}
-	}
-	return s.replyToProbe(p)
-}
-
-// wait waits for the result away from the loop.
-func (p *pendingProbe) wait(ctx context.Context, g *gate.Gate, wake func()) {
-	p.result, p.ok = g.WaitReady(ctx, p.caller)
-	p.done.Store(true)
-	wake()
-}
-
-// awaitProbe replies once the result is known.
+// awaitProbe replies to a probe once the result is known. Nothing of it is
+// counted, and it needs no slot.
 func (s *session) awaitProbe() bool {
 	p := s.probe
-	if !p.done.Load() {
-		if !s.gone() {
-			return s.wait(0)
-		}
-		p.cancel()
-		s.probe = nil
+	if !p.Ready() && !s.gone() {
+		return s.wait(0)
+	}
+	s.probe = nil
+	if !p.Ready() {
+		p.Cancel()
 		return s.hangUp()
 	}
-	p.cancel()
-	s.probe = nil
-	return s.replyToProbe(p)
-}
-
-func (s *session) replyToProbe(p *pendingProbe) bool {
-	g := s.eng.gate
-	r, ok := g.ReplyToProbe(p.kind, p.caller, s.conn.peer.Addr(), &s.req.Probe, func() (gate.ReadinessResult, bool) { return p.result, p.ok })
+	r, ok := p.Reply(s.eng.gate, &s.x, &s.req.Probe) // what follows may overwrite the head
 	if !ok {
 		return s.hangUp()
-	}
-	if o := g.Observer; o != nil {
-		s.client.describe(&s.x)
-		s.x.Outcome, s.x.Status, s.x.ResponseBody = r.Outcome, r.Status, int64(r.Length())
-		s.x.Ended = time.Duration(loop.Nanotime())
-		o.Probed(&s.x) // before the reply: what follows may overwrite the head
 	}
 	return s.reply(r, true)
 }

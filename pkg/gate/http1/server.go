@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
+	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
 // Config is what the engine needs beside the gate.
@@ -26,6 +28,16 @@ type Config struct {
 	// from then on, and the bytes that have been read, which it copies. It is
 	// called on a loop and must not block. nil: such connections are refused.
 	HTTP2 func(fd int, peer netip.AddrPort, read []byte)
+	// Part makes what serves HTTP/2 on the loop l, in the place of HTTP2, and
+	// finds connections to the container over either protocol. d dials for the
+	// loop, http1 is its pool of HTTP/1.1, up counts. nil: there is HTTP/1 alone.
+	Part func(l *loop.Loop, d *upstream.Dialer, http1 gate.Connector, up *upstream.Stats) Part
+	// UpstreamRefused is called on a loop when the container begins to refuse
+	// connections. It may be nil.
+	UpstreamRefused func()
+	// Choice is what is known of the protocol that the container speaks; nil
+	// where nobody asks.
+	Choice *upstream.Choice
 	// HeadTimeout bounds how long a started request head may take; 0 = 60 s.
 	HeadTimeout time.Duration
 	// UpstreamTLS makes connections to the container sessions of TLS; nil: they
@@ -36,6 +48,18 @@ type Config struct {
 	UpstreamTLSFailed func(error)
 	// Panicked is told of a contained panic, with its value. It may be nil.
 	Panicked func(v any)
+}
+
+// Part is another protocol on a loop. Its methods are called there.
+type Part interface {
+	// Adopt takes over a connection, of which read has been read.
+	Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []byte)
+	// Leave takes no further requests and closes what is idle.
+	Leave()
+	// Connector finds connections to the container.
+	Connector() gate.Connector
+	// IdleUpstreams counts the connections to the container that carry nothing.
+	IdleUpstreams() int
 }
 
 // Server is the HTTP/1 engine: it serves any number of listeners on its event
@@ -49,7 +73,8 @@ type Server struct {
 	adopted   atomic.Uint32
 	departure chan struct{} // something has ended while shutting down
 	leaving   atomic.Bool
-	pools     poolStats
+	pools     upstream.Stats
+	dialling  upstream.Config
 	idleAge   gate.IdleAge
 }
 
@@ -60,13 +85,14 @@ type engine struct {
 	cfg       *Config
 	loop      *loop.Loop
 	host      []byte // Host where a request has none
-	pool      pool
+	dialer    upstream.Dialer
+	pool      Pool
+	connector gate.Connector
+	part      Part // nil = there is none
 	bufs      buffers
 	sessions  loop.Spares[session]
 	listeners []*listener
-	silent    connList // client connections on which nothing has come yet
-	reading   connList // those that wait for the rest of a head
-	conns     connList // all others
+	conns     *conn // list of all client connections
 	date      dateCache
 }
 
@@ -82,9 +108,8 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 		c.HeadTimeout = defaultHeadTimeout
 	}
 	s := &Server{gate: g, cfg: c, departure: make(chan struct{}, 1)}
+	s.dialling = upstream.Config{Address: c.Upstream, TLS: c.UpstreamTLS, TLSFailed: c.UpstreamTLSFailed, Refused: c.UpstreamRefused}
 	g.Pending.Start(loop.Nanotime())
-	share := upstreamShare(g.Descriptors, c.Loops)
-	g.Descriptors.Reserve(c.Loops * (loopDescriptors + share))
 	for range c.Loops {
 		l, err := loop.New()
 		if err != nil {
@@ -95,10 +120,15 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 			return nil, err
 		}
 		e := &engine{srv: s, gate: g, cfg: &s.cfg, loop: l, host: []byte(c.Upstream.String())}
-		e.bufs.init(l, g.Descriptors)
+		e.bufs.init(l)
 		e.sessions.Init(l, keptSessions, maxSessions, nil)
-		e.pool.init(e, c.Upstream, &s.pools, share)
-		g.Descriptors.Add(loopIdle{e})
+		e.dialer.Init(l, g, &s.dialling, &s.pools)
+		e.pool = Pool{eng: e, dialer: &e.dialer, bufs: &e.bufs, stats: &s.pools, host: e.host}
+		e.connector = &e.pool
+		if c.Part != nil {
+			e.part = c.Part(l, &e.dialer, &e.pool, &s.pools)
+			e.connector = e.part.Connector()
+		}
 		l.Trimmed(e.trim)
 		s.engines = append(s.engines, e)
 	}
@@ -122,11 +152,17 @@ const statsPatience = 100 * time.Millisecond
 // path need not count for it; a loop that does not answer in time counts as
 // having nothing idle.
 func (s *Server) Stats() gate.UpstreamStats {
-	st := gate.UpstreamStats{Dials: s.pools.dials.Load(), Reuses: s.pools.reuses.Load(), Replays: s.gate.Replays.Load()}
-	st.Open = int(st.Dials - s.pools.closes.Load())
+	st := gate.UpstreamStats{Dials: s.pools.Dials.Load(), Reuses: s.pools.Reuses.Load(), Replays: s.gate.Replays.Load()}
+	st.Open = int(st.Dials - s.pools.Closes.Load())
 	idle := make(chan int, len(s.engines))
 	for _, e := range s.engines {
-		e.loop.Post(func() { idle <- len(e.pool.idle) })
+		e.loop.Post(func() {
+			n := len(e.pool.idle)
+			if e.part != nil {
+				n += e.part.IdleUpstreams()
+			}
+			idle <- n
+		})
 	}
 	timer := time.NewTimer(statsPatience)
 	defer timer.Stop()
@@ -180,7 +216,7 @@ func (s *Server) Close() {
 	s.ran.Wait()
 	for _, e := range s.engines {
 		for _, l := range e.listeners {
-			l.close()
+			_ = unix.Close(l.reserve)
 		}
 		e.listeners = nil
 		e.bufs.pipes.trim()
@@ -207,16 +243,17 @@ func (e *engine) leave() {
 		l.close()
 	}
 	e.listeners = nil
-	for _, l := range e.lists() {
-		for c := l.first; c != nil; {
-			next := c.next
-			if c.session == nil {
-				c.finish()
-			} else {
-				c.session.handle.Wake()
-			}
-			c = next
+	if e.part != nil {
+		e.part.Leave()
+	}
+	for c := e.conns; c != nil; {
+		next := c.next
+		if c.session == nil {
+			c.finish()
+		} else {
+			c.session.handle.Wake()
 		}
+		c = next
 	}
 }
 

@@ -44,7 +44,7 @@ type session struct {
 	req    wire.Request
 	client clientSide
 	x      gate.Exchange
-	probe  *pendingProbe
+	probe  *gate.ProbeCall
 	keep   bool // the connection goes on behind the reply
 
 	skipped   bool  // an empty line before the request has been forgiven
@@ -66,9 +66,6 @@ func (e *engine) openSession(c *conn) {
 		s.handle.Bind(e.loop, s)
 		s.client.init(s)
 		s.x.Bind(e.gate, loop.Nanotime, s.handle.Wake, &s.handle)
-	}
-	if c.list == &e.silent {
-		c.moveTo(&e.conns)
 	}
 	s.conn, c.session = c, s
 	s.phase, s.until = reading, 0
@@ -126,7 +123,6 @@ func (s *session) close() {
 	s.conn, c.session = nil, nil
 	if c.sock.Open() {
 		c.sock.Handle(c)
-		c.moveTo(&s.eng.conns)
 	}
 	s.client.release()
 	s.req.Reset()

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
@@ -96,7 +95,7 @@ func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 		t.Fatal(err)
 	}
 	x := &transfer{script: script, over: make(chan struct{})}
-	x.bufs.init(l, gate.NewDescriptors(0))
+	x.bufs.init(l)
 	x.r.sock, x.r.bufs, x.w.sock, x.w.bufs = &x.src, &x.bufs, &x.dst, &x.bufs
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run() }()

@@ -7,43 +7,44 @@ import (
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// upstream is a connection to the container, and the gate.UpstreamSide of the
+// upstreamSide is a connection to the container, and the gate.UpstreamSide of the
 // exchange that it carries. In the pool it watches itself: whatever the
 // container says then, the end included, makes it useless.
-type upstream struct {
+type upstreamSide struct {
 	reader
 	writer
-	sock      loop.Sock
-	pool      *pool
-	pooled    int   // index in the pool plus one
-	since     int64 // when it became idle
-	age       int64 // how long it had been idle when it was taken
-	until     int64 // the container has promised to leave it open; 0 = it has not
-	reused    bool
-	counted   bool       // among the connections that are open
-	handshake *handshake // of TLS, under way; nil = none
-	spent     bool       // a body that was announced where there is none may still come
+	conn   *upstream.Conn
+	sock   *loop.Sock // of conn
+	pool   *Pool
+	pooled int   // index in the pool plus one
+	since  int64 // when it became idle
+	age    int64 // how long it had been idle when it was taken
+	until  int64 // the container has promised to leave it open; 0 = it has not
+	reused bool
+	spent  bool // a body that was announced where there is none may still come
 
-	in    *buffer // in.b[:n] begins with the head that is read; nil: nothing has come
-	n     int
-	heard bool // some byte of an answer has come
-	taken bool // the head in front of in has been dealt with
-	req   *wire.Request
-	res   wire.Response
+	in      *buffer // in.b[:n] begins with the head that is read; nil: nothing has come
+	n       int
+	heard   bool // some byte of an answer has come
+	foreign bool // and they were not of HTTP/1
+	taken   bool // the head in front of in has been dealt with
+	req     *wire.Request
+	res     wire.Response
 }
 
 // Event closes an idle connection that speaks or ends.
-func (u *upstream) Event(s *loop.Sock) {
+func (u *upstreamSide) Event(s *loop.Sock) {
 	if s.Readable() {
 		u.end()
 	}
 }
 
 // end closes an idle connection, and notes its age if the container did so.
-func (u *upstream) end() {
+func (u *upstreamSide) end() {
 	if u.sock.HungUp() || u.sock.Ended() {
 		u.pool.idleAge().Ended(time.Duration(u.pool.eng.loop.Now() - u.since))
 	}
@@ -51,29 +52,21 @@ func (u *upstream) end() {
 }
 
 // promised takes what the container's Keep-Alive field says.
-func (u *upstream) promised(idle time.Duration, said bool) {
+func (u *upstreamSide) promised(idle time.Duration, said bool) {
 	if u.until = 0; said {
 		u.until = u.pool.eng.loop.Now() + int64(gate.Retire(idle))
 	}
 }
 
-func (u *upstream) close() {
+func (u *upstreamSide) close() {
 	if u.pooled > 0 {
 		u.pool.take(u)
 	}
-	if u.counted {
-		u.counted = false
-		u.pool.stats.closes.Inc()
-	}
-	if u.sock.Open() {
-		u.sock.Close()
-		u.pool.release()
-	}
-	u.pool.feed()
+	u.conn.Close()
 }
 
 // Send is gate.UpstreamSide.
-func (u *upstream) Send(c gate.ClientSide) {
+func (u *upstreamSide) Send(c gate.ClientSide) {
 	req, peer := c.(wire.Requester).Request()
 	u.req, u.heard, u.n = req, false, 0
 	u.res.Reset()
@@ -83,33 +76,44 @@ func (u *upstream) Send(c gate.ClientSide) {
 }
 
 // Response is wire.Responder.
-func (u *upstream) Response() *wire.Response { return &u.res }
+func (u *upstreamSide) Response() *wire.Response { return &u.res }
 
 // Status is gate.UpstreamSide.
-func (u *upstream) Status() int { return u.res.Status }
+func (u *upstreamSide) Status() int { return u.res.Status }
 
 // Sent is gate.UpstreamSide.
-func (u *upstream) Sent() bool { return u.writer.sent > 0 || u.sock.Begun() }
+func (u *upstreamSide) Sent() bool { return u.writer.sent > 0 || u.sock.Begun() }
 
 // Heard is gate.UpstreamSide.
-func (u *upstream) Heard() bool { return u.heard }
+func (u *upstreamSide) Heard() bool { return u.heard }
 
 // Reused is gate.UpstreamSide.
-func (u *upstream) Reused() bool { return u.reused }
+func (u *upstreamSide) Reused() bool { return u.reused }
 
-// Unprocessed is gate.UpstreamSide: HTTP/1 has no way to say it.
-func (u *upstream) Unprocessed() bool { return false }
+// Unprocessed is gate.UpstreamSide: what answers with a frame of HTTP/2 has not
+// understood the request.
+func (u *upstreamSide) Unprocessed() bool { return u.foreign }
+
+// mistaken notes a container that speaks HTTP/2 alone: its first bytes are
+// those of SETTINGS (RFC 9113 section 3.4).
+func (u *upstreamSide) mistaken() {
+	const settings = 4
+	if c := u.pool.eng.cfg.Choice; c != nil && u.n >= 4 && u.in.b[0] == 0 && u.in.b[3] == settings {
+		u.foreign = true
+		c.Suspect()
+	}
+}
 
 // Unwilling is gate.UpstreamSide.
-func (u *upstream) Unwilling() bool { return u.sock.HungUp() || u.sock.Failed() }
+func (u *upstreamSide) Unwilling() bool { return u.sock.HungUp() || u.sock.Failed() }
 
 // Broken is gate.Sink. A reset behind a half-close is told by no read.
-func (u *upstream) Broken() bool {
+func (u *upstreamSide) Broken() bool {
 	return u.writer.err != nil || u.reader.ended && u.sock.Failed()
 }
 
 // Receive is gate.UpstreamSide.
-func (u *upstream) Receive() (gate.HeadState, gate.Outcome) {
+func (u *upstreamSide) Receive() (gate.HeadState, gate.Outcome) {
 	if u.taken {
 		u.n = copy(u.in.b, u.in.b[u.res.Size():u.n])
 		u.res.Reset()
@@ -140,7 +144,10 @@ func (u *upstream) Receive() (gate.HeadState, gate.Outcome) {
 }
 
 // ended tells what the end of the connection means when no answer has come.
-func (u *upstream) ended(err error) gate.Outcome {
+func (u *upstreamSide) ended(err error) gate.Outcome {
+	if c := u.pool.eng.cfg.Choice; c != nil && !u.reused && !u.heard {
+		c.Suspect() // some that speak HTTP/2 alone close without a word
+	}
 	if u.reused && !u.heard {
 		u.pool.idleAge().Ended(time.Duration(u.age))
 	}
@@ -151,19 +158,23 @@ func (u *upstream) ended(err error) gate.Outcome {
 }
 
 // readHead evaluates the head in front of in.
-func (u *upstream) readHead() (gate.HeadState, gate.Outcome) {
+func (u *upstreamSide) readHead() (gate.HeadState, gate.Outcome) {
 	r := &u.res
 	complete, err := r.ScanAnswer(u.in.b[:u.n])
 	if complete && err == nil {
 		err = r.Decide(u.req.Method)
 	}
 	if err != nil {
+		u.mistaken()
 		return gate.HeadFailed, gate.UpstreamMalformed
 	}
 	if !complete {
 		return gate.HeadAwaited, gate.Served
 	}
 	u.spent = u.spent || r.AnnouncesBody()
+	if c := u.pool.eng.cfg.Choice; c != nil && !u.reused {
+		c.Answered()
+	}
 	switch {
 	case r.Status == 101:
 		u.reader.begin(wire.BodyUntilClose, 0, u.in.b, r.Size(), u.n)
@@ -180,7 +191,7 @@ func (u *upstream) readHead() (gate.HeadState, gate.Outcome) {
 
 // room is where the container's next bytes go. The buffer comes with the first
 // of them: requests that wait for their answer are many.
-func (u *upstream) room() []byte {
+func (u *upstreamSide) room() []byte {
 	if u.in == nil {
 		u.in = u.pool.bufs.answers.get()
 	} else if u.n == len(u.in.b) {
@@ -189,7 +200,7 @@ func (u *upstream) room() []byte {
 	return u.in.b[u.n:]
 }
 
-func (u *upstream) putIn() {
+func (u *upstreamSide) putIn() {
 	if u.in != nil && u.n == 0 {
 		u.pool.bufs.answers.put(u.in)
 		u.in = nil
@@ -197,7 +208,7 @@ func (u *upstream) putIn() {
 }
 
 // Complete is gate.UpstreamSide. Bytes behind the answer belong to no request.
-func (u *upstream) Complete(open bool) {
+func (u *upstreamSide) Complete(open bool) {
 	clean := !open && len(u.reader.leftover()) == 0 && !u.spent && u.res.Reusable() && !u.Unwilling()
 	idle, said := u.res.KeepAlive()
 	u.release()
@@ -211,19 +222,19 @@ func (u *upstream) Complete(open bool) {
 
 // HangUp is gate.UpstreamSide: the container learns of the client's departure
 // from a half-close.
-func (u *upstream) HangUp() {
+func (u *upstreamSide) HangUp() {
 	u.writer.drop()
 	u.sock.CloseWrite()
 }
 
 // Abort is gate.UpstreamSide.
-func (u *upstream) Abort() {
+func (u *upstreamSide) Abort() {
 	u.release()
 	u.close()
 }
 
 // release gives back all but the connection.
-func (u *upstream) release() {
+func (u *upstreamSide) release() {
 	u.reader.release()
 	u.writer.release()
 	u.req, u.n, u.taken = nil, 0, false

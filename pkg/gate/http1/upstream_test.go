@@ -468,8 +468,8 @@ func TestPoolClosesItsOldestWhenItIsFull(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			u := &upstream{pool: p}
-			if err := e.loop.Register(&u.sock, fd, u); err != nil {
+			u := p.adopt(e.dialer.NewConn())
+			if err := e.loop.Register(u.sock, fd, u); err != nil {
 				t.Error(err)
 				return
 			}

@@ -51,6 +51,7 @@ type Loop struct {
 	cork    []byte // what a layer encodes, on its way to the kernel
 	trimAt  int64  // when to trim the spares; 0 = never
 	trimmed func(n int)
+	flushes []Flusher // at the end of this batch
 
 	mu       sync.Mutex
 	woken    []*Handle
@@ -164,6 +165,7 @@ func (l *Loop) serve(uintptr) bool {
 			again = true
 		}
 		l.runTimers()
+		l.runFlushes()
 		if l.closing && len(l.live) == 0 {
 			return true
 		}
@@ -191,6 +193,21 @@ func (l *Loop) poll0() int {
 		return 0 // EINTR; anything else comes back from the netpoller
 	}
 	return int(n)
+}
+
+// Flusher has something to do once all events of a batch have been handled: a
+// connection that many exchanges write to.
+type Flusher interface{ Flush() }
+
+// AtEnd calls f.Flush once, when the events that are being handled have been.
+func (l *Loop) AtEnd(f Flusher) { l.flushes = append(l.flushes, f) }
+
+func (l *Loop) runFlushes() {
+	for i := 0; i < len(l.flushes); i++ { // a flush may ask for another one
+		l.flushes[i].Flush()
+		l.flushes[i] = nil
+	}
+	l.flushes = l.flushes[:0]
 }
 
 // dispatch delivers an event. It reports whether there may be more of the same

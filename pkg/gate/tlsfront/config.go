@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
@@ -30,17 +29,17 @@ type Config struct {
 	// have one; none = any that ClientCA signed.
 	ClientSANs []string
 
-	// Descriptors is the budget that connections take their descriptors from.
-	Descriptors *gate.Descriptors
 	// Listen opens the port. It is called once there is a certificate.
 	Listen func() (*net.TCPListener, error)
 	// HTTP1 takes over a connection after its handshake: a non-blocking
-	// descriptor, of the budget, and the layer that turns its bytes into the
-	// client's.
+	// descriptor and the layer that turns its bytes into the client's.
 	HTTP1 func(fd int, peer netip.AddrPort, layer *loop.Layer)
 	// HTTP2 takes over a connection whose client chose h2, a *tls.Conn, and
 	// returns at once. nil: h2 is not offered.
 	HTTP2 func(net.Conn)
+	// OfferHTTP2 offers h2 although HTTP2 is nil: HTTP1 takes over all
+	// connections, and asks the layer's codec what the client chose.
+	OfferHTTP2 bool
 	// Changed is called when a certificate comes into use or cannot be used. It may
 	// be nil.
 	Changed func(Change)
@@ -124,8 +123,8 @@ func (c *Config) check() error {
 	if len(c.ClientSANs) > 0 && c.ClientCA == "" {
 		problems = append(problems, errors.New("names of TLS clients without their CA: any authority could sign them"))
 	}
-	if c.Listen == nil || c.HTTP1 == nil || c.Descriptors == nil {
-		problems = append(problems, errors.New("TLS without a port, an engine or descriptors"))
+	if c.Listen == nil || c.HTTP1 == nil {
+		problems = append(problems, errors.New("TLS without a port or an engine"))
 	}
 	return errors.Join(problems...)
 }
@@ -143,7 +142,7 @@ func (c *Config) serverConfig(m *material) *tls.Config {
 		// cost a megabyte's worth of them on each connection.
 		DynamicRecordSizingDisabled: true,
 	}
-	if c.HTTP2 != nil {
+	if c.HTTP2 != nil || c.OfferHTTP2 {
 		t.NextProtos = []string{"h2", "http/1.1"}
 	}
 	if m.clientCA != nil {

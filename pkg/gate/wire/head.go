@@ -7,6 +7,7 @@ import (
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
 // Limits of a message head.
@@ -32,6 +33,8 @@ type Field struct {
 	start, nameEnd, valueStart, valueEnd, end uint32
 	kind                                      field.Kind
 	drop                                      bool
+	id                                        h2.Name // of a name that came over HTTP/2; 0 = not known
+	sensitive                                 bool    // never to be in a table of HPACK (RFC 7541 section 7.1.3)
 }
 
 // head is the scanner of a message head: start line, field lines, empty line.
@@ -39,9 +42,10 @@ type Field struct {
 type Head struct {
 	Raw      []byte // the whole head once scan has said so
 	Fields   []Field
-	startEnd int // end of the start line, without CRLF
-	line     int // where the current line begins
-	seen     int // searched for its end up to here
+	startEnd int    // end of the start line, without CRLF
+	line     int    // where the current line begins
+	seen     int    // searched for its end up to here
+	text     []byte // storage of a head that came over HTTP/2
 	started  bool
 	named    bool // the current line's name has been read, colon included
 }
@@ -49,6 +53,9 @@ type Head struct {
 func (h *Head) reset() {
 	if cap(h.Fields) > 256 {
 		h.Fields = nil
+	}
+	if cap(h.text) > 16<<10 {
+		h.text = nil
 	}
 	h.Raw, h.Fields = nil, h.Fields[:0]
 	h.startEnd, h.line, h.seen, h.started, h.named = 0, 0, 0, false, false

@@ -34,7 +34,10 @@ type Request struct {
 	te        bool // TE names trailers
 	Proxied   bool // came through the activator
 	proxySeen bool
-	Asterisk  bool // OPTIONS *
+	Asterisk  bool   // OPTIONS *
+	Protocol  []byte // of extended CONNECT, which r then shows as an upgrade (RFC 8441)
+	HTTP2     bool   // came over HTTP/2
+	addCoding bool   // the body has no length, and no field says so
 
 	host         []byte // what replaces Host; nil = Host goes on as it came
 	hostFields   int
@@ -280,6 +283,26 @@ func (r *Request) Distrust() {
 	}
 	r.Proxied, r.forwardedFor, r.forwarded, r.xProto, r.xHost = false, 0, false, nil, nil
 	r.host = r.origin
+}
+
+// Describe fills in what an observer is told of the head.
+func (r *Request) Describe(x *gate.Exchange, defaultHost []byte) {
+	x.Protocol, x.Method, x.Target, x.Host = r.protocol(), r.Method, r.Target, r.FinalHost(defaultHost)
+	x.UserAgent, x.Fields, x.Proxied = r.Probe.UserAgent, r, r.Proxied
+	x.RouteTag, x.DefaultRoute, x.HasDefaultRoute = r.RouteTag, r.DefaultRoute, r.HasDefaultRoute
+	if r.Traced {
+		x.Trace = &r.Trace
+	}
+}
+
+func (r *Request) protocol() string {
+	switch {
+	case r.HTTP2:
+		return "HTTP/2.0"
+	case r.Minor == 0:
+		return "HTTP/1.0"
+	}
+	return "HTTP/1.1"
 }
 
 // Each walks the fields as they came, for observers.

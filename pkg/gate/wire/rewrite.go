@@ -15,7 +15,7 @@ func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []
 	dst = append(dst, ' ')
 	dst = append(dst, r.Target...)
 	dst = append(dst, " HTTP/1.1\r\n"...)
-	makeForwarded := !r.forwarded && (r.forwardedFor > 0 || len(r.xProto) > 0 || len(r.xHost) > 0)
+	makeForwarded := r.makesForwarded()
 
 	hostDone, forDone := false, false
 	run := r.startEnd + 2
@@ -62,6 +62,9 @@ func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []
 		dst = r.appendForwarded(dst)
 	}
 	dst = append(dst, r.traceLines...)
+	if r.addCoding {
+		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+	}
 	if r.te {
 		dst = append(dst, "TE: trailers\r\n"...)
 	}
@@ -69,6 +72,11 @@ func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []
 		dst = r.appendUpgrade(dst)
 	}
 	return append(dst, "\r\n"...)
+}
+
+// makesForwarded reports whether Forwarded is made from the X-Forwarded fields.
+func (r *Request) makesForwarded() bool {
+	return !r.forwarded && (r.forwardedFor > 0 || len(r.xProto) > 0 || len(r.xHost) > 0)
 }
 
 func (r *Request) appendHost(dst, defaultHost []byte) []byte {

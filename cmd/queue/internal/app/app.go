@@ -13,6 +13,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/http2"
+	"github.com/queuegate/queuegate/pkg/gate/http2loop"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/lines"
 	"github.com/queuegate/queuegate/pkg/metrics/push"
@@ -32,7 +33,8 @@ type App struct {
 	exporters   *exporters
 	observer    *observer
 	gate        *gate.Gate
-	http2       *http2.Server
+	http2       *http2.Server    // nil: HTTP/2 is on the loops
+	http2Stats  *http2loop.Stats // nil: it is not
 	http1       *http1.Server
 	tls         *tlsPort
 	pusher      *push.Pusher // nil: figures are not pushed
@@ -71,7 +73,7 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	if err := a.buildEngines(session); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSystem, err)
 	}
-	if a.tls, err = newTLSPort(cfg, a.gate.Descriptors, a.http1, a.http2.Serve, log); err != nil {
+	if a.tls, err = newTLSPort(cfg, a, log); err != nil {
 		return nil, err
 	}
 	return a, a.buildPorts()
@@ -130,6 +132,9 @@ func (a *App) Run(ctx context.Context) error {
 // shutdown ends both engines at the same time: each sees the other's requests
 // as open.
 func (a *App) shutdown(ctx context.Context) error {
+	if a.http2 == nil {
+		return a.http1.Shutdown(ctx)
+	}
 	ended := make(chan error, 1)
 	go func() {
 		err := a.http2.Shutdown(ctx)

@@ -19,7 +19,7 @@ func (a *App) collector() (*metrics.Collector, error) {
 		Readiness: a.readiness.figures,
 		Admission: a.gate.Admission.Stats,
 		Upstream:  a.upstreamFigures,
-		HTTP2:     func() gate.HTTP2Stats { return a.http2.Stats().HTTP2Stats },
+		HTTP2:     a.http2Figures,
 		TLS:       a.tls.stats,
 		Dropped: func() metrics.Dropped {
 			return metrics.Dropped{
@@ -32,6 +32,15 @@ func (a *App) collector() (*metrics.Collector, error) {
 // upstreamFigures adds up the connections of both engines.
 func (a *App) upstreamFigures() gate.UpstreamStats {
 	u := a.http1.Stats()
-	u.Add(a.http2.Stats().Upstream.UpstreamStats)
+	if a.http2 != nil {
+		u.Add(a.http2.Stats().Upstream.UpstreamStats)
+	}
 	return u
+}
+
+func (a *App) http2Figures() gate.HTTP2Stats {
+	if a.http2 != nil {
+		return a.http2.Stats().HTTP2Stats
+	}
+	return a.http2Stats.HTTP2()
 }

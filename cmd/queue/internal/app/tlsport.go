@@ -14,7 +14,6 @@ import (
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/tlsfront"
 )
 
@@ -29,9 +28,9 @@ type tlsPort struct {
 	served atomic.Bool // some certificate has been in use
 }
 
-// newTLSPort checks the settings of TLS. http2, which may be nil, takes over
-// connections whose client chose h2.
-func newTLSPort(cfg *config.Config, budget *gate.Descriptors, server *http1.Server, http2 func(net.Conn), log *zap.Logger) (*tlsPort, error) {
+// newTLSPort checks the settings of TLS. The engines of a take over the
+// connections.
+func newTLSPort(cfg *config.Config, a *App, log *zap.Logger) (*tlsPort, error) {
 	p := &tlsPort{log: log, dir: cfg.TLS.Dir, port: cfg.ServingTLSPort}
 	if cfg.ServingTLSPort == 0 {
 		return p, nil
@@ -40,7 +39,10 @@ func newTLSPort(cfg *config.Config, budget *gate.Descriptors, server *http1.Serv
 	c.Listen = func() (*net.TCPListener, error) {
 		return listen(cfg.ListenAddress, cfg.ServingTLSPort, "QUEUE_SERVING_TLS_PORT")
 	}
-	c.Descriptors, c.HTTP1, c.HTTP2 = budget, server.Adopt, http2
+	c.HTTP1, c.OfferHTTP2 = a.adoptTLS, true
+	if a.http2 != nil {
+		c.HTTP2 = a.http2.Serve
+	}
 	c.Changed, c.Refused = p.changed, p.refused
 	var err error
 	p.front, err = tlsfront.New(c)

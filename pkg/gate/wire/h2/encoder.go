@@ -101,6 +101,13 @@ func (e *Encoder) AppendNamed(dst []byte, name Name, value []byte) []byte {
 	return e.field(dst, name, nameBytes[name], value, false)
 }
 
+// AppendField adds a field whose name is in lower case; id is 0 if that is not
+// known to be in a table. sensitive keeps the field out of every table (RFC
+// 7541 section 7.1.3).
+func (e *Encoder) AppendField(dst []byte, id Name, name, value []byte, sensitive bool) []byte {
+	return e.field(dst, id, name, value, sensitive)
+}
+
 // AppendText adds a field whose name may be in any case.
 func (e *Encoder) AppendText(dst, name, value []byte) []byte {
 	id := LookupName(name)

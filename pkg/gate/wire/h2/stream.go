@@ -211,6 +211,9 @@ func (o *OurStreams) Next() (id uint32, ok bool) {
 // StateOf is the state of a stream that the engine has no record of, when the
 // container sends something on it. It is an error if we never opened it. One
 // that is long gone counts as reset by us: cancelling many streams at once must
+// Exhausted reports that there is no identifier left.
+func (o *OurStreams) Exhausted() bool { return o.last >= MaxStreamID }
+
 // not end the connection when their responses come.
 func (o *OurStreams) StateOf(id uint32, h *History) (State, *Error) {
 	if id%2 == 0 || id > o.last {

@@ -1,4 +1,4 @@
-package http1
+package upstream
 
 import (
 	"crypto/tls"
@@ -18,36 +18,44 @@ var errGivenUp = errors.New("the client left or a clock ran out")
 
 // handshake makes a session of TLS on a connection just opened. Only its
 // waiting is off the loop: the arithmetic, well below a millisecond, is done
-// once for each connection of the pool.
+// once for each connection of a pool.
 type handshake struct {
-	x         *gate.Exchange // who waits for it; nil = no exchange any more
-	u         *upstream
+	x         *gate.Exchange // waits for it, unless cancelled
+	c         *Conn
+	protocols []string
 	task      *loop.Task
 	done      bool
 	err       error
 	cancelled bool
 }
 
-func (p *pool) beginHandshake(x *gate.Exchange, u *upstream) {
-	u.handshake = &handshake{x: x, u: u}
-	p.eng.loop.Start(u.handshake)
+func (c *Conn) beginHandshake(x *gate.Exchange, protocols []string) {
+	c.handshake = &handshake{x: x, c: c, protocols: protocols}
+	c.dialer.loop.Start(c.handshake)
 }
 
 // Run is loop.Runner.
 func (h *handshake) Run(t *loop.Task) {
 	h.task = t
-	h.u.sock.Handle(t)
+	config := h.c.dialer.cfg.TLS
+	if len(h.protocols) > 0 {
+		config = config.Clone()
+		config.NextProtos = h.protocols
+	}
+	h.c.Sock.Handle(t)
 	layer := loop.NewLayer(nil)
-	session := tls.Client(layer, h.u.pool.eng.cfg.UpstreamTLS)
+	session := tls.Client(layer, config)
 	layer.SetCodec(session)
-	h.u.sock.Wrap(layer)
-	h.end(layer.Shake(t, loop.Nanotime()+handshakeTimeout, session.Handshake, h.inVain))
+	h.c.Sock.Wrap(layer)
+	err := layer.Shake(t, loop.Nanotime()+handshakeTimeout, session.Handshake, h.inVain)
+	if err == nil {
+		h.c.Protocol = session.ConnectionState().NegotiatedProtocol
+	}
+	h.end(err)
 }
 
 // Recovered is loop.Runner.
-func (h *handshake) Recovered(_ *loop.Task, v any) {
-	h.end(fmt.Errorf("TLS handshake: %v", v))
-}
+func (h *handshake) Recovered(_ *loop.Task, v any) { h.end(fmt.Errorf("TLS handshake: %v", v)) }
 
 func (h *handshake) end(err error) {
 	h.done, h.err = true, err
@@ -66,7 +74,7 @@ func (h *handshake) cancel() {
 
 // inVain tells when no exchange waits for the session any longer.
 func (h *handshake) inVain() error {
-	if h.cancelled || h.u.pool.eng.loop.Closing() {
+	if h.cancelled || h.c.dialer.loop.Closing() {
 		return errGivenUp
 	}
 	return nil

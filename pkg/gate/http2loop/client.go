@@ -1,0 +1,96 @@
+package http2loop
+
+import (
+	"net/netip"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+// Request is wire.Requester.
+func (s *stream) Request() (*wire.Request, netip.Addr) { return &s.req, s.conn.peer.Addr() }
+
+// Gone is gate.ClientSide.
+func (s *stream) Gone() bool { return s.flow.reset || !s.conn.live || s.eng().loop.Closing() }
+
+// CheckGone is gate.ClientSide.
+func (s *stream) CheckGone() bool { return s.Gone() }
+
+// Closing is gate.ClientSide.
+func (s *stream) Closing() bool { return s.eng().loop.Closing() }
+
+// Expects is gate.ClientSide.
+func (s *stream) Expects() bool { return s.req.Expect && s.taken == 0 && s.held() == 0 && !s.over }
+
+// Upgrades is gate.ClientSide: extended CONNECT asks for one protocol, to which
+// a container switches with 101, or over HTTP/2 with 200.
+func (s *stream) Upgrades(up gate.UpstreamSide) bool {
+	res := up.(wire.Responder).Response()
+	return s.req.Protocol != nil && (res.Status != 101 || s.req.Offers(res))
+}
+
+// Whole is gate.ClientSide.
+func (s *stream) Whole() bool { return s.over || s.withheld }
+
+// Idempotent is gate.ClientSide.
+func (s *stream) Idempotent() bool { return s.req.Protocol == nil && s.req.Idempotent() }
+
+// Rewind is gate.ClientSide.
+func (s *stream) Rewind(whole bool) bool {
+	if s.taken > 0 || whole && !s.Whole() {
+		return false
+	}
+	s.given = false
+	return true
+}
+
+// Continue is gate.ClientSide.
+func (s *stream) Continue() {
+	b := s.l.room()
+	start := len(b)
+	b = s.l.enc.AppendStatus(h2.BeginHeaders(b), 100)
+	s.l.hold(h2.EndHeaders(b, start, s.id, false, int(s.l.settings.MaxFrame)))
+}
+
+// Interim is gate.ClientSide.
+func (s *stream) Interim(up gate.UpstreamSide) { s.sendHead(up, false) }
+
+// Answer is gate.ClientSide.
+func (s *stream) Answer(up gate.UpstreamSide) {
+	res := up.(wire.Responder).Response()
+	s.started = true
+	s.announceClose()
+	s.sendHead(up, res.Body == wire.NoBody || res.Body == wire.BodyLength && res.Length == 0)
+}
+
+// Switch is gate.ClientSide.
+func (s *stream) Switch(up gate.UpstreamSide) {
+	s.started = true
+	s.sendHead(up, false)
+	s.withheld, s.given = false, false
+}
+
+// sendHead writes the head that up has received.
+func (s *stream) sendHead(up gate.UpstreamSide, end bool) {
+	res := up.(wire.Responder).Response()
+	b := s.l.room()
+	start := len(b)
+	b = res.AppendHTTP2(h2.BeginHeaders(b), &s.l.enc, s.eng().dateValue())
+	s.l.hold(h2.EndHeaders(b, start, s.id, end, int(s.l.settings.MaxFrame)))
+	if end {
+		s.finished = true
+		s.sent(h2.OnHeadersEnd)
+	}
+}
+
+// Drop is gate.ClientSide.
+func (s *stream) Drop() { s.sendReset(h2.Cancel) }
+
+// announceClose tells the client of a draining gate that the connection takes
+// no further streams.
+func (s *stream) announceClose() {
+	if s.eng().gate.Drain.Active() {
+		s.conn.goAway()
+	}
+}

@@ -1,0 +1,247 @@
+package http2loop
+
+import (
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+// flow is what a stream has in either role: its state, and the two directions
+// of its body. It is the gate.Source of what the peer sends and the gate.Sink
+// of what it gets.
+type flow struct {
+	l     *link
+	x     *gate.Exchange // is woken by what happens to the stream
+	id    uint32
+	state h2.State
+	msg   h2.Message
+
+	recv      h2.ReceiveWindow
+	in        *buffer // what has come and not been taken is in.b[r:]; nil = nothing
+	r         int
+	owed      int    // octets that have not been given back to the window of the connection
+	trailers  []byte // field lines
+	over      bool   // the peer has ended its direction
+	withheld  bool   // the body is not part of the request: extended CONNECT before the switch
+	given     bool   // all has been given on, the end included
+	reset     bool   // by the peer, or with the connection
+	malformed bool
+	taken     int64
+
+	send     h2.SendWindow
+	lastData int    // where the header of the last DATA frame stands in the link's out
+	batch    uint32 // in which that is so
+	started  bool   // the head has been written
+	finished bool   // END_STREAM has been written
+	queued   bool   // stands in the link's line
+}
+
+func (f *flow) open(l *link, x *gate.Exchange, id uint32, state h2.State) {
+	*f = flow{
+		l: l, x: x, id: id, state: state,
+		recv: h2.NewReceiveWindow(streamWindow), send: h2.NewSendWindow(l.settings.InitialWindow),
+	}
+}
+
+// close gives back what the stream holds.
+func (f *flow) close() {
+	f.l.waiting.leave(f)
+	f.l.eng.held -= f.held()
+	if f.owed > 0 {
+		f.l.passed(f.owed)
+		f.owed = 0
+	}
+	f.dropIn()
+	f.trailers = nil
+}
+
+func (f *flow) dropIn() {
+	if f.in != nil {
+		f.l.eng.putIn(f.in)
+		f.in, f.r = nil, 0
+	}
+}
+
+// held is what has come and not been taken.
+func (f *flow) held() int {
+	if f.in == nil {
+		return 0
+	}
+	return len(f.in.b) - f.r
+}
+
+// receiveData takes a piece of a DATA frame whose state has been checked.
+func (f *flow) receiveData(d *h2.Frame) *h2.Error {
+	if d.First {
+		if err := f.recv.Receive(d.Length, h2.Stream); err != nil {
+			f.l.passed(int(d.Length)) // of the connection it has been taken
+			return err
+		}
+		if d.Padding > 0 {
+			f.l.passed(int(d.Padding))
+			f.passed(int(d.Padding))
+		}
+	}
+	n := len(d.Payload)
+	if err := f.msg.Data(n, d.EndStream); err != nil {
+		f.l.passed(n)
+		return err
+	}
+	if n > 0 {
+		if f.in == nil {
+			f.in, f.r = f.l.eng.getIn(), 0
+		}
+		f.in.b = append(f.in.b, d.Payload...)
+		f.l.eng.held += n
+		if f.l.eng.held <= bodyMemory {
+			f.l.passed(n)
+		} else {
+			f.owed += n
+		}
+	}
+	f.over = f.over || d.EndStream
+	f.x.Wake()
+	return nil
+}
+
+// passed gives octets back to the window of the stream.
+func (f *flow) passed(n int) {
+	if inc := f.recv.Pass(n); inc > 0 && !f.over && !f.state.Closed() {
+		f.l.hold(h2.AppendWindowUpdate(f.l.room(), f.id, inc))
+	}
+}
+
+// Pump is gate.Source.
+func (f *flow) Pump(dst gate.Sink) (moved bool) {
+	if f.withheld {
+		if !f.given {
+			f.given = true
+			dst.Finish(nil)
+			moved = true
+		}
+		m, _ := dst.Flush()
+		return moved || m
+	}
+	for f.held() > 0 && !dst.Broken() {
+		n := dst.Put(f.in.b[f.r:])
+		if n == 0 {
+			m, _ := dst.Flush()
+			return moved || m
+		}
+		moved = true
+		f.take(n)
+	}
+	if f.held() == 0 && f.over && !f.given {
+		f.given = true
+		dst.Finish(f.trailers)
+		moved = true
+	}
+	m, _ := dst.Flush()
+	return moved || m
+}
+
+// take passes over n octets that have been given on.
+func (f *flow) take(n int) {
+	f.taken += int64(n)
+	f.l.eng.held -= n
+	if f.r += n; f.r == len(f.in.b) {
+		f.dropIn()
+	}
+	if back := min(n, f.owed); back > 0 {
+		f.owed -= back
+		f.l.passed(back)
+	}
+	f.passed(n)
+}
+
+// Taken is gate.Source.
+func (f *flow) Taken() int64 { return f.taken }
+
+// Ended is gate.Source.
+func (f *flow) Ended() bool { return f.given }
+
+// Failed is gate.Source.
+func (f *flow) Failed() bool { return f.malformed || f.reset && !f.given }
+
+// Malformed is gate.Source.
+func (f *flow) Malformed() bool { return f.malformed }
+
+// Put is gate.Sink.
+func (f *flow) Put(p []byte) int {
+	l := f.l
+	done := 0
+	for done < len(p) && done < putBytes && !l.broken {
+		n := min(len(p)-done, f.send.Left(), l.send.Left(), int(l.settings.MaxFrame), h2.MinMaxFrameSize)
+		if n == 0 || l.full() {
+			break
+		}
+		b := l.room()
+		f.lastData, f.batch = len(b), l.batch
+		b = h2.AppendDataHeader(b, f.id, n, false)
+		l.hold(append(b, p[done:done+n]...))
+		f.send.Take(n)
+		l.send.Take(n)
+		done += n
+	}
+	if done < len(p) && (l.full() || l.send.Left() == 0) {
+		l.waiting.join(f)
+	}
+	return done
+}
+
+// Finish is gate.Sink.
+func (f *flow) Finish(trailers []byte) {
+	if f.finished {
+		return
+	}
+	f.finished = true
+	l := f.l
+	switch {
+	case len(trailers) > 0:
+		b := l.room()
+		start := len(b)
+		b = wire.AppendTrailers(h2.BeginHeaders(b), &l.enc, trailers)
+		l.hold(h2.EndHeaders(b, start, f.id, true, int(l.settings.MaxFrame)))
+	case f.lastData >= 0 && f.batch == l.batch && l.out != nil && f.lastData >= l.o && f.lastData < len(l.out.b) && f.started && f.hasData():
+		l.out.b[f.lastData+4] |= byte(h2.FlagEndStream)
+	default:
+		l.hold(h2.AppendDataHeader(l.room(), f.id, 0, true))
+	}
+	f.sent(h2.OnDataEnd)
+}
+
+// hasData reports whether lastData points at a frame of this stream.
+func (f *flow) hasData() bool {
+	b := f.l.out.b[f.lastData:]
+	return len(b) > h2.FrameHeaderLen && h2.Type(b[3]) == h2.Data &&
+		uint32(b[5])<<24|uint32(b[6])<<16|uint32(b[7])<<8|uint32(b[8]) == f.id
+}
+
+// sent moves the state on for a frame that is written.
+func (f *flow) sent(e h2.Event) {
+	if to, ok := f.state.Send(e); ok {
+		f.state = to
+	}
+}
+
+// Flush is gate.Sink. What stands among the frames of the connection counts as
+// gone: that is bounded.
+func (f *flow) Flush() (moved, empty bool) {
+	if f.l.full() && !f.l.broken {
+		f.l.waiting.join(f)
+		return false, false
+	}
+	return false, true
+}
+
+// Broken is gate.Sink.
+func (f *flow) Broken() bool { return f.reset || f.l.broken }
+
+// updateWindow takes a WINDOW_UPDATE of the stream.
+func (f *flow) updateWindow(increment uint32) *h2.Error {
+	if err := f.send.Update(increment, h2.Stream); err != nil {
+		return err
+	}
+	f.x.Wake()
+	return nil
+}

@@ -1,0 +1,261 @@
+package http2loop
+
+import (
+	"slices"
+
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+// link is what a connection of HTTP/2 has in either role: its socket, the
+// state of both directions, and the frames that wait to be written.
+type link struct {
+	eng      *Engine
+	wire     *loop.Sock
+	owner    frameHandler
+	reader   h2.Reader
+	dec      h2.Decoder
+	enc      h2.Encoder
+	meter    h2.Meter
+	history  h2.History
+	settings h2.PeerSettings
+	acks     h2.SettingsAcks
+	send     h2.SendWindow
+	recv     h2.ReceiveWindow
+	rest     []byte  // of a frame that is not complete
+	out      *buffer // frames that wait from o on; nil = none
+	o        int
+	batch    uint32 // counts flushes
+	atEnd    bool   // Flush will be called at the end of the batch
+	waiting  waitLine
+	broken   bool // nothing can be written any more
+}
+
+// frameHandler is the role of a link.
+type frameHandler interface {
+	loop.Flusher
+	// handleFrame acts on a frame; an error ends the connection.
+	handleFrame(f *h2.Frame) *h2.Error
+	// flushed is called when all that waited has gone out.
+	flushed()
+}
+
+func (l *link) init(e *Engine, sock *loop.Sock, owner frameHandler) {
+	l.eng, l.wire, l.owner = e, sock, owner
+	l.settings = h2.DefaultSettings()
+	l.send = h2.NewSendWindow(h2.InitialWindow)
+	l.recv = h2.NewReceiveWindow(h2.InitialWindow)
+}
+
+// readsPerEvent bounds how often one event reads before other connections have
+// their turn.
+const readsPerEvent = 4
+
+// receive reads and handles frames. more reports that there may be more to read
+// at once; err ends the connection. At the end of the peer's direction, or
+// after an error of the socket, ended is true.
+func (l *link) receive() (more, ended bool, err *h2.Error) {
+	if l.eng.read == nil {
+		l.eng.read = make([]byte, readBytes)
+	}
+	for range readsPerEvent {
+		room := l.eng.read
+		n := copy(room, l.rest)
+		if n == len(room) { // a frame larger than that is not allowed
+			return false, false, nil
+		}
+		m, rerr := l.wire.Read(room[n:])
+		if rerr == loop.ErrAgain {
+			return false, false, nil
+		}
+		if rerr != nil {
+			return false, true, nil
+		}
+		full := n+m == len(room)
+		if err := l.handle(room[:n+m]); err != nil {
+			return false, false, err
+		}
+		if !l.wire.Open() || !full && !l.wire.Readable() {
+			return false, false, nil
+		}
+	}
+	return true, false, nil
+}
+
+// handle takes all frames that stand in b, and keeps the rest.
+func (l *link) handle(b []byte) *h2.Error {
+	f := &l.eng.frame
+	for len(b) > 0 {
+		n, ok, err := l.reader.Next(b, f)
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+		if !ok {
+			break
+		}
+		if err := l.count(f); err != nil {
+			return err
+		}
+		if err := l.owner.handleFrame(f); err != nil {
+			return err
+		}
+		if !l.wire.Open() {
+			return nil
+		}
+	}
+	switch {
+	case len(b) > 0:
+		l.rest = append(l.rest[:0], b...)
+	case cap(l.rest) > 0:
+		l.rest = nil
+	}
+	return nil
+}
+
+// count holds a frame against the limits of what peers may send.
+func (l *link) count(f *h2.Frame) *h2.Error {
+	if f.CarriesNothing() {
+		return l.meter.Empty(l.eng.loop.Now())
+	}
+	l.meter.Useful()
+	return nil
+}
+
+// applySettings takes the peer's SETTINGS. each is called with the changes of
+// the streams' windows.
+func (l *link) applySettings(f *h2.Frame, fromServer bool, each func(h2.Changes) *h2.Error) *h2.Error {
+	if f.Ack() {
+		return l.acks.Acked()
+	}
+	c, err := l.settings.Apply(f.Payload, fromServer)
+	if err != nil {
+		return err
+	}
+	l.enc.Apply(c, &l.settings)
+	if c.Window != 0 || c.Peak != 0 {
+		if err := each(c); err != nil {
+			return err
+		}
+	}
+	l.hold(h2.AppendSettingsAck(l.room()))
+	return l.meter.Reply()
+}
+
+// ping answers PING.
+func (l *link) ping(f *h2.Frame) *h2.Error {
+	l.hold(h2.AppendPing(l.room(), true, [8]byte(f.Payload)))
+	return l.meter.Reply()
+}
+
+// room returns what waits to be written, to be appended to; hold takes the
+// result and has it written at the end of the batch.
+func (l *link) room() []byte {
+	if l.out == nil {
+		l.out = l.eng.getOut()
+		l.o = 0
+	}
+	return l.out.b
+}
+
+func (l *link) hold(b []byte) {
+	l.out.b = b
+	if !l.atEnd {
+		l.atEnd = true
+		l.eng.loop.AtEnd(l.owner)
+	}
+}
+
+// pending is how many bytes wait to be written.
+func (l *link) pending() int {
+	if l.out == nil {
+		return 0
+	}
+	return len(l.out.b) - l.o
+}
+
+// full reports that streams are to wait until the peer has read.
+func (l *link) full() bool { return l.pending() >= outBytes }
+
+// flush writes what waits.
+func (l *link) flush() {
+	l.atEnd = false
+	l.batch++
+	if l.out == nil || l.broken || !l.wire.Open() {
+		return
+	}
+	for l.o < len(l.out.b) {
+		n, err := l.wire.Write(l.out.b[l.o:])
+		if err == loop.ErrAgain {
+			break
+		}
+		if err != nil {
+			l.broken = true
+			break
+		}
+		l.o += n
+		l.meter.Written()
+	}
+	switch {
+	case l.broken || l.o == len(l.out.b):
+		l.dropOut()
+		l.owner.flushed()
+	case l.o > outBytes: // what has gone does not stay in front
+		l.out.b = l.out.b[:copy(l.out.b, l.out.b[l.o:])]
+		l.o = 0
+	}
+	l.waiting.wake(l)
+}
+
+func (l *link) dropOut() {
+	if l.out != nil {
+		l.eng.putOut(l.out)
+		l.out, l.o = nil, 0
+	}
+}
+
+// passed gives octets back to the window of the connection.
+func (l *link) passed(n int) {
+	if inc := l.recv.Pass(n); inc > 0 {
+		l.hold(h2.AppendWindowUpdate(l.room(), 0, inc))
+	}
+}
+
+// fault counts a fault of the peer.
+func (l *link) fault(f h2.Fault) { l.eng.stats.faults[f].Inc() }
+
+// waitLine are the streams that wait until the peer has read, or has opened the
+// window of the connection, in the order in which they began to.
+type waitLine struct{ streams []*flow }
+
+func (w *waitLine) join(f *flow) {
+	if !f.queued {
+		f.queued = true
+		w.streams = append(w.streams, f)
+	}
+}
+
+// leave takes out a stream that ends.
+func (w *waitLine) leave(f *flow) {
+	if f.queued {
+		f.queued = false
+		if i := slices.Index(w.streams, f); i >= 0 {
+			w.streams = slices.Delete(w.streams, i, i+1)
+		}
+	}
+}
+
+// wake lets those who wait try again. One that has to wait on joins at the end.
+func (w *waitLine) wake(l *link) {
+	if len(w.streams) == 0 || l.full() || l.send.Left() == 0 {
+		return
+	}
+	streams := w.streams
+	w.streams = nil
+	for _, f := range streams {
+		f.queued = false
+		if f.x != nil {
+			f.x.Wake()
+		}
+	}
+}

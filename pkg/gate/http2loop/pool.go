@@ -1,0 +1,135 @@
+package http2loop
+
+import (
+	"slices"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+// Limits towards the container.
+const (
+	maxUpStreams   = 1000
+	upWindow       = 1 << 30 // none that is not read may hold others up; each stream has its own bound
+	maxAnswerHead  = 1 << 20
+	provingTimeout = int64(2 * time.Second)
+	pingAfter      = int64(15 * time.Second)
+)
+
+// Pool keeps the connections over HTTP/2 to the container of one loop. It is
+// the gate.Connector of HTTP/2.
+type Pool struct {
+	eng    *Engine
+	dialer *upstream.Dialer
+	choice *upstream.Choice
+	stats  *upstream.Stats
+	conns  []*upConn
+	line   gate.DialLine // those who wait for a stream, or for the container to prove what it speaks
+	spare  loop.Spares[upStream]
+}
+
+// NewPool makes the pool of e's loop.
+func NewPool(e *Engine, d *upstream.Dialer, c *upstream.Choice, s *upstream.Stats) *Pool {
+	p := &Pool{eng: e, dialer: d, choice: c, stats: s}
+	p.spare.Init(e.loop, 16, 16384, nil)
+	return p
+}
+
+// Connect is gate.Connector: a stream of a connection that has room, or of a
+// new one.
+func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.UpstreamSide, next int64, o gate.Outcome, failed bool) {
+	if x.Dial().Attempt == nil {
+		for _, c := range p.conns {
+			switch {
+			case !c.hasRoom():
+			case c.until != 0 && !c.proven: // others wait for the same
+				p.line.Join(x)
+				return nil, 0, gate.Served, false
+			default:
+				return p.stream(c, x), 0, gate.Served, false
+			}
+		}
+		if first := p.dialer.Lacking(); first != nil && first != x {
+			p.dialer.Wait(x)
+			return nil, 0, gate.Served, false
+		}
+	}
+	r := p.dialer.Connect(x, now, p.protocols()...)
+	if r.Conn == nil {
+		return nil, r.Next, r.Outcome, r.Failed
+	}
+	if r.Conn.Protocol == "http/1.1" { // chosen by TLS
+		p.choice.Learned(upstream.HTTP1)
+		r.Conn.Close()
+		x.Wake()
+		return nil, 0, gate.Served, false
+	}
+	c := p.open(r.Conn)
+	if c.until != 0 {
+		p.line.Join(x)
+		return nil, 0, gate.Served, false
+	}
+	return p.stream(c, x), 0, gate.Served, false
+}
+
+// protocols is what TLS offers.
+func (p *Pool) protocols() []string {
+	if p.choice.Known() == upstream.H2C {
+		return []string{"h2"}
+	}
+	return []string{"h2", "http/1.1"}
+}
+
+// Cancel is gate.Connector.
+func (p *Pool) Cancel(x *gate.Exchange) { p.dialer.Cancel(x) }
+
+// stream opens a stream for x.
+func (p *Pool) stream(c *upConn, x *gate.Exchange) *upStream {
+	s := p.spare.Get()
+	if s == nil {
+		s = &upStream{}
+	}
+	id, _ := c.ids.Next()
+	s.flow.open(&c.link, x, id, h2.Idle)
+	s.conn, s.reused = c, c.used
+	if c.used {
+		p.stats.Reuses.Inc()
+	}
+	c.used = true
+	c.streams = append(c.streams, s)
+	if len(c.streams) == 1 {
+		c.heardAt, c.pinged = p.eng.loop.Now(), false
+		c.handle.Until(c.heardAt + pingAfter)
+	}
+	return s
+}
+
+// release takes a stream that has ended.
+func (p *Pool) release(s *upStream) {
+	c := s.conn
+	if i := slices.Index(c.streams, s); i >= 0 {
+		c.streams = slices.Delete(c.streams, i, i+1)
+	}
+	s.res.Reset()
+	*s = upStream{res: s.res}
+	p.spare.Put(s)
+}
+
+// proved notes that the container speaks HTTP/2, and lets those who wait go on.
+func (p *Pool) proved() {
+	p.choice.Learned(upstream.H2C)
+	p.line.WakeAll()
+}
+
+// Idle is the number of connections that carry nothing, and all of them.
+func (p *Pool) Idle() (idle, open int) {
+	for _, c := range p.conns {
+		if len(c.streams) == 0 {
+			idle++
+		}
+	}
+	return idle, len(p.conns)
+}

@@ -1,0 +1,259 @@
+package http2loop
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+// phase is what a stream does.
+//
+//	arrived → probing, exchanging, replying
+//	probing, exchanging → replying   the gate answers by itself
+type phase uint8
+
+const (
+	arrived phase = iota
+	probing
+	exchanging
+	replying
+)
+
+// stream is one request over a client's connection, and the gate.ClientSide of
+// its exchange. It runs in steps.
+type stream struct {
+	flow
+	handle  loop.Handle
+	conn    *conn // nil: spare
+	phase   phase
+	until   int64 // while replying: when that ends
+	req     wire.Request
+	x       gate.Exchange
+	probe   *gate.ProbeCall
+	refused gate.Outcome // of a head that is not accepted
+	invalid bool         // the head is not accepted
+	body    []byte       // of a reply of the gate's own, not written yet
+}
+
+// openStream begins a stream with the head that has been decoded.
+func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
+	e := c.eng
+	state, _ := h2.Idle.Receive(event)
+	if len(c.streams) >= maxStreams {
+		return c.refuseStream(f.Stream, h2.RefusedStream, h2.FaultProtocol)
+	}
+	err := f.Err
+	if err == nil && !h.TooLarge {
+		err = h.CheckRequest(true)
+	}
+	if err != nil {
+		e.gate.Reject(gate.BadRequest)
+		return c.refuseStream(f.Stream, err.Code, err.Fault)
+	}
+	s := e.streams.Get()
+	if s == nil {
+		s = &stream{}
+		s.handle.Bind(e.loop, s)
+		s.x.Bind(e.gate, loop.Nanotime, s.handle.Wake, &s.handle)
+	}
+	s.flow.open(&c.link, &s.x, f.Stream, state)
+	s.conn, s.phase, s.until, s.invalid, s.body = c, arrived, 0, false, nil
+	s.over = f.EndStream
+	c.streams = append(c.streams, s)
+	s.handle.Begin()
+	s.handle.Wake()
+	if h.TooLarge {
+		s.invalid, s.refused = true, gate.HeadTooLarge
+		s.req.Reset()
+		_ = s.msg.Head(-1, false, false)
+		return nil
+	}
+	if err := s.msg.Head(h.Length, false, f.EndStream); err != nil {
+		e.gate.Reject(gate.BadRequest)
+		s.invalid, s.refused = true, gate.BadRequest
+		return c.reset(s, err)
+	}
+	if err := s.req.ReadHTTP2(h, f.EndStream); err != nil {
+		s.invalid, s.refused = true, wire.OutcomeOf(err)
+	}
+	s.withheld = s.req.Protocol != nil
+	return nil
+}
+
+// refuseStream resets a stream that has not come into being.
+func (c *conn) refuseStream(id uint32, code h2.Code, fault h2.Fault) *h2.Error {
+	c.fault(fault)
+	c.history.Add(id, h2.ResetByUs)
+	c.hold(h2.AppendRSTStream(c.room(), id, code))
+	return c.countReset()
+}
+
+// receiveTrailers takes the field block behind a request's body.
+func (s *stream) receiveTrailers(h *h2.Head, f *h2.Frame) *h2.Error {
+	if f.Err != nil {
+		return f.Err
+	}
+	if err := s.msg.Trailers(f.EndStream); err != nil {
+		return err
+	}
+	if err := h.CheckTrailers(); err != nil {
+		return err
+	}
+	s.trailers = wire.TrailerLines(nil, h)
+	s.over = true
+	s.x.Wake()
+	return nil
+}
+
+// Step is loop.Routine.
+func (s *stream) Step() {
+	if s.conn == nil {
+		return
+	}
+	defer s.contain()
+	for s.conn != nil && s.step() {
+	}
+}
+
+// step runs one phase. It reports whether the next one follows at once.
+func (s *stream) step() bool {
+	switch s.phase {
+	case arrived:
+		return s.screen()
+	case probing:
+		return s.awaitProbe()
+	case exchanging:
+		return s.relay()
+	default:
+		return s.sendReply()
+	}
+}
+
+// contain ends the stream after a panic.
+func (s *stream) contain() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	stack := debug.Stack()
+	s.x.Abandon()
+	s.sendReset(h2.InternalError)
+	s.end()
+	s.conn = nil
+	s.eng().departed()
+	s.eng().panicked(fmt.Errorf("%v\n%s", v, stack))
+}
+
+func (s *stream) eng() *Engine { return s.l.eng }
+
+// screen begins what the request asks for.
+func (s *stream) screen() bool {
+	e, c := s.eng(), s.conn
+	if s.flow.reset || s.state.Closed() {
+		return s.finish()
+	}
+	if s.invalid {
+		e.gate.Reject(s.refused)
+		return s.reply(gate.ReplyTo(s.refused))
+	}
+	s.describe()
+	screening := e.gate.Screen(&gate.Arrival{
+		Peer: c.peer.Addr(), Probe: s.req.Probe, Asterisk: s.req.Asterisk, Encrypted: c.sock.Layered(),
+	})
+	switch {
+	case screening.Self:
+		return s.reply(gate.Reply{Outcome: gate.Probed, Status: 200})
+	case screening.Kind != gate.Traffic:
+		s.phase, s.probe = probing, e.gate.BeginProbe(screening, s.handle.Wake)
+		return true
+	case screening.Refused:
+		e.gate.Reject(screening.Outcome)
+		return s.reply(gate.ReplyTo(screening.Outcome))
+	case !screening.Trusted:
+		s.req.Distrust()
+		s.describe()
+	}
+	s.x.Begin(e.loop.Now(), s, e.connector)
+	if lines := s.x.TraceLines; lines != nil {
+		s.req.ReplaceTrace(lines)
+	}
+	s.phase = exchanging
+	return true
+}
+
+func (s *stream) describe() {
+	s.req.Describe(s.x.Describe(), s.eng().cfg.Host)
+	s.x.Peer, s.x.Encrypted = s.conn.peer, s.conn.sock.Layered()
+}
+
+// relay takes the exchange on.
+func (s *stream) relay() bool {
+	tunnelled := s.x.State() == gate.StateTunnelling
+	ending, outcome, next := s.x.Step(s.eng().loop.Now())
+	if ending == gate.Going {
+		if !tunnelled && s.x.State() == gate.StateTunnelling {
+			s.eng().departed()
+		}
+		s.handle.Until(next)
+		return false
+	}
+	s.eng().departed()
+	switch ending {
+	case gate.Completed:
+	case gate.Rejected:
+		return s.reply(gate.ReplyTo(outcome))
+	case gate.CutOff:
+		s.cutOff(outcome)
+	default:
+		s.sendReset(h2.Cancel)
+	}
+	return s.finish()
+}
+
+// finish ends the stream. The client is told that the rest of a request is not
+// wanted (RFC 9113 section 8.1).
+func (s *stream) finish() bool {
+	if s.finished && !s.over {
+		s.sendReset(h2.NoError)
+	}
+	s.end()
+	return false
+}
+
+// sendReset ends the stream towards the client, unless it has ended.
+func (s *stream) sendReset(code h2.Code) {
+	if s.flow.reset || s.state.Closed() {
+		return
+	}
+	s.sent(h2.OnReset)
+	s.flow.reset = true
+	if !s.l.broken {
+		s.l.hold(h2.AppendRSTStream(s.l.room(), s.id, code))
+	}
+}
+
+// end takes the stream out of its connection.
+func (s *stream) end() {
+	c := s.conn
+	s.conn = nil
+	if i := slices.Index(c.streams, s); i >= 0 {
+		c.streams = slices.Delete(c.streams, i, i+1)
+	}
+	if !s.state.Closed() {
+		s.state = h2.ResetByPeer
+	}
+	c.history.Add(s.id, s.state)
+	s.flow.close()
+	s.req.Reset()
+	s.probe, s.body = nil, nil
+	s.handle.Done()
+	c.eng.streams.Put(s)
+	if c.live {
+		c.streamEnded()
+	}
+}

@@ -1,0 +1,375 @@
+package http2loop
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+// upConn is a connection to the container over HTTP/2, which carries many
+// exchanges.
+type upConn struct {
+	link
+	handle  loop.Handle
+	conn    *upstream.Conn
+	pool    *Pool
+	ids     h2.OurStreams
+	streams []*upStream // that are open, by identifier
+	used    bool        // has carried a request before
+	proven  bool        // SETTINGS has come: the container speaks HTTP/2
+	leaving bool        // the container takes no further streams
+	live    bool
+	until   int64 // when the container must have proven itself, or answered a PING
+	heardAt int64 // when the last bytes came
+	pinged  bool  // an answer to a PING is due
+}
+
+// upPing marks the PING that tells a dead container from a slow one.
+var upPing = [8]byte{'a', 'l', 'i', 'v', 'e', '?'}
+
+// open begins HTTP/2 on a new connection.
+func (p *Pool) open(conn *upstream.Conn) *upConn {
+	c := &upConn{conn: conn, pool: p, live: true}
+	c.link.init(p.eng, &conn.Sock, c)
+	c.handle.Bind(p.eng.loop, c)
+	c.handle.Begin()
+	conn.Sock.Handle(&c.handle)
+	c.heardAt = p.eng.loop.Now()
+	c.dec.MaxList = maxAnswerHead
+	b := append(c.room(), h2.Preface...)
+	b = h2.AppendSettings(b,
+		h2.Setting{ID: h2.SettingEnablePush, Value: 0},
+		h2.Setting{ID: h2.SettingInitialWindowSize, Value: streamWindow},
+		h2.Setting{ID: h2.SettingMaxHeaderListSize, Value: maxAnswerHead})
+	c.acks.Sent()
+	c.hold(h2.AppendWindowUpdate(b, 0, upWindow-h2.InitialWindow))
+	c.recv = h2.NewReceiveWindow(upWindow)
+	if p.choice.Known() != upstream.H2C {
+		c.until = p.eng.loop.Now() + provingTimeout
+		c.handle.Until(c.until)
+	}
+	p.conns = append(p.conns, c)
+	return c
+}
+
+// hasRoom reports whether another stream can be opened.
+func (c *upConn) hasRoom() bool {
+	return c.live && !c.leaving && len(c.streams) < int(min(c.settings.MaxConcurrentStreams, maxUpStreams)) && !c.ids.Exhausted()
+}
+
+// Step is loop.Routine.
+func (c *upConn) Step() {
+	if !c.live {
+		return
+	}
+	defer c.contain()
+	if c.eng.loop.Closing() {
+		c.cut(gate.UpstreamClosed)
+		return
+	}
+	if c.pending() > 0 && c.wire.Writable() && !c.atEnd {
+		c.atEnd = true
+		c.eng.loop.AtEnd(c)
+	}
+	if c.wire.Readable() {
+		c.heardAt, c.pinged = c.eng.loop.Now(), false
+	}
+	more, ended, err := c.receive()
+	switch {
+	case !c.live:
+		return
+	case err != nil:
+		c.fault(err.Fault)
+		if !c.proven {
+			c.mistaken()
+			return
+		}
+		c.hold(h2.AppendGoAway(c.room(), 0, err.Code, ""))
+		c.flush()
+		c.cut(gate.UpstreamMalformed)
+		return
+	case ended || c.wire.Failed():
+		if !c.proven {
+			c.mistaken()
+			return
+		}
+		c.cut(c.endedHow())
+		return
+	case more:
+		c.handle.Wake()
+	}
+	c.watch()
+}
+
+// endedHow tells a reset from a close.
+func (c *upConn) endedHow() gate.Outcome {
+	if c.wire.Failed() {
+		return gate.UpstreamReset
+	}
+	return gate.UpstreamClosed
+}
+
+// watch looks after a container that does not prove itself, or is silent while
+// it owes an answer.
+func (c *upConn) watch() {
+	now := c.eng.loop.Now()
+	switch {
+	case c.until != 0 && !c.proven:
+		if now >= c.until {
+			c.mistaken()
+			return
+		}
+		c.handle.Until(c.until)
+	case len(c.streams) == 0:
+		c.handle.Until(0)
+	case now < c.heardAt+pingAfter:
+		c.handle.Until(c.heardAt + pingAfter)
+	case !c.pinged:
+		c.pinged = true
+		c.hold(h2.AppendPing(c.room(), false, upPing))
+		c.handle.Until(now + pingAfter)
+	default:
+		c.cut(gate.UpstreamClosed)
+	}
+}
+
+// mistaken ends a connection on which the container has shown that it does not
+// speak HTTP/2. What it was sent was not understood.
+func (c *upConn) mistaken() {
+	for _, s := range c.streams {
+		s.unprocessed = true
+	}
+	c.pool.choice.Learned(upstream.HTTP1)
+	c.cut(gate.UpstreamMalformed)
+}
+
+func (c *upConn) contain() {
+	if v := recover(); v != nil {
+		stack := debug.Stack()
+		c.cut(gate.InternalError)
+		c.eng.panicked(fmt.Errorf("%v\n%s", v, stack))
+	}
+}
+
+// Flush is loop.Flusher.
+func (c *upConn) Flush() {
+	if !c.live {
+		return
+	}
+	defer c.contain()
+	c.flush()
+	if c.broken {
+		c.handle.Wake() // what has come before the error is read first
+	}
+}
+
+// flushed is frameHandler.
+func (c *upConn) flushed() {}
+
+func (c *upConn) find(id uint32) *upStream {
+	i, ok := slices.BinarySearchFunc(c.streams, id, func(s *upStream, id uint32) int { return int(s.id) - int(id) })
+	if !ok {
+		return nil
+	}
+	return c.streams[i]
+}
+
+// handleFrame is frameHandler.
+func (c *upConn) handleFrame(f *h2.Frame) *h2.Error {
+	if !c.proven {
+		if f.Type != h2.Settings || f.Ack() {
+			return errNoSettings
+		}
+		c.proven, c.until = true, 0
+		c.pool.proved()
+	}
+	switch f.Type {
+	case h2.Headers:
+		return c.headers(f)
+	case h2.Data:
+		return c.data(f)
+	case h2.Settings:
+		err := c.applySettings(f, true, func(ch h2.Changes) *h2.Error {
+			for _, s := range c.streams {
+				if err := s.send.Change(ch); err != nil {
+					return err
+				}
+				s.x.Wake()
+			}
+			return nil
+		})
+		c.pool.line.WakeAll() // there may be room for more streams
+		return err
+	case h2.Ping:
+		if !f.Ack() {
+			return c.ping(f)
+		}
+	case h2.WindowUpdate:
+		if f.Stream == 0 {
+			if err := c.send.Update(f.Increment, h2.Connection); err != nil {
+				return err
+			}
+			c.waiting.wake(&c.link)
+			return nil
+		}
+		return c.streamFrame(f)
+	case h2.RSTStream, h2.Priority:
+		return c.streamFrame(f)
+	case h2.GoAway:
+		c.goneAway(f)
+	}
+	return nil
+}
+
+var errNoSettings = &h2.Error{Code: h2.ProtocolError, Fault: h2.FaultProtocol, Reason: "no SETTINGS at first"}
+
+// admits applies the state of a stream to an event; without a stream the frame
+// is passed over, unless an error ends the connection.
+func (c *upConn) admits(id uint32, event h2.Event) (*upStream, *h2.Error) {
+	s := c.find(id)
+	state := h2.Idle
+	if s != nil {
+		state = s.state
+	} else {
+		var err *h2.Error
+		if state, err = c.ids.StateOf(id, &c.history); err != nil {
+			return nil, err
+		}
+	}
+	to, verdict := state.Receive(event)
+	switch verdict {
+	case h2.Accept:
+		if s != nil {
+			s.state = to
+		}
+		return s, nil
+	case h2.Ignore:
+		return nil, nil
+	}
+	err := verdict.Err()
+	if err.Scope == h2.Connection {
+		return nil, err
+	}
+	if s != nil {
+		c.reset(s, err)
+	}
+	return nil, nil
+}
+
+// reset ends a stream for a fault of the container.
+func (c *upConn) reset(s *upStream, err *h2.Error) {
+	c.fault(err.Fault)
+	s.sendReset(err.Code)
+	s.fail(gate.UpstreamMalformed)
+}
+
+func (c *upConn) streamFrame(f *h2.Frame) *h2.Error {
+	event, _ := h2.EventOf(f)
+	s, err := c.admits(f.Stream, event)
+	if err != nil || s == nil {
+		return err
+	}
+	if f.Err != nil {
+		c.reset(s, f.Err)
+		return nil
+	}
+	switch f.Type {
+	case h2.RSTStream:
+		s.receiveReset(f.Code)
+	case h2.WindowUpdate:
+		if err := s.updateWindow(f.Increment); err != nil {
+			c.reset(s, err)
+		}
+	}
+	return nil
+}
+
+func (c *upConn) data(f *h2.Frame) *h2.Error {
+	if f.First {
+		if err := c.recv.Receive(f.Length, h2.Connection); err != nil {
+			return err
+		}
+	}
+	event, _ := h2.EventOf(f)
+	s, err := c.admits(f.Stream, event)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		c.passed(len(f.Payload))
+		if f.First {
+			c.passed(int(f.Padding))
+		}
+		return nil
+	}
+	if err := s.receiveData(f); err != nil {
+		c.reset(s, err)
+	}
+	return nil
+}
+
+func (c *upConn) headers(f *h2.Frame) *h2.Error {
+	h := &c.eng.head
+	if err := c.dec.Decode(f.Payload, h); err != nil {
+		return err
+	}
+	event, _ := h2.EventOf(f)
+	s, err := c.admits(f.Stream, event)
+	if err != nil || s == nil {
+		return err
+	}
+	if f.Err != nil {
+		c.reset(s, f.Err)
+		return nil
+	}
+	if err := s.receiveHead(h, f.EndStream); err != nil {
+		c.reset(s, err)
+	}
+	return nil
+}
+
+// goneAway takes the container's GOAWAY: streams beyond the last one that it
+// names have not been processed.
+func (c *upConn) goneAway(f *h2.Frame) {
+	c.leaving = true
+	for _, s := range slices.Clone(c.streams) {
+		if s.id > f.LastStream {
+			s.unprocessed = true
+			s.fail(gate.UpstreamClosed)
+		}
+	}
+	c.streamEnded()
+}
+
+// streamEnded closes a connection that takes no streams and has none.
+func (c *upConn) streamEnded() {
+	if c.leaving && len(c.streams) == 0 {
+		c.cut(gate.UpstreamClosed)
+		return
+	}
+	c.pool.line.WakeAll()
+}
+
+// cut closes the connection; streams that are open end with o.
+func (c *upConn) cut(o gate.Outcome) {
+	if !c.live {
+		return
+	}
+	c.live, c.broken = false, true
+	for _, s := range slices.Clone(c.streams) {
+		s.fail(o)
+	}
+	if i := slices.Index(c.pool.conns, c); i >= 0 {
+		c.pool.conns = slices.Delete(c.pool.conns, i, i+1)
+	}
+	c.conn.Close()
+	c.dropOut()
+	c.rest = nil
+	c.handle.Done()
+	c.pool.line.WakeAll()
+}

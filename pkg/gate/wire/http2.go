@@ -1,0 +1,295 @@
+package wire
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"net/netip"
+	"strconv"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+// A head that came over HTTP/2 gets the shape of one of HTTP/1, in memory of
+// its own, so that the rules for fields and for what goes on are the same for
+// both.
+
+// add appends a field line to the head that is made in text.
+func (h *Head) add(name, value []byte, kind field.Kind, id h2.Name, sensitive bool) {
+	f := Field{start: uint32(len(h.text)), kind: kind, id: id, sensitive: sensitive}
+	h.text = append(h.text, name...)
+	f.nameEnd = uint32(len(h.text))
+	h.text = append(h.text, ": "...)
+	f.valueStart = uint32(len(h.text))
+	h.text = append(h.text, value...)
+	f.valueEnd = uint32(len(h.text))
+	h.text = append(h.text, "\r\n"...)
+	f.end = uint32(len(h.text))
+	h.Fields = append(h.Fields, f)
+}
+
+// addAll appends the fields of from, but for those of the kind that is left
+// out. Cookies become one field (RFC 9113 section 8.2.3).
+func (h *Head) addAll(from *h2.Head, without field.Kind) {
+	cookies := false
+	for i := from.Regular; i < len(from.Fields); i++ {
+		f := &from.Fields[i]
+		switch {
+		case f.Kind == without && f.Kind != field.Other:
+		case f.Name == h2.NameCookie:
+			if !cookies {
+				cookies = true
+				h.addCookies(from, i)
+			}
+		default:
+			h.add(from.NameOf(f), from.ValueOf(f), f.Kind, f.Name, f.Sensitive())
+		}
+	}
+}
+
+func (h *Head) addCookies(from *h2.Head, first int) {
+	h.add(from.NameOf(&from.Fields[first]), from.ValueOf(&from.Fields[first]), field.Other, h2.NameCookie, from.Fields[first].Sensitive())
+	line := &h.Fields[len(h.Fields)-1]
+	for i := first + 1; i < len(from.Fields); i++ {
+		f := &from.Fields[i]
+		if f.Name != h2.NameCookie {
+			continue
+		}
+		line.sensitive = line.sensitive || f.Sensitive()
+		h.text = append(h.text[:line.valueEnd], "; "...)
+		h.text = append(h.text, from.ValueOf(f)...)
+		line.valueEnd = uint32(len(h.text))
+		h.text = append(h.text, "\r\n"...)
+		line.end = uint32(len(h.text))
+	}
+}
+
+// complete ends the head that is made in text.
+func (h *Head) complete() {
+	h.text = append(h.text, "\r\n"...)
+	h.Raw = h.text
+}
+
+// ReadHTTP2 makes r the request that h is, which has passed CheckRequest. ended
+// says that there is no body. Extended CONNECT becomes the upgrade that it
+// stands for (RFC 8441 section 5).
+func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
+	r.Reset()
+	method, path, protocol := h.Method(), h.Path(), h.Protocol()
+	if string(method) == "CONNECT" {
+		if len(protocol) == 0 {
+			r.Method = method
+			return ErrMethod
+		}
+		method = []byte("GET")
+	}
+	t := append(append(r.text[:0], method...), ' ')
+	at := len(t)
+	t = append(append(t, path...), " HTTP/1.1\r\n"...)
+	r.text, r.startEnd = t, len(t)-2
+	r.add([]byte("host"), h.Authority(), field.Host, h2.NameHost, false)
+	r.addAll(h, field.Host)
+	upgrade := len(r.Fields)
+	if len(protocol) > 0 {
+		r.add([]byte("upgrade"), protocol, field.Upgrade, h2.NameUpgrade, false)
+		r.addWebSocketKey(protocol)
+	}
+	r.complete()
+	r.HTTP2 = true
+	r.Method, r.Target, r.Minor = r.Raw[:at-1], r.Raw[at:at+len(path)], 1
+	r.Asterisk = string(path) == "*"
+	if !ended && len(protocol) == 0 {
+		r.Body = BodyChunked
+	}
+	if err := r.readFields(); err != nil {
+		return err
+	}
+	r.addCoding = r.Body == BodyChunked
+	if len(protocol) > 0 {
+		r.Protocol, r.Upgrade, r.Body = r.value(&r.Fields[upgrade]), true, NoBody
+	}
+	return r.chooseHost()
+}
+
+// addWebSocketKey adds what the handshake of HTTP/1.1 asks for and that of
+// HTTP/2 does without (RFC 6455 section 4.1). The container's proof that it has
+// read it, Sec-WebSocket-Accept, says nothing that its 101 does not.
+func (r *Request) addWebSocketKey(protocol []byte) {
+	if !field.EqualFold(protocol, "websocket") {
+		return
+	}
+	for i := range r.Fields {
+		if field.EqualFold(r.text[r.Fields[i].start:r.Fields[i].nameEnd], "sec-websocket-key") {
+			return
+		}
+	}
+	var nonce [16]byte
+	_, _ = rand.Read(nonce[:]) // never fails
+	var key [24]byte
+	base64.StdEncoding.Encode(key[:], nonce[:])
+	r.add([]byte("sec-websocket-key"), key[:], field.Other, 0, false)
+}
+
+// AppendHTTP2 appends the field block of the head as the container gets it over
+// HTTP/2: what AppendHead writes.
+func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaultHost []byte, scheme string) []byte {
+	if r.Protocol != nil {
+		dst = e.AppendNamed(dst, h2.NameMethod, []byte("CONNECT"))
+		dst = e.AppendNamed(dst, h2.NameProtocol, r.Protocol)
+	} else {
+		dst = e.AppendNamed(dst, h2.NameMethod, r.Method)
+	}
+	dst = e.AppendNamed(dst, h2.NameScheme, []byte(scheme))
+	dst = e.AppendNamed(dst, h2.NamePath, r.Target)
+	dst = e.AppendNamed(dst, h2.NameAuthority, r.FinalHost(defaultHost))
+	makeForwarded := r.makesForwarded()
+	forDone := false
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		switch {
+		case f.kind == field.Other && !f.drop:
+			dst = r.appendField(dst, e, f, r.value(f))
+		case f.kind == field.ForwardedFor && !forDone:
+			forDone = true
+			dst = r.appendForwardedForHTTP2(dst, e, peer)
+		case f.drop || f.kind == field.Host || f.kind == field.TransferEncoding || f.kind == field.Forwarded && makeForwarded:
+		case f.kind == field.Trailer && !allMayTrail(r.value(f)):
+			if v := appendTrailer(nil, r.value(f)); len(v) > 0 {
+				dst = e.AppendNamed(dst, h2.NameTrailer, v[len("Trailer: "):len(v)-2])
+			}
+		case f.kind == field.ContentLength:
+			var digits [20]byte
+			dst = e.AppendNamed(dst, h2.NameContentLength, strconv.AppendInt(digits[:0], r.Length, 10))
+		default:
+			dst = r.appendField(dst, e, f, r.value(f))
+		}
+	}
+	if !forDone {
+		dst = r.appendForwardedForHTTP2(dst, e, peer)
+	}
+	if makeForwarded {
+		dst = appendLines(dst, e, r.appendForwarded(nil))
+	}
+	dst = appendLines(dst, e, r.traceLines)
+	if r.te {
+		dst = e.AppendNamed(dst, h2.NameTE, []byte("trailers"))
+	}
+	return dst
+}
+
+func (r *Request) appendForwardedForHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr) []byte {
+	const prefix = len("X-Forwarded-For: ")
+	var room [128]byte
+	line := r.appendForwardedFor(room[:0], peer)
+	return e.AppendNamed(dst, h2.NameForwardedFor, line[prefix:len(line)-2])
+}
+
+// appendField appends a field as it came.
+func (h *Head) appendField(dst []byte, e *h2.Encoder, f *Field, value []byte) []byte {
+	if f.id == 0 && f.sensitive {
+		return e.AppendField(dst, 0, h.name(f), value, true)
+	}
+	if f.id != 0 {
+		return e.AppendField(dst, f.id, h.name(f), value, f.sensitive)
+	}
+	return e.AppendText(dst, h.name(f), value)
+}
+
+// appendLines appends field lines, each with its CRLF.
+func appendLines(dst []byte, e *h2.Encoder, lines []byte) []byte {
+	for len(lines) > 0 {
+		line, rest, _ := bytes.Cut(lines, []byte("\r\n"))
+		name, value, _ := bytes.Cut(line, []byte{':'})
+		dst = e.AppendText(dst, name, bytes.Trim(value, " \t"))
+		lines = rest
+	}
+	return dst
+}
+
+// AppendTrailers appends the field block of trailers, which are field lines,
+// each with its CRLF.
+func AppendTrailers(dst []byte, e *h2.Encoder, lines []byte) []byte {
+	return appendLines(dst, e, lines)
+}
+
+// TrailerLines appends those fields of h, which has passed CheckTrailers, that
+// may trail, as field lines.
+func TrailerLines(dst []byte, h *h2.Head) []byte {
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		if name := h.NameOf(f); field.MayTrail(name) {
+			dst = append(append(dst, name...), ": "...)
+			dst = append(append(dst, h.ValueOf(f)...), "\r\n"...)
+		}
+	}
+	return dst
+}
+
+// ReadHTTP2 makes r the response that h is, to a request with the given method;
+// h has passed CheckResponse. ended says that there is no body.
+func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
+	r.Reset()
+	t := append(r.text[:0], "HTTP/1.1 "...)
+	t = strconv.AppendInt(t, int64(h.Status), 10)
+	t = append(append(t, ' '), Reason(h.Status)...)
+	t = append(t, "\r\n"...)
+	r.text, r.startEnd = t, len(t)-2
+	r.addAll(h, field.Other)
+	r.complete()
+	r.Minor, r.Status, r.line = 1, h.Status, r.Raw[len("HTTP/1.1"):r.startEnd]
+	if err := r.readFields(method); err != nil {
+		return err
+	}
+	switch {
+	case ended:
+		r.Body = NoBody
+	case r.Body == BodyUntilClose:
+		r.Body = BodyChunked
+	}
+	return nil
+}
+
+// AppendHTTP2 appends the field block of the head as the client gets it over
+// HTTP/2: what AppendHead writes. date is what stands in for a Date that is
+// missing; nil = none. A 101 becomes the 200 of RFC 8441 section 5.
+func (r *Response) AppendHTTP2(dst []byte, e *h2.Encoder, date []byte) []byte {
+	status := r.Status
+	if status == 101 {
+		status = 200
+	}
+	dst = e.AppendStatus(dst, status)
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		switch {
+		case f.drop || f.kind == field.Upgrade:
+		case r.Status == 101 && field.EqualFold(r.name(f), "sec-websocket-accept"):
+		case f.kind == field.Trailer && !allMayTrail(r.value(f)):
+			if v := appendTrailer(nil, r.value(f)); len(v) > 0 {
+				dst = e.AppendNamed(dst, h2.NameTrailer, v[len("Trailer: "):len(v)-2])
+			}
+		default:
+			dst = r.appendField(dst, e, f, r.value(f))
+		}
+	}
+	if date != nil && !r.dated && r.Status >= 200 {
+		dst = e.AppendNamed(dst, h2.NameDate, date)
+	}
+	return dst
+}
+
+// GRPC reports whether the request is a call of gRPC: its content type is
+// application/grpc, alone or with a suffix or parameters.
+func (r *Request) GRPC() bool {
+	if !r.HTTP2 {
+		return false
+	}
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		if f.id == h2.NameContentType || f.id == 0 && field.EqualFold(r.name(f), "content-type") {
+			rest, ok := bytes.CutPrefix(r.value(f), []byte("application/grpc"))
+			return ok && (len(rest) == 0 || rest[0] == '+' || rest[0] == ';')
+		}
+	}
+	return false
+}
