@@ -49,7 +49,7 @@ type Dropped struct {
 }
 
 // CollectorConfig is what a Collector shows. Callbacks are called once per
-// scrape, on the scraper's goroutine; what is nil is not shown.
+// scrape, on the scraper's goroutine; a metric whose source is nil is not shown.
 type CollectorConfig struct {
 	Names     Names // 0 = Current
 	Identity  Identity
@@ -95,7 +95,7 @@ func NewCollector(cfg CollectorConfig) *Collector {
 
 func (cfg *CollectorConfig) has(s source) bool {
 	return [...]bool{
-		settled: true, requests: cfg.Requests != nil, admission: cfg.Admission != nil, upstream: cfg.Upstream != nil,
+		fixed: true, requests: cfg.Requests != nil, admission: cfg.Admission != nil, upstream: cfg.Upstream != nil,
 		http2: cfg.HTTP2 != nil, tls: cfg.TLS != nil, dropped: cfg.Dropped != nil, readiness: cfg.Readiness != nil,
 	}[s]
 }
@@ -129,7 +129,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		p.dropped = c.cfg.Dropped()
 	}
 	if c.cfg.has(readiness) {
-		p.containers = c.cfg.Readiness.look()
+		p.containers = c.cfg.Readiness.containers()
 	}
 	for _, s := range c.shown {
 		p.shown = s
@@ -188,8 +188,8 @@ func client(s *seriesReading) *reading     { return &s.client }
 func request(s *seriesReading) *reading    { return &s.request }
 func response(s *seriesReading) *reading   { return &s.response }
 
-// each adds up the series that are alike in the parts of the key that labels
-// tell, and shows those with something in them, and that of status 200.
+// each adds up the series whose keys are equal under the mask labels. It shows
+// those that have values, and that of status 200.
 func (p *page) each(labels seriesKey, of func(*seriesReading) *reading, show func(seriesKey, *reading)) {
 	sums := map[seriesKey]*reading{}
 	for i := range p.series {

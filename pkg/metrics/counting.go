@@ -11,8 +11,8 @@ import (
 const Window = time.Second
 
 // keptWindows is how many windows accept events: the current one, the last
-// full one, and those behind it for whoever reads the clock and is held up
-// before it counts.
+// full one, and those behind it for a goroutine that is delayed between reading
+// the clock and counting.
 const keptWindows = 4
 
 // Counting is the number of requests under way as an exact time integral, for
@@ -120,7 +120,7 @@ func (c *Counting) advance(n int64) int64 {
 		c.carried += s.all.retire()
 		c.carriedP += s.proxied.retire()
 	}
-	// Published last: whoever sees n finds empty slots.
+	// Published last: a goroutine that sees n finds empty slots.
 	c.newest.Store(n)
 	return n
 }
@@ -143,7 +143,7 @@ func (c *Counting) LastWindow(now time.Duration) Averages {
 	c.roll.Lock()
 	defer c.roll.Unlock()
 	oldest := max(c.advance(n+1)-keptWindows+1, 0)
-	n = max(n, oldest) // a reader may be held up as well
+	n = max(n, oldest) // a reader may be delayed as well
 	all, proxied := c.carried, c.carriedP
 	area, arrivals, _ := c.slots[n%keptWindows].all.read()
 	areaP, arrivalsP, _ := c.slots[n%keptWindows].proxied.read()

@@ -22,7 +22,7 @@ type exemplar struct {
 }
 
 // exemplars hold the last traced request of each classic bucket of
-// durationsCurrent. Only traced requests and scrapers come to the lock.
+// durationsCurrent. Only traced requests and scrapes take the lock.
 type exemplars struct {
 	mu   sync.Mutex
 	last []exemplar

@@ -110,9 +110,9 @@ func TestTracedRequestsAllocateOncePerHistogram(t *testing.T) {
 func TestScrapersThatAskForProtobufGetExemplarsOfBothKinds(t *testing.T) {
 	cfg := fullConfig(Current)
 	traced(cfg.Requests)
-	answer := ask(t, PageHandler(NewCollector(cfg), nil), "GET", "/metrics",
+	response := ask(t, PageHandler(NewCollector(cfg), nil), "GET", "/metrics",
 		http.Header{"Accept": {string(expfmt.NewFormat(expfmt.TypeProtoDelim))}})
-	decoder := expfmt.NewDecoder(answer.Body, expfmt.ResponseFormat(answer.Header))
+	decoder := expfmt.NewDecoder(response.Body, expfmt.ResponseFormat(response.Header))
 	for {
 		var f dto.MetricFamily
 		if err := decoder.Decode(&f); err != nil {

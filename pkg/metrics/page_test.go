@@ -33,7 +33,7 @@ func fullConfig(names Names) CollectorConfig {
 			Containers:  []string{"web", "sidecar"},
 			States:      []string{"unknown", "down", "failing", "ready"},
 			Transitions: []Transition{{"ready", ""}, {"down", "refused"}, {"failing", "timeout"}},
-			Look: func() []Container {
+			Snapshot: func() []Container {
 				return []Container{{State: "ready", Attempts: 12, Reached: 10}, {State: "down", Attempts: 3}}
 			},
 		}),
@@ -234,10 +234,10 @@ func TestTheHandlerServesTheTextThatIsAskedForAndKeepsTheLegacyNames(t *testing.
 		"": text, "*/*": text, "text/plain": text,
 		"application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3": openMetrics,
 	} {
-		answer := ask(t, h, "GET", "/metrics", http.Header{"Accept": {accept}})
-		body := read(t, answer)
-		if kind := answer.Header.Get("Content-Type"); answer.StatusCode != 200 || !strings.HasPrefix(kind, want) {
-			t.Errorf("Accept %q: %d, %s", accept, answer.StatusCode, kind)
+		response := ask(t, h, "GET", "/metrics", http.Header{"Accept": {accept}})
+		body := read(t, response)
+		if kind := response.Header.Get("Content-Type"); response.StatusCode != 200 || !strings.HasPrefix(kind, want) {
+			t.Errorf("Accept %q: %d, %s", accept, response.StatusCode, kind)
 		}
 		kind := "counter"
 		if want == openMetrics {
@@ -261,10 +261,10 @@ func TestScrapersThatAskForProtobufGetNativeHistograms(t *testing.T) {
 	cfg := fullConfig(Current)
 	busy(&cfg)
 	h := PageHandler(NewCollector(cfg), nil)
-	answer := ask(t, h, "GET", "/metrics", http.Header{
+	response := ask(t, h, "GET", "/metrics", http.Header{
 		"Accept": {"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,text/plain;q=0.4"},
 	})
-	decoder := expfmt.NewDecoder(answer.Body, expfmt.ResponseFormat(answer.Header))
+	decoder := expfmt.NewDecoder(response.Body, expfmt.ResponseFormat(response.Header))
 	native := 0
 	for {
 		var f dto.MetricFamily
@@ -305,8 +305,8 @@ func TestThePageIsFoundUnderMetricsOnly(t *testing.T) {
 
 func TestPagesAreNotCompressed(t *testing.T) {
 	h := PageHandler(NewCollector(fullConfig(Current)), nil)
-	answer := ask(t, h, "GET", "/metrics", http.Header{"Accept-Encoding": {"gzip, zstd"}})
-	if got := answer.Header.Get("Content-Encoding"); got != "" {
+	response := ask(t, h, "GET", "/metrics", http.Header{"Accept-Encoding": {"gzip, zstd"}})
+	if got := response.Header.Get("Content-Encoding"); got != "" {
 		t.Errorf("Content-Encoding: %s", got)
 	}
 }
@@ -342,13 +342,13 @@ func TestAFifthScraperAtOnceIsTurnedAway(t *testing.T) {
 func TestABrokenSourceCostsItsMetricsOnlyAndIsReported(t *testing.T) {
 	cfg := fullConfig(Current)
 	cfg.Readiness.cfg.Containers = []string{"same", "same"}
-	var told []error
-	answer := ask(t, PageHandler(NewCollector(cfg), func(err error) { told = append(told, err) }), "GET", "/metrics", nil)
-	if body := read(t, answer); answer.StatusCode != 200 || !strings.Contains(body, "\nkn_serving_queue_depth 2\n") {
-		t.Errorf("%d\n%s", answer.StatusCode, body)
+	var failures []error
+	response := ask(t, PageHandler(NewCollector(cfg), func(err error) { failures = append(failures, err) }), "GET", "/metrics", nil)
+	if body := read(t, response); response.StatusCode != 200 || !strings.Contains(body, "\nkn_serving_queue_depth 2\n") {
+		t.Errorf("%d\n%s", response.StatusCode, body)
 	}
-	if len(told) != 1 || !strings.Contains(told[0].Error(), "queuegate_container_state") {
-		t.Errorf("told %v", told)
+	if len(failures) != 1 || !strings.Contains(failures[0].Error(), "queuegate_container_state") {
+		t.Errorf("failures %v", failures)
 	}
 }
 

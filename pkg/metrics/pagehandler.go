@@ -13,14 +13,14 @@ import (
 const maxScrapes = 4
 
 // PageHandler serves /metrics to Prometheus: what c shows, the Go runtime and
-// the process. Any other path is 404. What cannot be had is left out, and
-// failed, which may be nil, is told why.
+// the process. Any other path is 404. Metrics that cannot be read are left out,
+// and failed, which may be nil, gets the error.
 //
-// There is text 0.0.4, OpenMetrics and protobuf, as the scraper asks. The last
-// two have exemplars.
+// The format is text 0.0.4, OpenMetrics or protobuf, as the scraper asks. The
+// last two have exemplars.
 //
-// A gate that nobody scrapes does without all that: it is made for the first
-// scrape.
+// The registry is made for the first scrape: a gate without scrapers does not
+// pay for it.
 func PageHandler(c *Collector, failed func(error)) http.Handler {
 	page := sync.OnceValue(func() http.Handler { return newPage(c, failed) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,21 +15,21 @@ type Transition struct {
 // otherTransition is shown of those that were not foreseen.
 var otherTransition = Transition{State: "other", Cause: "other"}
 
-// Container is what can be seen of one container at one moment.
+// Container is the state of one container at one moment.
 type Container struct {
 	State    string
 	Attempts uint64 // probes since the start
 	Reached  uint64 // those of them that a connection was accepted for
 }
 
-// ReadinessConfig names what Readiness counts. The words bound the labels:
-// whatever is not listed is counted under one series.
+// ReadinessConfig names what Readiness counts. The lists bound the labels: all
+// that is not listed is counted under one series.
 type ReadinessConfig struct {
 	Containers  []string // distinct names, in the order of their index
 	States      []string
 	Transitions []Transition
-	// Look returns the containers, in the same order.
-	Look func() []Container
+	// Snapshot returns the containers, in the same order.
+	Snapshot func() []Container
 }
 
 // Readiness counts probes and changes of state of the containers. Its methods
@@ -50,13 +50,13 @@ func NewReadiness(cfg ReadinessConfig) *Readiness {
 	return r
 }
 
-// look returns what is to be seen of the containers, or nothing.
-func (r *Readiness) look() []Container {
-	if r.cfg.Look == nil {
+// containers are those of the snapshot that have a name.
+func (r *Readiness) containers() []Container {
+	if r.cfg.Snapshot == nil {
 		return nil
 	}
-	seen := r.cfg.Look()
-	return seen[:min(len(seen), len(r.cfg.Containers))]
+	all := r.cfg.Snapshot()
+	return all[:min(len(all), len(r.cfg.Containers))]
 }
 
 // Changed counts a change of state of a container by index.

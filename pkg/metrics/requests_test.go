@@ -175,15 +175,15 @@ func TestSeriesAreBoundedWhateverClientsSend(t *testing.T) {
 		})
 	}
 	all.Wait()
-	found, told := 0, 0
+	found, whole := 0, 0
 	r.series.each(func(s *series) {
 		found++
 		if s.key != s.key.rest() {
-			told++
+			whole++
 		}
 	})
-	if told != maxSeries || found > maxSeries+otherCode-firstCode+1 {
-		t.Errorf("%d series, %d of them with all labels", found, told)
+	if whole != maxSeries || found > maxSeries+otherCode-firstCode+1 {
+		t.Errorf("%d series, %d of them with all labels", found, whole)
 	}
 	if total, _ := count(r, server); total != uint64(n.Load()) {
 		t.Errorf("%d of %d requests counted", total, n.Load())

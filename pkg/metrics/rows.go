@@ -28,8 +28,8 @@ type Metric struct {
 	Help   string
 }
 
-// A row is one metric of the page: what is said of it, when it is shown, and
-// how it is read.
+// A row is one metric of the page: its description, when it is shown, and how it is
+// read.
 type row struct {
 	Metric
 	names  Names  // generations that have it
@@ -41,7 +41,7 @@ type row struct {
 type source uint8
 
 const (
-	settled source = iota // what is always known
+	fixed source = iota // always known
 	requests
 	admission
 	upstream
@@ -74,11 +74,11 @@ var (
 )
 
 // rows are all metrics of the page, in the order of the documentation. A metric
-// is one row here; go test ./pkg/metrics -run Docs -update gives it its line
-// there.
+// is one row here; go test ./pkg/metrics -run Docs -update writes its line in
+// docs/metrics.md.
 var rows = []row{
 	{Metric{"kn_serving_invocation_duration_seconds", Histogram, "seconds", []string{"http_response_status_code", "otel_scope_name"},
-		"Time from the first byte of a request to the user container until the end of the answer. Requests that never reached it are not in it."},
+		"Time from the first byte of a request to the user container until the end of the response. Requests that never reached it are not in it."},
 		Current, requests, func(p *page) {
 			p.each(codeKey, invocation, func(k seriesKey, r *reading) { p.histogram(r, durationsCurrent, true, k.codeText(), otelQueue) })
 		}},
@@ -86,7 +86,7 @@ var rows = []row{
 		"Requests that wait for a slot now; those in flight are not in it."},
 		Current, admission, func(p *page) { p.number(float64(p.admission.QueueDepth)) }},
 	{Metric{"http_server_request_duration_seconds", Histogram, "seconds", httpLabels,
-		"Time from the arrival of a request to the end of its answer, waiting included."},
+		"Time from the arrival of a request to the end of its response, waiting included."},
 		Current, requests, func(p *page) { p.http(server, durationsCurrent) }},
 	{Metric{"http_server_request_body_size_bytes", Histogram, "bytes", httpLabels,
 		"Size of request bodies, as taken from the client."},
@@ -95,13 +95,13 @@ var rows = []row{
 		"Size of response bodies, as given to the client."},
 		Current, requests, func(p *page) { p.http(response, sizesCurrent) }},
 	{Metric{"http_client_request_duration_seconds", Histogram, "seconds", httpLabels,
-		"Time from the first byte of a request to the user container until the head of its answer or, where none came, until the request's end."},
+		"Time from the first byte of a request to the user container until the head of its response or, without one, until the end of the request."},
 		Current, requests, func(p *page) { p.http(client, durationsCurrent) }},
 	{Metric{"target_info", Gauge, "", []string{
 		"service_name", "service_instance_id", "service_version", "container_name",
 		"k8s_namespace_name", "k8s_pod_name", "kn_service_name", "kn_configuration_name", "kn_revision_name"},
 		"Who this is. Always 1."},
-		Current, settled, func(p *page) {
+		Current, fixed, func(p *page) {
 			id := &p.Identity
 			p.number(1, cmp.Or(id.Service, id.Configuration, id.Revision), id.Pod, p.Build.Version, gateContainer,
 				id.Namespace, id.Pod, id.Service, id.Configuration, id.Revision)
@@ -113,7 +113,7 @@ var rows = []row{
 			p.each(tagCodeKey, server, func(k seriesKey, r *reading) { p.number(float64(r.count), p.legacyTag(k)...) })
 		}},
 	{Metric{"revision_request_latencies", Histogram, "milliseconds", legacyLabels,
-		"Time from the arrival of a request to the end of its answer, waiting included."},
+		"Time from the arrival of a request to the end of its response, waiting included."},
 		Legacy, requests, func(p *page) {
 			p.each(tagCodeKey, server, func(k seriesKey, r *reading) { p.histogram(r, durationsLegacy, false, p.legacyTag(k)...) })
 		}},
@@ -123,7 +123,7 @@ var rows = []row{
 			p.each(codeKey, invocation, func(k seriesKey, r *reading) { p.number(float64(r.count), p.legacyCode(k)...) })
 		}},
 	{Metric{"revision_app_request_latencies", Histogram, "milliseconds", legacyCode,
-		"Time from the first byte of a request to the user container until the end of the answer."},
+		"Time from the first byte of a request to the user container until the end of the response."},
 		Legacy, requests, func(p *page) {
 			p.each(codeKey, invocation, func(k seriesKey, r *reading) { p.histogram(r, durationsLegacy, false, p.legacyCode(k)...) })
 		}},
@@ -132,7 +132,7 @@ var rows = []row{
 		Legacy, admission, func(p *page) { p.number(float64(p.admission.QueueDepth), p.legacy()...) }},
 
 	{Metric{"queuegate_request_outcomes_total", Counter, "requests", []string{"outcome"},
-		"Requests that have ended, by how; served and tunnelled were answered by the user container."},
+		"Requests that have ended, by how; served and tunnelled got the response of the user container."},
 		always, requests, func(p *page) {
 			for _, o := range gate.Outcomes() {
 				p.number(float64(p.Requests.outcomes[o].Load()), o.String())
@@ -256,15 +256,15 @@ var rows = []row{
 		"Handshakes on the TLS port that have ended, by result (success, failure)."},
 		always, tls, func(p *page) { p.results(p.tls.Handshakes, p.tls.HandshakeFailures) }},
 	{Metric{"queuegate_dropped_log_lines_total", Counter, "lines", []string{"log"},
-		"Lines that were lost, by log (request: the request log; gate: the gate's own): they could not be rendered or written, or nobody took them in time."},
+		"Lines that were lost, by log (request: the request log; gate: the gate's own): they could not be rendered or written, or their reader was too slow."},
 		always, dropped, func(p *page) {
 			p.number(float64(p.dropped.RequestLines), "request")
 			p.number(float64(p.dropped.GateLines), "gate")
 		}},
 	{Metric{"queuegate_dropped_spans_total", Counter, "spans", nil,
-		"Spans that were lost because the collector did not take them in time."},
+		"Spans that were lost because the collector was too slow."},
 		always, dropped, func(p *page) { p.number(float64(p.dropped.Spans)) }},
 	{Metric{"queuegate_build_info", Gauge, "", []string{"version", "commit", "go_version"},
 		"What was built. Always 1."},
-		always, settled, func(p *page) { p.number(1, p.Build.Version, p.Build.Commit, p.Build.GoVersion) }},
+		always, fixed, func(p *page) { p.number(1, p.Build.Version, p.Build.Commit, p.Build.GoVersion) }},
 }

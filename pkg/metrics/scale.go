@@ -86,7 +86,7 @@ func (s *scale) cell(v int64) int {
 	return i
 }
 
-// view shows bounds, given in units of perUnit, that newScale was told of.
+// view shows bounds, given in units of perUnit, that were given to newScale.
 func (s *scale) view(perUnit float64, les []float64) *view {
 	v := &view{perUnit: perUnit, les: les}
 	for _, le := range les {

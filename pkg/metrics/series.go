@@ -9,8 +9,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// seriesKey is what Knative's labels tell of a request, in 22 bits: status code
-// (10), route tag (5), method (4), protocol (3).
+// seriesKey packs the values of Knative's labels into 22 bits: status code (10),
+// route tag (5), method (4), protocol (3).
 type seriesKey uint32
 
 const (
@@ -23,15 +23,15 @@ const (
 	wholeKey   seriesKey = 1<<(protocolShift+3) - 1
 )
 
-// Status codes that are told apart; all others are otherCode.
+// Status codes with series of their own; all others are otherCode.
 const (
 	firstCode = 100
 	lastCode  = 599
 	otherCode = lastCode + 1
 )
 
-// protocols are the schemes and versions of HTTP. The first is that of series
-// that do not tell.
+// protocols are the schemes and versions of HTTP. The first stands for
+// any.
 var protocols = [...]struct{ scheme, name, version string }{
 	{}, {"http", "http", "1.0"}, {"http", "http", "1.1"}, {"http", "http", "2.0"},
 	{"https", "http", "1.0"}, {"https", "http", "1.1"}, {"https", "http", "2.0"},
@@ -55,8 +55,8 @@ func keyOf(x *gate.Exchange, tag routeTag) seriesKey {
 	return seriesKey(code) | seriesKey(tag)<<tagShift | seriesKey(x.MethodIndex())<<methodShift | seriesKey(protocol)<<protocolShift
 }
 
-// rest is the key that a request counts under when there are too many series:
-// the status alone is told.
+// rest is the key that a request is counted under when there are too many
+// series: it has the status alone.
 func (k seriesKey) rest() seriesKey { return k&codeKey | seriesKey(otherTag)<<tagShift }
 
 func (k seriesKey) code() int     { return int(k & codeKey) }
@@ -88,7 +88,7 @@ type series struct {
 }
 
 // Bounds of a seriesTable. Requests that would need more than maxSeries are
-// told apart by status alone, which is 501 more at most.
+// counted by status alone, in 501 more at most.
 const (
 	maxSeries = 256
 	tableBits = 11

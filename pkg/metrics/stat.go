@@ -16,7 +16,7 @@ const MaxStatBytes = 336
 // a Stat has at most 256 + 5*9 = 301 bytes.
 const maxPodNameBytes = 253
 
-// Stat is what Knative's autoscaler is told about one pod. The numbers of its
+// Stat is what Knative's autoscaler reads of one pod. The numbers of its
 // protobuf fields are those of their order here; a seventh, the timestamp, is
 // left for the autoscaler to set.
 type Stat struct {

@@ -196,8 +196,8 @@ func TestTheAcceptHeaderChoosesBetweenProtobufAndText(t *testing.T) {
 		if accept != "" {
 			header.Set("Accept", accept)
 		}
-		answer := ask(t, h, "GET", "/metrics", header)
-		body, kind := read(t, answer), answer.Header.Get("Content-Type")
+		response := ask(t, h, "GET", "/metrics", header)
+		body, kind := read(t, response), response.Header.Get("Content-Type")
 		if text {
 			if kind != textContentType || !strings.Contains(body, `queue_average_concurrent_requests{destination_namespace="",destination_configuration="",destination_revision="",destination_pod="web-1"} 1`+"\n") {
 				t.Errorf("Accept %q: %s\n%s", accept, kind, body)

@@ -38,7 +38,7 @@ type Figures struct {
 // instrument adds a series to a derived gauge or cumulative.
 type instrument func(value func() float64, labels ...metricdata.LabelValue) error
 
-// NewFigures reads nothing yet. failed is told of what could not be read, by
+// NewFigures reads nothing yet. failed is notified of what could not be read, by
 // the goroutine that reads; it may be nil.
 func NewFigures(gather Gather, failed func(error)) *Figures {
 	return &Figures{

@@ -112,16 +112,16 @@ func TestLongLabelsAreCutNotMixedUp(t *testing.T) {
 func TestWhatCanBeGatheredIsShownWithAnError(t *testing.T) {
 	s, broken := newSources(), errors.New("broken")
 	s.depth.Set(1)
-	var told []error
+	var failures []error
 	f := NewFigures(func() ([]*dto.MetricFamily, error) {
 		families, _ := s.registry.Gather()
 		return families, broken
-	}, func(err error) { told = append(told, err) })
+	}, func(err error) { failures = append(failures, err) })
 	if got := values(f.Read()); len(got) != 1 || got["kn.serving.queue.depth"] != 1 {
 		t.Errorf("figures %v", got)
 	}
-	if len(told) != 1 || !errors.Is(told[0], broken) {
-		t.Errorf("told of %v", told)
+	if len(failures) != 1 || !errors.Is(failures[0], broken) {
+		t.Errorf("notified of %v", failures)
 	}
 }
 
@@ -135,15 +135,15 @@ func TestASeriesThatDoesNotFitItsInstrumentIsTold(t *testing.T) {
 		}
 		return &dto.MetricFamily{Name: &name, Type: &kind, Metric: []*dto.Metric{m}}
 	}
-	var told error
+	var failure error
 	f := NewFigures(func() ([]*dto.MetricFamily, error) {
 		return []*dto.MetricFamily{family("a"), family("a", "b")}, nil
-	}, func(err error) { told = err })
+	}, func(err error) { failure = err })
 	if got := values(f.Read()); len(got) != 1 || got["things_total a=a"] != 1 {
 		t.Errorf("figures %v", got)
 	}
-	if told == nil || !strings.HasPrefix(told.Error(), "adding things_total to the registry: ") {
-		t.Errorf("told of %v", told)
+	if failure == nil || !strings.HasPrefix(failure.Error(), "adding things_total to the registry: ") {
+		t.Errorf("notified of %v", failure)
 	}
 }
 

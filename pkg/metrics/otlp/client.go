@@ -15,13 +15,12 @@ import (
 // idleTimeout is how long a connection outlives its last message.
 const idleTimeout = 90 * time.Second
 
-// maxAnswer bounds what is read of an answer, in bytes.
-const maxAnswer = 64 << 10
+// maxResponse bounds what is read of a response, in bytes.
+const maxResponse = 64 << 10
 
 const userAgent = "queuegate"
 
-// client makes requests on connections that it trusts: after a broken or timed
-// out one it begins anew. HTTP/2 would go on waiting for a peer that vanished
+// client does not use a connection again after a failure or a timeout. HTTP/2 would go on waiting for a peer that vanished
 // silently, and its own remedy is to send pings for ever.
 type client struct {
 	protocols *http.Protocols
@@ -31,7 +30,7 @@ type client struct {
 	transport *http.Transport // nil at first, and after a failure
 }
 
-// do returns the answer with at most maxAnswer bytes of its body.
+// do returns the response with at most maxResponse bytes of its body.
 func (c *client) do(r *http.Request) (*http.Response, []byte, error) {
 	c.mu.Lock()
 	if c.transport == nil {
@@ -39,22 +38,22 @@ func (c *client) do(r *http.Request) (*http.Response, []byte, error) {
 	}
 	t := c.transport
 	c.mu.Unlock()
-	answer, err := t.RoundTrip(r)
+	response, err := t.RoundTrip(r)
 	if err != nil {
-		c.mistrust(t)
+		c.abandon(t)
 		return nil, nil, fmt.Errorf("sending to %s: %w", r.URL.Host, err)
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
 	if err != nil {
-		c.mistrust(t)
-		return nil, nil, fmt.Errorf("reading the answer of %s: %w", r.URL.Host, err)
+		c.abandon(t)
+		return nil, nil, fmt.Errorf("reading the response of %s: %w", r.URL.Host, err)
 	}
-	return answer, body, nil
+	return response, body, nil
 }
 
-// mistrust leaves t to its idle timeout.
-func (c *client) mistrust(t *http.Transport) {
+// abandon leaves t to its idle timeout.
+func (c *client) abandon(t *http.Transport) {
 	c.mu.Lock()
 	if c.transport == t {
 		c.transport = nil

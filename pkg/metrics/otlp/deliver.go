@@ -10,14 +10,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// StatusError is an answer of a collector that says no.
+// StatusError is a response other than success.
 type StatusError struct {
 	Status    string
 	Temporary bool          // another attempt may succeed
 	After     time.Duration // what the collector asks to wait; 0 = it does not say
 }
 
-func (e *StatusError) Error() string { return "the collector answered with " + e.Status }
+func (e *StatusError) Error() string { return "the collector responded with " + e.Status }
 
 // Attempts is how often Deliver tries at most.
 const Attempts = 4
@@ -28,16 +28,16 @@ const (
 	longestPause = 30 * time.Second
 )
 
-// Deliver sends a message, again if that may help, and returns the answer. It
+// Deliver sends a message, again if that may help, and returns the response. It
 // takes at most Attempts times RequestTimeout and the pauses, and ends with
 // ctx.
 func Deliver(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
-		answer, err := once(ctx, s, message)
+		response, err := once(ctx, s, message)
 		again, after := temporary(err)
 		if err == nil || !again || attempt == Attempts || ctx.Err() != nil {
-			return answer, err
+			return response, err
 		}
 		jittered := time.Duration(float64(pause) * (0.75 + rand.Float64()/2))
 		if !rest(ctx, min(max(jittered, after), longestPause)) {
@@ -53,8 +53,7 @@ func once(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 	return s.Send(ctx, message)
 }
 
-// temporary is true of broken connections and of what the collector says may
-// pass.
+// temporary is true of broken connections and of statuses that may pass.
 func temporary(err error) (again bool, after time.Duration) {
 	var status *StatusError
 	if errors.As(err, &status) {
@@ -75,7 +74,7 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Export delivers request and reads the answer into response.
+// Export delivers request and decodes the collector's response into response.
 func Export(ctx context.Context, s Sender, request, response proto.Message) error {
 	return export(ctx, s, Deliver, request, response)
 }
@@ -92,12 +91,12 @@ func export(ctx context.Context, s Sender, deliver delivery, request, response p
 	if err != nil {
 		return fmt.Errorf("encoding a message for the collector: %w", err)
 	}
-	answer, err := deliver(ctx, s, message)
+	body, err := deliver(ctx, s, message)
 	if err != nil {
 		return err
 	}
-	if err := proto.Unmarshal(answer, response); err != nil {
-		return fmt.Errorf("reading the collector's answer: %w", err)
+	if err := proto.Unmarshal(body, response); err != nil {
+		return fmt.Errorf("reading the collector's response: %w", err)
 	}
 	return nil
 }

@@ -39,8 +39,8 @@ var (
 func TestADeliveryIsTriedAgainWithPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{errs: []error{errBroken, errBusy, errBroken}}
-		if answer, err := Deliver(t.Context(), s, []byte("m")); err != nil || string(answer) != "m" {
-			t.Fatalf("%q, %v", answer, err)
+		if response, err := Deliver(t.Context(), s, []byte("m")); err != nil || string(response) != "m" {
+			t.Fatalf("%q, %v", response, err)
 		}
 		want := [][2]time.Duration{{750 * time.Millisecond, 1250 * time.Millisecond}, {5 * time.Second, 5 * time.Second}, {3 * time.Second, 5 * time.Second}}
 		if len(s.at) != len(want)+1 {

@@ -101,7 +101,7 @@ func TestAConnectionThatDiedSilentlyIsNotUsedAgain(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		if _, err := s.Send(ctx, []byte("lost")); err == nil {
-			t.Errorf("%s: an answer over a frozen connection", protocol)
+			t.Errorf("%s: an response over a frozen connection", protocol)
 		}
 		cancel()
 		if _, err := s.Send(t.Context(), []byte("second")); err != nil {

@@ -35,14 +35,14 @@ func (g *grpcSender) Send(ctx context.Context, message []byte) ([]byte, error) {
 		return nil, err
 	}
 	authorize(r)
-	answer, body, err := g.client.do(r)
+	response, body, err := g.client.do(r)
 	if err != nil {
 		return nil, err
 	}
-	if answer.StatusCode != http.StatusOK {
-		return nil, httpStatus(answer)
+	if response.StatusCode != http.StatusOK {
+		return nil, httpStatus(response)
 	}
-	reply, err := unary.Message(answer, body)
+	reply, err := unary.Message(response, body)
 	var status *unary.Status
 	switch {
 	case errors.As(err, &status):
@@ -61,7 +61,7 @@ func (g *grpcSender) Close() { g.client.close() }
 // decode; it is taken as final.
 var grpcTemporary = map[int]bool{1: true, 4: true, 10: true, 11: true, 14: true, 15: true}
 
-// shorten makes what a collector says fit into a line of a log.
+// shorten makes a collector's message fit into a line of a log.
 func shorten(said string) string {
 	const most = 200
 	if len(said) > most {

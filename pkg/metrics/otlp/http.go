@@ -31,12 +31,12 @@ func (h *HTTP) Send(ctx context.Context, message []byte) ([]byte, error) {
 	r := newRequest(ctx, h.url, http.Header{"Content-Type": {h.contentType}, "User-Agent": {userAgent}})
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(message)), int64(len(message))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(message)), nil }
-	answer, body, err := h.client.do(r)
+	response, body, err := h.client.do(r)
 	if err != nil {
 		return nil, err
 	}
-	if answer.StatusCode/100 != 2 {
-		return nil, httpStatus(answer)
+	if response.StatusCode/100 != 2 {
+		return nil, httpStatus(response)
 	}
 	return body, nil
 }
@@ -44,7 +44,7 @@ func (h *HTTP) Send(ctx context.Context, message []byte) ([]byte, error) {
 // Close is part of Sender.
 func (h *HTTP) Close() { h.client.close() }
 
-// httpStatus says what an answer other than success means. Those that may be
+// httpStatus is the error of a response other than success. Those that may be
 // tried again are of the OTLP specification 1.5, OTLP/HTTP response.
 func httpStatus(r *http.Response) *StatusError {
 	e := &StatusError{Status: fmt.Sprintf("HTTP status %d", r.StatusCode)}

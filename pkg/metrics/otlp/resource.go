@@ -8,7 +8,7 @@ import (
 	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 )
 
-// Resource says whom figures and spans are of. Any part may be empty.
+// Resource is what metrics and spans are of. Any part may be empty.
 type Resource struct {
 	Namespace     string
 	Service       string

@@ -9,9 +9,9 @@ import (
 // Sender delivers messages to one collector. It may be used by several
 // goroutines at once.
 type Sender interface {
-	// Send makes one attempt and returns the collector's answer. The error is
-	// a *StatusError if there was an answer, and that no success.
-	Send(ctx context.Context, message []byte) (answer []byte, err error)
+	// Send makes one attempt and returns the collector's response. The error is
+	// a *StatusError for a response other than success.
+	Send(ctx context.Context, message []byte) (response []byte, err error)
 	// Close drops idle connections. The Sender stays usable.
 	Close()
 }

@@ -24,11 +24,13 @@ func sender(t *testing.T, protocol, endpoint string) Sender {
 }
 
 func TestAMessageIsPosted(t *testing.T) {
-	c := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Answer { return otlptest.Answer{Body: []byte("yes")} })
+	c := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Response {
+		return otlptest.Response{Body: []byte("yes")}
+	})
 	s := sender(t, ProtocolHTTP, strings.Replace(c.URL, "http://", "http://user:word@", 1))
-	answer, err := s.Send(t.Context(), []byte("message"))
-	if err != nil || string(answer) != "yes" {
-		t.Fatalf("%q, %v", answer, err)
+	response, err := s.Send(t.Context(), []byte("message"))
+	if err != nil || string(response) != "yes" {
+		t.Fatalf("%q, %v", response, err)
 	}
 	m := c.Next(t)
 	if m.Path != "/v1/traces" || string(m.Body) != "message" || m.Proto != "HTTP/1.1" {
@@ -42,12 +44,14 @@ func TestAMessageIsPosted(t *testing.T) {
 }
 
 func TestAMessageIsOneUnaryCall(t *testing.T) {
-	c := otlptest.GRPC(t, func(context.Context, otlptest.Message) otlptest.Answer { return otlptest.Answer{Body: []byte("yes")} })
+	c := otlptest.GRPC(t, func(context.Context, otlptest.Message) otlptest.Response {
+		return otlptest.Response{Body: []byte("yes")}
+	})
 	s := sender(t, ProtocolGRPC, c.URL+"/a/path/means/nothing?a=b")
 	for range 2 { // the second on the same connection
-		answer, err := s.Send(t.Context(), []byte("message"))
-		if err != nil || string(answer) != "yes" {
-			t.Fatalf("%q, %v", answer, err)
+		response, err := s.Send(t.Context(), []byte("message"))
+		if err != nil || string(response) != "yes" {
+			t.Fatalf("%q, %v", response, err)
 		}
 		m := c.Next(t)
 		if m.Path != Traces.Method || string(m.Body) != "message" || m.Proto != "HTTP/2.0" {
@@ -87,8 +91,8 @@ func TestARefusalOverHTTPSaysWhetherToTryAgain(t *testing.T) {
 		{400, "", false, 0}, {404, "9", false, 0}, {307, "", false, 0}, {500, "", false, 0},
 		{429, "7", true, 7 * time.Second}, {502, "", true, 0}, {503, "later", true, 0}, {504, "0", true, 0},
 	} {
-		collector := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Answer {
-			return otlptest.Answer{Status: c.status, Header: http.Header{"Retry-After": {c.after}, "Location": {"/elsewhere"}}}
+		collector := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Response {
+			return otlptest.Response{Status: c.status, Header: http.Header{"Retry-After": {c.after}, "Location": {"/elsewhere"}}}
 		})
 		_, err := sender(t, ProtocolHTTP, collector.URL).Send(t.Context(), []byte("message"))
 		var status *StatusError
@@ -100,29 +104,29 @@ func TestARefusalOverHTTPSaysWhetherToTryAgain(t *testing.T) {
 
 func TestARefusalOverGRPCSaysWhetherToTryAgain(t *testing.T) {
 	for _, c := range []struct {
-		answer    otlptest.Answer
+		response  otlptest.Response
 		want      string
 		temporary bool
 	}{
-		{otlptest.Answer{GRPCStatus: "14", GRPCMessage: "no%20room"}, "gRPC status 14: no room", true},
-		{otlptest.Answer{GRPCStatus: "14", HeadOnly: true}, "gRPC status 14", true},
-		{otlptest.Answer{GRPCStatus: "8"}, "gRPC status 8", false},
-		{otlptest.Answer{GRPCStatus: "12", GRPCMessage: "unknown service", HeadOnly: true}, "gRPC status 12: unknown service", false},
-		{otlptest.Answer{GRPCStatus: "x"}, "no gRPC status", false},
-		{otlptest.Answer{Status: 503}, "HTTP status 503", true},
-		{otlptest.Answer{Status: 404}, "HTTP status 404", false},
+		{otlptest.Response{GRPCStatus: "14", GRPCMessage: "no%20room"}, "gRPC status 14: no room", true},
+		{otlptest.Response{GRPCStatus: "14", HeadOnly: true}, "gRPC status 14", true},
+		{otlptest.Response{GRPCStatus: "8"}, "gRPC status 8", false},
+		{otlptest.Response{GRPCStatus: "12", GRPCMessage: "unknown service", HeadOnly: true}, "gRPC status 12: unknown service", false},
+		{otlptest.Response{GRPCStatus: "x"}, "no gRPC status", false},
+		{otlptest.Response{Status: 503}, "HTTP status 503", true},
+		{otlptest.Response{Status: 404}, "HTTP status 404", false},
 	} {
-		collector := otlptest.GRPC(t, func(context.Context, otlptest.Message) otlptest.Answer { return c.answer })
+		collector := otlptest.GRPC(t, func(context.Context, otlptest.Message) otlptest.Response { return c.response })
 		_, err := sender(t, ProtocolGRPC, collector.URL).Send(t.Context(), []byte("message"))
 		var status *StatusError
 		if !errors.As(err, &status) || status.Temporary != c.temporary || status.Status != c.want {
-			t.Errorf("%+v: %v", c.answer, err)
+			t.Errorf("%+v: %v", c.response, err)
 		}
 	}
 }
 
 func TestACollectorThatHangsIsGivenUp(t *testing.T) {
-	for protocol, start := range map[string]func(testing.TB, func(context.Context, otlptest.Message) otlptest.Answer) *otlptest.Collector{
+	for protocol, start := range map[string]func(testing.TB, func(context.Context, otlptest.Message) otlptest.Response) *otlptest.Collector{
 		ProtocolHTTP: otlptest.HTTP, ProtocolGRPC: otlptest.GRPC,
 	} {
 		c := start(t, otlptest.Hang)
@@ -141,11 +145,11 @@ func TestACollectorThatHangsIsGivenUp(t *testing.T) {
 }
 
 func TestNoMoreThanALimitIsReadOfAnAnswer(t *testing.T) {
-	c := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Answer {
-		return otlptest.Answer{Body: bytes.Repeat([]byte("x"), 10*maxAnswer)}
+	c := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Response {
+		return otlptest.Response{Body: bytes.Repeat([]byte("x"), 10*maxResponse)}
 	})
-	answer, err := sender(t, ProtocolHTTP, c.URL).Send(t.Context(), []byte("message"))
-	if err != nil || len(answer) != maxAnswer {
-		t.Errorf("%d bytes, %v", len(answer), err)
+	response, err := sender(t, ProtocolHTTP, c.URL).Send(t.Context(), []byte("message"))
+	if err != nil || len(response) != maxResponse {
+		t.Errorf("%d bytes, %v", len(response), err)
 	}
 }

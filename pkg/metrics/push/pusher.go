@@ -33,7 +33,7 @@ type Config struct {
 	Interval time.Duration // 0 = DefaultInterval; less than 100 ms counts as that
 	Resource otlp.Resource
 	Gather   Gather
-	Failed   func(error) // told of messages that did not arrive, on the Pusher's goroutine; may be nil
+	Failed   func(error) // notified of messages that did not arrive, on the Pusher's goroutine; may be nil
 }
 
 // Pusher sends the figures at an interval until it is closed.

@@ -161,7 +161,7 @@ func TestACollectorThatHangsIsLeftAtTheEnd(t *testing.T) {
 	}
 	<-p.done
 	if err := <-failed; !errors.Is(err, context.Canceled) {
-		t.Errorf("told of %v", err)
+		t.Errorf("notified of %v", err)
 	}
 }
 
@@ -172,17 +172,17 @@ func TestARejectionIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, answer := range map[string]otlptest.Answer{
+	for want, response := range map[string]otlptest.Response{
 		"rejected 2 points: no": {Body: partial}, "gRPC status 14": {GRPCStatus: "14"},
 	} {
-		c := otlptest.GRPC(t, func(context.Context, otlptest.Message) otlptest.Answer { return answer })
-		var told error
-		p := start(t, Config{Protocol: "grpc", Endpoint: c.URL, Gather: newSources().registry.Gather, Failed: func(err error) { told = err }})
+		c := otlptest.GRPC(t, func(context.Context, otlptest.Message) otlptest.Response { return response })
+		var failure error
+		p := start(t, Config{Protocol: "grpc", Endpoint: c.URL, Gather: newSources().registry.Gather, Failed: func(err error) { failure = err }})
 		if err := p.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if told == nil || !strings.Contains(told.Error(), want) || len(c.Messages) != 1 {
-			t.Errorf("told of %v, %d messages", told, len(c.Messages))
+		if failure == nil || !strings.Contains(failure.Error(), want) || len(c.Messages) != 1 {
+			t.Errorf("notified of %v, %d messages", failure, len(c.Messages))
 		}
 	}
 }

@@ -27,14 +27,14 @@ type Exporter interface {
 	Close()
 }
 
-// batcher hands spans from whoever ends them to one goroutine that sends them.
-// That sleeps without a timer while there are none.
+// batcher queues spans for one goroutine that sends them. That goroutine sleeps
+// without a timer while there are none.
 type batcher struct {
 	exporter Exporter
 	failed   func(error)
 	dropped  atomic.Int64
 
-	mu      sync.Mutex // held for a few instructions only
+	mu      sync.Mutex // locked for a few instructions only
 	waiting []*SpanData
 	closed  bool
 

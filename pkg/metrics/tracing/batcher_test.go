@@ -145,7 +145,7 @@ func TestACollectorThatHangsBlocksNobodyAndDropsAreCounted(t *testing.T) {
 			}
 		}
 		if len(failures) != len(h.sizes) || !strings.Contains(failures[0].Error(), "sending 3 spans") {
-			t.Errorf("%d batches failed, told of %q", len(h.sizes), failures)
+			t.Errorf("%d batches failed, notified of %q", len(h.sizes), failures)
 		}
 		tracer.Start(nil).End(finished())
 		if got := tracer.Dropped(); got != all+3 {
@@ -157,7 +157,7 @@ func TestACollectorThatHangsBlocksNobodyAndDropsAreCounted(t *testing.T) {
 	})
 }
 
-// slow takes as long as it is told to.
+// slow exports for as long as the test wants.
 type slow struct {
 	kept
 	each time.Duration

@@ -81,7 +81,7 @@ func compare(t *testing.T, got, want []seen) {
 }
 
 func TestZipkinGetsTheSpansOfARequest(t *testing.T) {
-	c := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Answer { return otlptest.Answer{Status: 202} })
+	c := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Response { return otlptest.Response{Status: 202} })
 	for _, from := range []*gate.TraceFields{headers("b3", idB+"-"+spB+"-1"), headers("b3", id64+"-"+spB+"-1"), nil} {
 		f := finished()
 		f.Status = 503
@@ -211,20 +211,20 @@ func TestStandardOutputGetsALinePerSpan(t *testing.T) {
 
 // failures keeps what a Tracer tells.
 type failures struct {
-	mu   sync.Mutex
-	told []string
+	mu       sync.Mutex
+	failures []string
 }
 
 func (f *failures) add(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.told = append(f.told, err.Error())
+	f.failures = append(f.failures, err.Error())
 }
 
 func (f *failures) text() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return strings.Join(f.told, "\n")
+	return strings.Join(f.failures, "\n")
 }
 
 func TestSpansThatACollectorRejectsAreCounted(t *testing.T) {
@@ -235,20 +235,20 @@ func TestSpansThatACollectorRejectsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		name    string
-		answer  otlptest.Answer
-		dropped int64
-		told    string
+		name     string
+		response otlptest.Response
+		dropped  int64
+		failures string
 	}{
-		{"some", otlptest.Answer{Body: partial}, 2, "rejected 2 of them: too old"},
-		{"all", otlptest.Answer{GRPCStatus: "3", GRPCMessage: "bad"}, 3, "gRPC status 3: bad"},
-		{"nonsense", otlptest.Answer{Body: []byte{0xff}}, 3, "reading the collector's answer"},
+		{"some", otlptest.Response{Body: partial}, 2, "rejected 2 of them: too old"},
+		{"all", otlptest.Response{GRPCStatus: "3", GRPCMessage: "bad"}, 3, "gRPC status 3: bad"},
+		{"nonsense", otlptest.Response{Body: []byte{0xff}}, 3, "reading the collector's response"},
 	} {
 		var f failures
-		server := otlptest.GRPC(t, func(context.Context, otlptest.Message) otlptest.Answer { return c.answer })
+		server := otlptest.GRPC(t, func(context.Context, otlptest.Message) otlptest.Response { return c.response })
 		_, tracer := send(t, Config{Protocol: "grpc", Endpoint: server.Listener.Addr().String(), Insecure: true, Debug: true, Failed: f.add}, nil, finished())
-		if tracer.Dropped() != c.dropped || !strings.Contains(f.text(), c.told) {
-			t.Errorf("%s: %d dropped, told of %s", c.name, tracer.Dropped(), f.text())
+		if tracer.Dropped() != c.dropped || !strings.Contains(f.text(), c.failures) {
+			t.Errorf("%s: %d dropped, notified of %s", c.name, tracer.Dropped(), f.text())
 		}
 	}
 }
@@ -279,7 +279,7 @@ func TestADeadOrHangingCollectorHoldsNothingUp(t *testing.T) {
 		cancel()
 		<-tracer.spans.done
 		if tracer.Dropped() != 3*requests || f.text() == "" {
-			t.Errorf("%s to %s: %d dropped, told of %q", c.protocol, c.endpoint, tracer.Dropped(), f.text())
+			t.Errorf("%s to %s: %d dropped, notified of %q", c.protocol, c.endpoint, tracer.Dropped(), f.text())
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// SpanContext is what the services on a request's way know of a span.
+// SpanContext identifies a span across services.
 type SpanContext struct {
 	TraceID    gate.TraceID
 	SpanID     gate.SpanID
@@ -25,7 +25,7 @@ const (
 	KindClient
 )
 
-// SpanData is a span that has ended. Nobody changes it.
+// SpanData is a span that has ended. It does not change.
 type SpanData struct {
 	SpanContext
 	ParentSpanID    gate.SpanID // zero = the first span of its trace
@@ -40,7 +40,7 @@ type SpanData struct {
 	Peer            netip.AddrPort // who called; the zero value = not known
 
 	HTTPStatus int    // 0 = none
-	Failed     bool   // shown as failed: not for an answer that blames the client
+	Failed     bool   // shown as failed: not for a response that blames the client
 	Message    string // what went wrong, or the client's fault
 }
 

@@ -28,13 +28,12 @@ const maxLines = len(lineTraceparent+"--01"+endOfLine) + traceDigits + spanDigit
 	len(lineB3+"--1-"+endOfLine) + traceDigits + 2*spanDigits +
 	len(lineTraceID+lineSpanID+lineParentID+lineSampled) + 3*len(endOfLine) + traceDigits + 2*spanDigits
 
-// randomFlag of a traceparent says that the id is random; whoever passes the
-// trace on must keep it (W3C Trace Context level 2, section 3.2.2.5.2).
+// randomFlag of a traceparent says that the id is random; a proxy must
+// keep it (W3C Trace Context level 2, section 3.2.2.5.2).
 const randomFlag = 0x02
 
-// appendLines writes the context of a sampled request, in the formats that c
-// came in, with span as the sender and above as
-// the span over it.
+// appendLines writes the context of a sampled request, in the formats of
+// c, with span as the sender and above as its parent.
 func appendLines(dst []byte, c *gate.TraceContext, traceID gate.TraceID, span, above gate.SpanID) []byte {
 	in := c.Formats
 	if in == 0 {

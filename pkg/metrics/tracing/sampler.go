@@ -7,11 +7,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// sampler decides on a trace that nobody has decided on.
+// sampler decides on a trace that came without a decision.
 type sampler func(gate.TraceID) bool
 
 // newSampler decides by the low 63 bits of the trace id, as OpenTelemetry
-// does, so that everybody with the same rate decides alike. The high half
+// does, so that all services with the same rate decide alike. The high half
 // would not do: it is zero where B3 has ids of 64 bits.
 func newSampler(rate float64) sampler {
 	switch {

@@ -59,7 +59,7 @@ func (s *Span) TraceID() gate.TraceID {
 	return s.context.TraceID
 }
 
-// End makes the spans and leaves them to be sent. It never blocks, and keeps
+// End makes the spans and queues them. It never blocks, and keeps
 // nothing of x.
 func (s *Span) End(x *gate.Exchange) {
 	if s == nil {

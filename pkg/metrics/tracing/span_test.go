@@ -35,7 +35,7 @@ func refused() *gate.Exchange {
 	return x
 }
 
-// unanswered is one that the container did not answer.
+// unanswered is one that the container did not response.
 func unanswered() *gate.Exchange {
 	x := finished()
 	x.Answered, x.Status, x.Outcome = 0, 504, gate.RequestTimeout

@@ -25,7 +25,7 @@ type Config struct {
 
 	Output   io.Writer   // of stdout; nil = os.Stdout
 	Exporter Exporter    // takes the spans in the place of Protocol, Endpoint and Output; may be nil
-	Failed   func(error) // told of what could not be sent, on a goroutine of the Tracer's; may be nil
+	Failed   func(error) // notified of what could not be sent, on a goroutine of the Tracer's; may be nil
 }
 
 // Tracer starts spans and sends those that have ended. A nil Tracer samples
@@ -93,7 +93,7 @@ func newExporter(c *Config) (Exporter, error) {
 // Start returns the span of a request whose head is complete, or nil if it is
 // not sampled; that allocates nothing. fields may be nil.
 //
-// What the sender decided stands, unless Debug.
+// The decision of the sender stands, unless Debug.
 func (t *Tracer) Start(fields *gate.TraceFields) *Span {
 	if t == nil {
 		return nil
@@ -115,8 +115,8 @@ func (t *Tracer) Start(fields *gate.TraceFields) *Span {
 // wall converts an instant of the clock of gate.Exchange.
 func (t *Tracer) wall(at time.Duration) time.Time { return t.epoch.Add(at) }
 
-// ExportSpan leaves a span to be sent that something else in the program has
-// made. It never blocks, and keeps s.
+// ExportSpan queues a span of another part of the program. It never blocks, and
+// keeps s.
 func (t *Tracer) ExportSpan(s *SpanData) {
 	if t != nil {
 		t.spans.add(s)

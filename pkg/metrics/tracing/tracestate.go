@@ -70,7 +70,7 @@ func isMemberName(name []byte, longest int) bool {
 }
 
 // isMemberValue is of section 3.3.1.3.2: printable ASCII without comma and
-// equals sign. That no space ends it has been seen to.
+// equals sign. The caller has trimmed it.
 func isMemberValue(value []byte) bool {
 	if len(value) == 0 || len(value) > maxMemberValue {
 		return false

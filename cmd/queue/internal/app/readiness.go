@@ -47,7 +47,7 @@ func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Lo
 
 // figuresConfig lists all words that the figures can have in their labels.
 func (r *readiness) figuresConfig(specs []probe.Spec) metrics.ReadinessConfig {
-	c := metrics.ReadinessConfig{Look: r.look}
+	c := metrics.ReadinessConfig{Snapshot: r.snapshot}
 	for _, spec := range specs {
 		c.Containers = append(c.Containers, spec.Container)
 	}
@@ -62,7 +62,7 @@ func (r *readiness) figuresConfig(specs []probe.Spec) metrics.ReadinessConfig {
 	return c
 }
 
-func (r *readiness) look() []metrics.Container {
+func (r *readiness) snapshot() []metrics.Container {
 	states := r.probes.Snapshot()
 	seen := make([]metrics.Container, len(states))
 	for i, s := range states {

@@ -18,8 +18,9 @@ type Message struct {
 	Body   []byte // of gRPC without its frame
 }
 
-// Answer is what it says. The zero value is success without a body.
-type Answer struct {
+// Response is what a collector sends back. The zero value is success without a
+// body.
+type Response struct {
 	Status      int // of HTTP; 0 = 200
 	Header      http.Header
 	Body        []byte // of gRPC without its frame
@@ -33,20 +34,20 @@ type Collector struct {
 	*httptest.Server
 	Messages chan Message // all that came; has room for 1,024
 	isGRPC   bool
-	answer   func(context.Context, Message) Answer
+	respond  func(context.Context, Message) Response
 }
 
-// HTTP starts a collector that is posted to. A nil answer is success.
-func HTTP(t testing.TB, answer func(context.Context, Message) Answer) *Collector {
-	c := newCollector(answer)
+// HTTP starts a collector that is posted to. A nil respond is success.
+func HTTP(t testing.TB, respond func(context.Context, Message) Response) *Collector {
+	c := newCollector(respond)
 	c.Start()
 	t.Cleanup(c.stop)
 	return c
 }
 
 // GRPC starts a collector with HTTP/2 in clear text only.
-func GRPC(t testing.TB, answer func(context.Context, Message) Answer) *Collector {
-	c := newCollector(answer)
+func GRPC(t testing.TB, respond func(context.Context, Message) Response) *Collector {
+	c := newCollector(respond)
 	c.isGRPC = true
 	c.Config.Protocols = new(http.Protocols)
 	c.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -65,8 +66,8 @@ func GRPCOverTLS(t testing.TB) *Collector {
 	return c
 }
 
-func newCollector(answer func(context.Context, Message) Answer) *Collector {
-	c := &Collector{Messages: make(chan Message, 1024), answer: answer}
+func newCollector(respond func(context.Context, Message) Response) *Collector {
+	c := &Collector{Messages: make(chan Message, 1024), respond: respond}
 	c.Server = httptest.NewUnstartedServer(http.HandlerFunc(c.serve))
 	return c
 }
@@ -76,10 +77,10 @@ func (c *Collector) stop() {
 	c.Close()
 }
 
-// Hang answers when the client has gone away.
-func Hang(ctx context.Context, _ Message) Answer {
+// Hang responds when the client has gone away.
+func Hang(ctx context.Context, _ Message) Response {
 	<-ctx.Done()
-	return Answer{Status: http.StatusServiceUnavailable}
+	return Response{Status: http.StatusServiceUnavailable}
 }
 
 // Next returns the next message.
@@ -108,9 +109,9 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	m := Message{r.Proto, r.URL.RequestURI(), r.Header, body}
 	c.Messages <- m
-	var a Answer
-	if c.answer != nil {
-		a = c.answer(r.Context(), m)
+	var a Response
+	if c.respond != nil {
+		a = c.respond(r.Context(), m)
 	}
 	for key, values := range a.Header {
 		w.Header()[key] = values
@@ -126,7 +127,7 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (a *Answer) sendGRPC(w http.ResponseWriter) {
+func (a *Response) sendGRPC(w http.ResponseWriter) {
 	status := a.GRPCStatus
 	if status == "" {
 		status = "0"

@@ -1,5 +1,4 @@
-// Package names has what figures of the Prometheus page are called where they
-// leave by another way.
+// Package names has the names of the Prometheus page's metrics over OTLP.
 package names
 
 import "strings"
