@@ -63,7 +63,7 @@ type CollectorConfig struct {
 	Dropped   func() Dropped
 }
 
-// Collector turns the figures into Prometheus' metrics when it is asked to.
+// Collector turns the counts into Prometheus' metrics at each scrape.
 type Collector struct {
 	cfg   CollectorConfig
 	shown []shown
@@ -137,7 +137,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// page is one scrape in the making: figures read once, so that its metrics
+// page is one scrape in the making: sources are read once, so that its metrics
 // agree with each other.
 type page struct {
 	*CollectorConfig

@@ -125,7 +125,7 @@ func (c *Counting) advance(n int64) int64 {
 	return n
 }
 
-// Averages are the figures of one window.
+// Averages are the values of one window.
 type Averages struct {
 	Concurrency        float64 // average number of requests under way
 	ProxiedConcurrency float64
@@ -133,7 +133,7 @@ type Averages struct {
 	ProxiedArrivals    float64
 }
 
-// LastWindow returns the figures of the last window that was over at now. They
+// LastWindow returns the values of the last window that was over at now. They
 // are zero while none is.
 func (c *Counting) LastWindow(now time.Duration) Averages {
 	n := int64(now/Window) - 1

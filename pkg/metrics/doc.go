@@ -1,4 +1,4 @@
-// Package metrics counts requests and shows the figures: to Knative's
+// Package metrics counts requests and shows metrics: to Knative's
 // autoscaler (Counting, Stat) and to Prometheus (Requests, Collector).
 //
 // The request path pays for atomic additions only: no label is looked up,
@@ -7,5 +7,5 @@
 // out when a scraper asks.
 //
 // A metric of the page is one row in rows.go. The package uses pkg/gate's words
-// (exchanges, outcomes, figures) and knows no engine and no prober.
+// (exchanges, outcomes, stats) and knows no engine and no prober.
 package metrics

@@ -97,7 +97,7 @@ func metricTables(t *testing.T) string {
 	for _, m := range statText {
 		stat = append(stat, m.Metric)
 	}
-	table("Port 9090: the autoscaler's figures as text", stat)
+	table("Port 9090: the autoscaler's metrics as text", stat)
 	b.WriteString("\n")
 	return b.String()
 }

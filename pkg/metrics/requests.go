@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Requests holds the figures of ended requests. Its methods may be called from
+// Requests counts ended requests. Its methods may be called from
 // several goroutines at once.
 type Requests struct {
 	tags      routeTags

@@ -21,7 +21,7 @@ const (
 	shortestInterval = 100 * time.Millisecond
 )
 
-// Gather reads all figures; (*prometheus.Registry).Gather is one. With an error
+// Gather reads all metrics; (*prometheus.Registry).Gather is one. With an error
 // it may still return those that it could read.
 type Gather func() ([]*dto.MetricFamily, error)
 
@@ -36,7 +36,7 @@ type Config struct {
 	Failed   func(error) // notified of messages that did not arrive, on the Pusher's goroutine; may be nil
 }
 
-// Pusher sends the figures at an interval until it is closed.
+// Pusher sends the metrics at an interval until it is closed.
 type Pusher struct {
 	cfg    Config
 	sender otlp.Sender
@@ -99,11 +99,11 @@ func (p *Pusher) push(ctx context.Context) error {
 	return incomplete
 }
 
-// request holds all figures. With an error some are missing.
+// request holds all metrics. With an error some are missing.
 func (p *Pusher) request(now time.Time) (*collector.ExportMetricsServiceRequest, error) {
 	families, err := p.cfg.Gather()
 	if err != nil {
-		err = fmt.Errorf("gathering figures: %w", err)
+		err = fmt.Errorf("gathering metrics: %w", err)
 	}
 	s := spanOf(p.start, now)
 	scopes := map[string]*metrics.ScopeMetrics{"": {Scope: p.cfg.Resource.Scope()}}
@@ -125,7 +125,7 @@ func (p *Pusher) request(now time.Time) (*collector.ExportMetricsServiceRequest,
 	}}}, err
 }
 
-// Close sends the figures for a last time, for as long as ctx lasts. It
+// Close sends the metrics for a last time, for as long as ctx lasts. It
 // returns the error of ctx if that ended first. A nil Pusher has nothing to
 // close.
 func (p *Pusher) Close(ctx context.Context) error {

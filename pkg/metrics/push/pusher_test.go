@@ -82,7 +82,7 @@ func textOf(attributes []*common.KeyValue) string {
 	return b.String()
 }
 
-func TestACollectorGetsTheFiguresAtAnInterval(t *testing.T) {
+func TestACollectorGetsTheMetricsAtAnInterval(t *testing.T) {
 	for protocol, c := range map[string]*otlptest.Collector{"http/protobuf": otlptest.HTTP(t, nil), "grpc": otlptest.GRPC(t, nil)} {
 		s := newSources()
 		s.requests.WithLabelValues("served").Add(3)
@@ -130,7 +130,7 @@ func TestACollectorGetsTheFiguresAtAnInterval(t *testing.T) {
 	}
 }
 
-func TestTheLastFiguresAreSentAtTheEnd(t *testing.T) {
+func TestTheLastMetricsAreSentAtTheEnd(t *testing.T) {
 	c := otlptest.GRPC(t, nil)
 	s := newSources()
 	p := start(t, Config{Protocol: "grpc", Endpoint: c.URL, Gather: s.registry.Gather})

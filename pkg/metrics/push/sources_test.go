@@ -2,7 +2,7 @@ package push
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// sources are figures that a test changes.
+// sources are metrics that a test changes.
 type sources struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec

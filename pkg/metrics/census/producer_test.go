@@ -13,9 +13,9 @@ import (
 	"go.opencensus.io/metric/metricproducer"
 )
 
-var _ metricproducer.Producer = (*Figures)(nil)
+var _ metricproducer.Producer = (*Producer)(nil)
 
-// sources are figures that a test changes, beside some that are left out.
+// sources are metrics that a test changes, beside some that are left out.
 type sources struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
@@ -52,12 +52,12 @@ func values(read []*metricdata.Metric) map[string]float64 {
 
 func TestCountersAndGaugesAreDerivedInstruments(t *testing.T) {
 	s := newSources()
-	f := NewFigures(s.registry.Gather, nil)
+	f := NewProducer(s.registry.Gather, nil)
 	s.requests.WithLabelValues("served").Add(3)
 	s.depth.Set(7)
 	read := f.Read()
 	if got := values(read); len(got) != 2 || got["queuegate_request_outcomes_total outcome=served"] != 3 || got["kn.serving.queue.depth"] != 7 {
-		t.Fatalf("figures %v", got)
+		t.Fatalf("metrics %v", got)
 	}
 	depth, requests := read[0].Descriptor, read[1].Descriptor
 	if depth.Type != metricdata.TypeGaugeFloat64 || depth.Unit != "{request}" || depth.Description != "Waiting." || requests.Type != metricdata.TypeCumulativeFloat64 {
@@ -68,13 +68,13 @@ func TestCountersAndGaugesAreDerivedInstruments(t *testing.T) {
 	s.depth.Set(math.Inf(1))
 	if got := values(f.Read()); len(got) != 3 || got["queuegate_request_outcomes_total outcome=served"] != 4 ||
 		got["queuegate_request_outcomes_total outcome=queue-full"] != 1 || !math.IsInf(got["kn.serving.queue.depth"], 1) {
-		t.Errorf("figures %v", got)
+		t.Errorf("metrics %v", got)
 	}
 }
 
-func TestFiguresMayBeReadByMany(t *testing.T) {
+func TestTheProducerMayBeReadByMany(t *testing.T) {
 	s := newSources()
-	f := NewFigures(s.registry.Gather, nil)
+	f := NewProducer(s.registry.Gather, nil)
 	var readers sync.WaitGroup
 	for range 8 {
 		readers.Go(func() {
@@ -86,7 +86,7 @@ func TestFiguresMayBeReadByMany(t *testing.T) {
 	}
 	readers.Wait()
 	if got := values(f.Read()); got["queuegate_request_outcomes_total outcome=served"] != 400 {
-		t.Errorf("figures %v", got)
+		t.Errorf("metrics %v", got)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestLongLabelsAreCutNotMixedUp(t *testing.T) {
 		s.requests.WithLabelValues(strings.Repeat("x", n)).Inc()
 		s.requests.WithLabelValues(strings.Repeat("é", n)).Inc()
 	}
-	got := values(NewFigures(s.registry.Gather, nil).Read())
+	got := values(NewProducer(s.registry.Gather, nil).Read())
 	for name := range got {
 		if _, value, ok := strings.Cut(name, "outcome="); ok && (len(value) > maxLabelBytes || strings.Trim(value, "x") != "" && strings.Trim(value, "é") != "") {
 			t.Errorf("label %q", value)
@@ -113,12 +113,12 @@ func TestWhatCanBeGatheredIsShownWithAnError(t *testing.T) {
 	s, broken := newSources(), errors.New("broken")
 	s.depth.Set(1)
 	var failures []error
-	f := NewFigures(func() ([]*dto.MetricFamily, error) {
+	f := NewProducer(func() ([]*dto.MetricFamily, error) {
 		families, _ := s.registry.Gather()
 		return families, broken
 	}, func(err error) { failures = append(failures, err) })
 	if got := values(f.Read()); len(got) != 1 || got["kn.serving.queue.depth"] != 1 {
-		t.Errorf("figures %v", got)
+		t.Errorf("metrics %v", got)
 	}
 	if len(failures) != 1 || !errors.Is(failures[0], broken) {
 		t.Errorf("notified of %v", failures)
@@ -136,11 +136,11 @@ func TestASeriesThatDoesNotFitItsInstrumentIsTold(t *testing.T) {
 		return &dto.MetricFamily{Name: &name, Type: &kind, Metric: []*dto.Metric{m}}
 	}
 	var failure error
-	f := NewFigures(func() ([]*dto.MetricFamily, error) {
+	f := NewProducer(func() ([]*dto.MetricFamily, error) {
 		return []*dto.MetricFamily{family("a"), family("a", "b")}, nil
 	}, func(err error) { failure = err })
 	if got := values(f.Read()); len(got) != 1 || got["things_total a=a"] != 1 {
-		t.Errorf("figures %v", got)
+		t.Errorf("metrics %v", got)
 	}
 	if failure == nil || !strings.HasPrefix(failure.Error(), "adding things_total to the registry: ") {
 		t.Errorf("notified of %v", failure)
@@ -149,12 +149,12 @@ func TestASeriesThatDoesNotFitItsInstrumentIsTold(t *testing.T) {
 
 func TestASeriesThatIsGoneKeepsItsLastValue(t *testing.T) {
 	s := newSources()
-	f := NewFigures(s.registry.Gather, nil)
+	f := NewProducer(s.registry.Gather, nil)
 	s.requests.WithLabelValues("served").Add(3)
 	f.Read()
 	s.requests.Reset()
 	if got := values(f.Read()); got["queuegate_request_outcomes_total outcome=served"] != 3 {
-		t.Errorf("figures %v", got)
+		t.Errorf("metrics %v", got)
 	}
 }
 
@@ -165,8 +165,8 @@ func TestLabelsAreToldApartByTheirEnds(t *testing.T) {
 	counts.WithLabelValues("x", "yz").Add(1)
 	counts.WithLabelValues("xy", "z").Add(2)
 	counts.WithLabelValues("", "xyz").Add(3)
-	got := values(NewFigures(registry.Gather, nil).Read())
+	got := values(NewProducer(registry.Gather, nil).Read())
 	if len(got) != 3 || got["things_total a=x b=yz"] != 1 || got["things_total a=xy b=z"] != 2 || got["things_total a= b=xyz"] != 3 {
-		t.Errorf("figures %v", got)
+		t.Errorf("metrics %v", got)
 	}
 }

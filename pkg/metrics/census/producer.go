@@ -16,16 +16,16 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/push/names"
 )
 
-// Gather reads all figures; (*prometheus.Registry).Gather is one. With an error
+// Gather reads all metrics; (*prometheus.Registry).Gather is one. With an error
 // it may still return those that it could read.
 type Gather func() ([]*dto.MetricFamily, error)
 
-// Figures keeps an OpenCensus registry with a derived instrument for each
+// Producer keeps an OpenCensus registry with a derived instrument for each
 // counter and gauge, under its OTLP name. It is a metricproducer.Producer, and
 // may be read by several goroutines at once.
 //
 // A series that has been seen once stays, with its last value.
-type Figures struct {
+type Producer struct {
 	gather   Gather
 	failed   func(error)
 	registry *metric.Registry
@@ -38,21 +38,21 @@ type Figures struct {
 // instrument adds a series to a derived gauge or cumulative.
 type instrument func(value func() float64, labels ...metricdata.LabelValue) error
 
-// NewFigures reads nothing yet. failed is notified of what could not be read, by
+// NewProducer reads nothing yet. failed is notified of what could not be read, by
 // the goroutine that reads; it may be nil.
-func NewFigures(gather Gather, failed func(error)) *Figures {
-	return &Figures{
+func NewProducer(gather Gather, failed func(error)) *Producer {
+	return &Producer{
 		gather: gather, failed: failed, registry: metric.NewRegistry(),
 		instruments: map[string]instrument{}, values: map[string]float64{},
 	}
 }
 
 // Read gathers and returns the instruments, sorted by name.
-func (f *Figures) Read() []*metricdata.Metric {
-	if err := f.refresh(); err != nil && f.failed != nil {
-		f.failed(err)
+func (p *Producer) Read() []*metricdata.Metric {
+	if err := p.refresh(); err != nil && p.failed != nil {
+		p.failed(err)
 	}
-	read := f.registry.Read() // not under the lock: the callbacks take it
+	read := p.registry.Read() // not under the lock: the callbacks take it
 	slices.SortFunc(read, func(a, b *metricdata.Metric) int {
 		return cmp.Compare(a.Descriptor.Name, b.Descriptor.Name)
 	})
@@ -60,13 +60,13 @@ func (f *Figures) Read() []*metricdata.Metric {
 }
 
 // refresh returns everything that went wrong.
-func (f *Figures) refresh() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (p *Producer) refresh() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var errs []error
-	families, err := f.gather()
+	families, err := p.gather()
 	if err != nil {
-		errs = append(errs, fmt.Errorf("gathering figures: %w", err))
+		errs = append(errs, fmt.Errorf("gathering metrics: %w", err))
 	}
 	for _, family := range families {
 		name := family.GetName()
@@ -76,7 +76,7 @@ func (f *Figures) refresh() error {
 				continue
 			}
 			for _, m := range family.Metric {
-				if err := f.set(family, m); err != nil {
+				if err := p.set(family, m); err != nil {
 					errs = append(errs, fmt.Errorf("adding %s to the registry: %w", name, err))
 				}
 			}
@@ -86,30 +86,30 @@ func (f *Figures) refresh() error {
 }
 
 // set stores the value of a series, and makes it known when it is new.
-func (f *Figures) set(family *dto.MetricFamily, m *dto.Metric) error {
+func (p *Producer) set(family *dto.MetricFamily, m *dto.Metric) error {
 	key, labels := seriesKey(family.GetName(), m.Label)
-	_, known := f.values[key]
-	f.values[key] = number(m)
+	_, known := p.values[key]
+	p.values[key] = number(m)
 	if known {
 		return nil
 	}
-	add, err := f.instrument(family, m.Label)
+	add, err := p.instrument(family, m.Label)
 	if err == nil {
 		err = add(func() float64 {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			return f.values[key]
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.values[key]
 		}, labels...)
 	}
 	if err != nil {
-		delete(f.values, key)
+		delete(p.values, key)
 	}
 	return err
 }
 
-func (f *Figures) instrument(family *dto.MetricFamily, labels []*dto.LabelPair) (instrument, error) {
+func (p *Producer) instrument(family *dto.MetricFamily, labels []*dto.LabelPair) (instrument, error) {
 	name := family.GetName()
-	if add := f.instruments[name]; add != nil {
+	if add := p.instruments[name]; add != nil {
 		return add, nil
 	}
 	options := []metric.Options{
@@ -118,19 +118,19 @@ func (f *Figures) instrument(family *dto.MetricFamily, labels []*dto.LabelPair) 
 	}
 	var add instrument
 	if family.GetType() == dto.MetricType_COUNTER {
-		c, err := f.registry.AddFloat64DerivedCumulative(names.Metric(name), options...)
+		c, err := p.registry.AddFloat64DerivedCumulative(names.Metric(name), options...)
 		if err != nil {
 			return nil, err
 		}
 		add = c.UpsertEntry
 	} else {
-		g, err := f.registry.AddFloat64DerivedGauge(names.Metric(name), options...)
+		g, err := p.registry.AddFloat64DerivedGauge(names.Metric(name), options...)
 		if err != nil {
 			return nil, err
 		}
 		add = g.UpsertEntry
 	}
-	f.instruments[name] = add
+	p.instruments[name] = add
 	return add, nil
 }
 
