@@ -11,11 +11,12 @@ import (
 // to close (Connection: close; GOAWAY over HTTP/2). Requests, new ones too,
 // are served as before.
 //
-// It returns nil when for DrainQuiet no request has arrived and none is open:
-// neither queued, nor in a handler, nor a hijacked connection. Otherwise it
-// returns when ctx ends, with an error that says how much is open and wraps
-// ctx's. The drain goes on then; with a context that has ended, Drain only
-// begins it. It may be called more than once.
+// It returns nil when for DrainQuiet no request has arrived and none is open,
+// neither queued nor in a handler. Hijacked connections may be: now is the time
+// to close WebSockets in order. Otherwise it returns when ctx ends, with an
+// error that says how much is open and wraps ctx's. The drain goes on then;
+// with a context that has ended, Drain only begins it. It may be called more
+// than once.
 //
 // Call it before http.Server.Shutdown: that closes the listeners, which loses
 // requests that routers still send here, and tells connections without a
@@ -24,7 +25,7 @@ func (g *Gate) Drain(ctx context.Context) error {
 	g.arrived.CompareAndSwap(0, int64(g.now()))
 	g.gate.Drain.Start()
 	for {
-		open := g.gate.Drain.Requests() + g.gate.Drain.Tunnels() // before the last arrival: what is over by then has set that
+		open := g.gate.Drain.Requests() // before the last arrival: what is over by then has set that
 		wait := g.cfg.DrainQuiet - (g.now() - time.Duration(g.arrived.Load()))
 		if open == 0 && wait <= 0 {
 			g.tell() // others may wait for the same

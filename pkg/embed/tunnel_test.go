@@ -87,11 +87,16 @@ func TestAHijackedConnectionHoldsItsSlotUntilItIsClosed(t *testing.T) {
 	after.want(t, 200, "", "")
 }
 
-func TestADrainWaitsForHijackedConnections(t *testing.T) {
+func TestHijackedConnectionsAreOpenWhenADrainIsOver(t *testing.T) {
 	conns := make(chan net.Conn, 1)
-	r := newRig(t, "HTTP/1.1", Config{}, hijack(t, conns))
-	r.dial(upgrade)
-	server := receive(t, "the connection", conns)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	r := newRig(t, "HTTP/1.1", Config{}, func(w http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-goOn
+		hijack(t, conns)(w, r)
+	})
+	client := bufio.NewReader(r.dial(upgrade))
+	<-begun
 	drained := make(chan error, 1)
 	go func() { drained <- r.gate.Drain(context.Background()) }()
 	<-r.gate.Draining()
@@ -100,9 +105,21 @@ func TestADrainWaitsForHijackedConnections(t *testing.T) {
 	if err := r.gate.Drain(ended); !errors.Is(err, context.Canceled) || err.Error() != "draining with 1 in flight and 0 queued: context canceled" {
 		t.Errorf("drain: %v", err)
 	}
-	_ = server.Close()
+	close(goOn) // what is a tunnel from now on is not waited for
 	if err := receive(t, "the end of the drain", drained); err != nil {
 		t.Error(err)
+	}
+	server := receive(t, "the connection", conns)
+	if res, err := http.ReadResponse(client, nil); err != nil || res.StatusCode != 101 {
+		t.Fatalf("answer %v, %v", res, err)
+	}
+	const bye = "\x88\x02\x03\xe9" // a close frame (RFC 6455 section 5.5.1)
+	if _, err := io.WriteString(server, bye); err != nil {
+		t.Error(err)
+	}
+	_ = server.Close()
+	if got, err := io.ReadAll(client); string(got) != bye || err != nil {
+		t.Errorf("the client got %q, %v", got, err)
 	}
 }
 

@@ -12,8 +12,10 @@ import (
 //	serving   → draining  Start (SIGTERM, `queue drain`)
 //	draining  → quiet     no request has begun or ended for the quiet period;
 //	                      with a period of 0, none is open
-//	quiet     → ended     End, when the listeners are closed and the last
-//	                      request and tunnel are gone
+//	quiet     → served    no request is under way, tunnels aside: the container
+//	                      may be told to end, and close its tunnels itself
+//	served    → ended     End, when the listeners are closed and the last
+//	                      tunnel is gone
 //
 // While draining every request is still served. All methods may be called
 // from any goroutine.
@@ -28,6 +30,7 @@ type Drain struct {
 	end      sync.Once
 	started  chan struct{}
 	quiet    chan struct{}
+	served   chan struct{}
 	ended    chan struct{}
 	activity chan struct{}
 }
@@ -38,6 +41,7 @@ func newDrain(period time.Duration) *Drain {
 		born:     time.Now(),
 		started:  make(chan struct{}),
 		quiet:    make(chan struct{}),
+		served:   make(chan struct{}),
 		ended:    make(chan struct{}),
 		activity: make(chan struct{}, 1),
 	}
@@ -105,11 +109,15 @@ func (d *Drain) Requests() int64 { return d.requests.Load() }
 func (d *Drain) Tunnels() int64 { return d.tunnels.Load() }
 
 // Started is closed when the drain begins, Quiet when the listeners may
-// close, Ended when everything has gone.
+// close, Served when no request is under way any more, Ended when everything
+// has gone. A drain that is cut short goes from any state to the last.
 func (d *Drain) Started() <-chan struct{} { return d.started }
 
 // Quiet is described at Started.
 func (d *Drain) Quiet() <-chan struct{} { return d.quiet }
+
+// Served is described at Started.
+func (d *Drain) Served() <-chan struct{} { return d.served }
 
 // Ended is described at Started.
 func (d *Drain) Ended() <-chan struct{} { return d.ended }
@@ -119,10 +127,24 @@ func (d *Drain) End() { d.end.Do(func() { close(d.ended) }) }
 
 func (d *Drain) touch() { d.last.Store(int64(time.Since(d.born))) }
 
-// watch waits for the quiet period. Requests that are open do not hold up its
-// end, they are waited for afterwards; only a period of 0 asks for none.
 func (d *Drain) watch() {
-	defer close(d.quiet)
+	d.awaitQuiet()
+	close(d.quiet)
+	for d.requests.Load() > 0 {
+		select {
+		case <-d.activity:
+		case <-d.ended:
+			if d.requests.Load() > 0 {
+				return
+			}
+		}
+	}
+	close(d.served)
+}
+
+// awaitQuiet waits for the quiet period. Requests that are open do not hold up
+// its end, they are waited for afterwards; only a period of 0 asks for none.
+func (d *Drain) awaitQuiet() {
 	for {
 		if d.period == 0 {
 			if d.requests.Load() == 0 {

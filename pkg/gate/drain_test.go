@@ -28,6 +28,14 @@ func wantDrain(t *testing.T, d *Drain, active, quiet, ended bool) {
 	}
 }
 
+func wantServed(t *testing.T, d *Drain, served bool) {
+	t.Helper()
+	synctest.Wait()
+	if isClosed(d.Served()) != served {
+		t.Fatalf("served %v, want %v", !served, served)
+	}
+}
+
 // wantQuietAfter expects the quiet state in d from now and not before.
 func wantQuietAfter(t *testing.T, drain *Drain, d time.Duration) {
 	t.Helper()
@@ -104,8 +112,51 @@ func TestOpenRequestDoesNotHoldUpTheQuietPeriod(t *testing.T) {
 		if d.Requests() != 1 {
 			t.Fatalf("%d open", d.Requests())
 		}
+		time.Sleep(time.Hour)
+		wantServed(t, d, false)
+		d.Enter() // on a connection that was open
 		d.Leave()
+		wantServed(t, d, false)
+		d.Leave()
+		wantServed(t, d, true)
 		wantDrain(t, d, true, true, false)
+	})
+}
+
+func TestTunnelsAreOpenWhenRequestsHaveBeenServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, period := range []time.Duration{0, 10 * time.Second} {
+			d := newDrain(period)
+			d.Enter()
+			d.EnterTunnel()
+			d.Enter()
+			d.Start()
+			time.Sleep(time.Hour)
+			wantServed(t, d, false)
+			d.Enter()
+			d.EnterTunnel() // a request that becomes a tunnel
+			d.Leave()
+			wantServed(t, d, true)
+			if d.Tunnels() != 2 {
+				t.Errorf("%d tunnels, want 2", d.Tunnels())
+			}
+			d.LeaveTunnel()
+			d.LeaveTunnel()
+			d.End()
+		}
+	})
+}
+
+func TestADrainThatIsCutShortIsNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrain(time.Second)
+		d.Enter()
+		d.Start()
+		wantQuietAfter(t, d, time.Second)
+		d.End()
+		wantDrain(t, d, true, true, true)
+		d.Leave()
+		wantServed(t, d, false)
 	})
 }
 
