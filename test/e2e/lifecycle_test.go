@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net"
 	"strings"
 	"syscall"
 	"testing"
@@ -201,6 +202,78 @@ func TestWaitForDrainIsHeldUntilTheDrainEnds(t *testing.T) {
 			g.ends(0)
 		})
 	}
+}
+
+// The container gets its own SIGTERM when its preStop hook has its answer.
+func TestAContainerClosesItsWebSocketsInOrder(t *testing.T) {
+	t.Parallel()
+	for hook, ask := range map[string]func(*testing.T, *gate) (answered func()){
+		"wait-for-drain": func(t *testing.T, g *gate) func() {
+			g.signal(syscall.SIGTERM)
+			g.awaitDraining()
+			w := g.waitForDrain(t)
+			return func() { w.answer("GET").is(200, "") }
+		},
+		"queue drain": func(t *testing.T, g *gate) func() {
+			d := startProcess(t, g.env, queueBinary, "drain")
+			g.awaitDraining()
+			return func() {
+				if code := d.exitCode(); code != 0 {
+					t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.stderr.String())
+				}
+				// As a native sidecar the gate gets its signal now. It is the first.
+				g.signal(syscall.SIGTERM)
+			}
+		},
+	} {
+		t.Run(hook, func(t *testing.T) {
+			t.Parallel()
+			k := startContainer(t)
+			g := startGate(t, k, "ADMIN_PORT=on", "DRAIN_QUIET_SECONDS=0.2", "DRAIN_TUNNEL_SECONDS=600")
+			socket, app := upgraded(t, k, g, "", "")
+			c, p := inFlight(t, k, g, "/")
+			answered := ask(t, g)
+			eventually(t, "the quiet period is over", func() bool {
+				c, err := net.Dial("tcp", g.addr)
+				if err == nil {
+					_ = c.Close()
+				}
+				return err != nil
+			})
+			finish(c, p)
+			answered()
+			const goingAway = "\x88\x02\x03\xe9" // a close frame with code 1001 (RFC 6455 section 5.5.1)
+			app.send(goingAway)
+			socket.expect(goingAway)
+			const reply = "\x88\x82\x00\x00\x00\x00\x03\xe9"
+			socket.send(reply)
+			app.expect(reply)
+			app.close()
+			socket.closed()
+			socket.close()
+			g.ends(0)
+		})
+	}
+}
+
+func TestWaitForDrainIsHeldWhileARequestIsUnderWay(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "ADMIN_PORT=on")
+	c, p := inFlight(t, k, g, "/")
+	g.signal(syscall.SIGTERM)
+	g.awaitDraining()
+	w := g.waitForDrain(t)
+	start := time.Now()
+	for time.Since(start) < 1500*time.Millisecond { // longer than without a signal
+		if w.pending() {
+			t.Fatalf("answered after %v while a request was under way", time.Since(start))
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	finish(c, p)
+	w.answer("GET").is(200, "")
+	g.ends(0)
 }
 
 func TestHangupChangesNothing(t *testing.T) {

@@ -90,8 +90,12 @@ func (a *adminServer) handleAppProbe(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body)
 }
 
-// waitForDrain only waits: it never begins a drain and changes no answer to a
-// probe, because anyone who reaches the port can call it.
+// waitForDrain holds the container's preStop hook until no request is under way
+// any more. Tunnels may be: only the container can close its WebSockets in
+// order, and it does when it gets its own SIGTERM, which waits for this answer.
+//
+// It only waits: it never begins a drain and changes no answer to a probe,
+// because anyone who reaches the port can call it.
 func (a *adminServer) waitForDrain(ctx context.Context) {
 	timer := time.NewTimer(waitForSignal)
 	defer timer.Stop()
@@ -104,6 +108,7 @@ func (a *adminServer) waitForDrain(ctx context.Context) {
 	}
 	select {
 	case <-ctx.Done():
+	case <-a.drain.Served():
 	case <-a.drain.Ended():
 	}
 }

@@ -21,16 +21,29 @@ import (
 )
 
 // The drain socket's protocol: a line that asks for the drain, a line when it
-// has begun, and one when it has ended.
+// has begun and at each interval while it goes on, and one when no request is
+// under way any more.
 const (
 	drainAsked = "drain\n"
-	drainBegun = "draining\n"
+	drainGoing = "draining\n"
 	drainDone  = "drained\n"
 )
 
-// drainPatience bounds how long a caller may take to say what it wants, and
-// to take the answer.
-const drainPatience = time.Second
+const (
+	// drainLineTimeout bounds how long a caller may take to say what it wants,
+	// and to take a line.
+	drainLineTimeout = time.Second
+
+	// drainInterval is how often a caller hears of the drain.
+	drainInterval = 2 * time.Second
+
+	// drainSilence is how long a caller waits for the next line: longer than a
+	// gate takes that is alive, and less than any grace period.
+	drainSilence = 10 * time.Second
+
+	// acceptPause is how long to wait after an accept that failed.
+	acceptPause = 100 * time.Millisecond
+)
 
 // drainSocket is the Unix socket through which `queue drain` reaches the gate.
 type drainSocket struct {
@@ -87,29 +100,50 @@ func prepareSocketPath(path string) error {
 func (s *drainSocket) accept(d *gate.Drain) {
 	for {
 		conn, err := s.ln.Accept()
-		if err != nil {
+		switch {
+		case err == nil:
+			s.callers.Go(func() { s.answer(conn, d) })
+		case errors.Is(err, net.ErrClosed):
 			return
+		default: // no descriptor is left; the caller waits in the backlog
+			time.Sleep(acceptPause)
 		}
-		s.callers.Go(func() { s.answer(conn, d) })
 	}
 }
 
 func (s *drainSocket) answer(conn net.Conn, d *gate.Drain) {
 	defer conn.Close()
 	// A word is asked for, so that a mere connection attempt drains nothing.
-	_ = conn.SetReadDeadline(time.Now().Add(drainPatience))
+	_ = conn.SetReadDeadline(time.Now().Add(drainLineTimeout))
 	word, err := bufio.NewReader(io.LimitReader(conn, 16)).ReadString('\n')
 	if err != nil || word != drainAsked {
 		return
 	}
 	d.Start()
-	_, _ = io.WriteString(conn, drainBegun)
-	<-d.Ended()
-	_ = conn.SetWriteDeadline(time.Now().Add(drainPatience))
-	_, _ = io.WriteString(conn, drainDone)
+	ticker := time.NewTicker(drainInterval)
+	defer ticker.Stop()
+	for tell(conn, drainGoing) {
+		select {
+		case <-d.Served():
+			tell(conn, drainDone)
+			return
+		case <-d.Ended():
+			if d.Requests() == 0 {
+				tell(conn, drainDone)
+			}
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
-// close lets those who wait hear of the drain's end.
+func tell(conn net.Conn, line string) bool {
+	_ = conn.SetWriteDeadline(time.Now().Add(drainLineTimeout))
+	_, err := io.WriteString(conn, line)
+	return err == nil
+}
+
+// close waits until all callers have their last line.
 func (s *drainSocket) close() {
 	if s.ln != nil {
 		_ = s.ln.Close()
@@ -117,23 +151,39 @@ func (s *drainSocket) close() {
 	}
 }
 
-// RequestDrain is `queue drain`: it returns when the gate has drained.
+// RequestDrain is `queue drain`: it returns when no request is under way any
+// more, or with an error when nothing is heard of the gate.
 func RequestDrain(path string) error {
-	conn, err := net.Dial("unix", path)
+	conn, err := net.DialTimeout("unix", path, drainSilence)
 	if err != nil {
 		return fmt.Errorf("reaching the gate through DRAIN_SOCKET=%q: %w", path, err)
 	}
 	defer conn.Close()
-	if _, err := io.WriteString(conn, drainAsked); err != nil {
-		return fmt.Errorf("asking for a drain: %w", err)
-	}
-	r := bufio.NewReader(conn)
-	if line, err := r.ReadString('\n'); err != nil || line != drainBegun {
-		return fmt.Errorf("asking for a drain: unexpected answer %q: %w", line, err)
-	}
-	// The gate's exit right after the drain's end may cut the last line off.
-	if line, err := r.ReadString('\n'); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-		return fmt.Errorf("waiting for the drain: unexpected answer %q: %w", line, err)
+	if err := awaitDrain(conn); err != nil {
+		return fmt.Errorf("draining through DRAIN_SOCKET=%q: %w", path, err)
 	}
 	return nil
+}
+
+func awaitDrain(conn net.Conn) error {
+	_ = conn.SetWriteDeadline(time.Now().Add(drainSilence))
+	if _, err := io.WriteString(conn, drainAsked); err != nil {
+		return err
+	}
+	in := bufio.NewReader(conn)
+	for {
+		_ = conn.SetReadDeadline(time.Now().Add(drainSilence))
+		line, err := in.ReadString('\n')
+		switch {
+		case line == drainDone:
+			return nil
+		case line == drainGoing:
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return fmt.Errorf("nothing was heard of the gate for %v", drainSilence)
+		case err != nil:
+			return fmt.Errorf("the gate ended before its requests had: %w", err)
+		default:
+			return fmt.Errorf("unexpected answer %q", line)
+		}
+	}
 }
