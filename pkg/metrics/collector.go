@@ -188,9 +188,9 @@ func client(s *seriesReading) *reading     { return &s.client }
 func request(s *seriesReading) *reading    { return &s.request }
 func response(s *seriesReading) *reading   { return &s.response }
 
-// each adds up the series whose keys are equal under the mask labels. It shows
-// those that have values, and that of status 200.
-func (p *page) each(labels seriesKey, of func(*seriesReading) *reading, show func(seriesKey, *reading)) {
+// by adds up the series whose keys are equal under the mask labels. It leaves
+// out those without values but for status 200.
+func (p *page) by(labels seriesKey, of func(*seriesReading) *reading) map[seriesKey]*reading {
 	sums := map[seriesKey]*reading{}
 	for i := range p.series {
 		s := &p.series[i]
@@ -205,9 +205,7 @@ func (p *page) each(labels seriesKey, of func(*seriesReading) *reading, show fun
 			sum.add(r)
 		}
 	}
-	for k, sum := range sums {
-		show(k, sum)
-	}
+	return sums
 }
 
 // sum adds up a histogram of all series.
@@ -218,12 +216,10 @@ func (p *page) sum(of func(*seriesReading) *reading) (sum float64) {
 	return sum
 }
 
-// http shows a histogram with the labels of Knative's HTTP metrics.
-func (p *page) http(of func(*seriesReading) *reading, v *view) {
-	p.each(wholeKey, of, func(k seriesKey, r *reading) {
-		protocol := &protocols[k>>protocolShift]
-		p.histogram(r, v, true, k.method(), k.codeText(), p.Requests.tags.name(k.tag()), protocol.name, protocol.version, otelHTTP, protocol.scheme)
-	})
+// httpValues are the values of httpLabels.
+func (p *page) httpValues(k seriesKey) []string {
+	protocol := &protocols[k>>protocolShift]
+	return []string{k.method(), k.codeText(), p.Requests.tags.name(k.tag()), protocol.name, protocol.version, otelHTTP, protocol.scheme}
 }
 
 // legacy has the values of the labels of a legacy metric; further follow those

@@ -80,23 +80,41 @@ var rows = []row{
 	{Metric{"kn_serving_invocation_duration_seconds", Histogram, "seconds", []string{"http_response_status_code", "otel_scope_name"},
 		"Time from the first byte of a request to the user container until the end of the response. Requests that never reached it are not in it."},
 		Current, requests, func(p *page) {
-			p.each(codeKey, invocation, func(k seriesKey, r *reading) { p.histogram(r, durationsCurrent, true, k.codeText(), otelQueue) })
+			for k, r := range p.by(codeKey, invocation) {
+				p.histogram(r, durationsCurrent, true, k.codeText(), otelQueue)
+			}
 		}},
 	{Metric{"kn_serving_queue_depth", Gauge, "requests", nil,
 		"Requests that wait for a slot now; those in flight are not in it."},
 		Current, admission, func(p *page) { p.number(float64(p.admission.QueueDepth)) }},
 	{Metric{"http_server_request_duration_seconds", Histogram, "seconds", httpLabels,
 		"Time from the arrival of a request to the end of its response, waiting included."},
-		Current, requests, func(p *page) { p.http(server, durationsCurrent) }},
+		Current, requests, func(p *page) {
+			for k, r := range p.by(wholeKey, server) {
+				p.histogram(r, durationsCurrent, true, p.httpValues(k)...)
+			}
+		}},
 	{Metric{"http_server_request_body_size_bytes", Histogram, "bytes", httpLabels,
 		"Size of request bodies, as taken from the client."},
-		Current, requests, func(p *page) { p.http(request, sizesCurrent) }},
+		Current, requests, func(p *page) {
+			for k, r := range p.by(wholeKey, request) {
+				p.histogram(r, sizesCurrent, true, p.httpValues(k)...)
+			}
+		}},
 	{Metric{"http_server_response_body_size_bytes", Histogram, "bytes", httpLabels,
 		"Size of response bodies, as given to the client."},
-		Current, requests, func(p *page) { p.http(response, sizesCurrent) }},
+		Current, requests, func(p *page) {
+			for k, r := range p.by(wholeKey, response) {
+				p.histogram(r, sizesCurrent, true, p.httpValues(k)...)
+			}
+		}},
 	{Metric{"http_client_request_duration_seconds", Histogram, "seconds", httpLabels,
 		"Time from the first byte of a request to the user container until the head of its response or, without one, until the end of the request."},
-		Current, requests, func(p *page) { p.http(client, durationsCurrent) }},
+		Current, requests, func(p *page) {
+			for k, r := range p.by(wholeKey, client) {
+				p.histogram(r, durationsCurrent, true, p.httpValues(k)...)
+			}
+		}},
 	{Metric{"target_info", Gauge, "", []string{
 		"service_name", "service_instance_id", "service_version", "container_name",
 		"k8s_namespace_name", "k8s_pod_name", "kn_service_name", "kn_configuration_name", "kn_revision_name"},
@@ -110,22 +128,30 @@ var rows = []row{
 	{Metric{"revision_request_count", Counter, "requests", legacyLabels,
 		"Requests that have ended."},
 		Legacy, requests, func(p *page) {
-			p.each(tagCodeKey, server, func(k seriesKey, r *reading) { p.number(float64(r.count), p.legacyTag(k)...) })
+			for k, r := range p.by(tagCodeKey, server) {
+				p.number(float64(r.count), p.legacyTag(k)...)
+			}
 		}},
 	{Metric{"revision_request_latencies", Histogram, "milliseconds", legacyLabels,
 		"Time from the arrival of a request to the end of its response, waiting included."},
 		Legacy, requests, func(p *page) {
-			p.each(tagCodeKey, server, func(k seriesKey, r *reading) { p.histogram(r, durationsLegacy, false, p.legacyTag(k)...) })
+			for k, r := range p.by(tagCodeKey, server) {
+				p.histogram(r, durationsLegacy, false, p.legacyTag(k)...)
+			}
 		}},
 	{Metric{"revision_app_request_count", Counter, "requests", legacyCode,
 		"Requests that reached the user container and have ended."},
 		Legacy, requests, func(p *page) {
-			p.each(codeKey, invocation, func(k seriesKey, r *reading) { p.number(float64(r.count), p.legacyCode(k)...) })
+			for k, r := range p.by(codeKey, invocation) {
+				p.number(float64(r.count), p.legacyCode(k)...)
+			}
 		}},
 	{Metric{"revision_app_request_latencies", Histogram, "milliseconds", legacyCode,
 		"Time from the first byte of a request to the user container until the end of the response."},
 		Legacy, requests, func(p *page) {
-			p.each(codeKey, invocation, func(k seriesKey, r *reading) { p.histogram(r, durationsLegacy, false, p.legacyCode(k)...) })
+			for k, r := range p.by(codeKey, invocation) {
+				p.histogram(r, durationsLegacy, false, p.legacyCode(k)...)
+			}
 		}},
 	{Metric{"revision_queue_depth", Gauge, "requests", legacyIdentity,
 		"Requests that wait for a slot now; those in flight are not in it."},
