@@ -54,6 +54,7 @@ func TestUnderLoadFiguresMoveAContainerGoesUnreadyAndRecoversAndARefusalIsListed
 	}
 	b.awaits("a gate that is ready while requests fail is no good news", in("ready")+` && document.querySelector('#state').dataset.level === 'warn' &&
 		`+says+`.startsWith('Ready: ') && `+says+`.endsWith(' failed in the last 10 s')`, func() { burst(g, "/broken", 2) })
+	b.screenshot("ready-failing")
 	whole := evaluate[string](b, "document.documentElement.textContent")
 	for _, secret := range []string{"hidden", probeSecret} {
 		if strings.Contains(whole, secret) {

@@ -3,14 +3,16 @@
 import { state, time } from './state.js';
 import { $, put, since } from './text.js';
 
+const WARNING = 'M8 1.800l6.800 12.200H1.200zM8 6.200v4M8 11.500v1'; // a triangle
+
 // What a state is called, how bad it is, its icon, and what it means for traffic.
-// Ready with a cause is a warning.
 const STATES = {
   connecting: { word: 'Connecting', level: 'idle', icon: 'M8 2a6 6 0 1 1-4.300 1.800' },
   starting: { word: 'Starting', level: 'warn', icon: 'M8 2a6 6 0 1 1-4.300 1.800M8 5v3.500l2.500 1.500',
     note: 'Probes are answered with 503. Requests wait until the container accepts connections.' },
   ready: { word: 'Ready', level: 'good', icon: 'M2.500 8.500l3.700 3.700L13.500 4.500' },
-  overloaded: { word: 'Overloaded', level: 'bad', icon: 'M8 1.800l6.800 12.200H1.200zM8 6.200v4M8 11.500v1',
+  failing: { word: 'Ready', level: 'warn', icon: WARNING }, // ready with a cause
+  overloaded: { word: 'Overloaded', level: 'bad', icon: WARNING,
     note: 'More requests come than may be in flight (CONTAINER_CONCURRENCY) and wait (QUEUE_CAPACITY).' },
   'not-ready': { word: 'Not ready', level: 'bad', icon: 'M3 3l10 10M13 3L3 13',
     note: 'Probes are answered with 503. Requests that come all the same go to the container, and fail while it does not listen.' },
@@ -34,9 +36,8 @@ let announced = 'connecting';
 
 export function showBanner(link) {
   const name = shownState(link);
-  const { word, icon, note } = STATES[name];
   const live = link === 'live';
-  const level = name === 'ready' && state.gate.cause !== '' ? 'warn' : STATES[name].level;
+  const { word, level, icon, note } = STATES[name === 'ready' && state.gate.cause !== '' ? 'failing' : name];
   const began = live ? state.gate.since : state.now === null ? -1 : state.clock;
   const now = live ? state.clock : state.clock + Date.now() - state.wall;
   const cause = live ? state.gate.cause : name === 'gone' && state.gate ? last(state.gate) : '';
@@ -49,7 +50,7 @@ export function showBanner(link) {
     $(id).hidden = text === '';
   }
   document.body.toggleAttribute('data-stale', !live && state.now !== null);
-  document.title = `${level === 'bad' ? '✖ ' : ''}${word} · ${state.facts?.pod || 'queuegate'}`;
+  document.title = `${{ bad: '✖ ', warn: '▲ ' }[level] ?? ''}${word} · ${state.facts?.pod || 'queuegate'}`;
   const file = level === 'bad' ? 'icon-bad.svg' : 'icon.svg';
   if ($('icon').getAttribute('href') !== file) $('icon').setAttribute('href', file);
   if (announced !== name && !(announced === 'connecting' && name === 'ready')) announce(`${word}${cause ? ': ' + cause : ''}.`);
