@@ -60,7 +60,18 @@ type Gate struct {
 	Drain   *Drain
 	Pending PendingDials
 	Replays atomic.Int64 // requests that were sent again
+	Heads   *Budget      // of HeadMemory bytes
+	Bodies  *Budget      // buffers of bodies beyond a small one each
 }
+
+const (
+	// FreeHeadBytes of each head do not count against HeadMemory.
+	FreeHeadBytes = 8 << 10
+	// defaultHeadMemory is HeadMemory where none is given.
+	defaultHeadMemory = 16 << 20
+	// bodyMemory is what the buffers of bodies may take, all together.
+	bodyMemory = 8 << 20
+)
 
 // New checks the configuration and makes a gate. All problems are reported
 // together.
@@ -88,6 +99,9 @@ func New(c Config) (*Gate, error) {
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}
+	if c.HeadMemory == 0 {
+		c.HeadMemory = defaultHeadMemory
+	}
 	if c.Readiness == nil {
 		c.Readiness = alwaysReady{}
 	}
@@ -97,6 +111,8 @@ func New(c Config) (*Gate, error) {
 	g := &Gate{
 		Config: c,
 		Drain:  newDrain(c.DrainQuiet),
+		Heads:  NewBudget(c.HeadMemory),
+		Bodies: NewBudget(bodyMemory),
 	}
 	g.Pending.gate = g
 	return g, nil

@@ -35,6 +35,7 @@ const (
 	InternalError                       // a panic, contained
 	PlaintextRefused                    // traffic without TLS where only TLS is served
 	UpstreamTLSFailed                   // the container accepted a connection, but no TLS session came about
+	OutOfMemoryBudget                   // the head needs more memory than all heads together have left
 	outcomeCount
 )
 
@@ -89,6 +90,7 @@ var meanings = [outcomeCount]Meaning{
 	NotReady:             {Name: "not-ready", Status: 503, GRPC: 14, Level: Debug},
 	InternalError:        {Name: "internal-error", Status: 500, Body: "internal error", Plain: true, GRPC: 13, Level: Error},
 	PlaintextRefused:     {Name: "plaintext-refused", Status: 403, Body: "only TLS is served here", Plain: true, GRPC: 7, Level: Debug},
+	OutOfMemoryBudget:    {Name: "out-of-memory-budget", Status: 503, Body: "out of buffer memory", Plain: true, Retry: true, GRPC: 8, Level: Warn},
 	UpstreamTLSFailed:    {Name: "upstream-tls-failed", Status: 502, Body: "TLS to upstream failed", Plain: true, GRPC: 14, Level: Warn},
 }
 

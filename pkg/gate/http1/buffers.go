@@ -1,6 +1,9 @@
 package http1
 
-import "github.com/queuegate/queuegate/pkg/gate/loop"
+import (
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
 
 // Sizes of buffers. Those that heads and chunks make grow beyond the longest
 // size do not outlive their request.
@@ -9,6 +12,7 @@ const (
 	answerBytes  = 16 << 10 // an answer's head, likewise
 	frameBytes   = 4 << 10  // what goes out
 	bulkBytes    = 64 << 10 // a long body
+	smallBytes   = 4 << 10  // a long body where the gate has no memory left for more
 	longestBytes = 2 * bulkBytes
 )
 
@@ -80,13 +84,52 @@ func (p *pipePool) trim() {
 
 // buffers are those of one loop.
 type buffers struct {
+	heads, bodies *gate.Budget
+
 	requests, answers, frames, bulks bufferPool
 	pipes                            pipePool
 }
 
-func (b *buffers) init(l *loop.Loop) {
+func (b *buffers) init(g *gate.Gate, l *loop.Loop) {
+	b.heads, b.bodies = g.Heads, g.Bodies
 	b.requests.init(l, requestBytes, requestBytes, 8, 1024)
 	b.answers.init(l, answerBytes, answerBytes, 8, 64)
 	b.frames.init(l, frameBytes, longestBytes, 8, 64)
 	b.bulks.init(l, bulkBytes, bulkBytes, 2, 16)
+}
+
+// bulk gives a buffer for a long body: a small one when the gate has no memory
+// left, so that a client that does not read holds little.
+func (b *buffers) bulk() *buffer {
+	if b.bodies.Acquire(bulkBytes) {
+		return b.bulks.get()
+	}
+	return &buffer{b: make([]byte, smallBytes)}
+}
+
+func (b *buffers) putBulk(x *buffer) {
+	if len(x.b) == bulkBytes {
+		b.bodies.Release(bulkBytes)
+		b.bulks.put(x)
+	}
+}
+
+// request gives a buffer of size bytes for a head.
+func (b *buffers) request(size int) *buffer {
+	switch size {
+	case requestBytes:
+		return b.requests.get()
+	case answerBytes:
+		return b.answers.get()
+	}
+	return &buffer{b: make([]byte, size)}
+}
+
+func (b *buffers) putRequest(x *buffer) {
+	switch len(x.b) {
+	case requestBytes:
+		b.requests.put(x)
+	case answerBytes:
+		b.answers.put(x)
+	}
 }

@@ -27,6 +27,7 @@ type reader struct {
 	first int        // where the body begins in the first buffer
 	bulk  *buffer    // that of a long body; nil: buf is the one that held the head
 	pipe  *loop.Pipe // a long body goes through it and not through buf
+	large bool       // memory has been acquired for a large fill of pipe
 	exact bool       // reads never go past the end of a body with a length
 	moved bool       // bytes have been read from the socket: the body cannot be rewound
 	ended bool       // all has been given on, the end included
@@ -131,7 +132,7 @@ func (r *reader) fill() bool {
 		return false
 	}
 	if r.bulk == nil {
-		r.bulk = r.bufs.bulks.get()
+		r.bulk = r.bufs.bulk()
 		r.buf = r.bulk.b
 	}
 	r.r, r.w = 0, 0
@@ -167,7 +168,7 @@ func (r *reader) release() {
 
 func (r *reader) putBulk() {
 	if r.bulk != nil {
-		r.bufs.bulks.put(r.bulk)
+		r.bufs.putBulk(r.bulk)
 		r.bulk, r.buf, r.r, r.w = nil, nil, 0, 0
 	}
 }
@@ -198,7 +199,7 @@ func (r *reader) splices(dst gate.Sink) bool {
 func (r *reader) splice(dst gate.Sink) (moved, more bool) {
 	to := dst.(rawSink).raw()
 	if r.pipe.Held() == 0 {
-		n, err := r.pipe.Fill(r.sock, r.body.Left)
+		n, err := r.pipe.Fill(r.sock, min(r.body.Left, r.fillBytes()))
 		switch {
 		case err == nil:
 			r.moved, moved = true, true
@@ -228,6 +229,7 @@ func (r *reader) splice(dst gate.Sink) (moved, more bool) {
 	if err != nil || r.pipe.Held() > 0 {
 		return moved || n > 0, false
 	}
+	r.emptied()
 	if r.body.Ended {
 		r.putPipe()
 	}
@@ -238,7 +240,33 @@ func (r *reader) splice(dst gate.Sink) (moved, more bool) {
 // others.
 func (r *reader) putPipe() {
 	if r.pipe != nil {
+		r.emptied()
 		r.bufs.pipes.put(r.pipe)
 		r.pipe = nil
+	}
+}
+
+// Sizes of what goes into a pipe at a time. A large fill costs less, but what is
+// inside when the receiver stops reading stays there.
+const (
+	largeFill = 1 << 20
+	smallFill = 64 << 10
+)
+
+// fillBytes is how much may go into the pipe: a large fill if the gate has
+// memory left for one.
+func (r *reader) fillBytes() int64 {
+	r.large = r.large || r.bufs.bodies.Acquire(largeFill)
+	if r.large {
+		return largeFill
+	}
+	return smallFill
+}
+
+// emptied gives back what a large fill took.
+func (r *reader) emptied() {
+	if r.large {
+		r.large = false
+		r.bufs.bodies.Release(largeFill)
 	}
 }

@@ -13,6 +13,7 @@ func (s *session) readRequest() bool {
 	if s.until == 0 {
 		s.req.Reset()
 		s.skipped = false
+		s.shrink()
 	}
 	complete, again := s.readHead()
 	if !complete {
@@ -79,8 +80,8 @@ func (s *session) readHead() (complete, again bool) {
 				}
 			}
 		}
-		if s.w == len(s.buf.b) {
-			s.buf.b = grow(s.buf.b)
+		if s.w == len(s.buf.b) && !s.grow() {
+			return false, s.refuseHead(gate.OutOfMemoryBudget)
 		}
 		n, err := c.sock.Read(s.buf.b[s.w:])
 		switch {
@@ -140,6 +141,46 @@ func (s *session) handOver() bool {
 	}
 	s.close()
 	return false
+}
+
+// grow makes room for more of the client's bytes. It is false, and changes
+// nothing, when they need more memory than the gate has left for heads.
+func (s *session) grow() bool {
+	old := s.buf
+	size := min(2*len(old.b), wire.MaxHeadBytes+1)
+	if more := int64(size - max(gate.FreeHeadBytes, len(old.b))); more > 0 {
+		if !s.eng.gate.Heads.Acquire(more) {
+			return false
+		}
+		s.headMemory += more
+	}
+	s.buf = s.eng.bufs.request(size)
+	copy(s.buf.b, old.b[:s.w])
+	s.eng.bufs.putRequest(old)
+	return true
+}
+
+// shrink goes back to a buffer of the usual size if what has not been dealt
+// with fits. Nothing of the last request may be needed any more.
+func (s *session) shrink() {
+	if s.buf == nil || len(s.buf.b) == requestBytes || s.w-s.r > requestBytes {
+		return
+	}
+	old := s.buf
+	s.buf = s.eng.bufs.request(requestBytes)
+	s.r, s.w = 0, copy(s.buf.b, old.b[s.r:s.w])
+	s.eng.bufs.putRequest(old)
+	s.releaseHead()
+}
+
+// releaseHead gives the memory of a head back to the budget: at the latest when
+// its buffer goes, and earlier for a request that is being answered, of which
+// there may be as many as the container takes.
+func (s *session) releaseHead() {
+	if s.headMemory > 0 {
+		s.eng.gate.Heads.Release(s.headMemory)
+		s.headMemory = 0
+	}
 }
 
 // grow doubles a buffer, up to a little more than the longest head.

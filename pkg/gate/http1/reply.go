@@ -47,7 +47,7 @@ func (s *session) appendReply(dst []byte, r *gate.Reply) []byte {
 func (s *session) reply(r gate.Reply, keep bool) bool {
 	s.keep = keep && s.client.skipBody() && s.req.KeepAlive() && !s.eng.gate.Drain.Active()
 	if keep {
-		s.recoverInput()
+		s.keep = s.recoverInput() && s.keep
 	}
 	w := &s.client.writer
 	w.begin(false, false)
@@ -91,10 +91,28 @@ func (s *session) refuseHead(o gate.Outcome) bool {
 // overtake the answer (RFC 9112 section 9.6).
 func (s *session) beginLinger() bool {
 	s.conn.sock.CloseWrite()
+	if s.eng.srv.lingering.Inc() > maxLingering {
+		s.eng.srv.lingering.Dec()
+		return s.hangUp()
+	}
 	s.phase = lingering
+	s.r, s.w = 0, 0
+	s.shrink()
 	s.until = s.now() + lingerTimeout
 	s.lingerEnd = s.now() + lingerTotal
 	return true
+}
+
+// maxLingering bounds the connections that are closed slowly, all loops
+// together: each takes what its client likes to send.
+const maxLingering = 512
+
+// endLinger counts the end of what beginLinger began.
+func (s *session) endLinger() {
+	if s.phase == lingering {
+		s.phase = reading
+		s.eng.srv.lingering.Dec()
+	}
 }
 
 // linger reads and drops what the client still sends.

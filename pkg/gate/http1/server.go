@@ -76,6 +76,7 @@ type Server struct {
 	pools     upstream.Stats
 	dialling  upstream.Config
 	idleAge   gate.IdleAge
+	lingering atomic.Int64 // connections that are closed slowly
 }
 
 // engine is the part of a Server that belongs to one loop.
@@ -120,7 +121,7 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 			return nil, err
 		}
 		e := &engine{srv: s, gate: g, cfg: &s.cfg, loop: l, host: []byte(c.Upstream.String())}
-		e.bufs.init(l)
+		e.bufs.init(g, l)
 		e.sessions.Init(l, keptSessions, maxSessions, nil)
 		e.dialer.Init(l, g, &s.dialling, &s.pools)
 		e.pool = Pool{eng: e, dialer: &e.dialer, bufs: &e.bufs, stats: &s.pools, host: e.host}

@@ -39,13 +39,14 @@ type session struct {
 	phase  phase
 	until  int64 // when the phase ends at the latest; 0 = no bound
 
-	buf    *buffer // buf.b[r:w] are the client's bytes that have not been dealt with
-	r, w   int
-	req    wire.Request
-	client clientSide
-	x      gate.Exchange
-	probe  *gate.ProbeCall
-	keep   bool // the connection goes on behind the reply
+	buf        *buffer // buf.b[r:w] are the client's bytes that have not been dealt with
+	r, w       int
+	headMemory int64 // acquired from the gate's budget for buf
+	req        wire.Request
+	client     clientSide
+	x          gate.Exchange
+	probe      *gate.ProbeCall
+	keep       bool // the connection goes on behind the reply
 
 	skipped   bool  // an empty line before the request has been forgiven
 	lingerEnd int64 // when lingering ends, whatever the client sends
@@ -112,6 +113,8 @@ func (s *session) contain() {
 	s.x.Abandon()
 	s.conn.close()
 	s.conn.session, s.conn = nil, nil
+	s.releaseHead()
+	s.endLinger()
 	s.handle.Done()
 	s.eng.srv.departed()
 	s.eng.panicked(fmt.Errorf("%v\n%s", v, stack))
@@ -128,9 +131,11 @@ func (s *session) close() {
 	s.req.Reset()
 	s.r, s.w = 0, 0
 	if s.buf != nil {
-		s.eng.bufs.requests.put(s.buf)
+		s.eng.bufs.putRequest(s.buf)
 		s.buf = nil
 	}
+	s.releaseHead()
+	s.endLinger()
 	s.handle.Done()
 	s.eng.sessions.Put(s)
 }
@@ -180,10 +185,10 @@ func (s *session) relay() bool {
 // completed goes on behind an answer that has been delivered whole.
 func (s *session) completed() bool {
 	whole := s.client.Whole()
-	s.recoverInput()
+	fits := s.recoverInput()
 	s.client.writer.release()
 	switch {
-	case s.client.keep:
+	case s.client.keep && fits:
 		s.phase, s.until = reading, 0
 		return true
 	case whole && s.r == s.w && s.conn.sock.Quiet() && s.conn.sock.Finish():
@@ -193,17 +198,22 @@ func (s *session) completed() bool {
 }
 
 // recoverInput takes what has been read beyond the body, the beginning of the
-// next request, out of the client side's buffers.
-func (s *session) recoverInput() {
+// next request, out of the client side's buffers. It is false when there is no
+// memory for it: then the connection cannot go on.
+func (s *session) recoverInput() (fits bool) {
+	fits = true
 	rd := &s.client.reader
 	if rd.bulk == nil {
 		s.r, s.w = rd.r, rd.w
 	} else {
 		rest := rd.leftover()
-		for len(s.buf.b) < len(rest) {
-			s.buf.b = grow(s.buf.b)
+		for s.r, s.w = 0, 0; fits && len(s.buf.b) < len(rest); {
+			fits = s.grow()
 		}
-		s.r, s.w = 0, copy(s.buf.b, rest)
+		if fits {
+			s.w = copy(s.buf.b, rest)
+		}
 	}
 	rd.release()
+	return fits
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
@@ -95,7 +96,11 @@ func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 		t.Fatal(err)
 	}
 	x := &transfer{script: script, over: make(chan struct{})}
-	x.bufs.init(l)
+	g, err := gate.New(gate.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.bufs.init(g, l)
 	x.r.sock, x.r.bufs, x.w.sock, x.w.bufs = &x.src, &x.bufs, &x.dst, &x.bufs
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run() }()

@@ -143,6 +143,20 @@ func (u *upstreamSide) Receive() (gate.HeadState, gate.Outcome) {
 	return gate.HeadPartial, gate.Served
 }
 
+// Pump is gate.Source. The buffer that the head came in is not kept for as long
+// as a long body takes.
+func (u *upstreamSide) Pump(dst gate.Sink) bool {
+	moved := u.reader.Pump(dst)
+	if u.in != nil && (u.reader.bulk != nil || u.reader.pipe != nil) {
+		if u.reader.bulk == nil {
+			u.reader.buf, u.reader.r, u.reader.w = nil, 0, 0
+		}
+		u.pool.bufs.answers.put(u.in)
+		u.in, u.n = nil, 0
+	}
+	return moved
+}
+
 // ended tells what the end of the connection means when no answer has come.
 func (u *upstreamSide) ended(err error) gate.Outcome {
 	if c := u.pool.eng.cfg.Choice; c != nil && !u.reused && !u.heard {

@@ -47,6 +47,7 @@ var ErrSystem = errors.New("refused by the system")
 
 // New builds the parts. Nothing listens yet and nothing is probed.
 func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
+	followMemoryLimit()
 	log := own.Logger
 	a := &App{cfg: cfg, build: build, log: log, often: limited(log), lines: own.lines}
 	specs, err := probeSpecs(cfg)

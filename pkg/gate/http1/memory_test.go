@@ -1,0 +1,47 @@
+package http1
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
+	r := engineServe(t, gate.Config{HeadMemory: 64 << 10}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
+	head := func(n int) string { return "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", n) }
+	first := r.client()
+	first.send(head(40 << 10)) // a buffer of 64 KiB, 56 of them beyond what is free
+	engineUntil(t, "the first head is being read", func() bool { return r.gate.Heads.Used() == 56<<10 })
+	for range 3 {
+		refused := r.client()
+		refused.send(head(20 << 10))
+		a := refused.wantRefusal(gate.OutOfMemoryBudget)
+		if a.header.Get("Retry-After") != "1" || a.body != "out of buffer memory\n" {
+			t.Errorf("Retry-After %q, body %q", a.header.Get("Retry-After"), a.body)
+		}
+		refused.wantEnd()
+		r.client().send(head(6<<10)+"\r\n\r\n").want(200, "ok") // needs nothing of the budget
+	}
+	first.send("\r\n\r\n").want(200, "ok")
+	first.send(head(50<<10)+"\r\n\r\n").want(200, "ok")
+	engineUntil(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
+	r.client().send(head(20<<10)+"\r\n\r\n").want(200, "ok")
+	engineUntil(t, "nothing is held", func() bool { return r.gate.Heads.Used() == 0 && r.gate.Bodies.Used() == 0 })
+}
+
+func TestBodiesGoThroughSmallBuffersWhereTheBudgetIsUsedUp(t *testing.T) {
+	body := strings.Repeat("0123456789", 100_000)
+	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer(body) })
+	rest := r.gate.Bodies.Limit()
+	if !r.gate.Bodies.Acquire(rest) {
+		t.Fatal("the budget is in use")
+	}
+	for range 3 {
+		r.client().get("/").want(200, body)
+		r.client().post("/", body).want(200, body)
+	}
+	r.gate.Bodies.Release(rest)
+	r.client().get("/").want(200, body)
+	engineUntil(t, "nothing is held", func() bool { return r.gate.Bodies.Used() == 0 })
+}
