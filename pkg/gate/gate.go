@@ -47,10 +47,11 @@ type Config struct {
 	DrainQuiet  time.Duration // how long a drain goes on without a request
 	DrainTunnel time.Duration // how long tunnels may go on after that
 
-	Admission *Admission // of the same limits, for parts that are made before the gate; nil: one of its own
-	Readiness Readiness  // nil: always ready
-	Observer  Observer   // nil: nobody listens
-	Contact   Contact    // nil: nobody listens
+	Admission   *Admission   // of the same limits, for parts that are made before the gate; nil: one of its own
+	Descriptors *Descriptors // nil: what the limit of the process leaves for connections
+	Readiness   Readiness    // nil: always ready
+	Observer    Observer     // nil: nobody listens
+	Contact     Contact      // nil: nobody listens
 }
 
 // Gate is the state that all engines share: admission, drain, readiness,
@@ -107,6 +108,9 @@ func New(c Config) (*Gate, error) {
 	}
 	if c.Admission == nil {
 		c.Admission = NewAdmission(AdmissionConfig{Limit: c.ConcurrencyLimit, Capacity: c.QueueCapacity})
+	}
+	if c.Descriptors == nil {
+		c.Descriptors = NewDescriptors(0)
 	}
 	g := &Gate{
 		Config: c,

@@ -48,3 +48,14 @@ type alwaysReady struct{}
 
 func (alwaysReady) Try(Caller) (ReadinessResult, bool)           { return ReadinessResult{Ready: true}, true }
 func (alwaysReady) Wait(context.Context, Caller) ReadinessResult { return ReadinessResult{Ready: true} }
+
+// ContainerState is what can be seen of one probed container at one moment.
+type ContainerState struct {
+	Container string
+	Probe     string // what is probed, and how: "http 127.0.0.1:8080"
+	State     string // unknown, down, failing or ready
+	Ready     bool
+	Reason    string // why not, in words; empty when ready
+	Attempts  uint64 // probes since the start
+	Reached   uint64 // those of them that a connection was accepted for
+}

@@ -150,7 +150,7 @@ type page struct {
 	http2      gate.HTTP2Stats
 	tls        gate.TLSStats
 	dropped    Dropped
-	containers []Container
+	containers []gate.ContainerState
 }
 
 // number sends a sample of a counter or gauge.

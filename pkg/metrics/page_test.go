@@ -33,8 +33,8 @@ func fullConfig(names Names) CollectorConfig {
 			Containers:  []string{"web", "sidecar"},
 			States:      []string{"unknown", "down", "failing", "ready"},
 			Transitions: []Transition{{"ready", ""}, {"down", "refused"}, {"failing", "timeout"}},
-			Snapshot: func() []Container {
-				return []Container{{State: "ready", Attempts: 12, Reached: 10}, {State: "down", Attempts: 3}}
+			Snapshot: func() []gate.ContainerState {
+				return []gate.ContainerState{{State: "ready", Attempts: 12, Reached: 10}, {State: "down", Attempts: 3}}
 			},
 		}),
 		Admission: func() gate.AdmissionStats {

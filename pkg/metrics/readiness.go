@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // Transition is a change of a container's state that can happen.
@@ -15,13 +17,6 @@ type Transition struct {
 // otherTransition is shown of those that were not foreseen.
 var otherTransition = Transition{State: "other", Cause: "other"}
 
-// Container is the state of one container at one moment.
-type Container struct {
-	State    string
-	Attempts uint64 // probes since the start
-	Reached  uint64 // those of them that a connection was accepted for
-}
-
 // ReadinessConfig names what Readiness counts. The lists bound the labels: all
 // that is not listed is counted under one series.
 type ReadinessConfig struct {
@@ -29,7 +24,7 @@ type ReadinessConfig struct {
 	States      []string
 	Transitions []Transition
 	// Snapshot returns the containers, in the same order.
-	Snapshot func() []Container
+	Snapshot func() []gate.ContainerState
 }
 
 // Readiness counts probes and changes of state of the containers. Its methods
@@ -51,7 +46,7 @@ func NewReadiness(cfg ReadinessConfig) *Readiness {
 }
 
 // containers are those of the snapshot that have a name.
-func (r *Readiness) containers() []Container {
+func (r *Readiness) containers() []gate.ContainerState {
 	if r.cfg.Snapshot == nil {
 		return nil
 	}

@@ -15,7 +15,6 @@ import (
 
 // AppProbeOptions is what the JSON of ParseAppProbes leaves open.
 type AppProbeOptions struct {
-	Setting  string // name of the setting, for errors; "" = KUBE_APP_PROBERS
 	Host     string // APP_PROBE_HOST; "" = 127.0.0.1
 	OnChange func(AppChange)
 }
@@ -51,7 +50,6 @@ type AppReply struct {
 
 // AppChange is a change of a path's outcome; it makes one log line.
 type AppChange struct {
-	At        time.Time
 	Path      string
 	Container string
 	Kind      string
@@ -86,10 +84,8 @@ func ParseAppProbes(text string, o AppProbeOptions) (*AppProbes, error) {
 	if len(data) == 0 {
 		return a, nil
 	}
-	setting, host := o.Setting, o.Host
-	if setting == "" {
-		setting = "KUBE_APP_PROBERS"
-	}
+	const setting = "KUBE_APP_PROBERS"
+	host := o.Host
 	if host == "" {
 		host = defaultHost
 	}
@@ -168,7 +164,7 @@ func (a *AppProbes) note(p *appProbe, cause check.Cause) {
 	if from == cause || from.Kind == check.CauseUnknown && cause.Kind == check.CauseNone || a.onChange == nil {
 		return
 	}
-	a.onChange(AppChange{At: time.Now(), Path: p.path, Container: p.container, Kind: p.kind, From: from, To: cause})
+	a.onChange(AppChange{Path: p.path, Container: p.container, Kind: p.kind, From: from, To: cause})
 }
 
 func (p *appProbe) do(ctx context.Context, header http.Header) (AppReply, check.Cause) {

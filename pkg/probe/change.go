@@ -50,7 +50,6 @@ func nextState(from State, spec *Spec, cause check.Cause, successes, failures in
 
 // Change is one change of state; it makes one log line.
 type Change struct {
-	At        time.Time
 	Container string
 	Index     int
 	From, To  State
@@ -70,19 +69,6 @@ func (c Change) String() string {
 		s += ": " + c.Cause.String()
 	}
 	return s
-}
-
-// ContainerState is what can be seen of one container at one moment.
-type ContainerState struct {
-	Container string
-	Probe     string // what is probed, and how: "http 127.0.0.1:8080"
-	State     State
-	Since     time.Time   // of State
-	Cause     check.Cause // of the last attempt that failed to make it ready; zero when the last attempt succeeded
-	Attempts  uint64      // since the start
-	Reached   uint64      // those of Attempts that a connection was accepted for
-	Last      time.Time   // when the last attempt ended; zero before
-	Interval  time.Duration
 }
 
 // talk bounds how many changes are worth a line: a bucket of 10, one more each

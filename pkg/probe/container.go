@@ -15,7 +15,7 @@ type container struct {
 	spec    Spec
 	isUser  bool          // Observed speaks of it
 	wake    chan struct{} // holds at most one: the next attempt may be due earlier
-	started time.Time     // times in History and allowance count from here
+	started time.Time     // times in history and allowance count from here
 
 	state    State
 	since    time.Time
@@ -25,7 +25,7 @@ type container struct {
 	attempts uint64
 	reached  uint64
 
-	history   History
+	history   history
 	allowance allowance
 	successes int // in a row
 	failures  int // in a row
@@ -138,7 +138,7 @@ func (c *container) steady() bool { return !c.spec.Adaptive() && !c.starting }
 
 // nextAt is when the next attempt is due.
 func (c *container) nextAt(waiting bool) time.Time {
-	delay := c.history.Delay(c.began.Sub(c.started), waiting, c.jitter)
+	delay := c.history.delay(c.began.Sub(c.started), waiting, c.jitter)
 	switch {
 	case c.attempts == 0:
 		return time.Time{}
@@ -149,7 +149,7 @@ func (c *container) nextAt(waiting bool) time.Time {
 		return c.started.Add(c.allowance.next)
 	case c.spec.Adaptive() && c.demanded:
 		return time.Time{}
-	case c.spec.Adaptive() && c.history.Last != Refusing:
+	case c.spec.Adaptive() && c.history.last != refusing:
 		return c.ended.Add(delay)
 	}
 	at := c.began.Add(delay)
@@ -161,7 +161,7 @@ func (c *container) nextAt(waiting bool) time.Time {
 	}
 	// While it starts, the application sees one probe per 200 ms; refused
 	// attempts between do not reach it.
-	if c.history.Last != Refusing {
+	if c.history.last != refusing {
 		at = c.began
 	}
 	if floor := c.touched.Add(min(c.spec.Period, startingPeriod)); !c.touched.IsZero() && at.Before(floor) {
@@ -207,12 +207,12 @@ func (c *container) learn(result check.Result, now time.Time) {
 	}
 	to := nextState(c.state, &c.spec, result.Cause, c.successes, c.failures)
 	c.cause = result.Cause
-	evidence := evidenceOf(result)
+	seen := evidenceOf(result)
 	if to == Failing && result.Cause.Kind == check.CauseNone {
 		c.cause = check.Cause{Kind: check.CauseConfirming}
-		evidence = Responding // the quick pace goes on until it is ready
+		seen = responding // the quick pace goes on until it is ready
 	}
-	c.history = c.history.After(evidence, now.Sub(c.started))
+	c.history = c.history.after(seen, now.Sub(c.started))
 	switch {
 	case to == Down:
 		c.starting = true
@@ -228,7 +228,7 @@ func (c *container) learn(result check.Result, now time.Time) {
 // enter changes the state. The caller holds the lock.
 func (c *container) enter(to State, now time.Time) {
 	c.r.changes = append(c.r.changes, Change{
-		At: now, Container: c.spec.Container, Index: c.spec.Index,
+		Container: c.spec.Container, Index: c.spec.Index,
 		From: c.state, To: to, Cause: c.cause,
 		After: now.Sub(c.since), Attempts: c.tries,
 		Quiet: !c.talk.allow(now),
@@ -265,14 +265,13 @@ func (c *container) poke() {
 	}
 }
 
-func (c *container) snapshot() ContainerState {
-	s := ContainerState{
-		Container: c.spec.Container, Probe: c.spec.String(),
-		State: c.state, Since: c.since, Cause: c.cause,
-		Attempts: c.attempts, Reached: c.reached, Last: c.ended,
+func (c *container) snapshot() gate.ContainerState {
+	s := gate.ContainerState{
+		Container: c.spec.Container, Probe: c.spec.String(), State: c.state.String(), Ready: c.state == Ready,
+		Attempts: c.attempts, Reached: c.reached,
 	}
-	if c.attempts > 0 {
-		s.Interval = max(c.nextAt(c.r.waiting > 0).Sub(c.began), 0)
+	if !s.Ready {
+		s.Reason = c.standing().String()
 	}
 	return s
 }

@@ -5,10 +5,10 @@
 // It promises:
 //
 //   - At most one probe of a container is under way at any time, however many
-//     callers there are. With periodSeconds > 0 the application sees at most one probe per
-//     period once it is ready.
+//     callers there are. With periodSeconds > 0 the application sees at most
+//     one probe per period once it is ready.
 //   - A container that starts to listen is noticed within the budget that
-//     Schedule states, and all callers that are held are released at once.
+//     history.delay states, and all callers that are held are released at once.
 //   - An adaptive result (periodSeconds 0 or absent) never rests on evidence
 //     older than Options.Freshness.
 //   - A container that stops listening makes the pod not ready with the first
@@ -16,7 +16,7 @@
 //   - Every failure has a Cause that is short and safe to show.
 //
 // The flow: ParseSpec reads the specs; New makes a container for each; Run
-// starts one goroutine per container, which asks its Schedule when the next
+// starts one goroutine per container, which asks its history when the next
 // attempt is due, runs its Prober and folds the outcome into its state. Try
 // and Wait read the states of all containers, and Wait waits where the contract
 // says so. AppProbes runs application probes that were rewritten to point at

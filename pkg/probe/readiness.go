@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // Options configures New.
@@ -184,10 +186,10 @@ func (r *Readiness) notify() {
 }
 
 // Snapshot returns the state of each container, in the order of the specs.
-func (r *Readiness) Snapshot() []ContainerState {
+func (r *Readiness) Snapshot() []gate.ContainerState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	states := make([]ContainerState, len(r.containers))
+	states := make([]gate.ContainerState, len(r.containers))
 	for i, c := range r.containers {
 		states[i] = c.snapshot()
 	}

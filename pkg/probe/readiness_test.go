@@ -157,6 +157,13 @@ func heldFor(r *Readiness, d time.Duration) gate.ReadinessResult {
 	return r.Wait(ctx, gate.AnyCaller)
 }
 
+// lastEnd is when the last attempt at the first container ended.
+func lastEnd(r *Readiness) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.containers[0].ended
+}
+
 func TestWithoutSpecsItIsAlwaysReady(t *testing.T) {
 	r := New(Options{})
 	if a := r.Wait(context.Background(), gate.AnyCaller); !a.Ready || a.Reason != "" {
@@ -458,11 +465,11 @@ func TestAProbeIsGivenItsTimeout(t *testing.T) {
 	spec.Timeout = 3 * time.Second
 	runOne(t, Options{Wait: time.Minute}, spec, time.Hour, always(success), func(r *Readiness, app *application) {
 		time.Sleep(2999 * time.Millisecond)
-		if s := r.Snapshot()[0]; s.State != Unknown || s.Attempts != 0 {
+		if s := r.Snapshot()[0]; s.State != "unknown" || s.Attempts != 0 {
 			t.Errorf("before the timeout: %+v", s)
 		}
 		time.Sleep(2 * time.Millisecond)
-		if s := r.Snapshot()[0]; s.State != Failing || s.Cause.Kind != check.CauseTimeout || s.Attempts != 1 {
+		if s := r.Snapshot()[0]; s.State != "failing" || s.Reason != "no answer in time" || s.Attempts != 1 {
 			t.Errorf("after the timeout: %+v", s)
 		}
 	})
@@ -524,7 +531,7 @@ func TestARefusedConnectionTheGateSawFlipsReadinessAtOnce(t *testing.T) {
 			}, func(r *Readiness, app *application) {
 				time.Sleep(5 * time.Second)
 				r.Observed(false)
-				if s := r.Snapshot()[0]; s.State != Down {
+				if s := r.Snapshot()[0]; s.State != "down" {
 					t.Errorf("state %v", s.State)
 				}
 				if answer := heldFor(r, time.Millisecond); answer.Ready || answer.Reason != "app: refused" {
@@ -533,7 +540,7 @@ func TestARefusedConnectionTheGateSawFlipsReadinessAtOnce(t *testing.T) {
 				time.Sleep(time.Second)
 				r.Observed(true) // a held request has got through
 				synctest.Wait()
-				if s := r.Snapshot()[0]; s.State != Ready {
+				if s := r.Snapshot()[0]; s.State != "ready" {
 					t.Errorf("when it is back, its state is %v", s.State)
 				}
 			})
@@ -551,7 +558,7 @@ func TestObservedSpeaksOfTheUserPortOnly(t *testing.T) {
 	run(t, Options{UserPort: 8080}, specs, apps, func(r *Readiness, _ []*application) {
 		synctest.Wait()
 		r.Observed(false)
-		if s := r.Snapshot(); s[0].State != Down || s[1].State != Ready {
+		if s := r.Snapshot(); s[0].State != "down" || s[1].State != "ready" {
 			t.Errorf("states %v and %v", s[0].State, s[1].State)
 		}
 	})
@@ -567,11 +574,11 @@ func TestAProbeThatBeganBeforeTheRefusalDoesNotMakeItReadyAgain(t *testing.T) {
 		app.mu.Unlock()
 		r.Observed(false)
 		time.Sleep(55 * time.Millisecond) // that probe has succeeded, the next is under way
-		if s := r.Snapshot()[0]; s.State != Down {
+		if s := r.Snapshot()[0]; s.State != "down" {
 			t.Errorf("state %v", s.State)
 		}
 		time.Sleep(time.Second)
-		if s := r.Snapshot()[0]; s.State != Ready {
+		if s := r.Snapshot()[0]; s.State != "ready" {
 			t.Errorf("a later success leaves it %v", s.State)
 		}
 	})
@@ -583,7 +590,7 @@ func TestAnAcceptedConnectionTheGateSawIsProbedAtOnce(t *testing.T) {
 		time.Sleep(up)
 		r.Observed(true)
 		synctest.Wait()
-		if s := r.Snapshot()[0]; s.State != Ready {
+		if s := r.Snapshot()[0]; s.State != "ready" {
 			t.Errorf("state %v", s.State)
 		}
 	})
@@ -604,9 +611,6 @@ func TestAReadyContainerNobodyAsksAboutIsProbedRarely(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		if n := app.reachedBetween(5*time.Minute, 10*time.Minute); n < 9 || n > 12 {
 			t.Errorf("%d probes in 5 minutes, want about 10", n)
-		}
-		if i := r.Snapshot()[0].Interval; i < 27*time.Second || i > 30*time.Second {
-			t.Errorf("interval %v", i)
 		}
 	})
 }
@@ -670,16 +674,12 @@ func TestChangesInAFloodAreMarkedQuiet(t *testing.T) {
 
 func TestTheSnapshotTellsWhatIsKnown(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, until(2*time.Second, refused, failed), func(r *Readiness, app *application) {
-		began := time.Now()
 		time.Sleep(12 * time.Second)
 		s := r.Snapshot()[0]
-		if s.Container != "app" || s.Probe != "tcp 127.0.0.1:8080" || s.State != Failing || s.Cause.Status != 503 {
+		if s.Container != "app" || s.Probe != "tcp 127.0.0.1:8080" || s.State != "failing" || s.Ready || s.Reason != "answered with status 503" {
 			t.Errorf("snapshot %+v", s)
 		}
-		if since := s.Since.Sub(began); since < 2*time.Second || since > 2120*time.Millisecond {
-			t.Errorf("failing since %v", since)
-		}
-		if s.Reached == 0 || s.Attempts <= s.Reached || s.Interval < 200*time.Millisecond || s.Interval > 275*time.Millisecond {
+		if s.Reached == 0 || s.Attempts <= s.Reached {
 			t.Errorf("snapshot %+v", s)
 		}
 	})
@@ -707,7 +707,7 @@ func TestTryAnswersOnlyWhatNeedsNoWait(t *testing.T) {
 		if answer, settled := r.Try(gate.AnyCaller); !settled || !answer.Ready {
 			t.Errorf("when ready: %+v, settled %v", answer, settled)
 		}
-		for time.Since(r.Snapshot()[0].Last) <= time.Second {
+		for time.Since(lastEnd(r)) <= time.Second {
 			time.Sleep(400 * time.Millisecond)
 		}
 		if _, settled := r.Try(gate.AnyCaller); settled {

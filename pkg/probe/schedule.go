@@ -7,41 +7,41 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// Evidence is what the last attempt showed of the container. The order is that
+// evidence is what the last attempt showed of the container. The order is that
 // of a start-up.
-type Evidence uint8
+type evidence uint8
 
 const (
-	NoEvidence Evidence = iota // no attempt has ended
-	Refusing                   // the connection was refused
-	Accepting                  // an attempt may have cost the application something, but there was no response
-	Responding                 // it responded, but not with success
-	Succeeding                 // the probe succeeded
+	noEvidence evidence = iota // no attempt has ended
+	refusing                   // the connection was refused
+	accepting                  // an attempt may have cost the application something, but there was no response
+	responding                 // it responded, but not with success
+	succeeding                 // the probe succeeded
 )
 
 // evidenceOf classifies a result for the schedule.
-func evidenceOf(r check.Result) Evidence {
+func evidenceOf(r check.Result) evidence {
 	switch r.Cause.Kind {
 	case check.CauseNone:
-		return Succeeding
+		return succeeding
 	case check.CauseRefused:
-		return Refusing
+		return refusing
 	case check.CauseStatus, check.CauseNotServing, check.CauseUnimplemented, check.CauseRedirects:
-		return Responding
+		return responding
 	}
-	return Accepting
+	return accepting
 }
 
-// History is what a Schedule needs to know of the attempts so far. Its zero
+// history is what the schedule needs to know of the attempts so far. Its zero
 // value is a container that was just started. All times are durations since
 // then.
-type History struct {
-	Last      Evidence
-	Origin    time.Duration // the pace is a share of the time since Origin
-	Successes int           // in a row
+type history struct {
+	last      evidence
+	origin    time.Duration // the pace is a share of the time since origin
+	successes int           // in a row
 
-	changes    [Succeeding + 1]uint8 // bit e of changes[l]: the change from l to e has moved Origin
-	readySince time.Duration         // of Last == Succeeding
+	changes    [succeeding + 1]uint8 // bit e of changes[l]: the change from l to e has moved origin
+	readySince time.Duration         // of last == succeeding
 }
 
 // provenAfter is how long a container must have succeeded for a failure to
@@ -49,25 +49,25 @@ type History struct {
 // pace.
 const provenAfter = time.Second
 
-// After returns the history once an attempt that ended at now gave e. A change
-// of evidence moves Origin, once per kind of change.
-func (h History) After(e Evidence, now time.Duration) History {
-	if e == h.Last {
-		if e == Succeeding {
-			h.Successes++
+// after returns the history once an attempt that ended at now gave e. A change
+// of evidence moves origin, once per kind of change.
+func (h history) after(e evidence, now time.Duration) history {
+	if e == h.last {
+		if e == succeeding {
+			h.successes++
 		}
 		return h
 	}
 	switch {
-	case h.Last == Succeeding && now-h.readySince >= provenAfter:
-		h = History{Last: Succeeding, Origin: now}
-	case h.Last != NoEvidence && h.changes[h.Last]&(1<<e) == 0:
-		h.changes[h.Last] |= 1 << e
-		h.Origin = now
+	case h.last == succeeding && now-h.readySince >= provenAfter:
+		h = history{last: succeeding, origin: now}
+	case h.last != noEvidence && h.changes[h.last]&(1<<e) == 0:
+		h.changes[h.last] |= 1 << e
+		h.origin = now
 	}
-	h.Last, h.Successes = e, 0
-	if e == Succeeding {
-		h.readySince, h.Successes = now, 1
+	h.last, h.successes = e, 0
+	if e == succeeding {
+		h.readySince, h.successes = now, 1
 	}
 	return h
 }
@@ -90,7 +90,7 @@ const (
 	startingPeriod = 200 * time.Millisecond
 )
 
-// Delay is the pace of the adaptive schedule: the time to let pass before the
+// delay is the pace of the adaptive schedule: the time to let pass before the
 // next attempt. last is when the last attempt began; waiting says that a caller
 // is held, which makes some 520 attempts in the first second and 100 in each
 // after the second; jitter is as gate.Stretch takes it.
@@ -103,19 +103,19 @@ const (
 // is held, else after max(1.1 ms, 5.5 % of T), at most 275 ms. What became ready
 // at S after it began to accept is found after at most max(11 ms, 5.5 % of S),
 // plus the time of the attempts themselves.
-func (h History) Delay(last time.Duration, waiting bool, jitter float64) time.Duration {
-	elapsed := max(last-h.Origin, 0)
+func (h history) delay(last time.Duration, waiting bool, jitter float64) time.Duration {
+	elapsed := max(last-h.origin, 0)
 	var d time.Duration
 	switch {
-	case h.Last == NoEvidence:
+	case h.last == noEvidence:
 		return 0
-	case h.Last == Refusing && waiting:
+	case h.last == refusing && waiting:
 		return gate.QuickDelay(elapsed, jitter)
-	case h.Last == Refusing:
+	case h.last == refusing:
 		d = share(elapsed, refusedShare, refusedMin, refusedMax)
-	case h.Last == Succeeding:
+	case h.last == succeeding:
 		d = readyMax
-		if n := h.Successes - 1; n < 3 {
+		if n := h.successes - 1; n < 3 {
 			d = readyMin << (2 * max(n, 0))
 		}
 		return min(gate.Stretch(d, jitter), readyMax)

@@ -14,16 +14,16 @@ func BenchmarkSchedule(b *testing.B) {
 			b.ReportAllocs()
 			attempts := 0
 			for b.Loop() {
-				var h History
-				for now := time.Duration(0); h.Last != Succeeding; now += h.Delay(now, waiting, 0) {
-					e := Refusing
+				var h history
+				for now := time.Duration(0); h.last != succeeding; now += h.delay(now, waiting, 0) {
+					e := refusing
 					switch {
 					case now >= 2*time.Second:
-						e = Succeeding
+						e = succeeding
 					case now >= time.Second:
-						e = Responding
+						e = responding
 					}
-					h = h.After(e, now)
+					h = h.after(e, now)
 					attempts++
 				}
 			}
@@ -34,13 +34,13 @@ func BenchmarkSchedule(b *testing.B) {
 
 // BenchmarkDelay is one decision once the container is ready: the steady state.
 func BenchmarkDelay(b *testing.B) {
-	h := History{}.After(Succeeding, time.Second)
+	h := history{}.after(succeeding, time.Second)
 	b.ReportAllocs()
 	at := time.Second
 	for b.Loop() {
 		at += time.Second
-		h = h.After(Succeeding, at)
-		if h.Delay(at, false, 0.5) <= 0 {
+		h = h.after(succeeding, at)
+		if h.delay(at, false, 0.5) <= 0 {
 			b.Fatal("no delay after a success")
 		}
 	}

@@ -13,21 +13,21 @@ import (
 // accept at accepts and becomes ready at ready, with attempts that take no
 // time, until the schedule finds it ready.
 func simulate(accepts, ready time.Duration, waiting bool, jitter func() float64) (foundAccepting, foundReady time.Duration, attempts []time.Duration) {
-	var h History
-	for now := time.Duration(0); ; now += h.Delay(now, waiting, jitter()) {
+	var h history
+	for now := time.Duration(0); ; now += h.delay(now, waiting, jitter()) {
 		attempts = append(attempts, now)
-		e := Refusing
+		e := refusing
 		switch {
 		case now >= ready:
-			e = Succeeding
+			e = succeeding
 		case now >= accepts:
-			e = Responding
+			e = responding
 		}
-		h = h.After(e, now)
-		if e != Refusing && foundAccepting == 0 {
+		h = h.after(e, now)
+		if e != refusing && foundAccepting == 0 {
 			foundAccepting = now
 		}
-		if e == Succeeding {
+		if e == succeeding {
 			return foundAccepting, now, attempts
 		}
 	}
@@ -117,8 +117,8 @@ func TestAHeldCallerAndAHeldRequestTryAtOnePace(t *testing.T) {
 	for elapsed := time.Duration(0); elapsed < 5*time.Second; elapsed += 7 * time.Millisecond {
 		for name, jitter := range jitters {
 			j := jitter()
-			h := History{Last: Refusing, Origin: time.Second}
-			if got, want := h.Delay(time.Second+elapsed, true, j), gate.QuickDelay(elapsed, j); got != want {
+			h := history{last: refusing, origin: time.Second}
+			if got, want := h.delay(time.Second+elapsed, true, j), gate.QuickDelay(elapsed, j); got != want {
 				t.Fatalf("%s: after %v the delay is %v, that of a request %v", name, elapsed, got, want)
 			}
 		}
@@ -126,57 +126,57 @@ func TestAHeldCallerAndAHeldRequestTryAtOnePace(t *testing.T) {
 }
 
 func TestAChangeOfEvidenceStartsThePaceAnewOncePerKind(t *testing.T) {
-	var h History
-	h = h.After(Refusing, time.Second)
-	if h.Origin != 0 {
-		t.Fatalf("the first evidence moved the origin to %v", h.Origin)
+	var h history
+	h = h.after(refusing, time.Second)
+	if h.origin != 0 {
+		t.Fatalf("the first evidence moved the origin to %v", h.origin)
 	}
-	h = h.After(Accepting, 60*time.Second)
-	if h.Origin != 60*time.Second {
-		t.Fatalf("the first change left the origin at %v", h.Origin)
+	h = h.after(accepting, 60*time.Second)
+	if h.origin != 60*time.Second {
+		t.Fatalf("the first change left the origin at %v", h.origin)
 	}
-	if d := h.Delay(60*time.Second, false, 0); d != reachedMin {
+	if d := h.delay(60*time.Second, false, 0); d != reachedMin {
 		t.Fatalf("delay after the change is %v", d)
 	}
-	h = h.After(Responding, 61*time.Second)
-	h = h.After(Accepting, 62*time.Second)
-	h = h.After(Responding, 63*time.Second)
-	if h.Origin != 62*time.Second {
-		t.Fatalf("a change seen before moved the origin to %v", h.Origin)
+	h = h.after(responding, 61*time.Second)
+	h = h.after(accepting, 62*time.Second)
+	h = h.after(responding, 63*time.Second)
+	if h.origin != 62*time.Second {
+		t.Fatalf("a change seen before moved the origin to %v", h.origin)
 	}
-	if d := h.Delay(63*time.Second, false, 0); d != 50*time.Millisecond {
+	if d := h.delay(63*time.Second, false, 0); d != 50*time.Millisecond {
 		t.Fatalf("delay one second on is %v", d)
 	}
 }
 
 func TestAFlappingContainerKeepsItsSlowPaceAndASettledOneStartsAnew(t *testing.T) {
-	h := History{}.After(Refusing, 0).After(Succeeding, 10*time.Second)
-	flapped := h.After(Responding, 10*time.Second+500*time.Millisecond)
+	h := history{}.after(refusing, 0).after(succeeding, 10*time.Second)
+	flapped := h.after(responding, 10*time.Second+500*time.Millisecond)
 	for now := 11 * time.Second; now < 20*time.Second; now += 500 * time.Millisecond {
-		flapped = flapped.After(Succeeding, now).After(Responding, now+250*time.Millisecond)
+		flapped = flapped.after(succeeding, now).after(responding, now+250*time.Millisecond)
 	}
-	if d := flapped.Delay(20*time.Second, false, 0); d < 200*time.Millisecond {
+	if d := flapped.delay(20*time.Second, false, 0); d < 200*time.Millisecond {
 		t.Fatalf("flapping for 10 s leaves a delay of %v", d)
 	}
-	settled := h.After(Responding, 15*time.Second)
-	if d := settled.Delay(15*time.Second, false, 0); d != reachedMin {
+	settled := h.after(responding, 15*time.Second)
+	if d := settled.delay(15*time.Second, false, 0); d != reachedMin {
 		t.Fatalf("a failure after 5 s of success leaves a delay of %v", d)
 	}
 }
 
 func TestOnceReadyTheIntervalRelaxesTo30Seconds(t *testing.T) {
-	h := History{}.After(Succeeding, 0)
+	h := history{}.after(succeeding, 0)
 	want := []time.Duration{1, 4, 16, 30, 30}
 	for i, seconds := range want {
-		if d := h.Delay(0, true, 0); d != seconds*time.Second {
+		if d := h.delay(0, true, 0); d != seconds*time.Second {
 			t.Fatalf("after %d successes the delay is %v, want %d s", i+1, d, seconds)
 		}
-		if d := h.Delay(0, false, 1); d > 30*time.Second {
+		if d := h.delay(0, false, 1); d > 30*time.Second {
 			t.Fatalf("jitter stretches the delay to %v", d)
 		}
-		h = h.After(Succeeding, time.Duration(i)*time.Second)
+		h = h.after(succeeding, time.Duration(i)*time.Second)
 	}
-	if d := (History{Last: Succeeding, Successes: math.MaxInt}).Delay(0, false, 0); d != 30*time.Second {
+	if d := (history{last: succeeding, successes: math.MaxInt}).delay(0, false, 0); d != 30*time.Second {
 		t.Fatalf("after very many successes the delay is %v", d)
 	}
 }

@@ -50,7 +50,7 @@ func TestATickOfTheKubeletIsDueWhateverItsJitter(t *testing.T) {
 			at := began.Add(time.Duration(tick+1)*period + time.Duration(rand.Int64N(int64(period/5))) - period/10)
 			time.Sleep(time.Until(at))
 			r.Wait(context.Background(), gate.Kubelet)
-			if last := r.Snapshot()[0].Last; last.Before(at) {
+			if last := lastEnd(r); last.Before(at) {
 				t.Errorf("tick %d at %v gets the result of %v", tick, at.Sub(began), last.Sub(began))
 			}
 		}
@@ -65,7 +65,7 @@ func TestATickOfTheKubeletIsDueWhateverItsJitter(t *testing.T) {
 // TestWithAPeriodNoCallersCauseMoreProbesThanAllowed runs random applications
 // with random callers: a kubelet, the activator and a crowd.
 func TestWithAPeriodNoCallersCauseMoreProbesThanAllowed(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(12) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		period := time.Duration(1+random.IntN(10)) * time.Second
 		spec := periodicSpec("app", period)
@@ -87,7 +87,7 @@ func TestWithAPeriodNoCallersCauseMoreProbesThanAllowed(t *testing.T) {
 		began := time.Now()
 		o := Options{OnChange: func(c Change) {
 			if c.To == Ready && readyAt == 0 {
-				readyAt = c.At.Sub(began)
+				readyAt = time.Since(began)
 			}
 		}}
 		runOne(t, o, spec, took, behaviour, func(r *Readiness, app *application) {
@@ -95,10 +95,10 @@ func TestWithAPeriodNoCallersCauseMoreProbesThanAllowed(t *testing.T) {
 			var callers sync.WaitGroup
 			call := func(each time.Duration, caller gate.Caller) {
 				callers.Go(func() {
-					for time.Since(app.began) < 100*time.Second {
+					for time.Since(app.began) < time.Minute {
 						arrived := time.Now()
 						result := r.Wait(context.Background(), caller)
-						if caller == gate.Kubelet && result.Reason != "app: timeout" && r.Snapshot()[0].Last.Before(arrived) {
+						if caller == gate.Kubelet && result.Reason != "app: timeout" && lastEnd(r).Before(arrived) {
 							t.Errorf("seed %d: the kubelet gets a result from before its tick", seed)
 						}
 						time.Sleep(time.Until(arrived.Add(each)))

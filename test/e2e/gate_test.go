@@ -26,7 +26,8 @@ type gate struct {
 }
 
 // startGate runs the gate in front of k. Settings are NAME=value and override
-// the defaults: no side port, no quiet period in a drain, always ready.
+// the defaults: no side port, no quiet period in a drain, always ready. A
+// setting "ulimit -n 64" is a limit of the process.
 func startGate(t *testing.T, k *container, settings ...string) *gate {
 	t.Helper()
 	return startGateOn(t, streams{}, k, settings...)
@@ -61,13 +62,18 @@ func launchGate(t *testing.T, streams streams, k *container, settings []string) 
 		fmt.Sprintf("USER_PORT=%d", k.port),
 		"DRAIN_SOCKET="+g.socket,
 		"DRAIN_QUIET_SECONDS=0")
+	path, args := queueBinary, []string(nil)
 	for _, s := range settings {
+		if limit, ok := strings.CutPrefix(s, "ulimit "); ok {
+			path, args = "/bin/sh", []string{"-c", "ulimit " + limit + ` && exec "$0"`, queueBinary}
+			continue
+		}
 		if s == "ADMIN_PORT=on" {
 			s = fmt.Sprintf("ADMIN_PORT=%d", admin)
 		}
 		g.env = append(g.env, s)
 	}
-	g.process = startProcessOn(t, streams, g.env, queueBinary)
+	g.process = startProcessOn(t, streams, g.env, path, args...)
 	return g
 }
 

@@ -47,10 +47,12 @@ func (p *bufferPool) put(x *buffer) {
 // maxFreePipes bounds the empty pipes that a loop keeps.
 const maxFreePipes = 8
 
-// pipePool keeps the pipes of one loop.
+// pipePool keeps the pipes of one loop. Each holds two descriptors of the
+// budget.
 type pipePool struct {
-	free  []*loop.Pipe
-	plain bool // the kernel does not splice
+	budget *gate.Descriptors
+	free   []*loop.Pipe
+	plain  bool // the kernel does not splice
 }
 
 func (p *pipePool) get() *loop.Pipe {
@@ -59,17 +61,35 @@ func (p *pipePool) get() *loop.Pipe {
 		p.free = p.free[:n-1]
 		return x
 	}
-	x, err := loop.NewPipe()
-	if err != nil {
+	if !p.budget.TryAcquire() {
 		return nil // no descriptors: through the buffer, then
 	}
+	if !p.budget.TryAcquire() {
+		p.budget.Release()
+		return nil
+	}
+	x, err := loop.NewPipe()
+	if err != nil {
+		p.release()
+		return nil
+	}
 	return x
+}
+
+func (p *pipePool) release() {
+	p.budget.Release()
+	p.budget.Release()
+}
+
+func (p *pipePool) close(x *loop.Pipe) {
+	x.Close()
+	p.release()
 }
 
 // put keeps a pipe. One that still holds bytes is of no use to others.
 func (p *pipePool) put(x *loop.Pipe) {
 	if x.Held() > 0 || len(p.free) >= maxFreePipes {
-		x.Close()
+		p.close(x)
 		return
 	}
 	p.free = append(p.free, x)
@@ -77,7 +97,7 @@ func (p *pipePool) put(x *loop.Pipe) {
 
 func (p *pipePool) trim() {
 	for _, x := range p.free {
-		x.Close()
+		p.close(x)
 	}
 	p.free = nil
 }
@@ -92,6 +112,7 @@ type buffers struct {
 
 func (b *buffers) init(g *gate.Gate, l *loop.Loop) {
 	b.heads, b.bodies = g.Heads, g.Bodies
+	b.pipes.budget = g.Descriptors
 	b.requests.init(l, requestBytes, requestBytes, 8, 1024)
 	b.answers.init(l, answerBytes, answerBytes, 8, 64)
 	b.frames.init(l, frameBytes, longestBytes, 8, 64)

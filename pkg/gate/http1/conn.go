@@ -12,7 +12,9 @@ import (
 type conn struct {
 	eng        *engine
 	session    *session // nil when idle
+	list       *connList
 	prev, next *conn
+	since      int64 // when it began to wait
 	sock       loop.Sock
 	peer       netip.AddrPort
 	spoke      bool // has sent a head of HTTP/1
@@ -28,7 +30,7 @@ func (c *conn) Event(s *loop.Sock) {
 func (c *conn) close() {
 	if c.sock.Open() {
 		c.sock.Close()
-		c.eng.unlink(c)
+		c.release()
 	}
 }
 
@@ -42,8 +44,14 @@ func (c *conn) finish() {
 func (c *conn) reset() {
 	if c.sock.Open() {
 		c.sock.Reset()
-		c.eng.unlink(c)
+		c.release()
 	}
+}
+
+// release gives the descriptor, now closed, back to the budget.
+func (c *conn) release() {
+	c.list.remove(c)
+	c.eng.gate.Descriptors.Release()
 }
 
 // gone reports whether the client has left (RFC 9112 section 9.5 leaves it

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,9 +34,10 @@ func (s *Server) Serve(ln *net.TCPListener) error {
 	return nil
 }
 
-// Adopt serves a connection that somebody else has accepted: fd is
-// non-blocking and belongs to the server from then on. layer, nil for none,
-// lies between its bytes and the engine; nothing else may use it any more.
+// Adopt serves a connection that was accepted elsewhere: fd is non-blocking,
+// holds a descriptor of the gate's budget, and belongs to the server from then
+// on. layer, nil for none, lies between its bytes and the engine; nothing else
+// may use it any more.
 func (s *Server) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer) {
 	e := s.engines[int(s.adopted.Inc())%len(s.engines)]
 	e.loop.Post(func() { e.adopt(fd, peer, layer) })
@@ -52,11 +51,14 @@ func (s *Server) AdoptPart(fd int, peer netip.AddrPort, layer *loop.Layer) {
 
 func (e *engine) adopt(fd int, peer netip.AddrPort, layer *loop.Layer) {
 	c := &conn{eng: e, peer: peer}
-	if e.srv.leaving.Load() || e.loop.Register(&c.sock, fd, c) != nil {
+	if e.srv.leaving.Load() {
 		_ = unix.Close(fd)
+		e.gate.Descriptors.Release()
 		return
 	}
-	e.link(c)
+	if c.open(fd) != nil {
+		return
+	}
 	if layer != nil {
 		c.sock.Wrap(layer)
 		e.openSession(c) // a request may stand in the layer already
@@ -78,9 +80,10 @@ func prepareListener(fd int) error {
 
 // listener accepts connections for one loop.
 type listener struct {
-	eng     *engine
-	sock    loop.Sock
-	reserve int // a descriptor kept for the day when there are no more
+	eng    *engine
+	sock   loop.Sock
+	fd     int
+	paused bool // the sock is closed, and the descriptor is not
 }
 
 // acceptBatch bounds how many connections are accepted before others have
@@ -88,84 +91,101 @@ type listener struct {
 const acceptBatch = 64
 
 func (e *engine) listen(fd int) {
-	if e.srv.leaving.Load() {
-		_ = unix.Close(fd)
-		return
-	}
-	l := &listener{eng: e, reserve: openReserve()}
-	if err := e.loop.RegisterListener(&l.sock, fd, l); err != nil {
-		_ = unix.Close(fd)
-		e.panicked(err)
-		return
-	}
+	l := &listener{eng: e, fd: fd, paused: true}
 	e.listeners = append(e.listeners, l)
+	l.resume()
 }
 
 // Event accepts what has arrived. The listener is level-triggered: what is
 // left over comes back.
 func (l *listener) Event(*loop.Sock) {
+	d := l.eng.gate.Descriptors
 	for range acceptBatch {
-		fd, sa, err := unix.Accept4(l.sock.FD(), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-		switch err {
-		case nil:
-		case unix.EMFILE, unix.ENFILE:
-			if !l.shed() {
-				l.pause()
-				return
-			}
-			continue
-		case unix.ECONNABORTED, unix.EINTR:
-			continue
-		default:
+		if !d.TryAcquire() {
+			l.pause()
 			return
 		}
-		c := &conn{eng: l.eng, peer: addrOf(sa)}
-		loop.EaseLoopback(fd, c.peer.Addr())
-		if err := l.eng.loop.Register(&c.sock, fd, c); err != nil {
-			_ = unix.Close(fd)
+		fd, sa, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		if err == nil {
+			l.eng.accepted(fd, addrOf(sa))
 			continue
 		}
-		l.eng.link(c)
+		d.Release()
+		switch err {
+		case unix.ECONNABORTED, unix.EINTR:
+			continue
+		case unix.EMFILE, unix.ENFILE:
+			l.pause()
+		}
+		return
 	}
 }
 
-// shed closes a connection that there is no descriptor for: left in the
-// backlog it would keep the loop busy and its client in the dark.
-func (l *listener) shed() bool {
-	_ = unix.Close(l.reserve)
-	if fd, _, err := unix.Accept4(l.sock.FD(), unix.SOCK_CLOEXEC); err == nil {
+// accepted takes over a connection.
+func (e *engine) accepted(fd int, peer netip.AddrPort) {
+	loop.EaseLoopback(fd, peer.Addr())
+	c := &conn{eng: e, peer: peer}
+	if err := c.open(fd); err != nil {
+		e.panicked(err)
+	}
+}
+
+// open makes a silent connection of fd, which holds a descriptor of the budget.
+func (c *conn) open(fd int) error {
+	e := c.eng
+	if err := e.loop.Register(&c.sock, fd, c); err != nil {
 		_ = unix.Close(fd)
+		e.gate.Descriptors.Release()
+		return err
 	}
-	l.reserve = openReserve()
-	return l.reserve >= 0
+	c.since = e.loop.Now()
+	e.silent.push(c)
+	return nil
 }
 
-// acceptPause is how long a loop leaves its backlog alone when it cannot even
-// shed.
-const acceptPause = 50 * time.Millisecond
+// pending reports whether there is a connection to accept.
+func (l *listener) pending() bool {
+	fds := []unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return n > 0 && err == nil
+}
 
+// pause leaves connections in the backlog until there is a descriptor, if there
+// are any: a client that is turned away would take longer to come back.
 func (l *listener) pause() {
-	fd := l.sock.Detach()
-	e := l.eng
-	time.AfterFunc(acceptPause, func() {
-		e.loop.Post(func() {
-			e.listeners = slices.DeleteFunc(e.listeners, func(x *listener) bool { return x == l })
-			e.listen(fd)
-		})
-	})
+	if !l.pending() {
+		return
+	}
+	l.paused = true
+	l.sock.Detach()
+	d := l.eng.gate.Descriptors
+	d.Await(func() { l.eng.loop.Post(l.resume) })
+	d.Reclaim()
 }
 
-func openReserve() int {
-	fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1
+// resume accepts again.
+func (l *listener) resume() {
+	if !l.paused {
+		return // closed
 	}
-	return fd
+	if l.eng.srv.leaving.Load() || l.eng.loop.Closing() {
+		l.close()
+		return
+	}
+	l.paused = false
+	if err := l.eng.loop.RegisterListener(&l.sock, l.fd, l); err != nil {
+		l.paused = true
+		l.close()
+		l.eng.panicked(err)
+	}
 }
 
 func (l *listener) close() {
+	if l.paused {
+		_ = unix.Close(l.fd)
+	}
+	l.paused = false
 	l.sock.Close()
-	_ = unix.Close(l.reserve)
 }
 
 func addrOf(sa unix.Sockaddr) netip.AddrPort {
@@ -176,23 +196,4 @@ func addrOf(sa unix.Sockaddr) netip.AddrPort {
 		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port))
 	}
 	return netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
-}
-
-func (e *engine) link(c *conn) {
-	if c.next = e.conns; c.next != nil {
-		c.next.prev = c
-	}
-	e.conns = c
-}
-
-func (e *engine) unlink(c *conn) {
-	if c.prev != nil {
-		c.prev.next = c.next
-	} else if e.conns == c {
-		e.conns = c.next
-	}
-	if c.next != nil {
-		c.next.prev = c.prev
-	}
-	c.next, c.prev = nil, nil
 }

@@ -34,6 +34,7 @@ func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstrea
 	first := p.dialer.Lacking()
 	if first == x || !fresh && first == nil && x.Dial().Attempt == nil {
 		if u := p.get(x.Repeatable()); u != nil {
+			p.dialer.Served(now)
 			u.sock.Handle(x.Driver().(loop.Handler))
 			return u, 0, gate.Served, false
 		}
@@ -60,6 +61,15 @@ func (p *Pool) adopt(c *upstream.Conn) *upstreamSide {
 	u.reader.sock, u.reader.bufs = u.sock, p.bufs
 	u.writer.sock, u.writer.bufs = u.sock, p.bufs
 	return u
+}
+
+// spare is the connection that has been idle for longest, if the loop has more
+// than its share.
+func (p *Pool) spare() *upstreamSide {
+	if p.dialer.BeyondShare() && len(p.idle) > 0 && p.eng.loop.Now()-p.idle[0].since >= int64(gate.MinIdle) {
+		return p.idle[0]
+	}
+	return nil
 }
 
 // Cancel is gate.Connector.

@@ -20,6 +20,9 @@ func (s *session) readRequest() bool {
 		return again
 	}
 	s.until = 0
+	if s.conn.list == &s.eng.reading {
+		s.conn.moveTo(&s.eng.conns)
+	}
 	s.conn.spoke = true
 	s.r = len(s.req.Raw)
 	s.client.begin()
@@ -98,6 +101,7 @@ func (s *session) readHead() (complete, again bool) {
 		}
 		if s.until == 0 {
 			s.until = s.now() + int64(s.eng.cfg.HeadTimeout)
+			c.moveTo(&s.eng.reading)
 		}
 		if s.now() >= s.until {
 			return false, s.refuseHead(gate.HeadTimeout)
@@ -133,7 +137,7 @@ func (s *session) isPreface() bool {
 func (s *session) handOver() bool {
 	c := s.conn
 	fd := c.sock.Detach()
-	s.eng.unlink(c)
+	c.list.remove(c)
 	if s.eng.part != nil {
 		s.eng.part.Adopt(fd, c.peer, nil, s.buf.b[:s.w])
 	} else {

@@ -95,6 +95,7 @@ func (s *session) beginLinger() bool {
 		s.eng.srv.lingering.Dec()
 		return s.hangUp()
 	}
+	s.conn.moveTo(&s.eng.conns)
 	s.phase = lingering
 	s.r, s.w = 0, 0
 	s.shrink()

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
-	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
@@ -93,7 +92,9 @@ type engine struct {
 	bufs      buffers
 	sessions  loop.Spares[session]
 	listeners []*listener
-	conns     *conn // list of all client connections
+	silent    connList // client connections on which nothing has come yet
+	reading   connList // those that wait for the rest of a head
+	conns     connList // all others
 	date      dateCache
 }
 
@@ -111,6 +112,8 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 	s := &Server{gate: g, cfg: c, departure: make(chan struct{}, 1)}
 	s.dialling = upstream.Config{Address: c.Upstream, TLS: c.UpstreamTLS, TLSFailed: c.UpstreamTLSFailed, Refused: c.UpstreamRefused}
 	g.Pending.Start(loop.Nanotime())
+	share := upstreamShare(g.Descriptors, c.Loops)
+	g.Descriptors.Reserve(c.Loops * (loopDescriptors + share))
 	for range c.Loops {
 		l, err := loop.New()
 		if err != nil {
@@ -123,13 +126,14 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 		e := &engine{srv: s, gate: g, cfg: &s.cfg, loop: l, host: []byte(c.Upstream.String())}
 		e.bufs.init(g, l)
 		e.sessions.Init(l, keptSessions, maxSessions, nil)
-		e.dialer.Init(l, g, &s.dialling, &s.pools)
+		e.dialer.Init(l, g, &s.dialling, &s.pools, share)
 		e.pool = Pool{eng: e, dialer: &e.dialer, bufs: &e.bufs, stats: &s.pools, host: e.host}
 		e.connector = &e.pool
 		if c.Part != nil {
 			e.part = c.Part(l, &e.dialer, &e.pool, &s.pools)
 			e.connector = e.part.Connector()
 		}
+		g.Descriptors.Add(loopIdle{e})
 		l.Trimmed(e.trim)
 		s.engines = append(s.engines, e)
 	}
@@ -217,7 +221,7 @@ func (s *Server) Close() {
 	s.ran.Wait()
 	for _, e := range s.engines {
 		for _, l := range e.listeners {
-			_ = unix.Close(l.reserve)
+			l.close()
 		}
 		e.listeners = nil
 		e.bufs.pipes.trim()
@@ -247,14 +251,16 @@ func (e *engine) leave() {
 	if e.part != nil {
 		e.part.Leave()
 	}
-	for c := e.conns; c != nil; {
-		next := c.next
-		if c.session == nil {
-			c.finish()
-		} else {
-			c.session.handle.Wake()
+	for _, l := range e.lists() {
+		for c := l.first; c != nil; {
+			next := c.next
+			if c.session == nil {
+				c.finish()
+			} else {
+				c.session.handle.Wake()
+			}
+			c = next
 		}
-		c = next
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
-	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 )
@@ -95,13 +94,22 @@ func TestShutdownClosesIdleConnections(t *testing.T) {
 }
 
 // engineConnections counts the client connections of all loops.
-func engineConnections(r *engineRig) (n int) {
+func engineConnections(r *engineRig) int {
+	return engineCount(r, func(*conn) bool { return true })
+}
+
+// engineCount counts the client connections of all loops that match.
+func engineCount(r *engineRig, match func(*conn) bool) (n int) {
 	for _, e := range r.server.engines {
 		counted := make(chan int, 1)
 		e.loop.Post(func() {
 			k := 0
-			for c := e.conns; c != nil; c = c.next {
-				k++
+			for _, l := range e.lists() {
+				for c := l.first; c != nil; c = c.next {
+					if match(c) {
+						k++
+					}
+				}
 			}
 			counted <- k
 		})
@@ -256,51 +264,6 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 	}
 }
 
-// TestClientsAreTurnedAwayWhenDescriptorsRunOut takes away every descriptor
-// but those that are open.
-func TestClientsAreTurnedAwayWhenDescriptorsRunOut(t *testing.T) {
-	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
-	old := r.client().get("/")
-	old.want(200, "ok")
-	var sockets []int
-	for range 5 {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer unix.Close(fd)
-		sockets = append(sockets, fd)
-	}
-	lowest, err := unix.FcntlInt(uintptr(sockets[0]), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = unix.Close(lowest)
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	addr := netip.MustParseAddrPort(r.addr)
-	func() {
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(lowest), Max: limit.Max}); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) }()
-		for i, fd := range sockets {
-			_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: int64(enginePatience / time.Second)})
-			if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(addr.Port()), Addr: addr.Addr().As4()}); err != nil {
-				t.Errorf("client %d: %v", i, err)
-				continue
-			}
-			if n, err := unix.Read(fd, make([]byte, 1)); n > 0 || err == unix.EAGAIN {
-				t.Errorf("client %d: read %d, %v; want an end", i, n, err)
-			}
-		}
-		old.get("/").want(200, "ok")
-	}()
-	r.client().get("/").want(200, "ok")
-}
-
 func TestConfigurationOfAServerIsChecked(t *testing.T) {
 	g, err := gate.New(gate.Config{})
 	if err != nil {
@@ -347,7 +310,7 @@ func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 	used := 0
 	for _, e := range r.server.engines {
 		some := make(chan bool, 1)
-		e.loop.Post(func() { some <- e.conns != nil })
+		e.loop.Post(func() { some <- e.conns.first != nil })
 		if engineReceive(t, "a look at a loop", some) {
 			used++
 		}
@@ -406,8 +369,8 @@ func TestSessionOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 				e := r.server.engines[0]
 				e.loop.Post(func() {
 					upload := (*reader)(nil)
-					if e.conns != nil && e.conns.session != nil {
-						upload = &e.conns.session.client.reader
+					if e.conns.first != nil && e.conns.first.session != nil {
+						upload = &e.conns.first.session.client.reader
 					}
 					stuck <- upload != nil && (len(upload.run) > 0 || upload.pipe != nil && upload.pipe.Held() > 0)
 				})
@@ -510,21 +473,8 @@ func TestSessionOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 }
 
 // engineBusy counts the conversations of all loops.
-func engineBusy(r *engineRig) (n int) {
-	for _, e := range r.server.engines {
-		counted := make(chan int, 1)
-		e.loop.Post(func() {
-			k := 0
-			for c := e.conns; c != nil; c = c.next {
-				if c.session != nil {
-					k++
-				}
-			}
-			counted <- k
-		})
-		n += engineReceive(r.t, "the count of a loop", counted)
-	}
-	return n
+func engineBusy(r *engineRig) int {
+	return engineCount(r, func(c *conn) bool { return c.session != nil })
 }
 
 func TestIdleStreamsKeepNoLargeBuffers(t *testing.T) {
@@ -561,7 +511,7 @@ func TestIdleStreamsKeepNoLargeBuffers(t *testing.T) {
 		e := r.server.engines[0]
 		e.loop.Post(func() {
 			n := 0
-			for c := e.conns; c != nil; c = c.next {
+			for c := e.conns.first; c != nil; c = c.next {
 				if s := c.session; s != nil && s.client.reader.bulk != nil {
 					n++
 				}
@@ -613,7 +563,7 @@ func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 				engineUntil(t, "the half-close to be passed on", func() bool {
 					passed := make(chan bool, 1)
 					e := r.server.engines[0]
-					e.loop.Post(func() { passed <- e.conns != nil && e.conns.session.client.reader.ended })
+					e.loop.Post(func() { passed <- e.conns.first != nil && e.conns.first.session.client.reader.ended })
 					return engineReceive(t, "a look at the loop", passed)
 				})
 				c.reset()

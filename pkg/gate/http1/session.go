@@ -68,6 +68,9 @@ func (e *engine) openSession(c *conn) {
 		s.client.init(s)
 		s.x.Bind(e.gate, loop.Nanotime, s.handle.Wake, &s.handle)
 	}
+	if c.list == &e.silent {
+		c.moveTo(&e.conns)
+	}
 	s.conn, c.session = c, s
 	s.phase, s.until = reading, 0
 	s.handle.Begin()
@@ -126,6 +129,7 @@ func (s *session) close() {
 	s.conn, c.session = nil, nil
 	if c.sock.Open() {
 		c.sock.Handle(c)
+		c.moveTo(&s.eng.conns)
 	}
 	s.client.release()
 	s.req.Reset()

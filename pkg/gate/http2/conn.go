@@ -37,7 +37,8 @@ type conn struct {
 	first func(b []byte) // sees the first bytes that arrive; nil = nobody asks
 	done  func()         // is told of the close; may be nil
 
-	encrypted bool // by TLS
+	encrypted bool         // by TLS
+	idleSince atomic.Int64 // of a client: since when there has been no stream; 0 = there is one
 
 	socket syscall.RawConn        // is looked at before a request begins; nil = is not
 	probe  func(fd uintptr)       // looks

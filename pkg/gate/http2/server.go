@@ -101,6 +101,7 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 		Protocols:      new(http.Protocols),
 		MaxHeaderBytes: maxHeadBytes,
 		ConnContext:    withConn,
+		ConnState:      noteState,
 		ErrorLog:       log.New(io.Discard, "", 0), // a peer's faults are counted, panics are contained before
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          maxStreams,
@@ -111,13 +112,14 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 		},
 	}
 	s.http.Protocols.SetUnencryptedHTTP2(true)
+	g.Descriptors.Add(idleConns{s})
 	s.served.Go(func() { _ = s.http.Serve(s.incoming) }) // says only that the server was closed
 	return s, nil
 }
 
 // TakeOver serves a connection that an event loop has given away: a
-// non-blocking descriptor, which the engine owns from now on, and the bytes
-// that were read, which it copies. It does not block.
+// non-blocking descriptor of the gate's budget, which the engine owns from now
+// on, and the bytes that were read, which it copies. It does not block.
 func (s *Server) TakeOver(fd int, peer netip.AddrPort, read []byte) {
 	read = append([]byte(nil), read...)
 	go func() {
@@ -126,6 +128,7 @@ func (s *Server) TakeOver(fd int, peer netip.AddrPort, read []byte) {
 		_ = file.Close()
 		if err != nil {
 			s.countError("take_over") // out of descriptors
+			s.gate.Descriptors.Release()
 			return
 		}
 		s.serve(newConn(c, peer, read))
@@ -134,7 +137,8 @@ func (s *Server) TakeOver(fd int, peer netip.AddrPort, read []byte) {
 
 // Serve serves a connection on which the client has begun, or will begin,
 // with the preface of HTTP/2: a *tls.Conn whose handshake has chosen h2, or a
-// plain one. The engine owns it from now on. Serve does not block.
+// plain one. It holds a descriptor of the gate's budget. The engine owns it from
+// now on. Serve does not block.
 func (s *Server) Serve(c net.Conn) {
 	peer, _ := netip.ParseAddrPort(c.RemoteAddr().String())
 	w := newConn(c, netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), nil)
@@ -157,6 +161,7 @@ func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.mu.Unlock()
+	s.gate.Descriptors.Release()
 }
 
 func (s *Server) countError(kind string) {

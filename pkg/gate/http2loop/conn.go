@@ -39,6 +39,7 @@ type conn struct {
 	until      int64
 	peers      h2.PeerStreams
 	streams    []*stream // that are open, by identifier
+	since      int64     // when the last of them ended
 	last       uint32    // streams beyond it are not served any more, while refusing
 }
 
@@ -52,6 +53,7 @@ func (c *conn) begin(read []byte) {
 	c.handle.Begin()
 	c.live = true
 	e.link(c)
+	c.since = e.loop.Now()
 	c.dec.MaxList = e.cfg.MaxHeaderList
 	list := e.cfg.MaxHeaderList
 	if list == 0 {
@@ -485,5 +487,6 @@ func (c *conn) cut() {
 	c.dropOut()
 	c.rest = nil
 	c.eng.unlink(c)
+	c.eng.gate.Descriptors.Release()
 	c.handle.Done()
 }

@@ -84,6 +84,7 @@ func NewEngine(l *loop.Loop, g *gate.Gate, c *Config, s *Stats, connector gate.C
 	e.outs.Init(l, 2, 64, nil)
 	e.ins.Init(l, 8, 256, nil)
 	e.streams.Init(l, 16, 16384, nil)
+	g.Descriptors.Add(e)
 	return e
 }
 
@@ -96,6 +97,7 @@ func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []by
 	c.handle.Bind(e.loop, c)
 	if e.leaving || e.loop.Register(&c.sock, fd, &c.handle) != nil {
 		_ = unix.Close(fd)
+		e.gate.Descriptors.Release()
 		return
 	}
 	if layer != nil {
@@ -113,6 +115,41 @@ func (e *Engine) Leave() {
 		c.goAway()
 		c = next
 	}
+}
+
+// Oldest is gate.IdleConnections: of connections without a stream.
+func (e *Engine) Oldest(found func(gate.IdleConnection, bool)) {
+	e.loop.Post(func() {
+		c := e.oldestIdle()
+		if c == nil {
+			found(gate.IdleConnection{}, false)
+			return
+		}
+		found(gate.IdleConnection{Idleness: gate.IdleClient, Since: c.since}, true)
+	})
+}
+
+// CloseOldest is gate.IdleConnections.
+func (e *Engine) CloseOldest(gate.Idleness) {
+	e.loop.Post(func() {
+		if c := e.oldestIdle(); c != nil {
+			e.gate.Descriptors.NoteReclaimed()
+			c.cut()
+		}
+	})
+}
+
+// oldestIdle is the connection that has been without a stream for longest, if
+// that is long enough. It is asked for where descriptors run out, and not
+// before.
+func (e *Engine) oldestIdle() (oldest *conn) {
+	latest := e.loop.Now() - int64(gate.MinIdle)
+	for c := e.conns; c != nil; c = c.next {
+		if len(c.streams) == 0 && c.since <= latest && (oldest == nil || c.since < oldest.since) {
+			oldest = c
+		}
+	}
+	return oldest
 }
 
 // Connections is the number of clients' connections of the loop.

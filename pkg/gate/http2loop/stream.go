@@ -247,6 +247,7 @@ func (s *stream) end() {
 	if !s.state.Closed() {
 		s.state = h2.ResetByPeer
 	}
+	c.since = c.eng.loop.Now()
 	c.history.Add(s.id, s.state)
 	s.flow.close()
 	s.req.Reset()

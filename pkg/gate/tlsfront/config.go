@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
@@ -29,10 +30,13 @@ type Config struct {
 	// have one; none = any that ClientCA signed.
 	ClientSANs []string
 
+	// Descriptors is the budget that connections take their descriptors from.
+	Descriptors *gate.Descriptors
 	// Listen opens the port. It is called once there is a certificate.
 	Listen func() (*net.TCPListener, error)
 	// HTTP1 takes over a connection after its handshake: a non-blocking
-	// descriptor and the layer that turns its bytes into the client's.
+	// descriptor, of the budget, and the layer that turns its bytes into the
+	// client's.
 	HTTP1 func(fd int, peer netip.AddrPort, layer *loop.Layer)
 	// HTTP2 takes over a connection whose client chose h2, a *tls.Conn, and
 	// returns at once. nil: h2 is not offered.
@@ -123,8 +127,8 @@ func (c *Config) check() error {
 	if len(c.ClientSANs) > 0 && c.ClientCA == "" {
 		problems = append(problems, errors.New("names of TLS clients without their CA: any authority could sign them"))
 	}
-	if c.Listen == nil || c.HTTP1 == nil {
-		problems = append(problems, errors.New("TLS without a port or an engine"))
+	if c.Listen == nil || c.HTTP1 == nil || c.Descriptors == nil {
+		problems = append(problems, errors.New("TLS without a port, an engine or descriptors"))
 	}
 	return errors.Join(problems...)
 }

@@ -153,7 +153,11 @@ func prepareListener(ln *net.TCPListener) error {
 
 func (f *Front) accept(ln *net.TCPListener) {
 	for {
+		f.acquire()
 		c, err := ln.AcceptTCP()
+		if err != nil {
+			f.cfg.Descriptors.Release()
+		}
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -163,6 +167,16 @@ func (f *Front) accept(ln *net.TCPListener) {
 		}
 		place := f.handshakes.begin(c)
 		f.ended.Go(func() { f.handshake(c, place) })
+	}
+}
+
+// acquire waits for a descriptor.
+func (f *Front) acquire() {
+	for !f.cfg.Descriptors.TryAcquire() {
+		again := make(chan struct{})
+		f.cfg.Descriptors.Await(func() { close(again) })
+		f.cfg.Descriptors.Reclaim()
+		<-again
 	}
 }
 
@@ -181,6 +195,7 @@ func (f *Front) handshake(c *net.TCPConn, place *list.Element) {
 		f.failed.Inc()
 		explain(c, err)
 		_ = c.Close()
+		f.cfg.Descriptors.Release()
 		if f.cfg.Refused != nil {
 			f.cfg.Refused(c.RemoteAddr(), err)
 		}
@@ -195,6 +210,7 @@ func (f *Front) handshake(c *net.TCPConn, place *list.Element) {
 	fd, err := takeDescriptor(c)
 	if err != nil {
 		f.failed.Inc()
+		f.cfg.Descriptors.Release()
 		return
 	}
 	f.cfg.HTTP1(fd, netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), layer)

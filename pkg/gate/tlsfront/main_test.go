@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/internal/leakcheck"
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
@@ -54,9 +55,10 @@ func prepare(t *testing.T) (*fixture, Config) {
 			f.opened <- struct{}{}
 			return ln.(*net.TCPListener), nil
 		},
-		HTTP1:   func(fd int, _ netip.AddrPort, _ *loop.Layer) { _ = unix.Close(fd) },
-		Changed: func(c Change) { f.changes <- c },
-		Refused: func(_ net.Addr, err error) { f.refused <- err },
+		HTTP1:       func(fd int, _ netip.AddrPort, _ *loop.Layer) { _ = unix.Close(fd) },
+		Descriptors: gate.NewDescriptors(0),
+		Changed:     func(c Change) { f.changes <- c },
+		Refused:     func(_ net.Addr, err error) { f.refused <- err },
 	}
 }
 

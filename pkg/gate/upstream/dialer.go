@@ -3,7 +3,6 @@ package upstream
 import (
 	"crypto/tls"
 	"net/netip"
-	"time"
 
 	"go.uber.org/atomic"
 	"golang.org/x/sys/unix"
@@ -11,10 +10,6 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
-
-// descriptorPause is how often the first of those who lack a descriptor checks
-// whether another loop has given one back. Its own loop tells.
-const descriptorPause = int64(10 * time.Millisecond)
 
 // Config says what is dialled, and how.
 type Config struct {
@@ -38,6 +33,7 @@ type Conn struct {
 	Protocol string
 
 	dialer    *Dialer
+	held      bool       // a descriptor of the budget
 	counted   bool       // among the open connections
 	handshake *handshake // under way; nil = none
 }
@@ -52,6 +48,10 @@ func (c *Conn) Close() {
 		c.dialer.stats.Closes.Inc()
 	}
 	c.Sock.Close()
+	if c.held {
+		c.held = false
+		c.dialer.release()
+	}
 	c.dialer.Feed()
 }
 
@@ -65,11 +65,16 @@ type Dialer struct {
 	sockaddr unix.Sockaddr
 	family   int
 	line     gate.DialLine // those who lack a descriptor
+	open     int           // connections, those that are being made included
+	share    int           // as many are always to be had; those beyond come from the budget
+	awaiting bool          // the budget has been asked for a descriptor
+	served   int64         // when the last of those who lack one got one, or the first began to
 }
 
-// Init says once what d works for.
-func (d *Dialer) Init(l *loop.Loop, g *gate.Gate, c *Config, s *Stats) {
-	d.loop, d.gate, d.cfg, d.stats = l, g, c, s
+// Init says once what d works for. share is how many connections the loop may
+// have whatever clients hold.
+func (d *Dialer) Init(l *loop.Loop, g *gate.Gate, c *Config, s *Stats, share int) {
+	d.loop, d.gate, d.cfg, d.stats, d.share = l, g, c, s, share
 	if a := c.Address.Addr().Unmap(); a.Is4() {
 		d.family, d.sockaddr = unix.AF_INET, &unix.SockaddrInet4{Port: int(c.Address.Port()), Addr: a.As4()}
 	} else {
@@ -117,21 +122,28 @@ func (d *Dialer) Connect(x *gate.Exchange, now int64, protocols ...string) Resul
 			return Result{Next: next, Outcome: o, Failed: failed}
 		}
 	}
+	if !d.acquire() {
+		return d.lack(x, now)
+	}
 	fd, err := unix.Socket(d.family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
+		d.release()
 		return d.lack(x, now)
 	}
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	err = unix.Connect(fd, d.sockaddr)
 	if err != nil && err != unix.EINPROGRESS {
 		_ = unix.Close(fd)
+		d.release()
 		return d.refused(x)
 	}
 	c := d.NewConn()
 	if err := d.loop.Register(&c.Sock, fd, x.Driver().(loop.Handler)); err != nil {
 		_ = unix.Close(fd)
+		d.release()
 		return d.lack(x, now)
 	}
+	c.held = true
 	x.Dial().Attempt = c
 	return d.attempted(x, c, now, protocols)
 }
@@ -194,14 +206,58 @@ func (d *Dialer) refused(x *gate.Exchange) (r Result) {
 // lack makes x wait for a connection that another exchange gives back: there
 // is no descriptor for a new one.
 func (d *Dialer) lack(x *gate.Exchange, now int64) Result {
+	if d.line.First() == nil {
+		d.served = now
+	}
+	d.await(now)
 	if d.gate.Pending.Holds(x) {
 		return d.held(x, now)
 	}
 	d.line.Join(x)
-	if d.line.First() == x {
-		return Result{Next: now + descriptorPause}
-	}
 	return Result{}
+}
+
+// acquire takes a descriptor for one more connection.
+func (d *Dialer) acquire() bool {
+	if d.open >= d.share && !d.gate.Descriptors.TryAcquire() {
+		return false
+	}
+	d.open++
+	d.served = d.loop.Now()
+	return true
+}
+
+// release ends what acquire began.
+func (d *Dialer) release() {
+	if d.open--; d.open >= d.share {
+		d.gate.Descriptors.Release()
+	}
+}
+
+// BeyondShare reports that the loop has more connections than are always to be
+// had.
+func (d *Dialer) BeyondShare() bool { return d.open > d.share }
+
+// Served notes that one of those who lack a descriptor got a connection that
+// had been idle.
+func (d *Dialer) Served(now int64) { d.served = now }
+
+// await asks the budget for a descriptor on behalf of those who lack one.
+// Clients give way when none has come back for a while: mostly one does, with
+// the end of another exchange.
+func (d *Dialer) await(now int64) {
+	if !d.awaiting {
+		d.awaiting = true
+		d.gate.Descriptors.Await(func() {
+			d.loop.Post(func() {
+				d.awaiting = false
+				d.Feed()
+			})
+		})
+	}
+	if now-d.served >= int64(gate.MinIdle) {
+		d.gate.Descriptors.Reclaim()
+	}
 }
 
 // Cancel ends the attempt that is under way for x.

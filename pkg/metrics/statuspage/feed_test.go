@@ -16,7 +16,6 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
 // viewer is the end of a stream. It takes each event on a channel, at its own
@@ -78,8 +77,8 @@ func (v *viewer) take(t *testing.T) (m message, text string) {
 func newPage(s *stage, timeline *Timeline) *Page {
 	p := New(Config{
 		Facts: Facts{Version: "v1"}, History: s.History, Timeline: timeline,
-		Containers: func() []Container {
-			return []Container{{Container: metrics.Container{State: "ready", Attempts: 3, Reached: 2}, ReadinessResult: gate.ReadinessResult{Ready: true}}}
+		Containers: func() []gate.ContainerState {
+			return []gate.ContainerState{{State: "ready", Ready: true, Attempts: 3, Reached: 2}}
 		},
 		Upstream: func() gate.UpstreamStats {
 			return gate.UpstreamStats{Open: 2, Idle: 1, Dials: 5, Reuses: 6, Replays: 7}

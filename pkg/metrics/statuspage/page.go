@@ -7,7 +7,6 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
 // Facts do not change while the gate runs. They must hold no
@@ -44,17 +43,10 @@ type Config struct {
 	Facts        Facts
 	History      *History
 	Timeline     *Timeline
-	Containers   func() []Container // in the order of Timeline
+	Containers   func() []gate.ContainerState // in the order of Timeline
 	Upstream     func() gate.UpstreamStats
 	Drain        func() Drain
 	StartTimeout time.Duration // how long a container that was never ready is starting
-}
-
-// Container is a probed container at one moment.
-type Container struct {
-	metrics.Container
-	gate.ReadinessResult        // its reason is the cause alone, as a phrase
-	Probe                string // what is probed
 }
 
 // Drain is the end of the gate as far as it has come.

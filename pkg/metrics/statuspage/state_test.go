@@ -9,7 +9,6 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
 // life is a gate with two containers, as its page sees it.
@@ -18,19 +17,19 @@ type life struct {
 	t          *testing.T
 	line       *Timeline
 	page       *Page
-	containers []Container
+	containers []gate.ContainerState
 	admission  gate.AdmissionStats
 	drain      Drain
 }
 
 func newLife(t *testing.T) *life {
-	l := &life{t: t, containers: []Container{{Container: metrics.Container{State: "unknown"}}, {Container: metrics.Container{State: "unknown"}}}}
+	l := &life{t: t, containers: []gate.ContainerState{{State: "unknown"}, {State: "unknown"}}}
 	l.stage = newStage(t, func() gate.AdmissionStats { return l.admission })
 	l.line = NewTimeline([]string{"web", "proxy"}, l.now)
 	l.containers[0].Reason, l.containers[1].Reason = "not probed yet", "not probed yet"
 	l.page = New(Config{
 		History: l.History, Timeline: l.line, StartTimeout: 10 * time.Second,
-		Containers: func() []Container { return l.containers },
+		Containers: func() []gate.ContainerState { return l.containers },
 		Drain:      func() Drain { return l.drain },
 	})
 	t.Cleanup(l.page.Close)
@@ -129,7 +128,7 @@ func TestAContainerThatWasReadyIsNotStartingAgain(t *testing.T) {
 func TestWithoutProbesTheGateIsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, nil)
-		p := New(Config{History: s.History, Timeline: NewTimeline(nil, s.now), Containers: func() []Container { return nil }})
+		p := New(Config{History: s.History, Timeline: NewTimeline(nil, s.now), Containers: func() []gate.ContainerState { return nil }})
 		defer p.Close()
 		l := &life{stage: s, t: t, page: p}
 		l.want("at once", "ready", 0, "")

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,22 +43,7 @@ const logQueueBytes = 1 << 20
 // OpenLog opens the log that SERVING_LOGGING_CONFIG describes, or the default
 // one: JSON lines on stderr with the keys that Knative uses.
 func OpenLog(cfg *config.Config) (*Log, error) {
-	c := defaultLogging()
-	if cfg.LoggingConfig != "" {
-		if err := json.Unmarshal([]byte(cfg.LoggingConfig), &c); err != nil {
-			return nil, fmt.Errorf("SERVING_LOGGING_CONFIG: %w", err)
-		}
-		fillLogging(&c, cfg.LoggingConfig)
-	} else if cfg.Knative {
-		c.EncoderConfig.EncodeLevel = zapcore.CapitalLevelEncoder
-	}
-	if cfg.LogLevel != "" {
-		level, err := zap.ParseAtomicLevel(cfg.LogLevel)
-		if err != nil {
-			return nil, fmt.Errorf("SERVING_LOGGING_LEVEL=%q: %w", cfg.LogLevel, err)
-		}
-		c.Level = level
-	}
+	c := cfg.Logging()
 	sink, _, err := zap.Open(c.OutputPaths...)
 	if err != nil {
 		return nil, fmt.Errorf("SERVING_LOGGING_CONFIG: %w", err)
@@ -107,48 +91,4 @@ func loggerOf(c *zap.Config, out zapcore.WriteSyncer) *zap.Logger {
 		options = append(options, zap.Fields(zap.Any(key, c.InitialFields[key])))
 	}
 	return zap.New(core, options...)
-}
-
-func defaultLogging() zap.Config {
-	return zap.Config{
-		Level:       zap.NewAtomicLevelAt(zap.InfoLevel),
-		Encoding:    "json",
-		OutputPaths: []string{"stderr"},
-		EncoderConfig: zapcore.EncoderConfig{
-			TimeKey: "timestamp", LevelKey: "severity", NameKey: "logger", CallerKey: "caller",
-			MessageKey: "message", StacktraceKey: "stacktrace", LineEnding: zapcore.DefaultLineEnding,
-			EncodeTime: zapcore.ISO8601TimeEncoder, EncodeLevel: zapcore.LowercaseLevelEncoder,
-			EncodeDuration: zapcore.SecondsDurationEncoder, EncodeCaller: zapcore.ShortCallerEncoder,
-		},
-	}
-}
-
-// fillLogging puts the defaults back where the JSON names an encoder by an
-// empty string, which zap would read as a choice of its own.
-func fillLogging(c *zap.Config, text string) {
-	var given struct {
-		Encoding      string
-		EncoderConfig struct {
-			LevelEncoder, DurationEncoder, CallerEncoder string
-			TimeEncoder                                  json.RawMessage
-		}
-	}
-	_ = json.Unmarshal([]byte(text), &given) // it has been read once already
-	standard := defaultLogging()
-	if given.Encoding == "" {
-		c.Encoding = standard.Encoding
-	}
-	e, s := &c.EncoderConfig, &standard.EncoderConfig
-	if given.EncoderConfig.LevelEncoder == "" {
-		e.EncodeLevel = s.EncodeLevel
-	}
-	if given.EncoderConfig.DurationEncoder == "" {
-		e.EncodeDuration = s.EncodeDuration
-	}
-	if given.EncoderConfig.CallerEncoder == "" {
-		e.EncodeCaller = s.EncodeCaller
-	}
-	if t := string(given.EncoderConfig.TimeEncoder); t == "" || t == `""` || t == "null" {
-		e.EncodeTime = s.EncodeTime
-	}
 }

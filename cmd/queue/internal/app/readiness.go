@@ -47,7 +47,7 @@ func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Lo
 
 // figuresConfig lists all words that the figures can have in their labels.
 func (r *readiness) figuresConfig(specs []probe.Spec) metrics.ReadinessConfig {
-	c := metrics.ReadinessConfig{Snapshot: r.snapshot}
+	c := metrics.ReadinessConfig{Snapshot: r.probes.Snapshot}
 	for _, spec := range specs {
 		c.Containers = append(c.Containers, spec.Container)
 	}
@@ -60,15 +60,6 @@ func (r *readiness) figuresConfig(specs []probe.Spec) metrics.ReadinessConfig {
 		}
 	}
 	return c
-}
-
-func (r *readiness) snapshot() []metrics.Container {
-	states := r.probes.Snapshot()
-	seen := make([]metrics.Container, len(states))
-	for i, s := range states {
-		seen[i] = metrics.Container{State: s.State.String(), Attempts: s.Attempts, Reached: s.Reached}
-	}
-	return seen
 }
 
 func (r *readiness) probed(index int, took time.Duration) { r.figures.Probed(index, took) }

@@ -6,7 +6,6 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
-	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
 	"github.com/queuegate/queuegate/pkg/probe"
 	"github.com/queuegate/queuegate/pkg/probe/check"
@@ -94,25 +93,11 @@ func (a *App) statusPage() *statuspage.Page {
 		},
 		History:      a.status.history,
 		Timeline:     a.status.timeline,
-		Containers:   a.readiness.containers,
+		Containers:   a.readiness.probes.Snapshot,
 		Upstream:     a.upstreamFigures,
 		Drain:        a.drainFigures,
 		StartTimeout: a.cfg.Gate.UpstreamWait, // as long as requests are held for it
 	})
-}
-
-// containers are those of the status page.
-func (r *readiness) containers() []statuspage.Container {
-	states := r.probes.Snapshot()
-	list := make([]statuspage.Container, len(states))
-	for i, s := range states {
-		list[i].Container = metrics.Container{State: s.State.String(), Attempts: s.Attempts, Reached: s.Reached}
-		list[i].Probe = s.Probe
-		if list[i].Ready = s.State == probe.Ready; !list[i].Ready {
-			list[i].Reason = s.Cause.String()
-		}
-	}
-	return list
 }
 
 func (a *App) drainFigures() statuspage.Drain {

@@ -39,6 +39,7 @@ func newTLSPort(cfg *config.Config, a *App, log *zap.Logger) (*tlsPort, error) {
 	c.Listen = func() (*net.TCPListener, error) {
 		return listen(cfg.ListenAddress, cfg.ServingTLSPort, "QUEUE_SERVING_TLS_PORT")
 	}
+	c.Descriptors = a.gate.Descriptors
 	c.HTTP1, c.OfferHTTP2 = a.adoptTLS, true
 	if a.http2 != nil {
 		c.HTTP2 = a.http2.Serve

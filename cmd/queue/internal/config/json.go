@@ -25,7 +25,7 @@ var (
 		})
 	loggingConfig = jsonKind("a zap configuration in JSON", "{",
 		func(text string) error {
-			_, err := readZapConfig(text)
+			_, _, err := readLogging(text)
 			return err
 		})
 	observabilityConfig = jsonKind("a JSON object as Knative makes it", "{",

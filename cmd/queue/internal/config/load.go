@@ -144,7 +144,7 @@ func (l *loader) finish() {
 		l.MetricsAddress = l.ListenAddress
 	}
 	if l.LogLevel == "" && l.LoggingConfig != "" {
-		l.LogLevel, _ = readZapConfig(l.LoggingConfig)
+		_, l.LogLevel, _ = readLogging(l.LoggingConfig)
 		l.setting("SERVING_LOGGING_LEVEL").source = l.setting("SERVING_LOGGING_CONFIG").source
 	}
 	if l.LogLevel == "" {

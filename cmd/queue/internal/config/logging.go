@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 var logLevels = []string{"debug", "info", "warn", "error", "dpanic", "panic", "fatal"}
@@ -24,92 +27,90 @@ var logLevel = func() *kind[string] {
 	return k
 }()
 
-// zapConfig is the part of zap's configuration whose values can be wrong.
-type zapConfig struct {
-	Level             *string `json:"level"`
-	Development       bool    `json:"development"`
-	DisableCaller     bool    `json:"disableCaller"`
-	DisableStacktrace bool    `json:"disableStacktrace"`
-	Sampling          *struct {
-		Initial    int `json:"initial"`
-		Thereafter int `json:"thereafter"`
-	} `json:"sampling"`
-	Encoding      string `json:"encoding"`
-	EncoderConfig struct {
-		MessageKey       string          `json:"messageKey"`
-		LevelKey         string          `json:"levelKey"`
-		TimeKey          string          `json:"timeKey"`
-		NameKey          string          `json:"nameKey"`
-		CallerKey        string          `json:"callerKey"`
-		FunctionKey      string          `json:"functionKey"`
-		StacktraceKey    string          `json:"stacktraceKey"`
-		SkipLineEnding   bool            `json:"skipLineEnding"`
-		LineEnding       string          `json:"lineEnding"`
-		LevelEncoder     string          `json:"levelEncoder"`
-		TimeEncoder      json.RawMessage `json:"timeEncoder"`
-		DurationEncoder  string          `json:"durationEncoder"`
-		CallerEncoder    string          `json:"callerEncoder"`
-		NameEncoder      string          `json:"nameEncoder"`
-		ConsoleSeparator string          `json:"consoleSeparator"`
-	} `json:"encoderConfig"`
-	OutputPaths      []string                   `json:"outputPaths"`
-	ErrorOutputPaths []string                   `json:"errorOutputPaths"`
-	InitialFields    map[string]json.RawMessage `json:"initialFields"`
+// encoders are zap's by name, the default last: zap takes it for every name that it does not know.
+var encoders = []struct {
+	key   string
+	known []string
+}{
+	{"levelEncoder", []string{"capital", "capitalColor", "color", "lowercase"}},
+	{"timeEncoder", []string{"rfc3339nano", "RFC3339Nano", "rfc3339", "RFC3339", "iso8601", "ISO8601", "millis", "nanos", "epoch"}},
+	{"durationEncoder", []string{"string", "nanos", "ms", "seconds"}},
+	{"callerEncoder", []string{"full", "short"}},
+	{"nameEncoder", []string{"full"}},
 }
 
-// The encoders by name, the default last: zap takes it for every name it does not know, so people write it by its own name.
-var (
-	levelEncoders    = []string{"capital", "capitalColor", "color", "lowercase"}
-	timeEncoders     = []string{"rfc3339nano", "RFC3339Nano", "rfc3339", "RFC3339", "iso8601", "ISO8601", "millis", "nanos", "epoch"}
-	durationEncoders = []string{"string", "nanos", "ms", "seconds"}
-	callerEncoders   = []string{"full", "short"}
-	nameEncoders     = []string{"full"}
-)
-
-// readZapConfig returns the level that the configuration names, "" for none, and all that is wrong with it in one error.
-func readZapConfig(text string) (level string, err error) {
-	var c zapConfig
-	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		return "", jsonFault(err)
+// Logging is zap's configuration of the gate's own log.
+func (c *Config) Logging() zap.Config {
+	z, _, _ := readLogging(c.LoggingConfig) // Load has reported errors
+	if c.LoggingConfig == "" && c.Knative {
+		z.EncoderConfig.EncodeLevel = zapcore.CapitalLevelEncoder
 	}
+	if level, err := zap.ParseAtomicLevel(c.LogLevel); err == nil {
+		z.Level = level
+	}
+	return z
+}
+
+func standardLogging() zap.Config {
+	return zap.Config{
+		Level:       zap.NewAtomicLevelAt(zap.InfoLevel),
+		Encoding:    "json",
+		OutputPaths: []string{"stderr"},
+		EncoderConfig: zapcore.EncoderConfig{
+			TimeKey: "timestamp", LevelKey: "severity", NameKey: "logger", CallerKey: "caller",
+			MessageKey: "message", StacktraceKey: "stacktrace", LineEnding: zapcore.DefaultLineEnding,
+			EncodeTime: zapcore.ISO8601TimeEncoder, EncodeLevel: zapcore.LowercaseLevelEncoder,
+			EncodeDuration: zapcore.SecondsDurationEncoder, EncodeCaller: zapcore.ShortCallerEncoder,
+		},
+	}
+}
+
+// readLogging reads zap's JSON over the standard configuration, which an empty name of an encoding or an encoder stands for. The
+// level that it names, "" for none, is for the setting of its own. The error has all that is wrong.
+func readLogging(text string) (z zap.Config, level string, err error) {
+	z = standardLogging()
+	if text == "" {
+		return z, "", nil
+	}
+	var outermost, encoderConfig map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &outermost); err != nil {
+		return z, "", jsonFault(err)
+	}
+	_ = json.Unmarshal(outermost["encoderConfig"], &encoderConfig) // a value of the wrong type is reported below
 	var faults []string
-	check := func(key, name string, known []string) {
-		if name != "" && !slices.Contains(known, name) {
+	check := func(from map[string]json.RawMessage, key string, known []string) {
+		var name string
+		if json.Unmarshal(from[key], &name) != nil || slices.Contains(known, name) {
+			return
+		}
+		if delete(from, key); name != "" {
 			faults = append(faults, fmt.Sprintf("%s %q is not one of %s", key, name, strings.Join(known, ", ")))
 		}
 	}
-	if c.Level != nil && *c.Level != "" {
-		if level, err = logLevel.parse(*c.Level); err != nil {
-			check("level", *c.Level, logLevels)
+	var name string
+	if json.Unmarshal(outermost["level"], &name) == nil && name != "" {
+		level, _ = logLevel.parse(name)
+	}
+	if level != "" {
+		delete(outermost, "level")
+	}
+	check(outermost, "level", logLevels)
+	check(outermost, "encoding", []string{"json", "console"})
+	for _, e := range encoders {
+		check(encoderConfig, e.key, e.known)
+	}
+	if raw := string(encoderConfig["timeEncoder"]); raw != "" && raw != "null" && raw[0] != '"' {
+		var custom struct{ Layout string }
+		if json.Unmarshal([]byte(raw), &custom) != nil || custom.Layout == "" {
+			faults = append(faults, "timeEncoder is neither a name nor an object with a layout")
 		}
 	}
-	check("encoding", c.Encoding, []string{"json", "console"})
-	e := &c.EncoderConfig
-	check("levelEncoder", e.LevelEncoder, levelEncoders)
-	if timeEncoder, ok := readTimeEncoder(e.TimeEncoder); ok {
-		check("timeEncoder", timeEncoder, timeEncoders)
-	} else {
-		faults = append(faults, "timeEncoder is neither a name nor an object with a layout")
-	}
-	check("durationEncoder", e.DurationEncoder, durationEncoders)
-	check("callerEncoder", e.CallerEncoder, callerEncoders)
-	check("nameEncoder", e.NameEncoder, nameEncoders)
 	if len(faults) > 0 {
-		return "", errors.New(strings.Join(faults, "; "))
+		return z, "", errors.New(strings.Join(faults, "; "))
 	}
-	return level, nil
-}
-
-// readTimeEncoder returns "" for what names no encoder: nothing, or a layout of its own.
-func readTimeEncoder(text json.RawMessage) (name string, ok bool) {
-	if len(text) == 0 || string(text) == "null" {
-		return "", true
+	if encoderConfig != nil {
+		outermost["encoderConfig"], _ = json.Marshal(encoderConfig)
 	}
-	if text[0] == '{' {
-		var custom struct {
-			Layout string `json:"layout"`
-		}
-		return "", json.Unmarshal(text, &custom) == nil && custom.Layout != ""
-	}
-	return name, json.Unmarshal(text, &name) == nil
+	cleaned, _ := json.Marshal(outermost)
+	return z, level, jsonFault(json.Unmarshal(cleaned, &z))
 }

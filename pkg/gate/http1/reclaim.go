@@ -1,0 +1,114 @@
+package http1
+
+import (
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// Descriptors that an event loop needs, beside connections: three of its own,
+// and one for each port.
+const loopDescriptors = 5
+
+// upstreamShare is how many connections to the container each loop may have
+// whatever clients hold, so that a request that has been accepted can go out.
+func upstreamShare(d *gate.Descriptors, loops int) int {
+	return min(max(d.Budget()/8/loops, 2), 64)
+}
+
+// loopIdle is what a loop offers to gate.Descriptors.
+type loopIdle struct{ eng *engine }
+
+// Oldest implements gate.IdleConnections.
+func (i loopIdle) Oldest(found func(gate.IdleConnection, bool)) {
+	i.eng.loop.Post(func() { found(i.eng.oldestIdle()) })
+}
+
+// CloseOldest implements gate.IdleConnections.
+func (i loopIdle) CloseOldest(rank gate.Idleness) {
+	i.eng.loop.Post(func() { i.eng.closeIdle(rank) })
+}
+
+func (e *engine) oldestIdle() (o gate.IdleConnection, ok bool) {
+	if len(e.bufs.pipes.free) > 0 {
+		return gate.IdleConnection{Idleness: gate.IdleUpstream}, true
+	}
+	if u := e.pool.spare(); u != nil {
+		return gate.IdleConnection{Idleness: gate.IdleUpstream, Since: u.since}, true
+	}
+	if c := e.oldestWaiting(); c != nil {
+		return gate.IdleConnection{Idleness: gate.IdleClient, Since: c.since}, true
+	}
+	if c := e.oldestReading(); c != nil {
+		return gate.IdleConnection{Idleness: gate.UnfinishedHead, Since: c.since}, true
+	}
+	return o, false
+}
+
+// closeIdle closes the oldest connection of the rank, if there is still one.
+func (e *engine) closeIdle(rank gate.Idleness) {
+	var c *conn
+	switch rank {
+	case gate.IdleUpstream:
+		if len(e.bufs.pipes.free) > 0 {
+			e.bufs.pipes.trim()
+		} else if u := e.pool.spare(); u != nil {
+			u.sock.Finish()
+			u.close()
+		}
+		return
+	case gate.IdleClient:
+		c = e.oldestWaiting()
+	case gate.UnfinishedHead:
+		c = e.oldestReading()
+	}
+	if c == nil {
+		return
+	}
+	e.gate.Descriptors.NoteReclaimed()
+	c.finish()
+	if c.session != nil {
+		c.session.close()
+	}
+}
+
+// oldestWaiting is the client's connection that has waited longest for its
+// next request or, after its last answer, for its end.
+func (e *engine) oldestWaiting() *conn {
+	silent, idle := e.oldest(&e.silent, gate.MinSilence), e.oldest(&e.conns, gate.MinIdle)
+	if silent == nil || idle != nil && idle.since < silent.since {
+		return idle
+	}
+	return silent
+}
+
+func (e *engine) oldestReading() *conn { return e.oldest(&e.reading, gate.MinIdle) }
+
+// oldest is the first connection of the list, if it has waited for long enough.
+// Those that serve a request are not in order, and are put out of the way;
+// those on which bytes have come are about to serve one.
+func (e *engine) oldest(l *connList, enough time.Duration) *conn {
+	var until *conn // the first one that was put out of the way
+	for c := l.first; c != nil && c != until; {
+		next := c.next
+		switch {
+		case c.serving():
+			if until == nil {
+				until = c
+			}
+			l.remove(c)
+			l.push(c)
+		case e.loop.Now()-c.since < int64(enough):
+			return nil
+		case c.session != nil || c.sock.Quiet():
+			return c
+		}
+		c = next
+	}
+	return nil
+}
+
+// serving reports whether c has a request under way.
+func (c *conn) serving() bool {
+	return c.session != nil && c.session.phase != lingering && c.list != &c.eng.reading
+}

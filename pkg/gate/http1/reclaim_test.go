@@ -1,0 +1,236 @@
+package http1
+
+import (
+	"fmt"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// engineBudget starts a rig whose clients may have n connections. Requests for
+// /held are answered when release is closed.
+func engineBudget(t *testing.T, n, loops int) (r *engineRig, release chan struct{}) {
+	t.Helper()
+	release = make(chan struct{})
+	const total = 31
+	r = engineServe(t, gate.Config{Descriptors: gate.NewDescriptors(total)}, engineOptions{loops: loops}, func(c *engineCall) bool {
+		if c.target == "/held" {
+			c.await(release)
+		}
+		return c.answer("ok")
+	})
+	d := r.gate.Descriptors
+	if want := max(0, total-loops*(loopDescriptors+upstreamShare(d, loops))); d.Free() != want {
+		t.Fatalf("%d descriptors for clients, want %d", d.Free(), want)
+	}
+	d.Reserve(total - loops*(loopDescriptors+upstreamShare(d, loops)) - n)
+	return r, release
+}
+
+// waiting waits until all connections have waited for long enough to give way.
+func (r *engineRig) waiting() {
+	r.t.Helper()
+	engineUntil(r.t, "connections to be idle", func() bool {
+		return engineCount(r, func(c *conn) bool {
+			return !c.serving() && c.eng.loop.Now()-c.since < int64(gate.MinIdle)
+		}) == 0
+	})
+}
+
+// connected waits until the gate has n connections, all of which may give way.
+func (r *engineRig) connected(n int) {
+	r.t.Helper()
+	engineUntil(r.t, fmt.Sprintf("%d connections", n), func() bool { return engineConnections(r) == n })
+	r.waiting()
+}
+
+func TestTheLongestIdleConnectionGivesWay(t *testing.T) {
+	for _, loops := range []int{1, 4} {
+		t.Run(fmt.Sprintf("%d loops", loops), func(t *testing.T) {
+			const n = 16
+			r, _ := engineBudget(t, n, loops)
+			var clients []*engineClient
+			for i := range n {
+				clients = append(clients, r.client())
+				engineUntil(t, "the connection", func() bool { return engineConnections(r) == i+1 })
+			}
+			clients[0].get("/").want(200, "ok") // is idle for less than the others now
+			for i := 1; i < 5; i++ {
+				r.waiting()
+				if i%2 == 0 {
+					r.client().get("/").want(200, "ok")
+				} else {
+					r.client() // silent
+				}
+				clients[i].wantEnd()
+			}
+			// Loops that have noticed the same connection may close one each.
+			for _, i := range []int{0, n - 1, n - 2} {
+				clients[i].get("/").want(200, "ok")
+			}
+		})
+	}
+}
+
+func TestARequestUnderWayDoesNotGiveWay(t *testing.T) {
+	r, release := engineBudget(t, 3, 1)
+	first, second := r.client().get("/held"), r.client().get("/held")
+	r.until(2, 0)
+	idle := r.client()
+	r.connected(3)
+	third := r.client().get("/held")
+	r.until(3, 0)
+	idle.wantEnd()
+	waiting := r.client().get("/") // in the backlog: nothing can give way
+	close(release)
+	for _, c := range []*engineClient{first, second, third, waiting} {
+		c.want(200, "ok")
+	}
+}
+
+func TestAnUnfinishedHeadGivesWayAfterAllOthers(t *testing.T) {
+	r, _ := engineBudget(t, 3, 1)
+	begun := r.client().send("GET / HTTP/1.1\r\nHost: h\r\n")
+	r.connected(1)
+	idle := r.client().get("/")
+	idle.want(200, "ok")
+	r.connected(2)
+	silent := r.client()
+	r.connected(3)
+	for _, c := range []*engineClient{idle, silent} {
+		r.client().send("GET / HTTP/1.1\r\nHost: h\r\n")
+		c.wantEnd()
+		r.connected(3)
+	}
+	r.client().get("/").want(200, "ok")
+	begun.wantEnd()
+}
+
+func TestAConnectionThatLingersGivesWay(t *testing.T) {
+	r, _ := engineBudget(t, 2, 1)
+	lingering := r.client().send("GET / HTTP/1.1\r\n\r\n")
+	lingering.wantRefusal(gate.BadRequest)
+	r.connected(1)
+	idle := r.client()
+	r.connected(2)
+	r.client().get("/").want(200, "ok")
+	idle.get("/").want(200, "ok")
+}
+
+// TestARequestThatHasArrivedIsServedThoughItsConnectionIsTheOldest lets the
+// request and the connections that want its place reach the loop at once.
+func TestARequestThatHasArrivedIsServedThoughItsConnectionIsTheOldest(t *testing.T) {
+	r, _ := engineBudget(t, 1, 1)
+	old := r.client()
+	r.connected(1)
+	r.whileBlocked(func() {
+		old.get("/")
+		for range 5 {
+			r.client()
+		}
+	})
+	old.want(200, "ok")
+}
+
+func TestRequestsReachTheContainerWhileClientsHoldAllDescriptors(t *testing.T) {
+	r, release := engineBudget(t, 6, 1)
+	var clients []*engineClient
+	for range 6 {
+		clients = append(clients, r.client())
+	}
+	r.connected(6)
+	if n := r.gate.Descriptors.Free(); n != 0 {
+		t.Errorf("%d descriptors left", n)
+	}
+	r.whileBlocked(func() {
+		for _, c := range clients {
+			c.get("/held")
+		}
+	})
+	r.until(6, 0)
+	close(release)
+	for _, c := range clients {
+		c.want(200, "ok")
+	}
+}
+
+// TestAnIdleClientGivesWayToAConnectionToTheContainer has more requests than
+// the share of the loop in connections to the container.
+func TestAnIdleClientGivesWayToAConnectionToTheContainer(t *testing.T) {
+	const share = 31 / 8
+	r, release := engineBudget(t, share+2, 1)
+	idle := r.client()
+	r.connected(1)
+	var clients []*engineClient
+	for range share + 1 {
+		clients = append(clients, r.client().get("/held"))
+	}
+	r.until(share+1, 0)
+	idle.wantEnd()
+	engineUntil(t, "a connection for each request", func() bool { return r.server.Stats().Open == share+1 })
+	close(release)
+	for _, c := range clients {
+		c.want(200, "ok")
+	}
+	// And back: what is beyond the share gives way to clients.
+	r.connected(share + 1)
+	r.client().get("/").want(200, "ok")
+	for _, c := range clients {
+		c.get("/").want(200, "ok")
+	}
+}
+
+// TestIdleConnectionsGiveWayWhenTheSystemHasNoDescriptor takes away every
+// descriptor but those that are open, whatever the budget says.
+func TestIdleConnectionsGiveWayWhenTheSystemHasNoDescriptor(t *testing.T) {
+	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
+	old := r.client().get("/")
+	old.want(200, "ok")
+	idle := []*engineClient{r.client(), r.client()}
+	r.connected(3)
+	var clients []*engineClient
+	var limit unix.Rlimit
+	r.whileBlocked(func() {
+		clients = append(clients, r.client(), r.client())
+		limit = lowerDescriptors(t)
+	})
+	defer func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) }()
+	for _, c := range clients {
+		c.get("/").want(200, "ok")
+	}
+	old.wantEnd()
+	idle[0].wantEnd()
+	idle[1].get("/").want(200, "ok")
+}
+
+// lowerDescriptors leaves the process no free descriptor, and gives the limit
+// that was before.
+func lowerDescriptors(t *testing.T) (before unix.Rlimit) {
+	t.Helper()
+	fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.Close(fd)
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(fd), Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	return before
+}
+
+// TestTheShareOfTheContainerIsAsDocumented has the examples of
+// docs/descriptors.md.
+func TestTheShareOfTheContainerIsAsDocumented(t *testing.T) {
+	for _, c := range []struct{ limit, loops, share, others int }{{64, 1, 4, 27}, {256, 1, 28, 195}, {64, 4, 2, 8}, {1 << 20, 4, 64, 1<<20 - 28 - 4*69}} {
+		d := gate.NewDescriptors(c.limit - 28)
+		share := upstreamShare(d, c.loops)
+		if others := d.Budget() - c.loops*(loopDescriptors+share); share != c.share || others != c.others {
+			t.Errorf("limit %d with %d loops: %d and %d others, want %d and %d", c.limit, c.loops, share, others, c.share, c.others)
+		}
+	}
+}

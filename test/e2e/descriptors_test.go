@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+)
+
+// openMany opens n connections to addr and sends text on each. They stay open to
+// the end of the test, as far as the gate is concerned.
+func openMany(t *testing.T, addr string, n int, text string) {
+	t.Helper()
+	for range n {
+		c, err := net.DialTimeout("tcp", addr, patience)
+		must(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		_, _ = io.WriteString(c, text) // the gate may have closed it
+	}
+}
+
+func TestConnectionsThatWaitGiveWayWhereDescriptorsRunOut(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []string{"64", "256"} {
+		for name, text := range map[string]string{
+			"silent":             "",
+			"idle":               "GET / HTTP/1.1\r\nHost: h\r\nK-Network-Probe: probe\r\nK-Network-Hash: h\r\n\r\n",
+			"an unfinished head": "GET / HTTP/1.1\r\nHost: h\r\nX-",
+			"h2c, no stream":     "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+			"lingering":          "GET / HTTP/1.1\r\n\r\n",
+		} {
+			t.Run(limit+" "+name, func(t *testing.T) {
+				t.Parallel()
+				k := startContainer(t)
+				must(t, k.AnswerAll([]byte(okBody)))
+				g := startGate(t, k, "ulimit -n "+limit)
+				var honest sync.WaitGroup
+				done := make(chan struct{})
+				keepAlive := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: patience}
+				defer keepAlive.CloseIdleConnections()
+				honest.Go(func() { // all the while, on one connection as far as possible
+					for n := 0; ; n++ {
+						select {
+						case <-done:
+							t.Logf("%d requests on a connection that is kept", n)
+							return
+						default:
+						}
+						if answer, err := keepAlive.Get("http://" + g.addr + "/kept"); err != nil || answer.StatusCode != 200 {
+							t.Errorf("request %d: %v, %v", n, answer, err)
+							return
+						} else if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+							t.Errorf("request %d: %v", n, err)
+						}
+					}
+				})
+				openMany(t, g.addr, 600, text)
+				for range 50 {
+					c := dial(t, g)
+					c.get("/fresh").is(200, "ok")
+					c.close()
+				}
+				close(done)
+				honest.Wait()
+			})
+		}
+	}
+}
+
+// TestRequestsShareTheConnectionsThatThereAreDescriptorsFor gives the gate
+// fewer descriptors than its clients would need connections to the container.
+func TestRequestsShareTheConnectionsThatThereAreDescriptorsFor(t *testing.T) {
+	t.Parallel()
+	const clients, limit = 50, 100
+	k := startContainer(t)
+	must(t, k.AnswerAll([]byte(okBody)))
+	g := startGate(t, k, fmt.Sprintf("ulimit -n %d", limit))
+	conns := make([]*client, clients)
+	var all sync.WaitGroup
+	for i := range conns {
+		conns[i] = dial(t, g)
+	}
+	for _, c := range conns {
+		all.Go(func() {
+			for range 50 {
+				if a := c.get("/"); a.status != 200 {
+					t.Errorf("status %d, %s", a.status, a.get("K-Gate-Outcome"))
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
