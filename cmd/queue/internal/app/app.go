@@ -47,7 +47,7 @@ var ErrSystem = errors.New("refused by the system")
 
 // New builds the parts. Nothing listens yet and nothing is probed.
 func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
-	followMemoryLimit()
+	followMemoryLimit("/proc/self/cgroup", "/sys/fs/cgroup")
 	log := own.Logger
 	a := &App{cfg: cfg, build: build, log: log, often: limited(log), lines: own.lines}
 	specs, err := probeSpecs(cfg)

@@ -9,18 +9,19 @@ import (
 	"strings"
 )
 
-// memoryShare is the part of the control group's memory that the Go runtime may
-// take before it collects more often; the rest is for the kernel's buffers, in
-// quarters.
+// memoryShare is the part of the control group's memory, in quarters, that the
+// Go runtime may take before it collects more often. The rest is for the buffers
+// of sockets, which the kernel charges to the group too: with 1,500 clients that
+// do not read, 9 to 16 MiB beside 14 MiB of the runtime's own.
 const memoryShare = 3
 
 // followMemoryLimit makes the runtime's memory limit follow that of the control
-// group. GOMEMLIMIT, the user's own choice, wins.
-func followMemoryLimit() {
+// groups. GOMEMLIMIT, the user's own choice, wins. The arguments are memoryLimit's.
+func followMemoryLimit(groups, mounted string) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	if limit := memoryLimit("/proc/self/cgroup", "/sys/fs/cgroup"); limit < math.MaxInt64 {
+	if limit := memoryLimit(groups, mounted); limit < math.MaxInt64 {
 		debug.SetMemoryLimit(limit / 4 * memoryShare)
 	}
 }

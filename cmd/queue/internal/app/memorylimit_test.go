@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 )
 
@@ -35,5 +36,33 @@ func TestTheMemoryLimitIsTheLeastOfAllGroups(t *testing.T) {
 				t.Errorf("got %d, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+func TestTheRuntimeFollowsTheGroupUnlessTheUserChose(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	dir := t.TempDir()
+	groups := filepath.Join(dir, "groups")
+	for name, text := range map[string]string{"groups": "0::/\n", "memory.max": "1073741824\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("GOMEMLIMIT", "2GiB")
+	followMemoryLimit(groups, dir)
+	if got := debug.SetMemoryLimit(-1); got != before {
+		t.Errorf("with GOMEMLIMIT: %d, want %d as before", got, before)
+	}
+	t.Setenv("GOMEMLIMIT", "")
+	followMemoryLimit(groups, dir)
+	if got := debug.SetMemoryLimit(-1); got != 768<<20 {
+		t.Errorf("got %d, want three quarters of 1 GiB", got)
+	}
+}
+
+func BenchmarkMemoryLimit(b *testing.B) {
+	for b.Loop() {
+		memoryLimit("/proc/self/cgroup", "/sys/fs/cgroup")
 	}
 }
