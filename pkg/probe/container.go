@@ -139,35 +139,20 @@ func (c *container) steady() bool { return !c.spec.Adaptive() && !c.starting }
 // nextAt is when the next attempt is due.
 func (c *container) nextAt(waiting bool) time.Time {
 	delay := c.history.delay(c.began.Sub(c.started), waiting, c.jitter)
+	adaptive := c.spec.Adaptive()
+	// With a period, a starting application sees one probe per 200 ms.
+	floor := c.touched.Add(min(c.spec.Period, startingPeriod))
 	switch {
-	case c.attempts == 0:
+	case c.attempts == 0, c.demanded && (adaptive || c.steady()):
 		return time.Time{}
 	case c.steady():
-		if c.demanded {
-			return time.Time{}
-		}
 		return c.started.Add(c.allowance.next)
-	case c.spec.Adaptive() && c.demanded:
-		return time.Time{}
-	case c.spec.Adaptive() && c.history.last != refusing:
+	case adaptive && c.history.last != refusing:
 		return c.ended.Add(delay)
-	}
-	at := c.began.Add(delay)
-	if c.demanded {
-		at = c.began
-	}
-	if c.spec.Adaptive() {
-		return at
-	}
-	// While it starts, the application sees one probe per 200 ms; refused
-	// attempts between do not reach it.
-	if c.history.last != refusing {
-		at = c.began
-	}
-	if floor := c.touched.Add(min(c.spec.Period, startingPeriod)); !c.touched.IsZero() && at.Before(floor) {
+	case !adaptive && (c.demanded || c.touched.Equal(c.began) || floor.After(c.began.Add(delay))):
 		return floor
 	}
-	return at
+	return c.began.Add(delay)
 }
 
 // end takes in the result of the attempt under way.

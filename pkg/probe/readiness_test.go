@@ -729,3 +729,20 @@ func TestAReasonIsBounded(t *testing.T) {
 		t.Errorf("reason of %d bytes: %q", len(r.text), r.text)
 	}
 }
+
+func TestAnAddressThatCannotBeReachedIsTriedAtAPace(t *testing.T) {
+	const span, most = time.Minute, 500
+	unreachable := check.Result{Cause: check.Cause{Kind: check.CauseUnreachable}}
+	for _, spec := range []Spec{adaptiveSpec("app"), periodicSpec("app", 10*time.Second)} {
+		attempts := 0
+		runOne(t, Options{}, spec, 0, func(time.Duration) check.Result {
+			if attempts++; attempts > 10*most {
+				return success // else the clock of the test stands still
+			}
+			return unreachable
+		}, func(r *Readiness, app *application) { time.Sleep(span) })
+		if attempts > most {
+			t.Errorf("period %v: %d attempts in %v", spec.Period, attempts, span)
+		}
+	}
+}
