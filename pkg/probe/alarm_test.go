@@ -32,7 +32,7 @@ func (a *fakeAlarm) Set(d time.Duration) error {
 
 func (a *fakeAlarm) Stop() { a.stopped = true }
 
-func TestTheKernelsAlarmRingsOnceAndNotEarly(t *testing.T) {
+func TestTheKernelsAlarmFiresOnceAndNotEarly(t *testing.T) {
 	a, err := NewKernelAlarm()
 	if err != nil {
 		t.Fatal(err)
@@ -129,15 +129,15 @@ func TestWithoutAnAlarmTheTimerEndsLongPauses(t *testing.T) {
 	}
 }
 
-func TestAReadyContainerIsLookedAtWhenTheAlarmRings(t *testing.T) {
+func TestAReadyContainerIsProbedWhenTheAlarmFires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alarm := &bubbleAlarm{rings: make(chan struct{}, 1)}
 		start := time.Now()
-		var looks []time.Duration
+		var probes []time.Duration
 		r := New(Options{
 			Specs:    []Spec{{Container: "app", Prober: alwaysReady{}, Timeout: time.Second, SuccessThreshold: 1}},
 			NewAlarm: func() (Alarm, error) { return alarm, nil },
-			OnProbe:  func(int, time.Duration) { looks = append(looks, time.Since(start)) },
+			OnProbe:  func(int, time.Duration) { probes = append(probes, time.Since(start)) },
 		})
 		done := make(chan struct{})
 		go func() { defer close(done); r.Run(t.Context()) }()
@@ -145,12 +145,12 @@ func TestAReadyContainerIsLookedAtWhenTheAlarmRings(t *testing.T) {
 		r.Close()
 		<-done
 		// Pauses of 1, 4, 16 and 30 s, each give or take a tenth.
-		if n := len(looks); n < 6 || n > 7 {
-			t.Fatalf("looks at %v", looks)
+		if n := len(probes); n < 6 || n > 7 {
+			t.Fatalf("probes at %v", probes)
 		}
 		for i, want := range []time.Duration{1, 4, 16, 30, 30} {
 			want *= time.Second
-			if got := looks[i+1] - looks[i]; got < want*9/10 || got > want*11/10 {
+			if got := probes[i+1] - probes[i]; got < want*9/10 || got > want*11/10 {
 				t.Errorf("pause %d is %v, want about %v", i, got, want)
 			}
 		}

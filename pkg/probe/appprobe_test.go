@@ -80,7 +80,7 @@ func TestEachOutcomeOfAnAppProbeHasItsStatus(t *testing.T) {
 				got = appDo(t, a, "/app-health/app/readyz", nil)
 			}
 			if got.Status != c.status || got.Reason != c.reason || string(got.Body) != c.body {
-				t.Errorf("answer %d %q %.80q, want %d %q %.80q", got.Status, got.Reason, got.Body, c.status, c.reason, c.body)
+				t.Errorf("result %d %q %.80q, want %d %q %.80q", got.Status, got.Reason, got.Body, c.status, c.reason, c.body)
 			}
 			failure := c.status >= 400
 			if len(changes) != 0 != failure || failure && (len(changes) != 1 || changes[0].Container != "app" || changes[0].Kind != "readyz") {
@@ -98,8 +98,8 @@ func TestTheCallersHeadersGoAlongBelowTheConfiguredOnes(t *testing.T) {
 		"User-Agent": {"kube-probe/1.34"}, "X-A": {"1", "2"}, "X-B": {"theirs"}, "Host": {"gate"}, "Connection": {"keep-alive"},
 		"Content-Length": {"7"}, "Transfer-Encoding": {"chunked"}, "Bad Name": {"x"}, "X-Bad": {"a\r\nb: c"},
 	}
-	if answer := appDo(t, a, "/app-health/a/livez", header); answer.Status != 200 {
-		t.Fatalf("answer %+v", answer)
+	if result := appDo(t, a, "/app-health/a/livez", header); result.Status != 200 {
+		t.Fatalf("result %+v", result)
 	}
 	r := <-got
 	if r.Method != "GET" || r.RequestURI != "/x?y=1" || r.Host != "example.com" || r.ContentLength != 0 {
@@ -111,15 +111,15 @@ func TestTheCallersHeadersGoAlongBelowTheConfiguredOnes(t *testing.T) {
 	}
 }
 
-func TestAnUnknownPathIsToldWhatIsConfigured(t *testing.T) {
+func TestTheReplyForAnUnknownPathNamesThoseConfigured(t *testing.T) {
 	a := parseApp(t, `{"/app-health/b/livez":{"tcpSocket":{"port":1}},"/app-lifecycle/a/prestopz":{"httpGet":{"port":1}}}`, AppProbeOptions{})
 	got := appDo(t, a, "/app-health/c/livez", nil)
 	if want := "no such probe; configured are: /app-health/b/livez, /app-lifecycle/a/prestopz\n"; got.Status != 404 || string(got.Body) != want {
-		t.Errorf("answer %d %q", got.Status, got.Body)
+		t.Errorf("result %d %q", got.Status, got.Body)
 	}
 }
 
-func TestAChangeOfOutcomeIsToldOnce(t *testing.T) {
+func TestAChangeOfOutcomeIsNotifiedOnce(t *testing.T) {
 	var mu sync.Mutex
 	code := 200
 	port := checktest.ServeHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -133,13 +133,13 @@ func TestAChangeOfOutcomeIsToldOnce(t *testing.T) {
 		mu.Lock()
 		code = c
 		mu.Unlock()
-		if answer := appDo(t, a, "/app-health/a/livez", nil); answer.Status != c {
-			t.Errorf("answer %+v", answer)
+		if result := appDo(t, a, "/app-health/a/livez", nil); result.Status != c {
+			t.Errorf("result %+v", result)
 		}
 	}
 	want := []string{"livez probe of a: answered with status 503", "livez probe of a: answered with status 500", "livez probe of a: success"}
 	if !slices.Equal(lines, want) {
-		t.Errorf("told %q, want %q", lines, want)
+		t.Errorf("notified of %q, want %q", lines, want)
 	}
 }
 

@@ -83,13 +83,13 @@ func TestARestartIsFollowedOverRealSockets(t *testing.T) {
 	server := start()
 	expect(Ready)
 	if a := r.Wait(t.Context(), gate.AnyCaller); !a.Ready {
-		t.Errorf("answer %+v", a)
+		t.Errorf("result %+v", a)
 	}
 	server.Close()
 	r.Observed(false)
 	expect(Down)
-	if a, settled := r.Try(gate.AnyCaller); a.Ready || settled {
-		t.Errorf("answer %+v, settled %v", a, settled)
+	if a, ok := r.Try(gate.AnyCaller); a.Ready || ok {
+		t.Errorf("result %+v, ok %v", a, ok)
 	}
 	server = start()
 	defer server.Close()
@@ -146,6 +146,6 @@ func TestAfterCloseHintsAreHarmless(t *testing.T) {
 	r.Observed(true)
 	r.Observed(false)
 	if a := r.Wait(t.Context(), gate.AnyCaller); a.Ready || a.Reason != "app: stopped" {
-		t.Errorf("answer %+v", a)
+		t.Errorf("result %+v", a)
 	}
 }

@@ -21,12 +21,12 @@ var (
 	timedOut = check.Result{Cause: check.Cause{Kind: check.CauseTimeout}, Reached: true}
 )
 
-// application is a check.Prober under a fake clock: answer decides by the time since
+// application is a check.Prober under a fake clock: respond decides by the time since
 // the test began.
 type application struct {
-	t      *testing.T
-	took   time.Duration
-	answer func(elapsed time.Duration) check.Result
+	t       *testing.T
+	took    time.Duration
+	respond func(elapsed time.Duration) check.Result
 
 	mu      sync.Mutex
 	began   time.Time
@@ -35,8 +35,8 @@ type application struct {
 	all     int
 }
 
-func newApplication(t *testing.T, took time.Duration, answer func(elapsed time.Duration) check.Result) *application {
-	return &application{t: t, took: took, answer: answer, began: time.Now()}
+func newApplication(t *testing.T, took time.Duration, respond func(elapsed time.Duration) check.Result) *application {
+	return &application{t: t, took: took, respond: respond, began: time.Now()}
 }
 
 func (a *application) Probe(ctx context.Context) check.Result {
@@ -47,7 +47,7 @@ func (a *application) Probe(ctx context.Context) check.Result {
 	a.busy = true
 	a.all++
 	began := time.Since(a.began)
-	result := a.answer(began)
+	result := a.respond(began)
 	if result.Reached {
 		a.reached = append(a.reached, began)
 	}
@@ -64,7 +64,7 @@ func (a *application) Probe(ctx context.Context) check.Result {
 	case <-time.After(a.took):
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		return a.answer(time.Since(a.began))
+		return a.respond(time.Since(a.began))
 	case <-ctx.Done():
 		return timedOut
 	}
@@ -137,9 +137,9 @@ func run(t *testing.T, o Options, specs []Spec, apps func() []*application, f fu
 	})
 }
 
-func runOne(t *testing.T, o Options, spec Spec, took time.Duration, answer func(time.Duration) check.Result, f func(*Readiness, *application)) {
+func runOne(t *testing.T, o Options, spec Spec, took time.Duration, respond func(time.Duration) check.Result, f func(*Readiness, *application)) {
 	t.Helper()
-	run(t, o, []Spec{spec}, func() []*application { return []*application{newApplication(t, took, answer)} },
+	run(t, o, []Spec{spec}, func() []*application { return []*application{newApplication(t, took, respond)} },
 		func(r *Readiness, apps []*application) { f(r, apps[0]) })
 }
 
@@ -167,20 +167,20 @@ func lastEnd(r *Readiness) time.Time {
 func TestWithoutSpecsItIsAlwaysReady(t *testing.T) {
 	r := New(Options{})
 	if a := r.Wait(context.Background(), gate.AnyCaller); !a.Ready || a.Reason != "" {
-		t.Errorf("answer %+v", a)
+		t.Errorf("result %+v", a)
 	}
 }
 
-func TestCallersAreHeldAndAllLearnOfReadinessAtOnce(t *testing.T) {
+func TestCallersAreHeldAndReleasedAtOnceWhenItIsReady(t *testing.T) {
 	const up = 3 * time.Second
 	runOne(t, Options{}, adaptiveSpec("app"), 0, upFrom(up), func(r *Readiness, app *application) {
 		began := time.Now()
 		var callers sync.WaitGroup
 		for range 1000 {
 			callers.Go(func() {
-				answer := r.Wait(context.Background(), gate.AnyCaller)
-				if late := time.Since(began) - up; !answer.Ready || late < 0 || late > 12*time.Millisecond {
-					t.Errorf("answer %+v, %v after it was up", answer, late)
+				result := r.Wait(context.Background(), gate.AnyCaller)
+				if late := time.Since(began) - up; !result.Ready || late < 0 || late > 12*time.Millisecond {
+					t.Errorf("result %+v, %v after it was up", result, late)
 				}
 			})
 		}
@@ -208,9 +208,9 @@ func TestACallerGivesUpAfterItsWaitWithTheReason(t *testing.T) {
 			runOne(t, c.options, adaptiveSpec("app"), 0, always(failed), func(r *Readiness, _ *application) {
 				synctest.Wait()
 				began := time.Now()
-				answer := r.Wait(context.Background(), c.caller)
-				if held := time.Since(began); held != c.want || answer != (gate.ReadinessResult{Reason: "app: status 503"}) {
-					t.Errorf("held %v, want %v; answer %+v", held, c.want, answer)
+				result := r.Wait(context.Background(), c.caller)
+				if held := time.Since(began); held != c.want || result != (gate.ReadinessResult{Reason: "app: status 503"}) {
+					t.Errorf("held %v, want %v; result %+v", held, c.want, result)
 				}
 			})
 		})
@@ -222,8 +222,8 @@ func TestACallerThatLeavesIsLetGo(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		if answer := r.Wait(ctx, gate.AnyCaller); answer.Ready || time.Since(began) != 50*time.Millisecond {
-			t.Errorf("answer %+v after %v", answer, time.Since(began))
+		if result := r.Wait(ctx, gate.AnyCaller); result.Ready || time.Since(began) != 50*time.Millisecond {
+			t.Errorf("result %+v after %v", result, time.Since(began))
 		}
 		if r.waiting != 0 {
 			t.Errorf("%d still counted as waiting", r.waiting)
@@ -231,35 +231,35 @@ func TestACallerThatLeavesIsLetGo(t *testing.T) {
 	})
 }
 
-func TestAnAdaptiveAnswerNeverRestsOnEvidenceOlderThanFreshness(t *testing.T) {
+func TestAnAdaptiveResultNeverRestsOnEvidenceOlderThanFreshness(t *testing.T) {
 	// It fails from 20 s on; probes take 50 ms.
 	const broken = 20 * time.Second
 	runOne(t, Options{Wait: 200 * time.Millisecond}, adaptiveSpec("app"), 50*time.Millisecond, until(broken, success, failed), func(r *Readiness, app *application) {
 		began := time.Now()
 		for time.Since(began) < 2*broken {
 			time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
-			answer := r.Wait(context.Background(), gate.AnyCaller)
+			result := r.Wait(context.Background(), gate.AnyCaller)
 			at := time.Since(began)
-			if answer.Ready && at > broken+time.Second {
+			if result.Ready && at > broken+time.Second {
 				t.Fatalf("ready at %v", at)
 			}
-			if !answer.Ready && at < broken {
-				t.Fatalf("not ready at %v: %s", at, answer.Reason)
+			if !result.Ready && at < broken {
+				t.Fatalf("not ready at %v: %s", at, result.Reason)
 			}
 		}
 	})
 }
 
-func TestAFreshLookThatHangsIsNotReady(t *testing.T) {
+func TestAFreshCheckThatHangsIsNotReady(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, until(5*time.Second, success, timedOut), func(r *Readiness, app *application) {
 		time.Sleep(4 * time.Second)
 		app.mu.Lock()
-		app.took, app.answer = time.Hour, always(success)
+		app.took, app.respond = time.Hour, always(success)
 		app.mu.Unlock()
 		time.Sleep(10 * time.Second)
 		began := time.Now()
-		if answer := r.Wait(context.Background(), gate.Kubelet); answer.Ready || answer.Reason != "app: timeout" {
-			t.Errorf("answer %+v", answer)
+		if result := r.Wait(context.Background(), gate.Kubelet); result.Ready || result.Reason != "app: timeout" {
+			t.Errorf("result %+v", result)
 		}
 		if held := time.Since(began); held > 900*time.Millisecond {
 			t.Errorf("held for %v", held)
@@ -294,8 +294,8 @@ func TestAThousandCallersCauseAtMostTheAllowedProbes(t *testing.T) {
 					callers.Go(func() {
 						time.Sleep(time.Duration(i) * 20 * time.Microsecond)
 						for time.Since(app.began) < began+span {
-							if answer := r.Wait(context.Background(), caller(c.kubelet)); !answer.Ready {
-								t.Errorf("not ready: %s", answer.Reason)
+							if result := r.Wait(context.Background(), caller(c.kubelet)); !result.Ready {
+								t.Errorf("not ready: %s", result.Reason)
 								return
 							}
 							time.Sleep(100 * time.Millisecond)
@@ -356,8 +356,8 @@ func TestWithAPeriodThresholdsAreAppliedExceptTowardsTheKubelet(t *testing.T) {
 			t.Helper()
 			time.Sleep(at - time.Since(app.began))
 			synctest.Wait()
-			if answer := r.Wait(context.Background(), gate.AnyCaller); answer.Ready != (want == "") || answer.Reason != want {
-				t.Errorf("at %v the answer is %+v, want %q", at, answer, want)
+			if result := r.Wait(context.Background(), gate.AnyCaller); result.Ready != (want == "") || result.Reason != want {
+				t.Errorf("at %v the result is %+v, want %q", at, result, want)
 			}
 		}
 		check(100*time.Millisecond, "app: confirming")
@@ -365,8 +365,8 @@ func TestWithAPeriodThresholdsAreAppliedExceptTowardsTheKubelet(t *testing.T) {
 		check(450*time.Millisecond, "")
 		check(4500*time.Millisecond, "")
 		check(5500*time.Millisecond, "") // one failure
-		if answer := r.Wait(context.Background(), gate.Kubelet); answer.Ready || answer.Reason != "app: status 503" {
-			t.Errorf("the kubelet is told %+v, want the raw result", answer)
+		if result := r.Wait(context.Background(), gate.Kubelet); result.Ready || result.Reason != "app: status 503" {
+			t.Errorf("the kubelet is notified of %+v, want the raw result", result)
 		}
 		check(6600*time.Millisecond, "app: status 503")
 		if n := app.reachedBetween(time.Second, 5*time.Second); n != 4 {
@@ -379,11 +379,11 @@ func TestTheKubeletGetsTheRawResultWhileSuccessesAreCounted(t *testing.T) {
 	spec := periodicSpec("app", time.Second)
 	spec.SuccessThreshold = 100
 	runOne(t, Options{}, spec, 0, always(success), func(r *Readiness, _ *application) {
-		if answer := r.Wait(context.Background(), gate.Kubelet); !answer.Ready {
-			t.Errorf("the kubelet is told %+v", answer)
+		if result := r.Wait(context.Background(), gate.Kubelet); !result.Ready {
+			t.Errorf("the kubelet is notified of %+v", result)
 		}
-		if answer := r.Wait(context.Background(), gate.AnyCaller); answer.Ready {
-			t.Error("others are told that it is ready")
+		if result := r.Wait(context.Background(), gate.AnyCaller); result.Ready {
+			t.Error("others get that it is ready")
 		}
 	})
 }
@@ -393,9 +393,9 @@ func TestAKubeletTickBringsAFreshResultAndThenLeads(t *testing.T) {
 	runOne(t, Options{}, periodicSpec("app", period), 0, until(33*time.Second, success, failed), func(r *Readiness, app *application) {
 		time.Sleep(3 * time.Second) // background probe at 0, tick at 3 s
 		for i := range 4 {
-			answer := r.Wait(context.Background(), gate.Kubelet)
-			if ready := i < 3; answer.Ready != ready {
-				t.Errorf("tick %d is told %+v", i, answer)
+			result := r.Wait(context.Background(), gate.Kubelet)
+			if ready := i < 3; result.Ready != ready {
+				t.Errorf("tick %d is notified of %+v", i, result)
 			}
 			time.Sleep(period)
 		}
@@ -406,38 +406,38 @@ func TestAKubeletTickBringsAFreshResultAndThenLeads(t *testing.T) {
 	})
 }
 
-func TestACallerWaitsForAProbeThatIsDueAndIsElseAnsweredAtOnce(t *testing.T) {
+func TestACallerWaitsForAProbeThatIsDueAndElseGetsTheLastResultAtOnce(t *testing.T) {
 	const took = 400 * time.Millisecond
 	runOne(t, Options{}, periodicSpec("app", 2*time.Second), took, always(success), func(r *Readiness, app *application) {
 		synctest.Wait() // the first probe is under way
 		began := time.Now()
-		if answer := r.Wait(context.Background(), gate.AnyCaller); !answer.Ready || time.Since(began) != took {
-			t.Errorf("the first answer is %+v after %v", answer, time.Since(began))
+		if result := r.Wait(context.Background(), gate.AnyCaller); !result.Ready || time.Since(began) != took {
+			t.Errorf("the first result is %+v after %v", result, time.Since(began))
 		}
 		time.Sleep(time.Second)
 		began = time.Now()
-		if answer := r.Wait(context.Background(), gate.AnyCaller); !answer.Ready || time.Since(began) != 0 {
-			t.Errorf("between probes the answer is %+v after %v", answer, time.Since(began))
+		if result := r.Wait(context.Background(), gate.AnyCaller); !result.Ready || time.Since(began) != 0 {
+			t.Errorf("between probes the result is %+v after %v", result, time.Since(began))
 		}
 	})
 }
 
-func TestAKubeletWithAPeriodIsAnsweredWithinTheTimeoutOfTheProbe(t *testing.T) {
+func TestAKubeletWithAPeriodIsHeldWithinTheTimeoutOfTheProbe(t *testing.T) {
 	spec := periodicSpec("app", 10*time.Second)
 	spec.Timeout = 3 * time.Second
 	runOne(t, Options{}, spec, 2*time.Second, always(success), func(r *Readiness, app *application) {
 		began := time.Now()
-		if answer := r.Wait(context.Background(), gate.Kubelet); !answer.Ready || time.Since(began) != 2*time.Second {
-			t.Errorf("answer %+v after %v", answer, time.Since(began))
+		if result := r.Wait(context.Background(), gate.Kubelet); !result.Ready || time.Since(began) != 2*time.Second {
+			t.Errorf("result %+v after %v", result, time.Since(began))
 		}
 		app.mu.Lock()
 		app.took = time.Hour
 		app.mu.Unlock()
 		time.Sleep(7800 * time.Millisecond) // before the next probe is due
 		began = time.Now()
-		answer := r.Wait(context.Background(), gate.Kubelet)
-		if answer.Ready || answer.Reason != "app: timeout" || time.Since(began) != 2900*time.Millisecond {
-			t.Errorf("answer %+v after %v", answer, time.Since(began))
+		result := r.Wait(context.Background(), gate.Kubelet)
+		if result.Ready || result.Reason != "app: timeout" || time.Since(began) != 2900*time.Millisecond {
+			t.Errorf("result %+v after %v", result, time.Since(began))
 		}
 	})
 }
@@ -451,8 +451,8 @@ func TestSuccessThresholdCountsConsecutiveSuccessesBetweenCallers(t *testing.T) 
 		i++
 		return results[min(i, len(results))-1]
 	}, func(r *Readiness, app *application) {
-		if answer := r.Wait(context.Background(), gate.AnyCaller); !answer.Ready {
-			t.Fatalf("answer %+v", answer)
+		if result := r.Wait(context.Background(), gate.AnyCaller); !result.Ready {
+			t.Fatalf("result %+v", result)
 		}
 		if len(app.reached) != len(results) {
 			t.Errorf("ready after %d probes, want %d", len(app.reached), len(results))
@@ -477,13 +477,13 @@ func TestAProbeIsGivenItsTimeout(t *testing.T) {
 
 func TestAContainerIsReadyAlthoughItTakes150Milliseconds(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 150*time.Millisecond, always(success), func(r *Readiness, _ *application) {
-		if answer := r.Wait(context.Background(), gate.Kubelet); !answer.Ready {
-			t.Errorf("answer %+v", answer)
+		if result := r.Wait(context.Background(), gate.Kubelet); !result.Ready {
+			t.Errorf("result %+v", result)
 		}
 	})
 }
 
-func TestAllContainersMustBeReadyAndTheAnswerNamesTheOthers(t *testing.T) {
+func TestAllContainersMustBeReadyAndTheReasonNamesTheOthers(t *testing.T) {
 	specs := []Spec{adaptiveSpec("a"), adaptiveSpec("b"), periodicSpec("c", time.Second)}
 	apps := func() []*application {
 		return []*application{
@@ -493,20 +493,20 @@ func TestAllContainersMustBeReadyAndTheAnswerNamesTheOthers(t *testing.T) {
 	run(t, Options{Wait: time.Second}, specs, apps, func(r *Readiness, apps []*application) {
 		began := time.Now()
 		if a := r.Wait(context.Background(), gate.AnyCaller); a != (gate.ReadinessResult{Reason: "a: refused; b: status 503"}) {
-			t.Errorf("answer %+v", a)
+			t.Errorf("result %+v", a)
 		}
 		time.Sleep(2*time.Second - time.Since(began))
 		if a := r.Wait(context.Background(), gate.AnyCaller); a != (gate.ReadinessResult{Reason: "b: status 503"}) {
-			t.Errorf("answer %+v", a)
+			t.Errorf("result %+v", a)
 		}
 		time.Sleep(time.Second)
 		if a := r.Wait(context.Background(), gate.AnyCaller); a != (gate.ReadinessResult{Ready: true}) {
-			t.Errorf("answer %+v", a)
+			t.Errorf("result %+v", a)
 		}
 	})
 }
 
-func TestAPeriodicContainerThatIsNotReadySettlesTheAnswer(t *testing.T) {
+func TestAPeriodicContainerThatIsNotReadyMakesTheResultFinal(t *testing.T) {
 	specs := []Spec{adaptiveSpec("a"), periodicSpec("b", 5*time.Second)}
 	apps := func() []*application {
 		return []*application{newApplication(t, 0, always(refused)), newApplication(t, 0, always(failed))}
@@ -515,7 +515,7 @@ func TestAPeriodicContainerThatIsNotReadySettlesTheAnswer(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		if a := r.Wait(context.Background(), gate.AnyCaller); a.Reason != "a: refused; b: status 503" || time.Since(began) != 0 {
-			t.Errorf("answer %+v after %v", a, time.Since(began))
+			t.Errorf("result %+v after %v", a, time.Since(began))
 		}
 	})
 }
@@ -534,8 +534,8 @@ func TestARefusedConnectionTheGateSawFlipsReadinessAtOnce(t *testing.T) {
 				if s := r.Snapshot()[0]; s.State != "down" {
 					t.Errorf("state %v", s.State)
 				}
-				if answer := heldFor(r, time.Millisecond); answer.Ready || answer.Reason != "app: refused" {
-					t.Errorf("answer %+v", answer)
+				if result := heldFor(r, time.Millisecond); result.Ready || result.Reason != "app: refused" {
+					t.Errorf("result %+v", result)
 				}
 				time.Sleep(time.Second)
 				r.Observed(true) // a held request has got through
@@ -570,7 +570,7 @@ func TestAProbeThatBeganBeforeTheRefusalDoesNotMakeItReadyAgain(t *testing.T) {
 		go heldFor(r, time.Second) // evidence is old: a probe begins
 		time.Sleep(50 * time.Millisecond)
 		app.mu.Lock()
-		app.answer = until(4100*time.Millisecond, success, success)
+		app.respond = until(4100*time.Millisecond, success, success)
 		app.mu.Unlock()
 		r.Observed(false)
 		time.Sleep(55 * time.Millisecond) // that probe has succeeded, the next is under way
@@ -606,7 +606,7 @@ func TestAHeldCallerQuickensThePace(t *testing.T) {
 	})
 }
 
-func TestAReadyContainerNobodyAsksAboutIsProbedRarely(t *testing.T) {
+func TestAReadyContainerWithoutCallersIsProbedRarely(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, always(success), func(r *Readiness, app *application) {
 		time.Sleep(10 * time.Minute)
 		if n := app.reachedBetween(5*time.Minute, 10*time.Minute); n < 9 || n > 12 {
@@ -615,7 +615,7 @@ func TestAReadyContainerNobodyAsksAboutIsProbedRarely(t *testing.T) {
 	})
 }
 
-func TestOneChangePerChangeOfStateIsTold(t *testing.T) {
+func TestOneChangePerChangeOfStateIsNotified(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string
 	o := Options{OnChange: func(c Change) {
@@ -649,7 +649,7 @@ func TestOneChangePerChangeOfStateIsTold(t *testing.T) {
 	})
 	want := []string{"unknown to down refused", "down to failing timeout", "failing to ready ", "ready to failing status 503"}
 	if !slices.Equal(lines, want) {
-		t.Errorf("told %q, want %q", lines, want)
+		t.Errorf("notified of %q, want %q", lines, want)
 	}
 }
 
@@ -672,7 +672,7 @@ func TestChangesInAFloodAreMarkedQuiet(t *testing.T) {
 	}
 }
 
-func TestTheSnapshotTellsWhatIsKnown(t *testing.T) {
+func TestTheSnapshotHasWhatIsKnown(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, until(2*time.Second, refused, failed), func(r *Readiness, app *application) {
 		time.Sleep(12 * time.Second)
 		s := r.Snapshot()[0]
@@ -685,37 +685,37 @@ func TestTheSnapshotTellsWhatIsKnown(t *testing.T) {
 	})
 }
 
-func TestAfterCloseCallersAreToldSo(t *testing.T) {
+func TestCloseReleasesCallers(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, always(refused), func(r *Readiness, _ *application) {
 		held := make(chan gate.ReadinessResult)
 		go func() { held <- r.Wait(context.Background(), gate.AnyCaller) }()
 		synctest.Wait()
 		r.Close()
-		if answer := <-held; answer.Ready || answer.Reason != "app: stopped" {
-			t.Errorf("answer %+v", answer)
+		if result := <-held; result.Ready || result.Reason != "app: stopped" {
+			t.Errorf("result %+v", result)
 		}
 	})
 }
 
-func TestTryAnswersOnlyWhatNeedsNoWait(t *testing.T) {
+func TestTryHasAResultOnlyIfThatNeedsNoWait(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, until(time.Second, failed, success), func(r *Readiness, _ *application) {
 		synctest.Wait()
-		if answer, settled := r.Try(gate.AnyCaller); settled || answer.Ready {
-			t.Errorf("while it starts: %+v, settled %v", answer, settled)
+		if result, ok := r.Try(gate.AnyCaller); ok || result.Ready {
+			t.Errorf("while it starts: %+v, ok %v", result, ok)
 		}
 		r.Wait(context.Background(), gate.AnyCaller)
-		if answer, settled := r.Try(gate.AnyCaller); !settled || !answer.Ready {
-			t.Errorf("when ready: %+v, settled %v", answer, settled)
+		if result, ok := r.Try(gate.AnyCaller); !ok || !result.Ready {
+			t.Errorf("when ready: %+v, ok %v", result, ok)
 		}
 		for time.Since(lastEnd(r)) <= time.Second {
 			time.Sleep(400 * time.Millisecond)
 		}
-		if _, settled := r.Try(gate.AnyCaller); settled {
-			t.Error("old evidence settles an answer")
+		if _, ok := r.Try(gate.AnyCaller); ok {
+			t.Error("old evidence settles an result")
 		}
 		synctest.Wait()
-		if answer, settled := r.Try(gate.AnyCaller); !settled || !answer.Ready {
-			t.Errorf("after the fresh look: %+v, settled %v", answer, settled)
+		if result, ok := r.Try(gate.AnyCaller); !ok || !result.Ready {
+			t.Errorf("after the fresh check: %+v, ok %v", result, ok)
 		}
 	})
 }

@@ -84,10 +84,10 @@ func startOne(t *testing.T, prober func(port int) check.Prober, wait time.Durati
 		}
 		server.Serve(l)
 	}()
-	answer := r.Wait(ctx, gate.AnyCaller)
+	result := r.Wait(ctx, gate.AnyCaller)
 	late = time.Duration(time.Now().UnixNano() - listened.Load())
-	if !answer.Ready {
-		t.Errorf("not ready after a start-up of %v: %s", wait, answer.Reason)
+	if !result.Ready {
+		t.Errorf("not ready after a start-up of %v: %s", wait, result.Reason)
 	}
 	attempts = r.Snapshot()[0].Attempts
 	cancel()
