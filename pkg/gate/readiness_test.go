@@ -38,7 +38,7 @@ func TestOnlyThePlatformAndThePodLearnWhyItIsNotReady(t *testing.T) {
 		peer, _ := netip.ParseAddr(c.peer)
 		h := ProbeHeaders{UserAgent: field(c.agent), NetworkProbe: field("queue")}
 		kind, caller := Classify(h)
-		reply, ok := g.ReplyToProbe(kind, caller, peer, &h, nil)
+		reply, ok := g.ReplyToProbe(kind, caller, peer, &h, func() (ReadinessResult, bool) { return g.WaitReady(t.Context(), caller) })
 		if !ok || reply.Status != 503 || reply.Reason != c.want {
 			t.Errorf("%q from %q: %d, reason %q, want %q", c.agent, c.peer, reply.Status, reply.Reason, c.want)
 		}
@@ -50,8 +50,38 @@ func TestAReadyContainerNeedsNoReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, ok := g.ReplyToProbe(ReadinessProbe, AnyCaller, netip.Addr{}, &ProbeHeaders{}, nil)
+	reply, ok := g.ReplyToProbe(ReadinessProbe, AnyCaller, netip.Addr{}, &ProbeHeaders{}, func() (ReadinessResult, bool) {
+		return g.WaitReady(t.Context(), AnyCaller)
+	})
 	if !ok || reply.Status != 200 || reply.Reason != "" {
 		t.Errorf("%+v, %v", reply, ok)
+	}
+}
+
+// knownOnce is a readiness whose result is out of date when it is asked for
+// again.
+type knownOnce struct{ asked int }
+
+func (r *knownOnce) Try(Caller) (ReadinessResult, bool) {
+	r.asked++
+	return ReadinessResult{Ready: true}, r.asked == 1
+}
+
+func (r *knownOnce) Wait(ctx context.Context, _ Caller) ReadinessResult {
+	<-ctx.Done()
+	return ReadinessResult{}
+}
+
+func TestAResultThatWasKnownIsReplied(t *testing.T) {
+	g, err := New(Config{Readiness: &knownOnce{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := g.BeginProbe(Screening{Kind: ReadinessProbe}, nil)
+	if !p.Ready() {
+		t.Fatal("it waits")
+	}
+	if reply, ok := p.Reply(g, &Exchange{}, &ProbeHeaders{}); !ok || reply.Status != 200 {
+		t.Errorf("reply %+v, %v", reply, ok)
 	}
 }

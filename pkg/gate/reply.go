@@ -65,11 +65,11 @@ func (r *Reply) AppendBody(dst []byte) []byte {
 	return dst
 }
 
-// ReplyToProbe replies to a probe of the given kind, which is not Traffic. wait
-// is called where the readiness result is not known at once. It reports false
-// if the caller has left meanwhile; then there is no reply. peer is where the
+// ReplyToProbe replies to a probe of the given kind, which is not Traffic. ready
+// is called where the reply takes a readiness result; it reports false if the
+// caller has left meanwhile, and then there is no reply. peer is where the
 // probe comes from; for one that is not trusted, c is AnyCaller.
-func (g *Gate) ReplyToProbe(kind Kind, c Caller, peer netip.Addr, h *ProbeHeaders, wait func() (ReadinessResult, bool)) (Reply, bool) {
+func (g *Gate) ReplyToProbe(kind Kind, c Caller, peer netip.Addr, h *ProbeHeaders, ready func() (ReadinessResult, bool)) (Reply, bool) {
 	if g.Drain.Active() {
 		return ReplyTo(ShuttingDown), true
 	}
@@ -87,11 +87,9 @@ func (g *Gate) ReplyToProbe(kind Kind, c Caller, peer netip.Addr, h *ProbeHeader
 	case Traffic:
 		panic("BUG: traffic is not a probe")
 	}
-	result, ok := g.Readiness.Try(c)
+	result, ok := ready()
 	if !ok {
-		if result, ok = wait(); !ok {
-			return Reply{}, false
-		}
+		return Reply{}, false
 	}
 	var r Reply
 	switch {
@@ -112,6 +110,9 @@ func (g *Gate) ReplyToProbe(kind Kind, c Caller, peer netip.Addr, h *ProbeHeader
 // WaitReady waits for the readiness result or for a drain to begin, whichever
 // is first. It is false if ctx ended: the caller has left.
 func (g *Gate) WaitReady(ctx context.Context, c Caller) (ReadinessResult, bool) {
+	if result, known := g.Readiness.Try(c); known {
+		return result, true
+	}
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	result := make(chan ReadinessResult, 1)

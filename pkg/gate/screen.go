@@ -63,7 +63,7 @@ func (g *Gate) BeginProbe(s Screening, wake func()) *ProbeCall {
 	if s.Kind != ReadinessProbe || g.Drain.Active() {
 		return p
 	}
-	if _, known := g.Readiness.Try(s.Caller); known {
+	if p.result, p.ok = g.Readiness.Try(s.Caller); p.ok {
 		return p
 	}
 	var ctx context.Context
