@@ -2,12 +2,12 @@ package e2e
 
 import (
 	"fmt"
-	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // The root file system of a pod may be read-only.
@@ -48,47 +48,19 @@ func TestQueueDrainDoesNotWaitForAGateThatHangs(t *testing.T) {
 
 func TestTheDrainSocketOutlivesAWantOfDescriptors(t *testing.T) {
 	t.Parallel()
-	const limit = 64
 	k := startContainer(t)
-	port := freePort(t)
-	g := &gate{addr: fmt.Sprintf("127.0.0.1:%d", port), mayEnd: true}
-	g.env = append(baseEnv(t), fmt.Sprintf("QUEUE_SERVING_PORT=%d", port), fmt.Sprintf("USER_PORT=%d", k.port),
-		"DRAIN_QUIET_SECONDS=0", "DRAIN_SOCKET="+filepath.Join(shortTempDir(t), "s"))
-	g.process = startProcess(t, g.env, "/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0"`, limit), queueBinary)
-	if !g.awaitListening() {
-		t.Fatalf("the gate ended; stderr:\n%s", g.stderr.String())
-	}
-	t.Cleanup(g.checkHealth)
-	// Requests under way hold two descriptors each.
-	var clients []*client
-	var peers []*peer
-	descriptors := func() int {
-		files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", g.cmd.Process.Pid))
-		must(t, err)
-		return len(files)
-	}
-	for descriptors() < limit-4 {
-		c, p := inFlight(t, k, g, "/")
-		clients, peers = append(clients, c), append(peers, p)
-	}
-	var idle []net.Conn // what is left goes to connections without a request
-	for range 8 {
-		c, err := net.Dial("tcp", g.addr)
-		must(t, err)
-		idle = append(idle, c)
-	}
+	g := startGate(t, k)
+	g.mayEnd = true
+	var before unix.Rlimit
+	must(t, unix.Prlimit(g.cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &before))
+	must(t, unix.Prlimit(g.cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1, Max: before.Max}, nil))
 	asking := startProcess(t, g.env, queueBinary, "drain")
 	eventually(t, "queue drain waits in the backlog", func() bool {
 		list, err := os.ReadFile("/proc/net/unix")
 		must(t, err)
-		return strings.Count(string(list), g.env[len(g.env)-1][len("DRAIN_SOCKET="):]) > 1
+		return strings.Count(string(list), g.socket) > 1
 	})
-	for _, c := range idle {
-		_ = c.Close()
-	}
-	for i, c := range clients {
-		finish(c, peers[i])
-	}
+	must(t, unix.Prlimit(g.cmd.Process.Pid, unix.RLIMIT_NOFILE, &before, nil))
 	if code := asking.exitCode(); code != 0 {
 		t.Errorf("queue drain ended with code %d; stderr:\n%s", code, asking.stderr.String())
 	}
