@@ -58,9 +58,10 @@ func OpenLog(cfg *config.Config) (*Log, error) {
 func origin(cfg *config.Config) (name string, fields []zap.Field) {
 	id := cfg.Identity
 	if cfg.Knative {
-		return "queueproxy", []zap.Field{
-			zap.String("knative.dev/key", id.Namespace+"/"+id.Revision), zap.String("knative.dev/pod", id.Pod),
+		if id.Namespace != "" || id.Revision != "" {
+			fields = append(fields, zap.String("knative.dev/key", id.Namespace+"/"+id.Revision))
 		}
+		return "queueproxy", append(fields, zap.String("knative.dev/pod", id.Pod))
 	}
 	for _, f := range []struct{ key, value string }{
 		{"namespace", id.Namespace}, {"configuration", id.Configuration}, {"revision", id.Revision}, {"pod", id.Pod},
