@@ -132,6 +132,7 @@ func (c *conn) step() {
 		c.atEnd = true
 		c.eng.loop.AtEnd(c)
 	}
+	c.waiting.wake(&c.link)
 	more, ended, err := c.receive()
 	switch {
 	case !c.sock.Open():
@@ -205,6 +206,9 @@ func (c *conn) flushed() {
 		c.sock.CloseWrite()
 	}
 }
+
+// wake is frameHandler.
+func (c *conn) wake() { c.handle.Wake() }
 
 // find returns an open stream.
 func (c *conn) find(id uint32) *stream {

@@ -34,6 +34,7 @@ type flow struct {
 	started  bool   // the head has been written
 	finished bool   // END_STREAM has been written
 	queued   bool   // stands in the link's line
+	turn     int    // octets that may be added although others stand there
 }
 
 func (f *flow) open(l *link, x *gate.Exchange, id uint32, state h2.State) {
@@ -166,13 +167,17 @@ func (f *flow) Failed() bool { return f.malformed || f.reset && !f.given }
 // Malformed is gate.Source.
 func (f *flow) Malformed() bool { return f.malformed }
 
-// Put is gate.Sink.
+// Put is gate.Sink. Where others wait, a stream adds no more than its turn
+// allows.
 func (f *flow) Put(p []byte) int {
 	l := f.l
 	done := 0
-	for done < len(p) && done < putBytes && !l.broken {
-		n := min(len(p)-done, f.send.Left(), l.send.Left(), int(l.settings.MaxFrame), h2.MinMaxFrameSize)
-		if n == 0 || l.full() {
+	for done < len(p) && !l.broken && !l.full() {
+		n := min(len(p)-done, f.send.Left(), l.send.Left(), h2.MinMaxFrameSize)
+		if len(l.waiting.streams) > 0 {
+			n = min(n, f.turn)
+		}
+		if n == 0 {
 			break
 		}
 		b := l.room()
@@ -181,9 +186,11 @@ func (f *flow) Put(p []byte) int {
 		l.hold(append(b, p[done:done+n]...))
 		f.send.Take(n)
 		l.send.Take(n)
+		l.meter.Useful(n)
+		f.turn = max(0, f.turn-n)
 		done += n
 	}
-	if done < len(p) && (l.full() || l.send.Left() == 0) {
+	if done < len(p) && f.send.Left() > 0 {
 		l.waiting.join(f)
 	}
 	return done

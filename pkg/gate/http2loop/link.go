@@ -38,6 +38,8 @@ type frameHandler interface {
 	handleFrame(f *h2.Frame) *h2.Error
 	// flushed is called when all that waited has gone out.
 	flushed()
+	// wake leads to a step of the link.
+	wake()
 }
 
 func (l *link) init(e *Engine, sock *loop.Sock, owner frameHandler) {
@@ -118,7 +120,7 @@ func (l *link) count(f *h2.Frame) *h2.Error {
 	if f.CarriesNothing() {
 		return l.meter.Empty(l.eng.loop.Now())
 	}
-	l.meter.Useful()
+	l.meter.Useful(len(f.Payload))
 	return nil
 }
 
@@ -225,10 +227,12 @@ func (l *link) passed(n int) {
 func (l *link) fault(f h2.Fault) { l.eng.stats.faults[f].Inc() }
 
 // waitLine are the streams that wait until the peer has read, or has opened the
-// window of the connection, in the order in which they began to.
+// window of the connection, in the order in which they began to. While there
+// are some, all others join the line too.
 type waitLine struct{ streams []*flow }
 
 func (w *waitLine) join(f *flow) {
+	f.turn = 0
 	if !f.queued {
 		f.queued = true
 		w.streams = append(w.streams, f)
@@ -237,6 +241,7 @@ func (w *waitLine) join(f *flow) {
 
 // leave takes out a stream that ends.
 func (w *waitLine) leave(f *flow) {
+	f.turn = 0
 	if f.queued {
 		f.queued = false
 		if i := slices.Index(w.streams, f); i >= 0 {
@@ -245,17 +250,25 @@ func (w *waitLine) leave(f *flow) {
 	}
 }
 
-// wake lets those who wait try again. One that has to wait on joins at the end.
+// wake lets as many of those who wait try again as there is room for; one that
+// has to wait on joins at the end. The others have their turn with the link's
+// next step, even if these have nothing to say any more.
 func (w *waitLine) wake(l *link) {
-	if len(w.streams) == 0 || l.full() || l.send.Left() == 0 {
+	room := min(outBytes-l.pending(), l.send.Left())
+	if len(w.streams) == 0 || room <= 0 || l.broken {
 		return
 	}
-	streams := w.streams
-	w.streams = nil
-	for _, f := range streams {
-		f.queued = false
+	n := min(len(w.streams), 1+(room-1)/putBytes)
+	for i, f := range w.streams[:n] {
+		w.streams[i] = nil
+		f.queued, f.turn = false, putBytes
 		if f.x != nil {
 			f.x.Wake()
 		}
+	}
+	if w.streams = w.streams[n:]; len(w.streams) > 0 {
+		l.owner.wake()
+	} else {
+		w.streams = nil
 	}
 }

@@ -79,6 +79,7 @@ func (c *upConn) Step() {
 	if c.wire.Readable() {
 		c.heardAt, c.pinged = c.eng.loop.Now(), false
 	}
+	c.waiting.wake(&c.link)
 	more, ended, err := c.receive()
 	switch {
 	case !c.live:
@@ -170,6 +171,9 @@ func (c *upConn) Flush() {
 
 // flushed is frameHandler.
 func (c *upConn) flushed() {}
+
+// wake is frameHandler.
+func (c *upConn) wake() { c.handle.Wake() }
 
 func (c *upConn) find(id uint32) *upStream {
 	i, ok := slices.BinarySearchFunc(c.streams, id, func(s *upStream, id uint32) int { return int(s.id) - int(id) })

@@ -141,7 +141,7 @@ func (r *receiver) take(f *Frame) *Error {
 func (r *receiver) frame(f *Frame, s *receiving) *Error {
 	switch f.Type {
 	case Headers:
-		r.meter.Useful()
+		r.meter.Useful(0)
 		if !s.message.ExpectsHead() {
 			if err := r.head.CheckTrailers(); err != nil {
 				return err
@@ -161,7 +161,7 @@ func (r *receiver) frame(f *Frame, s *receiving) *Error {
 			}
 		}
 		if f.First && len(f.Payload) > 0 {
-			r.meter.Useful()
+			r.meter.Useful(0)
 		}
 		s.window.Pass(len(f.Payload))
 		return s.message.Data(len(f.Payload), f.EndStream)

@@ -183,11 +183,11 @@ func TestRatesAreBounded(t *testing.T) {
 	}
 	until("empty frames", MaxEmptyFrames, errEmpty, func() *Error { return m.Empty(2 * second) })
 	for range 100 {
-		m.Useful()
+		m.Useful(0)
 	}
 	until("empty frames beside others", 100*earnedPerFrame, errEmpty, func() *Error { return m.Empty(2 * second) })
 	for range 1 << 20 {
-		m.Useful()
+		m.Useful(0)
 	}
 	until("empty frames behind many others", maxEarned+MaxEmptyFrames, errEmpty, func() *Error { return m.Empty(3 * second) })
 	until("replies that are not read", MaxUnread, errUnread, func() *Error { return m.Reply() })

@@ -8,7 +8,8 @@ const (
 	MaxEmptyFrames = 1000 // frames in a second that carry nothing, beyond those that were earned
 	MaxUnread      = 1000 // frames of ours that answer frames of the peer, and that it does not read
 
-	earnedPerFrame = 4 // updates of both windows, SETTINGS, a PING that measures
+	earnedPerFrame = 4       // updates of both windows, SETTINGS, a PING that measures
+	octetsPerEmpty = 1 << 10 // of payload, for receivers that open their windows in small steps
 	maxEarned      = 1 << 16
 )
 
@@ -39,11 +40,11 @@ func (m *Meter) Reset(now int64) *Error {
 	return nil
 }
 
-// Useful notes a frame that brought a message forward, received or sent. It
-// earns the peer some that carry nothing: a download of many DATA frames needs
-// as many WINDOW_UPDATEs.
-func (m *Meter) Useful() {
-	m.earned = min(m.earned+earnedPerFrame, maxEarned)
+// Useful notes a frame that brought a message forward, received or sent, with n
+// octets of payload. It earns the peer some that carry nothing: a download of
+// many DATA frames needs as many WINDOW_UPDATEs.
+func (m *Meter) Useful(n int) {
+	m.earned = min(m.earned+earnedPerFrame+uint32(n/octetsPerEmpty), maxEarned)
 }
 
 // Empty notes a received frame that carries nothing.
