@@ -27,13 +27,14 @@ type upstreamSide struct {
 	reused bool
 	spent  bool // a body that was announced where there is none may still come
 
-	in      *buffer // in.b[:n] begins with the head that is read; nil: nothing has come
-	n       int
-	heard   bool // some byte of an answer has come
-	foreign bool // and they were not of HTTP/1
-	taken   bool // the head in front of in has been dealt with
-	req     *wire.Request
-	res     wire.Response
+	in        *buffer // in.b[:n] begins with the head that is read; nil: nothing has come
+	n         int
+	heard     bool // some byte of an answer has come
+	foreign   bool // and they were not of HTTP/1
+	unwelcome bool // ended without a word, by a container that is known to speak HTTP/2
+	taken     bool // the head in front of in has been dealt with
+	req       *wire.Request
+	res       wire.Response
 }
 
 // Event closes an idle connection that speaks or ends.
@@ -68,7 +69,7 @@ func (u *upstreamSide) close() {
 // Send is gate.UpstreamSide.
 func (u *upstreamSide) Send(c gate.ClientSide) {
 	req, peer := c.(wire.Requester).Request()
-	u.req, u.heard, u.n = req, false, 0
+	u.req, u.heard, u.unwelcome, u.n = req, false, false, 0
 	u.res.Reset()
 	u.reader.begin(wire.BodyUntilClose, 0, nil, 0, 0)
 	u.writer.begin(req.Body == wire.BodyChunked, true)
@@ -87,8 +88,9 @@ func (u *upstreamSide) Sent() bool { return u.writer.sent > 0 || u.sock.Begun() 
 // Heard is gate.UpstreamSide.
 func (u *upstreamSide) Heard() bool { return u.heard }
 
-// Reused is gate.UpstreamSide.
-func (u *upstreamSide) Reused() bool { return u.reused }
+// Reused is gate.UpstreamSide. A connection that a container of HTTP/2 has
+// closed without a word says as little about the request as a stale one.
+func (u *upstreamSide) Reused() bool { return u.reused || u.unwelcome }
 
 // Unprocessed is gate.UpstreamSide: what answers with a frame of HTTP/2 has not
 // understood the request.
@@ -160,7 +162,7 @@ func (u *upstreamSide) Pump(dst gate.Sink) bool {
 // ended tells what the end of the connection means when no answer has come.
 func (u *upstreamSide) ended(err error) gate.Outcome {
 	if c := u.pool.eng.cfg.Choice; c != nil && !u.reused && !u.heard {
-		c.Suspect() // some that speak HTTP/2 alone close without a word
+		u.unwelcome = c.Suspect() // some that speak HTTP/2 alone close without a word
 	}
 	if u.reused && !u.heard {
 		u.pool.idleAge().Ended(time.Duration(u.age))

@@ -67,11 +67,14 @@ func (c *Choice) Learned(p Protocol) {
 }
 
 // Suspect notes that the container did not understand HTTP/1, of which nothing
-// has been answered yet.
-func (c *Choice) Suspect() {
-	if c.Known() == Auto {
-		c.only2.Store(true)
+// has been answered yet. It reports whether the container is known to speak
+// HTTP/2.
+func (c *Choice) Suspect() bool {
+	if c.fixed != Auto || c.Known() == HTTP1 {
+		return false
 	}
+	c.only2.Store(true)
+	return c.Known() == H2C
 }
 
 // Answered notes that the container has answered over HTTP/1, whatever else it
