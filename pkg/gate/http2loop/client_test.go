@@ -1,0 +1,295 @@
+package http2loop
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// client is a connection over HTTP/2 that says whatever a test wants. What
+// comes is taken down in the background; SETTINGS and PING are acknowledged.
+type client struct {
+	t    *testing.T
+	conn *net.TCPConn
+	*http2.Framer
+	write  sync.Mutex
+	block  bytes.Buffer
+	encode *hpack.Encoder
+	last   uint32
+
+	greedy bool // windows are given back at once
+
+	mu      sync.Mutex
+	streams map[uint32]*got
+	goAways []http2.GoAwayFrame
+	pings   int // acknowledgements of
+	acks    int // of SETTINGS
+	window  int64
+	ended   bool
+	err     error
+}
+
+// got is what came on a stream.
+type got struct {
+	interim  []map[string]string
+	head     map[string]string
+	names    []string // of the head's fields, in their order
+	trailers map[string]string
+	body     []byte
+	size     int
+	frames   int
+	ended    bool
+	reset    bool
+	code     http2.ErrCode
+}
+
+func (g *got) status() string { return g.head[":status"] }
+
+// over reports that nothing more can come.
+func (g *got) over() bool { return g.ended || g.reset }
+
+// dial opens a connection with the given settings.
+func (r *rig) dial(settings ...http2.Setting) *client {
+	r.t.Helper()
+	c := r.dialDeaf(settings...)
+	done := make(chan struct{})
+	go func() { defer close(done); c.read() }()
+	r.t.Cleanup(func() { _ = c.conn.Close(); <-done })
+	return c
+}
+
+// dialDeaf opens a connection that nobody reads.
+func (r *rig) dialDeaf(settings ...http2.Setting) *client {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(3 * patience))
+	c := &client{t: r.t, conn: conn.(*net.TCPConn), streams: map[uint32]*got{}, greedy: true}
+	c.Framer = http2.NewFramer(conn, conn)
+	c.Framer.AllowIllegalWrites = true
+	c.encode = hpack.NewEncoder(&c.block)
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := c.WriteSettings(settings...); err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+func (c *client) read() {
+	decode := hpack.NewDecoder(4096, nil)
+	for {
+		f, err := c.ReadFrame()
+		if err != nil {
+			c.mu.Lock()
+			c.ended, c.err = true, err
+			c.mu.Unlock()
+			return
+		}
+		switch f := f.(type) {
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				c.do(func() error { return c.WriteSettingsAck() })
+			}
+		case *http2.PingFrame:
+			if !f.IsAck() {
+				c.do(func() error { return c.WritePing(true, f.Data) })
+			}
+		}
+		c.mu.Lock()
+		c.take(f, decode)
+		c.mu.Unlock()
+		if f, ok := f.(*http2.DataFrame); ok && c.greedy && f.Length > 0 {
+			c.do(func() error {
+				if !f.StreamEnded() {
+					_ = c.WriteWindowUpdate(f.StreamID, f.Length)
+				}
+				return c.WriteWindowUpdate(0, f.Length)
+			})
+		}
+	}
+}
+
+func (c *client) take(f http2.Frame, decode *hpack.Decoder) {
+	s := c.streams[f.Header().StreamID]
+	if s == nil {
+		s = &got{}
+		c.streams[f.Header().StreamID] = s
+	}
+	switch f := f.(type) {
+	case *http2.HeadersFrame:
+		fields, err := decode.DecodeFull(f.HeaderBlockFragment()) // the gate's heads here are short
+		if err != nil {
+			c.t.Errorf("HPACK of the gate: %v", err)
+		}
+		m, names := map[string]string{}, []string{}
+		for _, x := range fields {
+			names = append(names, x.Name)
+			if old, ok := m[x.Name]; ok {
+				m[x.Name] = old + "\n" + x.Value
+			} else {
+				m[x.Name] = x.Value
+			}
+		}
+		switch {
+		case s.head != nil:
+			s.trailers = m
+		case strings.HasPrefix(m[":status"], "1"):
+			s.interim = append(s.interim, m)
+		default:
+			s.head, s.names = m, names
+		}
+		s.ended = s.ended || f.StreamEnded()
+	case *http2.DataFrame:
+		s.frames++
+		s.size += len(f.Data())
+		if len(s.body) < 1<<16 {
+			s.body = append(s.body, f.Data()...)
+		}
+		s.ended = s.ended || f.StreamEnded()
+	case *http2.RSTStreamFrame:
+		s.reset, s.code = true, f.ErrCode
+	case *http2.GoAwayFrame:
+		c.goAways = append(c.goAways, *f)
+	case *http2.PingFrame:
+		if f.IsAck() {
+			c.pings++
+		}
+	case *http2.SettingsFrame:
+		if f.IsAck() {
+			c.acks++
+		}
+	case *http2.WindowUpdateFrame:
+		if f.StreamID == 0 {
+			c.window += int64(f.Increment)
+		}
+	}
+}
+
+// do writes while nobody else does.
+func (c *client) do(f func() error) error {
+	c.write.Lock()
+	defer c.write.Unlock()
+	return f()
+}
+
+// request is the fields of a request, more of them behind.
+func request(method, path string, more ...string) []string {
+	return append([]string{":method", method, ":scheme", "http", ":path", path, ":authority", "h"}, more...)
+}
+
+// fields encodes a field block.
+func (c *client) fields(fields []string) []byte {
+	c.block.Reset()
+	for i := 0; i < len(fields); i += 2 {
+		_ = c.encode.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	return bytes.Clone(c.block.Bytes())
+}
+
+// open sends the head of a request on the next stream.
+func (c *client) open(end bool, fields ...string) (id uint32) {
+	_ = c.do(func() error {
+		if c.last == 0 {
+			c.last = 1
+		} else {
+			c.last += 2
+		}
+		id = c.last
+		return c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.fields(fields), EndHeaders: true, EndStream: end})
+	})
+	return id
+}
+
+// get sends a GET.
+func (c *client) get(path string, more ...string) uint32 {
+	return c.open(true, request("GET", path, more...)...)
+}
+
+// data sends DATA, ignoring windows.
+func (c *client) data(id uint32, end bool, b string) error {
+	return c.do(func() error { return c.WriteData(id, end, []byte(b)) })
+}
+
+// raw sends a frame.
+func (c *client) raw(t http2.FrameType, flags http2.Flags, id uint32, payload string) error {
+	return c.do(func() error { return c.WriteRawFrame(t, flags, id, []byte(payload)) })
+}
+
+// of is a copy of what came on a stream.
+func (c *client) of(id uint32) got {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.streams[id]; s != nil {
+		return *s
+	}
+	return got{}
+}
+
+// await returns what came on a stream once it is over.
+func (c *client) await(id uint32) got {
+	c.t.Helper()
+	until(c.t, "the end of a stream", func() bool { g := c.of(id); return g.over() || c.over() })
+	return c.of(id)
+}
+
+func (c *client) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
+}
+
+// want awaits an answer and compares.
+func (c *client) want(id uint32, status, body string) got {
+	c.t.Helper()
+	g := c.await(id)
+	if g.status() != status || string(g.body) != body || !g.ended {
+		c.t.Errorf("stream %d: %v %q (ended %v, reset %v %v), want %s %q", id, g.head, g.body, g.ended, g.reset, g.code, status, body)
+	}
+	return g
+}
+
+// wantGoAway awaits the end of the connection and the code of its last GOAWAY.
+func (c *client) wantGoAway(codes ...http2.ErrCode) {
+	c.t.Helper()
+	until(c.t, "the end of the connection", c.over)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.goAways) == 0 {
+		c.t.Errorf("the connection ended without GOAWAY (%v)", c.err)
+		return
+	}
+	last := c.goAways[len(c.goAways)-1].ErrCode
+	for _, code := range codes {
+		if last == code {
+			return
+		}
+	}
+	c.t.Errorf("GOAWAY %v, want %v", last, codes)
+}
+
+// works checks that the connection serves another request.
+func (c *client) works() {
+	c.t.Helper()
+	if g := c.await(c.get("/works")); g.status() != "200" {
+		c.t.Errorf("the connection does not go on: %+v (connection over: %v)", g, c.over())
+	}
+}
+
+func u32(n uint32) string {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], n)
+	return string(b[:])
+}

@@ -1,0 +1,301 @@
+package http2loop
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+)
+
+// echo answers with what it was sent, trailers included.
+func echo(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Path", r.URL.RequestURI())
+	w.Header().Set("X-Host", r.Host)
+	w.Header().Set("Trailer", "X-Sum")
+	n, _ := io.Copy(w, r.Body)
+	w.Header().Set("X-Sum", fmt.Sprint(n, r.Trailer))
+}
+
+// bothKinds runs a test before containers of either protocol.
+func bothKinds(t *testing.T, h http.HandlerFunc, test func(t *testing.T, c *container, h2c bool)) {
+	t.Run("HTTP/1.1", func(t *testing.T) { test(t, serveHTTP1(t, h), false) })
+	t.Run("h2c", func(t *testing.T) { test(t, serveH2C(t, h), true) })
+}
+
+func TestAnExchangeGoesThroughWithBodyAndTrailers(t *testing.T) {
+	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
+		c := newRig(t, up).dial()
+		id := c.open(false, request("POST", "/a?b", "trailer", "x-end")...)
+		_ = c.data(id, false, "hello ")
+		_ = c.data(id, false, "you")
+		_ = c.do(func() error {
+			return c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.fields([]string{"x-end", "yes"}), EndHeaders: true, EndStream: true})
+		})
+		g := c.want(id, "200", "hello you")
+		if g.head["x-path"] != "/a?b" || g.head["x-host"] != "h" || g.trailers["x-sum"] != "9 map[X-End:[yes]]" {
+			t.Errorf("head %v, trailers %v", g.head, g.trailers)
+		}
+		c.works()
+	})
+}
+
+func TestAClientOfHTTP1ReachesAContainerThatSpeaksHTTP2Alone(t *testing.T) {
+	r := newRig(t, serveH2C(t, echo))
+	r.dial().works() // from here on it is known what the container speaks
+	for range 3 {
+		if status, _ := r.get("/"); status != 200 {
+			t.Errorf("status %d", status)
+		}
+	}
+}
+
+func TestInterimAnswersAndEarlyOnesAreHandedOn(t *testing.T) {
+	early := func(t *testing.T, up *container) {
+		c := newRig(t, up).dial()
+		for range 50 {
+			id := c.open(false, request("POST", "/")...)
+			_ = c.data(id, false, "the first of much")
+			g := c.want(id, "413", "too much")
+			if len(g.interim) != 1 || g.interim[0][":status"] != "103" || g.interim[0]["link"] != "</x>" {
+				t.Errorf("interim %v", g.interim)
+			}
+			until(t, "the reset behind an early answer", func() bool { g := c.of(id); return g.reset })
+			if g := c.of(id); g.code != http2.ErrCodeNo {
+				t.Errorf("reset with %v", g.code)
+			}
+		}
+	}
+	t.Run("HTTP/1.1", func(t *testing.T) {
+		early(t, serveRaw(t, func(conn net.Conn) {
+			if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+				_, _ = io.WriteString(conn, "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 413 Too Large\r\nContent-Length: 8\r\n\r\ntoo much")
+			}
+		}))
+	})
+	t.Run("h2c", func(t *testing.T) {
+		early(t, serveH2C(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Link", "</x>")
+			w.WriteHeader(103)
+			w.WriteHeader(413)
+			_, _ = io.WriteString(w, "too much")
+		}))
+	})
+}
+
+func TestACancelledStreamReachesTheContainer(t *testing.T) {
+	begun, gone := make(chan struct{}, 1), make(chan struct{}, 1)
+	bothKinds(t, func(_ http.ResponseWriter, r *http.Request) {
+		begun <- struct{}{}
+		<-r.Context().Done()
+		gone <- struct{}{}
+	}, func(t *testing.T, up *container, _ bool) {
+		r := newRig(t, up)
+		c := r.dial()
+		id := c.get("/")
+		receive(t, "the request", begun)
+		_ = c.do(func() error { return c.WriteRSTStream(id, http2.ErrCodeCancel) })
+		receive(t, "the cancellation", gone)
+		until(t, "nothing in flight", func() bool { return r.gate.Admission.InFlight() == 0 })
+		id = c.get("/")
+		receive(t, "the request", begun)
+		_ = c.conn.Close()
+		receive(t, "the end of the connection", gone)
+	})
+}
+
+func TestAnUploadBeyondAllWindowsGoesThrough(t *testing.T) {
+	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		fmt.Fprintln(w, n, err)
+	}, func(t *testing.T, up *container, _ bool) {
+		r := newRig(t, up)
+		tr := &http.Transport{Protocols: new(http.Protocols)}
+		tr.Protocols.SetUnencryptedHTTP2(true)
+		defer tr.CloseIdleConnections()
+		const size = 8 << 20
+		results := make(chan string, 4)
+		for range 4 {
+			go func() {
+				res, err := (&http.Client{Transport: tr, Timeout: patience}).Post("http://"+r.addr+"/", "", io.LimitReader(zeros{}, size))
+				if err != nil {
+					results <- err.Error()
+					return
+				}
+				defer res.Body.Close()
+				b, _ := io.ReadAll(res.Body)
+				results <- string(b)
+			}()
+		}
+		for range 4 {
+			if got := receive(t, "an upload", results); got != fmt.Sprintln(size, nil) {
+				t.Errorf("got %q", got)
+			}
+		}
+	})
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// pour answers with as many bytes as the query says.
+func pour(w http.ResponseWriter, r *http.Request) {
+	n := int64(0)
+	_, _ = fmt.Sscan(r.URL.RawQuery, &n)
+	_, _ = io.Copy(w, io.LimitReader(zeros{}, n))
+}
+
+func TestALargeDownloadWithSmallWindowsGoesThrough(t *testing.T) {
+	bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {
+		c := newRig(t, up).dial(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1000})
+		const size = 8 << 20
+		id := c.get(fmt.Sprint("/?", size))
+		if g := c.await(id); g.size != size || !g.ended {
+			t.Errorf("%d octets, ended %v, reset %v %v; connection %v %v", g.size, g.ended, g.reset, g.code, c.err, c.goAways)
+		}
+		c.works()
+	})
+}
+
+func TestManyStreamsMakeProgressAtOnce(t *testing.T) {
+	bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {
+		c := newRig(t, up).dial()
+		const size, n = 200 << 10, 100
+		ids := make([]uint32, n)
+		for i := range ids {
+			ids[i] = c.get(fmt.Sprint("/?", size))
+		}
+		for _, id := range ids {
+			if g := c.await(id); g.size != size || !g.ended {
+				t.Fatalf("stream %d: %d octets, ended %v, reset %v %v; connection %v %v", id, g.size, g.ended, g.reset, g.code, c.err, c.goAways)
+			}
+		}
+	})
+}
+
+func TestASmallAnswerIsNotHeldUpByLargeOnes(t *testing.T) {
+	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/works" {
+			return
+		}
+		_, _ = io.Copy(w, zeros{})
+	}, func(t *testing.T, up *container, _ bool) {
+		c := newRig(t, up).dial()
+		var large []uint32
+		for range 20 {
+			large = append(large, c.get("/endless"))
+		}
+		for range 20 {
+			c.works()
+		}
+		for _, id := range large {
+			until(t, "progress of all", func() bool { g := c.of(id); return g.size > 64<<10 })
+			_ = c.do(func() error { return c.WriteRSTStream(id, http2.ErrCodeCancel) })
+		}
+		c.works()
+	})
+}
+
+func TestExtendedConnectReachesAContainerOfHTTP1AsUpgrade(t *testing.T) {
+	up := serveRaw(t, func(conn net.Conn) {
+		in := bufio.NewReader(conn)
+		req, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		if req.Header.Get("Upgrade") != "websocket" || req.Header.Get("Sec-Websocket-Key") == "" || req.Method != "GET" {
+			t.Errorf("%s %v", req.Method, req.Header)
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\nhello")
+		_, _ = io.Copy(conn, in)
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 1 })
+	c := r.dial()
+	id := c.open(false, ":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":path", "/chat", ":authority", "h", "sec-websocket-version", "13")
+	_ = c.data(id, false, " and back")
+	until(t, "the echo", func() bool { g := c.of(id); return string(g.body) == "hello and back" })
+	if g := c.of(id); g.status() != "200" {
+		t.Errorf("head %v", g.head)
+	}
+	until(t, "a tunnel", func() bool { return r.gate.Drain.Tunnels() == 1 })
+	_ = c.data(id, true, "")
+	if g := c.await(id); !g.ended || g.reset {
+		t.Errorf("%+v", g)
+	}
+	c.conn.Close()
+}
+
+func TestRefusalsReachClientsAsStatusAndAsGRPC(t *testing.T) {
+	hold := make(chan struct{})
+	up := serveHTTP1(t, func(_ http.ResponseWriter, r *http.Request) { <-hold })
+	r := newRig(t, up, func(o *options) { o.gate.ConcurrencyLimit, o.gate.QueueCapacity = 1, 0 })
+	c := r.dial()
+	first := c.get("/")
+	until(t, "one in flight", func() bool { return r.gate.Admission.InFlight() == 1 })
+	g := c.want(c.get("/"), "503", "pending request queue full\n")
+	if g.head["k-gate-outcome"] != "queue-full" {
+		t.Errorf("head %v", g.head)
+	}
+	g = c.want(c.open(true, request("POST", "/", "content-type", "application/grpc")...), "200", "")
+	if g.head["grpc-status"] != "8" || g.head["k-gate-outcome"] != "queue-full" {
+		t.Errorf("head %v", g.head)
+	}
+	close(hold)
+	c.want(first, "200", "")
+}
+
+func TestProbesAreAnsweredByTheGate(t *testing.T) {
+	up := serveHTTP1(t, func(http.ResponseWriter, *http.Request) { t.Error("forwarded") })
+	c := newRig(t, up).dial()
+	c.want(c.get("/", "k-network-probe", "queue", "user-agent", "kube-probe/1"), "200", "queue")
+	if g := c.want(c.get("/healthz", "k-network-probe", "probe", "k-network-hash", "abc"), "200", ""); g.head["k-network-hash"] != "abc" {
+		t.Errorf("head %v", g.head)
+	}
+	c.want(c.open(true, request("OPTIONS", "*")...), "200", "")
+}
+
+func TestADrainLosesNoStreamThatIsOnTheWire(t *testing.T) {
+	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
+		r := newRig(t, up)
+		c := r.dial()
+		c.works()
+		r.gate.Drain.Start()
+		late := uint32(0)
+		r.on(func() {
+			late = c.get("/late") // is on the wire when the gate announces its end
+			r.part.Leave()
+		})
+		until(t, "a GOAWAY", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.goAways) > 0 })
+		until(t, "the end of the connection", c.over)
+		g := c.of(late)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		last := c.goAways[len(c.goAways)-1].LastStreamID
+		if len(c.goAways) != 2 || c.goAways[0].LastStreamID != 1<<31-1 {
+			t.Errorf("GOAWAY %v", c.goAways)
+		}
+		if g.status() != "200" || !g.ended || late > last {
+			t.Errorf("stream %d beside GOAWAY up to %d: %+v", late, last, g)
+		}
+	})
+}
+
+func TestAContainerThatDoesNotSpeakHTTP2IsAskedOverHTTP1(t *testing.T) {
+	var paths []string
+	up := serveHTTP1(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method != "PRI" { // net/http shows the preface of HTTP/2 to handlers
+			paths = append(paths, r.Method+r.URL.Path)
+		}
+	})
+	r := newRig(t, up)
+	c := r.dial()
+	c.want(c.open(true, request("POST", "/once")...), "200", "")
+	if got := strings.Join(paths, " "); got != "POST/once" {
+		t.Errorf("the container saw %s", got)
+	}
+}

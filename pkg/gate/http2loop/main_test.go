@@ -1,0 +1,238 @@
+package http2loop
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/http1"
+	"github.com/queuegate/queuegate/pkg/gate/internal/leakcheck"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+// patience is a fail-safe only: no test depends on how long anything takes.
+const patience = 30 * time.Second
+
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !condition(); time.Sleep(200 * time.Microsecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(patience):
+		t.Fatalf("waited in vain: %s", what)
+	}
+	return v
+}
+
+// container is a listener in this process; what its connections do is up to
+// serve.
+type container struct {
+	t     *testing.T
+	ln    net.Listener
+	conns atomic.Int64 // that were accepted
+}
+
+func (c *container) addr() netip.AddrPort { return c.ln.Addr().(*net.TCPAddr).AddrPort() }
+
+// serveHTTP answers over the given protocols with net/http.
+func serveHTTP(t *testing.T, http1, h2c bool, h http.HandlerFunc) *container {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &container{t: t, ln: ln}
+	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), ConnState: func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			c.conns.Inc()
+		}
+	}}
+	srv.Protocols.SetHTTP1(http1)
+	srv.Protocols.SetUnencryptedHTTP2(h2c)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = srv.Serve(ln) }()
+	t.Cleanup(func() { _ = srv.Close(); <-done })
+	return c
+}
+
+func serveHTTP1(t *testing.T, h http.HandlerFunc) *container { return serveHTTP(t, true, false, h) }
+func serveH2C(t *testing.T, h http.HandlerFunc) *container   { return serveHTTP(t, false, true, h) }
+
+// serveRaw gives each connection to serve, and closes it afterwards and at the
+// end of the test.
+func serveRaw(t *testing.T, serve func(net.Conn)) *container {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &container{t: t, ln: ln}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	open, over := map[net.Conn]struct{}{}, false
+	all.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open[conn] = struct{}{}
+			if over {
+				_ = conn.Close()
+			}
+			mu.Unlock()
+			c.conns.Inc()
+			all.Go(func() {
+				serve(conn)
+				_ = conn.Close()
+				mu.Lock()
+				delete(open, conn)
+				mu.Unlock()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		mu.Lock()
+		over = true
+		for conn := range open {
+			_ = conn.Close()
+		}
+		mu.Unlock()
+		all.Wait()
+	})
+	return c
+}
+
+// rig is the engine behind a port, on one loop.
+type rig struct {
+	t        *testing.T
+	gate     *gate.Gate
+	server   *http1.Server
+	stats    *Stats
+	choice   *upstream.Choice
+	part     *Part
+	addr     string
+	panics   atomic.Int64
+	expected bool // panics are
+}
+
+type options struct {
+	gate     gate.Config
+	engine   Config
+	protocol upstream.Protocol
+	tls      *tls.Config
+	panics   bool
+}
+
+func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
+	t.Helper()
+	o := options{gate: gate.Config{RequestTimeout: 2 * time.Minute, QueueCapacity: 10_000, UpstreamWait: patience, UpstreamRestartWait: patience}}
+	for _, f := range set {
+		f(&o)
+	}
+	g, err := gate.New(o.gate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, gate: g, stats: &Stats{}, choice: &upstream.Choice{}, expected: o.panics}
+	r.choice.Fix(o.protocol)
+	panicked := func(v any) {
+		if r.panics.Inc(); !r.expected {
+			t.Errorf("panic: %v", v)
+		}
+	}
+	engine := o.engine
+	engine.Host, engine.Scheme, engine.Panicked = []byte(c.addr().String()), "http", panicked
+	engine.Departed = func() { r.server.Departed() }
+	r.server, err = http1.NewServer(g, http1.Config{
+		Upstream: c.addr(), Loops: 1, Panicked: panicked, Choice: r.choice, UpstreamRefused: r.choice.Forget,
+		Part: func(l *loop.Loop, d *upstream.Dialer, pool gate.Connector, up *upstream.Stats) http1.Part {
+			r.part = NewPart(l, g, &engine, r.stats, d, r.choice, up, pool)
+			return r.part
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.end)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.addr = ln.Addr().String()
+	if err := r.server.Serve(ln.(*net.TCPListener)); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// end closes the server and checks that nothing is left of any request.
+func (r *rig) end() {
+	r.server.Close()
+	a, d := r.gate.Admission, r.gate.Drain
+	if a.InFlight() != 0 || a.QueueDepth() != 0 || d.Requests() != 0 || d.Tunnels() != 0 || r.gate.Pending.Held() != 0 {
+		r.t.Errorf("left: %d in flight, %d waiting, %d requests, %d tunnels, %d held",
+			a.InFlight(), a.QueueDepth(), d.Requests(), d.Tunnels(), r.gate.Pending.Held())
+	}
+	if h, b := r.gate.Heads.Used(), r.gate.Bodies.Used(); h != 0 || b != 0 {
+		r.t.Errorf("left in the budgets: %d of heads, %d of bodies", h, b)
+	}
+	if n := r.stats.HTTP2().Connections; n != 0 {
+		r.t.Errorf("%d connections are left", n)
+	}
+}
+
+// on runs f on the loop.
+func (r *rig) on(f func()) {
+	r.t.Helper()
+	done := make(chan struct{})
+	r.part.loop.Post(func() { defer close(done); f() })
+	receive(r.t, "the loop", done)
+}
+
+func (r *rig) faults() map[string]int64 {
+	seen := map[string]int64{}
+	for name, n := range r.stats.HTTP2().Errors {
+		if n > 0 {
+			seen[name] = n
+		}
+	}
+	return seen
+}
+
+// get is a client of HTTP/1.1 that knows nothing of the others.
+func (r *rig) get(path string) (int, string) {
+	r.t.Helper()
+	tr := &http.Transport{DisableKeepAlives: true}
+	res, err := (&http.Client{Transport: tr, Timeout: patience}).Get("http://" + r.addr + path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
