@@ -12,25 +12,24 @@ import (
 
 // run turns a recording into the record of a run, so that one comparison serves
 // both: a package is a scenario, a benchmark a target, a unit a figure.
-func (rec *Recording) run() *sample.Run {
+func (rec Recording) run() *sample.Run {
 	run := &sample.Run{Meta: sample.Meta{
 		Version:  sample.Version,
-		Machine:  sample.Machine{CPU: rec.Config["cpu"], OS: rec.Config["goos"] + "/" + rec.Config["goarch"]},
-		Versions: map[string]string{"go": rec.Config["go"]},
-		Commit:   rec.Config["commit"],
+		Machine:  sample.Machine{CPU: rec.config("cpu"), OS: rec.config("goos") + "/" + rec.config("goarch")},
+		Versions: map[string]string{"go": rec.config("go")},
+		Commit:   rec.config("commit"),
 	}}
-	rounds := map[string]int{}
-	for _, r := range rec.Results {
-		rounds[r.Package+" "+r.Name]++
+	rounds := map[[2]string]int{}
+	for _, r := range rec {
+		pkg, name := shortPackage(r.GetConfig("pkg")), r.Name.String()
+		rounds[[2]string{pkg, name}]++
 		for _, v := range r.Values {
+			if v.OrigUnit != "" {
+				v.Value, v.Unit = v.OrigValue, v.OrigUnit
+			}
 			run.Figures = append(run.Figures, sample.Figure{
-				Round:    rounds[r.Package+" "+r.Name],
-				Scenario: shortPackage(r.Package),
-				Target:   r.Name,
-				Figure:   v.Unit,
-				Value:    v.Value,
-				Unit:     v.Unit,
-				Better:   better(v.Unit),
+				Round: rounds[[2]string{pkg, name}], Scenario: pkg, Target: name,
+				Figure: v.Unit, Value: v.Value, Unit: v.Unit, Better: better(v.Unit),
 			})
 		}
 	}
@@ -61,15 +60,15 @@ func shortPackage(p string) string {
 }
 
 // Compare compares two recordings.
-func Compare(old, new *Recording, o compare.Options) compare.Result {
+func Compare(old, new Recording, o compare.Options) compare.Result {
 	return compare.Compare(old.run(), new.run(), o)
 }
 
 // otherMachine says why times of two recordings cannot be judged, and "" if
 // they can.
-func otherMachine(old, new *Recording) string {
+func otherMachine(old, new Recording) string {
 	for _, key := range []string{"cpu", "goos", "goarch"} {
-		if a, b := old.Config[key], new.Config[key]; a != b {
+		if a, b := old.config(key), new.config(key); a != b {
 			return fmt.Sprintf("%s was %q and is %q", key, a, b)
 		}
 	}
@@ -81,12 +80,12 @@ func otherMachine(old, new *Recording) string {
 
 // processors returns the distinct suffixes of the names ("2" of "Observe-2").
 // One processor leaves no suffix.
-func (rec *Recording) processors() []string {
+func (rec Recording) processors() []string {
 	var all []string
-	for _, r := range rec.Results {
+	for _, r := range rec {
 		n := "1"
-		if i := strings.LastIndexByte(r.Name, '-'); i >= 0 && strings.Trim(r.Name[i+1:], "0123456789") == "" && i+1 < len(r.Name) {
-			n = r.Name[i+1:]
+		if _, parts := r.Name.Parts(); len(parts) > 0 && parts[len(parts)-1][0] == '-' {
+			n = string(parts[len(parts)-1][1:])
 		}
 		if !slices.Contains(all, n) {
 			all = append(all, n)

@@ -66,8 +66,11 @@ func Main(args []string, stdout io.Writer) int {
 		return fail(err)
 	}
 
+	new, measureErr := measure(s, stdout)
 	var text bytes.Buffer
-	measureErr := measure(s, &text, stdout)
+	if err := new.write(&text); err != nil {
+		return fail(err)
+	}
 	if *out != "" {
 		if err := os.WriteFile(*out, text.Bytes(), 0o644); err != nil {
 			return fail(fmt.Errorf("--out: %w", err))
@@ -76,11 +79,7 @@ func Main(args []string, stdout io.Writer) int {
 	if measureErr != nil {
 		return fail(measureErr)
 	}
-	new, err := Parse(bytes.NewReader(text.Bytes()))
-	if err != nil {
-		return fail(err)
-	}
-	if len(new.Results) == 0 {
+	if len(new) == 0 {
 		return fail(fmt.Errorf("--bench %q matches no benchmark of %v", s.pattern, s.packages))
 	}
 	code := compare.ExitSame
@@ -99,7 +98,7 @@ func Main(args []string, stdout io.Writer) int {
 }
 
 // show writes the comparison and returns the exit code.
-func show(old, new *Recording, o compare.Options, all bool, stdout io.Writer) (int, error) {
+func show(old, new Recording, o compare.Options, all bool, stdout io.Writer) (int, error) {
 	r := Compare(old, new, o)
 	if err := r.Render(stdout, all); err != nil {
 		return 0, err
@@ -112,17 +111,4 @@ func show(old, new *Recording, o compare.Options, all bool, stdout io.Writer) (i
 		return compare.ExitRegressed, nil
 	}
 	return compare.ExitSame, nil
-}
-
-func read(name string) (*Recording, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("reading the recording: %w", err)
-	}
-	defer f.Close()
-	rec, err := Parse(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return rec, nil
 }

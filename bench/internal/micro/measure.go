@@ -17,7 +17,8 @@ const module = "github.com/queuegate/queuegate"
 // heads, counting, probe schedule.
 var Packages = []string{
 	module + "/pkg/gate",
-	module + "/pkg/gate/http1",
+	module + "/pkg/gate/wire",
+	module + "/pkg/gate/wire/h2",
 	module + "/pkg/metrics",
 	module + "/pkg/probe",
 }
@@ -31,27 +32,27 @@ type settings struct {
 }
 
 // measure runs the benchmarks round by round, all packages in each round, so
-// that a machine that becomes slower does so for all of them. It writes what
-// the benchmarks print to out, and a line for each step to progress.
-func measure(s settings, out, progress io.Writer) error {
+// that a machine that becomes slower does so for all of them. It writes a line
+// for each step to progress. With an error it returns what it had.
+func measure(s settings, progress io.Writer) (rec Recording, err error) {
 	dir, err := os.MkdirTemp("", "queuegate-micro-")
 	if err != nil {
-		return fmt.Errorf("making a directory for the test binaries: %w", err)
+		return nil, fmt.Errorf("making a directory for the test binaries: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	fmt.Fprintf(out, "go: %s\ncommit: %s\n", toolchain(), commit())
+	head := fmt.Sprintf("go: %s\ncommit: %s\n", toolchain(), commit())
 	binaries, sources := make([]string, len(s.packages)), make([]string, len(s.packages))
 	for i, pkg := range s.packages {
 		fmt.Fprintf(progress, "building the tests of %s\n", pkg)
 		if sources[i], err = output("go", "list", "-f", "{{.Dir}}", pkg); err != nil {
-			return fmt.Errorf("looking for %s: %w", pkg, err)
+			return nil, fmt.Errorf("looking for %s: %w", pkg, err)
 		}
 		binaries[i] = filepath.Join(dir, strconv.Itoa(i)+".test")
 		if _, err := output("go", "test", "-c", "-o", binaries[i], pkg); err != nil {
-			return fmt.Errorf("building the tests of %s: %w", pkg, err)
+			return nil, fmt.Errorf("building the tests of %s: %w", pkg, err)
 		}
 		if _, err := os.Stat(binaries[i]); err != nil {
-			return fmt.Errorf("%s has no tests: %w", pkg, err)
+			return nil, fmt.Errorf("%s has no tests: %w", pkg, err)
 		}
 	}
 	for round := range s.rounds {
@@ -66,27 +67,16 @@ func measure(s settings, out, progress io.Writer) error {
 			var both bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &both, &both
 			if err := cmd.Run(); err != nil {
-				return fmt.Errorf("running the benchmarks of %s: %w\n%s", pkg, err, both.Bytes())
+				return rec, fmt.Errorf("running the benchmarks of %s: %w\n%s", pkg, err, both.Bytes())
 			}
-			if err := keep(out, both.String()); err != nil {
-				return err
+			results, err := Parse(strings.NewReader(head+both.String()), pkg)
+			if err != nil {
+				return rec, err
 			}
+			rec = append(rec, results...)
 		}
 	}
-	return nil
-}
-
-// keep writes the lines that belong into a recording.
-func keep(out io.Writer, text string) error {
-	for line := range strings.Lines(text) {
-		if _, _, ok := configLine(strings.TrimRight(line, "\n")); !ok && !isResult(line) {
-			continue
-		}
-		if _, err := io.WriteString(out, line); err != nil {
-			return fmt.Errorf("writing benchmarks: %w", err)
-		}
-	}
-	return nil
+	return rec, nil
 }
 
 func toolchain() string {

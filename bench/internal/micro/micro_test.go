@@ -2,9 +2,10 @@ package micro
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,43 +29,36 @@ ok  	example.org/x/pkg/probe	0.725s
 `
 
 func TestTheBenchmarkFormatIsRead(t *testing.T) {
-	got, err := Parse(strings.NewReader(recorded))
-	if err != nil {
-		t.Fatal(err)
+	run := parsed(t, recorded).run()
+	if got := fmt.Sprint(run.Meta.Machine.CPU, run.Meta.Machine.OS, run.Meta.Versions["go"], run.Meta.Commit); got != "Some CPUlinux/amd64go1.0abc" {
+		t.Errorf("the machine and the versions are %q", got)
 	}
-	want := &Recording{
-		Config: map[string]string{"go": "go1.0", "commit": "abc", "goos": "linux", "goarch": "amd64", "pkg": "example.org/x/pkg/probe", "cpu": "Some CPU"},
-		Results: []Result{
-			{"example.org/x/pkg/gate", "BeginEnd-2", 1000, []Value{{12.5, "ns/op"}, {0, "B/op"}, {0, "allocs/op"}}},
-			{"example.org/x/pkg/gate", "BeginEnd-2", 2000, []Value{{13.5, "ns/op"}, {0, "B/op"}, {0, "allocs/op"}}},
-			{"example.org/x/pkg/probe", "Schedule/nobody_waits-2", 5, []Value{{2000, "ns/op"}, {155, "attempts/op"}, {12, "MB/s"}}},
-		},
+	var got []string
+	for _, f := range run.Figures {
+		got = append(got, fmt.Sprint(f.Round, " ", f.Scenario, " ", f.Target, " ", f.Value, " ", f.Unit))
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
+	want := []string{
+		"1 gate BeginEnd-2 12.5 ns/op", "1 gate BeginEnd-2 0 B/op", "1 gate BeginEnd-2 0 allocs/op",
+		"2 gate BeginEnd-2 13.5 ns/op", "2 gate BeginEnd-2 0 B/op", "2 gate BeginEnd-2 0 allocs/op",
+		"1 probe Schedule/nobody_waits-2 2000 ns/op", "1 probe Schedule/nobody_waits-2 155 attempts/op", "1 probe Schedule/nobody_waits-2 12 MB/s",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 
 func TestLinesThatAreNoResultsArePassedOver(t *testing.T) {
-	for _, line := range []string{"", "PASS", "Benchmarking is fun 1 2 ns/op", "BenchmarkX-2", "--- BENCH: BenchmarkX-2", "Key: value", "two words: value", "http://x"} {
-		got, err := Parse(strings.NewReader(line))
-		if err != nil || len(got.Results) != 0 || len(got.Config) != 0 {
-			t.Errorf("%q: %+v, %v", line, got, err)
+	for _, line := range []string{"", "PASS", "BenchmarkX-2", "--- BENCH: BenchmarkX-2", "Key: value", "two words: value", "http://x"} {
+		if got := parsed(t, line); len(got) != 0 {
+			t.Errorf("%q: %+v", line, got)
 		}
 	}
 }
 
 func TestBrokenResultsAreErrorsWithTheirLine(t *testing.T) {
-	for line, want := range map[string]string{
-		"BenchmarkX 1 2":               "line 2: ",
-		"BenchmarkX 1 2 ns/op 3":       "line 2: ",
-		"BenchmarkX one 2 ns/op":       `line 2: the count of X is "one"`,
-		"BenchmarkX 0 2 ns/op":         `line 2: the count of X is "0"`,
-		"BenchmarkX 1 two ns/op":       "line 2: a value of X: ",
-		"BenchmarkX\t1\t2 ns/op\tx MB": "line 2: a value of X: ",
-	} {
-		if _, err := Parse(strings.NewReader("PASS\n" + line + "\n")); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error %v, want %q", line, err, want)
+	for _, line := range []string{"BenchmarkX 1 2", "BenchmarkX 1 2 ns/op 3", "BenchmarkX one 2 ns/op", "BenchmarkX 1 two ns/op", "BenchmarkX\t1\t2 ns/op\tx MB"} {
+		if _, err := Parse(strings.NewReader("PASS\n"+line+"\n"), "x"); err == nil || !strings.Contains(err.Error(), "x:2: ") {
+			t.Errorf("%q: error %v", line, err)
 		}
 	}
 }
@@ -79,9 +73,9 @@ func TestUnitsSayWhatIsBetter(t *testing.T) {
 	}
 }
 
-func parsed(t *testing.T, text string) *Recording {
+func parsed(t *testing.T, text string) Recording {
 	t.Helper()
-	rec, err := Parse(strings.NewReader(text))
+	rec, err := Parse(strings.NewReader(text), "x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +130,7 @@ func TestTheCommandMeasuresComparesAndRecords(t *testing.T) {
 	}
 	first := content()
 	rec := parsed(t, first)
-	if len(rec.Results) != 5 || rec.Results[4].Name[:5] != "Given" || rec.Config["go"] == "" || rec.Config["commit"] == "" || !strings.HasSuffix(rec.Results[0].Package, "testdata/quick") {
+	if len(rec) != 5 || string(rec[4].Name[:5]) != "Given" || rec.config("go") == "" || rec.config("commit") == "" || !strings.HasSuffix(rec[0].GetConfig("pkg"), "testdata/quick") {
 		t.Fatalf("recorded: %s", first)
 	}
 	if strings.Contains(first, "PASS") {

@@ -1,10 +1,13 @@
 package proc
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
+	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/bench/internal/sample"
@@ -13,17 +16,19 @@ import (
 // Machine describes what the harness runs on; what cannot be read stays empty.
 func Machine() sample.Machine {
 	m := sample.Machine{Cores: runtime.NumCPU(), OS: runtime.GOOS}
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		m.CPU = valueOf(string(text), "model name", ":")
-	}
-	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
-		if kib, err := numberAfter(string(text), "MemTotal:"); err == nil {
-			m.MemoryBytes = kib << 10
+	if fs, err := procfs.NewDefaultFS(); err == nil {
+		if cpus, err := fs.CPUInfo(); err == nil && len(cpus) > 0 {
+			m.CPU = cpus[0].ModelName
+		}
+		if memory, err := fs.Meminfo(); err == nil && memory.MemTotalBytes != nil {
+			m.MemoryBytes = int64(*memory.MemTotalBytes)
 		}
 	}
 	if text, err := os.ReadFile("/etc/os-release"); err == nil {
-		if name := valueOf(string(text), "PRETTY_NAME", "="); name != "" {
-			m.OS = strings.Trim(name, `"`)
+		for line := range strings.Lines(string(text)) {
+			if name, found := strings.CutPrefix(line, "PRETTY_NAME="); found {
+				m.OS = strings.Trim(strings.TrimSpace(name), `"`)
+			}
 		}
 	}
 	var uname unix.Utsname
@@ -33,13 +38,38 @@ func Machine() sample.Machine {
 	return m
 }
 
-// valueOf returns what follows the separator on the first line of a key.
-func valueOf(text, key, separator string) string {
-	for line := range strings.Lines(text) {
-		name, value, found := strings.Cut(line, separator)
-		if found && strings.TrimSpace(name) == key {
-			return strings.TrimSpace(value)
-		}
+// Busy returns the time for which the machine's processors were not idle, all
+// together, since its start; waiting for disks counts as idle, and guests' time
+// is part of the first two (proc_stat(5)).
+func Busy() (time.Duration, error) {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0, fmt.Errorf("reading processor times: %w", err)
 	}
-	return ""
+	stat, err := fs.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("reading processor times: %w", err)
+	}
+	t := stat.CPUTotal
+	return time.Duration((t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ + t.Steal) * float64(time.Second)), nil
+}
+
+// RaiseFiles raises the limit of open files of this process, and so of those it
+// starts, to want, or as far as it may; it returns the limit in force.
+func RaiseFiles(want uint64) (uint64, error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, fmt.Errorf("reading the limit of open files: %w", err)
+	}
+	// Set even where it is high enough: the Go runtime hands the limit that it
+	// found at its own start to children unless the program has set one.
+	raised := unix.Rlimit{Cur: max(limit.Cur, want), Max: max(limit.Max, want)}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &raised); err == nil {
+		return raised.Cur, nil
+	}
+	raised = unix.Rlimit{Cur: min(max(limit.Cur, want), limit.Max), Max: limit.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &raised); err != nil {
+		return limit.Cur, fmt.Errorf("raising the limit of open files: %w", err)
+	}
+	return raised.Cur, nil
 }

@@ -8,9 +8,10 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // startShell runs a script that prints something once it is where the test
@@ -63,21 +64,15 @@ func TestCPUOfAChildIsWhatItsOwnClockSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ticks int64
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := cutLast(string(stat), ") ")
-	fields := strings.Fields(rest)
-	for _, i := range []int{11, 12} { // utime, stime: fields 14 and 15
-		n, err := strconv.ParseInt(fields[i], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ticks += n
+	stat, err := p.Stat()
+	if err != nil {
+		t.Fatal(err)
 	}
-	counted := time.Duration(ticks) * 10 * time.Millisecond
+	counted := time.Duration(stat.CPUTime() * float64(time.Second))
 	if used <= 0 || used < counted-50*time.Millisecond || used > counted+50*time.Millisecond {
 		t.Fatalf("CPU() is %v, /proc/%d/stat says %v", used, pid, counted)
 	}
@@ -195,5 +190,17 @@ func TestMachineNamesWhatEveryLinuxHas(t *testing.T) {
 	m := Machine()
 	if m.Cores < 1 || m.MemoryBytes < 1<<20 || m.Kernel == "" || m.OS == "" {
 		t.Fatalf("machine is %+v", m)
+	}
+}
+
+func TestPerfsCountIsTakenFromItsLine(t *testing.T) {
+	got, err := parsePerf("warning\n1234,,raw_syscalls:sys_enter,1001,100.00,,\n")
+	if err != nil || got != 1234 {
+		t.Fatalf("got %d, %v", got, err)
+	}
+	for _, bad := range []string{"", "<not counted>,,raw_syscalls:sys_enter,0,100.00,,\n", "1,,cycles,1\n"} {
+		if n, err := parsePerf(bad); err == nil {
+			t.Errorf("%q was taken as %d", bad, n)
+		}
 	}
 }
