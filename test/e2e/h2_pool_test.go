@@ -66,10 +66,10 @@ func TestOverHTTP2AConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
 
 func TestOverHTTP2AnUnsafeRequestIsNotReplayedAfterBytesWereSent(t *testing.T) {
 	t.Parallel()
-	k := startContainer(t)
-	g := startGate(t, k, "UPSTREAM_PROTOCOL=http1")
-	client := h2Client(t, nil)
 	for _, how := range []string{"close", "reset"} {
+		k := startContainer(t)
+		g := startGate(t, k, "UPSTREAM_PROTOCOL=http1") // a new one: from a close it learns to keep POSTs off such connections
+		client := h2Client(t, nil)
 		first := h2Post(t, client, "http://"+g.addr+"/first", "abc")
 		p := k.accept()
 		p.head()

@@ -102,7 +102,7 @@ func (u *upstreamSide) mistaken() {
 	const settings = 4
 	if c := u.pool.eng.cfg.Choice; c != nil && u.n >= 4 && u.in.b[0] == 0 && u.in.b[3] == settings {
 		u.foreign = true
-		c.Suspect()
+		c.Refuted()
 	}
 }
 
@@ -188,9 +188,6 @@ func (u *upstreamSide) readHead() (gate.HeadState, gate.Outcome) {
 		return gate.HeadAwaited, gate.Served
 	}
 	u.spent = u.spent || r.AnnouncesBody()
-	if c := u.pool.eng.cfg.Choice; c != nil && !u.reused {
-		c.Answered()
-	}
 	switch {
 	case r.Status == 101:
 		u.reader.begin(wire.BodyUntilClose, 0, u.in.b, r.Size(), u.n)

@@ -254,11 +254,15 @@ func (c *conn) handleFrame(f *h2.Frame) *h2.Error {
 func (c *conn) streamFrame(f *h2.Frame) *h2.Error {
 	event, _ := h2.EventOf(f)
 	s, err := c.admits(f.Stream, event)
-	if err != nil || s == nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if f.Err != nil {
+	case f.Err != nil && s != nil:
 		return c.reset(s, f.Err)
+	case f.Err != nil && f.Stream > c.peers.Last(): // there is no stream yet that could end
+		return &h2.Error{Code: f.Err.Code, Scope: h2.Connection, Fault: f.Err.Fault, Reason: f.Err.Reason}
+	case s == nil:
+		return nil
 	}
 	switch f.Type {
 	case h2.RSTStream:
@@ -300,7 +304,7 @@ func (c *conn) admits(id uint32, event h2.Event) (*stream, *h2.Error) {
 	if err.Scope == h2.Connection {
 		return nil, err
 	}
-	if s != nil {
+	if s != nil && !s.state.Closed() {
 		return nil, c.reset(s, err)
 	}
 	c.fault(err.Fault)

@@ -60,29 +60,30 @@ func (c *Choice) Known() Protocol {
 
 // Learned notes what the container speaks.
 func (c *Choice) Learned(p Protocol) {
-	if p != H2C {
+	if p == HTTP1 {
 		c.only2.Store(false)
 	}
 	c.known.Store(uint32(p))
 }
 
-// Suspect notes that the container did not understand HTTP/1, of which nothing
-// has been answered yet. It reports whether the container is known to speak
-// HTTP/2.
+// Refuted notes that the container has answered HTTP/1 with a frame of HTTP/2,
+// which is all that it speaks.
+func (c *Choice) Refuted() {
+	if c.fixed == Auto {
+		c.known.Store(uint32(Auto))
+		c.only2.Store(true)
+	}
+}
+
+// Suspect notes that the container has closed a connection over HTTP/1 without
+// a word. It reports whether that means that it speaks HTTP/2 alone: one that
+// is known to speak it may well behave so.
 func (c *Choice) Suspect() bool {
-	if c.fixed != Auto || c.Known() == HTTP1 {
+	if c.fixed != Auto || c.Known() != H2C {
 		return false
 	}
 	c.only2.Store(true)
-	return c.Known() == H2C
-}
-
-// Answered notes that the container has answered over HTTP/1, whatever else it
-// may speak.
-func (c *Choice) Answered() {
-	if c.only2.Load() {
-		c.only2.Store(false)
-	}
+	return true
 }
 
 // Forget makes the protocol be found out anew: the container may be another one

@@ -102,7 +102,7 @@ func containerRows(c *Config) []row {
 		{"UPSTREAM_PROTOCOL", "upstream-protocol", "auto", words("auto", "http1", "h2c").at(&c.UpstreamProtocol),
 			"Protocol towards the container for requests over HTTP/2: HTTP/1.1 (http1), HTTP/2 without TLS by prior knowledge (h2c), " +
 				"or the one that it speaks, detected once per start (auto). Requests over HTTP/1 always go out as HTTP/1.1."},
-		{"HTTP2_ENGINE", "http2-engine", "nethttp", words("nethttp", "loop").at(&c.HTTP2Engine),
+		{"HTTP2_ENGINE", "http2-engine", "loop", words("nethttp", "loop").at(&c.HTTP2Engine),
 			"What serves HTTP/2: Go's net/http (nethttp), or the gate's own event loops (loop)."},
 		{"ENABLE_HTTP2_AUTO_DETECTION", "http2-auto-detection", "false", yesNo.at(&c.ignored.http2AutoDetection),
 			noEffect + ": UPSTREAM_PROTOCOL=auto always detects it."},
