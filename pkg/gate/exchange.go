@@ -133,8 +133,8 @@ func (x *Exchange) to(next State) {
 }
 
 // Begin counts the request, starts its clocks and tells the observer. The
-// sides are those of this request; both may be nil where the caller forwards
-// by itself.
+// sides are those of this request; a Blocking has none. Arrived is the caller's
+// if it is set.
 func (x *Exchange) Begin(now int64, client ClientSide, connector Connector) {
 	x.to(StateArrived)
 	x.client, x.connector = client, connector
@@ -142,7 +142,9 @@ func (x *Exchange) Begin(now int64, client ClientSide, connector Connector) {
 	x.gate.Drain.Enter()
 	x.clocks.Begin(&x.gate.Config, now)
 	if o := x.gate.Observer; o != nil {
-		x.Arrived = time.Duration(x.clock())
+		if x.Arrived == 0 {
+			x.Arrived = time.Duration(x.clock())
+		}
 		o.Begin(x)
 		x.observed = true
 	}
@@ -186,29 +188,35 @@ func (x *Exchange) Abandon() {
 	}
 }
 
-// admit takes a slot, or a place in the queue, or looks whether one has become
-// a slot. With refused the exchange ends with o.
+// admit is the step of an exchange that has no slot. With refused the exchange ends with o.
 func (x *Exchange) admit(now int64) (o Outcome, refused bool) {
-	if x.state == StateArrived {
-		if x.client.Gone() {
-			return ClientGone, true
-		}
-		switch x.gate.Admission.Begin(&x.waiter) {
-		case Refused:
-			return QueueFull, true
-		case Queued:
-			x.to(StateQueued)
-			if d := x.gate.QueueMaxWait; d > 0 {
-				x.giveUp = x.clocks.Arrived + int64(d)
-			}
-			return Served, false
-		}
-		x.admitted()
-		return Served, false
-	}
-	if x.client.Gone() {
+	switch {
+	case x.client.Gone():
 		return ClientGone, true
+	case x.state == StateArrived:
+		return x.enqueue()
 	}
+	return x.queued(now)
+}
+
+// enqueue takes a slot, or a place in the queue.
+func (x *Exchange) enqueue() (o Outcome, refused bool) {
+	switch x.gate.Admission.Begin(&x.waiter) {
+	case Refused:
+		return QueueFull, true
+	case Queued:
+		x.to(StateQueued)
+		if d := x.gate.QueueMaxWait; d > 0 {
+			x.giveUp = x.clocks.Arrived + int64(d)
+		}
+	case Admitted:
+		x.admitted()
+	}
+	return Served, false
+}
+
+// queued looks whether the place in the queue has become a slot.
+func (x *Exchange) queued(now int64) (o Outcome, refused bool) {
 	if x.waiter.Admitted() {
 		x.admitted()
 		return Served, false

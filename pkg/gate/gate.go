@@ -127,7 +127,7 @@ func (g *Gate) Trusts(peer netip.Addr) bool {
 	if len(g.TrustedSources) == 0 {
 		return true
 	}
-	peer = peer.Unmap()
+	peer = peer.Unmap().WithZone("")
 	if peer.IsLoopback() {
 		return true
 	}

@@ -93,12 +93,19 @@ func (p *ProbeCall) Cancel() {
 func (p *ProbeCall) Reply(g *Gate, x *Exchange, h *ProbeHeaders) (Reply, bool) {
 	p.Cancel()
 	r, ok := g.ReplyToProbe(p.kind, p.caller, x.Peer.Addr(), h, func() (ReadinessResult, bool) { return p.result, p.ok })
-	if o := g.Observer; ok && o != nil {
+	if ok {
+		x.probed(g, &r)
+	}
+	return r, ok
+}
+
+// probed tells the observer how a probe was answered.
+func (x *Exchange) probed(g *Gate, r *Reply) {
+	if o := g.Observer; o != nil {
 		x.Outcome, x.Status, x.ResponseBody = r.Outcome, r.Status, int64(r.Length())
 		x.Ended = time.Duration(x.clock())
 		o.Probed(x)
 	}
-	return r, ok
 }
 
 // Reject tells the observer of a request that never became one.
