@@ -2,16 +2,15 @@ package embed
 
 import (
 	"io"
-	"net/http"
 
 	"go.uber.org/atomic"
 )
 
 // body counts what next takes of a request's body.
 type body struct {
-	src        io.ReadCloser
-	came, sent *http.Request
-	taken      atomic.Int64
+	src   io.ReadCloser
+	x     *exchange
+	taken atomic.Int64
 }
 
 // Read is io.Reader. At the end of the body net/http adds trailers to the
@@ -19,8 +18,8 @@ type body struct {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	b.taken.Add(int64(n))
-	if err == io.EOF && b.sent.Trailer == nil {
-		b.sent.Trailer = b.came.Trailer
+	if err == io.EOF {
+		b.x.sent.Trailer, _ = cleanHeader(b.x.r.Trailer, b.x.trusted)
 	}
 	return n, err
 }

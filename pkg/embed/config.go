@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -53,6 +54,13 @@ type Config struct {
 	// autoscaler nor in metrics of requests: health checks of your own.
 	Uncounted []string
 
+	// TrustedSources are the peers whose probe headers, user agents,
+	// K-Proxy-Request, K-Original-Host, X-Forwarded-* and Forwarded are believed,
+	// always with loopback. A request of any other peer, one on a Unix socket for
+	// instance, is traffic and reaches the handler without these fields. Empty =
+	// everybody, as Knative.
+	TrustedSources []netip.Prefix
+
 	// Identity is what the figures are labelled with.
 	Identity Identity
 	// MetricsNames chooses Knative's names on the Prometheus page: "current",
@@ -84,6 +92,11 @@ func (c *Config) check() (metrics.Names, error) {
 			wrong("Uncounted %q: want a path that begins with a slash and has no query", path)
 		}
 	}
+	for _, p := range c.TrustedSources {
+		if !p.IsValid() || p.Addr().Is4In6() {
+			wrong("TrustedSources %s: want a valid prefix, one of IPv4 as such", p)
+		}
+	}
 	names, err := metrics.ParseNames(cmp.Or(c.MetricsNames, "current"))
 	if err != nil {
 		wrong("MetricsNames: %w", err)
@@ -94,7 +107,7 @@ func (c *Config) check() (metrics.Names, error) {
 // settle fills in what has a default, and parts from what the caller may
 // change.
 func (c *Config) settle() {
-	c.Uncounted = slices.Clone(c.Uncounted)
+	c.Uncounted, c.TrustedSources = slices.Clone(c.Uncounted), slices.Clone(c.TrustedSources)
 	if c.Identity.Pod == "" {
 		c.Identity.Pod, _ = os.Hostname() // without one, the label is empty
 	}

@@ -62,14 +62,6 @@ func (g *Gate) await(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// enter counts a request as open.
-func (g *Gate) enter(at time.Duration) {
-	g.gate.Drain.Enter()
-	if g.gate.Drain.Active() {
-		g.arrived.Store(int64(at))
-	}
-}
-
 // tell wakes whoever drains.
 func (g *Gate) tell() {
 	if !g.gate.Drain.Active() {

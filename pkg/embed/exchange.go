@@ -2,21 +2,21 @@ package embed
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
-	"time"
 
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// exchange is one request that is traffic, from its arrival to its end: the
-// end of the handler, or of the connection that it hijacked. It is also the
-// handler's ResponseWriter, which may outlive the handler; so it is not reused.
+// exchange is what net/http knows of a request that is traffic, from its
+// arrival to its end: the end of the handler, or of the connection that it
+// hijacked. It is also the handler's ResponseWriter, which may outlive the
+// handler; so it is not reused, as life is.
 type exchange struct {
 	gate *Gate
+	life *gate.Blocking // until ended
 	w    http.ResponseWriter
 	r    *http.Request // as it came
 	sent *http.Request // as next has it
@@ -24,12 +24,7 @@ type exchange struct {
 	clock deadline
 	body  body
 
-	uncounted bool
-	proxied   bool // by the activator
-
-	tag, defaultRoute []byte // as the ingress set them; nil = absent
-
-	slot     bool
+	trusted  bool // the peer is
 	returned bool // by next, without a panic
 	hijacked bool
 	ended    atomic.Bool
@@ -38,44 +33,44 @@ type exchange struct {
 	wrote   bool // the final head
 	status  int  // of it
 	written int64
-
-	arrived, admitted time.Duration // admitted: 0 = never
 }
 
-// begin counts the request and starts its clock.
+// uncounted marks an exchange that is left out of the figures.
+type uncounted struct{}
+
+// begin says what the request is, and starts its clock.
 func (x *exchange) begin() {
-	g, h := x.gate, x.r.Header
-	x.arrived = g.now()
-	g.enter(x.arrived)
-	x.uncounted = slices.Contains(g.cfg.Uncounted, x.r.URL.Path)
-	if !x.uncounted {
-		x.tag, x.defaultRoute = first(h, "Knative-Serving-Tag"), first(h, "Knative-Serving-Default-Route")
-		x.proxied = string(first(h, "K-Proxy-Request")) == "activator"
-		g.counting.Begin(x.arrived, x.proxied)
+	g, h, life := x.gate, x.r.Header, x.gate.borrow()
+	x.life = life
+	life.Method, life.Protocol, life.Encrypted = bytesOf(x.r.Method), x.r.Proto, x.r.TLS != nil
+	if slices.Contains(g.cfg.Uncounted, x.r.URL.Path) {
+		life.Context = uncounted{}
+	} else {
+		life.RouteTag, life.DefaultRoute = first(h, "Knative-Serving-Tag"), first(h, "Knative-Serving-Default-Route")
+		life.HasDefaultRoute = life.DefaultRoute != nil
+		life.Proxied = x.trusted && string(first(h, "K-Proxy-Request")) == "activator"
 	}
+	life.Arrive()
 	if d := g.cfg.RequestTimeout; d > 0 {
-		x.clock.begin(x.r.Context(), g.born.Add(x.arrived+d))
+		x.clock.begin(x.r.Context(), g.born.Add(life.Arrived+d))
 	}
 }
 
 // serve takes the request through admission and next.
 func (x *exchange) serve(next http.Handler) {
-	why := gate.InternalError
+	if why, refused := x.life.Admit(x.r.Context()); refused {
+		x.refuse(why)
+		return
+	}
 	defer func() {
-		if !x.slot {
-			x.refuse(why)
-			return
-		}
 		v := recover()
 		x.conclude(v)
 		if v != nil {
 			panic(v)
 		}
 	}()
-	if why = x.admit(); why != gate.Served {
-		return
-	}
 	x.prepare()
+	x.life.Forward()
 	next.ServeHTTP(x.writer(), x.sent)
 	x.returned = true
 }
@@ -88,23 +83,6 @@ func (x *exchange) context() context.Context {
 	return x.r.Context()
 }
 
-// admit takes a slot or waits in the queue for one.
-func (x *exchange) admit() gate.Outcome {
-	err := x.gate.gate.Admission.Wait(x.context(), x.gate.cfg.QueueMaxWait)
-	switch {
-	case err == nil:
-		x.slot, x.admitted = true, x.gate.now()
-		return gate.Served
-	case errors.Is(err, gate.ErrQueueFull):
-		return gate.QueueFull
-	case errors.Is(err, gate.ErrQueueWaitExpired):
-		return gate.QueueWaitExpired
-	case x.context().Err() == context.DeadlineExceeded:
-		return gate.RequestTimeout
-	}
-	return gate.ClientGone
-}
-
 // refuse ends a request that has not got a slot.
 func (x *exchange) refuse(why gate.Outcome) {
 	x.end(why)
@@ -114,18 +92,21 @@ func (x *exchange) refuse(why gate.Outcome) {
 	x.gate.refuse(x.w, x.r, why)
 }
 
-// prepare makes the request that next gets. Without a clock and a body it is
-// the one that came.
+// prepare makes the request that next gets: mostly the one that came, where
+// there is neither a clock nor a body.
 func (x *exchange) prepare() {
 	x.sent = x.r
 	hasBody := x.r.Body != nil && x.r.Body != http.NoBody
-	if !hasBody && !x.clock.set() {
+	header, removed := cleanHeader(x.r.Header, x.trusted)
+	if !hasBody && !removed && !x.clock.set() {
 		return
 	}
 	x.sent = x.r.WithContext(x.context())
+	x.sent.Header = header
 	if hasBody {
-		x.body = body{src: x.r.Body, came: x.r, sent: x.sent}
+		x.body = body{src: x.r.Body, x: x}
 		x.sent.Body = &x.body
+		x.sent.Trailer, _ = cleanHeader(x.r.Trailer, x.trusted)
 	}
 }
 
@@ -172,43 +153,18 @@ func (x *exchange) broken(v any) gate.Outcome {
 	return gate.UpstreamBrokeOff
 }
 
-// end gives the slot back and counts the request. Only the first call does
+// end says how the request went, and ends its life. Only the first call does
 // anything: a panic and the close of a hijacked connection may both end it.
 func (x *exchange) end(o gate.Outcome) {
 	if x.ended.Swap(true) {
 		return
 	}
-	g := x.gate
 	x.clock.stop()
-	if x.slot {
-		g.gate.Admission.End()
+	life := x.life
+	life.Status, life.RequestBody = x.status, x.body.taken.Load()
+	if x.r.Method != http.MethodHead {
+		life.ResponseBody = x.written
 	}
-	if x.hijacked {
-		g.gate.Drain.LeaveTunnel()
-	} else {
-		g.gate.Drain.Leave()
-	}
-	g.tell()
-	if !x.uncounted {
-		at := g.now()
-		g.counting.End(at, x.proxied)
-		x.observe(o, at)
-	}
-}
-
-// observe counts how the request ended.
-func (x *exchange) observe(o gate.Outcome, at time.Duration) {
-	seen := gate.Exchange{
-		Method: []byte(x.r.Method), Protocol: x.r.Proto, Encrypted: x.r.TLS != nil, Status: x.status, Outcome: o, Proxied: x.proxied,
-		RouteTag: x.tag, DefaultRoute: x.defaultRoute, HasDefaultRoute: x.defaultRoute != nil,
-		Arrived: x.arrived, Admitted: x.admitted, Forwarded: x.admitted, Ended: at,
-		RequestBody: x.body.taken.Load(), ResponseBody: x.written,
-	}
-	if seen.Status == 0 {
-		seen.Status = o.Meaning().Status
-	}
-	if x.r.Method == http.MethodHead {
-		seen.ResponseBody = 0
-	}
-	x.gate.requests.Observe(&seen, gate.TraceID{})
+	life.End(o)
+	x.gate.giveBack(life)
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"go.uber.org/atomic"
@@ -20,6 +21,7 @@ type Gate struct {
 	gate     *gate.Gate
 	counting metrics.Counting
 	requests *metrics.Requests
+	lives    sync.Pool // of *gate.Blocking, described
 	page     *metrics.Collector
 	born     time.Time
 
@@ -38,7 +40,8 @@ func New(c Config) (*Gate, error) {
 	g := &Gate{cfg: c, born: time.Now(), left: make(chan struct{}, 1)}
 	shared := gate.Config{
 		ConcurrencyLimit: c.ConcurrencyLimit, QueueCapacity: c.QueueCapacity, QueueMaxWait: c.QueueMaxWait,
-		RequestTimeout: c.RequestTimeout, DrainQuiet: c.DrainQuiet,
+		RequestTimeout: c.RequestTimeout, DrainQuiet: c.DrainQuiet, TrustedSources: c.TrustedSources,
+		Observer: (*observer)(g),
 	}
 	if c.Ready != nil {
 		shared.Readiness = &readiness{check: c.Ready}
@@ -46,6 +49,8 @@ func New(c Config) (*Gate, error) {
 	if g.gate, err = gate.New(shared); err != nil {
 		return nil, fmt.Errorf("making the gate: %w", err)
 	}
+	clock := func() int64 { return int64(g.now()) }
+	g.lives.New = func() any { return gate.NewBlocking(g.gate, clock) }
 	g.requests = metrics.NewRequests()
 	g.page = metrics.NewCollector(metrics.CollectorConfig{
 		Names: names, Identity: c.Identity, Build: build(), Requests: g.requests, Admission: g.gate.Admission.Stats,
@@ -70,6 +75,15 @@ func (g *Gate) Stats() http.Handler {
 // Metrics serves /metrics to Prometheus, as the sidecar does on port 9091: the
 // gate's figures, the Go runtime and the process. Any other path is 404.
 func (g *Gate) Metrics() http.Handler { return metrics.PageHandler(g.page, nil) }
+
+// borrow returns the life of a request, for its head to be filled in.
+func (g *Gate) borrow() *gate.Blocking { return g.lives.Get().(*gate.Blocking) }
+
+// giveBack takes a life that is over, and forgets what the request was.
+func (g *Gate) giveBack(life *gate.Blocking) {
+	life.Describe()
+	g.lives.Put(life)
+}
 
 // now is the gate's clock: monotonic, above 0, and 0 when New was called.
 func (g *Gate) now() time.Duration { return max(time.Since(g.born), 1) }

@@ -3,8 +3,6 @@ package embed
 import (
 	"net/http"
 	"net/netip"
-	"strings"
-	"unsafe"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 )
@@ -31,41 +29,43 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	fields := gate.ProbeHeaders{
-		UserAgent:    first(r.Header, "User-Agent"),
-		NetworkProbe: first(r.Header, "K-Network-Probe"),
-		NetworkHash:  first(r.Header, "K-Network-Hash"),
+	g := h.gate
+	arrival := gate.Arrival{
+		Probe: gate.ProbeHeaders{
+			UserAgent:    first(r.Header, "User-Agent"),
+			NetworkProbe: first(r.Header, "K-Network-Probe"),
+			NetworkHash:  first(r.Header, "K-Network-Hash"),
+		},
+		Encrypted: r.TLS != nil,
 	}
-	if kind, caller := gate.Classify(fields); kind != gate.Traffic {
-		h.gate.probe(w, r, kind, caller, fields)
+	if len(g.cfg.TrustedSources) > 0 {
+		arrival.Peer = peerOf(r).Addr()
+	}
+	screening := g.gate.Screen(&arrival)
+	if screening.Kind != gate.Traffic {
+		g.probe(w, r, screening, &arrival.Probe)
 		return
 	}
-	x := &exchange{gate: h.gate, w: w, r: r}
+	x := &exchange{gate: g, w: w, r: r, trusted: screening.Trusted}
 	x.begin()
 	x.serve(h.next)
 }
 
 // probe answers a probe of the platform. Nothing of it is counted, and it
 // needs no slot.
-func (g *Gate) probe(w http.ResponseWriter, r *http.Request, kind gate.Kind, c gate.Caller, h gate.ProbeHeaders) {
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // of a Unix socket there is none
-	a, ok := g.gate.ReplyToProbe(kind, c, peer.Addr(), &h, func() (gate.ReadinessResult, bool) { return g.gate.WaitReady(r.Context(), c) })
+func (g *Gate) probe(w http.ResponseWriter, r *http.Request, s gate.Screening, h *gate.ProbeHeaders) {
+	life := g.borrow()
+	life.Peer = peerOf(r)
+	a, ok := life.AnswerProbe(r.Context(), s, h)
+	g.giveBack(life)
 	if !ok {
 		panic(http.ErrAbortHandler) // the caller has left
 	}
 	g.reply(w, r, &a)
 }
 
-// first is the first value of a field, without white space around it; nil when
-// absent. Nobody may change it.
-func first(h http.Header, name string) []byte {
-	values := h[name]
-	if len(values) == 0 {
-		return nil
-	}
-	v := strings.Trim(values[0], " \t")
-	if v == "" {
-		return []byte{}
-	}
-	return unsafe.Slice(unsafe.StringData(v), len(v))
+// peerOf is where a request comes from; invalid for a Unix socket.
+func peerOf(r *http.Request) netip.AddrPort {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return peer
 }

@@ -72,27 +72,6 @@ func (g *Gate) sayGoodbye(w http.ResponseWriter) {
 	}
 }
 
-// dropGateFields removes K-Gate-* fields, also where they are meant as
-// trailers.
-func dropGateFields(h http.Header) {
-	for name := range h {
-		if isGateField(name) {
-			delete(h, name)
-		}
-	}
-}
-
-func isGateField(name string) bool {
-	const prefix = "K-Gate-"
-	if name == "" {
-		return false
-	}
-	if name[0]|0x20 == 't' {
-		name = strings.TrimPrefix(name, http.TrailerPrefix)
-	}
-	return len(name) >= len(prefix) && name[0]|0x20 == 'k' && strings.EqualFold(name[:len(prefix)], prefix)
-}
-
 // isGRPC reports whether a content type is one of gRPC's: application/grpc,
 // +proto and the like, or parameters.
 func isGRPC(contentType string) bool {

@@ -31,7 +31,7 @@ func (w http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	x := w.exchange
 	x.hijacked = true
-	x.gate.gate.Drain.EnterTunnel()
+	x.life.Switch()
 	x.gate.tell()
 	if x.status == 0 {
 		x.status = http.StatusSwitchingProtocols

@@ -1,0 +1,32 @@
+package embed
+
+import "github.com/queuegate/queuegate/pkg/gate"
+
+// observer is the Gate as what observes its requests: the figures, and whoever
+// drains.
+type observer Gate
+
+// Begin is gate.Observer.
+func (o *observer) Begin(x *gate.Exchange) {
+	if o.gate.Drain.Active() {
+		o.arrived.Store(int64(x.Arrived))
+	}
+	if _, left := x.Context.(uncounted); !left {
+		o.counting.Begin(x.Arrived, x.Proxied)
+	}
+}
+
+// End is gate.Observer.
+func (o *observer) End(x *gate.Exchange) {
+	(*Gate)(o).tell()
+	if _, left := x.Context.(uncounted); !left {
+		o.counting.End(x.Ended, x.Proxied)
+		o.requests.Observe(x, gate.TraceID{})
+	}
+}
+
+// Rejected is gate.Observer. What never becomes a request never comes here.
+func (o *observer) Rejected(gate.Outcome) {}
+
+// Probed is gate.Observer.
+func (o *observer) Probed(*gate.Exchange) {}
