@@ -95,6 +95,8 @@ func TestEveryKindOfLoadIsAnswered(t *testing.T) {
 		"h2c downloads":                {Kind: load.H2C, Path: "/bytes/300000", Connections: 1, Streams: 4},
 		"h2c uploads":                  {Kind: load.H2C, Path: "/upload", Body: 300_000, Connections: 1, Streams: 2},
 		"h2c at a rate":                {Kind: load.H2C, Path: "/", Connections: 2, Streams: 8, Rate: 500},
+		"unary gRPC":                   {Kind: load.H2C, GRPC: true, Path: "/grpc/unary", Body: 105, Connections: 2, Streams: 4},
+		"a gRPC stream":                {Kind: load.H2C, GRPC: true, Path: "/grpc/stream", Body: 105, Connections: 2, Streams: 4},
 		"h2c messages":                 {Kind: load.H2CStream, Path: "/echo", Body: 100, Connections: 2, Streams: 4},
 		"large h2c messages":           {Kind: load.H2CStream, Path: "/echo", Body: 200_000, Connections: 1, Streams: 2},
 	} {

@@ -56,13 +56,18 @@ func newH2(w *worker) *h2 {
 	if w.spec.Body > 0 || h.stays {
 		method = 0x83 // POST
 	}
-	h.head = append(h.head, method, 0x86)                                  // :scheme http
-	h.head = append(h.head, 0x04, byte(len(w.spec.Path)))                  // :path, not indexed
-	h.head = append(append(h.head, w.spec.Path...), 0x01)                  // :authority, not indexed
-	h.head = append(append(h.head, byte(len(host))), host...)              // no Huffman coding
-	const contentType, octets = "content-type", "application/octet-stream" // a new name, not indexed
-	h.head = append(append(h.head, 0x00, byte(len(contentType))), contentType...)
-	h.head = append(append(h.head, byte(len(octets))), octets...)
+	field := func(p []byte, text string) []byte { return append(append(p, byte(len(text))), text...) } // no Huffman coding
+	contentType := "application/octet-stream"
+	if w.spec.GRPC {
+		contentType = "application/grpc"
+	}
+	h.head = append(h.head, method, 0x86)                                    // :scheme http
+	h.head = field(append(h.head, 0x04), w.spec.Path)                        // :path, not indexed
+	h.head = field(append(h.head, 0x01), host)                               // :authority, not indexed
+	h.head = field(field(append(h.head, 0x00), "content-type"), contentType) // a new name, not indexed
+	if w.spec.GRPC {
+		h.head = field(field(append(h.head, 0x00), "te"), "trailers")
+	}
 	return h
 }
 

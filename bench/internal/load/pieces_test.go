@@ -87,6 +87,7 @@ func TestASpecThatMakesNoSenseIsRefused(t *testing.T) {
 		"a bound for an open loop":   func(s *Spec) { s.UnderWay, s.Rate = 1, 10 },
 		"a bound for h2c":            func(s *Spec) { s.Kind, s.UnderWay = H2C, 1 },
 		"a bound for fresh ones":     func(s *Spec) { s.Fresh, s.UnderWay = true, 1 },
+		"gRPC over HTTP/1":           func(s *Spec) { s.GRPC = true },
 		"no duration":                func(s *Spec) { s.Duration = 0 },
 		"a path without a slash":     func(s *Spec) { s.Path = "x" },
 		"a path too long for HTTP/2": func(s *Spec) { s.Path = "/" + strings.Repeat("x", 200) },

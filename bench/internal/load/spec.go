@@ -47,6 +47,8 @@ type Spec struct {
 	// a request under way; the next one goes to that which has been idle
 	// longest. 0 is all.
 	UnderWay int `json:"under_way"`
+	// GRPC makes HTTP/2 requests look like gRPC's.
+	GRPC bool `json:"grpc"`
 	// Streams is how many requests a connection of HTTP/2 carries at once.
 	Streams int `json:"streams"`
 	// Rate is arrivals per second over all connections; 0 is a closed loop.
@@ -84,6 +86,8 @@ func (s *Spec) check() error {
 		return fmt.Errorf("load: requests under way is %d, must not be negative", s.UnderWay)
 	case s.UnderWay > 0 && (s.Kind != HTTP || s.Rate > 0 || s.Fresh):
 		return fmt.Errorf("load: requests under way is %d, but only a closed loop of kind %q on connections that stay has a bound for it", s.UnderWay, HTTP)
+	case s.GRPC && s.Kind != H2C:
+		return fmt.Errorf("load: gRPC is for kind %q, not %q", H2C, s.Kind)
 	case s.Duration <= 0:
 		return fmt.Errorf("load: duration is %v, must be positive", s.Duration)
 	case s.Fresh && s.Kind != HTTP:

@@ -71,6 +71,10 @@ func handleH2(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/echo":
 		echoH2(w, r)
+	case r.URL.Path == "/grpc/unary":
+		grpcH2(w, r, 1)
+	case r.URL.Path == "/grpc/stream":
+		grpcH2(w, r, 100)
 	case r.URL.Path == "/events":
 		eventsH2(w, r)
 	case strings.HasPrefix(r.URL.Path, "/bytes/"):
@@ -99,6 +103,31 @@ func handleH2(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// grpcMessage is a message of 100 bytes behind its prefix.
+var grpcMessage = append([]byte{0, 0, 0, 0, 100}, filler[:100]...)
+
+// grpcH2 answers a call with messages, each in a frame of its own.
+func grpcH2(w http.ResponseWriter, r *http.Request, messages int) {
+	sent, err := io.Copy(io.Discard, r.Body)
+	if err != nil {
+		return
+	}
+	if sent == 0 || r.Header.Get("Content-Type") != "application/grpc" || r.Header.Get("Te") != "trailers" {
+		http.Error(w, "not a gRPC call", http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/grpc")
+	for range messages {
+		if _, err := w.Write(grpcMessage); err != nil {
+			return
+		}
+		if messages > 1 {
+			w.(http.Flusher).Flush()
+		}
+	}
+	w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
 }
 
 func echoH2(w http.ResponseWriter, r *http.Request) {

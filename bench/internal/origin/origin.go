@@ -8,6 +8,8 @@
 //	GET  /events?every=D server-sent events, one each D, each with its stamp
 //	GET  /websocket      echoes messages
 //	POST /echo           HTTP/2 only: sends back what comes, as it comes
+//	POST /grpc/unary     HTTP/2 only: one message and trailers
+//	POST /grpc/stream    HTTP/2 only: 100 messages and trailers
 //
 // Any of the first three takes ?delay=D: the answer comes that much later.
 package origin

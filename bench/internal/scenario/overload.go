@@ -66,31 +66,3 @@ func overload() []Scenario {
 		},
 	}}
 }
-
-// queued is a closed loop in which all but a few of the requests always wait:
-// what a waiting request costs as the queue grows.
-func queued() []Scenario {
-	var all []Scenario
-	for _, n := range []int{16, 128, 1000, 8000} {
-		const limit = 8
-		all = append(all, Scenario{
-			Name:        fmt.Sprintf("queued-%d", n),
-			About:       fmt.Sprintf("closed loop, keep-alive GET, concurrency limit %d, always waiting: %d", limit, n),
-			Groups:      []string{"queue", "growth"},
-			Extended:    true,
-			Needs:       []string{target.Limit, target.HTTP},
-			Connections: n + limit,
-			Extra:       time.Duration(n) * 100 * time.Microsecond,
-			Run: func(r *Run) error {
-				waiting := r.options.connections(n)
-				st, err := r.start(target.Options{Limit: limit, QueueCapacity: waiting + limit})
-				if err != nil {
-					return err
-				}
-				defer st.stop()
-				return r.plain(st, load.Spec{Kind: load.HTTP, Path: "/", Connections: waiting + limit})
-			},
-		})
-	}
-	return all
-}

@@ -25,16 +25,21 @@ const (
 	HTTP      = "http"      // HTTP/1 as such, not only as bytes
 	H2C       = "h2c"       // HTTP/2 without TLS
 	WebSocket = "websocket" // upgrades
-	Hold      = "hold"      // requests wait for a container that does not listen
-	Probe     = "probe"     // the platform's readiness probe (K-Network-Probe)
-	Many      = "many"      // several can run at once on one machine
-	Start     = "start"     // a program of its own that starts; all but Direct
+	// H2CToHTTP1 is HTTP/2 without TLS for clients, HTTP/1 to the container.
+	H2CToHTTP1 = "h2c-to-http1"
+	Hold       = "hold"  // requests wait for a container that does not listen
+	Probe      = "probe" // the platform's readiness probe (K-Network-Probe)
+	Many       = "many"  // several can run at once on one machine
+	Start      = "start" // a program of its own that starts; all but Direct
 )
 
-var abilities = []string{Limit, HTTP, H2C, WebSocket, Hold, Probe, Many, Start}
+var abilities = []string{Limit, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Many, Start}
 
 // Serve is the port of every target that takes the load.
 const Serve = "serve"
+
+// readyPort is the port that answers HTTP/1 where Serve may not.
+const readyPort = "ready"
 
 // A Target is how to run a program as a proxy. Strings in Command, Env and the
 // files are templates (text/template); README.md lists what they may use.
@@ -58,6 +63,9 @@ type Target struct {
 	// Ready is the path that must answer 200 before the load begins.
 	Ready string   `yaml:"ready"`
 	Does  []string `yaml:"does"`
+	// Only names the scenarios, or groups of them, that it takes part in; empty
+	// is all.
+	Only []string `yaml:"only"`
 	// Profile is how the target shows its pprof pages.
 	Profile *Profile `yaml:"profile"`
 
@@ -149,7 +157,7 @@ func (t *Target) check() (problems []error) {
 	}
 	if len(problems) == 0 {
 		// A trial run of all templates finds their mistakes before any load.
-		for _, options := range []Options{{Origin: 1}, {Origin: 1, Limit: 1, QueueCapacity: 1, H2C: true, Profile: true}} {
+		for _, options := range []Options{{Origin: 1}, {Origin: 1, Limit: 1, QueueCapacity: 1, H2C: true, H2Clients: true, Profile: true}} {
 			ports := map[string]int{}
 			for i, name := range t.Ports {
 				ports[name] = i + 1

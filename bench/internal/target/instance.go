@@ -53,7 +53,7 @@ func (t *Target) Start(ctx context.Context, base string, options Options, origin
 		if options.Cold {
 			err = i.AwaitListening(ctx)
 		} else {
-			err = i.awaitReady(ctx)
+			err = i.awaitReady(ctx, options)
 		}
 		if err == nil {
 			return i, nil
@@ -158,9 +158,13 @@ func (i *Instance) AwaitListening(ctx context.Context) error {
 	return i.await(ctx, "listen", 50*time.Microsecond, func() error { return tryConnect(i.Port) })
 }
 
-func (i *Instance) awaitReady(ctx context.Context) error {
+func (i *Instance) awaitReady(ctx context.Context, options Options) error {
+	port := i.Port
+	if p, ok := i.ports[readyPort]; ok && options.H2Clients {
+		port = p
+	}
 	return i.await(ctx, "answer "+i.Target.Ready+" with 200", time.Millisecond, func() error {
-		status, err := Ask(i.Port, i.Target.Ready, time.Second)
+		status, err := Ask(port, i.Target.Ready, time.Second)
 		if err != nil {
 			return err
 		}

@@ -18,8 +18,9 @@ type Options struct {
 	Limit int
 	// QueueCapacity is how many may wait; 0 is the target's own default.
 	QueueCapacity int
-	// H2C says that the origin shall be spoken to in HTTP/2.
-	H2C bool
+	// H2Clients says that the load speaks HTTP/2, and H2C that the origin shall
+	// be spoken to in HTTP/2 too.
+	H2Clients, H2C bool
 	// Profile asks for the pprof pages.
 	Profile bool
 	// Cold says that the origin does not listen yet: the instance counts as

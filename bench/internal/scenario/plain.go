@@ -1,0 +1,148 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/load"
+	"github.com/queuegate/queuegate/bench/internal/target"
+)
+
+// plain makes a scenario of a load and nothing else: start, measure, record.
+func plain(s Scenario, options target.Options, spec load.Spec) Scenario {
+	s.Connections = spec.Connections
+	s.Run = func(r *Run) error {
+		quick, options := spec, options
+		quick.Connections = r.options.connections(spec.Connections)
+		if options.QueueCapacity > 0 {
+			options.QueueCapacity -= spec.Connections - quick.Connections
+		}
+		st, err := r.start(options)
+		if err != nil {
+			return err
+		}
+		defer st.stop()
+		return r.plain(st, quick)
+	}
+	return s
+}
+
+// perConnection is how long a scenario of many connections takes for each.
+const perConnection = 100 * time.Microsecond
+
+// keepAlive is the saturating closed loop: small GETs on connections that stay.
+func keepAlive() (all []Scenario) {
+	for _, n := range []int{1, 16, 64, 256, 1000, 4000, 10000} {
+		all = append(all, plain(Scenario{
+			Name:   fmt.Sprintf("keepalive-%d", n),
+			About:  fmt.Sprintf("closed loop, keep-alive GET of 12 bytes, connections: %d", n),
+			Groups: []string{"keepalive", "growth"},
+			// The others are points of the growth curve in between.
+			Extended: !slices.Contains([]int{1, 64, 1000, 10000}, n),
+			Extra:    time.Duration(n) * perConnection,
+		}, target.Options{}, load.Spec{Kind: load.HTTP, Path: "/", Connections: n}))
+	}
+	return all
+}
+
+// openConnections is the same with a request under way on few connections at a
+// time and on all in turn: what a connection costs that is open, apart from
+// what a request costs that is under way.
+func openConnections() (all []Scenario) {
+	const underWay = 64
+	for _, n := range []int{64, 256, 1000, 4000, 10000} {
+		all = append(all, plain(Scenario{
+			Name: fmt.Sprintf("open-connections-%d", n),
+			About: fmt.Sprintf("closed loop, keep-alive GET of 12 bytes, on %d at a time of all connections in turn; connections: %d",
+				underWay, n),
+			Groups:   []string{"open-connections", "growth"},
+			Extended: n != 10000,
+			Extra:    time.Duration(n) * perConnection,
+		}, target.Options{}, load.Spec{Kind: load.HTTP, Path: "/", Connections: n, UnderWay: underWay}))
+	}
+	return all
+}
+
+// limited is keepAlive with a concurrency limit that half of the connections
+// exceed, so half of them always wait in the queue.
+func limited() []Scenario {
+	return []Scenario{plain(Scenario{
+		Name:  "keepalive-64-limit-32",
+		About: "closed loop, keep-alive GET, 64 connections, concurrency limit 32",
+		Needs: []string{target.Limit},
+	}, target.Options{Limit: 32}, load.Spec{Kind: load.HTTP, Path: "/", Connections: 64})}
+}
+
+// queued is a closed loop in which all but a few of the requests always wait:
+// what a waiting request costs as the queue grows.
+func queued() (all []Scenario) {
+	const limit = 8
+	for _, n := range []int{16, 128, 1000, 8000} {
+		all = append(all, plain(Scenario{
+			Name:     fmt.Sprintf("queued-%d", n),
+			About:    fmt.Sprintf("closed loop, keep-alive GET, concurrency limit %d, always waiting: %d", limit, n),
+			Groups:   []string{"queue", "growth"},
+			Extended: true,
+			Needs:    []string{target.Limit, target.HTTP},
+			Extra:    time.Duration(n) * perConnection,
+		}, target.Options{Limit: limit, QueueCapacity: n + limit}, load.Spec{Kind: load.HTTP, Path: "/", Connections: n + limit}))
+	}
+	return all
+}
+
+// fresh opens a connection for each request.
+func fresh() []Scenario {
+	return []Scenario{plain(Scenario{
+		Name:  "new-connection",
+		About: "closed loop, GET, a new connection for each request, 64 at once",
+	}, target.Options{}, load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Fresh: true})}
+}
+
+// open is a constant rate far below saturation: what a proxy adds to latency.
+func open() []Scenario {
+	return []Scenario{plain(Scenario{
+		Name:  "open-2000",
+		About: "open loop, 2,000 GETs per second over 64 connections",
+		Added: true,
+	}, target.Options{}, load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Rate: 2000})}
+}
+
+// webSockets echo small messages, one under way on each connection.
+func webSockets() []Scenario {
+	return []Scenario{plain(Scenario{
+		Name:  "websocket-64",
+		About: "closed loop, WebSocket messages of 64 bytes, 64 connections",
+		Needs: []string{target.WebSocket},
+	}, target.Options{}, load.Spec{Kind: load.WebSocket, Path: "/websocket", Body: 64, Connections: 64})}
+}
+
+// h2c are requests and messages over HTTP/2 without TLS. The origin speaks it
+// with net/http, which costs more than some proxies do: CPU is what to look at.
+func h2c() (all []Scenario) {
+	add := func(name, about string, toHTTP1 bool, spec load.Spec) {
+		s := Scenario{
+			Name: "h2c-" + name, Groups: []string{"h2c"}, Needs: []string{target.H2C}, Extra: 200 * time.Millisecond,
+			About: fmt.Sprintf("closed loop, %s, connections × streams: %d × %d", about, spec.Connections, spec.Streams),
+		}
+		if toHTTP1 {
+			s.Needs = []string{target.H2CToHTTP1}
+		}
+		all = append(all, plain(s, target.Options{H2Clients: true, H2C: !toHTTP1}, spec))
+	}
+	add("unary", "h2c GET", false, load.Spec{Kind: load.H2C, Path: "/", Connections: 4, Streams: 16})
+	add("stream", "messages of 100 bytes on open h2c streams", false,
+		load.Spec{Kind: load.H2CStream, Path: "/echo", Body: 100, Connections: 4, Streams: 16})
+	for _, shape := range [][2]int{{8, 8}, {64, 1}, {1, 64}} {
+		spec := load.Spec{Kind: load.H2C, Path: "/", Connections: shape[0], Streams: shape[1]}
+		size := fmt.Sprintf("%dx%d", shape[0], shape[1])
+		add("to-http1-"+size, "GET, h2c to HTTP/1.1", true, spec)
+		add("to-h2c-"+size, "GET, h2c to h2c", false, spec)
+	}
+	grpc := load.Spec{Kind: load.H2C, GRPC: true, Body: 105, Connections: 8, Streams: 8}
+	grpc.Path = "/grpc/unary"
+	add("grpc-unary", "POST of a message of 100 bytes as gRPC does, answered with another and trailers", false, grpc)
+	grpc.Path = "/grpc/stream"
+	add("grpc-stream", "the same, answered with 100 messages of 100 bytes", false, grpc)
+	return all
+}
