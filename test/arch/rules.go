@@ -24,8 +24,7 @@ var places = []place{
 	{"pkg/gate/wire", []string{"pkg/gate", "pkg/gate/internal/..."}},
 	{"pkg/gate/http1", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop/...", "pkg/gate/wire/...", "pkg/gate/upstream"}},
 	{"pkg/gate/upstream", []string{"pkg/gate", "pkg/gate/loop/..."}},
-	{"pkg/gate/http2loop", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop/...", "pkg/gate/wire/...", "pkg/gate/upstream", "pkg/gate/http1"}}, // whose server its tests put it behind
-	{"pkg/gate/http2", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop/...", "pkg/gate/wire/...", "pkg/gate/http1/..."}},
+	{"pkg/gate/http2", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop/...", "pkg/gate/wire/...", "pkg/gate/upstream", "pkg/gate/http1"}}, // whose server its tests put it behind
 	{"pkg/gate/tlsfront", []string{"pkg/gate/..."}},
 	{"pkg/embed", []string{"pkg/gate/...", "pkg/metrics/..."}},
 	{"pkg/probe", []string{"pkg/gate", "pkg/internal/..."}},

@@ -126,7 +126,7 @@ const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 // isPreface reports whether what has come is, or may become, the preface.
 func (s *session) isPreface() bool {
 	c := s.conn
-	if s.buf.b[0] != 'P' || s.eng.cfg.HTTP2 == nil && s.eng.part == nil || c.spoke || c.sock.Layered() {
+	if s.buf.b[0] != 'P' || s.eng.part == nil || c.spoke || c.sock.Layered() {
 		return false
 	}
 	n := min(s.w, len(preface))
@@ -138,11 +138,7 @@ func (s *session) handOver() bool {
 	c := s.conn
 	fd := c.sock.Detach()
 	c.list.remove(c)
-	if s.eng.part != nil {
-		s.eng.part.Adopt(fd, c.peer, nil, s.buf.b[:s.w])
-	} else {
-		s.eng.cfg.HTTP2(fd, c.peer, s.buf.b[:s.w])
-	}
+	s.eng.part.Adopt(fd, c.peer, nil, s.buf.b[:s.w])
 	s.close()
 	return false
 }

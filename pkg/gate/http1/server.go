@@ -22,13 +22,7 @@ type Config struct {
 	Upstream netip.AddrPort
 	// Loops is the number of event loops, 1 or more.
 	Loops int
-	// HTTP2 takes over a client connection that begins with the preface of
-	// HTTP/2 (RFC 9113 section 3.4): a non-blocking descriptor, which it owns
-	// from then on, and the bytes that have been read, which it copies. It is
-	// called on a loop and must not block. nil: such connections are refused.
-	HTTP2 func(fd int, peer netip.AddrPort, read []byte)
-	// Part makes what serves HTTP/2 on the loop l, in the place of HTTP2, and
-	// finds connections to the container over either protocol. d dials for the
+	// Part makes what serves HTTP/2 on the loop l, and finds connections to the container over either protocol. d dials for the
 	// loop, http1 is its pool of HTTP/1.1, up counts. nil: there is HTTP/1 alone.
 	Part func(l *loop.Loop, d *upstream.Dialer, http1 gate.Connector, up *upstream.Stats) Part
 	// UpstreamRefused is called on a loop when the container begins to refuse

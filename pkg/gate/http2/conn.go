@@ -1,234 +1,500 @@
 package http2
 
 import (
-	"net"
+	"fmt"
 	"net/netip"
-	"runtime"
-	"sync"
-	"syscall"
-	"time"
+	"runtime/debug"
+	"slices"
 
-	"go.uber.org/atomic"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Sizes of what a connection buffers.
-const (
-	readBytes    = 8 << 10  // read from the socket at once; longer reads bypass the buffer
-	directBytes  = 4 << 10  // a write of this size goes out without a copy if nothing waits
-	pendingBytes = 64 << 10 // accepted for writing beyond what the socket takes
-	keptBytes    = 16 << 10 // capacity of a write buffer that goes back to the pool
-)
-
-// closePatience bounds how long Close waits for the peer to take what was
-// written before.
-const closePatience = 5 * time.Second
-
-// conn is a connection that makes few system calls out of many small reads and
-// writes. The standard library reads a frame in two pieces and writes each
-// frame by itself; here one read fetches all that has arrived, and what is
-// written while another write is under way, or about to be, goes out with it.
+// connState is what a client's connection does.
 //
-// Write returns when the bytes are accepted; their failure is reported to the
-// next call. At most pendingBytes are accepted ahead of the socket, so a peer
-// that does not read holds its writer up.
+//	prefaced → open        the preface has come
+//	open     → announced   GOAWAY with the highest stream identifier has gone out
+//	announced → refusing   a round trip later: GOAWAY with the last stream
+//	refusing → closing     no stream is left
+//	any      → closing     a fault of the peer, or its end
+type connState uint8
+
+const (
+	prefaced connState = iota
+	open
+	announced
+	refusing
+	closing
+)
+
+// conn is a client's connection.
 type conn struct {
-	net.Conn
-	peer  netip.AddrPort
-	first func(b []byte) // sees the first bytes that arrive; nil = nobody asks
-	done  func()         // is told of the close; may be nil
-
-	encrypted bool         // by TLS
-	idleSince atomic.Int64 // of a client: since when there has been no stream; 0 = there is one
-
-	socket syscall.RawConn        // is looked at before a request begins; nil = is not
-	probe  func(fd uintptr)       // looks
-	silent bool                   // what probe has seen; guarded by mu
-	next   atomic.Pointer[stream] // the request about to begin, if others have gone before
-
-	heard    atomic.Bool // something has arrived
-	mismatch atomic.Bool // and it was another protocol than expected
-
-	in   []byte // bytes read and not yet taken: in[r:w]
-	r, w int
-
-	resets     int   // streams that the client gave up in the current second; guarded by mu
-	resetsFrom int64 // when that second began
-
-	mu       sync.Mutex
-	room     sync.Cond // signalled when out has been taken over, and at the end
-	out      []byte    // accepted, not yet given to the socket
-	flushing bool      // some goroutine is writing, or about to
-	err      error     // of the socket; for good
-	closed   bool
+	link
+	handle     loop.Handle
+	sock       loop.Sock
+	peer       netip.AddrPort
+	prev, next *conn
+	state      connState
+	live       bool // handle has begun
+	until      int64
+	peers      h2.PeerStreams
+	streams    []*stream // that are open, by identifier
+	since      int64     // when the last of them ended
+	last       uint32    // streams beyond it are not served any more, while refusing
 }
 
-var writeBuffers = sync.Pool{New: func() any { b := make([]byte, 0, keptBytes); return &b }}
+// goAwayPing marks the PING that measures the round trip of a GOAWAY.
+var goAwayPing = [8]byte{'g', 'o', ' ', 'a', 'w', 'a', 'y', 0}
 
-// newConn wraps c. The bytes in read come first.
-func newConn(c net.Conn, peer netip.AddrPort, read []byte) *conn {
-	w := &conn{Conn: c, peer: peer, in: read, w: len(read)}
-	w.room.L = &w.mu
-	return w
-}
-
-// Read takes what has been read ahead, else what the socket has.
-func (c *conn) Read(p []byte) (int, error) {
-	if c.r == c.w {
-		if len(p) >= readBytes {
-			n, err := c.Conn.Read(p)
-			c.look(p[:n])
-			return n, err
-		}
-		if len(c.in) < readBytes {
-			c.in = make([]byte, readBytes)
-		}
-		n, err := c.Conn.Read(c.in)
-		c.r, c.w = 0, n
-		c.look(c.in[:n])
-		if n == 0 {
-			return 0, err
+// begin sends the gate's SETTINGS and takes what has been read already.
+func (c *conn) begin(read []byte) {
+	e := c.eng
+	c.link.init(e, &c.sock, c)
+	c.handle.Begin()
+	c.live = true
+	e.link(c)
+	c.since = e.loop.Now()
+	c.dec.MaxList = e.cfg.MaxHeaderList
+	list := e.cfg.MaxHeaderList
+	if list == 0 {
+		list = h2.DefaultMaxList
+	}
+	b := h2.AppendSettings(c.room(),
+		h2.Setting{ID: h2.SettingMaxConcurrentStreams, Value: maxStreams},
+		h2.Setting{ID: h2.SettingInitialWindowSize, Value: streamWindow},
+		h2.Setting{ID: h2.SettingMaxHeaderListSize, Value: uint32(list)},
+		h2.Setting{ID: h2.SettingEnableConnectProtocol, Value: 1})
+	c.acks.Sent()
+	c.hold(h2.AppendWindowUpdate(b, 0, connWindow-h2.InitialWindow))
+	c.recv = h2.NewReceiveWindow(connWindow)
+	c.until = e.loop.Now() + prefaceTimeout
+	c.handle.Until(c.until)
+	c.rest = append(c.rest, read...)
+	defer c.contain()
+	if c.takePreface() {
+		rest := c.rest
+		c.rest = nil
+		if err := c.link.handle(rest); err != nil {
+			c.fail(err)
+			return
 		}
 	}
-	n := copy(p, c.in[c.r:c.w])
-	c.r += n
-	return n, nil
+	c.step()
 }
 
-func (c *conn) look(b []byte) {
-	if c.first != nil && len(b) > 0 {
-		c.heard.Store(true)
-		c.first(b)
-		c.first = nil
-	}
-}
-
-// Write accepts p.
-func (c *conn) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.out) >= pendingBytes && c.err == nil && !c.closed {
-		c.room.Wait()
-	}
+// takePreface reports whether the preface has come. The connection ends where
+// something else has.
+func (c *conn) takePreface() bool {
+	possible, whole := h2.MatchPreface(c.rest)
 	switch {
-	case c.err != nil:
-		return 0, c.err
-	case c.closed:
-		return 0, net.ErrClosed
+	case !possible:
+		c.fault(h2.FaultProtocol)
+		c.cut()
+	case whole:
+		c.rest = c.rest[len(h2.Preface):]
+		c.state, c.until = open, 0
+		c.handle.Until(0)
+		return true
 	}
-	if s := c.next.Load(); s != nil {
-		if err := c.begin(s); err != nil {
-			return 0, err
+	return false
+}
+
+// Step is loop.Routine.
+func (c *conn) Step() {
+	if !c.live {
+		return
+	}
+	defer c.contain()
+	c.step()
+}
+
+func (c *conn) step() {
+	now := c.eng.loop.Now()
+	switch {
+	case c.eng.loop.Closing():
+		c.cut()
+		return
+	case c.until != 0 && now >= c.until:
+		if !c.timedOut() {
+			return
 		}
 	}
-	if !c.flushing && len(p) >= directBytes {
-		return c.writeThrough(p)
+	switch c.state {
+	case prefaced:
+		if !c.readPreface() {
+			return
+		}
+	case closing:
+		c.linger()
+		return
 	}
-	if c.out == nil {
-		c.out = *writeBuffers.Get().(*[]byte)
+	if c.pending() > 0 && c.sock.Writable() && !c.atEnd {
+		c.atEnd = true
+		c.eng.loop.AtEnd(c)
 	}
-	c.out = append(c.out, p...)
-	if !c.flushing {
-		c.flushing = true
-		go c.flush()
-	}
-	return len(p), nil
-}
-
-// writeThrough writes p to the socket itself. The caller holds mu.
-func (c *conn) writeThrough(p []byte) (int, error) {
-	c.flushing = true
-	c.mu.Unlock()
-	n, err := c.Conn.Write(p)
-	c.mu.Lock()
-	c.flushing = false
-	c.fail(err)
-	if len(c.out) > 0 && err == nil {
-		c.flushing = true
-		go c.flush()
-	} else {
-		c.finish()
-	}
-	return n, err
-}
-
-// flush writes until nothing is left.
-func (c *conn) flush() {
-	runtime.Gosched() // whoever is about to write more does so first
-	c.mu.Lock()
-	for len(c.out) > 0 && c.err == nil {
-		b := c.out
-		c.out = nil
-		c.room.Broadcast()
-		c.mu.Unlock()
-		_, err := c.Conn.Write(b)
-		putWriteBuffer(b)
-		c.mu.Lock()
+	c.waiting.wake(&c.link)
+	more, ended, err := c.receive()
+	switch {
+	case !c.sock.Open():
+	case err != nil:
 		c.fail(err)
-	}
-	c.flushing = false
-	c.finish()
-	c.mu.Unlock()
-}
-
-// fail notes how the socket failed. The caller holds mu.
-func (c *conn) fail(err error) {
-	if err != nil && c.err == nil {
-		c.err = err
-		c.out = nil
-	}
-	c.room.Broadcast()
-}
-
-// finish closes the socket of a closed connection that has nothing more to
-// write. The caller holds mu.
-func (c *conn) finish() {
-	if c.closed {
-		_ = c.Conn.Close()
+	case ended || c.sock.Failed():
+		c.cut()
+	case more:
+		c.handle.Wake()
 	}
 }
 
-func putWriteBuffer(b []byte) {
-	if cap(b) <= keptBytes {
-		b = b[:0]
-		writeBuffers.Put(&b)
+// readPreface reads until the preface is there.
+func (c *conn) readPreface() bool {
+	var b [64]byte
+	for {
+		n, err := c.sock.Read(b[:len(h2.Preface)-len(c.rest)])
+		if err == loop.ErrAgain {
+			return false
+		}
+		if err != nil {
+			c.cut()
+			return false
+		}
+		c.rest = append(c.rest, b[:n]...)
+		if c.takePreface() {
+			c.rest = nil
+			return true
+		}
+		if !c.sock.Open() {
+			return false
+		}
 	}
 }
 
-// Close ends reading at once. What has been accepted for writing still goes
-// out, for closePatience at most.
-func (c *conn) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return net.ErrClosed
+// timedOut acts on the connection's deadline. It reports whether the step goes
+// on.
+func (c *conn) timedOut() bool {
+	c.until = 0
+	switch c.state {
+	case announced:
+		c.refuse()
+		return c.sock.Open()
+	default:
+		c.cut()
+		return false
 	}
-	c.closed = true
-	c.room.Broadcast()
-	if c.done != nil {
-		c.done()
-	}
-	if !c.flushing {
-		return c.Conn.Close()
-	}
-	_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
-	return c.Conn.SetWriteDeadline(time.Now().Add(closePatience))
 }
 
-// maxResets is how many of its streams a client may give up in a second. One
-// that gives up more makes work and takes no answers (CVE-2023-44487).
-const maxResets = 1000
-
-// countReset notes a stream that the client gave up, and reports true, once,
-// when there have been too many.
-func (c *conn) countReset(now int64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now-c.resetsFrom > int64(time.Second) {
-		c.resets, c.resetsFrom = 0, now
+// contain ends the connection after a panic.
+func (c *conn) contain() {
+	if v := recover(); v != nil {
+		stack := debug.Stack()
+		c.cut()
+		c.eng.panicked(fmt.Errorf("%v\n%s", v, stack))
 	}
-	c.resets++
-	return c.resets == maxResets+1
 }
 
-// cut ends the connection without regard to what waits to be written.
-func (c *conn) cut() { _ = c.Conn.Close() }
+// Flush is loop.Flusher.
+func (c *conn) Flush() {
+	defer c.contain()
+	c.flush()
+	if c.broken {
+		c.cut()
+	}
+}
+
+// flushed is frameHandler.
+func (c *conn) flushed() {
+	if c.state == closing && !c.broken {
+		c.sock.CloseWrite()
+	}
+}
+
+// wake is frameHandler.
+func (c *conn) wake() { c.handle.Wake() }
+
+// find returns an open stream.
+func (c *conn) find(id uint32) *stream {
+	i, ok := slices.BinarySearchFunc(c.streams, id, func(s *stream, id uint32) int { return int(s.id) - int(id) })
+	if !ok {
+		return nil
+	}
+	return c.streams[i]
+}
+
+// handleFrame is frameHandler.
+func (c *conn) handleFrame(f *h2.Frame) *h2.Error {
+	switch f.Type {
+	case h2.Headers:
+		return c.headers(f)
+	case h2.Data:
+		return c.data(f)
+	case h2.Settings:
+		return c.applySettings(f, false, c.changeWindows)
+	case h2.Ping:
+		if !f.Ack() {
+			return c.ping(f)
+		}
+		if c.state == announced && [8]byte(f.Payload) == goAwayPing {
+			c.refuse()
+		}
+	case h2.WindowUpdate:
+		if f.Stream == 0 && f.Err == nil {
+			if err := c.send.Update(f.Increment, h2.Connection); err != nil {
+				return err
+			}
+			c.waiting.wake(&c.link)
+			return nil
+		}
+		return c.streamFrame(f)
+	case h2.RSTStream, h2.Priority:
+		return c.streamFrame(f)
+	}
+	return nil
+}
+
+// streamFrame acts on RST_STREAM, PRIORITY and WINDOW_UPDATE of a stream.
+func (c *conn) streamFrame(f *h2.Frame) *h2.Error {
+	event, _ := h2.EventOf(f)
+	s, err := c.admits(f.Stream, event)
+	switch {
+	case err != nil:
+		return err
+	case f.Err != nil && s != nil:
+		return c.reset(s, f.Err)
+	case f.Err != nil && f.Stream > c.peers.Last(): // there is no stream yet that could end
+		return &h2.Error{Code: f.Err.Code, Scope: h2.Connection, Fault: f.Err.Fault, Reason: f.Err.Reason}
+	case s == nil:
+		return nil
+	}
+	switch f.Type {
+	case h2.RSTStream:
+		s.flow.reset = true
+		s.x.Wake()
+		return c.meter.Reset(c.eng.loop.Now())
+	case h2.WindowUpdate:
+		if err := s.updateWindow(f.Increment); err != nil {
+			return c.reset(s, err)
+		}
+	}
+	return nil
+}
+
+// admits applies the state of a stream to an event. Without a stream the frame
+// is passed over, unless an error ends the connection.
+func (c *conn) admits(id uint32, event h2.Event) (*stream, *h2.Error) {
+	s := c.find(id)
+	state := h2.Idle
+	if s != nil {
+		state = s.state
+	} else {
+		var err *h2.Error
+		if state, err = c.peers.StateOf(id, &c.history); err != nil {
+			return nil, err
+		}
+	}
+	to, verdict := state.Receive(event)
+	switch verdict {
+	case h2.Accept:
+		if s != nil {
+			s.state = to
+		}
+		return s, nil
+	case h2.Ignore:
+		return nil, nil
+	}
+	err := verdict.Err()
+	if err.Scope == h2.Connection {
+		return nil, err
+	}
+	if s != nil && !s.state.Closed() {
+		return nil, c.reset(s, err)
+	}
+	c.fault(err.Fault)
+	c.hold(h2.AppendRSTStream(c.room(), id, err.Code))
+	return nil, c.countReset()
+}
+
+// data acts on a piece of a DATA frame.
+func (c *conn) data(f *h2.Frame) *h2.Error {
+	if f.First {
+		if err := c.recv.Receive(f.Length, h2.Connection); err != nil {
+			return err
+		}
+	}
+	event, _ := h2.EventOf(f)
+	s, err := c.admits(f.Stream, event)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		c.passed(len(f.Payload))
+		if f.First {
+			c.passed(int(f.Padding))
+		}
+		return nil
+	}
+	if err := s.receiveData(f); err != nil {
+		return c.reset(s, err)
+	}
+	return nil
+}
+
+// headers acts on a field block, which has to be decoded whatever becomes of
+// it.
+func (c *conn) headers(f *h2.Frame) *h2.Error {
+	h := &c.eng.head
+	if err := c.dec.Decode(f.Payload, h); err != nil {
+		return err
+	}
+	event, _ := h2.EventOf(f)
+	if s := c.find(f.Stream); s != nil {
+		s, err := c.admits(f.Stream, event)
+		if err != nil || s == nil {
+			return err
+		}
+		if err := s.receiveTrailers(h, f); err != nil {
+			return c.reset(s, err)
+		}
+		return nil
+	}
+	if state, err := c.peers.StateOf(f.Stream, &c.history); err != nil || state != h2.Idle {
+		if err == nil {
+			_, err = c.admits(f.Stream, event)
+		}
+		return err
+	}
+	c.peers.Open(f.Stream)
+	if c.state == refusing && f.Stream > c.last || c.state == closing {
+		c.history.Add(f.Stream, h2.ResetByUs) // GOAWAY has said that it is not served
+		return nil
+	}
+	return c.openStream(h, f, event)
+}
+
+// reset ends a stream for a fault of the peer.
+func (c *conn) reset(s *stream, err *h2.Error) *h2.Error {
+	if err.Scope == h2.Connection {
+		return err
+	}
+	c.fault(err.Fault)
+	if err.Fault == h2.FaultMalformed {
+		s.malformed = true
+	}
+	s.sendReset(err.Code)
+	s.x.Wake()
+	return c.countReset()
+}
+
+// countReset holds a reset that a peer has caused against the limit.
+func (c *conn) countReset() *h2.Error {
+	if err := c.meter.Reset(c.eng.loop.Now()); err != nil {
+		return err
+	}
+	return c.meter.Reply()
+}
+
+// changeWindows applies a change of SETTINGS_INITIAL_WINDOW_SIZE.
+func (c *conn) changeWindows(ch h2.Changes) *h2.Error {
+	for _, s := range c.streams {
+		if err := s.send.Change(ch); err != nil {
+			return err
+		}
+		s.x.Wake()
+	}
+	return nil
+}
+
+// goAway tells the client that no further streams will be taken, in a way that
+// loses none that is on its way (RFC 9113 section 6.8).
+func (c *conn) goAway() {
+	if c.state != open {
+		if c.state == prefaced {
+			c.cut()
+		}
+		return
+	}
+	c.state = announced
+	b := h2.AppendGoAway(c.room(), h2.MaxStreamID, h2.NoError, "")
+	c.hold(h2.AppendPing(b, false, goAwayPing))
+	c.until = c.eng.loop.Now() + goAwayTimeout
+	c.handle.Until(c.until)
+}
+
+// refuse takes no further streams.
+func (c *conn) refuse() {
+	c.state, c.until, c.last = refusing, 0, c.peers.Last()
+	c.handle.Until(0)
+	c.hold(h2.AppendGoAway(c.room(), c.last, h2.NoError, ""))
+	c.streamEnded()
+}
+
+// streamEnded closes a connection that takes no streams and has none.
+func (c *conn) streamEnded() {
+	if c.state == refusing && len(c.streams) == 0 {
+		c.close()
+	}
+}
+
+// fail ends the connection for a fault of the peer.
+func (c *conn) fail(err *h2.Error) {
+	if c.state == closing {
+		c.cut()
+		return
+	}
+	c.fault(err.Fault)
+	c.hold(h2.AppendGoAway(c.room(), c.peers.Last(), err.Code, ""))
+	c.abandon()
+	c.close()
+}
+
+// abandon ends all streams.
+func (c *conn) abandon() {
+	for _, s := range slices.Clone(c.streams) {
+		s.flow.reset = true
+		s.x.Wake()
+	}
+}
+
+// close ends the connection once what waits has gone out. The client may still
+// send: a reset, which unread bytes would cause, could overtake what it has not
+// read (RFC 9112 section 9.6 has the same for HTTP/1).
+func (c *conn) close() {
+	c.state = closing
+	c.until = c.eng.loop.Now() + closeTimeout
+	c.handle.Until(c.until)
+	c.hold(c.room())
+}
+
+// linger reads and drops what the client still sends.
+func (c *conn) linger() {
+	if c.pending() > 0 {
+		c.flush()
+	}
+	if c.eng.read == nil {
+		c.eng.read = make([]byte, readBytes)
+	}
+	for range readsPerEvent {
+		_, err := c.sock.Read(c.eng.read)
+		if err == loop.ErrAgain {
+			return
+		}
+		if err != nil {
+			c.cut()
+			return
+		}
+	}
+	c.handle.Wake()
+}
+
+// cut closes the connection at once.
+func (c *conn) cut() {
+	if !c.live {
+		return
+	}
+	c.live, c.broken, c.state = false, true, closing
+	c.abandon()
+	c.sock.Close()
+	c.dropOut()
+	c.rest = nil
+	c.eng.unlink(c)
+	c.eng.gate.Descriptors.Release()
+	c.handle.Done()
+}

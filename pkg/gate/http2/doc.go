@@ -1,10 +1,9 @@
-// Package http2 is the HTTP/2 engine: it serves connections that began with
-// the preface of HTTP/2, or chose it in their TLS handshake, with the server
-// of the standard library, and sends their requests on to the user container,
-// over HTTP/2 without TLS if the container speaks it and over HTTP/1.1 if not.
+// Package http2 is HTTP/2 on event loops: the side of an exchange towards
+// clients, one for each stream of their connections, and the side towards a
+// user container that speaks it.
 //
-// What a request is, whether it may run, how long, and how it ended is decided
-// by package gate, as for HTTP/1. What the gate refuses or breaks reaches a
-// gRPC client as a gRPC status in trailers, any other client as the answer of
-// HTTP/1, or as a reset stream where an answer is under way.
+// A connection is a struct and a descriptor. One read takes all frames that
+// have come, then the streams that they concern take a step, and one write
+// carries what all of them have to say. A stream that waits holds its head and
+// what the peer has sent ahead, no stack and no buffer.
 package http2

@@ -1,28 +1,32 @@
 package http2
 
 import (
-	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"go.uber.org/atomic"
+
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/internal/leakcheck"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 // patience is a fail-safe only: no test depends on how long anything takes.
-const patience = 20 * time.Second
+const patience = 30 * time.Second
 
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !condition(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !condition(); time.Sleep(200 * time.Microsecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain: %s", what)
 		}
@@ -39,173 +43,196 @@ func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
 	return v
 }
 
-// speaks says what a test's container understands.
-type speaks int
-
-const (
-	bothProtocols speaks = iota
-	onlyHTTP1
-	onlyH2C
-)
-
-// container is a server on a port of its own; nil handler: nothing listens.
+// container is a listener in this process; what its connections do is up to
+// serve.
 type container struct {
-	t    *testing.T
-	addr netip.AddrPort
-	srv  *http.Server
-
-	mu    sync.Mutex
-	conns int
+	t     *testing.T
+	ln    net.Listener
+	conns atomic.Int64 // that were accepted
 }
 
-func startContainer(t *testing.T, s speaks, h http.HandlerFunc) *container {
+func (c *container) addr() netip.AddrPort { return c.ln.Addr().(*net.TCPAddr).AddrPort() }
+
+// serveHTTP answers over the given protocols with net/http.
+func serveHTTP(t *testing.T, http1, h2c bool, h http.HandlerFunc) *container {
 	t.Helper()
-	c := &container{t: t}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.addr = ln.Addr().(*net.TCPAddr).AddrPort()
-	if h == nil {
-		_ = ln.Close()
-		return c
-	}
-	c.serve(ln, s, h)
+	c := &container{t: t, ln: ln}
+	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), ConnState: func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			c.conns.Inc()
+		}
+	}}
+	srv.Protocols.SetHTTP1(http1)
+	srv.Protocols.SetUnencryptedHTTP2(h2c)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = srv.Serve(ln) }()
+	t.Cleanup(func() { _ = srv.Close(); <-done })
 	return c
 }
 
-// serve begins to listen, again if it had stopped.
-func (c *container) serve(ln net.Listener, s speaks, h http.HandlerFunc) {
-	c.t.Helper()
-	if ln == nil {
-		var err error
-		if ln, err = net.Listen("tcp", c.addr.String()); err != nil {
-			c.t.Fatal(err)
-		}
-	}
-	c.srv = &http.Server{Handler: h, Protocols: new(http.Protocols), ConnState: func(_ net.Conn, s http.ConnState) {
-		if s == http.StateNew {
-			c.mu.Lock()
-			c.conns++
-			c.mu.Unlock()
-		}
-	}}
-	c.srv.Protocols.SetHTTP1(s != onlyH2C)
-	c.srv.Protocols.SetUnencryptedHTTP2(s != onlyHTTP1)
-	srv := c.srv
-	done := make(chan struct{})
-	go func() { defer close(done); _ = srv.Serve(ln) }()
-	c.t.Cleanup(func() { _ = srv.Close(); <-done })
-}
+func serveHTTP1(t *testing.T, h http.HandlerFunc) *container { return serveHTTP(t, true, false, h) }
+func serveH2C(t *testing.T, h http.HandlerFunc) *container   { return serveHTTP(t, false, true, h) }
 
-func (c *container) stop() { _ = c.srv.Close() }
-
-func (c *container) accepted() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.conns
-}
-
-// rig is an engine behind a port, and a client.
-type rig struct {
-	t      *testing.T
-	gate   *gate.Gate
-	server *Server
-	addr   string
-	client *http.Client
-}
-
-func newRig(t *testing.T, c *container, settings ...func(*gate.Config, *Config)) *rig {
+// serveRaw gives each connection to serve, and closes it afterwards and at the
+// end of the test.
+func serveRaw(t *testing.T, serve func(net.Conn)) *container {
 	t.Helper()
-	g := gate.Config{RequestTimeout: time.Minute, QueueCapacity: 10, UpstreamWait: patience, UpstreamRestartWait: patience}
-	h := Config{Upstream: c.addr, Panicked: func(v any) { t.Errorf("a request panicked: %v", v) }}
-	for _, set := range settings {
-		set(&g, &h)
-	}
-	made, err := gate.New(g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := NewServer(made, h)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var served sync.WaitGroup
-	served.Go(func() {
+	c := &container{t: t, ln: ln}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	open, over := map[net.Conn]struct{}{}, false
+	all.Go(func() {
 		for {
 			conn, err := ln.Accept()
 			if err != nil {
 				return
 			}
-			server.Serve(conn)
+			mu.Lock()
+			open[conn] = struct{}{}
+			if over {
+				_ = conn.Close()
+			}
+			mu.Unlock()
+			c.conns.Inc()
+			all.Go(func() {
+				serve(conn)
+				_ = conn.Close()
+				mu.Lock()
+				delete(open, conn)
+				mu.Unlock()
+			})
 		}
 	})
-	r := &rig{t: t, gate: made, server: server, addr: ln.Addr().String()}
-	r.client = r.newClient()
 	t.Cleanup(func() {
 		_ = ln.Close()
-		served.Wait()
-		server.Close()
+		mu.Lock()
+		over = true
+		for conn := range open {
+			_ = conn.Close()
+		}
+		mu.Unlock()
+		all.Wait()
 	})
+	return c
+}
+
+// rig is the engine behind a port, on one loop.
+type rig struct {
+	t        *testing.T
+	gate     *gate.Gate
+	server   *http1.Server
+	stats    *Stats
+	choice   *upstream.Choice
+	part     *Part
+	addr     string
+	panics   atomic.Int64
+	expected bool // panics are
+}
+
+type options struct {
+	gate     gate.Config
+	engine   Config
+	protocol upstream.Protocol
+	tls      *tls.Config
+	panics   bool
+}
+
+func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
+	t.Helper()
+	o := options{gate: gate.Config{RequestTimeout: 2 * time.Minute, QueueCapacity: 10_000, UpstreamWait: patience, UpstreamRestartWait: patience}}
+	for _, f := range set {
+		f(&o)
+	}
+	g, err := gate.New(o.gate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, gate: g, stats: &Stats{}, choice: &upstream.Choice{}, expected: o.panics}
+	r.choice.Fix(o.protocol)
+	panicked := func(v any) {
+		if r.panics.Inc(); !r.expected {
+			t.Errorf("panic: %v", v)
+		}
+	}
+	engine := o.engine
+	engine.Host, engine.Scheme, engine.Panicked = []byte(c.addr().String()), "http", panicked
+	engine.Departed = func() { r.server.Departed() }
+	r.server, err = http1.NewServer(g, http1.Config{
+		Upstream: c.addr(), Loops: 1, Panicked: panicked, Choice: r.choice, UpstreamRefused: r.choice.Forget,
+		Part: func(l *loop.Loop, d *upstream.Dialer, pool gate.Connector, up *upstream.Stats) http1.Part {
+			r.part = NewPart(l, g, &engine, r.stats, d, r.choice, up, pool)
+			return r.part
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.end)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.addr = ln.Addr().String()
+	if err := r.server.Serve(ln.(*net.TCPListener)); err != nil {
+		t.Fatal(err)
+	}
 	return r
 }
 
-// newClient has connections of its own.
-func (r *rig) newClient() *http.Client {
-	tr := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
-	tr.Protocols.SetUnencryptedHTTP2(true)
-	r.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr}
+// end closes the server and checks that nothing is left of any request.
+func (r *rig) end() {
+	r.server.Close()
+	a, d := r.gate.Admission, r.gate.Drain
+	if a.InFlight() != 0 || a.QueueDepth() != 0 || d.Requests() != 0 || d.Tunnels() != 0 || r.gate.Pending.Held() != 0 {
+		r.t.Errorf("left: %d in flight, %d waiting, %d requests, %d tunnels, %d held",
+			a.InFlight(), a.QueueDepth(), d.Requests(), d.Tunnels(), r.gate.Pending.Held())
+	}
+	if h, b := r.gate.Heads.Used(), r.gate.Bodies.Used(); h != 0 || b != 0 {
+		r.t.Errorf("left in the budgets: %d of heads, %d of bodies", h, b)
+	}
+	if n := r.stats.HTTP2().Connections; n != 0 {
+		r.t.Errorf("%d connections are left", n)
+	}
 }
 
-func (r *rig) request(method, target string, body io.Reader, fields ...string) *http.Request {
+// on runs f on the loop.
+func (r *rig) on(f func()) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	r.t.Cleanup(cancel)
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+r.addr+target, body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for i := 0; i < len(fields); i += 2 {
-		req.Header.Add(fields[i], fields[i+1])
-	}
-	return req
+	done := make(chan struct{})
+	r.part.loop.Post(func() { defer close(done); f() })
+	receive(r.t, "the loop", done)
 }
 
-// do sends a request and reads the whole answer.
-func (r *rig) do(method, target, body string, fields ...string) (*http.Response, string) {
-	r.t.Helper()
-	var b io.Reader
-	if body != "" {
-		b = strings.NewReader(body)
+func (r *rig) faults() map[string]int64 {
+	seen := map[string]int64{}
+	for name, n := range r.stats.HTTP2().Errors {
+		if n > 0 {
+			seen[name] = n
+		}
 	}
-	res, err := r.client.Do(r.request(method, target, b, fields...))
+	return seen
+}
+
+// get is a client of HTTP/1.1 that knows nothing of the others.
+func (r *rig) get(path string) (int, string) {
+	r.t.Helper()
+	tr := &http.Transport{DisableKeepAlives: true}
+	res, err := (&http.Client{Transport: tr, Timeout: patience}).Get("http://" + r.addr + path)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
+	b, err := io.ReadAll(res.Body)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return res, string(text)
-}
-
-// call makes a gRPC call without messages.
-func (r *rig) call() (*http.Response, string) {
-	r.t.Helper()
-	return r.do("POST", "/package.Service/Method", "", "Content-Type", "application/grpc", "Te", "trailers")
-}
-
-// wantStatus checks a gRPC status that stands in the head: Trailers-Only.
-func wantStatus(t *testing.T, res *http.Response, status, message, outcome string) {
-	t.Helper()
-	if res.StatusCode != 200 || res.Header.Get("Grpc-Status") != status || res.Header.Get("Grpc-Message") != message ||
-		res.Header.Get("K-Gate-Outcome") != outcome || res.Header.Get("Content-Type") != "application/grpc" {
-		t.Errorf("answer %d %v, want gRPC status %s %q, outcome %s", res.StatusCode, res.Header, status, message, outcome)
-	}
+	return res.StatusCode, string(b)
 }

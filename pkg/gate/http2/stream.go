@@ -1,209 +1,260 @@
 package http2
 
 import (
-	"context"
-	"net/http"
-	"sync"
-	"time"
-
-	"go.uber.org/atomic"
+	"fmt"
+	"runtime/debug"
+	"slices"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// stream is one request while it is under way. Three goroutines touch it: the
-// one that serves it, the one that uploads its body, and its clock.
+// phase is what a stream does.
+//
+//	arrived → probing, exchanging, replying
+//	probing, exchanging → replying   the gate answers by itself
+type phase uint8
+
+const (
+	arrived phase = iota
+	probing
+	exchanging
+	replying
+)
+
+// stream is one request over a client's connection, and the gate.ClientSide of
+// its exchange. It runs in steps.
 type stream struct {
-	srv  *Server
-	gate *gate.Gate
-	conn *conn
-	w    http.ResponseWriter
-	r    *http.Request
-	head head
-	body upload
-
-	ctx    context.Context // of the request to the container
-	cancel context.CancelFunc
-
-	exchange gate.Exchange
-	observed bool
-	slot     bool
-	answered bool // the final head is on its way to the client
-	said     interims
-	giveUp   int64 // when it is not held any longer; 0 = has not been held
-
-	pooled  bool          // what carries it to an HTTP/1.1 container has carried others
-	sent    atomic.Bool   // the head, or some byte of it, has gone to the container
-	verdict atomic.Uint32 // the Outcome of a clock that ran out; Served = none
-
-	mu      sync.Mutex
-	clocks  gate.Clocks
-	timer   *time.Timer
-	writing bool // the serving goroutine gives bytes to the client
-	over    bool // the ResponseWriter must not be used any more
+	flow
+	handle  loop.Handle
+	conn    *conn // nil: spare
+	phase   phase
+	until   int64 // while replying: when that ends
+	req     wire.Request
+	x       gate.Exchange
+	probe   *gate.ProbeCall
+	refused gate.Outcome // of a head that is not accepted
+	invalid bool         // the head is not accepted
+	body    []byte       // of a reply of the gate's own, not written yet
 }
 
-func now() int64 { return loop.Nanotime() }
-
-// begin counts the request and starts its clocks.
-func (s *stream) begin() {
-	s.gate.Drain.Enter()
-	s.clocks.Begin(&s.gate.Config, now())
-	var lines []byte
-	if o := s.gate.Observer; o != nil {
-		s.describe()
-		o.Begin(&s.exchange)
-		s.observed = true
-		lines = s.exchange.TraceLines
+// openStream begins a stream with the head that has been decoded.
+func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
+	e := c.eng
+	state, _ := h2.Idle.Receive(event)
+	if len(c.streams) >= maxStreams {
+		return c.refuseStream(f.Stream, h2.RefusedStream, h2.FaultProtocol)
 	}
-	s.head.rewrite(s.conn.peer.Addr(), lines)
-
-	parent := s.r.Context()
-	if s.gate.HardConcurrency {
-		parent = context.WithoutCancel(parent)
+	err := f.Err
+	if err == nil && !h.TooLarge {
+		err = h.CheckRequest(true)
 	}
-	s.ctx, s.cancel = context.WithCancel(parent)
-	if next := s.clocks.Next(); next != 0 {
-		s.mu.Lock()
-		s.timer = time.AfterFunc(time.Duration(next-s.clocks.Arrived), s.tick)
-		s.mu.Unlock()
+	if err != nil {
+		e.gate.Reject(gate.BadRequest)
+		return c.refuseStream(f.Stream, err.Code, err.Fault)
 	}
+	s := e.streams.Get()
+	if s == nil {
+		s = &stream{}
+		s.handle.Bind(e.loop, s)
+		s.x.Bind(e.gate, loop.Nanotime, s.handle.Wake, &s.handle)
+	}
+	s.flow.open(&c.link, &s.x, f.Stream, state)
+	s.conn, s.phase, s.until, s.invalid, s.body = c, arrived, 0, false, nil
+	s.over = f.EndStream
+	c.streams = append(c.streams, s)
+	s.handle.Begin()
+	s.handle.Wake()
+	if h.TooLarge {
+		s.invalid, s.refused = true, gate.HeadTooLarge
+		s.req.Reset()
+		_ = s.msg.Head(-1, false, false)
+		return nil
+	}
+	if err := s.msg.Head(h.Length, false, f.EndStream); err != nil {
+		e.gate.Reject(gate.BadRequest)
+		s.invalid, s.refused = true, gate.BadRequest
+		return c.reset(s, err)
+	}
+	if err := s.req.ReadHTTP2(h, f.EndStream); err != nil {
+		s.invalid, s.refused = true, wire.OutcomeOf(err)
+	}
+	s.withheld = s.req.Protocol != nil
+	return nil
 }
 
-// describe fills the exchange with what the head says.
-func (s *stream) describe() {
-	h := &s.head
-	s.exchange = gate.Exchange{
-		Protocol: "HTTP/2.0", Method: bytesOf(s.r.Method), Target: bytesOf(s.r.RequestURI), Host: bytesOf(h.host),
-		UserAgent: h.probe.UserAgent, Peer: s.conn.peer, Encrypted: s.conn.encrypted, Fields: h, Proxied: h.proxied,
-		RouteTag: h.routeTag, DefaultRoute: h.defaultRoute, HasDefaultRoute: h.hasDefaultRoute,
-		Arrived: time.Duration(now()),
-	}
-	if h.traced {
-		s.exchange.Trace = &h.trace
-	}
+// refuseStream resets a stream that has not come into being.
+func (c *conn) refuseStream(id uint32, code h2.Code, fault h2.Fault) *h2.Error {
+	c.fault(fault)
+	c.history.Add(id, h2.ResetByUs)
+	c.hold(h2.AppendRSTStream(c.room(), id, code))
+	return c.countReset()
 }
 
-// end gives the slot back and tells how the request ended. It is the only way
-// out of begin.
-func (s *stream) end(outcome gate.Outcome) {
-	s.mu.Lock()
+// receiveTrailers takes the field block behind a request's body.
+func (s *stream) receiveTrailers(h *h2.Head, f *h2.Frame) *h2.Error {
+	if f.Err != nil {
+		return f.Err
+	}
+	if err := s.msg.Trailers(f.EndStream); err != nil {
+		return err
+	}
+	if err := h.CheckTrailers(); err != nil {
+		return err
+	}
+	s.trailers = wire.TrailerLines(nil, h)
 	s.over = true
-	if s.timer != nil {
-		s.timer.Stop()
+	s.x.Wake()
+	return nil
+}
+
+// Step is loop.Routine.
+func (s *stream) Step() {
+	if s.conn == nil {
+		return
 	}
-	s.mu.Unlock()
-	s.cancel()
-	if s.slot {
-		s.slot = false
-		s.gate.Admission.End()
+	defer s.contain()
+	for s.conn != nil && s.step() {
 	}
-	s.gate.Drain.Leave()
-	if s.observed {
-		s.observed = false
-		x := &s.exchange
-		x.Outcome = outcome
-		if x.Status == 0 {
-			x.Status = outcome.Meaning().Status
+}
+
+// step runs one phase. It reports whether the next one follows at once.
+func (s *stream) step() bool {
+	switch s.phase {
+	case arrived:
+		return s.screen()
+	case probing:
+		return s.awaitProbe()
+	case exchanging:
+		return s.relay()
+	default:
+		return s.sendReply()
+	}
+}
+
+// contain ends the stream after a panic.
+func (s *stream) contain() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	stack := debug.Stack()
+	s.x.Abandon()
+	s.sendReset(h2.InternalError)
+	s.end()
+	s.conn = nil
+	s.eng().departed()
+	s.eng().panicked(fmt.Errorf("%v\n%s", v, stack))
+}
+
+func (s *stream) eng() *Engine { return s.l.eng }
+
+// screen begins what the request asks for.
+func (s *stream) screen() bool {
+	e, c := s.eng(), s.conn
+	if s.flow.reset || s.state.Closed() {
+		return s.finish()
+	}
+	if s.invalid {
+		e.gate.Reject(s.refused)
+		return s.reply(gate.ReplyTo(s.refused))
+	}
+	s.describe()
+	screening := e.gate.Screen(&gate.Arrival{
+		Peer: c.peer.Addr(), Probe: s.req.Probe, Asterisk: s.req.Asterisk, Encrypted: c.sock.Layered(),
+	})
+	switch {
+	case screening.Self:
+		return s.reply(gate.Reply{Outcome: gate.Probed, Status: 200})
+	case screening.Kind != gate.Traffic:
+		s.phase, s.probe = probing, e.gate.BeginProbe(screening, s.handle.Wake)
+		return true
+	case screening.Refused:
+		e.gate.Reject(screening.Outcome)
+		return s.reply(gate.ReplyTo(screening.Outcome))
+	case !screening.Trusted:
+		s.req.Distrust()
+		s.describe()
+	}
+	s.x.Begin(e.loop.Now(), s, e.connector)
+	if lines := s.x.TraceLines; lines != nil {
+		s.req.ReplaceTrace(lines)
+	}
+	s.phase = exchanging
+	return true
+}
+
+func (s *stream) describe() {
+	s.req.Describe(s.x.Describe(), s.eng().cfg.Host)
+	s.x.Peer, s.x.Encrypted = s.conn.peer, s.conn.sock.Layered()
+}
+
+// relay takes the exchange on.
+func (s *stream) relay() bool {
+	tunnelled := s.x.State() == gate.StateTunnelling
+	ending, outcome, next := s.x.Step(s.eng().loop.Now())
+	if ending == gate.Going {
+		if !tunnelled && s.x.State() == gate.StateTunnelling {
+			s.eng().departed()
 		}
-		x.RequestBody = s.body.taken.Load()
-		x.Ended = time.Duration(now())
-		s.gate.Observer.End(x)
+		s.handle.Until(next)
+		return false
 	}
+	s.eng().departed()
+	switch ending {
+	case gate.Completed:
+	case gate.Rejected:
+		return s.reply(gate.ReplyTo(outcome))
+	case gate.CutOff:
+		s.cutOff(outcome)
+	default:
+		s.sendReset(h2.Cancel)
+	}
+	return s.finish()
 }
 
-// tick runs when a clock may have run out.
-func (s *stream) tick() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over {
+// finish ends the stream. The client is told that the rest of a request is not
+// wanted (RFC 9113 section 8.1).
+func (s *stream) finish() bool {
+	if s.finished && !s.over {
+		s.sendReset(h2.NoError)
+	}
+	s.end()
+	return false
+}
+
+// sendReset ends the stream towards the client, unless it has ended.
+func (s *stream) sendReset(code h2.Code) {
+	if s.flow.reset || s.state.Closed() {
 		return
 	}
-	at := now()
-	o, expired := s.clocks.Expired(at)
-	if !expired {
-		s.rearm(at)
-		return
-	}
-	s.verdict.Store(uint32(o))
-	s.cancel()
-	s.stopReading()
-	if s.writing {
-		// The client does not read: only a reset ends the wait for it.
-		_ = http.NewResponseController(s.w).SetWriteDeadline(time.Unix(1, 0))
+	s.sent(h2.OnReset)
+	s.flow.reset = true
+	if !s.l.broken {
+		s.l.hold(h2.AppendRSTStream(s.l.room(), s.id, code))
 	}
 }
 
-// stopReading ends the wait for more of the request's body, for good: without
-// that the transport would not notice that it has been cancelled. The caller
-// holds mu.
-func (s *stream) stopReading() {
-	_ = http.NewResponseController(s.w).SetReadDeadline(time.Unix(1, 0))
-}
-
-// rearm sets the timer for the next clock. The caller holds mu.
-func (s *stream) rearm(at int64) {
-	if next := s.clocks.Next(); next != 0 {
-		s.timer.Reset(time.Duration(next - at))
+// end takes the stream out of its connection.
+func (s *stream) end() {
+	c := s.conn
+	s.conn = nil
+	if i := slices.Index(c.streams, s); i >= 0 {
+		c.streams = slices.Delete(c.streams, i, i+1)
 	}
-}
-
-// moved says that bytes have gone either way.
-func (s *stream) moved() {
-	if s.gate.IdleTimeout == 0 {
-		return
+	if !s.state.Closed() {
+		s.state = h2.ResetByPeer
 	}
-	s.mu.Lock()
-	s.clocks.Moved(now())
-	s.mu.Unlock()
-}
-
-// started says that an answer has begun.
-func (s *stream) started() {
-	if s.gate.ResponseStartTimeout == 0 {
-		return
-	}
-	s.mu.Lock()
-	s.clocks.Started()
-	s.mu.Unlock()
-}
-
-// expired is the outcome of the clock that ran out; Served = none has.
-func (s *stream) expired() gate.Outcome { return gate.Outcome(s.verdict.Load()) }
-
-// ended tells why the request cannot go on, if it is for the gate's or the
-// client's sake; Served = it is not.
-func (s *stream) ended() gate.Outcome {
-	if o := s.expired(); o != gate.Served {
-		return o
-	}
-	if s.r.Context().Err() != nil {
-		return gate.ClientGone
-	}
-	return gate.Served
-}
-
-// toClient calls give, which hands bytes to the client and may wait for it,
-// unless a clock has run out. A clock that runs out meanwhile ends the wait.
-func (s *stream) toClient(give func() error) error {
-	s.mu.Lock()
-	if s.expired() != gate.Served {
-		s.mu.Unlock()
-		return context.DeadlineExceeded
-	}
-	s.writing = true
-	s.mu.Unlock()
-	err := give()
-	s.mu.Lock()
-	s.writing = false
-	s.mu.Unlock()
-	return err
-}
-
-// stamp notes an instant for the observer, if there is one.
-func (s *stream) stamp(at *time.Duration) {
-	if s.observed {
-		*at = time.Duration(now())
+	c.since = c.eng.loop.Now()
+	c.history.Add(s.id, s.state)
+	s.flow.close()
+	s.req.Reset()
+	s.probe, s.body = nil, nil
+	s.handle.Done()
+	c.eng.streams.Put(s)
+	if c.live {
+		c.streamEnded()
 	}
 }

@@ -1,275 +1,235 @@
 package http2
 
 import (
-	"context"
-	"errors"
-	"net"
-	"net/http"
-	"slices"
-	"sync"
-	"time"
-
-	"go.uber.org/atomic"
-
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Limits towards the container.
-const (
-	maxIdleHTTP1  = 1024
-	maxIdleTime   = 90 * time.Second
-	answerWindow  = 64 << 10 // what the container may send ahead of a client
-	answersWindow = 1 << 30  // the same for all of a connection: none that is not read may hold others up
-	maxAnswerHead = 1 << 20
-)
-
-// upstream is the way to the container: connections over HTTP/2, each carrying
-// many requests, or a pool of those over HTTP/1.1, and the line of requests
-// that are held because the container does not listen.
-type upstream struct {
-	srv     *Server
-	gate    *gate.Gate
-	address string
-	h2c     *http.Transport
-	http1   *http.Transport
-
-	proto    atomic.Uint32 // Protocol; Auto = not known
-	proven   atomic.Bool   // and some request has been answered in it
-	listened atomic.Bool   // the container has accepted a connection at least once
-	open     atomic.Int64
-	dials    atomic.Int64
-	reuses   atomic.Int64
-	replays  atomic.Int64
-	line     heldLine
-
-	mu       sync.Mutex
-	clients  []*client
-	busy     chan struct{} // closed when the dial or the learning under way has ended; nil = none
-	finished bool
+// upStream is one exchange over a connection to the container, and its
+// gate.UpstreamSide.
+type upStream struct {
+	flow
+	conn        *upConn
+	method      []byte
+	first       uint32 // the link's batch in which the head was written
+	reused      bool   // the connection had carried a request before
+	tunnel      bool   // extended CONNECT
+	switched    bool   // and it has been accepted
+	stopped     bool   // the container has answered whole and does not want the rest of the request
+	heard       bool   // some head has come
+	received    bool   // the head in res is new
+	unprocessed bool   // nothing was done about the request
+	failed      bool   // no answer will come, or no more of it
+	failure     gate.Outcome
+	res         wire.Response
+	heads       []h2.Head // that have come behind the one in res, which has not been taken
+	ends        bool      // END_STREAM came with the last of them
 }
 
-// UpstreamStats are the figures of the connections to the container.
-type UpstreamStats struct {
-	gate.UpstreamStats
-	Protocol Protocol // Auto = not known
-}
-
-// client is one connection over HTTP/2.
-type client struct {
-	*http.ClientConn
-	conn *conn
-	used atomic.Bool
-}
-
-func newUpstream(s *Server) *upstream {
-	u := &upstream{srv: s, gate: s.gate, address: s.cfg.Upstream.String()}
-	u.proto.Store(uint32(s.cfg.Protocol))
-	u.line.init(u)
-	u.h2c = &http.Transport{
-		DialContext:            u.dialH2C,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxAnswerHead,
-		Protocols:              new(http.Protocols),
-		HTTP2: &http.HTTP2Config{
-			MaxReceiveBufferPerStream:     answerWindow,
-			MaxReceiveBufferPerConnection: answersWindow,
-		},
-	}
-	u.h2c.Protocols.SetUnencryptedHTTP2(true)
-	u.http1 = &http.Transport{
-		DialContext:            u.dialHTTP1,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxAnswerHead,
-		MaxIdleConns:           maxIdleHTTP1,
-		MaxIdleConnsPerHost:    maxIdleHTTP1,
-		IdleConnTimeout:        maxIdleTime,
-		Protocols:              new(http.Protocols),
-	}
-	u.http1.Protocols.SetHTTP1(true)
-	return u
-}
-
-// way is what carries one request.
-type way struct {
-	http.RoundTripper
-	client *client // nil = HTTP/1.1
-	reused bool
-}
-
-// way finds out how the container is reached now, and waits until it listens.
-func (u *upstream) way(s *stream) (way, gate.Outcome) {
-	for {
-		if !u.line.blocked() {
-			w, err := u.tryWay(s)
-			if err == nil {
-				return w, gate.Served
-			}
-			if o := s.ended(); o != gate.Served {
-				return way{}, o
-			}
-			switch {
-			case errors.Is(err, errTLS):
-				return way{}, gate.UpstreamTLSFailed
-			case !errors.As(err, new(dialError)):
-				return way{}, gate.UpstreamClosed
-			}
-			u.line.refused()
-		}
-		if o := u.line.hold(s); o != gate.Served {
-			return way{}, o
-		}
+// Send is gate.UpstreamSide.
+func (s *upStream) Send(c gate.ClientSide) {
+	req, peer := c.(wire.Requester).Request()
+	u := s.conn
+	s.method, s.tunnel = req.Method, req.Protocol != nil
+	end := !s.tunnel && (req.Body == wire.NoBody || req.Body == wire.BodyLength && req.Length == 0)
+	b := u.room()
+	start := len(b)
+	b = req.AppendHTTP2(h2.BeginHeaders(b), &u.enc, peer, u.eng.cfg.Host, u.eng.cfg.Scheme)
+	u.hold(h2.EndHeaders(b, start, s.id, end, int(u.settings.MaxFrame)))
+	s.first, s.started, s.finished = u.batch, true, end
+	if end {
+		s.sent(h2.OnHeadersEnd)
+	} else {
+		s.sent(h2.OnHeaders)
 	}
 }
 
-// tryWay is way without waiting for the container to listen.
-func (u *upstream) tryWay(s *stream) (way, error) {
-	for {
-		switch Protocol(u.proto.Load()) {
-		case HTTP1:
-			return way{RoundTripper: u.http1}, nil
-		case H2C:
-			c, err := u.client(s.ctx)
-			if err != nil {
-				return way{}, err
-			}
-			reused := c.used.Swap(true)
-			if reused {
-				u.reuses.Inc()
-			}
-			return way{RoundTripper: c, client: c, reused: reused}, nil
-		}
-		if err := u.alone(s.ctx, u.learn); err != nil {
-			return way{}, err
-		}
+// Finish is gate.Sink. A tunnel has no end before it has begun.
+func (s *upStream) Finish(trailers []byte) {
+	if !s.tunnel || s.switched {
+		s.flow.Finish(trailers)
 	}
 }
 
-// client returns a connection on which a stream is reserved.
-func (u *upstream) client(ctx context.Context) (*client, error) {
-	for {
-		if c := u.reserve(); c != nil {
-			return c, nil
+// receiveHead takes a field block: a head, or trailers.
+func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
+	if !s.msg.ExpectsHead() {
+		if err := s.msg.Trailers(end); err != nil {
+			return err
 		}
-		if err := u.alone(ctx, u.connect); err != nil {
-			return nil, err
+		if err := h.CheckTrailers(); err != nil {
+			return err
 		}
+		s.trailers = wire.TrailerLines(nil, h)
+		s.over = true
+		s.x.Wake()
+		return nil
 	}
-}
-
-// reserve takes a stream of a connection that has one to spare.
-func (u *upstream) reserve() *client {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for i := 0; i < len(u.clients); {
-		c := u.clients[i]
-		switch {
-		case c.Reserve() == nil:
-			return c
-		case c.Err() != nil:
-			u.clients = slices.Delete(u.clients, i, i+1)
-		default:
-			i++
-		}
+	if h.TooLarge {
+		return errHeadTooLarge
 	}
+	if err := h.CheckResponse(); err != nil {
+		return err
+	}
+	s.heard = true
+	if h.Status < 200 {
+		if err := s.msg.Interim(end); err != nil {
+			return err
+		}
+	} else {
+		bodiless := string(s.method) == "HEAD" || h.Status == 204 || h.Status == 304
+		if err := s.msg.Head(h.Length, bodiless, end); err != nil {
+			return err
+		}
+		s.over = end
+	}
+	if s.received {
+		s.heads = append(s.heads, h2.Head{})
+		s.heads[len(s.heads)-1].CopyFrom(h)
+		s.ends = end
+	} else if err := s.take(h, end); err != nil {
+		return err
+	}
+	s.x.Wake()
 	return nil
 }
 
-// alone runs f, or waits for the end of another that runs.
-func (u *upstream) alone(ctx context.Context, f func(context.Context) error) error {
-	u.mu.Lock()
-	if other := u.busy; other != nil {
-		u.mu.Unlock()
-		select {
-		case <-other:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	done := make(chan struct{})
-	u.busy = done
-	u.mu.Unlock()
-	defer func() {
-		u.mu.Lock()
-		u.busy = nil
-		u.mu.Unlock()
-		close(done)
-	}()
-	return f(context.WithoutCancel(ctx)) // others wait for it too
-}
+var (
+	errHeadTooLarge = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "head of an answer beyond the limit"}
+	errBadResponse  = &h2.Error{Code: h2.ProtocolError, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "head of an answer against RFC 9110"}
+)
 
-// connect adds a connection over HTTP/2.
-func (u *upstream) connect(ctx context.Context) error {
-	c := &client{}
-	cc, err := u.h2c.NewClientConn(context.WithValue(ctx, clientKey{}, c), "http", u.address)
-	if err != nil {
-		return dialError{err}
+// take reads a head into res.
+func (s *upStream) take(h *h2.Head, end bool) *h2.Error {
+	if s.res.ReadHTTP2(h, end, s.method) != nil {
+		return errBadResponse
 	}
-	c.ClientConn = cc
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.finished {
-		_ = cc.Close()
-		return dialError{net.ErrClosed}
-	}
-	u.clients = append(u.clients, c)
+	s.received = true
 	return nil
 }
 
-// forget makes the engine learn anew what the container speaks, if it is
-// believed to speak p.
-func (u *upstream) forget(p Protocol) {
-	if u.srv.cfg.Protocol == Auto {
-		if u.proto.CompareAndSwap(uint32(p), uint32(Auto)) {
-			u.proven.Store(false)
+// receiveReset takes the container's RST_STREAM. After a whole answer NO_ERROR
+// says that the rest of the request is not wanted (RFC 9113 section 8.1).
+func (s *upStream) receiveReset(code h2.Code) {
+	if s.over {
+		s.stopped = true
+		s.x.Wake()
+		return
+	}
+	s.unprocessed = code == h2.RefusedStream
+	s.fail(gate.UpstreamReset)
+}
+
+// fail ends the stream: no more of an answer will come.
+func (s *upStream) fail(o gate.Outcome) {
+	if s.failed || s.given {
+		return
+	}
+	if s.over { // all has come that was to come
+		s.stopped = true
+	} else {
+		s.failed, s.failure, s.flow.reset = true, o, true
+	}
+	s.x.Wake()
+}
+
+// sendReset ends the stream towards the container, unless it has ended.
+func (s *upStream) sendReset(code h2.Code) {
+	if s.state.Closed() || s.l.broken {
+		return
+	}
+	s.sent(h2.OnReset)
+	s.l.hold(h2.AppendRSTStream(s.l.room(), s.id, code))
+}
+
+// Receive is gate.UpstreamSide.
+func (s *upStream) Receive() (gate.HeadState, gate.Outcome) {
+	if !s.received && len(s.heads) > 0 {
+		h := &s.heads[0]
+		last := len(s.heads) == 1
+		if s.take(h, last && s.ends) != nil {
+			s.sendReset(h2.ProtocolError)
+			return gate.HeadFailed, gate.UpstreamMalformed
 		}
+		s.heads = s.heads[1:]
 	}
+	switch {
+	case s.received:
+		s.received = false
+		return s.headState(), gate.Served
+	case s.failed:
+		return gate.HeadFailed, s.failure
+	}
+	return gate.HeadAwaited, gate.Served
 }
 
-// prove says that a request has been answered.
-func (u *upstream) prove() {
-	if !u.proven.Load() {
-		u.proven.Store(true)
+func (s *upStream) headState() gate.HeadState {
+	switch {
+	case s.res.Status < 200:
+		return gate.HeadInterim
+	case s.tunnel && s.res.Status < 300:
+		s.switched = true
+		return gate.HeadSwitched
 	}
+	return gate.HeadFinal
 }
 
-// mismatch reports whether err means that the container does not speak the
-// protocol of the way. Then it has not understood the request.
-func (u *upstream) mismatch(ctx context.Context, w way, err error) bool {
-	if u.srv.cfg.Protocol != Auto {
-		return false
+// Response is wire.Responder.
+func (s *upStream) Response() *wire.Response { return &s.res }
+
+// Status is gate.UpstreamSide.
+func (s *upStream) Status() int { return s.res.Status }
+
+// Sent is gate.UpstreamSide.
+func (s *upStream) Sent() bool { return s.started && s.l.batch != s.first }
+
+// Heard is gate.UpstreamSide.
+func (s *upStream) Heard() bool { return s.heard }
+
+// Reused is gate.UpstreamSide.
+func (s *upStream) Reused() bool { return s.reused }
+
+// Unprocessed is gate.UpstreamSide.
+func (s *upStream) Unprocessed() bool { return s.unprocessed }
+
+// Unwilling is gate.UpstreamSide.
+func (s *upStream) Unwilling() bool { return s.stopped }
+
+// Broken is gate.Sink.
+func (s *upStream) Broken() bool { return s.stopped || s.flow.Broken() }
+
+// Failed is gate.Source.
+func (s *upStream) Failed() bool { return s.failed && !s.given }
+
+// Complete is gate.UpstreamSide.
+func (s *upStream) Complete(open bool) {
+	if open {
+		s.sendReset(h2.Cancel)
 	}
-	if w.client == nil {
-		if u.proven.Load() {
-			return false
-		}
-		// Some that speak HTTP/2 alone close without a word.
-		u.forget(HTTP1)
-		return u.alone(ctx, u.learn) == nil && Protocol(u.proto.Load()) == H2C
-	}
-	if !w.client.conn.heard.Load() { // closed without a word
-		u.forget(H2C)
-		return true
-	}
-	return w.client.conn.mismatch.Load()
+	s.end()
 }
 
-func (u *upstream) stats() UpstreamStats {
-	return UpstreamStats{
-		gate.UpstreamStats{Open: int(u.open.Load()), Dials: u.dials.Load(), Reuses: u.reuses.Load(), Replays: u.replays.Load()},
-		Protocol(u.proto.Load()),
-	}
+// HangUp is gate.UpstreamSide. HTTP/2 has no way to say that the client has
+// left but the reset that would also end the answer.
+func (s *upStream) HangUp() {}
+
+// Abort is gate.UpstreamSide.
+func (s *upStream) Abort() {
+	s.sendReset(h2.Cancel)
+	s.end()
 }
 
-func (u *upstream) close() {
-	u.mu.Lock()
-	u.finished = true
-	left := u.clients
-	u.clients = nil
-	u.mu.Unlock()
-	for _, c := range left {
-		_ = c.Close()
+// end takes the stream out of its connection.
+func (s *upStream) end() {
+	c := s.conn
+	if !s.state.Closed() {
+		s.state = h2.ResetByUs
 	}
-	u.http1.CloseIdleConnections()
-	u.line.close()
+	c.history.Add(s.id, s.state)
+	s.flow.close()
+	c.pool.release(s)
+	if c.live {
+		c.streamEnded()
+	}
 }

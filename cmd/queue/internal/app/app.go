@@ -13,7 +13,6 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/http2"
-	"github.com/queuegate/queuegate/pkg/gate/http2loop"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/lines"
 	"github.com/queuegate/queuegate/pkg/metrics/push"
@@ -33,8 +32,7 @@ type App struct {
 	exporters   *exporters
 	observer    *observer
 	gate        *gate.Gate
-	http2       *http2.Server    // nil: HTTP/2 is on the loops
-	http2Stats  *http2loop.Stats // nil: it is not
+	http2       http2.Stats
 	http1       *http1.Server
 	tls         *tlsPort
 	pusher      *push.Pusher // nil: figures are not pushed
@@ -127,22 +125,7 @@ func (a *App) Run(ctx context.Context) error {
 		return ctx.Err()
 	}
 	a.tls.close()
-	return a.shutdown(ctx)
-}
-
-// shutdown ends both engines at the same time: each sees the other's requests
-// as open.
-func (a *App) shutdown(ctx context.Context) error {
-	if a.http2 == nil {
-		return a.http1.Shutdown(ctx)
-	}
-	ended := make(chan error, 1)
-	go func() {
-		err := a.http2.Shutdown(ctx)
-		a.http1.Departed()
-		ended <- err
-	}()
-	return errors.Join(a.http1.Shutdown(ctx), <-ended)
+	return a.http1.Shutdown(ctx)
 }
 
 // Close lets go of everything. What is left for the request log and for

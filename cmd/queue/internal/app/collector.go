@@ -1,7 +1,6 @@
 package app
 
 import (
-	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
@@ -18,8 +17,8 @@ func (a *App) collector() (*metrics.Collector, error) {
 		Requests:  a.observer.requests,
 		Readiness: a.readiness.figures,
 		Admission: a.gate.Admission.Stats,
-		Upstream:  a.upstreamFigures,
-		HTTP2:     a.http2Figures,
+		Upstream:  a.http1.Stats,
+		HTTP2:     a.http2.HTTP2,
 		TLS:       a.tls.stats,
 		Dropped: func() metrics.Dropped {
 			return metrics.Dropped{
@@ -27,20 +26,4 @@ func (a *App) collector() (*metrics.Collector, error) {
 			}
 		},
 	}), nil
-}
-
-// upstreamFigures adds up the connections of both engines.
-func (a *App) upstreamFigures() gate.UpstreamStats {
-	u := a.http1.Stats()
-	if a.http2 != nil {
-		u.Add(a.http2.Stats().Upstream.UpstreamStats)
-	}
-	return u
-}
-
-func (a *App) http2Figures() gate.HTTP2Stats {
-	if a.http2 != nil {
-		return a.http2.Stats().HTTP2Stats
-	}
-	return a.http2Stats.HTTP2()
 }

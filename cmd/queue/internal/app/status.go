@@ -94,7 +94,7 @@ func (a *App) statusPage() *statuspage.Page {
 		History:      a.status.history,
 		Timeline:     a.status.timeline,
 		Containers:   a.readiness.probes.Snapshot,
-		Upstream:     a.upstreamFigures,
+		Upstream:     a.http1.Stats,
 		Drain:        a.drainFigures,
 		StartTimeout: a.cfg.Gate.UpstreamWait, // as long as requests are held for it
 	})

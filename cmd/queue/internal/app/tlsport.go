@@ -41,9 +41,6 @@ func newTLSPort(cfg *config.Config, a *App, log *zap.Logger) (*tlsPort, error) {
 	}
 	c.Descriptors = a.gate.Descriptors
 	c.HTTP1, c.OfferHTTP2 = a.adoptTLS, true
-	if a.http2 != nil {
-		c.HTTP2 = a.http2.Serve
-	}
 	c.Changed, c.Refused = p.changed, p.refused
 	var err error
 	p.front, err = tlsfront.New(c)

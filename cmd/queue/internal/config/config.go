@@ -35,7 +35,7 @@ type Config struct {
 	UncountedPaths []string
 
 	UpstreamProtocol      string // auto, http1 or h2c
-	HTTP2Engine           string // loop or nethttp
+	HTTP2MaxHeaderList    int64  // octets of a request head over HTTP/2, after decoding
 	UpstreamTLS           bool
 	UpstreamTLSCA         string // "" = RootCA, and without it the system's
 	UpstreamTLSServerName string // "" = localhost

@@ -78,7 +78,7 @@ func defaults(t *testing.T) Config {
 		ServingPort: 8012, ServingTLSPort: 8112, UserPort: 8080, DrainSocket: "@queuegate",
 		ReadinessWait: 10 * time.Second, ReadinessFreshness: time.Second, AppProbeHost: "127.0.0.1",
 		AdminPort: 8022, AutoscalerMetricsPort: 9090, MetricsPort: 9091, MetricsBackend: "prometheus", MetricsNames: "current",
-		StatusPort: 8023, ProfilingPort: 8008, LogLevel: "info", UpstreamProtocol: "auto", HTTP2Engine: "loop",
+		StatusPort: 8023, ProfilingPort: 8008, LogLevel: "info", UpstreamProtocol: "auto", HTTP2MaxHeaderList: 64 << 10,
 	}
 }
 
@@ -94,7 +94,7 @@ var allDifferent = map[string]string{
 	"CLIENT_HALF_CLOSE": "answer", "TRUSTED_SOURCES": "10.0.0.0/8,::1", "HEAD_MEMORY": "1Mi", "ENABLE_HTTP_FULL_DUPLEX": "true",
 	"CONTAINER_CONCURRENCY": "7", "CONCURRENCY_HARD": "true", "QUEUE_CAPACITY": "0", "QUEUE_MAX_WAIT": "250ms", "UNCOUNTED_PATHS": "/healthz, /livez",
 	"REVISION_TIMEOUT_SECONDS": "45", "REVISION_RESPONSE_START_TIMEOUT_SECONDS": "11", "REVISION_IDLE_TIMEOUT_SECONDS": "12", "TUNNEL_MAX_SECONDS": "13.5",
-	"UPSTREAM_WAIT": "14", "UPSTREAM_RESTART_WAIT": "0.5", "ENABLE_HTTP2_AUTO_DETECTION": "true", "UPSTREAM_PROTOCOL": "h2c", "HTTP2_ENGINE": "nethttp",
+	"UPSTREAM_WAIT": "14", "UPSTREAM_RESTART_WAIT": "0.5", "ENABLE_HTTP2_AUTO_DETECTION": "true", "UPSTREAM_PROTOCOL": "h2c", "HTTP2_MAX_HEADER_LIST": "128Ki",
 	"UPSTREAM_TLS": "true", "UPSTREAM_TLS_CA": "/upstream/ca", "UPSTREAM_TLS_SERVER_NAME": "inner.local", "UPSTREAM_TLS_INSECURE": "true",
 	"SERVING_READINESS_PROBE": `[{"tcpSocket":{"port":"1003"}}]`, "ENABLE_MULTI_CONTAINER_PROBES": "true", "CONTAINER_NAMES": "web,log-shipper",
 	"READINESS_WAIT": "15s", "READINESS_FRESHNESS": "1m",
@@ -132,7 +132,7 @@ func allDifferentConfig() Config {
 		Tracing:     tracing.Config{Protocol: "zipkin", Endpoint: "http://zipkin:9411/api/v2/spans", SamplingRate: 0.25, Debug: true, LegacyAttributes: true},
 		Identity:    metrics.Identity{Namespace: "ns", Configuration: "conf", Revision: "rev", Service: "svc", Pod: "pod"},
 		ServingPort: 1001, ServingTLSPort: 1002, UserPort: 1003, ListenAddress: "::1", Threads: 3, UncountedPaths: []string{"/healthz", "/livez"},
-		UpstreamProtocol: "h2c", HTTP2Engine: "nethttp", UpstreamTLS: true, UpstreamTLSCA: "/upstream/ca", UpstreamTLSServerName: "inner.local", UpstreamTLSInsecure: true,
+		UpstreamProtocol: "h2c", HTTP2MaxHeaderList: 128 << 10, UpstreamTLS: true, UpstreamTLSCA: "/upstream/ca", UpstreamTLSServerName: "inner.local", UpstreamTLSInsecure: true,
 		ReadinessProbe: `[{"tcpSocket":{"port":"1003"}}]`, MultiContainerProbes: true, ContainerNames: []string{"web", "log-shipper"},
 		ReadinessWait: 15 * time.Second, ReadinessFreshness: time.Minute,
 		AppProbers: `{"/app-health/web/livez":{"tcpSocket":{"port":1}}}`, AppProbeHost: "app.local", AppProbePort: 1004,

@@ -33,7 +33,7 @@ var (
 	}
 	objects   = []string{"[]", "null"}
 	refusedBy = map[string][]string{
-		"QUEUE_SERVING_PORT": {"0"}, "USER_PORT": {"0"}, "THREADS": {"1025"}, "HEAD_MEMORY": {"0", "65535", "63Ki"},
+		"QUEUE_SERVING_PORT": {"0"}, "USER_PORT": {"0"}, "THREADS": {"1025"}, "HEAD_MEMORY": {"0", "65535", "63Ki"}, "HTTP2_MAX_HEADER_LIST": {"0", "4095"},
 		"CONTAINER_CONCURRENCY": {"1048577"}, "QUEUE_CAPACITY": {"16777217"},
 		"REVISION_TIMEOUT_SECONDS": {"0", "1.5"}, "REVISION_RESPONSE_START_TIMEOUT_SECONDS": {"1.5"}, "REVISION_IDLE_TIMEOUT_SECONDS": {"1.5"},
 		"UPSTREAM_PROTOCOL": {"http2", "h2"}, "UPSTREAM_TLS": {"yes", "false", "on"}, "READINESS_FRESHNESS": {"0", "0s"},

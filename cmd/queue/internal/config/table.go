@@ -60,6 +60,8 @@ func trafficRows(c *Config) []row {
 				"is traffic, without its K-Proxy-Request, K-Original-Host, X-Forwarded-* and Forwarded."},
 		{"HEAD_MEMORY", "head-memory", "16Mi", size(64 << 10).at(&c.Gate.HeadMemory),
 			"Memory shared by all request heads that are being read, beyond the first 8 KiB of each; a head that needs more gets 503."},
+		{"HTTP2_MAX_HEADER_LIST", "http2-max-header-list", "64Ki", size(4 << 10).at(&c.HTTP2MaxHeaderList),
+			"Longest request head over HTTP/2, after decoding, as SETTINGS_MAX_HEADER_LIST_SIZE counts it; a longer one gets 431."},
 		{"ENABLE_HTTP_FULL_DUPLEX", "http-full-duplex", "false", yesNo.at(&c.ignored.fullDuplex),
 			noEffect + ": the gate always works in full duplex."},
 	}
@@ -101,9 +103,7 @@ func containerRows(c *Config) []row {
 			"The same once the container has been ready."},
 		{"UPSTREAM_PROTOCOL", "upstream-protocol", "auto", words("auto", "http1", "h2c").at(&c.UpstreamProtocol),
 			"Protocol towards the container for requests over HTTP/2: HTTP/1.1 (http1), HTTP/2 without TLS by prior knowledge (h2c), " +
-				"or the one that it speaks, detected once per start (auto). Requests over HTTP/1 always go out as HTTP/1.1."},
-		{"HTTP2_ENGINE", "http2-engine", "loop", words("nethttp", "loop").at(&c.HTTP2Engine),
-			"What serves HTTP/2: Go's net/http (nethttp), or the gate's own event loops (loop)."},
+				"or the one that it speaks, detected once per start (auto). Requests over HTTP/1 go out as HTTP/1.1 unless the container speaks HTTP/2 alone (auto) or h2c is set."},
 		{"ENABLE_HTTP2_AUTO_DETECTION", "http2-auto-detection", "false", yesNo.at(&c.ignored.http2AutoDetection),
 			noEffect + ": UPSTREAM_PROTOCOL=auto always detects it."},
 		{"UPSTREAM_TLS", "upstream-tls", "off", either("off", "true").at(&c.UpstreamTLS),

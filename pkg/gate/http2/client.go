@@ -1,4 +1,4 @@
-package http2loop
+package http2
 
 import (
 	"net/netip"
