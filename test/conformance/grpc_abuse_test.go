@@ -108,7 +108,7 @@ var attacks = []struct {
 		}
 		return nil
 	}},
-	{"flood of empty CONTINUATION frames", false, false, func(a *attacker) error {
+	{"flood of empty CONTINUATION frames", false, true, func(a *attacker) error {
 		if err := a.WriteHeaders(http2.HeadersFrameParam{StreamID: 1}); err != nil {
 			return err
 		}

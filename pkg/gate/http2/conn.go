@@ -40,6 +40,7 @@ type conn struct {
 	peers      h2.PeerStreams
 	streams    []*stream // that are open, by identifier
 	since      int64     // when the last of them ended
+	dropped    int       // octets that came while closing
 	last       uint32    // streams beyond it are not served any more, while refusing
 }
 
@@ -463,6 +464,10 @@ func (c *conn) close() {
 	c.hold(c.room())
 }
 
+// maxDropped bounds what is read of a client that goes on sending after the end:
+// enough for what was on its way.
+const maxDropped = 1 << 20
+
 // linger reads and drops what the client still sends.
 func (c *conn) linger() {
 	if c.pending() > 0 {
@@ -472,11 +477,11 @@ func (c *conn) linger() {
 		c.eng.read = make([]byte, readBytes)
 	}
 	for range readsPerEvent {
-		_, err := c.sock.Read(c.eng.read)
+		n, err := c.sock.Read(c.eng.read)
 		if err == loop.ErrAgain {
 			return
 		}
-		if err != nil {
+		if c.dropped += n; err != nil || c.dropped > maxDropped {
 			c.cut()
 			return
 		}
