@@ -275,10 +275,12 @@ func (r *Request) Distrust() {
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		switch f.kind {
-		case field.ProxyRequest, field.OriginalHost, field.ForwardedFor, field.ForwardedProto, field.ForwardedHost, field.Forwarded:
+		case field.ProxyRequest, field.OriginalHost, field.Forwarded:
 			f.drop = true
 		case field.Host:
 			f.drop = r.origin != nil || f.valueStart == f.valueEnd
+		default:
+			f.drop = f.drop || field.HasPrefixFold(r.name(f), "x-forwarded-")
 		}
 	}
 	r.Proxied, r.forwardedFor, r.forwarded, r.xProto, r.xHost = false, 0, false, nil, nil

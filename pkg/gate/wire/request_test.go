@@ -305,6 +305,15 @@ func TestTraceContextGoesOnUnlessItIsReplaced(t *testing.T) {
 	wantSame(t, "traced without any", mustRequest(t, "GET / HTTP/1.1", "Host: a").Traced, false)
 }
 
+func TestWhatADistrustedClientClaimsGoesNoFurther(t *testing.T) {
+	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "K-Proxy-Request: activator", "K-Original-Host: b", "x-forwarded-for: 10.0.0.1",
+		"X-Forwarded-Proto: https", "X-Forwarded-Host: c", "X-Forwarded-Port: 443", "X-Forwarded: d", "Forwarded: for=e", "X: y")
+	r.Distrust()
+	wantSame(t, "proxied", r.Proxied, false)
+	want := "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\nX-Forwarded: d\r\nX: y\r\n\r\n"
+	wantSame(t, "head", string(r.AppendHead(nil, netip.MustParseAddr("192.0.2.7"), nil)), want)
+}
+
 func TestTheExchangeShowsTheFieldsAsTheyCame(t *testing.T) {
 	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "Connection: close", "A: 1", "a: 2", "K-Original-Host: b")
 	var got []string

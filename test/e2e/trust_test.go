@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"net"
+	"testing"
+)
+
+// claims are what a trusted peer may say of itself and of others.
+var claims = []string{
+	"K-Proxy-Request: activator", "K-Original-Host: other.test", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Proto: https",
+	"X-Forwarded-Host: a.test", "X-Forwarded-Port: 443", "Forwarded: for=203.0.113.9", "X-Other: kept",
+}
+
+// peerProbes are probes of anybody and of the platform, with the status of
+// their replies.
+var peerProbes = []struct {
+	fields []string
+	status int
+}{
+	{[]string{"K-Network-Probe: queue"}, 200},
+	{[]string{"K-Network-Probe: probe", "K-Network-Hash: h"}, 200},
+	{[]string{"K-Network-Probe: probe"}, 400},
+	{[]string{"User-Agent: kube-probe/1.33", "K-Network-Probe: queue"}, 200},
+	{[]string{"User-Agent: Knative-Activator-Probe"}, 400},
+	{[]string{"User-Agent: Knative-Autoscaling-Probe", "K-Network-Probe: queue"}, 200},
+}
+
+func TestOnlyTrustedSourcesAreBelieved(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g, _, page := startObservedGate(t, k, "UPSTREAM_PROTOCOL=http1", "TRUSTED_SOURCES=203.0.113.0/24,2001:db8::1")
+	_, port, _ := net.SplitHostPort(g.addr)
+	client := h2Client(t, nil)
+	// seen is the head of a request that is traffic, over HTTP/1 or HTTP/2.
+	seen := func(http2 bool, address string, fields []string) answer {
+		t.Helper()
+		addr := net.JoinHostPort(address, port)
+		if http2 {
+			reply := h2Start(t, client, "http://"+addr+"/", fields...)
+			p := k.accept()
+			head := parseHead(t, p.head())
+			p.send(okClose)
+			p.close()
+			(<-reply).is(t, 200, "ok")
+			return head
+		}
+		c := dialAddr(t, addr)
+		defer c.close()
+		c.send(request("GET", "/", fields...))
+		p := k.accept()
+		head := parseHead(t, p.head())
+		p.send(okClose)
+		p.close()
+		c.answer("GET").is(200, "ok")
+		return head
+	}
+	proxied := 0.0
+	for _, http2 := range []bool{false, true} {
+		head := seen(http2, "127.0.0.1", claims)
+		proxied++
+		for _, field := range [][2]string{
+			{"Host", "other.test"}, {"K-Proxy-Request", "activator"}, {"X-Forwarded-For", "203.0.113.9, 127.0.0.1"}, {"X-Forwarded-Proto", "https"},
+			{"X-Forwarded-Host", "a.test"}, {"X-Forwarded-Port", "443"}, {"Forwarded", "for=203.0.113.9"}, {"X-Other", "kept"},
+		} {
+			head.field(field[0], field[1])
+		}
+		for _, address := range addressesOutside(t) {
+			host := "gate.test"
+			if http2 {
+				host = net.JoinHostPort(address, port)
+			}
+			head = seen(http2, address, claims)
+			head.lacks("K-Proxy-Request", "K-Original-Host", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "Forwarded")
+			head.field("X-Forwarded-For", address)
+			head.field("Host", host)
+			head.field("X-Other", "kept")
+			for _, probe := range peerProbes {
+				head = seen(http2, address, probe.fields)
+				head.field("X-Forwarded-For", address)
+			}
+		}
+	}
+	for _, probe := range peerProbes {
+		c := dial(t, g)
+		if a := c.get("/", probe.fields...); a.status != probe.status {
+			t.Errorf("%q from the loopback: status %d, want %d", probe.fields, a.status, probe.status)
+		}
+		c.close()
+	}
+	eventually(t, "the figures", func() bool { return figures(g, page)["queuegate_proxied_requests_total"] == proxied })
+}
+
+func TestASourceInTheListIsBelieved(t *testing.T) {
+	t.Parallel()
+	for _, address := range addressesOutside(t) {
+		k := startContainer(t)
+		g := startGate(t, k, "TRUSTED_SOURCES="+address)
+		_, port, _ := net.SplitHostPort(g.addr)
+		c := dialAddr(t, net.JoinHostPort(address, port))
+		c.get("/", "K-Network-Probe: queue").is(200, "queue")
+		c.send(request("GET", "/", claims...))
+		head := parseHead(t, k.accept().head())
+		head.field("Host", "other.test")
+		head.field("X-Forwarded-For", "203.0.113.9, "+address)
+		c.close()
+	}
+}
