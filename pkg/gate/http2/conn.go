@@ -36,6 +36,7 @@ type conn struct {
 	prev, next *conn
 	state      connState
 	live       bool // handle has begun
+	stalled    bool // the client does not read: nothing is read from it
 	until      int64
 	peers      h2.PeerStreams
 	streams    []*stream // that are open, by identifier
@@ -134,6 +135,12 @@ func (c *conn) step() {
 		c.eng.loop.AtEnd(c)
 	}
 	c.waiting.wake(&c.link)
+	if c.stalled = c.pending() >= mostUnread; c.stalled {
+		if c.sock.Failed() {
+			c.cut()
+		}
+		return // what is asked for while replies are not read would only add to them
+	}
 	more, ended, err := c.receive()
 	switch {
 	case !c.sock.Open():
@@ -196,8 +203,11 @@ func (c *conn) contain() {
 func (c *conn) Flush() {
 	defer c.contain()
 	c.flush()
-	if c.broken {
+	switch {
+	case c.broken:
 		c.cut()
+	case c.stalled && c.pending() < mostUnread:
+		c.handle.Wake()
 	}
 }
 
@@ -262,6 +272,8 @@ func (c *conn) streamFrame(f *h2.Frame) *h2.Error {
 		return c.reset(s, f.Err)
 	case f.Err != nil && f.Stream > c.peers.Last(): // there is no stream yet that could end
 		return &h2.Error{Code: f.Err.Code, Scope: h2.Connection, Fault: f.Err.Fault, Reason: f.Err.Reason}
+	case s == nil && f.Type == h2.RSTStream:
+		return c.meter.Reset(c.eng.loop.Now())
 	case s == nil:
 		return nil
 	}
@@ -330,7 +342,13 @@ func (c *conn) data(f *h2.Frame) *h2.Error {
 		if f.First {
 			c.passed(int(f.Padding))
 		}
-		return nil
+		if len(f.Payload) == 0 && !f.EndStream {
+			return nil // has been counted
+		}
+		return c.ignored()
+	}
+	if !f.CarriesNothing() {
+		c.meter.Useful(len(f.Payload))
 	}
 	if err := s.receiveData(f); err != nil {
 		return c.reset(s, err)
@@ -348,9 +366,13 @@ func (c *conn) headers(f *h2.Frame) *h2.Error {
 	event, _ := h2.EventOf(f)
 	if s := c.find(f.Stream); s != nil {
 		s, err := c.admits(f.Stream, event)
-		if err != nil || s == nil {
+		if err != nil {
 			return err
 		}
+		if s == nil {
+			return c.ignored()
+		}
+		c.meter.Useful(0)
 		if err := s.receiveTrailers(h, f); err != nil {
 			return c.reset(s, err)
 		}
@@ -360,9 +382,13 @@ func (c *conn) headers(f *h2.Frame) *h2.Error {
 		if err == nil {
 			_, err = c.admits(f.Stream, event)
 		}
+		if err == nil {
+			err = c.ignored()
+		}
 		return err
 	}
 	c.peers.Open(f.Stream)
+	c.meter.Useful(0)
 	if c.state == refusing && f.Stream > c.last || c.state == closing {
 		c.history.Add(f.Stream, h2.ResetByUs) // GOAWAY has said that it is not served
 		return nil

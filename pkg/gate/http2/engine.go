@@ -15,11 +15,12 @@ import (
 // Limits towards peers (CONTRACT section L).
 const (
 	maxStreams      = 250
-	streamWindow    = 64 << 10  // what a peer may send ahead on a stream
-	connWindow      = 512 << 10 // the same for all streams of a connection
-	bodyMemory      = 4 << 20   // while a loop holds less of bodies, connWindow is given back at once and not when they are taken
-	outBytes        = 128 << 10 // frames that wait for a peer that does not read
-	putBytes        = 32 << 10  // payload that one stream adds before others have their turn
+	streamWindow    = 64 << 10     // what a peer may send ahead on a stream
+	connWindow      = 512 << 10    // the same for all streams of a connection
+	bodyMemory      = 4 << 20      // while a loop holds less of bodies, connWindow is given back at once and not when they are taken
+	outBytes        = 128 << 10    // frames that wait for a peer that does not read
+	mostUnread      = 2 * outBytes // beyond them nothing is read from a client either
+	putBytes        = 32 << 10     // payload that one stream adds before others have their turn
 	readBytes       = 64 << 10
 	prefaceTimeout  = int64(10 * time.Second)
 	goAwayTimeout   = int64(time.Second)

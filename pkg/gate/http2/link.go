@@ -120,9 +120,12 @@ func (l *link) count(f *h2.Frame) *h2.Error {
 	if f.CarriesNothing() {
 		return l.meter.Empty(l.eng.loop.Now())
 	}
-	l.meter.Useful(len(f.Payload))
 	return nil
 }
+
+// ignored counts a frame of a stream that is closed, which the peer may not
+// have known.
+func (l *link) ignored() *h2.Error { return l.meter.Empty(l.eng.loop.Now()) }
 
 // applySettings takes the peer's SETTINGS. each is called with the changes of
 // the streams' windows.

@@ -299,6 +299,9 @@ func (c *upConn) data(f *h2.Frame) *h2.Error {
 			return err
 		}
 	}
+	if !f.CarriesNothing() {
+		c.meter.Useful(len(f.Payload))
+	}
 	event, _ := h2.EventOf(f)
 	s, err := c.admits(f.Stream, event)
 	if err != nil {
@@ -322,6 +325,7 @@ func (c *upConn) headers(f *h2.Frame) *h2.Error {
 	if err := c.dec.Decode(f.Payload, h); err != nil {
 		return err
 	}
+	c.meter.Useful(0)
 	event, _ := h2.EventOf(f)
 	s, err := c.admits(f.Stream, event)
 	if err != nil || s == nil {

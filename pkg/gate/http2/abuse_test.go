@@ -1,0 +1,314 @@
+package http2
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+// flood sends a frame again and again, with many in one write, until the
+// connection ends.
+func (c *client) flood(times int, frame func(id uint32) []byte) {
+	var b []byte
+	for i := range times {
+		b = append(b, frame(uint32(2*i+1))...)
+		if len(b) > 16<<10 || i == times-1 {
+			if c.do(func() error { _, err := c.conn.Write(b); return err }) != nil {
+				return
+			}
+			b = b[:0]
+		}
+	}
+}
+
+// frame is the bytes of one.
+func frame(t h2.Type, flags h2.Flags, id uint32, payload string) []byte {
+	n := len(payload)
+	b := append([]byte{byte(n >> 16), byte(n >> 8), byte(n), byte(t), byte(flags)}, u32(id)...)
+	return append(b, payload...)
+}
+
+const (
+	getHead  = "\x82\x86\x84\x01\x01h" // GET / of h, of static fields and literals
+	postHead = "\x83\x86\x84\x01\x01h"
+)
+
+func opening(id uint32, end bool) []byte {
+	if end {
+		return frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, id, getHead)
+	}
+	return frame(h2.Headers, h2.FlagEndHeaders, id, postHead)
+}
+
+func concat(parts ...[]byte) (b []byte) {
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	return b
+}
+
+// attacks end the connection of who tries them.
+var attacks = []struct {
+	name  string
+	fault string
+	code  http2.ErrCode
+	run   func(c *client)
+}{
+	{"rapid reset", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte {
+			return concat(opening(id, true), frame(h2.RSTStream, 0, id, u32(8)))
+		})
+	}},
+	{"resets made by WINDOW_UPDATE of 0", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte {
+			return concat(opening(id, false), frame(h2.WindowUpdate, 0, id, u32(0)))
+		})
+	}},
+	{"resets made by windows that overflow", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte {
+			return concat(opening(id, false), frame(h2.WindowUpdate, 0, id, u32(1<<31-1)))
+		})
+	}},
+	{"resets made by HEADERS on half-closed streams", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte { return concat(opening(id, true), opening(id, true)) })
+	}},
+	{"resets made by DATA on half-closed streams", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte { return concat(opening(id, true), frame(h2.Data, 0, id, "x")) })
+	}},
+	{"resets made by streams that depend on themselves", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte {
+			return concat(opening(id, false), frame(h2.Priority, 0, id, u32(id)+"\x10"))
+		})
+	}},
+	{"resets made by HEADERS that depend on themselves", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte {
+			return frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream|h2.FlagPriority, id, u32(id)+"\x10"+getHead)
+		})
+	}},
+	{"resets made by PRIORITY of a wrong length", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte { return concat(opening(id, false), frame(h2.Priority, 0, id, "x")) })
+	}},
+	{"resets made by bodies that are too long", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte {
+			return concat(frame(h2.Headers, h2.FlagEndHeaders, id, postHead+"\x0f\x0d\x011"), frame(h2.Data, 0, id, "xx"))
+		})
+	}},
+	{"resets made by bodies that are too short", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte {
+			return concat(frame(h2.Headers, h2.FlagEndHeaders, id, postHead+"\x0f\x0d\x012"), frame(h2.Data, h2.FlagEndStream, id, "x"))
+		})
+	}},
+	{"resets made by malformed heads", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte {
+			return frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, id, "\x82\x86\x84\x00\x01A\x01b")
+		})
+	}},
+	{"resets of streams that are over", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.works()
+		c.flood(1_000_000, func(uint32) []byte { return frame(h2.RSTStream, 0, 1, u32(8)) })
+	}},
+	{"HEADERS on a stream that was reset", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(1, func(id uint32) []byte { return concat(opening(id, false), frame(h2.WindowUpdate, 0, id, u32(0))) })
+		c.flood(1_000_000, func(uint32) []byte { return opening(1, true) })
+	}},
+	{"DATA on a stream that was reset", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(1, func(id uint32) []byte { return concat(opening(id, false), frame(h2.WindowUpdate, 0, id, u32(0))) })
+		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Data, 0, 1, "x") })
+	}},
+	{"CONTINUATION without end", "header-block", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.works() // this client says nothing on its own from here on
+		c.flood(1, func(uint32) []byte { return frame(h2.Headers, 0, 3, getHead) })
+		part := strings.Repeat("\x00\x01x\x01y", 1000)
+		c.flood(100_000, func(uint32) []byte { return frame(h2.Continuation, 0, 3, part) })
+	}},
+	{"CONTINUATION of nothing", "header-block", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.works()
+		c.flood(1, func(uint32) []byte { return frame(h2.Headers, 0, 3, getHead) })
+		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Continuation, 0, 3, "") })
+	}},
+	{"many references to a large entry", "header-block", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		entry := "\x40\x01x\x7f\xa1\x1e" + strings.Repeat("y", 4000)
+		c.flood(1, func(id uint32) []byte {
+			return frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, id, getHead+entry+strings.Repeat("\xbe", 10_000))
+		})
+	}},
+	{"empty DATA", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(1, func(id uint32) []byte { return opening(id, false) })
+		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Data, 0, 1, "") })
+	}},
+	{"DATA of padding", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(1, func(id uint32) []byte { return opening(id, false) })
+		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Data, 8, 1, "\x03xxx") })
+	}},
+	{"SETTINGS", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Settings, 0, 0, "") })
+	}},
+	{"SETTINGS that change the windows of many streams", "unread", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(250, func(id uint32) []byte { return opening(id, false) })
+		n := uint32(0)
+		c.flood(1_000_000, func(uint32) []byte { n++; return frame(h2.Settings, 0, 0, "\x00\x04"+u32(n%2)) })
+	}},
+	{"PING", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Ping, 0, 0, "12345678") })
+	}},
+	{"acknowledgements of PING", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Ping, h2.FlagAck, 0, "12345678") })
+	}},
+	{"PRIORITY", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Priority, 0, 1, u32(3)+"\x10") })
+	}},
+	{"frames of an unknown type", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(1_000_000, func(uint32) []byte { return frame(0xbe, 0, 0, "x") })
+	}},
+	{"WINDOW_UPDATE of the connection", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(1_000_000, func(uint32) []byte { return frame(h2.WindowUpdate, 0, 0, u32(1)) })
+	}},
+	{"WINDOW_UPDATE of a stream that is over", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.works()
+		c.flood(1_000_000, func(uint32) []byte { return frame(h2.WindowUpdate, 0, 1, u32(1)) })
+	}},
+	{"GOAWAY", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(1_000_000, func(uint32) []byte { return frame(h2.GoAway, 0, 0, u32(0)+u32(0)) })
+	}},
+	{"more streams than allowed", "resets", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+		c.flood(100_000, func(id uint32) []byte { return opening(id, false) })
+	}},
+	{"a window of the connection beyond its bound", "flow-control", http2.ErrCodeFlowControl, func(c *client) {
+		c.flood(1, func(uint32) []byte { return frame(h2.WindowUpdate, 0, 0, u32(1<<31-1)) })
+	}},
+	{"SETTINGS that take a window beyond its bound", "flow-control", http2.ErrCodeFlowControl, func(c *client) {
+		c.flood(1, func(id uint32) []byte {
+			return concat(opening(id, false), frame(h2.WindowUpdate, 0, id, u32(1<<31-1-65535)), frame(h2.Settings, 0, 0, "\x00\x04"+u32(65536)))
+		})
+	}},
+	{"SETTINGS with a window that cannot be", "settings", http2.ErrCodeFlowControl, func(c *client) {
+		c.flood(1, func(uint32) []byte { return frame(h2.Settings, 0, 0, "\x00\x04"+u32(1<<31)) })
+	}},
+	{"acknowledgements of SETTINGS", "settings", http2.ErrCodeProtocol, func(c *client) {
+		c.flood(10, func(uint32) []byte { return frame(h2.Settings, h2.FlagAck, 0, "") })
+	}},
+	{"DATA beyond the window of the connection", "flow-control", http2.ErrCodeFlowControl, func(c *client) {
+		c.flood(100, func(id uint32) []byte {
+			return concat(opening(id, false), frame(h2.Data, 0, id, strings.Repeat("x", 16<<10)), frame(h2.Data, 0, id, strings.Repeat("x", 16<<10)),
+				frame(h2.Data, 0, id, strings.Repeat("x", 16<<10)), frame(h2.Data, 0, id, strings.Repeat("x", 15<<10)))
+		})
+	}},
+}
+
+func TestAnAttackEndsItsConnectionAndNoOther(t *testing.T) {
+	hold := func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/works" {
+			<-r.Context().Done()
+		}
+	}
+	for _, a := range attacks {
+		t.Run(a.name, func(t *testing.T) {
+			r := newRig(t, serveH2C(t, hold))
+			innocent := r.dial()
+			innocent.works()
+			c := r.dial()
+			done := make(chan struct{})
+			go func() { defer close(done); a.run(c) }()
+			for during := true; during; {
+				innocent.works()
+				select {
+				case <-done:
+					during = false
+				default:
+				}
+			}
+			c.wantGoAway(a.code)
+			if n := r.faults()[a.fault]; n < 1 {
+				t.Errorf("faults %v, want %s", r.faults(), a.fault)
+			}
+			innocent.works()
+			until(t, "one connection", func() bool { return r.stats.HTTP2().Connections == 1 })
+			until(t, "nothing in flight", func() bool { return r.gate.Admission.InFlight() == 0 })
+		})
+	}
+}
+
+// floods without an end, of requests whose answers nobody reads.
+func TestRepliesThatNobodyReadsTakeNoMemory(t *testing.T) {
+	for name, head := range map[string][]string{
+		"the container's": request("GET", "/works"),
+		"OPTIONS":         request("OPTIONS", "*"),
+		"refusals":        request("GET", "/refused"),
+		"gRPC refusals":   request("POST", "/refused", "content-type", "application/grpc"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			hold := make(chan struct{})
+			up := serveHTTP1(t, func(_ http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/held" {
+					<-hold
+				}
+			})
+			refuse := strings.Contains(name, "refusals")
+			r := newRig(t, up, func(o *options) {
+				if refuse {
+					o.gate.ConcurrencyLimit, o.gate.QueueCapacity = 1, 0
+				}
+			})
+			defer close(hold)
+			if refuse {
+				_ = r.dial().get("/held")
+				until(t, "one in flight", func() bool { return r.gate.Admission.InFlight() == 1 })
+			}
+			c := r.dialDeaf()
+			_ = c.conn.SetReadBuffer(4 << 10)
+			block := c.fields(head)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for n := uint32(0); n < 20_000 && len(r.faults()) == 0; n++ { // never more streams at once than it may have
+					var b []byte
+					for i := range uint32(200) {
+						b = append(b, frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, 2*(200*n+i)+1, string(block))...)
+					}
+					if _, err := c.conn.Write(b); err != nil {
+						return
+					}
+					served := make(chan struct{})
+					r.part.loop.Post(func() { r.part.loop.Post(func() { close(served) }) })
+					<-served
+				}
+			}()
+			most, over := 0, false
+			until(t, "the gate reads no more from the client, or cuts it off", func() bool {
+				r.on(func() {
+					for x := r.part.conns; x != nil; x = x.next {
+						most, over = max(most, x.pending()), over || x.stalled
+					}
+				})
+				return over || most > 4<<20 || len(r.faults()) > 0
+			})
+			if most > 1<<20 {
+				t.Errorf("%d octets waited for a client that does not read", most)
+			}
+			_ = c.conn.Close()
+			<-done
+		})
+	}
+}
+
+func TestAHeadBeyondTheLimitIsRefusedAndTheConnectionGoesOn(t *testing.T) {
+	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))
+	c := r.dial()
+	c.want(c.get("/", "x", strings.Repeat("y", 15<<10)), "200", "")
+	id := c.get("/", "a", strings.Repeat("y", 10000))
+	c.want(id, "200", "")
+	var many []string
+	for i := range 4100 {
+		many = append(many, fmt.Sprint("f", i%10), "")
+	}
+	id = c.open(true, request("GET", "/", many...)...)
+	if g := c.await(id); g.status() != "431" || g.head["k-gate-outcome"] != "head-too-large" {
+		t.Errorf("%v, connection over %v %v", g.head, c.over(), c.goAways)
+	}
+	c.works()
+}
