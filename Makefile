@@ -15,7 +15,7 @@ COUNT     ?= 5
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test race e2e conformance browser bench bench-micro lint fuzz clean
+.PHONY: help build run demo test race e2e torture conformance browser bench bench-micro lint fuzz clean
 
 help: ## this list
 	@echo 'make <target>:'
@@ -42,6 +42,9 @@ race: ## the tests of pkg and cmd COUNT (5) times over, to shake races out
 
 e2e: ## the end-to-end tests: the real binary, a container process, raw sockets
 	$(GO) test $(RACE) -count=1 ./test/e2e/...
+
+torture: ## kills, cuts, stops and attacks under load, with a ledger of every request; TORTURE_TIME (6m), SEED
+	TORTURE_TIME='$(or $(TORTURE_TIME),6m)' SEED='$(SEED)' $(GO) test -count=1 -timeout 30m -v ./test/torture
 
 conformance: ## judges that others wrote, in a module of their own: kubelet, Knative, gRPC, h2spec
 	cd test/conformance && $(GO) test -count=1 ./...

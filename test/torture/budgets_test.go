@@ -1,0 +1,309 @@
+package torture
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/test/torture/script"
+)
+
+// budget is an attack on one resource of a gate that an honest client uses too.
+type budget struct {
+	name     string
+	settings []string
+	memory   int64 // limit of the gate's control group
+	tls      bool
+	time     time.Duration // full length
+	// attack goes on until the context ends, and returns how often it struck.
+	attack func(ctx context.Context, g *gate) int
+}
+
+const mebibyte = 1 << 20
+
+func TestAnHonestClientBesideAttacksOnTheBudgets(t *testing.T) {
+	crowd := scaled(2000, 150)
+	for _, b := range []budget{
+		{name: "heads without end, 64 MiB", memory: 64 * mebibyte, time: time.Minute, attack: holders(crowd, endlessHead)},
+		{name: "slow readers, 64 MiB", memory: 64 * mebibyte, time: time.Minute, attack: holders(crowd/2, slowReader)},
+		{name: "silent connections, ulimit 64", settings: []string{"ulimit -n 64"}, time: 15 * time.Second, attack: holders(600, silent)},
+		{name: "silent connections, ulimit 256", settings: []string{"ulimit -n 256"}, time: 15 * time.Second, attack: holders(600, silent)},
+		{name: "silent TLS, 300/s", tls: true, time: 15 * time.Second, attack: silentTLS(0, 300)},
+		{name: "silent TLS, 600/s", tls: true, time: 15 * time.Second, attack: silentTLS(0, 600)},
+		{name: "silent TLS, many at once", tls: true, time: 15 * time.Second, attack: silentTLS(scaled(5000, 500), 0)},
+		{name: "dear heads, 20/s", time: 15 * time.Second, attack: dearHeads},
+	} {
+		t.Run(b.name, func(t *testing.T) { b.run(t) })
+	}
+}
+
+func (b budget) run(t *testing.T) {
+	row := budgetRow{name: b.name}
+	settings := append(b.settings, "REVISION_TIMEOUT_SECONDS=300")
+	var group *memoryGroup
+	if b.memory > 0 {
+		var err error
+		if group, err = newMemoryGroup(t, b.memory); err == nil {
+			settings = append(settings, "cgroup "+group.dir)
+		} else {
+			row.leftOut = err.Error()
+			settings = append(settings, fmt.Sprintf("GOMEMLIMIT=%d", b.memory*3/4))
+		}
+	}
+	if b.tls {
+		settings = append(settings, "CERT_DIR="+certificate(t))
+	}
+	k := startContainer(t, "http1", newLedger(t).write)
+	g := startGate(t, k.port, settings...)
+	addr := g.addr
+	if b.tls {
+		addr = g.tls
+	}
+	before := &honest{addr: addr, tls: b.tls}
+	before.run(scaledTime(3*time.Second, 300*time.Millisecond))
+	rest := g.rss()
+
+	ctx, cancel := context.WithTimeout(context.Background(), scaledTime(b.time, time.Second))
+	defer cancel()
+	var attackers sync.WaitGroup
+	attackers.Go(func() { row.attacks = b.attack(ctx, g) })
+	during := &honest{addr: addr, tls: b.tls, watch: func() { row.peak = max(row.peak, g.rss()) }}
+	for ctx.Err() == nil {
+		during.run(100 * time.Millisecond)
+	}
+	attackers.Wait()
+
+	if !g.running() {
+		t.Fatalf("the gate died: %v\n%s", g.ProcessState, g.log.String())
+	}
+	if !eventually(func() bool { row.after = g.rss(); return row.after <= rest+rssSlack }) {
+		t.Errorf("RSS %.1f MiB at rest, %.1f before", row.after, rest)
+	}
+	if group != nil {
+		row.peak = max(row.peak, group.mebibytes(group.peak))
+	}
+	row.honest, row.failed = len(before.took)+len(during.took), before.failed+during.failed
+	row.before, row.during = quantilesOf(before.took), quantilesOf(during.took)
+	budgets = append(budgets, row)
+	for _, why := range append(before.why, during.why...) {
+		t.Errorf("the honest client: %s", why)
+	}
+	if bad := faultLine(g.log.String()); bad != "" {
+		t.Errorf("the gate reported: %s", bad)
+	}
+	if row.leftOut != "" {
+		t.Logf("left out: %s", row.leftOut)
+	}
+}
+
+// honest is a client that sends one request at a time, each on a connection of
+// its own.
+type honest struct {
+	addr   string
+	tls    bool
+	watch  func()
+	took   []time.Duration
+	failed int
+	why    []string // of the first failures
+}
+
+func (h *honest) run(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		began := time.Now()
+		err := h.once()
+		h.took = append(h.took, time.Since(began))
+		if err != nil {
+			if h.failed++; h.failed <= 5 {
+				h.why = append(h.why, fmt.Sprintf("request %d: %v", len(h.took), err))
+			}
+		}
+		if h.watch != nil {
+			h.watch()
+		}
+	}
+}
+
+// silence is how long a connection may say nothing before a gate without
+// descriptors may take it for idle (docs/descriptors.md).
+const silence = 10 * time.Millisecond
+
+// once sends a request. Where this machine was too slow to send it within the
+// time that any client has, and the gate has closed the connection, it does as
+// clients do, and tries again.
+func (h *honest) once() (err error) {
+	for range 20 {
+		c := &timedConn{began: time.Now()}
+		var all []byte
+		if all, err = h.exchange(c); err == nil && bytes.HasPrefix(all, []byte("HTTP/1.1 200 OK\r\n")) && bytes.Contains(all, []byte("\r\n\r\n0 0 00000000\n")) {
+			return nil
+		}
+		if len(all) > 0 || c.silent < silence {
+			return fmt.Errorf("got %.200q, %v; silent for %v", all, err, c.silent)
+		}
+	}
+	return fmt.Errorf("given up: %v", err)
+}
+
+func (h *honest) exchange(c *timedConn) (all []byte, err error) {
+	if c.Conn, err = net.DialTimeout("tcp", h.addr, patience); err != nil {
+		return nil, err
+	}
+	defer c.Conn.Close()
+	_ = c.Conn.SetDeadline(time.Now().Add(patience))
+	var conn net.Conn = c
+	if h.tls {
+		conn = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+	}
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: honest\r\nConnection: close\r\n"+script.ID+": 0\r\n"+script.Size+": 100\r\n\r\n"); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(conn)
+}
+
+// timedConn measures how long its side said nothing.
+type timedConn struct {
+	net.Conn
+	began  time.Time
+	silent time.Duration
+}
+
+func (c *timedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if c.silent == 0 {
+		c.silent = time.Since(c.began)
+	}
+	return n, err
+}
+
+// holders keeps n connections busy with what hold does. One that the gate ends
+// comes back after a while.
+func holders(n int, hold func(context.Context, *net.TCPConn)) func(context.Context, *gate) int {
+	return func(ctx context.Context, g *gate) int {
+		var struck atomic.Int64
+		var all sync.WaitGroup
+		for range n {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					dialer := net.Dialer{Timeout: patience}
+					if conn, err := dialer.DialContext(ctx, "tcp", g.addr); err == nil {
+						struck.Add(1)
+						stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
+						hold(ctx, conn.(*net.TCPConn))
+						stop()
+						_ = conn.Close()
+					}
+					pause(ctx, time.Second)
+				}
+			})
+		}
+		all.Wait()
+		return int(struck.Load())
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// endlessHead sends 1 MB of a head, and then nothing.
+func endlessHead(_ context.Context, conn *net.TCPConn) {
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nX: "); err != nil {
+		return
+	}
+	piece := bytes.Repeat([]byte("a"), 10_000)
+	for range 100 {
+		if _, err := conn.Write(piece); err != nil {
+			return
+		}
+	}
+	silent(nil, conn)
+}
+
+// silent waits for the gate to end the connection.
+func silent(_ context.Context, conn *net.TCPConn) { _, _ = io.Copy(io.Discard, conn) }
+
+// slowReader takes 100 MB in spoonfuls.
+func slowReader(ctx context.Context, conn *net.TCPConn) {
+	if raw, err := conn.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096) })
+	}
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n"+script.ID+": 0\r\n"+script.Size+": 100000000\r\n\r\n"); err != nil {
+		return
+	}
+	for spoon := make([]byte, 1024); ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
+		if _, err := conn.Read(spoon); err != nil {
+			return
+		}
+	}
+}
+
+// silentTLS opens connections to the TLS port that never begin a handshake:
+// some at once, others at a rate, which it holds open as long as the gate does.
+func silentTLS(atOnce, perSecond int) func(context.Context, *gate) int {
+	return func(ctx context.Context, g *gate) int {
+		var conns []net.Conn
+		began := time.Now()
+		for ctx.Err() == nil {
+			due := atOnce + int(time.Since(began).Seconds()*float64(perSecond))
+			for len(conns) < due && ctx.Err() == nil {
+				conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", g.tls)
+				if err != nil {
+					break
+				}
+				conns = append(conns, conn)
+			}
+			pause(ctx, 5*time.Millisecond)
+		}
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+		return len(conns)
+	}
+}
+
+// dearHeads sends heads of almost 1 MiB of the shapes that cost most.
+func dearHeads(ctx context.Context, g *gate) int {
+	var options, addresses strings.Builder
+	for n := 0; options.Len() < 1_000_000; n++ {
+		options.WriteString("o" + strconv.Itoa(n) + ",")
+	}
+	for n := 0; addresses.Len() < 1_000_000; n++ {
+		fmt.Fprintf(&addresses, "10.%d.%d.%d, ", n>>16&255, n>>8&255, n&255)
+	}
+	shapes := []string{
+		"Connection: " + options.String(), "Connection: " + strings.Repeat("a,", 500_000),
+		"X-Forwarded-For: " + addresses.String(), "Cookie: " + strings.Repeat("a=b; ", 200_000),
+	}
+	var all sync.WaitGroup
+	n := 0
+	for ; ctx.Err() == nil; n++ {
+		shape := shapes[n%len(shapes)]
+		all.Go(func() {
+			conn, err := net.DialTimeout("tcp", g.addr, patience)
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(patience))
+			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"+shape+"\r\n\r\n")
+			_, _ = io.Copy(io.Discard, conn)
+		})
+		pause(ctx, 50*time.Millisecond)
+	}
+	all.Wait()
+	return n
+}

@@ -1,0 +1,55 @@
+package torture
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// memoryGroup is a control group that limits memory, of version 1 or 2.
+type memoryGroup struct {
+	dir         string
+	usage, peak string // files
+}
+
+// newMemoryGroup makes one, or says why there is none.
+func newMemoryGroup(t *testing.T, limit int64) (*memoryGroup, error) {
+	t.Helper()
+	name := fmt.Sprintf("torture-%d-%d", os.Getpid(), time.Now().UnixNano())
+	var last error
+	for _, v := range []struct{ root, limit, usage, peak string }{
+		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.max_usage_in_bytes"},
+		{"/sys/fs/cgroup", "memory.max", "memory.current", "memory.peak"},
+	} {
+		if _, err := os.Stat(filepath.Join(v.root, "cgroup.procs")); err != nil {
+			last = err
+			continue
+		}
+		g := &memoryGroup{dir: filepath.Join(v.root, name), usage: v.usage, peak: v.peak}
+		if last = os.Mkdir(g.dir, 0o755); last != nil {
+			continue
+		}
+		if last = os.WriteFile(filepath.Join(g.dir, v.limit), []byte(strconv.FormatInt(limit, 10)), 0o644); last != nil {
+			_ = os.Remove(g.dir)
+			continue
+		}
+		t.Cleanup(func() {
+			if !eventually(func() bool { return os.Remove(g.dir) == nil }) {
+				t.Errorf("the control group %s stays", g.dir)
+			}
+		})
+		return g, nil
+	}
+	return nil, fmt.Errorf("no control group for memory: %w", last)
+}
+
+// mebibytes reads one of its files; 0 where the kernel does not have it.
+func (g *memoryGroup) mebibytes(file string) float64 {
+	text, _ := os.ReadFile(filepath.Join(g.dir, file))
+	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return float64(n) / (1 << 20)
+}

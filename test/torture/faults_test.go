@@ -1,0 +1,153 @@
+package torture
+
+import (
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/test/torture/script"
+)
+
+// faultLine is the first line of a log that no gate may write, or empty.
+func faultLine(log string) string {
+	for line := range strings.Lines(log) {
+		for _, bad := range []string{"DATA RACE", "panic", "BUG:", "fatal error"} {
+			if strings.Contains(line, bad) {
+				return line
+			}
+		}
+	}
+	return ""
+}
+
+// each runs an experiment with every protocol of the container; they share its
+// events.
+func each(t *testing.T, events int, run func(t *testing.T, protocol string, events int)) {
+	for n, protocol := range protocols {
+		t.Run(protocol, func(t *testing.T) { run(t, protocol, (events+n)/len(protocols)) })
+	}
+}
+
+func TestTheContainerIsKilledUnderLoad(t *testing.T) {
+	each(t, scaled(100, 4), func(t *testing.T, protocol string, kills int) {
+		x := newExperiment(t, "container killed", protocol)
+		x.warmUp()
+		x.load()
+		for range kills {
+			x.await(20 + x.rng.IntN(400))
+			x.container.kill()
+			time.Sleep(between(x.rng, 0, 60*time.Millisecond))
+			x.container.start()
+		}
+		x.await(100)
+		x.finish(kills)
+	})
+}
+
+func TestClientsCutTheirRequestsAnywhere(t *testing.T) {
+	each(t, scaled(10_000, 400), func(t *testing.T, protocol string, cuts int) {
+		x := newExperiment(t, "cut by clients", protocol)
+		x.warmUp()
+		var done atomic.Int64
+		x.mix = func(rng *rand.Rand, q *request) {
+			if q.cut = rng.IntN(2) == 0; q.cut {
+				done.Add(1)
+			}
+			q.owed = !q.cut
+		}
+		x.load()
+		for done.Load() < int64(cuts) {
+			x.await(10)
+		}
+		x.finish(int(done.Load()))
+	})
+}
+
+// A stop is shorter than any clock: whoever is stopped, all requests are
+// answered when it goes on.
+func TestEitherSideIsStoppedForAWhile(t *testing.T) {
+	each(t, scaled(40, 4), func(t *testing.T, protocol string, stops int) {
+		x := newExperiment(t, "stopped for a while", protocol)
+		x.warmUp()
+		x.mix = func(rng *rand.Rand, q *request) {
+			q.owed = true
+			q.pause = rng.IntN(50) == 0 // a stopped client, as its kernel looks from here
+		}
+		x.load()
+		for n := range stops {
+			p := []*child{x.container.child, x.gate.child}[n%2]
+			x.await(x.rng.IntN(100))
+			p.signal(t, syscall.SIGSTOP)
+			time.Sleep(between(x.rng, 20*time.Millisecond, 700*time.Millisecond))
+			p.signal(t, syscall.SIGCONT)
+		}
+		x.await(100)
+		x.finish(stops)
+	})
+}
+
+func TestAContainerThatMisbehaves(t *testing.T) {
+	each(t, scaled(12_000, 800), func(t *testing.T, protocol string, requests int) {
+		x := newExperiment(t, "container misbehaves", protocol, "CONTAINER_CONCURRENCY=64", "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1")
+		x.warmUp()
+		ways := []string{script.Reset, script.Close, script.Half, script.Dribble, script.Early, script.Early}
+		x.mix = func(rng *rand.Rand, q *request) {
+			switch n := rng.IntN(200); {
+			case n == 0:
+				q.do = script.Hang
+			case n < 80:
+				q.do = ways[n%len(ways)]
+			}
+			if q.do == script.Dribble {
+				q.size = min(q.size, 300)
+			}
+		}
+		x.load()
+		x.await(requests)
+		x.finish(requests)
+	})
+}
+
+func TestTheGateIsToldToEndAtRandomMoments(t *testing.T) {
+	each(t, scaled(25, 4), func(t *testing.T, protocol string, moments int) {
+		total := row{name: "SIGTERM (" + protocol + ")", gauges: "0", refusal: map[string]int{}}
+		for range moments {
+			x := newExperiment(t, "SIGTERM", protocol)
+			x.rng = random(x.name, -2-total.events)
+			x.mix = func(_ *rand.Rand, q *request) { q.owed = q.fresh }
+			x.load()
+			x.await(x.rng.IntN(500))
+			x.gate.signal(t, syscall.SIGTERM)
+			x.workers.Wait() // they end when nobody listens any more
+			if !eventually(func() bool { return !x.gate.running() }) {
+				t.Fatalf("the gate has not ended\n%s", x.gate.log.String())
+			}
+			if code := x.gate.ProcessState.ExitCode(); code != 0 {
+				t.Errorf("the gate ended with code %d\n%s", code, x.gate.log.String())
+			}
+			x.checkLog()
+			x.container.kill()
+			total.add(x.ledger.row())
+		}
+		// TODO: an error once the gate serves what has connected before its
+		// listener closes.
+		t.Logf("%d fresh connections were cut", total.owed)
+		total.owed = 0
+		total.enter(t)
+	})
+}
+
+func (r *row) add(o row) {
+	r.events++
+	r.sent, r.seen, r.twice, r.replayed, r.owed = r.sent+o.sent, r.seen+o.seen, r.twice+o.twice, r.replayed+o.replayed, r.owed+o.owed
+	for v, n := range o.counts {
+		r.counts[v] += n
+	}
+	for outcome, n := range o.refusal {
+		r.refusal[outcome] += n
+	}
+	r.notes = append(r.notes, o.notes...)
+}

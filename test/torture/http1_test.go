@@ -1,0 +1,159 @@
+package torture
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/queuegate/queuegate/test/torture/script"
+)
+
+// http1 is a client of HTTP/1.1 with one connection. It never sends a request
+// again.
+type http1 struct {
+	addr string
+	rng  *rand.Rand
+	conn *net.TCPConn
+	r    *bufio.Reader
+}
+
+func (c *http1) close() {
+	if c.conn != nil {
+		_ = c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// do sends a request and reads its answer, as far as the request is not to be
+// cut.
+func (c *http1) do(q *request) (verdict, string) {
+	if q.fresh {
+		c.close()
+	}
+	if c.conn == nil {
+		conn, err := net.DialTimeout("tcp", c.addr, patience)
+		if err != nil {
+			return notSent, err.Error()
+		}
+		c.conn, c.r = conn.(*net.TCPConn), bufio.NewReaderSize(conn, 16<<10)
+	}
+	_ = c.conn.SetDeadline(time.Now().Add(patience))
+	out := q.wire(q.fresh && c.rng.IntN(2) == 0)
+	if q.cut {
+		c.cutAt(q, out)
+		return abandoned, ""
+	}
+	written := make(chan error, 1)
+	if len(out) > 16<<10 {
+		go func(conn net.Conn) { _, err := conn.Write(out); written <- err }(c.conn)
+	} else {
+		_, err := c.conn.Write(out)
+		written <- err
+	}
+	v, why, keep := c.answer(q)
+	if !keep {
+		c.close()
+	}
+	if err := <-written; err != nil {
+		c.close() // what came is the verdict all the same
+	}
+	return v, why
+}
+
+// wire is the request as it goes over the wire; the last one on a connection
+// may say so.
+func (q *request) wire(last bool) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s /%d HTTP/1.1\r\nHost: torture\r\n%s: %d\r\n%s: %s\r\n%s: %d\r\n%s: %d\r\n",
+		q.method, q.id, script.ID, q.id, script.Do, q.do, script.Wait, q.wait, script.Size, q.size)
+	if last {
+		b.WriteString("Connection: close\r\n")
+	}
+	switch {
+	case q.chunked:
+		b.WriteString("Transfer-Encoding: chunked\r\n\r\n")
+		for rest := q.body; len(rest) > 0; {
+			n := min(len(rest), 512+q.id%5000)
+			fmt.Fprintf(&b, "%x\r\n%s\r\n", n, rest[:n])
+			rest = rest[n:]
+		}
+		b.WriteString("0\r\n\r\n")
+	case q.method != "GET":
+		fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n%s", len(q.body), q.body)
+	default:
+		b.WriteString("\r\n")
+	}
+	return b.Bytes()
+}
+
+// cutAt ends the connection at a random byte of the request or the answer, by
+// a FIN or by a reset.
+func (c *http1) cutAt(q *request, out []byte) {
+	at := c.rng.IntN(len(out) + int(q.size)) // the answer has a head, too: so much will come
+	_, err := c.conn.Write(out[:min(at, len(out))])
+	if at > len(out) && err == nil {
+		_, _ = io.CopyN(io.Discard, c.conn, int64(at-len(out)))
+	}
+	if c.rng.IntN(2) == 0 {
+		_ = c.conn.SetLinger(0)
+	}
+	c.close()
+}
+
+// answer reads one answer; keep says that the connection may be used again.
+func (c *http1) answer(q *request) (v verdict, why string, keep bool) {
+	var a *http.Response
+	for a == nil || a.StatusCode < 200 {
+		var err error
+		if a, err = http.ReadResponse(c.r, &http.Request{Method: q.method}); err != nil {
+			v, why = ended(err)
+			return v, why, false
+		}
+	}
+	v, why = q.judge(a, c.rng)
+	return v, why, v != cut && v != lost && !a.Close
+}
+
+// judge reads the body of an answer and says whose it is.
+func (q *request) judge(a *http.Response, rng *rand.Rand) (verdict, string) {
+	defer a.Body.Close()
+	if q.pause {
+		time.Sleep(between(rng, 10*time.Millisecond, 500*time.Millisecond))
+	}
+	if outcome := a.Header.Get("K-Gate-Outcome"); outcome != "" {
+		if _, err := io.Copy(io.Discard, io.LimitReader(a.Body, 1<<20)); err != nil {
+			return ended(err)
+		}
+		if a.StatusCode < 400 {
+			return wrong, fmt.Sprintf("status %d with outcome %s", a.StatusCode, outcome)
+		}
+		return refused, outcome
+	}
+	if a.StatusCode != 200 || a.Header.Get(script.ID) != strconv.Itoa(q.id) {
+		return wrong, fmt.Sprintf("status %d, request %q", a.StatusCode, a.Header.Get(script.ID))
+	}
+	if err := q.check(a.Body); err != nil {
+		return ended(err)
+	}
+	return answered, ""
+}
+
+// ended says what an error means that ended an answer.
+func ended(err error) (verdict, string) {
+	switch {
+	case errors.Is(err, script.ErrWrong):
+		return wrong, err.Error()
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return lost, err.Error()
+	}
+	return cut, err.Error()
+}

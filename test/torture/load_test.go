@@ -1,0 +1,227 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/test/torture/script"
+)
+
+// concurrencyLimit is below the number of clients, so that requests queue.
+const concurrencyLimit = 8
+
+// protocols of the container. Clients always speak both versions.
+var protocols = []string{"http1", "h2c"}
+
+// experiment is a gate under load with its ledger.
+type experiment struct {
+	t         *testing.T
+	name      string
+	ledger    *ledger
+	container *container
+	gate      *gate
+	rng       *rand.Rand // of what befalls them
+
+	mix     func(*rand.Rand, *request) // makes a request its experiment's
+	stopped atomic.Bool
+	workers sync.WaitGroup
+	ended   atomic.Int64 // requests
+
+	baseSockets int
+	baseRSS     float64
+	peak        float64
+}
+
+func newExperiment(t *testing.T, name, protocol string, settings ...string) *experiment {
+	t.Helper()
+	x := &experiment{t: t, name: name + " (" + protocol + ")", ledger: newLedger(t)}
+	x.rng = random(x.name, -1)
+	x.container = startContainer(t, protocol, x.ledger.write)
+	settings = append([]string{fmt.Sprintf("CONTAINER_CONCURRENCY=%d", concurrencyLimit)}, settings...)
+	x.gate = startGate(t, x.container.port, settings...)
+	x.mix = func(*rand.Rand, *request) {}
+	return x
+}
+
+// warmUp sends one request of each version and notes what an idle gate holds.
+func (x *experiment) warmUp() {
+	one := &http1{addr: x.gate.addr, rng: x.rng}
+	two := newHTTP2(x.gate.addr)
+	for _, do := range []func(*request) (verdict, string){one.do, func(q *request) (verdict, string) { return two.do(q, x.rng) }} {
+		q := &request{method: "GET", do: script.Echo, owed: true}
+		x.ledger.add(q)
+		v, why := do(q)
+		x.ledger.settle(q, v, why)
+	}
+	one.close()
+	two.close()
+	if gauges := map[string]float64{}; !eventually(func() bool { return x.quiet(gauges) }) {
+		x.t.Fatalf("gauges do not return to 0: %v", gauges)
+	}
+	x.baseSockets, x.baseRSS = x.gate.sockets(), x.gate.rss()
+}
+
+// request draws one. Over HTTP/1 it may want a connection of its own.
+func (x *experiment) request(rng *rand.Rand, version int) *request {
+	q := &request{method: "GET", do: script.Echo, fresh: version == 1 && rng.IntN(4) == 0}
+	switch n := rng.IntN(10); {
+	case n < 3:
+		q.method = "POST"
+	case n < 5:
+		q.method, q.chunked = "POST", true
+	case n < 6:
+		q.method = "PUT"
+	}
+	q.size = size(rng)
+	if q.method != "GET" {
+		q.body = make([]byte, size(rng))
+		for i := range q.body {
+			q.body[i] = byte(rng.Uint32())
+		}
+	}
+	switch rng.IntN(20) {
+	case 0:
+		q.do = script.Interim
+	case 1:
+		q.do, q.size = script.Dribble, min(q.size, 300)
+	case 2:
+		q.wait = rng.IntN(20)
+	}
+	x.mix(rng, q)
+	x.ledger.add(q)
+	return q
+}
+
+// size is mostly small, now and then beyond all buffers.
+func size(rng *rand.Rand) int64 {
+	switch n := rng.IntN(40); {
+	case n == 0:
+		return rng.Int64N(512 << 10)
+	case n < 5:
+		return rng.Int64N(32 << 10)
+	}
+	return rng.Int64N(1000)
+}
+
+// load starts clients, two of HTTP/1 for each of h2c, that send until stop, or
+// until the gate does not accept any more.
+func (x *experiment) load() {
+	for n := range 12 {
+		x.workers.Go(func() { x.workHTTP1(random(x.name, n)) })
+	}
+	for n := range 6 {
+		x.workers.Go(func() { x.workHTTP2(random(x.name, 100+n)) })
+	}
+}
+
+func (x *experiment) workHTTP1(rng *rand.Rand) {
+	c := &http1{addr: x.gate.addr, rng: rng}
+	defer c.close()
+	for !x.stopped.Load() {
+		if x.run(x.request(rng, 1), c.do) == notSent {
+			return
+		}
+	}
+}
+
+func (x *experiment) run(q *request, do func(*request) (verdict, string)) verdict {
+	v, why := do(q)
+	x.ledger.settle(q, v, why)
+	x.ended.Add(1)
+	return v
+}
+
+// workHTTP2 sends up to four requests at a time on one connection.
+func (x *experiment) workHTTP2(rng *rand.Rand) {
+	c := newHTTP2(x.gate.addr)
+	defer c.close()
+	for !x.stopped.Load() {
+		var round sync.WaitGroup
+		var gone atomic.Bool
+		for range 1 + rng.IntN(4) {
+			q := x.request(rng, 2)
+			own := rand.New(rand.NewPCG(rng.Uint64(), 0))
+			round.Go(func() {
+				if x.run(q, func(q *request) (verdict, string) { return c.do(q, own) }) == notSent {
+					gone.Store(true)
+				}
+			})
+		}
+		round.Wait()
+		if gone.Load() {
+			return
+		}
+		if rng.IntN(20) == 0 {
+			c.abort(rng.IntN(2) == 0)
+		}
+	}
+}
+
+// await waits until the clients have ended this many further requests.
+func (x *experiment) await(n int) {
+	x.t.Helper()
+	for target := x.ended.Load() + int64(n); x.ended.Load() < target; {
+		if !x.gate.running() {
+			x.t.Fatalf("the gate died: %v\n%s", x.gate.ProcessState, x.gate.log.String())
+		}
+		x.peak = max(x.peak, x.gate.rss())
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// finish stops the clients and enters the row.
+func (x *experiment) finish(events int) {
+	x.t.Helper()
+	x.stopped.Store(true)
+	x.workers.Wait()
+	x.peak = max(x.peak, x.gate.rss())
+	gauges := map[string]float64{}
+	clean := eventually(func() bool { return x.quiet(gauges) })
+	x.container.kill() // and the connections to it end
+	clean = clean && eventually(func() bool { return x.quiet(gauges) && gauges["upstream connections"] == 0 })
+	sockets := 0
+	clean = clean && eventually(func() bool { sockets = x.gate.sockets(); return sockets <= x.baseSockets })
+	after := 0.0
+	back := eventually(func() bool { after = x.gate.rss(); return after <= x.baseRSS+rssSlack })
+	if !back {
+		x.t.Errorf("RSS %.1f MiB at rest, %.1f before", after, x.baseRSS)
+	}
+	if !x.gate.running() {
+		x.t.Errorf("the gate died: %v\n%s", x.gate.ProcessState, x.gate.log.String())
+	}
+	r := x.ledger.row()
+	if r.gauges = "0"; !clean {
+		r.gauges = fmt.Sprintf("%v, sockets %d before %d", gauges, sockets, x.baseSockets)
+	}
+	r.name, r.events, r.rss, r.rssAfter = x.name, events, x.peak, after
+	x.checkLog()
+	r.enter(x.t)
+}
+
+// rssSlack is what a gate at rest may hold beyond what it held when new: heaps
+// and stacks that have grown, less what the runtime gives back within the time.
+const rssSlack = 32
+
+func (x *experiment) checkLog() {
+	x.t.Helper()
+	if bad := faultLine(x.gate.log.String()); bad != "" {
+		x.t.Errorf("the gate reported: %s", bad)
+	}
+}
+
+// quiet tells whether nothing is under way in the gate, and notes its gauges.
+func (x *experiment) quiet(gauges map[string]float64) bool {
+	f, err := x.gate.figures()
+	if err != nil {
+		return false
+	}
+	gauges["in flight"], gauges["queued"] = f["queuegate_in_flight_requests"], f["kn_serving_queue_depth"]
+	gauges["HTTP/2 clients"] = f["queuegate_http2_client_connections"]
+	busy := gauges["in flight"] + gauges["queued"] + gauges["HTTP/2 clients"]
+	gauges["upstream connections"] = f["queuegate_upstream_open_connections"]
+	return busy == 0
+}

@@ -1,0 +1,117 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	queueBinary, containerBinary string
+
+	seed = rand.Uint64()
+
+	// scale is 1 for the full counts, and less where there is less time.
+	scale = 20.0 / 300
+
+	raceBuild = os.Getenv("QUEUEGATE_RACE") == "1"
+)
+
+func TestMain(m *testing.M) {
+	code, err := runAll(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "torture:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runAll(m *testing.M) (code int, err error) {
+	if text := os.Getenv("SEED"); text != "" {
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return 0, fmt.Errorf("SEED=%q: %w", text, err)
+		}
+	}
+	if text := os.Getenv("TORTURE_TIME"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return 0, fmt.Errorf("TORTURE_TIME=%q: want a duration above 0", text)
+		}
+		scale = min(1, d.Minutes()/5)
+	}
+	limit := unix.Rlimit{}
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, err
+	}
+	limit.Cur = limit.Max
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, err
+	}
+	dir, err := os.MkdirTemp("", "torture")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	if containerBinary, err = build(dir, "./test/torture/container"); err != nil {
+		return 0, err
+	}
+	if queueBinary = os.Getenv("QUEUEGATE_BINARY"); queueBinary == "" {
+		if queueBinary, err = build(dir, "./cmd/queue"); err != nil {
+			return 0, err
+		}
+	}
+	code = m.Run()
+	report(os.Stdout)
+	return code, nil
+}
+
+// build compiles the package at this path from the root of the module.
+func build(dir, path string) (string, error) {
+	out := filepath.Join(dir, filepath.Base(path))
+	args := []string{"build", "-o", out}
+	if raceBuild {
+		args = append(args, "-race")
+	}
+	cmd := exec.Command("go", append(args, path)...)
+	cmd.Dir = filepath.Join("..", "..")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building %s: %w\n%s", path, err, text)
+	}
+	return out, nil
+}
+
+// scaled is the count for the time that there is.
+func scaled(full, least int) int { return max(least, int(float64(full)*scale)) }
+
+// scaledTime likewise.
+func scaledTime(full, least time.Duration) time.Duration {
+	return max(least, time.Duration(float64(full)*scale))
+}
+
+// random is the source of one actor; the same seed gives it the same choices.
+func random(experiment string, actor int) *rand.Rand {
+	h := uint64(actor)
+	for _, b := range []byte(experiment) {
+		h = h*1099511628211 + uint64(b)
+	}
+	return rand.New(rand.NewPCG(seed, h))
+}
+
+// between is a random duration.
+func between(rng *rand.Rand, low, high time.Duration) time.Duration {
+	return low + time.Duration(rng.Int64N(int64(high-low)))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,118 @@
+package torture
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+// row is one experiment in the table of faults.
+type row struct {
+	name            string
+	events          int // kills, cuts, stops: what the experiment did
+	sent, seen      int
+	counts          [verdicts]int
+	refusal         map[string]int
+	twice, replayed int
+	owed            int // requests without an excuse that were not answered
+	gauges          string
+	rss, rssAfter   float64
+	notes           []string
+}
+
+// budgetRow is one experiment in the table of budgets.
+type budgetRow struct {
+	name           string
+	attacks        int // what the attackers did
+	honest, failed int
+	before, during quantiles
+	peak, after    float64 // MiB
+	leftOut        string
+}
+
+var (
+	rows    []row
+	budgets []budgetRow
+)
+
+// enter judges a row and keeps it for the table.
+func (r row) enter(t *testing.T) {
+	t.Helper()
+	rows = append(rows, r)
+	for what, n := range map[string]int{
+		"lost": r.counts[lost], "wrong answers": r.counts[wrong], "executed twice": r.twice,
+		"without a verdict": r.counts[pending], "owed an answer and without one": r.owed,
+	} {
+		if n != 0 {
+			t.Errorf("%s: %d, want 0", what, n)
+		}
+	}
+	if r.counts[answered] == 0 {
+		t.Error("no request was answered")
+	}
+	if r.gauges != "0" {
+		t.Errorf("gauges do not return to 0: %s", r.gauges)
+	}
+	for _, n := range r.notes {
+		t.Log(n)
+	}
+	if t.Failed() {
+		t.Logf("SEED=%d", seed)
+	}
+}
+
+func (b budgetRow) enter(t *testing.T) {
+	t.Helper()
+	budgets = append(budgets, b)
+}
+
+// report prints the tables.
+func report(to io.Writer) {
+	fmt.Fprintf(to, "seed %d, scale %.2f\n", seed, scale)
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if len(rows) > 0 {
+		fmt.Fprintln(w, "experiment\tevents\tsent\tseen\tanswered\trefused\tcut\tabandoned\tnot sent\treplayed\tlost\ttwice\twrong\towed\tgauges\tRSS MiB\tafter\t")
+	}
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%.1f\t%.1f\t\n", r.name, r.events, r.sent, r.seen,
+			r.counts[answered], r.counts[refused], r.counts[cut], r.counts[abandoned], r.counts[notSent], r.replayed,
+			r.counts[lost], r.twice, r.counts[wrong], r.owed, r.gauges, r.rss, r.rssAfter)
+	}
+	_ = w.Flush()
+	all := map[string]int{}
+	for _, r := range rows {
+		for outcome, n := range r.refusal {
+			all[outcome] += n
+		}
+	}
+	var refusals []string
+	for _, outcome := range slices.Sorted(maps.Keys(all)) {
+		refusals = append(refusals, fmt.Sprintf("%s %d", outcome, all[outcome]))
+	}
+	if len(refusals) > 0 {
+		fmt.Fprintln(to, "refused:", strings.Join(refusals, ", "))
+	}
+	if len(budgets) > 0 {
+		fmt.Fprintln(w, "\nexperiment\tattacks\thonest\tfailed\tp50 before\tduring\tp99 before\tduring\tpeak MiB\tafter\tleft out\t")
+	}
+	for _, b := range budgets {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%v\t%v\t%v\t%v\t%.1f\t%.1f\t%s\t\n", b.name, b.attacks, b.honest, b.failed,
+			b.before.p50, b.during.p50, b.before.p99, b.during.p99, b.peak, b.after, b.leftOut)
+	}
+	_ = w.Flush()
+}
+
+type quantiles struct{ p50, p99 time.Duration }
+
+func quantilesOf(all []time.Duration) (q quantiles) {
+	if len(all) > 0 {
+		slices.Sort(all)
+		q.p50, q.p99 = all[len(all)/2].Round(10*time.Microsecond), all[len(all)*99/100].Round(10*time.Microsecond)
+	}
+	return q
+}
