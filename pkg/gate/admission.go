@@ -1,20 +1,10 @@
 package gate
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"go.uber.org/atomic"
-)
-
-// How Wait ends without a slot. The texts name the setting that would help.
-var (
-	ErrQueueFull        = errors.New("pending request queue full (QUEUE_CAPACITY)")
-	ErrQueueWaitExpired = errors.New("queue wait expired (QUEUE_MAX_WAIT)")
-	ErrClientGone       = errors.New("client gone")
 )
 
 // Verdict is the decision of Admission.Begin.
@@ -298,58 +288,6 @@ func (a *Admission) remove(w *Waiter) {
 	}
 	w.next, w.prev = nil, nil
 	a.word.Sub(oneWaiting)
-}
-
-// Wait takes a slot, in the same queue as Begin, and blocks until it has one.
-// On nil the caller owes an End. Else it holds nothing: ErrQueueFull;
-// ErrQueueWaitExpired after maxWait (0 or less: no bound); ErrClientGone if ctx
-// is done, even if a slot became free at the same time.
-func (a *Admission) Wait(ctx context.Context, maxWait time.Duration) error {
-	if ctx.Err() != nil {
-		return ErrClientGone
-	}
-	if a.TryBegin() {
-		return nil
-	}
-	if a.exhausted(a.word.Load()) {
-		return ErrQueueFull
-	}
-	return a.waitFull(ctx, maxWait)
-}
-
-// waitFull is Wait after a look that found no free slot.
-func (a *Admission) waitFull(ctx context.Context, maxWait time.Duration) error {
-	granted := make(chan struct{})
-	w := &Waiter{Notify: func() { close(granted) }}
-	switch a.Begin(w) {
-	case Admitted:
-		return nil
-	case Refused:
-		return ErrQueueFull
-	}
-
-	var expired <-chan time.Time
-	if maxWait > 0 {
-		timer := time.NewTimer(maxWait)
-		defer timer.Stop()
-		expired = timer.C
-	}
-	var gaveUp error
-	select {
-	case <-granted:
-	case <-expired:
-		gaveUp = ErrQueueWaitExpired
-	case <-ctx.Done():
-		gaveUp = ErrClientGone
-	}
-	if gaveUp != nil && a.Withdraw(w) {
-		return gaveUp
-	}
-	if ctx.Err() != nil {
-		a.End()
-		return ErrClientGone
-	}
-	return nil
 }
 
 // InFlight returns how many hold a slot now.

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"context"
 	"testing"
 
 	"go.uber.org/atomic"
@@ -133,23 +132,6 @@ func BenchmarkHandOverParallel(b *testing.B) {
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
 				a.Begin(<-free)
-				a.End()
-			}
-		})
-	})
-}
-
-// Goroutines block on one slot; every request wakes another goroutine.
-func BenchmarkWaitParallel(b *testing.B) {
-	eachAdmissionBench(b, AdmissionConfig{Limit: 1, Capacity: 1 << 12}, func(b *testing.B, a admission) {
-		ctx := context.Background()
-		b.SetParallelism(32)
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				if err := a.Wait(ctx, 0); err != nil {
-					b.Error(err)
-					return
-				}
 				a.End()
 			}
 		})

@@ -1,13 +1,11 @@
 package gate
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 )
 
 // admission is what the suite asks of an implementation.
@@ -16,7 +14,6 @@ type admission interface {
 	TryBegin() bool
 	Withdraw(w *Waiter) bool
 	End()
-	Wait(ctx context.Context, maxWait time.Duration) error
 	InFlight() int
 	QueueDepth() int
 	Limit() int
@@ -41,21 +38,18 @@ func (a *Admission) waits(w *Waiter) bool {
 	return w.state.Load() == waiterQueued
 }
 
-// referenceAdmission does what Admission does with one mutex around everything
-// and one condition for all who block.
+// referenceAdmission does what Admission does with one mutex around
+// everything.
 type referenceAdmission struct {
 	limit, capacity int
 
 	mu       sync.Mutex
-	changed  *sync.Cond
 	inFlight int
 	queue    []*Waiter
 }
 
 func newReferenceAdmission(c AdmissionConfig) *referenceAdmission {
-	a := &referenceAdmission{limit: c.Limit, capacity: c.Capacity}
-	a.changed = sync.NewCond(&a.mu)
-	return a
+	return &referenceAdmission{limit: c.Limit, capacity: c.Capacity}
 }
 
 func (a *referenceAdmission) Begin(w *Waiter) Verdict {
@@ -118,56 +112,8 @@ func (a *referenceAdmission) End() {
 	a.queue = slices.Delete(a.queue, 0, 1)
 	notify := w.Notify
 	w.state.Store(waiterAdmitted)
-	a.changed.Broadcast()
 	a.mu.Unlock()
 	notify()
-}
-
-func (a *referenceAdmission) Wait(ctx context.Context, maxWait time.Duration) error {
-	if ctx.Err() != nil {
-		return ErrClientGone
-	}
-	w := &Waiter{Notify: func() {}}
-	switch a.Begin(w) {
-	case Admitted:
-		return nil
-	case Refused:
-		return ErrQueueFull
-	}
-
-	expired := false
-	wake := func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.changed.Broadcast()
-	}
-	defer context.AfterFunc(ctx, wake)()
-	if maxWait > 0 {
-		defer time.AfterFunc(maxWait, func() {
-			a.mu.Lock()
-			expired = true
-			a.mu.Unlock()
-			wake()
-		}).Stop()
-	}
-	a.mu.Lock()
-	for !w.Admitted() && !expired && ctx.Err() == nil {
-		a.changed.Wait()
-	}
-	late := expired
-	a.mu.Unlock()
-
-	if !w.Admitted() && a.Withdraw(w) {
-		if late {
-			return ErrQueueWaitExpired
-		}
-		return ErrClientGone
-	}
-	if ctx.Err() != nil {
-		a.End()
-		return ErrClientGone
-	}
-	return nil
 }
 
 func (a *referenceAdmission) InFlight() int {

@@ -1,17 +1,12 @@
 package gate
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"go.uber.org/atomic"
 )
@@ -548,174 +543,6 @@ func TestEventLoopsMayReuseWaitersWhileNotesAreUnderWay(t *testing.T) {
 	})
 }
 
-func TestWaitReturnsAtOnceWhenASlotIsFree(t *testing.T) {
-	eachAdmission(t, func(t *testing.T, newAdmission func(AdmissionConfig) admission) {
-		for limit := range 2 {
-			a := newAdmission(AdmissionConfig{Limit: limit})
-			if err := a.Wait(t.Context(), 0); err != nil {
-				t.Fatal(err)
-			}
-			wantCounts(t, a, 1, 0)
-		}
-	})
-}
-
-func TestWaitIsRefusedWhenTheQueueIsFull(t *testing.T) {
-	eachAdmission(t, func(t *testing.T, newAdmission func(AdmissionConfig) admission) {
-		a := newAdmission(AdmissionConfig{Limit: 1})
-		a.TryBegin()
-		if err := a.Wait(t.Context(), time.Hour); !errors.Is(err, ErrQueueFull) {
-			t.Fatalf("got %v", err)
-		}
-		wantCounts(t, a, 1, 0)
-	})
-}
-
-func TestWaitEndsExactlyAfterTheLongestWait(t *testing.T) {
-	eachAdmission(t, func(t *testing.T, newAdmission func(AdmissionConfig) admission) {
-		synctest.Test(t, func(t *testing.T) {
-			a := newAdmission(AdmissionConfig{Limit: 1, Capacity: 1})
-			a.TryBegin()
-			start := time.Now()
-			err := a.Wait(t.Context(), 3*time.Second)
-			if !errors.Is(err, ErrQueueWaitExpired) || time.Since(start) != 3*time.Second {
-				t.Fatalf("got %v after %v", err, time.Since(start))
-			}
-			wantCounts(t, a, 1, 0)
-		})
-	})
-}
-
-func TestWaitWithoutABoundLastsUntilASlotIsGivenBack(t *testing.T) {
-	eachAdmission(t, func(t *testing.T, newAdmission func(AdmissionConfig) admission) {
-		for _, maxWait := range []time.Duration{0, -time.Second} {
-			synctest.Test(t, func(t *testing.T) {
-				a := newAdmission(AdmissionConfig{Limit: 1, Capacity: 1})
-				a.TryBegin()
-				start := time.Now()
-				time.AfterFunc(24*time.Hour, a.End)
-				if err := a.Wait(t.Context(), maxWait); err != nil || time.Since(start) != 24*time.Hour {
-					t.Fatalf("got %v after %v", err, time.Since(start))
-				}
-				wantCounts(t, a, 1, 0)
-			})
-		}
-	})
-}
-
-func TestWaitEndsWhenTheClientGoesAndFreesThePlace(t *testing.T) {
-	eachAdmission(t, func(t *testing.T, newAdmission func(AdmissionConfig) admission) {
-		synctest.Test(t, func(t *testing.T) {
-			a := newAdmission(AdmissionConfig{Limit: 1, Capacity: 1})
-			a.TryBegin()
-			start := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			if err := a.Wait(ctx, time.Minute); !errors.Is(err, ErrClientGone) || time.Since(start) != time.Second {
-				t.Fatalf("got %v after %v", err, time.Since(start))
-			}
-			wantCounts(t, a, 1, 0)
-			a.End()
-			if err := a.Wait(ctx, 0); !errors.Is(err, ErrClientGone) {
-				t.Fatalf("a client that has gone took a slot: %v", err)
-			}
-			wantCounts(t, a, 0, 0)
-		})
-	})
-}
-
-// leftMeanwhile is a context that is done on the second look at it, without a
-// channel that tells.
-type leftMeanwhile struct {
-	context.Context
-	looks int
-}
-
-func (c *leftMeanwhile) Done() <-chan struct{} { return nil }
-
-func (c *leftMeanwhile) Err() error {
-	if c.looks++; c.looks > 1 {
-		return context.Canceled
-	}
-	return nil
-}
-
-func TestWaitGivesASlotBackThatCameTogetherWithTheEndOfTheClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := NewAdmission(AdmissionConfig{Limit: 1, Capacity: 1})
-		a.TryBegin()
-		time.AfterFunc(time.Second, a.End)
-		if err := a.Wait(&leftMeanwhile{Context: context.Background()}, 0); !errors.Is(err, ErrClientGone) {
-			t.Fatalf("got %v", err)
-		}
-		wantCounts(t, a, 0, 0)
-	})
-}
-
-// All three ends of a wait fall on the same instant, in every combination.
-func TestWaitLosesNoSlotWhenEndsCoincide(t *testing.T) {
-	eachAdmission(t, func(t *testing.T, newAdmission func(AdmissionConfig) admission) {
-		synctest.Test(t, func(t *testing.T) {
-			for range 300 {
-				a := newAdmission(AdmissionConfig{Limit: 1, Capacity: 3})
-				a.TryBegin()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				time.AfterFunc(time.Second, a.End)
-				var done sync.WaitGroup
-				for range 3 {
-					done.Go(func() {
-						if a.Wait(ctx, time.Second) == nil {
-							a.End()
-						}
-					})
-				}
-				done.Wait()
-				synctest.Wait()
-				cancel()
-				wantCounts(t, a, 0, 0)
-			}
-		})
-	})
-}
-
-func TestWaitAndBeginShareOneQueue(t *testing.T) {
-	eachAdmission(t, func(t *testing.T, newAdmission func(AdmissionConfig) admission) {
-		synctest.Test(t, func(t *testing.T) {
-			a := newAdmission(AdmissionConfig{Limit: 1, Capacity: 10})
-			a.TryBegin()
-			var mu sync.Mutex
-			var order []string
-			admitted := func(name string) {
-				mu.Lock()
-				defer mu.Unlock()
-				order = append(order, name)
-			}
-			var want []string
-			for i := range 5 {
-				begin, wait := fmt.Sprintf("begin %d", i), fmt.Sprintf("wait %d", i)
-				want = append(want, begin, wait)
-				wantVerdict(t, a, &Waiter{Notify: func() { admitted(begin) }}, Queued)
-				go func() {
-					if err := a.Wait(t.Context(), time.Hour); err != nil {
-						t.Error(err)
-					}
-					admitted(wait)
-				}()
-				synctest.Wait()
-			}
-			for range 10 {
-				a.End()
-				synctest.Wait()
-			}
-			if !slices.Equal(order, want) {
-				t.Fatalf("order %q", order)
-			}
-			a.End()
-			wantCounts(t, a, 0, 0)
-		})
-	})
-}
-
 func TestBeginEndQueueAndWithdrawDoNotAllocate(t *testing.T) {
 	w, _ := newTestWaiter()
 	unlimitedMode := NewAdmission(AdmissionConfig{})
@@ -724,7 +551,6 @@ func TestBeginEndQueueAndWithdrawDoNotAllocate(t *testing.T) {
 	full.TryBegin()
 	closed := NewAdmission(AdmissionConfig{Limit: 1})
 	closed.TryBegin()
-	ctx := t.Context()
 	for _, c := range []struct {
 		name string
 		run  func()
@@ -734,8 +560,6 @@ func TestBeginEndQueueAndWithdrawDoNotAllocate(t *testing.T) {
 		{"hand-over", func() { full.Begin(w); full.End() }},
 		{"withdrawal", func() { full.Begin(w); full.Withdraw(w) }},
 		{"refusal", func() { closed.Begin(w) }},
-		{"wait with a free slot", func() { _ = open.Wait(ctx, time.Second); open.End() }},
-		{"wait refused", func() { _ = closed.Wait(ctx, time.Second) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if n := testing.AllocsPerRun(1000, c.run); n != 0 {
