@@ -185,7 +185,7 @@ func TestWhatATemplateCannotRenderCostsTheLineAndIsToldOnce(t *testing.T) {
 		`{{.Request.URL.Parse "%zz"}}`:       "invalid URL escape",
 		`{{printf "%s" nil nil | .Request}}`: "Request",
 		`a{{define "x"}}b{{template "x"}}{{template "x"}}{{end}}{{template "x"}}c`: "more than 100 templates",
-		`{{range 99999999999}}01234567890123456789{{end}}`:                         "more than 16 MiB",
+		`{{range 99999999999}}` + strings.Repeat("x", 64<<10) + `{{end}}`:          "more than 16 MiB",
 	} {
 		var out bytes.Buffer
 		var faults []error
@@ -199,7 +199,7 @@ func TestWhatATemplateCannotRenderCostsTheLineAndIsToldOnce(t *testing.T) {
 		}
 		closed(t, l)
 		if out.Len() > 0 || l.Dropped() != 3 || len(faults) != 1 || !strings.Contains(faults[0].Error(), want) {
-			t.Errorf("%s: wrote %.80q, %d dropped, told %v; want %s", text, out.String(), l.Dropped(), faults, want)
+			t.Errorf("%.80s: wrote %.80q, %d dropped, told %v; want %s", text, out.String(), l.Dropped(), faults, want)
 		}
 	}
 }
