@@ -11,6 +11,7 @@ require (
 	go.opencensus.io v0.24.0
 	go.opentelemetry.io/proto/slim/otlp v1.11.1
 	go.uber.org/atomic v1.12.0
+	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.28.0
 	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/net v0.62.0

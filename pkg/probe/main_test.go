@@ -3,8 +3,8 @@ package probe
 import (
 	"testing"
 
-	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
+	"go.uber.org/goleak"
 )
 
 // TestMain fails if a goroutine outlives the tests.
-func TestMain(m *testing.M) { checktest.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -17,13 +17,13 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/internal/leakcheck"
 )
 
-func TestMain(m *testing.M) { leakcheck.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // enginePatience is a fail-safe only: no test depends on how long anything
 // takes.

@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
+	"go.uber.org/goleak"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
-	"github.com/queuegate/queuegate/pkg/gate/internal/leakcheck"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-func TestMain(m *testing.M) { leakcheck.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is a fail-safe only: no test depends on how long anything takes.
 const patience = 30 * time.Second

@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
-
-	"github.com/queuegate/queuegate/pkg/gate/internal/leakcheck"
 )
 
 // patience is a fail-safe only: no test depends on how long anything takes.
@@ -373,9 +372,7 @@ func TestCloseResumesEveryWaitingTaskAndLetsItFinish(t *testing.T) {
 	if finished != tasks {
 		t.Fatalf("%d of %d conversations came to their end", finished, tasks)
 	}
-	if left := leakcheck.Leftovers(patience); len(left) > 0 {
-		t.Fatalf("%d goroutines left, the first one:\n%s", len(left), left[0])
-	}
+	goleak.VerifyNone(t)
 }
 
 func TestCloseBeforeRunEndsItAtOnce(t *testing.T) {

@@ -3,7 +3,7 @@ package loop
 import (
 	"testing"
 
-	"github.com/queuegate/queuegate/pkg/gate/internal/leakcheck"
+	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { leakcheck.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

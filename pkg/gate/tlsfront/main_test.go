@@ -11,15 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/internal/leakcheck"
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-func TestMain(m *testing.M) { leakcheck.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testTimeout is a fail-safe only: no test depends on how long anything takes.
 const testTimeout = 20 * time.Second

@@ -3,7 +3,7 @@ package otlp
 import (
 	"testing"
 
-	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
+	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { otlptest.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
 )
 
-func TestMain(m *testing.M) { otlptest.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // kept keeps what is exported.
 type kept struct {

@@ -8,10 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
-func TestMain(m *testing.M) { checktest.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // probeOnce runs one attempt with a fail-safe for a deadline.
 func probeOnce(t *testing.T, p Prober) Result {

@@ -11,9 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -171,33 +168,4 @@ func ListenReusing(port int) (net.Listener, error) {
 		return err
 	}}
 	return config.Listen(context.Background(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
-}
-
-// Main runs the tests, and fails if a goroutine of pkg/probe outlives them.
-func Main(m *testing.M) {
-	code := m.Run()
-	if code == 0 {
-		if left := leftGoroutines(); left != "" {
-			fmt.Fprintln(os.Stderr, "goroutines left behind:\n"+left)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
-
-func leftGoroutines() string {
-	var left []string
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		buf := make([]byte, 1<<20)
-		buf = buf[:runtime.Stack(buf, true)]
-		left = left[:0]
-		for g := range strings.SplitSeq(string(buf), "\n\n") {
-			if strings.Contains(g, "queuegate/pkg/probe") && !strings.Contains(g, "checktest.Main") {
-				left = append(left, g)
-			}
-		}
-		if len(left) == 0 || time.Now().After(deadline) {
-			return strings.Join(left, "\n\n")
-		}
-	}
 }
