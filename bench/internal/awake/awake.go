@@ -29,7 +29,7 @@ type readyLine struct {
 
 // A Process keeps all processors awake that the harness may use.
 type Process struct {
-	child *child.Process
+	*child.Process
 }
 
 // Start returns when all threads are what they shall be. It fails with
@@ -50,11 +50,5 @@ func start(ctx context.Context, command string) (*Process, error) {
 		c.Stop()
 		return nil, fmt.Errorf("%w: %s", ErrRefused, ready.Refused)
 	}
-	return &Process{child: c}, nil
+	return &Process{Process: c}, nil
 }
-
-// PID returns the process that spins.
-func (p *Process) PID() int { return p.child.PID() }
-
-// Stop lets the processors rest again. It may be called again.
-func (p *Process) Stop() { p.child.Stop() }

@@ -4,25 +4,21 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+
+	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
 // Faults of an answer.
 var (
-	errHead  = errors.New("malformed head of an answer")
-	errChunk = errors.New("malformed chunk in an answer")
-	errCut   = errors.New("answer cut off")
+	errHead = errors.New("malformed head of an answer")
+	errCut  = errors.New("answer cut off")
 )
-
-const maxHead = 64 << 10
 
 type part uint8
 
 const (
 	partHead part = iota
-	partSized
-	partChunkSize
-	partChunk
-	partTrailer
+	partBody
 	partUntilEnd
 )
 
@@ -31,7 +27,7 @@ const (
 // that frame it.
 type answer struct {
 	part   part
-	left   int64 // of the body or chunk; a chunk's CRLF included
+	body   wire.Body
 	status int
 	close  bool // the connection ends with this answer
 	begun  bool // its first byte has come
@@ -51,7 +47,7 @@ func (a *answer) feed(p []byte, sink func([]byte)) (used int, whole bool, err er
 		case partHead:
 			end := bytes.Index(rest, []byte("\r\n\r\n"))
 			if end < 0 {
-				if len(rest) > maxHead {
+				if len(rest) > wire.MaxHead {
 					return used, false, errHead
 				}
 				return used, false, nil
@@ -68,55 +64,13 @@ func (a *answer) feed(p []byte, sink func([]byte)) (used int, whole bool, err er
 				a.part, a.begun = partHead, false
 				return used, true, nil
 			}
-		case partSized, partChunk:
-			n := min(a.left, int64(len(rest)))
-			if sink != nil && n > 0 {
-				body := rest[:n]
-				if a.part == partChunk {
-					// The last two bytes of left are the CRLF.
-					body = rest[:max(0, min(n, a.left-2))]
-				}
-				sink(body)
-			}
-			a.left -= n
-			used += int(n)
-			if a.left > 0 {
-				return used, false, nil
-			}
-			if a.part == partSized {
+		case partBody:
+			n, done, err := a.body.Take(rest, sink)
+			used += n
+			if done {
 				a.part, a.begun = partHead, false
-				return used, true, nil
 			}
-			a.part = partChunkSize
-		case partChunkSize, partTrailer:
-			end := bytes.IndexByte(rest, '\n')
-			if end < 0 {
-				if len(rest) > maxHead {
-					return used, false, errChunk
-				}
-				return used, false, nil
-			}
-			line := bytes.TrimSuffix(rest[:end], []byte("\r"))
-			used += end + 1
-			if a.part == partTrailer {
-				if len(line) == 0 {
-					a.part, a.begun = partHead, false
-					return used, true, nil
-				}
-				continue
-			}
-			if i := bytes.IndexByte(line, ';'); i >= 0 {
-				line = line[:i]
-			}
-			size, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 62)
-			if err != nil {
-				return used, false, errChunk
-			}
-			if size == 0 {
-				a.part = partTrailer
-			} else {
-				a.part, a.left = partChunk, int64(size)+2
-			}
+			return used, done, err
 		case partUntilEnd:
 			if sink != nil {
 				sink(rest)
@@ -129,13 +83,13 @@ func (a *answer) feed(p []byte, sink func([]byte)) (used int, whole bool, err er
 // discardable is how many body bytes may be dropped unread without losing the
 // end of the answer.
 func (a *answer) discardable() int64 {
-	if a.part != partSized && a.part != partChunk {
+	if a.part != partBody {
 		return 0
 	}
-	return a.left - 2
+	return a.body.Left - 2
 }
 
-func (a *answer) discarded(n int64) { a.left -= n }
+func (a *answer) discarded(n int64) { a.body.Left -= n }
 
 // ended says what the end of the connection means to the answer under way.
 func (a *answer) ended() (whole bool, err error) {
@@ -166,7 +120,7 @@ func (a *answer) head(head []byte) (none bool, err error) {
 		return false, errHead
 	}
 	a.close = line[7] == '0'
-	a.part, a.left = partUntilEnd, 0
+	a.part, a.body = partUntilEnd, wire.Body{}
 	for len(fields) > 0 {
 		var field []byte
 		field, fields, _ = bytes.Cut(fields, []byte("\r\n"))
@@ -180,10 +134,10 @@ func (a *answer) head(head []byte) (none bool, err error) {
 				return false, errHead
 			}
 			if a.part == partUntilEnd {
-				a.part, a.left = partSized, n
+				a.part, a.body.Left = partBody, n
 			}
 		case colon == len("Transfer-Encoding") && equalFold(field[:colon], "transfer-encoding"):
-			a.part = partChunkSize
+			a.part, a.body = partBody, wire.Body{Chunked: true}
 		case colon == len("Connection") && equalFold(field[:colon], "connection"):
 			a.close = a.close || equalFold(bytes.TrimSpace(field[colon+1:]), "close")
 		}
@@ -195,7 +149,7 @@ func (a *answer) head(head []byte) (none bool, err error) {
 	if a.part == partUntilEnd {
 		a.close = true
 	}
-	return a.part == partSized && a.left == 0, nil
+	return a.part == partBody && !a.body.Expected(), nil
 }
 
 // equalFold compares with a word in small letters.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
 // feedAll gives the answers to the parser in pieces of n bytes, as a connection
@@ -98,7 +100,7 @@ func TestMalformedAnswersAreErrors(t *testing.T) {
 		"HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
-		strings.Repeat("x", maxHead+1),
+		strings.Repeat("x", wire.MaxHead+1),
 	} {
 		var a answer
 		if statuses, _, _, err := feedAll(&a, text, len(text)); err == nil {

@@ -18,7 +18,7 @@ type resultLine struct {
 
 // A Process is a generator that runs as a process of its own.
 type Process struct {
-	child *child.Process
+	*child.Process
 }
 
 // Start runs a generator and returns when its connections stand, its warm-up is
@@ -40,16 +40,16 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		c.Stop()
 		return nil, fmt.Errorf("load: %s", ready.Error)
 	}
-	return &Process{child: c}, nil
+	return &Process{Process: c}, nil
 }
 
 // Run makes the load and returns when its last answer has come.
 func (p *Process) Run(ctx context.Context) (*Result, error) {
-	if err := p.child.Send(struct{}{}); err != nil {
+	if err := p.Send(struct{}{}); err != nil {
 		return nil, err
 	}
 	var line resultLine
-	if err := p.child.Receive(ctx, &line); err != nil {
+	if err := p.Receive(ctx, &line); err != nil {
 		return nil, err
 	}
 	if line.Error != "" {
@@ -57,9 +57,3 @@ func (p *Process) Run(ctx context.Context) (*Result, error) {
 	}
 	return line.Result, nil
 }
-
-// PID returns the generator's process.
-func (p *Process) PID() int { return p.child.PID() }
-
-// Stop ends the generator, and with it all its connections.
-func (p *Process) Stop() { p.child.Stop() }

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/queuegate/queuegate/bench/internal/clock"
 	"github.com/queuegate/queuegate/bench/internal/socket"
+	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
 // A conn is a connection of a worker. One that ended may be dialed again.
@@ -152,9 +152,6 @@ func (c *conn) hangUp() {
 	c.fd, c.connected = -1, false
 }
 
-// filler is what uploads consist of.
-var filler = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
-
 // flush writes what is queued, as far as the socket takes it.
 func (c *conn) flush() {
 	if !c.connected {
@@ -164,13 +161,13 @@ func (c *conn) flush() {
 		var p []byte
 		switch {
 		case len(c.out) > 0 && c.fill > 0 && c.fill <= 16<<10:
-			c.out = append(c.out, filler[:c.fill]...)
+			c.out = append(c.out, wire.Filler[:c.fill]...)
 			c.fill = 0
 			p = c.out
 		case len(c.out) > 0:
 			p = c.out
 		default:
-			p = filler[:min(c.fill, int64(len(filler)))]
+			p = wire.Filler[:min(c.fill, int64(len(wire.Filler)))]
 		}
 		n, errno := socket.Write(c.fd, p)
 		if errno == syscall.EAGAIN || errno == syscall.EINTR {

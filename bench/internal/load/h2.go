@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
 // Frame types and flags of HTTP/2 (RFC 9113 section 6).
@@ -130,7 +132,7 @@ func (h *h2) pump(c *conn, id uint32, s *h2stream) {
 		if s.toSend == 0 && !h.stays {
 			flags = flagEndStream
 		}
-		c.out = appendFrame(c.out, frameData, flags, id, filler[:n])
+		c.out = appendFrame(c.out, frameData, flags, id, wire.Filler[:n])
 	}
 }
 

@@ -1,9 +1,10 @@
 package load
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
 var errFrame = errors.New("malformed or unexpected WebSocket frame")
@@ -22,15 +23,7 @@ func newWebSocket(w *worker) *webSocket {
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 	size := w.spec.Body
 	const final, binaryMessage, masked = 0x80, 2, 0x80
-	s.frame = append(s.frame, final|binaryMessage)
-	switch {
-	case size < 126:
-		s.frame = append(s.frame, masked|byte(size))
-	case size < 1<<16:
-		s.frame = binary.BigEndian.AppendUint16(append(s.frame, masked|126), uint16(size))
-	default:
-		s.frame = binary.BigEndian.AppendUint64(append(s.frame, masked|127), uint64(size))
-	}
+	s.frame = wire.AppendFrameHead(s.frame, final|binaryMessage, masked, uint64(size))
 	key := [4]byte{0x12, 0x34, 0x56, 0x78}
 	s.frame = append(s.frame, key[:]...)
 	for i := range size {
@@ -63,26 +56,11 @@ func (s *webSocket) receive(c *conn, p []byte) (used int, err error) {
 	}
 	for {
 		frame := p[used:]
-		if len(frame) < 2 {
+		head, size, masked, ok := wire.FrameHead(frame)
+		if !ok {
 			return used, nil
 		}
-		size, head := uint64(frame[1]&0x7f), 2
-		switch size {
-		case 126:
-			head = 4
-		case 127:
-			head = 10
-		}
-		if len(frame) < head {
-			return used, nil
-		}
-		switch size {
-		case 126:
-			size = uint64(binary.BigEndian.Uint16(frame[2:]))
-		case 127:
-			size = binary.BigEndian.Uint64(frame[2:])
-		}
-		if frame[0] != s.frame[0] || frame[1]&0x80 != 0 || size != uint64(s.worker.spec.Body) || !c.busy {
+		if frame[0] != s.frame[0] || masked || size != uint64(s.worker.spec.Body) || !c.busy {
 			return used, errFrame
 		}
 		if uint64(len(frame)) < uint64(head)+size {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/queuegate/queuegate/bench/internal/clock"
 	"github.com/queuegate/queuegate/bench/internal/socket"
+	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
 type state uint8
@@ -34,8 +35,8 @@ type conn struct {
 	watched uint32
 	in      []byte
 	out     []byte
-	fill    int64 // bytes of filler to write after out
-	body    body  // of the upload under way
+	fill    int64     // bytes of filler to write after out
+	body    wire.Body // of the upload under way
 	request request
 	due     int64 // timer, by package clock
 	timer   int   // index in loop.timers, -1 if none
@@ -105,7 +106,7 @@ func (c *conn) step(p []byte) (used int, more bool) {
 	case atHead:
 		return c.takeHead(p)
 	case atBody:
-		used, done, err := c.body.take(p)
+		used, done, err := c.body.Take(p, nil)
 		if err != nil {
 			c.close()
 			return 0, false
@@ -131,7 +132,7 @@ func (c *conn) takeHead(p []byte) (used int, more bool) {
 	}
 	end := bytes.Index(p, crlfcrlf)
 	if end < 0 {
-		if len(p) > maxHead {
+		if len(p) > wire.MaxHead {
 			c.close()
 		}
 		return 0, false
@@ -144,7 +145,7 @@ func (c *conn) takeHead(p []byte) (used int, more bool) {
 		return 0, false
 	}
 	c.request = r
-	if r.body.expected() {
+	if r.body.Expected() {
 		c.body, c.state = r.body, atBody
 		return end + 4, true
 	}
@@ -227,22 +228,19 @@ func (c *conn) expired(now int64) {
 
 func (c *conn) pending() bool { return len(c.out) > 0 || c.fill > 0 }
 
-// filler is what downloads consist of.
-var filler = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
-
 // flush writes what is pending, and ends the answer when all is written.
 func (c *conn) flush() {
 	for c.pending() {
 		var p []byte
 		switch {
 		case len(c.out) > 0 && c.fill > 0 && len(c.out)+int(c.fill) <= 16<<10:
-			c.out = append(c.out, filler[:c.fill]...)
+			c.out = append(c.out, wire.Filler[:c.fill]...)
 			c.fill = 0
 			p = c.out
 		case len(c.out) > 0:
 			p = c.out
 		default:
-			p = filler[:min(c.fill, int64(len(filler)))]
+			p = wire.Filler[:min(c.fill, int64(len(wire.Filler)))]
 		}
 		n, errno := socket.Write(c.fd, p)
 		if errno == syscall.EAGAIN || errno == syscall.EINTR {

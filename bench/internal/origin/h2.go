@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/bench/internal/clock"
+	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
 // h2 serves the connections that speak HTTP/2, with net/http.
@@ -85,7 +86,7 @@ func handleH2(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Set("Content-Length", strconv.FormatInt(n, 10))
 		for n > 0 {
-			written, err := w.Write(filler[:min(n, int64(len(filler)))])
+			written, err := w.Write(wire.Filler[:min(n, int64(len(wire.Filler)))])
 			if err != nil {
 				return
 			}
@@ -106,7 +107,7 @@ func handleH2(w http.ResponseWriter, r *http.Request) {
 }
 
 // grpcMessage is a message of 100 bytes behind its prefix.
-var grpcMessage = append([]byte{0, 0, 0, 0, 100}, filler[:100]...)
+var grpcMessage = append([]byte{0, 0, 0, 0, 100}, wire.Filler[:100]...)
 
 // grpcH2 answers a call with messages, each in a frame of its own.
 func grpcH2(w http.ResponseWriter, r *http.Request, messages int) {

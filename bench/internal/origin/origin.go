@@ -49,7 +49,7 @@ type listening struct {
 
 // A Process is an origin that runs as a process of its own.
 type Process struct {
-	child *child.Process
+	*child.Process
 	ports []int
 }
 
@@ -64,7 +64,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		c.Stop()
 		return nil, err
 	}
-	p := &Process{child: c, ports: b.Ports}
+	p := &Process{Process: c, ports: b.Ports}
 	if !spec.Hold {
 		if _, err := p.Listen(ctx); err != nil {
 			p.Stop()
@@ -76,11 +76,11 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 
 // Listen makes all ports accept, and returns when that was, by package clock.
 func (p *Process) Listen(ctx context.Context) (int64, error) {
-	if err := p.child.Send(struct{}{}); err != nil {
+	if err := p.Send(struct{}{}); err != nil {
 		return 0, err
 	}
 	var l listening
-	if err := p.child.Receive(ctx, &l); err != nil {
+	if err := p.Receive(ctx, &l); err != nil {
 		return 0, err
 	}
 	return l.At, nil
@@ -88,12 +88,6 @@ func (p *Process) Listen(ctx context.Context) (int64, error) {
 
 // Port returns a port, counted from 0.
 func (p *Process) Port(i int) int { return p.ports[i] }
-
-// PID returns the origin's process.
-func (p *Process) PID() int { return p.child.PID() }
-
-// Stop ends the origin and waits for it.
-func (p *Process) Stop() { p.child.Stop() }
 
 // Main is the origin's process: it serves until its input ends.
 func Main(in io.Reader, out io.Writer) error {

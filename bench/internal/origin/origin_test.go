@@ -4,43 +4,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-func TestUploadsEndWhereTheirFramingSays(t *testing.T) {
-	for _, c := range []struct {
-		what, text string
-		body       body
-		left       string
-	}{
-		{"a length", "helloGET", body{left: 5}, "GET"},
-		{"chunks", "5\r\nhello\r\nA;x\r\n0123456789\r\n0\r\n\r\nGET", body{chunked: true}, "GET"},
-		{"a trailer", "0\r\nA: b\r\n\r\nGET", body{chunked: true}, "GET"},
-	} {
-		for n := 1; n <= len(c.text); n++ {
-			b, text := c.body, c.text
-			pending, done := "", false
-			for !done {
-				if text == "" {
-					t.Fatalf("%s in pieces of %d: no end, %q is pending", c.what, n, pending)
-				}
-				pending += text[:min(n, len(text))]
-				text = text[min(n, len(text)):]
-				used, whole, err := b.take([]byte(pending))
-				if err != nil {
-					t.Fatalf("%s in pieces of %d: %v", c.what, n, err)
-				}
-				pending, done = pending[used:], whole
-			}
-			if pending+text != c.left {
-				t.Fatalf("%s in pieces of %d: %q is left, want %q", c.what, n, pending+text, c.left)
-			}
-		}
-	}
-	b := body{chunked: true}
-	if _, _, err := b.take([]byte("xyz\r\n")); err == nil {
-		t.Error("a malformed chunk was taken")
-	}
-}
+	"github.com/queuegate/queuegate/bench/internal/wire"
+)
 
 func TestRequestsAreRead(t *testing.T) {
 	for _, c := range []struct {
@@ -52,8 +18,8 @@ func TestRequestsAreRead(t *testing.T) {
 		{"GET / HTTP/1.1\r\nconnection: x, Close\r\n", request{route: routeRoot, close: true}},
 		{"GET /?delay=3ms HTTP/1.1\r\n", request{route: routeRoot, delay: 3 * time.Millisecond}},
 		{"GET /bytes/123 HTTP/1.1\r\n", request{route: routeBytes, size: 123}},
-		{"POST /upload HTTP/1.1\r\ncontent-length: 9\r\n", request{route: routeRoot, body: body{left: 9}}},
-		{"POST /upload HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", request{route: routeRoot, body: body{chunked: true}}},
+		{"POST /upload HTTP/1.1\r\ncontent-length: 9\r\n", request{route: routeRoot, body: wire.Body{Left: 9}}},
+		{"POST /upload HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", request{route: routeRoot, body: wire.Body{Chunked: true}}},
 		{"GET /events?every=2ms HTTP/1.1\r\n", request{route: routeEvents, every: 2 * time.Millisecond}},
 		{"GET /websocket HTTP/1.1\r\nSec-WebSocket-Key: abc \r\n", request{route: routeWebSocket, key: "abc"}},
 		{"GET /else HTTP/1.1\r\n", request{}},

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
 type route uint8
@@ -17,8 +19,6 @@ const (
 	routeEvents
 	routeWebSocket
 )
-
-const maxHead = 64 << 10
 
 var (
 	crlfcrlf        = []byte("\r\n\r\n")
@@ -36,7 +36,7 @@ type request struct {
 	every time.Duration // between events
 	close bool          // the connection ends after the answer
 	key   string        // Sec-WebSocket-Key
-	body  body
+	body  wire.Body
 }
 
 // parseRequest reads a head that ends after the last field's CRLF. It is as
@@ -77,12 +77,12 @@ func parseRequest(head []byte) (request, bool) {
 				if err != nil || n < 0 {
 					return request{}, false
 				}
-				r.body.left = n
+				r.body.Left = n
 			}
 		case len("Transfer-Encoding"):
 			switch {
 			case strings.EqualFold(string(field[:colon]), "Transfer-Encoding"):
-				r.body.chunked = hasToken(string(field[colon+1:]), "chunked")
+				r.body.Chunked = hasToken(string(field[colon+1:]), "chunked")
 			case strings.EqualFold(string(field[:colon]), "Sec-WebSocket-Key"):
 				r.key = strings.TrimSpace(string(field[colon+1:]))
 			}

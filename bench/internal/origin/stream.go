@@ -3,8 +3,9 @@ package origin
 import (
 	"crypto/sha1"
 	"encoding/base64"
-	"encoding/binary"
 	"strconv"
+
+	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
 // eventsHead asks nginx not to gather the events (X-Accel-Buffering).
@@ -36,28 +37,9 @@ func (c *conn) echo(p []byte) (used int) {
 	closing := false
 	for !closing {
 		frame := p[used:]
-		if len(frame) < 2 {
+		head, size, masked, ok := wire.FrameHead(frame)
+		if !ok {
 			break
-		}
-		size, head := uint64(frame[1]&0x7f), 2
-		switch size {
-		case 126:
-			head = 4
-		case 127:
-			head = 10
-		}
-		masked := frame[1]&0x80 != 0
-		if masked {
-			head += 4
-		}
-		if len(frame) < head {
-			break
-		}
-		switch size {
-		case 126:
-			size = uint64(binary.BigEndian.Uint16(frame[2:]))
-		case 127:
-			size = binary.BigEndian.Uint64(frame[2:])
 		}
 		if size > maxFrame {
 			c.close()
@@ -66,15 +48,7 @@ func (c *conn) echo(p []byte) (used int) {
 		if uint64(len(frame)) < uint64(head)+size {
 			break
 		}
-		c.out = append(c.out, frame[0])
-		switch {
-		case size < 126:
-			c.out = append(c.out, byte(size))
-		case size < 1<<16:
-			c.out = binary.BigEndian.AppendUint16(append(c.out, 126), uint16(size))
-		default:
-			c.out = binary.BigEndian.AppendUint64(append(c.out, 127), size)
-		}
+		c.out = wire.AppendFrameHead(c.out, frame[0], 0, size)
 		at := len(c.out)
 		c.out = append(c.out, frame[head:head+int(size)]...)
 		if masked {

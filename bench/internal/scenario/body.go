@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -58,9 +57,6 @@ func runBody(r *Run, spec load.Spec) error {
 	}
 	defer st.stop()
 	m, err := r.measure(st, spec)
-	if errors.Is(err, errRefused) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

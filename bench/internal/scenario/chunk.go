@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"errors"
-
 	"github.com/queuegate/queuegate/bench/internal/load"
 	"github.com/queuegate/queuegate/bench/internal/sample"
 	"github.com/queuegate/queuegate/bench/internal/target"
@@ -23,9 +21,6 @@ func chunks() []Scenario {
 			}
 			defer st.stop()
 			m, err := r.measure(st, load.Spec{Kind: load.Events, Path: "/events?every=10ms", Connections: 16})
-			if errors.Is(err, errRefused) {
-				return nil
-			}
 			if err != nil {
 				return err
 			}

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -285,9 +284,6 @@ func (r *Run) syscalls(s *stand, spec load.Spec) {
 // plain is the scenario of a load alone: start, measure, record.
 func (r *Run) plain(s *stand, spec load.Spec) error {
 	m, err := r.measure(s, spec)
-	if errors.Is(err, errRefused) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,118 @@
+// Package wire is what the load and the origin both know of HTTP/1.1 and
+// WebSocket on the wire, to read pieces as they come without allocation.
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"strconv"
+)
+
+// MaxHead bounds a head, and a line between chunks.
+const MaxHead = 64 << 10
+
+// ErrChunk is a fault of a chunked body.
+var ErrChunk = errors.New("malformed chunk")
+
+// Filler is what bodies consist of.
+var Filler = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
+
+// A Body is what is still to come of one.
+type Body struct {
+	Left    int64 // of the body, or of the chunk under way with its CRLF
+	Chunked bool
+	last    bool // the last chunk has been seen, trailers follow
+}
+
+// Expected says whether anything is to come.
+func (b *Body) Expected() bool { return b.Chunked || b.Left > 0 }
+
+// Take uses what of p belongs to the body, and says whether it ended. With too
+// few bytes for the next step it uses none. The data goes to sink, if there is
+// one.
+func (b *Body) Take(p []byte, sink func([]byte)) (used int, done bool, err error) {
+	for {
+		n := min(b.Left, int64(len(p)-used))
+		data := n
+		if b.Chunked { // the last two bytes of Left are the CRLF
+			data = max(0, min(n, b.Left-2))
+		}
+		if sink != nil && data > 0 {
+			sink(p[used : used+int(data)])
+		}
+		b.Left -= n
+		used += int(n)
+		if b.Left > 0 {
+			return used, false, nil
+		}
+		if !b.Chunked {
+			return used, true, nil
+		}
+		end := bytes.IndexByte(p[used:], '\n')
+		if end < 0 {
+			if len(p)-used > MaxHead {
+				return used, false, ErrChunk
+			}
+			return used, false, nil
+		}
+		line := bytes.TrimSuffix(p[used:used+end], []byte("\r"))
+		used += end + 1
+		if b.last {
+			if len(line) == 0 {
+				return used, true, nil
+			}
+			continue // a trailer
+		}
+		line, _, _ = bytes.Cut(line, []byte(";"))
+		size, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 62)
+		if err != nil {
+			return used, false, ErrChunk
+		}
+		if size == 0 {
+			b.last = true
+		} else {
+			b.Left = int64(size) + 2
+		}
+	}
+}
+
+// FrameHead reads the head of a WebSocket frame (RFC 6455 section 5.2): its
+// length, the key of a masked frame included, and the size of what follows.
+func FrameHead(p []byte) (head int, size uint64, masked, ok bool) {
+	if len(p) < 2 {
+		return 0, 0, false, false
+	}
+	head, size, masked = 2, uint64(p[1]&0x7f), p[1]&0x80 != 0
+	switch size {
+	case 126:
+		head = 4
+	case 127:
+		head = 10
+	}
+	if len(p) < head {
+		return 0, 0, false, false
+	}
+	switch size {
+	case 126:
+		size = uint64(binary.BigEndian.Uint16(p[2:]))
+	case 127:
+		size = binary.BigEndian.Uint64(p[2:])
+	}
+	if masked {
+		head += 4
+	}
+	return head, size, masked, len(p) >= head
+}
+
+// AppendFrameHead writes the first byte and the size of a frame; mask is 0x80
+// if a key follows.
+func AppendFrameHead(p []byte, first, mask byte, size uint64) []byte {
+	switch {
+	case size < 126:
+		return append(p, first, mask|byte(size))
+	case size < 1<<16:
+		return binary.BigEndian.AppendUint16(append(p, first, mask|126), uint16(size))
+	}
+	return binary.BigEndian.AppendUint64(append(p, first, mask|127), size)
+}
