@@ -1,7 +1,7 @@
 package sample
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,26 +18,29 @@ const maxLineBytes = 1 << 20
 // meta line are errors, and so is a unit that changes from round to round. The last line of a run that died may have no end: if it
 // does not parse it is left out, and a note says so.
 func Read(r io.Reader) (*Run, error) {
-	br := bufio.NewReaderSize(r, 64<<10)
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading samples: %w", err)
+	}
 	run := &Run{}
 	units := map[[2]string]string{} // of a scenario and figure
-	for n := 1; ; n++ {
-		line, err := readLine(br)
-		if err != nil && err != io.EOF {
-			return nil, fmt.Errorf("reading samples: line %d: %w", n, err)
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		whole := bytes.HasSuffix(line, []byte("\n"))
+		line = bytes.TrimSpace(line)
+		if len(line) > maxLineBytes {
+			return nil, fmt.Errorf("reading samples: line %d: longer than %d bytes", n, maxLineBytes)
 		}
-		cut := err == io.EOF
-		if len(line) > 0 {
-			if err := run.add(line, units); err != nil {
-				if cut && run.Meta.Version != 0 && !json.Valid(line) {
-					run.Notes = append(run.Notes, Note{Text: fmt.Sprintf("the record breaks off in line %d", n)})
-					return run, nil
-				}
-				return nil, fmt.Errorf("reading samples: line %d: %w", n, err)
+		if len(line) == 0 {
+			continue
+		}
+		if err := run.add(line, units); err != nil {
+			if !whole && run.Meta.Version != 0 && !json.Valid(line) {
+				run.Notes = append(run.Notes, Note{Text: fmt.Sprintf("the record breaks off in line %d", n)})
+				return run, nil
 			}
-		}
-		if cut {
-			break
+			return nil, fmt.Errorf("reading samples: line %d: %w", n, err)
 		}
 	}
 	if run.Meta.Version == 0 {
@@ -60,26 +63,6 @@ func ReadFile(name string) (*Run, error) {
 	return run, nil
 }
 
-// readLine returns a line without its end. At the end of the input it returns
-// what is left together with io.EOF.
-func readLine(br *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := br.ReadSlice('\n')
-		if len(line)+len(part) > maxLineBytes {
-			return nil, fmt.Errorf("longer than %d bytes", maxLineBytes)
-		}
-		line = append(line, part...)
-		if err == bufio.ErrBufferFull {
-			continue
-		}
-		for len(line) > 0 && (line[len(line)-1] == '\n' || line[len(line)-1] == '\r') {
-			line = line[:len(line)-1]
-		}
-		return line, err
-	}
-}
-
 func (run *Run) add(line []byte, units map[[2]string]string) error {
 	var head struct {
 		Kind string `json:"kind"`
@@ -95,47 +78,38 @@ func (run *Run) add(line []byte, units map[[2]string]string) error {
 	}
 	switch head.Kind {
 	case kindMeta:
-		var m Meta
-		if err := json.Unmarshal(line, &m); err != nil {
+		if err := json.Unmarshal(line, &run.Meta); err != nil {
 			return err
 		}
-		if m.Version != Version {
-			return fmt.Errorf("version is %d, this reader knows %d", m.Version, Version)
+		if v := run.Meta.Version; v != Version {
+			return fmt.Errorf("version is %d, this reader knows %d", v, Version)
 		}
-		run.Meta = m
 	case kindFigure:
-		var f Figure
-		if err := json.Unmarshal(line, &f); err != nil {
-			return err
-		}
-		if err := f.check(); err != nil {
-			return err
-		}
-		if err := sameUnit(units, f.Scenario, f.Figure, f.Unit); err != nil {
-			return err
-		}
-		run.Figures = append(run.Figures, f)
+		return addTo(&run.Figures, line, func(f Figure) error {
+			return errors.Join(f.check(), sameUnit(units, f.Scenario, f.Figure, f.Unit))
+		})
 	case kindLatency:
-		var l Latency
-		if err := json.Unmarshal(line, &l); err != nil {
-			return err
-		}
-		if err := l.check(); err != nil {
-			return err
-		}
-		if err := sameUnit(units, l.Scenario, "", l.Unit); err != nil {
-			return err
-		}
-		run.Latencies = append(run.Latencies, l)
+		return addTo(&run.Latencies, line, func(l Latency) error {
+			return errors.Join(l.check(), sameUnit(units, l.Scenario, "", l.Unit))
+		})
 	case kindNote:
-		var n Note
-		if err := json.Unmarshal(line, &n); err != nil {
-			return err
-		}
-		run.Notes = append(run.Notes, n)
+		return addTo(&run.Notes, line, func(Note) error { return nil })
 	default:
 		return fmt.Errorf("unknown kind %q", head.Kind)
 	}
+	return nil
+}
+
+// addTo appends what a line holds, if it passes the check.
+func addTo[T any](list *[]T, line []byte, check func(T) error) error {
+	var one T
+	if err := json.Unmarshal(line, &one); err != nil {
+		return err
+	}
+	if err := check(one); err != nil {
+		return err
+	}
+	*list = append(*list, one)
 	return nil
 }
 
