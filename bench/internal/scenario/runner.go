@@ -46,7 +46,7 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 			}
 			if !ok {
 				out[pair{s.Name, t.Name}] = true
-				if t.Name != target.Direct && why != "" {
+				if t.Name != target.Direct {
 					record.note(sample.Note{Target: t.Name, Scenario: s.Name, Text: why})
 				}
 				continue

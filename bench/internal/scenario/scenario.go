@@ -106,11 +106,8 @@ func (s *Scenario) cost(d time.Duration) time.Duration {
 	return time.Duration(times*float64(d)) + s.Extra + 300*time.Millisecond
 }
 
-// wants says why a target takes no part, if so; "" where that needs no word.
+// wants says why a target takes no part, if so.
 func (s *Scenario) wants(t *target.Target) (why string, ok bool) {
-	if len(t.Only) > 0 && !slices.ContainsFunc(t.Only, s.called) {
-		return "", false
-	}
 	if missing, ok := t.Can(s.Needs...); !ok {
 		return fmt.Sprintf("left out: it cannot do what the scenario needs (%s)", missing), false
 	}

@@ -189,19 +189,6 @@ func TestATargetThatCannotIsLeftOutWithANote(t *testing.T) {
 	}
 }
 
-func TestATargetTakesPartOnlyInWhatItNames(t *testing.T) {
-	one, group, other := Scenario{Name: "one"}, Scenario{Name: "x", Groups: []string{"g"}}, Scenario{Name: "other"}
-	picky := &target.Target{Name: "a", Only: []string{"one", "g"}}
-	for _, c := range []struct {
-		s    Scenario
-		want bool
-	}{{one, true}, {group, true}, {other, false}} {
-		if why, ok := c.s.wants(picky); ok != c.want || why != "" {
-			t.Errorf("%s: %v, %q", c.s.Name, ok, why)
-		}
-	}
-}
-
 func TestACancelledContextEndsTheRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var turns []string

@@ -63,9 +63,6 @@ type Target struct {
 	// Ready is the path that must answer 200 before the load begins.
 	Ready string   `yaml:"ready"`
 	Does  []string `yaml:"does"`
-	// Only names the scenarios, or groups of them, that it takes part in; empty
-	// is all.
-	Only []string `yaml:"only"`
 	// Profile is how the target shows its pprof pages.
 	Profile *Profile `yaml:"profile"`
 
