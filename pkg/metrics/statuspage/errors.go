@@ -20,16 +20,6 @@ const (
 	perSecond = 8
 )
 
-// Failure is a request that did not succeed.
-type Failure struct {
-	At      time.Duration // on the gate's clock
-	Took    time.Duration // since it arrived; 0 = not known
-	Outcome gate.Outcome
-	Status  int
-	Method  []byte
-	Target  []byte // its path is kept, never its query
-}
-
 // Errors counts the requests that did not succeed and keeps the last ones, in
 // some 13 KiB that it allocates with the first one. All methods may be called
 // from any goroutine, Add on a nil Errors.
@@ -71,10 +61,10 @@ func NewErrors() *Errors {
 	return &Errors{used: make([]uint8, n), latest: make([]uint64, n)}
 }
 
-// Add counts a failure and keeps a copy of it, unless another goroutine is
-// about to add one, or there were 8 with its outcome in the same second; the
+// Add counts a request that has failed and keeps a copy of it (its path, never
+// its query), unless another goroutine is about to add one, or there were 8 with its outcome in the same second; the
 // last of these says how many more came. It never waits.
-func (e *Errors) Add(f *Failure) {
+func (e *Errors) Add(f *gate.Exchange) {
 	if e == nil {
 		return
 	}
@@ -92,7 +82,7 @@ func (e *Errors) Add(f *Failure) {
 		return
 	}
 	defer e.mu.Unlock()
-	if second := int64(f.At / time.Second); second != e.second {
+	if second := int64(f.Ended / time.Second); second != e.second {
 		e.second = second
 		clear(e.used)
 	}
@@ -111,9 +101,9 @@ func (e *Errors) Add(f *Failure) {
 	e.kept++
 }
 
-func (x *entry) fill(f *Failure) {
+func (x *entry) fill(f *gate.Exchange) {
 	path := pathOf(f.Target)
-	x.at, x.took, x.status, x.outcome = f.At, f.Took, f.Status, f.Outcome
+	x.at, x.took, x.status, x.outcome = f.Ended, f.Took(), f.Status, f.Outcome
 	x.methodLen = uint8(copy(x.method[:], f.Method))
 	x.pathLen = uint8(copy(x.path[:], path))
 	x.cut, x.more = len(path) > maxPathBytes, 0

@@ -54,12 +54,7 @@ func (s *status) ended(x *gate.Exchange) {
 		return
 	}
 	s.history.Touch()
-	if gate.ClassOf(x.Outcome, x.Status) != gate.ClassSucceeded {
-		s.errors.Add(&statuspage.Failure{
-			At: x.Ended, Took: x.Ended - x.Arrived, Outcome: x.Outcome, Status: x.Status,
-			Method: x.Method, Target: x.Target,
-		})
-	}
+	s.errors.Add(x)
 }
 
 // rejected is called for a request that was refused before its head was read
@@ -67,7 +62,8 @@ func (s *status) ended(x *gate.Exchange) {
 func (s *status) rejected(outcome gate.Outcome) {
 	if s != nil {
 		s.history.Touch()
-		s.errors.Add(&statuspage.Failure{At: http1.Clock(), Outcome: outcome, Status: outcome.Meaning().Status})
+		now := http1.Clock()
+		s.errors.Add(&gate.Exchange{Outcome: outcome, Status: outcome.Meaning().Status, Arrived: now, Ended: now})
 	}
 }
 
