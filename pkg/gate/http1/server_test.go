@@ -310,7 +310,9 @@ func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 	used := 0
 	for _, e := range r.server.engines {
 		some := make(chan bool, 1)
-		e.loop.Post(func() { some <- e.conns.first != nil })
+		e.loop.Post(func() {
+			some <- slices.ContainsFunc(e.lists(), func(l *connList) bool { return l.first != nil })
+		})
 		if engineReceive(t, "a look at a loop", some) {
 			used++
 		}
