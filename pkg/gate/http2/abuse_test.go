@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
@@ -311,4 +312,87 @@ func TestAHeadBeyondTheLimitIsRefusedAndTheConnectionGoesOn(t *testing.T) {
 		t.Errorf("%v, connection over %v %v", g.head, c.over(), c.goAways)
 	}
 	c.works()
+}
+
+func TestHeadsOfAllStreamsShareABudget(t *testing.T) {
+	r := newRig(t, serveHTTP1(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/works" {
+			<-r.Context().Done()
+		}
+	}), func(o *options) { o.gate.HeadMemory = 2 << 20 })
+	entry := "\x40\x01x\x7f\xa1\x1e" + strings.Repeat("y", 4000)
+	var clients []*client
+	for range 4 { // 64 MiB of heads out of 1 MB
+		c := r.dial()
+		clients = append(clients, c)
+		c.flood(250, func(id uint32) []byte {
+			return frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, id, getHead+entry+strings.Repeat("\xbe", 14))
+		})
+		c.last = 499
+	}
+	until(t, "refusals", func() bool { g := clients[3].of(499); return g.over() })
+	if g := clients[3].of(499); g.status() != "503" || g.head["k-gate-outcome"] != "out-of-memory-budget" || g.head["retry-after"] != "1" {
+		t.Errorf("%v", g.head)
+	}
+	if b := r.gate.Heads; b.Used() > b.Limit() || b.Used() < b.Limit()/4 {
+		t.Errorf("%d of %d octets in use", b.Used(), b.Limit())
+	}
+	r.dial().works()
+	for _, c := range clients {
+		_ = c.conn.Close()
+	}
+	until(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
+}
+
+func TestFieldBlocksThatAreNotCompleteShareTheBudgetOfHeads(t *testing.T) {
+	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}), func(o *options) { o.gate.HeadMemory = 256 << 10 })
+	innocent := r.dial()
+	innocent.works()
+	part := strings.Repeat("\x00\x01x\x01y", 3000)
+	var clients []*client
+	for range 10 {
+		c := r.dial()
+		clients = append(clients, c)
+		c.works()
+		c.flood(6, func(id uint32) []byte {
+			if id == 1 {
+				return frame(h2.Headers, 0, 3, part)
+			}
+			return frame(h2.Continuation, 0, 3, part)
+		})
+	}
+	until(t, "the end of one of them", func() bool { return r.faults()["header-block"] > 0 })
+	innocent.works()
+	if b := r.gate.Heads; b.Used() > b.Limit() {
+		t.Errorf("%d of %d octets in use", b.Used(), b.Limit())
+	}
+	for _, c := range clients {
+		_ = c.conn.Close()
+	}
+	until(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
+}
+
+func TestABodyThatIsNeverTakenWholeTakesNoMoreThanItsWindow(t *testing.T) {
+	r := newRig(t, serveHTTP1(t, pour))
+	var f flow
+	f.open(&link{eng: r.part.Engine, owner: &conn{}}, new(gate.Exchange), 1, h2.Open)
+	_ = f.msg.Head(-1, false, false)
+	r.on(func() {
+		f.x.Bind(r.gate, nil, func() {}, nil)
+		f.l.atEnd, f.state = true, h2.HalfClosedRemote // whose windows are not opened again
+		f.over = true
+		for range 10_000 {
+			f.recv = h2.NewReceiveWindow(streamWindow)
+			if err := f.receiveData(&h2.Frame{Type: h2.Data, First: true, Length: 1000, Payload: make([]byte, 1000)}); err != nil {
+				t.Fatal(err)
+			}
+			if f.held() > 1000 {
+				f.take(1000)
+			}
+		}
+		if n := cap(f.in.b); n > streamWindow {
+			t.Errorf("%d octets for %d", n, f.held())
+		}
+		f.take(f.held())
+	})
 }

@@ -36,6 +36,7 @@ type conn struct {
 	prev, next *conn
 	state      connState
 	live       bool // handle has begun
+	heads      int  // octets of the gate's budget that its streams hold
 	stalled    bool // the client does not read: nothing is read from it
 	until      int64
 	peers      h2.PeerStreams
@@ -524,7 +525,7 @@ func (c *conn) cut() {
 	c.abandon()
 	c.sock.Close()
 	c.dropOut()
-	c.rest = nil
+	c.link.dropIn()
 	c.eng.unlink(c)
 	c.eng.gate.Descriptors.Release()
 	c.handle.Done()

@@ -20,6 +20,8 @@ const (
 	bodyMemory      = 4 << 20      // while a loop holds less of bodies, connWindow is given back at once and not when they are taken
 	outBytes        = 128 << 10    // frames that wait for a peer that does not read
 	mostUnread      = 2 * outBytes // beyond them nothing is read from a client either
+	freeHead        = 2 << 10      // of a stream's head do not count against gate.Heads
+	mostHeads       = 512 << 10    // what the heads of a connection take where gate.Heads runs low
 	putBytes        = 32 << 10     // payload that one stream adds before others have their turn
 	readBytes       = 64 << 10
 	prefaceTimeout  = int64(10 * time.Second)

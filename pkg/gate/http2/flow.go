@@ -92,6 +92,10 @@ func (f *flow) receiveData(d *h2.Frame) *h2.Error {
 		if f.in == nil {
 			f.in, f.r = f.l.eng.getIn(), 0
 		}
+		if f.r > 0 && len(f.in.b)+n > cap(f.in.b) { // what has gone does not stay in front
+			f.in.b = f.in.b[:copy(f.in.b, f.in.b[f.r:])]
+			f.r = 0
+		}
 		f.in.b = append(f.in.b, d.Payload...)
 		f.l.eng.held += n
 		if f.l.eng.held <= bodyMemory {

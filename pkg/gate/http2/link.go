@@ -3,6 +3,7 @@ package http2
 import (
 	"slices"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
@@ -23,6 +24,7 @@ type link struct {
 	send     h2.SendWindow
 	recv     h2.ReceiveWindow
 	rest     []byte  // of a frame that is not complete
+	part     int     // octets of the gate's budget of heads
 	out      *buffer // frames that wait from o on; nil = none
 	o        int
 	batch    uint32 // counts flushes
@@ -112,8 +114,25 @@ func (l *link) handle(b []byte) *h2.Error {
 	case cap(l.rest) > 0:
 		l.rest = nil
 	}
+	return l.chargePart(cap(l.rest) + l.reader.Held() - gate.FreeHeadBytes)
+}
+
+// chargePart makes n octets of the gate's budget of heads those of the frame
+// and the field block that are not complete.
+func (l *link) chargePart(n int) *h2.Error {
+	n = max(n, 0)
+	more := int64(n - l.part)
+	if more > 0 && !l.eng.gate.Heads.Acquire(more) {
+		return errNoMemoryForBlock
+	}
+	if more < 0 {
+		l.eng.gate.Heads.Release(-more)
+	}
+	l.part = n
 	return nil
 }
+
+var errNoMemoryForBlock = &h2.Error{Code: h2.EnhanceYourCalm, Fault: h2.FaultHeaderBlock, Reason: "no memory left for a field block"}
 
 // count holds a frame against the limits of what peers may send.
 func (l *link) count(f *h2.Frame) *h2.Error {
@@ -217,6 +236,12 @@ func (l *link) dropOut() {
 		l.eng.putOut(l.out)
 		l.out, l.o = nil, 0
 	}
+}
+
+// dropIn forgets what has been read and is not complete.
+func (l *link) dropIn() {
+	l.rest, l.reader = nil, h2.Reader{}
+	_ = l.chargePart(0) // gives back
 }
 
 // passed gives octets back to the window of the connection.

@@ -37,6 +37,7 @@ type stream struct {
 	probe   *gate.ProbeCall
 	refused gate.Outcome // of a head that is not accepted
 	invalid bool         // the head is not accepted
+	heads   int          // octets of the gate's budget of heads
 	body    []byte       // of a reply of the gate's own, not written yet
 }
 
@@ -82,8 +83,30 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 		s.invalid, s.refused = true, wire.OutcomeOf(err)
 	}
 	s.withheld = s.req.Protocol != nil
+	if !s.chargeHead(s.req.Held() - freeHead) {
+		s.invalid, s.refused = true, gate.OutOfMemoryBudget
+		s.req.Reset()
+	}
 	return nil
 }
+
+// chargeHead takes n octets for a head from the gate's budget. It is false if
+// there are none left: for a connection that holds many of them already there
+// is only half of what there is.
+func (s *stream) chargeHead(n int) bool {
+	if n <= 0 {
+		return true
+	}
+	b, c := s.eng().gate.Heads, s.conn
+	if c.heads+n > mostHeads && b.Used() > b.Limit()/2 || !b.Acquire(int64(n)) {
+		return false
+	}
+	s.heads += n
+	c.heads += n
+	return true
+}
+
+var errNoMemory = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultHeaderBlock, Reason: "no memory left for heads"}
 
 // refuseStream resets a stream that has not come into being.
 func (c *conn) refuseStream(id uint32, code h2.Code, fault h2.Fault) *h2.Error {
@@ -105,6 +128,10 @@ func (s *stream) receiveTrailers(h *h2.Head, f *h2.Frame) *h2.Error {
 		return err
 	}
 	s.trailers = wire.TrailerLines(nil, h)
+	if !s.chargeHead(len(s.trailers) - freeHead) {
+		s.trailers = nil
+		return errNoMemory
+	}
 	s.over = true
 	s.x.Wake()
 	return nil
@@ -251,6 +278,10 @@ func (s *stream) end() {
 	c.history.Add(s.id, s.state)
 	s.flow.close()
 	s.req.Reset()
+	if s.heads > 0 {
+		c.eng.gate.Heads.Release(int64(s.heads))
+		c.heads, s.heads = c.heads-s.heads, 0
+	}
 	s.probe, s.body = nil, nil
 	s.handle.Done()
 	c.eng.streams.Put(s)

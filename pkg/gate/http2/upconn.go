@@ -377,7 +377,7 @@ func (c *upConn) cut(o gate.Outcome) {
 	}
 	c.conn.Close()
 	c.dropOut()
-	c.rest = nil
+	c.link.dropIn()
 	c.handle.Done()
 	c.pool.line.WakeAll()
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"net/netip"
 	"strconv"
+	"unsafe"
 
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
@@ -64,6 +65,9 @@ func (h *Head) addCookies(from *h2.Head, first int) {
 		line.end = uint32(len(h.text))
 	}
 }
+
+// Held is the memory that a head that came over HTTP/2 takes.
+func (h *Head) Held() int { return len(h.text) + int(unsafe.Sizeof(Field{}))*len(h.Fields) }
 
 // complete ends the head that is made in text.
 func (h *Head) complete() {
