@@ -118,6 +118,7 @@ func TestTheGateIsToldToEndAtRandomMoments(t *testing.T) {
 			x := newExperiment(t, "SIGTERM", protocol)
 			x.rng = random(x.name, -2-total.events)
 			x.mix = func(_ *rand.Rand, q *request) { q.owed = q.fresh }
+			x.ledger.draining = true
 			x.load()
 			x.await(x.rng.IntN(500))
 			x.gate.signal(t, syscall.SIGTERM)
@@ -132,9 +133,9 @@ func TestTheGateIsToldToEndAtRandomMoments(t *testing.T) {
 			x.container.kill()
 			total.add(x.ledger.row())
 		}
-		// TODO: an error once the gate serves what has connected before its
-		// listener closes.
-		t.Logf("%d fresh connections were cut", total.owed)
+		// TODO: errors, both, once the gate serves what has connected before its
+		// listener closes, and an HTTP/2 connection ends behind its answers.
+		t.Logf("%d fresh connections were cut, and %d requests that the container had seen", total.owed, total.broken)
 		total.owed = 0
 		total.enter(t)
 	})
@@ -142,7 +143,7 @@ func TestTheGateIsToldToEndAtRandomMoments(t *testing.T) {
 
 func (r *row) add(o row) {
 	r.events++
-	r.sent, r.seen, r.twice, r.replayed, r.owed = r.sent+o.sent, r.seen+o.seen, r.twice+o.twice, r.replayed+o.replayed, r.owed+o.owed
+	r.sent, r.seen, r.twice, r.replayed, r.owed, r.broken = r.sent+o.sent, r.seen+o.seen, r.twice+o.twice, r.replayed+o.replayed, r.owed+o.owed, r.broken+o.broken
 	for v, n := range o.counts {
 		r.counts[v] += n
 	}

@@ -38,6 +38,7 @@ type request struct {
 	fresh   bool   // on a connection of its own
 	cut     bool   // the client cuts it
 	pause   bool   // the client stops reading in the middle
+	version int    // of HTTP
 	owed    bool   // nothing happens that would excuse another end than 200
 }
 
@@ -70,6 +71,8 @@ type ledger struct {
 	refusal map[string]int // by outcome
 	notes   []string       // of the first requests that went wrong
 
+	draining bool // a request that the container has seen should be answered
+
 	write *os.File // what a container writes its requests to
 	read  chan struct{}
 }
@@ -77,6 +80,7 @@ type ledger struct {
 type line struct {
 	request *request
 	verdict verdict
+	why     string
 	seen    int // times that the container has seen it
 }
 
@@ -116,7 +120,7 @@ func (l *ledger) add(q *request) {
 func (l *ledger) settle(q *request, v verdict, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lines[q.id].verdict = v
+	l.lines[q.id].verdict, l.lines[q.id].why = v, why
 	l.counts[v]++
 	if v == refused {
 		l.refusal[why]++
@@ -152,6 +156,12 @@ func (l *ledger) row() (r row) {
 		if at.verdict == answered && at.seen == 0 {
 			r.counts[wrong]++
 			l.note("request %d (%v) was answered and never seen", q.id, q)
+		}
+		if at.seen > 0 && at.verdict == cut {
+			r.broken++
+			if l.draining {
+				l.note("request %d (%v), HTTP/%d, was seen and cut: %s", q.id, q, q.version, at.why)
+			}
 		}
 		if q.owed && at.verdict != answered && at.verdict != notSent {
 			r.owed++

@@ -67,7 +67,7 @@ func (x *experiment) warmUp() {
 
 // request draws one. Over HTTP/1 it may want a connection of its own.
 func (x *experiment) request(rng *rand.Rand, version int) *request {
-	q := &request{method: "GET", do: script.Echo, fresh: version == 1 && rng.IntN(4) == 0}
+	q := &request{version: version, method: "GET", do: script.Echo, fresh: version == 1 && rng.IntN(4) == 0}
 	switch n := rng.IntN(10); {
 	case n < 3:
 		q.method = "POST"

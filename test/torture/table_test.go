@@ -19,6 +19,7 @@ type row struct {
 	counts          [verdicts]int
 	refusal         map[string]int
 	twice, replayed int
+	broken          int // seen by the container, and cut
 	owed            int // requests without an excuse that were not answered
 	gauges          string
 	rss, rssAfter   float64
@@ -76,11 +77,11 @@ func report(to io.Writer) {
 	fmt.Fprintf(to, "seed %d, scale %.2f\n", seed, scale)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if len(rows) > 0 {
-		fmt.Fprintln(w, "experiment\tevents\tsent\tseen\tanswered\trefused\tcut\tabandoned\tnot sent\treplayed\tlost\ttwice\twrong\towed\tgauges\tRSS MiB\tafter\t")
+		fmt.Fprintln(w, "experiment\tevents\tsent\tseen\tanswered\trefused\tcut\tabandoned\tnot sent\treplayed\tbroken\tlost\ttwice\twrong\towed\tgauges\tRSS MiB\tafter\t")
 	}
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%.1f\t%.1f\t\n", r.name, r.events, r.sent, r.seen,
-			r.counts[answered], r.counts[refused], r.counts[cut], r.counts[abandoned], r.counts[notSent], r.replayed,
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%.1f\t%.1f\t\n", r.name, r.events, r.sent, r.seen,
+			r.counts[answered], r.counts[refused], r.counts[cut], r.counts[abandoned], r.counts[notSent], r.replayed, r.broken,
 			r.counts[lost], r.twice, r.counts[wrong], r.owed, r.gauges, r.rss, r.rssAfter)
 	}
 	_ = w.Flush()
