@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // rotations is how often TestRotationsUnderLoadFailNoRequest rotates.
@@ -188,14 +187,4 @@ func TestHangupLooksAtTheCertificate(t *testing.T) {
 	g.signal(syscall.SIGHUP)
 	g.logged("the TLS certificate has not changed")
 	dialTLS(t, g, nil).get("/", "K-Network-Probe: queue").is(200, "queue")
-}
-
-func TestAHandshakeThatStandsStillHoldsUpNobody(t *testing.T) {
-	g := startTLSGate(t, startContainer(t))
-	for range 300 { // more than there is room for
-		dialAddr(t, g.secure)
-	}
-	start := time.Now()
-	dialTLS(t, g, nil).get("/", "K-Network-Probe: queue").is(200, "queue")
-	t.Logf("served after %v behind 300 handshakes that never begin", time.Since(start))
 }

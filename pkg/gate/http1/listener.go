@@ -13,7 +13,13 @@ import (
 
 // Serve begins to accept connections from ln on all loops and returns at
 // once. The server takes a descriptor of its own; ln is closed.
-func (s *Server) Serve(ln *net.TCPListener) error {
+func (s *Server) Serve(ln *net.TCPListener) error { return s.ServeOther(ln, nil) }
+
+// ServeOther is Serve for a port where another protocol comes first. Until its
+// first bytes come, a connection waits as those of Serve do; then began takes
+// its non-blocking descriptor, which is of the gate's budget. began is called on
+// a loop and must not block.
+func (s *Server) ServeOther(ln *net.TCPListener, began func(fd int, peer netip.AddrPort)) error {
 	defer ln.Close()
 	raw, err := ln.SyscallConn()
 	if err != nil {
@@ -29,7 +35,7 @@ func (s *Server) Serve(ln *net.TCPListener) error {
 		if err := errors.Join(cerr, err); err != nil {
 			return fmt.Errorf("serving %s: %w", ln.Addr(), err)
 		}
-		e.loop.Post(func() { e.listen(fd) })
+		e.loop.Post(func() { e.listen(fd, began) })
 	}
 	return nil
 }
@@ -84,14 +90,15 @@ type listener struct {
 	sock   loop.Sock
 	fd     int
 	paused bool // the sock is closed, and the descriptor is not
+	began  func(fd int, peer netip.AddrPort)
 }
 
 // acceptBatch bounds how many connections are accepted before others have
 // their turn.
 const acceptBatch = 64
 
-func (e *engine) listen(fd int) {
-	l := &listener{eng: e, fd: fd, paused: true}
+func (e *engine) listen(fd int, began func(int, netip.AddrPort)) {
+	l := &listener{eng: e, fd: fd, paused: true, began: began}
 	e.listeners = append(e.listeners, l)
 	l.resume()
 }
@@ -107,7 +114,7 @@ func (l *listener) Event(*loop.Sock) {
 		}
 		fd, sa, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		if err == nil {
-			l.eng.accepted(fd, addrOf(sa))
+			l.accepted(fd, addrOf(sa))
 			continue
 		}
 		d.Release()
@@ -122,11 +129,11 @@ func (l *listener) Event(*loop.Sock) {
 }
 
 // accepted takes over a connection.
-func (e *engine) accepted(fd int, peer netip.AddrPort) {
+func (l *listener) accepted(fd int, peer netip.AddrPort) {
 	loop.EaseLoopback(fd, peer.Addr())
-	c := &conn{eng: e, peer: peer}
+	c := &conn{eng: l.eng, peer: peer, began: l.began}
 	if err := c.open(fd); err != nil {
-		e.panicked(err)
+		l.eng.panicked(err)
 	}
 }
 

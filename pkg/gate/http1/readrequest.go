@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
@@ -135,10 +136,7 @@ func (s *session) isPreface() bool {
 
 // handOver gives the connection to the HTTP/2 engine.
 func (s *session) handOver() bool {
-	c := s.conn
-	fd := c.sock.Detach()
-	c.list.remove(c)
-	s.eng.part.Adopt(fd, c.peer, nil, s.buf.b[:s.w])
+	s.conn.handOver(func(fd int, peer netip.AddrPort) { s.eng.part.Adopt(fd, peer, nil, s.buf.b[:s.w]) })
 	s.close()
 	return false
 }

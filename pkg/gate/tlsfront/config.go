@@ -34,6 +34,10 @@ type Config struct {
 	Descriptors *gate.Descriptors
 	// Listen opens the port. It is called once there is a certificate.
 	Listen func() (*net.TCPListener, error)
+	// Serve accepts connections from the port, and calls began for each whose first
+	// bytes have come, with its non-blocking descriptor, which is of the budget and
+	// from then on began's. It must not block.
+	Serve func(ln *net.TCPListener, began func(fd int, peer netip.AddrPort)) error
 	// HTTP1 takes over a connection after its handshake: a non-blocking
 	// descriptor, of the budget, and the layer that turns its bytes into the
 	// client's.
@@ -127,7 +131,7 @@ func (c *Config) check() error {
 	if len(c.ClientSANs) > 0 && c.ClientCA == "" {
 		problems = append(problems, errors.New("names of TLS clients without their CA: any authority could sign them"))
 	}
-	if c.Listen == nil || c.HTTP1 == nil || c.Descriptors == nil {
+	if c.Listen == nil || c.Serve == nil || c.HTTP1 == nil || c.Descriptors == nil {
 		problems = append(problems, errors.New("TLS without a port, an engine or descriptors"))
 	}
 	return errors.Join(problems...)

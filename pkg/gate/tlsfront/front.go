@@ -1,33 +1,18 @@
 package tlsfront
 
 import (
-	"container/list"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/atomic"
-	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
-)
-
-const (
-	// handshakeTimeout is how long a client may take for its handshake.
-	handshakeTimeout = 10 * time.Second
-	// maxHandshakes bounds those under way.
-	maxHandshakes = 256
-	// crowdedTimeout replaces handshakeTimeout for the oldest of them when
-	// there are maxHandshakes and one more waits.
-	crowdedTimeout = time.Second
-	// acceptPause is how long the backlog is left alone when there are no
-	// descriptors.
-	acceptPause = 50 * time.Millisecond
 )
 
 // Front serves one port. Make it with New, start it with Start.
@@ -37,10 +22,10 @@ type Front struct {
 	base     *tls.Config // what handshakes begin with
 
 	mu         sync.Mutex
-	ln         *net.TCPListener
+	serving    bool
 	closed     bool
-	handshakes handshakes
-	ended      sync.WaitGroup
+	handshakes *handshakes
+	following  sync.WaitGroup
 
 	done, failed atomic.Uint64
 }
@@ -50,7 +35,8 @@ func New(c Config) (*Front, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	f := &Front{cfg: c, handshakes: handshakes{free: make(chan struct{}, maxHandshakes)}}
+	f := &Front{cfg: c}
+	f.handshakes = newHandshakes(c.Descriptors, f.handshake)
 	f.reloader = newReloader(&f.cfg)
 	f.base = &tls.Config{GetConfigForClient: f.reloader.configForClient, MinVersion: tls.VersionTLS12}
 	return f, nil
@@ -68,7 +54,7 @@ func (f *Front) Start() error {
 			return err
 		}
 	}
-	f.ended.Go(func() { f.reloader.follow(f.loaded) })
+	f.following.Go(func() { f.reloader.follow(f.loaded) })
 	return nil
 }
 
@@ -79,31 +65,28 @@ func (f *Front) Reload() { f.reloader.reload() }
 func (f *Front) Stats() gate.TLSStats {
 	return gate.TLSStats{
 		Reloads: f.reloader.reloads.Load(), ReloadFailures: f.reloader.failures.Load(), NotAfter: f.reloader.expires.Load(),
-		Handshakes: f.done.Load(), HandshakeFailures: f.failed.Load(), Handshaking: len(f.handshakes.free),
+		Handshakes: f.done.Load(), HandshakeFailures: f.failed.Load(), Handshaking: f.handshakes.len(),
 	}
 }
 
-// Close closes the port, ends the handshakes under way and waits for them.
-// Connections that have been handed on are not the Front's any more.
+// Close ends the handshakes under way and waits for them. The port itself, and
+// connections that have been handed on, are not the Front's.
 func (f *Front) Close() {
 	f.mu.Lock()
 	already := f.closed
 	f.closed = true
-	if f.ln != nil {
-		_ = f.ln.Close()
-	}
 	f.mu.Unlock()
 	if !already {
 		close(f.reloader.stop)
 	}
-	f.handshakes.cut()
-	f.ended.Wait()
+	f.handshakes.close()
+	f.following.Wait()
 }
 
 // loaded opens the port if it is not open and there is a certificate.
 func (f *Front) loaded() {
 	f.mu.Lock()
-	opened := f.ln != nil || f.closed
+	opened := f.serving || f.closed
 	f.mu.Unlock()
 	if opened || f.reloader.current.Load() == nil {
 		return
@@ -118,113 +101,79 @@ func (f *Front) open() error {
 	if err != nil {
 		return err
 	}
-	if err := prepareListener(ln); err != nil {
-		_ = ln.Close()
-		return fmt.Errorf("serving %s: %w", ln.Addr(), err)
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return ln.Close()
 	}
-	f.ln = ln
-	f.ended.Go(func() { f.accept(ln) })
-	return nil
+	f.serving = true
+	return f.cfg.Serve(ln, f.begin)
 }
 
-// prepareListener sets what accepted connections inherit: a keep-alive that
-// finds a vanished peer within a minute.
-func prepareListener(ln *net.TCPListener) error {
-	raw, err := ln.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		failed = errors.Join(
-			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1),
-			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 15),
-			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 15),
-			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3),
-		)
-	})
-	return errors.Join(err, failed)
-}
-
-func (f *Front) accept(ln *net.TCPListener) {
-	for {
-		f.acquire()
-		c, err := ln.AcceptTCP()
-		if err != nil {
-			f.cfg.Descriptors.Release()
-		}
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			time.Sleep(acceptPause)
-			continue
-		}
-		place := f.handshakes.begin(c)
-		f.ended.Go(func() { f.handshake(c, place) })
+// begin takes over a connection whose first bytes have come. It does not block.
+func (f *Front) begin(fd int, peer netip.AddrPort) {
+	h := &handshake{conn: newConn(fd, peer)}
+	if !f.handshakes.add(h) {
+		_ = h.conn.Close()
+		f.cfg.Descriptors.Release()
 	}
 }
 
-// acquire waits for a descriptor.
-func (f *Front) acquire() {
-	for !f.cfg.Descriptors.TryAcquire() {
-		again := make(chan struct{})
-		f.cfg.Descriptors.Await(func() { close(again) })
-		f.cfg.Descriptors.Reclaim()
-		<-again
-	}
-}
-
-// handshake does the handshake and hands the connection on.
-func (f *Front) handshake(c *net.TCPConn, place *list.Element) {
-	loop.EaseConn(c)
-	layer := loop.NewLayer(c)
+// handshake hands the connection on, if there is a session.
+func (f *Front) handshake(h *handshake) {
+	layer := loop.NewLayer(h.conn)
 	session := tls.Server(layer, f.base)
 	layer.SetCodec(session)
+	h.conn.read = func(b []byte) (int, error) { return f.handshakes.read(h, b) }
 	err := session.Handshake()
-	f.handshakes.end(place) // from here on nothing else sets deadlines
-	if err == nil {
-		err = c.SetDeadline(time.Time{})
+	if whole := f.handshakes.finish(h); err == nil && !whole {
+		err = errCrowded
 	}
-	if err != nil {
-		f.failed.Inc()
-		explain(c, err)
-		_ = c.Close()
-		f.cfg.Descriptors.Release()
-		if f.cfg.Refused != nil {
-			f.cfg.Refused(c.RemoteAddr(), err)
-		}
+	h.conn.read = nil
+	if err == nil {
+		err = h.conn.SetDeadline(time.Time{})
+	}
+	if err == nil {
+		f.done.Inc()
+		f.handOn(h.conn, layer, session)
 		return
 	}
-	f.done.Inc()
+	f.failed.Inc()
+	explain(h.conn, err)
+	_ = h.conn.Close()
+	f.cfg.Descriptors.Release()
+	if f.cfg.Refused != nil {
+		f.cfg.Refused(h.conn.RemoteAddr(), err)
+	}
+}
+
+var errCrowded = errors.New("too many handshakes: this one waited longest for its client")
+
+// handOn gives the connection to an engine.
+func (f *Front) handOn(c *conn, layer *loop.Layer, session *tls.Conn) {
 	if f.cfg.HTTP2 != nil && session.ConnectionState().NegotiatedProtocol == "h2" {
 		f.cfg.HTTP2(session)
 		return
 	}
-	peer := c.RemoteAddr().(*net.TCPAddr).AddrPort()
-	fd, err := takeDescriptor(c)
-	if err != nil {
-		f.failed.Inc()
+	fd, err := c.take()
+	if err != nil { // the system has no descriptor
 		f.cfg.Descriptors.Release()
 		return
 	}
-	f.cfg.HTTP1(fd, netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), layer)
+	f.cfg.HTTP1(fd, c.peer, layer)
 }
 
-// takeDescriptor takes the connection's descriptor out of the runtime's
-// poller and closes c.
-func takeDescriptor(c *net.TCPConn) (int, error) {
-	defer c.Close()
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return -1, err
+const plaintextAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n" +
+	"K-Gate-Outcome: bad-request\r\nContent-Length: 27\r\nConnection: close\r\n\r\nthis port speaks TLS only.\n"
+
+// explain tells a client that speaks HTTP to a port of TLS what is wrong.
+func explain(c net.Conn, err error) {
+	var header tls.RecordHeaderError
+	if !errors.As(err, &header) || header.Conn == nil {
+		return
 	}
-	fd := -1
-	cerr := raw.Control(func(p uintptr) { fd, err = unix.FcntlInt(p, unix.F_DUPFD_CLOEXEC, 0) })
-	return fd, errors.Join(cerr, err)
+	switch strings.TrimRight(string(header.RecordHeader[:]), " /") {
+	case "GET", "POST", "HEAD", "PUT", "DELET", "PATCH", "OPTIO", "CONNE", "TRACE":
+		_, _ = c.Write([]byte(plaintextAnswer))
+	}
 }

@@ -4,9 +4,12 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,28 +76,112 @@ func TestAConnectionGoesWhereItsProtocolSays(t *testing.T) {
 	}
 }
 
-func TestASlowHandshakeHoldsUpNobody(t *testing.T) {
+func TestASlowHandshakeHoldsUpNoOther(t *testing.T) {
 	f := begin(t, "x")
 	for _, beginning := range []string{"", "\x16", "\x16\x03\x01\x00\x50\x01"} {
-		c, err := net.Dial("tcp", f.addr)
-		must(t, err)
-		defer c.Close()
-		_, err = io.WriteString(c, beginning)
-		must(t, err)
+		f.dial(beginning)
 	}
 	f.serves("x")
 }
 
-func TestACrowdOfHandshakesThatNeverBeginGivesWay(t *testing.T) {
+// dial opens a connection and sends what a handshake begins with.
+func (f *fixture) dial(beginning string) net.Conn {
+	f.t.Helper()
+	c, err := net.DialTimeout("tcp", f.addr, testTimeout)
+	must(f.t, err)
+	f.t.Cleanup(func() { _ = c.Close() })
+	must(f.t, c.SetDeadline(time.Now().Add(testTimeout)))
+	_, err = io.WriteString(c, beginning)
+	must(f.t, err)
+	return c
+}
+
+// until waits for a condition that only outside looks can tell.
+func (f *fixture) until(what string, condition func() bool) {
+	f.t.Helper()
+	for end := time.Now().Add(testTimeout); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			f.t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+func TestASilentConnectionCostsNoHandshake(t *testing.T) {
 	f := begin(t, "x")
-	for range maxHandshakes + 20 {
-		c, err := net.Dial("tcp", f.addr)
-		must(t, err)
-		defer c.Close()
+	goroutines := runtime.NumGoroutine()
+	for range 3 * maxHandshakes {
+		f.dial("")
 	}
 	f.serves("x")
-	if s := f.front.Stats(); s.Handshaking > maxHandshakes || s.HandshakeFailures == 0 {
+	if s := f.front.Stats(); s.Handshaking != 0 || s.HandshakeFailures != 0 {
 		t.Errorf("stats %+v", s)
+	}
+	if n := runtime.NumGoroutine(); n > goroutines+10 {
+		t.Errorf("%d goroutines, %d before", n, goroutines)
+	}
+}
+
+func TestAConnectionThatEndsInSilenceIsNoFailure(t *testing.T) {
+	f := begin(t, "x")
+	free := f.budget.Free()
+	for range 10 {
+		must(t, f.dial("").Close())
+	}
+	f.serves("x")
+	f.until("the connections to end", func() bool { return f.budget.Free() == free })
+	if s := f.front.Stats(); s.HandshakeFailures != 0 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+// bound changes the bounds of handshakes.
+func (f *fixture) bound(most int, crowded time.Duration) {
+	s := f.front.handshakes
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.max, s.crowded = most, crowded
+}
+
+func TestACrowdOfUnfinishedHandshakesGivesWay(t *testing.T) {
+	f := begin(t, "x")
+	f.bound(8, crowdedTimeout)
+	oldest := f.dial("\x16")
+	f.until("the handshake to begin", func() bool { return f.front.Stats().Handshaking == 1 })
+	for range 20 {
+		f.dial("\x16\x03\x01")
+	}
+	f.serves("x")
+	if _, err := oldest.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+		t.Errorf("the oldest handshake: %v", err)
+	}
+}
+
+func TestACrowdOfGoodHandshakesWaitsForItsTurn(t *testing.T) {
+	f := begin(t, "x")
+	f.bound(8, testTimeout)
+	const clients = 50
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			if _, err := f.handshake(nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if s := f.front.Stats(); s.HandshakeFailures != 0 || s.Handshakes != clients {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+func TestAnUnfinishedHandshakeGivesItsDescriptorUp(t *testing.T) {
+	f := begin(t, "x")
+	f.dial("\x16")
+	f.until("the handshake to begin", func() bool { return f.front.Stats().Handshaking == 1 })
+	f.budget.Reserve(f.budget.Free())
+	f.serves("x")
+	if f.budget.Reclaimed() != 1 {
+		t.Errorf("%d connections reclaimed", f.budget.Reclaimed())
 	}
 }
 
@@ -120,19 +207,14 @@ func TestHTTPWithoutTLSIsToldWhatIsWrong(t *testing.T) {
 
 func TestCloseEndsHandshakesUnderWay(t *testing.T) {
 	f := begin(t, "x")
-	c, err := net.Dial("tcp", f.addr)
-	must(t, err)
-	defer c.Close()
-	for f.front.Stats().Handshaking == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	c := f.dial("\x16")
+	f.until("the handshake to begin", func() bool { return f.front.Stats().Handshaking == 1 })
 	f.front.Close()
-	must(t, c.SetDeadline(time.Now().Add(testTimeout)))
-	if _, err := c.Read(make([]byte, 1)); err == nil {
-		t.Error("the client got a byte")
-	}
-	if _, err := net.Dial("tcp", f.addr); err == nil {
-		t.Error("the port is still open")
+	late := f.dial("\x16")
+	for _, c := range []net.Conn{c, late} {
+		if _, err := c.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+			t.Errorf("read %v, want an end", err)
+		}
 	}
 }
 

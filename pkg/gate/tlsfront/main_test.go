@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
@@ -31,6 +32,7 @@ type fixture struct {
 	ca      *testcert.Authority
 	dir     string
 	front   *Front
+	budget  *gate.Descriptors
 	addr    string
 	opened  chan struct{}
 	changes chan Change
@@ -49,14 +51,25 @@ func prepare(t *testing.T) (*fixture, Config) {
 	}
 	f.addr = ln.Addr().String()
 	t.Cleanup(func() { _ = ln.Close() })
+	g, err := gate.New(gate.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := http1.NewServer(g, http1.Config{Upstream: netip.MustParseAddrPort("127.0.0.1:1"), Loops: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	f.budget = g.Descriptors
 	return f, Config{
 		Dir: f.dir,
 		Listen: func() (*net.TCPListener, error) {
 			f.opened <- struct{}{}
 			return ln.(*net.TCPListener), nil
 		},
-		HTTP1:       func(fd int, _ netip.AddrPort, _ *loop.Layer) { _ = unix.Close(fd) },
-		Descriptors: gate.NewDescriptors(0),
+		Serve:       server.ServeOther,
+		HTTP1:       func(fd int, _ netip.AddrPort, _ *loop.Layer) { _ = unix.Close(fd); g.Descriptors.Release() },
+		Descriptors: g.Descriptors,
 		Changed:     func(c Change) { f.changes <- c },
 		Refused:     func(_ net.Addr, err error) { f.refused <- err },
 	}

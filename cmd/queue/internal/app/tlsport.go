@@ -39,7 +39,7 @@ func newTLSPort(cfg *config.Config, a *App, log *zap.Logger) (*tlsPort, error) {
 	c.Listen = func() (*net.TCPListener, error) {
 		return listen(cfg.ListenAddress, cfg.ServingTLSPort, "QUEUE_SERVING_TLS_PORT")
 	}
-	c.Descriptors = a.gate.Descriptors
+	c.Descriptors, c.Serve = a.gate.Descriptors, a.http1.ServeOther
 	c.HTTP1, c.OfferHTTP2 = a.adoptTLS, true
 	c.Changed, c.Refused = p.changed, p.refused
 	var err error
