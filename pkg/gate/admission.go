@@ -90,8 +90,8 @@ const (
 )
 
 // Admission bounds how many requests are in flight and how many wait, in strict
-// FIFO order: a slot that is given back goes straight to whoever has waited
-// longest, so no newcomer overtakes. All methods may be called from any
+// FIFO order: a slot that is given back goes straight to the
+// request that has waited longest, so no newcomer overtakes. All methods may be called from any
 // goroutine.
 type Admission struct {
 	// word packs both counts, so that one compare-and-swap decides on both:
@@ -100,9 +100,9 @@ type Admission struct {
 	//	bits 32 to 63  waiting: at most capacity (1<<24)
 	//
 	// Neither count can carry into the other one: with a limit, each is compared
-	// with its bound, or with 0, before it moves; without one, nobody waits, and
+	// with its bound, or with 0, before it moves; without one, none waits, and
 	// a borrow shows in the upper bits. If anyone waits, all slots are taken:
-	// then the word changes under mu only; while nobody waits, without it.
+	// then the word changes under mu only; while none waits, without it.
 	word atomic.Uint64
 
 	limit    uint64 // unlimited, or the most in flight
@@ -115,8 +115,8 @@ type Admission struct {
 // unlimited is the limit of the mode that only counts.
 const unlimited = 0
 
-// NewAdmission panics if a bound is negative or above its maximum: whoever
-// reads the configuration reports that to the user.
+// NewAdmission panics if a bound is negative or above its maximum: the
+// reader of the configuration reports that to the user.
 func NewAdmission(c AdmissionConfig) *Admission {
 	if c.Limit < 0 || c.Limit > MaxLimit {
 		panic(fmt.Sprintf("BUG: concurrency limit %d is not within 0 and %d", c.Limit, MaxLimit))
@@ -138,7 +138,7 @@ func (a *Admission) Begin(w *Waiter) Verdict {
 	return a.beginFull(w)
 }
 
-// TryBegin takes a slot if one is free, which implies that nobody waits. It
+// TryBegin takes a slot if one is free, which implies that none waits. It
 // reports whether the caller now owes an End.
 func (a *Admission) TryBegin() bool {
 	if a.limit == unlimited {

@@ -2,9 +2,9 @@ package gate
 
 import "go.uber.org/atomic"
 
-// Budget bounds a resource for the whole process, in bytes. Whoever needs some
-// acquires it first and does without where none is left: a budget never makes
-// anybody wait. Methods may be called from several goroutines.
+// Budget bounds a resource for the whole process, in bytes. A caller that
+// needs some acquires it first and does without where none is left: a budget
+// never makes a caller wait. Methods may be called from several goroutines.
 type Budget struct {
 	limit int64
 	used  atomic.Int64

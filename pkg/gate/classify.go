@@ -9,7 +9,7 @@ const (
 	Traffic        Kind = iota
 	ReadinessProbe      // asks whether the container is ready
 	NetworkProbe        // asks whether this gate is reachable; echoes the hash
-	BadProbe            // a platform's prober with a value nobody knows
+	BadProbe            // a platform's prober with an unknown value
 	HashlessProbe       // a network probe without its hash
 )
 

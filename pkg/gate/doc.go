@@ -1,6 +1,8 @@
-// Package gate is the request path's shared state: what a request is
-// (Classify), whether it may run now (Admission), how it ended (Outcome), when
-// the gate stops (Drain), and who is told (Observer).
+// Package gate is the life of a request, told once for all protocols: what it
+// is (Gate.Screen), its states and what moves it (Exchange), whether it may run
+// now (Admission), how it ended (Outcome), who is told (Observer), and when the
+// gate stops (Drain). Exchange moves messages between two sides (ClientSide,
+// UpstreamSide), which the engines are.
 //
 // It knows no HTTP library. The engines in its subdirectories and any program
 // that embeds the gate call the same code, so a limit holds across all of

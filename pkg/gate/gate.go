@@ -41,7 +41,7 @@ type Config struct {
 
 	// TrustedSources are believed in what they say of themselves and of others:
 	// probes, K-Proxy-Request, K-Original-Host, X-Forwarded-*, Forwarded. The
-	// loopback always is. Empty = everybody.
+	// loopback always is. Empty = all peers.
 	TrustedSources []netip.Prefix
 
 	DrainQuiet  time.Duration // how long a drain goes on without a request
@@ -50,8 +50,8 @@ type Config struct {
 	Admission   *Admission   // of the same limits, for parts that are made before the gate; nil: one of its own
 	Descriptors *Descriptors // nil: what the limit of the process leaves for connections
 	Readiness   Readiness    // nil: always ready
-	Observer    Observer     // nil: nobody listens
-	Contact     Contact      // nil: nobody listens
+	Observer    Observer     // nil: none
+	Contact     Contact      // nil: none
 }
 
 // Gate is the state that all engines share: admission, drain, readiness,

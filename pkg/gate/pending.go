@@ -122,7 +122,7 @@ func (p *PendingDials) Held() int { return int(p.held.Load()) }
 func (p *PendingDials) Holds(x *Exchange) bool { return x.dial.line == &p.line }
 
 // Clear reports that nothing speaks against an attempt to connect: the
-// container listens, or nobody makes attempts yet.
+// container listens, or no request makes attempts yet.
 func (p *PendingDials) Clear() bool { return p.down.Load() == 0 || p.held.Load() == 0 }
 
 // Refused notes that the container does not listen, and reports whether that

@@ -3,7 +3,7 @@ package gate
 // A side speaks one protocol with one peer. It reads and writes heads, bodies,
 // interim answers, trailers, ends and cuts of one request at a time; what
 // happens when is the exchange's decision. No method blocks: a side does what
-// it can, and whoever drives the exchange steps it again when its peer has
+// it can, and the engine that drives the exchange steps it again when its peer has
 // news. All methods are called on one loop.
 
 // Source is where a body comes from.

@@ -98,9 +98,8 @@ func (c *clientSide) Interim(up gate.UpstreamSide) {
 	}
 }
 
-// Answer is gate.ClientSide. Of an upload that goes on nobody knows whether it
-// will be read to its end, and a client that does not hear of the close would
-// lose its next request.
+// Answer is gate.ClientSide. An upload that goes on may not be read to its end,
+// and a client that is not told of the close would lose its next request.
 func (c *clientSide) Answer(up gate.UpstreamSide) {
 	s := c.session
 	s.releaseHead()

@@ -10,7 +10,7 @@ import (
 
 // Limits of the pool of one loop.
 const (
-	maxIdleUpstreams = 16384 // as many as may be in use at once; those that nobody needs are trimmed
+	maxIdleUpstreams = 16384 // as many as may be in use at once; those that are not needed are trimmed
 	keptUpstreams    = 64    // stay when a burst is over
 	maxIdleTime      = int64(90 * time.Second)
 	trimIdleTime     = int64(10 * time.Second) // when the burst that needed them is over

@@ -144,8 +144,8 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 // Clock is the clock of Exchange: the time since the process began.
 func Clock() time.Duration { return time.Duration(loop.Nanotime()) }
 
-// statsPatience bounds how long Stats waits for a busy loop.
-const statsPatience = 100 * time.Millisecond
+// statsTimeout bounds how long Stats waits for a busy loop.
+const statsTimeout = 100 * time.Millisecond
 
 // Stats sums up the pools of all loops. It asks each loop, so that the request
 // path need not count for it; a loop that does not answer in time counts as
@@ -163,7 +163,7 @@ func (s *Server) Stats() gate.UpstreamStats {
 			idle <- n
 		})
 	}
-	timer := time.NewTimer(statsPatience)
+	timer := time.NewTimer(statsTimeout)
 	defer timer.Stop()
 	for range s.engines {
 		select {

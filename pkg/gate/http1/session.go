@@ -159,7 +159,7 @@ func (s *session) wait(until int64) bool {
 
 func (s *session) now() int64 { return s.eng.loop.Now() }
 
-// gone reports that there is nobody to go on for.
+// gone reports that the client has left or the loop is to end.
 func (s *session) gone() bool { return s.conn.gone() || s.eng.loop.Closing() }
 
 // relay takes the exchange on.

@@ -1,9 +1,11 @@
 // Package loop runs network code on event loops: one epoll instance and one
-// goroutine per loop, and a coroutine for each conversation that is under way.
+// goroutine per loop. What is under way is a Routine, which its Handle runs in
+// steps, or a Task: a coroutine, for what cannot be told in steps (TLS
+// handshakes).
 //
-// The code of a conversation reads from top to bottom and blocks in one place
+// The code of a Task reads from top to bottom and blocks in one place
 // only, Task.Wait, which gives the thread back to the loop until one of its
-// sockets has news, somebody calls Wake, or its deadline passes. Everything
+// sockets has news, Wake is called, or its deadline passes. Everything
 // that belongs to one loop runs on that loop's goroutine alone, so it needs no
 // locks; only Wake and Post may be called from elsewhere.
 //

@@ -209,7 +209,7 @@ func (l *Layer) note(events uint32) {
 		l.canRead = true
 	}
 	if l.wait == nil && (l.canRead || s.readable) {
-		l.look() // whoever hears of the event asks Readable
+		l.look() // the handler of the event asks Readable
 	}
 }
 

@@ -264,7 +264,7 @@ func (l *Loop) rouse() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.ended { // else the descriptor may be somebody else's by now
+	if !l.ended { // else the descriptor may be another file's by now
 		one := uint64(1)
 		_, _ = unix.Write(l.wakeup.fd, (*[8]byte)(unsafe.Pointer(&one))[:])
 	}

@@ -6,7 +6,7 @@ import "time"
 const trimPeriod = int64(10 * time.Second)
 
 // Spares keeps what a burst leaves behind for the next one, last in first out,
-// and lets go of what nobody has needed for a period. It belongs to one loop.
+// and lets go of what has not been needed for a period. It belongs to one loop.
 type Spares[T any] struct {
 	loop   *Loop
 	drop   func(*T) // nil = nothing to do
@@ -100,7 +100,7 @@ func (l *Loop) observeSpares() (any bool) {
 	return any
 }
 
-// trim lets go of what nobody has needed for a period. While there is more to
+// trim lets go of what has not been needed for a period. While there is more to
 // let go it does so again after another one; an idle loop that has trimmed
 // sleeps on.
 func (l *Loop) trim() {

@@ -213,7 +213,7 @@ func (r *Request) readFields() error {
 			first(&r.xHost, v)
 		case field.Trailer:
 			announced += elements(v)
-			f.drop = announced > maxOptions // a hint, which is of use to nobody then
+			f.drop = announced > maxOptions // a hint, which is of no use then
 		case field.Forwarded:
 			if len(v) > 0 {
 				r.forwarded = true

@@ -85,7 +85,7 @@ func (r *Response) readFields(method []byte) error {
 			f.drop = r.Status != 101
 		case field.Trailer:
 			announced += elements(r.value(f))
-			f.drop = f.drop || announced > maxOptions // a hint, which is of use to nobody then
+			f.drop = f.drop || announced > maxOptions // a hint, which is of no use then
 		case field.Date:
 			r.dated = r.dated || !f.drop
 		}

@@ -31,7 +31,7 @@
 // and a stream that has to keep its head takes a copy (Head.CopyFrom). Then
 // one of CheckRequest, CheckResponse and CheckTrailers applies the rules of
 // RFC 9113 section 8. Fields carry a Name, which stands for the text of a
-// known name, and a field.Kind, so that nobody compares strings again.
+// known name, and a field.Kind, so that strings are not compared again.
 //
 // # Writing
 //

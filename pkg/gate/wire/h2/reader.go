@@ -19,7 +19,7 @@ type Reader struct {
 	open          Frame
 	left          uint32
 	pad           uint32 // padding behind the data
-	skip          uint32 // payload that nobody wants: padding, unknown types
+	skip          uint32 // payload that is not wanted: padding, unknown types
 	inBlock       bool   // only CONTINUATION of open.Stream may come
 	continuations uint16
 	block         []byte // fragments
