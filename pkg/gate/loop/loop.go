@@ -27,31 +27,31 @@ const eventsPerWait = 128
 // after it, instead of asking first whether there is more by now.
 const fewEvents = 2
 
-// busyTurns is after how many batches in a row the loop mutes its bell.
+// busyTurns is after how many batches in a row the loop disarms its wakeup poller.
 const busyTurns = 4
 
 // Loop is one event loop. Create it with New, run it with Run on a goroutine
 // of its own. Unless said otherwise its methods, and those of its sockets and
 // tasks, may be called only on the loop.
 type Loop struct {
-	epfd    int      // watches the sockets
-	bell    *os.File // watches epfd; watched by the netpoller
-	rawBell syscall.RawConn
-	bellFD  int
-	muted   bool // the bell does not ring
-	events  [eventsPerWait]unix.EpollEvent
-	socks   []*Sock // by descriptor
-	gen     int32
-	now     int64
-	live    []*Handle // the loop does not end before they are done
-	free    Spares[Task]
-	spares  []spareList
-	timers  timerHeap
-	armed   int64
-	cork    []byte // what a layer encodes, on its way to the kernel
-	trimAt  int64  // when to trim the spares; 0 = never
-	trimmed func(n int)
-	flushes []Flusher // at the end of this batch
+	epfd      int      // watches the sockets
+	poller    *os.File // the wakeup poller: watches epfd; watched by the netpoller
+	rawPoller syscall.RawConn
+	pollerFD  int
+	disarmed  bool // the wakeup poller reports nothing
+	events    [eventsPerWait]unix.EpollEvent
+	socks     []*Sock // by descriptor
+	gen       int32
+	now       int64
+	live      []*Handle // the loop does not end before they are done
+	free      Spares[Task]
+	spares    []spareList
+	timers    timerHeap
+	armed     int64
+	cork      []byte // what a layer encodes, on its way to the kernel
+	trimAt    int64  // when to trim the spares; 0 = never
+	trimmed   func(n int)
+	flushes   []Flusher // at the end of this batch
 
 	mu       sync.Mutex
 	woken    []*Handle
@@ -68,8 +68,8 @@ type Loop struct {
 func New() (*Loop, error) {
 	l := &Loop{epfd: -1, armed: math.MaxInt64, now: nanotime()}
 	if err := l.open(); err != nil {
-		if l.bell != nil {
-			_ = l.bell.Close()
+		if l.poller != nil {
+			_ = l.poller.Close()
 		}
 		if l.epfd >= 0 {
 			_ = unix.Close(l.epfd)
@@ -85,15 +85,15 @@ func (l *Loop) open() error {
 	if l.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
-	if l.bellFD, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+	if l.pollerFD, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
-	_ = unix.SetNonblock(l.bellFD, true) // or os.NewFile leaves it to a thread
-	l.bell = os.NewFile(uintptr(l.bellFD), "epoll")
-	if l.rawBell, err = l.bell.SyscallConn(); err != nil {
+	_ = unix.SetNonblock(l.pollerFD, true) // or os.NewFile leaves it to a thread
+	l.poller = os.NewFile(uintptr(l.pollerFD), "epoll")
+	if l.rawPoller, err = l.poller.SyscallConn(); err != nil {
 		return err
 	}
-	if err := l.ring(unix.EPOLL_CTL_ADD, unix.EPOLLIN); err != nil {
+	if err := l.watch(unix.EPOLL_CTL_ADD, unix.EPOLLIN); err != nil {
 		return err
 	}
 	efd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
@@ -107,24 +107,24 @@ func (l *Loop) open() error {
 	return nil
 }
 
-// ring says which events of epfd ring the bell, each time anew (EPOLLET). If
-// there are some already, it rings at once.
-func (l *Loop) ring(op int, events uint32) error {
-	return unix.EpollCtl(l.bellFD, op, l.epfd, &unix.EpollEvent{Events: events | edge})
+// watch says which events of epfd the wakeup poller reports, each time anew
+// (EPOLLET). If there are some already, it does so at once.
+func (l *Loop) watch(op int, events uint32) error {
+	return unix.EpollCtl(l.pollerFD, op, l.epfd, &unix.EpollEvent{Events: events | edge})
 }
 
-// mute keeps the netpoller from waking a thread for each event of a loop that
+// disarmPoller keeps the netpoller from waking a thread for each event of a loop that
 // is awake: one that has nothing to do sits there waiting.
-func (l *Loop) mute(yes bool) {
-	if l.muted == yes {
+func (l *Loop) disarmPoller(yes bool) {
+	if l.disarmed == yes {
 		return
 	}
-	l.muted = yes
+	l.disarmed = yes
 	events := uint32(unix.EPOLLIN)
 	if yes {
 		events = 0
 	}
-	_ = l.ring(unix.EPOLL_CTL_MOD, events) // fails for bad arguments only
+	_ = l.watch(unix.EPOLL_CTL_MOD, events) // fails for bad arguments only
 }
 
 // Run serves events until Close. It returns nil then, and otherwise the error
@@ -132,13 +132,13 @@ func (l *Loop) mute(yes bool) {
 func (l *Loop) Run() error {
 	defer l.release()
 	for {
-		err := l.rawBell.Read(l.serve)
+		err := l.rawPoller.Read(l.serve)
 		switch {
 		case err == nil:
 			return nil // serve says that the loop is closing
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			l.armed = math.MaxInt64
-			if err := l.bell.SetReadDeadline(time.Time{}); err != nil {
+			if err := l.poller.SetReadDeadline(time.Time{}); err != nil {
 				return fmt.Errorf("event loop: %w", err)
 			}
 		default:
@@ -148,7 +148,7 @@ func (l *Loop) Run() error {
 }
 
 // serve handles everything that is due. It returns false when there is
-// nothing left to do, which makes the netpoller wait for the bell.
+// nothing left to do, which makes the netpoller wait for the wakeup poller.
 func (l *Loop) serve(uintptr) bool {
 	l.sleeping.Store(false)
 	l.wakeups.Inc()
@@ -171,12 +171,12 @@ func (l *Loop) serve(uintptr) bool {
 		}
 		if again {
 			if turn == busyTurns {
-				l.mute(true)
+				l.disarmPoller(true)
 			}
 			continue
 		}
 		l.arm()
-		l.mute(false)
+		l.disarmPoller(false)
 		l.sleeping.Store(true)
 		if l.inboxEmpty() {
 			return false
@@ -211,7 +211,7 @@ func (l *Loop) runFlushes() {
 }
 
 // dispatch delivers an event. It reports whether there may be more of the same
-// that will not ring the bell.
+// that the wakeup poller will not report.
 func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
 	s := l.socks[ev.Fd]
 	if s == nil || s.gen != ev.Pad {
@@ -303,7 +303,7 @@ func (l *Loop) release() {
 			s.Close()
 		}
 	}
-	_ = l.bell.Close()
+	_ = l.poller.Close()
 	_ = unix.Close(l.epfd)
 }
 

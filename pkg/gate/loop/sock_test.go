@@ -525,15 +525,15 @@ func TestTaskIsResumedByItsSocketsOnly(t *testing.T) {
 func TestALoopThatWasBusyHearsOfWhatComesNext(t *testing.T) {
 	s := newSubject(t)
 	for range 50 {
-		muted := make(chan bool, 1)
+		disarmed := make(chan bool, 1)
 		start(t, s.loop, func(me *Task) {
 			for range 2 * busyTurns {
 				me.Yield()
 			}
-			muted <- s.loop.muted
+			disarmed <- s.loop.disarmed
 		})
-		if !receive(t, muted) {
-			t.Fatal("the bell rings for each event of a loop that is awake")
+		if !receive(t, disarmed) {
+			t.Fatal("the wakeup poller reports each event of a loop that is awake")
 		}
 		s.send("x")
 		var b [1]byte

@@ -114,5 +114,5 @@ func (l *Loop) arm() {
 		return // wakes too early at worst
 	}
 	l.armed = next
-	_ = l.bell.SetReadDeadline(TimeOf(next))
+	_ = l.poller.SetReadDeadline(TimeOf(next))
 }
