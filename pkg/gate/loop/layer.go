@@ -67,9 +67,6 @@ func NewLayer(base net.Conn) *Layer { return &Layer{base: base} }
 // SetCodec says what the layer does to the bytes.
 func (l *Layer) SetCodec(c Codec) { l.codec = c }
 
-// Codec is what SetCodec was given.
-func (l *Layer) Codec() Codec { return l.codec }
-
 // Wrap puts l between s, just registered, and its user. The codec may hold
 // bytes that have been read already, so s is readable at first.
 func (s *Sock) Wrap(l *Layer) {

@@ -40,14 +40,10 @@ type Config struct {
 	Serve func(ln *net.TCPListener, began func(fd int, peer netip.AddrPort)) error
 	// HTTP1 takes over a connection after its handshake: a non-blocking
 	// descriptor, of the budget, and the layer that turns its bytes into the
-	// client's.
+	// client's. It must not block.
 	HTTP1 func(fd int, peer netip.AddrPort, layer *loop.Layer)
-	// HTTP2 takes over a connection whose client chose h2, a *tls.Conn, and
-	// returns at once. nil: h2 is not offered.
-	HTTP2 func(net.Conn)
-	// OfferHTTP2 offers h2 although HTTP2 is nil: HTTP1 takes over all
-	// connections, and asks the layer's codec what the client chose.
-	OfferHTTP2 bool
+	// HTTP2 does so if the client chose h2. nil: h2 is not offered.
+	HTTP2 func(fd int, peer netip.AddrPort, layer *loop.Layer)
 	// Changed is called when a certificate comes into use or cannot be used. It may
 	// be nil.
 	Changed func(Change)
@@ -150,7 +146,7 @@ func (c *Config) serverConfig(m *material) *tls.Config {
 		// cost a megabyte's worth of them on each connection.
 		DynamicRecordSizingDisabled: true,
 	}
-	if c.HTTP2 != nil || c.OfferHTTP2 {
+	if c.HTTP2 != nil {
 		t.NextProtos = []string{"h2", "http/1.1"}
 	}
 	if m.clientCA != nil {

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// conn is a client's connection, in the runtime's poller. It is a net.Conn for
-// the time of the handshake and, if the client chose h2, for the time after.
+// conn is a client's connection, in the runtime's poller: a net.Conn for the
+// time of the handshake.
 type conn struct {
 	file *os.File
 	peer netip.AddrPort
-	read func([]byte) (int, error) // during the handshake
+	read func([]byte) (int, error)
 }
 
 // newConn takes over a non-blocking descriptor.
@@ -23,12 +23,7 @@ func newConn(fd int, peer netip.AddrPort) *conn {
 }
 
 // Read is a net.Conn's.
-func (c *conn) Read(b []byte) (int, error) {
-	if c.read != nil {
-		return c.read(b)
-	}
-	return c.file.Read(b)
-}
+func (c *conn) Read(b []byte) (int, error) { return c.read(b) }
 
 // Write is a net.Conn's.
 func (c *conn) Write(b []byte) (int, error) { return c.file.Write(b) }

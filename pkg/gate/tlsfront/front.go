@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
-	"time"
 
 	"go.uber.org/atomic"
 
@@ -129,10 +128,6 @@ func (f *Front) handshake(h *handshake) {
 	if whole := f.handshakes.finish(h); err == nil && !whole {
 		err = errCrowded
 	}
-	h.conn.read = nil
-	if err == nil {
-		err = h.conn.SetDeadline(time.Time{})
-	}
 	if err == nil {
 		f.done.Inc()
 		f.handOn(h.conn, layer, session)
@@ -151,16 +146,16 @@ var errCrowded = errors.New("too many handshakes: this one waited longest for it
 
 // handOn gives the connection to an engine.
 func (f *Front) handOn(c *conn, layer *loop.Layer, session *tls.Conn) {
-	if f.cfg.HTTP2 != nil && session.ConnectionState().NegotiatedProtocol == "h2" {
-		f.cfg.HTTP2(session)
-		return
+	adopt := f.cfg.HTTP1
+	if session.ConnectionState().NegotiatedProtocol == "h2" {
+		adopt = f.cfg.HTTP2
 	}
 	fd, err := c.take()
 	if err != nil { // the system has no descriptor
 		f.cfg.Descriptors.Release()
 		return
 	}
-	f.cfg.HTTP1(fd, c.peer, layer)
+	adopt(fd, c.peer, layer)
 }
 
 const plaintextAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n" +

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,7 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
 func TestVersionsSuitesAndCurvesAreThoseOfTheSettings(t *testing.T) {
@@ -51,28 +55,24 @@ func TestVersionsSuitesAndCurvesAreThoseOfTheSettings(t *testing.T) {
 func TestAConnectionGoesWhereItsProtocolSays(t *testing.T) {
 	f, config := prepare(t)
 	f.write(f.dir, "x")
-	h2 := make(chan *tls.Conn, 1)
-	config.HTTP2 = func(c net.Conn) { h2 <- c.(*tls.Conn) }
+	taken := make(chan string, 1)
+	for protocol, to := range map[string]*func(int, netip.AddrPort, *loop.Layer){"http/1.1": &config.HTTP1, "h2": &config.HTTP2} {
+		*to = func(fd int, _ netip.AddrPort, _ *loop.Layer) {
+			_ = unix.Close(fd)
+			taken <- protocol
+		}
+	}
 	f.start(config)
-	if cs, err := f.handshake(&tls.Config{NextProtos: []string{"http/1.1"}}); err != nil || cs.NegotiatedProtocol != "http/1.1" {
-		t.Fatalf("%q, %v", cs.NegotiatedProtocol, err)
-	}
-	if _, err := f.handshake(nil); err != nil {
-		t.Fatal(err)
-	}
-	client := &tls.Config{NextProtos: []string{"http/1.1", "h2"}, InsecureSkipVerify: true}
-	conn, err := tls.Dial("tcp", f.addr, client)
-	must(t, err)
-	defer conn.Close()
-	server := <-h2
-	defer server.Close()
-	must(t, server.SetDeadline(time.Now().Add(testTimeout)))
-	if _, err := io.WriteString(conn, "preface"); err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, 7)
-	if _, err := io.ReadFull(server, b); err != nil || string(b) != "preface" {
-		t.Fatalf("got %q, %v", b, err)
+	for _, c := range []struct {
+		offers []string
+		want   string
+	}{{nil, "http/1.1"}, {[]string{"http/1.1"}, "http/1.1"}, {[]string{"h2"}, "h2"}, {[]string{"http/1.1", "h2"}, "h2"}} {
+		if _, err := f.handshake(&tls.Config{NextProtos: c.offers}); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-taken; got != c.want {
+			t.Errorf("a client that offers %q is one of %s, want %s", c.offers, got, c.want)
+		}
 	}
 }
 

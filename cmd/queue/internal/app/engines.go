@@ -59,16 +59,6 @@ func (a *App) buildEngines(session *tls.Config) (err error) {
 	return nil
 }
 
-// adoptTLS takes over a connection after its handshake: its client has chosen
-// the protocol.
-func (a *App) adoptTLS(fd int, peer netip.AddrPort, layer *loop.Layer) {
-	if c, ok := layer.Codec().(*tls.Conn); ok && c.ConnectionState().NegotiatedProtocol == "h2" {
-		a.http1.AdoptPart(fd, peer, layer)
-		return
-	}
-	a.http1.Adopt(fd, peer, layer)
-}
-
 // loops is the number of event loops: half the processors, so that the
 // container has the others, within 1 and maxLoops.
 func loops(cfg *config.Config) int {

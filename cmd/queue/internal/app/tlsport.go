@@ -40,7 +40,7 @@ func newTLSPort(cfg *config.Config, a *App, log *zap.Logger) (*tlsPort, error) {
 		return listen(cfg.ListenAddress, cfg.ServingTLSPort, "QUEUE_SERVING_TLS_PORT")
 	}
 	c.Descriptors, c.Serve = a.gate.Descriptors, a.http1.ServeOther
-	c.HTTP1, c.OfferHTTP2 = a.adoptTLS, true
+	c.HTTP1, c.HTTP2 = a.http1.Adopt, a.http1.AdoptPart
 	c.Changed, c.Refused = p.changed, p.refused
 	var err error
 	p.front, err = tlsfront.New(c)
