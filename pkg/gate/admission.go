@@ -33,7 +33,7 @@ type AdmissionConfig struct {
 	// unlimited mode: all are admitted and still counted.
 	Limit int
 	// Capacity is the most that may wait at once, up to MaxCapacity. 0 means
-	// that nobody waits. In the unlimited mode nobody has to.
+	// that none waits. In the unlimited mode none has to.
 	Capacity int
 }
 

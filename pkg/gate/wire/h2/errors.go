@@ -42,7 +42,7 @@ const (
 	FaultCompression              // HPACK
 	FaultStreamState              // a frame that the stream's state does not allow
 	FaultMalformed                // a message against RFC 9113 section 8
-	FaultResets                   // streams reset too often, whoever caused it
+	FaultResets                   // streams reset too often, by either side
 	FaultEmptyFrames              // frames that carry nothing
 	FaultHeaderBlock              // a field block beyond all limits, CONTINUATION included
 	FaultUnread                   // asks, and does not read the replies

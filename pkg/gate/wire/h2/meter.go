@@ -4,7 +4,7 @@ import "time"
 
 // The limits of section L of the contract.
 const (
-	MaxResets      = 1000 // streams reset in a second, whoever caused it
+	MaxResets      = 1000 // streams reset in a second, by either side
 	MaxEmptyFrames = 1000 // frames in a second that carry nothing, beyond those that were earned
 	MaxUnread      = 1000 // frames of ours that answer frames of the peer, and that it does not read
 
