@@ -29,7 +29,7 @@ type Config struct {
 	// connections. It may be nil.
 	UpstreamRefused func()
 	// Choice is what is known of the protocol that the container speaks; nil
-	// where they are not asked for.
+	// where it is not needed.
 	Choice *upstream.Choice
 	// HeadTimeout bounds how long a started request head may take; 0 = 60 s.
 	HeadTimeout time.Duration
