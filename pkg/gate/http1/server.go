@@ -25,6 +25,9 @@ type Config struct {
 	// Part makes what serves HTTP/2 on the loop l, and finds connections to the container over either protocol. d dials for the
 	// loop, http1 is its pool of HTTP/1.1, up counts. nil: there is HTTP/1 alone.
 	Part func(l *loop.Loop, d *upstream.Dialer, http1 gate.Connector, up *upstream.Stats) Part
+	// PartConnections counts the clients' connections of all Parts. After the last
+	// request a shutdown waits for a moment until they have closed. It may be nil.
+	PartConnections func() int
 	// UpstreamRefused is called on a loop when the container begins to refuse
 	// connections. It may be nil.
 	UpstreamRefused func()
@@ -202,8 +205,35 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			err = ctx.Err()
 		}
 	}
+	if err == nil {
+		s.awaitPart(ctx)
+	}
 	s.Close()
 	return err
+}
+
+// partTimeout bounds how long a shutdown waits for the other protocol's
+// connections after the last request: for a round trip of a GOAWAY, and for
+// clients that read their last answers and close.
+const partTimeout = 1500 * time.Millisecond
+
+// awaitPart waits until the other protocol's connections have closed: a cut
+// could take answers along that their clients have not read.
+func (s *Server) awaitPart(ctx context.Context) {
+	if s.cfg.PartConnections == nil {
+		return
+	}
+	timer := time.NewTimer(partTimeout)
+	defer timer.Stop()
+	for s.cfg.PartConnections() > 0 {
+		select {
+		case <-s.departure:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Close cuts everything and waits for the loops to end.

@@ -300,7 +300,7 @@ func (c *conn) admits(id uint32, event h2.Event) (*stream, *h2.Error) {
 		state = s.state
 	} else {
 		var err *h2.Error
-		if state, err = c.peers.StateOf(id, &c.history); err != nil {
+		if state, err = c.peers.StateOf(id, c.history); err != nil {
 			return nil, err
 		}
 	}
@@ -379,7 +379,7 @@ func (c *conn) headers(f *h2.Frame) *h2.Error {
 		}
 		return nil
 	}
-	if state, err := c.peers.StateOf(f.Stream, &c.history); err != nil || state != h2.Idle {
+	if state, err := c.peers.StateOf(f.Stream, c.history); err != nil || state != h2.Idle {
 		if err == nil {
 			_, err = c.admits(f.Stream, event)
 		}
@@ -391,7 +391,7 @@ func (c *conn) headers(f *h2.Frame) *h2.Error {
 	c.peers.Open(f.Stream)
 	c.meter.Useful(0)
 	if c.state == refusing && f.Stream > c.last || c.state == closing {
-		c.history.Add(f.Stream, h2.ResetByUs) // GOAWAY has said that it is not served
+		c.remember(f.Stream, h2.ResetByUs) // GOAWAY has said that it is not served
 		return nil
 	}
 	return c.openStream(h, f, event)

@@ -26,7 +26,7 @@ const (
 	readBytes       = 64 << 10
 	prefaceTimeout  = int64(10 * time.Second)
 	goAwayTimeout   = int64(time.Second)
-	closeTimeout    = int64(2 * time.Second)
+	closeTimeout    = int64(time.Second)
 	replyTimeout    = int64(5 * time.Second)
 	settingsTimeout = int64(10 * time.Second)
 )
@@ -47,6 +47,9 @@ type Stats struct {
 	connections atomic.Int64
 	faults      [16]atomic.Int64 // by h2.Fault
 }
+
+// Connections is the number of clients' connections that are open.
+func (s *Stats) Connections() int { return int(s.connections.Load()) }
 
 // HTTP2 is the state of clients' connections.
 func (s *Stats) HTTP2() gate.HTTP2Stats {
@@ -182,6 +185,7 @@ func (e *Engine) unlink(c *conn) {
 	}
 	c.next, c.prev = nil, nil
 	e.stats.connections.Dec()
+	e.departed()
 }
 
 // dateValue is the value of Date, formatted once a second.

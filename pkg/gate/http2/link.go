@@ -18,7 +18,7 @@ type link struct {
 	dec      h2.Decoder
 	enc      h2.Encoder
 	meter    h2.Meter
-	history  h2.History
+	history  *h2.History // nil: no stream has ended
 	settings h2.PeerSettings
 	acks     h2.SettingsAcks
 	send     h2.SendWindow
@@ -249,6 +249,14 @@ func (l *link) passed(n int) {
 	if inc := l.recv.Pass(n); inc > 0 {
 		l.hold(h2.AppendWindowUpdate(l.room(), 0, inc))
 	}
+}
+
+// remember notes how a stream has ended.
+func (l *link) remember(id uint32, how h2.State) {
+	if l.history == nil {
+		l.history = new(h2.History)
+	}
+	l.history.Add(id, how)
 }
 
 // fault counts a fault of the peer.

@@ -111,7 +111,7 @@ var errNoMemory = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h
 // refuseStream resets a stream that has not come into being.
 func (c *conn) refuseStream(id uint32, code h2.Code, fault h2.Fault) *h2.Error {
 	c.fault(fault)
-	c.history.Add(id, h2.ResetByUs)
+	c.remember(id, h2.ResetByUs)
 	c.hold(h2.AppendRSTStream(c.room(), id, code))
 	return c.countReset()
 }
@@ -275,7 +275,7 @@ func (s *stream) end() {
 		s.state = h2.ResetByPeer
 	}
 	c.since = c.eng.loop.Now()
-	c.history.Add(s.id, s.state)
+	c.remember(s.id, s.state)
 	s.flow.close()
 	s.req.Reset()
 	if s.heads > 0 {

@@ -241,7 +241,7 @@ func (c *upConn) admits(id uint32, event h2.Event) (*upStream, *h2.Error) {
 		state = s.state
 	} else {
 		var err *h2.Error
-		if state, err = c.ids.StateOf(id, &c.history); err != nil {
+		if state, err = c.ids.StateOf(id, c.history); err != nil {
 			return nil, err
 		}
 	}

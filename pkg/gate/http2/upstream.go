@@ -226,7 +226,7 @@ func (s *upStream) end() {
 	if !s.state.Closed() {
 		s.state = h2.ResetByUs
 	}
-	c.history.Add(s.id, s.state)
+	c.remember(s.id, s.state)
 	s.flow.close()
 	c.pool.release(s)
 	if c.live {

@@ -49,6 +49,7 @@ func (a *App) buildEngines(session *tls.Config) (err error) {
 	if session != nil {
 		streams.Scheme = "https"
 	}
+	c.PartConnections = a.http2.Connections
 	c.Part = func(l *loop.Loop, d *upstream.Dialer, pool gate.Connector, up *upstream.Stats) http1.Part {
 		return http2.NewPart(l, a.gate, streams, &a.http2, d, choice, up, pool)
 	}
