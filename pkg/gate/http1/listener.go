@@ -187,6 +187,23 @@ func (l *listener) resume() {
 	}
 }
 
+// drain accepts what stands in the backlog: closing the listener would reset it.
+func (l *listener) drain() {
+	for l.eng.gate.Descriptors.TryAcquire() {
+		fd, sa, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		switch err {
+		case nil:
+			l.accepted(fd, addrOf(sa))
+			continue
+		case unix.ECONNABORTED, unix.EINTR:
+			l.eng.gate.Descriptors.Release()
+			continue
+		}
+		l.eng.gate.Descriptors.Release()
+		return
+	}
+}
+
 func (l *listener) close() {
 	if l.paused {
 		_ = unix.Close(l.fd)

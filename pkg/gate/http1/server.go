@@ -188,9 +188,7 @@ func (s *Server) Listening() { s.gate.Pending.Hurry() }
 // loops. When ctx is done first, what is left is cut.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.leaving.Store(true)
-	for _, e := range s.engines {
-		e.loop.Post(e.leave)
-	}
+	s.leave(ctx)
 	grace := time.NewTimer(s.gate.DrainTunnel)
 	defer grace.Stop()
 	expired := false
@@ -266,16 +264,55 @@ func (s *Server) departed() {
 	}
 }
 
-// leave stops accepting and closes what is idle.
+// silentGrace is how long a shutdown waits for the first request of connections
+// that have just been made: it comes right behind them.
+const silentGrace = 100 * time.Millisecond
+
+// leave stops accepting, closes what is idle, and gives connections that have
+// not sent anything a moment for their first request.
+func (s *Server) leave(ctx context.Context) {
+	silent := make(chan bool, len(s.engines))
+	for _, e := range s.engines {
+		e.loop.Post(func() {
+			e.leave()
+			silent <- e.silent.first != nil
+		})
+	}
+	timer := time.NewTimer(silentGrace) // also for a loop that has ended and does not tell
+	defer timer.Stop()
+	wait := false
+	for range s.engines {
+		select {
+		case some := <-silent:
+			wait = wait || some
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+	if !wait {
+		return
+	}
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// leave stops accepting and closes what is idle. Connections that the kernel
+// has accepted for the gate are served first, and those that have not sent
+// anything yet stay open: their client has connected before.
 func (e *engine) leave() {
 	for _, l := range e.listeners {
+		l.drain()
 		l.close()
 	}
 	e.listeners = nil
 	if e.part != nil {
 		e.part.Leave()
 	}
-	for _, l := range e.lists() {
+	for _, l := range []*connList{&e.reading, &e.conns} {
 		for c := l.first; c != nil; {
 			next := c.next
 			if c.session == nil {

@@ -118,6 +118,29 @@ func engineCount(r *engineRig, match func(*conn) bool) (n int) {
 	return n
 }
 
+// TestShutdownServesConnectionsThatWereMadeBefore: their clients are about to
+// send their first request, and cannot know that nothing is accepted any more.
+func TestShutdownServesConnectionsThatWereMadeBefore(t *testing.T) {
+	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("served") })
+	var silent []*engineClient
+	ended := make(chan error, 1)
+	r.whileBlocked(func() { // the kernel has accepted them, the gate has not
+		for range 20 {
+			silent = append(silent, r.client())
+		}
+		go func() { ended <- r.server.Shutdown(context.Background()) }()
+		for _, c := range silent {
+			c.get("/")
+		}
+	})
+	for _, c := range silent {
+		c.want(200, "served")
+	}
+	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestShutdownGivesTunnelsTheirTimeAndRequestsAllOfIt(t *testing.T) {
 	release := make(chan struct{})
 	r := engineServe(t, gate.Config{DrainTunnel: time.Millisecond}, engineOptions{}, func(c *engineCall) bool {
