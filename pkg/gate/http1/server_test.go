@@ -121,19 +121,26 @@ func engineCount(r *engineRig, match func(*conn) bool) (n int) {
 // TestShutdownServesConnectionsThatWereMadeBefore: their clients are about to
 // send their first request, and cannot know that nothing is accepted any more.
 func TestShutdownServesConnectionsThatWereMadeBefore(t *testing.T) {
+	const backlog = 2 * acceptBatch
 	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("served") })
-	var silent []*engineClient
+	var clients []*engineClient
 	ended := make(chan error, 1)
-	r.whileBlocked(func() { // the kernel has accepted them, the gate has not
-		for range 20 {
-			silent = append(silent, r.client())
+	silent := r.client()
+	engineUntil(t, "the silent connection", func() bool { return engineConnections(r) == 1 })
+	r.whileBlocked(func() {
+		for range backlog { // more than one turn of the loop accepts
+			clients = append(clients, r.client().get("/"))
 		}
 		go func() { ended <- r.server.Shutdown(context.Background()) }()
-		for _, c := range silent {
-			c.get("/")
-		}
+		engineUntil(t, "the shutdown to begin", r.server.leaving.Load)
 	})
-	for _, c := range silent {
+	for _, e := range r.server.engines {
+		left := make(chan struct{})
+		e.loop.Post(func() { close(left) })
+		engineReceive(t, "a loop that has left", left)
+	}
+	clients = append(clients, silent.get("/"))
+	for _, c := range clients {
 		c.want(200, "served")
 	}
 	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
