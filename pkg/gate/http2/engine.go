@@ -16,9 +16,10 @@ import (
 const (
 	maxStreams      = 250
 	streamWindow    = 64 << 10     // what a peer may send ahead on a stream
-	connWindow      = 512 << 10    // the same for all streams of a connection
-	bodyMemory      = 4 << 20      // while a loop holds less of bodies, connWindow is given back at once and not when they are taken
+	leastWindow     = 2 << 10      // the same from the container while memory is tight
+	connWindow      = 256 << 10    // what a peer may send ahead on all streams of a connection that carries bodies
 	outBytes        = 128 << 10    // frames that wait for a peer that does not read
+	outBytesShort   = 16 << 10     // the same where there is no memory left
 	mostUnread      = 2 * outBytes // beyond them nothing is read from a client either
 	freeHead        = 2 << 10      // of a stream's head do not count against gate.Heads
 	mostHeads       = 512 << 10    // what the heads of a connection take where gate.Heads runs low
@@ -74,7 +75,8 @@ type Engine struct {
 	ins       loop.Spares[buffer]
 	streams   loop.Spares[stream]
 	conns     *conn
-	held      int // bytes of bodies that have come and not been taken
+	held      int // octets that bodies and frames take: see memory.go
+	leased    int // of them from the gate's budget
 	date      []byte
 	dated     int64
 	leaving   bool
@@ -220,7 +222,7 @@ func (e *Engine) getIn() *buffer {
 }
 
 func (e *Engine) putIn(b *buffer) {
-	if cap(b.b) <= streamWindow {
+	if cap(b.b) <= streamWindow && (cap(b.b) <= streamWindow/4 || !e.tight()) {
 		b.b = b.b[:0]
 		e.ins.Put(b)
 	}

@@ -13,7 +13,7 @@ import (
 // Limits towards the container.
 const (
 	maxUpStreams   = 1000
-	upWindow       = 1 << 30 // none that is not read may hold others up; each stream has its own bound
+	upWindow       = 1 << 20 // on its way at most; what has come counts by its stream alone, so that none holds others up
 	maxAnswerHead  = 1 << 20
 	provingTimeout = int64(2 * time.Second)
 	pingAfter      = int64(15 * time.Second)
@@ -94,6 +94,7 @@ func (p *Pool) stream(c *upConn, x *gate.Exchange) *upStream {
 	}
 	id, _ := c.ids.Next()
 	s.flow.open(&c.link, x, id, h2.Idle)
+	s.recv = h2.NewReceiveWindow(c.window)
 	s.conn, s.reused = c, c.used
 	if c.used {
 		p.stats.Reuses.Inc()
