@@ -50,6 +50,7 @@ const maxFreePipes = 8
 // pipePool keeps the pipes of one loop. Each holds two descriptors of the
 // budget.
 type pipePool struct {
+	loop   *loop.Loop
 	budget *gate.Descriptors
 	free   []*loop.Pipe
 	plain  bool // the kernel does not splice
@@ -68,7 +69,7 @@ func (p *pipePool) get() *loop.Pipe {
 		p.budget.Release()
 		return nil
 	}
-	x, err := loop.NewPipe()
+	x, err := p.loop.NewPipe()
 	if err != nil {
 		p.release()
 		return nil
@@ -112,7 +113,7 @@ type buffers struct {
 
 func (b *buffers) init(g *gate.Gate, l *loop.Loop) {
 	b.heads, b.bodies = g.Heads, g.Bodies
-	b.pipes.budget = g.Descriptors
+	b.pipes.loop, b.pipes.budget = l, g.Descriptors
 	b.requests.init(l, requestBytes, requestBytes, 8, 1024)
 	b.answers.init(l, answerBytes, answerBytes, 8, 64)
 	b.frames.init(l, frameBytes, longestBytes, 8, 64)

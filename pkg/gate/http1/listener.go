@@ -40,6 +40,14 @@ func (s *Server) ServeOther(ln *net.TCPListener, began func(fd int, peer netip.A
 	return nil
 }
 
+// ServeDescriptors is Serve for listening descriptors that are non-blocking, one
+// for each loop, which belong to the server from then on.
+func (s *Server) ServeDescriptors(fds []int) {
+	for i, e := range s.engines {
+		e.loop.Post(func() { e.listen(fds[i], nil) })
+	}
+}
+
 // Adopt serves a connection that was accepted elsewhere: fd is non-blocking,
 // holds a descriptor of the gate's budget, and belongs to the server from then
 // on. layer, nil for none, lies between its bytes and the engine; nothing else
@@ -58,7 +66,7 @@ func (s *Server) AdoptPart(fd int, peer netip.AddrPort, layer *loop.Layer) {
 func (e *engine) adopt(fd int, peer netip.AddrPort, layer *loop.Layer) {
 	c := &conn{eng: e, peer: peer}
 	if e.srv.leaving.Load() {
-		_ = unix.Close(fd)
+		e.loop.CloseDescriptor(fd)
 		e.gate.Descriptors.Release()
 		return
 	}
@@ -112,9 +120,9 @@ func (l *listener) Event(*loop.Sock) {
 			l.pause()
 			return
 		}
-		fd, sa, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		fd, peer, err := l.eng.loop.Accept(l.fd)
 		if err == nil {
-			l.accepted(fd, addrOf(sa))
+			l.accepted(fd, peer)
 			continue
 		}
 		d.Release()
@@ -130,7 +138,6 @@ func (l *listener) Event(*loop.Sock) {
 
 // accepted takes over a connection.
 func (l *listener) accepted(fd int, peer netip.AddrPort) {
-	loop.EaseLoopback(fd, peer.Addr())
 	c := &conn{eng: l.eng, peer: peer, began: l.began}
 	if err := c.open(fd); err != nil {
 		l.eng.panicked(err)
@@ -141,7 +148,7 @@ func (l *listener) accepted(fd int, peer netip.AddrPort) {
 func (c *conn) open(fd int) error {
 	e := c.eng
 	if err := e.loop.Register(&c.sock, fd, c); err != nil {
-		_ = unix.Close(fd)
+		e.loop.CloseDescriptor(fd)
 		e.gate.Descriptors.Release()
 		return err
 	}
@@ -150,17 +157,10 @@ func (c *conn) open(fd int) error {
 	return nil
 }
 
-// pending reports whether there is a connection to accept.
-func (l *listener) pending() bool {
-	fds := []unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
-	return n > 0 && err == nil
-}
-
 // pause leaves connections in the backlog until there is a descriptor, if there
 // are any: a client that is turned away would take longer to come back.
 func (l *listener) pause() {
-	if !l.pending() {
+	if !l.eng.loop.Acceptable(l.fd) {
 		return
 	}
 	l.paused = true
@@ -190,10 +190,10 @@ func (l *listener) resume() {
 // drain accepts what stands in the backlog: closing the listener would reset it.
 func (l *listener) drain() {
 	for l.eng.gate.Descriptors.TryAcquire() {
-		fd, sa, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		fd, peer, err := l.eng.loop.Accept(l.fd)
 		switch err {
 		case nil:
-			l.accepted(fd, addrOf(sa))
+			l.accepted(fd, peer)
 			continue
 		case unix.ECONNABORTED, unix.EINTR:
 			l.eng.gate.Descriptors.Release()
@@ -206,18 +206,8 @@ func (l *listener) drain() {
 
 func (l *listener) close() {
 	if l.paused {
-		_ = unix.Close(l.fd)
+		l.eng.loop.CloseDescriptor(l.fd)
 	}
 	l.paused = false
 	l.sock.Close()
-}
-
-func addrOf(sa unix.Sockaddr) netip.AddrPort {
-	switch a := sa.(type) {
-	case *unix.SockaddrInet4:
-		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
-	case *unix.SockaddrInet6:
-		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port))
-	}
-	return netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
 }

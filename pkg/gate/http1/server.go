@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/netip"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -44,6 +43,8 @@ type Config struct {
 	UpstreamTLSFailed func(error)
 	// Panicked is told of a contained panic, with its value. It may be nil.
 	Panicked func(v any)
+	// Kernel is what a simulation runs the loops on; nil: the system.
+	Kernel loop.Kernel
 }
 
 // Part is another protocol on a loop. Its methods are called there.
@@ -108,11 +109,10 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 	}
 	s := &Server{gate: g, cfg: c, departure: make(chan struct{}, 1)}
 	s.dialling = upstream.Config{Address: c.Upstream, TLS: c.UpstreamTLS, TLSFailed: c.UpstreamTLSFailed, Refused: c.UpstreamRefused}
-	g.Pending.Start(loop.Nanotime())
 	share := upstreamShare(g.Descriptors, c.Loops)
 	g.Descriptors.Reserve(c.Loops * (loopDescriptors + share))
 	for range c.Loops {
-		l, err := loop.New()
+		l, err := s.newLoop()
 		if err != nil {
 			for _, e := range s.engines {
 				e.loop.Close()
@@ -134,6 +134,7 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 		l.Trimmed(e.trim)
 		s.engines = append(s.engines, e)
 	}
+	g.Pending.Start(s.engines[0].loop.Nanotime())
 	for _, e := range s.engines {
 		s.ran.Go(func() {
 			if err := e.loop.Run(); err != nil && c.Panicked != nil {
@@ -142,6 +143,13 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 		})
 	}
 	return s, nil
+}
+
+func (s *Server) newLoop() (*loop.Loop, error) {
+	if k := s.cfg.Kernel; k != nil {
+		return loop.NewSimulated(k), nil
+	}
+	return loop.New()
 }
 
 // Clock is the clock of Exchange: the time since the process began.
@@ -331,7 +339,7 @@ func (e *engine) trim(n int) {
 	e.bufs.pipes.trim()
 	e.pool.trim()
 	if n >= collectFrom {
-		go debug.FreeOSMemory()
+		e.loop.FreeMemory()
 	}
 }
 

@@ -66,7 +66,7 @@ func (e *engine) openSession(c *conn) {
 		s = &session{eng: e}
 		s.handle.Bind(e.loop, s)
 		s.client.init(s)
-		s.x.Bind(e.gate, loop.Nanotime, s.handle.Wake, &s.handle)
+		s.x.Bind(e.gate, e.loop.Nanotime, s.handle.Wake, &s.handle)
 	}
 	if c.list == &e.silent {
 		c.moveTo(&e.conns)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
-	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
@@ -104,7 +103,7 @@ func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []by
 	c.eng = e
 	c.handle.Bind(e.loop, c)
 	if e.leaving || e.loop.Register(&c.sock, fd, &c.handle) != nil {
-		_ = unix.Close(fd)
+		e.loop.CloseDescriptor(fd)
 		e.gate.Descriptors.Release()
 		return
 	}

@@ -60,7 +60,7 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 	if s == nil {
 		s = &stream{}
 		s.handle.Bind(e.loop, s)
-		s.x.Bind(e.gate, loop.Nanotime, s.handle.Wake, &s.handle)
+		s.x.Bind(e.gate, e.loop.Nanotime, s.handle.Wake, &s.handle)
 	}
 	s.flow.open(&c.link, &s.x, f.Stream, state)
 	s.conn, s.phase, s.until, s.invalid, s.body = c, arrived, 0, false, nil
