@@ -229,7 +229,7 @@ func TestAnAttackEndsItsConnectionAndNoOther(t *testing.T) {
 				t.Errorf("faults %v, want %s", r.faults(), a.fault)
 			}
 			innocent.works()
-			until(t, "one connection", func() bool { return r.stats.HTTP2().Connections == 1 })
+			until(t, "one connection", func() bool { return r.protocol.Stats().Connections == 1 })
 			until(t, "nothing in flight", func() bool { return r.gate.Admission.InFlight() == 0 })
 		})
 	}
@@ -376,7 +376,7 @@ func TestFieldBlocksThatAreNotCompleteShareTheBudgetOfHeads(t *testing.T) {
 func TestABodyThatIsNeverTakenWholeTakesNoMoreThanItsWindow(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, pour))
 	var f flow
-	f.open(&link{eng: r.part.Engine, owner: &conn{}}, new(gate.Exchange), 1, h2.Open)
+	f.open(&link{eng: r.part, owner: &conn{}}, new(gate.Exchange), 1, h2.Open)
 	_ = f.msg.Head(-1, false, false)
 	r.on(func() {
 		f.x.Bind(r.gate, nil, func() {}, nil)

@@ -196,7 +196,7 @@ func (c *conn) contain() {
 	if v := recover(); v != nil {
 		stack := debug.Stack()
 		c.cut()
-		c.eng.panicked(fmt.Errorf("%v\n%s", v, stack))
+		c.eng.worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
 	}
 }
 

@@ -285,7 +285,7 @@ func (l *link) remember(id uint32, how h2.State) {
 }
 
 // fault counts a fault of the peer.
-func (l *link) fault(f h2.Fault) { l.eng.stats.faults[f].Inc() }
+func (l *link) fault(f h2.Fault) { l.eng.cfg.faults[f].Inc() }
 
 // waitLine are the streams that wait until the peer has read, or has opened the
 // window of the connection, in the order in which they began to. While there

@@ -31,9 +31,8 @@ type Pool struct {
 	spare  loop.Spares[upStream]
 }
 
-// NewPool makes the pool of e's loop.
-func NewPool(e *Engine, d *upstream.Dialer, c *upstream.Choice, s *upstream.Stats) *Pool {
-	p := &Pool{eng: e, dialer: d, choice: c, stats: s}
+func newPool(e *Engine) *Pool {
+	p := &Pool{eng: e, dialer: &e.worker.Dialer, choice: e.worker.Choice, stats: e.worker.Stats}
 	p.spare.Init(e.loop, 16, 16384, nil)
 	return p
 }

@@ -172,8 +172,8 @@ func (s *stream) contain() {
 	s.sendReset(h2.InternalError)
 	s.end()
 	s.conn = nil
-	s.eng().departed()
-	s.eng().panicked(fmt.Errorf("%v\n%s", v, stack))
+	s.eng().worker.Departed()
+	s.eng().worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
 }
 
 func (s *stream) eng() *Engine { return s.l.eng }
@@ -205,7 +205,7 @@ func (s *stream) screen() bool {
 		s.req.Distrust()
 		s.describe()
 	}
-	s.x.Begin(e.loop.Now(), s, e.connector)
+	s.x.Begin(e.loop.Now(), s, &e.worker.Router)
 	if lines := s.x.TraceLines; lines != nil {
 		s.req.ReplaceTrace(lines)
 	}
@@ -214,7 +214,7 @@ func (s *stream) screen() bool {
 }
 
 func (s *stream) describe() {
-	s.req.Describe(s.x.Describe(), s.eng().cfg.Host)
+	s.req.Describe(s.x.Describe(), s.eng().worker.Host)
 	s.x.Peer, s.x.Encrypted = s.conn.peer, s.conn.sock.Layered()
 }
 
@@ -224,12 +224,12 @@ func (s *stream) relay() bool {
 	ending, outcome, next := s.x.Step(s.eng().loop.Now())
 	if ending == gate.Going {
 		if !tunnelled && s.x.State() == gate.StateTunnelling {
-			s.eng().departed()
+			s.eng().worker.Departed()
 		}
 		s.handle.Until(next)
 		return false
 	}
-	s.eng().departed()
+	s.eng().worker.Departed()
 	switch ending {
 	case gate.Completed:
 	case gate.Rejected:

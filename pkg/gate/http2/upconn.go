@@ -157,7 +157,7 @@ func (c *upConn) contain() {
 	if v := recover(); v != nil {
 		stack := debug.Stack()
 		c.cut(gate.InternalError)
-		c.eng.panicked(fmt.Errorf("%v\n%s", v, stack))
+		c.eng.worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
 	}
 }
 

@@ -17,9 +17,6 @@ type Config struct {
 	TLS *tls.Config
 	// TLSFailed is told, on a loop, why no session came about. It may be nil.
 	TLSFailed func(error)
-	// Refused is called on a loop when the container begins to refuse
-	// connections. It may be nil.
-	Refused func()
 }
 
 // Stats count what the connections to the container do, of all loops.
@@ -60,6 +57,7 @@ type Dialer struct {
 	loop     *loop.Loop
 	gate     *gate.Gate
 	cfg      *Config
+	choice   *Choice
 	stats    *Stats
 	target   loop.Target
 	line     gate.DialLine // those who lack a descriptor
@@ -71,8 +69,8 @@ type Dialer struct {
 
 // Init says once what d works for. share is how many connections the loop may
 // have whatever clients hold.
-func (d *Dialer) Init(l *loop.Loop, g *gate.Gate, c *Config, s *Stats, share int) {
-	d.loop, d.gate, d.cfg, d.stats, d.share = l, g, c, s, share
+func (d *Dialer) Init(l *loop.Loop, g *gate.Gate, c *Config, choice *Choice, s *Stats, share int) {
+	d.loop, d.gate, d.cfg, d.choice, d.stats, d.share = l, g, c, choice, s, share
 	d.target = loop.NewTarget(c.Address)
 }
 
@@ -184,8 +182,8 @@ func (d *Dialer) held(x *gate.Exchange, now int64) (r Result) {
 // refused holds x until the container listens.
 func (d *Dialer) refused(x *gate.Exchange) (r Result) {
 	now := d.loop.Nanotime()
-	if d.gate.Pending.Refused(now) && d.cfg.Refused != nil {
-		d.cfg.Refused()
+	if d.gate.Pending.Refused(now) {
+		d.choice.Forget()
 	}
 	d.line.Leave(x)
 	d.Feed()

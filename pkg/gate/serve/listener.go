@@ -1,4 +1,4 @@
-package http1
+package serve
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ func (s *Server) ServeOther(ln *net.TCPListener, began func(fd int, peer netip.A
 	if err != nil {
 		return fmt.Errorf("serving %s: %w", ln.Addr(), err)
 	}
-	for _, e := range s.engines {
+	for _, w := range s.workers {
 		fd := -1
 		cerr := raw.Control(func(p uintptr) {
 			if fd, err = unix.FcntlInt(p, unix.F_DUPFD_CLOEXEC, 0); err == nil {
@@ -35,7 +35,7 @@ func (s *Server) ServeOther(ln *net.TCPListener, began func(fd int, peer netip.A
 		if err := errors.Join(cerr, err); err != nil {
 			return fmt.Errorf("serving %s: %w", ln.Addr(), err)
 		}
-		e.loop.Post(func() { e.listen(fd, began) })
+		w.Loop.Post(func() { w.listen(fd, began) })
 	}
 	return nil
 }
@@ -43,39 +43,8 @@ func (s *Server) ServeOther(ln *net.TCPListener, began func(fd int, peer netip.A
 // ServeDescriptors is Serve for listening descriptors that are non-blocking, one
 // for each loop, which belong to the server from then on.
 func (s *Server) ServeDescriptors(fds []int) {
-	for i, e := range s.engines {
-		e.loop.Post(func() { e.listen(fds[i], nil) })
-	}
-}
-
-// Adopt serves a connection that was accepted elsewhere: fd is non-blocking,
-// holds a descriptor of the gate's budget, and belongs to the server from then
-// on. layer, nil for none, lies between its bytes and the engine; nothing else
-// may use it any more.
-func (s *Server) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer) {
-	e := s.engines[int(s.adopted.Inc())%len(s.engines)]
-	e.loop.Post(func() { e.adopt(fd, peer, layer) })
-}
-
-// AdoptPart is Adopt for the other protocol of the loops.
-func (s *Server) AdoptPart(fd int, peer netip.AddrPort, layer *loop.Layer) {
-	e := s.engines[int(s.adopted.Inc())%len(s.engines)]
-	e.loop.Post(func() { e.part.Adopt(fd, peer, layer, nil) })
-}
-
-func (e *engine) adopt(fd int, peer netip.AddrPort, layer *loop.Layer) {
-	c := &conn{eng: e, peer: peer}
-	if e.srv.leaving.Load() {
-		e.loop.CloseDescriptor(fd)
-		e.gate.Descriptors.Release()
-		return
-	}
-	if c.open(fd) != nil {
-		return
-	}
-	if layer != nil {
-		c.sock.Wrap(layer)
-		e.openSession(c) // a request may stand in the layer already
+	for i, w := range s.workers {
+		w.Loop.Post(func() { w.listen(fds[i], nil) })
 	}
 }
 
@@ -94,79 +63,76 @@ func prepareListener(fd int) error {
 
 // listener accepts connections for one loop.
 type listener struct {
-	eng    *engine
+	worker *Worker
 	sock   loop.Sock
 	fd     int
-	paused bool // the sock is closed, and the descriptor is not
-	began  func(fd int, peer netip.AddrPort)
+	paused bool                              // the sock is closed, and the descriptor is not
+	began  func(fd int, peer netip.AddrPort) // takes connections over at their first bytes; nil: HTTP/1 does at once
 }
 
 // acceptBatch bounds how many connections are accepted before others have
 // their turn.
 const acceptBatch = 64
 
-func (e *engine) listen(fd int, began func(int, netip.AddrPort)) {
-	l := &listener{eng: e, fd: fd, paused: true, began: began}
-	e.listeners = append(e.listeners, l)
+func (w *Worker) listen(fd int, began func(int, netip.AddrPort)) {
+	l := &listener{worker: w, fd: fd, paused: true, began: began}
+	w.listeners = append(w.listeners, l)
 	l.resume()
 }
 
 // Event accepts what has arrived. The listener is level-triggered: what is
 // left over comes back.
 func (l *listener) Event(*loop.Sock) {
-	d := l.eng.gate.Descriptors
 	for range acceptBatch {
-		if !d.TryAcquire() {
-			l.pause()
-			return
-		}
-		fd, peer, err := l.eng.loop.Accept(l.fd)
-		if err == nil {
-			l.accepted(fd, peer)
-			continue
-		}
-		d.Release()
-		switch err {
-		case unix.ECONNABORTED, unix.EINTR:
-			continue
+		switch l.accept() {
+		case nil:
 		case unix.EMFILE, unix.ENFILE:
 			l.pause()
+			return
+		default:
+			return
 		}
+	}
+}
+
+// accept takes one connection. The error is unix.EMFILE as well when the
+// budget has no descriptor.
+func (l *listener) accept() error {
+	w := l.worker
+	if !w.Gate.Descriptors.TryAcquire() {
+		return unix.EMFILE
+	}
+	fd, peer, err := w.Loop.Accept(l.fd)
+	if err == nil {
+		l.accepted(fd, peer)
+		return nil
+	}
+	w.Gate.Descriptors.Release()
+	if err == unix.ECONNABORTED || err == unix.EINTR {
+		return nil
+	}
+	return err
+}
+
+// accepted gives a connection away.
+func (l *listener) accepted(fd int, peer netip.AddrPort) {
+	if l.began != nil {
+		l.worker.await(fd, peer, l.began)
 		return
 	}
-}
-
-// accepted takes over a connection.
-func (l *listener) accepted(fd int, peer netip.AddrPort) {
-	c := &conn{eng: l.eng, peer: peer, began: l.began}
-	if err := c.open(fd); err != nil {
-		l.eng.panicked(err)
-	}
-}
-
-// open makes a silent connection of fd, which holds a descriptor of the budget.
-func (c *conn) open(fd int) error {
-	e := c.eng
-	if err := e.loop.Register(&c.sock, fd, c); err != nil {
-		e.loop.CloseDescriptor(fd)
-		e.gate.Descriptors.Release()
-		return err
-	}
-	c.since = e.loop.Now()
-	e.silent.push(c)
-	return nil
+	l.worker.http1.Adopt(fd, peer, nil, nil)
 }
 
 // pause leaves connections in the backlog until there is a descriptor, if there
 // are any: a client that is turned away would take longer to come back.
 func (l *listener) pause() {
-	if !l.eng.loop.Acceptable(l.fd) {
+	if !l.worker.Loop.Acceptable(l.fd) {
 		return
 	}
 	l.paused = true
 	l.sock.Detach()
-	d := l.eng.gate.Descriptors
-	d.Await(func() { l.eng.loop.Post(l.resume) })
+	d := l.worker.Gate.Descriptors
+	d.Await(func() { l.worker.Loop.Post(l.resume) })
 	d.Reclaim()
 }
 
@@ -175,38 +141,27 @@ func (l *listener) resume() {
 	if !l.paused {
 		return // closed
 	}
-	if l.eng.srv.leaving.Load() || l.eng.loop.Closing() {
+	if l.worker.Leaving() || l.worker.Loop.Closing() {
 		l.close()
 		return
 	}
 	l.paused = false
-	if err := l.eng.loop.RegisterListener(&l.sock, l.fd, l); err != nil {
+	if err := l.worker.Loop.RegisterListener(&l.sock, l.fd, l); err != nil {
 		l.paused = true
 		l.close()
-		l.eng.panicked(err)
+		l.worker.Panicked(err)
 	}
 }
 
 // drain accepts what stands in the backlog: closing the listener would reset it.
 func (l *listener) drain() {
-	for l.eng.gate.Descriptors.TryAcquire() {
-		fd, peer, err := l.eng.loop.Accept(l.fd)
-		switch err {
-		case nil:
-			l.accepted(fd, peer)
-			continue
-		case unix.ECONNABORTED, unix.EINTR:
-			l.eng.gate.Descriptors.Release()
-			continue
-		}
-		l.eng.gate.Descriptors.Release()
-		return
+	for l.accept() == nil {
 	}
 }
 
 func (l *listener) close() {
 	if l.paused {
-		l.eng.loop.CloseDescriptor(l.fd)
+		l.worker.Loop.CloseDescriptor(l.fd)
 	}
 	l.paused = false
 	l.sock.Close()
