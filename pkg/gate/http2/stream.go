@@ -70,6 +70,9 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 	s.handle.Wake()
 	if h.TooLarge {
 		s.invalid, s.refused = true, gate.HeadTooLarge
+		if h.TargetTooLong {
+			s.refused = gate.TargetTooLong
+		}
 		s.req.Reset()
 		_ = s.msg.Head(-1, false, false)
 		return nil
