@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/tls"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +71,13 @@ func TestArgumentsSayWhatToDo(t *testing.T) {
 		{[]string{"--check", "--version", "stray"}, CommandVersion},
 		{[]string{"drain"}, CommandDrain},
 		{[]string{"drain", "--help"}, CommandHelp},
+		{[]string{"probe"}, CommandProbe},
+		{[]string{"-probe-period", "0"}, CommandProbe},
+		{[]string{"version"}, CommandVersion},
+		{[]string{"help"}, CommandHelp},
+		{[]string{"help", "drain"}, CommandHelp},
+		{[]string{"--port=1", "--", "./app", "--help"}, CommandRun},
+		{[]string{"--check", "--", "./app"}, CommandCheck},
 	} {
 		_, command, _, err := load(c.args, nil)
 		if command != c.want || err != nil {
@@ -95,6 +103,59 @@ func TestDrainReadsNothingButItsSocket(t *testing.T) {
 	}
 	if problems := problemsOf(t, []string{"drain", "--drain-socket=x"}, nil); len(problems) != 1 {
 		t.Errorf("got %q", problems)
+	}
+}
+
+func TestProbeReadsNothingButWhereTheGateListens(t *testing.T) {
+	broken := map[string]string{"USER_PORT": "x", "OBSERVABILITY_CONFIG": "x", "QUEUE_SERVING_PORT": "81", "LISTEN_ADDRESS": "::1"}
+	for _, c := range []struct {
+		args string
+		want Config
+	}{
+		{"probe", Config{ServingPort: 81, ListenAddress: "::1", Probe: Probe{As: "kubelet"}}},
+		{"probe --port 82 --listen-address= --as Ingress --timeout 2", Config{ServingPort: 82, Probe: Probe{As: "ingress", Timeout: 2 * time.Second}}},
+		{"-probe-period 0", Config{ServingPort: 81, ListenAddress: "::1", Probe: Probe{As: "kubelet", Retry: 10 * time.Second}}},
+		{"-probe-period=3", Config{ServingPort: 81, ListenAddress: "::1", Probe: Probe{As: "kubelet", Retry: 3 * time.Second}}},
+		{"--probe-period 0 --as=activator", Config{ServingPort: 81, ListenAddress: "::1", Probe: Probe{As: "activator", Retry: 10 * time.Second}}},
+	} {
+		cfg, command, warnings, err := load(strings.Fields(c.args), broken)
+		if err != nil || command != CommandProbe || warnings != nil {
+			t.Fatalf("%s: %v, %q, %v", c.args, command, warnings, err)
+		}
+		c.want.Subject = "probe"
+		if got := fields(cfg); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %+v, want %+v", c.args, got, c.want)
+		}
+	}
+}
+
+func TestWhatFollowsTwoDashesIsTheApplication(t *testing.T) {
+	cfg := mustLoad(t, []string{"--port", "81", "--", "./app", "--user-port", "-x", "--"}, nil)
+	if want := []string{"./app", "--user-port", "-x", "--"}; !slices.Equal(cfg.Application, want) || cfg.ServingPort != 81 || cfg.UserPort != 8080 {
+		t.Errorf("got %q, ports %d and %d", cfg.Application, cfg.ServingPort, cfg.UserPort)
+	}
+}
+
+func TestSidePortsMoveOrCloseAllPortsThatHaveNoSettingOfTheirOwn(t *testing.T) {
+	ports := func(cfg *Config) []int {
+		return []int{cfg.ServingPort, cfg.ServingTLSPort, cfg.AdminPort, cfg.AutoscalerMetricsPort, cfg.MetricsPort, cfg.StatusPort, cfg.ProfilingPort}
+	}
+	for _, c := range []struct {
+		args   string
+		want   []int
+		socket string
+	}{
+		{"", []int{8012, 8112, 8022, 9090, 9091, 8023, 8008}, "@queuegate"},
+		{"--side-ports=", []int{8012, 8112, 8022, 9090, 9091, 8023, 8008}, "@queuegate"},
+		{"--side-ports=off --port=8001", []int{8001, 0, 0, 0, 0, 0, 0}, "@queuegate-8001"},
+		{"--side-ports=0 --admin-port=70", []int{8012, 0, 70, 0, 0, 0, 0}, "@queuegate-8012"},
+		{"--side-ports=9100", []int{8012, 9100, 9101, 9102, 9103, 9104, 9105}, "@queuegate-8012"},
+		{"--side-ports=9100 --metrics-port=9091 --drain-socket=@x", []int{8012, 9100, 9101, 9102, 9091, 9104, 9105}, "@x"},
+	} {
+		cfg := mustLoad(t, strings.Fields(c.args), nil)
+		if got := ports(cfg); !slices.Equal(got, c.want) || cfg.DrainSocket != c.socket {
+			t.Errorf("%q: got %d and %s, want %d and %s", c.args, got, cfg.DrainSocket, c.want, c.socket)
+		}
 	}
 }
 

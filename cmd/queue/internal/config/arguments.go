@@ -9,10 +9,12 @@ import (
 type Command uint8
 
 const (
-	// CommandRun runs the gate.
+	// CommandRun runs the gate, and Application behind it if there is one.
 	CommandRun Command = iota
 	// CommandDrain asks the gate behind DrainSocket to drain and waits for its end. Of the Config, only DrainSocket is set.
 	CommandDrain
+	// CommandProbe asks the gate on ServingPort whether it is ready. Of the Config, only that, ListenAddress and Probe are set.
+	CommandProbe
 	// CommandCheck validates the configuration and prints it with WriteCheck.
 	CommandCheck
 	// CommandHelp prints WriteHelp's text. The Config is empty.
@@ -23,13 +25,44 @@ const (
 
 // arguments finds the command and notes the texts of flags with their settings; the last of several counts.
 func (l *loader) arguments(args []string) {
-	if len(args) > 0 && args[0] == "drain" {
-		l.command = CommandDrain
-		args = args[1:]
+	if len(args) > 0 {
+		name, text, hasText := strings.Cut(args[0], "=")
+		switch c := commandNamed(name); {
+		case name == "help":
+			l.helpOf(args[1:])
+			return
+		case c != nil && !hasText:
+			l.begin(c)
+			args = args[1:]
+		case name == "-"+legacyProbe || name == "--"+legacyProbe:
+			l.begin(commandNamed("probe"))
+			args = l.flag(legacyProbe, text, hasText, args[1:])
+		}
 	}
 	for len(args) > 0 && l.command != CommandHelp {
+		if args[0] == "--" && l.subject == nil {
+			if l.Application = args[1:]; len(l.Application) == 0 {
+				l.problemOfArgument("argument \"--\": want a command behind it, which the gate shall start")
+			}
+			return
+		}
 		args = l.argument(args[0], args[1:])
 	}
+}
+
+// helpOf reads what stands behind "help".
+func (l *loader) helpOf(topic []string) {
+	l.command = CommandHelp
+	if len(topic) == 0 || strings.HasPrefix(topic[0], "-") {
+		return
+	}
+	c := commandNamed(topic[0])
+	if c == nil {
+		l.problemOfArgument("help %s: want one of %s", quoteShort(topic[0]), commandNames())
+		return
+	}
+	l.begin(c)
+	l.command = CommandHelp
 }
 
 // argument reads one argument and returns those left.
@@ -39,9 +72,7 @@ func (l *loader) argument(arg string, rest []string) []string {
 		l.command = CommandHelp
 	case arg == "--version":
 		l.command = CommandVersion // unless --help follows
-	case arg == "--check" && l.command == CommandDrain:
-		l.problemOfArgument("--check: not a flag of \"queue drain\"; want --drain-socket")
-	case arg == "--check":
+	case arg == "--check" && l.subject == nil:
 		l.command = max(l.command, CommandCheck)
 	case !strings.HasPrefix(arg, "--") || arg == "--":
 		l.stray(arg)
@@ -68,17 +99,21 @@ func (l *loader) flag(name, text string, hasText bool, rest []string) []string {
 	case s.value.about().hint == "":
 		text = "true"
 	case !isText:
-		l.problemOfArgument("--%s (%s): has no value; want %s", name, s.name, s.value.about().wants)
+		l.problemOfArgument("--%s%s: has no value; want %s", name, s.variableShown(), s.value.about().wants)
 		return rest
 	default:
 		text, rest = rest[0], rest[1:]
 	}
-	if l.command == CommandDrain && s.name != "DRAIN_SOCKET" {
-		l.problemOfArgument("--%s: not a flag of \"queue drain\"; want --drain-socket", name)
-		return rest
-	}
 	s.isFlagged, s.flagText = true, text
 	return rest
+}
+
+// variableShown is the name of the setting behind that of its flag, if it has one.
+func (s *setting) variableShown() string {
+	if strings.HasPrefix(s.name, "--") {
+		return ""
+	}
+	return " (" + s.name + ")"
 }
 
 func (l *loader) flagged(flag string) *setting {
@@ -90,26 +125,32 @@ func (l *loader) flagged(flag string) *setting {
 	return nil
 }
 
-// meant returns the flag or command that name stands for: another name of it (--container-concurrency, --USER_PORT), or, with sure
-// being false, a misspelling; "" for none.
-func (l *loader) meant(name string) (like string, sure bool) {
-	name = strings.TrimLeft(name, "-")
-	known := []word{newWord("check"), newWord("version"), newWord("help"), newWord("drain")}
+// meant returns the flag or command that an argument stands for: another name of a flag (--container-concurrency, --USER_PORT), or,
+// with sure being false, a misspelling; "" for none.
+func (l *loader) meant(arg string) (like string, sure bool) {
+	name := strings.TrimLeft(arg, "-")
+	var known []word
+	var shown []string
+	add := func(text, like string) { known, shown = append(known, newWord(text)), append(shown, like) }
 	for i := range l.settings {
 		s := &l.settings[i]
 		if variable := variableLike(name); s.name == variable || variableLike(s.flag) == variable {
 			return "--" + s.flag, true
 		}
-		known = append(known, newWord(s.flag))
+		add(s.flag, "--"+s.flag)
 	}
-	switch i := newWord(name).closest(known, 8); i {
-	case -1:
-		return "", false
-	case 3:
-		return "queue drain", false
-	default:
-		return "--" + known[i].text, false
+	add("help", "--help")
+	if l.subject == nil {
+		add("check", "--check")
+		add("version", "--version")
+		for _, c := range commands {
+			add(c.name, "queue "+c.name)
+		}
 	}
+	if i := newWord(name).closest(known, 8); i >= 0 {
+		return shown[i], false
+	}
+	return "", false
 }
 
 func variableLike(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
@@ -121,12 +162,15 @@ func (l *loader) problemOfArgument(format string, values ...any) {
 func (l *loader) stray(arg string) {
 	name, _, _ := strings.Cut(arg, "=")
 	switch like, sure := l.meant(name); {
+	case l.subject != nil:
+		l.problemOfArgument("argument %s: want %s", quoteShort(arg), l.flags())
 	case sure:
 		l.problemOfArgument("argument %s: want %s, or the setting in the environment", quoteShort(arg), like)
-	case like != "" && name != "drain":
+	case like != "" && like != "queue "+name:
 		l.problemOfArgument("argument %s: did you mean %s?", quoteShort(arg), like)
 	default:
-		l.problemOfArgument("argument %s: want flags as \"queue --help\" lists them, or drain as the first argument", quoteShort(arg))
+		l.problemOfArgument("argument %s: want flags as \"queue --help\" lists them, or a command (%s) as the first argument",
+			quoteShort(arg), commandNames())
 	}
 }
 
@@ -136,6 +180,8 @@ func (l *loader) unknown(flag string) {
 		l.problemOfArgument("%s: unknown flag; want %s", quoteShort(flag), like)
 	case like != "":
 		l.problemOfArgument("%s: unknown flag; did you mean %s?", quoteShort(flag), like)
+	case l.subject != nil:
+		l.problemOfArgument("%s: not a flag of \"queue %s\"; want %s", flag, l.subject.name, l.flags())
 	default:
 		l.problemOfArgument("%s: unknown flag; want one of those that \"queue --help\" lists", quoteShort(flag))
 	}

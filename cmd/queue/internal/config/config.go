@@ -56,6 +56,7 @@ type Config struct {
 	AppProbeHost string
 	AppProbePort int // 0 = on the admin port only
 
+	SidePorts             int // first of the row that the ports below moved to, 0 = they did not; sidePortsOff
 	AdminPort             int // 0 = off
 	AutoscalerMetricsPort int // 0 = off
 	MetricsPort           int // 0 = off; listens only if MetricsBackend is "prometheus"
@@ -76,6 +77,11 @@ type Config struct {
 
 	LoggingConfig string // zap's JSON, "" for the default; an absent or empty encoding or encoder is the default one
 	LogLevel      string // one of logLevels: what LoggingConfig says unless set
+
+	// Application is the command that the gate starts, with its arguments; nil for none.
+	Application []string
+	Subject     string // the command that help is about, "" for the gate
+	Probe       Probe
 
 	PodIP   string
 	Knative bool // some SERVING_* variable is there, be it empty

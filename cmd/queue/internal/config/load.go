@@ -13,7 +13,8 @@ type loader struct {
 	*Config
 	lookup   func(string) (string, bool)
 	command  Command
-	problems []error // of the arguments; others are with their setting
+	subject  *command // nil: the gate
+	problems []error  // of the arguments; others are with their setting
 	warnings []string
 	links    []string // variables of settings that tell of Services
 }
@@ -29,10 +30,21 @@ func Load(args []string, lookup func(string) (string, bool), names []string) (c 
 	l.settings = table(l.Config)
 	l.arguments(args)
 	switch l.command {
-	case CommandHelp, CommandVersion:
+	case CommandHelp:
+		// What is wrong with flags before it is no reason not to help; a topic that there is not is one.
+		if len(args) > 0 && args[0] == "help" && len(l.problems) > 0 {
+			return nil, l.command, nil, errors.Join(l.problems...)
+		}
 		return l.Config, l.command, nil, nil
-	case CommandDrain:
-		l.read(l.setting("DRAIN_SOCKET"))
+	case CommandVersion:
+		return l.Config, l.command, nil, nil
+	case CommandDrain, CommandProbe:
+		for i := range l.settings {
+			l.read(&l.settings[i])
+		}
+		if l.command == CommandProbe {
+			l.readProbe()
+		}
 	default:
 		// First what gives way to settings of their own.
 		l.read(l.setting("OBSERVABILITY_CONFIG"))
@@ -43,6 +55,7 @@ func Load(args []string, lookup func(string) (string, bool), names []string) (c 
 			}
 		}
 		l.replace()
+		l.moveSidePorts()
 		l.finish()
 		l.checkCombinations()
 		l.checkPorts()
@@ -98,7 +111,7 @@ func (l *loader) variable(s *setting) (text, name string) {
 // wantError says what the setting accepts in the place of text, and where that was found.
 func (s *setting) wantError(text string, err error) error {
 	what := s.found + "=" + quoteShort(text)
-	if s.source == fromFlag {
+	if s.source == fromFlag && s.found != "--"+s.flag {
 		what += " (--" + s.flag + ")"
 	}
 	return wantError(what, s.value.about().wants, err)
@@ -123,6 +136,34 @@ func (l *loader) replace() {
 	if l.Tracing.Protocol == "stackdriver" {
 		l.Tracing.Protocol = "none"
 		l.warn("%s=stackdriver: there is no such exporter; no traces leave", l.setting("TRACING_CONFIG_BACKEND").found)
+	}
+}
+
+// sidePorts are the settings that SIDE_PORTS moves, in their order.
+var sidePorts = []string{"QUEUE_SERVING_TLS_PORT", "ADMIN_PORT", "AUTOSCALER_METRICS_PORT", "METRICS_PORT", "STATUS_PORT", "PROFILING_PORT"}
+
+// moveSidePorts gives the ports beside the serving port that have no setting of their own the places that SIDE_PORTS says, and the
+// drain socket one that no gate with another serving port has.
+func (l *loader) moveSidePorts() {
+	all := l.setting("SIDE_PORTS")
+	if l.SidePorts == 0 {
+		return
+	}
+	for i, name := range sidePorts {
+		s := l.setting(name)
+		if s.source != fromDefault {
+			continue
+		}
+		s.source, s.found = all.source, all.found
+		text := "0"
+		if l.SidePorts != sidePortsOff {
+			text = strconv.Itoa(l.SidePorts + i)
+		}
+		_ = s.value.set(text)
+	}
+	if s := l.setting("DRAIN_SOCKET"); s.source == fromDefault {
+		l.DrainSocket += "-" + strconv.Itoa(l.ServingPort)
+		s.source = all.source
 	}
 }
 

@@ -13,6 +13,31 @@ var (
 	portOrOff = whole("PORT", 0, 65535, "a port number from 1 to 65535, or 0 for off")
 )
 
+// sidePortsOff is the value of SIDE_PORTS that closes them all.
+const sidePortsOff = -1
+
+// sidePortBlock is the first port of a row of ports, 0 for none.
+var sidePortBlock = func() *kind[int] {
+	most := 65536 - len(sidePorts)
+	return &kind[int]{form{"PORT|off", fmt.Sprintf("off, or a port number from 1 to %d", most), plain},
+		simple(func(text string) (int, bool) {
+			if strings.EqualFold(text, "off") || text == "0" {
+				return sidePortsOff, true
+			}
+			n, ok := parseWhole(text)
+			return int(n), ok && n <= int64(most)
+		}),
+		func(n int) string {
+			switch n {
+			case 0:
+				return ""
+			case sidePortsOff:
+				return "off"
+			}
+			return strconv.Itoa(n)
+		}}
+}()
+
 // count is a whole number from 0 to most.
 func count(most int) *kind[int] {
 	return whole("N", 0, most, fmt.Sprintf("a whole number from 0 to %d", most))

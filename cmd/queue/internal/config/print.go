@@ -87,22 +87,38 @@ const helpHead = `queue stands in front of a container in its own pod: it admits
 answers the platform's probes itself.
 
 Usage:
-  queue [flags]           run the gate; "queue --user-port 8080" is enough
-  queue drain [flags]     start a drain of the gate that runs beside, and wait until it ends
+  queue [flags]                 run the gate; "queue --user-port 8080" is enough
+  queue [flags] -- COMMAND ...  run the gate and, behind it, an application with PORT=USER_PORT
+  queue COMMAND [flags]
 
+Commands:
+`
+
+const helpFlags = `
   --check                 check the configuration, print what is in effect, and exit
   --version               print version, commit and Go version, and exit
-  --help                  print this, and exit
+  --help                  print this, or what there is to know of the command before it, and exit
 
 Every setting is an environment variable and a flag. The flag beats the variable, which beats the
 default [in brackets]; an empty variable counts as unset. DURATION is such as 1.5s, 300ms, 2m or
-plain seconds; SECONDS is a plain number. Exit codes: 0 done, 1 failed, 2 wrong configuration.
+plain seconds; SECONDS is a plain number. Exit codes: 0 done, 1 failed, 2 wrong configuration, and
+with an application its own, or 128 + the signal that ended it.
 `
 
 // WriteHelp prints the text of --help for the Config that comes with CommandHelp.
 func WriteHelp(w io.Writer, c *Config) error {
 	var b strings.Builder
+	if c.Subject != "" {
+		commandNamed(c.Subject).writeHelp(&b, c.settings)
+		_, err := io.WriteString(w, b.String())
+		return err
+	}
 	b.WriteString(helpHead)
+	for _, c := range commands {
+		usage := c.name + " " + c.usage
+		b.WriteString("  " + usage + strings.Repeat(" ", 24-len(usage)) + c.summary + "\n")
+	}
+	b.WriteString(helpFlags)
 	c.eachGroup(func(title string, group []setting) {
 		b.WriteString("\n" + title + "\n")
 		for i := range group {
@@ -120,10 +136,15 @@ func (s *setting) writeHelp(b *strings.Builder) {
 		flag += " " + s.value.about().hint
 	}
 	const column = 40
-	first := flag + strings.Repeat(" ", max(2, column-len(flag))) + s.name
+	first := flag + strings.Repeat(" ", max(2, column-len(flag)))
+	if !strings.HasPrefix(s.name, "--") {
+		first += s.name
+	}
 	standard, _ := s.standardShown()
 	standard = " [" + standard + "]"
-	if len(first)+len(standard) > helpWidth {
+	if first[len(first)-1] == ' ' {
+		standard = standard[1:]
+	} else if len(first)+len(standard) > helpWidth {
 		standard = "\n" + strings.Repeat(" ", column) + standard[1:]
 	}
 	b.WriteString(first + standard + "\n")

@@ -122,6 +122,44 @@ func TestHelpFitsOnOneHundredColumnsAndNamesEverySetting(t *testing.T) {
 	}
 }
 
+func TestHelpOfACommandIsAboutItAndItsFlags(t *testing.T) {
+	for _, c := range []struct {
+		args        string
+		wants, lack []string
+	}{
+		{"help drain", []string{"Usage: queue drain [flags]\n", "--drain-socket SOCKET", "DRAIN_SOCKET [@queuegate]"}, []string{"--port", "--as"}},
+		{"drain --help", []string{"Usage: queue drain [flags]\n"}, []string{"--port"}},
+		{"probe --port 1 -h", []string{"Usage: queue probe [flags]\n", "--as kubelet|activator|ingress", "[kubelet]", "--port PORT", "QUEUE_SERVING_PORT [8012]"}, []string{"--user-port"}},
+		{"help version", []string{"Usage: queue version\n"}, []string{"--"}},
+		{"help help", []string{"Usage: queue help [command]\n", "probe, drain, version, help"}, []string{"--"}},
+		{"help", []string{"Usage:\n", "  probe [flags]", "--user-port", "queue [flags] -- COMMAND"}, nil},
+	} {
+		cfg, command, _, err := load(strings.Fields(c.args), nil)
+		if err != nil || command != CommandHelp {
+			t.Fatalf("%s: %v, %v", c.args, command, err)
+		}
+		var out bytes.Buffer
+		if err := WriteHelp(&out, cfg); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.wants {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s lacks %q:\n%s", c.args, want, &out)
+			}
+		}
+		for _, lack := range c.lack {
+			if strings.Contains(out.String(), lack) {
+				t.Errorf("%s has %q:\n%s", c.args, lack, &out)
+			}
+		}
+		for line := range strings.Lines(out.String()) {
+			if len(line) > helpWidth+1 {
+				t.Errorf("%s: %d columns: %q", c.args, len(line), line)
+			}
+		}
+	}
+}
+
 func TestTableOfSettingsIsSound(t *testing.T) {
 	names, flags, lastOfGroup := make(map[string]bool), make(map[string]bool), make(map[string]int)
 	for i, s := range knownSettings() {

@@ -109,10 +109,18 @@ func TestProblemsReadWell(t *testing.T) {
 		{[]string{"--container-concurrency=5"}, "", "", `"--container-concurrency": unknown flag; want --concurrency`},
 		{[]string{"-user-port", "--check"}, "", "", `argument "-user-port": want --user-port, or the setting in the environment`},
 		{[]string{"USER_PORT=5"}, "", "", `argument "USER_PORT=5": want --user-port, or the setting in the environment`},
-		{[]string{"--check", "drain"}, "", "", `argument "drain": want flags as "queue --help" lists them, or drain as the first argument`},
-		{[]string{"--"}, "", "", `argument "--": want flags as "queue --help" lists them, or drain as the first argument`},
-		{[]string{"--concurrency-hard", "false"}, "", "", `argument "false": want flags as "queue --help" lists them, or drain as the first argument`},
+		{[]string{"--check", "drain"}, "", "", `argument "drain": ` + wantsCommand},
+		{[]string{"--"}, "", "", `argument "--": want a command behind it, which the gate shall start`},
+		{[]string{"--concurrency-hard", "false"}, "", "", `argument "false": ` + wantsCommand},
 		{[]string{"drain", "--user-port=5"}, "", "", `--user-port: not a flag of "queue drain"; want --drain-socket`},
+		{[]string{"drain", "--drain-sokcet=@a"}, "", "", `"--drain-sokcet": unknown flag; did you mean --drain-socket?`},
+		{[]string{"probe", "--tls-port=1"}, "", "", `--tls-port: not a flag of "queue probe"; want --port, --listen-address, --as, --timeout or --probe-period`},
+		{[]string{"probe", "--timout=1"}, "", "", `"--timout": unknown flag; did you mean --timeout?`},
+		{[]string{"probe", "--as=proxy"}, "", "", `--as="proxy": want kubelet, activator or ingress`},
+		{[]string{"probe", "--as"}, "", "", `--as: has no value; want kubelet, activator or ingress`},
+		{[]string{"-probe-period", "x"}, "", "", `--probe-period="x": want whole seconds, 0 or more`},
+		{[]string{"help", "prob"}, "", "", `help "prob": want one of probe, drain, version, help`},
+		{[]string{"--side-ports=65531"}, "", "", `SIDE_PORTS="65531" (--side-ports): want off, or a port number from 1 to 65530`},
 		{[]string{"drain", "--check"}, "", "", `--check: not a flag of "queue drain"; want --drain-socket`},
 	} {
 		problems := problemsOf(t, c.args, map[string]string{c.env: c.text})
@@ -121,6 +129,8 @@ func TestProblemsReadWell(t *testing.T) {
 		}
 	}
 }
+
+const wantsCommand = `want flags as "queue --help" lists them, or a command (probe, drain, version, help) as the first argument`
 
 func TestAllProblemsAreReportedTogetherInTheOrderOfTheTable(t *testing.T) {
 	problems := problemsOf(t, []string{"--nope", "stray", "extra", "--admin-port=-1"}, map[string]string{

@@ -146,10 +146,11 @@ func TestAMisspeltFlagOrCommandIsAnErrorThatNamesTheRightOne(t *testing.T) {
 		{"--drain", `"--drain": unknown flag; did you mean queue drain?`},
 		{"-version", `argument "-version": did you mean --version?`},
 		{"drian", `argument "drian": did you mean queue drain?`},
-		{"help", `argument "help": did you mean --help?`},
+		{"prboe", `argument "prboe": did you mean queue probe?`},
+		{"--probe", `"--probe": unknown flag; did you mean queue probe?`},
 		{"check", `argument "check": did you mean --check?`},
 		{"--xyz", `"--xyz": unknown flag; want one of those that "queue --help" lists`},
-		{"serve", `argument "serve": want flags as "queue --help" lists them, or drain as the first argument`},
+		{"serve", `argument "serve": ` + wantsCommand},
 	} {
 		if problems := problemsOf(t, []string{c.arg}, nil); len(problems) != 1 || problems[0] != c.want {
 			t.Errorf("got %q, want %q", problems, c.want)

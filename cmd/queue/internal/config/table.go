@@ -156,6 +156,10 @@ func drainRows(c *Config) []row {
 
 func portRows(c *Config) []row {
 	return []row{
+		{"SIDE_PORTS", "side-ports", "(each where its setting says)", sidePortBlock.at(&c.SidePorts),
+			"All ports beside the serving port at once, so that several gates run on one host: off, or the first of six in a row, for TLS, " +
+				"admin, autoscaler, metrics, status and profiling. A port with a setting of its own stays there. DRAIN_SOCKET is then " +
+				"@queuegate-QUEUE_SERVING_PORT unless set."},
 		{"ADMIN_PORT", "admin-port", "8022", portOrOff.at(&c.AdminPort),
 			"Port for /wait-for-drain, /health and /app-health; 0 = off."},
 		{"AUTOSCALER_METRICS_PORT", "autoscaler-metrics-port", "9090", portOrOff.at(&c.AutoscalerMetricsPort),
