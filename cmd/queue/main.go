@@ -27,6 +27,7 @@ const (
 	exitOK     = 0
 	exitFailed = 1 // could not listen, or did not end in order
 	exitConfig = 2 // the configuration is wrong
+	// Behind `queue -- COMMAND`, that of the application.
 )
 
 // stderrTimeout is how long the end waits for what is wrong with the start to be
@@ -65,6 +66,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		err = config.WriteCheck(stdout, cfg)
 	case config.CommandDrain:
 		err = app.RequestDrain(cfg.DrainSocket)
+	case config.CommandProbe:
+		err = probeGate(cfg)
 	default:
 		return serve(cfg, warnings, stderr)
 	}
