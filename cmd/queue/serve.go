@@ -18,8 +18,10 @@ import (
 
 // How long the end waits for the request log and for collectors to take what is
 // left, and then for the gate's own log. A second signal shortens both: a second
-// after it the process is gone.
+// after it the process is gone. Of requests that outlive the application, what it
+// has sent may take leaveTimeout to be delivered.
 const (
+	leaveTimeout      = 5 * time.Second
 	closeTimeout      = 2 * time.Second
 	logTimeout        = time.Second
 	hurryTimeout      = 500 * time.Millisecond
@@ -44,6 +46,9 @@ func serve(cfg *config.Config, warnings []string, stderr io.Writer) (code int) {
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	if cfg.Application != nil {
+		signal.Notify(signals, passedOn...)
+	}
 
 	gate, err := app.New(cfg, build(), log)
 	if err != nil {
@@ -58,36 +63,64 @@ func serve(cfg *config.Config, warnings []string, stderr io.Writer) (code int) {
 		return exitFailed
 	}
 	log.Info("serving", zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort))
-	p := process{gate: gate, signals: signals}
+	p := process{gate: gate, signals: signals, notify: func(state string) { notify(state, log.Logger) }}
+	if cfg.Application != nil {
+		if p.application, err = startApplication(cfg.Application, cfg.UserPort); err != nil {
+			log.Error("the application cannot start", zap.Error(err))
+			return startCode(err)
+		}
+		log.Info("the application has started", zap.Strings("command", cfg.Application), zap.Int("pid", p.application.pid))
+	}
+	p.notify(notifyReady)
 	err = p.end()
-	if err != nil {
+	switch {
+	case err != nil:
 		code = exitFailed
 		timeout = hurriedLogTimeout
 		log.Warn("the drain was cut short", zap.Error(err))
+	case p.application != nil:
+		code = p.application.code
+		log.Info("the application has ended", zap.Int("exitCode", code))
 	}
 	log.Info("ended", zap.Int("exitCode", code))
 	return code
 }
 
-// process is a running gate and the signals that it gets.
+// passedOn are what the gate has no use for itself. An application gets them as
+// they come, but for SIGQUIT: that asks for the end (nginx), as SIGTERM does.
+var passedOn = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGQUIT}
+
+// process is a running gate, the application that it has started if there is
+// one, and the signals that it gets.
 type process struct {
 	gate interface {
 		Drain()
+		Draining() <-chan struct{}
+		Served() <-chan struct{}
+		Leave()
 		Reload()
 		Run(ctx context.Context) error
 		Close(ctx context.Context)
 	}
-	signals <-chan os.Signal
-	asked   bool // to end, by a signal
+	application *application
+	signals     <-chan os.Signal
+	notify      func(state string)
+	asked       os.Signal // to end
+	stopping    bool      // and systemd is notified
 }
 
 var errSecondSignal = errors.New("second signal")
 
-// end returns when the gate has drained and closed. A second signal cuts that
-// short, and is an error.
+// end returns when the gate has drained and closed, and the application has
+// ended: it gets its signal once no request is under way, while its tunnels are
+// still open. An application that ends by itself ends the gate. A second signal
+// cuts all that short, and is an error.
 func (p *process) end() error {
 	timeout := closeTimeout
-	cut := p.wait(p.gate.Run)
+	cut := p.wait(p.gate.Run, p.application.end())
+	if cut == nil {
+		cut = p.wait(p.applicationEnd, nil)
+	}
 	if cut != nil {
 		timeout = hurryTimeout
 	}
@@ -104,30 +137,85 @@ func (p *process) end() error {
 		case <-ctx.Done(): // what hangs ends with the process
 		}
 		return nil
-	})
+	}, nil)
+	p.application.kill()
 	return errors.Join(cut, err)
 }
 
-// wait runs f and acts on signals meanwhile.
-func (p *process) wait(f func(context.Context) error) error {
+// applicationEnd asks the application to end and waits for that.
+func (p *process) applicationEnd(ctx context.Context) error {
+	if p.application == nil {
+		return nil
+	}
+	p.stopApplication()
+	select {
+	case <-p.application.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// stopApplication passes on the signal that has asked the gate to end.
+func (p *process) stopApplication() {
+	s := p.asked
+	if s == nil {
+		s = syscall.SIGTERM
+	}
+	p.application.stop(s)
+}
+
+// wait runs f and acts on signals, and on the end of the application, meanwhile.
+func (p *process) wait(f func(context.Context) error, gone <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- f(ctx) }()
+	draining, served := p.gate.Draining(), p.gate.Served()
+	var late <-chan time.Time
 	for {
 		select {
 		case err := <-ended:
 			return err
+		case <-draining:
+			draining = nil
+			if !p.stopping {
+				p.stopping = true
+				p.notify(notifyStopping)
+			}
+		case <-served:
+			served = nil
+			p.stopApplication()
+		case <-gone:
+			gone = nil
+			p.gate.Leave()
+			late = time.After(leaveTimeout)
+		case <-late:
+			cancel()
+			<-ended
+			return nil
 		case s := <-p.signals:
-			switch {
-			case s == syscall.SIGHUP:
-				p.gate.Reload()
-			case p.asked:
-				return errSecondSignal
-			default:
-				p.asked = true
-				p.gate.Drain()
+			if err := p.act(s); err != nil {
+				return err
 			}
 		}
 	}
+}
+
+// act acts on a signal. The second that asks for the end is an error.
+func (p *process) act(s os.Signal) error {
+	switch {
+	case s == syscall.SIGHUP:
+		p.gate.Reload()
+		p.application.signal(s)
+	case s != syscall.SIGTERM && s != syscall.SIGINT && s != syscall.SIGQUIT:
+		p.application.signal(s)
+	case p.asked != nil:
+		p.stopApplication()
+		return errSecondSignal
+	default:
+		p.asked = s
+		p.gate.Drain()
+	}
+	return nil
 }

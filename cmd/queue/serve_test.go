@@ -13,15 +13,19 @@ import (
 // fakeGate drains and closes when it is told to, or else when its context ends.
 type fakeGate struct {
 	drained, closed chan struct{}
+	draining        chan struct{}
 	drains, reloads int
 }
 
 func newFakeGate() *fakeGate {
-	return &fakeGate{drained: make(chan struct{}), closed: make(chan struct{})}
+	return &fakeGate{drained: make(chan struct{}), closed: make(chan struct{}), draining: make(chan struct{})}
 }
 
-func (g *fakeGate) Drain()  { g.drains++ }
-func (g *fakeGate) Reload() { g.reloads++ }
+func (g *fakeGate) Drain()                    { g.drains++; close(g.draining) }
+func (g *fakeGate) Draining() <-chan struct{} { return g.draining }
+func (g *fakeGate) Served() <-chan struct{}   { return g.drained }
+func (g *fakeGate) Leave()                    { close(g.drained) }
+func (g *fakeGate) Reload()                   { g.reloads++ }
 
 func (g *fakeGate) Run(ctx context.Context) error {
 	select {
@@ -43,9 +47,13 @@ func ending(t *testing.T, at map[time.Duration]func(g *fakeGate, signals chan<- 
 		for d, happens := range at {
 			time.AfterFunc(d, func() { happens(g, signals) })
 		}
-		p := process{gate: g, signals: signals}
+		notified := 0
+		p := process{gate: g, signals: signals, notify: func(string) { notified++ }}
 		err = p.end()
 		took = time.Since(start)
+		if notified != g.drains {
+			t.Errorf("notified %d times of %d drains", notified, g.drains)
+		}
 		select {
 		case <-g.closed:
 		default:

@@ -11,8 +11,8 @@ import (
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/http2"
-	"github.com/queuegate/queuegate/pkg/gate/serve"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/lines"
 	"github.com/queuegate/queuegate/pkg/metrics/push"
@@ -32,12 +32,13 @@ type App struct {
 	exporters   *exporters
 	observer    *observer
 	gate        *gate.Gate
-	http2       *http2.Protocol
-	server      *serve.Server
+	http2       http2.Stats
+	http1       *http1.Server
 	tls         *tlsPort
 	pusher      *push.Pusher // nil: figures are not pushed
 	ports       []*sidePort
-	drainSocket *drainSocket // while it listens
+	drainSocket *drainSocket  // while it listens
+	left        chan struct{} // closed by Leave
 }
 
 // ErrSystem is the cause of an error of New that is not the configuration's.
@@ -47,7 +48,7 @@ var ErrSystem = errors.New("refused by the system")
 func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	followMemoryLimit("/proc/self/cgroup", "/sys/fs/cgroup")
 	log := own.Logger
-	a := &App{cfg: cfg, build: build, log: log, often: limited(log), lines: own.lines}
+	a := &App{cfg: cfg, build: build, log: log, often: limited(log), lines: own.lines, left: make(chan struct{})}
 	specs, err := probeSpecs(cfg)
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	if a.gate, err = gate.New(c); err != nil {
 		return nil, err
 	}
-	if err := a.buildServer(session); err != nil {
+	if err := a.buildEngines(session); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSystem, err)
 	}
 	if a.tls, err = newTLSPort(cfg, a, log); err != nil {
@@ -97,21 +98,35 @@ func (a *App) Listen() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := a.server.Serve(traffic); err != nil {
+	if err := a.http1.Serve(traffic); err != nil {
 		return err
 	}
-	settle(func() bool { return a.observer.counting.LastWindow(serve.Clock()).Arrivals > 0 })
+	settle(func() bool { return a.observer.counting.LastWindow(http1.Clock()).Arrivals > 0 })
 	return nil
 }
 
 // Drain begins to drain. Calls after the first do nothing.
 func (a *App) Drain() { a.gate.Drain.Start() }
 
+// Draining is closed when a drain has begun, Served when no request is under way
+// any more but tunnels: the container may be told to end.
+func (a *App) Draining() <-chan struct{} { return a.gate.Drain.Started() }
+
+// Served is described at Draining.
+func (a *App) Served() <-chan struct{} { return a.gate.Drain.Served() }
+
+// Leave lets Run go on to the end without a quiet period: the container is gone.
+// It may be called once.
+func (a *App) Leave() {
+	a.gate.Drain.Start()
+	close(a.left)
+}
+
 // Reload loads the certificates again.
 func (a *App) Reload() { a.tls.reload() }
 
-// Run returns when the gate has drained, which Drain or `queue drain` begins,
-// or with an error when ctx ends.
+// Run returns when the gate has drained, which Drain, Leave or `queue drain`
+// begins, or with an error when ctx ends.
 func (a *App) Run(ctx context.Context) error {
 	select {
 	case <-a.gate.Drain.Started():
@@ -121,11 +136,12 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	select {
 	case <-a.gate.Drain.Quiet():
+	case <-a.left:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	a.tls.close()
-	return a.server.Shutdown(ctx)
+	return a.http1.Shutdown(ctx)
 }
 
 // Close lets go of everything. What is left for the request log and for
