@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/metrics/lines"
@@ -41,9 +43,13 @@ func (l *Log) Close(ctx context.Context) error { return l.lines.Close(ctx) }
 const logQueueBytes = 1 << 20
 
 // OpenLog opens the log that SERVING_LOGGING_CONFIG describes, or the default
-// one: JSON lines on stderr with the keys that Knative uses.
+// one: on stderr, lines for people on a terminal, and JSON with the keys that
+// Knative uses anywhere else.
 func OpenLog(cfg *config.Config) (*Log, error) {
 	c := cfg.Logging()
+	if _, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS); err == nil && cfg.LoggingConfig == "" {
+		forPeople(&c)
+	}
 	sink, _, err := zap.Open(c.OutputPaths...)
 	if err != nil {
 		return nil, fmt.Errorf("SERVING_LOGGING_CONFIG: %w", err)
@@ -51,6 +57,14 @@ func OpenLog(cfg *config.Config) (*Log, error) {
 	name, fields := origin(cfg)
 	out := lines.New(lines.Config{Writer: sink, QueueBytes: logQueueBytes})
 	return &Log{loggerOf(&c, out).Named(name).With(fields...), out}, nil
+}
+
+// forPeople makes lines of time, level, message and fields.
+func forPeople(c *zap.Config) {
+	e := &c.EncoderConfig
+	c.Encoding, c.DisableCaller = "console", true
+	e.NameKey, e.ConsoleSeparator = "", "  "
+	e.EncodeTime, e.EncodeLevel = zapcore.TimeEncoderOfLayout("15:04:05.000"), zapcore.CapitalLevelEncoder
 }
 
 // origin is what each line says of where it comes from: under Knative what its
