@@ -27,7 +27,8 @@ type gate struct {
 
 // startGate runs the gate in front of k. Settings are NAME=value and override
 // the defaults: no side port, no quiet period in a drain, always ready. A
-// setting "ulimit -n 64" is a limit of the process.
+// setting "ulimit -n 64" is a limit of the process, and "arguments a b" are
+// arguments of the gate.
 func startGate(t *testing.T, k *container, settings ...string) *gate {
 	t.Helper()
 	return startGateOn(t, streams{}, k, settings...)
@@ -66,6 +67,10 @@ func launchGate(t *testing.T, streams streams, k *container, settings []string) 
 	for _, s := range settings {
 		if limit, ok := strings.CutPrefix(s, "ulimit "); ok {
 			path, args = "/bin/sh", []string{"-c", "ulimit " + limit + ` && exec "$0"`, queueBinary}
+			continue
+		}
+		if text, ok := strings.CutPrefix(s, "arguments "); ok {
+			args = append(args, strings.Fields(text)...)
 			continue
 		}
 		if s == "ADMIN_PORT=on" {

@@ -18,6 +18,9 @@ var queueBinary, containerBinary string
 var raceBuild = os.Getenv("QUEUEGATE_RACE") == "1"
 
 func TestMain(m *testing.M) {
+	if mode := os.Getenv(applicationMode); mode != "" {
+		os.Exit(beApplication(mode))
+	}
 	code, err := runAll(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)

@@ -1,10 +1,12 @@
 package http1
 
 import (
+	"net/netip"
+	"time"
+
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
-	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
 // readRequest reads a head and begins what it asks for.
@@ -42,7 +44,7 @@ func (s *session) readRequest() bool {
 		s.req.Distrust()
 		s.client.describe(&s.x)
 	}
-	s.x.Begin(s.now(), &s.client, &s.eng.worker.Router)
+	s.x.Begin(s.now(), &s.client, s.eng.connector)
 	if lines := s.x.TraceLines; lines != nil {
 		s.req.ReplaceTrace(lines)
 	}
@@ -65,9 +67,11 @@ func (s *session) readHead() (complete, again bool) {
 	for {
 		s.skipEmptyLine()
 		if s.w > 0 {
-			if possible, whole := s.preface(); whole {
-				return false, s.handOn()
-			} else if !possible {
+			if s.isPreface() {
+				if s.w >= len(preface) {
+					return false, s.handOver()
+				}
+			} else {
 				complete, err := s.req.Scan(s.buf.b[:s.w])
 				if complete && err == nil {
 					err = s.req.Decide()
@@ -88,7 +92,7 @@ func (s *session) readHead() (complete, again bool) {
 		case err == nil:
 			s.w += n
 			continue
-		case err != loop.ErrAgain || s.eng.worker.Leaving() || s.eng.loop.Closing():
+		case err != loop.ErrAgain || s.eng.srv.leaving.Load() || s.eng.loop.Closing():
 			c.finish()
 			s.close()
 			return false, false
@@ -97,7 +101,7 @@ func (s *session) readHead() (complete, again bool) {
 			return false, false
 		}
 		if s.until == 0 {
-			s.until = s.now() + int64(s.eng.cfg.headTimeout())
+			s.until = s.now() + int64(s.eng.cfg.HeadTimeout)
 			c.moveTo(&s.eng.reading)
 		}
 		if s.now() >= s.until {
@@ -117,21 +121,22 @@ func (s *session) skipEmptyLine() {
 	}
 }
 
-// preface reports whether what has come is, or may become, the preface of
-// HTTP/2, and whether it is there as a whole.
-func (s *session) preface() (possible, whole bool) {
+// preface begins every connection of HTTP/2 (RFC 9113 section 3.4).
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// isPreface reports whether what has come is, or may become, the preface.
+func (s *session) isPreface() bool {
 	c := s.conn
-	if s.buf.b[0] != 'P' || !s.eng.worker.HasHTTP2() || c.spoke || c.sock.Layered() {
-		return false, false
+	if s.buf.b[0] != 'P' || s.eng.part == nil || c.spoke || c.sock.Layered() {
+		return false
 	}
-	return h2.MatchPreface(s.buf.b[:s.w])
+	n := min(s.w, len(preface))
+	return string(s.buf.b[:n]) == preface[:n]
 }
 
-// handOn gives the connection to HTTP/2; its descriptor stays in the budget.
-func (s *session) handOn() bool {
-	c := s.conn
-	c.list.remove(c)
-	s.eng.worker.HandOn(c.sock.Detach(), c.peer, s.buf.b[:s.w])
+// handOver gives the connection to the HTTP/2 engine.
+func (s *session) handOver() bool {
+	s.conn.handOver(func(fd int, peer netip.AddrPort) { s.eng.part.Adopt(fd, peer, nil, s.buf.b[:s.w]) })
 	s.close()
 	return false
 }
@@ -182,3 +187,6 @@ func grow(b []byte) []byte {
 	copy(bigger, b)
 	return bigger
 }
+
+// defaultHeadTimeout is how long a head may take from its first byte on.
+const defaultHeadTimeout = time.Minute

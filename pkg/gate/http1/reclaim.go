@@ -6,18 +6,31 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Oldest is gate.IdleConnections.
-func (e *engine) Oldest(found func(gate.IdleConnection, bool)) {
-	e.loop.Post(func() { found(e.oldestIdle()) })
+// Descriptors that an event loop needs, beside connections: three of its own,
+// and one for each port.
+const loopDescriptors = 5
+
+// upstreamShare is how many connections to the container each loop may have
+// whatever clients hold, so that a request that has been accepted can go out.
+func upstreamShare(d *gate.Descriptors, loops int) int {
+	return min(max(d.Budget()/8/loops, 2), 64)
 }
 
-// CloseOldest is gate.IdleConnections.
-func (e *engine) CloseOldest(rank gate.Idleness) {
-	e.loop.Post(func() { e.closeIdle(rank) })
+// loopIdle is what a loop offers to gate.Descriptors.
+type loopIdle struct{ eng *engine }
+
+// Oldest implements gate.IdleConnections.
+func (i loopIdle) Oldest(found func(gate.IdleConnection, bool)) {
+	i.eng.loop.Post(func() { found(i.eng.oldestIdle()) })
+}
+
+// CloseOldest implements gate.IdleConnections.
+func (i loopIdle) CloseOldest(rank gate.Idleness) {
+	i.eng.loop.Post(func() { i.eng.closeIdle(rank) })
 }
 
 func (e *engine) oldestIdle() (o gate.IdleConnection, ok bool) {
-	if e.bufs.pipes.free.Len() > 0 {
+	if len(e.bufs.pipes.free) > 0 {
 		return gate.IdleConnection{Idleness: gate.IdleUpstream}, true
 	}
 	if u := e.pool.spare(); u != nil {
@@ -37,8 +50,8 @@ func (e *engine) closeIdle(rank gate.Idleness) {
 	var c *conn
 	switch rank {
 	case gate.IdleUpstream:
-		if p := &e.bufs.pipes; p.free.Len() > 0 {
-			p.close(p.free.Get())
+		if len(e.bufs.pipes.free) > 0 {
+			e.bufs.pipes.trim()
 		} else if u := e.pool.spare(); u != nil {
 			u.sock.Finish()
 			u.close()

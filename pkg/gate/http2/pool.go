@@ -13,7 +13,7 @@ import (
 // Limits towards the container.
 const (
 	maxUpStreams   = 1000
-	upWindow       = 1 << 20 // on its way at most; what has come counts by its stream alone, so that none holds others up
+	upWindow       = 1 << 30 // none that is not read may hold others up; each stream has its own bound
 	maxAnswerHead  = 1 << 20
 	provingTimeout = int64(2 * time.Second)
 	pingAfter      = int64(15 * time.Second)
@@ -31,8 +31,9 @@ type Pool struct {
 	spare  loop.Spares[upStream]
 }
 
-func newPool(e *Engine) *Pool {
-	p := &Pool{eng: e, dialer: &e.worker.Dialer, choice: e.worker.Choice, stats: e.worker.Stats}
+// NewPool makes the pool of e's loop.
+func NewPool(e *Engine, d *upstream.Dialer, c *upstream.Choice, s *upstream.Stats) *Pool {
+	p := &Pool{eng: e, dialer: d, choice: c, stats: s}
 	p.spare.Init(e.loop, 16, 16384, nil)
 	return p
 }
@@ -93,7 +94,6 @@ func (p *Pool) stream(c *upConn, x *gate.Exchange) *upStream {
 	}
 	id, _ := c.ids.Next()
 	s.flow.open(&c.link, x, id, h2.Idle)
-	s.recv = h2.NewReceiveWindow(c.window)
 	s.conn, s.reused = c, c.used
 	if c.used {
 		p.stats.Reuses.Inc()

@@ -34,10 +34,8 @@ const busyTurns = 4
 // of its own. Unless said otherwise its methods, and those of its sockets and
 // tasks, may be called only on the loop.
 type Loop struct {
-	epfd      int           // watches the sockets
-	kernel    Kernel        // nil: the system's
-	over      chan struct{} // closed when a simulated loop has ended
-	poller    *os.File      // the wakeup poller: watches epfd; watched by the netpoller
+	epfd      int      // watches the sockets
+	poller    *os.File // the wakeup poller: watches epfd; watched by the netpoller
 	rawPoller syscall.RawConn
 	pollerFD  int
 	disarmed  bool // the wakeup poller reports nothing
@@ -68,7 +66,7 @@ type Loop struct {
 
 // New creates a loop. It holds three descriptors until Run has returned.
 func New() (*Loop, error) {
-	l := &Loop{epfd: -1, now: nanotime()}
+	l := &Loop{epfd: -1, armed: math.MaxInt64, now: nanotime()}
 	if err := l.open(); err != nil {
 		if l.poller != nil {
 			_ = l.poller.Close()
@@ -78,14 +76,8 @@ func New() (*Loop, error) {
 		}
 		return nil, fmt.Errorf("creating an event loop: %w", err)
 	}
-	l.init()
-	return l, nil
-}
-
-// init is what all kinds of loops begin with.
-func (l *Loop) init() {
-	l.armed = math.MaxInt64
 	l.free.Init(l, keptTasks, maxFreeTasks, (*Task).stop)
+	return l, nil
 }
 
 func (l *Loop) open() error {
@@ -124,7 +116,7 @@ func (l *Loop) watch(op int, events uint32) error {
 // disarmPoller keeps the netpoller from waking a thread for each event of a loop that
 // is awake: one that has nothing to do sits there waiting.
 func (l *Loop) disarmPoller(yes bool) {
-	if l.disarmed == yes || l.kernel != nil {
+	if l.disarmed == yes {
 		return
 	}
 	l.disarmed = yes
@@ -138,10 +130,6 @@ func (l *Loop) disarmPoller(yes bool) {
 // Run serves events until Close. It returns nil then, and otherwise the error
 // that broke the loop.
 func (l *Loop) Run() error {
-	if l.kernel != nil {
-		<-l.over
-		return nil
-	}
 	defer l.release()
 	for {
 		err := l.rawPoller.Read(l.serve)
@@ -166,7 +154,7 @@ func (l *Loop) serve(uintptr) bool {
 	l.wakeups.Inc()
 	for turn := 1; ; turn++ {
 		n := l.poll0()
-		l.now = l.Nanotime()
+		l.now = nanotime()
 		again := n > fewEvents
 		for i := range l.events[:n] {
 			if l.dispatch(&l.events[i]) {
@@ -200,9 +188,6 @@ func (l *Loop) serve(uintptr) bool {
 // poll0 collects events without waiting. A raw system call: it never blocks,
 // so the scheduler need not hear of it.
 func (l *Loop) poll0() int {
-	if l.kernel != nil {
-		return l.kernel.Poll(l, l.events[:])
-	}
 	n, _, e := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epfd), uintptr(unsafe.Pointer(&l.events[0])), eventsPerWait, 0, 0, 0)
 	if e != 0 {
 		return 0 // EINTR; anything else comes back from the netpoller
@@ -279,11 +264,7 @@ func (l *Loop) rouse() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.ended: // the descriptor may be another file's by now
-	case l.kernel != nil:
-		l.kernel.Rouse(l)
-	default:
+	if !l.ended { // else the descriptor may be another file's by now
 		one := uint64(1)
 		_, _ = unix.Write(l.wakeup.fd, (*[8]byte)(unsafe.Pointer(&one))[:])
 	}
@@ -322,10 +303,8 @@ func (l *Loop) release() {
 			s.Close()
 		}
 	}
-	if l.kernel == nil {
-		_ = l.poller.Close()
-		_ = unix.Close(l.epfd)
-	}
+	_ = l.poller.Close()
+	_ = unix.Close(l.epfd)
 }
 
 type wakeupHandler struct{}
@@ -340,7 +319,7 @@ var started = time.Now()
 // nanotime is monotonic, in nanoseconds since the process began.
 func nanotime() int64 { return int64(time.Since(started)) + 1 }
 
-// Nanotime is Loop.Nanotime of loops that are not simulated.
+// Nanotime reads the clock that Now and deadlines use, afresh.
 func Nanotime() int64 { return nanotime() }
 
 // TimeOf converts an instant of the loop's clock to wall-clock time.

@@ -111,10 +111,7 @@ func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 	}
 	r.addCoding = r.Body == BodyChunked
 	if len(protocol) > 0 {
-		if !r.Upgrade {
-			return ErrMethod // to a protocol that never goes on
-		}
-		r.Protocol, r.Body = r.value(&r.Fields[upgrade]), NoBody
+		r.Protocol, r.Upgrade, r.Body = r.value(&r.Fields[upgrade]), true, NoBody
 	}
 	return r.chooseHost()
 }
@@ -278,9 +275,6 @@ func (r *Response) AppendHTTP2(dst []byte, e *h2.Encoder, date []byte) []byte {
 		default:
 			dst = r.appendField(dst, e, f, r.value(f))
 		}
-	}
-	if r.repeated && r.hasLength {
-		dst = e.AppendNamed(dst, h2.NameContentLength, r.sent)
 	}
 	if date != nil && !r.dated && r.Status >= 200 {
 		dst = e.AppendNamed(dst, h2.NameDate, date)

@@ -1,0 +1,252 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/atomic"
+	"golang.org/x/sys/unix"
+)
+
+// applicationMode makes the test's own binary an application that a gate starts.
+const applicationMode = "E2E_APPLICATION"
+
+// applicationExit is the exit code of an application that is asked to end.
+const applicationExit = 7
+
+// beApplication serves on PORT until it is asked to end. What it does depends on
+// the path; what it gets goes to stdout.
+func beApplication(mode string) int {
+	if mode == "subreaper" { // the gate gets children that others have left behind, as the first process of a container would
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			panic(err)
+		}
+		_ = os.Setenv(applicationMode, "serve")
+		panic(syscall.Exec(os.Args[1], os.Args[1:], os.Environ()))
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH)
+	var open atomic.Int64
+	release := make(chan struct{})
+	paths := map[string]func(http.ResponseWriter){
+		"/":        func(w http.ResponseWriter) { fmt.Fprint(w, "ok") },
+		"/hold":    func(w http.ResponseWriter) { w.(http.Flusher).Flush(); <-release },
+		"/release": func(http.ResponseWriter) { close(release) },
+		"/exit":    func(http.ResponseWriter) { os.Exit(3) },
+		"/crash":   func(http.ResponseWriter) { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) },
+		"/pid":     func(w http.ResponseWriter) { fmt.Fprint(w, os.Getpid()) },
+		"/env": func(w http.ResponseWriter) {
+			fmt.Fprintf(w, "PORT=%s NOTIFY_SOCKET=%s", os.Getenv("PORT"), os.Getenv("NOTIFY_SOCKET"))
+		},
+		"/orphan": func(w http.ResponseWriter) {
+			pid, _ := exec.Command("/bin/sh", "-c", "sleep 0.1 >/dev/null & echo $!").Output()
+			_, _ = w.Write(pid)
+		},
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:"+os.Getenv("PORT"))
+	if err != nil {
+		panic(err)
+	}
+	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		open.Inc()
+		defer open.Dec()
+		paths[r.URL.Path](w)
+	}))
+	fmt.Println("listening")
+	for s := range signals {
+		fmt.Printf("%v with %d open\n", s, open.Load())
+		if s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGQUIT {
+			return applicationExit
+		}
+	}
+	return 0
+}
+
+// startGateWithApplication starts a gate that starts an application.
+func startGateWithApplication(t *testing.T, settings ...string) *gate {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	return startGate(t, &container{port: freePort(t)}, append([]string{applicationMode + "=serve", "arguments -- " + self}, settings...)...)
+}
+
+// says waits until the application, or the gate, has written that to stdout.
+func (g *gate) says(what string) {
+	g.t.Helper()
+	eventually(g.t, "stdout says "+what, func() bool { return strings.Contains(g.stdout.String(), what) })
+}
+
+func (g *gate) fetch(path string) string {
+	g.t.Helper()
+	c := dial(g.t, g)
+	defer c.close()
+	a := c.get(path)
+	a.is(200, a.body)
+	return a.body
+}
+
+func TestAnApplicationIsStartedBehindTheGateWithItsPort(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t, "PORT=1", "SERVING_READINESS_PROBE=") // its own PORT is not the application's
+	userPort := ""
+	for _, pair := range g.env {
+		if port, ok := strings.CutPrefix(pair, "USER_PORT="); ok {
+			userPort = port
+		}
+	}
+	if got, want := g.fetch("/env"), "PORT="+userPort+" NOTIFY_SOCKET="; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	g.becomesReady(kubelet)
+}
+
+func TestADrainEndsBeforeTheApplicationGetsItsSignal(t *testing.T) {
+	t.Parallel()
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT} {
+		g := startGateWithApplication(t)
+		held := dial(t, g)
+		held.send(request("GET", "/hold"))
+		held.head()
+		g.signal(s)
+		g.awaitDraining()
+		if out := g.stdout.String(); strings.Contains(out, "open") {
+			t.Errorf("the application got its signal while a request was under way: %s", out)
+		}
+		g.fetch("/release")
+		held.close()
+		g.ends(applicationExit)
+		if want := fmt.Sprintf("%v with 0 open", s); !strings.Contains(g.stdout.String(), want) {
+			t.Errorf("stdout lacks %q: %q", want, g.stdout.String())
+		}
+	}
+}
+
+func TestQueueDrainEndsTheApplicationToo(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t)
+	g.fetch("/")
+	if code, _, stderr := runQueue(t, g.env, "drain"); code != 0 {
+		t.Errorf("queue drain: code %d, %s", code, stderr)
+	}
+	g.ends(applicationExit)
+	g.says("terminated with 0 open")
+}
+
+func TestASecondSignalEndsTheApplicationToo(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t)
+	pid, err := strconv.Atoi(g.fetch("/pid"))
+	must(t, err)
+	held := dial(t, g)
+	held.send(request("GET", "/hold"))
+	held.head()
+	g.signal(syscall.SIGTERM)
+	g.awaitDraining()
+	g.signal(syscall.SIGTERM)
+	g.ends(1)
+	eventually(t, "the application is gone", func() bool { return syscall.Kill(pid, 0) != nil })
+}
+
+func TestSignalsThatTheGateHasNoUseForReachTheApplication(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t)
+	g.says("listening")
+	for _, s := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGHUP, syscall.SIGWINCH} {
+		g.signal(s)
+		g.says(s.String() + " with 0 open")
+	}
+	g.fetch("/")
+}
+
+func TestAnApplicationThatEndsEndsTheGateWithItsExitCode(t *testing.T) {
+	t.Parallel()
+	for path, code := range map[string]int{"/exit": 3, "/crash": 128 + int(syscall.SIGKILL)} {
+		g := startGateWithApplication(t, "DRAIN_QUIET_SECONDS=300")
+		g.fetch("/")
+		c := dial(t, g)
+		if a := c.get(path); a.status != 502 && a.status != 503 { // it may be sent again, to a container that does not listen any more
+			t.Errorf("%s: status %d", path, a.status)
+		}
+		g.ends(code)
+	}
+}
+
+func TestAnApplicationThatCannotStartEndsTheGate(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		command string
+		code    int
+	}{{"no-such-command", 127}, {"/no/such/file", 127}, {"/etc/passwd", 126}, {"/", 126}} {
+		env := append(baseEnv(t), fmt.Sprintf("QUEUE_SERVING_PORT=%d", freePort(t)), "DRAIN_SOCKET="+shortTempDir(t)+"/d.sock")
+		code, _, stderr := runQueue(t, env, "--", c.command)
+		if code != c.code || !strings.Contains(stderr, "the application cannot start") || !strings.Contains(stderr, c.command) {
+			t.Errorf("%s: code %d, stderr %q", c.command, code, stderr)
+		}
+	}
+}
+
+func TestChildrenLeftBehindAreReaped(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	must(t, err)
+	g := &gate{}
+	port := freePort(t)
+	g.addr = fmt.Sprintf("127.0.0.1:%d", port)
+	g.env = append(baseEnv(t), applicationMode+"=subreaper", fmt.Sprintf("QUEUE_SERVING_PORT=%d", port), fmt.Sprintf("USER_PORT=%d", freePort(t)),
+		"DRAIN_SOCKET="+shortTempDir(t)+"/d.sock", "DRAIN_QUIET_SECONDS=0")
+	g.process = startProcess(t, g.env, self, queueBinary, "--", self)
+	if !g.awaitListening() {
+		t.Fatalf("the gate ended: %s", g.stderr.String())
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(g.fetch("/orphan")))
+	must(t, err)
+	eventually(t, "nothing is left of a child", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH })
+	g.signal(syscall.SIGTERM)
+	g.ends(applicationExit)
+}
+
+func TestTheApplicationEndsWithAGateThatIsKilled(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t)
+	pid, err := strconv.Atoi(g.fetch("/pid"))
+	must(t, err)
+	g.mayEnd = true
+	g.signal(syscall.SIGKILL)
+	eventually(t, "the application is gone", func() bool { return syscall.Kill(pid, 0) != nil })
+}
+
+func TestSystemdIsNotifiedOfTheStartAndOfTheDrain(t *testing.T) {
+	t.Parallel()
+	path := shortTempDir(t) + "/notify"
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	must(t, err)
+	defer l.Close()
+	g := startGateWithApplication(t, "NOTIFY_SOCKET="+path)
+	heard := func() string {
+		t.Helper()
+		must(t, l.SetReadDeadline(deadline()))
+		b := make([]byte, 64)
+		n, err := l.Read(b)
+		must(t, err)
+		return string(b[:n])
+	}
+	if got := heard(); got != "READY=1" {
+		t.Errorf("got %q", got)
+	}
+	if got := g.fetch("/env"); !strings.HasSuffix(got, "NOTIFY_SOCKET=") {
+		t.Errorf("the application has the socket: %q", got)
+	}
+	g.signal(syscall.SIGTERM)
+	if got := heard(); got != "STOPPING=1" {
+		t.Errorf("got %q", got)
+	}
+	g.ends(applicationExit)
+}

@@ -1,0 +1,230 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func deadline() time.Time { return time.Now().Add(patience) }
+
+// probes runs `queue probe` against g, whose port is in its environment.
+func (g *gate) probes(args ...string) (code int, text string) {
+	g.t.Helper()
+	code, stdout, stderr := runQueue(g.t, g.env, append([]string{"probe"}, args...)...)
+	if stdout != "" {
+		g.t.Errorf("probe says %q on stdout", stdout)
+	}
+	return code, stderr
+}
+
+func TestQueueProbeAsksAsThePlatformWould(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k)
+	for _, args := range [][]string{nil, {"--as", "kubelet"}, {"--as=activator"}, {"--as", "ingress", "--timeout", "5s"}} {
+		if code, text := g.probes(args...); code != 0 || text != "" {
+			t.Errorf("%q: code %d, %q", args, code, text)
+		}
+	}
+}
+
+func TestQueueProbeSaysWhyTheGateIsNotReady(t *testing.T) {
+	t.Parallel()
+	k := startSilentContainer(t)
+	g := startGate(t, k, "SERVING_READINESS_PROBE=", "CONTAINER_NAMES=web")
+	for as, want := range map[string]string{"kubelet": "refused", "activator": "no answer"} {
+		code, text := g.probes("--as", as)
+		if code != 1 || !strings.HasPrefix(text, "queue: ") || !strings.Contains(text, want) {
+			t.Errorf("%s: code %d, %q", as, code, text)
+		}
+	}
+	if code, text := g.probes("--as=ingress"); code != 0 { // the gate answers, be the container there or not
+		t.Errorf("ingress: code %d, %q", code, text)
+	}
+	k.listen()
+	g.becomesReady(kubelet)
+	held := dial(t, g)
+	held.send(request("GET", "/")) // the drain waits for it
+	k.acceptFor("/")
+	g.signal(syscall.SIGTERM)
+	g.awaitDraining()
+	g.mayEnd = true
+	for _, as := range []string{"kubelet", "activator", "ingress"} {
+		if code, text := g.probes("--as", as); code != 1 || !strings.Contains(text, "shutting down") {
+			t.Errorf("%s while draining: code %d, %q", as, code, text)
+		}
+	}
+}
+
+func TestQueueProbeWithoutAGateFailsClearly(t *testing.T) {
+	t.Parallel()
+	hangs, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer hangs.Close()
+	other := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hello") })}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	go other.Serve(l)
+	defer other.Close()
+	for _, c := range []struct {
+		port int
+		as   string
+		want string
+	}{
+		{freePort(t), "kubelet", "no gate listens on 127.0.0.1:"},
+		{hangs.Addr().(*net.TCPAddr).Port, "activator", "within 300ms"},
+		{l.Addr().(*net.TCPAddr).Port, "activator", "not a gate's"},
+		{l.Addr().(*net.TCPAddr).Port, "ingress", "lacks the hash"},
+	} {
+		code, _, stderr := runQueue(t, nil, "probe", "--as", c.as, "--port", fmt.Sprint(c.port))
+		if code != 1 || !strings.Contains(stderr, c.want) {
+			t.Errorf("code %d, %q; want %q", code, stderr, c.want)
+		}
+	}
+	if code, _, stderr := runQueue(t, nil, "probe", "--ass=x"); code != 2 || !strings.Contains(stderr, "did you mean --as?") {
+		t.Errorf("code %d, %q", code, stderr)
+	}
+}
+
+// Knative 0.14 has this as the exec probe of its sidecar.
+func TestTheProbeOfOldKnativeWaitsForTheGate(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	port := freePort(t)
+	refuses, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // what answers like no gate, at first
+	must(t, err)
+	env := append(baseEnv(t), fmt.Sprintf("QUEUE_SERVING_PORT=%d", port), fmt.Sprintf("USER_PORT=%d", k.port),
+		"DRAIN_SOCKET="+shortTempDir(t)+"/d.sock", "DRAIN_QUIET_SECONDS=0")
+	asking := startProcess(t, env, queueBinary, "-probe-period", "0")
+	for range 2 {
+		c, err := refuses.Accept()
+		must(t, err)
+		must(t, c.Close())
+	}
+	must(t, refuses.Close())
+	startProcess(t, env, queueBinary)
+	if code := asking.exitCode(); code != 0 {
+		t.Errorf("code %d: %s", code, asking.stderr.String())
+	}
+	if code, _, stderr := runQueue(t, nil, "-probe-period=1", "--port", fmt.Sprint(freePort(t))); code != 1 || !strings.Contains(stderr, "no gate listens") {
+		t.Errorf("code %d, %q", code, stderr)
+	}
+}
+
+func TestCommandsPrintAndExit(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"version": "go1.", "help": "queue [flags] -- COMMAND", "help drain": "Usage: queue drain", "drain --help": "--drain-socket",
+		"probe --help": "--as kubelet|activator|ingress",
+	} {
+		code, stdout, stderr := runQueue(t, nil, strings.Fields(args)...)
+		if code != 0 || !strings.Contains(stdout, want) || stderr != "" {
+			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+	if code, _, stderr := runQueue(t, nil, "help", "me"); code != 2 || !strings.Contains(stderr, "want one of probe, drain") {
+		t.Errorf("code %d, %q", code, stderr)
+	}
+}
+
+// openTerminal opens a pseudo-terminal; what is written to the second is read
+// from the first.
+func openTerminal(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	must(t, err)
+	t.Cleanup(func() { _ = master.Close() })
+	// Its Fd would make it block, whatever its deadline.
+	raw, err := master.SyscallConn()
+	must(t, err)
+	var n int
+	must(t, raw.Control(func(fd uintptr) {
+		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
+			n, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	}))
+	must(t, err)
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	must(t, err)
+	t.Cleanup(func() { _ = slave.Close() })
+	return master, slave
+}
+
+func TestTheLogOnATerminalIsForPeople(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ setting, line string }{
+		{"SERVING_LOGGING_CONFIG=", `(?m)^\d\d:\d\d:\d\d\.\d{3}  INFO  serving  \{.*"port": \d+, "userPort": \d+\}\r?$`},
+		{`SERVING_LOGGING_CONFIG={"level":"info"}`, `(?m)^\{.*"message":"serving"`},
+	} {
+		master, slave := openTerminal(t)
+		startGateOn(t, streams{stderr: slave}, &container{port: freePort(t)}, c.setting)
+		var text []byte
+		must(t, master.SetReadDeadline(deadline()))
+		for b := make([]byte, 1<<10); !regexp.MustCompile(c.line).Match(text); {
+			n, err := master.Read(b)
+			if err != nil {
+				t.Fatalf("%v: %q is not like %s", err, text, c.line)
+			}
+			text = append(text, b[:n]...)
+		}
+	}
+}
+
+// freeRow is the first of six free ports in a row.
+func freeRow(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		first, free := freePort(t), true
+		for port := first; port < first+6; port++ {
+			l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+			if err != nil {
+				free = false
+				break
+			}
+			_ = l.Close()
+		}
+		if free {
+			return first
+		}
+	}
+	t.Fatal("no six free ports in a row")
+	return 0
+}
+
+func TestSeveralGatesRunOnOneHost(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	row := freeRow(t)
+	for _, sidePorts := range []string{"off", "off", fmt.Sprint(row)} {
+		port := freePort(t)
+		g := &gate{addr: fmt.Sprintf("127.0.0.1:%d", port)}
+		g.process = startProcess(t, []string{"SERVING_READINESS_PROBE=none", "DRAIN_QUIET_SECONDS=0"}, queueBinary,
+			"--port", fmt.Sprint(port), "--user-port", fmt.Sprint(k.port), "--side-ports", sidePorts)
+		if !g.awaitListening() {
+			t.Fatalf("the gate ended: %s", g.stderr.String())
+		}
+		if sidePorts != "off" {
+			for at, path := range map[int]string{1: "/health/alive", 2: "/metrics", 3: "/metrics"} {
+				if a := dialAddr(t, fmt.Sprintf("127.0.0.1:%d", row+at)).get(path); a.status != 200 {
+					t.Errorf("port %d: status %d", row+at, a.status)
+				}
+			}
+			dialAddr(t, fmt.Sprintf("127.0.0.1:%d", row+4)).close() // the status page
+		}
+		defer func() {
+			if code, _, stderr := runQueue(t, nil, "drain", "--drain-socket", fmt.Sprintf("@queuegate-%d", port)); code != 0 {
+				t.Errorf("queue drain: code %d, %s", code, stderr)
+			}
+			g.ends(0)
+		}()
+	}
+}
