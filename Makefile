@@ -9,13 +9,18 @@ COMMIT    ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 BUILD     := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false
 LDFLAGS   := -s -w -X main.buildVersion=$(VERSION) -X main.buildCommit=$(COMMIT)
 
+# Images: the name that config/ has for the gate, and where to push them.
+IMAGE     ?= registry.example/queuegate:dev
+PUSH      ?=
+EPOCH     ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
 PORT      ?= 8012
 FUZZTIME  ?= 30s
 COUNT     ?= 5
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test race e2e torture conformance browser bench bench-micro lint fuzz clean
+.PHONY: help build image run demo test race e2e torture conformance browser bench bench-micro lint fuzz clean
 
 help: ## this list
 	@echo 'make <target>:'
@@ -24,6 +29,10 @@ help: ## this list
 build: ## bin/queue (the gate) and bin/demo (a container to put behind it)
 	$(BUILD) -ldflags '$(LDFLAGS)' -o bin/queue ./cmd/queue
 	$(BUILD) -o bin/demo ./cmd/demo
+
+image: ## bin/image/queue.tar and demo.tar: OCI archives of IMAGE and IMAGE-demo; PUSH=registry/name[:tag] pushes them
+	cd scripts/image && $(GO) run . -root '$(CURDIR)' -out '$(CURDIR)/bin/image' -image '$(IMAGE)' -push '$(PUSH)' \
+		-version '$(VERSION)' -commit '$(COMMIT)' -time '$(EPOCH)'
 
 run: build ## gate on PORT (8012) in front of the demo on USER_PORT (8080, or a free one), until Ctrl-C
 	@$(BUILD) -o bin/run ./scripts/run

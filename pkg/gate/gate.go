@@ -52,6 +52,8 @@ type Config struct {
 	Readiness   Readiness    // nil: always ready
 	Observer    Observer     // nil: none
 	Contact     Contact      // nil: none
+
+	Jitter func() float64 // from -1 to 1, for attempts to connect; nil: random
 }
 
 // Gate is the state that all engines share: admission, drain, readiness,
@@ -102,6 +104,9 @@ func New(c Config) (*Gate, error) {
 	}
 	if c.HeadMemory == 0 {
 		c.HeadMemory = defaultHeadMemory
+	}
+	if c.Jitter == nil {
+		c.Jitter = Jitter
 	}
 	if c.Readiness == nil {
 		c.Readiness = alwaysReady{}

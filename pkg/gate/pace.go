@@ -7,8 +7,8 @@ import (
 
 // QuickPace is the delay, in ns, between attempts to connect to a container
 // while a request is held for it; elapsed is for how long it has refused.
-func QuickPace(elapsed int64) int64 {
-	return int64(QuickDelay(time.Duration(elapsed), Jitter()))
+func QuickPace(elapsed int64, jitter float64) int64 {
+	return int64(QuickDelay(time.Duration(elapsed), jitter))
 }
 
 // QuickDelay is the quick pace: a two hundredth of elapsed, within 1 and 10 ms,

@@ -16,7 +16,7 @@ func TestTheQuickPaceIsATwoHundredthWithinOneAndTenMilliseconds(t *testing.T) {
 			}
 		}
 		for range 1000 {
-			if got := time.Duration(QuickPace(int64(elapsed))); got < want*9/10 || got > want*11/10 {
+			if got := time.Duration(QuickPace(int64(elapsed), Jitter())); got < want*9/10 || got > want*11/10 {
 				t.Fatalf("after %v: %v, want %v give or take a tenth", elapsed, got, want)
 			}
 		}

@@ -194,7 +194,7 @@ func (p *PendingDials) Hold(x *Exchange, now int64) (try bool, next int64, o Out
 	down := p.down.Load()
 	first := p.line.first == x
 	if down == 0 || first && now >= p.tryAt {
-		p.tryAt = now + QuickPace(now-down)
+		p.tryAt = now + QuickPace(now-down, p.gate.Jitter())
 		return true, p.tryAt, Served, false
 	}
 	if first {

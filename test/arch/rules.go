@@ -22,9 +22,10 @@ var places = []place{
 	{"pkg/gate/internal", []string{"pkg/gate"}},
 	{"pkg/gate/loop", []string{"pkg/gate/internal/..."}},
 	{"pkg/gate/wire", []string{"pkg/gate", "pkg/gate/internal/..."}},
-	{"pkg/gate/http1", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop/...", "pkg/gate/wire/...", "pkg/gate/upstream"}},
+	{"pkg/gate/http1", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop/...", "pkg/gate/wire/...", "pkg/gate/upstream", "pkg/gate/serve"}},
+	{"pkg/gate/serve", []string{"pkg/gate", "pkg/gate/loop/...", "pkg/gate/upstream"}},
 	{"pkg/gate/upstream", []string{"pkg/gate", "pkg/gate/loop/..."}},
-	{"pkg/gate/http2", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop/...", "pkg/gate/wire/...", "pkg/gate/upstream", "pkg/gate/http1"}}, // whose server its tests put it behind
+	{"pkg/gate/http2", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop/...", "pkg/gate/wire/...", "pkg/gate/upstream", "pkg/gate/serve", "pkg/gate/http1"}}, // HTTP/1 in tests only: clients and containers that speak it
 	{"pkg/gate/tlsfront", []string{"pkg/gate/..."}},
 	{"pkg/embed", []string{"pkg/gate/...", "pkg/metrics/..."}},
 	{"pkg/probe", []string{"pkg/gate", "pkg/internal/..."}},

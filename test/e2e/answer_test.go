@@ -22,7 +22,7 @@ func TestEveryInterimResponseGoesOnInOrder(t *testing.T) {
 			"HTTP/1.1 199 Own\r\nX-Own: 1\r\n\r\n",
 		} {
 			p.send(interim)
-			c.expect(interim)
+			c.expect(asSent(interim))
 		}
 		p.send(okBody)
 		c.answer("GET").is(200, "ok")
@@ -38,7 +38,7 @@ func TestInterimResponsesGluedToTheFinalOneGoOn(t *testing.T) {
 	p.head()
 	interims := strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n", 150)
 	p.send(interims + okBody)
-	c.expect(interims)
+	c.expect(asSent(interims))
 	c.answer("GET").is(200, "ok")
 }
 
@@ -70,7 +70,7 @@ func TestTrailersOfARequestReachTheContainer(t *testing.T) {
 			head.field("Trailer", "X-Sum, X-Other")
 		}
 		body, trailers := p.chunked()
-		if body != "abc" || trailers != "X-Sum: 1\r\nx-other: \"2\"\r\nX-Sum: 3\r\n" {
+		if body != "abc" || trailers != asSent("X-Sum: 1\r\nx-other: \"2\"\r\nX-Sum: 3\r\n") {
 			t.Errorf("the container got body %q, trailers %q", body, trailers)
 		}
 		p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
@@ -89,7 +89,7 @@ func TestTrailersOfAnAnswerReachTheClient(t *testing.T) {
 		p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" + announced + "\r\n3\r\nabc\r\n0\r\nGrpc-Status: 0\r\nx-b: y\r\n\r\n")
 		a := c.answer("GET")
 		a.is(200, "abc")
-		if a.trailers != "Grpc-Status: 0\r\nx-b: y\r\n" {
+		if a.trailers != asSent("Grpc-Status: 0\r\nx-b: y\r\n") {
 			t.Errorf("the client got trailers %q", a.trailers)
 		}
 		if announced != "" {
@@ -102,17 +102,21 @@ func TestFramingAndRoutingFieldsAreDroppedFromTrailers(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	const bad = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\nHost: evil.test\r\n"
+	up := bad
+	if overHTTP2 {
+		up = "Content-Length: 5\r\nHost: evil.test\r\n" // the other one makes them malformed
+	}
 	c := dial(t, g)
-	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n" + bad + "X-Good: 1\r\n\r\n")
+	c.send("POST / HTTP/1.1\r\nHost: gate.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n" + up + "X-Good: 1\r\n\r\n")
 	p := k.accept()
 	p.head()
-	if body, trailers := p.chunked(); body != "abc" || trailers != "X-Good: 1\r\n" {
+	if body, trailers := p.chunked(); body != "abc" || trailers != asSent("X-Good: 1\r\n") {
 		t.Errorf("the container got body %q, trailers %q", body, trailers)
 	}
 	p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n" + bad + "K-Gate-Outcome: forged\r\nX-Good: 1\r\n\r\n")
 	a := c.answer("POST")
 	a.is(200, "abc")
-	if a.trailers != "X-Good: 1\r\n" {
+	if a.trailers != asSent("X-Good: 1\r\n") {
 		t.Errorf("the client got trailers %q", a.trailers)
 	}
 }
@@ -145,7 +149,7 @@ func TestAnswersWithoutABodyEndAtTheirHead(t *testing.T) {
 		}
 		p.send(x.answer)
 		a := c.answer(x.method)
-		if want, _, _ := strings.Cut(x.answer, "\r\n"); a.line != want {
+		if want, _, _ := strings.Cut(asSent(x.answer), "\r\n"); a.line != want {
 			t.Errorf("%q arrived as %q", want, a.line)
 		}
 		if got := a.all("Content-Length"); len(got) != len(x.length) || len(got) == 1 && got[0] != x.length[0] {
@@ -198,7 +202,7 @@ func TestStatusAndReasonGoOnAsSent(t *testing.T) {
 	for _, line := range lines {
 		p.head()
 		p.send(line + "\r\nContent-Length: 0\r\n\r\n")
-		if a := c.answer("GET"); a.line != line {
+		if a := c.answer("GET"); a.line != strings.TrimSuffix(asSent(line+"\r\n"), "\r\n") {
 			t.Errorf("%q arrived as %q", line, a.line)
 		}
 	}

@@ -36,7 +36,7 @@ func TestTheContainersRefusalDecidesAnExpectation(t *testing.T) {
 		p.head()
 		p.send("HTTP/1.1 " + line + "\r\nContent-Length: 2\r\nX-Own: 1\r\n\r\nno")
 		a := c.answer("POST")
-		if a.line != "HTTP/1.1 "+line || a.body != "no" {
+		if a.line+"\r\n" != asSent("HTTP/1.1 "+line+"\r\n") || a.body != "no" {
 			t.Errorf("got %q %q, want %q", a.line, a.body, line)
 		}
 		a.field("X-Own", "1")

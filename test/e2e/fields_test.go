@@ -71,7 +71,7 @@ func TestDateIsAddedToAnAnswerOnlyIfMissingAndNothingElse(t *testing.T) {
 	p.head()
 	own := "HTTP/1.1 200 Fine\r\ndate: Tue, 15 Nov 1994 08:12:31 GMT\r\nx-b: 1\r\nContent-Length: 2\r\nX-A: \r\nx-b: 2\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\r\n"
 	p.send(own + "ok")
-	if a = c.answer("GET"); a.head != own {
+	if a = c.answer("GET"); a.head != asSent(own) {
 		t.Errorf("answer arrived as %q, want %q", a.head, own)
 	}
 }
@@ -117,6 +117,14 @@ func TestForwardedIsLeftAloneOrNotMade(t *testing.T) {
 func TestHopByHopFieldsOfARequestAreRemoved(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
+	if overHTTP2 {
+		for _, line := range []string{
+			"Connection: X-Mine", "Connection: x-mine, close", "Keep-Alive: timeout=5", "Proxy-Connection: keep-alive",
+			"TE: gzip", "te: gzip;q=0.5, trailers", "Transfer-Encoding: gzip",
+		} {
+			refused(t, k, g, 400, request("GET", "/", line))
+		}
+	}
 	for _, c := range []struct{ lines, gone, kept []string }{
 		{[]string{"Knative-Serving-Namespace: n", "knative-serving-revision: r"}, []string{"Knative-Serving-Namespace", "Knative-Serving-Revision"}, nil},
 		{[]string{"Connection: keep-alive"}, []string{"Connection"}, nil},
@@ -144,6 +152,9 @@ func TestHopByHopFieldsOfARequestAreRemoved(t *testing.T) {
 			},
 		},
 	} {
+		if overHTTP2 && slices.ContainsFunc(c.lines, ofConnection) {
+			continue
+		}
 		seen := seenBy(t, k, g, c.lines...)
 		for _, name := range c.gone {
 			if seen.has(name) {
@@ -196,13 +207,20 @@ func TestAllOtherFieldsAreKeptInOrderCaseAndRepetition(t *testing.T) {
 		"Authorization: Bearer x", "X-Tab: a\tb", "Via: 1.1 other", "Accept-Encoding: gzip, br", "Range: bytes=0-1", "X-lower: 4",
 	}
 	seen := seenBy(t, k, g, lines...)
+	if overHTTP2 { // cookies are joined, and names are in lower case
+		lines = slices.DeleteFunc(lines, func(l string) bool { return l == "Cookie: b=2; c=3" })
+		lines[slices.Index(lines, "Cookie: a=1")] = "Cookie: a=1; b=2; c=3"
+		for i := range lines {
+			lines[i] = strings.TrimSuffix(asSent(lines[i]+"\r\n"), "\r\n")
+		}
+	}
 	var got []string
 	for _, f := range seen.fields {
 		if f[0] != "X-Forwarded-For" {
 			got = append(got, f[0]+": "+f[1])
 		}
 	}
-	want := []string{"Host: gate.test"}
+	want := []string{strings.TrimSuffix(asSent("Host: gate.test\r\n"), "\r\n")}
 	for _, l := range lines {
 		name, value, _ := strings.Cut(l, ":")
 		want = append(want, name+": "+strings.TrimSpace(value))
@@ -228,7 +246,7 @@ func TestGateFieldsOfTheClientAreRemoved(t *testing.T) {
 	seen := parseHead(t, p.head())
 	seen.lacks("K-Gate-Outcome", "K-Gate-Else")
 	seen.field("X-K-Gate-Outcome", "kept")
-	if _, trailers := p.chunked(); trailers != "X-Sum: 1\r\n" {
+	if _, trailers := p.chunked(); trailers != asSent("X-Sum: 1\r\n") {
 		t.Errorf("the container got trailers %q", trailers)
 	}
 	p.send(okBody)
@@ -252,25 +270,26 @@ func TestGateFieldsOfTheContainerAreRemoved(t *testing.T) {
 func TestHeadsUpToTheLimitsAreForwardedWhole(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	big := "X-Big: " + strings.Repeat("v", 1<<20-1<<10)
-	if seen := seenBy(t, k, g, big, "X-After: 1"); !strings.Contains(seen.head, "\r\n"+big+"\r\nX-After: 1\r\n") {
-		t.Errorf("a head of nearly 1 MiB arrived as %s", shorten(seen.head))
+	big := "X-Big: " + strings.Repeat("v", headLimit-1<<10)
+	if seen := seenBy(t, k, g, big, "X-After: 1"); !strings.Contains(seen.head, asSent("\r\n"+big+"\r\nX-After: 1\r\n")) {
+		t.Errorf("a head of nearly the limit arrived as %s", shorten(seen.head))
 	}
-	many := slices.Repeat([]string{"X-Many: 1"}, 4095) // and Host
-	if seen := seenBy(t, k, g, many...); len(seen.all("X-Many")) != 4095 {
-		t.Errorf("of 4095 fields arrived %d", len(seen.all("X-Many")))
+	many := slices.Repeat([]string{"X-Many: 1"}, fieldLimit-1) // and Host
+	if seen := seenBy(t, k, g, many...); len(seen.all("X-Many")) != len(many) {
+		t.Errorf("of %d fields arrived %d", len(many), len(seen.all("X-Many")))
 	}
-	long := "/" + strings.Repeat("t", 1<<20-1<<10)
+	long := "/" + strings.Repeat("t", headLimit-1<<10)
 	c := dial(t, g)
 	c.send(request("GET", long))
 	p := k.accept()
 	if seen := parseHead(t, p.head()); seen.line != "GET "+long+" HTTP/1.1" {
-		t.Errorf("a target of nearly 1 MiB arrived as %s", shorten(seen.line))
+		t.Errorf("a target of nearly the limit arrived as %s", shorten(seen.line))
 	}
+	big = "X-Big: " + strings.Repeat("v", 1<<20-1<<10)
 	p.send("HTTP/1.1 200 OK\r\n" + big + "\r\nContent-Length: 2\r\n\r\nok")
 	a := c.answer("GET")
 	a.is(200, "ok")
-	if !strings.Contains(a.head, "\r\n"+big+"\r\n") {
+	if !strings.Contains(a.head, asSent("\r\n"+big+"\r\n")) {
 		t.Errorf("an answer with a head of nearly 1 MiB arrived as %s", shorten(a.head))
 	}
 }
@@ -334,7 +353,7 @@ func TestMoreThan64OptionsInConnectionGet400(t *testing.T) {
 func TestHeadsBeyondTheLimitsGet431Or414(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	refused(t, k, g, 431, request("GET", "/", "X-Big: "+strings.Repeat("v", 1<<20)))
-	refused(t, k, g, 431, request("GET", "/", slices.Repeat([]string{"X-Many: 1"}, 4097)...))
-	refused(t, k, g, 414, request("GET", "/"+strings.Repeat("t", 1<<20)))
+	refused(t, k, g, 431, request("GET", "/", "X-Big: "+strings.Repeat("v", headLimit)))
+	refused(t, k, g, 431, request("GET", "/", slices.Repeat([]string{"X-Many: 1"}, fieldLimit+1)...))
+	refused(t, k, g, 414, request("GET", "/"+strings.Repeat("t", headLimit)))
 }

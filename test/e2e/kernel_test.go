@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,10 +74,25 @@ func (g *gate) taken(c *client) {
 	p.close()
 }
 
+// pid is the gate's, which is a child of what stands before it.
+func (g *gate) pid() int {
+	g.t.Helper()
+	pid := g.cmd.Process.Pid
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	must(g.t, err)
+	for _, list := range lists {
+		if text, err := os.ReadFile(list); err == nil && len(text) > 0 {
+			_, err := fmt.Sscan(string(text), &pid)
+			must(g.t, err)
+		}
+	}
+	return pid
+}
+
 // memory reads VmRSS or VmHWM of the gate in bytes.
 func (g *gate) memory(field string) int64 {
 	g.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.pid()))
 	must(g.t, err)
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, field+":"); ok {
@@ -94,7 +110,7 @@ func (g *gate) memory(field string) int64 {
 func (g *gate) peakMemory() func() int64 {
 	g.t.Helper()
 	before := g.memory("VmRSS")
-	must(g.t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", g.cmd.Process.Pid), []byte("5"), 0))
+	must(g.t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", g.pid()), []byte("5"), 0))
 	return func() int64 {
 		g.t.Helper()
 		return g.memory("VmHWM") - before

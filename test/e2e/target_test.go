@@ -75,7 +75,12 @@ func refused(t *testing.T, k *container, g *gate, status int, raw string) {
 		t.Errorf("%s got %d %q, want %d", shorten(raw), a.status, a.body, status)
 		return
 	}
-	a.byGate()
+	if !overHTTP2 || !a.has("X-Reset") { // the other way to say that a request is malformed
+		a.byGate()
+	}
+	if overHTTP2 {
+		c.closeWrite() // the connection stays
+	}
 	if rest, _ := c.rest(); rest != "" {
 		t.Errorf("%s: after the refusal came %s", shorten(raw), shorten(rest))
 	}
@@ -129,7 +134,9 @@ func TestConnectGets405AndGetStarGets400(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	refused(t, k, g, 405, "CONNECT example.test:443 HTTP/1.1\r\nHost: example.test:443\r\n\r\n")
-	refused(t, k, g, 405, "CONNECT gate.test:80 HTTP/1.1\r\nHost: gate.test:80\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n")
+	if !overHTTP2 { // where this is what an upgrade is
+		refused(t, k, g, 405, "CONNECT gate.test:80 HTTP/1.1\r\nHost: gate.test:80\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n")
+	}
 	refused(t, k, g, 400, "GET * HTTP/1.1\r\nHost: gate.test\r\n\r\n")
 	refused(t, k, g, 400, "POST * HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 0\r\n\r\n")
 }
@@ -137,11 +144,8 @@ func TestConnectGets405AndGetStarGets400(t *testing.T) {
 func TestMissingDoubledOrMalformedHostGets400(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
-	for _, lines := range []string{
-		"",
+	cases := []string{
 		"Host: a.test\r\nHost: b.test\r\n",
-		"Host: a.test\r\nHost: a.test\r\n",
-		"Host: a.test\r\nhost: a.test\r\n",
 		"Host: a b\r\n",
 		"Host: a.test/x\r\n",
 		"Host: user@a.test\r\n",
@@ -149,7 +153,11 @@ func TestMissingDoubledOrMalformedHostGets400(t *testing.T) {
 		"Host: a.test, b.test\r\n",
 		"Host: [::1\r\n",
 		"Host: a\x01b\r\n",
-	} {
+	}
+	if !overHTTP2 { // where :authority may be absent, and Host may repeat it
+		cases = append(cases, "", "Host: a.test\r\nHost: a.test\r\n", "Host: a.test\r\nhost: a.test\r\n")
+	}
+	for _, lines := range cases {
 		refused(t, k, g, 400, "GET / HTTP/1.1\r\n"+lines+"\r\n")
 	}
 	refused(t, k, g, 400, "GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n")
@@ -170,6 +178,9 @@ func TestHostReachesTheContainer(t *testing.T) {
 		{"GET / HTTP/1.1\r\nHost: a.test\r\nk-original-host: real.test:81\r\nK-Original-Host: second.test\r\n\r\n", "real.test:81"},
 		{"GET / HTTP/1.1\r\nHost: a.test\r\nK-Original-Host:\r\n\r\n", "a.test"},
 	} {
+		if overHTTP2 && strings.Contains(c.raw, "HTTP/1.0") {
+			continue
+		}
 		cl := dial(t, g)
 		cl.send(c.raw)
 		p := k.accept()

@@ -25,24 +25,35 @@ var onlyPlain = []string{"Gibibyte", "TenThousandIdle", "ClientConnectionsHaveKe
 // TestHTTP1OverTLSIsWhatItIsInPlainText runs the tests of sections C and D once
 // more, with TLS between their clients and the gate.
 func TestHTTP1OverTLSIsWhatItIsInPlainText(t *testing.T) {
+	names := slices.DeleteFunc(rowsOf(t, "C", "D"), func(name string) bool {
+		return slices.ContainsFunc(onlyPlain, func(part string) bool { return strings.Contains(name, part) })
+	})
+	once(t, "./test/e2e/overtls", names)
+}
+
+// once runs these tests once more, with a program between their clients and
+// the gate.
+func once(t *testing.T, program string, names []string, env ...string) {
+	t.Helper()
+	if len(names) < 80 {
+		t.Fatalf("ROWS.md names %d tests", len(names))
+	}
 	dir := t.TempDir()
-	overtls, err := build(dir, "./test/e2e/overtls")
+	infront, err := build(dir, program)
 	must(t, err)
 	under, err := filepath.Abs(queueBinary)
 	must(t, err)
 	must(t, os.Symlink(under, filepath.Join(dir, "under")))
-	names := rowsOf(t, "C", "D")
 	run := exec.Command(os.Args[0], "-test.count=1", "-test.run", "^("+strings.Join(names, "|")+")$")
-	run.Env = append(os.Environ(), "QUEUEGATE_BINARY="+overtls)
+	run.Env = append(append(os.Environ(), "QUEUEGATE_BINARY="+infront), env...)
 	text, err := run.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%d tests over TLS: %v\n%s", len(names), err, text)
+		t.Fatalf("%d tests behind %s: %v\n%s", len(names), program, err, text)
 	}
-	t.Logf("%d tests pass over TLS", len(names))
+	t.Logf("%d tests pass behind %s", len(names), program)
 }
 
-// rowsOf lists the tests that ROWS.md names in these sections, but for those
-// of onlyPlain.
+// rowsOf lists the tests that ROWS.md names in these sections.
 func rowsOf(t *testing.T, sections ...string) []string {
 	t.Helper()
 	text, err := os.ReadFile("ROWS.md")
@@ -51,20 +62,16 @@ func rowsOf(t *testing.T, sections ...string) []string {
 	section := ""
 	for line := range strings.Lines(string(text)) {
 		if title, ok := strings.CutPrefix(line, "## "); ok {
-			section, _, _ = strings.Cut(title, ".")
+			section, _, _ = strings.Cut(strings.TrimSpace(title), ".")
 		}
 		if !strings.HasPrefix(line, "|") || !slices.Contains(sections, section) {
 			continue
 		}
 		for word := range strings.FieldsFuncSeq(line, func(r rune) bool { return r == ' ' || r == ',' || r == '|' }) {
-			plain := slices.ContainsFunc(onlyPlain, func(part string) bool { return strings.Contains(word, part) })
-			if strings.HasPrefix(word, "Test") && !plain && !slices.Contains(names, word) {
+			if strings.HasPrefix(word, "Test") && !slices.Contains(names, word) {
 				names = append(names, word)
 			}
 		}
-	}
-	if len(names) < 80 {
-		t.Fatalf("ROWS.md names %d tests in sections %v", len(names), sections)
 	}
 	return names
 }

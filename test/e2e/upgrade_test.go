@@ -103,6 +103,10 @@ func TestUpgradeToH2cIsNotPassedOn(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, value := range []string{"h2c", "H2C"} {
+		if overHTTP2 { // without an upgrade an extended CONNECT is nothing
+			refused(t, k, g, 405, request("GET", "/", "Connection: Upgrade", "Upgrade: "+value))
+			continue
+		}
 		c := dial(t, g)
 		c.send(request("GET", "/", "Connection: Upgrade, HTTP2-Settings", "Upgrade: "+value, "HTTP2-Settings: AAMAAABkAAQAAP__"))
 		p := k.accept()
@@ -128,6 +132,9 @@ func TestAnUpgradeToAnotherProtocolThanWasAskedForGives502(t *testing.T) {
 		{"websocket", "Upgrade: WebSocket", 101},
 		{"chat/2, websocket", "Upgrade: chat/2", 101},
 	} {
+		if overHTTP2 && strings.ContainsAny(x.asked, ", /") { // :protocol is one token
+			continue
+		}
 		c := dial(t, g)
 		c.send(request("GET", "/ws", "Connection: Upgrade", "Upgrade: "+x.asked))
 		p := k.accept()

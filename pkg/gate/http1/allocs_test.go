@@ -12,6 +12,8 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
 // enginePlainContainer answers every head with the same bytes and allocates
@@ -84,7 +86,7 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := NewServer(g, Config{Upstream: up.Addr().(*net.TCPAddr).AddrPort(), Loops: 1})
+			s, err := serve.NewServer(g, serve.Config{HTTP1: &Protocol{}, Upstream: upstream.Config{Address: up.Addr().(*net.TCPAddr).AddrPort()}, Loops: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

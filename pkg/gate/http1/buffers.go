@@ -50,15 +50,14 @@ const maxFreePipes = 8
 // pipePool keeps the pipes of one loop. Each holds two descriptors of the
 // budget.
 type pipePool struct {
+	loop   *loop.Loop
 	budget *gate.Descriptors
-	free   []*loop.Pipe
+	free   loop.Spares[loop.Pipe]
 	plain  bool // the kernel does not splice
 }
 
 func (p *pipePool) get() *loop.Pipe {
-	if n := len(p.free); n > 0 {
-		x := p.free[n-1]
-		p.free = p.free[:n-1]
+	if x := p.free.Get(); x != nil {
 		return x
 	}
 	if !p.budget.TryAcquire() {
@@ -68,7 +67,7 @@ func (p *pipePool) get() *loop.Pipe {
 		p.budget.Release()
 		return nil
 	}
-	x, err := loop.NewPipe()
+	x, err := p.loop.NewPipe()
 	if err != nil {
 		p.release()
 		return nil
@@ -88,18 +87,9 @@ func (p *pipePool) close(x *loop.Pipe) {
 
 // put keeps a pipe. One that still holds bytes is of no use to others.
 func (p *pipePool) put(x *loop.Pipe) {
-	if x.Held() > 0 || len(p.free) >= maxFreePipes {
-		p.close(x)
-		return
-	}
-	p.free = append(p.free, x)
-}
-
-func (p *pipePool) trim() {
-	for _, x := range p.free {
+	if x.Held() > 0 || !p.free.Put(x) {
 		p.close(x)
 	}
-	p.free = nil
 }
 
 // buffers are those of one loop.
@@ -112,7 +102,8 @@ type buffers struct {
 
 func (b *buffers) init(g *gate.Gate, l *loop.Loop) {
 	b.heads, b.bodies = g.Heads, g.Bodies
-	b.pipes.budget = g.Descriptors
+	b.pipes.loop, b.pipes.budget = l, g.Descriptors
+	b.pipes.free.Init(l, 0, maxFreePipes, b.pipes.close)
 	b.requests.init(l, requestBytes, requestBytes, 8, 1024)
 	b.answers.init(l, answerBytes, answerBytes, 8, 64)
 	b.frames.init(l, frameBytes, longestBytes, 8, 64)

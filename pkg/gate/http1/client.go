@@ -41,7 +41,7 @@ func (c *clientSide) release() {
 // describe fills in what the head says.
 func (c *clientSide) describe(x *gate.Exchange) {
 	s := c.session
-	s.req.Describe(x.Describe(), s.eng.host)
+	s.req.Describe(x.Describe(), s.eng.worker.Host)
 	x.Peer, x.Encrypted = s.conn.peer, s.conn.sock.Layered()
 }
 
@@ -110,7 +110,7 @@ func (c *clientSide) Answer(up gate.UpstreamSide) {
 	c.endless = unknown && !chunked
 	c.writer.begin(chunked, s.req.Minor > 0)
 	f := wire.Framing{Chunked: chunked, Close: !c.keep, KeepAlive: s.req.Minor == 0}
-	c.writer.hold(res.AppendHead(c.writer.room(), f, s.eng.appendDate))
+	c.writer.hold(res.AppendHead(c.writer.room(), f, s.appendDate))
 }
 
 // Switch is gate.ClientSide.

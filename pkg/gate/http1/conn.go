@@ -18,27 +18,13 @@ type conn struct {
 	sock       loop.Sock
 	peer       netip.AddrPort
 	spoke      bool // has sent a head of HTTP/1
-
-	began func(fd int, peer netip.AddrPort) // takes it over at its first bytes; nil: they are a request's
 }
 
 // Event begins to read a request on an idle connection.
 func (c *conn) Event(s *loop.Sock) {
-	switch {
-	case !s.Readable():
-	case c.began == nil:
+	if s.Readable() {
 		c.eng.openSession(c)
-	case s.Failed() || s.HungUp() && s.Ended():
-		c.close()
-	default:
-		c.handOver(c.began)
 	}
-}
-
-// handOver gives the descriptor away, which stays in the budget.
-func (c *conn) handOver(to func(fd int, peer netip.AddrPort)) {
-	c.list.remove(c)
-	to(c.sock.Detach(), c.peer)
 }
 
 func (c *conn) close() {

@@ -21,6 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -279,13 +281,26 @@ func (o *engineObserver) last(t *testing.T, n int) engineEnd {
 type engineRig struct {
 	t         *testing.T
 	gate      *gate.Gate
-	server    *Server
+	server    *serve.Server
+	engines   []*engine
 	container *engineContainer
 	observer  *engineObserver
 	addr      string
 	panics    chan any // nil: a panic fails the test
 	panicked  atomic.Bool
 	port      int // descriptor that holds the container's port while it does not listen
+}
+
+// observed makes the engines of the protocol known to the rig.
+type observed struct {
+	Protocol
+	rig *engineRig
+}
+
+func (p *observed) On(w *serve.Worker) serve.Part {
+	e := newEngine(&p.Protocol, w)
+	p.rig.engines = append(p.rig.engines, e)
+	return e
 }
 
 // engineOptions says how a rig differs from the plain one.
@@ -298,7 +313,7 @@ type engineOptions struct {
 
 // engineServe starts a rig. At the end of the test it checks that nothing is
 // left of any request.
-func engineServe(t *testing.T, config gate.Config, o engineOptions, serve func(*engineCall) bool) *engineRig {
+func engineServe(t *testing.T, config gate.Config, o engineOptions, handle func(*engineCall) bool) *engineRig {
 	t.Helper()
 	r := &engineRig{t: t, port: -1, observer: &engineObserver{open: map[*gate.Exchange]string{}}}
 	config.Observer = r.observer
@@ -307,16 +322,16 @@ func engineServe(t *testing.T, config gate.Config, o engineOptions, serve func(*
 		t.Fatal(err)
 	}
 	r.gate = g
-	r.container = &engineContainer{serve: serve, serial: o.serial, stop: make(chan struct{}), conns: map[*net.TCPConn]struct{}{}}
+	r.container = &engineContainer{serve: handle, serial: o.serial, stop: make(chan struct{}), conns: map[*net.TCPConn]struct{}{}}
 	t.Cleanup(r.container.end)
-	upstream := r.bind()
+	address := r.bind()
 	if !o.silent {
 		r.listen()
 	}
 	if o.panics {
 		r.panics = make(chan any, 1000)
 	}
-	r.server, err = NewServer(g, Config{Upstream: upstream, Loops: max(1, o.loops), Panicked: func(v any) {
+	r.server, err = serve.NewServer(g, serve.Config{HTTP1: &observed{rig: r}, Upstream: upstream.Config{Address: address}, Loops: max(1, o.loops), Panicked: func(v any) {
 		if r.panics != nil {
 			r.panics <- v
 		} else if r.panicked.Swap(true) {
@@ -444,7 +459,7 @@ func (r *engineRig) whileBlocked(f func()) {
 	r.t.Helper()
 	release := make(chan struct{})
 	defer close(release)
-	for _, e := range r.server.engines {
+	for _, e := range r.engines {
 		blocked := make(chan struct{})
 		e.loop.Post(func() { close(blocked); <-release })
 		engineReceive(r.t, "a loop", blocked)

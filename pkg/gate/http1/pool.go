@@ -5,6 +5,7 @@ import (
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/serve"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
@@ -19,12 +20,11 @@ const (
 // Pool keeps the idle connections to the container of one loop, last in first
 // out, and has new ones made. It is the gate.Connector of HTTP/1.
 type Pool struct {
-	eng    *engine
-	dialer *upstream.Dialer
-	bufs   *buffers
-	stats  *upstream.Stats
-	host   []byte // Host where a request has none
-	idle   []*upstreamSide
+	worker  *serve.Worker
+	dialer  *upstream.Dialer
+	bufs    *buffers
+	idleAge *gate.IdleAge // how long the container leaves idle connections open
+	idle    []*upstreamSide
 }
 
 // Connect is gate.Connector: an idle connection unless a fresh one is asked
@@ -66,7 +66,7 @@ func (p *Pool) adopt(c *upstream.Conn) *upstreamSide {
 // spare is the connection that has been idle for longest, if the loop has more
 // than its share.
 func (p *Pool) spare() *upstreamSide {
-	if p.dialer.BeyondShare() && len(p.idle) > 0 && p.eng.loop.Now()-p.idle[0].since >= int64(gate.MinIdle) {
+	if p.dialer.BeyondShare() && len(p.idle) > 0 && p.worker.Loop.Now()-p.idle[0].since >= int64(gate.MinIdle) {
 		return p.idle[0]
 	}
 	return nil
@@ -81,17 +81,17 @@ func (p *Pool) Cancel(x *gate.Exchange) { p.dialer.Cancel(x) }
 // age at which the container closes it; those that are stay, and tell by their
 // end whether that was right.
 func (p *Pool) get(again bool) *upstreamSide {
-	now := p.eng.loop.Now()
+	now := p.worker.Loop.Now()
 	for n := len(p.idle); n > 0; n = len(p.idle) {
 		u := p.idle[n-1]
 		age := now - u.since
 		if u.sock.Quiet() && (u.until == 0 || now < u.until || again) {
-			p.idleAge().Alive(time.Duration(age))
-			if !again && !p.idleAge().Trusts(time.Duration(age)) {
+			p.idleAge.Alive(time.Duration(age))
+			if !again && !p.idleAge.Trusts(time.Duration(age)) {
 				return nil // the others are older
 			}
 			p.take(u)
-			p.stats.Reuses.Inc()
+			p.worker.Stats.Reuses.Inc()
 			u.reused, u.age = true, age
 			return u
 		}
@@ -100,15 +100,11 @@ func (p *Pool) get(again bool) *upstreamSide {
 	return nil
 }
 
-// idleAge is what is known of how long the container leaves idle connections
-// open.
-func (p *Pool) idleAge() *gate.IdleAge { return &p.eng.srv.idleAge }
-
 // put keeps u for the next request. Nothing of the last answer may be unread.
 func (p *Pool) put(u *upstreamSide) {
-	now := p.eng.loop.Now()
+	now := p.worker.Loop.Now()
 	if len(p.idle) > 0 {
-		p.idleAge().Alive(time.Duration(now - p.idle[0].since))
+		p.idleAge.Alive(time.Duration(now - p.idle[0].since))
 		if oldest := p.idle[0]; len(p.idle) >= maxIdleUpstreams || now-oldest.since > maxIdleTime {
 			oldest.sock.Finish()
 			oldest.close()
@@ -134,7 +130,7 @@ func (p *Pool) take(u *upstreamSide) {
 
 // trim closes connections that have been idle for long, but for keptUpstreams.
 func (p *Pool) trim() {
-	now := p.eng.loop.Now()
+	now := p.worker.Loop.Now()
 	n := 0
 	for n < len(p.idle)-keptUpstreams && now-p.idle[n].since > trimIdleTime {
 		p.idle[n].pooled = 0

@@ -1,12 +1,10 @@
 package http1
 
 import (
-	"net/netip"
-	"time"
-
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
 // readRequest reads a head and begins what it asks for.
@@ -44,7 +42,7 @@ func (s *session) readRequest() bool {
 		s.req.Distrust()
 		s.client.describe(&s.x)
 	}
-	s.x.Begin(s.now(), &s.client, s.eng.connector)
+	s.x.Begin(s.now(), &s.client, &s.eng.worker.Router)
 	if lines := s.x.TraceLines; lines != nil {
 		s.req.ReplaceTrace(lines)
 	}
@@ -67,11 +65,9 @@ func (s *session) readHead() (complete, again bool) {
 	for {
 		s.skipEmptyLine()
 		if s.w > 0 {
-			if s.isPreface() {
-				if s.w >= len(preface) {
-					return false, s.handOver()
-				}
-			} else {
+			if possible, whole := s.preface(); whole {
+				return false, s.handOn()
+			} else if !possible {
 				complete, err := s.req.Scan(s.buf.b[:s.w])
 				if complete && err == nil {
 					err = s.req.Decide()
@@ -92,7 +88,7 @@ func (s *session) readHead() (complete, again bool) {
 		case err == nil:
 			s.w += n
 			continue
-		case err != loop.ErrAgain || s.eng.srv.leaving.Load() || s.eng.loop.Closing():
+		case err != loop.ErrAgain || s.eng.worker.Leaving() || s.eng.loop.Closing():
 			c.finish()
 			s.close()
 			return false, false
@@ -101,7 +97,7 @@ func (s *session) readHead() (complete, again bool) {
 			return false, false
 		}
 		if s.until == 0 {
-			s.until = s.now() + int64(s.eng.cfg.HeadTimeout)
+			s.until = s.now() + int64(s.eng.cfg.headTimeout())
 			c.moveTo(&s.eng.reading)
 		}
 		if s.now() >= s.until {
@@ -121,22 +117,21 @@ func (s *session) skipEmptyLine() {
 	}
 }
 
-// preface begins every connection of HTTP/2 (RFC 9113 section 3.4).
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
-// isPreface reports whether what has come is, or may become, the preface.
-func (s *session) isPreface() bool {
+// preface reports whether what has come is, or may become, the preface of
+// HTTP/2, and whether it is there as a whole.
+func (s *session) preface() (possible, whole bool) {
 	c := s.conn
-	if s.buf.b[0] != 'P' || s.eng.part == nil || c.spoke || c.sock.Layered() {
-		return false
+	if s.buf.b[0] != 'P' || !s.eng.worker.HasHTTP2() || c.spoke || c.sock.Layered() {
+		return false, false
 	}
-	n := min(s.w, len(preface))
-	return string(s.buf.b[:n]) == preface[:n]
+	return h2.MatchPreface(s.buf.b[:s.w])
 }
 
-// handOver gives the connection to the HTTP/2 engine.
-func (s *session) handOver() bool {
-	s.conn.handOver(func(fd int, peer netip.AddrPort) { s.eng.part.Adopt(fd, peer, nil, s.buf.b[:s.w]) })
+// handOn gives the connection to HTTP/2; its descriptor stays in the budget.
+func (s *session) handOn() bool {
+	c := s.conn
+	c.list.remove(c)
+	s.eng.worker.HandOn(c.sock.Detach(), c.peer, s.buf.b[:s.w])
 	s.close()
 	return false
 }
@@ -187,6 +182,3 @@ func grow(b []byte) []byte {
 	copy(bigger, b)
 	return bigger
 }
-
-// defaultHeadTimeout is how long a head may take from its first byte on.
-const defaultHeadTimeout = time.Minute

@@ -6,31 +6,18 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Descriptors that an event loop needs, beside connections: three of its own,
-// and one for each port.
-const loopDescriptors = 5
-
-// upstreamShare is how many connections to the container each loop may have
-// whatever clients hold, so that a request that has been accepted can go out.
-func upstreamShare(d *gate.Descriptors, loops int) int {
-	return min(max(d.Budget()/8/loops, 2), 64)
+// Oldest is gate.IdleConnections.
+func (e *engine) Oldest(found func(gate.IdleConnection, bool)) {
+	e.loop.Post(func() { found(e.oldestIdle()) })
 }
 
-// loopIdle is what a loop offers to gate.Descriptors.
-type loopIdle struct{ eng *engine }
-
-// Oldest implements gate.IdleConnections.
-func (i loopIdle) Oldest(found func(gate.IdleConnection, bool)) {
-	i.eng.loop.Post(func() { found(i.eng.oldestIdle()) })
-}
-
-// CloseOldest implements gate.IdleConnections.
-func (i loopIdle) CloseOldest(rank gate.Idleness) {
-	i.eng.loop.Post(func() { i.eng.closeIdle(rank) })
+// CloseOldest is gate.IdleConnections.
+func (e *engine) CloseOldest(rank gate.Idleness) {
+	e.loop.Post(func() { e.closeIdle(rank) })
 }
 
 func (e *engine) oldestIdle() (o gate.IdleConnection, ok bool) {
-	if len(e.bufs.pipes.free) > 0 {
+	if e.bufs.pipes.free.Len() > 0 {
 		return gate.IdleConnection{Idleness: gate.IdleUpstream}, true
 	}
 	if u := e.pool.spare(); u != nil {
@@ -50,8 +37,8 @@ func (e *engine) closeIdle(rank gate.Idleness) {
 	var c *conn
 	switch rank {
 	case gate.IdleUpstream:
-		if len(e.bufs.pipes.free) > 0 {
-			e.bufs.pipes.trim()
+		if p := &e.bufs.pipes; p.free.Len() > 0 {
+			p.close(p.free.Get())
 		} else if u := e.pool.spare(); u != nil {
 			u.sock.Finish()
 			u.close()

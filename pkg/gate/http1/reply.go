@@ -17,6 +17,10 @@ const (
 	lingerTotal   = int64(10 * time.Second)
 )
 
+func (s *session) appendDate(dst []byte) []byte {
+	return append(append(append(dst, "Date: "...), s.eng.worker.Date()...), "\r\n"...)
+}
+
 func (s *session) appendReply(dst []byte, r *gate.Reply) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(r.Status), 10)
@@ -28,7 +32,7 @@ func (s *session) appendReply(dst []byte, r *gate.Reply) []byte {
 	dst = append(dst, "\r\nContent-Length: "...)
 	dst = strconv.AppendInt(dst, int64(r.Length()), 10)
 	dst = append(dst, "\r\n"...)
-	dst = s.eng.appendDate(dst)
+	dst = s.appendDate(dst)
 	if !s.keep {
 		dst = append(dst, "Connection: close\r\n"...)
 	} else if s.req.Minor == 0 {
@@ -91,8 +95,8 @@ func (s *session) refuseHead(o gate.Outcome) bool {
 // overtake the answer (RFC 9112 section 9.6).
 func (s *session) beginLinger() bool {
 	s.conn.sock.CloseWrite()
-	if s.eng.srv.lingering.Inc() > maxLingering {
-		s.eng.srv.lingering.Dec()
+	if s.eng.cfg.lingering.Inc() > maxLingering {
+		s.eng.cfg.lingering.Dec()
 		return s.hangUp()
 	}
 	s.conn.moveTo(&s.eng.conns)
@@ -112,7 +116,7 @@ const maxLingering = 512
 func (s *session) endLinger() {
 	if s.phase == lingering {
 		s.phase = reading
-		s.eng.srv.lingering.Dec()
+		s.eng.cfg.lingering.Dec()
 	}
 }
 

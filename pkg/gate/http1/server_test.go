@@ -17,6 +17,8 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
 // engineDescriptors counts the open descriptors of the process by what they
@@ -100,7 +102,7 @@ func engineConnections(r *engineRig) int {
 
 // engineCount counts the client connections of all loops that match.
 func engineCount(r *engineRig, match func(*conn) bool) (n int) {
-	for _, e := range r.server.engines {
+	for _, e := range r.engines {
 		counted := make(chan int, 1)
 		e.loop.Post(func() {
 			k := 0
@@ -121,7 +123,7 @@ func engineCount(r *engineRig, match func(*conn) bool) (n int) {
 // TestShutdownServesConnectionsThatWereMadeBefore: their clients are about to
 // send their first request, and cannot know that nothing is accepted any more.
 func TestShutdownServesConnectionsThatWereMadeBefore(t *testing.T) {
-	const backlog = 2 * acceptBatch
+	const backlog = 128
 	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("served") })
 	var clients []*engineClient
 	ended := make(chan error, 1)
@@ -132,9 +134,9 @@ func TestShutdownServesConnectionsThatWereMadeBefore(t *testing.T) {
 			clients = append(clients, r.client().get("/"))
 		}
 		go func() { ended <- r.server.Shutdown(context.Background()) }()
-		engineUntil(t, "the shutdown to begin", r.server.leaving.Load)
+		engineUntil(t, "the shutdown to begin", r.engines[0].worker.Leaving)
 	})
-	for _, e := range r.server.engines {
+	for _, e := range r.engines {
 		left := make(chan struct{})
 		e.loop.Post(func() { close(left) })
 		engineReceive(t, "a loop that has left", left)
@@ -250,7 +252,9 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s, err := NewServer(g, Config{Upstream: netip.MustParseAddrPort("127.0.0.1:1"), Loops: 3})
+				rig := &engineRig{}
+				p := &observed{rig: rig}
+				s, err := serve.NewServer(g, serve.Config{HTTP1: p, Upstream: upstream.Config{Address: netip.MustParseAddrPort("127.0.0.1:1")}, Loops: 3})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -268,7 +272,7 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 					}
 					defer c.Close()
 				}
-				for _, e := range s.engines {
+				for _, e := range rig.engines {
 					listening := make(chan struct{})
 					e.loop.Post(func() { close(listening) })
 					engineReceive(t, "a loop", listening)
@@ -294,28 +298,6 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 	}
 }
 
-func TestConfigurationOfAServerIsChecked(t *testing.T) {
-	g, err := gate.New(gate.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		config Config
-		want   string
-	}{
-		{Config{Upstream: netip.MustParseAddrPort("127.0.0.1:80")}, "event loops 0"},
-		{Config{Loops: 1}, "upstream"},
-		{Config{Loops: 1, Upstream: netip.MustParseAddrPort("127.0.0.1:0")}, "127.0.0.1:0"},
-	} {
-		if s, err := NewServer(g, c.config); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v, want %q", c.config, err, c.want)
-			if s != nil {
-				s.Close()
-			}
-		}
-	}
-}
-
 // TestQueueIsServedInOrderAcrossLoops lets requests of many connections, on
 // several loops, queue one after the other.
 func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
@@ -338,7 +320,7 @@ func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 		r.until(1, i)
 	}
 	used := 0
-	for _, e := range r.server.engines {
+	for _, e := range r.engines {
 		some := make(chan bool, 1)
 		e.loop.Post(func() {
 			some <- slices.ContainsFunc(e.lists(), func(l *connList) bool { return l.first != nil })
@@ -398,7 +380,7 @@ func TestSessionOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 			}()
 			engineUntil(r.t, "the upload to be stuck", func() bool {
 				stuck := make(chan bool, 1)
-				e := r.server.engines[0]
+				e := r.engines[0]
 				e.loop.Post(func() {
 					upload := (*reader)(nil)
 					if e.conns.first != nil && e.conns.first.session != nil {
@@ -540,7 +522,7 @@ func TestIdleStreamsKeepNoLargeBuffers(t *testing.T) {
 	}
 	engineUntil(t, "the large buffers to be given back", func() bool {
 		counted := make(chan int, 1)
-		e := r.server.engines[0]
+		e := r.engines[0]
 		e.loop.Post(func() {
 			n := 0
 			for c := e.conns.first; c != nil; c = c.next {
@@ -594,7 +576,7 @@ func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 				_ = c.conn.CloseWrite()
 				engineUntil(t, "the half-close to be passed on", func() bool {
 					passed := make(chan bool, 1)
-					e := r.server.engines[0]
+					e := r.engines[0]
 					e.loop.Post(func() { passed <- e.conns.first != nil && e.conns.first.session.client.reader.ended })
 					return engineReceive(t, "a look at the loop", passed)
 				})

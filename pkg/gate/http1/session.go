@@ -66,7 +66,7 @@ func (e *engine) openSession(c *conn) {
 		s = &session{eng: e}
 		s.handle.Bind(e.loop, s)
 		s.client.init(s)
-		s.x.Bind(e.gate, loop.Nanotime, s.handle.Wake, &s.handle)
+		s.x.Bind(e.gate, e.loop.Nanotime, s.handle.Wake, &s.handle)
 	}
 	if c.list == &e.silent {
 		c.moveTo(&e.conns)
@@ -119,8 +119,8 @@ func (s *session) contain() {
 	s.releaseHead()
 	s.endLinger()
 	s.handle.Done()
-	s.eng.srv.departed()
-	s.eng.panicked(fmt.Errorf("%v\n%s", v, stack))
+	s.eng.worker.Departed()
+	s.eng.worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
 }
 
 // close ends the session. A connection that is still open is idle.
@@ -168,11 +168,11 @@ func (s *session) relay() bool {
 	ending, outcome, next := s.x.Step(s.now())
 	if ending == gate.Going {
 		if !tunnelled && s.x.State() == gate.StateTunnelling {
-			s.eng.srv.departed() // no longer a request
+			s.eng.worker.Departed() // no longer a request
 		}
 		return s.wait(next)
 	}
-	s.eng.srv.departed()
+	s.eng.worker.Departed()
 	switch ending {
 	case gate.Completed:
 		return s.completed()

@@ -47,7 +47,7 @@ func (u *upstreamSide) Event(s *loop.Sock) {
 // end closes an idle connection, and notes its age if the container did so.
 func (u *upstreamSide) end() {
 	if u.sock.HungUp() || u.sock.Ended() {
-		u.pool.idleAge().Ended(time.Duration(u.pool.eng.loop.Now() - u.since))
+		u.pool.idleAge.Ended(time.Duration(u.pool.worker.Loop.Now() - u.since))
 	}
 	u.close()
 }
@@ -55,7 +55,7 @@ func (u *upstreamSide) end() {
 // promised takes what the container's Keep-Alive field says.
 func (u *upstreamSide) promised(idle time.Duration, said bool) {
 	if u.until = 0; said {
-		u.until = u.pool.eng.loop.Now() + int64(gate.Retire(idle))
+		u.until = u.pool.worker.Loop.Now() + int64(gate.Retire(idle))
 	}
 }
 
@@ -73,7 +73,7 @@ func (u *upstreamSide) Send(c gate.ClientSide) {
 	u.res.Reset()
 	u.reader.begin(wire.BodyUntilClose, 0, nil, 0, 0)
 	u.writer.begin(req.Body == wire.BodyChunked, true)
-	u.writer.hold(req.AppendHead(u.writer.room(), peer, u.pool.host))
+	u.writer.hold(req.AppendHead(u.writer.room(), peer, u.pool.worker.Host))
 }
 
 // Response is wire.Responder.
@@ -100,9 +100,9 @@ func (u *upstreamSide) Unprocessed() bool { return u.foreign }
 // those of SETTINGS (RFC 9113 section 3.4).
 func (u *upstreamSide) mistaken() {
 	const settings = 4
-	if c := u.pool.eng.cfg.Choice; c != nil && u.n >= 4 && u.in.b[0] == 0 && u.in.b[3] == settings {
+	if u.n >= 4 && u.in.b[0] == 0 && u.in.b[3] == settings {
 		u.foreign = true
-		c.Refuted()
+		u.pool.worker.Choice.Refuted()
 	}
 }
 
@@ -161,11 +161,11 @@ func (u *upstreamSide) Pump(dst gate.Sink) bool {
 
 // ended tells what the end of the connection means when no answer has come.
 func (u *upstreamSide) ended(err error) gate.Outcome {
-	if c := u.pool.eng.cfg.Choice; c != nil && !u.reused && !u.heard {
-		u.unwelcome = c.Suspect() // some that speak HTTP/2 alone close without a word
+	if !u.reused && !u.heard {
+		u.unwelcome = u.pool.worker.Choice.Suspect() // some that speak HTTP/2 alone close without a word
 	}
 	if u.reused && !u.heard {
-		u.pool.idleAge().Ended(time.Duration(u.age))
+		u.pool.idleAge.Ended(time.Duration(u.age))
 	}
 	if errors.Is(err, io.EOF) {
 		return gate.UpstreamClosed

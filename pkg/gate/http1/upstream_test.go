@@ -458,7 +458,7 @@ func TestLongUploadIsNotSentAgain(t *testing.T) {
 func TestPoolClosesItsOldestWhenItIsFull(t *testing.T) {
 	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
 	r.client().get("/").want(200, "ok")
-	e := r.server.engines[0]
+	e := r.engines[0]
 	done := make(chan struct{})
 	e.loop.Post(func() {
 		defer close(done)
@@ -469,7 +469,7 @@ func TestPoolClosesItsOldestWhenItIsFull(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			u := p.adopt(e.dialer.NewConn())
+			u := p.adopt(e.worker.Dialer.NewConn())
 			if err := e.loop.Register(u.sock, fd, u); err != nil {
 				t.Error(err)
 				return

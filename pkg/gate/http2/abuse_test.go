@@ -194,7 +194,7 @@ var attacks = []struct {
 		c.flood(10, func(uint32) []byte { return frame(h2.Settings, h2.FlagAck, 0, "") })
 	}},
 	{"DATA beyond the window of the connection", "flow-control", http2.ErrCodeFlowControl, func(c *client) {
-		c.flood(100, func(id uint32) []byte {
+		c.flood(240, func(id uint32) []byte {
 			return concat(opening(id, false), frame(h2.Data, 0, id, strings.Repeat("x", 16<<10)), frame(h2.Data, 0, id, strings.Repeat("x", 16<<10)),
 				frame(h2.Data, 0, id, strings.Repeat("x", 16<<10)), frame(h2.Data, 0, id, strings.Repeat("x", 15<<10)))
 		})
@@ -229,7 +229,7 @@ func TestAnAttackEndsItsConnectionAndNoOther(t *testing.T) {
 				t.Errorf("faults %v, want %s", r.faults(), a.fault)
 			}
 			innocent.works()
-			until(t, "one connection", func() bool { return r.stats.HTTP2().Connections == 1 })
+			until(t, "one connection", func() bool { return r.protocol.Stats().Connections == 1 })
 			until(t, "nothing in flight", func() bool { return r.gate.Admission.InFlight() == 0 })
 		})
 	}
@@ -376,7 +376,7 @@ func TestFieldBlocksThatAreNotCompleteShareTheBudgetOfHeads(t *testing.T) {
 func TestABodyThatIsNeverTakenWholeTakesNoMoreThanItsWindow(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, pour))
 	var f flow
-	f.open(&link{eng: r.part.Engine, owner: &conn{}}, new(gate.Exchange), 1, h2.Open)
+	f.open(&link{eng: r.part, owner: &conn{}}, new(gate.Exchange), 1, h2.Open)
 	_ = f.msg.Head(-1, false, false)
 	r.on(func() {
 		f.x.Bind(r.gate, nil, func() {}, nil)
@@ -395,5 +395,98 @@ func TestABodyThatIsNeverTakenWholeTakesNoMoreThanItsWindow(t *testing.T) {
 			t.Errorf("%d octets for %d", n, f.held())
 		}
 		f.take(f.held())
+	})
+}
+
+func TestAnswersThatNobodyTakesShareTheBudgetOfBodies(t *testing.T) {
+	bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {
+		r := newRig(t, up)
+		var clients []*client
+		for range 8 { // 2,000 streams, 125 MiB of their windows
+			c := r.dial(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			clients = append(clients, c)
+			for range 250 {
+				_ = c.get("/?100000")
+			}
+		}
+		most := 0
+		until(t, "all heads", func() bool {
+			r.on(func() { most = max(most, r.part.held) })
+			for _, c := range clients {
+				if c.of(499).head == nil {
+					return false
+				}
+			}
+			return true
+		})
+		for range 20 {
+			r.dial().works()
+			r.on(func() { most = max(most, r.part.held) })
+		}
+		if most > 24<<20 {
+			t.Errorf("%d octets held", most)
+		}
+		_ = clients[0].do(func() error { return clients[0].WriteWindowUpdate(1, 100_000) })
+		if g := clients[0].await(1); g.size != 100_000 || !g.ended {
+			t.Errorf("a stream whose window opens after all: %d octets", g.size)
+		}
+		for _, c := range clients {
+			_ = c.conn.Close()
+		}
+		until(t, "nothing held", func() bool { n := 0; r.on(func() { n = r.part.held }); return n == 0 && r.gate.Bodies.Used() == 0 })
+		c := r.dial()
+		if g := c.await(c.get("/?5000000")); g.size != 5_000_000 {
+			t.Errorf("%d octets afterwards", g.size)
+		}
+	})
+}
+
+func TestUploadsThatTheContainerDoesNotTakeShareTheBudgetOfBodies(t *testing.T) {
+	hold := make(chan struct{})
+	defer close(hold) // net/http does not notice the end of a connection whose body is not read
+	bothKinds(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/works" {
+			select {
+			case <-hold:
+			case <-r.Context().Done():
+			}
+		}
+	}, func(t *testing.T, up *container, _ bool) {
+		r := newRig(t, up)
+		var clients []*client
+		piece := strings.Repeat("x", 16<<10)
+		const streams, each = 100, 20
+		for range each { // 31 MiB, if the windows allowed it
+			c := r.dial()
+			clients = append(clients, c)
+			for range streams {
+				_ = c.open(false, request("POST", "/")...)
+			}
+		}
+		until(t, "all requests", func() bool { return r.gate.Admission.InFlight() == streams*each })
+		most, sent := 0, make([]int, each)
+		for round := range streams {
+			for i, c := range clients {
+				c.mu.Lock()
+				left := 65_535 + int(c.window) - sent[i]
+				c.mu.Unlock()
+				if left >= len(piece) {
+					_ = c.data(uint32(2*round+1), false, piece)
+					sent[i] += len(piece)
+				}
+			}
+			r.on(func() { most = max(most, r.part.held) })
+		}
+		for range 20 {
+			r.dial().works()
+			r.on(func() { most = max(most, r.part.held) })
+		}
+		if len(r.faults()) > 0 || most > 16<<20 {
+			t.Errorf("%d octets held; faults %v", most, r.faults())
+		}
+		for _, c := range clients {
+			_ = c.conn.Close()
+		}
+		until(t, "nothing held", func() bool { n := 0; r.on(func() { n = r.part.held }); return n == 0 && r.gate.Bodies.Used() == 0 })
 	})
 }

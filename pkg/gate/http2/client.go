@@ -76,7 +76,7 @@ func (s *stream) sendHead(up gate.UpstreamSide, end bool) {
 	res := up.(wire.Responder).Response()
 	b := s.l.room()
 	start := len(b)
-	b = res.AppendHTTP2(h2.BeginHeaders(b), &s.l.enc, s.eng().dateValue())
+	b = res.AppendHTTP2(h2.BeginHeaders(b), &s.l.enc, s.eng().worker.Date())
 	s.l.hold(h2.EndHeaders(b, start, s.id, end, int(s.l.settings.MaxFrame)))
 	if end {
 		s.finished = true

@@ -37,6 +37,7 @@ type conn struct {
 	state      connState
 	live       bool // handle has begun
 	heads      int  // octets of the gate's budget that its streams hold
+	wide       bool // the window is connWindow
 	stalled    bool // the client does not read: nothing is read from it
 	until      int64
 	peers      h2.PeerStreams
@@ -68,8 +69,7 @@ func (c *conn) begin(read []byte) {
 		h2.Setting{ID: h2.SettingMaxHeaderListSize, Value: uint32(list)},
 		h2.Setting{ID: h2.SettingEnableConnectProtocol, Value: 1})
 	c.acks.Sent()
-	c.hold(h2.AppendWindowUpdate(b, 0, connWindow-h2.InitialWindow))
-	c.recv = h2.NewReceiveWindow(connWindow)
+	c.hold(b)
 	c.until = e.loop.Now() + prefaceTimeout
 	c.handle.Until(c.until)
 	c.rest = append(c.rest, read...)
@@ -196,7 +196,7 @@ func (c *conn) contain() {
 	if v := recover(); v != nil {
 		stack := debug.Stack()
 		c.cut()
-		c.eng.panicked(fmt.Errorf("%v\n%s", v, stack))
+		c.eng.worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
 	}
 }
 
@@ -332,6 +332,7 @@ func (c *conn) data(f *h2.Frame) *h2.Error {
 		if err := c.recv.Receive(f.Length, h2.Connection); err != nil {
 			return err
 		}
+		c.widen()
 	}
 	event, _ := h2.EventOf(f)
 	s, err := c.admits(f.Stream, event)
@@ -355,6 +356,17 @@ func (c *conn) data(f *h2.Frame) *h2.Error {
 		return c.reset(s, err)
 	}
 	return nil
+}
+
+// widen opens the window of a connection that carries bodies.
+func (c *conn) widen() {
+	if c.wide || c.eng.short() || c.eng.tight() {
+		return
+	}
+	c.wide = true
+	if inc := c.recv.Resize(connWindow); inc > 0 {
+		c.hold(h2.AppendWindowUpdate(c.room(), 0, inc))
+	}
 }
 
 // headers acts on a field block, which has to be decoded whatever becomes of

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
-	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/serve"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
@@ -16,9 +16,10 @@ import (
 const (
 	maxStreams      = 250
 	streamWindow    = 64 << 10     // what a peer may send ahead on a stream
-	connWindow      = 512 << 10    // the same for all streams of a connection
-	bodyMemory      = 4 << 20      // while a loop holds less of bodies, connWindow is given back at once and not when they are taken
+	leastWindow     = 2 << 10      // the same from the container while memory is tight
+	connWindow      = 256 << 10    // what a peer may send ahead on all streams of a connection that carries bodies
 	outBytes        = 128 << 10    // frames that wait for a peer that does not read
+	outBytesShort   = 16 << 10     // the same where there is no memory left
 	mostUnread      = 2 * outBytes // beyond them nothing is read from a client either
 	freeHead        = 2 << 10      // of a stream's head do not count against gate.Heads
 	mostHeads       = 512 << 10    // what the heads of a connection take where gate.Heads runs low
@@ -31,78 +32,69 @@ const (
 	settingsTimeout = int64(10 * time.Second)
 )
 
-// Config is what the engine needs beside the gate.
-type Config struct {
-	Host          []byte // Host where a request has none
+// Protocol is HTTP/2 on all loops.
+type Protocol struct {
 	MaxHeaderList int    // octets of a head after decoding; 0 = 64 KiB
 	Scheme        string // towards the container
-	// Panicked is told of a contained panic, with its value.
-	Panicked func(v any)
-	// Departed is called when a request or tunnel has ended.
-	Departed func()
-}
 
-// Stats are the figures of all loops.
-type Stats struct {
 	connections atomic.Int64
 	faults      [16]atomic.Int64 // by h2.Fault
 }
 
-// Connections is the number of clients' connections that are open.
-func (s *Stats) Connections() int { return int(s.connections.Load()) }
+// On is serve.Protocol.
+func (p *Protocol) On(w *serve.Worker) serve.Part { return newEngine(p, w) }
 
-// HTTP2 is the state of clients' connections.
-func (s *Stats) HTTP2() gate.HTTP2Stats {
+// Unfinished is serve.Protocol: a client closes its connection once GOAWAY has
+// told it to.
+func (p *Protocol) Unfinished() int { return int(p.connections.Load()) }
+
+// Stats are the figures of clients' connections. It may be called at any time.
+func (p *Protocol) Stats() gate.HTTP2Stats {
 	errors := make(map[string]int64)
 	for i, name := range h2.Faults() {
-		errors[name] = s.faults[i].Load()
+		errors[name] = p.faults[i].Load()
 	}
-	return gate.HTTP2Stats{Connections: int(s.connections.Load()), Errors: errors}
+	return gate.HTTP2Stats{Connections: int(p.connections.Load()), Errors: errors}
 }
 
 // Engine is HTTP/2 on one loop. Its methods may be called on the loop only.
 type Engine struct {
-	gate      *gate.Gate
-	cfg       *Config
-	stats     *Stats
-	loop      *loop.Loop
-	connector gate.Connector
-	read      []byte  // what one read brings
-	head      h2.Head // what is being decoded
-	frame     h2.Frame
-	outs      loop.Spares[buffer]
-	ins       loop.Spares[buffer]
-	streams   loop.Spares[stream]
-	conns     *conn
-	held      int // bytes of bodies that have come and not been taken
-	date      []byte
-	dated     int64
-	leaving   bool
+	gate    *gate.Gate
+	cfg     *Protocol
+	worker  *serve.Worker
+	loop    *loop.Loop
+	pool    *Pool
+	read    []byte  // what one read brings
+	head    h2.Head // what is being decoded
+	frame   h2.Frame
+	outs    loop.Spares[buffer]
+	ins     loop.Spares[buffer]
+	streams loop.Spares[stream]
+	conns   *conn
+	held    int // octets that bodies and frames take: see memory.go
+	leased  int // of them from the gate's budget
+	leaving bool
 }
 
 // buffer is borrowed for as long as there is something in it.
 type buffer struct{ b []byte }
 
-// NewEngine makes the part of HTTP/2 that belongs to l. connector finds
-// connections to the container.
-func NewEngine(l *loop.Loop, g *gate.Gate, c *Config, s *Stats, connector gate.Connector) *Engine {
-	e := &Engine{gate: g, cfg: c, stats: s, loop: l, connector: connector}
-	e.outs.Init(l, 2, 64, nil)
-	e.ins.Init(l, 8, 256, nil)
-	e.streams.Init(l, 16, 16384, nil)
-	g.Descriptors.Add(e)
+func newEngine(p *Protocol, w *serve.Worker) *Engine {
+	e := &Engine{gate: w.Gate, cfg: p, worker: w, loop: w.Loop}
+	e.outs.Init(w.Loop, 2, 64, nil)
+	e.ins.Init(w.Loop, 8, 256, nil)
+	e.streams.Init(w.Loop, 16, 16384, nil)
+	e.pool = newPool(e)
 	return e
 }
 
-// Adopt serves a client's connection: fd is non-blocking and belongs to the
-// engine from then on. read has been read from it already. layer, nil for none,
-// lies between its bytes and the engine.
+// Adopt is serve.Part.
 func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []byte) {
 	c := &conn{peer: peer}
 	c.eng = e
 	c.handle.Bind(e.loop, c)
 	if e.leaving || e.loop.Register(&c.sock, fd, &c.handle) != nil {
-		_ = unix.Close(fd)
+		e.loop.CloseDescriptor(fd)
 		e.gate.Descriptors.Release()
 		return
 	}
@@ -112,15 +104,24 @@ func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []by
 	c.begin(read)
 }
 
-// Leave tells all clients that no further streams are taken, and closes the
-// connections that have none.
-func (e *Engine) Leave() {
+// Leave is serve.Part: GOAWAY tells all clients.
+func (e *Engine) Leave() (silent bool) {
 	e.leaving = true
 	for c := e.conns; c != nil; {
 		next := c.next
 		c.goAway()
 		c = next
 	}
+	return false
+}
+
+// Connector is serve.Part.
+func (e *Engine) Connector() gate.Connector { return e.pool }
+
+// IdleUpstreams is serve.Part.
+func (e *Engine) IdleUpstreams() int {
+	idle, _ := e.pool.Idle()
+	return idle
 }
 
 // Oldest is gate.IdleConnections: of connections without a stream.
@@ -171,7 +172,7 @@ func (e *Engine) link(c *conn) {
 		c.next.prev = c
 	}
 	e.conns = c
-	e.stats.connections.Inc()
+	e.cfg.connections.Inc()
 }
 
 func (e *Engine) unlink(c *conn) {
@@ -184,18 +185,8 @@ func (e *Engine) unlink(c *conn) {
 		c.next.prev = c.prev
 	}
 	c.next, c.prev = nil, nil
-	e.stats.connections.Dec()
-	e.departed()
-}
-
-// dateValue is the value of Date, formatted once a second.
-func (e *Engine) dateValue() []byte {
-	if now := e.loop.Now(); e.date == nil || now-e.dated >= int64(time.Second) {
-		t := time.Now().UTC()
-		e.dated = now - int64(t.Nanosecond())
-		e.date = t.AppendFormat(e.date[:0], "Mon, 02 Jan 2006 15:04:05 GMT")
-	}
-	return e.date
+	e.cfg.connections.Dec()
+	e.worker.Departed()
 }
 
 func (e *Engine) getOut() *buffer {
@@ -220,20 +211,8 @@ func (e *Engine) getIn() *buffer {
 }
 
 func (e *Engine) putIn(b *buffer) {
-	if cap(b.b) <= streamWindow {
+	if cap(b.b) <= streamWindow && (cap(b.b) <= streamWindow/4 || !e.tight()) {
 		b.b = b.b[:0]
 		e.ins.Put(b)
-	}
-}
-
-func (e *Engine) panicked(v any) {
-	if e.cfg.Panicked != nil {
-		e.cfg.Panicked(v)
-	}
-}
-
-func (e *Engine) departed() {
-	if e.cfg.Departed != nil {
-		e.cfg.Departed()
 	}
 }

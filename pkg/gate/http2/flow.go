@@ -47,7 +47,7 @@ func (f *flow) open(l *link, x *gate.Exchange, id uint32, state h2.State) {
 // close gives back what the stream holds.
 func (f *flow) close() {
 	f.l.waiting.leave(f)
-	f.l.eng.held -= f.held()
+	f.l.eng.dropBody(f.held())
 	if f.owed > 0 {
 		f.l.passed(f.owed)
 		f.owed = 0
@@ -97,8 +97,8 @@ func (f *flow) receiveData(d *h2.Frame) *h2.Error {
 			f.r = 0
 		}
 		f.in.b = append(f.in.b, d.Payload...)
-		f.l.eng.held += n
-		if f.l.eng.held <= bodyMemory {
+		f.l.eng.holdBody(n)
+		if f.l.eager || !f.l.eng.short() { // else when they have been taken
 			f.l.passed(n)
 		} else {
 			f.owed += n
@@ -148,7 +148,7 @@ func (f *flow) Pump(dst gate.Sink) (moved bool) {
 // take passes over n octets that have been given on.
 func (f *flow) take(n int) {
 	f.taken += int64(n)
-	f.l.eng.held -= n
+	f.l.eng.dropBody(n)
 	if f.r += n; f.r == len(f.in.b) {
 		f.dropIn()
 	}

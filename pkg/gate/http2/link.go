@@ -27,6 +27,8 @@ type link struct {
 	part     int     // octets of the gate's budget of heads
 	out      *buffer // frames that wait from o on; nil = none
 	o        int
+	eager    bool   // what comes is given back to the window of the connection at once
+	waits    int    // octets of it that the engine has been told of
 	batch    uint32 // counts flushes
 	atEnd    bool   // Flush will be called at the end of the batch
 	waiting  waitLine
@@ -199,7 +201,26 @@ func (l *link) pending() int {
 }
 
 // full reports that streams are to wait until the peer has read.
-func (l *link) full() bool { return l.pending() >= outBytes }
+func (l *link) full() bool { return l.pending() >= l.outLimit() }
+
+// outLimit is how much may wait for the peer.
+func (l *link) outLimit() int {
+	if l.eng.short() {
+		return outBytesShort
+	}
+	return outBytes
+}
+
+// account notes how much waits now.
+func (l *link) account() {
+	n := l.pending()
+	if n > l.waits {
+		l.eng.holdBody(n - l.waits)
+	} else {
+		l.eng.dropBody(l.waits - n)
+	}
+	l.waits = n
+}
 
 // flush writes what waits.
 func (l *link) flush() {
@@ -228,6 +249,9 @@ func (l *link) flush() {
 		l.out.b = l.out.b[:copy(l.out.b, l.out.b[l.o:])]
 		l.o = 0
 	}
+	if l.waits > 0 || l.out != nil {
+		l.account()
+	}
 	l.waiting.wake(l)
 }
 
@@ -236,6 +260,7 @@ func (l *link) dropOut() {
 		l.eng.putOut(l.out)
 		l.out, l.o = nil, 0
 	}
+	l.account()
 }
 
 // dropIn forgets what has been read and is not complete.
@@ -260,7 +285,7 @@ func (l *link) remember(id uint32, how h2.State) {
 }
 
 // fault counts a fault of the peer.
-func (l *link) fault(f h2.Fault) { l.eng.stats.faults[f].Inc() }
+func (l *link) fault(f h2.Fault) { l.eng.cfg.faults[f].Inc() }
 
 // waitLine are the streams that wait until the peer has read, or has opened the
 // window of the connection, in the order in which they began to. While there
@@ -290,7 +315,7 @@ func (w *waitLine) leave(f *flow) {
 // has to wait on joins at the end. The others have their turn with the link's
 // next step, even if these have nothing to say any more.
 func (w *waitLine) wake(l *link) {
-	room := min(outBytes-l.pending(), l.send.Left())
+	room := min(l.outLimit()-l.pending(), l.send.Left())
 	if len(w.streams) == 0 || room <= 0 || l.broken {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
-	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/serve"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
@@ -128,18 +128,29 @@ func serveRaw(t *testing.T, serve func(net.Conn)) *container {
 type rig struct {
 	t        *testing.T
 	gate     *gate.Gate
-	server   *http1.Server
-	stats    *Stats
+	server   *serve.Server
+	protocol *observed
 	choice   *upstream.Choice
-	part     *Part
+	part     *Engine
 	addr     string
 	panics   atomic.Int64
 	expected bool // panics are
 }
 
+// observed makes the engine of the protocol known to the rig.
+type observed struct {
+	*Protocol
+	rig *rig
+}
+
+func (p *observed) On(w *serve.Worker) serve.Part {
+	p.rig.part, p.rig.choice = newEngine(p.Protocol, w), w.Choice
+	return p.rig.part
+}
+
 type options struct {
 	gate     gate.Config
-	engine   Config
+	engine   *Protocol
 	protocol upstream.Protocol
 	tls      *tls.Config
 	panics   bool
@@ -147,7 +158,7 @@ type options struct {
 
 func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
 	t.Helper()
-	o := options{gate: gate.Config{RequestTimeout: 2 * time.Minute, QueueCapacity: 10_000, UpstreamWait: patience, UpstreamRestartWait: patience}}
+	o := options{engine: &Protocol{Scheme: "http"}, gate: gate.Config{RequestTimeout: 2 * time.Minute, QueueCapacity: 10_000, UpstreamWait: patience, UpstreamRestartWait: patience}}
 	for _, f := range set {
 		f(&o)
 	}
@@ -155,22 +166,16 @@ func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, gate: g, stats: &Stats{}, choice: &upstream.Choice{}, expected: o.panics}
-	r.choice.Fix(o.protocol)
+	r := &rig{t: t, gate: g, expected: o.panics}
+	r.protocol = &observed{o.engine, r}
 	panicked := func(v any) {
 		if r.panics.Inc(); !r.expected {
 			t.Errorf("panic: %v", v)
 		}
 	}
-	engine := o.engine
-	engine.Host, engine.Scheme, engine.Panicked = []byte(c.addr().String()), "http", panicked
-	engine.Departed = func() { r.server.Departed() }
-	r.server, err = http1.NewServer(g, http1.Config{
-		Upstream: c.addr(), Loops: 1, Panicked: panicked, Choice: r.choice, UpstreamRefused: r.choice.Forget,
-		Part: func(l *loop.Loop, d *upstream.Dialer, pool gate.Connector, up *upstream.Stats) http1.Part {
-			r.part = NewPart(l, g, &engine, r.stats, d, r.choice, up, pool)
-			return r.part
-		},
+	r.server, err = serve.NewServer(g, serve.Config{
+		HTTP1: &http1.Protocol{}, HTTP2: r.protocol, Loops: 1,
+		Upstream: upstream.Config{Address: c.addr()}, Speaks: o.protocol, Panicked: panicked,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +203,7 @@ func (r *rig) end() {
 	if h, b := r.gate.Heads.Used(), r.gate.Bodies.Used(); h != 0 || b != 0 {
 		r.t.Errorf("left in the budgets: %d of heads, %d of bodies", h, b)
 	}
-	if n := r.stats.HTTP2().Connections; n != 0 {
+	if n := r.protocol.Stats().Connections; n != 0 {
 		r.t.Errorf("%d connections are left", n)
 	}
 }
@@ -213,7 +218,7 @@ func (r *rig) on(f func()) {
 
 func (r *rig) faults() map[string]int64 {
 	seen := map[string]int64{}
-	for name, n := range r.stats.HTTP2().Errors {
+	for name, n := range r.protocol.Stats().Errors {
 		if n > 0 {
 			seen[name] = n
 		}

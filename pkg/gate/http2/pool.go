@@ -13,7 +13,7 @@ import (
 // Limits towards the container.
 const (
 	maxUpStreams   = 1000
-	upWindow       = 1 << 30 // none that is not read may hold others up; each stream has its own bound
+	upWindow       = 1 << 20 // on its way at most; what has come counts by its stream alone, so that none holds others up
 	maxAnswerHead  = 1 << 20
 	provingTimeout = int64(2 * time.Second)
 	pingAfter      = int64(15 * time.Second)
@@ -31,9 +31,8 @@ type Pool struct {
 	spare  loop.Spares[upStream]
 }
 
-// NewPool makes the pool of e's loop.
-func NewPool(e *Engine, d *upstream.Dialer, c *upstream.Choice, s *upstream.Stats) *Pool {
-	p := &Pool{eng: e, dialer: d, choice: c, stats: s}
+func newPool(e *Engine) *Pool {
+	p := &Pool{eng: e, dialer: &e.worker.Dialer, choice: e.worker.Choice, stats: e.worker.Stats}
 	p.spare.Init(e.loop, 16, 16384, nil)
 	return p
 }
@@ -94,6 +93,7 @@ func (p *Pool) stream(c *upConn, x *gate.Exchange) *upStream {
 	}
 	id, _ := c.ids.Next()
 	s.flow.open(&c.link, x, id, h2.Idle)
+	s.recv = h2.NewReceiveWindow(c.window)
 	s.conn, s.reused = c, c.used
 	if c.used {
 		p.stats.Reuses.Inc()

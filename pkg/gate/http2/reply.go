@@ -25,7 +25,7 @@ func (s *stream) reply(r gate.Reply) bool {
 			b = l.enc.AppendText(b, []byte(name), []byte(value))
 		}
 		b = l.enc.AppendNamed(b, h2.NameContentLength, strconv.AppendInt(nil, int64(r.Length()), 10))
-		b = l.enc.AppendNamed(b, h2.NameDate, s.eng().dateValue())
+		b = l.enc.AppendNamed(b, h2.NameDate, s.eng().worker.Date())
 		if r.Length() > 0 && string(s.req.Method) != "HEAD" {
 			s.body, end = r.AppendBody(nil), false
 		}

@@ -60,7 +60,7 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 	if s == nil {
 		s = &stream{}
 		s.handle.Bind(e.loop, s)
-		s.x.Bind(e.gate, loop.Nanotime, s.handle.Wake, &s.handle)
+		s.x.Bind(e.gate, e.loop.Nanotime, s.handle.Wake, &s.handle)
 	}
 	s.flow.open(&c.link, &s.x, f.Stream, state)
 	s.conn, s.phase, s.until, s.invalid, s.body = c, arrived, 0, false, nil
@@ -70,6 +70,9 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 	s.handle.Wake()
 	if h.TooLarge {
 		s.invalid, s.refused = true, gate.HeadTooLarge
+		if h.TargetTooLong {
+			s.refused = gate.TargetTooLong
+		}
 		s.req.Reset()
 		_ = s.msg.Head(-1, false, false)
 		return nil
@@ -172,8 +175,8 @@ func (s *stream) contain() {
 	s.sendReset(h2.InternalError)
 	s.end()
 	s.conn = nil
-	s.eng().departed()
-	s.eng().panicked(fmt.Errorf("%v\n%s", v, stack))
+	s.eng().worker.Departed()
+	s.eng().worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
 }
 
 func (s *stream) eng() *Engine { return s.l.eng }
@@ -205,7 +208,7 @@ func (s *stream) screen() bool {
 		s.req.Distrust()
 		s.describe()
 	}
-	s.x.Begin(e.loop.Now(), s, e.connector)
+	s.x.Begin(e.loop.Now(), s, &e.worker.Router)
 	if lines := s.x.TraceLines; lines != nil {
 		s.req.ReplaceTrace(lines)
 	}
@@ -214,7 +217,7 @@ func (s *stream) screen() bool {
 }
 
 func (s *stream) describe() {
-	s.req.Describe(s.x.Describe(), s.eng().cfg.Host)
+	s.req.Describe(s.x.Describe(), s.eng().worker.Host)
 	s.x.Peer, s.x.Encrypted = s.conn.peer, s.conn.sock.Layered()
 }
 
@@ -224,12 +227,12 @@ func (s *stream) relay() bool {
 	ending, outcome, next := s.x.Step(s.eng().loop.Now())
 	if ending == gate.Going {
 		if !tunnelled && s.x.State() == gate.StateTunnelling {
-			s.eng().departed()
+			s.eng().worker.Departed()
 		}
 		s.handle.Until(next)
 		return false
 	}
-	s.eng().departed()
+	s.eng().worker.Departed()
 	switch ending {
 	case gate.Completed:
 	case gate.Rejected:

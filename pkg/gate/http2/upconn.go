@@ -24,9 +24,11 @@ type upConn struct {
 	proven  bool        // SETTINGS has come: the container speaks HTTP/2
 	leaving bool        // the container takes no further streams
 	live    bool
-	until   int64 // when the container must have proven itself, or answered a PING
-	heardAt int64 // when the last bytes came
-	pinged  bool  // an answer to a PING is due
+	window  uint32 // what the container may send ahead on a stream
+	asked   uint32 // the same in the last SETTINGS
+	until   int64  // when the container must have proven itself, or answered a PING
+	heardAt int64  // when the last bytes came
+	pinged  bool   // an answer to a PING is due
 }
 
 // upPing marks the PING that tells a dead container from a slow one.
@@ -39,6 +41,8 @@ func (p *Pool) open(conn *upstream.Conn) *upConn {
 	c.handle.Bind(p.eng.loop, c)
 	c.handle.Begin()
 	conn.Sock.Handle(&c.handle)
+	c.eager = true
+	c.window, c.asked = streamWindow, streamWindow
 	c.heardAt = p.eng.loop.Now()
 	c.dec.MaxList = maxAnswerHead
 	b := append(c.room(), h2.Preface...)
@@ -153,7 +157,7 @@ func (c *upConn) contain() {
 	if v := recover(); v != nil {
 		stack := debug.Stack()
 		c.cut(gate.InternalError)
-		c.eng.panicked(fmt.Errorf("%v\n%s", v, stack))
+		c.eng.worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
 	}
 }
 
@@ -207,6 +211,9 @@ func (c *upConn) handleFrame(f *h2.Frame) *h2.Error {
 			}
 			return nil
 		})
+		if f.Ack() && err == nil {
+			c.windowsSet()
+		}
 		c.pool.line.WakeAll() // there may be room for more streams
 		return err
 	case h2.Ping:
@@ -298,6 +305,7 @@ func (c *upConn) data(f *h2.Frame) *h2.Error {
 		if err := c.recv.Receive(f.Length, h2.Connection); err != nil {
 			return err
 		}
+		c.adapt()
 	}
 	if !f.CarriesNothing() {
 		c.meter.Useful(len(f.Payload))
@@ -318,6 +326,37 @@ func (c *upConn) data(f *h2.Frame) *h2.Error {
 		c.reset(s, err)
 	}
 	return nil
+}
+
+// adapt has the container send less ahead while memory is tight. Clients that
+// do not take what they have asked for may have many streams.
+func (c *upConn) adapt() {
+	want := c.window
+	switch {
+	case c.eng.tight() || c.eng.short():
+		want = leastWindow
+	case c.eng.gate.Bodies.Used() < c.eng.gate.Bodies.Limit()/4:
+		want = streamWindow
+	}
+	if want == c.window || c.acks.Pending() > 0 {
+		return
+	}
+	c.asked = want
+	c.acks.Sent()
+	c.hold(h2.AppendSettings(c.room(), h2.Setting{ID: h2.SettingInitialWindowSize, Value: want}))
+}
+
+// windowsSet applies what the container has acknowledged.
+func (c *upConn) windowsSet() {
+	n := int32(c.asked) - int32(c.window)
+	if n == 0 {
+		return
+	}
+	c.window = c.asked
+	for _, s := range c.streams {
+		s.recv.Shift(n)
+		s.passed(0)
+	}
 }
 
 func (c *upConn) headers(f *h2.Frame) *h2.Error {

@@ -123,7 +123,7 @@ func (l *Layer) readWire(b []byte) (int, error) {
 	if !l.canRead {
 		return 0, ErrAgain
 	}
-	n, e := sysRead(s.fd, b)
+	n, e := s.sysRead(b)
 	switch {
 	case e == unix.EAGAIN:
 		l.canRead = false
@@ -163,7 +163,7 @@ func (l *Layer) send(b []byte) error {
 		return net.ErrClosed
 	}
 	if len(l.pending) == 0 && l.canWrite {
-		n, e := sysSend(s.fd, b)
+		n, e := s.sysSend(b)
 		if e != 0 && e != unix.EAGAIN {
 			return l.broken(e)
 		}
@@ -214,7 +214,7 @@ func (l *Layer) note(events uint32) {
 func (l *Layer) drain() {
 	s := l.sock
 	if len(l.pending) > 0 {
-		n, e := sysSend(s.fd, l.pending)
+		n, e := s.sysSend(l.pending)
 		if e != 0 && e != unix.EAGAIN {
 			_ = l.broken(e)
 			return
@@ -225,7 +225,7 @@ func (l *Layer) drain() {
 		}
 		l.pending = nil
 		if l.shut {
-			_ = unix.Shutdown(s.fd, unix.SHUT_WR)
+			s.shutdown()
 		}
 	}
 	s.writable = true
@@ -363,7 +363,7 @@ func (l *Layer) finish() bool {
 // closeWrite is Sock.CloseWrite.
 func (l *Layer) closeWrite() {
 	if l.finish() {
-		_ = unix.Shutdown(l.sock.fd, unix.SHUT_WR)
+		l.sock.shutdown()
 	} else {
 		l.shut = true
 	}

@@ -34,8 +34,10 @@ const busyTurns = 4
 // of its own. Unless said otherwise its methods, and those of its sockets and
 // tasks, may be called only on the loop.
 type Loop struct {
-	epfd      int      // watches the sockets
-	poller    *os.File // the wakeup poller: watches epfd; watched by the netpoller
+	epfd      int           // watches the sockets
+	kernel    Kernel        // nil: the system's
+	over      chan struct{} // closed when a simulated loop has ended
+	poller    *os.File      // the wakeup poller: watches epfd; watched by the netpoller
 	rawPoller syscall.RawConn
 	pollerFD  int
 	disarmed  bool // the wakeup poller reports nothing
@@ -66,7 +68,7 @@ type Loop struct {
 
 // New creates a loop. It holds three descriptors until Run has returned.
 func New() (*Loop, error) {
-	l := &Loop{epfd: -1, armed: math.MaxInt64, now: nanotime()}
+	l := &Loop{epfd: -1, now: nanotime()}
 	if err := l.open(); err != nil {
 		if l.poller != nil {
 			_ = l.poller.Close()
@@ -76,8 +78,14 @@ func New() (*Loop, error) {
 		}
 		return nil, fmt.Errorf("creating an event loop: %w", err)
 	}
-	l.free.Init(l, keptTasks, maxFreeTasks, (*Task).stop)
+	l.init()
 	return l, nil
+}
+
+// init is what all kinds of loops begin with.
+func (l *Loop) init() {
+	l.armed = math.MaxInt64
+	l.free.Init(l, keptTasks, maxFreeTasks, (*Task).stop)
 }
 
 func (l *Loop) open() error {
@@ -116,7 +124,7 @@ func (l *Loop) watch(op int, events uint32) error {
 // disarmPoller keeps the netpoller from waking a thread for each event of a loop that
 // is awake: one that has nothing to do sits there waiting.
 func (l *Loop) disarmPoller(yes bool) {
-	if l.disarmed == yes {
+	if l.disarmed == yes || l.kernel != nil {
 		return
 	}
 	l.disarmed = yes
@@ -130,6 +138,10 @@ func (l *Loop) disarmPoller(yes bool) {
 // Run serves events until Close. It returns nil then, and otherwise the error
 // that broke the loop.
 func (l *Loop) Run() error {
+	if l.kernel != nil {
+		<-l.over
+		return nil
+	}
 	defer l.release()
 	for {
 		err := l.rawPoller.Read(l.serve)
@@ -154,7 +166,7 @@ func (l *Loop) serve(uintptr) bool {
 	l.wakeups.Inc()
 	for turn := 1; ; turn++ {
 		n := l.poll0()
-		l.now = nanotime()
+		l.now = l.Nanotime()
 		again := n > fewEvents
 		for i := range l.events[:n] {
 			if l.dispatch(&l.events[i]) {
@@ -188,6 +200,9 @@ func (l *Loop) serve(uintptr) bool {
 // poll0 collects events without waiting. A raw system call: it never blocks,
 // so the scheduler need not hear of it.
 func (l *Loop) poll0() int {
+	if l.kernel != nil {
+		return l.kernel.Poll(l, l.events[:])
+	}
 	n, _, e := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epfd), uintptr(unsafe.Pointer(&l.events[0])), eventsPerWait, 0, 0, 0)
 	if e != 0 {
 		return 0 // EINTR; anything else comes back from the netpoller
@@ -264,7 +279,11 @@ func (l *Loop) rouse() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.ended { // else the descriptor may be another file's by now
+	switch {
+	case l.ended: // the descriptor may be another file's by now
+	case l.kernel != nil:
+		l.kernel.Rouse(l)
+	default:
 		one := uint64(1)
 		_, _ = unix.Write(l.wakeup.fd, (*[8]byte)(unsafe.Pointer(&one))[:])
 	}
@@ -303,8 +322,10 @@ func (l *Loop) release() {
 			s.Close()
 		}
 	}
-	_ = l.poller.Close()
-	_ = unix.Close(l.epfd)
+	if l.kernel == nil {
+		_ = l.poller.Close()
+		_ = unix.Close(l.epfd)
+	}
 }
 
 type wakeupHandler struct{}
@@ -319,7 +340,7 @@ var started = time.Now()
 // nanotime is monotonic, in nanoseconds since the process began.
 func nanotime() int64 { return int64(time.Since(started)) + 1 }
 
-// Nanotime reads the clock that Now and deadlines use, afresh.
+// Nanotime is Loop.Nanotime of loops that are not simulated.
 func Nanotime() int64 { return nanotime() }
 
 // TimeOf converts an instant of the loop's clock to wall-clock time.

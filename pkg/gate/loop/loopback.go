@@ -17,6 +17,13 @@ func EaseLoopback(fd int, peer netip.Addr) {
 	}
 }
 
+// EaseLoopback is EaseLoopback for the descriptor of s.
+func (s *Sock) EaseLoopback(peer netip.Addr) {
+	if s.loop.kernel == nil {
+		EaseLoopback(s.fd, peer)
+	}
+}
+
 // EaseConn is EaseLoopback for a connection of package net.
 func EaseConn(c *net.TCPConn) {
 	peer, ok := c.RemoteAddr().(*net.TCPAddr)

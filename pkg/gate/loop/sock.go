@@ -63,12 +63,19 @@ func (l *Loop) register(s *Sock, fd int, h Handler, events uint32) error {
 	l.gen++
 	*s = Sock{loop: l, handler: h, fd: fd, gen: l.gen, open: true, writable: true, level: events&edge == 0}
 	ev := unix.EpollEvent{Events: events, Fd: int32(fd), Pad: s.gen}
-	if err := unix.EpollCtl(l.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+	if err := l.watchSock(fd, &ev); err != nil {
 		*s = Sock{}
 		return fmt.Errorf("watching a descriptor: %w", err)
 	}
 	l.socks[fd] = s
 	return nil
+}
+
+func (l *Loop) watchSock(fd int, ev *unix.EpollEvent) error {
+	if l.kernel != nil {
+		return l.kernel.Watch(l, fd, *ev)
+	}
+	return unix.EpollCtl(l.epfd, unix.EPOLL_CTL_ADD, fd, ev)
 }
 
 func (s *Sock) note(events uint32) {
@@ -121,7 +128,7 @@ func (s *Sock) Read(b []byte) (int, error) {
 	if !s.readable {
 		return 0, ErrAgain
 	}
-	n, e := sysRead(s.fd, b)
+	n, e := s.sysRead(b)
 	switch {
 	case e == unix.EAGAIN:
 		s.readable = false
@@ -151,7 +158,7 @@ func (s *Sock) Write(b []byte) (int, error) {
 	if !s.writable {
 		return 0, ErrAgain
 	}
-	n, e := sysSend(s.fd, b)
+	n, e := s.sysSend(b)
 	switch {
 	case e == unix.EAGAIN:
 		s.writable = false
@@ -168,9 +175,12 @@ func (s *Sock) Write(b []byte) (int, error) {
 
 // sysRead and sysSend are raw system calls: they never block, so the scheduler
 // need not hear of them. The count is 0 with an error.
-func sysRead(fd int, b []byte) (int, syscall.Errno) {
+func (s *Sock) sysRead(b []byte) (int, syscall.Errno) {
+	if k := s.loop.kernel; k != nil {
+		return k.Read(s.fd, b)
+	}
 	for {
-		n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+		n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
 		if e == 0 {
 			return int(n), 0
 		}
@@ -180,9 +190,12 @@ func sysRead(fd int, b []byte) (int, syscall.Errno) {
 	}
 }
 
-func sysSend(fd int, b []byte) (int, syscall.Errno) {
+func (s *Sock) sysSend(b []byte) (int, syscall.Errno) {
+	if k := s.loop.kernel; k != nil {
+		return k.Send(s.fd, b)
+	}
 	for {
-		n, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+		n, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
 		if e == 0 {
 			return int(n), 0
 		}
@@ -219,6 +232,9 @@ func (s *Sock) Ended() bool {
 }
 
 func (s *Sock) peek() (int, syscall.Errno) {
+	if k := s.loop.kernel; k != nil {
+		return k.Peek(s.fd)
+	}
 	var b [1]byte
 	n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
 	if e != 0 {
@@ -235,8 +251,16 @@ func (s *Sock) CloseWrite() {
 	case s.layer != nil:
 		s.layer.closeWrite()
 	default:
-		_ = unix.Shutdown(s.fd, unix.SHUT_WR)
+		s.shutdown()
 	}
+}
+
+func (s *Sock) shutdown() {
+	if k := s.loop.kernel; k != nil {
+		k.Shutdown(s.fd)
+		return
+	}
+	_ = unix.Shutdown(s.fd, unix.SHUT_WR)
 }
 
 // Finish tells the peer, where a layer needs to, that what it has got is all,
@@ -251,6 +275,10 @@ func (s *Sock) Finish() bool {
 func (s *Sock) Detach() int {
 	s.open = false
 	s.loop.socks[s.fd] = nil
+	if k := s.loop.kernel; k != nil {
+		k.Unwatch(s.loop, s.fd)
+		return s.fd
+	}
 	_ = unix.EpollCtl(s.loop.epfd, unix.EPOLL_CTL_DEL, s.fd, nil)
 	return s.fd
 }
@@ -262,15 +290,20 @@ func (s *Sock) Close() {
 	}
 	s.open = false
 	s.loop.socks[s.fd] = nil
-	_ = unix.Close(s.fd)
+	s.loop.CloseDescriptor(s.fd)
 	s.readable, s.writable, s.layer = false, false, nil
 }
 
 // Reset closes with RST, so that the peer cannot take the end of the stream
 // for the end of a message.
 func (s *Sock) Reset() {
-	if s.open {
-		_ = unix.SetsockoptLinger(s.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
-		s.Close()
+	if !s.open {
+		return
 	}
+	if k := s.loop.kernel; k != nil {
+		k.Reset(s.fd)
+	} else {
+		_ = unix.SetsockoptLinger(s.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	}
+	s.Close()
 }

@@ -12,18 +12,26 @@ const pipeBytes = 1 << 20
 // Pipe moves bytes from one socket to another without a copy through this
 // process (splice(2)). It belongs to one loop.
 type Pipe struct {
+	loop *Loop
 	r, w int
 	held int // bytes inside
 }
 
 // NewPipe creates a pipe. The error is the system's.
-func NewPipe() (*Pipe, error) {
+func (l *Loop) NewPipe() (*Pipe, error) {
+	if l.kernel != nil {
+		r, w, err := l.kernel.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		return &Pipe{loop: l, r: r, w: w}, nil
+	}
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return nil, err
 	}
 	_, _ = unix.FcntlInt(uintptr(fds[1]), unix.F_SETPIPE_SZ, pipeBytes)
-	return &Pipe{r: fds[0], w: fds[1]}, nil
+	return &Pipe{loop: l, r: fds[0], w: fds[1]}, nil
 }
 
 // Held is the number of bytes inside.
@@ -31,8 +39,16 @@ func (p *Pipe) Held() int { return p.held }
 
 // Close gives the descriptors back, and drops what is inside.
 func (p *Pipe) Close() {
-	_ = unix.Close(p.r)
-	_ = unix.Close(p.w)
+	p.loop.CloseDescriptor(p.r)
+	p.loop.CloseDescriptor(p.w)
+}
+
+func (p *Pipe) splice(from, to, n int) (int, error) {
+	if k := p.loop.kernel; k != nil {
+		return k.Splice(from, to, n)
+	}
+	got, err := unix.Splice(from, nil, to, nil, n, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+	return int(got), err
 }
 
 // Fill moves at most n bytes that s has received into p, which must be empty.
@@ -42,7 +58,7 @@ func (p *Pipe) Fill(s *Sock, n int64) (int, error) {
 		return 0, ErrAgain
 	}
 	for {
-		got, err := unix.Splice(s.fd, nil, p.w, nil, int(min(n, pipeBytes)), unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+		got, err := p.splice(s.fd, p.w, int(min(n, pipeBytes)))
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -58,7 +74,7 @@ func (p *Pipe) Fill(s *Sock, n int64) (int, error) {
 			s.hangup = true
 			return 0, io.EOF
 		}
-		p.held = int(got)
+		p.held = got
 		return p.held, nil
 	}
 }
@@ -72,7 +88,7 @@ func (p *Pipe) Drain(s *Sock) (int, error) {
 	}
 	done := 0
 	for p.held > 0 {
-		n, err := unix.Splice(p.r, nil, s.fd, nil, p.held, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+		n, err := p.splice(p.r, s.fd, p.held)
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -86,8 +102,8 @@ func (p *Pipe) Drain(s *Sock) (int, error) {
 			s.failed, s.readable = true, true // what came before the error can still be read
 			return done, err
 		}
-		p.held -= int(n)
-		done += int(n)
+		p.held -= n
+		done += n
 	}
 	return done, nil
 }

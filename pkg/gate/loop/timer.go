@@ -1,9 +1,5 @@
 package loop
 
-import (
-	"math"
-)
-
 // timer is a handle's place in the heap. It stands at or before the handle's
 // deadline: a deadline that moves to later costs nothing, the timer then fires
 // once too early and moves itself. Deadlines mostly move to later.
@@ -101,16 +97,19 @@ func (l *Loop) runTimers() {
 	}
 }
 
-// arm makes the netpoller give up waiting when the first timer is due.
-func (l *Loop) arm() {
-	next := int64(math.MaxInt64)
-	if len(l.timers) > 0 {
+// due is when the first timer is, or 0.
+func (l *Loop) due() int64 {
+	next := l.trimAt
+	if len(l.timers) > 0 && (next == 0 || l.timers[0].when < next) {
 		next = l.timers[0].when
 	}
-	if l.trimAt != 0 {
-		next = min(next, l.trimAt)
-	}
-	if next >= l.armed {
+	return next
+}
+
+// arm makes the netpoller give up waiting when the first timer is due.
+func (l *Loop) arm() {
+	next := l.due()
+	if next == 0 || next >= l.armed || l.kernel != nil {
 		return // wakes too early at worst
 	}
 	l.armed = next

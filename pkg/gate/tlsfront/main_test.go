@@ -18,6 +18,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -55,7 +57,7 @@ func prepare(t *testing.T) (*fixture, Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := http1.NewServer(g, http1.Config{Upstream: netip.MustParseAddrPort("127.0.0.1:1"), Loops: 1})
+	server, err := serve.NewServer(g, serve.Config{HTTP1: &http1.Protocol{}, Upstream: upstream.Config{Address: netip.MustParseAddrPort("127.0.0.1:1")}, Loops: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

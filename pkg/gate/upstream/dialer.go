@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"go.uber.org/atomic"
-	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
@@ -18,9 +17,6 @@ type Config struct {
 	TLS *tls.Config
 	// TLSFailed is told, on a loop, why no session came about. It may be nil.
 	TLSFailed func(error)
-	// Refused is called on a loop when the container begins to refuse
-	// connections. It may be nil.
-	Refused func()
 }
 
 // Stats count what the connections to the container do, of all loops.
@@ -61,9 +57,9 @@ type Dialer struct {
 	loop     *loop.Loop
 	gate     *gate.Gate
 	cfg      *Config
+	choice   *Choice
 	stats    *Stats
-	sockaddr unix.Sockaddr
-	family   int
+	target   loop.Target
 	line     gate.DialLine // those who lack a descriptor
 	open     int           // connections, those that are being made included
 	share    int           // as many are always to be had; those beyond come from the budget
@@ -73,13 +69,9 @@ type Dialer struct {
 
 // Init says once what d works for. share is how many connections the loop may
 // have whatever clients hold.
-func (d *Dialer) Init(l *loop.Loop, g *gate.Gate, c *Config, s *Stats, share int) {
-	d.loop, d.gate, d.cfg, d.stats, d.share = l, g, c, s, share
-	if a := c.Address.Addr().Unmap(); a.Is4() {
-		d.family, d.sockaddr = unix.AF_INET, &unix.SockaddrInet4{Port: int(c.Address.Port()), Addr: a.As4()}
-	} else {
-		d.family, d.sockaddr = unix.AF_INET6, &unix.SockaddrInet6{Port: int(c.Address.Port()), Addr: a.As16()}
-	}
+func (d *Dialer) Init(l *loop.Loop, g *gate.Gate, c *Config, choice *Choice, s *Stats, share int) {
+	d.loop, d.gate, d.cfg, d.choice, d.stats, d.share = l, g, c, choice, s, share
+	d.target = loop.NewTarget(c.Address)
 }
 
 // Result is what has become of an attempt to connect.
@@ -125,21 +117,17 @@ func (d *Dialer) Connect(x *gate.Exchange, now int64, protocols ...string) Resul
 	if !d.acquire() {
 		return d.lack(x, now)
 	}
-	fd, err := unix.Socket(d.family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	fd, err := d.loop.Connect(&d.target)
 	if err != nil {
 		d.release()
+		if err == loop.ErrRefused {
+			return d.refused(x)
+		}
 		return d.lack(x, now)
-	}
-	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-	err = unix.Connect(fd, d.sockaddr)
-	if err != nil && err != unix.EINPROGRESS {
-		_ = unix.Close(fd)
-		d.release()
-		return d.refused(x)
 	}
 	c := d.NewConn()
 	if err := d.loop.Register(&c.Sock, fd, x.Driver().(loop.Handler)); err != nil {
-		_ = unix.Close(fd)
+		d.loop.CloseDescriptor(fd)
 		d.release()
 		return d.lack(x, now)
 	}
@@ -151,14 +139,14 @@ func (d *Dialer) Connect(x *gate.Exchange, now int64, protocols ...string) Resul
 // attempted looks how far the connection that is made for x has come.
 func (d *Dialer) attempted(x *gate.Exchange, c *Conn, now int64, protocols []string) Result {
 	if !c.counted {
-		if _, err := unix.Getpeername(c.Sock.FD()); err != nil {
+		if !c.Sock.Connected() {
 			if c.Sock.Failed() {
 				d.Cancel(x)
 				return d.refused(x)
 			}
 			return d.held(x, now)
 		}
-		loop.EaseLoopback(c.Sock.FD(), d.cfg.Address.Addr())
+		c.Sock.EaseLoopback(d.cfg.Address.Addr())
 		d.stats.Dials.Inc()
 		c.counted = true
 		d.gate.Pending.Reached()
@@ -193,9 +181,9 @@ func (d *Dialer) held(x *gate.Exchange, now int64) (r Result) {
 
 // refused holds x until the container listens.
 func (d *Dialer) refused(x *gate.Exchange) (r Result) {
-	now := loop.Nanotime()
-	if d.gate.Pending.Refused(now) && d.cfg.Refused != nil {
-		d.cfg.Refused()
+	now := d.loop.Nanotime()
+	if d.gate.Pending.Refused(now) {
+		d.choice.Forget()
 	}
 	d.line.Leave(x)
 	d.Feed()

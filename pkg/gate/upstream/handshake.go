@@ -47,7 +47,7 @@ func (h *handshake) Run(t *loop.Task) {
 	session := tls.Client(layer, config)
 	layer.SetCodec(session)
 	h.c.Sock.Wrap(layer)
-	err := layer.Shake(t, loop.Nanotime()+handshakeTimeout, session.Handshake, h.inVain)
+	err := layer.Shake(t, t.Loop().Nanotime()+handshakeTimeout, session.Handshake, h.inVain)
 	if err == nil {
 		h.c.Protocol = session.ConnectionState().NegotiatedProtocol
 	}

@@ -111,7 +111,10 @@ func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 	}
 	r.addCoding = r.Body == BodyChunked
 	if len(protocol) > 0 {
-		r.Protocol, r.Upgrade, r.Body = r.value(&r.Fields[upgrade]), true, NoBody
+		if !r.Upgrade {
+			return ErrMethod // to a protocol that never goes on
+		}
+		r.Protocol, r.Body = r.value(&r.Fields[upgrade]), NoBody
 	}
 	return r.chooseHost()
 }
@@ -275,6 +278,9 @@ func (r *Response) AppendHTTP2(dst []byte, e *h2.Encoder, date []byte) []byte {
 		default:
 			dst = r.appendField(dst, e, f, r.value(f))
 		}
+	}
+	if r.repeated && r.hasLength {
+		dst = e.AppendNamed(dst, h2.NameContentLength, r.sent)
 	}
 	if date != nil && !r.dated && r.Status >= 200 {
 		dst = e.AppendNamed(dst, h2.NameDate, date)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/http2"
+	"github.com/queuegate/queuegate/pkg/gate/serve"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/lines"
 	"github.com/queuegate/queuegate/pkg/metrics/push"
@@ -32,8 +32,8 @@ type App struct {
 	exporters   *exporters
 	observer    *observer
 	gate        *gate.Gate
-	http2       http2.Stats
-	http1       *http1.Server
+	http2       *http2.Protocol
+	server      *serve.Server
 	tls         *tlsPort
 	pusher      *push.Pusher // nil: figures are not pushed
 	ports       []*sidePort
@@ -70,7 +70,7 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	if a.gate, err = gate.New(c); err != nil {
 		return nil, err
 	}
-	if err := a.buildEngines(session); err != nil {
+	if err := a.buildServer(session); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSystem, err)
 	}
 	if a.tls, err = newTLSPort(cfg, a, log); err != nil {
@@ -98,10 +98,10 @@ func (a *App) Listen() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := a.http1.Serve(traffic); err != nil {
+	if err := a.server.Serve(traffic); err != nil {
 		return err
 	}
-	settle(func() bool { return a.observer.counting.LastWindow(http1.Clock()).Arrivals > 0 })
+	settle(func() bool { return a.observer.counting.LastWindow(serve.Clock()).Arrivals > 0 })
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (a *App) Run(ctx context.Context) error {
 		return ctx.Err()
 	}
 	a.tls.close()
-	return a.http1.Shutdown(ctx)
+	return a.server.Shutdown(ctx)
 }
 
 // Close lets go of everything. What is left for the request log and for

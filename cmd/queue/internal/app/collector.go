@@ -17,8 +17,8 @@ func (a *App) collector() (*metrics.Collector, error) {
 		Requests:  a.observer.requests,
 		Readiness: a.readiness.figures,
 		Admission: a.gate.Admission.Stats,
-		Upstream:  a.http1.Stats,
-		HTTP2:     a.http2.HTTP2,
+		Upstream:  a.server.Stats,
+		HTTP2:     a.http2.Stats,
 		TLS:       a.tls.stats,
 		Dropped: func() metrics.Dropped {
 			return metrics.Dropped{

@@ -11,7 +11,7 @@ import (
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/http1"
+	"github.com/queuegate/queuegate/pkg/gate/serve"
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
@@ -46,14 +46,14 @@ var aMethod, aTarget, aHost = []byte("GET"), []byte("/a?b"), []byte("h")
 
 // observed is the life of one request as the engines tell it.
 func observed(o *observer, x *gate.Exchange, f *gate.TraceFields) {
-	now := http1.Clock()
+	now := serve.Clock()
 	*x = gate.Exchange{
 		Protocol: "HTTP/1.1", Method: aMethod, Target: aTarget, Host: aHost, Trace: f,
 		Peer: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 4), Proxied: true, Arrived: now,
 	}
 	o.Begin(x)
 	x.Admitted, x.Forwarded, x.Answered = now+1, now+2, now+3
-	x.Status, x.ResponseBody, x.Ended = 200, 12, http1.Clock()
+	x.Status, x.ResponseBody, x.Ended = 200, 12, serve.Clock()
 	o.End(x)
 }
 
@@ -74,7 +74,7 @@ func TestASampledRequestIsCountedAndTraced(t *testing.T) {
 	o := newCountingObserver(t)
 	sampled := *unsampled
 	sampled.Traceparent = []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	now := http1.Clock()
+	now := serve.Clock()
 	x := gate.Exchange{Target: []byte("/"), Trace: &sampled, Arrived: now}
 	o.Begin(&x)
 	if all, _ := o.counting.UnderWay(); all != 1 || len(x.TraceLines) == 0 {
@@ -90,12 +90,12 @@ func TestASampledRequestIsCountedAndTraced(t *testing.T) {
 func TestUncountedPathsAreNeitherCountedNorTraced(t *testing.T) {
 	o := newCountingObserver(t)
 	sampled := gate.TraceFields{Traceparent: []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")}
-	x := gate.Exchange{Target: []byte("/health?deep"), Trace: &sampled, Arrived: http1.Clock()}
+	x := gate.Exchange{Target: []byte("/health?deep"), Trace: &sampled, Arrived: serve.Clock()}
 	o.Begin(&x)
 	if all, _ := o.counting.UnderWay(); all != 0 || x.TraceLines != nil {
 		t.Errorf("%d under way, lines %q", all, x.TraceLines)
 	}
-	x.Ended = http1.Clock()
+	x.Ended = serve.Clock()
 	o.End(&x)
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/queuegate/queuegate/pkg/gate/http1"
+	"github.com/queuegate/queuegate/pkg/gate/serve"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
@@ -75,7 +75,7 @@ func (a *App) buildPorts() error {
 	}
 	a.addPort("ADMIN_PORT", cfg.ListenAddress, cfg.AdminPort, http.HandlerFunc(admin.handle))
 	a.addPort("APP_PROBE_PORT", cfg.ListenAddress, cfg.AppProbePort, http.HandlerFunc(admin.handleAppProbe))
-	stats := metrics.StatHandler(cfg.Identity, a.observer.counting, http1.Clock)
+	stats := metrics.StatHandler(cfg.Identity, a.observer.counting, serve.Clock)
 	a.addPort("AUTOSCALER_METRICS_PORT", cfg.ListenAddress, cfg.AutoscalerMetricsPort, stats)
 	if cfg.Profiling {
 		a.addPort("PROFILING_PORT", cfg.ProfilingAddress, cfg.ProfilingPort, profiles())

@@ -5,7 +5,7 @@ import (
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/http1"
+	"github.com/queuegate/queuegate/pkg/gate/serve"
 	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
 	"github.com/queuegate/queuegate/pkg/probe"
 	"github.com/queuegate/queuegate/pkg/probe/check"
@@ -32,10 +32,10 @@ func newStatus(cfg *config.Config, specs []probe.Spec, admission *gate.Admission
 	}
 	s := &status{
 		errors:   statuspage.NewErrors(),
-		timeline: statuspage.NewTimeline(containers, http1.Clock),
+		timeline: statuspage.NewTimeline(containers, serve.Clock),
 	}
 	s.history = statuspage.NewHistory(statuspage.Sources{
-		Clock: http1.Clock, Counting: c.counting, Requests: c.requests, Errors: s.errors,
+		Clock: serve.Clock, Counting: c.counting, Requests: c.requests, Errors: s.errors,
 		Admission: admission.Stats,
 	})
 	return s
@@ -62,7 +62,7 @@ func (s *status) ended(x *gate.Exchange) {
 func (s *status) rejected(outcome gate.Outcome) {
 	if s != nil {
 		s.history.Touch()
-		now := http1.Clock()
+		now := serve.Clock()
 		s.errors.Add(&gate.Exchange{Outcome: outcome, Status: outcome.Meaning().Status, Arrived: now, Ended: now})
 	}
 }
@@ -90,7 +90,7 @@ func (a *App) statusPage() *statuspage.Page {
 		History:      a.status.history,
 		Timeline:     a.status.timeline,
 		Containers:   a.readiness.probes.Snapshot,
-		Upstream:     a.http1.Stats,
+		Upstream:     a.server.Stats,
 		Drain:        a.drainFigures,
 		StartTimeout: a.cfg.Gate.UpstreamWait, // as long as requests are held for it
 	})

@@ -203,7 +203,7 @@ func (d *Decoder) literal(b []byte, h *Head, l *limits) ([]byte, *Error) {
 			flags |= e.flags & badName
 		}
 	}
-	nameLen := len(h.text) - at
+	nameLen, fit := len(h.text)-at, !h.TooLarge
 	b, fitsToo, err := readString(b, h, l)
 	if err != nil {
 		return nil, err
@@ -215,6 +215,7 @@ func (d *Decoder) literal(b []byte, h *Head, l *limits) ([]byte, *Error) {
 			d.table.shrink(0)
 		}
 		_, err = l.account(h, l.text(h)+entryOverhead)
+		h.TargetTooLong = h.TargetTooLong || fit && id == NamePath
 		return b, err
 	}
 	name, value := h.text[at:at+nameLen], h.text[at+nameLen:]
@@ -229,6 +230,7 @@ func (d *Decoder) literal(b []byte, h *Head, l *limits) ([]byte, *Error) {
 		h.add(at, nameLen, id, flags)
 	} else {
 		h.text = h.text[:at]
+		h.TargetTooLong = h.TargetTooLong || fit && id == NamePath
 	}
 	return b, err
 }

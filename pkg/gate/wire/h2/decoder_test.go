@@ -200,7 +200,7 @@ func TestListsBeyondTheLimitKeepTheTableInStep(t *testing.T) {
 	if err := d.Decode(b.Bytes(), &h); err != nil {
 		t.Fatal(err)
 	}
-	if !h.TooLarge || h.Size < 5000 || len(h.Fields) < 10 || len(h.Fields) > 15 {
+	if !h.TooLarge || h.TargetTooLong || h.Size < 5000 || len(h.Fields) < 10 || len(h.Fields) > 15 {
 		t.Errorf("too large %v, size %d, %d fields stored", h.TooLarge, h.Size, len(h.Fields))
 	}
 	b.Reset()

@@ -14,9 +14,11 @@ type Head struct {
 	text   []byte // names that are in no table, and all values
 
 	// Size is the length of the list (RFC 9113 section 6.5.2). If TooLarge,
-	// that is beyond a limit of the Decoder, Fields are only the first ones.
-	Size     int
-	TooLarge bool
+	// that is beyond a limit of the Decoder, Fields are only the first ones;
+	// TargetTooLong says that it was :path that did not fit.
+	Size          int
+	TooLarge      bool
+	TargetTooLong bool
 
 	// Set by CheckRequest and CheckResponse.
 	Status  int   // of a response

@@ -286,3 +286,20 @@ func TestFaultsOfAFieldStayWithItInTheTable(t *testing.T) {
 		}
 	}
 }
+
+func TestATargetThatDoesNotFitIsToldFromAListThatDoesNot(t *testing.T) {
+	long := strings.Repeat("v", DefaultMaxList)
+	for what, c := range map[string]struct {
+		lines []line
+		want  bool
+	}{
+		"a target":                      {[]line{{":method", "GET"}, {":path", "/" + long}, {"x", "y"}}, true},
+		"a target just beyond the rest": {[]line{{":authority", long[:DefaultMaxList/2]}, {":path", "/" + long[:DefaultMaxList/2]}}, true},
+		"a field behind a target":       {[]line{{":path", "/" + long[:DefaultMaxList/2]}, {"x", long}}, false},
+		"a target behind a field":       {[]line{{"x", long}, {":path", "/" + long}}, false},
+	} {
+		if h := headOf(t, c.lines); !h.TooLarge || h.TargetTooLong != c.want {
+			t.Errorf("%s: too large %v, the target %v", what, h.TooLarge, h.TargetTooLong)
+		}
+	}
+}

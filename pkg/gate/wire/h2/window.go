@@ -55,10 +55,11 @@ type ReceiveWindow struct {
 // knows of.
 func NewReceiveWindow(n uint32) ReceiveWindow { return ReceiveWindow{size: int32(n), left: int32(n)} }
 
-// Receive charges a DATA frame, its padding included.
+// Receive charges a DATA frame, its padding included. One of nothing always
+// fits, even into a window that is negative.
 func (w *ReceiveWindow) Receive(n uint32, scope Scope) *Error {
 	switch {
-	case int64(n) <= int64(w.left):
+	case n == 0 || int64(n) <= int64(w.left):
 		w.left -= int32(n)
 		return nil
 	case scope == Connection:
@@ -87,6 +88,13 @@ func (w *ReceiveWindow) Flush() (increment uint32) {
 	}
 	w.left, w.passed = w.left+n, 0
 	return uint32(n)
+}
+
+// Shift applies a change of our SETTINGS_INITIAL_WINDOW_SIZE that the peer has
+// acknowledged (RFC 9113 section 6.9.2). Pass(0) then returns what is due.
+func (w *ReceiveWindow) Shift(n int32) {
+	w.size += n
+	w.left += n
 }
 
 // Resize makes the window n octets large, at most MaxWindow, and returns the

@@ -1,0 +1,97 @@
+package http1
+
+import (
+	"net/netip"
+	"time"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/serve"
+)
+
+// Protocol is HTTP/1 on all loops.
+type Protocol struct {
+	// HeadTimeout bounds how long a started request head may take; 0 = 60 s.
+	HeadTimeout time.Duration
+
+	idleAge   gate.IdleAge
+	lingering atomic.Int64 // connections that are closed slowly
+}
+
+// On is serve.Protocol.
+func (p *Protocol) On(w *serve.Worker) serve.Part { return newEngine(p, w) }
+
+// Unfinished is serve.Protocol: a client knows from its answer that the
+// connection ends there.
+func (p *Protocol) Unfinished() int { return 0 }
+
+func (p *Protocol) headTimeout() time.Duration {
+	if p.HeadTimeout == 0 {
+		return time.Minute
+	}
+	return p.HeadTimeout
+}
+
+// engine is HTTP/1 on one loop.
+type engine struct {
+	gate     *gate.Gate
+	cfg      *Protocol
+	worker   *serve.Worker
+	loop     *loop.Loop
+	pool     Pool
+	bufs     buffers
+	sessions loop.Spares[session]
+	silent   connList // client connections on which nothing has come yet
+	reading  connList // those that wait for the rest of a head
+	conns    connList // all others
+}
+
+func newEngine(p *Protocol, w *serve.Worker) *engine {
+	e := &engine{gate: w.Gate, cfg: p, worker: w, loop: w.Loop}
+	e.bufs.init(w.Gate, w.Loop)
+	e.sessions.Init(w.Loop, keptSessions, maxSessions, nil)
+	e.pool = Pool{worker: w, dialer: &w.Dialer, bufs: &e.bufs, idleAge: &p.idleAge}
+	w.OnTrim(e.pool.trim)
+	return e
+}
+
+// Adopt is serve.Part. HTTP/1 is the first to read.
+func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte) {
+	c := &conn{eng: e, peer: peer}
+	if err := e.loop.Register(&c.sock, fd, c); err != nil {
+		e.loop.CloseDescriptor(fd)
+		e.gate.Descriptors.Release()
+		e.worker.Panicked(err)
+		return
+	}
+	c.since = e.loop.Now()
+	e.silent.push(c)
+	if layer != nil {
+		c.sock.Wrap(layer)
+		e.openSession(c) // a request may stand in the layer already
+	}
+}
+
+// Leave is serve.Part.
+func (e *engine) Leave() (silent bool) {
+	for _, l := range []*connList{&e.reading, &e.conns} {
+		for c := l.first; c != nil; {
+			next := c.next
+			if c.session == nil {
+				c.finish()
+			} else {
+				c.session.handle.Wake()
+			}
+			c = next
+		}
+	}
+	return e.silent.first != nil
+}
+
+// Connector is serve.Part.
+func (e *engine) Connector() gate.Connector { return &e.pool }
+
+// IdleUpstreams is serve.Part.
+func (e *engine) IdleUpstreams() int { return len(e.pool.idle) }

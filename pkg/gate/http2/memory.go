@@ -1,0 +1,35 @@
+package http2
+
+// The bodies that have come and not been taken, and the frames that wait for
+// peers that do not read, are counted on each loop, and taken from the budget
+// of the whole gate by chunks. A small part of each loop is free.
+
+const bodyChunk = 256 << 10
+
+// holdBody notes n octets more. They are there, whether there is memory left
+// for them or not.
+func (e *Engine) holdBody(n int) {
+	e.held += n
+	for e.short() && e.gate.Bodies.Acquire(bodyChunk) {
+		e.leased += bodyChunk
+	}
+}
+
+// dropBody notes n octets less.
+func (e *Engine) dropBody(n int) {
+	e.held -= n
+	for e.leased > 0 && e.held <= e.leased-bodyChunk {
+		e.gate.Bodies.Release(bodyChunk)
+		e.leased -= bodyChunk
+	}
+}
+
+// short reports that the loop holds more than there is memory for: peers are
+// to send less ahead.
+func (e *Engine) short() bool { return e.held > e.leased+bodyChunk }
+
+// tight reports that more than half of the budget is in use, whoever uses it.
+func (e *Engine) tight() bool {
+	b := e.gate.Bodies
+	return b.Used() > b.Limit()/2
+}

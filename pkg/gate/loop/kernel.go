@@ -1,0 +1,179 @@
+package loop
+
+import (
+	"fmt"
+	"net/netip"
+	"runtime/debug"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kernel is all that a loop, its sockets and those who open them ask of the
+// system. Outside of simulations a loop has none, and makes system calls.
+//
+// Each method does what the call that it is named after does to a non-blocking
+// descriptor. Counts are 0 with an error. All are called on the goroutine that
+// calls Turn, but for Rouse.
+type Kernel interface {
+	// Attach makes l known, which Turn is to be called on.
+	Attach(l *Loop)
+	// Nanotime is the clock, in nanoseconds, above 0.
+	Nanotime() int64
+	// Rouse says that something was posted to l. It may be called from any
+	// goroutine.
+	Rouse(l *Loop)
+	// Watch begins and Unwatch ends the delivery of events of fd to l.
+	Watch(l *Loop, fd int, event unix.EpollEvent) error
+	Unwatch(l *Loop, fd int)
+	Poll(l *Loop, events []unix.EpollEvent) int
+
+	Read(fd int, b []byte) (int, syscall.Errno)
+	Peek(fd int) (int, syscall.Errno)
+	Send(fd int, b []byte) (int, syscall.Errno)
+	Shutdown(fd int)
+	// Reset makes Close send RST.
+	Reset(fd int)
+	Close(fd int)
+
+	Accept(fd int) (conn int, peer netip.AddrPort, err error)
+	Acceptable(fd int) bool
+	Connect(to netip.AddrPort) (fd int, err error)
+	Connected(fd int) bool
+
+	Pipe() (r, w int, err error)
+	Splice(from, to, n int) (int, error)
+}
+
+// NewSimulated creates a loop on k. Run waits for its end, and Turn runs it.
+func NewSimulated(k Kernel) *Loop {
+	l := &Loop{epfd: -1, kernel: k, over: make(chan struct{}), now: k.Nanotime()}
+	l.init()
+	k.Attach(l)
+	return l
+}
+
+// Turn handles everything that is due on a loop of NewSimulated. It returns
+// when the next turn is due at the latest (0 = no bound), unless there are
+// events or Rouse is called before, and whether the loop has ended.
+func (l *Loop) Turn() (next int64, over bool) {
+	if l.serve(0) {
+		l.release()
+		close(l.over)
+		return 0, true
+	}
+	return l.due(), false
+}
+
+// Abandon ends a loop of NewSimulated whatever is under way on it.
+func (l *Loop) Abandon() { close(l.over) }
+
+// Live is the number of handles that the loop would wait for.
+func (l *Loop) Live() int { return len(l.live) }
+
+// Nanotime reads the clock that Now and deadlines use, afresh.
+func (l *Loop) Nanotime() int64 {
+	if l.kernel != nil {
+		return l.kernel.Nanotime()
+	}
+	return nanotime()
+}
+
+// FreeMemory gives memory that is not in use back to the system, soon.
+func (l *Loop) FreeMemory() {
+	if l.kernel == nil {
+		go debug.FreeOSMemory()
+	}
+}
+
+// Accept takes a connection from the backlog of a listening descriptor. The
+// error is the system's.
+func (l *Loop) Accept(fd int) (conn int, peer netip.AddrPort, err error) {
+	if l.kernel != nil {
+		return l.kernel.Accept(fd)
+	}
+	conn, sa, err := unix.Accept4(fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	if err != nil {
+		return -1, peer, err
+	}
+	peer = addrOf(sa)
+	EaseLoopback(conn, peer.Addr())
+	return conn, peer, nil
+}
+
+// Acceptable reports whether there is a connection to accept.
+func (l *Loop) Acceptable(fd int) bool {
+	if l.kernel != nil {
+		return l.kernel.Acceptable(fd)
+	}
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return n > 0 && err == nil
+}
+
+// CloseDescriptor closes what no Sock of the loop owns.
+func (l *Loop) CloseDescriptor(fd int) {
+	if l.kernel != nil {
+		l.kernel.Close(fd)
+		return
+	}
+	_ = unix.Close(fd)
+}
+
+// Target is an address to connect to.
+type Target struct {
+	addr     netip.AddrPort
+	family   int
+	sockaddr unix.Sockaddr
+}
+
+// NewTarget prepares an address.
+func NewTarget(addr netip.AddrPort) Target {
+	t := Target{addr: addr}
+	if a := addr.Addr().Unmap(); a.Is4() {
+		t.family, t.sockaddr = unix.AF_INET, &unix.SockaddrInet4{Port: int(addr.Port()), Addr: a.As4()}
+	} else {
+		t.family, t.sockaddr = unix.AF_INET6, &unix.SockaddrInet6{Port: int(addr.Port()), Addr: a.As16()}
+	}
+	return t
+}
+
+// ErrRefused says that the target does not listen.
+var ErrRefused = fmt.Errorf("connecting: %w", syscall.ECONNREFUSED)
+
+// Connect begins a connection. Any error but ErrRefused means that there is no
+// descriptor.
+func (l *Loop) Connect(t *Target) (fd int, err error) {
+	if l.kernel != nil {
+		return l.kernel.Connect(t.addr)
+	}
+	fd, err = unix.Socket(t.family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	if err = unix.Connect(fd, t.sockaddr); err != nil && err != unix.EINPROGRESS {
+		_ = unix.Close(fd)
+		return -1, ErrRefused
+	}
+	return fd, nil
+}
+
+// Connected reports whether the connection that Connect began has come about.
+func (s *Sock) Connected() bool {
+	if k := s.loop.kernel; k != nil {
+		return k.Connected(s.fd)
+	}
+	_, err := unix.Getpeername(s.fd)
+	return err == nil
+}
+
+func addrOf(sa unix.Sockaddr) netip.AddrPort {
+	switch a := sa.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port))
+	}
+	return netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
+}

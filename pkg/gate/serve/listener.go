@@ -1,0 +1,168 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
+
+// Serve begins to accept connections from ln on all loops and returns at
+// once. The server takes a descriptor of its own; ln is closed.
+func (s *Server) Serve(ln *net.TCPListener) error { return s.ServeOther(ln, nil) }
+
+// ServeOther is Serve for a port where another protocol comes first. Until its
+// first bytes come, a connection waits as those of Serve do; then began takes
+// its non-blocking descriptor, which is of the gate's budget. began is called on
+// a loop and must not block.
+func (s *Server) ServeOther(ln *net.TCPListener, began func(fd int, peer netip.AddrPort)) error {
+	defer ln.Close()
+	raw, err := ln.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("serving %s: %w", ln.Addr(), err)
+	}
+	for _, w := range s.workers {
+		fd := -1
+		cerr := raw.Control(func(p uintptr) {
+			if fd, err = unix.FcntlInt(p, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+				err = prepareListener(fd)
+			}
+		})
+		if err := errors.Join(cerr, err); err != nil {
+			return fmt.Errorf("serving %s: %w", ln.Addr(), err)
+		}
+		w.Loop.Post(func() { w.listen(fd, began) })
+	}
+	return nil
+}
+
+// ServeDescriptors is Serve for listening descriptors that are non-blocking, one
+// for each loop, which belong to the server from then on.
+func (s *Server) ServeDescriptors(fds []int) {
+	for i, w := range s.workers {
+		w.Loop.Post(func() { w.listen(fds[i], nil) })
+	}
+}
+
+// prepareListener sets what accepted connections inherit: no delay, and a
+// keep-alive that finds a vanished peer within a minute.
+func prepareListener(fd int) error {
+	return errors.Join(
+		unix.SetNonblock(fd, true),
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1),
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 15),
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 15),
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3),
+	)
+}
+
+// listener accepts connections for one loop.
+type listener struct {
+	worker *Worker
+	sock   loop.Sock
+	fd     int
+	paused bool                              // the sock is closed, and the descriptor is not
+	began  func(fd int, peer netip.AddrPort) // takes connections over at their first bytes; nil: HTTP/1 does at once
+}
+
+// acceptBatch bounds how many connections are accepted before others have
+// their turn.
+const acceptBatch = 64
+
+func (w *Worker) listen(fd int, began func(int, netip.AddrPort)) {
+	l := &listener{worker: w, fd: fd, paused: true, began: began}
+	w.listeners = append(w.listeners, l)
+	l.resume()
+}
+
+// Event accepts what has arrived. The listener is level-triggered: what is
+// left over comes back.
+func (l *listener) Event(*loop.Sock) {
+	for range acceptBatch {
+		switch l.accept() {
+		case nil:
+		case unix.EMFILE, unix.ENFILE:
+			l.pause()
+			return
+		default:
+			return
+		}
+	}
+}
+
+// accept takes one connection. The error is unix.EMFILE as well when the
+// budget has no descriptor.
+func (l *listener) accept() error {
+	w := l.worker
+	if !w.Gate.Descriptors.TryAcquire() {
+		return unix.EMFILE
+	}
+	fd, peer, err := w.Loop.Accept(l.fd)
+	if err == nil {
+		l.accepted(fd, peer)
+		return nil
+	}
+	w.Gate.Descriptors.Release()
+	if err == unix.ECONNABORTED || err == unix.EINTR {
+		return nil
+	}
+	return err
+}
+
+// accepted gives a connection away.
+func (l *listener) accepted(fd int, peer netip.AddrPort) {
+	if l.began != nil {
+		l.worker.await(fd, peer, l.began)
+		return
+	}
+	l.worker.http1.Adopt(fd, peer, nil, nil)
+}
+
+// pause leaves connections in the backlog until there is a descriptor, if there
+// are any: a client that is turned away would take longer to come back.
+func (l *listener) pause() {
+	if !l.worker.Loop.Acceptable(l.fd) {
+		return
+	}
+	l.paused = true
+	l.sock.Detach()
+	d := l.worker.Gate.Descriptors
+	d.Await(func() { l.worker.Loop.Post(l.resume) })
+	d.Reclaim()
+}
+
+// resume accepts again.
+func (l *listener) resume() {
+	if !l.paused {
+		return // closed
+	}
+	if l.worker.Leaving() || l.worker.Loop.Closing() {
+		l.close()
+		return
+	}
+	l.paused = false
+	if err := l.worker.Loop.RegisterListener(&l.sock, l.fd, l); err != nil {
+		l.paused = true
+		l.close()
+		l.worker.Panicked(err)
+	}
+}
+
+// drain accepts what stands in the backlog: closing the listener would reset it.
+func (l *listener) drain() {
+	for l.accept() == nil {
+	}
+}
+
+func (l *listener) close() {
+	if l.paused {
+		l.worker.Loop.CloseDescriptor(l.fd)
+	}
+	l.paused = false
+	l.sock.Close()
+}

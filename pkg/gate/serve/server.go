@@ -1,0 +1,249 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
+)
+
+// Config is what a server needs beside the gate.
+type Config struct {
+	// Loops is the number of event loops, 1 or more.
+	Loops int
+	// HTTP1 serves clients first; HTTP2, which may be nil, those that begin with
+	// its preface.
+	HTTP1, HTTP2 Protocol
+	// Upstream says how connections to the container are made.
+	Upstream upstream.Config
+	// Speaks is what the container is spoken to in.
+	Speaks upstream.Protocol
+	// Panicked is given the value of a contained panic. It may be nil.
+	Panicked func(v any)
+	// Kernel is what a simulation runs the loops on; nil: the system.
+	Kernel loop.Kernel
+}
+
+// Server serves any number of listeners on its event loops and forwards to one
+// container.
+type Server struct {
+	gate    *gate.Gate
+	cfg     Config
+	choice  upstream.Choice
+	pools   upstream.Stats
+	workers []*Worker
+	ran     sync.WaitGroup
+
+	adopted   atomic.Uint32
+	departure chan struct{} // something has ended while shutting down
+	leaving   atomic.Bool
+}
+
+// Descriptors that an event loop needs, beside connections: three of its own,
+// and one for each port.
+const loopDescriptors = 5
+
+// upstreamShare is how many connections to the container each loop may have
+// whatever clients hold, so that a request that has been accepted can go out.
+func upstreamShare(d *gate.Descriptors, loops int) int {
+	return min(max(d.Budget()/8/loops, 2), 64)
+}
+
+// NewServer creates the loops and starts them. Close or Shutdown ends them.
+func NewServer(g *gate.Gate, c Config) (*Server, error) {
+	if c.Loops < 1 {
+		return nil, fmt.Errorf("event loops %d: want 1 or more", c.Loops)
+	}
+	if a := c.Upstream.Address; !a.IsValid() || a.Port() == 0 {
+		return nil, fmt.Errorf("upstream %s: want an address with a port", a)
+	}
+	s := &Server{gate: g, cfg: c, departure: make(chan struct{}, 1)}
+	if s.choice.Fix(c.Speaks); c.HTTP2 == nil {
+		s.choice.Fix(upstream.HTTP1)
+	}
+	share := upstreamShare(g.Descriptors, c.Loops)
+	g.Descriptors.Reserve(c.Loops * (loopDescriptors + share))
+	for range c.Loops {
+		l, err := s.newLoop()
+		if err != nil {
+			for _, w := range s.workers {
+				w.Loop.Close()
+				_ = w.Loop.Run() // ends at once
+			}
+			return nil, err
+		}
+		s.workers = append(s.workers, newWorker(s, l, share))
+	}
+	g.Pending.Start(s.workers[0].Loop.Nanotime())
+	for _, w := range s.workers {
+		s.ran.Go(func() {
+			if err := w.Loop.Run(); err != nil {
+				w.Panicked(err)
+			}
+		})
+	}
+	return s, nil
+}
+
+func (s *Server) newLoop() (*loop.Loop, error) {
+	if k := s.cfg.Kernel; k != nil {
+		return loop.NewSimulated(k), nil
+	}
+	return loop.New()
+}
+
+// Adopt serves a connection that was accepted elsewhere over HTTP/1: fd is
+// non-blocking, holds a descriptor of the gate's budget, and belongs to the
+// server from then on. layer, nil for none, lies between its bytes and the
+// protocol; nothing else may use it any more.
+func (s *Server) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer) {
+	w := s.next()
+	w.adopt(w.http1, fd, peer, layer)
+}
+
+// AdoptHTTP2 is Adopt for a connection over HTTP/2.
+func (s *Server) AdoptHTTP2(fd int, peer netip.AddrPort, layer *loop.Layer) {
+	w := s.next()
+	w.adopt(w.http2, fd, peer, layer)
+}
+
+func (s *Server) next() *Worker { return s.workers[int(s.adopted.Inc())%len(s.workers)] }
+
+// Clock is the clock of Exchange: the time since the process began.
+func Clock() time.Duration { return time.Duration(loop.Nanotime()) }
+
+// statsTimeout bounds how long Stats waits for a busy loop.
+const statsTimeout = 100 * time.Millisecond
+
+// Stats sums up the connections to the container. It asks each loop, so that
+// the request path need not count for it; a loop that does not answer in time
+// counts as having nothing idle.
+func (s *Server) Stats() gate.UpstreamStats {
+	st := gate.UpstreamStats{Dials: s.pools.Dials.Load(), Reuses: s.pools.Reuses.Load(), Replays: s.gate.Replays.Load()}
+	st.Open = int(st.Dials - s.pools.Closes.Load())
+	idle := make(chan int, len(s.workers))
+	for _, w := range s.workers {
+		w.Loop.Post(func() {
+			n := 0
+			for _, p := range w.parts {
+				n += p.IdleUpstreams()
+			}
+			idle <- n
+		})
+	}
+	timer := time.NewTimer(statsTimeout)
+	defer timer.Stop()
+	for range s.workers {
+		select {
+		case n := <-idle:
+			st.Idle += n
+		case <-timer.C:
+			return st
+		}
+	}
+	return st
+}
+
+// Listening is called, from outside, when the container has begun to accept
+// connections: requests that are held try at once.
+func (s *Server) Listening() { s.gate.Pending.Hurry() }
+
+// Shutdown closes the listeners and all idle connections, waits for requests
+// to end and, for at most the gate's DrainTunnel, for tunnels, and ends the
+// loops. When ctx is done first, what is left is cut.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.leaving.Store(true)
+	s.leave(ctx)
+	grace := time.NewTimer(s.gate.DrainTunnel)
+	defer grace.Stop()
+	expired := false
+	var err error
+	d := s.gate.Drain
+	for err == nil && (d.Requests() > 0 || d.Tunnels() > 0 && !expired) {
+		select {
+		case <-s.departure:
+		case <-grace.C:
+			expired = true
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err == nil {
+		s.awaitUnfinished(ctx)
+	}
+	s.Close()
+	return err
+}
+
+// unfinishedTimeout bounds how long a shutdown waits for connections after the
+// last request: for a round trip of a GOAWAY, and for clients that read their
+// last answers and close.
+const unfinishedTimeout = 1500 * time.Millisecond
+
+// awaitUnfinished waits until connections that their clients close have been
+// closed: a cut could take answers along that have not been read.
+func (s *Server) awaitUnfinished(ctx context.Context) {
+	timer := time.NewTimer(unfinishedTimeout)
+	defer timer.Stop()
+	for s.cfg.HTTP1.Unfinished() > 0 || s.cfg.HTTP2 != nil && s.cfg.HTTP2.Unfinished() > 0 {
+		select {
+		case <-s.departure:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close cuts everything and waits for the loops to end.
+func (s *Server) Close() {
+	s.leaving.Store(true)
+	for _, w := range s.workers {
+		w.Loop.Close()
+	}
+	s.ran.Wait()
+	for _, w := range s.workers {
+		w.closeListeners()
+	}
+}
+
+// silentGrace is how long a shutdown waits for the first request of connections
+// that have just been made: it comes right behind them.
+const silentGrace = 100 * time.Millisecond
+
+// leave stops accepting, closes what is idle, and gives connections that have
+// not sent anything a moment for their first request.
+func (s *Server) leave(ctx context.Context) {
+	silent := make(chan bool, len(s.workers))
+	for _, w := range s.workers {
+		w.Loop.Post(func() { silent <- w.leave() })
+	}
+	timer := time.NewTimer(silentGrace) // also for a loop that has ended and does not tell
+	defer timer.Stop()
+	wait := false
+	for range s.workers {
+		select {
+		case some := <-silent:
+			wait = wait || some
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+	if !wait {
+		return
+	}
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"strconv"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+const (
+	// user is numeric: with runAsNonRoot the kubelet refuses an image whose user
+	// is a name, since it cannot tell that it is not root's.
+	user      = "65532:65532"
+	search    = "/usr/local/bin:/usr/bin:/bin"
+	binDir    = "/usr/local/bin/"
+	rootsFile = "/etc/ssl/certs/ca-certificates.crt"
+)
+
+// platforms are the ones that each index holds.
+var platforms = []v1.Platform{
+	{OS: "linux", Architecture: "amd64"},
+	{OS: "linux", Architecture: "arm64"},
+}
+
+// A program is one that gets an image of its own.
+type program struct {
+	name   string // of the binary, and of the archive
+	suffix string // of the image's name
+	title  string
+	about  string
+	ports  []int
+	roots  bool // it is a TLS client: certificate authorities come with it
+}
+
+var programs = []program{
+	{
+		name: "queue", title: "queuegate",
+		about: "Request gate that stands in front of a serverless container in its own pod",
+		ports: []int{8012, 8022, 8112, 9090, 9091},
+		roots: true, // towards collectors of traces and metrics
+	},
+	{
+		name: "demo", suffix: "-demo", title: "queuegate-demo",
+		about: "User container that echoes, waits, streams and fails on request, to put behind queuegate",
+		ports: []int{8080},
+	},
+}
+
+// A release says which sources an image is made of.
+type release struct {
+	version, commit string
+	time            v1.Time // of the commit: all times in the image
+}
+
+func (p program) labels(r release) map[string]string {
+	return map[string]string{
+		"org.opencontainers.image.title":       p.title,
+		"org.opencontainers.image.description": p.about,
+		"org.opencontainers.image.source":      "https://github.com/queuegate/queuegate",
+		"org.opencontainers.image.licenses":    "Apache-2.0",
+		"org.opencontainers.image.version":     r.version,
+		"org.opencontainers.image.revision":    r.commit,
+	}
+}
+
+// config is what a runtime reads.
+func (p program) config(r release) v1.Config {
+	ports := map[string]struct{}{}
+	for _, port := range p.ports {
+		ports[strconv.Itoa(port)+"/tcp"] = struct{}{}
+	}
+	return v1.Config{
+		User:         user,
+		Env:          []string{"PATH=" + search},
+		Entrypoint:   []string{binDir + p.name},
+		WorkingDir:   "/",
+		ExposedPorts: ports,
+		Labels:       p.labels(r),
+	}
+}
+
+// files are the paths in the image, in the order of its layers.
+func (p program) files() []string {
+	if p.roots {
+		return []string{rootsFile, binDir + p.name}
+	}
+	return []string{binDir + p.name}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+const root = "../.."
+
+var madeOf = release{version: "v9.8.7", commit: "0123456789ab", time: v1.Time{Time: time.Unix(1700000000, 0).UTC()}}
+
+var arguments = []string{"-version", madeOf.version, "-commit", madeOf.commit, "-time", "1700000000", "-image", "registry.test/gate:pinned"}
+
+// archives builds both once for all tests and returns their directory.
+var archives = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "queuegate-image-test-")
+	if err != nil {
+		return "", err
+	}
+	return dir, produce(dir, root)
+})
+
+func produce(out, root string) error {
+	cfg, err := parse(append([]string{"-out", out, "-root", root}, arguments...), io.Discard)
+	if err != nil {
+		return err
+	}
+	return run(cfg, io.Discard)
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := archives(); err == nil {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+func built(t *testing.T) string {
+	t.Helper()
+	dir, err := archives()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestTwoBuildsMakeTheSameBytes(t *testing.T) {
+	first := built(t)
+	// Another place, other times of the files, another environment.
+	other, second := t.TempDir(), t.TempDir()
+	for _, dir := range []string{"cmd", "pkg"} {
+		if err := os.CopyFS(filepath.Join(other, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(other, file), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("GOAMD64", "v3")
+	t.Setenv("GOFLAGS", "-ldflags=-X=main.buildCommit=other")
+	t.Setenv("CGO_ENABLED", "1")
+	t.Setenv("TZ", "Asia/Tokyo")
+	if err := produce(second, other); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != len(programs)*(1+len(platforms)) {
+		t.Errorf("%d files: %v", len(files), files)
+	}
+	for _, f := range files {
+		a, err := os.ReadFile(filepath.Join(first, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(filepath.Join(second, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(a, b) {
+			t.Errorf("%s differs between two builds", f.Name())
+		}
+	}
+}
+
+// unpacked is the layout that is in the archive of a program.
+func unpacked(t *testing.T, p program) layout.Path {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range entries(t, open(t, filepath.Join(built(t), p.name+".tar"))) {
+		file := filepath.Join(dir, name)
+		if strings.HasSuffix(name, "/") {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, content.bytes, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, err := layout.FromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestThePushedTagIsTheVersionUnlessNamed(t *testing.T) {
+	for argument, want := range map[string]string{
+		"registry.test:5000/team/gate":     "registry.test:5000/team/gate:" + madeOf.version,
+		"registry.test:5000/team/gate:own": "registry.test:5000/team/gate:own",
+	} {
+		cfg, err := parse(append([]string{"-push", argument}, arguments...), io.Discard)
+		if err != nil || cfg.push.Name() != want {
+			t.Errorf("%s: %v, %v, want %s", argument, cfg.push, err, want)
+		}
+	}
+}
+
+func TestWrongArgumentsAreNamed(t *testing.T) {
+	for argument, want := range map[string]string{
+		"-image=queuegate":     `-image "queuegate"`, // no registry, no tag
+		"-push=Registry/UPPER": `-push "Registry/UPPER"`,
+		"more":                 `unexpected argument "more"`,
+	} {
+		if _, err := parse([]string{argument}, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", argument, err, want)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"golang.org/x/net/http2"
+)
+
+// answerer writes the answer to a stream as one of HTTP/1.1.
+type answerer struct {
+	s       *session
+	st      *stream
+	r       *request
+	out     *bufio.Writer
+	chunked bool
+}
+
+func (a *answerer) run() {
+	headed := false
+	for {
+		e := a.st.next(func() { _ = a.out.Flush() })
+		switch {
+		case e.lost && !headed && (e.code == http2.ErrCodeProtocol || e.code == http2.ErrCodeStreamClosed):
+			fmt.Fprintf(a.out, "HTTP/1.1 400 Stream Error\r\nX-Reset: %v\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", e.code)
+			a.endConnection()
+			return
+		case e.lost:
+			_ = a.out.Flush() // what has come has come
+			_ = a.s.client.SetLinger(0)
+			_ = a.s.client.Close()
+			return
+		case e.fields != nil && headed: // trailers
+			fmt.Fprintf(a.out, "0\r\n%s\r\n", lines(e.fields))
+			a.finish()
+			return
+		case e.fields != nil:
+			headed = a.head(e)
+		default:
+			if a.chunked && len(e.data) > 0 {
+				fmt.Fprintf(a.out, "%x\r\n%s\r\n", len(e.data), e.data)
+			} else {
+				_, _ = a.out.Write(e.data)
+			}
+			if len(e.data) > 0 {
+				_ = a.out.Flush()
+			}
+			a.st.passed(e.flow)
+		}
+		if e.end {
+			if a.chunked {
+				_, _ = a.out.WriteString("0\r\n\r\n")
+			}
+			a.finish()
+			return
+		}
+	}
+}
+
+// head writes a head and reports whether it is the final one.
+func (a *answerer) head(e event) bool {
+	status := e.fields[0][1]
+	code := 0
+	_, _ = fmt.Sscanf(status, "%d", &code)
+	if a.r.tunnel != "" && code == 200 {
+		a.st.c.do(func() { a.st.switched = true })
+		fmt.Fprintf(a.out, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n%s\r\n", a.r.tunnel, lines(e.fields[1:]))
+		return true
+	}
+	fmt.Fprintf(a.out, "HTTP/1.1 %s %s\r\n%s", status, http.StatusText(code), lines(e.fields[1:]))
+	if code < 200 {
+		_, _ = a.out.WriteString("\r\n")
+		return false
+	}
+	length := false
+	for _, f := range e.fields {
+		length = length || f[0] == "content-length"
+	}
+	if a.r.method != "HEAD" && code != 204 && code != 304 && !length {
+		if e.end {
+			_, _ = a.out.WriteString("Content-Length: 0\r\n")
+		} else {
+			a.chunked = true
+			_, _ = a.out.WriteString("Transfer-Encoding: chunked\r\n")
+		}
+	}
+	if a.r.closing || a.st.c.refuses() || !a.st.sent() && a.r.tunnel == "" {
+		_, _ = a.out.WriteString("Connection: close\r\n")
+		a.s.end()
+	}
+	_, _ = a.out.WriteString("\r\n")
+	return true
+}
+
+func (a *answerer) finish() {
+	_ = a.out.Flush()
+	a.st.ended()
+	if a.s.over() {
+		a.st.awaitSent()
+		_ = a.s.client.CloseWrite()
+	}
+	if a.st.switched {
+		_ = a.s.client.CloseWrite()
+	}
+}
+
+func (a *answerer) endConnection() {
+	a.s.end()
+	a.finish()
+}
+
+func lines(fields [][2]string) string {
+	var b strings.Builder
+	for _, f := range fields {
+		b.WriteString(f[0] + ": " + f[1] + "\r\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,346 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// gateConn is a connection to the gate, with one stream at a time.
+type gateConn struct {
+	net    net.Conn
+	idle   func() // the connection has ended and no stream is open
+	w      *bufio.Writer
+	framer *http2.Framer
+	block  bytes.Buffer
+	enc    *hpack.Encoder
+
+	mu      sync.Mutex // also of the writes
+	changed *sync.Cond
+	window  int64
+	initial int64
+	nextID  uint32
+	goAway  bool
+	dead    bool
+	current *stream
+}
+
+// event is what has come on a stream.
+type event struct {
+	fields [][2]string
+	data   []byte
+	flow   int // octets of flow control
+	end    bool
+	lost   bool
+	code   http2.ErrCode
+}
+
+type stream struct {
+	c        *gateConn
+	id       uint32
+	window   int64
+	events   []event
+	over     bool // END_STREAM or RST_STREAM has come, or the connection has ended
+	finished bool // END_STREAM or RST_STREAM has been sent
+	whole    bool // END_STREAM has been sent
+	answered bool
+	switched bool // a tunnel is open
+}
+
+func newGateConn(conn net.Conn, idle func()) (*gateConn, error) {
+	c := &gateConn{net: conn, idle: idle, w: bufio.NewWriterSize(conn, 64<<10), window: 65535, initial: 65535, nextID: 1}
+	c.changed = sync.NewCond(&c.mu)
+	c.framer = http2.NewFramer(c.w, conn)
+	c.framer.SetMaxReadFrameSize(1 << 20)
+	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	c.framer.MaxHeaderListSize = 4 << 20
+	c.enc = hpack.NewEncoder(&c.block)
+	if _, err := io.WriteString(c.w, http2.ClientPreface); err != nil {
+		return nil, err
+	}
+	if err := c.framer.WriteSettings(http2.Setting{ID: http2.SettingEnablePush, Val: 0}); err != nil {
+		return nil, err
+	}
+	go c.read()
+	return c, nil
+}
+
+func (c *gateConn) do(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}
+
+func (c *gateConn) flush()        { c.do(func() { _ = c.w.Flush() }) }
+func (c *gateConn) close()        { c.flush(); _ = c.net.Close() }
+func (c *gateConn) refuses() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.goAway || c.dead }
+
+// abort resets the connection.
+func (c *gateConn) abort() {
+	conn := c.net
+	if t, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = t.NetConn()
+	}
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	_ = conn.Close()
+}
+
+// open sends a head; it goes out with what is flushed next.
+func (c *gateConn) open(r *request) *stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := &stream{c: c, id: c.nextID, window: c.initial}
+	c.nextID += 2
+	c.current = st
+	end := r.length == 0 && r.tunnel == ""
+	c.headers(st, r.fields, end)
+	return st
+}
+
+func (c *gateConn) headers(st *stream, fields [][2]string, end bool) {
+	c.block.Reset()
+	for _, f := range fields {
+		_ = c.enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	}
+	b := c.block.Bytes()
+	n := min(len(b), 16<<10)
+	_ = c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: st.id, BlockFragment: b[:n], EndHeaders: n == len(b), EndStream: end})
+	for b = b[n:]; len(b) > 0; b = b[n:] {
+		n = min(len(b), 16<<10)
+		_ = c.framer.WriteContinuation(st.id, n == len(b), b[:n])
+	}
+	st.finished = st.finished || end
+	st.whole = st.whole || end
+	c.changed.Broadcast()
+}
+
+// data sends p as the windows allow; once the gate has ended the stream it is
+// dropped.
+func (st *stream) data(p []byte, end bool) {
+	c := st.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(p) > 0 && !st.finished {
+		n := int(min(int64(len(p)), 16<<10, st.window, c.window))
+		if n <= 0 {
+			if c.dead {
+				return
+			}
+			_ = c.w.Flush()
+			c.changed.Wait()
+			continue
+		}
+		st.window -= int64(n)
+		c.window -= int64(n)
+		_ = c.framer.WriteData(st.id, end && n == len(p), p[:n])
+		st.finished = end && n == len(p)
+		st.whole = st.finished
+		p = p[n:]
+	}
+	if end && !st.finished {
+		_ = c.framer.WriteData(st.id, true, nil)
+		st.finished, st.whole = true, true
+	}
+	if st.finished {
+		c.changed.Broadcast()
+	}
+}
+
+func (st *stream) finish(trailers [][2]string) {
+	if len(trailers) == 0 {
+		st.data(nil, true)
+		return
+	}
+	st.c.do(func() {
+		if !st.finished {
+			st.c.headers(st, trailers, true)
+		}
+	})
+}
+
+// cancel gives the stream up, if it is not over.
+func (st *stream) cancel() {
+	st.c.do(func() {
+		if !st.over || !st.finished {
+			_ = st.c.framer.WriteRSTStream(st.id, http2.ErrCodeCancel)
+			_ = st.c.w.Flush()
+		}
+		st.finished = true
+		st.push(event{lost: true, code: http2.ErrCodeCancel})
+	})
+}
+
+// push adds an event, under the lock.
+func (st *stream) push(e event) {
+	if st.over {
+		if e.lost { // of the other direction
+			st.finished = true
+			st.c.changed.Broadcast()
+		}
+		return
+	}
+	st.events = append(st.events, e)
+	st.over = e.end || e.lost
+	st.finished = st.finished || e.lost
+	st.c.changed.Broadcast()
+}
+
+// next waits for an event; before it waits it calls pause.
+func (st *stream) next(pause func()) event {
+	c := st.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(st.events) == 0 {
+		c.mu.Unlock()
+		pause()
+		c.mu.Lock()
+		if len(st.events) == 0 {
+			c.changed.Wait()
+		}
+	}
+	e := st.events[0]
+	st.events = st.events[1:]
+	return e
+}
+
+// passed gives octets back to both windows.
+func (st *stream) passed(n int) {
+	if n == 0 {
+		return
+	}
+	st.c.do(func() {
+		_ = st.c.framer.WriteWindowUpdate(0, uint32(n))
+		if !st.over {
+			_ = st.c.framer.WriteWindowUpdate(st.id, uint32(n))
+		}
+		_ = st.c.w.Flush()
+	})
+}
+
+// sent reports that all of the request has gone out.
+func (st *stream) sent() bool { st.c.mu.Lock(); defer st.c.mu.Unlock(); return st.whole }
+
+// declined reports that the stream has been answered and is no tunnel.
+func (st *stream) declined() bool {
+	st.c.mu.Lock()
+	defer st.c.mu.Unlock()
+	return st.answered && !st.switched
+}
+
+func (st *stream) await(done func() bool) {
+	st.c.mu.Lock()
+	defer st.c.mu.Unlock()
+	for !done() && !st.c.dead {
+		_ = st.c.w.Flush()
+		st.c.changed.Wait()
+	}
+}
+
+func (st *stream) awaitSent() { st.await(func() bool { return st.finished }) }
+func (st *stream) awaitEnd()  { st.await(func() bool { return st.answered }) }
+
+// ended notes that all of the answer has gone to the client.
+func (st *stream) ended() {
+	st.c.do(func() {
+		st.answered = true
+		st.c.changed.Broadcast()
+		st.c.ended()
+	})
+}
+
+// read takes the gate's frames until the connection ends.
+func (c *gateConn) read() {
+	code := http2.ErrCodeNo
+	for {
+		f, err := c.framer.ReadFrame()
+		if err != nil {
+			var broken http2.StreamError
+			if errors.As(err, &broken) {
+				c.do(func() { c.current.push(event{lost: true, code: http2.ErrCodeInternal}) })
+				continue
+			}
+			if errors.Is(err, syscall.ECONNRESET) {
+				code = http2.ErrCodeInternal
+			}
+			break
+		}
+		c.do(func() { c.take(f) })
+	}
+	c.do(func() {
+		c.dead = true
+		if c.current != nil {
+			c.current.push(event{lost: true, code: code})
+		}
+		c.ended()
+		c.changed.Broadcast()
+	})
+}
+
+// ended calls idle, under the lock, where the connection has ended without
+// GOAWAY, after which a client would open another.
+func (c *gateConn) ended() {
+	if c.dead && !c.goAway && (c.current == nil || c.current.answered) {
+		c.idle()
+	}
+}
+
+// take acts on a frame, under the lock.
+func (c *gateConn) take(f http2.Frame) {
+	st := c.current
+	mine := st != nil && f.Header().StreamID == st.id
+	switch f := f.(type) {
+	case *http2.SettingsFrame:
+		if f.IsAck() {
+			return
+		}
+		if v, ok := f.Value(http2.SettingInitialWindowSize); ok {
+			if st != nil {
+				st.window += int64(v) - c.initial
+			}
+			c.initial = int64(v)
+		}
+		_ = c.framer.WriteSettingsAck()
+		_ = c.w.Flush()
+		c.changed.Broadcast()
+	case *http2.PingFrame:
+		if !f.IsAck() {
+			_ = c.framer.WritePing(true, f.Data)
+			_ = c.w.Flush()
+		}
+	case *http2.WindowUpdateFrame:
+		if f.StreamID == 0 {
+			c.window += int64(f.Increment)
+		} else if mine {
+			st.window += int64(f.Increment)
+		}
+		c.changed.Broadcast()
+	case *http2.GoAwayFrame:
+		c.goAway = true
+		if st != nil && f.LastStreamID < st.id {
+			st.push(event{lost: true, code: http2.ErrCodeRefusedStream})
+		}
+	case *http2.RSTStreamFrame:
+		if mine {
+			st.push(event{lost: true, code: f.ErrCode})
+		}
+	case *http2.MetaHeadersFrame:
+		if mine {
+			e := event{end: f.StreamEnded()}
+			for _, h := range f.Fields {
+				e.fields = append(e.fields, [2]string{h.Name, h.Value})
+			}
+			st.push(e)
+		}
+	case *http2.DataFrame:
+		if mine {
+			st.push(event{data: bytes.Clone(f.Data()), flow: int(f.Length), end: f.StreamEnded()})
+		}
+	}
+}

@@ -1,0 +1,209 @@
+// Command overh2 runs the gate so that all its traffic is HTTP/2 while its
+// clients speak HTTP/1.1: it takes the serving port itself and sends each
+// request to the gate as a stream, on one connection for each of the client's.
+// With QUEUEGATE_BINARY set to it the tests of the directory above judge HTTP/2
+// by the rules of HTTP/1. With OVERH2_TLS=1 it is HTTP/2 over TLS.
+//
+// What has no counterpart is translated so that a client cannot take it for
+// more than it is:
+//
+//   - Connection: close and keep-alive stay here; other options go on, and are
+//     malformed. A websocket upgrade becomes an extended CONNECT.
+//   - A client that closes while a request is under way becomes RST_STREAM with
+//     CANCEL, one that resets becomes a reset of the connection.
+//   - A stream that ends in an error before its answer becomes a 400 that says
+//     so in X-Reset, if the error is the client's; anything else a reset.
+//   - An answer says Connection: close if its request is not over, or if the
+//     gate has sent GOAWAY.
+package main
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/net/http2"
+
+	"github.com/queuegate/queuegate/test/e2e/infront"
+)
+
+func main() {
+	overTLS := os.Getenv("OVERH2_TLS") == "1"
+	infront.Main("overh2", func(c *net.TCPConn, g infront.Gate) {
+		dial := func() (net.Conn, error) { return net.Dial("tcp", g.Plain) }
+		if overTLS {
+			dial = func() (net.Conn, error) {
+				return tls.Dial("tcp", g.TLS, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{http2.NextProtoTLS}})
+			}
+		}
+		s := &session{client: c, dial: dial}
+		s.run()
+	}, "UPSTREAM_PROTOCOL=http1")
+}
+
+// session is a connection of a client with its requests, one after the other.
+type session struct {
+	client *net.TCPConn
+	dial   func() (net.Conn, error)
+	gate   *gateConn
+	in     []byte // read and not taken
+	peeked int    // octets of them that the kernel still has
+
+	mu    sync.Mutex
+	ended bool // an answer has said so
+}
+
+func (s *session) run() {
+	defer s.client.Close()
+	defer func() {
+		if s.gate != nil {
+			s.gate.close()
+		}
+	}()
+	for {
+		head, err := s.head()
+		if err != nil {
+			s.left(err, nil)
+			return
+		}
+		if s.gate == nil || s.gate.refuses() {
+			if s.gate != nil {
+				s.gate.close()
+			}
+			conn, err := s.dial()
+			if err != nil {
+				return
+			}
+			if s.gate, err = newGateConn(conn, s.idle); err != nil {
+				return
+			}
+		}
+		r := readRequest(head)
+		st := s.gate.open(r)
+		a := &answerer{s: s, st: st, r: r, out: bufio.NewWriterSize(s.client, 64<<10)}
+		done := make(chan struct{})
+		go func() { defer close(done); a.run() }()
+		if err := s.body(st, r); err != nil {
+			s.left(err, st)
+			<-done
+			return
+		}
+		s.gate.flush()
+		// What comes now is the next request, or the client's end.
+		for len(s.in) == 0 {
+			if err := s.more(); err != nil {
+				s.left(err, st)
+				<-done
+				return
+			}
+			if s.over() {
+				s.in = nil // nobody reads that any more
+			}
+		}
+		<-done
+		if s.over() {
+			for s.more() == nil {
+				s.in = nil
+			}
+			return
+		}
+	}
+}
+
+func (s *session) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
+}
+
+func (s *session) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+}
+
+// idle ends the client's connection where the gate has ended its own and no
+// request is under way.
+func (s *session) idle() { _ = s.client.CloseWrite() }
+
+// left acts on the client's end.
+func (s *session) left(err error, st *stream) {
+	switch {
+	case s.gate == nil:
+	case !errors.Is(err, io.EOF):
+		s.gate.abort()
+	case st != nil:
+		st.cancel()
+	}
+}
+
+// more waits until the client has sent more. The kernel keeps it until it has
+// been taken and has gone to the gate, so that what looks read from outside has
+// arrived there.
+func (s *session) more() error {
+	if s.gate != nil {
+		s.gate.flush()
+	}
+	if s.peeked > 0 {
+		if _, err := io.ReadFull(s.client, make([]byte, s.peeked)); err != nil {
+			return err
+		}
+		s.peeked = 0
+	}
+	raw, err := s.client.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var buf [32 << 10]byte
+	var n int
+	var got error
+	err = raw.Read(func(fd uintptr) bool {
+		n, _, got = syscall.Recvfrom(int(fd), buf[:], syscall.MSG_PEEK)
+		return !errors.Is(got, syscall.EAGAIN)
+	})
+	switch {
+	case err != nil:
+		return err
+	case got != nil:
+		return got
+	case n == 0:
+		return io.EOF
+	}
+	s.in = append(s.in, buf[:n]...)
+	s.peeked = n
+	return nil
+}
+
+// head reads up to and with an empty line.
+func (s *session) head() (string, error) {
+	for {
+		if i := strings.Index(string(s.in), "\r\n\r\n"); i >= 0 {
+			head := string(s.in[:i])
+			s.in = s.in[i+4:]
+			return head, nil
+		}
+		if err := s.more(); err != nil {
+			return "", err
+		}
+	}
+}
+
+// line takes a line of a chunked body, without its end.
+func (s *session) line() (string, error) {
+	for {
+		if i := strings.Index(string(s.in), "\r\n"); i >= 0 {
+			line := string(s.in[:i])
+			s.in = s.in[i+2:]
+			return line, nil
+		}
+		if err := s.more(); err != nil {
+			return "", err
+		}
+	}
+}
