@@ -3,6 +3,7 @@ package http1
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -113,6 +114,47 @@ func TestAConnectionThatLingersGivesWay(t *testing.T) {
 	r.connected(2)
 	r.client().get("/").want(200, "ok")
 	idle.get("/").want(200, "ok")
+}
+
+func TestAConnectionThatLingersPausesBetweenItsReads(t *testing.T) {
+	r := engineServe(t, gate.Config{}, engineOptions{loops: 1}, func(c *engineCall) bool { return c.answer("ok") })
+	refused := r.client().send("GET / HTTP/1.1\r\n\r\n")
+	refused.wantRefusal(gate.BadRequest)
+	e := r.engines[0]
+	on := func(f func(*session)) {
+		t.Helper()
+		done := make(chan struct{})
+		e.loop.Post(func() {
+			defer close(done)
+			if e.conns.first == nil {
+				t.Error("the connection has ended")
+				return
+			}
+			f(e.conns.first.session)
+		})
+		engineReceive(t, "the loop", done)
+	}
+	dropped := func() (n int64) { on(func(s *session) { n = s.lingerNext }); return n }
+	refused.send("more")
+	engineUntil(t, "some is dropped", func() bool { return dropped() != 0 })
+	on(func(s *session) { s.lingerNext = s.now() + int64(time.Minute) })
+	refused.send("more")
+	engineUntil(t, "it stays in the socket", func() (there bool) {
+		on(func(s *session) { there = !s.conn.sock.Quiet() })
+		return there
+	})
+	on(func(s *session) {
+		s.Step()
+		if s.conn == nil || s.conn.sock.Quiet() {
+			t.Error("it was dropped within the pause")
+		}
+		s.lingerNext = s.now()
+		s.handle.Wake()
+	})
+	engineUntil(t, "it is dropped", func() (quiet bool) {
+		on(func(s *session) { quiet = s.conn.sock.Quiet() })
+		return quiet
+	})
 }
 
 // TestARequestThatHasArrivedIsServedThoughItsConnectionIsTheOldest lets the

@@ -17,6 +17,14 @@ const (
 	lingerTotal   = int64(10 * time.Second)
 )
 
+// What a client still sends behind its reply is dropped in large pieces with a
+// pause between them: thousands of refused uploads must not keep the loop from
+// the others.
+const (
+	lingerBytes = 1 << 20
+	lingerPause = int64(10 * time.Millisecond)
+)
+
 func (s *session) appendDate(dst []byte) []byte {
 	return append(append(append(dst, "Date: "...), s.eng.worker.Date()...), "\r\n"...)
 }
@@ -104,7 +112,7 @@ func (s *session) beginLinger() bool {
 	s.r, s.w = 0, 0
 	s.shrink()
 	s.until = s.now() + lingerTimeout
-	s.lingerEnd = s.now() + lingerTotal
+	s.lingerNext, s.lingerEnd = 0, s.now()+lingerTotal
 	return true
 }
 
@@ -120,21 +128,20 @@ func (s *session) endLinger() {
 	}
 }
 
-// linger reads and drops what the client still sends.
+// linger drops what the client still sends.
 func (s *session) linger() bool {
 	sock := &s.conn.sock
-	for turn := 0; !sock.Failed() && !s.eng.loop.Closing() && s.now() < min(s.until, s.lingerEnd); turn++ {
-		n, err := sock.Read(s.buf.b)
-		switch {
+	for !sock.Failed() && !s.eng.loop.Closing() && s.now() < min(s.until, s.lingerEnd) {
+		if s.now() < s.lingerNext && !sock.HungUp() {
+			return s.wait(min(s.lingerNext, s.until, s.lingerEnd))
+		}
+		switch _, err := sock.Discard(lingerBytes, s.buf.b); {
 		case err == loop.ErrAgain:
 			return s.wait(min(s.until, s.lingerEnd))
 		case err != nil:
 			return s.hangUp()
 		}
-		if s.until = s.now() + lingerTimeout; n == len(s.buf.b) && turn == burst {
-			s.handle.Wake()
-			return false
-		}
+		s.until, s.lingerNext = s.now()+lingerTimeout, s.now()+lingerPause
 	}
 	return s.hangUp()
 }

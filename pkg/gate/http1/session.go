@@ -48,8 +48,9 @@ type session struct {
 	probe      *gate.ProbeCall
 	keep       bool // the connection goes on behind the reply
 
-	skipped   bool  // an empty line before the request has been forgiven
-	lingerEnd int64 // when lingering ends, whatever the client sends
+	skipped    bool  // an empty line before the request has been forgiven
+	lingerEnd  int64 // when lingering ends, whatever the client sends
+	lingerNext int64 // when more of what it sends may be dropped
 }
 
 // Sessions of a loop that stay when a burst is over, and the most that it

@@ -129,6 +129,24 @@ func (s *Sock) Read(b []byte) (int, error) {
 		return 0, ErrAgain
 	}
 	n, e := s.sysRead(b)
+	return s.received(n, e, len(b))
+}
+
+// Discard drops up to n bytes of what is there. Where there is no layer they
+// are not copied; otherwise they go through b. It returns what Read would.
+func (s *Sock) Discard(n int, b []byte) (int, error) {
+	if s.layer != nil || s.loop.kernel != nil {
+		return s.Read(b)
+	}
+	if !s.readable {
+		return 0, ErrAgain
+	}
+	got, e := sysDiscard(s.fd, n)
+	return s.received(got, e, n)
+}
+
+// received notes what a system call that asked for at most `most` bytes has found.
+func (s *Sock) received(n int, e syscall.Errno, most int) (int, error) {
 	switch {
 	case e == unix.EAGAIN:
 		s.readable = false
@@ -140,7 +158,7 @@ func (s *Sock) Read(b []byte) (int, error) {
 		s.hangup = true
 		return 0, io.EOF
 	}
-	if n < len(b) && !s.hangup && !s.failed {
+	if n < most && !s.hangup && !s.failed {
 		s.readable = false // emptied: whatever comes later is a new edge
 	}
 	return n, nil
@@ -173,8 +191,8 @@ func (s *Sock) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// sysRead and sysSend are raw system calls: they never block, so the scheduler
-// need not hear of them. The count is 0 with an error.
+// sysRead, sysDiscard and sysSend are raw system calls: they never block, so the
+// scheduler need not hear of them. The count is 0 with an error.
 func (s *Sock) sysRead(b []byte) (int, syscall.Errno) {
 	if k := s.loop.kernel; k != nil {
 		return k.Read(s.fd, b)
@@ -183,6 +201,20 @@ func (s *Sock) sysRead(b []byte) (int, syscall.Errno) {
 		n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
 		if e == 0 {
 			return int(n), 0
+		}
+		if e != unix.EINTR {
+			return 0, e
+		}
+	}
+}
+
+// sysDiscard is sysRead without a buffer: with MSG_TRUNC, TCP drops what is read
+// (tcp(7)).
+func sysDiscard(fd, n int) (int, syscall.Errno) {
+	for {
+		got, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), 0, uintptr(n), unix.MSG_TRUNC|unix.MSG_DONTWAIT, 0, 0)
+		if e == 0 {
+			return int(got), 0
 		}
 		if e != unix.EINTR {
 			return 0, e

@@ -585,3 +585,27 @@ func TestAListenerIsServedUntilItIsEmpty(t *testing.T) {
 		receive(t, accepted)
 	}
 }
+
+func TestDiscardDropsWhatIsThere(t *testing.T) {
+	s := newSubject(t)
+	discard := func(n, want int, wantErr error) {
+		t.Helper()
+		var got int
+		var err error
+		s.do(func() { got, err = s.sock.Discard(n, nil) })
+		if got != want || !errors.Is(err, wantErr) {
+			t.Fatalf("%d bytes, %v; want %d, %v", got, err, want, wantErr)
+		}
+	}
+	discard(8, 0, ErrAgain)
+	s.send("hello, world")
+	s.until("readable", s.sock.Readable)
+	discard(7, 7, nil)
+	s.wantRead(8, "world", nil)
+	discard(8, 0, ErrAgain)
+	if err := s.far.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.until("its end", s.sock.HungUp)
+	discard(8, 0, io.EOF)
+}
