@@ -21,13 +21,14 @@ type buffer struct{ b []byte }
 
 // bufferPool keeps buffers of one loop and of one size.
 type bufferPool struct {
+	loop    *loop.Loop
 	free    loop.Spares[buffer]
 	size    int
 	longest int
 }
 
 func (p *bufferPool) init(l *loop.Loop, size, longest, keep, most int) {
-	p.size, p.longest = size, longest
+	p.loop, p.size, p.longest = l, size, longest
 	p.free.Init(l, keep, most, nil)
 }
 
@@ -39,8 +40,8 @@ func (p *bufferPool) get() *buffer {
 }
 
 func (p *bufferPool) put(x *buffer) {
-	if len(x.b) >= p.size && cap(x.b) <= p.longest {
-		p.free.Put(x)
+	if len(x.b) < p.size || cap(x.b) > p.longest || !p.free.Put(x) {
+		p.loop.Dropped(cap(x.b))
 	}
 }
 
@@ -94,6 +95,7 @@ func (p *pipePool) put(x *loop.Pipe) {
 
 // buffers are those of one loop.
 type buffers struct {
+	loop          *loop.Loop
 	heads, bodies *gate.Budget
 
 	requests, answers, frames, bulks bufferPool
@@ -101,7 +103,7 @@ type buffers struct {
 }
 
 func (b *buffers) init(g *gate.Gate, l *loop.Loop) {
-	b.heads, b.bodies = g.Heads, g.Bodies
+	b.loop, b.heads, b.bodies = l, g.Heads, g.Bodies
 	b.pipes.loop, b.pipes.budget = l, g.Descriptors
 	b.pipes.free.Init(l, 0, maxFreePipes, b.pipes.close)
 	b.requests.init(l, requestBytes, requestBytes, 8, 1024)
@@ -122,8 +124,8 @@ func (b *buffers) bulk() *buffer {
 func (b *buffers) putBulk(x *buffer) {
 	if len(x.b) == bulkBytes {
 		b.bodies.Release(bulkBytes)
-		b.bulks.put(x)
 	}
+	b.bulks.put(x)
 }
 
 // request gives a buffer of size bytes for a head.
@@ -143,5 +145,7 @@ func (b *buffers) putRequest(x *buffer) {
 		b.requests.put(x)
 	case answerBytes:
 		b.answers.put(x)
+	default:
+		b.loop.Dropped(len(x.b))
 	}
 }

@@ -27,6 +27,9 @@ const (
 	// round, its framing, and answers of the codec's own to a peer that asks
 	// and never reads.
 	maxPending = 64 << 10
+	// layerBytes is about what a layer with its codec has, the buffers of a
+	// *tls.Conn first of all.
+	layerBytes = 16 << 10
 )
 
 var errNotRead = errors.New("the peer asks for more than it reads")

@@ -52,7 +52,9 @@ type Loop struct {
 	armed     int64
 	cork      []byte // what a layer encodes, on its way to the kernel
 	trimAt    int64  // when to trim the spares; 0 = never
-	trimmed   func(n int)
+	trimmed   func(collect bool)
+	dropped   int       // bytes that became garbage since the last collection
+	dropping  bool      // some of them in this period
 	flushes   []Flusher // at the end of this batch
 
 	mu       sync.Mutex

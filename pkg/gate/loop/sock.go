@@ -323,6 +323,9 @@ func (s *Sock) Close() {
 	s.open = false
 	s.loop.socks[s.fd] = nil
 	s.loop.CloseDescriptor(s.fd)
+	if s.layer != nil {
+		s.loop.Dropped(layerBytes)
+	}
 	s.readable, s.writable, s.layer = false, false, nil
 }
 

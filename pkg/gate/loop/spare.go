@@ -3,7 +3,14 @@ package loop
 import "time"
 
 // trimPeriod is how long something must have been spare before it is let go.
-const trimPeriod = int64(10 * time.Second)
+const trimPeriod = int64(3 * time.Second)
+
+// What is let go of is garbage, which an idle process may keep for minutes: only
+// allocations make the runtime collect. This much is worth a collection.
+const (
+	collectSpares = 32
+	collectBytes  = 1 << 20
+)
 
 // Spares keeps what a burst leaves behind for the next one, last in first out,
 // and lets go of what has not been needed for a period. It belongs to one loop.
@@ -87,9 +94,22 @@ type spareList interface {
 	Len() int
 }
 
-// Trimmed, if set before Run, is called on the loop when spares were let go,
-// with their number: the time to let go of what else a burst has left behind.
-func (l *Loop) Trimmed(f func(n int)) { l.trimmed = f }
+// Trimmed, if set before Run, is called on the loop after spares were let go:
+// the time to let go of what else a burst has left behind. With collect, a
+// collection is worth its while.
+func (l *Loop) Trimmed(f func(collect bool)) { l.trimmed = f }
+
+// Dropped notes that n bytes that no list keeps have become garbage. They are
+// worth a collection once nothing has been dropped for a period: while there is
+// traffic, the runtime collects of its own accord.
+func (l *Loop) Dropped(n int) {
+	l.dropped += n
+	l.dropping = true
+	if l.trimAt == 0 && l.dropped >= collectBytes {
+		l.trimAt = l.now + trimPeriod
+		l.observeSpares()
+	}
+}
 
 // observeSpares begins a period for all lists and reports whether any has
 // something to let go at its end.
@@ -108,10 +128,16 @@ func (l *Loop) trim() {
 	for _, s := range l.spares {
 		n += s.trim()
 	}
-	if l.trimAt = 0; l.observeSpares() {
+	garbage := l.dropped >= collectBytes
+	collect := n >= collectSpares || garbage && !l.dropping
+	if collect {
+		l.dropped, garbage = 0, false
+	}
+	l.dropping = false
+	if l.trimAt = 0; l.observeSpares() || garbage {
 		l.trimAt = l.now + trimPeriod
 	}
-	if n > 0 && l.trimmed != nil {
-		l.trimmed(n)
+	if (n > 0 || collect) && l.trimmed != nil {
+		l.trimmed(collect)
 	}
 }

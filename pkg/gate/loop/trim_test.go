@@ -48,8 +48,8 @@ func crowd(t *testing.T, l *Loop, n int) {
 
 func TestTasksOfABurstAreLetGoWhenTheyAreOfNoUse(t *testing.T) {
 	l := startLoop(t)
-	dropped := 0
-	on(t, l, func() { l.Trimmed(func(n int) { dropped += n }) })
+	collections := 0
+	on(t, l, func() { l.Trimmed(collectionsOf(&collections)) })
 	before := runtime.NumGoroutine()
 	crowd(t, l, 100)
 	due(t, l)
@@ -57,8 +57,8 @@ func TestTasksOfABurstAreLetGoWhenTheyAreOfNoUse(t *testing.T) {
 		t.Fatalf("%d free tasks after two periods, want %d", free, keptTasks)
 	}
 	on(t, l, func() {
-		if dropped != 100-keptTasks || l.trimAt != 0 {
-			t.Errorf("%d dropped, next look at %d; want %d and none", dropped, l.trimAt, 100-keptTasks)
+		if collections != 1 || l.trimAt != 0 {
+			t.Errorf("%d collections, next look at %d; want 1 and none", collections, l.trimAt)
 		}
 	})
 	if left := runtime.NumGoroutine() - before; left > keptTasks {
@@ -75,4 +75,40 @@ func TestTasksInUseAreNotLetGo(t *testing.T) {
 	if free := due(t, l); free != 60 {
 		t.Errorf("%d free tasks after a period that needed 60", free)
 	}
+}
+
+func collectionsOf(n *int) func(bool) {
+	return func(collect bool) {
+		if collect {
+			*n++
+		}
+	}
+}
+
+func TestGarbageIsCollectedOnceNoMoreIsAdded(t *testing.T) {
+	l := startLoop(t)
+	collections := 0
+	on(t, l, func() { l.Trimmed(collectionsOf(&collections)) })
+	drop := func(n int) { on(t, l, func() { l.Dropped(n) }) }
+	want := func(when string, n int, next bool) {
+		t.Helper()
+		due(t, l)
+		on(t, l, func() {
+			if collections != n || (l.trimAt != 0) != next {
+				t.Errorf("%s: %d collections, next look at %d; want %d and %v", when, collections, l.trimAt, n, next)
+			}
+		})
+	}
+	drop(collectBytes / 2)
+	want("too little", 0, false)
+	drop(collectBytes)
+	want("a period with garbage", 0, true)
+	drop(1)
+	want("another one", 0, true)
+	want("a period without", 1, false)
+	drop(collectBytes - 1)
+	want("counted from the last collection on", 1, false)
+	drop(1)
+	want("enough again", 1, true)
+	want("a period without", 2, false)
 }

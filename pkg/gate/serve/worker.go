@@ -129,17 +129,12 @@ func (w *Worker) closeListeners() {
 	w.listeners = nil
 }
 
-// collectFrom is how many spares that are let go are worth a collection of
-// their own.
-const collectFrom = 32
-
-// trim gives the memory of a large burst back: without requests the next
-// collection may be minutes off.
-func (w *Worker) trim(n int) {
+// trim gives the memory of a burst back.
+func (w *Worker) trim(collect bool) {
 	for _, f := range w.trims {
 		f()
 	}
-	if n >= collectFrom {
+	if collect {
 		w.Loop.FreeMemory()
 	}
 }
