@@ -3,7 +3,7 @@
 // every request: what the client sent and got, and how often the container saw
 // it. docs/reliability.md says what must hold.
 //
-// The short form is an ordinary test of some 20 s. The variables are:
+// The short form is an ordinary test of some 40 s. The variables are:
 //
 //	TORTURE_TIME=6m      how long all of it may take, about; from 5m on the counts are full
 //	SEED=n               repeat the random choices of a run that printed this seed

@@ -36,10 +36,24 @@ type budgetRow struct {
 	leftOut        string
 }
 
+// floodRow is one attack in the table of floods over HTTP/2.
+type floodRow struct {
+	name           string
+	connections    int
+	before, during quantiles
+	asked, failed  int     // by the innocent client
+	growth         float64 // of RSS, in MiB
+	ended          map[string]int
+	alive          bool
+}
+
 var (
-	rows    []row
-	budgets []budgetRow
+	rows      []row
+	budgets   []budgetRow
+	floodRows []floodRow
 )
+
+func enterFlood(f floodRow) { floodRows = append(floodRows, f) }
 
 // enter judges a row and keeps it for the table.
 func (r row) enter(t *testing.T) {
@@ -104,6 +118,18 @@ func report(to io.Writer) {
 	for _, b := range budgets {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%v\t%v\t%v\t%v\t%.1f\t%.1f\t%s\t\n", b.name, b.attacks, b.honest, b.failed,
 			b.before.p50, b.during.p50, b.before.p99, b.during.p99, b.peak, b.after, b.leftOut)
+	}
+	_ = w.Flush()
+	if len(floodRows) > 0 {
+		fmt.Fprintln(w, "\nflood over HTTP/2\tconnections\tp50 before\tduring\tp99 before\tduring\tinnocent answered\tRSS grew MiB\tended by the gate\talive\t")
+	}
+	for _, f := range floodRows {
+		var ended []string
+		for _, how := range slices.Sorted(maps.Keys(f.ended)) {
+			ended = append(ended, fmt.Sprintf("%s %d", how, f.ended[how]))
+		}
+		fmt.Fprintf(w, "%s\t%d\t%v\t%v\t%v\t%v\t%d of %d\t%.1f\t%s\t%v\t\n", f.name, f.connections, f.before.p50, f.during.p50, f.before.p99, f.during.p99,
+			f.asked-f.failed, f.asked, f.growth, strings.Join(ended, ", "), f.alive)
 	}
 	_ = w.Flush()
 }

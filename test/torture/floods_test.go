@@ -1,0 +1,398 @@
+package torture
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	nethttp2 "golang.org/x/net/http2"
+
+	"github.com/queuegate/queuegate/test/torture/script"
+)
+
+// flood is an attack over HTTP/2 that costs its client next to nothing. What
+// it begins with is sent once for each connection; strikes follow in bursts,
+// until the gate ends the connection. Without strikes the connection is held.
+type flood struct {
+	name      string
+	kind      string // of queuegate_http2_faults_total; empty: it breaks no limit
+	container string // http1 unless set
+	deaf      bool   // nothing is read
+	begin     func() []byte
+	strike    func(n uint32) []byte
+	burst     int // strikes; 0 = 400
+}
+
+// Attackers share the processors with the gate and with the innocent client, so
+// all of them together send no more bursts than this.
+const (
+	burstsPerSecond  = 200
+	strikesPerBurst  = 400
+	pauseBeforeAgain = 50 * time.Millisecond // of a connection that the gate has ended
+)
+
+// maxGrowth is what an attack may cost in memory, in MiB.
+const maxGrowth = 20
+
+// http2Frame is the bytes of a frame.
+func http2Frame(t nethttp2.FrameType, flags nethttp2.Flags, id uint32, payload string) []byte {
+	b := append([]byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), byte(t), byte(flags)}, number(id)...)
+	return append(b, payload...)
+}
+
+func number(n uint32) string { return string(binary.BigEndian.AppendUint32(nil, n)) }
+
+// Heads of static fields and literals: GET and POST of / at host h.
+const (
+	getHead  = "\x82\x86\x84\x01\x01h"
+	postHead = "\x83\x86\x84\x01\x01h"
+)
+
+// literal is a field that is in no table.
+func literal(name, value string) string {
+	return "\x00" + string(rune(len(name))) + name + string(rune(len(value))) + value
+}
+
+func opened(id uint32, head string, end bool) []byte {
+	flags := nethttp2.FlagHeadersEndHeaders
+	if end {
+		flags |= nethttp2.FlagHeadersEndStream
+	}
+	return http2Frame(nethttp2.FrameHeaders, flags, id, head)
+}
+
+// asked is a request that the container answers as the fields say.
+func asked(id uint32, do string, size int) []byte {
+	return opened(id, getHead+literal(strings.ToLower(script.ID), "0")+literal(strings.ToLower(script.Do), do)+
+		literal(strings.ToLower(script.Size), strconv.Itoa(size)), true)
+}
+
+// streams are those of a whole connection.
+func streams(one func(id uint32) []byte) func() []byte {
+	return func() (b []byte) {
+		for i := range uint32(250) {
+			b = append(b, one(2*i+1)...)
+		}
+		return b
+	}
+}
+
+// strikesAt gives each strike a stream of its own, beyond those of begin.
+func strikesAt(strike func(id uint32) []byte) func(uint32) []byte {
+	return func(n uint32) []byte { return strike(2*n + 601) }
+}
+
+// same is a strike that is always the same frame.
+func same(t nethttp2.FrameType, flags nethttp2.Flags, id uint32, payload string) func(uint32) []byte {
+	frame := http2Frame(t, flags, id, payload)
+	return func(uint32) []byte { return frame }
+}
+
+func join(parts ...[]byte) []byte { return slices.Concat(parts...) }
+
+func upload() []byte { return opened(1, postHead, false) }
+
+// bomb is a head of this many references to one large entry.
+func bomb(id uint32, references int) []byte {
+	entry := "\x40\x01x\x7f\xa1\x1e" + strings.Repeat("y", 4000)
+	return opened(id, getHead+entry+strings.Repeat("\xbe", references), true)
+}
+
+var floods = []flood{
+	{name: "rapid reset", kind: "resets", strike: strikesAt(func(id uint32) []byte {
+		return join(opened(id, getHead, true), http2Frame(nethttp2.FrameRSTStream, 0, id, number(8)))
+	})},
+	{name: "made: WINDOW_UPDATE of 0", kind: "resets", strike: strikesAt(func(id uint32) []byte {
+		return join(opened(id, postHead, false), http2Frame(nethttp2.FrameWindowUpdate, 0, id, number(0)))
+	})},
+	{name: "made: window overflow", kind: "resets", strike: strikesAt(func(id uint32) []byte {
+		return join(opened(id, postHead, false), http2Frame(nethttp2.FrameWindowUpdate, 0, id, number(1<<31-1)))
+	})},
+	{name: "made: HEADERS, half-closed", kind: "resets", strike: strikesAt(func(id uint32) []byte {
+		return join(opened(id, getHead, true), opened(id, getHead, true))
+	})},
+	{name: "made: DATA, half-closed", kind: "resets", strike: strikesAt(func(id uint32) []byte {
+		return join(opened(id, getHead, true), http2Frame(nethttp2.FrameData, 0, id, "x"))
+	})},
+	{name: "made: PRIORITY of 1 octet", kind: "resets", strike: strikesAt(func(id uint32) []byte {
+		return join(opened(id, postHead, false), http2Frame(nethttp2.FramePriority, 0, id, "x"))
+	})},
+	{name: "made: self-dependency", kind: "resets", strike: strikesAt(func(id uint32) []byte {
+		return join(opened(id, postHead, false), http2Frame(nethttp2.FramePriority, 0, id, number(id)+"\x10"))
+	})},
+	{name: "CONTINUATION", kind: "header-block", begin: func() []byte { return http2Frame(nethttp2.FrameHeaders, 0, 1, getHead) },
+		strike: same(nethttp2.FrameContinuation, 0, 1, strings.Repeat(literal("x", "y"), 100)), burst: 40},
+	{name: "CONTINUATION of nothing", kind: "header-block", begin: func() []byte { return http2Frame(nethttp2.FrameHeaders, 0, 1, getHead) },
+		strike: same(nethttp2.FrameContinuation, 0, 1, "")},
+	{name: "header bomb, 10,000 × 4 KB", kind: "header-block", strike: strikesAt(func(id uint32) []byte { return bomb(id, 10_000) }), burst: 1},
+	{name: "header bombs, 14 × 4 KB", strike: strikesAt(func(id uint32) []byte { return bomb(id, 14) }), burst: 2},
+	{name: "empty DATA", kind: "empty-frames", begin: upload, strike: same(nethttp2.FrameData, 0, 1, "")},
+	{name: "DATA of padding", kind: "empty-frames", begin: upload, strike: same(nethttp2.FrameData, nethttp2.FlagDataPadded, 1, "\x03xxx")},
+	{name: "SETTINGS", kind: "empty-frames", strike: same(nethttp2.FrameSettings, 0, 0, "")},
+	{name: "SETTINGS, 250 windows", kind: "empty-frames", begin: streams(func(id uint32) []byte { return opened(id, postHead, false) }),
+		strike: func(n uint32) []byte {
+			return http2Frame(nethttp2.FrameSettings, 0, 0, "\x00\x04"+number(n%2))
+		}},
+	{name: "PING", kind: "empty-frames", strike: same(nethttp2.FramePing, 0, 0, "12345678")},
+	{name: "PING, unread", kind: "empty-frames", deaf: true, strike: same(nethttp2.FramePing, 0, 0, "12345678")},
+	{name: "PRIORITY", kind: "empty-frames", strike: same(nethttp2.FramePriority, 0, 1, number(3)+"\x10")},
+	{name: "unknown frames", kind: "empty-frames", strike: same(0xbe, 0, 0, "x")},
+	{name: "WINDOW_UPDATE of 1", kind: "empty-frames", strike: same(nethttp2.FrameWindowUpdate, 0, 0, number(1))},
+	{name: "GOAWAY", kind: "empty-frames", strike: same(nethttp2.FrameGoAway, 0, 0, number(0)+number(0))},
+	{name: "SETTINGS, window overflow", kind: "flow-control", strike: strikesAt(func(id uint32) []byte {
+		return join(opened(id, postHead, false), http2Frame(nethttp2.FrameWindowUpdate, 0, id, number(1<<31-1-65535)),
+			http2Frame(nethttp2.FrameSettings, 0, 0, "\x00\x04"+number(65536)))
+	}), burst: 1},
+	{name: "zero windows, 250 × 1 MB", begin: func() []byte {
+		return join(http2Frame(nethttp2.FrameSettings, 0, 0, "\x00\x04"+number(0)), streams(func(id uint32) []byte { return asked(id, script.Echo, 1_000_000) })())
+	}},
+	{name: "250 streams never used", begin: streams(func(id uint32) []byte { return opened(id, postHead, false) })},
+	{name: "250 hanging streams", begin: streams(func(id uint32) []byte { return asked(id, script.Hang, 0) })},
+	{name: "250 hanging streams, h2c", container: "h2c", begin: streams(func(id uint32) []byte { return asked(id, script.Hang, 0) })},
+}
+
+func TestAnInnocentClientBesideFloodsOverHTTP2(t *testing.T) {
+	crowds := []int{4, 24}
+	if scale < 0.5 {
+		crowds = crowds[:1]
+	}
+	for _, f := range floods {
+		for _, n := range crowds {
+			t.Run(fmt.Sprintf("%s, %d connections", f.name, n), func(t *testing.T) { f.run(t, n) })
+		}
+	}
+}
+
+func (f *flood) run(t *testing.T, connections int) {
+	container := f.container
+	if container == "" {
+		container = "http1"
+	}
+	k := startContainer(t, container, newLedger(t).write)
+	g := startGate(t, k.port, "UPSTREAM_PROTOCOL="+container, "CONTAINER_CONCURRENCY=0", "QUEUE_CAPACITY=100000", "REVISION_TIMEOUT_SECONDS=300")
+	row := floodRow{name: f.name, connections: connections, ended: map[string]int{}}
+	before, during := newInnocent(g.addr), newInnocent(g.addr)
+	before.run(scaledTime(1500*time.Millisecond, 100*time.Millisecond))
+	rest, peak := g.rss(), 0.0
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var all, watch sync.WaitGroup
+	var mu sync.Mutex
+	over := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return f.kind == "" || len(row.ended) > 0
+	}
+	tickets := make(chan struct{})
+	all.Go(func() { sell(ctx, tickets) })
+	for range connections {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				how := f.attack(ctx, g.addr, tickets)
+				if ctx.Err() == nil {
+					mu.Lock()
+					row.ended[how]++
+					mu.Unlock()
+				}
+				pause(ctx, pauseBeforeAgain)
+			}
+		})
+	}
+	watch.Go(func() {
+		for ctx.Err() == nil {
+			peak = max(peak, g.rss())
+			pause(ctx, 10*time.Millisecond)
+		}
+	})
+	// The time is what it takes at least: a machine with other work to do may
+	// need longer until a limit is met.
+	d := scaledTime(1500*time.Millisecond, 100*time.Millisecond)
+	for began := time.Now(); time.Since(began) < d || !over() && time.Since(began) < patience; {
+		during.run(100 * time.Millisecond)
+	}
+	figures, err := g.figures()
+	cancel()
+	all.Wait()
+	watch.Wait()
+
+	row.growth = max(0, peak-rest)
+	row.before, row.during = quantilesOf(before.took), quantilesOf(during.took)
+	row.asked, row.failed = len(before.took)+len(during.took), before.failed+during.failed
+	row.alive = g.running()
+	enterFlood(row)
+	if !row.alive {
+		t.Fatalf("the gate died: %v\n%s", g.ProcessState, g.log.String())
+	}
+	for _, why := range append(before.why, during.why...) {
+		t.Errorf("the innocent client: %s", why)
+	}
+	if row.growth > maxGrowth && !raceBuild {
+		t.Errorf("RSS grew by %.1f MiB, want at most %d", row.growth, maxGrowth)
+	}
+	if bad := faultLine(g.log.String()); bad != "" {
+		t.Errorf("the gate reported: %s", bad)
+	}
+	if f.kind != "" {
+		// Where each frame needs a reply, that limit may come first.
+		if err != nil || figures[`queuegate_http2_faults_total{kind="`+f.kind+`"}`]+figures[`queuegate_http2_faults_total{kind="unread"}`] == 0 {
+			t.Errorf("no fault %q is counted, %v", f.kind, err)
+		}
+		if len(row.ended) == 0 {
+			t.Error("the gate ended no connection of the attackers")
+		}
+	}
+	// What is below the timers' noise decides nothing, and neither does a short
+	// run.
+	if floor := 5 * time.Millisecond; scale == 1 && row.during.p99 > 2*max(row.before.p99, floor) {
+		t.Errorf("the innocent client's p99 was %v before, %v during", row.before.p99, row.during.p99)
+	}
+}
+
+// sell gives out tickets for bursts.
+func sell(ctx context.Context, tickets chan<- struct{}) {
+	tick := time.NewTicker(time.Second / burstsPerSecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			select {
+			case tickets <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// attack opens a connection and goes on until it ends. It returns how the gate
+// ended it.
+func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}) string {
+	c, err := net.DialTimeout("tcp", addr, patience)
+	if err != nil {
+		return "refused"
+	}
+	conn := c.(*net.TCPConn)
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
+	defer stop()
+	how := make(chan string, 1)
+	if f.deaf {
+		_ = conn.SetReadBuffer(4 << 10)
+	} else {
+		go func() { how <- readToTheEnd(conn) }()
+	}
+	b := append([]byte(nethttp2.ClientPreface), http2Frame(nethttp2.FrameSettings, 0, 0, "")...)
+	if f.begin != nil {
+		b = append(b, f.begin()...)
+	}
+	_, err = conn.Write(b)
+	burst := f.burst
+	if burst == 0 {
+		burst = strikesPerBurst
+	}
+	for n := uint32(0); err == nil && f.strike != nil; {
+		select {
+		case end := <-how:
+			return end
+		case <-ctx.Done():
+			return ""
+		case <-tickets:
+		}
+		b = b[:0]
+		for range burst {
+			b = append(b, f.strike(n)...)
+			n++
+		}
+		_, err = conn.Write(b)
+	}
+	if f.deaf {
+		return readToTheEnd(conn)
+	}
+	return <-how
+}
+
+// readToTheEnd reads frames, and returns the code of the GOAWAY that came last.
+func readToTheEnd(conn net.Conn) string {
+	framer := nethttp2.NewFramer(io.Discard, conn)
+	how := "closed"
+	for {
+		f, err := framer.ReadFrame()
+		if err != nil {
+			return how
+		}
+		if f, ok := f.(*nethttp2.GoAwayFrame); ok {
+			how = f.ErrCode.String()
+		}
+	}
+}
+
+// innocent is a client of HTTP/2 on one connection that asks at a steady rate,
+// answered or not.
+type innocent struct {
+	url    string
+	client http.Client
+
+	mu     sync.Mutex
+	took   []time.Duration // from when the request was due
+	failed int
+	why    []string
+}
+
+const innocentPerSecond = 100
+
+func newInnocent(addr string) *innocent {
+	tr := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	return &innocent{url: "http://" + addr + "/", client: http.Client{Transport: tr, Timeout: patience}}
+}
+
+func (c *innocent) run(d time.Duration) {
+	var all sync.WaitGroup
+	began := time.Now()
+	for due := began; due.Sub(began) < d; due = due.Add(time.Second / innocentPerSecond) {
+		time.Sleep(time.Until(due))
+		all.Go(func() {
+			err := c.once()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.took = append(c.took, time.Since(due))
+			if err != nil {
+				if c.failed++; c.failed <= 5 {
+					c.why = append(c.why, err.Error())
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (c *innocent) once() error {
+	q, err := http.NewRequest("GET", c.url, nil)
+	if err != nil {
+		return err
+	}
+	q.Header.Set(script.ID, "0")
+	q.Header.Set(script.Size, "100")
+	a, err := c.client.Do(q)
+	if err != nil {
+		return err
+	}
+	defer a.Body.Close()
+	body, err := io.ReadAll(a.Body)
+	if err != nil || a.StatusCode != 200 || !bytes.HasPrefix(body, []byte("0 0 00000000\n")) {
+		return fmt.Errorf("got %d %.100q, %v", a.StatusCode, body, err)
+	}
+	return nil
+}
