@@ -7,7 +7,7 @@ import "github.com/queuegate/queuegate/pkg/gate"
 type observer Gate
 
 // Begin is gate.Observer.
-func (o *observer) Begin(x *gate.Exchange) {
+func (o *observer) Begin(x *gate.Record) {
 	if o.gate.Drain.Active() {
 		o.arrived.Store(int64(x.Arrived))
 	}
@@ -17,7 +17,7 @@ func (o *observer) Begin(x *gate.Exchange) {
 }
 
 // End is gate.Observer.
-func (o *observer) End(x *gate.Exchange) {
+func (o *observer) End(x *gate.Record) {
 	(*Gate)(o).tell()
 	if _, left := x.Context.(uncounted); !left {
 		o.counting.End(x.Ended, x.Proxied)
@@ -29,4 +29,4 @@ func (o *observer) End(x *gate.Exchange) {
 func (o *observer) Rejected(gate.Outcome) {}
 
 // Probed is gate.Observer.
-func (o *observer) Probed(*gate.Exchange) {}
+func (o *observer) Probed(*gate.Record) {}

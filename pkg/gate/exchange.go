@@ -2,7 +2,6 @@ package gate
 
 import (
 	"fmt"
-	"net/netip"
 	"time"
 )
 
@@ -35,85 +34,35 @@ var allowed = [...][]State{
 }
 
 // Exchange is one request, from the end of its head to the end of its answer.
-// The engine owns it and uses it for one request after the other. The first
-// half is what an observer sees: it may keep a pointer between Begin and End
-// of the same request, not longer, and copies what it wants to keep. The byte
-// slices and Fields are valid during the calls only.
+// The engine owns it and uses it for one request after the other.
 type Exchange struct {
-	Protocol  string // HTTP/1.0, HTTP/1.1 or HTTP/2.0
-	Method    []byte
-	Target    []byte // as it goes on: path and query
-	Host      []byte // as the container sees it
-	UserAgent []byte // nil when absent
-	Peer      netip.AddrPort
-	Encrypted bool         // came over TLS
-	Fields    Fields       // all header fields as they came
-	Trace     *TraceFields // nil when there is no trace context
-	Status    int          // as sent or, where nothing could be sent, as Outcome means it
-
-	// TraceLines is set by the observer during Begin: field lines, each with
-	// its CRLF, that the container gets in the place of the trace context that
-	// came (tracestate stays). They must not change before End. nil = the
-	// context goes on as it came.
-	TraceLines []byte
-
-	Proxied         bool   // K-Proxy-Request: activator
-	RouteTag        []byte // Knative-Serving-Tag
-	DefaultRoute    []byte // Knative-Serving-Default-Route
-	HasDefaultRoute bool   // tells an empty field from an absent one
-	Outcome         Outcome
-
-	Arrived      time.Duration // the gate's clock when the head was complete
-	Admitted     time.Duration // when it got its slot; 0 = never
-	Forwarded    time.Duration // when the first byte went to the container; 0 = never
-	Answered     time.Duration // when the container's final head was read; 0 = never
-	Ended        time.Duration
-	RequestBody  int64 // body bytes taken from the client
-	ResponseBody int64 // body bytes given to the client
-
-	// Context is free for the observer, from Begin to End.
-	Context any
+	Record
+	sides
+	// Dial is what the exchange keeps while it has no connection to the container.
+	Dial Dial
 
 	gate      *Gate
 	clock     func() int64
-	driver    any
-	client    ClientSide
 	connector Connector
-	up        UpstreamSide // nil = none yet
-	waiter    Waiter
-	dial      Dial
+	claim     claim
 	clocks    Clocks
+	expects   expectation
 	state     State
-	slot      bool  // a slot is owed to Admission
 	observed  bool  // an End is owed to the observer
 	replayed  bool  // this is another try, on a fresh connection
 	tries     uint8 // how often the request has been sent again
 	received  bool  // while settling: the final head has come
-	awaited   bool  // the client waits for a 100 that has not been sent
-	continues int64 // when the gate says 100 itself; 0 = never, or it has
-	giveUp    int64 // when it is not queued any longer; 0 = no bound
 }
 
 // Bind says once whose exchanges x tells, on which clock (in ns, above 0), and
 // what leads to a step: wake, which may be called from any goroutine, and
 // driver, to which a Connector directs the events of its sockets.
 func (x *Exchange) Bind(g *Gate, clock func() int64, wake func(), driver any) {
-	x.gate, x.clock, x.waiter.Notify, x.driver = g, clock, wake, driver
+	x.gate, x.clock, x.claim.waiter.Notify, x.Dial.Driver = g, clock, wake, driver
 }
 
-// Driver is what Bind was given.
-func (x *Exchange) Driver() any { return x.driver }
-
-// Describe forgets the last request, and returns x for the next one's side to
-// fill in what its head says.
-func (x *Exchange) Describe() *Exchange {
-	x.Protocol, x.Method, x.Target, x.Host, x.UserAgent = "", nil, nil, nil, nil
-	x.Peer, x.Encrypted, x.Fields, x.Trace, x.Status, x.TraceLines = netip.AddrPort{}, false, nil, nil, 0, nil
-	x.Proxied, x.RouteTag, x.DefaultRoute, x.HasDefaultRoute, x.Outcome = false, nil, nil, false, Served
-	x.Arrived, x.Admitted, x.Forwarded, x.Answered, x.Ended = 0, 0, 0, 0, 0
-	x.RequestBody, x.ResponseBody, x.Context = 0, 0, nil
-	return x
-}
+// Wake leads to a step. It may be called from any goroutine.
+func (x *Exchange) Wake() { x.claim.waiter.Notify() }
 
 // State is where the exchange stands.
 func (x *Exchange) State() State { return x.state }
@@ -138,14 +87,14 @@ func (x *Exchange) to(next State) {
 func (x *Exchange) Begin(now int64, client ClientSide, connector Connector) {
 	x.to(StateArrived)
 	x.client, x.connector = client, connector
-	x.replayed, x.tries, x.awaited, x.continues, x.giveUp = false, 0, false, 0, 0
+	x.replayed, x.tries, x.expects = false, 0, expectation{}
 	x.gate.Drain.Enter()
 	x.clocks.Begin(&x.gate.Config, now)
 	if o := x.gate.Observer; o != nil {
 		if x.Arrived == 0 {
 			x.Arrived = time.Duration(x.clock())
 		}
-		o.Begin(x)
+		o.Begin(&x.Record)
 		x.observed = true
 	}
 }
@@ -153,12 +102,8 @@ func (x *Exchange) Begin(now int64, client ClientSide, connector Connector) {
 // End gives back what the exchange holds and tells the observer how it ended.
 // It is the only way out of Begin.
 func (x *Exchange) End(o Outcome) {
-	x.withdraw()
-	x.leaveDial()
-	if x.slot {
-		x.slot = false
-		x.gate.Admission.End()
-	}
+	x.claim.release(x.gate.Admission)
+	x.Dial.leave(x)
 	if x.state == StateTunnelling {
 		x.gate.Drain.LeaveTunnel()
 	} else {
@@ -173,7 +118,7 @@ func (x *Exchange) End(o Outcome) {
 			x.Status = o.Meaning().Status
 		}
 		x.Ended = time.Duration(x.clock())
-		x.gate.Observer.End(x)
+		x.gate.Observer.End(&x.Record)
 	}
 }
 
@@ -201,13 +146,13 @@ func (x *Exchange) admit(now int64) (o Outcome, refused bool) {
 
 // enqueue takes a slot, or a place in the queue.
 func (x *Exchange) enqueue() (o Outcome, refused bool) {
-	switch x.gate.Admission.Begin(&x.waiter) {
+	switch x.claim.begin(x.gate.Admission) {
 	case Refused:
 		return QueueFull, true
 	case Queued:
 		x.to(StateQueued)
 		if d := x.gate.QueueMaxWait; d > 0 {
-			x.giveUp = x.clocks.Arrived + int64(d)
+			x.claim.giveUp = x.clocks.Arrived + int64(d)
 		}
 	case Admitted:
 		x.admitted()
@@ -217,14 +162,14 @@ func (x *Exchange) enqueue() (o Outcome, refused bool) {
 
 // queued looks whether the place in the queue has become a slot.
 func (x *Exchange) queued(now int64) (o Outcome, refused bool) {
-	if x.waiter.Admitted() {
+	if x.claim.granted() {
 		x.admitted()
 		return Served, false
 	}
 	if o, expired := x.clocks.Expired(now); expired {
 		return o, true
 	}
-	if x.giveUp != 0 && now >= x.giveUp {
+	if x.claim.expired(now) {
 		return QueueWaitExpired, true
 	}
 	return Served, false
@@ -232,17 +177,8 @@ func (x *Exchange) queued(now int64) (o Outcome, refused bool) {
 
 // admitted notes that the exchange holds a slot.
 func (x *Exchange) admitted() {
-	x.slot = true
 	x.to(StateConnecting)
 	x.stamp(&x.Admitted)
-}
-
-// withdraw gives up a place in the queue; a slot that came at the same moment
-// is owed.
-func (x *Exchange) withdraw() {
-	if x.state == StateQueued && !x.gate.Admission.Withdraw(&x.waiter) {
-		x.slot = true
-	}
 }
 
 // stamp notes an instant for the observer, if there is one.

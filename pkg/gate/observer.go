@@ -9,13 +9,13 @@ type Fields interface {
 // engines, several at a time: they must be quick and must not block.
 type Observer interface {
 	// Begin is called when the head is complete, before admission.
-	Begin(*Exchange)
+	Begin(*Record)
 	// End is called exactly once for each Begin.
-	End(*Exchange)
+	End(*Record)
 	// Rejected is called for what never became a request: a head that was
 	// refused. Nothing else is told of it.
 	Rejected(Outcome)
 	// Probed is called, in the place of Begin and End, for a probe when its
 	// answer is known.
-	Probed(*Exchange)
+	Probed(*Record)
 }

@@ -8,6 +8,8 @@ import (
 
 // Dial is what an exchange keeps while it has no connection to the container.
 type Dial struct {
+	// Driver is what the events of the connection's sockets lead to.
+	Driver any
 	// Attempt belongs to the Connector: the connection that is being made.
 	Attempt any
 	// Via is the Connector that has begun the attempt, where one chooses among
@@ -28,73 +30,63 @@ func (l *DialLine) First() *Exchange { return l.first }
 
 // Join appends x, unless it stands in l already.
 func (l *DialLine) Join(x *Exchange) {
-	switch x.dial.line {
+	switch x.Dial.line {
 	case nil:
 	case l:
 		return
 	default:
-		x.dial.line.Leave(x)
+		x.Dial.line.Leave(x)
 	}
-	x.dial.line, x.dial.prev = l, l.last
+	x.Dial.line, x.Dial.prev = l, l.last
 	if l.last == nil {
 		l.first = x
 	} else {
-		l.last.dial.next = x
+		l.last.Dial.next = x
 	}
 	l.last = x
 }
 
 // WakeAll lets all who wait try again.
 func (l *DialLine) WakeAll() {
-	for x := l.first; x != nil; x = x.dial.next {
+	for x := l.first; x != nil; x = x.Dial.next {
 		x.Wake()
 	}
 }
 
 // Leave takes x out, if it stands in l.
 func (l *DialLine) Leave(x *Exchange) {
-	d := &x.dial
+	d := &x.Dial
 	if d.line != l {
 		return
 	}
 	if d.prev == nil {
 		l.first = d.next
 	} else {
-		d.prev.dial.next = d.next
+		d.prev.Dial.next = d.next
 	}
 	if d.next == nil {
 		l.last = d.prev
 	} else {
-		d.next.dial.prev = d.prev
+		d.next.Dial.prev = d.prev
 	}
 	d.line, d.next, d.prev = nil, nil, nil
 }
 
-// Wake leads to a step of x. It may be called from any goroutine.
-func (x *Exchange) Wake() { x.waiter.Notify() }
-
-// Repeatable reports whether the request may be sent a second time, and could
-// be.
-func (x *Exchange) Repeatable() bool { return x.client.Idempotent() && x.client.Whole() }
-
-// Dial is the exchange's state of connecting.
-func (x *Exchange) Dial() *Dial { return &x.dial }
-
-// leaveDial takes back what the exchange has begun in order to connect.
-func (x *Exchange) leaveDial() {
-	if x.dial.Attempt != nil {
+// leave takes back what x, whose Dial it is, has begun in order to connect.
+func (d *Dial) leave(x *Exchange) {
+	if d.Attempt != nil {
 		x.connector.Cancel(x)
-		x.dial.Attempt = nil
+		d.Attempt = nil
 	}
-	if x.dial.line == &x.gate.Pending.line {
+	if d.line == &x.gate.Pending.line {
 		x.gate.Pending.leave(x)
-	} else if line := x.dial.line; line != nil {
+	} else if line := d.line; line != nil {
 		line.Leave(x)
 		if next := line.first; next != nil {
 			next.Wake()
 		}
 	}
-	x.dial.giveUp, x.dial.Via = 0, nil
+	d.giveUp, d.Via = 0, nil
 }
 
 // PendingDials are the requests that are held because the container does not
@@ -119,7 +111,7 @@ func (p *PendingDials) Start(now int64) { p.down.CompareAndSwap(0, now) }
 func (p *PendingDials) Held() int { return int(p.held.Load()) }
 
 // Holds reports whether x is held. It is for the loop of x alone.
-func (p *PendingDials) Holds(x *Exchange) bool { return x.dial.line == &p.line }
+func (p *PendingDials) Holds(x *Exchange) bool { return x.Dial.line == &p.line }
 
 // Clear reports that nothing speaks against an attempt to connect: the
 // container listens, or no request makes attempts yet.
@@ -149,7 +141,7 @@ func (p *PendingDials) Reached() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tryAt = 0
-	for x := p.line.first; x != nil; x = x.dial.next {
+	for x := p.line.first; x != nil; x = x.Dial.next {
 		x.Wake()
 	}
 }
@@ -173,7 +165,7 @@ func (p *PendingDials) Hurry() {
 func (p *PendingDials) Hold(x *Exchange, now int64) (try bool, next int64, o Outcome, failed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	d := &x.dial
+	d := &x.Dial
 	if d.line == nil {
 		if p.gate.ConcurrencyLimit == 0 && p.held.Load() >= int64(p.gate.QueueCapacity) {
 			return false, 0, QueueFull, true

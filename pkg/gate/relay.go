@@ -1,7 +1,5 @@
 package gate
 
-import "time"
-
 // Ending is what is left to do for the side that speaks to the client.
 type Ending uint8
 
@@ -13,10 +11,6 @@ const (
 	CutOff                  // some of the answer has gone out: the client must see that it is not all
 	Over                    // nothing can be said any more: the client has left, or the tunnel has ended
 )
-
-// continueTimeout is how long a container may be silent about `Expect:
-// 100-continue` before the gate asks for the body itself.
-const continueTimeout = int64(time.Second)
 
 // maxTries bounds how often a request is sent that the container says it has
 // not processed.
@@ -31,7 +25,7 @@ func (x *Exchange) Step(now int64) (e Ending, o Outcome, next int64) {
 		switch x.state {
 		case StateArrived, StateQueued:
 			if o, done = x.admit(now); !done && x.state == StateQueued {
-				return Going, Served, Earliest(x.clocks.Next(), x.giveUp)
+				return Going, Served, Earliest(x.clocks.Next(), x.claim.giveUp)
 			}
 		case StateConnecting:
 			if next, o, done = x.connect(now); !done && x.state == StateConnecting {
@@ -66,11 +60,11 @@ func (x *Exchange) connect(now int64) (next int64, o Outcome, done bool) {
 	if up == nil {
 		return next, o, failed
 	}
-	x.leaveDial()
+	x.Dial.leave(x)
 	x.up = up
 	x.to(StateAwaiting)
 	if x.client.Expects() && !x.replayed {
-		x.awaited, x.continues = true, now+continueTimeout
+		x.expects.begin(now)
 	}
 	up.Send(x.client)
 	return 0, Served, false
@@ -95,7 +89,7 @@ func (x *Exchange) relay(now int64) (o Outcome, next int64, done bool) {
 		switch x.state {
 		case StateTunnelling:
 			moved = x.up.Pump(x.client) || moved
-			o, done = x.tunnelOver()
+			o, done = Tunnelled, x.tunnelOver()
 		case StateAnswering:
 			moved = x.up.Pump(x.client) || moved
 			o, done = x.answerOver()
@@ -114,7 +108,7 @@ func (x *Exchange) relay(now int64) (o Outcome, next int64, done bool) {
 			x.clocks.Moved(now)
 		}
 		if o, expired := x.clocks.Expired(now); expired {
-			if x.delivered() {
+			if x.state == StateAnswering && x.delivered() {
 				o = Served // nothing is missing at the client's end
 			}
 			return o, 0, true
@@ -123,14 +117,14 @@ func (x *Exchange) relay(now int64) (o Outcome, next int64, done bool) {
 			return x.left()
 		}
 		switch {
-		case !moved && x.continues != 0 && now >= x.continues:
-			x.awaited, x.continues = false, 0
+		case !moved && x.expects.due(now):
+			x.expects.end()
 			x.client.Continue()
 			x.client.Flush()
 		case !moved:
-			return Served, Earliest(x.clocks.Next(), x.continues), false
+			return Served, Earliest(x.clocks.Next(), x.expects.continues), false
 		case turn == relayTurns:
-			x.waiter.Notify() // the loop's other exchanges go first
+			x.Wake() // the loop's other exchanges go first
 			return Served, x.clocks.Next(), false
 		}
 	}
@@ -142,8 +136,8 @@ const relayTurns = 2
 
 // awaitAnswer reads heads until the final one, and hands interim answers on.
 func (x *Exchange) awaitAnswer(now int64) (moved bool, o Outcome, done bool) {
-	if x.awaited && x.client.Taken() > 0 {
-		x.awaited, x.continues = false, 0 // the client has not waited
+	if x.expects.awaited && x.client.Taken() > 0 {
+		x.expects.end() // the client has not waited
 	}
 	for {
 		m, empty := x.client.Flush()
@@ -215,9 +209,9 @@ func (x *Exchange) failed(why Outcome) (o Outcome, done bool) {
 // for, goes no further.
 func (x *Exchange) interim() {
 	if x.up.Status() == 100 {
-		said := x.awaited || x.continues != 0
-		x.awaited, x.continues = false, 0
-		if x.client.Expects() && !said {
+		waited := x.expects.awaited
+		x.expects.end()
+		if x.client.Expects() && !waited {
 			return
 		}
 	}
@@ -229,7 +223,7 @@ func (x *Exchange) answer() {
 	x.to(StateAnswering)
 	x.stamp(&x.Answered)
 	x.Status = x.up.Status()
-	x.continues = 0
+	x.expects.continues = 0
 	x.client.Answer(x.up)
 }
 
@@ -248,17 +242,7 @@ func (x *Exchange) answerOver() (o Outcome, done bool) {
 		return Served, false
 	}
 	_, sent := x.up.Flush()
-	return Served, x.client.Ended() && sent || x.awaited || x.up.Broken() || x.up.Unwilling()
-}
-
-// delivered reports whether the client has had its whole answer, and has sent
-// its whole request, although not all of that has gone on.
-func (x *Exchange) delivered() bool {
-	if x.state != StateAnswering || !x.up.Ended() || !x.client.Whole() {
-		return false
-	}
-	_, empty := x.client.Flush()
-	return empty
+	return Served, x.client.Ended() && sent || x.expects.awaited || x.up.Broken() || x.up.Unwilling()
 }
 
 // switchProtocols turns the exchange into a tunnel after a 101.
@@ -269,17 +253,6 @@ func (x *Exchange) switchProtocols(now int64) {
 	x.gate.Drain.EnterTunnel()
 	x.clocks.Switched(now, x.gate.TunnelMax)
 	x.client.Switch(x.up)
-}
-
-// tunnelOver tells whether a tunnel has ended. Each direction's end goes on by
-// itself.
-func (x *Exchange) tunnelOver() (o Outcome, done bool) {
-	if x.client.Failed() || x.up.Failed() || x.client.Broken() || x.up.Broken() {
-		return Tunnelled, true
-	}
-	_, downEmpty := x.client.Flush()
-	_, upEmpty := x.up.Flush()
-	return Tunnelled, x.client.Ended() && x.up.Ended() && downEmpty && upEmpty
 }
 
 // left ends an exchange whose client has left. With a hard limit the slot is

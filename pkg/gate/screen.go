@@ -94,16 +94,16 @@ func (p *ProbeCall) Reply(g *Gate, x *Exchange, h *ProbeHeaders) (Reply, bool) {
 	p.Cancel()
 	r, ok := g.ReplyToProbe(p.kind, p.caller, x.Peer.Addr(), h, func() (ReadinessResult, bool) { return p.result, p.ok })
 	if ok {
-		x.probed(g, &r)
+		g.probed(&x.Record, &r, x.clock)
 	}
 	return r, ok
 }
 
 // probed tells the observer how a probe was answered.
-func (x *Exchange) probed(g *Gate, r *Reply) {
+func (g *Gate) probed(x *Record, r *Reply, clock func() int64) {
 	if o := g.Observer; o != nil {
 		x.Outcome, x.Status, x.ResponseBody = r.Outcome, r.Status, int64(r.Length())
-		x.Ended = time.Duration(x.clock())
+		x.Ended = time.Duration(clock())
 		o.Probed(x)
 	}
 }

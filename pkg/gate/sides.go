@@ -129,3 +129,34 @@ type Connector interface {
 	// Cancel takes back what Connect has begun for x.
 	Cancel(x *Exchange)
 }
+
+// sides are those of one exchange.
+type sides struct {
+	client ClientSide
+	up     UpstreamSide // nil = none yet
+}
+
+// Repeatable reports whether the request may be sent a second time, and could
+// be.
+func (s *sides) Repeatable() bool { return s.client.Idempotent() && s.client.Whole() }
+
+// delivered reports whether the client has had its whole answer, and has sent
+// its whole request, although not all of that has gone on.
+func (s *sides) delivered() bool {
+	if !s.up.Ended() || !s.client.Whole() {
+		return false
+	}
+	_, empty := s.client.Flush()
+	return empty
+}
+
+// tunnelOver reports whether a tunnel has ended. Each direction's end goes on by
+// itself.
+func (s *sides) tunnelOver() bool {
+	if s.client.Failed() || s.up.Failed() || s.client.Broken() || s.up.Broken() {
+		return true
+	}
+	_, downEmpty := s.client.Flush()
+	_, upEmpty := s.up.Flush()
+	return s.client.Ended() && s.up.Ended() && downEmpty && upEmpty
+}

@@ -22,7 +22,7 @@ func traced(r *Requests) {
 	for i, total := range []time.Duration{40 * time.Microsecond, 80 * time.Millisecond, 90 * time.Millisecond, 200 * time.Second} {
 		r.Observe(took(sample(), total), gate.TraceID{0: 0xab, 15: byte(i + 1)})
 	}
-	r.Observe(&gate.Exchange{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 503, Outcome: gate.QueueFull, Ended: time.Millisecond}, gate.TraceID{0xcd})
+	r.Observe(&gate.Record{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 503, Outcome: gate.QueueFull, Ended: time.Millisecond}, gate.TraceID{0xcd})
 }
 
 func TestExemplarsOnTheOpenMetricsPageAreTheGoldenOnes(t *testing.T) {

@@ -55,7 +55,7 @@ func fullConfig(names Names) CollectorConfig {
 
 // busy counts a little of everything.
 func busy(cfg *CollectorConfig) {
-	for _, x := range []gate.Exchange{
+	for _, x := range []gate.Record{
 		{
 			Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200, Proxied: true, ResponseBody: 5000, Arrived: 0,
 			Admitted: 20 * time.Microsecond, Forwarded: 200 * time.Microsecond, Answered: 2200 * time.Microsecond, Ended: 3200 * time.Microsecond,

@@ -31,7 +31,7 @@ func NewRequests() *Requests {
 		turnedAway: newHistogram(durations),
 		clock:      time.Now,
 	}
-	r.series.of(keyOf(&gate.Exchange{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200}, routeTag(gate.RouteDisabled)))
+	r.series.of(keyOf(&gate.Record{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200}, routeTag(gate.RouteDisabled)))
 	return r
 }
 
@@ -42,7 +42,7 @@ func (r *Requests) Rejected(outcome gate.Outcome) { r.outcomes[outcome].Inc() }
 // sampled; then it becomes the exemplar of its buckets. Observe allocates when
 // it sees a set of labels for the first time, and for the first time in a
 // traced request.
-func (r *Requests) Observe(x *gate.Exchange, trace gate.TraceID) {
+func (r *Requests) Observe(x *gate.Record, trace gate.TraceID) {
 	s := r.series.of(keyOf(x, r.tags.of(x)))
 	reached := x.Forwarded != 0
 	if !reached && isTurnedAway(x.Outcome) {

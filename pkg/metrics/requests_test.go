@@ -34,7 +34,7 @@ func TestRouteTagFollowsTheTwoFields(t *testing.T) {
 		{"gr\xffn", "false", true, "kn:other", "OTHER"},
 		{strings.Repeat("x", 64), "false", true, "kn:other", "OTHER"},
 	} {
-		tag := tags.of(&gate.Exchange{RouteTag: []byte(c.tag), DefaultRoute: []byte(c.defaultRoute), HasDefaultRoute: c.hasDefault})
+		tag := tags.of(&gate.Record{RouteTag: []byte(c.tag), DefaultRoute: []byte(c.defaultRoute), HasDefaultRoute: c.hasDefault})
 		if got := tags.name(tag); got != c.current {
 			t.Errorf("%q, %q: %s, want %s", c.tag, c.defaultRoute, got, c.current)
 		}
@@ -51,7 +51,7 @@ func TestRouteTagsAreBoundedWhoeverSendsThem(t *testing.T) {
 		all.Go(func() {
 			for i := range 200 {
 				name := fmt.Sprintf("tag-%d", (i*7+g)%100)
-				if got := tags.name(tags.of(&gate.Exchange{RouteTag: []byte(name)})); got != name && got != "kn:other" {
+				if got := tags.name(tags.of(&gate.Record{RouteTag: []byte(name)})); got != name && got != "kn:other" {
 					t.Errorf("%s became %s", name, got)
 				}
 			}
@@ -62,14 +62,14 @@ func TestRouteTagsAreBoundedWhoeverSendsThem(t *testing.T) {
 		t.Errorf("%d tags learnt, want 16", n)
 	}
 	for _, name := range tags.names {
-		if got := tags.name(tags.of(&gate.Exchange{RouteTag: []byte(name)})); got != name {
+		if got := tags.name(tags.of(&gate.Record{RouteTag: []byte(name)})); got != name {
 			t.Errorf("%s became %s", name, got)
 		}
 	}
 }
 
-func sample() *gate.Exchange {
-	return &gate.Exchange{
+func sample() *gate.Record {
+	return &gate.Record{
 		Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200, Proxied: true,
 		Arrived: time.Second, Admitted: time.Second + 30*time.Microsecond, Forwarded: time.Second + 100*time.Microsecond,
 		Answered: time.Second + 2*time.Millisecond, Ended: time.Second + 3100*time.Microsecond,
@@ -78,7 +78,7 @@ func sample() *gate.Exchange {
 }
 
 // took changes how long x took, one half of it in the container.
-func took(x *gate.Exchange, total time.Duration) *gate.Exchange {
+func took(x *gate.Record, total time.Duration) *gate.Record {
 	x.Ended = x.Arrived + total
 	x.Forwarded = x.Ended - total/2
 	return x
@@ -110,7 +110,7 @@ func count(r *Requests, of func(*seriesReading) *reading) (n, sum uint64) {
 
 func TestExchangesThatMakeNoSenseDoNoHarm(t *testing.T) {
 	r := NewRequests()
-	for _, x := range []*gate.Exchange{
+	for _, x := range []*gate.Record{
 		{Status: -1}, {Status: 0}, {Status: 99}, {Status: 600}, {Status: 1 << 40}, {Protocol: "HTTP/7", Method: make([]byte, 1000)},
 		{Forwarded: 9, Admitted: 9, Answered: 3, Arrived: 9, Ended: 1, RequestBody: -1, ResponseBody: -1},
 	} {
@@ -197,20 +197,20 @@ func TestSeriesAreBoundedWhateverClientsSend(t *testing.T) {
 
 func TestLabelsAreThoseOfTheRequest(t *testing.T) {
 	for _, c := range []struct {
-		x                                       gate.Exchange
+		x                                       gate.Record
 		method, code, scheme, version, routeTag string
 	}{
-		{gate.Exchange{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200}, "GET", "200", "http", "1.1", "kn:disabled"},
-		{gate.Exchange{Method: []byte("HEAD"), Protocol: "HTTP/1.0", Status: 101, HasDefaultRoute: true}, "HEAD", "101", "http", "1.0", "kn:default"},
-		{gate.Exchange{Method: []byte("POST"), Protocol: "HTTP/2.0", Status: 599, Encrypted: true}, "POST", "599", "https", "2.0", "kn:disabled"},
-		{gate.Exchange{Method: []byte("PUT"), Protocol: "HTTP/1.0", Status: 600, Encrypted: true}, "PUT", "other", "https", "1.0", "kn:disabled"},
-		{gate.Exchange{Method: []byte("DELETE"), Protocol: "HTTP/1.1", Status: 99, Encrypted: true}, "DELETE", "other", "https", "1.1", "kn:disabled"},
-		{gate.Exchange{Method: []byte("CONNECT"), Protocol: "HTTP/2.0", Status: 405}, "CONNECT", "405", "http", "2.0", "kn:disabled"},
-		{gate.Exchange{Method: []byte("OPTIONS"), RouteTag: []byte("a")}, "OPTIONS", "other", "http", "1.0", "a"},
-		{gate.Exchange{Method: []byte("TRACE")}, "TRACE", "other", "http", "1.0", "kn:disabled"},
-		{gate.Exchange{Method: []byte("PATCH")}, "PATCH", "other", "http", "1.0", "kn:disabled"},
-		{gate.Exchange{Method: []byte("get")}, "_OTHER", "other", "http", "1.0", "kn:disabled"},
-		{gate.Exchange{}, "_OTHER", "other", "http", "1.0", "kn:disabled"},
+		{gate.Record{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200}, "GET", "200", "http", "1.1", "kn:disabled"},
+		{gate.Record{Method: []byte("HEAD"), Protocol: "HTTP/1.0", Status: 101, HasDefaultRoute: true}, "HEAD", "101", "http", "1.0", "kn:default"},
+		{gate.Record{Method: []byte("POST"), Protocol: "HTTP/2.0", Status: 599, Encrypted: true}, "POST", "599", "https", "2.0", "kn:disabled"},
+		{gate.Record{Method: []byte("PUT"), Protocol: "HTTP/1.0", Status: 600, Encrypted: true}, "PUT", "other", "https", "1.0", "kn:disabled"},
+		{gate.Record{Method: []byte("DELETE"), Protocol: "HTTP/1.1", Status: 99, Encrypted: true}, "DELETE", "other", "https", "1.1", "kn:disabled"},
+		{gate.Record{Method: []byte("CONNECT"), Protocol: "HTTP/2.0", Status: 405}, "CONNECT", "405", "http", "2.0", "kn:disabled"},
+		{gate.Record{Method: []byte("OPTIONS"), RouteTag: []byte("a")}, "OPTIONS", "other", "http", "1.0", "a"},
+		{gate.Record{Method: []byte("TRACE")}, "TRACE", "other", "http", "1.0", "kn:disabled"},
+		{gate.Record{Method: []byte("PATCH")}, "PATCH", "other", "http", "1.0", "kn:disabled"},
+		{gate.Record{Method: []byte("get")}, "_OTHER", "other", "http", "1.0", "kn:disabled"},
+		{gate.Record{}, "_OTHER", "other", "http", "1.0", "kn:disabled"},
 	} {
 		var tags routeTags
 		k := keyOf(&c.x, tags.of(&c.x))
@@ -224,12 +224,12 @@ func TestLabelsAreThoseOfTheRequest(t *testing.T) {
 
 func TestTheLegToTheContainerEndsWithTheHeadOfItsAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
-		x                  gate.Exchange
+		x                  gate.Record
 		n, client, invoked uint64
 	}{
-		"answered":      {gate.Exchange{Arrived: 1, Forwarded: 11, Answered: 18, Ended: 31}, 1, 7, 20},
-		"not answered":  {gate.Exchange{Arrived: 1, Forwarded: 11, Ended: 31, Outcome: gate.RequestTimeout}, 1, 20, 20},
-		"never reached": {gate.Exchange{Arrived: 1, Ended: 31, Outcome: gate.QueueFull}, 0, 0, 0},
+		"answered":      {gate.Record{Arrived: 1, Forwarded: 11, Answered: 18, Ended: 31}, 1, 7, 20},
+		"not answered":  {gate.Record{Arrived: 1, Forwarded: 11, Ended: 31, Outcome: gate.RequestTimeout}, 1, 20, 20},
+		"never reached": {gate.Record{Arrived: 1, Ended: 31, Outcome: gate.QueueFull}, 0, 0, 0},
 	} {
 		r := NewRequests()
 		r.Observe(&c.x, untraced)

@@ -35,7 +35,7 @@ type routeTags struct {
 }
 
 // of allocates when it meets a tag for the first time.
-func (t *routeTags) of(x *gate.Exchange) routeTag {
+func (t *routeTags) of(x *gate.Record) routeTag {
 	route := x.Route()
 	if route != gate.RouteTagged {
 		return routeTag(route)

@@ -37,7 +37,7 @@ var protocols = [...]struct{ scheme, name, version string }{
 	{"https", "http", "1.0"}, {"https", "http", "1.1"}, {"https", "http", "2.0"},
 }
 
-func keyOf(x *gate.Exchange, tag routeTag) seriesKey {
+func keyOf(x *gate.Record, tag routeTag) seriesKey {
 	code := x.Status
 	if code < firstCode || code > lastCode {
 		code = otherCode

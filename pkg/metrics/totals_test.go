@@ -10,7 +10,7 @@ import (
 
 func TestTotalsSumOverRouteTagsAndCodesAndLeaveOutHowLongTunnelsLasted(t *testing.T) {
 	r := NewRequests()
-	for _, x := range []gate.Exchange{
+	for _, x := range []gate.Record{
 		{Status: 200, Ended: time.Millisecond, RequestBody: 3, ResponseBody: 10},
 		{Status: 503, Ended: time.Millisecond, RouteTag: []byte("a"), RequestBody: 4},
 		{Status: 101, Ended: time.Hour, Outcome: gate.Tunnelled, ResponseBody: 5},
@@ -44,7 +44,7 @@ func TestDurationsAreThoseOfRequestsThatWentToTheContainerOrFailedOnTheWay(t *te
 		{gate.ClientGone, false, 0}, {gate.ClientGone, true, 1}, {gate.RequestTimeout, false, 1}, {gate.RequestTimeout, true, 1},
 		{gate.UpstreamNotListening, false, 1}, {gate.UpstreamReset, true, 1},
 	} {
-		seen := gate.Exchange{Status: 503, Outcome: x.outcome, Ended: time.Millisecond}
+		seen := gate.Record{Status: 503, Outcome: x.outcome, Ended: time.Millisecond}
 		if x.reached {
 			seen.Forwarded = 1
 		}
@@ -60,7 +60,7 @@ func TestDurationsAreThoseOfRequestsThatWentToTheContainerOrFailedOnTheWay(t *te
 
 func TestReadingTotalsAgainStartsFromZeroAndAllocatesNothing(t *testing.T) {
 	r := NewRequests()
-	r.Observe(&gate.Exchange{Status: 200, Ended: time.Second}, untraced)
+	r.Observe(&gate.Record{Status: 200, Ended: time.Second}, untraced)
 	var got Totals
 	r.ReadTotals(&got)
 	if n := testing.AllocsPerRun(10, func() { r.ReadTotals(&got) }); n != 0 {

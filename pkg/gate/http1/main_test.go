@@ -178,7 +178,7 @@ func (c *engineContainer) end() {
 
 // engineEnd is what an observer was told at the end of a request.
 type engineEnd struct {
-	gate.Exchange
+	gate.Record
 	request string
 }
 
@@ -188,14 +188,14 @@ type engineObserver struct {
 
 	onBegin, onEnd func() // may be nil
 
-	open   map[*gate.Exchange]string
+	open   map[*gate.Record]string
 	begun  int
 	aside  []string // what is told beside requests
 	ended  []engineEnd
 	faults []string
 }
 
-func (o *engineObserver) Begin(x *gate.Exchange) {
+func (o *engineObserver) Begin(x *gate.Record) {
 	o.mu.Lock()
 	if _, twice := o.open[x]; twice {
 		o.faults = append(o.faults, "begin of an exchange that is open already")
@@ -219,13 +219,13 @@ func (o *engineObserver) Rejected(outcome gate.Outcome) {
 	o.aside = append(o.aside, outcome.String())
 }
 
-func (o *engineObserver) Probed(x *gate.Exchange) {
+func (o *engineObserver) Probed(x *gate.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.aside = append(o.aside, fmt.Sprintf("%s %d for %s %s", x.Outcome, x.Status, x.Method, x.Target))
 }
 
-func (o *engineObserver) End(x *gate.Exchange) {
+func (o *engineObserver) End(x *gate.Record) {
 	o.mu.Lock()
 	request, ok := o.open[x]
 	if now := string(x.Method) + " " + string(x.Target); !ok {
@@ -315,7 +315,7 @@ type engineOptions struct {
 // left of any request.
 func engineServe(t *testing.T, config gate.Config, o engineOptions, handle func(*engineCall) bool) *engineRig {
 	t.Helper()
-	r := &engineRig{t: t, port: -1, observer: &engineObserver{open: map[*gate.Exchange]string{}}}
+	r := &engineRig{t: t, port: -1, observer: &engineObserver{open: map[*gate.Record]string{}}}
 	config.Observer = r.observer
 	g, err := gate.New(config)
 	if err != nil {

@@ -32,17 +32,17 @@ type Pool struct {
 // in the order of arrival.
 func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.UpstreamSide, next int64, o gate.Outcome, failed bool) {
 	first := p.dialer.Lacking()
-	if first == x || !fresh && first == nil && x.Dial().Attempt == nil {
+	if first == x || !fresh && first == nil && x.Dial.Attempt == nil {
 		if u := p.get(x.Repeatable()); u != nil {
 			p.dialer.Served(now)
-			u.sock.Handle(x.Driver().(loop.Handler))
+			u.sock.Handle(x.Dial.Driver.(loop.Handler))
 			return u, 0, gate.Served, false
 		}
 		if first == x && len(p.idle) > 0 {
 			p.idle[0].close() // too old for this request; its descriptor is not
 		}
 	}
-	if first != nil && first != x && x.Dial().Attempt == nil {
+	if first != nil && first != x && x.Dial.Attempt == nil {
 		p.dialer.Wait(x)
 		return nil, 0, gate.Served, false
 	}
@@ -51,7 +51,7 @@ func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstrea
 		return nil, r.Next, r.Outcome, r.Failed
 	}
 	u := p.adopt(r.Conn)
-	u.sock.Handle(x.Driver().(loop.Handler))
+	u.sock.Handle(x.Dial.Driver.(loop.Handler))
 	return u, 0, gate.Served, false
 }
 

@@ -40,7 +40,7 @@ func newPool(e *Engine) *Pool {
 // Connect is gate.Connector: a stream of a connection that has room, or of a
 // new one.
 func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.UpstreamSide, next int64, o gate.Outcome, failed bool) {
-	if x.Dial().Attempt == nil {
+	if x.Dial.Attempt == nil {
 		for _, c := range p.conns {
 			switch {
 			case !c.hasRoom():

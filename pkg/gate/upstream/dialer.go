@@ -105,7 +105,7 @@ func (d *Dialer) NewConn() *Conn { return &Conn{dialer: d} }
 // the result says that this has ended. While the container does not listen,
 // gate.PendingDials says whose turn it is. protocols is what TLS offers.
 func (d *Dialer) Connect(x *gate.Exchange, now int64, protocols ...string) Result {
-	if c, ok := x.Dial().Attempt.(*Conn); ok {
+	if c, ok := x.Dial.Attempt.(*Conn); ok {
 		return d.attempted(x, c, now, protocols)
 	}
 	pending := &d.gate.Pending
@@ -126,13 +126,13 @@ func (d *Dialer) Connect(x *gate.Exchange, now int64, protocols ...string) Resul
 		return d.lack(x, now)
 	}
 	c := d.NewConn()
-	if err := d.loop.Register(&c.Sock, fd, x.Driver().(loop.Handler)); err != nil {
+	if err := d.loop.Register(&c.Sock, fd, x.Dial.Driver.(loop.Handler)); err != nil {
 		d.loop.CloseDescriptor(fd)
 		d.release()
 		return d.lack(x, now)
 	}
 	c.held = true
-	x.Dial().Attempt = c
+	x.Dial.Attempt = c
 	return d.attempted(x, c, now, protocols)
 }
 
@@ -167,7 +167,7 @@ func (d *Dialer) attempted(x *gate.Exchange, c *Conn, now int64, protocols []str
 		}
 		c.handshake = nil
 	}
-	x.Dial().Attempt = nil
+	x.Dial.Attempt = nil
 	return Result{Conn: c}
 }
 
@@ -250,8 +250,8 @@ func (d *Dialer) await(now int64) {
 
 // Cancel ends the attempt that is under way for x.
 func (d *Dialer) Cancel(x *gate.Exchange) {
-	if c, ok := x.Dial().Attempt.(*Conn); ok {
-		x.Dial().Attempt = nil
+	if c, ok := x.Dial.Attempt.(*Conn); ok {
+		x.Dial.Attempt = nil
 		c.Close()
 	}
 }

@@ -13,7 +13,7 @@ type Router struct {
 // Connect is gate.Connector. An attempt that is under way goes on where it was
 // begun.
 func (r *Router) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.UpstreamSide, next int64, o gate.Outcome, failed bool) {
-	d := x.Dial()
+	d := &x.Dial
 	via := d.Via
 	if d.Attempt == nil || via == nil {
 		via = r.HTTP1
@@ -27,7 +27,7 @@ func (r *Router) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstr
 
 // Cancel is gate.Connector.
 func (r *Router) Cancel(x *gate.Exchange) {
-	if via := x.Dial().Via; via != nil {
+	if via := x.Dial.Via; via != nil {
 		via.Cancel(x)
 	}
 }

@@ -288,7 +288,7 @@ func (r *Request) Distrust() {
 }
 
 // Describe fills in what an observer is told of the head.
-func (r *Request) Describe(x *gate.Exchange, defaultHost []byte) {
+func (r *Request) Describe(x *gate.Record, defaultHost []byte) {
 	x.Protocol, x.Method, x.Target, x.Host = r.protocol(), r.Method, r.Target, r.FinalHost(defaultHost)
 	x.UserAgent, x.Fields, x.Proxied = r.Probe.UserAgent, r, r.Proxied
 	x.RouteTag, x.DefaultRoute, x.HasDefaultRoute = r.RouteTag, r.DefaultRoute, r.HasDefaultRoute

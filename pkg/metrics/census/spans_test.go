@@ -36,7 +36,7 @@ func after(ms int) time.Duration { return time.Second + time.Duration(ms)*time.M
 func at(ms int) time.Time        { return epoch.Add(after(ms)) }
 
 // traced are the spans of one request, as an exporter of OpenCensus gets them.
-func traced(t *testing.T, h *gate.TraceFields, x *gate.Exchange) (*tracing.Span, *kept) {
+func traced(t *testing.T, h *gate.TraceFields, x *gate.Record) (*tracing.Span, *kept) {
 	t.Helper()
 	k := new(kept)
 	tracer, err := tracing.New(tracing.Config{SamplingRate: 1, Epoch: epoch, Exporter: Export(k)})
@@ -54,8 +54,8 @@ func traced(t *testing.T, h *gate.TraceFields, x *gate.Exchange) (*tracing.Span,
 	return span, k
 }
 
-func finished() *gate.Exchange {
-	return &gate.Exchange{
+func finished() *gate.Record {
+	return &gate.Record{
 		Method: []byte("GET"), Target: []byte("/a?b"), Host: []byte("app.example"), Protocol: "HTTP/1.1",
 		Peer: netip.MustParseAddrPort("10.1.2.3:4567"), Status: 503, Outcome: gate.UpstreamBrokeOff,
 		Arrived: after(0), Admitted: after(2), Forwarded: after(3), Answered: after(8), Ended: after(10),

@@ -199,7 +199,7 @@ func TestABadDestinationIsRefused(t *testing.T) {
 
 func TestAllThatTheGateCountsIsPushed(t *testing.T) {
 	requests := metrics.NewRequests()
-	requests.Observe(&gate.Exchange{Status: 200, Forwarded: 1, Ended: time.Millisecond}, gate.TraceID{})
+	requests.Observe(&gate.Record{Status: 200, Forwarded: 1, Ended: time.Millisecond}, gate.TraceID{})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.NewCollector(metrics.CollectorConfig{
 		Names: metrics.Both, Requests: requests, Admission: func() gate.AdmissionStats { return gate.AdmissionStats{} },

@@ -64,7 +64,7 @@ func NewErrors() *Errors {
 // Add counts a request that has failed and keeps a copy of it (its path, never
 // its query), unless another goroutine is about to add one, or there were 8 with its outcome in the same second; the
 // last of these says how many more came. It never waits.
-func (e *Errors) Add(f *gate.Exchange) {
+func (e *Errors) Add(f *gate.Record) {
 	if e == nil {
 		return
 	}
@@ -101,7 +101,7 @@ func (e *Errors) Add(f *gate.Exchange) {
 	e.kept++
 }
 
-func (x *entry) fill(f *gate.Exchange) {
+func (x *entry) fill(f *gate.Record) {
 	path := pathOf(f.Target)
 	x.at, x.took, x.status, x.outcome = f.Ended, f.Took(), f.Status, f.Outcome
 	x.methodLen = uint8(copy(x.method[:], f.Method))

@@ -12,7 +12,7 @@ import (
 
 func TestRefusalsFailuresAndFaultsOfClientsAreCountedApart(t *testing.T) {
 	e := NewErrors()
-	for _, f := range []gate.Exchange{
+	for _, f := range []gate.Record{
 		{Outcome: gate.QueueFull, Status: 503}, {Outcome: gate.QueueWaitExpired, Status: 503},
 		{Outcome: gate.Served, Status: 500}, {Outcome: gate.UpstreamReset, Status: 502}, {Outcome: gate.UpstreamNotListening, Status: 503},
 		{Outcome: gate.ClientGone, Status: 499}, {Outcome: gate.VersionNotSupported, Status: 505}, {Outcome: gate.BadRequest, Status: 400}, {Outcome: gate.HeadTimeout, Status: 408},
@@ -31,7 +31,7 @@ func TestRefusalsFailuresAndFaultsOfClientsAreCountedApart(t *testing.T) {
 func TestFailuresAreListedNewestFirstWithPathButNeitherQueryNorAuthority(t *testing.T) {
 	e := NewErrors()
 	for i, target := range []string{"/a?token=secret", "http://me:secret@host/b?secret", "https://host", "*", "/c#secret", "/d/?", "http://host?x=/secret"} {
-		e.Add(&gate.Exchange{Arrived: time.Duration(i)*time.Second - 1500*time.Microsecond, Ended: time.Duration(i) * time.Second, Outcome: gate.QueueFull, Status: 503, Method: []byte("GET"), Target: []byte(target)})
+		e.Add(&gate.Record{Arrived: time.Duration(i)*time.Second - 1500*time.Microsecond, Ended: time.Duration(i) * time.Second, Outcome: gate.QueueFull, Status: 503, Method: []byte("GET"), Target: []byte(target)})
 	}
 	total, list := e.list()
 	var paths []string
@@ -49,10 +49,10 @@ func TestFailuresAreListedNewestFirstWithPathButNeitherQueryNorAuthority(t *test
 func TestOfOneOutcomeEightAreKeptPerSecondSoThatOthersAreSeen(t *testing.T) {
 	e := NewErrors()
 	for range 1000 {
-		e.Add(&gate.Exchange{Ended: time.Second, Outcome: gate.QueueFull, Target: []byte("/storm")})
+		e.Add(&gate.Record{Ended: time.Second, Outcome: gate.QueueFull, Target: []byte("/storm")})
 	}
-	e.Add(&gate.Exchange{Ended: time.Second, Outcome: gate.ClientGone, Target: []byte("/other")})
-	e.Add(&gate.Exchange{Ended: 2 * time.Second, Outcome: gate.QueueFull, Target: []byte("/later")})
+	e.Add(&gate.Record{Ended: time.Second, Outcome: gate.ClientGone, Target: []byte("/other")})
+	e.Add(&gate.Record{Ended: 2 * time.Second, Outcome: gate.QueueFull, Target: []byte("/later")})
 	total, list := e.list()
 	if total.sum() != 1002 || len(list) != 10 || list[0].Path != "/later" || list[1].Path != "/other" || list[2].Path != "/storm" ||
 		list[2].More != 992 || list[0].More+list[1].More+list[3].More != 0 {
@@ -63,7 +63,7 @@ func TestOfOneOutcomeEightAreKeptPerSecondSoThatOthersAreSeen(t *testing.T) {
 func TestTheLast64FailuresAreKept(t *testing.T) {
 	e := NewErrors()
 	for i := range 200 {
-		e.Add(&gate.Exchange{Ended: time.Duration(i) * time.Second, Outcome: gate.QueueFull, Target: fmt.Appendf(nil, "/%d", i)})
+		e.Add(&gate.Record{Ended: time.Duration(i) * time.Second, Outcome: gate.QueueFull, Target: fmt.Appendf(nil, "/%d", i)})
 	}
 	total, list := e.list()
 	if total.sum() != 200 || len(list) != 64 || list[0].Path != "/199" || list[63].Path != "/136" {
@@ -74,7 +74,7 @@ func TestTheLast64FailuresAreKept(t *testing.T) {
 func TestAFailureThatWouldHaveToWaitIsCountedOnly(t *testing.T) {
 	e := NewErrors()
 	e.mu.Lock()
-	e.Add(&gate.Exchange{Outcome: gate.QueueFull, Target: []byte("/a")})
+	e.Add(&gate.Record{Outcome: gate.QueueFull, Target: []byte("/a")})
 	e.mu.Unlock()
 	if total, list := e.list(); total.sum() != 1 || len(list) != 0 {
 		t.Errorf("%+v, %+v", total, list)
@@ -84,7 +84,7 @@ func TestAFailureThatWouldHaveToWaitIsCountedOnly(t *testing.T) {
 func TestWhatIsKeptIsACopyCutToItsBounds(t *testing.T) {
 	e := NewErrors()
 	method, target := []byte(strings.Repeat("M", 100)), []byte("/"+strings.Repeat("é", 200)+"\xff")
-	e.Add(&gate.Exchange{Outcome: gate.QueueFull, Method: method, Target: target})
+	e.Add(&gate.Record{Outcome: gate.QueueFull, Method: method, Target: target})
 	method[0], target[0] = 'X', 'X'
 	_, list := e.list()
 	if x := list[0]; x.Method != strings.Repeat("M", maxMethodBytes) || len(x.Path) != maxPathBytes || x.Path[0] != '/' || !x.Cut {
@@ -97,7 +97,7 @@ func TestWhatIsKeptIsACopyCutToItsBounds(t *testing.T) {
 
 func TestAddAllocatesNothingAfterTheFirst(t *testing.T) {
 	e := NewErrors()
-	f := gate.Exchange{Outcome: gate.QueueFull, Method: []byte("GET"), Target: []byte("/a?b")}
+	f := gate.Record{Outcome: gate.QueueFull, Method: []byte("GET"), Target: []byte("/a?b")}
 	e.Add(&f)
 	if n := testing.AllocsPerRun(1000, func() { f.Ended += time.Second; e.Add(&f) }); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -108,7 +108,7 @@ func TestAddAllocatesNothingAfterTheFirst(t *testing.T) {
 
 func BenchmarkAddInAStorm(b *testing.B) {
 	e := NewErrors()
-	f := gate.Exchange{Outcome: gate.QueueFull, Method: []byte("GET"), Target: []byte("/a?b")}
+	f := gate.Record{Outcome: gate.QueueFull, Method: []byte("GET"), Target: []byte("/a?b")}
 	for b.Loop() {
 		e.Add(&f)
 	}

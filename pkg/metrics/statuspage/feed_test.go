@@ -97,7 +97,7 @@ func TestTheFirstEventIsAWholeMessageAndTheNextOnesHaveWhatIsNew(t *testing.T) {
 		p := newPage(s, line)
 		defer p.Close()
 		s.begin()()
-		s.errors().Add(&gate.Exchange{Outcome: gate.QueueFull, Status: 503})
+		s.errors().Add(&gate.Record{Outcome: gate.QueueFull, Status: 503})
 		line.Changed(0, Change{From: "unknown", To: "ready"})
 		time.Sleep(2500 * time.Millisecond)
 
@@ -119,7 +119,7 @@ func TestTheFirstEventIsAWholeMessageAndTheNextOnesHaveWhatIsNew(t *testing.T) {
 		if m, text := v.take(t); m.Facts != nil || m.Errors != nil || m.Containers[0].Changes != nil || len(m.Seconds.Arrivals) > 2 {
 			t.Errorf("old news: %s", text)
 		}
-		s.errors().Add(&gate.Exchange{Outcome: gate.QueueFull, Status: 503})
+		s.errors().Add(&gate.Record{Outcome: gate.QueueFull, Status: 503})
 		line.Changed(0, Change{From: "ready", To: "failing", Cause: "status 500"})
 		time.Sleep(time.Second)
 		if m, text := v.take(t); m.Errors == nil || m.Errors.Refused != 2 || len(m.Containers[0].Changes) != 2 || m.Seconds.Refused[len(m.Seconds.Refused)-1] != 1 {
@@ -258,7 +258,7 @@ func TestASecondThatWasSentBeforeItWasCompleteIsSentAgain(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		var already sent
 		p.message(false, &already)
-		s.requests.Observe(&gate.Exchange{Status: 200, Ended: time.Millisecond}, gate.TraceID{})
+		s.requests.Observe(&gate.Record{Status: 200, Ended: time.Millisecond}, gate.TraceID{})
 		s.mu.Lock()
 		s.ring.credit(&s.src)
 		s.mu.Unlock()

@@ -42,7 +42,7 @@ func (s *stage) begin() (end func()) {
 	s.Touch()
 	return func() {
 		s.counting.End(s.now(), false)
-		s.requests.Observe(&gate.Exchange{Status: 200, Arrived: arrived, Ended: s.now(), ResponseBody: 10}, gate.TraceID{})
+		s.requests.Observe(&gate.Record{Status: 200, Arrived: arrived, Ended: s.now(), ResponseBody: 10}, gate.TraceID{})
 		s.Touch()
 	}
 }
@@ -71,8 +71,8 @@ func TestASecondShowsItsConcurrencyArrivalsAndWhatEndedInIt(t *testing.T) {
 		end := s.begin()
 		time.Sleep(500 * time.Millisecond)
 		end()
-		s.errors().Add(&gate.Exchange{Ended: s.now(), Outcome: gate.QueueFull})
-		s.errors().Add(&gate.Exchange{Ended: s.now(), Outcome: gate.Served, Status: 500})
+		s.errors().Add(&gate.Record{Ended: s.now(), Outcome: gate.QueueFull})
+		s.errors().Add(&gate.Record{Ended: s.now(), Outcome: gate.Served, Status: 500})
 		s.begin()
 		time.Sleep(time.Second)
 		synctest.Wait()

@@ -13,12 +13,12 @@ func TestRefusalsThatEndWhileTheTotalsAreReadNeverBecomeDurations(t *testing.T) 
 	const served = 1000
 	src := Sources{Counting: new(metrics.Counting), Requests: metrics.NewRequests()}
 	for range served {
-		src.Requests.Observe(&gate.Exchange{Status: 200, Forwarded: 1, Ended: time.Microsecond}, gate.TraceID{})
+		src.Requests.Observe(&gate.Record{Status: 200, Forwarded: 1, Ended: time.Microsecond}, gate.TraceID{})
 	}
 	var refusing sync.WaitGroup
 	refusing.Go(func() {
 		for range 50_000 {
-			src.Requests.Observe(&gate.Exchange{Status: 503, Outcome: gate.QueueFull, Ended: time.Microsecond}, gate.TraceID{})
+			src.Requests.Observe(&gate.Record{Status: 503, Outcome: gate.QueueFull, Ended: time.Microsecond}, gate.TraceID{})
 		}
 	})
 	r := newRing(0)

@@ -71,7 +71,7 @@ func TestTheStateFollowsTheLifeOfAGate(t *testing.T) {
 		l.want("both are ready", "ready", 2*time.Second, "")
 
 		time.Sleep(10 * time.Second)
-		l.errors().Add(&gate.Exchange{Outcome: gate.QueueFull, Status: 503})
+		l.errors().Add(&gate.Record{Outcome: gate.QueueFull, Status: 503})
 		l.want("at the first refusal", "overloaded", -1, "1 request refused in the last 10 s")
 		l.Touch()
 		time.Sleep(9 * time.Second)
@@ -80,8 +80,8 @@ func TestTheStateFollowsTheLifeOfAGate(t *testing.T) {
 		l.want("12 s later", "ready", 2*time.Second, "")
 		l.admission = gate.AdmissionStats{ConcurrencyLimit: 1, InFlight: 1, QueueCapacity: 1200, QueueDepth: 1200}
 		l.want("no place left in the queue", "overloaded", -1, "the queue is full (1,200 waiting)")
-		l.errors().Add(&gate.Exchange{Outcome: gate.ClientGone, Status: 499})
-		l.errors().Add(&gate.Exchange{Outcome: gate.Served, Status: 500})
+		l.errors().Add(&gate.Record{Outcome: gate.ClientGone, Status: 499})
+		l.errors().Add(&gate.Record{Outcome: gate.Served, Status: 500})
 		l.admission = gate.AdmissionStats{ConcurrencyLimit: 1, InFlight: 1, QueueCapacity: 7, QueueDepth: 6}
 		l.want("failures and clients that left are no overload", "ready", 2*time.Second, "1 request failed in the last 10 s")
 
@@ -89,7 +89,7 @@ func TestTheStateFollowsTheLifeOfAGate(t *testing.T) {
 		time.Sleep(time.Second)
 		l.becomes(1, "down", "connection refused")
 		l.want("one went away", "not-ready", 24*time.Second, "proxy: connection refused")
-		l.errors().Add(&gate.Exchange{Outcome: gate.QueueFull, Status: 503})
+		l.errors().Add(&gate.Record{Outcome: gate.QueueFull, Status: 503})
 		l.becomes(0, "failing", "no answer in time")
 		l.want("both did, and a request is refused", "not-ready", 24*time.Second, "web: no answer in time; proxy: connection refused")
 

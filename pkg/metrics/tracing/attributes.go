@@ -39,7 +39,7 @@ const (
 )
 
 // ofServer are the attributes of the whole request.
-func (a *attributes) ofServer(x *gate.Exchange, failed bool) map[string]any {
+func (a *attributes) ofServer(x *gate.Record, failed bool) map[string]any {
 	all := a.common(x, failed)
 	all[a.status] = int64(x.Status)
 	all[a.version] = strings.TrimPrefix(x.Protocol, "HTTP/")
@@ -65,7 +65,7 @@ func (a *attributes) ofServer(x *gate.Exchange, failed bool) map[string]any {
 }
 
 // ofClient are those of the container's part.
-func (a *attributes) ofClient(x *gate.Exchange, failed bool) map[string]any {
+func (a *attributes) ofClient(x *gate.Record, failed bool) map[string]any {
 	all := a.common(x, failed)
 	if x.Answered != 0 {
 		all[a.status] = int64(x.Status)
@@ -73,7 +73,7 @@ func (a *attributes) ofClient(x *gate.Exchange, failed bool) map[string]any {
 	return all
 }
 
-func (a *attributes) common(x *gate.Exchange, failed bool) map[string]any {
+func (a *attributes) common(x *gate.Record, failed bool) map[string]any {
 	path, _, _ := bytes.Cut(x.Target, []byte{'?'})
 	method, host := clip(x.Method, maxMethodBytes), clip(x.Host, maxHostBytes)
 	all := map[string]any{a.method: method, a.path: clip(path, maxPathBytes), a.host: host}

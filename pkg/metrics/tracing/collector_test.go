@@ -26,7 +26,7 @@ var someone = otlp.Resource{
 }
 
 // send makes the spans of one request and sends them to endpoint.
-func send(t *testing.T, c Config, h *gate.TraceFields, x *gate.Exchange) (*Span, *Tracer) {
+func send(t *testing.T, c Config, h *gate.TraceFields, x *gate.Record) (*Span, *Tracer) {
 	t.Helper()
 	c.Resource, c.Epoch = someone, epoch
 	tracer, err := New(c)

@@ -101,7 +101,7 @@ func TestAnUnsampledRequestAllocatesNothing(t *testing.T) {
 			span = tracer.Start(h)
 			_ = span.Lines()
 			_ = span.TraceID()
-			span.End(&gate.Exchange{})
+			span.End(&gate.Record{})
 			_ = h.Context()
 		}); n != 0 || span != nil {
 			t.Errorf("%s: %v allocations, span %v", name, n, span)

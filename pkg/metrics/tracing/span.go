@@ -61,7 +61,7 @@ func (s *Span) TraceID() gate.TraceID {
 
 // End makes the spans and queues them. It never blocks, and keeps
 // nothing of x.
-func (s *Span) End(x *gate.Exchange) {
+func (s *Span) End(x *gate.Record) {
 	if s == nil {
 		return
 	}
@@ -96,7 +96,7 @@ func (s *Span) span(id gate.SpanID, name string, from, to time.Duration) SpanDat
 }
 
 // setStatus names the outcome where that is a fault, whatever the status.
-func (d *SpanData) setStatus(x *gate.Exchange) {
+func (d *SpanData) setStatus(x *gate.Record) {
 	fault := x.Outcome.Meaning().Level >= gate.Warn
 	d.HTTPStatus, d.Failed = x.Status, x.Status >= 500 || fault && x.Status < 400
 	switch {

@@ -20,8 +20,8 @@ func after(ms int) time.Duration { return time.Second + time.Duration(ms)*time.M
 func at(ms int) time.Time        { return epoch.Add(after(ms)) }
 
 // finished is a request that waited 2 ms and took the container 7 ms.
-func finished() *gate.Exchange {
-	return &gate.Exchange{
+func finished() *gate.Record {
+	return &gate.Record{
 		Method: []byte("GET"), Target: []byte("/a/b?secret=1"), Host: []byte("app.example:8080"), Protocol: "HTTP/1.1",
 		Peer: netip.MustParseAddrPort("10.1.2.3:4567"), Status: 200, Outcome: gate.Served,
 		Arrived: after(0), Admitted: after(2), Forwarded: after(3), Answered: after(8), Ended: after(10),
@@ -29,21 +29,21 @@ func finished() *gate.Exchange {
 }
 
 // refused is one that did not get a slot.
-func refused() *gate.Exchange {
+func refused() *gate.Record {
 	x := finished()
 	x.Admitted, x.Forwarded, x.Answered, x.Status, x.Outcome = 0, 0, 0, 503, gate.QueueFull
 	return x
 }
 
 // unanswered is one that the container did not response.
-func unanswered() *gate.Exchange {
+func unanswered() *gate.Record {
 	x := finished()
 	x.Answered, x.Status, x.Outcome = 0, 504, gate.RequestTimeout
 	return x
 }
 
 // spansOf are those of one request.
-func spansOf(t *testing.T, h *gate.TraceFields, x *gate.Exchange) (*Span, []*SpanData) {
+func spansOf(t *testing.T, h *gate.TraceFields, x *gate.Record) (*Span, []*SpanData) {
 	t.Helper()
 	k := new(kept)
 	tracer := newTracer(&Config{SamplingRate: 1, Epoch: epoch}, k)
@@ -111,7 +111,7 @@ func TestAttributesHaveTheNamesOfTheirGeneration(t *testing.T) {
 	for _, c := range []struct {
 		what            string
 		legacy          bool
-		x               *gate.Exchange
+		x               *gate.Record
 		proxy, upstream map[string]any // nil = no such span
 	}{
 		{"served", false, finished(), map[string]any{

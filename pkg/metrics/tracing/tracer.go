@@ -21,7 +21,7 @@ type Config struct {
 	Resource     otlp.Resource
 
 	LegacyAttributes bool      // with the names of earlier semantic conventions
-	Epoch            time.Time // when the clock of gate.Exchange was 0
+	Epoch            time.Time // when the clock of gate.Record was 0
 
 	Output   io.Writer   // of stdout; nil = os.Stdout
 	Exporter Exporter    // takes the spans in the place of Protocol, Endpoint and Output; may be nil
@@ -112,7 +112,7 @@ func (t *Tracer) Start(fields *gate.TraceFields) *Span {
 	return t.begin(fields, &c, id)
 }
 
-// wall converts an instant of the clock of gate.Exchange.
+// wall converts an instant of the clock of gate.Record.
 func (t *Tracer) wall(at time.Duration) time.Time { return t.epoch.Add(at) }
 
 // ExportSpan queues a span of another part of the program. It never blocks, and

@@ -26,7 +26,7 @@ func (m *messages) Send(_ context.Context, message []byte) ([]byte, error) {
 func (*messages) Close() {}
 
 // fixed makes the spans of a request, whose ids are all given.
-func fixed(t *testing.T, c SpanContext, above gate.SpanID, x *gate.Exchange) []*SpanData {
+func fixed(t *testing.T, c SpanContext, above gate.SpanID, x *gate.Record) []*SpanData {
 	t.Helper()
 	k := new(kept)
 	tracer := newTracer(&Config{Epoch: epoch}, k)

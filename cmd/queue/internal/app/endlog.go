@@ -29,7 +29,7 @@ func newEndLog(log *zap.Logger) *endLog {
 
 // note logs the end of x. On the request path it formats nothing unless the
 // line goes out.
-func (l *endLog) note(x *gate.Exchange) {
+func (l *endLog) note(x *gate.Record) {
 	if l == nil {
 		return
 	}

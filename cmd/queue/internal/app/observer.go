@@ -54,7 +54,7 @@ func newObserver(cfg *config.Config, c counts, s *status, e *exporters, ends *en
 }
 
 // Begin is called by the engines.
-func (o *observer) Begin(x *gate.Exchange) {
+func (o *observer) Begin(x *gate.Record) {
 	x.Context = nil
 	if len(o.uncounted) > 0 && o.leavesOut(x.Target) {
 		x.Context = uncounted{}
@@ -77,7 +77,7 @@ func (o *observer) Begin(x *gate.Exchange) {
 }
 
 // End is called by the engines.
-func (o *observer) End(x *gate.Exchange) {
+func (o *observer) End(x *gate.Record) {
 	var trace gate.TraceID
 	switch c := x.Context.(type) {
 	case uncounted:
@@ -93,7 +93,7 @@ func (o *observer) End(x *gate.Exchange) {
 }
 
 // finish hands on what only traced and logged requests have.
-func (o *observer) finish(n *note, x *gate.Exchange) {
+func (o *observer) finish(n *note, x *gate.Record) {
 	trace := n.span.TraceID()
 	if n.span == nil {
 		trace = x.Trace.Context().TraceID
@@ -120,7 +120,7 @@ func (o *observer) Rejected(outcome gate.Outcome) {
 }
 
 // Probed is called by the engines.
-func (o *observer) Probed(x *gate.Exchange) {
+func (o *observer) Probed(x *gate.Record) {
 	if o.log != nil && o.logProbes {
 		o.log.Begin(head(x)).End(result(x, x.Trace.Context().TraceID))
 	}
@@ -132,14 +132,14 @@ func (o *observer) leavesOut(target []byte) bool {
 }
 
 // head is what the request log is told at the beginning of a request.
-func head(x *gate.Exchange) requestlog.Head {
+func head(x *gate.Record) requestlog.Head {
 	return requestlog.Head{
 		Method: x.Method, Target: x.Target, Protocol: x.Protocol, Host: x.Host, Peer: x.Peer, Fields: x.Fields,
 	}
 }
 
 // result is what it is told at the end.
-func result(x *gate.Exchange, trace gate.TraceID) requestlog.Result {
+func result(x *gate.Record, trace gate.TraceID) requestlog.Result {
 	return requestlog.Result{
 		Status: x.Status, Outcome: x.Outcome.String(),
 		RequestBytes: x.RequestBody, ResponseBytes: x.ResponseBody,

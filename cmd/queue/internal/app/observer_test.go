@@ -45,9 +45,9 @@ func newCountingObserver(t testing.TB) *observer {
 var aMethod, aTarget, aHost = []byte("GET"), []byte("/a?b"), []byte("h")
 
 // observed is the life of one request as the engines tell it.
-func observed(o *observer, x *gate.Exchange, f *gate.TraceFields) {
+func observed(o *observer, x *gate.Record, f *gate.TraceFields) {
 	now := serve.Clock()
-	*x = gate.Exchange{
+	*x = gate.Record{
 		Protocol: "HTTP/1.1", Method: aMethod, Target: aTarget, Host: aHost, Trace: f,
 		Peer: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 4), Proxied: true, Arrived: now,
 	}
@@ -62,7 +62,7 @@ var unsampled = &gate.TraceFields{Traceparent: []byte("00-0af7651916cd43dd8448eb
 func TestCountingAndUnsampledTracingAllocateNothing(t *testing.T) {
 	o := newCountingObserver(t)
 	for name, f := range map[string]*gate.TraceFields{"without trace context": nil, "not sampled": unsampled} {
-		var x gate.Exchange
+		var x gate.Record
 		observed(o, &x, f)
 		if n := testing.AllocsPerRun(1000, func() { observed(o, &x, f) }); n >= 1 {
 			t.Errorf("%s: %v allocations for each request", name, n)
@@ -75,7 +75,7 @@ func TestASampledRequestIsCountedAndTraced(t *testing.T) {
 	sampled := *unsampled
 	sampled.Traceparent = []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	now := serve.Clock()
-	x := gate.Exchange{Target: []byte("/"), Trace: &sampled, Arrived: now}
+	x := gate.Record{Target: []byte("/"), Trace: &sampled, Arrived: now}
 	o.Begin(&x)
 	if all, _ := o.counting.UnderWay(); all != 1 || len(x.TraceLines) == 0 {
 		t.Errorf("%d under way, lines %q", all, x.TraceLines)
@@ -90,7 +90,7 @@ func TestASampledRequestIsCountedAndTraced(t *testing.T) {
 func TestUncountedPathsAreNeitherCountedNorTraced(t *testing.T) {
 	o := newCountingObserver(t)
 	sampled := gate.TraceFields{Traceparent: []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")}
-	x := gate.Exchange{Target: []byte("/health?deep"), Trace: &sampled, Arrived: serve.Clock()}
+	x := gate.Record{Target: []byte("/health?deep"), Trace: &sampled, Arrived: serve.Clock()}
 	o.Begin(&x)
 	if all, _ := o.counting.UnderWay(); all != 0 || x.TraceLines != nil {
 		t.Errorf("%d under way, lines %q", all, x.TraceLines)
@@ -105,7 +105,7 @@ func BenchmarkObserver(b *testing.B) {
 	for name, f := range map[string]*gate.TraceFields{"no-context": nil, "unsampled": unsampled} {
 		b.Run(name, func(b *testing.B) {
 			o := newCountingObserver(b)
-			var x gate.Exchange
+			var x gate.Record
 			b.ReportAllocs()
 			for b.Loop() {
 				observed(o, &x, f)

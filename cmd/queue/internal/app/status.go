@@ -49,7 +49,7 @@ func (s *status) begun() {
 }
 
 // ended is called after the end of a request was counted.
-func (s *status) ended(x *gate.Exchange) {
+func (s *status) ended(x *gate.Record) {
 	if s == nil {
 		return
 	}
@@ -63,7 +63,7 @@ func (s *status) rejected(outcome gate.Outcome) {
 	if s != nil {
 		s.history.Touch()
 		now := serve.Clock()
-		s.errors.Add(&gate.Exchange{Outcome: outcome, Status: outcome.Meaning().Status, Arrived: now, Ended: now})
+		s.errors.Add(&gate.Record{Outcome: outcome, Status: outcome.Meaning().Status, Arrived: now, Ended: now})
 	}
 }
 

@@ -15,7 +15,7 @@ func TestFeedingTheStatusPageAllocatesNothing(t *testing.T) {
 		Clock: func() time.Duration { return 0 }, Counting: seen.counting, Requests: seen.requests, Errors: s.errors,
 	})
 	defer s.history.Close()
-	x := gate.Exchange{Status: 503, Outcome: gate.QueueFull, Method: []byte("GET"), Target: []byte("/a?b")}
+	x := gate.Record{Status: 503, Outcome: gate.QueueFull, Method: []byte("GET"), Target: []byte("/a?b")}
 	s.begun()
 	s.ended(&x)
 	if n := testing.AllocsPerRun(1000, func() { x.Ended += time.Second; s.begun(); s.ended(&x) }); n != 0 {
