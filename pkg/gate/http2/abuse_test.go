@@ -252,7 +252,7 @@ func TestRepliesThatNobodyReadsTakeNoMemory(t *testing.T) {
 			})
 			refuse := strings.Contains(name, "refusals")
 			r := newRig(t, up, func(o *options) {
-				if refuse {
+				if o.little = true; refuse {
 					o.gate.ConcurrencyLimit, o.gate.QueueCapacity = 1, 0
 				}
 			})
@@ -262,7 +262,6 @@ func TestRepliesThatNobodyReadsTakeNoMemory(t *testing.T) {
 				until(t, "one in flight", func() bool { return r.gate.Admission.InFlight() == 1 })
 			}
 			c := r.dialDeaf()
-			_ = c.conn.SetReadBuffer(4 << 10)
 			block := c.fields(head)
 			done := make(chan struct{})
 			go func() {

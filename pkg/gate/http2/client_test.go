@@ -39,6 +39,8 @@ type client struct {
 
 // got is what came on a stream.
 type got struct {
+	block    []byte // of a head that is not complete
+	ends     bool   // with it
 	interim  []map[string]string
 	head     map[string]string
 	names    []string // of the head's fields, in their order
@@ -130,28 +132,16 @@ func (c *client) take(f http2.Frame, decode *hpack.Decoder) {
 	}
 	switch f := f.(type) {
 	case *http2.HeadersFrame:
-		fields, err := decode.DecodeFull(f.HeaderBlockFragment()) // the gate's heads here are short
-		if err != nil {
-			c.t.Errorf("HPACK of the gate: %v", err)
+		s.block = append(s.block[:0], f.HeaderBlockFragment()...)
+		s.ends = f.StreamEnded()
+		if f.HeadersEnded() {
+			c.takeHead(s, decode)
 		}
-		m, names := map[string]string{}, []string{}
-		for _, x := range fields {
-			names = append(names, x.Name)
-			if old, ok := m[x.Name]; ok {
-				m[x.Name] = old + "\n" + x.Value
-			} else {
-				m[x.Name] = x.Value
-			}
+	case *http2.ContinuationFrame:
+		s.block = append(s.block, f.HeaderBlockFragment()...)
+		if f.HeadersEnded() {
+			c.takeHead(s, decode)
 		}
-		switch {
-		case s.head != nil:
-			s.trailers = m
-		case strings.HasPrefix(m[":status"], "1"):
-			s.interim = append(s.interim, m)
-		default:
-			s.head, s.names = m, names
-		}
-		s.ended = s.ended || f.StreamEnded()
 	case *http2.DataFrame:
 		s.frames++
 		s.size += len(f.Data())
@@ -176,6 +166,32 @@ func (c *client) take(f http2.Frame, decode *hpack.Decoder) {
 			c.window += int64(f.Increment)
 		}
 	}
+}
+
+// takeHead decodes a field block that is complete.
+func (c *client) takeHead(s *got, decode *hpack.Decoder) {
+	fields, err := decode.DecodeFull(s.block)
+	if err != nil {
+		c.t.Errorf("HPACK of the gate: %v", err)
+	}
+	m, names := map[string]string{}, []string{}
+	for _, x := range fields {
+		names = append(names, x.Name)
+		if old, ok := m[x.Name]; ok {
+			m[x.Name] = old + "\n" + x.Value
+		} else {
+			m[x.Name] = x.Value
+		}
+	}
+	switch {
+	case s.head != nil:
+		s.trailers = m
+	case strings.HasPrefix(m[":status"], "1"):
+		s.interim = append(s.interim, m)
+	default:
+		s.head, s.names = m, names
+	}
+	s.ended = s.ended || s.ends
 }
 
 // do writes while nobody else does.

@@ -58,11 +58,12 @@ func (c *conn) begin(read []byte) {
 	c.live = true
 	e.link(c)
 	c.since = e.loop.Now()
-	c.dec.MaxList = e.cfg.MaxHeaderList
 	list := e.cfg.MaxHeaderList
 	if list == 0 {
 		list = h2.DefaultMaxList
 	}
+	c.limitHeads(list)
+	c.headMemory = e.gate.Heads
 	b := h2.AppendSettings(c.room(),
 		h2.Setting{ID: h2.SettingMaxConcurrentStreams, Value: maxStreams},
 		h2.Setting{ID: h2.SettingInitialWindowSize, Value: streamWindow},

@@ -298,4 +298,7 @@ func TestAContainerThatDoesNotSpeakHTTP2IsAskedOverHTTP1(t *testing.T) {
 	if got := strings.Join(paths, " "); got != "POST/once" {
 		t.Errorf("the container saw %s", got)
 	}
+	if f := r.faults(); len(f) > 0 {
+		t.Errorf("faults %v", f)
+	}
 }

@@ -23,16 +23,19 @@ type link struct {
 	acks     h2.SettingsAcks
 	send     h2.SendWindow
 	recv     h2.ReceiveWindow
-	rest     []byte  // of a frame that is not complete
-	part     int     // octets of the gate's budget of heads
-	out      *buffer // frames that wait from o on; nil = none
-	o        int
-	eager    bool   // what comes is given back to the window of the connection at once
-	waits    int    // octets of it that the engine has been told of
-	batch    uint32 // counts flushes
-	atEnd    bool   // Flush will be called at the end of the batch
-	waiting  waitLine
-	broken   bool // nothing can be written any more
+	rest     []byte // of a frame that is not complete
+	part     int    // octets of headMemory
+	// headMemory is what frames and field blocks are taken from that are not
+	// complete; nil: they need none.
+	headMemory *gate.Budget
+	out        *buffer // frames that wait from o on; nil = none
+	o          int
+	eager      bool   // what comes is given back to the window of the connection at once
+	waits      int    // octets of it that the engine has been told of
+	batch      uint32 // counts flushes
+	atEnd      bool   // Flush will be called at the end of the batch
+	waiting    waitLine
+	broken     bool // nothing can be written any more
 }
 
 // frameHandler is the role of a link.
@@ -51,6 +54,12 @@ func (l *link) init(e *Engine, sock *loop.Sock, owner frameHandler) {
 	l.settings = h2.DefaultSettings()
 	l.send = h2.NewSendWindow(h2.InitialWindow)
 	l.recv = h2.NewReceiveWindow(h2.InitialWindow)
+}
+
+// limitHeads says how long a head that comes may be, after decoding.
+func (l *link) limitHeads(list int) {
+	l.dec.MaxList = list
+	l.reader.MaxBlock = max(2*list, h2.DefaultMaxBlock)
 }
 
 // readsPerEvent bounds how often one event reads before other connections have
@@ -122,13 +131,16 @@ func (l *link) handle(b []byte) *h2.Error {
 // chargePart makes n octets of the gate's budget of heads those of the frame
 // and the field block that are not complete.
 func (l *link) chargePart(n int) *h2.Error {
+	if l.headMemory == nil {
+		return nil
+	}
 	n = max(n, 0)
 	more := int64(n - l.part)
-	if more > 0 && !l.eng.gate.Heads.Acquire(more) {
+	if more > 0 && !l.headMemory.Acquire(more) {
 		return errNoMemoryForBlock
 	}
 	if more < 0 {
-		l.eng.gate.Heads.Release(-more)
+		l.headMemory.Release(-more)
 	}
 	l.part = n
 	return nil
@@ -265,7 +277,7 @@ func (l *link) dropOut() {
 
 // dropIn forgets what has been read and is not complete.
 func (l *link) dropIn() {
-	l.rest, l.reader = nil, h2.Reader{}
+	l.rest, l.reader = nil, h2.Reader{MaxBlock: l.reader.MaxBlock}
 	_ = l.chargePart(0) // gives back
 }
 

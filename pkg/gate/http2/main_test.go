@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/atomic"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
@@ -154,6 +155,7 @@ type options struct {
 	protocol upstream.Protocol
 	tls      *tls.Config
 	panics   bool
+	little   bool // the kernel takes little of what a client does not read
 }
 
 func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
@@ -184,6 +186,15 @@ func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.little {
+		raw, err := ln.(*net.TCPListener).SyscallConn()
+		if err == nil {
+			err = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 16<<10) })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	r.addr = ln.Addr().String()
 	if err := r.server.Serve(ln.(*net.TCPListener)); err != nil {

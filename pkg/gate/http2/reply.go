@@ -17,7 +17,7 @@ func (s *stream) reply(r gate.Reply) bool {
 	start := len(b)
 	b = h2.BeginHeaders(b)
 	end := true
-	if r.Outcome != gate.Probed && r.Outcome != gate.NotReady && r.Outcome != gate.ShuttingDown && r.Outcome != gate.ProbeRejected && s.req.GRPC() {
+	if r.Outcome != gate.Probed && r.Outcome != gate.NotReady && r.Outcome != gate.ShuttingDown && r.Outcome != gate.ProbeRejected && (s.grpc || s.req.GRPC()) {
 		b = s.appendGRPC(b, r.Outcome, true)
 	} else {
 		b = l.enc.AppendStatus(b, r.Status)
@@ -26,7 +26,7 @@ func (s *stream) reply(r gate.Reply) bool {
 		}
 		b = l.enc.AppendNamed(b, h2.NameContentLength, strconv.AppendInt(nil, int64(r.Length()), 10))
 		b = l.enc.AppendNamed(b, h2.NameDate, s.eng().worker.Date())
-		if r.Length() > 0 && string(s.req.Method) != "HEAD" {
+		if r.Length() > 0 && !s.head && string(s.req.Method) != "HEAD" {
 			s.body, end = r.AppendBody(nil), false
 		}
 	}

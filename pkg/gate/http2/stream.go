@@ -37,6 +37,8 @@ type stream struct {
 	probe   *gate.ProbeCall
 	refused gate.Outcome // of a head that is not accepted
 	invalid bool         // the head is not accepted
+	head    bool         // of a head that is not there any more: the method is HEAD
+	grpc    bool         // and: the request is a call of gRPC
 	heads   int          // octets of the gate's budget of heads
 	body    []byte       // of a reply of the gate's own, not written yet
 }
@@ -45,7 +47,7 @@ type stream struct {
 func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 	e := c.eng
 	state, _ := h2.Idle.Receive(event)
-	if len(c.streams) >= maxStreams {
+	if c.crowded() {
 		return c.refuseStream(f.Stream, h2.RefusedStream, h2.FaultProtocol)
 	}
 	err := f.Err
@@ -63,17 +65,17 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 		s.x.Bind(e.gate, e.loop.Nanotime, s.handle.Wake, &s.handle)
 	}
 	s.flow.open(&c.link, &s.x, f.Stream, state)
-	s.conn, s.phase, s.until, s.invalid, s.body = c, arrived, 0, false, nil
+	s.conn, s.phase, s.until, s.invalid, s.head, s.grpc, s.body = c, arrived, 0, false, false, false, nil
 	s.over = f.EndStream
 	c.streams = append(c.streams, s)
 	s.handle.Begin()
 	s.handle.Wake()
 	if h.TooLarge {
-		s.invalid, s.refused = true, gate.HeadTooLarge
+		o := gate.HeadTooLarge
 		if h.TargetTooLong {
-			s.refused = gate.TargetTooLong
+			o = gate.TargetTooLong
 		}
-		s.req.Reset()
+		s.refuse(h, o)
 		_ = s.msg.Head(-1, false, false)
 		return nil
 	}
@@ -87,10 +89,34 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 	}
 	s.withheld = s.req.Protocol != nil
 	if !s.chargeHead(s.req.Held() - freeHead) {
-		s.invalid, s.refused = true, gate.OutOfMemoryBudget
-		s.req.Reset()
+		s.refuse(h, gate.OutOfMemoryBudget)
 	}
 	return nil
+}
+
+// refuse makes s one whose head is not kept, and which gets a reply of the
+// gate's own.
+func (s *stream) refuse(h *h2.Head, o gate.Outcome) {
+	s.invalid, s.refused = true, o
+	s.head = string(h.First(h2.NameMethod)) == "HEAD"
+	s.grpc = wire.IsGRPC(h.First(h2.NameContentType))
+	s.req.Reset()
+}
+
+// crowded reports that the client has as many streams as it may have. Those
+// that have been reset, and end with the batch, are not counted for as long as
+// they are few.
+func (c *conn) crowded() bool {
+	if len(c.streams) < maxStreams {
+		return false
+	}
+	open := 0
+	for _, s := range c.streams {
+		if !s.flow.reset && !s.state.Closed() {
+			open++
+		}
+	}
+	return open >= maxStreams || len(c.streams) >= 4*maxStreams
 }
 
 // chargeHead takes n octets for a head from the gate's budget. It is false if

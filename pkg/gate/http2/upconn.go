@@ -44,7 +44,7 @@ func (p *Pool) open(conn *upstream.Conn) *upConn {
 	c.eager = true
 	c.window, c.asked = streamWindow, streamWindow
 	c.heardAt = p.eng.loop.Now()
-	c.dec.MaxList = maxAnswerHead
+	c.limitHeads(maxAnswerHead)
 	b := append(c.room(), h2.Preface...)
 	b = h2.AppendSettings(b,
 		h2.Setting{ID: h2.SettingEnablePush, Value: 0},
@@ -89,11 +89,11 @@ func (c *upConn) Step() {
 	case !c.live:
 		return
 	case err != nil:
-		c.fault(err.Fault)
 		if !c.proven {
 			c.mistaken()
 			return
 		}
+		c.fault(err.Fault)
 		c.hold(h2.AppendGoAway(c.room(), 0, err.Code, ""))
 		c.flush()
 		c.cut(gate.UpstreamMalformed)

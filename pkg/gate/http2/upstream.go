@@ -85,6 +85,9 @@ func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 		s.over = end
 	}
 	if s.received {
+		if h.Status < 200 && s.crowded(h) {
+			return errTooManyHeads
+		}
 		s.heads = append(s.heads, h2.Head{})
 		s.heads[len(s.heads)-1].CopyFrom(h)
 		s.ends = end
@@ -97,8 +100,24 @@ func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 
 var (
 	errHeadTooLarge = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "head of an answer beyond the limit"}
+	errTooManyHeads = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultHeaderBlock, Reason: "more interim answers than the client takes"}
 	errBadResponse  = &h2.Error{Code: h2.ProtocolError, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "head of an answer against RFC 9110"}
 )
+
+// Interim heads that wait for the client to take those before them.
+const (
+	mostHeadsWaiting = 64
+	headsWaiting     = 64 << 10 // octets
+)
+
+// crowded reports that there is no room for another interim head.
+func (s *upStream) crowded(h *h2.Head) bool {
+	n := h.Size
+	for i := range s.heads {
+		n += s.heads[i].Cap()
+	}
+	return len(s.heads) >= mostHeadsWaiting || n > headsWaiting
+}
 
 // take reads a head into res.
 func (s *upStream) take(h *h2.Head, end bool) *h2.Error {

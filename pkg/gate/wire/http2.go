@@ -297,9 +297,14 @@ func (r *Request) GRPC() bool {
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		if f.id == h2.NameContentType || f.id == 0 && field.EqualFold(r.name(f), "content-type") {
-			rest, ok := bytes.CutPrefix(r.value(f), []byte("application/grpc"))
-			return ok && (len(rest) == 0 || rest[0] == '+' || rest[0] == ';')
+			return IsGRPC(r.value(f))
 		}
 	}
 	return false
+}
+
+// IsGRPC reports whether a content type is that of gRPC.
+func IsGRPC(contentType []byte) bool {
+	rest, ok := bytes.CutPrefix(contentType, []byte("application/grpc"))
+	return ok && (len(rest) == 0 || rest[0] == '+' || rest[0] == ';')
 }

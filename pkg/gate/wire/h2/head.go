@@ -84,6 +84,16 @@ func (h *Head) Each(yield func(name, value []byte) bool) {
 	}
 }
 
+// First is the value of the first field with a name of the tables, or nil.
+func (h *Head) First(name Name) []byte {
+	for i := range h.Fields {
+		if f := &h.Fields[i]; f.Name == name {
+			return h.ValueOf(f)
+		}
+	}
+	return nil
+}
+
 // Reset empties h and keeps its memory.
 func (h *Head) Reset() {
 	*h = Head{Fields: h.Fields[:0], text: h.text[:0]}

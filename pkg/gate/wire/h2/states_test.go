@@ -111,11 +111,12 @@ func TestStreamsOfAClient(t *testing.T) {
 	state(3, ResetByPeer, nil)
 	state(1, Closed, nil)
 	p.Open(MaxStreamID)
-	for id := uint32(101); id < 101+2*32; id += 2 {
+	for id := uint32(101); id < 101+2*maxResetsKept; id += 2 {
 		h.Add(id, ResetByUs)
 	}
 	state(5, Forgotten, nil)
 	state(101, ResetByUs, nil)
+	state(99+2*maxResetsKept, ResetByUs, nil)
 	state(MaxStreamID, Forgotten, nil)
 	h.Add(MaxStreamID, ResetByPeer)
 	state(MaxStreamID, ResetByPeer, nil)

@@ -211,9 +211,6 @@ func (o *OurStreams) Next() (id uint32, ok bool) {
 // StateOf is the state of a stream that the engine has no record of, when the
 // container sends something on it. It is an error if we never opened it. One
 // that is long gone counts as reset by us: cancelling many streams at once must
-// Exhausted reports that there is no identifier left.
-func (o *OurStreams) Exhausted() bool { return o.last >= MaxStreamID }
-
 // not end the connection when their responses come.
 func (o *OurStreams) StateOf(id uint32, h *History) (State, *Error) {
 	if id%2 == 0 || id > o.last {
@@ -225,14 +222,21 @@ func (o *OurStreams) StateOf(id uint32, h *History) (State, *Error) {
 	return ResetByUs, nil
 }
 
+// Exhausted reports that there is no identifier left.
+func (o *OurStreams) Exhausted() bool { return o.last >= MaxStreamID }
+
 // History remembers how the streams ended that were closed last: frames that
 // were under way when we reset a stream are no fault.
 type History struct {
-	reset  [32]uint32 // identifier << 1, and 1 if the peer did it
+	reset  []uint32 // identifier << 1, and 1 if the peer did it; grows to maxResetsKept
 	ended  [8]uint32
-	resets uint8 // next place in reset
-	ends   uint8 // next place in ended
+	resets uint16 // next place in reset, once it is as long as it gets
+	ends   uint8  // next place in ended
 }
+
+// maxResetsKept is more than a client may have streams: it may cancel all at
+// once.
+const maxResetsKept = 512
 
 // Add notes that a stream has come to one of the closed states.
 func (h *History) Add(id uint32, how State) {
@@ -241,12 +245,19 @@ func (h *History) Add(id uint32, how State) {
 		h.ended[h.ends%uint8(len(h.ended))] = id
 		h.ends++
 	case ResetByPeer:
-		h.reset[h.resets%uint8(len(h.reset))] = id<<1 | 1
-		h.resets++
+		h.addReset(id<<1 | 1)
 	case ResetByUs:
-		h.reset[h.resets%uint8(len(h.reset))] = id << 1
-		h.resets++
+		h.addReset(id << 1)
 	}
+}
+
+func (h *History) addReset(r uint32) {
+	if len(h.reset) < maxResetsKept {
+		h.reset = append(h.reset, r)
+		return
+	}
+	h.reset[h.resets] = r
+	h.resets = (h.resets + 1) % maxResetsKept
 }
 
 // stateOf is the way in which a stream ended. h may be nil.
@@ -254,7 +265,7 @@ func (h *History) stateOf(id uint32) State {
 	if h == nil {
 		return Forgotten
 	}
-	for _, r := range &h.reset {
+	for _, r := range h.reset {
 		if r>>1 == id {
 			return ResetByUs - State(r&1)
 		}
