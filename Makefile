@@ -20,7 +20,7 @@ COUNT     ?= 5
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image run demo test race e2e torture conformance browser bench bench-micro lint fuzz clean
+.PHONY: help build image run demo test race e2e torture conformance render browser bench bench-micro lint fuzz clean
 
 help: ## this list
 	@echo 'make <target>:'
@@ -57,6 +57,9 @@ torture: ## kills, cuts, stops and attacks under load, with a ledger of every re
 
 conformance: ## judges that others wrote, in a module of their own: kubelet, Knative, gRPC, h2spec
 	cd test/conformance && $(GO) test -count=1 ./...
+
+render: ## config/kubernetes, its overlays and the Helm chart, rendered and held to the types of the APIs
+	cd test/render && $(GO) test -count=1 ./...
 
 browser: ## the status page in headless Chromium, which must be installed
 	cd test/browser && $(GO) test -count=1 ./...

@@ -151,6 +151,9 @@ func TestExpressionsOfTheConfigurationUseOnlyWhatIsExported(t *testing.T) {
 	v := exported(t)
 	counts := map[string]int{}
 	err := filepath.WalkDir(configDir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == "helm" {
+			return fs.SkipDir // no YAML before it is rendered; test/render compares it with what is read here
+		}
 		if err != nil || d.IsDir() || !slices.Contains([]string{".json", ".yaml"}, filepath.Ext(path)) {
 			return err
 		}

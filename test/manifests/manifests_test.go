@@ -20,7 +20,7 @@ const (
 	configDir   = "../../config"
 	settingsDoc = "../../docs/configuration.md"
 	metricsDoc  = "../../docs/metrics.md"
-	gateImage   = "registry.example/queuegate"
+	gateImage   = "registry.example/queuegate:dev"
 )
 
 // file is a file of the configuration: its text, and what YAML and JSON say.
@@ -33,8 +33,14 @@ type file struct {
 func files(t *testing.T) (all []file) {
 	t.Helper()
 	err := filepath.WalkDir(configDir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil {
 			return err
+		}
+		if d.IsDir() {
+			if d.Name() == "helm" {
+				return fs.SkipDir // test/render renders the chart
+			}
+			return nil
 		}
 		name, err := filepath.Rel(configDir, path)
 		if err != nil {
@@ -111,7 +117,7 @@ func firstColumn(t *testing.T, path string) map[string][]string {
 }
 
 func TestTheListOfFilesIsComplete(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([a-z/.-]+)\)`)
+	link := regexp.MustCompile(`\]\(([a-z][a-z/.-]*)\)`)
 	var listed, there []string
 	for _, f := range files(t) {
 		if f.name != "README.md" {
@@ -122,6 +128,7 @@ func TestTheListOfFilesIsComplete(t *testing.T) {
 			listed = append(listed, m[1])
 		}
 	}
+	listed = slices.DeleteFunc(listed, func(name string) bool { return name == "helm/queuegate" })
 	slices.Sort(listed)
 	slices.Sort(there)
 	if !slices.Equal(listed, there) {

@@ -32,7 +32,7 @@ func portsOf(t *testing.T, f file) (numbers []int) {
 	for _, d := range f.documents {
 		walk(d, func(o map[string]any) {
 			if _, service := o["targetPort"]; service {
-				return // its port is its own; the target is looked at by name
+				return // its port is its own; TestNamesOfPortsLeadToTheGate has the target
 			}
 			for _, key := range []string{"containerPort", "port"} {
 				if port, ok := o[key].(int); ok {
@@ -93,8 +93,11 @@ func TestNamesOfPortsLeadToTheGate(t *testing.T) {
 	for _, f := range files(t) {
 		for _, d := range f.documents {
 			walk(d, func(o map[string]any) {
-				if name, ok := o["targetPort"]; ok {
-					lead(f, name.(string), "QUEUE_SERVING_PORT")
+				if port, ok := o["targetPort"]; ok {
+					found++
+					if got := documented[port.(int)]; got != "QUEUE_SERVING_PORT" {
+						t.Errorf("%s: %v leads to %q", f.name, port, got)
+					}
 				}
 				if name, ok := o["port"].(string); ok {
 					lead(f, name, "METRICS_PORT")

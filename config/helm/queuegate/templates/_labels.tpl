@@ -1,0 +1,3 @@
+{{- define "queuegate.labels" -}}
+app.kubernetes.io/name: {{ .Release.Name }}
+{{- end }}

@@ -1,0 +1,128 @@
+package render
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	syaml "sigs.k8s.io/yaml"
+)
+
+const configDir = "../../config/"
+
+// known has all types that the manifests use, but for KEDA's.
+var known = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, monitoring.AddToScheme} {
+		if err := add(s); err != nil {
+			panic("BUG: " + err.Error())
+		}
+	}
+	return s
+}()
+
+// kustomize renders a directory below config/.
+func kustomize(t *testing.T, dir string) []object {
+	t.Helper()
+	all, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), configDir+dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := all.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects(t, text)
+}
+
+// helm renders the chart for the release web in the namespace default, as
+// `helm install web --set ...` would.
+func helm(values string) ([]byte, error) {
+	chart, err := loader.LoadDir(configDir + "helm/queuegate")
+	if err != nil {
+		return nil, err
+	}
+	own := map[string]any{}
+	if err := syaml.Unmarshal([]byte(values), &own); err != nil {
+		return nil, err
+	}
+	release := chartutil.ReleaseOptions{Name: "web", Namespace: "default", Revision: 1, IsInstall: true}
+	all, err := chartutil.ToRenderValues(chart, own, release, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	rendered, err := engine.Render(chart, all)
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	for name, document := range rendered {
+		if strings.HasSuffix(name, ".yaml") {
+			text.WriteString("---\n" + document + "\n")
+		}
+	}
+	return text.Bytes(), nil
+}
+
+func chart(t *testing.T, values string) []object {
+	t.Helper()
+	text, err := helm(values)
+	if err != nil {
+		t.Fatalf("%s: %v", values, err)
+	}
+	return objects(t, text)
+}
+
+// An object is one manifest: as text and, where its type is known, decoded.
+type object struct {
+	unstructured.Unstructured
+	typed runtime.Object
+}
+
+// objects decodes manifests strictly: an unknown field and one that comes twice
+// are errors.
+func objects(t *testing.T, text []byte) (all []object) {
+	t.Helper()
+	decoder := serializer.NewCodecFactory(known, serializer.EnableStrict).UniversalDeserializer()
+	for r := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text))); ; {
+		document, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o object
+		if err := syaml.UnmarshalStrict(document, &o.Object); err != nil {
+			t.Fatalf("%v in\n%s", err, document)
+		}
+		if len(o.Object) == 0 {
+			continue
+		}
+		if o.typed, _, err = decoder.Decode(document, nil, nil); err != nil && !runtime.IsNotRegisteredError(err) {
+			t.Errorf("%v in\n%s", err, document)
+		}
+		if o.typed == nil && o.GetKind() != "ScaledObject" {
+			t.Errorf("no type for %s %s", o.GetAPIVersion(), o.GetKind())
+		}
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b object) int { return cmp.Compare(a.GetKind()+a.GetName(), b.GetKind()+b.GetName()) })
+	return all
+}

@@ -1,0 +1,140 @@
+package render
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func readYAML(t *testing.T, file string) (content map[string]any) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(text, &content); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return content
+}
+
+func TestValuesThatMakeNoSenseAreRefused(t *testing.T) {
+	for values, want := range map[string]string{
+		`{replicas: -1}`: "replicas",
+		`{replica: 3}`:   "replica",
+		`{gate: {image: registry.example/queuegate}}`:    "gate.image",
+		`{app: {image: "registry.example/app:latest"}}`:  "app.image",
+		`{app: {image: "host:5000/app"}}`:                "app.image",
+		`{app: {port: 70000}}`:                           "app.port",
+		`{app: {readinessProbe: {exec: {}}}}`:            "app.readinessProbe",
+		`{gate: {concurrency: "10"}}`:                    "gate.concurrency",
+		`{gate: {timeoutSeconds: 0}}`:                    "gate.timeoutSeconds",
+		`{gate: {env: {A: b}}}`:                          "gate.env",
+		`{gate: {env: [{name: A, value: 1}]}}`:           "gate.env",
+		`{gate: {resources: {limits: {cpu: lots}}}}`:     "gate.resources.limits.cpu",
+		`{autoscaling: {kind: vpa}}`:                     "autoscaling.kind",
+		`{networkPolicy: {prometheus: {podLabels: []}}}`: "networkPolicy.prometheus.podLabels",
+		`{podDisruptionBudget: {maxUnavailable: 0}}`:     "podDisruptionBudget.maxUnavailable",
+	} {
+		path := "/" + strings.ReplaceAll(want, ".", "/")
+		if _, err := helm(values); err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, want an error with %s", values, err, want)
+		}
+	}
+}
+
+// TestEveryValueReachesAManifest changes one value after the other: the render
+// must follow each.
+func TestEveryValueReachesAManifest(t *testing.T) {
+	for values, want := range map[string]string{
+		`{replicas: 5}`:                      "replicas: 5",
+		`{app: {image: "host:5000/app:v1"}}`: "image: host:5000/app:v1",
+		`{app: {image: "host/app@sha256:` + strings.Repeat("0", 64) + `"}}`: "image: host/app@sha256:0",
+		`{app: {port: 3000}}`:                                                            "containerPort: 3000",
+		`{app: {env: [{name: COLOUR, value: red}]}}`:                                     "value: red",
+		`{app: {readinessProbe: {httpGet: {path: /up}}}}`:                                `"path":"/up"`,
+		`{app: {resources: {limits: {memory: 1Gi}}}}`:                                    "memory: 1Gi",
+		`{app: {securityContext: {runAsUser: 1234}}}`:                                    "runAsUser: 1234",
+		`{gate: {image: "host/gate:v2"}}`:                                                "image: host/gate:v2",
+		`{gate: {concurrency: 3}}`:                                                       `value: "3"`,
+		`{gate: {timeoutSeconds: 60}}`:                                                   "terminationGracePeriodSeconds: 90",
+		`{gate: {drainQuietSeconds: 0}}`:                                                 "terminationGracePeriodSeconds: 320",
+		`{gate: {env: [{name: QUEUE_CAPACITY, value: "7"}]}}`:                            "name: QUEUE_CAPACITY",
+		`{gate: {resources: {limits: {cpu: 250m}}}}`:                                     "cpu: 250m",
+		`{imagePullSecrets: [{name: regcred}]}`:                                          "name: regcred",
+		`{service: {port: 8000}}`:                                                        "port: 8000",
+		`{podDisruptionBudget: {maxUnavailable: 25%}}`:                                   "maxUnavailable: 25%",
+		`{networkPolicy: {prometheus: {namespace: watch}}}`:                              "kubernetes.io/metadata.name: watch",
+		`{networkPolicy: {prometheus: {podLabels: {a: bcd}}}}`:                           "a: bcd",
+		`{autoscaling: {kind: hpa, minReplicas: 4, maxReplicas: 44, targetRequests: 9}}`: `maxReplicas: 44`,
+		`{autoscaling: {kind: keda, prometheusAddress: "http://p:1"}}`:                   "serverAddress: http://p:1",
+	} {
+		rendered, err := helm(values)
+		if err != nil {
+			t.Errorf("%s: %v", values, err)
+			continue
+		}
+		objects(t, rendered)
+		if !strings.Contains(string(rendered), want) {
+			t.Errorf("%s: no %q in\n%s", values, want, rendered)
+		}
+	}
+	for kind, values := range map[string]string{
+		"PodDisruptionBudget": `{podDisruptionBudget: {enabled: false}}`,
+		"NetworkPolicy":       `{networkPolicy: {enabled: false}}`,
+	} {
+		if names := kinds(chart(t, values)); slices.Contains(names, kind) || len(names) != 3 {
+			t.Errorf("%s: %q", values, names)
+		}
+	}
+}
+
+func TestAnAutoscalerHasTheReplicasForItself(t *testing.T) {
+	for _, values := range []string{`{autoscaling: {kind: hpa}}`, `{autoscaling: {kind: keda}}`} {
+		if d := find(t, chart(t, values), "Deployment").typed.(*v1.Deployment); d.Spec.Replicas != nil {
+			t.Errorf("%s: %d replicas", values, *d.Spec.Replicas)
+		}
+	}
+}
+
+// TestTheSchemaKnowsEveryValue descends into the defaults; free-form objects are
+// those whose properties the schema does not list.
+func TestTheSchemaKnowsEveryValue(t *testing.T) {
+	dir := configDir + "helm/queuegate/"
+	raw, err := os.ReadFile(dir + "values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema map[string]any
+	if err := json.Unmarshal(raw, &schema); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	var check func(path string, values, schema map[string]any)
+	check = func(path string, values, schema map[string]any) {
+		properties, _ := schema["properties"].(map[string]any)
+		if properties == nil {
+			return
+		}
+		for key, value := range values {
+			found++
+			below, ok := properties[key].(map[string]any)
+			if !ok {
+				t.Errorf("%s.%s is not in the schema", path, key)
+				continue
+			}
+			if inner, ok := value.(map[string]any); ok {
+				check(path+"."+key, inner, below)
+			}
+		}
+	}
+	check("", readYAML(t, dir+"values.yaml"), schema)
+	if found < 30 {
+		t.Errorf("only %d values", found)
+	}
+}
