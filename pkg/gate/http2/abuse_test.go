@@ -282,7 +282,7 @@ func TestRepliesThatNobodyReadsTakeNoMemory(t *testing.T) {
 			most, over := 0, false
 			until(t, "the gate reads no more from the client, or cuts it off", func() bool {
 				r.on(func() {
-					for x := r.part.conns; x != nil; x = x.next {
+					for x := range r.part.clients.all() {
 						most, over = max(most, x.pending()), over || x.stalled
 					}
 				})

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
@@ -33,6 +34,7 @@ type conn struct {
 	handle     loop.Handle
 	sock       loop.Sock
 	peer       netip.AddrPort
+	list       *connList
 	prev, next *conn
 	state      connState
 	live       bool // handle has begun
@@ -42,7 +44,7 @@ type conn struct {
 	until      int64
 	peers      h2.PeerStreams
 	streams    []*stream // that are open, by identifier
-	since      int64     // when the last of them ended
+	since      int64     // when it began to wait for a stream, or for the rest of a head
 	dropped    int       // octets that came while closing
 	last       uint32    // streams beyond it are not served any more, while refusing
 }
@@ -56,8 +58,7 @@ func (c *conn) begin(read []byte) {
 	c.link.init(e, &c.sock, c)
 	c.handle.Begin()
 	c.live = true
-	e.link(c)
-	c.since = e.loop.Now()
+	e.clients.add(c)
 	list := e.cfg.MaxHeaderList
 	if list == 0 {
 		list = h2.DefaultMaxList
@@ -140,20 +141,54 @@ func (c *conn) step() {
 	if c.stalled = c.pending() >= mostUnread; c.stalled {
 		if c.sock.Failed() {
 			c.cut()
+			return
 		}
+		if c.partial == 0 {
+			c.partial = now
+		}
+		c.watchHead()
 		return // what is asked for while replies are not read would only add to them
+	}
+	if c.partial != 0 && !c.incomplete() {
+		c.partial = 0 // it was stalled
 	}
 	more, ended, err := c.receive()
 	switch {
 	case !c.sock.Open():
+		return
 	case err != nil:
 		c.fail(err)
+		return
 	case ended || c.sock.Failed():
 		c.cut()
+		return
 	case more:
 		c.handle.Wake()
 	}
+	c.watchHead()
 }
+
+// watchHead bounds how long the rest of a frame or of a field block may take,
+// and how long what waits may not be read.
+func (c *conn) watchHead() {
+	l := &c.eng.clients.idle
+	if c.partial != 0 {
+		l = &c.eng.clients.reading
+	}
+	if c.list != l {
+		c.moveTo(l)
+	}
+	if c.partial == 0 || c.state == closing {
+		return
+	}
+	if by := c.partial + c.eng.cfg.headTimeout(); by > c.eng.loop.Now() {
+		c.handle.Until(gate.Earliest(c.until, by))
+	} else {
+		c.fail(errSlowHead)
+	}
+}
+
+var errSlowHead = &h2.Error{Code: h2.EnhanceYourCalm, Fault: h2.FaultIdle, Reason: "a head does not come to its end"}
 
 // readPreface reads until the preface is there.
 func (c *conn) readPreface() bool {
@@ -469,9 +504,22 @@ func (c *conn) refuse() {
 
 // streamEnded closes a connection that takes no streams and has none.
 func (c *conn) streamEnded() {
+	if len(c.streams) == 0 && c.list == &c.eng.clients.idle {
+		c.moveTo(c.list)
+	}
 	if c.state == refusing && len(c.streams) == 0 {
 		c.close()
 	}
+}
+
+// retire closes a connection without a stream, for the sake of others.
+func (c *conn) retire() {
+	if c.state != prefaced {
+		c.hold(h2.AppendGoAway(c.room(), c.peers.Last(), h2.NoError, ""))
+		c.flush()
+	}
+	c.sock.Finish()
+	c.cut()
 }
 
 // fail ends the connection for a fault of the peer.
@@ -539,7 +587,7 @@ func (c *conn) cut() {
 	c.sock.Close()
 	c.dropOut()
 	c.link.dropIn()
-	c.eng.unlink(c)
+	c.eng.clients.remove(c)
 	c.eng.gate.Descriptors.Release()
 	c.handle.Done()
 }

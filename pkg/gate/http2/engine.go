@@ -14,28 +14,28 @@ import (
 
 // Limits towards peers (CONTRACT section L).
 const (
-	maxStreams      = 250
-	streamWindow    = 64 << 10     // what a peer may send ahead on a stream
-	leastWindow     = 2 << 10      // the same from the container while memory is tight
-	connWindow      = 256 << 10    // what a peer may send ahead on all streams of a connection that carries bodies
-	outBytes        = 128 << 10    // frames that wait for a peer that does not read
-	outBytesShort   = 16 << 10     // the same where there is no memory left
-	mostUnread      = 2 * outBytes // beyond them nothing is read from a client either
-	freeHead        = 2 << 10      // of a stream's head do not count against gate.Heads
-	mostHeads       = 512 << 10    // what the heads of a connection take where gate.Heads runs low
-	putBytes        = 32 << 10     // payload that one stream adds before others have their turn
-	readBytes       = 64 << 10
-	prefaceTimeout  = int64(10 * time.Second)
-	goAwayTimeout   = int64(time.Second)
-	closeTimeout    = int64(time.Second)
-	replyTimeout    = int64(5 * time.Second)
-	settingsTimeout = int64(10 * time.Second)
+	maxStreams     = 250
+	streamWindow   = 64 << 10     // what a peer may send ahead on a stream
+	leastWindow    = 2 << 10      // the same from the container while memory is tight
+	connWindow     = 256 << 10    // what a peer may send ahead on all streams of a connection that carries bodies
+	outBytes       = 128 << 10    // frames that wait for a peer that does not read
+	outBytesShort  = 16 << 10     // the same where there is no memory left
+	mostUnread     = 2 * outBytes // beyond them nothing is read from a client either
+	freeHead       = 2 << 10      // of a stream's head do not count against gate.Heads
+	mostHeads      = 512 << 10    // what the heads of a connection take where gate.Heads runs low
+	putBytes       = 32 << 10     // payload that one stream adds before others have their turn
+	readBytes      = 64 << 10
+	prefaceTimeout = int64(10 * time.Second)
+	goAwayTimeout  = int64(time.Second)
+	closeTimeout   = int64(time.Second)
+	replyTimeout   = int64(5 * time.Second)
 )
 
 // Protocol is HTTP/2 on all loops.
 type Protocol struct {
-	MaxHeaderList int    // octets of a head after decoding; 0 = 64 KiB
-	Scheme        string // towards the container
+	MaxHeaderList int           // octets of a head after decoding; 0 = 64 KiB
+	Scheme        string        // towards the container
+	HeadTimeout   time.Duration // from the first byte of a field block, or of any frame, to its last; 0 = a minute
 
 	connections atomic.Int64
 	faults      [16]atomic.Int64 // by h2.Fault
@@ -57,6 +57,13 @@ func (p *Protocol) Stats() gate.HTTP2Stats {
 	return gate.HTTP2Stats{Connections: int(p.connections.Load()), Errors: errors}
 }
 
+func (p *Protocol) headTimeout() int64 {
+	if p.HeadTimeout == 0 {
+		return int64(time.Minute)
+	}
+	return int64(p.HeadTimeout)
+}
+
 // Engine is HTTP/2 on one loop. Its methods may be called on the loop only.
 type Engine struct {
 	gate    *gate.Gate
@@ -70,7 +77,7 @@ type Engine struct {
 	outs    loop.Spares[buffer]
 	ins     loop.Spares[buffer]
 	streams loop.Spares[stream]
-	conns   *conn
+	clients
 	held    int // octets that bodies and frames take: see memory.go
 	leased  int // of them from the gate's budget
 	leaving bool
@@ -81,6 +88,7 @@ type buffer struct{ b []byte }
 
 func newEngine(p *Protocol, w *serve.Worker) *Engine {
 	e := &Engine{gate: w.Gate, cfg: p, worker: w, loop: w.Loop}
+	e.clients.eng = e
 	e.outs.Init(w.Loop, 2, 64, nil)
 	e.ins.Init(w.Loop, 8, 256, nil)
 	e.streams.Init(w.Loop, 16, 16384, nil)
@@ -107,10 +115,8 @@ func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []by
 // Leave is serve.Part: GOAWAY tells all clients.
 func (e *Engine) Leave() (silent bool) {
 	e.leaving = true
-	for c := e.conns; c != nil; {
-		next := c.next
+	for c := range e.clients.all() {
 		c.goAway()
-		c = next
 	}
 	return false
 }
@@ -122,71 +128,6 @@ func (e *Engine) Connector() gate.Connector { return e.pool }
 func (e *Engine) IdleUpstreams() int {
 	idle, _ := e.pool.Idle()
 	return idle
-}
-
-// Oldest is gate.IdleConnections: of connections without a stream.
-func (e *Engine) Oldest(found func(gate.IdleConnection, bool)) {
-	e.loop.Post(func() {
-		c := e.oldestIdle()
-		if c == nil {
-			found(gate.IdleConnection{}, false)
-			return
-		}
-		found(gate.IdleConnection{Idleness: gate.IdleClient, Since: c.since}, true)
-	})
-}
-
-// CloseOldest is gate.IdleConnections.
-func (e *Engine) CloseOldest(gate.Idleness) {
-	e.loop.Post(func() {
-		if c := e.oldestIdle(); c != nil {
-			e.gate.Descriptors.NoteReclaimed()
-			c.cut()
-		}
-	})
-}
-
-// oldestIdle is the connection that has been without a stream for longest, if
-// that is long enough. It is asked for where descriptors run out, and not
-// before.
-func (e *Engine) oldestIdle() (oldest *conn) {
-	latest := e.loop.Now() - int64(gate.MinIdle)
-	for c := e.conns; c != nil; c = c.next {
-		if len(c.streams) == 0 && c.since <= latest && (oldest == nil || c.since < oldest.since) {
-			oldest = c
-		}
-	}
-	return oldest
-}
-
-// Connections is the number of clients' connections of the loop.
-func (e *Engine) Connections() (n int) {
-	for c := e.conns; c != nil; c = c.next {
-		n++
-	}
-	return n
-}
-
-func (e *Engine) link(c *conn) {
-	if c.next = e.conns; c.next != nil {
-		c.next.prev = c
-	}
-	e.conns = c
-	e.cfg.connections.Inc()
-}
-
-func (e *Engine) unlink(c *conn) {
-	if c.prev != nil {
-		c.prev.next = c.next
-	} else {
-		e.conns = c.next
-	}
-	if c.next != nil {
-		c.next.prev = c.prev
-	}
-	c.next, c.prev = nil, nil
-	e.cfg.connections.Dec()
-	e.worker.Departed()
 }
 
 func (e *Engine) getOut() *buffer {

@@ -200,6 +200,12 @@ func (f *flow) Put(p []byte) int {
 	return done
 }
 
+// blocked reports that the peer's window, of the stream or of the connection, is
+// closed to what has been begun.
+func (f *flow) blocked() bool {
+	return f.started && !f.finished && (f.send.Left() == 0 || f.l.send.Left() == 0)
+}
+
 // Finish is gate.Sink.
 func (f *flow) Finish(trailers []byte) {
 	if f.finished {

@@ -24,7 +24,8 @@ type link struct {
 	send     h2.SendWindow
 	recv     h2.ReceiveWindow
 	rest     []byte // of a frame that is not complete
-	part     int    // octets of headMemory
+	partial  int64  // when the frame or field block began that is not complete; 0 = none
+	part     int    // octets of headMemory that it takes
 	// headMemory is what frames and field blocks are taken from that are not
 	// complete; nil: they need none.
 	headMemory *gate.Budget
@@ -100,6 +101,7 @@ func (l *link) receive() (more, ended bool, err *h2.Error) {
 // handle takes all frames that stand in b, and keeps the rest.
 func (l *link) handle(b []byte) *h2.Error {
 	f := &l.eng.frame
+	whole := false // some frame is
 	for len(b) > 0 {
 		n, ok, err := l.reader.Next(b, f)
 		if err != nil {
@@ -109,6 +111,7 @@ func (l *link) handle(b []byte) *h2.Error {
 		if !ok {
 			break
 		}
+		whole = true
 		if err := l.count(f); err != nil {
 			return err
 		}
@@ -125,8 +128,17 @@ func (l *link) handle(b []byte) *h2.Error {
 	case cap(l.rest) > 0:
 		l.rest = nil
 	}
+	switch {
+	case !l.incomplete():
+		l.partial = 0
+	case whole || l.partial == 0:
+		l.partial = l.eng.loop.Now()
+	}
 	return l.chargePart(cap(l.rest) + l.reader.Held() - gate.FreeHeadBytes)
 }
+
+// incomplete reports that a frame or a field block has begun.
+func (l *link) incomplete() bool { return len(l.rest) > 0 || l.reader.InBlock() }
 
 // chargePart makes n octets of the gate's budget of heads those of the frame
 // and the field block that are not complete.

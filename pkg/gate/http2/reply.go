@@ -52,6 +52,9 @@ func (s *stream) sendReply() bool {
 	switch {
 	case s.Gone():
 	case len(s.body) > 0:
+		if s.blocked() {
+			s.conn.fault(h2.FaultIdle)
+		}
 		s.sendReset(h2.Cancel)
 	default:
 		s.Finish(nil)

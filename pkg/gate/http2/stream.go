@@ -259,6 +259,9 @@ func (s *stream) relay() bool {
 		return false
 	}
 	s.eng().worker.Departed()
+	if (outcome == gate.IdleTimeout || outcome == gate.RequestTimeout) && s.blocked() {
+		s.conn.fault(h2.FaultIdle)
+	}
 	switch ending {
 	case gate.Completed:
 	case gate.Rejected:
@@ -303,7 +306,6 @@ func (s *stream) end() {
 	if !s.state.Closed() {
 		s.state = h2.ResetByPeer
 	}
-	c.since = c.eng.loop.Now()
 	c.remember(s.id, s.state)
 	s.flow.close()
 	s.req.Reset()

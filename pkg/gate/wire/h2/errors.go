@@ -46,7 +46,7 @@ const (
 	FaultEmptyFrames              // frames that carry nothing
 	FaultHeaderBlock              // a field block beyond all limits, CONTINUATION included
 	FaultUnread                   // asks, and does not read the replies
-	FaultIdle                     // a window that stays at zero, a stream that is not used
+	FaultIdle                     // a window that stays at zero, a head that does not come to its end
 	faults
 )
 

@@ -82,6 +82,9 @@ func (r *Reader) Want(b []byte) int {
 	return FrameHeaderLen + int(binary.BigEndian.Uint32(b)>>8)
 }
 
+// InBlock reports whether a field block has begun and is not complete.
+func (r *Reader) InBlock() bool { return r.inBlock }
+
 // Held is the memory that a field block takes while it is not complete.
 func (r *Reader) Held() int { return cap(r.block) }
 

@@ -1,0 +1,131 @@
+package http2
+
+import (
+	"iter"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// clients are the connections of clients on one loop, and the
+// gate.IdleConnections of those that carry no stream.
+type clients struct {
+	eng     *Engine
+	idle    connList // in the order in which they began to wait; some have streams
+	reading connList // a frame or a field block has begun
+}
+
+// connList is a list of connections.
+type connList struct{ first, last *conn }
+
+func (l *connList) push(c *conn) {
+	c.list = l
+	if c.prev = l.last; c.prev != nil {
+		c.prev.next = c
+	} else {
+		l.first = c
+	}
+	l.last = c
+}
+
+func (l *connList) remove(c *conn) {
+	if c.prev != nil {
+		c.prev.next = c.next
+	} else {
+		l.first = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	} else {
+		l.last = c.prev
+	}
+	c.next, c.prev = nil, nil
+}
+
+// moveTo makes c the last one in l to have begun to wait.
+func (c *conn) moveTo(l *connList) {
+	c.since = c.eng.loop.Now()
+	if c.list != l || l.last != c {
+		c.list.remove(c)
+		l.push(c)
+	}
+}
+
+// add begins to count c.
+func (s *clients) add(c *conn) {
+	c.since = s.eng.loop.Now()
+	s.idle.push(c)
+	s.eng.cfg.connections.Inc()
+}
+
+// remove ends what add began.
+func (s *clients) remove(c *conn) {
+	c.list.remove(c)
+	s.eng.cfg.connections.Dec()
+	s.eng.worker.Departed()
+}
+
+// all are the connections; one may be removed when it is its turn.
+func (s *clients) all() iter.Seq[*conn] {
+	return func(yield func(*conn) bool) {
+		for _, l := range []*connList{&s.idle, &s.reading} {
+			for c := l.first; c != nil; {
+				next := c.next
+				if !yield(c) {
+					return
+				}
+				c = next
+			}
+		}
+	}
+}
+
+// Oldest is gate.IdleConnections.
+func (s *clients) Oldest(found func(gate.IdleConnection, bool)) {
+	s.eng.loop.Post(func() {
+		if c := s.oldest(&s.idle); c != nil {
+			found(gate.IdleConnection{Idleness: gate.IdleClient, Since: c.since}, true)
+		} else if c := s.oldest(&s.reading); c != nil {
+			found(gate.IdleConnection{Idleness: gate.UnfinishedHead, Since: c.since}, true)
+		} else {
+			found(gate.IdleConnection{}, false)
+		}
+	})
+}
+
+// CloseOldest is gate.IdleConnections.
+func (s *clients) CloseOldest(rank gate.Idleness) {
+	s.eng.loop.Post(func() {
+		l := &s.idle
+		if rank == gate.UnfinishedHead {
+			l = &s.reading
+		}
+		if c := s.oldest(l); c != nil {
+			s.eng.gate.Descriptors.NoteReclaimed()
+			c.retire()
+		}
+	})
+}
+
+// oldest is the first connection of the list, if it has waited for long enough.
+// Those with streams are not in order, and are put out of the way; those on
+// which bytes have come are about to have one.
+func (s *clients) oldest(l *connList) *conn {
+	var until *conn // the first one that was put out of the way
+	for c := l.first; c != nil && c != until; {
+		next := c.next
+		switch {
+		case len(c.streams) > 0:
+			if until == nil {
+				until = c
+			}
+			l.remove(c)
+			l.push(c)
+		case s.eng.loop.Now()-c.since < int64(gate.MinIdle):
+			return nil
+		case c.partial != 0 || c.sock.Quiet():
+			return c
+		}
+		c = next
+	}
+	return nil
+}

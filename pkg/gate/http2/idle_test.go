@@ -1,0 +1,181 @@
+package http2
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+func TestAHeadThatDoesNotComeToItsEndEndsItsConnection(t *testing.T) {
+	whole := opening(3, true)
+	for name, part := range map[string][]byte{
+		"a field block without its end": frame(h2.Headers, 0, 3, getHead),
+		"half of a frame":               whole[:len(whole)-2],
+		"half of a frame's header":      whole[:4],
+		"a frame before half of one":    append(frame(h2.Ping, 0, 0, "12345678"), whole[:4]...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}), func(o *options) { o.engine.HeadTimeout = 100 * time.Millisecond })
+			innocent, c := r.dial(), r.dial()
+			innocent.works()
+			c.works()
+			if _, err := c.conn.Write(part); err != nil {
+				t.Fatal(err)
+			}
+			c.wantGoAway(http2.ErrCodeEnhanceYourCalm)
+			if f := r.faults(); f["idle"] != 1 {
+				t.Errorf("faults %v", f)
+			}
+			innocent.works()
+		})
+	}
+}
+
+func TestAFieldBlockThatTricklesInHasNoLongerForThat(t *testing.T) {
+	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}), func(o *options) { o.engine.HeadTimeout = 100 * time.Millisecond })
+	c := r.dial()
+	c.works()
+	_ = c.raw(http2.FrameHeaders, 0, 3, getHead)
+	until(t, "the end of the connection", func() bool {
+		_ = c.raw(http2.FrameContinuation, 0, 3, "")
+		time.Sleep(5 * time.Millisecond) // far fewer than there may be of them
+		return c.over()
+	})
+	c.wantGoAway(http2.ErrCodeEnhanceYourCalm)
+	if f := r.faults(); f["idle"] != 1 {
+		t.Errorf("faults %v", f)
+	}
+}
+
+func TestAHeadThatComesInPiecesIsServed(t *testing.T) {
+	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}), func(o *options) { o.engine.HeadTimeout = 2 * patience })
+	c := r.dial()
+	c.works()
+	for i, b := range opening(3, true) {
+		_, _ = c.conn.Write([]byte{b})
+		if i%5 == 0 {
+			r.on(func() {}) // it has been read, or may have been
+		}
+	}
+	c.want(3, "200", "")
+	r.on(func() {
+		for x := range r.part.clients.all() {
+			if x.partial != 0 || x.list != &r.part.clients.idle {
+				t.Error("the head counts as one that has not come to its end")
+			}
+		}
+	})
+}
+
+func TestAWindowThatStaysAtZeroEndsWithTheIdleClock(t *testing.T) {
+	for _, of := range []string{"the stream", "the connection"} {
+		t.Run(of, func(t *testing.T) {
+			bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {
+				r := newRig(t, up, func(o *options) { o.gate.IdleTimeout = 300 * time.Millisecond })
+				var settings []http2.Setting
+				if of == "the stream" {
+					settings = append(settings, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+				}
+				c := r.dial(settings...)
+				c.greedy = false
+				id := c.get("/?1000000")
+				if g := c.await(id); !g.reset || g.ended {
+					t.Errorf("reset %v, ended %v", g.reset, g.ended)
+				}
+				if f := r.faults(); f["idle"] != 1 {
+					t.Errorf("faults %v", f)
+				}
+				until(t, "nothing in flight", func() bool { return r.gate.Admission.InFlight() == 0 })
+				c.works()
+			})
+		})
+	}
+}
+
+// crowd is a rig whose clients may have n connections.
+func crowd(t *testing.T, n int, h http.HandlerFunc) *rig {
+	r := newRig(t, serveHTTP1(t, h), func(o *options) { o.gate.Descriptors = gate.NewDescriptors(31) })
+	r.gate.Descriptors.Reserve(r.gate.Descriptors.Free() - n)
+	return r
+}
+
+// idleFor waits until all connections without a stream may be closed.
+func (r *rig) idleFor() {
+	r.t.Helper()
+	until(r.t, "connections to be idle", func() (all bool) {
+		r.on(func() {
+			all = true
+			for c := range r.part.clients.all() {
+				all = all && (len(c.streams) > 0 || r.part.loop.Now()-c.since >= int64(gate.MinIdle))
+			}
+		})
+		return all
+	})
+}
+
+func TestTheLongestIdleConnectionGivesWay(t *testing.T) {
+	hold := make(chan struct{})
+	const n = 8
+	r := crowd(t, n, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/held" {
+			<-hold
+		}
+	})
+	var clients []*client
+	for range n {
+		c := r.dial()
+		c.works()
+		clients = append(clients, c)
+	}
+	held := clients[0].get("/held")
+	until(t, "a request under way", func() bool { return r.gate.Admission.InFlight() == 1 })
+	_, _ = clients[1].conn.Write(opening(3, true)[:4]) // a head that has begun
+	clients[2].works()                                 // is idle for less than the others now
+	for i := 3; i < 6; i++ {
+		r.idleFor()
+		r.dial().works()
+		clients[i].wantGoAway(http2.ErrCodeNo)
+		clients[i].mu.Lock()
+		if last := clients[i].goAways[0].LastStreamID; last != 1 {
+			t.Errorf("GOAWAY up to stream %d", last)
+		}
+		clients[i].mu.Unlock()
+	}
+	if r.gate.Descriptors.Reclaimed() != 3 {
+		t.Errorf("%d connections were closed", r.gate.Descriptors.Reclaimed())
+	}
+	for _, i := range []int{2, 6, 7} {
+		clients[i].works()
+	}
+	close(hold)
+	clients[0].want(held, "200", "")
+	_, _ = clients[1].conn.Write(opening(3, true)[4:])
+	clients[1].want(3, "200", "")
+}
+
+func TestAHeadThatHasBegunGivesWayLast(t *testing.T) {
+	const n = 4
+	r := crowd(t, n, func(http.ResponseWriter, *http.Request) {})
+	var clients []*client
+	for i := range n {
+		c := r.dial()
+		c.works()
+		if i == 0 || i == 2 {
+			_, _ = c.conn.Write(opening(3, true)[:4])
+		}
+		clients = append(clients, c)
+	}
+	for _, i := range []int{1, 3, 0} {
+		r.idleFor()
+		c := r.dial()
+		c.works()
+		_, _ = c.conn.Write(opening(3, true)[:4])
+		until(t, fmt.Sprint("the end of client ", i), clients[i].over)
+	}
+}
