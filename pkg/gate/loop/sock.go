@@ -246,7 +246,7 @@ func (s *Sock) Quiet() bool {
 	if s.failed || s.hangup {
 		return false
 	}
-	if _, e := s.peek(); e == unix.EAGAIN {
+	if _, e := s.peek(make([]byte, 1)); e == unix.EAGAIN {
 		s.readable = false
 		return true
 	}
@@ -259,16 +259,31 @@ func (s *Sock) Ended() bool {
 	if s.layer != nil {
 		return s.layer.ended()
 	}
-	n, e := s.peek()
+	n, e := s.peek(make([]byte, 1))
 	return n == 0 && e != unix.EAGAIN && e != unix.EINTR
 }
 
-func (s *Sock) peek() (int, syscall.Errno) {
+// Peek copies the first bytes that are there to b, which stay, and returns how
+// many. It is for sockets without a layer.
+func (s *Sock) Peek(b []byte) int {
+	n, _ := s.peek(b)
+	return n
+}
+
+// Buffered is how many bytes are there.
+func (s *Sock) Buffered() int {
+	n, err := unix.IoctlGetInt(s.fd, unix.TIOCINQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (s *Sock) peek(b []byte) (int, syscall.Errno) {
 	if k := s.loop.kernel; k != nil {
 		return k.Peek(s.fd)
 	}
-	var b [1]byte
-	n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+	n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
 	if e != 0 {
 		return 0, e
 	}

@@ -13,13 +13,13 @@ import (
 
 // Serve begins to accept connections from ln on all loops and returns at
 // once. The server takes a descriptor of its own; ln is closed.
-func (s *Server) Serve(ln *net.TCPListener) error { return s.ServeOther(ln, nil) }
+func (s *Server) Serve(ln *net.TCPListener) error { return s.ServeTLS(ln, nil) }
 
-// ServeOther is Serve for a port where another protocol comes first. Until its
-// first bytes come, a connection waits as those of Serve do; then began takes
-// its non-blocking descriptor, which is of the gate's budget. began is called on
-// a loop and must not block.
-func (s *Server) ServeOther(ln *net.TCPListener, began func(fd int, peer netip.AddrPort)) error {
+// ServeTLS is Serve for a port where TLS comes first. Until the client's hello
+// is there, a connection costs a small struct and its descriptor; then hello
+// takes its non-blocking descriptor, which is of the gate's budget. hello is
+// called on a loop and must not block.
+func (s *Server) ServeTLS(ln *net.TCPListener, hello func(fd int, peer netip.AddrPort)) error {
 	defer ln.Close()
 	raw, err := ln.SyscallConn()
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Server) ServeOther(ln *net.TCPListener, began func(fd int, peer netip.A
 		if err := errors.Join(cerr, err); err != nil {
 			return fmt.Errorf("serving %s: %w", ln.Addr(), err)
 		}
-		w.Loop.Post(func() { w.listen(fd, began) })
+		w.Loop.Post(func() { w.listen(fd, hello) })
 	}
 	return nil
 }
@@ -67,15 +67,15 @@ type listener struct {
 	sock   loop.Sock
 	fd     int
 	paused bool                              // the sock is closed, and the descriptor is not
-	began  func(fd int, peer netip.AddrPort) // takes connections over at their first bytes; nil: HTTP/1 does at once
+	hello  func(fd int, peer netip.AddrPort) // takes connections over at their first record; nil: HTTP/1 does at once
 }
 
 // acceptBatch bounds how many connections are accepted before others have
 // their turn.
 const acceptBatch = 64
 
-func (w *Worker) listen(fd int, began func(int, netip.AddrPort)) {
-	l := &listener{worker: w, fd: fd, paused: true, began: began}
+func (w *Worker) listen(fd int, hello func(int, netip.AddrPort)) {
+	l := &listener{worker: w, fd: fd, paused: true, hello: hello}
 	w.listeners = append(w.listeners, l)
 	l.resume()
 }
@@ -116,8 +116,8 @@ func (l *listener) accept() error {
 
 // accepted gives a connection away.
 func (l *listener) accepted(fd int, peer netip.AddrPort) {
-	if l.began != nil {
-		l.worker.await(fd, peer, l.began)
+	if l.hello != nil {
+		l.worker.await(fd, peer, l.hello)
 		return
 	}
 	l.worker.http1.Adopt(fd, peer, nil, nil)

@@ -26,7 +26,8 @@ type Worker struct {
 	parts        []Part
 	http1, http2 Part // http2 may be nil
 	listeners    []*listener
-	waiting      list.List // of *waiting
+	silent       list.List // of *waiting, on which nothing has come
+	begun        list.List // likewise: on which something has
 	trims        []func()
 	date         []byte
 	dated        int64
@@ -115,7 +116,7 @@ func (w *Worker) leave() (silent bool) {
 		l.drain()
 	}
 	w.closeListeners()
-	silent = w.waiting.Len() > 0
+	silent = w.silent.Len()+w.begun.Len() > 0
 	for _, p := range w.parts {
 		silent = p.Leave() || silent
 	}

@@ -34,10 +34,10 @@ type Config struct {
 	Descriptors *gate.Descriptors
 	// Listen opens the port. It is called once there is a certificate.
 	Listen func() (*net.TCPListener, error)
-	// Serve accepts connections from the port, and calls began for each whose first
-	// bytes have come, with its non-blocking descriptor, which is of the budget and
-	// from then on began's. It must not block.
-	Serve func(ln *net.TCPListener, began func(fd int, peer netip.AddrPort)) error
+	// Serve accepts connections from the port, and calls hello for each whose first
+	// record has come, with its non-blocking descriptor, which is of the budget and
+	// from then on hello's. It must not block.
+	Serve func(ln *net.TCPListener, hello func(fd int, peer netip.AddrPort)) error
 	// HTTP1 takes over a connection after its handshake: a non-blocking
 	// descriptor, of the budget, and the layer that turns its bytes into the
 	// client's. It must not block.

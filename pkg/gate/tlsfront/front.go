@@ -109,7 +109,7 @@ func (f *Front) open() error {
 	return f.cfg.Serve(ln, f.begin)
 }
 
-// begin takes over a connection whose first bytes have come. It does not block.
+// begin takes over a connection whose first record has come. It does not block.
 func (f *Front) begin(fd int, peer netip.AddrPort) {
 	h := &handshake{conn: newConn(fd, peer)}
 	if !f.handshakes.add(h) {

@@ -78,7 +78,8 @@ func TestAConnectionGoesWhereItsProtocolSays(t *testing.T) {
 
 func TestASlowHandshakeHoldsUpNoOther(t *testing.T) {
 	f := begin(t, "x")
-	for _, beginning := range []string{"", "\x16", "\x16\x03\x01\x00\x50\x01"} {
+	whole := hello(t)
+	for _, beginning := range []string{"", whole[:1], whole[:6], whole[:len(whole)-1], whole} {
 		f.dial(beginning)
 	}
 	f.serves("x")
@@ -96,6 +97,21 @@ func (f *fixture) dial(beginning string) net.Conn {
 	return c
 }
 
+// hello is what a client sends first.
+func hello(t *testing.T) string {
+	t.Helper()
+	near, far := net.Pipe()
+	defer far.Close()
+	go func() {
+		_ = tls.Client(near, &tls.Config{ServerName: "localhost"}).Handshake() // ends with far
+		_ = near.Close()
+	}()
+	b := make([]byte, 16<<10)
+	n, err := far.Read(b)
+	must(t, err)
+	return string(b[:n])
+}
+
 // until waits for a condition that only outside looks can tell.
 func (f *fixture) until(what string, condition func() bool) {
 	f.t.Helper()
@@ -106,18 +122,44 @@ func (f *fixture) until(what string, condition func() bool) {
 	}
 }
 
-func TestASilentConnectionCostsNoHandshake(t *testing.T) {
+func TestAConnectionWithoutAWholeHelloCostsNoHandshake(t *testing.T) {
+	whole := hello(t)
+	for name, beginning := range map[string]string{"silent": "", "one byte": whole[:1], "the header": whole[:5], "all but a byte": whole[:len(whole)-1]} {
+		t.Run(name, func(t *testing.T) {
+			f := begin(t, "x")
+			goroutines := runtime.NumGoroutine()
+			for range 3 * maxHandshakes {
+				f.dial(beginning)
+			}
+			f.serves("x")
+			if s := f.front.Stats(); s.Handshaking != 0 || s.HandshakeFailures != 0 {
+				t.Errorf("stats %+v", s)
+			}
+			if n := runtime.NumGoroutine(); n > goroutines+10 {
+				t.Errorf("%d goroutines, %d before", n, goroutines)
+			}
+		})
+	}
+}
+
+func TestAHelloInPiecesBeginsAHandshake(t *testing.T) {
 	f := begin(t, "x")
-	goroutines := runtime.NumGoroutine()
-	for range 3 * maxHandshakes {
-		f.dial("")
+	c := f.dial("")
+	for b := range strings.SplitSeq(hello(t), "") {
+		_, err := io.WriteString(c, b)
+		must(t, err)
 	}
-	f.serves("x")
-	if s := f.front.Stats(); s.Handshaking != 0 || s.HandshakeFailures != 0 {
-		t.Errorf("stats %+v", s)
-	}
-	if n := runtime.NumGoroutine(); n > goroutines+10 {
-		t.Errorf("%d goroutines, %d before", n, goroutines)
+	f.until("the handshake to begin", func() bool { return f.front.Stats().Handshaking == 1 })
+}
+
+func TestWhatIsNoHelloFailsAtOnce(t *testing.T) {
+	f := begin(t, "x")
+	for _, text := range []string{"\x80\x2e\x01\x00\x02", "\x16\x03\x01\xff\xff", "x"} {
+		c := f.dial(text)
+		must(t, c.(*net.TCPConn).CloseWrite())
+		if _, err := io.Copy(io.Discard, c); os.IsTimeout(err) {
+			t.Errorf("%q: no end", text)
+		}
 	}
 }
 
@@ -145,13 +187,13 @@ func (f *fixture) bound(most int, crowded time.Duration) {
 func TestACrowdOfUnfinishedHandshakesGivesWay(t *testing.T) {
 	f := begin(t, "x")
 	f.bound(8, crowdedTimeout)
-	oldest := f.dial("\x16")
+	oldest := f.dial(hello(t))
 	f.until("the handshake to begin", func() bool { return f.front.Stats().Handshaking == 1 })
 	for range 20 {
-		f.dial("\x16\x03\x01")
+		f.dial(hello(t))
 	}
 	f.serves("x")
-	if _, err := oldest.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+	if _, err := io.Copy(io.Discard, oldest); os.IsTimeout(err) {
 		t.Errorf("the oldest handshake: %v", err)
 	}
 }
@@ -176,12 +218,24 @@ func TestACrowdOfGoodHandshakesWaitsForItsTurn(t *testing.T) {
 
 func TestAnUnfinishedHandshakeGivesItsDescriptorUp(t *testing.T) {
 	f := begin(t, "x")
-	f.dial("\x16")
+	f.dial(hello(t))
 	f.until("the handshake to begin", func() bool { return f.front.Stats().Handshaking == 1 })
 	f.budget.Reserve(f.budget.Free())
 	f.serves("x")
 	if f.budget.Reclaimed() != 1 {
 		t.Errorf("%d connections reclaimed", f.budget.Reclaimed())
+	}
+}
+
+func TestAnUnfinishedHelloGivesItsDescriptorUp(t *testing.T) {
+	f := begin(t, "x")
+	free := f.budget.Free()
+	c := f.dial(hello(t)[:6])
+	f.until("the connection", func() bool { return f.budget.Free() == free-1 })
+	f.budget.Reserve(f.budget.Free())
+	f.serves("x")
+	if _, err := c.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) || f.budget.Reclaimed() != 1 {
+		t.Errorf("read %v; %d connections reclaimed", err, f.budget.Reclaimed())
 	}
 }
 
@@ -207,12 +261,12 @@ func TestHTTPWithoutTLSIsToldWhatIsWrong(t *testing.T) {
 
 func TestCloseEndsHandshakesUnderWay(t *testing.T) {
 	f := begin(t, "x")
-	c := f.dial("\x16")
+	c := f.dial(hello(t))
 	f.until("the handshake to begin", func() bool { return f.front.Stats().Handshaking == 1 })
 	f.front.Close()
-	late := f.dial("\x16")
+	late := f.dial(hello(t))
 	for _, c := range []net.Conn{c, late} {
-		if _, err := c.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+		if _, err := io.Copy(io.Discard, c); os.IsTimeout(err) {
 			t.Errorf("read %v, want an end", err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 const (
 	// handshakeTimeout is how long a client may take for its handshake, from its
-	// first byte on.
+	// hello on.
 	handshakeTimeout = 10 * time.Second
 	// maxHandshakes bounds those under way; others wait for their turn.
 	maxHandshakes = 256
@@ -50,7 +50,7 @@ type handshake struct {
 	place *list.Element
 
 	// Guarded by the mutex of handshakes.
-	since   int64 // when its client's first byte came, on the clock of loops
+	since   int64 // when its client's hello came, on the clock of loops
 	reading int64 // since when it waits for its client; 0 = it does not
 	cut     bool  // it is to end
 }

@@ -69,7 +69,7 @@ func prepare(t *testing.T) (*fixture, Config) {
 			f.opened <- struct{}{}
 			return ln.(*net.TCPListener), nil
 		},
-		Serve:       server.ServeOther,
+		Serve:       server.ServeTLS,
 		HTTP1:       func(fd int, _ netip.AddrPort, _ *loop.Layer) { _ = unix.Close(fd); g.Descriptors.Release() },
 		Descriptors: g.Descriptors,
 		Changed:     func(c Change) { f.changes <- c },

@@ -39,7 +39,7 @@ func newTLSPort(cfg *config.Config, a *App, log *zap.Logger) (*tlsPort, error) {
 	c.Listen = func() (*net.TCPListener, error) {
 		return listen(cfg.ListenAddress, cfg.ServingTLSPort, "QUEUE_SERVING_TLS_PORT")
 	}
-	c.Descriptors, c.Serve = a.gate.Descriptors, a.server.ServeOther
+	c.Descriptors, c.Serve = a.gate.Descriptors, a.server.ServeTLS
 	c.HTTP1, c.HTTP2 = a.server.Adopt, a.server.AdoptHTTP2
 	c.Changed, c.Refused = p.changed, p.refused
 	var err error
