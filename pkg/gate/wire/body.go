@@ -92,7 +92,6 @@ func (d *Decoder) End() bool {
 
 func (d *Decoder) chunked(b []byte) (data []byte, used int, err error) {
 	for used < len(b) {
-		c := b[used]
 		switch d.state {
 		case chunkData:
 			n := min(int64(len(b)-used), d.Left)
@@ -101,59 +100,53 @@ func (d *Decoder) chunked(b []byte) (data []byte, used int, err error) {
 				d.state = chunkDataCR
 			}
 			return data, used + int(n), nil
-		case chunkSize:
-			if v := hexValue(c); v >= 0 {
-				if d.digits++; d.digits > maxSizeDigits {
-					return nil, used, ErrBadBody
-				}
-				d.Left = d.Left<<4 | int64(v)
-			} else if d.digits == 0 || !d.afterSize(c) {
-				return nil, used, ErrBadBody
-			}
-		case chunkSpace:
-			if c != ' ' && c != '\t' && c != ';' {
-				return nil, used, ErrBadBody // white space only before an extension
-			}
-			if !d.afterSize(c) {
-				return nil, used, ErrBadBody
-			}
-		case chunkExtension:
-			if d.extra++; d.extra > maxExtensionBytes || c < ' ' && c != '\t' && c != '\r' || c == 0x7f {
-				return nil, used, ErrBadBody
-			}
-			if c == '\r' {
-				d.state = chunkSizeLF
-			}
-		case chunkSizeLF:
-			if c != '\n' {
-				return nil, used, ErrBadBody
-			}
-			if d.digits = 0; d.Left > 0 {
-				d.state = chunkData
-			} else {
-				d.state = chunkTrailer
-			}
-		case chunkDataCR:
-			if c != '\r' {
-				return nil, used, ErrBadBody
-			}
-			d.state = chunkDataLF
-		case chunkDataLF:
-			if c != '\n' {
-				return nil, used, ErrBadBody
-			}
-			d.state = chunkSize
 		case chunkTrailer:
 			n, err := d.readTrailer(b[used:])
 			used += n
 			if err != nil || d.Ended {
 				return nil, used, err
 			}
-			continue
+		default:
+			if !d.between(b[used]) {
+				return nil, used, ErrBadBody
+			}
+			used++
 		}
-		used++
 	}
 	return nil, used, nil
+}
+
+// between takes a byte that is neither payload nor of a trailer.
+func (d *Decoder) between(c byte) bool {
+	switch d.state {
+	case chunkSize:
+		v := hexValue(c)
+		if v < 0 {
+			return d.digits > 0 && d.afterSize(c)
+		}
+		d.digits++
+		d.Left = d.Left<<4 | int64(v)
+		return d.digits <= maxSizeDigits
+	case chunkSpace: // only before an extension
+		return (c == ' ' || c == '\t' || c == ';') && d.afterSize(c)
+	case chunkExtension:
+		if c == '\r' {
+			d.state = chunkSizeLF
+		}
+		d.extra++
+		return d.extra <= maxExtensionBytes && (c >= ' ' || c == '\t' || c == '\r') && c != 0x7f
+	case chunkSizeLF:
+		if d.digits, d.state = 0, chunkData; d.Left == 0 {
+			d.state = chunkTrailer
+		}
+		return c == '\n'
+	case chunkDataCR:
+		d.state = chunkDataLF
+		return c == '\r'
+	default:
+		d.state = chunkSize
+		return c == '\n'
+	}
 }
 
 // afterSize takes the first byte behind the size.

@@ -120,7 +120,7 @@ func sameRequest(t *testing.T, r *Request, m *refMessage) {
 	wantSame(t, "head length", len(r.Raw), m.size)
 	wantSame(t, "method", string(r.Method), m.method)
 	wantSame(t, "target", string(r.Target), m.target)
-	wantSame(t, "authority", string(r.origin), m.authority)
+	wantSame(t, "authority", string(r.hosts.origin), m.authority)
 	wantSame(t, "minor version", r.Minor, m.minor)
 	wantSame(t, "framing", r.Body, m.kind)
 	wantSame(t, "length", r.Length, m.length)

@@ -50,6 +50,15 @@ type Head struct {
 	named    bool // the current line's name has been read, colon included
 }
 
+// Each walks the fields as they came, for observers.
+func (h *Head) Each(yield func(name, value []byte) bool) {
+	for i := range h.Fields {
+		if f := &h.Fields[i]; !yield(h.name(f), h.value(f)) {
+			return
+		}
+	}
+}
+
 func (h *Head) reset() {
 	if cap(h.Fields) > 256 {
 		h.Fields = nil

@@ -116,7 +116,8 @@ func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 		}
 		r.Protocol, r.Body = r.value(&r.Fields[upgrade]), NoBody
 	}
-	return r.chooseHost()
+	r.dropHost()
+	return nil
 }
 
 // addWebSocketKey adds what the handshake of HTTP/1.1 asks for and that of
@@ -150,7 +151,7 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 	dst = e.AppendNamed(dst, h2.NameScheme, []byte(scheme))
 	dst = e.AppendNamed(dst, h2.NamePath, r.Target)
 	dst = e.AppendNamed(dst, h2.NameAuthority, r.FinalHost(defaultHost))
-	makeForwarded := r.makesForwarded()
+	makeForwarded := r.hops.makeForwarded()
 	forDone := false
 	for i := range r.Fields {
 		f := &r.Fields[i]
@@ -159,7 +160,7 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 			dst = r.appendField(dst, e, f, r.value(f))
 		case f.kind == field.ForwardedFor && !forDone:
 			forDone = true
-			dst = r.appendForwardedForHTTP2(dst, e, peer)
+			dst = r.hops.appendForHTTP2(dst, e, &r.Head, peer)
 		case f.drop || f.kind == field.Host || f.kind == field.TransferEncoding || f.kind == field.Forwarded && makeForwarded:
 		case f.kind == field.Trailer && !allMayTrail(r.value(f)):
 			if v := appendTrailer(nil, r.value(f)); len(v) > 0 {
@@ -173,10 +174,10 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 		}
 	}
 	if !forDone {
-		dst = r.appendForwardedForHTTP2(dst, e, peer)
+		dst = r.hops.appendForHTTP2(dst, e, &r.Head, peer)
 	}
 	if makeForwarded {
-		dst = appendLines(dst, e, r.appendForwarded(nil))
+		dst = appendLines(dst, e, r.hops.appendForwarded(nil, &r.Head))
 	}
 	dst = appendLines(dst, e, r.traceLines)
 	if r.te {
@@ -185,11 +186,11 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 	return dst
 }
 
-func (r *Request) appendForwardedForHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr) []byte {
-	const prefix = len("X-Forwarded-For: ")
+// appendForHTTP2 is appendFor over HTTP/2.
+func (p *hops) appendForHTTP2(dst []byte, e *h2.Encoder, h *Head, peer netip.Addr) []byte {
 	var room [128]byte
-	line := r.appendForwardedFor(room[:0], peer)
-	return e.AppendNamed(dst, h2.NameForwardedFor, line[prefix:len(line)-2])
+	line := p.appendFor(room[:0], h, peer)
+	return e.AppendNamed(dst, h2.NameForwardedFor, line[len(forwardedFor):len(line)-2])
 }
 
 // appendField appends a field as it came.

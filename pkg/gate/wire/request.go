@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// bodyKind is how the end of a body is found (RFC 9112 section 6.3).
+// BodyKind is how the end of a body is found (RFC 9112 section 6.3).
 type BodyKind uint8
 
 const (
@@ -18,13 +18,12 @@ const (
 	BodyUntilClose
 )
 
-// request is a request head, read and decided upon. Slices point into the
+// Request is a request head, read and decided upon. Slices point into the
 // connection's buffer.
 type Request struct {
 	Head
 	Method    []byte
 	Target    []byte // as it goes on
-	origin    []byte // authority of an absolute-form target
 	Minor     int
 	Conn      Connection
 	Body      BodyKind
@@ -39,15 +38,9 @@ type Request struct {
 	HTTP2     bool   // came over HTTP/2
 	addCoding bool   // the body has no length, and no field says so
 
-	host         []byte // what replaces Host; nil = Host goes on as it came
-	hostFields   int
-	sentHost     []byte // Host as it came
-	originalHost []byte
-	forwardedFor int // lines of X-Forwarded-For that say something
-	forwarded    bool
-	xProto       []byte
-	xHost        []byte
-	Probe        gate.ProbeHeaders
+	hosts hosts
+	hops  hops
+	Probe gate.ProbeHeaders
 
 	Trace      gate.TraceFields
 	Traced     bool   // some field of trace is there
@@ -64,7 +57,7 @@ func (r *Request) Reset() {
 	*r = Request{Head: h}
 }
 
-// decide reads the complete head: what it asks for, how it is framed, and
+// Decide reads the complete head: what it asks for, how it is framed, and
 // whether two parsers could disagree about it.
 func (r *Request) Decide() error {
 	if err := r.startLine(); err != nil {
@@ -81,7 +74,8 @@ func (r *Request) Decide() error {
 	if string(r.Method) == "CONNECT" {
 		return ErrMethod
 	}
-	return r.chooseHost()
+	r.dropHost()
+	return nil
 }
 
 // startLine reads method, target and version (RFC 9112 section 3): single
@@ -123,141 +117,138 @@ func readVersion(v []byte) (int, error) {
 	return 1, nil
 }
 
+// counts are what a head may have once, or up to maxOptions times.
+type counts struct{ lengths, codings, listed, announced int }
+
 func (r *Request) readFields() error {
-	lengths, codings, listed, announced := 0, 0, 0, 0
+	var n counts
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		if f.kind == field.Other {
 			continue
 		}
-		v := r.value(f)
-		switch f.kind {
-		case field.Host:
-			if r.hostFields++; r.hostFields > 1 || len(v) > 0 && !isHost(v) {
-				return ErrMalformed
-			}
-			if len(v) == 0 {
-				f.drop = true
-			}
-			r.sentHost = v
-		case field.OriginalHost:
-			f.drop = true
-			if len(v) > 0 && r.originalHost == nil {
-				if !isHost(v) {
-					return ErrMalformed
-				}
-				r.originalHost = v
-			}
-		case field.ContentLength:
-			n, ok := readLength(v)
-			if lengths++; lengths > 1 || !ok {
-				return ErrMalformed
-			}
-			r.Body, r.Length = BodyLength, n
-		case field.TransferEncoding:
-			if err := readCoding(v); err != nil {
-				return err
-			}
-			codings++
-		case field.Connection, field.HopByHop, field.RevisionRouting, field.Gate:
-			f.drop = true
-		case field.TE:
-			f.drop = true
-			if listed += elements(v); listed > maxOptions {
-				return ErrMalformed
-			}
-			options(v, func(t []byte) bool { r.te = r.te || field.EqualFold(t, "trailers"); return true })
-		case field.Upgrade:
-			f.drop = true
-			if listed += elements(v); listed > maxOptions {
-				return ErrMalformed
-			}
-			options(v, func(t []byte) bool {
-				r.Upgrade = r.Upgrade || !field.EqualFold(t, "h2c")
-				return true
-			})
-		case field.Expect:
-			if r.Minor == 0 {
-				f.drop = true // RFC 9110 section 10.1.1
-			} else if field.EqualFold(v, "100-continue") {
-				r.Expect = true
-			} else if len(v) > 0 {
-				return ErrExpectation
-			}
-		case field.UserAgent:
-			first(&r.Probe.UserAgent, v)
-		case field.NetworkProbe:
-			first(&r.Probe.NetworkProbe, v)
-		case field.NetworkHash:
-			first(&r.Probe.NetworkHash, v)
-		case field.ProxyRequest:
-			if !r.proxySeen {
-				r.proxySeen, r.Proxied = true, string(v) == "activator"
-			}
-		case field.ServingTag:
-			first(&r.RouteTag, v)
-		case field.DefaultRoute:
-			first(&r.DefaultRoute, v)
-			r.HasDefaultRoute = true
-		case field.Trace, field.TraceState:
-			r.Trace.Note(r.name(f), v)
-			r.Traced = true
-		case field.ForwardedFor:
-			f.drop = true
-			if len(v) > 0 {
-				r.forwardedFor++
-			}
-		case field.ForwardedProto:
-			first(&r.xProto, v)
-		case field.ForwardedHost:
-			first(&r.xHost, v)
-		case field.Trailer:
-			announced += elements(v)
-			f.drop = announced > maxOptions // a hint, which is of no use then
-		case field.Forwarded:
-			if len(v) > 0 {
-				r.forwarded = true
-			}
+		if err := r.readField(f, &n); err != nil {
+			return err
 		}
 	}
-	if codings > 1 || codings > 0 && (lengths > 0 || r.Minor == 0) {
+	switch {
+	case n.codings > 1 || n.codings > 0 && (n.lengths > 0 || r.Minor == 0):
 		return ErrMalformed // RFC 9112 sections 6.1 and 6.3: not to be repaired
-	}
-	if codings == 1 {
+	case r.hosts.fields == 0 && r.Minor > 0:
+		return ErrMalformed
+	case n.codings == 1:
 		r.Body = BodyChunked
 	}
-	if r.Body == BodyLength && r.Length == 0 {
-		r.Expect = false
-	}
-	if r.Body == NoBody {
-		r.Expect = false
-	}
-	if r.hostFields == 0 && r.Minor > 0 {
-		return ErrMalformed
+	r.Expect = r.Expect && r.Body != NoBody && (r.Body != BodyLength || r.Length > 0)
+	return nil
+}
+
+// readField reads a field that frames the message, routes it or belongs to the
+// connection.
+func (r *Request) readField(f *Field, n *counts) error {
+	v := r.value(f)
+	switch f.kind {
+	case field.Host:
+		f.drop = len(v) == 0
+		return r.hosts.read(v)
+	case field.OriginalHost:
+		f.drop = true
+		return r.hosts.readOriginal(v)
+	case field.ContentLength:
+		length, ok := readLength(v)
+		if n.lengths++; n.lengths > 1 || !ok {
+			return ErrMalformed
+		}
+		r.Body, r.Length = BodyLength, length
+	case field.TransferEncoding:
+		n.codings++
+		return readCoding(v)
+	case field.Connection, field.HopByHop, field.RevisionRouting, field.Gate:
+		f.drop = true
+	case field.TE:
+		f.drop = true
+		if !n.list(v) {
+			return ErrMalformed
+		}
+		options(v, func(t []byte) bool { r.te = r.te || field.EqualFold(t, "trailers"); return true })
+	case field.Upgrade:
+		f.drop = true
+		if !n.list(v) {
+			return ErrMalformed
+		}
+		options(v, func(t []byte) bool { r.Upgrade = r.Upgrade || !field.EqualFold(t, "h2c"); return true })
+	case field.Expect:
+		switch {
+		case r.Minor == 0:
+			f.drop = true // RFC 9110 section 10.1.1
+		case field.EqualFold(v, "100-continue"):
+			r.Expect = true
+		case len(v) > 0:
+			return ErrExpectation
+		}
+	case field.Trailer:
+		n.announced += elements(v)
+		f.drop = n.announced > maxOptions // a hint, which is of no use then
+	default:
+		r.noteField(f, v)
 	}
 	return nil
 }
 
-// chooseHost decides what the container sees as Host: K-Original-Host, else
-// the authority of the target, else Host as it came. Empty means its address.
-func (r *Request) chooseHost() error {
-	switch {
-	case r.originalHost != nil:
-		r.host = r.originalHost
-	case r.origin != nil:
-		r.host = r.origin
-	default:
-		return nil
+// list reports whether a list is short enough to be walked.
+func (n *counts) list(v []byte) bool {
+	n.listed += elements(v)
+	return n.listed <= maxOptions
+}
+
+// noteField notes a field that says something of the request.
+func (r *Request) noteField(f *Field, v []byte) {
+	switch f.kind {
+	case field.UserAgent:
+		first(&r.Probe.UserAgent, v)
+	case field.NetworkProbe:
+		first(&r.Probe.NetworkProbe, v)
+	case field.NetworkHash:
+		first(&r.Probe.NetworkHash, v)
+	case field.ProxyRequest:
+		if !r.proxySeen {
+			r.proxySeen, r.Proxied = true, string(v) == "activator"
+		}
+	case field.ServingTag:
+		first(&r.RouteTag, v)
+	case field.DefaultRoute:
+		first(&r.DefaultRoute, v)
+		r.HasDefaultRoute = true
+	case field.Trace, field.TraceState:
+		r.Trace.Note(r.name(f), v)
+		r.Traced = true
+	case field.ForwardedFor:
+		f.drop = true
+		if len(v) > 0 {
+			r.hops.lines++
+		}
+	case field.ForwardedProto:
+		first(&r.hops.proto, v)
+	case field.ForwardedHost:
+		first(&r.hops.host, v)
+	case field.Forwarded:
+		r.hops.forwarded = r.hops.forwarded || len(v) > 0
+	}
+}
+
+// dropHost removes Host where something else stands in for it.
+func (r *Request) dropHost() {
+	if !r.hosts.choose() {
+		return
 	}
 	for i := range r.Fields {
 		if r.Fields[i].kind == field.Host {
 			r.Fields[i].drop = true
 		}
 	}
-	return nil
 }
 
-// replaceTrace sends lines to the container in the place of the trace context
+// ReplaceTrace sends lines to the container in the place of the trace context
 // that came.
 func (r *Request) ReplaceTrace(lines []byte) {
 	r.traceLines = lines
@@ -278,13 +269,13 @@ func (r *Request) Distrust() {
 		case field.ProxyRequest, field.OriginalHost, field.Forwarded:
 			f.drop = true
 		case field.Host:
-			f.drop = r.origin != nil || f.valueStart == f.valueEnd
+			f.drop = r.hosts.origin != nil || f.valueStart == f.valueEnd
 		default:
 			f.drop = f.drop || field.HasPrefixFold(r.name(f), "x-forwarded-")
 		}
 	}
-	r.Proxied, r.forwardedFor, r.forwarded, r.xProto, r.xHost = false, 0, false, nil, nil
-	r.host = r.origin
+	r.Proxied, r.hops = false, hops{}
+	r.hosts.instead = r.hosts.origin
 }
 
 // Describe fills in what an observer is told of the head.
@@ -307,25 +298,8 @@ func (r *Request) protocol() string {
 	return "HTTP/1.1"
 }
 
-// Each walks the fields as they came, for observers.
-func (r *Request) Each(yield func(name, value []byte) bool) {
-	for i := range r.Fields {
-		if f := &r.Fields[i]; !yield(r.name(f), r.value(f)) {
-			return
-		}
-	}
-}
-
-// finalHost is the Host that the container sees.
-func (r *Request) FinalHost(defaultHost []byte) []byte {
-	switch {
-	case r.host != nil:
-		return r.host
-	case len(r.sentHost) > 0:
-		return r.sentHost
-	}
-	return defaultHost
-}
+// FinalHost is the Host that the container sees.
+func (r *Request) FinalHost(defaultHost []byte) []byte { return r.hosts.final(defaultHost) }
 
 func first(dst *[]byte, v []byte) {
 	if *dst == nil {
@@ -380,7 +354,7 @@ func isHex(c byte) bool {
 	return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f'
 }
 
-// keepAlive reports whether the client means to go on (RFC 9112 section 9.3).
+// KeepAlive reports whether the client means to go on (RFC 9112 section 9.3).
 func (r *Request) KeepAlive() bool {
 	if r.Minor == 0 {
 		return r.Conn.KeepAlive && !r.Conn.Close
@@ -388,7 +362,8 @@ func (r *Request) KeepAlive() bool {
 	return !r.Conn.Close
 }
 
-// idempotent methods may be sent again (RFC 9110 section 9.2.2).
+// Idempotent reports whether the method allows to send the request again (RFC
+// 9110 section 9.2.2).
 func (r *Request) Idempotent() bool {
 	switch string(r.Method) {
 	case "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE":

@@ -52,7 +52,7 @@ func TestTargets(t *testing.T) {
 			r := mustRequest(t, c.method+" "+c.sent+" HTTP/1.1", "Host: a")
 			wantSame(t, "method", string(r.Method), c.method)
 			wantSame(t, "target", string(r.Target), c.target)
-			wantSame(t, "authority", string(r.origin), c.origin)
+			wantSame(t, "authority", string(r.hosts.origin), c.origin)
 			wantSame(t, "asterisk", r.Asterisk, c.target == "*")
 		})
 	}

@@ -49,7 +49,7 @@ func (r *Request) readTarget(t []byte) error {
 }
 
 // absoluteForm splits an absolute-form target (RFC 9112 section 3.2.2) into
-// its authority, kept in r.origin, and path with query, which may be empty.
+// its authority, kept in r.hosts.origin, and path with query, which may be empty.
 func (r *Request) absoluteForm(t []byte) ([]byte, bool) {
 	switch {
 	case field.HasPrefixFold(t, "http://"):
@@ -63,8 +63,8 @@ func (r *Request) absoluteForm(t []byte) ([]byte, bool) {
 	if end < 0 {
 		end = len(t)
 	}
-	r.origin = t[:end]
-	if end == 0 || !isHost(r.origin) {
+	r.hosts.origin = t[:end]
+	if end == 0 || !isHost(r.hosts.origin) {
 		return nil, false
 	}
 	switch rest := t[end:]; {

@@ -33,107 +33,45 @@ const (
 	Gate       // K-Gate-*
 )
 
-// Of is the kind of the field with the given name. The length decides what it
-// can be, so that most fields cost one comparison or none.
-func Of(name []byte) Kind {
-	switch len(name) {
-	case 2:
-		if EqualFold(name, "b3") {
-			return Trace
-		}
-		return ifNamed(name, "te", TE)
-	case 4:
-		if EqualFold(name, "date") {
-			return Date
-		}
-		return ifNamed(name, "host", Host)
-	case 6:
-		return ifNamed(name, "expect", Expect)
-	case 7:
-		if EqualFold(name, "trailer") {
-			return Trailer
-		}
-		return ifNamed(name, "upgrade", Upgrade)
-	case 9:
-		return ifNamed(name, "forwarded", Forwarded)
-	case 10:
-		switch name[0] | 0x20 {
-		case 'c':
-			return ifNamed(name, "connection", Connection)
-		case 'k':
-			return ifNamed(name, "keep-alive", HopByHop)
-		case 't':
-			return ifNamed(name, "tracestate", TraceState)
-		case 'x':
-			return ifNamed(name, "x-b3-flags", Trace)
-		}
-		return ifNamed(name, "user-agent", UserAgent)
-	case 11:
-		if EqualFold(name, "x-b3-spanid") {
-			return Trace
-		}
-		return ifNamed(name, "traceparent", Trace)
-	case 12:
-		if EqualFold(name, "x-b3-traceid") {
-			return Trace
-		}
-		return ifNamed(name, "x-b3-sampled", Trace)
-	case 14:
-		if EqualFold(name, "k-network-hash") {
-			return NetworkHash
-		}
-		if EqualFold(name, "content-length") {
-			return ContentLength
-		}
-	case 15:
-		switch {
-		case EqualFold(name, "x-forwarded-for"):
-			return ForwardedFor
-		case EqualFold(name, "k-network-probe"):
-			return NetworkProbe
-		case EqualFold(name, "k-proxy-request"):
-			return ProxyRequest
-		case EqualFold(name, "k-original-host"):
-			return OriginalHost
-		}
-	case 16:
-		if EqualFold(name, "x-forwarded-host") {
-			return ForwardedHost
-		}
-		return ifNamed(name, "proxy-connection", HopByHop)
-	case 17:
-		if EqualFold(name, "transfer-encoding") {
-			return TransferEncoding
-		}
-		if EqualFold(name, "x-b3-parentspanid") {
-			return Trace
-		}
-		return ifNamed(name, "x-forwarded-proto", ForwardedProto)
-	case 18:
-		return ifNamed(name, "proxy-authenticate", HopByHop)
-	case 19:
-		if EqualFold(name, "knative-serving-tag") {
-			return ServingTag
-		}
-		return ifNamed(name, "proxy-authorization", HopByHop)
-	case 24:
-		return ifNamed(name, "knative-serving-revision", RevisionRouting)
-	case 29:
-		return ifNamed(name, "knative-serving-default-route", DefaultRoute)
-	case 25:
-		return ifNamed(name, "knative-serving-namespace", RevisionRouting)
-	}
-	if HasPrefixFold(name, "k-gate-") {
-		return Gate
-	}
-	return Other
+// known are the fields with a kind of their own, by the length of the name, so
+// that most fields cost one comparison or none.
+var known = [...][]struct {
+	name string // in lower case
+	kind Kind
+}{
+	2:  {{"te", TE}, {"b3", Trace}},
+	4:  {{"host", Host}, {"date", Date}},
+	6:  {{"expect", Expect}},
+	7:  {{"upgrade", Upgrade}, {"trailer", Trailer}},
+	9:  {{"forwarded", Forwarded}},
+	10: {{"user-agent", UserAgent}, {"connection", Connection}, {"keep-alive", HopByHop}, {"tracestate", TraceState}, {"x-b3-flags", Trace}},
+	11: {{"traceparent", Trace}, {"x-b3-spanid", Trace}},
+	12: {{"x-b3-traceid", Trace}, {"x-b3-sampled", Trace}},
+	14: {{"content-length", ContentLength}, {"k-network-hash", NetworkHash}},
+	15: {{"x-forwarded-for", ForwardedFor}, {"k-network-probe", NetworkProbe}, {"k-proxy-request", ProxyRequest}, {"k-original-host", OriginalHost}},
+	16: {{"x-forwarded-host", ForwardedHost}, {"proxy-connection", HopByHop}},
+	17: {{"transfer-encoding", TransferEncoding}, {"x-forwarded-proto", ForwardedProto}, {"x-b3-parentspanid", Trace}},
+	18: {{"proxy-authenticate", HopByHop}},
+	19: {{"knative-serving-tag", ServingTag}, {"proxy-authorization", HopByHop}},
+	24: {{"knative-serving-revision", RevisionRouting}},
+	25: {{"knative-serving-namespace", RevisionRouting}},
+	29: {{"knative-serving-default-route", DefaultRoute}},
 }
 
-func ifNamed(name []byte, want string, k Kind) Kind {
-	if EqualFold(name, want) {
-		return k
+// Of is the kind of the field with the given name.
+func Of(name []byte) Kind {
+	if len(name) == 0 {
+		return Other
 	}
-	if HasPrefixFold(name, "k-gate-") {
+	first := name[0] | 0x20 // rules out nearly all
+	if len(name) < len(known) {
+		for i := range known[len(name)] {
+			if k := &known[len(name)][i]; first == k.name[0] && HasPrefixFold(name, k.name) {
+				return k.kind
+			}
+		}
+	}
+	if first == 'k' && HasPrefixFold(name, "k-gate-") {
 		return Gate
 	}
 	return Other

@@ -1,0 +1,54 @@
+package wire
+
+import (
+	"net/netip"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
+)
+
+// hops are what proxies before the gate have said of the request's way.
+type hops struct {
+	lines     int    // of X-Forwarded-For that say something
+	proto     []byte // X-Forwarded-Proto
+	host      []byte // X-Forwarded-Host
+	forwarded bool   // there is a Forwarded that says something
+}
+
+// makeForwarded reports whether Forwarded is made from the X-Forwarded fields.
+func (p *hops) makeForwarded() bool {
+	return !p.forwarded && (p.lines > 0 || len(p.proto) > 0 || len(p.host) > 0)
+}
+
+// appendFor appends X-Forwarded-For: the lines of h as one, and peer.
+func (p *hops) appendFor(dst []byte, h *Head, peer netip.Addr) []byte {
+	dst = append(dst, forwardedFor...)
+	for i := 0; p.lines > 0 && i < len(h.Fields); i++ {
+		if f := &h.Fields[i]; f.kind == field.ForwardedFor && f.valueEnd > f.valueStart {
+			dst = append(dst, h.value(f)...)
+			dst = append(dst, ", "...)
+		}
+	}
+	dst = peer.AppendTo(dst)
+	return append(dst, "\r\n"...)
+}
+
+const forwardedFor = "X-Forwarded-For: "
+
+// appendForwarded appends the Forwarded that is made.
+func (p *hops) appendForwarded(dst []byte, h *Head) []byte {
+	lines := make([][]byte, 0, p.lines)
+	for i := range h.Fields {
+		if f := &h.Fields[i]; f.kind == field.ForwardedFor {
+			lines = append(lines, h.value(f))
+		}
+	}
+	mark := len(dst)
+	dst = append(dst, "Forwarded: "...)
+	empty := len(dst)
+	dst = gate.AppendForwarded(dst, gate.ForwardedInput{For: lines, Proto: p.proto, Host: p.host})
+	if len(dst) == empty {
+		return dst[:mark]
+	}
+	return append(dst, "\r\n"...)
+}
