@@ -1,0 +1,119 @@
+package manifest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func quote(text string) string {
+	quoted, _ := json.Marshal(text)
+	return string(quoted)
+}
+
+// errShared is why something is left: it is meant elsewhere as well.
+func (s *source) checkShared(what string, n *yaml.Node) error {
+	if anchor, ok := s.shared[n]; ok {
+		return fmt.Errorf("%s: is used elsewhere through the anchor &%s", what, anchor)
+	}
+	return nil
+}
+
+// insertFirst puts keys before those of a mapping that has some.
+func (s *source) insertFirst(mapping, keys *yaml.Node) {
+	s.insertBefore(mapping.Content[0], isFlow(mapping), keys)
+}
+
+// insertBefore puts keys before one of their mapping.
+func (s *source) insertBefore(key *yaml.Node, inFlow bool, keys *yaml.Node) {
+	at := s.offset(key)
+	if inFlow {
+		s.replace(at, at, strings.TrimSuffix(strings.TrimPrefix(flow(keys), "{"), "}")+", ")
+		return
+	}
+	indent := s.indent(at)
+	s.replace(at, at, s.block(keys, indent)+s.eol+indent)
+}
+
+// prepend puts an element before those of a sequence that has some.
+func (s *source) prepend(sequence, element *yaml.Node) error {
+	first := sequence.Content[0]
+	if isFlow(sequence) {
+		at := s.offset(first)
+		s.replace(at, at, flow(element)+", ")
+		return nil
+	}
+	// The dash is on the line of the element or, with a comment in between,
+	// above it.
+	for i := first.Line - 1; i >= 0; i-- {
+		line := s.line(i)
+		if content := strings.TrimLeft(line, " "); strings.HasPrefix(content, "-") {
+			at := s.lines[i] + len(line) - len(content)
+			indent := s.indent(at)
+			list := &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{element}}
+			s.replace(at, at, s.block(list, indent)+s.eol+indent)
+			return nil
+		}
+		// "key: - x" is no YAML: a dash behind something is that of an outer sequence.
+		if at := strings.LastIndex(line, "- "); i == first.Line-1 && at >= 0 {
+			return errors.New("a sequence within the line of another")
+		}
+	}
+	return errors.New("a sequence without a dash")
+}
+
+// fill gives a key that has no value, or an empty mapping or sequence, one.
+func (s *source) fill(e *entry, value *yaml.Node, inFlow bool) {
+	if text := s.text[s.offset(e.value):]; isFlow(e.value) || text != "" && (text[0] == '~' || strings.HasPrefix(strings.ToLower(text), "null")) {
+		from := s.offset(e.value)
+		to := s.flowEnd(from)
+		if !isFlow(e.value) {
+			to = from + len(e.value.Value)
+		}
+		s.replace(from, to, flow(value))
+		return
+	}
+	at := s.offset(e.key) + len(e.key.Value)
+	for s.text[at] != ':' { // behind quotes
+		at++
+	}
+	s.replace(at+1, at+1, " "+flow(value))
+}
+
+// isEmpty is true of a value that has nothing in it.
+func isEmpty(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Tag == "!!null" || n.Kind != yaml.ScalarNode && n.Kind != yaml.AliasNode && len(n.Content) == 0
+}
+
+// remove takes a key out of its mapping, or puts keys in its place.
+func (s *source) remove(e *entry, inFlow bool, instead *yaml.Node) error {
+	from, to := s.offset(e.key), s.end(e.key, e.value, inFlow)
+	if instead != nil {
+		if inFlow {
+			s.replace(from, to, strings.TrimSuffix(strings.TrimPrefix(flow(instead), "{"), "}"))
+		} else {
+			s.replace(from, to, s.block(instead, s.indent(from)))
+		}
+		return nil
+	}
+	start := s.lines[s.lineOf(from)]
+	switch {
+	case inFlow && e.next != nil:
+		s.replace(from, s.offset(e.next), "")
+	case inFlow && e.before != nil:
+		s.replace(s.flowEnd(s.offset(e.before.value)), to, "")
+	case !inFlow && strings.TrimSpace(s.text[start:from]) == "":
+		if line := s.lineOf(to); line+1 < len(s.lines) {
+			to = s.lines[line+1]
+		}
+		s.replace(start, to, "")
+	case !inFlow && e.next != nil: // first behind a dash
+		s.replace(from, s.offset(e.next), "")
+	default:
+		return errors.New("nothing would be left of what it is in")
+	}
+	return nil
+}

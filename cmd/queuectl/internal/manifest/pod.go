@@ -1,0 +1,456 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// GateName is the name of the gate's container.
+const GateName = "queuegate"
+
+// portHTTP is the name of the gate's serving port, which Services lead to.
+const portHTTP = "queue-http"
+
+// graceSeconds is the request clock's default, the quiet period before it and a
+// little more.
+const (
+	quietSeconds = 10
+	graceSeconds = 330
+)
+
+// pod is a pod's spec that the gate is put into.
+type pod struct {
+	*source
+	options Options
+	spec    *yaml.Node
+	name    string // of the workload
+	first   int    // edit of it
+
+	containers *yaml.Node
+	app        *yaml.Node
+	appName    string
+	userPort   int
+	used       map[int]bool // ports of containers
+	ports      map[string]int
+	readiness  []*yaml.Node // probes, with the names of their containers
+	names      []string
+	probers    []any // for object: path and probe
+	said       []string
+}
+
+func (p *pod) say(format string, values ...any) {
+	p.said = append(p.said, fmt.Sprintf(format, values...))
+}
+
+func (p *pod) inject() error {
+	if err := p.read(); err != nil {
+		return err
+	}
+	for _, c := range items(p.containers) {
+		if err := p.rewrite(c); err != nil {
+			return fmt.Errorf("container %s: %w", text(at(c, "name")), err)
+		}
+	}
+	return p.addGate()
+}
+
+// read finds out what there is, and refuses what cannot be edited.
+func (p *pod) read() error {
+	if p.spec == nil {
+		return errors.New("it has no pod")
+	}
+	e := lookup(p.spec, "containers")
+	if p.spec.Kind != yaml.MappingNode || e == nil || len(items(resolve(e.value))) == 0 {
+		return errors.New("it has no containers")
+	}
+	p.containers = e.value
+	if e.merged || e.value.Kind == yaml.AliasNode {
+		return errors.New("its containers are an alias")
+	}
+	for _, n := range append([]*yaml.Node{p.spec, p.containers}, p.containers.Content...) {
+		if n.Kind == yaml.AliasNode {
+			return errors.New("a container is an alias")
+		}
+		if n != p.containers && n.Kind != yaml.MappingNode {
+			return errors.New("a container is no mapping")
+		}
+		if err := p.checkShared("containers", n); err != nil {
+			return err
+		}
+	}
+	p.used, p.ports = map[int]bool{}, map[string]int{}
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, c := range items(at(p.spec, list)) {
+			if name := text(at(c, "name")); name == GateName || name == "queue-proxy" {
+				return fmt.Errorf("it has a gate already, the container %s", name)
+			}
+			for _, port := range items(at(c, "ports")) {
+				if n, err := strconv.Atoi(text(at(port, "containerPort"))); err == nil {
+					p.used[n] = true
+				}
+			}
+		}
+	}
+	return p.choose()
+}
+
+// choose finds the container that serves, and its port.
+func (p *pod) choose() error {
+	for _, c := range items(p.containers) {
+		name := text(at(c, "name"))
+		if p.options.Container != "" && name != p.options.Container {
+			continue
+		}
+		if port := servingPort(c); p.options.Container != "" || port != 0 {
+			p.app, p.userPort = c, port
+			break
+		}
+	}
+	if p.app == nil && p.options.Container != "" {
+		return fmt.Errorf("it has no container %s (--container)", p.options.Container)
+	}
+	if p.app == nil {
+		p.app = items(p.containers)[0]
+	}
+	if p.appName = text(at(p.app, "name")); p.appName == "" {
+		return errors.New("its container has no name")
+	}
+	if p.options.UserPort != 0 {
+		p.userPort = p.options.UserPort
+	}
+	if p.userPort == 0 {
+		return fmt.Errorf("container %s has no port: --user-port says which", p.appName)
+	}
+	p.used[p.userPort] = true
+	return nil
+}
+
+// servingPort is the port of a container that is called as one for HTTP is, or
+// its first.
+func servingPort(container *yaml.Node) (port int) {
+	for _, entry := range items(at(container, "ports")) {
+		n, err := strconv.Atoi(text(at(entry, "containerPort")))
+		if protocol := text(at(entry, "protocol")); err != nil || protocol != "" && protocol != "TCP" {
+			continue
+		}
+		if slices.Contains([]string{"http", "http1", "h2c", "http2", "grpc", "web"}, text(at(entry, "name"))) {
+			return n
+		}
+		if port == 0 {
+			port = n
+		}
+	}
+	return port
+}
+
+func (p *pod) userPortNames() (names []string) {
+	for _, entry := range items(at(p.app, "ports")) {
+		if name := text(at(entry, "name")); name != "" && text(at(entry, "containerPort")) == strconv.Itoa(p.userPort) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// port is a port of the gate: the usual one, or the next that no container has.
+func (p *pod) port(usual int) int {
+	if n, ok := p.ports[strconv.Itoa(usual)]; ok {
+		return n
+	}
+	n := usual
+	for p.used[n] {
+		n++
+	}
+	p.used[n] = true
+	p.ports[strconv.Itoa(usual)] = n
+	return n
+}
+
+// rewrite moves a container's probes behind the gate.
+func (p *pod) rewrite(c *yaml.Node) error {
+	name := text(at(c, "name"))
+	var preStop *yaml.Node
+	if c == p.app {
+		var err error
+		if preStop, err = p.preStop(c); err != nil {
+			return err
+		}
+	}
+	moved := false
+	if e := lookup(c, "readinessProbe"); e != nil && !isEmpty(resolve(e.value)) {
+		probe, err := p.resolved(c, e.value)
+		switch {
+		case err != nil:
+			p.say("container %s: its readinessProbe stays with the kubelet: %v", name, err)
+		case p.editable(c, e) != nil:
+			p.say("container %s: its readinessProbe stays with the kubelet: %v", name, p.editable(c, e))
+		default:
+			if err := p.remove(e, isFlow(c), preStop); err != nil {
+				return err
+			}
+			moved = true
+			p.readiness, p.names = append(p.readiness, probe), append(p.names, name)
+		}
+	}
+	if preStop != nil && !moved {
+		key := c.Content[0]
+		if len(c.Content) > 2 {
+			key = c.Content[2] // behind the name, as a rule
+		}
+		p.insertBefore(key, isFlow(c), preStop)
+	}
+	for _, kind := range []struct{ key, path string }{{"livenessProbe", "livez"}, {"startupProbe", "startupz"}} {
+		if e := lookup(c, kind.key); e != nil && !isEmpty(resolve(e.value)) {
+			if err := p.rewriteProbe(c, e, "/app-health/"+name+"/"+kind.path); err != nil {
+				p.say("container %s: its %s stays as it is: %v", name, kind.key, err)
+			}
+		}
+	}
+	return nil
+}
+
+// preStop is what a container's lifecycle gets, so that the application outlives
+// its requests; nil for nothing.
+func (p *pod) preStop(c *yaml.Node) (*yaml.Node, error) {
+	hook := object("preStop", object("httpGet", object("path", "/wait-for-drain", "port", p.port(8022))))
+	e := lookup(c, "lifecycle")
+	switch {
+	case e == nil:
+		return object("lifecycle", hook), nil
+	case at(e.value, "preStop") != nil:
+		p.say("container %s: its own preStop hook stays: it should outlast the drain, which /wait-for-drain of port %d tells", p.appName, p.port(8022))
+	case p.editable(c, e) != nil || isEmpty(e.value) || e.value.Kind != yaml.MappingNode:
+		p.say("container %s: its lifecycle stays without /wait-for-drain", p.appName)
+	default:
+		p.insertFirst(e.value, hook)
+	}
+	return nil, nil
+}
+
+// editable is nil for a key whose value is written where it is.
+func (p *pod) editable(in *yaml.Node, e *entry) error {
+	if e.merged {
+		return errors.New("it comes from a merge key (<<)")
+	}
+	return p.checkShared("it", e.value)
+}
+
+// handlerOf is the one handler of a probe.
+func handlerOf(probe *yaml.Node) (*entry, error) {
+	for _, kind := range []string{"httpGet", "tcpSocket", "grpc"} {
+		if e := lookup(probe, kind); e != nil {
+			return e, nil
+		}
+	}
+	if at(probe, "exec") != nil {
+		return nil, errors.New("it is an exec probe, which runs in the container")
+	}
+	return nil, errors.New("it has no handler")
+}
+
+// resolved is a probe without aliases, its named port resolved.
+func (p *pod) resolved(c, probe *yaml.Node) (*yaml.Node, error) {
+	handler, err := handlerOf(probe)
+	if err != nil {
+		return nil, err
+	}
+	if host := text(at(handler.value, "host")); host != "" {
+		return nil, fmt.Errorf("it goes to the host %s", host)
+	}
+	copied := deepCopy(probe)
+	port := lookup(at(copied, handler.key.Value), "port")
+	if port == nil {
+		if handler.key.Value == "httpGet" {
+			return nil, errors.New("it has no port")
+		}
+		return copied, nil
+	}
+	if _, err := strconv.Atoi(text(port.value)); err == nil {
+		port.value.Tag, port.value.Style = "!!int", 0
+		return copied, nil
+	}
+	for _, entry := range items(at(c, "ports")) {
+		if text(at(entry, "name")) == text(port.value) {
+			port.value.Tag, port.value.Value, port.value.Style = "!!int", text(at(entry, "containerPort")), 0
+			return copied, nil
+		}
+	}
+	return nil, fmt.Errorf("the container has no port called %q", text(port.value))
+}
+
+// deepCopy resolves aliases and merges.
+func deepCopy(n *yaml.Node) *yaml.Node {
+	n = resolve(n)
+	c := &yaml.Node{Kind: n.Kind, Tag: n.Tag, Value: n.Value}
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 1 && n.Content[i-1].Tag == "!!merge" {
+			c.Content = c.Content[:len(c.Content)-1]
+			bases := []*yaml.Node{child}
+			if child.Kind == yaml.SequenceNode {
+				bases = child.Content
+			}
+			for _, base := range bases {
+				for _, pair := range slices.Collect(slices.Chunk(deepCopy(base).Content, 2)) {
+					if lookup(c, pair[0].Value) == nil && !hasOwn(n, pair[0].Value) {
+						c.Content = append(c.Content, pair...)
+					}
+				}
+			}
+			continue
+		}
+		c.Content = append(c.Content, deepCopy(child))
+	}
+	return c
+}
+
+func hasOwn(n *yaml.Node, key string) bool {
+	for i := 0; i < len(n.Content); i += 2 {
+		if n.Content[i].Value == key && n.Content[i].Tag != "!!merge" {
+			return true
+		}
+	}
+	return false
+}
+
+// rewriteProbe lets the kubelet ask the gate, which asks the application.
+func (p *pod) rewriteProbe(c *yaml.Node, e *entry, path string) error {
+	if e.merged {
+		return errors.New("it comes from a merge key (<<)")
+	}
+	probe, err := p.resolved(c, e.value)
+	if err != nil {
+		return err
+	}
+	handler, err := handlerOf(probe)
+	if err != nil {
+		return err
+	}
+	instead := object("httpGet", object("path", path, "port", p.port(8022)))
+	prober := object(handler.key.Value, handler.value, "timeoutSeconds", at(probe, "timeoutSeconds"))
+	if handler.key.Value != "httpGet" && lookup(handler.value, "port") == nil {
+		return errors.New("it has no port")
+	}
+	source, _ := handlerOf(e.value)
+	if e.value.Kind == yaml.AliasNode || source.merged || p.shared[e.value] != "" || p.shared[source.value] != "" {
+		if e.value.Anchor != "" || p.shared[e.value] != "" && e.value.Kind != yaml.AliasNode {
+			return p.checkShared("it", e.value)
+		}
+		// What is used elsewhere stays there; here is a copy of its own.
+		whole := object()
+		for i := 0; i < len(probe.Content); i += 2 {
+			if probe.Content[i].Value != handler.key.Value {
+				whole.Content = append(whole.Content, probe.Content[i], probe.Content[i+1])
+			}
+		}
+		whole.Content = append(whole.Content, instead.Content...)
+		if err := p.remove(e, isFlow(c), object(e.key.Value, whole)); err != nil {
+			return err
+		}
+	} else if err := p.remove(source, isFlow(e.value), instead); err != nil {
+		return err
+	}
+	p.probers = append(p.probers, path, prober)
+	return nil
+}
+
+// addGate puts in the gate's container, first among the init containers, and
+// time for its drain.
+func (p *pod) addGate() error {
+	var grace []any
+	if e := lookup(p.spec, "terminationGracePeriodSeconds"); e == nil {
+		grace = []any{"terminationGracePeriodSeconds", graceSeconds}
+	} else if n, err := strconv.Atoi(text(resolve(e.value))); err == nil && n < graceSeconds {
+		p.say("terminationGracePeriodSeconds is %d: a drain may take %d (the longest request and a quiet period)", n, graceSeconds)
+	}
+	if text(at(p.spec, "hostNetwork")) == "true" {
+		p.say("hostNetwork: the gate's ports are those of the node")
+	}
+	containers, list := lookup(p.spec, "containers"), lookup(p.spec, "initContainers")
+	gate := p.gate()
+	inFlow := isFlow(p.spec)
+	switch {
+	case list == nil:
+		p.insertBefore(containers.key, inFlow, object(append(grace, "initContainers", []*yaml.Node{gate})...))
+		return nil
+	case list.merged || list.value.Kind == yaml.AliasNode:
+		return errors.New("its initContainers are an alias")
+	case !isEmpty(list.value) && list.value.Kind != yaml.SequenceNode:
+		return errors.New("its initContainers are no sequence")
+	}
+	if err := p.checkShared("initContainers", list.value); err != nil {
+		return err
+	}
+	if grace != nil {
+		p.insertBefore(list.key, inFlow, object(grace...))
+	}
+	if isEmpty(list.value) {
+		p.fill(list, &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{gate}}, inFlow)
+		return nil
+	}
+	return p.prepend(list.value, gate)
+}
+
+// gate is the container, in the form of config/kubernetes/deployment.yaml.
+func (p *pod) gate() *yaml.Node {
+	serving, admin, metrics := p.port(8012), p.port(8022), p.port(9091)
+	var env []*yaml.Node
+	set := func(name, value string) { env = append(env, object("name", name, "value", value)) }
+	from := func(name, path string) {
+		env = append(env, object("name", name, "valueFrom", object("fieldRef", object("fieldPath", path))))
+	}
+	for _, port := range []struct {
+		usual   int
+		setting string
+	}{{8012, "QUEUE_SERVING_PORT"}, {8112, "QUEUE_SERVING_TLS_PORT"}, {8022, "ADMIN_PORT"}, {9090, "AUTOSCALER_METRICS_PORT"},
+		{9091, "METRICS_PORT"}, {8023, "STATUS_PORT"}} {
+		if n := p.port(port.usual); n != port.usual {
+			set(port.setting, strconv.Itoa(n))
+		}
+	}
+	set("USER_PORT", strconv.Itoa(p.userPort))
+	if p.options.Concurrency > 0 {
+		set("CONTAINER_CONCURRENCY", strconv.Itoa(p.options.Concurrency))
+	}
+	switch len(p.readiness) {
+	case 0:
+	case 1:
+		set("SERVING_READINESS_PROBE", flow(p.readiness[0]))
+		set("CONTAINER_NAMES", p.names[0])
+	default:
+		set("SERVING_READINESS_PROBE", flow(&yaml.Node{Kind: yaml.SequenceNode, Content: p.readiness}))
+		set("ENABLE_MULTI_CONTAINER_PROBES", "true")
+		set("CONTAINER_NAMES", strings.Join(p.names, ","))
+	}
+	if p.probers != nil {
+		set("KUBE_APP_PROBERS", flow(object(p.probers...)))
+	}
+	set("DRAIN_QUIET_SECONDS", strconv.Itoa(quietSeconds))
+	set("DRAIN_SOCKET", "@queuegate")
+	if p.name != "" {
+		set("SERVING_SERVICE", p.name)
+		set("SERVING_REVISION", p.name)
+	}
+	from("SERVING_NAMESPACE", "metadata.namespace")
+	from("SERVING_POD", "metadata.name")
+	named := func(name string, port int) *yaml.Node { return object("name", name, "containerPort", port) }
+	alive := func() *yaml.Node { return object("path", "/health/alive", "port", admin) }
+	return object(
+		"name", GateName,
+		"image", p.options.Image,
+		"restartPolicy", "Always",
+		"env", env,
+		"ports", []*yaml.Node{named(portHTTP, serving), named("queue-admin", admin), named("queue-metrics", metrics)},
+		"startupProbe", object("periodSeconds", 1, "failureThreshold", 30, "httpGet", alive()),
+		"livenessProbe", object("periodSeconds", 10, "httpGet", alive()),
+		"readinessProbe", object("periodSeconds", 1, "failureThreshold", 1, "httpGet", object("path", "/", "port", serving,
+			"httpHeaders", []*yaml.Node{object("name", "K-Network-Probe", "value", "queue")})),
+		"lifecycle", object("preStop", object("exec", object("command", []string{"queue", "drain"}))),
+		"securityContext", object("allowPrivilegeEscalation", false, "readOnlyRootFilesystem", true,
+			"runAsNonRoot", true, "runAsUser", 65532, "capabilities", object("drop", []string{"ALL"})),
+	)
+}

@@ -1,0 +1,391 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// source is the text of a file with its documents and the edits that are to be
+// made.
+type source struct {
+	text      string
+	lines     []int // where each begins
+	eol       string
+	documents []*yaml.Node
+	shared    map[*yaml.Node]string // nodes below an anchor that is used elsewhere, and its name
+	edits     []edit
+}
+
+// edit replaces text[from:to].
+type edit struct {
+	from, to int
+	text     string
+}
+
+func parse(text string) (*source, error) {
+	s := &source{text: text, lines: lineStarts(text), eol: "\n"}
+	if i := strings.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
+		s.eol = "\r\n"
+	}
+	decoder := yaml.NewDecoder(strings.NewReader(text))
+	for {
+		var document yaml.Node
+		switch err := decoder.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			s.findShared()
+			return s, nil
+		case err != nil:
+			return nil, err
+		}
+		if hasCycle(&document, nil) {
+			return nil, errors.New("yaml: an anchor contains itself")
+		}
+		if len(document.Content) == 1 {
+			s.documents = append(s.documents, document.Content[0])
+		}
+	}
+}
+
+// hasCycle is true where an alias stands within its own anchor.
+func hasCycle(n *yaml.Node, above []*yaml.Node) bool {
+	if n.Kind == yaml.AliasNode {
+		return slices.Contains(above, n.Alias)
+	}
+	if n.Anchor != "" {
+		above = append(above, n)
+	}
+	return slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return hasCycle(c, above) })
+}
+
+// lineStarts breaks lines where YAML 1.1 does.
+func lineStarts(text string) []int {
+	starts := []int{0}
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		i += n
+		switch {
+		case r == '\r' && i < len(text) && text[i] == '\n':
+		case r == '\n' || r == '\r' || r == 0x85 || r == 0x2028 || r == 0x2029:
+			starts = append(starts, i)
+		}
+	}
+	return starts
+}
+
+// offset is where a node begins: at its anchor or tag if it has one.
+func (s *source) offset(n *yaml.Node) int {
+	at := s.lines[n.Line-1]
+	if n.Line == 1 {
+		at += len(s.text) - len(strings.TrimPrefix(s.text, "\ufeff"))
+	}
+	for range n.Column - 1 {
+		_, size := utf8.DecodeRuneInString(s.text[at:])
+		at += size
+	}
+	return at
+}
+
+// lineOf is the line that an offset is in, from 0.
+func (s *source) lineOf(at int) int {
+	i, found := slices.BinarySearch(s.lines, at)
+	if found {
+		return i
+	}
+	return i - 1
+}
+
+// line is the text of a line without its end.
+func (s *source) line(i int) string {
+	end := len(s.text)
+	if i+1 < len(s.lines) {
+		end = s.lines[i+1]
+	}
+	return strings.TrimRight(s.text[s.lines[i]:end], "\r\n")
+}
+
+// indent is the blank text up to the column of an offset.
+func (s *source) indent(at int) string {
+	return strings.Repeat(" ", utf8.RuneCountInString(s.text[s.lines[s.lineOf(at)]:at]))
+}
+
+func (s *source) replace(from, to int, text string) {
+	s.edits = append(s.edits, edit{from, to, text})
+}
+
+// findShared notes what more than one place of a document means.
+func (s *source) findShared() {
+	s.shared = make(map[*yaml.Node]string)
+	used := make(map[*yaml.Node]bool)
+	var walk func(n *yaml.Node, do func(*yaml.Node))
+	walk = func(n *yaml.Node, do func(*yaml.Node)) {
+		do(n)
+		for _, c := range n.Content {
+			walk(c, do)
+		}
+	}
+	for _, d := range s.documents {
+		walk(d, func(n *yaml.Node) {
+			if n.Kind == yaml.AliasNode {
+				used[n.Alias] = true
+			}
+		})
+	}
+	for _, d := range s.documents {
+		walk(d, func(n *yaml.Node) {
+			if used[n] {
+				walk(n, func(below *yaml.Node) { s.shared[below] = n.Anchor })
+			}
+		})
+	}
+}
+
+// end is where the value of a key ends: behind its last character and, in block
+// style, behind a comment on its last line.
+func (s *source) end(key, value *yaml.Node, inFlow bool) int {
+	if inFlow || isFlow(value) {
+		return s.flowEnd(s.offset(value))
+	}
+	if value.Kind == yaml.AliasNode {
+		return s.lineEnd(s.lineOf(s.offset(value)))
+	}
+	// A block value goes on while lines are deeper than its key; the entries of a
+	// sequence may be as deep as it.
+	column := key.Column - 1
+	last := key.Line - 1
+	for i := key.Line; i < len(s.lines); i++ {
+		text := s.line(i)
+		content := strings.TrimLeft(text, " ")
+		depth := len(text) - len(content)
+		switch {
+		case strings.TrimSpace(content) == "":
+			continue
+		case depth > column && !strings.HasPrefix(content, "\t"):
+		case depth == column && value.Kind == yaml.SequenceNode && (content == "-" || strings.HasPrefix(content, "- ")):
+		case content[0] == '#':
+			continue
+		default:
+			return s.lineEnd(last)
+		}
+		last = i
+	}
+	return s.lineEnd(last)
+}
+
+func (s *source) lineEnd(i int) int { return s.lines[i] + len(s.line(i)) }
+
+func isFlow(n *yaml.Node) bool {
+	return n.Style&yaml.FlowStyle != 0 && (n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode)
+}
+
+// flowEnd is where a value in flow style ends that begins at from.
+func (s *source) flowEnd(from int) int {
+	depth := 0
+	for i := from; i < len(s.text); i++ {
+		switch c := s.text[i]; c {
+		case '"', '\'':
+			if i > from && !strings.ContainsRune(" \t\r\n[{,:", rune(s.text[i-1])) {
+				continue // within a plain scalar
+			}
+			i = s.quoteEnd(i)
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return len(strings.TrimRight(s.text[:i], " \t\r\n"))
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',':
+			if depth == 0 {
+				return len(strings.TrimRight(s.text[:i], " \t\r\n"))
+			}
+		case '#':
+			if i > 0 && strings.ContainsRune(" \t\r\n", rune(s.text[i-1])) {
+				i = s.lineEnd(s.lineOf(i)) - 1
+			}
+		}
+	}
+	return len(s.text)
+}
+
+// quoteEnd is where the closing quote of the scalar that begins at from is.
+func (s *source) quoteEnd(from int) int {
+	quote := s.text[from]
+	for i := from + 1; i < len(s.text); i++ {
+		switch {
+		case quote == '"' && s.text[i] == '\\':
+			i++
+		case s.text[i] == quote && quote == '\'' && i+1 < len(s.text) && s.text[i+1] == '\'':
+			i++
+		case s.text[i] == quote:
+			return i
+		}
+	}
+	return len(s.text) - 1
+}
+
+// apply makes edits, which must not overlap.
+func apply(text string, edits []edit) (string, error) {
+	edits = slices.Clone(edits)
+	slices.SortStableFunc(edits, func(a, b edit) int { return a.from - b.from })
+	var b strings.Builder
+	at := 0
+	for _, e := range edits {
+		if e.from < at {
+			return "", errors.New("two changes are to be made at one place")
+		}
+		b.WriteString(text[at:e.from])
+		b.WriteString(e.text)
+		at = e.to
+	}
+	b.WriteString(text[at:])
+	return b.String(), nil
+}
+
+// entry is a key of a mapping with its value.
+type entry struct {
+	key, value *yaml.Node
+	next       *yaml.Node // the key behind it
+	before     *entry
+	merged     bool // it comes from another mapping ("<<")
+}
+
+// lookup finds a key, through aliases and merged mappings.
+func lookup(n *yaml.Node, name string) *entry {
+	n = resolve(n)
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	var before, merged *entry
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		e := &entry{key: n.Content[i], value: n.Content[i+1], before: before}
+		if i+2 < len(n.Content) {
+			e.next = n.Content[i+2]
+		}
+		before = e
+		switch {
+		case e.key.Value == name:
+			return e
+		case e.key.Tag == "!!merge":
+			bases := []*yaml.Node{e.value}
+			if e.value.Kind == yaml.SequenceNode {
+				bases = e.value.Content
+			}
+			for _, base := range bases {
+				if found := lookup(base, name); found != nil && merged == nil {
+					merged = &entry{key: found.key, value: found.value, merged: true}
+				}
+			}
+		}
+	}
+	return merged
+}
+
+// at follows keys; nil where there is none.
+func at(n *yaml.Node, path ...string) *yaml.Node {
+	for _, name := range path {
+		e := lookup(n, name)
+		if e == nil {
+			return nil
+		}
+		n = resolve(e.value)
+	}
+	return resolve(n)
+}
+
+func resolve(n *yaml.Node) *yaml.Node {
+	for n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// text is a scalar's, "" for anything else.
+func text(n *yaml.Node) string {
+	if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+		return ""
+	}
+	return n.Value
+}
+
+func items(n *yaml.Node) []*yaml.Node {
+	if n == nil || n.Kind != yaml.SequenceNode {
+		return nil
+	}
+	all := make([]*yaml.Node, len(n.Content))
+	for i, c := range n.Content {
+		all[i] = resolve(c)
+	}
+	return all
+}
+
+// object makes a mapping of keys and values, each value a string, an int, a
+// bool, a node, or a slice of nodes; nil leaves its key out.
+func object(pairs ...any) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	for i := 0; i < len(pairs); i += 2 {
+		var value *yaml.Node
+		switch v := pairs[i+1].(type) {
+		case nil:
+			continue
+		case *yaml.Node:
+			if v == nil {
+				continue
+			}
+			value = v
+		case []*yaml.Node:
+			value = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: v}
+		default:
+			value = new(yaml.Node)
+			if err := value.Encode(v); err != nil {
+				panic("BUG: " + err.Error())
+			}
+		}
+		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: pairs[i].(string)}, value)
+	}
+	return n
+}
+
+// block prints a node in block style, each line but the first behind indent.
+func (s *source) block(n *yaml.Node, indent string) string {
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(n); err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\n", s.eol+indent)
+}
+
+// flow prints a node as JSON on one line, which is YAML as well.
+func flow(n *yaml.Node) string {
+	var b strings.Builder
+	switch n = resolve(n); n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i < len(n.Content); i += 2 {
+			fmt.Fprintf(&b, ", %s: %s", quote(n.Content[i].Value), flow(n.Content[i+1]))
+		}
+		return "{" + strings.TrimPrefix(b.String(), ", ") + "}"
+	case yaml.SequenceNode:
+		for _, c := range n.Content {
+			b.WriteString(", " + flow(c))
+		}
+		return "[" + strings.TrimPrefix(b.String(), ", ") + "]"
+	}
+	switch n.Tag {
+	case "!!int", "!!bool", "!!null":
+		return n.Value
+	}
+	return quote(n.Value)
+}
