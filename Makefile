@@ -26,8 +26,9 @@ help: ## this list
 	@echo 'make <target>:'
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
 
-build: ## bin/queue (the gate) and bin/demo (a container to put behind it)
+build: ## bin/queue (the gate), bin/queuectl (beside it) and bin/demo (a container to put behind it)
 	$(BUILD) -ldflags '$(LDFLAGS)' -o bin/queue ./cmd/queue
+	cd cmd/queuectl && $(BUILD) -ldflags '$(LDFLAGS)' -o ../../bin/queuectl .
 	$(BUILD) -o bin/demo ./cmd/demo
 
 image: ## bin/image/queue.tar and demo.tar: OCI archives of IMAGE and IMAGE-demo; PUSH=registry/name[:tag] pushes them
@@ -42,9 +43,10 @@ demo: ## the demo container alone, on USER_PORT (8080)
 	$(BUILD) -o bin/demo ./cmd/demo
 	@exec bin/demo --port '$(or $(USER_PORT),8080)'
 
-test: ## all tests of this module, end-to-end tests included, with the race detector
+test: ## all tests of this module and of queuectl, end-to-end tests included, with the race detector
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
 	$(GO) test $(RACE) -count=1 ./...
+	cd cmd/queuectl && $(GO) test $(RACE) -count=1 ./...
 
 race: ## the tests of pkg and cmd COUNT (5) times over, to shake races out
 	$(GO) test $(RACE) -count=$(COUNT) ./pkg/... ./cmd/...
@@ -72,6 +74,7 @@ bench-micro: ## micro-benchmarks, compared with the recorded ones in bench/micro
 
 lint: ## go vet, gofmt, and a syntax check of the shell scripts
 	$(GO) vet ./...
+	cd cmd/queuectl && $(GO) vet ./...
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
 	@bash -n .ci/run

@@ -1,0 +1,14 @@
+module github.com/queuegate/queuegate/cmd/queuectl
+
+go 1.26.0
+
+require (
+	github.com/pmezard/go-difflib v1.0.0
+	github.com/spf13/cobra v1.10.2
+	go.yaml.in/yaml/v3 v3.0.5
+)
+
+require (
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
+)

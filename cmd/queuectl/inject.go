@@ -1,0 +1,196 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"github.com/spf13/cobra"
+
+	"github.com/queuegate/queuegate/cmd/queuectl/internal/manifest"
+)
+
+// rewriting is what inject and uninject have in common.
+type rewriting struct {
+	paths     []string
+	recursive bool
+	diff      bool
+	write     bool
+	strict    bool
+}
+
+func (r *rewriting) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringSliceVarP(&r.paths, "filename", "f", nil, "file, directory, or - for stdin; may be given several times")
+	f.BoolVarP(&r.recursive, "recursive", "R", false, "directories with what is below them")
+	f.BoolVar(&r.diff, "diff", false, "print what would change, as a unified diff")
+	f.BoolVarP(&r.write, "write", "w", false, "write the files instead of printing them")
+	f.BoolVar(&r.strict, "strict", false, "exit code 1 if anything is left as it is")
+	c.MarkFlagsMutuallyExclusive("diff", "write")
+}
+
+func newInject() *cobra.Command {
+	var r rewriting
+	o := manifest.Options{Image: os.Getenv("QUEUEGATE_IMAGE")}
+	c := &cobra.Command{
+		Use:   "inject -f FILE|DIR|-",
+		Short: "Put the gate into manifests",
+		Long: `Prints manifests with the gate in them, as a native sidecar of each Pod, Deployment, StatefulSet,
+ReplicaSet, DaemonSet, Job and CronJob, also of those in a List. Comments and order stay.
+
+The application's readiness probe moves into the gate, its liveness and startup probes go through it,
+and it outlives the drain. What cannot be rewritten is left as it is and said on stderr. A manifest
+that has the gate already is brought to what the flags say.`,
+		Example: "  queuectl inject -f deploy/ --services --image registry.example/queuegate:1 | kubectl apply -f -\n" +
+			"  queuectl inject -f web.yaml --diff --image registry.example/queuegate:1",
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.Image == "" {
+				return usageError{errors.New("--image: which image has the gate? (or QUEUEGATE_IMAGE)")}
+			}
+			return r.run(c, func(files []manifest.File) ([]manifest.File, []manifest.Note) { return manifest.Inject(files, o) })
+		},
+	}
+	r.flags(c)
+	f := c.Flags()
+	f.StringVar(&o.Image, "image", o.Image, "image of the gate (QUEUEGATE_IMAGE)")
+	f.BoolVar(&o.Services, "services", false, "point Services of the same files at the gate")
+	f.StringVar(&o.Container, "container", "", "name of the container that serves (default the first with a port)")
+	f.IntVar(&o.UserPort, "user-port", 0, "port that it serves on (default its port called http, or its first)")
+	f.IntVar(&o.Concurrency, "concurrency", 0, "concurrency limit (default unlimited)")
+	return c
+}
+
+func newUninject() *cobra.Command {
+	var r rewriting
+	c := &cobra.Command{
+		Use:   "uninject -f FILE|DIR|-",
+		Short: "Take the gate out of manifests again",
+		Long: `Prints manifests as they were before "queuectl inject", byte for byte, with what was edited elsewhere
+since. What was edited where the gate was put in is left as it is and said on stderr.`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return r.run(c, manifest.Uninject) },
+	}
+	r.flags(c)
+	return c
+}
+
+// run reads the files, rewrites them and prints what became of them.
+func (r *rewriting) run(c *cobra.Command, rewrite func([]manifest.File) ([]manifest.File, []manifest.Note)) error {
+	files, err := readFiles(r.paths, r.recursive, c.InOrStdin())
+	if err != nil {
+		return err
+	}
+	rewritten, notes := rewrite(files)
+	if err := r.print(c.OutOrStdout(), files, rewritten); err != nil {
+		return err
+	}
+	failed := false
+	for _, n := range notes {
+		fmt.Fprintln(c.ErrOrStderr(), n)
+		failed = failed || n.Left && (r.strict || n.Object == "")
+	}
+	if failed {
+		return errSaid
+	}
+	return nil
+}
+
+func (r *rewriting) print(w io.Writer, before, after []manifest.File) error {
+	for i, f := range after {
+		switch {
+		case r.diff:
+			text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+				A: difflib.SplitLines(before[i].Text), B: difflib.SplitLines(f.Text), FromFile: f.Name, ToFile: f.Name, Context: 3})
+			if err != nil {
+				return err
+			}
+			if before[i].Text != f.Text {
+				fmt.Fprint(w, text)
+			}
+		case r.write && f.Name != stdinName:
+			if f.Text != before[i].Text {
+				if err := writeFile(f); err != nil {
+					return err
+				}
+			}
+		default:
+			if i > 0 {
+				fmt.Fprint(w, separator(after[i-1].Text, f.Text))
+			}
+			if _, err := io.WriteString(w, f.Text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeFile keeps the file's mode.
+func writeFile(f manifest.File) error {
+	info, err := os.Stat(f.Name)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(f.Name, []byte(f.Text), info.Mode().Perm())
+}
+
+// separator keeps the documents of two files apart.
+func separator(before, after string) string {
+	s := ""
+	if !strings.HasSuffix(before, "\n") {
+		s = "\n"
+	}
+	if strings.HasPrefix(after, "---") || strings.HasPrefix(after, "%") {
+		return s
+	}
+	return s + "---\n"
+}
+
+const stdinName = "stdin"
+
+// readFiles reads files, directories and stdin ("-").
+func readFiles(paths []string, recursive bool, stdin io.Reader) (files []manifest.File, err error) {
+	if len(paths) == 0 {
+		return nil, usageError{errors.New("-f: which file, directory, or - for stdin?")}
+	}
+	for _, path := range paths {
+		if path == "-" {
+			text, err := io.ReadAll(stdin)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, manifest.File{Name: stdinName, Text: string(text)})
+			continue
+		}
+		below, err := readPath(path, recursive)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, below...)
+	}
+	return files, nil
+}
+
+func readPath(root string, recursive bool) (files []manifest.File, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && !recursive:
+			return fs.SkipDir
+		case d.IsDir() || path != root && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		files = append(files, manifest.File{Name: path, Text: string(text)})
+		return err
+	})
+	return files, err
+}

@@ -1,0 +1,97 @@
+// Command queuectl is what people and pipelines run beside the gate: it puts the
+// gate into manifests and takes it out again, asks and watches running gates, and
+// says what is wrong with a manifest or a pod. See docs/queuectl.md.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+// The linker sets these.
+var (
+	buildVersion = "development"
+	buildCommit  = "unknown"
+)
+
+// Exit codes.
+const (
+	exitFailed = 1 // what was asked for could not be done, or the answer is no
+	exitUsage  = 2
+)
+
+// errSaid is an error that has been reported.
+var errSaid = errors.New("reported")
+
+// usageError is a wrong flag or argument.
+type usageError struct{ error }
+
+func main() {
+	os.Exit(run(newRoot()))
+}
+
+func run(root *cobra.Command) int {
+	err := root.Execute()
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errSaid):
+		return exitFailed
+	}
+	fmt.Fprintln(root.ErrOrStderr(), "queuectl:", err)
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:               "queuectl",
+		Short:             "Beside the gate: manifests, probes, a live view",
+		Long:              "queuectl puts the gate into manifests of Kubernetes and takes it out again, asks and watches running\ngates, and says what is wrong with a manifest or a pod.",
+		Version:           fmt.Sprintf("%s (commit %s, %s %s/%s)", buildVersion, buildCommit, runtime.Version(), runtime.GOOS, runtime.GOARCH),
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			return c.Help()
+		},
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{unknownCommand(c, args[0])}
+			}
+			return nil
+		},
+	}
+	root.SetVersionTemplate("queuectl {{.Version}}\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newInject(), newUninject(), &cobra.Command{
+		Use: "version", Short: "Print version, commit and Go version", Args: noArguments,
+		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), "queuectl", root.Version) },
+	})
+	return root
+}
+
+func unknownCommand(c *cobra.Command, name string) error {
+	err := fmt.Errorf("unknown command %q; \"queuectl help\" lists them", name)
+	if c.SuggestionsMinimumDistance <= 0 {
+		c.SuggestionsMinimumDistance = 2
+	}
+	if like := c.SuggestionsFor(name); len(like) > 0 {
+		err = fmt.Errorf("unknown command %q; did you mean %s?", name, like[0])
+	}
+	return err
+}
+
+func noArguments(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("argument %q: want flags alone", args[0])}
+	}
+	return nil
+}
