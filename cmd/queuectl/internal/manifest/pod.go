@@ -419,18 +419,17 @@ func (p *pod) gate() *yaml.Node {
 	switch len(p.readiness) {
 	case 0:
 	case 1:
-		set("SERVING_READINESS_PROBE", flow(p.readiness[0]))
+		set("SERVING_READINESS_PROBE", compact(p.readiness[0]))
 		set("CONTAINER_NAMES", p.names[0])
 	default:
-		set("SERVING_READINESS_PROBE", flow(&yaml.Node{Kind: yaml.SequenceNode, Content: p.readiness}))
+		set("SERVING_READINESS_PROBE", compact(&yaml.Node{Kind: yaml.SequenceNode, Content: p.readiness}))
 		set("ENABLE_MULTI_CONTAINER_PROBES", "true")
 		set("CONTAINER_NAMES", strings.Join(p.names, ","))
 	}
 	if p.probers != nil {
-		set("KUBE_APP_PROBERS", flow(object(p.probers...)))
+		set("KUBE_APP_PROBERS", compact(object(p.probers...)))
 	}
 	set("DRAIN_QUIET_SECONDS", strconv.Itoa(quietSeconds))
-	set("DRAIN_SOCKET", "@queuegate")
 	if p.name != "" {
 		set("SERVING_SERVICE", p.name)
 		set("SERVING_REVISION", p.name)
@@ -450,7 +449,8 @@ func (p *pod) gate() *yaml.Node {
 		"readinessProbe", object("periodSeconds", 1, "failureThreshold", 1, "httpGet", object("path", "/", "port", serving,
 			"httpHeaders", []*yaml.Node{object("name", "K-Network-Probe", "value", "queue")})),
 		"lifecycle", object("preStop", object("exec", object("command", []string{"queue", "drain"}))),
+		"resources", object("requests", object("cpu", "25m", "memory", "32Mi"), "limits", object("cpu", "500m", "memory", "128Mi")),
 		"securityContext", object("allowPrivilegeEscalation", false, "readOnlyRootFilesystem", true,
-			"runAsNonRoot", true, "runAsUser", 65532, "capabilities", object("drop", []string{"ALL"})),
+			"capabilities", object("drop", []string{"ALL"}), "runAsNonRoot", true, "runAsUser", 65532, "runAsGroup", 65532),
 	)
 }

@@ -3,7 +3,6 @@ package manifest
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -369,19 +368,24 @@ func (s *source) block(n *yaml.Node, indent string) string {
 }
 
 // flow prints a node as JSON on one line, which is YAML as well.
-func flow(n *yaml.Node) string {
+func flow(n *yaml.Node) string { return line(n, ", ", ": ") }
+
+// compact is flow without spaces, for the values of variables.
+func compact(n *yaml.Node) string { return line(n, ",", ":") }
+
+func line(n *yaml.Node, comma, colon string) string {
 	var b strings.Builder
 	switch n = resolve(n); n.Kind {
 	case yaml.MappingNode:
 		for i := 0; i < len(n.Content); i += 2 {
-			fmt.Fprintf(&b, ", %s: %s", quote(n.Content[i].Value), flow(n.Content[i+1]))
+			b.WriteString(comma + quote(n.Content[i].Value) + colon + line(n.Content[i+1], comma, colon))
 		}
-		return "{" + strings.TrimPrefix(b.String(), ", ") + "}"
+		return "{" + strings.TrimPrefix(b.String(), comma) + "}"
 	case yaml.SequenceNode:
 		for _, c := range n.Content {
-			b.WriteString(", " + flow(c))
+			b.WriteString(comma + line(c, comma, colon))
 		}
-		return "[" + strings.TrimPrefix(b.String(), ", ") + "]"
+		return "[" + strings.TrimPrefix(b.String(), comma) + "]"
 	}
 	switch n.Tag {
 	case "!!int", "!!bool", "!!null":
