@@ -19,6 +19,7 @@ func documentedPorts(t *testing.T) map[int]string {
 			ports[port] = name
 		}
 	}
+	ports[8013] = "QUEUE_SERVING_PORT" // as Knative sets it for services that speak h2c
 	if len(ports) < 8 {
 		t.Fatalf("ports %v", ports)
 	}

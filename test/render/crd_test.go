@@ -19,9 +19,8 @@ type schema struct {
 	IntOrString bool               `json:"x-kubernetes-int-or-string"`
 }
 
-// definition reads a custom resource definition from a module that its project
-// publishes, without building that.
-func definition(t *testing.T, module, file, version string) *schema {
+// moduleDir is where the sources of a module are, which need not be built.
+func moduleDir(t *testing.T, module string) string {
 	t.Helper()
 	out, err := exec.Command("go", "mod", "download", "-json", module).Output()
 	if err != nil {
@@ -31,6 +30,12 @@ func definition(t *testing.T, module, file, version string) *schema {
 	if err := json.Unmarshal(out, &where); err != nil {
 		t.Fatal(err)
 	}
+	return where.Dir
+}
+
+// definition reads a custom resource definition from the module of its project.
+func definition(t *testing.T, module, file, version string) *schema {
+	t.Helper()
 	var crd struct {
 		Spec struct {
 			Versions []struct {
@@ -41,7 +46,7 @@ func definition(t *testing.T, module, file, version string) *schema {
 			}
 		}
 	}
-	text, err := json.Marshal(readYAML(t, filepath.Join(where.Dir, file)))
+	text, err := json.Marshal(readYAML(t, filepath.Join(moduleDir(t, module), file)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +129,7 @@ func TestScaledObjectsFitKEDAsDefinition(t *testing.T) {
 }
 
 func TestTheKnativeServiceFitsItsDefinition(t *testing.T) {
-	s := definition(t, "knative.dev/serving@v0.51.0", "config/core/300-resources/service.yaml", "v1")
+	s := definition(t, servingModule, "config/core/300-resources/service.yaml", "v1")
 	for _, p := range s.problems("", readYAML(t, configDir+"knative/service.yaml")) {
 		t.Error(p)
 	}

@@ -8,9 +8,11 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	helmchart "helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
@@ -51,10 +53,13 @@ func kustomize(t *testing.T, dir string) []object {
 	return objects(t, text)
 }
 
+// loaded is the chart; the loader says each time that it follows a link.
+var loaded = sync.OnceValues(func() (*helmchart.Chart, error) { return loader.LoadDir(configDir + "helm/queuegate") })
+
 // helm renders the chart for the release web in the namespace default, as
 // `helm install web --set ...` would.
 func helm(values string) ([]byte, error) {
-	chart, err := loader.LoadDir(configDir + "helm/queuegate")
+	chart, err := loaded()
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +128,6 @@ func objects(t *testing.T, text []byte) (all []object) {
 		}
 		all = append(all, o)
 	}
-	slices.SortFunc(all, func(a, b object) int { return cmp.Compare(a.GetKind()+a.GetName(), b.GetKind()+b.GetName()) })
+	slices.SortFunc(all, func(a, b object) int { return cmp.Compare(a.GetKind()+"/"+a.GetName(), b.GetKind()+"/"+b.GetName()) })
 	return all
 }

@@ -1,0 +1,185 @@
+package render
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	servingModule = "knative.dev/serving@v0.51.0"
+	knativePage   = "../../docs/knative.md"
+)
+
+// table is the part of a page between marks: the first and the second column.
+func table(t *testing.T, page, part string) (names, meanings []string) {
+	t.Helper()
+	_, rest, found := strings.Cut(read(t, page), "<!-- begin: "+part+" -->\n")
+	rows, _, closed := strings.Cut(rest, "<!-- end -->")
+	if !found || !closed {
+		t.Fatalf("%s has no part %s", page, part)
+	}
+	for line := range strings.Lines(rows) {
+		cells := strings.Split(line, " | ")
+		if name, ok := strings.CutPrefix(cells[0], "| `"); ok {
+			names, meanings = append(names, strings.TrimSuffix(name, "`")), append(meanings, cells[1])
+		}
+	}
+	return names, meanings
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func parse(t *testing.T, file string) *ast.File {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+func literal(e ast.Expr) string {
+	if l, ok := e.(*ast.BasicLit); ok {
+		if s, err := strconv.Unquote(l.Value); err == nil {
+			return s
+		}
+	}
+	return ""
+}
+
+// environment are the variables that Knative's controller gives its sidecar,
+// read from the function that makes the container.
+func environment(t *testing.T, serving string) (names []string) {
+	t.Helper()
+	for _, d := range parse(t, filepath.Join(serving, "pkg/reconciler/revision/resources/queue.go")).Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Name.Name != "makeQueueContainer" {
+			continue
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			pair, ok := n.(*ast.KeyValueExpr)
+			if key, isName := pairKey(pair, ok); !isName || key != "Name" {
+				return true
+			}
+			if name := literal(pair.Value); name == strings.ToUpper(name) && name != "" {
+				names = append(names, name)
+			} else if s, ok := pair.Value.(*ast.SelectorExpr); ok && s.Sel.Name == "NamespaceEnvKey" {
+				names = append(names, "SYSTEM_NAMESPACE")
+			}
+			return true
+		})
+	}
+	slices.Sort(names)
+	return names
+}
+
+func pairKey(pair *ast.KeyValueExpr, ok bool) (string, bool) {
+	if !ok {
+		return "", false
+	}
+	key, ok := pair.Key.(*ast.Ident)
+	if !ok {
+		return "", false
+	}
+	return key.Name, true
+}
+
+func TestTheTableOfTheEnvironmentIsKnatives(t *testing.T) {
+	names, meanings := table(t, knativePage, "environment")
+	serving := moduleDir(t, servingModule)
+	if want := environment(t, serving); !slices.Equal(names, want) || len(want) < 20 {
+		t.Errorf("the page has\n%q, the controller sets\n%q", names, want)
+	}
+	settings := read(t, "../../docs/configuration.md") // held to the code by a test of its own
+	place := regexp.MustCompile("`([a-z0-9.-]+)` in `config-([a-z]+)`")
+	found := 0
+	for i, name := range names {
+		row := regexp.MustCompile("(?m)^\\| [^|]*`" + name + "`[^|]* \\|.*$").FindString(settings)
+		if row == "" {
+			t.Errorf("%s is no setting of the gate", name)
+		}
+		if claims := strings.Contains(meanings[i], "no effect"); claims != (strings.Contains(row, "without effect")) {
+			t.Errorf("%s: the page says %q, the setting is %q", name, meanings[i], row)
+		}
+		if m := place.FindStringSubmatch(meanings[i]); m != nil {
+			found++
+			if !strings.Contains(read(t, filepath.Join(serving, "config/core/configmaps", m[2]+".yaml")), m[1]) {
+				t.Errorf("%s: config-%s has no %s", name, m[2], m[1])
+			}
+		}
+	}
+	if found < 8 {
+		t.Errorf("only %d keys of Knative's configuration", found)
+	}
+}
+
+func TestTheTableOfAnnotationsIsKnatives(t *testing.T) {
+	serving := moduleDir(t, servingModule)
+	var want []string
+	ast.Inspect(parse(t, filepath.Join(serving, "pkg/apis/serving/register.go")), func(n ast.Node) bool {
+		v, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(v.Names[0].Name, "QueueSidecar") || !strings.HasSuffix(v.Names[0].Name, "AnnotationKey") {
+			return true
+		}
+		// "queue.sidecar." + GroupName + "/..."
+		outer := v.Values[0].(*ast.BinaryExpr)
+		want = append(want, literal(outer.X.(*ast.BinaryExpr).X)+"serving.knative.dev"+literal(outer.Y))
+		return true
+	})
+	slices.Sort(want)
+	if names, _ := table(t, knativePage, "annotations"); !slices.Equal(names, want) || len(want) < 7 {
+		t.Errorf("the page has\n%q, Knative\n%q", names, want)
+	}
+}
+
+// Every mention of the gate's image has a name that no cold start asks a
+// registry for.
+func TestTheSidecarsNameIsPinnedEverywhere(t *testing.T) {
+	mention := regexp.MustCompile(`registry\.example/queuegate\b[^\s'",)` + "`" + `]*`)
+	found := 0
+	for _, pattern := range []string{"knative/*.yaml", "kubernetes/*.yaml", "helm/queuegate/values.yaml"} {
+		files, err := filepath.Glob(configDir + pattern)
+		if err != nil || files == nil {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, file := range files {
+			for _, name := range mention.FindAllString(read(t, file), -1) {
+				found++
+				if name != "registry.example/queuegate:dev" && name != "registry.example/queuegate-demo:dev" {
+					t.Errorf("%s: %s", file, name)
+				}
+			}
+		}
+	}
+	if found < 8 {
+		t.Errorf("only %d names", found)
+	}
+}
+
+// The canary and the network policy are decoded strictly; the rest of
+// config/knative are patches and Knative's own resources.
+func TestWhatKubernetesReadsOfKnativesFolderIsRight(t *testing.T) {
+	for file, want := range map[string][]string{
+		"canary.yaml":        {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
+		"networkpolicy.yaml": {"NetworkPolicy"},
+	} {
+		if got := kinds(objects(t, []byte(read(t, configDir+"knative/"+file)))); !slices.Equal(got, want) {
+			t.Errorf("%s has %q, want %q", file, got, want)
+		}
+	}
+}
