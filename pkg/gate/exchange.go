@@ -133,17 +133,6 @@ func (x *Exchange) Abandon() {
 	}
 }
 
-// admit is the step of an exchange that has no slot. With refused the exchange ends with o.
-func (x *Exchange) admit(now int64) (o Outcome, refused bool) {
-	switch {
-	case x.client.Gone():
-		return ClientGone, true
-	case x.state == StateArrived:
-		return x.enqueue()
-	}
-	return x.queued(now)
-}
-
 // enqueue takes a slot, or a place in the queue.
 func (x *Exchange) enqueue() (o Outcome, refused bool) {
 	switch x.claim.begin(x.gate.Admission) {

@@ -24,7 +24,15 @@ func (x *Exchange) Step(now int64) (e Ending, o Outcome, next int64) {
 		var done bool
 		switch x.state {
 		case StateArrived, StateQueued:
-			if o, done = x.admit(now); !done && x.state == StateQueued {
+			switch {
+			case x.client.Gone():
+				o, done = ClientGone, true
+			case x.state == StateArrived:
+				o, done = x.enqueue()
+			default:
+				o, done = x.queued(now)
+			}
+			if !done && x.state == StateQueued {
 				return Going, Served, Earliest(x.clocks.Next(), x.claim.giveUp)
 			}
 		case StateConnecting:
@@ -163,7 +171,11 @@ func (x *Exchange) awaitAnswer(now int64) (moved bool, o Outcome, done bool) {
 			x.interim()
 		case HeadFinal:
 			x.clocks.Started()
-			x.answer()
+			x.to(StateAnswering)
+			x.stamp(&x.Answered)
+			x.Status = x.up.Status()
+			x.expects.continues = 0
+			x.client.Answer(x.up)
 			x.up.Pump(x.client)
 			o, done = x.answerOver()
 			return true, o, done
@@ -216,15 +228,6 @@ func (x *Exchange) interim() {
 		}
 	}
 	x.client.Interim(x.up)
-}
-
-// answer begins the final answer.
-func (x *Exchange) answer() {
-	x.to(StateAnswering)
-	x.stamp(&x.Answered)
-	x.Status = x.up.Status()
-	x.expects.continues = 0
-	x.client.Answer(x.up)
 }
 
 // answerOver tells how an answer ends, once it does: when all of it has gone
@@ -301,37 +304,34 @@ func (discard) Finish([]byte)       {}
 func (discard) Flush() (bool, bool) { return false, true }
 func (discard) Broken() bool        { return false }
 
-// conclude ends the exchange and tells what is left to do for the client's
-// side.
-func (x *Exchange) conclude(o Outcome) Ending {
-	e := Rejected
-	if x.up != nil {
-		x.RequestBody, x.ResponseBody = x.client.Taken(), x.up.Taken()
-		e = x.release(o)
-	} else if o == ClientGone {
+// conclude ends the exchange, gives up the connection to the container, and
+// tells what is left to do for the client's side.
+func (x *Exchange) conclude(o Outcome) (e Ending) {
+	switch up := x.up; {
+	case up == nil && o == ClientGone:
 		x.client.Drop()
 		e = Over
+	case up == nil:
+		e = Rejected
+	default:
+		x.RequestBody, x.ResponseBody = x.client.Taken(), up.Taken()
+		x.up = nil
+		switch {
+		case o == Served:
+			_, sent := up.Flush()
+			up.Complete(!x.client.Ended() || !sent)
+			e = Completed
+		case o == Tunnelled, o == ClientGone:
+			up.Abort()
+			e = Over
+		case x.state == StateAwaiting:
+			up.Abort()
+			e = Rejected
+		default:
+			up.Abort()
+			e = CutOff
+		}
 	}
 	x.End(o)
 	return e
-}
-
-// release gives up the connection to the container.
-func (x *Exchange) release(o Outcome) Ending {
-	up := x.up
-	x.up = nil
-	switch {
-	case o == Served:
-		_, sent := up.Flush()
-		up.Complete(!x.client.Ended() || !sent)
-		return Completed
-	case o == Tunnelled, o == ClientGone:
-		up.Abort()
-		return Over
-	case x.state == StateAwaiting:
-		up.Abort()
-		return Rejected
-	}
-	up.Abort()
-	return CutOff
 }

@@ -48,10 +48,10 @@ func enginePlainContainer(ln net.Listener, answer []byte) {
 // enginePlainObserver counts and allocates nothing.
 type enginePlainObserver struct{ begun, ended atomic.Int64 }
 
-func (o *enginePlainObserver) Begin(*gate.Record) { o.begun.Inc() }
-func (o *enginePlainObserver) End(*gate.Record)   { o.ended.Inc() }
-func (*enginePlainObserver) Rejected(gate.Outcome)  {}
-func (*enginePlainObserver) Probed(*gate.Record)  {}
+func (o *enginePlainObserver) Begin(*gate.Record)  { o.begun.Inc() }
+func (o *enginePlainObserver) End(*gate.Record)    { o.ended.Inc() }
+func (*enginePlainObserver) Rejected(gate.Outcome) {}
+func (*enginePlainObserver) Probed(*gate.Record)   {}
 
 // TestKeepAliveRequestsDoNotAllocate counts what the whole process allocates:
 // client, gate and container run in it, and the first and the last allocate

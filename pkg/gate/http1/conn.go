@@ -20,13 +20,6 @@ type conn struct {
 	spoke      bool // has sent a head of HTTP/1
 }
 
-// Event begins to read a request on an idle connection.
-func (c *conn) Event(s *loop.Sock) {
-	if s.Readable() {
-		c.eng.openSession(c)
-	}
-}
-
 func (c *conn) close() {
 	if c.sock.Open() {
 		c.sock.Close()

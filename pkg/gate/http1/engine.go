@@ -70,7 +70,7 @@ func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte)
 	e.silent.push(c)
 	if layer != nil {
 		c.sock.Wrap(layer)
-		e.openSession(c) // a request may stand in the layer already
+		c.Event(&c.sock) // a request may stand in the layer already
 	}
 }
 

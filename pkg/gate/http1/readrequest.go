@@ -63,7 +63,9 @@ func (s *session) readHead() (complete, again bool) {
 		s.r = 0
 	}
 	for {
-		s.skipEmptyLine()
+		if s.input.skipEmptyLine() {
+			s.req.Reset()
+		}
 		if s.w > 0 {
 			if possible, whole := s.preface(); whole {
 				return false, s.handOn()
@@ -107,16 +109,6 @@ func (s *session) readHead() (complete, again bool) {
 	}
 }
 
-// skipEmptyLine forgives one empty line before a request (RFC 9112 section
-// 2.2).
-func (s *session) skipEmptyLine() {
-	if !s.skipped && s.w >= 2 && s.buf.b[0] == '\r' && s.buf.b[1] == '\n' {
-		s.w = copy(s.buf.b, s.buf.b[2:s.w])
-		s.skipped = true
-		s.req.Reset()
-	}
-}
-
 // preface reports whether what has come is, or may become, the preface of
 // HTTP/2, and whether it is there as a whole.
 func (s *session) preface() (possible, whole bool) {
@@ -134,51 +126,4 @@ func (s *session) handOn() bool {
 	s.eng.worker.HandOn(c.sock.Detach(), c.peer, s.buf.b[:s.w])
 	s.close()
 	return false
-}
-
-// grow makes room for more of the client's bytes. It is false, and changes
-// nothing, when they need more memory than the gate has left for heads.
-func (s *session) grow() bool {
-	old := s.buf
-	size := min(2*len(old.b), wire.MaxHeadBytes+1)
-	if more := int64(size - max(gate.FreeHeadBytes, len(old.b))); more > 0 {
-		if !s.eng.gate.Heads.Acquire(more) {
-			return false
-		}
-		s.headMemory += more
-	}
-	s.buf = s.eng.bufs.request(size)
-	copy(s.buf.b, old.b[:s.w])
-	s.eng.bufs.putRequest(old)
-	return true
-}
-
-// shrink goes back to a buffer of the usual size if what has not been dealt
-// with fits. Nothing of the last request may be needed any more.
-func (s *session) shrink() {
-	if s.buf == nil || len(s.buf.b) == requestBytes || s.w-s.r > requestBytes {
-		return
-	}
-	old := s.buf
-	s.buf = s.eng.bufs.request(requestBytes)
-	s.r, s.w = 0, copy(s.buf.b, old.b[s.r:s.w])
-	s.eng.bufs.putRequest(old)
-	s.releaseHead()
-}
-
-// releaseHead gives the memory of a head back to the budget: at the latest when
-// its buffer goes, and earlier for a request that is being answered, of which
-// there may be as many as the container takes.
-func (s *session) releaseHead() {
-	if s.headMemory > 0 {
-		s.eng.gate.Heads.Release(s.headMemory)
-		s.headMemory = 0
-	}
-}
-
-// grow doubles a buffer, up to a little more than the longest head.
-func grow(b []byte) []byte {
-	bigger := make([]byte, min(2*len(b), wire.MaxHeadBytes+1))
-	copy(bigger, b)
-	return bigger
 }

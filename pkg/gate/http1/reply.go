@@ -59,7 +59,7 @@ func (s *session) appendReply(dst []byte, r *gate.Reply) []byte {
 func (s *session) reply(r gate.Reply, keep bool) bool {
 	s.keep = keep && s.client.skipBody() && s.req.KeepAlive() && !s.eng.gate.Drain.Active()
 	if keep {
-		s.keep = s.recoverInput() && s.keep
+		s.keep = s.input.takeRest(&s.client.reader) && s.keep
 	}
 	w := &s.client.writer
 	w.begin(false, false)

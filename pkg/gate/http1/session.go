@@ -39,16 +39,13 @@ type session struct {
 	phase  phase
 	until  int64 // when the phase ends at the latest; 0 = no bound
 
-	buf        *buffer // buf.b[r:w] are the client's bytes that have not been dealt with
-	r, w       int
-	headMemory int64 // acquired from the gate's budget for buf
-	req        wire.Request
-	client     clientSide
-	x          gate.Exchange
-	probe      *gate.ProbeCall
-	keep       bool // the connection goes on behind the reply
+	input
+	req    wire.Request
+	client clientSide
+	x      gate.Exchange
+	probe  *gate.ProbeCall
+	keep   bool // the connection goes on behind the reply
 
-	skipped    bool  // an empty line before the request has been forgiven
 	lingerEnd  int64 // when lingering ends, whatever the client sends
 	lingerNext int64 // when more of what it sends may be dropped
 }
@@ -60,14 +57,15 @@ const (
 	maxSessions  = 16384
 )
 
-// openSession begins to read a request of c.
-func (e *engine) openSession(c *conn) {
+// Event begins to read a request on an idle connection.
+func (c *conn) Event(sock *loop.Sock) {
+	if !sock.Readable() {
+		return
+	}
+	e := c.eng
 	s := e.sessions.Get()
 	if s == nil {
-		s = &session{eng: e}
-		s.handle.Bind(e.loop, s)
-		s.client.init(s)
-		s.x.Bind(e.gate, e.loop.Nanotime, s.handle.Wake, &s.handle)
+		s = newSession(e)
 	}
 	if c.list == &e.silent {
 		c.moveTo(&e.conns)
@@ -75,34 +73,40 @@ func (e *engine) openSession(c *conn) {
 	s.conn, c.session = c, s
 	s.phase, s.until = reading, 0
 	s.handle.Begin()
-	c.sock.Handle(&s.handle)
-	s.client.attach(&c.sock)
+	sock.Handle(&s.handle)
+	s.client.attach(sock)
 	s.Step()
 }
 
-// Step is loop.Routine: it goes on as far as it can now.
+func newSession(e *engine) *session {
+	s := &session{eng: e}
+	s.input.bufs = &e.bufs
+	s.handle.Bind(e.loop, s)
+	s.client.init(s)
+	s.x.Bind(e.gate, e.loop.Nanotime, s.handle.Wake, &s.handle)
+	return s
+}
+
+// Step is loop.Routine: it goes on as far as it can now, one phase after the
+// other.
 func (s *session) Step() {
 	if s.conn == nil {
 		return // woken by what has ended meanwhile
 	}
 	defer s.contain()
-	for s.conn != nil && s.step() {
-	}
-}
-
-// step runs one phase. It reports whether the next one may follow at once.
-func (s *session) step() bool {
-	switch s.phase {
-	case reading:
-		return s.readRequest()
-	case probing:
-		return s.awaitProbe()
-	case exchanging:
-		return s.relay()
-	case replying:
-		return s.sendReply()
-	default:
-		return s.linger()
+	for again := true; again && s.conn != nil; {
+		switch s.phase {
+		case reading:
+			again = s.readRequest()
+		case probing:
+			again = s.awaitProbe()
+		case exchanging:
+			again = s.relay()
+		case replying:
+			again = s.sendReply()
+		default:
+			again = s.linger()
+		}
 	}
 }
 
@@ -134,12 +138,7 @@ func (s *session) close() {
 	}
 	s.client.release()
 	s.req.Reset()
-	s.r, s.w = 0, 0
-	if s.buf != nil {
-		s.eng.bufs.putRequest(s.buf)
-		s.buf = nil
-	}
-	s.releaseHead()
+	s.input.release()
 	s.endLinger()
 	s.handle.Done()
 	s.eng.sessions.Put(s)
@@ -190,7 +189,7 @@ func (s *session) relay() bool {
 // completed goes on behind an answer that has been delivered whole.
 func (s *session) completed() bool {
 	whole := s.client.Whole()
-	fits := s.recoverInput()
+	fits := s.input.takeRest(&s.client.reader)
 	s.client.writer.release()
 	switch {
 	case s.client.keep && fits:
@@ -200,25 +199,4 @@ func (s *session) completed() bool {
 		return s.hangUp()
 	}
 	return s.beginLinger()
-}
-
-// recoverInput takes what has been read beyond the body, the beginning of the
-// next request, out of the client side's buffers. It is false when there is no
-// memory for it: then the connection cannot go on.
-func (s *session) recoverInput() (fits bool) {
-	fits = true
-	rd := &s.client.reader
-	if rd.bulk == nil {
-		s.r, s.w = rd.r, rd.w
-	} else {
-		rest := rd.leftover()
-		for s.r, s.w = 0, 0; fits && len(s.buf.b) < len(rest); {
-			fits = s.grow()
-		}
-		if fits {
-			s.w = copy(s.buf.b, rest)
-		}
-	}
-	rd.release()
-	return fits
 }

@@ -83,44 +83,30 @@ func (w *Worker) listen(fd int, hello func(int, netip.AddrPort)) {
 // Event accepts what has arrived. The listener is level-triggered: what is
 // left over comes back.
 func (l *listener) Event(*loop.Sock) {
+	w := l.worker
 	for range acceptBatch {
-		switch l.accept() {
-		case nil:
-		case unix.EMFILE, unix.ENFILE:
+		if !w.Gate.Descriptors.TryAcquire() {
 			l.pause()
 			return
-		default:
-			return
 		}
-	}
-}
-
-// accept takes one connection. The error is unix.EMFILE as well when the
-// budget has no descriptor.
-func (l *listener) accept() error {
-	w := l.worker
-	if !w.Gate.Descriptors.TryAcquire() {
-		return unix.EMFILE
-	}
-	fd, peer, err := w.Loop.Accept(l.fd)
-	if err == nil {
-		l.accepted(fd, peer)
-		return nil
-	}
-	w.Gate.Descriptors.Release()
-	if err == unix.ECONNABORTED || err == unix.EINTR {
-		return nil
-	}
-	return err
-}
-
-// accepted gives a connection away.
-func (l *listener) accepted(fd int, peer netip.AddrPort) {
-	if l.hello != nil {
-		l.worker.await(fd, peer, l.hello)
+		fd, peer, err := w.Loop.Accept(l.fd)
+		switch {
+		case err == nil && l.hello != nil:
+			w.await(fd, peer, l.hello)
+			continue
+		case err == nil:
+			w.http1.Adopt(fd, peer, nil, nil)
+			continue
+		}
+		w.Gate.Descriptors.Release()
+		switch err {
+		case unix.ECONNABORTED, unix.EINTR:
+			continue
+		case unix.EMFILE, unix.ENFILE:
+			l.pause()
+		}
 		return
 	}
-	l.worker.http1.Adopt(fd, peer, nil, nil)
 }
 
 // pause leaves connections in the backlog until there is a descriptor, if there
@@ -153,9 +139,17 @@ func (l *listener) resume() {
 	}
 }
 
+// drainTurns bounds how often a listener that is to be closed accepts: the
+// largest backlog that the system has by default, twice.
+const drainTurns = 2 * 4096 / acceptBatch
+
 // drain accepts what stands in the backlog: closing the listener would reset it.
 func (l *listener) drain() {
-	for l.accept() == nil {
+	for range drainTurns {
+		if l.paused || !l.worker.Loop.Acceptable(l.fd) {
+			return
+		}
+		l.Event(nil)
 	}
 }
 

@@ -1,0 +1,103 @@
+package http1
+
+import (
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+)
+
+// input is what a client has sent and nobody has dealt with: buf.b[r:w].
+type input struct {
+	bufs    *buffers
+	buf     *buffer
+	r, w    int
+	held    int64 // acquired from the gate's budget for buf
+	skipped bool  // an empty line before the request has been forgiven
+}
+
+// skipEmptyLine forgives one empty line before a request (RFC 9112 section
+// 2.2). It reports whether there was one.
+func (in *input) skipEmptyLine() bool {
+	if in.skipped || in.w < 2 || in.buf.b[0] != '\r' || in.buf.b[1] != '\n' {
+		return false
+	}
+	in.w = copy(in.buf.b, in.buf.b[2:in.w])
+	in.skipped = true
+	return true
+}
+
+// grow makes room for more bytes. It is false, and changes nothing, when they
+// need more memory than the gate has left for heads.
+func (in *input) grow() bool {
+	old := in.buf
+	size := min(2*len(old.b), wire.MaxHeadBytes+1)
+	if more := int64(size - max(gate.FreeHeadBytes, len(old.b))); more > 0 {
+		if !in.bufs.heads.Acquire(more) {
+			return false
+		}
+		in.held += more
+	}
+	in.buf = in.bufs.request(size)
+	copy(in.buf.b, old.b[:in.w])
+	in.bufs.putRequest(old)
+	return true
+}
+
+// shrink goes back to a buffer of the usual size if what has not been dealt
+// with fits. Nothing of the last request may be needed any more.
+func (in *input) shrink() {
+	if in.buf == nil || len(in.buf.b) == requestBytes || in.w-in.r > requestBytes {
+		return
+	}
+	old := in.buf
+	in.buf = in.bufs.request(requestBytes)
+	in.r, in.w = 0, copy(in.buf.b, old.b[in.r:in.w])
+	in.bufs.putRequest(old)
+	in.releaseHead()
+}
+
+// takeRest takes what has been read beyond the body, the beginning of the next
+// request, out of the buffers of rd. It is false when there is no memory for
+// it: then the connection cannot go on.
+func (in *input) takeRest(rd *reader) (fits bool) {
+	fits = true
+	if rd.bulk == nil {
+		in.r, in.w = rd.r, rd.w
+	} else {
+		rest := rd.leftover()
+		for in.r, in.w = 0, 0; fits && len(in.buf.b) < len(rest); {
+			fits = in.grow()
+		}
+		if fits {
+			in.w = copy(in.buf.b, rest)
+		}
+	}
+	rd.release()
+	return fits
+}
+
+// releaseHead gives the memory of a head back to the budget: at the latest when
+// its buffer goes, and earlier for a request that is being answered, of which
+// there may be as many as the container takes.
+func (in *input) releaseHead() {
+	if in.held > 0 {
+		in.bufs.heads.Release(in.held)
+		in.held = 0
+	}
+}
+
+// release lets go of everything.
+func (in *input) release() {
+	in.r, in.w = 0, 0
+	if in.buf != nil {
+		in.bufs.putRequest(in.buf)
+		in.buf = nil
+	}
+	in.releaseHead()
+}
+
+// grow doubles a buffer, up to a little more than the longest head.
+func grow(b []byte) []byte {
+	bigger := make([]byte, min(2*len(b), wire.MaxHeadBytes+1))
+	copy(bigger, b)
+	return bigger
+}
