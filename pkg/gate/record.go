@@ -30,6 +30,7 @@ type Record struct {
 	RouteTag        []byte // Knative-Serving-Tag
 	DefaultRoute    []byte // Knative-Serving-Default-Route
 	HasDefaultRoute bool   // tells an empty field from an absent one
+	Upgrade         bool   // asks for another protocol
 	Outcome         Outcome
 
 	Arrived      time.Duration // the gate's clock when the head was complete

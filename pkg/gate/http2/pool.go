@@ -44,9 +44,11 @@ func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstrea
 		for _, c := range p.conns {
 			switch {
 			case !c.hasRoom():
-			case c.until != 0 && !c.proven: // others wait for the same
+			case !c.proven && (c.until != 0 || x.Upgrade): // others wait for the same
 				p.line.Join(x)
 				return nil, 0, gate.Served, false
+			case x.Upgrade && !c.settings.ConnectProtocol && x.Protocol == "HTTP/2.0":
+				return nil, 0, gate.MethodNotAllowed, true
 			default:
 				return p.stream(c, x), 0, gate.Served, false
 			}
@@ -67,7 +69,7 @@ func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstrea
 		return nil, 0, gate.Served, false
 	}
 	c := p.open(r.Conn)
-	if c.until != 0 {
+	if c.until != 0 || x.Upgrade {
 		p.line.Join(x)
 		return nil, 0, gate.Served, false
 	}

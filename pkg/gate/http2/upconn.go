@@ -214,7 +214,7 @@ func (c *upConn) handleFrame(f *h2.Frame) *h2.Error {
 		if f.Ack() && err == nil {
 			c.windowsSet()
 		}
-		c.pool.line.WakeAll() // there may be room for more streams
+		c.pool.line.WakeAll() // there may be room for more streams, and extended CONNECT
 		return err
 	case h2.Ping:
 		if !f.Ack() {

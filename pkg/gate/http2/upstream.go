@@ -15,6 +15,7 @@ type upStream struct {
 	first       uint32 // the link's batch in which the head was written
 	reused      bool   // the connection had carried a request before
 	tunnel      bool   // extended CONNECT
+	accept      []byte // of that of a client of HTTP/1: what its 101 says
 	switched    bool   // and it has been accepted
 	stopped     bool   // the container has answered whole and does not want the rest of the request
 	heard       bool   // some head has come
@@ -31,6 +32,11 @@ type upStream struct {
 func (s *upStream) Send(c gate.ClientSide) {
 	req, peer := c.(wire.Requester).Request()
 	u := s.conn
+	if u.settings.ConnectProtocol {
+		s.accept = req.Extend()
+	} else if !req.HTTP2 {
+		req.Protocol = nil // of a try on another connection
+	}
 	s.method, s.tunnel = req.Method, req.Protocol != nil
 	end := !s.tunnel && (req.Body == wire.NoBody || req.Body == wire.BodyLength && req.Length == 0)
 	b := u.room()
@@ -73,6 +79,9 @@ func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 		return err
 	}
 	s.heard = true
+	if h.Status == 101 { // RFC 9113 section 8.6
+		return errBadResponse
+	}
 	if h.Status < 200 {
 		if err := s.msg.Interim(end); err != nil {
 			return err
@@ -121,7 +130,13 @@ func (s *upStream) crowded(h *h2.Head) bool {
 
 // take reads a head into res.
 func (s *upStream) take(h *h2.Head, end bool) *h2.Error {
-	if s.res.ReadHTTP2(h, end, s.method) != nil {
+	var err error
+	if s.accept != nil && h.Status >= 200 && h.Status < 300 {
+		err = s.res.ReadSwitched(h, s.accept)
+	} else {
+		err = s.res.ReadHTTP2(h, end, s.method)
+	}
+	if err != nil {
 		return errBadResponse
 	}
 	s.received = true
@@ -185,11 +200,11 @@ func (s *upStream) Receive() (gate.HeadState, gate.Outcome) {
 
 func (s *upStream) headState() gate.HeadState {
 	switch {
-	case s.res.Status < 200:
-		return gate.HeadInterim
-	case s.tunnel && s.res.Status < 300:
+	case s.tunnel && (s.res.Status == 101 || s.res.Status >= 200 && s.res.Status < 300):
 		s.switched = true
 		return gate.HeadSwitched
+	case s.res.Status < 200:
+		return gate.HeadInterim
 	}
 	return gate.HeadFinal
 }
@@ -223,7 +238,7 @@ func (s *upStream) Failed() bool { return s.failed && !s.given }
 
 // Complete is gate.UpstreamSide.
 func (s *upStream) Complete(open bool) {
-	if open {
+	if open || !s.finished {
 		s.sendReset(h2.Cancel)
 	}
 	s.end()

@@ -93,6 +93,9 @@ func (c *Choice) Forget() {
 	c.only2.Store(false)
 }
 
+// MaySpeakHTTP1 reports that requests may go out over HTTP/1.1.
+func (c *Choice) MaySpeakHTTP1() bool { return c.fixed != H2C && !c.only2.Load() }
+
 // For is the protocol for a request of a client that speaks HTTP/2, or not. An
 // unknown one is tried with HTTP/2, which costs no request if it is wrong.
 func (c *Choice) For(http2 bool) Protocol {

@@ -22,7 +22,13 @@ func (r *Router) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstr
 		}
 		d.Via = via
 	}
-	return via.Connect(x, now, fresh)
+	up, next, o, failed = via.Connect(x, now, fresh)
+	if failed && o == gate.MethodNotAllowed && r.Choice.MaySpeakHTTP1() {
+		// Over HTTP/2 the container does not offer WebSocket.
+		d.Via = r.HTTP1
+		return r.HTTP1.Connect(x, now, fresh)
+	}
+	return up, next, o, failed
 }
 
 // Cancel is gate.Connector.

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/sha1" // RFC 6455 has it
 	"encoding/base64"
 	"net/netip"
 	"strconv"
@@ -128,7 +129,7 @@ func (r *Request) addWebSocketKey(protocol []byte) {
 		return
 	}
 	for i := range r.Fields {
-		if field.EqualFold(r.text[r.Fields[i].start:r.Fields[i].nameEnd], "sec-websocket-key") {
+		if field.EqualFold(r.text[r.Fields[i].start:r.Fields[i].nameEnd], webSocketKey) {
 			return
 		}
 	}
@@ -136,8 +137,29 @@ func (r *Request) addWebSocketKey(protocol []byte) {
 	_, _ = rand.Read(nonce[:]) // never fails
 	var key [24]byte
 	base64.StdEncoding.Encode(key[:], nonce[:])
-	r.add([]byte("sec-websocket-key"), key[:], field.Other, 0, false)
+	r.add([]byte(webSocketKey), key[:], field.Other, 0, false)
 }
+
+const webSocketKey = "sec-websocket-key"
+
+// Extend makes r, which came over HTTP/1 and asks for WebSocket, extended CONNECT
+// (RFC 8441 section 5). It returns what stands in Sec-WebSocket-Accept of the 101
+// that the client gets (RFC 6455 section 4.2.2), or nil if r is no such request.
+func (r *Request) Extend() (accept []byte) {
+	if !r.Upgrade || r.HTTP2 || string(r.Method) != "GET" || !r.offersProtocol(webSocket) {
+		return nil
+	}
+	for i := range r.Fields {
+		if f := &r.Fields[i]; f.kind == field.Other && field.EqualFold(r.name(f), webSocketKey) {
+			sum := sha1.Sum(append(bytes.Clone(r.value(f)), "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"...))
+			r.Protocol = webSocket
+			return base64.StdEncoding.AppendEncode(nil, sum[:])
+		}
+	}
+	return nil
+}
+
+var webSocket = []byte("websocket")
 
 // AppendHTTP2 appends the field block of the head as the container gets it over
 // HTTP/2: what AppendHead writes.
@@ -156,6 +178,7 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		switch {
+		case r.Protocol != nil && f.kind == field.Other && field.EqualFold(r.name(f), webSocketKey):
 		case f.kind == field.Other && !f.drop:
 			dst = r.appendField(dst, e, f, r.value(f))
 		case f.kind == field.ForwardedFor && !forDone:
@@ -256,6 +279,20 @@ func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
 		r.Body = BodyChunked
 	}
 	return nil
+}
+
+// ReadSwitched makes r the 101 that h is to a client of HTTP/1: h, of a 2xx,
+// accepts the extended CONNECT that Extend has made.
+func (r *Response) ReadSwitched(h *h2.Head, accept []byte) error {
+	r.Reset()
+	t := append(r.text[:0], "HTTP/1.1 101 Switching Protocols\r\n"...)
+	r.text, r.startEnd = t, len(t)-2
+	r.addAll(h, field.Other)
+	r.add([]byte("Upgrade"), webSocket, field.Upgrade, h2.NameUpgrade, false)
+	r.add([]byte("Sec-WebSocket-Accept"), accept, field.Other, 0, false)
+	r.complete()
+	r.Minor, r.Status, r.line = 1, 101, r.Raw[len("HTTP/1.1"):r.startEnd]
+	return r.readFields([]byte("GET"))
 }
 
 // AppendHTTP2 appends the field block of the head as the client gets it over

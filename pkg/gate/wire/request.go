@@ -282,7 +282,7 @@ func (r *Request) Distrust() {
 func (r *Request) Describe(x *gate.Record, defaultHost []byte) {
 	x.Protocol, x.Method, x.Target, x.Host = r.protocol(), r.Method, r.Target, r.FinalHost(defaultHost)
 	x.UserAgent, x.Fields, x.Proxied = r.Probe.UserAgent, r, r.Proxied
-	x.RouteTag, x.DefaultRoute, x.HasDefaultRoute = r.RouteTag, r.DefaultRoute, r.HasDefaultRoute
+	x.RouteTag, x.DefaultRoute, x.HasDefaultRoute, x.Upgrade = r.RouteTag, r.DefaultRoute, r.HasDefaultRoute, r.Upgrade
 	if r.Traced {
 		x.Trace = &r.Trace
 	}
