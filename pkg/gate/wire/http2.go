@@ -274,6 +274,7 @@ func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
 	}
 	switch {
 	case ended:
+		r.addLength = r.Body == BodyUntilClose
 		r.Body = NoBody
 	case r.Body == BodyUntilClose:
 		r.Body = BodyChunked

@@ -20,6 +20,7 @@ type Response struct {
 	hasLength bool
 	announced bool   // some field says that there is a body
 	repeated  bool   // the length has been given more than once
+	addLength bool   // the body has ended with the head, and no field says so
 	sent      []byte // the length as it came
 	dated     bool
 	idle      time.Duration // what Keep-Alive promises, plus one; 0 = nothing
@@ -249,8 +250,11 @@ func (r *Response) AppendHead(dst []byte, f Framing, date func([]byte) []byte) [
 		if !r.dated {
 			dst = date(dst)
 		}
-		if f.Chunked {
+		switch {
+		case f.Chunked:
 			dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+		case r.addLength:
+			dst = append(dst, "Content-Length: 0\r\n"...)
 		}
 		if f.Close {
 			dst = append(dst, "Connection: close\r\n"...)
