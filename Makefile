@@ -35,6 +35,9 @@ image: ## bin/image/queue.tar and demo.tar: OCI archives of IMAGE and IMAGE-demo
 	cd scripts/image && $(GO) run . -root '$(CURDIR)' -out '$(CURDIR)/bin/image' -image '$(IMAGE)' -push '$(PUSH)' \
 		-version '$(VERSION)' -commit '$(COMMIT)' -time '$(EPOCH)'
 
+share: build ## bin/share: man pages and completions of queue and queuectl
+	bin/queuectl generate --queue bin/queue bin/share
+
 run: build ## gate on PORT (8012) in front of the demo on USER_PORT (8080, or a free one), until Ctrl-C
 	@$(BUILD) -o bin/run ./scripts/run
 	@exec bin/run --port '$(PORT)' --user-port '$(USER_PORT)'

@@ -1,0 +1,92 @@
+// Package ask asks a gate what kubelet, activator and ingress ask.
+package ask
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Callers are those whose question can be asked.
+var Callers = []string{"kubelet", "activator", "ingress"}
+
+// question is one of the contract of Knative's queue-proxy.
+type question struct {
+	path, agent, probe string
+	timeout            time.Duration
+}
+
+var questions = map[string]question{
+	"kubelet":   {"/", "kube-probe/queuectl", "queue", time.Second},
+	"activator": {"/healthz", "Knative-Activator-Probe", "queue", 300 * time.Millisecond},
+	"ingress":   {"/healthz", "Knative-Ingress-Probe", "probe", time.Second},
+}
+
+const hash = "override"
+
+// Timeout is how long a caller itself waits.
+func Timeout(as string) time.Duration { return questions[as].timeout }
+
+// Gate asks the gate at base, a URL, and returns an error unless it says yes.
+// The certificate of a gate is of its pod, and is not verified.
+func Gate(ctx context.Context, base *url.URL, as string) error {
+	q, ok := questions[as]
+	if !ok {
+		return fmt.Errorf("--as=%q: want %s", as, strings.Join(Callers, ", "))
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath(q.path).String(), nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("User-Agent", q.agent)
+	request.Header.Set("K-Network-Probe", q.probe)
+	if q.probe == "probe" {
+		request.Header.Set("K-Network-Hash", hash)
+	}
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	response, err := client.Do(request)
+	var timeout net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("no gate listens on %s", base.Host)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("no answer from %s in time", base.Host)
+	case err != nil:
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
+	if err != nil {
+		return err
+	}
+	return q.judge(response, strings.TrimSpace(string(body)))
+}
+
+func (q *question) judge(response *http.Response, body string) error {
+	reason := response.Header.Get("K-Readiness-Reason")
+	if reason == "" {
+		reason = body
+	}
+	switch {
+	case response.StatusCode != http.StatusOK && reason == "":
+		return fmt.Errorf("not ready: %d", response.StatusCode)
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("not ready: %d, %s", response.StatusCode, reason)
+	case q.probe == "queue" && body != "queue":
+		return errors.New("not ready: the answer is not a gate's")
+	case q.probe == "probe" && response.Header.Get("K-Network-Hash") != hash:
+		return errors.New("not ready: the answer lacks the hash that was asked for")
+	}
+	return nil
+}

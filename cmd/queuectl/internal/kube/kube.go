@@ -1,0 +1,128 @@
+// Package kube reaches pods through kubectl, with whatever cluster and
+// credentials that has.
+package kube
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Kubectl is a kubectl with the flags that choose cluster and namespace.
+type Kubectl struct {
+	Path  string // "" = kubectl
+	Flags []string
+}
+
+// Pod is what there is to know of a pod to reach it.
+type Pod struct {
+	Namespace, Name, Phase string
+	// Ports are the numbers by the name of containers' ports.
+	Ports map[string]int
+}
+
+func (k *Kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
+	path := k.Path
+	if path == "" {
+		path = "kubectl"
+	}
+	cmd := exec.CommandContext(ctx, path, append(append([]string{}, k.Flags...), args...)...)
+	cmd.WaitDelay = time.Second
+	return cmd
+}
+
+// Get returns what kubectl says of objects, as JSON.
+func (k *Kubectl) Get(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := k.command(ctx, append(append([]string{"get"}, args...), "-o", "json")...)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	text, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("kubectl get %s: %w", strings.Join(args, " "), because(err, &complaints))
+	}
+	return text, nil
+}
+
+func because(err error, complaints *bytes.Buffer) error {
+	if text := strings.TrimSpace(complaints.String()); text != "" {
+		return errors.New(text)
+	}
+	return err
+}
+
+// Pods lists the pods of a selector that run.
+func (k *Kubectl) Pods(ctx context.Context, selector string) ([]Pod, error) {
+	text, err := k.Get(ctx, "pods", "-l", selector)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Items []struct {
+			Metadata struct{ Name, Namespace string }
+			Status   struct{ Phase string }
+			Spec     struct {
+				InitContainers, Containers []struct {
+					Ports []struct {
+						Name          string
+						ContainerPort int
+					}
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("kubectl get pods: %w", err)
+	}
+	var pods []Pod
+	for _, item := range list.Items {
+		p := Pod{item.Metadata.Namespace, item.Metadata.Name, item.Status.Phase, map[string]int{}}
+		for _, c := range append(item.Spec.InitContainers, item.Spec.Containers...) {
+			for _, port := range c.Ports {
+				p.Ports[port.Name] = port.ContainerPort
+			}
+		}
+		if p.Phase == "Running" {
+			pods = append(pods, p)
+		}
+	}
+	return pods, nil
+}
+
+var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) ->`)
+
+// Forward makes a port of a pod reachable until ctx ends, and returns where.
+func (k *Kubectl) Forward(ctx context.Context, pod string, port int) (address string, err error) {
+	cmd := k.command(ctx, "port-forward", "pod/"+pod, fmt.Sprintf(":%d", port), "--address", "127.0.0.1")
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", fmt.Errorf("kubectl port-forward: %w", err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if m := forwarding.FindStringSubmatch(lines.Text()); m != nil {
+			go func() {
+				_, _ = io.Copy(io.Discard, out) // a line for each connection
+				_ = cmd.Wait()
+			}()
+			return m[1], nil
+		}
+	}
+	err = cmd.Wait()
+	if err == nil {
+		err = errors.New("it ended")
+	}
+	return "", fmt.Errorf("kubectl port-forward pod/%s: %w", pod, because(err, &complaints))
+}

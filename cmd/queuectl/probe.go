@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/queuegate/queuegate/cmd/queuectl/internal/ask"
+	"github.com/queuegate/queuegate/cmd/queuectl/internal/kube"
+)
+
+// cluster are the flags that kubectl is given.
+type cluster struct{ namespace, context, kubeconfig string }
+
+func (k *cluster) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVarP(&k.namespace, "namespace", "n", "", "namespace, for kubectl")
+	f.StringVar(&k.context, "context", "", "context, for kubectl")
+	f.StringVar(&k.kubeconfig, "kubeconfig", "", "configuration, for kubectl")
+}
+
+func (k *cluster) kubectl() *kube.Kubectl {
+	ctl := &kube.Kubectl{}
+	for _, flag := range []struct{ name, value string }{{"namespace", k.namespace}, {"context", k.context}, {"kubeconfig", k.kubeconfig}} {
+		if flag.value != "" {
+			ctl.Flags = append(ctl.Flags, "--"+flag.name+"="+flag.value)
+		}
+	}
+	return ctl
+}
+
+func newProbe() *cobra.Command {
+	var k cluster
+	as, timeout, port := "kubelet", time.Duration(0), 8012
+	c := &cobra.Command{
+		Use:   "probe [HOST[:PORT] | URL | pod/NAME]",
+		Short: "Ask a gate anywhere whether it is ready",
+		Long: `Asks a gate what kubelet, activator or ingress would ask it, and says with its exit code whether the
+answer is one that they take as yes: 0 yes, 1 no. A pod is reached through kubectl.`,
+		Example: "  queuectl probe\n  queuectl probe 10.1.2.3 --as activator\n  queuectl probe https://10.1.2.3:8112\n  queuectl probe pod/web-7d9f -n shop",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError{errors.New("want one gate")}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if ask.Timeout(as) == 0 {
+				return usageError{fmt.Errorf("--as=%q: want %s", as, strings.Join(ask.Callers, ", "))}
+			}
+			where := ""
+			if len(args) > 0 {
+				where = args[0]
+			}
+			ctx, cancel := context.WithCancel(c.Context())
+			defer cancel()
+			if pod, ok := strings.CutPrefix(where, "pod/"); ok {
+				address, err := k.kubectl().Forward(ctx, pod, port)
+				if err != nil {
+					return err
+				}
+				where = address
+			}
+			base, err := gateURL(where, port)
+			if err != nil {
+				return usageError{err}
+			}
+			if timeout == 0 {
+				timeout = ask.Timeout(as)
+			}
+			ctx, cancel = context.WithTimeout(ctx, timeout)
+			defer cancel()
+			return ask.Gate(ctx, base, as)
+		},
+	}
+	k.flags(c)
+	f := c.Flags()
+	f.StringVar(&as, "as", as, "whose question: "+strings.Join(ask.Callers, ", "))
+	f.DurationVar(&timeout, "timeout", 0, "how long to wait for the answer (default 1s, of the activator 300ms)")
+	f.IntVar(&port, "port", port, "port of the gate")
+	_ = c.RegisterFlagCompletionFunc("as", cobra.FixedCompletions(ask.Callers, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// gateURL completes what a user may leave out.
+func gateURL(where string, port int) (*url.URL, error) {
+	if where == "" {
+		where = "127.0.0.1"
+	}
+	if !strings.Contains(where, "://") {
+		where = "http://" + where
+	}
+	u, err := url.Parse(where)
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("%q: want a host, host:port, a URL, or pod/NAME", where)
+	}
+	if u.Port() == "" {
+		u.Host += fmt.Sprintf(":%d", port)
+	}
+	return u, nil
+}
