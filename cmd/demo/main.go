@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// shutdownPatience bounds how long requests in progress may take to end after
+// shutdownTimeout bounds how long requests in progress may take to end after
 // the first SIGTERM or SIGINT.
-const shutdownPatience = 10 * time.Second
+const shutdownTimeout = 10 * time.Second
 
 type settings struct {
 	address    string
@@ -86,7 +86,7 @@ func parseSettings(args []string, getenv func(string) string, help io.Writer) (s
 }
 
 // run serves until ctx ends, then finishes what is in progress within
-// shutdownPatience. It says on out where it listens and how it ended.
+// shutdownTimeout. It says on out where it listens and how it ended.
 func run(ctx context.Context, cfg settings, out io.Writer) error {
 	if cfg.startDelay > 0 {
 		fmt.Fprintf(out, "demo: listening in %v\n", cfg.startDelay)
@@ -123,15 +123,15 @@ func run(ctx context.Context, cfg settings, out io.Writer) error {
 	}
 
 	fmt.Fprintln(out, "demo: stopping")
-	patience, cancel := context.WithTimeout(context.Background(), shutdownPatience)
+	grace, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
-	err = server.Shutdown(patience)
+	err = server.Shutdown(grace)
 	if err == nil {
-		err = c.waitTunnels(patience)
+		err = c.waitTunnels(grace)
 	}
 	if err != nil {
 		server.Close()
-		return fmt.Errorf("requests still open after %v were cut", shutdownPatience)
+		return fmt.Errorf("requests still open after %v were cut", shutdownTimeout)
 	}
 	return nil
 }

@@ -61,9 +61,9 @@ func (c *container) webSocket(w http.ResponseWriter, r *http.Request) error {
 	err = echoFrames(buffered)
 	switch {
 	case errors.Is(err, errFrame):
-		sayGoodbye(conn, buffered.Writer, closeProtocolError)
+		announceClose(conn, buffered.Writer, closeProtocolError)
 	case c.stopping.Err() != nil:
-		sayGoodbye(conn, buffered.Writer, closeGoingAway)
+		announceClose(conn, buffered.Writer, closeGoingAway)
 	}
 	return nil
 }
@@ -196,9 +196,9 @@ func writeFrameHead(to io.Writer, first byte, size uint64) {
 	to.Write(head)
 }
 
-// sayGoodbye tries for a second to send a close frame. What a cut frame left
+// announceClose tries for a second to send a close frame. What a cut frame left
 // in the writer goes first; the client then sees the cut.
-func sayGoodbye(conn net.Conn, to *bufio.Writer, code uint16) {
+func announceClose(conn net.Conn, to *bufio.Writer, code uint16) {
 	conn.SetDeadline(time.Now().Add(time.Second))
 	writeFrameHead(to, 0x80|opClose, 2)
 	binary.Write(to, binary.BigEndian, code)

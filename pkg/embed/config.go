@@ -26,7 +26,7 @@ type Config struct {
 	// over all handlers of the gate. 0 = unlimited.
 	ConcurrencyLimit int
 	// QueueCapacity is the most requests that wait for a slot, up to 1<<24.
-	// 0 = nobody waits; the sidecar's default is ten times its limit.
+	// 0 = no request waits; the sidecar's default is ten times its limit.
 	QueueCapacity int
 	// QueueMaxWait is the longest wait in the queue, refused with 503 beyond
 	// it. 0 = no bound.
@@ -104,9 +104,9 @@ func (c *Config) check() (metrics.Names, error) {
 	return names, errors.Join(problems...)
 }
 
-// settle fills in what has a default, and parts from what the caller may
+// complete fills in what has a default, and parts from what the caller may
 // change.
-func (c *Config) settle() {
+func (c *Config) complete() {
 	c.Uncounted, c.TrustedSources = slices.Clone(c.Uncounted), slices.Clone(c.TrustedSources)
 	if c.Identity.Pod == "" {
 		c.Identity.Pod, _ = os.Hostname() // without one, the label is empty

@@ -7,14 +7,14 @@ import (
 )
 
 // deadline is the context of a request that has so long to live. It costs
-// nothing until somebody waits for its end; then it stands for a context of
+// nothing until a caller waits for its end; then it stands for a context of
 // the standard library's, so that contexts derived from it need no goroutine.
 type deadline struct {
 	parent context.Context // nil = there is no deadline
 	at     time.Time
 
 	mu      sync.Mutex
-	timed   context.Context // nil = nobody has waited
+	timed   context.Context // nil = no caller has waited
 	cancel  context.CancelFunc
 	stopped bool
 }

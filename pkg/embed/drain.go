@@ -62,7 +62,7 @@ func (g *Gate) await(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// tell wakes whoever drains.
+// tell wakes the drain.
 func (g *Gate) tell() {
 	if !g.gate.Drain.Active() {
 		return

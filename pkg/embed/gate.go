@@ -26,7 +26,7 @@ type Gate struct {
 	born     time.Time
 
 	arrived atomic.Int64  // last arrival, on the gate's clock, or the beginning of the drain; 0 = there is none
-	left    chan struct{} // a token for whoever drains: something has ended
+	left    chan struct{} // a token for the drain: something has ended
 }
 
 // New makes a gate. The error lists all problems of c, each with the field and
@@ -36,7 +36,7 @@ func New(c Config) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.settle()
+	c.complete()
 	g := &Gate{cfg: c, born: time.Now(), left: make(chan struct{}, 1)}
 	shared := gate.Config{
 		ConcurrencyLimit: c.ConcurrencyLimit, QueueCapacity: c.QueueCapacity, QueueMaxWait: c.QueueMaxWait,

@@ -7,7 +7,7 @@ import (
 )
 
 // first is the first value of a field, without white space around it; nil when
-// absent. Nobody may change it.
+// absent. It must not be changed.
 func first(h http.Header, name string) []byte {
 	values := h[name]
 	if len(values) == 0 {
@@ -16,7 +16,7 @@ func first(h http.Header, name string) []byte {
 	return bytesOf(strings.Trim(values[0], " \t"))
 }
 
-// bytesOf are the bytes of s, which nobody may change.
+// bytesOf are the bytes of s, which must not be changed.
 func bytesOf(s string) []byte {
 	if s == "" {
 		return []byte{}

@@ -2,8 +2,8 @@ package embed
 
 import "github.com/queuegate/queuegate/pkg/gate"
 
-// observer is the Gate as what observes its requests: the figures, and whoever
-// drains.
+// observer is the Gate as what observes its requests, for its figures and for
+// the drain.
 type observer Gate
 
 // Begin is gate.Observer.

@@ -60,13 +60,13 @@ func (g *Gate) blank(w http.ResponseWriter) http.Header {
 		delete(h, name)
 	}
 	dropGateFields(h)
-	g.sayGoodbye(w)
+	g.announceClose(w)
 	return h
 }
 
-// sayGoodbye tells the client of a draining gate to close; net/http makes a
+// announceClose tells the client of a draining gate to close; net/http makes a
 // GOAWAY of it for HTTP/2.
-func (g *Gate) sayGoodbye(w http.ResponseWriter) {
+func (g *Gate) announceClose(w http.ResponseWriter) {
 	if g.gate.Drain.Active() {
 		w.Header()["Connection"] = []string{"close"}
 	}

@@ -64,7 +64,7 @@ func (x *exchange) WriteHeader(status int) {
 	}
 	x.clean()
 	if status >= 200 {
-		x.gate.sayGoodbye(x.w)
+		x.gate.announceClose(x.w)
 	}
 	x.w.WriteHeader(status)
 	if status >= 200 || status == http.StatusSwitchingProtocols {
@@ -78,7 +78,7 @@ func (x *exchange) start() {
 		return
 	}
 	x.clean()
-	x.gate.sayGoodbye(x.w)
+	x.gate.announceClose(x.w)
 	x.wrote, x.status = true, http.StatusOK
 }
 

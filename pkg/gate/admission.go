@@ -74,9 +74,9 @@ type Waiter struct {
 // the next Begin, and may be called from any goroutine.
 func (w *Waiter) Admitted() bool { return w.state.Load() == waiterAdmitted }
 
-// settle sets the state without writing to memory when it is the same as after
+// setState sets the state without writing to memory when it is the same as after
 // the request before.
-func (w *Waiter) settle(state uint32) {
+func (w *Waiter) setState(state uint32) {
 	if w.state.Load() != state {
 		w.state.Store(state)
 	}
@@ -132,7 +132,7 @@ func NewAdmission(c AdmissionConfig) *Admission {
 // panics if w is queued already, or has to queue and has no Notify.
 func (a *Admission) Begin(w *Waiter) Verdict {
 	if a.TryBegin() {
-		w.settle(waiterAdmitted)
+		w.setState(waiterAdmitted)
 		return Admitted
 	}
 	return a.beginFull(w)
@@ -164,7 +164,7 @@ func (a *Admission) beginFull(w *Waiter) Verdict {
 	// An overload is refused without the lock, so that it cannot slow down
 	// those who are served.
 	if a.exhausted(a.word.Load()) {
-		w.settle(waiterIdle)
+		w.setState(waiterIdle)
 		return Refused
 	}
 	if w.Notify == nil {
@@ -177,11 +177,11 @@ func (a *Admission) beginFull(w *Waiter) Verdict {
 		word := a.word.Load()
 		switch {
 		case a.exhausted(word):
-			w.settle(waiterIdle)
+			w.setState(waiterIdle)
 			return Refused
 		case word&inFlightMask < a.limit: // given back since the first look
 			if a.word.CompareAndSwap(word, word+oneInFlight) {
-				w.settle(waiterAdmitted)
+				w.setState(waiterAdmitted)
 				return Admitted
 			}
 		case a.word.CompareAndSwap(word, word+oneWaiting):

@@ -1,6 +1,6 @@
-// Package gate is the life of a request, told once for all protocols: what it
+// Package gate is the life of a request, written once for all protocols: what it
 // is (Gate.Screen), its states and what moves it (Exchange), whether it may run
-// now (Admission), how it ended (Outcome), who is told (Observer), and when the
+// now (Admission), how it ended (Outcome), who is notified (Observer), and when the
 // gate stops (Drain). Exchange moves messages between two sides (ClientSide,
 // UpstreamSide), which the engines are.
 //

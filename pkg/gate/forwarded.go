@@ -10,8 +10,8 @@ type ForwardedInput struct {
 	Host  []byte   // X-Forwarded-Host, first line
 }
 
-// Bounds of a Forwarded field. A longer list comes from nobody but somebody who
-// wants it to be costly; its end is what the nearer proxies have said.
+// Bounds of a Forwarded field. A longer list is an attack: no chain of proxies
+// makes one. Its end is what the nearer proxies have said.
 const (
 	maxForwardedNodes = 256     // the last ones are used
 	maxForwardedValue = 1 << 10 // what is longer is left out

@@ -9,10 +9,10 @@ import (
 	"go.uber.org/atomic"
 )
 
-// Contact is told what the request path sees of the container. It is called
+// Contact observes what the request path sees of the container. It is called
 // on the engine's loops and must not block.
 type Contact interface {
-	// Listening is told when connections begin to be refused (false), and when
+	// Listening is called when connections begin to be refused (false), and when
 	// one is accepted again (true).
 	Listening(bool)
 }

@@ -37,7 +37,7 @@ func Retire(age time.Duration) time.Duration {
 	return max(0, age-min(max(age/8, minIdleMargin), maxIdleMargin))
 }
 
-// Ended is told that the container has closed a connection that had been idle
+// Ended notes that the container has closed a connection that had been idle
 // for age.
 func (a *IdleAge) Ended(age time.Duration) {
 	limit := a.limit.Load()
@@ -47,7 +47,7 @@ func (a *IdleAge) Ended(age time.Duration) {
 	}
 }
 
-// Alive is told that a connection that has been idle for age is still open.
+// Alive notes that a connection that has been idle for age is still open.
 func (a *IdleAge) Alive(age time.Duration) {
 	if !a.Trusts(age) && a.refuted(age) {
 		a.limit.Store(int64(age) + 2)

@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// Caller is who sends a probe. How long it waits for the result and how much it
-// is told depend on that.
+// Caller is who sends a probe. How long it waits for the result and how much of
+// it is shown depend on that.
 type Caller uint8
 
 // The callers.
@@ -23,8 +23,8 @@ type ReadinessResult struct {
 }
 
 // ReasonFor is the reason as far as it is the caller's business: names of
-// containers, ports and causes are for the platform's probers, and for whoever
-// is in the pod. peer is where the caller is.
+// containers, ports and causes are for the platform's probers, and for callers
+// within the pod. peer is where the caller is.
 func (r ReadinessResult) ReasonFor(c Caller, peer netip.Addr) string {
 	if r.Ready || c != AnyCaller || peer.Unmap().IsLoopback() {
 		return r.Reason

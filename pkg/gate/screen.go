@@ -88,7 +88,7 @@ func (p *ProbeCall) Cancel() {
 	}
 }
 
-// Reply is the reply to the probe, of which x is told to the observer. It is
+// Reply is the reply to the probe, which the observer is notified of with x. It is
 // false if there is none because the caller has left.
 func (p *ProbeCall) Reply(g *Gate, x *Exchange, h *ProbeHeaders) (Reply, bool) {
 	p.Cancel()

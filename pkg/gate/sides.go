@@ -47,7 +47,7 @@ type ClientSide interface {
 	Gone() bool
 	// Closing reports that the loop is to end.
 	Closing() bool
-	// CheckGone is Gone with a look at what no event has told yet.
+	// CheckGone is Gone with a check of what no event has reported yet.
 	CheckGone() bool
 	// Expects reports that the client waits for a 100 before it sends the body.
 	Expects() bool

@@ -22,7 +22,7 @@ func init() { runtime.LockOSThread() }
 
 const (
 	startPatience = 15 * time.Second
-	preferredPort = "8080" // of the demo container, if nobody names one
+	preferredPort = "8080" // of the demo container, if no flag names one
 )
 
 type settings struct {
@@ -106,7 +106,7 @@ The gate is up, the demo container behind it. Try, in another terminal:
 `
 
 // gateEnvironment adds the gate's port, and a drain without quiet period:
-// nobody wants to wait 30 s after Ctrl-C. What the caller has set stays.
+// 30 s after Ctrl-C would be too long. What the caller has set stays.
 func gateEnvironment(cfg settings) []string {
 	env := append(os.Environ(), "QUEUE_SERVING_PORT="+cfg.port)
 	if os.Getenv("DRAIN_QUIET_SECONDS") == "" {

@@ -104,7 +104,7 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer client.Close()
-			_ = client.SetDeadline(time.Now().Add(2 * enginePatience))
+			_ = client.SetDeadline(time.Now().Add(2 * engineTimeout))
 
 			request := []byte(c.request)
 			b := make([]byte, 4096)

@@ -99,7 +99,7 @@ func (c *clientSide) Interim(up gate.UpstreamSide) {
 }
 
 // Answer is gate.ClientSide. An upload that goes on may not be read to its end,
-// and a client that is not told of the close would lose its next request.
+// and a client that does not know of the close would lose its next request.
 func (c *clientSide) Answer(up gate.UpstreamSide) {
 	s := c.session
 	s.releaseHead()
@@ -126,7 +126,7 @@ func (c *clientSide) Switch(up gate.UpstreamSide) {
 // Drop is gate.ClientSide.
 func (c *clientSide) Drop() { c.session.conn.close() }
 
-// Broken is gate.Sink. A reset behind a half-close is told by no read.
+// Broken is gate.Sink. No read reports a reset behind a half-close.
 func (c *clientSide) Broken() bool {
 	return c.writer.err != nil || c.reader.ended && c.writer.sock.Failed()
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// input is what a client has sent and nobody has dealt with: buf.b[r:w].
+// input is what a client has sent and has not been dealt with: buf.b[r:w].
 type input struct {
 	bufs    *buffers
 	buf     *buffer

@@ -27,14 +27,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// enginePatience is a fail-safe only: no test depends on how long anything
+// engineTimeout is a fail-safe only: no test depends on how long anything
 // takes.
-const enginePatience = 30 * time.Second
+const engineTimeout = 30 * time.Second
 
 // engineUntil waits for a condition that only outside looks can tell.
 func engineUntil(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(enginePatience); !condition(); time.Sleep(200 * time.Microsecond) {
+	for end := time.Now().Add(engineTimeout); !condition(); time.Sleep(200 * time.Microsecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain: %s", what)
 		}
@@ -45,7 +45,7 @@ func engineReceive[T any](t *testing.T, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(enginePatience):
+	case <-time.After(engineTimeout):
 		t.Fatalf("waited in vain: %s", what)
 	}
 	return v
@@ -55,7 +55,7 @@ func engineSend[T any](t *testing.T, what string, c chan<- T, v T) {
 	t.Helper()
 	select {
 	case c <- v:
-	case <-time.After(enginePatience):
+	case <-time.After(engineTimeout):
 		t.Fatalf("waited in vain: %s", what)
 	}
 }
@@ -481,7 +481,7 @@ func (r *engineRig) client() *engineClient {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(enginePatience))
+	_ = conn.SetDeadline(time.Now().Add(engineTimeout))
 	return &engineClient{r.t, conn.(*net.TCPConn), bufio.NewReader(conn)}
 }
 

@@ -52,7 +52,7 @@ func TestShutdownLetsRequestsInFlightAndQueuedFinish(t *testing.T) {
 		r.until(min(i+1, 2), max(0, i-1))
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- r.shutdown(enginePatience) }()
+	go func() { ended <- r.shutdown(engineTimeout) }()
 	engineUntil(t, "the listeners to close", func() bool {
 		c, err := net.Dial("tcp", r.addr)
 		if err == nil {
@@ -84,7 +84,7 @@ func TestShutdownClosesIdleConnections(t *testing.T) {
 	used.want(200, "ok")
 	begun := r.client().send("GET / HT") // of a head that nobody completes
 	engineUntil(t, "three connections", func() bool { return engineConnections(r) == 3 })
-	if err := r.shutdown(enginePatience); err != nil {
+	if err := r.shutdown(engineTimeout); err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
 	for _, c := range []*engineClient{fresh, used, begun} {
@@ -166,7 +166,7 @@ func TestShutdownGivesTunnelsTheirTimeAndRequestsAllOfIt(t *testing.T) {
 	request := r.client().get("/")
 	r.until(2, 0)
 	ended := make(chan error, 1)
-	go func() { ended <- r.shutdown(enginePatience) }()
+	go func() { ended <- r.shutdown(engineTimeout) }()
 	time.AfterFunc(20*time.Millisecond, func() { close(release) }) // well after the tunnels' time, mostly
 	request.want(200, "ok")
 	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
@@ -184,7 +184,7 @@ func TestTunnelThatEndsInTimeIsNotCut(t *testing.T) {
 	tunnel := r.client().send(upgradeRequest)
 	tunnel.readUntil("\r\n\r\n")
 	ended := make(chan error, 1)
-	go func() { ended <- r.shutdown(2 * enginePatience) }()
+	go func() { ended <- r.shutdown(2 * engineTimeout) }()
 	for range 100 {
 		tunnel.send("ping.").readUntil("ping.")
 	}
@@ -214,7 +214,7 @@ func TestShutdownDoesNotWaitForARequestThatTurnsIntoATunnel(t *testing.T) {
 	tunnel := r.client().send(upgradeRequest)
 	r.until(1, 0)
 	ended := make(chan error, 1)
-	go func() { ended <- r.shutdown(enginePatience / 3) }()
+	go func() { ended <- r.shutdown(engineTimeout / 3) }()
 	time.AfterFunc(20*time.Millisecond, func() { close(release) })
 	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
 		t.Errorf("shutdown: %v", err)

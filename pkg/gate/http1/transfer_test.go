@@ -117,7 +117,7 @@ func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 			t.Fatal(err)
 		}
 		near[i], far[i] = fds[0], os.NewFile(uintptr(fds[1]), fmt.Sprint("far end ", i))
-		if err := far[i].SetDeadline(time.Now().Add(enginePatience)); err != nil {
+		if err := far[i].SetDeadline(time.Now().Add(engineTimeout)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,7 +149,7 @@ func (x *transfer) wait(t *testing.T) {
 	t.Helper()
 	select {
 	case <-x.over:
-	case <-time.After(enginePatience):
+	case <-time.After(engineTimeout):
 		t.Fatal("the transfer does not come to an end")
 	}
 	if x.failure != nil {

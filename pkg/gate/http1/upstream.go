@@ -109,7 +109,7 @@ func (u *upstreamSide) mistaken() {
 // Unwilling is gate.UpstreamSide.
 func (u *upstreamSide) Unwilling() bool { return u.sock.HungUp() || u.sock.Failed() }
 
-// Broken is gate.Sink. A reset behind a half-close is told by no read.
+// Broken is gate.Sink. No read reports a reset behind a half-close.
 func (u *upstreamSide) Broken() bool {
 	return u.writer.err != nil || u.reader.ended && u.sock.Failed()
 }

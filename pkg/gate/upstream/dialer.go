@@ -15,7 +15,7 @@ type Config struct {
 	Address netip.AddrPort
 	// TLS makes connections sessions of TLS; nil: they are plain.
 	TLS *tls.Config
-	// TLSFailed is told, on a loop, why no session came about. It may be nil.
+	// TLSFailed is called, on a loop, with the reason why no session came about. It may be nil.
 	TLSFailed func(error)
 }
 
@@ -160,8 +160,8 @@ func (d *Dialer) attempted(x *gate.Exchange, c *Conn, now int64, protocols []str
 			return Result{}
 		case h.err != nil:
 			d.Cancel(x)
-			if told := d.cfg.TLSFailed; told != nil {
-				told(h.err)
+			if failed := d.cfg.TLSFailed; failed != nil {
+				failed(h.err)
 			}
 			return Result{Outcome: gate.UpstreamTLSFailed, Failed: true}
 		}

@@ -81,7 +81,7 @@ func (d *Decoder) Skip(n int) {
 	d.Ended = d.Left == 0
 }
 
-// end is told that the sender has closed; it reports whether the body is
+// End notes that the sender has closed; it reports whether the body is
 // complete with that.
 func (d *Decoder) End() bool {
 	if d.Kind == BodyUntilClose {

@@ -278,7 +278,7 @@ func (r *Request) Distrust() {
 	r.hosts.instead = r.hosts.origin
 }
 
-// Describe fills in what an observer is told of the head.
+// Describe fills in what an observer sees of the head.
 func (r *Request) Describe(x *gate.Record, defaultHost []byte) {
 	x.Protocol, x.Method, x.Target, x.Host = r.protocol(), r.Method, r.Target, r.FinalHost(defaultHost)
 	x.UserAgent, x.Fields, x.Proxied = r.Probe.UserAgent, r, r.Proxied

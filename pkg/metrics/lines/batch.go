@@ -66,8 +66,8 @@ type batch struct {
 	buf  []byte
 	held []Line // rendered into buf
 
-	torn bool // the last write ended within a line
-	told bool // Failed knows that a line could not be rendered
+	torn     bool // the last write ended within a line
+	reported bool // Failed knows that a line could not be rendered
 }
 
 func (b *batch) add(lines []Line) {
@@ -91,8 +91,8 @@ func (b *batch) add(lines []Line) {
 
 func (b *batch) lose(err error) {
 	b.of.dropped.Inc()
-	if !b.told {
-		b.told = true
+	if !b.reported {
+		b.reported = true
 		b.of.cfg.Failed(err)
 	}
 }

@@ -17,7 +17,7 @@ const (
 	// syncTimeout bounds Sync, which is called where a process ends.
 	syncTimeout = 250 * time.Millisecond
 
-	// stuckAfter is how long one write may take before nobody waits for it any
+	// stuckAfter is how long one write may take before no caller waits for it any
 	// more: whatever reads the lines does not.
 	stuckAfter = time.Second
 )
@@ -126,7 +126,7 @@ func (w *Writer) put(l Line) bool {
 }
 
 // Flush returns when all lines that were put before have been written, or with
-// an error when ctx ends or nobody reads.
+// an error when ctx ends or what is written is not read.
 func (w *Writer) Flush(ctx context.Context) error {
 	m := make(mark)
 	w.mu.Lock()
@@ -153,7 +153,7 @@ func (mark) Append(b []byte) ([]byte, error) { return b, nil }
 func (m mark) Release()                      { close(m) }
 
 // Close writes what is queued and ends the Writer. It gives up when ctx ends or
-// nobody reads; its error then says so. Lines that are put later are dropped.
+// nothing is read; its error then says so. Lines that are put later are dropped.
 func (w *Writer) Close(ctx context.Context) error {
 	w.mu.Lock()
 	if !w.closed {

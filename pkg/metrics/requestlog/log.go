@@ -28,7 +28,7 @@ type Config struct {
 	QueueLines int // lines that may wait to be written; 0 means 8,192
 	QueueBytes int // bytes that they may hold; 0 means 4 MiB
 
-	// Failed is told of writes that failed, and once if the template asks for
+	// Failed is called for writes that failed, and once if the template asks for
 	// what is not there. nil is fine.
 	Failed func(error)
 }

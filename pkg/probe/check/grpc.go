@@ -48,7 +48,7 @@ func healthRequest(service string) []byte {
 	return protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), service)
 }
 
-// readHealth judges the response: HTTP status, gRPC status, and the message.
+// readHealth evaluates the response: HTTP status, gRPC status, and the message.
 func readHealth(response *http.Response) Cause {
 	if response.StatusCode != http.StatusOK {
 		return Cause{Kind: CauseStatus, Status: response.StatusCode}

@@ -19,8 +19,8 @@ import (
 // kubelet calls the hook and sends SIGTERM in no fixed order.
 const waitForSignal = time.Second
 
-// healthPatience is a little less than the kubelet's.
-const healthPatience = 900 * time.Millisecond
+// healthTimeout is a little less than the kubelet's.
+const healthTimeout = 900 * time.Millisecond
 
 // adminServer answers on the admin port, and on the port for application
 // probes if they have one of their own.
@@ -61,7 +61,7 @@ func (a *adminServer) health(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusServiceUnavailable, "shutting down")
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), healthPatience)
+	ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
 	defer cancel()
 	if result := a.ready.probes.Wait(ctx, gate.Kubelet); !result.Ready {
 		peer, _ := netip.ParseAddrPort(r.RemoteAddr)

@@ -109,7 +109,7 @@ func (a *App) Listen() (err error) {
 func (a *App) Drain() { a.gate.Drain.Start() }
 
 // Draining is closed when a drain has begun, Served when no request is under way
-// any more but tunnels: the container may be told to end.
+// any more but tunnels: the container may end.
 func (a *App) Draining() <-chan struct{} { return a.gate.Drain.Started() }
 
 // Served is described at Draining.

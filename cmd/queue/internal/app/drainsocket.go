@@ -34,7 +34,7 @@ const (
 	// and to take a line.
 	drainLineTimeout = time.Second
 
-	// drainInterval is how often a caller hears of the drain.
+	// drainInterval is how often a caller gets a line about the drain.
 	drainInterval = 2 * time.Second
 
 	// drainSilence is how long a caller waits for the next line: longer than a

@@ -12,7 +12,7 @@ import (
 type endLog struct {
 	log      *zap.Logger
 	debug    bool
-	messages []string // by outcome, which is part of the message: repetitions are told by that
+	messages []string // by outcome, which is part of the message: by which repetitions are recognised
 }
 
 var endLevels = [...]zapcore.Level{

@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
-// observer hands what the request path tells to pkg/metrics.
+// observer hands what the request path reports to pkg/metrics.
 type observer struct {
 	counts
 	uncounted [][]byte // paths, exactly
@@ -131,14 +131,14 @@ func (o *observer) leavesOut(target []byte) bool {
 	return slices.ContainsFunc(o.uncounted, func(p []byte) bool { return bytes.Equal(p, path) })
 }
 
-// head is what the request log is told at the beginning of a request.
+// head is what the request log gets at the beginning of a request.
 func head(x *gate.Record) requestlog.Head {
 	return requestlog.Head{
 		Method: x.Method, Target: x.Target, Protocol: x.Protocol, Host: x.Host, Peer: x.Peer, Fields: x.Fields,
 	}
 }
 
-// result is what it is told at the end.
+// result is what it gets at the end.
 func result(x *gate.Record, trace gate.TraceID) requestlog.Result {
 	return requestlog.Result{
 		Status: x.Status, Outcome: x.Outcome.String(),

@@ -59,7 +59,7 @@ func (p *sidePort) serve(ln net.Listener) {
 
 // closePorts lets the calls under way have their answer.
 func (a *App) closePorts(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, healthPatience)
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	for _, p := range a.ports {
 		_ = p.server.Shutdown(ctx)

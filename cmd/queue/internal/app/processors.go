@@ -26,7 +26,7 @@ func newProcessors() *processors {
 	return &processors{fixed: os.Getenv("GOMAXPROCS") != ""}
 }
 
-// listening is told whether the container listens.
+// listening is called when the container begins or ceases to listen.
 func (p *processors) listening(yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,7 +21,7 @@ type readiness struct {
 	figures   *metrics.Readiness
 	status    *status // nil: there is no page
 	cpus      *processors
-	listening []func() // whom to tell that the container accepts connections
+	listening []func() // called when the container accepts connections
 	ended     sync.WaitGroup
 }
 
@@ -72,7 +72,7 @@ func probeSpecs(cfg *config.Config) ([]probe.Spec, error) {
 	})
 }
 
-// notify adds to those who are told, before start, when the container begins to
+// notify adds to what is called, before start, when the container begins to
 // accept connections.
 func (r *readiness) notify(listening ...func()) { r.listening = append(r.listening, listening...) }
 
