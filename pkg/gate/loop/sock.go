@@ -36,6 +36,7 @@ type Sock struct {
 	writable bool
 	hangup   bool // the peer has sent FIN
 	failed   bool // reset, or both directions are shut
+	reset    bool // a write has met it: the kernel, which tells once, tells reads of an end
 	level    bool // an event tells of a state, not of a change (no EPOLLET)
 }
 
@@ -155,8 +156,7 @@ func (s *Sock) received(n int, e syscall.Errno, most int) (int, error) {
 		s.failed = true
 		return 0, e
 	case n == 0:
-		s.hangup = true
-		return 0, io.EOF
+		return 0, s.ended()
 	}
 	if n < most && !s.hangup && !s.failed {
 		s.readable = false // emptied: whatever comes later is a new edge
@@ -182,13 +182,29 @@ func (s *Sock) Write(b []byte) (int, error) {
 		s.writable = false
 		return 0, ErrAgain
 	case e != 0:
-		s.failed, s.readable = true, true // what came before the error can still be read
+		s.broken(e)
 		return 0, e
 	}
 	if n < len(b) {
 		s.writable = false
 	}
 	return n, nil
+}
+
+// broken notes that nothing more can be written. What came before the error can
+// still be read.
+func (s *Sock) broken(err error) {
+	s.failed, s.readable = true, true
+	s.reset = s.reset || err == unix.ECONNRESET
+}
+
+// ended notes that nothing more can be read, and returns why.
+func (s *Sock) ended() error {
+	if s.reset {
+		return unix.ECONNRESET
+	}
+	s.hangup = true
+	return io.EOF
 }
 
 // sysRead, sysDiscard and sysSend are raw system calls: they never block, so the

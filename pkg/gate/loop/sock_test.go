@@ -609,3 +609,22 @@ func TestDiscardDropsWhatIsThere(t *testing.T) {
 	s.until("its end", s.sock.HungUp)
 	discard(8, 0, io.EOF)
 }
+
+func TestAResetThatAWriteHasMetIsNoEndForReads(t *testing.T) {
+	s := newSubject(t)
+	s.send("some")
+	s.until("readable", s.sock.Readable)
+	_ = s.far.SetLinger(0)
+	_ = s.far.Close()
+	s.until("failure", s.sock.Failed)
+	s.do(func() {
+		if _, err := s.sock.Write([]byte("x")); !errors.Is(err, unix.ECONNRESET) {
+			t.Errorf("write: %v", err) // the kernel tells of a reset once
+		}
+	})
+	for range 3 {
+		if b, err := s.read(8); err == io.EOF || err == nil && b != "some" {
+			t.Fatalf("read %q, %v after a reset", b, err)
+		}
+	}
+}

@@ -1,8 +1,6 @@
 package loop
 
 import (
-	"io"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -71,8 +69,7 @@ func (p *Pipe) Fill(s *Sock, n int64) (int, error) {
 			s.failed = true
 			return 0, err
 		case got == 0:
-			s.hangup = true
-			return 0, io.EOF
+			return 0, s.ended()
 		}
 		p.held = got
 		return p.held, nil
@@ -99,7 +96,7 @@ func (p *Pipe) Drain(s *Sock) (int, error) {
 			}
 			return done, nil
 		case err != nil:
-			s.failed, s.readable = true, true // what came before the error can still be read
+			s.broken(err)
 			return done, err
 		}
 		p.held -= n
