@@ -34,6 +34,8 @@ func (l *DialLine) Join(x *Exchange) {
 	case nil:
 	case l:
 		return
+	case &x.gate.Pending.line:
+		x.gate.Pending.leave(x)
 	default:
 		x.Dial.line.Leave(x)
 	}

@@ -1,0 +1,29 @@
+package gate
+
+import "testing"
+
+func TestAHeldExchangeThatJoinsAnotherLineIsHeldNoLonger(t *testing.T) {
+	g, err := New(Config{QueueCapacity: 10, UpstreamWait: 1e9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Pending.Start(1)
+	g.Pending.Refused(1)
+	var lacking DialLine
+	x, y := &Exchange{gate: g}, &Exchange{gate: g}
+	x.waiter.Notify, y.waiter.Notify = func() {}, func() {}
+	for _, e := range []*Exchange{x, y} {
+		if _, _, _, failed := g.Pending.Hold(e, 2); failed {
+			t.Fatal("not held")
+		}
+	}
+	lacking.Join(x)
+	if n := g.Pending.Held(); n != 1 || g.Pending.Holds(x) || lacking.First() != x {
+		t.Fatalf("%d held, holds the one that went %v, first of the other line %p", n, g.Pending.Holds(x), lacking.First())
+	}
+	x.leaveDial()
+	y.leaveDial()
+	if n := g.Pending.Held(); n != 0 {
+		t.Fatalf("%d held when all have left", n)
+	}
+}
