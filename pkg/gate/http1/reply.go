@@ -131,7 +131,7 @@ func (s *session) endLinger() {
 // linger drops what the client still sends.
 func (s *session) linger() bool {
 	sock := &s.conn.sock
-	for !sock.Failed() && !s.eng.loop.Closing() && s.now() < min(s.until, s.lingerEnd) {
+	for !s.eng.loop.Closing() && s.now() < min(s.until, s.lingerEnd) {
 		if s.now() < s.lingerNext && !sock.HungUp() {
 			return s.wait(min(s.lingerNext, s.until, s.lingerEnd))
 		}

@@ -124,12 +124,8 @@ func (l *listener) pause() {
 
 // resume accepts again.
 func (l *listener) resume() {
-	if !l.paused {
-		return // closed
-	}
-	if l.worker.Leaving() || l.worker.Loop.Closing() {
-		l.close()
-		return
+	if !l.paused || l.worker.Leaving() {
+		return // it is closed, or is going to be with what stands in its backlog
 	}
 	l.paused = false
 	if err := l.worker.Loop.RegisterListener(&l.sock, l.fd, l); err != nil {
