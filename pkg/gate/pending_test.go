@@ -10,8 +10,9 @@ func TestAHeldExchangeThatJoinsAnotherLineIsHeldNoLonger(t *testing.T) {
 	g.Pending.Start(1)
 	g.Pending.Refused(1)
 	var lacking DialLine
-	x, y := &Exchange{gate: g}, &Exchange{gate: g}
-	x.waiter.Notify, y.waiter.Notify = func() {}, func() {}
+	x, y := &Exchange{}, &Exchange{}
+	x.Bind(g, nil, func() {}, nil)
+	y.Bind(g, nil, func() {}, nil)
 	for _, e := range []*Exchange{x, y} {
 		if _, _, _, failed := g.Pending.Hold(e, 2); failed {
 			t.Fatal("not held")
@@ -21,8 +22,8 @@ func TestAHeldExchangeThatJoinsAnotherLineIsHeldNoLonger(t *testing.T) {
 	if n := g.Pending.Held(); n != 1 || g.Pending.Holds(x) || lacking.First() != x {
 		t.Fatalf("%d held, holds the one that went %v, first of the other line %p", n, g.Pending.Holds(x), lacking.First())
 	}
-	x.leaveDial()
-	y.leaveDial()
+	x.Dial.leave(x)
+	y.Dial.leave(y)
 	if n := g.Pending.Held(); n != 0 {
 		t.Fatalf("%d held when all have left", n)
 	}

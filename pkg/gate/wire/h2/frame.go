@@ -54,7 +54,8 @@ const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 // connection, and whether the preface is there as a whole.
 func MatchPreface(b []byte) (possible, whole bool) {
 	n := min(len(b), len(Preface))
-	return string(b[:n]) == Preface[:n], n == len(Preface)
+	possible = string(b[:n]) == Preface[:n]
+	return possible, possible && n == len(Preface)
 }
 
 // Frame is what Reader.Next read: a frame, a piece of a DATA frame, or HEADERS

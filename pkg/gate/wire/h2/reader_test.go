@@ -275,10 +275,11 @@ func TestFramesThatCarryNothing(t *testing.T) {
 func TestPreface(t *testing.T) {
 	for in, want := range map[string][2]bool{
 		"": {true, false}, "P": {true, false}, "PRI * HTTP/2.0\r\n": {true, false}, Preface: {true, true}, Preface + "x": {true, true},
-		"PRI * HTTP/2.1": {false, false}, "POST": {false, false}, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\x00": {false, true},
+		"PRI * HTTP/2.1": {false, false}, "POST": {false, false}, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\x00": {false, false},
+		"POST / HTTP/1.1\r\nHost: a\r\n\r\n": {false, false},
 	} {
 		possible, whole := MatchPreface([]byte(in))
-		if possible != want[0] || possible && whole != want[1] {
+		if possible != want[0] || whole != want[1] {
 			t.Errorf("%q: possible %v, whole %v", in, possible, whole)
 		}
 	}
