@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/queuegate/queuegate/cmd/queuectl/internal/doctor"
+)
+
+func newDoctor() *cobra.Command {
+	var k cluster
+	var paths []string
+	var recursive, strict bool
+	c := &cobra.Command{
+		Use:   "doctor -f FILE|DIR|- | KIND/NAME ...",
+		Short: "Say what is wrong with the gate in a manifest, or in what runs",
+		Long: `Looks at manifests, or through kubectl at objects of a cluster, and says what is wrong: readiness that
+does not go through the gate, Services that pass it by, a grace period shorter than the drain, hooks
+that are missing, a user without a number, ports that two want, names of Services that look like
+settings. Exit code 1 if there is an error, with --strict also if there is a warning.`,
+		Example: "  queuectl doctor -f deploy/\n  queuectl doctor pod/web-7d9f -n shop\n  kustomize build . | queuectl doctor -f -",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(paths) == 0 && len(args) == 0 {
+				return usageError{errors.New("want -f FILE, or KIND/NAME of a cluster")}
+			}
+			var objects doctor.Objects
+			if len(paths) > 0 {
+				files, err := readFiles(paths, recursive, c.InOrStdin())
+				if err != nil {
+					return err
+				}
+				for _, f := range files {
+					if err := objects.Add(f.Text); err != nil {
+						return fmt.Errorf("%s: %w", f.Name, err)
+					}
+				}
+			}
+			for _, name := range args {
+				if kind, _, ok := strings.Cut(name, "/"); !ok || kind == "" {
+					return usageError{fmt.Errorf("argument %q: want KIND/NAME, such as pod/web-7d9f", name)}
+				}
+			}
+			if len(args) > 0 {
+				// With the Services of the namespace, which lead to it or link to it.
+				for _, get := range [][]string{args, {"services"}} {
+					text, err := k.kubectl().Get(c.Context(), get...)
+					if err != nil {
+						return err
+					}
+					if err := objects.Add(string(text)); err != nil {
+						return err
+					}
+				}
+			}
+			return diagnose(c, &objects, strict)
+		},
+	}
+	k.flags(c)
+	f := c.Flags()
+	f.StringSliceVarP(&paths, "filename", "f", nil, "file, directory, or - for stdin; may be given several times")
+	f.BoolVarP(&recursive, "recursive", "R", false, "directories with what is below them")
+	f.BoolVar(&strict, "strict", false, "exit code 1 for warnings, too")
+	return c
+}
+
+func diagnose(c *cobra.Command, objects *doctor.Objects, strict bool) error {
+	findings, pods := objects.Examine()
+	if pods == 0 {
+		return errors.New("nothing there that has pods")
+	}
+	bad := 0
+	for _, f := range findings {
+		fmt.Fprintln(c.OutOrStdout(), f)
+		if !f.Warning || strict {
+			bad++
+		}
+	}
+	if len(findings) == 0 {
+		fmt.Fprintln(c.OutOrStdout(), "nothing is wrong that could be seen")
+	}
+	if bad > 0 {
+		return errSaid
+	}
+	return nil
+}

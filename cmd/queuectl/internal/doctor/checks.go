@@ -1,0 +1,272 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Finding is something that is wrong, or may be.
+type Finding struct {
+	Object  string // deployment/web
+	Warning bool   // it may be meant so
+	Text    string // what is wrong, and what helps
+}
+
+func (f Finding) String() string {
+	if f.Warning {
+		return f.Object + ": warning: " + f.Text
+	}
+	return f.Object + ": error: " + f.Text
+}
+
+// Examine says what is wrong with the gates in the pods, and how many pods there
+// are.
+func (o *Objects) Examine() (findings []Finding, pods int) {
+	for _, p := range o.pods {
+		e := examination{pod: p, objects: o}
+		if p.gate == nil {
+			e.wrong("has no gate: queuectl inject puts it in")
+		} else {
+			for _, check := range checks {
+				check(&e)
+			}
+		}
+		findings = append(findings, e.findings...)
+	}
+	return findings, len(o.pods)
+}
+
+type examination struct {
+	*pod
+	objects  *Objects
+	findings []Finding
+}
+
+func (e *examination) wrong(format string, values ...any) {
+	e.findings = append(e.findings, Finding{e.object, false, fmt.Sprintf(format, values...)})
+}
+
+func (e *examination) warn(format string, values ...any) {
+	e.findings = append(e.findings, Finding{e.object, true, fmt.Sprintf(format, values...)})
+}
+
+var checks = []func(*examination){
+	(*examination).kind, (*examination).readiness, (*examination).applicationProbes, (*examination).servicesLead, (*examination).grace,
+	(*examination).hooks, (*examination).user, (*examination).ports, (*examination).serviceLinks, (*examination).running,
+}
+
+// kind is where the gate stands in the pod.
+func (e *examination) kind() {
+	switch {
+	case e.isInit && e.gate.RestartPolicy != "Always":
+		e.wrong("the gate is an init container without restartPolicy: Always: the pod never starts")
+	case !e.isInit && e.job:
+		e.wrong("the gate is an ordinary container of a job, which never ends with it: make it an init container with restartPolicy: Always")
+	}
+}
+
+// readiness is what the kubelet learns through the gate.
+func (e *examination) readiness() {
+	if e.gate.ReadinessProbe == nil {
+		e.wrong("the gate has no readinessProbe: the pod counts as ready before its application is: GET / on port %d with K-Network-Probe: queue", e.servingPort())
+	} else if !e.asksTheGate(e.gate.ReadinessProbe) {
+		e.wrong("the gate's readinessProbe does not ask about the application: GET / on port %d with K-Network-Probe: queue, or /health/ready on port %d",
+			e.servingPort(), e.adminPort())
+	}
+	if e.settings["SERVING_READINESS_PROBE"] == "none" {
+		e.warn("SERVING_READINESS_PROBE is none: the application counts as ready, whatever it does")
+	}
+	if probe := e.gate.LivenessProbe; probe != nil && e.asksTheGate(probe) {
+		e.wrong("the gate's livenessProbe asks whether the application is ready: the gate is restarted while that is not: /health/alive on port %d", e.adminPort())
+	}
+}
+
+// asksTheGate is true of a probe whose answer is the application's readiness.
+func (e *examination) asksTheGate(p *probe) bool {
+	switch {
+	case p.Exec != nil:
+		command := strings.Join(p.Exec.Command, " ")
+		return strings.Contains(command, "queue probe") || strings.Contains(command, "-probe-period")
+	case p.HTTPGet == nil:
+		return false
+	}
+	switch e.port(e.gate, p.HTTPGet.Port) {
+	case e.servingPort():
+		for _, h := range p.HTTPGet.HTTPHeaders {
+			if strings.EqualFold(h.Name, "K-Network-Probe") && h.Value == "queue" {
+				return true
+			}
+		}
+	case e.adminPort():
+		return p.HTTPGet.Path == "/health/ready" || p.HTTPGet.Path == "/healthz" || strings.HasSuffix(p.HTTPGet.Path, "/readyz")
+	}
+	return false
+}
+
+// applicationProbes are the kubelet's own questions to the application.
+func (e *examination) applicationProbes() {
+	for _, c := range e.applications() {
+		for _, own := range []struct {
+			name  string
+			probe *probe
+		}{{"readinessProbe", c.ReadinessProbe}, {"livenessProbe", c.LivenessProbe}, {"startupProbe", c.StartupProbe}} {
+			name, p := own.name, own.probe
+			if p == nil || p.HTTPGet == nil && p.TCPSocket == nil && p.GRPC == nil {
+				continue
+			}
+			switch {
+			case p.HTTPGet != nil && e.port(c, p.HTTPGet.Port) == e.servingPort():
+				e.wrong("container %s: its %s goes to the gate's serving port, which answers probes of the kubelet itself, with 400: /app-health/%s/... on port %d",
+					c.Name, name, c.Name, e.adminPort())
+			case name == "readinessProbe" && !e.asksTheGate(p):
+				e.warn("container %s: the kubelet runs its readinessProbe, and the gate does not know of it: SERVING_READINESS_PROBE", c.Name)
+			case p.HTTPGet != nil && e.port(c, p.HTTPGet.Port) == e.adminPort() && strings.HasPrefix(p.HTTPGet.Path, "/app-health/") &&
+				!strings.Contains(e.settings["KUBE_APP_PROBERS"]+e.settings["ISTIO_KUBE_APP_PROBERS"], `"`+p.HTTPGet.Path+`"`):
+				e.wrong("container %s: its %s goes to %s, which KUBE_APP_PROBERS does not have: it gets 404", c.Name, name, p.HTTPGet.Path)
+			}
+		}
+	}
+}
+
+// servicesLead to the gate, or pass it by.
+func (e *examination) servicesLead() {
+	for _, name := range e.objects.names {
+		s, ok := e.objects.services[name]
+		if !ok || len(s.Selector) == 0 || !e.matches(s.Selector) {
+			continue
+		}
+		for _, port := range s.Ports {
+			target := port.TargetPort
+			if target == nil {
+				target = port.Port
+			}
+			switch n := e.port(nil, target); {
+			case n == e.userPort():
+				e.wrong("Service %s passes the gate by: its port %v leads to %v, the application's: targetPort %d", name, port.Port, target, e.servingPort())
+			case n == 0:
+				e.wrong("Service %s: its port %v leads to %v, which no container has", name, port.Port, target)
+			}
+		}
+	}
+}
+
+func (e *examination) matches(selector map[string]string) bool {
+	for name, value := range selector {
+		if e.labels[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// grace is the time that the pod has to end.
+func (e *examination) grace() {
+	period := 30.0
+	if n := e.spec.TerminationGracePeriodSeconds; n != nil {
+		period = float64(*n)
+	}
+	quiet, longest := e.number("DRAIN_QUIET_SECONDS", 30), e.number("REVISION_TIMEOUT_SECONDS", 300)
+	switch {
+	case period <= quiet:
+		e.wrong("terminationGracePeriodSeconds is %v: the drain is cut before its quiet period of %v s (DRAIN_QUIET_SECONDS) is over", period, quiet)
+	case period < quiet+longest:
+		e.warn("terminationGracePeriodSeconds is %v: requests may take until %v (DRAIN_QUIET_SECONDS and REVISION_TIMEOUT_SECONDS), and are cut", period, quiet+longest)
+	}
+}
+
+// hooks are what makes the end of the pod a drain.
+func (e *examination) hooks() {
+	hook := e.gate.Lifecycle.PreStop
+	if e.isInit && (hook == nil || hook.Exec == nil || !strings.Contains(strings.Join(hook.Exec.Command, " "), "drain")) {
+		e.wrong("the gate is a native sidecar without a preStop hook: it gets its SIGTERM after the application has gone: exec [queue, drain]")
+	}
+	applications := e.applications()
+	known := slices.ContainsFunc(applications, func(c *container) bool { return serves(c, e.userPort()) })
+	for _, c := range applications {
+		if c.Lifecycle.PreStop == nil && (!known || serves(c, e.userPort())) {
+			e.warn("container %s has no preStop hook: it ends while requests are under way: httpGet /wait-for-drain on port %d", c.Name, e.adminPort())
+		}
+	}
+}
+
+// serves is true of a container that says that it has the port.
+func serves(c *container, port int) bool {
+	for _, entry := range c.Ports {
+		if entry.ContainerPort == port {
+			return true
+		}
+	}
+	return false
+}
+
+// user is who the gate runs as.
+func (e *examination) user() {
+	pod, own := e.spec.SecurityContext, e.gate.SecurityContext
+	nonRoot := own.RunAsNonRoot
+	if nonRoot == nil {
+		nonRoot = pod.RunAsNonRoot
+	}
+	user := own.RunAsUser
+	if user == nil {
+		user = pod.RunAsUser
+	}
+	switch {
+	case nonRoot != nil && *nonRoot && user == nil:
+		e.warn("runAsNonRoot without a numeric runAsUser: the kubelet starts the gate only if its image names its user by number: runAsUser: 65532")
+	case nonRoot != nil && *nonRoot && *user == 0:
+		e.wrong("runAsNonRoot with runAsUser 0: the kubelet does not start the gate")
+	}
+}
+
+// ports are those that two processes of the pod want.
+func (e *examination) ports() {
+	if e.settings["SIDE_PORTS"] != "" {
+		return // they are elsewhere
+	}
+	own := []struct {
+		setting  string
+		standard float64
+	}{{"QUEUE_SERVING_PORT", 8012}, {"ADMIN_PORT", 8022}, {"AUTOSCALER_METRICS_PORT", 9090}, {"METRICS_PORT", 9091}, {"STATUS_PORT", 8023}}
+	there := false
+	for _, c := range e.applications() {
+		for _, entry := range c.Ports {
+			there = there || entry.ContainerPort == e.userPort()
+			for _, port := range own {
+				if n := int(e.number(port.setting, port.standard)); n == entry.ContainerPort && n != 0 && entry.Protocol != "UDP" {
+					e.wrong("container %s and the gate both have port %d: %s moves the gate's, 0 closes it", c.Name, n, port.setting)
+				}
+			}
+		}
+	}
+	if !there && slices.ContainsFunc(e.applications(), func(c *container) bool { return len(c.Ports) > 0 }) {
+		e.warn("no container says that it has port %d, where the gate forwards to (USER_PORT)", e.userPort())
+	}
+}
+
+// linked are the settings that a Service of that name would give a value.
+var linked = []string{"QUEUE_SERVING", "QUEUE_SERVING_TLS", "USER", "ADMIN", "AUTOSCALER_METRICS", "METRICS", "STATUS", "PROFILING", "APP_PROBE"}
+
+// serviceLinks are variables that Kubernetes makes of the names of Services.
+func (e *examination) serviceLinks() {
+	if links := e.spec.EnableServiceLinks; links != nil && !*links {
+		return
+	}
+	for _, name := range e.objects.names {
+		variable := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		if slices.Contains(linked, variable) {
+			e.warn("Service %s sets %s_PORT in every pod, as a setting of the gate is called; it counts as unset: enableServiceLinks: false", name, variable)
+		}
+	}
+}
+
+// running is what the cluster says of a pod that is there.
+func (e *examination) running() {
+	for _, s := range slices.Concat(e.status.InitContainerStatuses, e.status.ContainerStatuses) {
+		if w := s.State.Waiting; w != nil && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
+			e.wrong("container %s does not run: %s", s.Name, strings.TrimSpace(w.Reason+" "+w.Message))
+		} else if s.RestartCount > 0 {
+			e.warn("container %s was restarted %d times", s.Name, s.RestartCount)
+		}
+	}
+}

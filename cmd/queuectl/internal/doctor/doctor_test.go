@@ -1,0 +1,119 @@
+package doctor
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/queuegate/queuegate/cmd/queuectl/internal/manifest"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func examine(t *testing.T, texts ...string) []Finding {
+	t.Helper()
+	var o Objects
+	for _, text := range texts {
+		if err := o.Add(text); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+	}
+	findings, _ := o.Examine()
+	return findings
+}
+
+const golden = "../manifest/testdata/golden/plain.yaml"
+
+func TestWhatInjectMakesIsHealthy(t *testing.T) {
+	if findings := examine(t, read(t, golden)); len(findings) > 0 {
+		t.Errorf("%v", findings)
+	}
+	for _, name := range []string{"json.json", "cronjob.yaml", "collide.yaml", "multi.yaml"} {
+		files, _ := manifest.Inject([]manifest.File{{Text: read(t, "../manifest/testdata/"+name)}}, manifest.Options{Image: "x", Services: true})
+		if findings := examine(t, files[0].Text); len(findings) > 0 {
+			t.Errorf("%s: %v", name, findings)
+		}
+	}
+}
+
+func TestTheManifestsToStartFromAreHealthy(t *testing.T) {
+	const dir = "../../../../config/kubernetes/"
+	if findings := examine(t, read(t, dir+"deployment.yaml"), read(t, dir+"service.yaml")); len(findings) > 0 {
+		t.Errorf("%v", findings)
+	}
+}
+
+func TestWhatIsWrongIsFound(t *testing.T) {
+	healthy := read(t, golden)
+	for _, c := range []struct{ old, new, want string }{
+		{"        - name: queuegate\n", "        - name: other\n          command: [sh]\n          image: x # ", "error: has no gate"},
+		{"          restartPolicy: Always\n", "", "error: the gate is an init container without restartPolicy"},
+		{"                - name: K-Network-Probe\n                  value: queue\n", "                - name: X\n                  value: queue\n", "error: the gate's readinessProbe does not ask about the application"},
+		{"          readinessProbe:\n            periodSeconds: 1\n", "          x:\n            periodSeconds: 1\n", "error: the gate has no readinessProbe"},
+		{"              path: /health/alive\n              port: 8022\n          readinessProbe", "              path: /healthz\n              port: 8022\n          readinessProbe", "error: the gate's livenessProbe asks whether the application is ready"},
+		{"          # Restarted after a minute.\n", "          readinessProbe: {tcpSocket: {port: http}}\n", "warning: container web: the kubelet runs its readinessProbe"},
+		{"              path: /app-health/web/livez\n              port: 8022\n", "              path: /livez\n              port: 8012\n", "error: container web: its livenessProbe goes to the gate's serving port"},
+		{"              path: /app-health/web/livez\n", "              path: /app-health/web/readyz\n", "error: container web: its livenessProbe goes to /app-health/web/readyz"},
+		{"targetPort: queue-http", "targetPort: http", "error: Service web passes the gate by: its port 80 leads to http"},
+		{"targetPort: queue-http", "targetPort: nobody", "error: Service web: its port 80 leads to nobody, which no container has"},
+		{"terminationGracePeriodSeconds: 330", "terminationGracePeriodSeconds: 10", "error: terminationGracePeriodSeconds is 10"},
+		{"      terminationGracePeriodSeconds: 330\n", "", "warning: terminationGracePeriodSeconds is 30: requests may take until 310"},
+		{"                  - drain\n", "                  - version\n", "error: the gate is a native sidecar without a preStop hook"},
+		{"              httpGet:\n                path: /wait-for-drain\n                port: 8022\n", "", "warning: container web has no preStop hook"},
+		{"            runAsUser: 65532\n", "", "warning: runAsNonRoot without a numeric runAsUser"},
+		{"            runAsUser: 65532\n", "            runAsUser: 0\n", "error: runAsNonRoot with runAsUser 0"},
+		{"              containerPort: 8080\n", "              containerPort: 8080\n            - containerPort: 9090\n", "error: container web and the gate both have port 9090: AUTOSCALER_METRICS_PORT"},
+		{"              value: \"8080\"\n", "              value: \"8081\"\n", "warning: no container says that it has port 8081"},
+	} {
+		text := strings.Replace(healthy, c.old, c.new, 1)
+		if text == healthy && c.want != "" {
+			t.Errorf("%q is not there", c.old)
+			continue
+		}
+		findings := examine(t, text)
+		found := c.want == "" && len(findings) == 0
+		for _, f := range findings {
+			found = found || c.want != "" && strings.HasPrefix(f.String(), "deployment/web: "+c.want)
+		}
+		if !found || len(findings) > 1 {
+			t.Errorf("want %q, got %v", c.want, findings)
+		}
+	}
+}
+
+func TestAServiceThatIsCalledAsASettingIsFound(t *testing.T) {
+	const metrics = "apiVersion: v1\nkind: Service\nmetadata: {name: metrics}\nspec: {selector: {app: other}, ports: [{port: 80}]}\n"
+	findings := examine(t, read(t, golden), metrics)
+	if len(findings) != 1 || !findings[0].Warning || !strings.Contains(findings[0].Text, "METRICS_PORT") {
+		t.Errorf("%v", findings)
+	}
+	off := strings.Replace(read(t, golden), "      initContainers:", "      enableServiceLinks: false\n      initContainers:", 1)
+	if findings := examine(t, off, metrics); len(findings) != 0 {
+		t.Errorf("%v", findings)
+	}
+}
+
+func TestAPodThatRunsSaysWhatItsContainersDo(t *testing.T) {
+	text := strings.Split(read(t, golden), "\n---\n")[0]
+	text = strings.Replace(text, "kind: Deployment", "kind: Pod", 1)
+	_, spec, _ := strings.Cut(text, "    spec:\n")
+	var b strings.Builder
+	b.WriteString("kind: Pod\nmetadata: {name: web}\nspec:\n")
+	for line := range strings.Lines(spec) {
+		b.WriteString(strings.TrimPrefix(line, "    "))
+	}
+	b.WriteString("\nstatus:\n  initContainerStatuses:\n  - name: queuegate\n    state: {waiting: {reason: CreateContainerConfigError, message: no user}}\n" +
+		"  containerStatuses:\n  - name: web\n    restartCount: 3\n    state: {waiting: {reason: PodInitializing}}\n")
+	findings := examine(t, b.String())
+	if len(findings) != 2 || findings[0].String() != "pod/web: error: container queuegate does not run: CreateContainerConfigError no user" ||
+		findings[1].String() != "pod/web: warning: container web was restarted 3 times" {
+		t.Errorf("%v", findings)
+	}
+}

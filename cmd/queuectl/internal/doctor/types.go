@@ -1,0 +1,264 @@
+// Package doctor looks at manifests, or at what runs, and says what is wrong with
+// the gate in them.
+package doctor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The parts of Kubernetes' objects that are looked at.
+type (
+	object struct {
+		Kind     string
+		Metadata metadata
+		Spec     json.RawMessage
+		Status   status
+		Items    []json.RawMessage
+	}
+	metadata struct {
+		Name, Namespace string
+		Labels          map[string]string
+	}
+	template struct {
+		Metadata metadata
+		Spec     podSpec
+	}
+	podSpec struct {
+		TerminationGracePeriodSeconds *int
+		EnableServiceLinks            *bool
+		SecurityContext               securityContext
+		InitContainers, Containers    []container
+	}
+	securityContext struct {
+		RunAsNonRoot *bool
+		RunAsUser    *int64
+	}
+	container struct {
+		Name, Image, RestartPolicy string
+		Command, Args              []string
+		Env                        []struct {
+			Name, Value string
+			ValueFrom   json.RawMessage
+		}
+		Ports []struct {
+			Name          string
+			ContainerPort int
+			Protocol      string
+		}
+		ReadinessProbe, LivenessProbe, StartupProbe *probe
+		Lifecycle                                   struct{ PreStop *probe }
+		SecurityContext                             securityContext
+	}
+	probe struct {
+		HTTPGet *struct {
+			Path, Host  string
+			Port        any
+			HTTPHeaders []struct{ Name, Value string }
+		}
+		TCPSocket, GRPC *struct{ Port any }
+		Exec            *struct{ Command []string }
+	}
+	service struct {
+		Selector map[string]string
+		Ports    []struct {
+			Name             string
+			Port, TargetPort any
+		}
+	}
+	status struct {
+		InitContainerStatuses, ContainerStatuses []struct {
+			Name         string
+			RestartCount int
+			State        struct {
+				Waiting *struct{ Reason, Message string }
+			}
+		}
+	}
+)
+
+// pod is a pod, or what makes pods.
+type pod struct {
+	object   string
+	job      bool
+	labels   map[string]string
+	spec     podSpec
+	status   status
+	gate     *container
+	isInit   bool
+	settings map[string]string
+}
+
+// Objects are the pods and Services of manifests, or of a cluster.
+type Objects struct {
+	pods     []*pod
+	services map[string]service
+	names    []string // of services, in order
+}
+
+// Add reads YAML or JSON.
+func (o *Objects) Add(text string) error {
+	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
+		var document any
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil && document != nil {
+			var raw []byte
+			if raw, err = json.Marshal(document); err == nil {
+				err = o.add(raw)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (o *Objects) add(raw []byte) error {
+	var top object
+	if err := json.Unmarshal(raw, &top); err != nil {
+		return err
+	}
+	for _, item := range top.Items {
+		if err := o.add(item); err != nil {
+			return err
+		}
+	}
+	var t template
+	var err error
+	switch top.Kind {
+	case "Service":
+		var s service
+		if o.services == nil {
+			o.services = map[string]service{}
+		}
+		// A Service of Knative has a template in the place of a selector.
+		if err = json.Unmarshal(top.Spec, &s); err == nil && s.Selector != nil {
+			o.services[top.Metadata.Name] = s
+		}
+		o.names = append(o.names, top.Metadata.Name)
+		return err
+	case "Pod":
+		t.Metadata = top.Metadata
+		err = json.Unmarshal(top.Spec, &t.Spec)
+	case "Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Job":
+		var spec struct{ Template template }
+		err = json.Unmarshal(top.Spec, &spec)
+		t = spec.Template
+	case "CronJob":
+		var spec struct {
+			JobTemplate struct{ Spec struct{ Template template } }
+		}
+		err = json.Unmarshal(top.Spec, &spec)
+		t = spec.JobTemplate.Spec.Template
+	default:
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s/%s: %w", strings.ToLower(top.Kind), top.Metadata.Name, err)
+	}
+	p := &pod{object: strings.ToLower(top.Kind) + "/" + top.Metadata.Name, job: strings.HasSuffix(top.Kind, "Job"),
+		labels: t.Metadata.Labels, spec: t.Spec, status: top.Status}
+	p.findGate()
+	o.pods = append(o.pods, p)
+	return nil
+}
+
+// findGate looks for the container that runs the gate, by its name, its image
+// or its command.
+func (p *pod) findGate() {
+	find := func(is func(*container) bool) bool {
+		for _, list := range []struct {
+			containers []container
+			isInit     bool
+		}{{p.spec.InitContainers, true}, {p.spec.Containers, false}} {
+			for i := range list.containers {
+				if c := &list.containers[i]; is(c) {
+					p.gate, p.isInit = c, list.isInit
+					return true
+				}
+			}
+		}
+		return false
+	}
+	_ = find(func(c *container) bool { return c.Name == "queuegate" || c.Name == "queue-proxy" }) ||
+		find(func(c *container) bool {
+			image, _, _ := strings.Cut(path.Base(c.Image), "@")
+			image, _, _ = strings.Cut(image, ":")
+			return image == "queuegate" || len(c.Command) > 0 && path.Base(c.Command[0]) == "queue"
+		})
+	if p.gate == nil {
+		return
+	}
+	p.settings = map[string]string{}
+	for _, v := range p.gate.Env {
+		p.settings[v.Name] = v.Value
+	}
+	for _, a := range p.gate.Args {
+		for setting, flag := range flags {
+			if value, ok := strings.CutPrefix(a, "--"+flag+"="); ok {
+				p.settings[setting] = value
+			}
+		}
+	}
+}
+
+// flags are those of the settings that are looked at.
+var flags = map[string]string{
+	"QUEUE_SERVING_PORT": "port", "QUEUE_SERVING_TLS_PORT": "tls-port", "USER_PORT": "user-port", "ADMIN_PORT": "admin-port",
+	"AUTOSCALER_METRICS_PORT": "autoscaler-metrics-port", "METRICS_PORT": "metrics-port", "STATUS_PORT": "status-port",
+	"REVISION_TIMEOUT_SECONDS": "timeout", "DRAIN_QUIET_SECONDS": "drain-quiet", "SIDE_PORTS": "side-ports",
+}
+
+// number is a setting of the gate.
+func (p *pod) number(name string, standard float64) float64 {
+	if n, err := strconv.ParseFloat(p.settings[name], 64); err == nil {
+		return n
+	}
+	return standard
+}
+
+func (p *pod) servingPort() int { return int(p.number("QUEUE_SERVING_PORT", 8012)) }
+func (p *pod) adminPort() int   { return int(p.number("ADMIN_PORT", 8022)) }
+func (p *pod) userPort() int    { return int(p.number("USER_PORT", 8080)) }
+
+// applications are the containers beside the gate.
+func (p *pod) applications() (all []*container) {
+	for i := range p.spec.Containers {
+		if c := &p.spec.Containers[i]; c != p.gate {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// port resolves a port that may be a name, of c or, if it is nil, of any
+// container.
+func (p *pod) port(c *container, port any) int {
+	switch v := port.(type) {
+	case float64:
+		return int(v)
+	case string:
+		if n, err := strconv.Atoi(v); err == nil {
+			return n
+		}
+		for _, other := range slices.Concat(p.spec.InitContainers, p.spec.Containers) {
+			for _, entry := range other.Ports {
+				if entry.Name == v && (c == nil || other.Name == c.Name) {
+					return entry.ContainerPort
+				}
+			}
+		}
+	}
+	return 0
+}
