@@ -38,11 +38,7 @@ func (s *stream) Idempotent() bool { return s.req.Protocol == nil && s.req.Idemp
 
 // Rewind is gate.ClientSide.
 func (s *stream) Rewind(whole bool) bool {
-	if s.taken > 0 || whole && !s.Whole() {
-		return false
-	}
-	s.given = false
-	return true
+	return (!whole || s.Whole()) && s.rewind()
 }
 
 // Continue is gate.ClientSide.
@@ -60,6 +56,7 @@ func (s *stream) Interim(up gate.UpstreamSide) { s.sendHead(up, false) }
 func (s *stream) Answer(up gate.UpstreamSide) {
 	res := up.(wire.Responder).Response()
 	s.started = true
+	s.forget()
 	s.announceClose()
 	s.sendHead(up, res.Body == wire.NoBody || res.Body == wire.BodyLength && res.Length == 0)
 }
@@ -67,6 +64,7 @@ func (s *stream) Answer(up gate.UpstreamSide) {
 // Switch is gate.ClientSide.
 func (s *stream) Switch(up gate.UpstreamSide) {
 	s.started = true
+	s.forget()
 	s.sendHead(up, false)
 	s.withheld, s.given = false, false
 }

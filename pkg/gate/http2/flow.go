@@ -27,6 +27,9 @@ type flow struct {
 	reset     bool   // by the peer, or with the connection
 	malformed bool
 	taken     int64
+	keeps     bool   // what is taken is kept, in case the request has to be sent again
+	kept      []byte // all that was taken, while keeps
+	again     int    // octets that come for the second time: the windows have them back
 
 	send     h2.SendWindow
 	lastData int    // where the header of the last DATA frame stands in the link's out
@@ -39,7 +42,7 @@ type flow struct {
 
 func (f *flow) open(l *link, x *gate.Exchange, id uint32, state h2.State) {
 	*f = flow{
-		l: l, x: x, id: id, state: state,
+		l: l, x: x, id: id, state: state, kept: f.kept[:0],
 		recv: h2.NewReceiveWindow(streamWindow), send: h2.NewSendWindow(l.settings.InitialWindow),
 	}
 }
@@ -48,6 +51,7 @@ func (f *flow) open(l *link, x *gate.Exchange, id uint32, state h2.State) {
 func (f *flow) close() {
 	f.l.waiting.leave(f)
 	f.l.eng.dropBody(f.held())
+	f.forget()
 	if f.owed > 0 {
 		f.l.passed(f.owed)
 		f.owed = 0
@@ -147,16 +151,62 @@ func (f *flow) Pump(dst gate.Sink) (moved bool) {
 
 // take passes over n octets that have been given on.
 func (f *flow) take(n int) {
+	if f.keeps {
+		f.keep(n)
+	}
 	f.taken += int64(n)
 	f.l.eng.dropBody(n)
 	if f.r += n; f.r == len(f.in.b) {
 		f.dropIn()
 	}
+	again := min(n, f.again)
+	f.again -= again
+	n -= again
 	if back := min(n, f.owed); back > 0 {
 		f.owed -= back
 		f.l.passed(back)
 	}
 	f.passed(n)
+}
+
+// mostKept is the longest body of which a copy is kept until an answer comes.
+const mostKept = 2 << 10
+
+// keep copies n octets that are about to be taken, unless the body is long or
+// memory is tight.
+func (f *flow) keep(n int) {
+	if len(f.kept)+n > mostKept || f.l.eng.tight() {
+		f.forget()
+		return
+	}
+	f.l.eng.holdBody(n)
+	f.kept = append(f.kept, f.in.b[f.r:f.r+n]...)
+}
+
+// forget keeps no copy any more.
+func (f *flow) forget() {
+	f.l.eng.dropBody(len(f.kept))
+	f.keeps, f.kept = false, f.kept[:0]
+}
+
+// rewind makes the body come again from its beginning, if that is still there.
+func (f *flow) rewind() bool {
+	if f.taken != int64(len(f.kept)) {
+		return false
+	}
+	f.given = false
+	if f.taken == 0 {
+		return true
+	}
+	b := f.l.eng.getIn()
+	b.b = append(b.b, f.kept...)
+	if f.in != nil {
+		b.b = append(b.b, f.in.b[f.r:]...)
+		f.l.eng.putIn(f.in)
+	}
+	f.in, f.r = b, 0
+	f.again, f.taken, f.kept = f.again+len(f.kept), 0, f.kept[:0]
+	return true
 }
 
 // Taken is gate.Source.

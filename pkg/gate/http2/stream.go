@@ -88,6 +88,7 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 		s.invalid, s.refused = true, wire.OutcomeOf(err)
 	}
 	s.withheld = s.req.Protocol != nil
+	s.keeps = !s.withheld
 	if !s.chargeHead(s.req.Held() - freeHead) {
 		s.refuse(h, gate.OutOfMemoryBudget)
 	}

@@ -1,0 +1,292 @@
+package http2
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// collector is a container that knows which requests it has read whole, by
+// connection and stream.
+type collector struct {
+	mu     sync.Mutex
+	bodies map[[2]int64]*strings.Builder
+}
+
+func (c *collector) take(p *peer, f http2.Frame) (id uint32, body string, whole bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bodies == nil {
+		c.bodies = map[[2]int64]*strings.Builder{}
+	}
+	id = f.Header().StreamID
+	key := [2]int64{p.number, int64(id)}
+	switch f := f.(type) {
+	case *http2.MetaHeadersFrame:
+		c.bodies[key] = &strings.Builder{}
+		return id, "", f.StreamEnded()
+	case *http2.DataFrame:
+		if b := c.bodies[key]; b != nil {
+			_, _ = b.Write(f.Data())
+			return id, b.String(), f.StreamEnded()
+		}
+	}
+	return id, "", false
+}
+
+func TestStreamsBeyondTheContainersGOAWAYAreSentAgain(t *testing.T) {
+	var all collector
+	const n, last = 8, 5 // streams 1, 3 and 5 are served
+	var first []uint32
+	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
+		id, body, whole := all.take(p, f)
+		switch {
+		case !whole:
+		case p.number > 1:
+			p.answer(id, body)
+		default:
+			if first = append(first, id); len(first) < n {
+				return true
+			}
+			_ = p.do(func() error { return p.WriteGoAway(last, http2.ErrCodeNo, nil) })
+			for _, id := range first {
+				if id <= last {
+					p.answer(id, "first connection")
+				}
+			}
+		}
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	c := r.dial()
+	var ids []uint32
+	for i := range n {
+		id := c.open(false, request("POST", "/")...)
+		_ = c.data(id, false, "hello ")
+		_ = c.data(id, true, fmt.Sprint(i))
+		ids = append(ids, id)
+	}
+	served := 0
+	for i, id := range ids {
+		switch g := c.await(id); string(g.body) {
+		case "first connection":
+			served++
+		case fmt.Sprint("hello ", i):
+		default:
+			t.Errorf("request %d: %v %q", i, g.head, g.body)
+		}
+	}
+	if served != 3 {
+		t.Errorf("%d requests were served on the first connection", served)
+	}
+	if n := r.gate.Replays.Load(); n != 5 {
+		t.Errorf("%d requests were sent again", n)
+	}
+}
+
+func TestARequestThatTheContainerRefusesIsSentAgainWithItsBody(t *testing.T) {
+	for _, c := range []struct {
+		name, body, status string
+		parts              int
+	}{
+		{"without a body", "", "200", 1},
+		{"with a body", "hello", "200", 1},
+		{"with one in several frames", "hello", "200", 3},
+		{"with one that is no longer there", strings.Repeat("x", 10_000), "502", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var all collector
+			refused := 0
+			up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
+				id, body, whole := all.take(p, f)
+				switch {
+				case !whole:
+				case refused < 3:
+					refused++
+					_ = p.do(func() error { return p.WriteRSTStream(id, http2.ErrCodeRefusedStream) })
+				default:
+					p.answer(id, body)
+				}
+				return true
+			})
+			r := newRig(t, up, func(o *options) { o.protocol = 2 })
+			client := r.dial()
+			id := client.open(c.body == "", request("POST", "/")...)
+			for i := range c.parts {
+				if c.body != "" {
+					_ = client.data(id, i == c.parts-1, c.body)
+					r.on(func() {})
+				}
+			}
+			g := client.await(id)
+			if g.status() != c.status || c.status == "200" && string(g.body) != strings.Repeat(c.body, c.parts) {
+				t.Errorf("%v %q", g.head, g.body)
+			}
+			status, body := r.get("/") // of HTTP/1
+			if status != 200 {
+				t.Errorf("%d %q", status, body)
+			}
+		})
+	}
+}
+
+func TestAContainerThatDoesNotAnswerAPINGIsGivenUp(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		t.Run(fmt.Sprintf("answers %v", answers), func(t *testing.T) {
+			pings, held := make(chan struct{}, 2), make(chan uint32, 1)
+			var container *peer
+			up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
+				switch f := f.(type) {
+				case *http2.MetaHeadersFrame:
+					container = p
+					held <- f.StreamID
+				case *http2.PingFrame:
+					if answers {
+						_ = p.do(func() error { return p.WritePing(true, f.Data) })
+					}
+					pings <- struct{}{}
+				}
+				return true
+			})
+			r := newRig(t, up, func(o *options) { o.protocol = 2 })
+			c := r.dial()
+			id := c.get("/")
+			stream := receive(t, "the request", held)
+			silent := func(dead bool) {
+				t.Helper()
+				until(t, "an answer to PING", func() (ok bool) {
+					r.on(func() { ok = len(r.part.pool.conns) == 0 || dead || !r.part.pool.conns[0].pinged })
+					return ok
+				})
+				r.on(func() {
+					for _, u := range r.part.pool.conns {
+						u.heardAt -= pingAfter
+						u.watch()
+					}
+				})
+			}
+			silent(false)
+			receive(t, "a PING", pings)
+			silent(!answers)
+			if answers {
+				receive(t, "another PING", pings)
+				container.answer(stream, "late")
+				c.want(id, "200", "late")
+			} else if g := c.await(id); g.status() != "502" || g.head["k-gate-outcome"] != "upstream-closed" {
+				t.Errorf("%v", g.head)
+			}
+		})
+	}
+}
+
+func TestAContainerWhoseWindowStaysAtZeroEndsUploadsWithTheIdleClock(t *testing.T) {
+	up := serveFrames(t, []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 0}}, func(*peer, http2.Frame) bool { return true })
+	r := newRig(t, up, func(o *options) { o.protocol, o.gate.IdleTimeout = 2, 300*time.Millisecond })
+	c := r.dial()
+	id := c.open(false, request("POST", "/")...)
+	_ = c.data(id, false, "some")
+	if g := c.await(id); g.status() != "504" {
+		t.Errorf("%v", g.head)
+	}
+	if f := r.faults(); len(f) > 0 {
+		t.Errorf("faults %v: the client has none", f)
+	}
+}
+
+func TestManyHangingStreamsLeaveOthersAlone(t *testing.T) {
+	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
+		if f, ok := f.(*http2.MetaHeadersFrame); ok && field(f, ":path") == "/works" {
+			p.answer(f.StreamID, "")
+		}
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	const conns = 24
+	var clients []*client
+	innocent := r.dial()
+	for range conns {
+		c := r.dialDeaf()
+		clients = append(clients, c)
+		c.flood(maxStreams, func(id uint32) []byte { return opening(id, false) })
+		innocent.works()
+	}
+	until(t, "all of them", func() bool { return r.gate.Admission.InFlight() == conns*maxStreams })
+	for range 100 {
+		innocent.works()
+	}
+	for _, c := range clients {
+		_ = c.conn.Close()
+	}
+	until(t, "nothing in flight", func() bool { return r.gate.Admission.InFlight() == 0 })
+	until(t, "no stream towards the container", func() (none bool) {
+		r.on(func() {
+			none = true
+			for _, u := range r.part.pool.conns {
+				none = none && len(u.streams) == 0
+			}
+		})
+		return none
+	})
+	innocent.works()
+}
+
+// fragile is an observer that fails.
+type fragile struct{}
+
+func (fragile) Begin(x *gate.Record) {
+	if string(x.Target) == "/panic" {
+		panic("on purpose")
+	}
+}
+func (fragile) End(*gate.Record)      {}
+func (fragile) Rejected(gate.Outcome) {}
+func (fragile) Probed(*gate.Record)   {}
+
+func TestAPanicEndsWhatItHappenedInAndNothingElse(t *testing.T) {
+	bothKinds(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/held" {
+			<-r.Context().Done()
+		}
+	}, func(t *testing.T, up *container, h2c bool) {
+		r := newRig(t, up, func(o *options) { o.panics, o.gate.Observer = true, fragile{} })
+		innocent, c := r.dial(), r.dial()
+		innocent.works()
+		c.works()
+		if g := c.await(c.get("/panic")); !g.reset || g.code != http2.ErrCodeInternal {
+			t.Errorf("a stream: %+v", g)
+		}
+		c.works()
+		_ = c.get("/held")
+		until(t, "a request", func() bool { return r.gate.Admission.InFlight() == 1 })
+		r.on(func() {
+			for x := range r.part.clients.all() {
+				if len(x.streams) > 0 {
+					x.waiting.streams = []*flow{nil}
+				}
+			}
+		})
+		_ = c.do(func() error { return c.WritePing(false, [8]byte{}) })
+		until(t, "the end of the connection", c.over)
+		until(t, "nothing in flight", func() bool { return r.gate.Admission.InFlight() == 0 })
+		innocent.works()
+		n := r.panics.Load()
+		if h2c {
+			r.on(func() { r.part.pool.conns[0].waiting.streams = []*flow{nil} })
+			if g := innocent.await(innocent.get("/works")); g.status() != "500" && g.status() != "200" {
+				t.Errorf("a connection to the container: %v", g.head)
+			}
+			innocent.works()
+			n++
+		}
+		if n != r.panics.Load() || n < 2 {
+			t.Errorf("%d panics were contained", r.panics.Load())
+		}
+	})
+}
