@@ -36,6 +36,3 @@ func (c *conn) moveTo(l *connList) {
 		l.push(c)
 	}
 }
-
-// lists are those of all client connections.
-func (e *engine) lists() []*connList { return []*connList{&e.silent, &e.reading, &e.conns} }

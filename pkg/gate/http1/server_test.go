@@ -106,7 +106,7 @@ func engineCount(r *engineRig, match func(*conn) bool) (n int) {
 		counted := make(chan int, 1)
 		e.loop.Post(func() {
 			k := 0
-			for _, l := range e.lists() {
+			for _, l := range []*connList{&e.silent, &e.reading, &e.conns} {
 				for c := l.first; c != nil; c = c.next {
 					if match(c) {
 						k++
@@ -323,7 +323,7 @@ func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 	for _, e := range r.engines {
 		some := make(chan bool, 1)
 		e.loop.Post(func() {
-			some <- slices.ContainsFunc(e.lists(), func(l *connList) bool { return l.first != nil })
+			some <- slices.ContainsFunc([]*connList{&e.silent, &e.reading, &e.conns}, func(l *connList) bool { return l.first != nil })
 		})
 		if engineReceive(t, "a look at a loop", some) {
 			used++

@@ -63,9 +63,7 @@ func (h *Handle) Wake() {
 		return
 	}
 	l := h.loop
-	l.mu.Lock()
-	l.woken = append(l.woken, h)
-	l.mu.Unlock()
+	l.inbox.wake(h)
 	l.rouse()
 }
 

@@ -47,8 +47,8 @@ type Kernel interface {
 
 // NewSimulated creates a loop on k. Run waits for its end, and Turn runs it.
 func NewSimulated(k Kernel) *Loop {
-	l := &Loop{epfd: -1, kernel: k, over: make(chan struct{}), now: k.Nanotime()}
-	l.init()
+	l := newLoop(k)
+	l.over = make(chan struct{})
 	k.Attach(l)
 	return l
 }
@@ -71,26 +71,31 @@ func (l *Loop) Abandon() { close(l.over) }
 // Live is the number of handles that the loop would wait for.
 func (l *Loop) Live() int { return len(l.live) }
 
+// system is what a loop, and those who open its sockets, ask of the system.
+type system struct {
+	kernel Kernel // nil: system calls
+}
+
 // Nanotime reads the clock that Now and deadlines use, afresh.
-func (l *Loop) Nanotime() int64 {
-	if l.kernel != nil {
-		return l.kernel.Nanotime()
+func (y *system) Nanotime() int64 {
+	if y.kernel != nil {
+		return y.kernel.Nanotime()
 	}
 	return nanotime()
 }
 
 // FreeMemory gives memory that is not in use back to the system, soon.
-func (l *Loop) FreeMemory() {
-	if l.kernel == nil {
+func (y *system) FreeMemory() {
+	if y.kernel == nil {
 		go debug.FreeOSMemory()
 	}
 }
 
 // Accept takes a connection from the backlog of a listening descriptor. The
 // error is the system's.
-func (l *Loop) Accept(fd int) (conn int, peer netip.AddrPort, err error) {
-	if l.kernel != nil {
-		return l.kernel.Accept(fd)
+func (y *system) Accept(fd int) (conn int, peer netip.AddrPort, err error) {
+	if y.kernel != nil {
+		return y.kernel.Accept(fd)
 	}
 	conn, sa, err := unix.Accept4(fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	if err != nil {
@@ -102,9 +107,9 @@ func (l *Loop) Accept(fd int) (conn int, peer netip.AddrPort, err error) {
 }
 
 // Acceptable reports whether there is a connection to accept.
-func (l *Loop) Acceptable(fd int) bool {
-	if l.kernel != nil {
-		return l.kernel.Acceptable(fd)
+func (y *system) Acceptable(fd int) bool {
+	if y.kernel != nil {
+		return y.kernel.Acceptable(fd)
 	}
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, 0)
@@ -112,9 +117,9 @@ func (l *Loop) Acceptable(fd int) bool {
 }
 
 // CloseDescriptor closes what no Sock of the loop owns.
-func (l *Loop) CloseDescriptor(fd int) {
-	if l.kernel != nil {
-		l.kernel.Close(fd)
+func (y *system) CloseDescriptor(fd int) {
+	if y.kernel != nil {
+		y.kernel.Close(fd)
 		return
 	}
 	_ = unix.Close(fd)
@@ -143,9 +148,9 @@ var ErrRefused = fmt.Errorf("connecting: %w", syscall.ECONNREFUSED)
 
 // Connect begins a connection. Any error but ErrRefused means that there is no
 // descriptor.
-func (l *Loop) Connect(t *Target) (fd int, err error) {
-	if l.kernel != nil {
-		return l.kernel.Connect(t.addr)
+func (y *system) Connect(t *Target) (fd int, err error) {
+	if y.kernel != nil {
+		return y.kernel.Connect(t.addr)
 	}
 	fd, err = unix.Socket(t.family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

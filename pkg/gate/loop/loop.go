@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"sync"
-	"syscall"
 	"time"
 	"unsafe"
 
@@ -34,76 +32,45 @@ const busyTurns = 4
 // of its own. Unless said otherwise its methods, and those of its sockets and
 // tasks, may be called only on the loop.
 type Loop struct {
-	epfd      int           // watches the sockets
-	kernel    Kernel        // nil: the system's
-	over      chan struct{} // closed when a simulated loop has ended
-	poller    *os.File      // the wakeup poller: watches epfd; watched by the netpoller
-	rawPoller syscall.RawConn
-	pollerFD  int
-	disarmed  bool // the wakeup poller reports nothing
-	events    [eventsPerWait]unix.EpollEvent
-	socks     []*Sock // by descriptor
-	gen       int32
-	now       int64
-	live      []*Handle // the loop does not end before they are done
-	free      Spares[Task]
-	spares    []spareList
-	timers    timerHeap
-	armed     int64
-	cork      []byte // what a layer encodes, on its way to the kernel
-	trimAt    int64  // when to trim the spares; 0 = never
-	trimmed   func(collect bool)
-	dropped   int       // bytes that became garbage since the last collection
-	dropping  bool      // some of them in this period
-	flushes   []Flusher // at the end of this batch
-
-	mu       sync.Mutex
-	woken    []*Handle
-	posted   []func()
-	spare    []*Handle
-	sleeping atomic.Bool
-	wakeup   Sock
-	ended    bool // guarded by mu
-	closing  bool
-	wakeups  atomic.Int64
+	system
+	poller
+	inbox
+	shelf
+	flushes
+	over    chan struct{} // closed when a simulated loop has ended
+	events  [eventsPerWait]unix.EpollEvent
+	socks   []*Sock // by descriptor
+	gen     int32
+	now     int64
+	live    []*Handle // the loop does not end before they are done
+	free    Spares[Task]
+	timers  timerHeap
+	cork    []byte // what a layer encodes, on its way to the kernel
+	wakeup  Sock
+	closing bool
+	wakeups atomic.Int64
 }
 
 // New creates a loop. It holds three descriptors until Run has returned.
 func New() (*Loop, error) {
-	l := &Loop{epfd: -1, now: nanotime()}
+	l := newLoop(nil)
 	if err := l.open(); err != nil {
-		if l.poller != nil {
-			_ = l.poller.Close()
-		}
-		if l.epfd >= 0 {
-			_ = unix.Close(l.epfd)
-		}
+		l.poller.close()
 		return nil, fmt.Errorf("creating an event loop: %w", err)
 	}
-	l.init()
 	return l, nil
 }
 
-// init is what all kinds of loops begin with.
-func (l *Loop) init() {
-	l.armed = math.MaxInt64
+// newLoop is what all kinds of loops begin with. k is nil but in simulations.
+func newLoop(k Kernel) *Loop {
+	l := &Loop{system: system{k}, poller: poller{epfd: -1, armed: math.MaxInt64}}
+	l.now = l.Nanotime()
 	l.free.Init(l, keptTasks, maxFreeTasks, (*Task).stop)
+	return l
 }
 
 func (l *Loop) open() error {
-	var err error
-	if l.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return err
-	}
-	if l.pollerFD, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return err
-	}
-	_ = unix.SetNonblock(l.pollerFD, true) // or os.NewFile leaves it to a thread
-	l.poller = os.NewFile(uintptr(l.pollerFD), "epoll")
-	if l.rawPoller, err = l.poller.SyscallConn(); err != nil {
-		return err
-	}
-	if err := l.watch(unix.EPOLL_CTL_ADD, unix.EPOLLIN); err != nil {
+	if err := l.poller.open(); err != nil {
 		return err
 	}
 	efd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
@@ -117,26 +84,6 @@ func (l *Loop) open() error {
 	return nil
 }
 
-// watch says which events of epfd the wakeup poller reports, each time anew
-// (EPOLLET). If there are some already, it does so at once.
-func (l *Loop) watch(op int, events uint32) error {
-	return unix.EpollCtl(l.pollerFD, op, l.epfd, &unix.EpollEvent{Events: events | edge})
-}
-
-// disarmPoller keeps the netpoller from waking a thread for each event of a loop that
-// is awake: one that has nothing to do sits there waiting.
-func (l *Loop) disarmPoller(yes bool) {
-	if l.disarmed == yes || l.kernel != nil {
-		return
-	}
-	l.disarmed = yes
-	events := uint32(unix.EPOLLIN)
-	if yes {
-		events = 0
-	}
-	_ = l.watch(unix.EPOLL_CTL_MOD, events) // fails for bad arguments only
-}
-
 // Run serves events until Close. It returns nil then, and otherwise the error
 // that broke the loop.
 func (l *Loop) Run() error {
@@ -146,13 +93,13 @@ func (l *Loop) Run() error {
 	}
 	defer l.release()
 	for {
-		err := l.rawPoller.Read(l.serve)
+		err := l.poller.raw.Read(l.serve)
 		switch {
 		case err == nil:
 			return nil // serve says that the loop is closing
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			l.armed = math.MaxInt64
-			if err := l.poller.SetReadDeadline(time.Time{}); err != nil {
+			l.poller.armed = math.MaxInt64
+			if err := l.poller.file.SetReadDeadline(time.Time{}); err != nil {
 				return fmt.Errorf("event loop: %w", err)
 			}
 		default:
@@ -179,20 +126,20 @@ func (l *Loop) serve(uintptr) bool {
 			again = true
 		}
 		l.runTimers()
-		l.runFlushes()
+		l.flushes.run()
 		if l.closing && len(l.live) == 0 {
 			return true
 		}
 		if again {
 			if turn == busyTurns {
-				l.disarmPoller(true)
+				l.disarm(true)
 			}
 			continue
 		}
-		l.arm()
-		l.disarmPoller(false)
+		l.arm(l.due())
+		l.disarm(false)
 		l.sleeping.Store(true)
-		if l.inboxEmpty() {
+		if l.inbox.empty() {
 			return false
 		}
 		l.sleeping.Store(false)
@@ -212,21 +159,6 @@ func (l *Loop) poll0() int {
 	return int(n)
 }
 
-// Flusher has something to do once all events of a batch have been handled: a
-// connection that many exchanges write to.
-type Flusher interface{ Flush() }
-
-// AtEnd calls f.Flush once, when the events that are being handled have been.
-func (l *Loop) AtEnd(f Flusher) { l.flushes = append(l.flushes, f) }
-
-func (l *Loop) runFlushes() {
-	for i := 0; i < len(l.flushes); i++ { // a flush may ask for another one
-		l.flushes[i].Flush()
-		l.flushes[i] = nil
-	}
-	l.flushes = l.flushes[:0]
-}
-
 // dispatch delivers an event. It reports whether there may be more of the same
 // that the wakeup poller will not report.
 func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
@@ -240,18 +172,9 @@ func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
 	return level
 }
 
-func (l *Loop) inboxEmpty() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.woken) == 0 && len(l.posted) == 0
-}
-
 // runWoken runs the steps of those that were woken, and what was posted.
 func (l *Loop) runWoken() bool {
-	l.mu.Lock()
-	woken, posted := l.woken, l.posted
-	l.woken, l.posted = l.spare[:0], nil
-	l.mu.Unlock()
+	woken, posted := l.inbox.take()
 	for i, h := range woken {
 		woken[i] = nil
 		h.queued.Store(false)
@@ -267,11 +190,7 @@ func (l *Loop) runWoken() bool {
 // Post runs f on the loop, soon. It may be called from any goroutine, and
 // does nothing once the loop has ended.
 func (l *Loop) Post(f func()) {
-	l.mu.Lock()
-	if !l.ended {
-		l.posted = append(l.posted, f)
-	}
-	l.mu.Unlock()
+	l.inbox.post(f)
 	l.rouse()
 }
 
@@ -313,9 +232,7 @@ func (l *Loop) Now() int64 { return l.now }
 func (l *Loop) Wakeups() int64 { return l.wakeups.Load() }
 
 func (l *Loop) release() {
-	l.mu.Lock()
-	l.ended, l.posted = true, nil
-	l.mu.Unlock()
+	l.inbox.end()
 	for _, s := range l.spares {
 		s.shorten(s.Len())
 	}
@@ -325,8 +242,7 @@ func (l *Loop) release() {
 		}
 	}
 	if l.kernel == nil {
-		_ = l.poller.Close()
-		_ = unix.Close(l.epfd)
+		l.poller.close()
 	}
 }
 

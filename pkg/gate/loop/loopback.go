@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"net"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -21,16 +20,5 @@ func EaseLoopback(fd int, peer netip.Addr) {
 func (s *Sock) EaseLoopback(peer netip.Addr) {
 	if s.loop.kernel == nil {
 		EaseLoopback(s.fd, peer)
-	}
-}
-
-// EaseConn is EaseLoopback for a connection of package net.
-func EaseConn(c *net.TCPConn) {
-	peer, ok := c.RemoteAddr().(*net.TCPAddr)
-	if !ok || !peer.IP.IsLoopback() {
-		return
-	}
-	if raw, err := c.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { EaseLoopback(int(fd), peer.AddrPort().Addr()) })
 	}
 }

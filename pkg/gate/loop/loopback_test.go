@@ -29,20 +29,6 @@ func TestOnlyConnectionsOfTheHostItselfAreEased(t *testing.T) {
 	}
 }
 
-func TestAConnectionOfPackageNetIsEased(t *testing.T) {
-	fd, far := tcpPair(t)
-	defer unix.Close(fd)
-	EaseConn(far)
-	raw, err := far.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got string
-	if err := raw.Control(func(fd uintptr) { got = congestionControl(t, int(fd)) }); err != nil || got != "reno" {
-		t.Errorf("%s, %v; want reno", got, err)
-	}
-}
-
 func congestionControl(t *testing.T, fd int) string {
 	t.Helper()
 	name, err := unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)

@@ -51,7 +51,7 @@ func (s *Spares[T]) Put(x *T) bool {
 	s.items = append(s.items, x)
 	if s.loop.trimAt == 0 && len(s.items) > s.keep {
 		s.loop.trimAt = s.loop.now + trimPeriod
-		s.loop.observeSpares()
+		s.loop.shelf.observe()
 	}
 	return true
 }
@@ -94,10 +94,19 @@ type spareList interface {
 	Len() int
 }
 
+// shelf is what a loop keeps of bursts that are over.
+type shelf struct {
+	spares   []spareList
+	trimAt   int64 // when to trim; 0 = never
+	trimmed  func(collect bool)
+	dropped  int  // bytes that became garbage since the last collection
+	dropping bool // some of them in this period
+}
+
 // Trimmed, if set before Run, is called on the loop after spares were let go:
 // the time to let go of what else a burst has left behind. With collect, a
 // collection is worth its while.
-func (l *Loop) Trimmed(f func(collect bool)) { l.trimmed = f }
+func (s *shelf) Trimmed(f func(collect bool)) { s.trimmed = f }
 
 // Dropped notes that n bytes that no list keeps have become garbage. They are
 // worth a collection once nothing has been dropped for a period: while there is
@@ -107,15 +116,15 @@ func (l *Loop) Dropped(n int) {
 	l.dropping = true
 	if l.trimAt == 0 && l.dropped >= collectBytes {
 		l.trimAt = l.now + trimPeriod
-		l.observeSpares()
+		l.shelf.observe()
 	}
 }
 
-// observeSpares begins a period for all lists and reports whether any has
-// something to let go at its end.
-func (l *Loop) observeSpares() (any bool) {
-	for _, s := range l.spares {
-		any = s.observe() || any
+// observe begins a period for all lists and reports whether any has something
+// to let go at its end.
+func (s *shelf) observe() (any bool) {
+	for _, x := range s.spares {
+		any = x.observe() || any
 	}
 	return any
 }
@@ -123,21 +132,21 @@ func (l *Loop) observeSpares() (any bool) {
 // trim lets go of what has not been needed for a period. While there is more to
 // let go it does so again after another one; an idle loop that has trimmed
 // sleeps on.
-func (l *Loop) trim() {
+func (s *shelf) trim(now int64) {
 	n := 0
-	for _, s := range l.spares {
-		n += s.trim()
+	for _, x := range s.spares {
+		n += x.trim()
 	}
-	garbage := l.dropped >= collectBytes
-	collect := n >= collectSpares || garbage && !l.dropping
+	garbage := s.dropped >= collectBytes
+	collect := n >= collectSpares || garbage && !s.dropping
 	if collect {
-		l.dropped, garbage = 0, false
+		s.dropped, garbage = 0, false
 	}
-	l.dropping = false
-	if l.trimAt = 0; l.observeSpares() || garbage {
-		l.trimAt = l.now + trimPeriod
+	s.dropping = false
+	if s.trimAt = 0; s.observe() || garbage {
+		s.trimAt = now + trimPeriod
 	}
-	if (n > 0 || collect) && l.trimmed != nil {
-		l.trimmed(collect)
+	if (n > 0 || collect) && s.trimmed != nil {
+		s.trimmed(collect)
 	}
 }

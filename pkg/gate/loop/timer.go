@@ -93,7 +93,7 @@ func (l *Loop) runTimers() {
 		}
 	}
 	if l.trimAt != 0 && l.trimAt <= l.now {
-		l.trim()
+		l.shelf.trim(l.now)
 	}
 }
 
@@ -104,14 +104,4 @@ func (l *Loop) due() int64 {
 		next = l.timers[0].when
 	}
 	return next
-}
-
-// arm makes the netpoller give up waiting when the first timer is due.
-func (l *Loop) arm() {
-	next := l.due()
-	if next == 0 || next >= l.armed || l.kernel != nil {
-		return // wakes too early at worst
-	}
-	l.armed = next
-	_ = l.poller.SetReadDeadline(TimeOf(next))
 }

@@ -67,17 +67,6 @@ type Change struct {
 // ErrNone says that the directory holds neither tls.crt nor tls.key.
 var ErrNone = errors.New("neither tls.crt nor tls.key")
 
-var versions = map[string]uint16{"": 0, "1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13}
-
-// Version is the version of that name: "1.2", "1.3", or "" for 0.
-func Version(name string) (uint16, error) {
-	v, ok := versions[name]
-	if !ok {
-		return 0, fmt.Errorf("TLS version %q: want 1.2 or 1.3", name)
-	}
-	return v, nil
-}
-
 // CipherSuites are the suites of these names, as crypto/tls spells them.
 // Insecure ones have no name here.
 func CipherSuites(names []string) ([]uint16, error) {

@@ -280,22 +280,20 @@ func (r *Request) Distrust() {
 
 // Describe fills in what an observer sees of the head.
 func (r *Request) Describe(x *gate.Record, defaultHost []byte) {
-	x.Protocol, x.Method, x.Target, x.Host = r.protocol(), r.Method, r.Target, r.FinalHost(defaultHost)
+	switch {
+	case r.HTTP2:
+		x.Protocol = "HTTP/2.0"
+	case r.Minor == 0:
+		x.Protocol = "HTTP/1.0"
+	default:
+		x.Protocol = "HTTP/1.1"
+	}
+	x.Method, x.Target, x.Host = r.Method, r.Target, r.FinalHost(defaultHost)
 	x.UserAgent, x.Fields, x.Proxied = r.Probe.UserAgent, r, r.Proxied
 	x.RouteTag, x.DefaultRoute, x.HasDefaultRoute, x.Upgrade = r.RouteTag, r.DefaultRoute, r.HasDefaultRoute, r.Upgrade
 	if r.Traced {
 		x.Trace = &r.Trace
 	}
-}
-
-func (r *Request) protocol() string {
-	switch {
-	case r.HTTP2:
-		return "HTTP/2.0"
-	case r.Minor == 0:
-		return "HTTP/1.0"
-	}
-	return "HTTP/1.1"
 }
 
 // FinalHost is the Host that the container sees.
