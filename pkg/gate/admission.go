@@ -35,6 +35,11 @@ type AdmissionConfig struct {
 	// Capacity is the most that may wait at once, up to MaxCapacity. 0 means
 	// that none waits. In the unlimited mode none has to.
 	Capacity int
+	// Fair gives turns by the Class and Key of those who wait, instead of in
+	// strict FIFO order, and sheds by them when the queue is full.
+	Fair bool
+	// Clock is the time in ns that Fair measures service with; nil = the system's.
+	Clock func() int64
 }
 
 // The states of a Waiter. Only its owner moves it out of idle and admitted:
@@ -44,13 +49,16 @@ type AdmissionConfig struct {
 //	idle, admitted → idle       Begin refused
 //	queued         → admitted   End handed its slot over
 //	queued         → idle       Withdraw
+//	queued         → shed       a full queue needed its place for another (Fair only)
+//	shed           → idle       Withdraw
 //
-// Both moves out of queued happen under Admission.mu, so exactly one of them
+// All moves out of queued happen under Admission.mu, so exactly one of them
 // takes place.
 const (
 	waiterIdle uint32 = iota
 	waiterQueued
 	waiterAdmitted
+	waiterShed
 )
 
 // Waiter is one place in the queue. It is embedded by value in what waits (a
@@ -65,7 +73,16 @@ type Waiter struct {
 	// again; and the calls of two waiters may come in either order.
 	Notify func()
 
-	next, prev *Waiter // guarded by Admission.mu
+	// Class and Key say whose turn it is, with AdmissionConfig.Fair. Set them
+	// before Begin. Class 0 goes first, Classes-1 last; those of one class share
+	// the slots by Key.
+	Class uint8
+	Key   uint64
+
+	next, prev *Waiter // guarded by Admission.mu, as the next three
+	flow       *flow   // that it waits in or was granted from; nil = none
+	granted    int64   // when it got its slot from the queue
+	charged    int64   // what its flow was charged for that
 	state      atomic.Uint32
 }
 
@@ -73,6 +90,10 @@ type Waiter struct {
 // waiting. It is published before Notify is called, stays true after End until
 // the next Begin, and may be called from any goroutine.
 func (w *Waiter) Admitted() bool { return w.state.Load() == waiterAdmitted }
+
+// Shed reports whether the place in the queue was given to another request:
+// the waiter holds neither slot nor place. Notify is called as for a slot.
+func (w *Waiter) Shed() bool { return w.state.Load() == waiterShed }
 
 // setState sets the state without writing to memory when it is the same as after
 // the request before.
@@ -89,14 +110,14 @@ const (
 	waitingShift        = 32
 )
 
-// Admission bounds how many requests are in flight and how many wait, in strict
-// FIFO order: a slot that is given back goes straight to the
-// request that has waited longest, so no newcomer overtakes. All methods may be called from any
-// goroutine.
+// Admission bounds how many requests are in flight and how many wait. A slot
+// that is given back goes straight to one that waits, so no newcomer overtakes:
+// in strict FIFO order or, with AdmissionConfig.Fair, in turns. All methods may
+// be called from any goroutine.
 type Admission struct {
 	// word packs both counts, so that one compare-and-swap decides on both:
 	//
-	//	bits  0 to 31  in flight: at most limit (1<<20); in the unlimited mode bounded by memory only, far below 1<<32
+	//	bits  0 to 31  in flight: at most the highest limit there has been (1<<20); in the unlimited mode bounded by memory only, far below 1<<32
 	//	bits 32 to 63  waiting: at most capacity (1<<24)
 	//
 	// Neither count can carry into the other one: with a limit, each is compared
@@ -105,11 +126,17 @@ type Admission struct {
 	// then the word changes under mu only; while none waits, without it.
 	word atomic.Uint64
 
-	limit    uint64 // unlimited, or the most in flight
+	// limit is unlimited, or the most in flight. It moves under mu only, and is
+	// read after the word: whoever reads that somebody waits, reads a limit that
+	// is not older than that.
+	limit    atomic.Uint64
 	capacity uint64
 
-	mu         sync.Mutex
-	head, tail *Waiter // those who wait, longest first; as many as the word says whenever mu is free
+	mu   sync.Mutex
+	fifo fifo       // those who wait; as many as the word says whenever mu is free
+	fair *fairQueue // the same in its place; nil = strict FIFO
+
+	drained drainRate
 }
 
 // unlimited is the limit of the mode that only counts.
@@ -124,7 +151,12 @@ func NewAdmission(c AdmissionConfig) *Admission {
 	if c.Capacity < 0 || c.Capacity > MaxCapacity {
 		panic(fmt.Sprintf("BUG: queue capacity %d is not within 0 and %d", c.Capacity, MaxCapacity))
 	}
-	return &Admission{limit: uint64(c.Limit), capacity: uint64(c.Capacity)}
+	a := &Admission{capacity: uint64(c.Capacity)}
+	a.limit.Store(uint64(c.Limit))
+	if c.Fair {
+		a.fair = newFairQueue(c.Clock)
+	}
+	return a
 }
 
 // Begin takes a slot, or a place in the queue for w, or refuses. It never
@@ -141,13 +173,13 @@ func (a *Admission) Begin(w *Waiter) Verdict {
 // TryBegin takes a slot if one is free, which implies that none waits. It
 // reports whether the caller now owes an End.
 func (a *Admission) TryBegin() bool {
-	if a.limit == unlimited {
+	if a.limit.Load() == unlimited {
 		a.word.Add(oneInFlight)
 		return true
 	}
 	for {
 		word := a.word.Load()
-		if word&inFlightMask >= a.limit {
+		if word&inFlightMask >= a.limit.Load() {
 			return false
 		}
 		if a.word.CompareAndSwap(word, word+oneInFlight) {
@@ -163,7 +195,7 @@ func (a *Admission) beginFull(w *Waiter) Verdict {
 	}
 	// An overload is refused without the lock, so that it cannot slow down
 	// those who are served.
-	if a.exhausted(a.word.Load()) {
+	if a.fair == nil && a.exhausted(a.word.Load()) {
 		w.setState(waiterIdle)
 		return Refused
 	}
@@ -171,34 +203,53 @@ func (a *Admission) beginFull(w *Waiter) Verdict {
 		panic("BUG: waiter has to queue and has no Notify")
 	}
 
+	verdict, shed := a.beginLocked(w)
+	if shed != nil {
+		shed()
+	}
+	return verdict
+}
+
+// beginLocked decides under the lock. shed is the Notify of the waiter whose
+// place w has got, if any.
+func (a *Admission) beginLocked(w *Waiter) (v Verdict, shed func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for {
 		word := a.word.Load()
 		switch {
 		case a.exhausted(word):
+			if a.fair != nil && a.capacity > 0 {
+				if victim := a.fair.shed(w); victim != nil {
+					shed = victim.Notify // from the next line on victim belongs to its owner
+					victim.state.Store(waiterShed)
+					w.state.Store(waiterQueued)
+					a.fair.push(w)
+					return Queued, shed
+				}
+			}
 			w.setState(waiterIdle)
-			return Refused
-		case word&inFlightMask < a.limit: // given back since the first look
+			return Refused, nil
+		case word&inFlightMask < a.limit.Load(): // given back since the first look
 			if a.word.CompareAndSwap(word, word+oneInFlight) {
 				w.setState(waiterAdmitted)
-				return Admitted
+				return Admitted, nil
 			}
 		case a.word.CompareAndSwap(word, word+oneWaiting):
 			w.state.Store(waiterQueued)
 			a.push(w)
-			return Queued
+			return Queued, nil
 		}
 	}
 }
 
 // exhausted reports whether word leaves neither slot nor place.
 func (a *Admission) exhausted(word uint64) bool {
-	return word&inFlightMask >= a.limit && word>>waitingShift >= a.capacity
+	return word&inFlightMask >= a.limit.Load() && word>>waitingShift >= a.capacity
 }
 
-// Withdraw gives up waiting. True: w was queued, its place is free, and it will
-// not be notified. False: w had been admitted before; the caller holds a slot,
+// Withdraw gives up waiting. True: w was queued or shed, holds nothing, and will
+// not be notified of a slot. False: w had been admitted before; the caller holds a slot,
 // and a call of Notify may still be under way. It is valid between a Begin that
 // did not refuse and the End of its slot, and panics if w is neither queued nor
 // admitted.
@@ -211,6 +262,10 @@ func (a *Admission) Withdraw(w *Waiter) bool {
 	switch w.state.Load() {
 	case waiterQueued:
 		a.remove(w)
+		a.word.Sub(oneWaiting)
+		w.state.Store(waiterIdle)
+		return true
+	case waiterShed:
 		w.state.Store(waiterIdle)
 		return true
 	case waiterAdmitted:
@@ -219,11 +274,12 @@ func (a *Admission) Withdraw(w *Waiter) bool {
 	panic("BUG: withdraw of a waiter that is neither queued nor admitted")
 }
 
-// End gives a slot back. If anyone waits, the slot passes to the head of the
-// queue without becoming free in between, and that waiter's Notify is called
-// before End returns. It panics, and changes nothing, if nothing is in flight.
+// End gives a slot back. If anyone waits, the slot passes on without becoming
+// free in between, and that waiter's Notify is called before End returns, unless
+// more are in flight than a limit that has come down allows. It panics, and
+// changes nothing, if nothing is in flight.
 func (a *Admission) End() {
-	if a.limit == unlimited {
+	if a.limit.Load() == unlimited {
 		if a.word.Sub(oneInFlight) > inFlightMask { // borrowed from the bits of the other count
 			a.word.Add(oneInFlight)
 			panic("BUG: end without begin")
@@ -245,16 +301,22 @@ func (a *Admission) End() {
 	}
 }
 
-// handOver passes the caller's slot to the head of the queue. It reports false
-// if all who waited have withdrawn meanwhile.
+// handOver passes the caller's slot to the next in the queue, or gives it up
+// where the limit has come down. It reports false if all who waited have
+// withdrawn meanwhile.
 func (a *Admission) handOver() bool {
 	a.mu.Lock()
-	w := a.head
+	if word := a.word.Load(); word >= oneWaiting && word&inFlightMask > a.limit.Load() {
+		a.word.Sub(oneInFlight)
+		a.mu.Unlock()
+		return true
+	}
+	w := a.pop()
 	if w == nil {
 		a.mu.Unlock()
 		return false
 	}
-	a.remove(w)
+	a.word.Sub(oneWaiting)
 	notify := w.Notify // from the next line on w belongs to its owner
 	w.state.Store(waiterAdmitted)
 	a.mu.Unlock()
@@ -263,31 +325,83 @@ func (a *Admission) handOver() bool {
 	return true
 }
 
-// push appends w, already counted, to the queue. The caller holds mu.
-func (a *Admission) push(w *Waiter) {
-	w.prev = a.tail
-	if a.tail == nil {
-		a.head = w
-	} else {
-		a.tail.next = w
+// SetLimit moves the concurrency limit, within 1 and MaxLimit. Slots that a
+// higher one brings go to those who wait first; a lower one takes effect as
+// slots are given back. It panics in the unlimited mode.
+func (a *Admission) SetLimit(n int) {
+	if n < 1 || n > MaxLimit {
+		panic(fmt.Sprintf("BUG: concurrency limit %d is not within 1 and %d", n, MaxLimit))
 	}
-	a.tail = w
+	for _, notify := range a.moveLimit(uint64(n)) {
+		notify()
+	}
 }
 
-// remove takes w out of the queue and out of the count. The caller holds mu.
+// moveLimit returns the Notify of those who got a slot.
+func (a *Admission) moveLimit(n uint64) (granted []func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.limit.Load() == unlimited {
+		panic("BUG: a limit for the unlimited mode")
+	}
+	// The new limit is published last: until then a newcomer finds no free slot.
+	for a.word.Load()&inFlightMask < n {
+		w := a.pop()
+		if w == nil {
+			break
+		}
+		a.word.Sub(oneWaiting - oneInFlight)
+		granted = append(granted, w.Notify)
+		w.state.Store(waiterAdmitted)
+	}
+	a.limit.Store(n)
+	return granted
+}
+
+// Charge tells how long w has held the slot that it got from the queue, so that
+// the next turn of its Key comes accordingly. It comes before the End of that
+// slot, and changes nothing without AdmissionConfig.Fair.
+func (a *Admission) Charge(w *Waiter) {
+	if a.fair == nil || w.flow == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fair.charge(w)
+}
+
+// push appends w, already counted, to the queue. The caller holds mu.
+func (a *Admission) push(w *Waiter) {
+	if a.fair != nil {
+		a.fair.push(w)
+	} else {
+		a.fifo.push(w)
+	}
+}
+
+// pop takes out the one whose turn it is, nil if none waits, and leaves the
+// count to the caller, who holds mu.
+func (a *Admission) pop() *Waiter {
+	w := a.fifo.head
+	if a.fair != nil {
+		w = a.fair.pop()
+	} else if w != nil {
+		a.fifo.remove(w)
+	}
+	if w != nil {
+		a.drained.handed.Inc()
+	}
+	return w
+}
+
+// remove takes w out of the queue, and leaves the count to the caller, who
+// holds mu.
 func (a *Admission) remove(w *Waiter) {
-	if w.prev == nil {
-		a.head = w.next
+	if a.fair != nil {
+		a.fair.remove(w)
 	} else {
-		w.prev.next = w.next
+		a.fifo.remove(w)
 	}
-	if w.next == nil {
-		a.tail = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.next, w.prev = nil, nil
-	a.word.Sub(oneWaiting)
 }
 
 // InFlight returns how many hold a slot now.
@@ -298,7 +412,34 @@ func (a *Admission) QueueDepth() int { return int(a.word.Load() >> waitingShift)
 
 // Limit returns the most that may be in flight at once, 0 in the unlimited
 // mode.
-func (a *Admission) Limit() int { return int(a.limit) }
+func (a *Admission) Limit() int { return int(a.limit.Load()) }
 
 // Capacity returns the most that may wait at once.
 func (a *Admission) Capacity() int { return int(a.capacity) }
+
+// fifo is a list of waiters, the one that has waited longest first.
+type fifo struct{ head, tail *Waiter }
+
+func (l *fifo) push(w *Waiter) {
+	w.prev = l.tail
+	if l.tail == nil {
+		l.head = w
+	} else {
+		l.tail.next = w
+	}
+	l.tail = w
+}
+
+func (l *fifo) remove(w *Waiter) {
+	if w.prev == nil {
+		l.head = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		l.tail = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.next, w.prev = nil, nil
+}

@@ -29,6 +29,10 @@ var implementations = []struct {
 	make func(AdmissionConfig) admission
 }{
 	{"Admission", func(c AdmissionConfig) admission { return NewAdmission(c) }},
+	{"fair with one key", func(c AdmissionConfig) admission {
+		c.Fair = true
+		return NewAdmission(c)
+	}},
 	{"reference", func(c AdmissionConfig) admission { return newReferenceAdmission(c) }},
 }
 
@@ -282,7 +286,9 @@ func TestRandomSchedulesAgreeWithTheModelStepByStep(t *testing.T) {
 func TestAllShortSchedulesAgreeWithTheModelStepByStep(t *testing.T) {
 	const operations, choices = 5, 2*2 + 2
 	for _, implementation := range implementations {
-		for _, config := range []AdmissionConfig{{0, 1}, {1, 0}, {1, 1}, {1, 2}, {2, 1}} {
+		for _, config := range []AdmissionConfig{
+			{Limit: 0, Capacity: 1}, {Limit: 1, Capacity: 0}, {Limit: 1, Capacity: 1}, {Limit: 1, Capacity: 2}, {Limit: 2, Capacity: 1},
+		} {
 			t.Run(fmt.Sprintf("%s/limit %d capacity %d", implementation.name, config.Limit, config.Capacity), func(t *testing.T) {
 				schedules := 1
 				for range operations {
