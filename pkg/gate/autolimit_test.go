@@ -1,0 +1,308 @@
+package gate
+
+import (
+	"container/heap"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// concurrencyLimiter is what the model of a container is run with.
+type concurrencyLimiter interface {
+	Limit() int
+	Ended(now, took int64, failed bool, inFlight int) (limit int, moved bool)
+}
+
+type fixedLimit int
+
+func (f fixedLimit) Limit() int                                { return int(f) }
+func (fixedLimit) Ended(_, _ int64, _ bool, _ int) (int, bool) { return 0, false }
+
+// containerModel is a container that shares its capacity among the requests it
+// works on. Up to slots requests each go at full speed. With n of them, each
+// goes at (slots/n)^(1+collapse) of it: 0 is a processor that is shared and no
+// more, 1 one that loses half its throughput with twice the requests.
+type containerModel struct {
+	name     string
+	service  float64 // mean time of a request alone, ns
+	slots    func(at int64) float64
+	collapse float64
+	demand   func(*rand.Rand) float64 // in units of service, mean 1
+}
+
+func always(n float64) func(int64) float64 { return func(int64) float64 { return n } }
+
+func constant(*rand.Rand) float64        { return 1 }
+func logNormal(r *rand.Rand) float64     { return math.Exp(r.NormFloat64()*0.3 - 0.045) }
+func exponential(r *rand.Rand) float64   { return r.ExpFloat64() }
+func mostlyShorter(r *rand.Rand) float64 { return []float64{5.0 / 9, 5}[r.IntN(10)/9] }
+
+type modelRequest struct {
+	ends  float64 // work done by the model per request until then
+	began int64
+}
+
+type modelRequests []modelRequest
+
+func (h modelRequests) Len() int           { return len(h) }
+func (h modelRequests) Less(i, j int) bool { return h[i].ends < h[j].ends }
+func (h modelRequests) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *modelRequests) Push(x any)        { *h = append(*h, x.(modelRequest)) }
+func (h *modelRequests) Pop() any {
+	last := len(*h) - 1
+	r := (*h)[last]
+	*h = (*h)[:last]
+	return r
+}
+
+// modelRun is what one run has shown.
+type modelRun struct {
+	goodput float64 // requests a second
+	p99     time.Duration
+	limits  []int // every 250 ms
+}
+
+// run offers load times the capacity for the time given, with a queue of 1,000,
+// and looks at what follows the first 5 s.
+func (m *containerModel) run(load float64, l concurrencyLimiter, last time.Duration, seed uint64) (r modelRun) {
+	const warm = int64(5 * time.Second)
+	random := rand.New(rand.NewPCG(seed, 7))
+	rate := load * m.slots(0) / m.service
+	next := int64(random.ExpFloat64() / rate)
+	limit, queued, done := l.Limit(), 0, 0
+	now, progress := int64(0), 0.0
+	var working modelRequests
+	var latencies []int64
+	begin := func() {
+		heap.Push(&working, modelRequest{progress + m.service*m.demand(random), now})
+	}
+	for now < int64(last) {
+		speed := 1.0
+		if slots := m.slots(now); float64(len(working)) > slots {
+			speed = math.Pow(slots/float64(len(working)), 1+m.collapse)
+		}
+		ends := int64(math.MaxInt64)
+		if len(working) > 0 {
+			ends = now + int64((working[0].ends-progress)/speed) + 1
+		}
+		at := min(ends, next)
+		progress += float64(at-now) * speed
+		now = at
+		for int64(len(r.limits))*int64(250*time.Millisecond) <= now {
+			r.limits = append(r.limits, limit)
+		}
+		if now == ends {
+			inFlight := len(working)
+			q := heap.Pop(&working).(modelRequest)
+			if n, moved := l.Ended(now, now-q.began, false, inFlight); moved {
+				limit = n
+			}
+			if now > warm {
+				done++
+				latencies = append(latencies, now-q.began)
+			}
+		} else {
+			next = now + int64(random.ExpFloat64()/rate) + 1
+			if queued < 1000 {
+				queued++
+			}
+		}
+		for queued > 0 && len(working) < limit {
+			queued--
+			begin()
+		}
+	}
+	slices.Sort(latencies)
+	r.goodput = float64(done) / (float64(int64(last)-warm) / 1e9)
+	if n := len(latencies); n > 0 {
+		r.p99 = time.Duration(latencies[n*99/100])
+	}
+	return r
+}
+
+// best is the goodput of the best fixed limit at ten times the load.
+func (m *containerModel) best() (goodput float64, limit int) {
+	slots := int(m.slots(0))
+	for n := 1; n < 4*slots; n += max(1, slots/16) {
+		if g := m.run(10, fixedLimit(n), 7*time.Second, 1).goodput; g > goodput {
+			goodput, limit = g, n
+		}
+	}
+	return goodput, limit
+}
+
+var containerModels = []containerModel{
+	{"32 slots of 10 ms, constant", 10e6, always(32), 1, constant},
+	{"32 slots of 10 ms, log-normal", 10e6, always(32), 1, logNormal},
+	{"32 slots of 10 ms, exponential", 10e6, always(32), 1, exponential},
+	{"32 slots of 10 ms, a tenth nine times longer", 10e6, always(32), 1, mostlyShorter},
+	{"8 slots of 50 ms, milder collapse", 50e6, always(8), 0.5, logNormal},
+	{"8 slots of 5 ms, no collapse", 5e6, always(8), 0, logNormal},
+	{"200 slots of 20 ms", 20e6, always(200), 1, logNormal},
+}
+
+// The table of docs/overload.md: go test ./pkg/gate -run Limiters -v.
+func TestLimitersBesideTheBestFixedLimit(t *testing.T) {
+	rivals := []struct {
+		name  string
+		make  func() concurrencyLimiter
+		seeds int
+	}{
+		{"auto", func() concurrencyLimiter { return NewAutoLimit(DefaultLimitRange) }, 3},
+		{"Vegas", func() concurrencyLimiter { return &vegasLimit{limit: 10} }, 1},
+		{"gradient2", func() concurrencyLimiter { return &gradient2Limit{limit: 10} }, 1},
+		{"AIMD at 2 x", func() concurrencyLimiter { return &aimdLimit{limit: 10} }, 1},
+	}
+	for _, m := range containerModels {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			best, at := m.best()
+			alone := m.run(0.2, fixedLimit(MaxLimit), 8*time.Second, 1).p99
+			line := fmt.Sprintf("| %s | %d |", m.name, at)
+			for _, load := range []float64{3, 10} {
+				line += fmt.Sprintf(" %.0f %% |", 100*m.run(load, fixedLimit(MaxLimit), 8*time.Second, 1).goodput/best)
+				for _, rival := range rivals {
+					var shares, tails []float64
+					for seed := range uint64(rival.seeds) {
+						r := m.run(load, rival.make(), 12*time.Second, seed)
+						shares = append(shares, r.goodput/best)
+						tails = append(tails, float64(r.p99)/float64(alone))
+					}
+					slices.Sort(shares)
+					slices.Sort(tails)
+					line += fmt.Sprintf(" %.0f %%, %.1f |", 100*shares[len(shares)/2], tails[len(tails)/2])
+					if rival.name == "auto" && (shares[len(shares)/2] < 0.93 || tails[len(tails)/2] > 2) {
+						t.Errorf("load %.0f: %.1f %% of the best fixed limit's goodput (%d), p99 %.2f x that without load",
+							load, 100*shares[len(shares)/2], at, tails[len(tails)/2])
+					}
+				}
+			}
+			t.Log(line)
+		})
+	}
+}
+
+func TestALimitFollowsTheContainer(t *testing.T) {
+	m := containerModel{"moving", 10e6, func(at int64) float64 {
+		switch {
+		case at < int64(10*time.Second):
+			return 32
+		case at < int64(20*time.Second):
+			return 12
+		}
+		return 48
+	}, 1, logNormal}
+	for _, load := range []float64{3, 10} {
+		limits := m.run(load, NewAutoLimit(DefaultLimitRange), 30*time.Second, 1).limits
+		for second, want := range map[int]int{5: 32, 9: 32, 15: 12, 19: 12, 25: 48, 29: 48} {
+			if got := float64(limits[4*second]); got < 0.75*float64(want) || got > 1.3*float64(want) {
+				t.Errorf("load %.0f: the limit is %.0f after %d s, want about %d", load, got, second, want)
+			}
+		}
+	}
+}
+
+// A container whose latency has another cause, say a database, must not be
+// starved: the limit comes back.
+func TestALatencyThatTheLimitDoesNotCauseBecomesTheBase(t *testing.T) {
+	a := NewAutoLimit(DefaultLimitRange)
+	random := rand.New(rand.NewPCG(1, 1))
+	now, limit := int64(0), a.Limit()
+	feed := func(seconds int, latency float64) (lowest int) {
+		lowest = math.MaxInt
+		for end := now + int64(seconds)*1e9; now < end; {
+			now += int64(latency / float64(limit))
+			if n, moved := a.Ended(now, int64(latency*(0.9+0.2*random.Float64())), false, min(limit, 100)); moved {
+				limit = n
+			}
+			lowest = min(lowest, limit)
+		}
+		return lowest
+	}
+	feed(10, 10e6)
+	before := limit
+	if before < 90 {
+		t.Fatalf("a limit of %d before, want one that allows 100 in flight", before)
+	}
+	lowest := feed(20, 40e6)
+	if limit < before*3/4 {
+		t.Fatalf("the limit was %d and is %d (lowest %d) although it has no influence on latency", before, limit, lowest)
+	}
+}
+
+// Failures bring the limit down, but not where they are the container's usual
+// answer.
+func TestFailuresBringTheLimitDownUnlessTheyStay(t *testing.T) {
+	a := NewAutoLimit(DefaultLimitRange)
+	random := rand.New(rand.NewPCG(1, 1))
+	now, limit := int64(0), a.Limit()
+	feed := func(seconds int, fails func(limit int) float64) (lowest int) {
+		lowest = math.MaxInt
+		for end := now + int64(seconds)*1e9; now < end; {
+			now += int64(10e6 / float64(limit))
+			if n, moved := a.Ended(now, 10e6, random.Float64() < fails(limit), min(limit, 60)); moved {
+				limit = n
+			}
+			lowest = min(lowest, limit)
+		}
+		return lowest
+	}
+	feed(10, func(int) float64 { return 0 })
+	if limit < 60 {
+		t.Fatalf("a limit of %d before, want 60 or more", limit)
+	}
+	feed(10, func(limit int) float64 { // the container refuses beyond 20
+		return max(0, 1-20/float64(limit))
+	})
+	if limit < 12 || limit > 34 {
+		t.Fatalf("a limit of %d before a container that refuses beyond 20", limit)
+	}
+	feed(10, func(int) float64 { return 0 })
+	grown := limit
+	feed(20, func(int) float64 { return 0.5 }) // one of its pages always fails
+	if limit < grown/2 {
+		t.Fatalf("the limit was %d and is %d although failures do not depend on it", grown, limit)
+	}
+}
+
+func TestALimitStaysWithinItsRange(t *testing.T) {
+	m := containerModels[1]
+	for _, r := range []LimitRange{{1, 5}, {40, 45}, {7, 7}} {
+		for i, n := range m.run(10, NewAutoLimit(r), 10*time.Second, 1).limits {
+			if n < r.Min || n > r.Max {
+				t.Fatalf("%v: a limit of %d after %d ms", r, n, 250*i)
+			}
+		}
+	}
+	for _, bad := range []string{"", "5", "0-5", "6-5", "1-", "-1-5", "1-2000000", "a-b"} {
+		if r, err := ParseLimitRange(bad); err == nil {
+			t.Errorf("%q is read as %v", bad, r)
+		}
+	}
+	if r, err := ParseLimitRange("2-64"); err != nil || r != (LimitRange{2, 64}) {
+		t.Errorf("2-64 is read as %v, %v", r, err)
+	}
+}
+
+func TestASampleDoesNotAllocate(t *testing.T) {
+	a := NewAutoLimit(DefaultLimitRange)
+	now := int64(0)
+	if n := testing.AllocsPerRun(10000, func() {
+		now += 1e6
+		a.Ended(now, 1e6, false, 3)
+	}); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
+func BenchmarkLimitSample(b *testing.B) {
+	a := NewAutoLimit(DefaultLimitRange)
+	now := int64(0)
+	for b.Loop() {
+		now += 1e5
+		a.Ended(now, 1e6, false, 3)
+	}
+}
