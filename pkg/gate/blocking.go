@@ -52,7 +52,7 @@ func (b *Blocking) Admit(ctx context.Context) (o Outcome, refused bool) {
 // awaitSlot is Admit of an exchange that has a place in the queue.
 func (b *Blocking) awaitSlot(ctx context.Context) (o Outcome, refused bool) {
 	var due <-chan time.Time
-	next := Earliest(b.clocks.Next(), b.claim.giveUp)
+	next := Earliest(b.clocks.Next(), b.claim.next())
 	if next != 0 {
 		timer := time.NewTimer(time.Duration(next - b.clock()))
 		defer timer.Stop()

@@ -7,6 +7,10 @@ type claim struct {
 	queued bool
 	slot   bool
 	giveUp int64 // when the place in the queue is given up; 0 = no bound
+
+	begunBy   int64 // from then on the request must not be begun any more; 0 = no bound
+	since     int64 // when it got its slot, and when the final head came (0 = it has not):
+	responded int64 // both are noted for an overload alone
 }
 
 // begin asks for a slot.
@@ -25,6 +29,12 @@ func (c *claim) granted() bool {
 	return true
 }
 
+// late reports whether it is too late for the request to begin.
+func (c *claim) late(now int64) bool { return c.begunBy != 0 && now >= c.begunBy }
+
+// next is the earliest instant at which waiting for a slot ends; 0 = no bound.
+func (c *claim) next() int64 { return Earliest(c.giveUp, c.begunBy) }
+
 // expired reports that the place in the queue has been held for too long.
 func (c *claim) expired(now int64) bool { return c.giveUp != 0 && now >= c.giveUp }
 
@@ -32,6 +42,7 @@ func (c *claim) expired(now int64) bool { return c.giveUp != 0 && now >= c.giveU
 // queue was given up is given back too.
 func (c *claim) release(a *Admission) {
 	if c.slot || c.queued && !a.Withdraw(&c.waiter) {
+		a.Charge(&c.waiter)
 		a.End()
 	}
 	c.queued, c.slot, c.giveUp = false, false, 0

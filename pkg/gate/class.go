@@ -23,7 +23,7 @@ func (o Outcome) Class() Class {
 	switch o {
 	case Served, Tunnelled, Probed:
 		return ClassSucceeded
-	case QueueFull, QueueWaitExpired, ShuttingDown, NotReady, OutOfMemoryBudget:
+	case QueueFull, QueueWaitExpired, DeadlineExceeded, ShuttingDown, NotReady, OutOfMemoryBudget:
 		return ClassRefused
 	case CodingNotImplemented, VersionNotSupported:
 		return ClassClientError

@@ -8,7 +8,7 @@ import (
 func TestEveryOutcomeHasItsClass(t *testing.T) {
 	want := map[Class][]Outcome{
 		ClassSucceeded: {Served, Tunnelled, Probed},
-		ClassRefused:   {QueueFull, QueueWaitExpired, ShuttingDown, NotReady, OutOfMemoryBudget},
+		ClassRefused:   {QueueFull, QueueWaitExpired, DeadlineExceeded, ShuttingDown, NotReady, OutOfMemoryBudget},
 		ClassFailed: {RequestTimeout, ResponseStartTimeout, IdleTimeout, UpstreamNotListening, UpstreamClosed, UpstreamReset,
 			UpstreamMalformed, UpstreamBrokeOff, InternalError, UpstreamTLSFailed},
 		ClassClientError: {BadRequest, TargetTooLong, HeadTooLarge, ExpectationFailed, MethodNotAllowed, CodingNotImplemented,

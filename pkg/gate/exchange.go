@@ -102,6 +102,9 @@ func (x *Exchange) Begin(now int64, client ClientSide, connector Connector) {
 // End gives back what the exchange holds and tells the observer how it ended.
 // It is the only way out of Begin.
 func (x *Exchange) End(o Outcome) {
+	if v := x.gate.overload; v != nil && x.claim.slot {
+		v.ended(x, o)
+	}
 	x.claim.release(x.gate.Admission)
 	x.Dial.leave(x)
 	if x.state == StateTunnelling {
@@ -135,6 +138,11 @@ func (x *Exchange) Abandon() {
 
 // enqueue takes a slot, or a place in the queue.
 func (x *Exchange) enqueue() (o Outcome, refused bool) {
+	if v := x.gate.overload; v != nil {
+		if o, refused := v.arrive(x); refused {
+			return o, true
+		}
+	}
 	switch x.claim.begin(x.gate.Admission) {
 	case Refused:
 		return QueueFull, true
@@ -151,9 +159,14 @@ func (x *Exchange) enqueue() (o Outcome, refused bool) {
 
 // queued looks whether the place in the queue has become a slot.
 func (x *Exchange) queued(now int64) (o Outcome, refused bool) {
-	if x.claim.granted() {
+	switch {
+	case x.claim.late(now):
+		return DeadlineExceeded, true
+	case x.claim.granted():
 		x.admitted()
 		return Served, false
+	case x.claim.waiter.Shed():
+		return QueueFull, true
 	}
 	if o, expired := x.clocks.Expired(now); expired {
 		return o, true
@@ -168,6 +181,9 @@ func (x *Exchange) queued(now int64) (o Outcome, refused bool) {
 func (x *Exchange) admitted() {
 	x.to(StateConnecting)
 	x.stamp(&x.Admitted)
+	if x.gate.overload != nil {
+		x.claim.since, x.claim.responded = x.clock(), 0
+	}
 }
 
 // stamp notes an instant for the observer, if there is one.

@@ -24,6 +24,8 @@ type Config struct {
 	QueueCapacity    int  // most that wait; when unlimited, most that are held for a container that does not listen
 	HardConcurrency  bool // a slot outlives its client until the container is done
 
+	Overload OverloadConfig
+
 	QueueMaxWait         time.Duration
 	RequestTimeout       time.Duration // from arrival to the end of the answer
 	ResponseStartTimeout time.Duration // from arrival to the first byte of an answer, 1xx included
@@ -65,6 +67,8 @@ type Gate struct {
 	Replays atomic.Int64 // requests that were sent again
 	Heads   *Budget      // of HeadMemory bytes
 	Bodies  *Budget      // buffers of bodies beyond a small one each
+
+	overload *overload // nil = nothing of it is configured
 }
 
 const (
@@ -112,7 +116,7 @@ func New(c Config) (*Gate, error) {
 		c.Readiness = alwaysReady{}
 	}
 	if c.Admission == nil {
-		c.Admission = NewAdmission(AdmissionConfig{Limit: c.ConcurrencyLimit, Capacity: c.QueueCapacity})
+		c.Admission = c.NewAdmission()
 	}
 	if c.Descriptors == nil {
 		c.Descriptors = NewDescriptors(0)
@@ -124,6 +128,7 @@ func New(c Config) (*Gate, error) {
 		Bodies: NewBudget(bodyMemory),
 	}
 	g.Pending.gate = g
+	g.overload = newOverload(g)
 	return g, nil
 }
 

@@ -20,6 +20,7 @@ const (
 	HeadTimeout                         // the head did not arrive in time
 	QueueFull                           // queue capacity reached
 	QueueWaitExpired                    // waited longer than allowed
+	DeadlineExceeded                    // the time that the client gives it is too short, or over, before it was begun
 	RequestTimeout                      // the request clock ran out
 	ResponseStartTimeout                // the response start clock ran out
 	IdleTimeout                         // the idle clock ran out
@@ -57,7 +58,7 @@ type Meaning struct {
 	Status int    // of the answer, or the one that logs and metrics show
 	Body   string // fixed text; nothing internal leaks
 	Plain  bool   // sent as a plain error (nosniff, newline)
-	Retry  bool   // carries Retry-After: 1
+	Retry  bool   // carries Retry-After
 	GRPC   int    // status of a gRPC call; 14 (UNAVAILABLE) only if nothing of it reached the container
 	Level  Level
 }
@@ -76,6 +77,7 @@ var meanings = [outcomeCount]Meaning{
 	HeadTimeout:          {Name: "head-timeout", Status: 408, Body: "request head timeout", Plain: true, GRPC: 4, Level: Debug},
 	QueueFull:            {Name: "queue-full", Status: 503, Body: "pending request queue full", Plain: true, Retry: true, GRPC: 8, Level: Warn},
 	QueueWaitExpired:     {Name: "queue-wait-expired", Status: 503, Body: "queue wait expired", Plain: true, Retry: true, GRPC: 8, Level: Warn},
+	DeadlineExceeded:     {Name: "deadline-exceeded", Status: 504, Body: "deadline exceeded", Plain: true, GRPC: 4, Level: Warn},
 	RequestTimeout:       {Name: "request-timeout", Status: 504, Body: "request timeout", GRPC: 4, Level: Warn},
 	ResponseStartTimeout: {Name: "response-start-timeout", Status: 504, Body: "request timeout", GRPC: 4, Level: Warn},
 	IdleTimeout:          {Name: "idle-timeout", Status: 504, Body: "request timeout", GRPC: 4, Level: Warn},

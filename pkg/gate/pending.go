@@ -169,7 +169,7 @@ func (p *PendingDials) Hold(x *Exchange, now int64) (try bool, next int64, o Out
 	defer p.mu.Unlock()
 	d := &x.Dial
 	if d.line == nil {
-		if p.gate.ConcurrencyLimit == 0 && p.held.Load() >= int64(p.gate.QueueCapacity) {
+		if p.gate.Admission.Limit() == unlimited && p.held.Load() >= int64(p.gate.QueueCapacity) {
 			return false, 0, QueueFull, true
 		}
 		p.line.Join(x)

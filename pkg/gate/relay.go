@@ -33,11 +33,11 @@ func (x *Exchange) Step(now int64) (e Ending, o Outcome, next int64) {
 				o, done = x.queued(now)
 			}
 			if !done && x.state == StateQueued {
-				return Going, Served, Earliest(x.clocks.Next(), x.claim.giveUp)
+				return Going, Served, Earliest(x.clocks.Next(), x.claim.next())
 			}
 		case StateConnecting:
 			if next, o, done = x.connect(now); !done && x.state == StateConnecting {
-				return Going, Served, Earliest(next, x.clocks.Next())
+				return Going, Served, Earliest(Earliest(next, x.clocks.Next()), x.claim.begunBy)
 			}
 		case StateSettling:
 			if !x.settled(now) {
@@ -63,6 +63,9 @@ func (x *Exchange) connect(now int64) (next int64, o Outcome, done bool) {
 	}
 	if o, expired := x.clocks.Expired(now); expired {
 		return 0, o, true
+	}
+	if x.claim.late(now) {
+		return 0, DeadlineExceeded, true
 	}
 	up, next, o, failed := x.connector.Connect(x, now, x.replayed)
 	if up == nil {
@@ -174,6 +177,9 @@ func (x *Exchange) awaitAnswer(now int64) (moved bool, o Outcome, done bool) {
 			x.to(StateAnswering)
 			x.stamp(&x.Answered)
 			x.Status = x.up.Status()
+			if x.gate.overload != nil {
+				x.claim.responded = x.clock()
+			}
 			x.expects.continues = 0
 			x.client.Answer(x.up)
 			x.up.Pump(x.client)

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"net/netip"
+	"strconv"
 )
 
 // Reply is an answer that the gate makes itself.
@@ -11,7 +12,7 @@ type Reply struct {
 	Status  int
 	Body    string
 	Plain   bool   // a plain error: nosniff, and the body ends in a newline
-	Retry   bool   // Retry-After: 1
+	Retry   int    // Retry-After, in seconds; 0 = none
 	Reason  string // K-Readiness-Reason; empty = none
 	Hash    []byte // K-Network-Hash; nil = none
 }
@@ -19,7 +20,21 @@ type Reply struct {
 // ReplyTo is the reply that an outcome means.
 func ReplyTo(o Outcome) Reply {
 	m := o.Meaning()
-	return Reply{Outcome: o, Status: m.Status, Body: m.Body, Plain: m.Plain, Retry: m.Retry}
+	r := Reply{Outcome: o, Status: m.Status, Body: m.Body, Plain: m.Plain}
+	if m.Retry {
+		r.Retry = 1
+	}
+	return r
+}
+
+// Refusal is the reply to a request that the exchange has refused, at now on the
+// engine's clock.
+func (g *Gate) Refusal(o Outcome, now int64) Reply {
+	r := ReplyTo(o)
+	if (o == QueueFull || o == QueueWaitExpired) && g.Overload.MeasuredRetry {
+		r.Retry = g.Admission.RetryAfter(now)
+	}
+	return r
 }
 
 // Fields yields the header fields of the reply, but for those that frame it
@@ -36,8 +51,8 @@ func (r *Reply) Fields(yield func(name, value string) bool) {
 	if r.Status == 405 {
 		say("Allow", "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, TRACE")
 	}
-	if r.Retry {
-		say("Retry-After", "1")
+	if r.Retry > 0 {
+		say("Retry-After", strconv.Itoa(r.Retry))
 	}
 	if r.Reason != "" {
 		say("K-Readiness-Reason", r.Reason)

@@ -266,7 +266,7 @@ func (s *stream) relay() bool {
 	switch ending {
 	case gate.Completed:
 	case gate.Rejected:
-		return s.reply(gate.ReplyTo(outcome))
+		return s.reply(s.eng().gate.Refusal(outcome, s.eng().loop.Now()))
 	case gate.CutOff:
 		s.cutOff(outcome)
 	default:

@@ -58,7 +58,7 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 		return nil, err
 	}
 	c := cfg.Gate
-	c.Admission = gate.NewAdmission(gate.AdmissionConfig{Limit: c.ConcurrencyLimit, Capacity: c.QueueCapacity})
+	c.Admission = c.NewAdmission()
 	counts := newCounts()
 	a.status = newStatus(cfg, specs, c.Admission, counts)
 	a.readiness = newReadiness(cfg, specs, a.status, log)

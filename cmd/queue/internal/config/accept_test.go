@@ -14,6 +14,8 @@ func TestWhatASettingAcceptsInOtherSpellings(t *testing.T) {
 		{"USER_PORT", "1", "1"}, {"USER_PORT", "65535", "65535"},
 		{"ADMIN_PORT", "0", "0"}, {"QUEUE_SERVING_TLS_PORT", "0", "0"},
 		{"CONTAINER_CONCURRENCY", "1048576", "1048576"}, {"QUEUE_CAPACITY", "16777216", "16777216"},
+		{"CONTAINER_CONCURRENCY", "auto", "auto"}, {"CONTAINER_CONCURRENCY", "auto:1-1000", "auto"}, {"CONTAINER_CONCURRENCY", "auto:8-64", "auto:8-64"},
+		{"QUEUE_FAIR_BY", "peer", "peer"}, {"QUEUE_FAIR_BY", "path:2", "path:2"}, {"QUEUE_FAIR_BY", "header:X-Tenant", "header:X-Tenant"},
 		{"REVISION_TIMEOUT_SECONDS", "1", "1"},
 		{"TUNNEL_MAX_SECONDS", "0.0", "0"}, {"TUNNEL_MAX_SECONDS", "0.25", "0.25"}, {"TUNNEL_MAX_SECONDS", "0.0000000001", "0.000000001"},
 		{"TUNNEL_MAX_SECONDS", "1.000000001", "1.000000001"}, {"TUNNEL_MAX_SECONDS", "1.99999999999", "1.999999999"},

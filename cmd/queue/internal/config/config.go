@@ -33,6 +33,7 @@ type Config struct {
 	UserPort       int
 	Threads        int // 0 = automatic
 	UncountedPaths []string
+	Concurrency    Concurrency // lands in Gate
 
 	UpstreamProtocol      string // auto, http1 or h2c
 	HTTP2MaxHeaderList    int64  // octets of a request head over HTTP/2, after decoding

@@ -169,6 +169,7 @@ func (l *loader) moveSidePorts() {
 
 // finish works out the defaults that depend on something else.
 func (l *loader) finish() {
+	l.Gate.ConcurrencyLimit, l.Gate.Overload.AutoLimit = l.Concurrency.Limit, l.Concurrency.Auto
 	if !l.Given("QUEUE_CAPACITY") {
 		l.Gate.QueueCapacity = defaultQueueCapacity
 		if l.Gate.ConcurrencyLimit > 0 {

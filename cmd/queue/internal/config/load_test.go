@@ -92,7 +92,9 @@ func TestNothingGivenMeansTheDefaults(t *testing.T) {
 var allDifferent = map[string]string{
 	"QUEUE_SERVING_PORT": "1001", "QUEUE_SERVING_TLS_PORT": "1002", "USER_PORT": "1003", "LISTEN_ADDRESS": "::1", "THREADS": "3",
 	"CLIENT_HALF_CLOSE": "answer", "TRUSTED_SOURCES": "10.0.0.0/8,::1", "HEAD_MEMORY": "1Mi", "ENABLE_HTTP_FULL_DUPLEX": "true",
-	"CONTAINER_CONCURRENCY": "7", "CONCURRENCY_HARD": "true", "QUEUE_CAPACITY": "0", "QUEUE_MAX_WAIT": "250ms", "UNCOUNTED_PATHS": "/healthz, /livez",
+	"CONTAINER_CONCURRENCY": "7", "CONCURRENCY_HARD": "true", "QUEUE_CAPACITY": "0", "QUEUE_MAX_WAIT": "250ms",
+	"QUEUE_FAIR_BY": "header:X-Tenant", "QUEUE_PRIORITY_BY": "header:Priority", "QUEUE_DEADLINE_BY": "header:grpc-timeout", "QUEUE_RETRY_AFTER": "measured",
+	"UNCOUNTED_PATHS":          "/healthz, /livez",
 	"REVISION_TIMEOUT_SECONDS": "45", "REVISION_RESPONSE_START_TIMEOUT_SECONDS": "11", "REVISION_IDLE_TIMEOUT_SECONDS": "12", "TUNNEL_MAX_SECONDS": "13.5",
 	"UPSTREAM_WAIT": "14", "UPSTREAM_RESTART_WAIT": "0.5", "ENABLE_HTTP2_AUTO_DETECTION": "true", "UPSTREAM_PROTOCOL": "h2c", "HTTP2_MAX_HEADER_LIST": "128Ki",
 	"UPSTREAM_TLS": "true", "UPSTREAM_TLS_CA": "/upstream/ca", "UPSTREAM_TLS_SERVER_NAME": "inner.local", "UPSTREAM_TLS_INSECURE": "true",
@@ -121,6 +123,9 @@ func allDifferentConfig() Config {
 			TrustedSources:   []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			ConcurrencyLimit: 7, HardConcurrency: true, QueueCapacity: 0, QueueMaxWait: 250 * time.Millisecond,
 			RequestTimeout: 45 * time.Second, ResponseStartTimeout: 11 * time.Second, IdleTimeout: 12 * time.Second, TunnelMax: 13500 * time.Millisecond,
+			Overload: gate.OverloadConfig{
+				FairBy: mustSelector("header:X-Tenant"), PriorityBy: mustSelector("header:Priority"), DeadlineBy: mustSelector("header:grpc-timeout"), MeasuredRetry: true,
+			},
 			UpstreamWait: 14 * time.Second, UpstreamRestartWait: 500 * time.Millisecond, DrainQuiet: 0, DrainTunnel: 16 * time.Second, TLSOnly: true,
 		},
 		TLS: tlsfront.Config{
@@ -131,7 +136,7 @@ func allDifferentConfig() Config {
 		},
 		Tracing:     tracing.Config{Protocol: "zipkin", Endpoint: "http://zipkin:9411/api/v2/spans", SamplingRate: 0.25, Debug: true, LegacyAttributes: true},
 		Identity:    metrics.Identity{Namespace: "ns", Configuration: "conf", Revision: "rev", Service: "svc", Pod: "pod"},
-		ServingPort: 1001, ServingTLSPort: 1002, UserPort: 1003, ListenAddress: "::1", Threads: 3, UncountedPaths: []string{"/healthz", "/livez"},
+		ServingPort: 1001, ServingTLSPort: 1002, UserPort: 1003, ListenAddress: "::1", Threads: 3, UncountedPaths: []string{"/healthz", "/livez"}, Concurrency: Concurrency{Limit: 7},
 		UpstreamProtocol: "h2c", HTTP2MaxHeaderList: 128 << 10, UpstreamTLS: true, UpstreamTLSCA: "/upstream/ca", UpstreamTLSServerName: "inner.local", UpstreamTLSInsecure: true,
 		ReadinessProbe: `[{"tcpSocket":{"port":"1003"}}]`, MultiContainerProbes: true, ContainerNames: []string{"web", "log-shipper"},
 		ReadinessWait: 15 * time.Second, ReadinessFreshness: time.Minute,
@@ -147,6 +152,14 @@ func allDifferentConfig() Config {
 	c.ignored.fullDuplex, c.ignored.http2AutoDetection = true, true
 	c.ignored.podName, c.ignored.hostIP, c.ignored.systemNamespace = "podname", "10.0.0.2", "knative-serving"
 	return c
+}
+
+func mustSelector(s string) gate.Selector {
+	selector, err := gate.ParseSelector(s)
+	if err != nil {
+		panic(err)
+	}
+	return selector
 }
 
 func TestEverySettingReachesItsFieldFromTheEnvironment(t *testing.T) {

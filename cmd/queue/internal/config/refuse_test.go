@@ -27,6 +27,8 @@ var (
 		"SOCKET":    {"drain.sock", "./a", "@", "/a\x00b", "/" + strings.Repeat("a", 107)},
 		"PATHS":     {"x", "/a,", ",", "/a,b", "/a?b", "/a b", "/a,/a", "/\u00e9"},
 		"NAMES":     {"a b"},
+		"PART":      {"tenant", "header:", "header:a b", "path", "path:0", "path:x", "peers", "peer:1"},
+		"FIELD":     {"grpc-timeout", "peer", "path:1", "header", "header:"},
 		"JSON":      {"x", "1", `"a"`, "{", "{}x", "{]"},
 		"TEXT":      nil,
 		"TEMPLATE":  nil, // checkTemplate's
@@ -34,7 +36,8 @@ var (
 	objects   = []string{"[]", "null"}
 	refusedBy = map[string][]string{
 		"QUEUE_SERVING_PORT": {"0"}, "USER_PORT": {"0"}, "THREADS": {"1025"}, "HEAD_MEMORY": {"0", "65535", "63Ki"}, "HTTP2_MAX_HEADER_LIST": {"0", "4095"},
-		"CONTAINER_CONCURRENCY": {"1048577"}, "QUEUE_CAPACITY": {"16777217"},
+		"CONTAINER_CONCURRENCY": {"1048577", "automatic", "auto:", "auto:5", "auto:0-3", "auto:5-4", "auto:1-1048577"},
+		"QUEUE_RETRY_AFTER":     {"2", "0", "yes"}, "QUEUE_CAPACITY": {"16777217"},
 		"REVISION_TIMEOUT_SECONDS": {"0", "1.5"}, "REVISION_RESPONSE_START_TIMEOUT_SECONDS": {"1.5"}, "REVISION_IDLE_TIMEOUT_SECONDS": {"1.5"},
 		"UPSTREAM_PROTOCOL": {"http2", "h2"}, "UPSTREAM_TLS": {"yes", "false", "on"}, "READINESS_FRESHNESS": {"0", "0s"},
 		"SERVING_READINESS_PROBE": {"no", "None", "{}", "[{}]", "[", "[1]", "[none]", "[[]]", `{"periodSeconds":1}`, `{"httpGet":null}`,

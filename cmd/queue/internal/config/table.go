@@ -69,14 +69,22 @@ func trafficRows(c *Config) []row {
 
 func admissionRows(c *Config) []row {
 	return []row{
-		{"CONTAINER_CONCURRENCY", "concurrency", "0 = unlimited", count(gate.MaxLimit).at(&c.Gate.ConcurrencyLimit),
-			"Concurrency limit: the most requests in flight at once."},
+		{"CONTAINER_CONCURRENCY", "concurrency", "0 = unlimited", concurrency.at(&c.Concurrency),
+			"Concurrency limit: the most requests in flight at once. auto finds the one at which the container's latency has not begun to rise."},
 		{"CONCURRENCY_HARD", "concurrency-hard", "false", yesNo.at(&c.Gate.HardConcurrency),
 			"Hold the slot of a request whose client has left until the container closes or finishes: it never works on more than the limit."},
-		{"QUEUE_CAPACITY", "queue-capacity", "(10 x CONTAINER_CONCURRENCY, or 1000 if that is 0)", count(gate.MaxCapacity).at(&c.Gate.QueueCapacity),
+		{"QUEUE_CAPACITY", "queue-capacity", "(10 x CONTAINER_CONCURRENCY, or 1000 if that is 0 or auto)", count(gate.MaxCapacity).at(&c.Gate.QueueCapacity),
 			"Number of requests that may wait; the next one gets 503."},
 		{"QUEUE_MAX_WAIT", "queue-max-wait", "0 = off", duration.at(&c.Gate.QueueMaxWait),
 			"Longest wait in the queue; then 503."},
+		{"QUEUE_FAIR_BY", "queue-fair-by", "(strict FIFO)", selector.at(&c.Gate.Overload.FairBy),
+			"What those who wait take turns by: a header field, the peer's address or a segment of the path. A full queue sheds the newest of those with most waiting."},
+		{"QUEUE_PRIORITY_BY", "queue-priority-by", "(none)", headerField.at(&c.Gate.Overload.PriorityBy),
+			"Header field with the priority class, 0 (first) to 7, alone or as u= of RFC 9218; 3 without one. TRUSTED_SOURCES says whose is believed."},
+		{"QUEUE_DEADLINE_BY", "queue-deadline-by", "(none)", headerField.at(&c.Gate.Overload.DeadlineBy),
+			"Header field that says how long the client will wait, such as header:grpc-timeout; a request that cannot be served in time gets 504 before it begins."},
+		{"QUEUE_RETRY_AFTER", "queue-retry-after", "1", either("1", "measured").at(&c.Gate.Overload.MeasuredRetry),
+			"Retry-After of a 503 of the queue: one second, or the time that the queue needs to drain as measured."},
 		{"UNCOUNTED_PATHS", "uncounted-paths", "(none)", urlPaths.at(&c.UncountedPaths),
 			"Paths that are served but not counted, for health checks of your own; compared exactly."},
 	}

@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// queuedWith is queued with fields of the client's own.
+func queuedWith(t *testing.T, g *gate, path string, fields ...string) *client {
+	t.Helper()
+	c := dial(t, g)
+	c.send(request("GET", path, fields...))
+	g.taken(c)
+	return c
+}
+
+// inOrder finishes the requests under way one after the other, and fails unless
+// the container sees those that wait in this order.
+func inOrder(t *testing.T, k *container, c *client, p *peer, waiting map[string]*client, order ...string) {
+	t.Helper()
+	for _, path := range order {
+		finish(c, p)
+		c, p = waiting[path], k.acceptFor(path)
+	}
+	finish(c, p)
+}
+
+func TestThoseWhoWaitTakeTurnsByKey(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_FAIR_BY=header:X-Tenant")
+	c, p := inFlight(t, k, g, "/0")
+	waiting := map[string]*client{}
+	for _, path := range []string{"/a1", "/a2", "/a3", "/b1", "/b2"} {
+		waiting[path] = queuedWith(t, g, path, "X-Tenant: "+path[1:2])
+	}
+	// The turns go by the time that slots were held, so /a2 and /b2 may change
+	// places; in strict FIFO order /b1 would come fourth.
+	order := ""
+	for range 5 {
+		finish(c, p)
+		p = k.accept()
+		path := strings.Fields(parseHead(t, p.head()).line)[1]
+		order, c = order+path, waiting[path]
+	}
+	finish(c, p)
+	if order != "/a1/b1/a2/b2/a3" && order != "/a1/b1/b2/a2/a3" {
+		t.Errorf("the container saw %s", order)
+	}
+}
+
+func TestAFullFairQueueShedsTheNewestOfTheKeyWithMostWaiting(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=3", "QUEUE_FAIR_BY=path:1")
+	c, p := inFlight(t, k, g, "/0")
+	waiting := map[string]*client{}
+	for _, path := range []string{"/flood/1", "/flood/2", "/flood/3"} {
+		waiting[path] = queued(t, g, path)
+	}
+	dial(t, g).get("/flood/4").plainError(503, "pending request queue full\n")
+	waiting["/quiet/1"] = queued(t, g, "/quiet/1")
+	waiting["/flood/3"].answer("GET").plainError(503, "pending request queue full\n")
+	inOrder(t, k, c, p, waiting, "/flood/1", "/quiet/1", "/flood/2")
+}
+
+func TestAHigherClassGoesFirstAndALowerOneIsShed(t *testing.T) {
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=3", "QUEUE_PRIORITY_BY=header:Priority")
+	c, p := inFlight(t, k, g, "/0")
+	waiting := map[string]*client{
+		"/low":     queuedWith(t, g, "/low", "Priority: u=6"),
+		"/usual":   queuedWith(t, g, "/usual"),
+		"/usual/2": queuedWith(t, g, "/usual/2"),
+	}
+	waiting["/high"] = queuedWith(t, g, "/high", "Priority: u=0, i")
+	waiting["/low"].answer("GET").plainError(503, "pending request queue full\n")
+	dial(t, g).get("/low/2", "Priority: 7").plainError(503, "pending request queue full\n")
+	inOrder(t, k, c, p, waiting, "/high", "/usual", "/usual/2")
+}
+
+func TestARequestWhoseDeadlineHasPassedLeavesTheQueue(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_DEADLINE_BY=header:X-Timeout")
+	c, p := inFlight(t, k, g, "/0")
+	start := time.Now()
+	w := dial(t, g)
+	a := w.get("/late", "X-Timeout: 300ms")
+	a.plainError(504, "deadline exceeded\n")
+	a.field("K-Gate-Outcome", "deadline-exceeded")
+	if waited := time.Since(start); waited < 290*time.Millisecond {
+		t.Errorf("it left after %v, want 300ms", waited)
+	}
+	k.unseen("a request whose deadline has passed")
+	finish(c, p)
+	w.send(request("GET", "/2", "X-Timeout: 100S"))
+	finish(w, k.acceptFor("/2"))
+}
+
+func TestRetryAfterIsAsLongAsTheQueueNeedsToDrain(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=2", "QUEUE_RETRY_AFTER=measured")
+	c, p := inFlight(t, k, g, "/0")
+	one, two := queued(t, g, "/1"), queued(t, g, "/2")
+	refused := func() int {
+		a := dial(t, g).get("/refused")
+		a.plainError(503, "pending request queue full\n")
+		seconds, err := strconv.Atoi(a.get("Retry-After"))
+		must(t, err)
+		return seconds
+	}
+	if first := refused(); first != 1 {
+		t.Errorf("Retry-After %d before anything is known, want 1", first)
+	}
+	time.Sleep(1200 * time.Millisecond) // no slot is given back: each of the two takes longer than this
+	if later := refused(); later < 2 || later > 60 {
+		t.Errorf("Retry-After %d with two who wait and no slot for more than a second, want 2 or more", later)
+	}
+	finish(c, p)
+	finish(one, k.acceptFor("/1"))
+	finish(two, k.acceptFor("/2"))
+}
+
+func TestAnAutoLimitStartsSmallAndGrowsWithUse(t *testing.T) {
+	k := startContainer(t)
+	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=auto:2-40")
+	limit := func() float64 { return figures(g, page)["queuegate_concurrency_limit"] }
+	if got := limit(); got != 4 {
+		t.Fatalf("a limit of %v at the start, want 4", got)
+	}
+	// Four at a time, for as long as the limit does not move.
+	var clients []*client
+	for range 8 {
+		clients = append(clients, dial(t, g))
+	}
+	for deadline := time.Now().Add(20 * time.Second); limit() <= 4; {
+		if time.Now().After(deadline) {
+			t.Fatalf("the limit is still %v", limit())
+		}
+		for i, c := range clients {
+			c.send(request("GET", fmt.Sprintf("/%d", i)))
+		}
+		for range clients {
+			p := k.accept()
+			p.head()
+			time.Sleep(time.Millisecond)
+			p.send(okClose)
+			p.close()
+		}
+		for _, c := range clients {
+			c.answer("GET").is(200, "ok")
+		}
+	}
+}
