@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -35,7 +36,7 @@ func main() {
 }
 
 func run(root *cobra.Command) int {
-	err := root.Execute()
+	err := root.ExecuteContext(context.Background())
 	var usage usageError
 	switch {
 	case err == nil:
@@ -71,7 +72,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetVersionTemplate("queuectl {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newInject(), newUninject(), newProbe(), newDoctor(), newGenerate(), &cobra.Command{
+	root.AddCommand(newInject(), newUninject(), newProbe(), newDoctor(), newTop(), newGenerate(), &cobra.Command{
 		Use: "version", Short: "Print version, commit and Go version", Args: noArguments,
 		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), "queuectl", root.Version) },
 	})

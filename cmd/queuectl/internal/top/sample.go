@@ -1,0 +1,295 @@
+// Package top shows live what gates do, from the metrics that they serve.
+package top
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Sample is what a gate said of itself at one moment.
+type Sample struct {
+	At          time.Time
+	InFlight    float64
+	Limit       float64 // +Inf is unlimited
+	Queued      float64
+	Capacity    float64
+	Outcomes    map[string]float64     // requests that have ended, by how
+	Latency     map[float64]float64    // cumulative counts by upper bound in seconds
+	Containers  map[string]string      // state by name
+	Transitions map[transition]float64 // counts of changes of state
+	Version     string
+}
+
+// transition is a change of a container's state, and why.
+type transition struct{ container, state, cause string }
+
+// Source is where a gate's metrics are.
+type Source struct {
+	Name   string
+	URL    string
+	Client *http.Client
+}
+
+// Fetch reads a sample.
+func (s *Source) Fetch(ctx context.Context) (*Sample, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "text/plain")
+	response, err := s.Client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: %s", s.URL, response.Status)
+	}
+	return read(io.LimitReader(response.Body, 16<<20), time.Now())
+}
+
+// read takes a page of metrics apart, under the current or the legacy names.
+func read(page io.Reader, now time.Time) (*Sample, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(page)
+	if err != nil {
+		return nil, err
+	}
+	if families["queuegate_in_flight_requests"] == nil {
+		return nil, fmt.Errorf("these are not the metrics of a gate")
+	}
+	s := &Sample{At: now, Limit: math.Inf(1), Outcomes: map[string]float64{}, Latency: map[float64]float64{},
+		Containers: map[string]string{}, Transitions: map[transition]float64{}}
+	for name, to := range map[string]*float64{"queuegate_in_flight_requests": &s.InFlight, "queuegate_concurrency_limit": &s.Limit,
+		"kn_serving_queue_depth": &s.Queued, "revision_queue_depth": &s.Queued, "queuegate_queue_capacity": &s.Capacity} {
+		for _, m := range families[name].GetMetric() {
+			*to = value(m)
+		}
+	}
+	for _, m := range families["queuegate_request_outcomes_total"].GetMetric() {
+		s.Outcomes[label(m, "outcome")] = value(m)
+	}
+	for _, m := range families["queuegate_container_state"].GetMetric() {
+		if value(m) == 1 {
+			s.Containers[label(m, "container")] = label(m, "state")
+		}
+	}
+	for _, m := range families["queuegate_container_transitions_total"].GetMetric() {
+		s.Transitions[transition{label(m, "container"), label(m, "state"), label(m, "cause")}] = value(m)
+	}
+	for _, m := range families["queuegate_build_info"].GetMetric() {
+		s.Version = label(m, "version")
+	}
+	durations, unit := families["http_server_request_duration_seconds"], 1.0
+	if durations == nil {
+		durations, unit = families["revision_request_latencies"], 1e-3
+	}
+	for _, m := range durations.GetMetric() {
+		for _, b := range m.GetHistogram().GetBucket() {
+			s.Latency[b.GetUpperBound()*unit] += float64(b.GetCumulativeCount())
+		}
+	}
+	return s, nil
+}
+
+func value(m *dto.Metric) float64 {
+	switch {
+	case m.Gauge != nil:
+		return m.Gauge.GetValue()
+	case m.Counter != nil:
+		return m.Counter.GetValue()
+	}
+	return m.GetUntyped().GetValue()
+}
+
+func label(m *dto.Metric, name string) string {
+	for _, l := range m.Label {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
+}
+
+// windowSeconds is how far back rates and latencies go.
+const windowSeconds = 10
+
+// historyLength is how many samples are kept, for the chart.
+const historyLength = 120
+
+// Gate is a gate with what it has said lately.
+type Gate struct {
+	Source
+	Samples []*Sample // the last historyLength, the latest last
+	Err     error     // of the last attempt
+	causes  map[string]string
+}
+
+// Add notes a sample, or why there is none.
+func (g *Gate) Add(s *Sample, err error) {
+	if g.Err = err; err != nil {
+		return
+	}
+	if last := g.Last(); last != nil && total(s.Outcomes) < total(last.Outcomes) {
+		g.Samples, g.causes = nil, nil // it has started anew
+	}
+	g.noteCauses(s)
+	g.Samples = append(g.Samples, s)
+	if len(g.Samples) > historyLength {
+		g.Samples = g.Samples[1:]
+	}
+}
+
+// Last is the latest sample, or nil.
+func (g *Gate) Last() *Sample {
+	if len(g.Samples) == 0 {
+		return nil
+	}
+	return g.Samples[len(g.Samples)-1]
+}
+
+// noteCauses finds out why each container is in its state: by the change that
+// was counted since the last sample or, at first, the only one that there was.
+func (g *Gate) noteCauses(s *Sample) {
+	if g.causes == nil {
+		g.causes = map[string]string{}
+	}
+	last := g.Last()
+	seen := map[string][]string{}
+	for t, n := range s.Transitions {
+		if t.state != s.Containers[t.container] || t.cause == "" {
+			continue
+		}
+		if last != nil {
+			n -= last.Transitions[t]
+		}
+		if n > 0 {
+			seen[t.container] = append(seen[t.container], t.cause)
+		}
+	}
+	for container, state := range s.Containers {
+		switch causes := seen[container]; {
+		case len(causes) > 0:
+			slices.Sort(causes)
+			g.causes[container] = strings.Join(causes, "/")
+		case last == nil || last.Containers[container] != state:
+			delete(g.causes, container)
+		}
+	}
+}
+
+// Readiness is the state of all containers, the causes with those not ready.
+func (g *Gate) Readiness() (ready bool, text string) {
+	s := g.Last()
+	switch {
+	case g.Err != nil:
+		return false, "no answer"
+	case s == nil:
+		return false, "…"
+	}
+	var not []string
+	for _, container := range slices.Sorted(maps.Keys(s.Containers)) {
+		if state := s.Containers[container]; state != "ready" {
+			text := container + " " + state
+			if cause := g.causes[container]; cause != "" {
+				text += " (" + cause + ")"
+			}
+			not = append(not, text)
+		}
+	}
+	if not != nil {
+		return false, strings.Join(not, ", ")
+	}
+	return true, "ready"
+}
+
+// Rates are what happened in the last seconds.
+type Rates struct {
+	Requests, Refused, Failed float64 // per second
+	P50, P99                  float64 // seconds; NaN without a request
+	Outcomes                  map[string]float64
+}
+
+// refusals are what the gate turns away to protect the container; okay is what
+// has come to its end.
+var (
+	refusals = []string{"queue-full", "queue-wait-expired", "out-of-memory-budget", "shutting-down"}
+	okay     = []string{"served", "tunnelled", "probed"}
+	clients  = []string{"client-gone", "bad-request", "target-too-long", "head-too-large", "expectation-failed", "method-not-allowed",
+		"coding-not-implemented", "version-not-supported", "head-timeout", "probe-rejected", "plaintext-refused"}
+)
+
+// Rates compares the last sample with that of windowSeconds ago.
+func (g *Gate) Rates() Rates {
+	r := Rates{P50: math.NaN(), P99: math.NaN(), Outcomes: map[string]float64{}}
+	last := g.Last()
+	if last == nil || len(g.Samples) < 2 {
+		return r
+	}
+	first := g.Samples[0]
+	for _, s := range g.Samples {
+		if last.At.Sub(s.At) <= windowSeconds*time.Second {
+			break
+		}
+		first = s
+	}
+	took := last.At.Sub(first.At).Seconds()
+	for outcome, n := range last.Outcomes {
+		perSecond := (n - first.Outcomes[outcome]) / took
+		if perSecond <= 0 {
+			continue
+		}
+		r.Outcomes[outcome] = perSecond
+		r.Requests += perSecond
+		switch {
+		case slices.Contains(refusals, outcome):
+			r.Refused += perSecond
+		case !slices.Contains(okay, outcome) && !slices.Contains(clients, outcome):
+			r.Failed += perSecond
+		}
+	}
+	buckets := map[float64]float64{}
+	for bound, n := range last.Latency {
+		buckets[bound] = n - first.Latency[bound]
+	}
+	r.P50, r.P99 = quantile(buckets, 0.5), quantile(buckets, 0.99)
+	return r
+}
+
+// quantile is read from a histogram, linearly within a bucket.
+func quantile(buckets map[float64]float64, q float64) float64 {
+	bounds := slices.Sorted(maps.Keys(buckets))
+	if len(bounds) == 0 || buckets[bounds[len(bounds)-1]] <= 0 {
+		return math.NaN()
+	}
+	rank := q * buckets[bounds[len(bounds)-1]]
+	below, from := 0.0, 0.0
+	for _, bound := range bounds {
+		if n := buckets[bound]; n >= rank && n > below {
+			if math.IsInf(bound, 1) {
+				return from
+			}
+			return from + (bound-from)*(rank-below)/(n-below)
+		}
+		below, from = buckets[bound], bound
+	}
+	return from
+}
+
+func total(counts map[string]float64) (sum float64) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}

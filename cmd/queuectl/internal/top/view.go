@@ -1,0 +1,243 @@
+package top
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/lipgloss"
+)
+
+// fetchTimeout bounds how long a gate may take to say what it does.
+const fetchTimeout = 3 * time.Second
+
+// Model is the live view.
+type Model struct {
+	ctx           context.Context
+	gates         []*Gate
+	interval      time.Duration
+	selected      int
+	width, height int
+	paused        bool
+}
+
+// NewModel shows these gates, asked at this interval until ctx ends.
+func NewModel(ctx context.Context, sources []Source, interval time.Duration) *Model {
+	m := &Model{ctx: ctx, interval: interval, width: 80, height: 24}
+	for _, s := range sources {
+		m.gates = append(m.gates, &Gate{Source: s})
+	}
+	return m
+}
+
+type (
+	tick    int // of the gate
+	fetched struct {
+		gate   int
+		sample *Sample
+		err    error
+	}
+)
+
+// Init asks all gates.
+func (m *Model) Init() tea.Cmd {
+	var all []tea.Cmd
+	for i := range m.gates {
+		all = append(all, m.fetch(i))
+	}
+	return tea.Batch(all...)
+}
+
+func (m *Model) fetch(gate int) tea.Cmd {
+	source := m.gates[gate].Source
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(m.ctx, fetchTimeout)
+		defer cancel()
+		sample, err := source.Fetch(ctx)
+		return fetched{gate, sample, err}
+	}
+}
+
+// Update takes a sample, a key or a new size.
+func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tick:
+		return m, m.fetch(int(msg))
+	case fetched:
+		if !m.paused {
+			m.gates[msg.gate].Add(msg.sample, msg.err)
+		}
+		return m, tea.Tick(m.interval, func(time.Time) tea.Msg { return tick(msg.gate) })
+	case tea.KeyMsg:
+		switch msg.String() {
+		case "q", "esc", "ctrl+c":
+			return m, tea.Quit
+		case "up", "k":
+			m.selected = max(0, m.selected-1)
+		case "down", "j":
+			m.selected = min(len(m.gates)-1, m.selected+1)
+		case "p", " ":
+			m.paused = !m.paused
+		}
+	}
+	return m, nil
+}
+
+var (
+	bold = lipgloss.NewStyle().Bold(true)
+	dim  = lipgloss.NewStyle().Faint(true)
+	good = lipgloss.NewStyle().Foreground(lipgloss.Color("2"))
+	bad  = lipgloss.NewStyle().Foreground(lipgloss.Color("1")).Bold(true)
+)
+
+// View draws the screen.
+func (m *Model) View() string {
+	var b strings.Builder
+	for i, line := range Table(m.gates, m.width) {
+		switch {
+		case i == 0:
+			line = bold.Render(line)
+		case i == m.selected+1 && len(m.gates) > 1:
+			line = lipgloss.NewStyle().Reverse(true).Render(line)
+		default:
+			if ready, _ := m.gates[i-1].Readiness(); ready {
+				line = good.Render(line)
+			} else {
+				line = bad.Render(line)
+			}
+		}
+		b.WriteString(line + "\n")
+	}
+	b.WriteString("\n" + m.details(m.gates[m.selected]))
+	keys := "q quit   p pause"
+	if len(m.gates) > 1 {
+		keys += "   up, down select"
+	}
+	if m.paused {
+		keys += "   PAUSED"
+	}
+	b.WriteString("\n" + dim.Render(keys))
+	return b.String()
+}
+
+// details are those of one gate: its concurrency over time and its outcomes.
+func (m *Model) details(g *Gate) string {
+	var b strings.Builder
+	if g.Err != nil {
+		return bold.Render(cut(g.Name, m.width)) + "\n" + bad.Render(cut(g.Err.Error(), m.width)) + "\n"
+	}
+	last := g.Last()
+	if last == nil {
+		return ""
+	}
+	b.WriteString(bold.Render(cut(fmt.Sprintf("%s  %s", g.Name, last.Version), m.width)) + "\n")
+	_, readiness := g.Readiness()
+	b.WriteString(cut("readiness    "+readiness, m.width) + "\n")
+	b.WriteString(cut("concurrency  "+chart(g.Samples, m.width-13, func(s *Sample) float64 { return s.InFlight + s.Queued }), m.width) + "\n")
+	b.WriteString(cut("queue        "+chart(g.Samples, m.width-13, func(s *Sample) float64 { return s.Queued }), m.width) + "\n")
+	outcomes := g.Rates().Outcomes
+	names := slices.SortedFunc(maps.Keys(outcomes), func(x, y string) int {
+		if outcomes[x] != outcomes[y] {
+			return int(math.Copysign(1, outcomes[y]-outcomes[x]))
+		}
+		return strings.Compare(x, y)
+	})
+	for i, name := range names {
+		if i == 6 {
+			break
+		}
+		b.WriteString(cut(fmt.Sprintf("%-12s %s/s", map[bool]string{true: "outcomes"}[i == 0], perSecond(outcomes[name]))+"  "+name, m.width) + "\n")
+	}
+	return b.String()
+}
+
+// bars are eighths of a line.
+var bars = []rune("▁▂▃▄▅▆▇█")
+
+// chart draws the last samples, the latest at the right.
+func chart(samples []*Sample, width int, of func(*Sample) float64) string {
+	samples = samples[max(0, len(samples)-max(1, width-8)):]
+	most := 0.0
+	for _, s := range samples {
+		most = max(most, of(s))
+	}
+	var b strings.Builder
+	for _, s := range samples {
+		level := 0
+		if most > 0 {
+			level = int(of(s) / most * float64(len(bars)-1))
+		}
+		b.WriteRune(bars[level])
+	}
+	return fmt.Sprintf("%s max %.4g", b.String(), most)
+}
+
+// Table is a line for each gate, under a line of titles.
+func Table(gates []*Gate, width int) []string {
+	names := len("GATE")
+	for _, g := range gates {
+		names = max(names, len([]rune(g.Name)))
+	}
+	names = min(names, max(12, width-90))
+	const form = "%-*s %-5s %7s %9s %9s %7s %7s %7s %7s  %s"
+	lines := []string{cut(fmt.Sprintf(form, names, "GATE", "READY", "REQ/S", "IN FLIGHT", "QUEUE", "P50", "P99", "REFUSED", "FAILED", "CAUSE"), width)}
+	for _, g := range gates {
+		ready, cause := g.Readiness()
+		yes := "no"
+		if ready {
+			yes, cause = "yes", ""
+		}
+		r := g.Rates()
+		inFlight, queue := "-", "-"
+		if s := g.Last(); s != nil {
+			inFlight, queue = of(s.InFlight, s.Limit), of(s.Queued, s.Capacity)
+		}
+		lines = append(lines, cut(fmt.Sprintf(form, names, cut(g.Name, names), yes, perSecond(r.Requests), inFlight, queue, seconds(r.P50), seconds(r.P99),
+			perSecond(r.Refused), perSecond(r.Failed), cause), width))
+	}
+	return lines
+}
+
+func of(n, most float64) string {
+	if math.IsInf(most, 1) {
+		return fmt.Sprintf("%.0f", n)
+	}
+	return fmt.Sprintf("%.0f/%.0f", n, most)
+}
+
+func perSecond(n float64) string {
+	if n > 0 && n < 10 {
+		return fmt.Sprintf("%.1f", n)
+	}
+	return fmt.Sprintf("%.0f", n)
+}
+
+func seconds(s float64) string {
+	if math.IsNaN(s) {
+		return "-"
+	}
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%dus", d.Microseconds())
+	case d < time.Second:
+		return fmt.Sprintf("%.3gms", float64(d)/float64(time.Millisecond))
+	}
+	return fmt.Sprintf("%.3gs", d.Seconds())
+}
+
+// cut shortens what does not fit.
+func cut(text string, width int) string {
+	runes := []rune(text)
+	if len(runes) <= width {
+		return text
+	}
+	return string(runes[:max(0, width-1)]) + "…"
+}

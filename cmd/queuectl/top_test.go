@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// patience bounds every wait, far above what any needs.
+const patience = 60 * time.Second
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// startGate starts a real gate before a container whose requests wait until hold
+// is closed, and returns its serving port and that of its metrics.
+func startGate(t *testing.T, hold chan struct{}) (serving, metrics int) {
+	t.Helper()
+	container := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold }))
+	t.Cleanup(container.Close)
+	_, port, _ := net.SplitHostPort(container.Listener.Addr().String())
+	for range 5 {
+		serving, metrics = freePort(t), freePort(t)
+		var complaints bytes.Buffer
+		gate := exec.Command(queue, "--port", strconv.Itoa(serving), "--user-port", port, "--side-ports", "off", "--metrics-port", strconv.Itoa(metrics),
+			"--concurrency", "2", "--queue-capacity", "5", "--container-names", "web")
+		gate.Env = []string{}
+		gate.Stderr = &complaints
+		if err := gate.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() { _ = gate.Wait(); close(ended) }()
+		t.Cleanup(func() { _ = gate.Process.Kill(); <-ended })
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+			if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", serving)); err == nil {
+				_ = c.Close()
+				return serving, metrics
+			}
+			select {
+			case <-ended:
+				deadline = time.Now() // a port was taken: another one
+			default:
+			}
+		}
+		t.Log(complaints.String())
+	}
+	t.Fatal("the gate does not listen")
+	return 0, 0
+}
+
+// terminal collects what is written to one.
+type terminal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *terminal) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *terminal) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+func (s *terminal) shows(t *testing.T, what string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !strings.Contains(s.String(), what); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%q is not shown:\n%q", what, s.String())
+		}
+	}
+}
+
+func TestTopShowsAGateInATerminal(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "queuectl")
+	if text, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	hold := make(chan struct{})
+	serving, metrics := startGate(t, hold)
+	top := exec.Command(binary, "top", "--port", strconv.Itoa(metrics), "--interval", "100ms")
+	top.Env = append(os.Environ(), "TERM=xterm-256color")
+	tty, err := pty.StartWithSize(top, &pty.Winsize{Rows: 24, Cols: 120})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tty.Close()
+	screen := &terminal{}
+	go io.Copy(screen, tty)
+	screen.shows(t, "IN FLIGHT")
+	screen.shows(t, "0/2")
+	screen.shows(t, "readiness    ready")
+
+	var clients sync.WaitGroup
+	for range 9 { // two in flight, five wait, two are refused
+		clients.Go(func() {
+			if response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", serving)); err == nil {
+				response.Body.Close()
+			}
+		})
+	}
+	screen.shows(t, "2/2")
+	screen.shows(t, "5/5")
+	screen.shows(t, "queue-full")
+	close(hold)
+	clients.Wait()
+	screen.shows(t, "served")
+	if _, err := tty.Write([]byte("q")); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- top.Wait() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	case <-time.After(patience):
+		_ = top.Process.Kill()
+		t.Error("q does not end it")
+	}
+}
+
+func TestTopWithoutATerminalPrintsOneTable(t *testing.T) {
+	hold := make(chan struct{})
+	close(hold)
+	_, metrics := startGate(t, hold)
+	code, out, stderr := ctl(t, "", "top", fmt.Sprintf("127.0.0.1:%d", metrics), "--interval", "100ms")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if code != 0 || len(lines) != 2 || !strings.HasPrefix(lines[0], "GATE") || !strings.Contains(lines[1], "0/2") || !strings.Contains(lines[1], " yes ") {
+		t.Errorf("code %d, %q, %q", code, out, stderr)
+	}
+	for args, want := range map[string]string{"top 127.0.0.1:1": "refused", "top -l a=b web": "or a selector", "top --interval 1ms": "100ms or more"} {
+		if code, _, stderr := ctl(t, "", strings.Fields(args)...); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d, %q", args, code, stderr)
+		}
+	}
+}
+
+func TestTopShowsAllPodsOfASelector(t *testing.T) {
+	hold := make(chan struct{})
+	close(hold)
+	_, metrics := startGate(t, hold)
+	fakeKubectl(t, fmt.Sprintf(`case "$*" in
+"get pods -l app=web -o json") echo '{"items":[
+ {"metadata":{"name":"web-1"},"status":{"phase":"Running"},"spec":{"initContainers":[{"ports":[{"name":"queue-metrics","containerPort":9999}]}]}},
+ {"metadata":{"name":"web-2"},"status":{"phase":"Running"},"spec":{}},
+ {"metadata":{"name":"web-3"},"status":{"phase":"Pending"},"spec":{}}]}' ;;
+"get pods -l app=none -o json") echo '{"items":[]}' ;;
+"port-forward pod/web-1 :9999 --address 127.0.0.1" | "port-forward pod/web-2 :9091 --address 127.0.0.1")
+	echo "Forwarding from 127.0.0.1:%d -> 1"; exec sleep 60 ;;
+*) echo "no $*" >&2; exit 1 ;;
+esac
+`, metrics))
+	code, out, stderr := ctl(t, "", "top", "-l", "app=web", "--interval", "100ms")
+	if code != 0 || !strings.Contains(out, "\nweb-1 ") || !strings.Contains(out, "\nweb-2 ") || strings.Contains(out, "web-3") {
+		t.Errorf("code %d, %q, %q", code, out, stderr)
+	}
+	if code, _, stderr := ctl(t, "", "top", "-l", "app=none"); code != 1 || !strings.Contains(stderr, "no pod with app=none runs") {
+		t.Errorf("code %d, %q", code, stderr)
+	}
+}
