@@ -15,7 +15,7 @@ import (
 //
 //	prefaced → open        the preface has come
 //	open     → announced   GOAWAY with the highest stream identifier has gone out
-//	announced → refusing   a round trip later: GOAWAY with the last stream
+//	announced → refusing   a round trip and a while later: GOAWAY with the last stream
 //	refusing → closing     no stream is left
 //	any      → closing     a fault of the peer, or its end
 type connState uint8
@@ -99,6 +99,9 @@ func (c *conn) takePreface() bool {
 		c.rest = c.rest[len(h2.Preface):]
 		c.state, c.until = open, 0
 		c.handle.Until(0)
+		if c.eng.leaving {
+			c.goAway()
+		}
 		return true
 	}
 	return false
@@ -281,7 +284,10 @@ func (c *conn) handleFrame(f *h2.Frame) *h2.Error {
 			return c.ping(f)
 		}
 		if c.state == announced && [8]byte(f.Payload) == goAwayPing {
-			c.refuse()
+			// A client may acknowledge before it writes the head of a stream
+			// that it has begun (net/http's does).
+			c.until = min(c.until, c.eng.loop.Now()+goAwayGrace)
+			c.handle.Until(c.until)
 		}
 	case h2.WindowUpdate:
 		if f.Stream == 0 && f.Err == nil {
@@ -482,10 +488,7 @@ func (c *conn) changeWindows(ch h2.Changes) *h2.Error {
 // loses none that is on its way (RFC 9113 section 6.8).
 func (c *conn) goAway() {
 	if c.state != open {
-		if c.state == prefaced {
-			c.cut()
-		}
-		return
+		return // one that is prefaced says it when the preface has come
 	}
 	c.state = announced
 	b := h2.AppendGoAway(c.room(), h2.MaxStreamID, h2.NoError, "")

@@ -27,6 +27,7 @@ const (
 	readBytes      = 64 << 10
 	prefaceTimeout = int64(10 * time.Second)
 	goAwayTimeout  = int64(time.Second)
+	goAwayGrace    = int64(200 * time.Millisecond) // for streams that a client had begun when it read GOAWAY
 	closeTimeout   = int64(time.Second)
 	replyTimeout   = int64(5 * time.Second)
 )
@@ -101,7 +102,7 @@ func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []by
 	c := &conn{peer: peer}
 	c.eng = e
 	c.handle.Bind(e.loop, c)
-	if e.leaving || e.loop.Register(&c.sock, fd, &c.handle) != nil {
+	if e.loop.Register(&c.sock, fd, &c.handle) != nil {
 		e.loop.CloseDescriptor(fd)
 		e.gate.Descriptors.Release()
 		return
@@ -112,7 +113,8 @@ func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []by
 	c.begin(read)
 }
 
-// Leave is serve.Part: GOAWAY tells all clients.
+// Leave is serve.Part: GOAWAY tells all clients, also those that have connected
+// and whose first bytes are still to come.
 func (e *Engine) Leave() (silent bool) {
 	e.leaving = true
 	for c := range e.clients.all() {

@@ -8,8 +8,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
 // echo answers with what it was sent, trailers included.
@@ -281,6 +284,82 @@ func TestADrainLosesNoStreamThatIsOnTheWire(t *testing.T) {
 		}
 		if g.status() != "200" || !g.ended || late > last {
 			t.Errorf("stream %d beside GOAWAY up to %d: %+v", late, last, g)
+		}
+	})
+}
+
+func TestADrainLosesNoStreamWhoseHeadComesBehindTheAcknowledgement(t *testing.T) {
+	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
+		r := newRig(t, up)
+		c := r.dialDeaf()
+		_ = c.get("/works")
+		r.gate.Drain.Start()
+		r.on(func() { r.part.Leave() })
+		answered := map[uint32]bool{}
+		for last := uint32(0); last == 0; {
+			f, err := c.ReadFrame()
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch f := f.(type) {
+			case *http2.PingFrame:
+				late := frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, 3, getHead)
+				if _, err := c.conn.Write(concat(frame(h2.Ping, h2.FlagAck, 0, string(f.Data[:])), late)); err != nil {
+					t.Fatal(err)
+				}
+			case *http2.HeadersFrame:
+				answered[f.StreamID] = true
+			case *http2.GoAwayFrame:
+				if f.LastStreamID != 1<<31-1 {
+					last = f.LastStreamID
+				}
+				if last != 0 && (last != 3 || !answered[3]) {
+					t.Errorf("GOAWAY up to %d, answered %v", last, answered)
+				}
+			}
+		}
+	})
+}
+
+func TestADrainServesAClientWhoseFirstBytesAreOnTheWire(t *testing.T) {
+	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
+		for _, first := range []int{0, 5, len(h2.Preface)} {
+			r := newRig(t, up)
+			conn, err := net.Dial("tcp", r.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(patience))
+			all := concat([]byte(h2.Preface), frame(h2.Settings, 0, 0, ""), opening(1, true))
+			_, _ = conn.Write(all[:first])
+			if first > 0 {
+				until(t, "the connection", func() bool { return r.protocol.Stats().Connections == 1 || first < len(h2.Preface) })
+			}
+			r.gate.Drain.Start()
+			r.on(func() { r.part.Leave() })
+			_, _ = conn.Write(all[first:])
+			framer := http2.NewFramer(conn, conn)
+			answered, goAways := false, 0
+			for {
+				f, err := framer.ReadFrame()
+				if err != nil {
+					break
+				}
+				switch f := f.(type) {
+				case *http2.HeadersFrame:
+					answered = f.StreamID == 1
+				case *http2.GoAwayFrame:
+					goAways++
+				case *http2.PingFrame:
+					if !f.IsAck() {
+						_ = framer.WritePing(true, f.Data)
+					}
+				}
+			}
+			if !answered || goAways != 2 {
+				t.Errorf("%d octets before: answered %v, %d GOAWAY", first, answered, goAways)
+			}
 		}
 	})
 }
