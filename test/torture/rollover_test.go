@@ -1,0 +1,165 @@
+package torture
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	nethttp2 "golang.org/x/net/http2"
+
+	"github.com/queuegate/queuegate/test/torture/script"
+)
+
+// Proxies as Go programs have them stand before the gate, as an activator or an
+// ingress does, with connections of h2c to whichever gate is the current one. A
+// POST that streams its body can be sent once only: a gate that ends must lose
+// none.
+const (
+	proxies        = 16
+	clientsOfProxy = 2
+)
+
+func TestARollOverUnderGoProxiesLosesNoPOST(t *testing.T) {
+	each(t, scaled(20, 4), func(t *testing.T, protocol string, rolls int) {
+		k := startContainer(t, protocol, newLedger(t).write)
+		begin := func() *gate {
+			return startGate(t, k.port, "UPSTREAM_PROTOCOL="+protocol, "CONTAINER_CONCURRENCY=0", "DRAIN_QUIET_SECONDS=0.5")
+		}
+		current := begin()
+		var addr atomic.Value
+		addr.Store(current.addr)
+
+		var all sync.WaitGroup
+		var sent, unsent, lost atomic.Int64
+		var stopped atomic.Bool
+		for p := range proxies {
+			front, end := goProxy(&addr)
+			defer end()
+			for c := range clientsOfProxy {
+				rng := random(t.Name(), p*clientsOfProxy+c)
+				all.Go(func() {
+					client := &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: patience}
+					defer client.CloseIdleConnections()
+					for !stopped.Load() {
+						sent.Add(1)
+						err := postStreaming(client, front, rng)
+						switch {
+						case errors.Is(err, errUnsent):
+							unsent.Add(1)
+						case err != nil && lost.Add(1) <= 10:
+							t.Errorf("lost: %v", err)
+						}
+					}
+				})
+			}
+		}
+		for range rolls {
+			time.Sleep(between(random(t.Name(), -rolls), 100*time.Millisecond, 300*time.Millisecond))
+			next := begin()
+			current.signal(t, syscall.SIGTERM)
+			time.Sleep(20 * time.Millisecond) // until the endpoints are known to have changed
+			addr.Store(next.addr)
+			select {
+			case <-current.exited:
+				if code := current.ProcessState.ExitCode(); code != 0 {
+					t.Errorf("the gate ended with code %d\n%s", code, current.log.String())
+				}
+			case <-time.After(patience):
+				t.Fatalf("the gate does not end\n%s", current.log.String())
+			}
+			if bad := faultLine(current.log.String()); bad != "" {
+				t.Errorf("the gate reported: %s", bad)
+			}
+			current = next
+		}
+		stopped.Store(true)
+		all.Wait()
+		t.Logf("%d roll-overs under %d proxies: %d POSTs, %d lost, %d never sent by a proxy", rolls, proxies, sent.Load(), lost.Load(), unsent.Load())
+	})
+}
+
+// goProxy is a reverse proxy of the standard library with a transport of h2c.
+func goProxy(addr *atomic.Value) (url_ string, end func()) {
+	transport := &nethttp2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, _ string, _ *tls.Config) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, addr.Load().(string))
+	}}
+	target := &url.URL{Scheme: "http", Host: "gate.test"}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1,
+		ErrorLog:      log.New(io.Discard, "", 0),
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			w.Header().Set("X-Why", fmt.Sprintf("%.200q", err.Error()))
+			w.WriteHeader(http.StatusBadGateway)
+		},
+	}
+	s := httptest.NewServer(proxy)
+	return s.URL, func() { s.Close(); transport.CloseIdleConnections() }
+}
+
+// errUnsent is a fault of x/net's transport that no server can prevent: GOAWAY
+// comes between its choice of a connection and the head of the request, which is
+// not sent then; but it closes the body before it sends the request elsewhere.
+var errUnsent = errors.New("the proxy has closed the body before it sent it")
+
+// postStreaming sends a body in pieces, with time between them, and checks the
+// answer.
+func postStreaming(client *http.Client, front string, rng *rand.Rand) error {
+	id, pieces := rng.IntN(1<<30), 2+rng.IntN(6)
+	body := make([]byte, pieces*(1+rng.IntN(4000)))
+	for i := range body {
+		body[i] = byte(rng.Uint32())
+	}
+	r, w := io.Pipe()
+	pauses := rand.New(rand.NewPCG(rng.Uint64(), 0))
+	go func() {
+		n := len(body) / pieces
+		for i := range pieces {
+			if _, err := w.Write(body[i*n : (i+1)*n]); err != nil {
+				return
+			}
+			time.Sleep(between(pauses, 0, 4*time.Millisecond))
+		}
+		_ = w.Close()
+	}()
+	defer r.Close()
+	q, err := http.NewRequest("POST", front+"/", r)
+	if err != nil {
+		return err
+	}
+	q.Header.Set(script.ID, strconv.Itoa(id))
+	q.Header.Set(script.Size, "100")
+	a, err := client.Do(q)
+	if err != nil {
+		return err
+	}
+	defer a.Body.Close()
+	got, err := io.ReadAll(a.Body)
+	if strings.Contains(a.Header.Get("X-Why"), "invalid Read on closed Body") {
+		return errUnsent
+	}
+	want := fmt.Appendf(nil, "%d %d %08x\n", id, len(body), crc32.ChecksumIEEE(body))
+	if err != nil || a.StatusCode != 200 || !bytes.HasPrefix(got, want) {
+		return fmt.Errorf("%d %.100q %s %v, want %q", a.StatusCode, got, a.Header.Get("X-Why"), err, want)
+	}
+	return nil
+}
