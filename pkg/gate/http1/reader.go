@@ -197,7 +197,12 @@ func (r *reader) splices(dst gate.Sink) bool {
 // splice moves one pipe full, at most. It reports false when nothing more can
 // be moved now.
 func (r *reader) splice(dst gate.Sink) (moved, more bool) {
-	to := dst.(rawSink).raw()
+	sink, ok := dst.(rawSink)
+	if !ok { // what is inside was for a client that has left
+		r.putPipe()
+		return true, true
+	}
+	to := sink.raw()
 	if r.pipe.Held() == 0 {
 		n, err := r.pipe.Fill(r.sock, min(r.body.Left, r.fillBytes()))
 		switch {
