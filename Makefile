@@ -20,7 +20,7 @@ COUNT     ?= 5
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image run demo test race e2e torture conformance render browser bench bench-micro lint fuzz clean
+.PHONY: help build image run demo test race e2e torture simulate planted conformance render browser bench bench-micro lint fuzz clean
 
 help: ## this list
 	@echo 'make <target>:'
@@ -59,6 +59,12 @@ e2e: ## the end-to-end tests: the real binary, a container process, raw sockets
 
 torture: ## kills, cuts, stops and attacks under load, with a ledger of every request; TORTURE_TIME (6m), SEED
 	TORTURE_TIME='$(or $(TORTURE_TIME),6m)' SEED='$(SEED)' $(GO) test -count=1 -timeout 30m -v ./test/torture
+
+simulate: ## the gate from a seed: engines on a simulated kernel and clock; SIMTIME (1m), SEED, CHANGES
+	SIMTIME='$(or $(SIMTIME),1m)' SEED='$(SEED)' CHANGES='$(CHANGES)' $(GO) test -count=1 -timeout 0 -v -run 'TestTheGateFromASeed|TestSeedsThatHaveFailed' ./test/simulate
+
+planted: ## faults that are put into the gate, each to be found by the simulation within a minute; PLANTED=part of a name
+	PLANTED='$(or $(PLANTED),all)' $(GO) test -count=1 -timeout 0 -v -run TestPlantedFaultsAreFound ./test/simulate
 
 conformance: ## judges that others wrote, in a module of their own: kubelet, Knative, gRPC, h2spec
 	cd test/conformance && $(GO) test -count=1 ./...

@@ -1,0 +1,470 @@
+package simulate
+
+import (
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"syscall"
+
+	"go.uber.org/atomic"
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
+
+// kernel is a loop.Kernel: descriptors, what they are ready for, and the loops
+// that watch them.
+type kernel struct {
+	*world
+	files      []*file // by descriptor
+	limit      int     // descriptors
+	loops      []*loopState
+	held       int64 // longest time that a loop may be held up by other processes
+	partial    bool  // a poll need not tell all that is ready
+	connect    func(*link) (listening, atOnce bool)
+	settings   linkSettings
+	links      int
+	late       atomic.Bool // the gate ends
+	closedLate int
+	live       []*link // that the gate has open
+}
+
+// loopState is a loop, and when it takes its next turn.
+type loopState struct {
+	loop    *loop.Loop
+	ready   []*file
+	due     bool  // a turn is among the events
+	timerAt int64 // so is one for the loop's timers, at this instant; 0 = no
+	over    bool
+	roused  atomic.Bool
+}
+
+// file is what a descriptor stands for.
+type file struct {
+	fd     int
+	link   *link     // a socket
+	listen *backlog  // a listening one
+	pipe   *pipeFile // an end of a pipe
+
+	loop   *loopState // watches it; nil = none
+	event  unix.EpollEvent
+	queued bool // stands in loop.ready
+	linger bool // Close sends RST
+}
+
+const pipeCapacity = 64 << 10
+
+type pipeFile struct{ data []byte }
+
+type backlog struct {
+	waiting []*link
+	most    int
+	files   []*file // descriptors of it; none: closed
+}
+
+const edgeTriggered = 1 << 31
+
+func (k *kernel) open(f *file) (int, error) {
+	for fd := 3; fd < k.limit; fd++ {
+		if fd == len(k.files) {
+			k.files = append(k.files, nil)
+		}
+		if k.files[fd] == nil {
+			f.fd = fd
+			k.files[fd] = f
+			return fd, nil
+		}
+	}
+	return -1, unix.EMFILE
+}
+
+// openFiles counts the descriptors that are open.
+func (k *kernel) openFiles() (n int) {
+	for _, f := range k.files {
+		if f != nil {
+			n++
+		}
+	}
+	return n
+}
+
+func newKernel(w *world) *kernel {
+	k := &kernel{world: w, files: make([]*file, 3), limit: 1 << 16}
+	w.betweenEvents = k.wakeRoused
+	return k
+}
+
+func (k *kernel) Attach(l *loop.Loop) {
+	s := &loopState{loop: l}
+	k.loops = append(k.loops, s)
+	k.wake(s)
+}
+
+func (k *kernel) Nanotime() int64 { return k.now }
+
+// Rouse only notes: what is not on a loop calls it too, and in any order.
+func (k *kernel) Rouse(l *loop.Loop) { k.stateOf(l).roused.Store(true) }
+
+// wakeRoused wakes the loops to which something was posted.
+func (k *kernel) wakeRoused() {
+	for _, s := range k.loops {
+		if s.roused.Load() {
+			s.roused.Store(false)
+			k.wake(s)
+		}
+	}
+}
+
+func (k *kernel) stateOf(l *loop.Loop) *loopState {
+	for _, s := range k.loops {
+		if s.loop == l {
+			return s
+		}
+	}
+	panic("a loop that was not attached")
+}
+
+// wake lets a loop take a turn soon.
+func (k *kernel) wake(s *loopState) {
+	if s.due || s.over {
+		return
+	}
+	s.due = true
+	delay := int64(0)
+	if k.held > 0 && k.rng.IntN(8) == 0 {
+		delay = k.rng.Int64N(k.held)
+	}
+	k.after(delay, func() { k.turn(s) })
+}
+
+func (k *kernel) turn(s *loopState) {
+	s.due = false
+	if s.over {
+		return
+	}
+	next, over := k.attempt(s)
+	s.over = over
+	if over {
+		return
+	}
+	if len(s.ready) > 0 {
+		k.wake(s)
+	}
+	if next != 0 && (s.timerAt == 0 || next < s.timerAt) {
+		s.timerAt = next
+		k.after(next-k.now, func() {
+			if s.timerAt == next {
+				s.timerAt = 0
+				k.wake(s)
+			}
+		})
+	}
+}
+
+// attempt is a turn that may panic.
+func (k *kernel) attempt(s *loopState) (next int64, over bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			k.found("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return s.loop.Turn()
+}
+
+func (k *kernel) Watch(l *loop.Loop, fd int, event unix.EpollEvent) error {
+	f := k.files[fd]
+	if f == nil || f.loop != nil {
+		k.found("BUG: descriptor %d is watched twice, or not open", fd)
+		return unix.EBADF
+	}
+	f.loop, f.event = k.stateOf(l), event
+	if k.maskOf(f) != 0 {
+		k.news(f)
+	}
+	return nil
+}
+
+func (k *kernel) Unwatch(_ *loop.Loop, fd int) { k.unwatch(k.files[fd]) }
+
+func (k *kernel) unwatch(f *file) {
+	if f.loop == nil {
+		return
+	}
+	if f.queued {
+		f.queued = false
+		f.loop.ready = slices.DeleteFunc(f.loop.ready, func(x *file) bool { return x == f })
+	}
+	f.loop = nil
+}
+
+// news says that something about f has changed.
+func (k *kernel) news(f *file) {
+	if f == nil || f.loop == nil || f.loop.over {
+		return
+	}
+	if !f.queued {
+		f.queued = true
+		f.loop.ready = append(f.loop.ready, f)
+	}
+	k.wake(f.loop)
+}
+
+func (k *kernel) maskOf(f *file) (mask uint32) {
+	switch {
+	case f.link != nil:
+		mask = f.link.mask()
+	case f.listen != nil && len(f.listen.waiting) > 0:
+		mask = unix.EPOLLIN
+	}
+	return mask & (f.event.Events | unix.EPOLLERR | unix.EPOLLHUP)
+}
+
+// Poll delivers what is ready in any order, and not always all of it.
+func (k *kernel) Poll(l *loop.Loop, events []unix.EpollEvent) int {
+	s := k.stateOf(l)
+	if len(s.ready) == 0 {
+		return 0
+	}
+	ready := s.ready
+	if k.shuffle && len(ready) > 1 {
+		k.rng.Shuffle(len(ready), func(i, j int) { ready[i], ready[j] = ready[j], ready[i] })
+	}
+	most := min(len(ready), len(events))
+	if k.partial && most > 1 && k.rng.IntN(2) == 0 {
+		most = 1 + k.rng.IntN(most)
+	}
+	n := 0
+	var left []*file
+	for i, f := range ready {
+		if i >= most {
+			left = append(left, ready[i:]...)
+			break
+		}
+		mask := k.maskOf(f)
+		f.queued = false
+		if mask == 0 {
+			continue
+		}
+		ev := f.event
+		ev.Events = mask
+		events[n] = ev
+		n++
+		if f.event.Events&edgeTriggered == 0 {
+			f.queued = true
+			left = append(left, f)
+		}
+	}
+	s.ready = append(ready[:0], left...)
+	return n
+}
+
+func (k *kernel) Read(fd int, b []byte) (int, syscall.Errno) {
+	c := k.files[fd].link
+	n, e := c.read(b)
+	k.mix(1, uint64(fd), uint64(n), uint64(e))
+	if k.tracing {
+		k.note("gate   %s read %d: %s", c, n, outcomeText(e, n, b))
+	}
+	return n, e
+}
+
+func (k *kernel) Peek(fd int) (int, syscall.Errno) {
+	n, e := k.files[fd].link.peek()
+	k.mix(2, uint64(fd), uint64(n), uint64(e))
+	return n, e
+}
+
+func (k *kernel) Send(fd int, b []byte) (int, syscall.Errno) {
+	c := k.files[fd].link
+	n, e := c.write(b)
+	k.mix(3, uint64(fd), uint64(n), uint64(e))
+	if k.tracing {
+		k.note("gate   %s write %d of %d: %s", c, n, len(b), outcomeText(e, n, b))
+	}
+	return n, e
+}
+
+func outcomeText(e syscall.Errno, n int, b []byte) string {
+	if e != 0 {
+		return e.Error()
+	}
+	if n == 0 {
+		return "end"
+	}
+	return printable(b[:n])
+}
+
+func (k *kernel) Shutdown(fd int) {
+	c := k.files[fd].link
+	k.mix(4, uint64(fd))
+	k.note("gate   %s shutdown", c)
+	c.shutdownWrite()
+}
+
+func (k *kernel) Reset(fd int) { k.files[fd].linger = true }
+
+func (k *kernel) Close(fd int) {
+	f := k.files[fd]
+	k.mix(5, uint64(fd))
+	if f == nil {
+		k.found("descriptor %d is closed twice", fd)
+		return
+	}
+	k.unwatch(f)
+	k.files[fd] = nil
+	switch {
+	case f.link != nil:
+		if k.late.Load() {
+			k.closedLate++ // with its loop: the budget is not told any more
+		}
+		if i := slices.Index(k.live, f.link); i >= 0 {
+			last := len(k.live) - 1
+			k.live[i] = k.live[last]
+			k.live = k.live[:last]
+		}
+		f.link.closeByGate(f.linger)
+	case f.listen != nil:
+		b := f.listen
+		b.files = slices.DeleteFunc(b.files, func(x *file) bool { return x == f })
+		if len(b.files) == 0 {
+			k.note("gate   closes the listener, %d wait", len(b.waiting))
+			for _, c := range b.waiting {
+				c.refusedByGate()
+			}
+			b.waiting = nil
+		}
+	}
+}
+
+// listen opens descriptors of one listening socket.
+func (k *kernel) listenOn(b *backlog, n int) (fds []int) {
+	for range n {
+		f := &file{listen: b}
+		fd, err := k.open(f)
+		if err != nil {
+			panic(err)
+		}
+		b.files = append(b.files, f)
+		fds = append(fds, fd)
+	}
+	return fds
+}
+
+// arrive puts a client's connection into the backlog, and wakes one of those
+// who watch it. It is false when there is no room, or no listener.
+func (k *kernel) arrive(b *backlog, c *link) (listening, room bool) {
+	switch {
+	case len(b.files) == 0:
+		return false, false
+	case len(b.waiting) >= b.most:
+		return true, false
+	}
+	b.waiting = append(b.waiting, c)
+	from := k.rng.IntN(len(b.files))
+	for i := range b.files {
+		if f := b.files[(from+i)%len(b.files)]; f.loop != nil {
+			k.news(f)
+			break
+		}
+	}
+	return true, true
+}
+
+func (k *kernel) Accept(fd int) (int, netip.AddrPort, error) {
+	b := k.files[fd].listen
+	if len(b.waiting) == 0 {
+		return -1, netip.AddrPort{}, unix.EAGAIN
+	}
+	c := b.waiting[0]
+	f := &file{link: c}
+	conn, err := k.open(f)
+	if err != nil {
+		return -1, netip.AddrPort{}, err
+	}
+	b.waiting = b.waiting[1:]
+	if c.reset && k.rng.IntN(2) == 0 {
+		k.files[conn] = nil
+		return -1, netip.AddrPort{}, unix.ECONNABORTED
+	}
+	c.file, c.state = f, established
+	k.live = append(k.live, c)
+	k.mix(6, uint64(conn), uint64(c.id))
+	k.note("gate   %s accepted as %d", c, conn)
+	return conn, c.address, nil
+}
+
+func (k *kernel) Acceptable(fd int) bool { return len(k.files[fd].listen.waiting) > 0 }
+
+func (k *kernel) Connect(netip.AddrPort) (int, error) {
+	f := &file{}
+	fd, err := k.open(f)
+	if err != nil {
+		return -1, err
+	}
+	c := k.newLink("up")
+	listening, atOnce := k.connect(c)
+	if !listening && atOnce {
+		k.files[fd] = nil
+		k.note("gate   %s refused", c)
+		return -1, loop.ErrRefused
+	}
+	f.link, c.file, c.state = c, f, connecting
+	k.live = append(k.live, c)
+	k.mix(7, uint64(fd))
+	k.note("gate   %s connects as %d", c, fd)
+	if atOnce {
+		c.state = established
+	}
+	return fd, nil
+}
+
+func (k *kernel) Connected(fd int) bool {
+	c := k.files[fd].link
+	return c.state == established && !c.reset
+}
+
+func (k *kernel) Pipe() (int, int, error) {
+	p := &pipeFile{}
+	r, w := &file{pipe: p}, &file{pipe: p}
+	a, err := k.open(r)
+	if err != nil {
+		return -1, -1, err
+	}
+	b, err := k.open(w)
+	if err != nil {
+		k.files[a] = nil
+		return -1, -1, err
+	}
+	return a, b, nil
+}
+
+func (k *kernel) Splice(from, to, n int) (int, error) {
+	a, b := k.files[from], k.files[to]
+	if a.link != nil {
+		room := min(n, pipeCapacity-len(b.pipe.data))
+		if k.partial {
+			room = min(room, 1+k.rng.IntN(room))
+		}
+		buf := make([]byte, room)
+		got, e := a.link.read(buf)
+		k.mix(8, uint64(from), uint64(got), uint64(e))
+		k.note("gate   %s splice in %d: %v", a.link, got, e)
+		if e != 0 {
+			return 0, e
+		}
+		b.pipe.data = append(b.pipe.data, buf[:got]...)
+		return got, nil
+	}
+	part := a.pipe.data[:min(n, len(a.pipe.data))]
+	if k.partial && len(part) > 1 {
+		part = part[:1+k.rng.IntN(len(part))]
+	}
+	got, e := b.link.write(part)
+	k.mix(9, uint64(to), uint64(got), uint64(e))
+	k.note("gate   %s splice out %d: %v", b.link, got, e)
+	if e != 0 {
+		return 0, e
+	}
+	a.pipe.data = a.pipe.data[got:]
+	return got, nil
+}

@@ -1,0 +1,445 @@
+package simulate
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// settings are what a seed draws for the whole run. Most faults are switched
+// off in a run, so that those that are left come together often.
+type settings struct {
+	gate        gate.Config
+	headTimeout time.Duration
+	loops       int
+	descriptors int // budget; 0 = plenty
+	clients     int
+	requests    int // of each client, at most
+	think       int64
+	bodies      int   // longest
+	gap         int64 // between two pieces
+	drainAt     int64 // SIGTERM; 0 = when all clients are done
+	concurrent  int64 // clients arrive within
+
+	w weights
+}
+
+// weights are probabilities, of each request or connection.
+type weights struct {
+	pipeline, post, chunked, trailers, old, closes, expect, upgrade, head, odd, probe    float64
+	pieces, stall, leave, halfClose, slowRead                                            float64
+	late, early, stops, interim, untilClose, pieced, closesAfter, surplus, wrongLength   float64
+	cut, cutEarly, silent, garbage, extra, answerTrailers, oldAnswer, idleClose, unasked float64
+	restart, notYet                                                                      float64
+}
+
+// switches are the weights in their order, for drawing and for shrinking.
+func (x *weights) switches() []*float64 {
+	return []*float64{
+		&x.pipeline, &x.post, &x.chunked, &x.trailers, &x.old, &x.closes, &x.expect, &x.upgrade, &x.head, &x.odd, &x.probe,
+		&x.pieces, &x.stall, &x.leave, &x.halfClose, &x.slowRead,
+		&x.late, &x.early, &x.stops, &x.interim, &x.untilClose, &x.pieced, &x.closesAfter, &x.surplus, &x.wrongLength,
+		&x.cut, &x.cutEarly, &x.silent, &x.garbage, &x.extra, &x.answerTrailers, &x.oldAnswer, &x.idleClose, &x.unasked,
+		&x.restart, &x.notYet,
+	}
+}
+
+// draw draws the settings of a run.
+func draw(w *world, k *kernel) *settings {
+	s := &settings{}
+	off := pick(w, 0.3, 0.6, 0.85)
+	for _, p := range s.w.switches() {
+		if w.rng.Float64() >= off {
+			*p = pick(w, 0.02, 0.1, 0.1, 0.3, 0.7)
+		}
+	}
+	ms := func(low, high int64) time.Duration { return time.Duration(w.between(low, high)) * time.Millisecond }
+	g := &s.gate
+	g.ConcurrencyLimit = pick(w, 0, 0, 1, 1, 2, 3, 10)
+	g.QueueCapacity = pick(w, 0, 1, 3, 100, 100)
+	g.HardConcurrency = w.chance(0.2)
+	g.AnswerHalfClosed = w.chance(0.2)
+	if w.chance(0.3) {
+		g.QueueMaxWait = ms(5, 500)
+	}
+	g.RequestTimeout = ms(200, 20_000)
+	if w.chance(0.3) {
+		g.ResponseStartTimeout = ms(100, 5_000)
+	}
+	if w.chance(0.3) {
+		g.IdleTimeout = ms(100, 5_000)
+	}
+	if w.chance(0.3) {
+		g.TunnelMax = ms(100, 10_000)
+	}
+	g.UpstreamWait, g.UpstreamRestartWait = ms(50, 2_000), ms(20, 1_000)
+	g.DrainQuiet = pick(w, 0, ms(1, 200), ms(100, 3_000))
+	g.DrainTunnel = ms(10, 1_000)
+	s.headTimeout = ms(300, 5_000)
+	s.loops = pick(w, 1, 1, 2, 3)
+	if w.chance(0.15) {
+		s.descriptors = int(w.between(16, 60)) + 8*s.loops
+		s.w.restart, s.w.notYet = pick(w, s.w.restart, 0.9), pick(w, s.w.notYet, 0.5)
+	}
+	s.clients = int(w.spread(1, 60))
+	s.requests = int(w.between(1, 12))
+	s.think = pick(w, 0, millisecond, 20*millisecond, 500*millisecond)
+	s.gap = pick(w, 0, 100*microsecond, 5*millisecond, 200*millisecond)
+	s.bodies = int(pick(w, 100, 100, 3_000, 20_000, 20_000, 150_000))
+	if w.chance(0.02) {
+		s.bodies = 600_000
+	}
+	s.concurrent = pick(w, 0, millisecond, 50*millisecond, second)
+	if w.chance(0.3) {
+		s.drainAt = w.spread(1, 500) * millisecond
+	}
+	w.shuffle = w.chance(0.7)
+	k.held = pick(w, 0, 0, millisecond, 5*millisecond)
+	k.partial = w.chance(0.5)
+	k.settings = linkSettings{
+		delay:   pick(w, 0, 100*microsecond, millisecond, millisecond, 8*millisecond),
+		segment: pick(w, 0, 0, 0, 4000, 500),
+		receive: pick(w, 4<<10, 64<<10, 256<<10),
+		send:    pick(w, 3<<10, 16<<10, 256<<10),
+		stingy:  w.chance(0.3),
+	}
+	if w.chance(0.1) {
+		k.settings.segment = 3 // bytes that trickle
+		s.bodies = min(s.bodies, 200)
+	}
+	return s
+}
+
+// request is one exchange: what the client sends and when it leaves, what the
+// container does, and what has become of it.
+type request struct {
+	id      int
+	client  *client
+	method  string
+	minor   int
+	coding  framing
+	body    []byte
+	trail   bool
+	expect  bool
+	upgrade bool
+	closes  bool
+	odd     string // a head that is refused, with this status
+	probe   bool
+	head    int // bytes of it in raw
+	raw     []byte
+
+	piece      int   // most bytes sent at once; 0 = all
+	gap        int64 // between two pieces
+	stallAt    int   // stops sending here, for stall
+	stall      int64
+	leaveAt    int // leaves when that much of raw has been sent; -1 = does not
+	leaveAfter int // leaves when that much of the answer has come; -1 = does not
+	how        leaving
+	slowAt     int // stops reading for slow when that much has come; -1 = does not
+	slow       int64
+	thinks     int64
+
+	answer answer
+
+	ledger
+}
+
+type leaving uint8
+
+const (
+	byClose leaving = iota
+	byReset
+	byHalfClose
+)
+
+// answer is what the container does when it has a request.
+type answer struct {
+	wait     int64
+	early    bool // does not wait for the body
+	stops    bool // and does not read it either: closes behind the answer
+	interims []int
+	status   int
+	mode     framing
+	body     []byte
+	trail    bool
+	closes   bool
+	silent   bool // closes without a word
+	garbage  bool
+	surplus  bool // a body where there is none
+	wrong    bool // says that it is longer than it is
+	extra    bool // more bytes behind it
+	minor    int
+	cutAt    int  // -1 = does not break off; else behind so many bytes
+	hard     bool // ends are RST
+	head     int  // bytes of wire up to the end of the final head
+	full     int  // of all
+	first    int  // of the first head
+	wire     []byte
+	piece    int
+	gap      int64
+	switches bool
+}
+
+// plan draws a request.
+func (r *run) plan(c *client) *request {
+	w, s, x := r.world, r.settings, &r.settings.w
+	q := &request{id: len(r.requests) + 1, client: c, method: "GET", minor: 1, leaveAt: -1, leaveAfter: -1, slowAt: -1}
+	r.requests = append(r.requests, q)
+	q.thinks = w.between(0, s.think)
+	size := func() int {
+		if w.rng.IntN(4) == 0 {
+			return int(w.between(0, int64(s.bodies)))
+		}
+		return int(w.spread(0, int64(s.bodies)))
+	}
+	switch {
+	case w.chance(x.probe):
+		q.probe = true
+	case w.chance(x.post):
+		q.method = pick(w, "POST", "PUT", "PATCH", "DELETE")
+		n := size()
+		q.body, q.coding = bodyOf(q.id, 0, n), length
+		if w.chance(x.chunked) {
+			q.coding, q.trail = chunked, w.chance(x.trailers)
+		}
+		q.expect = n > 0 && w.chance(x.expect)
+	case w.chance(x.head):
+		q.method = "HEAD"
+	case w.chance(x.upgrade):
+		q.upgrade = true
+	}
+	if w.chance(x.old) && q.coding != chunked && !q.upgrade {
+		q.minor, q.expect = 0, false
+	}
+	q.closes = w.chance(x.closes) && !q.upgrade
+	q.write(w)
+	if w.chance(x.odd) {
+		q.odd = pick(w, "400", "501", "405", "505")
+		if q.minor > 0 && w.rng.IntN(4) == 0 {
+			q.odd = "417"
+		}
+		q.upgrade = false
+		q.write(w)
+	}
+	total := len(q.raw)
+	if w.chance(x.pieces) {
+		q.piece, q.gap = int(w.between(1, int64(max(1, total/3)))), w.between(0, s.gap)
+	}
+	if w.chance(x.stall) {
+		q.stallAt, q.stall = int(w.between(1, int64(total))), w.spread(1, 8_000)*millisecond
+	}
+	if w.chance(x.leave) {
+		q.how = pick(w, byClose, byReset)
+		if w.rng.IntN(2) == 0 {
+			q.leaveAt = int(w.between(1, int64(total)))
+		} else {
+			q.leaveAfter = int(w.spread(0, int64(s.bodies)))
+		}
+	} else if w.chance(x.halfClose) {
+		q.how, q.leaveAt = byHalfClose, total
+	}
+	if w.chance(x.slowRead) {
+		q.slowAt, q.slow = int(w.spread(0, int64(s.bodies))), w.spread(1, 3_000)*millisecond
+	}
+	r.planAnswer(q, size)
+	return q
+}
+
+// write makes the bytes of q.
+func (q *request) write(w *world) {
+	target := "/s/" + strconv.Itoa(q.id)
+	minor, b := q.minor, q.raw[:0]
+	method := q.method
+	switch q.odd {
+	case "405":
+		method = "CONNECT"
+	case "505":
+		minor = 9
+	}
+	b = fmt.Appendf(b, "%s %s HTTP/1.%d\r\nHost: sim\r\n", method, target, minor)
+	if minor == 9 {
+		b = fmt.Appendf(b[:0], "%s %s HTTP/2.1\r\nHost: sim\r\n", method, target)
+	}
+	if q.probe {
+		b = fmt.Appendf(b, "K-Network-Probe: probe\r\nK-Network-Hash: h%d\r\n", q.id)
+	}
+	switch {
+	case q.closes:
+		b = append(b, "Connection: close\r\n"...)
+	case q.minor == 0:
+		b = append(b, "Connection: keep-alive\r\n"...)
+	case q.upgrade:
+		b = append(b, "Connection: upgrade\r\nUpgrade: sim\r\n"...)
+	}
+	switch q.odd {
+	case "400":
+		b = append(b, "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n"...)
+	case "501":
+		b = append(b, "Transfer-Encoding: br\r\n"...)
+	case "417":
+		b = append(b, "Expect: miracles\r\n"...)
+	default:
+		switch q.coding {
+		case length:
+			b = fmt.Appendf(b, "Content-Length: %d\r\n", len(q.body))
+		case chunked:
+			b = append(b, "Transfer-Encoding: chunked\r\n"...)
+		}
+		if q.expect {
+			b = append(b, "Expect: 100-continue\r\n"...)
+		}
+	}
+	b = fmt.Appendf(b, "X-Sim: %d\r\n\r\n", q.id)
+	q.head = len(b)
+	switch {
+	case q.odd != "":
+	case q.coding == length:
+		b = append(b, q.body...)
+	case q.coding == chunked:
+		trailers := ""
+		if q.trail {
+			trailers = fmt.Sprintf("X-Sim-Trailer: %d\r\n", q.id)
+		}
+		b = w.appendChunks(b, q.body, trailers)
+	}
+	q.raw = b
+}
+
+func (r *run) planAnswer(q *request, size func() int) {
+	w, s, x := r.world, r.settings, &r.settings.w
+	a := &q.answer
+	a.minor, a.cutAt = 1, -1
+	a.wait = w.between(0, pick(w, 0, 100*microsecond, 2*millisecond))
+	if w.chance(x.late) {
+		a.wait = w.spread(1, 10_000) * millisecond
+	}
+	if q.coding != without && w.chance(x.early) {
+		a.early, a.stops = true, w.chance(x.stops)
+	}
+	for q.minor > 0 && w.chance(x.interim) && len(a.interims) < 3 {
+		a.interims = append(a.interims, pick(w, 100, 102, 103))
+	}
+	a.status = pick(w, 200, 200, 200, 200, 204, 304, 404, 500)
+	a.body = bodyOf(q.id, 1, size())
+	a.mode = pick(w, length, length, chunked)
+	if w.chance(x.untilClose) {
+		a.mode = untilClose
+	}
+	if w.chance(x.oldAnswer) {
+		a.minor = 0
+		if a.mode == chunked {
+			a.mode = untilClose
+		}
+	}
+	a.trail = a.mode == chunked && w.chance(x.answerTrailers)
+	a.closes = w.chance(x.closesAfter)
+	a.surplus, a.extra = w.chance(x.surplus), w.chance(x.extra) && r.kernel.settings.segment == 0
+	a.hard = w.rng.IntN(2) == 0
+	if w.chance(x.pieced) {
+		a.piece, a.gap = int(w.spread(1, int64(s.bodies))), w.between(0, s.gap)
+	}
+	a.silent = w.chance(x.silent)
+	a.garbage = w.chance(x.garbage)
+	a.switches = q.upgrade && w.rng.IntN(4) > 0
+	a.wrong = a.mode == length && w.chance(x.wrongLength)
+	a.surplus = a.surplus && (a.mode == chunked || a.mode == length && len(a.body) > 0)
+	a.write(w, q)
+	a.first = bytes.Index(a.wire, []byte("\r\n\r\n")) + 4
+	switch {
+	case w.chance(x.cutEarly):
+		a.cutAt = int(w.between(0, int64(a.head-1)))
+	case w.chance(x.cut), a.early && a.mode == untilClose && w.rng.IntN(2) == 0:
+		a.cutAt = int(w.between(int64(a.head), int64(len(a.wire))))
+	}
+}
+
+// bodyless reports whether the answer has no body, whatever it says.
+func (a *answer) bodyless(q *request) bool {
+	return q.method == "HEAD" || a.status == 204 || a.status == 304 || a.switches
+}
+
+// write makes the bytes of a.
+func (a *answer) write(w *world, q *request) {
+	var b []byte
+	for _, code := range a.interims {
+		b = fmt.Appendf(b, "HTTP/1.1 %d Sim\r\nX-Sim: %d\r\n\r\n", code, q.id)
+	}
+	if a.garbage {
+		b = append(b, pick(w, "HTTQ/1.1 200 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")...)
+		a.wire, a.head, a.full = b, len(b), len(b)
+		return
+	}
+	if a.switches {
+		b = fmt.Appendf(b, "HTTP/1.1 101 Sim\r\nConnection: upgrade\r\nUpgrade: sim\r\nX-Sim: %d\r\n\r\n", q.id)
+		a.wire, a.head, a.full = b, len(b), len(b)
+		return
+	}
+	b = fmt.Appendf(b, "HTTP/1.%d %d Sim\r\nX-Sim: %d\r\n", a.minor, a.status, q.id)
+	none := a.bodyless(q)
+	says := len(a.body)
+	if a.wrong {
+		says += int(w.between(1, 100))
+	}
+	switch {
+	case none && !a.surplus && a.status != 304 && q.method != "HEAD":
+	case a.mode == length:
+		b = fmt.Appendf(b, "Content-Length: %d\r\n", says)
+	case a.mode == chunked:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	}
+	switch {
+	case a.closes || a.mode == untilClose && !none:
+		b = append(b, "Connection: close\r\n"...)
+	case a.minor == 0:
+		b = append(b, "Connection: keep-alive\r\n"...)
+	}
+	b = append(b, "\r\n"...)
+	a.head = len(b)
+	if none && a.surplus {
+		// What is not a body any more looks like somebody else's answer.
+		b = append(b, stolen...)
+		a.full = a.head
+		a.wire = b
+		return
+	}
+	if !none {
+		switch a.mode {
+		case length, untilClose:
+			b = append(b, a.body...)
+		case chunked:
+			trailers := ""
+			if a.trail {
+				trailers = fmt.Sprintf("X-Sim-Trailer: %d\r\n", q.id)
+			}
+			b = w.appendChunks(b, a.body, trailers)
+		}
+	}
+	a.full = len(b)
+	if a.extra && (a.mode != untilClose || none) && !a.wrong && len(b) < 3000 {
+		a.piece = 0 // it comes with the end of the answer
+		b = append(b, stolen...)
+	}
+	a.wire = b
+}
+
+// begins reports whether n bytes are the beginning of an answer.
+func (a *answer) begins(n int) bool { return n >= a.first }
+
+// whole reports whether a container that sends n bytes of a and then ends the
+// connection, by RST or not, has given a complete answer.
+func (a *answer) whole(q *request, n int, hard bool) bool {
+	switch {
+	case a.garbage || n < a.head:
+		return false
+	case a.bodyless(q):
+		return true
+	case a.mode == untilClose:
+		return !hard
+	case a.wrong:
+		return false
+	}
+	return n >= a.full
+}

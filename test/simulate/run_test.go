@@ -1,0 +1,261 @@
+package simulate
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/netip"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/http1"
+	"github.com/queuegate/queuegate/pkg/gate/http2"
+	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
+)
+
+// run is one life of a gate.
+type run struct {
+	*world
+	*kernel
+	settings  *settings
+	gate      *gate.Gate
+	server    *serve.Server
+	backlog   *backlog
+	container *container
+	clients   []*client
+	requests  []*request
+
+	exchanges   int
+	underWay    map[*request]struct{}
+	suspects    []*request
+	outcomes    [64]int
+	rejected    int
+	probed      int
+	vague       int
+	freeAtStart int
+	drainedAt   int64
+	ending      atomic.Bool // listeners and idle connections may be closed
+	ended       atomic.Bool
+	cutShort    bool
+	unasked     int // answers that the container gave to nobody
+	cancel      context.CancelFunc
+	shutdownErr error
+}
+
+// result is what a run was like.
+type result struct {
+	seed      uint64
+	changes   changes
+	now       map[string]int64 // the settings; not of every run
+	fault     string
+	hash      uint64
+	exchanges int
+	requests  int
+	trace     []string
+	simulated time.Duration
+	outcomes  [64]int
+}
+
+const address = "127.0.0.1:8080"
+
+// simulate runs a seed. It must be called in a bubble of synctest.
+func simulate(seed uint64, tracing bool, c changes) (res result) {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 0x5eed)), now: second, tracing: tracing}
+	k := newKernel(w)
+	r := &run{world: w, kernel: k, underWay: map[*request]struct{}{}}
+	r.settings = draw(w, k)
+	r.apply(c)
+	res.seed, res.changes = seed, c
+	if c != nil || tracing {
+		res.now = r.values()
+	}
+	r.life()
+	res.fault, res.hash, res.exchanges, res.requests, res.trace = w.fault, w.hash, r.exchanges, len(r.requests), w.trace
+	res.simulated, res.outcomes = time.Duration(w.now), r.outcomes
+	return res
+}
+
+func (r *run) life() {
+	s := r.settings
+	config := s.gate
+	config.Observer = r
+	config.Jitter = func() float64 { return 2*r.rng.Float64() - 1 }
+	config.Descriptors = gate.NewDescriptors(100_000)
+	if s.descriptors > 0 {
+		config.Descriptors = gate.NewDescriptors(s.descriptors + 8*s.loops)
+		r.inStep = true
+	}
+	g, err := gate.New(config)
+	if err != nil {
+		panic(err)
+	}
+	r.gate = g
+	r.container = &container{run: r}
+	r.kernel.connect = r.container.accept
+	if r.chance(s.w.idleClose) {
+		r.container.idle = r.spread(1, 3000) * millisecond
+	}
+	r.server, err = serve.NewServer(g, serve.Config{
+		HTTP1: &http1.Protocol{HeadTimeout: s.headTimeout}, HTTP2: &http2.Protocol{Scheme: "http"},
+		Upstream: upstream.Config{Address: netip.MustParseAddrPort(address)}, Loops: s.loops, Kernel: r.kernel,
+		Panicked: func(v any) { r.found("panic: %v", v) },
+	})
+	if err != nil {
+		panic(err)
+	}
+	r.freeAtStart = g.Descriptors.Free()
+	r.backlog = &backlog{most: 128}
+	r.server.ServeDescriptors(r.listenOn(r.backlog, s.loops))
+	r.betweenEvents()
+	r.begin()
+	r.drive()
+}
+
+// begin puts the first events into the world.
+func (r *run) begin() {
+	s := r.settings
+	if r.chance(s.w.notYet) {
+		r.after(r.spread(1, 1500)*millisecond, r.container.listen)
+	} else {
+		r.container.listen()
+	}
+	if r.chance(s.w.restart) {
+		for range 1 + r.rng.IntN(3) {
+			r.after(r.spread(1, 5000)*millisecond, func() {
+				if r.container.listening {
+					r.container.restart(r.spread(1, 1000) * millisecond)
+				}
+			})
+		}
+	}
+	for i := range s.clients {
+		c := &client{run: r, id: i + 1}
+		r.clients = append(r.clients, c)
+		for range 1 + r.rng.IntN(s.requests) {
+			q := r.plan(c)
+			q.ahead = r.chance(s.w.pipeline) && (len(c.todo) == 0 || !c.todo[len(c.todo)-1].upgrade)
+			c.todo = append(c.todo, q)
+		}
+		r.after(r.between(0, s.concurrent), c.start)
+	}
+	if s.drainAt > 0 {
+		r.after(s.drainAt, r.drain)
+	}
+}
+
+// longest is how long a life may last.
+const longest = 300 * second
+
+// drive lets things happen until all is over.
+func (r *run) drive() {
+	for r.fault == "" && !r.ended.Load() {
+		if len(r.events) == 0 {
+			if r.drainedAt == 0 {
+				r.drain()
+				continue
+			}
+			if !r.inStep {
+				panic("nothing happens, and the clock stands")
+			}
+			r.look(true)
+			r.advance(r.now + 10*millisecond) // timers that are not on a loop
+			if r.now > longest+10*second {
+				r.found("the shutdown does not end")
+			}
+			continue
+		}
+		next := r.events[0].at
+		if next > r.now {
+			r.look(next-r.now > 5*millisecond)
+			if r.drainedAt == 0 && r.idle() {
+				r.drain()
+				continue
+			}
+			if r.inStep && next-r.now > 10*millisecond {
+				r.advance(r.now + 10*millisecond)
+				continue
+			}
+		}
+		if next > longest {
+			r.found("the life does not end")
+			break
+		}
+		r.step(longest)
+	}
+	if r.ended.Load() && r.fault == "" {
+		r.settle()
+		r.judgeRest()
+	}
+	r.stop()
+}
+
+// idle reports whether all clients have come to an end.
+func (r *run) idle() bool {
+	for _, c := range r.clients {
+		if !c.over {
+			return false
+		}
+	}
+	return true
+}
+
+// settle lets what is on its way arrive.
+func (r *run) settle() {
+	until := r.now + 20*second
+	for r.fault == "" && r.step(until) {
+	}
+}
+
+// drain is SIGTERM, and what the process does then.
+func (r *run) drain() {
+	if r.drainedAt != 0 {
+		return
+	}
+	r.note("SIGTERM")
+	r.inStep = true
+	r.drainedAt = r.now
+	g := r.gate
+	g.Drain.Start()
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	go func() {
+		defer cancel()
+		select {
+		case <-g.Drain.Quiet():
+		case <-ctx.Done():
+		}
+		r.ending.Store(true)
+		r.late.Store(true)
+		err := r.server.Shutdown(ctx)
+		g.Drain.End()
+		r.shutdownErr = err
+		r.ended.Store(true)
+	}()
+	synctest.Wait()
+	r.betweenEvents()
+}
+
+// stop ends what goroutines there are, whatever is under way.
+func (r *run) stop() {
+	r.gate.Drain.End()
+	if r.cancel != nil {
+		r.cancel()
+	} else {
+		go r.server.Close()
+	}
+	for _, s := range r.loops {
+		if !s.over {
+			s.over = true
+			s.loop.Abandon()
+		}
+	}
+	synctest.Wait()
+	for r.gate.Drain.Requests() > 0 { // or its goroutine waits for them
+		r.gate.Drain.Leave()
+	}
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+}

@@ -1,0 +1,229 @@
+package simulate
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// change is a setting with another value than the seed has drawn.
+type change struct {
+	name  string
+	value int64
+}
+
+type changes []change
+
+// String is what CHANGES takes.
+func (c changes) String() string {
+	var parts []string
+	for _, x := range c {
+		parts = append(parts, fmt.Sprintf("%s=%d", x.name, x.value))
+	}
+	return strings.Join(parts, ",")
+}
+
+func parseChanges(text string) (c changes, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("CHANGES: %w", err)
+		}
+		c = append(c, change{name, n})
+	}
+	return c, nil
+}
+
+// weightNames are the names of the weights, in their order.
+var weightNames = func() (names []string) {
+	for i := range reflect.TypeFor[weights]().NumField() {
+		names = append(names, reflect.TypeFor[weights]().Field(i).Name)
+	}
+	return names
+}()
+
+// named are the settings that shrink changes, beside the weights.
+var named = []string{"clients", "requests", "loops", "bodies", "descriptors", "drainAt", "think", "gap", "concurrent", "held", "delay", "segment", "stingy", "partial", "shuffle"}
+
+// values are those of the settings.
+func (r *run) values() map[string]int64 {
+	v := map[string]int64{}
+	for _, name := range append(named[:len(named):len(named)], weightNames...) {
+		get, _ := r.setting(name)
+		v[name] = get()
+	}
+	return v
+}
+
+// setting reaches one by its name.
+func (r *run) setting(name string) (get func() int64, set func(int64)) {
+	s := r.settings
+	whole := func(p *int) (func() int64, func(int64)) {
+		return func() int64 { return int64(*p) }, func(n int64) { *p = int(n) }
+	}
+	long := func(p *int64) (func() int64, func(int64)) {
+		return func() int64 { return *p }, func(n int64) { *p = n }
+	}
+	flag := func(p *bool) (func() int64, func(int64)) {
+		return func() int64 {
+			if *p {
+				return 1
+			}
+			return 0
+		}, func(n int64) { *p = n != 0 }
+	}
+	switch name {
+	case "clients":
+		return whole(&s.clients)
+	case "requests":
+		return whole(&s.requests)
+	case "loops":
+		return whole(&s.loops)
+	case "bodies":
+		return whole(&s.bodies)
+	case "descriptors":
+		return whole(&s.descriptors)
+	case "drainAt":
+		return long(&s.drainAt)
+	case "think":
+		return long(&s.think)
+	case "gap":
+		return long(&s.gap)
+	case "concurrent":
+		return long(&s.concurrent)
+	case "held":
+		return long(&r.kernel.held)
+	case "delay":
+		return long(&r.kernel.settings.delay)
+	case "segment":
+		return whole(&r.kernel.settings.segment)
+	case "stingy":
+		return flag(&r.kernel.settings.stingy)
+	case "partial":
+		return flag(&r.kernel.partial)
+	case "shuffle":
+		return flag(&r.world.shuffle)
+	}
+	for i, n := range weightNames {
+		if n == name {
+			p := s.w.switches()[i]
+			return func() int64 {
+				if *p > 0 {
+					return 1
+				}
+				return 0
+			}, func(int64) { *p = 0 }
+		}
+	}
+	return nil, nil
+}
+
+func (r *run) apply(c changes) {
+	for _, x := range c {
+		if _, set := r.setting(x.name); set != nil {
+			set(x.value)
+		}
+	}
+}
+
+var digits = regexp.MustCompile(`[0-9][0-9.µnms]*`)
+
+// kind is a finding without what differs from run to run.
+func kind(fault string) string {
+	first, _, _ := strings.Cut(fault, "\n")
+	return digits.ReplaceAllString(first, "N")
+}
+
+// shrinkTime bounds how long is spent on a smaller run.
+const shrinkTime = 20 * time.Second
+
+// shrink looks for a smaller run with the same finding: less of everything, and
+// without what does not matter.
+func shrink(t *testing.T, failed *result) *result {
+	best := inBubble(t, failed.seed, true, nil)
+	best.trace = nil
+	until := time.Now().Add(shrinkTime)
+	try := func(x change) bool {
+		if time.Now().After(until) {
+			return false
+		}
+		c := append(changes{}, best.changes...)
+		for i := range c {
+			if c[i].name == x.name {
+				c = append(c[:i], c[i+1:]...)
+				break
+			}
+		}
+		res := inBubble(t, failed.seed, false, append(c, x))
+		if res.fault == "" || kind(res.fault) != kind(failed.fault) || res.requests > best.requests {
+			return false
+		}
+		best = res
+		return true
+	}
+	for again := true; again && time.Now().Before(until); {
+		again = false
+		for _, name := range []string{"clients", "requests", "bodies"} {
+			for {
+				now, ok := best.now[name]
+				if !ok || now <= 1 {
+					break
+				}
+				if !try(change{name, now / 2}) && !try(change{name, now - 1}) {
+					break
+				}
+				again = true
+			}
+		}
+		for _, name := range append([]string{"segment", "delay", "held", "partial", "stingy", "shuffle", "concurrent", "think", "gap", "drainAt"}, weightNames...) {
+			if now := best.now[name]; now != 0 && try(change{name, 0}) {
+				again = true
+			}
+		}
+		if best.now["loops"] > 1 && try(change{"loops", 1}) {
+			again = true
+		}
+	}
+	return &best
+}
+
+// explain is the trace of a run, in front of how to see it again.
+func explain(t *testing.T, res *result) string {
+	again := inBubble(t, res.seed, true, res.changes)
+	trace := again.trace
+	const most = 120
+	var b strings.Builder
+	if len(trace) > most {
+		fmt.Fprintf(&b, "… %d lines before\n", len(trace)-most)
+		trace = trace[len(trace)-most:]
+	}
+	b.WriteString(strings.Join(trace, "\n"))
+	fmt.Fprintf(&b, "\n\nshrunk to %d requests, drawn:", again.requests)
+	for _, name := range append([]string{"clients", "requests", "loops", "bodies"}, weightNames...) {
+		if n := again.now[name]; n != 0 {
+			fmt.Fprintf(&b, " %s=%d", name, n)
+		}
+	}
+	fmt.Fprintf(&b, "\nmake simulate SEED=%d CHANGES=%s", res.seed, res.changes)
+	return b.String()
+}
+
+func outcomeNames(counts [64]int) string {
+	var parts []string
+	for i, n := range counts {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", gate.Outcome(i), n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,193 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800) // a life is short, and leaves little behind
+	os.Exit(m.Run())
+}
+
+// inBubble runs a seed in a bubble of its own.
+func inBubble(t *testing.T, seed uint64, tracing bool, changes changes) (res result) {
+	synctest.Test(t, func(*testing.T) { res = simulate(seed, tracing, changes) })
+	return res
+}
+
+// TestTheGateFromASeed runs fresh seeds for SIMTIME, or SEED with its trace.
+func TestTheGateFromASeed(t *testing.T) {
+	if text := os.Getenv("SEED"); text != "" {
+		replay(t, text, os.Getenv("CHANGES"))
+		return
+	}
+	period := 5 * time.Second
+	if os.Getenv("CI") != "" {
+		period = 20 * time.Second
+	}
+	if text := os.Getenv("SIMTIME"); text != "" {
+		var err error
+		if period, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("SIMTIME: %v", err)
+		}
+	}
+	first := uint64(time.Now().UnixNano()) % 1e12 * 1000
+	if text := os.Getenv("FIRST"); text != "" {
+		first = number(t, text)
+	}
+	t.Logf("%s of seeds from %d on", period, first)
+	s := &series{until: time.Now().Add(period), began: time.Now(), next: first, goOn: os.Getenv("GO_ON") != "", kinds: map[string]int{}}
+	t.Run("seeds", func(t *testing.T) {
+		for i := range runtime.GOMAXPROCS(0) {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				s.work(t)
+			})
+		}
+	})
+	s.report(t)
+	for kind, n := range s.kinds {
+		t.Logf("%d × %s", n, kind)
+	}
+	if s.failed != nil {
+		if os.Getenv("SHRINK") != "no" {
+			t.Logf("%s", explain(t, shrink(t, s.failed)))
+		}
+		t.Fatalf("seed %d: %s", s.failed.seed, s.failed.fault)
+	}
+}
+
+func number(t *testing.T, text string) uint64 {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// replay runs one seed and prints what happens.
+func replay(t *testing.T, seed, text string) {
+	c, err := parseChanges(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := inBubble(t, number(t, seed), true, c)
+	fmt.Println(strings.Join(res.trace, "\n"))
+	fmt.Printf("%d requests, %d exchanges, %v simulated, trace %x\n", res.requests, res.exchanges, res.simulated, res.hash)
+	if res.fault != "" {
+		t.Fatalf("seed %s: %s", seed, res.fault)
+	}
+}
+
+// series is many seeds, by several workers.
+type series struct {
+	mu        sync.Mutex
+	began     time.Time
+	until     time.Time
+	next      uint64
+	seeds     int
+	exchanges int
+	simulated time.Duration
+	outcomes  [64]int
+	reported  time.Time
+	failed    *result
+	goOn      bool // after a finding
+	kinds     map[string]int
+}
+
+func (s *series) work(t *testing.T) {
+	for {
+		s.mu.Lock()
+		seed := s.next
+		s.next++
+		over := s.failed != nil && !s.goOn || time.Now().After(s.until)
+		s.mu.Unlock()
+		if over {
+			return
+		}
+		res := inBubble(t, seed, false, nil)
+		s.mu.Lock()
+		s.seeds++
+		s.exchanges += res.exchanges
+		s.simulated += res.simulated
+		for i, n := range res.outcomes {
+			s.outcomes[i] += n
+		}
+		if res.fault != "" {
+			if s.kinds[kind(res.fault)]++; s.kinds[kind(res.fault)] <= 3 && s.goOn {
+				fmt.Printf("seed %d: %s\n", res.seed, res.fault)
+			}
+		}
+		if res.fault != "" && (s.failed == nil || res.seed < s.failed.seed) {
+			s.failed = &res
+		}
+		if now := time.Now(); now.Sub(s.reported) > 10*time.Second {
+			s.reported = now
+			fmt.Println(s)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// String says how far the series has come.
+func (s *series) String() string {
+	d := time.Since(s.began).Seconds()
+	return fmt.Sprintf("%6.0f s: %d seeds (%.0f/s), %d exchanges (%.0f/s), %s simulated",
+		d, s.seeds, float64(s.seeds)/d, s.exchanges, float64(s.exchanges)/d, s.simulated.Round(time.Second))
+}
+
+func (s *series) report(t *testing.T) {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	cpu := time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+	t.Logf("%s; %.0f exchanges per second of processor time", s, float64(s.exchanges)/cpu)
+	t.Logf("outcomes: %s", outcomeNames(s.outcomes))
+}
+
+// TestTheSameSeedGivesTheSameTrace runs seeds twice, beside others.
+func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
+	for i := range 2 * runtime.GOMAXPROCS(0) {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			for range 10 {
+				seed := rand.Uint64()
+				a, b := inBubble(t, seed, true, nil), inBubble(t, seed, true, nil)
+				if a.hash != b.hash || strings.Join(a.trace, "\n") != strings.Join(b.trace, "\n") {
+					t.Fatalf("seed %d: two traces, %x and %x", seed, a.hash, b.hash)
+				}
+				if c := inBubble(t, seed, false, nil); c.hash != a.hash {
+					t.Fatalf("seed %d: %x without a trace, %x with one", seed, c.hash, a.hash)
+				}
+			}
+		})
+	}
+}
+
+// TestSeedsThatHaveFailed runs what has found a fault once. A seed means what it
+// did then as long as the simulation draws what it drew then.
+func TestSeedsThatHaveFailed(t *testing.T) {
+	text, err := os.ReadFile("testdata/seeds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		seed, found, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok || seed == "#" {
+			continue
+		}
+		if res := inBubble(t, number(t, seed), false, nil); res.fault != "" {
+			t.Errorf("seed %s: %s (it has found: %s)", seed, res.fault, found)
+		}
+	}
+}

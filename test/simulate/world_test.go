@@ -1,0 +1,185 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing/synctest"
+	"time"
+)
+
+// world is one run: the clock, what is going to happen, and the choices.
+type world struct {
+	rng     *rand.Rand
+	now     int64 // ns
+	events  eventHeap
+	seq     uint64
+	shuffle bool // what happens at the same instant does so in any order
+	inStep  bool // the clock of the bubble moves with that of the world
+
+	hash    uint64 // of all that has happened
+	tracing bool
+	trace   []string
+
+	fault string // the first finding
+
+	betweenEvents func()
+}
+
+const (
+	microsecond = int64(time.Microsecond)
+	millisecond = int64(time.Millisecond)
+	second      = int64(time.Second)
+)
+
+type event struct {
+	at  int64
+	key uint64
+	run func()
+}
+
+type eventHeap []event
+
+func (h eventHeap) Less(i, j int) bool {
+	if h[i].at != h[j].at {
+		return h[i].at < h[j].at
+	}
+	return h[i].key < h[j].key
+}
+func (h *eventHeap) push(e event) {
+	*h = append(*h, e)
+	s := *h
+	for i := len(s) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !s.Less(i, parent) {
+			break
+		}
+		s[i], s[parent] = s[parent], s[i]
+		i = parent
+	}
+}
+
+func (h *eventHeap) pop() event {
+	s := *h
+	first, n := s[0], len(s)-1
+	s[0] = s[n]
+	s[n] = event{}
+	s = s[:n]
+	for i := 0; ; {
+		least := i
+		for c := 2*i + 1; c <= 2*i+2 && c < n; c++ {
+			if s.Less(c, least) {
+				least = c
+			}
+		}
+		if least == i {
+			break
+		}
+		s[i], s[least] = s[least], s[i]
+		i = least
+	}
+	*h = s
+	return first
+}
+
+// after runs f when delay has passed.
+func (w *world) after(delay int64, f func()) {
+	w.seq++
+	key := w.seq
+	if w.shuffle {
+		key = w.rng.Uint64()
+	}
+	w.events.push(event{at: w.now + max(delay, 0), key: key, run: f})
+}
+
+// step runs the next event. It is false when there is none before limit.
+func (w *world) step(limit int64) bool {
+	if len(w.events) == 0 || w.events[0].at > limit {
+		return false
+	}
+	e := w.events.pop()
+	if e.at > w.now {
+		w.advance(e.at)
+	}
+	e.run()
+	if w.inStep {
+		synctest.Wait() // what is not on a loop reacts before anything else happens
+	}
+	w.betweenEvents()
+	return true
+}
+
+func (w *world) advance(to int64) {
+	if w.inStep {
+		time.Sleep(time.Duration(to - w.now))
+		w.now = to
+		synctest.Wait()
+		w.betweenEvents()
+		return
+	}
+	w.now = to
+}
+
+// found reports what must not be. The first finding counts.
+func (w *world) found(format string, args ...any) {
+	if w.fault == "" {
+		w.fault = fmt.Sprintf(format, args...)
+		w.note("FOUND: %s", w.fault)
+	}
+}
+
+// note writes a line of the trace. Callers on hot paths look at w.tracing
+// first.
+func (w *world) note(format string, args ...any) {
+	if w.tracing {
+		at := time.Duration(w.now)
+		w.trace = append(w.trace, fmt.Sprintf("%12.6f  %s", at.Seconds(), fmt.Sprintf(format, args...)))
+	}
+}
+
+// mix adds to the hash of the run.
+func (w *world) mix(values ...uint64) {
+	h := w.hash ^ uint64(w.now)
+	for _, v := range values {
+		h = (h ^ v) * 0x9E3779B97F4A7C15
+		h ^= h >> 29
+	}
+	w.hash = h
+}
+
+// chance is true with probability p.
+func (w *world) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
+
+// between is from low to high, both included.
+func (w *world) between(low, high int64) int64 {
+	if high <= low {
+		return low
+	}
+	return low + w.rng.Int64N(high-low+1)
+}
+
+// spread is from low to high, each order of magnitude as likely as another.
+func (w *world) spread(low, high int64) int64 {
+	if high <= low {
+		return low
+	}
+	span := low
+	for span < high && w.rng.IntN(3) > 0 {
+		span = min(span*8+1, high)
+	}
+	return w.between(low, span)
+}
+
+func pick[T any](w *world, choices ...T) T { return choices[w.rng.IntN(len(choices))] }
+
+// printable shortens bytes for a trace.
+func printable(b []byte) string {
+	const most = 60
+	s := string(b[:min(len(b), most)])
+	s = strings.NewReplacer("\r\n", "␍").Replace(s)
+	q := fmt.Sprintf("%q", s)
+	if len(b) > most {
+		q += fmt.Sprintf("… (%d bytes)", len(b))
+	}
+	return q
+}
