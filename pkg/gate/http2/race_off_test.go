@@ -1,0 +1,6 @@
+//go:build !race
+
+package http2
+
+// raceDetector tells tests whose figures it would spoil.
+const raceDetector = false
