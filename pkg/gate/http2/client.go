@@ -45,7 +45,7 @@ func (s *stream) Rewind(whole bool) bool {
 func (s *stream) Continue() {
 	b := s.l.room()
 	start := len(b)
-	b = s.l.enc.AppendStatus(h2.BeginHeaders(b), 100)
+	b = s.l.hpack().enc.AppendStatus(h2.BeginHeaders(b), 100)
 	s.l.hold(h2.EndHeaders(b, start, s.id, false, int(s.l.settings.MaxFrame)))
 }
 
@@ -74,7 +74,7 @@ func (s *stream) sendHead(up gate.UpstreamSide, end bool) {
 	res := up.(wire.Responder).Response()
 	b := s.l.room()
 	start := len(b)
-	b = res.AppendHTTP2(h2.BeginHeaders(b), &s.l.enc, s.eng().worker.Date())
+	b = res.AppendHTTP2(h2.BeginHeaders(b), &s.l.hpack().enc, s.eng().worker.Date())
 	s.l.hold(h2.EndHeaders(b, start, s.id, end, int(s.l.settings.MaxFrame)))
 	if end {
 		s.finished = true

@@ -36,17 +36,17 @@ type conn struct {
 	peer       netip.AddrPort
 	list       *connList
 	prev, next *conn
+	until      int64
+	since      int64     // when it began to wait for a stream, or for the rest of a head
+	streams    []*stream // that are open, by identifier
+	peers      h2.PeerStreams
+	last       uint32 // streams beyond it are not served any more, while refusing
+	heads      int32  // octets of the gate's budget that its streams hold
+	dropped    int32  // octets that came while closing
 	state      connState
 	live       bool // handle has begun
-	heads      int  // octets of the gate's budget that its streams hold
 	wide       bool // the window is connWindow
 	stalled    bool // the client does not read: nothing is read from it
-	until      int64
-	peers      h2.PeerStreams
-	streams    []*stream // that are open, by identifier
-	since      int64     // when it began to wait for a stream, or for the rest of a head
-	dropped    int       // octets that came while closing
-	last       uint32    // streams beyond it are not served any more, while refusing
 }
 
 // goAwayPing marks the PING that measures the round trip of a GOAWAY.
@@ -64,7 +64,7 @@ func (c *conn) begin(read []byte) {
 		list = h2.DefaultMaxList
 	}
 	c.limitHeads(list)
-	c.headMemory = e.gate.Heads
+	c.metered = true
 	b := h2.AppendSettings(c.room(),
 		h2.Setting{ID: h2.SettingMaxConcurrentStreams, Value: maxStreams},
 		h2.Setting{ID: h2.SettingInitialWindowSize, Value: streamWindow},
@@ -415,7 +415,7 @@ func (c *conn) widen() {
 // it.
 func (c *conn) headers(f *h2.Frame) *h2.Error {
 	h := &c.eng.head
-	if err := c.dec.Decode(f.Payload, h); err != nil {
+	if err := c.hpack().dec.Decode(f.Payload, h); err != nil {
 		return err
 	}
 	event, _ := h2.EventOf(f)
@@ -572,7 +572,7 @@ func (c *conn) linger() {
 		if err == loop.ErrAgain {
 			return
 		}
-		if c.dropped += n; err != nil || c.dropped > maxDropped {
+		if c.dropped += int32(n); err != nil || c.dropped > maxDropped {
 			c.cut()
 			return
 		}

@@ -267,7 +267,7 @@ func (f *flow) Finish(trailers []byte) {
 	case len(trailers) > 0:
 		b := l.room()
 		start := len(b)
-		b = wire.AppendTrailers(h2.BeginHeaders(b), &l.enc, trailers)
+		b = wire.AppendTrailers(h2.BeginHeaders(b), &l.hpack().enc, trailers)
 		l.hold(h2.EndHeaders(b, start, f.id, true, int(l.settings.MaxFrame)))
 	case f.lastData >= 0 && f.batch == l.batch && l.out != nil && f.lastData >= l.o && f.lastData < len(l.out.b) && f.started && f.hasData():
 		l.out.b[f.lastData+4] |= byte(h2.FlagEndStream)

@@ -15,28 +15,40 @@ type link struct {
 	wire     *loop.Sock
 	owner    frameHandler
 	reader   h2.Reader
-	dec      h2.Decoder
-	enc      h2.Encoder
+	codec    *codec // nil: no head has come or gone
 	meter    h2.Meter
 	history  *h2.History // nil: no stream has ended
+	rest     []byte      // of a frame that is not complete
+	partial  int64       // when the frame or field block began that is not complete; 0 = none
+	out      *buffer     // frames that wait from o on; nil = none
+	o        int
+	waiting  waitLine
 	settings h2.PeerSettings
-	acks     h2.SettingsAcks
 	send     h2.SendWindow
 	recv     h2.ReceiveWindow
-	rest     []byte // of a frame that is not complete
-	partial  int64  // when the frame or field block began that is not complete; 0 = none
-	part     int    // octets of headMemory that it takes
-	// headMemory is what frames and field blocks are taken from that are not
-	// complete; nil: they need none.
-	headMemory *gate.Budget
-	out        *buffer // frames that wait from o on; nil = none
-	o          int
-	eager      bool   // what comes is given back to the window of the connection at once
-	waits      int    // octets of it that the engine has been told of
-	batch      uint32 // counts flushes
-	atEnd      bool   // Flush will be called at the end of the batch
-	waiting    waitLine
-	broken     bool // nothing can be written any more
+	maxList  int32  // octets of a head that comes, after decoding
+	part     int32  // octets of the gate's budget of heads that what is not complete takes
+	waits    int32  // octets of frames that wait, as the engine has been told
+	batch    uint32 // counts flushes
+	acks     h2.SettingsAcks
+	metered  bool // what is not complete comes from the gate's budget of heads
+	eager    bool // what comes is given back to the window of the connection at once
+	atEnd    bool // Flush will be called at the end of the batch
+	broken   bool // nothing can be written any more
+}
+
+// codec is HPACK in both directions.
+type codec struct {
+	dec h2.Decoder
+	enc h2.Encoder
+}
+
+// hpack is the codec, which comes with the first head.
+func (l *link) hpack() *codec {
+	if l.codec == nil {
+		l.codec = &codec{dec: h2.Decoder{MaxList: int(l.maxList)}}
+	}
+	return l.codec
 }
 
 // frameHandler is the role of a link.
@@ -59,7 +71,7 @@ func (l *link) init(e *Engine, sock *loop.Sock, owner frameHandler) {
 
 // limitHeads says how long a head that comes may be, after decoding.
 func (l *link) limitHeads(list int) {
-	l.dec.MaxList = list
+	l.maxList = int32(list)
 	l.reader.MaxBlock = max(2*list, h2.DefaultMaxBlock)
 }
 
@@ -143,18 +155,18 @@ func (l *link) incomplete() bool { return len(l.rest) > 0 || l.reader.InBlock() 
 // chargePart makes n octets of the gate's budget of heads those of the frame
 // and the field block that are not complete.
 func (l *link) chargePart(n int) *h2.Error {
-	if l.headMemory == nil {
+	if !l.metered {
 		return nil
 	}
 	n = max(n, 0)
-	more := int64(n - l.part)
-	if more > 0 && !l.headMemory.Acquire(more) {
+	more := int64(n) - int64(l.part)
+	if more > 0 && !l.eng.gate.Heads.Acquire(more) {
 		return errNoMemoryForBlock
 	}
 	if more < 0 {
-		l.headMemory.Release(-more)
+		l.eng.gate.Heads.Release(-more)
 	}
-	l.part = n
+	l.part = int32(n)
 	return nil
 }
 
@@ -182,7 +194,9 @@ func (l *link) applySettings(f *h2.Frame, fromServer bool, each func(h2.Changes)
 	if err != nil {
 		return err
 	}
-	l.enc.Apply(c, &l.settings)
+	if l.codec != nil || c.Table && min(c.LeastTable, l.settings.HeaderTableSize) < h2.DefaultTableSize {
+		l.hpack().enc.Apply(c, &l.settings) // tables begin with that size, and get no larger
+	}
 	if c.Window != 0 || c.Peak != 0 {
 		if err := each(c); err != nil {
 			return err
@@ -238,12 +252,12 @@ func (l *link) outLimit() int {
 // account notes how much waits now.
 func (l *link) account() {
 	n := l.pending()
-	if n > l.waits {
-		l.eng.holdBody(n - l.waits)
+	if more := n - int(l.waits); more > 0 {
+		l.eng.holdBody(more)
 	} else {
-		l.eng.dropBody(l.waits - n)
+		l.eng.dropBody(-more)
 	}
-	l.waits = n
+	l.waits = int32(n)
 }
 
 // flush writes what waits.

@@ -13,19 +13,19 @@ import (
 func (s *stream) reply(r gate.Reply) bool {
 	s.announceClose()
 	l := s.l
-	b := l.room()
+	b, enc := l.room(), &l.hpack().enc
 	start := len(b)
 	b = h2.BeginHeaders(b)
 	end := true
 	if r.Outcome != gate.Probed && r.Outcome != gate.NotReady && r.Outcome != gate.ShuttingDown && r.Outcome != gate.ProbeRejected && (s.grpc || s.req.GRPC()) {
 		b = s.appendGRPC(b, r.Outcome, true)
 	} else {
-		b = l.enc.AppendStatus(b, r.Status)
+		b = enc.AppendStatus(b, r.Status)
 		for name, value := range r.Fields {
-			b = l.enc.AppendText(b, []byte(name), []byte(value))
+			b = enc.AppendText(b, []byte(name), []byte(value))
 		}
-		b = l.enc.AppendNamed(b, h2.NameContentLength, strconv.AppendInt(nil, int64(r.Length()), 10))
-		b = l.enc.AppendNamed(b, h2.NameDate, s.eng().worker.Date())
+		b = enc.AppendNamed(b, h2.NameContentLength, strconv.AppendInt(nil, int64(r.Length()), 10))
+		b = enc.AppendNamed(b, h2.NameDate, s.eng().worker.Date())
 		if r.Length() > 0 && !s.head && string(s.req.Method) != "HEAD" {
 			s.body, end = r.AppendBody(nil), false
 		}
@@ -81,7 +81,7 @@ func (s *stream) cutOff(o gate.Outcome) {
 // appendGRPC appends the status of a call. The fixed texts of outcomes need no
 // escapes.
 func (s *stream) appendGRPC(b []byte, o gate.Outcome, head bool) []byte {
-	m, enc := o.Meaning(), &s.l.enc
+	m, enc := o.Meaning(), &s.l.hpack().enc
 	if head {
 		b = enc.AppendStatus(b, 200)
 		b = enc.AppendNamed(b, h2.NameContentType, []byte("application/grpc"))

@@ -128,11 +128,11 @@ func (s *stream) chargeHead(n int) bool {
 		return true
 	}
 	b, c := s.eng().gate.Heads, s.conn
-	if c.heads+n > mostHeads && b.Used() > b.Limit()/2 || !b.Acquire(int64(n)) {
+	if int(c.heads)+n > mostHeads && b.Used() > b.Limit()/2 || !b.Acquire(int64(n)) {
 		return false
 	}
 	s.heads += n
-	c.heads += n
+	c.heads += int32(n)
 	return true
 }
 
@@ -312,7 +312,7 @@ func (s *stream) end() {
 	s.req.Reset()
 	if s.heads > 0 {
 		c.eng.gate.Heads.Release(int64(s.heads))
-		c.heads, s.heads = c.heads-s.heads, 0
+		c.heads, s.heads = c.heads-int32(s.heads), 0
 	}
 	s.probe, s.body = nil, nil
 	s.handle.Done()

@@ -361,7 +361,7 @@ func (c *upConn) windowsSet() {
 
 func (c *upConn) headers(f *h2.Frame) *h2.Error {
 	h := &c.eng.head
-	if err := c.dec.Decode(f.Payload, h); err != nil {
+	if err := c.hpack().dec.Decode(f.Payload, h); err != nil {
 		return err
 	}
 	c.meter.Useful(0)

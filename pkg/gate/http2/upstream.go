@@ -41,7 +41,7 @@ func (s *upStream) Send(c gate.ClientSide) {
 	end := !s.tunnel && (req.Body == wire.NoBody || req.Body == wire.BodyLength && req.Length == 0)
 	b := u.room()
 	start := len(b)
-	b = req.AppendHTTP2(h2.BeginHeaders(b), &u.enc, peer, u.eng.worker.Host, u.eng.cfg.Scheme)
+	b = req.AppendHTTP2(h2.BeginHeaders(b), &u.hpack().enc, peer, u.eng.worker.Host, u.eng.cfg.Scheme)
 	u.hold(h2.EndHeaders(b, start, s.id, end, int(u.settings.MaxFrame)))
 	s.first, s.started, s.finished = u.batch, true, end
 	if end {

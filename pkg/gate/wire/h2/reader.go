@@ -16,11 +16,11 @@ type Reader struct {
 
 	// open is DATA of which left octets are to come, or if inBlock is set
 	// HEADERS whose block is not complete.
-	open          Frame
+	open          begun
 	left          uint32
 	pad           uint32 // padding behind the data
 	skip          uint32 // payload that is not wanted: padding, unknown types
-	inBlock       bool   // only CONTINUATION of open.Stream may come
+	inBlock       bool   // only CONTINUATION of open.stream may come
 	continuations uint16
 	block         []byte // fragments
 }
@@ -132,7 +132,7 @@ func (r *Reader) checkHeader(f *Frame) *Error {
 	if !r.settled && (f.Type != Settings || f.Ack()) {
 		return errNotSettings
 	}
-	if r.inBlock && (f.Type != Continuation || f.Stream != r.open.Stream) {
+	if r.inBlock && (f.Type != Continuation || f.Stream != r.open.stream) {
 		return errInBlock
 	}
 	if f.Type >= types {
@@ -182,6 +182,23 @@ const (
 	onConnection
 )
 
+// begun is what is kept of a frame of which more is to come.
+type begun struct {
+	typ                     Type
+	flags                   Flags
+	first, end              bool
+	stream, length, padding uint32
+	err                     *Error
+}
+
+func begunOf(f *Frame) begun {
+	return begun{typ: f.Type, flags: f.Flags, first: f.First, end: f.EndStream, stream: f.Stream, length: f.Length, padding: f.Padding, err: f.Err}
+}
+
+func (o *begun) restore(f *Frame) {
+	*f = Frame{Type: o.typ, Flags: o.flags, First: o.first, EndStream: o.end, Stream: o.stream, Length: o.length, Padding: o.padding, Err: o.err}
+}
+
 // openData reads the beginning of a DATA frame and its first piece, which is
 // empty only if the frame has no data.
 func (r *Reader) openData(b []byte, f *Frame) (n int, ok bool, err *Error) {
@@ -204,7 +221,7 @@ func (r *Reader) openData(b []byte, f *Frame) (n int, ok bool, err *Error) {
 		return 0, false, nil
 	}
 	f.First = true
-	r.open, r.left = *f, data
+	r.open, r.left = begunOf(f), data
 	r.pad = f.Length - data - (uint32(n) - FrameHeaderLen)
 	return n + r.piece(b[n:], f), true, nil
 }
@@ -212,9 +229,9 @@ func (r *Reader) openData(b []byte, f *Frame) (n int, ok bool, err *Error) {
 // piece hands out what has come of the current DATA frame.
 func (r *Reader) piece(b []byte, f *Frame) int {
 	n := min(int(r.left), len(b))
-	*f = r.open
+	r.open.restore(f)
 	f.Payload = b[:n]
-	r.open.First, r.open.Padding = false, 0
+	r.open.first, r.open.padding = false, 0
 	if r.left -= uint32(n); r.left == 0 {
 		f.EndStream = f.Flags&FlagEndStream != 0
 		r.skip = r.pad
@@ -249,8 +266,7 @@ func (r *Reader) headers(f *Frame) (bool, *Error) {
 	if f.Flags&FlagEndHeaders != 0 {
 		return true, nil
 	}
-	r.open, r.inBlock, r.continuations = *f, true, 0
-	r.open.Payload = nil
+	r.open, r.inBlock, r.continuations = begunOf(f), true, 0
 	return false, r.collect(f.Payload)
 }
 
@@ -264,7 +280,7 @@ func (r *Reader) continuation(f *Frame) (bool, *Error) {
 		return false, err
 	}
 	r.inBlock = false
-	*f = r.open
+	r.open.restore(f)
 	f.Payload = r.block
 	return true, nil
 }
