@@ -164,15 +164,6 @@ func (y *system) Connect(t *Target) (fd int, err error) {
 	return fd, nil
 }
 
-// Connected reports whether the connection that Connect began has come about.
-func (s *Sock) Connected() bool {
-	if k := s.loop.kernel; k != nil {
-		return k.Connected(s.fd)
-	}
-	_, err := unix.Getpeername(s.fd)
-	return err == nil
-}
-
 func addrOf(sa unix.Sockaddr) netip.AddrPort {
 	switch a := sa.(type) {
 	case *unix.SockaddrInet4:

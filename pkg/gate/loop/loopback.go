@@ -15,10 +15,3 @@ func EaseLoopback(fd int, peer netip.Addr) {
 		_ = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno") // in each kernel, and allowed to everybody
 	}
 }
-
-// EaseLoopback is EaseLoopback for the descriptor of s.
-func (s *Sock) EaseLoopback(peer netip.Addr) {
-	if s.loop.kernel == nil {
-		EaseLoopback(s.fd, peer)
-	}
-}

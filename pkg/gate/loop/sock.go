@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,11 +25,10 @@ type Handler interface{ Event(s *Sock) }
 // Sock is a non-blocking descriptor that is registered with one loop. The
 // zero value is closed.
 type Sock struct {
-	loop     *Loop
+	rawSock
 	handler  Handler
 	layer    *Layer // nil: the user's bytes are those on the wire
-	fd       int
-	gen      int32 // tells this registration from a later one of the same number
+	gen      int32  // tells this registration from a later one of the same number
 	open     bool
 	readable bool
 	writable bool
@@ -62,7 +60,7 @@ func (l *Loop) register(s *Sock, fd int, h Handler, events uint32) error {
 		l.socks = append(l.socks, nil)
 	}
 	l.gen++
-	*s = Sock{loop: l, handler: h, fd: fd, gen: l.gen, open: true, writable: true, level: events&edge == 0}
+	*s = Sock{rawSock: rawSock{l, fd}, handler: h, gen: l.gen, open: true, writable: true, level: events&edge == 0}
 	ev := unix.EpollEvent{Events: events, Fd: int32(fd), Pad: s.gen}
 	if err := l.watchSock(fd, &ev); err != nil {
 		*s = Sock{}
@@ -100,9 +98,6 @@ func (s *Sock) note(events uint32) {
 
 // Handle makes h the receiver of the next events.
 func (s *Sock) Handle(h Handler) { s.handler = h }
-
-// FD is the descriptor, owned by s.
-func (s *Sock) FD() int { return s.fd }
 
 // Open reports whether s holds a descriptor.
 func (s *Sock) Open() bool { return s.open }
@@ -142,7 +137,7 @@ func (s *Sock) Discard(n int, b []byte) (int, error) {
 	if !s.readable {
 		return 0, ErrAgain
 	}
-	got, e := sysDiscard(s.fd, n)
+	got, e := s.sysDiscard(n)
 	return s.received(got, e, n)
 }
 
@@ -207,52 +202,6 @@ func (s *Sock) ended() error {
 	return io.EOF
 }
 
-// sysRead, sysDiscard and sysSend are raw system calls: they never block, so the
-// scheduler need not hear of them. The count is 0 with an error.
-func (s *Sock) sysRead(b []byte) (int, syscall.Errno) {
-	if k := s.loop.kernel; k != nil {
-		return k.Read(s.fd, b)
-	}
-	for {
-		n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
-		if e == 0 {
-			return int(n), 0
-		}
-		if e != unix.EINTR {
-			return 0, e
-		}
-	}
-}
-
-// sysDiscard is sysRead without a buffer: with MSG_TRUNC, TCP drops what is read
-// (tcp(7)).
-func sysDiscard(fd, n int) (int, syscall.Errno) {
-	for {
-		got, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), 0, uintptr(n), unix.MSG_TRUNC|unix.MSG_DONTWAIT, 0, 0)
-		if e == 0 {
-			return int(got), 0
-		}
-		if e != unix.EINTR {
-			return 0, e
-		}
-	}
-}
-
-func (s *Sock) sysSend(b []byte) (int, syscall.Errno) {
-	if k := s.loop.kernel; k != nil {
-		return k.Send(s.fd, b)
-	}
-	for {
-		n, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
-		if e == 0 {
-			return int(n), 0
-		}
-		if e != unix.EINTR {
-			return 0, e
-		}
-	}
-}
-
 // Quiet looks at the kernel's side of a connection that should have nothing
 // to say: true when neither bytes, end nor error are pending. One system call.
 func (s *Sock) Quiet() bool {
@@ -286,26 +235,6 @@ func (s *Sock) Peek(b []byte) int {
 	return n
 }
 
-// Buffered is how many bytes are there.
-func (s *Sock) Buffered() int {
-	n, err := unix.IoctlGetInt(s.fd, unix.TIOCINQ)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-func (s *Sock) peek(b []byte) (int, syscall.Errno) {
-	if k := s.loop.kernel; k != nil {
-		return k.Peek(s.fd)
-	}
-	n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
-	if e != 0 {
-		return 0, e
-	}
-	return int(n), 0
-}
-
 // CloseWrite sends FIN, behind the end of the layer if there is one, and keeps
 // reading possible.
 func (s *Sock) CloseWrite() {
@@ -316,14 +245,6 @@ func (s *Sock) CloseWrite() {
 	default:
 		s.shutdown()
 	}
-}
-
-func (s *Sock) shutdown() {
-	if k := s.loop.kernel; k != nil {
-		k.Shutdown(s.fd)
-		return
-	}
-	_ = unix.Shutdown(s.fd, unix.SHUT_WR)
 }
 
 // Finish tells the peer, where a layer needs to, that what it has got is all,
@@ -366,10 +287,6 @@ func (s *Sock) Reset() {
 	if !s.open {
 		return
 	}
-	if k := s.loop.kernel; k != nil {
-		k.Reset(s.fd)
-	} else {
-		_ = unix.SetsockoptLinger(s.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
-	}
+	s.resetOnClose()
 	s.Close()
 }
