@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	cgroupMount = "/sys/fs/cgroup"
+	// namePrefix and the process id name a run's cgroups and directories.
+	namePrefix = "queuegate-cluster-"
+)
+
+// cgroupRoots returns the hierarchies: one with version 2, one per controller
+// with version 1.
+func cgroupRoots() []string {
+	if _, err := os.Stat(filepath.Join(cgroupMount, "cgroup.controllers")); err == nil {
+		return []string{cgroupMount}
+	}
+	var roots []string
+	entries, _ := os.ReadDir(cgroupMount)
+	for _, e := range entries {
+		root := filepath.Join(cgroupMount, e.Name())
+		if _, err := os.Stat(filepath.Join(root, "cgroup.procs")); err == nil {
+			roots = append(roots, root)
+		}
+	}
+	return roots
+}
+
+// makeCgroups makes the cgroup below which the kubelet puts the pods'.
+func makeCgroups(name string) error {
+	for _, root := range cgroupRoots() {
+		group := filepath.Join(root, name)
+		if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		// A cpuset of version 1 starts empty, and takes no process then.
+		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+			value, err := os.ReadFile(filepath.Join(root, file))
+			if err != nil {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(group, file), value, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeCgroups removes a run's cgroups. Those of processes that were killed a
+// moment ago are busy for some more milliseconds.
+func removeCgroups(name string) {
+	for range 50 {
+		left := false
+		for _, root := range cgroupRoots() {
+			var groups []string
+			filepath.WalkDir(filepath.Join(root, name), func(path string, e fs.DirEntry, err error) error {
+				if err == nil && e.IsDir() {
+					groups = append(groups, path)
+				}
+				return nil
+			})
+			for i := len(groups) - 1; i >= 0; i-- {
+				left = os.Remove(groups[i]) != nil || left
+			}
+		}
+		if !left {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// sweep removes what earlier runs left: logs of failures, and all that one left
+// which was killed with SIGKILL.
+func sweep() {
+	names := map[string]bool{}
+	for _, root := range append(cgroupRoots(), os.TempDir()) {
+		found, _ := filepath.Glob(filepath.Join(root, namePrefix+"*"))
+		for _, f := range found {
+			names[filepath.Base(f)] = true
+		}
+	}
+	for name := range names {
+		pid, err := strconv.Atoi(strings.TrimPrefix(name, namePrefix))
+		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			removeCgroups(name)
+			os.RemoveAll(filepath.Join(os.TempDir(), name))
+		}
+	}
+}

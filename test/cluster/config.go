@@ -1,0 +1,111 @@
+package cluster
+
+// pauseImage holds a pod's namespaces open.
+const pauseImage = "localhost/queuegate-cluster/pause:1"
+
+// cniConfiguration: state, range of addresses.
+const cniConfiguration = `{"cniVersion": "0.4.0", "name": "pods", "plugins": [
+ {"type": "bridge", "bridge": "pods0", "isGateway": true, "hairpinMode": true, "ipam":
+  {"type": "host-local", "dataDir": "%s/addresses", "ranges": [[{"subnet": "%s"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+ {"type": "portmap", "capabilities": {"portMappings": true}}]}
+`
+
+// containerdConfiguration: state, pause image, directories of CNI's plugins and
+// configuration.
+//
+//   - oom_score and restrict_oom_score_adj: a score below one's own needs
+//     CAP_SYS_RESOURCE, which root in a container may lack;
+//   - disable_apparmor: its profiles cannot be loaded from a mount namespace.
+const containerdConfiguration = `version = 2
+root = "%[1]s/containerd/root"
+state = "%[1]s/containerd/state"
+oom_score = 0
+disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.internal.v1.opt", "io.containerd.tracing.processor.v1.otlp"]
+[grpc]
+  address = "%[1]s/containerd.sock"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "%[2]s"
+  disable_apparmor = true
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+    default_runtime_name = "runc"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "%[3]s"
+    conf_dir = "%[4]s"
+`
+
+// kubeletConfiguration: cgroup, state, the node's address.
+//
+//   - failCgroupV1: such machines are still about;
+//   - enforceNodeAllocatable: its limits would be on the machine's cgroups;
+//   - imageGCHighThresholdPercent: no image can be pulled again.
+const kubeletConfiguration = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+cgroupDriver: cgroupfs
+cgroupRoot: /%[1]s
+failCgroupV1: false
+failSwapOn: false
+enforceNodeAllocatable: []
+containerRuntimeEndpoint: unix://%[2]s/containerd.sock
+volumePluginDir: %[2]s/volumeplugins
+resolvConf: ""
+clusterDNS: [%[3]s]
+clusterDomain: cluster.local
+evictionHard: {memory.available: 100Mi}
+imageGCHighThresholdPercent: 100
+readOnlyPort: 0
+serializeImagePulls: false
+`
+
+// proxyConfiguration: kubeconfig, the node's name, the pods' addresses. The
+// conntrack settings are the machine's, and stay as they are.
+const proxyConfiguration = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+clientConnection: {kubeconfig: %s}
+hostnameOverride: %s
+mode: iptables
+iptables: {minSyncPeriod: 100ms}
+clusterCIDR: %s
+conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
+`
+
+// kubeconfig: the API server's certificate, the token.
+const kubeconfig = `apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:6443", certificate-authority: %s}}]
+users: [{name: u, user: {token: %s}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+`
+
+const adapterPort = "6444"
+
+// adapterManifest: address, port.
+const adapterManifest = `apiVersion: v1
+kind: Service
+metadata: {name: adapter, namespace: kube-system}
+spec: {ports: [{port: 443, targetPort: %[2]s}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: adapter, namespace: kube-system, labels: {kubernetes.io/service-name: adapter}}
+addressType: IPv4
+ports: [{port: %[2]s}]
+endpoints: [{addresses: [%[1]q], conditions: {ready: true}}]
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta2.custom.metrics.k8s.io}
+spec:
+  group: custom.metrics.k8s.io
+  version: v1beta2
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {name: adapter, namespace: kube-system}
+`

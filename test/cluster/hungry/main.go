@@ -1,0 +1,26 @@
+// Hungry is an application that ends as some do in production: /memory takes
+// memory until the kernel kills it.
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+)
+
+var held [][]byte
+
+func main() {
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "well") })
+	http.HandleFunc("/memory", func(w http.ResponseWriter, r *http.Request) {
+		for range 1024 { // 1 GiB, if no limit comes first
+			page := make([]byte, 1<<20)
+			for i := 0; i < len(page); i += 4096 {
+				page[i] = 1
+			}
+			held = append(held, page)
+		}
+	})
+	fmt.Fprintln(os.Stderr, http.ListenAndServe("127.0.0.1:8080", nil))
+	os.Exit(1)
+}

@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// reap is process 1 of the namespaces: it mounts what belongs to them, starts
+// the stage inside, reaps whatever is left to it (containerd's shims, programs of
+// containers), and ends with that stage. The kernel then ends all others.
+func reap() (code int, err error) {
+	if err := mounts(os.Getenv(stateVariable)); err != nil {
+		return 0, err
+	}
+	environment := []string{stageVariable + "=inside"}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, stageVariable+"=") {
+			environment = append(environment, v)
+		}
+	}
+	child, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{Env: environment, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	if err != nil {
+		return 0, err
+	}
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return 0, fmt.Errorf("waiting: %w", err)
+		case pid == child.Pid && status.Exited():
+			return status.ExitStatus(), nil
+		case pid == child.Pid:
+			return 0, fmt.Errorf("the tests ended with %v", status.Signal())
+		}
+	}
+}
+
+// mounts gives the namespaces a /proc of their own and directories in memory
+// where the node's parts keep their state.
+func mounts(state string) error {
+	type mount struct {
+		source, target, kind string
+		flags                uintptr
+	}
+	list := []mount{
+		{"", "/", "", syscall.MS_REC | syscall.MS_PRIVATE},
+		{"proc", "/proc", "proc", syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC},
+		{"tmpfs", state, "tmpfs", 0},
+		{"tmpfs", "/run", "tmpfs", 0},
+		{"tmpfs", "/var/log", "tmpfs", 0},
+		{"tmpfs", "/var/lib/kubelet", "tmpfs", 0},
+		{"tmpfs", "/var/lib/cni", "tmpfs", 0},
+	}
+	for _, m := range list {
+		// The mount point is there afterwards too, empty.
+		if err := os.MkdirAll(m.target, 0o755); err != nil {
+			return err
+		}
+		if err := syscall.Mount(m.source, m.target, m.kind, m.flags, ""); err != nil {
+			return fmt.Errorf("mounting %s: %w", m.target, err)
+		}
+	}
+	// The kubelet's volumes have to be seen in the containers' mounts.
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""); err != nil {
+		return fmt.Errorf("sharing mounts: %w", err)
+	}
+	return syscall.Sethostname([]byte("node"))
+}

@@ -1,0 +1,83 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// systemNamespace is where Knative Serving runs.
+const systemNamespace = "knative-serving"
+
+// InstallKnative installs Knative Serving from its modules' own files: their
+// images by the names they have here, and no more CPU asked for than there is.
+func InstallKnative(t *testing.T) {
+	t.Helper()
+	serving, networking, caching := os.Getenv(servingVariable), os.Getenv(networkingVariable), os.Getenv(cachingVariable)
+	core := filepath.Join(serving, "config", "core")
+	for _, patterns := range [][]string{
+		{filepath.Join(core, "100-namespace.yaml")},
+		{filepath.Join(core, "300-resources", "*.yaml"), filepath.Join(networking, "config", "*.yaml"), filepath.Join(caching, "config", "*.yaml")},
+		{filepath.Join(core, "200-*.yaml"), filepath.Join(core, "200-roles", "*.yaml"), filepath.Join(core, "configmaps", "*.yaml")},
+	} {
+		KubectlWith(t, documents(t, patterns...), "apply", "--server-side", "--force-conflicts", "-f", "-")
+	}
+	ConfigureKnative(t, "config-network", map[string]string{"ingress-class": "test.ingress.networking.knative.dev"})
+	ConfigureKnative(t, "config-domain", map[string]string{"example.com": ""})
+	// A step down after seconds, not minutes.
+	ConfigureKnative(t, "config-autoscaler", map[string]string{"scale-to-zero-grace-period": "6s", "stable-window": "6s"})
+	KubectlWith(t, documents(t, filepath.Join(core, "deployments", "*.yaml"), filepath.Join(core, "webhooks", "*.yaml")),
+		"apply", "--server-side", "--force-conflicts", "-f", "-")
+	for _, name := range []string{"controller", "webhook", "autoscaler", "activator"} {
+		Kubectl(t, "-n", systemNamespace, "set", "resources", "deployment", name, "--requests=cpu=10m,memory=20Mi")
+	}
+	for _, name := range []string{"controller", "webhook", "autoscaler", "activator"} {
+		Kubectl(t, "-n", systemNamespace, "rollout", "status", "deployment", name, fmt.Sprintf("--timeout=%v", Patience))
+	}
+}
+
+// ConfigureKnative changes values of one of its config maps.
+func ConfigureKnative(t *testing.T, name string, values map[string]string) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"data": values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, func() error { // its webhook may be a moment late
+		out, err := exec.Command("kubectl", "-n", systemNamespace, "patch", "configmap", name, "--type=merge", "-p", string(patch)).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+}
+
+// documents returns files as one stream of YAML, images named as they are here.
+func documents(t *testing.T, patterns ...string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, pattern := range patterns {
+		names, err := filepath.Glob(pattern)
+		if err != nil || len(names) == 0 {
+			t.Fatalf("no file is %s (%v)", pattern, err)
+		}
+		for _, name := range names {
+			content, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(content)) {
+				if before, path, found := strings.Cut(line, "ko://"); found {
+					line = before + KnativeRegistry + "/" + filepath.Base(strings.TrimSpace(path)) + ":" + KnativeTag + "\n"
+				}
+				all.WriteString(line)
+			}
+			all.WriteString("\n---\n")
+		}
+	}
+	return all.String()
+}

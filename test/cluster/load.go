@@ -1,0 +1,230 @@
+package cluster
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A Kind of load: protocol, method, and whether connections are kept.
+type Kind struct {
+	HTTP2, Post, KeepAlive bool
+}
+
+func (k Kind) String() string {
+	words := []string{"HTTP/1", "GET", "connection each"}
+	if k.HTTP2 {
+		words[0] = "HTTP/2"
+	}
+	if k.Post {
+		words[1] = "streamed POST"
+	}
+	if k.KeepAlive {
+		words[2] = "keep-alive"
+	}
+	return strings.Join(words, ", ")
+}
+
+// Kinds returns all combinations.
+func Kinds() []Kind {
+	var all []Kind
+	for i := range 8 {
+		all = append(all, Kind{i&1 != 0, i&2 != 0, i&4 != 0})
+	}
+	return all
+}
+
+// A tally counts the requests of one kind.
+type tally struct {
+	complete int
+	lost     []string
+	slowest  time.Duration
+}
+
+// A Load sends requests of all kinds until it is stopped.
+type Load struct {
+	cancel  context.CancelFunc
+	workers sync.WaitGroup
+	mu      sync.Mutex
+	tallies map[Kind]*tally
+}
+
+// pause is what a worker waits between two requests.
+const pause = 10 * time.Millisecond
+
+// StartLoad starts two workers of each kind, whose requests name a host: "" for
+// the address.
+func StartLoad(t *testing.T, address, host string, of ...Kind) *Load {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &Load{cancel: cancel, tallies: map[Kind]*tally{}}
+	for _, k := range of {
+		l.tallies[k] = &tally{}
+		for range 2 {
+			l.workers.Go(func() { l.work(ctx, address, host, k) })
+		}
+	}
+	t.Cleanup(func() { l.cancel(); l.workers.Wait() })
+	return l
+}
+
+func (l *Load) work(ctx context.Context, address, host string, k Kind) {
+	var send func() error
+	if k.HTTP2 {
+		send = overHTTP2(address, host, k)
+	} else {
+		send = overHTTP1(address, host, k)
+	}
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := send()
+		took := time.Since(began)
+		l.mu.Lock()
+		if tally := l.tallies[k]; err != nil {
+			tally.lost = append(tally.lost, fmt.Sprintf("%s after %v: %v", time.Now().Format(time.TimeOnly), took.Round(time.Millisecond), err))
+		} else {
+			tally.complete++
+			tally.slowest = max(tally.slowest, took)
+		}
+		l.mu.Unlock()
+		time.Sleep(pause)
+	}
+}
+
+// Stop ends the load, reports it, and returns how many requests were complete
+// and how many lost.
+func (l *Load) Stop(t *testing.T) (complete, lost int) {
+	t.Helper()
+	l.cancel()
+	l.workers.Wait()
+	for _, k := range slices.SortedFunc(maps.Keys(l.tallies), func(a, b Kind) int { return strings.Compare(a.String(), b.String()) }) {
+		tally := l.tallies[k]
+		t.Logf("%-40v %5d complete, %d lost, slowest %v", k, tally.complete, len(tally.lost), tally.slowest.Round(time.Millisecond))
+		for _, problem := range tally.lost[:min(len(tally.lost), 10)] {
+			t.Logf("lost: %s", problem)
+		}
+		complete += tally.complete
+		lost += len(tally.lost)
+	}
+	return complete, lost
+}
+
+// StopComplete is Stop where each request has to be complete.
+func (l *Load) StopComplete(t *testing.T) {
+	t.Helper()
+	if complete, lost := l.Stop(t); complete == 0 || lost > 0 {
+		t.Errorf("%d requests complete, %d lost", complete, lost)
+	}
+}
+
+// request returns a request and what its answer has to be. A POST's body is sent
+// in five parts with some time between them.
+func request(address, host string, post bool) (r *http.Request, want string) {
+	if !post {
+		r, _ = http.NewRequest(http.MethodGet, "http://"+address+"/delay?ms=20", nil)
+		r.Host = cmp.Or(host, address)
+		return r, ""
+	}
+	reader, writer := io.Pipe()
+	r, _ = http.NewRequest(http.MethodPost, "http://"+address+"/echo?as=body", reader)
+	r.Host = cmp.Or(host, address)
+	go func() {
+		for i := range 5 {
+			if _, err := fmt.Fprintf(writer, "part %d\n", i); err != nil {
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		writer.Close()
+	}()
+	return r, "part 0\npart 1\npart 2\npart 3\npart 4\n"
+}
+
+// Check reads an answer whole, and returns an error unless it is a 200 with the
+// body that is wanted, "" for any.
+func Check(answer *http.Response, want string) error {
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	switch {
+	case err != nil:
+		return fmt.Errorf("status %d, then %w", answer.StatusCode, err)
+	case answer.StatusCode != http.StatusOK:
+		return fmt.Errorf("status %d %v: %.100s", answer.StatusCode, answer.Header, body)
+	case want != "" && string(body) != want:
+		return fmt.Errorf("body %.100q", body)
+	}
+	return nil
+}
+
+const requestTimeout = 30 * time.Second
+
+// overHTTP1 sends requests over connections of its own: net/http would repeat a
+// request silently whose connection ended, and here that is a lost one.
+func overHTTP1(address, host string, k Kind) func() error {
+	var conn net.Conn
+	var reader *bufio.Reader
+	return func() error {
+		if conn == nil {
+			c, err := net.DialTimeout("tcp", address, 10*time.Second)
+			if err != nil {
+				return err
+			}
+			conn, reader = c, bufio.NewReader(c)
+		}
+		conn.SetDeadline(time.Now().Add(requestTimeout))
+		r, want := request(address, host, k.Post)
+		defer func() {
+			if r.Body != nil {
+				r.Body.Close()
+			}
+		}()
+		r.Close = !k.KeepAlive
+		ended := true
+		defer func() {
+			if ended {
+				conn.Close()
+				conn = nil
+			}
+		}()
+		if err := r.Write(conn); err != nil {
+			return err
+		}
+		answer, err := http.ReadResponse(reader, r)
+		if err != nil {
+			return err
+		}
+		err = Check(answer, want)
+		ended = err != nil || answer.Close
+		return err
+	}
+}
+
+// overHTTP2 repeats what a GOAWAY says was not processed, as the protocol has it.
+func overHTTP2(address, host string, k Kind) func() error {
+	transport := &http.Transport{Protocols: new(http.Protocols), DisableKeepAlives: !k.KeepAlive}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: transport, Timeout: requestTimeout}
+	return func() error {
+		r, want := request(address, host, k.Post)
+		answer, err := client.Do(r)
+		if err != nil {
+			return errors.Unwrap(err)
+		}
+		if answer.ProtoMajor != 2 {
+			answer.Body.Close()
+			return errors.New(answer.Proto)
+		}
+		return Check(answer, want)
+	}
+}

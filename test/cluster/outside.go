@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Variables that carry paths from the host's side into the namespaces.
+const (
+	stateVariable  = "QUEUEGATE_CLUSTER_STATE" // directory, a tmpfs inside
+	logsVariable   = "QUEUEGATE_CLUSTER_LOGS"  // directory that outlives a failure
+	cgroupVariable = "QUEUEGATE_CLUSTER_CGROUP"
+)
+
+// outside builds what the node needs, starts the tests in namespaces of their
+// own, and clears away what namespaces do not: cgroups and a directory.
+func outside(options Options) (code int, err error) {
+	if missing := missing(); len(missing) > 0 {
+		fmt.Printf("cluster: SKIPPED, nothing was tested: %s\n", strings.Join(missing, "; "))
+		return 0, nil
+	}
+	if reason := declined(); reason != "" {
+		fmt.Printf("cluster: SKIPPED, nothing was tested: %s\n", reason)
+		return 0, nil
+	}
+	began := time.Now()
+	sweep()
+	name := fmt.Sprintf("%s%d", namePrefix, os.Getpid())
+	directory := filepath.Join(os.TempDir(), name)
+	state, logs, images := filepath.Join(directory, "state"), filepath.Join(directory, "logs"), filepath.Join(directory, "images")
+	if err := errors.Join(os.MkdirAll(state, 0o700), os.MkdirAll(logs, 0o755), os.MkdirAll(images, 0o755)); err != nil {
+		return 0, err
+	}
+	defer func() {
+		removeCgroups(name)
+		if code == 0 && err == nil {
+			os.RemoveAll(directory)
+		} else {
+			os.RemoveAll(images)
+			fmt.Fprintln(os.Stderr, "cluster: logs of the node are in", logs)
+		}
+	}()
+	built, err := build(images, options)
+	if err != nil {
+		return 0, err
+	}
+	fmt.Printf("cluster: built in %.1f s\n", time.Since(began).Seconds())
+
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	init := exec.Command("/proc/self/exe", os.Args[1:]...)
+	init.Stdout, init.Stderr = os.Stdout, os.Stderr
+	init.Env = append(os.Environ(), stageVariable+"=init", stateVariable+"="+state, logsVariable+"="+logs, cgroupVariable+"="+name)
+	init.Env = append(init.Env, built...)
+	init.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	// The signal comes with the end of the thread that started the process.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := init.Start(); err != nil {
+		return 0, fmt.Errorf("entering namespaces: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- init.Wait() }()
+	select {
+	case err = <-ended:
+	case s := <-interrupted:
+		init.Process.Kill()
+		<-ended
+		return 1, fmt.Errorf("ended by signal: %v", s)
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// declined says why the tests do not run although they could: "" if they do. In
+// CI they run if they are asked for, or are quick because the node is built.
+func declined() string {
+	switch asked := os.Getenv("QUEUEGATE_CLUSTER"); {
+	case asked == "0":
+		return "QUEUEGATE_CLUSTER=0"
+	case asked != "" || os.Getenv("CI") == "":
+		return ""
+	}
+	if built, err := nodeIsBuilt(); err != nil || !built {
+		return "the node is not built yet, which takes ten minutes and more: QUEUEGATE_CLUSTER=1 does it"
+	}
+	return ""
+}
+
+// missing lists in words what this machine lacks.
+func missing() []string {
+	var list []string
+	if os.Geteuid() != 0 {
+		list = append(list, "it needs root")
+	}
+	for _, c := range []struct{ command, of string }{
+		{"containerd", "containerd"}, {"ctr", "containerd"}, {"runc", "runc"},
+		{"iptables", "iptables"}, {"conntrack", "conntrack"}, {"ip", "iproute2"},
+	} {
+		if _, err := exec.LookPath(c.command); err != nil {
+			list = append(list, fmt.Sprintf("no command %s (Debian: %s)", c.command, c.of))
+		}
+	}
+	if pluginDirectory() == "" {
+		list = append(list, "no CNI plugin bridge (Debian: containernetworking-plugins)")
+	}
+	return list
+}
+
+// pluginDirectory returns where the CNI plugins are, "" for nowhere.
+func pluginDirectory() string {
+	for _, d := range []string{"/usr/lib/cni", "/opt/cni/bin"} {
+		if _, err := os.Stat(filepath.Join(d, "bridge")); err == nil {
+			return d
+		}
+	}
+	return ""
+}

@@ -1,0 +1,14 @@
+// Pause does nothing until it is told to end. It holds a pod's namespaces open.
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, os.Interrupt, syscall.SIGTERM)
+	<-ended
+}

@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ProcessOf returns the process of a pod that runs a program of that name.
+func ProcessOf(t *testing.T, pod corev1.Pod, program string) int {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err != nil || filepath.Base(target) != program {
+			continue
+		}
+		group, _ := os.ReadFile(filepath.Join(filepath.Dir(link), "cgroup"))
+		if strings.Contains(string(group), string(pod.UID)) {
+			process, _ := strconv.Atoi(strings.Split(link, "/")[2])
+			return process
+		}
+	}
+	t.Fatalf("no process %s of pod %s", program, pod.Name)
+	return 0
+}
+
+// WaitEnded waits until a process has closed all that it had open: it is gone
+// then, or a zombie.
+func WaitEnded(process int) {
+	for {
+		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))
+		if _, rest, _ := strings.Cut(string(content), ") "); err != nil || strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X") {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// ResidentMemory returns the bytes of a process that are in memory.
+func ResidentMemory(t *testing.T, process int) int64 {
+	t.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", process))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(content))[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// CPUTime returns what a process has used, to the hundredth of a second.
+func CPUTime(t *testing.T, process int) time.Duration {
+	t.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(content), ") ") // the name may have spaces
+	var ticks int64
+	for _, field := range strings.Fields(rest)[11:13] { // utime, stime (proc(5))
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}

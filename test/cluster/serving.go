@@ -1,0 +1,108 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Variables with the directories of Knative's modules, which hold the resources
+// that belong to the programs.
+const (
+	servingVariable    = "QUEUEGATE_CLUSTER_SERVING"
+	networkingVariable = "QUEUEGATE_CLUSTER_NETWORKING"
+	cachingVariable    = "QUEUEGATE_CLUSTER_CACHING"
+	suitesVariable     = "QUEUEGATE_CLUSTER_SUITES" // test binaries
+)
+
+// KnativeRegistry is one of those for which Knative asks no registry for a
+// digest.
+const KnativeRegistry = "ko.local"
+
+// KnativeTag is the tag of all images there.
+const KnativeTag = "test"
+
+// servingPrograms are Knative Serving, and its sidecar to compare with.
+var servingPrograms = []string{"cmd/activator", "cmd/autoscaler", "cmd/controller", "cmd/queue", "cmd/webhook"}
+
+// servingImages are those that the suites of Knative use.
+var servingImages = []string{
+	"autoscale", "failing", "grpc-ping", "hellohttp2", "hellovolume", "helloworld", "httpproxy", "pizzaplanetv1", "pizzaplanetv2",
+	"readiness", "runtime", "singlethreaded", "slowstart", "timeout", "volumes", "wsserver",
+}
+
+// servingSuites are Knative's own tests, by the name of their binaries.
+var servingSuites = map[string]string{"runtime": "test/conformance/runtime", "e2e": "test/e2e"}
+
+// buildServing builds Knative Serving from its module, cached until the module
+// changes. It returns the images, and the variables for the stage inside.
+func buildServing(root, cache, to string) (images, variables []string, err error) {
+	module := filepath.Join(root, "serving")
+	key, err := digest(filepath.Join(module, "go.mod"), filepath.Join(module, "go.sum"))
+	if err != nil {
+		return nil, nil, err
+	}
+	built := filepath.Join(cache, "serving-"+key)
+	packages := map[string]string{}
+	for _, p := range servingPrograms {
+		packages[filepath.Base(p)] = p
+	}
+	for _, i := range servingImages {
+		packages[i] = "test/test_images/" + i
+	}
+	for name, path := range packages {
+		program := filepath.Join(built, name)
+		if _, err := os.Stat(program); err != nil {
+			fmt.Println("cluster: building", path, "of Knative Serving")
+			if err := goBuild(module, program, "-s -w", "knative.dev/serving/"+path); err != nil {
+				return nil, nil, err
+			}
+		}
+		archive := filepath.Join(to, "knative-"+name+".tar")
+		i := image{name: KnativeRegistry + "/" + name + ":" + KnativeTag, program: program, path: "/ko-app/" + name}
+		if err := i.write(archive); err != nil {
+			return nil, nil, err
+		}
+		images = append(images, archive)
+	}
+	for name, path := range servingSuites {
+		if err := buildSuite(module, filepath.Join(built, name+".test"), path); err != nil {
+			return nil, nil, err
+		}
+	}
+	variables = append(variables, suitesVariable+"="+built)
+	for variable, path := range map[string]string{
+		servingVariable: "knative.dev/serving", networkingVariable: "knative.dev/networking", cachingVariable: "knative.dev/caching",
+	} {
+		list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", path)
+		list.Dir = module
+		out, err := list.Output()
+		if err != nil {
+			return nil, nil, fmt.Errorf("finding module %s: %w", path, err)
+		}
+		variables = append(variables, variable+"="+strings.TrimSpace(string(out)))
+	}
+	return images, variables, nil
+}
+
+// buildSuite compiles tests, to be run inside.
+func buildSuite(module, binary, path string) error {
+	if _, err := os.Stat(binary); err == nil {
+		return nil
+	}
+	fmt.Println("cluster: building", path, "of Knative Serving")
+	compile := exec.Command("go", "test", "-c", "-tags=e2e", "-trimpath", "-o", binary, "knative.dev/serving/"+path)
+	compile.Dir, compile.Stdout, compile.Stderr = module, os.Stderr, os.Stderr
+	if err := compile.Run(); err != nil {
+		return fmt.Errorf("building %s: %w", path, err)
+	}
+	return nil
+}
+
+// ServingDirectory is that of the module knative.dev/serving.
+func ServingDirectory() string { return os.Getenv(servingVariable) }
+
+// Suite is the program that holds the tests of one of servingSuites.
+func Suite(name string) string { return filepath.Join(os.Getenv(suitesVariable), name+".test") }
