@@ -20,7 +20,7 @@ COUNT     ?= 5
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image run demo test race e2e torture simulate planted conformance render browser bench bench-micro lint fuzz clean
+.PHONY: help build image run demo test race e2e torture simulate planted conformance render browser cluster bench bench-micro lint fuzz clean
 
 help: ## this list
 	@echo 'make <target>:'
@@ -74,6 +74,9 @@ render: ## config/kubernetes, its overlays and the Helm chart, rendered and held
 
 browser: ## the status page in headless Chromium, which must be installed
 	cd test/browser && $(GO) test -count=1 ./...
+
+cluster: ## pods with the gate in a Kubernetes node on this machine (root, Debian's containerd and others); KNATIVE=1: Knative in it
+	cd test/cluster && $(GO) test -count=1 -timeout 60m -parallel 6 -v ./$(if $(KNATIVE),knative,kubernetes)
 
 bench: ## the load harness with its default scenarios; more with go run ./bench
 	$(GO) run ./bench run $(BENCHFLAGS)

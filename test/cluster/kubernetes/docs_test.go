@@ -1,0 +1,12 @@
+package kubernetes
+
+import (
+	"testing"
+
+	"github.com/queuegate/queuegate/test/cluster"
+)
+
+func TestThePageIsRightCommandByCommand(t *testing.T) {
+	t.Parallel()
+	cluster.RunPage(t, "../../..", "docs/kubernetes.md")
+}

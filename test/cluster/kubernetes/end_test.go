@@ -1,0 +1,89 @@
+package kubernetes
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/queuegate/queuegate/test/cluster"
+)
+
+// The request takes longer than the quiet period of the drain, so it ends while
+// the gate waits for what is left.
+const longRequest = 20 * time.Second
+
+func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
+	t.Parallel()
+	for _, form := range forms {
+		t.Run(form.name, func(t *testing.T) {
+			t.Parallel()
+			namespace := cluster.Namespace(t)
+			base(t, one, form.change).apply(t, namespace)
+			pod := cluster.Pods(t, namespace)[0]
+			address := pod.Status.PodIP + ":8012"
+			tunnel, err := openWebSocket(address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tunnel.conn.Close()
+			if err := tunnel.send("before"); err != nil {
+				t.Fatal(err)
+			}
+			if _, echo, err := tunnel.receive(10 * time.Second); err != nil || string(echo) != "before" {
+				t.Fatalf("echo %q, %v", echo, err)
+			}
+			finished := make(chan error, 1)
+			go func() {
+				answer, err := http.Get(fmt.Sprintf("http://%s/delay?ms=%d", address, longRequest.Milliseconds()))
+				if err == nil {
+					err = cluster.Check(answer, "")
+				}
+				finished <- err
+			}()
+			time.Sleep(500 * time.Millisecond) // for the request to be under way
+			began := time.Now()
+			cluster.Kubectl(t, "-n", namespace, "delete", "pod", pod.Name, "--wait=false")
+
+			if err := tunnel.closed(2 * time.Minute); err != nil {
+				t.Error("WebSocket:", err)
+			}
+			t.Logf("close frame after %.1f s", time.Since(began).Seconds())
+			tunnel.conn.Close()
+			if err := <-finished; err != nil {
+				t.Error("request under way:", err)
+			}
+			t.Logf("request complete after %.1f s", time.Since(began).Seconds())
+			cluster.Eventually(t, func() error {
+				if exec.Command("kubectl", "-n", namespace, "get", "pod", pod.Name).Run() == nil {
+					return fmt.Errorf("pod %s is still there", pod.Name)
+				}
+				return nil
+			})
+			took := time.Since(began)
+			t.Logf("pod gone after %.1f s", took.Seconds())
+			if grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second; took > grace/2 {
+				t.Errorf("took %v of %v: was it killed?", took, grace)
+			}
+			// The end is in the events only if something went wrong with it.
+			if events := eventsOf(t, namespace, "FailedPreStopHook"); len(events) > 0 {
+				t.Errorf("events of preStop: %v", events)
+			}
+		})
+	}
+}
+
+// eventsOf returns the messages of a namespace's events with that reason.
+func eventsOf(t *testing.T, namespace, reason string) []string {
+	t.Helper()
+	var list corev1.EventList
+	cluster.Decode(t, cluster.Kubectl(t, "-n", namespace, "get", "events", "-o", "json", "--field-selector", "reason="+reason), &list)
+	var messages []string
+	for _, e := range list.Items {
+		messages = append(messages, e.Message)
+	}
+	return messages
+}

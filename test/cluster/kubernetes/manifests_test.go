@@ -1,0 +1,105 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/queuegate/queuegate/test/cluster"
+)
+
+const configDirectory = "../../../config/kubernetes"
+
+// manifests are what config/kubernetes makes: the Deployment, which a test may
+// change, and the rest as it is.
+type manifests struct {
+	deployment *appsv1.Deployment
+	rest       []string
+}
+
+// base renders config/kubernetes.
+func base(t *testing.T, changes ...func(*appsv1.Deployment)) *manifests {
+	t.Helper()
+	m := new(manifests)
+	for _, document := range strings.Split(cluster.Kubectl(t, "kustomize", configDirectory), "\n---\n") {
+		var kind struct{ Kind string }
+		if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
+			t.Fatal(err)
+		}
+		if kind.Kind != "Deployment" {
+			m.rest = append(m.rest, document)
+			continue
+		}
+		m.deployment = new(appsv1.Deployment)
+		if err := yaml.UnmarshalStrict([]byte(document), m.deployment); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m.deployment == nil {
+		t.Fatal("no Deployment")
+	}
+	for _, change := range changes {
+		change(m.deployment)
+	}
+	return m
+}
+
+// plainForm has the gate as a container beside the application, as Knative's
+// pods and those of clusters before 1.29 have it.
+func plainForm(d *appsv1.Deployment) {
+	spec := &d.Spec.Template.Spec
+	sidecar := spec.InitContainers[0]
+	sidecar.RestartPolicy, sidecar.StartupProbe = nil, nil
+	spec.InitContainers, spec.Containers = nil, append(spec.Containers, sidecar)
+}
+
+// gate returns the gate's container of a pod, in either form.
+func gate(spec *corev1.PodSpec) *corev1.Container {
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			if list[i].Name == "queuegate" {
+				return &list[i]
+			}
+		}
+	}
+	panic("no container queuegate")
+}
+
+// apply applies them, and waits until all pods are ready.
+func (m *manifests) apply(t *testing.T, namespace string) {
+	t.Helper()
+	document, err := json.Marshal(m.deployment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(append(m.rest, string(document)), "\n---\n")
+	cluster.KubectlWith(t, all, "-n", namespace, "apply", "-f", "-")
+	rolledOut(t, namespace)
+}
+
+// rolledOut waits until the Deployment's pods are ready.
+func rolledOut(t *testing.T, namespace string) {
+	t.Helper()
+	cluster.Kubectl(t, "-n", namespace, "rollout", "status", "deployment", "web", fmt.Sprintf("--timeout=%v", cluster.Patience))
+}
+
+// address returns the host and port of the Service.
+func address(t *testing.T, namespace string) string {
+	t.Helper()
+	return cluster.Kubectl(t, "-n", namespace, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}

@@ -1,0 +1,27 @@
+package kubernetes
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/queuegate/queuegate/test/cluster"
+)
+
+// The figures come from the gates' metrics pages, through an adapter that does
+// without Prometheus.
+func TestAHorizontalPodAutoscalerScalesByTheGatesFigures(t *testing.T) {
+	t.Parallel()
+	namespace := cluster.Namespace(t)
+	base(t, one).apply(t, namespace)
+	cluster.Kubectl(t, "-n", namespace, "apply", "-f", "../../../config/overlays/hpa/hpa.yaml")
+	// Sixteen requests at once are more than two pods with seven each.
+	load := cluster.StartLoad(t, address(t, namespace), "", cluster.Kinds()...)
+	cluster.Eventually(t, func() error {
+		if n := len(cluster.Pods(t, namespace)); n < 2 {
+			return fmt.Errorf("%d pods: %s", n, cluster.Kubectl(t, "-n", namespace, "describe", "hpa"))
+		}
+		return nil
+	})
+	rolledOut(t, namespace)
+	load.StopComplete(t)
+}
