@@ -35,7 +35,7 @@ func beApplication(mode string) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH)
 	var open atomic.Int64
-	release := make(chan struct{})
+	release, tunnels := make(chan struct{}), make(chan net.Conn, 1)
 	paths := map[string]func(http.ResponseWriter){
 		"/":        func(w http.ResponseWriter) { fmt.Fprint(w, "ok") },
 		"/hold":    func(w http.ResponseWriter) { w.(http.Flusher).Flush(); <-release },
@@ -45,6 +45,14 @@ func beApplication(mode string) int {
 		"/pid":     func(w http.ResponseWriter) { fmt.Fprint(w, os.Getpid()) },
 		"/env": func(w http.ResponseWriter) {
 			fmt.Fprintf(w, "PORT=%s NOTIFY_SOCKET=%s", os.Getenv("PORT"), os.Getenv("NOTIFY_SOCKET"))
+		},
+		"/tunnel": func(w http.ResponseWriter) {
+			c, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello")
+			tunnels <- c
 		},
 		"/orphan": func(w http.ResponseWriter) {
 			pid, _ := exec.Command("/bin/sh", "-c", "sleep 0.1 >/dev/null & echo $!").Output()
@@ -64,6 +72,12 @@ func beApplication(mode string) int {
 	for s := range signals {
 		fmt.Printf("%v with %d open\n", s, open.Load())
 		if s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGQUIT {
+			select {
+			case c := <-tunnels:
+				fmt.Fprint(c, "bye")
+				_ = c.Close()
+			default:
+			}
 			return applicationExit
 		}
 	}
@@ -127,6 +141,19 @@ func TestADrainEndsBeforeTheApplicationGetsItsSignal(t *testing.T) {
 			t.Errorf("stdout lacks %q: %q", want, g.stdout.String())
 		}
 	}
+}
+
+func TestAnApplicationClosesItsTunnelsWhenItGetsItsSignal(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t)
+	c := dial(t, g)
+	c.send(request("GET", "/tunnel", "Connection: Upgrade", "Upgrade: x"))
+	c.head()
+	c.expect("hello")
+	g.signal(syscall.SIGTERM)
+	c.expect("bye")
+	c.closed()
+	g.ends(applicationExit)
 }
 
 func TestQueueDrainEndsTheApplicationToo(t *testing.T) {
