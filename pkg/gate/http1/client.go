@@ -102,7 +102,6 @@ func (c *clientSide) Interim(up gate.UpstreamSide) {
 // and a client that does not know of the close would lose its next request.
 func (c *clientSide) Answer(up gate.UpstreamSide) {
 	s := c.session
-	s.releaseHead()
 	res := up.(wire.Responder).Response()
 	unknown := res.Body == wire.BodyChunked || res.Body == wire.BodyUntilClose
 	chunked := unknown && s.req.Minor > 0
@@ -115,7 +114,6 @@ func (c *clientSide) Answer(up gate.UpstreamSide) {
 
 // Switch is gate.ClientSide.
 func (c *clientSide) Switch(up gate.UpstreamSide) {
-	c.session.releaseHead()
 	res := up.(wire.Responder).Response()
 	c.writer.begin(false, false)
 	c.writer.tunnel = true

@@ -75,9 +75,8 @@ func (in *input) takeRest(rd *reader) (fits bool) {
 	return fits
 }
 
-// releaseHead gives the memory of a head back to the budget: at the latest when
-// its buffer goes, and earlier for a request that is being answered, of which
-// there may be as many as the container takes.
+// releaseHead gives the memory of a head back to the budget when its buffer
+// goes, behind the answer: observers read the head until then.
 func (in *input) releaseHead() {
 	if in.held > 0 {
 		in.bufs.heads.Release(in.held)

@@ -30,6 +30,31 @@ func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
 	engineUntil(t, "nothing is held", func() bool { return r.gate.Heads.Used() == 0 && r.gate.Bodies.Used() == 0 })
 }
 
+// TestAHeadIsInTheBudgetUntilItsAnswerIsOver: clients that do not read would
+// hold any number of heads.
+func TestAHeadIsInTheBudgetUntilItsAnswerIsOver(t *testing.T) {
+	release := make(chan struct{})
+	r := engineServe(t, gate.Config{HeadMemory: 64 << 10}, engineOptions{}, func(c *engineCall) bool {
+		c.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+		c.await(release)
+		c.write("ok")
+		return true
+	})
+	head := "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", 40<<10) + "\r\n\r\n"
+	first := r.client()
+	first.send(head)
+	if _, err := first.in.Peek(1); err != nil { // the answer has begun
+		t.Fatal(err)
+	}
+	if used := r.gate.Heads.Used(); used != 56<<10 {
+		t.Errorf("%d bytes held, want %d", used, 56<<10)
+	}
+	r.client().send(head).wantRefusal(gate.OutOfMemoryBudget)
+	close(release)
+	first.want(200, "ok")
+	engineUntil(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
+}
+
 func TestBodiesGoThroughSmallBuffersWhereTheBudgetIsUsedUp(t *testing.T) {
 	body := strings.Repeat("0123456789", 100_000)
 	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer(body) })

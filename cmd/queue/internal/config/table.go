@@ -59,7 +59,7 @@ func trafficRows(c *Config) []row {
 			"Peers whose probe headers, user agents and forwarding fields are believed, always with loopback. A request of any other peer " +
 				"is traffic, without its K-Proxy-Request, K-Original-Host, X-Forwarded-* and Forwarded."},
 		{"HEAD_MEMORY", "head-memory", "16Mi", size(64 << 10).at(&c.Gate.HeadMemory),
-			"Memory shared by all request heads that are being read, beyond the first 8 KiB of each; a head that needs more gets 503."},
+			"Memory shared by all request heads until the end of their answers, beyond the first 8 KiB of each; a head that needs more gets 503."},
 		{"HTTP2_MAX_HEADER_LIST", "http2-max-header-list", "64Ki", size(4 << 10).at(&c.HTTP2MaxHeaderList),
 			"Longest request head over HTTP/2, after decoding, as SETTINGS_MAX_HEADER_LIST_SIZE counts it; a longer one gets 431."},
 		{"ENABLE_HTTP_FULL_DUPLEX", "http-full-duplex", "false", yesNo.at(&c.ignored.fullDuplex),
