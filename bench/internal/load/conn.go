@@ -22,8 +22,7 @@ type conn struct {
 	dead      bool // it will not be dialed again
 	watched   uint32
 	in        []byte // what came and was not used yet
-	out       []byte // what the socket did not take yet
-	fill      int64  // filler to write after out
+	out       wire.Output
 
 	// Of the protocols.
 	due    int64 // of the request under way
@@ -131,7 +130,7 @@ func (c *conn) lose(why error) {
 		why = errClosed
 	}
 	c.hangUp()
-	c.out, c.fill = c.out[:0], 0
+	c.out.Drop()
 	if !c.worker.protocol.lost(c, why) {
 		c.worker.bury(c, why)
 		return
@@ -157,37 +156,16 @@ func (c *conn) flush() {
 	if !c.connected {
 		return
 	}
-	for len(c.out) > 0 || c.fill > 0 {
-		var p []byte
-		switch {
-		case len(c.out) > 0 && c.fill > 0 && c.fill <= 16<<10:
-			c.out = append(c.out, wire.Filler[:c.fill]...)
-			c.fill = 0
-			p = c.out
-		case len(c.out) > 0:
-			p = c.out
-		default:
-			p = wire.Filler[:min(c.fill, int64(len(wire.Filler)))]
-		}
-		n, errno := socket.Write(c.fd, p)
-		if errno == syscall.EAGAIN || errno == syscall.EINTR {
-			n = 0
-		} else if errno != 0 {
-			// What the peer said before it closed may still be there to read,
-			// and the read reports the end.
-			c.out, c.fill = c.out[:0], 0
-			break
-		}
-		c.worker.tally.bytesOut += int64(n)
-		if len(c.out) > 0 {
-			c.out = c.out[:copy(c.out, c.out[n:])]
-		} else {
-			c.fill -= int64(n)
-		}
-		if n < len(p) {
-			c.watch(socket.Readable | socket.Writable)
-			return
-		}
+	n, errno := c.out.Flush(c.fd)
+	c.worker.tally.bytesOut += n
+	if errno != 0 {
+		// What the peer said before it closed may still be there to read, and
+		// the read reports the end.
+		c.out.Drop()
+	}
+	if c.out.Pending() {
+		c.watch(socket.Readable | socket.Writable)
+		return
 	}
 	c.watch(socket.Readable)
 }

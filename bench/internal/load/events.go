@@ -28,7 +28,7 @@ func newEvents(w *worker) *events {
 }
 
 func (e *events) greet(c *conn) bool {
-	c.out = append(c.out, e.request...)
+	c.out.Bytes = append(c.out.Bytes, e.request...)
 	return false
 }
 

@@ -75,13 +75,13 @@ func newH2(w *worker) *h2 {
 
 func (h *h2) greet(c *conn) bool {
 	c.stream = &h2conn{open: map[uint32]*h2stream{}, next: 1, window: firstWindow, initialWindow: firstWindow}
-	c.out = append(c.out, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"...)
-	c.out = appendFrame(c.out, frameSettings, 0, 0, []byte{
+	c.out.Bytes = append(c.out.Bytes, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"...)
+	c.out.Bytes = appendFrame(c.out.Bytes, frameSettings, 0, 0, []byte{
 		0, 1, 0, 0, 0, 0, // no table of fields
 		0, 2, 0, 0, 0, 0, // no push
 		0, 4, 0x7f, 0xff, 0xff, 0xff, // window of each stream
 	})
-	c.out = appendFrame(c.out, frameWindow, 0, 0, binary.BigEndian.AppendUint32(nil, ourWindow-firstWindow))
+	c.out.Bytes = appendFrame(c.out.Bytes, frameWindow, 0, 0, binary.BigEndian.AppendUint32(nil, ourWindow-firstWindow))
 	if h.stays {
 		for range h.worker.spec.Streams {
 			c.stream.idle = append(c.stream.idle, h.begin(c, false))
@@ -98,7 +98,7 @@ func (h *h2) begin(c *conn, end bool) uint32 {
 	if end {
 		flags |= flagEndStream
 	}
-	c.out = appendFrame(c.out, frameHeaders, flags, id, h.head)
+	c.out.Bytes = appendFrame(c.out.Bytes, frameHeaders, flags, id, h.head)
 	c.stream.open[id] = &h2stream{window: c.stream.initialWindow}
 	return id
 }
@@ -132,7 +132,7 @@ func (h *h2) pump(c *conn, id uint32, s *h2stream) {
 		if s.toSend == 0 && !h.stays {
 			flags = flagEndStream
 		}
-		c.out = appendFrame(c.out, frameData, flags, id, wire.Filler[:n])
+		c.out.Bytes = appendFrame(c.out.Bytes, frameData, flags, id, wire.Filler[:n])
 	}
 }
 
@@ -164,7 +164,7 @@ func (h *h2) frame(c *conn, kind, flags byte, id uint32, payload []byte) error {
 	case frameData:
 		hc.received += int64(len(payload))
 		if hc.received >= topUpWindow {
-			c.out = appendFrame(c.out, frameWindow, 0, 0, binary.BigEndian.AppendUint32(nil, uint32(hc.received)))
+			c.out.Bytes = appendFrame(c.out.Bytes, frameWindow, 0, 0, binary.BigEndian.AppendUint32(nil, uint32(hc.received)))
 			hc.received = 0
 		}
 		if s == nil {
@@ -174,7 +174,7 @@ func (h *h2) frame(c *conn, kind, flags byte, id uint32, payload []byte) error {
 			// The window of a stream that stays open is given back at once;
 			// one update for a message is small beside the message's frame.
 			if len(payload) > 0 {
-				c.out = appendFrame(c.out, frameWindow, 0, id, binary.BigEndian.AppendUint32(nil, uint32(len(payload))))
+				c.out.Bytes = appendFrame(c.out.Bytes, frameWindow, 0, id, binary.BigEndian.AppendUint32(nil, uint32(len(payload))))
 			}
 			s.echoed += int64(len(payload))
 			if s.busy && s.echoed >= h.worker.spec.Body {
@@ -198,7 +198,7 @@ func (h *h2) frame(c *conn, kind, flags byte, id uint32, payload []byte) error {
 		return h.settings(c, flags, payload)
 	case framePing:
 		if flags&flagAck == 0 {
-			c.out = appendFrame(c.out, framePing, flagAck, 0, payload)
+			c.out.Bytes = appendFrame(c.out.Bytes, framePing, flagAck, 0, payload)
 		}
 	case frameGoAway:
 		return errors.New("connection ended by GOAWAY")
@@ -252,7 +252,7 @@ func (h *h2) settings(c *conn, flags byte, payload []byte) error {
 		}
 		c.stream.initialWindow = window
 	}
-	c.out = appendFrame(c.out, frameSettings, flagAck, 0, nil)
+	c.out.Bytes = appendFrame(c.out.Bytes, frameSettings, flagAck, 0, nil)
 	return nil
 }
 

@@ -44,8 +44,8 @@ func (h *http1) send(c *conn, due int64) {
 			return
 		}
 	}
-	c.out = append(c.out, h.request...)
-	c.fill = h.worker.spec.Body
+	c.out.Bytes = append(c.out.Bytes, h.request...)
+	c.out.Fill = h.worker.spec.Body
 }
 
 var errUnasked = errors.New("bytes that were not asked for")
@@ -68,13 +68,13 @@ func (h *http1) receive(c *conn, p []byte) (used int, err error) {
 		h.worker.finished(c, c.due, outcome{status: c.answer.status, held: true})
 	case c.answer.close:
 		c.hangUp()
-		c.out, c.fill = c.out[:0], 0
+		c.out.Drop()
 		h.worker.finished(c, c.due, outcome{status: c.answer.status})
 		if c.fd < 0 {
 			return used, c.dial()
 		}
 	default:
-		if c.fill > 0 || len(c.out) > 0 {
+		if c.out.Pending() {
 			// The answer came before the upload ended; what is left of it
 			// must go out before the next request.
 			h.worker.finished(c, c.due, outcome{status: c.answer.status, held: true})

@@ -33,13 +33,13 @@ func newWebSocket(w *worker) *webSocket {
 }
 
 func (s *webSocket) greet(c *conn) bool {
-	c.out = append(c.out, s.handshake...)
+	c.out.Bytes = append(c.out.Bytes, s.handshake...)
 	return false
 }
 
 func (s *webSocket) send(c *conn, due int64) {
 	c.busy, c.due = true, due
-	c.out = append(c.out, s.frame...)
+	c.out.Bytes = append(c.out.Bytes, s.frame...)
 }
 
 func (s *webSocket) receive(c *conn, p []byte) (used int, err error) {

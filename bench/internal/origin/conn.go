@@ -27,15 +27,14 @@ const (
 )
 
 // A conn is one HTTP/1 connection. What it has read and not yet used is in in;
-// what it must write and could not is in out and fill.
+// what it must write and could not is in out.
 type conn struct {
 	loop    *loop
 	fd      int
 	state   state
 	watched uint32
 	in      []byte
-	out     []byte
-	fill    int64     // bytes of filler to write after out
+	out     wire.Output
 	body    wire.Body // of the upload under way
 	request request
 	due     int64 // timer, by package clock
@@ -73,7 +72,7 @@ func (c *conn) read() {
 			c.close()
 			return
 		}
-		c.watch(unix.EPOLLOUT * b2u(c.pending()))
+		c.watch(unix.EPOLLOUT * b2u(c.out.Pending()))
 	default:
 		c.advance(c.loop.scratch[:n])
 	}
@@ -139,7 +138,7 @@ func (c *conn) takeHead(p []byte) (used int, more bool) {
 	}
 	r, ok := parseRequest(p[:end+2])
 	if !ok {
-		c.out = append(c.out, badRequest...)
+		c.out.Bytes = append(c.out.Bytes, badRequest...)
 		c.flush()
 		c.close()
 		return 0, false
@@ -168,20 +167,20 @@ func (c *conn) reply() {
 	switch r.route {
 	case routeRoot:
 		if r.close {
-			c.out = append(c.out, rootAnswerClose...)
+			c.out.Bytes = append(c.out.Bytes, rootAnswerClose...)
 		} else {
-			c.out = append(c.out, rootAnswer...)
+			c.out.Bytes = append(c.out.Bytes, rootAnswer...)
 		}
 	case routeBytes:
-		c.out = append(c.out, "HTTP/1.1 200 OK\r\nDate: "+date+"\r\nContent-Type: application/octet-stream\r\nContent-Length: "...)
-		c.out = strconv.AppendInt(c.out, r.size, 10)
+		c.out.Bytes = append(c.out.Bytes, "HTTP/1.1 200 OK\r\nDate: "+date+"\r\nContent-Type: application/octet-stream\r\nContent-Length: "...)
+		c.out.Bytes = strconv.AppendInt(c.out.Bytes, r.size, 10)
 		if r.close {
-			c.out = append(c.out, "\r\nConnection: close"...)
+			c.out.Bytes = append(c.out.Bytes, "\r\nConnection: close"...)
 		}
-		c.out = append(c.out, "\r\n\r\n"...)
-		c.fill = r.size
+		c.out.Bytes = append(c.out.Bytes, "\r\n\r\n"...)
+		c.out.Fill = r.size
 	case routeEvents:
-		c.out = append(c.out, eventsHead...)
+		c.out.Bytes = append(c.out.Bytes, eventsHead...)
 		c.state = events
 		c.flush()
 		if c.loop.conns[c.fd] == c {
@@ -189,14 +188,14 @@ func (c *conn) reply() {
 		}
 		return
 	case routeWebSocket:
-		c.out = append(c.out, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: "...)
-		c.out = append(c.out, acceptKey(r.key)...)
-		c.out = append(c.out, "\r\n\r\n"...)
+		c.out.Bytes = append(c.out.Bytes, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: "...)
+		c.out.Bytes = append(c.out.Bytes, acceptKey(r.key)...)
+		c.out.Bytes = append(c.out.Bytes, "\r\n\r\n"...)
 		c.state = echoing
 		c.flush()
 		return
 	default:
-		c.out = append(c.out, notFound...)
+		c.out.Bytes = append(c.out.Bytes, notFound...)
 	}
 	c.state = writing
 	c.flush()
@@ -212,8 +211,8 @@ func (c *conn) expired(now int64) {
 	case events:
 		// A client that does not keep up gets the next event later; each
 		// stamp is that of its writing.
-		if !c.pending() {
-			c.out = appendEvent(c.out, clock.Now())
+		if !c.out.Pending() {
+			c.out.Bytes = appendEvent(c.out.Bytes, clock.Now())
 			c.flush()
 		}
 		if c.loop.conns[c.fd] == c {
@@ -226,38 +225,15 @@ func (c *conn) expired(now int64) {
 	}
 }
 
-func (c *conn) pending() bool { return len(c.out) > 0 || c.fill > 0 }
-
 // flush writes what is pending, and ends the answer when all is written.
 func (c *conn) flush() {
-	for c.pending() {
-		var p []byte
-		switch {
-		case len(c.out) > 0 && c.fill > 0 && len(c.out)+int(c.fill) <= 16<<10:
-			c.out = append(c.out, wire.Filler[:c.fill]...)
-			c.fill = 0
-			p = c.out
-		case len(c.out) > 0:
-			p = c.out
-		default:
-			p = wire.Filler[:min(c.fill, int64(len(wire.Filler)))]
-		}
-		n, errno := socket.Write(c.fd, p)
-		if errno == syscall.EAGAIN || errno == syscall.EINTR {
-			n = 0
-		} else if errno != 0 {
-			c.close()
-			return
-		}
-		if len(c.out) > 0 {
-			c.out = c.out[:copy(c.out, c.out[n:])]
-		} else {
-			c.fill -= int64(n)
-		}
-		if n < len(p) {
-			c.watch(unix.EPOLLOUT | socket.Readable*b2u(!c.ended && c.state == echoing))
-			return
-		}
+	if _, errno := c.out.Flush(c.fd); errno != 0 {
+		c.close()
+		return
+	}
+	if c.out.Pending() {
+		c.watch(unix.EPOLLOUT | socket.Readable*b2u(!c.ended && c.state == echoing))
+		return
 	}
 	if c.state == writing {
 		c.state = atHead

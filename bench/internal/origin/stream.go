@@ -48,13 +48,13 @@ func (c *conn) echo(p []byte) (used int) {
 		if uint64(len(frame)) < uint64(head)+size {
 			break
 		}
-		c.out = wire.AppendFrameHead(c.out, frame[0], 0, size)
-		at := len(c.out)
-		c.out = append(c.out, frame[head:head+int(size)]...)
+		c.out.Bytes = wire.AppendFrameHead(c.out.Bytes, frame[0], 0, size)
+		at := len(c.out.Bytes)
+		c.out.Bytes = append(c.out.Bytes, frame[head:head+int(size)]...)
 		if masked {
 			key := frame[head-4 : head]
-			for i := range c.out[at:] {
-				c.out[at+i] ^= key[i&3]
+			for i := range c.out.Bytes[at:] {
+				c.out.Bytes[at+i] ^= key[i&3]
 			}
 		}
 		closing = frame[0]&0x0f == 8
