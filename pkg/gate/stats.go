@@ -25,15 +25,6 @@ type UpstreamStats struct {
 	Dials, Reuses, Replays int64
 }
 
-// Add adds the connections of another engine.
-func (s *UpstreamStats) Add(o UpstreamStats) {
-	s.Open += o.Open
-	s.Idle += o.Idle
-	s.Dials += o.Dials
-	s.Reuses += o.Reuses
-	s.Replays += o.Replays
-}
-
 // HTTP2Stats is the state of clients' connections over HTTP/2 at one moment.
 type HTTP2Stats struct {
 	Connections int // open now

@@ -7,21 +7,6 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Head is what a line says of the request. Begin copies what it needs.
-type Head struct {
-	Method   []byte
-	Target   []byte // as sent
-	Protocol string // HTTP/1.1
-	Host     []byte
-	Peer     netip.AddrPort
-	Fields   Fields // nil if there are none
-}
-
-// Fields yields each header field, in order.
-type Fields interface {
-	Each(yield func(name, value []byte) bool)
-}
-
 // Result is what a line says of the end.
 type Result struct {
 	Status        int    // as sent, or as the outcome means it: 499, 101
@@ -71,8 +56,9 @@ func newEntry(l *Log) *Entry {
 	return e
 }
 
-// Begin notes a request. It returns nil on a nil Log.
-func (l *Log) Begin(head Head) *Entry {
+// Begin notes a request, of which it copies what a line can say of its head. It
+// returns nil on a nil Log.
+func (l *Log) Begin(head *gate.Record) *Entry {
 	if l == nil {
 		return nil
 	}
@@ -81,7 +67,7 @@ func (l *Log) Begin(head Head) *Entry {
 	return e
 }
 
-func (e *Entry) begin(head Head) {
+func (e *Entry) begin(head *gate.Record) {
 	e.text = append(e.text, head.Method...)
 	e.fixed[0] = len(e.text)
 	e.text = append(e.text, head.Target...)

@@ -86,7 +86,7 @@ func TestTheRequestSizeIsTheOneAnnouncedOrElseTheOneReceivedInEveryTemplate(t *t
 	for _, c := range []struct {
 		announced, want string
 	}{{"17", "17"}, {"", "3"}, {"x", "3"}, {"-4", "3"}} {
-		head := Head{Fields: pairs{{"Content-Length", c.announced}}}
+		head := gate.Record{Fields: pairs{{"Content-Length", c.announced}}}
 		for _, text := range []string{"", Preset, knativeDefaults[0], knativeDefaults[1] + "{{/* another */}}"} {
 			if got := member(t, rendered(t, text, head, Result{RequestBytes: 3}), "httpRequest", "requestSize"); got != c.want {
 				t.Errorf("%q, %q: %v, want %s", c.announced, text, got, c.want)
@@ -98,7 +98,7 @@ func TestTheRequestSizeIsTheOneAnnouncedOrElseTheOneReceivedInEveryTemplate(t *t
 func TestTheTraceIDIsThatOfTheResult(t *testing.T) {
 	for id, want := range map[gate.TraceID]string{{0xab, 15: 1}: "ab000000000000000000000000000001", {}: ""} {
 		for _, text := range []string{"", Preset, `{"traceId": "{{.TraceID}}"}`} {
-			head := Head{Fields: pairs{{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}}}
+			head := gate.Record{Fields: pairs{{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}}}
 			if got := member(t, rendered(t, text, head, Result{TraceID: id}), "traceId"); got != want {
 				t.Errorf("%q: %v, want %q", text, got, want)
 			}
@@ -126,7 +126,7 @@ func FuzzAnyHeadRendersOneValidLineOfJSON(f *testing.F) {
 	f.Add("", "*", "HTTP/2", "🙂\U000e0001", "\"", "\\\"", "1\n", int64(1<<40))
 	f.Add("", "http://[::1]:x/%zz", "HTTP/x.y", "", "\ufffd", "\\u12", "tru", int64(3))
 	f.Fuzz(func(t *testing.T, method, target, protocol, host, agent, referer, other string, n int64) {
-		head := Head{
+		head := gate.Record{
 			Method: []byte(method), Target: []byte(target), Protocol: protocol, Host: []byte(host),
 			Peer:   netip.AddrPortFrom(netip.IPv6LinkLocalAllNodes().WithZone(agent), 1),
 			Fields: pairs{{"User-Agent", agent}, {"Referer", referer}, {"X", other}, {other, agent}, {"x", agent}},
@@ -170,7 +170,7 @@ func FuzzAnyTemplateIsRefusedOrRenders(f *testing.F) {
 		}
 		l.entries.New = func() any { return newEntry(l) }
 		for _, r := range []Result{{}, testResult} {
-			e := l.Begin(testHead)
+			e := l.Begin(&testHead)
 			e.result = r
 			line, err := l.render.appendLine(nil, e, &testRevision)
 			if bytes.HasSuffix(line, []byte("\n")) || err != nil && len(line) > 0 {

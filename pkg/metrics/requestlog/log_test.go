@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 func closed(t *testing.T, l *Log) {
@@ -18,14 +20,14 @@ func closed(t *testing.T, l *Log) {
 	}
 }
 
-func numbered(i int) Head { return Head{Target: fmt.Append(nil, i)} }
+func numbered(i int) *gate.Record { return &gate.Record{Target: fmt.Append(nil, i)} }
 
 func TestALogThatIsOffDoesNothing(t *testing.T) {
 	var l *Log
-	if l.Begin(testHead) != nil || l.Dropped() != 0 || l.Close(context.Background()) != nil {
+	if l.Begin(&testHead) != nil || l.Dropped() != 0 || l.Close(context.Background()) != nil {
 		t.Error("a nil log did something")
 	}
-	if n := testing.AllocsPerRun(100, func() { l.Begin(testHead).End(testResult) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { l.Begin(&testHead).End(testResult) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -64,7 +66,7 @@ func TestALogThatHasEndedCountsWhatStillComes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := l.Begin(testHead)
+	late := l.Begin(&testHead)
 	closed(t, l)
 	late.End(testResult)
 	if l.Dropped() != 1 || out.Len() > 0 {
@@ -87,7 +89,7 @@ func TestAHangingWriterCostsLinesByWhatTheyHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	send := func() { l.Begin(Head{Target: bytes.Repeat([]byte{'x'}, 100)}).End(Result{}) }
+	send := func() { l.Begin(&gate.Record{Target: bytes.Repeat([]byte{'x'}, 100)}).End(Result{}) }
 	send()
 	<-s.entered
 	for range 100 {
@@ -112,10 +114,10 @@ func TestAnEntryKeepsNothingOfTheRequestBefore(t *testing.T) {
 	}
 	e := newEntry(l)
 	l.entries.New = func() any { return e } // released or not, this is the one
-	l.Begin(testHead)
+	l.Begin(&testHead)
 	e.result = testResult
 	l.release(e)
-	l.Begin(Head{})
+	l.Begin(&gate.Record{})
 	const want = `{"timestamp": "0001-01-01T00:00:00.000000Z", "httpRequest": {"requestMethod": "", "requestUrl": "", "requestSize": "0", ` +
 		`"status": 0, "responseSize": "0", "userAgent": "", "remoteIp": "", "serverIp": "", "referer": "", "latency": "0s", "protocol": ""}, ` +
 		`"host": "", "outcome": "", "queue_ms": 0, "upstream_ms": 0, "total_ms": 0, "request_bytes": 0, "response_bytes": 0, "traceId": ""}`
@@ -137,7 +139,7 @@ func TestSeveralLoopsLoseAndTearNothing(t *testing.T) {
 			for j := range each {
 				head := testHead
 				head.Target = fmt.Appendf(nil, "/%d/%d", i, j)
-				l.Begin(head).End(testResult)
+				l.Begin(&head).End(testResult)
 			}
 		})
 	}
@@ -160,7 +162,7 @@ func TestBeginDoesNotAllocate(t *testing.T) {
 	l.entries.New = func() any { return newEntry(l) }
 	head := testHead
 	head.Fields = rawFields{[]byte("user-agent"), []byte("curl/8")}
-	if n := testing.AllocsPerRun(100, func() { l.release(l.Begin(head)) }); n != 0 && !raceDetector {
+	if n := testing.AllocsPerRun(100, func() { l.release(l.Begin(&head)) }); n != 0 && !raceDetector {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -182,7 +184,7 @@ func BenchmarkBegin(b *testing.B) {
 			head.Fields = rawFields{[]byte("user-agent"), []byte("curl/8")}
 			b.ReportAllocs()
 			for b.Loop() {
-				l.release(l.Begin(head))
+				l.release(l.Begin(&head))
 			}
 		})
 	}
@@ -201,7 +203,7 @@ func BenchmarkBeginEndWrite(b *testing.B) {
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {
-				l.Begin(head).End(testResult)
+				l.Begin(&head).End(testResult)
 				if n++; n%4096 == 0 {
 					if err := l.lines.Flush(context.Background()); err != nil {
 						b.Fatal(err)
@@ -224,7 +226,7 @@ func BenchmarkRender(b *testing.B) {
 				b.Fatal(err)
 			}
 			l.entries.New = func() any { return newEntry(l) }
-			e := l.Begin(testHead)
+			e := l.Begin(&testHead)
 			e.result = testResult
 			var line []byte
 			b.ReportAllocs()

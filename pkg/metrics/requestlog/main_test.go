@@ -43,7 +43,7 @@ var (
 		Name: "hello-00001", Namespace: "default", Service: "hello", Configuration: "hello-conf",
 		PodName: "hello-00001-abc", PodIP: "10.1.2.3",
 	}
-	testHead = Head{
+	testHead = gate.Record{
 		Method: []byte("POST"), Target: []byte("/a%20b/c?x=1&x=2&y=z"), Protocol: "HTTP/1.1",
 		Host: []byte("hello.default.example.com"), Peer: netip.MustParseAddrPort("192.0.2.7:4321"),
 		Fields: pairs{
@@ -65,14 +65,14 @@ var (
 )
 
 // rendered is what a log with this template writes about one request.
-func rendered(t testing.TB, template string, head Head, result Result) string {
+func rendered(t testing.TB, template string, head gate.Record, result Result) string {
 	t.Helper()
 	var out bytes.Buffer
 	l, err := New(Config{Template: template, Revision: testRevision, Writer: &out})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Begin(head).End(result)
+	l.Begin(&head).End(result)
 	if err := l.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}

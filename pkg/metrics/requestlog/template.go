@@ -10,6 +10,8 @@ import (
 	"text/template"
 	"text/template/parse"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // lineTemplate renders lines with text/template, over a tree that was
@@ -191,7 +193,7 @@ func (t *lineTemplate) makesJSON() bool {
 // sampleEntry has all that an entry can have.
 func sampleEntry(status int) *Entry {
 	e := newEntry(&Log{})
-	e.begin(Head{
+	e.begin(&gate.Record{
 		Method: []byte("POST"), Target: []byte("/a?b=c"), Protocol: "HTTP/1.1", Host: []byte("example.com"),
 		Peer: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 1234),
 	})

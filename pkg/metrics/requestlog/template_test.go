@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 	"text/template"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // reference renders with text/template and net/http's types.
-func reference(t *testing.T, text string, head Head, result Result) string {
+func reference(t *testing.T, text string, head gate.Record, result Result) string {
 	t.Helper()
 	tmpl, err := template.New("line").Parse(text)
 	if err != nil {
@@ -130,7 +132,7 @@ func TestWhatIsMissingRendersEmpty(t *testing.T) {
 		`{{index (index .Request.Header "X-None") 0}}`, `{{js (index .Request.Header "X-None")}}`, `{{index .Request.Header.Accept 0 0}}`,
 		`{{if len .Request.Header.Accept}}x{{end}}`, `{{slice .Request.Header.Accept 1 2}}`,
 	} {
-		if got := rendered(t, "<"+text+">", Head{}, Result{}); got != "<>\n" {
+		if got := rendered(t, "<"+text+">", gate.Record{}, Result{}); got != "<>\n" {
 			t.Errorf("%s: %q", text, got)
 		}
 	}
@@ -195,7 +197,7 @@ func TestWhatATemplateCannotRenderCostsTheLineAndIsToldOnce(t *testing.T) {
 			continue
 		}
 		for range 3 {
-			l.Begin(testHead).End(testResult)
+			l.Begin(&testHead).End(testResult)
 		}
 		closed(t, l)
 		if out.Len() > 0 || l.Dropped() != 3 || len(faults) != 1 || !strings.Contains(faults[0].Error(), want) {
@@ -229,13 +231,13 @@ func TestAPanicInATemplateCostsTheLine(t *testing.T) {
 		t.Errorf("%q, %v", line, err)
 	}
 	l.entries.New = func() any { return newEntry(l) }
-	if line, err := l.render.appendLine(nil, l.Begin(testHead), &testRevision); err != nil || string(line) != "POST" {
+	if line, err := l.render.appendLine(nil, l.Begin(&testHead), &testRevision); err != nil || string(line) != "POST" {
 		t.Errorf("%q, %v", line, err)
 	}
 }
 
 func TestAClientCannotForgeALine(t *testing.T) {
-	head := Head{
+	head := gate.Record{
 		Method: []byte("GET"), Target: []byte("/a%0A%0D%09%1b%C2%85%E2%80%A8z?q=%0a"), Protocol: "HTTP/1.1",
 		Fields: pairs{{"X", "a\x1b\u2028b"}},
 	}

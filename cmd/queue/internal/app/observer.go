@@ -66,7 +66,7 @@ func (o *observer) Begin(x *gate.Record) {
 		return
 	}
 	span := o.tracer.Start(x.Trace)
-	line := o.log.Begin(head(x))
+	line := o.log.Begin(x)
 	if span == nil && line == nil {
 		return
 	}
@@ -122,7 +122,7 @@ func (o *observer) Rejected(outcome gate.Outcome) {
 // Probed is called by the engines.
 func (o *observer) Probed(x *gate.Record) {
 	if o.log != nil && o.logProbes {
-		o.log.Begin(head(x)).End(result(x, x.Trace.Context().TraceID))
+		o.log.Begin(x).End(result(x, x.Trace.Context().TraceID))
 	}
 }
 
@@ -131,14 +131,7 @@ func (o *observer) leavesOut(target []byte) bool {
 	return slices.ContainsFunc(o.uncounted, func(p []byte) bool { return bytes.Equal(p, path) })
 }
 
-// head is what the request log gets at the beginning of a request.
-func head(x *gate.Record) requestlog.Head {
-	return requestlog.Head{
-		Method: x.Method, Target: x.Target, Protocol: x.Protocol, Host: x.Host, Peer: x.Peer, Fields: x.Fields,
-	}
-}
-
-// result is what it gets at the end.
+// result is what the request log gets at the end of a request.
 func result(x *gate.Record, trace gate.TraceID) requestlog.Result {
 	return requestlog.Result{
 		Status: x.Status, Outcome: x.Outcome.String(),
