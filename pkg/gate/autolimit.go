@@ -53,8 +53,8 @@ const (
 //     failures (503, resets, timeouts) that is significantly above the usual;
 //   - a latency near the base lets it grow, if the limit was used at all;
 //   - twice a minute half the limit is tried for a window, which tells the base;
-//   - if the limit has come down and the latency has not, the latency is not of
-//     the limit's making: it is the new base, and the limit goes back.
+//   - if the limit has come down and the latency has not, or it cannot come down
+//     further, the latency is not of the limit's making: it is the new base.
 //
 // That is a gradient limiter (Envoy's adaptive concurrency, Netflix's
 // gradient) whose baseline is tested instead of remembered.
@@ -193,6 +193,11 @@ func (a *AutoLimit) decide(now int64, s sight) {
 		return
 	case s.used && !s.congested && now >= a.recheck && a.limit >= 2:
 		a.tested, a.limit = a.limit, math.Floor(a.limit/2)
+		return
+	case s.congested && int(a.limit) <= a.bounds.Min:
+		// There is no lower limit, so the limit is not the cause.
+		a.base, a.failures = max(s.latency, 1), s.failures
+		a.from, a.fromLatency, a.fromFailures = 0, 0, 0
 		return
 	case s.congested:
 		a.descend(s)

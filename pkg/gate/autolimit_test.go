@@ -272,6 +272,32 @@ func TestFailuresBringTheLimitDownUnlessTheyStay(t *testing.T) {
 	}
 }
 
+// A base from a calm moment must not hold the limit down for ever where the
+// latency of one request alone has become greater.
+func TestALimitThatCannotComeDownGrowsAgain(t *testing.T) {
+	a := NewAutoLimit(LimitRange{1, 100})
+	now, limit := int64(0), a.Limit()
+	feed := func(seconds int, latency func(limit int) float64) {
+		for end := now + int64(seconds)*1e9; now < end; {
+			took := latency(limit)
+			now += int64(took / float64(limit))
+			if n, moved := a.Ended(now, int64(took), false, limit); moved {
+				limit = n
+			}
+		}
+	}
+	slower := func(limit int) float64 { return 20e6 * max(1, float64(limit)/8) }
+	feed(5, slower)
+	// For a while the machine is so busy that latency falls with the limit, and
+	// is above the base at a limit of one all the same.
+	feed(5, func(limit int) float64 { return 20e6 * (1.5 + float64(limit)) })
+	low := limit
+	feed(20, func(limit int) float64 { return 1.3 * slower(limit) })
+	if low > 2 || limit < 6 {
+		t.Fatalf("the limit was %d and is %d, want it to come back to 8", low, limit)
+	}
+}
+
 func TestALimitStaysWithinItsRange(t *testing.T) {
 	m := containerModels[1]
 	for _, r := range []LimitRange{{1, 5}, {40, 45}, {7, 7}} {
