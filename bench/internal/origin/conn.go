@@ -156,7 +156,7 @@ func (c *conn) takeHead(p []byte) (used int, more bool) {
 func (c *conn) begin() {
 	if c.request.delay > 0 {
 		c.state = delayed
-		c.loop.schedule(c, clock.Now()+int64(c.request.delay))
+		c.loop.schedule(c, clock.Now()+int64(float64(c.request.delay)*c.loop.slowness(c.request.slots)))
 		return
 	}
 	c.reply()

@@ -36,6 +36,16 @@ func newLoop() (*loop, error) {
 	}, nil
 }
 
+// slowness is how many times longer one more request takes than alone: with
+// twice as many as there are slots for, the throughput is halved.
+func (l *loop) slowness(slots int) float64 {
+	if n := len(l.timers) + 1; slots > 0 && n > slots {
+		over := float64(n) / float64(slots)
+		return over * over
+	}
+	return 1
+}
+
 // listen hands a listening socket to the loop, from any goroutine.
 func (l *loop) listen(fd int) {
 	l.added <- fd

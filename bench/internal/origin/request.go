@@ -33,6 +33,7 @@ type request struct {
 	route route
 	size  int64         // of /bytes/N
 	delay time.Duration // before the answer
+	slots int           // requests that the origin works on without getting slower; 0 = any number
 	every time.Duration // between events
 	close bool          // the connection ends after the answer
 	key   string        // Sec-WebSocket-Key
@@ -114,6 +115,13 @@ func (r *request) takeTarget(target string) bool {
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return false
+	}
+	if text := values.Get("slots"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return false
+		}
+		r.slots = n
 	}
 	for name, into := range map[string]*time.Duration{"delay": &r.delay, "every": &r.every} {
 		text := values.Get(name)

@@ -21,10 +21,11 @@ const Direct = "direct"
 
 // Abilities of a target, and what a scenario may need.
 const (
-	Limit     = "limit"     // a concurrency limit whose excess waits in a queue
-	HTTP      = "http"      // HTTP/1 as such, not only as bytes
-	H2C       = "h2c"       // HTTP/2 without TLS
-	WebSocket = "websocket" // upgrades
+	Limit     = "limit"      // a concurrency limit whose excess waits in a queue
+	AutoLimit = "auto-limit" // one that finds itself
+	HTTP      = "http"       // HTTP/1 as such, not only as bytes
+	H2C       = "h2c"        // HTTP/2 without TLS
+	WebSocket = "websocket"  // upgrades
 	// H2CToHTTP1 is HTTP/2 without TLS for clients, HTTP/1 to the container.
 	H2CToHTTP1 = "h2c-to-http1"
 	Hold       = "hold"  // requests wait for a container that does not listen
@@ -33,7 +34,7 @@ const (
 	Start      = "start" // a program of its own that starts; all but Direct
 )
 
-var abilities = []string{Limit, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Many, Start}
+var abilities = []string{Limit, AutoLimit, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Many, Start}
 
 // Serve is the port of every target that takes the load.
 const Serve = "serve"

@@ -16,6 +16,8 @@ type Options struct {
 	Origin int
 	// Limit is the concurrency limit; 0 is none.
 	Limit int
+	// AutoLimit asks for a limit that finds itself, in the place of Limit.
+	AutoLimit bool
 	// QueueCapacity is how many may wait; 0 is the target's own default.
 	QueueCapacity int
 	// H2Clients says that the load speaks HTTP/2, and H2C that the origin shall
