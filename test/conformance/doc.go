@@ -8,6 +8,10 @@
 // probes. They must agree on ready or not ready. Where the gate is meant to
 // decide otherwise, the case says why in its field differs.
 //
+// Clients that others wrote are judges as well: node's http2, grpc-js, grpcio,
+// curl, nghttp, h2load and Chromium must get from the gate what they get from the
+// container. Those that are not installed are left out.
+//
 // This is a module of its own, so that nobody who uses the gate's packages
 // downloads what the judges need. Versions: the kubelet's packages are those of
 // Kubernetes 1.36. Knative's are those that serving 0.42 requires: its newest
