@@ -178,7 +178,7 @@ func TestH2CByPriorKnowledgeIsSpoken(t *testing.T) {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: patience}
+	client := &http.Client{Transport: transport, Timeout: testTimeout}
 	base := "http://" + start(t)
 
 	res, err := client.Post(base+"/echo?as=body", "text/plain", strings.NewReader("over h2c"))

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// patience only ends a test that hangs.
-const patience = 20 * time.Second
+// testTimeout only ends a test that hangs.
+const testTimeout = 20 * time.Second
 
 // start runs the container on a free port until the test ends, checks that it
 // then stops without complaint, and returns its address.
@@ -63,7 +63,7 @@ func dial(t *testing.T, address string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(testTimeout))
 	return conn
 }
 

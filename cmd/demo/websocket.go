@@ -32,7 +32,7 @@ var errFrame = errors.New("frame breaks the protocol")
 
 // webSocket takes an RFC 6455 handshake and echoes every data frame as it
 // comes, whatever its size, answers pings, and returns the close frame. When
-// the container stops it says goodbye with 1001.
+// the container stops it announces the close with 1001.
 func (c *container) webSocket(w http.ResponseWriter, r *http.Request) error {
 	key, err := handshakeKey(r)
 	if err != nil {
@@ -54,7 +54,7 @@ func (c *container) webSocket(w http.ResponseWriter, r *http.Request) error {
 	if buffered.Flush() != nil {
 		return nil
 	}
-	// A deadline in the past ends a blocked read or write; the goodbye comes
+	// A deadline in the past ends a blocked read or write; the close frame comes
 	// from the goroutine that writes, never from another.
 	defer context.AfterFunc(c.stopping, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 

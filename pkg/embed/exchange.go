@@ -133,7 +133,7 @@ func (x *exchange) conclude(v any) {
 		wrote := x.wrote
 		x.finish()
 		if o == gate.ClientGone && !wrote {
-			x.status = 0 // nobody gets it
+			x.status = 0 // no client gets it
 		}
 		x.end(o)
 	}

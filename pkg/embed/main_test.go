@@ -17,7 +17,7 @@ import (
 // TestMain fails when something of the module outlives the tests.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	for end := time.Now().Add(patience); code == 0; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(testTimeout); code == 0; time.Sleep(10 * time.Millisecond) {
 		buf := make([]byte, 1<<20)
 		buf = buf[:runtime.Stack(buf, true)]
 		_, others, _ := strings.Cut(string(buf), "\n\n") // without this goroutine
@@ -32,12 +32,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is a fail-safe only: no test depends on how long anything takes.
-const patience = 20 * time.Second
+// testTimeout is a fail-safe only: no test depends on how long anything takes.
+const testTimeout = 20 * time.Second
 
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !condition(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testTimeout); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain: %s", what)
 		}
@@ -48,7 +48,7 @@ func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatalf("waited in vain: %s", what)
 	}
 	return v
@@ -118,7 +118,7 @@ func newClient(t *testing.T, protocol string) *http.Client {
 
 func (r *rig) request(method, target, body string, fields ...string) *http.Request {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	r.t.Cleanup(cancel)
 	var b io.Reader
 	if body != "" {

@@ -97,7 +97,7 @@ func TestAStormLeavesNothingBehind(t *testing.T) {
 				client = over2
 			}
 			for range requests {
-				patient := patience
+				patient := testTimeout
 				if rand.IntN(4) == 0 {
 					patient = time.Duration(rand.IntN(8000)) * time.Microsecond
 				}

@@ -61,7 +61,7 @@ func TestAHandlerCanDoWhatItCouldWithoutTheGate(t *testing.T) {
 			w.Header().Set("Link", "early")
 			w.WriteHeader(http.StatusEarlyHints)
 			w.Header().Set("Trailer", "Sum")
-			if err := errors.Join(c.EnableFullDuplex(), c.SetReadDeadline(time.Now().Add(patience)), c.SetWriteDeadline(time.Time{})); err != nil &&
+			if err := errors.Join(c.EnableFullDuplex(), c.SetReadDeadline(time.Now().Add(testTimeout)), c.SetWriteDeadline(time.Time{})); err != nil &&
 				(protocol == "HTTP/1.1" || !errors.Is(err, errors.ErrUnsupported)) {
 				t.Error(err)
 			}

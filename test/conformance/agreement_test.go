@@ -94,7 +94,7 @@ func TestReadinessOfTheGateAgreesWithTheKubelet(t *testing.T) {
 					return o.hasCause(reason)
 				})
 				eventually(t, fmt.Sprintf("the kubelet hears ready=%v from the gate", o.gateReady()), func() bool {
-					ready, _ := askKubelet(t, queueProbe(g.port), patience)
+					ready, _ := askKubelet(t, queueProbe(g.port), testTimeout)
 					return ready == o.gateReady()
 				})
 			})
@@ -120,7 +120,7 @@ func TestRewrittenApplicationProbesAgreeWithTheKubelet(t *testing.T) {
 		for i, o := range all {
 			t.Run(o.name, func(t *testing.T) {
 				t.Parallel()
-				ready, message := askKubelet(t, get(g.admin, path(i)), patience)
+				ready, message := askKubelet(t, get(g.admin, path(i)), testTimeout)
 				if ready != o.gateReady() {
 					t.Fatalf("the kubelet hears ready=%v from the gate: %s", ready, message)
 				}

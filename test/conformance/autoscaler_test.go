@@ -263,7 +263,7 @@ func TestTheAutoscalersClientIsServedWhileTheGateDrains(t *testing.T) {
 	<-container.began
 	a.gate.drain()
 	eventually(t, "the drain has begun", func() bool {
-		ready, message := askKubelet(t, get(a.gate.admin, "/health/ready"), patience)
+		ready, message := askKubelet(t, get(a.gate.admin, "/health/ready"), testTimeout)
 		return !ready && message == unavailable
 	})
 	a.fullWindow()

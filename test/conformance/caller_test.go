@@ -26,7 +26,7 @@ const (
 // heard asks the kubelet and fails the test unless it decides so.
 func heard(t *testing.T, what string, handler v1.ProbeHandler, wantReady bool, wantMessage string) {
 	t.Helper()
-	ready, message := askKubelet(t, handler, patience)
+	ready, message := askKubelet(t, handler, testTimeout)
 	if ready != wantReady || message != wantMessage {
 		t.Errorf("%s: the kubelet decides ready=%v with %q, want ready=%v with %q", what, ready, message, wantReady, wantMessage)
 	}
@@ -41,7 +41,7 @@ func TestKubeletHearsThatTheContainerIsReadyThatItStopsAndThatItComesBack(t *tes
 		var ready bool
 		var message string
 		eventually(t, fmt.Sprintf("the kubelet decides ready=%v with %q", wantReady, wantMessage), func() bool {
-			ready, message = askKubelet(t, queueProbe(g.port), patience)
+			ready, message = askKubelet(t, queueProbe(g.port), testTimeout)
 			return ready == wantReady && message == wantMessage
 		})
 	}
@@ -94,14 +94,14 @@ func TestKubeletSeesTheGateAliveWhateverTheContainerDoes(t *testing.T) {
 	}
 	defer l.Close()
 	eventually(t, "ready on the admin port", func() bool {
-		ready, message := askKubelet(t, get(g.admin, "/health/ready"), patience)
+		ready, message := askKubelet(t, get(g.admin, "/health/ready"), testTimeout)
 		return ready && message == "Service is ready"
 	})
 	heard(t, "healthz", get(g.admin, "/healthz"), true, "Service is ready")
 
 	g.drain()
 	eventually(t, "not ready once the drain has begun", func() bool {
-		ready, message := askKubelet(t, get(g.admin, "/health/ready"), patience)
+		ready, message := askKubelet(t, get(g.admin, "/health/ready"), testTimeout)
 		return !ready && message == unavailable
 	})
 	heard(t, "alive", get(g.admin, "/health/alive"), true, "Service is alive")
@@ -119,7 +119,7 @@ func TestKubeletHearsOfADrainAtOnceWhileRequestsAreServed(t *testing.T) {
 	}))
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port), "DRAIN_QUIET_SECONDS=60")
 	eventually(t, "ready", func() bool {
-		ready, _ := askKubelet(t, queueProbe(g.port), patience)
+		ready, _ := askKubelet(t, queueProbe(g.port), testTimeout)
 		return ready
 	})
 	served := make(chan string, 1)
@@ -136,7 +136,7 @@ func TestKubeletHearsOfADrainAtOnceWhileRequestsAreServed(t *testing.T) {
 	<-began
 	g.drain()
 	eventually(t, "not ready once the drain has begun", func() bool {
-		ready, message := askKubelet(t, queueProbe(g.port), patience)
+		ready, message := askKubelet(t, queueProbe(g.port), testTimeout)
 		return !ready && message == unavailable
 	})
 	heard(t, "without the header", get(g.port, "/"), false, unavailable)

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// patience bounds every wait: a fail-safe, far above what any case needs.
-const patience = 20 * time.Second
+// testTimeout bounds every wait: a fail-safe, far above what any case needs.
+const testTimeout = 20 * time.Second
 
 // gate is a running gate. Its cleanup kills it, and fails the test if it died
 // before.
@@ -85,7 +85,7 @@ func launchGate(t *testing.T, userPort int, settings []string) *gate {
 
 // listens waits until the gate accepts on both ports; false means that it ended.
 func (g *gate) listens() bool {
-	deadline := time.After(patience)
+	deadline := time.After(testTimeout)
 	for {
 		if accepts(g.port) && accepts(g.admin) {
 			return g.running()
@@ -155,7 +155,7 @@ func (g *gate) reason() string {
 		g.t.Fatal(err)
 	}
 	request.Header.Set("K-Network-Probe", "queue")
-	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}).Do(request)
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testTimeout}).Do(request)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -177,9 +177,9 @@ func (g *gate) reason() string {
 // eventually polls until the condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(testTimeout); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
+			t.Fatalf("not within %v: %s", testTimeout, what)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (g *gate) ready() bool {
 		g.t.Fatal(err)
 	}
 	request.Header.Set("K-Network-Probe", "queue")
-	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}).Do(request)
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testTimeout}).Do(request)
 	if err != nil {
 		g.t.Fatal(err)
 	}

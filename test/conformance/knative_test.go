@@ -50,7 +50,7 @@ var autoscalerOptions = []any{
 // ask sends one probe with Knative's prober over Knative's transport.
 func ask(t *testing.T, g *gate, path string, options ...any) (bool, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	return prober.Do(ctx, network.NewProberTransport(), g.url(path), options...)
 }
@@ -98,7 +98,7 @@ func TestProbeManagerOfKnativeFindsTheContainerOnceItListens(t *testing.T) {
 	done := make(chan outcome, 1)
 	manager := prober.New(func(arg any, ok bool, err error) { done <- outcome{arg, ok, err} }, network.NewProberTransport())
 	ctx := logging.WithLogger(t.Context(), zap.NewNop().Sugar())
-	if !manager.Offer(ctx, g.url(nethttp.HealthCheckPath), "pod", 10*time.Millisecond, patience, activatorOptions...) {
+	if !manager.Offer(ctx, g.url(nethttp.HealthCheckPath), "pod", 10*time.Millisecond, testTimeout, activatorOptions...) {
 		t.Fatal("the manager does not probe")
 	}
 	l, err := net.Listen("tcp", at(port))
@@ -243,7 +243,7 @@ func TestIngressControllerSeesWhichConfigurationIsInForceWhileTheContainerIsDown
 		if name != "hello" {
 			t.Errorf("got %s", name)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("not ready with the new configuration")
 	}
 	if ok, err := ingresses.IsReady(ctx, i); !ok || err != nil {

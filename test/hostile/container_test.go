@@ -216,9 +216,9 @@ func (c *container) forget() {
 }
 
 // finish waits until every connection has ended, and closes those that stay
-// longer than patience.
-func (c *container) finish(patience time.Duration) {
-	deadline := time.Now().Add(patience)
+// longer than timeout.
+func (c *container) finish(timeout time.Duration) {
+	deadline := time.Now().Add(timeout)
 	for {
 		c.mu.Lock()
 		open := 0

@@ -83,7 +83,7 @@ type target struct {
 	address   string
 	container *container
 	gate      *gateProcess  // nil if the proxy was not started here
-	patience  time.Duration // longer than this is a hang
+	timeout   time.Duration // longer than this is a hang
 }
 
 // gateProcess is a running queue binary.
@@ -124,7 +124,7 @@ func startGate(name string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &target{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), container: c, patience: hangTime}
+	t := &target{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), container: c, timeout: hangTime}
 	t.gate = &gateProcess{command: exec.Command(binary), exited: make(chan struct{})}
 	t.gate.command.Env = append(os.Environ(),
 		"USER_PORT="+strconv.Itoa(c.port()),
@@ -184,7 +184,7 @@ func runningTarget() (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &target{address: address, container: c, patience: hangTime}, nil
+	return &target{address: address, container: c, timeout: hangTime}, nil
 }
 
 // alive tells whether the process under test still runs.

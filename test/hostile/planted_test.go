@@ -58,7 +58,7 @@ func planted(t *testing.T, handle func(client net.Conn, dial func() net.Conn)) *
 			})
 		}
 	}()
-	return &target{address: l.Addr().String(), container: c, patience: time.Second}
+	return &target{address: l.Addr().String(), container: c, timeout: time.Second}
 }
 
 // relay passes bytes on as there and back change them.

@@ -20,11 +20,11 @@ func playAll(t *target, runs []*run) []*outcome {
 	if err := t.stop(); err != nil && len(all) > 0 {
 		all[len(all)-1].add(died, "%v", err)
 	}
-	patience := hangTime
+	timeout := hangTime
 	if t.gate == nil {
-		patience = 0
+		timeout = 0
 	}
-	t.container.finish(patience)
+	t.container.finish(timeout)
 	judge(t.container, all)
 	return all
 }

@@ -107,7 +107,7 @@ func (r *run) do(t *target) *outcome {
 		return o
 	}
 	defer c.conn.Close()
-	deadline := time.Now().Add(t.patience)
+	deadline := time.Now().Add(t.timeout)
 	heads := 0
 	for _, st := range r.request {
 		switch st.kind {
@@ -132,7 +132,7 @@ func (r *run) do(t *target) *outcome {
 	if o.keeps(c) {
 		o.sentinel = true
 		c.write([]byte("GET /"+tokenOf(r.id, "z")+" HTTP/1.1\r\nHost: sentinel\r\nConnection: close\r\n\r\n"), false)
-		if !c.wait(time.Now().Add(t.patience), func(_ []byte, e endKind) bool { return e != endNone }) {
+		if !c.wait(time.Now().Add(t.timeout), func(_ []byte, e endKind) bool { return e != endNone }) {
 			o.add(hang, "the request behind the case got no answer and no close")
 		}
 	}
@@ -153,7 +153,7 @@ func (o *outcome) await(t *target, c *client, deadline time.Time) {
 	switch o.last() {
 	case wantRefuse, wantBreak, wantForeign, wantCut:
 		c.wait(deadline, func(b []byte, e endKind) bool { return e != endNone || answered(b, e) })
-		if c.wait(time.Now().Add(min(closeTime, t.patience)), closed) {
+		if c.wait(time.Now().Add(min(closeTime, t.timeout)), closed) {
 			return
 		}
 		if b, e, _ := c.state(); answered(b, e) {
@@ -209,7 +209,7 @@ func (o *outcome) probe(t *target) {
 			return
 		}
 		c.write([]byte("GET /"+token+" HTTP/1.1\r\nHost: fresh\r\n\r\n"), false)
-		c.wait(time.Now().Add(t.patience), func(b []byte, e endKind) bool { return len(readAnswers(b, c.methods, e).finals) > 0 })
+		c.wait(time.Now().Add(t.timeout), func(b []byte, e endKind) bool { return len(readAnswers(b, c.methods, e).finals) > 0 })
 		b, e, _ := c.state()
 		c.conn.Close()
 		list := readAnswers(b, c.methods, e)
@@ -231,7 +231,7 @@ func (o *outcome) probe(t *target) {
 
 // settle waits until the container stands in no message.
 func (o *outcome) settle(t *target) {
-	deadline := time.Now().Add(t.patience)
+	deadline := time.Now().Add(t.timeout)
 	for {
 		open := t.container.unfinished()
 		if open == "" {

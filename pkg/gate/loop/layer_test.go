@@ -289,7 +289,7 @@ func TestAQuietLayerLooksAtTheWire(t *testing.T) {
 // waitForBytes waits until fd has something to read.
 func waitForBytes(t *testing.T, fd int) {
 	t.Helper()
-	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience/time.Millisecond)); err != nil {
+	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(testTimeout/time.Millisecond)); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is a fail-safe only: no test depends on how long anything takes.
-const patience = 60 * time.Second
+// testTimeout is a fail-safe only: no test depends on how long anything takes.
+const testTimeout = 60 * time.Second
 
 // farAway is a deadline that no test lives to see.
 const farAway = int64(24 * time.Hour)
@@ -70,7 +70,7 @@ func receive[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		buf := make([]byte, 1<<16)
 		t.Fatalf("nothing came\n%s", buf[:runtime.Stack(buf, true)])
 	}
@@ -220,7 +220,7 @@ func TestNoWakeIsLost(t *testing.T) {
 			if got != i {
 				t.Fatalf("saw %d, want %d", got, i)
 			}
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Fatalf("wake %d was lost", i)
 		}
 	}
