@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +106,8 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		t.Skip("minutes of builds: make planted")
 	}
 	found, missed := 0, 0
-	for _, f := range faults {
+	from, _ := strconv.Atoi(os.Getenv("FROM"))
+	for _, f := range faults[from:] {
 		if which != "all" && !strings.Contains(f.name, which) {
 			continue
 		}
