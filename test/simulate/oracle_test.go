@@ -155,6 +155,10 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		why(q.startedAt == 0 || q.breaks > 0 || q.startedAt+r.trickle(q) > q.begunAt+int64(g.ResponseStartTimeout), "the answer had begun")
 	case gate.IdleTimeout:
 		why(g.IdleTimeout > 0 && age >= int64(g.IdleTimeout), "its time is not over")
+		if q.on != nil && q.on.request == q && !q.tainted {
+			l := q.on.link
+			why(len(l.in) > 0 || r.now-l.reachedAt >= int64(g.IdleTimeout)-r.kernel.held, "bytes have come from the container")
+		}
 	case gate.ClientGone:
 		why(q.client.link == nil || q.leftAt > 0 || q.client.went || r.ending.Load(), "the client is there")
 	case gate.UpstreamNotListening:

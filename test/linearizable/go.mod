@@ -1,0 +1,11 @@
+module github.com/queuegate/queuegate/test/linearizable
+
+go 1.26.0
+
+replace github.com/queuegate/queuegate => ../..
+
+require (
+	github.com/anishathalye/porcupine v1.3.1
+	github.com/queuegate/queuegate v0.0.0
+	go.uber.org/atomic v1.12.0
+)

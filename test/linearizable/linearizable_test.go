@@ -1,0 +1,319 @@
+package linearizable
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// An operation of admission, or of pending dials, and what it said.
+type call struct {
+	what string
+	id   int
+	n    int
+}
+
+// The state of admission as one would write it down: who waits, in order, and
+// who holds a slot.
+type admissionState struct {
+	limit, inFlight int
+	queue           [8]int8 // ids plus one
+	waiting         int
+	holds           uint8
+}
+
+func (s admissionState) admit() admissionState {
+	id := s.queue[0]
+	copy(s.queue[:], s.queue[1:])
+	s.queue[len(s.queue)-1] = 0
+	s.waiting--
+	s.holds |= 1 << (id - 1)
+	return s
+}
+
+func (s admissionState) without(id int) (admissionState, bool) {
+	i := slices.Index(s.queue[:s.waiting], int8(id+1))
+	if i < 0 {
+		return s, false
+	}
+	copy(s.queue[i:], s.queue[i+1:])
+	s.queue[len(s.queue)-1] = 0
+	s.waiting--
+	return s, true
+}
+
+func admissionModel(limit, capacity int) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return admissionState{limit: limit} },
+		Step: func(state, input, output any) (bool, any) {
+			s, in := state.(admissionState), input.(call)
+			bit := uint8(1) << in.id
+			switch in.what {
+			case "begin":
+				want := gate.Refused
+				switch {
+				case s.inFlight < s.limit:
+					want = gate.Admitted
+					s.inFlight++
+					s.holds |= bit
+				case s.waiting < capacity:
+					want = gate.Queued
+					s.queue[s.waiting] = int8(in.id + 1)
+					s.waiting++
+				}
+				return output.(gate.Verdict) == want, s
+			case "end":
+				s.holds &^= bit
+				if s.waiting > 0 && s.inFlight <= s.limit {
+					return true, s.admit()
+				}
+				s.inFlight--
+				return true, s
+			case "withdraw":
+				after, waited := s.without(in.id)
+				return output.(bool) == waited && (waited || s.holds&bit != 0), after
+			case "admitted":
+				// The counts tell of a slot that passes on a moment before its
+				// waiter does: only that it has one is certain.
+				return !output.(bool) || s.holds&bit != 0, s
+			}
+			for s.waiting > 0 && s.inFlight < in.n { // limit
+				s = s.admit()
+				s.inFlight++
+			}
+			s.limit = in.n
+			return true, s
+		},
+	}
+}
+
+// history collects the operations of several goroutines.
+type history struct {
+	mu  sync.Mutex
+	all []porcupine.Operation
+}
+
+var born = time.Now()
+
+func (h *history) do(client int, in call, f func() any) any {
+	began := int64(time.Since(born))
+	out := f()
+	ended := int64(time.Since(born))
+	if rand.IntN(2) == 0 {
+		runtime.Gosched() // or they are over one after the other
+	}
+	h.mu.Lock()
+	h.all = append(h.all, porcupine.Operation{ClientId: client, Input: in, Call: began, Output: out, Return: ended})
+	h.mu.Unlock()
+	return out
+}
+
+// check reports whether what happened could have happened one after the other.
+func (h *history) check(t *testing.T, m porcupine.Model) {
+	t.Helper()
+	if result := porcupine.CheckOperationsTimeout(m, h.all, 20*time.Second); result == porcupine.Illegal {
+		for _, o := range h.all {
+			t.Logf("%d: %+v → %v, %d to %d", o.ClientId, o.Input, o.Output, o.Call, o.Return)
+		}
+		t.Fatal("no order of these operations explains what they said")
+	}
+}
+
+// TestAdmissionIsLinearizable lets goroutines begin, wait, withdraw and end at
+// once, while the limit moves, and looks for an order in which a plain queue
+// would have said the same.
+func TestAdmissionIsLinearizable(t *testing.T) {
+	rounds := 3000
+	if testing.Short() {
+		rounds = 300
+	}
+	for round := range rounds {
+		limit, capacity := 1+rand.IntN(3), rand.IntN(4)
+		a := gate.NewAdmission(gate.AdmissionConfig{Limit: limit, Capacity: capacity})
+		var h history
+		var all sync.WaitGroup
+		start := make(chan struct{})
+		for id := range 5 {
+			all.Go(func() {
+				<-start
+				var notified atomic.Int32
+				w := gate.Waiter{Notify: func() { notified.Inc() }}
+				for range 4 {
+					switch h.do(id, call{"begin", id, 0}, func() any { return a.Begin(&w) }).(gate.Verdict) {
+					case gate.Refused:
+						continue
+					case gate.Queued:
+						for i := 0; !h.do(id, call{"admitted", id, 0}, func() any { return w.Admitted() }).(bool); i++ {
+							if i == 3 {
+								break
+							}
+							time.Sleep(time.Duration(rand.IntN(20)) * time.Microsecond)
+						}
+						if rand.IntN(2) == 0 || !w.Admitted() {
+							if h.do(id, call{"withdraw", id, 0}, func() any { return a.Withdraw(&w) }).(bool) {
+								continue
+							}
+						}
+					}
+					h.do(id, call{"end", id, 0}, func() any { a.End(); return nil })
+				}
+			})
+		}
+		if round%3 == 0 {
+			all.Go(func() {
+				<-start
+				for range 2 {
+					n := 1 + rand.IntN(3)
+					h.do(5, call{"limit", 0, n}, func() any { a.SetLimit(n); return nil })
+				}
+			})
+		}
+		close(start)
+		all.Wait()
+		h.check(t, admissionModel(limit, capacity))
+		if a.InFlight() != 0 || a.QueueDepth() != 0 {
+			t.Fatalf("%d in flight and %d queued are left", a.InFlight(), a.QueueDepth())
+		}
+	}
+}
+
+// The state of pending dials: who is held, in order, whether the container
+// refuses, and whether the next attempt is due.
+type pendingState struct {
+	down    bool
+	due     int8 // 1 = yes, 0 = no, 2 = perhaps
+	line    [8]int8
+	waiting int
+}
+
+func pendingModel() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return pendingState{down: true, due: 1} },
+		Step: func(state, input, output any) (bool, any) {
+			s, in := state.(pendingState), input.(call)
+			at := slices.Index(s.line[:s.waiting], int8(in.id+1))
+			switch in.what {
+			case "hold":
+				if at < 0 {
+					at = s.waiting
+					s.line[at] = int8(in.id + 1)
+					s.waiting++
+				}
+				try := output.(bool)
+				switch {
+				case !s.down:
+					s.due = 2
+					return try, s
+				case at > 0 || s.due == 0:
+					return !try, s
+				case try:
+					s.due = 0
+					return true, s
+				}
+				return s.due == 2, s
+			case "leave":
+				copy(s.line[at:], s.line[at+1:])
+				s.line[len(s.line)-1] = 0
+				s.waiting--
+				return true, s
+			case "refused":
+				news := !s.down
+				s.down = true
+				return output.(bool) == news, s
+			case "hurry":
+				if s.waiting > 0 && s.due == 0 {
+					s.due = 1
+				}
+				return true, s
+			case "reached":
+				if s.down {
+					s.due = 2 // the attempt is due a moment after it is known
+				}
+				s.down = false
+				return true, s
+			}
+			panic("an operation that is not in the model")
+		},
+	}
+}
+
+// TestPendingDialsAreLinearizable does the same with requests that are held
+// while the container comes and goes.
+func TestPendingDialsAreLinearizable(t *testing.T) {
+	rounds := 3000
+	if testing.Short() {
+		rounds = 300
+	}
+	const now = int64(time.Hour) // time stands still: an attempt is due once
+	for range rounds {
+		g, err := gate.New(gate.Config{QueueCapacity: 100, UpstreamWait: time.Hour, UpstreamRestartWait: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Pending.Start(now)
+		var h history
+		var all sync.WaitGroup
+		start := make(chan struct{})
+		for id := range 4 {
+			all.Go(func() {
+				<-start
+				var x gate.Exchange
+				x.Bind(g, func() int64 { return now }, func() {}, nil)
+				for range 3 {
+					x.Begin(now, nil, nil)
+					for range 1 + rand.IntN(3) {
+						h.do(id, call{"hold", id, 0}, func() any {
+							try, _, _, _ := g.Pending.Hold(&x, now)
+							return try
+						})
+					}
+					h.do(id, call{"leave", id, 0}, func() any { x.End(gate.ClientGone); return nil })
+				}
+			})
+		}
+		all.Go(func() {
+			<-start
+			for range 4 {
+				switch rand.IntN(3) {
+				case 0:
+					h.do(4, call{"refused", 0, 0}, func() any { return g.Pending.Refused(now) })
+				case 1:
+					h.do(4, call{"reached", 0, 0}, func() any { g.Pending.Reached(); return nil })
+				default:
+					h.do(4, call{"hurry", 0, 0}, func() any { g.Pending.Hurry(); return nil })
+				}
+			}
+		})
+		close(start)
+		all.Wait()
+		h.check(t, pendingModel())
+		if n := g.Pending.Held(); n != 0 {
+			t.Fatalf("%d are held when all have left", n)
+		}
+	}
+}
+
+// TestTheCheckerTellsOrders shows that the models tell right from wrong.
+func TestTheCheckerTellsOrders(t *testing.T) {
+	op := func(client int, in call, out any, at int64) porcupine.Operation {
+		return porcupine.Operation{ClientId: client, Input: in, Output: out, Call: 2 * at, Return: 2*at + 1}
+	}
+	begin := []porcupine.Operation{
+		op(0, call{"begin", 0, 0}, gate.Admitted, 0), op(1, call{"begin", 1, 0}, gate.Queued, 1), op(2, call{"begin", 2, 0}, gate.Queued, 2),
+		op(0, call{"end", 0, 0}, nil, 3),
+	}
+	fifo := append(slices.Clone(begin), op(1, call{"admitted", 1, 0}, true, 4), op(2, call{"withdraw", 2, 0}, true, 5))
+	lifo := append(slices.Clone(begin), op(1, call{"withdraw", 1, 0}, true, 4), op(2, call{"admitted", 2, 0}, true, 5))
+	m := admissionModel(1, 3)
+	if !porcupine.CheckOperations(m, fifo) || porcupine.CheckOperations(m, lifo) {
+		t.Error("first come, first served is not told from last come, first served")
+	}
+}
