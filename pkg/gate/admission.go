@@ -127,8 +127,8 @@ type Admission struct {
 	word atomic.Uint64
 
 	// limit is unlimited, or the most in flight. It moves under mu only, and is
-	// read after the word: whoever reads that somebody waits, reads a limit that
-	// is not older than that.
+	// read after the word: a reader that sees a waiter sees a limit that is not
+	// older than it.
 	limit    atomic.Uint64
 	capacity uint64
 
