@@ -55,6 +55,41 @@ func TestAHeadIsInTheBudgetUntilItsAnswerIsOver(t *testing.T) {
 	engineUntil(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
 }
 
+// TestALongHeadIsForgottenBehindItsAnswer: a session that waits for the next
+// request, or for a connection, would keep it although the budget has it back.
+func TestALongHeadIsForgottenBehindItsAnswer(t *testing.T) {
+	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
+	head := "GET /long HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", 40<<10) + "\r\n\r\n"
+	e := r.engines[0]
+	forgotten := func(find func() *session) func() bool {
+		return func() bool {
+			found := make(chan bool, 1)
+			e.loop.Post(func() {
+				s := find()
+				found <- s != nil && s.x.Target == nil && s.req.Raw == nil && s.held == 0
+			})
+			return engineReceive(t, "the loop", found)
+		}
+	}
+	c := r.client()
+	c.send(head+"GE").want(200, "ok")
+	engineUntil(t, "a session that waits for the rest of the next head forgets", forgotten(func() *session {
+		if e.reading.first == nil {
+			return nil
+		}
+		return e.reading.first.session
+	}))
+	c.send("T / HTTP/1.1\r\nHost: a\r\n\r\n").want(200, "ok")
+	c.send(head).want(200, "ok")
+	engineUntil(t, "a spare session forgets", forgotten(func() *session {
+		s := e.sessions.Get()
+		if s != nil {
+			e.sessions.Put(s)
+		}
+		return s
+	}))
+}
+
 func TestBodiesGoThroughSmallBuffersWhereTheBudgetIsUsedUp(t *testing.T) {
 	body := strings.Repeat("0123456789", 100_000)
 	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer(body) })

@@ -10,7 +10,7 @@ import (
 // readRequest reads a head and begins what it asks for.
 func (s *session) readRequest() bool {
 	if s.until == 0 {
-		s.req.Reset()
+		s.forget()
 		s.skipped = false
 		s.shrink()
 	}

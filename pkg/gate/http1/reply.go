@@ -110,6 +110,7 @@ func (s *session) beginLinger() bool {
 	s.conn.moveTo(&s.eng.conns)
 	s.phase = lingering
 	s.r, s.w = 0, 0
+	s.forget()
 	s.shrink()
 	s.until = s.now() + lingerTimeout
 	s.lingerNext, s.lingerEnd = 0, s.now()+lingerTotal

@@ -137,11 +137,20 @@ func (s *session) close() {
 		c.moveTo(&s.eng.conns)
 	}
 	s.client.release()
-	s.req.Reset()
+	s.forget()
 	s.input.release()
 	s.endLinger()
 	s.handle.Done()
 	s.eng.sessions.Put(s)
+}
+
+// forget lets go of the last head. A session that waits, or is spare, must not
+// keep the memory of one that the budget has back.
+func (s *session) forget() {
+	s.req.Reset()
+	if s.held > 0 {
+		s.x.Describe()
+	}
 }
 
 // hangUp closes the connection, and the session with it.

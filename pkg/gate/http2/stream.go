@@ -311,6 +311,7 @@ func (s *stream) end() {
 	s.flow.close()
 	s.req.Reset()
 	if s.heads > 0 {
+		s.x.Describe() // a spare stream does not keep what the budget has back
 		c.eng.gate.Heads.Release(int64(s.heads))
 		c.heads, s.heads = c.heads-int32(s.heads), 0
 	}
