@@ -21,6 +21,9 @@ func newHTTP1(w *worker) *http1 {
 		method = "POST"
 	}
 	h.request = append(h.request, method+" "+w.spec.Path+" HTTP/1.1\r\nHost: "+host+"\r\n"...)
+	if w.spec.Field != "" {
+		h.request = append(h.request, w.spec.Field+"\r\n"...)
+	}
 	if w.spec.Body > 0 {
 		h.request = append(h.request, "Content-Length: "...)
 		h.request = strconv.AppendInt(h.request, w.spec.Body, 10)

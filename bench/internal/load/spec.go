@@ -40,6 +40,8 @@ type Spec struct {
 	Kind string `json:"kind"`
 	Port int    `json:"port"` // on 127.0.0.1
 	Path string `json:"path"`
+	// Field is a header field of each request of HTTP/1.1, without CRLF; "" is none.
+	Field string `json:"field"`
 	// Body is the size of an upload, or of a message.
 	Body        int64 `json:"body"`
 	Connections int   `json:"connections"`

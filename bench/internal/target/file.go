@@ -23,6 +23,7 @@ const Direct = "direct"
 const (
 	Limit     = "limit"      // a concurrency limit whose excess waits in a queue
 	AutoLimit = "auto-limit" // one that finds itself
+	Turns     = "turns"      // a queue whose turns go by a header field
 	HTTP      = "http"       // HTTP/1 as such, not only as bytes
 	H2C       = "h2c"        // HTTP/2 without TLS
 	WebSocket = "websocket"  // upgrades
@@ -34,7 +35,7 @@ const (
 	Start      = "start" // a program of its own that starts; all but Direct
 )
 
-var abilities = []string{Limit, AutoLimit, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Many, Start}
+var abilities = []string{Limit, AutoLimit, Turns, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Many, Start}
 
 // Serve is the port of every target that takes the load.
 const Serve = "serve"

@@ -18,6 +18,9 @@ type Options struct {
 	Limit int
 	// AutoLimit asks for a limit that finds itself, in the place of Limit.
 	AutoLimit bool
+	// FairBy and PriorityBy name the header fields by which those who wait take
+	// turns; "" is strict FIFO.
+	FairBy, PriorityBy string
 	// QueueCapacity is how many may wait; 0 is the target's own default.
 	QueueCapacity int
 	// H2Clients says that the load speaks HTTP/2, and H2C that the origin shall
