@@ -120,6 +120,27 @@ func engineCount(r *engineRig, match func(*conn) bool) (n int) {
 	return n
 }
 
+// TestShutdownWaitsForALoopThatIsBusy: its backlog would be cut.
+func TestShutdownWaitsForALoopThatIsBusy(t *testing.T) {
+	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("served") })
+	var clients []*engineClient
+	ended := make(chan error, 1)
+	r.whileBlocked(func() {
+		for range 10 {
+			clients = append(clients, r.client().get("/"))
+		}
+		go func() { ended <- r.server.Shutdown(context.Background()) }()
+		engineUntil(t, "the shutdown to begin", r.engines[0].worker.Leaving)
+		time.Sleep(300 * time.Millisecond) // of being busy, beyond what silent clients have
+	})
+	for _, c := range clients {
+		c.want(200, "served")
+	}
+	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestShutdownServesConnectionsThatWereMadeBefore: their clients are about to
 // send their first request, and cannot know that nothing is accepted any more.
 func TestShutdownServesConnectionsThatWereMadeBefore(t *testing.T) {

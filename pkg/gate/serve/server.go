@@ -219,6 +219,11 @@ func (s *Server) Close() {
 // that have just been made: it comes right behind them.
 const silentGrace = 100 * time.Millisecond
 
+// leaveTimeout bounds how long a shutdown waits for a loop to begin it: one that
+// has ended does not, and a busy one may have the first requests of many
+// connections before that.
+const leaveTimeout = 5 * time.Second
+
 // leave stops accepting, closes what is idle, and gives connections that have
 // not sent anything a moment for their first request.
 func (s *Server) leave(ctx context.Context) {
@@ -226,7 +231,7 @@ func (s *Server) leave(ctx context.Context) {
 	for _, w := range s.workers {
 		w.Loop.Post(func() { silent <- w.leave() })
 	}
-	timer := time.NewTimer(silentGrace) // also for a loop that has ended and does not tell
+	timer := time.NewTimer(leaveTimeout)
 	defer timer.Stop()
 	wait := false
 	for range s.workers {
@@ -242,6 +247,7 @@ func (s *Server) leave(ctx context.Context) {
 	if !wait {
 		return
 	}
+	timer.Reset(silentGrace)
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
