@@ -145,8 +145,9 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		why(q.heads == 0, "the container has it")
 	case gate.RequestTimeout:
 		limit := int64(g.RequestTimeout)
-		if a.switches && g.TunnelMax > 0 {
-			limit = min(limit, int64(g.TunnelMax))
+		if x.Status == 101 {
+			why(g.TunnelMax > 0, "tunnels may last")
+			limit = int64(g.TunnelMax)
 		}
 		why(age >= limit, "its time is not over")
 		why(a.switches || !answerThere || q.client.slowUntil > q.begunAt || q.sentWhole == 0 || q.sentWhole > r.now-r.slack(), "the answer had come")

@@ -319,7 +319,7 @@ func (r *run) planAnswer(q *request, size func() int) {
 	if q.coding != without && w.chance(x.early) {
 		a.early, a.stops = true, w.chance(x.stops)
 	}
-	for q.minor > 0 && w.chance(x.interim) && len(a.interims) < 3 {
+	for w.chance(x.interim) && len(a.interims) < 3 {
 		a.interims = append(a.interims, pick(w, 100, 102, 103))
 	}
 	a.status = pick(w, 200, 200, 200, 200, 204, 304, 404, 500)

@@ -42,7 +42,7 @@ var faults = []planted{
 	{"a request that is not idempotent is sent again", "relay.go", "x.client.Idempotent() && x.client.Rewind(true)", "x.client.Rewind(true)"},
 	{"a request is sent again on a fresh connection that broke", "relay.go", "x.up.Reused() && !x.replayed", "!x.replayed"},
 	{"a request is sent again as often as it fails", "relay.go", "case x.up.Reused() && !x.replayed &&", "case (x.up.Reused() || x.replayed) &&"},
-	{"a request is not sent again", "relay.go", "		again = !x.up.Sent() &&", "		again = false && !x.up.Sent() &&"},
+	{"a request is not sent again", "relay.go", "case x.up.Reused() && !x.replayed && !x.up.Heard():", "case false:"},
 	{"a client that leaves while it is answered is not noticed", "relay.go", "		if x.client.Gone() && x.state != StateTunnelling {\n			return x.left()\n		}\n		moved", "		moved"},
 	{"a client that leaves the queue is not noticed", "relay.go", "			case x.client.Gone():\n				o, done = ClientGone, true\n			case x.state", "			case x.state"},
 	{"the gate answers for a client that waits for a 100, but not for a silent container", "relay.go", "		case !moved && x.expects.due(now):", "		case false && x.expects.due(now):"},
