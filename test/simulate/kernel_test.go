@@ -24,6 +24,7 @@ type kernel struct {
 	connect    func(*link) (listening, atOnce bool)
 	settings   linkSettings
 	links      int
+	plenty     bool        // of descriptors
 	late       atomic.Bool // the gate ends
 	closedLate int
 	live       []*link // that the gate has open
@@ -328,6 +329,9 @@ func (k *kernel) Close(fd int) {
 		b.files = slices.DeleteFunc(b.files, func(x *file) bool { return x == f })
 		if len(b.files) == 0 {
 			k.note("gate   closes the listener, %d wait", len(b.waiting))
+			if len(b.waiting) > 0 && k.plenty && k.fault == "" {
+				k.found("the listener is closed with %d connections in its backlog", len(b.waiting))
+			}
 			for _, c := range b.waiting {
 				c.refusedByGate()
 			}

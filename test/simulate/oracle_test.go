@@ -75,7 +75,7 @@ func (r *run) Begin(x *gate.Record) {
 		return
 	}
 	q.begun++
-	q.begunAt = r.now
+	q.begunAt, r.activeAt = r.now, r.now
 	r.exchanges++
 	q.order = r.exchanges
 	if q.begun > 1 {
@@ -94,6 +94,7 @@ func (r *run) End(x *gate.Record) {
 	}
 	delete(r.underWay, q)
 	q.endings++
+	r.activeAt = r.now
 	q.endedAt, q.outcome, q.admittedAt = r.now, x.Outcome, x.Admitted
 	r.mix(21, uint64(q.id), uint64(x.Outcome))
 	if r.tracing {
@@ -340,6 +341,17 @@ func (r *run) look(calm bool) {
 	}
 	if held := r.gate.Pending.Held(); held > 0 && r.container.listening && r.now-r.container.listensAt > 50*millisecond+r.slack() {
 		r.found("%d requests are held, and the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
+	}
+}
+
+// judgeQuiet looks whether the quiet period of a drain was quiet.
+func (r *run) judgeQuiet() {
+	if r.quietAt != 0 || !r.ending.Load() {
+		return
+	}
+	r.quietAt = r.now
+	if quiet := r.now - max(r.drainedAt, r.activeAt); quiet < int64(r.settings.gate.DrainQuiet)-millisecond {
+		r.found("the drain goes on after %v, its quiet period is %v", time.Duration(quiet), r.settings.gate.DrainQuiet)
 	}
 }
 

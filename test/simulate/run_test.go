@@ -40,7 +40,9 @@ type run struct {
 	ending      atomic.Bool // listeners and idle connections may be closed
 	ended       atomic.Bool
 	cutShort    bool
-	unasked     int // answers that the container gave to nobody
+	activeAt    int64 // when a request began or ended last
+	quietAt     int64 // when the drain was quiet; 0 = not yet
+	unasked     int   // answers that the container gave to nobody
 	cancel      context.CancelFunc
 	shutdownErr error
 }
@@ -106,7 +108,11 @@ func (r *run) life() {
 	if err != nil {
 		panic(err)
 	}
-	r.freeAtStart = g.Descriptors.Free()
+	r.freeAtStart, r.plenty = g.Descriptors.Free(), s.descriptors == 0
+	r.betweenEvents = func() {
+		r.wakeRoused()
+		r.judgeQuiet()
+	}
 	r.backlog = &backlog{most: 128}
 	r.server.ServeDescriptors(r.listenOn(r.backlog, s.loops))
 	r.betweenEvents()
