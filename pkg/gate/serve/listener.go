@@ -83,11 +83,18 @@ func (w *Worker) listen(fd int, hello func(int, netip.AddrPort)) {
 // Event accepts what has arrived. The listener is level-triggered: what is
 // left over comes back.
 func (l *listener) Event(*loop.Sock) {
+	if l.accept() {
+		l.pause()
+	}
+}
+
+// accept takes connections as long as there are some, but for others to have
+// their turn. It reports whether there is no descriptor for the next one.
+func (l *listener) accept() (short bool) {
 	w := l.worker
 	for range acceptBatch {
 		if !w.Gate.Descriptors.TryAcquire() {
-			l.pause()
-			return
+			return true
 		}
 		fd, peer, err := w.Loop.Accept(l.fd)
 		switch {
@@ -103,10 +110,11 @@ func (l *listener) Event(*loop.Sock) {
 		case unix.ECONNABORTED, unix.EINTR:
 			continue
 		case unix.EMFILE, unix.ENFILE:
-			l.pause()
+			return true
 		}
-		return
+		return false
 	}
+	return false
 }
 
 // pause leaves connections in the backlog until there is a descriptor, if there
@@ -142,10 +150,9 @@ const drainTurns = 2 * 4096 / acceptBatch
 // drain accepts what stands in the backlog: closing the listener would reset it.
 func (l *listener) drain() {
 	for range drainTurns {
-		if l.paused || !l.worker.Loop.Acceptable(l.fd) {
+		if !l.worker.Loop.Acceptable(l.fd) || l.accept() {
 			return
 		}
-		l.Event(nil)
 	}
 }
 
