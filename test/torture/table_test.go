@@ -32,7 +32,10 @@ type budgetRow struct {
 	attacks        int // what the attackers did
 	honest, failed int
 	before, during quantiles
-	peak, after    float64 // MiB
+	direct         quantiles // of a client of the container itself, during the attack
+	peak, after    float64   // MiB
+	ceiling        float64   // likewise; 0 = none
+	back           time.Duration
 	leftOut        string
 }
 
@@ -113,11 +116,11 @@ func report(to io.Writer) {
 		fmt.Fprintln(to, "refused:", strings.Join(refusals, ", "))
 	}
 	if len(budgets) > 0 {
-		fmt.Fprintln(w, "\nexperiment\tattacks\thonest\tfailed\tp50 before\tduring\tp99 before\tduring\tpeak MiB\tafter\tleft out\t")
+		fmt.Fprintln(w, "\nexperiment\tattacks\thonest\tfailed\tp50 before\tduring\tp99 before\tduring\tno gate\tpeak MiB\tceiling\tafter\tback in\tleft out\t")
 	}
 	for _, b := range budgets {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%v\t%v\t%v\t%v\t%.1f\t%.1f\t%s\t\n", b.name, b.attacks, b.honest, b.failed,
-			b.before.p50, b.during.p50, b.before.p99, b.during.p99, b.peak, b.after, b.leftOut)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%v\t%v\t%v\t%v\t%v\t%.1f\t%.1f\t%.1f\t%v\t%s\t\n", b.name, b.attacks, b.honest, b.failed,
+			b.before.p50, b.during.p50, b.before.p99, b.during.p99, b.direct.p99, b.peak, b.ceiling, b.after, b.back, b.leftOut)
 	}
 	_ = w.Flush()
 	if len(floodRows) > 0 {

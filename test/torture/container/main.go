@@ -35,7 +35,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	s := &http.Server{Handler: &handler{seen: os.NewFile(3, "ledger")}, Protocols: new(http.Protocols), ConnContext: withConn}
+	s := &http.Server{Handler: &handler{seen: os.NewFile(3, "ledger")}, Protocols: new(http.Protocols), ConnContext: withConn, MaxHeaderBytes: 2 << 20}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(args[1] == "h2c")
 	return s.Serve(l)
