@@ -178,31 +178,12 @@ func (d *Decoder) literal(b []byte, h *Head, l *limits) ([]byte, *Error) {
 
 	// The text goes where the field would have it; if it is not stored, it
 	// leaves when the table has it.
-	at, id := len(h.text), Name(0)
-	fits := whole
-	switch {
-	case i == 0:
-		if b, fits, err = readString(b, h, l); err != nil {
-			return nil, err
-		}
-		name := h.text[at:]
-		if id = lookupLower(name); id != 0 {
-			h.text = h.text[:at]
-		} else if !isLowerName(name) {
-			flags |= badName
-		}
-	case i <= staticLen:
-		id = staticNames[i]
-	default:
-		if i -= staticLen + 1; i >= uint32(d.table.count) {
-			return nil, errIndex
-		}
-		e := d.table.newest(int(i))
-		if id = e.id; id == 0 {
-			h.text = append(h.text, d.table.name(e)...)
-			flags |= e.flags & badName
-		}
+	at := len(h.text)
+	b, id, bad, fits, err := d.literalName(b, i, h, l)
+	if err != nil {
+		return nil, err
 	}
+	flags |= bad
 	nameLen, fit := len(h.text)-at, !h.TooLarge
 	b, fitsToo, err := readString(b, h, l)
 	if err != nil {
@@ -233,6 +214,36 @@ func (d *Decoder) literal(b []byte, h *Head, l *limits) ([]byte, *Error) {
 		h.TargetTooLong = h.TargetTooLong || fit && id == NamePath
 	}
 	return b, err
+}
+
+// literalName reads the name of a literal, which entry i of the tables has or, for
+// 0, is spelled out. It is added to the text of h unless it has an id.
+func (d *Decoder) literalName(b []byte, i uint32, h *Head, l *limits) (rest []byte, id Name, flags fieldFlags, fits decoded, err *Error) {
+	switch {
+	case i == 0:
+		at := len(h.text)
+		if b, fits, err = readString(b, h, l); err != nil {
+			return nil, 0, 0, 0, err
+		}
+		name := h.text[at:]
+		if id = lookupLower(name); id != 0 {
+			h.text = h.text[:at]
+		} else if !isLowerName(name) {
+			flags = badName
+		}
+	case i <= staticLen:
+		id = staticNames[i]
+	default:
+		if i -= staticLen + 1; i >= uint32(d.table.count) {
+			return nil, 0, 0, 0, errIndex
+		}
+		e := d.table.newest(int(i))
+		if id = e.id; id == 0 {
+			h.text = append(h.text, d.table.name(e)...)
+			flags = e.flags & badName
+		}
+	}
+	return b, id, flags, fits, nil
 }
 
 // skipLiteral passes over the strings of a field that is neither stored nor to

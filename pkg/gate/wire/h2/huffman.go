@@ -134,6 +134,16 @@ func appendDecoded(dst, src []byte, limit int) ([]byte, decoded) {
 			return dst, tooLong
 		}
 	}
+	w, how := decodeEnd(out, src, bits, n, w, limit)
+	if how != whole {
+		return dst, how
+	}
+	return dst[:start+w], whole
+}
+
+// decodeEnd decodes the last bits of a string into out, of which w octets are
+// taken.
+func decodeEnd(out, src []byte, bits uint64, n uint, w, limit int) (int, decoded) {
 	for {
 		for n <= 56 && len(src) > 0 {
 			bits |= uint64(src[0]) << (56 - n)
@@ -141,7 +151,7 @@ func appendDecoded(dst, src []byte, limit int) ([]byte, decoded) {
 			src = src[1:]
 		}
 		if n < 8 && bits>>(64-n) == 1<<n-1 {
-			break // padding: less than 8 bits of the code for the end
+			return w, whole // padding: less than 8 bits of the code for the end
 		}
 		symbol, used := byte(0), uint(0)
 		padded := bits | ^uint64(0)>>n
@@ -151,17 +161,16 @@ func appendDecoded(dst, src []byte, limit int) ([]byte, decoded) {
 			symbol, used = longCode(uint32(padded >> 32))
 		}
 		if used == 0 || used > n {
-			return dst, corrupt
+			return w, corrupt
 		}
 		if w >= limit {
-			return dst, tooLong
+			return w, tooLong
 		}
 		out[w] = symbol
 		w++
 		bits <<= used
 		n -= used
 	}
-	return dst[:start+w], whole
 }
 
 // longCode finds the symbol that bits begin with; used is 0 if there is none.
