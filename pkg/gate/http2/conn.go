@@ -263,11 +263,7 @@ func (c *conn) wake() { c.handle.Wake() }
 
 // find returns an open stream.
 func (c *conn) find(id uint32) *stream {
-	i, ok := slices.BinarySearchFunc(c.streams, id, func(s *stream, id uint32) int { return int(s.id) - int(id) })
-	if !ok {
-		return nil
-	}
-	return c.streams[i]
+	return find(c.streams, id)
 }
 
 // handleFrame is frameHandler.
@@ -337,26 +333,20 @@ func (c *conn) streamFrame(f *h2.Frame) *h2.Error {
 // is passed over, unless an error ends the connection.
 func (c *conn) admits(id uint32, event h2.Event) (*stream, *h2.Error) {
 	s := c.find(id)
-	state := h2.Idle
+	var stream *flow
+	state, err := h2.Idle, (*h2.Error)(nil)
 	if s != nil {
-		state = s.state
-	} else {
-		var err *h2.Error
-		if state, err = c.peers.StateOf(id, c.history); err != nil {
-			return nil, err
-		}
+		stream = &s.flow
+	} else if state, err = c.peers.StateOf(id, c.history); err != nil {
+		return nil, err
 	}
-	to, verdict := state.Receive(event)
-	switch verdict {
-	case h2.Accept:
-		if s != nil {
-			s.state = to
-		}
+	accepted, err := receiveEvent(stream, state, event)
+	switch {
+	case accepted:
 		return s, nil
-	case h2.Ignore:
+	case err == nil:
 		return nil, nil
 	}
-	err := verdict.Err()
 	if err.Scope == h2.Connection {
 		return nil, err
 	}
@@ -382,10 +372,7 @@ func (c *conn) data(f *h2.Frame) *h2.Error {
 		return err
 	}
 	if s == nil {
-		c.passed(len(f.Payload))
-		if f.First {
-			c.passed(int(f.Padding))
-		}
+		c.dropData(f)
 		if len(f.Payload) == 0 && !f.EndStream {
 			return nil // has been counted
 		}

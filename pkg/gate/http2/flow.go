@@ -1,6 +1,8 @@
 package http2
 
 import (
+	"slices"
+
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
@@ -45,6 +47,39 @@ func (f *flow) open(l *link, x *gate.Exchange, id uint32, state h2.State) {
 		l: l, x: x, id: id, state: state, kept: f.kept[:0],
 		recv: h2.NewReceiveWindow(streamWindow), send: h2.NewSendWindow(l.settings.InitialWindow),
 	}
+}
+
+// ident is what streams are found by.
+func (f *flow) ident() uint32 { return f.id }
+
+// find returns one of streams, which stand in the order of their identifiers, or
+// nil.
+func find[S interface {
+	comparable
+	ident() uint32
+}](streams []S, id uint32) (s S) {
+	i, ok := slices.BinarySearchFunc(streams, id, func(s S, id uint32) int { return int(s.ident()) - int(id) })
+	if ok {
+		s = streams[i]
+	}
+	return s
+}
+
+// receiveEvent applies what a received frame is to a stream that is in the given
+// state; f is nil where the stream is over. A frame that is not accepted and is
+// no error is passed over.
+func receiveEvent(f *flow, state h2.State, event h2.Event) (accepted bool, err *h2.Error) {
+	if f != nil {
+		state = f.state
+	}
+	to, verdict := state.Receive(event)
+	if verdict != h2.Accept {
+		return false, verdict.Err()
+	}
+	if f != nil {
+		f.state = to
+	}
+	return true, nil
 }
 
 // close gives back what the stream holds.

@@ -314,6 +314,14 @@ func (l *link) passed(n int) {
 	}
 }
 
+// dropData passes over a piece of DATA that no stream takes.
+func (l *link) dropData(f *h2.Frame) {
+	l.passed(len(f.Payload))
+	if f.First {
+		l.passed(int(f.Padding))
+	}
+}
+
 // remember notes how a stream has ended.
 func (l *link) remember(id uint32, how h2.State) {
 	if l.history == nil {

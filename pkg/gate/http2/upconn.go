@@ -180,11 +180,7 @@ func (c *upConn) flushed() {}
 func (c *upConn) wake() { c.handle.Wake() }
 
 func (c *upConn) find(id uint32) *upStream {
-	i, ok := slices.BinarySearchFunc(c.streams, id, func(s *upStream, id uint32) int { return int(s.id) - int(id) })
-	if !ok {
-		return nil
-	}
-	return c.streams[i]
+	return find(c.streams, id)
 }
 
 // handleFrame is frameHandler.
@@ -243,26 +239,20 @@ var errNoSettings = &h2.Error{Code: h2.ProtocolError, Fault: h2.FaultProtocol, R
 // is passed over, unless an error ends the connection.
 func (c *upConn) admits(id uint32, event h2.Event) (*upStream, *h2.Error) {
 	s := c.find(id)
-	state := h2.Idle
+	var stream *flow
+	state, err := h2.Idle, (*h2.Error)(nil)
 	if s != nil {
-		state = s.state
-	} else {
-		var err *h2.Error
-		if state, err = c.ids.StateOf(id, c.history); err != nil {
-			return nil, err
-		}
+		stream = &s.flow
+	} else if state, err = c.ids.StateOf(id, c.history); err != nil {
+		return nil, err
 	}
-	to, verdict := state.Receive(event)
-	switch verdict {
-	case h2.Accept:
-		if s != nil {
-			s.state = to
-		}
+	accepted, err := receiveEvent(stream, state, event)
+	switch {
+	case accepted:
 		return s, nil
-	case h2.Ignore:
+	case err == nil:
 		return nil, nil
 	}
-	err := verdict.Err()
 	if err.Scope == h2.Connection {
 		return nil, err
 	}
@@ -316,10 +306,7 @@ func (c *upConn) data(f *h2.Frame) *h2.Error {
 		return err
 	}
 	if s == nil {
-		c.passed(len(f.Payload))
-		if f.First {
-			c.passed(int(f.Padding))
-		}
+		c.dropData(f)
 		return nil
 	}
 	if err := s.receiveData(f); err != nil {
