@@ -44,7 +44,7 @@ func build(to string, options Options) (variables []string, err error) {
 		return nil, err
 	}
 	if options.Knative {
-		serving, directories, err := buildServing(root, cache, to)
+		serving, directories, err := buildServing(root, cache, to, options.Suites)
 		if err != nil {
 			return nil, err
 		}

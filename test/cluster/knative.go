@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -28,6 +29,8 @@ func InstallKnative(t *testing.T) {
 	}
 	ConfigureKnative(t, "config-network", map[string]string{"ingress-class": "test.ingress.networking.knative.dev"})
 	ConfigureKnative(t, "config-domain", map[string]string{"example.com": ""})
+	// The tests' namespaces admit restricted pods only.
+	ConfigureKnative(t, "config-features", map[string]string{"secure-pod-defaults": "enabled"})
 	// A step down after seconds, not minutes.
 	ConfigureKnative(t, "config-autoscaler", map[string]string{"scale-to-zero-grace-period": "6s", "stable-window": "6s"})
 	KubectlWith(t, documents(t, filepath.Join(core, "deployments", "*.yaml"), filepath.Join(core, "webhooks", "*.yaml")),
@@ -38,6 +41,21 @@ func InstallKnative(t *testing.T) {
 	for _, name := range []string{"controller", "webhook", "autoscaler", "activator"} {
 		Kubectl(t, "-n", systemNamespace, "rollout", "status", "deployment", name, fmt.Sprintf("--timeout=%v", Patience))
 	}
+}
+
+var installOnce sync.Once
+
+// UseSidecar has Knative, which is installed first, put one of its images beside
+// each application.
+func UseSidecar(t *testing.T, name string) {
+	t.Helper()
+	installOnce.Do(func() { InstallKnative(t) })
+	ConfigureKnative(t, "config-deployment", map[string]string{
+		"queue-sidecar-image": KnativeRegistry + "/" + name + ":" + KnativeTag,
+		// Small requests, alike for both sidecars: memory is what is compared.
+		"queue-sidecar-memory-request": "20Mi", "queue-sidecar-cpu-request": "10m", "queue-sidecar-cpu-limit": "1000m",
+		"queue-sidecar-memory-limit": "800Mi", "queue-sidecar-ephemeral-storage-request": "1Mi",
+	})
 }
 
 // ConfigureKnative changes values of one of its config maps.

@@ -10,6 +10,8 @@ import (
 type Options struct {
 	// Knative adds Knative Serving, DNS for services, and an ingress.
 	Knative bool
+	// Suites adds Knative's own tests, and the images that they use.
+	Suites bool
 }
 
 // stageVariable tells the test binary, which starts itself twice over, which of

@@ -38,7 +38,7 @@ var servingSuites = map[string]string{"runtime": "test/conformance/runtime", "e2
 
 // buildServing builds Knative Serving from its module, cached until the module
 // changes. It returns the images, and the variables for the stage inside.
-func buildServing(root, cache, to string) (images, variables []string, err error) {
+func buildServing(root, cache, to string, suites bool) (images, variables []string, err error) {
 	module := filepath.Join(root, "serving")
 	key, err := digest(filepath.Join(module, "go.mod"), filepath.Join(module, "go.sum"))
 	if err != nil {
@@ -49,8 +49,15 @@ func buildServing(root, cache, to string) (images, variables []string, err error
 	for _, p := range servingPrograms {
 		packages[filepath.Base(p)] = p
 	}
-	for _, i := range servingImages {
-		packages[i] = "test/test_images/" + i
+	if suites {
+		for _, i := range servingImages {
+			packages[i] = "test/test_images/" + i
+		}
+		for name, path := range servingSuites {
+			if err := buildSuite(module, filepath.Join(built, name+".test"), path); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
 	for name, path := range packages {
 		program := filepath.Join(built, name)
@@ -66,11 +73,6 @@ func buildServing(root, cache, to string) (images, variables []string, err error
 			return nil, nil, err
 		}
 		images = append(images, archive)
-	}
-	for name, path := range servingSuites {
-		if err := buildSuite(module, filepath.Join(built, name+".test"), path); err != nil {
-			return nil, nil, err
-		}
 	}
 	variables = append(variables, suitesVariable+"="+built)
 	for variable, path := range map[string]string{
@@ -95,6 +97,7 @@ func buildSuite(module, binary, path string) error {
 	fmt.Println("cluster: building", path, "of Knative Serving")
 	compile := exec.Command("go", "test", "-c", "-tags=e2e", "-trimpath", "-o", binary, "knative.dev/serving/"+path)
 	compile.Dir, compile.Stdout, compile.Stderr = module, os.Stderr, os.Stderr
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0") // as the programs: most is compiled already
 	if err := compile.Run(); err != nil {
 		return fmt.Errorf("building %s: %w", path, err)
 	}

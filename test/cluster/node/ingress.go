@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log"
 	"net"
@@ -16,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -119,7 +119,11 @@ func (in *ingress) watch() error {
 	update := func(object any) {
 		u := object.(*unstructured.Unstructured)
 		var whole struct{ Spec spec }
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &whole); err != nil {
+		document, err := u.MarshalJSON()
+		if err == nil {
+			err = json.Unmarshal(document, &whole)
+		}
+		if err != nil {
 			log.Print(u.GetName(), ": ", err)
 			return
 		}
