@@ -121,8 +121,15 @@ func (c *clientSide) Switch(up gate.UpstreamSide) {
 	c.reader.begin(wire.BodyUntilClose, 0, c.reader.buf, c.reader.r, c.reader.w)
 }
 
-// Drop is gate.ClientSide.
-func (c *clientSide) Drop() { c.session.conn.close() }
+// Drop is gate.ClientSide. A client that has half-closed still reads, and must
+// not take the end of the connection for that of its answer.
+func (c *clientSide) Drop() {
+	if c.endless {
+		c.session.conn.reset()
+		return
+	}
+	c.session.conn.close()
+}
 
 // Broken is gate.Sink. No read reports a reset behind a half-close.
 func (c *clientSide) Broken() bool {

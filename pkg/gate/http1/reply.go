@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"bytes"
 	"strconv"
 	"time"
 
@@ -29,7 +30,7 @@ func (s *session) appendDate(dst []byte) []byte {
 	return append(append(append(dst, "Date: "...), s.eng.worker.Date()...), "\r\n"...)
 }
 
-func (s *session) appendReply(dst []byte, r *gate.Reply) []byte {
+func (s *session) appendReply(dst []byte, r *gate.Reply, bodyless bool) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(r.Status), 10)
 	dst = append(append(dst, ' '), wire.Reason(r.Status)...)
@@ -47,7 +48,7 @@ func (s *session) appendReply(dst []byte, r *gate.Reply) []byte {
 		dst = append(dst, "Connection: keep-alive\r\n"...)
 	}
 	dst = append(dst, "\r\n"...)
-	if string(s.req.Method) == "HEAD" {
+	if bodyless {
 		return dst
 	}
 	return r.AppendBody(dst)
@@ -58,12 +59,14 @@ func (s *session) appendReply(dst []byte, r *gate.Reply) []byte {
 // speaks against that.
 func (s *session) reply(r gate.Reply, keep bool) bool {
 	s.keep = keep && s.client.skipBody() && s.req.KeepAlive() && !s.eng.gate.Drain.Active()
-	if keep {
+	bodyless := string(s.req.Method) == "HEAD"
+	r.Hash = bytes.Clone(r.Hash)
+	if keep { // which may overwrite the head, and what points into it
 		s.keep = s.input.takeRest(&s.client.reader) && s.keep
 	}
 	w := &s.client.writer
 	w.begin(false, false)
-	w.hold(s.appendReply(w.room(), &r))
+	w.hold(s.appendReply(w.room(), &r, bodyless))
 	s.phase, s.until = replying, s.now()+replyTimeout
 	return true
 }
