@@ -1,0 +1,230 @@
+// Package fast puts the gate of pkg/embed in front of a fasthttp server, and of
+// what stands on one, such as Fiber. It is a package of its own so that only
+// programs that use it link fasthttp.
+//
+// All is as with net/http (see embed), except what fasthttp does not tell or
+// allow:
+//   - A client that leaves is not noticed: a request that waits keeps its place,
+//     and one in its handler is counted as served.
+//   - Config.RequestTimeout ends a wait in the queue; a handler is not told.
+//   - Fields of a request that no handler may see are removed from the request
+//     itself.
+//   - A body that a handler streams is written after it has returned. Use
+//     StreamBody, and Hijack, in the place of the methods of the RequestCtx: they
+//     keep the slot until the stream or the connection has ended.
+package fast
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/embed"
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// Handler puts g in front of next. Several handlers may share a gate.
+func Handler(g *embed.Gate, next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	h := &handler{gate: g, core: g.Core(), next: next}
+	return h.serve
+}
+
+type handler struct {
+	gate *embed.Gate
+	core *gate.Gate
+	next fasthttp.RequestHandler
+}
+
+// exchange is a request that is traffic, from its arrival to its end.
+type exchange struct {
+	gate  *embed.Gate
+	life  *gate.Blocking
+	later bool // it ends with the stream or the connection
+	owner atomic.Bool
+}
+
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+
+// exchangeKey is where a RequestCtx has its exchange.
+type exchangeKey struct{}
+
+func (h *handler) serve(ctx *fasthttp.RequestCtx) {
+	header := &ctx.Request.Header
+	arrival := gate.Arrival{
+		Peer: peerOf(ctx).Addr(),
+		Probe: gate.ProbeHeaders{
+			UserAgent:    present(header.Peek(fasthttp.HeaderUserAgent)),
+			NetworkProbe: present(header.Peek("K-Network-Probe")),
+			NetworkHash:  present(header.Peek("K-Network-Hash")),
+		},
+		Encrypted: ctx.IsTLS(),
+	}
+	screening := h.core.Screen(&arrival)
+	if screening.Kind != gate.Traffic {
+		h.probe(ctx, screening, &arrival.Probe)
+		return
+	}
+	h.traffic(ctx, screening.Trusted)
+}
+
+// probe answers a probe of the platform. It needs no slot.
+func (h *handler) probe(ctx *fasthttp.RequestCtx, s gate.Screening, probe *gate.ProbeHeaders) {
+	life := h.gate.Borrow()
+	life.Peer = peerOf(ctx)
+	a, ok := life.AnswerProbe(context.Background(), s, probe)
+	h.gate.GiveBack(life)
+	if ok {
+		h.reply(ctx, &a)
+	}
+}
+
+// traffic takes a request through admission and next.
+func (h *handler) traffic(ctx *fasthttp.RequestCtx, trusted bool) {
+	header := &ctx.Request.Header
+	life := h.gate.Borrow()
+	life.Method, life.Encrypted, life.Peer = header.Method(), ctx.IsTLS(), peerOf(ctx)
+	life.Protocol = "HTTP/1.1"
+	if !header.IsHTTP11() {
+		life.Protocol = "HTTP/1.0"
+	}
+	if h.gate.Count(life, ctx.Path()) {
+		life.RouteTag, life.DefaultRoute = present(header.Peek("Knative-Serving-Tag")), present(header.Peek("Knative-Serving-Default-Route"))
+		life.HasDefaultRoute = life.DefaultRoute != nil
+		life.Proxied = trusted && string(header.Peek("K-Proxy-Request")) == "activator"
+	}
+	life.RequestBody = int64(max(header.ContentLength(), 0))
+	life.Arrive()
+	if why, refused := life.Admit(context.Background()); refused {
+		life.End(why)
+		h.gate.GiveBack(life)
+		a := h.core.Refusal(why, 0)
+		h.reply(ctx, &a)
+		return
+	}
+	clean(header, trusted)
+	life.Forward()
+	x := exchanges.Get().(*exchange)
+	x.gate, x.life, x.later = h.gate, life, false
+	x.owner.Store(true)
+	ctx.SetUserValue(exchangeKey{}, x)
+	returned := false
+	defer func() {
+		switch {
+		case returned:
+		case x.later:
+			x.end(nil, gate.InternalError) // its stream or connection still knows it
+		default:
+			x.end(ctx, gate.InternalError)
+		}
+	}()
+	h.next(ctx)
+	returned = true
+	for name := range ctx.Response.Header.All() {
+		if isGateField(name) {
+			ctx.Response.Header.DelBytes(name)
+		}
+	}
+	h.announceClose(ctx)
+	if !x.later {
+		x.end(ctx, gate.Served)
+	}
+}
+
+// end gives the slot back. Only the first call does anything.
+func (x *exchange) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
+	if !x.owner.CompareAndSwap(true, false) {
+		return
+	}
+	if ctx != nil {
+		ctx.RemoveUserValue(exchangeKey{})
+		if o == gate.Served {
+			x.life.Status = ctx.Response.StatusCode()
+			if !ctx.Response.IsBodyStream() && !ctx.IsHead() {
+				x.life.ResponseBody = int64(len(ctx.Response.Body()))
+			}
+		}
+	}
+	x.life.End(o)
+	x.gate.GiveBack(x.life)
+	if ctx != nil {
+		x.gate, x.life = nil, nil
+		exchanges.Put(x)
+	}
+}
+
+// StreamBody is ctx.SetBodyStreamWriter that keeps the slot until write has
+// returned. Without a gate in front it is the same as that.
+func StreamBody(ctx *fasthttp.RequestCtx, write fasthttp.StreamWriter) {
+	x, _ := ctx.UserValue(exchangeKey{}).(*exchange)
+	if x == nil {
+		ctx.SetBodyStreamWriter(write)
+		return
+	}
+	x.later = true
+	x.life.Status = ctx.Response.StatusCode()
+	ctx.RemoveUserValue(exchangeKey{})
+	ctx.SetBodyStreamWriter(func(w *writer) {
+		defer x.end(nil, gate.Served)
+		write(w)
+	})
+}
+
+// Hijack is ctx.Hijack that keeps the slot until serve has returned. Without a
+// gate in front it is the same as that.
+func Hijack(ctx *fasthttp.RequestCtx, serve fasthttp.HijackHandler) {
+	x, _ := ctx.UserValue(exchangeKey{}).(*exchange)
+	if x == nil {
+		ctx.Hijack(serve)
+		return
+	}
+	x.later = true
+	x.life.Status = ctx.Response.StatusCode()
+	x.life.Switch()
+	ctx.RemoveUserValue(exchangeKey{})
+	ctx.Hijack(func(c net.Conn) {
+		defer x.end(nil, gate.Tunnelled)
+		serve(c)
+	})
+}
+
+// reply sends a reply of the gate's own.
+func (h *handler) reply(ctx *fasthttp.RequestCtx, a *gate.Reply) {
+	ctx.Response.Reset()
+	ctx.Response.SetStatusCode(a.Status)
+	ctx.Response.Header.SetNoDefaultContentType(true)
+	for name, value := range a.Fields {
+		ctx.Response.Header.Set(name, value)
+	}
+	ctx.Response.SetBodyRaw(a.AppendBody(nil))
+	ctx.Response.Header.Set("Content-Length", strconv.Itoa(a.Length()))
+	h.announceClose(ctx)
+}
+
+// announceClose tells the client of a draining gate to close.
+func (h *handler) announceClose(ctx *fasthttp.RequestCtx) {
+	if h.core.Drain.Active() {
+		ctx.SetConnectionClose()
+	}
+}
+
+// peerOf is where a request comes from; invalid for a Unix socket.
+func peerOf(ctx *fasthttp.RequestCtx) netip.AddrPort {
+	if a, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort()
+	}
+	return netip.AddrPort{}
+}
+
+// present is nil for a field that is absent or empty: fasthttp tells no
+// difference.
+func present(value []byte) []byte {
+	if len(value) == 0 {
+		return nil
+	}
+	return value
+}

@@ -1,0 +1,271 @@
+package fast
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttputil"
+	"go.uber.org/goleak"
+
+	"github.com/queuegate/queuegate/pkg/embed"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
+}
+
+// rig is a fasthttp server with a gate, and a client of net/http's.
+type rig struct {
+	t      *testing.T
+	gate   *embed.Gate
+	client *http.Client
+	dial   func() (net.Conn, error)
+}
+
+func newRig(t *testing.T, c embed.Config, next fasthttp.RequestHandler) *rig {
+	t.Helper()
+	g, err := embed.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln := fasthttputil.NewInmemoryListener()
+	server := &fasthttp.Server{Handler: Handler(g, next), Logger: silent{}}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ln) }()
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return ln.Dial() }}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		_ = ln.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return &rig{t, g, &http.Client{Transport: transport}, ln.Dial}
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+func (r *rig) get(path string, fields ...string) (status int, body string, header http.Header) {
+	r.t.Helper()
+	q, err := http.NewRequest("GET", "http://gate"+path, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, f := range fields {
+		name, value, _ := strings.Cut(f, ": ")
+		q.Header.Set(name, value)
+	}
+	a, err := r.client.Do(q)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer a.Body.Close()
+	b, err := io.ReadAll(a.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a.StatusCode, string(b), a.Header
+}
+
+// await waits until holds says yes.
+func (r *rig) await(what string, holds func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("%s: %d in flight, %d queued", what, r.gate.InFlight(), r.gate.QueueDepth())
+		}
+	}
+}
+
+func TestARequestThatDoesNotFitWaitsAndTheNextIsRefused(t *testing.T) {
+	goOn := make(chan bool)
+	r := newRig(t, embed.Config{ConcurrencyLimit: 1, QueueCapacity: 1}, func(ctx *fasthttp.RequestCtx) {
+		<-goOn
+		ctx.SetBodyString("hello")
+	})
+	answers := make(chan string, 2)
+	ask := func() {
+		status, body, _ := r.get("/")
+		answers <- fmt.Sprint(status, " ", body)
+	}
+	go ask()
+	r.await("the first", func() bool { return r.gate.InFlight() == 1 })
+	go ask()
+	r.await("the second", func() bool { return r.gate.QueueDepth() == 1 })
+	status, body, header := r.get("/")
+	if status != 503 || body != "pending request queue full\n" || header.Get("K-Gate-Outcome") != "queue-full" || header.Get("Retry-After") != "1" ||
+		header.Get("Content-Type") != "text/plain; charset=utf-8" || header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("the third got %d %q %v", status, body, header)
+	}
+	close(goOn)
+	for range 2 {
+		if got := <-answers; got != "200 hello" {
+			t.Errorf("got %s", got)
+		}
+	}
+	r.await("the end", func() bool { return r.gate.InFlight() == 0 && r.gate.QueueDepth() == 0 })
+}
+
+func TestProbesAreAnsweredAndNeverReachTheHandler(t *testing.T) {
+	r := newRig(t, embed.Config{ConcurrencyLimit: 1}, func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("handler") })
+	if status, body, _ := r.get("/x", "User-Agent: kube-probe/1.36", "K-Network-Probe: queue"); status != 200 || body != "queue" {
+		t.Errorf("the kubelet got %d %q", status, body)
+	}
+	if status, _, h := r.get("/x", "K-Network-Probe: probe", "K-Network-Hash: abc"); status != 200 || h.Get("K-Network-Hash") != "abc" {
+		t.Errorf("the ingress got %d %v", status, h)
+	}
+	if status, _, _ := r.get("/x", "User-Agent: kube-probe/1.36", "K-Network-Probe: what"); status != 400 {
+		t.Errorf("a bad probe got %d", status)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = r.gate.Drain(ended)
+	status, body, h := r.get("/x", "User-Agent: kube-probe/1.36", "K-Network-Probe: queue")
+	if status != 503 || body != "shutting down\n" {
+		t.Errorf("while draining the kubelet got %d %q %v", status, body, h)
+	}
+	if status, body, _ := r.get("/"); status != 200 || body != "handler" {
+		t.Errorf("while draining traffic got %d %q", status, body)
+	}
+}
+
+func TestGateFieldsAreTheGatesAlone(t *testing.T) {
+	r := newRig(t, embed.Config{}, func(ctx *fasthttp.RequestCtx) {
+		ctx.Response.Header.Set("K-Gate-Outcome", "made-up")
+		ctx.SetBody(ctx.Request.Header.Peek("K-Gate-Mine"))
+	})
+	if _, body, h := r.get("/", "K-Gate-Mine: 1"); body != "" || h.Get("K-Gate-Outcome") != "" {
+		t.Errorf("the handler saw %q, the client %v", body, h)
+	}
+}
+
+func TestAStreamKeepsItsSlotUntilItHasEnded(t *testing.T) {
+	goOn := make(chan bool)
+	r := newRig(t, embed.Config{ConcurrencyLimit: 1}, func(ctx *fasthttp.RequestCtx) {
+		StreamBody(ctx, func(w *bufio.Writer) {
+			_, _ = w.WriteString("one ")
+			_ = w.Flush()
+			<-goOn
+			_, _ = w.WriteString("two")
+		})
+	})
+	a, err := r.client.Get("http://gate/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := make([]byte, 4)
+	if _, err := io.ReadFull(a.Body, first); err != nil || r.gate.InFlight() != 1 {
+		t.Fatalf("%q, %v, %d in flight", first, err, r.gate.InFlight())
+	}
+	if status, _, _ := r.get("/"); status != 503 {
+		t.Errorf("another got %d while the stream goes on", status)
+	}
+	close(goOn)
+	rest, err := io.ReadAll(a.Body)
+	a.Body.Close()
+	if err != nil || string(rest) != "two" {
+		t.Errorf("%q, %v", rest, err)
+	}
+	r.await("the end of the stream", func() bool { return r.gate.InFlight() == 0 })
+}
+
+func TestAHijackedConnectionKeepsItsSlotUntilItsEnd(t *testing.T) {
+	r := newRig(t, embed.Config{ConcurrencyLimit: 1}, func(ctx *fasthttp.RequestCtx) {
+		Hijack(ctx, func(c net.Conn) { _, _ = io.Copy(c, c) })
+	})
+	c, err := r.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: gate\r\n\r\n")
+	reader := bufio.NewReader(c)
+	if _, err := http.ReadResponse(reader, nil); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(c, "echo\n")
+	if line, err := reader.ReadString('\n'); line != "echo\n" || r.gate.InFlight() != 1 {
+		t.Fatalf("%q, %v, %d in flight", line, err, r.gate.InFlight())
+	}
+	c.Close()
+	r.await("the end of the connection", func() bool { return r.gate.InFlight() == 0 })
+}
+
+func TestAPanicGivesTheSlotBack(t *testing.T) {
+	g, err := embed.New(embed.Config{ConcurrencyLimit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := Handler(g, func(ctx *fasthttp.RequestCtx) { panic("the handler's") })
+	for range 2 {
+		func() {
+			defer func() {
+				if v := recover(); v != "the handler's" {
+					t.Errorf("it panicked with %v", v)
+				}
+			}()
+			var ctx fasthttp.RequestCtx
+			h(&ctx)
+		}()
+		if g.InFlight() != 0 {
+			t.Fatalf("%d in flight", g.InFlight())
+		}
+	}
+}
+
+func newRequest() *fasthttp.RequestCtx {
+	var q fasthttp.Request
+	q.Header.SetUserAgent("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
+	q.Header.Set("K-Proxy-Request", "activator")
+	q.Header.SetMethod("GET") // as one that was read has it
+	q.SetRequestURI("/")
+	ctx := new(fasthttp.RequestCtx)
+	ctx.Init(&q, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, silent{})
+	return ctx
+}
+
+func TestARequestDoesNotAllocate(t *testing.T) {
+	g, err := embed.New(embed.Config{ConcurrencyLimit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello := []byte("hello")
+	h := Handler(g, func(ctx *fasthttp.RequestCtx) { ctx.SetBody(hello) })
+	ctx := newRequest()
+	most := 0.0
+	if raceDetector {
+		most = 2
+	}
+	if n := testing.AllocsPerRun(1000, func() { h(ctx) }); n > most {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkGate is what the gate adds to a request, without a server.
+func BenchmarkGate(b *testing.B) {
+	g, err := embed.New(embed.Config{ConcurrencyLimit: 10})
+	if err != nil {
+		b.Fatal(err)
+	}
+	hello := []byte("hello")
+	bare := func(ctx *fasthttp.RequestCtx) { ctx.SetBody(hello) }
+	for name, h := range map[string]fasthttp.RequestHandler{"bare": bare, "gate": Handler(g, bare)} {
+		b.Run(name, func(b *testing.B) {
+			ctx := newRequest()
+			b.ReportAllocs()
+			for b.Loop() {
+				h(ctx)
+			}
+		})
+	}
+}
