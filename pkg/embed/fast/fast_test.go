@@ -19,8 +19,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// fasthttp's own, for the life of the process.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+	// fasthttp's own: its clock, and what looks for idle workers each 10 seconds
+	// before it sees that the server has ended.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }
 
 // rig is a fasthttp server with a gate, and a client of net/http's.
