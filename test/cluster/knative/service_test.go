@@ -36,6 +36,7 @@ spec:
     metadata:
       annotations:
         autoscaling.knative.dev/window: 6s
+        features.knative.dev/http-full-duplex: Enabled # of the activator
 %s    spec:
       containerConcurrency: 10
       containers:

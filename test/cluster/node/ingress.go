@@ -184,6 +184,8 @@ func (in *ingress) report(u *unstructured.Unstructured) error {
 
 func (in *ingress) handler(table *atomic.Pointer[routes]) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Else net/http ends the request's body with the first byte of the answer.
+		http.NewResponseController(w).EnableFullDuplex()
 		host := r.Host
 		if h, _, err := net.SplitHostPort(host); err == nil {
 			host = h
