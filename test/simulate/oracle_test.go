@@ -151,7 +151,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 			limit = int64(g.TunnelMax)
 		}
 		why(age >= limit, "its time is not over")
-		why(a.switches || !answerThere || q.client.slowUntil > q.begunAt || q.sentWhole == 0 || q.sentWhole > r.now-r.slack(), "the answer had come")
+		why(a.switches || !answerThere || x.Status == a.status && !q.client.link.downReached() || q.client.slowUntil > q.begunAt || q.sentWhole == 0 || q.sentWhole > r.now-r.slack(), "the answer had come")
 	case gate.ResponseStartTimeout:
 		why(g.ResponseStartTimeout > 0 && age >= int64(g.ResponseStartTimeout), "its time is not over")
 		why(q.startedAt == 0 || q.breaks > 0 || q.startedAt+r.trickle(q) > q.begunAt+int64(g.ResponseStartTimeout), "the answer had begun")
@@ -162,7 +162,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 			why(len(l.in) > 0 || r.now-l.reachedAt >= int64(g.IdleTimeout)-r.kernel.held, "bytes have come from the container")
 		}
 	case gate.ClientGone:
-		why(q.client.link == nil || q.leftAt > 0 || q.client.went || r.ending.Load(), "the client is there")
+		why(q.client.link == nil || q.tainted || q.leftAt > 0 || q.client.went || r.ending.Load(), "the client is there")
 	case gate.UpstreamNotListening:
 		wait := min(int64(g.UpstreamWait), int64(g.UpstreamRestartWait))
 		why(age >= wait, "it may wait longer")
@@ -264,6 +264,7 @@ func (c *client) judgeCut(q *request) {
 	a := &q.answer
 	switch {
 	case len(c.asked) > 1 && c.asked[1].sent > 0: // as in judgeDropped
+	case c.lingeredFor(q):
 	case q.tainted, q.leftAt > 0 && !c.settings.gate.AnswerHalfClosed:
 	case q.gateSaid != "" || q.odd != "" || q.probe:
 		if !c.ending.Load() && q.sentWhole != 0 && c.slowUntil == 0 {
@@ -284,6 +285,7 @@ func (c *client) judgeDropped(q *request, reset bool) {
 	case q.leftAt > 0, q.tainted:
 	case c.mayClose(), c.settings.descriptors > 0:
 	case q.sent == 0 || q.sentAt == 0:
+	case reset && c.lingeredFor(q): // it went on sending for longer than the gate reads what comes behind a reply
 	case reset && len(c.asked) > 1 && c.asked[1].sent > 0: // RST for what came behind has overtaken it
 	case len(c.m.buf) > 0 && c.slowUntil > 0 && q.begun == 0: // a reply of the gate's own that the client took too long to read
 	case len(c.m.buf) > 0 && q.said >= q.answer.head && q.outcome != gate.Served && q.endings > 0: // cut in its head
@@ -291,6 +293,12 @@ func (c *client) judgeDropped(q *request, reset bool) {
 	default:
 		c.found("request %d: dropped without an answer (%s, reset %v)", q.id, q.outcome, reset)
 	}
+}
+
+// lingeredFor reports whether a client was still sending q when the gate, which
+// waits for 2 s, had done with what comes behind its reply.
+func (c *client) lingeredFor(q *request) bool {
+	return q.sent > 0 && c.link.closedAt > 0 && (q.endedAt > 0 && c.link.closedAt-q.endedAt >= 2*second-c.kernel.held || q.begun == 0 && q.stall >= 2*second)
 }
 
 // mayClose reports whether the gate may have closed its listeners and idle
@@ -319,7 +327,7 @@ func (r *run) look(calm bool) {
 		if q.verdict != tunnelled && q.answer.switches == false && age > int64(g.RequestTimeout)+r.slack()+r.trickle(q) {
 			r.suspects = append(r.suspects, q)
 		}
-		if q.leftAt > 0 && q.leftOn.goneAt > 0 && r.now-q.leftOn.goneAt > 10*millisecond+r.kernel.held && !g.HardConcurrency && (q.leftReset || !g.AnswerHalfClosed) {
+		if q.leftAt > 0 && q.verdict != tunnelled && !q.answer.switches && q.leftOn.goneAt > 0 && r.now-q.leftOn.goneAt > 10*millisecond+r.kernel.held && !g.HardConcurrency && (q.leftReset || !g.AnswerHalfClosed) {
 			r.found("request %d: its client left %v ago", q.id, time.Duration(r.now-q.leftAt))
 		}
 		if q.saidAt != 0 && q.answer.whole(q, q.said, q.answer.hard) && q.sentWhole != 0 && q.leftAt == 0 && q.on.link.file != nil && !q.answer.switches {
@@ -339,7 +347,7 @@ func (r *run) look(calm bool) {
 		}
 		r.found("request %d: under way for %v, the limit is %v", first.id, time.Duration(r.now-first.begunAt), g.RequestTimeout)
 	}
-	if held := r.gate.Pending.Held(); held > 0 && r.container.listening && r.now-r.container.listensAt > 50*millisecond+r.slack() {
+	if held := r.gate.Pending.Held(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 50*millisecond+r.slack() {
 		r.found("%d requests are held, and the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
 	}
 }
