@@ -149,8 +149,13 @@ func TestASecondSignalEndsADrainWithCode1(t *testing.T) {
 // waitForDrain calls the admin port and gives the answer when it is there.
 func (g *gate) waitForDrain(t *testing.T) *client {
 	t.Helper()
+	return g.waitForDrainAt(t, "/wait-for-drain")
+}
+
+func (g *gate) waitForDrainAt(t *testing.T, target string) *client {
+	t.Helper()
 	c := dialAddr(t, g.admin)
-	c.send("GET /wait-for-drain HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n")
+	c.send("GET " + target + " HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n")
 	return c
 }
 
@@ -177,6 +182,39 @@ func TestWaitForDrainWithoutASignalReturnsAfterASecondAndChangesNothing(t *testi
 	a := c.answer("GET")
 	a.is(200, "ok")
 	a.lacks("Connection")
+}
+
+// On a busy node the drain of a native sidecar begins seconds after the
+// application's hook was called.
+func TestWaitForDrainWaitsAsLongAsItIsAskedTo(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "ADMIN_PORT=on", "DRAIN_QUIET_SECONDS=0.2")
+	start := time.Now()
+	g.waitForDrainAt(t, "/wait-for-drain?begins-within=0s").answer("GET").is(200, "")
+	w := g.waitForDrainAt(t, "/wait-for-drain?begins-within=1m")
+	g.waitForDrainAt(t, "/wait-for-drain?begins-within=1.5s").answer("GET").is(200, "")
+	since(t, start, 1500*time.Millisecond)
+	c, p := inFlight(t, k, g, "/")
+	d := startProcess(t, g.env, queueBinary, "drain")
+	g.awaitDraining()
+	if w.pending() {
+		t.Error("answered while a request was under way")
+	}
+	finish(c, p)
+	w.answer("GET").is(200, "")
+	if code := d.exitCode(); code != 0 {
+		t.Errorf("queue drain ended with code %d; stderr:\n%s", code, d.stderr.String())
+	}
+}
+
+func TestWaitForDrainNamesABadDuration(t *testing.T) {
+	t.Parallel()
+	g := startGate(t, startContainer(t), "ADMIN_PORT=on")
+	for _, bad := range []string{"10", "-1s", "61s", "soon"} {
+		g.waitForDrainAt(t, "/wait-for-drain?begins-within="+bad).answer("GET").
+			is(400, `begins-within="`+bad+`" is not a duration from 0s to 1m0s`)
+	}
 }
 
 func TestWaitForDrainIsHeldUntilTheDrainEnds(t *testing.T) {

@@ -94,7 +94,7 @@ func TestTheGateIsASidecarThatDrainsFirst(t *testing.T) {
 			t.Errorf("%s: the kubelet probes the application itself", name)
 		}
 		// A name would be looked up among the application's own ports.
-		if hook := application.Lifecycle.PreStop.HTTPGet; hook.Path != "/wait-for-drain" || hook.Port.IntValue() != 8022 {
+		if hook := application.Lifecycle.PreStop.HTTPGet; hook.Path != "/wait-for-drain?begins-within=10s" || hook.Port.IntValue() != 8022 {
 			t.Errorf("%s: the application's preStop hook is %v", name, hook)
 		}
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -16,8 +17,14 @@ import (
 )
 
 // waitForSignal is how long /wait-for-drain waits for a drain to begin: the
-// kubelet calls the hook and sends SIGTERM in no fixed order.
-const waitForSignal = time.Second
+// kubelet calls the hook and sends SIGTERM in no fixed order. A caller whose
+// drain begins by a command, which a busy node takes seconds to start, asks for
+// more with ?begins-within=10s; at most longestWait, since a container that
+// restarts alone waits as long for nothing.
+const (
+	waitForSignal = time.Second
+	longestWait   = time.Minute
+)
 
 // healthTimeout is a little less than the kubelet's.
 const healthTimeout = 900 * time.Millisecond
@@ -43,7 +50,7 @@ func newAdmin(cfg *config.Config, drain *gate.Drain, ready *readiness, log *zap.
 func (a *adminServer) handle(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case path == "/wait-for-drain":
-		a.waitForDrain(r.Context())
+		a.waitForDrain(w, r)
 	case path == "/health/alive":
 		say(w, http.StatusOK, "Service is alive")
 	case path == "/health/ready" || path == "/healthz":
@@ -96,8 +103,17 @@ func (a *adminServer) handleAppProbe(w http.ResponseWriter, r *http.Request) {
 //
 // It only waits: it never begins a drain and changes no answer to a probe,
 // because anyone who reaches the port can call it.
-func (a *adminServer) waitForDrain(ctx context.Context) {
-	timer := time.NewTimer(waitForSignal)
+func (a *adminServer) waitForDrain(w http.ResponseWriter, r *http.Request) {
+	within := waitForSignal
+	if text := r.URL.Query().Get("begins-within"); text != "" {
+		var err error
+		if within, err = time.ParseDuration(text); err != nil || within < 0 || within > longestWait {
+			say(w, http.StatusBadRequest, fmt.Sprintf("begins-within=%q is not a duration from 0s to %v", text, longestWait))
+			return
+		}
+	}
+	ctx := r.Context()
+	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

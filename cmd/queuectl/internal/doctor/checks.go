@@ -185,7 +185,7 @@ func (e *examination) hooks() {
 	known := slices.ContainsFunc(applications, func(c *container) bool { return serves(c, e.userPort()) })
 	for _, c := range applications {
 		if c.Lifecycle.PreStop == nil && (!known || serves(c, e.userPort())) {
-			e.warn("container %s has no preStop hook: it ends while requests are under way: httpGet /wait-for-drain on port %d", c.Name, e.adminPort())
+			e.warn("container %s has no preStop hook: it ends while requests are under way: httpGet /wait-for-drain?begins-within=10s on port %d", c.Name, e.adminPort())
 		}
 	}
 }

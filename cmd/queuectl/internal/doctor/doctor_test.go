@@ -66,7 +66,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		{"terminationGracePeriodSeconds: 330", "terminationGracePeriodSeconds: 10", "error: terminationGracePeriodSeconds is 10"},
 		{"      terminationGracePeriodSeconds: 330\n", "", "warning: terminationGracePeriodSeconds is 30: requests may take until 310"},
 		{"                  - drain\n", "                  - version\n", "error: the gate is a native sidecar without a preStop hook"},
-		{"              httpGet:\n                path: /wait-for-drain\n                port: 8022\n", "", "warning: container web has no preStop hook"},
+		{"              httpGet:\n                path: /wait-for-drain?begins-within=10s\n                port: 8022\n", "", "warning: container web has no preStop hook"},
 		{"            runAsUser: 65532\n", "", "warning: runAsNonRoot without a numeric runAsUser"},
 		{"            runAsUser: 65532\n", "            runAsUser: 0\n", "error: runAsNonRoot with runAsUser 0"},
 		{"              containerPort: 8080\n", "              containerPort: 8080\n            - containerPort: 9090\n", "error: container web and the gate both have port 9090: AUTOSCALER_METRICS_PORT"},

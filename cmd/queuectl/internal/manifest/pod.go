@@ -217,7 +217,7 @@ func (p *pod) rewrite(c *yaml.Node) error {
 // preStop is what a container's lifecycle gets, so that the application outlives
 // its requests; nil for nothing.
 func (p *pod) preStop(c *yaml.Node) (*yaml.Node, error) {
-	hook := object("preStop", object("httpGet", object("path", "/wait-for-drain", "port", p.port(8022))))
+	hook := object("preStop", object("httpGet", object("path", "/wait-for-drain?begins-within=10s", "port", p.port(8022))))
 	e := lookup(c, "lifecycle")
 	switch {
 	case e == nil:
