@@ -195,10 +195,17 @@ func TestTenThousandIdleConnectionsAreCheapAndServed(t *testing.T) {
 		}
 	})
 	serveAll()
+	// docs/design.md has it as a term of the ceiling. What the burst needed
+	// beyond that goes back some seconds after it.
+	const bytesEach = 512
 	perConn := (g.memory("VmRSS") - before) / count
+	for deadline := time.Now().Add(patience); perConn > bytesEach && time.Now().Before(deadline) && !raceBuild; {
+		time.Sleep(100 * time.Millisecond)
+		perConn = (g.memory("VmRSS") - before) / count
+	}
 	t.Logf("%d bytes of memory per idle connection", perConn)
-	if !raceBuild && perConn >= 10<<10 {
-		t.Errorf("an idle connection takes %d bytes, want less than %d", perConn, 10<<10)
+	if !raceBuild && perConn > bytesEach {
+		t.Errorf("an idle connection takes %d bytes, want at most %d", perConn, bytesEach)
 	}
 	serveAll()
 	n, err := k.Counts()
