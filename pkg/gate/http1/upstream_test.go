@@ -79,6 +79,29 @@ func TestHeldRequestsOfAllLoopsAreReleased(t *testing.T) {
 	}
 }
 
+// TestHeldRequestsShareTheConnectionsThatThereAreDescriptorsFor releases more
+// requests than the budget has connections for.
+func TestHeldRequestsShareTheConnectionsThatThereAreDescriptorsFor(t *testing.T) {
+	const clients, budget = 20, 40 // 5 connections are always to be had, and 10 descriptors are left by the clients
+	release := make(chan struct{})
+	r := engineServe(t, gate.Config{QueueCapacity: 100, UpstreamWait: time.Hour, Descriptors: gate.NewDescriptors(budget)}, engineOptions{silent: true}, func(c *engineCall) bool {
+		c.await(release)
+		return c.answer(c.target)
+	})
+	var all []*engineClient
+	for i := range clients {
+		all = append(all, r.client().get(fmt.Sprintf("/%d", i)))
+	}
+	r.held(clients)
+	r.listen()
+	engineUntil(t, "the descriptors to be used up", func() bool { return r.gate.Descriptors.Free() == 0 })
+	engineUntil(t, "nothing to be held because the container does not listen", func() bool { return r.gate.Pending.Held() == 0 })
+	close(release)
+	for i, c := range all {
+		c.want(200, fmt.Sprintf("/%d", i))
+	}
+}
+
 func TestHeldRequestEndsWhenItsWaitExpires(t *testing.T) {
 	for _, limit := range []int{0, 1} {
 		r := engineServe(t, gate.Config{ConcurrencyLimit: limit, QueueCapacity: 5, UpstreamWait: 10 * time.Millisecond}, engineOptions{silent: true}, nil)

@@ -192,13 +192,14 @@ func (d *Dialer) refused(x *gate.Exchange) (r Result) {
 }
 
 // lack makes x wait for a connection that another exchange gives back: there
-// is no descriptor for a new one.
+// is no descriptor for a new one. Only while the container does not listen does
+// one that is held stay so, and try again when its turn has come.
 func (d *Dialer) lack(x *gate.Exchange, now int64) Result {
 	if d.line.First() == nil {
 		d.served = now
 	}
 	d.await(now)
-	if d.gate.Pending.Holds(x) {
+	if p := &d.gate.Pending; p.Holds(x) && !p.Clear() {
 		return d.held(x, now)
 	}
 	d.line.Join(x)
