@@ -64,6 +64,7 @@ type link struct {
 	downGoing bool
 	paused    bool // the peer does not read
 	left      bool // the peer has closed it
+	lost      bool // some of what it sent does not reach the gate
 	dead      bool // nothing goes either way any more
 
 	reachedAt   int64 // when bytes reached the gate last
@@ -321,6 +322,7 @@ func (c *link) abort() {
 	c.note("peer   %s resets", c)
 	c.left = true
 	if c.chance(0.5) {
+		c.lost = !c.upReached()
 		c.up, c.upAt = nil, 0
 	}
 	if lost := c.out[c.outAt:]; len(lost) > 0 {
@@ -363,7 +365,7 @@ func (c *link) resume() {
 }
 
 // upReached reports that all that the peer has sent has reached the gate.
-func (c *link) upReached() bool { return c.upAt == len(c.up) }
+func (c *link) upReached() bool { return c.upAt == len(c.up) && !c.lost }
 
 // downReached reports that all that the gate has sent has reached the peer.
 func (c *link) downReached() bool { return c.outAt == len(c.out) }
