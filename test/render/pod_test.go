@@ -89,6 +89,13 @@ func TestTheGateIsASidecarThatDrainsFirst(t *testing.T) {
 		if probe.Port.IntValue() != 8012 || probe.HTTPHeaders[0] != (corev1.HTTPHeader{Name: "K-Network-Probe", Value: "queue"}) {
 			t.Errorf("%s: readiness does not go through the gate: %v", name, probe)
 		}
+		// The gate answers after 0.9 s at the latest; a busy kubelet reads it
+		// later, and must not take the pod out of the Service for that.
+		for kind, p := range map[string]*corev1.Probe{"startup": gate.StartupProbe, "liveness": gate.LivenessProbe, "readiness": gate.ReadinessProbe} {
+			if p.TimeoutSeconds < 5 || p.FailureThreshold == 1 {
+				t.Errorf("%s: the %s probe fails on a busy node: timeoutSeconds %d, failureThreshold %d", name, kind, p.TimeoutSeconds, p.FailureThreshold)
+			}
+		}
 		application := pod.Spec.Containers[0]
 		if application.ReadinessProbe != nil {
 			t.Errorf("%s: the kubelet probes the application itself", name)
