@@ -35,11 +35,15 @@ func ProcessOf(t *testing.T, pod corev1.Pod, program string) int {
 }
 
 // WaitEnded waits until a process has closed all that it had open: it is gone
-// then, or a zombie.
+// then, or a zombie without other threads. A zombie's threads may still run, and
+// its sockets are open until the last of them has ended.
 func WaitEnded(process int) {
+	directory := fmt.Sprintf("/proc/%d", process)
 	for {
-		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))
-		if _, rest, _ := strings.Cut(string(content), ") "); err != nil || strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X") {
+		content, err := os.ReadFile(directory + "/stat")
+		_, rest, _ := strings.Cut(string(content), ") ")
+		threads, _ := os.ReadDir(directory + "/task")
+		if err != nil || len(threads) <= 1 && (strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")) {
 			return
 		}
 		time.Sleep(time.Millisecond)

@@ -24,7 +24,7 @@ const (
 )
 
 // startTimeout bounds each step of the start.
-const startTimeout = 3 * time.Minute
+const startTimeout = 10 * time.Minute
 
 // A starter has the paths that the node's parts share.
 type starter struct {

@@ -67,10 +67,11 @@ func TestAfterAnOOMKillTheGateAnswers502ThenWaitsForTheRestart(t *testing.T) {
 // one asks for a single pod.
 func one(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(1)) }
 
-// patient has the gate hold requests for as long as a restart can take here.
+// patient has the gate hold requests for as long as a restart can take on a
+// machine that is busy.
 func patient(d *appsv1.Deployment) {
 	g := gate(&d.Spec.Template.Spec)
-	g.Env = append(g.Env, corev1.EnvVar{Name: "UPSTREAM_RESTART_WAIT", Value: "60s"})
+	g.Env = append(g.Env, corev1.EnvVar{Name: "UPSTREAM_RESTART_WAIT", Value: "4m"})
 }
 
 // application returns the container beside the gate.

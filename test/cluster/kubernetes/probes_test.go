@@ -46,7 +46,8 @@ func TestARewrittenProbeOfAnApplicationThatIsWell(t *testing.T) {
 		// Started only after the kubelet saw a success.
 		web := application(&d.Spec.Template.Spec)
 		web.StartupProbe = web.LivenessProbe.DeepCopy()
-		web.StartupProbe.FailureThreshold = 60
+		web.StartupProbe.FailureThreshold = 600
+		web.StartupProbe.TimeoutSeconds, web.LivenessProbe.TimeoutSeconds = 60, 60 // slow is well, too
 	}).apply(t, namespace)
 	if events := eventsOf(t, namespace, "Unhealthy"); slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, "Liveness") }) {
 		t.Errorf("events %q", events)

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/queuegate/queuegate/test/cluster"
 )
 
 // A webSocket is the client's end of one (RFC 6455).
@@ -17,7 +19,7 @@ type webSocket struct {
 }
 
 func openWebSocket(address string) (*webSocket, error) {
-	conn, err := net.DialTimeout("tcp", address, 10*time.Second)
+	conn, err := net.DialTimeout("tcp", address, cluster.Patience)
 	if err != nil {
 		return nil, err
 	}
