@@ -367,6 +367,9 @@ func (c *link) resume() {
 // upReached reports that all that the peer has sent has reached the gate.
 func (c *link) upReached() bool { return c.upAt == len(c.up) && !c.lost }
 
+// taken reports that the gate has read all that the peer has sent.
+func (c *link) taken() bool { return c.upReached() && len(c.in) == 0 }
+
 // downReached reports that all that the gate has sent has reached the peer.
 func (c *link) downReached() bool { return c.outAt == len(c.out) }
 
