@@ -104,7 +104,10 @@ func (k *kernel) Attach(l *loop.Loop) {
 func (k *kernel) Nanotime() int64 { return k.now }
 
 // Rouse only notes: what is not on a loop calls it too, and in any order.
-func (k *kernel) Rouse(l *loop.Loop) { k.stateOf(l).roused.Store(true) }
+func (k *kernel) Rouse(l *loop.Loop) {
+	k.stateOf(l).roused.Store(true)
+	k.hasNews()
+}
 
 // wakeRoused wakes the loops to which something was posted.
 func (k *kernel) wakeRoused() {
@@ -139,7 +142,7 @@ func (k *kernel) wake(s *loopState) {
 }
 
 func (k *kernel) turn(s *loopState) {
-	s.due = false
+	s.due, k.stirred = false, true
 	if s.over {
 		return
 	}

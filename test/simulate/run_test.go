@@ -65,7 +65,8 @@ const address = "127.0.0.1:8080"
 
 // simulate runs a seed. It must be called in a bubble of synctest.
 func simulate(seed uint64, tracing bool, c changes) (res result) {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 0x5eed)), now: second, tracing: tracing}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 0x5eed)), now: second, tracing: tracing, timer: time.NewTimer(0), news: make(chan struct{}, 1)}
+	<-w.timer.C
 	k := newKernel(w)
 	r := &run{world: w, kernel: k, underWay: map[*request]struct{}{}}
 	r.settings = draw(w, k)
@@ -88,7 +89,7 @@ func (r *run) life() {
 	config.Descriptors = gate.NewDescriptors(100_000)
 	if s.descriptors > 0 {
 		config.Descriptors = gate.NewDescriptors(s.descriptors + 8*s.loops)
-		r.inStep = true
+		r.keepInStep()
 	}
 	g, err := gate.New(config)
 	if err != nil {
@@ -167,7 +168,7 @@ func (r *run) drive() {
 				panic("nothing happens, and the clock stands")
 			}
 			r.look(true)
-			r.advance(r.now + 10*millisecond) // timers that are not on a loop
+			r.advance(r.now + second) // or to what is not on a loop
 			if r.now > longest+10*second {
 				r.found("the shutdown does not end")
 			}
@@ -178,10 +179,6 @@ func (r *run) drive() {
 			r.look(next-r.now > 5*millisecond)
 			if r.drainedAt == 0 && r.idle() {
 				r.drain()
-				continue
-			}
-			if r.inStep && next-r.now > 10*millisecond {
-				r.advance(r.now + 10*millisecond)
 				continue
 			}
 		}
@@ -221,7 +218,10 @@ func (r *run) drain() {
 		return
 	}
 	r.note("SIGTERM")
-	r.inStep = true
+	r.keepInStep()
+	for r.synced < r.now {
+		r.align(r.now)
+	}
 	r.drainedAt = r.now
 	g := r.gate
 	g.Drain.Start()
@@ -234,11 +234,13 @@ func (r *run) drain() {
 		case <-ctx.Done():
 		}
 		r.ending.Store(true)
+		r.hasNews()
 		r.late.Store(true)
 		err := r.server.Shutdown(ctx)
 		g.Drain.End()
 		r.shutdownErr = err
 		r.ended.Store(true)
+		r.hasNews()
 	}()
 	synctest.Wait()
 	r.betweenEvents()

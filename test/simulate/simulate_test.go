@@ -49,6 +49,9 @@ func TestTheGateFromASeed(t *testing.T) {
 	if text := os.Getenv("FIRST"); text != "" {
 		first = number(t, text)
 	}
+	if text := os.Getenv("SEEDS"); text != "" {
+		most = int(number(t, text))
+	}
 	t.Logf("%s of seeds from %d on", period, first)
 	s := &series{most: most, until: time.Now().Add(period), began: time.Now(), next: first, goOn: os.Getenv("GO_ON") != "", kinds: map[string]int{}}
 	t.Run("seeds", func(t *testing.T) {

@@ -14,8 +14,12 @@ type world struct {
 	now     int64 // ns
 	events  eventHeap
 	seq     uint64
-	shuffle bool // what happens at the same instant does so in any order
-	inStep  bool // the clock of the bubble moves with that of the world
+	shuffle bool          // what happens at the same instant does so in any order
+	inStep  bool          // the clock of the bubble moves with that of the world
+	synced  int64         // the instant at which the clock of the bubble stands, with inStep
+	stirred bool          // a loop has had a turn: what is not on a loop may react
+	timer   *time.Timer   // of the bubble
+	news    chan struct{} // something has happened that is not on a loop
 
 	hash    uint64 // of all that has happened
 	tracing bool
@@ -92,32 +96,72 @@ func (w *world) after(delay int64, f func()) {
 	w.events.push(event{at: w.now + max(delay, 0), key: key, run: f})
 }
 
-// step runs the next event. It is false when there is none before limit.
+// step runs the next event, or lets time go by until what is not on a loop has
+// news. It is false when there is no event before limit.
 func (w *world) step(limit int64) bool {
 	if len(w.events) == 0 || w.events[0].at > limit {
 		return false
 	}
-	e := w.events.pop()
-	if e.at > w.now {
-		w.advance(e.at)
+	if next := w.events[0].at; next > w.now {
+		if w.advance(next); w.now < next {
+			return true
+		}
 	}
+	e := w.events.pop()
 	e.run()
-	if w.inStep {
+	if w.inStep && w.stirred {
+		w.stirred = false
 		synctest.Wait() // what is not on a loop reacts before anything else happens
 	}
 	w.betweenEvents()
 	return true
 }
 
+// maxLag is how far the clock of the bubble may be behind that of the world: to
+// move it takes longer than most events.
+const maxLag = 200 * microsecond
+
+// advance moves the clock to an instant, or up to one at which what is not on a
+// loop has news.
 func (w *world) advance(to int64) {
-	if w.inStep {
-		time.Sleep(time.Duration(to - w.now))
+	if !w.inStep || to-w.synced < maxLag {
 		w.now = to
-		synctest.Wait()
-		w.betweenEvents()
 		return
 	}
-	w.now = to
+	w.align(to)
+	w.betweenEvents()
+}
+
+// align moves the clock of the bubble, as advance does.
+func (w *world) align(to int64) {
+	began := time.Now()
+	w.timer.Reset(time.Duration(to - w.synced))
+	select {
+	case <-w.timer.C:
+	case <-w.news:
+	}
+	synctest.Wait()
+	w.synced += int64(time.Since(began))
+	w.now = max(w.now, w.synced)
+	select {
+	case <-w.news:
+	default:
+	}
+}
+
+// keepInStep lets the clock of the bubble move with that of the world.
+func (w *world) keepInStep() {
+	if !w.inStep {
+		w.inStep, w.synced = true, w.now
+	}
+}
+
+// hasNews is for what is not on a loop.
+func (w *world) hasNews() {
+	select {
+	case w.news <- struct{}{}:
+	default:
+	}
 }
 
 // found reports what must not be. The first finding counts.
