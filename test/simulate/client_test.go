@@ -39,7 +39,8 @@ func (c *client) start() {
 	}
 	l := c.newLink("client")
 	l.peer = c
-	c.link, c.m, c.asked, c.sending, c.went, c.half, c.closing, c.final, c.got = l, message{}, nil, nil, false, false, false, false, 0
+	c.link, c.asked, c.sending, c.went, c.half, c.closing, c.final, c.got = l, c.asked[:0], nil, false, false, false, false, 0
+	c.m.clear()
 	listening, room := c.arrive(c.backlog, l)
 	switch {
 	case !listening:
@@ -193,7 +194,7 @@ func (c *client) received(b []byte) {
 	if c.went && !c.half {
 		return
 	}
-	c.m.buf = append(c.m.buf, b...)
+	c.m.add(b)
 	c.got += len(b)
 	if len(c.asked) > 0 {
 		q := c.asked[0]
@@ -222,7 +223,7 @@ func (c *client) take() bool {
 	if len(c.asked) == 0 {
 		if len(c.m.buf) > 0 {
 			c.found("client %d: %s brings what no request has asked for: %s", c.id, c.link, printable(c.m.buf))
-			c.m.buf = nil
+			c.m.clear()
 		}
 		return false
 	}

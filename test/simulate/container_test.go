@@ -40,7 +40,8 @@ type upPeer struct {
 
 // accept decides what becomes of an attempt to connect.
 func (c *container) accept(l *link) (listening, atOnce bool) {
-	u := &upPeer{container: c, link: l}
+	u := c.scratch.peer()
+	u.container, u.link = c, l
 	l.peer = u
 	listening = c.listening
 	atOnce = c.rng.IntN(2) == 0
@@ -77,7 +78,7 @@ func (u *upPeer) received(b []byte) {
 	if u.request == nil && len(u.m.buf) == 0 {
 		u.headFrom = u.now
 	}
-	u.m.buf = append(u.m.buf, b...)
+	u.m.add(b)
 	u.goOn()
 }
 
@@ -119,9 +120,10 @@ func (u *upPeer) readHead() bool {
 	if !complete {
 		return false
 	}
-	parts := strings.Split(u.m.line, " ")
+	method, target, _ := strings.Cut(u.m.line, " ")
+	_, version, _ := strings.Cut(target, " ")
 	q := u.requestOf(u.m.line)
-	if q == nil || len(parts) != 3 || parts[2] != "HTTP/1.1" {
+	if q == nil || version != "HTTP/1.1" {
 		u.found("%s: a request that no client sent: %q", u.link, u.m.line)
 		return false
 	}
@@ -130,7 +132,7 @@ func (u *upPeer) readHead() bool {
 		return false
 	}
 	u.request, u.reading, u.taken, u.answered, u.answering = q, true, 0, false, false
-	u.judgeHead(q, parts[0])
+	u.judgeHead(q, method)
 	u.served++
 	q.heads++
 	q.said, q.saidAt, q.startedAt, q.interimsSent = 0, 0, 0, 0

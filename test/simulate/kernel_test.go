@@ -37,6 +37,7 @@ type loopState struct {
 	due     bool  // a turn is among the events
 	timerAt int64 // so is one for the loop's timers, at this instant; 0 = no
 	over    bool
+	turn    func()
 	roused  atomic.Bool
 }
 
@@ -97,6 +98,7 @@ func newKernel(w *world) *kernel {
 
 func (k *kernel) Attach(l *loop.Loop) {
 	s := &loopState{loop: l}
+	s.turn = func() { k.turn(s) }
 	k.loops = append(k.loops, s)
 	k.wake(s)
 }
@@ -138,7 +140,7 @@ func (k *kernel) wake(s *loopState) {
 	if k.held > 0 && k.rng.IntN(8) == 0 {
 		delay = k.rng.Int64N(k.held)
 	}
-	k.after(delay, func() { k.turn(s) })
+	k.after(delay, s.turn)
 }
 
 func (k *kernel) turn(s *loopState) {
@@ -452,14 +454,16 @@ func (k *kernel) Splice(from, to, n int) (int, error) {
 		if k.partial {
 			room = min(room, 1+k.rng.IntN(room))
 		}
-		buf := make([]byte, room)
-		got, e := a.link.read(buf)
+		p := b.pipe
+		at := len(p.data)
+		p.data = slices.Grow(p.data, room)
+		got, e := a.link.read(p.data[at : at+room])
 		k.mix(8, uint64(from), uint64(got), uint64(e))
 		k.note("gate   %s splice in %d: %v", a.link, got, e)
 		if e != 0 {
 			return 0, e
 		}
-		b.pipe.data = append(b.pipe.data, buf[:got]...)
+		p.data = p.data[:at+got]
 		return got, nil
 	}
 	part := a.pipe.data[:min(n, len(a.pipe.data))]
@@ -472,6 +476,6 @@ func (k *kernel) Splice(from, to, n int) (int, error) {
 	if e != 0 {
 		return 0, e
 	}
-	a.pipe.data = a.pipe.data[got:]
+	a.pipe.data = a.pipe.data[:copy(a.pipe.data, a.pipe.data[got:])]
 	return got, nil
 }

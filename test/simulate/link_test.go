@@ -46,6 +46,7 @@ type link struct {
 
 	file     *file // nil: the gate has closed it, or does not have it yet
 	in       []byte
+	inAt     int
 	end      bool // the peer's FIN is behind in
 	reset    bool // RST has come
 	told     bool // of the reset
@@ -57,6 +58,8 @@ type link struct {
 	deaf     bool // the gate has closed it: what comes is answered with RST
 	rejected bool // the reset has been sent to the peer
 
+	moveUp    func() // deliverUp, and
+	moveDown  func() // deliverDown: made once
 	up        []byte // on the way to the gate
 	upAt      int
 	upEnd     bool
@@ -75,7 +78,8 @@ type link struct {
 
 func (k *kernel) newLink(kind string) *link {
 	k.links++
-	c := &link{kernel: k, id: k.links, kind: kind, linkSettings: k.settings}
+	c := k.scratch.link()
+	c.kernel, c.id, c.kind, c.linkSettings = k, k.links, kind, k.settings
 	c.address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(c.id >> 8), byte(c.id)}), uint16(1024+c.id%60000))
 	if c.receive > 0 {
 		c.receive = int(k.between(int64(c.receive/4+1), int64(c.receive)))
@@ -119,7 +123,7 @@ func (c *link) mask() (m uint32) {
 		}
 		return m
 	}
-	if len(c.in) > 0 || c.end {
+	if c.unread() > 0 || c.end {
 		m |= unix.EPOLLIN
 	}
 	if c.end {
@@ -134,6 +138,9 @@ func (c *link) mask() (m uint32) {
 	return m
 }
 
+// unread is how much waits for the gate to read it.
+func (c *link) unread() int { return len(c.in) - c.inAt }
+
 func (c *link) room() int { return max(0, c.send-(len(c.out)-c.outAt)) }
 
 func (c *link) read(b []byte) (int, syscall.Errno) {
@@ -144,9 +151,11 @@ func (c *link) read(b []byte) (int, syscall.Errno) {
 		}
 		c.told = true
 		return 0, unix.ECONNREFUSED
-	case len(c.in) > 0:
-		n := copy(b, c.in)
-		c.in = c.in[n:]
+	case c.unread() > 0:
+		n := copy(b, c.in[c.inAt:])
+		if c.inAt += n; c.inAt == len(c.in) {
+			c.in, c.inAt = c.in[:0], 0
+		}
 		c.goUp()
 		return n, 0
 	case c.end: // Linux remembers a FIN that came before RST
@@ -162,7 +171,7 @@ func (c *link) read(b []byte) (int, syscall.Errno) {
 
 func (c *link) peek() (int, syscall.Errno) {
 	switch {
-	case len(c.in) > 0:
+	case c.unread() > 0:
 		return 1, 0
 	case c.end:
 		return 0, 0
@@ -232,7 +241,7 @@ func (c *link) closeByGate(hard bool) {
 		return
 	}
 	c.deaf = true
-	if hard || len(c.in) > 0 {
+	if hard || c.unread() > 0 {
 		c.note("gate   %s closed with RST", c)
 		c.reject()
 		return
@@ -244,7 +253,7 @@ func (c *link) closeByGate(hard bool) {
 
 // reject sends RST to the peer.
 func (c *link) reject() {
-	c.out, c.outAt = nil, 0
+	c.out, c.outAt = c.out[:0], 0
 	if c.rejected || c.left {
 		c.dead = true
 		return
@@ -298,7 +307,7 @@ func (c *link) leave() {
 	c.goUp()
 	if lost := c.out[c.outAt:]; len(lost) > 0 {
 		c.inVain(lost)
-		c.out, c.outAt = nil, 0
+		c.out, c.outAt = c.out[:0], 0
 	}
 	c.goDown()
 }
@@ -323,11 +332,11 @@ func (c *link) abort() {
 	c.left = true
 	if c.chance(0.5) {
 		c.lost = !c.upReached()
-		c.up, c.upAt = nil, 0
+		c.up, c.upAt = c.up[:0], 0
 	}
 	if lost := c.out[c.outAt:]; len(lost) > 0 {
 		c.missed(lost)
-		c.out, c.outAt = nil, 0
+		c.out, c.outAt = c.out[:0], 0
 	}
 	c.after(c.lag(), c.hit)
 }
@@ -343,7 +352,7 @@ func (c *link) hit() {
 		c.deaf = true
 	}
 	c.reset, c.goneAt = true, c.now
-	c.out, c.outAt = nil, 0
+	c.out, c.outAt = c.out[:0], 0
 	c.news(c.file)
 }
 
@@ -368,7 +377,7 @@ func (c *link) resume() {
 func (c *link) upReached() bool { return c.upAt == len(c.up) && !c.lost }
 
 // taken reports that the gate has read all that the peer has sent.
-func (c *link) taken() bool { return c.upReached() && len(c.in) == 0 }
+func (c *link) taken() bool { return c.upReached() && c.unread() == 0 }
 
 // downReached reports that all that the gate has sent has reached the peer.
 func (c *link) downReached() bool { return c.outAt == len(c.out) }
@@ -377,14 +386,14 @@ func (c *link) goUp() {
 	if c.upGoing || c.dead || c.state == refused {
 		return
 	}
-	if c.upAt == len(c.up) && (!c.upEnd || c.end) || len(c.in) >= c.receive && c.upAt < len(c.up) {
+	if c.upAt == len(c.up) && (!c.upEnd || c.end) || c.unread() >= c.receive && c.upAt < len(c.up) {
 		return
 	}
 	c.upGoing = true
 	c.after(c.lag(), c.moveUp)
 }
 
-func (c *link) moveUp() {
+func (c *link) deliverUp() {
 	c.upGoing = false
 	if c.dead {
 		return
@@ -392,15 +401,14 @@ func (c *link) moveUp() {
 	rest := len(c.up) - c.upAt
 	if c.deaf {
 		if rest > 0 {
-			c.up, c.upAt = nil, 0
+			c.up, c.upAt = c.up[:0], 0
 			c.reject()
 		}
 		return
 	}
-	if n := min(rest, c.receive-len(c.in)); n > 0 {
+	if n := min(rest, c.receive-c.unread()); n > 0 {
 		n = c.segmentOf(n)
-		c.in = append(c.in, c.up[c.upAt:c.upAt+n]...)
-		c.upAt += n
+		c.arrived(n)
 		c.reachedAt = c.now
 		c.mix(12, uint64(c.id), uint64(n))
 		c.news(c.file)
@@ -413,15 +421,23 @@ func (c *link) moveUp() {
 	c.goUp()
 }
 
+// arrived moves n bytes to where the gate reads them.
+func (c *link) arrived(n int) {
+	if c.inAt > 0 && len(c.in)+n > cap(c.in) {
+		c.in, c.inAt = c.in[:copy(c.in, c.in[c.inAt:])], 0
+	}
+	c.in = append(c.in, c.up[c.upAt:c.upAt+n]...)
+	c.upAt += n
+}
+
 // arriveAll delivers what is on the way to the gate, as far as it has room: RST
 // does not overtake it.
 func (c *link) arriveAll() {
 	if c.deaf {
 		return
 	}
-	n := max(0, min(len(c.up)-c.upAt, c.receive-len(c.in)))
-	c.in = append(c.in, c.up[c.upAt:c.upAt+n]...)
-	if c.upAt += n; c.upAt == len(c.up) && c.upEnd {
+	n := max(0, min(len(c.up)-c.upAt, c.receive-c.unread()))
+	if c.arrived(n); c.upAt == len(c.up) && c.upEnd {
 		c.end = true
 	}
 }
@@ -437,7 +453,7 @@ func (c *link) goDown() {
 	c.after(c.lag(), c.moveDown)
 }
 
-func (c *link) moveDown() {
+func (c *link) deliverDown() {
 	c.downGoing = false
 	if c.dead || c.rejected || c.paused && !c.left {
 		return

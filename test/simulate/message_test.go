@@ -11,6 +11,7 @@ import (
 // has no excuse for anything else.
 type message struct {
 	buf      []byte
+	base     []byte // what buf is a part of
 	line     string
 	fields   [][2]string
 	trailers [][2]string
@@ -34,6 +35,23 @@ var errStrict = errors.New("not a well-formed message")
 
 func (m *message) reset() {
 	m.line, m.fields, m.trailers, m.mode, m.left, m.chunk, m.inTrail = "", m.fields[:0], nil, without, 0, false, false
+}
+
+// add appends what has come.
+func (m *message) add(b []byte) {
+	if len(m.buf) == 0 {
+		m.buf = m.base[:0]
+	}
+	m.buf = append(m.buf, b...)
+	if cap(m.buf) > cap(m.base) {
+		m.base = m.buf
+	}
+}
+
+// clear forgets all but the memory.
+func (m *message) clear() {
+	m.reset()
+	m.buf = m.base[:0]
 }
 
 // head reads a head, once it is complete.

@@ -40,6 +40,7 @@ type ledger struct {
 	tunnel    []byte
 	tainted   bool
 
+	at         int // among those that are under way
 	begun      int
 	begunAt    int64
 	order      int // of arrival
@@ -82,7 +83,8 @@ func (r *run) Begin(x *gate.Record) {
 		r.found("request %d: counted twice", q.id)
 	}
 	x.Context = q
-	r.underWay[q] = struct{}{}
+	q.at = len(r.underWay)
+	r.underWay = append(r.underWay, q)
 	r.mix(20, uint64(q.id))
 }
 
@@ -92,8 +94,11 @@ func (r *run) End(x *gate.Record) {
 	if q == nil {
 		return
 	}
-	delete(r.underWay, q)
-	q.endings++
+	if q.endings++; q.endings == 1 {
+		last := r.underWay[len(r.underWay)-1]
+		r.underWay[q.at], last.at = last, q.at
+		r.underWay = r.underWay[:len(r.underWay)-1]
+	}
 	r.activeAt = r.now
 	q.endedAt, q.outcome, q.admittedAt = r.now, x.Outcome, x.Admitted
 	r.mix(21, uint64(q.id), uint64(x.Outcome))
@@ -159,7 +164,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		why(g.IdleTimeout > 0 && age >= int64(g.IdleTimeout), "its time is not over")
 		if q.on != nil && q.on.request == q && !q.tainted {
 			l := q.on.link
-			why(len(l.in) > 0 || r.now-l.reachedAt >= int64(g.IdleTimeout)-r.kernel.held, "bytes have come from the container")
+			why(l.unread() > 0 || r.now-l.reachedAt >= int64(g.IdleTimeout)-r.kernel.held, "bytes have come from the container")
 		}
 	case gate.ClientGone:
 		why(q.client.link == nil || q.tainted || q.leftAt > 0 || q.client.went || r.ending.Load(), "the client is there")
@@ -322,7 +327,7 @@ func (r *run) look(calm bool) {
 	if !calm {
 		return
 	}
-	for q := range r.underWay {
+	for _, q := range r.underWay {
 		age := r.now - q.begunAt
 		if q.verdict != tunnelled && q.answer.switches == false && age > int64(g.RequestTimeout)+r.slack()+r.trickle(q) {
 			r.suspects = append(r.suspects, q)

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -186,7 +185,8 @@ type answer struct {
 // plan draws a request.
 func (r *run) plan(c *client) *request {
 	w, s, x := r.world, r.settings, &r.settings.w
-	q := &request{id: len(r.requests) + 1, client: c, method: "GET", minor: 1, leaveAt: -1, leaveAfter: -1, slowAt: -1}
+	q := w.scratch.request()
+	q.id, q.client, q.method, q.minor, q.leaveAt, q.leaveAfter, q.slowAt = len(r.requests)+1, c, "GET", 1, -1, -1, -1
 	r.requests = append(r.requests, q)
 	q.thinks = w.between(0, s.think)
 	size := func() int {
@@ -251,7 +251,7 @@ func (r *run) plan(c *client) *request {
 // write makes the bytes of q.
 func (q *request) write(w *world) {
 	target := "/s/" + strconv.Itoa(q.id)
-	minor, b := q.minor, q.raw[:0]
+	minor, b := q.minor, w.scratch.text()
 	method := q.method
 	switch q.odd {
 	case "405":
@@ -259,12 +259,15 @@ func (q *request) write(w *world) {
 	case "505":
 		minor = 9
 	}
-	b = fmt.Appendf(b, "%s %s HTTP/1.%d\r\nHost: sim\r\n", method, target, minor)
+	b = append(append(append(b, method...), ' '), target...)
 	if minor == 9 {
-		b = fmt.Appendf(b[:0], "%s %s HTTP/2.1\r\nHost: sim\r\n", method, target)
+		b = append(b, " HTTP/2.1"...)
+	} else {
+		b = strconv.AppendInt(append(b, " HTTP/1."...), int64(minor), 10)
 	}
+	b = append(b, "\r\nHost: sim\r\n"...)
 	if q.probe {
-		b = fmt.Appendf(b, "K-Network-Probe: probe\r\nK-Network-Hash: h%d\r\n", q.id)
+		b = appendNumber(append(b, "K-Network-Probe: probe\r\n"...), "K-Network-Hash: h", q.id)
 	}
 	switch {
 	case q.closes:
@@ -284,7 +287,7 @@ func (q *request) write(w *world) {
 	default:
 		switch q.coding {
 		case length:
-			b = fmt.Appendf(b, "Content-Length: %d\r\n", len(q.body))
+			b = appendNumber(b, "Content-Length: ", len(q.body))
 		case chunked:
 			b = append(b, "Transfer-Encoding: chunked\r\n"...)
 		}
@@ -292,20 +295,29 @@ func (q *request) write(w *world) {
 			b = append(b, "Expect: 100-continue\r\n"...)
 		}
 	}
-	b = fmt.Appendf(b, "X-Sim: %d\r\n\r\n", q.id)
+	b = append(appendNumber(b, "X-Sim: ", q.id), "\r\n"...)
 	q.head = len(b)
 	switch {
 	case q.odd != "":
 	case q.coding == length:
 		b = append(b, q.body...)
 	case q.coding == chunked:
-		trailers := ""
-		if q.trail {
-			trailers = fmt.Sprintf("X-Sim-Trailer: %d\r\n", q.id)
-		}
-		b = w.appendChunks(b, q.body, trailers)
+		b = w.appendChunks(b, q.body, q.trailers(q.trail))
 	}
-	q.raw = b
+	q.raw = w.scratch.keep(b)
+}
+
+// trailers are those of a body, if it has any.
+func (q *request) trailers(any bool) string {
+	if !any {
+		return ""
+	}
+	return "X-Sim-Trailer: " + strconv.Itoa(q.id) + "\r\n"
+}
+
+// appendNumber appends a field whose value ends in a number.
+func appendNumber(b []byte, field string, n int) []byte {
+	return append(strconv.AppendInt(append(b, field...), int64(n), 10), "\r\n"...)
 }
 
 func (r *run) planAnswer(q *request, size func() int) {
@@ -363,21 +375,27 @@ func (a *answer) bodyless(q *request) bool {
 
 // write makes the bytes of a.
 func (a *answer) write(w *world, q *request) {
-	var b []byte
+	b := w.scratch.text()
 	for _, code := range a.interims {
-		b = fmt.Appendf(b, "HTTP/1.1 %d Sim\r\nX-Sim: %d\r\n\r\n", code, q.id)
+		b = append(strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(code), 10), " Sim\r\n"...)
+		b = append(appendNumber(b, "X-Sim: ", q.id), "\r\n"...)
 	}
 	if a.garbage {
 		b = append(b, pick(w, "HTTQ/1.1 200 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")...)
-		a.wire, a.head, a.full = b, len(b), len(b)
+		a.head, a.full = len(b), len(b)
+		a.wire = w.scratch.keep(b)
 		return
 	}
 	if a.switches {
-		b = fmt.Appendf(b, "HTTP/1.1 101 Sim\r\nConnection: upgrade\r\nUpgrade: sim\r\nX-Sim: %d\r\n\r\n", q.id)
-		a.wire, a.head, a.full = b, len(b), len(b)
+		b = append(b, "HTTP/1.1 101 Sim\r\nConnection: upgrade\r\nUpgrade: sim\r\n"...)
+		b = append(appendNumber(b, "X-Sim: ", q.id), "\r\n"...)
+		a.head, a.full = len(b), len(b)
+		a.wire = w.scratch.keep(b)
 		return
 	}
-	b = fmt.Appendf(b, "HTTP/1.%d %d Sim\r\nX-Sim: %d\r\n", a.minor, a.status, q.id)
+	b = strconv.AppendInt(append(b, "HTTP/1."...), int64(a.minor), 10)
+	b = append(strconv.AppendInt(append(b, ' '), int64(a.status), 10), " Sim\r\n"...)
+	b = appendNumber(b, "X-Sim: ", q.id)
 	none := a.bodyless(q)
 	says := len(a.body)
 	if a.wrong {
@@ -386,7 +404,7 @@ func (a *answer) write(w *world, q *request) {
 	switch {
 	case none && !a.surplus && a.status != 304 && q.method != "HEAD":
 	case a.mode == length:
-		b = fmt.Appendf(b, "Content-Length: %d\r\n", says)
+		b = appendNumber(b, "Content-Length: ", says)
 	case a.mode == chunked:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
 	}
@@ -400,9 +418,8 @@ func (a *answer) write(w *world, q *request) {
 	a.head = len(b)
 	if none && a.surplus {
 		// What is not a body any more looks like somebody else's answer.
-		b = append(b, stolen...)
 		a.full = a.head
-		a.wire = b
+		a.wire = w.scratch.keep(append(b, stolen...))
 		return
 	}
 	if !none {
@@ -410,11 +427,7 @@ func (a *answer) write(w *world, q *request) {
 		case length, untilClose:
 			b = append(b, a.body...)
 		case chunked:
-			trailers := ""
-			if a.trail {
-				trailers = fmt.Sprintf("X-Sim-Trailer: %d\r\n", q.id)
-			}
-			b = w.appendChunks(b, a.body, trailers)
+			b = w.appendChunks(b, a.body, q.trailers(a.trail))
 		}
 	}
 	a.full = len(b)
@@ -422,7 +435,7 @@ func (a *answer) write(w *world, q *request) {
 		a.piece = 0 // it comes with the end of the answer
 		b = append(b, stolen...)
 	}
-	a.wire = b
+	a.wire = w.scratch.keep(b)
 }
 
 // begins reports whether n bytes are the beginning of an answer.

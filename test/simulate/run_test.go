@@ -29,7 +29,7 @@ type run struct {
 	requests  []*request
 
 	exchanges   int
-	underWay    map[*request]struct{}
+	underWay    []*request
 	suspects    []*request
 	outcomes    [64]int
 	rejected    int
@@ -65,10 +65,10 @@ const address = "127.0.0.1:8080"
 
 // simulate runs a seed. It must be called in a bubble of synctest.
 func simulate(seed uint64, tracing bool, c changes) (res result) {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 0x5eed)), now: second, tracing: tracing, timer: time.NewTimer(0), news: make(chan struct{}, 1)}
+	w := &world{scratch: scratches.Get().(*scratch), rng: rand.New(rand.NewPCG(seed, 0x5eed)), now: second, tracing: tracing, timer: time.NewTimer(0), news: make(chan struct{}, 1)}
 	<-w.timer.C
 	k := newKernel(w)
-	r := &run{world: w, kernel: k, underWay: map[*request]struct{}{}}
+	r := &run{world: w, kernel: k}
 	r.settings = draw(w, k)
 	r.apply(c)
 	res.seed, res.changes = seed, c
@@ -76,6 +76,7 @@ func simulate(seed uint64, tracing bool, c changes) (res result) {
 		res.now = r.values()
 	}
 	r.life()
+	w.scratch.reuse()
 	res.fault, res.hash, res.exchanges, res.requests, res.trace = w.fault, w.hash, r.exchanges, len(r.requests), w.trace
 	res.simulated, res.outcomes = time.Duration(w.now), r.outcomes
 	return res

@@ -10,9 +10,9 @@ import (
 
 // world is one run: the clock, what is going to happen, and the choices.
 type world struct {
+	*scratch
 	rng     *rand.Rand
 	now     int64 // ns
-	events  eventHeap
 	seq     uint64
 	shuffle bool          // what happens at the same instant does so in any order
 	inStep  bool          // the clock of the bubble moves with that of the world
@@ -42,44 +42,49 @@ type event struct {
 	run func()
 }
 
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.key < o.key }
+
+// eventHeap is a heap of four branches.
 type eventHeap []event
 
-func (h eventHeap) Less(i, j int) bool {
-	if h[i].at != h[j].at {
-		return h[i].at < h[j].at
-	}
-	return h[i].key < h[j].key
-}
 func (h *eventHeap) push(e event) {
 	*h = append(*h, e)
 	s := *h
-	for i := len(s) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !s.Less(i, parent) {
+	i := len(s) - 1
+	for i > 0 {
+		parent := (i - 1) / 4
+		if !e.before(&s[parent]) {
 			break
 		}
-		s[i], s[parent] = s[parent], s[i]
+		s[i] = s[parent]
 		i = parent
 	}
+	s[i] = e
 }
 
 func (h *eventHeap) pop() event {
 	s := *h
 	first, n := s[0], len(s)-1
-	s[0] = s[n]
-	s[n] = event{}
+	e := s[n]
+	s[n].run = nil
 	s = s[:n]
-	for i := 0; ; {
-		least := i
-		for c := 2*i + 1; c <= 2*i+2 && c < n; c++ {
-			if s.Less(c, least) {
+	for i := 0; n > 0; {
+		child := 4*i + 1
+		if child >= n {
+			s[i] = e
+			break
+		}
+		least := child
+		for c := child + 1; c < min(child+4, n); c++ {
+			if s[c].before(&s[least]) {
 				least = c
 			}
 		}
-		if least == i {
+		if !s[least].before(&e) {
+			s[i] = e
 			break
 		}
-		s[i], s[least] = s[least], s[i]
+		s[i] = s[least]
 		i = least
 	}
 	*h = s

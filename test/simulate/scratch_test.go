@@ -1,0 +1,98 @@
+package simulate
+
+import "sync"
+
+// scratch is memory that one run after the other uses: most of what a run needs
+// is gone with it.
+type scratch struct {
+	events   eventHeap
+	requests list[request]
+	links    list[link]
+	peers    list[upPeer]
+	texts    [][]byte // chunks
+	chunk    int      // the one that is filled
+}
+
+var scratches = sync.Pool{New: func() any { return &scratch{} }}
+
+// list are things of which the first used ones are in use.
+type list[T any] struct {
+	all  []*T
+	used int
+}
+
+func (l *list[T]) next() *T {
+	if l.used == len(l.all) {
+		l.all = append(l.all, new(T))
+	}
+	l.used++
+	return l.all[l.used-1]
+}
+
+func (s *scratch) request() *request {
+	q := s.requests.next()
+	*q = request{}
+	return q
+}
+
+func (s *scratch) link() *link {
+	c := s.links.next()
+	up, down := c.moveUp, c.moveDown
+	if up == nil {
+		up, down = c.deliverUp, c.deliverDown
+	}
+	*c = link{moveUp: up, moveDown: down, in: kept(c.in), out: kept(c.out), up: kept(c.up)}
+	return c
+}
+
+func (s *scratch) peer() *upPeer {
+	u := s.peers.next()
+	m := message{base: kept(u.m.base), fields: u.m.fields[:0]}
+	*u = upPeer{m: m}
+	return u
+}
+
+// kept is b without its content, if it is worth keeping.
+func kept(b []byte) []byte {
+	if cap(b) > 128<<10 {
+		return nil
+	}
+	return b[:0]
+}
+
+const textChunk = 1 << 20
+
+// text is where a text is written, to be given to keep before the next one is
+// begun.
+func (s *scratch) text() []byte {
+	for {
+		if s.chunk == len(s.texts) {
+			s.texts = append(s.texts, make([]byte, 0, textChunk))
+		}
+		if t := s.texts[s.chunk]; cap(t)-len(t) >= 8<<10 {
+			return t[len(t):]
+		}
+		s.chunk++
+	}
+}
+
+// keep is a text that lasts as long as the run.
+func (s *scratch) keep(b []byte) []byte {
+	t := &s.texts[s.chunk]
+	if n := len(*t); n+len(b) <= cap(*t) && &(*t)[:n+1][n] == &b[:1][0] {
+		*t = (*t)[:n+len(b)]
+	}
+	return b[:len(b):len(b)]
+}
+
+// reuse ends a run.
+func (s *scratch) reuse() {
+	clear(s.events)
+	s.events = s.events[:0]
+	s.requests.used, s.links.used, s.peers.used, s.chunk = 0, 0, 0, 0
+	s.texts = s.texts[:min(len(s.texts), 16)]
+	for i := range s.texts {
+		s.texts[i] = s.texts[i][:0]
+	}
+	scratches.Put(s)
+}
