@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
@@ -75,6 +76,10 @@ func (g *Gate) Stats() http.Handler {
 // Metrics serves /metrics to Prometheus, as the sidecar does on port 9091: the
 // gate's figures, the Go runtime and the process. Any other path is 404.
 func (g *Gate) Metrics() http.Handler { return metrics.PageHandler(g.page, nil) }
+
+// Collector is what Metrics shows of the gate itself, for a registry of the
+// program's own.
+func (g *Gate) Collector() prometheus.Collector { return g.page }
 
 // borrow returns the life of a request, for its head to be filled in.
 func (g *Gate) borrow() *gate.Blocking { return g.lives.Get().(*gate.Blocking) }
