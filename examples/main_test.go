@@ -1,0 +1,159 @@
+package examples
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// bin has the gate and the examples, built once.
+var bin string
+
+func TestMain(m *testing.M) {
+	code, err := buildAndRun(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+func buildAndRun(m *testing.M) (int, error) {
+	var err error
+	if bin, err = os.MkdirTemp("", "queuegate-examples-"); err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(bin)
+	for dir, packages := range map[string]string{".": "./...", "..": "./cmd/queue"} {
+		build := exec.Command("go", "build", "-buildvcs=false", "-o", bin+"/", packages)
+		build.Dir = dir
+		if out, err := build.CombinedOutput(); err != nil {
+			return 1, fmt.Errorf("building %s: %w\n%s", packages, err, out)
+		}
+	}
+	return m.Run(), nil
+}
+
+// A process is an example, or the gate, that runs.
+type process struct {
+	t   *testing.T
+	cmd *exec.Cmd
+
+	mu    sync.Mutex
+	lines []string
+	ended chan struct{}
+}
+
+// start runs a program until the test ends. Its output is kept.
+func start(t *testing.T, env []string, name string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(filepath.Join(bin, name), args...), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = in, in
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = in.Close()
+	go func() {
+		defer close(p.ended)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			p.mu.Lock()
+			p.lines = append(p.lines, lines.Text())
+			p.mu.Unlock()
+		}
+		_ = out.Close()
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+		_ = p.cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", name, p.said())
+		}
+	})
+	return p
+}
+
+func (p *process) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.lines, "\n")
+}
+
+// await returns the first group of a pattern when the process has said it.
+func (p *process) await(pattern string) string {
+	p.t.Helper()
+	want := regexp.MustCompile(pattern)
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		ended := false
+		select {
+		case <-p.ended:
+			ended = true
+		default:
+		}
+		if m := want.FindStringSubmatch(p.said()); m != nil {
+			return m[1]
+		}
+		if ended {
+			p.t.Fatalf("it ended without having said %q", pattern)
+		}
+	}
+	p.t.Fatalf("it never said %q", pattern)
+	return ""
+}
+
+// end asks the process to end, as the platform does, and wants exit code 0.
+func (p *process) end() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatal(err)
+	}
+	select {
+	case <-p.ended:
+	case <-time.After(time.Minute):
+		p.t.Fatal("it does not end")
+	}
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// ask sends a request and returns status and body.
+func ask(t *testing.T, request *http.Request) (int, string) {
+	t.Helper()
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+func get(t *testing.T, url string, fields ...string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		request.Header.Set(fields[i], fields[i+1])
+	}
+	return ask(t, request)
+}

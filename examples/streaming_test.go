@@ -1,0 +1,82 @@
+package examples
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// freePorts returns ports that nobody listens on.
+func freePorts(t *testing.T, n int) []string {
+	t.Helper()
+	var list []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		list = append(list, fmt.Sprint(l.Addr().(*net.TCPAddr).Port))
+	}
+	return list
+}
+
+func generate(t *testing.T, base, method, text string) *http.Request {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), "POST", base+"/v2/models/parrot/"+method, strings.NewReader(`{"text_input": "`+text+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request
+}
+
+// The gate starts the model server, holds what comes before the model is loaded,
+// lets one request in at a time, and passes each token on as it comes.
+func TestAModelServerStreamsBehindTheGate(t *testing.T) {
+	ports := freePorts(t, 2)
+	p := start(t, nil, "queue", "--side-ports", "off", "--port", ports[0], "--user-port", ports[1], "--concurrency", "1",
+		"--drain-quiet", "0", "--drain-socket", "@queuegate-examples-"+ports[0],
+		"--", bin+"/streaming", "-load", "500ms", "-token", "20ms")
+	base := "http://127.0.0.1:" + ports[0]
+	p.await(`(listening)`)
+
+	if status, body := ask(t, generate(t, base, "generate", "polly wants a cracker")); status != 200 || !strings.Contains(body, `"text_output":"polly wants a cracker"`) {
+		t.Errorf("%d %s", status, body)
+	}
+
+	answer, err := http.DefaultClient.Do(generate(t, base, "generate_stream", "one two three"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []string
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+			events = append(events, data)
+		}
+	}
+	_ = answer.Body.Close()
+	if kind := answer.Header.Get("Content-Type"); kind != "text/event-stream" || len(events) != 3 || events[2] != `{"model_name":"parrot","text_output":"three"}` {
+		t.Errorf("%s, events %q", kind, events)
+	}
+
+	// The first event reaches a client while the answer goes on, for ever here.
+	endless, err := http.DefaultClient.Do(generate(t, base, "generate_stream", strings.Repeat("again ", 100_000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(endless.Body).ReadString('\n'); err != nil || !strings.Contains(line, "again") {
+		t.Errorf("%q, %v", line, err)
+	}
+	// A client that leaves ends it, and the slot is free for the next one.
+	_ = endless.Body.Close()
+	if status, body := ask(t, generate(t, base, "generate", "next")); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _ := get(t, base+"/", "K-Network-Probe", "queue"); status != 200 {
+		t.Errorf("the probe: %d", status)
+	}
+	p.end()
+}
