@@ -1,0 +1,131 @@
+package docs
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What is not run here is at least a script, and names what there is.
+func TestTheCommandsThatAreNotRunExist(t *testing.T) {
+	all := pages(t)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, b := range all[name] {
+			if b.reason == "" {
+				continue
+			}
+			syntax := shell(context.Background(), "")
+			syntax.Args = []string{"bash", "-n", "-c", b.text}
+			if out, err := syntax.CombinedOutput(); err != nil {
+				t.Errorf("%s:%d: %v\n%s", name, b.line, err, out)
+			}
+			for _, command := range commands(b.text) {
+				if err := exists(command); err != nil {
+					t.Errorf("%s:%d: %s: %v", name, b.line, strings.Join(command, " "), err)
+				}
+			}
+		}
+	}
+}
+
+var (
+	hereText  = regexp.MustCompile(`(?ms)<<'(\w+)'.*?^\w+$`)
+	quoted    = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+	remark    = regexp.MustCompile(`(?m)(^|\s)#.*$`)
+	separator = regexp.MustCompile(`\n|\||&&|;`)
+)
+
+// commands splits a script into the words of its simple commands, well enough
+// for the scripts of a page. Quoted words become QUOTED.
+func commands(script string) (list [][]string) {
+	script = hereText.ReplaceAllString(script, "")
+	script = quoted.ReplaceAllString(script, "QUOTED")
+	script = remark.ReplaceAllString(script, "")
+	script = strings.ReplaceAll(script, "\\\n", " ")
+	for _, command := range separator.Split(script, -1) {
+		if words := strings.Fields(command); len(words) > 0 {
+			list = append(list, words)
+		}
+	}
+	return list
+}
+
+// exists reports what is not there of a command of this repository.
+func exists(words []string) error {
+	switch filepath.Base(words[0]) {
+	case "queue":
+		return known(words[1:], "bin/queue")
+	case "queuectl":
+		return known(words[1:], "bin/queuectl")
+	case "make":
+		return targets(words[1:])
+	}
+	return nil
+}
+
+// known looks for the words of a command line in the help that the program has.
+func known(words []string, program string) error {
+	help := []string{program}
+	if len(words) > 0 && regexp.MustCompile(`^[a-z]+$`).MatchString(words[0]) {
+		help, words = append(help, words[0]), words[1:]
+	}
+	out, err := shell(context.Background(), strings.Join(append(help, "--help"), " ")).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	if of := strings.TrimPrefix(strings.Join(help, " "), "bin/"); !strings.Contains(string(out), of) {
+		return fmt.Errorf("there is no %s", of)
+	}
+	for _, word := range words {
+		if word == "--" {
+			break
+		}
+		flag, _, _ := strings.Cut(word, "=")
+		if strings.HasPrefix(flag, "-") && !regexp.MustCompile(`(?m)(^|[\s,])`+regexp.QuoteMeta(flag)+`([\s,=]|$)`).Match(out) {
+			return fmt.Errorf("%s has no flag %s", strings.Join(help, " "), flag)
+		}
+	}
+	return nil
+}
+
+func targets(words []string) error {
+	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
+	if err != nil {
+		return err
+	}
+	for _, word := range words {
+		name, _, variable := strings.Cut(word, "=")
+		pattern := `(?m)^` + regexp.QuoteMeta(name) + `:`
+		if variable {
+			pattern = `\b` + regexp.QuoteMeta(name) + `\b`
+		}
+		if !regexp.MustCompile(pattern).Match(makefile) {
+			return fmt.Errorf("the Makefile has no %s", name)
+		}
+	}
+	return nil
+}
+
+func TestCommandsThatAreNotThereAreFound(t *testing.T) {
+	for script, want := range map[string]string{
+		"make build\nmake run PORT=1 # a remark": "", "make bilud": "no bilud", "make run PROT=1": "no PROT",
+		"queue --port 1 --concurrency=2 -- app --any": "", "./bin/queue --prot 1": "no flag --prot", "queue prob": "prob",
+		"queuectl inject -f x --services": "", "ls | queuectl inject --servces -f -": "no flag --servces", "queuectl tpo": "tpo",
+	} {
+		var err error
+		for _, command := range commands(script) {
+			if problem := exists(command); problem != nil {
+				err = problem
+			}
+		}
+		if want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", script, err, want)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package docs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// repository is the copy that the commands run in.
+var repository = os.Getenv(copyVariable)
+
+// copyVariable says where the copy is, to the process that runs the commands.
+const copyVariable = "DOCS_COPY"
+
+// The pages name the ports that the gate has by default. So that these are free,
+// the test runs itself again in a network of its own; where that is not allowed,
+// in the host's.
+func TestMain(m *testing.M) {
+	var code int
+	var err error
+	if repository == "" {
+		code, err = outside(m)
+	} else {
+		code, err = inside(m)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// outside makes the copy and what needs the network: a module cache that has all.
+func outside(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "queuegate-docs-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	repository = filepath.Join(dir, "queuegate")
+	if err := copyTree("../..", repository); err != nil {
+		return 1, err
+	}
+	build := exec.Command("make", "share")
+	build.Dir, build.Env = repository, environment()
+	if out, err := build.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("make share: %w\n%s", err, out)
+	}
+	self := exec.Command(os.Args[0], os.Args[1:]...)
+	self.Stdout, self.Stderr = os.Stdout, os.Stderr
+	self.Env = append(os.Environ(), copyVariable+"="+repository)
+	self.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGTERM}
+	if uid := os.Getuid(); uid != 0 {
+		self.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		self.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
+	}
+	if err := self.Start(); err != nil {
+		fmt.Fprintf(os.Stderr, "no network of its own (%v): the ports of the pages must be free\n", err)
+		return m.Run(), nil
+	}
+	err = self.Wait()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		return failed.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// inside brings the loopback up, which a new network has down.
+func inside(m *testing.M) (int, error) {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 1, err
+	}
+	up, err := unix.NewIfreq("lo")
+	if err != nil {
+		return 1, err
+	}
+	up.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := errors.Join(unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, up), unix.Close(s)); err != nil {
+		return 1, fmt.Errorf("starting the loopback: %w", err)
+	}
+	return m.Run(), nil
+}
+
+// environment is that of a newcomer's terminal in the repository. Settings of
+// the gate are none of it, but that Ctrl-C does not wait for routers.
+func environment() []string {
+	list := []string{"DRAIN_QUIET_SECONDS=0"}
+	for _, name := range []string{"HOME", "USER", "LANG", "TMPDIR", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN", "GOROOT", "XDG_CACHE_HOME"} {
+		if value, ok := os.LookupEnv(name); ok {
+			list = append(list, name+"="+value)
+		}
+	}
+	return append(list, "GOFLAGS=-buildvcs=false", "PATH="+filepath.Join(repository, "bin")+":"+os.Getenv("PATH"))
+}
+
+// copyTree copies what a fresh clone would have.
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if name == ".git" { // a file in a work tree
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if entry.IsDir() {
+			if name == "bin" || name == "bench/out" || strings.HasSuffix(name, "node_modules") {
+				return fs.SkipDir
+			}
+			return os.MkdirAll(filepath.Join(to, name), 0o755)
+		}
+		info, err := entry.Info()
+		if err != nil || !info.Mode().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), text, info.Mode().Perm())
+	})
+}

@@ -1,0 +1,128 @@
+package docs
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"net"
+	"os/exec"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// timeout is what a block may take, and a program to listen and to end.
+const timeout = 4 * time.Minute
+
+func shell(ctx context.Context, text string) *exec.Cmd {
+	c := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", text)
+	c.Dir, c.Env = repository, environment()
+	c.WaitDelay = time.Second
+	return c
+}
+
+// The commands of all pages do what a reader who follows them needs: they end
+// well. The copy is one for all pages, as a reader's clone.
+func TestTheCommandsOfThePagesWork(t *testing.T) {
+	all := pages(t)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		t.Run(name, func(t *testing.T) { runPage(t, all[name]) })
+	}
+}
+
+func runPage(t *testing.T, list []block) {
+	var running *program
+	defer func() { running.stop() }()
+	for _, b := range list {
+		switch {
+		case b.reason != "":
+			t.Logf("line %d is not run: %s", b.line, b.reason)
+		case b.port != "":
+			running.stop()
+			running = start(t, b)
+		default:
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			out, err := shell(ctx, b.text).CombinedOutput()
+			cancel()
+			if err != nil {
+				t.Fatalf("line %d: %v\n%s\n%s", b.line, err, b.text, out)
+			}
+			t.Logf("line %d:\n%s", b.line, out)
+		}
+	}
+}
+
+// A program runs in another terminal of the reader's.
+type program struct {
+	t     *testing.T
+	block block
+	cmd   *exec.Cmd
+	out   output
+	ended chan error
+}
+
+// output is written while it is read.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// start waits until the program listens.
+func start(t *testing.T, b block) *program {
+	t.Helper()
+	p := &program{t: t, block: b, ended: make(chan error, 1)}
+	p.cmd = shell(context.Background(), b.text)
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // as a terminal's foreground group
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.ended <- p.cmd.Wait() }()
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if c, err := net.Dial("tcp", "127.0.0.1:"+b.port); err == nil {
+			_ = c.Close()
+			return p
+		}
+		select {
+		case err := <-p.ended:
+			t.Fatalf("line %d: it ended: %v\n%s\n%s", b.line, err, b.text, p.out.String())
+		default:
+		}
+	}
+	p.kill()
+	t.Fatalf("line %d: nothing listens on %s\n%s\n%s", b.line, b.port, b.text, p.out.String())
+	return nil
+}
+
+// stop is Ctrl-C: all of the group gets SIGINT.
+func (p *program) stop() {
+	if p == nil {
+		return
+	}
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT)
+	select {
+	case err := <-p.ended:
+		if err != nil && p.cmd.ProcessState.ExitCode() != 130 { // a shell's, or make's, of an interrupted command
+			p.t.Errorf("line %d: Ctrl-C: %v\n%s\n%s", p.block.line, err, p.block.text, p.out.String())
+		}
+	case <-time.After(timeout):
+		p.kill()
+		p.t.Errorf("line %d: Ctrl-C does not end it\n%s\n%s", p.block.line, p.block.text, p.out.String())
+	}
+}
+
+func (p *program) kill() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
