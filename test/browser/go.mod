@@ -7,4 +7,9 @@ require (
 	github.com/chromedp/chromedp v0.22.1
 )
 
-require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+require (
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	github.com/queuegate/queuegate v0.0.0
+)
+
+replace github.com/queuegate/queuegate => ../..

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 var (
@@ -33,7 +34,7 @@ func runAll(m *testing.M) (int, error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	if queueBinary, err = gateBinary(dir); err != nil {
+	if queueBinary, err = launch.GateBinary(dir); err != nil {
 		return 0, err
 	}
 	if screenshotDir = os.Getenv("SCREENSHOTS"); screenshotDir != "" {
@@ -58,19 +59,6 @@ func runAll(m *testing.M) (int, error) {
 	}
 	theBrowser = started
 	return m.Run(), nil
-}
-
-func gateBinary(dir string) (string, error) {
-	if path := os.Getenv("QUEUEGATE_BINARY"); path != "" {
-		return path, nil
-	}
-	path := filepath.Join(dir, "queue")
-	build := exec.Command("go", "build", "-o", path, "./cmd/queue")
-	build.Dir = filepath.Join("..", "..")
-	if text, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building cmd/queue: %w\n%s", err, text)
-	}
-	return path, nil
 }
 
 func findChromium() (string, error) {

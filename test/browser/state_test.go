@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 // in is true when the page shows a state.
@@ -79,7 +81,7 @@ func TestWhileItConnectsThePageClaimsNothing(t *testing.T) {
 }
 
 func TestAContainerThatDoesNotListenYetIsStarting(t *testing.T) {
-	port := freePort(t)
+	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(`SERVING_READINESS_PROBE={"tcpSocket":{"port":%d}}`, port), "UPSTREAM_WAIT=10m")
 	b := openTab(t)
 	b.open(g.page() + "/")
@@ -145,7 +147,7 @@ func TestAnOpenPageShowsTheDrainToItsEndAndDoesNotHoldItUp(t *testing.T) {
 	b := openTab(t)
 	b.open(g.page() + "/")
 	b.awaits("the page is live", in("ready"), nil)
-	stall, err := net.Dial("tcp", at(g.port)) // a request that does not end
+	stall, err := net.Dial("tcp", g.Addr("QUEUE_SERVING_PORT")) // a request that does not end
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,8 +162,8 @@ func TestAnOpenPageShowsTheDrainToItsEndAndDoesNotHoldItUp(t *testing.T) {
 	b.inAllViews("draining")
 	_ = stall.Close()
 	b.awaits("the page says that the gate has ended", in("ended"), nil)
-	<-g.exited
-	if code := g.cmd.ProcessState.ExitCode(); code != 0 {
+	<-g.Exited
+	if code := g.Cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 	b.awaits("it goes on saying so", in("ended")+` && /^since .*, [2-9] s ago$/.test(document.querySelector('#state-since').textContent)`, nil)
@@ -182,7 +184,7 @@ func TestAGateThatIsGoneIsSeenAndThePageComesBackByItself(t *testing.T) {
 	g.signal(syscall.SIGCONT)
 	b.awaits("it answers again", in("ready")+` && document.querySelector('#announce').textContent.startsWith('Ready')`, nil)
 
-	g.kill()
+	g.Kill()
 	stop()
 	b.awaits("the page says that the gate is gone, and for how long", in("gone")+` &&
 		/^since \d\d:\d\d:\d\d, [2-9] s ago$/.test(document.querySelector('#state-since').textContent)`, nil)

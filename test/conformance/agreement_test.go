@@ -9,6 +9,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 func (o outcome) seconds() int32 {
@@ -84,7 +86,7 @@ func TestReadinessOfTheGateAgreesWithTheKubelet(t *testing.T) {
 			t.Run(o.name+"/"+schedule, func(t *testing.T) {
 				t.Parallel()
 				// The user port is not probed: every probe names its own.
-				g := startGate(t, freePort(t), settings...)
+				g := startGate(t, launch.FreePort(t), settings...)
 				var reason string
 				eventually(t, fmt.Sprintf("the gate gives the reason %q", o.cause), func() bool {
 					last := reason
@@ -115,7 +117,7 @@ func TestRewrittenApplicationProbesAgreeWithTheKubelet(t *testing.T) {
 	for i, o := range all {
 		probers[path(i)] = appProbe{o.probe, o.seconds()}
 	}
-	g := startGate(t, freePort(t), "KUBE_APP_PROBERS="+toJSON(t, probers))
+	g := startGate(t, launch.FreePort(t), "KUBE_APP_PROBERS="+toJSON(t, probers))
 	t.Run("all", func(t *testing.T) {
 		for i, o := range all {
 			t.Run(o.name, func(t *testing.T) {

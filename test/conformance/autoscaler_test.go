@@ -22,6 +22,8 @@ import (
 	"knative.dev/serving/pkg/apis/serving"
 	"knative.dev/serving/pkg/autoscaler/metrics"
 	"knative.dev/serving/pkg/resources"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 const (
@@ -44,7 +46,7 @@ type autoscaler struct {
 
 func startAutoscaler(t *testing.T, userPort int, settings ...string) *autoscaler {
 	t.Helper()
-	a := &autoscaler{t: t, stats: freePort(t), page: freePort(t)}
+	a := &autoscaler{t: t, stats: launch.FreePort(t), page: launch.FreePort(t)}
 	a.gate = startGate(t, userPort, append([]string{
 		fmt.Sprintf("AUTOSCALER_METRICS_PORT=%d", a.stats), fmt.Sprintf("METRICS_PORT=%d", a.page),
 	}, settings...)...)
@@ -72,7 +74,7 @@ func startAutoscaler(t *testing.T, userPort int, settings ...string) *autoscaler
 	a.StatsScraper = metrics.NewStatsScraper(a.metric, revision,
 		resources.NewPodAccessor(corev1listers.NewPodLister(pods), "shop", revision),
 		false, netcfg.MeshCompatibilityModeDisabled, zap.NewNop().Sugar())
-	eventually(t, "both ports of figures accept", func() bool { return accepts(a.stats) && accepts(a.page) })
+	eventually(t, "both ports of figures accept", func() bool { return launch.Accepts(at(a.stats)) && launch.Accepts(at(a.page)) })
 	return a
 }
 

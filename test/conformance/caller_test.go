@@ -11,6 +11,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 // The gate as the kubelet's probers see it: the kubelet judges, and the texts
@@ -59,7 +61,7 @@ func TestKubeletHearsThatTheContainerIsReadyThatItStopsAndThatItComesBack(t *tes
 // A caller is held until the container is ready, but not so long that the
 // kubelet's event would say "context deadline exceeded".
 func TestKubeletWithItsDefaultPatienceHearsAStatusWhileTheContainerIsDown(t *testing.T) {
-	port := freePort(t)
+	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port))
 	eventually(t, "the event says 503", func() bool {
 		ready, message := askKubelet(t, queueProbe(g.port), kubeletWaits)
@@ -71,7 +73,7 @@ func TestKubeletWithItsDefaultPatienceHearsAStatusWhileTheContainerIsDown(t *tes
 }
 
 func TestKubeletNeedsTheHeaderOfKnative(t *testing.T) {
-	g := startGate(t, freePort(t))
+	g := startGate(t, launch.FreePort(t))
 	heard(t, "without the header", get(g.port, "/"), false, badRequest)
 	heard(t, "with another value", get(g.port, "/", v1.HTTPHeader{Name: "K-Network-Probe", Value: "probe"}), false, badRequest)
 	for _, path := range []string{"", "/", "/healthz", "/any/where?x=1"} {
@@ -81,7 +83,7 @@ func TestKubeletNeedsTheHeaderOfKnative(t *testing.T) {
 }
 
 func TestKubeletSeesTheGateAliveWhateverTheContainerDoes(t *testing.T) {
-	port := freePort(t)
+	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port), "DRAIN_QUIET_SECONDS=60")
 	heard(t, "alive", get(g.admin, "/health/alive"), true, "Service is alive")
 	heard(t, "ready", get(g.admin, "/health/ready"), false, unavailable)

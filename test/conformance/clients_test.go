@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 // Clients that others wrote, over HTTP/2. What they say of the gate is compared
@@ -249,9 +251,9 @@ func TestH2loadAndNghttpAreServed(t *testing.T) {
 
 func TestChromiumIsServedOverTLS(t *testing.T) {
 	chromium := installed(t, "chromium", "chromium-browser", "google-chrome")
-	secure := freePort(t)
+	secure := launch.FreePort(t)
 	startGate(t, serve(t, shop()), fmt.Sprintf("QUEUE_SERVING_TLS_PORT=%d", secure), "CERT_DIR="+testCertificate(t))
-	eventually(t, "the TLS port", func() bool { return accepts(secure) })
+	eventually(t, "the TLS port", func() bool { return launch.Accepts(at(secure)) })
 	got := said(t, chromium, "--headless", "--no-sandbox", "--disable-gpu", "--ignore-certificate-errors", "--virtual-time-budget=60000",
 		"--user-data-dir="+t.TempDir(), "--dump-dom", "https://"+at(secure)+"/page")
 	hash := sha256.Sum256([]byte("abc"))

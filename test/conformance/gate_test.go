@@ -1,140 +1,59 @@
 package conformance
 
 import (
-	"bytes"
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 // testTimeout bounds every wait: a fail-safe, far above what any case needs.
 const testTimeout = 20 * time.Second
 
 // gate is a running gate. Its cleanup kills it, and fails the test if it died
-// before.
+// before, unless it may.
 type gate struct {
+	*launch.Gate
 	t           *testing.T
-	cmd         *exec.Cmd
 	port, admin int
-	stderr      bytes.Buffer  // whole after exited
-	exited      chan struct{} // closed after Wait
+	mayEnd      bool
 }
 
-// startGate runs the gate in front of 127.0.0.1:userPort. Settings are
-// NAME=value and override the defaults.
+// startGate runs the gate in front of 127.0.0.1:userPort. Settings are those of
+// launch.Options.
 func startGate(t *testing.T, userPort int, settings ...string) *gate {
 	t.Helper()
-	var g *gate
-	for range 5 {
-		g = launchGate(t, userPort, settings)
-		if g.listens() {
-			t.Cleanup(g.end)
-			return g
-		}
-		// A port picked free may be taken by the time it is bound; nothing
-		// else may end the gate.
-		if !strings.Contains(g.stderr.String(), "in use") {
-			break
-		}
-	}
-	t.Fatalf("the gate ended before it listened: %v\n%s", g.cmd.ProcessState, &g.stderr)
-	return nil
-}
-
-func launchGate(t *testing.T, userPort int, settings []string) *gate {
-	t.Helper()
-	// Not t.TempDir: the path of a Unix socket has to be short.
-	dir, err := os.MkdirTemp("", "q")
+	started, err := launch.StartGate(launch.Options{Binary: queueBinary, UserPort: userPort, Timeout: testTimeout,
+		Settings: slices.Concat([]string{"ADMIN_PORT=free", "DRAIN_QUIET_SECONDS=30"}, settings)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	g := &gate{t: t, port: freePort(t), admin: freePort(t), exited: make(chan struct{})}
-	g.cmd = exec.Command(queueBinary)
-	g.cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"),
-		fmt.Sprintf("QUEUE_SERVING_PORT=%d", g.port),
-		fmt.Sprintf("ADMIN_PORT=%d", g.admin),
-		fmt.Sprintf("USER_PORT=%d", userPort),
-		"DRAIN_SOCKET=" + filepath.Join(dir, "drain.sock"),
-		"CERT_DIR=" + filepath.Join(dir, "none"),
-		"QUEUE_SERVING_TLS_PORT=0", "AUTOSCALER_METRICS_PORT=0", "METRICS_PORT=0", "STATUS_PORT=0",
-		"SERVING_READINESS_PROBE=none",
-	}, settings...)
-	g.cmd.Stderr = &g.stderr
-	if err := g.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = g.cmd.Wait() // how it ended is read from the state
-		close(g.exited)
-	}()
+	g := &gate{Gate: started, t: t, port: started.Ports["QUEUE_SERVING_PORT"], admin: started.Ports["ADMIN_PORT"]}
+	t.Cleanup(g.end)
 	return g
 }
 
-// listens waits until the gate accepts on both ports; false means that it ended.
-func (g *gate) listens() bool {
-	deadline := time.After(testTimeout)
-	for {
-		if accepts(g.port) && accepts(g.admin) {
-			return g.running()
-		}
-		select {
-		case <-g.exited:
-			return false
-		case <-deadline:
-			_ = g.cmd.Process.Kill()
-			<-g.exited
-			return false
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
-}
-
-func accepts(port int) bool {
-	c, err := net.Dial("tcp", at(port))
-	if err != nil {
-		return false
-	}
-	_ = c.Close()
-	return true
-}
-
-func (g *gate) running() bool {
-	select {
-	case <-g.exited:
-		return false
-	default:
-		return true
-	}
-}
-
 func (g *gate) end() {
-	died := !g.running()
-	_ = g.cmd.Process.Kill()
-	<-g.exited
-	if died {
-		g.t.Errorf("the gate died: %v", g.cmd.ProcessState)
+	died := !g.Running()
+	g.End()
+	if died && !g.mayEnd {
+		g.t.Errorf("the gate died: %v", g.Cmd.ProcessState)
 	}
 	if g.t.Failed() {
-		g.t.Logf("stderr of the gate:\n%s", &g.stderr)
+		g.t.Logf("stderr of the gate:\n%s", g.Stderr.String())
 	}
 }
 
 func (g *gate) drain() {
 	g.t.Helper()
-	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := g.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		g.t.Fatal(err)
 	}
 }
@@ -182,32 +101,4 @@ func eventually(t *testing.T, what string, holds func() bool) {
 			t.Fatalf("not within %v: %s", testTimeout, what)
 		}
 	}
-}
-
-var (
-	portsMu    sync.Mutex
-	portsGiven = map[int]bool{}
-)
-
-// freePort picks a port below the range that the kernel gives to outgoing
-// connections, so that none of those takes it, and gives none twice.
-func freePort(t *testing.T) int {
-	t.Helper()
-	portsMu.Lock()
-	defer portsMu.Unlock()
-	for range 1000 {
-		port := 15000 + rand.IntN(17000)
-		if portsGiven[port] {
-			continue
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
-		if err != nil {
-			continue
-		}
-		_ = l.Close()
-		portsGiven[port] = true
-		return port
-	}
-	t.Fatal("no free port")
-	return 0
 }

@@ -226,7 +226,7 @@ func TestAnAbusiveConnectionIsBoundedAndItsNeighboursGoOn(t *testing.T) {
 // residentBytes is the memory of the gate's process.
 func residentBytes(t *testing.T, g *gate) int {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.Cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/testdata"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 // interopCases are those of gRPC's interop suite that a server without
@@ -23,12 +25,12 @@ var interopCases = []string{
 func TestGRPCInteropSuitePassesThroughTheGate(t *testing.T) {
 	t.Parallel()
 	client, server := judge(t, "google.golang.org/grpc/interop/client"), judge(t, "google.golang.org/grpc/interop/server")
-	port := freePort(t)
+	port := launch.FreePort(t)
 	run(t, server, "--port", strconv.Itoa(port))
-	eventually(t, "the interop server listens", func() bool { return accepts(port) })
-	secure := freePort(t)
+	eventually(t, "the interop server listens", func() bool { return launch.Accepts(at(port)) })
+	secure := launch.FreePort(t)
 	g := startGate(t, port, "CERT_DIR="+testCertificate(t), "QUEUE_SERVING_TLS_PORT="+strconv.Itoa(secure))
-	eventually(t, "the TLS port listens", func() bool { return accepts(secure) })
+	eventually(t, "the TLS port listens", func() bool { return launch.Accepts(at(secure)) })
 	for way, args := range map[string][]string{
 		"h2c": {"--server_port", strconv.Itoa(g.port)},
 		"TLS": {"--server_port", strconv.Itoa(secure), "--use_tls", "--use_test_ca", "--ca_file", testdata.Path("ca.pem"), "--server_host_override", "foo.test.google.fr"},

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 // hangs is a service whose calls wait for their cancellation.
@@ -53,7 +55,7 @@ func TestRefusalsReachAGRPCClientAsItsStatus(t *testing.T) {
 	})
 	t.Run("not listening", func(t *testing.T) {
 		t.Parallel()
-		g := startGate(t, freePort(t), "UPSTREAM_WAIT=50ms")
+		g := startGate(t, launch.FreePort(t), "UPSTREAM_WAIT=50ms")
 		_, err := stub(t, g).UnaryCall(testContext(t), &testpb.SimpleRequest{})
 		wantCode(t, err, codes.Unavailable, "user container is not listening")
 	})
@@ -67,7 +69,7 @@ func TestRefusalsReachAGRPCClientAsItsStatus(t *testing.T) {
 	}
 	t.Run("plaintext where only TLS is served", func(t *testing.T) {
 		t.Parallel()
-		g := startGate(t, serveService(t, &service{}).port, "TLS_ONLY=true", "QUEUE_SERVING_TLS_PORT="+itoa(freePort(t)))
+		g := startGate(t, serveService(t, &service{}).port, "TLS_ONLY=true", "QUEUE_SERVING_TLS_PORT="+itoa(launch.FreePort(t)))
 		_, err := stub(t, g).UnaryCall(testContext(t), &testpb.SimpleRequest{})
 		wantCode(t, err, codes.PermissionDenied, "only TLS is served here")
 	})
@@ -196,7 +198,7 @@ func TestADeadlineReachesTheContainer(t *testing.T) {
 
 func TestACallThatWaitsForTheContainerSucceeds(t *testing.T) {
 	t.Parallel()
-	port := freePort(t)
+	port := launch.FreePort(t)
 	g := startGate(t, port)
 	failed := make(chan error, 1)
 	go func() {
@@ -244,8 +246,8 @@ func TestADrainLosesNoCall(t *testing.T) {
 	if _, err := s.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("the end of the stream: %v", err)
 	}
-	receiveIn(t, "the gate's end", g.exited)
-	if code := g.cmd.ProcessState.ExitCode(); code != 0 {
+	receiveIn(t, "the gate's end", g.Exited)
+	if code := g.Cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }

@@ -26,6 +26,8 @@ import (
 	"knative.dev/networking/pkg/status"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/network"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 // activatorOptions are those of knative.dev/serving/pkg/activator/net,
@@ -56,7 +58,7 @@ func ask(t *testing.T, g *gate, path string, options ...any) (bool, error) {
 }
 
 func TestActivatorSendsTrafficOnceTheContainerIsReadyAndNoneInADrain(t *testing.T) {
-	port := freePort(t)
+	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port), "READINESS_WAIT=100ms", "DRAIN_QUIET_SECONDS=60")
 	ok, err := ask(t, g, nethttp.HealthCheckPath, activatorOptions...)
 	if ok || err == nil || !strings.Contains(err.Error(), "unexpected status code: want [200], got 503") {
@@ -88,7 +90,7 @@ func TestActivatorSendsTrafficOnceTheContainerIsReadyAndNoneInADrain(t *testing.
 }
 
 func TestProbeManagerOfKnativeFindsTheContainerOnceItListens(t *testing.T) {
-	port := freePort(t)
+	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port))
 	type outcome struct {
 		arg any
@@ -129,7 +131,7 @@ func TestAutoscalerDoesNotMistakeTheGateForTheActivator(t *testing.T) {
 }
 
 func TestNetworkProbesAreAnsweredAsKnativesOwnHandlerDoes(t *testing.T) {
-	port := freePort(t)
+	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port), "READINESS_WAIT=0")
 	theirs := httptest.NewServer(probe.NewHandler(http.NotFoundHandler()))
 	defer theirs.Close()
@@ -213,7 +215,7 @@ func (w *gateway) ListProbeTargets(context.Context, *v1alpha1.Ingress) ([]status
 }
 
 func TestIngressControllerSeesWhichConfigurationIsInForceWhileTheContainerIsDown(t *testing.T) {
-	port := freePort(t)
+	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port))
 	w := startGateway(t, g)
 	ready := make(chan string, 1)

@@ -4,9 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 // queueBinary is the gate under judgement, set by TestMain.
@@ -27,19 +27,13 @@ func runAll(m *testing.M) (int, error) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		return 0, err
 	}
-	if queueBinary = os.Getenv("QUEUEGATE_BINARY"); queueBinary != "" {
-		return m.Run(), nil
-	}
 	dir, err := os.MkdirTemp("", "conformance")
 	if err != nil {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	queueBinary = filepath.Join(dir, "queue")
-	build := exec.Command("go", "build", "-o", queueBinary, "./cmd/queue")
-	build.Dir = filepath.Join("..", "..")
-	if text, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("building cmd/queue: %w\n%s", err, text)
+	if queueBinary, err = launch.GateBinary(dir); err != nil {
+		return 0, err
 	}
 	return m.Run(), nil
 }

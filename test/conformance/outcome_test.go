@@ -8,6 +8,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 // outcome is one member of the shared set: a probe, and what the kubelet and
@@ -36,7 +38,7 @@ func outcomes(t *testing.T) []outcome {
 	secure := serveTLS(t, application(0, 0))
 	app := serve(t, application(serve(t, application(0, 0)), secure))
 	http2 := serveHTTP2(t, application(0, 0))
-	refused := freePort(t)
+	refused := launch.FreePort(t)
 
 	path := func(p string, headers ...v1.HTTPHeader) v1.ProbeHandler { return get(app, p, headers...) }
 	raw := func(port int) v1.ProbeHandler { return get(port, "/") }

@@ -95,7 +95,7 @@ func startGateWithApplication(t *testing.T, settings ...string) *gate {
 // says waits until the application, or the gate, has written that to stdout.
 func (g *gate) says(what string) {
 	g.t.Helper()
-	eventually(g.t, "stdout says "+what, func() bool { return strings.Contains(g.stdout.String(), what) })
+	eventually(g.t, "stdout says "+what, func() bool { return strings.Contains(g.Stdout.String(), what) })
 }
 
 func (g *gate) fetch(path string) string {
@@ -131,14 +131,14 @@ func TestADrainEndsBeforeTheApplicationGetsItsSignal(t *testing.T) {
 		held.head()
 		g.signal(s)
 		g.awaitDraining()
-		if out := g.stdout.String(); strings.Contains(out, "open") {
+		if out := g.Stdout.String(); strings.Contains(out, "open") {
 			t.Errorf("the application got its signal while a request was under way: %s", out)
 		}
 		g.fetch("/release")
 		held.close()
 		g.ends(applicationExit)
-		if want := fmt.Sprintf("%v with 0 open", s); !strings.Contains(g.stdout.String(), want) {
-			t.Errorf("stdout lacks %q: %q", want, g.stdout.String())
+		if want := fmt.Sprintf("%v with 0 open", s); !strings.Contains(g.Stdout.String(), want) {
+			t.Errorf("stdout lacks %q: %q", want, g.Stdout.String())
 		}
 	}
 }
@@ -231,7 +231,7 @@ func TestChildrenLeftBehindAreReaped(t *testing.T) {
 		"DRAIN_SOCKET="+shortTempDir(t)+"/d.sock", "DRAIN_QUIET_SECONDS=0")
 	g.process = startProcess(t, g.env, self, queueBinary, "--", self)
 	if !g.awaitListening() {
-		t.Fatalf("the gate ended: %s", g.stderr.String())
+		t.Fatalf("the gate ended: %s", g.Stderr.String())
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(g.fetch("/orphan")))
 	must(t, err)

@@ -19,7 +19,7 @@ type appGate struct {
 func startAppGate(t *testing.T, a *app, probes string, settings ...string) *appGate {
 	t.Helper()
 	own := freePort(t)
-	settings = append(settings, "ADMIN_PORT=on", fmt.Sprintf("APP_PROBE_PORT=%d", own), "KUBE_APP_PROBERS="+probes)
+	settings = append(settings, "ADMIN_PORT=free", fmt.Sprintf("APP_PROBE_PORT=%d", own), "KUBE_APP_PROBERS="+probes)
 	g := startGate(t, &container{port: a.port}, settings...)
 	ports := []string{g.admin, fmt.Sprintf("127.0.0.1:%d", own)}
 	g.awaitPorts(ports...)
@@ -250,7 +250,7 @@ func TestIstiosNameForApplicationProbesIsUnderstood(t *testing.T) {
 	t.Parallel()
 	a := listeningApp(t)
 	const path = "/app-health/web/livez"
-	g := startGate(t, &container{port: a.port}, "ADMIN_PORT=on",
+	g := startGate(t, &container{port: a.port}, "ADMIN_PORT=free",
 		fmt.Sprintf(`ISTIO_KUBE_APP_PROBERS={"%s":{"httpGet":{"port":%d,"path":"/live","scheme":"HTTP"},"timeoutSeconds":1,"periodSeconds":10}}`, path, a.port))
 	g.awaitPorts(g.admin)
 	c := dialAddr(t, g.admin)

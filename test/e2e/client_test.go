@@ -34,11 +34,11 @@ func dialAddr(t *testing.T, addr string) *client {
 }
 
 func tryDial(t *testing.T, addr string) (*client, error) {
-	nc, err := net.DialTimeout("tcp", addr, patience)
+	nc, err := net.DialTimeout("tcp", addr, testTimeout)
 	if err != nil {
 		return nil, err
 	}
-	if err := nc.SetDeadline(time.Now().Add(4 * patience)); err != nil {
+	if err := nc.SetDeadline(time.Now().Add(4 * testTimeout)); err != nil {
 		return nil, err
 	}
 	t.Cleanup(func() { _ = nc.Close() })
@@ -47,18 +47,18 @@ func tryDial(t *testing.T, addr string) (*client, error) {
 	return c, nil
 }
 
-// bounded fails a read or write that waits longer than patience.
+// bounded fails a read or write that waits longer than testTimeout.
 type bounded struct{ *net.TCPConn }
 
 func (b bounded) Read(p []byte) (int, error) {
-	if err := b.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := b.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 		return 0, err
 	}
 	return b.TCPConn.Read(p)
 }
 
 func (b bounded) Write(p []byte) (int, error) {
-	if err := b.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+	if err := b.SetWriteDeadline(time.Now().Add(testTimeout)); err != nil {
 		return 0, err
 	}
 	return b.TCPConn.Write(p)

@@ -130,7 +130,7 @@ func (s *coldStart) run(t *testing.T) {
 	} else {
 		said.is(200, "ok")
 	}
-	if s.delay > patience/2 {
+	if s.delay > testTimeout/2 {
 		t.Errorf("answered %v after the container listened", s.delay)
 	}
 	s.polled = poll()
@@ -140,7 +140,7 @@ func (s *coldStart) run(t *testing.T) {
 // ticks of /proc/<pid>/stat are too coarse for.
 func (g *gate) cpuTime() time.Duration {
 	g.t.Helper()
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", g.cmd.Process.Pid))
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", g.Cmd.Process.Pid))
 	must(g.t, err)
 	var sum time.Duration
 	for _, file := range threads {
@@ -219,15 +219,15 @@ func startPoller(t *testing.T, kind string, b *app, startup time.Duration) func(
 	self, err := os.Executable()
 	must(t, err)
 	p := startProcess(t, []string{pollerVariable + "=" + fmt.Sprintf("%s 127.0.0.1:%d", kind, b.port)}, self)
-	eventually(t, "the poller polls", func() bool { return p.stdout.String() != "" })
+	eventually(t, "the poller polls", func() bool { return p.Stdout.String() != "" })
 	listening := make(chan time.Time, 1)
 	timer := time.AfterFunc(startup, func() { listening <- b.listen(b.website) })
 	t.Cleanup(func() { timer.Stop() })
 	return func() (r polled) {
 		if code := p.exitCode(); code != 0 {
-			t.Fatalf("the poller ended with code %d; stderr:\n%s", code, p.stderr.String())
+			t.Fatalf("the poller ended with code %d; stderr:\n%s", code, p.Stderr.String())
 		}
-		_, last, _ := strings.Cut(p.stdout.String(), "\n")
+		_, last, _ := strings.Cut(p.Stdout.String(), "\n")
 		must(t, json.Unmarshal([]byte(last), &r))
 		r.Delay = time.Unix(0, r.Ready).Sub(<-listening)
 		return r
@@ -243,7 +243,7 @@ func init() {
 	}
 }
 
-// poll probes each 50 ms with a patience of 100 ms until that succeeds.
+// poll probes each 50 ms with a timeout of 100 ms until that succeeds.
 func poll(kind, address string) {
 	const interval, timeout = 50 * time.Millisecond, 100 * time.Millisecond
 	client := http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func deadline() time.Time { return time.Now().Add(patience) }
+func deadline() time.Time { return time.Now().Add(testTimeout) }
 
 // probes runs `queue probe` against g, whose port is in its environment.
 func (g *gate) probes(args ...string) (code int, text string) {
@@ -113,7 +113,7 @@ func TestTheProbeOfOldKnativeWaitsForTheGate(t *testing.T) {
 	must(t, refuses.Close())
 	startProcess(t, env, queueBinary)
 	if code := asking.exitCode(); code != 0 {
-		t.Errorf("code %d: %s", code, asking.stderr.String())
+		t.Errorf("code %d: %s", code, asking.Stderr.String())
 	}
 	if code, _, stderr := runQueue(t, nil, "-probe-period=1", "--port", fmt.Sprint(freePort(t))); code != 1 || !strings.Contains(stderr, "no gate listens") {
 		t.Errorf("code %d, %q", code, stderr)
@@ -210,7 +210,7 @@ func TestSeveralGatesRunOnOneHost(t *testing.T) {
 		g.process = startProcess(t, []string{"SERVING_READINESS_PROBE=none", "DRAIN_QUIET_SECONDS=0"}, queueBinary,
 			"--port", fmt.Sprint(port), "--user-port", fmt.Sprint(k.port), "--side-ports", sidePorts)
 		if !g.awaitListening() {
-			t.Fatalf("the gate ended: %s", g.stderr.String())
+			t.Fatalf("the gate ended: %s", g.Stderr.String())
 		}
 		if sidePorts != "off" {
 			for at, path := range map[int]string{1: "/health/alive", 2: "/metrics", 3: "/metrics"} {

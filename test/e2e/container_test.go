@@ -36,12 +36,12 @@ func startSilentContainer(t *testing.T) *container {
 	}
 	defer l.Close()
 	k := &container{process: startProcess(t, nil, containerBinary, path)}
-	if err := l.(*net.UnixListener).SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := l.(*net.UnixListener).SetDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	control, err := l.Accept()
 	if err != nil {
-		t.Fatalf("waiting for the container: %v; stderr:\n%s", err, k.stderr.String())
+		t.Fatalf("waiting for the container: %v; stderr:\n%s", err, k.Stderr.String())
 	}
 	k.Client = remote.NewClient(control)
 	t.Cleanup(func() { _ = k.Client.Close() })

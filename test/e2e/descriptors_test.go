@@ -14,7 +14,7 @@ import (
 func openMany(t *testing.T, addr string, n int, text string) {
 	t.Helper()
 	for range n {
-		c, err := net.DialTimeout("tcp", addr, patience)
+		c, err := net.DialTimeout("tcp", addr, testTimeout)
 		must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		_, _ = io.WriteString(c, text) // the gate may have closed it
@@ -38,7 +38,7 @@ func TestConnectionsThatWaitGiveWayWhereDescriptorsRunOut(t *testing.T) {
 				g := startGate(t, k, "ulimit -n "+limit)
 				var honest sync.WaitGroup
 				done := make(chan struct{})
-				keepAlive := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: patience}
+				keepAlive := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: testTimeout}
 				defer keepAlive.CloseIdleConnections()
 				honest.Go(func() { // all the while, on one connection as far as possible
 					for n := 0; ; n++ {

@@ -52,17 +52,17 @@ func TestTheDrainSocketOutlivesAWantOfDescriptors(t *testing.T) {
 	g := startGate(t, k)
 	g.mayEnd = true
 	var before unix.Rlimit
-	must(t, unix.Prlimit(g.cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &before))
-	must(t, unix.Prlimit(g.cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1, Max: before.Max}, nil))
+	must(t, unix.Prlimit(g.Cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &before))
+	must(t, unix.Prlimit(g.Cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1, Max: before.Max}, nil))
 	asking := startProcess(t, g.env, queueBinary, "drain")
 	eventually(t, "queue drain waits in the backlog", func() bool {
 		list, err := os.ReadFile("/proc/net/unix")
 		must(t, err)
 		return strings.Count(string(list), g.socket) > 1
 	})
-	must(t, unix.Prlimit(g.cmd.Process.Pid, unix.RLIMIT_NOFILE, &before, nil))
+	must(t, unix.Prlimit(g.Cmd.Process.Pid, unix.RLIMIT_NOFILE, &before, nil))
 	if code := asking.exitCode(); code != 0 {
-		t.Errorf("queue drain ended with code %d; stderr:\n%s", code, asking.stderr.String())
+		t.Errorf("queue drain ended with code %d; stderr:\n%s", code, asking.Stderr.String())
 	}
 	g.ends(0)
 }

@@ -11,7 +11,7 @@ import (
 // h2Post sends a POST over HTTP/2 and does not wait for the answer.
 func h2Post(t *testing.T, c *http.Client, url, body string) <-chan h2Answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	must(t, err)

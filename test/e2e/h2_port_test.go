@@ -33,7 +33,7 @@ func h2Client(t *testing.T, config *tls.Config) *http.Client {
 // h2Start sends a request and does not wait for the answer.
 func h2Start(t *testing.T, c *http.Client, url string, fields ...string) <-chan h2Answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	must(t, err)

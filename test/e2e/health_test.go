@@ -20,7 +20,7 @@ func TestHealthTellsWhatTheGateThinksOfItselfAndOfTheContainer(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	a.status.Store(503)
-	g := startGateFor(t, a, `{"httpGet":{}}`, "ADMIN_PORT=on", "DRAIN_QUIET_SECONDS=600", "READINESS_WAIT=20ms")
+	g := startGateFor(t, a, `{"httpGet":{}}`, "ADMIN_PORT=free", "DRAIN_QUIET_SECONDS=600", "READINESS_WAIT=20ms")
 	for _, path := range []string{"/health/ready", "/healthz"} {
 		g.healthOf(path).is(503, "user-container: refused")
 	}
@@ -48,7 +48,7 @@ func TestHealthTellsWhatTheGateThinksOfItselfAndOfTheContainer(t *testing.T) {
 func TestHealthWithoutAReadinessProbeIsReady(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
-	g := startGate(t, &container{port: a.port}, "ADMIN_PORT=on")
+	g := startGate(t, &container{port: a.port}, "ADMIN_PORT=free")
 	for _, path := range []string{"/health/ready", "/healthz"} {
 		g.healthOf(path).is(200, "Service is ready")
 	}

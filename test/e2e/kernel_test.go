@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 // socket is a line of the kernel's table of TCP sockets.
@@ -77,7 +79,7 @@ func (g *gate) taken(c *client) {
 // pid is the gate's, which is a child of what stands before it.
 func (g *gate) pid() int {
 	g.t.Helper()
-	pid := g.cmd.Process.Pid
+	pid := g.Cmd.Process.Pid
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	must(g.t, err)
 	for _, list := range lists {
@@ -121,20 +123,20 @@ func (g *gate) peakMemory() func() int64 {
 func growsLess(t *testing.T, what string, got, limit int64) {
 	t.Helper()
 	t.Logf("%s: memory grew by %d KiB", what, got>>10)
-	if !raceBuild && got >= limit {
+	if !launch.RaceBuild && got >= limit {
 		t.Errorf("%s: memory grew by %d KiB, want less than %d", what, got>>10, limit>>10)
 	}
 }
 
 // eventually asks until the answer is yes and fails the test when that takes
-// longer than patience. It is for states that no event announces.
+// longer than testTimeout. It is for states that no event announces.
 func eventually(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience); !yes(); <-tick.C {
+	for deadline := time.Now().Add(testTimeout); !yes(); <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
+			t.Fatalf("not within %v: %s", testTimeout, what)
 		}
 	}
 }

@@ -13,7 +13,7 @@ func (g *gate) ends(code int) {
 	g.t.Helper()
 	g.mayEnd = true
 	if got := g.exitCode(); got != code {
-		g.t.Fatalf("the gate ended with code %d, want %d; stderr:\n%s", got, code, g.stderr.String())
+		g.t.Fatalf("the gate ended with code %d, want %d; stderr:\n%s", got, code, g.Stderr.String())
 	}
 }
 
@@ -162,7 +162,7 @@ func (g *gate) waitForDrainAt(t *testing.T, target string) *client {
 func TestWaitForDrainWithoutASignalReturnsAfterASecondAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	g := startGate(t, k, "ADMIN_PORT=on")
+	g := startGate(t, k, "ADMIN_PORT=free")
 	start := time.Now()
 	w := g.waitForDrain(t)
 	for !w.pending() {
@@ -189,7 +189,7 @@ func TestWaitForDrainWithoutASignalReturnsAfterASecondAndChangesNothing(t *testi
 func TestWaitForDrainWaitsAsLongAsItIsAskedTo(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	g := startGate(t, k, "ADMIN_PORT=on", "DRAIN_QUIET_SECONDS=0.2")
+	g := startGate(t, k, "ADMIN_PORT=free", "DRAIN_QUIET_SECONDS=0.2")
 	start := time.Now()
 	g.waitForDrainAt(t, "/wait-for-drain?begins-within=0s").answer("GET").is(200, "")
 	w := g.waitForDrainAt(t, "/wait-for-drain?begins-within=1m")
@@ -204,13 +204,13 @@ func TestWaitForDrainWaitsAsLongAsItIsAskedTo(t *testing.T) {
 	finish(c, p)
 	w.answer("GET").is(200, "")
 	if code := d.exitCode(); code != 0 {
-		t.Errorf("queue drain ended with code %d; stderr:\n%s", code, d.stderr.String())
+		t.Errorf("queue drain ended with code %d; stderr:\n%s", code, d.Stderr.String())
 	}
 }
 
 func TestWaitForDrainNamesABadDuration(t *testing.T) {
 	t.Parallel()
-	g := startGate(t, startContainer(t), "ADMIN_PORT=on")
+	g := startGate(t, startContainer(t), "ADMIN_PORT=free")
 	for _, bad := range []string{"10", "-1s", "61s", "soon"} {
 		g.waitForDrainAt(t, "/wait-for-drain?begins-within="+bad).answer("GET").
 			is(400, `begins-within="`+bad+`" is not a duration from 0s to 1m0s`)
@@ -223,7 +223,7 @@ func TestWaitForDrainIsHeldUntilTheDrainEnds(t *testing.T) {
 		t.Run(order, func(t *testing.T) {
 			t.Parallel()
 			k := startContainer(t)
-			g := startGate(t, k, "ADMIN_PORT=on", "DRAIN_QUIET_SECONDS=1.5")
+			g := startGate(t, k, "ADMIN_PORT=free", "DRAIN_QUIET_SECONDS=1.5")
 			var w *client
 			start := time.Now()
 			if order == "call first" {
@@ -257,7 +257,7 @@ func TestAContainerClosesItsWebSocketsInOrder(t *testing.T) {
 			g.awaitDraining()
 			return func() {
 				if code := d.exitCode(); code != 0 {
-					t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.stderr.String())
+					t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.Stderr.String())
 				}
 				// As a native sidecar the gate gets its signal now. It is the first.
 				g.signal(syscall.SIGTERM)
@@ -267,7 +267,7 @@ func TestAContainerClosesItsWebSocketsInOrder(t *testing.T) {
 		t.Run(hook, func(t *testing.T) {
 			t.Parallel()
 			k := startContainer(t)
-			g := startGate(t, k, "ADMIN_PORT=on", "DRAIN_QUIET_SECONDS=0.2", "DRAIN_TUNNEL_SECONDS=600")
+			g := startGate(t, k, "ADMIN_PORT=free", "DRAIN_QUIET_SECONDS=0.2", "DRAIN_TUNNEL_SECONDS=600")
 			socket, app := upgraded(t, k, g, "", "")
 			c, p := inFlight(t, k, g, "/")
 			answered := ask(t, g)
@@ -297,7 +297,7 @@ func TestAContainerClosesItsWebSocketsInOrder(t *testing.T) {
 func TestWaitForDrainIsHeldWhileARequestIsUnderWay(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	g := startGate(t, k, "ADMIN_PORT=on")
+	g := startGate(t, k, "ADMIN_PORT=free")
 	c, p := inFlight(t, k, g, "/")
 	g.signal(syscall.SIGTERM)
 	g.awaitDraining()
@@ -333,8 +333,8 @@ func TestQueueDrainStartsADrainAndWaitsForItsEnd(t *testing.T) {
 	c, p := inFlight(t, k, g, "/")
 	d := startProcess(t, g.env, queueBinary, "drain")
 	g.awaitDraining()
-	if !d.running() {
-		t.Fatalf("queue drain ended with code %d while a request was in flight; stderr:\n%s", d.exitCode(), d.stderr.String())
+	if !d.Running() {
+		t.Fatalf("queue drain ended with code %d while a request was in flight; stderr:\n%s", d.exitCode(), d.Stderr.String())
 	}
 	g.mayEnd = true
 	p.send(okClose)
@@ -342,10 +342,10 @@ func TestQueueDrainStartsADrainAndWaitsForItsEnd(t *testing.T) {
 	a.is(200, "ok")
 	a.field("Connection", "close")
 	if code := d.exitCode(); code != 0 {
-		t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.stderr.String())
+		t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.Stderr.String())
 	}
 	// The signal of the pod's end comes later; it is not a second signal.
-	_ = g.cmd.Process.Signal(syscall.SIGTERM) // the gate may have ended
+	_ = g.Cmd.Process.Signal(syscall.SIGTERM) // the gate may have ended
 	g.ends(0)
 }
 
@@ -362,7 +362,7 @@ func TestADrainSocketLeftBehindDoesNotHinderAStart(t *testing.T) {
 	first := startGate(t, k)
 	first.mayEnd = true
 	first.signal(syscall.SIGKILL)
-	<-first.exited
+	<-first.Exited
 	second := startGate(t, k, "DRAIN_SOCKET="+first.socket)
 	c, p := inFlight(t, k, second, "/")
 	d := startProcess(t, second.env, queueBinary, "drain")
@@ -370,7 +370,7 @@ func TestADrainSocketLeftBehindDoesNotHinderAStart(t *testing.T) {
 	finish(c, p)
 	second.mayEnd = true
 	if code := d.exitCode(); code != 0 {
-		t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.stderr.String())
+		t.Fatalf("queue drain ended with code %d; stderr:\n%s", code, d.Stderr.String())
 	}
 }
 
@@ -383,7 +383,7 @@ func TestTheGateListensBeforeItReportsReadyAndOutlivesTheContainer(t *testing.T)
 	p.close()
 	c.close()
 	must(t, k.Client.Close())
-	<-k.exited
+	<-k.Exited
 	dial(t, g).get("/", "K-Network-Probe: probe", "K-Network-Hash: h").is(200, "")
 	g.signal(syscall.SIGTERM)
 	g.ends(0)

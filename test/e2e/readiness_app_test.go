@@ -179,7 +179,7 @@ func silent(t *testing.T) server {
 }
 
 func readHead(c net.Conn) (string, error) {
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(testTimeout))
 	r := bufio.NewReader(c)
 	var head strings.Builder
 	for {

@@ -88,7 +88,7 @@ type change struct {
 func (g *gate) changes() []change {
 	g.t.Helper()
 	var all []change
-	for line := range strings.Lines(g.stderr.String()) {
+	for line := range strings.Lines(g.Stderr.String()) {
 		if !strings.HasSuffix(line, "\n") {
 			continue // still being written
 		}

@@ -111,7 +111,7 @@ func askTogether(t *testing.T, g *gate, status int) int64 {
 			answer := make([]byte, 4<<10)
 			for next := time.Now().Add(crowdPace * time.Duration(i) / crowd); next.Before(end); next = next.Add(crowdPace) {
 				<-time.After(time.Until(next))
-				_ = c.SetDeadline(time.Now().Add(patience))
+				_ = c.SetDeadline(time.Now().Add(testTimeout))
 				if _, err = c.Write([]byte(request("GET", "/healthz", activator...))); err == nil {
 					var n int
 					n, err = c.Read(answer)
@@ -137,7 +137,7 @@ func askTogether(t *testing.T, g *gate, status int) int64 {
 // descriptors counts the gate's open files.
 func (g *gate) descriptors() int {
 	g.t.Helper()
-	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", g.cmd.Process.Pid))
+	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", g.Cmd.Process.Pid))
 	must(g.t, err)
 	return len(all)
 }
@@ -170,13 +170,13 @@ func (g *gate) goroutines() map[string]int {
 	g.signal(syscall.SIGQUIT)
 	g.exitCode()
 	count := map[string]int{}
-	for _, m := range started.FindAllStringSubmatch(g.stderr.String(), -1) {
+	for _, m := range started.FindAllStringSubmatch(g.Stderr.String(), -1) {
 		if !strings.HasPrefix(m[1], "runtime.") {
 			count[m[1]]++
 		}
 	}
 	if len(count) == 0 {
-		g.t.Fatalf("no goroutines in the dump:\n%s", g.stderr.String())
+		g.t.Fatalf("no goroutines in the dump:\n%s", g.Stderr.String())
 	}
 	return count
 }

@@ -8,7 +8,7 @@ import (
 func TestReasonsGoToThePlatformAndToThePodOnly(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
-	g := startGateFor(t, a, `{"httpGet":{}}`, "ADMIN_PORT=on", "READINESS_WAIT=20ms")
+	g := startGateFor(t, a, `{"httpGet":{}}`, "ADMIN_PORT=free", "READINESS_WAIT=20ms")
 	anybody := []string{"User-Agent: curl/8.5.0", "K-Network-Probe: queue"}
 	autoscaler := []string{"User-Agent: Knative-Autoscaling-Probe", "K-Network-Probe: queue"}
 	g.becomesNotReady(anybody, "user-container: refused") // from the loopback

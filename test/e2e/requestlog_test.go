@@ -11,7 +11,7 @@ func logLine(g *gate, target string) string {
 	g.t.Helper()
 	var found string
 	eventually(g.t, "the line of "+target, func() bool {
-		for line := range strings.Lines(g.stdout.String()) {
+		for line := range strings.Lines(g.Stdout.String()) {
 			if strings.Contains(line, target) && strings.HasSuffix(line, "\n") {
 				found = strings.TrimSuffix(line, "\n")
 			}
@@ -83,7 +83,7 @@ func TestEachRequestGetsALineInTheRequestLog(t *testing.T) {
 	if text := logLine(g, "/gone"); !strings.Contains(text, `"status": 499`) || !strings.Contains(text, `"client-gone"`) {
 		t.Errorf("a client that left is logged as %s", text)
 	}
-	if strings.Contains(g.stdout.String(), "/probe") {
+	if strings.Contains(g.Stdout.String(), "/probe") {
 		t.Error("a probe is in the log")
 	}
 }
@@ -102,8 +102,8 @@ func TestProbesAreInTheRequestLogOnlyIfAskedFor(t *testing.T) {
 		p.send("HTTP/1.1 204 No Content\r\n\r\n")
 		c.answer("GET")
 		logLine(g, "/other 204")
-		if got := strings.Contains(g.stdout.String(), "/probe 200\n"); got != (asked == "true") {
-			t.Errorf("asked for probes: %s; the log:\n%s", asked, g.stdout.String())
+		if got := strings.Contains(g.Stdout.String(), "/probe 200\n"); got != (asked == "true") {
+			t.Errorf("asked for probes: %s; the log:\n%s", asked, g.Stdout.String())
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestATemplateThatDoesNotParseStopsTheStartOnlyIfTheLogIsOn(t *testing.T) {
 	g := startGate(t, k, template)
 	c, p := inFlight(t, k, g, "/")
 	finish(c, p)
-	eventually(t, "a warning", func() bool { return strings.Contains(g.stderr.String(), "ignored while the request log is off") })
+	eventually(t, "a warning", func() bool { return strings.Contains(g.Stderr.String(), "ignored while the request log is off") })
 }
 
 func TestATemplateThatAsksForWhatIsNotThereCostsItsLinesAndNothingElse(t *testing.T) {
@@ -137,8 +137,8 @@ func TestATemplateThatAsksForWhatIsNotThereCostsItsLinesAndNothingElse(t *testin
 	if text := logLine(g, "/kept"); text != "/kept b" {
 		t.Errorf("logged %q", text)
 	}
-	if n := strings.Count(g.stderr.String(), "evaluate field None"); n != 1 {
-		t.Errorf("told %d times; stderr:\n%s", n, g.stderr.String())
+	if n := strings.Count(g.Stderr.String(), "evaluate field None"); n != 1 {
+		t.Errorf("told %d times; stderr:\n%s", n, g.Stderr.String())
 	}
 	if n := figures(g, page)[`queuegate_dropped_log_lines_total{log="request"}`]; n != 3 {
 		t.Errorf("%v lines counted as dropped, want 3", n)

@@ -78,7 +78,7 @@ func TestAServiceLinkCountsAsUnsetAndAMisspeltVariableIsWarnedOf(t *testing.T) {
 		}
 	}
 	if links != 1 || misspelt != 1 {
-		t.Errorf("%d warnings of links and %d of misspelt names, want 1 of each:\n%s", links, misspelt, g.stderr.String())
+		t.Errorf("%d warnings of links and %d of misspelt names, want 1 of each:\n%s", links, misspelt, g.Stderr.String())
 	}
 }
 
@@ -98,12 +98,12 @@ func TestABackendThatThereIsNotIsAWarning(t *testing.T) {
 	c, p := inFlight(t, k, g, "/")
 	finish(c, p)
 	for _, want := range []string{"SERVING_REQUEST_METRICS_BACKEND=stackdriver", "TRACING_CONFIG_BACKEND=stackdriver", `unknown key \"later\"`} {
-		if strings.Count(g.stderr.String(), want) != 1 {
-			t.Errorf("stderr does not say %s once:\n%s", want, g.stderr.String())
+		if strings.Count(g.Stderr.String(), want) != 1 {
+			t.Errorf("stderr does not say %s once:\n%s", want, g.Stderr.String())
 		}
 	}
-	if strings.Contains(g.stderr.String(), "LoggingURLTemplate") {
-		t.Errorf("a known key is warned of:\n%s", g.stderr.String())
+	if strings.Contains(g.Stderr.String(), "LoggingURLTemplate") {
+		t.Errorf("a known key is warned of:\n%s", g.Stderr.String())
 	}
 }
 
@@ -115,7 +115,7 @@ type ownLine struct {
 
 func ownLines(g *gate) (lines []ownLine) {
 	g.t.Helper()
-	for text := range strings.Lines(g.stderr.String()) {
+	for text := range strings.Lines(g.Stderr.String()) {
 		var l ownLine
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			g.t.Errorf("line %q: %v", text, err)

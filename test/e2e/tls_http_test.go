@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/test/e2e/remote"
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 // onlyPlain are tests that look at the gate's process or at the sockets of the
@@ -39,7 +40,7 @@ func once(t *testing.T, program string, names []string, env ...string) {
 		t.Fatalf("ROWS.md names %d tests", len(names))
 	}
 	dir := t.TempDir()
-	infront, err := build(dir, program)
+	infront, err := launch.Build(dir, program)
 	must(t, err)
 	under, err := filepath.Abs(queueBinary)
 	must(t, err)

@@ -96,7 +96,7 @@ func TestRotationsUnderLoadFailNoRequest(t *testing.T) {
 			}
 		}
 		defer transport.CloseIdleConnections()
-		client := &http.Client{Transport: transport, Timeout: patience}
+		client := &http.Client{Transport: transport, Timeout: testTimeout}
 		load.Go(func() {
 			for ctx.Err() == nil {
 				if err := ask(client, "https://"+g.secure+"/"); err != nil {
@@ -142,7 +142,7 @@ func ask(c *http.Client, url string) error {
 // logged waits until the gate's log has the text.
 func (g *tlsGate) logged(text string) {
 	g.t.Helper()
-	eventually(g.t, fmt.Sprintf("%q in the log", text), func() bool { return strings.Contains(g.stderr.String(), text) })
+	eventually(g.t, fmt.Sprintf("%q in the log", text), func() bool { return strings.Contains(g.Stderr.String(), text) })
 }
 
 func TestTheTLSPortOpensWhenTheCertificateComes(t *testing.T) {

@@ -183,7 +183,7 @@ func TestAContainerThatIsNotTrustedGives502(t *testing.T) {
 		if c.status == 502 {
 			a.plainError(502, "TLS to upstream failed\n")
 			a.field("K-Gate-Outcome", "upstream-tls-failed")
-			eventually(t, "the reason is logged", func() bool { return strings.Contains(g.stderr.String(), "no TLS session with the container") })
+			eventually(t, "the reason is logged", func() bool { return strings.Contains(g.Stderr.String(), "no TLS session with the container") })
 		}
 	}
 	// A container that speaks no TLS.

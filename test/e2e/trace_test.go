@@ -99,7 +99,7 @@ func TestTheSpansOfARequestReachACollectorWithTheRightParents(t *testing.T) {
 				select {
 				case s := <-received:
 					spans[s.name] = s
-				case <-time.After(patience):
+				case <-time.After(testTimeout):
 					t.Fatalf("spans %v, want three", spans)
 				}
 			}
@@ -178,7 +178,7 @@ func TestACollectorThatHangsHoldsUpNoRequest(t *testing.T) {
 	}
 	select {
 	case <-asked:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Error("the collector was never asked")
 	}
 }

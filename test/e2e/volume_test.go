@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/test/e2e/remote"
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 // upload sends pattern bytes in the background.
@@ -199,12 +200,12 @@ func TestTenThousandIdleConnectionsAreCheapAndServed(t *testing.T) {
 	// beyond that goes back some seconds after it.
 	const bytesEach = 512
 	perConn := (g.memory("VmRSS") - before) / count
-	for deadline := time.Now().Add(patience); perConn > bytesEach && time.Now().Before(deadline) && !raceBuild; {
+	for deadline := time.Now().Add(testTimeout); perConn > bytesEach && time.Now().Before(deadline) && !launch.RaceBuild; {
 		time.Sleep(100 * time.Millisecond)
 		perConn = (g.memory("VmRSS") - before) / count
 	}
 	t.Logf("%d bytes of memory per idle connection", perConn)
-	if !raceBuild && perConn > bytesEach {
+	if !launch.RaceBuild && perConn > bytesEach {
 		t.Errorf("an idle connection takes %d bytes, want at most %d", perConn, bytesEach)
 	}
 	serveAll()
@@ -218,7 +219,7 @@ func TestTenThousandIdleConnectionsAreCheapAndServed(t *testing.T) {
 // serveOne opens the connection if it is not, and passes one exchange.
 func serveOne(c *net.Conn, addr, answer string) error {
 	if *c == nil {
-		nc, err := net.DialTimeout("tcp", addr, patience)
+		nc, err := net.DialTimeout("tcp", addr, testTimeout)
 		if err != nil {
 			return err
 		}
@@ -227,7 +228,7 @@ func serveOne(c *net.Conn, addr, answer string) error {
 	if _, err := io.WriteString(*c, request("GET", "/idle")); err != nil {
 		return err
 	}
-	if err := (*c).SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := (*c).SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 		return err
 	}
 	got := make([]byte, len(answer))

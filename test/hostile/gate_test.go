@@ -1,20 +1,16 @@
 package hostile
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 const (
@@ -43,76 +39,20 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildGate builds the real binary once.
-var buildGate = sync.OnceValues(func() (string, error) {
-	if err := lookAtSources("../../cmd", "../../pkg"); err != nil {
-		return "", err
-	}
-	binary := filepath.Join(scratch, "queue")
-	args := []string{"build", "-o", binary}
-	if os.Getenv("QUEUEGATE_RACE") == "1" {
-		args = append(args, "-race")
-	}
-	build := exec.Command("go", append(args, "../../cmd/queue")...)
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the gate: %w\n%s", err, out)
-	}
-	return binary, nil
-})
-
-// lookAtSources opens what the gate is built from: go test does not see what a
-// build that it starts depends on, and would repeat a cached result.
-func lookAtSources(roots ...string) error {
-	for _, root := range roots {
-		err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			_, err = os.ReadFile(path)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// gateBinary builds the real binary once.
+var gateBinary = sync.OnceValues(func() (string, error) { return launch.GateBinary(scratch) })
 
 // target is a proxy under test with the container behind it.
 type target struct {
 	address   string
 	container *container
-	gate      *gateProcess  // nil if the proxy was not started here
+	gate      *launch.Gate  // nil if the proxy was not started here
 	timeout   time.Duration // longer than this is a hang
 }
 
-// gateProcess is a running queue binary.
-type gateProcess struct {
-	command *exec.Cmd
-	output  lockedBuffer
-	exited  chan struct{}
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // startGate runs the real binary in front of a container of its own.
-func startGate(name string) (*target, error) {
-	binary, err := buildGate()
+func startGate() (*target, error) {
+	binary, err := gateBinary()
 	if err != nil {
 		return nil, err
 	}
@@ -120,58 +60,14 @@ func startGate(name string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	g, err := launch.StartGate(launch.Options{
+		Binary: binary, UserPort: c.port(), Settings: []string{"REVISION_TIMEOUT_SECONDS=" + strconv.Itoa(requestClockSeconds)}, Timeout: 2 * hangTime,
+	})
 	if err != nil {
+		c.listener.Close()
 		return nil, err
 	}
-	t := &target{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), container: c, timeout: hangTime}
-	t.gate = &gateProcess{command: exec.Command(binary), exited: make(chan struct{})}
-	t.gate.command.Env = append(os.Environ(),
-		"USER_PORT="+strconv.Itoa(c.port()),
-		"QUEUE_SERVING_PORT="+strconv.Itoa(port),
-		"QUEUE_SERVING_TLS_PORT=0", "ADMIN_PORT=0", "AUTOSCALER_METRICS_PORT=0", "METRICS_PORT=0", "STATUS_PORT=0", "PROFILING_PORT=0",
-		"DRAIN_SOCKET="+filepath.Join(scratch, name+".sock"),
-		"DRAIN_QUIET_SECONDS=0", "SERVING_READINESS_PROBE=none",
-		"REVISION_TIMEOUT_SECONDS="+strconv.Itoa(requestClockSeconds),
-	)
-	// A suite that is killed or panics takes its gates with it.
-	t.gate.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	t.gate.command.Stdout = &t.gate.output
-	t.gate.command.Stderr = &t.gate.output
-	if err := t.gate.command.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		t.gate.command.Wait()
-		close(t.gate.exited)
-	}()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*hangTime)
-	defer cancel()
-	for {
-		conn, err := net.Dial("tcp", t.address)
-		if err == nil {
-			conn.Close()
-			return t, nil
-		}
-		select {
-		case <-t.gate.exited:
-			return nil, fmt.Errorf("the gate did not start:\n%s", t.gate.output.String())
-		case <-ctx.Done():
-			t.stop()
-			return nil, fmt.Errorf("the gate does not listen: %w\n%s", err, t.gate.output.String())
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
-// freePort returns a port that was free a moment ago.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return &target{address: g.Addr("QUEUE_SERVING_PORT"), container: c, gate: g, timeout: hangTime}, nil
 }
 
 // runningTarget is the proxy named by QUEUEGATE_HOSTILE_TARGET, or nil.
@@ -188,17 +84,7 @@ func runningTarget() (*target, error) {
 }
 
 // alive tells whether the process under test still runs.
-func (t *target) alive() bool {
-	if t.gate == nil {
-		return true
-	}
-	select {
-	case <-t.gate.exited:
-		return false
-	default:
-		return true
-	}
-}
+func (t *target) alive() bool { return t.gate == nil || t.gate.Running() }
 
 // stop ends the gate and the container's listener, and returns what the gate
 // printed of races, panics and broken invariants.
@@ -207,19 +93,12 @@ func (t *target) stop() error {
 	if t.gate == nil {
 		return nil
 	}
-	t.gate.command.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-t.gate.exited:
-	case <-time.After(hangTime):
-		t.gate.command.Process.Kill()
-		<-t.gate.exited
+	_ = t.gate.Cmd.Process.Signal(syscall.SIGTERM)
+	t.gate.EndsIn(hangTime)
+	t.gate.End()
+	if bad := t.gate.Fault(); bad != "" {
+		_, rest, _ := strings.Cut(t.gate.Stderr.String(), bad)
+		return fmt.Errorf("the gate printed %s%.4000s", bad, rest)
 	}
-	var faults []error
-	out := t.gate.output.String()
-	for _, sign := range []string{"DATA RACE", "panic:", "BUG:", "fatal error:"} {
-		if i := strings.Index(out, sign); i >= 0 {
-			faults = append(faults, fmt.Errorf("the gate printed %.4000s", out[max(0, i-100):]))
-		}
-	}
-	return errors.Join(faults...)
+	return nil
 }

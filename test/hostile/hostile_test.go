@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -55,7 +54,7 @@ func TestHostileMessages(t *testing.T) {
 		}
 		cases = chosen
 	}
-	count, newTarget := workers, func(w int) (*target, error) { return startGate("worker" + strconv.Itoa(w)) }
+	count, newTarget := workers, func(int) (*target, error) { return startGate() }
 	running, err := runningTarget()
 	if err != nil {
 		t.Fatal(err)

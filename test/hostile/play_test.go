@@ -11,7 +11,7 @@ func playAll(t *target, runs []*run) []*outcome {
 	for _, r := range runs {
 		o := r.do(t)
 		if !t.alive() {
-			o.add(died, "the process ended:\n%.4000s", t.gate.output.String())
+			o.add(died, "the process ended:\n%.4000s", t.gate.Stderr.String())
 			all = append(all, o)
 			break
 		}

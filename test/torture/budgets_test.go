@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/queuegate/queuegate/test/internal/launch"
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
@@ -84,7 +85,7 @@ func (b budget) run(t *testing.T) {
 		settings = append(settings, "CERT_DIR="+certificate(t))
 	}
 	k := startContainer(t, "http1", newLedger(t).write)
-	direct := &honest{addr: local(k.port)}
+	direct := &honest{addr: launch.At(k.port)}
 	g := startGate(t, k.port, settings...)
 	addr := g.addr
 	if b.tls {
@@ -110,8 +111,8 @@ func (b budget) run(t *testing.T) {
 	attackers.Wait()
 	over := time.Now()
 
-	if !g.running() {
-		t.Fatalf("the gate died: %v\n%s", g.ProcessState, g.log.String())
+	if !g.Running() {
+		t.Fatalf("the gate died: %v\n%s", g.Cmd.ProcessState, g.Stderr.String())
 	}
 	slack := float64(rssSlack)
 	if b.ceiling > 0 {
@@ -142,7 +143,7 @@ func (b budget) run(t *testing.T) {
 	for _, why := range append(before.why, during.why...) {
 		t.Errorf("the honest client: %s", why)
 	}
-	if bad := faultLine(g.log.String()); bad != "" {
+	if bad := g.Fault(); bad != "" {
 		t.Errorf("the gate reported: %s", bad)
 	}
 	if row.leftOut != "" {
@@ -199,11 +200,11 @@ func (h *honest) once() (err error) {
 }
 
 func (h *honest) exchange(c *timedConn) (all []byte, err error) {
-	if c.Conn, err = net.DialTimeout("tcp", h.addr, patience); err != nil {
+	if c.Conn, err = net.DialTimeout("tcp", h.addr, testTimeout); err != nil {
 		return nil, err
 	}
 	defer c.Conn.Close()
-	_ = c.Conn.SetDeadline(time.Now().Add(patience))
+	_ = c.Conn.SetDeadline(time.Now().Add(testTimeout))
 	var conn net.Conn = c
 	if h.tls {
 		conn = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
@@ -244,7 +245,7 @@ func holders(n int, back time.Duration, hold func(context.Context, *net.TCPConn)
 			all.Go(func() {
 				pause(ctx, back*time.Duration(i)/time.Duration(n))
 				for ctx.Err() == nil {
-					dialer := net.Dialer{Timeout: patience}
+					dialer := net.Dialer{Timeout: testTimeout}
 					if conn, err := dialer.DialContext(ctx, "tcp", g.addr); err == nil {
 						struck.Add(1)
 						stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
@@ -316,7 +317,7 @@ func silentTLS(atOnce, perSecond int) func(context.Context, *gate) int {
 		for ctx.Err() == nil {
 			due := atOnce + int(time.Since(began).Seconds()*float64(perSecond))
 			for len(conns) < due && ctx.Err() == nil {
-				conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", g.tls)
+				conn, err := (&net.Dialer{Timeout: testTimeout}).DialContext(ctx, "tcp", g.tls)
 				if err != nil {
 					break
 				}
@@ -349,12 +350,12 @@ func dearHeads(ctx context.Context, g *gate) int {
 	for ; ctx.Err() == nil; n++ {
 		shape := shapes[n%len(shapes)]
 		all.Go(func() {
-			conn, err := net.DialTimeout("tcp", g.addr, patience)
+			conn, err := net.DialTimeout("tcp", g.addr, testTimeout)
 			if err != nil {
 				return
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(patience))
+			_ = conn.SetDeadline(time.Now().Add(testTimeout))
 			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"+shape+"\r\n\r\n")
 			_, _ = io.Copy(io.Discard, conn)
 		})

@@ -2,7 +2,6 @@ package torture
 
 import (
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -10,18 +9,6 @@ import (
 
 	"github.com/queuegate/queuegate/test/torture/script"
 )
-
-// faultLine is the first line of a log that no gate may write, or empty.
-func faultLine(log string) string {
-	for line := range strings.Lines(log) {
-		for _, bad := range []string{"DATA RACE", "panic", "BUG:", "fatal error"} {
-			if strings.Contains(line, bad) {
-				return line
-			}
-		}
-	}
-	return ""
-}
 
 // each runs an experiment with every protocol of the container; they share its
 // events.
@@ -38,7 +25,7 @@ func TestTheContainerIsKilledUnderLoad(t *testing.T) {
 		x.load()
 		for range kills {
 			x.await(20 + x.rng.IntN(400))
-			x.container.kill()
+			x.container.Kill()
 			time.Sleep(between(x.rng, 0, 60*time.Millisecond))
 			x.container.start()
 		}
@@ -80,9 +67,9 @@ func TestEitherSideIsStoppedForAWhile(t *testing.T) {
 		for n := range stops {
 			p := []*child{x.container.child, x.gate.child}[n%2]
 			x.await(x.rng.IntN(100))
-			p.signal(t, syscall.SIGSTOP)
+			signal(t, p, syscall.SIGSTOP)
 			time.Sleep(between(x.rng, 20*time.Millisecond, 700*time.Millisecond))
-			p.signal(t, syscall.SIGCONT)
+			signal(t, p, syscall.SIGCONT)
 		}
 		x.await(100)
 		x.finish(stops)
@@ -121,16 +108,16 @@ func TestTheGateIsToldToEndAtRandomMoments(t *testing.T) {
 			x.ledger.draining = true
 			x.load()
 			x.await(x.rng.IntN(500))
-			x.gate.signal(t, syscall.SIGTERM)
+			signal(t, x.gate.child, syscall.SIGTERM)
 			x.workers.Wait() // they end when nobody listens any more
-			if !eventually(func() bool { return !x.gate.running() }) {
-				t.Fatalf("the gate has not ended\n%s", x.gate.log.String())
+			if !eventually(func() bool { return !x.gate.Running() }) {
+				t.Fatalf("the gate has not ended\n%s", x.gate.Stderr.String())
 			}
-			if code := x.gate.ProcessState.ExitCode(); code != 0 {
-				t.Errorf("the gate ended with code %d\n%s", code, x.gate.log.String())
+			if code := x.gate.Cmd.ProcessState.ExitCode(); code != 0 {
+				t.Errorf("the gate ended with code %d\n%s", code, x.gate.Stderr.String())
 			}
 			x.checkLog()
-			x.container.kill()
+			x.container.Kill()
 			total.add(x.ledger.row())
 		}
 		if total.broken != 0 {

@@ -17,6 +17,7 @@ import (
 
 	nethttp2 "golang.org/x/net/http2"
 
+	"github.com/queuegate/queuegate/test/internal/launch"
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
@@ -218,7 +219,7 @@ func (f *flood) run(t *testing.T, connections int) {
 	// The time is what it takes at least: a machine with other work to do may
 	// need longer until a limit is met.
 	d := scaledTime(1500*time.Millisecond, 100*time.Millisecond)
-	for began := time.Now(); time.Since(began) < d || !over() && time.Since(began) < patience; {
+	for began := time.Now(); time.Since(began) < d || !over() && time.Since(began) < testTimeout; {
 		during.run(100 * time.Millisecond)
 	}
 	figures, err := g.figures()
@@ -229,18 +230,18 @@ func (f *flood) run(t *testing.T, connections int) {
 	row.growth = max(0, peak-rest)
 	row.before, row.during = quantilesOf(before.took), quantilesOf(during.took)
 	row.asked, row.failed = len(before.took)+len(during.took), before.failed+during.failed
-	row.alive = g.running()
+	row.alive = g.Running()
 	enterFlood(row)
 	if !row.alive {
-		t.Fatalf("the gate died: %v\n%s", g.ProcessState, g.log.String())
+		t.Fatalf("the gate died: %v\n%s", g.Cmd.ProcessState, g.Stderr.String())
 	}
 	for _, why := range append(before.why, during.why...) {
 		t.Errorf("the innocent client: %s", why)
 	}
-	if row.growth > maxGrowth && !raceBuild {
+	if row.growth > maxGrowth && !launch.RaceBuild {
 		t.Errorf("RSS grew by %.1f MiB, want at most %d", row.growth, maxGrowth)
 	}
-	if bad := faultLine(g.log.String()); bad != "" {
+	if bad := g.Fault(); bad != "" {
 		t.Errorf("the gate reported: %s", bad)
 	}
 	if f.kind != "" {
@@ -279,7 +280,7 @@ func sell(ctx context.Context, tickets chan<- struct{}) {
 // attack opens a connection and goes on until it ends. It returns how the gate
 // ended it.
 func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}) string {
-	c, err := net.DialTimeout("tcp", addr, patience)
+	c, err := net.DialTimeout("tcp", addr, testTimeout)
 	if err != nil {
 		return "refused"
 	}
@@ -355,7 +356,7 @@ const innocentPerSecond = 100
 func newInnocent(addr string) *innocent {
 	tr := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
 	tr.Protocols.SetUnencryptedHTTP2(true)
-	return &innocent{url: "http://" + addr + "/", client: http.Client{Transport: tr, Timeout: patience}}
+	return &innocent{url: "http://" + addr + "/", client: http.Client{Transport: tr, Timeout: testTimeout}}
 }
 
 func (c *innocent) run(d time.Duration) {

@@ -40,13 +40,13 @@ func (c *http1) do(q *request) (verdict, string) {
 		c.close()
 	}
 	if c.conn == nil {
-		conn, err := net.DialTimeout("tcp", c.addr, patience)
+		conn, err := net.DialTimeout("tcp", c.addr, testTimeout)
 		if err != nil {
 			return notSent, err.Error()
 		}
 		c.conn, c.r = conn.(*net.TCPConn), bufio.NewReaderSize(conn, 16<<10)
 	}
-	_ = c.conn.SetDeadline(time.Now().Add(patience))
+	_ = c.conn.SetDeadline(time.Now().Add(testTimeout))
 	out := q.wire(q.fresh && c.rng.IntN(2) == 0)
 	if q.cut {
 		c.cutAt(q, out)

@@ -63,7 +63,7 @@ func (c *http2) abort(reset bool) {
 }
 
 func (c *http2) do(q *request, rng *rand.Rand) (verdict, string) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, q.method, "http://"+c.addr+"/"+strconv.Itoa(q.id), nil)
 	if err != nil {

@@ -165,8 +165,8 @@ func (x *experiment) workHTTP2(rng *rand.Rand) {
 func (x *experiment) await(n int) {
 	x.t.Helper()
 	for target := x.ended.Load() + int64(n); x.ended.Load() < target; {
-		if !x.gate.running() {
-			x.t.Fatalf("the gate died: %v\n%s", x.gate.ProcessState, x.gate.log.String())
+		if !x.gate.Running() {
+			x.t.Fatalf("the gate died: %v\n%s", x.gate.Cmd.ProcessState, x.gate.Stderr.String())
 		}
 		x.peak = max(x.peak, x.gate.rss())
 		time.Sleep(time.Millisecond)
@@ -181,7 +181,7 @@ func (x *experiment) finish(events int) {
 	x.peak = max(x.peak, x.gate.rss())
 	gauges := map[string]float64{}
 	clean := eventually(func() bool { return x.quiet(gauges) })
-	x.container.kill() // and the connections to it end
+	x.container.Kill() // and the connections to it end
 	clean = clean && eventually(func() bool { return x.quiet(gauges) && gauges["upstream connections"] == 0 })
 	sockets := 0
 	clean = clean && eventually(func() bool { sockets = x.gate.sockets(); return sockets <= x.baseSockets })
@@ -190,8 +190,8 @@ func (x *experiment) finish(events int) {
 	if !back {
 		x.t.Errorf("RSS %.1f MiB at rest, %.1f before", after, x.baseRSS)
 	}
-	if !x.gate.running() {
-		x.t.Errorf("the gate died: %v\n%s", x.gate.ProcessState, x.gate.log.String())
+	if !x.gate.Running() {
+		x.t.Errorf("the gate died: %v\n%s", x.gate.Cmd.ProcessState, x.gate.Stderr.String())
 	}
 	r := x.ledger.row()
 	if r.gauges = "0"; !clean {
@@ -208,7 +208,7 @@ const rssSlack = 32
 
 func (x *experiment) checkLog() {
 	x.t.Helper()
-	if bad := faultLine(x.gate.log.String()); bad != "" {
+	if bad := x.gate.Fault(); bad != "" {
 		x.t.Errorf("the gate reported: %s", bad)
 	}
 }

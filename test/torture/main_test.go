@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 var (
@@ -20,8 +18,6 @@ var (
 
 	// scale is 1 for the full counts, and less where there is less time.
 	scale = 20.0 / 300
-
-	raceBuild = os.Getenv("QUEUEGATE_RACE") == "1"
 )
 
 func TestMain(m *testing.M) {
@@ -46,12 +42,7 @@ func runAll(m *testing.M) (code int, err error) {
 		}
 		scale = min(1, d.Minutes()/5)
 	}
-	limit := unix.Rlimit{}
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return 0, err
-	}
-	limit.Cur = limit.Max
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+	if err := launch.RaiseFileLimit(); err != nil {
 		return 0, err
 	}
 	dir, err := os.MkdirTemp("", "torture")
@@ -59,32 +50,15 @@ func runAll(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	if containerBinary, err = build(dir, "./test/torture/container"); err != nil {
+	if containerBinary, err = launch.Build(dir, "./test/torture/container"); err != nil {
 		return 0, err
 	}
-	if queueBinary = os.Getenv("QUEUEGATE_BINARY"); queueBinary == "" {
-		if queueBinary, err = build(dir, "./cmd/queue"); err != nil {
-			return 0, err
-		}
+	if queueBinary, err = launch.GateBinary(dir); err != nil {
+		return 0, err
 	}
 	code = m.Run()
 	report(os.Stdout)
 	return code, nil
-}
-
-// build compiles the package at this path from the root of the module.
-func build(dir, path string) (string, error) {
-	out := filepath.Join(dir, filepath.Base(path))
-	args := []string{"build", "-o", out}
-	if raceBuild {
-		args = append(args, "-race")
-	}
-	cmd := exec.Command("go", append(args, path)...)
-	cmd.Dir = filepath.Join("..", "..")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building %s: %w\n%s", path, err, text)
-	}
-	return out, nil
 }
 
 // scaled is the count for the time that there is.

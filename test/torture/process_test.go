@@ -1,79 +1,30 @@
 package torture
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// patience bounds every wait: far above the request clock of the gate. What is
-// neither answered nor cut by then is lost.
-const patience = 45 * time.Second
+// testTimeout bounds every wait: far above the request clock of the gate. What
+// is neither answered nor cut by then is lost.
+const testTimeout = 45 * time.Second
 
 const requestClockSeconds = 20
 
 // child is a process that is killed when the test ends, should it still run.
-type child struct {
-	*exec.Cmd
-	log    lockedBuffer
-	exited chan struct{} // closed after Wait
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-func start(t *testing.T, cmd *exec.Cmd) *child {
-	t.Helper()
-	p := &child{Cmd: cmd, exited: make(chan struct{})}
-	cmd.Stderr = &p.log
-	must(t, cmd.Start())
-	go func() {
-		_ = cmd.Wait() // the exit code is read from the state
-		close(p.exited)
-	}()
-	t.Cleanup(p.kill)
-	return p
-}
-
-// kill ends the process without warning, and waits for its end.
-func (p *child) kill() {
-	_ = p.Process.Kill() // a stopped process too; one that has ended is no matter
-	<-p.exited
-}
-
-func (p *child) running() bool {
-	select {
-	case <-p.exited:
-		return false
-	default:
-		return true
-	}
-}
+type child = launch.Process
 
 // gate is a running gate.
 type gate struct {
@@ -81,68 +32,21 @@ type gate struct {
 	addr, tls, metrics string
 }
 
-// startGate runs the gate in front of a container's port. A setting "ulimit
-// -n 64" or "cgroup path" is a limit of the process; others are variables.
+// startGate runs the gate in front of a container's port. Settings are those of
+// launch.Options.
 func startGate(t *testing.T, userPort int, settings ...string) *gate {
 	t.Helper()
-	for range 5 {
-		port, secure, figures := freePort(t), freePort(t), freePort(t)
-		g := &gate{addr: local(port), tls: local(secure), metrics: local(figures)}
-		dir := t.TempDir()
-		env := []string{
-			"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"),
-			fmt.Sprintf("QUEUE_SERVING_PORT=%d", port), fmt.Sprintf("QUEUE_SERVING_TLS_PORT=%d", secure),
-			fmt.Sprintf("METRICS_PORT=%d", figures), fmt.Sprintf("USER_PORT=%d", userPort),
-			fmt.Sprintf("DRAIN_SOCKET=@torture-%d-%d", os.Getpid(), port),
-			fmt.Sprintf("REVISION_TIMEOUT_SECONDS=%d", requestClockSeconds),
-			"CERT_DIR=" + filepath.Join(dir, "none"), "ADMIN_PORT=0", "AUTOSCALER_METRICS_PORT=0", "STATUS_PORT=0",
-			"SERVING_READINESS_PROBE=none", "DRAIN_QUIET_SECONDS=0",
-		}
-		shell := ""
-		for _, s := range settings {
-			if limit, ok := strings.CutPrefix(s, "ulimit "); ok {
-				shell += "ulimit " + limit + " && "
-			} else if group, ok := strings.CutPrefix(s, "cgroup "); ok {
-				shell += "echo $$ >" + group + "/cgroup.procs && "
-			} else {
-				env = append(env, s)
-			}
-		}
-		cmd := exec.Command("/bin/sh", "-c", shell+`exec "$0"`, queueBinary)
-		cmd.Env = env
-		g.child = start(t, cmd)
-		if g.awaitListening(t) {
-			return g
-		}
-		if !strings.Contains(g.log.String(), "in use") {
-			t.Fatalf("the gate ended before it listened: %v\n%s", g.ProcessState, g.log.String())
-		}
-	}
-	t.Fatal("no free port in five attempts")
-	return nil
-}
-
-func (g *gate) awaitListening(t *testing.T) bool {
-	t.Helper()
-	for _, addr := range []string{g.metrics, g.addr} {
-		if !eventually(func() bool { return !g.running() || connects(addr) }) {
-			t.Fatalf("the gate does not listen on %s\n%s", addr, g.log.String())
-		}
-	}
-	return g.running()
-}
-
-func connects(addr string) bool {
-	c, err := net.Dial("tcp", addr)
-	if err == nil {
-		_ = c.Close()
-	}
-	return err == nil
+	g, err := launch.StartGate(launch.Options{Binary: queueBinary, UserPort: userPort, Timeout: testTimeout, Settings: slices.Concat([]string{
+		"QUEUE_SERVING_TLS_PORT=free", "METRICS_PORT=free", fmt.Sprintf("REVISION_TIMEOUT_SECONDS=%d", requestClockSeconds),
+	}, settings)})
+	must(t, err)
+	t.Cleanup(g.End)
+	return &gate{g.Process, g.Addr("QUEUE_SERVING_PORT"), g.Addr("QUEUE_SERVING_TLS_PORT"), g.Addr("METRICS_PORT")}
 }
 
 // eventually waits for a condition that is bound to come true.
 func eventually(done func() bool) bool {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if done() {
 			return true
 		}
@@ -152,7 +56,7 @@ func eventually(done func() bool) bool {
 
 // figures scrapes the gate; names carry their labels.
 func (g *gate) figures() (map[string]float64, error) {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testTimeout}
 	response, err := client.Get("http://" + g.metrics + "/metrics")
 	if err != nil {
 		return nil, err
@@ -171,7 +75,7 @@ func (g *gate) figures() (map[string]float64, error) {
 
 // sockets counts the open ones of the gate.
 func (g *gate) sockets() int {
-	dir := fmt.Sprintf("/proc/%d/fd", g.Process.Pid)
+	dir := fmt.Sprintf("/proc/%d/fd", g.Cmd.Process.Pid)
 	entries, _ := os.ReadDir(dir) // a process that has ended has none
 	n := 0
 	for _, e := range entries {
@@ -184,7 +88,7 @@ func (g *gate) sockets() int {
 
 // rss is the gate's resident memory in MiB.
 func (g *gate) rss() float64 {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", g.Process.Pid))
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", g.Cmd.Process.Pid))
 	fields := strings.Fields(string(text))
 	if len(fields) < 2 {
 		return 0
@@ -205,7 +109,7 @@ type container struct {
 
 func startContainer(t *testing.T, speak string, seen *os.File) *container {
 	t.Helper()
-	k := &container{t: t, port: freePort(t), speak: speak, seen: seen}
+	k := &container{t: t, port: launch.FreePort(t), speak: speak, seen: seen}
 	k.start()
 	return k
 }
@@ -214,41 +118,18 @@ func (k *container) start() {
 	k.t.Helper()
 	cmd := exec.Command(containerBinary, strconv.Itoa(k.port), k.speak)
 	cmd.ExtraFiles = []*os.File{k.seen}
-	k.child = start(k.t, cmd)
-	if !eventually(func() bool { return connects(local(k.port)) || !k.running() }) || !k.running() {
-		k.t.Fatalf("the container does not listen: %s", k.log.String())
+	var err error
+	k.child, err = launch.Start(cmd)
+	must(k.t, err)
+	k.t.Cleanup(k.child.Kill)
+	if !eventually(func() bool { return launch.Accepts(launch.At(k.port)) || !k.Running() }) || !k.Running() {
+		k.t.Fatalf("the container does not listen: %s", k.Stderr.String())
 	}
 }
 
-func (p *child) signal(t *testing.T, s syscall.Signal) {
+func signal(t *testing.T, p *child, s syscall.Signal) {
 	t.Helper()
-	if err := p.Process.Signal(s); err != nil {
-		t.Errorf("sending %v to pid %d: %v", s, p.Process.Pid, err)
+	if err := p.Cmd.Process.Signal(s); err != nil {
+		t.Errorf("sending %v to pid %d: %v", s, p.Cmd.Process.Pid, err)
 	}
-}
-
-func local(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
-
-var portsGiven = map[int]bool{}
-
-// freePort picks one below the range that the kernel gives to outgoing
-// connections, and none twice.
-func freePort(t *testing.T) int {
-	t.Helper()
-	rng := random("ports", len(portsGiven)+os.Getpid())
-	for range 1000 {
-		port := 15000 + rng.IntN(17000)
-		if portsGiven[port] {
-			continue
-		}
-		portsGiven[port] = true
-		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
-		if err != nil {
-			continue
-		}
-		_ = l.Close()
-		return port
-	}
-	t.Fatal("no free port")
-	return 0
 }

@@ -56,7 +56,7 @@ func TestARollOverUnderGoProxiesLosesNoPOST(t *testing.T) {
 			for c := range clientsOfProxy {
 				rng := random(t.Name(), p*clientsOfProxy+c)
 				all.Go(func() {
-					client := &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: patience}
+					client := &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: testTimeout}
 					defer client.CloseIdleConnections()
 					for !stopped.Load() {
 						sent.Add(1)
@@ -74,18 +74,18 @@ func TestARollOverUnderGoProxiesLosesNoPOST(t *testing.T) {
 		for range rolls {
 			time.Sleep(between(random(t.Name(), -rolls), 100*time.Millisecond, 300*time.Millisecond))
 			next := begin()
-			current.signal(t, syscall.SIGTERM)
+			signal(t, current.child, syscall.SIGTERM)
 			time.Sleep(20 * time.Millisecond) // until the endpoints are known to have changed
 			addr.Store(next.addr)
 			select {
-			case <-current.exited:
-				if code := current.ProcessState.ExitCode(); code != 0 {
-					t.Errorf("the gate ended with code %d\n%s", code, current.log.String())
+			case <-current.Exited:
+				if code := current.Cmd.ProcessState.ExitCode(); code != 0 {
+					t.Errorf("the gate ended with code %d\n%s", code, current.Stderr.String())
 				}
-			case <-time.After(patience):
-				t.Fatalf("the gate does not end\n%s", current.log.String())
+			case <-time.After(testTimeout):
+				t.Fatalf("the gate does not end\n%s", current.Stderr.String())
 			}
-			if bad := faultLine(current.log.String()); bad != "" {
+			if bad := current.Fault(); bad != "" {
 				t.Errorf("the gate reported: %s", bad)
 			}
 			current = next

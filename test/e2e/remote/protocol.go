@@ -24,7 +24,7 @@ type ReadArgs struct {
 }
 
 // ReadReply carries recorded bytes, or how and when the connection ended.
-// Neither means that patience ran out.
+// Neither means that the time was up.
 type ReadReply struct {
 	Data    []byte
 	Ended   string

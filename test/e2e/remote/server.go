@@ -256,11 +256,11 @@ func (s *Server) find(id int) (*conn, error) {
 	return s.conns[id], nil
 }
 
-// waitLocked waits under s.mu until done or until patience runs out, and tells
+// waitLocked waits under s.mu until done or until the timeout, and tells
 // which.
-func (s *Server) waitLocked(patience time.Duration, done func() bool) bool {
+func (s *Server) waitLocked(timeout time.Duration, done func() bool) bool {
 	over := false
-	timer := time.AfterFunc(patience, func() {
+	timer := time.AfterFunc(timeout, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		over = true

@@ -1,0 +1,69 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// RaceBuild says that binaries carry the race detector, whose memory and time
+// are not the gate's.
+var RaceBuild = os.Getenv("QUEUEGATE_RACE") == "1"
+
+// root is that of the gate's module: suites stand in directories of test/.
+var root = filepath.Join("..", "..")
+
+// GateBinary is the one of QUEUEGATE_BINARY, or one built in dir.
+func GateBinary(dir string) (path string, err error) {
+	if path = os.Getenv("QUEUEGATE_BINARY"); path != "" {
+		return path, nil
+	}
+	return Build(dir, "./cmd/queue")
+}
+
+// Build compiles the package at this path from the root of the module.
+func Build(dir, path string) (binary string, err error) {
+	for _, sources := range []string{path, "pkg"} {
+		if err := readSources(filepath.Join(root, sources)); err != nil {
+			return "", err
+		}
+	}
+	binary = filepath.Join(dir, filepath.Base(path))
+	args := []string{"build", "-o", binary}
+	if RaceBuild {
+		args = append(args, "-race")
+	}
+	cmd := exec.Command("go", append(args, path)...)
+	cmd.Dir = root
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building %s: %w\n%s", path, err, text)
+	}
+	return binary, nil
+}
+
+// readSources opens what a binary is built from: go test does not see what a
+// build that it starts depends on, and would repeat a cached result.
+func readSources(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			_, err = os.ReadFile(path)
+		}
+		return err
+	})
+}
+
+// RaiseFileLimit makes room for ten thousand connections, here and in the
+// processes started from here.
+func RaiseFileLimit() error {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return fmt.Errorf("reading the limit of open files: %w", err)
+	}
+	l.Cur = l.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return fmt.Errorf("raising the limit of open files to %d: %w", l.Max, err)
+	}
+	return nil
+}
