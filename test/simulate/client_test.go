@@ -483,7 +483,7 @@ func (c *client) lost(reset bool) {
 
 // switched begins a tunnel.
 func (c *client) switched(q *request) {
-	if !q.answer.switches {
+	if !q.answer.switches || q.answer.garbage {
 		c.found("request %d: 101, which the container has not said", q.id)
 	}
 	q.verdict = tunnelled

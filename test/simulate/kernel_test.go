@@ -38,6 +38,8 @@ type loopState struct {
 	timerAt int64 // so is one for the loop's timers, at this instant; 0 = no
 	over    bool
 	turn    func()
+	spins   int // turns in a row that left a timer that was due
+	polls   int // in this turn
 	roused  atomic.Bool
 }
 
@@ -148,6 +150,7 @@ func (k *kernel) turn(s *loopState) {
 	if s.over {
 		return
 	}
+	s.polls = 0
 	next, over := k.attempt(s)
 	s.over = over
 	if over {
@@ -155,6 +158,11 @@ func (k *kernel) turn(s *loopState) {
 	}
 	if len(s.ready) > 0 {
 		k.wake(s)
+	}
+	if next == 0 || next > k.now {
+		s.spins = 0
+	} else if s.spins++; s.spins > maxSpins {
+		k.found("a timer of a loop is due again at once")
 	}
 	if next != 0 && (s.timerAt == 0 || next < s.timerAt) {
 		s.timerAt = next
@@ -166,6 +174,12 @@ func (k *kernel) turn(s *loopState) {
 		})
 	}
 }
+
+// What a loop may do while the clock stands: a spinning one would not end.
+const (
+	maxSpins = 10_000
+	maxPolls = 1 << 20
+)
 
 // attempt is a turn that may panic.
 func (k *kernel) attempt(s *loopState) (next int64, over bool) {
@@ -228,6 +242,9 @@ func (k *kernel) maskOf(f *file) (mask uint32) {
 // Poll delivers what is ready in any order, and not always all of it.
 func (k *kernel) Poll(l *loop.Loop, events []unix.EpollEvent) int {
 	s := k.stateOf(l)
+	if s.polls++; s.polls > maxPolls {
+		panic("a turn of the loop does not end")
+	}
 	if len(s.ready) == 0 {
 		return 0
 	}

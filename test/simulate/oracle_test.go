@@ -352,7 +352,14 @@ func (r *run) look(calm bool) {
 		}
 		r.found("request %d: under way for %v, the limit is %v", first.id, time.Duration(r.now-first.begunAt), g.RequestTimeout)
 	}
-	if held := r.gate.Pending.Held(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 50*millisecond+r.slack() {
+	if len(r.underWay) == 0 {
+		for _, l := range r.kernel.live {
+			if l.kind == "up" && l.goneAt > 0 && l.unread() == 0 && r.now-l.goneAt > 10*millisecond+r.kernel.held {
+				r.found("%s: the container closed it %v ago, and the gate keeps it", l, time.Duration(r.now-l.goneAt))
+			}
+		}
+	}
+	if held := r.gate.Pending.Held(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 15*millisecond+r.slack() {
 		r.found("%d requests are held, and the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
 	}
 }

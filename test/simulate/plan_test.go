@@ -109,7 +109,32 @@ func draw(w *world, k *kernel) *settings {
 		k.settings.segment = 3 // bytes that trickle
 		s.bodies = min(s.bodies, 200)
 	}
+	s.focus(w, k)
 	return s
+}
+
+// focus brings together, in some runs, what else comes together too rarely.
+func (s *settings) focus(w *world, k *kernel) {
+	g := &s.gate
+	switch w.more.IntN(24) {
+	case 0: // clients leave long answers
+		s.bodies, k.settings.segment = 600_000, 0
+		s.clients, s.requests = min(s.clients, 6), min(s.requests, 4)
+		g.HardConcurrency = w.more.IntN(2) == 0
+		s.w.leave, s.w.slowRead = 0.3, 0.1
+	case 1: // SIGTERM comes when clients do
+		s.drainAt = 1 + w.more.Int64N(2*millisecond)
+		s.concurrent = millisecond
+	case 2: // loops are held up, so that much is in one batch
+		k.held = 20 * millisecond
+		s.clients, s.think, s.concurrent = max(s.clients, 12), millisecond, millisecond
+		g.ConcurrencyLimit, g.QueueCapacity = 1+w.more.IntN(3), 100
+		s.w.leave = 0.3
+	case 3: // buffers take more than a step moves
+		s.bodies, k.settings.segment = 600_000, 0
+		k.settings.receive, k.settings.send = 1<<20, 1<<20
+		s.clients, s.requests = min(s.clients, 6), min(s.requests, 4)
+	}
 }
 
 // request is one exchange: what the client sends and when it leaves, what the
@@ -381,7 +406,11 @@ func (a *answer) write(w *world, q *request) {
 		b = append(appendNumber(b, "X-Sim: ", q.id), "\r\n"...)
 	}
 	if a.garbage {
-		b = append(b, pick(w, "HTTQ/1.1 200 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")...)
+		what := pick(w, "HTTQ/1.1 200 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")
+		if w.more.IntN(4) == 0 { // not what the client has asked for, if it has asked for any
+			what = "HTTP/1.1 101 Sim\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n"
+		}
+		b = append(b, what...)
 		a.head, a.full = len(b), len(b)
 		a.wire = w.scratch.keep(b)
 		return

@@ -65,7 +65,7 @@ const address = "127.0.0.1:8080"
 
 // simulate runs a seed. It must be called in a bubble of synctest.
 func simulate(seed uint64, tracing bool, c changes) (res result) {
-	w := &world{scratch: scratches.Get().(*scratch), rng: rand.New(rand.NewPCG(seed, 0x5eed)), now: second, tracing: tracing, timer: time.NewTimer(0), news: make(chan struct{}, 1)}
+	w := &world{scratch: scratches.Get().(*scratch), rng: rand.New(rand.NewPCG(seed, 0x5eed)), more: rand.New(rand.NewPCG(seed, 0xf0c5)), now: second, tracing: tracing, timer: time.NewTimer(0), news: make(chan struct{}, 1)}
 	<-w.timer.C
 	k := newKernel(w)
 	r := &run{world: w, kernel: k}

@@ -12,7 +12,8 @@ import (
 type world struct {
 	*scratch
 	rng     *rand.Rand
-	now     int64 // ns
+	more    *rand.Rand // draws what came later, so that seeds mean what they meant
+	now     int64      // ns
 	seq     uint64
 	shuffle bool          // what happens at the same instant does so in any order
 	inStep  bool          // the clock of the bubble moves with that of the world
