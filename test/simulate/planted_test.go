@@ -26,7 +26,7 @@ var faults = []planted{
 	{"an exchange that changes the line stays counted as held", "pending.go", "	case &x.gate.Pending.line:\n		x.gate.Pending.leave(x)\n", ""},
 	{"a paused listener closes itself when a shutdown begins", "serve/listener.go", "	if !l.paused || l.worker.Leaving() {\n", "	if l.paused && l.worker.Leaving() {\n		l.close()\n	}\n	if !l.paused {\n"},
 	{"a lingering connection is reset when its client half-closes", "http1/reply.go", "for !s.eng.loop.Closing() && s.now()", "for !sock.Failed() && !s.eng.loop.Closing() && s.now()"},
-	{"a spliced answer whose client has left panics", "http1/reader.go", "	if !ok { // what", "	if false { // what"},
+	{"a spliced answer whose client has left panics", "http1/reader.go", "sink, ok := dst.(rawSink)\n	if !ok { // what", "sink := dst.(rawSink)\n	if false { // what"},
 	{"what is as long as a preface is one", "wire/h2/frame.go", "return possible, possible && n", "return possible, n"},
 
 	{"one more than the limit is admitted", "admission.go", "		if word&inFlightMask >= a.limit.Load() {", "		if word&inFlightMask > a.limit.Load() {"},
@@ -67,11 +67,12 @@ var faults = []planted{
 
 	{"a container that listens again is not noticed by those who wait", "pending.go", "	for x := p.line.first; x != nil; x = x.Dial.next {\n		x.Wake()\n	}\n}\n\n// Hurry", "}\n\n// Hurry"},
 	{"the next of the pending dials is not woken", "pending.go", "	if p.line.first != nil && p.line.first != was {\n		p.line.first.Wake()\n	}\n", "	_ = was\n"},
+	{"who was held waits for a descriptor in vain", "upstream/dialer.go", "if p := &d.gate.Pending; p.Holds(x) && !p.Clear() {", "if p := &d.gate.Pending; p.Holds(x) {"},
 	{"pending dials give up too early", "pending.go", "d.giveUp = now + int64(wait)", "d.giveUp = now + int64(wait)/2"},
 	{"a descriptor of the budget is lost with each client", "http1/conn.go", "	c.list.remove(c)\n	c.eng.gate.Descriptors.Release()\n", "	c.list.remove(c)\n"},
 	{"the memory of bodies is not given back", "http1/buffers.go", "		b.bodies.Release(bulkBytes)\n", ""},
 	{"a pipe is lost", "http1/reader.go", "		r.bufs.pipes.put(r.pipe)\n		r.pipe = nil", "		r.pipe = nil"},
-	{"a shutdown resets its backlog", "serve/worker.go", "		l.drain()\n", ""},
+	{"a shutdown resets its backlog", "serve/worker.go", "	for _, l := range w.listeners {\n		l.drain()\n	}\n", ""},
 	{"a shutdown does not wait for requests", "serve/server.go", "(d.Requests() > 0 || d.Tunnels() > 0 && !expired)", "(d.Tunnels() > 0 && !expired)"},
 	{"a drain is not quiet before it goes on", "drain.go", "		if left <= 0 {\n", "		if left <= 0 || true {\n"},
 	{"the answer to HEAD has a body", "wire/response.go", "case r.Status == 304 || bytes.Equal(method, []byte(\"HEAD\")):", "case r.Status == 304:"},
