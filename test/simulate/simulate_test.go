@@ -26,7 +26,9 @@ func inBubble(t *testing.T, seed uint64, tracing bool, changes changes) (res res
 	return res
 }
 
-// TestTheGateFromASeed runs fresh seeds for SIMTIME, or SEED with its trace.
+// TestTheGateFromASeed runs fresh seeds for SIMTIME, or SEED with its trace. FIRST
+// is the first seed, SEEDS how many there are at most, and with GO_ON a finding
+// does not end the run.
 func TestTheGateFromASeed(t *testing.T) {
 	if text := os.Getenv("SEED"); text != "" {
 		replay(t, text, os.Getenv("CHANGES"))
@@ -52,7 +54,7 @@ func TestTheGateFromASeed(t *testing.T) {
 	if text := os.Getenv("SEEDS"); text != "" {
 		most = int(number(t, text))
 	}
-	t.Logf("%s of seeds from %d on", period, first)
+	t.Logf("%s of seeds from %d on: make simulate SIMTIME=%[1]s FIRST=%[2]d", period, first)
 	s := &series{most: most, until: time.Now().Add(period), began: time.Now(), next: first, goOn: os.Getenv("GO_ON") != "", kinds: map[string]int{}}
 	t.Run("seeds", func(t *testing.T) {
 		for i := range runtime.GOMAXPROCS(0) {
