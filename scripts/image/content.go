@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/queuegate/queuegate/scripts/image/binary"
 )
 
 const (
@@ -59,6 +61,13 @@ func (p program) labels(r release) map[string]string {
 		"org.opencontainers.image.licenses":    "Apache-2.0",
 		"org.opencontainers.image.version":     r.version,
 		"org.opencontainers.image.revision":    r.commit,
+	}
+}
+
+func (p program) source(root string, r release) binary.Source {
+	return binary.Source{
+		Module: root, Package: "./cmd/" + p.name, Version: r.version, Commit: r.commit, Time: r.time.Time,
+		Stamped: p.name == "queue",
 	}
 }
 

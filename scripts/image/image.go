@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/queuegate/queuegate/scripts/image/binary"
 )
 
 // An image is one program for all platforms.
@@ -28,17 +30,18 @@ func assemble(root string, p program, r release) (*image, error) {
 	labels := p.labels(r)
 	all := &image{program: p, index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
 	for _, platform := range platforms {
-		binary, err := build(root, p, platform, r)
+		source := p.source(root, r)
+		built, err := binary.Build(source, platform.Architecture)
 		if err != nil {
 			return nil, err
 		}
-		one, err := single(p, platform, r, binary)
+		one, err := single(p, platform, r, built)
 		if err != nil {
 			return nil, fmt.Errorf("assembling %s for %s: %w", p.name, platform, err)
 		}
 		one = mutate.Annotations(one, labels).(v1.Image)
 		all.index = mutate.AppendManifests(all.index, mutate.IndexAddendum{Add: one, Descriptor: v1.Descriptor{Platform: &platform}})
-		b, err := describe(p, platform, r, binary, one)
+		b, err := describe(source, platform, built, one)
 		if err != nil {
 			return nil, fmt.Errorf("describing %s for %s: %w", p.name, platform, err)
 		}
@@ -48,11 +51,11 @@ func assemble(root string, p program, r release) (*image, error) {
 	return all, nil
 }
 
-func single(p program, platform v1.Platform, r release, binary []byte) (v1.Image, error) {
+func single(p program, platform v1.Platform, r release, built []byte) (v1.Image, error) {
 	made := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	var err error
 	for _, name := range p.files() {
-		content, mode := binary, int64(0o755)
+		content, mode := built, int64(0o755)
 		if name == rootsFile {
 			content, mode = roots(), 0o644
 		}

@@ -1,0 +1,132 @@
+// Archives makes what a release consists of beside the images: for each
+// platform an archive with the gate, queuectl, their man pages and completions,
+// and a bill of materials for each program; and SHA256SUMS. The same sources
+// and the same Go version make the same bytes.
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/queuegate/queuegate/scripts/image/binary"
+)
+
+var architectures = []string{"amd64", "arm64"}
+
+type settings struct {
+	root, out       string
+	version, commit string
+	time            time.Time // of the commit: all times in the archives
+}
+
+func main() {
+	var cfg settings
+	flag.StringVar(&cfg.root, "root", "../..", "directory of the module")
+	flag.StringVar(&cfg.out, "out", "bin/release", "directory of the archives")
+	flag.StringVar(&cfg.version, "version", "unknown", "version of the sources")
+	flag.StringVar(&cfg.commit, "commit", "unknown", "commit of the sources")
+	seconds := flag.Int64("time", 0, "time of the commit, in seconds since 1970")
+	flag.Parse()
+	cfg.time = time.Unix(*seconds, 0).UTC()
+	if err := run(cfg, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// run leaves nothing but the release in cfg.out.
+func run(cfg settings, log io.Writer) error {
+	if err := described(cfg); err != nil {
+		return err
+	}
+	if !slices.Contains(architectures, runtime.GOARCH) || runtime.GOOS != "linux" {
+		return fmt.Errorf("man pages and completions come from the programs, which do not run on %s/%s", runtime.GOOS, runtime.GOARCH)
+	}
+	if err := errors.Join(os.RemoveAll(cfg.out), os.MkdirAll(cfg.out, 0o755)); err != nil {
+		return err
+	}
+	files := map[string][]byte{}
+	built := map[string][]byte{} // program/architecture
+	base := "queuegate_" + strings.TrimPrefix(cfg.version, "v") + "_linux_"
+	for _, architecture := range architectures {
+		for _, s := range cfg.sources() {
+			program, err := binary.Build(s, architecture)
+			if err != nil {
+				return err
+			}
+			bill, err := binary.Bill(s, program)
+			if err != nil {
+				return err
+			}
+			name := filepath.Base(filepath.Join(s.Module, s.Package))
+			built[name+"/"+architecture] = program
+			files[base+architecture+"."+name+".cdx.json"] = bill
+		}
+	}
+	share, err := generate(cfg, built["queue/"+runtime.GOARCH], built["queuectl/"+runtime.GOARCH])
+	if err != nil {
+		return err
+	}
+	for _, architecture := range architectures {
+		archive, err := pack(base+architecture, cfg.time, built["queue/"+architecture], built["queuectl/"+architecture], share)
+		if err != nil {
+			return err
+		}
+		files[base+architecture+".tar.gz"] = archive
+	}
+	return write(cfg.out, files, log)
+}
+
+// sources are the programs of a release. The last element of module and package
+// is a program's name.
+func (cfg *settings) sources() []binary.Source {
+	s := binary.Source{Version: cfg.version, Commit: cfg.commit, Time: cfg.time, Stamped: true}
+	gate, ctl := s, s
+	gate.Module, gate.Package = cfg.root, "./cmd/queue"
+	ctl.Module, ctl.Package = filepath.Join(cfg.root, "cmd/queuectl"), "."
+	return []binary.Source{gate, ctl}
+}
+
+// described wants a section of the CHANGELOG for the version, if it is one.
+func described(cfg settings) error {
+	if !regexp.MustCompile(`^v\d+\.\d+\.\d+$`).MatchString(cfg.version) {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(cfg.root, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	title := "\n## [" + cfg.version[1:] + "] - "
+	if !strings.Contains(string(text), title) {
+		return fmt.Errorf("CHANGELOG.md says nothing of %s: want a section that begins with %q", cfg.version, strings.TrimSpace(title))
+	}
+	return nil
+}
+
+// write puts files and their checksums, as sha256sum prints them, into a
+// directory.
+func write(dir string, files map[string][]byte, log io.Writer) error {
+	var sums strings.Builder
+	for _, name := range sorted(files) {
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(files[name]), name)
+	}
+	files["SHA256SUMS"] = []byte(sums.String())
+	for _, name := range sorted(files) {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, files[name], 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintln(log, path)
+	}
+	return nil
+}
