@@ -20,7 +20,7 @@ COUNT     ?= 5
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image run demo test race e2e torture simulate planted conformance render browser cluster bench bench-micro lint fuzz clean
+.PHONY: help build image release share run demo test race e2e torture simulate planted conformance render browser cluster bench bench-micro lint fuzz clean
 
 help: ## this list
 	@echo 'make <target>:'
@@ -33,6 +33,10 @@ build: ## bin/queue (the gate), bin/queuectl (beside it) and bin/demo (a contain
 
 image: ## bin/image/queue.tar and demo.tar: OCI archives of IMAGE and IMAGE-demo; PUSH=registry/name[:tag] pushes them
 	cd scripts/image && $(GO) run . -root '$(CURDIR)' -out '$(CURDIR)/bin/image' -image '$(IMAGE)' -push '$(PUSH)' \
+		-version '$(VERSION)' -commit '$(COMMIT)' -time '$(EPOCH)'
+
+release: ## bin/release: archives for linux/amd64 and arm64, bills of materials, checksums, of VERSION
+	cd scripts/image && $(GO) run ./archives -root '$(CURDIR)' -out '$(CURDIR)/bin/release' \
 		-version '$(VERSION)' -commit '$(COMMIT)' -time '$(EPOCH)'
 
 share: build ## bin/share: man pages and completions of queue and queuectl
