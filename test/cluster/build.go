@@ -50,6 +50,13 @@ func build(to string, options Options) (variables []string, err error) {
 		}
 		images, variables = append(images, serving...), directories
 	}
+	if options.Definitions {
+		variable, err := copyDefinitions(to)
+		if err != nil {
+			return nil, err
+		}
+		variables = append(variables, variable)
+	}
 	return append(variables, nodeVariable+"="+node, imagesVariable+"="+strings.Join(images, ":")), nil
 }
 

@@ -8,6 +8,8 @@ import (
 
 // Options say what the tests of a package need beside a node.
 type Options struct {
+	// Definitions adds those of the custom resources in config/overlays.
+	Definitions bool
 	// Knative adds Knative Serving, DNS for services, and an ingress.
 	Knative bool
 	// Suites adds Knative's own tests, and the images that they use.

@@ -8,4 +8,4 @@ import (
 	"github.com/queuegate/queuegate/test/cluster"
 )
 
-func TestMain(m *testing.M) { cluster.Main(m, cluster.Options{}) }
+func TestMain(m *testing.M) { cluster.Main(m, cluster.Options{Definitions: true}) }

@@ -1,0 +1,72 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// definitionsVariable names a directory with definitions of custom resources.
+const definitionsVariable = "QUEUEGATE_CLUSTER_DEFINITIONS"
+
+// definitions are files in the modules of the projects that the overlays are
+// for. Nothing of these projects is built. The versions are those of test/render.
+var definitions = map[string][]string{
+	"github.com/kedacore/keda/v2@v2.20.2": {"config/crd/bases/keda.sh_scaledobjects.yaml"},
+	"github.com/prometheus-operator/prometheus-operator@v0.92.1": {
+		"example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
+		"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+	},
+}
+
+// moduleDirectory downloads a module, and returns where it is.
+func moduleDirectory(module string) (string, error) {
+	download := exec.Command("go", "mod", "download", "-json", module)
+	download.Dir = os.TempDir()
+	out, err := download.Output()
+	if err != nil {
+		return "", fmt.Errorf("go mod download %s: %w: %s", module, err, out)
+	}
+	var where struct{ Dir string }
+	if err := json.Unmarshal(out, &where); err != nil {
+		return "", err
+	}
+	return where.Dir, nil
+}
+
+// copyDefinitions puts the definitions into a directory, and returns its variable.
+func copyDefinitions(to string) (variable string, err error) {
+	to = filepath.Join(to, "definitions")
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return "", err
+	}
+	for module, files := range definitions {
+		directory, err := moduleDirectory(module)
+		if err != nil {
+			return "", err
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(filepath.Join(directory, file))
+			if err != nil {
+				return "", err
+			}
+			if err := os.WriteFile(filepath.Join(to, filepath.Base(file)), content, 0o644); err != nil {
+				return "", err
+			}
+		}
+	}
+	return definitionsVariable + "=" + to, nil
+}
+
+// InstallDefinitions gives the cluster the custom resources of KEDA and of the
+// Prometheus operator, without either.
+func InstallDefinitions(t *testing.T) {
+	t.Helper()
+	directory := os.Getenv(definitionsVariable)
+	// Their descriptions do not fit into the annotation of a client-side apply.
+	Kubectl(t, "apply", "--server-side", "-f", directory)
+	Kubectl(t, "wait", "--for=condition=Established", fmt.Sprintf("--timeout=%v", Patience), "-f", directory)
+}

@@ -1,0 +1,40 @@
+package kubernetes
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/queuegate/queuegate/test/cluster"
+)
+
+// KEDA and the Prometheus operator are not there, only the definitions of their
+// resources: the API server refuses what they do not describe.
+func TestTheOverlaysAreAppliedAsTheyAre(t *testing.T) {
+	t.Parallel()
+	cluster.InstallDefinitions(t)
+	namespace := cluster.Namespace(t)
+	for _, overlay := range []struct{ name, resources string }{
+		{"hpa", "horizontalpodautoscaler/web"},
+		{"keda", "scaledobject/web"},
+		{"prometheus-operator", "podmonitor/queuegate prometheusrule/queuegate"},
+	} {
+		t.Run(overlay.name, func(t *testing.T) {
+			directory := "../../../config/overlays/" + overlay.name
+			cluster.Kubectl(t, "-n", namespace, "apply", "--validate=strict", "-k", directory)
+			rolledOut(t, namespace)
+			cluster.Kubectl(t, append([]string{"-n", namespace, "get"}, strings.Fields(overlay.resources)...)...)
+			cluster.Kubectl(t, "-n", namespace, "delete", "-k", directory)
+		})
+	}
+	t.Run("a mistake is refused", func(t *testing.T) {
+		manifest := readFile(t, "../../../config/overlays/keda/scaledobject.yaml")
+		for right, wrong := range map[string]string{"pollingInterval: 15": "pollInterval: 15", "minReplicaCount: 2": "minReplicaCount: two"} {
+			apply := exec.Command("kubectl", "-n", namespace, "apply", "--validate=strict", "-f", "-")
+			apply.Stdin = strings.NewReader(strings.Replace(manifest, right, wrong, 1))
+			if out, err := apply.CombinedOutput(); err == nil {
+				t.Errorf("%s: %s", wrong, out)
+			}
+		}
+	})
+}
