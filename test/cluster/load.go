@@ -102,6 +102,27 @@ func (l *Load) work(ctx context.Context, address, host string, k Kind) {
 	}
 }
 
+// Await waits until n more requests are complete.
+func (l *Load) Await(t *testing.T, n int) {
+	t.Helper()
+	n += l.completed()
+	Eventually(t, func() error {
+		if c := l.completed(); c < n {
+			return fmt.Errorf("%d requests complete, want %d", c, n)
+		}
+		return nil
+	})
+}
+
+func (l *Load) completed() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, tally := range l.tallies {
+		n += tally.complete
+	}
+	return n
+}
+
 // Stop ends the load, reports it, and returns how many requests were complete
 // and how many lost.
 func (l *Load) Stop(t *testing.T) (complete, lost int) {

@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +23,7 @@ func TestWithATenthOfACPUTheGateServesAndStaysReady(t *testing.T) {
 		gate(&d.Spec.Template.Spec).Resources = limits("100m", "64Mi")
 	}).apply(t, namespace)
 	load := cluster.StartLoad(t, address(t, namespace), "", cluster.Kinds()...)
-	time.Sleep(15 * time.Second)
+	load.Await(t, 3000)
 	load.StopComplete(t)
 	if events := eventsOf(t, namespace, "Killing"); len(events) > 0 {
 		t.Errorf("events %q", events)
@@ -56,7 +55,7 @@ func TestAResizeInPlaceUnderLoadLosesNothing(t *testing.T) {
 			}
 			return nil
 		})
-		time.Sleep(3 * time.Second) // under load with these
+		load.Await(t, 500)
 	}
 	load.StopComplete(t)
 }
