@@ -1,6 +1,7 @@
 package knative
 
 import (
+	"cmp"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -17,6 +18,7 @@ const ingress = cluster.NodeAddress + ":80"
 // A service is a Knative Service of the demo container.
 type service struct {
 	namespace, name string
+	labels          string // of its pods, as YAML; "" for none
 }
 
 func (s service) host() string { return s.name + "." + s.namespace + ".example.com" }
@@ -34,6 +36,7 @@ metadata: {name: %s, namespace: %s}
 spec:
   template:
     metadata:
+      labels: %s
       annotations:
         autoscaling.knative.dev/window: 6s
         features.knative.dev/http-full-duplex: Enabled # of the activator
@@ -44,7 +47,7 @@ spec:
           env: [{name: GENERATION, value: "%d"}]
           readinessProbe: {httpGet: {path: /healthz}}
           resources: {requests: {cpu: 10m, memory: 10Mi}}
-`, s.name, s.namespace, lines.String(), cluster.KnativeRegistry, cluster.KnativeTag, generation)
+`, s.name, s.namespace, cmp.Or(s.labels, "{}"), lines.String(), cluster.KnativeRegistry, cluster.KnativeTag, generation)
 	cluster.Eventually(t, func() error { // its webhook may be a moment late
 		apply := exec.Command("kubectl", "apply", "-f", "-")
 		apply.Stdin = strings.NewReader(document)
@@ -103,8 +106,8 @@ func (s service) scaled(t *testing.T, enough func(n int) bool) (most int) {
 	return most
 }
 
-// idle waits until no pod takes requests; some may still be on their way out.
-func (s service) idle(t *testing.T) {
+// idles waits until no pod takes requests; some may still be on their way out.
+func (s service) idles(t *testing.T) {
 	t.Helper()
 	cluster.Eventually(t, func() error {
 		for _, p := range s.pods(t) {

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	coldStarts = 5
+	coldStarts = 10
 	// requests, by clients at once, of which the CPU time per request is the mean.
-	requests, clients = 20_000, 8
-	rollOuts          = 2
+	requests, clients, turns = 20_000, 8, 4
+	rollOuts                 = 2
 )
 
 // figures are what is measured of one sidecar.
@@ -28,32 +28,66 @@ type figures struct {
 	complete, lost int             // requests in roll-outs
 }
 
-// The two sidecars are measured one after the other: Knative's setting is for
-// the whole cluster.
+// A measured is a service with one of the sidecars.
+type measured struct {
+	service
+	figures
+	sidecar string
+}
+
+// Both sidecars are there at the same time, and are measured in turns: what else
+// the machine does falls on both. Knative has one of them for the whole cluster,
+// and the policy for a canary gives the other to one service.
 func TestTheTableBesideQueueProxy(t *testing.T) {
-	sidecars := []string{"queue", "queuegate"}
-	measured := map[string]figures{}
-	for _, sidecar := range sidecars {
-		t.Run(sidecar, func(t *testing.T) {
-			cluster.UseSidecar(t, sidecar)
-			measured[sidecar] = measure(t, service{cluster.Namespace(t), "measured"})
-		})
+	cluster.UseSidecar(t, "queue")
+	namespace := cluster.Namespace(t)
+	cluster.Kubectl(t, "apply", "-f", "../../../config/knative/canary.yaml")
+	t.Cleanup(func() { cluster.Kubectl(t, "delete", "-f", "../../../config/knative/canary.yaml") })
+	inEffect(t, namespace)
+	theirs := &measured{service: service{namespace: namespace, name: "theirs"}, sidecar: "queue-proxy"}
+	ours := &measured{service: service{namespace: namespace, name: "ours", labels: "{queuegate: canary}"}, sidecar: "queuegate"}
+	both := []*measured{theirs, ours}
+
+	for _, m := range both {
+		m.apply(t, 1, nil)
+	}
+	for range coldStarts {
+		for _, m := range both {
+			m.startCold(t)
+		}
+		slices.Reverse(both)
+	}
+	// From here on one pod of each stays.
+	for _, m := range both {
+		m.apply(t, 2, map[string]string{"autoscaling.knative.dev/min-scale": "1"})
+		m.scaled(t, func(n int) bool { return n == 1 })
+		m.idle = cluster.ResidentMemory(t, m.process(t))
+	}
+	for range turns {
+		for _, m := range both {
+			m.serve(t, requests/turns)
+		}
+		slices.Reverse(both)
+	}
+	for _, m := range both {
+		m.loaded = cluster.ResidentMemory(t, m.process(t))
+		m.rollOut(t)
 	}
 	if t.Failed() {
 		return
 	}
-	theirs, ours := measured["queue"], measured["queuegate"]
+
 	var table strings.Builder
-	row := func(name, format string, value func(figures) any) {
+	row := func(name, format string, value func(*measured) any) {
 		fmt.Fprintf(&table, "| %s | "+format+" | "+format+" |\n", name, value(theirs), value(ours))
 	}
 	fmt.Fprintf(&table, "| in a real pod | queue-proxy | queuegate |\n|---|---|---|\n")
-	row(fmt.Sprintf("cold start: first response of a service at zero, median of %d", coldStarts), "%.2f s", func(f figures) any { return slices.Sorted(slices.Values(f.coldStart))[len(f.coldStart)/2].Seconds() })
-	row("the same, slowest", "%.2f s", func(f figures) any { return slices.Max(f.coldStart).Seconds() })
-	row("memory, idle", "%.1f MiB", func(f figures) any { return float64(f.idle) / (1 << 20) })
-	row(fmt.Sprintf("memory after %d requests by %d clients", requests, clients), "%.1f MiB", func(f figures) any { return float64(f.loaded) / (1 << 20) })
-	row("CPU per request", "%d µs", func(f figures) any { return f.cpu.Microseconds() })
-	row(fmt.Sprintf("requests lost in %d roll-outs under load", rollOuts), "%s", func(f figures) any { return fmt.Sprintf("%d of %d", f.lost, f.complete+f.lost) })
+	row(fmt.Sprintf("cold start: first response of a service at zero, median of %d", coldStarts), "%.2f s", func(m *measured) any { return slices.Sorted(slices.Values(m.coldStart))[coldStarts/2].Seconds() })
+	row("the same, slowest", "%.2f s", func(m *measured) any { return slices.Max(m.coldStart).Seconds() })
+	row("memory, idle", "%.1f MiB", func(m *measured) any { return float64(m.idle) / (1 << 20) })
+	row(fmt.Sprintf("memory after %d requests by %d clients", requests, clients), "%.1f MiB", func(m *measured) any { return float64(m.loaded) / (1 << 20) })
+	row("CPU per request", "%d µs", func(m *measured) any { return (m.cpu / requests).Microseconds() })
+	row(fmt.Sprintf("requests lost in %d roll-outs under load", rollOuts), "%s", func(m *measured) any { return fmt.Sprintf("%d of %d", m.lost, m.complete+m.lost) })
 	t.Logf("\n%s", table.String())
 	if ours.lost > 0 {
 		t.Errorf("lost %d requests", ours.lost)
@@ -63,47 +97,70 @@ func TestTheTableBesideQueueProxy(t *testing.T) {
 	}
 }
 
-func measure(t *testing.T, s service) (f figures) {
-	s.apply(t, 1, nil)
-	for range coldStarts {
-		s.idle(t)
-		began := time.Now()
-		if err := get(http.DefaultClient, ingress, s.host()); err != nil {
-			t.Fatal("cold start:", err)
+// inEffect waits until the policy is: the API server follows it a moment later.
+func inEffect(t *testing.T, namespace string) {
+	t.Helper()
+	pod := `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try", "labels": {"queuegate": "canary"}}, "spec": {
+		"securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}, "containers": [{"name": "queue-proxy", "image": "none",
+		"securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}}`
+	cluster.Eventually(t, func() error {
+		image := cluster.KubectlWith(t, pod, "-n", namespace, "create", "--dry-run=server", "-f", "-", "-o", "jsonpath={.spec.containers[0].image}")
+		if image != "registry.example/queuegate:dev" {
+			return fmt.Errorf("image %s", image)
 		}
-		f.coldStart = append(f.coldStart, time.Since(began))
-		t.Logf("cold start: %.2f s", f.coldStart[len(f.coldStart)-1].Seconds())
+		return nil
+	})
+}
+
+// process is the sidecar's in the one pod.
+func (m *measured) process(t *testing.T) int {
+	t.Helper()
+	return cluster.ProcessOf(t, m.pods(t)[0], "queue")
+}
+
+func (m *measured) startCold(t *testing.T) {
+	t.Helper()
+	m.idles(t)
+	began := time.Now()
+	if err := get(http.DefaultClient, ingress, m.host()); err != nil {
+		t.Fatalf("%s: cold start: %v", m.sidecar, err)
 	}
-	// From here on one pod stays.
-	s.apply(t, 2, map[string]string{"autoscaling.knative.dev/min-scale": "1"})
-	s.scaled(t, func(n int) bool { return n == 1 })
-	pod := s.pods(t)[0]
-	process := cluster.ProcessOf(t, pod, "queue")
-	f.idle = cluster.ResidentMemory(t, process)
+	took := time.Since(began)
+	m.coldStart = append(m.coldStart, took)
+	t.Logf("%s: cold start: %.2f s", m.sidecar, took.Seconds())
+}
+
+// serve has n requests go straight to the pod, and adds the CPU time they took.
+func (m *measured) serve(t *testing.T, n int) {
+	t.Helper()
+	address, process := m.pods(t)[0].Status.PodIP+":8012", m.process(t)
 	before := cluster.CPUTime(t, process)
 	var group sync.WaitGroup
 	for range clients {
 		group.Go(func() {
 			client := &http.Client{Transport: &http.Transport{}}
-			for range requests / clients {
-				if err := get(client, pod.Status.PodIP+":8012", s.host()); err != nil {
-					t.Error(err)
+			defer client.CloseIdleConnections()
+			for range n / clients {
+				if err := get(client, address, m.host()); err != nil {
+					t.Errorf("%s: %v", m.sidecar, err)
 					return
 				}
 			}
 		})
 	}
 	group.Wait()
-	f.cpu = (cluster.CPUTime(t, process) - before) / requests
-	f.loaded = cluster.ResidentMemory(t, process)
+	m.cpu += cluster.CPUTime(t, process) - before
+}
 
-	load := cluster.StartLoad(t, ingress, s.host(), cluster.Kinds()...)
+func (m *measured) rollOut(t *testing.T) {
+	t.Helper()
+	load := cluster.StartLoad(t, ingress, m.host(), cluster.Kinds()...)
 	for i := range rollOuts {
-		s.apply(t, 3+i, map[string]string{"autoscaling.knative.dev/min-scale": "2"})
-		s.scaled(t, func(n int) bool { return n == 2 })
+		m.apply(t, 3+i, map[string]string{"autoscaling.knative.dev/min-scale": "2"})
+		m.scaled(t, func(n int) bool { return n == 2 })
 	}
-	f.complete, f.lost = load.Stop(t)
-	return f
+	t.Log(m.sidecar, "in roll-outs:")
+	m.complete, m.lost = load.Stop(t)
 }
 
 func get(client *http.Client, address, host string) error {
