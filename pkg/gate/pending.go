@@ -168,7 +168,7 @@ func (p *PendingDials) Hold(x *Exchange, now int64) (try bool, next int64, o Out
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d := &x.Dial
-	if d.line == nil {
+	if d.line != &p.line {
 		if p.gate.Admission.Limit() == unlimited && p.held.Load() >= int64(p.gate.QueueCapacity) {
 			return false, 0, QueueFull, true
 		}

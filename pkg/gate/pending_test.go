@@ -28,3 +28,23 @@ func TestAHeldExchangeThatJoinsAnotherLineIsHeldNoLonger(t *testing.T) {
 		t.Fatalf("%d held when all have left", n)
 	}
 }
+
+func TestAnExchangeThatStandsInAnotherLineIsHeldLikeAnyOther(t *testing.T) {
+	g, err := New(Config{QueueCapacity: 10, UpstreamWait: 1e9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Pending.Start(1)
+	g.Pending.Refused(1)
+	var proving DialLine
+	x := &Exchange{}
+	x.Bind(g, nil, func() {}, nil)
+	proving.Join(x)
+	if _, next, o, failed := g.Pending.Hold(x, 2); failed || next > 2+1e9 {
+		t.Fatalf("failed %v (%s), until %d", failed, o, next)
+	}
+	if !g.Pending.Holds(x) || g.Pending.Held() != 1 || proving.First() != nil {
+		t.Fatalf("held %v, of %d; it stands in the other line: %v", g.Pending.Holds(x), g.Pending.Held(), proving.First() != nil)
+	}
+	x.Dial.leave(x)
+}
