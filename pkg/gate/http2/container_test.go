@@ -2,12 +2,15 @@ package http2
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"go.uber.org/atomic"
 	"golang.org/x/net/http2"
 
 	"github.com/queuegate/queuegate/pkg/gate"
@@ -132,6 +135,54 @@ func TestARequestThatTheContainerRefusesIsSentAgainWithItsBody(t *testing.T) {
 			status, body := r.get("/") // of HTTP/1
 			if status != 200 {
 				t.Errorf("%d %q", status, body)
+			}
+		})
+	}
+}
+
+func TestAMalformedAnswerIsNotAskedForAgain(t *testing.T) {
+	var asked atomic.Int64
+	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
+		if h, ok := f.(*http2.MetaHeadersFrame); ok {
+			if asked.Inc() == 1 {
+				p.answer(h.StreamID, "")
+			} else {
+				p.head(h.StreamID, true, ":status", "200", "connection", "close")
+			}
+		}
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	client := r.dial()
+	for i, status := range []string{"200", "502"} {
+		if g := client.await(client.open(true, request("GET", "/")...)); g.status() != status || asked.Load() != int64(i+1) {
+			t.Errorf("%v, the container was asked %d times", g.head, asked.Load())
+		}
+	}
+}
+
+func TestAContainerThatEndsWithoutAWordMayHaveExecutedTheRequest(t *testing.T) {
+	for method, want := range map[string]int64{"POST": 1, "GET": 2} {
+		t.Run(method, func(t *testing.T) {
+			var asked atomic.Int64
+			up := serveRaw(t, func(conn net.Conn) {
+				_, _ = io.ReadFull(conn, make([]byte, len(http2.ClientPreface)))
+				framer := http2.NewFramer(conn, conn)
+				for {
+					f, err := framer.ReadFrame()
+					if err != nil {
+						return
+					}
+					if f.Header().Type == http2.FrameHeaders {
+						asked.Inc()
+						return
+					}
+				}
+			})
+			r := newRig(t, up, func(o *options) { o.protocol = 2 })
+			client := r.dial()
+			if g := client.await(client.open(true, request(method, "/")...)); g.status() != "502" || asked.Load() != want {
+				t.Errorf("%v, the container was asked %d times", g.head, asked.Load())
 			}
 		})
 	}

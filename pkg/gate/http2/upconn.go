@@ -90,7 +90,7 @@ func (c *upConn) Step() {
 		return
 	case err != nil:
 		if !c.proven {
-			c.mistaken()
+			c.mistaken(gate.UpstreamMalformed)
 			return
 		}
 		c.fault(err.Fault)
@@ -100,7 +100,7 @@ func (c *upConn) Step() {
 		return
 	case ended || c.wire.Failed():
 		if !c.proven {
-			c.mistaken()
+			c.mistaken(c.endedHow())
 			return
 		}
 		c.cut(c.endedHow())
@@ -126,7 +126,7 @@ func (c *upConn) watch() {
 	switch {
 	case c.until != 0 && !c.proven:
 		if now >= c.until {
-			c.mistaken()
+			c.mistaken(gate.UpstreamMalformed)
 			return
 		}
 		c.handle.Until(c.until)
@@ -143,14 +143,15 @@ func (c *upConn) watch() {
 	}
 }
 
-// mistaken ends a connection on which the container has shown that it does not
-// speak HTTP/2. What it was sent was not understood.
-func (c *upConn) mistaken() {
+// mistaken ends a connection on which the container has not shown that it speaks
+// HTTP/2. An answer in something else says that it has not understood what it
+// was sent; an end without a word may be that of one that has.
+func (c *upConn) mistaken(why gate.Outcome) {
 	for _, s := range c.streams {
-		s.unprocessed = true
+		s.unprocessed, s.reused = why == gate.UpstreamMalformed, true
 	}
 	c.pool.choice.Learned(upstream.HTTP1)
-	c.cut(gate.UpstreamMalformed)
+	c.cut(why)
 }
 
 func (c *upConn) contain() {
@@ -265,6 +266,7 @@ func (c *upConn) admits(id uint32, event h2.Event) (*upStream, *h2.Error) {
 // reset ends a stream for a fault of the container.
 func (c *upConn) reset(s *upStream, err *h2.Error) {
 	c.fault(err.Fault)
+	s.heard = true // an answer, if a bad one: the request is not sent again
 	s.sendReset(err.Code)
 	s.fail(gate.UpstreamMalformed)
 }
