@@ -3,9 +3,9 @@
 // are made.
 //
 // A setting is a row of that table (table.go): its names, flag, default, kind,
-// field and help. Its way from the environment to its use: Load, loader.read,
-// field.set, the parse function of its kind; then internal/app, or the package
-// whose configuration it landed in, uses the field.
+// field and help. Its way from the environment to its use: Load finds its text,
+// field.set parses it as its kind says; then internal/app, or the package whose
+// configuration it landed in, uses the field.
 package config
 
 import (

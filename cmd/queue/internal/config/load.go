@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,22 +39,30 @@ func Load(args []string, lookup func(string) (string, bool), names []string) (c 
 		return l.Config, l.command, nil, nil
 	case CommandVersion:
 		return l.Config, l.command, nil, nil
-	case CommandDrain, CommandProbe:
-		for i := range l.settings {
-			l.read(&l.settings[i])
+	}
+	for _, s := range l.readingOrder() {
+		text, from, found := s.flagText, fromFlag, s.name
+		if !s.isFlagged {
+			text, found = l.variable(s)
+			from = fromEnvironment
 		}
-		if l.command == CommandProbe {
-			l.readProbe()
+		if text == "" && s.source == fromDefault {
+			text, from, found = s.standardText(), fromDefault, s.name
 		}
-	default:
-		// First what gives way to settings of their own.
-		l.read(l.setting("OBSERVABILITY_CONFIG"))
-		l.readObservability()
-		for i := range l.settings {
-			if s := &l.settings[i]; s.name != "OBSERVABILITY_CONFIG" {
-				l.read(s)
+		if text != "" { // else it stays zero, or as OBSERVABILITY_CONFIG has set it
+			s.source, s.found = from, found
+			if err := s.value.set(text); err != nil {
+				s.problems = append(s.problems, s.wantError(text, err))
 			}
 		}
+		if s.name == "OBSERVABILITY_CONFIG" {
+			l.readObservability()
+		}
+	}
+	switch l.command {
+	case CommandProbe:
+		l.readProbe()
+	case CommandRun, CommandCheck:
 		l.replace()
 		l.moveSidePorts()
 		l.finish()
@@ -75,23 +84,17 @@ func Load(args []string, lookup func(string) (string, bool), names []string) (c 
 	return l.Config, l.command, l.warnings, nil
 }
 
-// read sets a setting from its flag, the environment or the default, which leaves alone what OBSERVABILITY_CONFIG has set.
-func (l *loader) read(s *setting) {
-	text, from, found := s.flagText, fromFlag, s.name
-	if !s.isFlagged {
-		text, found = l.variable(s)
-		from = fromEnvironment
+// readingOrder is that of the table, but for OBSERVABILITY_CONFIG, whose values give way to settings of their own.
+func (l *loader) readingOrder() []*setting {
+	all := make([]*setting, 0, len(l.settings))
+	for i := range l.settings {
+		if s := &l.settings[i]; s.name == "OBSERVABILITY_CONFIG" {
+			all = slices.Insert(all, 0, s)
+		} else {
+			all = append(all, s)
+		}
 	}
-	if text == "" && s.source == fromDefault {
-		text, from, found = s.standardText(), fromDefault, s.name
-	}
-	if text == "" {
-		return
-	}
-	s.source, s.found = from, found
-	if err := s.value.set(text); err != nil {
-		s.problems = append(s.problems, s.wantError(text, err))
-	}
+	return all
 }
 
 // variable returns the text and the name of the first variable of the setting that is set.
