@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	// Under the race detector a program waits a second before it exits, unless
-	// it is told not to; helpers inherit this.
+	// a variable says not to; helpers inherit this.
 	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	os.Exit(m.Run())
 }

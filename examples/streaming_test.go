@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// freePorts returns ports that nobody listens on.
+// freePorts returns ports without a listener.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
 	var list []string

@@ -35,7 +35,7 @@ const (
 const stderrTimeout = time.Second
 
 func main() {
-	// Whoever reads stdout or stderr may go away: lines are lost then, no more.
+	// The reader of stdout or stderr may go away: lines are lost then, no more.
 	signal.Ignore(syscall.SIGPIPE)
 	stderr := lines.New(lines.Config{Writer: os.Stderr})
 	code := run(os.Args[1:], os.Stdout, stderr)

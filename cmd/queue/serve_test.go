@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// fakeGate drains and closes when it is told to, or else when its context ends.
+// fakeGate drains and closes when it is asked to, or else when its context ends.
 type fakeGate struct {
 	drained, closed chan struct{}
 	draining        chan struct{}

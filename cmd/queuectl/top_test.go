@@ -19,8 +19,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// patience bounds every wait, far above what any needs.
-const patience = 60 * time.Second
+// testTimeout bounds every wait, far above what any needs.
+const testTimeout = 60 * time.Second
 
 func freePort(t *testing.T) int {
 	t.Helper()
@@ -52,7 +52,7 @@ func startGate(t *testing.T, hold chan struct{}) (serving, metrics int) {
 		ended := make(chan struct{})
 		go func() { _ = gate.Wait(); close(ended) }()
 		t.Cleanup(func() { _ = gate.Process.Kill(); <-ended })
-		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 			if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", serving)); err == nil {
 				_ = c.Close()
 				return serving, metrics
@@ -89,7 +89,7 @@ func (s *terminal) String() string {
 
 func (s *terminal) shows(t *testing.T, what string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(s.String(), what); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(testTimeout); !strings.Contains(s.String(), what); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%q is not shown:\n%q", what, s.String())
 		}
@@ -140,7 +140,7 @@ func TestTopShowsAGateInATerminal(t *testing.T) {
 		if err != nil {
 			t.Errorf("ended with %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		_ = top.Process.Kill()
 		t.Error("q does not end it")
 	}

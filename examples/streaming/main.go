@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// A server generates text with a model that repeats what it is told.
+// A server generates text with a model that repeats its input.
 type server struct {
 	token time.Duration // what one token takes
 }

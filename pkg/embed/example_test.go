@@ -68,7 +68,7 @@ func Example() {
 	if err := gate.Drain(grace); err != nil { // first: routers learn of it
 		log.Print(err)
 	}
-	if err := server.Shutdown(grace); err != nil { // then: nobody comes any more
+	if err := server.Shutdown(grace); err != nil { // then: no request comes any more
 		log.Print(err)
 	}
 	served.Wait()

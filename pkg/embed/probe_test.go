@@ -73,7 +73,7 @@ func TestTheApplicationSaysWhetherItIsReady(t *testing.T) {
 	if got := a.Header.Get("K-Readiness-Reason"); got != "not ready" {
 		t.Errorf("reason %q", got)
 	}
-	// A no holds back nobody else.
+	// A no holds back no other caller.
 	traffic := r.do("GET", "/", "")
 	traffic.want(t, 200, "", "")
 	ready <- nil

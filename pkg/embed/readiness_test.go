@@ -13,7 +13,7 @@ import (
 
 // asked answers as the gate asks.
 func (r *readiness) asked(ctx context.Context, who gate.Caller) gate.ReadinessResult {
-	if a, settled := r.Try(who); settled {
+	if a, known := r.Try(who); known {
 		return a
 	}
 	return r.Wait(ctx, who)

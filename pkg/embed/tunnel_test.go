@@ -29,7 +29,7 @@ func (r *rig) dial(text string) net.Conn {
 
 const upgrade = "GET /tunnel HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
 
-// hijack makes a handler that gives its connection to whoever receives from c.
+// hijack makes a handler that gives its connection to the receiver from c.
 func hijack(t *testing.T, c chan<- net.Conn) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/tunnel" {

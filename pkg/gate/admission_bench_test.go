@@ -54,7 +54,7 @@ func BenchmarkBeginEndParallel(b *testing.B) {
 }
 
 // The same with work of some hundreds of nanoseconds around each slot. Without
-// it a mutex looks better than it is: whoever has it takes it again and again
+// it a mutex looks better than it is: its holder takes it again and again
 // before the other processor sees it free.
 func BenchmarkBeginEndParallelWithWork(b *testing.B) {
 	eachAdmissionBench(b, AdmissionConfig{Limit: 100, Capacity: 1000}, func(b *testing.B, a admission) {

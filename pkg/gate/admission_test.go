@@ -156,7 +156,7 @@ func TestTryBeginDoesNotOvertakeAWaiter(t *testing.T) {
 		a.End()
 		a.End()
 		if !a.TryBegin() {
-			t.Fatal("no slot although nobody holds one")
+			t.Fatal("no slot although none is held")
 		}
 	})
 }
@@ -303,7 +303,7 @@ func together(functions ...func()) {
 }
 
 // Tickets are drawn together with Begin, in one critical section of the test,
-// so that they follow the order of arrival. Whoever is admitted then looks for
+// so that they follow the order of arrival. The request that is admitted then looks for
 // a lower ticket that still waits.
 func TestNoTicketIsAdmittedBeforeALowerOneThatWaits(t *testing.T) {
 	eachAdmission(t, func(t *testing.T, newAdmission func(AdmissionConfig) admission) {

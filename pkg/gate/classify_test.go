@@ -39,7 +39,7 @@ func TestProbesAreToldFromTraffic(t *testing.T) {
 		{"the autoscaler with another value is wrong", "Knative-Autoscaling-Probe", "Queue", absent, BadProbe, Platform},
 
 		{"a network probe has a hash", "Knative-Ingress-Probe", "probe", "override", NetworkProbe, AnyCaller},
-		{"whoever sends it", "curl/8.5.0", "probe", "h", NetworkProbe, AnyCaller},
+		{"from any caller", "curl/8.5.0", "probe", "h", NetworkProbe, AnyCaller},
 		{"even without a user agent", absent, "probe", "h", NetworkProbe, AnyCaller},
 		{"without hash it is wrong", "Knative-Ingress-Probe", "probe", absent, HashlessProbe, AnyCaller},
 		{"with an empty hash too", absent, "probe", "", HashlessProbe, AnyCaller},

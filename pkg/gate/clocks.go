@@ -40,8 +40,8 @@ func (c *Clocks) Switched(now int64, longest time.Duration) {
 	}
 }
 
-// Settle leaves the request clock alone running.
-func (c *Clocks) Settle() { *c = Clocks{request: c.request} }
+// KeepRequest leaves the request clock alone running.
+func (c *Clocks) KeepRequest() { *c = Clocks{request: c.request} }
 
 // Next is the earliest instant at which Expired may say something new.
 func (c *Clocks) Next() int64 {

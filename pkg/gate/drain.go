@@ -13,7 +13,7 @@ import (
 //	draining  → quiet     no request has begun or ended for the quiet period;
 //	                      with a period of 0, none is open
 //	quiet     → served    no request is under way, tunnels aside: the container
-//	                      may be told to end, and close its tunnels itself
+//	                      may be asked to end, and close its tunnels itself
 //	served    → ended     End, when the listeners are closed and the last
 //	                      tunnel is gone
 //
@@ -58,7 +58,7 @@ func (d *Drain) Start() {
 }
 
 // Active reports whether probes are answered with "shutting down" and
-// connections are told to close.
+// connections are asked to close.
 func (d *Drain) Active() bool { return d.active.Load() }
 
 // Enter counts a request as open, and Leave ends that.

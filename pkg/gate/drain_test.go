@@ -16,7 +16,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// wantDrain compares the drain's state, once everything has settled.
+// wantDrain compares the drain's state, once nothing moves any more.
 func wantDrain(t *testing.T, d *Drain, active, quiet, ended bool) {
 	t.Helper()
 	synctest.Wait()

@@ -9,7 +9,7 @@ import (
 const (
 	// rateWindow is how long slots are counted before the rate is taken anew.
 	rateWindow = int64(250 * time.Millisecond)
-	// maxRetryAfter bounds what a client is told.
+	// maxRetryAfter bounds what is sent to a client.
 	maxRetryAfter = 60
 )
 

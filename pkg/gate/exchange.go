@@ -17,7 +17,7 @@ const (
 	StateAwaiting                // the request is on its way; no final head yet
 	StateAnswering               // the final head is on its way to the client
 	StateTunnelling              // protocols have been switched
-	StateSettling                // the client has left; the slot is held until the container is done
+	StateAbandoned               // the client has left; the slot is held until the container is done
 )
 
 // allowed lists, for each state, those that may follow it. Every state but
@@ -27,10 +27,10 @@ var allowed = [...][]State{
 	StateArrived:    {StateQueued, StateConnecting},
 	StateQueued:     {StateConnecting},
 	StateConnecting: {StateAwaiting},
-	StateAwaiting:   {StateConnecting, StateAnswering, StateTunnelling, StateSettling}, // back to connecting: sent again
-	StateAnswering:  {StateSettling},
+	StateAwaiting:   {StateConnecting, StateAnswering, StateTunnelling, StateAbandoned}, // back to connecting: sent again
+	StateAnswering:  {StateAbandoned},
 	StateTunnelling: {},
-	StateSettling:   {},
+	StateAbandoned:  {},
 }
 
 // Exchange is one request, from the end of its head to the end of its answer.
@@ -51,7 +51,7 @@ type Exchange struct {
 	observed  bool  // an End is owed to the observer
 	replayed  bool  // this is another try, on a fresh connection
 	tries     uint8 // how often the request has been sent again
-	received  bool  // while settling: the final head has come
+	received  bool  // while abandoned: the final head has come
 }
 
 // Bind says once whose exchanges x tells, on which clock (in ns, above 0), and

@@ -73,7 +73,7 @@ func TestKeysTakeTurnsAndWithinAKeyTheOrderIsThatOfArrival(t *testing.T) {
 		t.Fatalf("granted %v, want %v", got, want)
 	}
 	if len(f.fair.flows) != 0 {
-		t.Fatalf("%d flows are left when nobody waits", len(f.fair.flows))
+		t.Fatalf("%d flows are left when no request waits", len(f.fair.flows))
 	}
 }
 

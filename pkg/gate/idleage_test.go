@@ -54,6 +54,6 @@ func TestAConnectionThatOutlivesTheLimitLiftsIt(t *testing.T) {
 	}
 	a.Ended(5 * ms)
 	if a.Trusts(5 * ms) {
-		t.Fatal("the container's timeout became shorter and nobody noticed")
+		t.Fatal("the container's timeout became shorter and was not noticed")
 	}
 }

@@ -33,7 +33,7 @@ func TestOnlyThePlatformAndThePodLearnWhyItIsNotReady(t *testing.T) {
 		{"curl/8.5.0", "127.8.9.10", reason},
 		{"curl/8.5.0", "::1", reason},
 		{"", "::ffff:127.0.0.1", reason},
-		{"curl/8.5.0", "", "not ready"}, // nobody knows where it is
+		{"curl/8.5.0", "", "not ready"}, // it is not known where that is
 	} {
 		peer, _ := netip.ParseAddr(c.peer)
 		h := ProbeHeaders{UserAgent: field(c.agent), NetworkProbe: field("queue")}

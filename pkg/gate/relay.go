@@ -39,14 +39,14 @@ func (x *Exchange) Step(now int64) (e Ending, o Outcome, next int64) {
 			if next, o, done = x.connect(now); !done && x.state == StateConnecting {
 				return Going, Served, Earliest(Earliest(next, x.clocks.Next()), x.claim.begunBy)
 			}
-		case StateSettling:
-			if !x.settled(now) {
+		case StateAbandoned:
+			if !x.discardRest(now) {
 				return Going, Served, x.clocks.Next()
 			}
 			o, done = ClientGone, true
 		default:
 			o, next, done = x.relay(now)
-			if !done && x.state != StateConnecting && x.state != StateSettling {
+			if !done && x.state != StateConnecting && x.state != StateAbandoned {
 				return Going, Served, next
 			}
 		}
@@ -276,15 +276,15 @@ func (x *Exchange) left() (o Outcome, next int64, done bool) {
 		x.Status = x.up.Status()
 	}
 	x.received = x.state == StateAnswering
-	x.to(StateSettling)
+	x.to(StateAbandoned)
 	x.up.HangUp()
-	x.clocks.Settle()
+	x.clocks.KeepRequest()
 	return Served, 0, false
 }
 
-// settled passes over what is left of the answer. It reports whether that has
+// discardRest passes over what is left of the answer. It reports whether that has
 // ended.
-func (x *Exchange) settled(now int64) bool {
+func (x *Exchange) discardRest(now int64) bool {
 	for !x.received {
 		switch state, _ := x.up.Receive(); state {
 		case HeadAwaited:

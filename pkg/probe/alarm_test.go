@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
-// fakeAlarm notes what it is set to and rings when told.
+// fakeAlarm notes what it is set to and rings on command.
 type fakeAlarm struct {
 	rings   chan struct{}
 	sets    []time.Duration

@@ -40,7 +40,7 @@ func live(t *testing.T, o Options) *Readiness {
 	return r
 }
 
-// states collects the changes told to OnChange.
+// states collects the changes that OnChange gets.
 func states() (onChange func(Change), next func(*testing.T) State) {
 	ch := make(chan State, 100)
 	return func(c Change) { ch <- c.To }, func(t *testing.T) State {

@@ -711,7 +711,7 @@ func TestTryHasAResultOnlyIfThatNeedsNoWait(t *testing.T) {
 			time.Sleep(400 * time.Millisecond)
 		}
 		if _, ok := r.Try(gate.AnyCaller); ok {
-			t.Error("old evidence settles an result")
+			t.Error("old evidence gives a result")
 		}
 		synctest.Wait()
 		if result, ok := r.Try(gate.AnyCaller); !ok || !result.Ready {

@@ -9,7 +9,7 @@ import (
 // attempts of a start-up that refuses for a second, answers for a second and
 // then succeeds. attempts/op says how many decisions one start-up takes.
 func BenchmarkSchedule(b *testing.B) {
-	for name, waiting := range map[string]bool{"waited for": true, "nobody waits": false} {
+	for name, waiting := range map[string]bool{"waited for": true, "no caller waits": false} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			attempts := 0

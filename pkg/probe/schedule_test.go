@@ -45,12 +45,12 @@ func TestTheDelayAfterARefusedStartUpStaysInItsBudget(t *testing.T) {
 		for start := 10 * time.Millisecond; start <= 10*time.Minute; start = time.Duration(float64(start) * 1.013) {
 			found, _, _ := simulate(start, start, true, jitter)
 			if late := found - start; late > 12*time.Millisecond {
-				t.Fatalf("%s: start-up of %v with somebody waiting found %v late", name, start, late)
+				t.Fatalf("%s: start-up of %v with a caller waiting found %v late", name, start, late)
 			}
 			found, _, _ = simulate(start, start, false, jitter)
 			budget := min(max(2*time.Millisecond, start*6/100), 275*time.Millisecond)
 			if late := found - start; late > budget {
-				t.Fatalf("%s: start-up of %v with nobody waiting found %v late, budget %v", name, start, late, budget)
+				t.Fatalf("%s: start-up of %v with no caller waiting found %v late, budget %v", name, start, late, budget)
 			}
 		}
 	}
@@ -158,8 +158,8 @@ func TestAFlappingContainerKeepsItsSlowPaceAndASettledOneStartsAnew(t *testing.T
 	if d := flapped.delay(20*time.Second, false, 0); d < 200*time.Millisecond {
 		t.Fatalf("flapping for 10 s leaves a delay of %v", d)
 	}
-	settled := h.after(responding, 15*time.Second)
-	if d := settled.delay(15*time.Second, false, 0); d != reachedMin {
+	later := h.after(responding, 15*time.Second)
+	if d := later.delay(15*time.Second, false, 0); d != reachedMin {
 		t.Fatalf("a failure after 5 s of success leaves a delay of %v", d)
 	}
 }

@@ -21,7 +21,7 @@ import (
 func init() { runtime.LockOSThread() }
 
 const (
-	startPatience = 15 * time.Second
+	startTimeout  = 15 * time.Second
 	preferredPort = "8080" // of the demo container, if no flag names one
 )
 
@@ -71,7 +71,7 @@ func run(ctx context.Context, cfg settings, out, logs io.Writer) error {
 
 	base := "http://127.0.0.1:" + cfg.port
 	answered := make(chan error, 1)
-	asking, enough := context.WithTimeout(ctx, startPatience)
+	asking, enough := context.WithTimeout(ctx, startTimeout)
 	defer enough()
 	go func() { answered <- waitForAnswer(asking, base+"/healthz") }()
 	for {
@@ -80,7 +80,7 @@ func run(ctx context.Context, cfg settings, out, logs io.Writer) error {
 			switch {
 			case ctx.Err() != nil:
 			case err != nil:
-				return fmt.Errorf("the gate did not answer within %v: %w", startPatience, err)
+				return fmt.Errorf("the gate did not answer within %v: %w", startTimeout, err)
 			default:
 				fmt.Fprintf(out, suggestions, base)
 			}
@@ -152,7 +152,7 @@ func free(setting, address, port string) error {
 // waitForAnswer asks until url answers with 200 or ctx ends; the error then
 // is that of the last attempt.
 func waitForAnswer(ctx context.Context, url string) error {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startPatience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startTimeout}
 	last := errors.New("no attempt was made")
 	for {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

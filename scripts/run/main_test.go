@@ -58,8 +58,8 @@ func serve(name, port string, handler http.Handler) {
 	os.Exit(0)
 }
 
-// patience only ends a test that hangs.
-const patience = 30 * time.Second
+// testTimeout only ends a test that hangs.
+const testTimeout = 30 * time.Second
 
 // startRun runs this binary as run, its standard input empty, and returns its
 // output as lines.
@@ -69,7 +69,7 @@ func startRun(t *testing.T, standIn, port string) (*exec.Cmd, *bufio.Reader) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self, "--gate", self, "--demo", self, "--port", port, "--user-port", freePort(t))
 	// The race detector's default is to sleep for a second at each exit.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// stopPatience is what a process has between SIGTERM and SIGKILL.
-const stopPatience = 15 * time.Second
+// stopTimeout is what a process has between SIGTERM and SIGKILL.
+const stopTimeout = 15 * time.Second
 
 // A process is a child in a group of its own, so that Ctrl-C on the terminal
 // reaches run alone, which then decides the order. Its standard input is
@@ -47,12 +47,12 @@ func (p *process) wait() {
 }
 
 // stop returns when the process is gone: at once if it has ended, else after
-// SIGTERM, or after SIGKILL if that did not do within stopPatience.
+// SIGTERM, or after SIGKILL if that did not do within stopTimeout.
 func (p *process) stop() {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.gone:
-	case <-time.After(stopPatience):
+	case <-time.After(stopTimeout):
 		p.cmd.Process.Kill()
 		<-p.gone
 	}

@@ -95,7 +95,7 @@ func TestReadinessOfTheGateAgreesWithTheKubelet(t *testing.T) {
 					}
 					return o.hasCause(reason)
 				})
-				eventually(t, fmt.Sprintf("the kubelet hears ready=%v from the gate", o.gateReady()), func() bool {
+				eventually(t, fmt.Sprintf("the kubelet gets ready=%v from the gate", o.gateReady()), func() bool {
 					ready, _ := askKubelet(t, queueProbe(g.port), testTimeout)
 					return ready == o.gateReady()
 				})
@@ -124,7 +124,7 @@ func TestRewrittenApplicationProbesAgreeWithTheKubelet(t *testing.T) {
 				t.Parallel()
 				ready, message := askKubelet(t, get(g.admin, path(i)), testTimeout)
 				if ready != o.gateReady() {
-					t.Fatalf("the kubelet hears ready=%v from the gate: %s", ready, message)
+					t.Fatalf("the kubelet gets ready=%v from the gate: %s", ready, message)
 				}
 				if want := o.events(); !ready && !slices.Contains(want, message) {
 					t.Errorf("event: got %q, want %q", message, want)

@@ -221,7 +221,7 @@ func (a *autoscaler) collects(want float64) {
 	collector := metrics.NewMetricCollector(func(*autoscalingv1alpha1.Metric, *zap.SugaredLogger) (metrics.StatsScraper, error) {
 		return a.StatsScraper, nil
 	}, zap.NewNop().Sugar())
-	collector.Watch(func(types.NamespacedName) {}) // told of errors, of which CreateOrUpdate returns the last
+	collector.Watch(func(types.NamespacedName) {}) // called for errors, of which CreateOrUpdate returns the last
 	if err := collector.CreateOrUpdate(a.metric); err != nil {
 		a.t.Fatal(err)
 	}

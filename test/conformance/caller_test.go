@@ -60,7 +60,7 @@ func TestKubeletHearsThatTheContainerIsReadyThatItStopsAndThatItComesBack(t *tes
 
 // A caller is held until the container is ready, but not so long that the
 // kubelet's event would say "context deadline exceeded".
-func TestKubeletWithItsDefaultPatienceHearsAStatusWhileTheContainerIsDown(t *testing.T) {
+func TestKubeletWithItsDefaultTimeoutGetsAStatusWhileTheContainerIsDown(t *testing.T) {
 	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port))
 	eventually(t, "the event says 503", func() bool {

@@ -12,7 +12,7 @@
 // curl, nghttp, h2load and Chromium must get from the gate what they get from the
 // container. Those that are not installed are left out.
 //
-// This is a module of its own, so that nobody who uses the gate's packages
+// This is a module of its own, so that no program that uses the gate's packages
 // downloads what the judges need. Versions: the kubelet's packages are those of
 // Kubernetes 1.36. Knative's are those that serving 0.42 requires: its newest
 // published module is v0.51.0, which is cut from a development branch whose

@@ -27,7 +27,7 @@ type attacker struct {
 	*http2.Framer
 	head   bytes.Buffer
 	encode *hpack.Encoder
-	told   chan struct{} // the gate has closed the connection, or said that it will
+	ended  chan struct{} // the gate has closed the connection, or said that it will
 	code   http2.ErrCode // of its GOAWAY, if it said one
 }
 
@@ -39,7 +39,7 @@ func attack(t *testing.T, g *gate, deaf bool) *attacker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	a := &attacker{t: t, conn: conn, Framer: http2.NewFramer(conn, conn), told: make(chan struct{})}
+	a := &attacker{t: t, conn: conn, Framer: http2.NewFramer(conn, conn), ended: make(chan struct{})}
 	a.encode = hpack.NewEncoder(&a.head)
 	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func attack(t *testing.T, g *gate, deaf bool) *attacker {
 
 // read takes what the gate says until it ends the connection.
 func (a *attacker) read() {
-	defer close(a.told)
+	defer close(a.ended)
 	for {
 		frame, err := a.ReadFrame()
 		if err != nil {
@@ -120,7 +120,7 @@ var attacks = []struct {
 		return nil
 	}},
 	// The library answers many SETTINGS frames at once.
-	{"settings flood whose answers nobody reads", true, true, func(a *attacker) error {
+	{"settings flood whose answers are not read", true, true, func(a *attacker) error {
 		for range 500_000 {
 			if err := a.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1000}); err != nil {
 				return err
@@ -128,7 +128,7 @@ var attacks = []struct {
 		}
 		return nil
 	}},
-	{"ping flood whose answers nobody reads", true, true, func(a *attacker) error {
+	{"ping flood whose answers are not read", true, true, func(a *attacker) error {
 		for range 500_000 {
 			if err := a.WritePing(false, [8]byte{}); err != nil {
 				return err
@@ -190,7 +190,7 @@ func TestAnAbusiveConnectionIsBoundedAndItsNeighboursGoOn(t *testing.T) {
 				select {
 				case err = <-said:
 					under, said = false, nil
-				case <-a.told:
+				case <-a.ended:
 					under = false
 				default:
 				}
@@ -206,7 +206,7 @@ func TestAnAbusiveConnectionIsBoundedAndItsNeighboursGoOn(t *testing.T) {
 			}
 			ended := err != nil
 			if c.ended && !c.deaf {
-				receiveIn(t, "the end of the connection", a.told)
+				receiveIn(t, "the end of the connection", a.ended)
 				ended = true
 			}
 			if ended != c.ended {

@@ -117,7 +117,7 @@ func outcomes(t *testing.T) []outcome {
 		{name: "malformed length", probe: raw(serveText(t, "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n")), cause: "malformed"},
 		{name: "malformed chunk", probe: raw(serveText(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nz\r\nfine\r\n0\r\n\r\n")), cause: "malformed"},
 
-		{name: "https with a certificate that nobody trusts", probe: getTLS(secure, "/status/200"), ready: ready},
+		{name: "https with an untrusted certificate", probe: getTLS(secure, "/status/200"), ready: ready},
 		{name: "https 500", probe: getTLS(secure, "/status/500"), cause: "status 500"},
 		{name: "https to a port without TLS", probe: getTLS(app, "/status/200"), cause: "tls"},
 		{name: "http to a port with TLS", probe: get(secure, "/status/200"), cause: "status 400"},
@@ -136,7 +136,7 @@ func outcomes(t *testing.T) []outcome {
 		{name: "gRPC NOT_SERVING", probe: grpcHealth(notServing), cause: "not-serving"},
 		{name: "gRPC NOT_SERVING, other service SERVING", probe: grpcHealth(notServing, "other"), ready: ready},
 		{name: "gRPC UNKNOWN", probe: grpcHealth(serveGRPC(t, healthOf(healthpb.HealthCheckResponse_UNKNOWN))), cause: "not-serving"},
-		{name: "gRPC unknown service", probe: grpcHealth(serving, "nobody"), cause: "not-serving"},
+		{name: "gRPC unknown service", probe: grpcHealth(serving, "unknown"), cause: "not-serving"},
 		{name: "gRPC without a health service", probe: grpcHealth(serveGRPC(t, nil)), cause: "unimplemented"},
 		{name: "gRPC no answer", probe: grpcHealth(serveHeld(t, "")), timeout: 1, cause: "timeout"},
 		// The server knows the deadline too, and resets the stream when it passes.

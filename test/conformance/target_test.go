@@ -113,7 +113,7 @@ func serve(t *testing.T, h http.Handler) int {
 	return portOf(s)
 }
 
-// serveTLS has a certificate that nobody trusts.
+// serveTLS has an untrusted certificate.
 func serveTLS(t *testing.T, h http.Handler) int {
 	s := httptest.NewUnstartedServer(h)
 	s.Config.ErrorLog = discard

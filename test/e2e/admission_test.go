@@ -263,7 +263,7 @@ func TestAHardLimitHoldsTheSlotUntilTheContainerEnds(t *testing.T) {
 		c, p := inFlight(t, k, g, "/0")
 		next := queued(t, g, "/1")
 		c.close()
-		p.gone() // it is told that the client has left
+		p.gone() // it is notified that the client has left
 		g.taken(next)
 		k.unseen("a request while the container works for a client that left")
 		end(p)

@@ -203,7 +203,7 @@ func TestBytesInEitherDirectionResetTheIdleClock(t *testing.T) {
 				finish(c, p)
 			default:
 				start := time.Now()
-				c.closed() // now that nobody sends
+				c.closed() // now that neither end sends
 				since(t, start, time.Second-pause)
 				p.gone()
 			}

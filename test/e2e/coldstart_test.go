@@ -212,7 +212,7 @@ type polled struct {
 const pollerVariable = "QUEUEGATE_E2E_POLLER"
 
 // startPoller starts the poller as a process of its own, so that its CPU time
-// can be told, and lets b listen after the same time as the container. What it
+// can be sent, and lets b listen after the same time as the container. What it
 // returns waits for the result.
 func startPoller(t *testing.T, kind string, b *app, startup time.Duration) func() polled {
 	t.Helper()

@@ -25,8 +25,8 @@ func startContainer(t *testing.T) *container {
 	return k
 }
 
-// startSilentContainer starts a container that refuses connections until told
-// to listen.
+// startSilentContainer starts a container that refuses connections until it
+// is to listen.
 func startSilentContainer(t *testing.T) *container {
 	t.Helper()
 	path := filepath.Join(shortTempDir(t), "control.sock")

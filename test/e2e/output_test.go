@@ -179,9 +179,9 @@ func TestAStartThatFailsTellsAllOfIt(t *testing.T) {
 	}
 	p := startProcessOn(t, pipe.on("stderr"), baseEnv(t), queueBinary, flags...)
 	must(t, pipe.write.Close())
-	told, err := io.ReadAll(pipe.read)
+	text, err := io.ReadAll(pipe.read)
 	must(t, err)
-	if code := p.exitCode(); code != 2 || strings.Count(string(told), "unknown flag") != len(flags) {
-		t.Errorf("code %d, %d of %d problems told", code, strings.Count(string(told), "unknown flag"), len(flags))
+	if code := p.exitCode(); code != 2 || strings.Count(string(text), "unknown flag") != len(flags) {
+		t.Errorf("code %d, %d of %d problems reported", code, strings.Count(string(text), "unknown flag"), len(flags))
 	}
 }

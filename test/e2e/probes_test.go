@@ -300,7 +300,7 @@ func TestWithReadinessProbeNoneTheContainerIsAlwaysReady(t *testing.T) {
 
 func (g *gate) awaitDraining() {
 	g.t.Helper()
-	eventually(g.t, "probes are told that the gate drains", func() bool {
+	eventually(g.t, "probes are answered that the gate drains", func() bool {
 		c := dial(g.t, g)
 		defer c.close()
 		a := c.get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue")

@@ -205,7 +205,7 @@ func httpServer(h http.HandlerFunc, speak func(*http.Protocols, bool)) server {
 	}
 }
 
-// https serves with a certificate that nobody trusts.
+// https serves with an untrusted certificate.
 func https(h http.HandlerFunc) server {
 	return func(l net.Listener) {
 		s := httptest.NewUnstartedServer(h)
@@ -218,7 +218,7 @@ func https(h http.HandlerFunc) server {
 }
 
 // health is a gRPC health service: a status of gRPC, and the answer's message.
-// asked is told the path and the message of each call.
+// asked observes the path and the message of each call.
 func health(status int, message string, asked func(path, message string)) server {
 	return h2c(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

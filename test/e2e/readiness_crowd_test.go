@@ -84,7 +84,7 @@ func TestACrowdOfCallersCausesNoMoreProbesThanOne(t *testing.T) {
 					spare = crowd
 				}
 				if n > idle[by]+spare {
-					t.Errorf("%d goroutines started by %s, %d in a gate that nobody asks", n, by, idle[by])
+					t.Errorf("%d goroutines started by %s, %d in a gate without callers", n, by, idle[by])
 				}
 			}
 		})

@@ -162,7 +162,7 @@ func TestSuccessThresholdIsRememberedBetweenCallers(t *testing.T) {
 			t.Errorf("%s: ready after %d probes, want not before number %d", x.probe, seen, len(x.answers))
 		}
 		if !confirming {
-			t.Errorf("%s: nobody was told that successes are being counted", x.probe)
+			t.Errorf("%s: no caller was notified that successes are being counted", x.probe)
 		}
 	}
 }

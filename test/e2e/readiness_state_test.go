@@ -73,7 +73,7 @@ func TestARefusedRequestFlipsReadinessAndIsHeld(t *testing.T) {
 		a.unlisten()
 		held := []*client{queued(t, g, "/held"), queued(t, g, "/held")}
 		// No probe is due and the evidence counts as fresh: the request alone
-		// told it.
+		// has said it.
 		g.changed("user-container: unknown > ready", "user-container: ready > down (refused)")
 		g.ask(kubelet).notReady("user-container: refused")
 		callers := []*client{}

@@ -138,7 +138,7 @@ func TestATemplateThatAsksForWhatIsNotThereCostsItsLinesAndNothingElse(t *testin
 		t.Errorf("logged %q", text)
 	}
 	if n := strings.Count(g.Stderr.String(), "evaluate field None"); n != 1 {
-		t.Errorf("told %d times; stderr:\n%s", n, g.Stderr.String())
+		t.Errorf("reported %d times; stderr:\n%s", n, g.Stderr.String())
 	}
 	if n := figures(g, page)[`queuegate_dropped_log_lines_total{log="request"}`]; n != 3 {
 		t.Errorf("%v lines counted as dropped, want 3", n)

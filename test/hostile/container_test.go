@@ -168,14 +168,14 @@ func (c *container) advance(cc *containerConn, started *int) bool {
 }
 
 // begin names the run that bytes from now on belong to.
-func (c *container) begin(run int, s *script, greets bool) {
+func (c *container) begin(run int, s *script, unasked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.run = run
 	if s == nil {
 		return
 	}
-	if !greets {
+	if !unasked {
 		c.scripts[tokenOf(run, "t")] = s
 		return
 	}

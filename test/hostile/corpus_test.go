@@ -64,7 +64,7 @@ type hostileCase struct {
 	splits              bool     // sent in two pieces, cut at every byte
 	smuggling           bool     // bytes after the refused message must never count as a request
 	early               bool     // the container answers when it has the head
-	greets              bool     // the container writes its answer when it accepts
+	unasked             bool     // the container writes its answer when it accepts
 	closes              bool     // the gate closes after the last answer
 }
 
@@ -212,8 +212,8 @@ func (c *hostileCase) directive(line string) error {
 		c.smuggling = true
 	case "early":
 		c.early = true
-	case "greets":
-		c.greets = true
+	case "unasked":
+		c.unasked = true
 	case "closes":
 		c.closes = true
 	default:

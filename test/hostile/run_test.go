@@ -100,7 +100,7 @@ func (r *run) do(t *target) *outcome {
 	if r.c.answers() {
 		s = newScript(r)
 	}
-	t.container.begin(r.id, s, r.c.greets)
+	t.container.begin(r.id, s, r.c.unasked)
 	c, err := dialClient(t.address, append(r.methods[:min(len(r.methods), len(r.wants)):len(r.methods)], "GET"))
 	if err != nil {
 		o.add(died, "cannot connect: %v", err)
@@ -139,7 +139,7 @@ func (r *run) do(t *target) *outcome {
 	o.stream, o.ended, _ = c.state()
 	o.stream = bytes.Clone(o.stream)
 	o.probe(t)
-	o.settle(t)
+	o.awaitBetween(t)
 	return o
 }
 
@@ -229,8 +229,8 @@ func (o *outcome) probe(t *target) {
 	}
 }
 
-// settle waits until the container stands in no message.
-func (o *outcome) settle(t *target) {
+// awaitBetween waits until the container stands in no message.
+func (o *outcome) awaitBetween(t *target) {
 	deadline := time.Now().Add(t.timeout)
 	for {
 		open := t.container.unfinished()

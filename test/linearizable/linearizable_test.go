@@ -314,6 +314,6 @@ func TestTheCheckerTellsOrders(t *testing.T) {
 	lifo := append(slices.Clone(begin), op(1, call{"withdraw", 1, 0}, true, 4), op(2, call{"admitted", 2, 0}, true, 5))
 	m := admissionModel(1, 3)
 	if !porcupine.CheckOperations(m, fifo) || porcupine.CheckOperations(m, lifo) {
-		t.Error("first come, first served is not told from last come, first served")
+		t.Error("first come, first served is not distinguished from last come, first served")
 	}
 }

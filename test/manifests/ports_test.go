@@ -63,7 +63,7 @@ func TestEveryPortIsADocumentedOne(t *testing.T) {
 		for _, port := range portsOf(t, f) {
 			found++
 			if documented[port] == "" {
-				t.Errorf("%s: nobody listens on %d", f.name, port)
+				t.Errorf("%s: nothing listens on %d", f.name, port)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// renders are the sets that somebody applies, each with one Deployment.
+// renders are the sets that are applied, each with one Deployment.
 func renders(t *testing.T) map[string][]object {
 	t.Helper()
 	return map[string][]object{

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// certificate makes one that nobody has signed, in a directory for CERT_DIR.
+// certificate makes a self-signed one, in a directory for CERT_DIR.
 func certificate(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

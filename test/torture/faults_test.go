@@ -53,7 +53,7 @@ func TestClientsCutTheirRequestsAnywhere(t *testing.T) {
 	})
 }
 
-// A stop is shorter than any clock: whoever is stopped, all requests are
+// A stop is shorter than any clock: whichever process is stopped, all requests are
 // answered when it goes on.
 func TestEitherSideIsStoppedForAWhile(t *testing.T) {
 	each(t, scaled(40, 4), func(t *testing.T, protocol string, stops int) {
@@ -109,7 +109,7 @@ func TestTheGateIsToldToEndAtRandomMoments(t *testing.T) {
 			x.load()
 			x.await(x.rng.IntN(500))
 			signal(t, x.gate.child, syscall.SIGTERM)
-			x.workers.Wait() // they end when nobody listens any more
+			x.workers.Wait() // they end when the port is closed
 			if !eventually(func() bool { return !x.gate.Running() }) {
 				t.Fatalf("the gate has not ended\n%s", x.gate.Stderr.String())
 			}

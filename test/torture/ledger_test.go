@@ -116,8 +116,8 @@ func (l *ledger) add(q *request) {
 	l.lines = append(l.lines, line{request: q})
 }
 
-// settle enters what became of it.
-func (l *ledger) settle(q *request, v verdict, why string) {
+// enter notes what became of it.
+func (l *ledger) enter(q *request, v verdict, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines[q.id].verdict, l.lines[q.id].why = v, why

@@ -55,7 +55,7 @@ func (x *experiment) warmUp() {
 		q := &request{method: "GET", do: script.Echo, owed: true}
 		x.ledger.add(q)
 		v, why := do(q)
-		x.ledger.settle(q, v, why)
+		x.ledger.enter(q, v, why)
 	}
 	one.close()
 	two.close()
@@ -130,7 +130,7 @@ func (x *experiment) workHTTP1(rng *rand.Rand) {
 
 func (x *experiment) run(q *request, do func(*request) (verdict, string)) verdict {
 	v, why := do(q)
-	x.ledger.settle(q, v, why)
+	x.ledger.enter(q, v, why)
 	x.ended.Add(1)
 	return v
 }

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const patience = 30 * time.Second
+const testTimeout = 30 * time.Second
 
 // TestMain lets the test program be its own helper; "refused" asks for a
 // scheduling policy that no kernel has.
@@ -34,13 +34,13 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	// Under the race detector a program waits a second before it exits, unless
-	// it is told not to; helpers inherit this.
+	// a variable says not to; helpers inherit this.
 	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	os.Exit(m.Run())
 }
 
 func TestEachProcessorHasAThreadThatRunsOnlyWhereNothingElseDoes(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	p, err := Start(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func TestEachProcessorHasAThreadThatRunsOnlyWhereNothingElseDoes(t *testing.T) {
 // A thread that spins is always ready to run, though on a busy machine it may
 // not get to.
 func TestTheThreadsSpin(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	p, err := Start(ctx)
 	if err != nil {
@@ -89,12 +89,12 @@ func TestTheThreadsSpin(t *testing.T) {
 	defer ticks.Stop()
 	for ready := 0; ready < 20; ready++ {
 		if states := statesOfIdleThreads(t, p.PID()); strings.Trim(states, "R") != "" {
-			ready = 0 // they have just been told to begin
+			ready = 0 // they have just begun
 		}
 		select {
 		case <-ticks.C:
 		case <-ctx.Done():
-			t.Fatalf("after %v the threads are in the states %q, want all R", patience, statesOfIdleThreads(t, p.PID()))
+			t.Fatalf("after %v the threads are in the states %q, want all R", testTimeout, statesOfIdleThreads(t, p.PID()))
 		}
 	}
 }
@@ -121,7 +121,7 @@ func statesOfIdleThreads(t *testing.T, pid int) string {
 }
 
 func TestItEndsByItselfWithItsInput(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], Command)
 	in, err := cmd.StdinPipe()
@@ -148,7 +148,7 @@ func TestItEndsByItselfWithItsInput(t *testing.T) {
 }
 
 func TestAPolicyThatIsRefusedIsSaidToBe(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	if p, err := start(ctx, "refused"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "policy 99") {
 		if err == nil {

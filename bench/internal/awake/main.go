@@ -74,7 +74,7 @@ func processors() ([]int, error) {
 
 // confine binds the calling thread to a processor and gives it a scheduling
 // policy. It also holds back the signal with which the runtime interrupts
-// whoever runs for more than 10 ms: the thread has nothing to be interrupted for.
+// a thread that runs for more than 10 ms: the thread has nothing to be interrupted for.
 func confine(cpu int, policy uint32) error {
 	var set unix.CPUSet
 	set.Set(cpu)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-const patience = 20 * time.Second
+const testTimeout = 20 * time.Second
 
 // TestMain lets the test program be its own helper: "echo" sends back what it
 // gets, "fail" ends with a complaint.
@@ -36,13 +36,13 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	// Under the race detector a program waits a second before it exits, unless
-	// it is told not to; helpers inherit this.
+	// a variable says not to; helpers inherit this.
 	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	os.Exit(m.Run())
 }
 
 func TestAHelperAnswersUntilItIsStopped(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	p, err := Start("echo", "spec")
 	if err != nil {
@@ -68,7 +68,7 @@ func TestAHelperAnswersUntilItIsStopped(t *testing.T) {
 }
 
 func TestAHelperThatEndsEarlyIsExplainedByWhatItSaid(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	p, err := Start("fail", nil)
 	if err != nil {

@@ -34,10 +34,10 @@ type answer struct {
 }
 
 // feed uses bytes of p and returns how many, and whether the answer is whole.
-// With too few for the next step it uses none. Body bytes go to sink, if there
+// With too few for the next step it uses none. Body bytes go to to, if there
 // is one. A 101 is whole at the end of its head; other interim answers are
 // passed over.
-func (a *answer) feed(p []byte, sink func([]byte)) (used int, whole bool, err error) {
+func (a *answer) feed(p []byte, to func([]byte)) (used int, whole bool, err error) {
 	for {
 		rest := p[used:]
 		if len(rest) > 0 {
@@ -65,15 +65,15 @@ func (a *answer) feed(p []byte, sink func([]byte)) (used int, whole bool, err er
 				return used, true, nil
 			}
 		case partBody:
-			n, done, err := a.body.Take(rest, sink)
+			n, done, err := a.body.Take(rest, to)
 			used += n
 			if done {
 				a.part, a.begun = partHead, false
 			}
 			return used, done, err
 		case partUntilEnd:
-			if sink != nil {
-				sink(rest)
+			if to != nil {
+				to(rest)
 			}
 			return len(p), false, nil
 		}

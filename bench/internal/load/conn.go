@@ -56,7 +56,7 @@ func (c *conn) ready(events uint32) {
 			return
 		}
 		c.connected = true
-		if c.worker.protocol.greet(c) && !c.worker.spec.Fresh {
+		if c.worker.protocol.open(c) && !c.worker.spec.Fresh {
 			c.worker.opened(c, c.worker.spec.Streams)
 		}
 		c.flush()

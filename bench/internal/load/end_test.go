@@ -16,7 +16,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/origin"
 )
 
-const patience = 30 * time.Second
+const testTimeout = 30 * time.Second
 
 // TestMain lets the test program be the helpers that the tests start.
 func TestMain(m *testing.M) {
@@ -37,14 +37,14 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	// Under the race detector a program waits a second before it exits, unless
-	// it is told not to; helpers inherit this.
+	// a variable says not to; helpers inherit this.
 	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	os.Exit(m.Run())
 }
 
 func startOrigin(t *testing.T) *origin.Process {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	o, err := origin.Start(ctx, origin.Spec{Ports: 1})
 	if err != nil {
@@ -56,7 +56,7 @@ func startOrigin(t *testing.T) *origin.Process {
 
 func run(t *testing.T, spec load.Spec) *load.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	p, err := load.Start(ctx, spec)
 	if err != nil {
@@ -185,7 +185,7 @@ func TestAStallShowsInEveryRequestThatWasDueMeanwhile(t *testing.T) {
 		total = 600 * time.Millisecond
 	)
 	s := startStalling(t)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	// One connection only: while it waits, all others must wait for it. A
 	// generator that counts from the sending would see a single slow request.
@@ -230,7 +230,7 @@ func TestRefusalsAndBrokenConnectionsAreCountedApart(t *testing.T) {
 	if r.Requests != 0 || r.Refused[404] == 0 || len(r.Errors) != 0 {
 		t.Fatalf("%d answers, refused %v, errors %v", r.Requests, r.Refused, r.Errors)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -240,6 +240,6 @@ func TestRefusalsAndBrokenConnectionsAreCountedApart(t *testing.T) {
 	closed.Close()
 	if p, err := load.Start(ctx, load.Spec{Kind: load.HTTP, Port: port, Path: "/", Connections: 2, Duration: time.Millisecond}); err == nil {
 		p.Stop()
-		t.Fatal("a load began on a port where nobody listens")
+		t.Fatal("a load began on a port without a listener")
 	}
 }

@@ -16,18 +16,18 @@ type events struct {
 	request []byte
 	texts   map[*conn][]byte // of the event under way
 	current *conn
-	sink    func([]byte)
+	took    func([]byte)
 	fault   error
 }
 
 func newEvents(w *worker) *events {
 	e := &events{worker: w, texts: map[*conn][]byte{}}
 	e.request = []byte("GET " + w.spec.Path + " HTTP/1.1\r\nHost: " + host + "\r\nAccept: text/event-stream\r\n\r\n")
-	e.sink = e.take
+	e.took = e.take
 	return e
 }
 
-func (e *events) greet(c *conn) bool {
+func (e *events) open(c *conn) bool {
 	c.out.Bytes = append(c.out.Bytes, e.request...)
 	return false
 }
@@ -36,7 +36,7 @@ func (e *events) send(*conn, int64) { panic("BUG: events are not asked for one b
 
 func (e *events) receive(c *conn, p []byte) (used int, err error) {
 	e.current, e.fault = c, nil
-	used, whole, err := c.answer.feed(p, e.sink)
+	used, whole, err := c.answer.feed(p, e.took)
 	switch {
 	case err != nil:
 		return used, err

@@ -26,7 +26,7 @@ var errH2 = errors.New("malformed HTTP/2 frame")
 
 // h2 speaks HTTP/2 by prior knowledge. Requests are constant, so their head is
 // encoded once; of answers only the status is decoded, which needs no table
-// (RFC 7541 section 6): the peer is told that there is none.
+// (RFC 7541 section 6): the peer learns that there is none.
 type h2 struct {
 	worker *worker
 	head   []byte // a block of fields
@@ -73,7 +73,7 @@ func newH2(w *worker) *h2 {
 	return h
 }
 
-func (h *h2) greet(c *conn) bool {
+func (h *h2) open(c *conn) bool {
 	c.stream = &h2conn{open: map[uint32]*h2stream{}, next: 1, window: firstWindow, initialWindow: firstWindow}
 	c.out.Bytes = append(c.out.Bytes, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"...)
 	c.out.Bytes = appendFrame(c.out.Bytes, frameSettings, 0, 0, []byte{

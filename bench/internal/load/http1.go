@@ -36,7 +36,7 @@ func newHTTP1(w *worker) *http1 {
 	return h
 }
 
-func (h *http1) greet(*conn) bool { return true }
+func (h *http1) open(*conn) bool { return true }
 
 func (h *http1) send(c *conn, due int64) {
 	c.busy, c.due = true, due

@@ -122,7 +122,7 @@ type Result struct {
 	Refused map[int]int64 `json:"refused,omitempty"`
 	// Errors counts requests that got no whole answer, by reason.
 	Errors map[string]int64 `json:"errors,omitempty"`
-	// Unfinished is how many had no answer when patience ended; their age is
+	// Unfinished is how many had no answer at the timeout; their age is
 	// in the quantiles.
 	Unfinished int64 `json:"unfinished"`
 	// Overtaken is how many answers came after one to a later request.

@@ -73,7 +73,7 @@ func (t *tally) received(now, latency int64) {
 
 func (t *tally) late(by int64) { record(t.lateness, by) }
 
-// unfinished counts what is under way when patience has ended, with its age.
+// unfinished counts what is under way at the timeout, with its age.
 func (t *tally) unfinished(w *worker) {
 	t.left = int64(w.underWay + w.backlog.len())
 	for w.backlog.len() > 0 {

@@ -89,10 +89,10 @@ func TestFewRequestsAtATimeTakeTurnsOnAllConnections(t *testing.T) {
 		turns       = 10 * connections / underWay
 	)
 	s := startPatient(t)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	p, err := load.Start(ctx, load.Spec{Kind: load.HTTP, Port: s.port, Path: "/",
-		Connections: connections, UnderWay: underWay, Threads: 1, Duration: 10 * patience})
+		Connections: connections, UnderWay: underWay, Threads: 1, Duration: 10 * testTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func newWebSocket(w *worker) *webSocket {
 	return s
 }
 
-func (s *webSocket) greet(c *conn) bool {
+func (s *webSocket) open(c *conn) bool {
 	c.out.Bytes = append(c.out.Bytes, s.handshake...)
 	return false
 }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	connectPatience = 30 * time.Second
-	drainPatience   = 10 * time.Second
+	connectTimeout = 30 * time.Second
+	drainTimeout   = 10 * time.Second
 	// dialsAtOnce keeps below the backlog of listeners that use the customary
 	// 511.
 	dialsAtOnce = 256
@@ -26,10 +26,10 @@ const (
 // A protocol speaks on connections. Its methods only queue bytes; the worker
 // writes them.
 type protocol interface {
-	// greet queues what a new connection begins with. If it returns true the
+	// open queues what a new connection begins with. If it returns true the
 	// connection can take requests at once, else the protocol calls
 	// worker.opened.
-	greet(c *conn) bool
+	open(c *conn) bool
 	// send queues a request that was due at a time, by package clock.
 	send(c *conn, due int64)
 	// receive uses bytes that have come, and returns how many; it gets the
@@ -134,25 +134,25 @@ func (w *worker) touch() error {
 	const atOnce = 16
 	w.now = clock.Now()
 	for _, c := range w.conns {
-		deadline := w.now + int64(drainPatience)
+		deadline := w.now + int64(drainTimeout)
 		for w.underWay >= atOnce {
 			w.turn(longestWait)
 			if w.broken != nil {
 				return w.broken
 			}
 			if w.now > deadline {
-				return fmt.Errorf("no answers within %v; %d are missing", drainPatience, w.underWay)
+				return fmt.Errorf("no answers within %v; %d are missing", drainTimeout, w.underWay)
 			}
 		}
 		w.sendOn(c, w.now)
 	}
-	return w.settle("answers to the first request")
+	return w.awaitIdle("answers to the first request")
 }
 
 func (w *worker) connect() error {
 	w.waiting = len(w.conns)
 	w.undialed = append(w.undialed, w.conns...)
-	deadline := clock.Now() + int64(connectPatience)
+	deadline := clock.Now() + int64(connectTimeout)
 	for w.waiting > 0 {
 		for len(w.undialed) > 0 && w.dialing < dialsAtOnce {
 			c := w.undialed[0]
@@ -166,7 +166,7 @@ func (w *worker) connect() error {
 			return w.broken
 		}
 		if w.now > deadline {
-			return fmt.Errorf("%d of %d connections did not open within %v", w.waiting, len(w.conns), connectPatience)
+			return fmt.Errorf("%d of %d connections did not open within %v", w.waiting, len(w.conns), connectTimeout)
 		}
 	}
 	return nil
@@ -217,22 +217,22 @@ func (w *worker) load(d time.Duration) error {
 		}
 	}
 	w.sending = false
-	err := w.settle("answers")
+	err := w.awaitIdle("answers")
 	w.tally.end = w.now
 	w.tally.cpu = threadCPU() - cpu
 	return err
 }
 
-// settle waits until nothing is under way. What is left when patience ends
+// awaitIdle waits until nothing is under way. What is left after the timeout
 // counts as unfinished; that is an error only if nothing was answered at all.
-func (w *worker) settle(what string) error {
-	deadline := clock.Now() + int64(drainPatience)
+func (w *worker) awaitIdle(what string) error {
+	deadline := clock.Now() + int64(drainTimeout)
 	for w.broken == nil && (w.underWay > 0 || w.backlog.len() > 0) {
 		w.turn(longestWait)
 		if w.now > deadline {
 			w.tally.unfinished(w)
 			if w.tally.requests == 0 {
-				return fmt.Errorf("no %s within %v; %d are missing", what, drainPatience, w.underWay)
+				return fmt.Errorf("no %s within %v; %d are missing", what, drainTimeout, w.underWay)
 			}
 			return nil
 		}

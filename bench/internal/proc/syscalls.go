@@ -16,8 +16,8 @@ import (
 // outside.
 var ErrNoCounter = errors.New("counting system calls needs perf and access to its event raw_syscalls:sys_enter")
 
-// attachPatience bounds how long perf may take to begin.
-const attachPatience = 5 * time.Second
+// attachTimeout bounds how long perf may take to begin.
+const attachTimeout = 5 * time.Second
 
 // CountSyscalls counts the system calls that the processes enter, in all their
 // threads, while the function runs. Without perf or the right to use it, the
@@ -77,7 +77,7 @@ func enable(command, ack *os.File) error {
 	if _, err := command.WriteString("enable\n"); err != nil {
 		return err
 	}
-	if err := ack.SetReadDeadline(time.Now().Add(attachPatience)); err != nil {
+	if err := ack.SetReadDeadline(time.Now().Add(attachTimeout)); err != nil {
 		return err
 	}
 	answer := make([]byte, 16)

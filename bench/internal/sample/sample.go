@@ -1,5 +1,5 @@
 // Package sample is the record of a benchmark run: what was measured, on what,
-// and with what. On disk it is JSON lines, one object per line, told apart by
+// and with what. On disk it is JSON lines, one object per line, distinguished by
 // the member "kind":
 //
 //	{"kind":"meta","version":1,"started":"2026-01-02T15:04:05Z","machine":{...},"versions":{...},"commit":"...","options":{...}}
@@ -115,7 +115,7 @@ type Latency struct {
 	Count     int64      `json:"count"`
 }
 
-// Note is a sentence for whoever reads the report: a target that was skipped, a
+// Note is a sentence for the reader of the report: a target that was skipped, a
 // generator that was saturated. An empty Target or Scenario means all.
 type Note struct {
 	Target   string `json:"target"`

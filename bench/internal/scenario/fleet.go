@@ -16,8 +16,8 @@ const (
 	fleetSize = 20
 	fleetWait = 2 * time.Second // until the containers listen
 	// Pollers ask as Knative's activator does.
-	pollPeriod   = 200 * time.Millisecond
-	pollPatience = 300 * time.Millisecond
+	pollPeriod  = 200 * time.Millisecond
+	pollTimeout = 300 * time.Millisecond
 )
 
 var probeFields = []string{"User-Agent: Knative-Activator-Probe", "K-Network-Probe: queue"}
@@ -122,19 +122,19 @@ func runFleet(r *Run) error {
 }
 
 // poll asks every pollPeriod, from first on, until the answer is 200.
-func (r *Run) poll(i *target.Instance, first, patience time.Duration, fields []string) firstAnswer {
+func (r *Run) poll(i *target.Instance, first, timeout time.Duration, fields []string) firstAnswer {
 	if err := r.pause(first); err != nil {
 		return firstAnswer{err: err}
 	}
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for failed := 0; ; failed++ {
 		begin := time.Now()
-		status, err := target.Ask(i.Port, "/", pollPatience, fields...)
+		status, err := target.Ask(i.Port, "/", pollTimeout, fields...)
 		if err == nil && status == 200 {
 			return firstAnswer{at: clock.Now(), failed: failed}
 		}
 		if time.Now().After(deadline) {
-			return firstAnswer{err: fmt.Errorf("an instance was not ready within %v: status %d, %v", patience, status, err)}
+			return firstAnswer{err: fmt.Errorf("an instance was not ready within %v: status %d, %v", timeout, status, err)}
 		}
 		if err := r.pause(time.Until(begin.Add(pollPeriod))); err != nil {
 			return firstAnswer{err: err}

@@ -11,15 +11,15 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// idle is a target that nobody asks anything, and one that holds connections
+// idle is a target without requests, and one that holds connections
 // on which nothing happens.
 func idle() []Scenario {
 	all := []Scenario{{
 		Name:   "idle",
-		About:  "a fresh instance, nobody asks or scrapes: memory, CPU, wake-ups",
+		About:  "a fresh instance, no requests, no scrapes: memory, CPU, wake-ups",
 		Needs:  []string{target.Start},
 		Rounds: idleRounds,
-		Extra:  idleWindow + 5*settleTime,
+		Extra:  idleWindow + 5*quietTime,
 		Run:    runIdle,
 	}}
 	const n = 10000
@@ -29,7 +29,7 @@ func idle() []Scenario {
 		Needs:       []string{target.Start},
 		Connections: n,
 		Rounds:      idleRounds,
-		Extra:       2 * settleTime,
+		Extra:       2 * quietTime,
 		Run:         func(r *Run) error { return runIdleConnections(r, n) },
 	})
 }
@@ -37,11 +37,11 @@ func idle() []Scenario {
 const (
 	idleRounds = 2
 	idleWindow = 20 * time.Second
-	settleTime = time.Second
+	quietTime  = time.Second
 )
 
-func (r *Run) settle() error {
-	d := settleTime
+func (r *Run) awaitQuiet() error {
+	d := quietTime
 	if r.options.Quick {
 		d = 20 * time.Millisecond
 	}
@@ -68,7 +68,7 @@ func runIdle(r *Run) error {
 	}
 	defer st.stop()
 	for range 5 { // what a start leaves behind takes a while to come to rest
-		if err := r.settle(); err != nil {
+		if err := r.awaitQuiet(); err != nil {
 			return err
 		}
 	}
@@ -115,7 +115,7 @@ func runIdleConnections(r *Run, n int) error {
 	if _, err := r.measure(st, load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Duration: r.options.warmup(), Warmup: time.Millisecond}); err != nil && !errors.Is(err, errRefused) {
 		return err
 	}
-	if err := r.settle(); err != nil {
+	if err := r.awaitQuiet(); err != nil {
 		return err
 	}
 	pids, err := st.instance.Processes()
@@ -131,7 +131,7 @@ func runIdleConnections(r *Run, n int) error {
 		return err
 	}
 	defer generator.Stop()
-	if err := r.settle(); err != nil {
+	if err := r.awaitQuiet(); err != nil {
 		return err
 	}
 	cpu, err := proc.CPU(pids)

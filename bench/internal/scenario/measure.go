@@ -146,7 +146,7 @@ func (r *Run) observe(s *stand, spec load.Spec) (*measured, error) {
 		return nil, err
 	}
 	busy := after.busy - before.busy
-	r.judge(m, after.origin-before.origin, busy-(after.own-before.own))
+	r.noteDisturbance(m, after.origin-before.origin, busy-(after.own-before.own))
 	if r.dozed(busy, m.elapsed) {
 		return nil, errRefused
 	}
@@ -164,8 +164,8 @@ func (r *Run) dozed(busy, elapsed time.Duration) bool {
 	return true
 }
 
-// judge notes what may have disturbed the measurement.
-func (r *Run) judge(m *measured, originCPU, othersCPU time.Duration) {
+// noteDisturbance notes what may have disturbed the measurement.
+func (r *Run) noteDisturbance(m *measured, originCPU, othersCPU time.Duration) {
 	if share := float64(originCPU) / float64(m.elapsed); share > toleratedOrigin && !r.isDirect() {
 		r.note("the origin was saturated: it took more than %.0f %% of a core", 100*toleratedOrigin)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// Progress hears what is about to be measured and how long all that is left
+// Progress is notified what is about to be measured and how long all that is left
 // will take, roughly.
 type Progress func(round int, scenario, target string, left time.Duration)
 

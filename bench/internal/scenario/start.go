@@ -75,16 +75,16 @@ func (r *Run) startOnce(originPort int) (listening, answering float64, err error
 
 // firstAnswer asks until a request is answered with 200, and returns when that
 // was, by package clock, and how many failed before. After a failure it pauses.
-func (r *Run) firstAnswer(port int, patience, pause time.Duration, fields ...string) (at int64, failed int, err error) {
-	deadline := time.Now().Add(patience)
+func (r *Run) firstAnswer(port int, timeout, pause time.Duration, fields ...string) (at int64, failed int, err error) {
+	deadline := time.Now().Add(timeout)
 	for {
-		status, err := target.Ask(port, r.target.Ready, patience, fields...)
+		status, err := target.Ask(port, r.target.Ready, timeout, fields...)
 		if err == nil && status == 200 {
 			return clock.Now(), failed, nil
 		}
 		failed++
 		if time.Now().After(deadline) {
-			return 0, failed, fmt.Errorf("no 200 within %v: status %d, %v", patience, status, err)
+			return 0, failed, fmt.Errorf("no 200 within %v: status %d, %v", timeout, status, err)
 		}
 		if err := r.pause(pause); err != nil {
 			return 0, failed, err

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const patience = 10 * time.Second
+const testTimeout = 10 * time.Second
 
 // await waits until the poller reports a descriptor.
 func await(t *testing.T, p *Poller, fd int) uint32 {
 	t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); {
 		for _, e := range p.Wait(time.Second) {
 			if int(e.Fd) == fd {
 				return e.Events
@@ -115,13 +115,13 @@ func TestBytesArriveAndTheEndIsZeroBytes(t *testing.T) {
 func TestWakeEndsAWait(t *testing.T) {
 	p := newPoller(t)
 	done := make(chan int)
-	go func() { done <- len(p.Wait(patience)) }()
+	go func() { done <- len(p.Wait(testTimeout)) }()
 	p.Wake()
 	start := time.Now()
 	if n := <-done; n != 0 {
 		t.Fatalf("a wake-up reported %d descriptors", n)
 	}
-	if waited := time.Since(start); waited >= patience {
+	if waited := time.Since(start); waited >= testTimeout {
 		t.Fatalf("the wait lasted its whole timeout, %v", waited)
 	}
 }

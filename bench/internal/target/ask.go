@@ -22,13 +22,13 @@ func tryConnect(port int) error {
 
 // Ask sends one GET over a new connection to a port of 127.0.0.1, with fields
 // such as "User-Agent: x", and returns the status.
-func Ask(port int, path string, patience time.Duration, fields ...string) (status int, err error) {
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), patience)
+func Ask(port int, path string, timeout time.Duration, fields ...string) (status int, err error) {
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), timeout)
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return 0, err
 	}
 	request := "GET " + path + " HTTP/1.1\r\nHost: bench.example\r\nConnection: close\r\n"

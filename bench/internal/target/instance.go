@@ -18,8 +18,8 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/proc"
 )
 
-// startPatience bounds the time until an instance is ready.
-const startPatience = 15 * time.Second
+// startTimeout bounds the time until an instance is ready.
+const startTimeout = 15 * time.Second
 
 // An Instance is a running target.
 type Instance struct {
@@ -176,7 +176,7 @@ func (i *Instance) awaitReady(ctx context.Context, options Options) error {
 }
 
 func (i *Instance) await(ctx context.Context, what string, pause time.Duration, try func() error) error {
-	deadline := time.Now().Add(startPatience)
+	deadline := time.Now().Add(startTimeout)
 	for {
 		err := try()
 		if err == nil {
@@ -190,7 +190,7 @@ func (i *Instance) await(ctx context.Context, what string, pause time.Duration, 
 		default:
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s did not %s within %v: %w: %s", i.Target.Name, what, startPatience, err, i.Log())
+			return fmt.Errorf("%s did not %s within %v: %w: %s", i.Target.Name, what, startTimeout, err, i.Log())
 		}
 		time.Sleep(pause)
 	}

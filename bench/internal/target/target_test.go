@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-const patience = 20 * time.Second
+const testTimeout = 20 * time.Second
 
 func TestMistakesInTargetsAreReportedTogether(t *testing.T) {
 	_, err := Parse([]byte(`
@@ -187,7 +187,7 @@ func TestStopLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	var child int
-	for deadline := time.Now().Add(patience); child == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(testTimeout); child == 0; time.Sleep(time.Millisecond) {
 		if text, err := os.ReadFile(filepath.Join(i.dir, "child.pid")); err == nil {
 			child, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 		}
@@ -266,14 +266,14 @@ func TestAskReturnsTheStatus(t *testing.T) {
 		}
 	}()
 	port := listener.Addr().(*net.TCPAddr).Port
-	status, err := Ask(port, "/x", patience, "A: b")
+	status, err := Ask(port, "/x", testTimeout, "A: b")
 	if err != nil || status != 418 {
 		t.Fatalf("got %d, %v", status, err)
 	}
 	if got := <-asked; !strings.HasPrefix(got, "GET /x HTTP/1.1\r\n") || !strings.Contains(got, "\r\nA: b\r\n\r\n") {
 		t.Errorf("asked %q", got)
 	}
-	if status, err := Ask(port, "/x", patience); err == nil {
+	if status, err := Ask(port, "/x", testTimeout); err == nil {
 		t.Errorf("nonsense was taken as %d", status)
 	}
 }

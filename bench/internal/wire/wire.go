@@ -29,17 +29,17 @@ type Body struct {
 func (b *Body) Expected() bool { return b.Chunked || b.Left > 0 }
 
 // Take uses what of p belongs to the body, and says whether it ended. With too
-// few bytes for the next step it uses none. The data goes to sink, if there is
+// few bytes for the next step it uses none. The data goes to to, if there is
 // one.
-func (b *Body) Take(p []byte, sink func([]byte)) (used int, done bool, err error) {
+func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) {
 	for {
 		n := min(b.Left, int64(len(p)-used))
 		data := n
 		if b.Chunked { // the last two bytes of Left are the CRLF
 			data = max(0, min(n, b.Left-2))
 		}
-		if sink != nil && data > 0 {
-			sink(p[used : used+int(data)])
+		if to != nil && data > 0 {
+			to(p[used : used+int(data)])
 		}
 		b.Left -= n
 		used += int(n)

@@ -6,7 +6,7 @@
 // allow:
 //   - A client that leaves is not noticed: a request that waits keeps its place,
 //     and one in its handler is counted as served.
-//   - Config.RequestTimeout ends a wait in the queue; a handler is not told.
+//   - Config.RequestTimeout ends a wait in the queue; a handler is not notified.
 //   - Fields of a request that no handler may see are removed from the request
 //     itself.
 //   - A body that a handler streams is written after it has returned. Use

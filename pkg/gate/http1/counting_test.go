@@ -217,7 +217,7 @@ func TestProbesAndRefusedHeadsAreToldBesideRequests(t *testing.T) {
 	defer r.observer.mu.Unlock()
 	want := []string{"probed 200 for GET /a", "probe-rejected 400 for GET /b", "bad-request"}
 	if got := r.observer.aside; !slices.Equal(got, want) || r.observer.begun != 0 {
-		t.Errorf("told %q and %d requests, want %q and none", got, r.observer.begun, want)
+		t.Errorf("observed %q and %d requests, want %q and none", got, r.observer.begun, want)
 	}
 }
 
@@ -464,7 +464,7 @@ func (m *engineModel) leave(id int, o gate.Outcome) {
 	}
 }
 
-// engineScript is a container whose every request does as it is told.
+// engineScript is a container whose every request follows a script.
 type engineScript struct {
 	mu      sync.Mutex
 	working map[int]chan string

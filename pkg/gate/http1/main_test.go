@@ -176,7 +176,7 @@ func (c *engineContainer) end() {
 	c.all.Wait()
 }
 
-// engineEnd is what an observer was told at the end of a request.
+// engineEnd is what an observer got at the end of a request.
 type engineEnd struct {
 	gate.Record
 	request string
@@ -190,7 +190,7 @@ type engineObserver struct {
 
 	open   map[*gate.Record]string
 	begun  int
-	aside  []string // what is told beside requests
+	aside  []string // what is observed beside requests
 	ended  []engineEnd
 	faults []string
 }
@@ -447,8 +447,8 @@ func (r *engineRig) wantOutcomes(want map[gate.Outcome]int) {
 	}
 }
 
-func (r *engineRig) shutdown(patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (r *engineRig) shutdown(timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return r.server.Shutdown(ctx)
 }

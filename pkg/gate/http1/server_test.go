@@ -82,7 +82,7 @@ func TestShutdownClosesIdleConnections(t *testing.T) {
 	fresh := r.client()
 	used := r.client().get("/")
 	used.want(200, "ok")
-	begun := r.client().send("GET / HT") // of a head that nobody completes
+	begun := r.client().send("GET / HT") // of a head that is not completed
 	engineUntil(t, "three connections", func() bool { return engineConnections(r) == 3 })
 	if err := r.shutdown(engineTimeout); err != nil {
 		t.Errorf("shutdown: %v", err)

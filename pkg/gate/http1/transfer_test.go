@@ -354,7 +354,7 @@ func TestAReceiverThatDoesNotReadStopsTheReading(t *testing.T) {
 		before := x.r.taken
 		for range 100 {
 			if x.r.Pump(&x.w) {
-				panic("moved bytes that nobody took")
+				panic("moved bytes that were not taken")
 			}
 		}
 		if held := len(x.r.run) + x.r.w - x.r.r + len(x.w.out) - x.w.o; before != x.r.taken || held <= 0 || held > bulkBytes+coalesceBytes {
@@ -372,7 +372,7 @@ func TestAReceiverThatDoesNotReadStopsTheReading(t *testing.T) {
 	select {
 	case n := <-stalled:
 		if n >= total {
-			t.Errorf("took %d bytes that nobody read", n)
+			t.Errorf("took %d bytes that were not read", n)
 		}
 	case <-x.over:
 	}
@@ -538,7 +538,7 @@ func TestALongBodyThatNobodyTakesHoldsAtMostOnePipeFull(t *testing.T) {
 		x.run()
 		x.release()
 		if n := x.bufs.pipes.free.Len(); n != 0 {
-			t.Errorf("%d pipes with somebody's bytes are in the pool", n)
+			t.Errorf("%d pipes with bytes in them are in the pool", n)
 		}
 	})
 	go func() { _, _ = io.WriteString(x.in, strings.Repeat("x", 64<<20)) }()

@@ -251,7 +251,7 @@ func TestConnectionThatTheContainerClosedIsNeverUsed(t *testing.T) {
 					t.Fatalf("request %d met a closed connection: %d %q (%v)", i, a.status, a.body, a.err)
 				}
 				if how == "closed at once" {
-					r.settled(i + 1) // the FIN is on its way, wherever the gate is
+					r.awaitClosed(i + 1) // the FIN is on its way, wherever the gate is
 					continue
 				}
 				engineSend(t, "an idle connection", gone, struct{}{})
@@ -304,8 +304,8 @@ func TestConnectionThatClosesBehindTheLoopsBackIsNotUsed(t *testing.T) {
 	}
 }
 
-// settled waits until the container has closed the n-th connection.
-func (r *engineRig) settled(n int) {
+// awaitClosed waits until the container has closed the n-th connection.
+func (r *engineRig) awaitClosed(n int) {
 	r.t.Helper()
 	engineUntil(r.t, "the container's close", func() bool {
 		r.container.mu.Lock()
@@ -314,7 +314,7 @@ func (r *engineRig) settled(n int) {
 	})
 }
 
-// TestBytesBehindAnAnswerEndTheConnection: what nobody asked for must reach no
+// TestBytesBehindAnAnswerEndTheConnection: what was not asked for must reach no
 // other request, whether it comes with the answer, later, or is an answer.
 func TestBytesBehindAnAnswerEndTheConnection(t *testing.T) {
 	const unasked = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
@@ -325,7 +325,7 @@ func TestBytesBehindAnAnswerEndTheConnection(t *testing.T) {
 		for _, extra := range []string{unasked, "\r\n", "x", "HTTP/1.1 100 Continue\r\n\r\n"} {
 			for _, later := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%.12q behind %.20q, later %v", extra, answer[17:], later), func(t *testing.T) {
-					told, said := make(chan struct{}), make(chan struct{}, 1)
+					ended, said := make(chan struct{}), make(chan struct{}, 1)
 					r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
 						if _, err := c.readBody(); err != nil {
 							return false
@@ -337,7 +337,7 @@ func TestBytesBehindAnAnswerEndTheConnection(t *testing.T) {
 							return c.write(answer + extra)
 						}
 						c.write(answer)
-						c.await(told)
+						c.await(ended)
 						ok := c.write(extra)
 						said <- struct{}{}
 						return ok
@@ -346,7 +346,7 @@ func TestBytesBehindAnAnswerEndTheConnection(t *testing.T) {
 					for range 5 {
 						c.post("/", "body").want(200, "right")
 						if later {
-							engineSend(t, "an idle connection", told, struct{}{})
+							engineSend(t, "an idle connection", ended, struct{}{})
 							engineReceive(t, "the extra bytes", said)
 						}
 					}

@@ -1,6 +1,6 @@
 // Package loop runs network code on event loops: one epoll instance and one
 // goroutine per loop. What is under way is a Routine, which its Handle runs in
-// steps, or a Task: a coroutine, for what cannot be told in steps (TLS
+// steps, or a Task: a coroutine, for what cannot be written in steps (TLS
 // handshakes).
 //
 // The code of a Task reads from top to bottom and blocks in one place

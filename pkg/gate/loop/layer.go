@@ -245,13 +245,13 @@ func (l *Layer) look() {
 	l.ahead = n > 0
 	l.sock.readable = l.ahead || err != ErrAgain
 	if err != nil {
-		_ = l.told(err)
+		_ = l.noteError(err)
 	}
 }
 
-// told notes what an error of the codec's Read means and returns what the
+// noteError notes what an error of the codec's Read means and returns what the
 // user gets. The codec repeats errors other than ErrAgain.
-func (l *Layer) told(err error) error {
+func (l *Layer) noteError(err error) error {
 	s := l.sock
 	switch {
 	case err == ErrAgain:
@@ -285,7 +285,7 @@ func (l *Layer) read(b []byte) (int, error) {
 		s.readable = false
 	}
 	if err != nil {
-		err = l.told(err)
+		err = l.noteError(err)
 	}
 	if n > 0 {
 		return n, nil // the error comes again

@@ -126,8 +126,8 @@ func TestTheUserOfALayerSeesDecodedBytes(t *testing.T) {
 
 func TestAPartOfARecordIsNothingToRead(t *testing.T) {
 	everyVersion(t, func(t *testing.T, s *secured) {
-		events, told := 0, s.sock.handler
-		s.do(func() { s.sock.Handle(handlerFunc(func(k *Sock) { events++; told.Event(k) })) })
+		events, handler := 0, s.sock.handler
+		s.do(func() { s.sock.Handle(handlerFunc(func(k *Sock) { events++; handler.Event(k) })) })
 		if _, err := s.wire.Write([]byte{23, 3, 3}); err != nil {
 			t.Fatal(err)
 		}

@@ -147,7 +147,7 @@ func (l *Loop) serve(uintptr) bool {
 }
 
 // poll0 collects events without waiting. A raw system call: it never blocks,
-// so the scheduler need not hear of it.
+// so the scheduler need not know of it.
 func (l *Loop) poll0() int {
 	if l.kernel != nil {
 		return l.kernel.Poll(l, l.events[:])

@@ -43,7 +43,7 @@ func (r *rawSock) Buffered() int {
 }
 
 // sysRead, sysDiscard and sysSend are raw system calls: they never block, so the
-// scheduler need not hear of them. The count is 0 with an error.
+// scheduler need not know of them. The count is 0 with an error.
 func (r *rawSock) sysRead(b []byte) (int, syscall.Errno) {
 	if k := r.loop.kernel; k != nil {
 		return k.Read(r.fd, b)

@@ -18,7 +18,7 @@ func (e *again) Error() string { return e.text }
 func (*again) Timeout() bool   { return false }
 func (*again) Temporary() bool { return true }
 
-// Handler is told of news on a socket. A Task is one; an idle connection has
+// Handler is notified of news on a socket. A Task is one; an idle connection has
 // one of its own.
 type Handler interface{ Event(s *Sock) }
 

@@ -382,7 +382,7 @@ func TestCloseWriteEndsOneDirection(t *testing.T) {
 
 // TestClosedSocketGetsNoEventsOfItsBatch makes two sockets ready at once;
 // whichever comes first closes the other one and registers a silent socket
-// under the same number. The closed one's event must reach nobody.
+// under the same number. The closed one's event must reach no handler.
 func TestClosedSocketGetsNoEventsOfItsBatch(t *testing.T) {
 	l := startLoop(t)
 	reused := 0

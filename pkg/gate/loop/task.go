@@ -2,7 +2,7 @@ package loop
 
 import "iter"
 
-// Runner is the code of one conversation that cannot be told in steps.
+// Runner is the code of one conversation that cannot be written in steps.
 type Runner interface {
 	// Run is the conversation; it blocks in Task.Wait only.
 	Run(t *Task)

@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// mute is a protocol that nobody speaks.
+// mute is a protocol that no client speaks.
 type mute struct{}
 
 func (mute) On(*Worker) Part                                { return mute{} }

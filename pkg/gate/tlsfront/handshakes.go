@@ -38,7 +38,7 @@ type handshakes struct {
 	mu     sync.Mutex
 	active list.List // of *handshake, oldest first
 	queue  list.List // likewise; the youngest has the next turn: its client is still there
-	cut    int       // of the active ones have been told to end
+	cut    int       // of the active ones have been asked to end
 	retry  *time.Timer
 	closed bool
 	ended  sync.WaitGroup

@@ -109,7 +109,7 @@ func readRefField(line string) (refField, bool) {
 }
 
 // repairReference rewrites a head that readReferenceHead refuses, where RFC
-// 9112 says how and nobody could take it for something else. It looks at whole
+// 9112 says how and it could not be taken for something else. It looks at whole
 // heads only.
 func repairReference(in string) (clean, rest string, v verdict) {
 	var lines []string

@@ -126,7 +126,7 @@ func TestALongBurstIsSeveralWritesOfWholeLines(t *testing.T) {
 	}
 }
 
-// stuck is a writer that hangs until it is told to go on.
+// stuck is a writer that hangs until it is released.
 type stuck struct {
 	recorder
 	entered chan struct{}

@@ -67,7 +67,7 @@ func TestAnHTTPSEndpointIsCalledOverTLS(t *testing.T) {
 	c := otlptest.GRPCOverTLS(t)
 	s := sender(t, ProtocolGRPC, c.Listener.Addr().String())
 	if _, err := s.Send(t.Context(), []byte("message")); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Fatalf("a certificate of nobody: %v", err)
+		t.Fatalf("an untrusted certificate: %v", err)
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(c.Certificate())

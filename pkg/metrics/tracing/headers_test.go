@@ -16,7 +16,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// parseLines reads field lines with somebody else's parser.
+// parseLines reads field lines with a parser of another library.
 func parseLines(t *testing.T, lines []byte) http.Header {
 	t.Helper()
 	h, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(append(bytes.Clone(lines), "\r\n"...)))).ReadMIMEHeader()

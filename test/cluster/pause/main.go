@@ -1,4 +1,4 @@
-// Pause does nothing until it is told to end. It holds a pod's namespaces open.
+// Pause does nothing until a signal ends it. It holds a pod's namespaces open.
 package main
 
 import (

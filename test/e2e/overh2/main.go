@@ -103,7 +103,7 @@ func (s *session) run() {
 				return
 			}
 			if s.over() {
-				s.in = nil // nobody reads that any more
+				s.in = nil // that is not read any more
 			}
 		}
 		<-done

@@ -101,7 +101,7 @@ func (a *App) Listen() (err error) {
 	if err := a.server.Serve(traffic); err != nil {
 		return err
 	}
-	settle(func() bool { return a.observer.counting.LastWindow(serve.Clock()).Arrivals > 0 })
+	releaseStartMemory(func() bool { return a.observer.counting.LastWindow(serve.Clock()).Arrivals > 0 })
 	return nil
 }
 

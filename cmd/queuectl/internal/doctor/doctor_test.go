@@ -62,7 +62,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		{"              path: /app-health/web/livez\n              port: 8022\n", "              path: /livez\n              port: 8012\n", "error: container web: its livenessProbe goes to the gate's serving port"},
 		{"              path: /app-health/web/livez\n", "              path: /app-health/web/readyz\n", "error: container web: its livenessProbe goes to /app-health/web/readyz"},
 		{"targetPort: queue-http", "targetPort: http", "error: Service web passes the gate by: its port 80 leads to http"},
-		{"targetPort: queue-http", "targetPort: nobody", "error: Service web: its port 80 leads to nobody, which no container has"},
+		{"targetPort: queue-http", "targetPort: missing", "error: Service web: its port 80 leads to missing, which no container has"},
 		{"terminationGracePeriodSeconds: 330", "terminationGracePeriodSeconds: 10", "error: terminationGracePeriodSeconds is 10"},
 		{"      terminationGracePeriodSeconds: 330\n", "", "warning: terminationGracePeriodSeconds is 30: requests may take until 310"},
 		{"                  - drain\n", "                  - version\n", "error: the gate is a native sidecar without a preStop hook"},

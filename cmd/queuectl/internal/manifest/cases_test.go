@@ -83,12 +83,12 @@ func TestOptionsChooseContainerAndPort(t *testing.T) {
 			t.Errorf("%s: %v\n%s", c.file, notes, got)
 		}
 	}
-	if got, notes := one(File{"multi.yaml", read(t, "testdata/multi.yaml")}, Options{Image: "x", Container: "nobody"}); len(notes) != 1 || !notes[0].Left || strings.Contains(got, GateName) {
+	if got, notes := one(File{"multi.yaml", read(t, "testdata/multi.yaml")}, Options{Image: "x", Container: "unknown"}); len(notes) != 1 || !notes[0].Left || strings.Contains(got, GateName) {
 		t.Errorf("%v\n%s", notes, got)
 	}
 }
 
-// Somebody goes on editing a file that was injected.
+// A file that was injected is edited.
 func TestUninjectOutlivesEditsElsewhere(t *testing.T) {
 	for _, c := range []struct{ file, old, new string }{
 		{"plain.yaml", "image: registry.example/web:1", "image: registry.example/web:22222"},

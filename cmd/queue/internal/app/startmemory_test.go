@@ -8,17 +8,17 @@ import (
 )
 
 func TestMemoryIsGivenBackInAQuietMoment(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // so that nobody else collects
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // so that nothing else collects
 	for _, c := range []struct{ busy, asked, collections int }{
 		{busy: 0, asked: 1, collections: 1},
 		{busy: 3, asked: 4, collections: 1},
-		{busy: 1000, asked: settleTries, collections: 0},
+		{busy: 1000, asked: startTries, collections: 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var before, after debug.GCStats
 			debug.ReadGCStats(&before)
 			asked := 0
-			settle(func() bool { asked++; return asked <= c.busy })
+			releaseStartMemory(func() bool { asked++; return asked <= c.busy })
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			debug.ReadGCStats(&after)
