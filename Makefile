@@ -7,6 +7,8 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo un
 COMMIT    ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # Without cgo: one static file, no libc in every pod's memory, quicker to start.
 BUILD     := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false
+# Who builds the gate reads its build tags here: this file, images, bench, tests.
+TAGS      := $(shell cat cmd/queue/tags)
 LDFLAGS   := -s -w -X main.buildVersion=$(VERSION) -X main.buildCommit=$(COMMIT)
 
 # Images: the name that config/ has for the gate, and where to push them.
@@ -27,7 +29,7 @@ help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
 
 build: ## bin/queue (the gate), bin/queuectl (beside it) and bin/demo (a container to put behind it)
-	$(BUILD) -ldflags '$(LDFLAGS)' -o bin/queue ./cmd/queue
+	$(BUILD) -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/queue ./cmd/queue
 	cd cmd/queuectl && $(BUILD) -ldflags '$(LDFLAGS)' -o ../../bin/queuectl .
 	$(BUILD) -o bin/demo ./cmd/demo
 

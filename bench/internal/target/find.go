@@ -29,7 +29,8 @@ func (t *Target) Find(ctx context.Context, root, dir, chosen string) error {
 		t.path = path
 	case t.Build != "":
 		t.path = filepath.Join(dir, t.Name)
-		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", t.path, t.Build)
+		tags, _ := os.ReadFile(filepath.Join(root, t.Build, "tags")) // the gate has some
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", strings.TrimSpace(string(tags)), "-ldflags", "-s -w", "-o", t.path, t.Build)
 		build.Dir = root
 		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the Makefile does
 		if out, err := build.CombinedOutput(); err != nil {

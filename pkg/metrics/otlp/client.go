@@ -20,11 +20,9 @@ const maxResponse = 64 << 10
 
 const userAgent = "queuegate"
 
-// client does not use a connection again after a failure or a timeout. HTTP/2 would go on waiting for a peer that vanished
-// silently, and its own remedy is to send pings for ever.
+// client does not use a connection again after a failure or a timeout.
 type client struct {
-	protocols *http.Protocols
-	tls       tls.Config
+	tls tls.Config
 
 	mu        sync.Mutex
 	transport *http.Transport // nil at first, and after a failure
@@ -73,6 +71,8 @@ func (c *client) close() {
 
 func (c *client) newTransport() *http.Transport {
 	dialer := net.Dialer{Timeout: RequestTimeout}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         dialer.DialContext,
@@ -81,7 +81,7 @@ func (c *client) newTransport() *http.Transport {
 		MaxIdleConnsPerHost: 1,
 		IdleConnTimeout:     idleTimeout,
 		DisableCompression:  true,
-		Protocols:           c.protocols,
+		Protocols:           protocols,
 	}
 }
 

@@ -15,17 +15,11 @@ import (
 type grpcSender struct {
 	url    *url.URL
 	method string
-	client client
+	client calls
 }
 
 func newGRPC(u *url.URL, method string) *grpcSender {
-	p := new(http.Protocols)
-	if u.Scheme == "http" {
-		p.SetUnencryptedHTTP2(true)
-	} else {
-		p.SetHTTP2(true)
-	}
-	return &grpcSender{url: u, method: method, client: client{protocols: p}}
+	return &grpcSender{url: u, method: method}
 }
 
 // Send is part of Sender.

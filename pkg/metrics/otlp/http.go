@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// HTTP is a Sender of one POST per message. Redirections count as failures.
+// HTTP is a Sender of one POST per message, over HTTP/1.1. Redirections count as failures.
 type HTTP struct {
 	url         *url.URL
 	contentType string
@@ -20,10 +20,7 @@ type HTTP struct {
 
 // NewHTTP sends messages of contentType to u.
 func NewHTTP(u *url.URL, contentType string) *HTTP {
-	p := new(http.Protocols)
-	p.SetHTTP1(true)
-	p.SetHTTP2(true)
-	return &HTTP{url: u, contentType: contentType, client: client{protocols: p}}
+	return &HTTP{url: u, contentType: contentType}
 }
 
 // Send is part of Sender.

@@ -37,7 +37,11 @@ func (p *GRPC) Probe(ctx context.Context) Result {
 	if err != nil {
 		return Result{Cause: Cause{Kind: CauseUnreachable, Detail: "no such host name"}, Reached: true}
 	}
-	return Result{Cause: roundTripHTTP2(ctx, conn, request, readHealth), Reached: true}
+	response, cause := roundTripHTTP2(ctx, conn, request, maxHealthBytes)
+	if response != nil {
+		cause = readHealth(response)
+	}
+	return Result{Cause: cause, Reached: true}
 }
 
 // healthRequest is HealthCheckRequest{service = 1}.
@@ -53,7 +57,7 @@ func readHealth(response *http.Response) Cause {
 	if response.StatusCode != http.StatusOK {
 		return Cause{Kind: CauseStatus, Status: response.StatusCode}
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxHealthBytes))
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return causeOf(err)
 	}

@@ -38,7 +38,11 @@ func Build(s Source, architecture string) ([]byte, error) {
 	if s.Stamped {
 		flags += " -X main.buildVersion=" + s.Version + " -X main.buildCommit=" + s.Commit
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", file, s.Package)
+	tags, err := os.ReadFile(filepath.Join(s.Module, s.Package, "tags"))
+	if err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", strings.TrimSpace(string(tags)), "-ldflags", flags, "-o", file, s.Package)
 	cmd.Dir = s.Module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture,
 		"GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=-mod=readonly", "GOEXPERIMENT=", "GOWORK=off")

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -31,7 +32,11 @@ func Build(dir, path string) (binary string, err error) {
 		}
 	}
 	binary = filepath.Join(dir, filepath.Base(path))
-	args := []string{"build", "-o", binary}
+	tags, err := os.ReadFile(filepath.Join(root, path, "tags"))
+	if err != nil && !os.IsNotExist(err) {
+		return "", err
+	}
+	args := []string{"build", "-o", binary, "-tags", strings.TrimSpace(string(tags))}
 	if RaceBuild {
 		args = append(args, "-race")
 	}

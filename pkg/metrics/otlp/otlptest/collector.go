@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/internal/h2test"
 )
 
 // Message is what a collector got.
@@ -49,9 +51,7 @@ func HTTP(t testing.TB, respond func(context.Context, Message) Response) *Collec
 func GRPC(t testing.TB, respond func(context.Context, Message) Response) *Collector {
 	c := newCollector(respond)
 	c.isGRPC = true
-	c.Config.Protocols = new(http.Protocols)
-	c.Config.Protocols.SetUnencryptedHTTP2(true)
-	c.Start()
+	h2test.Start(c.Server, false)
 	t.Cleanup(c.stop)
 	return c
 }
@@ -60,8 +60,7 @@ func GRPC(t testing.TB, respond func(context.Context, Message) Response) *Collec
 func GRPCOverTLS(t testing.TB) *Collector {
 	c := newCollector(nil)
 	c.isGRPC = true
-	c.EnableHTTP2 = true
-	c.StartTLS()
+	h2test.StartTLS(c.Server)
 	t.Cleanup(c.stop)
 	return c
 }

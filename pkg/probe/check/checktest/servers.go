@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/internal/h2test"
 )
 
 // QuietLog is for servers that are treated badly.
@@ -114,12 +116,7 @@ func ServeHTTP(t *testing.T, handler http.Handler, setUp func(*httptest.Server))
 
 // OverH2C makes the server speak HTTP/2 without TLS, and HTTP/1 too if both.
 func OverH2C(both bool) func(*httptest.Server) {
-	return func(s *httptest.Server) {
-		s.Config.Protocols = new(http.Protocols)
-		s.Config.Protocols.SetUnencryptedHTTP2(true)
-		s.Config.Protocols.SetHTTP1(both)
-		s.Start()
-	}
+	return func(s *httptest.Server) { h2test.Start(s, both) }
 }
 
 // Status responds with this status.

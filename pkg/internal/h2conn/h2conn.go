@@ -1,0 +1,293 @@
+// Package h2conn is a client's connection of HTTP/2 that carries one exchange at
+// a time, for probes and for calls of a collector. net/http's own client would be
+// 0.5 MB of the binary.
+package h2conn
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+// What ends an exchange beside errors of the connection and *h2.Error.
+var (
+	ErrHTTP1   = errors.New("the server speaks HTTP/1")
+	errSpent   = errors.New("the connection takes no more requests")
+	errReset   = errors.New("the server reset the stream")
+	errGoAway  = errors.New("the server closes the connection")
+	errTooLong = errors.New("head too large")
+	errInterim = errors.New("no final response")
+)
+
+const (
+	maxList    = 1 << 20 // octets of a head
+	maxInterim = 8
+	readBytes  = 4 << 10
+)
+
+// Conn is not for use by several goroutines at once.
+type Conn struct {
+	conn    net.Conn
+	in, out []byte // read and not used; not written yet
+
+	reader  h2.Reader
+	decoder h2.Decoder
+	encoder h2.Encoder
+	peer    h2.PeerSettings
+	streams h2.OurStreams
+	window  h2.SendWindow
+
+	first   bool // nothing has been read
+	closing bool // the server has said so
+	spent   bool
+}
+
+// New is the client's side of conn, which has been opened, over TLS with "h2"
+// agreed upon. Deadlines and closing stay with the caller.
+func New(conn net.Conn) *Conn {
+	c := &Conn{
+		conn: conn, first: true, peer: h2.DefaultSettings(), window: h2.NewSendWindow(h2.InitialWindow),
+		reader: h2.Reader{MaxBlock: maxList}, decoder: h2.Decoder{MaxList: maxList},
+	}
+	c.out = append(c.out, h2.Preface...)
+	c.out = h2.AppendSettings(c.out, h2.Setting{ID: h2.SettingEnablePush}, h2.Setting{ID: h2.SettingMaxHeaderListSize, Value: maxList})
+	return c
+}
+
+// Usable reports whether another exchange may follow.
+func (c *Conn) Usable() bool { return !c.spent }
+
+// exchange is the one under way.
+type exchange struct {
+	stream   uint32
+	left     []byte // of the request's body
+	window   h2.SendWindow
+	response *http.Response
+	message  h2.Message
+	interim  int
+	body     []byte
+	most     int
+}
+
+func (x *exchange) ended() bool { return x.message.Ended() || len(x.body) > x.most }
+
+// RoundTrip sends r, whose fields must be fit for HTTP/2, and returns the final
+// response with at most that much of its body, in memory. After an error, and
+// where a side did not finish, the connection is not usable.
+func (c *Conn) RoundTrip(r *http.Request, most int) (*http.Response, error) {
+	stream, ok := c.streams.Next()
+	if c.spent || !ok {
+		return nil, errSpent
+	}
+	c.spent = true
+	x := &exchange{stream: stream, window: h2.NewSendWindow(c.peer.InitialWindow), most: most}
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		x.left = body
+	}
+	c.appendHead(r, x)
+	for !x.ended() {
+		c.appendData(x)
+		if err := c.turn(x); err != nil {
+			return nil, err
+		}
+	}
+	c.spent = c.closing || len(x.left) > 0 || !x.message.Ended()
+	x.response.Body = io.NopCloser(bytes.NewReader(x.body[:min(len(x.body), most)]))
+	return x.response, nil
+}
+
+func (c *Conn) appendHead(r *http.Request, x *exchange) {
+	host := r.Host
+	if host == "" {
+		host = r.URL.Host
+	}
+	start := len(c.out)
+	b := h2.BeginHeaders(c.out)
+	b = c.encoder.AppendNamed(b, h2.NameMethod, []byte(r.Method))
+	b = c.encoder.AppendNamed(b, h2.NameScheme, []byte(r.URL.Scheme))
+	b = c.encoder.AppendNamed(b, h2.NamePath, []byte(r.URL.RequestURI()))
+	b = c.encoder.AppendNamed(b, h2.NameAuthority, []byte(host))
+	for name, values := range r.Header {
+		for _, value := range values {
+			if name == "Authorization" {
+				b = c.encoder.AppendField(b, h2.NameAuthorization, []byte("authorization"), []byte(value), true)
+				continue
+			}
+			b = c.encoder.AppendText(b, []byte(name), []byte(value))
+		}
+	}
+	if len(x.left) > 0 {
+		b = c.encoder.AppendNamed(b, h2.NameContentLength, strconv.AppendInt(nil, int64(len(x.left)), 10))
+	}
+	c.out = h2.EndHeaders(b, start, x.stream, len(x.left) == 0, int(c.peer.MaxFrame))
+}
+
+// appendData adds as much of the body as the windows have room for.
+func (c *Conn) appendData(x *exchange) {
+	for {
+		n := min(len(x.left), c.window.Left(), x.window.Left(), int(c.peer.MaxFrame))
+		if n == 0 {
+			return
+		}
+		c.window.Take(n)
+		x.window.Take(n)
+		c.out = h2.AppendDataHeader(c.out, x.stream, n, n == len(x.left))
+		c.out = append(c.out, x.left[:n]...)
+		x.left = x.left[n:]
+	}
+}
+
+// turn writes what there is to write, reads once, and handles the frames that
+// are whole.
+func (c *Conn) turn(x *exchange) error {
+	if len(c.out) > 0 {
+		_, _ = c.conn.Write(c.out) // what the server has sent before it failed tells more
+		c.out = c.out[:0]
+	}
+	c.in = append(c.in, make([]byte, readBytes)...)
+	n, err := c.conn.Read(c.in[len(c.in)-readBytes:])
+	c.in = c.in[:len(c.in)-readBytes+n]
+	if err != nil && n == 0 {
+		return err
+	}
+	if c.first && bytes.HasPrefix(c.in, []byte("HTTP/")) {
+		return ErrHTTP1
+	}
+	b := c.in
+	var f h2.Frame
+	for {
+		used, ok, err := c.reader.Next(b, &f)
+		if err != nil {
+			return err
+		}
+		b = b[used:]
+		if !ok {
+			break
+		}
+		c.first = false
+		if err := c.handle(&f, x); err != nil {
+			return err
+		}
+	}
+	c.in = append(c.in[:0], b...)
+	return nil
+}
+
+func (c *Conn) handle(f *h2.Frame, x *exchange) error {
+	ours := f.Stream == x.stream
+	if f.Err != nil && ours {
+		return f.Err
+	}
+	switch f.Type {
+	case h2.Settings:
+		return c.settings(f, x)
+	case h2.Ping:
+		if !f.Ack() {
+			c.out = h2.AppendPing(c.out, true, [8]byte(f.Payload))
+		}
+	case h2.WindowUpdate:
+		switch {
+		case f.Stream == 0:
+			return asError(c.window.Update(f.Increment, h2.Connection))
+		case ours:
+			return asError(x.window.Update(f.Increment, h2.Stream))
+		}
+	case h2.GoAway:
+		if c.closing = true; f.LastStream < x.stream {
+			return errGoAway
+		}
+	case h2.RSTStream:
+		if ours && !x.ended() {
+			return errReset
+		}
+	case h2.Headers:
+		return c.headers(f, x, ours)
+	case h2.Data:
+		if f.First && f.Length > 0 { // what is kept is bounded otherwise
+			c.out = h2.AppendWindowUpdate(c.out, 0, f.Length)
+			if ours && !f.EndStream {
+				c.out = h2.AppendWindowUpdate(c.out, x.stream, f.Length)
+			}
+		}
+		if ours && !x.ended() {
+			x.body = append(x.body, f.Payload...)
+			return asError(x.message.Data(len(f.Payload), f.EndStream))
+		}
+	}
+	return nil
+}
+
+func (c *Conn) settings(f *h2.Frame, x *exchange) error {
+	if f.Ack() {
+		return nil
+	}
+	changes, err := c.peer.Apply(f.Payload, true)
+	if err != nil {
+		return err
+	}
+	c.encoder.Apply(changes, &c.peer)
+	c.out = h2.AppendSettingsAck(c.out)
+	return asError(x.window.Change(changes))
+}
+
+// headers reads heads and trailers. Those of other streams count for the
+// Decoder alone.
+func (c *Conn) headers(f *h2.Frame, x *exchange, ours bool) error {
+	var head h2.Head
+	if err := c.decoder.Decode(f.Payload, &head); err != nil {
+		return err
+	}
+	switch {
+	case !ours || x.ended():
+		return nil
+	case head.TooLarge:
+		return errTooLong
+	case !x.message.ExpectsHead():
+		if err := head.CheckTrailers(); err != nil {
+			return err
+		}
+		x.response.Trailer = fields(&head)
+		return asError(x.message.Trailers(f.EndStream))
+	}
+	if err := head.CheckResponse(); err != nil {
+		return err
+	}
+	if head.Status < 200 {
+		if x.interim++; x.interim > maxInterim {
+			return errInterim
+		}
+		return asError(x.message.Interim(f.EndStream))
+	}
+	x.response = &http.Response{
+		Status: fmt.Sprintf("%d %s", head.Status, http.StatusText(head.Status)), StatusCode: head.Status,
+		Proto: "HTTP/2.0", ProtoMajor: 2, Header: fields(&head), ContentLength: head.Length,
+	}
+	noBody := head.Status == http.StatusNoContent || head.Status == http.StatusNotModified
+	return asError(x.message.Head(head.Length, noBody, f.EndStream))
+}
+
+func fields(head *h2.Head) http.Header {
+	h := http.Header{}
+	for name, value := range head.Each {
+		h.Add(string(name), string(value))
+	}
+	return h
+}
+
+// asError keeps nil what is nil.
+func asError(err *h2.Error) error {
+	if err == nil {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,35 @@
+// Package h2test makes net/http's test servers speak HTTP/2 with the server of
+// golang.org/x/net, also in programs without net/http's own (build tag
+// nethttpomithttp2). It is for tests only.
+package h2test
+
+import (
+	"net/http"
+	"net/http/httptest"
+
+	"golang.org/x/net/http2"
+)
+
+// Start starts s without TLS, for HTTP/2 by prior knowledge, and HTTP/1 too if
+// both.
+func Start(s *httptest.Server, both bool) {
+	configure(s)
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Config.Protocols.SetHTTP1(both)
+	s.Start()
+}
+
+// StartTLS starts s with HTTP/2 over TLS.
+func StartTLS(s *httptest.Server) {
+	configure(s)
+	s.TLS = s.Config.TLSConfig
+	s.EnableHTTP2 = true
+	s.StartTLS()
+}
+
+func configure(s *httptest.Server) {
+	if err := http2.ConfigureServer(s.Config, nil); err != nil {
+		panic(err)
+	}
+}

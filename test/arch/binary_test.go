@@ -1,0 +1,66 @@
+package arch
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// maxBinary is what the gate's binary has at most, in bytes. All that is
+// resident of it counts in every pod's memory. Raise it with a reason.
+const maxBinary = 14_250_000
+
+// unlinked are symbols of what the gate's binary does without, each with what it
+// would cost.
+var unlinked = map[string]string{
+	"net/http.(*http2": "net/http's HTTP/2, 0.5 MB; cmd/queue/tags leaves it out",
+}
+
+func TestTheGatesBinaryStaysSmall(t *testing.T) {
+	tags, err := os.ReadFile("../../cmd/queue/tags")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sources := range []string{"../../cmd/queue", "../../pkg"} { // for the cache of test results, as in readTree
+		if err := filepath.WalkDir(sources, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() {
+				_, err = os.ReadFile(path)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := func(name, ldflags string) string {
+		binary := filepath.Join(t.TempDir(), name)
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", strings.TrimSpace(string(tags)), "-ldflags", ldflags, "-o", binary, "../../cmd/queue")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		return binary
+	}
+	info, err := os.Stat(build("stripped", "-s -w"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes", info.Size())
+	if info.Size() > maxBinary {
+		t.Errorf("%d bytes, at most %d", info.Size(), maxBinary)
+	}
+	symbols, err := exec.Command("go", "tool", "nm", build("queue", "")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for symbol, what := range unlinked {
+		if strings.Contains(string(symbols), symbol) {
+			t.Errorf("%s is linked: %s", symbol, what)
+		}
+	}
+	if !strings.Contains(string(symbols), "net/http.(*conn)") {
+		t.Error("the symbols of net/http have other names than this test knows")
+	}
+}
