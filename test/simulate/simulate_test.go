@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -27,8 +28,8 @@ func inBubble(t *testing.T, seed uint64, tracing bool, changes changes) (res res
 }
 
 // TestTheGateFromASeed runs fresh seeds for SIMTIME, or SEED with its trace. FIRST
-// is the first seed, SEEDS how many there are at most, and with GO_ON a finding
-// does not end the run.
+// is the first seed, SEEDS how many there are at most, SIMCPU how much processor
+// time they take, and with GO_ON a finding does not end the run.
 func TestTheGateFromASeed(t *testing.T) {
 	if text := os.Getenv("SEED"); text != "" {
 		replay(t, text, os.Getenv("CHANGES"))
@@ -55,7 +56,14 @@ func TestTheGateFromASeed(t *testing.T) {
 		most = int(number(t, text))
 	}
 	t.Logf("%s of seeds from %d on: make simulate SIMTIME=%[1]s FIRST=%[2]d", period, first)
-	s := &series{most: most, until: time.Now().Add(period), began: time.Now(), next: first, goOn: os.Getenv("GO_ON") != "", kinds: map[string]int{}}
+	processor := time.Duration(math.MaxInt64)
+	if text := os.Getenv("SIMCPU"); text != "" {
+		var err error
+		if processor, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("SIMCPU: %v", err)
+		}
+	}
+	s := &series{most: most, processor: processor, until: time.Now().Add(period), began: time.Now(), next: first, goOn: os.Getenv("GO_ON") != "", kinds: map[string]int{}}
 	t.Run("seeds", func(t *testing.T) {
 		for i := range runtime.GOMAXPROCS(0) {
 			t.Run(strconv.Itoa(i), func(t *testing.T) {
@@ -103,6 +111,7 @@ type series struct {
 	mu        sync.Mutex
 	began     time.Time
 	until     time.Time
+	processor time.Duration // most processor time
 	next      uint64
 	most      int // seeds
 	seeds     int
@@ -120,7 +129,7 @@ func (s *series) work(t *testing.T) {
 		s.mu.Lock()
 		seed := s.next
 		s.next++
-		over := s.seeds >= s.most || s.failed != nil && !s.goOn || time.Now().After(s.until)
+		over := s.seeds >= s.most || s.failed != nil && !s.goOn || time.Now().After(s.until) || processorTime() > s.processor
 		s.mu.Unlock()
 		if over {
 			return
@@ -156,11 +165,15 @@ func (s *series) String() string {
 		d, s.seeds, float64(s.seeds)/d, s.exchanges, float64(s.exchanges)/d, s.simulated.Round(time.Second))
 }
 
-func (s *series) report(t *testing.T) {
+// processorTime is that of the process.
+func processorTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	cpu := time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
-	t.Logf("%s; %.0f exchanges per second of processor time", s, float64(s.exchanges)/cpu)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func (s *series) report(t *testing.T) {
+	t.Logf("%s; %.0f exchanges per second of processor time", s, float64(s.exchanges)/processorTime().Seconds())
 	t.Logf("outcomes: %s", outcomeNames(s.outcomes))
 }
 
