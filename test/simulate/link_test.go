@@ -71,6 +71,7 @@ type link struct {
 	dead      bool // nothing goes either way any more
 
 	reachedAt   int64 // when bytes reached the gate last
+	cameAt      int64 // when bytes reached the peer last
 	closedAt    int64 // when the gate closed it
 	goneAt      int64 // when the peer's end or RST reached the gate
 	connectedAt int64
@@ -382,6 +383,10 @@ func (c *link) taken() bool { return c.upReached() && c.unread() == 0 }
 // downReached reports that all that the gate has sent has reached the peer.
 func (c *link) downReached() bool { return c.outAt == len(c.out) }
 
+// takes reports that bytes of the gate's are on the way to the peer, or have
+// come within that time.
+func (c *link) takes(within int64) bool { return !c.downReached() || c.now-c.cameAt <= within }
+
 func (c *link) goUp() {
 	if c.upGoing || c.dead || c.state == refused {
 		return
@@ -462,6 +467,7 @@ func (c *link) deliverDown() {
 		n := c.segmentOf(len(c.out) - c.outAt)
 		part := c.out[c.outAt : c.outAt+n]
 		c.outAt += n
+		c.cameAt = c.now
 		c.mix(14, uint64(c.id), uint64(n))
 		c.peer.received(part)
 		if c.noRoom && !c.dead && !c.rejected && c.room()*3 >= c.send {

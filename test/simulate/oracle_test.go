@@ -156,7 +156,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 			limit = int64(g.TunnelMax)
 		}
 		why(age >= limit, "its time is not over")
-		why(a.switches || !answerThere || x.Status == a.status && !q.client.link.downReached() || q.client.slowUntil > q.begunAt || q.sentWhole == 0 || q.sentWhole > r.now-r.slack() || !q.client.link.taken(), "the answer had come")
+		why(a.switches || !answerThere || x.Status == a.status && q.client.link.takes(r.slack()) || q.client.slowUntil > q.begunAt || q.sentWhole == 0 || q.sentWhole > r.now-r.slack() || !q.client.link.taken(), "the answer had come")
 	case gate.ResponseStartTimeout:
 		why(g.ResponseStartTimeout > 0 && age >= int64(g.ResponseStartTimeout), "its time is not over")
 		why(q.startedAt == 0 || q.breaks > 0 || q.startedAt+r.trickle(q) > q.begunAt+int64(g.ResponseStartTimeout), "the answer had begun")
