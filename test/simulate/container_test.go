@@ -463,7 +463,7 @@ func (u *upPeer) tunnelled() {
 			u.found("request %d: the tunnel brings %s to the container", q.id, printable(b))
 		}
 		u.tunnel += len(b)
-		u.link.sendUp(b)
+		u.link.sendUp(bytes.Clone(b))
 		u.m.buf = u.m.buf[:0]
 	}
 }

@@ -61,6 +61,8 @@ type link struct {
 	moveUp    func() // deliverUp, and
 	moveDown  func() // deliverDown: made once
 	up        []byte // on the way to the gate
+	lent      bool   // up is the peer's
+	own       []byte // else it is made of this
 	upAt      int
 	upEnd     bool
 	upGoing   bool
@@ -212,6 +214,9 @@ func (c *link) write(b []byte) (int, syscall.Errno) {
 	if c.outAt > 0 && c.outAt == len(c.out) {
 		c.out, c.outAt = c.out[:0], 0
 	}
+	if c.outAt > 0 && len(c.out)+n > cap(c.out) {
+		c.out, c.outAt = c.out[:copy(c.out, c.out[c.outAt:])], 0
+	}
 	c.out = append(c.out, b[:n]...)
 	c.goDown()
 	return n, 0
@@ -277,15 +282,21 @@ func (c *link) refusedByGate() {
 
 // The peer's end.
 
-// send hands bytes to the peer's kernel.
+// sendUp hands bytes to the peer's kernel, which do not change any more.
 func (c *link) sendUp(b []byte) {
 	if c.left || c.dead || c.upEnd {
 		return
 	}
-	if c.upAt > 0 && c.upAt == len(c.up) {
-		c.up, c.upAt = c.up[:0], 0
+	switch {
+	case c.upAt == len(c.up):
+		c.up, c.upAt, c.lent = b, 0, true // most go out before more follow
+	case c.lent:
+		c.up, c.upAt, c.lent = append(c.own[:0], c.up[c.upAt:]...), 0, false
+		fallthrough
+	default:
+		c.up = append(c.up, b...)
+		c.own = c.up
 	}
-	c.up = append(c.up, b...)
 	c.goUp()
 }
 
@@ -333,7 +344,7 @@ func (c *link) abort() {
 	c.left = true
 	if c.chance(0.5) {
 		c.lost = !c.upReached()
-		c.up, c.upAt = c.up[:0], 0
+		c.up, c.upAt = nil, 0
 	}
 	if lost := c.out[c.outAt:]; len(lost) > 0 {
 		c.missed(lost)
@@ -406,7 +417,7 @@ func (c *link) deliverUp() {
 	rest := len(c.up) - c.upAt
 	if c.deaf {
 		if rest > 0 {
-			c.up, c.upAt = c.up[:0], 0
+			c.up, c.upAt = nil, 0
 			c.reject()
 		}
 		return

@@ -19,6 +19,7 @@ type settings struct {
 	requests    int // of each client, at most
 	think       int64
 	bodies      int   // longest
+	long        bool  // most answers are, and are left in their middle
 	gap         int64 // between two pieces
 	drainAt     int64 // SIGTERM; 0 = when all clients are done
 	concurrent  int64 // clients arrive within
@@ -118,7 +119,7 @@ func (s *settings) focus(w *world, k *kernel) {
 	g := &s.gate
 	switch w.more.IntN(24) {
 	case 0: // clients leave long answers
-		s.bodies, k.settings.segment = 600_000, 0
+		s.bodies, s.long, k.settings.segment = 600_000, true, 0
 		s.clients, s.requests = min(s.clients, 6), min(s.requests, 4)
 		g.HardConcurrency = w.more.IntN(2) == 0
 		s.w.leave, s.w.slowRead = 0.3, 0.1
@@ -369,6 +370,12 @@ func (r *run) planAnswer(q *request, size func() int) {
 		a.minor = 0
 		if a.mode == chunked {
 			a.mode = untilClose
+		}
+	}
+	if s.long && w.more.IntN(3) > 0 {
+		a.body, a.mode = bodyOf(q.id, 1, s.bodies/2+w.more.IntN(s.bodies/2)), length
+		if q.leaveAfter >= 0 {
+			q.leaveAfter = w.more.IntN(len(a.body))
 		}
 	}
 	a.trail = a.mode == chunked && w.chance(x.answerTrailers)

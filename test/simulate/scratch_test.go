@@ -41,7 +41,7 @@ func (s *scratch) link() *link {
 	if up == nil {
 		up, down = c.deliverUp, c.deliverDown
 	}
-	*c = link{moveUp: up, moveDown: down, in: kept(c.in), out: kept(c.out), up: kept(c.up)}
+	*c = link{moveUp: up, moveDown: down, in: kept(c.in), out: kept(c.out), own: kept(c.own)}
 	return c
 }
 
