@@ -1,249 +1,358 @@
 package gate
 
 import (
-	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
 
-// LimitRange is the range of a concurrency limit that finds itself.
-type LimitRange struct{ Min, Max int }
-
-// DefaultLimitRange is that of a limit of which no bounds are said.
-var DefaultLimitRange = LimitRange{Min: 1, Max: 1000}
-
-// ParseLimitRange reads "MIN-MAX", each from 1 to MaxLimit.
-func ParseLimitRange(s string) (LimitRange, error) {
-	low, high, ok := strings.Cut(s, "-")
-	least, errLow := strconv.Atoi(low)
-	most, errHigh := strconv.Atoi(high)
-	if !ok || errLow != nil || errHigh != nil || least < 1 || most < least || most > MaxLimit {
-		return LimitRange{}, fmt.Errorf("%q is not MIN-MAX with 1 <= MIN <= MAX <= %d", s, MaxLimit)
-	}
-	return LimitRange{Min: least, Max: most}, nil
-}
-
-// What the limiter goes by. The values were chosen with the model of a container
+// What the limiter goes by. The values were chosen with the models of containers
 // in autolimit_test.go; docs/overload.md has the figures.
 const (
-	limitStart     = 4   // first limit, if the range allows
-	limitTolerance = 1.1 // latency beyond this much of the base is congestion
-	limitAim       = 1.05
-	limitSamples   = 20 // fewest of a window
-	limitWindow    = int64(100 * time.Millisecond)
-	limitLongest   = int64(time.Second) // of a window that is long enough otherwise
-	limitRecheck   = int64(30 * time.Second)
-	// latencies that are known this well, as a share of the mean, end a window
-	limitPrecision      = 0.03
-	limitStartPrecision = 0.08
-	// share of failures, beyond the usual, that is congestion
-	limitFailures = 0.1
+	limitStart   = 4 // first limit, if the range allows
+	limitSamples = 20
+	limitWindow  = int64(100 * time.Millisecond)  // shortest
+	limitTrial   = int64(500 * time.Millisecond)  // of short requests, if it is not clear before
+	limitRest    = int64(1300 * time.Millisecond) // between trials
+	limitDown    = int64(4 * time.Second)         // least between two that go down
+	limitMemory  = int64(3 * time.Second)         // of what the kept limit costs
+	limitJump    = 1.3                            // a cost that is this many times what it was has jumped
+	limitGoal    = 1.1                            // one within this has come back
+	// factors of one trial
+	limitLeast    = 1.05
+	limitWide     = 1.4
+	limitGreatest = 2.0
+	limitDeepest  = 4.0 // after a jump
+	// variance of a cost that can be relied on while starting
+	limitKnown = 0.15 * 0.15
 )
 
-// AutoLimit finds the concurrency limit of a container: the most requests in
-// flight at which its latency has not begun to rise. It compares the mean
-// latency in windows with a base, the latency without congestion:
+// AutoLimit finds the concurrency limit of a container. It goes by the cost of a
+// request, the time in slots for each success, and tries limits beside the one
+// that it keeps for a window each. Of two it keeps the higher one if the cost
+// rises by less than the square root of their ratio, else the lower one. So it
+// climbs to the limit of the greatest power, throughput divided by latency
+// (Kleinrock 1979), which is where throughput ceases to grow with the limit. No
+// latency needs to be known as that of a container without load.
 //
-//   - at first the limit doubles with each window, until the latency rises;
-//   - a latency significantly above limitTolerance times the base brings it
-//     down, by half at most, and below what was in flight; so does a share of
-//     failures (503, resets, timeouts) that is significantly above the usual;
-//   - a latency near the base lets it grow, if the limit was used at all;
-//   - twice a minute half the limit is tried for a window, which tells the base;
-//   - if the limit has come down and the latency has not, or it cannot come down
-//     further, the latency is not of the limit's making: it is the new base.
-//
-// That is a gradient limiter (Envoy's adaptive concurrency, Netflix's
-// gradient) whose baseline is tested instead of remembered.
+//   - At first, and after each step that was kept, steps become greater; after
+//     one that was not, smaller, until there is none left. Then it rests.
+//   - From rest it tries upwards, and now and then downwards.
+//   - A cost that jumps at the same limit leads down at once, as long as that
+//     lowers the cost and it is not what it was. Where a lower limit costs as
+//     much, the limit is not the cause and comes back.
+//   - Failures (503, resets, timeouts) count as cost without success.
+//   - Probes of the container that take longer than usual lead down as well,
+//     even while no request ends.
 type AutoLimit struct {
 	bounds LimitRange
 
-	mu       sync.Mutex
-	limit    float64
-	base     float64 // latency without congestion, ns; 0 = not known yet
-	weight   float64 // samples in base, while starting
-	failures float64 // usual share of failures
-	window   limitWindowSums
-	recheck  int64   // when the base is tested again
-	tested   float64 // limit to go back to after a test; 0 = none is under way
-	starting bool
-	growth   float64
-	// the latest descent: the limit and the latency, or failures, it came from
-	from         float64
-	fromLatency  float64
-	fromFailures float64
+	mu        sync.Mutex
+	limit     int       // of now
+	kept      limitCost // of the limit that is kept; n = 0: not known
+	window    limitCost // of the limit of now, since the latest decision
+	counts    int64     // later samples count
+	trial     limitTrialKind
+	step      float64 // factor of the trial
+	narrowing bool    // a higher limit was too high: steps become smaller
+	starting  bool    // none was yet
+	primed    bool    // the first window, of a container that began empty, is over
+	goal      float64 // cost before it jumped; 0 = it has not
+	rest      int64   // no trial before
+	down      int64   // none downwards before
+	probes    probeTimes
 }
 
-// limitWindowSums is what has been seen since a moment.
-type limitWindowSums struct {
-	since        int64 // later samples count
-	n, failed    int
-	sum, squares float64
-	peak         int
-}
+// limitTrialKind is what limit is in force.
+type limitTrialKind uint8
+
+const (
+	limitKept   limitTrialKind = iota // the one that is kept
+	limitHigher                       // a higher one, on trial
+	limitLower                        // a lower one, on trial
+)
 
 // NewAutoLimit starts at a small limit.
 func NewAutoLimit(r LimitRange) *AutoLimit {
-	return &AutoLimit{bounds: r, limit: float64(min(max(limitStart, r.Min), r.Max)), starting: true, growth: 1}
+	a := &AutoLimit{bounds: r, limit: min(max(limitStart, r.Min), r.Max), step: limitGreatest, starting: true}
+	a.window.limit = a.limit
+	return a
 }
 
 // Limit is the limit of now.
 func (a *AutoLimit) Limit() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return int(a.limit)
+	return a.limit
 }
 
 // Ended takes the sample of a request that held a slot: when it ended, how long
-// the container took to answer, in ns, or that it failed in a way that speaks of
+// the container took to answer, in ns, or to fail in a way that speaks of
 // overload; and how many were in flight. It returns the limit, and whether that
 // has moved.
 func (a *AutoLimit) Ended(now, took int64, failed bool, inFlight int) (limit int, moved bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w := &a.window
-	w.peak = max(w.peak, inFlight)
-	if now < w.since {
-		return 0, false
+	if now < a.counts {
+		a.window.peak = max(a.window.peak, inFlight)
+		return a.limit, false
 	}
-	if failed {
-		w.failed++
-	} else {
-		w.n++
-		w.sum += float64(took)
-		w.squares += float64(took) * float64(took)
+	a.window.add(took, failed, inFlight)
+	if a.window.n < limitSamples || now-a.counts < limitWindow {
+		return a.limit, false
 	}
-	if w.n+w.failed < limitSamples {
-		return 0, false
-	}
-	seen := a.look(now)
-	if !seen.enough {
-		return 0, false
-	}
-	before := int(a.limit)
-	a.window = limitWindowSums{since: now}
-	a.decide(now, seen)
-	a.limit = min(max(a.limit, float64(a.bounds.Min)), float64(a.bounds.Max))
-	if int(a.limit) != before {
-		a.window.since = now + int64(2*seen.latency) // what was begun under the old limit says little of the new one
-	}
-	return int(a.limit), int(a.limit) != before
-}
-
-// sight is what a window says.
-type sight struct {
-	enough   bool
-	latency  float64 // mean, ns
-	margin   float64 // two standard errors of it
-	failures float64 // share
-	congested,
-	clearly bool // no doubt, even before the window is over
-	used bool // the limit was nearly reached
-	peak float64
-	n    float64
-}
-
-// look reads the window as it stands.
-func (a *AutoLimit) look(now int64) sight {
-	w := &a.window
-	all := float64(w.n + w.failed)
-	s := sight{failures: float64(w.failed) / all, peak: float64(w.peak), n: float64(w.n)}
-	s.used = s.peak >= 0.8*math.Floor(a.limit)
-	deviation := 0.0
-	if w.n > 0 {
-		s.latency = w.sum / s.n
-		deviation = math.Sqrt(max(0, w.squares/s.n-s.latency*s.latency)) / math.Sqrt(s.n)
-	}
-	s.margin = 2 * deviation
-	failing := s.failures-2*math.Sqrt(s.failures*(1-s.failures)/all) > a.failures+limitFailures
-	slow := a.base > 0 && s.latency-s.margin > a.base*limitTolerance
-	s.congested = failing || slow
-	s.clearly = a.tested == 0 && (failing || slow && s.latency-3*deviation > 1.5*a.base)
-
-	age := now - w.since
-	precision := limitPrecision
-	if a.starting {
-		precision = limitStartPrecision
-	}
-	switch {
-	case age < limitWindow:
-	case s.clearly:
-		s.enough = true
-	case float64(age) < 5*s.latency:
-	default:
-		s.enough = deviation <= precision*s.latency || float64(age) >= max(float64(limitLongest), 20*s.latency)
-	}
-	return s
-}
-
-// decide moves the limit after a window.
-func (a *AutoLimit) decide(now int64, s sight) {
-	switch {
-	case s.n == 0 && a.base == 0:
-		return // failures alone, from the start: nothing to compare with
-	case a.base == 0:
-		a.base, a.weight, a.recheck = s.latency, s.n, now+limitRecheck
-		return
-	case a.tested > 0:
-		a.base, a.failures = (a.base+s.latency)/2, (a.failures+s.failures)/2
-		a.limit, a.tested, a.recheck = a.tested, 0, now+limitRecheck
-		return
-	case s.used && !s.congested && now >= a.recheck && a.limit >= 2:
-		a.tested, a.limit = a.limit, math.Floor(a.limit/2)
-		return
-	case s.congested && int(a.limit) <= a.bounds.Min:
-		// There is no lower limit, so the limit is not the cause.
-		a.base, a.failures = max(s.latency, 1), s.failures
-		a.from, a.fromLatency, a.fromFailures = 0, 0, 0
-		return
-	case s.congested:
-		a.descend(s)
-		return
-	}
-	a.failures = min(a.failures, (a.failures+s.failures)/2)
-	if s.latency+s.margin < a.base {
-		a.base = (a.base + s.latency) / 2
-	}
-	if s.used && s.latency < a.base*limitAim+s.margin/2 {
-		a.grow(s)
-	}
-}
-
-// grow raises the limit: it doubles while starting, and then grows the faster
-// the longer nothing speaks against it.
-func (a *AutoLimit) grow(s sight) {
-	a.from, a.fromLatency, a.fromFailures = 0, 0, 0
-	if a.starting {
-		a.base = (a.base*a.weight + s.latency*s.n) / (a.weight + s.n)
-		a.weight += s.n
-		a.limit *= 2
-		return
-	}
-	a.limit += max(a.limit*0.05, 0.5) * a.growth
-	a.growth = min(a.growth*1.5, 8)
-}
-
-// descend lowers the limit, unless it turns out that it has no influence.
-func (a *AutoLimit) descend(s sight) {
 	before := a.limit
-	a.starting, a.growth = false, 1
-	if a.from == 0 {
-		a.from = min(a.limit, s.peak)
+	switch {
+	case a.trial != limitHigher && a.kept.n > 0 && a.jumped():
+		if a.goal == 0 {
+			a.goal = a.kept.perSuccess()
+		}
+		a.keep(now)
+		a.descend(now)
+	case a.trial == limitKept:
+		a.hold(now)
+	default:
+		if tooHigh, over := a.judge(now); over {
+			a.decide(now, tooHigh)
+		}
 	}
-	a.fromLatency, a.fromFailures = max(a.fromLatency, s.latency), max(a.fromFailures, s.failures)
-	factor := 0.8 // for failures
-	if s.latency > a.base*limitTolerance {
-		factor = max(0.5, math.Pow(a.base*limitAim/s.latency, 0.7))
-	}
-	a.limit = min(a.limit, s.peak) * factor
-	if before > 0.75*a.from || s.clearly && before > 0.3*a.from {
+	return a.limit, a.limit != before
+}
+
+// hold looks at a window of the kept limit.
+func (a *AutoLimit) hold(now int64) {
+	w := &a.window
+	age := float64(now - a.counts)
+	if a.kept.n == 0 {
+		a.know(now, age)
 		return
 	}
-	if s.latency > 0.87*a.fromLatency && s.failures >= 0.8*a.fromFailures {
-		a.base, a.failures, a.limit = max(s.latency, 1), s.failures, a.from
+	if age < float64(2*limitWindow) || age < 5*w.latency() {
+		return
 	}
-	a.from, a.fromLatency, a.fromFailures = 0, 0, 0
+	used := w.used()
+	if now-a.kept.since > limitMemory {
+		a.kept.fade()
+		a.kept.since = now - limitMemory/2
+	}
+	a.kept.merge(w)
+	a.begin(now, 0)
+	if !used || now < a.rest {
+		return
+	}
+	a.step, a.narrowing, a.goal = a.leastStep(), false, 0
+	if a.starting {
+		a.step = limitGreatest
+	}
+	if now >= a.down && a.limit > a.bounds.Min {
+		// It takes one of the limit's slots away: the fewer, the less often.
+		a.down = now + max(limitDown, 60*a.trialTime()/int64(a.limit))
+		a.try(now, limitLower)
+		return
+	}
+	a.try(now, limitHigher)
+}
+
+// know takes the first window of a limit whose cost is not known.
+func (a *AutoLimit) know(now int64, age float64) {
+	if age < 3*a.window.latency() {
+		return
+	}
+	if !a.primed {
+		a.primed = true
+		a.begin(now, a.window.transition())
+		return
+	}
+	a.keep(now)
+	if a.goal > 0 {
+		a.descend(now)
+		return
+	}
+	a.try(now, limitHigher)
+}
+
+// jumped reports whether the cost has risen without doubt, although the limit
+// has not.
+func (a *AutoLimit) jumped() bool {
+	rise := math.Log(a.window.perSuccess() / a.kept.perSuccess())
+	return rise-3*math.Sqrt(a.window.variance()+a.kept.variance()) > math.Log(limitJump)
+}
+
+// begin starts a window, in ns from now.
+func (a *AutoLimit) begin(now int64, in float64) {
+	a.window = limitCost{limit: a.limit}
+	a.counts = now + int64(in)
+}
+
+// keep makes the limit of now the one that is kept, at the cost of its window.
+func (a *AutoLimit) keep(now int64) {
+	a.kept, a.trial = a.window, limitKept
+	a.kept.since = a.counts
+	a.begin(now, 0)
+}
+
+// try moves the limit by a step for a trial, or rests where there is no room.
+func (a *AutoLimit) try(now int64, kind limitTrialKind) {
+	n := a.kept.limit
+	to := min(max(n+1, int(math.Round(float64(n)*a.step))), a.bounds.Max)
+	if kind == limitLower {
+		to = max(min(n-1, int(float64(min(n, a.kept.peak))/a.step)), a.bounds.Min)
+	}
+	if to == n {
+		a.backToKept(now)
+		return
+	}
+	a.step = max(a.step, float64(to)/float64(n))
+	a.limit, a.trial = to, kind
+	a.begin(now, max(a.kept.transition(), a.window.transition()))
+}
+
+// backToKept returns to the kept limit and rests.
+func (a *AutoLimit) backToKept(now int64) {
+	transition := 0.0
+	if a.limit != a.kept.limit {
+		transition = max(a.kept.transition(), a.window.transition())
+	}
+	a.limit, a.trial = a.kept.limit, limitKept
+	a.rest = now + limitRest
+	a.begin(now, transition)
+}
+
+// trialTime is how long a trial goes on that is not clear before.
+func (a *AutoLimit) trialTime() int64 { return max(limitTrial, int64(12*a.kept.latency())) }
+
+// leastStep is the least that a trial can tell from none.
+func (a *AutoLimit) leastStep() float64 {
+	samples := float64(a.trialTime()) * float64(a.limit) / a.kept.latency()
+	return min(max(limitLeast, math.Exp(3*math.Sqrt(a.kept.variance()*a.kept.n/samples))), limitWide)
+}
+
+// judge compares the limit on trial with the kept one. over is false where more
+// has to be seen.
+func (a *AutoLimit) judge(now int64) (tooHigh, over bool) {
+	low, high := &a.kept, &a.window
+	if a.trial == limitLower {
+		low, high = high, low
+	}
+	by, sigma := beyond(low, high)
+	age, latency, most := float64(now-a.counts), a.window.latency(), float64(a.trialTime())
+	switch {
+	case by > 2.5*sigma:
+		return true, true
+	case by < -2*sigma && age >= 3*latency && (a.window.variance() < limitKnown || age >= most):
+		return false, true
+	case age >= max(most, 12*latency) && (math.Abs(by) > sigma || age > 3*most):
+		return by > 0, true
+	}
+	return false, false
+}
+
+// decide ends a trial: of the two limits, the higher one is too high, or not.
+func (a *AutoLimit) decide(now int64, tooHigh bool) {
+	switch {
+	case a.trial == limitLower && tooHigh:
+		a.keep(now)
+		a.descend(now)
+	case a.trial == limitLower:
+		a.backToKept(now)
+		a.rest = now
+	case !tooHigh:
+		a.ascend(now)
+	case a.starting && a.kept.variance()+a.window.variance() > limitKnown:
+		// Few samples of the container's first moments are no reason to give up.
+		a.backToKept(now)
+		a.rest = now
+	default:
+		a.narrowing, a.starting = true, false
+		a.step = math.Sqrt(a.step)
+		if a.limit == a.kept.limit+1 || a.step < limitLeast {
+			a.backToKept(now)
+			return
+		}
+		a.try(now, limitHigher)
+	}
+}
+
+// ascend keeps a higher limit and goes on.
+func (a *AutoLimit) ascend(now int64) {
+	used, before := a.window.used(), a.kept
+	a.keep(now)
+	// It costs what the lower one did. What was known of that evens out that a
+	// window which happens to be cheap ends its trial early.
+	before.fade()
+	before.peak = a.kept.peak
+	a.kept.merge(&before)
+	if a.narrowing {
+		a.step = math.Sqrt(a.step)
+	} else {
+		a.step = min(a.step*a.step, limitGreatest)
+	}
+	if a.step < limitLeast || !used {
+		a.backToKept(now)
+		return
+	}
+	a.try(now, limitHigher)
+}
+
+// descend goes on downwards from a kept limit: after a jump until the cost is
+// what it was, else as long as that lowers the cost.
+func (a *AutoLimit) descend(now int64) {
+	if a.goal == 0 {
+		a.step = min(a.step*a.step, limitGreatest)
+		a.try(now, limitLower)
+		return
+	}
+	if r := a.kept.perSuccess() / a.goal; r > limitGoal {
+		// Where throughput falls as the limit rises, latency grows with its square
+		// at the least: the root does not lead too far down.
+		a.step = min(max(math.Sqrt(r), limitGoal), limitDeepest)
+		a.try(now, limitLower)
+		return
+	}
+	a.goal = 0
+	a.step, a.narrowing = 1.1, true
+	a.try(now, limitHigher)
+}
+
+// Probed takes how long a probe of the container took, in ns. It returns the
+// limit, and whether that has moved.
+func (a *AutoLimit) Probed(now, took int64) (limit int, moved bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.probes.risen(took) || a.limit == a.bounds.Min {
+		return a.limit, false
+	}
+	if a.goal == 0 && a.kept.n > 0 {
+		a.goal = a.kept.perSuccess()
+	}
+	// What the kept limit costs is not true any more.
+	transition := max(a.kept.transition(), a.window.transition())
+	a.limit = max(int(float64(a.limit)/limitWide), a.bounds.Min)
+	a.kept, a.trial, a.starting, a.primed = limitCost{}, limitKept, false, true
+	a.begin(now, transition)
+	return a.limit, true
+}
+
+// probeTimes knows how long a probe usually takes.
+type probeTimes struct {
+	usual float64 // ns
+	slow  int     // probes in a row that took longer
+}
+
+// risen takes how long a probe took, and reports the second one in a row that
+// took clearly longer than usual. What lasts becomes usual.
+func (p *probeTimes) risen(took int64) bool {
+	t := float64(took)
+	if p.usual == 0 {
+		p.usual = t
+		return false
+	}
+	slow := t > 2*p.usual+float64(2*time.Millisecond)
+	p.usual += (t - p.usual) / 8
+	if !slow {
+		p.slow = 0
+		return false
+	}
+	p.slow++
+	return p.slow%2 == 0
 }

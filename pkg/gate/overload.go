@@ -86,8 +86,8 @@ func (v *overload) arrive(x *Exchange) (o Outcome, refused bool) {
 func (v *overload) ended(x *Exchange, o Outcome) {
 	a, now := v.gate.Admission, x.clock()
 	took := x.claim.responded
-	if took == 0 && o == Served {
-		took = now
+	if took == 0 {
+		took = now // it ended without a response, or is a tunnel
 	}
 	took -= x.claim.since
 	failed := x.Status == 503 && o == Served
@@ -105,6 +105,17 @@ func (v *overload) ended(x *Exchange, o Outcome) {
 		if limit, moved := v.limiter.Ended(now, took, failed, a.InFlight()); moved {
 			a.SetLimit(limit)
 		}
+	}
+}
+
+// Probed takes how long a probe of the container has taken that ended at now,
+// for a limit that finds itself.
+func (g *Gate) Probed(now, took time.Duration) {
+	if g.overload == nil || g.overload.limiter == nil {
+		return
+	}
+	if limit, moved := g.overload.limiter.Probed(int64(now), int64(took)); moved {
+		g.Admission.SetLimit(limit)
 	}
 }
 

@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"net"
+	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -155,4 +158,30 @@ func TestAnAutoLimitStartsSmallAndGrowsWithUse(t *testing.T) {
 			c.answer("GET").is(200, "ok")
 		}
 	}
+}
+
+func TestReadinessProbesThatTakeLongerBringAnAutoLimitDown(t *testing.T) {
+	t.Parallel()
+	a := newApp(t)
+	var slow atomic.Bool
+	a.listen(func(l net.Listener) {
+		_ = (&http.Server{ErrorLog: quiet, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			if slow.Load() {
+				time.Sleep(500 * time.Millisecond)
+			}
+		})}).Serve(l)
+	})
+	mp := freePort(t)
+	g := startGateFor(t, a, fmt.Sprintf(`{"httpGet":{"port":%d}}`, a.port), "CONTAINER_CONCURRENCY=auto", "READINESS_FRESHNESS=10ms",
+		fmt.Sprintf("METRICS_PORT=%d", mp))
+	page := fmt.Sprintf("127.0.0.1:%d", mp)
+	g.awaitPorts(page)
+	for range 5 {
+		g.becomesReady(activator)
+	}
+	slow.Store(true)
+	eventually(t, "the limit is below that of the start", func() bool {
+		g.ask(activator)
+		return figures(g, page)["queuegate_concurrency_limit"] < 4
+	})
 }

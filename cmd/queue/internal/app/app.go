@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -70,6 +71,7 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	if a.gate, err = gate.New(c); err != nil {
 		return nil, err
 	}
+	a.readiness.notifyProbed(func(took time.Duration) { a.gate.Probed(serve.Clock(), took) })
 	if err := a.buildServer(session); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSystem, err)
 	}

@@ -21,7 +21,8 @@ type readiness struct {
 	figures   *metrics.Readiness
 	status    *status // nil: there is no page
 	cpus      *processors
-	listening []func() // called when the container accepts connections
+	listening []func()                   // called when the container accepts connections
+	probed    []func(took time.Duration) // called after each probe
 	ended     sync.WaitGroup
 }
 
@@ -38,7 +39,7 @@ func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Lo
 		Wait:      wait,
 		Freshness: cfg.ReadinessFreshness,
 		OnChange:  r.changed,
-		OnProbe:   r.probed,
+		OnProbe:   r.onProbe,
 		NewAlarm:  probe.NewKernelAlarm,
 	})
 	r.figures = metrics.NewReadiness(r.figuresConfig(specs))
@@ -62,7 +63,12 @@ func (r *readiness) figuresConfig(specs []probe.Spec) metrics.ReadinessConfig {
 	return c
 }
 
-func (r *readiness) probed(index int, took time.Duration) { r.figures.Probed(index, took) }
+func (r *readiness) onProbe(index int, took time.Duration) {
+	r.figures.Probed(index, took)
+	for _, probed := range r.probed {
+		probed(took)
+	}
+}
 
 func probeSpecs(cfg *config.Config) ([]probe.Spec, error) {
 	return probe.ParseSpec(cfg.ReadinessProbe, probe.SpecOptions{
@@ -75,6 +81,11 @@ func probeSpecs(cfg *config.Config) ([]probe.Spec, error) {
 // notify adds to what is called, before start, when the container begins to
 // accept connections.
 func (r *readiness) notify(listening ...func()) { r.listening = append(r.listening, listening...) }
+
+// notifyProbed adds to what is called, before start, after each probe.
+func (r *readiness) notifyProbed(probed func(took time.Duration)) {
+	r.probed = append(r.probed, probed)
+}
 
 // start begins to probe. Until there is a sign of it, the container does not
 // listen.
