@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -36,6 +38,17 @@ func KubectlWith(t *testing.T, input string, arguments ...string) string {
 		t.Fatalf("kubectl %s: %v\n%s", strings.Join(arguments, " "), err, problems.String())
 	}
 	return out.String()
+}
+
+// Log makes a file that outlives a failure beside the logs of the node.
+func Log(t *testing.T, name string) *os.File {
+	t.Helper()
+	file, err := os.Create(filepath.Join(os.Getenv(logsVariable), name+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return file
 }
 
 // namespaces counts them, for names of their own.

@@ -29,12 +29,15 @@ var servingPrograms = []string{"cmd/activator", "cmd/autoscaler", "cmd/controlle
 
 // servingImages are those that the suites of Knative use.
 var servingImages = []string{
-	"autoscale", "failing", "grpc-ping", "hellohttp2", "hellovolume", "helloworld", "httpproxy", "pizzaplanetv1", "pizzaplanetv2",
-	"readiness", "runtime", "singlethreaded", "slowstart", "timeout", "volumes", "wsserver",
+	"autoscale", "configmimic", "failing", "grpc-ping", "hellohttp2", "hellovolume", "helloworld", "httpproxy", "pizzaplanetv1", "pizzaplanetv2",
+	"readiness", "runtime", "servingcontainer", "sidecarcontainer", "singlethreaded", "slowstart", "timeout", "volumes", "wsserver",
 }
 
-// servingSuites are Knative's own tests, by the name of their binaries.
-var servingSuites = map[string]string{"runtime": "test/conformance/runtime", "e2e": "test/e2e"}
+// servingSuites are Knative's own tests: packages below its directory test.
+var servingSuites = []string{
+	"conformance/api/v1", "conformance/api/v1beta1", "conformance/runtime",
+	"e2e", "e2e/gc", "e2e/initcontainers", "e2e/initscale", "e2e/multicontainerprobing", "e2e/securedefaults", "e2e/tagheader",
+}
 
 // buildServing builds Knative Serving from its module, cached until the module
 // changes. It returns the images, and the variables for the stage inside.
@@ -51,10 +54,10 @@ func buildServing(root, cache, to string, suites bool) (images, variables []stri
 	}
 	if suites {
 		for _, i := range servingImages {
-			packages[i] = "test/test_images/" + i
+			packages[i] = "test/test_images/" + map[string]string{"servingcontainer": "multicontainer/", "sidecarcontainer": "multicontainer/"}[i] + i
 		}
-		for name, path := range servingSuites {
-			if err := buildSuite(module, filepath.Join(built, name+".test"), path); err != nil {
+		for _, path := range servingSuites {
+			if err := buildSuite(module, filepath.Join(built, suiteBinary(path)), "test/"+path); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -108,4 +111,6 @@ func buildSuite(module, binary, path string) error {
 func ServingDirectory() string { return os.Getenv(servingVariable) }
 
 // Suite is the program that holds the tests of one of servingSuites.
-func Suite(name string) string { return filepath.Join(os.Getenv(suitesVariable), name+".test") }
+func Suite(path string) string { return filepath.Join(os.Getenv(suitesVariable), suiteBinary(path)) }
+
+func suiteBinary(path string) string { return strings.ReplaceAll(path, "/", "-") + ".test" }
