@@ -81,8 +81,8 @@ render: ## config/kubernetes, its overlays and the Helm chart, rendered and held
 browser: ## the status page in headless Chromium, which must be installed
 	cd test/browser && $(GO) test -count=1 ./...
 
-cluster: ## pods with the gate in a Kubernetes node on this machine (root, Debian's containerd and others); KNATIVE=1: Knative in it
-	cd test/cluster && $(GO) test -count=1 -timeout 60m -parallel 4 -v ./$(if $(KNATIVE),knative,kubernetes)
+cluster: ## pods with the gate in a Kubernetes node on this machine (root, Debian's containerd and others); KNATIVE=1: Knative in it; SUITES=1: its own tests; PROMETHEUS=1: with its adapter
+	cd test/cluster && $(GO) test -count=1 -timeout 120m -parallel 4 -v ./$(if $(SUITES),suites,$(if $(PROMETHEUS),prometheus,$(if $(KNATIVE),knative,kubernetes)))
 
 bench: ## the load harness with its default scenarios; more with go run ./bench
 	$(GO) run ./bench run $(BENCHFLAGS)

@@ -50,6 +50,13 @@ func build(to string, options Options) (variables []string, err error) {
 		}
 		images, variables = append(images, serving...), directories
 	}
+	if options.Prometheus {
+		adapter, err := buildAdapter(root, cache)
+		if err != nil {
+			return nil, err
+		}
+		variables = append(variables, adapter...)
+	}
 	if options.Definitions {
 		variable, err := copyDefinitions(to)
 		if err != nil {

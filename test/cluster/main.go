@@ -10,6 +10,8 @@ import (
 type Options struct {
 	// Definitions adds those of the custom resources in config/overlays.
 	Definitions bool
+	// Prometheus puts it and its adapter in the place of the node's own one.
+	Prometheus bool
 	// Knative adds Knative Serving, DNS for services, and an ingress.
 	Knative bool
 	// Suites adds Knative's own tests, and the images that they use.

@@ -23,7 +23,7 @@ const (
 // outside builds what the node needs, starts the tests in namespaces of their
 // own, and clears away what namespaces do not: cgroups and a directory.
 func outside(options Options) (code int, err error) {
-	if missing := missing(); len(missing) > 0 {
+	if missing := missing(options); len(missing) > 0 {
 		fmt.Printf("cluster: SKIPPED, nothing was tested: %s\n", strings.Join(missing, "; "))
 		return 0, nil
 	}
@@ -101,15 +101,20 @@ func declined() string {
 }
 
 // missing lists in words what this machine lacks.
-func missing() []string {
+func missing(options Options) []string {
 	var list []string
 	if os.Geteuid() != 0 {
 		list = append(list, "it needs root")
 	}
-	for _, c := range []struct{ command, of string }{
+	type program struct{ command, of string }
+	needed := []program{
 		{"containerd", "containerd"}, {"ctr", "containerd"}, {"runc", "runc"},
 		{"iptables", "iptables"}, {"conntrack", "conntrack"}, {"ip", "iproute2"},
-	} {
+	}
+	if options.Prometheus {
+		needed = append(needed, program{"prometheus", "prometheus"})
+	}
+	for _, c := range needed {
 		if _, err := exec.LookPath(c.command); err != nil {
 			list = append(list, fmt.Sprintf("no command %s (Debian: %s)", c.command, c.of))
 		}

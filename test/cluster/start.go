@@ -54,7 +54,7 @@ func start(options Options) error {
 		{"kubelet", s.kubelet},
 		{"services", s.services},
 		{"a ready node", s.ready},
-		{"metrics adapter", s.adapter},
+		{"metrics adapter", func() error { return s.adapter(options) }},
 		{"name server and ingress", func() error { return s.ingress(options) }},
 	} {
 		if err := step.do(); err != nil {
@@ -189,10 +189,18 @@ func (s *starter) ready() error {
 }
 
 // adapter answers HorizontalPodAutoscalers, by way of the API server.
-func (s *starter) adapter() error {
+func (s *starter) adapter(options Options) error {
+	if options.Prometheus {
+		return s.prometheus()
+	}
 	if err := s.launch("adapter", s.node, "adapter", "--kubeconfig="+s.kubeconfig, "--listen="+NodeAddress+":"+adapterPort); err != nil {
 		return err
 	}
+	return s.announceAdapter()
+}
+
+// announceAdapter tells the API server who has the custom metrics.
+func (s *starter) announceAdapter() error {
 	manifest := filepath.Join(s.state, "adapter.yaml")
 	if err := s.write(manifest, adapterManifest, NodeAddress, adapterPort); err != nil {
 		return err

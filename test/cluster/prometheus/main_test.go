@@ -1,0 +1,12 @@
+// Package prometheus runs Prometheus and its adapter in a real node, with the
+// configurations in config, under a HorizontalPodAutoscaler. It needs a command
+// prometheus (Debian's package), and is skipped without.
+package prometheus
+
+import (
+	"testing"
+
+	"github.com/queuegate/queuegate/test/cluster"
+)
+
+func TestMain(m *testing.M) { cluster.Main(m, cluster.Options{Prometheus: true}) }
