@@ -71,6 +71,8 @@ func StartLoad(t *testing.T, address, host string, of ...Kind) *Load {
 	l := &Load{cancel: cancel, tallies: map[Kind]*tally{}}
 	for _, k := range of {
 		l.tallies[k] = &tally{}
+	}
+	for _, k := range of {
 		for range 2 {
 			l.workers.Go(func() { l.work(ctx, address, host, k) })
 		}

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/queuegate/queuegate/test/cluster"
@@ -14,8 +15,9 @@ func TestAHorizontalPodAutoscalerScalesByTheGatesFigures(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	base(t, one).apply(t, namespace)
 	cluster.Kubectl(t, "-n", namespace, "apply", "-f", "../../../config/overlays/hpa/hpa.yaml")
-	// Two pods are the least. Sixteen requests at once are more than they should have.
-	load := cluster.StartLoad(t, address(t, namespace), "", cluster.Kinds()...)
+	// Two pods are the least. Some thirty requests at once are more than they
+	// should have.
+	load := cluster.StartLoad(t, address(t, namespace), "", slices.Concat(cluster.Kinds(), cluster.Kinds())...)
 	cluster.Eventually(t, func() error {
 		if n := len(cluster.Pods(t, namespace)); n < 3 {
 			return fmt.Errorf("%d pods: %s", n, cluster.Kubectl(t, "-n", namespace, "describe", "hpa"))
