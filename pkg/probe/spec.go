@@ -169,10 +169,17 @@ func (f *fields) spec(o SpecOptions) Spec {
 	return s
 }
 
+// Handlers are the kinds of probes that prober reads, by their names in
+// Kubernetes.
+var Handlers = []string{"httpGet", "tcpSocket", "grpc"}
+
+// HandlersText is Handlers for a sentence.
+var HandlersText = strings.Join(Handlers[:len(Handlers)-1], ", ") + " or " + Handlers[len(Handlers)-1]
+
 // prober reads the one handler in f. A host that is given wins over that of the
 // handler; userPort is the port of a handler that names none, 0 = it must.
 func (f *fields) prober(host string, userPort int) (p check.Prober, to string, port int) {
-	kind := f.handler("httpGet", "tcpSocket", "grpc")
+	kind := f.handler(Handlers...)
 	if kind == "" {
 		return nil, "", 0
 	}
@@ -202,7 +209,7 @@ func (f *fields) prober(host string, userPort int) (p check.Prober, to string, p
 // wrong with them.
 func (f *fields) handler(accepted ...string) string {
 	if f.has("exec") {
-		f.problem("exec", "exec probes run inside the container, where the gate cannot run them: use httpGet, tcpSocket or grpc, or let the kubelet run it by a startupProbe or livenessProbe")
+		f.problem("exec", "exec probes run inside the container, where the gate cannot run them: use "+HandlersText+", or let the kubelet run it by a startupProbe or livenessProbe")
 		return ""
 	}
 	var found []string

@@ -99,7 +99,7 @@ func TestDocsShowWhatTemplatesRender(t *testing.T) {
 		`{"path": "{{js .Request.URL.Path}}", "agent": "{{.Request.UserAgent}}", "status": {{.Response.Code}}, "seconds": {{printf "%.3f" .Response.Latency}}}`,
 		`{{if ge .Response.Code 500}}{{.Revision.Name}} {{.Response.Code}} {{or (.Request.Header.Get "X-Request-Id") .TraceID "-"}}{{end}}`,
 	} {
-		fmt.Fprintf(&b, "```\n%s\n```\n\n→ `%s`\n\n", text, strings.TrimSuffix(rendered(t, text, testHead, failed), "\n"))
+		fmt.Fprintf(&b, "```text\n%s\n```\n\n→ `%s`\n\n", text, strings.TrimSuffix(rendered(t, text, testHead, failed), "\n"))
 	}
 	docsPart(t, "templates", b.String())
 }

@@ -11,7 +11,7 @@ import (
 
 var (
 	// readinessProbe is kept as given once pkg/probe has read it without a complaint.
-	readinessProbe = jsonKind("none, or a Kubernetes probe in JSON with httpGet, tcpSocket or grpc, or an array of such", "{[n",
+	readinessProbe = jsonKind("none, or a Kubernetes probe in JSON with "+probe.HandlersText+", or an array of such", "{[n",
 		func(text string) error {
 			// Whether an empty array is allowed depends on another setting, and no
 			// port is wrong for a probe that names none: Load sees to the first.
