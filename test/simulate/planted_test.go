@@ -157,7 +157,7 @@ func (f *planted) search(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Errorf("%s: %v\n%s", f.name, err, out)
 		return ""
 	}
