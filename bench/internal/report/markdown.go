@@ -28,13 +28,24 @@ func ResultsMarkdown(run *sample.Run, goals ...Goal) string {
 func markdown(head string, run *sample.Run, goals []Goal) string {
 	var b strings.Builder
 	b.WriteString(head)
+	b.WriteString(escape(opening(run, goals)) + "\n\n")
+	if charts := paletteOf(run).openingCharts(run); len(charts) > 0 {
+		b.WriteString("```text\n")
+		for i, c := range charts {
+			if i > 0 {
+				b.WriteByte('\n')
+			}
+			b.WriteString(c.text())
+		}
+		b.WriteString("```\n\n")
+	}
 	b.WriteString("| | |\n|---|---|\n")
 	for _, f := range facts(run) {
 		fmt.Fprintf(&b, "| %s | %s |\n", escape(f.name), escape(f.value))
 	}
 	b.WriteByte('\n')
 	if len(goals) > 0 {
-		b.WriteString("## Goals\n\n" + goalsLine(run, goals) + "\n\n" + goalsMarkdown(run, goals) + "\n")
+		b.WriteString("## Goals\n\n" + goalsMarkdown(run, goals))
 	}
 	if lines := generalNotes(run); len(lines) > 0 {
 		b.WriteString("## Notes\n\n" + list(lines) + "\n")
@@ -60,15 +71,29 @@ func markdown(head string, run *sample.Run, goals []Goal) string {
 	return b.String()
 }
 
+// goalsMarkdown has the goals that were measured, and folded those that were
+// not.
 func goalsMarkdown(run *sample.Run, goals []Goal) string {
-	var b strings.Builder
-	b.WriteString("| figure | goal | stretch | measured | | from |\n|---|--:|--:|--:|---|---|\n")
+	var judged, open strings.Builder
+	left := 0
 	for _, v := range verdicts(run, goals) {
+		if !v.State.judged() {
+			left++
+			fmt.Fprintf(&open, "| %s | %s | %s | %s |\n", escape(v.What), v.Goal, v.Stretch, escape(v.From))
+			continue
+		}
 		state := string(v.State)
 		if v.State == missed {
 			state = "**missed**"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", escape(v.What), v.Goal, v.Stretch, v.Measured, state, escape(v.From))
+		fmt.Fprintf(&judged, "| %s | %s | %s | %s | %s | %s |\n", escape(v.What), v.Goal, v.Stretch, v.Measured, state, escape(v.From))
+	}
+	var b strings.Builder
+	if judged.Len() > 0 {
+		b.WriteString("| figure | goal | stretch | measured | | from |\n|---|--:|--:|--:|---|---|\n" + judged.String() + "\n")
+	}
+	if left > 0 {
+		fmt.Fprintf(&b, "<details><summary>%d goals were not measured</summary>\n\n| figure | goal | stretch | why |\n|---|--:|--:|---|\n%s\n</details>\n\n", left, open.String())
 	}
 	return b.String()
 }

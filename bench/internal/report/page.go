@@ -18,8 +18,10 @@ var pageTemplate = template.Must(template.New("page").Parse(pageSource))
 // page is what page.html shows.
 type page struct {
 	Facts     []pageFact
+	Opening   string
+	First     []picture
 	Goals     []pageGoal
-	Held      string
+	Open      []pageGoal // not measured
 	Notes     []string
 	Legend    string
 	Scenarios []pageScenario
@@ -57,7 +59,7 @@ type pageExponent struct{ Over, Label, Target, Exponent, Last, Range string }
 // HTML returns the report of a run as one page that needs nothing else.
 func HTML(run *sample.Run, goals ...Goal) (string, error) {
 	colours := paletteOf(run)
-	p := page{Notes: generalNotes(run), Legend: strings.TrimSpace(legend(run)), GrowthIs: growthLegend}
+	p := page{Opening: opening(run, goals), Notes: generalNotes(run), Legend: strings.TrimSpace(legend(run)), GrowthIs: growthLegend}
 	for _, f := range facts(run) {
 		p.Facts = append(p.Facts, pageFact{f.name, f.value})
 	}
@@ -68,9 +70,15 @@ func HTML(run *sample.Run, goals ...Goal) (string, error) {
 		} else if v.State == missed {
 			g.Class = "missed"
 		}
-		p.Goals = append(p.Goals, g)
+		if v.State.judged() {
+			p.Goals = append(p.Goals, g)
+		} else {
+			p.Open = append(p.Open, g)
+		}
 	}
-	p.Held = goalsLine(run, goals)
+	for _, c := range colours.openingCharts(run) {
+		p.First = append(p.First, picture{c.title, c.draw()})
+	}
 	for i, name := range run.Scenarios() {
 		t := tableOf(run, name)
 		s := pageScenario{Name: name, ID: fmt.Sprintf("scenario-%d", i+1), Notes: notesOf(run, name), Pictures: colours.pictures(run, t)}

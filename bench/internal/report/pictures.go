@@ -46,6 +46,22 @@ func (p palette) pictures(run *sample.Run, t table) []picture {
 	if svg := p.latency(run, t.scenario); svg != "" {
 		all = append(all, picture{"Latency by percentile", svg})
 	}
+	for _, c := range p.bars(t) {
+		if svg := c.draw(); svg != "" {
+			all = append(all, picture{c.caption, svg})
+		}
+	}
+	return all
+}
+
+// chart is a figure of a scenario, drawn as bars.
+type chart struct {
+	barChart
+	caption, figure string
+}
+
+// bars returns the charts of a scenario that compare targets.
+func (p palette) bars(t table) (all []chart) {
 	for i, c := range t.columns {
 		if !drawn(c) {
 			continue
@@ -56,8 +72,8 @@ func (p palette) pictures(run *sample.Run, t table) []picture {
 				b.bars = append(b.bars, bar{r.target, p[r.target], s})
 			}
 		}
-		if svg := b.draw(); svg != "" && len(b.bars) > 1 {
-			all = append(all, picture{c.label, svg})
+		if len(b.bars) > 1 {
+			all = append(all, chart{b, c.label, c.figure})
 		}
 	}
 	return all

@@ -222,6 +222,45 @@ func TestThePageSaysInWordsWhatItsPicturesShow(t *testing.T) {
 	has("width", "width=device-width")
 }
 
+func TestAReportOpensWithASentenceAndPictures(t *testing.T) {
+	run, goals := madeUp(t)
+	sentence := opening(run, goals)
+	if !strings.HasPrefix(sentence, "CPU per request, keep-alive GET, 64 connections: 0.937 × haproxy's") {
+		t.Errorf("it opens with %q", sentence)
+	}
+	page, err := HTML(run, goals...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, text, first, then string }{
+		{"the page", page, "0.937 × haproxy", "<svg"}, {"the page", page, "<svg", "<dl>"}, {"the page", page, "<svg", "<h2>Goals"},
+		{"Markdown", Markdown(run, goals...), "0.937 × haproxy's", "███"}, {"Markdown", Markdown(run, goals...), "███", "| commit |"},
+	} {
+		first, then := strings.Index(c.text, c.first), strings.Index(c.text, c.then)
+		if first < 0 || then < first {
+			t.Errorf("%s: %q is at %d, %q at %d", c.name, c.first, first, c.then, then)
+		}
+	}
+}
+
+func TestGoalsThatWereNotMeasuredAreFoldedAway(t *testing.T) {
+	run, goals := madeUp(t)
+	page, err := HTML(run, goals...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"the page": page, "Markdown": Markdown(run, goals...)} {
+		shown, rest, found := strings.Cut(text, "<details>")
+		folded, _, closed := strings.Cut(rest, "</details>")
+		if !found || !closed || strings.Contains(shown, "not measured</td>") || strings.Contains(shown, ": not measured") {
+			t.Errorf("%s: a goal that was not measured is not folded away", name)
+		}
+		if !strings.Contains(folded, "goals were not measured") || !strings.Contains(folded, "Added p99 of forwarding a chunk") || strings.Contains(folded, "Private memory, idle") {
+			t.Errorf("%s: folded is %s", name, folded)
+		}
+	}
+}
+
 func TestNamesFromTheRecordCannotBecomeMarkup(t *testing.T) {
 	const evil = `"><script>alert('x')</script>`
 	run := &sample.Run{Meta: sample.Meta{Version: 1, Commit: evil, Options: map[string]string{evil: evil}}}
@@ -239,8 +278,8 @@ func TestNamesFromTheRecordCannotBecomeMarkup(t *testing.T) {
 	if strings.Contains(text, "<script") || strings.Contains(text, `=""><`) {
 		t.Error("markup of the record is markup of the page")
 	}
-	if n := strings.Count(text, "<svg"); n != 2 {
-		t.Errorf("%d pictures, want 2", n)
+	if n := strings.Count(text, "<svg"); n != 3 { // one of them opens the page, too
+		t.Errorf("%d pictures, want 3", n)
 	}
 	if md := Markdown(run); strings.Contains(md, "<script") {
 		t.Error("markup of the record is markup in Markdown")

@@ -33,6 +33,9 @@ const (
 // good says whether the goal was reached.
 func (s state) good() bool { return s == held || s == stretched }
 
+// judged says whether there is something to judge.
+func (s state) judged() bool { return s.good() || s == missed || s == onlyHope }
+
 // verdicts judges goals by the medians of a run.
 func verdicts(run *sample.Run, goals []Goal) []verdict {
 	out := make([]verdict, len(goals))

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+func TestItForwards(t *testing.T) {
+	more := make(chan struct{})
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/echo":
+			body, _ := io.ReadAll(r.Body)
+			fmt.Fprintf(w, "%s %s %s", r.Method, r.RequestURI, body)
+		case "/events":
+			fmt.Fprint(w, "one\n")
+			w.(http.Flusher).Flush()
+			<-more
+			fmt.Fprint(w, "two\n")
+		}
+	}))
+	defer origin.Close()
+	at, err := url.Parse(origin.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := newServer(at.Port())
+	go func() { _ = server.Serve(listener) }()
+	defer func() { _ = server.Shutdown() }()
+	base := "http://" + listener.Addr().String()
+
+	answer, err := http.Post(base+"/echo?a=b", "text/plain", strings.NewReader("body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	_ = answer.Body.Close()
+	if err != nil || answer.StatusCode != 200 || string(body) != "POST /echo?a=b body" {
+		t.Errorf("%d %q %v", answer.StatusCode, body, err)
+	}
+
+	// An event goes on while its answer does.
+	events, err := http.Get(base + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Body.Close()
+	lines := bufio.NewReader(events.Body)
+	if line, err := lines.ReadString('\n'); err != nil || line != "one\n" {
+		t.Errorf("%q %v", line, err)
+	}
+	close(more)
+	if line, err := lines.ReadString('\n'); err != nil || line != "two\n" {
+		t.Errorf("%q %v", line, err)
+	}
+}
