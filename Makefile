@@ -22,7 +22,7 @@ COUNT     ?= 5
 RACE      := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image release share run demo test race e2e torture simulate planted conformance render browser cluster bench bench-micro lint fuzz clean
+.PHONY: help build image release share run demo test race e2e torture simulate planted conformance render browser cluster bench bench-micro lint staticcheck vulncheck fuzz clean
 
 help: ## this list
 	@echo 'make <target>:'
@@ -95,7 +95,19 @@ lint: ## go vet, gofmt, and a syntax check of the shell scripts
 	cd cmd/queuectl && $(GO) vet ./...
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
-	@bash -n .ci/run
+	@bash -n .ci/run scripts/vulncheck
+
+bin/tools/staticcheck: scripts/tools/go.mod
+	@mkdir -p bin/tools
+	cd scripts/tools && $(GO) build -o ../../bin/tools/ tool
+	@touch bin/tools/*
+
+staticcheck: bin/tools/staticcheck ## staticcheck over this module and queuectl, of the version in scripts/tools
+	bin/tools/staticcheck ./...
+	cd cmd/queuectl && ../../bin/tools/staticcheck ./...
+
+vulncheck: bin/tools/staticcheck ## govulncheck over the same; without its database it says so
+	@scripts/vulncheck bin/tools/govulncheck
 
 fuzz: ## each fuzz target for FUZZTIME (30s), one after the other
 	@list=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$list"; exit 1; }; \

@@ -42,7 +42,7 @@ func wantQuietAfter(t *testing.T, drain *Drain, d time.Duration) {
 	if d > 0 {
 		time.Sleep(d - 1)
 		wantDrain(t, drain, true, false, false)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 	}
 	wantDrain(t, drain, true, true, false)
 }

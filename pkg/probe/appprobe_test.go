@@ -38,7 +38,7 @@ func TestEachOutcomeOfAnAppProbeHasItsStatus(t *testing.T) {
 		w.Header().Set("Location", "http://example.com/")
 		w.WriteHeader(302)
 	})
-	loop := http.RedirectHandler("/", 302)
+	loop := http.RedirectHandler("/", http.StatusFound)
 	web := func(port int) string { return fmt.Sprintf(`{"httpGet":{"port":%d}}`, port) }
 	tcp := func(port int) string { return fmt.Sprintf(`{"tcpSocket":{"port":"%d"}}`, port) }
 	grpc := func(h http.Handler) string {

@@ -13,7 +13,6 @@ type container struct {
 	listensAt int64 // since when; meaningful while it listens
 	stoppedAt int64 // since when it does not
 	links     []*upPeer
-	active    int
 	idle      int64 // closes connections that have been idle for so long; 0 = does not
 	fresh     int   // connections ended that had not carried a request
 }

@@ -280,7 +280,7 @@ func endlessHead(_ context.Context, conn *net.TCPConn) {
 			return
 		}
 	}
-	silent(nil, conn)
+	silent(context.Background(), conn)
 }
 
 // silent waits for the gate to end the connection.

@@ -98,6 +98,7 @@ func TestARollOverUnderGoProxiesLosesNoPOST(t *testing.T) {
 
 // goProxy is a reverse proxy of the standard library with a transport of h2c.
 func goProxy(addr *atomic.Value) (url_ string, end func()) {
+	//lint:ignore SA1019 many proxies in the field stand on it
 	transport := &nethttp2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, _ string, _ *tls.Config) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, addr.Load().(string))
 	}}
@@ -113,6 +114,7 @@ func goProxy(addr *atomic.Value) (url_ string, end func()) {
 		},
 	}
 	s := httptest.NewServer(proxy)
+	//lint:ignore SA1019 as above
 	return s.URL, func() { s.Close(); transport.CloseIdleConnections() }
 }
 

@@ -84,11 +84,6 @@ func (r row) enter(t *testing.T) {
 	}
 }
 
-func (b budgetRow) enter(t *testing.T) {
-	t.Helper()
-	budgets = append(budgets, b)
-}
-
 // report prints the tables.
 func report(to io.Writer) {
 	fmt.Fprintf(to, "seed %d, scale %.2f\n", seed, scale)

@@ -1,7 +1,6 @@
 package http2
 
 import (
-	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -153,7 +152,6 @@ type options struct {
 	gate     gate.Config
 	engine   *Protocol
 	protocol upstream.Protocol
-	tls      *tls.Config
 	panics   bool
 	little   bool // the kernel takes little of what a client does not read
 }

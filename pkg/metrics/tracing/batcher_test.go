@@ -35,7 +35,7 @@ func TestSpansLeaveASecondAfterTheFirst(t *testing.T) {
 			if n := len(k.sizes()); n != round {
 				t.Fatalf("%d batches before their time", n)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if sizes := k.sizes(); len(sizes) != round+1 || sizes[round] != 4 {
 				t.Fatalf("batches of %v", sizes)

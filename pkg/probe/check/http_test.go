@@ -217,8 +217,7 @@ func TestRedirects(t *testing.T) {
 func TestAConfiguredHostSurvivesARelativeRedirectOnly(t *testing.T) {
 	var mu sync.Mutex
 	var hosts []string
-	var port int
-	port = checktest.ServeHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	port := checktest.ServeHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		hosts = append(hosts, r.Host)
