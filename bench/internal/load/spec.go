@@ -64,6 +64,8 @@ type Spec struct {
 	// Overtaking is by how much a request must have started later than another
 	// and ended earlier to count as having overtaken it; 0 counts none.
 	Overtaking time.Duration `json:"overtaking"`
+	// Timeline counts the successes of each TimelineStep.
+	Timeline bool `json:"timeline"`
 	// Threads is how many event loops share the connections; 0 is one for
 	// every four cores, at least one.
 	Threads int `json:"threads"`
@@ -107,6 +109,9 @@ func (s *Spec) check() error {
 	return nil
 }
 
+// TimelineStep is the time of one count of a timeline.
+const TimelineStep = 100 * time.Millisecond
+
 // Percentiles are those that a Result has, ascending.
 var Percentiles = []float64{0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99, 100}
 
@@ -127,6 +132,8 @@ type Result struct {
 	Unfinished int64 `json:"unfinished"`
 	// Overtaken is how many answers came after one to a later request.
 	Overtaken int64 `json:"overtaken"`
+	// Timeline is how many requests succeeded in each TimelineStep of Duration.
+	Timeline []int64 `json:"timeline,omitempty"`
 	// BytesIn and BytesOut count what the sockets carried.
 	BytesIn  int64 `json:"bytes_in"`
 	BytesOut int64 `json:"bytes_out"`

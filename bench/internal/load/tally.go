@@ -25,7 +25,8 @@ type tally struct {
 	errors                map[string]int64
 	left                  int64
 	overtaken             int64
-	latestEnded           int64 // the latest due time of those that ended
+	timeline              []int64 // nil = it is not wanted
+	latestEnded           int64   // the latest due time of those that ended
 	bytesIn, bytesOut     int64
 	begin, end, windowEnd int64
 	last                  int64
@@ -67,6 +68,9 @@ func (t *tally) received(now, latency int64) {
 	t.last = now
 	if now <= t.windowEnd {
 		t.window++
+		if i := int((now - t.begin) / int64(TimelineStep)); i >= 0 && i < len(t.timeline) {
+			t.timeline[i]++
+		}
 	}
 	record(t.latency, latency)
 }
@@ -123,6 +127,12 @@ func merge(spec *Spec, workers []*worker) *Result {
 		r.Window += t.window
 		r.Unfinished += t.left
 		r.Overtaken += t.overtaken
+		if r.Timeline == nil {
+			r.Timeline = make([]int64, len(t.timeline))
+		}
+		for i, n := range t.timeline {
+			r.Timeline[i] += n
+		}
 		r.BytesIn += t.bytesIn
 		r.BytesOut += t.bytesOut
 		r.CPU += t.cpu

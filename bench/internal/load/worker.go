@@ -124,6 +124,9 @@ func (w *worker) prepare() error {
 		}
 	}
 	w.tally = newTally()
+	if w.spec.Timeline {
+		w.tally.timeline = make([]int64, w.spec.Duration/TimelineStep)
+	}
 	return nil
 }
 

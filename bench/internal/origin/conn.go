@@ -156,7 +156,7 @@ func (c *conn) takeHead(p []byte) (used int, more bool) {
 func (c *conn) begin() {
 	if c.request.delay > 0 {
 		c.state = delayed
-		c.loop.schedule(c, clock.Now()+int64(float64(c.request.delay)*c.loop.slowness(c.request.slots)))
+		c.loop.schedule(c, clock.Now()+int64(float64(c.request.delay)*c.loop.slowness(c.request.slots)*c.loop.varied(c.request.spread)))
 		return
 	}
 	c.reply()
@@ -165,7 +165,10 @@ func (c *conn) begin() {
 func (c *conn) reply() {
 	r := &c.request
 	switch r.route {
-	case routeRoot:
+	case routeRoot, routeSlots:
+		if r.route == routeSlots {
+			c.loop.slots = int(r.size)
+		}
 		if r.close {
 			c.out.Bytes = append(c.out.Bytes, rootAnswerClose...)
 		} else {

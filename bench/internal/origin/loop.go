@@ -2,6 +2,7 @@ package origin
 
 import (
 	"container/heap"
+	"math/rand/v2"
 	"runtime"
 	"time"
 
@@ -20,6 +21,8 @@ type loop struct {
 	timers  timers
 	scratch []byte
 	h2      *h2
+	slots   int // in the place of what requests say; 0 = what they say
+	random  *rand.Rand
 }
 
 func newLoop() (*loop, error) {
@@ -33,17 +36,30 @@ func newLoop() (*loop, error) {
 		listens: map[int]bool{},
 		scratch: make([]byte, 256<<10),
 		h2:      newH2(),
+		random:  rand.New(rand.NewPCG(1, 1)),
 	}, nil
 }
 
 // slowness is how many times longer one more request takes than alone: with
 // twice as many as there are slots for, the throughput is halved.
 func (l *loop) slowness(slots int) float64 {
+	if slots > 0 && l.slots > 0 {
+		slots = l.slots
+	}
 	if n := len(l.timers) + 1; slots > 0 && n > slots {
 		over := float64(n) / float64(slots)
 		return over * over
 	}
 	return 1
+}
+
+// varied is a factor within spread around 1, from a sequence that is the same in
+// each run.
+func (l *loop) varied(spread float64) float64 {
+	if spread == 0 {
+		return 1
+	}
+	return 1 + spread*(2*l.random.Float64()-1)
 }
 
 // listen hands a listening socket to the loop, from any goroutine.

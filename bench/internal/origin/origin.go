@@ -11,7 +11,9 @@
 //	POST /grpc/unary     HTTP/2 only: one message and trailers
 //	POST /grpc/stream    HTTP/2 only: 100 messages and trailers
 //
-// Any of the first three takes ?delay=D: the answer comes that much later.
+// Any of the first three takes ?delay=D: the answer comes that much later; with
+// &slots=N longer if more than N are under way, with &spread=S by up to that
+// share shorter or longer. GET /slots/N replaces the N of all.
 package origin
 
 import (

@@ -18,6 +18,7 @@ const (
 	routeBytes
 	routeEvents
 	routeWebSocket
+	routeSlots
 )
 
 var (
@@ -30,14 +31,15 @@ var (
 
 // A request is what the origin needs to know of one.
 type request struct {
-	route route
-	size  int64         // of /bytes/N
-	delay time.Duration // before the answer
-	slots int           // requests that the origin works on without getting slower; 0 = any number
-	every time.Duration // between events
-	close bool          // the connection ends after the answer
-	key   string        // Sec-WebSocket-Key
-	body  wire.Body
+	route  route
+	size   int64         // of /bytes/N and /slots/N
+	delay  time.Duration // before the answer
+	slots  int           // requests that the origin works on without getting slower; 0 = any number
+	spread float64       // of delay: it is up to this share shorter or longer
+	every  time.Duration // between events
+	close  bool          // the connection ends after the answer
+	key    string        // Sec-WebSocket-Key
+	body   wire.Body
 }
 
 // parseRequest reads a head that ends after the last field's CRLF. It is as
@@ -102,12 +104,15 @@ func (r *request) takeTarget(target string) bool {
 		r.every = time.Millisecond
 	case path == "/websocket":
 		r.route = routeWebSocket
-	case strings.HasPrefix(path, "/bytes/"):
+	case strings.HasPrefix(path, "/bytes/"), strings.HasPrefix(path, "/slots/"):
 		n, err := strconv.ParseInt(path[len("/bytes/"):], 10, 64)
 		if err != nil || n < 0 {
 			return false
 		}
 		r.route, r.size = routeBytes, n
+		if path[1] == 's' {
+			r.route = routeSlots
+		}
 	}
 	if query == "" {
 		return true
@@ -122,6 +127,11 @@ func (r *request) takeTarget(target string) bool {
 			return false
 		}
 		r.slots = n
+	}
+	if text := values.Get("spread"); text != "" {
+		if r.spread, err = strconv.ParseFloat(text, 64); err != nil || r.spread < 0 || r.spread > 1 {
+			return false
+		}
 	}
 	for name, into := range map[string]*time.Duration{"delay": &r.delay, "every": &r.every} {
 		text := values.Get(name)

@@ -10,12 +10,31 @@ import (
 )
 
 const (
-	collapseSlots = 8
-	collapseDelay = 20 * time.Millisecond
-	collapseConns = 400
-	collapseWarm  = 4 * time.Second // until a limit has found itself
-	collapseRate  = collapseSlots * float64(time.Second) / float64(collapseDelay)
+	collapseSlots    = 8
+	collapseDelay    = 20 * time.Millisecond
+	collapseQueue    = collapseSlots / 2
+	collapseConns    = 400
+	collapseWarm     = 4 * time.Second // until a limit has found itself
+	collapseUnloaded = 2 * time.Second
+	collapseRate     = collapseSlots * float64(time.Second) / float64(collapseDelay)
 )
+
+var collapsePath = fmt.Sprintf("/?delay=%v&slots=%d", collapseDelay, collapseSlots)
+
+// collapseLimit is one way to limit what a container that collapses works on.
+type collapseLimit struct {
+	name, about string
+	needs       []string
+	options     target.Options
+}
+
+var collapseLimits = []collapseLimit{
+	{"best", fmt.Sprintf("the best fixed limit, %d", collapseSlots), []string{target.Bound, target.HTTP},
+		target.Options{Limit: collapseSlots, QueueCapacity: collapseQueue}},
+	{"auto", "a limit that finds itself", []string{target.AutoLimit, target.HTTP},
+		target.Options{AutoLimit: true, QueueCapacity: collapseQueue}},
+	{"none", "no limit", []string{target.HTTP}, target.Options{}},
+}
 
 // collapses send several times what a container can do to one whose throughput
 // falls when it works on more than collapseSlots requests: with the best fixed
@@ -23,17 +42,7 @@ const (
 func collapses() []Scenario {
 	var all []Scenario
 	for _, load := range []int{1, 3, 10} {
-		for _, limit := range []struct {
-			name, about string
-			needs       []string
-			options     target.Options
-		}{
-			{"best", fmt.Sprintf("the best fixed limit, %d", collapseSlots), []string{target.Limit, target.HTTP},
-				target.Options{Limit: collapseSlots, QueueCapacity: collapseSlots}},
-			{"auto", "a limit that finds itself", []string{target.AutoLimit, target.HTTP},
-				target.Options{AutoLimit: true, QueueCapacity: collapseSlots}},
-			{"none", "no limit", []string{target.HTTP}, target.Options{}},
-		} {
+		for _, limit := range collapseLimits {
 			all = append(all, Scenario{
 				Name: fmt.Sprintf("collapse-%d-%s", load, limit.name),
 				About: fmt.Sprintf("open loop at %d times the capacity of %.0f/s of a container that gets slower beyond %d requests at once; %s",
@@ -42,10 +51,24 @@ func collapses() []Scenario {
 				Extended:    true,
 				Needs:       limit.needs,
 				Connections: collapseConns,
-				Extra:       collapseWarm + time.Second,
+				Extra:       collapseUnloaded + collapseWarm + 2*time.Second,
 				Run:         func(r *Run) error { return runCollapse(r, float64(load), limit.options) },
 			})
 		}
+	}
+	for _, limit := range collapseLimits {
+		all = append(all, Scenario{
+			Name: "collapse-step-" + limit.name,
+			About: fmt.Sprintf("open loop at %.0f/s; after %v the container works on %d requests at once instead of %d, and on %d again after as long; %s",
+				stepRate, stepTime, stepSlots, collapseSlots, collapseSlots, limit.about),
+			Groups:      []string{"collapse"},
+			Extended:    true,
+			Needs:       limit.needs,
+			Connections: collapseConns,
+			Extra:       3*stepTime + collapseWarm + time.Second,
+			Times:       1e-9,
+			Run:         func(r *Run) error { return runStep(r, limit.options) },
+		})
 	}
 	return all
 }
@@ -56,10 +79,16 @@ func runCollapse(r *Run, times float64, options target.Options) error {
 		return err
 	}
 	defer st.stop()
-	m, err := r.observe(st, load.Spec{
-		Kind: load.HTTP, Path: fmt.Sprintf("/?delay=%v&slots=%d", collapseDelay, collapseSlots),
-		Connections: collapseConns, Rate: times * collapseRate, Warmup: collapseWarm,
-	})
+	spec := load.Spec{
+		Kind: load.HTTP, Path: collapsePath, Connections: collapseConns, Rate: 0.3 * collapseRate,
+		Duration: min(collapseUnloaded, 2*r.options.Duration),
+	}
+	unloaded, err := r.observe(st, spec)
+	if err != nil {
+		return err
+	}
+	spec.Rate, spec.Warmup, spec.Duration = times*collapseRate, collapseWarm, r.options.Duration
+	m, err := r.observe(st, spec)
 	if err != nil {
 		return err
 	}
@@ -69,6 +98,9 @@ func runCollapse(r *Run, times float64, options target.Options) error {
 	if m.Requests == 0 {
 		r.note("not one request was answered: %s", failures(m.Result))
 		return nil
+	}
+	if p := percentile(unloaded.Result, 99); p > 0 {
+		r.figure("p99_beside_unloaded", percentile(m.Result, 99)/p, "", sample.Lower)
 	}
 	r.figure("refused_share", float64(m.Failures())/float64(m.Requests+m.Failures()), "", sample.Neither)
 	r.latency(m.Result)

@@ -41,7 +41,7 @@ type Scenario struct {
 func All() []Scenario {
 	return slices.Concat(
 		keepAlive(), openConnections(), limited(), keptAwake(open()), quotas(), bodies(), keptAwake(chunks()), webSockets(), fresh(),
-		h2c(), idle(), starts(), coldStart(), fleet(), overload(), collapses(), turns(), queued(),
+		h2c(), idle(), starts(), coldStart(), fleet(), overload(), collapses(), turns(), overloadCost(), queued(),
 	)
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/bench/internal/load"
+	"github.com/queuegate/queuegate/bench/internal/proc"
 	"github.com/queuegate/queuegate/bench/internal/sample"
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
@@ -16,18 +17,24 @@ const (
 	turnsConns = 400
 )
 
-// turns measure one client while another floods: first alone, then beside ten
-// times what the container can do.
+// turnsPhases is how often a client is alone and beside the flood, in turns.
+const turnsPhases = 5
+
+// turns measure one client while another floods with ten times what the
+// container can do: alone and beside the flood in turns, so that a change of the
+// machine's mood meets both alike. The container's requests differ by up to a
+// half: of equal ones that begin at once, the slots come free at once, and a
+// client waits for up to a request's time whatever the order is.
 func turns() []Scenario {
 	about := func(what string) string {
-		return fmt.Sprintf("open loop, %s beside a flood of 10 times the capacity of %.0f/s (limit %d, %v each): latency beside that of alone, refusals",
-			what, turnsRate, turnsLimit, turnsDelay)
+		return fmt.Sprintf("open loop, %s alone and beside a flood of 10 times the capacity of %.0f/s (limit %d, %v each, give or take a half), %d times in turns",
+			what, turnsRate, turnsLimit, turnsDelay, turnsPhases)
 	}
 	one := func(name, what string, rate float64, options target.Options, quiet, flood string) Scenario {
 		options.Limit, options.QueueCapacity = turnsLimit, 10*turnsLimit
 		return Scenario{
 			Name: name, About: about(what), Groups: []string{"turns"}, Extended: true,
-			Needs: []string{target.Turns, target.HTTP}, Connections: 2 * turnsConns, Times: 2, Extra: 2 * time.Second,
+			Needs: []string{target.Turns, target.HTTP}, Connections: 2 * turnsConns, Times: 2 * turnsPhases, Extra: turnsPhases * 2 * time.Second,
 			Run: func(r *Run) error { return runTurns(r, rate, options, quiet, flood) },
 		}
 	}
@@ -44,18 +51,45 @@ func runTurns(r *Run, rate float64, options target.Options, quiet, flood string)
 		return err
 	}
 	defer st.stop()
-	path := "/?delay=" + turnsDelay.String()
+	path := fmt.Sprintf("/?delay=%v&spread=0.5", turnsDelay)
 	spec := load.Spec{Kind: load.HTTP, Path: path, Connections: turnsConns, Rate: rate, Field: quiet}
-	alone, err := r.observe(st, spec)
-	if err != nil {
-		return err
+	busy, begin := busyTime(), time.Now()
+	var ratios []float64
+	var failed, all int64
+	var latest *load.Result
+	for range turnsPhases {
+		alone, err := r.observe(st, spec)
+		if err != nil {
+			return err
+		}
+		beside, err := r.besideFlood(st, spec, flood)
+		if err != nil {
+			return err
+		}
+		if p := percentile(alone.Result, 99); p > 0 {
+			ratios = append(ratios, percentile(beside.Result, 99)/p)
+		}
+		failed += beside.Failures()
+		all += beside.Requests + beside.Failures()
+		latest = beside.Result
 	}
+	if len(ratios) > 0 {
+		r.figure("p99_beside_alone", median(ratios), "", sample.Lower)
+	}
+	r.figure("refused_share", float64(failed)/max(1, float64(all)), "", sample.Lower)
+	r.figure("machine_busy", float64(busyTime()-busy)/float64(time.Since(begin)), "cores", sample.Neither)
+	r.latency(latest)
+	return nil
+}
+
+// besideFlood observes a load while another one floods.
+func (r *Run) besideFlood(st *stand, spec load.Spec, flood string) (*measured, error) {
 	other, err := load.Start(r.ctx, load.Spec{
-		Kind: load.HTTP, Path: path, Connections: turnsConns, Rate: 10 * turnsRate, Field: flood, Port: st.instance.Port,
-		Warmup: time.Second, Duration: 3*r.options.Duration + time.Second,
+		Kind: load.HTTP, Path: spec.Path, Connections: turnsConns, Rate: 10 * turnsRate, Field: flood, Port: st.instance.Port,
+		Warmup: 500 * time.Millisecond, Duration: 3*r.options.Duration + 2*time.Second,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer other.Stop()
 	flooding := make(chan error, 1)
@@ -63,24 +97,29 @@ func runTurns(r *Run, rate float64, options target.Options, quiet, flood string)
 		_, err := other.Run(r.ctx)
 		flooding <- err
 	}()
-	if err := r.pause(time.Second); err != nil {
-		return err
+	if err := r.pause(500 * time.Millisecond); err != nil {
+		return nil, err
 	}
 	beside, err := r.observe(st, spec)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	select {
 	case err := <-flooding:
-		return fmt.Errorf("the flood ended first: %v", err)
+		return nil, fmt.Errorf("the flood ended first: %v", err)
 	default:
 	}
-	if beside.Requests > 0 && alone.Requests > 0 {
-		r.figure("p99_beside_alone", percentile(beside.Result, 99)/percentile(alone.Result, 99), "", sample.Lower)
+	return beside, nil
+}
+
+// busyTime is how long the machine's cores have been busy; 0 if that cannot be
+// read.
+func busyTime() time.Duration {
+	busy, err := proc.Busy()
+	if err != nil {
+		return 0
 	}
-	r.figure("refused_share", float64(beside.Failures())/max(1, float64(beside.Requests+beside.Failures())), "", sample.Lower)
-	r.latency(beside.Result)
-	return nil
+	return busy
 }
 
 // percentile is one of the result's latencies, in ns.

@@ -22,6 +22,7 @@ const Direct = "direct"
 // Abilities of a target, and what a scenario may need.
 const (
 	Limit     = "limit"      // a concurrency limit whose excess waits in a queue
+	Bound     = "bound"      // a concurrency limit whose excess waits or is refused
 	AutoLimit = "auto-limit" // one that finds itself
 	Turns     = "turns"      // a queue whose turns go by a header field
 	HTTP      = "http"       // HTTP/1 as such, not only as bytes
@@ -35,7 +36,7 @@ const (
 	Start      = "start" // a program of its own that starts; all but Direct
 )
 
-var abilities = []string{Limit, AutoLimit, Turns, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Many, Start}
+var abilities = []string{Limit, Bound, AutoLimit, Turns, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Many, Start}
 
 // Serve is the port of every target that takes the load.
 const Serve = "serve"

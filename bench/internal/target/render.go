@@ -18,6 +18,8 @@ type Options struct {
 	Limit int
 	// AutoLimit asks for a limit that finds itself, in the place of Limit.
 	AutoLimit bool
+	// AutoLeast is the least that it may find; 0 is the target's own default.
+	AutoLeast int
 	// FairBy and PriorityBy name the header fields by which those who wait take
 	// turns; "" is strict FIFO.
 	FairBy, PriorityBy string

@@ -1,0 +1,24 @@
+package scenario
+
+import (
+	"testing"
+	"time"
+)
+
+func TestConvergedIsTheFirstSecondNearTheCapacity(t *testing.T) {
+	line := make([]int64, 50) // of 100 ms each
+	for i := range line {
+		if line[i] = 10; i >= 20 {
+			line[i] = 40
+		}
+	}
+	if got := converged(line, 400); got != 1800*time.Millisecond { // eight of its ten counts are high
+		t.Errorf("converged after %v", got)
+	}
+	if got := converged(line, 100); got != 0 {
+		t.Errorf("a line that is there at once converged after %v", got)
+	}
+	if got := converged(line, 4000); got != 5*time.Second {
+		t.Errorf("a line that never gets there converged after %v", got)
+	}
+}
