@@ -37,13 +37,9 @@ type Process struct {
 func Start(ctx context.Context) (*Process, error) { return start(ctx, Command) }
 
 func start(ctx context.Context, command string) (*Process, error) {
-	c, err := child.Start(command, struct{}{})
-	if err != nil {
-		return nil, err
-	}
 	var ready readyLine
-	if err := c.Receive(ctx, &ready); err != nil {
-		c.Stop()
+	c, err := child.StartReady(ctx, command, struct{}{}, &ready)
+	if err != nil {
 		return nil, err
 	}
 	if ready.Refused != "" {

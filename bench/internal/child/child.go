@@ -58,6 +58,19 @@ func Start(name string, spec any) (*Process, error) {
 	return p, nil
 }
 
+// StartReady is Start, and waits for the helper's first line.
+func StartReady(ctx context.Context, name string, spec, ready any) (*Process, error) {
+	p, err := Start(name, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Receive(ctx, ready); err != nil {
+		p.Stop()
+		return nil, err
+	}
+	return p, nil
+}
+
 func (p *Process) readLines(out io.Reader) {
 	defer close(p.lines)
 	scanner := bufio.NewScanner(out)

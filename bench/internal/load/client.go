@@ -27,13 +27,9 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
 	}
-	c, err := child.Start(Command, spec)
-	if err != nil {
-		return nil, err
-	}
 	var ready readyLine
-	if err := c.Receive(ctx, &ready); err != nil {
-		c.Stop()
+	c, err := child.StartReady(ctx, Command, spec, &ready)
+	if err != nil {
 		return nil, err
 	}
 	if ready.Error != "" {

@@ -57,13 +57,9 @@ type Process struct {
 
 // Start runs an origin. Unless spec.Hold it listens when Start returns.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
-	c, err := child.Start(Command, spec)
-	if err != nil {
-		return nil, err
-	}
 	var b bound
-	if err := c.Receive(ctx, &b); err != nil {
-		c.Stop()
+	c, err := child.StartReady(ctx, Command, spec, &b)
+	if err != nil {
 		return nil, err
 	}
 	p := &Process{Process: c, ports: b.Ports}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"html/template"
@@ -175,15 +176,7 @@ func niceStep(v float64) float64 {
 // neighbours keep distance gap, and all stay between low and high if they fit.
 func apart(at []float64, gap, low, high float64) []float64 {
 	order := indexes(len(at))
-	slices.SortStableFunc(order, func(i, j int) int {
-		if at[i] < at[j] {
-			return -1
-		}
-		if at[i] > at[j] {
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(at[i], at[j]) })
 	out := slices.Clone(at)
 	floor := low
 	for _, i := range order {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,7 +57,7 @@ func curves(run *sample.Run) []curve {
 		for _, scenario := range f.Scenarios {
 			for _, c := range tableOf(run, scenario).columns {
 				name := c.figure + percentileLabel(c.percentile)
-				if contains(done, name) || !growing(c) {
+				if slices.Contains(done, name) || !growing(c) {
 					continue
 				}
 				done = append(done, name)
@@ -81,7 +82,7 @@ func curveOf(run *sample.Run, f sample.Family, c column) curve {
 	targets := []string{}
 	for _, s := range f.Scenarios {
 		for _, t := range run.Targets(s) {
-			if !contains(targets, t) {
+			if !slices.Contains(targets, t) {
 				targets = append(targets, t)
 			}
 		}

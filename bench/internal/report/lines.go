@@ -98,11 +98,11 @@ func (l lineChart) drawLines(c *canvas, x, y axis) {
 		ends[i] = y.at(s.points[len(s.points)-1].y)
 	}
 	ends = apart(ends, leastLabelGap, y.to, y.from)
-	// The gate's own line is drawn last, above all others.
 	order := indexes(len(l.lines))
-	slices.SortStableFunc(order, func(i, j int) int {
-		return boolInt(l.lines[i].name == gate) - boolInt(l.lines[j].name == gate)
-	})
+	// The gate's own line is drawn last, above all others.
+	if own := slices.IndexFunc(l.lines, func(s chartLine) bool { return s.name == gate }); own >= 0 {
+		order = append(slices.Delete(order, own, own+1), own)
+	}
 	for _, i := range order {
 		s := l.lines[i]
 		class := "series " + seriesClass(s.series)
@@ -125,11 +125,4 @@ func (l lineChart) drawLines(c *canvas, x, y axis) {
 		c.text("label", "start", at+8, ends[i]+4, shorten(s.name, 16))
 		c.endGroup()
 	}
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -29,7 +29,7 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 			g.RatioTo = nil
 		}
 		key := fmt.Sprint(g.Measure, g.RatioTo)
-		if contains(done, key) {
+		if slices.Contains(done, key) {
 			continue
 		}
 		byTarget := map[string]string{}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
@@ -47,5 +46,3 @@ func writeFile(name string, text []byte, mode os.FileMode) error {
 	}
 	return os.Rename(f.Name(), name)
 }
-
-func contains(names []string, name string) bool { return slices.Contains(names, name) }

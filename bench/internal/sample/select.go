@@ -1,6 +1,9 @@
 package sample
 
 import (
+	"cmp"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -30,57 +33,67 @@ func (run *Run) Spread(scenario, target, figure string) Spread {
 	return SpreadOf(run.Values(scenario, target, figure))
 }
 
+// quantiles are those of all rounds.
+func (run *Run) quantiles(scenario, target string) iter.Seq[Quantile] {
+	return func(yield func(Quantile) bool) {
+		for _, l := range run.Latencies {
+			for _, q := range l.Quantiles {
+				if l.Scenario == scenario && l.Target == target && !yield(q) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Quantiles returns, for each percentile measured, the median of its value over
 // the rounds, ascending. It does not pool the rounds: a single bad round moves
 // none of the points far.
 func (run *Run) Quantiles(scenario, target string) []Quantile {
 	values := map[float64][]float64{}
-	for _, l := range run.Latencies {
-		if l.Scenario != scenario || l.Target != target {
-			continue
-		}
-		for _, q := range l.Quantiles {
-			values[q.Percentile()] = append(values[q.Percentile()], q.Value())
-		}
+	for q := range run.quantiles(scenario, target) {
+		values[q.Percentile()] = append(values[q.Percentile()], q.Value())
 	}
 	out := make([]Quantile, 0, len(values))
-	for p, v := range values {
-		out = append(out, Quantile{p, Median(v)})
+	for _, p := range slices.Sorted(maps.Keys(values)) {
+		out = append(out, Quantile{p, Median(values[p])})
 	}
-	slices.SortFunc(out, func(a, b Quantile) int {
-		if a[0] < b[0] {
-			return -1
-		}
-		return 1
-	})
 	return out
 }
 
 // AtPercentile returns the values that the rounds measured at a percentile.
 func (run *Run) AtPercentile(scenario, target string, percentile float64) []float64 {
 	var values []float64
-	for _, l := range run.Latencies {
-		if l.Scenario != scenario || l.Target != target {
-			continue
-		}
-		for _, q := range l.Quantiles {
-			if q.Percentile() == percentile {
-				values = append(values, q.Value())
-			}
+	for q := range run.quantiles(scenario, target) {
+		if q.Percentile() == percentile {
+			values = append(values, q.Value())
 		}
 	}
 	return values
+}
+
+// measured is a scenario and a target for each figure, then for each latency.
+func (run *Run) measured() iter.Seq2[string, string] {
+	return func(yield func(scenario, target string) bool) {
+		for _, f := range run.Figures {
+			if !yield(f.Scenario, f.Target) {
+				return
+			}
+		}
+		for _, l := range run.Latencies {
+			if !yield(l.Scenario, l.Target) {
+				return
+			}
+		}
+	}
 }
 
 // Scenarios returns the scenarios that were measured, in the order in which
 // they first appear.
 func (run *Run) Scenarios() []string {
 	var names []string
-	for _, f := range run.Figures {
-		names = appendNew(names, f.Scenario)
-	}
-	for _, l := range run.Latencies {
-		names = appendNew(names, l.Scenario)
+	for scenario := range run.measured() {
+		names = appendNew(names, scenario)
 	}
 	return names
 }
@@ -90,14 +103,9 @@ func (run *Run) Scenarios() []string {
 // table and picture has one order whatever the rounds' order was.
 func (run *Run) Targets(scenario string) []string {
 	var names []string
-	for _, f := range run.Figures {
-		if scenario == "" || f.Scenario == scenario {
-			names = appendNew(names, f.Target)
-		}
-	}
-	for _, l := range run.Latencies {
-		if scenario == "" || l.Scenario == scenario {
-			names = appendNew(names, l.Target)
+	for of, target := range run.measured() {
+		if scenario == "" || of == scenario {
+			names = appendNew(names, target)
 		}
 	}
 	slices.SortFunc(names, compareTargets)
@@ -160,19 +168,9 @@ func appendNew(names []string, name string) []string {
 }
 
 func compareTargets(a, b string) int {
-	rank := func(name string) int {
-		switch name {
-		case "direct":
-			return 0
-		case "queuegate":
-			return 1
-		}
-		return 2
-	}
-	if d := rank(a) - rank(b); d != 0 {
-		return d
-	}
-	return strings.Compare(a, b)
+	// direct -1, queuegate 0, all others 1
+	rank := func(name string) int { return -slices.Index([]string{"queuegate", "direct"}, name) }
+	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 }
 
 // LatencyUnit returns the unit of a scenario's latencies, as the first says.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -220,10 +221,7 @@ func failures(res *load.Result) string {
 		counts["no answer"] = res.Unfinished
 	}
 	kinds := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		if d := counts[b] - counts[a]; d != 0 {
-			return int(max(-1, min(1, d)))
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
 	})
 	return strings.Join(kinds, ", ")
 }
@@ -253,19 +251,23 @@ func (r *Run) syscalls(s *stand, spec load.Spec) {
 	if r.round != 1 || r.isDirect() {
 		return
 	}
+	if err := r.countSyscalls(s, spec); err != nil {
+		r.note("system calls were not counted: %v", err)
+	}
+}
+
+func (r *Run) countSyscalls(s *stand, spec load.Spec) error {
 	spec.Port = s.instance.Port
 	spec.Duration = min(r.options.Duration/4, 500*time.Millisecond)
 	spec.Warmup = spec.Duration / 5
 	generator, err := load.Start(r.ctx, spec)
 	if err != nil {
-		r.note("system calls were not counted: %v", err)
-		return
+		return err
 	}
 	defer generator.Stop()
 	pids, err := s.instance.Processes()
 	if err != nil {
-		r.note("system calls were not counted: %v", err)
-		return
+		return err
 	}
 	var result *load.Result
 	n, err := proc.CountSyscalls(r.ctx, pids, func() (err error) {
@@ -273,12 +275,12 @@ func (r *Run) syscalls(s *stand, spec load.Spec) {
 		return err
 	})
 	if err != nil {
-		r.note("system calls were not counted: %v", err)
-		return
+		return err
 	}
 	if result.Requests > 0 {
 		r.figure("syscalls_per_request", float64(n)/float64(result.Requests+result.Failures()), "", sample.Lower)
 	}
+	return nil
 }
 
 // plain is the scenario of a load alone: start, measure, record.
