@@ -68,25 +68,20 @@ type Config struct {
 	MetricsNames string
 }
 
+// shared is what the gate of the request path takes of c.
+func (c *Config) shared() gate.Config {
+	return gate.Config{
+		ConcurrencyLimit: c.ConcurrencyLimit, QueueCapacity: c.QueueCapacity, QueueMaxWait: c.QueueMaxWait,
+		RequestTimeout: c.RequestTimeout, DrainQuiet: c.DrainQuiet, TrustedSources: c.TrustedSources,
+	}
+}
+
 // check returns all that is wrong with c, by the names of its fields, and the
 // generation of names that it asks for.
 func (c *Config) check() (metrics.Names, error) {
-	var problems []error
+	shared := c.shared()
+	problems := []error{shared.Check()}
 	wrong := func(format string, a ...any) { problems = append(problems, fmt.Errorf(format, a...)) }
-	if n := c.ConcurrencyLimit; n < 0 || n > gate.MaxLimit {
-		wrong("ConcurrencyLimit %d: want 0 (unlimited) to %d", n, gate.MaxLimit)
-	}
-	if n := c.QueueCapacity; n < 0 || n > gate.MaxCapacity {
-		wrong("QueueCapacity %d: want 0 to %d", n, gate.MaxCapacity)
-	}
-	for _, d := range []struct {
-		field string
-		value time.Duration
-	}{{"QueueMaxWait", c.QueueMaxWait}, {"RequestTimeout", c.RequestTimeout}, {"DrainQuiet", c.DrainQuiet}} {
-		if d.value < 0 {
-			wrong("%s %s: want 0 or more", d.field, d.value)
-		}
-	}
 	for _, path := range c.Uncounted {
 		if !strings.HasPrefix(path, "/") || strings.Contains(path, "?") {
 			wrong("Uncounted %q: want a path that begins with a slash and has no query", path)

@@ -39,11 +39,8 @@ func New(c Config) (*Gate, error) {
 	}
 	c.complete()
 	g := &Gate{cfg: c, born: time.Now(), left: make(chan struct{}, 1)}
-	shared := gate.Config{
-		ConcurrencyLimit: c.ConcurrencyLimit, QueueCapacity: c.QueueCapacity, QueueMaxWait: c.QueueMaxWait,
-		RequestTimeout: c.RequestTimeout, DrainQuiet: c.DrainQuiet, TrustedSources: c.TrustedSources,
-		Observer: (*observer)(g),
-	}
+	shared := c.shared()
+	shared.Observer = (*observer)(g)
 	if c.Ready != nil {
 		shared.Readiness = &readiness{check: c.Ready}
 	}

@@ -80,31 +80,36 @@ const (
 	bodyMemory = 8 << 20
 )
 
-// New checks the configuration and makes a gate. All problems are reported
-// together.
-func New(c Config) (*Gate, error) {
+// Check returns all that is wrong with c, by the names of its fields.
+func (c *Config) Check() error {
 	var problems []error
 	if c.ConcurrencyLimit < 0 || c.ConcurrencyLimit > MaxLimit {
-		problems = append(problems, fmt.Errorf("concurrency limit %d: want 0 (unlimited) to %d", c.ConcurrencyLimit, MaxLimit))
+		problems = append(problems, fmt.Errorf("ConcurrencyLimit %d: want 0 (unlimited) to %d", c.ConcurrencyLimit, MaxLimit))
 	}
 	if c.QueueCapacity < 0 || c.QueueCapacity > MaxCapacity {
-		problems = append(problems, fmt.Errorf("queue capacity %d: want 0 to %d", c.QueueCapacity, MaxCapacity))
+		problems = append(problems, fmt.Errorf("QueueCapacity %d: want 0 to %d", c.QueueCapacity, MaxCapacity))
 	}
 	for _, d := range []struct {
 		name  string
 		value time.Duration
 	}{
-		{"queue max wait", c.QueueMaxWait}, {"request timeout", c.RequestTimeout},
-		{"response start timeout", c.ResponseStartTimeout}, {"idle timeout", c.IdleTimeout},
-		{"tunnel max", c.TunnelMax}, {"upstream wait", c.UpstreamWait},
-		{"upstream restart wait", c.UpstreamRestartWait}, {"drain quiet", c.DrainQuiet}, {"drain tunnel", c.DrainTunnel},
+		{"QueueMaxWait", c.QueueMaxWait}, {"RequestTimeout", c.RequestTimeout},
+		{"ResponseStartTimeout", c.ResponseStartTimeout}, {"IdleTimeout", c.IdleTimeout},
+		{"TunnelMax", c.TunnelMax}, {"UpstreamWait", c.UpstreamWait},
+		{"UpstreamRestartWait", c.UpstreamRestartWait}, {"DrainQuiet", c.DrainQuiet}, {"DrainTunnel", c.DrainTunnel},
 	} {
 		if d.value < 0 {
 			problems = append(problems, fmt.Errorf("%s %s: want 0 or more", d.name, d.value))
 		}
 	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
+	return errors.Join(problems...)
+}
+
+// New checks the configuration and makes a gate. All problems are reported
+// together.
+func New(c Config) (*Gate, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
 	}
 	if c.HeadMemory == 0 {
 		c.HeadMemory = defaultHeadMemory

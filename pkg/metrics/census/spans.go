@@ -92,32 +92,25 @@ func fromSpanData(s *trace.SpanData) *tracing.SpanData {
 	return to
 }
 
-// statusCode maps an HTTP status to the canonical codes of gRPC. A fault that no
-// status shows is unknown.
+// statusCodes are the canonical codes of gRPC that HTTP statuses map to.
+var statusCodes = map[int]int32{
+	http.StatusBadRequest:          trace.StatusCodeInvalidArgument,
+	http.StatusUnauthorized:        trace.StatusCodeUnauthenticated,
+	http.StatusForbidden:           trace.StatusCodePermissionDenied,
+	http.StatusNotFound:            trace.StatusCodeNotFound,
+	http.StatusConflict:            trace.StatusCodeAborted,
+	http.StatusTooManyRequests:     trace.StatusCodeResourceExhausted,
+	499:                            trace.StatusCodeCancelled, // the client left
+	http.StatusInternalServerError: trace.StatusCodeInternal,
+	http.StatusNotImplemented:      trace.StatusCodeUnimplemented,
+	http.StatusServiceUnavailable:  trace.StatusCodeUnavailable,
+	http.StatusGatewayTimeout:      trace.StatusCodeDeadlineExceeded,
+}
+
+// statusCode is that of a span. A fault that no status shows is unknown.
 func statusCode(s *tracing.SpanData) int32 {
-	switch s.HTTPStatus {
-	case http.StatusBadRequest:
-		return trace.StatusCodeInvalidArgument
-	case http.StatusUnauthorized:
-		return trace.StatusCodeUnauthenticated
-	case http.StatusForbidden:
-		return trace.StatusCodePermissionDenied
-	case http.StatusNotFound:
-		return trace.StatusCodeNotFound
-	case http.StatusConflict:
-		return trace.StatusCodeAborted
-	case http.StatusTooManyRequests:
-		return trace.StatusCodeResourceExhausted
-	case 499: // the client left
-		return trace.StatusCodeCancelled
-	case http.StatusInternalServerError:
-		return trace.StatusCodeInternal
-	case http.StatusNotImplemented:
-		return trace.StatusCodeUnimplemented
-	case http.StatusServiceUnavailable:
-		return trace.StatusCodeUnavailable
-	case http.StatusGatewayTimeout:
-		return trace.StatusCodeDeadlineExceeded
+	if code, known := statusCodes[s.HTTPStatus]; known {
+		return code
 	}
 	if s.HTTPStatus >= 400 || s.Failed {
 		return trace.StatusCodeUnknown
