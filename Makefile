@@ -109,12 +109,14 @@ staticcheck: bin/tools/staticcheck ## staticcheck over this module and queuectl,
 vulncheck: bin/tools/staticcheck ## govulncheck over the same; without its database it says so
 	@scripts/vulncheck bin/tools/govulncheck
 
-fuzz: ## each fuzz target for FUZZTIME (30s), one after the other
-	@list=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
-	echo "$$list" | awk '/^Fuzz/ { names[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, names[i]; n = 0 }' | \
-	while read -r package name; do \
-		echo "$$package $$name"; \
-		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
+fuzz: ## each fuzz target for FUZZTIME (30s), one after the other, queuectl's too
+	@for module in . cmd/queuectl; do \
+		(cd $$module && list=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
+		echo "$$list" | awk '/^Fuzz/ { names[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, names[i]; n = 0 }' | \
+		while read -r package name; do \
+			echo "$$package $$name"; \
+			$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
+		done) || exit 1; \
 	done
 
 clean: ## remove bin/

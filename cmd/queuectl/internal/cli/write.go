@@ -175,6 +175,9 @@ func (p *Program) Fish() string {
 		if c.Name != "" {
 			fmt.Fprintf(&b, "complete -c queue -n '__fish_use_subcommand' -a %s -d %s\n", c.Name, fishText(c.Summary))
 			condition = "__fish_seen_subcommand_from " + c.Name
+			if c.Name == "help" {
+				fmt.Fprintf(&b, "complete -c queue -n '%s' -a %s\n", condition, fishText(p.names()))
+			}
 		}
 		for _, f := range c.flagsOf() {
 			fmt.Fprintf(&b, "complete -c queue -n '%s' -l %s -d %s", condition, f.Name, fishText(f.Help))
