@@ -63,7 +63,8 @@ func TestTheGateFromASeed(t *testing.T) {
 			t.Fatalf("SIMCPU: %v", err)
 		}
 	}
-	s := &series{most: most, processor: processor, until: time.Now().Add(period), began: time.Now(), next: first, goOn: os.Getenv("GO_ON") != "", kinds: map[string]int{}}
+	s := &series{most: most, processor: processor, until: time.Now().Add(period), began: time.Now(), next: first, goOn: os.Getenv("GO_ON") != "", kinds: map[string]int{}, runs: map[*testing.T]underWay{}}
+	defer s.watch()()
 	t.Run("seeds", func(t *testing.T) {
 		for i := range runtime.GOMAXPROCS(0) {
 			t.Run(strconv.Itoa(i), func(t *testing.T) {
@@ -122,20 +123,26 @@ type series struct {
 	failed    *result
 	goOn      bool // after a finding
 	kinds     map[string]int
+	runs      map[*testing.T]underWay // of the workers
 }
 
 func (s *series) work(t *testing.T) {
 	for {
+		now := processorTime()
 		s.mu.Lock()
 		seed := s.next
 		s.next++
-		over := s.seeds >= s.most || s.failed != nil && !s.goOn || time.Now().After(s.until) || processorTime() > s.processor
+		over := s.seeds >= s.most || s.failed != nil && !s.goOn || time.Now().After(s.until) || now > s.processor
+		if !over {
+			s.runs[t] = underWay{seed, now}
+		}
 		s.mu.Unlock()
 		if over {
 			return
 		}
 		res := inBubble(t, seed, false, nil)
 		s.mu.Lock()
+		delete(s.runs, t)
 		s.seeds++
 		s.exchanges += res.exchanges
 		s.simulated += res.simulated
@@ -156,6 +163,40 @@ func (s *series) work(t *testing.T) {
 		}
 		s.mu.Unlock()
 	}
+}
+
+// endless is the processor time in which thousands of runs end.
+const endless = 20 * time.Second
+
+// underWay is a run that has not ended.
+type underWay struct {
+	seed  uint64
+	began time.Duration // of processor time
+}
+
+// watch ends the process, with the seed, when a run does not end: in it a turn
+// of a loop does not, which nothing but the process can stop.
+func (s *series) watch() (stop func()) {
+	over := make(chan struct{})
+	go func() {
+		ticker := time.NewTicker(endless / 4)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+			case <-over:
+				return
+			}
+			s.mu.Lock()
+			for _, u := range s.runs {
+				if processorTime()-u.began > endless {
+					panic(fmt.Sprintf("seed %d: a turn of a loop does not end", u.seed))
+				}
+			}
+			s.mu.Unlock()
+		}
+	}()
+	return func() { close(over) }
 }
 
 // String says how far the series has come.
