@@ -61,7 +61,7 @@ var faults = []planted{
 	{"a deadline that moves to earlier is not kept", "loop/timer.go", "		if t.when <= when {\n			return\n		}\n		t.when = when", "		if t.when <= when || t.when > 0 {\n			return\n		}\n		t.when = when"},
 	{"a wake-up during a step is lost", "loop/loop.go", "		h.queued.Store(false)\n		h.routine.Step()\n", "		h.routine.Step()\n		h.queued.Store(false)\n"},
 	{"the request clock stands", "clocks.go", "case c.request != 0 && now >= c.request,", "case c.request != 0 && now >= 2*c.request,"},
-	{"the idle clock does not hear of bytes", "clocks.go", "c.active = now }", "_ = now }"},
+	{"the idle clock does not notice bytes", "clocks.go", "c.active = now }", "_ = now }"},
 	{"an interim answer does not stop the response start clock", "relay.go", "			moved = true\n			x.clocks.Started()\n			x.interim()", "			moved = true\n			x.interim()"},
 	{"the request clock cuts tunnels", "clocks.go", "	c.request, c.start = 0, 0\n", "	c.start = 0\n"},
 
