@@ -453,7 +453,7 @@ func (a *answer) write(w *world, q *request) {
 	b = append(b, "\r\n"...)
 	a.head = len(b)
 	if none && a.surplus {
-		// What is not a body any more looks like somebody else's answer.
+		// What is not a body any more looks like another answer.
 		a.full = a.head
 		a.wire = w.scratch.keep(append(b, stolen...))
 		return
