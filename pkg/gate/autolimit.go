@@ -314,12 +314,13 @@ func (a *AutoLimit) descend(now int64) {
 	a.try(now, limitHigher)
 }
 
-// Probed takes how long a probe of the container took, in ns. It returns the
+// Probed takes how long a probe of the container took, in ns, and how many were
+// in flight: a limit that was not reached is not the cause. It returns the
 // limit, and whether that has moved.
-func (a *AutoLimit) Probed(now, took int64) (limit int, moved bool) {
+func (a *AutoLimit) Probed(now, took int64, inFlight int) (limit int, moved bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.probes.risen(took) || a.limit == a.bounds.Min {
+	if !a.probes.risen(took) || a.limit == a.bounds.Min || float64(inFlight) < 0.8*float64(a.limit) {
 		return a.limit, false
 	}
 	if a.goal == 0 && a.kept.n > 0 {

@@ -395,7 +395,7 @@ func TestProbesThatTakeLongerBringTheLimitDown(t *testing.T) {
 	}
 	probe := func(took float64) int {
 		now += int64(time.Second)
-		n, _ := a.Probed(now, int64(took))
+		n, _ := a.Probed(now, int64(took), a.Limit())
 		return n
 	}
 	for range 10 {
@@ -403,6 +403,14 @@ func TestProbesThatTakeLongerBringTheLimitDown(t *testing.T) {
 	}
 	if n := probe(40e6); n != limit || probe(1e6) != limit {
 		t.Fatalf("one slow probe moves the limit from %d to %d", limit, n)
+	}
+	for range 20 {
+		if n, moved := a.Probed(now, int64(1e9), limit/2); moved {
+			t.Fatalf("slow probes move the limit to %d although half of it is in use", n)
+		}
+	}
+	for range 60 {
+		probe(1e6)
 	}
 	probe(40e6)
 	if n := probe(40e6); float64(n) > 0.8*float64(limit) {

@@ -114,7 +114,7 @@ func (g *Gate) Probed(now, took time.Duration) {
 	if g.overload == nil || g.overload.limiter == nil {
 		return
 	}
-	if limit, moved := g.overload.limiter.Probed(int64(now), int64(took)); moved {
+	if limit, moved := g.overload.limiter.Probed(int64(now), int64(took), g.Admission.InFlight()); moved {
 		g.Admission.SetLimit(limit)
 	}
 }

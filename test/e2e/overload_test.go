@@ -165,8 +165,11 @@ func TestReadinessProbesThatTakeLongerBringAnAutoLimitDown(t *testing.T) {
 	a := newApp(t)
 	var slow atomic.Bool
 	a.listen(func(l net.Listener) {
-		_ = (&http.Server{ErrorLog: quiet, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			if slow.Load() {
+		_ = (&http.Server{ErrorLog: quiet, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/held":
+				<-r.Context().Done()
+			case slow.Load():
 				time.Sleep(500 * time.Millisecond)
 			}
 		})}).Serve(l)
@@ -179,6 +182,12 @@ func TestReadinessProbesThatTakeLongerBringAnAutoLimitDown(t *testing.T) {
 	for range 5 {
 		g.becomesReady(activator)
 	}
+	for range 4 {
+		c := dial(t, g)
+		defer c.close()
+		c.send(request("GET", "/held"))
+	}
+	eventually(t, "all slots are taken", func() bool { return figures(g, page)["queuegate_in_flight_requests"] == 4 })
 	slow.Store(true)
 	eventually(t, "the limit is below that of the start", func() bool {
 		g.ask(activator)
