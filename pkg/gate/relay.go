@@ -1,5 +1,7 @@
 package gate
 
+import "math"
+
 // Ending is what is left to do for the side that speaks to the client.
 type Ending uint8
 
@@ -306,6 +308,7 @@ func (x *Exchange) discardRest(now int64) bool {
 type discard struct{}
 
 func (discard) Put(p []byte) int    { return len(p) }
+func (discard) Room() int           { return math.MaxInt }
 func (discard) Finish([]byte)       {}
 func (discard) Flush() (bool, bool) { return false, true }
 func (discard) Broken() bool        { return false }

@@ -28,6 +28,10 @@ type Sink interface {
 	// Put takes payload, and returns how much of it: with less than all, dst is
 	// full until its peer has taken something, and the rest comes again.
 	Put(p []byte) int
+	// Room is how much payload Put would take now, as far as that is known: a
+	// source reads no more than that ahead, and little at 0. With less than all
+	// that it could be, dst leads to a step once there is more.
+	Room() int
 	// Finish says that the body is complete. The trailers are field lines, each
 	// with its CRLF.
 	Finish(trailers []byte)

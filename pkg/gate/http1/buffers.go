@@ -113,8 +113,12 @@ func (b *buffers) init(g *gate.Gate, l *loop.Loop) {
 }
 
 // bulk gives a buffer for a long body: a small one when the gate has no memory
-// left, so that a client that does not read holds little.
-func (b *buffers) bulk() *buffer {
+// left, so that a client that does not read holds little, and the smallest for
+// a receiver that takes next to nothing.
+func (b *buffers) bulk(takes int) *buffer {
+	if takes < leastRead {
+		return &buffer{b: make([]byte, leastRead)}
+	}
 	if b.bodies.Acquire(bulkBytes) {
 		return b.bulks.get()
 	}

@@ -90,7 +90,7 @@ func (r *reader) Pump(dst gate.Sink) (moved bool) {
 			}
 			continue
 		}
-		if !r.fill() {
+		if !r.fill(dst.Room()) {
 			return moved
 		}
 		moved = true
@@ -125,18 +125,26 @@ func (r *reader) give(dst gate.Sink) (took bool) {
 	return took
 }
 
-// fill reads more of the body. An idle stream keeps no large buffer.
-func (r *reader) fill() bool {
-	if !r.sock.Readable() {
+// leastRead is how much is read for a receiver that takes nothing: it may be the
+// end of the body.
+const leastRead = 256
+
+// fill reads more of the body, for a receiver that takes this much. A stream that
+// is idle, or that its receiver holds up, keeps no large buffer.
+func (r *reader) fill(takes int) bool {
+	if !r.sock.Readable() || takes == 0 && r.body.Kind == wire.BodyLength {
 		r.putBulk()
 		return false
 	}
+	if takes < leastRead {
+		r.putBulk()
+	}
 	if r.bulk == nil {
-		r.bulk = r.bufs.bulk()
+		r.bulk = r.bufs.bulk(takes)
 		r.buf = r.bulk.b
 	}
 	r.r, r.w = 0, 0
-	room := r.buf
+	room := r.buf[:min(len(r.buf), max(takes, leastRead))]
 	if r.exact && r.body.Left < int64(len(room)) {
 		room = room[:r.body.Left]
 	}
@@ -155,6 +163,9 @@ func (r *reader) fill() bool {
 	}
 	return true
 }
+
+// drained reports that nothing is left in the buffer, and that the body goes on.
+func (r *reader) drained() bool { return r.r == r.w && len(r.run) == 0 && !r.body.Ended }
 
 // leftover is what has been read beyond the body.
 func (r *reader) leftover() []byte { return r.buf[r.r:r.w] }

@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"time"
@@ -34,6 +35,7 @@ type upstreamSide struct {
 	unwelcome bool // ended without a word, by a container that is known to speak HTTP/2
 	taken     bool // the head in front of in has been dealt with
 	req       *wire.Request
+	client    gate.Sink // of the exchange
 	res       wire.Response
 }
 
@@ -69,7 +71,7 @@ func (u *upstreamSide) close() {
 // Send is gate.UpstreamSide.
 func (u *upstreamSide) Send(c gate.ClientSide) {
 	req, peer := c.(wire.Requester).Request()
-	u.req, u.heard, u.unwelcome, u.n = req, false, false, 0
+	u.req, u.client, u.heard, u.unwelcome, u.n = req, c, false, false, 0
 	u.res.Reset()
 	u.reader.begin(wire.BodyUntilClose, 0, nil, 0, 0)
 	u.writer.begin(req.Body == wire.BodyChunked, true)
@@ -129,7 +131,7 @@ func (u *upstreamSide) Receive() (gate.HeadState, gate.Outcome) {
 	if !u.sock.Readable() {
 		return gate.HeadAwaited, gate.Served
 	}
-	n, err := u.sock.Read(u.room())
+	n, err := u.sock.Read(u.headRoom())
 	switch {
 	case err == loop.ErrAgain:
 		u.putIn()
@@ -145,11 +147,11 @@ func (u *upstreamSide) Receive() (gate.HeadState, gate.Outcome) {
 	return gate.HeadPartial, gate.Served
 }
 
-// Pump is gate.Source. The buffer that the head came in is not kept for as long
-// as a long body takes.
+// Pump is gate.Source. The buffer that the head came in is kept only for as long
+// as some of the body is in it.
 func (u *upstreamSide) Pump(dst gate.Sink) bool {
 	moved := u.reader.Pump(dst)
-	if u.in != nil && (u.reader.bulk != nil || u.reader.pipe != nil) {
+	if u.in != nil && !u.reader.ended && (u.reader.bulk != nil || u.reader.drained()) {
 		if u.reader.bulk == nil {
 			u.reader.buf, u.reader.r, u.reader.w = nil, 0, 0
 		}
@@ -213,6 +215,31 @@ func (u *upstreamSide) room() []byte {
 	return u.in.b[u.n:]
 }
 
+// headRoom is room for the head and for what the client takes of the body, no
+// more: answers to clients that take nothing may be many.
+func (u *upstreamSide) headRoom() []byte {
+	b := u.room()
+	takes := u.client.Room()
+	if takes >= len(b) || u.sock.Layered() {
+		return b
+	}
+	n := u.sock.Peek(b)
+	if n <= 0 {
+		return b
+	}
+	return b[:min(len(b), headEnd(b[:n])+takes)]
+}
+
+// headEnd is where a head that may end in b does, if that can be told at a glance.
+func headEnd(b []byte) int {
+	for _, end := range [...]string{"\r\n\r\n", "\n\n"} {
+		if i := bytes.Index(b, []byte(end)); i >= 0 {
+			return i + len(end)
+		}
+	}
+	return len(b)
+}
+
 func (u *upstreamSide) putIn() {
 	if u.in != nil && u.n == 0 {
 		u.pool.bufs.answers.put(u.in)
@@ -250,7 +277,7 @@ func (u *upstreamSide) Abort() {
 func (u *upstreamSide) release() {
 	u.reader.release()
 	u.writer.release()
-	u.req, u.n, u.taken = nil, 0, false
+	u.req, u.client, u.n, u.taken = nil, nil, 0, false
 	u.res.Reset()
 	u.putIn()
 }

@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/queuegate/queuegate/pkg/gate/loop"
@@ -77,6 +78,9 @@ func (w *writer) Put(p []byte) int {
 	w.sent += int64(n)
 	return n
 }
+
+// Room is gate.Sink: how much the kernel takes shows with the write alone.
+func (w *writer) Room() int { return math.MaxInt }
 
 // Finish is gate.Sink.
 func (w *writer) Finish(trailers []byte) {

@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"math"
 	"slices"
 
 	"github.com/queuegate/queuegate/pkg/gate"
@@ -283,6 +284,22 @@ func (f *flow) Put(p []byte) int {
 		l.waiting.join(f)
 	}
 	return done
+}
+
+// Room is gate.Sink.
+func (f *flow) Room() int {
+	l := f.l
+	if f.finished || f.Broken() {
+		return math.MaxInt // what comes is for no peer
+	}
+	n := min(f.send.Left(), l.send.Left(), l.outLimit()-l.pending())
+	if len(l.waiting.streams) > 0 {
+		n = min(n, f.turn)
+	}
+	if n <= 0 && f.send.Left() > 0 {
+		l.waiting.join(f)
+	}
+	return max(n, 0)
 }
 
 // blocked reports that the peer's window, of the stream or of the connection, is

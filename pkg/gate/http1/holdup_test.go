@@ -1,0 +1,115 @@
+package http1
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+)
+
+// window is a gate.Sink that takes no more than its room.
+type window struct {
+	room     int
+	got      strings.Builder
+	finished bool
+}
+
+func (w *window) Put(p []byte) int {
+	n := min(len(p), w.room)
+	w.room -= n
+	w.got.Write(p[:n])
+	return n
+}
+
+func (w *window) Room() int                  { return w.room }
+func (w *window) Finish([]byte)              { w.finished = true }
+func (w *window) Flush() (moved, empty bool) { return false, true }
+func (w *window) Broken() bool               { return false }
+
+// held is how many octets of buffers an answer takes.
+func (u *upstreamSide) held() (n int) {
+	if u.in != nil {
+		n += len(u.in.b)
+	}
+	if u.reader.bulk != nil {
+		n += len(u.reader.bulk.b)
+	}
+	return n
+}
+
+// TestAnAnswerThatIsHeldUpHoldsNoBuffer: clients whose windows are shut may have
+// thousands of streams.
+func TestAnAnswerThatIsHeldUpHoldsNoBuffer(t *testing.T) {
+	body := strings.Repeat("0123456789", 16_000)
+	for _, c := range []struct{ name, head, body string }{
+		{"with a length", fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(body)), body},
+		{"in chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", strings.Repeat("3e8\r\n"+body[:1000]+"\r\n", len(body)/1000) + "0\r\n\r\n"},
+		{"until the end", "HTTP/1.1 200 OK\r\n\r\n", body},
+		{"with bare line feeds", fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: %d\n\n", len(body)), body},
+	} {
+		for _, room := range []int{0, 1, 100, 5000} {
+			t.Run(fmt.Sprintf("%s, room for %d", c.name, room), func(t *testing.T) {
+				client, most := &window{room: room}, 0
+				x := startTransfer(t, func(x *transfer) {
+					u := &upstreamSide{pool: &Pool{bufs: &x.bufs}, sock: &x.src, req: &wire.Request{Method: []byte("GET")}, client: client}
+					u.reader.sock, u.reader.bufs = &x.src, &x.bufs
+					for state := gate.HeadAwaited; state != gate.HeadFinal; {
+						switch state, _ = u.Receive(); state {
+						case gate.HeadAwaited:
+							x.task.Wait(0)
+						case gate.HeadFailed:
+							panic("the head is not accepted")
+						}
+					}
+					for !client.finished && u.reader.err == nil {
+						switch {
+						case u.Pump(client):
+						case client.room > 0:
+							x.task.Wait(0)
+						default:
+							most = max(most, u.held())
+							client.room = max(1000, room)
+						}
+					}
+					u.reader.release()
+				})
+				go func() {
+					_, _ = io.WriteString(x.in, c.head+c.body)
+					_ = x.in.Close()
+				}()
+				x.wait(t)
+				if got := client.got.String(); got != body || !client.finished {
+					t.Errorf("%d octets arrived, %.40q, end %v", len(got), got, client.finished)
+				}
+				if most > leastRead {
+					t.Errorf("%d octets of buffers while the client takes nothing, want at most %d", most, leastRead)
+				}
+			})
+		}
+	}
+}
+
+// TestABodyEndsAtAClientThatTakesNoMore: its end needs no window.
+func TestABodyEndsAtAClientThatTakesNoMore(t *testing.T) {
+	const body = "hello, world"
+	client := &window{room: len(body)}
+	x := startTransfer(t, func(x *transfer) {
+		x.begin(moving{kind: wire.BodyChunked}, "")
+		for !client.finished && x.r.err == nil {
+			if !x.r.Pump(client) {
+				x.task.Wait(0)
+			}
+		}
+		x.release()
+	})
+	if _, err := io.WriteString(x.in, "c\r\n"+body+"\r\n0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	x.wait(t)
+	if client.got.String() != body || !client.finished {
+		t.Errorf("%q, end %v", client.got.String(), client.finished)
+	}
+}
