@@ -3,6 +3,7 @@ package http1
 import (
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
 // Sizes of buffers. Those that heads and chunks make grow beyond the longest
@@ -18,6 +19,14 @@ const (
 
 // buffer is borrowed for as long as there is something in it.
 type buffer struct{ b []byte }
+
+// answer is the head of an answer, and the buffer that it came in with what of the
+// body did too. It is borrowed from the first byte of the answer until both have
+// gone on.
+type answer struct {
+	*buffer
+	res wire.Response
+}
 
 // bufferPool keeps buffers of one loop and of one size.
 type bufferPool struct {
@@ -99,6 +108,7 @@ type buffers struct {
 	heads, bodies *gate.Budget
 
 	requests, answers, frames, bulks bufferPool
+	responses                        loop.Spares[answer]
 	pipes                            pipePool
 }
 
@@ -108,6 +118,7 @@ func (b *buffers) init(g *gate.Gate, l *loop.Loop) {
 	b.pipes.free.Init(l, 0, maxFreePipes, b.pipes.close)
 	b.requests.init(l, requestBytes, requestBytes, 8, 1024)
 	b.answers.init(l, answerBytes, answerBytes, 8, 64)
+	b.responses.Init(l, 8, 64, nil)
 	b.frames.init(l, frameBytes, longestBytes, 8, 64)
 	b.bulks.init(l, bulkBytes, bulkBytes, 2, 16)
 }
@@ -130,6 +141,23 @@ func (b *buffers) putBulk(x *buffer) {
 		b.bodies.Release(bulkBytes)
 	}
 	b.bulks.put(x)
+}
+
+// answer gives room for an answer.
+func (b *buffers) answer() *answer {
+	a := b.responses.Get()
+	if a == nil {
+		a = &answer{}
+	}
+	a.buffer = b.answers.get()
+	return a
+}
+
+func (b *buffers) putAnswer(a *answer) {
+	b.answers.put(a.buffer)
+	a.buffer = nil
+	a.res.Reset()
+	b.responses.Put(a)
 }
 
 // request gives a buffer of size bytes for a head.

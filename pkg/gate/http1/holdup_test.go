@@ -92,6 +92,31 @@ func TestAnAnswerThatIsHeldUpHoldsNoBuffer(t *testing.T) {
 	}
 }
 
+// TestAnInterimAnswerLeavesNoBufferBehind: what follows it may be long in coming.
+func TestAnInterimAnswerLeavesNoBufferBehind(t *testing.T) {
+	held := -1
+	x := startTransfer(t, func(x *transfer) {
+		u := &upstreamSide{pool: &Pool{bufs: &x.bufs}, sock: &x.src, req: &wire.Request{Method: []byte("GET")}, client: &window{room: 1 << 20}}
+		u.reader.sock, u.reader.bufs = &x.src, &x.bufs
+		state, _ := u.Receive()
+		for ; state == gate.HeadAwaited; state, _ = u.Receive() {
+			x.task.Wait(0)
+		}
+		if state != gate.HeadInterim || u.Status() != 103 {
+			panic("no interim answer")
+		}
+		_, _ = u.Receive()
+		held = u.held()
+	})
+	if _, err := io.WriteString(x.in, "HTTP/1.1 103 Early Hints\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	x.wait(t)
+	if held != 0 {
+		t.Errorf("%d octets of buffers behind an interim answer", held)
+	}
+}
+
 // TestABodyEndsAtAClientThatTakesNoMore: its end needs no window.
 func TestABodyEndsAtAClientThatTakesNoMore(t *testing.T) {
 	const body = "hello, world"

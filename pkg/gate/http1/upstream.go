@@ -28,15 +28,18 @@ type upstreamSide struct {
 	reused bool
 	spent  bool // a body that was announced where there is none may still come
 
-	in        *buffer // in.b[:n] begins with the head that is read; nil: nothing has come
+	in        *answer // in.b[:n] begins with the head that is read; nil: nothing has come, or all has gone on
 	n         int
-	heard     bool // some byte of an answer has come
-	foreign   bool // and they were not of HTTP/1
-	unwelcome bool // ended without a word, by a container that is known to speak HTTP/2
-	taken     bool // the head in front of in has been dealt with
+	status    int           // of the last head
+	idle      time.Duration // what that has promised for the time behind the answer
+	said      bool          // it has
+	reusable  bool          // the connection is, behind the answer
+	heard     bool          // some byte of an answer has come
+	foreign   bool          // and they were not of HTTP/1
+	unwelcome bool          // ended without a word, by a container that is known to speak HTTP/2
+	taken     bool          // the head in front of in has been dealt with
 	req       *wire.Request
 	client    gate.Sink // of the exchange
-	res       wire.Response
 }
 
 // Event closes an idle connection that speaks or ends.
@@ -72,17 +75,17 @@ func (u *upstreamSide) close() {
 func (u *upstreamSide) Send(c gate.ClientSide) {
 	req, peer := c.(wire.Requester).Request()
 	u.req, u.client, u.heard, u.unwelcome, u.n = req, c, false, false, 0
-	u.res.Reset()
+	u.status, u.said, u.reusable = 0, false, false
 	u.reader.begin(wire.BodyUntilClose, 0, nil, 0, 0)
 	u.writer.begin(req.Body == wire.BodyChunked, true)
 	u.writer.hold(req.AppendHead(u.writer.room(), peer, u.pool.worker.Host))
 }
 
-// Response is wire.Responder.
-func (u *upstreamSide) Response() *wire.Response { return &u.res }
+// Response is wire.Responder. It is there until the next Receive or Pump.
+func (u *upstreamSide) Response() *wire.Response { return &u.in.res }
 
 // Status is gate.UpstreamSide.
-func (u *upstreamSide) Status() int { return u.res.Status }
+func (u *upstreamSide) Status() int { return u.status }
 
 // Sent is gate.UpstreamSide.
 func (u *upstreamSide) Sent() bool { return u.writer.sent > 0 || u.sock.Begun() }
@@ -119,9 +122,10 @@ func (u *upstreamSide) Broken() bool {
 // Receive is gate.UpstreamSide.
 func (u *upstreamSide) Receive() (gate.HeadState, gate.Outcome) {
 	if u.taken {
-		u.n = copy(u.in.b, u.in.b[u.res.Size():u.n])
-		u.res.Reset()
+		u.n = copy(u.in.b, u.in.b[u.in.res.Size():u.n])
+		u.in.res.Reset()
 		u.taken = false
+		u.putIn()
 	}
 	if u.n > 0 {
 		if state, o := u.readHead(); state != gate.HeadAwaited {
@@ -155,7 +159,7 @@ func (u *upstreamSide) Pump(dst gate.Sink) bool {
 		if u.reader.bulk == nil {
 			u.reader.buf, u.reader.r, u.reader.w = nil, 0, 0
 		}
-		u.pool.bufs.answers.put(u.in)
+		u.pool.bufs.putAnswer(u.in)
 		u.in, u.n = nil, 0
 	}
 	return moved
@@ -177,7 +181,7 @@ func (u *upstreamSide) ended(err error) gate.Outcome {
 
 // readHead evaluates the head in front of in.
 func (u *upstreamSide) readHead() (gate.HeadState, gate.Outcome) {
-	r := &u.res
+	r := &u.in.res
 	complete, err := r.ScanAnswer(u.in.b[:u.n])
 	if complete && err == nil {
 		err = r.Decide(u.req.Method)
@@ -189,6 +193,8 @@ func (u *upstreamSide) readHead() (gate.HeadState, gate.Outcome) {
 	if !complete {
 		return gate.HeadAwaited, gate.Served
 	}
+	u.status, u.reusable = r.Status, r.Reusable()
+	u.idle, u.said = r.KeepAlive()
 	u.spent = u.spent || r.AnnouncesBody()
 	switch {
 	case r.Status == 101:
@@ -208,7 +214,7 @@ func (u *upstreamSide) readHead() (gate.HeadState, gate.Outcome) {
 // of them: requests that wait for their answer are many.
 func (u *upstreamSide) room() []byte {
 	if u.in == nil {
-		u.in = u.pool.bufs.answers.get()
+		u.in = u.pool.bufs.answer()
 	} else if u.n == len(u.in.b) {
 		u.in.b = grow(u.in.b)
 	}
@@ -240,20 +246,20 @@ func headEnd(b []byte) int {
 	return len(b)
 }
 
+// putIn gives back a buffer in which nothing has come.
 func (u *upstreamSide) putIn() {
 	if u.in != nil && u.n == 0 {
-		u.pool.bufs.answers.put(u.in)
+		u.pool.bufs.putAnswer(u.in)
 		u.in = nil
 	}
 }
 
 // Complete is gate.UpstreamSide. Bytes behind the answer belong to no request.
 func (u *upstreamSide) Complete(open bool) {
-	clean := !open && len(u.reader.leftover()) == 0 && !u.spent && u.res.Reusable() && !u.Unwilling()
-	idle, said := u.res.KeepAlive()
+	clean := !open && len(u.reader.leftover()) == 0 && !u.spent && u.reusable && !u.Unwilling()
 	u.release()
 	if clean {
-		u.promised(idle, said)
+		u.promised(u.idle, u.said)
 		u.pool.put(u)
 	} else {
 		u.close()
@@ -278,6 +284,5 @@ func (u *upstreamSide) release() {
 	u.reader.release()
 	u.writer.release()
 	u.req, u.client, u.n, u.taken = nil, nil, 0, false
-	u.res.Reset()
 	u.putIn()
 }
