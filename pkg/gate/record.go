@@ -15,7 +15,6 @@ type Record struct {
 	Host      []byte // as the container sees it
 	UserAgent []byte // nil when absent
 	Peer      netip.AddrPort
-	Encrypted bool         // came over TLS
 	Fields    Fields       // all header fields as they came
 	Trace     *TraceFields // nil when there is no trace context
 	Status    int          // as sent or, where nothing could be sent, as Outcome means it
@@ -26,11 +25,12 @@ type Record struct {
 	// context goes on as it came.
 	TraceLines []byte
 
-	Proxied         bool   // K-Proxy-Request: activator
 	RouteTag        []byte // Knative-Serving-Tag
 	DefaultRoute    []byte // Knative-Serving-Default-Route
 	HasDefaultRoute bool   // tells an empty field from an absent one
+	Proxied         bool   // K-Proxy-Request: activator
 	Upgrade         bool   // asks for another protocol
+	Encrypted       bool   // came over TLS
 	Outcome         Outcome
 
 	Arrived      time.Duration // the gate's clock when the head was complete

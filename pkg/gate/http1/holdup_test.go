@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
@@ -38,6 +39,13 @@ func (u *upstreamSide) held() (n int) {
 		n += len(u.reader.bulk.b)
 	}
 	return n
+}
+
+// TestAConnectionToTheContainerIsSmall: there is one for each request under way.
+func TestAConnectionToTheContainerIsSmall(t *testing.T) {
+	if n := unsafe.Sizeof(upstreamSide{}); n > 416 {
+		t.Errorf("%d octets: the next size that is allocated is 448", n)
+	}
 }
 
 // TestAnAnswerThatIsHeldUpHoldsNoBuffer: clients whose windows are shut may have

@@ -113,17 +113,17 @@ func (p *Pool) put(u *upstreamSide) {
 	u.since = now
 	u.sock.Handle(u)
 	p.idle = append(p.idle, u)
-	u.pooled = len(p.idle)
+	u.pooled = int32(len(p.idle))
 	p.dialer.Feed()
 }
 
 func (p *Pool) take(u *upstreamSide) {
-	i, last := u.pooled-1, len(p.idle)-1
+	i, last := int(u.pooled)-1, len(p.idle)-1
 	copy(p.idle[i:], p.idle[i+1:])
 	p.idle[last] = nil
 	p.idle = p.idle[:last]
 	for ; i < last; i++ {
-		p.idle[i].pooled = i + 1
+		p.idle[i].pooled = int32(i) + 1
 	}
 	u.pooled = 0
 }
@@ -141,6 +141,6 @@ func (p *Pool) trim() {
 	clear(p.idle[rest:])
 	p.idle = p.idle[:rest]
 	for i, u := range p.idle {
-		u.pooled = i + 1
+		u.pooled = int32(i) + 1
 	}
 }

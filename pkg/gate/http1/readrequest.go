@@ -27,7 +27,7 @@ func (s *session) readRequest() bool {
 	s.client.begin()
 	s.client.describe(&s.x)
 	screening := s.eng.gate.Screen(&gate.Arrival{
-		Peer: s.conn.peer.Addr(), Probe: s.req.Probe, Asterisk: s.req.Asterisk, Encrypted: s.conn.sock.Layered(),
+		Peer: s.conn.peer.Addr(), Probe: s.req.Probe(), Asterisk: s.req.Asterisk, Encrypted: s.conn.sock.Layered(),
 	})
 	switch {
 	case screening.Self:

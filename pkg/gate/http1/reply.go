@@ -162,7 +162,8 @@ func (s *session) awaitProbe() bool {
 		p.Cancel()
 		return s.hangUp()
 	}
-	r, ok := p.Reply(s.eng.gate, &s.x, &s.req.Probe) // what follows may overwrite the head
+	probe := s.req.Probe()
+	r, ok := p.Reply(s.eng.gate, &s.x, &probe) // what follows may overwrite the head
 	if !ok {
 		return s.hangUp()
 	}

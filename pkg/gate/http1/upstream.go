@@ -21,23 +21,23 @@ type upstreamSide struct {
 	conn   *upstream.Conn
 	sock   *loop.Sock // of conn
 	pool   *Pool
-	pooled int   // index in the pool plus one
+	pooled int32 // index in the pool plus one
+	status int32 // of the last head
 	since  int64 // when it became idle
 	age    int64 // how long it had been idle when it was taken
 	until  int64 // the container has promised to leave it open; 0 = it has not
-	reused bool
-	spent  bool // a body that was announced where there is none may still come
 
 	in        *answer // in.b[:n] begins with the head that is read; nil: nothing has come, or all has gone on
 	n         int
-	status    int           // of the last head
-	idle      time.Duration // what that has promised for the time behind the answer
+	idle      time.Duration // what the last head has promised for the time behind the answer
 	said      bool          // it has
 	reusable  bool          // the connection is, behind the answer
 	heard     bool          // some byte of an answer has come
 	foreign   bool          // and they were not of HTTP/1
 	unwelcome bool          // ended without a word, by a container that is known to speak HTTP/2
 	taken     bool          // the head in front of in has been dealt with
+	reused    bool
+	spent     bool // a body that was announced where there is none may still come
 	req       *wire.Request
 	client    gate.Sink // of the exchange
 }
@@ -85,7 +85,7 @@ func (u *upstreamSide) Send(c gate.ClientSide) {
 func (u *upstreamSide) Response() *wire.Response { return &u.in.res }
 
 // Status is gate.UpstreamSide.
-func (u *upstreamSide) Status() int { return u.status }
+func (u *upstreamSide) Status() int { return int(u.status) }
 
 // Sent is gate.UpstreamSide.
 func (u *upstreamSide) Sent() bool { return u.writer.sent > 0 || u.sock.Begun() }
@@ -193,7 +193,7 @@ func (u *upstreamSide) readHead() (gate.HeadState, gate.Outcome) {
 	if !complete {
 		return gate.HeadAwaited, gate.Served
 	}
-	u.status, u.reusable = r.Status, r.Reusable()
+	u.status, u.reusable = int32(r.Status), r.Reusable()
 	u.idle, u.said = r.KeepAlive()
 	u.spent = u.spent || r.AnnouncesBody()
 	switch {

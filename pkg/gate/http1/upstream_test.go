@@ -501,7 +501,7 @@ func TestPoolClosesItsOldestWhenItIsFull(t *testing.T) {
 			full := len(p.idle) == maxIdleUpstreams
 			p.put(u)
 			for i, u := range p.idle {
-				if u.pooled != i+1 {
+				if int(u.pooled) != i+1 {
 					t.Errorf("connection %d believes that it is number %d", i, u.pooled-1)
 				}
 			}

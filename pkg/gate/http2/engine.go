@@ -71,6 +71,7 @@ type Engine struct {
 	cfg     *Protocol
 	worker  *serve.Worker
 	loop    *loop.Loop
+	clock   func() int64 // the loop's Nanotime
 	pool    *Pool
 	read    []byte  // what one read brings
 	head    h2.Head // what is being decoded
@@ -88,7 +89,7 @@ type Engine struct {
 type buffer struct{ b []byte }
 
 func newEngine(p *Protocol, w *serve.Worker) *Engine {
-	e := &Engine{gate: w.Gate, cfg: p, worker: w, loop: w.Loop}
+	e := &Engine{gate: w.Gate, cfg: p, worker: w, loop: w.Loop, clock: w.Loop.Nanotime}
 	e.clients.eng = e
 	e.outs.Init(w.Loop, 2, 64, nil)
 	e.ins.Init(w.Loop, 8, 256, nil)

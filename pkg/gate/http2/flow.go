@@ -20,6 +20,7 @@ type flow struct {
 	msg   h2.Message
 
 	recv      h2.ReceiveWindow
+	send      h2.SendWindow
 	in        *buffer // what has come and not been taken is in.b[r:]; nil = nothing
 	r         int
 	owed      int    // octets that have not been given back to the window of the connection
@@ -29,12 +30,11 @@ type flow struct {
 	given     bool   // all has been given on, the end included
 	reset     bool   // by the peer, or with the connection
 	malformed bool
+	keeps     bool // what is taken is kept, in case the request has to be sent again
 	taken     int64
-	keeps     bool   // what is taken is kept, in case the request has to be sent again
 	kept      []byte // all that was taken, while keeps
 	again     int    // octets that come for the second time: the windows have them back
 
-	send     h2.SendWindow
 	lastData int    // where the header of the last DATA frame stands in the link's out
 	batch    uint32 // in which that is so
 	started  bool   // the head has been written

@@ -104,7 +104,8 @@ func (s *stream) awaitProbe() bool {
 		p.Cancel()
 		return s.finish()
 	}
-	r, ok := p.Reply(s.eng().gate, &s.x, &s.req.Probe)
+	probe := s.req.Probe()
+	r, ok := p.Reply(s.eng().gate, &s.x, &probe)
 	if !ok {
 		s.sendReset(h2.Cancel)
 		return s.finish()

@@ -5,6 +5,17 @@ import (
 	"unsafe"
 )
 
+// TestAStreamIsSmall: clients may have 250 for each connection, and leave them
+// hanging.
+func TestAStreamIsSmall(t *testing.T) {
+	if n := unsafe.Sizeof(stream{}); n > 1408 {
+		t.Errorf("%d octets: the next size that is allocated is 1536", n)
+	}
+	if n := unsafe.Sizeof(upStream{}); n > 576 {
+		t.Errorf("towards the container %d octets: the next size that is allocated is 640", n)
+	}
+}
+
 func TestAnIdleConnectionIsSmall(t *testing.T) {
 	if n := unsafe.Sizeof(conn{}); n > 576 {
 		t.Errorf("%d octets: the next size that is allocated is 640", n)

@@ -30,11 +30,11 @@ type stream struct {
 	flow
 	handle  loop.Handle
 	conn    *conn // nil: spare
-	phase   phase
 	until   int64 // while replying: when that ends
 	req     wire.Request
 	x       gate.Exchange
 	probe   *gate.ProbeCall
+	phase   phase
 	refused gate.Outcome // of a head that is not accepted
 	invalid bool         // the head is not accepted
 	head    bool         // of a head that is not there any more: the method is HEAD
@@ -62,7 +62,7 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 	if s == nil {
 		s = &stream{}
 		s.handle.Bind(e.loop, s)
-		s.x.Bind(e.gate, e.loop.Nanotime, s.handle.Wake, &s.handle)
+		s.x.Bind(e.gate, e.clock, s.handle.Wake, &s.handle)
 	}
 	s.flow.open(&c.link, &s.x, f.Stream, state)
 	s.conn, s.phase, s.until, s.invalid, s.head, s.grpc, s.body = c, arrived, 0, false, false, false, nil
@@ -220,7 +220,7 @@ func (s *stream) screen() bool {
 	}
 	s.describe()
 	screening := e.gate.Screen(&gate.Arrival{
-		Peer: c.peer.Addr(), Probe: s.req.Probe, Asterisk: s.req.Asterisk, Encrypted: c.sock.Layered(),
+		Peer: c.peer.Addr(), Probe: s.req.Probe(), Asterisk: s.req.Asterisk, Encrypted: c.sock.Layered(),
 	})
 	switch {
 	case screening.Self:

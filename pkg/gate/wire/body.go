@@ -37,15 +37,15 @@ const (
 
 // decoder finds the payload in the bytes of a body, and its end.
 type Decoder struct {
-	Kind    BodyKind
 	Left    int64 // payload bytes to come, of the body or of this chunk
+	Kind    BodyKind
 	state   chunkState
-	digits  int
-	extra   int    // bytes of extensions so far
-	line    []byte // trailer line that is not complete yet
-	section int    // bytes of the trailer section so far
-	Trailer []byte // trailer lines that may go on, as they came
 	Ended   bool
+	digits  int32
+	extra   int32  // bytes of extensions so far
+	section int32  // bytes of the trailer section so far
+	line    []byte // trailer line that is not complete yet
+	Trailer []byte // trailer lines that may go on, as they came
 }
 
 // begin readies d for the next body; buffers are kept.
@@ -173,7 +173,7 @@ func (d *Decoder) readTrailer(b []byte) (int, error) {
 	if n > 0 {
 		part = b[:n]
 	}
-	if d.section += len(part); d.section > maxTrailerBytes {
+	if d.section += int32(len(part)); d.section > maxTrailerBytes {
 		return 0, ErrBadBody
 	}
 	d.line = append(d.line, part...)

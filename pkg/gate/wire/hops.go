@@ -9,9 +9,9 @@ import (
 
 // hops are what proxies before the gate have said of the request's way.
 type hops struct {
-	lines     int    // of X-Forwarded-For that say something
 	proto     []byte // X-Forwarded-Proto
 	host      []byte // X-Forwarded-Host
+	lines     int32  // of X-Forwarded-For that say something
 	forwarded bool   // there is a Forwarded that says something
 }
 

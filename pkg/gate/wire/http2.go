@@ -67,6 +67,18 @@ func (h *Head) addCookies(from *h2.Head, first int) {
 	}
 }
 
+// makeRoom has memory for from at once: what is grown into leaves garbage behind
+// and room that is not used, for each of many streams.
+func (h *Head) makeRoom(from *h2.Head) {
+	// The pseudo-fields are longer than the start line that is made of them.
+	if n := from.Size - (32-len(": \r\n"))*len(from.Fields); n > cap(h.text) {
+		h.text = make([]byte, 0, n)
+	}
+	if n := len(from.Fields) - from.Regular + 1; n > cap(h.Fields) {
+		h.Fields = make([]Field, 0, n)
+	}
+}
+
 // Held is the memory that a head that came over HTTP/2 takes.
 func (h *Head) Held() int { return len(h.text) + int(unsafe.Sizeof(Field{}))*len(h.Fields) }
 
@@ -89,6 +101,7 @@ func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 		}
 		method = []byte("GET")
 	}
+	r.makeRoom(h)
 	t := append(append(r.text[:0], method...), ' ')
 	at := len(t)
 	t = append(append(t, path...), " HTTP/1.1\r\n"...)

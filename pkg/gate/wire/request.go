@@ -25,36 +25,62 @@ type Request struct {
 	Method    []byte
 	Target    []byte // as it goes on
 	Minor     int
+	Length    int64
 	Conn      Connection
 	Body      BodyKind
-	Length    int64
 	Expect    bool // 100-continue
 	Upgrade   bool // asks for a protocol that may go on
 	te        bool // TE names trailers
 	Proxied   bool // came through the activator
 	proxySeen bool
-	Asterisk  bool   // OPTIONS *
-	Protocol  []byte // of extended CONNECT, which r then shows as an upgrade (RFC 8441)
-	HTTP2     bool   // came over HTTP/2
-	addCoding bool   // the body has no length, and no field says so
+	Asterisk  bool        // OPTIONS *
+	HTTP2     bool        // came over HTTP/2
+	addCoding bool        // the body has no length, and no field says so
+	traced    bool        // some field of trace is there
+	hasRare   bool        // some field of rare is there
+	rare      *rareFields // nil: no request has had them yet
 
-	hosts hosts
-	hops  hops
-	Probe gate.ProbeHeaders
-
-	Trace      gate.TraceFields
-	Traced     bool   // some field of trace is there
+	Protocol   []byte // of extended CONNECT, which r then shows as an upgrade (RFC 8441)
+	hosts      hosts
+	hops       hops
+	userAgent  []byte
 	traceLines []byte // field lines that replace those of field.Trace; nil = they go on
+}
 
-	RouteTag        []byte
-	DefaultRoute    []byte
-	HasDefaultRoute bool
+// rareFields are what few requests say. A Request that has had room for them keeps
+// it for those that follow.
+type rareFields struct {
+	trace                     gate.TraceFields
+	networkProbe, networkHash []byte
+	routeTag, defaultRoute    []byte
+	hasDefaultRoute           bool
+}
+
+// more is room for fields that are rare.
+func (r *Request) more() *rareFields {
+	if r.rare == nil {
+		r.rare = new(rareFields)
+	}
+	r.hasRare = true
+	return r.rare
 }
 
 func (r *Request) Reset() {
-	h := r.Head
+	h, rare := r.Head, r.rare
 	h.reset()
-	*r = Request{Head: h}
+	if r.hasRare {
+		*rare = rareFields{}
+	}
+	*r = Request{Head: h, rare: rare}
+}
+
+// Probe is what tells probes from traffic.
+func (r *Request) Probe() gate.ProbeHeaders {
+	h := gate.ProbeHeaders{UserAgent: r.userAgent}
+	if r.hasRare {
+		h.NetworkProbe, h.NetworkHash = r.rare.networkProbe, r.rare.networkHash
+	}
+	return h
 }
 
 // Decide reads the complete head: what it asks for, how it is framed, and
@@ -205,23 +231,23 @@ func (n *counts) list(v []byte) bool {
 func (r *Request) noteField(f *Field, v []byte) {
 	switch f.kind {
 	case field.UserAgent:
-		first(&r.Probe.UserAgent, v)
+		first(&r.userAgent, v)
 	case field.NetworkProbe:
-		first(&r.Probe.NetworkProbe, v)
+		first(&r.more().networkProbe, v)
 	case field.NetworkHash:
-		first(&r.Probe.NetworkHash, v)
+		first(&r.more().networkHash, v)
 	case field.ProxyRequest:
 		if !r.proxySeen {
 			r.proxySeen, r.Proxied = true, string(v) == "activator"
 		}
 	case field.ServingTag:
-		first(&r.RouteTag, v)
+		first(&r.more().routeTag, v)
 	case field.DefaultRoute:
-		first(&r.DefaultRoute, v)
-		r.HasDefaultRoute = true
+		first(&r.more().defaultRoute, v)
+		r.rare.hasDefaultRoute = true
 	case field.Trace, field.TraceState:
-		r.Trace.Note(r.name(f), v)
-		r.Traced = true
+		r.more().trace.Note(r.name(f), v)
+		r.traced = true
 	case field.ForwardedFor:
 		f.drop = true
 		if len(v) > 0 {
@@ -289,10 +315,12 @@ func (r *Request) Describe(x *gate.Record, defaultHost []byte) {
 		x.Protocol = "HTTP/1.1"
 	}
 	x.Method, x.Target, x.Host = r.Method, r.Target, r.FinalHost(defaultHost)
-	x.UserAgent, x.Fields, x.Proxied = r.Probe.UserAgent, r, r.Proxied
-	x.RouteTag, x.DefaultRoute, x.HasDefaultRoute, x.Upgrade = r.RouteTag, r.DefaultRoute, r.HasDefaultRoute, r.Upgrade
-	if r.Traced {
-		x.Trace = &r.Trace
+	x.UserAgent, x.Fields, x.Proxied, x.Upgrade = r.userAgent, r, r.Proxied, r.Upgrade
+	if r.hasRare {
+		x.RouteTag, x.DefaultRoute, x.HasDefaultRoute = r.rare.routeTag, r.rare.defaultRoute, r.rare.hasDefaultRoute
+	}
+	if r.traced {
+		x.Trace = &r.rare.trace
 	}
 }
 

@@ -280,11 +280,11 @@ func TestIdempotentMethodsAreThoseOfTheRFC(t *testing.T) {
 func TestProbeFieldsAreTheFirstOfTheirKind(t *testing.T) {
 	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "User-Agent: kube-probe/1", "User-Agent: x", "K-Network-Probe:",
 		"k-network-probe: queue", "K-Network-Hash: h", "K-Proxy-Request: Activator")
-	wantSame(t, "User-Agent", string(r.Probe.UserAgent), "kube-probe/1")
-	wantSame(t, "K-Network-Probe", string(r.Probe.NetworkProbe), "")
-	wantSame(t, "K-Network-Hash", string(r.Probe.NetworkHash), "h")
+	wantSame(t, "User-Agent", string(r.Probe().UserAgent), "kube-probe/1")
+	wantSame(t, "K-Network-Probe", string(r.Probe().NetworkProbe), "")
+	wantSame(t, "K-Network-Hash", string(r.Probe().NetworkHash), "h")
 	wantSame(t, "proxied, in another case", r.Proxied, false)
-	if kind, who := gate.Classify(r.Probe); kind != gate.BadProbe || who != gate.Kubelet {
+	if kind, who := gate.Classify(r.Probe()); kind != gate.BadProbe || who != gate.Kubelet {
 		t.Errorf("classified as %v of %v", kind, who)
 	}
 	wantSame(t, "proxied", mustRequest(t, "GET / HTTP/1.1", "Host: a", "K-Proxy-Request: activator").Proxied, true)
@@ -293,16 +293,16 @@ func TestProbeFieldsAreTheFirstOfTheirKind(t *testing.T) {
 func TestTraceContextGoesOnUnlessItIsReplaced(t *testing.T) {
 	lines := []string{"GET / HTTP/1.1", "Host: a", "Traceparent: p", "X: y", "tracestate: s", "b3: 0", "X-B3-TraceId: t", "x-b3-spanid: u"}
 	r := mustRequest(t, lines...)
-	wantSame(t, "traced", r.Traced, true)
-	wantSame(t, "traceparent", string(r.Trace.Traceparent), "p")
-	wantSame(t, "trace id", string(r.Trace.TraceID), "t")
+	wantSame(t, "traced", r.traced, true)
+	wantSame(t, "traceparent", string(r.rare.trace.Traceparent), "p")
+	wantSame(t, "trace id", string(r.rare.trace.TraceID), "t")
 	const xff = "X-Forwarded-For: 192.0.2.7"
 	want := strings.Join(append(lines, xff), "\r\n") + "\r\n\r\n"
 	wantSame(t, "untouched", string(r.AppendHead(nil, netip.MustParseAddr("192.0.2.7"), nil)), want)
 	r.ReplaceTrace([]byte("traceparent: q\r\n"))
 	want = "GET / HTTP/1.1\r\nHost: a\r\nX: y\r\ntracestate: s\r\n" + xff + "\r\ntraceparent: q\r\n\r\n"
 	wantSame(t, "replaced", string(r.AppendHead(nil, netip.MustParseAddr("192.0.2.7"), nil)), want)
-	wantSame(t, "traced without any", mustRequest(t, "GET / HTTP/1.1", "Host: a").Traced, false)
+	wantSame(t, "traced without any", mustRequest(t, "GET / HTTP/1.1", "Host: a").traced, false)
 }
 
 func TestWhatADistrustedClientClaimsGoesNoFurther(t *testing.T) {
