@@ -144,6 +144,9 @@ type sides struct {
 // be.
 func (s *sides) Repeatable() bool { return s.client.Idempotent() && s.client.Whole() }
 
+// Room is how much of the answer the client would take now.
+func (s *sides) Room() int { return s.client.Room() }
+
 // delivered reports whether the client has had its whole answer, and has sent
 // its whole request, although not all of that has gone on.
 func (s *sides) delivered() bool {

@@ -16,7 +16,9 @@ import (
 const (
 	maxStreams     = 250
 	streamWindow   = 64 << 10     // what a peer may send ahead on a stream
-	leastWindow    = 2 << 10      // the same from the container while memory is tight
+	firstWindow    = 16 << 10     // the same from the container, before the client takes half of that
+	leastWindow    = 128          // likewise, while there are clients that do not
+	tightWindow    = 2 << 10      // and from then on, while memory is tight
 	connWindow     = 256 << 10    // what a peer may send ahead on all streams of a connection that carries bodies
 	outBytes       = 128 << 10    // frames that wait for a peer that does not read
 	outBytesShort  = 16 << 10     // the same where there is no memory left
@@ -147,15 +149,22 @@ func (e *Engine) putOut(b *buffer) {
 	}
 }
 
-func (e *Engine) getIn() *buffer {
+// inBytes is the usual size of a buffer for what comes on a stream.
+const inBytes = 4 << 10
+
+// getIn gives a buffer for n octets and what follows them.
+func (e *Engine) getIn(n int) *buffer {
+	if n <= leastWindow && e.pool.ahead(firstWindow) == leastWindow { // may be all that comes for a long time
+		return &buffer{b: make([]byte, 0, n)}
+	}
 	if b := e.ins.Get(); b != nil {
 		return b
 	}
-	return &buffer{b: make([]byte, 0, 4<<10)}
+	return &buffer{b: make([]byte, 0, max(n, inBytes))}
 }
 
 func (e *Engine) putIn(b *buffer) {
-	if cap(b.b) <= streamWindow && (cap(b.b) <= streamWindow/4 || !e.tight()) {
+	if cap(b.b) >= inBytes && cap(b.b) <= streamWindow && (cap(b.b) <= streamWindow/4 || !e.tight()) {
 		b.b = b.b[:0]
 		e.ins.Put(b)
 	}

@@ -130,7 +130,7 @@ func (f *flow) receiveData(d *h2.Frame) *h2.Error {
 	}
 	if n > 0 {
 		if f.in == nil {
-			f.in, f.r = f.l.eng.getIn(), 0
+			f.in, f.r = f.l.eng.getIn(n), 0
 		}
 		if f.r > 0 && len(f.in.b)+n > cap(f.in.b) { // what has gone does not stay in front
 			f.in.b = f.in.b[:copy(f.in.b, f.in.b[f.r:])]
@@ -202,7 +202,25 @@ func (f *flow) take(n int) {
 		f.owed -= back
 		f.l.passed(back)
 	}
+	if f.l.eager && !f.over && f.recv.Size() < streamWindow && f.taken >= int64(f.recv.Size()/2) {
+		f.widen()
+	}
 	f.passed(n)
+}
+
+// widen lets the container send more ahead of an answer of which the client has
+// taken some and takes more.
+func (f *flow) widen() {
+	want := uint32(min(streamWindow, f.x.Room()))
+	if f.l.eng.tight() || f.l.eng.short() {
+		want = min(want, tightWindow)
+	}
+	if f.recv.Size() >= want {
+		return
+	}
+	if inc := f.recv.Resize(want); inc > 0 && !f.state.Closed() {
+		f.l.hold(h2.AppendWindowUpdate(f.l.room(), f.id, inc))
+	}
 }
 
 // mostKept is the longest body of which a copy is kept until an answer comes.
@@ -234,7 +252,7 @@ func (f *flow) rewind() bool {
 	if f.taken == 0 {
 		return true
 	}
-	b := f.l.eng.getIn()
+	b := f.l.eng.getIn(len(f.kept))
 	b.b = append(b.b, f.kept...)
 	if f.in != nil {
 		b.b = append(b.b, f.in.b[f.r:]...)

@@ -28,6 +28,19 @@ func (e *Engine) dropBody(n int) {
 // to send less ahead.
 func (e *Engine) short() bool { return e.held > e.leased+bodyChunk }
 
+// pressed reports that a good part of the budget is in use: containers are to send
+// less ahead of an answer of which nothing has been taken.
+func (e *Engine) pressed() bool {
+	b := e.gate.Bodies
+	return e.short() || b.Used() > b.Limit()/8
+}
+
+// relaxed reports that next to nothing of it is.
+func (e *Engine) relaxed() bool {
+	b := e.gate.Bodies
+	return !e.short() && b.Used() < b.Limit()/16
+}
+
 // tight reports that more than half of the budget is in use, whoever uses it.
 func (e *Engine) tight() bool {
 	b := e.gate.Bodies

@@ -17,6 +17,7 @@ const (
 	maxAnswerHead  = 1 << 20
 	provingTimeout = int64(2 * time.Second)
 	pingAfter      = int64(15 * time.Second)
+	narrowTime     = int64(time.Second) // for which answers are not awaited ahead of clients that take nothing
 )
 
 // Pool keeps the connections over HTTP/2 to the container of one loop. It is
@@ -29,6 +30,7 @@ type Pool struct {
 	conns  []*upConn
 	line   gate.DialLine // those who wait for a stream, or for the container to prove what it speaks
 	spare  loop.Spares[upStream]
+	narrow int64 // until then the container is to send next to nothing ahead
 }
 
 func newPool(e *Engine) *Pool {
@@ -40,6 +42,9 @@ func newPool(e *Engine) *Pool {
 // Connect is gate.Connector: a stream of a connection that has room, or of a
 // new one.
 func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.UpstreamSide, next int64, o gate.Outcome, failed bool) {
+	if x.Room() < leastWindow {
+		p.narrow = now + narrowTime
+	}
 	if x.Dial.Attempt == nil {
 		for _, c := range p.conns {
 			switch {
@@ -95,6 +100,9 @@ func (p *Pool) stream(c *upConn, x *gate.Exchange) *upStream {
 	}
 	id, _ := c.ids.Next()
 	s.flow.open(&c.link, x, id, h2.Idle)
+	if p.eng.loop.Now() < p.narrow {
+		_ = c.adapt() // the container is to know before it has the request
+	}
 	s.recv = h2.NewReceiveWindow(c.window)
 	s.conn, s.reused = c, c.used
 	if c.used {
@@ -118,6 +126,27 @@ func (p *Pool) release(s *upStream) {
 	s.res.Reset()
 	*s = upStream{res: s.res}
 	p.spare.Put(s)
+}
+
+// ahead is how much the container may send ahead on a stream of whose answer nothing
+// has been taken yet. Clients that do not take what they have asked for may have
+// many streams.
+func (p *Pool) ahead(now uint32) uint32 {
+	switch {
+	case p.eng.pressed() || p.eng.loop.Now() < p.narrow:
+		return leastWindow
+	case p.eng.relaxed():
+		return firstWindow
+	}
+	return now
+}
+
+// adapt tells the container what it may send ahead on all connections: what
+// comes on one shows how the clients are.
+func (p *Pool) adapt() {
+	for _, c := range p.conns {
+		c.adapt()
+	}
 }
 
 // proved notes that the container speaks HTTP/2, and lets those who wait go on.

@@ -42,13 +42,14 @@ func (p *Pool) open(conn *upstream.Conn) *upConn {
 	c.handle.Begin()
 	conn.Sock.Handle(&c.handle)
 	c.eager = true
-	c.window, c.asked = streamWindow, streamWindow
+	c.window = p.ahead(firstWindow)
+	c.asked = c.window
 	c.heardAt = p.eng.loop.Now()
 	c.limitHeads(maxAnswerHead)
 	b := append(c.room(), h2.Preface...)
 	b = h2.AppendSettings(b,
 		h2.Setting{ID: h2.SettingEnablePush, Value: 0},
-		h2.Setting{ID: h2.SettingInitialWindowSize, Value: streamWindow},
+		h2.Setting{ID: h2.SettingInitialWindowSize, Value: c.window},
 		h2.Setting{ID: h2.SettingMaxHeaderListSize, Value: maxAnswerHead})
 	c.acks.Sent()
 	c.hold(h2.AppendWindowUpdate(b, 0, upWindow-h2.InitialWindow))
@@ -297,7 +298,9 @@ func (c *upConn) data(f *h2.Frame) *h2.Error {
 		if err := c.recv.Receive(f.Length, h2.Connection); err != nil {
 			return err
 		}
-		c.adapt()
+		if c.adapt() {
+			c.pool.adapt()
+		}
 	}
 	if !f.CarriesNothing() {
 		c.meter.Useful(len(f.Payload))
@@ -317,22 +320,17 @@ func (c *upConn) data(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// adapt has the container send less ahead while memory is tight. Clients that
-// do not take what they have asked for may have many streams.
-func (c *upConn) adapt() {
-	want := c.window
-	switch {
-	case c.eng.tight() || c.eng.short():
-		want = leastWindow
-	case c.eng.gate.Bodies.Used() < c.eng.gate.Bodies.Limit()/4:
-		want = streamWindow
-	}
-	if want == c.window || c.acks.Pending() > 0 {
-		return
+// adapt tells the container what it may send ahead. It reports whether that is
+// something else than before.
+func (c *upConn) adapt() bool {
+	want := c.pool.ahead(c.window)
+	if want == c.asked || c.acks.Pending() > 0 {
+		return false
 	}
 	c.asked = want
 	c.acks.Sent()
 	c.hold(h2.AppendSettings(c.room(), h2.Setting{ID: h2.SettingInitialWindowSize, Value: want}))
+	return true
 }
 
 // windowsSet applies what the container has acknowledged.
@@ -344,6 +342,9 @@ func (c *upConn) windowsSet() {
 	c.window = c.asked
 	for _, s := range c.streams {
 		s.recv.Shift(n)
+		if s.recv.Size() > streamWindow { // it had been widened
+			_ = s.recv.Resize(streamWindow)
+		}
 		s.passed(0)
 	}
 }

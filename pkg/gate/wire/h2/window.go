@@ -55,6 +55,9 @@ type ReceiveWindow struct {
 // knows of.
 func NewReceiveWindow(n uint32) ReceiveWindow { return ReceiveWindow{size: int32(n), left: int32(n)} }
 
+// Size is how large the window gets.
+func (w *ReceiveWindow) Size() uint32 { return uint32(max(w.size, 0)) }
+
 // Receive charges a DATA frame, its padding included. One of nothing always
 // fits, even into a window that is negative.
 func (w *ReceiveWindow) Receive(n uint32, scope Scope) *Error {
