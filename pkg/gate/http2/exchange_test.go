@@ -2,6 +2,7 @@ package http2
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -319,6 +320,44 @@ func TestADrainLosesNoStreamWhoseHeadComesBehindTheAcknowledgement(t *testing.T)
 			}
 		}
 	})
+}
+
+func TestAShutdownWaitsForAStreamThatItsClientHadBegun(t *testing.T) {
+	done := make(chan struct{})
+	up := serveHTTP1(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path != "/late" {
+			return
+		}
+		select { // longer than clients are given that have nothing under way
+		case <-time.After(2 * time.Second):
+		case <-done:
+		}
+	})
+	r := newRig(t, up)
+	c := r.dialDeaf()
+	_ = c.get("/works")
+	for late := uint32(0); ; {
+		f, err := c.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch f := f.(type) {
+		case *http2.HeadersFrame:
+			if f.StreamID == late {
+				_ = c.conn.Close()
+				<-done
+				return
+			}
+			go func() {
+				defer close(done)
+				_ = r.server.Shutdown(context.Background())
+			}()
+		case *http2.PingFrame:
+			time.Sleep(100 * time.Millisecond) // the shutdown sees that nothing is under way
+			late = c.get("/late")
+			_ = c.raw(http2.FramePing, http2.FlagPingAck, 0, string(f.Data[:]))
+		}
+	}
 }
 
 func TestADrainServesAClientWhoseFirstBytesAreOnTheWire(t *testing.T) {

@@ -166,17 +166,20 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	expired := false
 	var err error
 	d := s.gate.Drain
-	for err == nil && (d.Requests() > 0 || d.Tunnels() > 0 && !expired) {
-		select {
-		case <-s.departure:
-		case <-grace.C:
-			expired = true
-		case <-ctx.Done():
-			err = ctx.Err()
+	for again := true; again && err == nil; {
+		for err == nil && (d.Requests() > 0 || d.Tunnels() > 0 && !expired) {
+			select {
+			case <-s.departure:
+			case <-grace.C:
+				expired = true
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
 		}
-	}
-	if err == nil {
-		s.awaitUnfinished(ctx)
+		if err == nil {
+			s.awaitUnfinished(ctx)
+			again = d.Requests() > 0 // a client had begun it when it read GOAWAY
+		}
 	}
 	s.Close()
 	return err
