@@ -213,13 +213,15 @@ func TestAContainerThatDoesNotAnswerAPINGIsGivenUp(t *testing.T) {
 			silent := func(dead bool) {
 				t.Helper()
 				until(t, "an answer to PING", func() (ok bool) {
-					r.on(func() { ok = len(r.part.pool.conns) == 0 || dead || !r.part.pool.conns[0].pinged })
+					r.on(func() { ok = len(r.part.pool.conns) == 0 || dead || r.part.pool.conns[0].pingBy == 0 })
 					return ok
 				})
 				r.on(func() {
 					for _, u := range r.part.pool.conns {
 						u.heardAt -= pingAfter
+						u.pingBy = max(0, u.pingBy-pingAfter)
 						u.watch()
+						u.watch() // for whatever reason, before there is an answer
 					}
 				})
 			}

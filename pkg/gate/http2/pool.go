@@ -111,7 +111,7 @@ func (p *Pool) stream(c *upConn, x *gate.Exchange) *upStream {
 	c.used = true
 	c.streams = append(c.streams, s)
 	if len(c.streams) == 1 {
-		c.heardAt, c.pinged = p.eng.loop.Now(), false
+		c.heardAt, c.pingBy = p.eng.loop.Now(), 0
 		c.handle.Until(c.heardAt + pingAfter)
 	}
 	return s

@@ -28,7 +28,7 @@ type upConn struct {
 	asked   uint32 // the same in the last SETTINGS
 	until   int64  // when the container must have proven itself, or answered a PING
 	heardAt int64  // when the last bytes came
-	pinged  bool   // an answer to a PING is due
+	pingBy  int64  // when an answer to a PING is due; 0 = none is
 }
 
 // upPing marks the PING that tells a dead container from a slow one.
@@ -82,7 +82,7 @@ func (c *upConn) Step() {
 		c.eng.loop.AtEnd(c)
 	}
 	if c.wire.Readable() {
-		c.heardAt, c.pinged = c.eng.loop.Now(), false
+		c.heardAt, c.pingBy = c.eng.loop.Now(), 0
 	}
 	c.waiting.wake(&c.link)
 	more, ended, err := c.receive()
@@ -135,10 +135,12 @@ func (c *upConn) watch() {
 		c.handle.Until(0)
 	case now < c.heardAt+pingAfter:
 		c.handle.Until(c.heardAt + pingAfter)
-	case !c.pinged:
-		c.pinged = true
+	case c.pingBy == 0:
+		c.pingBy = now + pingAfter
 		c.hold(h2.AppendPing(c.room(), false, upPing))
-		c.handle.Until(now + pingAfter)
+		c.handle.Until(c.pingBy)
+	case now < c.pingBy:
+		c.handle.Until(c.pingBy)
 	default:
 		c.cut(gate.UpstreamClosed)
 	}
