@@ -66,6 +66,7 @@ type ledger struct {
 	unheard      bool // and no byte of an answer had come from it
 	touched      int  // of those, how often bytes of it had gone out
 	tunnelEnded  int
+	canceledAt   int64 // its RST_STREAM was sent
 }
 
 // Begin is gate.Observer.
@@ -78,6 +79,9 @@ func (r *run) Begin(x *gate.Record) {
 	q.begun++
 	q.begunAt, r.activeAt = r.now, r.now
 	r.exchanges++
+	if q.over2 {
+		r.exchanges2++
+	}
 	q.order = r.exchanges
 	if q.begun > 1 {
 		r.found("request %d: counted twice", q.id)
@@ -174,7 +178,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		why(!r.container.listening || r.container.listensAt > r.now-r.slack()-30*millisecond, "the container listens")
 	case gate.UpstreamClosed, gate.UpstreamReset:
 		why(q.breaks > 0 || r.container.fresh > 0 || r.container.vague > 0, "the container has not ended the connection")
-		why(!(q.unheard && q.breaks == 1 && q.coding == without && q.method != "POST" && q.method != "PATCH" && r.container.fresh == 0 && r.container.vague == 0), "it could be sent again")
+		why(!(q.unheard && !(q.over2 && q.upgrade) && q.breaks == 1 && q.coding == without && q.method != "POST" && q.method != "PATCH" && r.container.fresh == 0 && r.container.vague == 0), "it could be sent again")
 		why(q.said < a.head || a.garbage || a.cutAt >= 0 && a.cutAt < a.head || a.hard || q.brokeHard || q.breaks > 0 && q.on != nil && !q.on.link.upReached() || q.tainted, "the container has answered")
 	case gate.UpstreamMalformed:
 		why(a.garbage || a.switches || q.tainted, "the container's answer is well-formed")
@@ -323,6 +327,8 @@ func (r *run) look(calm bool) {
 		if depth > 0 && inFlight < limit {
 			r.found("%d wait, and %d of %d are in flight", depth, inFlight, limit)
 		}
+	} else if held := r.gate.Pending.Held(); held > g.QueueCapacity {
+		r.found("%d requests are held, %d may be", held, g.QueueCapacity)
 	}
 	if !calm {
 		return
@@ -359,6 +365,7 @@ func (r *run) look(calm bool) {
 			}
 		}
 	}
+	r.lookH2()
 	if held := r.gate.Pending.Held(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 15*millisecond+r.slack() {
 		r.found("%d requests are held, and the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
 	}

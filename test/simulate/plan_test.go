@@ -169,6 +169,10 @@ type request struct {
 
 	answer answer
 
+	over2 bool // over HTTP/2
+	grpc  bool // a call of gRPC
+	on2   *h2Stream
+
 	ledger
 }
 

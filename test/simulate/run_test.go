@@ -27,8 +27,11 @@ type run struct {
 	container *container
 	clients   []*client
 	requests  []*request
+	h2        h2Settings
+	h2clients []*h2Client
 
 	exchanges   int
+	exchanges2  int // of them over HTTP/2
 	underWay    []*request
 	suspects    []*request
 	outcomes    [64]int
@@ -55,6 +58,7 @@ type result struct {
 	fault     string
 	hash      uint64
 	exchanges int
+	over2     int // of them over HTTP/2
 	requests  int
 	trace     []string
 	simulated time.Duration
@@ -70,6 +74,7 @@ func simulate(seed uint64, tracing bool, c changes) (res result) {
 	k := newKernel(w)
 	r := &run{world: w, kernel: k}
 	r.settings = draw(w, k)
+	r.h2 = drawH2(seed, r.settings, k)
 	r.apply(c)
 	res.seed, res.changes = seed, c
 	if c != nil || tracing {
@@ -78,7 +83,7 @@ func simulate(seed uint64, tracing bool, c changes) (res result) {
 	r.life()
 	w.scratch.reuse()
 	res.fault, res.hash, res.exchanges, res.requests, res.trace = w.fault, w.hash, r.exchanges, len(r.requests), w.trace
-	res.simulated, res.outcomes = time.Duration(w.now), r.outcomes
+	res.simulated, res.outcomes, res.over2 = time.Duration(w.now), r.outcomes, r.exchanges2
 	return res
 }
 
@@ -104,7 +109,7 @@ func (r *run) life() {
 	}
 	r.server, err = serve.NewServer(g, serve.Config{
 		HTTP1: &http1.Protocol{HeadTimeout: s.headTimeout}, HTTP2: &http2.Protocol{Scheme: "http"},
-		Upstream: upstream.Config{Address: netip.MustParseAddrPort(address)}, Loops: s.loops, Kernel: r.kernel,
+		Upstream: upstream.Config{Address: netip.MustParseAddrPort(address)}, Speaks: r.h2.speaks, Loops: s.loops, Kernel: r.kernel,
 		Panicked: func(v any) { r.found("panic: %v", v) },
 	})
 	if err != nil {
@@ -147,7 +152,11 @@ func (r *run) begin() {
 			q.ahead = r.chance(s.w.pipeline) && (len(c.todo) == 0 || !c.todo[len(c.todo)-1].upgrade)
 			c.todo = append(c.todo, q)
 		}
-		r.after(r.between(0, s.concurrent), c.start)
+		start := c.start
+		if r.chance(r.h2.share) {
+			start = r.overHTTP2(c)
+		}
+		r.after(r.between(0, s.concurrent), start)
 	}
 	if s.drainAt > 0 {
 		r.after(s.drainAt, r.drain)

@@ -117,6 +117,7 @@ type series struct {
 	most      int // seeds
 	seeds     int
 	exchanges int
+	over2     int // of them over HTTP/2
 	simulated time.Duration
 	outcomes  [64]int
 	reported  time.Time
@@ -145,6 +146,7 @@ func (s *series) work(t *testing.T) {
 		delete(s.runs, t)
 		s.seeds++
 		s.exchanges += res.exchanges
+		s.over2 += res.over2
 		s.simulated += res.simulated
 		for i, n := range res.outcomes {
 			s.outcomes[i] += n
@@ -215,7 +217,7 @@ func processorTime() time.Duration {
 
 func (s *series) report(t *testing.T) {
 	t.Logf("%s; %.0f exchanges per second of processor time", s, float64(s.exchanges)/processorTime().Seconds())
-	t.Logf("outcomes: %s", outcomeNames(s.outcomes))
+	t.Logf("%d over HTTP/2; outcomes: %s", s.over2, outcomeNames(s.outcomes))
 }
 
 // TestTheSameSeedGivesTheSameTrace runs seeds twice, beside others.

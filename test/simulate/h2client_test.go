@@ -1,0 +1,682 @@
+package simulate
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+)
+
+// h2Client is a client that speaks HTTP/2: several requests at once on one
+// connection. What the oracle asks of any client is in client.
+type h2Client struct {
+	*client
+	end     h2End
+	streams []*h2Stream // of this connection, by (identifier-1)/2
+	live    []*h2Stream // of those, the ones that are not closed
+	opening bool        // thinks about the next request
+	most    int         // streams at once
+	own     int         // initial window of streams, as announced
+	policy  policy
+	owed    int // octets to be given back to the connection's window
+	resizes []resize
+
+	warnedAt  int64 // GOAWAY with the highest identifier has come
+	awayAt    int64 // one with a real identifier has come
+	last      uint32
+	calm      bool // and it was about a slow frame
+	pausedAt  int64
+	unchecked bool // windows are not what they were when streams began
+}
+
+// resize is SETTINGS that the gate has not acknowledged.
+type resize struct {
+	change int    // of the windows of streams
+	before uint32 // that are older than this one
+}
+
+// h2Stream is a request on its way.
+type h2Stream struct {
+	id       uint32
+	q        *request
+	send     int // what may be sent
+	recv     int // what the gate may send
+	granted  int
+	charged  int
+	sent     int  // octets of the body
+	sentEnd  bool // END_STREAM is sent
+	waits    bool // for 100, or for the time of a stall, or between two pieces
+	unwanted bool // a final answer came while it waited for 100
+	openedAt int64
+
+	final    bool // the final head has come
+	ended    bool // END_STREAM has come
+	canceled bool // is reset by the client
+	closed   bool
+	taken    int
+	reply    []byte
+	owed     int
+	paused   bool
+	trailers [][2]string
+}
+
+// start connects.
+func (c *h2Client) start() {
+	if c.over {
+		return
+	}
+	if len(c.todo) == 0 {
+		c.over = true
+		return
+	}
+	l := c.newLink("h2client")
+	l.peer = &h2Peer{c, l}
+	c.link, c.went, c.closing = l, false, false
+	listening, room := c.arrive(c.backlog, l)
+	switch {
+	case !listening:
+		if !c.mayClose() {
+			c.found("client %d: connection refused, although the gate has not gone quiet", c.id)
+		}
+		c.over = true
+		return
+	case !room:
+		if c.tries++; c.tries > 100 {
+			c.over = true
+			return
+		}
+		c.after(50*millisecond, c.start)
+		return
+	}
+	h := &c.run.h2
+	l.connectedAt = c.now
+	c.note("client %s: client %d connects, %d requests left", l, c.id, len(c.todo))
+	c.end.init(c.run, l, c)
+	c.end.piece, c.end.gap = h.piece, h.pieceGap
+	c.streams, c.live, c.opening, c.owed, c.resizes = nil, nil, false, 0, nil
+	c.warnedAt, c.awayAt, c.last, c.calm, c.pausedAt, c.unchecked = 0, 0, 0, false, 0, false
+	c.most, c.own, c.policy = 1+c.rng.IntN(h.most), pick(c.world, h.windows...), h.policy
+	c.preface()
+	c.next()
+}
+
+// preface is what a connection begins with.
+func (c *h2Client) preface() {
+	var p []byte
+	if c.own != h2Window {
+		p = setting(p, 4, c.own)
+	}
+	if h := &c.run.h2; h.table != 4096 {
+		p = setting(p, 1, h.table)
+		c.end.dec.SetAllowedMaxDynamicTableSize(4096)
+	}
+	if c.rng.IntN(4) == 0 {
+		p = setting(p, 0x4242, 7) // which means nothing
+	}
+	b := frame([]byte(h2Preface), fSettings, 0, 0, p)
+	c.resizes = append(c.resizes, resize{})
+	c.end.ourAcks++
+	if c.rng.IntN(2) == 0 {
+		more := c.rng.IntN(1 << 20)
+		c.end.recv += more + 1
+		b = frame(b, fWindow, 0, 0, word(uint32(more+1)))
+	}
+	c.end.write(b)
+	if c.chance(c.run.h2.pings) {
+		c.later(c.spread(1, 500)*millisecond, func() {
+			c.end.pings++
+			c.end.say(fPing, 0, 0, []byte("how long"))
+		})
+	}
+	if c.chance(c.run.h2.resize) {
+		c.later(c.spread(1, 500)*millisecond, c.resize)
+	}
+}
+
+// later runs f, if the connection is still there.
+func (c *h2Client) later(delay int64, f func()) {
+	l := c.link
+	c.after(delay, func() {
+		if c.link == l && !c.went && !l.dead {
+			f()
+		}
+	})
+}
+
+// resize changes the windows of all streams.
+func (c *h2Client) resize() {
+	to := int(c.spread(0, 1<<18))
+	c.resizes = append(c.resizes, resize{to - c.own, uint32(2*len(c.streams) + 1)})
+	c.own = to
+	c.unchecked = true
+	c.end.ourAcks++
+	c.end.say(fSettings, 0, 0, setting(nil, 4, to))
+}
+
+// acked is h2Role.
+func (c *h2Client) acked() {
+	x := c.resizes[0]
+	c.resizes = c.resizes[1:]
+	for _, s := range c.live {
+		if s.id < x.before {
+			s.recv += x.change
+		}
+	}
+	if x.before == 0 {
+		return
+	}
+	for _, s := range c.live { // none may be left with a window that stays closed
+		if s.recv < 1000 && !s.paused {
+			c.give(s, 1000-s.recv)
+		}
+	}
+}
+
+// settings is h2Role.
+func (c *h2Client) settings(change int) {
+	for _, s := range c.live {
+		s.send += change
+		c.upload(s)
+	}
+	if !c.went {
+		c.after(0, c.next)
+	}
+}
+
+// next opens the next stream, if it may.
+func (c *h2Client) next() {
+	if c.went || c.closing || c.opening || c.over || c.link.dead || len(c.live) >= c.most {
+		return
+	}
+	if len(c.todo) == 0 {
+		if len(c.live) == 0 {
+			c.bye()
+		}
+		return
+	}
+	q := c.todo[0]
+	if q.upgrade && !c.end.connects {
+		return // SETTINGS says whether that may be
+	}
+	c.opening = true
+	c.later(q.thinks, func() {
+		c.opening = false
+		if len(c.todo) == 0 || c.todo[0] != q || c.closing && !(c.awayAt == 0 && c.chance(c.run.h2.inTime) && c.now-c.warnedAt < 100*millisecond) {
+			return
+		}
+		c.todo = c.todo[1:]
+		c.ask(q)
+		c.next()
+	})
+}
+
+// bye ends a connection on which nothing is left to do.
+func (c *h2Client) bye() {
+	c.went, c.over = true, len(c.todo) == 0
+	if c.chance(c.run.h2.announces) {
+		c.end.say(fGoAway, 0, 0, append(word(0), word(codeNone)...))
+	}
+	c.end.whenSent(c.link.leave)
+	if !c.over {
+		c.again()
+	}
+}
+
+// again goes on with a new connection.
+func (c *h2Client) again() { c.after(c.between(0, c.run.settings.think), c.start) }
+
+// ask opens a stream.
+func (c *h2Client) ask(q *request) {
+	s := &h2Stream{id: uint32(2*len(c.streams) + 1), q: q, send: c.end.window, recv: c.own, openedAt: c.now}
+	c.streams, c.live = append(c.streams, s), append(c.live, s)
+	q.sentAt, q.from, q.on2 = c.now, c.link.address.Addr().String(), s
+	end := q.coding == without && !q.upgrade
+	c.end.sendHead(s.id, q.fields2(), end, &c.run.h2.h2Weights)
+	if c.own == 0 {
+		c.later(c.between(0, 20)*millisecond, func() { c.give(s, 1+int(c.spread(1, 1<<16))) })
+	}
+	if c.own < len(q.answer.wire) || c.run.h2.policy == delayed || c.run.h2.piece > 0 || c.run.h2.resize > 0 {
+		c.slowUntil = longest
+	}
+	switch {
+	case q.leaveAt >= 0 && (end || q.leaveAt <= q.head || q.expect):
+		if c.rng.IntN(2) == 0 {
+			c.leaveStream(s)
+		} else {
+			c.later(c.spread(1, 1000)*100*microsecond, func() { c.leaveStream(s) })
+		}
+	case c.chance(c.run.h2.cancels):
+		c.later(c.spread(1, 20_000)*100*microsecond, func() { c.leaveStream(s) })
+	}
+	switch {
+	case s.canceled || c.went:
+	case end:
+		s.sentEnd = true
+		c.whole(s)
+	case q.expect && q.odd == "":
+		s.waits = true
+		c.later(3*second, func() {
+			if s.waits && s.sent == 0 && !s.unwanted {
+				s.waits = false
+				c.upload(s)
+			}
+		})
+	case q.upgrade:
+	default:
+		c.upload(s)
+	}
+}
+
+// whole notes when the last byte of a request goes out.
+func (c *h2Client) whole(s *h2Stream) {
+	c.end.whenSent(func() { s.q.sentWhole, s.q.sent = c.now, len(s.q.raw) })
+}
+
+// upload sends as much of a body as may go.
+func (c *h2Client) upload(s *h2Stream) {
+	q := s.q
+	for !s.waits && !s.sentEnd && !s.closed && !s.canceled && !c.went && s.sent >= 0 && !(q.upgrade && !s.final) {
+		body := q.body
+		if q.upgrade {
+			body = q.tunnel
+		}
+		rest := body[s.sent:]
+		if q.piece > 0 {
+			rest = rest[:min(len(rest), q.piece)]
+		}
+		if at := q.leaveAt - q.head; at > s.sent {
+			rest = rest[:min(len(rest), at-s.sent)]
+		}
+		if at := q.stallAt - q.head; at > s.sent {
+			rest = rest[:min(len(rest), at-s.sent)]
+		}
+		end := s.sent+len(rest) == len(body) && !q.trail && !q.upgrade && (len(rest) == 0 || c.rng.IntN(2) == 0)
+		if len(rest) > 0 || end {
+			n, charged := c.end.sendData(s.id, rest, s.send, end, &c.run.h2.h2Weights)
+			if n == 0 && len(rest) > 0 {
+				return // until a window opens
+			}
+			s.send -= charged
+			s.charged += charged
+			s.sent += n
+			s.sentEnd = end && n == len(rest)
+		}
+		switch {
+		case s.sentEnd:
+			c.whole(s)
+		case s.sent < len(body):
+		case q.upgrade:
+			return
+		case q.trail:
+			c.end.sendHead(s.id, [][2]string{{"x-sim-trailer", strconv.Itoa(q.id)}}, true, &c.run.h2.h2Weights)
+			s.sentEnd = true
+			c.whole(s)
+		default:
+			continue // END_STREAM comes by itself
+		}
+		if s.sentEnd {
+			c.maybeClosed(s)
+			return
+		}
+		switch {
+		case q.leaveAt-q.head == s.sent && q.leaveAt > q.head && q.how != byHalfClose:
+			c.leaveStream(s)
+		case q.stallAt-q.head == s.sent && q.stallAt > q.head:
+			c.pauseUpload(s, q.stall)
+		case q.piece > 0:
+			c.pauseUpload(s, q.gap)
+		}
+	}
+}
+
+func (c *h2Client) pauseUpload(s *h2Stream, delay int64) {
+	s.waits = true
+	c.later(delay, func() {
+		s.waits = false
+		c.upload(s)
+	})
+}
+
+// leaveStream ends a request that is under way, by itself or with all others.
+func (c *h2Client) leaveStream(s *h2Stream) {
+	if s.closed || s.canceled || c.went {
+		return
+	}
+	q := s.q
+	c.note("client %s leaves request %d", c.link, q.id)
+	if how := c.rng.IntN(10); how < 3 {
+		for _, s := range c.live {
+			s.q.leftAt, s.q.leftReset, s.q.leftOn = c.now, true, c.link
+			if s.q.verdict == open {
+				s.q.verdict = gone
+			}
+		}
+		c.went = true
+		switch how {
+		case 0:
+			c.link.abort()
+		case 1:
+			c.link.leave()
+		default:
+			c.link.finish()
+			l := c.link
+			c.after(5*second, l.leave)
+		}
+		c.live = nil
+		c.again()
+		return
+	}
+	c.cancel(s, codeCancel)
+	c.next()
+}
+
+// cancel resets a stream.
+func (c *h2Client) cancel(s *h2Stream, code uint32) {
+	q := s.q
+	s.canceled = true
+	if q.leftAt == 0 {
+		q.leftAt, q.leftReset, q.leftOn = c.now, true, c.link
+	}
+	if q.verdict == open {
+		q.verdict = gone
+	}
+	c.end.say(fReset, 0, s.id, word(code))
+	c.end.whenSent(func() { q.canceledAt = c.now })
+	c.shut(s)
+}
+
+// shut takes a stream out of those that are open.
+func (c *h2Client) shut(s *h2Stream) {
+	if s.closed {
+		return
+	}
+	s.closed = true
+	if i := slices.Index(c.live, s); i >= 0 {
+		c.live = slices.Delete(c.live, i, i+1)
+	}
+}
+
+// maybeClosed ends a stream of which both directions have.
+func (c *h2Client) maybeClosed(s *h2Stream) {
+	if s.ended && s.sentEnd && !s.closed {
+		c.shut(s)
+		c.after(0, c.next)
+		if c.closing && len(c.live) == 0 {
+			c.retire()
+		}
+	}
+}
+
+// retire ends a connection that the gate has asked to end.
+func (c *h2Client) retire() {
+	if c.went || c.chance(c.run.h2.late) {
+		return // the gate closes it
+	}
+	c.later(c.between(0, 3)*millisecond, func() {
+		if len(c.live) == 0 {
+			c.bye()
+		}
+	})
+}
+
+// of finds the stream of a frame; nil: nothing is to be done about it.
+func (c *h2Client) of(id uint32, what uint8) *h2Stream {
+	if id%2 == 0 || int(id/2) >= len(c.streams) {
+		c.end.wrong("%s of %d, which is not open", frameNames[what], id)
+		return nil
+	}
+	s := c.streams[id/2]
+	switch {
+	case s.canceled:
+		return nil
+	case s.ended && (what == fHeaders || what == fData):
+		c.end.wrong("%s of %d, which has ended", frameNames[what], id)
+		return nil
+	case s.closed:
+		if what == fHeaders || what == fData {
+			c.end.wrong("%s of %d, which is closed", frameNames[what], id)
+		}
+		return nil
+	}
+	return s
+}
+
+// h2Peer is a client on one of its connections. It may be on another one
+// already.
+type h2Peer struct {
+	*h2Client
+	on *link
+}
+
+func (p *h2Peer) received(b []byte) {
+	if p.on == p.link && !p.went {
+		p.take(b)
+	}
+}
+
+func (p *h2Peer) ended() {
+	if p.on == p.link && !p.went {
+		p.h2Client.ended()
+	} else {
+		p.on.leave()
+	}
+}
+
+func (p *h2Peer) cut() {
+	if p.on == p.link && !p.went {
+		p.h2Client.cut()
+	}
+}
+
+// take takes bytes of the gate's.
+func (c *h2Client) take(b []byte) {
+	c.end.take(b)
+	if c.end.deadEnd && !c.went {
+		c.went, c.over = true, true
+		c.link.abort()
+	}
+}
+
+// give opens the windows of a stream.
+func (c *h2Client) give(s *h2Stream, n int) {
+	if !s.closed && !c.went && n > 0 && !s.ended {
+		s.recv += n
+		c.end.allow(s.id, n)
+	}
+}
+
+// data is h2Role.
+func (c *h2Client) data(id uint32, p []byte, charged int, end bool) {
+	c.owed += charged
+	switch {
+	case c.policy == delayed:
+		c.later(c.spread(1, 200)*100*microsecond, c.giveBack)
+	case c.policy == atOnce || c.owed >= h2Window/2:
+		c.giveBack()
+	}
+	s := c.of(id, fData)
+	if s == nil {
+		return
+	}
+	if !s.final {
+		c.end.wrong("DATA of %d before its head", id)
+		return
+	}
+	if s.recv -= charged; s.recv < 0 && charged > 0 {
+		c.end.wrong("DATA of %d beyond its window, by %d", id, -s.recv)
+		return
+	}
+	c.bodyBytes2(s, p)
+	if end {
+		c.complete2(s)
+		return
+	}
+	s.owed += charged
+	q := s.q
+	if q.slowAt >= 0 && s.taken >= q.slowAt {
+		q.slowAt = -1
+		c.stall(s)
+	}
+	if q.leaveAfter >= 0 && s.taken >= max(q.leaveAfter, 1) {
+		c.leaveStream(s)
+		return
+	}
+	if s.paused {
+		return
+	}
+	switch {
+	case c.policy == delayed:
+		c.later(c.spread(1, 200)*100*microsecond, func() { c.giveBackTo(s) })
+	case c.policy == atOnce || s.owed >= c.own/2:
+		c.giveBackTo(s)
+	}
+}
+
+// stall stops reading, a stream or the whole connection.
+func (c *h2Client) stall(s *h2Stream) {
+	c.slowUntil = max(c.slowUntil, c.now+s.q.slow)
+	if c.chance(c.run.h2.paused) {
+		l := c.link
+		l.pause()
+		c.pausedAt = c.now
+		c.after(s.q.slow, l.resume)
+		return
+	}
+	s.paused = true
+	c.later(s.q.slow, func() {
+		s.paused = false
+		c.giveBackTo(s)
+	})
+}
+
+func (c *h2Client) giveBack() {
+	if n := c.owed; n > 0 {
+		c.owed = 0
+		c.end.recv += n
+		c.end.allow(0, n)
+	}
+}
+
+func (c *h2Client) giveBackTo(s *h2Stream) {
+	if n := s.owed; n > 0 && !s.paused {
+		s.owed = 0
+		c.give(s, n)
+	}
+}
+
+// windowUpdate is h2Role.
+func (c *h2Client) windowUpdate(id uint32, n int) {
+	if id == 0 {
+		if c.end.send > 256<<10 {
+			c.end.wrong("the window of the connection is %d, of which %d are given back too often", c.end.send, c.end.send-256<<10)
+			return
+		}
+		for _, s := range slices.Clone(c.live) {
+			c.upload(s)
+		}
+		return
+	}
+	s := c.of(id, fWindow)
+	if s == nil {
+		return
+	}
+	s.send += n
+	s.granted += n
+	if s.send > c.end.window {
+		c.end.wrong("the window of %d is %d, of which %d are given back too often", id, s.send, s.send-c.end.window)
+		return
+	}
+	c.upload(s)
+}
+
+// goAway is h2Role.
+func (c *h2Client) goAway(last, code uint32) {
+	c.note("client %s: GOAWAY, last %d, code %d", c.link, last, code)
+	c.closing = true
+	switch {
+	case code == codeCalm && c.run.h2SlowHeads():
+		c.calm = true
+	case code != codeNone:
+		c.end.wrong("GOAWAY with code %d", code)
+		return
+	case c.drainedAt == 0 && c.run.settings.descriptors == 0:
+		c.end.wrong("GOAWAY, and nothing ends")
+		return
+	case c.awayAt != 0 && last > c.last:
+		c.end.wrong("GOAWAY for %d behind one for %d", last, c.last)
+		return
+	case last == h2LastID && c.warnedAt == 0:
+		c.warnedAt = c.now
+		if len(c.live) == 0 {
+			c.retire()
+		}
+		return
+	case last == h2LastID:
+		return
+	}
+	c.awayAt, c.last = c.now, last
+	for _, s := range slices.Clone(c.live) {
+		if s.id > last {
+			c.judgeRefused2(s)
+			c.shut(s)
+		}
+	}
+	if len(c.live) == 0 {
+		c.retire()
+	}
+}
+
+// ended is the end of what the gate sends.
+func (c *h2Client) ended() {
+	c.note("client %s: the gate closes", c.link)
+	c.lost2(false)
+	c.went = true
+	c.link.leave()
+	c.again()
+}
+
+// cut is a reset by the gate.
+func (c *h2Client) cut() {
+	c.note("client %s: is reset", c.link)
+	c.lost2(true)
+	c.went = true
+	c.again()
+}
+
+// begin2 begins a tunnel.
+func (c *h2Client) begin2(s *h2Stream) {
+	q := s.q
+	q.verdict = tunnelled
+	q.tunnel = bodyOf(q.id, 0, int(c.spread(1, 2000)))
+	c.upload(s)
+	c.later(c.spread(1, 1000)*millisecond, func() {
+		if !s.closed && !s.canceled && s.sent == len(q.tunnel) && !s.sentEnd {
+			s.sentEnd = true
+			c.end.say(fData, flagEnd, s.id, nil)
+			c.maybeClosed(s)
+		} else if !s.closed {
+			c.leaveStream(s)
+		}
+	})
+}
+
+// bodyBytes2 judges bytes of an answer.
+func (c *h2Client) bodyBytes2(s *h2Stream, p []byte) {
+	q := s.q
+	switch {
+	case q.verdict == tunnelled:
+		if s.taken+len(p) > s.sent || !bytes.Equal(p, q.tunnel[s.taken:s.taken+len(p)]) {
+			c.found("request %d: the tunnel brings %s", q.id, printable(p))
+			return
+		}
+	case q.gateSaid != "" || q.odd != "" || q.probe:
+		s.reply = append(s.reply, p...)
+	case q.tainted:
+	default:
+		want := q.answer.body
+		if s.taken+len(p) > len(want) || !bytes.Equal(p, want[s.taken:s.taken+len(p)]) {
+			c.found("request %d: the body is not the container's, at %d: %s", q.id, s.taken, printable(p))
+			return
+		}
+	}
+	s.taken += len(p)
+}

@@ -1,0 +1,147 @@
+package simulate
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
+)
+
+// h2Settings are what a seed draws for people that speak HTTP/2. They have a
+// source of their own: what is drawn for the others stays what it was.
+type h2Settings struct {
+	speaks upstream.Protocol // what the gate speaks to the container
+	share float64 // of clients
+	most  int     // streams of a client at once
+	table int     // SETTINGS_HEADER_TABLE_SIZE
+
+	windows  []int // of streams: one of them for each connection
+	policy   policy
+	piece    int // most octets of frames sent at once; 0 = all
+	pieceGap int64
+
+	h2Weights
+}
+
+// h2Weights are probabilities.
+type h2Weights struct {
+	split, padded         float64 // of frames
+	resize, pings, grpc   float64
+	announces, inTime     float64
+	cancels, paused, late float64
+}
+
+// policy is when a peer gives octets back to the windows.
+type policy uint8
+
+const (
+	atOnce policy = iota
+	byHalves
+	delayed
+)
+
+func drawH2(seed uint64, s *settings, k *kernel) (h h2Settings) {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 0x42))}
+	if w.chance(0.5) {
+		return h
+	}
+	h.speaks = upstream.HTTP1
+	h.share = pick(w, 0.3, 1, 1)
+	for _, p := range []*float64{&h.split, &h.padded, &h.resize, &h.pings, &h.grpc, &h.announces, &h.inTime, &h.cancels, &h.paused, &h.late} {
+		if w.chance(0.4) {
+			*p = pick(w, 0.02, 0.1, 0.3, 0.7)
+		}
+	}
+	h.most = int(w.between(1, int64(pick(w, 1, 3, 8))))
+	h.table = pick(w, 4096, 4096, 0, 100)
+	h.windows = []int{h2Window}
+	if w.chance(0.4) {
+		h.windows = []int{h2Window, int(w.spread(1, 1<<18)), 1 << 20, 0}
+	}
+	h.policy = pick(w, atOnce, byHalves, delayed)
+	if w.chance(0.2) {
+		h.piece, h.pieceGap = int(w.between(5, 3000)), w.between(0, s.gap)
+	}
+	return h
+}
+
+// retake makes q, which was drawn for HTTP/1, one over HTTP/2.
+func (q *request) retake(w *world, x *h2Weights) {
+	q.minor, q.closes, q.over2 = 1, false, true
+	switch q.odd {
+	case "501", "505":
+		q.odd = "405"
+	}
+	if q.upgrade && !q.answer.switches {
+		q.upgrade = false
+	}
+	q.grpc = !q.probe && q.odd == "" && q.coding != without && !q.expect && w.chance(x.grpc)
+}
+
+// fields2 is the head of q.
+func (q *request) fields2() [][2]string {
+	method, path := q.method, "/s/"+strconv.Itoa(q.id)
+	if q.upgrade || q.odd == "405" {
+		method = "CONNECT"
+	}
+	f := [][2]string{{":method", method}, {":authority", "sim"}}
+	if q.odd != "405" {
+		f = append(f, [2]string{":scheme", "http"}, [2]string{":path", path})
+	}
+	if q.upgrade {
+		f = append(f, [2]string{":protocol", "sim"})
+	}
+	switch {
+	case q.odd == "400":
+		f = append(f, [2]string{"connection", "close"})
+	case q.odd == "417":
+		f = append(f, [2]string{"expect", "miracles"})
+	case q.odd != "":
+	case q.coding == length && !q.upgrade:
+		f = append(f, [2]string{"content-length", strconv.Itoa(len(q.body))})
+	}
+	if q.probe {
+		f = append(f, [2]string{"k-network-probe", "probe"}, [2]string{"k-network-hash", "h" + strconv.Itoa(q.id)})
+	}
+	if q.expect {
+		f = append(f, [2]string{"expect", "100-continue"})
+	}
+	if q.grpc {
+		f = append(f, [2]string{"content-type", "application/grpc"})
+	}
+	if q.trail {
+		f = append(f, [2]string{"te", "trailers"})
+	}
+	return append(f, [2]string{"x-sim", strconv.Itoa(q.id)})
+}
+
+// drips is how long n octets of frames take at the most that are sent in pieces,
+// and arrive in pieces.
+func (r *run) h2Drips(n int) int64 {
+	d := r.kernel.settings.delay + 10*microsecond
+	took := int64(0)
+	if r.h2.piece > 0 {
+		took += int64(n/r.h2.piece+2) * (r.h2.pieceGap + 1)
+	}
+	if s := r.kernel.settings.segment; s > 0 {
+		took += 12 * int64(n) * d // segments may be of one byte, which may have a frame of its own
+	}
+	return took + r.slack()
+}
+
+// h2SlowHeads reports whether a head may take longer than the gate waits for
+// the rest of one.
+func (r *run) h2SlowHeads() bool {
+	return r.h2Drips(500) >= int64(min(r.settings.headTimeout, 9*time.Second))
+}
+
+// overHTTP2 makes c a client that speaks HTTP/2, and returns how it starts.
+func (r *run) overHTTP2(c *client) (start func()) {
+	for _, q := range c.todo {
+		q.retake(r.world, &r.h2.h2Weights)
+	}
+	two := &h2Client{client: c}
+	r.h2clients = append(r.h2clients, two)
+	return two.start
+}

@@ -1,0 +1,31 @@
+package simulate
+
+// h2faults are faults of HTTP/2.
+var h2faults = []planted{
+	{"GOAWAY names the last stream at once", "http2/conn.go", "	c.state = announced\n", "	if c.state == open {\n		c.refuse()\n		return\n	}\n"},
+	{"GOAWAY does not wait for streams that a client had begun", "http2/engine.go", "int64(200 * time.Millisecond)", "int64(0)"},
+	{"a connection that takes no more streams closes under the last one", "http2/conn.go", "c.state == refusing && len(c.streams) == 0", "c.state == refusing && len(c.streams) <= 1"},
+	{"the window of a stream is given back twice", "http2/flow.go", "		f.l.passed(back)\n	}\n	f.passed(n)\n", "		f.l.passed(back)\n	}\n	f.passed(2 * n)\n"},
+	{"the window of a connection is given back twice", "http2/flow.go", "			f.l.passed(n)\n		} else {\n", "			f.l.passed(2 * n)\n		} else {\n"},
+	{"the window of a connection is not given back", "http2/flow.go", "			f.l.passed(n)\n		} else {\n", "		} else {\n"},
+	{"the window of a stream is not given back", "http2/flow.go", "		f.l.passed(back)\n	}\n	f.passed(n)\n", "		f.l.passed(back)\n	}\n"},
+	{"DATA goes out beyond the window of its stream", "http2/flow.go", "n := min(len(p)-done, f.send.Left(), l.send.Left(), h2.MinMaxFrameSize)", "n := min(len(p)-done, l.send.Left(), h2.MinMaxFrameSize)"},
+	{"DATA goes out beyond the window of the connection", "http2/flow.go", "n := min(len(p)-done, f.send.Left(), l.send.Left(), h2.MinMaxFrameSize)", "n := min(len(p)-done, f.send.Left(), h2.MinMaxFrameSize)"},
+	{"streams do not follow a window of SETTINGS", "http2/conn.go", "		if err := s.send.Change(ch); err != nil {\n			return err\n		}\n		s.x.Wake()\n", "		s.x.Wake()\n"},
+	{"a stream is not woken when its window opens", "http2/flow.go", "	if err := f.send.Update(increment, h2.Stream); err != nil {\n		return err\n	}\n	f.x.Wake()\n", "	if err := f.send.Update(increment, h2.Stream); err != nil {\n		return err\n	}\n"},
+	{"streams are not woken when the window of the connection opens", "http2/conn.go", "			c.waiting.wake(&c.link)\n			return nil\n		}\n		return c.streamFrame(f)\n", "			return nil\n		}\n		return c.streamFrame(f)\n"},
+	{"the slot of a stream is lost at RST_STREAM", "http2/conn.go", "		s.flow.reset = true\n		s.x.Wake()\n		return c.meter.Reset(c.eng.loop.Now())\n", "		s.flow.reset = true\n		return c.meter.Reset(c.eng.loop.Now())\n"},
+	{"END_STREAM is forgotten where DATA is at hand", "http2/flow.go", "		l.out.b[f.lastData+4] |= byte(h2.FlagEndStream)\n", ""},
+	{"trailers of answers are left out over HTTP/2", "http2/flow.go", "	case len(trailers) > 0:\n", "	case len(trailers) > 1<<20:\n"},
+	{"trailers of requests are left out over HTTP/2", "http2/stream.go", "	s.trailers = wire.TrailerLines(nil, h)\n", ""},
+	{"a cut answer ends like a whole one over HTTP/2", "http2/reply.go", "	if !s.req.GRPC() || s.Gone() || s.finished {\n		s.sendReset(h2.InternalError)\n", "	if !s.req.GRPC() || s.Gone() || s.finished {\n		s.Finish(nil)\n"},
+	{"a client is not told that the rest of its request is not wanted", "http2/stream.go", "	if s.finished && !s.over {\n", "	if false {\n"},
+	{"bounds per engine: as many again are held for a container that does not listen", "pending.go", "p.held.Load() >= int64(p.gate.QueueCapacity)", "p.held.Load() >= 2*int64(p.gate.QueueCapacity)"},
+	{"PING is not answered", "http2/link.go", "	l.hold(h2.AppendPing(l.room(), true, [8]byte(f.Payload)))\n", ""},
+	{"SETTINGS are not acknowledged", "http2/link.go", "	l.hold(h2.AppendSettingsAck(l.room()))\n", ""},
+	{"a head of 100 does not go on over HTTP/2", "http2/client.go", "{ s.sendHead(up, false) }", "{ _ = up }"},
+	{"a stream that ends stays in line", "http2/flow.go", "	f.l.waiting.leave(f)\n", ""},
+	{"what a stream reserves is charged twice", "http2/flow.go", "		l.send.Take(n)\n", "		l.send.Take(2 * n)\n"},
+}
+
+func init() { faults = append(faults, h2faults...) }

@@ -1,0 +1,433 @@
+package simulate
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"golang.org/x/net/http2/hpack"
+)
+
+// The frames of RFC 9113 section 6, read and written by nothing that the gate
+// uses.
+const (
+	fData uint8 = iota
+	fHeaders
+	fPriority
+	fReset
+	fSettings
+	fPush
+	fPing
+	fGoAway
+	fWindow
+	fContinuation
+)
+
+const (
+	flagEnd     = 0x1 // of DATA and HEADERS
+	flagAck     = 0x1 // of SETTINGS and PING
+	flagWhole   = 0x4 // END_HEADERS
+	flagPadded  = 0x8
+	flagDepends = 0x20 // priority fields
+
+	h2Preface   = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	h2Window    = 1<<16 - 1
+	h2Frame     = 1 << 14
+	h2LastID    = 1<<31 - 1
+	codeNone    = 0
+	codeBad     = 1
+	codeInside  = 2
+	codeRefused = 7
+	codeCancel  = 8
+	codeCalm    = 11
+)
+
+var frameNames = [...]string{"DATA", "HEADERS", "PRIORITY", "RST_STREAM", "SETTINGS", "PUSH_PROMISE", "PING", "GOAWAY", "WINDOW_UPDATE", "CONTINUATION"}
+
+// h2Role is what a client or a container makes of frames that are well-formed.
+type h2Role interface {
+	head(id uint32, fields [][2]string, end bool)
+	data(id uint32, p []byte, length int, end bool)
+	windowUpdate(id uint32, n int)
+	reset(id uint32, code uint32)
+	goAway(last, code uint32)
+	settings(window int) // the gate's windows of streams have changed by so much
+	acked()
+}
+
+// h2End is the end of a connection over HTTP/2 that is not the gate's.
+type h2End struct {
+	*run
+	link *link
+	role h2Role
+	in   []byte // not complete
+
+	dec    *hpack.Decoder
+	fields [][2]string
+	enc    *hpack.Encoder
+	coded  bytes.Buffer
+	block  []byte
+	open   uint32 // the stream whose field block is not complete; 0 = none
+	ends   bool   // and whether the stream ends with it
+
+	settled  bool // the gate's SETTINGS has come
+	connects bool // it takes extended CONNECT
+	window   int  // that of a stream in the gate's SETTINGS
+	streams  int  // likewise: most at once
+	send     int  // what may be sent on the connection
+	recv     int  // what the gate may send on it
+	charged  int  // octets of DATA sent
+	granted  int  // increments of the connection's window
+
+	queue   []byte // what is to be sent in pieces
+	piece   int    // 0 = at once
+	gap     int64
+	drips   bool
+	behind  []func() // called when the queue is empty
+	pings   int      // of ours that wait for their answer
+	ourAcks int      // SETTINGS of ours that wait for theirs
+	deadEnd bool
+}
+
+func (e *h2End) init(r *run, l *link, role h2Role) {
+	*e = h2End{run: r, link: l, role: role, window: h2Window, streams: 100, send: h2Window, recv: h2Window}
+	e.dec = hpack.NewDecoder(4096, func(f hpack.HeaderField) { e.fields = append(e.fields, [2]string{f.Name, f.Value}) })
+	e.enc = hpack.NewEncoder(&e.coded)
+}
+
+// wrong is a finding about what the gate sends.
+func (e *h2End) wrong(format string, args ...any) {
+	e.found("%s: %s", e.link, fmt.Sprintf(format, args...))
+	e.deadEnd = true
+}
+
+// frame appends a frame.
+func frame(dst []byte, kind, flags uint8, id uint32, payload []byte) []byte {
+	n := len(payload)
+	dst = append(dst, byte(n>>16), byte(n>>8), byte(n), kind, flags)
+	return append(binary.BigEndian.AppendUint32(dst, id), payload...)
+}
+
+func word(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+
+func setting(dst []byte, id uint16, value int) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(dst, id), uint32(value))
+}
+
+// write sends bytes, at once or behind those that are sent in pieces.
+func (e *h2End) write(b []byte) {
+	if e.piece == 0 {
+		e.link.sendUp(b)
+		return
+	}
+	e.queue = append(e.queue, b...)
+	e.drip()
+}
+
+func (e *h2End) drip() {
+	if e.drips || len(e.queue) == 0 {
+		return
+	}
+	e.drips = true
+	e.after(e.gap, func() {
+		e.drips = false
+		n := min(len(e.queue), e.piece)
+		e.link.sendUp(e.queue[:n])
+		if e.queue = e.queue[n:]; len(e.queue) == 0 {
+			e.queue = nil
+			behind := e.behind
+			e.behind = nil
+			for _, f := range behind {
+				f()
+			}
+		}
+		e.drip()
+	})
+}
+
+// whenSent calls f when all that has been written is on its way.
+func (e *h2End) whenSent(f func()) {
+	if len(e.queue) == 0 {
+		f()
+	} else {
+		e.behind = append(e.behind, f)
+	}
+}
+
+// say writes a frame with a line in the trace.
+func (e *h2End) say(kind, flags uint8, id uint32, payload []byte) {
+	if e.tracing {
+		e.note("peer   %s sends %s %d, flags %x, %d octets", e.link, frameNames[kind], id, flags, len(payload))
+	}
+	e.write(frame(nil, kind, flags, id, payload))
+}
+
+// encode makes a field block.
+func (e *h2End) encode(fields [][2]string) []byte {
+	e.coded.Reset()
+	for _, f := range fields {
+		_ = e.enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: e.rng.IntN(16) == 0})
+	}
+	return e.coded.Bytes()
+}
+
+// sendHead writes a field block, in as many frames as are drawn.
+func (e *h2End) sendHead(id uint32, fields [][2]string, end bool, x *h2Weights) {
+	block := e.encode(fields)
+	flags, kind := uint8(0), fHeaders
+	if end {
+		flags = flagEnd
+	}
+	var b []byte
+	for first := true; first || len(block) > 0; first = false {
+		n := len(block)
+		if e.chance(x.split) {
+			n = int(e.between(0, int64(n)))
+		}
+		part := block[:n]
+		block = block[n:]
+		if first {
+			var front, pad []byte
+			if e.chance(x.padded) {
+				pad = make([]byte, e.rng.IntN(20))
+				front = append(front, byte(len(pad)))
+				flags |= flagPadded
+			}
+			if e.chance(x.padded) {
+				front = append(front, 0, 0, 0, 0, byte(e.rng.IntN(256)))
+				flags |= flagDepends
+			}
+			part = append(append(front, part...), pad...)
+		}
+		if len(block) == 0 {
+			flags |= flagWhole
+		}
+		b = frame(b, kind, flags, id, part)
+		kind, flags = fContinuation, 0
+	}
+	if e.tracing {
+		e.note("peer   %s sends HEADERS %d, end %v: %v", e.link, id, end, fields)
+	}
+	e.write(b)
+}
+
+// sendData writes DATA of n octets at most, as the windows allow, and returns
+// how many octets of p went and how many were charged.
+func (e *h2End) sendData(id uint32, p []byte, window int, end bool, x *h2Weights) (n, charged int) {
+	n = min(len(p), window, e.send, h2Frame)
+	if n < 0 || n == 0 && len(p) > 0 {
+		return 0, 0
+	}
+	flags, payload := uint8(0), p[:n]
+	if room := min(window, e.send, h2Frame) - n; room > 0 && e.chance(x.padded) {
+		pad := e.rng.IntN(min(room, 30))
+		payload = append(append([]byte{byte(pad)}, payload...), make([]byte, pad)...)
+		flags |= flagPadded
+	}
+	if end && n == len(p) {
+		flags |= flagEnd
+	}
+	charged = len(payload)
+	e.send -= charged
+	e.charged += charged
+	e.say(fData, flags, id, payload)
+	return n, charged
+}
+
+// allow gives octets back to the window of the connection.
+func (e *h2End) allow(id uint32, n int) { e.say(fWindow, 0, id, word(uint32(n))) }
+
+// take reads the frames that have come.
+func (e *h2End) take(b []byte) {
+	e.in = append(e.in, b...)
+	for len(e.in) >= 9 && !e.deadEnd {
+		n := int(e.in[0])<<16 | int(e.in[1])<<8 | int(e.in[2])
+		if n > h2Frame {
+			e.wrong("a frame of %d octets", n)
+			return
+		}
+		if len(e.in) < 9+n {
+			return
+		}
+		kind, flags, id := e.in[3], e.in[4], binary.BigEndian.Uint32(e.in[5:])
+		payload := e.in[9 : 9+n]
+		if int(kind) >= len(frameNames) || id>>31 != 0 {
+			e.wrong("a frame of type %d on stream %d", kind, id)
+			return
+		}
+		if e.tracing {
+			e.note("peer   %s gets %s %d, flags %x, %d octets", e.link, frameNames[kind], id, flags, n)
+		}
+		e.takeFrame(kind, flags, id, payload)
+		e.in = e.in[9+n:]
+	}
+}
+
+func (e *h2End) takeFrame(kind, flags uint8, id uint32, p []byte) {
+	onStream := kind == fData || kind == fHeaders || kind == fReset || kind == fContinuation
+	switch {
+	case !e.settled && (kind != fSettings || flags&flagAck != 0):
+		e.wrong("%s before SETTINGS", frameNames[kind])
+	case e.open != 0 && (kind != fContinuation || id != e.open):
+		e.wrong("%s of %d within the field block of %d", frameNames[kind], id, e.open)
+	case onStream != (id != 0) && kind != fWindow:
+		e.wrong("%s on stream %d", frameNames[kind], id)
+	case kind == fData:
+		length := len(p)
+		if flags&flagPadded != 0 {
+			p = p[1 : len(p)-int(p[0])]
+		}
+		if e.recv -= length; e.recv < 0 && length > 0 {
+			e.wrong("DATA of %d beyond the window of the connection, by %d", id, -e.recv)
+			return
+		}
+		e.role.data(id, p, length, flags&flagEnd != 0)
+	case kind == fHeaders:
+		if flags&(flagPadded|flagDepends) != 0 {
+			e.wrong("HEADERS with flags %x, which the gate does not use", flags)
+			return
+		}
+		e.block, e.open, e.ends = append(e.block[:0], p...), id, flags&flagEnd != 0
+		e.endBlock(flags)
+	case kind == fContinuation:
+		if e.open == 0 {
+			e.wrong("CONTINUATION of %d behind no HEADERS", id)
+			return
+		}
+		e.block = append(e.block, p...)
+		e.endBlock(flags)
+	case kind == fReset:
+		if len(p) != 4 {
+			e.wrong("RST_STREAM of %d octets", len(p))
+			return
+		}
+		e.role.reset(id, binary.BigEndian.Uint32(p))
+	case kind == fSettings:
+		e.takeSettings(flags, p)
+	case kind == fPing:
+		e.takePing(flags, p)
+	case kind == fGoAway:
+		if len(p) < 8 {
+			e.wrong("GOAWAY of %d octets", len(p))
+			return
+		}
+		e.role.goAway(binary.BigEndian.Uint32(p), binary.BigEndian.Uint32(p[4:]))
+	case kind == fWindow:
+		e.takeWindow(id, p)
+	default:
+		e.wrong("%s, which the gate has no use for", frameNames[kind])
+	}
+}
+
+// endBlock decodes the field block if that is complete.
+func (e *h2End) endBlock(flags uint8) {
+	if flags&flagWhole == 0 {
+		return
+	}
+	id := e.open
+	e.open, e.fields = 0, e.fields[:0]
+	if _, err := e.dec.Write(e.block); err != nil {
+		e.wrong("field block of %d: %v", id, err)
+		return
+	}
+	if err := e.dec.Close(); err != nil {
+		e.wrong("field block of %d: %v", id, err)
+		return
+	}
+	regular := false
+	for _, f := range e.fields {
+		pseudo := f[0] != "" && f[0][0] == ':'
+		if f[0] == "" || pseudo && regular || f[0] != lower(f[0]) {
+			e.wrong("field block of %d: field %q", id, f[0])
+			return
+		}
+		regular = regular || !pseudo
+		switch f[0] {
+		case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
+			e.wrong("field block of %d: field %q", id, f[0])
+			return
+		case "te":
+			if f[1] != "trailers" {
+				e.wrong("field block of %d: te: %q", id, f[1])
+			}
+		}
+	}
+	e.role.head(id, e.fields, e.ends)
+}
+
+func lower(s string) string {
+	for i := range len(s) {
+		if s[i] >= 'A' && s[i] <= 'Z' {
+			return ""
+		}
+	}
+	return s
+}
+
+func (e *h2End) takeSettings(flags uint8, p []byte) {
+	if flags&flagAck != 0 {
+		if e.ourAcks--; e.ourAcks < 0 || len(p) > 0 {
+			e.wrong("an acknowledgement of SETTINGS that were not sent")
+			return
+		}
+		e.role.acked()
+		return
+	}
+	if len(p)%6 != 0 {
+		e.wrong("SETTINGS of %d octets", len(p))
+		return
+	}
+	e.settled = true
+	for ; len(p) > 0; p = p[6:] {
+		v := int(binary.BigEndian.Uint32(p[2:]))
+		switch binary.BigEndian.Uint16(p) {
+		case 2:
+			if v != 0 {
+				e.wrong("the gate takes pushes")
+			}
+		case 3:
+			e.streams = v
+		case 4:
+			if v > 1<<31-1 {
+				e.wrong("a window of %d", v)
+			}
+			change := v - e.window
+			e.window = v
+			e.role.settings(change)
+		case 8:
+			e.connects = v == 1
+		}
+	}
+	e.say(fSettings, flagAck, 0, nil)
+}
+
+func (e *h2End) takePing(flags uint8, p []byte) {
+	if len(p) != 8 {
+		e.wrong("PING of %d octets", len(p))
+		return
+	}
+	if flags&flagAck == 0 {
+		e.say(fPing, flagAck, 0, p)
+		return
+	}
+	if e.pings--; e.pings < 0 || string(p) != "how long" {
+		e.wrong("the answer to a PING that was not sent: %q", p)
+	}
+}
+
+func (e *h2End) takeWindow(id uint32, p []byte) {
+	if len(p) != 4 {
+		e.wrong("WINDOW_UPDATE of %d octets", len(p))
+		return
+	}
+	n := int(binary.BigEndian.Uint32(p))
+	if n == 0 || n >= 1<<31 {
+		e.wrong("WINDOW_UPDATE of %d by %d", id, n)
+		return
+	}
+	if id == 0 {
+		e.send += n
+		e.granted += n
+	}
+	e.role.windowUpdate(id, n)
+}
