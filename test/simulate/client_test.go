@@ -322,6 +322,7 @@ func (c *client) head(q *request) {
 	}
 	if byGate > 0 {
 		c.judgeReply(q, outcome, status)
+		c.judgeRetry(q, c.m.fields)
 		return
 	}
 	if q.odd != "" || q.probe || q.tainted {

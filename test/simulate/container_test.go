@@ -225,7 +225,7 @@ func (u *upPeer) judgeHead(q *request, method string) {
 	case q.touched > 0 && !idempotent:
 		u.found("request %d: a %s is sent again, of which bytes had gone out", q.id, q.method)
 	}
-	if limit := u.settings.gate.ConcurrencyLimit; limit > 0 && !u.dirty {
+	if limit := u.load.topLimit; limit > 0 && !u.dirty {
 		active := 0
 		for _, other := range u.links {
 			if o := other.request; o != nil && o.said < o.answer.full && other.link.file != nil && !other.gone {

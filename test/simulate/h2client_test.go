@@ -593,7 +593,7 @@ func (c *h2Client) goAway(last, code uint32) {
 	c.note("client %s: GOAWAY, last %d, code %d", c.link, last, code)
 	c.closing = true
 	switch {
-	case code == codeCalm && c.run.h2SlowHeads():
+	case code == codeCalm && (c.run.h2SlowHeads() || c.end.frames > 1000): // DATA of streams that are reset meanwhile counts
 		c.calm = true
 	case code != codeNone:
 		c.end.wrong("GOAWAY with code %d", code)

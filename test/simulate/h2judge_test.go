@@ -76,6 +76,7 @@ func (c *h2Client) head(id uint32, fields [][2]string, end bool) {
 	case byGate > 0:
 		if !q.grpc {
 			c.judgeReply(q, outcome, status)
+			c.judgeRetry(q, fields)
 		} else if q.endings != 1 || q.outcome.String() != outcome {
 			c.found("request %d: answered with %s, but it has ended with %s", q.id, outcome, q.outcome)
 		}

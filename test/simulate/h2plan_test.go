@@ -3,6 +3,7 @@ package simulate
 import (
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
@@ -12,9 +13,9 @@ import (
 // source of their own: what is drawn for the others stays what it was.
 type h2Settings struct {
 	speaks upstream.Protocol // what the gate speaks to the container
-	share float64 // of clients
-	most  int     // streams of a client at once
-	table int     // SETTINGS_HEADER_TABLE_SIZE
+	share  float64           // of clients
+	most   int               // streams of a client at once
+	table  int               // SETTINGS_HEADER_TABLE_SIZE
 
 	windows  []int // of streams: one of them for each connection
 	policy   policy
@@ -112,6 +113,9 @@ func (q *request) fields2() [][2]string {
 	}
 	if q.trail {
 		f = append(f, [2]string{"te", "trailers"})
+	}
+	for _, line := range q.lines {
+		f = append(f, [2]string{strings.ToLower(line[0]), line[1]})
 	}
 	return append(f, [2]string{"x-sim", strconv.Itoa(q.id)})
 }

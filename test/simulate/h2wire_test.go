@@ -78,6 +78,7 @@ type h2End struct {
 	recv     int  // what the gate may send on it
 	charged  int  // octets of DATA sent
 	granted  int  // increments of the connection's window
+	frames   int  // of DATA sent
 
 	queue   []byte // what is to be sent in pieces
 	piece   int    // 0 = at once
@@ -230,6 +231,7 @@ func (e *h2End) sendData(id uint32, p []byte, window int, end bool, x *h2Weights
 	charged = len(payload)
 	e.send -= charged
 	e.charged += charged
+	e.frames++
 	e.say(fData, flags, id, payload)
 	return n, charged
 }

@@ -78,6 +78,8 @@ func (r *run) Begin(x *gate.Record) {
 	}
 	q.begun++
 	q.begunAt, r.activeAt = r.now, r.now
+	q.record = x
+	r.noteFull()
 	r.exchanges++
 	if q.over2 {
 		r.exchanges2++
@@ -114,6 +116,7 @@ func (r *run) End(x *gate.Record) {
 	}
 	r.outcomes[x.Outcome]++
 	r.judgeEnd(q, x)
+	r.judgeDeadline(q, x)
 }
 
 // Rejected is gate.Observer.
@@ -144,8 +147,8 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 	case gate.Tunnelled:
 		why(a.switches, "no protocol was switched")
 	case gate.QueueFull:
-		if g.ConcurrencyLimit > 0 {
-			why(r.gate.Admission.InFlight() >= g.ConcurrencyLimit && r.gate.Admission.QueueDepth() >= g.QueueCapacity, "there is a slot or a place")
+		if r.gate.Admission.Limit() > 0 {
+			why(r.judgeQueueFull(q), "there is a slot or a place")
 		} else {
 			why(r.gate.Pending.Held() >= g.QueueCapacity, "there is a place")
 		}
@@ -185,6 +188,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 	case gate.UpstreamBrokeOff:
 		why(q.breaks > 0 || a.wrong || q.tainted, "the container has not broken off")
 		why(!a.whole(q, q.said, a.hard) || q.breaks > 0, "the answer is whole")
+	case gate.DeadlineExceeded: // judgeDeadline
 	case gate.BadRequest:
 		why(false, "the request is well-formed")
 	default:
@@ -320,7 +324,8 @@ func (r *run) look(calm bool) {
 	g := &r.settings.gate
 	adm := r.gate.Admission
 	inFlight, depth := adm.InFlight(), adm.QueueDepth()
-	if limit := g.ConcurrencyLimit; limit > 0 {
+	if r.lookLimit(); g.Overload.AutoLimit != nil {
+	} else if limit := g.ConcurrencyLimit; limit > 0 {
 		if inFlight > limit || depth > g.QueueCapacity {
 			r.found("%d in flight of %d, %d queued of %d", inFlight, limit, depth, g.QueueCapacity)
 		}
@@ -366,6 +371,7 @@ func (r *run) look(calm bool) {
 		}
 	}
 	r.lookH2()
+	r.lookDeadlines()
 	if held := r.gate.Pending.Held(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 15*millisecond+r.slack() {
 		r.found("%d requests are held, and the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
 	}
@@ -421,7 +427,11 @@ func (r *run) judgeRest() {
 			r.found("client %d: has not come to an end", c.id)
 		}
 	}
-	r.judgeOrder()
+	if r.fair() {
+		r.judgeFairness()
+	} else {
+		r.judgeOrder()
+	}
 }
 
 // judgeOrder looks whether those that came first were admitted first. A loop

@@ -173,6 +173,12 @@ type request struct {
 	grpc  bool // a call of gRPC
 	on2   *h2Stream
 
+	lines    [][2]string // more fields
+	tenant   string
+	class    int
+	deadline int64 // 0 = none
+	record   *gate.Record
+
 	ledger
 }
 
@@ -219,6 +225,7 @@ func (r *run) plan(c *client) *request {
 	q.id, q.client, q.method, q.minor, q.leaveAt, q.leaveAfter, q.slowAt = len(r.requests)+1, c, "GET", 1, -1, -1, -1
 	r.requests = append(r.requests, q)
 	q.thinks = w.between(0, s.think)
+	r.load.mark(q, &s.gate.Overload)
 	size := func() int {
 		if w.rng.IntN(4) == 0 {
 			return int(w.between(0, int64(s.bodies)))
@@ -324,6 +331,9 @@ func (q *request) write(w *world) {
 		if q.expect {
 			b = append(b, "Expect: 100-continue\r\n"...)
 		}
+	}
+	for _, line := range q.lines {
+		b = append(append(append(append(b, line[0]...), ": "...), line[1]...), "\r\n"...)
 	}
 	b = append(appendNumber(b, "X-Sim: ", q.id), "\r\n"...)
 	q.head = len(b)

@@ -29,6 +29,8 @@ type run struct {
 	requests  []*request
 	h2        h2Settings
 	h2clients []*h2Client
+	load      *overload
+	fullAt    int64 // when a request found the queue full last
 
 	exchanges   int
 	exchanges2  int // of them over HTTP/2
@@ -74,7 +76,7 @@ func simulate(seed uint64, tracing bool, c changes) (res result) {
 	k := newKernel(w)
 	r := &run{world: w, kernel: k}
 	r.settings = draw(w, k)
-	r.h2 = drawH2(seed, r.settings, k)
+	r.h2, r.load = drawH2(seed, r.settings, k), drawOverload(seed, r.settings)
 	r.apply(c)
 	res.seed, res.changes = seed, c
 	if c != nil || tracing {
@@ -97,6 +99,7 @@ func (r *run) life() {
 		config.Descriptors = gate.NewDescriptors(s.descriptors + 8*s.loops)
 		r.keepInStep()
 	}
+	config.Admission = r.admission(&config)
 	g, err := gate.New(config)
 	if err != nil {
 		panic(err)

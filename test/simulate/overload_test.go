@@ -1,0 +1,349 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// overload is what a seed draws of the settings that deal with too many
+// requests, and what the oracle knows of them. It has a source of choices of its
+// own.
+type overload struct {
+	*world
+	keys      int     // of those who wait
+	class     float64 // share of requests that name one
+	deadline  float64 // likewise
+	topLimit  int     // the highest that the limit may become
+	allowed   int     // the highest limit since the last look
+	inFlight  int     // at the last look
+	longestOK int64   // of the exchanges that were served
+}
+
+// lateness is how a deadline is written, in ms.
+var lateness = []func(ms int64) string{
+	func(ms int64) string { return fmt.Sprintf("%dm", ms) },
+	func(ms int64) string { return fmt.Sprintf("%du", ms*1000) },
+	func(ms int64) string { return fmt.Sprintf("%dms", ms) },
+	func(ms int64) string { return fmt.Sprintf("%.3fs", float64(ms)/1000) },
+}
+
+func selector(text string) gate.Selector {
+	s, err := gate.ParseSelector(text)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func drawOverload(seed uint64, s *settings) *overload {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 0x0ff))}
+	g := &s.gate
+	o := &overload{world: w, topLimit: g.ConcurrencyLimit}
+	if w.chance(0.6) {
+		return o
+	}
+	c := &g.Overload
+	if w.chance(0.3) {
+		low := 1 + w.rng.IntN(3)
+		c.AutoLimit = &gate.LimitRange{Min: low, Max: low + w.rng.IntN(20)}
+		o.topLimit = c.AutoLimit.Max
+	} else if g.ConcurrencyLimit == 0 {
+		g.ConcurrencyLimit = pick(w, 1, 2, 3, 10)
+		o.topLimit = g.ConcurrencyLimit
+	}
+	g.QueueCapacity = pick(w, 1, 3, 10, 100)
+	if w.chance(0.6) {
+		c.FairBy = selector(pick(w, "header:X-Tenant", "header:x-tenant", "peer"))
+		o.keys = int(w.between(1, 6))
+	}
+	if w.chance(0.5) {
+		c.PriorityBy = selector("header:Priority")
+		o.class = pick(w, 0.3, 0.9)
+	}
+	if w.chance(0.5) {
+		c.DeadlineBy = selector(pick(w, "header:grpc-timeout", "header:X-Deadline"))
+		o.deadline = pick(w, 0.1, 0.5)
+	}
+	c.MeasuredRetry = w.chance(0.5)
+	return o
+}
+
+// admission is what c asks for, on the clock of the world.
+func (r *run) admission(c *gate.Config) *gate.Admission {
+	limit := c.ConcurrencyLimit
+	if a := c.Overload.AutoLimit; a != nil {
+		limit = gate.NewAutoLimit(*a).Limit()
+	}
+	return gate.NewAdmission(gate.AdmissionConfig{
+		Limit: limit, Capacity: c.QueueCapacity, Fair: r.fair(), Clock: r.kernel.Nanotime,
+	})
+}
+
+// fair reports whether the queue is more than a FIFO.
+func (r *run) fair() bool {
+	c := &r.settings.gate.Overload
+	return c.FairBy.Set() || c.PriorityBy.Set()
+}
+
+// mark draws what q says of itself.
+func (o *overload) mark(q *request, c *gate.OverloadConfig) {
+	q.class = gate.DefaultClass
+	if o.keys > 0 && o.rng.IntN(8) > 0 {
+		n := o.rng.IntN(o.keys)
+		if o.rng.IntN(2) == 0 {
+			n = 0 // one asks more often than others
+		}
+		q.tenant = "t" + strconv.Itoa(n)
+		q.lines = append(q.lines, [2]string{"X-Tenant", q.tenant})
+	}
+	if o.chance(o.class) {
+		n := o.rng.IntN(gate.Classes)
+		q.class = n
+		text := pick(o.world, "%d", "u=%d", "i, u=%d", "u=%d,i")
+		if o.rng.IntN(10) == 0 {
+			text, q.class = "x%d", gate.DefaultClass
+		}
+		q.lines = append(q.lines, [2]string{"Priority", fmt.Sprintf(text, n)})
+	}
+	if o.chance(o.deadline) {
+		ms := o.spread(1, 4000)
+		q.deadline = ms * millisecond
+		q.lines = append(q.lines, [2]string{c.DeadlineBy.String()[len("header:"):], pick(o.world, lateness...)(ms)})
+	}
+}
+
+// key is what q takes turns by, with those of its class.
+func (r *run) key(q *request) string {
+	switch r.settings.gate.Overload.FairBy.String() {
+	case "":
+		return ""
+	case "peer":
+		return q.from
+	}
+	return q.tenant
+}
+
+// lookLimit looks whether the limit holds, which may move.
+func (r *run) lookLimit() {
+	o, g := r.load, &r.settings.gate
+	a := r.gate.Admission
+	if g.Overload.AutoLimit == nil {
+		return
+	}
+	limit, inFlight := a.Limit(), a.InFlight()
+	o.allowed = max(o.allowed, limit)
+	switch depth := a.QueueDepth(); {
+	case limit < g.Overload.AutoLimit.Min || limit > o.topLimit:
+		r.found("the limit is %d, of %v", limit, *g.Overload.AutoLimit)
+	case inFlight > o.allowed && inFlight > o.inFlight:
+		r.found("%d in flight, %d before, and the limit was %d at most", inFlight, o.inFlight, o.allowed)
+	case depth > g.QueueCapacity:
+		r.found("%d queued of %d", depth, g.QueueCapacity)
+	case depth > 0 && inFlight < limit:
+		r.found("%d wait, and %d of %d are in flight", depth, inFlight, limit)
+	}
+	o.allowed, o.inFlight = limit, inFlight
+}
+
+// judgeDeadline looks whether a request ended for its deadline, or in spite of
+// it, as it has to.
+func (r *run) judgeDeadline(q *request, x *gate.Record) {
+	o := r.load
+	age := r.now - q.begunAt
+	if x.Outcome == gate.Served {
+		o.longestOK = max(o.longestOK, age)
+	}
+	if a := r.gate.Admission; r.settings.gate.Overload.AutoLimit != nil {
+		o.allowed = max(o.allowed, a.Limit())
+	}
+	if q.deadline == 0 || r.settings.gate.Overload.DeadlineBy == (gate.Selector{}) {
+		if x.Outcome == gate.DeadlineExceeded {
+			r.found("request %d: deadline-exceeded, and it has none", q.id)
+		}
+		return
+	}
+	if x.Outcome != gate.DeadlineExceeded {
+		if x.Forwarded > time.Duration(q.begunAt+q.deadline+r.kernel.held+millisecond) {
+			r.found("request %d: sent to the container %v after its deadline", q.id, x.Forwarded-time.Duration(q.begunAt+q.deadline))
+		}
+		return
+	}
+	typical := o.longestOK
+	if r.outcomes[gate.Served] < 16 {
+		typical = 0 // nothing is known of how long the container takes
+	}
+	if age+typical < q.deadline {
+		r.found("request %d: deadline-exceeded after %v, of %v", q.id, time.Duration(age), time.Duration(q.deadline))
+	}
+	if q.heads > 0 && q.breaks == 0 {
+		r.found("request %d: deadline-exceeded, and the container has it", q.id)
+	}
+}
+
+// lookDeadlines looks, when all is calm, whether anyone waits for too long.
+func (r *run) lookDeadlines() {
+	if !r.settings.gate.Overload.DeadlineBy.Set() {
+		return
+	}
+	for q := range r.underWay {
+		if q.deadline > 0 && q.record.Forwarded == 0 && q.heads == 0 && r.now > q.begunAt+q.deadline+r.slack() && r.waitsFor(q) {
+			r.suspects = append(r.suspects, q)
+		}
+	}
+	if q := firstOf(r.suspects); q != nil {
+		r.found("request %d: waits %v after its deadline", q.id, time.Duration(r.now-q.begunAt-q.deadline))
+	}
+	r.suspects = r.suspects[:0]
+}
+
+// waitsFor reports that q waits for its turn. One that has it may wait for a
+// descriptor, or for a container that does not listen, without a clock for
+// that.
+func (r *run) waitsFor(q *request) bool { return q.record.Admitted == 0 }
+
+// judgeRetry looks at what a reply of the gate's own says of the time after
+// which a client may try again.
+func (r *run) judgeRetry(q *request, fields [][2]string) {
+	text, n := get(fields, "Retry-After")
+	o := q.outcome
+	if q.endings == 0 {
+		return
+	}
+	seconds, err := strconv.Atoi(text)
+	switch {
+	case !o.Meaning().Retry && n == 0:
+	case !o.Meaning().Retry || n != 1 || err != nil || seconds < 1 || seconds > 60:
+		r.found("request %d: Retry-After %q in a reply that says %s", q.id, text, o)
+	case seconds != 1 && !(r.settings.gate.Overload.MeasuredRetry && (o == gate.QueueFull || o == gate.QueueWaitExpired)):
+		r.found("request %d: Retry-After %q, which has not been measured", q.id, text)
+	}
+}
+
+// judgeQueueFull looks whether a full queue is the reason that it is said to
+// be. One that gives way to another learns of that later.
+func (r *run) judgeQueueFull(q *request) bool {
+	a := r.gate.Admission
+	full := a.InFlight() >= a.Limit() && a.QueueDepth() >= r.settings.gate.QueueCapacity
+	return full || r.fair() && r.fullAt >= q.begunAt
+}
+
+// noteFull notes that a request that begins now finds the queue full.
+func (r *run) noteFull() {
+	if a := r.gate.Admission; a.Limit() > 0 && a.InFlight() >= a.Limit() && a.QueueDepth() >= r.settings.gate.QueueCapacity {
+		r.fullAt = r.now
+	}
+}
+
+// left is when q was no longer one of those who wait.
+func (q *request) left() int64 {
+	if q.admittedAt > 0 {
+		return int64(q.admittedAt)
+	}
+	return q.endedAt
+}
+
+// judgeFairness looks at the whole life, when it is over: whether those who had
+// to wait had their turns.
+func (r *run) judgeFairness() {
+	var all []*request
+	for _, q := range r.requests {
+		if q.begun == 1 && q.endings == 1 {
+			all = append(all, q)
+		}
+	}
+	slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(a.order, b.order) })
+	for _, q := range all {
+		if q.outcome == gate.QueueFull && r.settings.gate.QueueCapacity > 0 {
+			r.judgeShed(q, all)
+		}
+	}
+	r.judgeKeys(all)
+	if r.kernel.held == 0 {
+		r.judgeAging(all)
+	}
+}
+
+// judgeShed looks whether it was q that had to give way.
+func (r *run) judgeShed(q *request, all []*request) {
+	mine, others := 0, map[string]int{}
+	for _, o := range all {
+		if o.class == q.class && r.key(o) == r.key(q) && o.begunAt <= q.endedAt && o.left() >= q.begunAt {
+			mine++ // at most
+		}
+		if o.begunAt >= q.begunAt || o.left() <= q.endedAt+r.kernel.held {
+			continue
+		}
+		// o has waited before q came, and after it went.
+		if o.class > q.class {
+			r.found("request %d: gives way, of class %d, while %d waits, of class %d", q.id, q.class, o.id, o.class)
+			return
+		}
+		if o.class == q.class {
+			others[r.key(o)]++
+		}
+	}
+	for key, n := range others {
+		if n > mine {
+			r.found("request %d: gives way, one of %d at most, while %d of %q wait", q.id, mine, n, key)
+			return
+		}
+	}
+}
+
+// judgeKeys looks whether each key's requests went first come, first served,
+// and whether some key waited for longer than its share.
+func (r *run) judgeKeys(all []*request) {
+	type lane struct {
+		class int
+		key   string
+	}
+	latest := map[lane]*request{}
+	for _, q := range all {
+		if q.admittedAt == 0 {
+			continue
+		}
+		l := lane{q.class, r.key(q)}
+		if o := latest[l]; o != nil && o.admittedAt > q.admittedAt+time.Duration(r.kernel.held) {
+			r.found("request %d: admitted at %v, and %d, which came before with the same key, at %v", q.id, q.admittedAt, o.id, o.admittedAt)
+			return
+		}
+		latest[l] = q
+	}
+}
+
+// judgeAging looks whether a class was passed over for longer than it may be.
+func (r *run) judgeAging(all []*request) {
+	const most = 16 + gate.Classes
+	byGrant := slices.Clone(all)
+	byGrant = slices.DeleteFunc(byGrant, func(q *request) bool { return q.admittedAt == 0 })
+	slices.SortStableFunc(byGrant, func(a, b *request) int { return cmp.Compare(a.admittedAt, b.admittedAt) })
+	for class := range gate.Classes {
+		var waiting []*request // of the class
+		for _, q := range all {
+			if q.class == class && q.left() > q.begunAt {
+				waiting = append(waiting, q)
+			}
+		}
+		for _, w := range waiting {
+			passed := 0
+			for _, g := range byGrant {
+				at := int64(g.admittedAt)
+				if at <= w.begunAt || at >= w.left() || at == g.begunAt {
+					continue
+				}
+				if g.class == class {
+					passed = 0
+				} else if passed++; passed > most {
+					r.found("request %d: of class %d, %d slots in a row have gone to others while it waited", w.id, class, passed)
+					return
+				}
+			}
+		}
+	}
+}
