@@ -14,6 +14,7 @@ type container struct {
 	stoppedAt int64 // since when it does not
 	links     []*upPeer
 	idle      int64 // closes connections that have been idle for so long; 0 = does not
+	away      int   // connections over HTTP/2 that it has ended by GOAWAY
 	fresh     int   // connections ended that had not carried a request
 }
 
@@ -34,7 +35,9 @@ type upPeer struct {
 	idleSeq    int
 	headFrom   int64 // when the first byte of the head came
 	idleClosed bool
-	tunnel     int // bytes of a tunnel
+	tunnel     int  // bytes of a tunnel
+	two        bool // a stream over HTTP/2
+	conn       *h2Up
 }
 
 // accept decides what becomes of an attempt to connect.
@@ -42,6 +45,9 @@ func (c *container) accept(l *link) (listening, atOnce bool) {
 	u := c.scratch.peer()
 	u.container, u.link = c, l
 	l.peer = u
+	if c.h2.up {
+		l.peer = &h2Door{upPeer: u}
+	}
 	listening = c.listening
 	atOnce = c.rng.IntN(2) == 0
 	if listening {
@@ -130,6 +136,9 @@ func (u *upPeer) readHead() bool {
 		u.found("request %d: framed badly at the container: %q", q.id, u.m.fields)
 		return false
 	}
+	if q.plain != nil { // it was over HTTP/2 before
+		q.answer, q.plain = *q.plain, nil
+	}
 	u.request, u.reading, u.taken, u.answered, u.answering = q, true, 0, false, false
 	u.judgeHead(q, method)
 	u.served++
@@ -211,7 +220,7 @@ func (u *upPeer) judgeHead(q *request, method string) {
 	if q.begun == 0 {
 		u.found("request %d: at the container before it has been counted", q.id)
 	}
-	if u.link.segment == 0 && q.endedAt != 0 && q.endedAt < u.now-u.link.delay-u.held {
+	if u.link.segment == 0 && !u.two && q.endedAt != 0 && q.endedAt < u.now-u.link.delay-u.held {
 		u.found("request %d: sent to the container although it ended at %d", q.id, q.endedAt)
 	}
 	idempotent := q.method == "GET" || q.method == "HEAD" || q.method == "PUT" || q.method == "DELETE"
@@ -228,7 +237,7 @@ func (u *upPeer) judgeHead(q *request, method string) {
 	if limit := u.load.topLimit; limit > 0 && !u.dirty {
 		active := 0
 		for _, other := range u.links {
-			if o := other.request; o != nil && o.said < o.answer.full && other.link.file != nil && !other.gone {
+			if o := other.request; o != nil && o.said < o.answer.full && !(other.two && o.endings > 0) && other.link.file != nil && !other.gone {
 				active++
 				if o != q {
 					u.note("at work: %d on %s", o.id, other.link)
@@ -381,12 +390,16 @@ const stolen = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nX-Sim: 0\r\n\r\nstolen"
 // end ends the connection.
 func (u *upPeer) end(hard bool) {
 	u.gone = true
+	unwelcome := u.unwelcome()
+	if u.conn != nil {
+		u.conn.lostAnswers()
+	}
 	if q := u.request; q != nil {
 		q.breaks++
 		q.brokeAt = u.now
 		q.brokeHard = hard
-		q.staleBreak = q.staleBreak || u.served > 1 && (q.said == 0 || hard)
-		q.unheard = u.served > 1 && q.said == 0
+		q.staleBreak = q.staleBreak || (u.served > 1 || unwelcome) && (q.said == 0 || hard)
+		q.unheard = u.served > 1 && q.said == 0 && (!u.two || q.startedAt == 0)
 	} else if q := u.last; q != nil && !u.link.upReached() && hard {
 		q.breaks++
 		q.brokeHard = true
@@ -395,7 +408,7 @@ func (u *upPeer) end(hard bool) {
 		q.breaks++
 		q.touched++
 		q.brokeAt = u.now
-		q.staleBreak = q.staleBreak || u.served > 0
+		q.staleBreak = q.staleBreak || u.served > 0 || unwelcome
 		q.unheard = u.served > 0
 	} else if len(u.m.buf) > 0 {
 		u.vague++
@@ -408,6 +421,15 @@ func (u *upPeer) end(hard bool) {
 	} else {
 		u.link.leave()
 	}
+}
+
+// unwelcome reports whether a connection that ends without a word may mean that
+// the container does not speak its protocol.
+func (u *upPeer) unwelcome() bool {
+	if u.two {
+		return u.conn != nil && !u.conn.strict
+	}
+	return u.h2.upH2 && !u.h2.onlyH2
 }
 
 // ended is peer: the gate has said that no more comes.
@@ -446,7 +468,7 @@ func (u *upPeer) missed(b []byte) {
 	q.breaks++
 	q.touched++
 	q.brokeAt = u.now
-	q.staleBreak = q.staleBreak || u.served > 0
+	q.staleBreak = q.staleBreak || u.served > 0 || u.unwelcome()
 	q.unheard = u.served > 0 && !u.dirty
 	if u.served == 0 {
 		u.fresh++

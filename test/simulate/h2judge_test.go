@@ -216,7 +216,7 @@ func (c *h2Client) reset(id uint32, code uint32) {
 			c.end.wrong("a tunnel is reset with code %d", code)
 		}
 	case s.ended:
-		if code != codeNone {
+		if code != codeNone && code != codeInside { // its upload has taken too long, say
 			c.end.wrong("RST_STREAM of %d, which has ended, with code %d", id, code)
 		}
 		s.sentEnd = true // there is no use in the rest
@@ -252,7 +252,7 @@ func (c *h2Client) judgeRefused2(s *h2Stream) {
 	case q.begun > 0:
 		c.found("request %d: refused by GOAWAY, and counted", q.id)
 	case c.calm, c.run.settings.descriptors > 0:
-	case c.pausedAt != 0, c.run.h2Drips(2000) > 200*millisecond: // its acknowledgement took too long
+	case c.pausedAt != 0, c.end.piece > 0, c.run.h2Drips(2000) > 200*millisecond: // its acknowledgement took too long
 	case c.warnedAt == 0, s.openedAt <= c.warnedAt, c.now-c.warnedAt < 150*millisecond:
 		c.found("request %d: refused by GOAWAY, which has not been announced", q.id)
 	}
@@ -269,17 +269,18 @@ func (c *h2Client) lost2(reset bool) {
 		if s.final {
 			q.verdict = cutOff
 		}
-		patient := c.slowUntil == 0 && c.pausedAt == 0 && c.run.h2Drips(len(q.answer.wire)+2000) < second
+		patient := c.slowUntil == 0 && c.pausedAt == 0 && (c.link.segment == 0 || c.link.segment > 100) && c.run.h2Drips(len(q.answer.wire)+2000) < second
 		switch {
 		case q.leftAt > 0, c.calm, q.tainted:
 		case s.ended:
 		case q.begun > 0 && q.endings == 0:
 			c.found("request %d: its connection ends (reset %v), and it has not ended", q.id, reset)
-		case q.begun > 0 && c.ending.Load() && !patient: // the gate has waited for its client to read
+		case q.begun > 0 && c.drainedAt > 0 && !patient: // the gate has waited for its client to read
+		case q.begun > 0 && c.run.settings.descriptors > 0: // without a stream it was idle, and gave way
 		case q.begun > 0:
 			c.found("request %d: ended with %s, and its connection ends before its client knows (reset %v)", q.id, q.outcome, reset)
 		case c.run.settings.descriptors > 0: // one that is idle gives way
-		case c.ending.Load() && !c.end.settled && c.run.h2Drips(100) > 50*millisecond: // nothing had come of it
+		case c.ending.Load() && !c.end.settled: // its first bytes have come in pieces
 		case c.run.h2SlowHeads():
 		case q.odd != "" || q.probe:
 			if patient {
@@ -295,7 +296,7 @@ func (c *h2Client) lost2(reset bool) {
 // look2 looks at what holds when nothing is on its way.
 func (c *h2Client) look2() {
 	l := c.link
-	if l == nil || c.went || l.file == nil || l.paused || !l.upReached() || !l.downReached() || len(l.in) > 0 || len(c.end.queue) > 0 || l.noRoom {
+	if l == nil || c.went || l.file == nil || l.paused || !l.upReached() || !l.downReached() || l.unread() > 0 || len(c.end.queue) > 0 || l.noRoom {
 		return
 	}
 	r := c.run
@@ -342,8 +343,8 @@ func (r *run) lookH2() {
 	if len(r.h2clients) == 0 || r.settings.gate.HardConcurrency {
 		return
 	}
-	for q := range r.underWay {
-		if q.over2 && q.canceledAt > 0 && q.leftOn.file != nil && q.leftOn.upReached() && len(q.leftOn.in) == 0 && q.verdict != tunnelled && !q.answer.switches &&
+	for _, q := range r.underWay {
+		if q.over2 && q.canceledAt > 0 && q.leftOn.file != nil && q.leftOn.upReached() && q.leftOn.unread() == 0 && q.verdict != tunnelled && !q.answer.switches &&
 			r.now-max(q.canceledAt, q.leftOn.reachedAt) > 10*millisecond+r.kernel.held {
 			r.suspects = append(r.suspects, q)
 		}

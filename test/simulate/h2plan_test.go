@@ -12,10 +12,16 @@ import (
 // h2Settings are what a seed draws for people that speak HTTP/2. They have a
 // source of their own: what is drawn for the others stays what it was.
 type h2Settings struct {
-	speaks upstream.Protocol // what the gate speaks to the container
-	share  float64           // of clients
-	most   int               // streams of a client at once
-	table  int               // SETTINGS_HEADER_TABLE_SIZE
+	speaks   upstream.Protocol // what the gate speaks to the container
+	up       bool              // the container may be asked over HTTP/2
+	upH2     bool              // and speaks it
+	onlyH2   bool              // and nothing else
+	upMost   int               // streams at once that it takes; 0 = any
+	upRefuse float64           // of streams
+	upAway   float64           // of connections
+	share    float64           // of clients
+	most     int               // streams of a client at once
+	table    int               // SETTINGS_HEADER_TABLE_SIZE
 
 	windows  []int // of streams: one of them for each connection
 	policy   policy
@@ -44,11 +50,17 @@ const (
 
 func drawH2(seed uint64, s *settings, k *kernel) (h h2Settings) {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 0x42))}
-	if w.chance(0.5) {
+	h.speaks = upstream.HTTP1
+	if w.chance(0.4) {
 		return h
 	}
-	h.speaks = upstream.HTTP1
-	h.share = pick(w, 0.3, 1, 1)
+	h.windows = []int{h2Window}
+	h.table = 4096
+	h.most = 1
+	if w.chance(0.8) {
+		h.share = pick(w, 0.3, 1, 1)
+	}
+	h.drawContainer(w, s)
 	for _, p := range []*float64{&h.split, &h.padded, &h.resize, &h.pings, &h.grpc, &h.announces, &h.inTime, &h.cancels, &h.paused, &h.late} {
 		if w.chance(0.4) {
 			*p = pick(w, 0.02, 0.1, 0.3, 0.7)
@@ -58,7 +70,7 @@ func drawH2(seed uint64, s *settings, k *kernel) (h h2Settings) {
 	h.table = pick(w, 4096, 4096, 0, 100)
 	h.windows = []int{h2Window}
 	if w.chance(0.4) {
-		h.windows = []int{h2Window, int(w.spread(1, 1<<18)), 1 << 20, 0}
+		h.windows = []int{h2Window, int(w.spread(1000, 1<<18)), 1 << 20, 0}
 	}
 	h.policy = pick(w, atOnce, byHalves, delayed)
 	if w.chance(0.2) {
@@ -129,7 +141,7 @@ func (r *run) h2Drips(n int) int64 {
 		took += int64(n/r.h2.piece+2) * (r.h2.pieceGap + 1)
 	}
 	if s := r.kernel.settings.segment; s > 0 {
-		took += 12 * int64(n) * d // segments may be of one byte, which may have a frame of its own
+		took += int64(n) * d // segments may be of one byte
 	}
 	return took + r.slack()
 }
@@ -148,4 +160,25 @@ func (r *run) overHTTP2(c *client) (start func()) {
 	two := &h2Client{client: c}
 	r.h2clients = append(r.h2clients, two)
 	return two.start
+}
+
+// drawContainer draws what the container speaks.
+func (h *h2Settings) drawContainer(w *world, s *settings) {
+	if w.chance(0.8) {
+		return
+	}
+	h.up = true
+	switch w.rng.IntN(3) {
+	case 0: // it does not speak HTTP/2, and the gate has to find out
+		h.speaks = upstream.Auto
+	case 1:
+		h.speaks, h.upH2 = upstream.Auto, true
+	default:
+		h.speaks, h.upH2, h.onlyH2 = upstream.H2C, true, true
+	}
+	if h.upH2 {
+		s.w.upgrade, s.w.unasked, s.w.surplus, s.w.extra = 0, 0, 0, 0
+		h.upMost = pick(w, 0, 0, 1, 2, 10)
+		h.upRefuse, h.upAway = pick(w, 0, 0, 0.05, 0.3), pick(w, 0, 0, 0.3, 0.9)
+	}
 }

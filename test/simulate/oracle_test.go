@@ -67,6 +67,7 @@ type ledger struct {
 	touched      int  // of those, how often bytes of it had gone out
 	tunnelEnded  int
 	canceledAt   int64 // its RST_STREAM was sent
+	refusals     int   // the container has said that it has not processed it
 }
 
 // Begin is gate.Observer.
@@ -166,25 +167,25 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		why(a.switches || !answerThere || x.Status == a.status && q.client.link.takes(r.slack()) || q.client.slowUntil > q.begunAt || q.sentWhole == 0 || q.sentWhole > r.now-r.slack() || !q.client.link.taken(), "the answer had come")
 	case gate.ResponseStartTimeout:
 		why(g.ResponseStartTimeout > 0 && age >= int64(g.ResponseStartTimeout), "its time is not over")
-		why(q.startedAt == 0 || q.breaks > 0 || q.startedAt+r.trickle(q) > q.begunAt+int64(g.ResponseStartTimeout), "the answer had begun")
+		why(q.startedAt == 0 || q.plain != nil || q.breaks > 0 || q.startedAt+r.trickle(q) > q.begunAt+int64(g.ResponseStartTimeout), "the answer had begun")
 	case gate.IdleTimeout:
 		why(g.IdleTimeout > 0 && age >= int64(g.IdleTimeout), "its time is not over")
-		if q.on != nil && q.on.request == q && !q.tainted {
+		if q.on != nil && q.on.request == q && !q.on.two && !q.tainted {
 			l := q.on.link
 			why(l.unread() > 0 || r.now-l.reachedAt >= int64(g.IdleTimeout)-r.kernel.held, "bytes have come from the container")
 		}
 	case gate.ClientGone:
-		why(q.client.link == nil || q.tainted || q.leftAt > 0 || q.client.went || r.ending.Load(), "the client is there")
+		why(q.client.link == nil || q.tainted || q.on2 != nil && q.on2.ended || q.leftAt > 0 || q.client.went || r.ending.Load(), "the client is there")
 	case gate.UpstreamNotListening:
 		wait := min(int64(g.UpstreamWait), int64(g.UpstreamRestartWait))
 		why(age >= wait, "it may wait longer")
 		why(!r.container.listening || r.container.listensAt > r.now-r.slack()-30*millisecond, "the container listens")
 	case gate.UpstreamClosed, gate.UpstreamReset:
-		why(q.breaks > 0 || r.container.fresh > 0 || r.container.vague > 0, "the container has not ended the connection")
-		why(!(q.unheard && !(q.over2 && q.upgrade) && q.breaks == 1 && q.coding == without && q.method != "POST" && q.method != "PATCH" && r.container.fresh == 0 && r.container.vague == 0), "it could be sent again")
+		why(q.breaks > 0 || q.refusals > 0 || r.container.away > 0 || r.container.fresh > 0 || r.container.vague > 0, "the container has not ended the connection")
+		why(!(q.unheard && q.refusals == 0 && r.container.away == 0 && !(q.over2 && q.upgrade) && q.breaks == 1 && q.coding == without && q.method != "POST" && q.method != "PATCH" && r.container.fresh == 0 && r.container.vague == 0), "it could be sent again")
 		why(q.said < a.head || a.garbage || a.cutAt >= 0 && a.cutAt < a.head || a.hard || q.brokeHard || q.breaks > 0 && q.on != nil && !q.on.link.upReached() || q.tainted, "the container has answered")
 	case gate.UpstreamMalformed:
-		why(a.garbage || a.switches || q.tainted, "the container's answer is well-formed")
+		why(a.garbage || a.switches || q.tainted || q.plain != nil && a.wrong, "the container's answer is well-formed")
 	case gate.UpstreamBrokeOff:
 		why(q.breaks > 0 || a.wrong || q.tainted, "the container has not broken off")
 		why(!a.whole(q, q.said, a.hard) || q.breaks > 0, "the answer is whole")

@@ -169,6 +169,12 @@ func (r *run) judgeDeadline(q *request, x *gate.Record) {
 		return
 	}
 	if x.Outcome != gate.DeadlineExceeded {
+		if late := time.Duration(q.headAt - q.begunAt - q.deadline - r.slack() - r.trickle(q)); r.h2.upH2 {
+			if late > 0 && q.heads == 1 {
+				r.found("request %d: reaches the container %v after its deadline", q.id, late)
+			}
+			return
+		}
 		if x.Forwarded > time.Duration(q.begunAt+q.deadline+r.kernel.held+millisecond) {
 			r.found("request %d: sent to the container %v after its deadline", q.id, x.Forwarded-time.Duration(q.begunAt+q.deadline))
 		}
@@ -191,7 +197,7 @@ func (r *run) lookDeadlines() {
 	if !r.settings.gate.Overload.DeadlineBy.Set() {
 		return
 	}
-	for q := range r.underWay {
+	for _, q := range r.underWay {
 		if q.deadline > 0 && q.record.Forwarded == 0 && q.heads == 0 && r.now > q.begunAt+q.deadline+r.slack() && r.waitsFor(q) {
 			r.suspects = append(r.suspects, q)
 		}

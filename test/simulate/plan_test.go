@@ -172,6 +172,7 @@ type request struct {
 	over2 bool // over HTTP/2
 	grpc  bool // a call of gRPC
 	on2   *h2Stream
+	plain *answer // as drawn, where the other is over HTTP/2
 
 	lines    [][2]string // more fields
 	tenant   string
