@@ -74,18 +74,17 @@ type h2Up struct {
 
 // h2UpStream is a request at the container.
 type h2UpStream struct {
-	id      uint32
-	u       *upPeer
-	q       *request
-	send    int
-	recv    int
-	owed    int
-	whole   bool // the request has come to its end
-	over    bool // END_STREAM has been sent
-	said    int  // octets of the body
-	saying  bool // the head has been sent
-	waits   bool
-	reading bool
+	id     uint32
+	u      *upPeer
+	q      *request
+	send   int
+	recv   int
+	owed   int
+	whole  bool // the request has come to its end
+	over   bool // END_STREAM has been sent
+	said   int  // octets of the body
+	saying bool // the head has been sent
+	waits  bool
 }
 
 func (c *h2Up) begin() {
