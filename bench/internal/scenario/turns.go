@@ -54,7 +54,7 @@ func runTurns(r *Run, rate float64, options target.Options, quiet, flood string)
 	path := fmt.Sprintf("/?delay=%v&spread=0.5", turnsDelay)
 	spec := load.Spec{Kind: load.HTTP, Path: path, Connections: turnsConns, Rate: rate, Field: quiet}
 	busy, begin := busyTime(), time.Now()
-	var ratios []float64
+	var ratios, quiets, floods []float64
 	var failed, all int64
 	var latest *load.Result
 	for range turnsPhases {
@@ -67,6 +67,7 @@ func runTurns(r *Run, rate float64, options target.Options, quiet, flood string)
 			return err
 		}
 		if p := percentile(alone.Result, 99); p > 0 {
+			quiets, floods = append(quiets, p), append(floods, percentile(beside.Result, 99))
 			ratios = append(ratios, percentile(beside.Result, 99)/p)
 		}
 		failed += beside.Failures()
@@ -75,6 +76,8 @@ func runTurns(r *Run, rate float64, options target.Options, quiet, flood string)
 	}
 	if len(ratios) > 0 {
 		r.figure("p99_beside_alone", median(ratios), "", sample.Lower)
+		r.figure("p99_alone", median(quiets)/1e3, "us", sample.Lower)
+		r.figure("p99_flood", median(floods)/1e3, "us", sample.Lower)
 	}
 	r.figure("refused_share", float64(failed)/max(1, float64(all)), "", sample.Lower)
 	r.figure("machine_busy", float64(busyTime()-busy)/float64(time.Since(begin)), "cores", sample.Neither)
