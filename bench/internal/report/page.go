@@ -13,7 +13,16 @@ import (
 //go:embed page.html
 var pageSource string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageSource))
+// pictureStyle has the colours and strokes of pictures, on the page and alone.
+//
+//go:embed pictures.css
+var pictureStyle string
+
+var pageTemplate = func() *template.Template {
+	t := template.Must(template.New("page").Parse(pageSource))
+	template.Must(t.New("pictures").Parse(pictureStyle))
+	return t
+}()
 
 // page is what page.html shows.
 type page struct {
