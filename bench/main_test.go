@@ -153,6 +153,7 @@ func TestACommandLineThatIsWrongSaysWhy(t *testing.T) {
 		{[]string{"run", "--binary", "nonsense", "--quick"}, exitUsage, "NAME=PATH"},
 		{[]string{"report"}, exitUsage, "usage"},
 		{[]string{"report", t.TempDir()}, exitFailed, "samples.jsonl"},
+		{[]string{"report", "--plots"}, exitUsage, "needs an argument"},
 	} {
 		var complaints bytes.Buffer
 		if code := run(c.args, nil, &complaints, &complaints); code != c.code || !strings.Contains(complaints.String(), c.says) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/queuegate/queuegate/bench/internal/report"
 	"github.com/queuegate/queuegate/bench/internal/sample"
@@ -24,6 +25,7 @@ func reportCommand(args []string, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	results := flags.String("results", "", "write the results to `file` too, such as bench/RESULTS.md")
 	readme := flags.String("readme", "", "write the table into the section \""+readmeMarker+"\" of `file` too, such as README.md")
+	plots := flags.String("plots", "", "write the pictures of docs/overload.md into `directory` too, such as docs/images")
 	flags.Usage = func() {
 		fmt.Fprintln(stderr, "usage: report [options] DIR\n\nDIR is the directory of a run.")
 		flags.PrintDefaults()
@@ -49,6 +51,13 @@ func reportCommand(args []string, stderr io.Writer) error {
 		if err := os.WriteFile(*results, []byte(report.ResultsMarkdown(run, goals...)), 0o644); err != nil {
 			return fmt.Errorf("writing the results: %w", err)
 		}
+	}
+	if *plots != "" {
+		names, err := report.WritePlots(*plots, run)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(stderr, strings.Join(names, ", "))
 	}
 	if *readme != "" {
 		return report.ReplaceSection(*readme, readmeMarker, report.ReadmeTable(run, goals...))

@@ -23,13 +23,14 @@ const characterWidth = 7.2
 // class sN is the colour of series N.
 type canvas struct {
 	b      strings.Builder
+	width  float64 // zero is canvasWidth
 	height float64
 }
 
 func (c *canvas) svg(title string) template.HTML {
 	return template.HTML(fmt.Sprintf(
-		`<svg viewBox="0 0 %d %s" role="img" aria-label="%s">%s</svg>`,
-		canvasWidth, coordinate(c.height), html.EscapeString(title), c.b.String()))
+		`<svg viewBox="0 0 %s %s" role="img" aria-label="%s">%s</svg>`,
+		coordinate(cmp.Or(c.width, canvasWidth)), coordinate(c.height), html.EscapeString(title), c.b.String()))
 }
 
 func (c *canvas) line(class string, x1, y1, x2, y2 float64) {

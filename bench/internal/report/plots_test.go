@@ -1,0 +1,122 @@
+package report
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/queuegate/queuegate/bench/internal/sample"
+)
+
+// overloaded is a record of invented figures, three rounds of them.
+func overloaded(t *testing.T) *sample.Run {
+	t.Helper()
+	run, err := sample.ReadFile("testdata/overload.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// written returns what the files of the plots show, by name: the words in the
+// order of the picture.
+func written(t *testing.T, run *sample.Run) map[string][]string {
+	t.Helper()
+	names, err := WritePlots(filepath.Join(t.TempDir(), "a", "b"), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := map[string][]string{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		words[filepath.Base(name)] = wordsOf(t, string(text))
+	}
+	return words
+}
+
+// wordsOf returns the texts of a picture, which must be a well-formed file of
+// its own.
+func wordsOf(t *testing.T, text string) (words []string) {
+	t.Helper()
+	if !strings.HasPrefix(text, `<svg xmlns="http://www.w3.org/2000/svg" width="720" height="`) {
+		t.Errorf("begins with %.90q", text)
+	}
+	if found := regexp.MustCompile(`NaN|Inf|url\(|@import|href`).FindString(text); found != "" {
+		t.Errorf("the picture holds %q", found)
+	}
+	if !strings.Contains(text, "prefers-color-scheme: dark") {
+		t.Error("the picture has one set of colours")
+	}
+	d, in := xml.NewDecoder(strings.NewReader(text)), ""
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return words
+		}
+		if err != nil {
+			t.Fatalf("the picture is not well-formed: %v", err)
+		}
+		switch e := token.(type) {
+		case xml.StartElement:
+			in = ""
+			if slices.ContainsFunc(e.Attr, func(a xml.Attr) bool { return a.Name.Local == "class" && (a.Value == "label" || a.Value == "value") }) {
+				in = e.Name.Local
+			}
+		case xml.CharData:
+			if in == "text" {
+				words = append(words, string(e))
+			}
+		case xml.EndElement:
+			in = ""
+		}
+	}
+}
+
+// Medians are those of the second round, p99 without load is that under load by
+// the round's ratio.
+func TestPlotsShowTheMediansOfTheRun(t *testing.T) {
+	got := written(t, overloaded(t))
+	goodput := "queuegate, best 392 haproxy, best 353 queuegate, auto 382 queuegate, none 0"
+	p99 := "queuegate, best 80.0 unloaded 20.0 haproxy, best 160 unloaded 20.0 queuegate, auto 100 unloaded 25.0"
+	for name, want := range map[string]string{
+		"overload-goodput.svg": goodput + " " + goodput,
+		// Nothing was answered without a limit at ten times the capacity.
+		"overload-p99.svg":   p99 + " queuegate, none 52,000 unloaded 26.0 " + p99,
+		"overload-turns.svg": "fair queue, alone 62.0 fair queue, flood 68.0 strict FIFO, alone 62.0 strict FIFO, flood 400 class 0, alone 64.0 class 0, flood 72.0",
+	} {
+		if words := strings.Join(got[name], " "); words != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, words, want)
+		}
+	}
+	if len(got) != 3 {
+		t.Errorf("%d plots, want 3", len(got))
+	}
+}
+
+func TestARecordWithoutTheTimesOfAClientShowsTheirRatio(t *testing.T) {
+	run := overloaded(t)
+	run.Figures = slices.DeleteFunc(run.Figures, func(f sample.Figure) bool {
+		return strings.HasPrefix(f.Scenario, "collapse") || f.Figure == "p99_alone" || f.Figure == "p99_flood"
+	})
+	run.Latencies = nil
+	got := written(t, run)
+	if words := strings.Join(got["overload-turns.svg"], " "); len(got) != 1 || words != "fair queue, flood 1.10 strict FIFO, flood 6.45 class 0, flood 1.12" {
+		t.Errorf("%d plots, the words %q", len(got), words)
+	}
+}
+
+func TestARunWithoutOverloadHasNoPlots(t *testing.T) {
+	run, _ := madeUp(t)
+	if names, err := WritePlots(t.TempDir(), run); err == nil || !strings.Contains(err.Error(), "collapse-3") {
+		t.Errorf("%v, error %v", names, err)
+	}
+}
