@@ -209,7 +209,18 @@ func (c *h2Up) drop() {
 func (c *h2Up) missed([]byte) { c.vague++ }
 
 // settings, acked, windowUpdate, reset and goAway are h2Role.
-func (c *h2Up) settings(change int) {}
+func (c *h2Up) settings(change int) {
+	for _, s := range c.streams { // those that are open too (RFC 9113 section 6.9.2)
+		s.send += change
+	}
+	c.later(0, func() { // behind the acknowledgement
+		for _, s := range slices.Clone(c.streams) {
+			if s.saying {
+				c.speak(s)
+			}
+		}
+	})
+}
 
 func (c *h2Up) acked() {
 	x := c.resizes[0]
