@@ -40,6 +40,9 @@ type conn struct {
 	since      int64     // when it began to wait for a stream, or for the rest of a head
 	streams    []*stream // that are open, by identifier
 	peers      h2.PeerStreams
+	firstNew   *stream // those that are to begin in another turn
+	lastNew    *stream
+	begunIn    uint32 // the turn in which a stream has begun last, plus 1
 	last       uint32 // streams beyond it are not served any more, while refusing
 	heads      int32  // octets of the gate's budget that its streams hold
 	dropped    int32  // octets that came while closing
@@ -127,6 +130,7 @@ func (c *conn) step() {
 			return
 		}
 	}
+	c.beginMore()
 	switch c.state {
 	case prefaced:
 		if !c.readPreface() {
@@ -574,6 +578,9 @@ func (c *conn) cut() {
 	}
 	c.live, c.broken, c.state = false, true, closing
 	c.abandon()
+	for c.firstNew != nil {
+		c.takeNew()
+	}
 	c.sock.Close()
 	c.dropOut()
 	c.link.dropIn()

@@ -82,6 +82,7 @@ type Engine struct {
 	ins     loop.Spares[buffer]
 	streams loop.Spares[stream]
 	clients
+	turns   turns
 	held    int // octets that bodies and frames take: see memory.go
 	leased  int // of them from the gate's budget
 	leaving bool

@@ -39,6 +39,8 @@ type stream struct {
 	invalid bool         // the head is not accepted
 	head    bool         // of a head that is not there any more: the method is HEAD
 	grpc    bool         // and: the request is a call of gRPC
+	waits   bool         // begins in another turn
+	nextNew *stream      // that waits behind it
 	heads   int          // octets of the gate's budget of heads
 	body    []byte       // of a reply of the gate's own, not written yet
 }
@@ -69,7 +71,7 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 	s.over = f.EndStream
 	c.streams = append(c.streams, s)
 	s.handle.Begin()
-	s.handle.Wake()
+	c.beginStream(s)
 	if h.TooLarge {
 		o := gate.HeadTooLarge
 		if h.TargetTooLong {
@@ -169,7 +171,7 @@ func (s *stream) receiveTrailers(h *h2.Head, f *h2.Frame) *h2.Error {
 
 // Step is loop.Routine.
 func (s *stream) Step() {
-	if s.conn == nil {
+	if s.conn == nil || s.waits {
 		return
 	}
 	defer s.contain()
