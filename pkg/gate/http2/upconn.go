@@ -332,6 +332,9 @@ func (c *upConn) adapt() bool {
 	c.asked = want
 	c.acks.Sent()
 	c.hold(h2.AppendSettings(c.room(), h2.Setting{ID: h2.SettingInitialWindowSize, Value: want}))
+	if want > c.window {
+		c.windowsSet() // it may send more before it acknowledges
+	}
 	return true
 }
 
