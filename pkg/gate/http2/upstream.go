@@ -93,7 +93,7 @@ func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 		}
 		s.over = end
 	}
-	if s.received {
+	if s.received || len(s.heads) > 0 {
 		if h.Status < 200 && s.crowded(h) {
 			return errTooManyHeads
 		}

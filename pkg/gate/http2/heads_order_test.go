@@ -1,0 +1,42 @@
+package http2
+
+import (
+	"bytes"
+	"testing"
+
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+func TestInterimHeadsThatWaitAreNotOvertaken(t *testing.T) {
+	s := &upStream{method: []byte("GET")}
+	s.x = &gate.Exchange{}
+	s.x.Bind(nil, nil, func() {}, nil)
+	come := func(status string) {
+		t.Helper()
+		var b bytes.Buffer
+		_ = hpack.NewEncoder(&b).WriteField(hpack.HeaderField{Name: ":status", Value: status})
+		var h h2.Head
+		dec := h2.Decoder{}
+		if err := dec.Decode(b.Bytes(), &h); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.receiveHead(&h, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(status int) {
+		t.Helper()
+		if state, _ := s.Receive(); state == gate.HeadAwaited || s.Status() != status {
+			t.Errorf("state %d, status %d, want %d", state, s.Status(), status)
+		}
+	}
+	come("103")
+	come("102")
+	want(103)
+	come("200") // while one waits that came before
+	want(102)
+	want(200)
+}
