@@ -456,7 +456,9 @@ func (u *upPeer) cut() {
 // missed is told of bytes that the container was not there to read.
 func (u *upPeer) missed(b []byte) {
 	if q := u.request; q != nil && u.reading {
-		return // it is known that this one was broken
+		if next := u.requestOf(string(b[:min(len(b), 200)])); next == nil || next == q {
+			return // it is known that this one was broken
+		}
 	}
 	text := string(u.m.buf) + string(b[:min(len(b), 200)])
 	q := u.requestOf(text)

@@ -36,6 +36,7 @@ type resize struct {
 
 // h2Stream is a request on its way.
 type h2Stream struct {
+	c        *h2Client
 	id       uint32
 	q        *request
 	send     int // what may be sent
@@ -212,6 +213,7 @@ func (c *h2Client) next() {
 // bye ends a connection on which nothing is left to do.
 func (c *h2Client) bye() {
 	c.went, c.over = true, len(c.todo) == 0
+	defer func() { c.end.deadEnd = true }()
 	if c.chance(c.run.h2.announces) {
 		c.end.say(fGoAway, 0, 0, append(word(0), word(codeNone)...))
 	}
@@ -226,7 +228,7 @@ func (c *h2Client) again() { c.after(c.between(0, c.run.settings.think), c.start
 
 // ask opens a stream.
 func (c *h2Client) ask(q *request) {
-	s := &h2Stream{id: uint32(2*len(c.streams) + 1), q: q, send: c.end.window, recv: c.own, openedAt: c.now}
+	s := &h2Stream{c: c, id: uint32(2*len(c.streams) + 1), q: q, send: c.end.window, recv: c.own, openedAt: c.now}
 	c.streams, c.live = append(c.streams, s), append(c.live, s)
 	q.sentAt, q.from, q.on2 = c.now, c.link.address.Addr().String(), s
 	end := q.coding == without && !q.upgrade
@@ -350,7 +352,7 @@ func (c *h2Client) leaveStream(s *h2Stream) {
 				s.q.verdict = gone
 			}
 		}
-		c.went = true
+		c.went, c.end.deadEnd = true, true
 		switch how {
 		case 0:
 			c.link.abort()

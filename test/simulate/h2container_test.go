@@ -85,6 +85,7 @@ type h2UpStream struct {
 	said   int  // octets of the body
 	saying bool // the head has been sent
 	waits  bool
+	ready  bool // the time to answer has come
 }
 
 func (c *h2Up) begin() {
@@ -485,6 +486,7 @@ func (c *h2Up) startAnswer(s *h2UpStream) {
 			return
 		}
 		c.interims(s)
+		s.ready = true
 		c.speak(s)
 	})
 }
@@ -502,6 +504,8 @@ func (c *h2Up) interims(s *h2UpStream) {
 
 // lostAnswers notes what a reset of the connection may take along.
 func (c *h2Up) lostAnswers() {
+	c.container.away++ // for requests that have not left the gate
+	c.end.deadEnd = true
 	if c.link.upReached() {
 		return
 	}
@@ -537,7 +541,7 @@ func (c *h2Up) breakOff(s *h2UpStream) {
 // speak sends as much of an answer as may go.
 func (c *h2Up) speak(s *h2UpStream) {
 	q, a := s.q, &s.q.answer
-	if !s.u.answering || s.u.gone || c.gone || s.waits || s.over || c.now < q.answerAt {
+	if !s.ready || s.u.gone || c.gone || s.waits || s.over {
 		return
 	}
 	if !s.saying && !c.sayHead(s) {

@@ -74,7 +74,7 @@ func drawH2(seed uint64, s *settings, k *kernel) (h h2Settings) {
 	}
 	h.policy = pick(w, atOnce, byHalves, delayed)
 	if w.chance(0.2) {
-		h.piece, h.pieceGap = int(w.between(5, 3000)), w.between(0, s.gap)
+		h.piece, h.pieceGap = max(int(w.between(5, 3000)), s.bodies/100), w.between(0, s.gap)
 	}
 	return h
 }

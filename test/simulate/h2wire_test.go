@@ -380,6 +380,7 @@ func (e *h2End) takeSettings(flags uint8, p []byte) {
 		return
 	}
 	e.settled = true
+	change := 0
 	for ; len(p) > 0; p = p[6:] {
 		v := int(binary.BigEndian.Uint32(p[2:]))
 		switch binary.BigEndian.Uint16(p) {
@@ -393,14 +394,14 @@ func (e *h2End) takeSettings(flags uint8, p []byte) {
 			if v > 1<<31-1 {
 				e.wrong("a window of %d", v)
 			}
-			change := v - e.window
+			change += v - e.window
 			e.window = v
-			e.role.settings(change)
 		case 8:
 			e.connects = v == 1
 		}
 	}
 	e.say(fSettings, flagAck, 0, nil)
+	e.role.settings(change)
 }
 
 func (e *h2End) takePing(flags uint8, p []byte) {

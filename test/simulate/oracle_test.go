@@ -175,14 +175,14 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 			why(l.unread() > 0 || r.now-l.reachedAt >= int64(g.IdleTimeout)-r.kernel.held, "bytes have come from the container")
 		}
 	case gate.ClientGone:
-		why(q.client.link == nil || q.tainted || q.on2 != nil && q.on2.ended || q.leftAt > 0 || q.client.went || r.ending.Load(), "the client is there")
+		why(q.client.link == nil || q.tainted || q.on2 != nil && (q.on2.ended || q.on2.c.end.frames > 1000) || q.leftAt > 0 || q.client.went || r.ending.Load(), "the client is there")
 	case gate.UpstreamNotListening:
 		wait := min(int64(g.UpstreamWait), int64(g.UpstreamRestartWait))
 		why(age >= wait, "it may wait longer")
 		why(!r.container.listening || r.container.listensAt > r.now-r.slack()-30*millisecond, "the container listens")
 	case gate.UpstreamClosed, gate.UpstreamReset:
 		why(q.breaks > 0 || q.refusals > 0 || r.container.away > 0 || r.container.fresh > 0 || r.container.vague > 0, "the container has not ended the connection")
-		why(!(q.unheard && q.refusals == 0 && r.container.away == 0 && !(q.over2 && q.upgrade) && q.breaks == 1 && q.coding == without && q.method != "POST" && q.method != "PATCH" && r.container.fresh == 0 && r.container.vague == 0), "it could be sent again")
+		why(!(q.unheard && q.plain == nil && !(q.over2 && q.upgrade) && q.breaks == 1 && q.coding == without && q.method != "POST" && q.method != "PATCH" && r.container.fresh == 0 && r.container.vague == 0), "it could be sent again")
 		why(q.said < a.head || a.garbage || a.cutAt >= 0 && a.cutAt < a.head || a.hard || q.brokeHard || q.breaks > 0 && q.on != nil && !q.on.link.upReached() || q.tainted, "the container has answered")
 	case gate.UpstreamMalformed:
 		why(a.garbage || a.switches || q.tainted || q.plain != nil && a.wrong, "the container's answer is well-formed")
