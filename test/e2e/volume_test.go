@@ -89,7 +89,11 @@ func TestAGibibyteGoesUpInBoundedMemory(t *testing.T) {
 			must(t, <-up.done)
 			p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 			c.answer("POST").is(200, "ok")
-			growsLess(t, "1 GiB up", growth(), 8<<20)
+			most := int64(8 << 20)
+			if overHTTP2 { // and what the windows let in while the container is slow: 5 to 10 MiB in all
+				most = 16 << 20
+			}
+			growsLess(t, "1 GiB up", growth(), most)
 		})
 	}
 }
