@@ -8,12 +8,16 @@ type claim struct {
 	slot   bool
 	giveUp int64 // when the place in the queue is given up; 0 = no bound
 
-	begunBy   int64 // from then on the request must not be begun any more; 0 = no bound
-	since     int64 // when it got its slot, and when the final head came (0 = it has not):
-	responded int64 // both are noted for an overload alone
+	begunBy int64 // from then on the request must not be begun any more; 0 = no bound
 }
 
-// begin asks for a slot.
+// take takes a slot if one is free.
+func (c *claim) take(a *Admission) bool {
+	c.queued, c.slot, c.giveUp = false, a.TryBegin(), 0
+	return c.slot
+}
+
+// begin asks for a slot, or a place in the queue.
 func (c *claim) begin(a *Admission) Verdict {
 	v := a.Begin(&c.waiter)
 	c.queued, c.slot, c.giveUp = v == Queued, v == Admitted, 0

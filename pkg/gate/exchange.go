@@ -102,6 +102,7 @@ func (x *Exchange) Begin(now int64, client ClientSide, connector Connector) {
 // End gives back what the exchange holds and tells the observer how it ended.
 // It is the only way out of Begin.
 func (x *Exchange) End(o Outcome) {
+	x.stamp(&x.Ended)
 	if v := x.gate.overload; v != nil && x.claim.slot {
 		v.ended(x, o)
 	}
@@ -120,7 +121,6 @@ func (x *Exchange) End(o Outcome) {
 		if x.Status == 0 {
 			x.Status = o.Meaning().Status
 		}
-		x.Ended = time.Duration(x.clock())
 		x.gate.Observer.End(&x.Record)
 	}
 }
@@ -143,6 +143,13 @@ func (x *Exchange) enqueue() (o Outcome, refused bool) {
 			return o, true
 		}
 	}
+	if x.claim.take(x.gate.Admission) {
+		x.admitted()
+		return Served, false
+	}
+	if v := x.gate.overload; v != nil {
+		v.turn(x)
+	}
 	switch x.claim.begin(x.gate.Admission) {
 	case Refused:
 		return QueueFull, true
@@ -151,7 +158,7 @@ func (x *Exchange) enqueue() (o Outcome, refused bool) {
 		if d := x.gate.QueueMaxWait; d > 0 {
 			x.claim.giveUp = x.clocks.Arrived + int64(d)
 		}
-	case Admitted:
+	case Admitted: // given back since the first look
 		x.admitted()
 	}
 	return Served, false
@@ -181,14 +188,12 @@ func (x *Exchange) queued(now int64) (o Outcome, refused bool) {
 func (x *Exchange) admitted() {
 	x.to(StateConnecting)
 	x.stamp(&x.Admitted)
-	if x.gate.overload != nil {
-		x.claim.since, x.claim.responded = x.clock(), 0
-	}
 }
 
-// stamp notes an instant for the observer, if there is one.
+// stamp notes an instant for the observer and for the limit that finds itself,
+// if there is either.
 func (x *Exchange) stamp(at *time.Duration) {
-	if x.observed {
+	if x.observed || x.gate.overload != nil {
 		*at = time.Duration(x.clock())
 	}
 }

@@ -64,14 +64,7 @@ func newOverload(g *Gate) *overload {
 
 // arrive looks at a request before admission. With refused it ends with o.
 func (v *overload) arrive(x *Exchange) (o Outcome, refused bool) {
-	w := &x.claim.waiter
-	w.Class, w.Key, x.claim.begunBy = DefaultClass, 0, 0
-	if v.PriorityBy.Set() && v.gate.Trusts(x.Peer.Addr()) {
-		w.Class = parseClass(v.PriorityBy.header(x.Fields))
-	}
-	if v.FairBy.Set() {
-		w.Key = v.FairBy.Key(x)
-	}
+	x.claim.begunBy = 0
 	if v.DeadlineBy.Set() {
 		if d, ok := parseTimeout(v.DeadlineBy.header(x.Fields)); ok {
 			// It must have begun while there is time for it.
@@ -82,14 +75,27 @@ func (v *overload) arrive(x *Exchange) (o Outcome, refused bool) {
 	return Served, false
 }
 
+// turn tells the queue whose request x is, which only a request that has to wait
+// pays for.
+func (v *overload) turn(x *Exchange) {
+	w := &x.claim.waiter
+	w.Class, w.Key = DefaultClass, 0
+	if v.PriorityBy.Set() && v.gate.Trusts(x.Peer.Addr()) {
+		w.Class = parseClass(v.PriorityBy.header(x.Fields))
+	}
+	if v.FairBy.Set() {
+		w.Key = v.FairBy.Key(x)
+	}
+}
+
 // ended looks at a request that gives its slot back.
 func (v *overload) ended(x *Exchange, o Outcome) {
-	a, now := v.gate.Admission, x.clock()
-	took := x.claim.responded
-	if took == 0 {
-		took = now // it ended without a response, or is a tunnel
+	a := v.gate.Admission
+	answered := x.Answered
+	if answered == 0 {
+		answered = x.Ended
 	}
-	took -= x.claim.since
+	took := int64(answered - x.Admitted)
 	failed := x.Status == 503 && o == Served
 	switch o {
 	case UpstreamReset, UpstreamClosed, UpstreamBrokeOff, RequestTimeout, ResponseStartTimeout:
@@ -102,7 +108,7 @@ func (v *overload) ended(x *Exchange, o Outcome) {
 		v.service.add(took)
 	}
 	if v.limiter != nil {
-		if limit, moved := v.limiter.Ended(now, took, failed, a.InFlight()); moved {
+		if limit, moved := v.limiter.Ended(int64(x.Ended), took, failed, a.InFlight()); moved {
 			a.SetLimit(limit)
 		}
 	}

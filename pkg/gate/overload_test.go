@@ -75,7 +75,7 @@ func TestAPriorityIsBelievedFromTrustedPeersAlone(t *testing.T) {
 	for peer, want := range map[string]uint8{"10.1.1.1:1": 0, "192.0.2.1:1": DefaultClass} {
 		b := arrived(g, time.Now())
 		b.Peer, b.Fields = netip.MustParseAddrPort(peer), fieldLines{"Priority", "u=0"}
-		g.overload.arrive(&b.Exchange)
+		g.overload.turn(&b.Exchange)
 		if b.claim.waiter.Class != want {
 			t.Errorf("%s: class %d, want %d", peer, b.claim.waiter.Class, want)
 		}

@@ -179,9 +179,6 @@ func (x *Exchange) awaitAnswer(now int64) (moved bool, o Outcome, done bool) {
 			x.to(StateAnswering)
 			x.stamp(&x.Answered)
 			x.Status = x.up.Status()
-			if x.gate.overload != nil {
-				x.claim.responded = x.clock()
-			}
 			x.expects.continues = 0
 			x.client.Answer(x.up)
 			x.up.Pump(x.client)
