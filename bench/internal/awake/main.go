@@ -51,10 +51,7 @@ func serve(in io.Reader, out io.Writer, policy uint32) error {
 	if err := pipe.Send(readyLine{}); err != nil {
 		return err
 	}
-	if err := pipe.Receive(&struct{}{}); !errors.Is(err, child.ErrEnd) {
-		return fmt.Errorf("awake: unexpected line: %w", err)
-	}
-	return nil
+	return pipe.AwaitEnd()
 }
 
 // processors returns those that this process may run on.

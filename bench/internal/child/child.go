@@ -84,19 +84,26 @@ func (p *Process) readLines(out io.Reader) {
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Send writes a line to the helper.
-func (p *Process) Send(v any) error {
+func (p *Process) Send(v any) error { return send(p.in, p.name, v) }
+
+func send(to io.Writer, name string, v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("encoding a line for %s: %w", p.name, err)
+		return fmt.Errorf("encoding a line for %s: %w", name, err)
 	}
-	if _, err := p.in.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("writing to %s: %w", p.name, err)
+	if _, err := to.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("writing to %s: %w", name, err)
 	}
 	return nil
 }
 
-// Receive waits for the helper's next line. A helper that has ended gives an
-// error with what it said last.
+// failure is the line of a helper that could not do what it was to do.
+type failure struct {
+	Failed string `json:"failed"`
+}
+
+// Receive waits for the helper's next line. Pipe.Fail gives an error, and so does
+// a helper that has ended, with what it said last.
 func (p *Process) Receive(ctx context.Context, v any) error {
 	select {
 	case <-ctx.Done():
@@ -106,6 +113,10 @@ func (p *Process) Receive(ctx context.Context, v any) error {
 			p.Stop()
 			said := strings.TrimSpace(p.stderr.String())
 			return fmt.Errorf("%s ended early: %s", p.name, said)
+		}
+		var failed failure
+		if json.Unmarshal(line, &failed) == nil && failed.Failed != "" {
+			return fmt.Errorf("%s: %s", p.name, failed.Failed)
 		}
 		if err := json.Unmarshal(line, v); err != nil {
 			return fmt.Errorf("reading from %s: %w: %q", p.name, err, line)
@@ -155,13 +166,15 @@ func (p *Pipe) Receive(v any) error {
 }
 
 // Send writes a line.
-func (p *Pipe) Send(v any) error {
-	line, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encoding a line for the harness: %w", err)
-	}
-	if _, err := p.out.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("writing to the harness: %w", err)
+func (p *Pipe) Send(v any) error { return send(p.out, "the harness", v) }
+
+// Fail writes that the helper cannot do what it was to do.
+func (p *Pipe) Fail(why error) error { return p.Send(failure{why.Error()}) }
+
+// AwaitEnd waits for the harness to close the conversation; a line is an error.
+func (p *Pipe) AwaitEnd() error {
+	if err := p.Receive(new(any)); !errors.Is(err, ErrEnd) {
+		return fmt.Errorf("unexpected line: %w", err)
 	}
 	return nil
 }

@@ -14,6 +14,12 @@ var (
 	errCut  = errors.New("answer cut off")
 )
 
+// Fields and a value that frame an answer.
+var (
+	contentLength, transferEncoding = []byte("content-length"), []byte("transfer-encoding")
+	connection, closing             = []byte("connection"), []byte("close")
+)
+
 type part uint8
 
 const (
@@ -128,7 +134,7 @@ func (a *answer) head(head []byte) (none bool, err error) {
 		switch {
 		case colon < 0:
 			return false, errHead
-		case colon == len("Content-Length") && equalFold(field[:colon], "content-length"):
+		case bytes.EqualFold(field[:colon], contentLength):
 			n, err := strconv.ParseInt(string(bytes.TrimSpace(field[colon+1:])), 10, 64)
 			if err != nil || n < 0 {
 				return false, errHead
@@ -136,10 +142,10 @@ func (a *answer) head(head []byte) (none bool, err error) {
 			if a.part == partUntilEnd {
 				a.part, a.body.Left = partBody, n
 			}
-		case colon == len("Transfer-Encoding") && equalFold(field[:colon], "transfer-encoding"):
+		case bytes.EqualFold(field[:colon], transferEncoding):
 			a.part, a.body = partBody, wire.Body{Chunked: true}
-		case colon == len("Connection") && equalFold(field[:colon], "connection"):
-			a.close = a.close || equalFold(bytes.TrimSpace(field[colon+1:]), "close")
+		case bytes.EqualFold(field[:colon], connection):
+			a.close = a.close || bytes.EqualFold(bytes.TrimSpace(field[colon+1:]), closing)
 		}
 	}
 	if a.status < 200 || a.status == 204 || a.status == 304 {
@@ -150,21 +156,4 @@ func (a *answer) head(head []byte) (none bool, err error) {
 		a.close = true
 	}
 	return a.part == partBody && !a.body.Expected(), nil
-}
-
-// equalFold compares with a word in small letters.
-func equalFold(p []byte, word string) bool {
-	if len(p) != len(word) {
-		return false
-	}
-	for i := range p {
-		c := p[i]
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		if c != word[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -79,7 +79,7 @@ func (c *conn) read() {
 			return
 		}
 		w.now = clock.Now()
-		w.tally.bytesIn += int64(n)
+		w.tally.BytesIn += int64(n)
 		c.answer.discarded(int64(n))
 		return
 	}
@@ -88,7 +88,7 @@ func (c *conn) read() {
 		return
 	}
 	w.now = clock.Now()
-	w.tally.bytesIn += int64(n)
+	w.tally.BytesIn += int64(n)
 	p := w.scratch[:n]
 	if len(c.in) > 0 {
 		c.in = append(c.in, p...)
@@ -157,7 +157,7 @@ func (c *conn) flush() {
 		return
 	}
 	n, errno := c.out.Flush(c.fd)
-	c.worker.tally.bytesOut += n
+	c.worker.tally.BytesOut += n
 	if errno != 0 {
 		// What the peer said before it closed may still be there to read, and
 		// the read reports the end.

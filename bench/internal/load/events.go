@@ -1,8 +1,10 @@
 package load
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/queuegate/queuegate/bench/internal/clock"
 )
@@ -55,7 +57,7 @@ func (e *events) take(body []byte) {
 	now := clock.Now()
 	text := append(e.texts[e.current], body...)
 	for {
-		end := indexDouble(text)
+		end := bytes.Index(text, []byte("\n\n"))
 		if end < 0 {
 			break
 		}
@@ -72,30 +74,12 @@ func (e *events) take(body []byte) {
 }
 
 func (e *events) lost(c *conn, why error) (again bool) {
-	e.worker.tally.errors[reason(why)]++
+	e.worker.tally.Errors[reason(why)]++
 	return false
 }
 
-func indexDouble(p []byte) int {
-	for i := 0; i+1 < len(p); i++ {
-		if p[i] == '\n' && p[i+1] == '\n' {
-			return i
-		}
-	}
-	return -1
-}
-
 func parseStamp(event []byte) (int64, bool) {
-	const prefix = "data: "
-	if len(event) <= len(prefix) || len(event) > len(prefix)+18 || string(event[:len(prefix)]) != prefix {
-		return 0, false
-	}
-	var stamp int64
-	for _, d := range event[len(prefix):] {
-		if d < '0' || d > '9' {
-			return 0, false
-		}
-		stamp = stamp*10 + int64(d-'0')
-	}
-	return stamp, true
+	digits, ok := bytes.CutPrefix(event, []byte("data: "))
+	stamp, err := strconv.ParseUint(string(digits), 10, 63)
+	return int64(stamp), ok && err == nil
 }

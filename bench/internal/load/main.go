@@ -2,7 +2,6 @@ package load
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"runtime"
 	"runtime/debug"
@@ -38,15 +37,15 @@ func Main(in io.Reader, out io.Writer) error {
 	for i := range workers {
 		w, err := newWorker(&spec, i, threads)
 		if err != nil {
-			return pipe.Send(readyLine{Error: err.Error()})
+			return pipe.Fail(err)
 		}
 		workers[i] = w
 		go w.serve()
 	}
 	if err := each(workers, (*worker).prepare); err != nil {
-		return pipe.Send(readyLine{Error: err.Error()})
+		return pipe.Fail(err)
 	}
-	if err := pipe.Send(readyLine{}); err != nil {
+	if err := pipe.Send(struct{}{}); err != nil {
 		return err
 	}
 	if err := pipe.Receive(&struct{}{}); err != nil {
@@ -56,16 +55,12 @@ func Main(in io.Reader, out io.Writer) error {
 		return err
 	}
 	if err := each(workers, (*worker).measure); err != nil {
-		return pipe.Send(resultLine{Error: err.Error()})
+		return pipe.Fail(err)
 	}
-	if err := pipe.Send(resultLine{Result: merge(&spec, workers)}); err != nil {
+	if err := pipe.Send(merge(&spec, workers)); err != nil {
 		return err
 	}
-	// Connections stay until the harness has read what it wants to know.
-	if err := pipe.Receive(&struct{}{}); !errors.Is(err, child.ErrEnd) {
-		return fmt.Errorf("load: unexpected line after the result: %w", err)
-	}
-	return nil
+	return pipe.AwaitEnd() // connections stay until the harness has read what it wants to know
 }
 
 // each runs a step on all workers at once.

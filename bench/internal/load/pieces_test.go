@@ -105,7 +105,7 @@ func TestAGeneratorThatWasLateOrBusyDoesNotTrustItself(t *testing.T) {
 	spec := &Spec{}
 	judged := func(cpu, late, latency time.Duration) string {
 		w := &worker{tally: newTally()}
-		w.tally.end, w.tally.cpu = int64(time.Second), cpu
+		w.tally.end, w.tally.CPU = int64(time.Second), cpu
 		for range 100 {
 			w.tally.late(int64(late))
 			w.tally.received(0, int64(latency))

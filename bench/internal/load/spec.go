@@ -154,14 +154,15 @@ type Result struct {
 	Count     int64        `json:"count"`
 }
 
-// Quantile returns the latency at one of Percentiles.
-func (r *Result) Quantile(percentile float64) (time.Duration, bool) {
+// Quantile returns the latency at one of Percentiles, in nanoseconds; 0 if there
+// is none.
+func (r *Result) Quantile(percentile float64) float64 {
 	for _, q := range r.Quantiles {
 		if q[0] == percentile {
-			return time.Duration(q[1]), true
+			return q[1]
 		}
 	}
-	return 0, false
+	return 0
 }
 
 // Failures is how many requests were refused, broken off or never answered.

@@ -18,26 +18,18 @@ type outcome struct {
 	held    bool  // its place on the connection is not free yet
 }
 
-// A tally is what one worker counts.
+// A tally is what one worker counts; of the Result only what it can know alone.
 type tally struct {
-	requests, window      int64
-	refused               map[int]int64
-	errors                map[string]int64
-	left                  int64
-	overtaken             int64
-	timeline              []int64 // nil = it is not wanted
-	latestEnded           int64   // the latest due time of those that ended
-	bytesIn, bytesOut     int64
+	Result
+	latestEnded           int64 // the latest due time of those that ended
 	begin, end, windowEnd int64
 	last                  int64
-	cpu                   time.Duration
 	latency, lateness     *hdrhistogram.Histogram
 }
 
 func newTally() *tally {
 	return &tally{
-		refused:  map[int]int64{},
-		errors:   map[string]int64{},
+		Result:   Result{Refused: map[int]int64{}, Errors: map[string]int64{}},
 		latency:  hdrhistogram.New(1, int64(longestLatency), 3),
 		lateness: hdrhistogram.New(1, int64(longestLatency), 3),
 	}
@@ -45,18 +37,18 @@ func newTally() *tally {
 
 func (t *tally) finished(now, due int64, how outcome, overtaking time.Duration) {
 	if how.failure != nil {
-		t.errors[reason(how.failure)]++
+		t.Errors[reason(how.failure)]++
 		return
 	}
 	t.last = now
 	if how.status < 200 || how.status > 299 {
-		t.refused[how.status]++
+		t.Refused[how.status]++
 		return
 	}
 	t.received(now, now-due)
 	if overtaking > 0 {
 		if due < t.latestEnded-int64(overtaking) {
-			t.overtaken++
+			t.Overtaken++
 		}
 		t.latestEnded = max(t.latestEnded, due)
 	}
@@ -64,12 +56,12 @@ func (t *tally) finished(now, due int64, how outcome, overtaking time.Duration) 
 
 // received counts a success and its latency.
 func (t *tally) received(now, latency int64) {
-	t.requests++
+	t.Requests++
 	t.last = now
 	if now <= t.windowEnd {
-		t.window++
-		if i := int((now - t.begin) / int64(TimelineStep)); i >= 0 && i < len(t.timeline) {
-			t.timeline[i]++
+		t.Window++
+		if i := int((now - t.begin) / int64(TimelineStep)); i >= 0 && i < len(t.Timeline) {
+			t.Timeline[i]++
 		}
 	}
 	record(t.latency, latency)
@@ -79,7 +71,7 @@ func (t *tally) late(by int64) { record(t.lateness, by) }
 
 // unfinished counts what is under way at the timeout, with its age.
 func (t *tally) unfinished(w *worker) {
-	t.left = int64(w.underWay + w.backlog.len())
+	t.Unfinished = int64(w.underWay + w.backlog.len())
 	for w.backlog.len() > 0 {
 		record(t.latency, w.now-w.backlog.pop())
 	}
@@ -118,58 +110,53 @@ const (
 
 // merge adds up the workers' tallies and judges the generator.
 func merge(spec *Spec, workers []*worker) *Result {
-	r := &Result{Refused: map[int]int64{}, Errors: map[string]int64{}}
-	latency := hdrhistogram.New(1, int64(longestLatency), 3)
-	lateness := hdrhistogram.New(1, int64(longestLatency), 3)
+	sum := newTally()
+	r := &sum.Result
 	for _, w := range workers {
 		t := w.tally
-		r.Requests += t.requests
-		r.Window += t.window
-		r.Unfinished += t.left
-		r.Overtaken += t.overtaken
+		r.Requests += t.Requests
+		r.Window += t.Window
+		r.Unfinished += t.Unfinished
+		r.Overtaken += t.Overtaken
 		if r.Timeline == nil {
-			r.Timeline = make([]int64, len(t.timeline))
+			r.Timeline = make([]int64, len(t.Timeline))
 		}
-		for i, n := range t.timeline {
+		for i, n := range t.Timeline {
 			r.Timeline[i] += n
 		}
-		r.BytesIn += t.bytesIn
-		r.BytesOut += t.bytesOut
-		r.CPU += t.cpu
+		r.BytesIn += t.BytesIn
+		r.BytesOut += t.BytesOut
+		r.CPU += t.CPU
 		r.Elapsed = max(r.Elapsed, time.Duration(t.last-t.begin))
 		if d := t.end - t.begin; d > 0 {
-			r.Share = max(r.Share, float64(t.cpu)/float64(d))
+			r.Share = max(r.Share, float64(t.CPU)/float64(d))
 		}
-		for status, n := range t.refused {
+		for status, n := range t.Refused {
 			r.Refused[status] += n
 		}
-		for text, n := range t.errors {
+		for text, n := range t.Errors {
 			r.Errors[text] += n
 		}
-		latency.Merge(t.latency)
-		lateness.Merge(t.lateness)
+		sum.latency.Merge(t.latency)
+		sum.lateness.Merge(t.lateness)
 	}
-	if lateness.TotalCount() > 0 {
-		r.Late = time.Duration(lateness.ValueAtQuantile(99))
-	}
-	r.Count = latency.TotalCount()
-	if r.Count > 0 {
+	r.Late = time.Duration(sum.lateness.ValueAtQuantile(99))
+	if r.Count = sum.latency.TotalCount(); r.Count > 0 {
 		for _, p := range Percentiles {
-			v := latency.ValueAtQuantile(p)
+			v := sum.latency.ValueAtQuantile(p)
 			switch p {
 			case 0:
-				v = latency.Min()
+				v = sum.latency.Min()
 			case 100:
-				v = latency.Max()
+				v = sum.latency.Max()
 			}
 			r.Quantiles = append(r.Quantiles, [2]float64{p, float64(v)})
 		}
 	}
-	p99 := time.Duration(latency.ValueAtQuantile(99))
 	switch {
 	case r.Share > saturatedShare:
 		r.Saturated = fmt.Sprintf("its busiest thread took more than %.0f %% of a core", 100*saturatedShare)
-	case r.Late > saturatedLate && float64(r.Late) > saturatedLateShare*float64(p99):
+	case r.Late > saturatedLate && float64(r.Late) > saturatedLateShare*r.Quantile(99):
 		r.Saturated = fmt.Sprintf("it was late by more than %v and %.0f %% of the latency, at the 99th percentile", saturatedLate, 100*saturatedLateShare)
 	}
 	return r

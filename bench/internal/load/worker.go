@@ -125,7 +125,7 @@ func (w *worker) prepare() error {
 	}
 	w.tally = newTally()
 	if w.spec.Timeline {
-		w.tally.timeline = make([]int64, w.spec.Duration/TimelineStep)
+		w.tally.Timeline = make([]int64, w.spec.Duration/TimelineStep)
 	}
 	return nil
 }
@@ -222,7 +222,7 @@ func (w *worker) load(d time.Duration) error {
 	w.sending = false
 	err := w.awaitIdle("answers")
 	w.tally.end = w.now
-	w.tally.cpu = threadCPU() - cpu
+	w.tally.CPU = threadCPU() - cpu
 	return err
 }
 
@@ -234,7 +234,7 @@ func (w *worker) awaitIdle(what string) error {
 		w.turn(longestWait)
 		if w.now > deadline {
 			w.tally.unfinished(w)
-			if w.tally.requests == 0 {
+			if w.tally.Requests == 0 {
 				return fmt.Errorf("no %s within %v; %d are missing", what, drainTimeout, w.underWay)
 			}
 			return nil

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/queuegate/queuegate/bench/internal/clock"
 	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
@@ -76,8 +75,6 @@ func handleH2(w http.ResponseWriter, r *http.Request) {
 		grpcH2(w, r, 1)
 	case r.URL.Path == "/grpc/stream":
 		grpcH2(w, r, 100)
-	case r.URL.Path == "/events":
-		eventsH2(w, r)
 	case strings.HasPrefix(r.URL.Path, "/bytes/"):
 		n, err := strconv.ParseInt(r.URL.Path[len("/bytes/"):], 10, 64)
 		if err != nil || n < 0 {
@@ -148,28 +145,6 @@ func echoH2(w http.ResponseWriter, r *http.Request) {
 			if !errors.Is(err, io.EOF) {
 				panic(http.ErrAbortHandler)
 			}
-			return
-		}
-	}
-}
-
-func eventsH2(w http.ResponseWriter, r *http.Request) {
-	every, err := time.ParseDuration(r.URL.Query().Get("every"))
-	if err != nil || every <= 0 {
-		every = time.Millisecond
-	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	flusher := w.(http.Flusher)
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		if _, err := w.Write([]byte("data: " + strconv.FormatInt(clock.Now(), 10) + "\n\n")); err != nil {
-			return
-		}
-		flusher.Flush()
-		select {
-		case <-ticker.C:
-		case <-r.Context().Done():
 			return
 		}
 	}

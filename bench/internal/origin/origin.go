@@ -5,7 +5,7 @@
 //	GET  /               12 bytes
 //	GET  /bytes/N        N bytes, Content-Length
 //	POST /upload         takes any body, answers 12 bytes
-//	GET  /events?every=D server-sent events, one each D, each with its stamp
+//	GET  /events?every=D server-sent events, one each D, each with its stamp; HTTP/1 only
 //	GET  /websocket      echoes messages
 //	POST /echo           HTTP/2 only: sends back what comes, as it comes
 //	POST /grpc/unary     HTTP/2 only: one message and trailers
