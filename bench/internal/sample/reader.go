@@ -15,8 +15,9 @@ const maxLineBytes = 1 << 20
 
 // Read reads a whole record. Errors name the line, counted from 1. Empty lines
 // are passed over; an unknown kind, a second meta line and anything before the
-// meta line are errors, and so is a unit that changes from round to round. The last line of a run that died may have no end: if it
-// does not parse it is left out, and a note says so.
+// meta line are errors, and so is a unit that changes from round to round. The
+// last line of a run that died may have no end: if it does not parse it is left
+// out, and a note says so.
 func Read(r io.Reader) (*Run, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {

@@ -25,53 +25,36 @@ func (w *Writer) Meta(m Meta) error {
 	if m.Version == 0 {
 		m.Version = Version
 	}
-	return w.line(struct {
-		Kind string `json:"kind"`
-		Meta
-	}{kindMeta, m})
+	return w.line(kindMeta, nil, m)
 }
 
 // Figure writes a figure. A value that is not a finite number is refused.
-func (w *Writer) Figure(f Figure) error {
-	if err := f.check(); err != nil {
-		return fmt.Errorf("writing figure: %w", err)
-	}
-	return w.line(struct {
-		Kind string `json:"kind"`
-		Figure
-	}{kindFigure, f})
-}
+func (w *Writer) Figure(f Figure) error { return w.line(kindFigure, f.check(), f) }
 
 // Latency writes a distribution.
-func (w *Writer) Latency(l Latency) error {
-	if err := l.check(); err != nil {
-		return fmt.Errorf("writing latency: %w", err)
-	}
-	return w.line(struct {
-		Kind string `json:"kind"`
-		Latency
-	}{kindLatency, l})
-}
+func (w *Writer) Latency(l Latency) error { return w.line(kindLatency, l.check(), l) }
 
 // Note writes a note.
 func (w *Writer) Note(n Note) error {
+	var err error
 	if n.Text == "" {
-		return errors.New("writing note: text is empty")
+		err = errors.New("text is empty")
 	}
-	return w.line(struct {
-		Kind string `json:"kind"`
-		Note
-	}{kindNote, n})
+	return w.line(kindNote, err, n)
 }
 
-func (w *Writer) line(v any) error {
+// line writes an object with at least one member, if it has passed its check.
+func (w *Writer) line(kind string, failed error, v any) error {
+	if failed != nil {
+		return fmt.Errorf("writing %s: %w", kind, failed)
+	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encoding a sample: %w", err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, err := w.w.Write(append(b, '\n')); err != nil {
+	if _, err := fmt.Fprintf(w.w, `{"kind":%q,%s`+"\n", kind, b[1:]); err != nil {
 		return fmt.Errorf("writing a sample: %w", err)
 	}
 	return nil
