@@ -2,7 +2,6 @@ package main
 
 import (
 	"embed"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -36,12 +35,9 @@ func loadTargets(name string) ([]*target.Target, error) {
 
 func listCommand(args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("list", flag.ContinueOnError)
-	flags.SetOutput(stderr)
 	file := flags.String("targets-file", "", "`file` instead of bench/targets.yaml")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+	if err := parse(flags, args, stderr); err != nil {
 		return err
-	} else if err != nil {
-		return errUsage
 	}
 	targets, err := loadTargets(*file)
 	if err != nil {

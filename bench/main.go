@@ -83,3 +83,13 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	fmt.Fprintf(stderr, "bench: %v\n", err)
 	return exitFailed
 }
+
+// parse reads a command line; an error that is not for --help has been explained.
+func parse(flags *flag.FlagSet, args []string, stderr io.Writer) error {
+	flags.SetOutput(stderr)
+	if err := flags.Parse(args); err != nil && !errors.Is(err, flag.ErrHelp) {
+		return errUsage
+	} else {
+		return err
+	}
+}

@@ -2,7 +2,6 @@ package main
 
 import (
 	_ "embed"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -22,7 +21,6 @@ const readmeMarker = "bench"
 
 func reportCommand(args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
-	flags.SetOutput(stderr)
 	results := flags.String("results", "", "write the results to `file` too, such as bench/RESULTS.md")
 	readme := flags.String("readme", "", "write the table into the section \""+readmeMarker+"\" of `file` too, such as README.md")
 	plots := flags.String("plots", "", "write the pictures of docs/overload.md into `directory` too, such as docs/images")
@@ -30,10 +28,8 @@ func reportCommand(args []string, stderr io.Writer) error {
 		fmt.Fprintln(stderr, "usage: report [options] DIR\n\nDIR is the directory of a run.")
 		flags.PrintDefaults()
 	}
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+	if err := parse(flags, args, stderr); err != nil {
 		return err
-	} else if err != nil {
-		return errUsage
 	}
 	if flags.NArg() != 1 {
 		flags.Usage()

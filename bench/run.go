@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -62,7 +61,6 @@ func (b binaries) Set(text string) error {
 func parseRun(args []string, stderr io.Writer) (*runSettings, error) {
 	s := &runSettings{binaries: binaries{}}
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
-	flags.SetOutput(stderr)
 	flags.StringVar(&s.scenarios, "scenarios", "", "`names` of scenarios or groups, with commas, or \"all\" (default: those that \"list\" marks)")
 	flags.StringVar(&s.targets, "targets", "", "`names` of targets, with commas (default: all that are there)")
 	flags.IntVar(&s.rounds, "rounds", 5, "`number` of rounds; medians are over rounds")
@@ -75,10 +73,8 @@ func parseRun(args []string, stderr io.Writer) (*runSettings, error) {
 	flags.Func("knative", "`path` of Knative's queue-proxy; short for --binary knative=PATH", func(path string) error {
 		return s.binaries.Set("knative=" + path)
 	})
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+	if err := parse(flags, args, stderr); err != nil {
 		return nil, err
-	} else if err != nil {
-		return nil, errUsage
 	}
 	if s.quick {
 		given := map[string]bool{}
@@ -115,7 +111,7 @@ func runCommand(args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	root, err := moduleRoot()
+	root, err := proc.ModuleRoot()
 	if err != nil {
 		return err
 	}
@@ -219,7 +215,7 @@ func meta(ctx context.Context, s *runSettings, root string, targets []*target.Ta
 		Started:  time.Now().UTC().Truncate(time.Second),
 		Machine:  proc.Machine(),
 		Versions: map[string]string{"go": runtime.Version()},
-		Commit:   commit(ctx, root),
+		Commit:   proc.Revision(root),
 		Options: map[string]string{
 			"rounds":   strconv.Itoa(s.rounds),
 			"duration": s.duration.String(),
@@ -241,40 +237,6 @@ func meta(ctx context.Context, s *runSettings, root string, targets []*target.Ta
 		}
 	}
 	return m
-}
-
-// commit is the revision of the tree, "unknown" outside of a repository.
-func commit(ctx context.Context, root string) string {
-	git := func(args ...string) (string, error) {
-		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
-		return strings.TrimSpace(string(out)), err
-	}
-	revision, err := git("rev-parse", "--short=12", "HEAD")
-	if err != nil {
-		return "unknown"
-	}
-	if changes, err := git("status", "--porcelain"); err != nil || changes != "" {
-		revision += "+dirty"
-	}
-	return revision
-}
-
-// moduleRoot looks for go.mod from here upwards.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return "", errors.New("no go.mod here or above: run this within the repository")
-		}
-		dir = up
-	}
 }
 
 func names(list string) []string {

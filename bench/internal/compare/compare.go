@@ -89,18 +89,20 @@ func Compare(old, new *sample.Run, o Options) Result {
 	olds, news := collect(old), collect(new)
 	for _, k := range merge(olds.keys, news.keys) {
 		a, b := olds.by[k], news.by[k]
-		judge := Judge
-		if a.exact() && b.exact() {
-			judge = judgeExact
+		if a == nil {
+			a = &series{unit: b.unit, better: b.better}
 		}
-		c := judge(valuesOf(a), valuesOf(b), betterOf(a, b), o)
+		if b == nil {
+			b = &series{unit: a.unit, better: a.better}
+		}
+		p := 0.0
+		if !a.exact() || !b.exact() {
+			p = MannWhitney(a.values, b.values)
+		}
+		c := judge(a.values, b.values, b.better, p, o)
 		c.Scenario, c.Target, c.Figure = k.scenario, k.target, k.figure
-		switch {
-		case a == nil:
-			c.Unit = b.unit
-		case b == nil, a.unit == b.unit:
-			c.Unit = a.unit
-		default:
+		c.Unit = a.unit
+		if a.unit != b.unit {
 			c.Unit, c.Delta, c.Verdict = a.unit+", "+b.unit, math.NaN(), Units
 		}
 		r.Changes = append(r.Changes, c)
@@ -111,11 +113,6 @@ func Compare(old, new *sample.Run, o Options) Result {
 // Judge compares the values of one figure, which it does not name.
 func Judge(old, new []float64, better sample.Better, o Options) Change {
 	return judge(old, new, better, MannWhitney(old, new), o.withDefaults())
-}
-
-// judgeExact compares values that have no noise.
-func judgeExact(old, new []float64, better sample.Better, o Options) Change {
-	return judge(old, new, better, 0, o.withDefaults())
 }
 
 func judge(old, new []float64, better sample.Better, p float64, o Options) Change {
@@ -171,7 +168,7 @@ type series struct {
 }
 
 // exact says whether the figure is one number for the whole run.
-func (s *series) exact() bool { return s != nil && !s.rounds && len(s.values) == 1 }
+func (s *series) exact() bool { return !s.rounds && len(s.values) == 1 }
 
 type collection struct {
 	keys []key // in the order of first appearance
@@ -194,7 +191,6 @@ func collect(run *sample.Run) *collection {
 	for _, f := range run.Figures {
 		c.add(key{f.Scenario, f.Target, f.Figure}, f.Unit, f.Better, f.Round, f.Value)
 	}
-	named := len(c.keys)
 	for _, l := range run.Latencies {
 		for _, q := range l.Quantiles {
 			if !slices.Contains(sample.Customary, q.Percentile()) {
@@ -207,21 +203,11 @@ func collect(run *sample.Run) *collection {
 			c.add(key{l.Scenario, l.Target, figure}, l.Unit, better, l.Round, q.Value())
 		}
 	}
-	// Percentiles follow the figures of their scenario.
-	first := map[string]int{}
-	for i, k := range c.keys {
-		if _, ok := first[k.scenario]; !ok {
-			first[k.scenario] = i
-		}
-	}
-	if named < len(c.keys) {
-		slices.SortStableFunc(c.keys, func(a, b key) int { return first[a.scenario] - first[b.scenario] })
-	}
 	return c
 }
 
 // merge returns the keys of a, then those that only b has, by scenario in order
-// of appearance.
+// of appearance: percentiles follow the figures of their scenario.
 func merge(a, b []key) []key {
 	seen := map[key]bool{}
 	first := map[string]int{}
@@ -238,18 +224,4 @@ func merge(a, b []key) []key {
 	}
 	slices.SortStableFunc(keys, func(a, b key) int { return first[a.scenario] - first[b.scenario] })
 	return keys
-}
-
-func valuesOf(s *series) []float64 {
-	if s == nil {
-		return nil
-	}
-	return s.values
-}
-
-func betterOf(a, b *series) sample.Better {
-	if b != nil {
-		return b.better
-	}
-	return a.better
 }

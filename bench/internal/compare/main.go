@@ -18,50 +18,57 @@ const (
 	ExitUsage     = 2 // wrong arguments, or a record that cannot be read
 )
 
-// Main is the command "compare [options] OLD NEW": OLD and NEW are records, or
-// directories with a samples.jsonl. It writes the table, and complaints too, to
-// stdout and returns the exit code.
-func Main(args []string, stdout io.Writer) int {
-	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
-	flags.SetOutput(stdout)
-	flags.Usage = func() {
-		fmt.Fprintln(stdout, "usage: compare [options] OLD NEW\n\nOLD and NEW are records of two runs, or directories with a "+
-			sample.FileName+".\nExit code 1: a figure is worse, beyond the noise and the threshold.")
-		flags.PrintDefaults()
+// Flags are the options of a command that compares. It writes what it has to
+// say, complaints too, to Out.
+type Flags struct {
+	*flag.FlagSet
+	Out            io.Writer
+	All            bool // show also what stayed the same
+	percent, alpha float64
+}
+
+// NewFlags returns the options of a command with a default for the threshold,
+// in percent.
+func NewFlags(name, usage string, threshold float64, out io.Writer) *Flags {
+	f := &Flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), Out: out}
+	f.SetOutput(out)
+	f.Usage = func() {
+		fmt.Fprintf(out, "usage: %s [options] %s\n", name, usage)
+		f.PrintDefaults()
 	}
-	percent := flags.Float64("threshold", DefaultThreshold*100, "tolerated change of a median, in `percent`")
-	alpha := flags.Float64("alpha", DefaultAlpha, "`p-value` below which a change is more than noise")
-	all := flags.Bool("all", false, "show also what stayed the same")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return ExitSame
+	f.Float64Var(&f.percent, "threshold", threshold, "tolerated change of a median, in `percent`")
+	f.Float64Var(&f.alpha, "alpha", DefaultAlpha, "`p-value` below which a change is more than noise")
+	f.BoolVar(&f.All, "all", false, "show also what stayed the same")
+	return f
+}
+
+// Read parses a command line; without done it is to be carried out.
+func (f *Flags) Read(args []string) (o Options, code int, done bool) {
+	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return o, ExitSame, true
 	} else if err != nil {
-		return ExitUsage
+		return o, ExitUsage, true
 	}
-	fail := func(err error) int {
-		fmt.Fprintf(stdout, "compare: %v\n", err)
-		return ExitUsage
+	o = Options{Threshold: f.percent / 100, Alpha: f.alpha}
+	if !(f.percent > 0) {
+		return o, f.Fail(fmt.Errorf("--threshold is %v, must be above 0 percent", f.percent)), true
 	}
-	o, err := OptionsOf(*percent, *alpha)
-	if err != nil {
-		return fail(err)
+	if !(f.alpha > 0 && f.alpha < 1) {
+		return o, f.Fail(fmt.Errorf("--alpha is %v, must be between 0 and 1", f.alpha)), true
 	}
-	if flags.NArg() != 2 {
-		return fail(fmt.Errorf("%d arguments, want the records of two runs", flags.NArg()))
-	}
-	old, err := read(flags.Arg(0))
-	if err != nil {
-		return fail(err)
-	}
-	new, err := read(flags.Arg(1))
-	if err != nil {
-		return fail(err)
-	}
-	r := Compare(old, new, o)
-	if len(r.Changes) == 0 {
-		return fail(errors.New("neither run holds a figure"))
-	}
-	if err := r.Render(stdout, *all); err != nil {
-		return fail(err)
+	return o, 0, false
+}
+
+// Fail says why the command cannot be carried out.
+func (f *Flags) Fail(err error) int {
+	fmt.Fprintf(f.Out, "%s: %v\n", f.Name(), err)
+	return ExitUsage
+}
+
+// Show writes a comparison and returns the exit code.
+func (f *Flags) Show(r Result) int {
+	if err := r.Render(f.Out, f.All); err != nil {
+		return f.Fail(err)
 	}
 	if r.Regressed() {
 		return ExitRegressed
@@ -69,21 +76,32 @@ func Main(args []string, stdout io.Writer) int {
 	return ExitSame
 }
 
-// OptionsOf checks what a command line gave: a threshold in percent, above zero,
-// and a p-value between zero and one.
-func OptionsOf(thresholdPercent, alpha float64) (Options, error) {
-	if !(thresholdPercent > 0) {
-		return Options{}, fmt.Errorf("--threshold is %v, must be above 0 percent", thresholdPercent)
+// Main is the command "compare [options] OLD NEW": OLD and NEW are records, or
+// directories with a samples.jsonl. It writes the table to stdout and returns
+// the exit code.
+func Main(args []string, stdout io.Writer) int {
+	f := NewFlags("compare", "OLD NEW\n\nOLD and NEW are records of two runs, or directories with a "+
+		sample.FileName+".\nExit code 1: a figure is worse, beyond the noise and the threshold.", DefaultThreshold*100, stdout)
+	o, code, done := f.Read(args)
+	if done {
+		return code
 	}
-	if !(alpha > 0 && alpha < 1) {
-		return Options{}, fmt.Errorf("--alpha is %v, must be between 0 and 1", alpha)
+	if f.NArg() != 2 {
+		return f.Fail(fmt.Errorf("%d arguments, want the records of two runs", f.NArg()))
 	}
-	return Options{Threshold: thresholdPercent / 100, Alpha: alpha}, nil
-}
-
-func read(name string) (*sample.Run, error) {
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		name = filepath.Join(name, sample.FileName)
+	var runs [2]*sample.Run
+	for i, name := range f.Args() {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			name = filepath.Join(name, sample.FileName)
+		}
+		var err error
+		if runs[i], err = sample.ReadFile(name); err != nil {
+			return f.Fail(err)
+		}
 	}
-	return sample.ReadFile(name)
+	r := Compare(runs[0], runs[1], o)
+	if len(r.Changes) == 0 {
+		return f.Fail(errors.New("neither run holds a figure"))
+	}
+	return f.Show(r)
 }

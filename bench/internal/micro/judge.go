@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/queuegate/queuegate/bench/internal/compare"
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
@@ -57,11 +56,6 @@ func shortPackage(p string) string {
 		return after
 	}
 	return path.Base(p)
-}
-
-// Compare compares two recordings.
-func Compare(old, new Recording, o compare.Options) compare.Result {
-	return compare.Compare(old.run(), new.run(), o)
 }
 
 // otherMachine says why times of two recordings cannot be judged, and "" if

@@ -3,13 +3,13 @@ package micro
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
 	"github.com/queuegate/queuegate/bench/internal/compare"
+	"github.com/queuegate/queuegate/bench/internal/proc"
 )
 
 // Main is the command "micro [options] [package...]". It runs the benchmarks,
@@ -18,13 +18,8 @@ import (
 // the recording. The exit code is compare.ExitRegressed if a benchmark became
 // worse; never so if the recording is of another machine.
 func Main(args []string, stdout io.Writer) int {
-	flags := flag.NewFlagSet("micro", flag.ContinueOnError)
-	flags.SetOutput(stdout)
-	flags.Usage = func() {
-		fmt.Fprintln(stdout, "usage: micro [options] [package...]\n\nRuns the micro-benchmarks and compares them with the last recorded.\n"+
-			"Exit code 1: a benchmark is worse, beyond the noise and the threshold.")
-		flags.PrintDefaults()
-	}
+	flags := compare.NewFlags("micro", "[package...]\n\nRuns the micro-benchmarks and compares them with the last recorded.\n"+
+		"Exit code 1: a benchmark is worse, beyond the noise and the threshold.", 10, stdout)
 	s := settings{}
 	flags.IntVar(&s.rounds, "count", 6, "`rounds`; the comparison needs 5 on each side")
 	flags.StringVar(&s.pattern, "bench", ".", "run the benchmarks that match `regexp`")
@@ -32,22 +27,11 @@ func Main(args []string, stdout io.Writer) int {
 	file := flags.String("file", "", "the recording (default bench/micro.txt of the repository)")
 	out := flags.String("out", "", "write the results to `file` too")
 	record := flags.Bool("record", false, "make the results the recording")
-	percent := flags.Float64("threshold", 10, "tolerated change of a median, in `percent`")
-	alpha := flags.Float64("alpha", compare.DefaultAlpha, "`p-value` below which a change is more than noise")
-	all := flags.Bool("all", false, "show also what stayed the same")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return compare.ExitSame
-	} else if err != nil {
-		return compare.ExitUsage
+	o, code, done := flags.Read(args)
+	if done {
+		return code
 	}
-	fail := func(err error) int {
-		fmt.Fprintf(stdout, "micro: %v\n", err)
-		return compare.ExitUsage
-	}
-	o, err := compare.OptionsOf(*percent, *alpha)
-	if err != nil {
-		return fail(err)
-	}
+	fail := flags.Fail
 	if s.rounds < 1 {
 		return fail(fmt.Errorf("--count is %d, must be at least 1", s.rounds))
 	}
@@ -55,7 +39,7 @@ func Main(args []string, stdout io.Writer) int {
 		s.packages = Packages
 	}
 	if *file == "" {
-		root, err := output("go", "list", "-m", "-f", "{{.Dir}}", module)
+		root, err := proc.ModuleRoot()
 		if err != nil {
 			return fail(fmt.Errorf("looking for the repository (--file names the recording): %w", err))
 		}
@@ -82,11 +66,8 @@ func Main(args []string, stdout io.Writer) int {
 	if len(new) == 0 {
 		return fail(fmt.Errorf("--bench %q matches no benchmark of %v", s.pattern, s.packages))
 	}
-	code := compare.ExitSame
 	if old != nil {
-		if code, err = show(old, new, o, *all, stdout); err != nil {
-			return fail(err)
-		}
+		code = show(old, new, o, flags)
 	}
 	if *record || old == nil {
 		if err := os.WriteFile(*file, text.Bytes(), 0o644); err != nil {
@@ -98,17 +79,11 @@ func Main(args []string, stdout io.Writer) int {
 }
 
 // show writes the comparison and returns the exit code.
-func show(old, new Recording, o compare.Options, all bool, stdout io.Writer) (int, error) {
-	r := Compare(old, new, o)
-	if err := r.Render(stdout, all); err != nil {
-		return 0, err
+func show(old, new Recording, o compare.Options, flags *compare.Flags) int {
+	code := flags.Show(compare.Compare(old.run(), new.run(), o))
+	if why := otherMachine(old, new); why != "" && code != compare.ExitUsage {
+		fmt.Fprintf(flags.Out, "not judged: the recording is of another machine: %s\n", why)
+		return compare.ExitSame
 	}
-	if why := otherMachine(old, new); why != "" {
-		fmt.Fprintf(stdout, "not judged: the recording is of another machine: %s\n", why)
-		return compare.ExitSame, nil
-	}
-	if r.Regressed() {
-		return compare.ExitRegressed, nil
-	}
-	return compare.ExitSame, nil
+	return code
 }

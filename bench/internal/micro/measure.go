@@ -7,8 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/queuegate/queuegate/bench/internal/proc"
 )
 
 const module = "github.com/queuegate/queuegate"
@@ -40,7 +43,7 @@ func measure(s settings, progress io.Writer) (rec Recording, err error) {
 		return nil, fmt.Errorf("making a directory for the test binaries: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	head := fmt.Sprintf("go: %s\ncommit: %s\n", toolchain(), commit())
+	head := fmt.Sprintf("go: %s\ncommit: %s\n", runtime.Version(), proc.Revision(".", "--untracked-files=no"))
 	binaries, sources := make([]string, len(s.packages)), make([]string, len(s.packages))
 	for i, pkg := range s.packages {
 		fmt.Fprintf(progress, "building the tests of %s\n", pkg)
@@ -77,24 +80,6 @@ func measure(s settings, progress io.Writer) (rec Recording, err error) {
 		}
 	}
 	return rec, nil
-}
-
-func toolchain() string {
-	if v, err := output("go", "env", "GOVERSION"); err == nil {
-		return v
-	}
-	return "unknown"
-}
-
-func commit() string {
-	hash, err := output("git", "rev-parse", "--short=12", "HEAD")
-	if err != nil {
-		return "unknown"
-	}
-	if changes, err := output("git", "status", "--porcelain", "--untracked-files=no"); err != nil || changes != "" {
-		hash += "+dirty"
-	}
-	return hash
 }
 
 // output runs a command and returns what it printed, without the last line

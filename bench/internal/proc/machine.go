@@ -1,8 +1,11 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -72,4 +75,39 @@ func RaiseFiles(want uint64) (uint64, error) {
 		return limit.Cur, fmt.Errorf("raising the limit of open files: %w", err)
 	}
 	return raised.Cur, nil
+}
+
+// Revision is that of the tree around a directory, "unknown" outside of a
+// repository. Options are of git status, which says whether it was changed.
+func Revision(dir string, options ...string) string {
+	git := func(args ...string) (string, error) {
+		out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	revision, err := git("rev-parse", "--short=12", "HEAD")
+	if err != nil {
+		return "unknown"
+	}
+	if changes, err := git(append([]string{"status", "--porcelain"}, options...)...); err != nil || changes != "" {
+		revision += "+dirty"
+	}
+	return revision
+}
+
+// ModuleRoot looks for go.mod from here upwards.
+func ModuleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", errors.New("no go.mod here or above: run this within the repository")
+		}
+		dir = up
+	}
 }
