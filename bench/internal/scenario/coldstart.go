@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/bench/internal/origin"
-	"github.com/queuegate/queuegate/bench/internal/proc"
 	"github.com/queuegate/queuegate/bench/internal/sample"
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
@@ -45,12 +44,6 @@ func coldStart() []Scenario {
 	}}
 }
 
-type firstAnswer struct {
-	at     int64
-	failed int
-	err    error
-}
-
 // coldOnce returns the milliseconds from the container's listening to the
 // client's 200, how many of its requests failed, and the milliseconds of CPU
 // that the target used from the first request to the 200.
@@ -73,18 +66,14 @@ func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	before, err := proc.CPU(pids)
-	if err != nil {
-		return 0, 0, 0, err
-	}
+	m := meter{}
+	before := m.cpu(pids...)
 	answered := make(chan firstAnswer, 1)
 	go func() {
-		at, failed, err := r.firstAnswer(i.Port, wait+10*time.Second, coldRetry)
-		answered <- firstAnswer{at, failed, err}
+		all := wait + 10*time.Second
+		answered <- r.ask(question{port: i.Port, path: r.target.Ready, timeout: all, each: all, pause: coldRetry})
 	}()
-	if err := r.pause(wait); err != nil {
-		return 0, 0, 0, err
-	}
+	r.pause(wait)
 	listening, err := o.Listen(r.ctx)
 	if err != nil {
 		return 0, 0, 0, err
@@ -93,9 +82,6 @@ func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 	if first.err != nil {
 		return 0, 0, 0, first.err
 	}
-	after, err := proc.CPU(pids)
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	return float64(first.at-listening) / 1e6, float64(first.failed), float64((after - before).Microseconds()) / 1e3, nil
+	used := m.cpu(pids...) - before
+	return float64(first.at-listening) / 1e6, float64(first.failed), float64(used.Microseconds()) / 1e3, m.err
 }

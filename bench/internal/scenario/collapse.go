@@ -41,44 +41,35 @@ var collapseLimits = []collapseLimit{
 // limit, which is that, with one that finds itself, and with none.
 func collapses() []Scenario {
 	var all []Scenario
+	add := func(limit collapseLimit, s Scenario, run func(*Run, *stand) error) {
+		s.Name, s.About = s.Name+limit.name, s.About+"; "+limit.about
+		s.Groups, s.Extended, s.Needs, s.Connections = []string{"collapse"}, true, limit.needs, collapseConns
+		s.Run = func(r *Run) error { return r.on(limit.options, func(st *stand) error { return run(r, st) }) }
+		all = append(all, s)
+	}
 	for _, load := range []int{1, 3, 10} {
 		for _, limit := range collapseLimits {
-			all = append(all, Scenario{
-				Name: fmt.Sprintf("collapse-%d-%s", load, limit.name),
-				About: fmt.Sprintf("open loop at %d times the capacity of %.0f/s of a container that gets slower beyond %d requests at once; %s",
-					load, collapseRate, collapseSlots, limit.about),
-				Groups:      []string{"collapse"},
-				Extended:    true,
-				Needs:       limit.needs,
-				Connections: collapseConns,
-				Extra:       collapseUnloaded + collapseWarm + 2*time.Second,
-				Run:         func(r *Run) error { return runCollapse(r, float64(load), limit.options) },
-			})
+			add(limit, Scenario{
+				Name: fmt.Sprintf("collapse-%d-", load),
+				About: fmt.Sprintf("open loop at %d times the capacity of %.0f/s of a container that gets slower beyond %d requests at once",
+					load, collapseRate, collapseSlots),
+				Extra: collapseUnloaded + collapseWarm + 2*time.Second,
+			}, func(r *Run, st *stand) error { return runCollapse(r, st, float64(load)) })
 		}
 	}
 	for _, limit := range collapseLimits {
-		all = append(all, Scenario{
-			Name: "collapse-step-" + limit.name,
-			About: fmt.Sprintf("open loop at %.0f/s; after %v the container works on %d requests at once instead of %d, and on %d again after as long; %s",
-				stepRate, stepTime, stepSlots, collapseSlots, collapseSlots, limit.about),
-			Groups:      []string{"collapse"},
-			Extended:    true,
-			Needs:       limit.needs,
-			Connections: collapseConns,
-			Extra:       3*stepTime + collapseWarm + time.Second,
-			Times:       1e-9,
-			Run:         func(r *Run) error { return runStep(r, limit.options) },
-		})
+		add(limit, Scenario{
+			Name: "collapse-step-",
+			About: fmt.Sprintf("open loop at %.0f/s; after %v the container works on %d requests at once instead of %d, and on %d again after as long",
+				stepRate, stepTime, stepSlots, collapseSlots, collapseSlots),
+			Extra: 3*stepTime + collapseWarm + time.Second,
+			Times: 1e-9,
+		}, runStep)
 	}
 	return all
 }
 
-func runCollapse(r *Run, times float64, options target.Options) error {
-	st, err := r.start(options)
-	if err != nil {
-		return err
-	}
-	defer st.stop()
+func runCollapse(r *Run, st *stand, times float64) error {
 	spec := load.Spec{
 		Kind: load.HTTP, Path: collapsePath, Connections: collapseConns, Rate: 0.3 * collapseRate,
 		Duration: min(collapseUnloaded, 2*r.options.Duration),
@@ -92,17 +83,15 @@ func runCollapse(r *Run, times float64, options target.Options) error {
 	if err != nil {
 		return err
 	}
-	seconds := r.options.Duration.Seconds()
-	r.figure("goodput", float64(m.Window)/seconds, "/s", sample.Higher)
-	r.figure("goodput_of_capacity", float64(m.Window)/seconds/collapseRate, "", sample.Higher)
+	r.goodput(m, collapseRate)
 	if m.Requests == 0 {
 		r.note("not one request was answered: %s", failures(m.Result))
 		return nil
 	}
-	if p := percentile(unloaded.Result, 99); p > 0 {
-		r.figure("p99_beside_unloaded", percentile(m.Result, 99)/p, "", sample.Lower)
+	if p := unloaded.Quantile(99); p > 0 {
+		r.figure("p99_beside_unloaded", m.Quantile(99)/p, "", sample.Lower)
 	}
-	r.figure("refused_share", float64(m.Failures())/float64(m.Requests+m.Failures()), "", sample.Neither)
+	r.figure("refused_share", m.failedShare(), "", sample.Neither)
 	r.latency(m.Result)
 	return nil
 }

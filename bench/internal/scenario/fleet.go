@@ -5,9 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/queuegate/queuegate/bench/internal/clock"
 	"github.com/queuegate/queuegate/bench/internal/origin"
-	"github.com/queuegate/queuegate/bench/internal/proc"
 	"github.com/queuegate/queuegate/bench/internal/sample"
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
@@ -73,12 +71,13 @@ func runFleet(r *Run) error {
 		// One after the other within a period: in step, all delays would be the
 		// same one, which the length of the wait decides.
 		first := time.Duration(n) * pollPeriod / time.Duration(size)
-		pollers.Go(func() { ready[n] = r.poll(i, first, wait+20*time.Second, fields) })
+		pollers.Go(func() {
+			r.pause(first)
+			ready[n] = r.ask(question{i.Port, "/", fields, wait + 20*time.Second, pollTimeout, pollPeriod, true})
+		})
 	}
 	defer pollers.Wait()
-	if err := r.pause(wait); err != nil {
-		return err
-	}
+	r.pause(wait)
 	var pids []int
 	for _, i := range instances {
 		own, err := i.Processes()
@@ -87,22 +86,16 @@ func runFleet(r *Run) error {
 		}
 		pids = append(pids, own...)
 	}
-	waiting, err := proc.CPU(pids)
-	if err != nil {
-		return err
-	}
+	m := meter{}
+	waiting := m.cpu(pids...)
 	listening, err := o.Listen(r.ctx)
 	if err != nil {
 		return err
 	}
 	pollers.Wait()
-	total, err := proc.CPU(pids)
-	if err != nil {
-		return err
-	}
-	memory, err := proc.MemoryOf(pids)
-	if err != nil {
-		return err
+	total, memory := m.cpu(pids...), m.memory(pids)
+	if m.err != nil {
+		return m.err
 	}
 	var delays []float64
 	for _, a := range ready {
@@ -119,25 +112,4 @@ func runFleet(r *Run) error {
 	r.figure("private_memory_total", float64(memory.Private)/mib, "MiB", sample.Lower)
 	r.figure("private_memory_each", float64(memory.Private)/mib/float64(size), "MiB", sample.Lower)
 	return nil
-}
-
-// poll asks every pollPeriod, from first on, until the answer is 200.
-func (r *Run) poll(i *target.Instance, first, timeout time.Duration, fields []string) firstAnswer {
-	if err := r.pause(first); err != nil {
-		return firstAnswer{err: err}
-	}
-	deadline := time.Now().Add(timeout)
-	for failed := 0; ; failed++ {
-		begin := time.Now()
-		status, err := target.Ask(i.Port, "/", pollTimeout, fields...)
-		if err == nil && status == 200 {
-			return firstAnswer{at: clock.Now(), failed: failed}
-		}
-		if time.Now().After(deadline) {
-			return firstAnswer{err: fmt.Errorf("an instance was not ready within %v: status %d, %v", timeout, status, err)}
-		}
-		if err := r.pause(time.Until(begin.Add(pollPeriod))); err != nil {
-			return firstAnswer{err: err}
-		}
-	}
 }

@@ -44,6 +44,11 @@ func (m *measured) perRequest(v float64) float64 {
 	return v / float64(m.Requests+m.Failures())
 }
 
+// microseconds is the CPU time of a request.
+func (m *measured) microseconds() float64 { return m.perRequest(float64(m.cpu.Nanoseconds())) / 1e3 }
+
+func (m *measured) failedShare() float64 { return m.perRequest(float64(m.Failures())) }
+
 // measure puts a load on the stand. A result that cannot be trusted gives a
 // note and errRefused.
 func (r *Run) measure(s *stand, spec load.Spec) (*measured, error) {
@@ -55,7 +60,7 @@ func (r *Run) measure(s *stand, spec load.Spec) (*measured, error) {
 		return nil, fmt.Errorf("not one request was answered: %s", failures(m.Result))
 	}
 	refused := false
-	if share := float64(m.Failures()) / float64(m.Requests+m.Failures()); share > toleratedFailures {
+	if share := m.failedShare(); share > toleratedFailures {
 		r.note("no figures in at least one round: more than %.0f %% of the requests failed: %s", 100*failedAtLeast(share), failures(m.Result))
 		refused = true
 	} else if share > 0 {
@@ -122,19 +127,19 @@ func (r *Run) observe(s *stand, spec load.Spec) (*measured, error) {
 	others := slices.Concat(pids, s.helpers(), []int{generator.PID(), os.Getpid()})
 	slices.Sort(others)
 	others = slices.Compact(others)
-
 	stopProfile := r.profile.start(r, s, spec.Duration)
-	before, err := snapshot(pids, s.origin.PID(), others)
-	if err != nil {
-		return nil, err
+	meter := meter{}
+	before := meter.view(pids, s.origin.PID(), others)
+	if meter.err != nil {
+		return nil, meter.err
 	}
 	result, err := generator.Run(r.ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", err, s.lastWords())
 	}
-	after, err := snapshot(pids, s.origin.PID(), others)
-	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, s.lastWords())
+	after := meter.view(pids, s.origin.PID(), others)
+	if meter.err != nil {
+		return nil, fmt.Errorf("%w%s", meter.err, s.lastWords())
 	}
 	stopProfile()
 	m := &measured{
@@ -142,9 +147,10 @@ func (r *Run) observe(s *stand, spec load.Spec) (*measured, error) {
 		cpu:      after.cpu - before.cpu,
 		switches: after.switches.Sub(before.switches),
 		elapsed:  after.at.Sub(before.at),
+		loaded:   meter.memory(pids),
 	}
-	if m.loaded, err = proc.MemoryOf(pids); err != nil {
-		return nil, err
+	if meter.err != nil {
+		return nil, meter.err
 	}
 	busy := after.busy - before.busy
 	r.noteDisturbance(m, after.origin-before.origin, busy-(after.own-before.own))
@@ -185,22 +191,39 @@ type kernelView struct {
 	busy     time.Duration // of the machine
 }
 
-func snapshot(pids []int, originPID int, all []int) (v kernelView, err error) {
-	v.at = time.Now()
-	if v.cpu, err = proc.CPU(pids); err != nil {
-		return v, err
+// A meter reads from the kernel what processes cost, and keeps the first error.
+type meter struct{ err error }
+
+func read[T any](m *meter, value T, err error) T {
+	if m.err == nil {
+		m.err = err
 	}
-	if v.switches, err = proc.ContextSwitches(pids); err != nil {
-		return v, err
-	}
-	if v.origin, err = proc.CPU([]int{originPID}); err != nil {
-		return v, err
-	}
-	if v.own, err = proc.CPU(all); err != nil {
-		return v, err
-	}
-	v.busy, err = proc.Busy()
-	return v, err
+	return value
+}
+
+func (m *meter) cpu(pids ...int) time.Duration {
+	v, err := proc.CPU(pids)
+	return read(m, v, err)
+}
+
+func (m *meter) switches(pids []int) proc.Switches {
+	v, err := proc.ContextSwitches(pids)
+	return read(m, v, err)
+}
+
+func (m *meter) memory(pids []int) proc.Memory {
+	v, err := proc.MemoryOf(pids)
+	return read(m, v, err)
+}
+
+// busy is for how long the machine's cores have been busy.
+func (m *meter) busy() time.Duration {
+	v, err := proc.Busy()
+	return read(m, v, err)
+}
+
+func (m *meter) view(pids []int, origin int, all []int) kernelView {
+	return kernelView{time.Now(), m.cpu(pids...), m.switches(pids), m.cpu(origin), m.cpu(all...), m.busy()}
 }
 
 func (s *stand) lastWords() string {
@@ -232,7 +255,7 @@ func (r *Run) costs(m *measured) {
 	if r.isDirect() {
 		return
 	}
-	r.figure("cpu_per_request", m.perRequest(float64(m.cpu.Nanoseconds()))/1e3, "us", sample.Lower)
+	r.figure("cpu_per_request", m.microseconds(), "us", sample.Lower)
 	r.figure("voluntary_switches_per_request", m.perRequest(float64(m.switches.Voluntary)), "", sample.Lower)
 	r.figure("involuntary_switches_per_request", m.perRequest(float64(m.switches.Involuntary)), "", sample.Neither)
 	r.figure("rss_loaded", float64(m.loaded.RSS)/mib, "MiB", sample.Lower)
@@ -278,7 +301,7 @@ func (r *Run) countSyscalls(s *stand, spec load.Spec) error {
 		return err
 	}
 	if result.Requests > 0 {
-		r.figure("syscalls_per_request", float64(n)/float64(result.Requests+result.Failures()), "", sample.Lower)
+		r.figure("syscalls_per_request", (&measured{Result: result}).perRequest(float64(n)), "", sample.Lower)
 	}
 	return nil
 }

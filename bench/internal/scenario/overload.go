@@ -30,39 +30,42 @@ func overload() []Scenario {
 		Connections: overConns,
 		Extra:       time.Second,
 		Run: func(r *Run) error {
-			st, err := r.start(target.Options{Limit: overLimit, QueueCapacity: overQueue})
-			if err != nil {
-				return err
-			}
-			defer st.stop()
-			// Refusals are what this is about, so failures are no fault.
-			m, err := r.observe(st, load.Spec{
-				Kind: load.HTTP, Path: "/?delay=" + overDelay.String(), Connections: overConns,
-				Rate: overFactor * overPerSecd, Overtaking: overDelay,
-			})
-			if err != nil {
-				return err
-			}
-			if r.saturated(m, true) {
-				return nil
-			}
-			if m.Requests == 0 {
-				return errors.New("not one request was answered: " + failures(m.Result))
-			}
-			seconds := r.options.Duration.Seconds()
-			answered := float64(m.Requests + m.Failures())
-			r.figure("goodput", float64(m.Window)/seconds, "/s", sample.Higher)
-			r.figure("goodput_of_capacity", float64(m.Window)/seconds/overPerSecd, "", sample.Higher)
-			r.figure("refused_share", float64(m.Failures())/answered, "", sample.Neither)
-			r.figure("overtaken_share", float64(m.Overtaken)/float64(m.Requests), "", sample.Lower)
-			r.figure("cpu_per_request", m.perRequest(float64(m.cpu.Nanoseconds()))/1e3, "us", sample.Lower)
-			if len(m.Refused) > 0 || len(m.Errors) > 0 || m.Unfinished > 0 {
-				r.note("refused with: %s", failures(m.Result))
-			} else {
-				r.note("nothing was refused: all that exceeded the capacity waited, so latency grows with the length of the run")
-			}
-			r.latency(m.Result)
-			return nil
+			return r.on(target.Options{Limit: overLimit, QueueCapacity: overQueue}, func(st *stand) error { return runOverload(r, st) })
 		},
 	}}
+}
+
+func runOverload(r *Run, st *stand) error {
+	// Refusals are what this is about, so failures are no fault.
+	m, err := r.observe(st, load.Spec{
+		Kind: load.HTTP, Path: "/?delay=" + overDelay.String(), Connections: overConns,
+		Rate: overFactor * overPerSecd, Overtaking: overDelay,
+	})
+	if err != nil {
+		return err
+	}
+	if r.saturated(m, true) {
+		return nil
+	}
+	if m.Requests == 0 {
+		return errors.New("not one request was answered: " + failures(m.Result))
+	}
+	r.goodput(m, overPerSecd)
+	r.figure("refused_share", m.failedShare(), "", sample.Neither)
+	r.figure("overtaken_share", float64(m.Overtaken)/float64(m.Requests), "", sample.Lower)
+	r.figure("cpu_per_request", m.microseconds(), "us", sample.Lower)
+	if m.Failures() > 0 {
+		r.note("refused with: %s", failures(m.Result))
+	} else {
+		r.note("nothing was refused: all that exceeded the capacity waited, so latency grows with the length of the run")
+	}
+	r.latency(m.Result)
+	return nil
+}
+
+// goodput records what was answered in time, and of what share of the capacity.
+func (r *Run) goodput(m *measured, capacity float64) {
+	rate := float64(m.Window) / r.options.Duration.Seconds()
+	r.figure("goodput", rate, "/s", sample.Higher)
+	r.figure("goodput_of_capacity", rate/capacity, "", sample.Higher)
 }

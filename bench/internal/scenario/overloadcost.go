@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"slices"
 	"time"
 
 	"github.com/queuegate/queuegate/bench/internal/load"
@@ -33,44 +32,29 @@ func overloadCost() []Scenario {
 }
 
 func runOverloadCost(r *Run) error {
-	off, err := r.start(target.Options{})
-	if err != nil {
-		return err
-	}
-	defer off.stop()
 	// No more wait than without a limit: what waits costs more, wherever it does.
-	on, err := r.start(target.Options{AutoLimit: true, AutoLeast: costConns, FairBy: "X-Tenant", PriorityBy: "Priority", QueueCapacity: costConns})
-	if err != nil {
-		return err
-	}
-	defer on.stop()
+	all := target.Options{AutoLimit: true, AutoLeast: costConns, FairBy: "X-Tenant", PriorityBy: "Priority", QueueCapacity: costConns}
 	spec := load.Spec{Kind: load.HTTP, Path: "/", Connections: costConns, Field: "X-Tenant: one\r\nPriority: u=1"}
-	cost := func(st *stand) (float64, error) {
-		m, err := r.measure(st, spec)
-		if err != nil {
-			return 0, err
-		}
-		return m.perRequest(float64(m.cpu.Nanoseconds())) / 1e3, nil
-	}
-	var without, with, ratios []float64
-	for i := range costPairs {
-		var pair [2]float64
-		for k := range 2 {
-			which := (i + k) % 2
-			if pair[which], err = cost([]*stand{off, on}[which]); err != nil {
-				return err
+	return r.on(target.Options{}, func(off *stand) error {
+		return r.on(all, func(on *stand) error {
+			var without, with, ratios []float64
+			for i := range costPairs {
+				var pair [2]float64
+				for k := range 2 {
+					which := (i + k) % 2
+					m, err := r.measure([]*stand{off, on}[which], spec)
+					if err != nil {
+						return err
+					}
+					pair[which] = m.microseconds()
+				}
+				without, with = append(without, pair[0]), append(with, pair[1])
+				ratios = append(ratios, pair[1]/pair[0])
 			}
-		}
-		without, with = append(without, pair[0]), append(with, pair[1])
-		ratios = append(ratios, pair[1]/pair[0])
-	}
-	r.figure("cpu_per_request_off", median(without), "us", sample.Lower)
-	r.figure("cpu_per_request_on", median(with), "us", sample.Lower)
-	r.figure("on_beside_off", median(ratios), "", sample.Lower)
-	return nil
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
+			r.figure("cpu_per_request_off", sample.Median(without), "us", sample.Lower)
+			r.figure("cpu_per_request_on", sample.Median(with), "us", sample.Lower)
+			r.figure("on_beside_off", sample.Median(ratios), "", sample.Lower)
+			return nil
+		})
+	})
 }

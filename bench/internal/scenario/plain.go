@@ -6,11 +6,17 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/bench/internal/load"
+	"github.com/queuegate/queuegate/bench/internal/sample"
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
 // plain makes a scenario of a load and nothing else: start, measure, record.
 func plain(s Scenario, options target.Options, spec load.Spec) Scenario {
+	return measuring(s, options, spec, (*Run).plain)
+}
+
+// measuring makes a scenario of a load, and run measures it.
+func measuring(s Scenario, options target.Options, spec load.Spec, run func(*Run, *stand, load.Spec) error) Scenario {
 	s.Connections = spec.Connections
 	s.Run = func(r *Run) error {
 		quick, options := spec, options
@@ -18,12 +24,7 @@ func plain(s Scenario, options target.Options, spec load.Spec) Scenario {
 		if options.QueueCapacity > 0 {
 			options.QueueCapacity -= spec.Connections - quick.Connections
 		}
-		st, err := r.start(options)
-		if err != nil {
-			return err
-		}
-		defer st.stop()
-		return r.plain(st, quick)
+		return r.on(options, func(st *stand) error { return run(r, st, quick) })
 	}
 	return s
 }
@@ -145,4 +146,77 @@ func h2c() (all []Scenario) {
 	grpc.Path = "/grpc/stream"
 	add("grpc-stream", "the same, answered with 100 messages of 100 bytes", false, grpc)
 	return all
+}
+
+// bodies are closed loops of downloads and uploads of growing size.
+func bodies() (all []Scenario) {
+	sizes := []struct {
+		name        string
+		bytes       int64
+		connections int
+	}{
+		{"100B", 100, 64}, {"1KB", 1e3, 64}, {"10KB", 1e4, 64}, {"100KB", 1e5, 16},
+		{"1MB", 1e6, 8}, {"10MB", 1e7, 4}, {"100MB", 1e8, 4},
+	}
+	for _, upload := range []bool{false, true} {
+		for _, size := range sizes {
+			name, verb := "download-", "GET"
+			spec := load.Spec{Kind: load.HTTP, Path: fmt.Sprintf("/bytes/%d", size.bytes), Connections: size.connections}
+			if upload {
+				name, verb = "upload-", "POST"
+				spec.Path, spec.Body = "/upload", size.bytes
+			}
+			s := Scenario{
+				Name:     name + size.name,
+				About:    fmt.Sprintf("closed loop, %s of %s, connections: %d", verb, size.name, size.connections),
+				Groups:   []string{"sizes", "growth"},
+				Extended: size.bytes != 1e8,
+			}
+			if size.bytes == 1e8 {
+				s.Extra = time.Second // the last ones are under way at the end
+			}
+			all = append(all, measuring(s, target.Options{}, spec, (*Run).body))
+		}
+	}
+	return all
+}
+
+func (r *Run) body(st *stand, spec load.Spec) error {
+	if r.options.Quick {
+		spec.Connections = 2
+	}
+	m, err := r.measure(st, spec)
+	if err != nil {
+		return err
+	}
+	r.costs(m)
+	gigabytes := float64(m.BytesIn+m.BytesOut) / 1e9
+	if !r.isDirect() {
+		r.figure("cpu_per_gb", m.cpu.Seconds()/gigabytes, "s/GB", sample.Lower)
+	}
+	r.figure("throughput", gigabytes/m.Elapsed.Seconds(), "GB/s", sample.Higher)
+	r.throughput(m, r.options.Duration)
+	r.latency(m.Result)
+	return nil
+}
+
+// chunks are server-sent events, a chunk each, that carry the time at which the
+// origin wrote them.
+func chunks() []Scenario {
+	return []Scenario{measuring(Scenario{
+		Name:  "chunk-delay",
+		About: "16 streams of server-sent events, one each 10 ms; delay from origin to client",
+		Added: true,
+	}, target.Options{}, load.Spec{Kind: load.Events, Path: "/events?every=10ms", Connections: 16},
+		func(r *Run, st *stand, spec load.Spec) error {
+			m, err := r.measure(st, spec)
+			if err != nil {
+				return err
+			}
+			if !r.isDirect() {
+				r.figure("cpu_per_event", m.microseconds(), "us", sample.Lower)
+			}
+			r.latency(m.Result)
+			return nil
+		})}
 }

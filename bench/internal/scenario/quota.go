@@ -22,24 +22,21 @@ func quotas() []Scenario {
 			Groups:      []string{"quota"},
 			Added:       true,
 			Connections: 16,
-			Run:         func(r *Run) error { return runQuota(r, millis) },
+			Run: func(r *Run) error {
+				place, err := cgroup.Find()
+				if err != nil {
+					r.note("skipped: %v", err)
+					return nil
+				}
+				return r.on(target.Options{}, func(st *stand) error { return runQuota(r, st, place, millis) })
+			},
 		})
 	}
 	return all
 }
 
-func runQuota(r *Run, millis int) error {
+func runQuota(r *Run, st *stand, place cgroup.Place, millis int) error {
 	spec := load.Spec{Kind: load.HTTP, Path: "/", Connections: 16, Rate: 300}
-	place, err := cgroup.Find()
-	if err != nil {
-		r.note("skipped: %v", err)
-		return nil
-	}
-	st, err := r.start(target.Options{})
-	if err != nil {
-		return err
-	}
-	defer st.stop()
 	if r.isDirect() {
 		return r.plain(st, spec)
 	}

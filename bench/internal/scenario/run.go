@@ -88,7 +88,11 @@ func (r *record) note(n sample.Note) {
 	}
 }
 
+// figure records a number. Of a run that was cancelled there is none.
 func (r *Run) figure(name string, value float64, unit string, better sample.Better) {
+	if r.ctx.Err() != nil {
+		return
+	}
 	r.record.keep(r.record.Figure(sample.Figure{
 		Round: r.round, Scenario: r.scenario.Name, Target: r.target.Name,
 		Figure: name, Value: value, Unit: unit, Better: better,
@@ -163,6 +167,24 @@ func (r *Run) start(options target.Options) (*stand, error) {
 		return nil, err
 	}
 	return st, nil
+}
+
+// on runs a measurement on a stand of its own.
+func (r *Run) on(options target.Options, measure func(*stand) error) error {
+	st, err := r.start(options)
+	if err != nil {
+		return err
+	}
+	defer st.stop()
+	return measure(st)
+}
+
+// pause waits, or returns early when all ends.
+func (r *Run) pause(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-r.ctx.Done():
+	}
 }
 
 func (r *Run) isDirect() bool { return r.target.Name == target.Direct }

@@ -34,11 +34,21 @@ func runStart(r *Run) error {
 	defer o.Stop()
 	var listening, answering []float64
 	for range times {
-		l, a, err := r.startOnce(o.Port(0))
+		i, err := r.target.Launch(r.options.Dir, target.Options{Origin: o.Port(0)})
 		if err != nil {
 			return err
 		}
-		listening, answering = append(listening, l), append(answering, a)
+		err = i.AwaitListening(r.ctx)
+		listens := clock.Now()
+		first := firstAnswer{err: err}
+		if err == nil {
+			first = r.ask(question{port: i.Port, path: r.target.Ready, timeout: 10 * time.Second, each: 10 * time.Second, pause: time.Millisecond})
+		}
+		i.Stop()
+		if first.err != nil {
+			return first.err
+		}
+		listening, answering = append(listening, float64(listens-i.Begun)/1e6), append(answering, float64(first.at-i.Begun)/1e6)
 	}
 	r.figure("exec_to_listening", sample.Median(listening), "ms", sample.Lower)
 	r.figure("exec_to_first_200", sample.Median(answering), "ms", sample.Lower)
@@ -54,40 +64,44 @@ func runStart(r *Run) error {
 	return nil
 }
 
-// startOnce returns the milliseconds until one start listens and until it has
-// answered a first request.
-func (r *Run) startOnce(originPort int) (listening, answering float64, err error) {
-	i, err := r.target.Launch(r.options.Dir, target.Options{Origin: originPort})
-	if err != nil {
-		return 0, 0, err
-	}
-	defer i.Stop()
-	if err := i.AwaitListening(r.ctx); err != nil {
-		return 0, 0, err
-	}
-	listening = float64(clock.Now()-i.Begun) / 1e6
-	first, _, err := r.firstAnswer(i.Port, 10*time.Second, time.Millisecond)
-	if err != nil {
-		return 0, 0, err
-	}
-	return listening, float64(first-i.Begun) / 1e6, nil
+// A question is a GET that is repeated until a 200 comes.
+type question struct {
+	port    int
+	path    string
+	fields  []string
+	timeout time.Duration // of all attempts
+	each    time.Duration // of one
+	pause   time.Duration // after a failure
+	every   bool          // pause is from one attempt to the next
 }
 
-// firstAnswer asks until a request is answered with 200, and returns when that
-// was, by package clock, and how many failed before. After a failure it pauses.
-func (r *Run) firstAnswer(port int, timeout, pause time.Duration, fields ...string) (at int64, failed int, err error) {
-	deadline := time.Now().Add(timeout)
-	for {
-		status, err := target.Ask(port, r.target.Ready, timeout, fields...)
-		if err == nil && status == 200 {
-			return clock.Now(), failed, nil
-		}
-		failed++
-		if time.Now().After(deadline) {
-			return 0, failed, fmt.Errorf("no 200 within %v: status %d, %v", timeout, status, err)
-		}
-		if err := r.pause(pause); err != nil {
-			return 0, failed, err
+// firstAnswer is when a 200 came, by package clock, and how many attempts had
+// failed.
+type firstAnswer struct {
+	at     int64
+	failed int
+	err    error
+}
+
+func (r *Run) ask(q question) (first firstAnswer) {
+	deadline := time.Now().Add(q.timeout)
+	for ; ; first.failed++ {
+		begin := time.Now()
+		status, err := target.Ask(q.port, q.path, q.each, q.fields...)
+		switch {
+		case err == nil && status == 200:
+			first.at = clock.Now()
+			return first
+		case r.ctx.Err() != nil:
+			first.err = r.ctx.Err()
+			return first
+		case time.Now().After(deadline):
+			first.err = fmt.Errorf("no 200 within %v: status %d, %v", q.timeout, status, err)
+			return first
+		case q.every:
+			r.pause(time.Until(begin.Add(q.pause)))
+		default:
+			r.pause(q.pause)
 		}
 	}
 }

@@ -1,9 +1,7 @@
 package scenario
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/queuegate/queuegate/bench/internal/load"
@@ -21,12 +19,7 @@ const (
 
 // runStep measures how long a limit takes to follow a container whose slots
 // move up and down again.
-func runStep(r *Run, options target.Options) error {
-	st, err := r.start(options)
-	if err != nil {
-		return err
-	}
-	defer st.stop()
+func runStep(r *Run, st *stand) error {
 	step := min(stepTime, 8*r.options.Duration)
 	generator, err := load.Start(r.ctx, load.Spec{
 		Kind: load.HTTP, Path: collapsePath, Connections: collapseConns, Rate: stepRate, Port: st.instance.Port,
@@ -68,29 +61,10 @@ func runStep(r *Run, options target.Options) error {
 // moveSlots moves those of the container up and down.
 func (r *Run) moveSlots(st *stand, step time.Duration) error {
 	for _, slots := range []int{stepSlots, collapseSlots} {
-		if err := r.pause(step); err != nil {
-			return err
+		r.pause(step)
+		if status, err := target.Ask(st.origin.Port(0), fmt.Sprintf("/slots/%d", slots), time.Minute); err != nil || status != 200 {
+			return fmt.Errorf("moving the slots of the container: status %d, %v", status, err)
 		}
-		if err := setSlots(r.ctx, st.origin.Port(0), slots); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func setSlots(ctx context.Context, port, slots int) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/slots/%d", port, slots), nil)
-	if err != nil {
-		return err
-	}
-	request.Close = true
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("moving the slots of the container: %w", err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("moving the slots of the container: status %d", response.StatusCode)
 	}
 	return nil
 }

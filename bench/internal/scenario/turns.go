@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/bench/internal/load"
-	"github.com/queuegate/queuegate/bench/internal/proc"
 	"github.com/queuegate/queuegate/bench/internal/sample"
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
@@ -15,10 +14,9 @@ const (
 	turnsDelay = 20 * time.Millisecond
 	turnsRate  = turnsLimit * float64(time.Second) / float64(turnsDelay) // what the container can do
 	turnsConns = 400
+	// turnsPhases is how often a client is alone and beside the flood, in turns.
+	turnsPhases = 5
 )
-
-// turnsPhases is how often a client is alone and beside the flood, in turns.
-const turnsPhases = 5
 
 // turns measure one client while another floods with ten times what the
 // container can do: alone and beside the flood in turns, so that a change of the
@@ -35,7 +33,9 @@ func turns() []Scenario {
 		return Scenario{
 			Name: name, About: about(what), Groups: []string{"turns"}, Extended: true,
 			Needs: []string{target.Turns, target.HTTP}, Connections: 2 * turnsConns, Times: 2 * turnsPhases, Extra: turnsPhases * 2 * time.Second,
-			Run: func(r *Run) error { return runTurns(r, rate, options, quiet, flood) },
+			Run: func(r *Run) error {
+				return r.on(options, func(st *stand) error { return runTurns(r, st, rate, quiet, flood) })
+			},
 		}
 	}
 	return []Scenario{
@@ -45,15 +45,11 @@ func turns() []Scenario {
 	}
 }
 
-func runTurns(r *Run, rate float64, options target.Options, quiet, flood string) error {
-	st, err := r.start(options)
-	if err != nil {
-		return err
-	}
-	defer st.stop()
+func runTurns(r *Run, st *stand, rate float64, quiet, flood string) error {
 	path := fmt.Sprintf("/?delay=%v&spread=0.5", turnsDelay)
 	spec := load.Spec{Kind: load.HTTP, Path: path, Connections: turnsConns, Rate: rate, Field: quiet}
-	busy, begin := busyTime(), time.Now()
+	machine := meter{}
+	busy, begin := machine.busy(), time.Now()
 	var ratios, quiets, floods []float64
 	var failed, all int64
 	var latest *load.Result
@@ -66,23 +62,23 @@ func runTurns(r *Run, rate float64, options target.Options, quiet, flood string)
 		if err != nil {
 			return err
 		}
-		if p := percentile(alone.Result, 99); p > 0 {
-			quiets, floods = append(quiets, p), append(floods, percentile(beside.Result, 99))
-			ratios = append(ratios, percentile(beside.Result, 99)/p)
+		if p := alone.Quantile(99); p > 0 {
+			quiets, floods = append(quiets, p), append(floods, beside.Quantile(99))
+			ratios = append(ratios, beside.Quantile(99)/p)
 		}
 		failed += beside.Failures()
 		all += beside.Requests + beside.Failures()
 		latest = beside.Result
 	}
 	if len(ratios) > 0 {
-		r.figure("p99_beside_alone", median(ratios), "", sample.Lower)
-		r.figure("p99_alone", median(quiets)/1e3, "us", sample.Lower)
-		r.figure("p99_flood", median(floods)/1e3, "us", sample.Lower)
+		r.figure("p99_beside_alone", sample.Median(ratios), "", sample.Lower)
+		r.figure("p99_alone", sample.Median(quiets)/1e3, "us", sample.Lower)
+		r.figure("p99_flood", sample.Median(floods)/1e3, "us", sample.Lower)
 	}
 	r.figure("refused_share", float64(failed)/max(1, float64(all)), "", sample.Lower)
-	r.figure("machine_busy", float64(busyTime()-busy)/float64(time.Since(begin)), "cores", sample.Neither)
+	r.figure("machine_busy", float64(machine.busy()-busy)/float64(time.Since(begin)), "cores", sample.Neither)
 	r.latency(latest)
-	return nil
+	return machine.err
 }
 
 // besideFlood observes a load while another one floods.
@@ -100,9 +96,7 @@ func (r *Run) besideFlood(st *stand, spec load.Spec, flood string) (*measured, e
 		_, err := other.Run(r.ctx)
 		flooding <- err
 	}()
-	if err := r.pause(500 * time.Millisecond); err != nil {
-		return nil, err
-	}
+	r.pause(500 * time.Millisecond)
 	beside, err := r.observe(st, spec)
 	if err != nil {
 		return nil, err
@@ -113,24 +107,4 @@ func (r *Run) besideFlood(st *stand, spec load.Spec, flood string) (*measured, e
 	default:
 	}
 	return beside, nil
-}
-
-// busyTime is how long the machine's cores have been busy; 0 if that cannot be
-// read.
-func busyTime() time.Duration {
-	busy, err := proc.Busy()
-	if err != nil {
-		return 0
-	}
-	return busy
-}
-
-// percentile is one of the result's latencies, in ns.
-func percentile(res *load.Result, p float64) float64 {
-	for _, q := range res.Quantiles {
-		if q[0] == p {
-			return q[1]
-		}
-	}
-	return 0
 }
