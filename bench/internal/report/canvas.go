@@ -33,58 +33,72 @@ func (c *canvas) svg(title string) template.HTML {
 		coordinate(cmp.Or(c.width, canvasWidth)), coordinate(c.height), html.EscapeString(title), c.b.String()))
 }
 
+// put writes an element: numbers as coordinates, words escaped.
+func (c *canvas) put(format string, values ...any) {
+	for i, v := range values {
+		switch v := v.(type) {
+		case float64:
+			values[i] = coordinate(v)
+		case string:
+			values[i] = html.EscapeString(v)
+		}
+	}
+	fmt.Fprintf(&c.b, format, values...)
+}
+
 func (c *canvas) line(class string, x1, y1, x2, y2 float64) {
-	fmt.Fprintf(&c.b, `<line class="%s" x1="%s" y1="%s" x2="%s" y2="%s"/>`, class,
-		coordinate(x1), coordinate(y1), coordinate(x2), coordinate(y2))
+	c.put(`<line class="%v" x1="%v" y1="%v" x2="%v" y2="%v"/>`, class, x1, y1, x2, y2)
 }
 
 func (c *canvas) rect(class string, x, y, w, h float64) {
-	fmt.Fprintf(&c.b, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`, class,
-		coordinate(x), coordinate(y), coordinate(w), coordinate(h))
+	c.put(`<rect class="%v" x="%v" y="%v" width="%v" height="%v"/>`, class, x, y, w, h)
 }
 
 // text writes words at a baseline. anchor is "start", "middle" or "end".
 func (c *canvas) text(class, anchor string, x, y float64, words string) {
-	fmt.Fprintf(&c.b, `<text class="%s" text-anchor="%s" x="%s" y="%s">%s</text>`, class, anchor,
-		coordinate(x), coordinate(y), html.EscapeString(words))
+	c.put(`<text class="%v" text-anchor="%v" x="%v" y="%v">%v</text>`, class, anchor, x, y, words)
 }
 
 func (c *canvas) path(class string, points [][2]float64) {
-	var d strings.Builder
-	for i, p := range points {
-		command := "L"
-		if i == 0 {
-			command = "M"
-		}
-		d.WriteString(command + coordinate(p[0]) + " " + coordinate(p[1]))
+	c.put(`<path class="%v" d="M%v"/>`, class, joined(points, " ", "L"))
+}
+
+func joined(points [][2]float64, within, between string) string {
+	var all []string
+	for _, p := range points {
+		all = append(all, coordinate(p[0])+within+coordinate(p[1]))
 	}
-	fmt.Fprintf(&c.b, `<path class="%s" d="%s"/>`, class, d.String())
+	return strings.Join(all, between)
+}
+
+// marks are the shapes of series; the first is a circle.
+var marks = [5][][2]float64{
+	nil,
+	{{-1, -1}, {1, -1}, {1, 1}, {-1, 1}},
+	{{0, -1.25}, {1.2, 1}, {-1.2, 1}},
+	{{0, -1.4}, {1.4, 0}, {0, 1.4}, {-1.4, 0}},
+	{{-1.2, -1}, {1.2, -1}, {0, 1.25}},
 }
 
 // marker draws the mark of a series, one shape for each, with a title that
 // appears under the pointer.
 func (c *canvas) marker(series int, x, y float64, title string) {
 	const r = 3.2
-	corners := [][][2]float64{
-		nil, // a circle
-		{{-r, -r}, {r, -r}, {r, r}, {-r, r}},
-		{{0, -r * 1.25}, {r * 1.2, r}, {-r * 1.2, r}},
-		{{0, -r * 1.4}, {r * 1.4, 0}, {0, r * 1.4}, {-r * 1.4, 0}},
-		{{-r * 1.2, -r}, {r * 1.2, -r}, {0, r * 1.25}},
-	}[series%5]
-	shape := fmt.Sprintf(`<circle class="mark" cx="%s" cy="%s" r="%s">`, coordinate(x), coordinate(y), coordinate(r))
 	end := "</circle>"
-	if corners != nil {
-		var points []string
-		for _, k := range corners {
-			points = append(points, coordinate(x+k[0])+","+coordinate(y+k[1]))
+	if shape := marks[series%5]; shape == nil {
+		c.put(`<circle class="mark" cx="%v" cy="%v" r="%v">`, x, y, r)
+	} else {
+		end = "</polygon>"
+		var corners [][2]float64
+		for _, k := range shape {
+			corners = append(corners, [2]float64{x + k[0]*r, y + k[1]*r})
 		}
-		shape, end = fmt.Sprintf(`<polygon class="mark" points="%s">`, strings.Join(points, " ")), "</polygon>"
+		c.put(`<polygon class="mark" points="%v">`, joined(corners, ",", " "))
 	}
 	if title != "" {
-		shape += "<title>" + html.EscapeString(title) + "</title>"
+		c.put("<title>%v</title>", title)
 	}
-	c.b.WriteString(shape + end)
+	c.b.WriteString(end)
 }
 
 func (c *canvas) group(class string) { fmt.Fprintf(&c.b, `<g class="%s">`, class) }
@@ -121,8 +135,7 @@ func (a axis) at(v float64) float64 {
 // logAxis spans positive values, with some room at both ends.
 func logAxis(from, to float64, values []float64) axis {
 	low, high := slices.Min(values), slices.Max(values)
-	room := math.Pow(high/low, 0.05)
-	room = max(room, 1.15)
+	room := max(math.Pow(high/low, 0.05), 1.15)
 	return axis{from: from, to: to, low: low / room, high: high * room, log: true}
 }
 

@@ -31,18 +31,14 @@ type growthLine struct {
 	last     float64   // of the last two sizes
 }
 
-// growthRow is a line of the table of exponents.
-type growthRow struct {
-	curve curve
-	line  growthLine
-}
+// exponentRow is a line of the table of exponents.
+type exponentRow struct{ Over, Label, Target, Exponent, Last, Range string }
 
 // growths returns the table of exponents.
-func growths(run *sample.Run) []growthRow {
-	var rows []growthRow
+func growths(run *sample.Run) (rows []exponentRow) {
 	for _, c := range curves(run) {
 		for _, l := range c.lines {
-			rows = append(rows, growthRow{c, l})
+			rows = append(rows, exponentRow{c.family.Stem, c.label, l.target, exponentText(l.exponent), exponentText(l.last), c.rangeText(l)})
 		}
 	}
 	return rows
@@ -55,7 +51,7 @@ func curves(run *sample.Run) []curve {
 	for _, f := range run.Families(leastSizes) {
 		var done []string
 		for _, scenario := range f.Scenarios {
-			for _, c := range tableOf(run, scenario).columns {
+			for _, c := range tableOf(run, scenario).Columns {
 				name := c.figure + percentileLabel(c.percentile)
 				if slices.Contains(done, name) || !growing(c) {
 					continue

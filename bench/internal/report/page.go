@@ -1,135 +1,149 @@
+// Package report turns the record of a run into what people read: Markdown,
+// one self-contained HTML page with pictures, the table of README.md, and a
+// verdict on each goal.
+//
+// All numbers are medians over the rounds, with the quartiles as their spread.
+// "direct", the load without a proxy, and "queuegate" have places and colours
+// of their own; ratios are to the target "haproxy".
 package report
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
-	"math"
+	"os"
+	"path/filepath"
 	"strings"
+	text "text/template"
 
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-//go:embed page.html
-var pageSource string
+var (
+	//go:embed page.html
+	pageSource string
+	// pictureStyle has the colours and strokes of pictures, on the page and alone.
+	//
+	//go:embed pictures.css
+	pictureStyle string
+	//go:embed report.md.tmpl
+	markdownSource string
 
-// pictureStyle has the colours and strokes of pictures, on the page and alone.
-//
-//go:embed pictures.css
-var pictureStyle string
+	pageTemplate     = template.Must(template.Must(template.New("page").Parse(pageSource)).New("pictures").Parse(pictureStyle))
+	markdownTemplate = text.Must(text.New("report").Funcs(text.FuncMap{"esc": func(v any) string { return escape(fmt.Sprint(v)) }}).Parse(markdownSource))
+)
 
-var pageTemplate = func() *template.Template {
-	t := template.Must(template.New("page").Parse(pageSource))
-	template.Must(t.New("pictures").Parse(pictureStyle))
-	return t
-}()
-
-// page is what page.html shows.
+// page is what both reports show, in HTML and in Markdown.
 type page struct {
-	Facts     []pageFact
+	Head      string // of Markdown
+	Facts     []fact
 	Opening   string
 	First     []picture
-	Goals     []pageGoal
-	Open      []pageGoal // not measured
+	Goals     []verdict
+	Open      []verdict // not measured
 	Notes     []string
 	Legend    string
 	Scenarios []pageScenario
 	Growth    []picture
-	Exponents []pageExponent
+	Exponents []exponentRow
 	GrowthIs  string
 }
 
-type pageFact struct{ Name, Value string }
-
-type pageGoal struct {
-	verdict
-	Class string
-}
-
 type pageScenario struct {
-	Name     string
-	ID       string
+	table
+	Name, ID string
 	Notes    []string
 	Pictures []picture
-	Columns  []string
-	Rows     []pageRow
 }
 
-type pageRow struct {
-	Target string
-	Class  string
-	Cells  []pageCell
-}
-
-type pageCell struct{ Median, Spread, Range, Ratio string }
-
-type pageExponent struct{ Over, Label, Target, Exponent, Last, Range string }
-
-// HTML returns the report of a run as one page that needs nothing else.
-func HTML(run *sample.Run, goals ...Goal) (string, error) {
+func pageOf(head string, run *sample.Run, goals []Goal) page {
 	colours := paletteOf(run)
-	p := page{Opening: opening(run, goals), Notes: generalNotes(run), Legend: strings.TrimSpace(legend(run)), GrowthIs: growthLegend}
-	for _, f := range facts(run) {
-		p.Facts = append(p.Facts, pageFact{f.name, f.value})
+	p := page{
+		Head: head, Facts: facts(run), Opening: opening(run, goals), Notes: generalNotes(run), Legend: legend(run),
+		Exponents: growths(run), GrowthIs: growthLegend,
 	}
 	for _, v := range verdicts(run, goals) {
-		g := pageGoal{verdict: v, Class: "open"}
-		if v.State.good() {
-			g.Class = "held"
-		} else if v.State == missed {
-			g.Class = "missed"
-		}
 		if v.State.judged() {
-			p.Goals = append(p.Goals, g)
+			p.Goals = append(p.Goals, v)
 		} else {
-			p.Open = append(p.Open, g)
+			p.Open = append(p.Open, v)
 		}
 	}
 	for _, c := range colours.openingCharts(run) {
-		p.First = append(p.First, picture{c.title, c.draw()})
+		p.First = append(p.First, picture{c.title, c.draw(), c.text()})
 	}
 	for i, name := range run.Scenarios() {
 		t := tableOf(run, name)
-		s := pageScenario{Name: name, ID: fmt.Sprintf("scenario-%d", i+1), Notes: notesOf(run, name), Pictures: colours.pictures(run, t)}
-		for _, c := range t.columns {
-			s.Columns = append(s.Columns, c.heading())
+		for i := range t.Rows {
+			t.Rows[i].Class = seriesClass(colours[t.Rows[i].Target])
 		}
-		for _, r := range t.rows {
-			row := pageRow{Target: r.target, Class: seriesClass(colours[r.target])}
-			for _, c := range r.cells {
-				row.Cells = append(row.Cells, c.page())
-			}
-			s.Rows = append(s.Rows, row)
-		}
-		p.Scenarios = append(p.Scenarios, s)
+		p.Scenarios = append(p.Scenarios, pageScenario{t, name, fmt.Sprintf("scenario-%d", i+1), notesOf(run, name), colours.pictures(run, t)})
 	}
 	for _, c := range curves(run) {
 		p.Growth = append(p.Growth, colours.growth(c))
 	}
-	for _, r := range growths(run) {
-		p.Exponents = append(p.Exponents, pageExponent{
-			r.curve.family.Stem, r.curve.label, r.line.target,
-			exponentText(r.line.exponent), exponentText(r.line.last), r.curve.rangeText(r.line),
-		})
-	}
+	return p
+}
+
+// HTML returns the report of a run as one page that needs nothing else.
+func HTML(run *sample.Run, goals ...Goal) (string, error) {
 	var b strings.Builder
-	if err := pageTemplate.Execute(&b, p); err != nil {
+	if err := pageTemplate.ExecuteTemplate(&b, "page", pageOf("", run, goals)); err != nil {
 		return "", fmt.Errorf("building the page: %w", err)
 	}
 	return b.String(), nil
 }
 
-func (c cell) page() pageCell {
-	if c.spread.N == 0 {
-		return pageCell{Median: "–"}
+// Markdown returns the report of a run as Markdown.
+func Markdown(run *sample.Run, goals ...Goal) string {
+	return markdown("# Benchmark report\n\n", run, goals)
+}
+
+// ResultsMarkdown returns the text of bench/RESULTS.md.
+func ResultsMarkdown(run *sample.Run, goals ...Goal) string {
+	return markdown("# Results\n\nWritten by the bench harness from one run, never by hand; [README.md](README.md) tells how to repeat it.\n\n", run, goals)
+}
+
+func markdown(head string, run *sample.Run, goals []Goal) string {
+	var b strings.Builder
+	if err := markdownTemplate.Execute(&b, pageOf(head, run, goals)); err != nil {
+		panic("BUG: the template of the report: " + err.Error())
 	}
-	out := pageCell{Median: number(c.spread.Median)}
-	if c.spread.N > 1 {
-		out.Spread = number(c.spread.Q1) + "–" + number(c.spread.Q3)
-		out.Range = "from " + number(c.spread.Min) + " to " + number(c.spread.Max)
+	return b.String()
+}
+
+// Write writes report.md and report.html into a directory, which it makes if
+// need be.
+func Write(dir string, run *sample.Run, goals ...Goal) error {
+	page, err := HTML(run, goals...)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
 	}
-	if !math.IsNaN(c.ratio) {
-		out.Ratio = ratioText(c.ratio)
+	for name, text := range map[string]string{"report.md": Markdown(run, goals...), "report.html": page} {
+		if err == nil {
+			err = writeFile(filepath.Join(dir, name), []byte(text), 0o644)
+		}
 	}
-	return out
+	if err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+// writeFile replaces a file as a whole or not at all.
+func writeFile(name string, text []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
 }

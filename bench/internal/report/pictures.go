@@ -13,6 +13,7 @@ import (
 type picture struct {
 	Caption string
 	SVG     template.HTML
+	Text    string // the same with letters; empty if there is none
 }
 
 // colours is how many series the page knows; class s0 is direct's, s1 the
@@ -44,11 +45,11 @@ func paletteOf(run *sample.Run) palette {
 func (p palette) pictures(run *sample.Run, t table) []picture {
 	var all []picture
 	if svg := p.latency(run, t.scenario); svg != "" {
-		all = append(all, picture{"Latency by percentile", svg})
+		all = append(all, picture{Caption: "Latency by percentile", SVG: svg})
 	}
 	for _, c := range p.bars(t) {
 		if svg := c.draw(); svg != "" {
-			all = append(all, picture{c.caption, svg})
+			all = append(all, picture{Caption: c.caption, SVG: svg})
 		}
 	}
 	return all
@@ -62,14 +63,14 @@ type chart struct {
 
 // bars returns the charts of a scenario that compare targets.
 func (p palette) bars(t table) (all []chart) {
-	for i, c := range t.columns {
+	for i, c := range t.Columns {
 		if !drawn(c) {
 			continue
 		}
-		b := barChart{title: t.scenario + ": " + c.heading(), unit: c.unitName()}
-		for _, r := range t.rows {
-			if s := r.cells[i].spread; s.N > 0 {
-				b.bars = append(b.bars, bar{r.target, p[r.target], s})
+		b := barChart{title: t.scenario + ": " + c.String(), unit: c.unitName()}
+		for _, r := range t.Rows {
+			if s := r.Cells[i].spread; s.N > 0 {
+				b.bars = append(b.bars, bar{r.Target, p[r.Target], s})
 			}
 		}
 		if len(b.bars) > 1 {
@@ -150,7 +151,7 @@ func (p palette) growth(c curve) picture {
 		}
 		chart.xTicks = append(chart.xTicks, tick{s, words})
 	}
-	return picture{c.family.Stem + ": " + c.label, chart.draw()}
+	return picture{Caption: c.family.Stem + ": " + c.label, SVG: chart.draw()}
 }
 
 // compactUnit writes a tick: a round number, without digits that say nothing.

@@ -194,26 +194,26 @@ func TestThePageSaysInWordsWhatItsPicturesShow(t *testing.T) {
 		}
 	}
 	for _, f := range facts(run) {
-		has("the run", ">"+f.value+"<")
+		has("the run", ">"+f.Value+"<")
 	}
 	for _, v := range verdicts(run, goals) {
 		has(v.What, ">"+v.What+"</td>")
 		has(v.What, ">"+v.Measured+"</td>")
 	}
 	for _, scenario := range run.Scenarios() {
-		for _, r := range tableOf(run, scenario).rows {
-			for _, c := range r.cells {
+		for _, r := range tableOf(run, scenario).Rows {
+			for _, c := range r.Cells {
 				if c.spread.N > 0 {
-					has(scenario+" "+r.target, ">"+number(c.spread.Median))
+					has(scenario+" "+r.Target, ">"+number(c.spread.Median))
 				}
 				if c.spread.N > 1 {
-					has(scenario+" "+r.target, "<small>"+number(c.spread.Q1)+"–"+number(c.spread.Q3)+"</small>")
+					has(scenario+" "+r.Target, "<small>"+number(c.spread.Q1)+"–"+number(c.spread.Q3)+"</small>")
 				}
 			}
 		}
 	}
 	for _, r := range growths(run) {
-		has(r.curve.label, ">"+exponentText(r.line.exponent)+"</td>")
+		has(r.Label, ">"+r.Exponent+"</td>")
 	}
 	for _, n := range []string{"All data in this record are made up", "&lt;binary&gt; &amp; try again", "<li>nginx: the load generator was saturated in round 3</li>"} {
 		has("notes", n)

@@ -13,8 +13,8 @@ import (
 // figure and each latency percentile.
 type table struct {
 	scenario string
-	columns  []column
-	rows     []row
+	Columns  []column
+	Rows     []row
 }
 
 type column struct {
@@ -26,8 +26,9 @@ type column struct {
 }
 
 type row struct {
-	target string
-	cells  []cell // one for each column
+	Target string
+	Class  string // of its colour
+	Cells  []cell // one for each column
 }
 
 // cell is a figure of a target, in the column's unit.
@@ -36,8 +37,28 @@ type cell struct {
 	ratio  float64       // to the reference's median; NaN if there is none
 }
 
-// heading is the column's label with its unit.
-func (c column) heading() string {
+// columnsPerTable is how many figures stand side by side in Markdown; a
+// scenario with more has several tables.
+const columnsPerTable = 6
+
+// Parts splits the table, and leaves out rows in which nothing was measured.
+func (t table) Parts() (parts []table) {
+	for from := 0; from < len(t.Columns); from += columnsPerTable {
+		to := min(from+columnsPerTable, len(t.Columns))
+		part := table{t.scenario, t.Columns[from:to], nil}
+		for _, r := range t.Rows {
+			r.Cells = r.Cells[from:to]
+			if slices.ContainsFunc(r.Cells, func(c cell) bool { return c.spread.N > 0 }) {
+				part.Rows = append(part.Rows, r)
+			}
+		}
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// String is the column's label with its unit.
+func (c column) String() string {
 	if name := c.unitName(); name != "" {
 		return c.label + " (" + name + ")"
 	}
@@ -60,27 +81,27 @@ func tableOf(run *sample.Run, scenario string) table {
 	t := table{scenario: scenario}
 	for _, f := range run.FigureNames(scenario) {
 		name, better := run.Unit(scenario, f)
-		t.columns = append(t.columns, column{figure: f, label: label(f), unit: unitOf(name), better: better})
+		t.Columns = append(t.Columns, column{figure: f, label: label(f), unit: unitOf(name), better: better})
 	}
 	for _, p := range percentilesOf(run, scenario) {
 		if !slices.Contains(sample.Customary, p) {
 			continue
 		}
-		t.columns = append(t.columns, column{
+		t.Columns = append(t.Columns, column{
 			percentile: p, label: percentileLabel(p),
 			unit: unitOf(run.LatencyUnit(scenario)), better: sample.Lower,
 		})
 	}
 	targets := run.Targets(scenario)
-	for i := range t.columns {
-		t.columns[i].scale(run, scenario, targets)
+	for i := range t.Columns {
+		t.Columns[i].scale(run, scenario, targets)
 	}
 	for _, target := range targets {
-		r := row{target: target}
-		for _, c := range t.columns {
-			r.cells = append(r.cells, c.cell(run, scenario, target))
+		r := row{Target: target}
+		for _, c := range t.Columns {
+			r.Cells = append(r.Cells, c.cell(run, scenario, target))
 		}
-		t.rows = append(t.rows, r)
+		t.Rows = append(t.Rows, r)
 	}
 	return t
 }
@@ -156,20 +177,26 @@ func percentileLabel(p float64) string {
 	return "p" + strconv.FormatFloat(p, 'f', -1, 64)
 }
 
-// text writes a cell: the median, the interquartile range if there were
-// several rounds, and the ratio.
-func (c cell) text() string {
-	if c.spread.N == 0 {
-		return "–"
+// Median, Spread (the quartiles, if there were several rounds), Range and Ratio
+// are what a report shows of a cell.
+func (c cell) Median() string { return number(c.spread.Median) }
+
+func (c cell) Spread() string { return c.between("", "–", c.spread.Q1, c.spread.Q3) }
+
+func (c cell) Range() string { return c.between("from ", " to ", c.spread.Min, c.spread.Max) }
+
+func (c cell) between(before, to string, low, high float64) string {
+	if c.spread.N < 2 {
+		return ""
 	}
-	text := number(c.spread.Median)
-	if c.spread.N > 1 {
-		text += " [" + number(c.spread.Q1) + "–" + number(c.spread.Q3) + "]"
+	return before + number(low) + to + number(high)
+}
+
+func (c cell) Ratio() string {
+	if math.IsNaN(c.ratio) {
+		return ""
 	}
-	if !math.IsNaN(c.ratio) {
-		text += " " + ratioText(c.ratio)
-	}
-	return text
+	return ratioText(c.ratio)
 }
 
 // ratioText writes two digits after the point, more where these would be zero.

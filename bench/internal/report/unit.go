@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -30,11 +31,8 @@ var units = []unit{
 	{"GiB", amounts, 1 << 30},
 }
 
-var otherSpellings = map[string]string{
-	"us": "µs", "μs": "µs", "usec": "µs", "sec": "s", "seconds": "s",
-	"byte": "B", "bytes": "B", "kib": "KiB", "mib": "MiB", "gib": "GiB",
-	"1/s": "/s",
-}
+// otherSpellings are those of the record.
+var otherSpellings = map[string]string{"us": "µs", "bytes": "B", "1/s": "/s"}
 
 func unitOf(name string) unit {
 	if other, ok := otherSpellings[name]; ok {
@@ -122,20 +120,11 @@ func label(figure string) string {
 		}
 	}
 	text := strings.Join(words, " ")
-	if text == "" {
-		return ""
-	}
-	if c := text[0]; c >= 'a' && c <= 'z' && !percentileName(words[0]) {
+	if c := figure[0]; c >= 'a' && c <= 'z' && !percentileName.MatchString(figure) {
 		text = strings.ToUpper(text[:1]) + text[1:]
 	}
 	return text
 }
 
-// percentileName says whether a word is "p50", "p99.9" and so on.
-func percentileName(word string) bool {
-	if len(word) < 2 || word[0] != 'p' {
-		return false
-	}
-	_, err := strconv.ParseFloat(word[1:], 64)
-	return err == nil
-}
+// percentileName matches what begins with "p50", "p99.9" and so on.
+var percentileName = regexp.MustCompile(`^p[0-9.]+(_|$)`)

@@ -36,6 +36,17 @@ func (s state) good() bool { return s == held || s == stretched }
 // judged says whether there is something to judge.
 func (s state) judged() bool { return s.good() || s == missed || s == onlyHope }
 
+// Class is how the page shows a verdict.
+func (v verdict) Class() string {
+	switch {
+	case v.State.good():
+		return "held"
+	case v.State == missed:
+		return "missed"
+	}
+	return "open"
+}
+
 // verdicts judges goals by the medians of a run.
 func verdicts(run *sample.Run, goals []Goal) []verdict {
 	out := make([]verdict, len(goals))

@@ -1,0 +1,202 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/sample"
+)
+
+// openingPictures is how many a report opens with.
+const openingPictures = 4
+
+// opening is the sentence that a report opens with: the first goal that was
+// measured, and what became of all.
+func opening(run *sample.Run, goals []Goal) string {
+	for i, v := range verdicts(run, goals) {
+		if !v.State.judged() {
+			continue
+		}
+		text := v.What + ": " + v.Measured
+		if to := goals[i].RatioTo; to != nil && to.Target != goals[i].Target {
+			text += " " + to.Target + "'s"
+		}
+		if v.From != "" {
+			text += " (" + v.From + ")"
+		}
+		return text + ". " + goalsLine(run, goals)
+	}
+	text := strings.Join(run.Scenarios(), ", ")
+	if text == "" {
+		text = "nothing"
+	}
+	return "Measured: " + text + ". None of the goals is about that."
+}
+
+// openingCharts are the bars that a report opens with: those of CPU of its
+// first scenarios, or the first bars that a scenario has.
+func (p palette) openingCharts(run *sample.Run) (all []chart) {
+	for _, name := range run.Scenarios() {
+		charts := p.bars(tableOf(run, name))
+		if len(charts) == 0 {
+			continue
+		}
+		best := charts[0]
+		for _, c := range charts {
+			if c.figure == "cpu_per_request" {
+				best = c
+			}
+		}
+		if all = append(all, best); len(all) == openingPictures {
+			break
+		}
+	}
+	return all
+}
+
+// plain keeps the names of a record from ending a block of Markdown.
+var plain = strings.NewReplacer("`", "'", "<", "‹", "\n", " ", "\r", " ")
+
+// text draws the bars with letters.
+func (b barChart) text() string {
+	const width = 40
+	highest, name := 0.0, 0
+	for _, bar := range b.bars {
+		highest, name = max(highest, bar.spread.Median), max(name, len([]rune(bar.name)))
+	}
+	if highest <= 0 || math.IsInf(highest, 0) {
+		highest = 1
+	}
+	var out strings.Builder
+	out.WriteString(plain.Replace(b.title) + "\n")
+	for _, bar := range b.bars {
+		length := int(math.Round(max(0, bar.spread.Median) / highest * width))
+		line := fmt.Sprintf("  %-*s %9s %s", name, plain.Replace(bar.name), number(bar.spread.Median), strings.Repeat("█", length))
+		out.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return out.String()
+}
+
+// legend explains the cells.
+func legend(run *sample.Run) string {
+	text := "Each cell is the median of the rounds"
+	if run.Rounds() > 1 {
+		text = fmt.Sprintf("Each cell is the median of %d rounds with the quartiles", run.Rounds())
+	}
+	if slices.Contains(run.Targets(""), reference) {
+		text += ", and its ratio to " + reference + "'s"
+	}
+	return text + ". Latencies are medians over the rounds of each round's percentile."
+}
+
+type fact struct{ Name, Value string }
+
+// facts say what was measured, when and on what.
+func facts(run *sample.Run) []fact {
+	m := run.Meta
+	all := []fact{{"commit", m.Commit}, {"started", m.Started.UTC().Format(time.RFC3339)}}
+	if n := run.Rounds(); n > 0 {
+		all = append(all, fact{"rounds", fmt.Sprint(n)})
+	}
+	cores := ""
+	if m.Machine.Cores > 0 {
+		cores = fmt.Sprintf(", %d cores", m.Machine.Cores)
+	}
+	memory := ""
+	if m.Machine.MemoryBytes > 0 {
+		memory = ", " + withUnit(float64(m.Machine.MemoryBytes), unitOf("B")) + " of memory"
+	}
+	all = append(all,
+		fact{"machine", m.Machine.CPU + cores + memory},
+		fact{"system", strings.Trim(m.Machine.OS+", kernel "+m.Machine.Kernel, ", ")})
+	for _, name := range slices.Sorted(maps.Keys(m.Versions)) {
+		all = append(all, fact{"version of " + name, m.Versions[name]})
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Options)) {
+		all = append(all, fact{"option " + name, strings.ReplaceAll(m.Options[name], ",", ", ")})
+	}
+	return all
+}
+
+// escape keeps text from being taken for Markdown or HTML.
+func escape(text string) string {
+	return strings.NewReplacer("&", "&amp;", "|", `\|`, "\n", " ", "\r", " ", "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`).Replace(text)
+}
+
+func indexes(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
+}
+
+// finite says whether a value can be drawn and written.
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// generalNotes returns the notes that belong to no scenario with figures, and
+// a line that says where the others stand.
+func generalNotes(run *sample.Run) []string {
+	scenarios := run.Scenarios()
+	var general []sample.Note
+	elsewhere := 0
+	for _, n := range run.Notes {
+		if slices.Contains(scenarios, n.Scenario) {
+			elsewhere++
+		} else {
+			general = append(general, n)
+		}
+	}
+	lines := noteLines(general)
+	if elsewhere > 0 {
+		lines = append(lines, fmt.Sprintf("Notes on single scenarios, %d in all, stand with them below.", elsewhere))
+	}
+	return lines
+}
+
+// notesOf returns the notes of a scenario.
+func notesOf(run *sample.Run, scenario string) []string {
+	var own []sample.Note
+	for _, n := range run.Notes {
+		if n.Scenario == scenario {
+			n.Scenario = ""
+			own = append(own, n)
+		}
+	}
+	return noteLines(own)
+}
+
+// noteLines writes each text once, after the scenario and the targets that it
+// is about.
+func noteLines(notes []sample.Note) []string {
+	type about struct{ scenario, text string }
+	var order []about
+	targets := map[about][]string{}
+	for _, n := range notes {
+		a := about{n.Scenario, n.Text}
+		if _, ok := targets[a]; !ok {
+			order = append(order, a)
+			targets[a] = []string{}
+		}
+		if n.Target != "" && !slices.Contains(targets[a], n.Target) {
+			targets[a] = append(targets[a], n.Target)
+		}
+	}
+	var lines []string
+	for _, a := range order {
+		where := strings.Join(targets[a], ", ")
+		if a.scenario != "" && where != "" {
+			where = a.scenario + ", " + where
+		} else if a.scenario != "" {
+			where = a.scenario
+		}
+		if where != "" {
+			where += ": "
+		}
+		lines = append(lines, where+a.text)
+	}
+	return lines
+}
