@@ -11,9 +11,10 @@ import (
 const (
 	limitStart   = 4 // first limit, if the range allows
 	limitSamples = 20
+	limitFew     = 5                              // which can show that a trial does harm
 	limitWindow  = int64(100 * time.Millisecond)  // shortest
 	limitTrial   = int64(500 * time.Millisecond)  // of short requests, if it is not clear before
-	limitRest    = int64(1300 * time.Millisecond) // between trials
+	limitRest    = int64(2000 * time.Millisecond) // between trials
 	limitDown    = int64(4 * time.Second)         // least between two that go down
 	limitMemory  = int64(3 * time.Second)         // of what the kept limit costs
 	limitJump    = 1.3                            // a cost that is this many times what it was has jumped
@@ -98,12 +99,12 @@ func (a *AutoLimit) Ended(now, took int64, failed bool, inFlight int) (limit int
 		return a.limit, false
 	}
 	a.window.add(took, failed, inFlight)
-	if a.window.n < limitSamples || now-a.counts < limitWindow {
+	if (a.window.n < limitSamples || now-a.counts < limitWindow) && !a.harmful() {
 		return a.limit, false
 	}
 	before := a.limit
 	switch {
-	case a.trial != limitHigher && a.kept.n > 0 && a.jumped():
+	case a.kept.n > 0 && a.jumped():
 		if a.goal == 0 {
 			a.goal = a.kept.perSuccess()
 		}
@@ -172,10 +173,11 @@ func (a *AutoLimit) know(now int64, age float64) {
 }
 
 // jumped reports whether the cost has risen without doubt, although the limit
-// has not.
+// has not, or by more than a higher one can explain.
 func (a *AutoLimit) jumped() bool {
 	rise := math.Log(a.window.perSuccess() / a.kept.perSuccess())
-	return rise-3*math.Sqrt(a.window.variance()+a.kept.variance()) > math.Log(limitJump)
+	explained := 3 * math.Log(max(1, float64(a.limit)/float64(a.kept.limit)))
+	return rise-explained-3*math.Sqrt(a.window.variance()+a.kept.variance()) > math.Log(limitJump)
 }
 
 // begin starts a window, in ns from now.
@@ -245,6 +247,16 @@ func (a *AutoLimit) judge(now int64) (tooHigh, over bool) {
 		return by > 0, true
 	}
 	return false, false
+}
+
+// harmful reports that a higher limit is too high beyond doubt, which few samples
+// show where requests are alike: each one more is slow.
+func (a *AutoLimit) harmful() bool {
+	if a.trial != limitHigher || a.window.n < limitFew {
+		return false
+	}
+	by, sigma := beyond(&a.kept, &a.window)
+	return by > 5*max(sigma, math.Sqrt(a.kept.variance()*a.kept.n/a.window.n))
 }
 
 // decide ends a trial: of the two limits, the higher one is too high, or not.

@@ -44,8 +44,8 @@ func exponential(r *rand.Rand) float64   { return r.ExpFloat64() }
 func mostlyShorter(r *rand.Rand) float64 { return []float64{5.0 / 9, 5}[r.IntN(10)/9] }
 
 type modelRequest struct {
-	ends  float64 // work done by the model per request until then
-	began int64
+	ends           float64 // work done by the model per request until then
+	began, arrived int64
 }
 
 type modelRequests []modelRequest
@@ -63,25 +63,28 @@ func (h *modelRequests) Pop() any {
 
 // modelRun is what one run has shown.
 type modelRun struct {
-	goodput float64 // requests a second
-	p99     time.Duration
-	limits  []int // every 250 ms
+	goodput float64       // requests a second
+	p99     time.Duration // from the slot on
+	felt    time.Duration // p99 from the arrival on
+	limits  []int         // every 250 ms
 }
 
-// run offers load times the capacity for the time given, with a queue of 1,000,
-// and looks at what follows the first 5 s.
-func (m *containerModel) run(load float64, l concurrencyLimiter, last time.Duration, seed uint64) (r modelRun) {
+// run offers load times the capacity for the time given, with a queue of 1,000.
+func (m *containerModel) run(load float64, l concurrencyLimiter, last time.Duration, seed uint64) modelRun {
+	return m.runQueue(load, l, 1000, last, seed)
+}
+
+// runQueue is run with a queue of another capacity. It looks at what follows the
+// first 5 s.
+func (m *containerModel) runQueue(load float64, l concurrencyLimiter, capacity int, last time.Duration, seed uint64) (r modelRun) {
 	const warm = int64(5 * time.Second)
 	random := rand.New(rand.NewPCG(seed, 7))
 	rate := load * m.slots(0) / m.service
 	next := int64(random.ExpFloat64() / rate)
-	limit, queued, done := l.Limit(), 0, 0
+	limit := l.Limit()
 	now, progress := int64(0), 0.0
 	var working modelRequests
-	var latencies []int64
-	begin := func() {
-		heap.Push(&working, modelRequest{progress + m.service*m.demand(random), now})
-	}
+	var queue, latencies, felt []int64
 	speed, speedOf := 1.0, [2]float64{}
 	for now < int64(last) {
 		if share := [2]float64{m.slots(now), float64(len(working))}; share != speedOf {
@@ -107,24 +110,25 @@ func (m *containerModel) run(load float64, l concurrencyLimiter, last time.Durat
 				limit = n
 			}
 			if now > warm {
-				done++
 				latencies = append(latencies, now-q.began)
+				felt = append(felt, now-q.arrived)
 			}
 		} else {
 			next = now + int64(random.ExpFloat64()/rate) + 1
-			if queued < 1000 {
-				queued++
+			if len(queue) < capacity {
+				queue = append(queue, now)
 			}
 		}
-		for queued > 0 && len(working) < limit {
-			queued--
-			begin()
+		for len(queue) > 0 && len(working) < limit {
+			heap.Push(&working, modelRequest{progress + m.service*m.demand(random), now, queue[0]})
+			queue = queue[1:]
 		}
 	}
 	slices.Sort(latencies)
-	r.goodput = float64(done) / (float64(int64(last)-warm) / 1e9)
+	slices.Sort(felt)
+	r.goodput = float64(len(latencies)) / (float64(int64(last)-warm) / 1e9)
 	if n := len(latencies); n > 0 {
-		r.p99 = time.Duration(latencies[n*99/100])
+		r.p99, r.felt = time.Duration(latencies[n*99/100]), time.Duration(felt[n*99/100])
 	}
 	return r
 }
@@ -208,6 +212,26 @@ func TestLimitersBesideTheBestFixedLimit(t *testing.T) {
 	}
 }
 
+// With a queue of half the slots, 99 of 100 of those who are not turned away wait
+// for hardly longer than with the best fixed limit: what higher limits cost while
+// they are on trial stays below that.
+func TestTrialsAreHardlyFelt(t *testing.T) {
+	m := containerModels[0]
+	alone := m.run(0.2, fixedLimit(MaxLimit), 30*time.Second, 1).p99
+	for _, load := range []float64{3, 10} {
+		var felt []float64
+		for seed := range uint64(5) {
+			felt = append(felt, float64(m.runQueue(load, NewAutoLimit(DefaultLimitRange), 4, time.Minute, seed).felt)/float64(alone))
+		}
+		slices.Sort(felt)
+		best := float64(m.runQueue(load, fixedLimit(8), 4, time.Minute, 1).felt) / float64(alone)
+		t.Logf("load %.0f: p99 %.2f x that without load, %.2f with the best fixed limit", load, felt[2], best)
+		if felt[2] > 2 {
+			t.Errorf("load %.0f: p99 %.2f x that without load, want at most 2", load, felt)
+		}
+	}
+}
+
 func TestALimitFollowsTheContainer(t *testing.T) {
 	m := containerModel{"moving", 10e6, func(at int64) float64 {
 		switch {
@@ -231,7 +255,6 @@ func TestALimitFollowsTheContainer(t *testing.T) {
 // The time after which the mean of a second is within a fifth of the slots, of
 // containers of several shapes whose slots move by several factors.
 func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
-	const at = 10 * time.Second
 	for _, m := range []containerModel{
 		{"20 ms, constant", 20e6, nil, 1, constant, false},
 		{"10 ms, log-normal", 10e6, nil, 1, logNormal, false},
@@ -240,17 +263,18 @@ func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
 		{"50 ms, log-normal, milder collapse", 50e6, nil, 0.5, logNormal, true},
 	} {
 		for _, step := range [][2]float64{{8, 24}, {24, 8}, {32, 12}, {12, 48}, {8, 80}, {80, 8}} {
-			m.slots = func(now int64) float64 {
-				if now < int64(at) {
-					return step[0]
-				}
-				return step[1]
-			}
 			var times []float64
-			for seed := range uint64(3) {
+			for seed := range uint64(8) {
+				at := 10*time.Second + time.Duration(seed)*250*time.Millisecond // while a trial is on, and while none is
+				m.slots = func(now int64) float64 {
+					if now < int64(at) {
+						return step[0]
+					}
+					return step[1]
+				}
 				limits := m.run(3*max(1, step[1]/step[0]), NewAutoLimit(DefaultLimitRange), at+12*time.Second, seed).limits
 				settled := math.Inf(1)
-				for i := 4 * int(at.Seconds()); i+4 < len(limits); i++ {
+				for i := int(4 * at.Seconds()); i+4 < len(limits); i++ {
 					mean := float64(limits[i]+limits[i+1]+limits[i+2]+limits[i+3]) / 4
 					if mean >= 0.8*step[1] && mean <= 1.25*step[1] {
 						settled = float64(i)/4 - at.Seconds()
@@ -260,12 +284,13 @@ func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
 				times = append(times, settled)
 			}
 			slices.Sort(times)
-			t.Logf("%s, from %.0f to %.0f: %.2f s, at most %.2f s", m.name, step[0], step[1], times[1], times[2])
+			half, seven := times[len(times)/2], times[len(times)-2]
+			t.Logf("%s, from %.0f to %.0f: %.2f s, seven of eight %.2f s", m.name, step[0], step[1], half, seven)
 			most := 5.0
 			if step[0] == 10*step[1] {
-				most = 7 // what is in flight at the step alone takes 2 s
+				most = 8 // what is in flight at the step alone takes 2 s
 			}
-			if times[1] > most || !m.hard && times[2] > most {
+			if half > most || !m.hard && seven > most {
 				t.Errorf("%s, from %.0f to %.0f: settled after %v s", m.name, step[0], step[1], times)
 			}
 		}
@@ -340,21 +365,23 @@ func TestFailuresBringTheLimitDownUnlessTheyStay(t *testing.T) {
 func TestALimitThatCannotComeDownGrowsAgain(t *testing.T) {
 	a := NewAutoLimit(LimitRange{1, 100})
 	now, limit := int64(0), a.Limit()
-	feed := func(seconds int, latency func(limit int) float64) {
+	feed := func(seconds int, latency func(limit int) float64) (lowest int) {
+		lowest = limit
 		for end := now + int64(seconds)*1e9; now < end; {
 			took := latency(limit)
 			now += int64(took / float64(limit))
 			if n, moved := a.Ended(now, int64(took), false, limit); moved {
 				limit = n
 			}
+			lowest = min(lowest, limit)
 		}
+		return lowest
 	}
 	slower := func(limit int) float64 { return 20e6 * max(1, float64(limit)/8) }
 	feed(5, slower)
 	// For a while the machine is so busy that latency falls with the limit, and
 	// is above the base at a limit of one all the same.
-	feed(5, func(limit int) float64 { return 20e6 * (1.5 + float64(limit)) })
-	low := limit
+	low := feed(5, func(limit int) float64 { return 20e6 * (1.5 + float64(limit)) })
 	feed(20, func(limit int) float64 { return 1.3 * slower(limit) })
 	if low > 2 || limit < 6 {
 		t.Fatalf("the limit was %d and is %d, want it to come back to 8", low, limit)
