@@ -41,6 +41,7 @@ type h2Stream struct {
 	q        *request
 	send     int // what may be sent
 	recv     int // what the gate may send
+	gifts    int // increments of recv
 	granted  int
 	charged  int
 	sent     int  // octets of the body
@@ -553,6 +554,8 @@ func (c *h2Client) stall(s *h2Stream) {
 func (c *h2Client) giveBack() {
 	if n := c.owed; n > 0 {
 		c.owed = 0
+		c.end.gifts++
+		n += plenty(c.end.gifts, c.end.recv)
 		c.end.recv += n
 		c.end.allow(0, n)
 	}
@@ -561,7 +564,8 @@ func (c *h2Client) giveBack() {
 func (c *h2Client) giveBackTo(s *h2Stream) {
 	if n := s.owed; n > 0 && !s.paused {
 		s.owed = 0
-		c.give(s, n)
+		s.gifts++
+		c.give(s, n+plenty(s.gifts, s.recv))
 	}
 }
 

@@ -79,6 +79,7 @@ type h2UpStream struct {
 	q      *request
 	send   int
 	recv   int
+	gifts  int // increments of recv
 	owed   int
 	whole  bool // the request has come to its end
 	over   bool // END_STREAM has been sent
@@ -402,9 +403,11 @@ func (c *h2Up) trailers(s *h2UpStream, fields [][2]string, end bool) {
 
 // data is h2Role.
 func (c *h2Up) data(id uint32, p []byte, charged int, end bool) {
-	c.end.recv += charged
 	if charged > 0 {
-		c.end.allow(0, charged)
+		c.end.gifts++
+		n := charged + plenty(c.end.gifts, c.end.recv)
+		c.end.recv += n
+		c.end.allow(0, n)
 	}
 	s := c.of(id)
 	if s == nil {
@@ -439,7 +442,8 @@ func (c *h2Up) data(id uint32, p []byte, charged int, end bool) {
 func (c *h2Up) giveBack(s *h2UpStream) {
 	n := s.owed
 	s.owed = 0
-	c.give(s, n)
+	s.gifts++
+	c.give(s, n+plenty(s.gifts, s.recv))
 }
 
 func (c *h2Up) give(s *h2UpStream, n int) {

@@ -79,6 +79,7 @@ type h2End struct {
 	charged  int  // octets of DATA sent
 	granted  int  // increments of the connection's window
 	frames   int  // of DATA sent
+	gifts    int  // increments that were given to the gate
 
 	queue   []byte // what is to be sent in pieces
 	piece   int    // 0 = at once
@@ -234,6 +235,15 @@ func (e *h2End) sendData(id uint32, p []byte, window int, end bool, x *h2Weights
 	e.frames++
 	e.say(fData, flags, id, payload)
 	return n, charged
+}
+
+// plenty is what is given beyond what has been used, where a window has been
+// given back often and is narrow: octets that go round one by one show no more.
+func plenty(gifts, window int) int {
+	if gifts > mostPieces && window < h2Frame {
+		return h2Frame
+	}
+	return 0
 }
 
 // allow gives octets back to the window of the connection.

@@ -265,6 +265,7 @@ func (r *run) plan(c *client) *request {
 	total := len(q.raw)
 	if w.chance(x.pieces) {
 		q.piece, q.gap = int(w.between(1, int64(max(1, total/3)))), w.between(0, s.gap)
+		q.piece = max(q.piece, total/mostPieces)
 	}
 	if w.chance(x.stall) {
 		q.stallAt, q.stall = int(w.between(1, int64(total))), w.spread(1, 8_000)*millisecond
@@ -399,6 +400,7 @@ func (r *run) planAnswer(q *request, size func() int) {
 	a.hard = w.rng.IntN(2) == 0
 	if w.chance(x.pieced) {
 		a.piece, a.gap = int(w.spread(1, int64(s.bodies))), w.between(0, s.gap)
+		a.piece = max(a.piece, len(a.body)/mostPieces)
 	}
 	a.silent = w.chance(x.silent)
 	a.garbage = w.chance(x.garbage)
@@ -414,6 +416,10 @@ func (r *run) planAnswer(q *request, size func() int) {
 		a.cutAt = int(w.between(int64(a.head), int64(len(a.wire))))
 	}
 }
+
+// mostPieces bounds what a message is cut into: hundreds of thousands of pieces
+// find what a thousand do, and a few such runs took most of the time of all.
+const mostPieces = 1000
 
 // bodyless reports whether the answer has no body, whatever it says.
 func (a *answer) bodyless(q *request) bool {
