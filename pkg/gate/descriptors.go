@@ -49,7 +49,8 @@ type Descriptors struct {
 	mu      sync.Mutex
 	sources []IdleConnections
 	waiters []func()
-	retry   *time.Timer   // runs while there are waiters
+	clock   Clock
+	retry   func()        // stops what runs while there are waiters; nil = there are none
 	round   *reclaimRound // closes one connection, or has; nil after that has been noticed
 }
 
@@ -84,7 +85,7 @@ type IdleConnections interface {
 // NewDescriptors makes a budget of n descriptors; 0 stands for what the limit
 // of the process (RLIMIT_NOFILE) leaves for connections.
 func NewDescriptors(n int) *Descriptors {
-	d := &Descriptors{budget: int64(n)}
+	d := &Descriptors{budget: int64(n), clock: newSystemClock()}
 	if n == 0 {
 		d.budget = connectionLimit()
 	}
@@ -148,7 +149,7 @@ func (d *Descriptors) Await(notify func()) {
 	d.waiters = append(d.waiters, notify)
 	d.short.Store(true)
 	if d.retry == nil {
-		d.retry = time.AfterFunc(retryInterval, d.notify)
+		d.retry = d.clock.After(retryInterval, d.notify)
 	}
 }
 
@@ -175,7 +176,7 @@ func (d *Descriptors) notify() {
 	d.waiters, d.round = nil, nil
 	d.short.Store(false)
 	if d.retry != nil {
-		d.retry.Stop()
+		d.retry()
 		d.retry = nil
 	}
 	d.mu.Unlock()

@@ -20,41 +20,58 @@ import (
 // While draining every request is still served. All methods may be called
 // from any goroutine.
 type Drain struct {
+	clock    Clock
 	period   time.Duration
 	active   atomic.Bool
 	requests atomic.Int64 // open requests, counted before the drain as well
 	tunnels  atomic.Int64 // open tunnels, likewise
-	born     time.Time
-	last     atomic.Int64 // last beginning or end of a request, in ns since born; kept while draining only
-	start    sync.Once
-	end      sync.Once
-	started  chan struct{}
-	quiet    chan struct{}
-	served   chan struct{}
-	ended    chan struct{}
-	activity chan struct{}
+	last     atomic.Int64 // last beginning or end of a request, on clock; kept while draining only
+
+	mu      sync.Mutex // moves from one state to the next
+	state   drainState
+	started chan struct{}
+	quiet   chan struct{}
+	served  chan struct{}
+	ended   chan struct{}
 }
 
-func newDrain(period time.Duration) *Drain {
+type drainState uint8
+
+const (
+	drainServing drainState = iota
+	drainDraining
+	drainQuiet
+	drainServed
+	drainEnded
+)
+
+func newDrain(period time.Duration, clock Clock) *Drain {
 	return &Drain{
-		period:   period,
-		born:     time.Now(),
-		started:  make(chan struct{}),
-		quiet:    make(chan struct{}),
-		served:   make(chan struct{}),
-		ended:    make(chan struct{}),
-		activity: make(chan struct{}, 1),
+		clock:   clock,
+		period:  period,
+		started: make(chan struct{}),
+		quiet:   make(chan struct{}),
+		served:  make(chan struct{}),
+		ended:   make(chan struct{}),
 	}
 }
 
 // Start begins the drain. Only the first call counts.
 func (d *Drain) Start() {
-	d.start.Do(func() {
-		d.touch()
-		d.active.Store(true)
-		close(d.started)
-		go d.watch()
-	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state != drainServing {
+		return
+	}
+	d.touch()
+	d.state = drainDraining
+	d.active.Store(true)
+	close(d.started)
+	if d.period > 0 {
+		d.clock.After(d.period, d.look)
+	} else {
+		d.advance()
+	}
 }
 
 // Active reports whether probes are answered with "shutting down" and
@@ -95,10 +112,9 @@ func (d *Drain) LeaveTunnel() {
 func (d *Drain) left() {
 	if d.active.Load() {
 		d.touch()
-		select {
-		case d.activity <- struct{}{}:
-		default:
-		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.advance()
 	}
 }
 
@@ -123,40 +139,48 @@ func (d *Drain) Served() <-chan struct{} { return d.served }
 func (d *Drain) Ended() <-chan struct{} { return d.ended }
 
 // End says that everything has gone. Only the first call counts.
-func (d *Drain) End() { d.end.Do(func() { close(d.ended) }) }
-
-func (d *Drain) touch() { d.last.Store(int64(time.Since(d.born))) }
-
-func (d *Drain) watch() {
-	d.awaitQuiet()
-	close(d.quiet)
-	for d.requests.Load() > 0 {
-		select {
-		case <-d.activity:
-		case <-d.ended:
-			if d.requests.Load() > 0 {
-				return
-			}
-		}
+func (d *Drain) End() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state == drainEnded {
+		return
 	}
-	close(d.served)
+	d.state = drainEnded
+	close(d.ended)
 }
 
-// awaitQuiet waits for the quiet period. Requests that are open do not hold up
-// its end, they are waited for afterwards; only a period of 0 asks for none.
-func (d *Drain) awaitQuiet() {
-	for {
-		if d.period == 0 {
-			if d.requests.Load() == 0 {
-				return
-			}
-			<-d.activity
-			continue
-		}
-		left := d.period - (time.Since(d.born) - time.Duration(d.last.Load()))
-		if left <= 0 {
-			return
-		}
-		time.Sleep(left)
+func (d *Drain) touch() { d.last.Store(int64(d.clock.Now())) }
+
+// look is called when the quiet period may be over. Requests that are open do
+// not hold up its end, they are waited for afterwards.
+func (d *Drain) look() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state != drainDraining {
+		return
 	}
+	if left := d.period - (d.clock.Now() - time.Duration(d.last.Load())); left > 0 {
+		d.clock.After(left, d.look)
+		return
+	}
+	d.becomeQuiet()
+}
+
+// advance moves on if no request is open: from quiet, and with a period of 0
+// from draining. The caller holds mu.
+func (d *Drain) advance() {
+	switch {
+	case d.requests.Load() > 0:
+	case d.state == drainDraining && d.period == 0:
+		d.becomeQuiet()
+	case d.state == drainQuiet:
+		d.state = drainServed
+		close(d.served)
+	}
+}
+
+func (d *Drain) becomeQuiet() {
+	d.state = drainQuiet
+	close(d.quiet)
+	d.advance()
 }

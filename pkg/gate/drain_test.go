@@ -50,7 +50,7 @@ func wantQuietAfter(t *testing.T, drain *Drain, d time.Duration) {
 func TestServingNeverEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, period := range []time.Duration{0, time.Second} {
-			d := newDrain(period)
+			d := newDrain(period, newSystemClock())
 			d.Enter()
 			d.Leave()
 			time.Sleep(time.Hour)
@@ -61,7 +61,7 @@ func TestServingNeverEndsByItself(t *testing.T) {
 
 func TestDrainWithoutRequestsIsQuietAfterThePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDrain(30 * time.Second)
+		d := newDrain(30*time.Second, newSystemClock())
 		time.Sleep(time.Hour) // what was before the start does not count
 		d.Start()
 		wantQuietAfter(t, d, 30*time.Second)
@@ -73,7 +73,7 @@ func TestDrainWithoutRequestsIsQuietAfterThePeriod(t *testing.T) {
 
 func TestQuietPeriodIsMeasuredFromTheLastRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDrain(30 * time.Second)
+		d := newDrain(30*time.Second, newSystemClock())
 		d.Start()
 		for _, pause := range []time.Duration{29 * time.Second, time.Second, 10 * time.Second, 30*time.Second - 1} {
 			time.Sleep(pause)
@@ -87,7 +87,7 @@ func TestQuietPeriodIsMeasuredFromTheLastRequest(t *testing.T) {
 
 func TestRequestFromBeforeTheDrainCountsWhenItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDrain(10 * time.Second)
+		d := newDrain(10*time.Second, newSystemClock())
 		d.Enter()
 		time.Sleep(time.Hour)
 		d.Start()
@@ -104,7 +104,7 @@ func TestRequestFromBeforeTheDrainCountsWhenItEnds(t *testing.T) {
 // is waited for after they have closed.
 func TestOpenRequestDoesNotHoldUpTheQuietPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDrain(10 * time.Second)
+		d := newDrain(10*time.Second, newSystemClock())
 		d.Start()
 		time.Sleep(4 * time.Second)
 		d.Enter()
@@ -126,7 +126,7 @@ func TestOpenRequestDoesNotHoldUpTheQuietPeriod(t *testing.T) {
 func TestTunnelsAreOpenWhenRequestsHaveBeenServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, period := range []time.Duration{0, 10 * time.Second} {
-			d := newDrain(period)
+			d := newDrain(period, newSystemClock())
 			d.Enter()
 			d.EnterTunnel()
 			d.Enter()
@@ -149,7 +149,7 @@ func TestTunnelsAreOpenWhenRequestsHaveBeenServed(t *testing.T) {
 
 func TestADrainThatIsCutShortIsNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDrain(time.Second)
+		d := newDrain(time.Second, newSystemClock())
 		d.Enter()
 		d.Start()
 		wantQuietAfter(t, d, time.Second)
@@ -162,7 +162,7 @@ func TestADrainThatIsCutShortIsNotServed(t *testing.T) {
 
 func TestPeriodOfZeroIsOverAtOnceWhenNothingIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDrain(0)
+		d := newDrain(0, newSystemClock())
 		d.Enter()
 		d.Leave()
 		d.Start()
@@ -172,7 +172,7 @@ func TestPeriodOfZeroIsOverAtOnceWhenNothingIsOpen(t *testing.T) {
 
 func TestPeriodOfZeroWaitsForTheLastOpenRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDrain(0)
+		d := newDrain(0, newSystemClock())
 		d.Enter()
 		d.Enter()
 		d.Start()
@@ -191,7 +191,7 @@ func TestPeriodOfZeroWaitsForTheLastOpenRequest(t *testing.T) {
 
 func TestStartingTwiceDoesNotBeginThePeriodAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDrain(10 * time.Second)
+		d := newDrain(10*time.Second, newSystemClock())
 		d.Start()
 		time.Sleep(9 * time.Second)
 		d.Start()
@@ -203,7 +203,7 @@ func TestStartingTwiceDoesNotBeginThePeriodAnew(t *testing.T) {
 
 func TestEnteringAndLeavingAfterTheQuietPeriodStillCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDrain(time.Second)
+		d := newDrain(time.Second, newSystemClock())
 		d.Start()
 		wantQuietAfter(t, d, time.Second)
 		for range 3 { // a connection that was accepted just before
@@ -222,7 +222,7 @@ func TestEnteringAndLeavingAfterTheQuietPeriodStillCounts(t *testing.T) {
 
 func TestTunnelsDoNotHoldUpTheDrainAndCountByThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDrain(0)
+		d := newDrain(0, newSystemClock())
 		d.Enter()
 		d.Enter()
 		d.EnterTunnel()
@@ -242,8 +242,8 @@ func TestTunnelsDoNotHoldUpTheDrainAndCountByThemselves(t *testing.T) {
 }
 
 func TestLeavingWithoutEnteringIsABug(t *testing.T) {
-	wantBug(t, newDrain(time.Second).Leave)
-	wantBug(t, newDrain(time.Second).LeaveTunnel)
+	wantBug(t, newDrain(time.Second, newSystemClock()).Leave)
+	wantBug(t, newDrain(time.Second, newSystemClock()).LeaveTunnel)
 }
 
 // TestDrainOfZeroMeetsRequestsAtAnyMoment starts drains while requests come
@@ -251,7 +251,7 @@ func TestLeavingWithoutEnteringIsABug(t *testing.T) {
 // request from before its start is open.
 func TestDrainOfZeroMeetsRequestsAtAnyMoment(t *testing.T) {
 	for range 500 {
-		d := newDrain(0)
+		d := newDrain(0, newSystemClock())
 		d.Enter()
 		var wg sync.WaitGroup
 		for range 3 {

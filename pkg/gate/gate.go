@@ -56,6 +56,7 @@ type Config struct {
 	Contact     Contact      // nil: none
 
 	Jitter func() float64 // from -1 to 1, for attempts to connect; nil: random
+	Clock  Clock          // of the drain and of Descriptors; nil: the system's
 }
 
 // Gate is the state that all engines share: admission, drain, readiness,
@@ -126,9 +127,14 @@ func New(c Config) (*Gate, error) {
 	if c.Descriptors == nil {
 		c.Descriptors = NewDescriptors(0)
 	}
+	if c.Clock == nil {
+		c.Clock = newSystemClock()
+	} else {
+		c.Descriptors.clock = c.Clock
+	}
 	g := &Gate{
 		Config: c,
-		Drain:  newDrain(c.DrainQuiet),
+		Drain:  newDrain(c.DrainQuiet, c.Clock),
 		Heads:  NewBudget(c.HeadMemory),
 		Bodies: NewBudget(bodyMemory),
 	}

@@ -280,7 +280,7 @@ func (c *h2Client) lost2(reset bool) {
 		case q.begun > 0:
 			c.found("request %d: ended with %s, and its connection ends before its client knows (reset %v)", q.id, q.outcome, reset)
 		case c.run.settings.descriptors > 0: // one that is idle gives way
-		case c.ending.Load() && !c.end.settled: // its first bytes have come in pieces
+		case c.ending && !c.end.settled: // its first bytes have come in pieces
 		case c.run.h2SlowHeads():
 		case q.odd != "" || q.probe:
 			if patient {

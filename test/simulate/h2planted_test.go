@@ -6,7 +6,7 @@ var h2faults = []planted{
 	{"an exchange in the line of HTTP/2 is not held", "pending.go", "	if d.line != &p.line {\n		if p.gate", "	if d.line == nil {\n		if p.gate"},
 	{"a container that dies over a POST gets it again", "http2/upconn.go", "s.unprocessed, s.reused = why == gate.UpstreamMalformed, true", "s.unprocessed = true"},
 	{"a malformed head over HTTP/2 is asked for again", "http2/upconn.go", "	s.heard = true // an answer, if a bad one: the request is not sent again\n", ""},
-	{"a shutdown cuts a stream that its client had begun", "serve/server.go", "again = d.Requests() > 0 // a client", "again = false // a client"},
+	{"a shutdown cuts a stream that its client had begun", "serve/shutdown.go", "if d.serves(now) {", "if false {"},
 	{"any step ends the time for an answer to PING", "http2/upconn.go", "	case now < c.pingBy:\n", "	case false && now < c.pingBy:\n"},
 	{"heads overtake interim ones that wait", "http2/upstream.go", "	if s.received || len(s.heads) > 0 {\n", "	if s.received {\n"},
 	{"GOAWAY names the last stream at once", "http2/conn.go", "	c.state = announced\n", "	if c.state == open {\n		c.refuse()\n		return\n	}\n"},

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"syscall"
 
-	"go.uber.org/atomic"
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate/loop"
@@ -24,8 +23,8 @@ type kernel struct {
 	connect    func(*link) (listening, atOnce bool)
 	settings   linkSettings
 	links      int
-	plenty     bool        // of descriptors
-	late       atomic.Bool // the gate ends
+	plenty     bool // of descriptors
+	late       bool // the gate ends
 	closedLate int
 	live       []*link // that the gate has open
 }
@@ -37,10 +36,11 @@ type loopState struct {
 	due     bool  // a turn is among the events
 	timerAt int64 // so is one for the loop's timers, at this instant; 0 = no
 	over    bool
+	closing bool
 	turn    func()
 	spins   int // turns in a row that left a timer that was due
 	polls   int // in this turn
-	roused  atomic.Bool
+	roused  bool
 }
 
 // file is what a descriptor stands for.
@@ -107,17 +107,14 @@ func (k *kernel) Attach(l *loop.Loop) {
 
 func (k *kernel) Nanotime() int64 { return k.now }
 
-// Rouse only notes: what is not on a loop calls it too, and in any order.
-func (k *kernel) Rouse(l *loop.Loop) {
-	k.stateOf(l).roused.Store(true)
-	k.hasNews()
-}
+// Rouse only notes: the order of the loops is that of their wake-ups.
+func (k *kernel) Rouse(l *loop.Loop) { k.stateOf(l).roused = true }
 
 // wakeRoused wakes the loops to which something was posted.
 func (k *kernel) wakeRoused() {
 	for _, s := range k.loops {
-		if s.roused.Load() {
-			s.roused.Store(false)
+		if s.roused {
+			s.roused = false
 			k.wake(s)
 		}
 	}
@@ -146,7 +143,7 @@ func (k *kernel) wake(s *loopState) {
 }
 
 func (k *kernel) turn(s *loopState) {
-	s.due, k.stirred = false, true
+	s.due = false
 	if s.over {
 		return
 	}
@@ -337,7 +334,7 @@ func (k *kernel) Close(fd int) {
 	k.files[fd] = nil
 	switch {
 	case f.link != nil:
-		if k.late.Load() {
+		if k.late {
 			k.closedLate++ // with its loop: the budget is not told any more
 		}
 		if i := slices.Index(k.live, f.link); i >= 0 {

@@ -175,7 +175,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 			why(l.unread() > 0 || r.now-l.reachedAt >= int64(g.IdleTimeout)-r.kernel.held, "bytes have come from the container")
 		}
 	case gate.ClientGone:
-		why(q.client.link == nil || q.tainted || q.on2 != nil && (q.on2.ended || q.on2.c.end.frames > 1000) || q.leftAt > 0 || q.client.went || r.ending.Load(), "the client is there")
+		why(q.client.link == nil || q.tainted || q.on2 != nil && (q.on2.ended || q.on2.c.end.frames > 1000) || q.leftAt > 0 || q.client.went || r.ending, "the client is there")
 	case gate.UpstreamNotListening:
 		wait := min(int64(g.UpstreamWait), int64(g.UpstreamRestartWait))
 		why(age >= wait, "it may wait longer")
@@ -281,12 +281,12 @@ func (c *client) judgeCut(q *request) {
 	case c.lingeredFor(q):
 	case q.tainted, q.leftAt > 0 && !c.settings.gate.AnswerHalfClosed:
 	case q.gateSaid != "" || q.odd != "" || q.probe:
-		if !c.ending.Load() && q.sentWhole != 0 && c.slowUntil == 0 {
+		if !c.ending && q.sentWhole != 0 && c.slowUntil == 0 {
 			c.found("request %d: a reply of the gate's own is cut", q.id)
 		}
-	case q.endings == 0 && !c.ending.Load():
+	case q.endings == 0 && !c.ending:
 		c.found("request %d: cut, and has not ended", q.id)
-	case q.outcome == gate.Served && !c.ending.Load() && q.sent == len(q.raw) && !(c.m.mode == untilClose):
+	case q.outcome == gate.Served && !c.ending && q.sent == len(q.raw) && !(c.m.mode == untilClose):
 		c.found("request %d: cut, and has ended as served", q.id)
 	case q.outcome == gate.UpstreamBrokeOff && a.whole(q, q.said, a.hard) && q.breaks == 0:
 		c.found("request %d: cut, and the container's answer was whole", q.id)
@@ -317,7 +317,7 @@ func (c *client) lingeredFor(q *request) bool {
 
 // mayClose reports whether the gate may have closed its listeners and idle
 // connections.
-func (r *run) mayClose() bool { return r.ending.Load() }
+func (r *run) mayClose() bool { return r.ending }
 
 // look looks at what holds at any moment; calm says that nothing is on its way
 // and nothing happens soon.
@@ -380,7 +380,7 @@ func (r *run) look(calm bool) {
 
 // judgeQuiet looks whether the quiet period of a drain was quiet.
 func (r *run) judgeQuiet() {
-	if r.quietAt != 0 || !r.ending.Load() {
+	if r.quietAt != 0 || !r.ending {
 		return
 	}
 	r.quietAt = r.now

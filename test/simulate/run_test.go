@@ -1,13 +1,9 @@
 package simulate
 
 import (
-	"context"
 	"math/rand/v2"
 	"net/netip"
-	"testing/synctest"
 	"time"
-
-	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
@@ -42,14 +38,13 @@ type run struct {
 	vague       int
 	freeAtStart int
 	drainedAt   int64
-	ending      atomic.Bool // listeners and idle connections may be closed
-	ended       atomic.Bool
+	ending      bool            // listeners and idle connections may be closed
+	left        <-chan struct{} // closed when the shutdown has nothing to wait for; nil = it has not begun
+	ended       bool
 	cutShort    bool
 	activeAt    int64 // when a request began or ended last
 	quietAt     int64 // when the drain was quiet; 0 = not yet
 	unasked     int   // answers that the container gave to nobody
-	cancel      context.CancelFunc
-	shutdownErr error
 }
 
 // result is what a run was like.
@@ -69,10 +64,9 @@ type result struct {
 
 const address = "127.0.0.1:8080"
 
-// simulate runs a seed. It must be called in a bubble of synctest.
+// simulate runs a seed.
 func simulate(seed uint64, tracing bool, c changes) (res result) {
-	w := &world{scratch: scratches.Get().(*scratch), rng: rand.New(rand.NewPCG(seed, 0x5eed)), more: rand.New(rand.NewPCG(seed, 0xf0c5)), now: second, tracing: tracing, timer: time.NewTimer(0), news: make(chan struct{}, 1)}
-	<-w.timer.C
+	w := &world{scratch: scratches.Get().(*scratch), rng: rand.New(rand.NewPCG(seed, 0x5eed)), more: rand.New(rand.NewPCG(seed, 0xf0c5)), now: second, tracing: tracing}
 	k := newKernel(w)
 	r := &run{world: w, kernel: k}
 	r.settings = draw(w, k)
@@ -93,11 +87,11 @@ func (r *run) life() {
 	s := r.settings
 	config := s.gate
 	config.Observer = r
+	config.Clock = clock{r.world}
 	config.Jitter = func() float64 { return 2*r.rng.Float64() - 1 }
 	config.Descriptors = gate.NewDescriptors(100_000)
 	if s.descriptors > 0 {
 		config.Descriptors = gate.NewDescriptors(s.descriptors + 8*s.loops)
-		r.keepInStep()
 	}
 	config.Admission = r.admission(&config)
 	g, err := gate.New(config)
@@ -120,6 +114,7 @@ func (r *run) life() {
 	}
 	r.freeAtStart, r.plenty = g.Descriptors.Free(), s.descriptors == 0
 	r.betweenEvents = func() {
+		r.shutDown()
 		r.wakeRoused()
 		r.judgeQuiet()
 	}
@@ -171,21 +166,16 @@ const longest = 300 * second
 
 // drive lets things happen until all is over.
 func (r *run) drive() {
-	for r.fault == "" && !r.ended.Load() {
+	for r.fault == "" && !r.ended {
 		if len(r.events) == 0 {
 			if r.drainedAt == 0 {
 				r.drain()
 				continue
 			}
-			if !r.inStep {
-				panic("nothing happens, and the clock stands")
-			}
-			r.look(true)
-			r.advance(r.now + second) // or to what is not on a loop
-			if r.now > longest+10*second {
+			if r.look(true); r.fault == "" {
 				r.found("the shutdown does not end")
 			}
-			continue
+			break
 		}
 		next := r.events[0].at
 		if next > r.now {
@@ -201,7 +191,7 @@ func (r *run) drive() {
 		}
 		r.step(longest)
 	}
-	if r.ended.Load() && r.fault == "" {
+	if r.ended && r.fault == "" {
 		r.settle()
 		r.judgeRest()
 	}
@@ -231,52 +221,51 @@ func (r *run) drain() {
 		return
 	}
 	r.note("SIGTERM")
-	r.keepInStep()
-	for r.synced < r.now {
-		r.align(r.now)
-	}
 	r.drainedAt = r.now
-	g := r.gate
-	g.Drain.Start()
-	ctx, cancel := context.WithCancel(context.Background())
-	r.cancel = cancel
-	go func() {
-		defer cancel()
-		select {
-		case <-g.Drain.Quiet():
-		case <-ctx.Done():
-		}
-		r.ending.Store(true)
-		r.hasNews()
-		r.late.Store(true)
-		err := r.server.Shutdown(ctx)
-		g.Drain.End()
-		r.shutdownErr = err
-		r.ended.Store(true)
-		r.hasNews()
-	}()
-	synctest.Wait()
+	r.gate.Drain.Start()
 	r.betweenEvents()
 }
 
-// stop ends what goroutines there are, whatever is under way.
-func (r *run) stop() {
-	r.gate.Drain.End()
-	if r.cancel != nil {
-		r.cancel()
-	} else {
-		go r.server.Close()
+// shutDown is what the process does when the drain has come to something.
+func (r *run) shutDown() {
+	switch {
+	case r.drainedAt == 0 || r.ended:
+	case r.left == nil:
+		if isClosed(r.gate.Drain.Quiet()) {
+			r.ending, r.late = true, true
+			r.left = r.server.BeginShutdown()
+		}
+	case isClosed(r.left):
+		over := true
+		for _, s := range r.loops {
+			if over = over && s.over; !s.closing {
+				s.closing = true
+				s.loop.Close()
+			}
+		}
+		if over {
+			r.server.Close() // does not wait
+			r.gate.Drain.End()
+			r.ended = true
+		}
 	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop ends the goroutines of loops that have not ended.
+func (r *run) stop() {
 	for _, s := range r.loops {
 		if !s.over {
 			s.over = true
 			s.loop.Abandon()
 		}
 	}
-	synctest.Wait()
-	for r.gate.Drain.Requests() > 0 { // or its goroutine waits for them
-		r.gate.Drain.Leave()
-	}
-	time.Sleep(10 * time.Second)
-	synctest.Wait()
 }

@@ -150,7 +150,7 @@ const shrinkTime = 20 * time.Second
 // shrink looks for a smaller run with the same finding: less of everything, and
 // without what does not matter.
 func shrink(t *testing.T, failed *result) *result {
-	best := inBubble(t, failed.seed, true, nil)
+	best := simulate(failed.seed, true, nil)
 	best.trace = nil
 	until := time.Now().Add(shrinkTime)
 	try := func(x change) bool {
@@ -164,7 +164,7 @@ func shrink(t *testing.T, failed *result) *result {
 				break
 			}
 		}
-		res := inBubble(t, failed.seed, false, append(c, x))
+		res := simulate(failed.seed, false, append(c, x))
 		if res.fault == "" || kind(res.fault) != kind(failed.fault) || res.requests > best.requests {
 			return false
 		}
@@ -199,7 +199,7 @@ func shrink(t *testing.T, failed *result) *result {
 
 // explain is the trace of a run, in front of how to see it again.
 func explain(t *testing.T, res *result) string {
-	again := inBubble(t, res.seed, true, res.changes)
+	again := simulate(res.seed, true, res.changes)
 	trace := again.trace
 	const most = 120
 	var b strings.Builder

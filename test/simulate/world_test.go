@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"testing/synctest"
 	"time"
 )
 
@@ -15,12 +14,7 @@ type world struct {
 	more    *rand.Rand // draws what came later, so that seeds mean what they meant
 	now     int64      // ns
 	seq     uint64
-	shuffle bool          // what happens at the same instant does so in any order
-	inStep  bool          // the clock of the bubble moves with that of the world
-	synced  int64         // the instant at which the clock of the bubble stands, with inStep
-	stirred bool          // a loop has had a turn: what is not on a loop may react
-	timer   *time.Timer   // of the bubble
-	news    chan struct{} // something has happened that is not on a loop
+	shuffle bool // what happens at the same instant does so in any order
 
 	hash    uint64 // of all that has happened
 	tracing bool
@@ -93,81 +87,43 @@ func (h *eventHeap) pop() event {
 }
 
 // after runs f when delay has passed.
-func (w *world) after(delay int64, f func()) {
+func (w *world) after(delay int64, f func()) { w.afterIn(w.rng, delay, f) }
+
+// afterIn is after, with another source of choices.
+func (w *world) afterIn(rng *rand.Rand, delay int64, f func()) {
 	w.seq++
 	key := w.seq
 	if w.shuffle {
-		key = w.rng.Uint64()
+		key = rng.Uint64()
 	}
 	w.events.push(event{at: w.now + max(delay, 0), key: key, run: f})
 }
 
-// step runs the next event, or lets time go by until what is not on a loop has
-// news. It is false when there is no event before limit.
+// step runs the next event. It is false when there is none before limit.
 func (w *world) step(limit int64) bool {
 	if len(w.events) == 0 || w.events[0].at > limit {
 		return false
 	}
-	if next := w.events[0].at; next > w.now {
-		if w.advance(next); w.now < next {
-			return true
-		}
-	}
 	e := w.events.pop()
+	w.now = e.at
 	e.run()
-	if w.inStep && w.stirred {
-		w.stirred = false
-		synctest.Wait() // what is not on a loop reacts before anything else happens
-	}
 	w.betweenEvents()
 	return true
 }
 
-// maxLag is how far the clock of the bubble may be behind that of the world: to
-// move it takes longer than most events.
-const maxLag = 200 * microsecond
+// clock is gate.Clock.
+type clock struct{ *world }
 
-// advance moves the clock to an instant, or up to one at which what is not on a
-// loop has news.
-func (w *world) advance(to int64) {
-	if !w.inStep || to-w.synced < maxLag {
-		w.now = to
-		return
-	}
-	w.align(to)
-	w.betweenEvents()
-}
+func (c clock) Now() time.Duration { return time.Duration(c.now) }
 
-// align moves the clock of the bubble, as advance does.
-func (w *world) align(to int64) {
-	began := time.Now()
-	w.timer.Reset(time.Duration(to - w.synced))
-	select {
-	case <-w.timer.C:
-	case <-w.news:
-	}
-	synctest.Wait()
-	w.synced += int64(time.Since(began))
-	w.now = max(w.now, w.synced)
-	select {
-	case <-w.news:
-	default:
-	}
-}
-
-// keepInStep lets the clock of the bubble move with that of the world.
-func (w *world) keepInStep() {
-	if !w.inStep {
-		w.inStep, w.synced = true, w.now
-	}
-}
-
-// hasNews is for what is not on a loop.
-func (w *world) hasNews() {
-	select {
-	case w.news <- struct{}{}:
-	default:
-	}
+func (c clock) After(d time.Duration, f func()) (stop func()) {
+	stopped := false
+	c.afterIn(c.more, int64(d), func() {
+		if !stopped {
+			f()
+		}
+	})
+	return func() { stopped = true }
 }
 
 // found reports what must not be. The first finding counts.

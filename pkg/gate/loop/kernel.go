@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -82,6 +83,14 @@ func (y *system) Nanotime() int64 {
 		return y.kernel.Nanotime()
 	}
 	return nanotime()
+}
+
+// WallTime is the time of day. That of a simulation begins at 0.
+func (y *system) WallTime() time.Time {
+	if y.kernel != nil {
+		return time.Unix(0, y.kernel.Nanotime())
+	}
+	return time.Now()
 }
 
 // FreeMemory gives memory that is not in use back to the system, soon.

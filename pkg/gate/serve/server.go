@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -41,9 +40,9 @@ type Server struct {
 	workers []*Worker
 	ran     sync.WaitGroup
 
-	adopted   atomic.Uint32
-	departure chan struct{} // something has ended while shutting down
-	leaving   atomic.Bool
+	adopted  atomic.Uint32
+	leaving  atomic.Bool
+	shutdown shutdown
 }
 
 // Descriptors that an event loop needs, beside connections: three of its own,
@@ -64,7 +63,7 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 	if a := c.Upstream.Address; !a.IsValid() || a.Port() == 0 {
 		return nil, fmt.Errorf("upstream %s: want an address with a port", a)
 	}
-	s := &Server{gate: g, cfg: c, departure: make(chan struct{}, 1)}
+	s := &Server{gate: g, cfg: c}
 	if s.choice.Fix(c.Speaks); c.HTTP2 == nil {
 		s.choice.Fix(upstream.HTTP1)
 	}
@@ -82,10 +81,14 @@ func NewServer(g *gate.Gate, c Config) (*Server, error) {
 		s.workers = append(s.workers, newWorker(s, l, share))
 	}
 	g.Pending.Start(s.workers[0].Loop.Nanotime())
-	for _, w := range s.workers {
+	s.shutdown.init(s)
+	for i, w := range s.workers {
 		s.ran.Go(func() {
 			if err := w.Loop.Run(); err != nil {
 				w.Panicked(err)
+			}
+			if i == 0 {
+				s.shutdown.end() // there is nothing that would
 			}
 		})
 	}
@@ -155,57 +158,6 @@ func (s *Server) Stats() gate.UpstreamStats {
 // connections: requests that are held try at once.
 func (s *Server) Listening() { s.gate.Pending.Hurry() }
 
-// Shutdown closes the listeners and all idle connections, waits for requests
-// to end and, for at most the gate's DrainTunnel, for tunnels, and ends the
-// loops. When ctx is done first, what is left is cut.
-func (s *Server) Shutdown(ctx context.Context) error {
-	s.leaving.Store(true)
-	s.leave(ctx)
-	grace := time.NewTimer(s.gate.DrainTunnel)
-	defer grace.Stop()
-	expired := false
-	var err error
-	d := s.gate.Drain
-	for again := true; again && err == nil; {
-		for err == nil && (d.Requests() > 0 || d.Tunnels() > 0 && !expired) {
-			select {
-			case <-s.departure:
-			case <-grace.C:
-				expired = true
-			case <-ctx.Done():
-				err = ctx.Err()
-			}
-		}
-		if err == nil {
-			s.awaitUnfinished(ctx)
-			again = d.Requests() > 0 // a client had begun it when it read GOAWAY
-		}
-	}
-	s.Close()
-	return err
-}
-
-// unfinishedTimeout bounds how long a shutdown waits for connections after the
-// last request: for a round trip of a GOAWAY, and for clients that read their
-// last answers and close.
-const unfinishedTimeout = 1500 * time.Millisecond
-
-// awaitUnfinished waits until connections that their clients close have been
-// closed: a cut could take answers along that have not been read.
-func (s *Server) awaitUnfinished(ctx context.Context) {
-	timer := time.NewTimer(unfinishedTimeout)
-	defer timer.Stop()
-	for s.cfg.HTTP1.Unfinished() > 0 || s.cfg.HTTP2 != nil && s.cfg.HTTP2.Unfinished() > 0 {
-		select {
-		case <-s.departure:
-		case <-timer.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // Close cuts everything and waits for the loops to end.
 func (s *Server) Close() {
 	s.leaving.Store(true)
@@ -215,44 +167,5 @@ func (s *Server) Close() {
 	s.ran.Wait()
 	for _, w := range s.workers {
 		w.closeListeners()
-	}
-}
-
-// silentGrace is how long a shutdown waits for the first request of connections
-// that have just been made: it comes right behind them.
-const silentGrace = 100 * time.Millisecond
-
-// leaveTimeout bounds how long a shutdown waits for a loop to begin it: one that
-// has ended does not, and a busy one may have the first requests of many
-// connections before that.
-const leaveTimeout = 5 * time.Second
-
-// leave stops accepting, closes what is idle, and gives connections that have
-// not sent anything a moment for their first request.
-func (s *Server) leave(ctx context.Context) {
-	silent := make(chan bool, len(s.workers))
-	for _, w := range s.workers {
-		w.Loop.Post(func() { silent <- w.leave() })
-	}
-	timer := time.NewTimer(leaveTimeout)
-	defer timer.Stop()
-	wait := false
-	for range s.workers {
-		select {
-		case some := <-silent:
-			wait = wait || some
-		case <-timer.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-	if !wait {
-		return
-	}
-	timer.Reset(silentGrace)
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

@@ -80,10 +80,7 @@ func (w *Worker) Leaving() bool { return w.srv.leaving.Load() }
 // has ended. It may be called from any goroutine.
 func (w *Worker) Departed() {
 	if w.Leaving() {
-		select {
-		case w.srv.departure <- struct{}{}:
-		default:
-		}
+		w.srv.shutdown.handle.Wake()
 	}
 }
 
@@ -101,7 +98,7 @@ func (w *Worker) OnTrim(f func()) { w.trims = append(w.trims, f) }
 // Date is the value of the field, formatted once a second.
 func (w *Worker) Date() []byte {
 	if now := w.Loop.Now(); w.date == nil || now-w.dated >= int64(time.Second) {
-		t := time.Now().UTC()
+		t := w.Loop.WallTime().UTC()
 		w.dated = now - int64(t.Nanosecond())
 		w.date = t.AppendFormat(w.date[:0], "Mon, 02 Jan 2006 15:04:05 GMT")
 	}
