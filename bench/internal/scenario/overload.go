@@ -69,3 +69,154 @@ func (r *Run) goodput(m *measured, capacity float64) {
 	r.figure("goodput", rate, "/s", sample.Higher)
 	r.figure("goodput_of_capacity", rate/capacity, "", sample.Higher)
 }
+
+const (
+	turnsLimit = 32
+	turnsDelay = 20 * time.Millisecond
+	turnsRate  = turnsLimit * float64(time.Second) / float64(turnsDelay) // what the container can do
+	turnsConns = 400
+	// turnsPhases is how often a client is alone and beside the flood, in turns.
+	turnsPhases = 5
+)
+
+// turns measure one client while another floods with ten times what the
+// container can do: alone and beside the flood in turns, so that a change of the
+// machine's mood meets both alike. The container's requests differ by up to a
+// half: of equal ones that begin at once, the slots come free at once, and a
+// client waits for up to a request's time whatever the order is.
+func turns() []Scenario {
+	about := func(what string) string {
+		return fmt.Sprintf("open loop, %s alone and beside a flood of 10 times the capacity of %.0f/s (limit %d, %v each, give or take a half), %d times in turns",
+			what, turnsRate, turnsLimit, turnsDelay, turnsPhases)
+	}
+	one := func(name, what string, rate float64, options target.Options, quiet, flood string) Scenario {
+		options.Limit, options.QueueCapacity = turnsLimit, 10*turnsLimit
+		return Scenario{
+			Name: name, About: about(what), Groups: []string{"turns"}, Extended: true,
+			Needs: []string{target.Turns, target.HTTP}, Connections: 2 * turnsConns, Times: 2 * turnsPhases, Extra: turnsPhases * 2 * time.Second,
+			Run: func(r *Run) error {
+				return r.on(options, func(st *stand) error { return runTurns(r, st, rate, quiet, flood) })
+			},
+		}
+	}
+	return []Scenario{
+		one("tenant-fair", "a tenant at a tenth of its share", turnsRate/2/10, target.Options{FairBy: "X-Tenant"}, "X-Tenant: quiet", "X-Tenant: flood"),
+		one("tenant-fifo", "a tenant at a tenth of its share, strict FIFO,", turnsRate/2/10, target.Options{}, "X-Tenant: quiet", "X-Tenant: flood"),
+		one("class-first", "the highest class at half the capacity", turnsRate/2, target.Options{PriorityBy: "Priority"}, "Priority: 0", "Priority: 7"),
+	}
+}
+
+func runTurns(r *Run, st *stand, rate float64, quiet, flood string) error {
+	path := fmt.Sprintf("/?delay=%v&spread=0.5", turnsDelay)
+	spec := load.Spec{Kind: load.HTTP, Path: path, Connections: turnsConns, Rate: rate, Field: quiet}
+	machine := meter{}
+	busy, begin := machine.busy(), time.Now()
+	var ratios, quiets, floods []float64
+	var failed, all int64
+	var latest *load.Result
+	for range turnsPhases {
+		alone, err := r.observe(st, spec)
+		if err != nil {
+			return err
+		}
+		beside, err := r.besideFlood(st, spec, flood)
+		if err != nil {
+			return err
+		}
+		if p := alone.Quantile(99); p > 0 {
+			quiets, floods = append(quiets, p), append(floods, beside.Quantile(99))
+			ratios = append(ratios, beside.Quantile(99)/p)
+		}
+		failed += beside.Failures()
+		all += beside.Requests + beside.Failures()
+		latest = beside.Result
+	}
+	if len(ratios) > 0 {
+		r.figure("p99_beside_alone", sample.Median(ratios), "", sample.Lower)
+		r.figure("p99_alone", sample.Median(quiets)/1e3, "us", sample.Lower)
+		r.figure("p99_flood", sample.Median(floods)/1e3, "us", sample.Lower)
+	}
+	r.figure("refused_share", float64(failed)/max(1, float64(all)), "", sample.Lower)
+	r.figure("machine_busy", float64(machine.busy()-busy)/float64(time.Since(begin)), "cores", sample.Neither)
+	r.latency(latest)
+	return machine.err
+}
+
+// besideFlood observes a load while another one floods.
+func (r *Run) besideFlood(st *stand, spec load.Spec, flood string) (*measured, error) {
+	other, err := load.Start(r.ctx, load.Spec{
+		Kind: load.HTTP, Path: spec.Path, Connections: turnsConns, Rate: 10 * turnsRate, Field: flood, Port: st.instance.Port,
+		Warmup: 500 * time.Millisecond, Duration: 3*r.options.Duration + 2*time.Second,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer other.Stop()
+	flooding := make(chan error, 1)
+	go func() {
+		_, err := other.Run(r.ctx)
+		flooding <- err
+	}()
+	r.pause(500 * time.Millisecond)
+	beside, err := r.observe(st, spec)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case err := <-flooding:
+		return nil, fmt.Errorf("the flood ended first: %v", err)
+	default:
+	}
+	return beside, nil
+}
+
+const (
+	costConns = 64
+	// costPairs is how often the settings are off and on, in turns.
+	costPairs = 7
+)
+
+// overloadCost measures what the settings against overload cost a request that
+// does not wait: two instances, one with all of them, take the same load in
+// turns, each half the time first.
+func overloadCost() []Scenario {
+	return []Scenario{{
+		Name:        "overload-cost",
+		About:       "closed loop, keep-alive GET, 64 connections: CPU per request with a limit that finds itself, turns by a field and priority, beside none of them, in turns",
+		Groups:      []string{"turns"},
+		Extended:    true,
+		Needs:       []string{target.AutoLimit, target.Turns, target.HTTP, target.Many},
+		Connections: 2 * costConns,
+		Times:       2 * costPairs,
+		Extra:       2 * costPairs * 300 * time.Millisecond,
+		Run:         runOverloadCost,
+	}}
+}
+
+func runOverloadCost(r *Run) error {
+	// No more wait than without a limit: what waits costs more, wherever it does.
+	all := target.Options{AutoLimit: true, AutoLeast: costConns, FairBy: "X-Tenant", PriorityBy: "Priority", QueueCapacity: costConns}
+	spec := load.Spec{Kind: load.HTTP, Path: "/", Connections: costConns, Field: "X-Tenant: one\r\nPriority: u=1"}
+	return r.on(target.Options{}, func(off *stand) error {
+		return r.on(all, func(on *stand) error {
+			var without, with, ratios []float64
+			for i := range costPairs {
+				var pair [2]float64
+				for k := range 2 {
+					which := (i + k) % 2
+					m, err := r.measure([]*stand{off, on}[which], spec)
+					if err != nil {
+						return err
+					}
+					pair[which] = m.microseconds()
+				}
+				without, with = append(without, pair[0]), append(with, pair[1])
+				ratios = append(ratios, pair[1]/pair[0])
+			}
+			r.figure("cpu_per_request_off", sample.Median(without), "us", sample.Lower)
+			r.figure("cpu_per_request_on", sample.Median(with), "us", sample.Lower)
+			r.figure("on_beside_off", sample.Median(ratios), "", sample.Lower)
+			return nil
+		})
+	})
+}

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/queuegate/queuegate/bench/internal/clock"
@@ -104,4 +105,186 @@ func (r *Run) ask(q question) (first firstAnswer) {
 			r.pause(q.pause)
 		}
 	}
+}
+
+const (
+	coldWait  = 500 * time.Millisecond // until the container listens
+	coldRetry = 10 * time.Millisecond  // a client's pause after a failure
+	coldTimes = 5
+)
+
+// coldStart has a client that waits for a container that does not listen yet:
+// its request is held or fails; if it fails it tries again.
+func coldStart() []Scenario {
+	return []Scenario{{
+		Name:  "cold-start",
+		About: "a client waits while the container starts; from its listening to the client's 200",
+		Needs: []string{target.HTTP, target.Start},
+		Extra: coldTimes * (coldWait + 100*time.Millisecond),
+		Times: 0.01,
+		Run: func(r *Run) error {
+			times := coldTimes
+			if r.options.Quick {
+				times = 1
+			}
+			var delays, failed, cpu []float64
+			for range times {
+				d, f, c, err := r.coldOnce()
+				if err != nil {
+					return err
+				}
+				delays, failed, cpu = append(delays, d), append(failed, f), append(cpu, c)
+			}
+			r.figure("listening_to_first_200", sample.Median(delays), "ms", sample.Lower)
+			r.figure("failed_requests", sample.Median(failed), "", sample.Lower)
+			r.figure("cpu_waiting", sample.Median(cpu), "ms", sample.Lower)
+			return nil
+		},
+	}}
+}
+
+// coldOnce returns the milliseconds from the container's listening to the
+// client's 200, how many of its requests failed, and the milliseconds of CPU
+// that the target used from the first request to the 200.
+func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
+	wait := coldWait
+	if r.options.Quick {
+		wait = 50 * time.Millisecond
+	}
+	o, err := origin.Start(r.ctx, origin.Spec{Ports: 1, Hold: true})
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	defer o.Stop()
+	i, err := r.target.Start(r.ctx, r.options.Dir, target.Options{Origin: o.Port(0), Cold: true}, o.PID())
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	defer i.Stop()
+	pids, err := i.Processes()
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	m := meter{}
+	before := m.cpu(pids...)
+	answered := make(chan firstAnswer, 1)
+	go func() {
+		all := wait + 10*time.Second
+		answered <- r.ask(question{port: i.Port, path: r.target.Ready, timeout: all, each: all, pause: coldRetry})
+	}()
+	r.pause(wait)
+	listening, err := o.Listen(r.ctx)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	first := <-answered
+	if first.err != nil {
+		return 0, 0, 0, first.err
+	}
+	used := m.cpu(pids...) - before
+	return float64(first.at-listening) / 1e6, float64(first.failed), float64(used.Microseconds()) / 1e3, m.err
+}
+
+const (
+	fleetSize = 20
+	fleetWait = 2 * time.Second // until the containers listen
+	// Pollers ask as Knative's activator does.
+	pollPeriod  = 200 * time.Millisecond
+	pollTimeout = 300 * time.Millisecond
+)
+
+var probeFields = []string{"User-Agent: Knative-Activator-Probe", "K-Network-Probe: queue"}
+
+// fleet starts many instances on one machine at once, each with a poller that
+// wants to know when its container is ready.
+func fleet() []Scenario {
+	return []Scenario{{
+		Name:  "fleet",
+		About: fmt.Sprintf("%d cold starts at once, each with a poller every %v: CPU, delay of readiness, memory", fleetSize, pollPeriod),
+		Needs: []string{target.HTTP, target.Start, target.Many},
+		Extra: fleetWait + time.Second,
+		Times: 0.01,
+		Run:   runFleet,
+	}}
+}
+
+func runFleet(r *Run) error {
+	size, wait := fleetSize, fleetWait
+	if r.options.Quick {
+		size, wait = 2, 50*time.Millisecond
+	}
+	var fields []string
+	if _, ok := r.target.Can(target.Probe); ok {
+		fields = probeFields
+	}
+	o, err := origin.Start(r.ctx, origin.Spec{Ports: size, Hold: true})
+	if err != nil {
+		return err
+	}
+	defer o.Stop()
+	instances := make([]*target.Instance, 0, size)
+	defer func() {
+		for _, i := range instances {
+			i.Stop()
+		}
+	}()
+	for n := range size {
+		i, err := r.target.Launch(r.options.Dir, target.Options{Origin: o.Port(n), Cold: true})
+		if err != nil {
+			return err
+		}
+		instances = append(instances, i)
+	}
+	for _, i := range instances {
+		if err := i.AwaitListening(r.ctx); err != nil {
+			return err
+		}
+	}
+	ready := make([]firstAnswer, size)
+	var pollers sync.WaitGroup
+	for n, i := range instances {
+		// One after the other within a period: in step, all delays would be the
+		// same one, which the length of the wait decides.
+		first := time.Duration(n) * pollPeriod / time.Duration(size)
+		pollers.Go(func() {
+			r.pause(first)
+			ready[n] = r.ask(question{i.Port, "/", fields, wait + 20*time.Second, pollTimeout, pollPeriod, true})
+		})
+	}
+	defer pollers.Wait()
+	r.pause(wait)
+	var pids []int
+	for _, i := range instances {
+		own, err := i.Processes()
+		if err != nil {
+			return err
+		}
+		pids = append(pids, own...)
+	}
+	m := meter{}
+	waiting := m.cpu(pids...)
+	listening, err := o.Listen(r.ctx)
+	if err != nil {
+		return err
+	}
+	pollers.Wait()
+	total, memory := m.cpu(pids...), m.memory(pids)
+	if m.err != nil {
+		return m.err
+	}
+	var delays []float64
+	for _, a := range ready {
+		if a.err != nil {
+			return a.err
+		}
+		delays = append(delays, float64(a.at-listening)/1e6)
+	}
+	spread := sample.SpreadOf(delays)
+	r.figure("cpu_until_listening", float64(waiting.Microseconds())/1e3/float64(size), "ms", sample.Lower)
+	r.figure("cpu_until_ready", float64(total.Microseconds())/1e3/float64(size), "ms", sample.Lower)
+	r.figure("readiness_delay_median", spread.Median, "ms", sample.Lower)
+	r.figure("readiness_delay_max", spread.Max, "ms", sample.Lower)
+	r.figure("private_memory_total", float64(memory.Private)/mib, "MiB", sample.Lower)
+	r.figure("private_memory_each", float64(memory.Private)/mib/float64(size), "MiB", sample.Lower)
+	return nil
 }
