@@ -26,9 +26,8 @@ type OverloadConfig struct {
 	MeasuredRetry bool
 }
 
-// overload is the state of OverloadConfig; a gate without any has none.
+// overload is the state of Gate.Overload; a gate without any has none.
 type overload struct {
-	OverloadConfig
 	gate    *Gate
 	limiter *AutoLimit // nil = the limit is fixed
 	service *serviceTimes
@@ -52,7 +51,7 @@ func newOverload(g *Gate) *overload {
 	if c == (OverloadConfig{}) {
 		return nil
 	}
-	v := &overload{OverloadConfig: c, gate: g}
+	v := &overload{gate: g}
 	if c.AutoLimit != nil {
 		v.limiter = NewAutoLimit(*c.AutoLimit)
 	}
@@ -65,8 +64,8 @@ func newOverload(g *Gate) *overload {
 // arrive looks at a request before admission. With refused it ends with o.
 func (v *overload) arrive(x *Exchange) (o Outcome, refused bool) {
 	x.claim.begunBy = 0
-	if v.DeadlineBy.Set() {
-		if d, ok := parseTimeout(v.DeadlineBy.header(x.Fields)); ok {
+	if by := &x.gate.Overload.DeadlineBy; by.Set() {
+		if d, ok := parseTimeout(by.header(x.Fields)); ok {
 			// It must have begun while there is time for it.
 			x.claim.begunBy = max(x.clocks.Arrived+d-v.service.typical(), 1)
 			return DeadlineExceeded, x.claim.late(x.clocks.Arrived)
@@ -80,11 +79,12 @@ func (v *overload) arrive(x *Exchange) (o Outcome, refused bool) {
 func (v *overload) turn(x *Exchange) {
 	w := &x.claim.waiter
 	w.Class, w.Key = DefaultClass, 0
-	if v.PriorityBy.Set() && v.gate.Trusts(x.Peer.Addr()) {
-		w.Class = parseClass(v.PriorityBy.header(x.Fields))
+	c := &x.gate.Overload
+	if c.PriorityBy.Set() && x.gate.Trusts(x.Peer.Addr()) {
+		w.Class = parseClass(c.PriorityBy.header(x.Fields))
 	}
-	if v.FairBy.Set() {
-		w.Key = v.FairBy.Key(x)
+	if c.FairBy.Set() {
+		w.Key = c.FairBy.Key(x)
 	}
 }
 
