@@ -326,30 +326,51 @@ func (r *run) judgeKeys(all []*request) {
 // judgeAging looks whether a class was passed over for longer than it may be.
 func (r *run) judgeAging(all []*request) {
 	const most = 16 + gate.Classes
-	byGrant := slices.Clone(all)
-	byGrant = slices.DeleteFunc(byGrant, func(q *request) bool { return q.admittedAt == 0 })
-	slices.SortStableFunc(byGrant, func(a, b *request) int { return cmp.Compare(a.admittedAt, b.admittedAt) })
+	granted := slices.DeleteFunc(slices.Clone(all), func(q *request) bool { return int64(q.admittedAt) <= q.begunAt })
+	slices.SortFunc(granted, func(a, b *request) int { return cmp.Compare(a.admittedAt, b.admittedAt) })
 	for class := range gate.Classes {
-		var waiting []*request // of the class
-		for _, q := range all {
-			if q.class == class && q.left() > q.begunAt {
-				waiting = append(waiting, q)
+		instants := grantsTo(class, granted)
+		for _, w := range all {
+			if w.class != class || w.left() <= w.begunAt {
+				continue
 			}
-		}
-		for _, w := range waiting {
 			passed := 0
-			for _, g := range byGrant {
-				at := int64(g.admittedAt)
-				if at <= w.begunAt || at >= w.left() || at == g.begunAt {
-					continue
-				}
-				if g.class == class {
+			for _, i := range instants {
+				switch {
+				case i.at <= w.begunAt || i.at >= w.left():
+				case i.own:
 					passed = 0
-				} else if passed++; passed > most {
+				default:
+					passed += i.others
+				}
+				if passed > most {
 					r.found("request %d: of class %d, %d slots in a row have gone to others while it waited", w.id, class, passed)
 					return
 				}
 			}
 		}
 	}
+}
+
+// grants are those of one instant. Their order is not known.
+type grants struct {
+	at     int64
+	own    bool // some went to the class
+	others int
+}
+
+func grantsTo(class int, granted []*request) (instants []grants) {
+	for _, q := range granted {
+		at := int64(q.admittedAt)
+		if n := len(instants); n == 0 || instants[n-1].at != at {
+			instants = append(instants, grants{at: at})
+		}
+		i := &instants[len(instants)-1]
+		if q.class == class {
+			i.own = true
+		} else {
+			i.others++
+		}
+	}
+	return instants
 }
