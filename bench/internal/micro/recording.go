@@ -1,13 +1,76 @@
+// Package micro runs the repository's micro-benchmarks (admission, heads,
+// counting, probe schedule) and compares them with the last recorded ones.
+//
+// A recording, bench/micro.txt, is in the standard benchmark format
+// (https://go.dev/design/14313-benchmark-format), so that any tool that reads
+// the output of "go test -bench" reads it. Lines "key: value" come before the
+// results that they hold for: goos, goarch, pkg and cpu as the test binary
+// prints them, and once at the top go, the toolchain, and commit, the revision
+// that was measured. A benchmark has as many lines as there were rounds.
 package micro
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"path"
 	"slices"
 	"strings"
 
+	"golang.org/x/perf/benchfmt"
+
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
+
+// A Recording is what a file in the benchmark format holds, in its order.
+type Recording []*benchfmt.Result
+
+// config returns the last value of a key.
+func (rec Recording) config(key string) string {
+	if len(rec) == 0 {
+		return ""
+	}
+	return rec[len(rec)-1].GetConfig(key)
+}
+
+// Parse reads the benchmark format; lines of other kinds ("PASS") are passed
+// over. A line that begins like a result but is none is an error.
+func Parse(r io.Reader, name string) (Recording, error) {
+	var rec Recording
+	reader := benchfmt.NewReader(r, name)
+	for reader.Scan() {
+		switch line := reader.Result().(type) {
+		case *benchfmt.Result:
+			rec = append(rec, line.Clone())
+		case *benchfmt.SyntaxError:
+			return nil, fmt.Errorf("reading benchmarks: %w", line)
+		}
+	}
+	if err := reader.Err(); err != nil {
+		return nil, fmt.Errorf("reading benchmarks: %w", err)
+	}
+	return rec, nil
+}
+
+// write writes a recording.
+func (rec Recording) write(w io.Writer) error {
+	writer := benchfmt.NewWriter(w)
+	for _, r := range rec {
+		if err := writer.Write(r); err != nil {
+			return fmt.Errorf("writing benchmarks: %w", err)
+		}
+	}
+	return nil
+}
+
+func read(name string) (Recording, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the recording: %w", err)
+	}
+	defer f.Close()
+	return Parse(f, name)
+}
 
 // run turns a recording into the record of a run, so that one comparison serves
 // both: a package is a scenario, a benchmark a target, a unit a figure.
