@@ -3,14 +3,15 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/queuegate/queuegate/bench/internal/awake"
+	"github.com/queuegate/queuegate/bench/internal/child/childtest"
 	"github.com/queuegate/queuegate/bench/internal/load"
 	"github.com/queuegate/queuegate/bench/internal/origin"
 	"github.com/queuegate/queuegate/bench/internal/sample"
@@ -18,13 +19,7 @@ import (
 
 // TestMain lets the test program be the helpers that a run starts.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && slices.Contains([]string{load.Command, origin.Command, awake.Command}, os.Args[1]) {
-		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-	}
-	// Under the race detector a program waits a second before it exits, unless
-	// a variable says not to; helpers inherit this.
-	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
-	os.Exit(m.Run())
+	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{load.Command: load.Main, origin.Command: origin.Main, awake.Command: awake.Main})
 }
 
 func TestAQuickRunMeasuresTheGateBesideTheOrigin(t *testing.T) {

@@ -36,32 +36,11 @@ type runSettings struct {
 	out                string
 	profile, quick     bool
 	targetsFile        string
-	binaries           binaries
-}
-
-// binaries is the repeatable option --binary NAME=PATH.
-type binaries map[string]string
-
-func (b binaries) String() string {
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(b)) {
-		list = append(list, name+"="+b[name])
-	}
-	return strings.Join(list, ",")
-}
-
-// Set takes one NAME=PATH.
-func (b binaries) Set(text string) error {
-	name, path, found := strings.Cut(text, "=")
-	if !found || name == "" || path == "" {
-		return fmt.Errorf("%q is not NAME=PATH", text)
-	}
-	b[name] = path
-	return nil
+	binaries           map[string]string // paths by target
 }
 
 func parseRun(args []string, stderr io.Writer) (*runSettings, error) {
-	s := &runSettings{binaries: binaries{}}
+	s := &runSettings{binaries: map[string]string{}}
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	flags.StringVar(&s.scenarios, "scenarios", "", "`names` of scenarios or groups, with commas, or \"all\" (default: those that \"list\" marks)")
 	flags.StringVar(&s.targets, "targets", "", "`names` of targets, with commas (default: all that are there)")
@@ -71,9 +50,17 @@ func parseRun(args []string, stderr io.Writer) (*runSettings, error) {
 	flags.BoolVar(&s.profile, "profile", false, "collect CPU and allocation profiles of queuegate in the first round; its figures are then those of a profiled program")
 	flags.BoolVar(&s.quick, "quick", false, "one short round with few connections, to see that all works; its figures mean nothing")
 	flags.StringVar(&s.targetsFile, "targets-file", "", "`file` instead of bench/targets.yaml; templates are looked for beside it")
-	flags.Var(s.binaries, "binary", "`NAME=PATH` of a target's binary; may be repeated")
+	binary := func(text string) error {
+		name, path, found := strings.Cut(text, "=")
+		if !found || name == "" || path == "" {
+			return fmt.Errorf("%q is not NAME=PATH", text)
+		}
+		s.binaries[name] = path
+		return nil
+	}
+	flags.Func("binary", "`NAME=PATH` of a target's binary; may be repeated", binary)
 	flags.Func("knative", "`path` of Knative's queue-proxy; short for --binary knative=PATH", func(path string) error {
-		return s.binaries.Set("knative=" + path)
+		return binary("knative=" + path)
 	})
 	if err := parse(flags, args, stderr); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/bench/internal/child/childtest"
 )
 
 const testTimeout = 30 * time.Second
@@ -22,21 +25,7 @@ const testTimeout = 30 * time.Second
 // TestMain lets the test program be its own helper; "refused" asks for a
 // scheduling policy that no kernel has.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && (os.Args[1] == Command || os.Args[1] == "refused") {
-		policy := uint32(unix.SCHED_IDLE)
-		if os.Args[1] == "refused" {
-			policy = 99
-		}
-		if err := serve(os.Stdin, os.Stdout, policy); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	// Under the race detector a program waits a second before it exits, unless
-	// a variable says not to; helpers inherit this.
-	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
-	os.Exit(m.Run())
+	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{Command: Main, "refused": func(in io.Reader, out io.Writer) error { return serve(in, out, 99) }})
 }
 
 func TestEachProcessorHasAThreadThatRunsOnlyWhereNothingElseDoes(t *testing.T) {

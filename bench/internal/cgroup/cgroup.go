@@ -206,39 +206,23 @@ func (g *Group) Stat() (Stat, error) {
 }
 
 func parseStat(text string) (Stat, error) {
-	var s Stat
-	seen := 0
+	values := map[string]int64{}
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		var into *int64
-		scale := int64(1)
-		var held int64
-		switch name {
-		case "nr_periods":
-			into = &s.Periods
-		case "nr_throttled":
-			into = &s.Throttled
-		case "throttled_time": // version 1, nanoseconds
-			into = &held
-		case "throttled_usec": // version 2
-			into, scale = &held, 1000
-		default:
-			continue
-		}
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
 			return Stat{}, fmt.Errorf("%s: %w", name, err)
 		}
-		*into = n * scale
-		if into == &held {
-			s.Held = time.Duration(held)
-		}
-		seen++
+		values[name] = n
 	}
-	if seen < 3 {
+	held, nanoseconds := values["throttled_time"] // version 1
+	micros, microseconds := values["throttled_usec"]
+	periods, counted := values["nr_periods"]
+	throttled, felt := values["nr_throttled"]
+	if !counted || !felt || nanoseconds == microseconds {
 		return Stat{}, errors.New("nr_periods, nr_throttled and the throttled time are not all there")
 	}
-	return s, nil
+	return Stat{periods, throttled, time.Duration(held + 1000*micros)}, nil
 }
 
 // Remove removes the group. Its processes must have ended; the kernel may need

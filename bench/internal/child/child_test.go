@@ -3,12 +3,13 @@ package child
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
+	"io"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/bench/internal/child/childtest"
 )
 
 const testTimeout = 20 * time.Second
@@ -16,29 +17,23 @@ const testTimeout = 20 * time.Second
 // TestMain lets the test program be its own helper: "echo" sends back what it
 // gets, "fail" ends with a complaint.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "echo" {
-		pipe := NewPipe(os.Stdin, os.Stdout)
-		for {
-			var v any
-			if err := pipe.Receive(&v); err != nil {
-				if !errors.Is(err, ErrEnd) {
-					os.Exit(1)
+	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{
+		"echo": func(in io.Reader, out io.Writer) error {
+			pipe := NewPipe(in, out)
+			for {
+				var v any
+				if err := pipe.Receive(&v); errors.Is(err, ErrEnd) {
+					return nil
+				} else if err != nil {
+					return err
 				}
-				os.Exit(0)
+				if err := pipe.Send(v); err != nil {
+					return err
+				}
 			}
-			if err := pipe.Send(v); err != nil {
-				os.Exit(1)
-			}
-		}
-	}
-	if len(os.Args) == 2 && os.Args[1] == "fail" {
-		fmt.Fprintln(os.Stderr, "no luck today")
-		os.Exit(1)
-	}
-	// Under the race detector a program waits a second before it exits, unless
-	// a variable says not to; helpers inherit this.
-	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
-	os.Exit(m.Run())
+		},
+		"fail": func(io.Reader, io.Writer) error { return errors.New("no luck today") },
+	})
 }
 
 func TestAHelperAnswersUntilItIsStopped(t *testing.T) {

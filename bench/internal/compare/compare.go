@@ -112,11 +112,8 @@ func Compare(old, new *sample.Run, o Options) Result {
 	return r
 }
 
-// Judge compares the values of one figure, which it does not name.
-func Judge(old, new []float64, better sample.Better, o Options) Change {
-	return judge(old, new, better, MannWhitney(old, new), o.withDefaults())
-}
-
+// judge compares the values of one figure, which it does not name. p is the
+// chance that they differ by noise alone.
 func judge(old, new []float64, better sample.Better, p float64, o Options) Change {
 	c := Change{
 		Old: sample.SpreadOf(old), New: sample.SpreadOf(new),

@@ -15,6 +15,10 @@ import (
 // steady is five rounds around a value, one percent apart.
 func steady(v float64) []float64 { return []float64{v, 1.01 * v, 0.99 * v, 1.005 * v, 0.995 * v} }
 
+func judged(old, new []float64, better sample.Better, o Options) Change {
+	return judge(old, new, better, MannWhitney(old, new), o.withDefaults())
+}
+
 func TestAFigureIsJudgedByNoiseAndThreshold(t *testing.T) {
 	for _, c := range []struct {
 		what     string
@@ -39,17 +43,17 @@ func TestAFigureIsJudgedByNoiseAndThreshold(t *testing.T) {
 		{"no longer there", steady(10), nil, sample.Lower, OnlyOld},
 		{"not there before", nil, steady(10), sample.Lower, OnlyNew},
 	} {
-		if got := Judge(c.old, c.new, c.better, Options{}); got.Verdict != c.want {
+		if got := judged(c.old, c.new, c.better, Options{}); got.Verdict != c.want {
 			t.Errorf("%s: %s (delta %v, p %v), want %s", c.what, got.Verdict, got.Delta, got.P, c.want)
 		}
 	}
-	if got := Judge(steady(10), steady(12), sample.Lower, Options{Threshold: 0.3}); got.Verdict != Same {
+	if got := judged(steady(10), steady(12), sample.Lower, Options{Threshold: 0.3}); got.Verdict != Same {
 		t.Errorf("with a threshold of 30 %%: %s", got.Verdict)
 	}
-	if got := Judge(steady(10)[:3], steady(12)[:3], sample.Lower, Options{Alpha: 0.2}); got.Verdict != Regressed {
+	if got := judged(steady(10)[:3], steady(12)[:3], sample.Lower, Options{Alpha: 0.2}); got.Verdict != Regressed {
 		t.Errorf("with an alpha of 0.2: %s", got.Verdict)
 	}
-	if got := Judge([]float64{0}, []float64{-1}, sample.Lower, Options{}); !math.IsInf(got.Delta, -1) {
+	if got := judged([]float64{0}, []float64{-1}, sample.Lower, Options{}); !math.IsInf(got.Delta, -1) {
 		t.Errorf("from zero down: delta %v", got.Delta)
 	}
 }

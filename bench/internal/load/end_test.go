@@ -3,15 +3,14 @@ package load_test
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/queuegate/queuegate/bench/internal/child/childtest"
 	"github.com/queuegate/queuegate/bench/internal/load"
 	"github.com/queuegate/queuegate/bench/internal/origin"
 )
@@ -20,26 +19,7 @@ const testTimeout = 30 * time.Second
 
 // TestMain lets the test program be the helpers that the tests start.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 {
-		var err error
-		switch os.Args[1] {
-		case load.Command:
-			err = load.Main(os.Stdin, os.Stdout)
-		case origin.Command:
-			err = origin.Main(os.Stdin, os.Stdout)
-		default:
-			os.Exit(m.Run())
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	// Under the race detector a program waits a second before it exits, unless
-	// a variable says not to; helpers inherit this.
-	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
-	os.Exit(m.Run())
+	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{load.Command: load.Main, origin.Command: origin.Main})
 }
 
 func startOrigin(t *testing.T) *origin.Process {

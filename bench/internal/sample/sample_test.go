@@ -223,7 +223,7 @@ func TestSelectionsOfARun(t *testing.T) {
 	if m, ok := run.Median("a", "nginx", "g"); ok {
 		t.Errorf("median of what was not measured: %v", m)
 	}
-	if s := run.Spread("a", "nginx", "f"); s.Q1 != 15 || s.Q3 != 25 || s.Min != 10 || s.Max != 30 {
+	if s := SpreadOf(run.Values("a", "nginx", "f")); s.Q1 != 15 || s.Q3 != 25 || s.Min != 10 || s.Max != 30 {
 		t.Errorf("spread %+v", s)
 	}
 	if got := run.Quantiles("b", "queuegate"); !slices.Equal(got, []Quantile{{50, 2}, {99, 4}}) {

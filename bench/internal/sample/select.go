@@ -30,12 +30,6 @@ func (run *Run) Median(scenario, target, figure string) (float64, bool) {
 	return Median(values), len(values) > 0
 }
 
-// Spread returns the spread of a figure over the rounds; N is zero if it was
-// not measured.
-func (run *Run) Spread(scenario, target, figure string) Spread {
-	return SpreadOf(run.Values(scenario, target, figure))
-}
-
 // quantiles are those of all rounds.
 func (run *Run) quantiles(scenario, target string) iter.Seq[Quantile] {
 	return func(yield func(Quantile) bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/bench/internal/awake"
+	"github.com/queuegate/queuegate/bench/internal/child/childtest"
 	"github.com/queuegate/queuegate/bench/internal/origin"
 	"github.com/queuegate/queuegate/bench/internal/sample"
 	"github.com/queuegate/queuegate/bench/internal/target"
@@ -19,28 +21,13 @@ import (
 // TestMain lets the test program be the helpers that a stand consists of. With
 // lineOfRefusal, the one that keeps processors awake says that it cannot.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 {
-		var err error
-		switch {
-		case os.Args[1] == awake.Command && os.Getenv(lineOfRefusal) != "":
-			fmt.Println(os.Getenv(lineOfRefusal))
-		case os.Args[1] == awake.Command:
-			err = awake.Main(os.Stdin, os.Stdout)
-		case os.Args[1] == origin.Command:
-			err = origin.Main(os.Stdin, os.Stdout)
-		default:
-			err = fmt.Errorf("no helper is called %s", os.Args[1])
+	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{origin.Command: origin.Main, awake.Command: func(in io.Reader, out io.Writer) error {
+		if line := os.Getenv(lineOfRefusal); line != "" {
+			_, err := fmt.Fprintln(out, line)
+			return err
 		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	// Under the race detector a program waits a second before it exits, unless
-	// a variable says not to; helpers inherit this.
-	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
-	os.Exit(m.Run())
+		return awake.Main(in, out)
+	}})
 }
 
 const lineOfRefusal = "TEST_LINE_OF_REFUSAL"
