@@ -382,7 +382,7 @@ func (c *h2Client) cancel(s *h2Stream, code uint32) {
 	if q.verdict == open {
 		q.verdict = gone
 	}
-	c.end.say(fReset, 0, s.id, word(code))
+	c.end.sayWord(fReset, s.id, code)
 	c.end.whenSent(func() { q.canceledAt = c.now })
 	c.shut(s)
 }

@@ -326,7 +326,7 @@ func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
 	if c.chance(c.h2.upRefuse) {
 		q.refusals++
 		c.note("container %s refuses request %d", c.link, q.id)
-		c.end.say(fReset, 0, id, word(codeRefused))
+		c.end.sayWord(fReset, id, codeRefused)
 		return
 	}
 	if c.most > 0 && c.strict && len(c.streams) >= c.most {
@@ -538,7 +538,7 @@ func (c *h2Up) breakOff(s *h2UpStream) {
 	q.brokeAt, q.brokeHard = c.now, true
 	q.staleBreak = q.staleBreak || s.u.served > 1 && !s.saying
 	q.unheard = s.u.served > 1 && !s.saying && q.startedAt == 0
-	c.end.say(fReset, 0, s.id, word(pick(c.world, uint32(codeInside), codeCancel, codeNone)))
+	c.end.sayWord(fReset, s.id, pick(c.world, uint32(codeInside), codeCancel, codeNone))
 	c.forget(s)
 }
 
@@ -637,7 +637,7 @@ func (c *h2Up) answerWhole(s *h2UpStream) {
 	if s.whole {
 		c.forget(s)
 	} else if q.answer.stops {
-		c.end.say(fReset, 0, s.id, word(codeNone))
+		c.end.sayWord(fReset, s.id, codeNone)
 		c.forget(s)
 	}
 }

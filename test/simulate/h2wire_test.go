@@ -81,6 +81,7 @@ type h2End struct {
 	frames   int  // of DATA sent
 	gifts    int  // increments that were given to the gate
 
+	word    []byte // the payload of a frame
 	queue   []byte // what is to be sent in pieces
 	piece   int    // 0 = at once
 	gap     int64
@@ -111,6 +112,12 @@ func frame(dst []byte, kind, flags uint8, id uint32, payload []byte) []byte {
 }
 
 func word(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+
+// sayWord writes a frame whose payload is a number.
+func (e *h2End) sayWord(kind uint8, id, n uint32) {
+	e.word = binary.BigEndian.AppendUint32(e.word[:0], n)
+	e.say(kind, 0, id, e.word)
+}
 
 func setting(dst []byte, id uint16, value int) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(dst, id), uint32(value))
@@ -161,7 +168,7 @@ func (e *h2End) say(kind, flags uint8, id uint32, payload []byte) {
 	if e.tracing {
 		e.note("peer   %s sends %s %d, flags %x, %d octets", e.link, frameNames[kind], id, flags, len(payload))
 	}
-	e.write(frame(nil, kind, flags, id, payload))
+	e.write(e.scratch.keep(frame(e.scratch.text(len(payload)), kind, flags, id, payload)))
 }
 
 // encode makes a field block.
@@ -247,32 +254,42 @@ func plenty(gifts, window int) int {
 }
 
 // allow gives octets back to the window of the connection.
-func (e *h2End) allow(id uint32, n int) { e.say(fWindow, 0, id, word(uint32(n))) }
+func (e *h2End) allow(id uint32, n int) { e.sayWord(fWindow, id, uint32(n)) }
 
 // take reads the frames that have come.
 func (e *h2End) take(b []byte) {
-	e.in = append(e.in, b...)
-	for len(e.in) >= 9 && !e.deadEnd {
-		n := int(e.in[0])<<16 | int(e.in[1])<<8 | int(e.in[2])
+	if len(e.in) > 0 {
+		e.in = append(e.in, b...)
+		b = e.in
+	}
+	b = e.takeFrames(b)
+	e.in = append(e.in[:0], b...)
+}
+
+// takeFrames reads the frames in b, and returns the beginning of the last one.
+func (e *h2End) takeFrames(b []byte) []byte {
+	for len(b) >= 9 && !e.deadEnd {
+		n := int(b[0])<<16 | int(b[1])<<8 | int(b[2])
 		if n > h2Frame {
 			e.wrong("a frame of %d octets", n)
-			return
+			return nil
 		}
-		if len(e.in) < 9+n {
-			return
+		if len(b) < 9+n {
+			return b
 		}
-		kind, flags, id := e.in[3], e.in[4], binary.BigEndian.Uint32(e.in[5:])
-		payload := e.in[9 : 9+n]
+		kind, flags, id := b[3], b[4], binary.BigEndian.Uint32(b[5:])
+		payload := b[9 : 9+n]
 		if int(kind) >= len(frameNames) || id>>31 != 0 {
 			e.wrong("a frame of type %d on stream %d", kind, id)
-			return
+			return nil
 		}
 		if e.tracing {
 			e.note("peer   %s gets %s %d, flags %x, %d octets", e.link, frameNames[kind], id, flags, n)
 		}
 		e.takeFrame(kind, flags, id, payload)
-		e.in = e.in[9+n:]
+		b = b[9+n:]
 	}
+	return b
 }
 
 func (e *h2End) takeFrame(kind, flags uint8, id uint32, p []byte) {

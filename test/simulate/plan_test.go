@@ -290,7 +290,7 @@ func (r *run) plan(c *client) *request {
 // write makes the bytes of q.
 func (q *request) write(w *world) {
 	target := "/s/" + strconv.Itoa(q.id)
-	minor, b := q.minor, w.scratch.text()
+	minor, b := q.minor, w.scratch.text(len(q.body))
 	method := q.method
 	switch q.odd {
 	case "405":
@@ -428,7 +428,7 @@ func (a *answer) bodyless(q *request) bool {
 
 // write makes the bytes of a.
 func (a *answer) write(w *world, q *request) {
-	b := w.scratch.text()
+	b := w.scratch.text(len(a.body))
 	for _, code := range a.interims {
 		b = append(strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(code), 10), " Sim\r\n"...)
 		b = append(appendNumber(b, "X-Sim: ", q.id), "\r\n"...)

@@ -62,14 +62,15 @@ func kept(b []byte) []byte {
 
 const textChunk = 1 << 20
 
-// text is where a text is written, to be given to keep before the next one is
-// begun.
-func (s *scratch) text() []byte {
+// text is where a text of about n bytes is written, to be given to keep before
+// the next one is begun.
+func (s *scratch) text(n int) []byte {
+	n += 8 << 10
 	for {
 		if s.chunk == len(s.texts) {
-			s.texts = append(s.texts, make([]byte, 0, textChunk))
+			s.texts = append(s.texts, make([]byte, 0, max(n, textChunk)))
 		}
-		if t := s.texts[s.chunk]; cap(t)-len(t) >= 8<<10 {
+		if t := s.texts[s.chunk]; cap(t)-len(t) >= n {
 			return t[len(t):]
 		}
 		s.chunk++
