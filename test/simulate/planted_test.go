@@ -55,7 +55,7 @@ var faults = []planted{
 	{"connections are not closed slowly", "http1/reply.go", "if s.eng.cfg.lingering.Inc() > maxLingering {", "if s.eng.cfg.lingering.Inc() > 0 {"},
 	{"bytes behind an answer stay for the next one", "http1/upstream.go", "len(u.reader.leftover()) == 0 && ", ""},
 	{"idle connections are taken without a look", "http1/pool.go", "if u.sock.Quiet() && (", "if ("},
-	{"a connection that the container closes goes back to the pool", "http1/upstream.go", " && u.res.Reusable() && !u.Unwilling()", " && (u.res.Reusable() || u.sock.Open())"},
+	{"a connection that the container closes goes back to the pool", "http1/upstream.go", " && u.reusable && !u.Unwilling()", " && (u.reusable || u.sock.Open())"},
 
 	{"a read that fills its buffer counts as the last", "loop/sock.go", "if n < most && !s.hangup", "if n <= most && !s.hangup"},
 	{"a deadline that moves to earlier is not kept", "loop/timer.go", "		if t.when <= when {\n			return\n		}\n		t.when = when", "		if t.when <= when || t.when > 0 {\n			return\n		}\n		t.when = when"},
