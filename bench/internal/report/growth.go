@@ -52,11 +52,10 @@ func curves(run *sample.Run) []curve {
 		var done []string
 		for _, scenario := range f.Scenarios {
 			for _, c := range tableOf(run, scenario).Columns {
-				name := c.figure + percentileLabel(c.percentile)
-				if slices.Contains(done, name) || !growing(c) {
+				if slices.Contains(done, c.figure) || !growing(c) {
 					continue
 				}
-				done = append(done, name)
+				done = append(done, c.figure)
 				if made := curveOf(run, f, c); len(made.lines) > 0 {
 					all = append(all, made)
 				}
@@ -67,8 +66,8 @@ func curves(run *sample.Run) []curve {
 }
 
 func growing(c column) bool {
-	if c.figure == "" {
-		return c.percentile == 50 || c.percentile == 99
+	if c.latency {
+		return c.figure == "p50" || c.figure == "p99"
 	}
 	return c.better == sample.Lower && (c.unit.base == times || c.unit.base == amounts || strings.HasPrefix(c.figure, "cpu_"))
 }

@@ -82,7 +82,7 @@ func (p palette) bars(t table) (all []chart) {
 
 // drawn says whether a figure has bars of its own.
 func drawn(c column) bool {
-	return c.figure != "" && (c.isMemory() || strings.HasPrefix(c.figure, "cpu_") ||
+	return !c.latency && (c.isMemory() || strings.HasPrefix(c.figure, "cpu_") ||
 		strings.HasPrefix(c.figure, "exec_") || strings.HasPrefix(c.figure, "listening_") || strings.HasPrefix(c.figure, "readiness_") ||
 		strings.Contains(c.figure, "throughput") || strings.Contains(c.figure, "goodput") || c.figure == "requests_per_second")
 }
@@ -96,7 +96,8 @@ func (p palette) latency(run *sample.Run, scenario string) template.HTML {
 	if len(percentiles) < 2 {
 		return ""
 	}
-	u := unitOf(run.LatencyUnit(scenario))
+	recorded, _ := run.Unit(scenario, "max")
+	u := unitOf(recorded)
 	chart := lineChart{
 		title: "Latency by percentile, " + scenario, vertical: "latency", across: "percentile",
 		value: func(v float64) string { return compactUnit(v, u) },
@@ -104,7 +105,7 @@ func (p palette) latency(run *sample.Run, scenario string) template.HTML {
 	at := func(q float64) float64 { return -math.Log10(1 - q/100) }
 	for _, q := range percentiles {
 		if slices.Contains(sample.Customary, q) || q == percentiles[len(percentiles)-1] {
-			chart.xTicks = append(chart.xTicks, tick{at(q), percentileLabel(q)})
+			chart.xTicks = append(chart.xTicks, tick{at(q), sample.PercentileName(q)})
 		}
 	}
 	for _, target := range run.Targets(scenario) {
@@ -112,7 +113,7 @@ func (p palette) latency(run *sample.Run, scenario string) template.HTML {
 		for _, q := range run.Quantiles(scenario, target) {
 			if q.Value() > 0 && inPicture(q.Percentile()) {
 				l.points = append(l.points, chartPoint{at(q.Percentile()), q.Value(),
-					percentileLabel(q.Percentile()) + " " + withUnit(q.Value(), u)})
+					sample.PercentileName(q.Percentile()) + " " + withUnit(q.Value(), u)})
 			}
 		}
 		if len(l.points) > 0 {

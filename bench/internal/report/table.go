@@ -18,11 +18,11 @@ type table struct {
 }
 
 type column struct {
-	figure     string
-	percentile float64 // of the latency, where figure is empty
-	label      string
-	unit       unit // that the cells are written in
-	better     sample.Better
+	figure  string // or a percentile of the latency, see Run.Values
+	latency bool
+	label   string
+	unit    unit // that the cells are written in
+	better  sample.Better
 }
 
 type row struct {
@@ -79,18 +79,17 @@ func (c column) isMemory() bool { return c.unit.base == amounts }
 // tableOf builds the table of a scenario.
 func tableOf(run *sample.Run, scenario string) table {
 	t := table{scenario: scenario}
+	add := func(latency bool, figure, label string) {
+		name, better := run.Unit(scenario, figure)
+		t.Columns = append(t.Columns, column{figure, latency, label, unitOf(name), better})
+	}
 	for _, f := range run.FigureNames(scenario) {
-		name, better := run.Unit(scenario, f)
-		t.Columns = append(t.Columns, column{figure: f, label: label(f), unit: unitOf(name), better: better})
+		add(false, f, label(f))
 	}
 	for _, p := range percentilesOf(run, scenario) {
-		if !slices.Contains(sample.Customary, p) {
-			continue
+		if name := sample.PercentileName(p); slices.Contains(sample.Customary, p) {
+			add(true, name, name)
 		}
-		t.Columns = append(t.Columns, column{
-			percentile: p, label: percentileLabel(p),
-			unit: unitOf(run.LatencyUnit(scenario)), better: sample.Lower,
-		})
 	}
 	targets := run.Targets(scenario)
 	for i := range t.Columns {
@@ -106,19 +105,11 @@ func tableOf(run *sample.Run, scenario string) table {
 	return t
 }
 
-// values returns what the rounds measured, in the unit of the record.
-func (c column) values(run *sample.Run, scenario, target string) []float64 {
-	if c.figure == "" {
-		return run.AtPercentile(scenario, target, c.percentile)
-	}
-	return run.Values(scenario, target, c.figure)
-}
-
 // scale chooses the unit that suits the targets' medians.
 func (c *column) scale(run *sample.Run, scenario string, targets []string) {
 	var medians []float64
 	for _, target := range targets {
-		if m := math.Abs(sample.Median(c.values(run, scenario, target))); m > 0 {
+		if m := math.Abs(sample.Median(run.Values(scenario, target, c.figure))); m > 0 {
 			medians = append(medians, m)
 		}
 	}
@@ -141,12 +132,9 @@ func (c column) cell(run *sample.Run, scenario, target string) cell {
 
 // inUnit returns the values in the column's unit.
 func (c column) inUnit(run *sample.Run, scenario, target string) []float64 {
-	recorded := run.LatencyUnit(scenario)
-	if c.figure != "" {
-		recorded, _ = run.Unit(scenario, c.figure)
-	}
+	recorded, _ := run.Unit(scenario, c.figure)
 	f, _ := unitOf(recorded).to(c.unit)
-	values := slices.Clone(c.values(run, scenario, target))
+	values := run.Values(scenario, target, c.figure)
 	for i := range values {
 		values[i] *= f
 	}
@@ -168,13 +156,6 @@ func percentilesOf(run *sample.Run, scenario string) []float64 {
 	}
 	slices.Sort(all)
 	return all
-}
-
-func percentileLabel(p float64) string {
-	if p == 100 {
-		return "max"
-	}
-	return "p" + strconv.FormatFloat(p, 'f', -1, 64)
 }
 
 // Median, Spread (the quartiles, if there were several rounds), Range and Ratio

@@ -178,26 +178,20 @@ func (g Goal) measured(run *sample.Run, target string) (value float64, from stri
 }
 
 func (m Measure) median(run *sample.Run) (float64, unit, error) {
-	if m.Figure != "" {
-		value, ok := run.Median(m.Scenario, m.Target, m.Figure)
-		if !ok {
-			return 0, unit{}, fmt.Errorf("%s: %w", m, errNotMeasured)
-		}
-		name, _ := run.Unit(m.Scenario, m.Figure)
-		return value, unitOf(name), nil
-	}
-	values := run.AtPercentile(m.Scenario, m.Target, m.Percentile)
-	if len(values) == 0 {
+	value, ok := run.Median(m.Scenario, m.Target, m.figure())
+	if !ok {
 		return 0, unit{}, fmt.Errorf("%s: %w", m, errNotMeasured)
 	}
-	return sample.Median(values), unitOf(run.LatencyUnit(m.Scenario)), nil
+	name, _ := run.Unit(m.Scenario, m.figure())
+	return value, unitOf(name), nil
+}
+
+func (m Measure) figure() string {
+	if m.Figure == "" {
+		return sample.PercentileName(m.Percentile)
+	}
+	return m.Figure
 }
 
 // String names a measure as the record does.
-func (m Measure) String() string {
-	name := m.Figure
-	if name == "" {
-		name = percentileLabel(m.Percentile)
-	}
-	return m.Scenario + " " + m.Target + " " + name
-}
+func (m Measure) String() string { return m.Scenario + " " + m.Target + " " + m.figure() }

@@ -229,7 +229,7 @@ func TestSelectionsOfARun(t *testing.T) {
 	if got := run.Quantiles("b", "queuegate"); !slices.Equal(got, []Quantile{{50, 2}, {99, 4}}) {
 		t.Errorf("quantiles %v", got)
 	}
-	if got := run.AtPercentile("b", "queuegate", 99); !slices.Equal(got, []float64{1, 4, 9}) {
+	if got := run.Values("b", "queuegate", "p99"); !slices.Equal(got, []float64{1, 4, 9}) {
 		t.Errorf("at percentile 99: %v", got)
 	}
 	if got := run.Scenarios(); !slices.Equal(got, []string{"a", "b"}) {
@@ -247,8 +247,8 @@ func TestSelectionsOfARun(t *testing.T) {
 	if unit, better := run.Unit("b", "g"); unit != "B" || better != Higher {
 		t.Errorf("unit %q %q", unit, better)
 	}
-	if run.LatencyUnit("b") != "ms" || run.LatencyUnit("a") != "" {
-		t.Errorf("latency units %q %q", run.LatencyUnit("b"), run.LatencyUnit("a"))
+	if unit, better := run.Unit("b", "max"); unit != "ms" || better != Lower {
+		t.Errorf("unit of a latency %q %q", unit, better)
 	}
 	if run.Rounds() != 3 {
 		t.Errorf("%d rounds", run.Rounds())

@@ -11,6 +11,24 @@ import (
 	"strings"
 )
 
+// PercentileName is the name by which a percentile of a scenario's latencies
+// counts as a figure: "p99.9", or "max".
+func PercentileName(p float64) string {
+	if p == 100 {
+		return "max"
+	}
+	return "p" + strconv.FormatFloat(p, 'f', -1, 64)
+}
+
+func percentileOf(name string) (p float64, ok bool) {
+	digits, ok := strings.CutPrefix(name, "p")
+	if name == "max" {
+		digits, ok = "100", true
+	}
+	p, err := strconv.ParseFloat(digits, 64)
+	return p, ok && err == nil
+}
+
 // Values returns the values of a figure in the order of the record, one for
 // each round.
 func (run *Run) Values(scenario, target, figure string) []float64 {
@@ -18,6 +36,13 @@ func (run *Run) Values(scenario, target, figure string) []float64 {
 	for _, f := range run.Figures {
 		if f.Scenario == scenario && f.Target == target && f.Figure == figure {
 			values = append(values, f.Value)
+		}
+	}
+	if p, ok := percentileOf(figure); ok {
+		for q := range run.quantiles(scenario, target) {
+			if q.Percentile() == p {
+				values = append(values, q.Value())
+			}
 		}
 	}
 	return values
@@ -56,17 +81,6 @@ func (run *Run) Quantiles(scenario, target string) []Quantile {
 		out = append(out, Quantile{p, Median(values[p])})
 	}
 	return out
-}
-
-// AtPercentile returns the values that the rounds measured at a percentile.
-func (run *Run) AtPercentile(scenario, target string, percentile float64) []float64 {
-	var values []float64
-	for q := range run.quantiles(scenario, target) {
-		if q.Percentile() == percentile {
-			values = append(values, q.Value())
-		}
-	}
-	return values
 }
 
 // measured is a scenario and a target for each figure, then for each latency.
@@ -154,6 +168,13 @@ func (run *Run) Unit(scenario, figure string) (unit string, better Better) {
 			return f.Unit, f.Better
 		}
 	}
+	if _, ok := percentileOf(figure); ok {
+		for _, l := range run.Latencies {
+			if l.Scenario == scenario {
+				return l.Unit, Lower
+			}
+		}
+	}
 	return "", Neither
 }
 
@@ -168,16 +189,6 @@ func compareTargets(a, b string) int {
 	// direct -1, queuegate 0, all others 1
 	rank := func(name string) int { return -slices.Index([]string{"queuegate", "direct"}, name) }
 	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
-}
-
-// LatencyUnit returns the unit of a scenario's latencies, as the first says.
-func (run *Run) LatencyUnit(scenario string) string {
-	for _, l := range run.Latencies {
-		if l.Scenario == scenario {
-			return l.Unit
-		}
-	}
-	return ""
 }
 
 // FileName is the name of the record in a run's directory.
