@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -90,12 +91,7 @@ func ParseAppProbes(text string, o AppProbeOptions) (*AppProbes, error) {
 		host = defaultHost
 	}
 	all := readObject(setting, data)
-	paths := make([]string, 0, len(all.raw))
-	for path := range all.raw {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	for _, path := range paths {
+	for _, path := range slices.Sorted(maps.Keys(all.raw)) {
 		f := readObject(fmt.Sprintf("%s[%q]", setting, path), all.raw[path])
 		a.probes[path] = f.appProbe(path, host)
 		all.take(f)
@@ -127,14 +123,7 @@ func (f *fields) appProbe(path, host string) *appProbe {
 }
 
 // Paths are the configured paths, sorted.
-func (a *AppProbes) Paths() []string {
-	paths := make([]string, 0, len(a.probes))
-	for path := range a.probes {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	return paths
-}
+func (a *AppProbes) Paths() []string { return slices.Sorted(maps.Keys(a.probes)) }
 
 // Do runs the probe of path, with header as the caller's, and returns the
 // reply. It takes timeoutSeconds at most. Every failure has a status of its
@@ -214,13 +203,8 @@ func statusOf(cause check.Cause) int {
 // forwarded is the caller's header in a stable order, without Host, which names
 // the gate, and without what could not be written as a field line.
 func forwarded(header http.Header) []check.Header {
-	names := make([]string, 0, len(header))
-	for name := range header {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var headers []check.Header
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(header)) {
 		if !check.ValidName(name) || strings.EqualFold(name, "Host") {
 			continue
 		}

@@ -1,6 +1,9 @@
 package check
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Header is one field of a request, in the order given.
 type Header struct{ Name, Value string }
@@ -28,12 +31,7 @@ func ValidValue(s string) bool {
 }
 
 func hasHeader(headers []Header, name string) bool {
-	for _, header := range headers {
-		if strings.EqualFold(header.Name, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(headers, func(h Header) bool { return strings.EqualFold(h.Name, name) })
 }
 
 // notForwarded names the fields that belong to one connection or frame a body

@@ -127,16 +127,8 @@ func (g *HTTP) first(below []Header, keep bool) hop {
 		}
 		h.headers = append(h.headers, header)
 	}
-	configured := func(name string) bool {
-		for _, header := range g.Headers {
-			if strings.EqualFold(header.Name, name) {
-				return true
-			}
-		}
-		return false
-	}
 	for _, header := range below {
-		if !configured(header.Name) {
+		if !hasHeader(g.Headers, header.Name) {
 			set(header)
 		}
 	}
@@ -154,7 +146,7 @@ func (g *HTTP) first(below []Header, keep bool) hop {
 
 // learn runs an exchange with the configured server in the protocol that it is
 // known to speak, and finds that out where it is not known: a server that
-// responses an HTTP/1 request with an HTTP/2 SETTINGS frame is asked again at
+// answers an HTTP/1 request with an HTTP/2 SETTINGS frame is asked again at
 // once. One that hangs up without a byte may be such a server too, so HTTP/2 is
 // tried after the 1st, 2nd, 4th, 8th ... of these in a row.
 func (g *HTTP) learn(ctx context.Context, h hop) (response Response, cause Cause, reached bool) {
@@ -216,7 +208,7 @@ func exchange(ctx context.Context, h hop, h2c bool) (response Response, cause Ca
 		return response, cause, true
 	}
 	defer conn.Close()
-	// The kubelet does not verify certificates either: who can response on the
+	// The kubelet does not verify certificates either: who can answer on the
 	// pod's own loopback has the pod.
 	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, ServerName: serverName(h.url.Hostname())})
 	if err := secure.HandshakeContext(ctx); err != nil {
