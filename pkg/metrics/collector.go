@@ -109,32 +109,28 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect is part of prometheus.Collector.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	p := page{CollectorConfig: &c.cfg, out: out}
-	if c.cfg.has(requests) {
+	p := page{
+		CollectorConfig: &c.cfg, out: out,
+		admission: figuresOf(c.cfg.Admission), upstream: figuresOf(c.cfg.Upstream), http2: figuresOf(c.cfg.HTTP2), tls: figuresOf(c.cfg.TLS), dropped: figuresOf(c.cfg.Dropped),
+	}
+	if c.cfg.Requests != nil {
 		c.cfg.Requests.series.each(func(s *series) { p.series = append(p.series, s.read()) })
 	}
-	if c.cfg.has(admission) {
-		p.admission = c.cfg.Admission()
-	}
-	if c.cfg.has(upstream) {
-		p.upstream = c.cfg.Upstream()
-	}
-	if c.cfg.has(http2) {
-		p.http2 = c.cfg.HTTP2()
-	}
-	if c.cfg.has(tls) {
-		p.tls = c.cfg.TLS()
-	}
-	if c.cfg.has(dropped) {
-		p.dropped = c.cfg.Dropped()
-	}
-	if c.cfg.has(readiness) {
+	if c.cfg.Readiness != nil {
 		p.containers = c.cfg.Readiness.containers()
 	}
 	for _, s := range c.shown {
 		p.shown = s
 		s.read(&p)
 	}
+}
+
+// figuresOf calls a source; one that is not there has no row that is shown.
+func figuresOf[T any](source func() T) (figures T) {
+	if source != nil {
+		figures = source()
+	}
+	return figures
 }
 
 // page is one scrape in the making: sources are read once, so that its metrics

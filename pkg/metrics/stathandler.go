@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// Content types that the responses of this package.
+// Content types of the responses.
 const (
 	statContentType = "application/protobuf"
 	textContentType = "text/plain; version=0.0.4; charset=utf-8"
 )
 
-// StatHandler serves /metrics to the autoscaler. Any other path is 404. clock is the clock that events are counted on.
+// StatHandler serves /metrics to the autoscaler. Any other path is 404. clock is
+// the clock that events are counted on.
 func StatHandler(id Identity, c *Counting, clock func() time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/metrics" {

@@ -109,20 +109,25 @@ func (w *Writer) put(l Line) bool {
 		w.mu.Unlock()
 		return false
 	}
-	w.pending = append(w.pending, l)
-	w.lines++
 	w.bytes += size
 	if !w.started {
 		w.started = true
 		go w.run()
 	}
+	w.append(l)
+	return true
+}
+
+// append queues a line, wakes the goroutine and lets go of mu.
+func (w *Writer) append(l Line) {
+	w.pending = append(w.pending, l)
+	w.lines++
 	wake := w.asleep
 	w.asleep = false
 	w.mu.Unlock()
 	if wake {
 		w.wake <- struct{}{}
 	}
-	return true
 }
 
 // Flush returns when all lines that were put before have been written, or with
@@ -134,14 +139,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 		w.mu.Unlock()
 		return nil
 	}
-	w.pending = append(w.pending, m) // however full the queue is
-	w.lines++
-	wake := w.asleep
-	w.asleep = false
-	w.mu.Unlock()
-	if wake {
-		w.wake <- struct{}{}
-	}
+	w.append(m) // however full the queue is
 	return w.await(ctx, m)
 }
 
