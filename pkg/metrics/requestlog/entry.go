@@ -13,8 +13,7 @@ type Result struct {
 	Outcome       string // its name
 	RequestBytes  int64  // of the body
 	ResponseBytes int64
-	Arrived       time.Time // of the wall clock
-	Ended         time.Time
+	Ended         time.Time // of the wall clock
 
 	Queued   time.Duration // from arrival to admission
 	Upstream time.Duration // from the first byte to the container to the end; 0 = never reached

@@ -57,9 +57,8 @@ var (
 	}
 	testResult = Result{
 		Status: 200, Outcome: "served", RequestBytes: 17, ResponseBytes: 1234,
-		Arrived: time.Date(2026, 11, 21, 3, 0, 0, 123456789, time.UTC),
-		Ended:   time.Date(2026, 11, 21, 3, 0, 0, 135802789, time.UTC),
-		Queued:  1500 * time.Microsecond, Upstream: 10846 * time.Microsecond, Total: 12346 * time.Microsecond,
+		Ended:  time.Date(2026, 11, 21, 3, 0, 0, 135802789, time.UTC),
+		Queued: 1500 * time.Microsecond, Upstream: 10846 * time.Microsecond, Total: 12346 * time.Microsecond,
 		TraceID: gate.TraceID{0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd, 0x84, 0x48, 0xeb, 0x21, 0x1c, 0x80, 0x31, 0x9c},
 	}
 )

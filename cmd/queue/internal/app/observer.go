@@ -136,7 +136,7 @@ func result(x *gate.Record, trace gate.TraceID) requestlog.Result {
 	return requestlog.Result{
 		Status: x.Status, Outcome: x.Outcome.String(),
 		RequestBytes: x.RequestBody, ResponseBytes: x.ResponseBody,
-		Arrived: wall(x.Arrived), Ended: wall(x.Ended),
+		Ended:  wall(x.Ended),
 		Queued: x.QueueWait(), Upstream: x.UpstreamTime(), Total: x.Took(), TraceID: trace,
 	}
 }
