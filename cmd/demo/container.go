@@ -36,10 +36,6 @@ type container struct {
 	tunnels  sync.WaitGroup
 }
 
-func newContainer(stopping context.Context) *container {
-	return &container{stopping: stopping}
-}
-
 // ServeHTTP dispatches on the path as decoded. It is no ServeMux, which would
 // redirect targets with // or dot segments that /echo wants to show.
 func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -103,7 +103,7 @@ func run(ctx context.Context, cfg settings, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "demo: listening on http://%s\n", listener.Addr())
 
-	c := newContainer(ctx)
+	c := &container{stopping: ctx}
 	server := &http.Server{
 		Handler:           c,
 		ReadHeaderTimeout: 10 * time.Second,

@@ -47,10 +47,12 @@ func main() {
 
 func run(args []string, stdout, stderr io.Writer) int {
 	cfg, command, warnings, err := config.Load(args, os.LookupEnv, variables())
-	if err != nil {
+	if err != nil || command == config.CommandCheck {
 		for _, w := range warnings {
 			fmt.Fprintln(stderr, "warning:", w)
 		}
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return exitConfig
 	}
@@ -60,9 +62,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case config.CommandVersion:
 		err = writeVersion(stdout)
 	case config.CommandCheck:
-		for _, w := range warnings {
-			fmt.Fprintln(stderr, "warning:", w)
-		}
 		err = config.WriteCheck(stdout, cfg)
 	case config.CommandDrain:
 		err = app.RequestDrain(cfg.DrainSocket)

@@ -38,19 +38,13 @@ func build() metrics.Build {
 }
 
 func recordedCommit(info *debug.BuildInfo) string {
-	commit, modified := "", ""
+	settings := map[string]string{}
 	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			commit = s.Value
-		case "vcs.modified":
-			if s.Value == "true" {
-				modified = "+modified"
-			}
-		}
+		settings[s.Key] = s.Value
 	}
-	if commit == "" {
-		return ""
+	commit := settings["vcs.revision"]
+	if commit != "" && settings["vcs.modified"] == "true" {
+		commit += "+modified"
 	}
-	return commit + modified
+	return commit
 }

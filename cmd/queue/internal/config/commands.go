@@ -101,14 +101,10 @@ func (l *loader) flags() string {
 	for i := range l.settings {
 		all = append(all, "--"+l.settings[i].flag)
 	}
-	switch last := len(all) - 1; {
-	case last < 0:
+	if all == nil {
 		return "no flag"
-	case last == 0:
-		return all[0]
-	default:
-		return strings.Join(all[:last], ", ") + " or " + all[last]
 	}
+	return anyOf(all)
 }
 
 // writeHelp prints the help of one command.

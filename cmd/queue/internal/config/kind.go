@@ -142,6 +142,9 @@ const (
 // anyOf writes choices as "a, b or c".
 func anyOf(choices []string) string {
 	last := len(choices) - 1
+	if last == 0 {
+		return choices[0]
+	}
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
 

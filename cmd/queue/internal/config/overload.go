@@ -47,20 +47,20 @@ var concurrency = &kind[Concurrency]{
 		return fmt.Sprintf("auto:%d-%d", c.Auto.Min, c.Auto.Max)
 	}}
 
-// selector is a part of a request.
-var selector = &kind[gate.Selector]{
-	form{"PART", "header:NAME, peer, or path:N for the Nth segment of the path", plain},
-	simple(func(text string) (gate.Selector, bool) {
-		s, err := gate.ParseSelector(text)
-		return s, err == nil
-	}),
-	gate.Selector.String}
+var (
+	// selector is a part of a request.
+	selector = selectorKind("PART", "header:NAME, peer, or path:N for the Nth segment of the path", "")
+	// headerField is a selector of a header field.
+	headerField = selectorKind("FIELD", "header:NAME", "header:")
+)
 
-// headerField is a selector of a header field.
-var headerField = &kind[gate.Selector]{
-	form{"FIELD", "header:NAME", plain},
-	simple(func(text string) (gate.Selector, bool) {
-		s, err := gate.ParseSelector(text)
-		return s, err == nil && strings.HasPrefix(text, "header:")
-	}),
-	gate.Selector.String}
+// selectorKind is a selector whose text begins with prefix.
+func selectorKind(hint, wants, prefix string) *kind[gate.Selector] {
+	return &kind[gate.Selector]{
+		form{hint, wants, plain},
+		simple(func(text string) (gate.Selector, bool) {
+			s, err := gate.ParseSelector(text)
+			return s, err == nil && strings.HasPrefix(text, prefix)
+		}),
+		gate.Selector.String}
+}
