@@ -17,6 +17,8 @@ type Goal struct {
 	AtMost  *float64 `yaml:"at_most"`
 	AtLeast *float64 `yaml:"at_least"`
 	Stretch *float64 `yaml:"stretch"`
+	// Headline makes it a row of the table of README.md.
+	Headline bool `yaml:"headline"`
 }
 
 // Measure names one median of a run.

@@ -14,8 +14,8 @@ import (
 )
 
 // ReadmeTable returns the table of README.md: a row for each figure that the
-// goals are about, a column for each target, and below it what it was measured
-// on. A goal that compares with another target gives the figure itself; one
+// headlines among the goals are about, a column for each target, and below it
+// what it was measured on. A goal that compares with another target gives the figure itself; one
 // that compares queuegate with itself gives the ratio.
 func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	targets := run.Targets("")
@@ -24,7 +24,9 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	var done []string
 	cells := make([]map[string]string, 0, len(goals))
 	for _, g := range goals {
-		g := g
+		if !g.Headline {
+			continue
+		}
 		if g.RatioTo != nil && g.RatioTo.Target != g.Target {
 			g.RatioTo = nil
 		}
@@ -55,7 +57,7 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	}
 	var b strings.Builder
 	if len(rows) == 0 {
-		b.WriteString("The run measured none of the figures that the goals are about.\n")
+		b.WriteString("The run measured none of the figures that headlines are about.\n")
 	} else {
 		b.WriteString("| |")
 		for _, t := range targets {
