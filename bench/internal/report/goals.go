@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -47,9 +48,7 @@ func ParseGoals(text []byte) ([]Goal, error) {
 	var problems []error
 	for i := range file.Goals {
 		g := &file.Goals[i]
-		if g.Target == "" {
-			g.Target = gate
-		}
+		g.Target = cmp.Or(g.Target, gate)
 		g.RatioTo.complete(g.Measure)
 		if err := g.check(); err != nil {
 			problems = append(problems, fmt.Errorf("goal %d (%q): %w", i+1, g.What, err))
@@ -63,12 +62,7 @@ func (m *Measure) complete(from Measure) {
 	if m == nil {
 		return
 	}
-	if m.Scenario == "" {
-		m.Scenario = from.Scenario
-	}
-	if m.Target == "" {
-		m.Target = from.Target
-	}
+	m.Scenario, m.Target = cmp.Or(m.Scenario, from.Scenario), cmp.Or(m.Target, from.Target)
 	if m.Figure == "" && m.Percentile == 0 {
 		m.Figure, m.Percentile = from.Figure, from.Percentile
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -15,14 +16,16 @@ import (
 
 // ReadmeTable returns the table of README.md: a row for each figure that the
 // headlines among the goals are about, a column for each target, and below it
-// what it was measured on. A goal that compares with another target gives the figure itself; one
-// that compares queuegate with itself gives the ratio.
+// what it was measured on. A goal that compares with another target gives the
+// figure itself; one that compares queuegate with itself gives the ratio.
 func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	targets := run.Targets("")
-	var rows []string
-	used := map[string]bool{}
-	var done []string
-	cells := make([]map[string]string, 0, len(goals))
+	type row struct {
+		what  string
+		cells map[string]string // by target
+	}
+	var rows []row
+	used, done := map[string]bool{}, map[string]bool{}
 	for _, g := range goals {
 		if !g.Headline {
 			continue
@@ -31,25 +34,22 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 			g.RatioTo = nil
 		}
 		key := fmt.Sprint(g.Measure, g.RatioTo)
-		if slices.Contains(done, key) {
+		if done[key] {
 			continue
 		}
-		byTarget := map[string]string{}
-		u := g.rowUnit(run)
+		r, u := row{g.What, map[string]string{}}, g.rowUnit(run)
 		for _, target := range targets {
 			if text, ok := g.readmeCell(run, target, u); ok {
-				byTarget[target] = text
+				r.cells[target] = text
 			}
 		}
-		if byTarget[gate] == "" {
+		if r.cells[gate] == "" {
 			continue
 		}
-		for target := range byTarget {
+		for target := range r.cells {
 			used[target] = true
 		}
-		done = append(done, key)
-		rows = append(rows, g.What)
-		cells = append(cells, byTarget)
+		done[key], rows = true, append(rows, r)
 	}
 	targets = slices.DeleteFunc(targets, func(t string) bool { return !used[t] })
 	if i := slices.Index(targets, gate); i > 0 {
@@ -65,14 +65,10 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 		}
 		b.WriteString("\n|---|" + strings.Repeat("--:|", len(targets)) + "\n")
 	}
-	for i, what := range rows {
-		fmt.Fprintf(&b, "| %s |", escape(what))
+	for _, r := range rows {
+		fmt.Fprintf(&b, "| %s |", escape(r.what))
 		for _, t := range targets {
-			text := cells[i][t]
-			if text == "" {
-				text = "–"
-			}
-			fmt.Fprintf(&b, " %s |", text)
+			fmt.Fprintf(&b, " %s |", cmp.Or(r.cells[t], "–"))
 		}
 		b.WriteByte('\n')
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
@@ -63,10 +64,10 @@ const leastRounds = 5
 func goalsLine(run *sample.Run, goals []Goal) string {
 	reached, judged := 0, 0
 	for _, v := range verdicts(run, goals) {
-		switch {
-		case v.State.good():
-			reached, judged = reached+1, judged+1
-		case v.State == missed, v.State == onlyHope:
+		if v.State.good() {
+			reached++
+		}
+		if v.State.judged() {
 			judged++
 		}
 	}
@@ -85,15 +86,11 @@ func (g Goal) judge(run *sample.Run) verdict {
 	if g.AtLeast != nil {
 		sign, bound = "≥", g.AtLeast
 	}
-	write := func(digits string) string {
-		switch {
-		case g.RatioTo != nil:
-			return digits + " ×"
-		case u.name == "":
-			return digits
-		}
-		return digits + " " + u.name
+	unit := u.name
+	if g.RatioTo != nil {
+		unit = "×"
 	}
+	write := func(digits string) string { return strings.TrimSpace(digits + " " + unit) }
 	if bound != nil {
 		v.Goal = sign + " " + write(tickNumber(*bound))
 	}
@@ -101,28 +98,19 @@ func (g Goal) judge(run *sample.Run) verdict {
 		v.Stretch = sign + " " + write(tickNumber(*g.Stretch))
 	}
 	value, from, err := g.measured(run, g.Target)
+	if err != nil {
+		v.Measured, v.From, v.State = "–", err.Error(), notTheseUnit
+		if errors.Is(err, errNotMeasured) {
+			v.State = notMeasured
+		}
+		return v
+	}
 	if g.RatioTo != nil {
 		v.From = from
 	}
-	switch {
-	case errors.Is(err, errNotMeasured):
-		v.Measured, v.State = "–", notMeasured
-		v.From = err.Error()
-		return v
-	case err != nil:
-		v.Measured, v.State = "–", notTheseUnit
-		v.From = err.Error()
-		return v
-	}
 	v.Measured = write(number(value))
 	keeps := func(b *float64) bool {
-		if b == nil {
-			return false
-		}
-		if g.AtLeast != nil {
-			return value >= *b
-		}
-		return value <= *b
+		return b != nil && (g.AtLeast != nil && value >= *b || g.AtLeast == nil && value <= *b)
 	}
 	switch {
 	case keeps(g.Stretch):

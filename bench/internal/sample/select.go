@@ -233,7 +233,7 @@ type Family struct {
 func (run *Run) Families(least int) []Family {
 	var families []Family
 	for _, name := range run.Scenarios() {
-		stem, _, bytes, ok := Size(name)
+		stem, size, bytes, ok := Size(name)
 		if !ok {
 			continue
 		}
@@ -242,22 +242,11 @@ func (run *Run) Families(least int) []Family {
 			i = len(families)
 			families = append(families, Family{Stem: stem, Bytes: bytes})
 		}
-		families[i].Scenarios = append(families[i].Scenarios, name)
-	}
-	families = slices.DeleteFunc(families, func(f Family) bool { return len(f.Scenarios) < least })
-	for i := range families {
 		f := &families[i]
-		slices.SortStableFunc(f.Scenarios, func(a, b string) int {
-			_, sa, _, _ := Size(a)
-			_, sb, _, _ := Size(b)
-			return cmp.Compare(sa, sb)
-		})
-		for _, name := range f.Scenarios {
-			_, size, _, _ := Size(name)
-			f.Sizes = append(f.Sizes, size)
-		}
+		at, _ := slices.BinarySearch(f.Sizes, math.Nextafter(size, math.Inf(1))) // behind those of its size
+		f.Sizes, f.Scenarios = slices.Insert(f.Sizes, at, size), slices.Insert(f.Scenarios, at, name)
 	}
-	return families
+	return slices.DeleteFunc(families, func(f Family) bool { return len(f.Scenarios) < least })
 }
 
 // Spread describes a handful of values. The quartiles are those of linear

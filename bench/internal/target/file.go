@@ -5,6 +5,7 @@ package target
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,11 +198,10 @@ func (t *Target) Find(ctx context.Context, root, dir, chosen string) error {
 	case t.Name == Direct:
 		return nil
 	case chosen != "":
-		path, err := exec.LookPath(chosen)
-		if err != nil {
+		var err error
+		if t.path, err = exec.LookPath(chosen); err != nil {
 			return fmt.Errorf("binary of %s: %w", t.Name, err)
 		}
-		t.path = path
 	case t.Build != "":
 		t.path = filepath.Join(dir, t.Name)
 		tags, _ := os.ReadFile(filepath.Join(root, t.Build, "tags")) // the gate has some
@@ -212,21 +212,14 @@ func (t *Target) Find(ctx context.Context, root, dir, chosen string) error {
 			return fmt.Errorf("building %s: %w\n%s", t.Name, err, out)
 		}
 	default:
-		path := ""
-		if t.BinaryEnv != "" {
-			path = os.Getenv(t.BinaryEnv)
-		}
-		if path == "" {
-			path = t.Binary
-		}
+		path := cmp.Or(os.Getenv(t.BinaryEnv), t.Binary)
 		if path == "" {
 			return fmt.Errorf("%s: %w; %s", t.Name, ErrMissing, t.Get)
 		}
-		found, err := exec.LookPath(path)
-		if err != nil {
+		var err error
+		if t.path, err = exec.LookPath(path); err != nil {
 			return fmt.Errorf("%s: %w: %w; %s", t.Name, ErrMissing, err, t.Get)
 		}
-		t.path = found
 	}
 	absolute, err := filepath.Abs(t.path)
 	if err != nil {
