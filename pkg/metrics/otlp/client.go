@@ -1,13 +1,11 @@
 package otlp
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 )
@@ -83,15 +81,6 @@ func (c *client) newTransport() *http.Transport {
 		DisableCompression:  true,
 		Protocols:           protocols,
 	}
-}
-
-func newRequest(ctx context.Context, u *url.URL, header http.Header) *http.Request {
-	r := &http.Request{
-		Method: http.MethodPost, URL: u, Host: u.Host, Header: header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}
-	authorize(r)
-	return r.WithContext(ctx)
 }
 
 func authorize(r *http.Request) {

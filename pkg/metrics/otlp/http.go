@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -25,9 +24,12 @@ func NewHTTP(u *url.URL, contentType string) *HTTP {
 
 // Send is part of Sender.
 func (h *HTTP) Send(ctx context.Context, message []byte) ([]byte, error) {
-	r := newRequest(ctx, h.url, http.Header{"Content-Type": {h.contentType}, "User-Agent": {userAgent}})
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(message)), int64(len(message))
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(message)), nil }
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url.String(), bytes.NewReader(message))
+	if err != nil {
+		return nil, err
+	}
+	r.Header = http.Header{"Content-Type": {h.contentType}, "User-Agent": {userAgent}}
+	authorize(r)
 	response, body, err := h.client.do(r)
 	if err != nil {
 		return nil, err

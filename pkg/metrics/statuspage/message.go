@@ -216,30 +216,10 @@ func (p *Page) facts() *factsJSON {
 
 // columns are the seconds from number n to the newest.
 func (r *ring) columns(n int64) secondsJSON {
-	count := max(r.newest-n+1, 0)
 	floats := func(value func(*second) float32) []float64 {
-		column := make([]float64, count)
-		for i := range column {
-			column[i] = round(float64(value(r.at(n + int64(i)))))
-		}
-		return column
+		return column(r, n, func(s *second) float64 { return round(float64(value(s))) })
 	}
-	wholes := func(value func(*second) uint32) []uint32 {
-		column := make([]uint32, count)
-		for i := range column {
-			column[i] = value(r.at(n + int64(i)))
-		}
-		return column
-	}
-	heat := make([][]uint32, count)
-	for i := range heat {
-		heat[i] = []uint32{}
-		for row, ended := range r.at(n + int64(i)).heat {
-			if ended > 0 {
-				heat[i] = append(heat[i], uint32(row), ended)
-			}
-		}
-	}
+	wholes := func(value func(*second) uint32) []uint32 { return column(r, n, value) }
 	return secondsJSON{
 		First:       n,
 		Concurrency: floats(func(s *second) float32 { return s.concurrency }),
@@ -253,8 +233,24 @@ func (r *ring) columns(n int64) secondsJSON {
 		BytesOut:    floats(func(s *second) float32 { return s.responseBytes }),
 		P50:         floats(func(s *second) float32 { return s.p50 }),
 		P99:         floats(func(s *second) float32 { return s.p99 }),
-		Heat:        heat,
+		Heat: column(r, n, func(s *second) []uint32 {
+			ended := []uint32{}
+			for row, n := range s.heat {
+				if n > 0 {
+					ended = append(ended, uint32(row), n)
+				}
+			}
+			return ended
+		}),
 	}
+}
+
+func column[T any](r *ring, n int64, value func(*second) T) []T {
+	values := make([]T, max(r.newest-n+1, 0))
+	for i := range values {
+		values[i] = value(r.at(n + int64(i)))
+	}
+	return values
 }
 
 func millis(d time.Duration) int64 { return d.Milliseconds() }

@@ -72,16 +72,11 @@ func toZipkin(s *SpanData, local *zipkinEndpoint) zipkinSpan {
 	for _, e := range s.Events {
 		z.Annotations = append(z.Annotations, zipkinAnnotation{e.Time.UnixMicro(), e.Name})
 	}
-	if len(s.Attributes) > 0 {
-		z.Tags = make(map[string]string, len(s.Attributes)+1)
-		for key, value := range s.Attributes {
-			z.Tags[key] = fmt.Sprint(value)
-		}
+	z.Tags = make(map[string]string, len(s.Attributes)+1)
+	for key, value := range s.Attributes {
+		z.Tags[key] = fmt.Sprint(value)
 	}
 	if s.Failed {
-		if z.Tags == nil {
-			z.Tags = map[string]string{}
-		}
 		z.Tags["error"] = s.Message // the tag that Zipkin shows as a failure
 	}
 	return z
