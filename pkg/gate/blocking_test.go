@@ -44,6 +44,30 @@ func wantRefused(t *testing.T, b *Blocking, ctx context.Context, o Outcome, afte
 	}
 }
 
+// silent observes nothing.
+type silent struct{}
+
+func (silent) Begin(*Record)    {}
+func (silent) End(*Record)      {}
+func (silent) Rejected(Outcome) {}
+func (silent) Probed(*Record)   {}
+
+func TestARequestThatFindsASlotReadsTheClockTwice(t *testing.T) {
+	g, err := New(Config{ConcurrencyLimit: 1, Observer: silent{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	readings := int64(0)
+	b := NewBlocking(g, func() int64 { readings++; return readings })
+	b.Arrive()
+	b.Admit(t.Context())
+	b.Forward()
+	b.End(Served)
+	if readings != 2 || b.QueueWait() != 0 || b.UpstreamTime() != b.Took() || b.Took() != 1 {
+		t.Errorf("%d readings, waited %d, upstream %d of %d", readings, b.QueueWait(), b.UpstreamTime(), b.Took())
+	}
+}
+
 func TestAdmitIsRefusedWhenAWaitEnds(t *testing.T) {
 	in := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
 		return func(parent context.Context) (context.Context, context.CancelFunc) {

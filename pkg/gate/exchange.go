@@ -20,17 +20,17 @@ const (
 	StateAbandoned               // the client has left; the slot is held until the container is done
 )
 
-// allowed lists, for each state, those that may follow it. Every state but
-// StateIdle may be followed by StateIdle: that is End.
-var allowed = [...][]State{
-	StateIdle:       {StateArrived},
-	StateArrived:    {StateQueued, StateConnecting},
-	StateQueued:     {StateConnecting},
-	StateConnecting: {StateAwaiting},
-	StateAwaiting:   {StateConnecting, StateAnswering, StateTunnelling, StateAbandoned}, // back to connecting: sent again
-	StateAnswering:  {StateAbandoned},
-	StateTunnelling: {},
-	StateAbandoned:  {},
+// allowed has, for each state, those that may follow it, a bit for each. Every
+// state but StateIdle may be followed by StateIdle: that is End.
+var allowed = [...]uint16{
+	StateIdle:       1 << StateArrived,
+	StateArrived:    1<<StateQueued | 1<<StateConnecting,
+	StateQueued:     1 << StateConnecting,
+	StateConnecting: 1 << StateAwaiting,
+	StateAwaiting:   1<<StateConnecting | 1<<StateAnswering | 1<<StateTunnelling | 1<<StateAbandoned, // back to connecting: sent again
+	StateAnswering:  1 << StateAbandoned,
+	StateTunnelling: 0,
+	StateAbandoned:  0,
 }
 
 // Exchange is one request, from the end of its head to the end of its answer.
@@ -69,14 +69,8 @@ func (x *Exchange) State() State { return x.state }
 
 // to is the only way from one state to another.
 func (x *Exchange) to(next State) {
-	if next != StateIdle {
-		ok := false
-		for _, s := range allowed[x.state] {
-			ok = ok || s == next
-		}
-		if !ok {
-			panic(fmt.Sprintf("BUG: an exchange goes from state %d to %d", x.state, next))
-		}
+	if next != StateIdle && allowed[x.state]>>next&1 == 0 {
+		panic(fmt.Sprintf("BUG: an exchange goes from state %d to %d", x.state, next))
 	}
 	x.state = next
 }
@@ -144,7 +138,7 @@ func (x *Exchange) enqueue() (o Outcome, refused bool) {
 		}
 	}
 	if x.claim.take(x.gate.Admission) {
-		x.admitted()
+		x.admitted(x.Arrived) // nothing has come between: one reading of the clock for both
 		return Served, false
 	}
 	if v := x.gate.overload; v != nil {
@@ -159,7 +153,7 @@ func (x *Exchange) enqueue() (o Outcome, refused bool) {
 			x.claim.giveUp = x.clocks.Arrived + int64(d)
 		}
 	case Admitted: // given back since the first look
-		x.admitted()
+		x.admitted(0)
 	}
 	return Served, false
 }
@@ -170,7 +164,7 @@ func (x *Exchange) queued(now int64) (o Outcome, refused bool) {
 	case x.claim.late(now):
 		return DeadlineExceeded, true
 	case x.claim.granted():
-		x.admitted()
+		x.admitted(0)
 		return Served, false
 	case x.claim.waiter.Shed():
 		return QueueFull, true
@@ -184,10 +178,14 @@ func (x *Exchange) queued(now int64) (o Outcome, refused bool) {
 	return Served, false
 }
 
-// admitted notes that the exchange holds a slot.
-func (x *Exchange) admitted() {
+// admitted notes that the exchange holds a slot, since at; 0 = now.
+func (x *Exchange) admitted(at time.Duration) {
 	x.to(StateConnecting)
-	x.stamp(&x.Admitted)
+	if at == 0 {
+		x.stamp(&x.Admitted)
+		return
+	}
+	x.Admitted = at
 }
 
 // stamp notes an instant for the observer and for the limit that finds itself,

@@ -62,7 +62,9 @@ func newHistogram(s *scale) *histogram {
 func (h *histogram) observe(v int64) {
 	v = max(v, 0)
 	h.cells[h.scale.cell(v)].Inc()
-	h.sum.Add(v)
+	if v != 0 { // many bodies are empty, and waits 0
+		h.sum.Add(v)
+	}
 }
 
 // reading is what a histogram holds at one moment.
