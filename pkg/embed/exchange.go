@@ -20,14 +20,13 @@ type exchange struct {
 	w    http.ResponseWriter
 	r    *http.Request // as it came
 	sent *http.Request // as next has it
-
-	clock deadline
-	body  body
+	more *more         // nil: sent is r, unless fields had to be removed
 
 	trusted  bool // the peer is
+	unclean  bool // there are fields that next may not see
 	returned bool // by next, without a panic
 	hijacked bool
-	ended    atomic.Bool
+	ended    atomic.Bool // used once it is hijacked
 
 	touched bool // next has had the header
 	wrote   bool // the final head
@@ -35,26 +34,45 @@ type exchange struct {
 	written int64
 }
 
-// uncounted marks an exchange that is left out of the figures.
-type uncounted struct{}
+// more is what only an exchange with a body or a clock has. It is one object
+// with it.
+type more struct {
+	exchange exchange
+	clock    deadline
+	body     body
+	request  http.Request // that sent is, without a clock
+}
 
-// begin says what the request is, and starts its clock.
-func (x *exchange) begin() {
-	g, h, life := x.gate, x.r.Header, x.gate.borrow()
-	x.life = life
-	life.Method, life.Protocol, life.Encrypted = bytesOf(x.r.Method), x.r.Proto, x.r.TLS != nil
-	if slices.Contains(g.cfg.Uncounted, x.r.URL.Path) {
+// exchange makes the exchange of a request and starts its clock.
+func (g *Gate) exchange(w http.ResponseWriter, r *http.Request, h *head, trusted bool) *exchange {
+	var x *exchange
+	if timeout := g.cfg.RequestTimeout > 0; timeout || hasBody(r) {
+		m := new(more)
+		x, m.exchange.more = &m.exchange, m
+	} else {
+		x = new(exchange)
+	}
+	life := g.borrow()
+	x.gate, x.life, x.w, x.r, x.trusted = g, life, w, r, trusted
+	x.unclean = h.gateFields || !trusted && h.forwardingFields
+	life.Method, life.Protocol, life.Encrypted = bytesOf(r.Method), r.Proto, r.TLS != nil
+	if slices.Contains(g.cfg.Uncounted, r.URL.Path) {
 		life.Context = uncounted{}
 	} else {
-		life.RouteTag, life.DefaultRoute = first(h, "Knative-Serving-Tag"), first(h, "Knative-Serving-Default-Route")
-		life.HasDefaultRoute = life.DefaultRoute != nil
-		life.Proxied = x.trusted && string(first(h, "K-Proxy-Request")) == "activator"
+		life.RouteTag, life.DefaultRoute, life.HasDefaultRoute = h.routeTag, h.defaultRoute, h.defaultRoute != nil
+		life.Proxied = trusted && h.proxied
 	}
 	life.Arrive()
 	if d := g.cfg.RequestTimeout; d > 0 {
-		x.clock.begin(x.r.Context(), g.born.Add(life.Arrived+d))
+		x.more.clock.begin(r.Context(), g.born.Add(life.Arrived+d))
 	}
+	return x
 }
+
+func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
+
+// uncounted marks an exchange that is left out of the figures.
+type uncounted struct{}
 
 // serve takes the request through admission and next.
 func (x *exchange) serve(next http.Handler) {
@@ -75,14 +93,6 @@ func (x *exchange) serve(next http.Handler) {
 	x.returned = true
 }
 
-// context ends when the client leaves or when the request's time is up.
-func (x *exchange) context() context.Context {
-	if x.clock.set() {
-		return &x.clock
-	}
-	return x.r.Context()
-}
-
 // refuse ends a request that has not got a slot.
 func (x *exchange) refuse(why gate.Outcome) {
 	x.end(why)
@@ -96,17 +106,25 @@ func (x *exchange) refuse(why gate.Outcome) {
 // there is neither a clock nor a body.
 func (x *exchange) prepare() {
 	x.sent = x.r
-	hasBody := x.r.Body != nil && x.r.Body != http.NoBody
-	header, removed := cleanHeader(x.r.Header, x.trusted)
-	if !hasBody && !removed && !x.clock.set() {
+	m := x.more
+	switch {
+	case m == nil && !x.unclean:
 		return
+	case m == nil:
+		x.sent = x.r.WithContext(x.r.Context())
+	case m.clock.set():
+		x.sent = x.r.WithContext(&m.clock)
+	default:
+		m.request = *x.r
+		x.sent = &m.request
 	}
-	x.sent = x.r.WithContext(x.context())
-	x.sent.Header = header
-	if hasBody {
-		x.body = body{src: x.r.Body, x: x}
-		x.sent.Body = &x.body
-		x.sent.Trailer, _ = cleanHeader(x.r.Trailer, x.trusted)
+	if x.unclean {
+		x.sent.Header = cleanHeader(x.r.Header, x.trusted)
+	}
+	if hasBody(x.r) {
+		m.body = body{src: x.r.Body, x: x}
+		x.sent.Body = &m.body
+		x.sent.Trailer = cleanHeader(x.r.Trailer, x.trusted)
 	}
 }
 
@@ -121,8 +139,8 @@ func (x *exchange) conclude(v any) {
 	case !x.returned:
 		x.end(x.broken(v))
 	case x.hijacked: // the connection's Close ends it
-		x.clock.stop()
-	case !x.wrote && x.clock.expired():
+		x.stopClock()
+	case !x.wrote && x.more != nil && x.more.clock.expired():
 		x.end(gate.RequestTimeout)
 		x.gate.refuse(x.w, x.r, gate.RequestTimeout)
 	default:
@@ -153,15 +171,24 @@ func (x *exchange) broken(v any) gate.Outcome {
 	return gate.UpstreamBrokeOff
 }
 
+func (x *exchange) stopClock() {
+	if x.more != nil {
+		x.more.clock.stop()
+	}
+}
+
 // end says how the request went, and ends its life. Only the first call does
 // anything: a panic and the close of a hijacked connection may both end it.
 func (x *exchange) end(o gate.Outcome) {
-	if x.ended.Swap(true) {
+	if x.hijacked && x.ended.Swap(true) {
 		return
 	}
-	x.clock.stop()
+	x.stopClock()
 	life := x.life
-	life.Status, life.RequestBody = x.status, x.body.taken.Load()
+	life.Status = x.status
+	if x.more != nil {
+		life.RequestBody = x.more.body.taken.Load()
+	}
 	if x.r.Method != http.MethodHead {
 		life.ResponseBody = x.written
 	}

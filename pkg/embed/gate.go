@@ -25,6 +25,7 @@ type Gate struct {
 	lives    sync.Pool // of *gate.Blocking, described
 	page     *metrics.Collector
 	born     time.Time
+	clock    func() int64 // now, for lives
 
 	arrived atomic.Int64  // last arrival, on the gate's clock, or the beginning of the drain; 0 = there is none
 	left    chan struct{} // a token for the drain: something has ended
@@ -47,8 +48,8 @@ func New(c Config) (*Gate, error) {
 	if g.gate, err = gate.New(shared); err != nil {
 		return nil, fmt.Errorf("making the gate: %w", err)
 	}
-	clock := func() int64 { return int64(g.now()) }
-	g.lives.New = func() any { return gate.NewBlocking(g.gate, clock) }
+	g.clock = func() int64 { return int64(g.now()) }
+	g.lives.New = func() any { return g.NewLife() }
 	g.requests = metrics.NewRequests()
 	g.page = metrics.NewCollector(metrics.CollectorConfig{
 		Names: names, Identity: c.Identity, Build: build(), Requests: g.requests, Admission: g.gate.Admission.Stats,

@@ -30,14 +30,9 @@ type handler struct {
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g := h.gate
-	arrival := gate.Arrival{
-		Probe: gate.ProbeHeaders{
-			UserAgent:    first(r.Header, "User-Agent"),
-			NetworkProbe: first(r.Header, "K-Network-Probe"),
-			NetworkHash:  first(r.Header, "K-Network-Hash"),
-		},
-		Encrypted: r.TLS != nil,
-	}
+	var head head
+	head.read(r.Header, len(g.cfg.TrustedSources) > 0)
+	arrival := gate.Arrival{Probe: head.probe, Encrypted: r.TLS != nil}
 	if len(g.cfg.TrustedSources) > 0 {
 		arrival.Peer = peerOf(r).Addr()
 	}
@@ -46,8 +41,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.probe(w, r, screening, &arrival.Probe)
 		return
 	}
-	x := &exchange{gate: g, w: w, r: r, trusted: screening.Trusted}
-	x.begin()
+	x := g.exchange(w, r, &head, screening.Trusted)
 	x.serve(h.next)
 }
 

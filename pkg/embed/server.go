@@ -1,10 +1,6 @@
 package embed
 
-import (
-	"slices"
-
-	"github.com/queuegate/queuegate/pkg/gate"
-)
+import "github.com/queuegate/queuegate/pkg/gate"
 
 // Core is what the gate shares with the sidecar. With Borrow and GiveBack it is
 // for packages that put the gate in front of a server other than net/http's, as
@@ -17,12 +13,21 @@ func (g *Gate) Borrow() *gate.Blocking { return g.borrow() }
 // GiveBack takes a life that has ended, and forgets what the request was.
 func (g *Gate) GiveBack(life *gate.Blocking) { g.giveBack(life) }
 
+// NewLife makes what Borrow returns, for a caller that keeps it for one request
+// after the other: with Describe in the place of GiveBack.
+func (g *Gate) NewLife() *gate.Blocking { return gate.NewBlocking(g.gate, g.clock) }
+
+// CountsAll reports whether there are no Config.Uncounted.
+func (g *Gate) CountsAll() bool { return len(g.cfg.Uncounted) == 0 }
+
 // Count says before Arrive whether the request of a decoded path counts: not if
 // it is one of Config.Uncounted. It reports the same.
 func (g *Gate) Count(life *gate.Blocking, path []byte) bool {
-	if len(g.cfg.Uncounted) == 0 || !slices.Contains(g.cfg.Uncounted, string(path)) {
-		return true
+	for _, name := range g.cfg.Uncounted {
+		if name == string(path) {
+			life.Context = uncounted{}
+			return false
+		}
 	}
-	life.Context = uncounted{}
-	return false
+	return true
 }

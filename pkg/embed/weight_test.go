@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/embed/internal/beside"
 )
 
 // nowhere is a ResponseWriter that costs nothing.
@@ -34,7 +37,7 @@ func postRequest() *http.Request {
 	return r
 }
 
-func TestARequestCostsAtMostTwoAllocations(t *testing.T) {
+func TestARequestCostsOneAllocationAndTwoWithAClock(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		cfg  Config
@@ -42,7 +45,8 @@ func TestARequestCostsAtMostTwoAllocations(t *testing.T) {
 		most float64
 	}{
 		{"without a clock and a body", Config{ConcurrencyLimit: 10}, getRequest(), 1},
-		{"with a body", Config{ConcurrencyLimit: 10}, postRequest(), 2},
+		{"with a body", Config{ConcurrencyLimit: 10}, postRequest(), 1},
+		{"with a clock", Config{ConcurrencyLimit: 10, RequestTimeout: time.Minute}, getRequest(), 2},
 		{"with both", Config{ConcurrencyLimit: 10, RequestTimeout: time.Minute}, postRequest(), 2},
 	} {
 		g, err := New(c.cfg)
@@ -59,52 +63,56 @@ func TestARequestCostsAtMostTwoAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkGate is what the gate adds to a request, without a server.
+// browsersRequest is one as browsers send it, through an ingress of Knative.
+const browsersRequest = "GET / HTTP/1.1\r\nHost: hello.default.example.com\r\n" +
+	"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\n" +
+	"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en-US,en;q=0.5\r\n" +
+	"Accept-Encoding: gzip, deflate\r\nCookie: session=0123456789abcdef\r\nX-Forwarded-For: 10.1.2.3\r\n" +
+	"X-Request-Id: 00000000-0000-0000-0000-000000000000\r\nK-Proxy-Request: activator\r\n\r\n"
+
+// BenchmarkGate is what the gate adds to a handler.
 func BenchmarkGate(b *testing.B) {
+	whole, err := http.ReadRequest(bufio.NewReader(strings.NewReader(browsersRequest)))
+	if err != nil {
+		b.Fatal(err)
+	}
 	for _, c := range []struct {
 		name    string
-		bare    bool
 		timeout time.Duration
 		r       *http.Request
 	}{
-		{"bare", true, 0, getRequest()},
-		{"get", false, 0, getRequest()},
-		{"timeout", false, time.Minute, getRequest()},
-		{"timeout and body", false, time.Minute, postRequest()},
+		{"two fields", 0, getRequest()},
+		{"browser", 0, whole},
+		{"body", 0, postRequest()},
+		{"timeout", time.Minute, getRequest()},
+		{"timeout and body", time.Minute, postRequest()},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			h := benchmarked(b, c.bare, c.timeout)
 			w := http.ResponseWriter(nowhere{http.Header{"Content-Type": nil, "Date": nil, "Etag": nil}})
-			b.ReportAllocs()
-			for b.Loop() {
-				h.ServeHTTP(w, c.r)
+			serve := func(h http.Handler) func(int) {
+				return func(n int) {
+					for range n {
+						h.ServeHTTP(w, c.r)
+					}
+				}
 			}
+			beside.Run(b, serve(benchmarked(b, true, 0)), serve(benchmarked(b, false, c.timeout)))
 		})
 	}
 }
 
-// BenchmarkServer is a whole request over loopback, keep-alive.
+// BenchmarkServer is what it adds to a whole request.
 func BenchmarkServer(b *testing.B) {
-	for _, bare := range []bool{true, false} {
-		name := "gate"
-		if bare {
-			name = "bare"
-		}
+	for name, timeout := range map[string]time.Duration{"browser": 0, "timeout": time.Minute} {
 		b.Run(name, func(b *testing.B) {
-			srv := httptest.NewServer(benchmarked(b, bare, time.Minute))
-			defer srv.Close()
-			b.ReportAllocs()
-			b.RunParallel(func(p *testing.PB) {
-				for p.Next() {
-					res, err := srv.Client().Get(srv.URL)
-					if err != nil {
-						b.Error(err)
-						return
-					}
-					_, _ = io.Copy(io.Discard, res.Body)
-					_ = res.Body.Close()
-				}
-			})
+			serve := func(bare bool) func(int) {
+				conns := beside.NewConns(browsersRequest)
+				srv := &http.Server{Handler: benchmarked(b, bare, timeout)}
+				go srv.Serve(conns)
+				b.Cleanup(func() { _ = srv.Close() })
+				return conns.Serve
+			}
+			beside.Run(b, serve(true), serve(false))
 		})
 	}
 }

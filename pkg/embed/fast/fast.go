@@ -28,48 +28,46 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Handler puts g in front of next. Several handlers may share a gate.
+// Handler puts g in front of next. Several handlers may share a gate. It looks
+// at the head as it came: put it around handlers that change that, not inside.
 func Handler(g *embed.Gate, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	h := &handler{gate: g, core: g.Core(), next: next}
+	h.exchanges.New = func() any { return &exchange{handler: h, life: g.NewLife()} }
 	return h.serve
 }
 
 type handler struct {
-	gate *embed.Gate
-	core *gate.Gate
-	next fasthttp.RequestHandler
+	gate      *embed.Gate
+	core      *gate.Gate
+	next      fasthttp.RequestHandler
+	exchanges sync.Pool
 }
 
 // exchange is a request that is traffic, from its arrival to its end.
 type exchange struct {
-	gate  *embed.Gate
-	life  *gate.Blocking
-	later bool // it ends with the stream or the connection
-	owner atomic.Bool
+	handler *handler
+	life    *gate.Blocking
+	later   bool        // it ends with the stream or the connection
+	owed    atomic.Bool // with later: that end is still to come
 }
-
-var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
 // exchangeKey is where a RequestCtx has its exchange.
 type exchangeKey struct{}
 
 func (h *handler) serve(ctx *fasthttp.RequestCtx) {
-	header := &ctx.Request.Header
-	arrival := gate.Arrival{
-		Peer: peerOf(ctx).Addr(),
-		Probe: gate.ProbeHeaders{
-			UserAgent:    present(header.Peek(fasthttp.HeaderUserAgent)),
-			NetworkProbe: present(header.Peek("K-Network-Probe")),
-			NetworkHash:  present(header.Peek("K-Network-Hash")),
-		},
-		Encrypted: ctx.IsTLS(),
+	distrust := len(h.core.TrustedSources) > 0
+	var head head
+	head.read(&ctx.Request.Header, distrust)
+	arrival := gate.Arrival{Probe: head.probe, Encrypted: ctx.IsTLS()}
+	if distrust {
+		arrival.Peer = peerOf(ctx).Addr()
 	}
 	screening := h.core.Screen(&arrival)
 	if screening.Kind != gate.Traffic {
 		h.probe(ctx, screening, &arrival.Probe)
 		return
 	}
-	h.traffic(ctx, screening.Trusted)
+	h.traffic(ctx, &head, screening.Trusted, arrival.Encrypted)
 }
 
 // probe answers a probe of the platform. It needs no slot.
@@ -84,40 +82,37 @@ func (h *handler) probe(ctx *fasthttp.RequestCtx, s gate.Screening, probe *gate.
 }
 
 // traffic takes a request through admission and next.
-func (h *handler) traffic(ctx *fasthttp.RequestCtx, trusted bool) {
+func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypted bool) {
 	header := &ctx.Request.Header
-	life := h.gate.Borrow()
-	life.Method, life.Encrypted, life.Peer = header.Method(), ctx.IsTLS(), peerOf(ctx)
-	life.Protocol = "HTTP/1.1"
+	x := h.exchanges.Get().(*exchange)
+	life := x.life
+	life.Method, life.Encrypted, life.Protocol = header.Method(), encrypted, "HTTP/1.1"
 	if !header.IsHTTP11() {
 		life.Protocol = "HTTP/1.0"
 	}
-	if h.gate.Count(life, ctx.Path()) {
-		life.RouteTag, life.DefaultRoute = present(header.Peek("Knative-Serving-Tag")), present(header.Peek("Knative-Serving-Default-Route"))
-		life.HasDefaultRoute = life.DefaultRoute != nil
-		life.Proxied = trusted && string(header.Peek("K-Proxy-Request")) == "activator"
+	if h.gate.CountsAll() || h.gate.Count(life, ctx.Path()) {
+		life.RouteTag, life.DefaultRoute, life.HasDefaultRoute = head.routeTag, head.defaultRoute, head.defaultRoute != nil
+		life.Proxied = trusted && string(head.proxyRequest) == "activator"
 	}
 	life.RequestBody = int64(max(header.ContentLength(), 0))
 	life.Arrive()
 	if why, refused := life.Admit(context.Background()); refused {
-		life.End(why)
-		h.gate.GiveBack(life)
+		x.end(nil, why)
 		a := h.core.Refusal(why, 0)
 		h.reply(ctx, &a)
 		return
 	}
-	clean(header, trusted)
+	if head.gateFields || !trusted && head.forwardingFields {
+		clean(header, trusted)
+	}
 	life.Forward()
-	x := exchanges.Get().(*exchange)
-	x.gate, x.life, x.later = h.gate, life, false
-	x.owner.Store(true)
 	ctx.SetUserValue(exchangeKey{}, x)
 	returned := false
 	defer func() {
 		switch {
 		case returned:
 		case x.later:
-			x.end(nil, gate.InternalError) // its stream or connection still knows it
+			x.endLater(gate.InternalError) // its stream or connection still knows it
 		default:
 			x.end(ctx, gate.InternalError)
 		}
@@ -135,11 +130,9 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, trusted bool) {
 	}
 }
 
-// end gives the slot back. Only the first call does anything.
+// end gives the slot back, and x to another request. ctx is nil if there was no
+// handler.
 func (x *exchange) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
-	if !x.owner.CompareAndSwap(true, false) {
-		return
-	}
 	if ctx != nil {
 		ctx.RemoveUserValue(exchangeKey{})
 		if o == gate.Served {
@@ -150,10 +143,23 @@ func (x *exchange) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
 		}
 	}
 	x.life.End(o)
-	x.gate.GiveBack(x.life)
-	if ctx != nil {
-		x.gate, x.life = nil, nil
-		exchanges.Put(x)
+	x.life.Describe()
+	x.handler.exchanges.Put(x)
+}
+
+// postpone makes the slot come back with endLater.
+func (x *exchange) postpone(ctx *fasthttp.RequestCtx) {
+	x.later = true
+	x.owed.Store(true)
+	x.life.Status = ctx.Response.StatusCode()
+	ctx.RemoveUserValue(exchangeKey{})
+}
+
+// endLater gives the slot back. Only the first call does anything; so x is not
+// used again.
+func (x *exchange) endLater(o gate.Outcome) {
+	if x.owed.CompareAndSwap(true, false) {
+		x.life.End(o)
 	}
 }
 
@@ -165,11 +171,9 @@ func StreamBody(ctx *fasthttp.RequestCtx, write fasthttp.StreamWriter) {
 		ctx.SetBodyStreamWriter(write)
 		return
 	}
-	x.later = true
-	x.life.Status = ctx.Response.StatusCode()
-	ctx.RemoveUserValue(exchangeKey{})
+	x.postpone(ctx)
 	ctx.SetBodyStreamWriter(func(w *writer) {
-		defer x.end(nil, gate.Served)
+		defer x.endLater(gate.Served)
 		write(w)
 	})
 }
@@ -182,12 +186,10 @@ func Hijack(ctx *fasthttp.RequestCtx, serve fasthttp.HijackHandler) {
 		ctx.Hijack(serve)
 		return
 	}
-	x.later = true
-	x.life.Status = ctx.Response.StatusCode()
+	x.postpone(ctx)
 	x.life.Switch()
-	ctx.RemoveUserValue(exchangeKey{})
 	ctx.Hijack(func(c net.Conn) {
-		defer x.end(nil, gate.Tunnelled)
+		defer x.endLater(gate.Tunnelled)
 		serve(c)
 	})
 }

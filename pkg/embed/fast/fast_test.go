@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/queuegate/queuegate/pkg/embed"
+	"github.com/queuegate/queuegate/pkg/embed/internal/beside"
 )
 
 func TestMain(m *testing.M) {
@@ -236,6 +237,50 @@ func newRequest() *fasthttp.RequestCtx {
 	return ctx
 }
 
+// readRequest is one as a server reads it.
+func readRequest(t *testing.T, text string) *fasthttp.RequestCtx {
+	t.Helper()
+	ctx := newRequest()
+	if err := ctx.Request.Header.Read(bufio.NewReader(strings.NewReader(text))); err != nil {
+		t.Fatal(err)
+	}
+	return ctx
+}
+
+func TestWhatARequestSaysIsFoundInAnyCase(t *testing.T) {
+	const text = "GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: kube-probe/1.34\r\nk-network-probe:  queue \r\nK-Network-Probe: second\r\n" +
+		"K-NETWORK-HASH: hash\r\nknative-serving-tag: blue\r\nKnative-Serving-Default-Route: true\r\nk-proxy-request: activator\r\n" +
+		"Cookie: k-gate-a=1; b=2\r\nX-Request-Id: 1\r\n%s\r\n"
+	for _, c := range []struct {
+		more                         string
+		distrust                     bool
+		gateFields, forwardingFields bool
+	}{
+		{"", false, false, true}, // of K-Proxy-Request
+		{"x-forwarded-for: 10.1.2.3\r\n", true, false, true},
+		{"K-GATE-X:\r\n", false, true, true},
+	} {
+		made := newRequest()
+		read := readRequest(t, fmt.Sprintf(text, c.more))
+		read.Request.Header.CopyTo(&made.Request.Header)
+		for name, value := range made.Request.Header.All() {
+			made.Response.Header.AddBytesKV(name, value)
+		}
+		made.Request.Header.Reset()
+		for name, value := range made.Response.Header.All() {
+			made.Request.Header.AddBytesKV(name, value)
+		}
+		for what, ctx := range map[string]*fasthttp.RequestCtx{"read": read, "made": made} {
+			var h head
+			h.read(&ctx.Request.Header, c.distrust)
+			got := fmt.Sprintf("%s %s %s %s %s %s %v %v", h.probe.UserAgent, h.probe.NetworkProbe, h.probe.NetworkHash, h.routeTag, h.defaultRoute, h.proxyRequest, h.gateFields, h.forwardingFields)
+			if want := fmt.Sprintf("kube-probe/1.34 queue hash blue true activator %v %v", c.gateFields, c.forwardingFields); got != want {
+				t.Errorf("%s, with %q: got %s, want %s", what, c.more, got, want)
+			}
+		}
+	}
+}
+
 func TestARequestDoesNotAllocate(t *testing.T) {
 	g, err := embed.New(embed.Config{ConcurrencyLimit: 10})
 	if err != nil {
@@ -243,31 +288,37 @@ func TestARequestDoesNotAllocate(t *testing.T) {
 	}
 	hello := []byte("hello")
 	h := Handler(g, func(ctx *fasthttp.RequestCtx) { ctx.SetBody(hello) })
-	ctx := newRequest()
 	most := 0.0
 	if raceDetector {
 		most = 2
 	}
-	if n := testing.AllocsPerRun(1000, func() { h(ctx) }); n > most {
-		t.Errorf("%v allocations", n)
+	for what, ctx := range map[string]*fasthttp.RequestCtx{"made": newRequest(), "read": readRequest(t, browsersRequest)} {
+		if n := testing.AllocsPerRun(1000, func() { h(ctx) }); n > most {
+			t.Errorf("%s: %v allocations", what, n)
+		}
 	}
 }
 
-// BenchmarkGate is what the gate adds to a request, without a server.
-func BenchmarkGate(b *testing.B) {
-	g, err := embed.New(embed.Config{ConcurrencyLimit: 10})
+// browsersRequest is one as browsers send it, through an ingress of Knative.
+const browsersRequest = "GET / HTTP/1.1\r\nHost: hello.default.example.com\r\n" +
+	"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\n" +
+	"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en-US,en;q=0.5\r\n" +
+	"Accept-Encoding: gzip, deflate\r\nCookie: session=0123456789abcdef\r\nX-Forwarded-For: 10.1.2.3\r\n" +
+	"X-Request-Id: 00000000-0000-0000-0000-000000000000\r\nK-Proxy-Request: activator\r\n\r\n"
+
+// BenchmarkServer is what the gate adds to a whole request.
+func BenchmarkServer(b *testing.B) {
+	g, err := embed.New(embed.Config{ConcurrencyLimit: 100, QueueCapacity: 1000})
 	if err != nil {
 		b.Fatal(err)
 	}
 	hello := []byte("hello")
 	bare := func(ctx *fasthttp.RequestCtx) { ctx.SetBody(hello) }
-	for name, h := range map[string]fasthttp.RequestHandler{"bare": bare, "gate": Handler(g, bare)} {
-		b.Run(name, func(b *testing.B) {
-			ctx := newRequest()
-			b.ReportAllocs()
-			for b.Loop() {
-				h(ctx)
-			}
-		})
+	serve := func(h fasthttp.RequestHandler) func(int) {
+		conns := beside.NewConns(browsersRequest)
+		go fasthttp.Serve(conns, h)
+		b.Cleanup(func() { _ = conns.Close() })
+		return conns.Serve
 	}
+	beside.Run(b, serve(bare), serve(Handler(g, bare)))
 }

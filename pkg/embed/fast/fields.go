@@ -2,23 +2,113 @@ package fast
 
 import (
 	"bufio"
-	"strings"
+	"bytes"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 type writer = bufio.Writer
 
+// head is what the gate reads of a request's header. Its values are as long
+// valid as that.
+type head struct {
+	probe                  gate.ProbeHeaders
+	routeTag, defaultRoute []byte // nil when absent or empty, as all values
+	proxyRequest           []byte
+	gateFields             bool // there are some
+	forwardingFields       bool
+}
+
+// read finds all of that in one pass over the head as it came: All would take
+// cookies apart, and each Peek goes through all fields. A request that was made,
+// not read, has no such head. Without distrust, no peer's word is in doubt.
+func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
+	x.probe.UserAgent = present(h.UserAgent())
+	raw := h.RawHeaders()
+	if len(raw) == 0 {
+		for name, value := range h.All() {
+			x.take(name, value, distrust)
+		}
+		return
+	}
+	for len(raw) > 0 {
+		end := bytes.IndexByte(raw, '\n')
+		if end < 0 {
+			end = len(raw) - 1
+		}
+		line := raw[:end+1]
+		raw = raw[end+1:]
+		switch line[0] | 0x20 {
+		case 'f', 'x':
+			if !distrust {
+				continue
+			}
+		case 'k':
+		default:
+			continue
+		}
+		if colon := bytes.IndexByte(line, ':'); colon > 0 {
+			x.take(trim(line[:colon]), trim(line[colon+1:]), distrust)
+		}
+	}
+}
+
+// take looks at a field. Of a repeated one the first value counts.
+func (x *head) take(name, value []byte, distrust bool) {
+	if len(name) < len("K-Gate-") {
+		return
+	}
+	switch name[0] | 0x20 {
+	case 'f', 'x':
+		x.forwardingFields = x.forwardingFields || distrust && isForwardingField(name)
+		return
+	case 'k':
+	default:
+		return
+	}
+	switch {
+	case isGateField(name):
+		x.gateFields = true
+	case equal(name, "K-Proxy-Request"):
+		first(&x.proxyRequest, value)
+		x.forwardingFields = true
+	case equal(name, "K-Original-Host"):
+		x.forwardingFields = true
+	case equal(name, "K-Network-Probe"):
+		first(&x.probe.NetworkProbe, value)
+	case equal(name, "K-Network-Hash"):
+		first(&x.probe.NetworkHash, value)
+	case equal(name, "Knative-Serving-Tag"):
+		first(&x.routeTag, value)
+	case equal(name, "Knative-Serving-Default-Route"):
+		first(&x.defaultRoute, value)
+	}
+}
+
+func first(to *[]byte, value []byte) {
+	if *to == nil {
+		*to = present(value)
+	}
+}
+
+// trim takes white space off both ends, the end of a line included.
+func trim(b []byte) []byte {
+	for len(b) > 0 && isBlank(b[0]) {
+		b = b[1:]
+	}
+	for len(b) > 0 && isBlank(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
 // clean removes from a request what no handler may see: K-Gate-* and, unless
 // the peer is trusted, what it says of itself and of others.
 func clean(h *fasthttp.RequestHeader, trusted bool) {
-	found := false
-	for name := range h.All() {
-		found = found || isGateField(name) || !trusted && isForwardingField(name)
-	}
-	if !found {
-		return
-	}
 	var names []string
 	for name := range h.All() {
 		if isGateField(name) || !trusted && isForwardingField(name) {
@@ -40,6 +130,15 @@ func hasPrefix(name []byte, prefix string) bool {
 	return len(name) >= len(prefix) && equal(name[:len(prefix)], prefix)
 }
 
+// equal compares names in any case.
 func equal(name []byte, other string) bool {
-	return len(name) == len(other) && strings.EqualFold(string(name), other)
+	if len(name) != len(other) {
+		return false
+	}
+	for i := range name {
+		if name[i] != other[i] && (name[i]|0x20 != other[i]|0x20 || name[i]|0x20 < 'a') {
+			return false
+		}
+	}
+	return true
 }
