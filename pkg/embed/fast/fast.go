@@ -18,6 +18,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"runtime"
 	"strconv"
 	"sync"
 
@@ -124,7 +125,9 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 			ctx.Response.Header.DelBytes(name)
 		}
 	}
-	h.announceClose(ctx)
+	if !ctx.Hijacked() { // else fasthttp would close it before it is served
+		h.announceClose(ctx)
+	}
 	if !x.later {
 		x.end(ctx, gate.Served)
 	}
@@ -188,7 +191,11 @@ func Hijack(ctx *fasthttp.RequestCtx, serve fasthttp.HijackHandler) {
 	}
 	x.postpone(ctx)
 	x.life.Switch()
+	// fasthttp never calls it where the response cannot be written, or closes the
+	// connection; then it drops ctx, and that is all there is to be noticed.
+	never := runtime.AddCleanup(ctx, func(x *exchange) { x.endLater(gate.ClientGone) }, x)
 	ctx.Hijack(func(c net.Conn) {
+		never.Stop()
 		defer x.endLater(gate.Tunnelled)
 		serve(c)
 	})

@@ -3,10 +3,12 @@ package fast
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -201,6 +203,44 @@ func TestAHijackedConnectionKeepsItsSlotUntilItsEnd(t *testing.T) {
 		t.Fatalf("%q, %v, %d in flight", line, err, r.gate.InFlight())
 	}
 	c.Close()
+	r.await("the end of the connection", func() bool { return r.gate.InFlight() == 0 })
+}
+
+// fasthttp does not call the handler of a hijacked connection that it closes, as
+// one whose client asks for that.
+func TestAHijackThatNeverComesGivesTheSlotBack(t *testing.T) {
+	r := newRig(t, embed.Config{ConcurrencyLimit: 1}, func(ctx *fasthttp.RequestCtx) {
+		Hijack(ctx, func(net.Conn) { t.Error("it was called") })
+	})
+	r.get("/", "Connection: close")
+	r.await("the end of the connection", func() bool {
+		runtime.GC()
+		return r.gate.InFlight() == 0
+	})
+}
+
+func TestAHijackedConnectionIsServedWhileDraining(t *testing.T) {
+	r := newRig(t, embed.Config{ConcurrencyLimit: 1}, func(ctx *fasthttp.RequestCtx) {
+		Hijack(ctx, func(c net.Conn) { _, _ = io.WriteString(c, "served\n") })
+	})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.gate.Drain(ended); err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	c, err := r.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: gate\r\n\r\n")
+	reader := bufio.NewReader(c)
+	if a, err := http.ReadResponse(reader, nil); err != nil || a.Close {
+		t.Fatal(a, err)
+	}
+	if line, err := reader.ReadString('\n'); line != "served\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
 	r.await("the end of the connection", func() bool { return r.gate.InFlight() == 0 })
 }
 
