@@ -134,7 +134,7 @@ func (a *answer) head(head []byte) (none bool, err error) {
 		switch {
 		case colon < 0:
 			return false, errHead
-		case bytes.EqualFold(field[:colon], contentLength):
+		case colon == len(contentLength) && bytes.EqualFold(field[:colon], contentLength):
 			n, err := strconv.ParseInt(string(bytes.TrimSpace(field[colon+1:])), 10, 64)
 			if err != nil || n < 0 {
 				return false, errHead
@@ -142,9 +142,9 @@ func (a *answer) head(head []byte) (none bool, err error) {
 			if a.part == partUntilEnd {
 				a.part, a.body.Left = partBody, n
 			}
-		case bytes.EqualFold(field[:colon], transferEncoding):
+		case colon == len(transferEncoding) && bytes.EqualFold(field[:colon], transferEncoding):
 			a.part, a.body = partBody, wire.Body{Chunked: true}
-		case bytes.EqualFold(field[:colon], connection):
+		case colon == len(connection) && bytes.EqualFold(field[:colon], connection):
 			a.close = a.close || bytes.EqualFold(bytes.TrimSpace(field[colon+1:]), closing)
 		}
 	}
