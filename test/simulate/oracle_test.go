@@ -336,6 +336,9 @@ func (r *run) look(calm bool) {
 	} else if held := r.gate.Pending.Held(); held > g.QueueCapacity {
 		r.found("%d requests are held, %d may be", held, g.QueueCapacity)
 	}
+	if held := r.gate.Pending.Held(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 15*millisecond+r.slack() {
+		r.found("%d requests are held, and the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
+	}
 	if !calm {
 		return
 	}
@@ -373,9 +376,6 @@ func (r *run) look(calm bool) {
 	}
 	r.lookH2()
 	r.lookDeadlines()
-	if held := r.gate.Pending.Held(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 15*millisecond+r.slack() {
-		r.found("%d requests are held, and the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
-	}
 }
 
 // judgeQuiet looks whether the quiet period of a drain was quiet.
