@@ -54,7 +54,7 @@ func (s *scratch) peer() *upPeer {
 
 // kept is b without its content, if it is worth keeping.
 func kept(b []byte) []byte {
-	if cap(b) > 128<<10 {
+	if cap(b) > 32<<10 {
 		return nil
 	}
 	return b[:0]

@@ -16,6 +16,7 @@ import (
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800) // a life is short, and leaves little behind
+	debug.SetMemoryLimit(1 << 30)
 	os.Exit(m.Run())
 }
 
