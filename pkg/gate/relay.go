@@ -14,8 +14,8 @@ const (
 	Over                    // nothing can be said any more: the client has left, or the tunnel has ended
 )
 
-// maxTries bounds how often a request is sent that the container says it has
-// not processed.
+// maxTries bounds how often a request is sent that the container has not
+// processed, by its own word or because nothing of it went out.
 const maxTries = 32
 
 // Step takes the exchange as far as it goes now. It returns when the next step
@@ -195,17 +195,20 @@ func (x *Exchange) awaitAnswer(now int64) (moved bool, o Outcome, done bool) {
 }
 
 // failed decides what becomes of a request whose connection has ended without
-// an answer. What the container says it has not processed is sent again. So
-// is, once, on a connection that has been used before and may have been closed
-// while the request was on its way, an idempotent request that is still there
-// to its end, and any other if nothing of it was sent (RFC 9110 section 9.2.2).
+// an answer. What the container says it has not processed is sent again. So is
+// what was to go out on a connection that has been used before, and may have
+// been closed while the request was on its way: any request if nothing of it
+// was sent, and once an idempotent one that is still there to its end (RFC 9110
+// section 9.2.2).
 func (x *Exchange) failed(why Outcome) (o Outcome, done bool) {
 	again := false
 	switch {
 	case x.up.Unprocessed() && x.tries < maxTries:
 		again = x.client.Rewind(false)
+	case x.up.Reused() && !x.up.Sent() && !x.up.Heard() && x.tries < maxTries:
+		again = x.client.Rewind(false) // another kept connection has ended with the last one
 	case x.up.Reused() && !x.replayed && !x.up.Heard():
-		again = !x.up.Sent() && x.client.Rewind(false) || x.client.Idempotent() && x.client.Rewind(true)
+		again = x.client.Idempotent() && x.client.Rewind(true)
 	}
 	if again {
 		x.gate.Replays.Inc()
