@@ -60,11 +60,11 @@ answer is one that they take as yes: 0 yes, 1 no. A pod is reached through kubec
 			ctx, cancel := context.WithCancel(c.Context())
 			defer cancel()
 			if pod, ok := strings.CutPrefix(where, "pod/"); ok {
-				address, err := k.kubectl().Forward(ctx, pod, port)
+				forwarded, err := k.kubectl().Forward(ctx, ctx, pod, port)
 				if err != nil {
 					return err
 				}
-				where = address
+				where = forwarded.Address
 			}
 			base, err := gateURL(where, port)
 			if err != nil {

@@ -8,12 +8,14 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"github.com/queuegate/queuegate/cmd/queuectl/internal/kube"
 	"github.com/queuegate/queuegate/cmd/queuectl/internal/top"
 )
 
@@ -26,8 +28,9 @@ func newTop() *cobra.Command {
 		Use:   "top [HOST[:PORT] | URL | pod/NAME ...] | -l SELECTOR",
 		Short: "Show live what gates do",
 		Long: `Shows requests per second, concurrency, queue, latency, refusals and readiness with its causes, from the
-metrics of one gate or of several; those of pods are read through kubectl. Rates and latencies are those
-of the last 10 s. Without a terminal, or with --once, it prints one table.`,
+metrics of one gate or of several; those of pods are read through kubectl, and with a selector pods come
+and go as they do. Rates and latencies are those of the last 10 s. Without a terminal, or with --once, it
+prints one table.`,
 		Example: "  queuectl top                        # http://127.0.0.1:9091/metrics\n  queuectl top -l app=web -n shop\n  queuectl top pod/web-7d9f --once",
 		RunE: func(c *cobra.Command, args []string) error {
 			if interval < 100*time.Millisecond {
@@ -38,12 +41,12 @@ of the last 10 s. Without a terminal, or with --once, it prints one table.`,
 			}
 			ctx, cancel := context.WithCancel(c.Context())
 			defer cancel()
-			sources, err := findSources(ctx, &k, selector, args, port)
+			sources, list, err := findSources(ctx, &k, selector, args, port)
 			if err != nil {
 				return err
 			}
 			if out, ok := c.OutOrStdout().(*os.File); !once && ok && isatty.IsTerminal(out.Fd()) {
-				_, err := tea.NewProgram(top.NewModel(ctx, sources, interval), tea.WithAltScreen(), tea.WithContext(ctx)).Run()
+				_, err := tea.NewProgram(top.NewModel(ctx, sources, list, interval), tea.WithAltScreen(), tea.WithContext(ctx)).Run()
 				return err
 			}
 			return printOnce(c, sources, interval)
@@ -58,61 +61,101 @@ of the last 10 s. Without a terminal, or with --once, it prints one table.`,
 	return c
 }
 
-// findSources finds the gates that are asked for, and makes those in pods
-// reachable until ctx ends.
-func findSources(ctx context.Context, k *cluster, selector string, gates []string, port int) (sources []top.Source, err error) {
+// findSources finds the gates that are asked for; those in pods are reachable
+// until ctx ends. With a selector, list finds them again.
+func findSources(ctx context.Context, k *cluster, selector string, gates []string, port int) (sources []top.Source, list top.List, err error) {
 	ctl := k.kubectl()
-	add := func(name, base string) error {
-		u, err := gateURL(base, port)
-		if err != nil {
-			return usageError{err}
-		}
-		if u.Path == "" || u.Path == "/" {
-			u = u.ResolveReference(&url.URL{Path: "/metrics"})
-		}
-		sources = append(sources, top.Source{Name: name, URL: u.String(), Client: &http.Client{}})
-		return nil
-	}
-	forward := func(pod string, port int) error {
-		address, err := ctl.Forward(ctx, pod, port)
-		if err != nil {
-			return err
-		}
-		return add(pod, address)
-	}
 	if selector != "" {
-		pods, err := ctl.Pods(ctx, selector)
-		if err != nil {
-			return nil, err
-		}
-		if len(pods) == 0 {
-			return nil, fmt.Errorf("no pod with %s runs", selector)
-		}
-		for _, pod := range pods {
-			metrics := port
-			if n, ok := pod.Ports["queue-metrics"]; ok {
-				metrics = n
-			}
-			if err := forward(pod.Name, metrics); err != nil {
+		known := map[string]top.Source{} // a pod keeps its forwarding
+		list = func(now context.Context) ([]top.Source, error) {
+			pods, err := ctl.Pods(now, selector)
+			if err != nil {
 				return nil, err
 			}
+			found := map[string]top.Source{}
+			var sources []top.Source
+			for _, pod := range pods {
+				metrics := port
+				if n, ok := pod.Ports["queue-metrics"]; ok {
+					metrics = n
+				}
+				s, ok := known[pod.Name]
+				if !ok {
+					s = inPod(ctx, ctl, pod.Name, metrics)
+				}
+				found[pod.Name] = s
+				sources = append(sources, s)
+			}
+			for name, s := range known {
+				if _, ok := found[name]; !ok {
+					s.Lost()
+				}
+			}
+			known = found
+			return sources, nil
 		}
-		return sources, nil
+		if sources, err = list(ctx); err == nil && len(sources) == 0 {
+			err = fmt.Errorf("no pod with %s runs", selector)
+		}
+		return sources, list, err
 	}
 	if len(gates) == 0 {
 		gates = []string{fmt.Sprintf("127.0.0.1:%d", port)}
 	}
 	for _, gate := range gates {
 		if pod, ok := strings.CutPrefix(gate, "pod/"); ok {
-			err = forward(pod, port)
-		} else {
-			err = add(gate, gate)
+			sources = append(sources, inPod(ctx, ctl, pod, port))
+			continue
 		}
+		url, err := metricsURL(gate, port)
 		if err != nil {
-			return nil, err
+			return nil, nil, usageError{err}
 		}
+		sources = append(sources, top.At(gate, url))
 	}
-	return sources, nil
+	return sources, nil, nil
+}
+
+// metricsURL completes what a user may leave out.
+func metricsURL(where string, port int) (string, error) {
+	u, err := gateURL(where, port)
+	if err != nil {
+		return "", err
+	}
+	if u.Path == "" || u.Path == "/" {
+		u = u.ResolveReference(&url.URL{Path: "/metrics"})
+	}
+	return u.String(), nil
+}
+
+// inPod is a gate that kubectl forwards a port of, anew whenever that has ended
+// or leads nowhere: a pod goes, and comes back under its name.
+func inPod(ctx context.Context, ctl *kube.Kubectl, pod string, port int) top.Source {
+	var mu sync.Mutex
+	var f *kube.Forwarding
+	return top.Source{
+		Name:   pod,
+		Client: &http.Client{},
+		Reach: func(start context.Context) (string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if f == nil || f.Ended() {
+				var err error
+				if f, err = ctl.Forward(ctx, start, pod, port); err != nil {
+					return "", err
+				}
+			}
+			return metricsURL(f.Address, port)
+		},
+		Lost: func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if f != nil {
+				f.Close()
+				f = nil
+			}
+		},
+	}
 }
 
 // printOnce prints a table of two samples.

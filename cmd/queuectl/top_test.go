@@ -96,22 +96,46 @@ func (s *terminal) shows(t *testing.T, what string) {
 	}
 }
 
-func TestTopShowsAGateInATerminal(t *testing.T) {
+// startTop runs queuectl top in a pseudo-terminal, until quit is called.
+func startTop(t *testing.T, args ...string) (screen *terminal, quit func()) {
+	t.Helper()
 	binary := filepath.Join(t.TempDir(), "queuectl")
 	if text, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	hold := make(chan struct{})
-	serving, metrics := startGate(t, hold)
-	top := exec.Command(binary, "top", "--port", strconv.Itoa(metrics), "--interval", "100ms")
+	top := exec.Command(binary, append([]string{"top", "--interval", "100ms"}, args...)...)
 	top.Env = append(os.Environ(), "TERM=xterm-256color")
 	tty, err := pty.StartWithSize(top, &pty.Winsize{Rows: 24, Cols: 120})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tty.Close()
-	screen := &terminal{}
+	screen, ended := &terminal{}, make(chan error, 1)
 	go io.Copy(screen, tty)
+	go func() { ended <- top.Wait() }()
+	t.Cleanup(func() {
+		_ = top.Process.Kill()
+		_ = tty.Close()
+	})
+	return screen, func() {
+		t.Helper()
+		if _, err := tty.Write([]byte("q")); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("ended with %v", err)
+			}
+		case <-time.After(testTimeout):
+			t.Error("q does not end it")
+		}
+	}
+}
+
+func TestTopShowsAGateInATerminal(t *testing.T) {
+	hold := make(chan struct{})
+	serving, metrics := startGate(t, hold)
+	screen, quit := startTop(t, "--port", strconv.Itoa(metrics))
 	screen.shows(t, "IN FLIGHT")
 	screen.shows(t, "0/2")
 	screen.shows(t, "readiness    ready")
@@ -130,20 +154,37 @@ func TestTopShowsAGateInATerminal(t *testing.T) {
 	close(hold)
 	clients.Wait()
 	screen.shows(t, "served")
-	if _, err := tty.Write([]byte("q")); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- top.Wait() }()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("ended with %v", err)
+	quit()
+}
+
+// gatePage serves the metrics of a gate with so many in flight.
+func gatePage(t *testing.T, inFlight int) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "queuegate_in_flight_requests %d\nqueuegate_concurrency_limit 9\nprocess_start_time_seconds %d\n", inFlight, 1000+inFlight)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestTopShowsThatAPodGoesAndComesBack(t *testing.T) {
+	first, second := gatePage(t, 1), gatePage(t, 2)
+	where := filepath.Join(t.TempDir(), "where")
+	forwardTo := func(s *httptest.Server) {
+		if err := os.WriteFile(where, []byte(s.Listener.Addr().String()), 0o600); err != nil {
+			t.Fatal(err)
 		}
-	case <-time.After(testTimeout):
-		_ = top.Process.Kill()
-		t.Error("q does not end it")
 	}
+	forwardTo(first)
+	fakeKubectl(t, fmt.Sprintf("echo \"Forwarding from $(cat %s) -> 9091\"\nexec sleep 60\n", where))
+	screen, quit := startTop(t, "pod/web-0")
+	screen.shows(t, "1/9")
+	first.CloseClientConnections()
+	first.Close()
+	screen.shows(t, "no answer since")
+	forwardTo(second) // a new process of kubectl finds it
+	screen.shows(t, "2/9")
+	quit()
 }
 
 func TestTopWithoutATerminalPrintsOneTable(t *testing.T) {

@@ -98,31 +98,62 @@ func (k *Kubectl) Pods(ctx context.Context, selector string) ([]Pod, error) {
 
 var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) ->`)
 
-// Forward makes a port of a pod reachable until ctx ends, and returns where.
-func (k *Kubectl) Forward(ctx context.Context, pod string, port int) (address string, err error) {
+// Forwarding is a port of a pod that is reachable here.
+type Forwarding struct {
+	Address string
+	cancel  context.CancelFunc
+	ended   chan struct{}
+}
+
+// Ended reports that kubectl has given up, as it does when the pod goes.
+func (f *Forwarding) Ended() bool {
+	select {
+	case <-f.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close ends it.
+func (f *Forwarding) Close() { f.cancel() }
+
+// Forward makes a port of a pod reachable until ctx ends or Close. It waits for
+// that as long as start lasts.
+func (k *Kubectl) Forward(ctx, start context.Context, pod string, port int) (*Forwarding, error) {
+	ctx, cancel := context.WithCancel(ctx)
 	cmd := k.command(ctx, "port-forward", "pod/"+pod, fmt.Sprintf(":%d", port), "--address", "127.0.0.1")
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
+	failed := func(err error) error {
+		cancel()
+		if start.Err() != nil {
+			err = errors.New("no answer in time")
+		}
+		return fmt.Errorf("kubectl port-forward pod/%s: %w", pod, because(err, &complaints))
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return "", err
+		return nil, failed(err)
 	}
 	if err := cmd.Start(); err != nil {
-		return "", fmt.Errorf("kubectl port-forward: %w", err)
+		return nil, failed(err)
 	}
+	began := context.AfterFunc(start, cancel)
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		if m := forwarding.FindStringSubmatch(lines.Text()); m != nil {
+		if m := forwarding.FindStringSubmatch(lines.Text()); m != nil && began() {
+			f := &Forwarding{m[1], cancel, make(chan struct{})}
 			go func() {
+				defer close(f.ended)
 				_, _ = io.Copy(io.Discard, out) // a line for each connection
 				_ = cmd.Wait()
 			}()
-			return m[1], nil
+			return f, nil
 		}
 	}
-	err = cmd.Wait()
-	if err == nil {
+	if err = cmd.Wait(); err == nil {
 		err = errors.New("it ended")
 	}
-	return "", fmt.Errorf("kubectl port-forward pod/%s: %w", pod, because(err, &complaints))
+	return nil, failed(err)
 }

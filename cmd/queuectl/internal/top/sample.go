@@ -29,6 +29,7 @@ type Sample struct {
 	Containers  map[string]string      // state by name
 	Transitions map[transition]float64 // counts of changes of state
 	Version     string
+	Started     float64 // Unix time of its start; 0 = not said
 }
 
 // transition is a change of a container's state, and why.
@@ -36,25 +37,40 @@ type transition struct{ container, state, cause string }
 
 // Source is where a gate's metrics are.
 type Source struct {
-	Name   string
-	URL    string
+	Name string
+	// Reach returns the URL, which may change from one call to the next.
+	Reach func(context.Context) (string, error)
+	// Lost is called when there was no answer there; nil = nothing to do.
+	Lost   func()
 	Client *http.Client
+}
+
+// At is a source that stays where it is.
+func At(name, url string) Source {
+	return Source{Name: name, Reach: func(context.Context) (string, error) { return url, nil }, Client: &http.Client{}}
 }
 
 // Fetch reads a sample.
 func (s *Source) Fetch(ctx context.Context) (*Sample, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+	url, err := s.Reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("Accept", "text/plain")
 	response, err := s.Client.Do(request)
 	if err != nil {
+		if s.Lost != nil {
+			s.Lost()
+		}
 		return nil, err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("GET %s: %s", s.URL, response.Status)
+		return nil, fmt.Errorf("GET %s: %s", url, response.Status)
 	}
 	return read(io.LimitReader(response.Body, 16<<20), time.Now())
 }
@@ -72,7 +88,8 @@ func read(page io.Reader, now time.Time) (*Sample, error) {
 	s := &Sample{At: now, Limit: math.Inf(1), Outcomes: map[string]float64{}, Latency: map[float64]float64{},
 		Containers: map[string]string{}, Transitions: map[transition]float64{}}
 	for name, to := range map[string]*float64{"queuegate_in_flight_requests": &s.InFlight, "queuegate_concurrency_limit": &s.Limit,
-		"kn_serving_queue_depth": &s.Queued, "revision_queue_depth": &s.Queued, "queuegate_queue_capacity": &s.Capacity} {
+		"kn_serving_queue_depth": &s.Queued, "revision_queue_depth": &s.Queued, "queuegate_queue_capacity": &s.Capacity,
+		"process_start_time_seconds": &s.Started} {
 		for _, m := range families[name].GetMetric() {
 			*to = value(m)
 		}
@@ -141,7 +158,7 @@ func (g *Gate) Add(s *Sample, err error) {
 	if g.Err = err; err != nil {
 		return
 	}
-	if last := g.Last(); last != nil && total(s.Outcomes) < total(last.Outcomes) {
+	if last := g.Last(); last != nil && (total(s.Outcomes) < total(last.Outcomes) || s.Started != last.Started) {
 		g.Samples, g.causes = nil, nil // it has started anew
 	}
 	g.noteCauses(s)
@@ -193,8 +210,10 @@ func (g *Gate) noteCauses(s *Sample) {
 func (g *Gate) Readiness() (ready bool, text string) {
 	s := g.Last()
 	switch {
-	case g.Err != nil:
+	case g.Err != nil && s == nil:
 		return false, "no answer"
+	case g.Err != nil:
+		return false, "no answer since " + s.At.Format(time.TimeOnly)
 	case s == nil:
 		return false, "…"
 	}
@@ -224,7 +243,7 @@ type Rates struct {
 // refusals are what the gate turns away to protect the container; okay is what
 // has come to its end.
 var (
-	refusals = []string{"queue-full", "queue-wait-expired", "out-of-memory-budget", "shutting-down"}
+	refusals = []string{"queue-full", "queue-wait-expired", "deadline-exceeded", "out-of-memory-budget", "shutting-down", "not-ready"}
 	okay     = []string{"served", "tunnelled", "probed"}
 	clients  = []string{"client-gone", "bad-request", "target-too-long", "head-too-large", "expectation-failed", "method-not-allowed",
 		"coding-not-implemented", "version-not-supported", "head-timeout", "probe-rejected", "plaintext-refused"}
@@ -234,7 +253,7 @@ var (
 func (g *Gate) Rates() Rates {
 	r := Rates{P50: math.NaN(), P99: math.NaN(), Outcomes: map[string]float64{}}
 	last := g.Last()
-	if last == nil || len(g.Samples) < 2 {
+	if g.Err != nil || last == nil || len(g.Samples) < 2 {
 		return r
 	}
 	first := g.Samples[0]

@@ -7,6 +7,9 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,7 +87,7 @@ func TestReadinessIsShownWithItsCause(t *testing.T) {
 		{page(0, 0, 0, 0, "ready", "", 1), nil, "ready"},
 		{page(0, 0, 0, 0, "failing", "status", 4), nil, "web failing (status)"},
 		{page(0, 0, 0, 0, "failing", "status", 4), nil, "web failing (status)"}, // nothing new
-		{"", errors.New("refused"), "no answer"},
+		{"", errors.New("refused"), "no answer since " + time.Unix(1003, 0).Format(time.TimeOnly)},
 	} {
 		var s *Sample
 		if c.err == nil {
@@ -109,17 +112,18 @@ func TestLegacyNamesAndPagesOfOthers(t *testing.T) {
 	}
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	if _, err := (&Source{URL: server.URL, Client: http.DefaultClient}).Fetch(context.Background()); err == nil || !strings.Contains(err.Error(), "404") {
+	source := At("x", server.URL)
+	if _, err := source.Fetch(context.Background()); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Error(err)
 	}
 }
 
 func TestTheViewFitsAndListensToKeys(t *testing.T) {
-	m := NewModel(context.Background(), []Source{{Name: "web-1"}, {Name: strings.Repeat("long", 40)}}, time.Second)
+	m := NewModel(context.Background(), []Source{{Name: "web-1"}, {Name: strings.Repeat("long", 40)}}, nil, time.Second)
 	m.Update(tea.WindowSizeMsg{Width: 100, Height: 30})
 	for i := range 3 {
-		m.Update(fetched{0, sample(t, time.Duration(i)*time.Second, page(i, 0, 100*i, 0, "ready", "", 1)), nil})
-		m.Update(fetched{1, nil, errors.New("no route " + strings.Repeat("x", 200))})
+		m.Update(fetched{m.gates[0], sample(t, time.Duration(i)*time.Second, page(i, 0, 100*i, 0, "ready", "", 1)), nil})
+		m.Update(fetched{m.gates[1], nil, errors.New("no route " + strings.Repeat("x", 200))})
 	}
 	for range 2 {
 		for line := range strings.Lines(m.View()) {
@@ -133,7 +137,7 @@ func TestTheViewFitsAndListensToKeys(t *testing.T) {
 		t.Errorf("got\n%s", view)
 	}
 	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("p")})
-	m.Update(fetched{0, sample(t, 9*time.Second, page(7, 0, 900, 0, "ready", "", 1)), nil})
+	m.Update(fetched{m.gates[0], sample(t, 9*time.Second, page(7, 0, 900, 0, "ready", "", 1)), nil})
 	if view := m.View(); !strings.Contains(view, "PAUSED") || strings.Contains(view, "7/10") {
 		t.Errorf("got\n%s", view)
 	}
@@ -142,4 +146,69 @@ func TestTheViewFitsAndListensToKeys(t *testing.T) {
 	}
 	m.Update(tea.WindowSizeMsg{Width: 20, Height: 5})
 	_ = m.View()
+}
+
+func TestAGateThatDoesNotAnswerShowsNothingOld(t *testing.T) {
+	g := &Gate{Source: Source{Name: "web"}}
+	for i := range 3 {
+		g.Add(sample(t, time.Duration(i)*time.Second, page(3, 2, 100*i, 0, "ready", "", 1)), nil)
+	}
+	if line := Table([]*Gate{g}, 200)[1]; !strings.Contains(line, "3/10") || !strings.Contains(line, " yes ") {
+		t.Error(line)
+	}
+	g.Add(nil, errors.New("refused"))
+	if line := Table([]*Gate{g}, 200)[1]; strings.Contains(line, "/10") || !strings.Contains(line, " no ") || !strings.Contains(line, "no answer since") || g.Rates().Requests != 0 {
+		t.Error(line)
+	}
+	g.Add(sample(t, 9*time.Second, page(4, 0, 200, 0, "ready", "", 1)+"process_start_time_seconds 5\n"), nil)
+	if len(g.Samples) != 1 {
+		t.Errorf("%d samples of another process", len(g.Samples)-1)
+	}
+	if line := Table([]*Gate{g}, 200)[1]; !strings.Contains(line, "4/10") {
+		t.Error(line)
+	}
+}
+
+func TestPodsComeAndGo(t *testing.T) {
+	m := NewModel(context.Background(), []Source{{Name: "a"}, {Name: "b"}}, func(context.Context) ([]Source, error) { return nil, nil }, time.Second)
+	m.Update(tea.WindowSizeMsg{Width: 100, Height: 30})
+	gone := m.gates[0]
+	m.Update(tea.KeyMsg{Type: tea.KeyDown})
+	m.Update(fetched{m.gates[1], sample(t, 0, page(7, 0, 1, 0, "ready", "", 1)), nil})
+	m.Update(listed{[]Source{{Name: "b"}, {Name: "c"}}, nil})
+	if view := m.View(); len(m.gates) != 2 || m.gates[m.selected].Name != "b" || !strings.Contains(view, "7/10") || !strings.Contains(view, "\nlimit ") {
+		t.Errorf("got\n%s", view)
+	}
+	if _, next := m.Update(tick{gone}); next != nil {
+		t.Error("the pod that is gone is asked again")
+	}
+	m.Update(listed{nil, errors.New("kubectl: no cluster")})
+	if view := m.View(); len(m.gates) != 2 || !strings.Contains(view, "no cluster") {
+		t.Errorf("got\n%s", view)
+	}
+	m.Update(listed{nil, nil})
+	m.Update(tea.KeyMsg{Type: tea.KeyDown})
+	if view := m.View(); !strings.Contains(view, "no pod runs") {
+		t.Errorf("got\n%s", view)
+	}
+}
+
+func TestOutcomesAreThoseOfTheGate(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/logs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := slices.Concat(refusals, okay, clients)
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| (\\d+) \\|").FindAllStringSubmatch(string(text), -1) {
+		if name, status := m[1], m[2]; status < "500" && !slices.Contains(listed, name) {
+			t.Errorf("%s (%s) is counted as failed", name, status)
+		}
+		listed = slices.DeleteFunc(listed, func(name string) bool { return name == m[1] })
+	}
+	if len(listed) != 1 || listed[0] != "served" { // whose status is the container's
+		t.Errorf("the gate has no %v", listed)
+	}
+	if !slices.Contains(refusals, "deadline-exceeded") {
+		t.Error("a request that is not begun is refused")
+	}
 }

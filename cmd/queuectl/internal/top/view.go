@@ -16,19 +16,28 @@ import (
 // fetchTimeout bounds how long a gate may take to say what it does.
 const fetchTimeout = 3 * time.Second
 
+// listEvery is how often the gates that there are are listed.
+const listEvery = 5 * time.Second
+
+// List returns the gates that there are now.
+type List func(context.Context) ([]Source, error)
+
 // Model is the live view.
 type Model struct {
 	ctx           context.Context
 	gates         []*Gate
+	list          List
+	listErr       error
 	interval      time.Duration
 	selected      int
 	width, height int
 	paused        bool
 }
 
-// NewModel shows these gates, asked at this interval until ctx ends.
-func NewModel(ctx context.Context, sources []Source, interval time.Duration) *Model {
-	m := &Model{ctx: ctx, interval: interval, width: 80, height: 24}
+// NewModel shows these gates, asked at this interval until ctx ends. With list
+// they come and go by name as it says.
+func NewModel(ctx context.Context, sources []Source, list List, interval time.Duration) *Model {
+	m := &Model{ctx: ctx, list: list, interval: interval, width: 80, height: 24}
 	for _, s := range sources {
 		m.gates = append(m.gates, &Gate{Source: s})
 	}
@@ -36,25 +45,29 @@ func NewModel(ctx context.Context, sources []Source, interval time.Duration) *Mo
 }
 
 type (
-	tick    int // of the gate
+	tick    struct{ gate *Gate }
 	fetched struct {
-		gate   int
+		gate   *Gate
 		sample *Sample
 		err    error
+	}
+	listed struct {
+		sources []Source
+		err     error
 	}
 )
 
 // Init asks all gates.
 func (m *Model) Init() tea.Cmd {
-	var all []tea.Cmd
-	for i := range m.gates {
-		all = append(all, m.fetch(i))
+	all := []tea.Cmd{m.listLater()}
+	for _, g := range m.gates {
+		all = append(all, m.fetch(g))
 	}
 	return tea.Batch(all...)
 }
 
-func (m *Model) fetch(gate int) tea.Cmd {
-	source := m.gates[gate].Source
+func (m *Model) fetch(gate *Gate) tea.Cmd {
+	source := gate.Source
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(m.ctx, fetchTimeout)
 		defer cancel()
@@ -63,18 +76,60 @@ func (m *Model) fetch(gate int) tea.Cmd {
 	}
 }
 
+func (m *Model) listLater() tea.Cmd {
+	if m.list == nil {
+		return nil
+	}
+	return tea.Tick(listEvery, func(time.Time) tea.Msg {
+		ctx, cancel := context.WithTimeout(m.ctx, listEvery)
+		defer cancel()
+		sources, err := m.list(ctx)
+		return listed{sources, err}
+	})
+}
+
+// replace makes the gates those of a list: what is known of those that stay is
+// kept, and begins for the new ones.
+func (m *Model) replace(sources []Source) tea.Cmd {
+	var begin []tea.Cmd
+	var gates []*Gate
+	selected := 0
+	for _, s := range sources {
+		i := slices.IndexFunc(m.gates, func(g *Gate) bool { return g.Name == s.Name })
+		if i < 0 {
+			g := &Gate{Source: s}
+			gates = append(gates, g)
+			begin = append(begin, m.fetch(g))
+			continue
+		}
+		if i == m.selected {
+			selected = len(gates)
+		}
+		gates = append(gates, m.gates[i])
+	}
+	m.gates, m.selected = gates, selected
+	return tea.Batch(begin...)
+}
+
 // Update takes a sample, a key or a new size.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case tick:
-		return m, m.fetch(int(msg))
+		if slices.Contains(m.gates, msg.gate) {
+			return m, m.fetch(msg.gate)
+		}
 	case fetched:
 		if !m.paused {
-			m.gates[msg.gate].Add(msg.sample, msg.err)
+			msg.gate.Add(msg.sample, msg.err)
 		}
-		return m, tea.Tick(m.interval, func(time.Time) tea.Msg { return tick(msg.gate) })
+		return m, tea.Tick(m.interval, func(time.Time) tea.Msg { return tick{msg.gate} })
+	case listed:
+		if m.listErr = msg.err; msg.err != nil || m.paused {
+			return m, m.listLater()
+		}
+		return m, tea.Batch(m.replace(msg.sources), m.listLater())
 	case tea.KeyMsg:
 		switch msg.String() {
 		case "q", "esc", "ctrl+c":
@@ -82,7 +137,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		case "up", "k":
 			m.selected = max(0, m.selected-1)
 		case "down", "j":
-			m.selected = min(len(m.gates)-1, m.selected+1)
+			m.selected = max(0, min(len(m.gates)-1, m.selected+1))
 		case "p", " ":
 			m.paused = !m.paused
 		}
@@ -115,7 +170,15 @@ func (m *Model) View() string {
 		}
 		b.WriteString(line + "\n")
 	}
-	b.WriteString("\n" + m.details(m.gates[m.selected]))
+	b.WriteString("\n")
+	if len(m.gates) == 0 {
+		b.WriteString("no pod runs\n")
+	} else {
+		b.WriteString(m.details(m.gates[m.selected]))
+	}
+	if m.listErr != nil {
+		b.WriteString(bad.Render(cut(m.listErr.Error(), m.width)) + "\n")
+	}
 	keys := "q quit   p pause"
 	if len(m.gates) > 1 {
 		keys += "   up, down select"
@@ -137,11 +200,19 @@ func (m *Model) details(g *Gate) string {
 	if last == nil {
 		return ""
 	}
-	b.WriteString(bold.Render(cut(fmt.Sprintf("%s  %s", g.Name, last.Version), m.width)) + "\n")
+	title := fmt.Sprintf("%s  %s", g.Name, last.Version)
+	if last.Started > 0 {
+		up := last.At.Sub(time.Unix(int64(last.Started), 0)).Truncate(time.Second)
+		title += fmt.Sprintf("  up %s", up)
+	}
+	b.WriteString(bold.Render(cut(title, m.width)) + "\n")
 	_, readiness := g.Readiness()
 	b.WriteString(cut("readiness    "+readiness, m.width) + "\n")
 	b.WriteString(cut("concurrency  "+chart(g.Samples, m.width-13, func(s *Sample) float64 { return s.InFlight + s.Queued }), m.width) + "\n")
 	b.WriteString(cut("queue        "+chart(g.Samples, m.width-13, func(s *Sample) float64 { return s.Queued }), m.width) + "\n")
+	if !math.IsInf(last.Limit, 1) {
+		b.WriteString(cut("limit        "+chart(g.Samples, m.width-13, func(s *Sample) float64 { return s.Limit })+fmt.Sprintf(", now %.0f", last.Limit), m.width) + "\n")
+	}
 	outcomes := g.Rates().Outcomes
 	names := slices.SortedFunc(maps.Keys(outcomes), func(x, y string) int {
 		if outcomes[x] != outcomes[y] {
@@ -163,7 +234,7 @@ var bars = []rune("▁▂▃▄▅▆▇█")
 
 // chart draws the last samples, the latest at the right.
 func chart(samples []*Sample, width int, of func(*Sample) float64) string {
-	samples = samples[max(0, len(samples)-max(1, width-8)):]
+	samples = samples[max(0, len(samples)-max(1, width-18)):]
 	most := 0.0
 	for _, s := range samples {
 		most = max(most, of(s))
@@ -196,7 +267,7 @@ func Table(gates []*Gate, width int) []string {
 		}
 		r := g.Rates()
 		inFlight, queue := "-", "-"
-		if s := g.Last(); s != nil {
+		if s := g.Last(); s != nil && g.Err == nil {
 			inFlight, queue = of(s.InFlight, s.Limit), of(s.Queued, s.Capacity)
 		}
 		lines = append(lines, cut(fmt.Sprintf(form, names, cut(g.Name, names), yes, perSecond(r.Requests), inFlight, queue, seconds(r.P50), seconds(r.P99),
