@@ -343,3 +343,53 @@ func TestAPanicEndsWhatItHappenedInAndNothingElse(t *testing.T) {
 		}
 	})
 }
+
+// TestARequestThatNeverLeftIsSentAgain: the container had stopped reading when
+// it came, and its connection ends.
+func TestARequestThatNeverLeftIsSentAgain(t *testing.T) {
+	end := make(chan struct{})
+	stop := sync.OnceFunc(func() { close(end) })
+	defer stop()
+	up := serveFrames(t, []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 1 << 30}}, func(p *peer, f http2.Frame) bool {
+		switch f := f.(type) {
+		case *http2.MetaHeadersFrame:
+			if p.number > 1 || field(f, ":path") == "/works" {
+				p.answer(f.StreamID, "again")
+				return true
+			}
+			_ = p.do(func() error { return p.WriteWindowUpdate(0, 1<<30) })
+			<-end
+			return false
+		}
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	c := r.dial()
+	c.works()
+	const each = 48 << 10
+	uploads := []uint32{}
+	sent := -65_535
+	until(t, "frames that the container does not take", func() (stuck bool) {
+		c.mu.Lock()
+		room := int(c.window) - sent
+		c.mu.Unlock()
+		if room >= each {
+			id := c.open(false, request("POST", "/upload")...)
+			for range each / (16 << 10) {
+				_ = c.data(id, false, strings.Repeat("x", 16<<10))
+			}
+			uploads, sent = append(uploads, id), sent+each
+		}
+		r.on(func() { stuck = r.part.pool.conns[0].pending() >= outBytes })
+		return stuck
+	})
+	ids := []uint32{c.open(true, request("POST", "/")...), c.get("/")}
+	until(t, "all requests", func() bool { return r.gate.Admission.InFlight() == len(uploads)+2 })
+	stop()
+	for _, id := range ids {
+		c.want(id, "200", "again")
+	}
+	if g := c.await(uploads[0]); g.status() != "502" {
+		t.Errorf("what had left: %+v", g)
+	}
+}

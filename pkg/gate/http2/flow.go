@@ -35,12 +35,11 @@ type flow struct {
 	kept      []byte // all that was taken, while keeps
 	again     int    // octets that come for the second time: the windows have them back
 
-	lastData int    // where the header of the last DATA frame stands in the link's out
-	batch    uint32 // in which that is so
-	started  bool   // the head has been written
-	finished bool   // END_STREAM has been written
-	queued   bool   // stands in the link's line
-	turn     int    // octets that may be added although others stand there
+	lastData int64 // the place of the last DATA frame, if any
+	started  bool  // the head has been written
+	finished bool  // END_STREAM has been written
+	queued   bool  // stands in the link's line
+	turn     int   // octets that may be added although others stand there
 }
 
 func (f *flow) open(l *link, x *gate.Exchange, id uint32, state h2.State) {
@@ -288,9 +287,8 @@ func (f *flow) Put(p []byte) int {
 		if n == 0 {
 			break
 		}
-		b := l.room()
-		f.lastData, f.batch = len(b), l.batch
-		b = h2.AppendDataHeader(b, f.id, n, false)
+		f.lastData = l.place()
+		b := h2.AppendDataHeader(l.room(), f.id, n, false)
 		l.hold(append(b, p[done:done+n]...))
 		f.send.Take(n)
 		l.send.Take(n)
@@ -339,19 +337,12 @@ func (f *flow) Finish(trailers []byte) {
 		start := len(b)
 		b = wire.AppendTrailers(h2.BeginHeaders(b), &l.hpack().enc, trailers)
 		l.hold(h2.EndHeaders(b, start, f.id, true, int(l.settings.MaxFrame)))
-	case f.lastData >= 0 && f.batch == l.batch && l.out != nil && f.lastData >= l.o && f.lastData < len(l.out.b) && f.started && f.hasData():
-		l.out.b[f.lastData+4] |= byte(h2.FlagEndStream)
+	case f.lastData > 0 && f.lastData >= l.seen && l.out != nil: // it can still be changed
+		l.out.b[l.o+int(f.lastData-l.gone)+4] |= byte(h2.FlagEndStream)
 	default:
 		l.hold(h2.AppendDataHeader(l.room(), f.id, 0, true))
 	}
 	f.sent(h2.OnDataEnd)
-}
-
-// hasData reports whether lastData points at a frame of this stream.
-func (f *flow) hasData() bool {
-	b := f.l.out.b[f.lastData:]
-	return len(b) > h2.FrameHeaderLen && h2.Type(b[3]) == h2.Data &&
-		uint32(b[5])<<24|uint32(b[6])<<16|uint32(b[7])<<8|uint32(b[8]) == f.id
 }
 
 // sent moves the state on for a frame that is written.

@@ -26,10 +26,11 @@ type link struct {
 	settings h2.PeerSettings
 	send     h2.SendWindow
 	recv     h2.ReceiveWindow
-	maxList  int32  // octets of a head that comes, after decoding
-	part     int32  // octets of the gate's budget of heads that what is not complete takes
-	waits    int32  // octets of frames that wait, as the engine has been told
-	batch    uint32 // counts flushes
+	maxList  int32 // octets of a head that comes, after decoding
+	part     int32 // octets of the gate's budget of heads that what is not complete takes
+	waits    int32 // octets of frames that wait, as the engine has been told
+	gone     int64 // octets that the socket has taken
+	seen     int64 // octets of which the peer may have some, or all
 	acks     h2.SettingsAcks
 	metered  bool // what is not complete comes from the gate's budget of heads
 	eager    bool // what comes is given back to the window of the connection at once
@@ -238,6 +239,10 @@ func (l *link) pending() int {
 	return len(l.out.b) - l.o
 }
 
+// place is where what is held next will stand among all octets of the
+// connection.
+func (l *link) place() int64 { return l.gone + int64(l.pending()) }
+
 // full reports that streams are to wait until the peer has read.
 func (l *link) full() bool { return l.pending() >= l.outLimit() }
 
@@ -277,7 +282,11 @@ func (l *link) flush() {
 			break
 		}
 		l.o += n
+		l.gone += int64(n)
 		l.meter.Written()
+	}
+	if l.seen = l.gone; l.wire.Layered() { // has encoded what it was given
+		l.seen = l.place()
 	}
 	switch {
 	case l.broken || l.o == len(l.out.b):

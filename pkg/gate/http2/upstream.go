@@ -12,7 +12,7 @@ type upStream struct {
 	flow
 	conn        *upConn
 	method      []byte
-	first       uint32 // the link's batch in which the head was written
+	headAt      int64  // the place of the head among the octets of the connection
 	reused      bool   // the connection had carried a request before
 	tunnel      bool   // extended CONNECT
 	accept      []byte // of that of a client of HTTP/1: what its 101 says
@@ -39,11 +39,12 @@ func (s *upStream) Send(c gate.ClientSide) {
 	}
 	s.method, s.tunnel = req.Method, req.Protocol != nil
 	end := !s.tunnel && (req.Body == wire.NoBody || req.Body == wire.BodyLength && req.Length == 0)
+	s.headAt = u.place()
 	b := u.room()
 	start := len(b)
 	b = req.AppendHTTP2(h2.BeginHeaders(b), &u.hpack().enc, peer, u.eng.worker.Host, u.eng.cfg.Scheme)
 	u.hold(h2.EndHeaders(b, start, s.id, end, int(u.settings.MaxFrame)))
-	s.first, s.started, s.finished = u.batch, true, end
+	s.started, s.finished = true, end
 	if end {
 		s.sent(h2.OnHeadersEnd)
 	} else {
@@ -216,7 +217,7 @@ func (s *upStream) Response() *wire.Response { return &s.res }
 func (s *upStream) Status() int { return s.res.Status }
 
 // Sent is gate.UpstreamSide.
-func (s *upStream) Sent() bool { return s.started && s.l.batch != s.first }
+func (s *upStream) Sent() bool { return s.started && s.headAt < s.l.seen }
 
 // Heard is gate.UpstreamSide.
 func (s *upStream) Heard() bool { return s.heard }
