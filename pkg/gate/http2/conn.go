@@ -380,7 +380,7 @@ func (c *conn) data(f *h2.Frame) *h2.Error {
 		if len(f.Payload) == 0 && !f.EndStream {
 			return nil // has been counted
 		}
-		return c.ignored()
+		return c.ignored(len(f.Payload))
 	}
 	if !f.CarriesNothing() {
 		c.meter.Useful(len(f.Payload))
@@ -416,7 +416,7 @@ func (c *conn) headers(f *h2.Frame) *h2.Error {
 			return err
 		}
 		if s == nil {
-			return c.ignored()
+			return c.ignored(0)
 		}
 		c.meter.Useful(0)
 		if err := s.receiveTrailers(h, f); err != nil {
@@ -429,14 +429,14 @@ func (c *conn) headers(f *h2.Frame) *h2.Error {
 			_, err = c.admits(f.Stream, event)
 		}
 		if err == nil {
-			err = c.ignored()
+			err = c.ignored(0)
 		}
 		return err
 	}
 	c.peers.Open(f.Stream)
 	c.meter.Useful(0)
 	if c.state == refusing && f.Stream > c.last || c.state == closing {
-		c.remember(f.Stream, h2.ResetByUs) // GOAWAY has said that it is not served
+		c.shut(f.Stream) // GOAWAY has said that it is not served
 		return nil
 	}
 	return c.openStream(h, f, event)

@@ -360,6 +360,23 @@ func TestAShutdownWaitsForAStreamThatItsClientHadBegun(t *testing.T) {
 	}
 }
 
+// TestWhatComesOnAStreamThatTheGateHasResetIsNoFault: the client cannot have
+// known when it sent it.
+func TestWhatComesOnAStreamThatTheGateHasResetIsNoFault(t *testing.T) {
+	r := newRig(t, serveH2C(t, func(http.ResponseWriter, *http.Request) {}))
+	c := r.dial()
+	c.works()
+	id := c.open(false, request("POST", "/")...)
+	if g := c.await(id); g.status() != "200" {
+		t.Fatalf("%+v", g)
+	}
+	until(t, "a reset", func() bool { return c.of(id).reset })
+	c.flood(20_000, func(uint32) []byte { return frame(h2.Data, 0, id, "x") })
+	c.works()
+	c.flood(1_000_000, func(uint32) []byte { return frame(h2.Data, 0, id, "x") })
+	c.wantGoAway(http2.ErrCodeEnhanceYourCalm)
+}
+
 func TestADrainServesAClientWhoseFirstBytesAreOnTheWire(t *testing.T) {
 	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
 		for _, first := range []int{0, 5, len(h2.Preface)} {

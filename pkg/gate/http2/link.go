@@ -181,9 +181,9 @@ func (l *link) count(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// ignored counts a frame of a stream that is closed, which the peer may not
-// have known.
-func (l *link) ignored() *h2.Error { return l.meter.Empty(l.eng.loop.Now()) }
+// ignored counts a frame with n octets of a stream that is closed, which the peer
+// may not have known.
+func (l *link) ignored(n int) *h2.Error { return l.meter.Late(n, l.eng.loop.Now()) }
 
 // applySettings takes the peer's SETTINGS. each is called with the changes of
 // the streams' windows.
@@ -268,7 +268,6 @@ func (l *link) account() {
 // flush writes what waits.
 func (l *link) flush() {
 	l.atEnd = false
-	l.batch++
 	if l.out == nil || l.broken || !l.wire.Open() {
 		return
 	}

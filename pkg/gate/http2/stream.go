@@ -143,9 +143,16 @@ var errNoMemory = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h
 // refuseStream resets a stream that has not come into being.
 func (c *conn) refuseStream(id uint32, code h2.Code, fault h2.Fault) *h2.Error {
 	c.fault(fault)
-	c.remember(id, h2.ResetByUs)
+	c.shut(id)
 	c.hold(h2.AppendRSTStream(c.room(), id, code))
 	return c.countReset()
+}
+
+// shut notes that a stream has not come into being, and what may still come of it.
+func (c *conn) shut(id uint32) {
+	c.remember(id, h2.ResetByUs)
+	w := h2.NewReceiveWindow(streamWindow)
+	c.meter.Expect(&w, &c.recv)
 }
 
 // receiveTrailers takes the field block behind a request's body.
@@ -294,6 +301,9 @@ func (s *stream) sendReset(code h2.Code) {
 	}
 	s.sent(h2.OnReset)
 	s.flow.reset = true
+	if !s.over {
+		s.l.meter.Expect(&s.recv, &s.l.recv)
+	}
 	if !s.l.broken {
 		s.l.hold(h2.AppendRSTStream(s.l.room(), s.id, code))
 	}

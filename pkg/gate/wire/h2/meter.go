@@ -28,6 +28,7 @@ type Meter struct {
 	empty  uint32
 	earned uint32
 	unread uint32
+	late   uint32 // octets that may come on streams that we have reset
 }
 
 // Reset notes that a stream was reset, by the peer or by us because of the
@@ -58,6 +59,23 @@ func (m *Meter) Empty(now int64) *Error {
 		return errEmpty
 	}
 	return nil
+}
+
+// Expect notes that we have reset a stream on which the peer may still send what
+// stream has left, before it knows of it (RFC 9113 section 5.1), and on all of
+// them together no more than connection has.
+func (m *Meter) Expect(stream, connection *ReceiveWindow) {
+	m.late = min(m.late+stream.Left(), connection.Left())
+}
+
+// Late notes a received frame with n octets that is for a stream which is over.
+// Those that may have been under way when we reset it are no fault.
+func (m *Meter) Late(n int, now int64) *Error {
+	if n = max(n, 1); n <= int(m.late) {
+		m.late -= uint32(n)
+		return nil
+	}
+	return m.Empty(now)
 }
 
 // Reply notes that an acknowledgement, RST_STREAM or the like waits to be

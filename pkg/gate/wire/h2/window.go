@@ -58,6 +58,9 @@ func NewReceiveWindow(n uint32) ReceiveWindow { return ReceiveWindow{size: int32
 // Size is how large the window gets.
 func (w *ReceiveWindow) Size() uint32 { return uint32(max(w.size, 0)) }
 
+// Left is how much the peer may send, as far as it knows; never negative.
+func (w *ReceiveWindow) Left() uint32 { return uint32(max(w.left, 0)) }
+
 // Receive charges a DATA frame, its padding included. One of nothing always
 // fits, even into a window that is negative.
 func (w *ReceiveWindow) Receive(n uint32, scope Scope) *Error {
