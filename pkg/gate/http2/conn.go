@@ -2,6 +2,7 @@ package http2
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"runtime/debug"
 	"slices"
@@ -46,6 +47,9 @@ type conn struct {
 	last       uint32 // streams beyond it are not served any more, while refusing
 	heads      int32  // octets of the gate's budget that its streams hold
 	dropped    int32  // octets that came while closing
+	toTake     int32  // octets that the client had not taken when it took some last, while closing
+	tookAt     int64  // when that was
+	closeBy    int64  // when closing ends at the latest
 	state      connState
 	live       bool // handle has begun
 	wide       bool // the window is connWindow
@@ -228,6 +232,11 @@ func (c *conn) timedOut() bool {
 	case announced:
 		c.refuse()
 		return c.sock.Open()
+	case closing:
+		if c.takes() {
+			return true
+		}
+		fallthrough
 	default:
 		c.cut()
 		return false
@@ -541,9 +550,27 @@ func (c *conn) abandon() {
 // read (RFC 9112 section 9.6 has the same for HTTP/1).
 func (c *conn) close() {
 	c.state = closing
-	c.until = c.eng.loop.Now() + closeTimeout
-	c.handle.Until(c.until)
+	c.toTake, c.tookAt = math.MaxInt32, c.eng.loop.Now()
+	c.closeBy = c.tookAt + closeTotal
 	c.hold(c.room())
+	c.takes()
+}
+
+// takes reports whether the client may still take what is left for it, or close
+// the connection, and sees to it that it is looked at again.
+func (c *conn) takes() bool {
+	now := c.eng.loop.Now()
+	left := int32(c.pending() + c.sock.Unsent())
+	if left < c.toTake {
+		c.toTake, c.tookAt = left, now
+		c.eng.worker.Departed()
+	}
+	c.until = min(now+closeTimeout, c.closeBy)
+	c.handle.Until(c.until)
+	if left > 0 {
+		return now < min(c.tookAt+replyTimeout, c.closeBy)
+	}
+	return now < c.tookAt+closeTimeout
 }
 
 // maxDropped bounds what is read of a client that goes on sending after the end:

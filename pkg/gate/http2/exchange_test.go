@@ -377,6 +377,64 @@ func TestWhatComesOnAStreamThatTheGateHasResetIsNoFault(t *testing.T) {
 	c.wantGoAway(http2.ErrCodeEnhanceYourCalm)
 }
 
+// TestAClientThatTakesWhatIsLeftForItGetsAll: after the last stream of a drain,
+// and after an error.
+func TestAClientThatTakesWhatIsLeftForItGetsAll(t *testing.T) {
+	for name, end := range map[string]func(r *rig, c *client){
+		"an error": func(_ *rig, c *client) { _ = c.raw(http2.FrameSettings, http2.FlagSettingsAck, 0, "x") },
+		"a drain":  func(r *rig, _ *client) { r.on(func() { r.part.Leave() }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, serveHTTP1(t, pour), func(o *options) { o.little = true })
+			c := r.dialDeaf(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
+			_ = c.WriteWindowUpdate(0, 1<<30)
+			var in *conn
+			sent := 0
+			for pending := 0; pending < 64<<10; sent += 30_000 { // an answer is on its way whole when the next one is asked for
+				_ = c.get("/?30000")
+				until(t, "an answer", func() (whole bool) {
+					r.on(func() {
+						in = r.part.clients.idle.first
+						whole = in != nil && in.peers.Last() == c.last && len(in.streams) == 0
+						pending = in.pending()
+					})
+					return whole
+				})
+			}
+			end(r, c)
+			until(t, "the end", func() (ends bool) {
+				r.on(func() {
+					if in.state == announced { // the round trip has taken too long
+						in.timedOut()
+					}
+					ends = in.state == closing
+				})
+				return ends
+			})
+			got, ticks, part := 0, 0, make([]byte, 8<<10)
+			for {
+				n, err := c.conn.Read(part)
+				if got += n; err != nil {
+					break
+				}
+				r.on(func() {
+					if in.live && in.pending()+in.sock.Unsent() < int(in.toTake) { // as if it had taken the client so long
+						ticks++
+						in.until, in.tookAt = in.eng.loop.Now(), in.tookAt-replyTimeout
+						in.handle.Wake()
+					}
+				})
+			}
+			if ticks == 0 {
+				t.Errorf("the client has been not been looked at")
+			}
+			if got < sent {
+				t.Errorf("%d octets have come", got)
+			}
+		})
+	}
+}
+
 func TestADrainServesAClientWhoseFirstBytesAreOnTheWire(t *testing.T) {
 	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
 		for _, first := range []int{0, 5, len(h2.Preface)} {

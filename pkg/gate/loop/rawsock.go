@@ -42,6 +42,19 @@ func (r *rawSock) Buffered() int {
 	return n
 }
 
+// Unsent is how many bytes that were written the peer has not acknowledged; 0 in
+// simulations.
+func (r *rawSock) Unsent() int {
+	if r.loop.kernel != nil {
+		return 0
+	}
+	n, err := unix.IoctlGetInt(r.fd, unix.TIOCOUTQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // sysRead, sysDiscard and sysSend are raw system calls: they never block, so the
 // scheduler need not know of them. The count is 0 with an error.
 func (r *rawSock) sysRead(b []byte) (int, syscall.Errno) {

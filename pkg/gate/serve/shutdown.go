@@ -21,8 +21,9 @@ const (
 	// unfinishedTimeout bounds how long a shutdown waits for connections after the
 	// last request: for a round trip of a GOAWAY, and for clients that read their
 	// last answers and close. A cut could take answers along that have not been
-	// read.
+	// read; each that closes, and each that takes some, extends the time.
 	unfinishedTimeout = 1500 * time.Millisecond
+	unfinishedTotal   = 10 * time.Second
 )
 
 // shutdown is a routine of the first loop. It counts what is under way, in these
@@ -41,6 +42,7 @@ type shutdown struct {
 	state  shutdownState
 	until  int64 // when the state ends at the latest; of serving: when tunnels may not last any more
 	grace  int64 // until of serving, however often that begins
+	latest int64 // of unfinished: when that ends in any case
 
 	left   atomic.Int32 // loops that have stopped accepting
 	silent atomic.Bool  // nothing has come yet on some connections
@@ -117,7 +119,7 @@ func (d *shutdown) Step() {
 		case shutdownSilent:
 			d.beginServing(now)
 		case shutdownServing:
-			d.state, d.until = shutdownUnfinished, now+int64(unfinishedTimeout)
+			d.state, d.until, d.latest = shutdownUnfinished, now+int64(unfinishedTimeout), now+int64(unfinishedTotal)
 		case shutdownUnfinished:
 			if d.serves(now) {
 				d.state, d.until = shutdownServing, d.grace
@@ -125,6 +127,9 @@ func (d *shutdown) Step() {
 			}
 			d.end()
 		}
+	}
+	if d.state == shutdownUnfinished { // something has got on
+		d.until = min(now+int64(unfinishedTimeout), d.latest)
 	}
 	if d.until > now {
 		d.handle.Until(d.until)

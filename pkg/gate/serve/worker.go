@@ -77,7 +77,8 @@ func (w *Worker) HandOn(fd int, peer netip.AddrPort, read []byte) { w.http2.Adop
 func (w *Worker) Leaving() bool { return w.srv.leaving.Load() }
 
 // Departed makes a shutdown count again: a request, a tunnel or a connection
-// has ended. It may be called from any goroutine.
+// has ended, or a client has taken some of its last answers. It may be called from
+// any goroutine.
 func (w *Worker) Departed() {
 	if w.Leaving() {
 		w.srv.shutdown.handle.Wake()
