@@ -1,11 +1,18 @@
 package http1
 
+import "go.uber.org/atomic"
+
 // connList is a list of client connections. Those that wait stand in the order
 // in which they began to.
-type connList struct{ first, last *conn }
+type connList struct {
+	first, last *conn
+	count       *atomic.Int64 // of those in it, on all loops; nil: nobody counts
+}
 
 func (l *connList) push(c *conn) {
-	c.list = l
+	if c.list = l; l.count != nil {
+		l.count.Inc()
+	}
 	if c.prev = l.last; c.prev != nil {
 		c.prev.next = c
 	} else {
@@ -15,6 +22,9 @@ func (l *connList) push(c *conn) {
 }
 
 func (l *connList) remove(c *conn) {
+	if l.count != nil {
+		l.count.Dec()
+	}
 	if c.prev != nil {
 		c.prev.next = c.next
 	} else {

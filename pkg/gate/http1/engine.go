@@ -18,14 +18,15 @@ type Protocol struct {
 
 	idleAge   gate.IdleAge
 	lingering atomic.Int64 // connections that are closed slowly
+	reading   atomic.Int64 // connections on which a head has begun
 }
 
 // On is serve.Protocol.
 func (p *Protocol) On(w *serve.Worker) serve.Part { return newEngine(p, w) }
 
-// Unfinished is serve.Protocol: a client knows from its answer that the
-// connection ends there.
-func (p *Protocol) Unfinished() int { return 0 }
+// Unfinished is serve.Protocol: a client whose first bytes have come is about to
+// send the others. Any other knows from its answer that the connection ends there.
+func (p *Protocol) Unfinished() int { return int(p.reading.Load()) }
 
 func (p *Protocol) headTimeout() time.Duration {
 	if p.HeadTimeout == 0 {
@@ -50,6 +51,7 @@ type engine struct {
 
 func newEngine(p *Protocol, w *serve.Worker) *engine {
 	e := &engine{gate: w.Gate, cfg: p, worker: w, loop: w.Loop}
+	e.reading.count = &p.reading
 	e.bufs.init(w.Gate, w.Loop)
 	e.sessions.Init(w.Loop, keptSessions, maxSessions, nil)
 	e.pool = Pool{worker: w, dialer: &w.Dialer, bufs: &e.bufs, idleAge: &p.idleAge}

@@ -90,7 +90,7 @@ func (s *session) readHead() (complete, again bool) {
 		case err == nil:
 			s.w += n
 			continue
-		case err != loop.ErrAgain || s.eng.worker.Leaving() || s.eng.loop.Closing():
+		case err != loop.ErrAgain || s.w == 0 && s.eng.worker.Leaving() || s.eng.loop.Closing():
 			c.finish()
 			s.close()
 			return false, false

@@ -2,6 +2,7 @@ package http2
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -375,6 +376,48 @@ func TestWhatComesOnAStreamThatTheGateHasResetIsNoFault(t *testing.T) {
 	c.works()
 	c.flood(1_000_000, func(uint32) []byte { return frame(h2.Data, 0, id, "x") })
 	c.wantGoAway(http2.ErrCodeEnhanceYourCalm)
+}
+
+// TestAShutdownServesAClientWhoseFirstBytesComeInPieces: it cannot know that
+// nothing is accepted any more.
+func TestAShutdownServesAClientWhoseFirstBytesComeInPieces(t *testing.T) {
+	http1 := []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+	http2 := concat([]byte(h2.Preface), frame(h2.Settings, 0, 0, ""), opening(1, true))
+	for name, c := range map[string]struct {
+		all    []byte
+		before int
+	}{
+		"HTTP/1": {http1, 5}, "HTTP/2": {http2, 5}, "HTTP/2, the preface whole": {http2, len(h2.Preface)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))
+			conn, err := net.Dial("tcp", r.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(patience))
+			_, _ = conn.Write(c.all[:c.before])
+			until(t, "what has come", func() bool { return r.http1.Unfinished()+r.protocol.Unfinished() == 1 })
+			done := make(chan struct{})
+			go func() { defer close(done); _ = r.server.Shutdown(context.Background()) }()
+			until(t, "the shutdown", func() bool { left := false; r.on(func() { left = r.part.leaving }); return left })
+			for i := c.before; i < len(c.all); i += 5 {
+				_, _ = conn.Write(c.all[i:min(i+5, len(c.all))])
+				turn := make(chan struct{})
+				r.part.loop.Post(func() { close(turn) })
+				select {
+				case <-turn:
+				case <-done:
+				}
+			}
+			got, _ := io.ReadAll(conn)
+			if !bytes.Contains(got, []byte("HTTP/1.1 200 OK")) && !bytes.Contains(got, []byte("\x01\x05\x00\x00\x00\x01\x88")) { // HEADERS, :status 200
+				t.Errorf("%q", got)
+			}
+			<-done
+		})
+	}
 }
 
 // TestAClientThatTakesWhatIsLeftForItGetsAll: after the last stream of a drain,

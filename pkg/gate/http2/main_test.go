@@ -129,6 +129,7 @@ type rig struct {
 	t        *testing.T
 	gate     *gate.Gate
 	server   *serve.Server
+	http1    *http1.Protocol
 	protocol *observed
 	choice   *upstream.Choice
 	part     *Engine
@@ -166,7 +167,7 @@ func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, gate: g, expected: o.panics}
+	r := &rig{t: t, gate: g, http1: &http1.Protocol{}, expected: o.panics}
 	r.protocol = &observed{o.engine, r}
 	panicked := func(v any) {
 		if r.panics.Inc(); !r.expected {
@@ -174,7 +175,7 @@ func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
 		}
 	}
 	r.server, err = serve.NewServer(g, serve.Config{
-		HTTP1: &http1.Protocol{}, HTTP2: r.protocol, Loops: 1,
+		HTTP1: r.http1, HTTP2: r.protocol, Loops: 1,
 		Upstream: upstream.Config{Address: c.addr()}, Speaks: o.protocol, Panicked: panicked,
 	})
 	if err != nil {
