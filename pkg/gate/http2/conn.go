@@ -2,7 +2,6 @@ package http2
 
 import (
 	"fmt"
-	"math"
 	"net/netip"
 	"runtime/debug"
 	"slices"
@@ -41,15 +40,9 @@ type conn struct {
 	since      int64     // when it began to wait for a stream, or for the rest of a head
 	streams    []*stream // that are open, by identifier
 	peers      h2.PeerStreams
-	firstNew   *stream // those that are to begin in another turn
-	lastNew    *stream
-	begunIn    uint32 // the turn in which a stream has begun last, plus 1
-	last       uint32 // streams beyond it are not served any more, while refusing
-	heads      int32  // octets of the gate's budget that its streams hold
-	dropped    int32  // octets that came while closing
-	toTake     int32  // octets that the client had not taken when it took some last, while closing
-	tookAt     int64  // when that was
-	closeBy    int64  // when closing ends at the latest
+	newcomers  newcomers
+	ending     *ending // nil before refusing, and before a fault
+	heads      int32   // octets of the gate's budget that its streams hold
 	state      connState
 	live       bool // handle has begun
 	wide       bool // the window is connWindow
@@ -134,14 +127,16 @@ func (c *conn) step() {
 			return
 		}
 	}
-	c.beginMore()
+	if c.newcomers.more(c.eng) {
+		c.handle.Wake()
+	}
 	switch c.state {
 	case prefaced:
 		if !c.readPreface() {
 			return
 		}
 	case closing:
-		c.linger()
+		c.ending.linger(c)
 		return
 	}
 	if c.pending() > 0 && c.sock.Writable() && !c.atEnd {
@@ -233,7 +228,7 @@ func (c *conn) timedOut() bool {
 		c.refuse()
 		return c.sock.Open()
 	case closing:
-		if c.takes() {
+		if c.ending.goesOn(c) {
 			return true
 		}
 		fallthrough
@@ -444,7 +439,7 @@ func (c *conn) headers(f *h2.Frame) *h2.Error {
 	}
 	c.peers.Open(f.Stream)
 	c.meter.Useful(0)
-	if c.state == refusing && f.Stream > c.last || c.state == closing {
+	if c.state == refusing && f.Stream > c.ending.last || c.state == closing {
 		c.shut(f.Stream) // GOAWAY has said that it is not served
 		return nil
 	}
@@ -499,9 +494,9 @@ func (c *conn) goAway() {
 
 // refuse takes no further streams.
 func (c *conn) refuse() {
-	c.state, c.until, c.last = refusing, 0, c.peers.Last()
+	c.state, c.until, c.ending = refusing, 0, &ending{last: c.peers.Last()}
 	c.handle.Until(0)
-	c.hold(h2.AppendGoAway(c.room(), c.last, h2.NoError, ""))
+	c.hold(h2.AppendGoAway(c.room(), c.ending.last, h2.NoError, ""))
 	c.streamEnded()
 }
 
@@ -545,59 +540,6 @@ func (c *conn) abandon() {
 	}
 }
 
-// close ends the connection once what waits has gone out. The client may still
-// send: a reset, which unread bytes would cause, could overtake what it has not
-// read (RFC 9112 section 9.6 has the same for HTTP/1).
-func (c *conn) close() {
-	c.state = closing
-	c.toTake, c.tookAt = math.MaxInt32, c.eng.loop.Now()
-	c.closeBy = c.tookAt + closeTotal
-	c.hold(c.room())
-	c.takes()
-}
-
-// takes reports whether the client may still take what is left for it, or close
-// the connection, and sees to it that it is looked at again.
-func (c *conn) takes() bool {
-	now := c.eng.loop.Now()
-	left := int32(c.pending() + c.sock.Unsent())
-	if left < c.toTake {
-		c.toTake, c.tookAt = left, now
-		c.eng.worker.Departed()
-	}
-	c.until = min(now+closeTimeout, c.closeBy)
-	c.handle.Until(c.until)
-	if left > 0 {
-		return now < min(c.tookAt+replyTimeout, c.closeBy)
-	}
-	return now < c.tookAt+closeTimeout
-}
-
-// maxDropped bounds what is read of a client that goes on sending after the end:
-// enough for what was on its way.
-const maxDropped = 1 << 20
-
-// linger reads and drops what the client still sends.
-func (c *conn) linger() {
-	if c.pending() > 0 {
-		c.flush()
-	}
-	if c.eng.read == nil {
-		c.eng.read = make([]byte, readBytes)
-	}
-	for range readsPerEvent {
-		n, err := c.sock.Read(c.eng.read)
-		if err == loop.ErrAgain {
-			return
-		}
-		if c.dropped += int32(n); err != nil || c.dropped > maxDropped {
-			c.cut()
-			return
-		}
-	}
-	c.handle.Wake()
-}
-
 // cut closes the connection at once.
 func (c *conn) cut() {
 	if !c.live {
@@ -605,9 +547,7 @@ func (c *conn) cut() {
 	}
 	c.live, c.broken, c.state = false, true, closing
 	c.abandon()
-	for c.firstNew != nil {
-		c.takeNew()
-	}
+	c.newcomers.end()
 	c.sock.Close()
 	c.dropOut()
 	c.link.dropIn()

@@ -30,9 +30,7 @@ const (
 	prefaceTimeout = int64(10 * time.Second)
 	goAwayTimeout  = int64(time.Second)
 	goAwayGrace    = int64(200 * time.Millisecond) // for streams that a client had begun when it read GOAWAY
-	closeTimeout   = int64(time.Second)            // for a client that has got all to close
-	replyTimeout   = int64(5 * time.Second)        // in which a client takes some of what is left for it
-	closeTotal     = int64(10 * time.Second)       // in which it takes all of that
+	replyTimeout   = int64(5 * time.Second)
 )
 
 // Protocol is HTTP/2 on all loops.

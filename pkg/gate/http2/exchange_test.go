@@ -461,9 +461,9 @@ func TestAClientThatTakesWhatIsLeftForItGetsAll(t *testing.T) {
 					break
 				}
 				r.on(func() {
-					if in.live && in.pending()+in.sock.Unsent() < int(in.toTake) { // as if it had taken the client so long
+					if in.live && in.pending()+in.sock.Unsent() < int(in.ending.left) { // as if it had taken the client so long
 						ticks++
-						in.until, in.tookAt = in.eng.loop.Now(), in.tookAt-replyTimeout
+						in.until, in.ending.tookAt = in.eng.loop.Now(), in.ending.tookAt-takeTimeout
 						in.handle.Wake()
 					}
 				})

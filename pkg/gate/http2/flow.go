@@ -337,7 +337,7 @@ func (f *flow) Finish(trailers []byte) {
 		start := len(b)
 		b = wire.AppendTrailers(h2.BeginHeaders(b), &l.hpack().enc, trailers)
 		l.hold(h2.EndHeaders(b, start, f.id, true, int(l.settings.MaxFrame)))
-	case f.lastData > 0 && f.lastData >= l.seen && l.out != nil: // it can still be changed
+	case f.lastData > 0 && !l.left(f.lastData) && l.out != nil: // it can still be changed
 		l.out.b[l.o+int(f.lastData-l.gone)+4] |= byte(h2.FlagEndStream)
 	default:
 		l.hold(h2.AppendDataHeader(l.room(), f.id, 0, true))

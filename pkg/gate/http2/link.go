@@ -30,7 +30,7 @@ type link struct {
 	part     int32 // octets of the gate's budget of heads that what is not complete takes
 	waits    int32 // octets of frames that wait, as the engine has been told
 	gone     int64 // octets that the socket has taken
-	seen     int64 // octets of which the peer may have some, or all
+	encoded  int32 // octets beyond those that may have gone too: a layer does not take them back
 	acks     h2.SettingsAcks
 	metered  bool // what is not complete comes from the gate's budget of heads
 	eager    bool // what comes is given back to the window of the connection at once
@@ -243,6 +243,9 @@ func (l *link) pending() int {
 // connection.
 func (l *link) place() int64 { return l.gone + int64(l.pending()) }
 
+// left reports whether the peer may have some of what stands at the place.
+func (l *link) left(place int64) bool { return place < l.gone+int64(l.encoded) }
+
 // full reports that streams are to wait until the peer has read.
 func (l *link) full() bool { return l.pending() >= l.outLimit() }
 
@@ -284,8 +287,8 @@ func (l *link) flush() {
 		l.gone += int64(n)
 		l.meter.Written()
 	}
-	if l.seen = l.gone; l.wire.Layered() { // has encoded what it was given
-		l.seen = l.place()
+	if l.encoded = 0; l.wire.Layered() {
+		l.encoded = int32(l.pending())
 	}
 	switch {
 	case l.broken || l.o == len(l.out.b):

@@ -39,8 +39,7 @@ type stream struct {
 	invalid bool         // the head is not accepted
 	head    bool         // of a head that is not there any more: the method is HEAD
 	grpc    bool         // and: the request is a call of gRPC
-	waits   bool         // begins in another turn
-	nextNew *stream      // that waits behind it
+	next    *stream      // that waits to begin behind it, or the first of those; nil = it does not wait
 	heads   int          // octets of the gate's budget of heads
 	body    []byte       // of a reply of the gate's own, not written yet
 }
@@ -71,7 +70,7 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 	s.over = f.EndStream
 	c.streams = append(c.streams, s)
 	s.handle.Begin()
-	c.beginStream(s)
+	c.newcomers.begin(s)
 	if h.TooLarge {
 		o := gate.HeadTooLarge
 		if h.TargetTooLong {
@@ -178,7 +177,7 @@ func (s *stream) receiveTrailers(h *h2.Head, f *h2.Frame) *h2.Error {
 
 // Step is loop.Routine.
 func (s *stream) Step() {
-	if s.conn == nil || s.waits {
+	if s.conn == nil || s.next != nil {
 		return
 	}
 	defer s.contain()

@@ -18,61 +18,68 @@ type turns struct {
 // Flush is loop.Flusher: the turn is over.
 func (t *turns) Flush() { t.number, t.begun = t.number+1, 0 }
 
-// beginStream lets s begin now, or behind those of its connection that wait already.
-func (c *conn) beginStream(s *stream) {
-	t := &c.eng.turns
-	if c.firstNew == nil && (t.begun < beginsPerTurn || c.begunIn != t.number+1) {
-		c.noteBegun()
+// newcomers are the streams of a connection that are to begin in another turn.
+type newcomers struct {
+	last    *stream // whose next is the first; nil = none
+	begunIn uint32  // the turn in which a stream of the connection has begun last, plus 1
+}
+
+// begin lets s begin now, or behind those of its connection that wait already.
+func (n *newcomers) begin(s *stream) {
+	t := &s.eng().turns
+	if n.last == nil && (t.begun < beginsPerTurn || n.begunIn != t.number+1) {
+		n.note(s.eng())
 		s.handle.Wake()
 		return
 	}
-	s.waits = true
-	if c.firstNew == nil {
-		c.firstNew = s
-		t.crowds++
-		c.handle.Wake()
+	if s.next = s; n.last != nil {
+		s.next, n.last.next = n.last.next, s
 	} else {
-		c.lastNew.nextNew = s
+		t.crowds++
+		s.conn.handle.Wake()
 	}
-	c.lastNew = s
+	n.last = s
 }
 
-// noteBegun notes that a stream of the connection begins in this turn.
-func (c *conn) noteBegun() {
-	t := &c.eng.turns
-	if c.begunIn = t.number + 1; t.begun == 0 {
-		c.eng.loop.AtEnd(t)
+// note notes that a stream of the connection begins in this turn.
+func (n *newcomers) note(e *Engine) {
+	t := &e.turns
+	if n.begunIn = t.number + 1; t.begun == 0 {
+		e.loop.AtEnd(t)
 	}
 	t.begun++
 }
 
-// beginMore lets some of those begin that wait: the connection's share of a turn.
-// A stream that has been reset meanwhile costs nothing.
-func (c *conn) beginMore() {
-	t := &c.eng.turns
-	if c.firstNew == nil {
-		return
-	}
-	if c.begunIn != t.number+1 {
-		c.noteBegun()
-		for left := max(1, beginsPerTurn/t.crowds); left > 0 && c.firstNew != nil; {
-			if s := c.takeNew(); !s.flow.reset {
+// more lets some of those begin that wait: the connection's share of a turn. A
+// stream that has been reset meanwhile costs nothing. It reports whether others
+// wait for another turn.
+func (n *newcomers) more(e *Engine) bool {
+	if n.last != nil && n.begunIn != e.turns.number+1 {
+		n.note(e)
+		for left := max(1, beginsPerTurn/e.turns.crowds); left > 0 && n.last != nil; {
+			if s := n.take(); !s.flow.reset {
 				left--
 			}
 		}
 	}
-	if c.firstNew != nil {
-		c.handle.Wake()
-	}
+	return n.last != nil
 }
 
-// takeNew wakes the first of those that wait.
-func (c *conn) takeNew() *stream {
-	s := c.firstNew
-	if c.firstNew, s.nextNew, s.waits = s.nextNew, nil, false; c.firstNew == nil {
-		c.lastNew = nil
-		c.eng.turns.crowds--
+// take wakes the first of those that wait.
+func (n *newcomers) take() *stream {
+	s := n.last.next
+	if n.last.next = s.next; s == n.last {
+		n.last = nil
+		s.eng().turns.crowds--
 	}
+	s.next = nil
 	s.handle.Wake()
 	return s
+}
+
+// end wakes all of those that wait.
+func (n *newcomers) end() {
+	for n.last != nil {
+		n.take()
+	}
 }

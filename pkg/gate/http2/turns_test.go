@@ -39,7 +39,7 @@ func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
 		open(other, 101, 1)
 		waiting := func(c *conn) (n int) {
 			for _, s := range c.streams {
-				if s.waits {
+				if s.next != nil {
 					n++
 				}
 			}
@@ -61,7 +61,7 @@ func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
 		r.on(func() {
 			over = r.part.turns.crowds == 0
 			for c := range r.part.clients.all() {
-				over = over && len(c.streams) == 0 && c.firstNew == nil
+				over = over && len(c.streams) == 0 && c.newcomers.last == nil
 			}
 		})
 		return over

@@ -217,7 +217,7 @@ func (s *upStream) Response() *wire.Response { return &s.res }
 func (s *upStream) Status() int { return s.res.Status }
 
 // Sent is gate.UpstreamSide.
-func (s *upStream) Sent() bool { return s.started && s.headAt < s.l.seen }
+func (s *upStream) Sent() bool { return s.started && s.l.left(s.headAt) }
 
 // Heard is gate.UpstreamSide.
 func (s *upStream) Heard() bool { return s.heard }

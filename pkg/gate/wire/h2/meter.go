@@ -23,7 +23,7 @@ var (
 // the second, on whatever clock the caller has; the zero value has counted
 // nothing.
 type Meter struct {
-	second int64
+	second uint32
 	resets uint32
 	empty  uint32
 	earned uint32
@@ -92,7 +92,7 @@ func (m *Meter) Written() { m.unread = 0 }
 
 // turn begins a new second if the last one is over.
 func (m *Meter) turn(now int64) {
-	if s := now / int64(time.Second); s != m.second {
+	if s := uint32(now / int64(time.Second)); s != m.second {
 		m.second, m.resets, m.empty = s, 0, 0
 	}
 }

@@ -1,0 +1,76 @@
+package http2
+
+import (
+	"math"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
+
+// ending is what a client's connection keeps that takes no further streams.
+type ending struct {
+	last    uint32 // streams beyond it are not served any more
+	dropped int32  // octets that came while closing
+	left    int32  // octets that the client had not taken when it took some last
+	tookAt  int64  // when that was
+	by      int64  // when closing ends at the latest
+}
+
+// How long a client may take to take what is left for it, and to close.
+const (
+	closeTimeout = int64(time.Second)      // once it has all
+	takeTimeout  = int64(5 * time.Second)  // until it takes some
+	closeTotal   = int64(10 * time.Second) // in any case
+	// maxDropped bounds what is read of a client that goes on sending: enough for
+	// what was on its way.
+	maxDropped = 1 << 20
+)
+
+// close ends the connection once what waits has gone out. The client may still
+// send: a reset, which unread bytes would cause, could overtake what it has not
+// read (RFC 9112 section 9.6 has the same for HTTP/1).
+func (c *conn) close() {
+	now := c.eng.loop.Now()
+	c.state = closing
+	c.ending = &ending{left: math.MaxInt32, tookAt: now, by: now + closeTotal}
+	c.hold(c.room())
+	c.ending.goesOn(c)
+}
+
+// goesOn reports whether the client may still take what is left for it, or close
+// the connection, and sees to it that it is looked at again.
+func (e *ending) goesOn(c *conn) bool {
+	now := c.eng.loop.Now()
+	left := int32(c.pending() + c.sock.Unsent())
+	if left < e.left {
+		e.left, e.tookAt = left, now
+		c.eng.worker.Departed()
+	}
+	c.until = min(now+closeTimeout, e.by)
+	c.handle.Until(c.until)
+	if left > 0 {
+		return now < min(e.tookAt+takeTimeout, e.by)
+	}
+	return now < e.tookAt+closeTimeout
+}
+
+// linger reads and drops what the client still sends.
+func (e *ending) linger(c *conn) {
+	if c.pending() > 0 {
+		c.flush()
+	}
+	if c.eng.read == nil {
+		c.eng.read = make([]byte, readBytes)
+	}
+	for range readsPerEvent {
+		n, err := c.sock.Read(c.eng.read)
+		if err == loop.ErrAgain {
+			return
+		}
+		if e.dropped += int32(n); err != nil || e.dropped > maxDropped {
+			c.cut()
+			return
+		}
+	}
+	c.handle.Wake()
+}
