@@ -132,7 +132,7 @@ func (a *App) Reload() { a.tls.reload() }
 func (a *App) Run(ctx context.Context) error {
 	select {
 	case <-a.gate.Drain.Started():
-		a.log.Info("draining")
+		a.log.Info("draining; a second signal ends it at once", zap.Duration("quietPeriod", a.gate.DrainQuiet))
 	case <-ctx.Done():
 		return ctx.Err()
 	}
