@@ -2,12 +2,14 @@ package examples
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
@@ -44,6 +46,23 @@ func TestTheComposeFileIsRight(t *testing.T) {
 		env = append(env, name+"="+*value)
 	}
 	checked(t, env...)
+	serveAs(t, env, func(ports []string) *process {
+		start(t, nil, "demo", "--port", ports[1])
+		return start(t, nil, "queue")
+	}, func(p *process, port string) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+			health := exec.Command(filepath.Join(bin, "queue"), gate.HealthCheck.Test[2:]...)
+			health.Env = append(env, "QUEUE_SERVING_PORT="+port)
+			out, err := health.CombinedOutput()
+			if err == nil {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the health check: %v\n%s", err, out)
+			}
+		}
+	})
+	t.Log("its services have run as the file says, without a container engine")
 	if test := gate.HealthCheck.Test; !slices.Equal(test, []string{"CMD", "/usr/local/bin/queue", "probe"}) {
 		t.Errorf("health check %q", test)
 	}
@@ -69,7 +88,9 @@ func TestTheUnitOfSystemdIsRight(t *testing.T) {
 		t.Fatal("no Environment")
 	}
 	line, _, _ = strings.Cut(line, "\n")
-	checked(t, strings.Fields(line)...)
+	env := strings.Fields(line)
+	checked(t, env...)
+	runAsSystemdDoes(t, string(unit), env)
 
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -78,7 +99,7 @@ func TestTheUnitOfSystemdIsRight(t *testing.T) {
 	}
 	// The unit names programs that only a host of its own has.
 	root := t.TempDir()
-	for _, name := range []string{"/usr/local/bin/queue", "/usr/local/bin/app", "/bin/kill"} {
+	for _, name := range []string{"/usr/local/bin/queue", "/usr/local/bin/app"} {
 		write(t, filepath.Join(root, name), "", 0o755)
 	}
 	for _, name := range []string{"sysinit", "basic", "shutdown", "network", "network-online", "multi-user"} {
@@ -89,6 +110,59 @@ func TestTheUnitOfSystemdIsRight(t *testing.T) {
 	if out, err := verify.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// serveAs starts what a file describes in its environment, but on free ports,
+// sends it a request once it is up, and wants it to drain and end well.
+func serveAs(t *testing.T, env []string, begin func(ports []string) *process, up func(p *process, port string)) {
+	t.Helper()
+	ports := freePorts(t, 2)
+	for _, pair := range append(env, "QUEUE_SERVING_PORT="+ports[0], "USER_PORT="+ports[1], "SIDE_PORTS=off",
+		"DRAIN_QUIET_SECONDS=0", "DRAIN_SOCKET=@queuegate-examples-"+ports[0]) {
+		name, value, _ := strings.Cut(pair, "=")
+		t.Setenv(name, value)
+	}
+	p := begin(ports)
+	up(p, ports[0])
+	if status, body := get(t, "http://127.0.0.1:"+ports[0]+"/echo"); status != 200 || !strings.Contains(body, "GET /echo") {
+		t.Errorf("%d %s", status, body)
+	}
+	p.end()
+}
+
+// runAsSystemdDoes runs the unit's command as systemd would: started is what says
+// so, and the end is a signal.
+func runAsSystemdDoes(t *testing.T, unit string, env []string) {
+	t.Helper()
+	_, command, _ := strings.Cut(unit, "\nExecStart=")
+	command, _, _ = strings.Cut(command, "\n")
+	words := strings.Fields(command)
+	for i, word := range words {
+		words[i] = strings.NewReplacer("/usr/local/bin/queue", "queue", "/usr/local/bin/app", filepath.Join(bin, "demo")).Replace(word)
+	}
+	address := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	told := func(want string) {
+		t.Helper()
+		_ = socket.SetReadDeadline(time.Now().Add(time.Minute))
+		for text := make([]byte, 4096); ; {
+			n, err := socket.Read(text)
+			if err != nil {
+				t.Fatalf("systemd is not told %s: %v", want, err)
+			}
+			if strings.Contains(string(text[:n]), want) {
+				return
+			}
+		}
+	}
+	t.Setenv("NOTIFY_SOCKET", address)
+	serveAs(t, env, func([]string) *process { return start(t, nil, words[0], words[1:]...) }, func(*process, string) { told("READY=1") })
+	told("STOPPING=1")
+	t.Log("its command has run as systemd would have run it, without systemd")
 }
 
 func write(t *testing.T, path, text string, mode os.FileMode) {

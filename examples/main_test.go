@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// bin has the gate and the examples, built once.
+// bin has the gate, its demo and the examples, built once.
 var bin string
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func buildAndRun(m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer os.RemoveAll(bin)
-	for dir, packages := range map[string]string{".": "./...", "..": "./cmd/queue"} {
+	for dir, packages := range map[string]string{".": "./...", "..": "./cmd/..."} {
 		build := exec.Command("go", "build", "-buildvcs=false", "-o", bin+"/", packages)
 		build.Dir = dir
 		if out, err := build.CombinedOutput(); err != nil {
