@@ -25,6 +25,7 @@ type h2Client struct {
 	last      uint32
 	calm      bool // and it was about a slow frame
 	pausedAt  int64
+	vain      int  // connections in a row on which nothing was asked for
 	unchecked bool // windows are not what they were when streams began
 }
 
@@ -224,14 +225,22 @@ func (c *h2Client) bye() {
 	}
 }
 
-// again goes on with a new connection.
-func (c *h2Client) again() { c.after(c.between(0, c.run.settings.think), c.start) }
+// again goes on with a new connection. Many that are slow may take the few
+// descriptors that there are from each other for ever.
+func (c *h2Client) again() {
+	if c.vain++; c.vain > 100 && c.run.settings.descriptors > 0 {
+		c.over = true
+		return
+	}
+	c.after(c.between(0, c.run.settings.think), c.start)
+}
 
 // ask opens a stream.
 func (c *h2Client) ask(q *request) {
 	s := &h2Stream{c: c, id: uint32(2*len(c.streams) + 1), q: q, send: c.end.window, recv: c.own, openedAt: c.now}
 	c.streams, c.live = append(c.streams, s), append(c.live, s)
 	q.sentAt, q.from, q.on2 = c.now, c.link.address.Addr().String(), s
+	c.vain = 0
 	end := q.coding == without && !q.upgrade
 	c.end.sendHead(s.id, q.fields2(), end, &c.run.h2.h2Weights)
 	if c.own == 0 {
@@ -599,7 +608,7 @@ func (c *h2Client) goAway(last, code uint32) {
 	c.note("client %s: GOAWAY, last %d, code %d", c.link, last, code)
 	c.closing = true
 	switch {
-	case code == codeCalm && (c.run.h2SlowHeads() || c.end.frames > 1000): // DATA of streams that are reset meanwhile counts
+	case code == codeCalm && c.run.h2SlowHeads():
 		c.calm = true
 	case code != codeNone:
 		c.end.wrong("GOAWAY with code %d", code)

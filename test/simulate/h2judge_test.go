@@ -269,7 +269,7 @@ func (c *h2Client) lost2(reset bool) {
 		if s.final {
 			q.verdict = cutOff
 		}
-		patient := c.slowUntil == 0 && c.pausedAt == 0 && (c.link.segment == 0 || c.link.segment > 100) && c.run.h2Drips(len(q.answer.wire)+2000) < second
+		patient := c.slowUntil < longest && c.run.h2Drips(len(q.answer.wire)+2000) < 4*second
 		switch {
 		case q.leftAt > 0, c.calm, q.tainted:
 		case s.ended:
@@ -280,7 +280,7 @@ func (c *h2Client) lost2(reset bool) {
 		case q.begun > 0:
 			c.found("request %d: ended with %s, and its connection ends before its client knows (reset %v)", q.id, q.outcome, reset)
 		case c.run.settings.descriptors > 0: // one that is idle gives way
-		case c.ending && !c.end.settled: // its first bytes have come in pieces
+		case c.ending && !c.end.settled && (c.link.reachedAt == 0 || c.run.h2Drips(500) > second): // its first bytes take too long
 		case c.run.h2SlowHeads():
 		case q.odd != "" || q.probe:
 			if patient {

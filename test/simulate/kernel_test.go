@@ -304,6 +304,12 @@ func (k *kernel) Send(fd int, b []byte) (int, syscall.Errno) {
 	return n, e
 }
 
+// Unsent is what the peer has not read.
+func (k *kernel) Unsent(fd int) int {
+	c := k.files[fd].link
+	return len(c.out) - c.outAt
+}
+
 func outcomeText(e syscall.Errno, n int, b []byte) string {
 	if e != 0 {
 		return e.Error()

@@ -32,6 +32,7 @@ type Kernel interface {
 	Read(fd int, b []byte) (int, syscall.Errno)
 	Peek(fd int) (int, syscall.Errno)
 	Send(fd int, b []byte) (int, syscall.Errno)
+	Unsent(fd int) int
 	Shutdown(fd int)
 	// Reset makes Close send RST.
 	Reset(fd int)

@@ -42,11 +42,10 @@ func (r *rawSock) Buffered() int {
 	return n
 }
 
-// Unsent is how many bytes that were written the peer has not acknowledged; 0 in
-// simulations.
+// Unsent is how many bytes that were written the peer has not acknowledged.
 func (r *rawSock) Unsent() int {
-	if r.loop.kernel != nil {
-		return 0
+	if k := r.loop.kernel; k != nil {
+		return k.Unsent(r.fd)
 	}
 	n, err := unix.IoctlGetInt(r.fd, unix.TIOCOUTQ)
 	if err != nil {
