@@ -2,19 +2,13 @@ package embed
 
 import "github.com/queuegate/queuegate/pkg/gate"
 
-// Core is what the gate shares with the sidecar. With Borrow and GiveBack it is
-// for packages that put the gate in front of a server other than net/http's, as
-// pkg/embed/fast does.
+// Core is what the gate shares with the sidecar. With NewLife it is for packages
+// that put the gate in front of a server other than net/http's, as pkg/embed/fast
+// does.
 func (g *Gate) Core() *gate.Gate { return g.gate }
 
-// Borrow returns the life of a request, for its head to be filled in.
-func (g *Gate) Borrow() *gate.Blocking { return g.borrow() }
-
-// GiveBack takes a life that has ended, and forgets what the request was.
-func (g *Gate) GiveBack(life *gate.Blocking) { g.giveBack(life) }
-
-// NewLife makes what Borrow returns, for a caller that keeps it for one request
-// after the other: with Describe in the place of GiveBack.
+// NewLife makes the life of a request, for a caller that keeps it for one request
+// after the other, with Describe between them.
 func (g *Gate) NewLife() *gate.Blocking { return gate.NewBlocking(g.gate, g.clock) }
 
 // CountsAll reports whether there are no Config.Uncounted.

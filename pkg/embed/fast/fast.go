@@ -73,10 +73,11 @@ func (h *handler) serve(ctx *fasthttp.RequestCtx) {
 
 // probe answers a probe of the platform. It needs no slot.
 func (h *handler) probe(ctx *fasthttp.RequestCtx, s gate.Screening, probe *gate.ProbeHeaders) {
-	life := h.gate.Borrow()
-	life.Peer = peerOf(ctx)
-	a, ok := life.AnswerProbe(context.Background(), s, probe)
-	h.gate.GiveBack(life)
+	x := h.exchanges.Get().(*exchange)
+	x.life.Peer = peerOf(ctx)
+	a, ok := x.life.AnswerProbe(context.Background(), s, probe)
+	x.life.Describe()
+	h.exchanges.Put(x)
 	if ok {
 		h.reply(ctx, &a)
 	}
