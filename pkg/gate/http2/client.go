@@ -8,41 +8,50 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
+// clientSide is the gate.ClientSide of a request over HTTP/2.
+type clientSide struct {
+	flow
+	conn *conn // nil: spare
+	req  wire.Request
+}
+
+func (s *clientSide) eng() *Engine { return s.l.eng }
+
 // Request is wire.Requester.
-func (s *stream) Request() (*wire.Request, netip.Addr) { return &s.req, s.conn.peer.Addr() }
+func (s *clientSide) Request() (*wire.Request, netip.Addr) { return &s.req, s.conn.peer.Addr() }
 
 // Gone is gate.ClientSide.
-func (s *stream) Gone() bool { return s.flow.reset || !s.conn.live || s.eng().loop.Closing() }
+func (s *clientSide) Gone() bool { return s.flow.reset || !s.conn.live || s.eng().loop.Closing() }
 
 // CheckGone is gate.ClientSide.
-func (s *stream) CheckGone() bool { return s.Gone() }
+func (s *clientSide) CheckGone() bool { return s.Gone() }
 
 // Closing is gate.ClientSide.
-func (s *stream) Closing() bool { return s.eng().loop.Closing() }
+func (s *clientSide) Closing() bool { return s.eng().loop.Closing() }
 
 // Expects is gate.ClientSide.
-func (s *stream) Expects() bool { return s.req.Expect && s.taken == 0 && s.held() == 0 && !s.over }
+func (s *clientSide) Expects() bool { return s.req.Expect && s.taken == 0 && s.held() == 0 && !s.over }
 
 // Upgrades is gate.ClientSide: extended CONNECT asks for one protocol, to which
 // a container switches with 101, or over HTTP/2 with 200.
-func (s *stream) Upgrades(up gate.UpstreamSide) bool {
+func (s *clientSide) Upgrades(up gate.UpstreamSide) bool {
 	res := up.(wire.Responder).Response()
 	return s.req.Protocol != nil && (res.Status != 101 || s.req.Offers(res))
 }
 
 // Whole is gate.ClientSide.
-func (s *stream) Whole() bool { return s.over || s.withheld }
+func (s *clientSide) Whole() bool { return s.over || s.withheld }
 
 // Idempotent is gate.ClientSide.
-func (s *stream) Idempotent() bool { return s.req.Protocol == nil && s.req.Idempotent() }
+func (s *clientSide) Idempotent() bool { return s.req.Protocol == nil && s.req.Idempotent() }
 
 // Rewind is gate.ClientSide.
-func (s *stream) Rewind(whole bool) bool {
+func (s *clientSide) Rewind(whole bool) bool {
 	return (!whole || s.Whole()) && s.rewind()
 }
 
 // Continue is gate.ClientSide.
-func (s *stream) Continue() {
+func (s *clientSide) Continue() {
 	b := s.l.room()
 	start := len(b)
 	b = s.l.hpack().enc.AppendStatus(h2.BeginHeaders(b), 100)
@@ -50,10 +59,10 @@ func (s *stream) Continue() {
 }
 
 // Interim is gate.ClientSide.
-func (s *stream) Interim(up gate.UpstreamSide) { s.sendHead(up, false) }
+func (s *clientSide) Interim(up gate.UpstreamSide) { s.sendHead(up, false) }
 
 // Answer is gate.ClientSide.
-func (s *stream) Answer(up gate.UpstreamSide) {
+func (s *clientSide) Answer(up gate.UpstreamSide) {
 	res := up.(wire.Responder).Response()
 	s.started = true
 	s.forget()
@@ -62,7 +71,7 @@ func (s *stream) Answer(up gate.UpstreamSide) {
 }
 
 // Switch is gate.ClientSide.
-func (s *stream) Switch(up gate.UpstreamSide) {
+func (s *clientSide) Switch(up gate.UpstreamSide) {
 	s.started = true
 	s.forget()
 	s.sendHead(up, false)
@@ -70,7 +79,7 @@ func (s *stream) Switch(up gate.UpstreamSide) {
 }
 
 // sendHead writes the head that up has received.
-func (s *stream) sendHead(up gate.UpstreamSide, end bool) {
+func (s *clientSide) sendHead(up gate.UpstreamSide, end bool) {
 	res := up.(wire.Responder).Response()
 	b := s.l.room()
 	start := len(b)
@@ -83,12 +92,27 @@ func (s *stream) sendHead(up gate.UpstreamSide, end bool) {
 }
 
 // Drop is gate.ClientSide.
-func (s *stream) Drop() { s.sendReset(h2.Cancel) }
+func (s *clientSide) Drop() { s.sendReset(h2.Cancel) }
 
 // announceClose tells the client of a draining gate that the connection takes
 // no further streams.
-func (s *stream) announceClose() {
+func (s *clientSide) announceClose() {
 	if s.eng().gate.Drain.Active() {
 		s.conn.goAway()
+	}
+}
+
+// sendReset ends the stream towards the client, unless it has ended.
+func (s *clientSide) sendReset(code h2.Code) {
+	if s.flow.reset || s.state.Closed() {
+		return
+	}
+	s.sent(h2.OnReset)
+	s.flow.reset = true
+	if !s.over {
+		s.l.meter.Expect(&s.recv, &s.l.recv)
+	}
+	if !s.l.broken {
+		s.l.hold(h2.AppendRSTStream(s.l.room(), s.id, code))
 	}
 }

@@ -30,22 +30,18 @@ const (
 
 // conn is a client's connection.
 type conn struct {
-	link
+	clientStreams
 	handle     loop.Handle
 	sock       loop.Sock
 	peer       netip.AddrPort
 	list       *connList
 	prev, next *conn
 	until      int64
-	since      int64     // when it began to wait for a stream, or for the rest of a head
-	streams    []*stream // that are open, by identifier
-	peers      h2.PeerStreams
-	newcomers  newcomers
-	ending     *ending // nil before refusing, and before a fault
+	since      int64   // when it began to wait for a stream, or for the rest of a head
+	ending     *ending // nil before closing
 	heads      int32   // octets of the gate's budget that its streams hold
 	state      connState
 	live       bool // handle has begun
-	wide       bool // the window is connWindow
 	stalled    bool // the client does not read: nothing is read from it
 }
 
@@ -57,7 +53,7 @@ func (c *conn) begin(read []byte) {
 	e := c.eng
 	c.link.init(e, &c.sock, c)
 	c.handle.Begin()
-	c.live = true
+	c.live, c.most = true, h2.MaxStreamID
 	e.clients.add(c)
 	list := e.cfg.MaxHeaderList
 	if list == 0 {
@@ -269,11 +265,6 @@ func (c *conn) flushed() {
 // wake is frameHandler.
 func (c *conn) wake() { c.handle.Wake() }
 
-// find returns an open stream.
-func (c *conn) find(id uint32) *stream {
-	return find(c.streams, id)
-}
-
 // handleFrame is frameHandler.
 func (c *conn) handleFrame(f *h2.Frame) *h2.Error {
 	switch f.Type {
@@ -306,104 +297,6 @@ func (c *conn) handleFrame(f *h2.Frame) *h2.Error {
 		return c.streamFrame(f)
 	}
 	return nil
-}
-
-// streamFrame acts on RST_STREAM, PRIORITY and WINDOW_UPDATE of a stream.
-func (c *conn) streamFrame(f *h2.Frame) *h2.Error {
-	event, _ := h2.EventOf(f)
-	s, err := c.admits(f.Stream, event)
-	switch {
-	case err != nil:
-		return err
-	case f.Err != nil && s != nil:
-		return c.reset(s, f.Err)
-	case f.Err != nil && f.Stream > c.peers.Last(): // there is no stream yet that could end
-		return &h2.Error{Code: f.Err.Code, Scope: h2.Connection, Fault: f.Err.Fault, Reason: f.Err.Reason}
-	case s == nil && f.Type == h2.RSTStream:
-		return c.meter.Reset(c.eng.loop.Now())
-	case s == nil:
-		return nil
-	}
-	switch f.Type {
-	case h2.RSTStream:
-		s.flow.reset = true
-		s.x.Wake()
-		return c.meter.Reset(c.eng.loop.Now())
-	case h2.WindowUpdate:
-		if err := s.updateWindow(f.Increment); err != nil {
-			return c.reset(s, err)
-		}
-	}
-	return nil
-}
-
-// admits applies the state of a stream to an event. Without a stream the frame
-// is passed over, unless an error ends the connection.
-func (c *conn) admits(id uint32, event h2.Event) (*stream, *h2.Error) {
-	s := c.find(id)
-	var stream *flow
-	state, err := h2.Idle, (*h2.Error)(nil)
-	if s != nil {
-		stream = &s.flow
-	} else if state, err = c.peers.StateOf(id, c.history); err != nil {
-		return nil, err
-	}
-	accepted, err := receiveEvent(stream, state, event)
-	switch {
-	case accepted:
-		return s, nil
-	case err == nil:
-		return nil, nil
-	}
-	if err.Scope == h2.Connection {
-		return nil, err
-	}
-	if s != nil && !s.state.Closed() {
-		return nil, c.reset(s, err)
-	}
-	c.fault(err.Fault)
-	c.hold(h2.AppendRSTStream(c.room(), id, err.Code))
-	return nil, c.countReset()
-}
-
-// data acts on a piece of a DATA frame.
-func (c *conn) data(f *h2.Frame) *h2.Error {
-	if f.First {
-		if err := c.recv.Receive(f.Length, h2.Connection); err != nil {
-			return err
-		}
-		c.widen()
-	}
-	event, _ := h2.EventOf(f)
-	s, err := c.admits(f.Stream, event)
-	if err != nil {
-		return err
-	}
-	if s == nil {
-		c.dropData(f)
-		if len(f.Payload) == 0 && !f.EndStream {
-			return nil // has been counted
-		}
-		return c.ignored(len(f.Payload))
-	}
-	if !f.CarriesNothing() {
-		c.meter.Useful(len(f.Payload))
-	}
-	if err := s.receiveData(f); err != nil {
-		return c.reset(s, err)
-	}
-	return nil
-}
-
-// widen opens the window of a connection that carries bodies.
-func (c *conn) widen() {
-	if c.wide || c.eng.short() || c.eng.tight() {
-		return
-	}
-	c.wide = true
-	if inc := c.recv.Resize(connWindow); inc > 0 {
-		c.hold(h2.AppendWindowUpdate(c.room(), 0, inc))
-	}
 }
 
 // headers acts on a field block, which has to be decoded whatever becomes of
@@ -439,44 +332,11 @@ func (c *conn) headers(f *h2.Frame) *h2.Error {
 	}
 	c.peers.Open(f.Stream)
 	c.meter.Useful(0)
-	if c.state == refusing && f.Stream > c.ending.last || c.state == closing {
+	if f.Stream > c.most {
 		c.shut(f.Stream) // GOAWAY has said that it is not served
 		return nil
 	}
 	return c.openStream(h, f, event)
-}
-
-// reset ends a stream for a fault of the peer.
-func (c *conn) reset(s *stream, err *h2.Error) *h2.Error {
-	if err.Scope == h2.Connection {
-		return err
-	}
-	c.fault(err.Fault)
-	if err.Fault == h2.FaultMalformed {
-		s.malformed = true
-	}
-	s.sendReset(err.Code)
-	s.x.Wake()
-	return c.countReset()
-}
-
-// countReset holds a reset that a peer has caused against the limit.
-func (c *conn) countReset() *h2.Error {
-	if err := c.meter.Reset(c.eng.loop.Now()); err != nil {
-		return err
-	}
-	return c.meter.Reply()
-}
-
-// changeWindows applies a change of SETTINGS_INITIAL_WINDOW_SIZE.
-func (c *conn) changeWindows(ch h2.Changes) *h2.Error {
-	for _, s := range c.streams {
-		if err := s.send.Change(ch); err != nil {
-			return err
-		}
-		s.x.Wake()
-	}
-	return nil
 }
 
 // goAway tells the client that no further streams will be taken, in a way that
@@ -494,9 +354,9 @@ func (c *conn) goAway() {
 
 // refuse takes no further streams.
 func (c *conn) refuse() {
-	c.state, c.until, c.ending = refusing, 0, &ending{last: c.peers.Last()}
+	c.state, c.until, c.most = refusing, 0, c.peers.Last()
 	c.handle.Until(0)
-	c.hold(h2.AppendGoAway(c.room(), c.ending.last, h2.NoError, ""))
+	c.hold(h2.AppendGoAway(c.room(), c.most, h2.NoError, ""))
 	c.streamEnded()
 }
 
@@ -550,7 +410,7 @@ func (c *conn) cut() {
 	c.newcomers.end()
 	c.sock.Close()
 	c.dropOut()
-	c.link.dropIn()
+	c.unfinished.drop(c.eng.gate.Heads)
 	c.eng.clients.remove(c)
 	c.eng.gate.Descriptors.Release()
 	c.handle.Done()

@@ -7,13 +7,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// ending is what a client's connection keeps that takes no further streams.
+// ending is what a client's connection keeps while it is closing.
 type ending struct {
-	last    uint32 // streams beyond it are not served any more
-	dropped int32  // octets that came while closing
-	left    int32  // octets that the client had not taken when it took some last
-	tookAt  int64  // when that was
-	by      int64  // when closing ends at the latest
+	dropped int32 // octets that came while closing
+	left    int32 // octets that the client had not taken when it took some last
+	tookAt  int64 // when that was
+	by      int64 // when closing ends at the latest
 }
 
 // How long a client may take to take what is left for it, and to close.
@@ -31,7 +30,7 @@ const (
 // read (RFC 9112 section 9.6 has the same for HTTP/1).
 func (c *conn) close() {
 	now := c.eng.loop.Now()
-	c.state = closing
+	c.state, c.most = closing, 0
 	c.ending = &ending{left: math.MaxInt32, tookAt: now, by: now + closeTotal}
 	c.hold(c.room())
 	c.ending.goesOn(c)

@@ -3,7 +3,6 @@ package http2
 import (
 	"slices"
 
-	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
@@ -11,15 +10,13 @@ import (
 // link is what a connection of HTTP/2 has in either role: its socket, the
 // state of both directions, and the frames that wait to be written.
 type link struct {
-	eng      *Engine
-	wire     *loop.Sock
-	owner    frameHandler
-	reader   h2.Reader
+	eng   *Engine
+	wire  *loop.Sock
+	owner frameHandler
+	unfinished
 	codec    *codec // nil: no head has come or gone
 	meter    h2.Meter
 	history  *h2.History // nil: no stream has ended
-	rest     []byte      // of a frame that is not complete
-	partial  int64       // when the frame or field block began that is not complete; 0 = none
 	out      *buffer     // frames that wait from o on; nil = none
 	o        int
 	waiting  waitLine
@@ -27,12 +24,10 @@ type link struct {
 	send     h2.SendWindow
 	recv     h2.ReceiveWindow
 	maxList  int32 // octets of a head that comes, after decoding
-	part     int32 // octets of the gate's budget of heads that what is not complete takes
 	waits    int32 // octets of frames that wait, as the engine has been told
 	gone     int64 // octets that the socket has taken
 	encoded  int32 // octets beyond those that may have gone too: a layer does not take them back
 	acks     h2.SettingsAcks
-	metered  bool // what is not complete comes from the gate's budget of heads
 	eager    bool // what comes is given back to the window of the connection at once
 	atEnd    bool // Flush will be called at the end of the batch
 	broken   bool // nothing can be written any more
@@ -147,31 +142,8 @@ func (l *link) handle(b []byte) *h2.Error {
 	case whole || l.partial == 0:
 		l.partial = l.eng.loop.Now()
 	}
-	return l.chargePart(cap(l.rest) + l.reader.Held() - gate.FreeHeadBytes)
+	return l.unfinished.charge(l.eng.gate.Heads)
 }
-
-// incomplete reports that a frame or a field block has begun.
-func (l *link) incomplete() bool { return len(l.rest) > 0 || l.reader.InBlock() }
-
-// chargePart makes n octets of the gate's budget of heads those of the frame
-// and the field block that are not complete.
-func (l *link) chargePart(n int) *h2.Error {
-	if !l.metered {
-		return nil
-	}
-	n = max(n, 0)
-	more := int64(n) - int64(l.part)
-	if more > 0 && !l.eng.gate.Heads.Acquire(more) {
-		return errNoMemoryForBlock
-	}
-	if more < 0 {
-		l.eng.gate.Heads.Release(-more)
-	}
-	l.part = int32(n)
-	return nil
-}
-
-var errNoMemoryForBlock = &h2.Error{Code: h2.EnhanceYourCalm, Fault: h2.FaultHeaderBlock, Reason: "no memory left for a field block"}
 
 // count holds a frame against the limits of what peers may send.
 func (l *link) count(f *h2.Frame) *h2.Error {
@@ -310,12 +282,6 @@ func (l *link) dropOut() {
 		l.out, l.o = nil, 0
 	}
 	l.account()
-}
-
-// dropIn forgets what has been read and is not complete.
-func (l *link) dropIn() {
-	l.rest, l.reader = nil, h2.Reader{MaxBlock: l.reader.MaxBlock}
-	_ = l.chargePart(0) // gives back
 }
 
 // passed gives octets back to the window of the connection.

@@ -24,14 +24,11 @@ const (
 	replying
 )
 
-// stream is one request over a client's connection, and the gate.ClientSide of
-// its exchange. It runs in steps.
+// stream is one request over a client's connection. It runs in steps.
 type stream struct {
-	flow
+	clientSide
 	handle  loop.Handle
-	conn    *conn // nil: spare
 	until   int64 // while replying: when that ends
-	req     wire.Request
 	x       gate.Exchange
 	probe   *gate.ProbeCall
 	phase   phase
@@ -105,22 +102,6 @@ func (s *stream) refuse(h *h2.Head, o gate.Outcome) {
 	s.req.Reset()
 }
 
-// crowded reports that the client has as many streams as it may have. Those
-// that have been reset, and end with the batch, are not counted for as long as
-// they are few.
-func (c *conn) crowded() bool {
-	if len(c.streams) < maxStreams {
-		return false
-	}
-	open := 0
-	for _, s := range c.streams {
-		if !s.flow.reset && !s.state.Closed() {
-			open++
-		}
-	}
-	return open >= maxStreams || len(c.streams) >= 4*maxStreams
-}
-
 // chargeHead takes n octets for a head from the gate's budget. It is false if
 // there are none left: for a connection that holds many of them already there
 // is only half of what there is.
@@ -138,21 +119,6 @@ func (s *stream) chargeHead(n int) bool {
 }
 
 var errNoMemory = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultHeaderBlock, Reason: "no memory left for heads"}
-
-// refuseStream resets a stream that has not come into being.
-func (c *conn) refuseStream(id uint32, code h2.Code, fault h2.Fault) *h2.Error {
-	c.fault(fault)
-	c.shut(id)
-	c.hold(h2.AppendRSTStream(c.room(), id, code))
-	return c.countReset()
-}
-
-// shut notes that a stream has not come into being, and what may still come of it.
-func (c *conn) shut(id uint32) {
-	c.remember(id, h2.ResetByUs)
-	w := h2.NewReceiveWindow(streamWindow)
-	c.meter.Expect(&w, &c.recv)
-}
 
 // receiveTrailers takes the field block behind a request's body.
 func (s *stream) receiveTrailers(h *h2.Head, f *h2.Frame) *h2.Error {
@@ -214,8 +180,6 @@ func (s *stream) contain() {
 	s.eng().worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
 }
 
-func (s *stream) eng() *Engine { return s.l.eng }
-
 // screen begins what the request asks for.
 func (s *stream) screen() bool {
 	e, c := s.eng(), s.conn
@@ -243,7 +207,7 @@ func (s *stream) screen() bool {
 		s.req.Distrust()
 		s.describe()
 	}
-	s.x.Begin(e.loop.Now(), s, &e.worker.Router)
+	s.x.Begin(e.loop.Now(), &s.clientSide, &e.worker.Router)
 	if lines := s.x.TraceLines; lines != nil {
 		s.req.ReplaceTrace(lines)
 	}
@@ -291,21 +255,6 @@ func (s *stream) finish() bool {
 	}
 	s.end()
 	return false
-}
-
-// sendReset ends the stream towards the client, unless it has ended.
-func (s *stream) sendReset(code h2.Code) {
-	if s.flow.reset || s.state.Closed() {
-		return
-	}
-	s.sent(h2.OnReset)
-	s.flow.reset = true
-	if !s.over {
-		s.l.meter.Expect(&s.recv, &s.l.recv)
-	}
-	if !s.l.broken {
-		s.l.hold(h2.AppendRSTStream(s.l.room(), s.id, code))
-	}
 }
 
 // end takes the stream out of its connection.

@@ -411,7 +411,7 @@ func (c *upConn) cut(o gate.Outcome) {
 	}
 	c.conn.Close()
 	c.dropOut()
-	c.link.dropIn()
+	c.unfinished.drop(c.eng.gate.Heads)
 	c.handle.Done()
 	c.pool.line.WakeAll()
 }
