@@ -55,7 +55,7 @@ func (g *Gate) exchange(w http.ResponseWriter, r *http.Request, h *head, trusted
 	life := g.borrow()
 	x.gate, x.life, x.w, x.r, x.trusted = g, life, w, r, trusted
 	x.unclean = h.gateFields || !trusted && h.forwardingFields
-	life.Method, life.Protocol, life.Encrypted = bytesOf(r.Method), r.Proto, r.TLS != nil
+	life.Method, life.Target, life.Protocol, life.Encrypted = bytesOf(r.Method), bytesOf(r.RequestURI), r.Proto, r.TLS != nil
 	if slices.Contains(g.cfg.Uncounted, r.URL.Path) {
 		life.Context = uncounted{}
 	} else {

@@ -27,8 +27,9 @@ type Gate struct {
 	born     time.Time
 	clock    func() int64 // now, for lives
 
-	arrived atomic.Int64  // last arrival, on the gate's clock, or the beginning of the drain; 0 = there is none
-	left    chan struct{} // a token for the drain: something has ended
+	watcher atomic.Pointer[Watcher] // nil = none
+	arrived atomic.Int64            // last arrival, on the gate's clock, or the beginning of the drain; 0 = there is none
+	left    chan struct{}           // a token for the drain: something has ended
 }
 
 // New makes a gate. The error lists all problems of c, each with the field and

@@ -13,6 +13,9 @@ func (o *observer) Begin(x *gate.Record) {
 	}
 	if _, left := x.Context.(uncounted); !left {
 		o.counting.Begin(x.Arrived, x.Proxied)
+		if w := o.watcher.Load(); w != nil {
+			w.Begun()
+		}
 	}
 }
 
@@ -22,6 +25,9 @@ func (o *observer) End(x *gate.Record) {
 	if _, left := x.Context.(uncounted); !left {
 		o.counting.End(x.Ended, x.Proxied)
 		o.requests.Observe(x, gate.TraceID{})
+		if w := o.watcher.Load(); w != nil {
+			w.Ended(x)
+		}
 	}
 }
 

@@ -1,6 +1,11 @@
 package embed
 
-import "github.com/queuegate/queuegate/pkg/gate"
+import (
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/metrics"
+)
 
 // Core is what the gate shares with the sidecar. With NewLife it is for packages
 // that put the gate in front of a server other than net/http's, as pkg/embed/fast
@@ -25,3 +30,27 @@ func (g *Gate) Count(life *gate.Blocking, path []byte) bool {
 	}
 	return true
 }
+
+// Observed is what a page that shows the gate takes its figures from.
+type Observed struct {
+	Clock    func() time.Duration // that requests are counted on
+	Counting *metrics.Counting
+	Requests *metrics.Requests
+	Identity Identity
+	Build    metrics.Build
+}
+
+// Observed is for packages that show the gate, as pkg/embed/status does.
+func (g *Gate) Observed() Observed {
+	return Observed{g.now, &g.counting, g.requests, g.cfg.Identity, build()}
+}
+
+// Watcher is called for every request that counts, after it has been counted, by
+// several goroutines at once.
+type Watcher struct {
+	Begun func()
+	Ended func(*gate.Record) // valid during the call only
+}
+
+// Watch makes w the gate's watcher, in the place of the one before.
+func (g *Gate) Watch(w *Watcher) { g.watcher.Store(w) }

@@ -18,10 +18,10 @@ import (
 const module = "github.com/queuegate/queuegate/"
 
 // unpromised are what other packages of this module need of embed.
-var unpromised = []string{"(*Gate) Core()", "(*Gate) NewLife()", "(*Gate) CountsAll()", "(*Gate) Count("}
+var unpromised = []string{"(*Gate) Core()", "(*Gate) NewLife()", "(*Gate) CountsAll()", "(*Gate) Count(", "(*Gate) Observed()", "Observed", "(*Gate) Watch(", "Watcher"}
 
 func TestAPI(t *testing.T) {
-	packages := load(t, "pkg/embed", "pkg/embed/fast", "pkg/metrics/census")
+	packages := load(t, "pkg/embed", "pkg/embed/fast", "pkg/embed/status", "pkg/metrics/census")
 	for name, p := range packages {
 		t.Run(name, func(t *testing.T) {
 			lines := slices.DeleteFunc(exported(p), func(line string) bool {

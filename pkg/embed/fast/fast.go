@@ -88,7 +88,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	header := &ctx.Request.Header
 	x := h.exchanges.Get().(*exchange)
 	life := x.life
-	life.Method, life.Encrypted, life.Protocol = header.Method(), encrypted, "HTTP/1.1"
+	life.Method, life.Target, life.Encrypted, life.Protocol = header.Method(), header.RequestURI(), encrypted, "HTTP/1.1"
 	if !header.IsHTTP11() {
 		life.Protocol = "HTTP/1.0"
 	}
