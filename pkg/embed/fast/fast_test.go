@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
@@ -152,6 +153,30 @@ func TestGateFieldsAreTheGatesAlone(t *testing.T) {
 	})
 	if _, body, h := r.get("/", "K-Gate-Mine: 1"); body != "" || h.Get("K-Gate-Outcome") != "" {
 		t.Errorf("the handler saw %q, the client %v", body, h)
+	}
+}
+
+// fasthttp puts trailers among the fields.
+func TestFieldsThatComeAsTrailersAreRemovedToo(t *testing.T) {
+	r := newRig(t, embed.Config{TrustedSources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, func(ctx *fasthttp.RequestCtx) {
+		for name := range ctx.Request.Header.All() {
+			ctx.Response.AppendBodyString(string(name) + " ")
+		}
+	})
+	c, err := r.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: gate\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"+
+		"1\r\na\r\n0\r\nK-Gate-Sum: 1\r\nK-Original-Host: a\r\nSum: 2\r\n\r\n")
+	a, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := io.ReadAll(a.Body)
+	if err != nil || !strings.Contains(string(names), "Sum ") || strings.Contains(string(names), "K-Gate") || strings.Contains(string(names), "K-Original") {
+		t.Errorf("the handler has %s, %v", names, err)
 	}
 }
 

@@ -33,6 +33,7 @@ func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 		}
 		return
 	}
+	chunked := false
 	for len(raw) > 0 {
 		end := bytes.IndexByte(raw, '\n')
 		if end < 0 {
@@ -46,12 +47,22 @@ func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 				continue
 			}
 		case 'k':
+		case 't':
+			chunked = chunked || hasPrefix(line, "Transfer-Encoding")
+			continue
 		default:
 			continue
 		}
 		if colon := bytes.IndexByte(line, ':'); colon > 0 {
 			x.take(trim(line[:colon]), trim(line[colon+1:]), distrust)
 		}
+	}
+	if chunked { // trailers are among the fields, but say nothing of the request
+		var trailers head
+		for name := range h.All() {
+			trailers.take(name, nil, distrust)
+		}
+		x.gateFields, x.forwardingFields = x.gateFields || trailers.gateFields, x.forwardingFields || trailers.forwardingFields
 	}
 }
 
