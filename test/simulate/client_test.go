@@ -13,6 +13,7 @@ type client struct {
 	todo      []*request
 	link      *link
 	asked     []*request // sent, wholly or in part, and not answered
+	first     *request   // on the connection
 	sending   *request   // is not sent to its end
 	m         message
 	final     bool   // the head of the final answer has come
@@ -57,7 +58,7 @@ func (c *client) start() {
 		c.after(50*millisecond, c.start)
 		return
 	}
-	c.link.connectedAt = c.now
+	c.link.connectedAt, c.first = c.now, c.todo[0]
 	c.note("client %s: client %d connects, %d requests left", l, c.id, len(c.todo))
 	c.next()
 }

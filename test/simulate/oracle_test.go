@@ -297,7 +297,7 @@ func (c *client) judgeCut(q *request) {
 func (c *client) judgeDropped(q *request, reset bool) {
 	switch {
 	case q.leftAt > 0, q.tainted:
-	case c.mayClose(), c.settings.descriptors > 0:
+	case c.mayClose() && !c.promptOn(q), c.settings.descriptors > 0:
 	case q.sent == 0 || q.sentAt == 0:
 	case reset && c.lingeredFor(q): // it went on sending for longer than the gate reads what comes behind a reply
 	case reset && len(c.asked) > 1 && c.asked[1].sent > 0: // RST for what came behind has overtaken it
@@ -313,6 +313,20 @@ func (c *client) judgeDropped(q *request, reset bool) {
 // waits for 2 s, had done with what comes behind its reply.
 func (c *client) lingeredFor(q *request) bool {
 	return q.sent > 0 && c.link.closedAt > 0 && (q.endedAt > 0 && c.link.closedAt-q.endedAt >= 2*second-c.kernel.held || q.begun == 0 && q.stall >= 2*second)
+}
+
+// promptOn reports whether q is the first request of its connection, and its head
+// comes right behind that: then a shutdown waits for it.
+func (c *client) promptOn(q *request) bool {
+	return q == c.first && q.sentAt-c.link.connectedAt+c.slack() < 100*millisecond && c.headTime(q) < second && (q.stallAt == 0 || q.stallAt >= q.head)
+}
+
+// headTime is how long the head of q may take to come.
+func (c *client) headTime(q *request) (took int64) {
+	if q.piece > 0 {
+		took = int64(q.head/q.piece+1) * (q.gap + 1)
+	}
+	return took + c.slack() + int64(q.head)*(c.kernel.settings.delay+10*microsecond)
 }
 
 // mayClose reports whether the gate may have closed its listeners and idle

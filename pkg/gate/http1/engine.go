@@ -18,6 +18,7 @@ type Protocol struct {
 
 	idleAge   gate.IdleAge
 	lingering atomic.Int64 // connections that are closed slowly
+	owing     atomic.Int64 // clients that have not taken all of a reply of the gate's own
 	reading   atomic.Int64 // connections on which a head has begun
 }
 
@@ -25,8 +26,11 @@ type Protocol struct {
 func (p *Protocol) On(w *serve.Worker) serve.Part { return newEngine(p, w) }
 
 // Unfinished is serve.Protocol: a client whose first bytes have come is about to
-// send the others. Any other knows from its answer that the connection ends there.
-func (p *Protocol) Unfinished() int { return int(p.reading.Load()) }
+// send the others; one that is still sending could lose its answer by a reset. Any
+// other knows from its answer that the connection ends there.
+func (p *Protocol) Unfinished() int {
+	return int(p.reading.Load() + p.owing.Load() + p.lingering.Load())
+}
 
 func (p *Protocol) headTimeout() time.Duration {
 	if p.HeadTimeout == 0 {

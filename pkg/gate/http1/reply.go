@@ -78,13 +78,27 @@ func (s *session) sendReply() bool {
 		if w.Broken() || s.now() >= s.until || s.conn.sock.Failed() || s.eng.loop.Closing() {
 			return s.hangUp()
 		}
+		if !s.owes {
+			s.owes = true
+			s.eng.cfg.owing.Inc()
+		}
 		return s.wait(s.until)
 	}
+	s.endOwing()
 	if !s.keep {
 		return s.beginLinger()
 	}
 	s.phase, s.until = reading, 0
 	return true
+}
+
+// endOwing counts that no client waits for the rest of a reply any more.
+func (s *session) endOwing() {
+	if s.owes {
+		s.owes = false
+		s.eng.cfg.owing.Dec()
+		s.eng.worker.Departed()
+	}
 }
 
 // refuse replies to a request that the exchange has refused.
@@ -129,6 +143,7 @@ func (s *session) endLinger() {
 	if s.phase == lingering {
 		s.phase = reading
 		s.eng.cfg.lingering.Dec()
+		s.eng.worker.Departed()
 	}
 }
 

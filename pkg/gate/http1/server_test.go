@@ -611,3 +611,23 @@ func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 		})
 	}
 }
+
+// TestAShutdownWaitsForClientsThatAreStillSending: a reset, which their bytes
+// would cause, could overtake the answer.
+func TestAShutdownWaitsForClientsThatAreStillSending(t *testing.T) {
+	r := engineServe(t, gate.Config{}, engineOptions{loops: 1}, func(c *engineCall) bool { return c.answer("ok") })
+	c := r.client().send("GET / HTTP/1.1\r\n\r\n")
+	c.wantRefusal(gate.BadRequest)
+	p := r.engines[0].cfg
+	engineUntil(t, "the connection that is closed slowly", func() bool { return p.Unfinished() == 1 })
+	ended := make(chan error, 1)
+	go func() { ended <- r.server.Shutdown(context.Background()) }()
+	engineUntil(t, "the shutdown to begin", r.engines[0].worker.Leaving)
+	c.close()
+	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
+		t.Error(err)
+	}
+	if n := p.Unfinished(); n != 0 {
+		t.Errorf("%d connections are left to wait for", n)
+	}
+}

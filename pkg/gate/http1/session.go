@@ -45,6 +45,7 @@ type session struct {
 	x      gate.Exchange
 	probe  *gate.ProbeCall
 	keep   bool // the connection goes on behind the reply
+	owes   bool // the client has not taken all of the reply
 
 	lingerEnd  int64 // when lingering ends, whatever the client sends
 	lingerNext int64 // when more of what it sends may be dropped
@@ -122,6 +123,7 @@ func (s *session) contain() {
 	s.conn.close()
 	s.conn.session, s.conn = nil, nil
 	s.releaseHead()
+	s.endOwing()
 	s.endLinger()
 	s.handle.Done()
 	s.eng.worker.Departed()
@@ -139,6 +141,7 @@ func (s *session) close() {
 	s.client.release()
 	s.forget()
 	s.input.release()
+	s.endOwing()
 	s.endLinger()
 	s.handle.Done()
 	s.eng.sessions.Put(s)
