@@ -87,7 +87,7 @@ func (c *client) next() {
 	}
 	c.after(q.thinks, func() {
 		if c.link == l && c.sending == q && !c.went {
-			q.sentAt, q.from = c.now, l.address.Addr().String()
+			q.sentAt, q.from, q.via = c.now, l.address.Addr().String(), l
 			c.send(q, 0)
 		}
 	})
