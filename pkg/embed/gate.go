@@ -53,7 +53,7 @@ func New(c Config) (*Gate, error) {
 	g.lives.New = func() any { return g.NewLife() }
 	g.requests = metrics.NewRequests()
 	g.page = metrics.NewCollector(metrics.CollectorConfig{
-		Names: names, Identity: c.Identity, Build: build(), Requests: g.requests, Admission: g.gate.Admission.Stats,
+		Names: names, Identity: c.Identity, Build: build(), Requests: g.requests, Admission: g.gate.AdmissionStats,
 	})
 	return g, nil
 }

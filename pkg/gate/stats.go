@@ -8,6 +8,7 @@ type AdmissionStats struct {
 	QueueDepth       int
 	QueueCapacity    int
 	ConcurrencyLimit int // 0 = unlimited
+	Draining         bool
 }
 
 // Stats reads the figures one after the other: requests that move meanwhile
@@ -16,6 +17,13 @@ func (a *Admission) Stats() AdmissionStats {
 	return AdmissionStats{
 		InFlight: a.InFlight(), QueueDepth: a.QueueDepth(), QueueCapacity: a.Capacity(), ConcurrencyLimit: a.Limit(),
 	}
+}
+
+// AdmissionStats is the state of the gate's admission, and whether it drains.
+func (g *Gate) AdmissionStats() AdmissionStats {
+	s := g.Admission.Stats()
+	s.Draining = g.Drain.Active()
+	return s
 }
 
 // UpstreamStats is the state of the connections to the user container at one

@@ -38,7 +38,7 @@ func fullConfig(names Names) CollectorConfig {
 			},
 		}),
 		Admission: func() gate.AdmissionStats {
-			return gate.AdmissionStats{InFlight: 5, QueueDepth: 2, QueueCapacity: 50, ConcurrencyLimit: 5}
+			return gate.AdmissionStats{InFlight: 5, QueueDepth: 2, QueueCapacity: 50, ConcurrencyLimit: 5, Draining: true}
 		},
 		Upstream: func() gate.UpstreamStats {
 			return gate.UpstreamStats{Open: 6, Idle: 1, Dials: 9, Reuses: 41, Replays: 1}

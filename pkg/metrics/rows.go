@@ -198,6 +198,15 @@ var rows = []row{
 		always, admission, func(p *page) {
 			p.number(cmp.Or(float64(p.admission.ConcurrencyLimit), math.Inf(1)))
 		}},
+	{Metric{"queuegate_draining", Gauge, "", nil,
+		"1 from the beginning of a drain on, 0 before."},
+		always, admission, func(p *page) {
+			v := 0.0
+			if p.admission.Draining {
+				v = 1
+			}
+			p.number(v)
+		}},
 	{Metric{"queuegate_upstream_open_connections", Gauge, "connections", nil,
 		"Connections to the user container that are open now, idle ones included."},
 		always, upstream, func(p *page) { p.number(float64(p.upstream.Open)) }},

@@ -137,7 +137,7 @@ func (a *App) collector() (*metrics.Collector, error) {
 		Build:     a.build,
 		Requests:  a.observer.requests,
 		Readiness: a.readiness.figures,
-		Admission: a.gate.Admission.Stats,
+		Admission: a.gate.AdmissionStats,
 		Upstream:  a.server.Stats,
 		HTTP2:     a.http2.Stats,
 		TLS:       a.tls.stats,

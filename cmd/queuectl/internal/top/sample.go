@@ -29,6 +29,7 @@ type Sample struct {
 	Containers  map[string]string      // state by name
 	Transitions map[transition]float64 // counts of changes of state
 	Version     string
+	Draining    float64 // 1 = it drains
 	Started     float64 // Unix time of its start; 0 = not said
 }
 
@@ -89,7 +90,7 @@ func read(page io.Reader, now time.Time) (*Sample, error) {
 		Containers: map[string]string{}, Transitions: map[transition]float64{}}
 	for name, to := range map[string]*float64{"queuegate_in_flight_requests": &s.InFlight, "queuegate_concurrency_limit": &s.Limit,
 		"kn_serving_queue_depth": &s.Queued, "revision_queue_depth": &s.Queued, "queuegate_queue_capacity": &s.Capacity,
-		"process_start_time_seconds": &s.Started} {
+		"process_start_time_seconds": &s.Started, "queuegate_draining": &s.Draining} {
 		for _, m := range families[name].GetMetric() {
 			*to = value(m)
 		}
@@ -216,6 +217,8 @@ func (g *Gate) Readiness() (ready bool, text string) {
 		return false, "no answer since " + s.At.Format(time.TimeOnly)
 	case s == nil:
 		return false, "…"
+	case s.Draining == 1:
+		return false, "draining"
 	}
 	var not []string
 	for _, container := range slices.Sorted(maps.Keys(s.Containers)) {

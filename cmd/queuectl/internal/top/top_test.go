@@ -87,7 +87,8 @@ func TestReadinessIsShownWithItsCause(t *testing.T) {
 		{page(0, 0, 0, 0, "ready", "", 1), nil, "ready"},
 		{page(0, 0, 0, 0, "failing", "status", 4), nil, "web failing (status)"},
 		{page(0, 0, 0, 0, "failing", "status", 4), nil, "web failing (status)"}, // nothing new
-		{"", errors.New("refused"), "no answer since " + time.Unix(1003, 0).Format(time.TimeOnly)},
+		{page(0, 0, 0, 0, "ready", "", 5) + "queuegate_draining 1\n", nil, "draining"},
+		{"", errors.New("refused"), "no answer since " + time.Unix(1004, 0).Format(time.TimeOnly)},
 	} {
 		var s *Sample
 		if c.err == nil {
