@@ -72,6 +72,16 @@ func opened(id uint32, head string, end bool) []byte {
 	return http2Frame(nethttp2.FrameHeaders, flags, id, head)
 }
 
+// windows asks for 250 answers of 1 MB, and takes n octets of each.
+func windows(n uint32) func() []byte {
+	return func() []byte {
+		return join(
+			http2Frame(nethttp2.FrameSettings, 0, 0, "\x00\x04"+number(n)),
+			http2Frame(nethttp2.FrameWindowUpdate, 0, 0, number(1<<30)),
+			streams(func(id uint32) []byte { return asked(id, script.Echo, 1_000_000) })())
+	}
+}
+
 // asked is a request that the container answers as the fields say.
 func asked(id uint32, do string, size int) []byte {
 	return opened(id, getHead+literal(strings.ToLower(script.ID), "0")+literal(strings.ToLower(script.Do), do)+
@@ -154,9 +164,10 @@ var floods = []flood{
 		return join(opened(id, postHead, false), http2Frame(nethttp2.FrameWindowUpdate, 0, id, number(1<<31-1-65535)),
 			http2Frame(nethttp2.FrameSettings, 0, 0, "\x00\x04"+number(65536)))
 	}), burst: 1},
-	{name: "zero windows, 250 × 1 MB", begin: func() []byte {
-		return join(http2Frame(nethttp2.FrameSettings, 0, 0, "\x00\x04"+number(0)), streams(func(id uint32) []byte { return asked(id, script.Echo, 1_000_000) })())
-	}},
+	{name: "zero windows, 250 × 1 MB", begin: windows(0)},
+	{name: "zero windows, 250 × 1 MB, h2c", container: "h2c", begin: windows(0)},
+	{name: "windows of 5,000, 250 × 1 MB", begin: windows(5000)},
+	{name: "windows of 5,000, 250 × 1 MB, h2c", container: "h2c", begin: windows(5000)},
 	{name: "250 streams never used", begin: streams(func(id uint32) []byte { return opened(id, postHead, false) })},
 	{name: "250 hanging streams", begin: streams(func(id uint32) []byte { return asked(id, script.Hang, 0) })},
 	{name: "250 hanging streams, h2c", container: "h2c", begin: streams(func(id uint32) []byte { return asked(id, script.Hang, 0) })},

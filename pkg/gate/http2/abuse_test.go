@@ -440,6 +440,42 @@ func TestAnswersThatNobodyTakesShareTheBudgetOfBodies(t *testing.T) {
 	})
 }
 
+// TestAnAnswerOfWhichTheClientTakesALittleStaysInTheContainer where a good part of
+// the memory is in use: what it takes no more of is not asked for.
+func TestAnAnswerOfWhichTheClientTakesALittleStaysInTheContainer(t *testing.T) {
+	r := newRig(t, serveH2C(t, pour))
+	b := r.gate.Bodies
+	if n := b.Limit()/8 + 1; b.Acquire(n) {
+		defer b.Release(n)
+	}
+	c := r.dialDeaf(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 5000})
+	c.greedy = false
+	done := make(chan struct{})
+	go func() { defer close(done); c.read() }()
+	t.Cleanup(func() { _ = c.conn.Close(); <-done })
+	id := c.get("/?1000000")
+	until(t, "what the client takes", func() bool { return c.of(id).size == 5000 })
+	held, size := 0, 0
+	until(t, "what the container sends ahead", func() bool {
+		r.on(func() {
+			if s := r.part.pool.conns[0].streams[0]; s.in != nil && s.recv.Left() == 0 {
+				held, size = s.held(), cap(s.in.b)
+			}
+		})
+		return held > 0
+	})
+	if held > 2*leastWindow || size > 3*leastWindow+2*held {
+		t.Errorf("%d octets are held in %d", held, size)
+	}
+	_ = c.do(func() error {
+		_ = c.WriteWindowUpdate(0, 1<<20)
+		return c.WriteWindowUpdate(id, 1<<20)
+	})
+	if g := c.await(id); g.size != 1_000_000 || !g.ended {
+		t.Errorf("%d octets in the end", g.size)
+	}
+}
+
 func TestUploadsThatTheContainerDoesNotTakeShareTheBudgetOfBodies(t *testing.T) {
 	hold := make(chan struct{})
 	defer close(hold) // net/http does not notice the end of a connection whose body is not read

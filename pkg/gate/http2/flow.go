@@ -169,6 +169,7 @@ func (f *flow) Pump(dst gate.Sink) (moved bool) {
 	for f.held() > 0 && !dst.Broken() {
 		n := dst.Put(f.in.b[f.r:])
 		if n == 0 {
+			f.fit()
 			m, _ := dst.Flush()
 			return moved || m
 		}
@@ -182,6 +183,16 @@ func (f *flow) Pump(dst gate.Sink) (moved bool) {
 	}
 	m, _ := dst.Flush()
 	return moved || m
+}
+
+// fit moves what waits for a peer that takes nothing into a buffer of its size,
+// where memory is short and a good part of the one that it has is empty.
+func (f *flow) fit() {
+	if n := f.held(); cap(f.in.b) > 2*n+leastWindow && f.l.eng.pressed() {
+		b := &buffer{b: append(make([]byte, 0, n), f.in.b[f.r:]...)}
+		f.dropIn()
+		f.in = b
+	}
 }
 
 // take passes over n octets that have been given on.
@@ -201,20 +212,29 @@ func (f *flow) take(n int) {
 		f.owed -= back
 		f.l.passed(back)
 	}
-	if f.l.eager && !f.over && f.recv.Size() < streamWindow && f.taken >= int64(f.recv.Size()/2) {
-		f.widen()
+	if f.l.eager && !f.over {
+		f.adapt()
 	}
 	f.passed(n)
 }
 
-// widen lets the container send more ahead of an answer of which the client has
-// taken some and takes more.
-func (f *flow) widen() {
+// adapt lets the container send more ahead of an answer of which the client has
+// taken some and takes more, and no more than that where memory is short.
+func (f *flow) adapt() {
+	size := f.recv.Size()
+	wider, pressed := size < streamWindow && f.taken >= int64(size/2), f.l.eng.pressed()
+	if !wider && !pressed {
+		return
+	}
 	want := uint32(min(streamWindow, f.x.Room()))
 	if f.l.eng.tight() || f.l.eng.short() {
 		want = min(want, tightWindow)
 	}
-	if f.recv.Size() >= want {
+	if want < size {
+		if want = max(want, leastWindow); !pressed || want >= size {
+			return
+		}
+	} else if !wider {
 		return
 	}
 	if inc := f.recv.Resize(want); inc > 0 && !f.state.Closed() {
