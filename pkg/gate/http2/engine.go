@@ -154,7 +154,7 @@ const inBytes = 4 << 10
 
 // getIn gives a buffer for n octets and what follows them.
 func (e *Engine) getIn(n int) *buffer {
-	if e.pressed() || n <= leastWindow && e.pool.ahead(firstWindow) == leastWindow { // may be all that comes for a long time
+	if n <= leastWindow && e.pool.ahead(firstWindow) == leastWindow { // may be all that comes for a long time
 		return &buffer{b: make([]byte, 0, n)}
 	}
 	if b := e.ins.Get(); b != nil {
