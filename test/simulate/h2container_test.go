@@ -490,9 +490,17 @@ func (c *h2Up) startAnswer(s *h2UpStream) {
 			return
 		}
 		c.interims(s)
-		s.ready = true
-		c.speak(s)
+		if len(q.answer.interims) > 1 && c.rng.IntN(2) == 0 { // the final head meets interim ones that wait for the client
+			c.later(c.between(0, 3*millisecond), func() { c.speakFirst(s) })
+			return
+		}
+		c.speakFirst(s)
 	})
+}
+
+func (c *h2Up) speakFirst(s *h2UpStream) {
+	s.ready = true
+	c.speak(s)
 }
 
 func (c *h2Up) interims(s *h2UpStream) {
