@@ -176,7 +176,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 			why(l.unread() > 0 || r.now-l.reachedAt >= int64(g.IdleTimeout)-r.kernel.held, "bytes have come from the container")
 		}
 	case gate.ClientGone:
-		why(q.client.link == nil || q.tainted || q.on2 != nil && q.on2.ended || q.leftAt > 0 || q.via != nil && q.via.left || q.client.went || r.ending, "the client is there")
+		why(q.client.link == nil || q.tainted || q.on2 != nil && q.on2.ended || q.leftAt > 0 || q.via != nil && q.via.left || q.client.went || r.ending && (a.switches || r.leftAt == 0 || q.begunAt >= r.leftAt), "the client is there")
 	case gate.UpstreamNotListening:
 		wait := min(int64(g.UpstreamWait), int64(g.UpstreamRestartWait))
 		why(age >= wait, "it may wait longer")

@@ -40,6 +40,7 @@ type run struct {
 	drainedAt   int64
 	ending      bool            // listeners and idle connections may be closed
 	left        <-chan struct{} // closed when the shutdown has nothing to wait for; nil = it has not begun
+	leftAt      int64           // when it was
 	ended       bool
 	cutShort    bool
 	activeAt    int64 // when a request began or ended last
@@ -236,6 +237,9 @@ func (r *run) shutDown() {
 			r.left = r.server.BeginShutdown()
 		}
 	case isClosed(r.left):
+		if r.leftAt == 0 {
+			r.leftAt = r.now
+		}
 		over := true
 		for _, s := range r.loops {
 			if over = over && s.over; !s.closing {
