@@ -169,7 +169,7 @@ func (f *flow) Pump(dst gate.Sink) (moved bool) {
 	for f.held() > 0 && !dst.Broken() {
 		n := dst.Put(f.in.b[f.r:])
 		if n == 0 {
-			f.fit()
+			f.in, f.r = f.l.eng.fit(f.in, f.r)
 			m, _ := dst.Flush()
 			return moved || m
 		}
@@ -183,16 +183,6 @@ func (f *flow) Pump(dst gate.Sink) (moved bool) {
 	}
 	m, _ := dst.Flush()
 	return moved || m
-}
-
-// fit moves what waits for a peer that takes nothing into a buffer of its size,
-// where memory is short and a good part of the one that it has is empty.
-func (f *flow) fit() {
-	if n := f.held(); cap(f.in.b) > 2*n+leastWindow && f.l.eng.pressed() {
-		b := &buffer{b: append(make([]byte, 0, n), f.in.b[f.r:]...)}
-		f.dropIn()
-		f.in = b
-	}
 }
 
 // take passes over n octets that have been given on.

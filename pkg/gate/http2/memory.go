@@ -46,3 +46,16 @@ func (e *Engine) tight() bool {
 	b := e.gate.Bodies
 	return b.Used() > b.Limit()/2
 }
+
+// fit moves what stands in a buffer from r on, and waits for a peer that takes
+// nothing, into one of its size, where memory is short and a good part of the
+// buffer is empty.
+func (e *Engine) fit(b *buffer, r int) (*buffer, int) {
+	n := len(b.b) - r
+	if cap(b.b) <= 2*n+leastWindow || !e.pressed() {
+		return b, r
+	}
+	small := &buffer{b: append(make([]byte, 0, n), b.b[r:]...)}
+	e.putIn(b)
+	return small, 0
+}
