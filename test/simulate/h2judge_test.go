@@ -275,7 +275,7 @@ func (c *h2Client) lost2(reset bool) {
 		case s.ended:
 		case q.begun > 0 && q.endings == 0:
 			c.found("request %d: its connection ends (reset %v), and it has not ended", q.id, reset)
-		case q.begun > 0 && c.drainedAt > 0 && !patient: // the gate has waited for its client to read
+		case q.begun > 0 && c.drainedAt > 0 && (!patient || c.link.abandonable()): // the gate has waited for its client to read
 		case q.begun > 0 && c.run.settings.descriptors > 0: // without a stream it was idle, and gave way
 		case q.begun > 0:
 			c.found("request %d: ended with %s, and its connection ends before its client knows (reset %v)", q.id, q.outcome, reset)

@@ -75,6 +75,7 @@ type link struct {
 	reachedAt   int64 // when bytes reached the gate last
 	cameAt      int64 // when bytes reached the peer last
 	closedAt    int64 // when the gate closed it
+	unmoved     int64 // how long nothing had come to the peer then
 	goneAt      int64 // when the peer's end or RST reached the gate
 	connectedAt int64
 }
@@ -237,7 +238,7 @@ func (c *link) shutdownWrite() {
 // overtakes nothing that has arrived and all that has not.
 func (c *link) closeByGate(hard bool) {
 	c.file = nil
-	c.closedAt = c.now
+	c.closedAt, c.unmoved = c.now, c.now-max(c.cameAt, c.connectedAt)
 	if c.state != established || c.reset {
 		c.deaf = true
 		if c.state == connecting {
@@ -495,3 +496,7 @@ func (c *link) deliverDown() {
 	}
 	c.goDown()
 }
+
+// abandonable reports whether the gate has closed the connection when its peer had
+// taken nothing for so long that a shutdown does not wait for it any more.
+func (c *link) abandonable() bool { return c.closedAt > 0 && c.unmoved >= 1500*millisecond-c.held }

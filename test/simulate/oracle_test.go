@@ -300,6 +300,7 @@ func (c *client) judgeDropped(q *request, reset bool) {
 	case q.leftAt > 0, q.tainted:
 	case c.mayClose() && !c.promptOn(q), c.settings.descriptors > 0:
 	case q.sent == 0 || q.sentAt == 0:
+	case c.ending && c.link.abandonable() && q.endings > 0:
 	case reset && c.lingeredFor(q): // it went on sending for longer than the gate reads what comes behind a reply
 	case reset && len(c.asked) > 1 && c.asked[1].sent > 0: // RST for what came behind has overtaken it
 	case len(c.m.buf) > 0 && c.slowUntil > 0 && q.begun == 0: // a reply of the gate's own that the client took too long to read
