@@ -323,9 +323,16 @@ func (r *run) judgeKeys(all []*request) {
 	}
 }
 
-// judgeAging looks whether a class was passed over for longer than it may be.
+// judgeAging looks whether a class was passed over for longer than it may be. Where
+// a slot goes to a request of another loop, that notes it when it is its turn: the
+// order in which slots were given is not known then.
 func (r *run) judgeAging(all []*request) {
-	const most = 16 + gate.Classes
+	if r.settings.loops > 1 {
+		return
+	}
+	// 16, then each other class that has aged; and while it is the highest one, each
+	// below it that has, which does not count as passed over.
+	const most = 16 + 2*(gate.Classes-1)
 	granted := slices.DeleteFunc(slices.Clone(all), func(q *request) bool { return int64(q.admittedAt) <= q.begunAt })
 	slices.SortFunc(granted, func(a, b *request) int { return cmp.Compare(a.admittedAt, b.admittedAt) })
 	for class := range gate.Classes {
