@@ -45,12 +45,16 @@ func (e *ending) goesOn(c *conn) bool {
 		e.left, e.tookAt = left, now
 		c.eng.worker.Departed()
 	}
+	patience := closeTimeout
+	if left > 0 {
+		patience = takeTimeout
+	}
+	if now >= min(e.tookAt+patience, e.by) {
+		return false
+	}
 	c.until = min(now+closeTimeout, e.by)
 	c.handle.Until(c.until)
-	if left > 0 {
-		return now < min(e.tookAt+takeTimeout, e.by)
-	}
-	return now < e.tookAt+closeTimeout
+	return true
 }
 
 // linger reads and drops what the client still sends.
