@@ -158,12 +158,9 @@ func TestInterimAnswersThatNobodyTakesAreBounded(t *testing.T) {
 				}
 			}
 		})
-		return r.gate.Admission.InFlight() == 0 || most > 4<<20
+		return r.faults()[h2.FaultHeaderBlock.String()] > 0 && r.gate.Admission.InFlight() == 0 || most > 4<<20
 	})
 	if most > 2<<20 {
 		t.Errorf("%d octets of interim answers", most)
-	}
-	if r.faults()[h2.FaultHeaderBlock.String()] == 0 {
-		t.Errorf("faults %v", r.faults())
 	}
 }
