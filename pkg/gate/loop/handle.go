@@ -45,11 +45,13 @@ func (h *Handle) Done() {
 	h.at, h.deadline = 0, 0
 }
 
-// Until sets the deadline, on the loop's clock; 0 = none.
+// Until sets the deadline, on the loop's clock; 0 = none. One that has passed
+// leads to a step in the loop's next turn: events come in between, whatever a
+// routine asks for.
 func (h *Handle) Until(deadline int64) {
 	h.deadline = deadline
 	if deadline != 0 {
-		h.loop.timers.ensure(&h.timer, deadline)
+		h.loop.timers.ensure(&h.timer, max(deadline, h.loop.now+1))
 	}
 }
 

@@ -96,3 +96,40 @@ func TestRandomDeadlinesAllPass(t *testing.T) {
 		receive(t, done)
 	}
 }
+
+// always asks for a step at a time that has passed, until it is told to stop.
+type always struct {
+	Handle
+	steps int
+	stop  bool
+}
+
+func (a *always) Step() {
+	a.steps++
+	switch {
+	case !a.stop:
+		a.Until(1)
+	case a.at != 0:
+		a.Done()
+	}
+}
+
+// TestPassedDeadlinesLeaveTheLoopToOthers lets a routine set deadlines in the
+// past for ever, and asks the loop for something else meanwhile.
+func TestPassedDeadlinesLeaveTheLoopToOthers(t *testing.T) {
+	l := startLoop(t)
+	a := &always{}
+	a.Bind(l, a)
+	on(t, l, func() {
+		a.Begin()
+		a.Step()
+	})
+	for last := 0; last < 3; {
+		on(t, l, func() {
+			if a.steps > last {
+				last = a.steps
+			}
+		})
+	}
+	on(t, l, func() { a.stop = true })
+}
