@@ -38,7 +38,7 @@ type loopState struct {
 	over    bool
 	closing bool
 	turn    func()
-	spins   int // turns in a row that left a timer that was due
+	spins   int // turns in a row that left a timer that is due at once
 	polls   int // in this turn
 	roused  bool
 }
@@ -156,10 +156,10 @@ func (k *kernel) turn(s *loopState) {
 	if len(s.ready) > 0 {
 		k.wake(s)
 	}
-	if next == 0 || next > k.now {
+	if next == 0 || next > k.now+soon {
 		s.spins = 0
 	} else if s.spins++; s.spins > maxSpins {
-		k.found("a timer of a loop is due again at once")
+		k.found("a loop spins: after %d turns in a row it has a timer that is due at once", s.spins)
 	}
 	if next != 0 && (s.timerAt == 0 || next < s.timerAt) {
 		s.timerAt = next
@@ -172,9 +172,11 @@ func (k *kernel) turn(s *loopState) {
 	}
 }
 
-// What a loop may do while the clock stands: a spinning one would not end.
+// What a loop may do while the clock stands or hardly moves: a deadline that has
+// passed is kept a nanosecond later, and who sets one for ever spins.
 const (
-	maxSpins = 10_000
+	soon     = microsecond
+	maxSpins = 1000
 	maxPolls = 1 << 20
 )
 
