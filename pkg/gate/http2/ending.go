@@ -20,6 +20,10 @@ const (
 	closeTimeout = int64(time.Second)      // once it has all
 	takeTimeout  = int64(5 * time.Second)  // until it takes some
 	closeTotal   = int64(10 * time.Second) // in any case
+	// closeCheck is how often it is looked at what the client has taken: nothing else
+	// tells that it takes what is in the kernel. A shutdown that is about to cut it
+	// has to know in time.
+	closeCheck = int64(200 * time.Millisecond)
 	// maxDropped bounds what is read of a client that goes on sending: enough for
 	// what was on its way.
 	maxDropped = 1 << 20
@@ -52,7 +56,7 @@ func (e *ending) goesOn(c *conn) bool {
 	if now >= min(e.tookAt+patience, e.by) {
 		return false
 	}
-	c.until = min(now+closeTimeout, e.by)
+	c.until = min(now+closeCheck, e.tookAt+patience, e.by)
 	c.handle.Until(c.until)
 	return true
 }

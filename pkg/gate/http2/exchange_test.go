@@ -463,6 +463,9 @@ func TestAClientThatTakesWhatIsLeftForItGetsAll(t *testing.T) {
 					break
 				}
 				r.on(func() {
+					if in.live && in.until-in.eng.loop.Now() > closeCheck {
+						t.Errorf("a shutdown learns only in %v that the client takes some", time.Duration(in.until-in.eng.loop.Now()))
+					}
 					if in.live && in.pending()+in.sock.Unsent() < int(in.ending.left) { // as if it had taken the client so long
 						ticks++
 						in.until, in.ending.tookAt = in.eng.loop.Now(), in.ending.tookAt-takeTimeout

@@ -21,8 +21,9 @@ const (
 	// unfinishedTimeout bounds how long a shutdown waits for connections after the
 	// last request: for a round trip of a GOAWAY, and for clients that read their
 	// last answers and close. A cut could take answers along that have not been
-	// read; each that closes, and each that takes some, extends the time.
-	unfinishedTimeout = 1500 * time.Millisecond
+	// read; each that closes, and each that takes some, extends the time. That one
+	// takes some is noticed up to 200 ms later, and they have 1.5 s.
+	unfinishedTimeout = 1750 * time.Millisecond
 	unfinishedTotal   = 10 * time.Second
 )
 
