@@ -417,7 +417,7 @@ func (k *kernel) Accept(fd int) (int, netip.AddrPort, error) {
 		k.files[conn] = nil
 		return -1, netip.AddrPort{}, unix.ECONNABORTED
 	}
-	c.file, c.state = f, established
+	c.file, c.state, c.acceptedAt = f, established, k.now
 	k.live = append(k.live, c)
 	k.mix(6, uint64(conn), uint64(c.id))
 	k.note("gate   %s accepted as %d", c, conn)

@@ -78,6 +78,7 @@ type link struct {
 	unmoved     int64 // how long nothing had come to the peer then
 	goneAt      int64 // when the peer's end or RST reached the gate
 	connectedAt int64
+	acceptedAt  int64
 }
 
 func (k *kernel) newLink(kind string) *link {

@@ -303,7 +303,7 @@ func (c *client) judgeDropped(q *request, reset bool) {
 	case c.ending && c.link.abandonable() && q.endings > 0:
 	case reset && c.lingeredFor(q): // it went on sending for longer than the gate reads what comes behind a reply
 	case reset && len(c.asked) > 1 && c.asked[1].sent > 0: // RST for what came behind has overtaken it
-	case len(c.m.buf) > 0 && c.slowUntil > 0 && q.begun == 0: // a reply of the gate's own that the client took too long to read
+	case len(c.m.buf) > 0 && c.slowUntil > 0 && (q.begun == 0 || q.endedAt > 0 && q.outcome != gate.Served && c.link.closedAt-q.endedAt >= 5*second-c.kernel.held): // a reply of the gate's own that the client took too long to read
 	case len(c.m.buf) > 0 && q.said >= q.answer.head && q.outcome != gate.Served && q.endings > 0: // cut in its head
 	case reset && q.said >= q.answer.head && q.outcome != gate.Served: // what has gone out is lost with the rest
 	default:
@@ -363,7 +363,7 @@ func (r *run) look(calm bool) {
 		if q.verdict != tunnelled && q.answer.switches == false && age > int64(g.RequestTimeout)+r.slack()+r.trickle(q) {
 			r.suspects = append(r.suspects, q)
 		}
-		if q.leftAt > 0 && q.verdict != tunnelled && !q.answer.switches && q.leftOn.goneAt > 0 && r.now-q.leftOn.goneAt > 10*millisecond+r.kernel.held && !g.HardConcurrency && (q.leftReset || !g.AnswerHalfClosed) {
+		if q.leftAt > 0 && q.verdict != tunnelled && !q.answer.switches && q.leftOn.goneAt > 0 && r.now-max(q.leftOn.goneAt, q.leftOn.acceptedAt) > 10*millisecond+r.kernel.held && !g.HardConcurrency && (q.leftReset || !g.AnswerHalfClosed) {
 			r.found("request %d: its client left %v ago", q.id, time.Duration(r.now-q.leftAt))
 		}
 		if q.saidAt != 0 && q.answer.whole(q, q.said, q.answer.hard) && q.sentWhole != 0 && q.leftAt == 0 && q.on.link.file != nil && !q.answer.switches {

@@ -53,6 +53,7 @@ var faults = []planted{
 	{"a cut answer in chunks gets a last chunk", "http1/session.go", "	case gate.CutOff:\n", "	case gate.CutOff:\n		s.client.Finish(nil)\n		s.client.Flush()\n"},
 	{"pipelined requests are lost", "http1/input.go", "		in.r, in.w = rd.r, rd.w\n", "		in.r, in.w = 0, 0\n"},
 	{"connections are not closed slowly", "http1/reply.go", "if s.eng.cfg.lingering.Inc() > maxLingering {", "if s.eng.cfg.lingering.Inc() > 0 {"},
+	{"who takes a reply slowly is cut off after a second", "http1/reply.go", "replyTimeout  = int64(5 * time.Second)", "replyTimeout  = int64(time.Second)"},
 	{"bytes behind an answer stay for the next one", "http1/upstream.go", "len(u.reader.leftover()) == 0 && ", ""},
 	{"idle connections are taken without a look", "http1/pool.go", "if u.sock.Quiet() && (", "if ("},
 	{"a connection that the container closes goes back to the pool", "http1/upstream.go", " && u.reusable && !u.Unwilling()", " && (u.reusable || u.sock.Open())"},
