@@ -250,7 +250,7 @@ type wakeupHandler struct{}
 
 func (wakeupHandler) Event(s *Sock) {
 	var b [8]byte
-	_, _ = s.Read(b[:])
+	_, _ = unix.Read(s.fd, b[:])
 }
 
 var started = time.Now()

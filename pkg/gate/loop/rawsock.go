@@ -61,7 +61,7 @@ func (r *rawSock) sysRead(b []byte) (int, syscall.Errno) {
 		return k.Read(r.fd, b)
 	}
 	for {
-		n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(r.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+		n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(r.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
 		if e == 0 {
 			return int(n), 0
 		}
