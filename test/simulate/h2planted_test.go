@@ -8,6 +8,7 @@ var h2faults = []planted{
 	{"a malformed head over HTTP/2 is asked for again", "http2/upconn.go", "	s.heard = true // an answer, if a bad one: the request is not sent again\n", ""},
 	{"a shutdown cuts a stream that its client had begun", "serve/shutdown.go", "if d.serves(now) {", "if false {"},
 	{"any step ends the time for an answer to PING", "http2/upconn.go", "	case now < c.pingBy:\n", "	case false && now < c.pingBy:\n"},
+	{"what stands in the gate's own buffer counts as sent", "http2/upstream.go", "return s.started && s.l.left(s.headAt)", "return s.started"},
 	{"heads overtake interim ones that wait", "http2/upstream.go", "	if s.received || len(s.heads) > 0 {\n", "	if s.received {\n"},
 	{"GOAWAY names the last stream at once", "http2/conn.go", "	c.state = announced\n", "	if c.state == open {\n		c.refuse()\n		return\n	}\n"},
 	{"GOAWAY does not wait for streams that a client had begun", "http2/engine.go", "int64(200 * time.Millisecond)", "int64(0)"},

@@ -21,6 +21,7 @@ type kernel struct {
 	held       int64 // longest time that a loop may be held up by other processes
 	partial    bool  // a poll need not tell all that is ready
 	connect    func(*link) (listening, atOnce bool)
+	sentUp     func(*link, []byte) // bytes go to the container
 	settings   linkSettings
 	links      int
 	plenty     bool // of descriptors

@@ -79,6 +79,7 @@ type link struct {
 	goneAt      int64 // when the peer's end or RST reached the gate
 	connectedAt int64
 	acceptedAt  int64
+	tap         *tap
 }
 
 func (k *kernel) newLink(kind string) *link {
@@ -208,6 +209,9 @@ func (c *link) write(b []byte) (int, syscall.Errno) {
 	}
 	if n == 0 {
 		return 0, unix.EAGAIN
+	}
+	if c.kind == "up" {
+		c.sentUp(c, b[:n])
 	}
 	if c.left {
 		c.inVain(b[:n])

@@ -43,9 +43,10 @@ type run struct {
 	leftAt      int64           // when it was
 	ended       bool
 	cutShort    bool
-	activeAt    int64 // when a request began or ended last
-	quietAt     int64 // when the drain was quiet; 0 = not yet
-	unasked     int   // answers that the container gave to nobody
+	activeAt    int64  // when a request began or ended last
+	quietAt     int64  // when the drain was quiet; 0 = not yet
+	unasked     int    // answers that the container gave to nobody
+	taps        []*tap // of all connections to the container
 }
 
 // result is what a run was like.
@@ -101,7 +102,7 @@ func (r *run) life() {
 	}
 	r.gate = g
 	r.container = &container{run: r}
-	r.kernel.connect = r.container.accept
+	r.kernel.connect, r.kernel.sentUp = r.container.accept, r.wrote
 	if r.chance(s.w.idleClose) {
 		r.container.idle = r.spread(1, 3000) * millisecond
 	}
