@@ -63,8 +63,14 @@ type Change struct {
 
 // String is the change as a sentence.
 func (c Change) String() string {
-	s := fmt.Sprintf("%s is %s after %s %s and %d attempts",
-		c.Container, c.To, c.After.Round(time.Millisecond), c.From, c.Attempts)
+	was, plural := c.From.String(), "s"
+	if c.From == Unknown {
+		was = "not known"
+	}
+	if c.Attempts == 1 {
+		plural = ""
+	}
+	s := fmt.Sprintf("%s is %s (%s for %s, %d attempt%s)", c.Container, c.To, was, c.After.Round(time.Millisecond), c.Attempts, plural)
 	if c.Cause.Kind != check.CauseNone {
 		s += ": " + c.Cause.String()
 	}

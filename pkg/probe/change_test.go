@@ -1,0 +1,30 @@
+package probe
+
+import (
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/probe/check"
+)
+
+func TestAChangeOfStateIsASentence(t *testing.T) {
+	for _, c := range []struct {
+		change Change
+		want   string
+	}{
+		{
+			Change{From: Unknown, To: Down, Cause: check.Cause{Kind: check.CauseRefused}, After: 1400 * time.Microsecond, Attempts: 1},
+			"app is down (not known for 1ms, 1 attempt): connection refused",
+		},
+		{Change{From: Down, To: Ready, After: 2340 * time.Millisecond, Attempts: 25}, "app is ready (down for 2.34s, 25 attempts)"},
+		{
+			Change{From: Ready, To: Down, Cause: check.Cause{Kind: check.CauseRefused}, After: time.Minute},
+			"app is down (ready for 1m0s, 0 attempts): connection refused",
+		},
+	} {
+		c.change.Container = "app"
+		if got := c.change.String(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
