@@ -346,7 +346,7 @@ func (c *conn) goAway() {
 		return // one that is prefaced says it when the preface has come
 	}
 	c.state = announced
-	b := h2.AppendGoAway(c.room(), h2.MaxStreamID, h2.NoError, "")
+	b := h2.AppendGoAway(c.room(), h2.MaxStreamID, h2.NoError)
 	c.hold(h2.AppendPing(b, false, goAwayPing))
 	c.until = c.eng.loop.Now() + goAwayTimeout
 	c.handle.Until(c.until)
@@ -356,7 +356,7 @@ func (c *conn) goAway() {
 func (c *conn) refuse() {
 	c.state, c.until, c.most = refusing, 0, c.peers.Last()
 	c.handle.Until(0)
-	c.hold(h2.AppendGoAway(c.room(), c.most, h2.NoError, ""))
+	c.hold(h2.AppendGoAway(c.room(), c.most, h2.NoError))
 	c.streamEnded()
 }
 
@@ -373,7 +373,7 @@ func (c *conn) streamEnded() {
 // retire closes a connection without a stream, for the sake of others.
 func (c *conn) retire() {
 	if c.state != prefaced {
-		c.hold(h2.AppendGoAway(c.room(), c.peers.Last(), h2.NoError, ""))
+		c.hold(h2.AppendGoAway(c.room(), c.peers.Last(), h2.NoError))
 		c.flush()
 	}
 	c.sock.Finish()
@@ -387,7 +387,7 @@ func (c *conn) fail(err *h2.Error) {
 		return
 	}
 	c.fault(err.Fault)
-	c.hold(h2.AppendGoAway(c.room(), c.peers.Last(), err.Code, ""))
+	c.hold(h2.AppendGoAway(c.room(), c.peers.Last(), err.Code))
 	c.abandon()
 	c.close()
 }

@@ -50,7 +50,7 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 	}
 	err := f.Err
 	if err == nil && !h.TooLarge {
-		err = h.CheckRequest(true)
+		err = h.CheckRequest()
 	}
 	if err != nil {
 		e.gate.Reject(gate.BadRequest)

@@ -95,7 +95,7 @@ func (c *upConn) Step() {
 			return
 		}
 		c.fault(err.Fault)
-		c.hold(h2.AppendGoAway(c.room(), 0, err.Code, ""))
+		c.hold(h2.AppendGoAway(c.room(), 0, err.Code))
 		c.flush()
 		c.cut(gate.UpstreamMalformed)
 		return

@@ -23,7 +23,7 @@ func headOf(t *testing.T, fields ...string) *h2.Head {
 	if err := d.Decode(block.Bytes(), h); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.CheckRequest(true); err != nil {
+	if err := h.CheckRequest(); err != nil {
 		t.Fatal(err)
 	}
 	return h

@@ -118,7 +118,7 @@ func TestEachFaultOfAServerIsAnError(t *testing.T) {
 		"HTTP/1":              {&scripted{Reader: strings.NewReader("HTTP/1.1 400 Bad Request\r\n\r\n")}, ErrHTTP1},
 		"ends in the middle":  {said(head(200, false)), io.EOF},
 		"a reset":             {said(h2.AppendRSTStream(nil, 1, h2.Cancel)), errReset},
-		"GOAWAY before it":    {said(h2.AppendGoAway(nil, 0, h2.NoError, "")), errGoAway},
+		"GOAWAY before it":    {said(h2.AppendGoAway(nil, 0, h2.NoError)), errGoAway},
 		"only interim ones":   {said(bytes.Repeat(head(100, false), 9)), errInterim},
 		"a push":              {said(h2.AppendFrameHeader(nil, h2.PushPromise, h2.FlagEndHeaders, 1, 4), make([]byte, 4)), nil},
 		"no status":           {said(h2.EndHeaders(h2.BeginHeaders(nil), 0, 1, true, h2.MinMaxFrameSize)), nil},
@@ -137,7 +137,7 @@ func TestEachFaultOfAServerIsAnError(t *testing.T) {
 }
 
 func TestAConnectionThatTheServerClosesServesTheLastExchange(t *testing.T) {
-	c := New(said(h2.AppendGoAway(nil, 1, h2.NoError, ""), head(204, true)))
+	c := New(said(h2.AppendGoAway(nil, 1, h2.NoError), head(204, true)))
 	if response, err := c.RoundTrip(request("GET", "http://example.com/", nil), 10); err != nil || response.StatusCode != 204 || c.Usable() {
 		t.Errorf("%v, %v, usable %v", response, err, c.Usable())
 	}

@@ -10,8 +10,7 @@ func TestNothingIsAllocatedPerFrameOrField(t *testing.T) {
 		cold, warm := blocks(l.lines)
 		var d, coldDecoder Decoder
 		var h Head
-		var e, plain Encoder
-		plain.NoHuffman = true
+		var e, other Encoder
 		d.Decode(cold, &h)
 		dst := make([]byte, 0, 4096)
 		run := func() {
@@ -23,8 +22,8 @@ func TestNothingIsAllocatedPerFrameOrField(t *testing.T) {
 			}
 			dst = BeginHeaders(dst[:0])
 			for i := range h.Fields {
-				dst = e.Append(dst, &h, &h.Fields[i])
-				dst = plain.AppendText(dst, h.NameOf(&h.Fields[i]), h.ValueOf(&h.Fields[i]))
+				dst = e.forward(dst, &h, &h.Fields[i])
+				dst = other.AppendText(dst, h.NameOf(&h.Fields[i]), h.ValueOf(&h.Fields[i]))
 			}
 			dst = EndHeaders(dst, 0, 1, true, MinMaxFrameSize)
 		}
@@ -61,7 +60,7 @@ func TestNothingIsAllocatedPerFrameOrField(t *testing.T) {
 		out = AppendSettings(out[:0], Setting{SettingMaxFrameSize, MinMaxFrameSize}, Setting{SettingEnablePush, 0})
 		out = AppendPing(out, true, [8]byte{})
 		out = AppendWindowUpdate(AppendRSTStream(out, 1, Cancel), 0, 1)
-		out = AppendGoAway(AppendSettingsAck(out), 1, NoError, "")
+		out = AppendGoAway(AppendSettingsAck(out), 1, NoError)
 		out = new(Encoder).AppendStatus(out, 200)
 	})
 	if n != 0 {

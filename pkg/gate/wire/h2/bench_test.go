@@ -13,7 +13,7 @@ func check(h *Head, lines []line) *Error {
 	case lines[0].name == ":status":
 		return h.CheckResponse()
 	case lines[0].name[0] == ':':
-		return h.CheckRequest(false)
+		return h.CheckRequest()
 	}
 	return h.CheckTrailers()
 }
@@ -87,7 +87,7 @@ func BenchmarkEncode(b *testing.B) {
 			for b.Loop() {
 				dst = BeginHeaders(dst[:0])
 				for i := range h.Fields {
-					dst = e.Append(dst, &h, &h.Fields[i])
+					dst = e.forward(dst, &h, &h.Fields[i])
 				}
 				dst = EndHeaders(dst, 0, 1, true, MinMaxFrameSize)
 			}
@@ -160,7 +160,7 @@ func BenchmarkFramesXNet(b *testing.B) {
 
 func BenchmarkHuffman(b *testing.B) {
 	s := []byte(browserGet[4].value)
-	code := appendHuffman(nil, s)
+	code := hpack.AppendHuffmanString(nil, string(s))
 	b.Run("decode", func(b *testing.B) {
 		var dst []byte
 		b.SetBytes(int64(len(s)))
@@ -174,20 +174,6 @@ func BenchmarkHuffman(b *testing.B) {
 		for b.Loop() {
 			dst.Reset()
 			hpack.HuffmanDecode(&dst, code)
-		}
-	})
-	b.Run("encode", func(b *testing.B) {
-		var dst []byte
-		b.SetBytes(int64(len(s)))
-		for b.Loop() {
-			dst = appendHuffman(dst[:0], s)
-		}
-	})
-	b.Run("encode x/net", func(b *testing.B) {
-		var dst []byte
-		b.SetBytes(int64(len(s)))
-		for b.Loop() {
-			dst = hpack.AppendHuffmanString(dst[:0], string(s))
 		}
 	})
 }

@@ -149,7 +149,7 @@ func (r *receiver) frame(f *Frame, s *receiving) *Error {
 			r.log = append(r.log, fmt.Sprintf("%d trailers", f.Stream))
 			return s.message.Trailers(f.EndStream)
 		}
-		if err := r.head.CheckRequest(true); err != nil {
+		if err := r.head.CheckRequest(); err != nil {
 			return err
 		}
 		r.log = append(r.log, fmt.Sprintf("%d %s %s %d", f.Stream, r.head.Method(), r.head.Path(), r.head.Length))

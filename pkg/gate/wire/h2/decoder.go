@@ -1,16 +1,14 @@
 package h2
 
-// Decoder is the HPACK decoder of one direction of a connection (RFC 7541).
-// The zero value has a table of the size that SETTINGS_HEADER_TABLE_SIZE
-// starts at, and the default limits.
-type Decoder struct {
-	MaxList   int // octets of a list (RFC 9113 section 6.5.2); 0 = DefaultMaxList
-	MaxFields int // 0 = DefaultMaxFields
+import "cmp"
 
-	table   table
-	limit   int  // of the table's size: our setting, once acknowledged
-	started bool // table and limit are set
-	owed    bool // the peer has to shrink its table first (RFC 9113 section 4.3.1)
+// Decoder is the HPACK decoder of one direction of a connection (RFC 7541). Its
+// table may have the size that SETTINGS_HEADER_TABLE_SIZE starts at: we never
+// send another one.
+type Decoder struct {
+	MaxList int // octets of a list (RFC 9113 section 6.5.2); 0 = DefaultMaxList
+
+	table table
 }
 
 // Beyond MaxList fields are not stored, but the table is kept in step so that
@@ -23,31 +21,12 @@ var (
 	errTruncated  = hpackError("field block ends within a field")
 	errHuffman    = hpackError("string is not Huffman code")
 	errSizeUpdate = hpackError("table size update out of range or out of place")
-	errSizeOwed   = hpackError("table size update is missing")
 	errListBomb   = connectionError(EnhanceYourCalm, FaultHeaderBlock, "list of fields far beyond its limit")
 )
 
 func hpackError(reason string) *Error {
 	return connectionError(CompressionError, FaultCompression, reason)
 }
-
-func (d *Decoder) start() {
-	d.started = true
-	d.limit, d.table.max = DefaultTableSize, DefaultTableSize
-}
-
-// SetTableSize says that the peer has acknowledged SETTINGS_HEADER_TABLE_SIZE
-// of n, at most DefaultTableSize.
-func (d *Decoder) SetTableSize(n int) {
-	if !d.started {
-		d.start()
-	}
-	d.limit = min(n, DefaultTableSize)
-	d.owed = d.table.max > d.limit
-}
-
-// Held is the memory that the table takes.
-func (d *Decoder) Held() int { return d.table.held() }
 
 // Decode reads a whole field block into h. Any error ends the connection, as
 // the tables are no longer in step.
@@ -57,19 +36,13 @@ func (d *Decoder) Held() int { return d.table.held() }
 // listsToSkip lists of MaxList.
 func (d *Decoder) Decode(block []byte, h *Head) *Error {
 	h.Reset()
-	if !d.started {
-		d.start()
-	}
-	l := limits{list: orDefault(d.MaxList, DefaultMaxList), fields: orDefault(d.MaxFields, DefaultMaxFields)}
-	if d.owed && len(block) > 0 && block[0]>>5 != 1 {
-		return errSizeOwed
-	}
+	l := limit(cmp.Or(d.MaxList, DefaultMaxList))
 	updates := true // are allowed
 	for len(block) > 0 {
 		var err *Error
 		switch c := block[0]; {
 		case c >= 0x80:
-			block, err = d.indexed(block, h, &l)
+			block, err = d.indexed(block, h, l)
 		case c>>5 == 1:
 			if !updates {
 				return errSizeUpdate
@@ -79,7 +52,7 @@ func (d *Decoder) Decode(block []byte, h *Head) *Error {
 			}
 			continue
 		default:
-			block, err = d.literal(block, h, &l)
+			block, err = d.literal(block, h, l)
 		}
 		if err != nil {
 			return err
@@ -89,36 +62,29 @@ func (d *Decoder) Decode(block []byte, h *Head) *Error {
 	return nil
 }
 
-// limits are those of one block.
-type limits struct{ list, fields int }
+// limit is how long a list may be.
+type limit int
 
 // text is how long a string may be so that either the list or the table may
 // have room for it.
-func (l *limits) text(h *Head) int { return max(l.list-len(h.text), DefaultTableSize) }
-
-func orDefault(n, otherwise int) int {
-	if n == 0 {
-		return otherwise
-	}
-	return n
-}
+func (l limit) text(h *Head) int { return max(int(l)-len(h.text), DefaultTableSize) }
 
 // account adds a field to the size of the list, and reports whether it is to
 // be stored.
-func (l *limits) account(h *Head, size int) (store bool, err *Error) {
+func (l limit) account(h *Head, size int) (store bool, err *Error) {
 	h.Size += size
-	if h.Size <= l.list && len(h.Fields) < l.fields && !h.TooLarge {
+	if h.Size <= int(l) && len(h.Fields) < MaxFields && !h.TooLarge {
 		return true, nil
 	}
 	h.TooLarge = true
-	if h.Size > listsToSkip*l.list {
+	if h.Size > listsToSkip*int(l) {
 		return false, errListBomb
 	}
 	return false, nil
 }
 
 // indexed reads a field that is in a table (RFC 7541 section 6.1).
-func (d *Decoder) indexed(b []byte, h *Head, l *limits) ([]byte, *Error) {
+func (d *Decoder) indexed(b []byte, h *Head, l limit) ([]byte, *Error) {
 	i := uint32(b[0] & 0x7f)
 	b = b[1:]
 	if i == 0x7f {
@@ -155,7 +121,7 @@ func (d *Decoder) indexed(b []byte, h *Head, l *limits) ([]byte, *Error) {
 
 // literal reads a field of which at least the value is spelled out (RFC 7541
 // section 6.2), and adds it to the table if it is to be there.
-func (d *Decoder) literal(b []byte, h *Head, l *limits) ([]byte, *Error) {
+func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 	c := b[0]
 	b = b[1:]
 	var flags fieldFlags
@@ -218,7 +184,7 @@ func (d *Decoder) literal(b []byte, h *Head, l *limits) ([]byte, *Error) {
 
 // literalName reads the name of a literal, which entry i of the tables has or, for
 // 0, is spelled out. It is added to the text of h unless it has an id.
-func (d *Decoder) literalName(b []byte, i uint32, h *Head, l *limits) (rest []byte, id Name, flags fieldFlags, fits decoded, err *Error) {
+func (d *Decoder) literalName(b []byte, i uint32, h *Head, l limit) (rest []byte, id Name, flags fieldFlags, fits decoded, err *Error) {
 	switch {
 	case i == 0:
 		at := len(h.text)
@@ -248,7 +214,7 @@ func (d *Decoder) literalName(b []byte, i uint32, h *Head, l *limits) (rest []by
 
 // skipLiteral passes over the strings of a field that is neither stored nor to
 // be in the table.
-func skipLiteral(b []byte, named bool, h *Head, l *limits) ([]byte, *Error) {
+func skipLiteral(b []byte, named bool, h *Head, l limit) ([]byte, *Error) {
 	strings, size := 1, entryOverhead
 	if named {
 		strings = 2
@@ -266,7 +232,7 @@ func skipLiteral(b []byte, named bool, h *Head, l *limits) ([]byte, *Error) {
 }
 
 // readString adds a string literal to the text of h.
-func readString(b []byte, h *Head, l *limits) ([]byte, decoded, *Error) {
+func readString(b []byte, h *Head, l limit) ([]byte, decoded, *Error) {
 	huffman, s, rest, err := cutString(b)
 	if err != nil {
 		return nil, 0, err
@@ -296,10 +262,9 @@ func (d *Decoder) sizeUpdate(b []byte) ([]byte, *Error) {
 			return nil, err
 		}
 	}
-	if n > uint32(d.limit) {
+	if n > DefaultTableSize {
 		return nil, errSizeUpdate
 	}
-	d.owed = false
 	d.table.resize(int(n))
 	return b, nil
 }

@@ -3,6 +3,9 @@ package h2
 import (
 	"bytes"
 	"encoding/binary"
+	"unsafe"
+
+	"golang.org/x/net/http2/hpack"
 )
 
 // Encoder is the HPACK encoder of one direction of a connection (RFC 7541).
@@ -12,11 +15,8 @@ import (
 // Fields of one block are appended one after the other, between BeginHeaders
 // and EndHeaders. What has been appended has to be sent, and in that order.
 type Encoder struct {
-	NoHuffman bool // on a loopback bytes are cheaper than bits
-
-	table   table
-	index   *index // nil until something may be put in the table
-	started bool   // table has its size
+	table table
+	index *index // nil until something may be put in the table
 
 	resized bool // the size has to be told before the next field
 	shrunk  bool // and before it, that the table was empty
@@ -36,17 +36,10 @@ const (
 	shortCookie = 20 // one below could be guessed by its length in a table
 )
 
-func (e *Encoder) start() {
-	e.started, e.table.max = true, DefaultTableSize
-}
-
 // SetTableSize applies the peer's SETTINGS_HEADER_TABLE_SIZE. The table gets
 // as large as that allows, but not larger than DefaultTableSize (RFC 7541
 // section 4.2).
 func (e *Encoder) SetTableSize(n uint32) {
-	if !e.started {
-		e.start()
-	}
 	e.resize(int(min(n, DefaultTableSize)))
 }
 
@@ -58,21 +51,11 @@ func (e *Encoder) Apply(c Changes, s *PeerSettings) {
 	}
 }
 
-// Forget gives the memory of the table back, on a connection that has become
-// idle.
-func (e *Encoder) Forget() {
-	if size := e.table.max; e.table.count > 0 {
-		e.resize(0)
-		e.resize(size)
-	}
-	e.table.entries, e.table.text, e.index = nil, nil, nil
-}
-
 func (e *Encoder) resize(n int) {
-	if n == e.table.max {
+	if n == e.table.max() {
 		return
 	}
-	if n > e.table.max && e.resized {
+	if n > e.table.max() && e.resized {
 		// Both sizes have to be told. x/net's decoder takes two updates in one
 		// block only if the first one empties the table.
 		e.table.shrink(0)
@@ -80,20 +63,6 @@ func (e *Encoder) resize(n int) {
 	}
 	e.resized = true
 	e.table.resize(n)
-}
-
-// Held is the memory that the table takes.
-func (e *Encoder) Held() int {
-	n := e.table.held()
-	if e.index != nil {
-		n += 2 * (len(e.index.pairs) + len(e.index.names) + 4*len(e.index.seen))
-	}
-	return n
-}
-
-// Append adds a field of h as it came, a sensitive one as that.
-func (e *Encoder) Append(dst []byte, h *Head, f *Field) []byte {
-	return e.field(dst, f.Name, h.NameOf(f), h.ValueOf(f), f.Sensitive())
 }
 
 // AppendNamed adds a field whose name is in a table.
@@ -142,9 +111,6 @@ const (
 )
 
 func (e *Encoder) field(dst []byte, id Name, name, value []byte, never bool) []byte {
-	if !e.started {
-		e.start()
-	}
 	if e.resized {
 		dst = e.appendUpdates(dst)
 	}
@@ -171,7 +137,7 @@ func (e *Encoder) field(dst []byte, id Name, name, value []byte, never bool) []b
 	if i, found := e.find(id, name, value, hash); found {
 		return appendInt(dst, reprIndexed, bitsIndexed, 1+staticLen+i)
 	}
-	if !e.index.again(hash) || len(name)+len(value)+entryOverhead > e.table.max/2 {
+	if !e.index.again(hash) || len(name)+len(value)+entryOverhead > e.table.max()/2 {
 		return e.literal(dst, reprPlain, bitsLiteral, id, name, value, nameHash)
 	}
 	dst = e.literal(dst, reprIncremental, bitsIncremental, id, name, value, nameHash)
@@ -272,16 +238,15 @@ func (e *Encoder) appendUpdates(dst []byte) []byte {
 		dst = append(dst, reprUpdate)
 	}
 	e.resized, e.shrunk = false, false
-	return appendInt(dst, reprUpdate, bitsUpdate, e.table.max)
+	return appendInt(dst, reprUpdate, bitsUpdate, e.table.max())
 }
 
 // appendString adds a string literal, in Huffman code if that is shorter (RFC
 // 7541 section 5.2).
 func (e *Encoder) appendString(dst, s []byte) []byte {
-	if !e.NoHuffman {
-		if n := huffmanLen(s); n < len(s) {
-			return appendHuffman(appendInt(dst, 0x80, 7, n), s)
-		}
+	text := unsafe.String(unsafe.SliceData(s), len(s))
+	if n := int(hpack.HuffmanEncodeLength(text)); n < len(s) {
+		return hpack.AppendHuffmanString(appendInt(dst, 0x80, 7, n), text)
 	}
 	return append(appendInt(dst, 0, 7, len(s)), s...)
 }

@@ -41,7 +41,7 @@ const (
 	DefaultTableSize  = 4096 // SETTINGS_HEADER_TABLE_SIZE
 	DefaultMaxList    = 64 << 10
 	DefaultMaxBlock   = 2 * DefaultMaxList
-	DefaultMaxFields  = 4096
+	MaxFields         = 4096 // of a list
 	settingLen        = 6
 	maxContinuations  = 256 // of one block
 	priorityFieldsLen = 5

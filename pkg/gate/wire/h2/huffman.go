@@ -1,29 +1,12 @@
 package h2
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
-)
 
-// The Huffman code of HPACK (RFC 7541 appendix B) is canonical: the lengths of
-// the codes, ordered by length and then by symbol, give the codes.
-const huffmanLengths = "" +
-	"\x0d\x17\x1c\x1c\x1c\x1c\x1c\x1c\x1c\x18\x1e\x1c\x1c\x1e\x1c\x1c" +
-	"\x1c\x1c\x1c\x1c\x1c\x1c\x1e\x1c\x1c\x1c\x1c\x1c\x1c\x1c\x1c\x1c" +
-	"\x06\x0a\x0a\x0c\x0d\x06\x08\x0b\x0a\x0a\x08\x0b\x08\x06\x06\x06" +
-	"\x05\x05\x05\x06\x06\x06\x06\x06\x06\x06\x07\x08\x0f\x06\x0c\x0a" +
-	"\x0d\x06\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07" +
-	"\x07\x07\x07\x07\x07\x07\x07\x07\x08\x07\x08\x0d\x13\x0d\x0e\x06" +
-	"\x0f\x05\x06\x05\x06\x05\x06\x06\x06\x05\x07\x07\x06\x06\x06\x05" +
-	"\x06\x07\x06\x05\x05\x06\x07\x07\x07\x07\x07\x0f\x0b\x0e\x0d\x1c" +
-	"\x14\x16\x14\x14\x16\x16\x16\x17\x16\x17\x17\x17\x17\x17\x18\x17" +
-	"\x18\x18\x16\x17\x18\x17\x17\x17\x17\x15\x16\x17\x16\x17\x17\x18" +
-	"\x16\x15\x14\x16\x16\x17\x17\x15\x17\x16\x16\x18\x15\x16\x17\x17" +
-	"\x15\x15\x16\x15\x17\x16\x17\x17\x14\x16\x16\x16\x17\x16\x16\x17" +
-	"\x1a\x1a\x14\x13\x16\x17\x16\x19\x1a\x1a\x1a\x1b\x1b\x1a\x18\x19" +
-	"\x13\x15\x1a\x1b\x1b\x1a\x1b\x18\x15\x15\x1a\x1a\x1c\x1b\x1b\x1b" +
-	"\x14\x18\x14\x15\x16\x15\x15\x17\x16\x16\x19\x19\x18\x18\x1a\x17" +
-	"\x1a\x1b\x1a\x1a\x1b\x1b\x1b\x1b\x1b\x1c\x1b\x1b\x1b\x1b\x1b\x1a"
+	"golang.org/x/net/http2/hpack"
+)
 
 const (
 	huffmanShort   = 5  // bits of the shortest code
@@ -31,9 +14,6 @@ const (
 	huffmanRoot    = 11 // bits that decoding looks up at once: two symbols of the commonest
 	huffmanSymbols = 256
 )
-
-// huffmanCodes holds the code of each symbol, right-aligned.
-var huffmanCodes [huffmanSymbols]uint32
 
 // A root entry is what the next huffmanRoot bits are: one or two symbols, or
 // the beginning of a longer code. Bits 0 to 7 and 8 to 15 are the symbols, 16
@@ -49,14 +29,22 @@ var (
 	huffmanSorted        [huffmanSymbols]byte
 )
 
+// The Huffman code of HPACK (RFC 7541 appendix B) is canonical: the lengths of
+// the codes, ordered by length and then by symbol, give the codes.
 func init() {
+	var lengths [huffmanSymbols]byte
+	for s := range lengths {
+		// As many octets for eight of them as bits for one.
+		lengths[s] = byte(hpack.HuffmanEncodeLength(string(bytes.Repeat([]byte{byte(s)}, 8))))
+	}
+	var codes [huffmanSymbols]uint32 // right-aligned
 	code, sorted := uint32(0), 0
 	for n := huffmanShort; n <= huffmanLong; n++ {
 		code <<= 1
 		longFirst[n], longSorted[n] = code<<(32-n), uint8(sorted)
 		for s := range huffmanSymbols {
-			if int(huffmanLengths[s]) == n {
-				huffmanCodes[s] = code
+			if int(lengths[s]) == n {
+				codes[s] = code
 				huffmanSorted[sorted] = byte(s)
 				code++
 				sorted++
@@ -65,18 +53,17 @@ func init() {
 		longLimit[n] = code << (32 - n)
 	}
 	for _, a := range huffmanSorted {
-		n := huffmanLengths[a]
+		n := lengths[a]
 		if n > huffmanRoot {
 			break
 		}
-		fillRoots(huffmanCodes[a], n, uint32(a)|uint32(n)<<16|uint32(n)<<20|1<<24)
+		fillRoots(codes[a], n, uint32(a)|uint32(n)<<16|uint32(n)<<20|1<<24)
 		for _, b := range huffmanSorted {
-			m := n + huffmanLengths[b]
+			m := n + lengths[b]
 			if m > huffmanRoot {
 				break
 			}
-			code := huffmanCodes[a]<<huffmanLengths[b] | huffmanCodes[b]
-			fillRoots(code, m, uint32(a)|uint32(b)<<8|uint32(n)<<16|uint32(m)<<20|2<<24)
+			fillRoots(codes[a]<<lengths[b]|codes[b], m, uint32(a)|uint32(b)<<8|uint32(n)<<16|uint32(m)<<20|2<<24)
 		}
 	}
 }
@@ -181,36 +168,4 @@ func longCode(bits uint32) (symbol byte, used uint) {
 		}
 	}
 	return 0, 0
-}
-
-// huffmanLen is the length of the Huffman code of s.
-func huffmanLen(s []byte) int {
-	n := 0
-	for _, c := range s {
-		n += int(huffmanLengths[c])
-	}
-	return (n + 7) / 8
-}
-
-// appendHuffman adds the Huffman code of s, padded.
-func appendHuffman(dst, s []byte) []byte {
-	var bits uint64 // right-aligned
-	var n uint
-	for _, c := range s {
-		l := uint(huffmanLengths[c])
-		bits = bits<<l | uint64(huffmanCodes[c])
-		if n += l; n >= 32 {
-			n -= 32
-			dst = binary.BigEndian.AppendUint32(dst, uint32(bits>>n))
-		}
-	}
-	if n%8 != 0 {
-		pad := 8 - n%8
-		bits = bits<<pad | (1<<pad - 1)
-		n += pad
-	}
-	for ; n > 0; n -= 8 {
-		dst = append(dst, byte(bits>>(n-8)))
-	}
-	return dst
 }

@@ -35,12 +35,6 @@ func (m *Message) ExpectsHead() bool { return m.phase == awaitHead }
 // Ended reports whether the message is complete.
 func (m *Message) Ended() bool { return m.phase == ended }
 
-// Declared is the Content-Length, or -1.
-func (m *Message) Declared() int64 { return m.declared }
-
-// Received is the length of the body so far.
-func (m *Message) Received() int64 { return m.got }
-
 // Interim notes a response with a status below 200.
 func (m *Message) Interim(end bool) *Error {
 	if end {

@@ -1,6 +1,10 @@
 package h2
 
-import "github.com/queuegate/queuegate/pkg/gate/internal/field"
+import (
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
+)
 
 // Name stands for the text of a field name that is in a table: those of HPACK
 // have the first index at which they stand in the static table (RFC 7541
@@ -44,21 +48,14 @@ const (
 const staticLen = 61
 
 // static is the table of RFC 7541 appendix A, from index 1 on.
-var static = [1 + staticLen]struct{ name, value string }{
-	{}, {":authority", ""}, {":method", "GET"}, {":method", "POST"}, {":path", "/"}, {":path", "/index.html"},
-	{":scheme", "http"}, {":scheme", "https"}, {":status", "200"}, {":status", "204"}, {":status", "206"},
-	{":status", "304"}, {":status", "400"}, {":status", "404"}, {":status", "500"}, {"accept-charset", ""},
-	{"accept-encoding", "gzip, deflate"}, {"accept-language", ""}, {"accept-ranges", ""}, {"accept", ""},
-	{"access-control-allow-origin", ""}, {"age", ""}, {"allow", ""}, {"authorization", ""}, {"cache-control", ""},
-	{"content-disposition", ""}, {"content-encoding", ""}, {"content-language", ""}, {"content-length", ""},
-	{"content-location", ""}, {"content-range", ""}, {"content-type", ""}, {"cookie", ""}, {"date", ""}, {"etag", ""},
-	{"expect", ""}, {"expires", ""}, {"from", ""}, {"host", ""}, {"if-match", ""}, {"if-modified-since", ""},
-	{"if-none-match", ""}, {"if-range", ""}, {"if-unmodified-since", ""}, {"last-modified", ""}, {"link", ""},
-	{"location", ""}, {"max-forwards", ""}, {"proxy-authenticate", ""}, {"proxy-authorization", ""}, {"range", ""},
-	{"referer", ""}, {"refresh", ""}, {"retry-after", ""}, {"server", ""}, {"set-cookie", ""},
-	{"strict-transport-security", ""}, {"transfer-encoding", ""}, {"user-agent", ""}, {"vary", ""}, {"via", ""},
-	{"www-authenticate", ""},
-}
+var static = func() (t [1 + staticLen]struct{ name, value string }) {
+	i := 1
+	d := hpack.NewDecoder(0, func(f hpack.HeaderField) { t[i].name, t[i].value = f.Name, f.Value })
+	for ; i <= staticLen; i++ {
+		_, _ = d.Write([]byte{reprIndexed | byte(i)})
+	}
+	return t
+}()
 
 // more are the names from NameProtocol on: those of the constants, what
 // field.Of tells apart, and what browsers and gRPC send in every message.

@@ -9,8 +9,7 @@ import "encoding/binary"
 //
 // It keeps no bytes but those of a field block that is not complete.
 type Reader struct {
-	MaxFrame uint32 // our SETTINGS_MAX_FRAME_SIZE; 0 = 16 KiB
-	MaxBlock int    // longest field block; 0 = DefaultMaxBlock
+	MaxBlock int // longest field block; 0 = DefaultMaxBlock
 
 	settled bool // the first frame has come
 
@@ -69,19 +68,6 @@ func (r *Reader) Next(b []byte, f *Frame) (used int, ok bool, err *Error) {
 	}
 }
 
-// Want is how long b, which Next has left, has to be before Next can use it.
-func (r *Reader) Want(b []byte) int {
-	switch {
-	case r.skip > 0 || r.left > 0:
-		return 1
-	case len(b) < FrameHeaderLen:
-		return FrameHeaderLen
-	case Type(b[3]) == Data:
-		return len(b) + 1
-	}
-	return FrameHeaderLen + int(binary.BigEndian.Uint32(b)>>8)
-}
-
 // InBlock reports whether a field block has begun and is not complete.
 func (r *Reader) InBlock() bool { return r.inBlock }
 
@@ -126,7 +112,7 @@ func (r *Reader) frame(b []byte, f *Frame) (n int, ok bool, err *Error) {
 
 // checkHeader does what can be done before the payload has come.
 func (r *Reader) checkHeader(f *Frame) *Error {
-	if f.Length > max(r.MaxFrame, MinMaxFrameSize) {
+	if f.Length > MinMaxFrameSize {
 		return errFrameTooLong
 	}
 	if !r.settled && (f.Type != Settings || f.Ack()) {

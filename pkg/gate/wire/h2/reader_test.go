@@ -225,34 +225,6 @@ func TestMemoryOfABlockIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestWantIsWhatNextNeeds(t *testing.T) {
-	for what, in := range map[string]string{
-		"HEADERS":     frame(Headers, FlagEndHeaders, 1, "0123456789"),
-		"DATA":        frame(Data, 0, 1, "x"),
-		"padded DATA": frame(Data, FlagPadded, 1, "\x01x\x00"),
-		"empty DATA":  frame(Data, 0, 1, ""),
-		"SETTINGS":    settled,
-	} {
-		r := Reader{settled: true}
-		b := []byte(in)[:0]
-		for {
-			var f Frame
-			_, ok, err := r.Next(b, &f)
-			if err != nil {
-				t.Fatal(what, err)
-			}
-			if ok {
-				break
-			}
-			n := r.Want(b)
-			if n <= len(b) || n > len(in) {
-				t.Fatalf("%s: wants %d, has %d of %d", what, n, len(b), len(in))
-			}
-			b = b[:n]
-		}
-	}
-}
-
 func TestFramesThatCarryNothing(t *testing.T) {
 	for _, c := range []struct {
 		in   string

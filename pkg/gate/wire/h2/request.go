@@ -37,9 +37,8 @@ func (h *Head) pseudoValue(p int) []byte {
 }
 
 // CheckRequest applies the rules for the head of a request (RFC 9113 sections
-// 8.2, 8.3.1 and 8.5). extended is whether extended CONNECT was offered to the
-// client (RFC 8441 section 3).
-func (h *Head) CheckRequest(extended bool) *Error {
+// 8.2, 8.3.1 and 8.5). Extended CONNECT is always offered (RFC 8441 section 3).
+func (h *Head) CheckRequest() *Error {
 	const allowed = 1<<pMethod | 1<<pScheme | 1<<pAuthority | 1<<pPath | 1<<pProtocol
 	if err := h.checkFields(allowed); err != nil {
 		return err
@@ -53,7 +52,7 @@ func (h *Head) CheckRequest(extended bool) *Error {
 	}
 	connect := string(method) == "CONNECT"
 	if h.pseudo[pProtocol] != 0 {
-		if !connect || !extended || !isToken(h.Protocol()) {
+		if !connect || !isToken(h.Protocol()) {
 			return errProtocol
 		}
 		if len(authority) == 0 {

@@ -156,12 +156,9 @@ func TestRequestHeads(t *testing.T) {
 		{"extended CONNECT without :scheme", with(line{":method", "CONNECT"}, line{":protocol", "x"}, line{":scheme", "-"}), errScheme},
 		{"nothing", nil, errMethod},
 	} {
-		if got := headOf(t, c.lines).CheckRequest(true); got != c.want {
+		if got := headOf(t, c.lines).CheckRequest(); got != c.want {
 			t.Errorf("%s: %v, want %v", c.what, got, c.want)
 		}
-	}
-	if err := headOf(t, with(line{":method", "CONNECT"}, line{":protocol", "websocket"})).CheckRequest(false); err != errProtocol {
-		t.Errorf("extended CONNECT that was not offered: %v", err)
 	}
 }
 
@@ -216,7 +213,7 @@ func TestResponseHeadsAndTrailers(t *testing.T) {
 func TestWhatAHeadTells(t *testing.T) {
 	h := headOf(t, []line{{":method", "POST"}, {":path", "/a?b"}, {":scheme", "https"}, {":authority", "a.example:8443"},
 		{"b", "1"}, {"content-length", "12"}, {"k-gate-outcome", "x"}, {"a", ""}, {"x-forwarded-for", "::1"}, {"b", "2"}})
-	if err := h.CheckRequest(false); err != nil {
+	if err := h.CheckRequest(); err != nil {
 		t.Fatal(err)
 	}
 	var kept Head
@@ -250,15 +247,15 @@ func TestWhatAHeadTells(t *testing.T) {
 		}
 	}
 	h = headOf(t, with(line{":authority", "-"}, line{"host", "b.example"}))
-	if err := h.CheckRequest(false); err != nil || string(h.Authority()) != "b.example" || h.Length != -1 {
+	if err := h.CheckRequest(); err != nil || string(h.Authority()) != "b.example" || h.Length != -1 {
 		t.Errorf("%v, host %q, length %d", err, h.Authority(), h.Length)
 	}
 }
 
 func TestListsThatAreTooLargeAreNoHeads(t *testing.T) {
 	h := headOf(t, with(line{"x", strings.Repeat("v", DefaultMaxList)}))
-	if !h.TooLarge || h.CheckRequest(true) != errListTooLarge || h.CheckResponse() != errListTooLarge || h.CheckTrailers() != errListTooLarge {
-		t.Errorf("too large %v, %v", h.TooLarge, h.CheckRequest(true))
+	if !h.TooLarge || h.CheckRequest() != errListTooLarge || h.CheckResponse() != errListTooLarge || h.CheckTrailers() != errListTooLarge {
+		t.Errorf("too large %v, %v", h.TooLarge, h.CheckRequest())
 	}
 }
 

@@ -24,9 +24,7 @@ type PeerSettings struct {
 	MaxConcurrentStreams uint32
 	InitialWindow        uint32
 	MaxFrame             uint32
-	MaxHeaderList        uint32
 	ConnectProtocol      bool // extended CONNECT may be used towards it
-	Push                 bool // it would take PUSH_PROMISE
 
 	seen         bool   // one frame at least has come
 	noPriorities uint32 // RFC 9218 section 2.1
@@ -39,8 +37,6 @@ func DefaultSettings() PeerSettings {
 		MaxConcurrentStreams: 1<<32 - 1,
 		InitialWindow:        InitialWindow,
 		MaxFrame:             MinMaxFrameSize,
-		MaxHeaderList:        1<<32 - 1,
-		Push:                 true,
 	}
 }
 
@@ -83,7 +79,6 @@ func (s *PeerSettings) Apply(payload []byte, fromServer bool) (c Changes, err *E
 			if v > 1 || v == 1 && fromServer {
 				return c, errSettingPush
 			}
-			s.Push = v == 1
 		case SettingMaxConcurrentStreams:
 			s.MaxConcurrentStreams = v
 		case SettingInitialWindowSize:
@@ -98,8 +93,6 @@ func (s *PeerSettings) Apply(payload []byte, fromServer bool) (c Changes, err *E
 				return c, errSettingMaxFrame
 			}
 			s.MaxFrame = v
-		case SettingMaxHeaderListSize:
-			s.MaxHeaderList = v
 		case SettingEnableConnectProtocol:
 			if v > 1 || v == 0 && s.ConnectProtocol {
 				return c, errSettingConnect

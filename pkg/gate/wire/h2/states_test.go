@@ -235,10 +235,4 @@ func TestMessagesAndTheirLength(t *testing.T) {
 			t.Errorf("%s: ended, and expects a head", c.what)
 		}
 	}
-	var m Message
-	m.Head(9, false, false)
-	m.Data(4, false)
-	if m.Declared() != 9 || m.Received() != 4 || m.Ended() || m.ExpectsHead() {
-		t.Errorf("%+v", m)
-	}
 }

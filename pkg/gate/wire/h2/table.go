@@ -1,7 +1,5 @@
 package h2
 
-import "unsafe"
-
 // An entry of a dynamic table. Names that have an id are counted, not stored.
 type entry struct {
 	at                uint32 // position of its text in all that was ever added
@@ -10,8 +8,6 @@ type entry struct {
 	id                Name
 	flags             fieldFlags // what is wrong with name and value
 }
-
-const entrySize = int(unsafe.Sizeof(entry{}))
 
 func (e *entry) size() int { return int(e.nameLen) + int(e.valueLen) + entryOverhead }
 
@@ -39,8 +35,12 @@ type table struct {
 	text []byte // of the entries, oldest first, behind that of some evicted ones
 	base uint32 // position of text[0]
 
-	size, max int // octets as RFC 7541 counts them
+	size int // octets as RFC 7541 counts them
+	less int // by so many it has to be smaller than DefaultTableSize
 }
+
+// max is how large the table may be.
+func (t *table) max() int { return DefaultTableSize - t.less }
 
 // newest returns entry i, the newest one being 0. i is below count.
 func (t *table) newest(i int) *entry {
@@ -68,8 +68,8 @@ func (t *table) value(e *entry) []byte {
 func (t *table) add(id Name, name, value []byte, flags fieldFlags) *entry {
 	nameLen := len(names[id]) + len(name)
 	size := nameLen + len(value) + entryOverhead
-	t.shrink(t.max - size)
-	if size > t.max {
+	t.shrink(t.max() - size)
+	if size > t.max() {
 		return nil
 	}
 	if t.count == len(t.entries) {
@@ -97,12 +97,9 @@ func (t *table) shrink(size int) {
 	}
 }
 
-// held is the memory that the table takes.
-func (t *table) held() int { return cap(t.text) + entrySize*len(t.entries) }
-
 // resize changes the size that the table may have.
 func (t *table) resize(n int) {
-	t.max = n
+	t.less = DefaultTableSize - n
 	t.shrink(n)
 }
 

@@ -95,11 +95,10 @@ func AppendPing(dst []byte, ack bool, data [8]byte) []byte {
 
 // AppendGoAway adds GOAWAY (RFC 9113 section 6.8). A drain announces
 // MaxStreamID first, and the real last stream a round trip later.
-func AppendGoAway(dst []byte, lastStream uint32, code Code, debug string) []byte {
-	dst = AppendFrameHeader(dst, GoAway, 0, 0, 8+len(debug))
+func AppendGoAway(dst []byte, lastStream uint32, code Code) []byte {
+	dst = AppendFrameHeader(dst, GoAway, 0, 0, 8)
 	dst = binary.BigEndian.AppendUint32(dst, lastStream)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(code))
-	return append(dst, debug...)
+	return binary.BigEndian.AppendUint32(dst, uint32(code))
 }
 
 // AppendWindowUpdate adds WINDOW_UPDATE (RFC 9113 section 6.9), of the

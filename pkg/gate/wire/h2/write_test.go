@@ -26,8 +26,8 @@ func TestFramesAreWrittenAsXNetWritesThem(t *testing.T) {
 			}},
 		"PING":     {AppendPing(nil, false, [8]byte{1, 2}), func(f *http2.Framer) error { return f.WritePing(false, [8]byte{1, 2}) }},
 		"PING ack": {AppendPing(nil, true, [8]byte{1, 2}), func(f *http2.Framer) error { return f.WritePing(true, [8]byte{1, 2}) }},
-		"GOAWAY": {AppendGoAway(nil, 9, EnhanceYourCalm, "calm"),
-			func(f *http2.Framer) error { return f.WriteGoAway(9, http2.ErrCodeEnhanceYourCalm, []byte("calm")) }},
+		"GOAWAY": {AppendGoAway(nil, 9, EnhanceYourCalm),
+			func(f *http2.Framer) error { return f.WriteGoAway(9, http2.ErrCodeEnhanceYourCalm, nil) }},
 		"WINDOW_UPDATE": {AppendWindowUpdate(nil, 0, MaxWindow), func(f *http2.Framer) error { return f.WriteWindowUpdate(0, MaxWindow) }},
 	} {
 		var b bytes.Buffer
