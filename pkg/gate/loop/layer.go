@@ -39,9 +39,10 @@ var errNotRead = errors.New("the peer asks for more than it reads")
 // net.Conn, and from Sock.Wrap on over the socket. Its own methods are for the
 // codec; the user keeps to those of the Sock.
 type Layer struct {
+	net.Conn // a handshake's that may block; onSock once there is a socket
+
 	codec Codec
-	base  net.Conn // nil once there is a socket
-	sock  *Sock
+	sock  *Sock // nil while Conn is read and written
 
 	pending []byte // encoded, and not taken by the kernel yet
 	owed    int    // bytes of the user that stand in pending and count as not written yet
@@ -65,7 +66,7 @@ type wait struct {
 
 // NewLayer makes a layer over base, which may be nil if the socket is there
 // before the first byte. SetCodec completes it.
-func NewLayer(base net.Conn) *Layer { return &Layer{base: base} }
+func NewLayer(base net.Conn) *Layer { return &Layer{Conn: base} }
 
 // SetCodec says what the layer does to the bytes.
 func (l *Layer) SetCodec(c Codec) { l.codec = c }
@@ -73,7 +74,7 @@ func (l *Layer) SetCodec(c Codec) { l.codec = c }
 // Wrap puts l between s, just registered, and its user. The codec may hold
 // bytes that have been read already, so s is readable at first.
 func (s *Sock) Wrap(l *Layer) {
-	l.base, l.sock = nil, s
+	l.Conn, l.sock = onSock{}, s
 	l.canRead, l.canWrite = true, s.writable
 	s.layer, s.readable = l, true
 }
@@ -99,8 +100,8 @@ func (l *Layer) Shake(t *Task, deadline int64, handshake, giveUp func() error) e
 
 // Read is for the codec: bytes of the wire.
 func (l *Layer) Read(b []byte) (int, error) {
-	if l.base != nil {
-		return l.base.Read(b)
+	if l.sock == nil {
+		return l.Conn.Read(b)
 	}
 	for {
 		n, err := l.readWire(b)
@@ -146,8 +147,8 @@ func (l *Layer) readWire(b []byte) (int, error) {
 
 // Write is for the codec: it takes everything.
 func (l *Layer) Write(b []byte) (int, error) {
-	if l.base != nil {
-		return l.base.Write(b)
+	if l.sock == nil {
+		return l.Conn.Write(b)
 	}
 	if l.corked {
 		l.sock.loop.cork = append(l.sock.loop.cork, b...)
@@ -372,51 +373,13 @@ func (l *Layer) closeWrite() {
 	}
 }
 
-// Close, the addresses and the deadlines complete a net.Conn. Over a socket
-// they do nothing: its owner closes it and keeps the time.
-func (l *Layer) Close() error {
-	if l.base != nil {
-		return l.base.Close()
-	}
-	return nil
-}
+// onSock is the net.Conn of a layer over a socket, for the codec: the socket's
+// owner closes it and keeps the time.
+type onSock struct{ net.Conn }
 
-// LocalAddr is for the codec.
-func (l *Layer) LocalAddr() net.Addr {
-	if l.base != nil {
-		return l.base.LocalAddr()
-	}
-	return &net.TCPAddr{}
-}
-
-// RemoteAddr is for the codec.
-func (l *Layer) RemoteAddr() net.Addr {
-	if l.base != nil {
-		return l.base.RemoteAddr()
-	}
-	return &net.TCPAddr{}
-}
-
-// SetDeadline is for the codec.
-func (l *Layer) SetDeadline(t time.Time) error {
-	if l.base != nil {
-		return l.base.SetDeadline(t)
-	}
-	return nil
-}
-
-// SetReadDeadline is for the codec.
-func (l *Layer) SetReadDeadline(t time.Time) error {
-	if l.base != nil {
-		return l.base.SetReadDeadline(t)
-	}
-	return nil
-}
-
-// SetWriteDeadline is for the codec.
-func (l *Layer) SetWriteDeadline(t time.Time) error {
-	if l.base != nil {
-		return l.base.SetWriteDeadline(t)
-	}
-	return nil
-}
+func (onSock) Close() error                     { return nil }
+func (onSock) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (onSock) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (onSock) SetDeadline(time.Time) error      { return nil }
+func (onSock) SetReadDeadline(time.Time) error  { return nil }
+func (onSock) SetWriteDeadline(time.Time) error { return nil }

@@ -111,7 +111,7 @@ func (s *handshakes) read(h *handshake, b []byte) (int, error) {
 	h.reading = loop.Nanotime()
 	s.mu.Unlock()
 	<-s.computing
-	n, err := h.conn.file.Read(b)
+	n, err := h.conn.File.Read(b)
 	s.computing <- struct{}{}
 	s.mu.Lock()
 	h.reading = 0
