@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"container/heap"
 	"time"
 )
 
@@ -91,8 +92,8 @@ func (q *fairQueue) push(w *Waiter) {
 	}
 	f.served = max(f.served, c.virtual)
 	f.turn = q.nextTurn()
-	c.due.push(f)
-	c.longest.push(f)
+	heap.Push(&c.due, f)
+	heap.Push(&c.longest, f)
 }
 
 // flow finds or makes the flow of w.
@@ -236,64 +237,36 @@ func (q *fairQueue) charge(w *Waiter) {
 	q.forget(f)
 }
 
-// flowHeap is a binary heap of flows which know their places in it.
+// flowHeap is a heap.Interface of flows which know their places in it.
 type flowHeap struct {
 	flows  []*flow
 	before func(a, b *flow) bool
 	index  func(*flow) *int
 }
 
-func (h *flowHeap) push(f *flow) {
-	h.flows = append(h.flows, f)
-	*h.index(f) = len(h.flows) - 1
-	h.up(len(h.flows) - 1)
-}
+func (h *flowHeap) Len() int           { return len(h.flows) }
+func (h *flowHeap) Less(i, j int) bool { return h.before(h.flows[i], h.flows[j]) }
 
-func (h *flowHeap) remove(f *flow) {
-	i, last := *h.index(f), len(h.flows)-1
-	h.swap(i, last)
-	h.flows[last] = nil
-	h.flows = h.flows[:last]
-	if i < last {
-		h.moved(h.flows[i])
-	}
-}
-
-// moved puts f where it belongs after it has changed.
-func (h *flowHeap) moved(f *flow) {
-	h.up(*h.index(f))
-	h.down(*h.index(f))
-}
-
-func (h *flowHeap) up(i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !h.before(h.flows[i], h.flows[parent]) {
-			return
-		}
-		h.swap(i, parent)
-		i = parent
-	}
-}
-
-func (h *flowHeap) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(h.flows) {
-			return
-		}
-		if other := child + 1; other < len(h.flows) && h.before(h.flows[other], h.flows[child]) {
-			child = other
-		}
-		if !h.before(h.flows[child], h.flows[i]) {
-			return
-		}
-		h.swap(i, child)
-		i = child
-	}
-}
-
-func (h *flowHeap) swap(i, j int) {
+func (h *flowHeap) Swap(i, j int) {
 	h.flows[i], h.flows[j] = h.flows[j], h.flows[i]
 	*h.index(h.flows[i]), *h.index(h.flows[j]) = i, j
 }
+
+func (h *flowHeap) Push(f any) {
+	*h.index(f.(*flow)) = len(h.flows)
+	h.flows = append(h.flows, f.(*flow))
+}
+
+func (h *flowHeap) Pop() any {
+	last := len(h.flows) - 1
+	f := h.flows[last]
+	h.flows[last] = nil
+	h.flows = h.flows[:last]
+	return f
+}
+
+// remove takes f out.
+func (h *flowHeap) remove(f *flow) { heap.Remove(h, *h.index(f)) }
+
+// moved puts f where it belongs after it has changed.
+func (h *flowHeap) moved(f *flow) { heap.Fix(h, *h.index(f)) }
