@@ -2,8 +2,8 @@ package gate
 
 import "testing"
 
-// field makes a header value; nil stands for an absent field.
-func field(s string) []byte {
+// headerValue makes a header value; nil stands for an absent field.
+func headerValue(s string) []byte {
 	if s == absent {
 		return nil
 	}
@@ -54,7 +54,7 @@ func TestProbesAreToldFromTraffic(t *testing.T) {
 		{"a value with more behind it is another", absent, "queue2", absent, Traffic, AnyCaller},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
-			kind, caller := Classify(ProbeHeaders{field(c.agent), field(c.probe), field(c.hash)})
+			kind, caller := Classify(ProbeHeaders{headerValue(c.agent), headerValue(c.probe), headerValue(c.hash)})
 			if kind != c.kind || caller != c.caller {
 				t.Errorf("kind %d of caller %d, want %d of %d", kind, caller, c.kind, c.caller)
 			}
@@ -63,7 +63,7 @@ func TestProbesAreToldFromTraffic(t *testing.T) {
 }
 
 func TestClassifyDoesNotAllocate(t *testing.T) {
-	h := ProbeHeaders{field("kube-probe/1.31"), field("queue"), field("h")}
+	h := ProbeHeaders{headerValue("kube-probe/1.31"), headerValue("queue"), headerValue("h")}
 	if n := testing.AllocsPerRun(100, func() { Classify(h) }); n != 0 {
 		t.Errorf("%.0f allocations", n)
 	}

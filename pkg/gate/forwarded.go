@@ -1,6 +1,10 @@
 package gate
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
+)
 
 // ForwardedInput holds the fields from which a Forwarded header is made, each
 // with all its lines in the order in which they came.
@@ -99,14 +103,12 @@ func appendNode(dst, node []byte) []byte {
 }
 
 func appendTokenOrQuoted(dst, v []byte) []byte {
-	for _, b := range v {
-		if !IsToken(b) {
-			dst = append(dst, '"')
-			dst = appendEscaped(dst, v)
-			return append(dst, '"')
-		}
+	if IsName(v) {
+		return append(dst, v...)
 	}
-	return append(dst, v...)
+	dst = append(dst, '"')
+	dst = appendEscaped(dst, v)
+	return append(dst, '"')
 }
 
 func appendEscaped(dst, v []byte) []byte {
@@ -122,19 +124,21 @@ func appendEscaped(dst, v []byte) []byte {
 // quotable reports whether v can stand in a quoted-string (RFC 9110 section
 // 5.6.4) of a length that is not absurd.
 func quotable(v []byte) bool {
-	if len(v) > maxForwardedValue {
-		return false
-	}
-	for _, b := range v {
-		if b < ' ' && b != '\t' || b == 0x7f {
-			return false
-		}
-	}
-	return true
+	return len(v) <= maxForwardedValue && field.IsText(v)
 }
 
 // IsToken reports whether b may stand in a token (RFC 9110 section 5.6.2).
 func IsToken(b byte) bool { return tokenTable[b] }
+
+// IsName reports whether s is a token, as the names of fields are.
+func IsName[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if !IsToken(s[i]) {
+			return false
+		}
+	}
+	return len(s) > 0
+}
 
 var tokenTable = func() (t [256]bool) {
 	for b := byte('0'); b <= '9'; b++ {

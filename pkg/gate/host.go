@@ -3,6 +3,8 @@ package gate
 import (
 	"bytes"
 	"net/netip"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 // IsHost reports whether v is uri-host [ ":" port ] (RFC 9110 section 7.2).
@@ -42,7 +44,7 @@ func IsHost(v []byte) bool {
 // isRegName takes unreserved, sub-delims and whole percent-encodings.
 func isRegName(v []byte) bool {
 	for i, c := range v {
-		if !hostTable[c] || c == '%' && (i+2 >= len(v) || !isHex(v[i+1]) || !isHex(v[i+2])) {
+		if !hostTable[c] || c == '%' && (i+2 >= len(v) || !field.IsHex(v[i+1]) || !field.IsHex(v[i+2])) {
 			return false
 		}
 	}
@@ -55,7 +57,7 @@ func isIPLiteral(v []byte) bool {
 	if len(v) > 0 && v[0]|0x20 == 'v' {
 		version, address, found := bytes.Cut(v[1:], []byte{'.'})
 		for _, c := range version {
-			found = found && isHex(c)
+			found = found && field.IsHex(c)
 		}
 		for _, c := range address {
 			found = found && (hostTable[c] && c != '%' || c == ':')
@@ -68,10 +70,6 @@ func isIPLiteral(v []byte) bool {
 	}
 	a, err := netip.ParseAddr(string(address))
 	return err == nil && a.Is6()
-}
-
-func isHex(c byte) bool {
-	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
 }
 
 // hostTable holds unreserved, sub-delims and "%" (RFC 3986 section 3.2.2).

@@ -36,7 +36,7 @@ func TestOnlyThePlatformAndThePodLearnWhyItIsNotReady(t *testing.T) {
 		{"curl/8.5.0", "", "not ready"}, // it is not known where that is
 	} {
 		peer, _ := netip.ParseAddr(c.peer)
-		h := ProbeHeaders{UserAgent: field(c.agent), NetworkProbe: field("queue")}
+		h := ProbeHeaders{UserAgent: headerValue(c.agent), NetworkProbe: headerValue("queue")}
 		kind, caller := Classify(h)
 		reply, ok := g.ReplyToProbe(kind, caller, peer, &h, func() (ReadinessResult, bool) { return g.WaitReady(t.Context(), caller) })
 		if !ok || reply.Status != 503 || reply.Reason != c.want {

@@ -28,7 +28,7 @@ const (
 func ParseSelector(s string) (Selector, error) {
 	kind, rest, _ := strings.Cut(s, ":")
 	switch {
-	case kind == "header" && isToken(rest):
+	case kind == "header" && IsName(rest):
 		return Selector{kind: selectHeader, name: rest}, nil
 	case s == "peer":
 		return Selector{kind: selectPeer}, nil
@@ -55,18 +55,6 @@ func (s Selector) String() string {
 
 // Set reports whether s picks anything.
 func (s Selector) Set() bool { return s.kind != selectNothing }
-
-// isToken tells a field name (RFC 9110 section 5.6.2).
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
-		if !letter && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return s != ""
-}
 
 // header is the first value of the selected field, nil if there is none.
 func (s Selector) header(f Fields) (value []byte) {

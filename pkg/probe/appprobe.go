@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
@@ -205,7 +206,7 @@ func statusOf(cause check.Cause) int {
 func forwarded(header http.Header) []check.Header {
 	var headers []check.Header
 	for _, name := range slices.Sorted(maps.Keys(header)) {
-		if !check.ValidName(name) || strings.EqualFold(name, "Host") {
+		if !gate.IsName(name) || strings.EqualFold(name, "Host") {
 			continue
 		}
 		for _, value := range header[name] {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
@@ -177,7 +178,7 @@ func (f *fields) headers(name string) []check.Header {
 	for i, element := range elements {
 		h := readObject(fmt.Sprintf("%s[%d]", f.at(name), i), element)
 		header := check.Header{Name: h.text("name", ""), Value: h.text("value", "")}
-		if h.raw != nil && !check.ValidName(header.Name) {
+		if h.raw != nil && !gate.IsName(header.Name) {
 			h.problem("name", "is not a header name")
 		}
 		if !check.ValidValue(header.Value) {

@@ -193,7 +193,7 @@ func (d *Decoder) readTrailer(b []byte) (int, error) {
 	for gate.IsToken(line[colon]) {
 		colon++
 	}
-	if colon == 0 || line[colon] != ':' || !isText(line[colon+1:len(line)-2]) {
+	if colon == 0 || line[colon] != ':' || !field.IsText(line[colon+1:len(line)-2]) {
 		return n, ErrBadBody
 	}
 	if field.MayTrail(line[:colon]) {
@@ -214,7 +214,7 @@ func checkTrailerPart(line []byte) error {
 	if n := len(line); line[n-1] == '\r' {
 		line = line[:n-1]
 	}
-	if p == len(line) || p == 0 || line[p] != ':' || !isText(line[p:]) {
+	if p == len(line) || p == 0 || line[p] != ':' || !field.IsText(line[p:]) {
 		return ErrBadBody
 	}
 	return nil
@@ -222,7 +222,7 @@ func checkTrailerPart(line []byte) error {
 
 func hexValue(c byte) int {
 	switch {
-	case isDigit(c):
+	case field.IsDigit(c):
 		return int(c - '0')
 	case c >= 'a' && c <= 'f':
 		return int(c-'a') + 10

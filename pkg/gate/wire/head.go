@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 
 	"github.com/queuegate/queuegate/pkg/gate"
@@ -92,7 +91,7 @@ func (h *Head) Scan(b []byte) (bool, error) {
 		}
 		switch {
 		case !h.started:
-			if end == 2 || !gate.IsToken(b[0]) || !isText(b[:end-2]) {
+			if end == 2 || !gate.IsToken(b[0]) || !field.IsText(b[:end-2]) {
 				return false, ErrMalformed
 			}
 			h.started, h.startEnd = true, end-2
@@ -126,7 +125,7 @@ func (h *Head) checkPartial(b []byte, from int) error {
 		rest = rest[:n-1]
 	}
 	switch {
-	case !isText(rest):
+	case !field.IsText(rest):
 		return ErrMalformed
 	case !h.started:
 		if c := b[h.line]; !gate.IsToken(c) && c != '\r' {
@@ -171,7 +170,7 @@ func (h *Head) addField(b []byte, end int) error {
 	for to > from && (b[to-1] == ' ' || b[to-1] == '\t') {
 		to--
 	}
-	if !isText(b[from:to]) {
+	if !field.IsText(b[from:to]) {
 		return ErrMalformed
 	}
 	f.valueStart, f.valueEnd = uint32(from), uint32(to)
@@ -182,31 +181,6 @@ func (h *Head) addField(b []byte, end int) error {
 
 func (h *Head) name(f *Field) []byte  { return h.Raw[f.start:f.nameEnd] }
 func (h *Head) value(f *Field) []byte { return h.Raw[f.valueStart:f.valueEnd] }
-
-// isText reports whether b holds no control byte but tab (RFC 9110 section
-// 5.5). It looks at eight bytes at a time.
-func isText(b []byte) bool {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	for len(b) >= 8 {
-		x := binary.LittleEndian.Uint64(b)
-		del := x ^ 0x7f*ones
-		suspect := (x-0x20*ones)&^x&highs | (del-ones)&^del&highs
-		if suspect != 0 && !isTextSlow(b[:8]) {
-			return false
-		}
-		b = b[8:]
-	}
-	return isTextSlow(b)
-}
-
-func isTextSlow(b []byte) bool {
-	for _, c := range b {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
-}
 
 // options walks the comma-separated tokens of a field value. A comma inside a
 // quoted string does not occur in the fields that it is used for.

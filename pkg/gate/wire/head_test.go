@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 // fieldsOf makes a scanned head of the given field lines.
@@ -178,8 +180,8 @@ func TestIsTextAgreesWithALoopForEachByteAtEachPosition(t *testing.T) {
 			for at := range size {
 				for c := range 256 {
 					b[at] = byte(c)
-					if got, want := isText(b), naiveIsText(b); got != want {
-						t.Fatalf("isText(%q) = %v", b, got)
+					if got, want := field.IsText(b), naiveIsText(b); got != want {
+						t.Fatalf("field.IsText(%q) = %v", b, got)
 					}
 				}
 				b[at] = filler
@@ -194,8 +196,8 @@ func TestIsTextAgreesWithALoopForPairsOfBytes(t *testing.T) {
 	for i := range 1 << 16 {
 		for _, at := range []int{0, 3, 6} {
 			b[at], b[at+1] = byte(i), byte(i>>8)
-			if got, want := isText(b), naiveIsText(b); got != want {
-				t.Fatalf("isText(%q) = %v", b, got)
+			if got, want := field.IsText(b), naiveIsText(b); got != want {
+				t.Fatalf("field.IsText(%q) = %v", b, got)
 			}
 			b[at], b[at+1] = 'x', 'x'
 		}

@@ -70,7 +70,7 @@ func (p *repair) scan(b []byte) (bool, error) {
 		if p.line == 0 {
 			p.bare = !crlf
 		}
-		if p.bare == crlf || !isText(line) {
+		if p.bare == crlf || !field.IsText(line) {
 			return false, ErrMalformed
 		}
 		p.seen = end
@@ -93,7 +93,7 @@ func (p *repair) checkPartial(b []byte) error {
 	if n := len(rest); n > 0 && rest[n-1] == '\r' {
 		rest = rest[:n-1]
 	}
-	if p.line == 0 && !startsVersion(b) || !isText(rest) {
+	if p.line == 0 && !startsVersion(b) || !field.IsText(rest) {
 		return ErrMalformed
 	}
 	p.checked += len(rest)

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"math"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
@@ -131,7 +130,7 @@ func (r *Request) startLine() error {
 
 // readVersion takes HTTP/1.x; a minor version above 1 is read as 1.
 func readVersion(v []byte) (int, error) {
-	if len(v) != 8 || string(v[:5]) != "HTTP/" || v[6] != '.' || !isDigit(v[5]) || !isDigit(v[7]) {
+	if len(v) != 8 || string(v[:5]) != "HTTP/" || v[6] != '.' || !field.IsDigit(v[5]) || !field.IsDigit(v[7]) {
 		return 0, ErrMalformed
 	}
 	switch {
@@ -181,7 +180,7 @@ func (r *Request) readField(f *Field, n *counts) error {
 		f.drop = true
 		return r.hosts.readOriginal(v)
 	case field.ContentLength:
-		length, ok := readLength(v)
+		length, ok := field.ReadLength(v)
 		if n.lengths++; n.lengths > 1 || !ok {
 			return ErrMalformed
 		}
@@ -333,21 +332,6 @@ func first(dst *[]byte, v []byte) {
 	}
 }
 
-// readLength reads Content-Length: digits alone, below 2^63.
-func readLength(v []byte) (int64, bool) {
-	if len(v) == 0 || len(v) > 19 {
-		return 0, false
-	}
-	var n uint64
-	for _, c := range v {
-		if !isDigit(c) {
-			return 0, false
-		}
-		n = n*10 + uint64(c-'0')
-	}
-	return int64(n), n <= math.MaxInt64
-}
-
 // readCoding takes `chunked` alone. Other codings are unknown here; a list
 // that repeats chunked, or is empty, is malformed.
 func readCoding(v []byte) error {
@@ -359,11 +343,9 @@ func readCoding(v []byte) error {
 	}
 	unknown := false
 	options(v, func(t []byte) bool {
-		for _, c := range t {
-			if !gate.IsToken(c) {
-				unknown = false
-				return false
-			}
+		if !gate.IsName(t) {
+			unknown = false
+			return false
 		}
 		unknown = unknown || !field.EqualFold(t, "chunked")
 		return true
@@ -372,12 +354,6 @@ func readCoding(v []byte) error {
 		return ErrCoding
 	}
 	return ErrMalformed
-}
-
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-func isHex(c byte) bool {
-	return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f'
 }
 
 // KeepAlive reports whether the client means to go on (RFC 9112 section 9.3).

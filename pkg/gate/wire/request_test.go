@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 // requestOf reads a head of the given lines to its decision.
@@ -153,9 +154,9 @@ func TestLengths(t *testing.T) {
 		"": -1, " 1": -1, "1 ": -1, "+1": -1, "-1": -1, "-0": -1, "1.0": -1, "1e3": -1, "0x10": -1, "1,1": -1, "1_0": -1, "١": -1,
 		"9223372036854775808": -1, "9999999999999999999": -1, "18446744073709551617": -1, "00000000000000000001": -1,
 	} {
-		n, ok := readLength([]byte(in))
+		n, ok := field.ReadLength([]byte(in))
 		if ok != (want >= 0) || ok && n != want {
-			t.Errorf("readLength(%q) = %d, %v", in, n, ok)
+			t.Errorf("field.ReadLength(%q) = %d, %v", in, n, ok)
 		}
 	}
 }

@@ -46,10 +46,10 @@ func (r *Response) Decide(method []byte) error {
 	}
 	r.Minor = minor
 	code := line[9:12]
-	if line[8] != ' ' || !isDigit(code[0]) || !isDigit(code[1]) || !isDigit(code[2]) || code[0] == '0' {
+	if line[8] != ' ' || !field.IsDigit(code[0]) || !field.IsDigit(code[1]) || !field.IsDigit(code[2]) || code[0] == '0' {
 		return ErrMalformed
 	}
-	if len(line) > 12 && line[12] != ' ' || !isText(line[12:]) {
+	if len(line) > 12 && line[12] != ' ' || !field.IsText(line[12:]) {
 		return ErrMalformed
 	}
 	r.line = line[8:]
@@ -126,7 +126,7 @@ func (r *Response) readKeepAlive(v []byte) {
 	}
 	options(v, func(t []byte) bool {
 		name, seconds, _ := bytes.Cut(t, []byte{'='})
-		n, ok := readLength(bytes.Trim(seconds, " \t\""))
+		n, ok := field.ReadLength(bytes.Trim(seconds, " \t\""))
 		if field.EqualFold(bytes.TrimRight(name, " \t"), "timeout") && ok && n < 1<<20 {
 			r.idle = time.Duration(n)*time.Second + 1
 		}
@@ -146,7 +146,7 @@ func (r *Response) readLength(v []byte) bool {
 	for {
 		one, rest, list := bytes.Cut(v, []byte{','})
 		one = bytes.Trim(one, " \t")
-		n, ok := readLength(one)
+		n, ok := field.ReadLength(one)
 		if !ok || r.hasLength && !bytes.Equal(one, r.sent) {
 			return false
 		}

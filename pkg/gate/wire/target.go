@@ -36,7 +36,7 @@ func (r *Request) readTarget(t []byte) error {
 		path = t[:q]
 	}
 	for i := bytes.IndexByte(path, '%'); i >= 0; {
-		if i+2 >= len(path) || !isHex(path[i+1]) || !isHex(path[i+2]) {
+		if i+2 >= len(path) || !field.IsHex(path[i+1]) || !field.IsHex(path[i+2]) {
 			return ErrMalformed
 		}
 		next := bytes.IndexByte(path[i+3:], '%')

@@ -8,18 +8,6 @@ import (
 // Header is one field of a request, in the order given.
 type Header struct{ Name, Value string }
 
-// ValidName reports whether s is a token (RFC 9110 section 5.6.2).
-func ValidName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
-			continue
-		}
-		return false
-	}
-	return s != ""
-}
-
 // ValidValue refuses what would end or split a field line.
 func ValidValue(s string) bool {
 	for i := range len(s) {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
@@ -437,7 +438,7 @@ func FuzzTheHeadIsOneRequest(f *testing.F) {
 	f.Add("//x/y\x7f", "Host", "example.com")
 	f.Add("a\r\nb: c", "accept", "")
 	f.Fuzz(func(t *testing.T, path, name, value string) {
-		if !ValidName(name) || !ValidValue(value) {
+		if !gate.IsName(name) || !ValidValue(value) {
 			return
 		}
 		p := &HTTP{Address: "127.0.0.1:1", Path: path, Headers: []Header{{name, value}}}

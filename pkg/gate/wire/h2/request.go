@@ -44,7 +44,7 @@ func (h *Head) CheckRequest() *Error {
 		return err
 	}
 	method, authority := h.Method(), h.pseudoValue(pAuthority)
-	if !isToken(method) {
+	if !gate.IsName(method) {
 		return errMethod
 	}
 	if err := h.checkAuthority(authority); err != nil {
@@ -52,7 +52,7 @@ func (h *Head) CheckRequest() *Error {
 	}
 	connect := string(method) == "CONNECT"
 	if h.pseudo[pProtocol] != 0 {
-		if !connect || !isToken(h.Protocol()) {
+		if !connect || !gate.IsName(h.Protocol()) {
 			return errProtocol
 		}
 		if len(authority) == 0 {
@@ -116,7 +116,7 @@ func withoutPort(host []byte, port string) []byte {
 func isScheme(b []byte) bool {
 	for i, c := range b {
 		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
-		if !letter && (i == 0 || !isDigit(c) && c != '+' && c != '-' && c != '.') {
+		if !letter && (i == 0 || !field.IsDigit(c) && c != '+' && c != '-' && c != '.') {
 			return false
 		}
 	}
@@ -141,7 +141,7 @@ func isPath(b []byte) bool {
 				}
 			}
 			return true
-		case c == '%' && i+2 < len(b) && isHex(b[i+1]) && isHex(b[i+2]):
+		case c == '%' && i+2 < len(b) && field.IsHex(b[i+1]) && field.IsHex(b[i+2]):
 			i += 2
 		default:
 			return false

@@ -35,7 +35,7 @@ func (h *Head) CheckResponse() *Error {
 		return err
 	}
 	s := h.pseudoValue(pStatus)
-	if len(s) != 3 || s[0] < '1' || s[0] > '9' || !isDigit(s[1]) || !isDigit(s[2]) {
+	if len(s) != 3 || s[0] < '1' || s[0] > '9' || !field.IsDigit(s[1]) || !field.IsDigit(s[2]) {
 		return errStatus
 	}
 	h.Status = int(s[0]-'0')*100 + int(s[1]-'0')*10 + int(s[2]-'0')
@@ -122,7 +122,7 @@ func (h *Head) checkField(f *Field, i int) *Error {
 			return errTE
 		}
 	case lengthField:
-		n, ok := readLength(v)
+		n, ok := field.ReadLength(v)
 		if !ok || h.Length >= 0 && n != h.Length {
 			return errLength
 		}
@@ -135,22 +135,3 @@ func (h *Head) checkField(f *Field, i int) *Error {
 	}
 	return nil
 }
-
-// readLength reads Content-Length: digits alone, below 2^63.
-func readLength(v []byte) (int64, bool) {
-	if len(v) == 0 || len(v) > 19 {
-		return 0, false
-	}
-	n := uint64(0)
-	for _, c := range v {
-		if !isDigit(c) {
-			return 0, false
-		}
-		n = n*10 + uint64(c-'0')
-	}
-	return int64(n), n < 1<<63
-}
-
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
