@@ -41,12 +41,12 @@ func New(c Config) (*Gate, error) {
 	}
 	c.complete()
 	g := &Gate{cfg: c, born: time.Now(), left: make(chan struct{}, 1)}
-	shared := c.shared()
-	shared.Observer = (*observer)(g)
+	g.gate = &gate.Gate{Config: c.shared()}
+	g.gate.Observer = (*observer)(g)
 	if c.Ready != nil {
-		shared.Readiness = &readiness{check: c.Ready}
+		g.gate.Readiness = &readiness{check: c.Ready}
 	}
-	if g.gate, err = gate.New(shared); err != nil {
+	if err := g.gate.Init(); err != nil {
 		return nil, fmt.Errorf("making the gate: %w", err)
 	}
 	g.clock = func() int64 { return int64(g.now()) }

@@ -21,8 +21,8 @@ func arrived(g *Gate, born time.Time) *Blocking {
 func takenGate(t *testing.T, c Config) *Gate {
 	t.Helper()
 	c.ConcurrencyLimit = 1
-	g, err := New(c)
-	if err != nil {
+	g := &Gate{Config: c}
+	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	g.Admission.TryBegin()
@@ -53,8 +53,8 @@ func (silent) Rejected(Outcome) {}
 func (silent) Probed(*Record)   {}
 
 func TestARequestThatFindsASlotReadsTheClockTwice(t *testing.T) {
-	g, err := New(Config{ConcurrencyLimit: 1, Observer: silent{}})
-	if err != nil {
+	g := &Gate{Config: Config{ConcurrencyLimit: 1, Observer: silent{}}}
+	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	readings := int64(0)

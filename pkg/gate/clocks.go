@@ -15,7 +15,7 @@ type Clocks struct {
 }
 
 // Begin starts the clocks of a request that arrived at now.
-func (c *Clocks) Begin(g *Config, now int64) {
+func (c *Clocks) Begin(g *Gate, now int64) {
 	*c = Clocks{Arrived: now, active: now, idle: int64(g.IdleTimeout)}
 	if d := g.RequestTimeout; d > 0 {
 		c.request = now + int64(d)

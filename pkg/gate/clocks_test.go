@@ -50,12 +50,12 @@ func TestClocksTellTheFirstThatRunsOut(t *testing.T) {
 		{"tunnel's life does not begin at the arrival", request, tunnel(29*ms, 30*time.Millisecond), 59 * ms, RequestTimeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g, err := New(c.config)
-			if err != nil {
+			g := &Gate{Config: c.config}
+			if err := g.Init(); err != nil {
 				t.Fatal(err)
 			}
 			k := Clocks{request: 7, start: 7, tunnel: 7} // of the request before
-			k.Begin(&g.Config, arrival)
+			k.Begin(g, arrival)
 			if k.Arrived != arrival {
 				t.Errorf("arrived at %d", k.Arrived)
 			}

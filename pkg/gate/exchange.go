@@ -83,7 +83,7 @@ func (x *Exchange) Begin(now int64, client ClientSide, connector Connector) {
 	x.client, x.connector = client, connector
 	x.replayed, x.tries, x.expects = false, 0, expectation{}
 	x.gate.Drain.Enter()
-	x.clocks.Begin(&x.gate.Config, now)
+	x.clocks.Begin(x.gate, now)
 	if o := x.gate.Observer; o != nil {
 		if x.Arrived == 0 {
 			x.Arrived = time.Duration(x.clock())

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -60,7 +61,7 @@ type Config struct {
 }
 
 // Gate is the state that all engines share: admission, drain, readiness,
-// observation.
+// observation. Its user fills in the Config, which is read-only from Init on.
 type Gate struct {
 	Config
 	Drain   *Drain
@@ -106,41 +107,36 @@ func (c *Config) Check() error {
 	return errors.Join(problems...)
 }
 
-// New checks the configuration and makes a gate. All problems are reported
-// together.
-func New(c Config) (*Gate, error) {
-	if err := c.Check(); err != nil {
-		return nil, err
+// Init checks the Config, fills in what it leaves open, and makes the rest of
+// the gate. It is called once, before anything else of the gate is used. All
+// problems are reported together.
+func (g *Gate) Init() error {
+	if err := g.Check(); err != nil {
+		return err
 	}
-	if c.HeadMemory == 0 {
-		c.HeadMemory = defaultHeadMemory
+	g.HeadMemory = cmp.Or(g.HeadMemory, defaultHeadMemory)
+	if g.Jitter == nil {
+		g.Jitter = Jitter
 	}
-	if c.Jitter == nil {
-		c.Jitter = Jitter
+	if g.Readiness == nil {
+		g.Readiness = alwaysReady{}
 	}
-	if c.Readiness == nil {
-		c.Readiness = alwaysReady{}
+	if g.Admission == nil {
+		g.Admission = g.NewAdmission()
 	}
-	if c.Admission == nil {
-		c.Admission = c.NewAdmission()
+	if g.Descriptors == nil {
+		g.Descriptors = NewDescriptors(0)
 	}
-	if c.Descriptors == nil {
-		c.Descriptors = NewDescriptors(0)
-	}
-	if c.Clock == nil {
-		c.Clock = newSystemClock()
+	if g.Clock == nil {
+		g.Clock = newSystemClock()
 	} else {
-		c.Descriptors.clock = c.Clock
+		g.Descriptors.clock = g.Clock
 	}
-	g := &Gate{
-		Config: c,
-		Drain:  newDrain(c.DrainQuiet, c.Clock),
-		Heads:  NewBudget(c.HeadMemory),
-		Bodies: NewBudget(bodyMemory),
-	}
+	g.Drain = newDrain(g.DrainQuiet, g.Clock)
+	g.Heads, g.Bodies = NewBudget(g.HeadMemory), NewBudget(bodyMemory)
 	g.Pending.gate = g
 	g.overload = newOverload(g)
-	return g, nil
+	return nil
 }
 
 // Trusts reports whether peer is one of the TrustedSources.

@@ -65,11 +65,11 @@ func TestAPriorityIsADigitOrAnUrgency(t *testing.T) {
 }
 
 func TestAPriorityIsBelievedFromTrustedPeersAlone(t *testing.T) {
-	g, err := New(Config{
+	g := &Gate{Config: Config{
 		ConcurrencyLimit: 1, QueueCapacity: 1, Overload: OverloadConfig{PriorityBy: mustSelect(t, "header:priority")},
 		TrustedSources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
-	})
-	if err != nil {
+	}}
+	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	for peer, want := range map[string]uint8{"10.1.1.1:1": 0, "192.0.2.1:1": DefaultClass} {
@@ -112,8 +112,8 @@ func TestADeadlineThatPassesInTheQueueEndsTheWait(t *testing.T) {
 
 func TestARequestThatCannotFinishInTimeIsNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, err := New(Config{ConcurrencyLimit: 1, QueueCapacity: 9, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:timeout")}})
-		if err != nil {
+		g := &Gate{Config: Config{ConcurrencyLimit: 1, QueueCapacity: 9, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:timeout")}}}
+		if err := g.Init(); err != nil {
 			t.Fatal(err)
 		}
 		request := func(timeout string) *Blocking {
@@ -184,8 +184,8 @@ func TestOneThatIsShedIsToldThatTheQueueIsFull(t *testing.T) {
 
 func TestAnAutoLimitMovesTheLimitOfTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, err := New(Config{QueueCapacity: 100, Overload: OverloadConfig{AutoLimit: &LimitRange{2, 50}}})
-		if err != nil {
+		g := &Gate{Config: Config{QueueCapacity: 100, Overload: OverloadConfig{AutoLimit: &LimitRange{2, 50}}}}
+		if err := g.Init(); err != nil {
 			t.Fatal(err)
 		}
 		if got := g.Admission.Limit(); got != limitStart {

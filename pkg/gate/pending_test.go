@@ -3,8 +3,8 @@ package gate
 import "testing"
 
 func TestAHeldExchangeThatJoinsAnotherLineIsHeldNoLonger(t *testing.T) {
-	g, err := New(Config{QueueCapacity: 10, UpstreamWait: 1e9})
-	if err != nil {
+	g := &Gate{Config: Config{QueueCapacity: 10, UpstreamWait: 1e9}}
+	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	g.Pending.Start(1)
@@ -30,8 +30,8 @@ func TestAHeldExchangeThatJoinsAnotherLineIsHeldNoLonger(t *testing.T) {
 }
 
 func TestAnExchangeThatStandsInAnotherLineIsHeldLikeAnyOther(t *testing.T) {
-	g, err := New(Config{QueueCapacity: 10, UpstreamWait: 1e9})
-	if err != nil {
+	g := &Gate{Config: Config{QueueCapacity: 10, UpstreamWait: 1e9}}
+	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	g.Pending.Start(1)

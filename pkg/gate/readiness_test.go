@@ -14,8 +14,8 @@ func (r knownResult) Wait(context.Context, Caller) ReadinessResult { return Read
 
 func TestOnlyThePlatformAndThePodLearnWhyItIsNotReady(t *testing.T) {
 	const reason = "user-container: refused; sidecar: status 503"
-	g, err := New(Config{Readiness: knownResult{Reason: reason}})
-	if err != nil {
+	g := &Gate{Config: Config{Readiness: knownResult{Reason: reason}}}
+	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -46,8 +46,8 @@ func TestOnlyThePlatformAndThePodLearnWhyItIsNotReady(t *testing.T) {
 }
 
 func TestAReadyContainerNeedsNoReason(t *testing.T) {
-	g, err := New(Config{})
-	if err != nil {
+	g := &Gate{Config: Config{}}
+	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	reply, ok := g.ReplyToProbe(ReadinessProbe, AnyCaller, netip.Addr{}, &ProbeHeaders{}, func() (ReadinessResult, bool) {
@@ -73,8 +73,8 @@ func (r *knownOnce) Wait(ctx context.Context, _ Caller) ReadinessResult {
 }
 
 func TestAResultThatWasKnownIsReplied(t *testing.T) {
-	g, err := New(Config{Readiness: &knownOnce{}})
-	if err != nil {
+	g := &Gate{Config: Config{Readiness: &knownOnce{}}}
+	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	p := g.BeginProbe(Screening{Kind: ReadinessProbe}, nil)

@@ -25,8 +25,8 @@ func (c *smallClient) Rewind(bool) bool { return true }
 func (c *smallClient) CheckGone() bool  { return false }
 
 func TestARequestIsSentAgainUntilSomethingOfItHasGoneOutTwice(t *testing.T) {
-	g, err := New(Config{})
-	if err != nil {
+	g := &Gate{Config: Config{}}
+	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -254,8 +254,8 @@ func TestPendingDialsAreLinearizable(t *testing.T) {
 	}
 	const now = int64(time.Hour) // time stands still: an attempt is due once
 	for range rounds {
-		g, err := gate.New(gate.Config{QueueCapacity: 100, UpstreamWait: time.Hour, UpstreamRestartWait: time.Hour})
-		if err != nil {
+		g := &gate.Gate{Config: gate.Config{QueueCapacity: 100, UpstreamWait: time.Hour, UpstreamRestartWait: time.Hour}}
+		if err := g.Init(); err != nil {
 			t.Fatal(err)
 		}
 		g.Pending.Start(now)

@@ -96,7 +96,8 @@ func (r *run) life() {
 		config.Descriptors = gate.NewDescriptors(s.descriptors + 8*s.loops)
 	}
 	config.Admission = r.admission(&config)
-	g, err := gate.New(config)
+	g := &gate.Gate{Config: config}
+	err := g.Init()
 	if err != nil {
 		panic(err)
 	}

@@ -78,12 +78,12 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 			defer up.Close()
 			go enginePlainContainer(up, []byte(c.answer))
 			observer := &enginePlainObserver{}
-			g, err := gate.New(gate.Config{
+			g := &gate.Gate{Config: gate.Config{
 				ConcurrencyLimit: 10, QueueCapacity: 100, QueueMaxWait: time.Minute,
 				RequestTimeout: 5 * time.Minute, ResponseStartTimeout: time.Minute, IdleTimeout: time.Minute,
 				UpstreamWait: 10 * time.Second, Observer: observer,
-			})
-			if err != nil {
+			}}
+			if err := g.Init(); err != nil {
 				t.Fatal(err)
 			}
 			s, err := serve.NewServer(g, serve.Config{HTTP1: &Protocol{}, Upstream: upstream.Config{Address: up.Addr().(*net.TCPAddr).AddrPort()}, Loops: 1})

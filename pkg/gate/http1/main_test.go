@@ -317,7 +317,8 @@ func engineServe(t *testing.T, config gate.Config, o engineOptions, handle func(
 	t.Helper()
 	r := &engineRig{t: t, port: -1, observer: &engineObserver{open: map[*gate.Record]string{}}}
 	config.Observer = r.observer
-	g, err := gate.New(config)
+	g := &gate.Gate{Config: config}
+	err := g.Init()
 	if err != nil {
 		t.Fatal(err)
 	}

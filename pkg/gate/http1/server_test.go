@@ -269,8 +269,8 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 	for _, graceful := range []bool{true, false} {
 		t.Run(fmt.Sprintf("graceful %v", graceful), func(t *testing.T) {
 			serve := func() {
-				g, err := gate.New(gate.Config{})
-				if err != nil {
+				g := &gate.Gate{Config: gate.Config{}}
+				if err := g.Init(); err != nil {
 					t.Fatal(err)
 				}
 				rig := &engineRig{}

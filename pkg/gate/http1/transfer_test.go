@@ -102,8 +102,8 @@ func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 		t.Fatal(err)
 	}
 	x := &transfer{script: script, over: make(chan struct{})}
-	g, err := gate.New(gate.Config{})
-	if err != nil {
+	g := &gate.Gate{Config: gate.Config{}}
+	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	x.bufs.init(g, l)

@@ -163,7 +163,8 @@ func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
 	for _, f := range set {
 		f(&o)
 	}
-	g, err := gate.New(o.gate)
+	g := &gate.Gate{Config: o.gate}
+	err := g.Init()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 
 func TestConfigurationOfAServerIsChecked(t *testing.T) {
 	to := func(s string) upstream.Config { return upstream.Config{Address: netip.MustParseAddrPort(s)} }
-	g, err := gate.New(gate.Config{})
-	if err != nil {
+	g := &gate.Gate{Config: gate.Config{}}
+	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -27,8 +27,8 @@ func (mute) Connector() gate.Connector                      { return nil }
 func (mute) IdleUpstreams() int                             { return 0 }
 
 func TestAnUnfinishedHelloHasATimeLimit(t *testing.T) {
-	g, err := gate.New(gate.Config{})
-	if err != nil {
+	g := &gate.Gate{Config: gate.Config{}}
+	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	s, err := NewServer(g, Config{HTTP1: mute{}, Upstream: upstream.Config{Address: netip.MustParseAddrPort("127.0.0.1:1")}, Loops: 1})

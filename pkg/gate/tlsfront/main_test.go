@@ -53,8 +53,8 @@ func prepare(t *testing.T) (*fixture, Config) {
 	}
 	f.addr = ln.Addr().String()
 	t.Cleanup(func() { _ = ln.Close() })
-	g, err := gate.New(gate.Config{})
-	if err != nil {
+	g := &gate.Gate{Config: gate.Config{}}
+	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	server, err := serve.NewServer(g, serve.Config{HTTP1: &http1.Protocol{}, Upstream: upstream.Config{Address: netip.MustParseAddrPort("127.0.0.1:1")}, Loops: 1})

@@ -58,17 +58,17 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := cfg.Gate
-	c.Admission = c.NewAdmission()
+	a.gate = &gate.Gate{Config: cfg.Gate}
+	a.gate.Admission = a.gate.NewAdmission()
 	counts := newCounts()
-	a.status = newStatus(cfg, specs, c.Admission, counts)
+	a.status = newStatus(cfg, specs, a.gate.Admission, counts)
 	a.readiness = newReadiness(cfg, specs, a.status, log)
 	if a.exporters, err = newExporters(cfg, a.resource(), a.often); err != nil {
 		return nil, err
 	}
 	a.observer = newObserver(cfg, counts, a.status, a.exporters, newEndLog(a.often))
-	c.Readiness, c.Contact, c.Observer = a.readiness.probes, a.readiness, a.observer
-	if a.gate, err = gate.New(c); err != nil {
+	a.gate.Readiness, a.gate.Contact, a.gate.Observer = a.readiness.probes, a.readiness, a.observer
+	if err := a.gate.Init(); err != nil {
 		return nil, err
 	}
 	a.readiness.notifyProbed(func(took time.Duration) { a.gate.Probed(serve.Clock(), took) })

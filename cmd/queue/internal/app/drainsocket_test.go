@@ -16,8 +16,8 @@ import (
 
 func newDrain(t *testing.T, quiet time.Duration) *gate.Drain {
 	t.Helper()
-	g, err := gate.New(gate.Config{DrainQuiet: quiet})
-	if err != nil {
+	g := &gate.Gate{Config: gate.Config{DrainQuiet: quiet}}
+	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	return g.Drain
