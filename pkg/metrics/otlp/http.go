@@ -4,22 +4,24 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 )
 
-// HTTP is a Sender of one POST per message, over HTTP/1.1. Redirections count as failures.
+// HTTP is a Sender of one POST per message, over HTTP/1.1. Redirections count as
+// failures. A connection that failed or timed out is not used again.
 type HTTP struct {
 	url         *url.URL
 	contentType string
-	client      client
+	transport   *http.Transport
 }
 
 // NewHTTP sends messages of contentType to u.
 func NewHTTP(u *url.URL, contentType string) *HTTP {
-	return &HTTP{url: u, contentType: contentType}
+	return &HTTP{url: u, contentType: contentType, transport: newTransport()}
 }
 
 // Send is part of Sender.
@@ -30,9 +32,14 @@ func (h *HTTP) Send(ctx context.Context, message []byte) ([]byte, error) {
 	}
 	r.Header = http.Header{"Content-Type": {h.contentType}, "User-Agent": {userAgent}}
 	authorize(r)
-	response, body, err := h.client.do(r)
+	response, err := h.transport.RoundTrip(r)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("sending to %s: %w", h.url.Host, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
+	if err != nil {
+		return nil, fmt.Errorf("reading the response of %s: %w", h.url.Host, err)
 	}
 	if response.StatusCode/100 != 2 {
 		return nil, httpStatus(response)
@@ -41,7 +48,7 @@ func (h *HTTP) Send(ctx context.Context, message []byte) ([]byte, error) {
 }
 
 // Close is part of Sender.
-func (h *HTTP) Close() { h.client.close() }
+func (h *HTTP) Close() { h.transport.CloseIdleConnections() }
 
 // httpStatus is the error of a response other than success. Those that may be
 // tried again are of the OTLP specification 1.5, OTLP/HTTP response.
