@@ -3,9 +3,9 @@ package embed
 import (
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
 // ofTheAnswer are fields that a handler may have set for an answer that it
@@ -18,7 +18,7 @@ var ofTheAnswer = []string{
 // refuse answers in the gate's name.
 func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, o gate.Outcome) {
 	a := gate.ReplyTo(o)
-	if r.ProtoMajor == 2 && isGRPC(r.Header.Get("Content-Type")) {
+	if r.ProtoMajor == 2 && wire.IsGRPC(bytesOf(r.Header.Get("Content-Type"))) {
 		g.refuseGRPC(w, &a)
 		return
 	}
@@ -70,11 +70,4 @@ func (g *Gate) announceClose(w http.ResponseWriter) {
 	if g.gate.Drain.Active() {
 		w.Header()["Connection"] = []string{"close"}
 	}
-}
-
-// isGRPC reports whether a content type is one of gRPC's: application/grpc,
-// +proto and the like, or parameters.
-func isGRPC(contentType string) bool {
-	rest, ok := strings.CutPrefix(contentType, "application/grpc")
-	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }

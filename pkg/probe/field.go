@@ -42,14 +42,6 @@ func readObject(path string, data []byte) *fields {
 	return f
 }
 
-func readArray(path string, data []byte) ([]json.RawMessage, error) {
-	var elements []json.RawMessage
-	if err := json.Unmarshal(data, &elements); err != nil {
-		return nil, fmt.Errorf("%s: is not valid JSON", path)
-	}
-	return elements, nil
-}
-
 func (f *fields) err() error { return errors.Join(f.problems...) }
 
 // take adds the problems of an inner object to f.
@@ -75,16 +67,9 @@ func (f *fields) has(name string) bool {
 
 func isNull(data []byte) bool { return string(data) == "null" }
 
-func (f *fields) object(name string) *fields { return readObject(f.at(name), f.raw[name]) }
-
-func (f *fields) text(name, otherwise string) string {
-	if !f.has(name) {
-		return otherwise
-	}
-	var s string
-	if json.Unmarshal(f.raw[name], &s) != nil {
+func (f *fields) text(name string) (s string) {
+	if f.has(name) && json.Unmarshal(f.raw[name], &s) != nil {
 		f.problem(name, "is "+jsonType(f.raw[name])+": a string is needed")
-		return otherwise
 	}
 	return s
 }
@@ -146,7 +131,7 @@ func (f *fields) port(otherwise int) int {
 
 // host reads "host". Anything that could not stand in host:port is refused.
 func (f *fields) host() string {
-	host := f.text("host", "")
+	host := f.text("host")
 	if host == "" {
 		return defaultHost
 	}
@@ -177,7 +162,7 @@ func (f *fields) headers(name string) []check.Header {
 	headers := make([]check.Header, 0, len(elements))
 	for i, element := range elements {
 		h := readObject(fmt.Sprintf("%s[%d]", f.at(name), i), element)
-		header := check.Header{Name: h.text("name", ""), Value: h.text("value", "")}
+		header := check.Header{Name: h.text("name"), Value: h.text("value")}
 		if h.raw != nil && !gate.IsName(header.Name) {
 			h.problem("name", "is not a header name")
 		}

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -83,10 +84,10 @@ func ParseSpec(text string, o SpecOptions) ([]Spec, error) {
 		spec.Container = containerName(0, 1, spec.Port, o.ContainerNames)
 		return []Spec{spec}, nil
 	}
-	elements, err := readArray(specSetting, data)
-	switch {
+	var elements []json.RawMessage
+	switch err := json.Unmarshal(data, &elements); {
 	case err != nil:
-		return nil, err
+		return nil, fmt.Errorf("%s: is not valid JSON", specSetting)
 	case len(elements) == 0 && !o.MultiContainer:
 		return nil, fmt.Errorf("%s: is an empty array: give a probe, leave it empty, or set ENABLE_MULTI_CONTAINER_PROBES=true", specSetting)
 	case len(elements) > maxSpecs:
@@ -179,11 +180,11 @@ var HandlersText = strings.Join(Handlers[:len(Handlers)-1], ", ") + " or " + Han
 // prober reads the one handler in f. A host that is given wins over that of the
 // handler; userPort is the port of a handler that names none, 0 = it must.
 func (f *fields) prober(host string, userPort int) (p check.Prober, to string, port int) {
-	kind := f.handler(Handlers...)
+	kind := f.handler()
 	if kind == "" {
 		return nil, "", 0
 	}
-	g := f.object(kind)
+	g := readObject(f.at(kind), f.raw[kind])
 	to = defaultHost
 	if kind != "grpc" {
 		to = g.host()
@@ -199,7 +200,7 @@ func (f *fields) prober(host string, userPort int) (p check.Prober, to string, p
 	case "tcpSocket":
 		p = &check.TCP{Address: address}
 	case "grpc":
-		p = &check.GRPC{Address: address, Service: g.text("service", "")}
+		p = &check.GRPC{Address: address, Service: g.text("service")}
 	}
 	f.take(g)
 	return p, to, port
@@ -207,13 +208,13 @@ func (f *fields) prober(host string, userPort int) (p check.Prober, to string, p
 
 // handler returns the name of the one handler in f, or "" after noting what is
 // wrong with them.
-func (f *fields) handler(accepted ...string) string {
+func (f *fields) handler() string {
 	if f.has("exec") {
 		f.problem("exec", "exec probes run inside the container, where the gate cannot run them: use "+HandlersText+", or let the kubelet run it by a startupProbe or livenessProbe")
 		return ""
 	}
 	var found []string
-	for _, name := range accepted {
+	for _, name := range Handlers {
 		if f.has(name) {
 			found = append(found, name)
 		}
@@ -222,7 +223,7 @@ func (f *fields) handler(accepted ...string) string {
 	case 1:
 		return found[0]
 	case 0:
-		f.problem("", "has no handler: exactly one of "+strings.Join(accepted, ", ")+" is needed")
+		f.problem("", "has no handler: exactly one of "+strings.Join(Handlers, ", ")+" is needed")
 	default:
 		f.problem("", "has more than one handler ("+strings.Join(found, ", ")+"): exactly one is accepted")
 	}
@@ -230,11 +231,11 @@ func (f *fields) handler(accepted ...string) string {
 }
 
 func (f *fields) httpGet(address string) *check.HTTP {
-	p := &check.HTTP{Address: address, Path: f.text("path", ""), Headers: f.headers("httpHeaders")}
+	p := &check.HTTP{Address: address, Path: f.text("path"), Headers: f.headers("httpHeaders")}
 	if p.Path == "" {
 		p.Path = "/"
 	}
-	switch scheme := strings.ToLower(f.text("scheme", "")); scheme {
+	switch scheme := strings.ToLower(f.text("scheme")); scheme {
 	case "http", "":
 	case "https":
 		p.TLS = true

@@ -345,7 +345,7 @@ func (f *flow) Finish(trailers []byte) {
 	case len(trailers) > 0:
 		b := l.room()
 		start := len(b)
-		b = wire.AppendTrailers(h2.BeginHeaders(b), &l.hpack().enc, trailers)
+		b = wire.AppendLines(h2.BeginHeaders(b), &l.hpack().enc, trailers)
 		l.hold(h2.EndHeaders(b, start, f.id, true, int(l.settings.MaxFrame)))
 	case f.lastData > 0 && !l.left(f.lastData) && l.out != nil: // it can still be changed
 		l.out.b[l.o+int(f.lastData-l.gone)+4] |= byte(h2.FlagEndStream)

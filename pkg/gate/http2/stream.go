@@ -131,7 +131,7 @@ func (s *stream) receiveTrailers(h *h2.Head, f *h2.Frame) *h2.Error {
 	if err := h.CheckTrailers(); err != nil {
 		return err
 	}
-	s.trailers = wire.TrailerLines(nil, h)
+	s.trailers = wire.TrailerLines(h)
 	if !s.chargeHead(len(s.trailers) - freeHead) {
 		s.trailers = nil
 		return errNoMemory

@@ -68,7 +68,7 @@ func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 		if err := h.CheckTrailers(); err != nil {
 			return err
 		}
-		s.trailers = wire.TrailerLines(nil, h)
+		s.trailers = wire.TrailerLines(h)
 		s.over = true
 		s.x.Wake()
 		return nil

@@ -213,9 +213,9 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 		dst = r.hops.appendForHTTP2(dst, e, &r.Head, peer)
 	}
 	if makeForwarded {
-		dst = appendLines(dst, e, r.hops.appendForwarded(nil, &r.Head))
+		dst = AppendLines(dst, e, r.hops.appendForwarded(nil, &r.Head))
 	}
-	dst = appendLines(dst, e, r.traceLines)
+	dst = AppendLines(dst, e, r.traceLines)
 	if r.te {
 		dst = e.AppendNamed(dst, h2.NameTE, []byte("trailers"))
 	}
@@ -231,17 +231,14 @@ func (p *hops) appendForHTTP2(dst []byte, e *h2.Encoder, h *Head, peer netip.Add
 
 // appendField appends a field as it came.
 func (h *Head) appendField(dst []byte, e *h2.Encoder, f *Field, value []byte) []byte {
-	if f.id == 0 && f.sensitive {
-		return e.AppendField(dst, 0, h.name(f), value, true)
-	}
-	if f.id != 0 {
+	if f.id != 0 || f.sensitive {
 		return e.AppendField(dst, f.id, h.name(f), value, f.sensitive)
 	}
 	return e.AppendText(dst, h.name(f), value)
 }
 
-// appendLines appends field lines, each with its CRLF.
-func appendLines(dst []byte, e *h2.Encoder, lines []byte) []byte {
+// AppendLines appends field lines, each with its CRLF, trailers for instance.
+func AppendLines(dst []byte, e *h2.Encoder, lines []byte) []byte {
 	for len(lines) > 0 {
 		line, rest, _ := bytes.Cut(lines, []byte("\r\n"))
 		name, value, _ := bytes.Cut(line, []byte{':'})
@@ -251,15 +248,9 @@ func appendLines(dst []byte, e *h2.Encoder, lines []byte) []byte {
 	return dst
 }
 
-// AppendTrailers appends the field block of trailers, which are field lines,
-// each with its CRLF.
-func AppendTrailers(dst []byte, e *h2.Encoder, lines []byte) []byte {
-	return appendLines(dst, e, lines)
-}
-
-// TrailerLines appends those fields of h, which has passed CheckTrailers, that
-// may trail, as field lines.
-func TrailerLines(dst []byte, h *h2.Head) []byte {
+// TrailerLines are those fields of h, which has passed CheckTrailers, that may
+// trail, as field lines.
+func TrailerLines(h *h2.Head) (dst []byte) {
 	for i := range h.Fields {
 		f := &h.Fields[i]
 		if name := h.NameOf(f); field.MayTrail(name) {

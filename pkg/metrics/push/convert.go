@@ -37,10 +37,8 @@ func (s span) message(family *dto.MetricFamily) *metrics.Metric {
 		out.Data = &metrics.Metric_Sum{Sum: &metrics.Sum{
 			DataPoints: points(family, s.counter), AggregationTemporality: cumulative, IsMonotonic: true,
 		}}
-	case dto.MetricType_GAUGE:
-		out.Data = &metrics.Metric_Gauge{Gauge: &metrics.Gauge{DataPoints: points(family, s.gauge)}}
-	case dto.MetricType_UNTYPED:
-		out.Data = &metrics.Metric_Gauge{Gauge: &metrics.Gauge{DataPoints: points(family, s.untyped)}}
+	case dto.MetricType_GAUGE, dto.MetricType_UNTYPED:
+		out.Data = &metrics.Metric_Gauge{Gauge: &metrics.Gauge{DataPoints: points(family, s.number)}}
 	case dto.MetricType_HISTOGRAM:
 		out.Data = &metrics.Metric_Histogram{Histogram: &metrics.Histogram{
 			DataPoints: points(family, s.histogram), AggregationTemporality: cumulative,
@@ -62,20 +60,14 @@ func points[P any](family *dto.MetricFamily, point func(*dto.Metric) *P) []*P {
 }
 
 func (s span) counter(m *dto.Metric) *metrics.NumberDataPoint {
-	p := s.number(m, m.Counter.GetValue())
+	p := s.number(m)
 	p.StartTimeUnixNano = s.start
 	return p
 }
 
-func (s span) gauge(m *dto.Metric) *metrics.NumberDataPoint {
-	return s.number(m, m.Gauge.GetValue())
-}
-
-func (s span) untyped(m *dto.Metric) *metrics.NumberDataPoint {
-	return s.number(m, m.Untyped.GetValue())
-}
-
-func (s span) number(m *dto.Metric, value float64) *metrics.NumberDataPoint {
+// number is the value of m, which has one of the three kinds.
+func (s span) number(m *dto.Metric) *metrics.NumberDataPoint {
+	value := m.Counter.GetValue() + m.Gauge.GetValue() + m.Untyped.GetValue()
 	return &metrics.NumberDataPoint{
 		TimeUnixNano: s.now, Attributes: attributes(m.Label), Value: &metrics.NumberDataPoint_AsDouble{AsDouble: value},
 	}
