@@ -48,7 +48,7 @@ func (x *head) read(h http.Header, distrust bool) {
 				x.gateFields = x.gateFields || name[:len("K-Gate-")] == "K-Gate-"
 			}
 		case 'F', 'X':
-			x.forwardingFields = x.forwardingFields || distrust && isForwardingField(name)
+			x.forwardingFields = x.forwardingFields || distrust && gate.IsForwardingField(bytesOf(name))
 		}
 	}
 }
@@ -79,7 +79,7 @@ func bytesOf(s string) []byte {
 func cleanHeader(h http.Header, trusted bool) http.Header {
 	clean, copied := h, false
 	for name := range h {
-		if !isGateField(name) && (trusted || !isForwardingField(name)) {
+		if !isGateField(name) && (trusted || !gate.IsForwardingField(bytesOf(name))) {
 			continue
 		}
 		if !copied {
@@ -88,21 +88,6 @@ func cleanHeader(h http.Header, trusted bool) http.Header {
 		delete(clean, name)
 	}
 	return clean
-}
-
-// isForwardingField reports whether a field is one that only trusted peers may
-// send.
-func isForwardingField(name string) bool {
-	const prefix = "X-Forwarded-"
-	switch len(name) {
-	case len("Forwarded"):
-		return strings.EqualFold(name, "Forwarded")
-	case len("K-Proxy-Request"): // and that of K-Original-Host
-		if strings.EqualFold(name, "K-Proxy-Request") || strings.EqualFold(name, "K-Original-Host") {
-			return true
-		}
-	}
-	return len(name) > len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
 // dropGateFields removes K-Gate-* fields, also where they are meant as
@@ -116,12 +101,5 @@ func dropGateFields(h http.Header) {
 }
 
 func isGateField(name string) bool {
-	const prefix = "K-Gate-"
-	if name == "" {
-		return false
-	}
-	if name[0]|0x20 == 't' {
-		name = strings.TrimPrefix(name, http.TrailerPrefix)
-	}
-	return len(name) >= len(prefix) && name[0]|0x20 == 'k' && strings.EqualFold(name[:len(prefix)], prefix)
+	return gate.IsGateField(bytesOf(strings.TrimPrefix(name, http.TrailerPrefix)))
 }

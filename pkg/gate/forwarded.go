@@ -127,6 +127,17 @@ func quotable(v []byte) bool {
 	return len(v) <= maxForwardedValue && field.IsText(v)
 }
 
+// IsForwardingField reports whether a field is one that only trusted peers may
+// send, and IsGateField whether it is one of the gate's own. Names are in any
+// case.
+func IsForwardingField(name []byte) bool {
+	return field.HasPrefixFold(name, "x-forwarded-") || field.EqualFold(name, "forwarded") ||
+		field.EqualFold(name, "k-proxy-request") || field.EqualFold(name, "k-original-host")
+}
+
+// IsGateField is described at IsForwardingField.
+func IsGateField(name []byte) bool { return field.HasPrefixFold(name, "k-gate-") }
+
 // IsToken reports whether b may stand in a token (RFC 9110 section 5.6.2).
 func IsToken(b byte) bool { return tokenTable[b] }
 

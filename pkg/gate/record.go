@@ -110,25 +110,10 @@ var Methods = [...]string{"_OTHER", "GET", "HEAD", "POST", "PUT", "DELETE", "CON
 // MethodIndex is the index of the method among Methods, which are
 // case-sensitive (RFC 9110 section 9.1).
 func (r *Record) MethodIndex() int {
-	switch string(r.Method) {
-	case "GET":
-		return 1
-	case "HEAD":
-		return 2
-	case "POST":
-		return 3
-	case "PUT":
-		return 4
-	case "DELETE":
-		return 5
-	case "CONNECT":
-		return 6
-	case "OPTIONS":
-		return 7
-	case "TRACE":
-		return 8
-	case "PATCH":
-		return 9
+	for i := 1; i < len(Methods); i++ {
+		if string(r.Method) == Methods[i] {
+			return i
+		}
 	}
 	return 0
 }

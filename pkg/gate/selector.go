@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"errors"
 	"hash/maphash"
 	"strconv"
@@ -105,10 +106,8 @@ func segment(target []byte, n int) []byte {
 
 // untilAny is b up to the first of the bytes of stop.
 func untilAny(b []byte, stop string) []byte {
-	for i, c := range b {
-		if strings.IndexByte(stop, c) >= 0 {
-			return b[:i]
-		}
+	if i := bytes.IndexAny(b, stop); i >= 0 {
+		return b[:i]
 	}
 	return b
 }

@@ -122,7 +122,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	h.next(ctx)
 	returned = true
 	for name := range ctx.Response.Header.All() {
-		if isGateField(name) {
+		if gate.IsGateField(name) {
 			ctx.Response.Header.DelBytes(name)
 		}
 	}

@@ -54,7 +54,7 @@ func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 			continue
 		}
 		if colon := bytes.IndexByte(line, ':'); colon > 0 {
-			x.take(trim(line[:colon]), trim(line[colon+1:]), distrust)
+			x.take(bytes.Trim(line[:colon], space), bytes.Trim(line[colon+1:], space), distrust)
 		}
 	}
 	if chunked { // trailers are among the fields, but say nothing of the request
@@ -66,6 +66,9 @@ func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 	}
 }
 
+// space is white space, the end of a line included.
+const space = " \t\r\n"
+
 // take looks at a field. Of a repeated one the first value counts.
 func (x *head) take(name, value []byte, distrust bool) {
 	if len(name) < len("K-Gate-") {
@@ -73,14 +76,14 @@ func (x *head) take(name, value []byte, distrust bool) {
 	}
 	switch name[0] | 0x20 {
 	case 'f', 'x':
-		x.forwardingFields = x.forwardingFields || distrust && isForwardingField(name)
+		x.forwardingFields = x.forwardingFields || distrust && gate.IsForwardingField(name)
 		return
 	case 'k':
 	default:
 		return
 	}
 	switch {
-	case isGateField(name):
+	case gate.IsGateField(name):
 		x.gateFields = true
 	case equal(name, "K-Proxy-Request"):
 		first(&x.proxyRequest, value)
@@ -104,37 +107,18 @@ func first(to *[]byte, value []byte) {
 	}
 }
 
-// trim takes white space off both ends, the end of a line included.
-func trim(b []byte) []byte {
-	for len(b) > 0 && isBlank(b[0]) {
-		b = b[1:]
-	}
-	for len(b) > 0 && isBlank(b[len(b)-1]) {
-		b = b[:len(b)-1]
-	}
-	return b
-}
-
-func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
-
 // clean removes from a request what no handler may see: K-Gate-* and, unless
 // the peer is trusted, what it says of itself and of others.
 func clean(h *fasthttp.RequestHeader, trusted bool) {
 	var names []string
 	for name := range h.All() {
-		if isGateField(name) || !trusted && isForwardingField(name) {
+		if gate.IsGateField(name) || !trusted && gate.IsForwardingField(name) {
 			names = append(names, string(name))
 		}
 	}
 	for _, name := range names {
 		h.Del(name)
 	}
-}
-
-func isGateField(name []byte) bool { return hasPrefix(name, "K-Gate-") }
-
-func isForwardingField(name []byte) bool {
-	return hasPrefix(name, "X-Forwarded-") || equal(name, "Forwarded") || equal(name, "K-Proxy-Request") || equal(name, "K-Original-Host")
 }
 
 func hasPrefix(name []byte, prefix string) bool {

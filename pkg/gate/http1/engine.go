@@ -32,13 +32,6 @@ func (p *Protocol) Unfinished() int {
 	return int(p.reading.Load() + p.owing.Load() + p.lingering.Load())
 }
 
-func (p *Protocol) headTimeout() time.Duration {
-	if p.HeadTimeout == 0 {
-		return time.Minute
-	}
-	return p.HeadTimeout
-}
-
 // engine is HTTP/1 on one loop.
 type engine struct {
 	gate     *gate.Gate

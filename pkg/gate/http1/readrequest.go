@@ -1,6 +1,9 @@
 package http1
 
 import (
+	"cmp"
+	"time"
+
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
@@ -99,7 +102,7 @@ func (s *session) readHead() (complete, again bool) {
 			return false, false
 		}
 		if s.until == 0 {
-			s.until = s.now() + int64(s.eng.cfg.headTimeout())
+			s.until = s.now() + int64(cmp.Or(s.eng.cfg.HeadTimeout, time.Minute))
 			c.moveTo(&s.eng.reading)
 		}
 		if s.now() >= s.until {

@@ -1,5 +1,7 @@
 package wire
 
+import "github.com/queuegate/queuegate/pkg/gate"
+
 // hosts are the names that a request gives for its destination.
 type hosts struct {
 	fields   int    // Host lines
@@ -10,7 +12,7 @@ type hosts struct {
 }
 
 func (h *hosts) read(v []byte) error {
-	if h.fields++; h.fields > 1 || len(v) > 0 && !isHost(v) {
+	if h.fields++; h.fields > 1 || len(v) > 0 && !gate.IsHost(v) {
 		return ErrMalformed
 	}
 	h.sent = v
@@ -21,7 +23,7 @@ func (h *hosts) readOriginal(v []byte) error {
 	if len(v) == 0 || h.original != nil {
 		return nil
 	}
-	if !isHost(v) {
+	if !gate.IsHost(v) {
 		return ErrMalformed
 	}
 	h.original = v

@@ -139,8 +139,8 @@ func TestHosts(t *testing.T) {
 		"[::1%eth0]": false, "[::1%25]": false, "[::1 ]": false, "[v1.]": false, "[v.x]": false, "[vg.x]": false, "[12345::]": false,
 		"[fe80::1%25a!b]": false, "[fe80::1%25%4]": false, "[fe80::1%2]": false,
 	} {
-		if got := isHost([]byte(host)); got != want {
-			t.Errorf("isHost(%q) = %v", host, got)
+		if got := gate.IsHost([]byte(host)); got != want {
+			t.Errorf("IsHost(%q) = %v", host, got)
 		}
 		if got := isRefHost(host); got != want {
 			t.Errorf("the reference's isRefHost(%q) = %v", host, got)

@@ -64,7 +64,7 @@ func (r *Request) absoluteForm(t []byte) ([]byte, bool) {
 		end = len(t)
 	}
 	r.hosts.origin = t[:end]
-	if end == 0 || !isHost(r.hosts.origin) {
+	if end == 0 || !gate.IsHost(r.hosts.origin) {
 		return nil, false
 	}
 	switch rest := t[end:]; {
@@ -74,5 +74,3 @@ func (r *Request) absoluteForm(t []byte) ([]byte, bool) {
 		return rest, true
 	}
 }
-
-func isHost(v []byte) bool { return gate.IsHost(v) }
