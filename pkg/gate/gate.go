@@ -50,7 +50,7 @@ type Config struct {
 	DrainQuiet  time.Duration // how long a drain goes on without a request
 	DrainTunnel time.Duration // how long tunnels may go on after that
 
-	Admission   *Admission   // of the same limits, for parts that are made before the gate; nil: one of its own
+	Admission   *Admission   // of the same limits, for parts that are made before Init; nil: one of its own
 	Descriptors *Descriptors // nil: what the limit of the process leaves for connections
 	Readiness   Readiness    // nil: always ready
 	Observer    Observer     // nil: none

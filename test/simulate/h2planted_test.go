@@ -24,7 +24,7 @@ var h2faults = []planted{
 	{"the slot of a stream is lost at RST_STREAM", "http2/streams.go", "		s.flow.reset = true\n		s.x.Wake()\n		return c.meter.Reset(c.eng.loop.Now())\n", "		s.flow.reset = true\n		return c.meter.Reset(c.eng.loop.Now())\n"},
 	{"END_STREAM is forgotten where DATA is at hand", "http2/flow.go", "		l.out.b[l.o+int(f.lastData-l.gone)+4] |= byte(h2.FlagEndStream)\n", ""},
 	{"trailers of answers are left out over HTTP/2", "http2/flow.go", "	case len(trailers) > 0:\n", "	case len(trailers) > 1<<20:\n"},
-	{"trailers of requests are left out over HTTP/2", "http2/stream.go", "	s.trailers = wire.TrailerLines(nil, h)\n", ""},
+	{"trailers of requests are left out over HTTP/2", "http2/stream.go", "	s.trailers = wire.TrailerLines(h)\n", ""},
 	{"a cut answer ends like a whole one over HTTP/2", "http2/reply.go", "	if !s.req.GRPC() || s.Gone() || s.finished {\n		s.sendReset(h2.InternalError)\n", "	if !s.req.GRPC() || s.Gone() || s.finished {\n		s.Finish(nil)\n"},
 	{"a client is not told that the rest of its request is not wanted", "http2/stream.go", "	if s.finished && !s.over {\n", "	if false {\n"},
 	{"bounds per engine: as many again are held for a container that does not listen", "pending.go", "p.held.Load() >= int64(p.gate.QueueCapacity)", "p.held.Load() >= 2*int64(p.gate.QueueCapacity)"},

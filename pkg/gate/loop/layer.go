@@ -193,23 +193,14 @@ func (l *Layer) broken(err error) error {
 	return err
 }
 
-// note takes the socket's events.
-func (l *Layer) note(events uint32) {
-	s := l.sock
-	if events&unix.EPOLLRDHUP != 0 {
-		s.hangup = true
-	}
-	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		s.failed = true
-	}
-	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+// note takes what the socket's events say of it.
+func (l *Layer) note(readable, writable bool) {
+	if writable {
 		l.canWrite = true
 		l.drain()
 	}
-	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		l.canRead = true
-	}
-	if l.wait == nil && (l.canRead || s.readable) {
+	l.canRead = l.canRead || readable
+	if l.wait == nil && (l.canRead || l.sock.readable) {
 		l.look() // the handler of the event asks Readable
 	}
 }

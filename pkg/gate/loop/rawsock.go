@@ -54,28 +54,38 @@ func (r *rawSock) Unsent() int {
 	return n
 }
 
-// sysRead, sysDiscard and sysSend are raw system calls: they never block, so the
-// scheduler need not know of them. The count is 0 with an error.
 func (r *rawSock) sysRead(b []byte) (int, syscall.Errno) {
 	if k := r.loop.kernel; k != nil {
 		return k.Read(r.fd, b)
 	}
-	for {
-		n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(r.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
-		if e == 0 {
-			return int(n), 0
-		}
-		if e != unix.EINTR {
-			return 0, e
-		}
-	}
+	return r.call(unix.SYS_RECVFROM, &b[0], len(b), 0)
 }
 
 // sysDiscard is sysRead without a buffer: with MSG_TRUNC, TCP drops what is read
 // (tcp(7)).
 func (r *rawSock) sysDiscard(n int) (int, syscall.Errno) {
+	return r.call(unix.SYS_RECVFROM, nil, n, unix.MSG_TRUNC|unix.MSG_DONTWAIT)
+}
+
+func (r *rawSock) sysSend(b []byte) (int, syscall.Errno) {
+	if k := r.loop.kernel; k != nil {
+		return k.Send(r.fd, b)
+	}
+	return r.call(unix.SYS_SENDTO, &b[0], len(b), unix.MSG_NOSIGNAL)
+}
+
+func (r *rawSock) peek(b []byte) (int, syscall.Errno) {
+	if k := r.loop.kernel; k != nil {
+		return k.Peek(r.fd)
+	}
+	return r.call(unix.SYS_RECVFROM, &b[0], len(b), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+}
+
+// call is a raw system call: it never blocks, so the scheduler need not know of
+// it. The count is 0 with an error.
+func (r *rawSock) call(trap uintptr, b *byte, n int, flags uintptr) (int, syscall.Errno) {
 	for {
-		got, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(r.fd), 0, uintptr(n), unix.MSG_TRUNC|unix.MSG_DONTWAIT, 0, 0)
+		got, _, e := unix.RawSyscall6(trap, uintptr(r.fd), uintptr(unsafe.Pointer(b)), uintptr(n), flags, 0, 0)
 		if e == 0 {
 			return int(got), 0
 		}
@@ -83,32 +93,6 @@ func (r *rawSock) sysDiscard(n int) (int, syscall.Errno) {
 			return 0, e
 		}
 	}
-}
-
-func (r *rawSock) sysSend(b []byte) (int, syscall.Errno) {
-	if k := r.loop.kernel; k != nil {
-		return k.Send(r.fd, b)
-	}
-	for {
-		n, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(r.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
-		if e == 0 {
-			return int(n), 0
-		}
-		if e != unix.EINTR {
-			return 0, e
-		}
-	}
-}
-
-func (r *rawSock) peek(b []byte) (int, syscall.Errno) {
-	if k := r.loop.kernel; k != nil {
-		return k.Peek(r.fd)
-	}
-	n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(r.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
-	if e != 0 {
-		return 0, e
-	}
-	return int(n), 0
 }
 
 func (r *rawSock) shutdown() {

@@ -78,22 +78,19 @@ func (l *Loop) watchSock(fd int, ev *unix.EpollEvent) error {
 }
 
 func (s *Sock) note(events uint32) {
-	if s.layer != nil {
-		s.layer.note(events)
-		return
-	}
-	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		s.readable = true
-	}
-	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		s.writable = true
-	}
 	if events&unix.EPOLLRDHUP != 0 {
 		s.hangup = true
 	}
 	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		s.failed = true
 	}
+	readable := events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
+	writable := events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0
+	if s.layer != nil {
+		s.layer.note(readable, writable)
+		return
+	}
+	s.readable, s.writable = s.readable || readable, s.writable || writable
 }
 
 // Handle makes h the receiver of the next events.
@@ -225,7 +222,7 @@ func (s *Sock) Ended() bool {
 		return s.layer.ended()
 	}
 	n, e := s.peek(make([]byte, 1))
-	return n == 0 && e != unix.EAGAIN && e != unix.EINTR
+	return n == 0 && e != unix.EAGAIN
 }
 
 // Peek copies the first bytes that are there to b, which stay, and returns how
