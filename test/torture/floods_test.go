@@ -1,13 +1,9 @@
 package torture
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,14 +29,6 @@ type flood struct {
 	strike    func(n uint32) []byte
 	burst     int // strikes; 0 = 400
 }
-
-// Attackers share the processors with the gate and with the innocent client, so
-// all of them together send no more bursts than this.
-const (
-	burstsPerSecond  = 200
-	strikesPerBurst  = 400
-	pauseBeforeAgain = 50 * time.Millisecond // of a connection that the gate has ended
-)
 
 // maxGrowth is what an attack may cost in memory, in MiB.
 const maxGrowth = 20
@@ -200,28 +188,8 @@ func (f *flood) run(t *testing.T, connections int) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var all, watch sync.WaitGroup
-	var mu sync.Mutex
-	over := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return f.kind == "" || len(row.ended) > 0
-	}
-	tickets := make(chan struct{})
-	all.Go(func() { sell(ctx, tickets) })
-	for range connections {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				how := f.attack(ctx, g.addr, tickets)
-				if ctx.Err() == nil {
-					mu.Lock()
-					row.ended[how]++
-					mu.Unlock()
-				}
-				pause(ctx, pauseBeforeAgain)
-			}
-		})
-	}
+	attack := startAttackers(t, f, connections, g.addr)
+	var watch sync.WaitGroup
 	watch.Go(func() {
 		for ctx.Err() == nil {
 			peak = max(peak, g.rss())
@@ -236,12 +204,12 @@ func (f *flood) run(t *testing.T, connections int) {
 	// The time is what it takes at least: a machine with other work to do may
 	// need longer until a limit is met.
 	d := scaledTime(1500*time.Millisecond, 100*time.Millisecond)
-	for began := time.Now(); time.Since(began) < d || !over() && time.Since(began) < testTimeout; {
+	for began := time.Now(); time.Since(began) < d || f.kind != "" && !attack.haveLost() && time.Since(began) < testTimeout; {
 		during.run(100 * time.Millisecond)
 	}
 	figures, err := g.figures()
 	cancel()
-	all.Wait()
+	attack.stop(t, &row)
 	watch.Wait()
 
 	row.growth = max(0, peak-rest)
@@ -277,143 +245,4 @@ func (f *flood) run(t *testing.T, connections int) {
 	if floor := 5 * time.Millisecond; scale == 1 && row.during.p99 > 2*max(row.before.p99, row.direct.p99, floor) {
 		t.Errorf("the innocent client's p99 was %v before, %v during; %v without the gate", row.before.p99, row.during.p99, row.direct.p99)
 	}
-}
-
-// sell gives out tickets for bursts.
-func sell(ctx context.Context, tickets chan<- struct{}) {
-	tick := time.NewTicker(time.Second / burstsPerSecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			select {
-			case tickets <- struct{}{}:
-			default:
-			}
-		}
-	}
-}
-
-// attack opens a connection and goes on until it ends. It returns how the gate
-// ended it.
-func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}) string {
-	c, err := net.DialTimeout("tcp", addr, testTimeout)
-	if err != nil {
-		return "refused"
-	}
-	conn := c.(*net.TCPConn)
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
-	defer stop()
-	how := make(chan string, 1)
-	if f.deaf {
-		_ = conn.SetReadBuffer(4 << 10)
-	} else {
-		go func() { how <- readToTheEnd(conn) }()
-	}
-	b := append([]byte(nethttp2.ClientPreface), http2Frame(nethttp2.FrameSettings, 0, 0, "")...)
-	if f.begin != nil {
-		b = append(b, f.begin()...)
-	}
-	_, err = conn.Write(b)
-	burst := f.burst
-	if burst == 0 {
-		burst = strikesPerBurst
-	}
-	for n := uint32(0); err == nil && f.strike != nil; {
-		select {
-		case end := <-how:
-			return end
-		case <-ctx.Done():
-			return ""
-		case <-tickets:
-		}
-		b = b[:0]
-		for range burst {
-			b = append(b, f.strike(n)...)
-			n++
-		}
-		_, err = conn.Write(b)
-	}
-	if f.deaf {
-		return readToTheEnd(conn)
-	}
-	return <-how
-}
-
-// readToTheEnd reads frames, and returns the code of the GOAWAY that came last.
-func readToTheEnd(conn net.Conn) string {
-	framer := nethttp2.NewFramer(io.Discard, conn)
-	how := "closed"
-	for {
-		f, err := framer.ReadFrame()
-		if err != nil {
-			return how
-		}
-		if f, ok := f.(*nethttp2.GoAwayFrame); ok {
-			how = f.ErrCode.String()
-		}
-	}
-}
-
-// innocent is a client of HTTP/2, or of HTTP/1.1, that asks at a steady rate,
-// answered or not.
-type innocent struct {
-	url    string
-	client http.Client
-
-	mu     sync.Mutex
-	took   []time.Duration // from when the request was due
-	failed int
-	why    []string
-}
-
-const innocentPerSecond = 100
-
-func newInnocent(addr string, http2 bool) *innocent {
-	tr := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
-	tr.Protocols.SetUnencryptedHTTP2(http2)
-	tr.Protocols.SetHTTP1(!http2)
-	return &innocent{url: "http://" + addr + "/", client: http.Client{Transport: tr, Timeout: testTimeout}}
-}
-
-func (c *innocent) run(d time.Duration) {
-	var all sync.WaitGroup
-	began := time.Now()
-	for due := began; due.Sub(began) < d; due = due.Add(time.Second / innocentPerSecond) {
-		time.Sleep(time.Until(due))
-		all.Go(func() {
-			err := c.once()
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.took = append(c.took, time.Since(due))
-			if err != nil {
-				if c.failed++; c.failed <= 5 {
-					c.why = append(c.why, err.Error())
-				}
-			}
-		})
-	}
-	all.Wait()
-}
-
-func (c *innocent) once() error {
-	q, err := http.NewRequest("GET", c.url, nil)
-	if err != nil {
-		return err
-	}
-	q.Header.Set(script.ID, "0")
-	q.Header.Set(script.Size, "100")
-	a, err := c.client.Do(q)
-	if err != nil {
-		return err
-	}
-	defer a.Body.Close()
-	body, err := io.ReadAll(a.Body)
-	if err != nil || a.StatusCode != 200 || !bytes.HasPrefix(body, []byte("0 0 00000000\n")) {
-		return fmt.Errorf("got %d %.100q, %v", a.StatusCode, body, err)
-	}
-	return nil
 }

@@ -21,6 +21,13 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if mode := os.Getenv(attackersMode); mode != "" {
+		if err := beAttackers(mode); err != nil {
+			fmt.Fprintln(os.Stderr, "attackers:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	code, err := runAll(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)

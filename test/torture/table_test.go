@@ -47,6 +47,8 @@ type floodRow struct {
 	direct         quantiles // of a client of the container itself, during the attack
 	asked, failed  int       // by the innocent client
 	growth         float64   // of RSS, in MiB
+	bursts         int       // by the attackers
+	yields         string    // how they give way to others
 	ended          map[string]int
 	alive          bool
 }
@@ -120,15 +122,15 @@ func report(to io.Writer) {
 	}
 	_ = w.Flush()
 	if len(floodRows) > 0 {
-		fmt.Fprintln(w, "\nflood over HTTP/2\tconnections\tp50 before\tduring\tp99 before\tduring\tno gate\tinnocent answered\tRSS grew MiB\tended by the gate\talive\t")
+		fmt.Fprintln(w, "\nflood over HTTP/2\tconnections\tp50 before\tduring\tp99 before\tduring\tno gate\tinnocent answered\tbursts\tattackers\tRSS grew MiB\tended by the gate\talive\t")
 	}
 	for _, f := range floodRows {
 		var ended []string
 		for _, how := range slices.Sorted(maps.Keys(f.ended)) {
 			ended = append(ended, fmt.Sprintf("%s %d", how, f.ended[how]))
 		}
-		fmt.Fprintf(w, "%s\t%d\t%v\t%v\t%v\t%v\t%v\t%d of %d\t%.1f\t%s\t%v\t\n", f.name, f.connections, f.before.p50, f.during.p50, f.before.p99, f.during.p99, f.direct.p99,
-			f.asked-f.failed, f.asked, f.growth, strings.Join(ended, ", "), f.alive)
+		fmt.Fprintf(w, "%s\t%d\t%v\t%v\t%v\t%v\t%v\t%d of %d\t%d\t%s\t%.1f\t%s\t%v\t\n", f.name, f.connections, f.before.p50, f.during.p50, f.before.p99, f.during.p99, f.direct.p99,
+			f.asked-f.failed, f.asked, f.bursts, f.yields, f.growth, strings.Join(ended, ", "), f.alive)
 	}
 	_ = w.Flush()
 }

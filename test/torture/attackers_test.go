@@ -1,0 +1,229 @@
+package torture
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	nethttp2 "golang.org/x/net/http2"
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
+)
+
+// Attackers share the gate's machine, so all of them together send no more bursts than this.
+const (
+	burstsPerSecond  = 200
+	strikesPerBurst  = 400
+	pauseBeforeAgain = 50 * time.Millisecond // of a connection that the gate has ended
+)
+
+// Variables of the environment that make this binary the attackers.
+const (
+	attackersMode  = "TORTURE_ATTACKERS" // the flood, the connections and the address, by spaces behind the first
+	attackersYield = "TORTURE_YIELDS"    // how the process gives way to others, once it does
+)
+
+// attackers are a process of their own, which gives way to all others: those of
+// a real attack would not take the processors of the gate's machine.
+type attackers struct {
+	*child
+	stdin io.Closer
+}
+
+func startAttackers(t *testing.T, f *flood, connections int, addr string) *attackers {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %s", attackersMode, addr, connections, f.name))
+	stdin, err := cmd.StdinPipe()
+	must(t, err)
+	p, err := launch.Start(cmd)
+	must(t, err)
+	t.Cleanup(p.Kill)
+	return &attackers{p, stdin}
+}
+
+// haveLost reports whether the gate has ended some connection.
+func (a *attackers) haveLost() bool { return strings.Contains(a.Stdout.String(), "ended ") }
+
+// stop ends the process, and enters in the row what it has seen.
+func (a *attackers) stop(t *testing.T, row *floodRow) {
+	t.Helper()
+	_ = a.stdin.Close()
+	if !a.EndsIn(testTimeout) || !a.Cmd.ProcessState.Success() {
+		t.Errorf("the attackers did not end well: %s", a.Stderr.String())
+	}
+	for line := range strings.Lines(a.Stdout.String()) {
+		what, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch what {
+		case "ended":
+			row.ended[rest]++
+		case "bursts":
+			row.bursts, _ = strconv.Atoi(rest)
+		case "yields":
+			row.yields = rest
+		}
+	}
+}
+
+// beAttackers is the attackers' main.
+func beAttackers(mode string) error {
+	how := os.Getenv(attackersYield)
+	if how == "" {
+		return yieldAndStartAgain()
+	}
+	fields := strings.SplitN(mode, " ", 3)
+	n, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return err
+	}
+	for _, f := range floods {
+		if f.name == fields[2] {
+			fmt.Println("yields", how)
+			f.attackAll(fields[0], n)
+			return nil
+		}
+	}
+	return fmt.Errorf("no flood %q", fields[2])
+}
+
+// yieldAndStartAgain makes the process give way to all others. Threads inherit
+// that, and those that are there already end.
+func yieldAndStartAgain() error {
+	runtime.LockOSThread()
+	how := "SCHED_IDLE"
+	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0); err != nil {
+		how = "nice 19"
+		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 19); err != nil {
+			return fmt.Errorf("giving way to others: %w", err)
+		}
+	}
+	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), attackersYield+"="+how))
+}
+
+// attackAll attacks from all connections until stdin ends.
+func (f *flood) attackAll(addr string, connections int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	out := bufio.NewWriter(os.Stdout)
+	var mu sync.Mutex
+	say := func(what string, rest any) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintln(out, what, rest)
+		_ = out.Flush()
+	}
+	var all sync.WaitGroup
+	tickets := make(chan struct{})
+	bursts := 0
+	all.Go(func() { bursts = sell(ctx, tickets) })
+	for range connections {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				how := f.attack(ctx, addr, tickets)
+				if ctx.Err() == nil {
+					say("ended", how)
+				}
+				pause(ctx, pauseBeforeAgain)
+			}
+		})
+	}
+	all.Wait()
+	say("bursts", bursts)
+}
+
+// sell gives out tickets for bursts, and returns how many.
+func sell(ctx context.Context, tickets chan<- struct{}) (sold int) {
+	tick := time.NewTicker(time.Second / burstsPerSecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return sold
+		case <-tick.C:
+			select {
+			case tickets <- struct{}{}:
+				sold++
+			default:
+			}
+		}
+	}
+}
+
+// attack opens a connection and goes on until it ends. It returns how the gate
+// ended it.
+func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}) string {
+	c, err := net.DialTimeout("tcp", addr, testTimeout)
+	if err != nil {
+		return "refused"
+	}
+	conn := c.(*net.TCPConn)
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
+	defer stop()
+	how := make(chan string, 1)
+	if f.deaf {
+		_ = conn.SetReadBuffer(4 << 10)
+	} else {
+		go func() { how <- readToTheEnd(conn) }()
+	}
+	b := append([]byte(nethttp2.ClientPreface), http2Frame(nethttp2.FrameSettings, 0, 0, "")...)
+	if f.begin != nil {
+		b = append(b, f.begin()...)
+	}
+	_, err = conn.Write(b)
+	burst := f.burst
+	if burst == 0 {
+		burst = strikesPerBurst
+	}
+	for n := uint32(0); err == nil && f.strike != nil; {
+		select {
+		case end := <-how:
+			return end
+		case <-ctx.Done():
+			return ""
+		case <-tickets:
+		}
+		b = b[:0]
+		for range burst {
+			b = append(b, f.strike(n)...)
+			n++
+		}
+		_, err = conn.Write(b)
+	}
+	if f.deaf {
+		return readToTheEnd(conn)
+	}
+	return <-how
+}
+
+// readToTheEnd reads frames, and returns the code of the GOAWAY that came last.
+func readToTheEnd(conn net.Conn) string {
+	framer := nethttp2.NewFramer(io.Discard, conn)
+	how := "closed"
+	for {
+		f, err := framer.ReadFrame()
+		if err != nil {
+			return how
+		}
+		if f, ok := f.(*nethttp2.GoAwayFrame); ok {
+			how = f.ErrCode.String()
+		}
+	}
+}
