@@ -48,10 +48,13 @@ type Exchange struct {
 	clocks    Clocks
 	expects   expectation
 	state     State
-	observed  bool  // an End is owed to the observer
-	replayed  bool  // this is another try, on a fresh connection
-	tries     uint8 // how often the request has been sent again
-	received  bool  // while abandoned: the final head has come
+	// Crowd says that it is one of many that its client has begun at once: others
+	// go first where an idle connection to the container would be the last one.
+	Crowd    bool
+	observed bool  // an End is owed to the observer
+	replayed bool  // this is another try, on a fresh connection
+	tries    uint8 // how often the request has been sent again
+	received bool  // while abandoned: the final head has come
 }
 
 // Bind says once whose exchanges x tells, on which clock (in ns, above 0), and

@@ -13,6 +13,8 @@ import (
 const (
 	maxIdleUpstreams = 16384 // as many as may be in use at once; those that are not needed are trimmed
 	keptUpstreams    = 64    // stay when a burst is over
+	keptFromCrowds   = 4     // idle ones are not for clients that begin many requests at once,
+	manyUpstreams    = 64    // where there are as many as this
 	maxIdleTime      = int64(90 * time.Second)
 	trimIdleTime     = int64(10 * time.Second) // when the burst that needed them is over
 )
@@ -32,7 +34,7 @@ type Pool struct {
 // in the order of arrival.
 func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.UpstreamSide, next int64, o gate.Outcome, failed bool) {
 	first := p.dialer.Lacking()
-	if first == x || !fresh && first == nil && x.Dial.Attempt == nil {
+	if first == x || !fresh && first == nil && x.Dial.Attempt == nil && !p.reserved(x) {
 		if u := p.get(x.Repeatable()); u != nil {
 			p.dialer.Served(now)
 			u.sock.Handle(x.Dial.Driver.(loop.Handler))
@@ -53,6 +55,13 @@ func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstrea
 	u := p.adopt(r.Conn)
 	u.sock.Handle(x.Dial.Driver.(loop.Handler))
 	return u, 0, gate.Served, false
+}
+
+// reserved reports that x leaves the idle connections that there are to others:
+// who needs a new one stands in the container's backlog behind a crowd's. A
+// container that has few connections may not serve more at once.
+func (p *Pool) reserved(x *gate.Exchange) bool {
+	return x.Crowd && len(p.idle) <= keptFromCrowds && p.dialer.Open() >= manyUpstreams
 }
 
 // adopt makes a side of a new connection.

@@ -63,6 +63,7 @@ type Dialer struct {
 	line     gate.DialLine // those who lack a descriptor
 	open     int           // connections, those that are being made included
 	share    int           // as many are always to be had; those beyond come from the budget
+	attempts uint32        // to make a connection
 	awaiting bool          // the budget has been asked for a descriptor
 	served   int64         // when the last of those who lack one got one, or the first began to
 }
@@ -81,6 +82,12 @@ type Result struct {
 	Failed  bool         // there will be none
 	Outcome gate.Outcome // why, with Failed
 }
+
+// Attempts is how many times the Dialer has begun to make a connection.
+func (d *Dialer) Attempts() uint32 { return d.attempts }
+
+// Open is how many connections there are, those that are being made included.
+func (d *Dialer) Open() int { return d.open }
 
 // Lacking is the exchange that has waited longest for a descriptor, or nil.
 func (d *Dialer) Lacking() *gate.Exchange { return d.line.First() }
@@ -132,6 +139,7 @@ func (d *Dialer) Connect(x *gate.Exchange, now int64, protocols ...string) Resul
 		return d.lack(x, now)
 	}
 	c.held = true
+	d.attempts++
 	x.Dial.Attempt = c
 	return d.attempted(x, c, now, protocols)
 }
