@@ -149,7 +149,7 @@ var attacks = []struct {
 	{"SETTINGS", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.flood(1_000_000, func(uint32) []byte { return frame(h2.Settings, 0, 0, "") })
 	}},
-	{"SETTINGS that change the windows of many streams", "unread", http2.ErrCodeEnhanceYourCalm, func(c *client) {
+	{"SETTINGS that change the windows of many streams", "empty-frames", http2.ErrCodeEnhanceYourCalm, func(c *client) {
 		c.flood(250, func(id uint32) []byte { return opening(id, false) })
 		n := uint32(0)
 		c.flood(1_000_000, func(uint32) []byte { n++; return frame(h2.Settings, 0, 0, "\x00\x04"+u32(n%2)) })

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime/debug"
-	"slices"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
@@ -41,8 +40,9 @@ type conn struct {
 	ending     *ending // nil before closing
 	heads      int32   // octets of the gate's budget that its streams hold
 	state      connState
-	live       bool // handle has begun
-	stalled    bool // the client does not read: nothing is read from it
+	live       bool  // handle has begun
+	stalled    bool  // the client does not read: nothing is read from it
+	begunIn    uint8 // the turn in which a stream has begun at once
 }
 
 // goAwayPing marks the PING that measures the round trip of a GOAWAY.
@@ -123,9 +123,6 @@ func (c *conn) step() {
 			return
 		}
 	}
-	if c.newcomers.more(c.eng) {
-		c.handle.Wake()
-	}
 	switch c.state {
 	case prefaced:
 		if !c.readPreface() {
@@ -154,7 +151,11 @@ func (c *conn) step() {
 	if c.partial != 0 && !c.incomplete() {
 		c.partial = 0 // it was stalled
 	}
-	more, ended, err := c.receive()
+	most := headBytes
+	if c.recv.Size() >= connWindow {
+		most = readBytes
+	}
+	more, ended, err := c.receive(most)
 	switch {
 	case !c.sock.Open():
 		return
@@ -392,11 +393,11 @@ func (c *conn) fail(err *h2.Error) {
 	c.close()
 }
 
-// abandon ends all streams.
+// abandon ends all streams, each in its turn.
 func (c *conn) abandon() {
-	for _, s := range slices.Clone(c.streams) {
+	for _, s := range c.streams {
 		s.flow.reset = true
-		s.x.Wake()
+		c.line.join(s)
 	}
 }
 
@@ -407,7 +408,6 @@ func (c *conn) cut() {
 	}
 	c.live, c.broken, c.state = false, true, closing
 	c.abandon()
-	c.newcomers.end()
 	c.sock.Close()
 	c.dropOut()
 	c.unfinished.drop(c.eng.gate.Heads)

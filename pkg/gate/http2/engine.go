@@ -27,6 +27,7 @@ const (
 	mostHeads      = 512 << 10    // what the heads of a connection take where gate.Heads runs low
 	putBytes       = 32 << 10     // payload that one stream adds before others have their turn
 	readBytes      = 64 << 10
+	headBytes      = 4 << 10 // the same from clients that send no bodies: some hundred heads
 	prefaceTimeout = int64(10 * time.Second)
 	goAwayTimeout  = int64(time.Second)
 	goAwayGrace    = int64(200 * time.Millisecond) // for streams that a client had begun when it read GOAWAY
@@ -82,8 +83,9 @@ type Engine struct {
 	streams loop.Spares[stream]
 	clients
 	turns   turns
-	held    int // octets that bodies and frames take: see memory.go
-	leased  int // of them from the gate's budget
+	frames  uint32 // that have been handled
+	held    int    // octets that bodies and frames take: see memory.go
+	leased  int    // of them from the gate's budget
 	leaving bool
 }
 
@@ -97,6 +99,7 @@ func newEngine(p *Protocol, w *serve.Worker) *Engine {
 	e.ins.Init(w.Loop, 8, 256, nil)
 	e.streams.Init(w.Loop, 16, 16384, nil)
 	e.pool = newPool(e)
+	e.turns.init(e)
 	return e
 }
 

@@ -383,3 +383,16 @@ func (f *flow) updateWindow(increment uint32) *h2.Error {
 	f.x.Wake()
 	return nil
 }
+
+// changeWindow applies a change of SETTINGS_INITIAL_WINDOW_SIZE. It wakes a
+// stream that its window has held up, and no other: a peer may have hundreds.
+func changeWindow(f *flow, ch h2.Changes) *h2.Error {
+	closed := f.send.Left() == 0
+	if err := f.send.Change(ch); err != nil {
+		return err
+	}
+	if closed && f.started && f.send.Left() > 0 {
+		f.x.Wake()
+	}
+	return nil
+}

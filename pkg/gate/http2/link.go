@@ -73,21 +73,26 @@ func (l *link) limitHeads(list int) {
 
 // readsPerEvent bounds how often one event reads before other connections have
 // their turn.
-const readsPerEvent = 4
+const (
+	readsPerEvent  = 4
+	framesPerEvent = 64 // beyond them nothing more is read
+)
 
-// receive reads and handles frames. more reports that there may be more to read
+// receive reads and handles frames, at most this many octets with each read. more reports that there may be more to read
 // at once; err ends the connection. At the end of the peer's direction, or
 // after an error of the socket, ended is true.
-func (l *link) receive() (more, ended bool, err *h2.Error) {
+func (l *link) receive(most int) (more, ended bool, err *h2.Error) {
 	if l.eng.read == nil {
 		l.eng.read = make([]byte, readBytes)
 	}
+	before := l.eng.frames
 	for range readsPerEvent {
 		room := l.eng.read
 		n := copy(room, l.rest)
 		if n == len(room) { // a frame larger than that is not allowed
 			return false, false, nil
 		}
+		room = room[:min(n+most, len(room))]
 		m, rerr := l.wire.Read(room[n:])
 		if rerr == loop.ErrAgain {
 			return false, false, nil
@@ -101,6 +106,9 @@ func (l *link) receive() (more, ended bool, err *h2.Error) {
 		}
 		if !l.wire.Open() || !full && !l.wire.Readable() {
 			return false, false, nil
+		}
+		if l.eng.frames-before >= framesPerEvent {
+			break
 		}
 	}
 	return true, false, nil
@@ -120,6 +128,7 @@ func (l *link) handle(b []byte) *h2.Error {
 			break
 		}
 		whole = true
+		l.eng.frames++
 		if err := l.count(f); err != nil {
 			return err
 		}

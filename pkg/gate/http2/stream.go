@@ -36,7 +36,7 @@ type stream struct {
 	invalid bool         // the head is not accepted
 	head    bool         // of a head that is not there any more: the method is HEAD
 	grpc    bool         // and: the request is a call of gRPC
-	next    *stream      // that waits to begin behind it, or the first of those; nil = it does not wait
+	next    *stream      // that waits for its turn behind it, or the first of those; nil = it does not wait
 	heads   int          // octets of the gate's budget of heads
 	body    []byte       // of a reply of the gate's own, not written yet
 }
@@ -64,10 +64,10 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 	}
 	s.flow.open(&c.link, &s.x, f.Stream, state)
 	s.conn, s.phase, s.until, s.invalid, s.head, s.grpc, s.body = c, arrived, 0, false, false, false, nil
-	s.over = f.EndStream
+	s.over, s.x.Crowd = f.EndStream, false
 	c.streams = append(c.streams, s)
 	s.handle.Begin()
-	c.newcomers.begin(s)
+	c.line.begin(s)
 	if h.TooLarge {
 		o := gate.HeadTooLarge
 		if h.TargetTooLong {

@@ -6,10 +6,10 @@ import "github.com/queuegate/queuegate/pkg/gate/wire/h2"
 // frames do to them.
 type clientStreams struct {
 	link
-	streams   []*stream // that are open, by identifier
-	peers     h2.PeerStreams
-	most      uint32 // streams beyond it are not served any more
-	newcomers newcomers
+	streams []*stream // that are open, by identifier
+	peers   h2.PeerStreams
+	most    uint32 // streams beyond it are not served any more
+	line    streamLine
 }
 
 // find returns an open stream.
@@ -139,10 +139,9 @@ func (c *clientStreams) countReset() *h2.Error {
 // changeWindows applies a change of SETTINGS_INITIAL_WINDOW_SIZE.
 func (c *clientStreams) changeWindows(ch h2.Changes) *h2.Error {
 	for _, s := range c.streams {
-		if err := s.send.Change(ch); err != nil {
+		if err := changeWindow(&s.flow, ch); err != nil {
 			return err
 		}
-		s.x.Wake()
 	}
 	return nil
 }

@@ -1,85 +1,104 @@
 package http2
 
-// Streams that clients have opened begin in turns: one that is to reach the
-// container may cost a connection to it, and a client that opens hundreds at once
-// would hold the others up for as long as all of them take.
+import "github.com/queuegate/queuegate/pkg/gate/loop"
 
-// beginsPerTurn is how many streams begin in one turn of the loop, beyond one for
-// each connection.
-const beginsPerTurn = 64
+// What a client may begin or end hundreds of at once is done in turns with what
+// others have asked for: a stream that is to reach the container may cost a
+// connection to it, and all of them together would hold the others up.
 
-// turns say what has begun in this turn of the loop.
+// Costs, in units of some 6 µs.
+const (
+	unitsPerTurn = 64 // of the loop
+	dialUnits    = 7  // beyond 1 for each stream
+)
+
+// turns are the connections on which streams wait, in a circle: each in its turn
+// lets one of them go on.
 type turns struct {
-	number uint32
-	begun  int
-	crowds int // connections on which streams wait
+	eng    *Engine
+	handle loop.Handle
+	number uint8       // of the loop's turn
+	noted  bool        // Flush will be called at its end
+	last   *streamLine // whose after is the first; nil = none
+}
+
+func (t *turns) init(e *Engine) {
+	t.eng = e
+	t.handle.Bind(e.loop, t)
 }
 
 // Flush is loop.Flusher: the turn is over.
-func (t *turns) Flush() { t.number, t.begun = t.number+1, 0 }
+func (t *turns) Flush() { t.number, t.noted = t.number+1, false }
 
-// newcomers are the streams of a connection that are to begin in another turn.
-type newcomers struct {
-	last    *stream // whose next is the first; nil = none
-	begunIn uint32  // the turn in which a stream of the connection has begun last, plus 1
+// Step is loop.Routine.
+func (t *turns) Step() {
+	d := &t.eng.worker.Dialer
+	for left := unitsPerTurn; left > 0 && t.last != nil; left-- {
+		before := d.Attempts()
+		t.take().Step()
+		left -= dialUnits * int(d.Attempts()-before)
+	}
+	if t.last != nil {
+		t.handle.Wake()
+	}
 }
 
-// begin lets s begin now, or behind those of its connection that wait already.
-func (n *newcomers) begin(s *stream) {
-	t := &s.eng().turns
-	if n.last == nil && (t.begun < beginsPerTurn || n.begunIn != t.number+1) {
-		n.note(s.eng())
-		s.handle.Wake()
-		return
-	}
-	if s.next = s; n.last != nil {
-		s.next, n.last.next = n.last.next, s
-	} else {
-		t.crowds++
-		s.conn.handle.Wake()
-	}
-	n.last = s
-}
-
-// note notes that a stream of the connection begins in this turn.
-func (n *newcomers) note(e *Engine) {
-	t := &e.turns
-	if n.begunIn = t.number + 1; t.begun == 0 {
-		e.loop.AtEnd(t)
-	}
-	t.begun++
-}
-
-// more lets some of those begin that wait: the connection's share of a turn. A
-// stream that has been reset meanwhile costs nothing. It reports whether others
-// wait for another turn.
-func (n *newcomers) more(e *Engine) bool {
-	if n.last != nil && n.begunIn != e.turns.number+1 {
-		n.note(e)
-		for left := max(1, beginsPerTurn/e.turns.crowds); left > 0 && n.last != nil; {
-			if s := n.take(); !s.flow.reset {
-				left--
-			}
-		}
-	}
-	return n.last != nil
-}
-
-// take wakes the first of those that wait.
-func (n *newcomers) take() *stream {
+// take returns the stream whose turn it is.
+func (t *turns) take() *stream {
+	n := t.last.after
 	s := n.last.next
-	if n.last.next = s.next; s == n.last {
-		n.last = nil
-		s.eng().turns.crowds--
+	switch {
+	case s != n.last:
+		n.last.next = s.next
+		t.last = n
+	case n != t.last:
+		t.last.after, n.after, n.last = n.after, nil, nil
+	default:
+		t.last, n.after, n.last = nil, nil, nil
 	}
 	s.next = nil
-	s.handle.Wake()
 	return s
 }
 
-// end wakes all of those that wait.
-func (n *newcomers) end() {
-	for n.last != nil {
-		n.take()
+// streamLine are the streams of a connection that wait for their turn.
+type streamLine struct {
+	last  *stream     // whose next is the first; nil = none
+	after *streamLine // the next in the circle, if any waits
+}
+
+// begin lets s begin: at once if it is the first one of its connection in this
+// turn of the loop, so that a client with few streams waits for none with many.
+func (n *streamLine) begin(s *stream) {
+	t, c := &s.eng().turns, s.conn
+	if !t.noted {
+		t.noted = true
+		t.eng.loop.AtEnd(t)
 	}
+	if n.last != nil || c.begunIn == t.number {
+		s.x.Crowd = true
+		n.join(s)
+		return
+	}
+	c.begunIn = t.number
+	s.handle.Wake()
+}
+
+// join lets s go on when it is its turn, and not before.
+func (n *streamLine) join(s *stream) {
+	switch t := &s.eng().turns; {
+	case s.next != nil: // waits already
+		return
+	case n.last != nil:
+		s.next, n.last.next = n.last.next, s
+	default:
+		s.next = s
+		if t.last == nil {
+			n.after = n
+			t.handle.Wake()
+		} else {
+			n.after, t.last.after = t.last.after, n
+		}
+		t.last = n
+	}
+	n.last = s
 }

@@ -36,7 +36,7 @@ func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
 			}
 		}
 		open(crowd, 101, maxStreams)
-		open(other, 101, 1)
+		open(other, 101, 3)
 		waiting := func(c *conn) (n int) {
 			for _, s := range c.streams {
 				if s.next != nil {
@@ -45,23 +45,28 @@ func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
 			}
 			return n
 		}
-		if n := waiting(crowd); n != maxStreams-beginsPerTurn {
-			t.Errorf("of %d streams %d wait, want %d", maxStreams, n, maxStreams-beginsPerTurn)
+		if n, m := waiting(crowd), waiting(other); n != maxStreams-1 || m != 2 {
+			t.Errorf("%d and %d streams wait, want all but the first: %d and 2", n, m, maxStreams-1)
+		}
+		r.part.turns.Step()
+		most := unitsPerTurn/(1+dialUnits) + 2 // the first has a connection that is there, the last may go beyond
+		if n := maxStreams - waiting(crowd) + 3 - waiting(other); n > 2+most {
+			t.Errorf("%d streams have begun in a turn, want at most %d beside the first ones", n, most)
 		}
 		if waiting(other) != 0 {
-			t.Error("the stream of another connection waits")
+			t.Error("streams of another connection wait for more than their turn")
 		}
 		// What is reset before it begins never does.
 		if err := crowd.link.handle(frame(h2.RSTStream, 0, 101+2*(maxStreams-1), u32(8))); err != nil {
 			t.Fatal(err)
 		}
 	})
-	until(t, "all have been served", func() bool { return served.Load()-before == maxStreams })
+	until(t, "all have been served", func() bool { return served.Load()-before == maxStreams+2 })
 	until(t, "none is left", func() (over bool) {
 		r.on(func() {
-			over = r.part.turns.crowds == 0
+			over = r.part.turns.last == nil
 			for c := range r.part.clients.all() {
-				over = over && len(c.streams) == 0 && c.newcomers.last == nil
+				over = over && len(c.streams) == 0 && c.line.last == nil
 			}
 		})
 		return over
@@ -69,11 +74,12 @@ func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
 	r.dial().works()
 }
 
-// TestStreamsThatWaitEndWithTheirConnection: they have not begun.
+// TestStreamsThatWaitEndWithTheirConnection: in turns, and they have not begun.
 func TestStreamsThatWaitEndWithTheirConnection(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))
 	c := r.dial()
 	c.works()
+	var ended *conn
 	r.on(func() {
 		for c := range r.part.clients.all() {
 			for i := range uint32(maxStreams) {
@@ -81,11 +87,61 @@ func TestStreamsThatWaitEndWithTheirConnection(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			ended = c
 			c.cut()
 		}
-		if n := r.part.turns.crowds; n != 0 {
-			t.Errorf("%d connections on which streams wait", n)
+		r.part.turns.Step()
+		if n := len(ended.streams); n < maxStreams-unitsPerTurn || n == maxStreams {
+			t.Errorf("%d of %d streams are left after a turn", n, maxStreams)
 		}
 	})
+	until(t, "none is left", func() (over bool) {
+		r.on(func() { over = r.part.turns.last == nil && len(ended.streams) == 0 })
+		return over
+	})
 	r.dial().works()
+}
+
+// TestACrowdLeavesIdleConnectionsToOthers: once there are many, those who begin
+// one of many streams have connections of their own made.
+func TestACrowdLeavesIdleConnectionsToOthers(t *testing.T) {
+	const few, many = 3, 100
+	var hanging, met atomic.Int64
+	all := make(chan struct{})
+	r := newRig(t, serveHTTP1(t, func(_ http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == "POST":
+			if met.Inc() == few {
+				close(all)
+			}
+			<-all
+		case r.Method == "GET" && r.URL.Path != "/works":
+			hanging.Inc()
+			<-r.Context().Done()
+		}
+	}))
+	c := r.dial()
+	c.works()
+	dials := func() int64 { return r.part.worker.Stats.Dials.Load() }
+	open := func(first, n uint32, head string) {
+		r.on(func() {
+			for c := range r.part.clients.all() {
+				for i := range n {
+					if err := c.link.handle(frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, first+2*i, head)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+	open(101, many, getHead)
+	until(t, "all hang", func() bool { return hanging.Load() == many })
+	open(1001, few, postHead)
+	until(t, "a few connections are idle", func() bool { return met.Load() == few && r.gate.Admission.InFlight() == many })
+	before := dials()
+	open(2001, 20, getHead)
+	until(t, "all hang", func() bool { return hanging.Load() == many+20 })
+	if n := dials() - before; n != 19 { // the first one stands in no line
+		t.Errorf("%d connections were made for 20 streams, want 19", n)
+	}
 }

@@ -85,7 +85,7 @@ func (c *upConn) Step() {
 		c.heardAt, c.pingBy = c.eng.loop.Now(), 0
 	}
 	c.waiting.wake(&c.link)
-	more, ended, err := c.receive()
+	more, ended, err := c.receive(readBytes)
 	switch {
 	case !c.live:
 		return
@@ -204,10 +204,9 @@ func (c *upConn) handleFrame(f *h2.Frame) *h2.Error {
 	case h2.Settings:
 		err := c.applySettings(f, true, func(ch h2.Changes) *h2.Error {
 			for _, s := range c.streams {
-				if err := s.send.Change(ch); err != nil {
+				if err := changeWindow(&s.flow, ch); err != nil {
 					return err
 				}
-				s.x.Wake()
 			}
 			return nil
 		})
