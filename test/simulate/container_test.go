@@ -403,7 +403,7 @@ func (u *upPeer) end(hard bool) {
 	} else if q := u.last; q != nil && !u.link.upReached() && hard {
 		q.breaks++
 		q.brokeHard = true
-		q.staleBreak = q.staleBreak || u.served > 1
+		q.staleBreak = q.staleBreak || u.served > 1 || unwelcome
 	} else if q := u.requestOf(string(u.m.buf)); q != nil {
 		q.breaks++
 		q.touched++

@@ -280,7 +280,7 @@ func (c *h2Client) lost2(reset bool) {
 		case q.begun > 0:
 			c.found("request %d: ended with %s, and its connection ends before its client knows (reset %v)", q.id, q.outcome, reset)
 		case c.run.settings.descriptors > 0: // one that is idle gives way
-		case c.ending && !c.end.settled && (c.link.reachedAt == 0 || c.run.h2Drips(500) > second): // its first bytes take too long
+		case c.ending && !c.end.settled && (c.link.firstAt == 0 || c.link.firstAt-c.link.connectedAt+c.slack() >= 100*millisecond || c.run.h2Drips(500) > second): // its first bytes take too long
 		case c.run.h2SlowHeads():
 		case q.odd != "" || q.probe:
 			if patient {
@@ -308,7 +308,7 @@ func (c *h2Client) look2() {
 		limit := r.slack() + r.trickle(q) + int64(len(q.raw))*(r.kernel.settings.delay+10*microsecond) + r.h2Drips(len(q.raw))
 		if q.saidAt != 0 && q.answer.whole(q, q.said, q.answer.hard) && q.leftAt == 0 && s.sentEnd && q.verdict == open && q.on != nil && q.on.link.file != nil &&
 			q.on.link.upReached() && q.on.link.downReached() && s.recv > 0 && c.end.recv > 0 && c.slowUntil < r.now &&
-			r.now-max(q.saidAt, q.sentWhole, c.slowUntil) > limit {
+			r.now-max(q.saidAt, q.sentWhole, c.slowUntil, l.fullAt) > limit {
 			r.found("request %d: answered %v ago, and the client does not have it", q.id, time.Duration(r.now-q.saidAt))
 		}
 		if q.on != nil && q.on.request == q && q.on.reading && !s.sentEnd && !s.waits && s.sent < len(q.body) && (s.send <= 0 || c.end.send <= 0) &&

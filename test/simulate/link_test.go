@@ -73,6 +73,7 @@ type link struct {
 	dead      bool // nothing goes either way any more
 
 	reachedAt   int64 // when bytes reached the gate last
+	firstAt     int64 // and first
 	cameAt      int64 // when bytes reached the peer last
 	closedAt    int64 // when the gate closed it
 	unmoved     int64 // how long nothing had come to the peer then
@@ -80,6 +81,7 @@ type link struct {
 	connectedAt int64
 	acceptedAt  int64
 	tap         *tap
+	fullAt      int64 // when the gate had more to write than there was room for
 }
 
 func (k *kernel) newLink(kind string) *link {
@@ -205,7 +207,7 @@ func (c *link) write(b []byte) (int, syscall.Errno) {
 		n = 1 + c.rng.IntN(n)
 	}
 	if n < len(b) {
-		c.noRoom = true
+		c.noRoom, c.fullAt = true, c.now
 	}
 	if n == 0 {
 		return 0, unix.EAGAIN
@@ -431,7 +433,9 @@ func (c *link) deliverUp() {
 	if n := min(rest, c.receive-c.unread()); n > 0 {
 		n = c.segmentOf(n)
 		c.arrived(n)
-		c.reachedAt = c.now
+		if c.reachedAt = c.now; c.firstAt == 0 {
+			c.firstAt = c.now
+		}
 		c.mix(12, uint64(c.id), uint64(n))
 		c.news(c.file)
 	}

@@ -333,7 +333,7 @@ func (r *run) judgeAging(all []*request) {
 	// 16, then each other class that has aged; and while it is the highest one, each
 	// below it that has, which does not count as passed over.
 	const most = 16 + 2*(gate.Classes-1)
-	granted := slices.DeleteFunc(slices.Clone(all), func(q *request) bool { return int64(q.admittedAt) <= q.begunAt })
+	granted := slices.DeleteFunc(slices.Clone(all), func(q *request) bool { return q.admittedAt == 0 })
 	slices.SortFunc(granted, func(a, b *request) int { return cmp.Compare(a.admittedAt, b.admittedAt) })
 	for class := range gate.Classes {
 		instants := grantsTo(class, granted)
@@ -373,9 +373,10 @@ func grantsTo(class int, granted []*request) (instants []grants) {
 			instants = append(instants, grants{at: at})
 		}
 		i := &instants[len(instants)-1]
-		if q.class == class {
+		switch {
+		case q.class == class:
 			i.own = true
-		} else {
+		case at > q.begunAt: // it has waited
 			i.others++
 		}
 	}
