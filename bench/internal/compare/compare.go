@@ -4,7 +4,6 @@ package compare
 import (
 	"math"
 	"slices"
-	"strconv"
 
 	"golang.org/x/perf/benchmath"
 
@@ -174,39 +173,32 @@ type collection struct {
 	by   map[key]*series
 }
 
-func (c *collection) add(k key, unit string, better sample.Better, round int, value float64) {
-	s := c.by[k]
-	if s == nil {
-		s = &series{unit: unit, better: better}
-		c.by[k] = s
-		c.keys = append(c.keys, k)
-	}
-	s.values = append(s.values, value)
-	s.rounds = s.rounds || round > 0
-}
-
 func collect(run *sample.Run) *collection {
 	c := &collection{by: map[key]*series{}}
 	for _, f := range run.Figures {
-		c.add(key{f.Scenario, f.Target, f.Figure}, f.Unit, f.Better, f.Round, f.Value)
-	}
-	for _, l := range run.Latencies {
-		for _, q := range l.Quantiles {
-			if !slices.Contains(sample.Customary, q.Percentile()) {
+		if p, ok := sample.PercentileOf(f.Figure); ok {
+			if !slices.Contains(sample.Customary, p) {
 				continue
 			}
-			figure, better := "latency_p"+strconv.FormatFloat(q.Percentile(), 'f', -1, 64), sample.Lower
-			if q.Percentile() == 100 {
-				figure, better = "latency_max", sample.Neither
+			f.Figure = "latency_" + f.Figure
+			if p == 100 {
+				f.Better = sample.Neither
 			}
-			c.add(key{l.Scenario, l.Target, figure}, l.Unit, better, l.Round, q.Value())
 		}
+		k := key{f.Scenario, f.Target, f.Figure}
+		s := c.by[k]
+		if s == nil {
+			s = &series{unit: f.Unit, better: f.Better}
+			c.by[k], c.keys = s, append(c.keys, k)
+		}
+		s.values = append(s.values, f.Value)
+		s.rounds = s.rounds || f.Round > 0
 	}
 	return c
 }
 
 // merge returns the keys of a, then those that only b has, by scenario in order
-// of appearance: percentiles follow the figures of their scenario.
+// of appearance.
 func merge(a, b []key) []key {
 	seen := map[key]bool{}
 	first := map[string]int{}

@@ -62,7 +62,7 @@ func spreadText(s sample.Spread) string {
 	case s.N == 1 || s.Median == 0:
 		return number(s.Median)
 	}
-	return fmt.Sprintf("%s ±%.1f%%", number(s.Median), 50*s.IQR()/math.Abs(s.Median))
+	return fmt.Sprintf("%s ±%.1f%%", number(s.Median), 50*(s.Q3-s.Q1)/math.Abs(s.Median))
 }
 
 // number writes four significant digits, and every digit before the point.

@@ -177,8 +177,9 @@ func TestTheReadmeNamesVersionsByTheirNumbers(t *testing.T) {
 }
 
 func TestOnlyCustomaryPercentilesHaveAColumn(t *testing.T) {
-	run := &sample.Run{Latencies: []sample.Latency{{Round: 1, Scenario: "s", Target: "queuegate", Unit: "us",
-		Quantiles: []sample.Quantile{{0, 1}, {25, 2}, {50, 3}, {90, 4}, {95, 5}, {99, 6}, {99.9, 7}, {99.99, 8}, {100, 9}}}}}
+	run := &sample.Run{}
+	run.AddLatency(sample.Latency{Round: 1, Scenario: "s", Target: "queuegate", Unit: "us",
+		Quantiles: []sample.Quantile{{0, 1}, {25, 2}, {50, 3}, {90, 4}, {95, 5}, {99, 6}, {99.9, 7}, {99.99, 8}, {100, 9}}})
 	var labels []string
 	for _, c := range tableOf(run, "s").Columns {
 		labels = append(labels, c.label)

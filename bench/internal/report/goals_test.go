@@ -23,7 +23,7 @@ func twoTargets() *sample.Run {
 			sample.Figure{Round: round + 1, Scenario: "s", Target: "queuegate", Figure: "fair", Value: 0.9, Better: sample.Higher})
 	}
 	for target, v := range map[string]float64{"queuegate": 100, "haproxy": 300} {
-		run.Latencies = append(run.Latencies, sample.Latency{Round: 1, Scenario: "s", Target: target, Unit: "ms", Quantiles: []sample.Quantile{{50, v / 2}, {99, v}}})
+		run.AddLatency(sample.Latency{Round: 1, Scenario: "s", Target: target, Unit: "ms", Quantiles: []sample.Quantile{{50, v / 2}, {99, v}}})
 	}
 	return run
 }

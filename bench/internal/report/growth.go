@@ -66,7 +66,7 @@ func curves(run *sample.Run) []curve {
 }
 
 func growing(c column) bool {
-	if c.latency {
+	if c.isLatency() {
 		return c.figure == "p50" || c.figure == "p99"
 	}
 	return c.better == sample.Lower && (c.unit.base == times || c.unit.base == amounts || strings.HasPrefix(c.figure, "cpu_"))

@@ -82,7 +82,7 @@ func (p palette) bars(t table) (all []chart) {
 
 // drawn says whether a figure has bars of its own.
 func drawn(c column) bool {
-	return !c.latency && (c.isMemory() || strings.HasPrefix(c.figure, "cpu_") ||
+	return !c.isLatency() && (c.isMemory() || strings.HasPrefix(c.figure, "cpu_") ||
 		strings.HasPrefix(c.figure, "exec_") || strings.HasPrefix(c.figure, "listening_") || strings.HasPrefix(c.figure, "readiness_") ||
 		strings.Contains(c.figure, "throughput") || strings.Contains(c.figure, "goodput") || c.figure == "requests_per_second")
 }
@@ -92,11 +92,11 @@ func drawn(c column) bool {
 // largest latency is left to the table: it is one request, and would flatten
 // all the rest.
 func (p palette) latency(run *sample.Run, scenario string) template.HTML {
-	percentiles := slices.DeleteFunc(percentilesOf(run, scenario), func(q float64) bool { return !inPicture(q) })
+	percentiles := slices.DeleteFunc(run.Percentiles(scenario), func(q float64) bool { return !inPicture(q) })
 	if len(percentiles) < 2 {
 		return ""
 	}
-	recorded, _ := run.Unit(scenario, "max")
+	recorded, _ := run.Unit(scenario, sample.PercentileName(percentiles[0]))
 	u := unitOf(recorded)
 	chart := lineChart{
 		title: "Latency by percentile, " + scenario, vertical: "latency", across: "percentile",
@@ -110,10 +110,10 @@ func (p palette) latency(run *sample.Run, scenario string) template.HTML {
 	}
 	for _, target := range run.Targets(scenario) {
 		l := chartLine{name: target, series: p[target]}
-		for _, q := range run.Quantiles(scenario, target) {
-			if q.Value() > 0 && inPicture(q.Percentile()) {
-				l.points = append(l.points, chartPoint{at(q.Percentile()), q.Value(),
-					sample.PercentileName(q.Percentile()) + " " + withUnit(q.Value(), u)})
+		for _, q := range percentiles {
+			name := sample.PercentileName(q)
+			if v, _ := run.Median(scenario, target, name); v > 0 {
+				l.points = append(l.points, chartPoint{at(q), v, name + " " + withUnit(v, u)})
 			}
 		}
 		if len(l.points) > 0 {

@@ -83,19 +83,14 @@ func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []floa
 			ratios[f.Round] = f.Value
 		}
 	}
-	for _, l := range run.Latencies {
-		if l.Scenario != scenario || l.Target != target {
+	for _, f := range run.Figures {
+		if f.Scenario != scenario || f.Target != target || f.Figure != "p99" {
 			continue
 		}
-		factor, _ := unitOf(l.Unit).to(unitOf("ms"))
-		for _, q := range l.Quantiles {
-			if q.Percentile() != 99 {
-				continue
-			}
-			loaded = append(loaded, q.Value()*factor)
-			if r := ratios[l.Round]; r > 0 {
-				unloaded = append(unloaded, q.Value()*factor/r)
-			}
+		factor, _ := unitOf(f.Unit).to(unitOf("ms"))
+		loaded = append(loaded, f.Value*factor)
+		if r := ratios[f.Round]; r > 0 {
+			unloaded = append(unloaded, f.Value*factor/r)
 		}
 	}
 	return loaded, unloaded

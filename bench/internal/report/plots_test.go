@@ -107,7 +107,6 @@ func TestARecordWithoutTheTimesOfAClientShowsTheirRatio(t *testing.T) {
 	run.Figures = slices.DeleteFunc(run.Figures, func(f sample.Figure) bool {
 		return strings.HasPrefix(f.Scenario, "collapse") || f.Figure == "p99_alone" || f.Figure == "p99_flood"
 	})
-	run.Latencies = nil
 	got := written(t, run)
 	if words := strings.Join(got["overload-turns.svg"], " "); len(got) != 1 || words != "fair queue, flood 1.10 strict FIFO, flood 6.45 class 0, flood 1.12" {
 		t.Errorf("%d plots, the words %q", len(got), words)

@@ -267,7 +267,7 @@ func TestNamesFromTheRecordCannotBecomeMarkup(t *testing.T) {
 	for round := 1; round <= 2; round++ {
 		for _, target := range []string{"queuegate", evil} {
 			run.Figures = append(run.Figures, sample.Figure{Round: round, Scenario: evil, Target: target, Figure: "cpu_" + evil, Value: 2, Unit: evil, Better: sample.Lower})
-			run.Latencies = append(run.Latencies, sample.Latency{Round: round, Scenario: evil, Target: target, Unit: evil, Quantiles: []sample.Quantile{{50, 1}, {99, 2}}})
+			run.AddLatency(sample.Latency{Round: round, Scenario: evil, Target: target, Unit: evil, Quantiles: []sample.Quantile{{50, 1}, {99, 2}}})
 		}
 	}
 	run.Notes = []sample.Note{{Text: evil, Target: evil}}

@@ -18,11 +18,9 @@ type table struct {
 }
 
 type column struct {
-	figure  string // or a percentile of the latency, see Run.Values
-	latency bool
-	label   string
-	unit    unit // that the cells are written in
-	better  sample.Better
+	figure, label string
+	unit          unit // that the cells are written in
+	better        sample.Better
 }
 
 type row struct {
@@ -73,27 +71,30 @@ func (c column) unitName() string {
 	return c.unit.name
 }
 
+// isLatency says whether the figure is a percentile of the latency.
+func (c column) isLatency() bool {
+	_, ok := sample.PercentileOf(c.figure)
+	return ok
+}
+
 // isMemory says whether the figure is an amount of memory or data.
 func (c column) isMemory() bool { return c.unit.base == amounts }
 
 // tableOf builds the table of a scenario.
 func tableOf(run *sample.Run, scenario string) table {
 	t := table{scenario: scenario}
-	add := func(latency bool, figure, label string) {
-		name, better := run.Unit(scenario, figure)
-		t.Columns = append(t.Columns, column{figure, latency, label, unitOf(name), better})
-	}
-	for _, f := range run.FigureNames(scenario) {
-		add(false, f, label(f))
-	}
-	for _, p := range percentilesOf(run, scenario) {
-		if name := sample.PercentileName(p); slices.Contains(sample.Customary, p) {
-			add(true, name, name)
+	figures := run.FigureNames(scenario)
+	for _, p := range run.Percentiles(scenario) {
+		if slices.Contains(sample.Customary, p) {
+			figures = append(figures, sample.PercentileName(p))
 		}
 	}
 	targets := run.Targets(scenario)
-	for i := range t.Columns {
-		t.Columns[i].scale(run, scenario, targets)
+	for _, f := range figures {
+		name, better := run.Unit(scenario, f)
+		c := column{f, label(f), unitOf(name), better}
+		c.scale(run, scenario, targets)
+		t.Columns = append(t.Columns, c)
 	}
 	for _, target := range targets {
 		r := row{Target: target}
@@ -139,23 +140,6 @@ func (c column) inUnit(run *sample.Run, scenario, target string) []float64 {
 		values[i] *= f
 	}
 	return values
-}
-
-// percentilesOf returns the percentiles that a scenario measured, ascending.
-func percentilesOf(run *sample.Run, scenario string) []float64 {
-	var all []float64
-	for _, l := range run.Latencies {
-		if l.Scenario != scenario {
-			continue
-		}
-		for _, q := range l.Quantiles {
-			if p := q.Percentile(); !slices.Contains(all, p) {
-				all = append(all, p)
-			}
-		}
-	}
-	slices.Sort(all)
-	return all
 }
 
 // Median, Spread (the quartiles, if there were several rounds), Range and Ratio

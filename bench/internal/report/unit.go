@@ -126,5 +126,5 @@ func label(figure string) string {
 	return text
 }
 
-// percentileName matches what begins with "p50", "p99.9" and so on.
-var percentileName = regexp.MustCompile(`^p[0-9.]+(_|$)`)
+// percentileName matches what begins with "p50", "p99.9" and so on, and "max".
+var percentileName = regexp.MustCompile(`^(p[0-9.]+(_|$)|max$)`)

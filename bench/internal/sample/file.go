@@ -11,10 +11,6 @@ import (
 	"sync"
 )
 
-// maxLineBytes bounds one line; a latency line of many quantiles stays far
-// below it.
-const maxLineBytes = 1 << 20
-
 // Read reads a whole record. Errors name the line, counted from 1. Empty lines
 // are passed over; an unknown kind, a second meta line and anything before the
 // meta line are errors, and so is a unit that changes from round to round. The
@@ -31,11 +27,7 @@ func Read(r io.Reader) (*Run, error) {
 	for line := range bytes.Lines(text) {
 		n++
 		whole := bytes.HasSuffix(line, []byte("\n"))
-		line = bytes.TrimSpace(line)
-		if len(line) > maxLineBytes {
-			return nil, fmt.Errorf("reading samples: line %d: longer than %d bytes", n, maxLineBytes)
-		}
-		if len(line) == 0 {
+		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
 		if err := run.add(line, units); err != nil {
@@ -54,23 +46,22 @@ func Read(r io.Reader) (*Run, error) {
 
 // ReadFile reads the record in a file.
 func ReadFile(name string) (*Run, error) {
-	f, err := os.Open(name)
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading samples: %w", err)
 	}
-	defer f.Close()
-	run, err := Read(f)
+	run, err := Read(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return run, nil
 }
 
-func (run *Run) add(line []byte, units map[[2]string]string) error {
+func (run *Run) add(text []byte, units map[[2]string]string) error {
 	var head struct {
 		Kind string `json:"kind"`
 	}
-	if err := json.Unmarshal(line, &head); err != nil {
+	if err := json.Unmarshal(text, &head); err != nil {
 		return err
 	}
 	if (head.Kind == kindMeta) == (run.Meta.Version != 0) {
@@ -79,52 +70,46 @@ func (run *Run) add(line []byte, units map[[2]string]string) error {
 		}
 		return fmt.Errorf("kind %q before the meta line", head.Kind)
 	}
+	// A figure keeps its unit, and so do the percentiles of a scenario.
+	sameUnit := func(scenario, figure, unit string) error {
+		k := [2]string{scenario, figure}
+		if before, ok := units[k]; ok && before != unit {
+			return fmt.Errorf("%s %s is in %q, before it was in %q", scenario, figure, unit, before)
+		}
+		units[k] = unit
+		return nil
+	}
 	switch head.Kind {
 	case kindMeta:
-		if err := json.Unmarshal(line, &run.Meta); err != nil {
-			return err
-		}
-		if v := run.Meta.Version; v != Version {
-			return fmt.Errorf("version is %d, this reader knows %d", v, Version)
-		}
+		return decode(text, &run.Meta)
 	case kindFigure:
-		return addTo(&run.Figures, line, func(f Figure) error {
-			return errors.Join(f.check(), sameUnit(units, f.Scenario, f.Figure, f.Unit))
-		})
+		var f Figure
+		err := decode(text, &f)
+		run.Figures = append(run.Figures, f)
+		return errors.Join(err, sameUnit(f.Scenario, f.Figure, f.Unit))
 	case kindLatency:
-		return addTo(&run.Latencies, line, func(l Latency) error {
-			return errors.Join(l.check(), sameUnit(units, l.Scenario, "", l.Unit))
-		})
+		var l Latency
+		err := decode(text, &l)
+		run.AddLatency(l)
+		return errors.Join(err, sameUnit(l.Scenario, "latency", l.Unit))
 	case kindNote:
-		return addTo(&run.Notes, line, func(Note) error { return nil })
-	default:
-		return fmt.Errorf("unknown kind %q", head.Kind)
-	}
-	return nil
-}
-
-// addTo appends what a line holds, if it passes the check.
-func addTo[T any](list *[]T, line []byte, check func(T) error) error {
-	var one T
-	if err := json.Unmarshal(line, &one); err != nil {
+		var n Note
+		err := decode(text, &n)
+		run.Notes = append(run.Notes, n)
 		return err
 	}
-	if err := check(one); err != nil {
-		return err
-	}
-	*list = append(*list, one)
-	return nil
+	return fmt.Errorf("unknown kind %q", head.Kind)
 }
 
-// sameUnit remembers the unit of a figure, the latency if figure is empty, and
-// refuses another.
-func sameUnit(units map[[2]string]string, scenario, figure, unit string) error {
-	k := [2]string{scenario, figure}
-	if before, ok := units[k]; ok && before != unit {
-		return fmt.Errorf("%s %s is in %q, before it was in %q", scenario, figure, unit, before)
+// A line is what may be in a record; what fails its check is neither written
+// nor read.
+type line interface{ check() error }
+
+func decode(text []byte, into line) error {
+	if err := json.Unmarshal(text, into); err != nil {
+		return err
 	}
-	units[k] = unit
-	return nil
+	return into.check()
 }
 
 // Writer appends lines to w, each with one Write call as it comes, so that
@@ -143,37 +128,45 @@ func (w *Writer) Meta(m Meta) error {
 	if m.Version == 0 {
 		m.Version = Version
 	}
-	return w.line(kindMeta, nil, m)
+	return w.line(kindMeta, m)
 }
 
 // Figure writes a figure. A value that is not a finite number is refused.
-func (w *Writer) Figure(f Figure) error { return w.line(kindFigure, f.check(), f) }
+func (w *Writer) Figure(f Figure) error { return w.line(kindFigure, f) }
 
 // Latency writes a distribution.
-func (w *Writer) Latency(l Latency) error { return w.line(kindLatency, l.check(), l) }
+func (w *Writer) Latency(l Latency) error { return w.line(kindLatency, l) }
 
 // Note writes a note.
-func (w *Writer) Note(n Note) error {
-	var err error
-	if n.Text == "" {
-		err = errors.New("text is empty")
-	}
-	return w.line(kindNote, err, n)
-}
+func (w *Writer) Note(n Note) error { return w.line(kindNote, n) }
 
-// line writes an object with at least one member, if it has passed its check.
-func (w *Writer) line(kind string, failed error, v any) error {
-	if failed != nil {
-		return fmt.Errorf("writing %s: %w", kind, failed)
+// line writes an object with at least one member, if it passes its check.
+func (w *Writer) line(kind string, l line) error {
+	if err := l.check(); err != nil {
+		return fmt.Errorf("writing %s: %w", kind, err)
 	}
-	b, err := json.Marshal(v)
+	b, err := json.Marshal(l)
 	if err != nil {
-		return fmt.Errorf("encoding a sample: %w", err)
+		return fmt.Errorf("writing %s: %w", kind, err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, err := fmt.Fprintf(w.w, `{"kind":%q,%s`+"\n", kind, b[1:]); err != nil {
-		return fmt.Errorf("writing a sample: %w", err)
+		return fmt.Errorf("writing %s: %w", kind, err)
+	}
+	return nil
+}
+
+func (m Meta) check() error {
+	if m.Version != Version {
+		return fmt.Errorf("version is %d, this reader knows %d", m.Version, Version)
+	}
+	return nil
+}
+
+func (n Note) check() error {
+	if n.Text == "" {
+		return errors.New("text is empty")
 	}
 	return nil
 }
@@ -184,8 +177,6 @@ func (f Figure) check() error {
 		return fmt.Errorf("scenario %q, target %q and figure %q must all be named", f.Scenario, f.Target, f.Figure)
 	case f.Round < 0:
 		return fmt.Errorf("round is %d, must not be negative", f.Round)
-	case math.IsNaN(f.Value) || math.IsInf(f.Value, 0):
-		return fmt.Errorf("value of %s %s %s is %v", f.Scenario, f.Target, f.Figure, f.Value)
 	case f.Better != Lower && f.Better != Higher && f.Better != Neither:
 		return fmt.Errorf("better is %q, must be %q, %q or empty", f.Better, Lower, Higher)
 	}
@@ -193,23 +184,19 @@ func (f Figure) check() error {
 }
 
 func (l Latency) check() error {
-	if l.Scenario == "" || l.Target == "" {
+	switch {
+	case l.Scenario == "" || l.Target == "":
 		return fmt.Errorf("scenario %q and target %q must both be named", l.Scenario, l.Target)
-	}
-	if l.Round < 0 {
+	case l.Round < 0:
 		return fmt.Errorf("round is %d, must not be negative", l.Round)
-	}
-	if len(l.Quantiles) == 0 {
+	case len(l.Quantiles) == 0:
 		return fmt.Errorf("%s %s has no quantiles", l.Scenario, l.Target)
 	}
 	last := math.Inf(-1)
 	for _, q := range l.Quantiles {
-		p, v := q.Percentile(), q.Value()
+		p := q.Percentile()
 		if !(p >= 0 && p <= 100) || p <= last {
 			return fmt.Errorf("%s %s: percentile %v after %v: must ascend within 0 to 100", l.Scenario, l.Target, p, last)
-		}
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("%s %s: value at percentile %v is %v", l.Scenario, l.Target, p, v)
 		}
 		last = p
 	}

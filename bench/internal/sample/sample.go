@@ -125,8 +125,14 @@ type Note struct {
 
 // Run is a whole record. Order is that of the file.
 type Run struct {
-	Meta      Meta
-	Figures   []Figure
-	Latencies []Latency
-	Notes     []Note
+	Meta    Meta
+	Figures []Figure // percentiles of latencies among them
+	Notes   []Note
+}
+
+// AddLatency adds a distribution, each percentile as a figure of its own.
+func (run *Run) AddLatency(l Latency) {
+	for _, q := range l.Quantiles {
+		run.Figures = append(run.Figures, Figure{l.Round, l.Scenario, l.Target, PercentileName(q.Percentile()), q.Value(), l.Unit, Lower})
+	}
 }

@@ -11,8 +11,11 @@ import (
 	"time"
 )
 
+var distribution = Latency{1, "open-2000", "direct", "us", []Quantile{{50, 80}, {99.9, 200}, {100, 900}}, 20000}
+
+// whole is a record with distribution at its end.
 func whole() *Run {
-	return &Run{
+	run := &Run{
 		Meta: Meta{
 			Version: 1, Started: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC),
 			Machine:  Machine{CPU: "c", Cores: 2, MemoryBytes: 1 << 33, Kernel: "k", OS: "o"},
@@ -22,9 +25,10 @@ func whole() *Run {
 			{1, "keepalive-64", "queuegate", "cpu_per_request", 8.1, "us", Lower},
 			{1, "keepalive-64", "queuegate", "offered", 0, "", Neither},
 		},
-		Latencies: []Latency{{1, "open-2000", "direct", "us", []Quantile{{50, 80}, {99.9, 200}, {100, 900}}, 20000}},
-		Notes:     []Note{{"envoy", "", "skipped"}},
+		Notes: []Note{{"envoy", "", "skipped"}},
 	}
+	run.AddLatency(distribution)
+	return run
 }
 
 func written(t *testing.T, run *Run) string {
@@ -33,11 +37,11 @@ func written(t *testing.T, run *Run) string {
 	w := NewWriter(&b)
 	errs := []error{w.Meta(run.Meta)}
 	for _, f := range run.Figures {
-		errs = append(errs, w.Figure(f))
+		if _, percentile := PercentileOf(f.Figure); !percentile {
+			errs = append(errs, w.Figure(f))
+		}
 	}
-	for _, l := range run.Latencies {
-		errs = append(errs, w.Latency(l))
-	}
+	errs = append(errs, w.Latency(distribution))
 	for _, n := range run.Notes {
 		errs = append(errs, w.Note(n))
 	}
@@ -125,6 +129,7 @@ const metaLine = `{"kind":"meta","version":1,"started":"2026-01-02T15:04:05Z","m
 
 func TestReaderErrorsNameTheLine(t *testing.T) {
 	figure := `{"kind":"figure","round":1,"scenario":"s","target":"t","figure":"f","value":1,"unit":"us"}` + "\n"
+	latency := `{"kind":"latency","round":1,"scenario":"s","target":"t","unit":"us","quantiles":[[50,1]]}` + "\n"
 	for _, c := range []struct{ what, text, want string }{
 		{"nothing", "", "no meta line"},
 		{"only empty lines", "\n\n", "no meta line"},
@@ -144,7 +149,8 @@ func TestReaderErrorsNameTheLine(t *testing.T) {
 		{"descending percentiles", metaLine + `{"kind":"latency","scenario":"s","target":"t","quantiles":[[50,1],[10,1]]}` + "\n", "line 2: s t: percentile 10 after 50"},
 		{"a quantile of three", metaLine + `{"kind":"latency","scenario":"s","target":"t","quantiles":[[50,1,2]]}` + "\n", "line 2: a quantile of 3 numbers"},
 		{"a quantile of one", metaLine + `{"kind":"latency","scenario":"s","target":"t","quantiles":[[50]]}` + "\n", "line 2: a quantile of 1 numbers"},
-		{"too long a line", metaLine + `{"kind":"note","text":"` + strings.Repeat("x", maxLineBytes) + `"}` + "\n", "line 2: longer than 1048576 bytes"},
+		{"percentiles whose unit changes", metaLine + latency + strings.Replace(latency, `"us"`, `"ms"`, 1), `line 3: s latency is in "ms", before it was in "us"`},
+		{"a note without a text", metaLine + `{"kind":"note"}` + "\n", "line 2: text is empty"},
 		{"a last line that is whole but wrong", metaLine + `{"kind":"fig"}`, "line 2: unknown kind"},
 		{"a first line that breaks off", metaLine[:20], "line 1: unexpected end"},
 	} {
@@ -199,9 +205,6 @@ func TestSpreadAgainstHandComputedCases(t *testing.T) {
 	if got := SpreadOf(nil); got.N != 0 || !math.IsNaN(got.Median) {
 		t.Errorf("of nothing: %+v", got)
 	}
-	if got := (Spread{Q1: 2, Q3: 5}).IQR(); got != 3 {
-		t.Errorf("interquartile range %v, want 3", got)
-	}
 }
 
 func TestSelectionsOfARun(t *testing.T) {
@@ -210,7 +213,7 @@ func TestSelectionsOfARun(t *testing.T) {
 		for _, target := range []string{"nginx", "queuegate", "direct", "haproxy"} {
 			run.Figures = append(run.Figures, Figure{round, "a", target, "f", float64(10 * round), "us", Lower})
 		}
-		run.Latencies = append(run.Latencies, Latency{round, "b", "queuegate", "ms", []Quantile{{50, float64(round)}, {99, float64(round * round)}}, 1})
+		run.AddLatency(Latency{round, "b", "queuegate", "ms", []Quantile{{50, float64(round)}, {99, float64(round * round)}, {100, 100}}, 1})
 	}
 	run.Figures = append(run.Figures, Figure{0, "b", "queuegate", "g", 4, "B", Higher})
 
@@ -226,8 +229,8 @@ func TestSelectionsOfARun(t *testing.T) {
 	if s := SpreadOf(run.Values("a", "nginx", "f")); s.Q1 != 15 || s.Q3 != 25 || s.Min != 10 || s.Max != 30 {
 		t.Errorf("spread %+v", s)
 	}
-	if got := run.Quantiles("b", "queuegate"); !slices.Equal(got, []Quantile{{50, 2}, {99, 4}}) {
-		t.Errorf("quantiles %v", got)
+	if got := run.Percentiles("b"); !slices.Equal(got, []float64{50, 99, 100}) {
+		t.Errorf("percentiles %v", got)
 	}
 	if got := run.Values("b", "queuegate", "p99"); !slices.Equal(got, []float64{1, 4, 9}) {
 		t.Errorf("at percentile 99: %v", got)

@@ -2,8 +2,6 @@ package sample
 
 import (
 	"cmp"
-	"iter"
-	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -20,13 +18,17 @@ func PercentileName(p float64) string {
 	return "p" + strconv.FormatFloat(p, 'f', -1, 64)
 }
 
-func percentileOf(name string) (p float64, ok bool) {
-	digits, ok := strings.CutPrefix(name, "p")
-	if name == "max" {
+// PercentileOf returns the percentile that a figure is, and false for any other.
+func PercentileOf(figure string) (p float64, ok bool) {
+	digits, ok := strings.CutPrefix(figure, "p")
+	if figure == "max" {
 		digits, ok = "100", true
 	}
+	if !ok {
+		return 0, false
+	}
 	p, err := strconv.ParseFloat(digits, 64)
-	return p, ok && err == nil
+	return p, err == nil
 }
 
 // Values returns the values of a figure in the order of the record, one for
@@ -38,73 +40,38 @@ func (run *Run) Values(scenario, target, figure string) []float64 {
 			values = append(values, f.Value)
 		}
 	}
-	if p, ok := percentileOf(figure); ok {
-		for q := range run.quantiles(scenario, target) {
-			if q.Percentile() == p {
-				values = append(values, q.Value())
-			}
-		}
-	}
 	return values
 }
 
 // Median returns the median of a figure over the rounds, and false if it was
-// not measured.
+// not measured. Of percentiles it does not pool the rounds, so a single bad
+// round does not move it far.
 func (run *Run) Median(scenario, target, figure string) (float64, bool) {
 	values := run.Values(scenario, target, figure)
 	return Median(values), len(values) > 0
 }
 
-// quantiles are those of all rounds.
-func (run *Run) quantiles(scenario, target string) iter.Seq[Quantile] {
-	return func(yield func(Quantile) bool) {
-		for _, l := range run.Latencies {
-			for _, q := range l.Quantiles {
-				if l.Scenario == scenario && l.Target == target && !yield(q) {
-					return
-				}
-			}
+// Percentiles returns those that a scenario measured, ascending.
+func (run *Run) Percentiles(scenario string) []float64 {
+	var all []float64
+	for _, f := range run.Figures {
+		if f.Scenario != scenario {
+			continue
+		}
+		if p, ok := PercentileOf(f.Figure); ok && !slices.Contains(all, p) {
+			all = append(all, p)
 		}
 	}
-}
-
-// Quantiles returns, for each percentile measured, the median of its value over
-// the rounds, ascending. It does not pool the rounds: a single bad round moves
-// none of the points far.
-func (run *Run) Quantiles(scenario, target string) []Quantile {
-	values := map[float64][]float64{}
-	for q := range run.quantiles(scenario, target) {
-		values[q.Percentile()] = append(values[q.Percentile()], q.Value())
-	}
-	out := make([]Quantile, 0, len(values))
-	for _, p := range slices.Sorted(maps.Keys(values)) {
-		out = append(out, Quantile{p, Median(values[p])})
-	}
-	return out
-}
-
-// measured is a scenario and a target for each figure, then for each latency.
-func (run *Run) measured() iter.Seq2[string, string] {
-	return func(yield func(scenario, target string) bool) {
-		for _, f := range run.Figures {
-			if !yield(f.Scenario, f.Target) {
-				return
-			}
-		}
-		for _, l := range run.Latencies {
-			if !yield(l.Scenario, l.Target) {
-				return
-			}
-		}
-	}
+	slices.Sort(all)
+	return all
 }
 
 // Scenarios returns the scenarios that were measured, in the order in which
 // they first appear.
 func (run *Run) Scenarios() []string {
 	var names []string
-	for scenario := range run.measured() {
-		names = appendNew(names, scenario)
+	for _, f := range run.Figures {
+		names = appendNew(names, f.Scenario)
 	}
 	return names
 }
@@ -114,23 +81,23 @@ func (run *Run) Scenarios() []string {
 // table and picture has one order whatever the rounds' order was.
 func (run *Run) Targets(scenario string) []string {
 	var names []string
-	for of, target := range run.measured() {
-		if scenario == "" || of == scenario {
-			names = appendNew(names, target)
+	for _, f := range run.Figures {
+		if scenario == "" || f.Scenario == scenario {
+			names = appendNew(names, f.Target)
 		}
 	}
 	slices.SortFunc(names, compareTargets)
 	return names
 }
 
-// FigureNames returns the figures of a scenario, in the order in which those of
+// FigureNames returns the figures of a scenario but for percentiles, in the order in which those of
 // the target with most of them first appear, then the others: so that scenarios
 // of one kind have one order, whichever target lacks some.
 func (run *Run) FigureNames(scenario string) []string {
 	var all []string
 	byTarget := map[string][]string{}
 	for _, f := range run.Figures {
-		if f.Scenario == scenario {
+		if _, percentile := PercentileOf(f.Figure); f.Scenario == scenario && !percentile {
 			all = appendNew(all, f.Figure)
 			byTarget[f.Target] = appendNew(byTarget[f.Target], f.Figure)
 		}
@@ -154,9 +121,6 @@ func (run *Run) Rounds() int {
 	for _, f := range run.Figures {
 		rounds = max(rounds, f.Round)
 	}
-	for _, l := range run.Latencies {
-		rounds = max(rounds, l.Round)
-	}
 	return rounds
 }
 
@@ -166,13 +130,6 @@ func (run *Run) Unit(scenario, figure string) (unit string, better Better) {
 	for _, f := range run.Figures {
 		if f.Scenario == scenario && f.Figure == figure {
 			return f.Unit, f.Better
-		}
-	}
-	if _, ok := percentileOf(figure); ok {
-		for _, l := range run.Latencies {
-			if l.Scenario == scenario {
-				return l.Unit, Lower
-			}
 		}
 	}
 	return "", Neither
@@ -255,9 +212,6 @@ type Spread struct {
 	N                        int
 	Min, Q1, Median, Q3, Max float64
 }
-
-// IQR is the interquartile range, Q3 - Q1.
-func (s Spread) IQR() float64 { return s.Q3 - s.Q1 }
 
 // SpreadOf returns the spread of values, which it does not change. Of no values
 // N is zero and the rest NaN.
