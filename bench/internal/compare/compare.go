@@ -2,6 +2,7 @@
 package compare
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -10,13 +11,13 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// Options say what counts as a change. The zero value means the defaults.
+// Options say what counts as a change.
 type Options struct {
 	// Threshold is the relative change of a median that is tolerated, as a
-	// share: 0.05 (the default) is five percent.
+	// share: 0.05 is five percent.
 	Threshold float64
 	// Alpha is the p-value below which a change is taken to be more than
-	// noise; 0.01 by default, since a comparison judges hundreds of figures.
+	// noise: small, since a comparison judges hundreds of figures.
 	Alpha float64
 }
 
@@ -25,16 +26,6 @@ const (
 	DefaultThreshold = 0.05
 	DefaultAlpha     = 0.01
 )
-
-func (o Options) withDefaults() Options {
-	if o.Threshold == 0 {
-		o.Threshold = DefaultThreshold
-	}
-	if o.Alpha == 0 {
-		o.Alpha = DefaultAlpha
-	}
-	return o
-}
 
 // Verdict is what is said of one figure.
 type Verdict string
@@ -81,29 +72,19 @@ func (r Result) Regressed() bool {
 }
 
 // Compare compares each figure and each customary latency percentile of two
-// runs. The
-// largest latency is shown and never judged: it is one request. A figure that
+// runs. The largest latency is shown and never judged: it is one request. A figure that
 // belongs to no round is taken to be exact: only the threshold counts.
 func Compare(old, new *sample.Run, o Options) Result {
-	o = o.withDefaults()
 	r := Result{Options: o, Differences: differences(old.Meta, new.Meta)}
-	olds, news := collect(old), collect(new)
-	for _, k := range merge(olds.keys, news.keys) {
-		a, b := olds.by[k], news.by[k]
-		if a == nil {
-			a = &series{unit: b.unit, better: b.better}
-		}
-		if b == nil {
-			b = &series{unit: a.unit, better: a.better}
-		}
-		p := 0.0
+	for _, p := range pairs(old, new) {
+		a, b := &p.runs[0], &p.runs[1]
+		chance := 0.0
 		if !a.exact() || !b.exact() {
-			p = MannWhitney(a.values, b.values)
+			chance = MannWhitney(a.values, b.values)
 		}
-		c := judge(a.values, b.values, b.better, p, o)
-		c.Scenario, c.Target, c.Figure = k.scenario, k.target, k.figure
-		c.Unit = a.unit
-		if a.unit != b.unit {
+		c := judge(a.values, b.values, p.better, chance, o)
+		c.Scenario, c.Target, c.Figure, c.Unit = p.scenario, p.target, p.figure, cmp.Or(a.unit, b.unit)
+		if len(a.values) > 0 && len(b.values) > 0 && a.unit != b.unit {
 			c.Unit, c.Delta, c.Verdict = a.unit+", "+b.unit, math.NaN(), Units
 		}
 		r.Changes = append(r.Changes, c)
@@ -158,63 +139,55 @@ func relative(old, new float64) float64 {
 
 type key struct{ scenario, target, figure string }
 
+// A pair is one figure of the old run and of the new one.
+type pair struct {
+	key
+	better sample.Better
+	runs   [2]series
+}
+
 type series struct {
 	unit   string
-	better sample.Better
 	values []float64
 	rounds bool // some value belongs to a round
 }
 
-// exact says whether the figure is one number for the whole run.
-func (s *series) exact() bool { return !s.rounds && len(s.values) == 1 }
+// exact says whether the figure is one number for the whole run, if it was
+// measured.
+func (s *series) exact() bool { return !s.rounds && len(s.values) <= 1 }
 
-type collection struct {
-	keys []key // in the order of first appearance
-	by   map[key]*series
-}
-
-func collect(run *sample.Run) *collection {
-	c := &collection{by: map[key]*series{}}
-	for _, f := range run.Figures {
-		if p, ok := sample.PercentileOf(f.Figure); ok {
-			if !slices.Contains(sample.Customary, p) {
-				continue
+// pairs returns the figures of the old run, then those that only the new one
+// has, by scenario in order of appearance.
+func pairs(runs ...*sample.Run) []*pair {
+	var all []*pair
+	byKey, scenarios := map[key]*pair{}, map[string]int{}
+	for i, run := range runs {
+		for _, f := range run.Figures {
+			if p, ok := sample.PercentileOf(f.Figure); ok {
+				if !slices.Contains(sample.Customary, p) {
+					continue
+				}
+				f.Figure = "latency_" + f.Figure
+				if p == 100 {
+					f.Better = sample.Neither
+				}
 			}
-			f.Figure = "latency_" + f.Figure
-			if p == 100 {
-				f.Better = sample.Neither
+			k := key{f.Scenario, f.Target, f.Figure}
+			if byKey[k] == nil {
+				byKey[k] = &pair{key: k}
+				all = append(all, byKey[k])
 			}
+			if _, ok := scenarios[f.Scenario]; !ok {
+				scenarios[f.Scenario] = len(scenarios)
+			}
+			p := byKey[k]
+			p.better = f.Better
+			s := &p.runs[i]
+			s.unit, s.values, s.rounds = f.Unit, append(s.values, f.Value), s.rounds || f.Round > 0
 		}
-		k := key{f.Scenario, f.Target, f.Figure}
-		s := c.by[k]
-		if s == nil {
-			s = &series{unit: f.Unit, better: f.Better}
-			c.by[k], c.keys = s, append(c.keys, k)
-		}
-		s.values = append(s.values, f.Value)
-		s.rounds = s.rounds || f.Round > 0
 	}
-	return c
-}
-
-// merge returns the keys of a, then those that only b has, by scenario in order
-// of appearance.
-func merge(a, b []key) []key {
-	seen := map[key]bool{}
-	first := map[string]int{}
-	var keys []key
-	for _, k := range slices.Concat(a, b) {
-		if seen[k] {
-			continue
-		}
-		seen[k] = true
-		if _, ok := first[k.scenario]; !ok {
-			first[k.scenario] = len(first)
-		}
-		keys = append(keys, k)
-	}
-	slices.SortStableFunc(keys, func(a, b key) int { return first[a.scenario] - first[b.scenario] })
-	return keys
+	slices.SortStableFunc(all, func(a, b *pair) int { return scenarios[a.scenario] - scenarios[b.scenario] })
+	return all
 }
 
 // MannWhitney returns the two-sided p-value of the Mann-Whitney U test: the

@@ -12,11 +12,13 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
+var defaults = Options{DefaultThreshold, DefaultAlpha}
+
 // steady is five rounds around a value, one percent apart.
 func steady(v float64) []float64 { return []float64{v, 1.01 * v, 0.99 * v, 1.005 * v, 0.995 * v} }
 
 func judged(old, new []float64, better sample.Better, o Options) Change {
-	return judge(old, new, better, MannWhitney(old, new), o.withDefaults())
+	return judge(old, new, better, MannWhitney(old, new), o)
 }
 
 func TestAFigureIsJudgedByNoiseAndThreshold(t *testing.T) {
@@ -43,17 +45,17 @@ func TestAFigureIsJudgedByNoiseAndThreshold(t *testing.T) {
 		{"no longer there", steady(10), nil, sample.Lower, OnlyOld},
 		{"not there before", nil, steady(10), sample.Lower, OnlyNew},
 	} {
-		if got := judged(c.old, c.new, c.better, Options{}); got.Verdict != c.want {
+		if got := judged(c.old, c.new, c.better, defaults); got.Verdict != c.want {
 			t.Errorf("%s: %s (delta %v, p %v), want %s", c.what, got.Verdict, got.Delta, got.P, c.want)
 		}
 	}
-	if got := judged(steady(10), steady(12), sample.Lower, Options{Threshold: 0.3}); got.Verdict != Same {
+	if got := judged(steady(10), steady(12), sample.Lower, Options{0.3, DefaultAlpha}); got.Verdict != Same {
 		t.Errorf("with a threshold of 30 %%: %s", got.Verdict)
 	}
-	if got := judged(steady(10)[:3], steady(12)[:3], sample.Lower, Options{Alpha: 0.2}); got.Verdict != Regressed {
+	if got := judged(steady(10)[:3], steady(12)[:3], sample.Lower, Options{DefaultThreshold, 0.2}); got.Verdict != Regressed {
 		t.Errorf("with an alpha of 0.2: %s", got.Verdict)
 	}
-	if got := judged([]float64{0}, []float64{-1}, sample.Lower, Options{}); !math.IsInf(got.Delta, -1) {
+	if got := judged([]float64{0}, []float64{-1}, sample.Lower, defaults); !math.IsInf(got.Delta, -1) {
 		t.Errorf("from zero down: delta %v", got.Delta)
 	}
 }
@@ -82,7 +84,7 @@ func find(t *testing.T, r Result, figure string) Change {
 }
 
 func TestFiguresAndLatenciesOfTwoRunsAreCompared(t *testing.T) {
-	r := Compare(runOf(steady(10), steady(200)), runOf(steady(10), steady(300)), Options{})
+	r := Compare(runOf(steady(10), steady(200)), runOf(steady(10), steady(300)), defaults)
 	if !r.Regressed() {
 		t.Error("a p99 that is half as large again is no regression")
 	}
@@ -93,7 +95,7 @@ func TestFiguresAndLatenciesOfTwoRunsAreCompared(t *testing.T) {
 	if c := find(t, r, "cpu_per_request"); c.Verdict != Same {
 		t.Errorf("%+v", c)
 	}
-	r = Compare(runOf(steady(10), steady(200)), runOf(steady(9), steady(150)), Options{})
+	r = Compare(runOf(steady(10), steady(200)), runOf(steady(9), steady(150)), defaults)
 	if r.Regressed() || find(t, r, "cpu_per_request").Verdict != Improved {
 		t.Errorf("an improvement: %+v", r.Changes)
 	}
@@ -106,7 +108,7 @@ func TestTheLargestLatencyIsNeverARegression(t *testing.T) {
 			old.Figures[i].Value, new.Figures[i].Value = 100, 10000
 		}
 	}
-	r := Compare(old, new, Options{})
+	r := Compare(old, new, defaults)
 	if c := find(t, r, "latency_max"); c.Verdict != Changed || r.Regressed() {
 		t.Errorf("%+v", c)
 	}
@@ -114,7 +116,7 @@ func TestTheLargestLatencyIsNeverARegression(t *testing.T) {
 
 func TestWhatOnlyOneRunHasIsShownAndNotJudged(t *testing.T) {
 	old, new := runOf(steady(10), nil), runOf(nil, steady(20))
-	r := Compare(old, new, Options{})
+	r := Compare(old, new, defaults)
 	if find(t, r, "cpu_per_request").Verdict != OnlyOld || find(t, r, "latency_p99").Verdict != OnlyNew || r.Regressed() {
 		t.Errorf("%+v", r.Changes)
 	}
@@ -122,7 +124,7 @@ func TestWhatOnlyOneRunHasIsShownAndNotJudged(t *testing.T) {
 	for i := range new.Figures {
 		new.Figures[i].Unit = "ms"
 	}
-	if c := find(t, Compare(old, new, Options{}), "cpu_per_request"); c.Verdict != Units || c.Unit != "us, ms" {
+	if c := find(t, Compare(old, new, defaults), "cpu_per_request"); c.Verdict != Units || c.Unit != "us, ms" {
 		t.Errorf("%+v", c)
 	}
 }
@@ -143,7 +145,7 @@ func TestAFigureOfNoRoundNeedsNoRounds(t *testing.T) {
 		{"smaller", 0, 10, 9, Improved, false},
 		{"larger, in a round", 1, 10, 11, TooFew, false},
 	} {
-		r := Compare(size(c.round, c.old), size(c.round, c.new), Options{})
+		r := Compare(size(c.round, c.old), size(c.round, c.new), defaults)
 		if got := find(t, r, "binary_size").Verdict; got != c.want || r.Regressed() != c.regression {
 			t.Errorf("%s: %s, want %s", c.what, got, c.want)
 		}
@@ -155,11 +157,7 @@ func TestTheTableShowsWhatChangedAndWhatDiffers(t *testing.T) {
 	old.Meta.Machine.Kernel, new.Meta.Machine.Kernel = "6.1", "6.2"
 	old.Meta.Options = map[string]string{"rounds": "5"}
 	old.Meta.Versions, new.Meta.Versions = map[string]string{"nginx": "1", "go": "2"}, map[string]string{"nginx": "2", "go": "2"}
-	var b bytes.Buffer
-	r := Compare(old, new, Options{})
-	if err := r.Render(&b, false); err != nil {
-		t.Fatal(err)
-	}
+	r := Compare(old, new, defaults)
 	want := `kernel: 6.1 -> 6.2
 version of nginx: 1 -> 2
 option rounds: 5 -> (none)
@@ -169,15 +167,11 @@ s         queuegate  cpu_per_request  us    10 ±0.5%  12 ±0.5%  +20.0%  0.008 
 
 4 figures: 1 regressed, 0 improved, 0 changed; 3 same, 0 within noise, 0 with too few rounds to tell, 0 not comparable
 `
-	if got := b.String(); !strings.HasPrefix(got, want) {
+	if got := r.text(false); !strings.HasPrefix(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	b.Reset()
-	if err := r.Render(&b, true); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(b.String(), "latency_p50") {
-		t.Errorf("with all, no latency_p50:\n%s", &b)
+	if got := r.text(true); !strings.Contains(got, "latency_p50") {
+		t.Errorf("with all, no latency_p50:\n%s", got)
 	}
 }
 

@@ -67,9 +67,7 @@ func (f *Flags) Fail(err error) int {
 
 // Show writes a comparison and returns the exit code.
 func (f *Flags) Show(r Result) int {
-	if err := r.Render(f.Out, f.All); err != nil {
-		return f.Fail(err)
-	}
+	fmt.Fprint(f.Out, r.text(f.All))
 	if r.Regressed() {
 		return ExitRegressed
 	}

@@ -1,8 +1,8 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -12,10 +12,10 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
-// Render writes the differences in circumstances, a table of the changes and a
-// line that sums up. Figures that stayed the same or drowned in noise are shown
-// only if all is set.
-func (r Result) Render(w io.Writer, all bool) error {
+// text is the differences in circumstances, a table of the changes and a line
+// that sums up. Figures that stayed the same or drowned in noise are shown only
+// if all is set.
+func (r Result) text(all bool) string {
 	var b strings.Builder
 	for _, line := range r.Differences {
 		fmt.Fprintf(&b, "%s\n", line)
@@ -35,12 +35,11 @@ func (r Result) Render(w io.Writer, all bool) error {
 			fmt.Fprintln(tab, "scenario\ttarget\tfigure\tunit\told\tnew\tdelta\tp\tverdict")
 		}
 		shown++
+		delta, p := c.texts()
 		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Scenario, c.Target, c.Figure,
-			c.Unit, spreadText(c.Old), spreadText(c.New), deltaText(c), pText(c), c.Verdict)
+			c.Unit, spreadText(c.Old), spreadText(c.New), delta, p, c.Verdict)
 	}
-	if err := tab.Flush(); err != nil {
-		return fmt.Errorf("writing the comparison: %w", err)
-	}
+	tab.Flush()
 	if shown > 0 {
 		b.WriteByte('\n')
 	}
@@ -49,10 +48,7 @@ func (r Result) Render(w io.Writer, all bool) error {
 		counts[OnlyOld]+counts[OnlyNew]+counts[Units])
 	fmt.Fprintf(&b, "beyond the noise: p < %g; beyond the threshold: medians %g %% apart; old and new are medians with half the interquartile range\n",
 		r.Options.Alpha, r.Options.Threshold*100)
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("writing the comparison: %w", err)
-	}
-	return nil
+	return b.String()
 }
 
 func spreadText(s sample.Spread) string {
@@ -73,29 +69,25 @@ func number(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-func deltaText(c Change) string {
+// texts are those of the change and its p-value; empty if there is none.
+func (c Change) texts() (delta, p string) {
+	p = fmt.Sprintf("%.3f", c.P)
 	switch {
 	case math.IsNaN(c.Delta):
-		return ""
+		return "", ""
 	case math.IsInf(c.Delta, 0):
-		return "from 0"
+		return "from 0", p
 	}
-	return fmt.Sprintf("%+.1f%%", c.Delta*100)
-}
-
-func pText(c Change) string {
-	if math.IsNaN(c.Delta) {
-		return ""
-	}
-	return fmt.Sprintf("%.3f", c.P)
+	return fmt.Sprintf("%+.1f%%", c.Delta*100), p
 }
 
 // differences tells, a line each, in what the circumstances of two runs differ.
 func differences(old, new sample.Meta) []string {
+	const none = "(none)"
 	var lines []string
 	say := func(what, a, b string) {
 		if a != b {
-			lines = append(lines, fmt.Sprintf("%s: %s -> %s", what, orNone(a), orNone(b)))
+			lines = append(lines, fmt.Sprintf("%s: %s -> %s", what, cmp.Or(a, none), cmp.Or(b, none)))
 		}
 	}
 	a, b := old.Machine, new.Machine
@@ -105,27 +97,14 @@ func differences(old, new sample.Meta) []string {
 	say("kernel", a.Kernel, b.Kernel)
 	say("os", a.OS, b.OS)
 	say("commit", old.Commit, new.Commit)
-	for _, name := range bothKeys(old.Versions, new.Versions) {
-		say("version of "+name, old.Versions[name], new.Versions[name])
+	sayAll := func(what string, a, b map[string]string) {
+		names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			say(what+" "+name, a[name], b[name])
+		}
 	}
-	for _, name := range bothKeys(old.Options, new.Options) {
-		say("option "+name, old.Options[name], new.Options[name])
-	}
+	sayAll("version of", old.Versions, new.Versions)
+	sayAll("option", old.Options, new.Options)
 	return lines
-}
-
-func bothKeys(a, b map[string]string) []string {
-	all := maps.Clone(a)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, b)
-	return slices.Sorted(maps.Keys(all))
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "(none)"
-	}
-	return s
 }

@@ -97,7 +97,7 @@ func TestRecordingsOfOtherMachinesAreNotJudged(t *testing.T) {
 		{"one processor", head + strings.ReplaceAll(slow, "X-2", "X"), compare.ExitSame, "processors were [2] and are [1]"},
 	} {
 		var b bytes.Buffer
-		code := show(old, parsed(t, c.text), compare.Options{}, compare.NewFlags("micro", "", 10, &b))
+		code := show(old, parsed(t, c.text), compare.Options{Threshold: 0.1, Alpha: compare.DefaultAlpha}, compare.NewFlags("micro", "", 10, &b))
 		if code != c.code || !strings.Contains(b.String(), c.says) {
 			t.Errorf("%s: code %d, want %d and %q:\n%s", c.what, code, c.code, c.says, &b)
 		}
