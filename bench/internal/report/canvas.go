@@ -101,7 +101,15 @@ func (c *canvas) marker(series int, x, y float64, title string) {
 	c.b.WriteString(end)
 }
 
-func (c *canvas) group(class string) { fmt.Fprintf(&c.b, `<g class="%s">`, class) }
+// group begins what belongs to one series; the gate's own stands out.
+func (c *canvas) group(name string, series int) {
+	own := ""
+	if name == gate {
+		own = " own"
+	}
+	c.put(`<g class="series %v%v">`, seriesClass(series), own)
+}
+
 func (c *canvas) endGroup()          { c.b.WriteString("</g>") }
 func textWidth(words string) float64 { return characterWidth * float64(utf8.RuneCountInString(words)) }
 func seriesClass(series int) string  { return fmt.Sprintf("s%d", series) }

@@ -60,11 +60,7 @@ func (b barChart) canvas() *canvas {
 	for i, bar := range b.bars {
 		top := head + rowHeight*float64(i) + (rowHeight-barHeight)/2
 		middle := top + barHeight/2
-		class := "series " + seriesClass(bar.series)
-		if bar.name == gate {
-			class += " own"
-		}
-		c.group(class)
+		c.group(bar.name, bar.series)
 		c.text("label", "end", x.from-6, middle+4, shorten(bar.name, 20))
 		end := x.at(max(x.low, bar.spread.Median))
 		c.rect("bar", x.from, top, end-x.from, barHeight)
@@ -181,11 +177,7 @@ func (l lineChart) drawLines(c *canvas, x, y axis) {
 	}
 	for _, i := range order {
 		s := l.lines[i]
-		class := "series " + seriesClass(s.series)
-		if s.name == gate {
-			class += " own"
-		}
-		c.group(class)
+		c.group(s.name, s.series)
 		points := make([][2]float64, len(s.points))
 		for k, p := range s.points {
 			points[k] = [2]float64{x.at(p.x), y.at(p.y)}

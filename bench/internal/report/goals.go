@@ -5,8 +5,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/queuegate/queuegate/bench/internal/sample"
 )
 
 // Goal is a bound for a figure of a run. bench/goals.yaml explains the members.
@@ -98,3 +101,179 @@ func (g *Goal) check() error {
 	}
 	return errors.Join(problems...)
 }
+
+// verdict is a goal beside what a run measured.
+type verdict struct {
+	What     string
+	Scenario string
+	Goal     string // "≤ 30.0 µs"
+	Stretch  string // empty if there is none
+	Measured string // "24.1 µs", or why there is nothing
+	From     string // the medians that Measured was computed from, if it was
+	State    state
+}
+
+// state is what became of a goal.
+type state string
+
+const (
+	held         state = "held"
+	stretched    state = "held, stretch too"
+	missed       state = "missed"
+	onlyHope     state = "stretch missed" // there is no goal but the stretch
+	notMeasured  state = "not measured"
+	notTheseUnit state = "unit unknown"
+)
+
+// good says whether the goal was reached.
+func (s state) good() bool { return s == held || s == stretched }
+
+// judged says whether there is something to judge.
+func (s state) judged() bool { return s.good() || s == missed || s == onlyHope }
+
+// Class is how the page shows a verdict.
+func (v verdict) Class() string {
+	switch {
+	case v.State.good():
+		return "held"
+	case v.State == missed:
+		return "missed"
+	}
+	return "open"
+}
+
+// verdicts judges goals by the medians of a run.
+func verdicts(run *sample.Run, goals []Goal) []verdict {
+	out := make([]verdict, len(goals))
+	for i, g := range goals {
+		out[i] = g.judge(run)
+	}
+	return out
+}
+
+// leastRounds is how many rounds the goals ask for.
+const leastRounds = 5
+
+// goalsLine sums up the verdicts.
+func goalsLine(run *sample.Run, goals []Goal) string {
+	reached, judged := 0, 0
+	for _, v := range verdicts(run, goals) {
+		if v.State.good() {
+			reached++
+		}
+		if v.State.judged() {
+			judged++
+		}
+	}
+	line := fmt.Sprintf("%d of %d measured goals held, %d not measured.", reached, judged, len(goals)-judged)
+	if n := run.Rounds(); n < leastRounds && judged > 0 {
+		line += fmt.Sprintf(" The goals are about %d rounds; this run had %d, so take the verdicts as provisional.", leastRounds, n)
+	}
+	return line
+}
+
+func (g Goal) judge(run *sample.Run) verdict {
+	v := verdict{What: g.What, Scenario: g.Scenario}
+	u := unitOf(g.Unit)
+	sign := "≤"
+	bound := g.AtMost
+	if g.AtLeast != nil {
+		sign, bound = "≥", g.AtLeast
+	}
+	unit := u.name
+	if g.RatioTo != nil {
+		unit = "×"
+	}
+	write := func(digits string) string { return strings.TrimSpace(digits + " " + unit) }
+	if bound != nil {
+		v.Goal = sign + " " + write(tickNumber(*bound))
+	}
+	if g.Stretch != nil {
+		v.Stretch = sign + " " + write(tickNumber(*g.Stretch))
+	}
+	value, from, err := g.measured(run, g.Target)
+	if err != nil {
+		v.Measured, v.From, v.State = "–", err.Error(), notTheseUnit
+		if errors.Is(err, errNotMeasured) {
+			v.State = notMeasured
+		}
+		return v
+	}
+	if g.RatioTo != nil {
+		v.From = from
+	}
+	v.Measured = write(number(value))
+	keeps := func(b *float64) bool {
+		return b != nil && (g.AtLeast != nil && value >= *b || g.AtLeast == nil && value <= *b)
+	}
+	switch {
+	case keeps(g.Stretch):
+		v.State = stretched
+	case keeps(bound):
+		v.State = held
+	case bound == nil:
+		v.State = onlyHope
+	default:
+		v.State = missed
+	}
+	return v
+}
+
+var errNotMeasured = errors.New("not measured")
+
+// measured computes the goal's value with target in the place of its own, in
+// the goal's unit, and says from which medians.
+func (g Goal) measured(run *sample.Run, target string) (value float64, from string, err error) {
+	swap := func(m Measure) Measure {
+		if m.Target == g.Target {
+			m.Target = target
+		}
+		return m
+	}
+	value, u, err := swap(g.Measure).median(run)
+	if err != nil {
+		return 0, "", err
+	}
+	from = withUnit(value, u)
+	if g.RatioTo == nil {
+		if g.Unit == "" {
+			return value, from, nil
+		}
+		f, ok := u.to(unitOf(g.Unit))
+		if !ok {
+			return 0, "", fmt.Errorf("%s is measured in %q, the goal is in %q", g.Measure, u.name, g.Unit)
+		}
+		return value * f, from, nil
+	}
+	divisor, ud, err := swap(*g.RatioTo).median(run)
+	if err != nil {
+		return 0, "", err
+	}
+	f, ok := u.to(ud)
+	if !ok {
+		return 0, "", fmt.Errorf("%s is measured in %q, %s in %q", g.Measure, u.name, *g.RatioTo, ud.name)
+	}
+	if divisor <= 0 {
+		return 0, "", fmt.Errorf("%w: %s is %s, nothing to divide by", errNotMeasured, *g.RatioTo, withUnit(divisor, ud))
+	}
+	return value * f / divisor, from + " / " + withUnit(divisor, ud), nil
+}
+
+func (m Measure) median(run *sample.Run) (float64, unit, error) {
+	value, ok := run.Median(m.Scenario, m.Target, m.figure())
+	if !ok {
+		return 0, unit{}, fmt.Errorf("%s: %w", m, errNotMeasured)
+	}
+	name, _ := run.Unit(m.Scenario, m.figure())
+	return value, unitOf(name), nil
+}
+
+func (m Measure) figure() string {
+	if m.Figure == "" {
+		return sample.PercentileName(m.Percentile)
+	}
+	return m.Figure
+}
+
+// String names a measure as the record does.
+func (m Measure) String() string { return m.Scenario + " " + m.Target + " " + m.figure() }

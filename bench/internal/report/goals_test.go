@@ -139,10 +139,10 @@ func TestReplaceSectionKeepsEverythingAround(t *testing.T) {
 		{"a full one", "a\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nb", "a\n<!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->\nb", ""},
 		{"one it wrote itself", "<!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->", "<!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->", ""},
 		{"another marker beside it", "<!-- x:begin -->1<!-- x:end --><!-- bench:begin -->2<!-- bench:end -->", "<!-- x:begin -->1<!-- x:end --><!-- bench:begin -->\n\n| new |\n\n<!-- bench:end -->", ""},
-		{"no section", "a\n", "a\n", "0 <!-- bench:begin --> and 0 <!-- bench:end -->"},
-		{"no end", "<!-- bench:begin -->", "<!-- bench:begin -->", "1 <!-- bench:begin --> and 0 <!-- bench:end -->"},
-		{"two sections", "<!-- bench:begin --><!-- bench:end --><!-- bench:begin --><!-- bench:end -->", "<!-- bench:begin --><!-- bench:end --><!-- bench:begin --><!-- bench:end -->", "2 <!-- bench:begin --> and 2"},
-		{"the end first", "<!-- bench:end --><!-- bench:begin -->", "<!-- bench:end --><!-- bench:begin -->", "the end comes before the beginning"},
+		{"no section", "a\n", "a\n", "must have one <!-- bench:begin --> and behind it one <!-- bench:end -->"},
+		{"no end", "<!-- bench:begin -->", "<!-- bench:begin -->", "must have one <!-- bench:begin --> and behind it one <!-- bench:end -->"},
+		{"two sections", "<!-- bench:begin --><!-- bench:end --><!-- bench:begin --><!-- bench:end -->", "<!-- bench:begin --><!-- bench:end --><!-- bench:begin --><!-- bench:end -->", "must have one <!-- bench:begin --> and behind it one <!-- bench:end -->"},
+		{"the end first", "<!-- bench:end --><!-- bench:begin -->", "<!-- bench:end --><!-- bench:begin -->", "must have one <!-- bench:begin --> and behind it one <!-- bench:end -->"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			dir := t.TempDir()

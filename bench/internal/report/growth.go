@@ -16,9 +16,8 @@ const growthLegend = "How a figure grows with the size in the scenario's name: t
 
 // curve is how one figure grows over the sizes of a family, for each target.
 type curve struct {
+	column
 	family sample.Family
-	label  string
-	unit   unit
 	lines  []growthLine
 }
 
@@ -73,13 +72,11 @@ func growing(c column) bool {
 }
 
 func curveOf(run *sample.Run, f sample.Family, c column) curve {
-	out := curve{family: f, label: c.label, unit: c.unit}
-	targets := []string{}
+	out := curve{column: c, family: f}
+	var targets []string
 	for _, s := range f.Scenarios {
 		for _, t := range run.Targets(s) {
-			if !slices.Contains(targets, t) {
-				targets = append(targets, t)
-			}
+			targets = appendNew(targets, t)
 		}
 	}
 	for _, target := range targets {
@@ -119,19 +116,9 @@ func exponent(sizes, values []float64) float64 {
 	return xy / xx
 }
 
-func (c curve) heading() string {
-	if c.unit.name == "" {
-		return c.label
-	}
-	return c.label + " (" + c.unit.name + ")"
-}
-
-// size writes a size of the family.
-func (c curve) size(v float64) string { return sizeText(v, c.family.Bytes) }
-
-// sizeText writes a size as scenario names do: in powers of ten.
-func sizeText(v float64, bytes bool) string {
-	if !bytes {
+// size writes a size of the family as scenario names do: in powers of ten.
+func (c curve) size(v float64) string {
+	if !c.family.Bytes {
 		return tickNumber(v)
 	}
 	for _, s := range []struct {

@@ -9,7 +9,6 @@ package report
 
 import (
 	_ "embed"
-	"errors"
 	"fmt"
 	"html/template"
 	"os"
@@ -117,33 +116,16 @@ func markdown(head string, run *sample.Run, goals []Goal) string {
 // need be.
 func Write(dir string, run *sample.Run, goals ...Goal) error {
 	page, err := HTML(run, goals...)
-	if err == nil {
-		err = os.MkdirAll(dir, 0o755)
-	}
-	for name, text := range map[string]string{"report.md": Markdown(run, goals...), "report.html": page} {
-		if err == nil {
-			err = writeFile(filepath.Join(dir, name), []byte(text), 0o644)
-		}
-	}
 	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
+	for name, text := range map[string]string{"report.md": Markdown(run, goals...), "report.html": page} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return fmt.Errorf("writing the report: %w", err)
+		}
+	}
 	return nil
-}
-
-// writeFile replaces a file as a whole or not at all.
-func writeFile(name string, text []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
 }

@@ -130,7 +130,7 @@ func inPicture(percentile float64) bool { return percentile >= 50 && percentile 
 // growth draws a curve on logarithmic axes.
 func (p palette) growth(c curve) picture {
 	chart := lineChart{
-		title: c.family.Stem + ": growth of " + c.heading(), vertical: "", across: "size", xLog: true,
+		title: c.family.Stem + ": growth of " + c.String(), vertical: "", across: "size", xLog: true,
 		value: func(v float64) string { return compactUnit(v, c.unit) },
 	}
 	var sizes []float64

@@ -29,7 +29,7 @@ func WritePlots(dir string, run *sample.Run) ([]string, error) {
 	var names []string
 	for _, p := range plotsOf(run) {
 		name := filepath.Join(dir, p.file)
-		if err := writeFile(name, []byte(p.svg(run)), 0o644); err != nil {
+		if err := os.WriteFile(name, []byte(p.svg(run)), 0o644); err != nil {
 			return nil, fmt.Errorf("writing the plots: %w", err)
 		}
 		names = append(names, name)
@@ -96,8 +96,7 @@ func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []floa
 	return loaded, unloaded
 }
 
-// turnCharts are of the clients beside whom another one floods. Of a record
-// without the times themselves they show the ratio.
+// turnCharts are of the clients beside whom another one floods.
 func turnCharts(run *sample.Run) (charts []barChart) {
 	for _, c := range []struct {
 		who  string
@@ -106,7 +105,7 @@ func turnCharts(run *sample.Run) (charts []barChart) {
 		{"a tenant at a tenth of its share", [][2]string{{"tenant-fair", "fair queue"}, {"tenant-fifo", "strict FIFO"}}},
 		{"the highest class at half the capacity", [][2]string{{"class-first", "class 0"}}},
 	} {
-		times, ratios := barChart{unit: "ms, " + c.who}, barChart{unit: "times that alone, " + c.who}
+		chart := barChart{unit: "ms, " + c.who}
 		for _, row := range c.rows {
 			scenario, name := row[0], row[1]
 			recorded, _ := run.Unit(scenario, "p99_flood")
@@ -116,15 +115,11 @@ func turnCharts(run *sample.Run) (charts []barChart) {
 				for i := range values {
 					values[i] *= factor
 				}
-				times.add(name+", "+when, series, values)
+				chart.add(name+", "+when, series, values)
 			}
-			ratios.add(name+", flood", 1, run.Values(scenario, gate, "p99_beside_alone"))
 		}
-		switch {
-		case len(times.bars) > 0:
-			charts = append(charts, times)
-		case len(ratios.bars) > 0:
-			charts = append(charts, ratios)
+		if len(chart.bars) > 0 {
+			charts = append(charts, chart)
 		}
 	}
 	return charts

@@ -102,14 +102,11 @@ func TestPlotsShowTheMediansOfTheRun(t *testing.T) {
 	}
 }
 
-func TestARecordWithoutTheTimesOfAClientShowsTheirRatio(t *testing.T) {
+func TestAPlotWithoutFiguresIsNotWritten(t *testing.T) {
 	run := overloaded(t)
-	run.Figures = slices.DeleteFunc(run.Figures, func(f sample.Figure) bool {
-		return strings.HasPrefix(f.Scenario, "collapse") || f.Figure == "p99_alone" || f.Figure == "p99_flood"
-	})
-	got := written(t, run)
-	if words := strings.Join(got["overload-turns.svg"], " "); len(got) != 1 || words != "fair queue, flood 1.10 strict FIFO, flood 6.45 class 0, flood 1.12" {
-		t.Errorf("%d plots, the words %q", len(got), words)
+	run.Figures = slices.DeleteFunc(run.Figures, func(f sample.Figure) bool { return strings.HasPrefix(f.Scenario, "collapse") })
+	if got := written(t, run); len(got) != 1 || got["overload-turns.svg"] == nil {
+		t.Errorf("plots %v", got)
 	}
 }
 

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -37,10 +36,13 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 		if done[key] {
 			continue
 		}
-		r, u := row{g.What, map[string]string{}}, g.rowUnit(run)
+		r, u, factor := row{g.What, map[string]string{}}, unit{name: "×"}, 1.0
+		if g.RatioTo == nil {
+			u, factor = g.rowUnit(run)
+		}
 		for _, target := range targets {
-			if text, ok := g.readmeCell(run, target, u); ok {
-				r.cells[target] = text
+			if value, _, err := g.measured(run, target); err == nil {
+				r.cells[target] = strings.TrimSpace(number(value*factor) + " " + u.name)
 			}
 		}
 		if r.cells[gate] == "" {
@@ -79,37 +81,16 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 	return b.String()
 }
 
-// readmeCell writes what a target measured, and false if it did not.
-func (g Goal) readmeCell(run *sample.Run, target string, u unit) (string, bool) {
-	value, _, err := g.measured(run, target)
-	switch {
-	case err != nil:
-		return "", false
-	case g.RatioTo != nil:
-		return number(value) + " ×", true
-	case g.Unit != "":
-		return strings.TrimSpace(number(value) + " " + u.name), true
-	}
-	_, measured, err := g.Measure.median(run)
-	if err != nil {
-		return "", false
-	}
-	f, _ := measured.to(u)
-	return strings.TrimSpace(number(value*f) + " " + u.name), true
-}
-
 // rowUnit is the goal's unit; if it names none, that which suits the gate's
-// value.
-func (g Goal) rowUnit(run *sample.Run) unit {
-	_, u, err := g.Measure.median(run)
+// value. The factor turns into it what the goal measured.
+func (g Goal) rowUnit(run *sample.Run) (unit, float64) {
+	value, u, err := g.Measure.median(run)
 	if g.Unit != "" || err != nil {
-		return unitOf(g.Unit)
+		return unitOf(g.Unit), 1
 	}
-	value, _, err := g.measured(run, gate)
-	if err != nil {
-		return u
-	}
-	return u.scaled(value)
+	suits := u.scaled(value)
+	factor, _ := u.to(suits)
+	return suits, factor
 }
 
 // versionNumber finds the number in what a program says of its version.
@@ -149,22 +130,14 @@ func ReplaceSection(file, marker, text string) error {
 	if err != nil {
 		return fmt.Errorf("replacing section %q: %w", marker, err)
 	}
-	begin, end := []byte("<!-- "+marker+":begin -->"), []byte("<!-- "+marker+":end -->")
-	from, to := bytes.Index(old, begin), bytes.Index(old, end)
-	switch {
-	case bytes.Count(old, begin) != 1 || bytes.Count(old, end) != 1:
-		return fmt.Errorf("replacing section %q: %s has %d %s and %d %s, want one of each", marker, file,
-			bytes.Count(old, begin), begin, bytes.Count(old, end), end)
-	case to < from:
-		return fmt.Errorf("replacing section %q: in %s the end comes before the beginning", marker, file)
+	begin, end := "<!-- "+marker+":begin -->", "<!-- "+marker+":end -->"
+	before, rest, _ := strings.Cut(string(old), begin)
+	_, after, found := strings.Cut(rest, end)
+	if !found || strings.Count(string(old), begin) != 1 || strings.Count(string(old), end) != 1 {
+		return fmt.Errorf("replacing section %q: %s must have one %s and behind it one %s", marker, file, begin, end)
 	}
-	text = "\n\n" + strings.Trim(text, "\n") + "\n\n"
-	replaced := slices.Concat(old[:from+len(begin)], []byte(text), old[to:])
-	info, err := os.Stat(file)
-	if err != nil {
-		return fmt.Errorf("replacing section %q: %w", marker, err)
-	}
-	if err := writeFile(file, replaced, info.Mode().Perm()); err != nil {
+	replaced := before + begin + "\n\n" + strings.Trim(text, "\n") + "\n\n" + end + after
+	if err := os.WriteFile(file, []byte(replaced), 0o644); err != nil {
 		return fmt.Errorf("replacing section %q: %w", marker, err)
 	}
 	return nil

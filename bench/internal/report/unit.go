@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -77,14 +78,8 @@ func number(v float64) string {
 		return "0"
 	case a >= 999.5:
 		return thousands(strconv.FormatFloat(v, 'f', 0, 64))
-	case a >= 99.95:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case a >= 9.995:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	case a >= 0.9995:
-		return strconv.FormatFloat(v, 'f', 2, 64)
 	case a >= 0.0005:
-		return strconv.FormatFloat(v, 'f', 2+int(math.Ceil(-math.Log10(a)-1e-9)), 64)
+		return strings.TrimSuffix(fmt.Sprintf("%#.3g", v), ".")
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }

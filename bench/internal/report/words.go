@@ -141,17 +141,9 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 // a line that says where the others stand.
 func generalNotes(run *sample.Run) []string {
 	scenarios := run.Scenarios()
-	var general []sample.Note
-	elsewhere := 0
-	for _, n := range run.Notes {
-		if slices.Contains(scenarios, n.Scenario) {
-			elsewhere++
-		} else {
-			general = append(general, n)
-		}
-	}
+	general := slices.DeleteFunc(slices.Clone(run.Notes), func(n sample.Note) bool { return slices.Contains(scenarios, n.Scenario) })
 	lines := noteLines(general)
-	if elsewhere > 0 {
+	if elsewhere := len(run.Notes) - len(general); elsewhere > 0 {
 		lines = append(lines, fmt.Sprintf("Notes on single scenarios, %d in all, stand with them below.", elsewhere))
 	}
 	return lines
@@ -162,8 +154,7 @@ func notesOf(run *sample.Run, scenario string) []string {
 	var own []sample.Note
 	for _, n := range run.Notes {
 		if n.Scenario == scenario {
-			n.Scenario = ""
-			own = append(own, n)
+			own = append(own, sample.Note{Target: n.Target, Text: n.Text})
 		}
 	}
 	return noteLines(own)
@@ -171,32 +162,31 @@ func notesOf(run *sample.Run, scenario string) []string {
 
 // noteLines writes each text once, after the scenario and the targets that it
 // is about.
-func noteLines(notes []sample.Note) []string {
-	type about struct{ scenario, text string }
-	var order []about
-	targets := map[about][]string{}
+func noteLines(notes []sample.Note) (lines []string) {
+	var order []sample.Note              // without targets
+	abouts := map[sample.Note][]string{} // scenario and targets
 	for _, n := range notes {
-		a := about{n.Scenario, n.Text}
-		if _, ok := targets[a]; !ok {
-			order = append(order, a)
-			targets[a] = []string{}
+		about := sample.Note{Scenario: n.Scenario, Text: n.Text}
+		if !slices.Contains(order, about) {
+			order = append(order, about)
+			abouts[about] = appendNew(nil, n.Scenario)
 		}
-		if n.Target != "" && !slices.Contains(targets[a], n.Target) {
-			targets[a] = append(targets[a], n.Target)
-		}
+		abouts[about] = appendNew(abouts[about], n.Target)
 	}
-	var lines []string
-	for _, a := range order {
-		where := strings.Join(targets[a], ", ")
-		if a.scenario != "" && where != "" {
-			where = a.scenario + ", " + where
-		} else if a.scenario != "" {
-			where = a.scenario
+	for _, about := range order {
+		line := about.Text
+		if where := strings.Join(abouts[about], ", "); where != "" {
+			line = where + ": " + line
 		}
-		if where != "" {
-			where += ": "
-		}
-		lines = append(lines, where+a.text)
+		lines = append(lines, line)
 	}
 	return lines
+}
+
+// appendNew appends a name that is there and not among the others.
+func appendNew(names []string, name string) []string {
+	if name == "" || slices.Contains(names, name) {
+		return names
+	}
+	return append(names, name)
 }
