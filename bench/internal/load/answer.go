@@ -14,12 +14,6 @@ var (
 	errCut  = errors.New("answer cut off")
 )
 
-// Fields and a value that frame an answer.
-var (
-	contentLength, transferEncoding = []byte("content-length"), []byte("transfer-encoding")
-	connection, closing             = []byte("connection"), []byte("close")
-)
-
 type part uint8
 
 const (
@@ -29,8 +23,7 @@ const (
 )
 
 // An answer is a parser of HTTP/1.1 answers on one connection, one after the
-// other. It is strict enough to notice a broken one and knows only the fields
-// that frame it.
+// other. It is strict enough to notice a broken one.
 type answer struct {
 	part   part
 	body   wire.Body
@@ -115,45 +108,19 @@ func (a *answer) head(head []byte) (none bool, err error) {
 	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[8] != ' ' {
 		return false, errHead
 	}
-	a.status = 0
-	for _, d := range line[9:12] {
-		if d < '0' || d > '9' {
-			return false, errHead
-		}
-		a.status = a.status*10 + int(d-'0')
-	}
-	if a.status < 100 {
+	framing, ok := wire.ReadFraming(fields)
+	if a.status, err = strconv.Atoi(string(line[9:12])); err != nil || a.status < 100 || !ok {
 		return false, errHead
 	}
-	a.close = line[7] == '0'
-	a.part, a.body = partUntilEnd, wire.Body{}
-	for len(fields) > 0 {
-		var field []byte
-		field, fields, _ = bytes.Cut(fields, []byte("\r\n"))
-		colon := bytes.IndexByte(field, ':')
-		switch {
-		case colon < 0:
-			return false, errHead
-		case colon == len(contentLength) && bytes.EqualFold(field[:colon], contentLength):
-			n, err := strconv.ParseInt(string(bytes.TrimSpace(field[colon+1:])), 10, 64)
-			if err != nil || n < 0 {
-				return false, errHead
-			}
-			if a.part == partUntilEnd {
-				a.part, a.body.Left = partBody, n
-			}
-		case colon == len(transferEncoding) && bytes.EqualFold(field[:colon], transferEncoding):
-			a.part, a.body = partBody, wire.Body{Chunked: true}
-		case colon == len(connection) && bytes.EqualFold(field[:colon], connection):
-			a.close = a.close || bytes.EqualFold(bytes.TrimSpace(field[colon+1:]), closing)
-		}
-	}
-	if a.status < 200 || a.status == 204 || a.status == 304 {
+	a.body, a.close = framing.Body, framing.Close || line[7] == '0'
+	switch {
+	case a.status < 200 || a.status == 204 || a.status == 304:
 		a.part = partHead
 		return true, nil
+	case !framing.Known:
+		a.part, a.close = partUntilEnd, true
+		return false, nil
 	}
-	if a.part == partUntilEnd {
-		a.close = true
-	}
-	return a.part == partBody && !a.body.Expected(), nil
+	a.part = partBody
+	return !a.body.Expected(), nil
 }

@@ -1,21 +1,19 @@
 package load
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
-// Frame types and flags of HTTP/2 (RFC 9113 section 6).
 const (
-	frameData, frameHeaders, frameReset, frameSettings   = 0, 1, 3, 4
-	framePing, frameGoAway, frameWindow, frameContinuing = 6, 7, 8, 9
-
-	flagAck, flagEndStream, flagEndHeaders = 1, 1, 4
-
-	frameHead       = 9
+	frameHead       = 9 // RFC 9113 section 4.1
 	maxFramePayload = 16 << 10
 	firstWindow     = 65535
 	ourWindow       = 1<<31 - 1
@@ -25,8 +23,8 @@ const (
 var errH2 = errors.New("malformed HTTP/2 frame")
 
 // h2 speaks HTTP/2 by prior knowledge. Requests are constant, so their head is
-// encoded once; of answers only the status is decoded, which needs no table
-// (RFC 7541 section 6): the peer learns that there is none.
+// encoded once; of answers only the status is decoded. The peer learns that
+// there is no table of fields.
 type h2 struct {
 	worker *worker
 	head   []byte // a block of fields
@@ -35,6 +33,10 @@ type h2 struct {
 
 // An h2conn is what a connection needs to know for HTTP/2.
 type h2conn struct {
+	framer        *http2.Framer
+	in            bytes.Reader // one frame, for framer
+	fields        *hpack.Decoder
+	status        int // in the block under way
 	open          map[uint32]*h2stream
 	idle          []uint32 // streams that stay open and carry no message
 	next          uint32
@@ -73,18 +75,23 @@ func newH2(w *worker) *h2 {
 	return h
 }
 
+// Errors of writing frames are not looked at in this file: they go to memory.
 func (h *h2) open(c *conn) bool {
-	c.stream = &h2conn{open: map[uint32]*h2stream{}, next: 1, window: firstWindow, initialWindow: firstWindow}
-	c.out.Bytes = append(c.out.Bytes, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"...)
-	c.out.Bytes = appendFrame(c.out.Bytes, frameSettings, 0, 0, []byte{
-		0, 1, 0, 0, 0, 0, // no table of fields
-		0, 2, 0, 0, 0, 0, // no push
-		0, 4, 0x7f, 0xff, 0xff, 0xff, // window of each stream
-	})
-	c.out.Bytes = appendFrame(c.out.Bytes, frameWindow, 0, 0, binary.BigEndian.AppendUint32(nil, ourWindow-firstWindow))
+	hc := &h2conn{open: map[uint32]*h2stream{}, next: 1, window: firstWindow, initialWindow: firstWindow}
+	c.stream = hc
+	hc.framer = http2.NewFramer(&c.out, &hc.in)
+	hc.framer.SetMaxReadFrameSize(maxFramePayload)
+	hc.framer.SetReuseFrames()
+	hc.fields = hpack.NewDecoder(0, hc.field)
+	c.out.Bytes = append(c.out.Bytes, http2.ClientPreface...)
+	hc.framer.WriteSettings(
+		http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0},
+		http2.Setting{ID: http2.SettingEnablePush, Val: 0},
+		http2.Setting{ID: http2.SettingInitialWindowSize, Val: ourWindow})
+	hc.framer.WriteWindowUpdate(0, ourWindow-firstWindow)
 	if h.stays {
 		for range h.worker.spec.Streams {
-			c.stream.idle = append(c.stream.idle, h.begin(c, false))
+			hc.idle = append(hc.idle, h.begin(c, false))
 		}
 	}
 	return true
@@ -94,11 +101,7 @@ func (h *h2) open(c *conn) bool {
 func (h *h2) begin(c *conn, end bool) uint32 {
 	id := c.stream.next
 	c.stream.next += 2
-	flags := byte(flagEndHeaders)
-	if end {
-		flags |= flagEndStream
-	}
-	c.out.Bytes = appendFrame(c.out.Bytes, frameHeaders, flags, id, h.head)
+	c.stream.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: h.head, EndHeaders: true, EndStream: end})
 	c.stream.open[id] = &h2stream{window: c.stream.initialWindow}
 	return id
 }
@@ -128,11 +131,7 @@ func (h *h2) pump(c *conn, id uint32, s *h2stream) {
 		s.toSend -= n
 		s.window -= n
 		c.stream.window -= n
-		var flags byte
-		if s.toSend == 0 && !h.stays {
-			flags = flagEndStream
-		}
-		c.out.Bytes = appendFrame(c.out.Bytes, frameData, flags, id, wire.Filler[:n])
+		c.stream.framer.WriteData(id, s.toSend == 0 && !h.stays, wire.Filler[:n])
 	}
 }
 
@@ -149,78 +148,114 @@ func (h *h2) receive(c *conn, p []byte) (used int, err error) {
 		if len(frame) < frameHead+size {
 			return used, nil
 		}
-		id := binary.BigEndian.Uint32(frame[5:]) &^ (1 << 31)
-		if err := h.frame(c, frame[3], frame[4], id, frame[frameHead:frameHead+size]); err != nil {
+		c.stream.in.Reset(frame[:frameHead+size])
+		f, err := c.stream.framer.ReadFrame()
+		if err != nil {
+			return used, fmt.Errorf("%w: %w", errH2, err)
+		}
+		if err := h.frame(c, f); err != nil {
 			return used, err
 		}
 		used += frameHead + size
 	}
 }
 
-func (h *h2) frame(c *conn, kind, flags byte, id uint32, payload []byte) error {
-	hc := c.stream
+func (h *h2) frame(c *conn, f http2.Frame) error {
+	hc, id, ends := c.stream, f.Header().StreamID, false
 	s := hc.open[id]
-	switch kind {
-	case frameData:
-		hc.received += int64(len(payload))
+	switch f := f.(type) {
+	case *http2.DataFrame:
+		hc.received += int64(f.Length)
 		if hc.received >= topUpWindow {
-			c.out.Bytes = appendFrame(c.out.Bytes, frameWindow, 0, 0, binary.BigEndian.AppendUint32(nil, uint32(hc.received)))
+			hc.framer.WriteWindowUpdate(0, uint32(hc.received))
 			hc.received = 0
 		}
-		if s == nil {
+		if s != nil && h.stays {
+			h.echoed(c, id, s, f.Length)
+		}
+		ends = f.StreamEnded()
+	case *http2.HeadersFrame:
+		hc.fields.SetEmitEnabled(true)
+		if err := hc.block(f.HeaderBlockFragment(), f.HeadersEnded()); err != nil {
+			return err
+		}
+		if s != nil && s.status == 0 && hc.status >= 200 {
+			s.status = hc.status
+		}
+		ends = f.StreamEnded()
+	case *http2.ContinuationFrame:
+		return hc.block(f.HeaderBlockFragment(), f.HeadersEnded())
+	case *http2.RSTStreamFrame:
+		if s != nil {
+			return h.ended(c, id, s, fmt.Errorf("stream reset with error code %d", f.ErrCode))
+		}
+	case *http2.SettingsFrame:
+		if f.IsAck() {
 			return nil
 		}
-		if h.stays {
-			// The window of a stream that stays open is given back at once;
-			// one update for a message is small beside the message's frame.
-			if len(payload) > 0 {
-				c.out.Bytes = appendFrame(c.out.Bytes, frameWindow, 0, id, binary.BigEndian.AppendUint32(nil, uint32(len(payload))))
+		if window, ok := f.Value(http2.SettingInitialWindowSize); ok {
+			for id, s := range hc.open {
+				s.window += int64(window) - hc.initialWindow
+				h.pump(c, id, s)
 			}
-			s.echoed += int64(len(payload))
-			if s.busy && s.echoed >= h.worker.spec.Body {
-				s.busy = false
-				hc.idle = append(hc.idle, id)
-				h.worker.finished(c, s.due, outcome{status: 200})
-			}
+			hc.initialWindow = int64(window)
 		}
-	case frameHeaders:
-		if s != nil && s.status == 0 {
-			if status := statusOf(payload, flags); status >= 200 || status == 0 {
-				s.status = max(status, 1)
-			}
+		hc.framer.WriteSettingsAck()
+	case *http2.PingFrame:
+		if !f.IsAck() {
+			hc.framer.WritePing(true, f.Data)
 		}
-	case frameReset:
-		if s == nil || len(payload) < 4 {
-			return nil
-		}
-		return h.ended(c, id, s, fmt.Errorf("stream reset with error code %d", binary.BigEndian.Uint32(payload)))
-	case frameSettings:
-		return h.settings(c, flags, payload)
-	case framePing:
-		if flags&flagAck == 0 {
-			c.out.Bytes = appendFrame(c.out.Bytes, framePing, flagAck, 0, payload)
-		}
-	case frameGoAway:
+	case *http2.GoAwayFrame:
 		return errors.New("connection ended by GOAWAY")
-	case frameWindow:
-		if len(payload) < 4 {
-			return errH2
-		}
-		n := int64(binary.BigEndian.Uint32(payload) &^ (1 << 31))
+	case *http2.WindowUpdateFrame:
 		if id == 0 {
-			hc.window += n
+			hc.window += int64(f.Increment)
 			for id, s := range hc.open {
 				h.pump(c, id, s)
 			}
 		} else if s != nil {
-			s.window += n
+			s.window += int64(f.Increment)
 			h.pump(c, id, s)
 		}
 	}
-	if (kind == frameData || kind == frameHeaders) && flags&flagEndStream != 0 && s != nil {
+	if ends && s != nil {
 		return h.ended(c, id, s, nil)
 	}
 	return nil
+}
+
+// echoed takes note of a part of a message's echo. The window of a stream that
+// stays open is given back at once; one update for a message is small beside the
+// message's frame.
+func (h *h2) echoed(c *conn, id uint32, s *h2stream, length uint32) {
+	if length > 0 {
+		c.stream.framer.WriteWindowUpdate(id, length)
+	}
+	s.echoed += int64(length)
+	if s.busy && s.echoed >= h.worker.spec.Body {
+		s.busy = false
+		c.stream.idle = append(c.stream.idle, id)
+		h.worker.finished(c, s.due, outcome{status: 200})
+	}
+}
+
+// block decodes a part of a block of fields.
+func (hc *h2conn) block(fragment []byte, last bool) error {
+	hc.status = 0
+	_, err := hc.fields.Write(fragment)
+	if err == nil && last {
+		err = hc.fields.Close()
+	}
+	return err
+}
+
+// field takes the status, which comes first (RFC 9113 section 8.3); what
+// follows is decoded and not kept.
+func (hc *h2conn) field(f hpack.HeaderField) {
+	if f.Name == ":status" {
+		hc.status, _ = strconv.Atoi(f.Value)
+	}
+	hc.fields.SetEmitEnabled(false)
 }
 
 // ended takes note of a stream's end. One that should have stayed open breaks
@@ -237,25 +272,6 @@ func (h *h2) ended(c *conn, id uint32, s *h2stream, failure error) error {
 	return nil
 }
 
-func (h *h2) settings(c *conn, flags byte, payload []byte) error {
-	if flags&flagAck != 0 {
-		return nil
-	}
-	for ; len(payload) >= 6; payload = payload[6:] {
-		if binary.BigEndian.Uint16(payload) != 4 { // SETTINGS_INITIAL_WINDOW_SIZE
-			continue
-		}
-		window := int64(binary.BigEndian.Uint32(payload[2:]))
-		for id, s := range c.stream.open {
-			s.window += window - c.stream.initialWindow
-			h.pump(c, id, s)
-		}
-		c.stream.initialWindow = window
-	}
-	c.out.Bytes = appendFrame(c.out.Bytes, frameSettings, flagAck, 0, nil)
-	return nil
-}
-
 func (h *h2) lost(c *conn, why error) (again bool) {
 	if c.stream == nil {
 		return false
@@ -267,48 +283,4 @@ func (h *h2) lost(c *conn, why error) (again bool) {
 		delete(c.stream.open, id)
 	}
 	return false
-}
-
-// statusOf decodes the first field of an answer's block, which is :status
-// (RFC 9113 section 8.3); 0 if it is written in a way that is not known here.
-func statusOf(block []byte, flags byte) int {
-	const padded, priority = 8, 0x20
-	if flags&padded != 0 && len(block) > 0 {
-		block = block[1:]
-	}
-	if flags&priority != 0 && len(block) >= 5 {
-		block = block[5:]
-	}
-	for len(block) > 0 && block[0]&0xe0 == 0x20 { // a change of the table's size
-		block = block[1:]
-	}
-	if len(block) == 0 {
-		return 0
-	}
-	indexed := [...]int{200, 204, 206, 304, 400, 404, 500}
-	if i := int(block[0]) - 0x88; i >= 0 && i < len(indexed) {
-		return indexed[i]
-	}
-	name := block[0] & 0x0f
-	if block[0]&0xc0 == 0x40 {
-		name = block[0] & 0x3f
-	}
-	if name < 8 || name > 14 || len(block) < 5 || block[1] != 3 {
-		return 0
-	}
-	status := 0
-	for _, d := range block[2:5] {
-		if d < '0' || d > '9' {
-			return 0
-		}
-		status = status*10 + int(d-'0')
-	}
-	return status
-}
-
-func appendFrame(p []byte, kind, flags byte, id uint32, payload []byte) []byte {
-	n := len(payload)
-	p = append(p, byte(n>>16), byte(n>>8), byte(n), kind, flags)
-	p = binary.BigEndian.AppendUint32(p, id)
-	return append(p, payload...)
 }

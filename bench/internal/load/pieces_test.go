@@ -1,9 +1,12 @@
 package load
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2/hpack"
 )
 
 func TestArrivalsAreDueAtMultiplesOfTheInterval(t *testing.T) {
@@ -40,23 +43,30 @@ func TestARingKeepsTheOrderWhileItGrows(t *testing.T) {
 
 func TestStatusesAreDecodedFromAnAnswersFirstField(t *testing.T) {
 	for _, c := range []struct {
-		block string
-		flags byte
-		want  int
+		what, block string
+		want        int
 	}{
-		{"\x88", 0, 200},
-		{"\x8d", 0, 404},
-		{"\x20\x88", 0, 200}, // after a change of the table's size
-		{"\x48\x03503", 0, 503},
-		{"\x08\x03503", 0, 503},
-		{"\x18\x03429", 0, 429},
-		{"\x48\x82\x64\x02", 0, 0}, // with Huffman coding
-		{"\x05\x88", 8, 200},       // padded
-		{"", 0, 0},
-		{"\x48\x035x3", 0, 0},
+		{"indexed", "\x88", 200},
+		{"another one", "\x8d", 404},
+		{"after a change of the table's size", "\x20\x88", 200},
+		{"to be indexed", "\x48\x03503", 503},
+		{"not indexed", "\x08\x03503", 503},
+		{"never indexed", "\x18\x03429", 429},
+		{"with Huffman coding", "\x48\x82\x64\x02", 302},
+		{"with fields behind it", "\x88\x00\x01a\x01b", 200},
+		{"nothing", "", 0},
+		{"trailers", "\x00\x01a\x01b", 0},
+		{"no number", "\x48\x035x3", 0},
 	} {
-		if got := statusOf([]byte(c.block), c.flags); got != c.want {
-			t.Errorf("%q: %d, want %d", c.block, got, c.want)
+		for cut := range max(1, len(c.block)) { // as a CONTINUATION would
+			hc := &h2conn{}
+			hc.fields = hpack.NewDecoder(0, hc.field)
+			first := hc.block([]byte(c.block[:cut]), false)
+			status := hc.status
+			err := errors.Join(first, hc.block([]byte(c.block[cut:]), true))
+			if got := max(status, hc.status); got != c.want || err != nil {
+				t.Errorf("%s, cut after %d bytes: %d, want %d (%v)", c.what, cut, got, c.want, err)
+			}
 		}
 	}
 }

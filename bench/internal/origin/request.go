@@ -1,7 +1,9 @@
 package origin
 
 import (
+	"bufio"
 	"bytes"
+	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
@@ -60,38 +62,14 @@ func parseRequest(head []byte) (request, bool) {
 	} else if !r.takeTarget(string(target)) {
 		return request{}, false
 	}
-	for len(fields) > 0 {
-		var field []byte
-		field, fields, _ = bytes.Cut(fields, crlfcrlf[:2])
-		// Only four fields matter; the first letter and the length rule out
-		// nearly all others without a comparison.
-		colon := bytes.IndexByte(field, ':')
-		if colon < 0 {
-			return request{}, false
-		}
-		switch colon {
-		case len("Connection"):
-			if strings.EqualFold(string(field[:colon]), "Connection") && hasToken(string(field[colon+1:]), "close") {
-				r.close = true
-			}
-		case len("Content-Length"):
-			if strings.EqualFold(string(field[:colon]), "Content-Length") {
-				n, err := strconv.ParseInt(string(bytes.TrimSpace(field[colon+1:])), 10, 64)
-				if err != nil || n < 0 {
-					return request{}, false
-				}
-				r.body.Left = n
-			}
-		case len("Transfer-Encoding"):
-			switch {
-			case strings.EqualFold(string(field[:colon]), "Transfer-Encoding"):
-				r.body.Chunked = hasToken(string(field[colon+1:]), "chunked")
-			case strings.EqualFold(string(field[:colon]), "Sec-WebSocket-Key"):
-				r.key = strings.TrimSpace(string(field[colon+1:]))
-			}
-		}
+	framing, ok := wire.ReadFraming(fields)
+	r.body, r.close = framing.Body, framing.Close || r.close
+	if r.route == routeWebSocket {
+		// Once in a connection, and the missing empty line is no news.
+		header, _ := textproto.NewReader(bufio.NewReader(bytes.NewReader(fields))).ReadMIMEHeader()
+		r.key = header.Get("Sec-WebSocket-Key")
 	}
-	return r, true
+	return r, ok
 }
 
 func (r *request) takeTarget(target string) bool {
@@ -145,13 +123,4 @@ func (r *request) takeTarget(target string) bool {
 		*into = d
 	}
 	return true
-}
-
-func hasToken(list, token string) bool {
-	for part := range strings.SplitSeq(list, ",") {
-		if strings.EqualFold(strings.TrimSpace(part), token) {
-			return true
-		}
-	}
-	return false
 }

@@ -80,6 +80,51 @@ func (b *Body) Take(p []byte, to func([]byte)) (used int, done bool, err error) 
 	}
 }
 
+// Framing is what the fields of a head say of the body and of the connection.
+type Framing struct {
+	Body  Body
+	Known bool // a field says where the body ends
+	Close bool // the connection ends with this message
+}
+
+var (
+	crlf, colon                     = []byte("\r\n"), []byte(":")
+	contentLength, transferEncoding = []byte("content-length"), []byte("transfer-encoding")
+	connection, closing, comma      = []byte("connection"), []byte("close"), []byte(",")
+)
+
+// ReadFraming reads fields, each with its CRLF. It is as strict as the harness
+// needs: what it is sent comes from proxies.
+func ReadFraming(fields []byte) (f Framing, ok bool) {
+	for len(fields) > 0 {
+		var field []byte
+		field, fields, _ = bytes.Cut(fields, crlf)
+		name, value, found := bytes.Cut(field, colon)
+		if !found {
+			return f, false
+		}
+		// The length rules out nearly all others without a comparison.
+		switch {
+		case len(name) == len(connection) && bytes.EqualFold(name, connection):
+			for option := range bytes.SplitSeq(value, comma) {
+				f.Close = f.Close || bytes.EqualFold(bytes.TrimSpace(option), closing)
+			}
+		case len(name) == len(contentLength) && bytes.EqualFold(name, contentLength):
+			n, err := strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 64)
+			if err != nil || n < 0 {
+				return f, false
+			}
+			f.Known, f.Body.Left = true, n
+		case len(name) == len(transferEncoding) && bytes.EqualFold(name, transferEncoding):
+			f.Known, f.Body.Chunked = true, true
+		}
+	}
+	if f.Body.Chunked {
+		f.Body.Left = 0 // RFC 9112 section 6.3
+	}
+	return f, true
+}
+
 // FrameHead reads the head of a WebSocket frame (RFC 6455 section 5.2): its
 // length, the key of a masked frame included, and the size of what follows.
 func FrameHead(p []byte) (head int, size uint64, masked, ok bool) {
@@ -124,6 +169,12 @@ func AppendFrameHead(p []byte, first, mask byte, size uint64) []byte {
 type Output struct {
 	Bytes []byte
 	Fill  int64 // bytes of Filler
+}
+
+// Write queues bytes. It never fails.
+func (o *Output) Write(p []byte) (int, error) {
+	o.Bytes = append(o.Bytes, p...)
+	return len(p), nil
 }
 
 // Pending reports whether there is something.
