@@ -33,26 +33,22 @@ type readyLine struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// A Process keeps all processors awake that the harness may use.
-type Process struct {
-	*child.Process
-}
-
-// Start returns when all threads are what they shall be. It fails with
+// Start runs a process that keeps all processors awake that the harness may
+// use, and returns when all its threads are what they shall be. It fails with
 // ErrRefused where the system does not allow it.
-func Start(ctx context.Context) (*Process, error) { return start(ctx, Command) }
+func Start(ctx context.Context) (*child.Process, error) { return start(ctx, Command) }
 
-func start(ctx context.Context, command string) (*Process, error) {
+func start(ctx context.Context, command string) (*child.Process, error) {
 	var ready readyLine
-	c, err := child.StartReady(ctx, command, struct{}{}, &ready)
+	p, err := child.Start(ctx, command, struct{}{}, &ready)
 	if err != nil {
 		return nil, err
 	}
 	if ready.Refused != "" {
-		c.Stop()
+		p.Stop()
 		return nil, fmt.Errorf("%w: %s", ErrRefused, ready.Refused)
 	}
-	return &Process{Process: c}, nil
+	return p, nil
 }
 
 // Main is the process that spins, until its input ends.

@@ -39,20 +39,18 @@ func TestMain(m *testing.M) {
 func TestAHelperAnswersUntilItIsStopped(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
-	p, err := Start("echo", "spec")
-	if err != nil {
-		t.Fatal(err)
+	var got string
+	p, err := Start(ctx, "echo", "spec", &got)
+	if err != nil || got != "spec" {
+		t.Fatalf("got %q, %v", got, err)
 	}
 	defer p.Stop()
-	for _, want := range []string{"spec", "one", "two"} {
-		if want != "spec" {
-			if err := p.Send(want); err != nil {
-				t.Fatal(err)
-			}
+	for _, want := range []string{"one", "two", strings.Repeat("x", 1<<20)} {
+		if err := p.Send(want); err != nil {
+			t.Fatal(err)
 		}
-		var got string
-		if err := p.Receive(ctx, &got); err != nil || got != want {
-			t.Fatalf("got %q, %v, want %q", got, err, want)
+		if err := p.Receive(&got); err != nil || got != want {
+			t.Fatalf("got %.20q, %v, want %.20q", got, err, want)
 		}
 	}
 	p.Stop()
@@ -65,28 +63,28 @@ func TestAHelperAnswersUntilItIsStopped(t *testing.T) {
 func TestAHelperThatEndsEarlyIsExplainedByWhatItSaid(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
-	p, err := Start("fail", nil)
-	if err != nil {
-		t.Fatal(err)
+	if _, err := Start(ctx, "fail", nil, new(any)); err == nil || !strings.Contains(err.Error(), "no luck today") {
+		t.Fatalf("got %v", err)
 	}
-	if err := p.Receive(ctx, new(any)); err == nil || !strings.Contains(err.Error(), "no luck today") {
+}
+
+func TestAHelperThatCannotIsExplainedByItsFailure(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	defer cancel()
+	if _, err := Start(ctx, "echo", failure{"no such port"}, new(any)); err == nil || err.Error() != "echo: no such port" {
 		t.Fatalf("got %v", err)
 	}
 }
 
 func TestWaitingForAHelperEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	p, err := Start("echo", "spec")
+	p, err := Start(ctx, "echo", "spec", new(any))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Stop()
-	var got string
-	if err := p.Receive(context.Background(), &got); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	if err := p.Receive(ctx, &got); !errors.Is(err, context.Canceled) {
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if err := p.Receive(new(any)); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
 }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 func startOrigin(t *testing.T) *origin.Process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-	defer cancel()
+	t.Cleanup(cancel)
 	o, err := origin.Start(ctx, origin.Spec{Ports: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func run(t *testing.T, spec load.Spec) *load.Result {
 		t.Fatal(err)
 	}
 	defer p.Stop()
-	r, err := p.Run(ctx)
+	r, err := p.Run()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestAStallShowsInEveryRequestThatWasDueMeanwhile(t *testing.T) {
 		s.mu.Unlock()
 		stalled <- time.Since(begin)
 	}()
-	r, err := p.Run(ctx)
+	r, err := p.Run()
 	if err != nil {
 		t.Fatal(err)
 	}

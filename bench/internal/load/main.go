@@ -22,7 +22,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
 	}
-	c, err := child.StartReady(ctx, Command, spec, &struct{}{})
+	c, err := child.Start(ctx, Command, spec, &struct{}{})
 	if err != nil {
 		return nil, err
 	}
@@ -30,12 +30,12 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 }
 
 // Run makes the load and returns when its last answer has come.
-func (p *Process) Run(ctx context.Context) (*Result, error) {
+func (p *Process) Run() (*Result, error) {
 	if err := p.Send(struct{}{}); err != nil {
 		return nil, err
 	}
 	result := new(Result)
-	if err := p.Receive(ctx, result); err != nil {
+	if err := p.Receive(result); err != nil {
 		return nil, err
 	}
 	return result, nil

@@ -99,7 +99,7 @@ func TestFewRequestsAtATimeTakeTurnsOnAllConnections(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, err = p.Run(ctx)
+		_, err = p.Run()
 	}()
 	defer func() { // the load would last for longer than anybody waits
 		syscall.Kill(p.PID(), syscall.SIGKILL)

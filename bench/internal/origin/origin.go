@@ -58,13 +58,13 @@ type Process struct {
 // Start runs an origin. Unless spec.Hold it listens when Start returns.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	var b bound
-	c, err := child.StartReady(ctx, Command, spec, &b)
+	c, err := child.Start(ctx, Command, spec, &b)
 	if err != nil {
 		return nil, err
 	}
 	p := &Process{Process: c, ports: b.Ports}
 	if !spec.Hold {
-		if _, err := p.Listen(ctx); err != nil {
+		if _, err := p.Listen(); err != nil {
 			p.Stop()
 			return nil, err
 		}
@@ -73,12 +73,12 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 }
 
 // Listen makes all ports accept, and returns when that was, by package clock.
-func (p *Process) Listen(ctx context.Context) (int64, error) {
+func (p *Process) Listen() (int64, error) {
 	if err := p.Send(struct{}{}); err != nil {
 		return 0, err
 	}
 	var l listening
-	if err := p.Receive(ctx, &l); err != nil {
+	if err := p.Receive(&l); err != nil {
 		return 0, err
 	}
 	return l.At, nil

@@ -118,7 +118,7 @@ func runStep(r *Run, st *stand) error {
 	defer generator.Stop()
 	moved := make(chan error, 1)
 	go func() { moved <- r.moveSlots(st, step) }()
-	result, err := generator.Run(r.ctx)
+	result, err := generator.Run()
 	if err != nil {
 		return err
 	}

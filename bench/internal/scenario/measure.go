@@ -133,7 +133,7 @@ func (r *Run) observe(s *stand, spec load.Spec) (*measured, error) {
 	if meter.err != nil {
 		return nil, meter.err
 	}
-	result, err := generator.Run(r.ctx)
+	result, err := generator.Run()
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", err, s.lastWords())
 	}
@@ -294,7 +294,7 @@ func (r *Run) countSyscalls(s *stand, spec load.Spec) error {
 	}
 	var result *load.Result
 	n, err := proc.CountSyscalls(r.ctx, pids, func() (err error) {
-		result, err = generator.Run(r.ctx)
+		result, err = generator.Run()
 		return err
 	})
 	if err != nil {

@@ -154,7 +154,7 @@ func (r *Run) besideFlood(st *stand, spec load.Spec, flood string) (*measured, e
 	defer other.Stop()
 	flooding := make(chan error, 1)
 	go func() {
-		_, err := other.Run(r.ctx)
+		_, err := other.Run()
 		flooding <- err
 	}()
 	r.pause(500 * time.Millisecond)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/bench/internal/awake"
+	"github.com/queuegate/queuegate/bench/internal/child"
 	"github.com/queuegate/queuegate/bench/internal/load"
 	"github.com/queuegate/queuegate/bench/internal/origin"
 	"github.com/queuegate/queuegate/bench/internal/sample"
@@ -124,7 +125,7 @@ func (r *Run) latency(res *load.Result) {
 type stand struct {
 	origin   *origin.Process
 	instance *target.Instance
-	awake    *awake.Process // nil unless the scenario is Awake
+	awake    *child.Process // nil unless the scenario is Awake
 }
 
 // helpers are the harness's own processes of this stand.

@@ -173,7 +173,7 @@ func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 		answered <- r.ask(question{port: i.Port, path: r.target.Ready, timeout: all, each: all, pause: coldRetry})
 	}()
 	r.pause(wait)
-	listening, err := o.Listen(r.ctx)
+	listening, err := o.Listen()
 	if err != nil {
 		return 0, 0, 0, err
 	}
@@ -263,7 +263,7 @@ func runFleet(r *Run) error {
 	}
 	m := meter{}
 	waiting := m.cpu(pids...)
-	listening, err := o.Listen(r.ctx)
+	listening, err := o.Listen()
 	if err != nil {
 		return err
 	}
