@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // ErrUnavailable says that no CPU controller can be used here.
@@ -29,16 +31,20 @@ type Place struct {
 // Find returns a place where groups can be made. The error of a machine that
 // has none wraps ErrUnavailable and says what was tried.
 func Find() (Place, error) {
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := procfs.GetMounts()
 	if err != nil {
 		return Place{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	own, err := os.ReadFile("/proc/self/cgroup")
+	self, err := procfs.Self()
+	if err != nil {
+		return Place{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	own, err := self.Cgroups()
 	if err != nil {
 		return Place{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	var tried []error
-	for _, p := range places(string(mounts), string(own)) {
+	for _, p := range places(mounts, own) {
 		if err := p.usable(); err != nil {
 			tried = append(tried, fmt.Errorf("%s (version %d): %w", p.Path, p.Version, err))
 			continue
@@ -51,40 +57,30 @@ func Find() (Place, error) {
 // places returns candidates: below this process's own group, and at the root of
 // the hierarchy. Of version 2 only the root may hold processes and hand the
 // controller on, so it comes first there.
-func places(mountinfo, own string) []Place {
-	paths := map[string]string{} // of this process's groups, by controller; "" is version 2
-	for line := range strings.Lines(own) {
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) != 3 {
-			continue
-		}
-		for controller := range strings.SplitSeq(parts[1], ",") {
-			paths[controller] = parts[2]
-		}
-	}
-	var found []Place
-	add := func(version int, mount string, elements ...string) {
-		p := Place{version, filepath.Join(append([]string{mount}, elements...)...)}
+func places(mounts []*procfs.MountInfo, own []procfs.Cgroup) (found []Place) {
+	add := func(version int, mount *procfs.MountInfo, group string) {
+		p := Place{version, filepath.Join(mount.MountPoint, within(mount.Root, group))}
 		if !slices.Contains(found, p) {
 			found = append(found, p)
 		}
 	}
-	for line := range strings.Lines(mountinfo) {
-		// proc_pid_mountinfo(5): the fourth field is the root within the file
-		// system, the fifth the mount point; the type comes after " - ".
-		left, right, ok := strings.Cut(line, " - ")
-		fields, kind := strings.Fields(left), strings.Fields(right)
-		if !ok || len(fields) < 5 || len(kind) < 3 {
-			continue
+	// The path of this process's own group; version 2 has no controller.
+	pathOf := func(controller string) string {
+		i := slices.IndexFunc(own, func(g procfs.Cgroup) bool {
+			return slices.Contains(g.Controllers, controller) || controller == "" && g.HierarchyID == 0
+		})
+		if i < 0 {
+			return ""
 		}
-		root, mount := fields[3], fields[4]
-		switch {
-		case kind[0] == "cgroup2":
-			add(2, mount)
-			add(2, mount, within(root, paths[""]))
-		case kind[0] == "cgroup" && slices.Contains(strings.Split(kind[2], ","), "cpu"):
-			add(1, mount, within(root, paths["cpu"]))
-			add(1, mount)
+		return own[i].Path
+	}
+	for _, m := range mounts {
+		if _, cpu := m.SuperOptions["cpu"]; m.FSType == "cgroup2" {
+			add(2, m, m.Root)
+			add(2, m, pathOf(""))
+		} else if cpu && m.FSType == "cgroup" {
+			add(1, m, pathOf("cpu"))
+			add(1, m, m.Root)
 		}
 	}
 	return found
@@ -92,11 +88,10 @@ func places(mountinfo, own string) []Place {
 
 // within is a group's path below a mount that shows the hierarchy from root on.
 func within(root, path string) string {
-	rest, ok := strings.CutPrefix(path, root)
-	if !ok {
-		return ""
+	if rest, ok := strings.CutPrefix(path, root); ok {
+		return rest
 	}
-	return rest
+	return ""
 }
 
 // usable makes a group and removes it again.

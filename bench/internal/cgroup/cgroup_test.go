@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 const mixed = `24 1 0:22 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
@@ -32,7 +34,28 @@ func TestPlacesAreFoundInBothVersions(t *testing.T) {
 			[]Place{{1, "/sys/fs/cgroup"}}},
 		{"no control groups", "30 1 0:26 / / rw - ext4 /dev/x rw\n", "", nil},
 	} {
-		if got := places(c.mounts, c.own); !slices.Equal(got, c.want) {
+		dir := t.TempDir()
+		if err := errors.Join(os.Mkdir(filepath.Join(dir, "1"), 0o755), os.WriteFile(filepath.Join(dir, "1", "mountinfo"), []byte(c.mounts), 0o644),
+			os.WriteFile(filepath.Join(dir, "1", "cgroup"), []byte(c.own), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		fs, err := procfs.NewFS(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := fs.Proc(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mounts, err := p.MountInfo()
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := p.Cgroups()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := places(mounts, own); !slices.Equal(got, c.want) {
 			t.Errorf("%s:\ngot  %v\nwant %v", c.what, got, c.want)
 		}
 	}

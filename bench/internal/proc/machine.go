@@ -94,20 +94,14 @@ func Revision(dir string, options ...string) string {
 	return revision
 }
 
-// ModuleRoot looks for go.mod from here upwards.
+// ModuleRoot is the directory of go.mod, here or above.
 func ModuleRoot() (string, error) {
-	dir, err := os.Getwd()
+	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("go env GOMOD: %w", err)
 	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return "", errors.New("no go.mod here or above: run this within the repository")
-		}
-		dir = up
+	if file := strings.TrimSpace(string(out)); file != "" && file != os.DevNull {
+		return filepath.Dir(file), nil
 	}
+	return "", errors.New("no go.mod here or above: run this within the repository")
 }

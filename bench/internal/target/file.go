@@ -193,12 +193,11 @@ var ErrMissing = errors.New("missing")
 // Find locates the target's binary, or builds it in dir from the tree at root.
 // Chosen, if not empty, is a path that the user gave. The error of a binary that
 // is not there wraps ErrMissing and says how to get it.
-func (t *Target) Find(ctx context.Context, root, dir, chosen string) error {
+func (t *Target) Find(ctx context.Context, root, dir, chosen string) (err error) {
 	switch {
 	case t.Name == Direct:
 		return nil
 	case chosen != "":
-		var err error
 		if t.path, err = exec.LookPath(chosen); err != nil {
 			return fmt.Errorf("binary of %s: %w", t.Name, err)
 		}
@@ -212,20 +211,13 @@ func (t *Target) Find(ctx context.Context, root, dir, chosen string) error {
 			return fmt.Errorf("building %s: %w\n%s", t.Name, err, out)
 		}
 	default:
-		path := cmp.Or(os.Getenv(t.BinaryEnv), t.Binary)
-		if path == "" {
-			return fmt.Errorf("%s: %w; %s", t.Name, ErrMissing, t.Get)
-		}
-		var err error
-		if t.path, err = exec.LookPath(path); err != nil {
+		if t.path, err = exec.LookPath(cmp.Or(os.Getenv(t.BinaryEnv), t.Binary)); err != nil {
 			return fmt.Errorf("%s: %w: %w; %s", t.Name, ErrMissing, err, t.Get)
 		}
 	}
-	absolute, err := filepath.Abs(t.path)
-	if err != nil {
+	if t.path, err = filepath.Abs(t.path); err != nil {
 		return fmt.Errorf("binary of %s: %w", t.Name, err)
 	}
-	t.path = absolute
 	return nil
 }
 

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/queuegate/queuegate/bench/internal/clock"
 	"github.com/queuegate/queuegate/bench/internal/proc"
 )
@@ -107,10 +109,12 @@ func (i *Instance) launch(options Options) error {
 	// A group of its own: an interrupt from the terminal reaches the harness
 	// only, which then ends the group.
 	i.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := starter(func() error {
+	started := make(chan error)
+	starting() <- func() {
 		i.Begun = clock.Now()
-		return i.cmd.Start()
-	}); err != nil {
+		started <- i.cmd.Start()
+	}
+	if err := <-started; err != nil {
 		return err
 	}
 	i.PID = i.cmd.Process.Pid
@@ -128,20 +132,11 @@ func (i *Instance) logName() string { return filepath.Join(i.dir, "log") }
 // starting is the thread from which all instances start: they die with their
 // parent thread (PR_SET_PDEATHSIG), so that thread must live as long as the
 // harness.
-var starting struct {
-	once sync.Once
-	jobs chan func()
-}
-
-func starter(start func() error) error {
-	starting.once.Do(func() {
-		starting.jobs = make(chan func())
-		go serveStarts(starting.jobs)
-	})
-	result := make(chan error)
-	starting.jobs <- func() { result <- start() }
-	return <-result
-}
+var starting = sync.OnceValue(func() chan func() {
+	jobs := make(chan func())
+	go serveStarts(jobs)
+	return jobs
+})
 
 func serveStarts(jobs chan func()) {
 	runtime.LockOSThread()
@@ -249,21 +244,20 @@ func (i *Instance) Stop() {
 	pids, _ := i.Processes()
 	_ = syscall.Kill(-i.PID, syscall.SIGKILL) // its own group, see launch
 	<-i.ended
-	for _, pid := range pids {
-		awaitGone(pid)
+	// What has been killed and is not ours to reap may take a moment.
+	for deadline := time.Now().Add(2 * time.Second); slices.ContainsFunc(pids, alive) && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
 	}
 	os.RemoveAll(i.dir)
 }
 
-// awaitGone waits for a process that has been killed and is not ours to reap.
-func awaitGone(pid int) {
-	for deadline := time.Now().Add(2 * time.Second); !gone(pid) && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
+// alive says that a process has not ended. One that its parent has not reaped
+// has.
+func alive(pid int) bool {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return false
 	}
-}
-
-// gone says that a process has ended, though its parent may not have reaped it.
-func gone(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || strings.Contains(string(stat), ") Z ")
+	stat, err := p.Stat()
+	return err == nil && stat.State != "Z"
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,46 +22,34 @@ const lowestPort = 10_000
 
 // given are the ports that were handed out, so that of several targets that
 // start at once none gets a port that another has not bound yet.
-var given = struct {
-	sync.Mutex
-	ports map[int]bool
-}{ports: map[int]bool{}}
+var (
+	givenLock sync.Mutex
+	given     = map[int]bool{}
+)
 
 // freePorts returns a free port for each name. They lie below the range from
 // which the kernel takes the ports of outgoing connections, so that none of ten
 // thousand clients can take one away.
 func freePorts(names []string) (map[string]int, error) {
-	given.Lock()
-	defer given.Unlock()
+	givenLock.Lock()
+	defer givenLock.Unlock()
 	end := ephemeralStart()
-	if len(given.ports) > (end-lowestPort)/2 {
-		clear(given.ports) // those of long ago
+	if len(given) > (end-lowestPort)/2 {
+		clear(given) // those of long ago
 	}
 	ports := map[string]int{}
-	var held []int
-	defer func() {
-		for _, fd := range held {
-			socket.Close(fd)
+	for tries := 0; len(ports) < len(names); tries++ {
+		candidate := lowestPort + rand.IntN(end-lowestPort)
+		if given[candidate] {
+			continue
 		}
-	}()
-	for _, name := range names {
-		for tries := 0; ; tries++ {
-			candidate := lowestPort + rand.IntN(end-lowestPort)
-			if tries >= 100 {
-				candidate = 0
-			} else if given.ports[candidate] {
-				continue
-			}
-			fd, port, err := socket.Bind(candidate)
-			if err == nil {
-				held = append(held, fd)
-				ports[name] = port
-				given.ports[port] = true
-				break
-			}
-			if candidate == 0 {
-				return nil, fmt.Errorf("looking for a free port: %w", err)
-			}
+		fd, port, err := socket.Bind(candidate)
+		if err == nil {
+			defer socket.Close(fd)
+			ports[names[len(ports)]] = port
+			given[port] = true
+		} else if tries > 100*len(names) {
+			return nil, fmt.Errorf("looking for a free port: %w", err)
 		}
 	}
 	return ports, nil
@@ -100,20 +90,16 @@ func Ask(port int, path string, timeout time.Duration, fields ...string) (status
 	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return 0, err
 	}
-	request := "GET " + path + " HTTP/1.1\r\nHost: bench.example\r\nConnection: close\r\n"
+	var head strings.Builder
 	for _, f := range fields {
-		request += f + "\r\n"
+		head.WriteString(f + "\r\n")
 	}
-	if _, err := conn.Write([]byte(request + "\r\n")); err != nil {
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: bench.example\r\nConnection: close\r\n%s\r\n", path, &head); err != nil {
 		return 0, err
 	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		return 0, fmt.Errorf("reading the answer: %w", err)
 	}
-	var version string
-	if _, err := fmt.Sscanf(line, "%s %d", &version, &status); err != nil {
-		return 0, fmt.Errorf("answer begins with %q", line)
-	}
-	return status, nil
+	return response.StatusCode, nil
 }

@@ -3,6 +3,7 @@ package target
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -70,37 +71,28 @@ func (t *Target) render(dir, binary string, ports map[string]int, options Option
 			return "", fmt.Errorf("no file is called %q", name)
 		},
 	}
-	expand := func(what, text string) (string, error) {
+	var failed error // the first of all templates
+	expand := func(what, text string) string {
 		parsed, err := template.New(what).Option("missingkey=error").Funcs(functions).Parse(text)
-		if err != nil {
-			return "", fmt.Errorf("template of %s: %w", what, err)
-		}
 		var out strings.Builder
-		if err := parsed.Execute(&out, v); err != nil {
-			return "", fmt.Errorf("template of %s: %w", what, err)
+		if err == nil {
+			err = parsed.Execute(&out, v)
 		}
-		return out.String(), nil
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("template of %s: %w", what, err)
+		}
+		return out.String()
 	}
 	r := &rendered{files: map[string]string{}}
 	for i, text := range t.Command {
-		arg, err := expand(fmt.Sprintf("command[%d]", i), text)
-		if err != nil {
-			return nil, err
-		}
-		r.argv = append(r.argv, arg)
+		r.argv = append(r.argv, expand(fmt.Sprintf("command[%d]", i), text))
 	}
-	env := []map[string]string{t.Env}
+	env := maps.Collect(maps.All(t.Env))
 	if options.Profile && t.Profile != nil {
-		env = append(env, t.Profile.Env)
+		maps.Copy(env, t.Profile.Env)
 	}
-	for _, set := range env {
-		for name, text := range set {
-			value, err := expand("env "+name, text)
-			if err != nil {
-				return nil, err
-			}
-			r.env = append(r.env, name+"="+value)
-		}
+	for name, text := range env {
+		r.env = append(r.env, name+"="+expand("env "+name, text))
 	}
 	slices.Sort(r.env)
 	for name, source := range t.Files {
@@ -111,11 +103,7 @@ func (t *Target) render(dir, binary string, ports map[string]int, options Option
 		if err != nil {
 			return nil, fmt.Errorf("file %s: %w", name, err)
 		}
-		out, err := expand(source, string(text))
-		if err != nil {
-			return nil, err
-		}
-		r.files[filepath.Join(dir, name)] = out
+		r.files[filepath.Join(dir, name)] = expand(source, string(text))
 	}
-	return r, nil
+	return r, failed
 }

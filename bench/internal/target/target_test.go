@@ -208,7 +208,7 @@ func TestStopLeavesNothingBehind(t *testing.T) {
 		t.Error("it is alive after Stop")
 	}
 	for _, pid := range []int{i.PID, child} {
-		if !gone(pid) {
+		if alive(pid) {
 			t.Errorf("process %d is left", pid)
 		}
 	}
