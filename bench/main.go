@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,11 +94,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // parse reads a command line; an error that is not for --help has been explained.
 func parse(flags *flag.FlagSet, args []string, stderr io.Writer) error {
 	flags.SetOutput(stderr)
-	if err := flags.Parse(args); err != nil && !errors.Is(err, flag.ErrHelp) {
+	err := flags.Parse(args)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		return errUsage
-	} else {
-		return err
 	}
+	return err
 }
 
 //go:embed targets.yaml templates
@@ -105,18 +106,15 @@ var builtIn embed.FS
 
 // loadTargets reads the file of targets, the built-in one if name is empty.
 func loadTargets(name string) ([]*target.Target, error) {
+	files, base := fs.FS(builtIn), "targets.yaml"
 	if name != "" {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("reading targets: %w", err)
-		}
-		return target.Parse(text, os.DirFS(filepath.Dir(name)))
+		files, base = os.DirFS(filepath.Dir(name)), filepath.Base(name)
 	}
-	text, err := builtIn.ReadFile("targets.yaml")
+	text, err := fs.ReadFile(files, base)
 	if err != nil {
 		return nil, fmt.Errorf("reading targets: %w", err)
 	}
-	return target.Parse(text, builtIn)
+	return target.Parse(text, files)
 }
 
 func listCommand(args []string, stdout, stderr io.Writer) error {

@@ -158,13 +158,12 @@ func TestACommandLineThatIsWrongSaysWhy(t *testing.T) {
 	}
 }
 
-func TestProgressWithoutATerminalIsALineForEachScenario(t *testing.T) {
+func TestProgressIsALineForEachScenario(t *testing.T) {
 	var out bytes.Buffer
-	p := newProgress(&out, 2)
-	p.show(1, "idle", "a", 61*time.Second)
-	p.show(1, "idle", "b", 50*time.Second)
-	p.show(2, "idle", "a", 20*time.Second)
-	p.end()
+	show := progress(&out, 2)
+	show(1, "idle", 61*time.Second)
+	show(1, "idle", 50*time.Second) // of another target
+	show(2, "idle", 20*time.Second)
 	if want := "round 1/2  idle  1m0s left\nround 2/2  idle  20s left\n"; out.String() != want {
 		t.Fatalf("got %q, want %q", out.String(), want)
 	}

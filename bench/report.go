@@ -35,11 +35,7 @@ func reportCommand(args []string, stderr io.Writer) error {
 		flags.Usage()
 		return errUsage
 	}
-	dir := flags.Arg(0)
-	if err := writeReport(dir, stderr); err != nil {
-		return err
-	}
-	run, goals, err := readRun(dir)
+	run, goals, err := writeReport(flags.Arg(0), stderr)
 	if err != nil {
 		return err
 	}
@@ -61,19 +57,8 @@ func reportCommand(args []string, stderr io.Writer) error {
 	return nil
 }
 
-func writeReport(dir string, stderr io.Writer) error {
-	run, goals, err := readRun(dir)
-	if err != nil {
-		return err
-	}
-	if err := report.Write(dir, run, goals...); err != nil {
-		return err
-	}
-	fmt.Fprintf(stderr, "%s: samples.jsonl, report.md, report.html\n", dir)
-	return nil
-}
-
-func readRun(dir string) (*sample.Run, []report.Goal, error) {
+// writeReport writes the report of a run into its directory.
+func writeReport(dir string, stderr io.Writer) (*sample.Run, []report.Goal, error) {
 	run, err := sample.ReadFile(filepath.Join(dir, sample.FileName))
 	if err != nil {
 		return nil, nil, err
@@ -82,5 +67,9 @@ func readRun(dir string) (*sample.Run, []report.Goal, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading goals: %w", err)
 	}
+	if err := report.Write(dir, run, goals...); err != nil {
+		return nil, nil, err
+	}
+	fmt.Fprintf(stderr, "%s: samples.jsonl, report.md, report.html\n", dir)
 	return run, goals, nil
 }

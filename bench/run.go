@@ -17,8 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/queuegate/queuegate/bench/internal/proc"
 	"github.com/queuegate/queuegate/bench/internal/sample"
 	"github.com/queuegate/queuegate/bench/internal/scenario"
@@ -37,10 +35,11 @@ type runSettings struct {
 	profile, quick     bool
 	targetsFile        string
 	binaries           map[string]string // paths by target
+	given              map[string]string // options of the command line
 }
 
 func parseRun(args []string, stderr io.Writer) (*runSettings, error) {
-	s := &runSettings{binaries: map[string]string{}}
+	s := &runSettings{binaries: map[string]string{}, given: map[string]string{}}
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	flags.StringVar(&s.scenarios, "scenarios", "", "`names` of scenarios or groups, with commas, or \"all\" (default: those that \"list\" marks)")
 	flags.StringVar(&s.targets, "targets", "", "`names` of targets, with commas (default: all that are there)")
@@ -65,15 +64,12 @@ func parseRun(args []string, stderr io.Writer) (*runSettings, error) {
 	if err := parse(flags, args, stderr); err != nil {
 		return nil, err
 	}
-	if s.quick {
-		given := map[string]bool{}
-		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-		if !given["rounds"] {
-			s.rounds = 1
-		}
-		if !given["duration"] {
-			s.duration = 200 * time.Millisecond
-		}
+	flags.Visit(func(f *flag.Flag) { s.given[f.Name] = f.Value.String() })
+	if s.quick && s.given["rounds"] == "" {
+		s.rounds = 1
+	}
+	if s.quick && s.given["duration"] == "" {
+		s.duration = 200 * time.Millisecond
 	}
 	var problems []error
 	if flags.NArg() > 0 {
@@ -150,19 +146,15 @@ func runCommand(args []string, stderr io.Writer) (err error) {
 	if s.profile {
 		options.Profile = filepath.Join(s.out, "profiles")
 	}
-	progress := newProgress(stderr, s.rounds)
-	err = scenario.RunAll(ctx, scenarios, wanted, options, writer, progress.show)
-	progress.end()
+	err = scenario.RunAll(ctx, scenarios, wanted, options, writer, progress(stderr, s.rounds))
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		fmt.Fprintln(stderr, "interrupted; the report is of what was measured until then")
 	}
-	if err := writeReport(s.out, stderr); err != nil {
-		return errors.Join(ctx.Err(), err)
-	}
-	return ctx.Err()
+	_, _, err = writeReport(s.out, stderr)
+	return errors.Join(ctx.Err(), err)
 }
 
 // findTargets returns the targets that take part, and notes on those that are
@@ -215,14 +207,9 @@ func meta(ctx context.Context, s *runSettings, root string, targets []*target.Ta
 			m.Versions[t.Name] = v
 		}
 	}
-	for name, value := range map[string]string{"scenarios": s.scenarios, "targets": s.targets} {
-		if value != "" {
+	for _, name := range []string{"scenarios", "targets", "profile", "quick"} {
+		if value, ok := s.given[name]; ok {
 			m.Options[name] = value
-		}
-	}
-	for name, set := range map[string]bool{"profile": s.profile, "quick": s.quick} {
-		if set {
-			m.Options[name] = "true"
 		}
 	}
 	return m
@@ -238,39 +225,15 @@ func names(list string) []string {
 	return out
 }
 
-// A progress tells what is being measured: on a terminal in one line that
-// changes, elsewhere in a line for each scenario of each round.
-type progress struct {
-	out      io.Writer
-	terminal bool
-	rounds   int
-	last     string
-}
-
-func newProgress(out io.Writer, rounds int) *progress {
-	p := &progress{out: out, rounds: rounds}
-	if f, ok := out.(*os.File); ok {
-		_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-		p.terminal = err == nil
-	}
-	return p
-}
-
-func (p *progress) show(round int, scenario, target string, left time.Duration) {
-	what := fmt.Sprintf("round %d/%d  %s", round, p.rounds, scenario)
-	if p.terminal {
-		fmt.Fprintf(p.out, "\r\x1b[K%s  %s  %s left", what, target, roughly(left))
-		return
-	}
-	if what != p.last {
-		fmt.Fprintf(p.out, "%s  %s left\n", what, roughly(left))
-		p.last = what
-	}
-}
-
-func (p *progress) end() {
-	if p.terminal {
-		fmt.Fprint(p.out, "\r\x1b[K")
+// progress writes what is being measured: a line for each scenario of each
+// round.
+func progress(out io.Writer, rounds int) scenario.Progress {
+	last := ""
+	return func(round int, scenario string, left time.Duration) {
+		if what := fmt.Sprintf("round %d/%d  %s", round, rounds, scenario); what != last {
+			fmt.Fprintf(out, "%s  %s left\n", what, roughly(left))
+			last = what
+		}
 	}
 }
 

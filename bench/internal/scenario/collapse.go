@@ -41,20 +41,21 @@ var collapseLimits = []collapseLimit{
 // limit, which is that, with one that finds itself, and with none.
 func collapses() []Scenario {
 	var all []Scenario
-	add := func(limit collapseLimit, s Scenario, run func(*Run, *stand) error) {
+	add := func(limit collapseLimit, s Scenario) {
 		s.Name, s.About = s.Name+limit.name, s.About+"; "+limit.about
 		s.Groups, s.Extended, s.Needs, s.Connections = []string{"collapse"}, true, limit.needs, collapseConns
-		s.Run = func(r *Run) error { return r.on(limit.options, func(st *stand) error { return run(r, st) }) }
+		s.Options = limit.options
 		all = append(all, s)
 	}
-	for _, load := range []int{1, 3, 10} {
+	for _, times := range []int{1, 3, 10} {
 		for _, limit := range collapseLimits {
 			add(limit, Scenario{
-				Name: fmt.Sprintf("collapse-%d-", load),
+				Name: fmt.Sprintf("collapse-%d-", times),
 				About: fmt.Sprintf("open loop at %d times the capacity of %.0f/s of a container that gets slower beyond %d requests at once",
-					load, collapseRate, collapseSlots),
-				Extra: collapseUnloaded + collapseWarm + 2*time.Second,
-			}, func(r *Run, st *stand) error { return runCollapse(r, st, float64(load)) })
+					times, collapseRate, collapseSlots),
+				Extra:   collapseUnloaded + collapseWarm + 2*time.Second,
+				Measure: func(r *Run, st *stand, _ load.Spec) error { return runCollapse(r, st, float64(times)) },
+			})
 		}
 	}
 	for _, limit := range collapseLimits {
@@ -62,9 +63,10 @@ func collapses() []Scenario {
 			Name: "collapse-step-",
 			About: fmt.Sprintf("open loop at %.0f/s; after %v the container works on %d requests at once instead of %d, and on %d again after as long",
 				stepRate, stepTime, stepSlots, collapseSlots, collapseSlots),
-			Extra: 3*stepTime + collapseWarm + time.Second,
-			Times: 1e-9,
-		}, runStep)
+			Extra:   3*stepTime + collapseWarm + time.Second,
+			Times:   1e-9,
+			Measure: runStep,
+		})
 	}
 	return all
 }
@@ -106,7 +108,7 @@ const (
 
 // runStep measures how long a limit takes to follow a container whose slots
 // move up and down again.
-func runStep(r *Run, st *stand) error {
+func runStep(r *Run, st *stand, _ load.Spec) error {
 	step := min(stepTime, 8*r.options.Duration)
 	generator, err := load.Start(r.ctx, load.Spec{
 		Kind: load.HTTP, Path: collapsePath, Connections: collapseConns, Rate: stepRate, Port: st.instance.Port,

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/queuegate/queuegate/bench/internal/load"
@@ -10,28 +9,30 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// idle is a target without requests, and one that holds connections
-// on which nothing happens.
-func idle() []Scenario {
-	const n = 10000
-	return []Scenario{{
-		Name:   "idle",
-		About:  "a fresh instance, no requests, no scrapes: memory, CPU, wake-ups",
-		Needs:  []string{target.Start},
-		Rounds: idleRounds,
-		Extra:  idleWindow + 5*quietTime,
-		// Cold: not even a request that finds out whether it is ready.
-		Run: func(r *Run) error {
-			return r.on(target.Options{Cold: true}, func(st *stand) error { return runIdle(r, st) })
-		},
-	}, measuring(Scenario{
-		Name:   fmt.Sprintf("idle-connections-%d", n),
-		About:  "keep-alive connections that have carried one request each: memory of each",
-		Needs:  []string{target.Start},
-		Rounds: idleRounds,
-		Extra:  2 * quietTime,
-	}, target.Options{}, load.Spec{Kind: load.Idle, Path: "/", Connections: n}, runIdleConnections)}
-}
+var (
+	// idle is a target without requests; cold: without even one that finds out
+	// whether it is ready.
+	idle = Scenario{
+		Name:    "idle",
+		About:   "a fresh instance, no requests, no scrapes: memory, CPU, wake-ups",
+		Needs:   []string{target.Start},
+		Rounds:  idleRounds,
+		Extra:   idleWindow + 5*quietTime,
+		Options: target.Options{Cold: true},
+		Measure: runIdle,
+	}
+
+	// idleConnections is one that holds connections on which nothing happens.
+	idleConnections = Scenario{
+		Name:    "idle-connections-10000",
+		About:   "keep-alive connections that have carried one request each: memory of each",
+		Needs:   []string{target.Start},
+		Rounds:  idleRounds,
+		Extra:   2 * quietTime,
+		Load:    load.Spec{Kind: load.Idle, Path: "/", Connections: 10000},
+		Measure: runIdleConnections,
+	}
+)
 
 const (
 	idleRounds = 2
@@ -47,7 +48,7 @@ func (r *Run) awaitQuiet() {
 	r.pause(d)
 }
 
-func runIdle(r *Run, st *stand) error {
+func runIdle(r *Run, st *stand, _ load.Spec) error {
 	for range 5 { // what a start leaves behind takes a while to come to rest
 		r.awaitQuiet()
 	}

@@ -20,22 +20,19 @@ const (
 )
 
 // overload sends twice what the container can do.
-func overload() []Scenario {
-	return []Scenario{{
-		Name: "overload",
-		About: fmt.Sprintf("open loop at %d times the capacity of %.0f/s (limit %d, %v each, %d may wait): goodput, fairness, rejects",
-			overFactor, overPerSecd, overLimit, overDelay, overQueue),
-		Groups:      []string{"queue"},
-		Needs:       []string{target.Limit, target.HTTP},
-		Connections: overConns,
-		Extra:       time.Second,
-		Run: func(r *Run) error {
-			return r.on(target.Options{Limit: overLimit, QueueCapacity: overQueue}, func(st *stand) error { return runOverload(r, st) })
-		},
-	}}
+var overload = Scenario{
+	Name: "overload",
+	About: fmt.Sprintf("open loop at %d times the capacity of %.0f/s (limit %d, %v each, %d may wait): goodput, fairness, rejects",
+		overFactor, overPerSecd, overLimit, overDelay, overQueue),
+	Groups:      []string{"queue"},
+	Needs:       []string{target.Limit, target.HTTP},
+	Connections: overConns,
+	Extra:       time.Second,
+	Options:     target.Options{Limit: overLimit, QueueCapacity: overQueue},
+	Measure:     runOverload,
 }
 
-func runOverload(r *Run, st *stand) error {
+func runOverload(r *Run, st *stand, _ load.Spec) error {
 	// Refusals are what this is about, so failures are no fault.
 	m, err := r.observe(st, load.Spec{
 		Kind: load.HTTP, Path: "/?delay=" + overDelay.String(), Connections: overConns,
@@ -94,9 +91,7 @@ func turns() []Scenario {
 		return Scenario{
 			Name: name, About: about(what), Groups: []string{"turns"}, Extended: true,
 			Needs: []string{target.Turns, target.HTTP}, Connections: 2 * turnsConns, Times: 2 * turnsPhases, Extra: turnsPhases * 2 * time.Second,
-			Run: func(r *Run) error {
-				return r.on(options, func(st *stand) error { return runTurns(r, st, rate, quiet, flood) })
-			},
+			Options: options, Measure: func(r *Run, st *stand, _ load.Spec) error { return runTurns(r, st, rate, quiet, flood) },
 		}
 	}
 	return []Scenario{
@@ -179,18 +174,16 @@ const (
 // overloadCost measures what the settings against overload cost a request that
 // does not wait: two instances, one with all of them, take the same load in
 // turns, each half the time first.
-func overloadCost() []Scenario {
-	return []Scenario{{
-		Name:        "overload-cost",
-		About:       "closed loop, keep-alive GET, 64 connections: CPU per request with a limit that finds itself, turns by a field and priority, beside none of them, in turns",
-		Groups:      []string{"turns"},
-		Extended:    true,
-		Needs:       []string{target.AutoLimit, target.Turns, target.HTTP, target.Many},
-		Connections: 2 * costConns,
-		Times:       2 * costPairs,
-		Extra:       2 * costPairs * 300 * time.Millisecond,
-		Run:         runOverloadCost,
-	}}
+var overloadCost = Scenario{
+	Name:        "overload-cost",
+	About:       "closed loop, keep-alive GET, 64 connections: CPU per request with a limit that finds itself, turns by a field and priority, beside none of them, in turns",
+	Groups:      []string{"turns"},
+	Extended:    true,
+	Needs:       []string{target.AutoLimit, target.Turns, target.HTTP, target.Many},
+	Connections: 2 * costConns,
+	Times:       2 * costPairs,
+	Extra:       2 * costPairs * 300 * time.Millisecond,
+	Run:         runOverloadCost,
 }
 
 func runOverloadCost(r *Run) error {

@@ -10,39 +10,21 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-// plain makes a scenario of a load and nothing else: start, measure, record.
-func plain(s Scenario, options target.Options, spec load.Spec) Scenario {
-	return measuring(s, options, spec, (*Run).plain)
-}
-
-// measuring makes a scenario of a load, and run measures it.
-func measuring(s Scenario, options target.Options, spec load.Spec, run func(*Run, *stand, load.Spec) error) Scenario {
-	s.Connections = spec.Connections
-	s.Run = func(r *Run) error {
-		quick, options := spec, options
-		quick.Connections = r.options.connections(spec.Connections)
-		if options.QueueCapacity > 0 {
-			options.QueueCapacity -= spec.Connections - quick.Connections
-		}
-		return r.on(options, func(st *stand) error { return run(r, st, quick) })
-	}
-	return s
-}
-
 // perConnection is how long a scenario of many connections takes for each.
 const perConnection = 100 * time.Microsecond
 
 // keepAlive is the saturating closed loop: small GETs on connections that stay.
 func keepAlive() (all []Scenario) {
 	for _, n := range []int{1, 16, 64, 256, 1000, 4000, 10000} {
-		all = append(all, plain(Scenario{
+		all = append(all, Scenario{
 			Name:   fmt.Sprintf("keepalive-%d", n),
 			About:  fmt.Sprintf("closed loop, keep-alive GET of 12 bytes, connections: %d", n),
 			Groups: []string{"keepalive", "growth"},
 			// The others are points of the growth curve in between.
 			Extended: !slices.Contains([]int{1, 64, 1000, 10000}, n),
 			Extra:    time.Duration(n) * perConnection,
-		}, target.Options{}, load.Spec{Kind: load.HTTP, Path: "/", Connections: n}))
+			Load:     load.Spec{Kind: load.HTTP, Path: "/", Connections: n},
+		})
 	}
 	return all
 }
@@ -53,26 +35,17 @@ func keepAlive() (all []Scenario) {
 func openConnections() (all []Scenario) {
 	const underWay = 64
 	for _, n := range []int{64, 256, 1000, 4000, 10000} {
-		all = append(all, plain(Scenario{
+		all = append(all, Scenario{
 			Name: fmt.Sprintf("open-connections-%d", n),
 			About: fmt.Sprintf("closed loop, keep-alive GET of 12 bytes, on %d at a time of all connections in turn; connections: %d",
 				underWay, n),
 			Groups:   []string{"open-connections", "growth"},
 			Extended: n != 10000,
 			Extra:    time.Duration(n) * perConnection,
-		}, target.Options{}, load.Spec{Kind: load.HTTP, Path: "/", Connections: n, UnderWay: underWay}))
+			Load:     load.Spec{Kind: load.HTTP, Path: "/", Connections: n, UnderWay: underWay},
+		})
 	}
 	return all
-}
-
-// limited is keepAlive with a concurrency limit that half of the connections
-// exceed, so half of them always wait in the queue.
-func limited() []Scenario {
-	return []Scenario{plain(Scenario{
-		Name:  "keepalive-64-limit-32",
-		About: "closed loop, keep-alive GET, 64 connections, concurrency limit 32",
-		Needs: []string{target.Limit},
-	}, target.Options{Limit: 32}, load.Spec{Kind: load.HTTP, Path: "/", Connections: 64})}
 }
 
 // queued is a closed loop in which all but a few of the requests always wait:
@@ -80,42 +53,75 @@ func limited() []Scenario {
 func queued() (all []Scenario) {
 	const limit = 8
 	for _, n := range []int{16, 128, 1000, 8000} {
-		all = append(all, plain(Scenario{
+		all = append(all, Scenario{
 			Name:     fmt.Sprintf("queued-%d", n),
 			About:    fmt.Sprintf("closed loop, keep-alive GET, concurrency limit %d, always waiting: %d", limit, n),
 			Groups:   []string{"queue", "growth"},
 			Extended: true,
 			Needs:    []string{target.Limit, target.HTTP},
 			Extra:    time.Duration(n) * perConnection,
-		}, target.Options{Limit: limit, QueueCapacity: n + limit}, load.Spec{Kind: load.HTTP, Path: "/", Connections: n + limit}))
+			Options:  target.Options{Limit: limit, QueueCapacity: n + limit},
+			Load:     load.Spec{Kind: load.HTTP, Path: "/", Connections: n + limit},
+		})
 	}
 	return all
 }
 
-// fresh opens a connection for each request.
-func fresh() []Scenario {
-	return []Scenario{plain(Scenario{
+var (
+	// limited is keepAlive with a concurrency limit that half of the connections
+	// exceed, so half of them always wait in the queue.
+	limited = Scenario{
+		Name:    "keepalive-64-limit-32",
+		About:   "closed loop, keep-alive GET, 64 connections, concurrency limit 32",
+		Needs:   []string{target.Limit},
+		Options: target.Options{Limit: 32},
+		Load:    load.Spec{Kind: load.HTTP, Path: "/", Connections: 64},
+	}
+
+	// fresh opens a connection for each request.
+	fresh = Scenario{
 		Name:  "new-connection",
 		About: "closed loop, GET, a new connection for each request, 64 at once",
-	}, target.Options{}, load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Fresh: true})}
-}
+		Load:  load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Fresh: true},
+	}
 
-// open is a constant rate far below saturation: what a proxy adds to latency.
-func open() []Scenario {
-	return []Scenario{plain(Scenario{
+	// open is a constant rate far below saturation: what a proxy adds to latency.
+	open = Scenario{
 		Name:  "open-2000",
 		About: "open loop, 2,000 GETs per second over 64 connections",
 		Added: true,
-	}, target.Options{}, load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Rate: 2000})}
-}
+		Load:  load.Spec{Kind: load.HTTP, Path: "/", Connections: 64, Rate: 2000},
+	}
 
-// webSockets echo small messages, one under way on each connection.
-func webSockets() []Scenario {
-	return []Scenario{plain(Scenario{
+	// webSockets echo small messages, one under way on each connection.
+	webSockets = Scenario{
 		Name:  "websocket-64",
 		About: "closed loop, WebSocket messages of 64 bytes, 64 connections",
 		Needs: []string{target.WebSocket},
-	}, target.Options{}, load.Spec{Kind: load.WebSocket, Path: "/websocket", Body: 64, Connections: 64})}
+		Load:  load.Spec{Kind: load.WebSocket, Path: "/websocket", Body: 64, Connections: 64},
+	}
+
+	// chunks are server-sent events, a chunk each, that carry the time at which
+	// the origin wrote them.
+	chunks = Scenario{
+		Name:    "chunk-delay",
+		About:   "16 streams of server-sent events, one each 10 ms; delay from origin to client",
+		Added:   true,
+		Load:    load.Spec{Kind: load.Events, Path: "/events?every=10ms", Connections: 16},
+		Measure: (*Run).chunks,
+	}
+)
+
+func (r *Run) chunks(st *stand, spec load.Spec) error {
+	m, err := r.measure(st, spec)
+	if err != nil {
+		return err
+	}
+	if !r.isDirect() {
+		r.figure("cpu_per_event", m.microseconds(), "us", sample.Lower)
+	}
+	r.latency(m.Result)
+	return nil
 }
 
 // h2c are requests and messages over HTTP/2 without TLS. The origin speaks it
@@ -124,12 +130,13 @@ func h2c() (all []Scenario) {
 	add := func(name, about string, toHTTP1 bool, spec load.Spec) {
 		s := Scenario{
 			Name: "h2c-" + name, Groups: []string{"h2c"}, Needs: []string{target.H2C}, Extra: 200 * time.Millisecond,
-			About: fmt.Sprintf("closed loop, %s, connections × streams: %d × %d", about, spec.Connections, spec.Streams),
+			About:   fmt.Sprintf("closed loop, %s, connections × streams: %d × %d", about, spec.Connections, spec.Streams),
+			Options: target.Options{H2Clients: true, H2C: !toHTTP1}, Load: spec,
 		}
 		if toHTTP1 {
 			s.Needs = []string{target.H2CToHTTP1}
 		}
-		all = append(all, plain(s, target.Options{H2Clients: true, H2C: !toHTTP1}, spec))
+		all = append(all, s)
 	}
 	add("unary", "h2c GET", false, load.Spec{Kind: load.H2C, Path: "/", Connections: 4, Streams: 16})
 	add("stream", "messages of 100 bytes on open h2c streams", false,
@@ -171,11 +178,13 @@ func bodies() (all []Scenario) {
 				About:    fmt.Sprintf("closed loop, %s of %s, connections: %d", verb, size.name, size.connections),
 				Groups:   []string{"sizes", "growth"},
 				Extended: size.bytes != 1e8,
+				Load:     spec,
+				Measure:  (*Run).body,
 			}
 			if size.bytes == 1e8 {
 				s.Extra = time.Second // the last ones are under way at the end
 			}
-			all = append(all, measuring(s, target.Options{}, spec, (*Run).body))
+			all = append(all, s)
 		}
 	}
 	return all
@@ -198,25 +207,4 @@ func (r *Run) body(st *stand, spec load.Spec) error {
 	r.throughput(m, r.options.Duration)
 	r.latency(m.Result)
 	return nil
-}
-
-// chunks are server-sent events, a chunk each, that carry the time at which the
-// origin wrote them.
-func chunks() []Scenario {
-	return []Scenario{measuring(Scenario{
-		Name:  "chunk-delay",
-		About: "16 streams of server-sent events, one each 10 ms; delay from origin to client",
-		Added: true,
-	}, target.Options{}, load.Spec{Kind: load.Events, Path: "/events?every=10ms", Connections: 16},
-		func(r *Run, st *stand, spec load.Spec) error {
-			m, err := r.measure(st, spec)
-			if err != nil {
-				return err
-			}
-			if !r.isDirect() {
-				r.figure("cpu_per_event", m.microseconds(), "us", sample.Lower)
-			}
-			r.latency(m.Result)
-			return nil
-		})}
 }

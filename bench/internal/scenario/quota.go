@@ -8,7 +8,6 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/cgroup"
 	"github.com/queuegate/queuegate/bench/internal/load"
 	"github.com/queuegate/queuegate/bench/internal/sample"
-	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
 // quotas give the target a part of a core, as Kubernetes does for
@@ -17,26 +16,23 @@ func quotas() []Scenario {
 	var all []Scenario
 	for _, millis := range []int{100, 250} {
 		all = append(all, Scenario{
-			Name:        fmt.Sprintf("quota-%dm", millis),
-			About:       fmt.Sprintf("open loop, 300 GETs per second over 16 connections, CPU quota %dm", millis),
-			Groups:      []string{"quota"},
-			Added:       true,
-			Connections: 16,
-			Run: func(r *Run) error {
-				place, err := cgroup.Find()
-				if err != nil {
-					r.note("skipped: %v", err)
-					return nil
-				}
-				return r.on(target.Options{}, func(st *stand) error { return runQuota(r, st, place, millis) })
-			},
+			Name:    fmt.Sprintf("quota-%dm", millis),
+			About:   fmt.Sprintf("open loop, 300 GETs per second over 16 connections, CPU quota %dm", millis),
+			Groups:  []string{"quota"},
+			Added:   true,
+			Load:    load.Spec{Kind: load.HTTP, Path: "/", Connections: 16, Rate: 300},
+			Measure: func(r *Run, st *stand, spec load.Spec) error { return runQuota(r, st, spec, millis) },
 		})
 	}
 	return all
 }
 
-func runQuota(r *Run, st *stand, place cgroup.Place, millis int) error {
-	spec := load.Spec{Kind: load.HTTP, Path: "/", Connections: 16, Rate: 300}
+func runQuota(r *Run, st *stand, spec load.Spec, millis int) error {
+	place, err := cgroup.Find()
+	if err != nil {
+		r.note("skipped: %v", err)
+		return nil
+	}
 	if r.isDirect() {
 		return r.plain(st, spec)
 	}

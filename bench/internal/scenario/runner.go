@@ -14,7 +14,7 @@ import (
 
 // Progress is notified what is about to be measured and how long all that is left
 // will take, roughly.
-type Progress func(round int, scenario, target string, left time.Duration)
+type Progress func(round int, scenario string, left time.Duration)
 
 // spareFiles is how many files are open beside the connections of a load.
 const spareFiles = 1000
@@ -67,9 +67,9 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 				if out[pair{s.Name, t.Name}] {
 					continue
 				}
-				progress(round, s.Name, t.Name, timeLeft(time.Since(begin), done, total))
+				progress(round, s.Name, timeLeft(time.Since(begin), done, total))
 				r := &Run{ctx: ctx, scenario: s, target: t, round: round, options: &options, record: record, profile: profile}
-				err := s.Run(r)
+				err := s.run(r)
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}

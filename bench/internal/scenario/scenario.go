@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/queuegate/queuegate/bench/internal/load"
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
@@ -30,7 +31,8 @@ type Scenario struct {
 	Added bool
 	// Awake says that no processor goes idle meanwhile, see package awake.
 	Awake bool
-	// Connections is how many the load opens, for the limit of open files.
+	// Connections is how many are opened, for the limit of open files, if more
+	// than those of Load.
 	Connections int
 	// Extra is how long a run takes beside Options.Duration, roughly.
 	Extra time.Duration
@@ -39,32 +41,53 @@ type Scenario struct {
 	// Rounds is the most rounds that it takes part in, for runs that take long
 	// and hardly vary; 0 is all of them.
 	Rounds int
-	// Run measures one target once.
+	// Options are those of the instance, and Load is what is measured, with fewer
+	// connections in a quick run.
+	Options target.Options
+	Load    load.Spec
+	// Measure measures one target once, on a stand of its own; by default it
+	// puts Load on it and records what that cost.
+	Measure func(*Run, *stand, load.Spec) error
+	// Run is in the place of Measure where a scenario makes its own stands.
 	Run func(*Run) error
+}
+
+func (s *Scenario) run(r *Run) error {
+	if s.Run != nil {
+		return s.Run(r)
+	}
+	options, spec, measure := s.Options, s.Load, s.Measure
+	if spec.Connections = r.options.connections(spec.Connections); options.QueueCapacity > 0 {
+		options.QueueCapacity -= s.Load.Connections - spec.Connections
+	}
+	if measure == nil {
+		measure = (*Run).plain
+	}
+	return r.on(options, func(st *stand) error { return measure(r, st, spec) })
 }
 
 // All returns the scenarios in the order in which they run.
 func All() []Scenario {
-	return slices.Concat(
-		keepAlive(), openConnections(), limited(), keptAwake(open()), quotas(), bodies(), keptAwake(chunks()), webSockets(), fresh(),
-		h2c(), idle(), starts(), coldStart(), fleet(), overload(), collapses(), turns(), overloadCost(), queued(),
+	all := slices.Concat(
+		keepAlive(), openConnections(), []Scenario{limited, open, keptAwake(open)}, quotas(), bodies(),
+		[]Scenario{chunks, keptAwake(chunks), webSockets, fresh}, h2c(), []Scenario{idle, idleConnections, starts, coldStart, fleet, overload},
+		collapses(), turns(), []Scenario{overloadCost}, queued(),
 	)
-}
-
-// keptAwake adds each scenario once more with processors that do not go idle:
-// what a proxy adds to latency beside the time that idle ones take to wake up.
-func keptAwake(list []Scenario) []Scenario {
-	var all []Scenario
-	for _, s := range list {
-		again := s
-		again.Name += "-awake"
-		again.About += "; no core goes idle"
-		again.Groups = append(slices.Clone(s.Groups), "awake")
-		again.Awake, again.Extended = true, true
-		again.Extra += 200 * time.Millisecond
-		all = append(all, s, again)
+	for i := range all {
+		all[i].Connections = max(all[i].Connections, all[i].Load.Connections)
 	}
 	return all
+}
+
+// keptAwake is a scenario with processors that do not go idle: what a proxy adds
+// to latency beside the time that idle ones take to wake up.
+func keptAwake(s Scenario) Scenario {
+	s.Name += "-awake"
+	s.About += "; no core goes idle"
+	s.Groups = append(slices.Clone(s.Groups), "awake")
+	s.Awake, s.Extended = true, true
+	s.Extra += 200 * time.Millisecond
+	return s
 }
 
 // Everything is the name that stands for all scenarios.

@@ -12,15 +12,13 @@ import (
 )
 
 // starts is how fast a target is there: many starts, the median of each round.
-func starts() []Scenario {
-	return []Scenario{{
-		Name:  "start",
-		About: "from exec to listening and to the first 200, median of many starts; size of the binary",
-		Needs: []string{target.Start},
-		Extra: 2 * time.Second,
-		Times: 0.01,
-		Run:   runStart,
-	}}
+var starts = Scenario{
+	Name:  "start",
+	About: "from exec to listening and to the first 200, median of many starts; size of the binary",
+	Needs: []string{target.Start},
+	Extra: 2 * time.Second,
+	Times: 0.01,
+	Run:   runStart,
 }
 
 func runStart(r *Run) error {
@@ -115,32 +113,32 @@ const (
 
 // coldStart has a client that waits for a container that does not listen yet:
 // its request is held or fails; if it fails it tries again.
-func coldStart() []Scenario {
-	return []Scenario{{
-		Name:  "cold-start",
-		About: "a client waits while the container starts; from its listening to the client's 200",
-		Needs: []string{target.HTTP, target.Start},
-		Extra: coldTimes * (coldWait + 100*time.Millisecond),
-		Times: 0.01,
-		Run: func(r *Run) error {
-			times := coldTimes
-			if r.options.Quick {
-				times = 1
-			}
-			var delays, failed, cpu []float64
-			for range times {
-				d, f, c, err := r.coldOnce()
-				if err != nil {
-					return err
-				}
-				delays, failed, cpu = append(delays, d), append(failed, f), append(cpu, c)
-			}
-			r.figure("listening_to_first_200", sample.Median(delays), "ms", sample.Lower)
-			r.figure("failed_requests", sample.Median(failed), "", sample.Lower)
-			r.figure("cpu_waiting", sample.Median(cpu), "ms", sample.Lower)
-			return nil
-		},
-	}}
+var coldStart = Scenario{
+	Name:  "cold-start",
+	About: "a client waits while the container starts; from its listening to the client's 200",
+	Needs: []string{target.HTTP, target.Start},
+	Extra: coldTimes * (coldWait + 100*time.Millisecond),
+	Times: 0.01,
+	Run:   runColdStart,
+}
+
+func runColdStart(r *Run) error {
+	times := coldTimes
+	if r.options.Quick {
+		times = 1
+	}
+	var delays, failed, cpu []float64
+	for range times {
+		d, f, c, err := r.coldOnce()
+		if err != nil {
+			return err
+		}
+		delays, failed, cpu = append(delays, d), append(failed, f), append(cpu, c)
+	}
+	r.figure("listening_to_first_200", sample.Median(delays), "ms", sample.Lower)
+	r.figure("failed_requests", sample.Median(failed), "", sample.Lower)
+	r.figure("cpu_waiting", sample.Median(cpu), "ms", sample.Lower)
+	return nil
 }
 
 // coldOnce returns the milliseconds from the container's listening to the
@@ -197,15 +195,13 @@ var probeFields = []string{"User-Agent: Knative-Activator-Probe", "K-Network-Pro
 
 // fleet starts many instances on one machine at once, each with a poller that
 // wants to know when its container is ready.
-func fleet() []Scenario {
-	return []Scenario{{
-		Name:  "fleet",
-		About: fmt.Sprintf("%d cold starts at once, each with a poller every %v: CPU, delay of readiness, memory", fleetSize, pollPeriod),
-		Needs: []string{target.HTTP, target.Start, target.Many},
-		Extra: fleetWait + time.Second,
-		Times: 0.01,
-		Run:   runFleet,
-	}}
+var fleet = Scenario{
+	Name:  "fleet",
+	About: fmt.Sprintf("%d cold starts at once, each with a poller every %v: CPU, delay of readiness, memory", fleetSize, pollPeriod),
+	Needs: []string{target.HTTP, target.Start, target.Many},
+	Extra: fleetWait + time.Second,
+	Times: 0.01,
+	Run:   runFleet,
 }
 
 func runFleet(r *Run) error {
