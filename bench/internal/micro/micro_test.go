@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -171,11 +172,11 @@ func TestTheCommandMeasuresComparesAndRecords(t *testing.T) {
 
 func TestThePackagesHaveTheirBenchmarks(t *testing.T) {
 	for _, pkg := range Packages {
-		dir, err := output("go", "list", "-f", "{{.Dir}}", pkg)
+		dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", pkg).Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		names, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
 		}

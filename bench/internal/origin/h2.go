@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -31,7 +32,7 @@ func (h *h2) serve(fd int, seen []byte) {
 	if err != nil {
 		return
 	}
-	h.conns <- &replayed{Conn: c, seen: seen}
+	h.conns <- replayed{c, io.MultiReader(bytes.NewReader(seen), c)}
 }
 
 func (h *h2) run() {
@@ -41,31 +42,17 @@ func (h *h2) run() {
 }
 
 // Accept, Close and Addr make h2 the listener of its own server.
-func (h *h2) Accept() (net.Conn, error) {
-	c, open := <-h.conns
-	if !open {
-		return nil, net.ErrClosed
-	}
-	return c, nil
-}
-
-func (h *h2) Close() error   { return nil }
-func (h *h2) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+func (h *h2) Accept() (net.Conn, error) { return <-h.conns, nil }
+func (h *h2) Close() error              { return nil }
+func (h *h2) Addr() net.Addr            { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
 // replayed is a connection whose first bytes were read before.
 type replayed struct {
 	net.Conn
-	seen []byte
+	all io.Reader
 }
 
-func (r *replayed) Read(p []byte) (int, error) {
-	if len(r.seen) > 0 {
-		n := copy(p, r.seen)
-		r.seen = r.seen[n:]
-		return n, nil
-	}
-	return r.Conn.Read(p)
-}
+func (r replayed) Read(p []byte) (int, error) { return r.all.Read(p) }
 
 func handleH2(w http.ResponseWriter, r *http.Request) {
 	switch {

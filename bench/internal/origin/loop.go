@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/queuegate/queuegate/bench/internal/clock"
 	"github.com/queuegate/queuegate/bench/internal/socket"
 )
@@ -15,9 +13,8 @@ import (
 // A loop serves all connections of an origin from one thread.
 type loop struct {
 	poller  *socket.Poller
-	added   chan int // listeners that joined
-	listens map[int]bool
-	conns   []*conn // by descriptor
+	listens map[int]bool // listeners; Main watches them once they listen
+	conns   []*conn      // by descriptor
 	timers  timers
 	scratch []byte
 	h2      *h2
@@ -32,7 +29,6 @@ func newLoop() (*loop, error) {
 	}
 	return &loop{
 		poller:  poller,
-		added:   make(chan int, 4096),
 		listens: map[int]bool{},
 		scratch: make([]byte, 256<<10),
 		h2:      newH2(),
@@ -62,12 +58,6 @@ func (l *loop) varied(spread float64) float64 {
 	return 1 + spread*(2*l.random.Float64()-1)
 }
 
-// listen hands a listening socket to the loop, from any goroutine.
-func (l *loop) listen(fd int) {
-	l.added <- fd
-	l.poller.Wake()
-}
-
 func (l *loop) run() error {
 	runtime.LockOSThread()
 	socket.SharpTimers()
@@ -85,13 +75,6 @@ func (l *loop) run() error {
 				continue // closed earlier in this batch
 			}
 			c.ready(e.Events)
-		}
-		for len(l.added) > 0 {
-			fd := <-l.added
-			l.listens[fd] = true
-			if err := l.poller.Add(fd, unix.EPOLLIN); err != nil {
-				return err
-			}
 		}
 		l.expire()
 	}

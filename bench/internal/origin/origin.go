@@ -104,44 +104,42 @@ func Main(in io.Reader, out io.Writer) error {
 		return err
 	}
 	var b bound
-	listeners := make([]int, spec.Ports)
-	for i := range listeners {
+	for range spec.Ports {
 		fd, port, err := socket.Bind(0)
 		if err != nil {
 			return err
 		}
-		listeners[i] = fd
+		l.listens[fd] = true
 		b.Ports = append(b.Ports, port)
 	}
+	failed := make(chan error, 2)
+	go func() { failed <- l.run() }()
+	go func() { failed <- converse(pipe, l, b) }()
+	if err := <-failed; !errors.Is(err, child.ErrEnd) && !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// converse tells the harness the ports and listens when it says so, until it
+// goes.
+func converse(pipe *child.Pipe, l *loop, b bound) error {
 	if err := pipe.Send(b); err != nil {
 		return err
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- l.run() }()
-	converse := make(chan error, 1)
-	go func() { converse <- answer(pipe, l, listeners) }()
-	select {
-	case err = <-failed:
-	case err = <-converse:
-	}
-	if errors.Is(err, child.ErrEnd) || errors.Is(err, os.ErrClosed) {
-		return nil
-	}
-	return err
-}
-
-func answer(pipe *child.Pipe, l *loop, listeners []int) error {
 	if err := pipe.Receive(&struct{}{}); err != nil {
 		return err
 	}
-	for _, fd := range listeners {
+	for fd := range l.listens {
 		if err := socket.Listen(fd); err != nil {
 			return err
 		}
 	}
 	at := clock.Now()
-	for _, fd := range listeners {
-		l.listen(fd)
+	for fd := range l.listens {
+		if err := l.poller.Add(fd, socket.Readable); err != nil {
+			return err
+		}
 	}
 	if err := pipe.Send(listening{At: at}); err != nil {
 		return err

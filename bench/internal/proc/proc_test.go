@@ -2,7 +2,6 @@ package proc
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -128,7 +127,8 @@ func TestAProcessThatHasEndedIsAnError(t *testing.T) {
 }
 
 func TestSystemCallsAreCountedOrSaidToBeUncountable(t *testing.T) {
-	cmd := exec.Command("/bin/sh", "-c", "read x; for i in 1 2 3 4 5 6 7 8 9 10; do umask 022; done; echo done; read x")
+	// Half of the calls are those of a process that is not there yet.
+	cmd := exec.Command("/bin/sh", "-c", "read x; for i in 1 2 3 4 5; do umask 022; done; (for i in 1 2 3 4 5; do umask 022; done); echo done; read x")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestSystemCallsAreCountedOrSaidToBeUncountable(t *testing.T) {
 	}
 	defer cmd.Wait()
 	defer in.Close()
-	n, err := CountSyscalls(context.Background(), []int{cmd.Process.Pid}, func() error {
+	n, err := CountSyscalls([]int{cmd.Process.Pid}, func() error {
 		if _, err := in.Write([]byte("go\n")); err != nil {
 			return err
 		}
@@ -190,17 +190,5 @@ func TestMachineNamesWhatEveryLinuxHas(t *testing.T) {
 	m := Machine()
 	if m.Cores < 1 || m.MemoryBytes < 1<<20 || m.Kernel == "" || m.OS == "" {
 		t.Fatalf("machine is %+v", m)
-	}
-}
-
-func TestPerfsCountIsTakenFromItsLine(t *testing.T) {
-	got, err := parsePerf("warning\n1234,,raw_syscalls:sys_enter,1001,100.00,,\n")
-	if err != nil || got != 1234 {
-		t.Fatalf("got %d, %v", got, err)
-	}
-	for _, bad := range []string{"", "<not counted>,,raw_syscalls:sys_enter,0,100.00,,\n", "1,,cycles,1\n"} {
-		if n, err := parsePerf(bad); err == nil {
-			t.Errorf("%q was taken as %d", bad, n)
-		}
 	}
 }

@@ -1,114 +1,63 @@
 package proc
 
 import (
-	"bytes"
-	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"time"
+	"unsafe"
+
+	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 )
 
-// ErrNoCounter says that this machine has no means to count system calls from
-// outside.
-var ErrNoCounter = errors.New("counting system calls needs perf and access to its event raw_syscalls:sys_enter")
-
-// attachTimeout bounds how long perf may take to begin.
-const attachTimeout = 5 * time.Second
+// ErrNoCounter says that system calls cannot be counted from outside here.
+var ErrNoCounter = errors.New("counting system calls needs the kernel's event raw_syscalls:sys_enter, and the right to it")
 
 // CountSyscalls counts the system calls that the processes enter, in all their
-// threads, while the function runs. Without perf or the right to use it, the
-// function does not run and the error wraps ErrNoCounter.
-func CountSyscalls(ctx context.Context, pids []int, during func() error) (int64, error) {
-	perf, err := exec.LookPath("perf")
+// threads and those that these start, while the function runs. Without the
+// kernel's event or the right to it the function does not run, and the error
+// wraps ErrNoCounter.
+func CountSyscalls(pids []int, during func() error) (int64, error) {
+	text, err := os.ReadFile("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id")
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrNoCounter, err)
 	}
-	list := make([]string, len(pids))
-	for i, pid := range pids {
-		list[i] = strconv.Itoa(pid)
-	}
-	// perf begins disabled and says over a pipe when it has begun to count.
-	commandRead, command, err := os.Pipe()
-	if err != nil {
-		return 0, err
-	}
-	defer command.Close()
-	ack, ackWrite, err := os.Pipe()
-	if err != nil {
-		commandRead.Close()
-		return 0, err
-	}
-	defer ack.Close()
-	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, perf, "stat", "-x", ",", "-e", "raw_syscalls:sys_enter",
-		"-D", "-1", "--control", "fd:3,4", "-p", strings.Join(list, ","))
-	cmd.Stdout, cmd.Stderr = &out, &out // perf stat reports on standard error
-	cmd.ExtraFiles = []*os.File{commandRead, ackWrite}
-	cmd.WaitDelay = time.Second
-	err = cmd.Start()
-	commandRead.Close()
-	ackWrite.Close()
+	id, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrNoCounter, err)
 	}
-	if err := enable(command, ack); err != nil {
-		cmd.Process.Kill()
-		_ = cmd.Wait()
-		return 0, fmt.Errorf("%w: perf stat: %w: %s", ErrNoCounter, err, firstLine(out.Bytes()))
-	}
-	failed := during()
-	_ = cmd.Process.Signal(os.Interrupt)
-	_ = cmd.Wait() // perf ends by the signal it was sent; its output tells
-	if failed != nil {
-		return 0, failed
-	}
-	n, err := parsePerf(out.String())
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrNoCounter, err)
-	}
-	return n, nil
-}
-
-func enable(command, ack *os.File) error {
-	if _, err := command.WriteString("enable\n"); err != nil {
-		return err
-	}
-	if err := ack.SetReadDeadline(time.Now().Add(attachTimeout)); err != nil {
-		return err
-	}
-	answer := make([]byte, 16)
-	n, err := ack.Read(answer)
-	if err != nil {
-		return err
-	}
-	if !strings.HasPrefix(string(answer[:n]), "ack") {
-		return fmt.Errorf("said %q", answer[:n])
-	}
-	return nil
-}
-
-// parsePerf takes the count out of a line of perf stat -x, such as
-// "1234,,raw_syscalls:sys_enter,1001,100.00,,".
-func parsePerf(out string) (int64, error) {
-	for line := range strings.Lines(out) {
-		fields := strings.Split(line, ",")
-		if len(fields) < 3 || !strings.HasPrefix(fields[2], "raw_syscalls:sys_enter") {
-			continue
-		}
-		n, err := strconv.ParseInt(fields[0], 10, 64)
+	event := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id, Bits: unix.PerfBitInherit}
+	event.Size = uint32(unsafe.Sizeof(event))
+	var counters []int // one for each thread
+	for _, pid := range pids {
+		threads, err := procfs.AllThreads(pid)
 		if err != nil {
-			return 0, fmt.Errorf("perf stat counted %q", fields[0])
+			return 0, fmt.Errorf("listing threads: %w", err)
 		}
-		return n, nil
+		for _, t := range threads {
+			fd, err := unix.PerfEventOpen(&event, t.PID, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+			if errors.Is(err, unix.ESRCH) {
+				continue // it has ended meanwhile
+			} else if err != nil {
+				return 0, fmt.Errorf("%w: perf_event_open: %w", ErrNoCounter, err)
+			}
+			defer unix.Close(fd)
+			counters = append(counters, fd)
+		}
 	}
-	return 0, fmt.Errorf("perf stat printed no count: %s", firstLine([]byte(out)))
-}
-
-func firstLine(out []byte) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	return line
+	if err := during(); err != nil {
+		return 0, err
+	}
+	var sum int64
+	for _, fd := range counters {
+		var count [8]byte
+		if _, err := unix.Read(fd, count[:]); err != nil {
+			return 0, fmt.Errorf("reading a counter of system calls: %w", err)
+		}
+		sum += int64(binary.NativeEndian.Uint64(count[:]))
+	}
+	return sum, nil
 }

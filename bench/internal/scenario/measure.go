@@ -293,7 +293,7 @@ func (r *Run) countSyscalls(s *stand, spec load.Spec) error {
 		return err
 	}
 	var result *load.Result
-	n, err := proc.CountSyscalls(r.ctx, pids, func() (err error) {
+	n, err := proc.CountSyscalls(pids, func() (err error) {
 		result, err = generator.Run()
 		return err
 	})

@@ -118,37 +118,23 @@ const (
 )
 
 // A Poller is one level-triggered epoll set. It belongs to one goroutine; only
-// Wake may be called from others.
+// Add may be called from others.
 type Poller struct {
 	fd     int
-	wake   int
 	events [256]unix.EpollEvent
 }
 
-// NewPoller returns a Poller that watches nothing but its own wake-up.
+// NewPoller returns a Poller that watches nothing.
 func NewPoller() (*Poller, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("making an epoll set: %w", err)
 	}
-	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("making an event descriptor: %w", err)
-	}
-	p := &Poller{fd: fd, wake: wake}
-	if err := p.Add(wake, unix.EPOLLIN); err != nil {
-		p.Close()
-		return nil, err
-	}
-	return p, nil
+	return &Poller{fd: fd}, nil
 }
 
 // Close ends the set; the sockets in it stay open.
-func (p *Poller) Close() {
-	unix.Close(p.wake)
-	unix.Close(p.fd)
-}
+func (p *Poller) Close() { unix.Close(p.fd) }
 
 // Add begins to watch a descriptor.
 func (p *Poller) Add(fd int, events uint32) error {
@@ -170,15 +156,9 @@ func (p *Poller) control(op, fd int, events uint32) error {
 	return nil
 }
 
-// Wake makes Wait return, now or the next time.
-func (p *Poller) Wake() {
-	one := [8]byte{1}
-	_, _ = unix.Write(p.wake, one[:])
-}
-
-// Wait returns the descriptors that have news; none after the timeout, after
-// Wake and after a signal. The slice is good until the next call. A negative
-// timeout counts as zero.
+// Wait returns the descriptors that have news; none after the timeout and after
+// a signal. The slice is good until the next call. A negative timeout counts as
+// zero.
 //
 // The thread blocks without telling the scheduler: telling it would keep the
 // runtime's monitor awake every 20 µs, which costs a tenth of a small load. So
@@ -194,16 +174,7 @@ func (p *Poller) Wait(timeout time.Duration) []unix.EpollEvent {
 	if errno != 0 {
 		return nil
 	}
-	events := p.events[:n]
-	for i := range events {
-		if int(events[i].Fd) == p.wake {
-			var drained [8]byte
-			_, _ = unix.Read(p.wake, drained[:])
-			events[i] = events[len(events)-1]
-			return events[:len(events)-1]
-		}
-	}
-	return events
+	return p.events[:n]
 }
 
 // SharpTimers makes the timeouts of the calling thread exact; by default the

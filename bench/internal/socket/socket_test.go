@@ -112,16 +112,25 @@ func TestBytesArriveAndTheEndIsZeroBytes(t *testing.T) {
 	}
 }
 
-func TestWakeEndsAWait(t *testing.T) {
+func TestADescriptorThatIsAddedEndsAWait(t *testing.T) {
 	p := newPoller(t)
-	done := make(chan int)
-	go func() { done <- len(p.Wait(testTimeout)) }()
-	p.Wake()
-	start := time.Now()
-	if n := <-done; n != 0 {
-		t.Fatalf("a wake-up reported %d descriptors", n)
+	listener, port, err := Bind(0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if waited := time.Since(start); waited >= testTimeout {
-		t.Fatalf("the wait lasted its whole timeout, %v", waited)
+	defer Close(listener)
+	if err := Listen(listener); err != nil {
+		t.Fatal(err)
+	}
+	client, err := Dial(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer Close(client)
+	added := make(chan error)
+	go func() { added <- p.Add(listener, Readable) }()
+	await(t, p, listener)
+	if err := <-added; err != nil {
+		t.Fatal(err)
 	}
 }
