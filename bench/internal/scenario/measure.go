@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -59,14 +60,13 @@ func (r *Run) measure(s *stand, spec load.Spec) (*measured, error) {
 	if m.Requests == 0 {
 		return nil, fmt.Errorf("not one request was answered: %s", failures(m.Result))
 	}
-	refused := false
 	if share := m.failedShare(); share > toleratedFailures {
 		r.note("no figures in at least one round: more than %.0f %% of the requests failed: %s", 100*failedAtLeast(share), failures(m.Result))
-		refused = true
+		return nil, errRefused
 	} else if share > 0 {
 		r.note("some requests failed: %s", failures(m.Result))
 	}
-	if refused || r.saturated(m, spec.Rate > 0) {
+	if r.saturated(m, spec.Rate > 0) {
 		return nil, errRefused
 	}
 	return m, nil
@@ -107,39 +107,39 @@ func (r *Run) generator(m *measured, open bool) {
 // observe puts a load on the stand and reads from the kernel what it cost. If
 // the stand was not what the scenario says, it gives a note and errRefused.
 func (r *Run) observe(s *stand, spec load.Spec) (*measured, error) {
-	spec.Port = s.instance.Port
-	if spec.Duration == 0 {
-		spec.Duration = r.options.Duration
+	m, err := r.load(s, spec)
+	if err != nil && !errors.Is(err, errRefused) && !s.instance.Alive() {
+		err = fmt.Errorf("%w; %s has ended: %s", err, s.instance.Target.Name, s.instance.Log())
 	}
+	return m, err
+}
+
+func (r *Run) load(s *stand, spec load.Spec) (*measured, error) {
+	spec.Port = s.instance.Port
+	spec.Duration = cmp.Or(spec.Duration, r.options.Duration)
 	spec.Connections = max(spec.Connections, 1)
 	if spec.Warmup == 0 && spec.Kind != load.Idle {
 		spec.Warmup = r.options.warmup()
 	}
 	generator, err := load.Start(r.ctx, spec)
 	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, s.lastWords())
+		return nil, err
 	}
 	defer generator.Stop()
 	pids, err := s.instance.Processes()
 	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, s.lastWords())
+		return nil, err
 	}
-	others := slices.Concat(pids, s.helpers(), []int{generator.PID(), os.Getpid()})
-	slices.Sort(others)
-	others = slices.Compact(others)
+	ours := slices.Concat(pids, s.helpers(), []int{generator.PID(), os.Getpid()})
+	slices.Sort(ours)
+	ours = slices.Compact(ours)
 	stopProfile := r.profile.start(r, s, spec.Duration)
 	meter := meter{}
-	before := meter.view(pids, s.origin.PID(), others)
-	if meter.err != nil {
-		return nil, meter.err
-	}
+	before := meter.view(pids, s.origin.PID(), ours)
 	result, err := generator.Run()
-	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, s.lastWords())
-	}
-	after := meter.view(pids, s.origin.PID(), others)
-	if meter.err != nil {
-		return nil, fmt.Errorf("%w%s", meter.err, s.lastWords())
+	after := meter.view(pids, s.origin.PID(), ours)
+	if err := errors.Join(err, meter.err); err != nil {
+		return nil, err
 	}
 	stopProfile()
 	m := &measured{
@@ -226,13 +226,6 @@ func (m *meter) view(pids []int, origin int, all []int) kernelView {
 	return kernelView{time.Now(), m.cpu(pids...), m.switches(pids), m.cpu(origin), m.cpu(all...), m.busy()}
 }
 
-func (s *stand) lastWords() string {
-	if s.instance.Alive() {
-		return ""
-	}
-	return "; " + s.instance.Target.Name + " has ended: " + s.instance.Log()
-}
-
 // failures tells what went wrong, most frequent first.
 func failures(res *load.Result) string {
 	counts := map[string]int64{}
@@ -270,16 +263,10 @@ func (r *Run) throughput(m *measured, d time.Duration) {
 
 // syscalls counts system calls per request under a short load of its own, in
 // the first round only: the count does not depend on the machine's mood.
-func (r *Run) syscalls(s *stand, spec load.Spec) {
+func (r *Run) syscalls(s *stand, spec load.Spec) error {
 	if r.round != 1 || r.isDirect() {
-		return
+		return nil
 	}
-	if err := r.countSyscalls(s, spec); err != nil {
-		r.note("system calls were not counted: %v", err)
-	}
-}
-
-func (r *Run) countSyscalls(s *stand, spec load.Spec) error {
 	spec.Port = s.instance.Port
 	spec.Duration = min(r.options.Duration/4, 500*time.Millisecond)
 	spec.Warmup = spec.Duration / 5
@@ -292,18 +279,15 @@ func (r *Run) countSyscalls(s *stand, spec load.Spec) error {
 	if err != nil {
 		return err
 	}
-	var result *load.Result
+	m := measured{}
 	n, err := proc.CountSyscalls(pids, func() (err error) {
-		result, err = generator.Run()
+		m.Result, err = generator.Run()
 		return err
 	})
-	if err != nil {
-		return err
+	if err == nil && m.Requests > 0 {
+		r.figure("syscalls_per_request", m.perRequest(float64(n)), "", sample.Lower)
 	}
-	if result.Requests > 0 {
-		r.figure("syscalls_per_request", (&measured{Result: result}).perRequest(float64(n)), "", sample.Lower)
-	}
-	return nil
+	return err
 }
 
 // plain is the scenario of a load alone: start, measure, record.
@@ -319,6 +303,8 @@ func (r *Run) plain(s *stand, spec load.Spec) error {
 		r.generator(m, true)
 	}
 	r.latency(m.Result)
-	r.syscalls(s, spec)
+	if err := r.syscalls(s, spec); err != nil {
+		r.note("system calls were not counted: %v", err)
+	}
 	return nil
 }

@@ -70,12 +70,12 @@ type record struct {
 	Recorder
 	mu        sync.Mutex
 	notes     map[sample.Note]bool
-	latencies map[string]sample.Latency // of the round under way, by target
-	failed    error                     // the first error of writing
+	latencies map[string]*load.Result // of the round under way, by target
+	failed    error                   // the first error of writing
 }
 
 func newRecord(r Recorder) *record {
-	return &record{Recorder: r, notes: map[sample.Note]bool{}, latencies: map[string]sample.Latency{}}
+	return &record{Recorder: r, notes: map[sample.Note]bool{}, latencies: map[string]*load.Result{}}
 }
 
 func (r *record) keep(err error) {
@@ -110,15 +110,15 @@ func (r *Run) note(format string, args ...any) {
 
 // latency records a distribution in microseconds.
 func (r *Run) latency(res *load.Result) {
+	if len(res.Quantiles) == 0 {
+		return
+	}
 	l := sample.Latency{Round: r.round, Scenario: r.scenario.Name, Target: r.target.Name, Unit: "us", Count: res.Count}
 	for _, q := range res.Quantiles {
 		l.Quantiles = append(l.Quantiles, sample.Quantile{q[0], q[1] / 1e3})
 	}
-	if len(l.Quantiles) == 0 {
-		return
-	}
 	r.record.keep(r.record.Latency(l))
-	r.record.latencies[r.target.Name] = l
+	r.record.latencies[r.target.Name] = res
 }
 
 // A stand is a target in front of an origin.
@@ -211,15 +211,14 @@ func (p *profiler) start(r *Run, s *stand, d time.Duration) (stop func()) {
 	if p == nil || port == 0 || r.round != 1 {
 		return func() {}
 	}
-	fetch := func(kind, query string) error {
+	fetch := func(page, kind string) error {
 		name := filepath.Join(p.dir, fmt.Sprintf("%s-%s-%s.pprof", r.scenario.Name, r.target.Name, kind))
-		return download(fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/%s%s", port, map[string]string{"cpu": "profile", "allocs": "allocs"}[kind], query), name)
+		return download(fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/%s", port, page), name)
 	}
 	cpu := make(chan error, 1)
-	seconds := max(1, int(d/time.Second))
-	go func() { cpu <- fetch("cpu", fmt.Sprintf("?seconds=%d", seconds)) }()
+	go func() { cpu <- fetch(fmt.Sprintf("profile?seconds=%d", max(1, int(d/time.Second))), "cpu") }()
 	return func() {
-		if err := errors.Join(<-cpu, fetch("allocs", "")); err != nil {
+		if err := errors.Join(<-cpu, fetch("allocs", "allocs")); err != nil {
 			r.note("profiles are missing: %v", err)
 		}
 	}
@@ -233,16 +232,12 @@ func download(url, name string) error {
 		return fmt.Errorf("fetching a profile: %w", err)
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("fetching a profile: %s: %s", url, response.Status)
+	profile, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = errors.New(response.Status)
 	}
-	file, err := os.Create(name)
 	if err != nil {
-		return fmt.Errorf("fetching a profile: %w", err)
+		return fmt.Errorf("fetching %s: %w", url, err)
 	}
-	if _, err := io.Copy(file, response.Body); err != nil {
-		file.Close()
-		return fmt.Errorf("fetching a profile: %w", err)
-	}
-	return file.Close()
+	return os.WriteFile(name, profile, 0o644)
 }

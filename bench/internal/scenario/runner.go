@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/queuegate/queuegate/bench/internal/sample"
@@ -33,25 +32,18 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 		}
 		profile = &profiler{dir: options.Profile}
 	}
-	type pair struct{ scenario, target string }
-	out := map[pair]bool{}
-	failed := map[pair]bool{}
+	takesPart := map[string][]*target.Target{} // in a scenario
 	var total, done time.Duration
 	for i := range scenarios {
 		s := &scenarios[i]
 		for _, t := range targets {
-			why, ok := s.wants(t)
-			if ok && uint64(s.Connections+spareFiles) > options.Files {
-				why, ok = fmt.Sprintf("left out: %d connections need more open files than the limit of %d", s.Connections, options.Files), false
+			why := s.leftOut(t, options.Files)
+			if why == "" {
+				takesPart[s.Name] = append(takesPart[s.Name], t)
+				total += time.Duration(s.rounds(options.Rounds)) * s.cost(options.Duration)
+			} else if t.Name != target.Direct {
+				record.note(sample.Note{Target: t.Name, Scenario: s.Name, Text: why})
 			}
-			if !ok {
-				out[pair{s.Name, t.Name}] = true
-				if t.Name != target.Direct {
-					record.note(sample.Note{Target: t.Name, Scenario: s.Name, Text: why})
-				}
-				continue
-			}
-			total += time.Duration(s.rounds(options.Rounds)) * s.cost(options.Duration)
 		}
 	}
 	begin := time.Now()
@@ -62,20 +54,17 @@ func RunAll(ctx context.Context, scenarios []Scenario, targets []*target.Target,
 				continue
 			}
 			clear(record.latencies)
+			targets := takesPart[s.Name]
 			for n := range targets {
 				t := targets[(n+round-1)%len(targets)]
-				if out[pair{s.Name, t.Name}] {
-					continue
-				}
 				progress(round, s.Name, timeLeft(time.Since(begin), done, total))
 				r := &Run{ctx: ctx, scenario: s, target: t, round: round, options: &options, record: record, profile: profile}
 				err := s.run(r)
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				if err != nil && !errors.Is(err, errRefused) && !failed[pair{s.Name, t.Name}] {
-					failed[pair{s.Name, t.Name}] = true
-					r.note("failed in round %d: %v", round, err)
+				if err != nil && !errors.Is(err, errRefused) {
+					r.note("failed in at least one round: %v", err)
 				}
 				if record.failed != nil {
 					return record.failed
@@ -103,27 +92,22 @@ func timeLeft(passed, done, total time.Duration) time.Duration {
 // the same round. It is a difference of percentiles, not the percentile of
 // differences.
 func (r *record) added(s *Scenario, round int, targets []*target.Target) {
-	base, ok := r.latencies[target.Direct]
-	if !ok {
+	base := r.latencies[target.Direct]
+	if base == nil {
 		if len(r.latencies) > 0 {
 			r.note(sample.Note{Scenario: s.Name, Text: "no added latency in at least one round: it is a difference to " + target.Direct + ", which has no figures"})
 		}
 		return
 	}
 	for _, t := range targets {
-		own, ok := r.latencies[t.Name]
-		if !ok || t.Name == target.Direct {
+		own := r.latencies[t.Name]
+		if own == nil || t.Name == target.Direct {
 			continue
 		}
-		for _, q := range own.Quantiles {
-			i := slices.IndexFunc(base.Quantiles, func(b sample.Quantile) bool { return b.Percentile() == q.Percentile() })
-			if i < 0 || (q.Percentile() != 50 && q.Percentile() != 99) {
-				continue
-			}
+		for _, p := range []float64{50, 99} {
 			r.keep(r.Figure(sample.Figure{
-				Round: round, Scenario: s.Name, Target: t.Name,
-				Figure: fmt.Sprintf("added_p%.0f", q.Percentile()),
-				Value:  q.Value() - base.Quantiles[i].Value(), Unit: own.Unit, Better: sample.Lower,
+				Round: round, Scenario: s.Name, Target: t.Name, Figure: fmt.Sprintf("added_p%.0f", p),
+				Value: (own.Quantile(p) - base.Quantile(p)) / 1e3, Unit: "us", Better: sample.Lower,
 			}))
 		}
 	}

@@ -7,6 +7,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,17 +129,16 @@ func (s *Scenario) rounds(all int) int {
 
 // cost is how long a run takes, roughly.
 func (s *Scenario) cost(d time.Duration) time.Duration {
-	times := s.Times
-	if times == 0 {
-		times = 1
-	}
-	return time.Duration(times*float64(d)) + s.Extra + 300*time.Millisecond
+	return time.Duration(cmp.Or(s.Times, 1)*float64(d)) + s.Extra + 300*time.Millisecond
 }
 
-// wants says why a target takes no part, if so.
-func (s *Scenario) wants(t *target.Target) (why string, ok bool) {
+// leftOut says why a target takes no part; "" if it does.
+func (s *Scenario) leftOut(t *target.Target, files uint64) string {
 	if missing, ok := t.Can(s.Needs...); !ok {
-		return fmt.Sprintf("left out: it cannot do what the scenario needs (%s)", missing), false
+		return fmt.Sprintf("left out: it cannot do what the scenario needs (%s)", missing)
 	}
-	return "", true
+	if uint64(s.Connections+spareFiles) > files {
+		return fmt.Sprintf("left out: %d connections need more open files than the limit of %d", s.Connections, files)
+	}
+	return ""
 }
