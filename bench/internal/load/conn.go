@@ -3,7 +3,6 @@ package load
 import (
 	"errors"
 	"fmt"
-	"io"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -70,25 +69,36 @@ func (c *conn) ready(events uint32) {
 	}
 }
 
+var errClosed = errors.New("closed by the peer")
+
 // read takes one helping; epoll is level-triggered and reports what is left.
 func (c *conn) read() {
 	w := c.worker
-	if left := c.answer.discardable(); left >= int64(len(w.scratch)) && len(c.in) == 0 {
-		n, errno := socket.Discard(c.fd, int(min(left, 4<<20)))
-		if c.failed(n, errno) {
-			return
-		}
-		w.now = clock.Now()
-		w.tally.BytesIn += int64(n)
-		c.answer.discarded(int64(n))
-		return
+	left := c.answer.discardable()
+	discard := left >= int64(len(w.scratch)) && len(c.in) == 0
+	var n int
+	var errno syscall.Errno
+	if discard {
+		n, errno = socket.Discard(c.fd, int(min(left, 4<<20)))
+	} else {
+		n, errno = socket.Read(c.fd, w.scratch)
 	}
-	n, errno := socket.Read(c.fd, w.scratch)
-	if c.failed(n, errno) {
+	switch {
+	case errno == syscall.EAGAIN || errno == syscall.EINTR:
+		return
+	case errno != 0:
+		c.lose(errno)
+		return
+	case n == 0:
+		c.lose(errClosed)
 		return
 	}
 	w.now = clock.Now()
 	w.tally.BytesIn += int64(n)
+	if discard {
+		c.answer.discarded(int64(n))
+		return
+	}
 	p := w.scratch[:n]
 	if len(c.in) > 0 {
 		c.in = append(c.in, p...)
@@ -106,29 +116,9 @@ func (c *conn) read() {
 	c.flush()
 }
 
-var errClosed = errors.New("closed by the peer")
-
-// failed handles what a read returns other than bytes.
-func (c *conn) failed(n int, errno syscall.Errno) bool {
-	switch {
-	case errno == syscall.EAGAIN || errno == syscall.EINTR:
-		return true
-	case errno != 0:
-		c.lose(errno)
-		return true
-	case n == 0:
-		c.lose(io.EOF)
-		return true
-	}
-	return false
-}
-
 // lose ends the connection, and dials anew if the protocol can go on with
 // another one.
 func (c *conn) lose(why error) {
-	if why == io.EOF {
-		why = errClosed
-	}
 	c.hangUp()
 	c.out.Drop()
 	if !c.worker.protocol.lost(c, why) {

@@ -10,6 +10,7 @@ package load
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -72,22 +73,15 @@ type Spec struct {
 }
 
 func (s *Spec) check() error {
-	switch s.Kind {
-	case HTTP, Idle, Events, WebSocket, H2C, H2CStream:
-	default:
-		return fmt.Errorf("load: kind is %q", s.Kind)
-	}
 	switch {
+	case !slices.Contains([]string{HTTP, Idle, Events, WebSocket, H2C, H2CStream}, s.Kind):
+		return fmt.Errorf("load: kind is %q", s.Kind)
 	case s.Port < 1 || s.Port > 65535:
 		return fmt.Errorf("load: port is %d", s.Port)
 	case s.Connections < 1:
 		return fmt.Errorf("load: connections is %d, must be at least 1", s.Connections)
-	case s.Rate < 0:
-		return fmt.Errorf("load: rate is %v, must not be negative", s.Rate)
-	case s.Body < 0:
-		return fmt.Errorf("load: body is %d, must not be negative", s.Body)
-	case s.UnderWay < 0:
-		return fmt.Errorf("load: requests under way is %d, must not be negative", s.UnderWay)
+	case s.Rate < 0 || s.Body < 0 || s.UnderWay < 0:
+		return fmt.Errorf("load: rate is %v, body %d, requests under way %d: none may be negative", s.Rate, s.Body, s.UnderWay)
 	case s.UnderWay > 0 && (s.Kind != HTTP || s.Rate > 0 || s.Fresh):
 		return fmt.Errorf("load: requests under way is %d, but only a closed loop of kind %q on connections that stay has a bound for it", s.UnderWay, HTTP)
 	case s.GRPC && s.Kind != H2C:

@@ -118,9 +118,7 @@ func merge(spec *Spec, workers []*worker) *Result {
 		r.Window += t.Window
 		r.Unfinished += t.Unfinished
 		r.Overtaken += t.Overtaken
-		if r.Timeline == nil {
-			r.Timeline = make([]int64, len(t.Timeline))
-		}
+		r.Timeline = append(r.Timeline, make([]int64, len(t.Timeline)-len(r.Timeline))...)
 		for i, n := range t.Timeline {
 			r.Timeline[i] += n
 		}

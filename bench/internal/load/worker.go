@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -50,7 +51,6 @@ type worker struct {
 	conns    []*conn
 	byFD     []*conn
 	scratch  []byte
-	undialed []*conn
 	dialing  int
 	waiting  int // connections that were never opened
 	most     int // requests under way in a closed loop; 0 is one for each place
@@ -91,8 +91,7 @@ func newWorker(spec *Spec, index, of int) (*worker, error) {
 		w.protocol = newHTTP1(w)
 	}
 	for range share(spec.Connections) {
-		c := &conn{worker: w, fd: -1}
-		w.conns = append(w.conns, c)
+		w.conns = append(w.conns, &conn{worker: w, fd: -1})
 	}
 	return w, nil
 }
@@ -137,15 +136,11 @@ func (w *worker) touch() error {
 	const atOnce = 16
 	w.now = clock.Now()
 	for _, c := range w.conns {
-		deadline := w.now + int64(drainTimeout)
-		for w.underWay >= atOnce {
-			w.turn(longestWait)
-			if w.broken != nil {
-				return w.broken
-			}
-			if w.now > deadline {
-				return fmt.Errorf("no answers within %v; %d are missing", drainTimeout, w.underWay)
-			}
+		if !w.turnUntil(func() bool { return w.underWay < atOnce }, drainTimeout) {
+			return fmt.Errorf("no answers within %v; %d are missing", drainTimeout, w.underWay)
+		}
+		if w.broken != nil {
+			return w.broken
 		}
 		w.sendOn(c, w.now)
 	}
@@ -154,39 +149,29 @@ func (w *worker) touch() error {
 
 func (w *worker) connect() error {
 	w.waiting = len(w.conns)
-	w.undialed = append(w.undialed, w.conns...)
-	deadline := clock.Now() + int64(connectTimeout)
-	for w.waiting > 0 {
-		for len(w.undialed) > 0 && w.dialing < dialsAtOnce {
-			c := w.undialed[0]
-			w.undialed = w.undialed[1:]
-			if err := c.dial(); err != nil {
-				return err
-			}
+	undialed := w.conns
+	open := w.turnUntil(func() bool {
+		for len(undialed) > 0 && w.dialing < dialsAtOnce && w.broken == nil {
+			w.broken = undialed[0].dial()
+			undialed = undialed[1:]
 		}
-		w.turn(longestWait)
-		if w.broken != nil {
-			return w.broken
-		}
-		if w.now > deadline {
-			return fmt.Errorf("%d of %d connections did not open within %v", w.waiting, len(w.conns), connectTimeout)
-		}
+		return w.waiting == 0
+	}, connectTimeout)
+	if !open {
+		return fmt.Errorf("%d of %d connections did not open within %v", w.waiting, len(w.conns), connectTimeout)
 	}
-	return nil
+	return w.broken
 }
 
 // measure makes the load that counts.
 func (w *worker) measure() error {
-	if w.spec.Kind == Idle {
-		begin := clock.Now()
-		w.tally.begin = begin
-		for clock.Now() < begin+int64(w.spec.Duration) {
-			w.turn(longestWait)
-		}
-		w.tally.end = clock.Now()
-		return w.broken
+	if w.spec.Kind != Idle {
+		return w.load(w.spec.Duration)
 	}
-	return w.load(w.spec.Duration)
+	w.tally.begin = clock.Now()
+	w.turnUntil(func() bool { return false }, w.spec.Duration)
+	w.tally.end = clock.Now()
+	return w.broken
 }
 
 // load sends for a duration and then waits for the last answers.
@@ -199,11 +184,7 @@ func (w *worker) load(d time.Duration) error {
 	if w.spec.Rate > 0 {
 		w.pace.start(begin)
 	} else if w.spec.Kind != Events {
-		n := w.free.len()
-		if w.most > 0 {
-			n = min(n, w.most)
-		}
-		for range n {
+		for range min(w.free.len(), cmp.Or(w.most, w.free.len())) {
 			if c := w.take(); c != nil {
 				w.sendOn(c, w.now)
 			}
@@ -229,16 +210,12 @@ func (w *worker) load(d time.Duration) error {
 // awaitIdle waits until nothing is under way. What is left after the timeout
 // counts as unfinished; that is an error only if nothing was answered at all.
 func (w *worker) awaitIdle(what string) error {
-	deadline := clock.Now() + int64(drainTimeout)
-	for w.broken == nil && (w.underWay > 0 || w.backlog.len() > 0) {
-		w.turn(longestWait)
-		if w.now > deadline {
-			w.tally.unfinished(w)
-			if w.tally.Requests == 0 {
-				return fmt.Errorf("no %s within %v; %d are missing", what, drainTimeout, w.underWay)
-			}
-			return nil
+	if !w.turnUntil(func() bool { return w.underWay == 0 && w.backlog.len() == 0 }, drainTimeout) {
+		w.tally.unfinished(w)
+		if w.tally.Requests == 0 {
+			return fmt.Errorf("no %s within %v; %d are missing", what, drainTimeout, w.underWay)
 		}
+		return nil
 	}
 	return w.broken
 }
@@ -349,6 +326,18 @@ func (w *worker) bury(c *conn, why error) {
 		}
 	}
 	w.broken = fmt.Errorf("%w, the last: %w", errNoneLeft, why)
+}
+
+// turnUntil turns until something is so or the worker is broken; it returns
+// false if that takes longer than it may.
+func (w *worker) turnUntil(done func() bool, timeout time.Duration) bool {
+	deadline := clock.Now() + int64(timeout)
+	for !done() && w.broken == nil {
+		if w.turn(longestWait); w.now > deadline {
+			return false
+		}
+	}
+	return true
 }
 
 // turn waits for news of the sockets and handles it.
