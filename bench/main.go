@@ -130,11 +130,7 @@ func listCommand(args []string, stdout, stderr io.Writer) error {
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "scenarios (* runs by default)")
 	for _, s := range scenario.All() {
-		mark := "*"
-		if s.Extended {
-			mark = " "
-		}
-		groups := ""
+		mark, groups := map[bool]string{false: "*", true: " "}[s.Extended], ""
 		if len(s.Groups) > 0 {
 			groups = " [" + strings.Join(s.Groups, ", ") + "]"
 		}

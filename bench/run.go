@@ -215,14 +215,9 @@ func meta(ctx context.Context, s *runSettings, root string, targets []*target.Ta
 	return m
 }
 
+// names splits a list at its commas.
 func names(list string) []string {
-	var out []string
-	for name := range strings.SplitSeq(list, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			out = append(out, name)
-		}
-	}
-	return out
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // progress writes what is being measured: a line for each scenario of each
@@ -231,19 +226,8 @@ func progress(out io.Writer, rounds int) scenario.Progress {
 	last := ""
 	return func(round int, scenario string, left time.Duration) {
 		if what := fmt.Sprintf("round %d/%d  %s", round, rounds, scenario); what != last {
-			fmt.Fprintf(out, "%s  %s left\n", what, roughly(left))
+			fmt.Fprintf(out, "%s  %s left\n", what, left.Round(time.Second))
 			last = what
 		}
 	}
-}
-
-// roughly rounds to what a reader wants to know.
-func roughly(d time.Duration) time.Duration {
-	switch {
-	case d > 10*time.Minute:
-		return d.Round(time.Minute)
-	case d > time.Minute:
-		return d.Round(10 * time.Second)
-	}
-	return d.Round(time.Second)
 }

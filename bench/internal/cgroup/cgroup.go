@@ -144,8 +144,8 @@ func (p Place) Create(name string, millis int) (*Group, error) {
 	if err := os.Mkdir(g.path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("making a control group: %w", err)
 	}
-	for _, setting := range quota(p.Version, millis) {
-		if err := os.WriteFile(filepath.Join(g.path, setting.file), []byte(setting.value), 0); err != nil {
+	for file, value := range quota(p.Version, millis) {
+		if err := os.WriteFile(filepath.Join(g.path, file), []byte(value), 0); err != nil {
 			_ = g.Remove()
 			return nil, fmt.Errorf("setting a CPU quota of %dm: %w", millis, err)
 		}
@@ -153,18 +153,16 @@ func (p Place) Create(name string, millis int) (*Group, error) {
 	return g, nil
 }
 
-type setting struct{ file, value string }
-
-// quota returns what to write where: cpu.max of version 2, the cfs files of
+// quota returns what to write, by file: cpu.max of version 2, the cfs files of
 // version 1 (the kernel's cgroup-v2.rst and sched-bwc.rst).
-func quota(version, millis int) []setting {
+func quota(version, millis int) map[string]string {
 	per := period.Microseconds()
 	limit := strconv.FormatInt(per*int64(millis)/1000, 10)
 	whole := strconv.FormatInt(per, 10)
 	if version == 2 {
-		return []setting{{"cpu.max", limit + " " + whole}}
+		return map[string]string{"cpu.max": limit + " " + whole}
 	}
-	return []setting{{"cpu.cfs_period_us", whole}, {"cpu.cfs_quota_us", limit}}
+	return map[string]string{"cpu.cfs_period_us": whole, "cpu.cfs_quota_us": limit}
 }
 
 // Add moves a process into the group, with all its threads.

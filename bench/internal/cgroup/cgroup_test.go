@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,10 +63,10 @@ func TestPlacesAreFoundInBothVersions(t *testing.T) {
 }
 
 func TestAQuotaIsWrittenAsItsVersionWantsIt(t *testing.T) {
-	if got := quota(2, 100); !slices.Equal(got, []setting{{"cpu.max", "10000 100000"}}) {
+	if got := quota(2, 100); !maps.Equal(got, map[string]string{"cpu.max": "10000 100000"}) {
 		t.Errorf("version 2: %v", got)
 	}
-	if got := quota(1, 250); !slices.Equal(got, []setting{{"cpu.cfs_period_us", "100000"}, {"cpu.cfs_quota_us", "25000"}}) {
+	if got := quota(1, 250); !maps.Equal(got, map[string]string{"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "25000"}) {
 		t.Errorf("version 1: %v", got)
 	}
 }

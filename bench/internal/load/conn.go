@@ -153,20 +153,11 @@ func (c *conn) flush() {
 		// the read reports the end.
 		c.out.Drop()
 	}
+	events := uint32(socket.Readable)
 	if c.out.Pending() {
-		c.watch(socket.Readable | socket.Writable)
-		return
+		events |= socket.Writable
 	}
-	c.watch(socket.Readable)
-}
-
-func (c *conn) watch(events uint32) {
-	if c.watched == events {
-		return
-	}
-	if err := c.worker.poller.Modify(c.fd, events); err != nil {
+	if err := c.worker.poller.Modify(c.fd, &c.watched, events); err != nil {
 		c.worker.broken = err
-		return
 	}
-	c.watched = events
 }

@@ -1,12 +1,12 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"runtime"
 	"runtime/debug"
-	"sync"
 
 	"github.com/queuegate/queuegate/bench/internal/child"
 )
@@ -51,29 +51,30 @@ func Main(in io.Reader, out io.Writer) error {
 	if err := spec.check(); err != nil {
 		return err
 	}
-	threads := spec.Threads
-	if threads <= 0 {
-		threads = max(1, runtime.NumCPU()/4)
-	}
-	threads = min(threads, spec.Connections)
-	if spec.UnderWay > 0 {
-		threads = min(threads, spec.UnderWay)
-	}
+	threads := cmp.Or(spec.Threads, max(1, runtime.NumCPU()/4))
+	threads = min(threads, spec.Connections, cmp.Or(spec.UnderWay, spec.Connections))
 	// Each loop holds a processor even while it waits; one more is for the
 	// conversation. Nothing is allocated per request, so nothing is collected.
 	runtime.GOMAXPROCS(threads + 1)
 	debug.SetGCPercent(-1)
 
 	workers := make([]*worker, threads)
+	begin, done := make(chan struct{}), make(chan error, threads)
 	for i := range workers {
 		w, err := newWorker(&spec, i, threads)
 		if err != nil {
 			return pipe.Fail(err)
 		}
 		workers[i] = w
-		go w.serve()
+		go w.serve(begin, done)
 	}
-	if err := each(workers, (*worker).prepare); err != nil {
+	all := func() (err error) {
+		for range workers {
+			err = errors.Join(err, <-done)
+		}
+		return err
+	}
+	if err := all(); err != nil {
 		return pipe.Fail(err)
 	}
 	if err := pipe.Send(struct{}{}); err != nil {
@@ -85,26 +86,12 @@ func Main(in io.Reader, out io.Writer) error {
 		}
 		return err
 	}
-	if err := each(workers, (*worker).measure); err != nil {
+	close(begin)
+	if err := all(); err != nil {
 		return pipe.Fail(err)
 	}
 	if err := pipe.Send(merge(&spec, workers)); err != nil {
 		return err
 	}
 	return pipe.AwaitEnd() // connections stay until the harness has read what it wants to know
-}
-
-// each runs a step on all workers at once.
-func each(workers []*worker, step func(*worker) error) error {
-	errs := make([]error, len(workers))
-	var wait sync.WaitGroup
-	for i, w := range workers {
-		wait.Add(1)
-		w.steps <- func() {
-			defer wait.Done()
-			errs[i] = step(w)
-		}
-	}
-	wait.Wait()
-	return errors.Join(errs...)
 }

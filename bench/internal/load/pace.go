@@ -9,14 +9,10 @@ type pace struct {
 	count    int64
 }
 
-func (p *pace) start(begin int64) { p.begin, p.count = begin, 0 }
-
 // next returns when the next arrival is due, by package clock.
 func (p *pace) next() int64 {
 	return p.begin + int64((float64(p.count)+p.offset)*p.interval)
 }
-
-func (p *pace) advance() { p.count++ }
 
 // A ring is a queue that allocates only to grow.
 type ring[T any] struct {

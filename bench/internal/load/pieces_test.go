@@ -10,14 +10,13 @@ import (
 )
 
 func TestArrivalsAreDueAtMultiplesOfTheInterval(t *testing.T) {
-	p := pace{interval: 1e9 / 3, offset: 0.5}
-	p.start(1000)
+	p := pace{interval: 1e9 / 3, offset: 0.5, begin: 1000}
 	for n := range 3000 {
 		want := 1000 + int64((float64(n)+0.5)*1e9/3)
 		if got := p.next(); got < want-1 || got > want+1 { // rounding
 			t.Fatalf("arrival %d is due at %d, want %d", n, got, want)
 		}
-		p.advance()
+		p.count++
 	}
 }
 

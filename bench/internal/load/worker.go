@@ -46,7 +46,6 @@ type protocol interface {
 type worker struct {
 	spec     *Spec
 	protocol protocol
-	steps    chan func()
 	poller   *socket.Poller
 	conns    []*conn
 	byFD     []*conn
@@ -73,7 +72,6 @@ func newWorker(spec *Spec, index, of int) (*worker, error) {
 	share := func(n int) int { return n*(index+1)/of - n*index/of }
 	w := &worker{
 		spec:    spec,
-		steps:   make(chan func()),
 		poller:  poller,
 		scratch: make([]byte, 256<<10),
 		most:    share(spec.UnderWay),
@@ -96,13 +94,14 @@ func newWorker(spec *Spec, index, of int) (*worker, error) {
 	return w, nil
 }
 
-// serve runs the worker's steps on a thread of its own.
-func (w *worker) serve() {
+// serve connects and warms up, and measures when it may begin, on a thread of
+// its own.
+func (w *worker) serve(begin <-chan struct{}, done chan<- error) {
 	runtime.LockOSThread()
 	socket.SharpTimers()
-	for step := range w.steps {
-		step()
-	}
+	done <- w.prepare()
+	<-begin
+	done <- w.load(w.spec.Duration)
 }
 
 // prepare connects, warms up, and waits until nothing is under way.
@@ -163,17 +162,6 @@ func (w *worker) connect() error {
 	return w.broken
 }
 
-// measure makes the load that counts.
-func (w *worker) measure() error {
-	if w.spec.Kind != Idle {
-		return w.load(w.spec.Duration)
-	}
-	w.tally.begin = clock.Now()
-	w.turnUntil(func() bool { return false }, w.spec.Duration)
-	w.tally.end = clock.Now()
-	return w.broken
-}
-
 // load sends for a duration and then waits for the last answers.
 func (w *worker) load(d time.Duration) error {
 	cpu := threadCPU()
@@ -182,8 +170,8 @@ func (w *worker) load(d time.Duration) error {
 	w.tally.begin, w.tally.windowEnd, w.tally.last = begin, end, begin
 	w.sending = true
 	if w.spec.Rate > 0 {
-		w.pace.start(begin)
-	} else if w.spec.Kind != Events {
+		w.pace.begin, w.pace.count = begin, 0
+	} else if w.spec.Kind != Events && w.spec.Kind != Idle {
 		for range min(w.free.len(), cmp.Or(w.most, w.free.len())) {
 			if c := w.take(); c != nil {
 				w.sendOn(c, w.now)
@@ -228,7 +216,7 @@ func (w *worker) arrive(end int64) {
 		if due > w.now || due >= end {
 			return
 		}
-		w.pace.advance()
+		w.pace.count++
 		c := w.take()
 		if c == nil {
 			w.backlog.push(due)

@@ -28,7 +28,6 @@ func Main(args []string, stdout io.Writer) int {
 	flags.StringVar(&s.pattern, "bench", ".", "run the benchmarks that match `regexp`")
 	flags.StringVar(&s.benchtime, "benchtime", "", "`time` for each benchmark in a round, as of go test (its default is 1s)")
 	file := flags.String("file", "", "the recording (default bench/micro.txt of the repository)")
-	out := flags.String("out", "", "write the results to `file` too")
 	record := flags.Bool("record", false, "make the results the recording")
 	o, code, done := flags.Read(args)
 	if done {
@@ -53,18 +52,9 @@ func Main(args []string, stdout io.Writer) int {
 		return fail(err)
 	}
 
-	new, measureErr := measure(s, stdout)
-	var text bytes.Buffer
-	if err := new.write(&text); err != nil {
+	new, err := measure(s, stdout)
+	if err != nil {
 		return fail(err)
-	}
-	if *out != "" {
-		if err := os.WriteFile(*out, text.Bytes(), 0o644); err != nil {
-			return fail(fmt.Errorf("--out: %w", err))
-		}
-	}
-	if measureErr != nil {
-		return fail(measureErr)
 	}
 	if len(new) == 0 {
 		return fail(fmt.Errorf("--bench %q matches no benchmark of %v", s.pattern, s.packages))
@@ -73,6 +63,10 @@ func Main(args []string, stdout io.Writer) int {
 		code = show(old, new, o, flags)
 	}
 	if *record || old == nil {
+		var text bytes.Buffer
+		if err := new.write(&text); err != nil {
+			return fail(err)
+		}
 		if err := os.WriteFile(*file, text.Bytes(), 0o644); err != nil {
 			return fail(fmt.Errorf("recording: %w", err))
 		}
@@ -113,7 +107,7 @@ type settings struct {
 
 // measure runs the benchmarks round by round, all packages in each round, so
 // that a machine that becomes slower does so for all of them. It writes a line
-// for each round to progress. With an error it returns what it had.
+// for each round to progress.
 func measure(s settings, progress io.Writer) (rec Recording, err error) {
 	head := fmt.Sprintf("go: %s\ncommit: %s\n", runtime.Version(), proc.Revision(".", "--untracked-files=no"))
 	args := []string{"test", "-p=1", "-vet=off", "-run=^$", "-bench=" + s.pattern}
@@ -124,11 +118,11 @@ func measure(s settings, progress io.Writer) (rec Recording, err error) {
 		fmt.Fprintf(progress, "round %d of %d\n", round+1, s.rounds)
 		out, err := exec.Command("go", append(args, s.packages...)...).CombinedOutput()
 		if err != nil {
-			return rec, fmt.Errorf("running the benchmarks of %s: %w\n%s", strings.Join(s.packages, ", "), err, out)
+			return nil, fmt.Errorf("running the benchmarks of %s: %w\n%s", strings.Join(s.packages, ", "), err, out)
 		}
 		results, err := Parse(strings.NewReader(head+string(out)), "go test")
 		if err != nil {
-			return rec, err
+			return nil, err
 		}
 		rec = append(rec, results...)
 	}

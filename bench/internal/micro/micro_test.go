@@ -155,8 +155,7 @@ func TestTheCommandMeasuresComparesAndRecords(t *testing.T) {
 	}
 
 	recording := content()
-	out := filepath.Join(t.TempDir(), "out.txt")
-	if code, text = run("not a number", "--out", out, "--record"); code != compare.ExitUsage || !strings.Contains(text, "running the benchmarks of ./testdata/quick") || !strings.Contains(text, "not a number") {
+	if code, text = run("not a number", "--record"); code != compare.ExitUsage || !strings.Contains(text, "running the benchmarks of ./testdata/quick") || !strings.Contains(text, "not a number") {
 		t.Errorf("a benchmark that fails: code %d:\n%s", code, text)
 	}
 	if code, text = run("1", "--bench", "Nothing", "--record"); code != compare.ExitUsage || !strings.Contains(text, `--bench "Nothing" matches no benchmark`) {

@@ -144,10 +144,8 @@ func (rec Recording) processors() []string {
 		if _, parts := r.Name.Parts(); len(parts) > 0 && parts[len(parts)-1][0] == '-' {
 			n = string(parts[len(parts)-1][1:])
 		}
-		if !slices.Contains(all, n) {
-			all = append(all, n)
-		}
+		all = append(all, n)
 	}
 	slices.Sort(all)
-	return all
+	return slices.Compact(all)
 }

@@ -19,13 +19,12 @@ import (
 type state uint8
 
 const (
-	atHead   state = iota // waits for a request
-	atBody                // takes an upload
-	delayed               // the answer waits for its timer
-	writing               // an answer is under way
-	events                // a stream of events
-	echoing               // a WebSocket
-	handedOn              // net/http has it
+	atHead  state = iota // waits for a request
+	atBody               // takes an upload
+	delayed              // the answer waits for its timer
+	writing              // an answer is under way
+	events               // a stream of events
+	echoing              // a WebSocket
 )
 
 // A conn is one HTTP/1 connection. What it has read and not yet used is in in;
@@ -47,7 +46,7 @@ type conn struct {
 func (c *conn) ready(events uint32) {
 	if events&unix.EPOLLOUT != 0 {
 		c.flush()
-		if c.state == handedOn || c.loop.conns[c.fd] != c {
+		if c.loop.conns[c.fd] != c {
 			return
 		}
 		c.advance(nil)
@@ -125,7 +124,7 @@ func (c *conn) step(p []byte) (used int, more bool) {
 var h2Preface = []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 
 func (c *conn) takeHead(p []byte) (used int, more bool) {
-	if len(p) > 0 && p[0] == 'P' && len(p) >= 3 && string(p[:3]) == "PRI" {
+	if bytes.HasPrefix(p, h2Preface[:3]) {
 		if len(p) >= len(h2Preface) {
 			c.handOn(p)
 		}
@@ -251,14 +250,9 @@ func (c *conn) flush() {
 }
 
 func (c *conn) watch(events uint32) {
-	if c.watched == events {
-		return
-	}
-	if err := c.loop.poller.Modify(c.fd, events); err != nil {
+	if err := c.loop.poller.Modify(c.fd, &c.watched, events); err != nil {
 		c.close()
-		return
 	}
-	c.watched = events
 }
 
 func (c *conn) forget() {
@@ -278,7 +272,6 @@ func (c *conn) close() {
 
 func (c *conn) handOn(seen []byte) {
 	c.forget()
-	c.state = handedOn
 	if err := c.loop.poller.Remove(c.fd); err != nil {
 		socket.Close(c.fd)
 		return

@@ -29,7 +29,7 @@ func TestRequestsAreRead(t *testing.T) {
 		}
 	}
 	for _, head := range []string{
-		"GET\r\n", "GET /\r\n", "GET /bytes/x HTTP/1.1\r\n", "GET /?delay=-1s HTTP/1.1\r\n", "GET / HTTP/1.1\r\nno colon\r\n",
+		"GET\r\n", "GET /\r\n", "GET /bytes/x HTTP/1.1\r\n", "GET /?delay=-1s HTTP/1.1\r\n", "GET /?delay=1 HTTP/1.1\r\n", "GET /?slots=x HTTP/1.1\r\n", "GET /?spread=2 HTTP/1.1\r\n", "GET /events?every=0s HTTP/1.1\r\n", "GET / HTTP/1.1\r\nno colon\r\n",
 		"POST / HTTP/1.1\r\nContent-Length: -1\r\n",
 	} {
 		if got, ok := parseRequest([]byte(head)); ok {

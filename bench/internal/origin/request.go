@@ -3,6 +3,7 @@ package origin
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"net/textproto"
 	"net/url"
 	"strconv"
@@ -96,31 +97,14 @@ func (r *request) takeTarget(target string) bool {
 		return true
 	}
 	values, err := url.ParseQuery(query)
-	if err != nil {
-		return false
-	}
-	if text := values.Get("slots"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return false
-		}
-		r.slots = n
-	}
-	if text := values.Get("spread"); text != "" {
-		if r.spread, err = strconv.ParseFloat(text, 64); err != nil || r.spread < 0 || r.spread > 1 {
-			return false
+	read := func(name string, parse func(string) error) {
+		if text := values.Get(name); text != "" {
+			err = errors.Join(err, parse(text))
 		}
 	}
-	for name, into := range map[string]*time.Duration{"delay": &r.delay, "every": &r.every} {
-		text := values.Get(name)
-		if text == "" {
-			continue
-		}
-		d, err := time.ParseDuration(text)
-		if err != nil || d <= 0 {
-			return false
-		}
-		*into = d
-	}
-	return true
+	read("slots", func(s string) (err error) { r.slots, err = strconv.Atoi(s); return err })
+	read("spread", func(s string) (err error) { r.spread, err = strconv.ParseFloat(s, 64); return err })
+	read("delay", func(s string) (err error) { r.delay, err = time.ParseDuration(s); return err })
+	read("every", func(s string) (err error) { r.every, err = time.ParseDuration(s); return err })
+	return err == nil && r.slots >= 0 && r.spread >= 0 && r.spread <= 1 && r.delay >= 0 && (r.every > 0 || r.route != routeEvents)
 }

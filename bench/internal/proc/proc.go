@@ -173,15 +173,14 @@ func RaiseFiles(want uint64) (uint64, error) {
 	}
 	// Set even where it is high enough: the Go runtime hands the limit that it
 	// found at its own start to children unless the program has set one.
-	raised := unix.Rlimit{Cur: max(limit.Cur, want), Max: max(limit.Max, want)}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &raised); err == nil {
-		return raised.Cur, nil
+	var err error
+	for _, most := range []uint64{max(limit.Max, want), limit.Max} {
+		raised := unix.Rlimit{Cur: min(max(limit.Cur, want), most), Max: most}
+		if err = unix.Setrlimit(unix.RLIMIT_NOFILE, &raised); err == nil {
+			return raised.Cur, nil
+		}
 	}
-	raised = unix.Rlimit{Cur: min(max(limit.Cur, want), limit.Max), Max: limit.Max}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &raised); err != nil {
-		return limit.Cur, fmt.Errorf("raising the limit of open files: %w", err)
-	}
-	return raised.Cur, nil
+	return limit.Cur, fmt.Errorf("raising the limit of open files: %w", err)
 }
 
 // Revision is that of the tree around a directory, "unknown" outside of a

@@ -11,11 +11,11 @@ import (
 // barChart draws a bar for each target, from zero to the median, and over it a
 // line from the least to the largest value of the rounds.
 type barChart struct {
-	title string
-	unit  string
-	bars  []bar
-	low   float64 // where bars begin; above zero makes the axis logarithmic
-	high  float64 // what the axis reaches at least
+	figure, caption string // of a scenario
+	title, unit     string
+	bars            []bar
+	low             float64 // where bars begin; above zero makes the axis logarithmic
+	high            float64 // what the axis reaches at least
 }
 
 type bar struct {
@@ -24,13 +24,7 @@ type bar struct {
 	spread sample.Spread
 }
 
-// draw returns the picture, or nothing if there is no bar.
-func (b barChart) draw() template.HTML {
-	if len(b.bars) == 0 {
-		return ""
-	}
-	return b.canvas().svg(b.title)
-}
+func (b barChart) draw() template.HTML { return b.canvas().svg(b.title) }
 
 func (b barChart) canvas() *canvas {
 	const rowHeight, barHeight, head = 27.0, 15.0, 22.0

@@ -48,33 +48,25 @@ func (p palette) pictures(run *sample.Run, t table) []picture {
 		all = append(all, picture{Caption: "Latency by percentile", SVG: svg})
 	}
 	for _, c := range p.bars(t) {
-		if svg := c.draw(); svg != "" {
-			all = append(all, picture{Caption: c.caption, SVG: svg})
-		}
+		all = append(all, picture{Caption: c.caption, SVG: c.draw()})
 	}
 	return all
 }
 
-// chart is a figure of a scenario, drawn as bars.
-type chart struct {
-	barChart
-	caption, figure string
-}
-
 // bars returns the charts of a scenario that compare targets.
-func (p palette) bars(t table) (all []chart) {
+func (p palette) bars(t table) (all []barChart) {
 	for i, c := range t.Columns {
 		if !drawn(c) {
 			continue
 		}
-		b := barChart{title: t.scenario + ": " + c.String(), unit: c.unitName()}
+		b := barChart{figure: c.figure, caption: c.label, title: t.scenario + ": " + c.String(), unit: c.unitName()}
 		for _, r := range t.Rows {
 			if s := r.Cells[i].spread; s.N > 0 {
 				b.bars = append(b.bars, bar{r.Target, p[r.Target], s})
 			}
 		}
 		if len(b.bars) > 1 {
-			all = append(all, chart{b, c.label, c.figure})
+			all = append(all, b)
 		}
 	}
 	return all

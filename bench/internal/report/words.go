@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -30,16 +31,12 @@ func opening(run *sample.Run, goals []Goal) string {
 		}
 		return text + ". " + goalsLine(run, goals)
 	}
-	text := strings.Join(run.Scenarios(), ", ")
-	if text == "" {
-		text = "nothing"
-	}
-	return "Measured: " + text + ". None of the goals is about that."
+	return "Measured: " + cmp.Or(strings.Join(run.Scenarios(), ", "), "nothing") + ". None of the goals is about that."
 }
 
 // openingCharts are the bars that a report opens with: those of CPU of its
 // first scenarios, or the first bars that a scenario has.
-func (p palette) openingCharts(run *sample.Run) (all []chart) {
+func (p palette) openingCharts(run *sample.Run) (all []barChart) {
 	for _, name := range run.Scenarios() {
 		charts := p.bars(tableOf(run, name))
 		if len(charts) == 0 {
@@ -102,16 +99,15 @@ func facts(run *sample.Run) []fact {
 	if n := run.Rounds(); n > 0 {
 		all = append(all, fact{"rounds", fmt.Sprint(n)})
 	}
-	cores := ""
+	machine := m.Machine.CPU
 	if m.Machine.Cores > 0 {
-		cores = fmt.Sprintf(", %d cores", m.Machine.Cores)
+		machine += fmt.Sprintf(", %d cores", m.Machine.Cores)
 	}
-	memory := ""
 	if m.Machine.MemoryBytes > 0 {
-		memory = ", " + withUnit(float64(m.Machine.MemoryBytes), unitOf("B")) + " of memory"
+		machine += ", " + withUnit(float64(m.Machine.MemoryBytes), unitOf("B")) + " of memory"
 	}
 	all = append(all,
-		fact{"machine", m.Machine.CPU + cores + memory},
+		fact{"machine", machine},
 		fact{"system", strings.Trim(m.Machine.OS+", kernel "+m.Machine.Kernel, ", ")})
 	for _, name := range slices.Sorted(maps.Keys(m.Versions)) {
 		all = append(all, fact{"version of " + name, m.Versions[name]})

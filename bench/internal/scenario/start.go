@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -38,16 +39,15 @@ func runStart(r *Run) error {
 			return err
 		}
 		err = i.AwaitListening(r.ctx)
-		listens := clock.Now()
-		first := firstAnswer{err: err}
+		listens, answers := clock.Now(), int64(0)
 		if err == nil {
-			first = r.ask(question{port: i.Port, path: r.target.Ready, timeout: 10 * time.Second, each: 10 * time.Second, pause: time.Millisecond})
+			answers, _, err = r.ask(question{port: i.Port, path: r.target.Ready, timeout: 10 * time.Second, each: 10 * time.Second, pause: time.Millisecond})
 		}
 		i.Stop()
-		if first.err != nil {
-			return first.err
+		if err != nil {
+			return err
 		}
-		listening, answering = append(listening, float64(listens-i.Begun)/1e6), append(answering, float64(first.at-i.Begun)/1e6)
+		listening, answering = append(listening, float64(listens-i.Begun)/1e6), append(answering, float64(answers-i.Begun)/1e6)
 	}
 	r.figure("exec_to_listening", sample.Median(listening), "ms", sample.Lower)
 	r.figure("exec_to_first_200", sample.Median(answering), "ms", sample.Lower)
@@ -74,29 +74,19 @@ type question struct {
 	every   bool          // pause is from one attempt to the next
 }
 
-// firstAnswer is when a 200 came, by package clock, and how many attempts had
-// failed.
-type firstAnswer struct {
-	at     int64
-	failed int
-	err    error
-}
-
-func (r *Run) ask(q question) (first firstAnswer) {
+// ask returns when a 200 came, by package clock, and how many attempts had failed.
+func (r *Run) ask(q question) (at int64, failed int, err error) {
 	deadline := time.Now().Add(q.timeout)
-	for ; ; first.failed++ {
+	for ; ; failed++ {
 		begin := time.Now()
 		status, err := target.Ask(q.port, q.path, q.each, q.fields...)
 		switch {
 		case err == nil && status == 200:
-			first.at = clock.Now()
-			return first
+			return clock.Now(), failed, nil
 		case r.ctx.Err() != nil:
-			first.err = r.ctx.Err()
-			return first
+			return 0, failed, r.ctx.Err()
 		case time.Now().After(deadline):
-			first.err = fmt.Errorf("no 200 within %v: status %d, %v", q.timeout, status, err)
-			return first
+			return 0, failed, fmt.Errorf("no 200 within %v: status %d, %v", q.timeout, status, err)
 		case q.every:
 			r.pause(time.Until(begin.Add(q.pause)))
 		default:
@@ -165,22 +155,23 @@ func (r *Run) coldOnce() (delay, failed, cpu float64, err error) {
 	}
 	m := meter{}
 	before := m.cpu(pids...)
-	answered := make(chan firstAnswer, 1)
-	go func() {
+	var client sync.WaitGroup
+	var answer int64
+	var failures int
+	var askErr error
+	client.Go(func() {
 		all := wait + 10*time.Second
-		answered <- r.ask(question{port: i.Port, path: r.target.Ready, timeout: all, each: all, pause: coldRetry})
-	}()
+		answer, failures, askErr = r.ask(question{port: i.Port, path: r.target.Ready, timeout: all, each: all, pause: coldRetry})
+	})
+	defer client.Wait()
 	r.pause(wait)
 	listening, err := o.Listen()
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	first := <-answered
-	if first.err != nil {
-		return 0, 0, 0, first.err
-	}
+	client.Wait()
 	used := m.cpu(pids...) - before
-	return float64(first.at-listening) / 1e6, float64(first.failed), float64(used.Microseconds()) / 1e3, m.err
+	return float64(answer-listening) / 1e6, float64(failures), float64(used.Microseconds()) / 1e3, errors.Join(askErr, m.err)
 }
 
 const (
@@ -236,7 +227,7 @@ func runFleet(r *Run) error {
 			return err
 		}
 	}
-	ready := make([]firstAnswer, size)
+	ready, errs := make([]int64, size), make([]error, size)
 	var pollers sync.WaitGroup
 	for n, i := range instances {
 		// One after the other within a period: in step, all delays would be the
@@ -244,7 +235,7 @@ func runFleet(r *Run) error {
 		first := time.Duration(n) * pollPeriod / time.Duration(size)
 		pollers.Go(func() {
 			r.pause(first)
-			ready[n] = r.ask(question{i.Port, "/", fields, wait + 20*time.Second, pollTimeout, pollPeriod, true})
+			ready[n], _, errs[n] = r.ask(question{i.Port, "/", fields, wait + 20*time.Second, pollTimeout, pollPeriod, true})
 		})
 	}
 	defer pollers.Wait()
@@ -265,15 +256,12 @@ func runFleet(r *Run) error {
 	}
 	pollers.Wait()
 	total, memory := m.cpu(pids...), m.memory(pids)
-	if m.err != nil {
-		return m.err
+	if err := errors.Join(append(errs, m.err)...); err != nil {
+		return err
 	}
 	var delays []float64
-	for _, a := range ready {
-		if a.err != nil {
-			return a.err
-		}
-		delays = append(delays, float64(a.at-listening)/1e6)
+	for _, at := range ready {
+		delays = append(delays, float64(at-listening)/1e6)
 	}
 	spread := sample.SpreadOf(delays)
 	r.figure("cpu_until_listening", float64(waiting.Microseconds())/1e3/float64(size), "ms", sample.Lower)

@@ -141,8 +141,12 @@ func (p *Poller) Add(fd int, events uint32) error {
 	return p.control(unix.EPOLL_CTL_ADD, fd, events)
 }
 
-// Modify changes what a descriptor is watched for.
-func (p *Poller) Modify(fd int, events uint32) error {
+// Modify changes what a descriptor is watched for, if that is not so already.
+func (p *Poller) Modify(fd int, watched *uint32, events uint32) error {
+	if *watched == events {
+		return nil
+	}
+	*watched = events
 	return p.control(unix.EPOLL_CTL_MOD, fd, events)
 }
 
