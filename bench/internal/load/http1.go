@@ -2,7 +2,8 @@ package load
 
 import (
 	"errors"
-	"strconv"
+	"fmt"
+	"strings"
 )
 
 const host = "bench.example"
@@ -15,25 +16,21 @@ type http1 struct {
 }
 
 func newHTTP1(w *worker) *http1 {
-	h := &http1{worker: w}
 	method := "GET"
 	if w.spec.Body > 0 {
 		method = "POST"
 	}
-	h.request = append(h.request, method+" "+w.spec.Path+" HTTP/1.1\r\nHost: "+host+"\r\n"...)
+	lines := []string{method + " " + w.spec.Path + " HTTP/1.1", "Host: " + host}
 	if w.spec.Field != "" {
-		h.request = append(h.request, w.spec.Field+"\r\n"...)
+		lines = append(lines, w.spec.Field)
 	}
 	if w.spec.Body > 0 {
-		h.request = append(h.request, "Content-Length: "...)
-		h.request = strconv.AppendInt(h.request, w.spec.Body, 10)
-		h.request = append(h.request, "\r\n"...)
+		lines = append(lines, fmt.Sprintf("Content-Length: %d", w.spec.Body))
 	}
 	if w.spec.Fresh {
-		h.request = append(h.request, "Connection: close\r\n"...)
+		lines = append(lines, "Connection: close")
 	}
-	h.request = append(h.request, "\r\n"...)
-	return h
+	return &http1{worker: w, request: []byte(strings.Join(lines, "\r\n") + "\r\n\r\n")}
 }
 
 func (h *http1) open(*conn) bool { return true }

@@ -93,13 +93,13 @@ func TestRecordingsOfOtherMachinesAreNotJudged(t *testing.T) {
 		says       string
 	}{
 		{"the same machine", head + slow, compare.ExitRegressed, "1 regressed"},
-		{"another processor", strings.Replace(head, "A", "B", 1) + slow, compare.ExitSame, `another machine: cpu was "A" and is "B"`},
-		{"more processors", head + strings.ReplaceAll(slow, "X-2", "X-4"), compare.ExitSame, "another machine: processors were [2] and are [4]"},
-		{"one processor", head + strings.ReplaceAll(slow, "X-2", "X"), compare.ExitSame, "processors were [2] and are [1]"},
+		{"another processor", strings.Replace(head, "A", "B", 1) + slow, compare.ExitSame, "cpu: A -> B"},
+		{"more processors", head + strings.ReplaceAll(slow, "X-2", "X-4"), compare.ExitSame, "cores: 2 -> 4"},
+		{"one processor", head + strings.ReplaceAll(slow, "X-2", "X"), compare.ExitSame, "cores: 2 -> 1"},
 	} {
 		var b bytes.Buffer
-		code := show(old, parsed(t, c.text), compare.Options{Threshold: 0.1, Alpha: compare.DefaultAlpha}, compare.NewFlags("micro", "", 10, &b))
-		if code != c.code || !strings.Contains(b.String(), c.says) {
+		code := show(old.run(), parsed(t, c.text).run(), compare.Options{Threshold: 0.1, Alpha: compare.DefaultAlpha}, compare.NewFlags("micro", "", 10, &b))
+		if code != c.code || !strings.Contains(b.String(), c.says) || strings.Contains(b.String(), "not judged") != (code == compare.ExitSame) {
 			t.Errorf("%s: code %d, want %d and %q:\n%s", c.what, code, c.code, c.says, &b)
 		}
 	}

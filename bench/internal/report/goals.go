@@ -105,7 +105,6 @@ func (g *Goal) check() error {
 // verdict is a goal beside what a run measured.
 type verdict struct {
 	What     string
-	Scenario string
 	Goal     string // "≤ 30.0 µs"
 	Stretch  string // empty if there is none
 	Measured string // "24.1 µs", or why there is nothing
@@ -173,7 +172,7 @@ func goalsLine(run *sample.Run, goals []Goal) string {
 }
 
 func (g Goal) judge(run *sample.Run) verdict {
-	v := verdict{What: g.What, Scenario: g.Scenario}
+	v := verdict{What: g.What}
 	u := unitOf(g.Unit)
 	sign := "≤"
 	bound := g.AtMost

@@ -107,15 +107,8 @@ func turnCharts(run *sample.Run) (charts []barChart) {
 	} {
 		chart := barChart{unit: "ms, " + c.who}
 		for _, row := range c.rows {
-			scenario, name := row[0], row[1]
-			recorded, _ := run.Unit(scenario, "p99_flood")
-			factor, _ := unitOf(recorded).to(unitOf("ms"))
 			for series, when := range []string{"alone", "flood"} {
-				values := run.Values(scenario, gate, "p99_"+when)
-				for i := range values {
-					values[i] *= factor
-				}
-				chart.add(name+", "+when, series, values)
+				chart.add(row[1]+", "+when, series, valuesIn(unitOf("ms"), run, row[0], gate, "p99_"+when))
 			}
 		}
 		if len(chart.bars) > 0 {

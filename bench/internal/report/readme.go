@@ -24,7 +24,7 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 		cells map[string]string // by target
 	}
 	var rows []row
-	used, done := map[string]bool{}, map[string]bool{}
+	done := map[string]bool{}
 	for _, g := range goals {
 		if !g.Headline {
 			continue
@@ -48,12 +48,11 @@ func ReadmeTable(run *sample.Run, goals ...Goal) string {
 		if r.cells[gate] == "" {
 			continue
 		}
-		for target := range r.cells {
-			used[target] = true
-		}
 		done[key], rows = true, append(rows, r)
 	}
-	targets = slices.DeleteFunc(targets, func(t string) bool { return !used[t] })
+	targets = slices.DeleteFunc(targets, func(t string) bool {
+		return !slices.ContainsFunc(rows, func(r row) bool { return r.cells[t] != "" })
+	})
 	if i := slices.Index(targets, gate); i > 0 {
 		targets = slices.Insert(slices.Delete(targets, i, i+1), 0, gate)
 	}

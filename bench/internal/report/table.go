@@ -133,9 +133,14 @@ func (c column) cell(run *sample.Run, scenario, target string) cell {
 
 // inUnit returns the values in the column's unit.
 func (c column) inUnit(run *sample.Run, scenario, target string) []float64 {
-	recorded, _ := run.Unit(scenario, c.figure)
-	f, _ := unitOf(recorded).to(c.unit)
-	values := run.Values(scenario, target, c.figure)
+	return valuesIn(c.unit, run, scenario, target, c.figure)
+}
+
+// valuesIn returns the values of a figure in a unit.
+func valuesIn(u unit, run *sample.Run, scenario, target, figure string) []float64 {
+	recorded, _ := run.Unit(scenario, figure)
+	f, _ := unitOf(recorded).to(u)
+	values := run.Values(scenario, target, figure)
 	for i := range values {
 		values[i] *= f
 	}

@@ -132,20 +132,13 @@ func FrameHead(p []byte) (head int, size uint64, masked, ok bool) {
 		return 0, 0, false, false
 	}
 	head, size, masked = 2, uint64(p[1]&0x7f), p[1]&0x80 != 0
-	switch size {
-	case 126:
-		head = 4
-	case 127:
-		head = 10
-	}
-	if len(p) < head {
+	switch {
+	case size == 126 && len(p) >= 4:
+		head, size = 4, uint64(binary.BigEndian.Uint16(p[2:]))
+	case size == 127 && len(p) >= 10:
+		head, size = 10, binary.BigEndian.Uint64(p[2:])
+	case size >= 126:
 		return 0, 0, false, false
-	}
-	switch size {
-	case 126:
-		size = uint64(binary.BigEndian.Uint16(p[2:]))
-	case 127:
-		size = binary.BigEndian.Uint64(p[2:])
 	}
 	if masked {
 		head += 4

@@ -1,0 +1,258 @@
+// Package micro runs the repository's micro-benchmarks (admission, heads,
+// counting, probe schedule) and compares them with the last recorded ones.
+//
+// A recording, bench/micro.txt, is in the standard benchmark format
+// (https://go.dev/design/14313-benchmark-format), so that any tool that reads
+// the output of "go test -bench" reads it. Lines "key: value" come before the
+// results that they hold for: goos, goarch, pkg and cpu as the test binary
+// prints them, and once at the top go, the toolchain, and commit, the revision
+// that was measured. A benchmark has as many lines as there were rounds.
+package micro
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/perf/benchfmt"
+
+	"github.com/queuegate/queuegate/bench/internal/compare"
+	"github.com/queuegate/queuegate/bench/internal/proc"
+	"github.com/queuegate/queuegate/bench/internal/sample"
+)
+
+// A Recording is what a file in the benchmark format holds, in its order.
+type Recording []*benchfmt.Result
+
+// config returns the last value of a key.
+func (rec Recording) config(key string) string {
+	if len(rec) == 0 {
+		return ""
+	}
+	return rec[len(rec)-1].GetConfig(key)
+}
+
+// Parse reads the benchmark format; lines of other kinds ("PASS") are passed
+// over. A line that begins like a result but is none is an error.
+func Parse(r io.Reader, name string) (Recording, error) {
+	var rec Recording
+	reader := benchfmt.NewReader(r, name)
+	for reader.Scan() {
+		switch line := reader.Result().(type) {
+		case *benchfmt.Result:
+			rec = append(rec, line.Clone())
+		case *benchfmt.SyntaxError:
+			return nil, fmt.Errorf("reading benchmarks: %w", line)
+		}
+	}
+	if err := reader.Err(); err != nil {
+		return nil, fmt.Errorf("reading benchmarks: %w", err)
+	}
+	return rec, nil
+}
+
+// write writes a recording.
+func (rec Recording) write(w io.Writer) error {
+	writer := benchfmt.NewWriter(w)
+	for _, r := range rec {
+		if err := writer.Write(r); err != nil {
+			return fmt.Errorf("writing benchmarks: %w", err)
+		}
+	}
+	return nil
+}
+
+func read(name string) (Recording, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the recording: %w", err)
+	}
+	defer f.Close()
+	return Parse(f, name)
+}
+
+// run turns a recording into the record of a run, so that one comparison serves
+// both: a package is a scenario, a benchmark a target, a unit a figure.
+func (rec Recording) run() *sample.Run {
+	run := &sample.Run{Meta: sample.Meta{
+		Version:  sample.Version,
+		Machine:  sample.Machine{CPU: rec.config("cpu"), OS: rec.config("goos") + "/" + rec.config("goarch"), Cores: rec.processors()},
+		Versions: map[string]string{"go": rec.config("go")},
+		Commit:   rec.config("commit"),
+	}}
+	rounds := map[[2]string]int{}
+	for _, r := range rec {
+		pkg, name := shortPackage(r.GetConfig("pkg")), r.Name.String()
+		rounds[[2]string{pkg, name}]++
+		for _, v := range r.Values {
+			if v.OrigUnit != "" {
+				v.Value, v.Unit = v.OrigValue, v.OrigUnit
+			}
+			run.Figures = append(run.Figures, sample.Figure{
+				Round: rounds[[2]string{pkg, name}], Scenario: pkg, Target: name,
+				Figure: v.Unit, Value: v.Value, Unit: v.Unit, Better: better(v.Unit),
+			})
+		}
+	}
+	return run
+}
+
+// better knows the units of the testing package, and that any other cost is
+// counted "/op". Bytes allocated are not judged where allocations are: a pool
+// that was filled once is shared out over as many iterations as there happened
+// to be.
+func better(unit string) sample.Better {
+	switch {
+	case unit == "B/op":
+		return sample.Neither
+	case strings.HasSuffix(unit, "/op"):
+		return sample.Lower
+	case strings.HasSuffix(unit, "/s"):
+		return sample.Higher
+	}
+	return sample.Neither
+}
+
+func shortPackage(p string) string {
+	if _, after, ok := strings.Cut(p, "/pkg/"); ok {
+		return after
+	}
+	return path.Base(p)
+}
+
+// processors is the largest suffix of the names ("2" of "Observe-2"). One
+// processor leaves no suffix.
+func (rec Recording) processors() int {
+	most := 1
+	for _, r := range rec {
+		if _, parts := r.Name.Parts(); len(parts) > 0 {
+			if n, err := strconv.Atoi(strings.TrimPrefix(string(parts[len(parts)-1]), "-")); err == nil {
+				most = max(most, n)
+			}
+		}
+	}
+	return most
+}
+
+// Main is the command "micro [options] [package...]". It runs the benchmarks,
+// compares them with the recording and writes the table, and complaints too, to
+// stdout. With --record, or if there is no recording yet, the results become
+// the recording. The exit code is compare.ExitRegressed if a benchmark became
+// worse; never so if the recording is of another machine.
+func Main(args []string, stdout io.Writer) int {
+	flags := compare.NewFlags("micro", "[package...]\n\nRuns the micro-benchmarks and compares them with the last recorded.\n"+
+		"Exit code 1: a benchmark is worse, beyond the noise and the threshold.", 10, stdout)
+	s := settings{}
+	flags.IntVar(&s.rounds, "count", 6, "`rounds`; the comparison needs 5 on each side")
+	flags.StringVar(&s.pattern, "bench", ".", "run the benchmarks that match `regexp`")
+	flags.StringVar(&s.benchtime, "benchtime", "", "`time` for each benchmark in a round, as of go test (its default is 1s)")
+	file := flags.String("file", "", "the recording (default bench/micro.txt of the repository)")
+	record := flags.Bool("record", false, "make the results the recording")
+	o, code, done := flags.Read(args)
+	if done {
+		return code
+	}
+	fail := flags.Fail
+	if s.rounds < 1 {
+		return fail(fmt.Errorf("--count is %d, must be at least 1", s.rounds))
+	}
+	if s.packages = flags.Args(); len(s.packages) == 0 {
+		s.packages = Packages
+	}
+	if *file == "" {
+		root, err := proc.ModuleRoot()
+		if err != nil {
+			return fail(fmt.Errorf("looking for the repository (--file names the recording): %w", err))
+		}
+		*file = filepath.Join(root, "bench", "micro.txt")
+	}
+	old, err := read(*file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fail(err)
+	}
+
+	new, err := measure(s, stdout)
+	if err != nil {
+		return fail(err)
+	}
+	if len(new) == 0 {
+		return fail(fmt.Errorf("--bench %q matches no benchmark of %v", s.pattern, s.packages))
+	}
+	if old != nil {
+		code = show(old.run(), new.run(), o, flags)
+	}
+	if *record || old == nil {
+		var text bytes.Buffer
+		if err := new.write(&text); err != nil {
+			return fail(err)
+		}
+		if err := os.WriteFile(*file, text.Bytes(), 0o644); err != nil {
+			return fail(fmt.Errorf("recording: %w", err))
+		}
+		fmt.Fprintf(stdout, "recorded in %s\n", *file)
+	}
+	return code
+}
+
+// show writes the comparison, which says how the machines differ if they do, and
+// returns the exit code.
+func show(old, new *sample.Run, o compare.Options, flags *compare.Flags) int {
+	code := flags.Show(compare.Compare(old, new, o))
+	if old.Meta.Machine != new.Meta.Machine {
+		fmt.Fprintln(flags.Out, "not judged: the recording is of another machine")
+		return compare.ExitSame
+	}
+	return code
+}
+
+const module = "github.com/queuegate/queuegate"
+
+// Packages are the packages with benchmarks of the request's path: admission,
+// heads, counting, probe schedule.
+var Packages = []string{
+	module + "/pkg/gate",
+	module + "/pkg/gate/wire",
+	module + "/pkg/gate/wire/h2",
+	module + "/pkg/metrics",
+	module + "/pkg/probe",
+}
+
+// settings say what to measure and how often.
+type settings struct {
+	packages  []string
+	pattern   string // of benchmarks
+	benchtime string // as go test -benchtime; empty means its default
+	rounds    int
+}
+
+// measure runs the benchmarks round by round, all packages in each round, so
+// that a machine that becomes slower does so for all of them. It writes a line
+// for each round to progress.
+func measure(s settings, progress io.Writer) (rec Recording, err error) {
+	head := fmt.Sprintf("go: %s\ncommit: %s\n", runtime.Version(), proc.Revision(".", "--untracked-files=no"))
+	args := []string{"test", "-p=1", "-vet=off", "-run=^$", "-bench=" + s.pattern}
+	if s.benchtime != "" {
+		args = append(args, "-benchtime="+s.benchtime)
+	}
+	for round := range s.rounds {
+		fmt.Fprintf(progress, "round %d of %d\n", round+1, s.rounds)
+		out, err := exec.Command("go", append(args, s.packages...)...).CombinedOutput()
+		if err != nil {
+			return nil, fmt.Errorf("running the benchmarks of %s: %w\n%s", strings.Join(s.packages, ", "), err, out)
+		}
+		results, err := Parse(strings.NewReader(head+string(out)), "go test")
+		if err != nil {
+			return nil, err
+		}
+		rec = append(rec, results...)
+	}
+	return rec, nil
+}
