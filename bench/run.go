@@ -161,11 +161,8 @@ func runCommand(args []string, stderr io.Writer) (err error) {
 // not on this machine. Of targets that were named, none may be missing.
 func findTargets(ctx context.Context, all []*target.Target, s *runSettings, root, scratch string) ([]*target.Target, []sample.Note, error) {
 	chosen := names(s.targets)
-	known := func(name string) bool {
-		return slices.ContainsFunc(all, func(t *target.Target) bool { return t.Name == name })
-	}
 	for _, name := range slices.Concat(chosen, slices.Sorted(maps.Keys(s.binaries))) {
-		if !known(name) {
+		if !slices.ContainsFunc(all, func(t *target.Target) bool { return t.Name == name }) {
 			return nil, nil, fmt.Errorf("no target is called %s", name)
 		}
 	}

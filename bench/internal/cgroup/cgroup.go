@@ -32,15 +32,9 @@ type Place struct {
 // has none wraps ErrUnavailable and says what was tried.
 func Find() (Place, error) {
 	mounts, err := procfs.GetMounts()
-	if err != nil {
-		return Place{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	self, err := procfs.Self()
-	if err != nil {
-		return Place{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	own, err := self.Cgroups()
-	if err != nil {
+	self, selfErr := procfs.Self()
+	own, ownErr := self.Cgroups()
+	if err := errors.Join(err, selfErr, ownErr); err != nil {
 		return Place{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	var tried []error

@@ -41,17 +41,15 @@ func Start(ctx context.Context, name string, spec, ready any) (*Process, error) 
 	p := &Process{ctx: ctx, name: name, cmd: exec.CommandContext(ctx, self, name)}
 	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = grace
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
+	in, err := p.cmd.StdinPipe()
+	out, outErr := p.cmd.StdoutPipe()
+	if err = errors.Join(err, outErr); err == nil {
+		err = p.cmd.Start()
 	}
-	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
-	p.out = json.NewDecoder(out)
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
-	}
+	p.in, p.out = in, json.NewDecoder(out)
 	err = p.Send(spec)
 	if err != nil { // then the helper says why, or ends with its input
 		p.in.Close()

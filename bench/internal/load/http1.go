@@ -62,25 +62,20 @@ func (h *http1) receive(c *conn, p []byte) (used int, err error) {
 		return used, err
 	}
 	c.busy = false
-	switch {
-	case h.worker.spec.Fresh:
-		// The place is free again when the peer has closed.
-		h.worker.finished(c, c.due, outcome{status: c.answer.status, held: true})
-	case c.answer.close:
+	// With Fresh the place is free again when the peer has closed. An answer that
+	// came before the upload ended leaves the rest of it to go out first.
+	early := c.out.Pending() && !c.answer.close
+	if c.answer.close && !h.worker.spec.Fresh {
 		c.hangUp()
 		c.out.Drop()
-		h.worker.finished(c, c.due, outcome{status: c.answer.status})
-		if c.fd < 0 {
-			return used, c.dial()
-		}
-	default:
-		if c.out.Pending() {
-			// The answer came before the upload ended; what is left of it
-			// must go out before the next request.
-			h.worker.finished(c, c.due, outcome{status: c.answer.status, held: true})
-			return used, errEarly
-		}
-		h.worker.finished(c, c.due, outcome{status: c.answer.status})
+	}
+	h.worker.finished(c, c.due, outcome{status: c.answer.status, held: h.worker.spec.Fresh || early})
+	switch {
+	case h.worker.spec.Fresh:
+	case early:
+		return used, errEarly
+	case c.fd < 0:
+		return used, c.dial()
 	}
 	return used, nil
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,17 +62,13 @@ func plotsOf(run *sample.Run) []plot {
 				p99.add("unloaded", 0, unloaded)
 			}
 		}
-		all[0].add(goodput)
-		all[1].add(p99)
+		all[0].charts, all[1].charts = append(all[0].charts, goodput), append(all[1].charts, p99)
 	}
 	all[2].charts = turnCharts(run)
-	var drawn []plot
-	for _, p := range all {
-		if len(p.charts) > 0 {
-			drawn = append(drawn, p)
-		}
+	for i := range all {
+		all[i].charts = slices.DeleteFunc(all[i].charts, func(c barChart) bool { return len(c.bars) == 0 })
 	}
-	return drawn
+	return slices.DeleteFunc(all, func(p plot) bool { return len(p.charts) == 0 })
 }
 
 // admitted returns the rounds' p99 in ms, under load and without. The record
@@ -111,9 +108,7 @@ func turnCharts(run *sample.Run) (charts []barChart) {
 				chart.add(row[1]+", "+when, series, valuesIn(unitOf("ms"), run, row[0], gate, "p99_"+when))
 			}
 		}
-		if len(chart.bars) > 0 {
-			charts = append(charts, chart)
-		}
+		charts = append(charts, chart)
 	}
 	return charts
 }
@@ -121,12 +116,6 @@ func turnCharts(run *sample.Run) (charts []barChart) {
 func (b *barChart) add(name string, series int, values []float64) {
 	if len(values) > 0 {
 		b.bars = append(b.bars, bar{name, series, sample.SpreadOf(values)})
-	}
-}
-
-func (p *plot) add(c barChart) {
-	if len(c.bars) > 0 {
-		p.charts = append(p.charts, c)
 	}
 }
 

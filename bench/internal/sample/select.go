@@ -93,24 +93,19 @@ func (run *Run) Targets(scenario string) []string {
 // FigureNames returns the figures of a scenario but for percentiles, in the order in which those of
 // the target with most of them first appear, then the others: so that scenarios
 // of one kind have one order, whichever target lacks some.
-func (run *Run) FigureNames(scenario string) []string {
-	var all []string
+func (run *Run) FigureNames(scenario string) (names []string) {
 	byTarget := map[string][]string{}
 	for _, f := range run.Figures {
 		if _, percentile := PercentileOf(f.Figure); f.Scenario == scenario && !percentile {
-			all = appendNew(all, f.Figure)
 			byTarget[f.Target] = appendNew(byTarget[f.Target], f.Figure)
 		}
 	}
-	var names []string
-	for _, target := range run.Targets(scenario) {
-		if own := byTarget[target]; len(own) > len(names) {
-			names = own
+	targets := run.Targets(scenario)
+	slices.SortStableFunc(targets, func(a, b string) int { return len(byTarget[b]) - len(byTarget[a]) })
+	for _, t := range targets {
+		for _, name := range byTarget[t] {
+			names = appendNew(names, name)
 		}
-	}
-	names = slices.Clone(names)
-	for _, name := range all {
-		names = appendNew(names, name)
 	}
 	return names
 }

@@ -82,14 +82,12 @@ const (
 // half: of equal ones that begin at once, the slots come free at once, and a
 // client waits for up to a request's time whatever the order is.
 func turns() []Scenario {
-	about := func(what string) string {
-		return fmt.Sprintf("open loop, %s alone and beside a flood of 10 times the capacity of %.0f/s (limit %d, %v each, give or take a half), %d times in turns",
-			what, turnsRate, turnsLimit, turnsDelay, turnsPhases)
-	}
 	one := func(name, what string, rate float64, options target.Options, quiet, flood string) Scenario {
 		options.Limit, options.QueueCapacity = turnsLimit, 10*turnsLimit
 		return Scenario{
-			Name: name, About: about(what), Groups: []string{"turns"}, Extended: true,
+			Name: name, Groups: []string{"turns"}, Extended: true,
+			About: fmt.Sprintf("open loop, %s alone and beside a flood of 10 times the capacity of %.0f/s (limit %d, %v each, give or take a half), %d times in turns",
+				what, turnsRate, turnsLimit, turnsDelay, turnsPhases),
 			Needs: []string{target.Turns, target.HTTP}, Connections: 2 * turnsConns, Times: 2 * turnsPhases, Extra: turnsPhases * 2 * time.Second,
 			Options: options, Measure: func(r *Run, st *stand, _ load.Spec) error { return runTurns(r, st, rate, quiet, flood) },
 		}

@@ -1,9 +1,12 @@
 package load
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
 
+	"github.com/queuegate/queuegate/bench/internal/clock"
 	"github.com/queuegate/queuegate/bench/internal/wire"
 )
 
@@ -78,4 +81,79 @@ func (s *webSocket) lost(c *conn, why error) (again bool) {
 		s.worker.finished(c, c.due, outcome{failure: why, held: true})
 	}
 	return false
+}
+
+var errEvent = errors.New("malformed event")
+
+// events receives a stream of server-sent events on each connection, each of
+// them "data: " and a stamp.
+type events struct {
+	worker  *worker
+	request []byte
+	texts   map[*conn][]byte // of the event under way
+	current *conn
+	took    func([]byte)
+	fault   error
+}
+
+func newEvents(w *worker) *events {
+	e := &events{worker: w, texts: map[*conn][]byte{}}
+	e.request = []byte("GET " + w.spec.Path + " HTTP/1.1\r\nHost: " + host + "\r\nAccept: text/event-stream\r\n\r\n")
+	e.took = e.take
+	return e
+}
+
+func (e *events) open(c *conn) bool {
+	c.out.Bytes = append(c.out.Bytes, e.request...)
+	return false
+}
+
+func (e *events) send(*conn, int64) { panic("BUG: events are not asked for one by one") }
+
+func (e *events) receive(c *conn, p []byte) (used int, err error) {
+	e.current, e.fault = c, nil
+	used, whole, err := c.answer.feed(p, e.took)
+	switch {
+	case err != nil:
+		return used, err
+	case e.fault != nil:
+		return used, e.fault
+	case c.answer.status != 0 && c.answer.status != 200:
+		return used, fmt.Errorf("events answered with status %d", c.answer.status)
+	case whole:
+		return used, errCut
+	}
+	return used, nil
+}
+
+// take reads the events in a piece of the body.
+func (e *events) take(body []byte) {
+	now := clock.Now()
+	text := append(e.texts[e.current], body...)
+	for {
+		end := bytes.Index(text, []byte("\n\n"))
+		if end < 0 {
+			break
+		}
+		stamp, ok := parseStamp(text[:end])
+		if !ok {
+			e.fault = errEvent
+			return
+		}
+		text = text[end+2:]
+		e.worker.opened(e.current, 1)
+		e.worker.tally.received(now, now-stamp)
+	}
+	e.texts[e.current] = append(e.texts[e.current][:0], text...)
+}
+
+func (e *events) lost(c *conn, why error) (again bool) {
+	e.worker.tally.Errors[reason(why)]++
+	return false
+}
+
+func parseStamp(event []byte) (int64, bool) {
+	digits, ok := bytes.CutPrefix(event, []byte("data: "))
+	stamp, err := strconv.ParseUint(string(digits), 10, 63)
+	return int64(stamp), ok && err == nil
 }
