@@ -148,13 +148,10 @@ func listCommand(args []string, stdout, stderr io.Writer) error {
 //go:embed goals.yaml
 var goalsFile []byte
 
-// readmeMarker names the section of a README that "report --readme" writes.
-const readmeMarker = "bench"
-
 func reportCommand(args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
 	results := flags.String("results", "", "write the results to `file` too, such as bench/RESULTS.md")
-	readme := flags.String("readme", "", "write the table into the section \""+readmeMarker+"\" of `file` too, such as README.md")
+	readme := flags.String("readme", "", "write the table into the section \"bench\" of `file` too, such as README.md")
 	plots := flags.String("plots", "", "write the pictures of docs/overload.md into `directory` too, such as docs/images")
 	flags.Usage = func() {
 		fmt.Fprintln(stderr, "usage: report [options] DIR\n\nDIR is the directory of a run.")
@@ -184,7 +181,7 @@ func reportCommand(args []string, stderr io.Writer) error {
 		fmt.Fprintln(stderr, strings.Join(names, ", "))
 	}
 	if *readme != "" {
-		return report.ReplaceSection(*readme, readmeMarker, report.ReadmeTable(run, goals...))
+		return report.ReplaceSection(*readme, "bench", report.ReadmeTable(run, goals...))
 	}
 	return nil
 }

@@ -53,7 +53,11 @@ func Find() (Place, error) {
 // controller on, so it comes first there.
 func places(mounts []*procfs.MountInfo, own []procfs.Cgroup) (found []Place) {
 	add := func(version int, mount *procfs.MountInfo, group string) {
-		p := Place{version, filepath.Join(mount.MountPoint, within(mount.Root, group))}
+		below, ok := strings.CutPrefix(group, mount.Root) // a mount shows the hierarchy from Root on
+		if !ok {
+			below = ""
+		}
+		p := Place{version, filepath.Join(mount.MountPoint, below)}
 		if !slices.Contains(found, p) {
 			found = append(found, p)
 		}
@@ -78,14 +82,6 @@ func places(mounts []*procfs.MountInfo, own []procfs.Cgroup) (found []Place) {
 		}
 	}
 	return found
-}
-
-// within is a group's path below a mount that shows the hierarchy from root on.
-func within(root, path string) string {
-	if rest, ok := strings.CutPrefix(path, root); ok {
-		return rest
-	}
-	return ""
 }
 
 // usable makes a group and removes it again.

@@ -111,7 +111,9 @@ func judge(old, new []float64, better sample.Better, p float64, o Options) Chang
 		c.Verdict = OnlyNew
 		return c
 	}
-	c.Delta = relative(c.Old.Median, c.New.Median)
+	if c.Delta = (c.New.Median - c.Old.Median) / math.Abs(c.Old.Median); c.New.Median == c.Old.Median {
+		c.Delta = 0 // of nothing to nothing, too
+	}
 	switch {
 	case c.Delta == 0:
 		c.Verdict = Same
@@ -129,16 +131,6 @@ func judge(old, new []float64, better sample.Better, p float64, o Options) Chang
 		c.Verdict = Regressed
 	}
 	return c
-}
-
-func relative(old, new float64) float64 {
-	switch {
-	case old == new:
-		return 0
-	case old == 0:
-		return math.Copysign(math.Inf(1), new)
-	}
-	return (new - old) / math.Abs(old)
 }
 
 type key struct{ scenario, target, figure string }

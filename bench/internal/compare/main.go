@@ -22,9 +22,10 @@ const (
 // say, complaints too, to Out.
 type Flags struct {
 	*flag.FlagSet
-	Out            io.Writer
-	All            bool // show also what stayed the same
-	percent, alpha float64
+	Out     io.Writer
+	All     bool // show also what stayed the same
+	Options Options
+	percent float64
 }
 
 // NewFlags returns the options of a command with a default for the threshold,
@@ -37,26 +38,26 @@ func NewFlags(name, usage string, threshold float64, out io.Writer) *Flags {
 		f.PrintDefaults()
 	}
 	f.Float64Var(&f.percent, "threshold", threshold, "tolerated change of a median, in `percent`")
-	f.Float64Var(&f.alpha, "alpha", DefaultAlpha, "`p-value` below which a change is more than noise")
+	f.Float64Var(&f.Options.Alpha, "alpha", DefaultAlpha, "`p-value` below which a change is more than noise")
 	f.BoolVar(&f.All, "all", false, "show also what stayed the same")
 	return f
 }
 
 // Read parses a command line; without done it is to be carried out.
-func (f *Flags) Read(args []string) (o Options, code int, done bool) {
+func (f *Flags) Read(args []string) (code int, done bool) {
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return o, ExitSame, true
+		return ExitSame, true
 	} else if err != nil {
-		return o, ExitUsage, true
+		return ExitUsage, true
 	}
-	o = Options{Threshold: f.percent / 100, Alpha: f.alpha}
+	f.Options.Threshold = f.percent / 100
 	if !(f.percent > 0) {
-		return o, f.Fail(fmt.Errorf("--threshold is %v, must be above 0 percent", f.percent)), true
+		return f.Fail(fmt.Errorf("--threshold is %v, must be above 0 percent", f.percent)), true
 	}
-	if !(f.alpha > 0 && f.alpha < 1) {
-		return o, f.Fail(fmt.Errorf("--alpha is %v, must be between 0 and 1", f.alpha)), true
+	if a := f.Options.Alpha; !(a > 0 && a < 1) {
+		return f.Fail(fmt.Errorf("--alpha is %v, must be between 0 and 1", a)), true
 	}
-	return o, 0, false
+	return 0, false
 }
 
 // Fail says why the command cannot be carried out.
@@ -65,8 +66,12 @@ func (f *Flags) Fail(err error) int {
 	return ExitUsage
 }
 
-// Show writes a comparison and returns the exit code.
-func (f *Flags) Show(r Result) int {
+// Compare writes a comparison and returns the exit code.
+func (f *Flags) Compare(old, new *sample.Run) int {
+	r := Compare(old, new, f.Options)
+	if len(r.Changes) == 0 {
+		return f.Fail(errors.New("neither run holds a figure"))
+	}
 	fmt.Fprint(f.Out, r.text(f.All))
 	if r.Regressed() {
 		return ExitRegressed
@@ -80,8 +85,7 @@ func (f *Flags) Show(r Result) int {
 func Main(args []string, stdout io.Writer) int {
 	f := NewFlags("compare", "OLD NEW\n\nOLD and NEW are records of two runs, or directories with a "+
 		sample.FileName+".\nExit code 1: a figure is worse, beyond the noise and the threshold.", DefaultThreshold*100, stdout)
-	o, code, done := f.Read(args)
-	if done {
+	if code, done := f.Read(args); done {
 		return code
 	}
 	if f.NArg() != 2 {
@@ -97,9 +101,5 @@ func Main(args []string, stdout io.Writer) int {
 			return f.Fail(err)
 		}
 	}
-	r := Compare(runs[0], runs[1], o)
-	if len(r.Changes) == 0 {
-		return f.Fail(errors.New("neither run holds a figure"))
-	}
-	return f.Show(r)
+	return f.Compare(runs[0], runs[1])
 }

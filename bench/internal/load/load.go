@@ -98,10 +98,8 @@ func (s *Spec) check() error {
 		return fmt.Errorf("load: duration is %v, must be positive", s.Duration)
 	case s.Fresh && s.Kind != HTTP:
 		return fmt.Errorf("load: fresh connections are for kind %q, not %q", HTTP, s.Kind)
-	case len(s.Path) == 0 || s.Path[0] != '/':
-		return fmt.Errorf("load: path is %q, must begin with a slash", s.Path)
-	case len(s.Path) > 126:
-		return fmt.Errorf("load: path is longer than 126 bytes")
+	case len(s.Path) == 0 || s.Path[0] != '/' || len(s.Path) > 126:
+		return fmt.Errorf("load: path is %q, must begin with a slash and have at most 126 bytes", s.Path)
 	}
 	s.UnderWay = min(s.UnderWay, s.Connections)
 	s.Streams = max(s.Streams, 1)
@@ -180,9 +178,7 @@ func (r *Result) Failures() int64 {
 }
 
 // A Process is a generator that runs as a process of its own.
-type Process struct {
-	*child.Process
-}
+type Process struct{ *child.Process }
 
 // Start runs a generator and returns when its connections stand, its warm-up is
 // over and nothing is under way.

@@ -156,7 +156,7 @@ func Main(args []string, stdout io.Writer) int {
 	flags.StringVar(&s.benchtime, "benchtime", "", "`time` for each benchmark in a round, as of go test (its default is 1s)")
 	file := flags.String("file", "", "the recording (default bench/micro.txt of the repository)")
 	record := flags.Bool("record", false, "make the results the recording")
-	o, code, done := flags.Read(args)
+	code, done := flags.Read(args)
 	if done {
 		return code
 	}
@@ -187,7 +187,7 @@ func Main(args []string, stdout io.Writer) int {
 		return fail(fmt.Errorf("--bench %q matches no benchmark of %v", s.pattern, s.packages))
 	}
 	if old != nil {
-		code = show(old.run(), new.run(), o, flags)
+		code = show(old.run(), new.run(), flags)
 	}
 	if *record || old == nil {
 		var text bytes.Buffer
@@ -204,8 +204,8 @@ func Main(args []string, stdout io.Writer) int {
 
 // show writes the comparison, which says how the machines differ if they do, and
 // returns the exit code.
-func show(old, new *sample.Run, o compare.Options, flags *compare.Flags) int {
-	code := flags.Show(compare.Compare(old, new, o))
+func show(old, new *sample.Run, flags *compare.Flags) int {
+	code := flags.Compare(old, new)
 	if old.Meta.Machine != new.Meta.Machine {
 		fmt.Fprintln(flags.Out, "not judged: the recording is of another machine")
 		return compare.ExitSame

@@ -98,7 +98,11 @@ func TestRecordingsOfOtherMachinesAreNotJudged(t *testing.T) {
 		{"one processor", head + strings.ReplaceAll(slow, "X-2", "X"), compare.ExitSame, "cores: 2 -> 1"},
 	} {
 		var b bytes.Buffer
-		code := show(old.run(), parsed(t, c.text).run(), compare.Options{Threshold: 0.1, Alpha: compare.DefaultAlpha}, compare.NewFlags("micro", "", 10, &b))
+		flags := compare.NewFlags("micro", "", 10, &b)
+		if code, done := flags.Read(nil); done {
+			t.Fatalf("no options gave exit code %d", code)
+		}
+		code := show(old.run(), parsed(t, c.text).run(), flags)
 		if code != c.code || !strings.Contains(b.String(), c.says) || strings.Contains(b.String(), "not judged") != (code == compare.ExitSame) {
 			t.Errorf("%s: code %d, want %d and %q:\n%s", c.what, code, c.code, c.says, &b)
 		}

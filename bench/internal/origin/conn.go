@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"crypto/sha1"
 	"encoding/base64"
+	"fmt"
 	"strconv"
 	"syscall"
 	"time"
@@ -170,11 +171,11 @@ func (c *conn) reply() {
 		if r.route == routeSlots {
 			c.loop.slots = int(r.size)
 		}
+		answer := rootAnswer
 		if r.close {
-			c.out.Bytes = append(c.out.Bytes, rootAnswerClose...)
-		} else {
-			c.out.Bytes = append(c.out.Bytes, rootAnswer...)
+			answer = rootAnswerClose
 		}
+		c.out.Bytes = append(c.out.Bytes, answer...)
 	case routeBytes:
 		c.out.Bytes = append(c.out.Bytes, "HTTP/1.1 200 OK\r\nDate: "+date+"\r\nContent-Type: application/octet-stream\r\nContent-Length: "...)
 		c.out.Bytes = strconv.AppendInt(c.out.Bytes, r.size, 10)
@@ -296,12 +297,8 @@ var eventsHead = []byte("HTTP/1.1 200 OK\r\nDate: " + date + "\r\nContent-Type: 
 // appendEvent appends one event in one chunk: "data: STAMP\n\n", the stamp in
 // nanoseconds by package clock.
 func appendEvent(p []byte, stamp int64) []byte {
-	var digits [20]byte
-	text := strconv.AppendInt(digits[:0], stamp, 10)
-	p = strconv.AppendInt(p, int64(len("data: ")+len(text)+2), 16)
-	p = append(p, "\r\ndata: "...)
-	p = append(p, text...)
-	return append(p, "\n\n\r\n"...)
+	event := fmt.Appendf(nil, "data: %d\n\n", stamp)
+	return fmt.Appendf(p, "%x\r\n%s\r\n", len(event), event)
 }
 
 // acceptKey is Sec-WebSocket-Accept (RFC 6455 section 4.2.2).

@@ -69,12 +69,10 @@ func handleH2(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.Header().Set("Content-Length", strconv.FormatInt(n, 10))
-		for n > 0 {
-			written, err := w.Write(wire.Filler[:min(n, int64(len(wire.Filler)))])
-			if err != nil {
+		for ; n > 0; n -= int64(len(wire.Filler)) {
+			if _, err := w.Write(wire.Filler[:min(n, int64(len(wire.Filler)))]); err != nil {
 				return
 			}
-			n -= int64(written)
 		}
 	case r.URL.Path == "/" || r.URL.Path == "/upload":
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {

@@ -41,16 +41,11 @@ func (b barChart) canvas() *canvas {
 	x := axis{from: widest + 8, to: canvasWidth - valueWidth - 10, low: b.low, high: highest, log: b.low > 0}
 	bottom := c.height - 18
 	c.text("axis", "start", 0, 11, b.unit)
-	free := math.Inf(-1)
+	var marks []tick
 	for _, v := range x.ticks() {
-		c.line("grid", x.at(v), head-4, x.at(v), bottom)
-		half := textWidth(shortNumber(v)) / 2
-		if x.at(v)-half < free {
-			continue
-		}
-		free = x.at(v) + half + 4
-		c.text("tick", "middle", x.at(v), bottom+13, shortNumber(v))
+		marks = append(marks, tick{v, shortNumber(v)})
 	}
+	c.ticks(x, marks, head-4, bottom, bottom+13, 4, false)
 	for i, bar := range b.bars {
 		top := head + rowHeight*float64(i) + (rowHeight-barHeight)/2
 		middle := top + barHeight/2
@@ -135,26 +130,28 @@ func (l lineChart) draw() template.HTML {
 		c.line("grid", left, y.at(v), x.to+8, y.at(v))
 		c.text("tick", "end", left-4, y.at(v)+4, l.value(v))
 	}
-	l.drawTicks(c, x, y)
+	c.ticks(x, l.xTicks, y.to, y.from+4, y.from+16, 3, true)
 	c.text("axis", "middle", (x.from+x.to)/2, y.from+33, l.across)
 	l.drawLines(c, x, y)
 	return c.svg(l.title)
 }
 
-// drawTicks names as many ticks as have room, the last in any case.
-func (l lineChart) drawTicks(c *canvas, x, y axis) {
-	const gap = 3
-	final := len(l.xTicks) - 1
-	free, end := math.Inf(-1), x.to-textWidth(l.xTicks[final].words)/2-gap
-	for i, t := range l.xTicks {
-		at := x.at(t.at)
-		c.line("grid", at, y.to, at, y.from+4)
-		half := textWidth(t.words) / 2
-		if i < final && (at-half < free || at+half > end) {
+// ticks draws marks from top to bottom and names as many of them as have room,
+// gap apart; the last in any case if it must be named.
+func (c *canvas) ticks(x axis, marks []tick, top, bottom, baseline, gap float64, last bool) {
+	final := len(marks) - 1
+	free, end := math.Inf(-1), math.Inf(1)
+	if last {
+		end = x.to - textWidth(marks[final].words)/2 - gap
+	}
+	for i, t := range marks {
+		at, half := x.at(t.at), textWidth(t.words)/2
+		c.line("grid", at, top, at, bottom)
+		if (i < final || !last) && (at-half < free || at+half > end) {
 			continue
 		}
 		free = at + half + gap
-		c.text("tick", "middle", at, y.from+16, t.words)
+		c.text("tick", "middle", at, baseline, t.words)
 	}
 }
 

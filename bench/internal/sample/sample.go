@@ -19,7 +19,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"sync"
 	"time"
 )
 
@@ -245,15 +244,12 @@ func decode(text []byte, into line) error {
 }
 
 // Writer appends lines to w, each with one Write call as it comes, so that
-// nothing is held back. Methods may be called at once from several goroutines.
-type Writer struct {
-	mu sync.Mutex
-	w  io.Writer
-}
+// nothing is held back. It belongs to one goroutine.
+type Writer struct{ w io.Writer }
 
 // NewWriter returns a Writer onto w, which stays the caller's to close. A file
 // wants no buffer in front of it.
-func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+func NewWriter(w io.Writer) *Writer { return &Writer{w} }
 
 // Meta writes the first line. A zero m.Version is written as Version.
 func (w *Writer) Meta(m Meta) error {
@@ -281,8 +277,6 @@ func (w *Writer) line(kind string, l line) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", kind, err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if _, err := fmt.Fprintf(w.w, `{"kind":%q,%s`+"\n", kind, b[1:]); err != nil {
 		return fmt.Errorf("writing %s: %w", kind, err)
 	}

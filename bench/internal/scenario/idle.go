@@ -48,6 +48,15 @@ func (r *Run) awaitQuiet() {
 	r.pause(d)
 }
 
+// rest returns how many milliseconds of CPU the target uses in 20 seconds in
+// which nothing is asked of it, and for how many seconds that was measured.
+func (r *Run) rest(m *meter, pids []int, d time.Duration) (cpu, window float64) {
+	begin, before := time.Now(), m.cpu(pids...)
+	r.pause(d)
+	window = time.Since(begin).Seconds()
+	return float64((m.cpu(pids...) - before).Nanoseconds()) / 1e6 * 20 / window, window
+}
+
 func runIdle(r *Run, st *stand, _ load.Spec) error {
 	for range 5 { // what a start leaves behind takes a while to come to rest
 		r.awaitQuiet()
@@ -61,17 +70,16 @@ func runIdle(r *Run, st *stand, _ load.Spec) error {
 		span = r.options.Duration
 	}
 	m := meter{}
-	begin, cpu, switches := time.Now(), m.cpu(pids...), m.switches(pids)
-	r.pause(span)
-	window := time.Since(begin).Seconds()
-	cpu, switches = m.cpu(pids...)-cpu, m.switches(pids).Sub(switches)
+	switches := m.switches(pids)
+	cpu, window := r.rest(&m, pids, span)
+	switches = m.switches(pids).Sub(switches)
 	memory := m.memory(pids) // walks the page tables, so it comes last
 	if m.err != nil {
 		return m.err
 	}
 	r.figure("rss", float64(memory.RSS)/mib, "MiB", sample.Lower)
 	r.figure("private_memory", float64(memory.Private)/mib, "MiB", sample.Lower)
-	r.figure("cpu_per_20s", float64(cpu.Nanoseconds())/1e6*20/window, "ms", sample.Lower)
+	r.figure("cpu_per_20s", cpu, "ms", sample.Lower)
 	r.figure("wakeups_per_second", float64(switches.Voluntary)/window, "/s", sample.Lower)
 	return nil
 }
@@ -95,16 +103,13 @@ func runIdleConnections(r *Run, st *stand, spec load.Spec) error {
 	}
 	defer generator.Stop()
 	r.awaitQuiet()
-	begin, cpu := time.Now(), m.cpu(pids...)
-	r.pause(r.options.Duration)
-	window := time.Since(begin).Seconds()
-	cpu = m.cpu(pids...) - cpu
+	cpu, _ := r.rest(&m, pids, r.options.Duration)
 	after := m.memory(pids)
 	if m.err != nil {
 		return m.err
 	}
 	r.figure("memory_per_connection", float64(after.Private-before.Private)/1024/float64(spec.Connections), "KiB", sample.Lower)
 	r.figure("private_memory", float64(after.Private)/mib, "MiB", sample.Lower)
-	r.figure("cpu_per_20s", float64(cpu.Nanoseconds())/1e6*20/window, "ms", sample.Lower)
+	r.figure("cpu_per_20s", cpu, "ms", sample.Lower)
 	return nil
 }

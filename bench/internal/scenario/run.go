@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/queuegate/queuegate/bench/internal/awake"
@@ -56,19 +55,10 @@ type Options struct {
 // warmup is how long a target is loaded before it is measured.
 func (o *Options) warmup() time.Duration { return min(o.Duration/5, time.Second) }
 
-// connections bounds the number of connections in a quick run.
-func (o *Options) connections(n int) int {
-	if o.Quick {
-		return min(n, 200)
-	}
-	return n
-}
-
 // record writes samples, keeps the latencies of the round for the comparison
-// with Direct, and writes each note once.
+// with Direct, and writes each note once. It belongs to the goroutine of the run.
 type record struct {
 	Recorder
-	mu        sync.Mutex
 	notes     map[sample.Note]bool
 	latencies map[string]*load.Result // of the round under way, by target
 	failed    error                   // the first error of writing
@@ -85,8 +75,6 @@ func (r *record) keep(err error) {
 }
 
 func (r *record) note(n sample.Note) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if !r.notes[n] {
 		r.notes[n] = true
 		r.keep(r.Recorder.Note(n))

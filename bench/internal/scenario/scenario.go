@@ -62,7 +62,10 @@ func (s *Scenario) run(r *Run) error {
 		return s.Run(r)
 	}
 	options, spec, measure := s.Options, s.Load, s.Measure
-	if spec.Connections = r.options.connections(spec.Connections); options.QueueCapacity > 0 {
+	if r.options.Quick {
+		spec.Connections = min(spec.Connections, 200)
+	}
+	if options.QueueCapacity > 0 {
 		options.QueueCapacity -= s.Load.Connections - spec.Connections
 	}
 	if measure == nil {
@@ -125,10 +128,7 @@ func (s *Scenario) called(name string) bool {
 
 // rounds is in how many of all rounds it runs.
 func (s *Scenario) rounds(all int) int {
-	if s.Rounds > 0 {
-		return min(s.Rounds, all)
-	}
-	return all
+	return min(cmp.Or(s.Rounds, all), all)
 }
 
 // cost is how long a run takes, roughly.

@@ -23,19 +23,17 @@ func Bind(port int) (fd, bound int, err error) {
 	if err != nil {
 		return -1, 0, fmt.Errorf("making a listening socket: %w", err)
 	}
-	fail := func(err error) (int, int, error) {
+	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: loopback})
+	}
+	var name unix.Sockaddr
+	if err == nil {
+		name, err = unix.Getsockname(fd)
+	}
+	if err != nil {
 		unix.Close(fd)
 		return -1, 0, fmt.Errorf("binding to 127.0.0.1:%d: %w", port, err)
-	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
-		return fail(err)
-	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: loopback}); err != nil {
-		return fail(err)
-	}
-	name, err := unix.Getsockname(fd)
-	if err != nil {
-		return fail(err)
 	}
 	return fd, name.(*unix.SockaddrInet4).Port, nil
 }
@@ -77,13 +75,10 @@ func Dial(port int) (int, error) {
 // Connected returns why a connection of Dial failed, nil if it stands.
 func Connected(fd int) error {
 	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
-	if err != nil {
-		return err
+	if err == nil && code != 0 {
+		err = syscall.Errno(code)
 	}
-	if code != 0 {
-		return syscall.Errno(code)
-	}
-	return nil
+	return err
 }
 
 // Close closes a socket. Errors tell nothing that the harness could use.
