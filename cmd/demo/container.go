@@ -36,6 +36,13 @@ type container struct {
 	tunnels  sync.WaitGroup
 }
 
+// endpoints are those that have one path and no other.
+var endpoints = map[string]func(*container, http.ResponseWriter, *http.Request) error{
+	"/delay": (*container).delay, "/stream": (*container).stream, "/events": (*container).events,
+	"/bytes": (*container).bytes, "/upload": (*container).upload, "/hints": (*container).hints,
+	"/fail": (*container).fail, "/ws": (*container).webSocket,
+}
+
 // ServeHTTP dispatches on the path as decoded. It is no ServeMux, which would
 // redirect targets with // or dot segments that /echo wants to show.
 func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -47,24 +54,10 @@ func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		text(w, http.StatusOK, "ok\n")
 	case path == "/echo" || strings.HasPrefix(path, "/echo/"):
 		err = c.echo(w, r)
-	case path == "/delay":
-		err = c.delay(w, r)
-	case path == "/stream":
-		err = c.stream(w, r)
-	case path == "/events":
-		err = c.events(w, r)
-	case path == "/bytes":
-		err = c.bytes(w, r)
-	case path == "/upload":
-		err = c.upload(w, r)
-	case path == "/hints":
-		err = c.hints(w, r)
 	case strings.HasPrefix(path, "/status/"):
 		err = c.status(w, strings.TrimPrefix(path, "/status/"))
-	case path == "/fail":
-		err = c.fail(w, r)
-	case path == "/ws":
-		err = c.webSocket(w, r)
+	case endpoints[path] != nil:
+		err = endpoints[path](c, w, r)
 	default:
 		text(w, http.StatusNotFound, fmt.Sprintf("no endpoint %q, see /\n", path))
 	}

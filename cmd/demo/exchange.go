@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -69,14 +70,10 @@ func (c *container) echo(w http.ResponseWriter, r *http.Request) error {
 // writeFields writes one line per field value, sorted by name, without the
 // field named except.
 func writeFields(to *strings.Builder, fields http.Header, except string) {
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		if name != except {
-			names = append(names, name)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if name == except {
+			continue
 		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
 		for _, value := range fields[name] {
 			fmt.Fprintf(to, "%s: %s\n", name, value)
 		}

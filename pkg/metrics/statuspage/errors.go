@@ -1,6 +1,7 @@
 package statuspage
 
 import (
+	"bytes"
 	"sync"
 	"time"
 
@@ -112,11 +113,8 @@ func (x *entry) fill(f *gate.Record) {
 // pathOf is the path of a request target, which may be in absolute form. Neither
 // query nor authority, which could hold a password, is part of it.
 func pathOf(target []byte) []byte {
-	for i, c := range target {
-		if c == '?' || c == '#' {
-			target = target[:i]
-			break
-		}
+	if i := bytes.IndexAny(target, "?#"); i >= 0 {
+		target = target[:i]
 	}
 	if len(target) == 0 || target[0] == '/' {
 		return target
