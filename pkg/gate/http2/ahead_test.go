@@ -54,3 +54,77 @@ func TestAContainerMaySendMoreBeforeItAcknowledges(t *testing.T) {
 		t.Errorf("the stream has ended: %+v, %v", g, r.faults())
 	}
 }
+
+// TestAWindowThatHasBeenNarrowedTwiceIsOpen: for its own stream, and for all.
+func TestAWindowThatHasBeenNarrowedTwiceIsOpen(t *testing.T) {
+	held, hold := make(chan struct{}), make(chan struct{})
+	r := newRig(t, serveH2C(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/held" {
+			_ = http.NewResponseController(w).Flush()
+			close(held)
+			<-hold
+			_, _ = w.Write(make([]byte, 100_000))
+		}
+	}))
+	c := r.dial()
+	id := c.get("/held")
+	receive(t, "the request", held)
+	up := func() *upConn { return r.part.pool.conns[0] }
+	r.on(func() {
+		resize(&up().streams[0].flow, leastWindow)
+		r.part.pool.narrow = r.part.loop.Now() + int64(patience)
+		up().adapt()
+	})
+	until(t, "an acknowledgement", func() (ok bool) {
+		r.on(func() { ok = up().acks.Pending() == 0 && up().window == leastWindow })
+		return ok
+	})
+	r.on(func() {
+		if n := up().streams[0].recv.Size(); n < leastWindow {
+			t.Errorf("the window is %d octets large", n)
+		}
+	})
+	close(hold)
+	if g := c.await(id); g.size != 100_000 {
+		t.Errorf("%d octets have come", g.size)
+	}
+}
+
+// TestManyStreamsShareWhatAContainerSendsAhead: a window of the usual size for
+// each of thousands would be more than there is memory for.
+func TestManyStreamsShareWhatAContainerSendsAhead(t *testing.T) {
+	r := newRig(t, serveH2C(t, func(http.ResponseWriter, *http.Request) {}))
+	r.on(func() {
+		p := r.part.pool
+		for _, c := range []struct {
+			streams int
+			now     uint32
+			want    uint32
+		}{
+			{1, firstWindow, firstWindow},
+			{sentAhead / firstWindow, firstWindow, firstWindow},
+			{sentAhead/firstWindow + 1, firstWindow, firstWindow / 2},
+			{sentAhead / firstWindow, firstWindow / 2, firstWindow / 2}, // soon it may be too much again
+			{sentAhead / firstWindow / 2, firstWindow / 2, firstWindow},
+			{100_000, firstWindow, leastShare},
+			{1, leastWindow, firstWindow},
+		} {
+			p.streams = c.streams
+			if got := p.ahead(c.now); got != c.want {
+				t.Errorf("%d streams with %d octets each get %d, want %d", c.streams, c.now, got, c.want)
+			}
+		}
+		p.streams = 0
+		r.part.held = bodyChunk + 1 // without a lease: some memory is in use, and none is short
+		r.part.leased = bodyChunk
+		b := r.gate.Bodies
+		n := b.Limit() / 32
+		_ = b.Acquire(n)
+		p.streams = 100_000
+		if got := p.ahead(firstWindow); got != leastShare {
+			t.Errorf("a new connection among many streams gets windows of %d octets", got)
+		}
+		p.streams, r.part.held, r.part.leased = 0, 0, 0
+		b.Release(n)
+	})
+}

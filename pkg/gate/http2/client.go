@@ -36,14 +36,14 @@ func (s *clientSide) Expects() bool { return s.req.Expect && s.taken == 0 && s.h
 // a container switches with 101, or over HTTP/2 with 200.
 func (s *clientSide) Upgrades(up gate.UpstreamSide) bool {
 	res := up.(wire.Responder).Response()
-	return s.req.Protocol != nil && (res.Status != 101 || s.req.Offers(res))
+	return s.req.Protocol() != nil && (res.Status != 101 || s.req.Offers(res))
 }
 
 // Whole is gate.ClientSide.
 func (s *clientSide) Whole() bool { return s.over || s.withheld }
 
 // Idempotent is gate.ClientSide.
-func (s *clientSide) Idempotent() bool { return s.req.Protocol == nil && s.req.Idempotent() }
+func (s *clientSide) Idempotent() bool { return s.req.Protocol() == nil && s.req.Idempotent() }
 
 // Rewind is gate.ClientSide.
 func (s *clientSide) Rewind(whole bool) bool {

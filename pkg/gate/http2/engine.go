@@ -2,6 +2,7 @@ package http2
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"go.uber.org/atomic"
@@ -17,14 +18,19 @@ const (
 	maxStreams     = 250
 	streamWindow   = 64 << 10     // what a peer may send ahead on a stream
 	firstWindow    = 16 << 10     // the same from the container, before the client takes half of that
+	leastShare     = 256          // likewise, however many streams there are
 	leastWindow    = 128          // likewise, while there are clients that do not
-	tightWindow    = 2 << 10      // and from then on, while memory is tight
+	tightWindow    = 2 << 10      // and from then on, while a good part of the memory is in use
 	connWindow     = 256 << 10    // what a peer may send ahead on all streams of a connection that carries bodies
-	outBytes       = 128 << 10    // frames that wait for a peer that does not read
+	outBytes       = 70 << 10     // frames that wait for a peer that does not read
+	batchBytes     = 128 << 10    // frames of a batch, where the peer reads
 	outBytesShort  = 16 << 10     // the same where there is no memory left
 	mostUnread     = 2 * outBytes // beyond them nothing is read from a client either
 	freeHead       = 2 << 10      // of a stream's head do not count against gate.Heads
 	mostHeads      = 512 << 10    // what the heads of a connection take where gate.Heads runs low
+	mostWide       = 8            // of the buffers that follow, before frames are written in the middle of a batch
+	narrowBytes    = 16 << 10     // a buffer for frames, with little or no payload
+	wideBytes      = 88 << 10     // and with as much as may wait
 	putBytes       = 32 << 10     // payload that one stream adds before others have their turn
 	readBytes      = 64 << 10
 	headBytes      = 4 << 10 // the same from clients that send no bodies: some hundred heads
@@ -78,25 +84,34 @@ type Engine struct {
 	read    []byte  // what one read brings
 	head    h2.Head // what is being decoded
 	frame   h2.Frame
-	outs    loop.Spares[buffer]
-	ins     loop.Spares[buffer]
+	outs    loop.Spares[buffer] // of narrowBytes
+	wides   loop.Spares[buffer] // of wideBytes
+	ins     [len(inSizes)]loop.Spares[buffer]
 	streams loop.Spares[stream]
 	clients
 	turns   turns
 	frames  uint32 // that have been handled
+	wide    int    // buffers of wideBytes that are borrowed
+	lent    int    // octets of buffers for bodies, full or not
 	held    int    // octets that bodies and frames take: see memory.go
 	leased  int    // of them from the gate's budget
 	leaving bool
 }
 
 // buffer is borrowed for as long as there is something in it.
-type buffer struct{ b []byte }
+type buffer struct {
+	b    []byte
+	wide bool // for frames, of wideBytes
+}
 
 func newEngine(p *Protocol, w *serve.Worker) *Engine {
 	e := &Engine{gate: w.Gate, cfg: p, worker: w, loop: w.Loop, clock: w.Loop.Nanotime}
 	e.clients.eng = e
 	e.outs.Init(w.Loop, 2, 64, nil)
-	e.ins.Init(w.Loop, 8, 256, nil)
+	e.wides.Init(w.Loop, 1, 16, nil)
+	for i, size := range inSizes {
+		e.ins[i].Init(w.Loop, 1, min(max(8, spareIns/size), 1024), nil)
+	}
 	e.streams.Init(w.Loop, 16, 16384, nil)
 	e.pool = newPool(e)
 	e.turns.init(e)
@@ -142,33 +157,61 @@ func (e *Engine) getOut() *buffer {
 	if b := e.outs.Get(); b != nil {
 		return b
 	}
-	return &buffer{b: make([]byte, 0, 16<<10)}
+	return &buffer{b: make([]byte, 0, narrowBytes)}
+}
+
+func (e *Engine) getWide() *buffer {
+	e.wide++
+	if b := e.wides.Get(); b != nil {
+		return b
+	}
+	return &buffer{b: make([]byte, 0, wideBytes), wide: true}
 }
 
 func (e *Engine) putOut(b *buffer) {
-	if cap(b.b) <= 2*outBytes {
-		b.b = b.b[:0]
-		e.outs.Put(b)
+	b.b = b.b[:0]
+	list := &e.outs
+	if b.wide {
+		list = &e.wides
+		e.wide--
+	}
+	if cap(b.b) <= wideBytes {
+		list.Put(b)
 	}
 }
 
-// inBytes is the usual size of a buffer for what comes on a stream.
-const inBytes = 4 << 10
+// inSizes are those of buffers for what comes on a stream.
+var inSizes = [...]int{leastWindow, 1 << 10, tightWindow, 4 << 10, 16 << 10, streamWindow}
+
+// spareIns is what the spare ones of each size may take, about.
+const spareIns = 512 << 10
 
 // getIn gives a buffer for n octets and what follows them.
 func (e *Engine) getIn(n int) *buffer {
-	if n <= leastWindow && e.pool.ahead(firstWindow) == leastWindow { // may be all that comes for a long time
-		return &buffer{b: make([]byte, 0, n)}
+	b := e.bufferFor(n)
+	e.lent += cap(b.b)
+	return b
+}
+
+func (e *Engine) bufferFor(n int) *buffer {
+	for i, size := range inSizes {
+		if n <= size {
+			for j := range e.ins[i:min(i+2, len(e.ins))] { // a spare one of the next size is better than another
+				if b := e.ins[i+j].Get(); b != nil {
+					return b
+				}
+			}
+			n = size
+			break
+		}
 	}
-	if b := e.ins.Get(); b != nil {
-		return b
-	}
-	return &buffer{b: make([]byte, 0, max(n, inBytes))}
+	return &buffer{b: make([]byte, 0, n)}
 }
 
 func (e *Engine) putIn(b *buffer) {
-	if cap(b.b) >= inBytes && cap(b.b) <= streamWindow && (cap(b.b) <= streamWindow/4 || !e.tight()) {
+	e.lent -= cap(b.b)
+	if i := slices.Index(inSizes[:], cap(b.b)); i >= 0 && (cap(b.b) < streamWindow || !e.tight()) {
 		b.b = b.b[:0]
-		e.ins.Put(b)
+		e.ins[i].Put(b)
 	}
 }

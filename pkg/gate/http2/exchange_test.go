@@ -433,7 +433,7 @@ func TestAClientThatTakesWhatIsLeftForItGetsAll(t *testing.T) {
 			_ = c.WriteWindowUpdate(0, 1<<30)
 			var in *conn
 			sent := 0
-			for pending := 0; pending < 64<<10; sent += 30_000 { // an answer is on its way whole when the next one is asked for
+			for pending := 0; pending < outBytes/2; sent += 30_000 { // an answer is on its way whole when the next one is asked for
 				_ = c.get("/?30000")
 				until(t, "an answer", func() (whole bool) {
 					r.on(func() {

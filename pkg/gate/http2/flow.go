@@ -17,29 +17,30 @@ type flow struct {
 	x     *gate.Exchange // is woken by what happens to the stream
 	id    uint32
 	state h2.State
-	msg   h2.Message
 
-	recv      h2.ReceiveWindow
-	send      h2.SendWindow
-	in        *buffer // what has come and not been taken is in.b[r:]; nil = nothing
-	r         int
-	owed      int    // octets that have not been given back to the window of the connection
-	trailers  []byte // field lines
-	over      bool   // the peer has ended its direction
-	withheld  bool   // the body is not part of the request: extended CONNECT before the switch
-	given     bool   // all has been given on, the end included
-	reset     bool   // by the peer, or with the connection
+	over      bool // the peer has ended its direction
+	withheld  bool // the body is not part of the request: extended CONNECT before the switch
+	given     bool // all has been given on, the end included
+	reset     bool // by the peer, or with the connection
 	malformed bool
 	keeps     bool // what is taken is kept, in case the request has to be sent again
-	taken     int64
-	kept      []byte // all that was taken, while keeps
-	again     int    // octets that come for the second time: the windows have them back
+	started   bool // the head has been written
+	finished  bool // END_STREAM has been written
+	queued    bool // stands in the link's line
 
+	msg      h2.Message
+	recv     h2.ReceiveWindow
+	send     h2.SendWindow
+	in       *buffer // what has come and not been taken is in.b[r:]; nil = nothing
+	r        int32
+	owed     int32  // octets that have not been given back to the window of the connection
+	trailers []byte // field lines
+	taken    int64
+	kept     []byte // all that was taken, while keeps
+	again    int32  // octets that come for the second time: the windows have them back
+
+	turn     int32 // octets that may be added although others stand there
 	lastData int64 // the place of the last DATA frame, if any
-	started  bool  // the head has been written
-	finished bool  // END_STREAM has been written
-	queued   bool  // stands in the link's line
-	turn     int   // octets that may be added although others stand there
 }
 
 func (f *flow) open(l *link, x *gate.Exchange, id uint32, state h2.State) {
@@ -88,7 +89,7 @@ func (f *flow) close() {
 	f.l.eng.dropBody(f.held())
 	f.forget()
 	if f.owed > 0 {
-		f.l.passed(f.owed)
+		f.l.passed(int(f.owed))
 		f.owed = 0
 	}
 	f.dropIn()
@@ -107,7 +108,7 @@ func (f *flow) held() int {
 	if f.in == nil {
 		return 0
 	}
-	return len(f.in.b) - f.r
+	return len(f.in.b) - int(f.r)
 }
 
 // receiveData takes a piece of a DATA frame whose state has been checked.
@@ -135,12 +136,18 @@ func (f *flow) receiveData(d *h2.Frame) *h2.Error {
 			f.in.b = f.in.b[:copy(f.in.b, f.in.b[f.r:])]
 			f.r = 0
 		}
+		if len(f.in.b)+n > cap(f.in.b) {
+			wider := f.l.eng.getIn(len(f.in.b) + n)
+			wider.b = append(wider.b, f.in.b...)
+			f.l.eng.putIn(f.in)
+			f.in = wider
+		}
 		f.in.b = append(f.in.b, d.Payload...)
 		f.l.eng.holdBody(n)
 		if f.l.eager || !f.l.eng.short() { // else when they have been taken
 			f.l.passed(n)
 		} else {
-			f.owed += n
+			f.owed += int32(n)
 		}
 	}
 	f.over = f.over || d.EndStream
@@ -169,7 +176,9 @@ func (f *flow) Pump(dst gate.Sink) (moved bool) {
 	for f.held() > 0 && !dst.Broken() {
 		n := dst.Put(f.in.b[f.r:])
 		if n == 0 {
-			f.in, f.r = f.l.eng.fit(f.in, f.r)
+			if w, ok := dst.(interface{ blocked() bool }); !ok || w.blocked() { // for longer than until others have had their turn
+				f.in, f.r = f.l.eng.fit(f.in, f.r)
+			}
 			m, _ := dst.Flush()
 			return moved || m
 		}
@@ -192,14 +201,14 @@ func (f *flow) take(n int) {
 	}
 	f.taken += int64(n)
 	f.l.eng.dropBody(n)
-	if f.r += n; f.r == len(f.in.b) {
+	if f.r += int32(n); int(f.r) == len(f.in.b) {
 		f.dropIn()
 	}
-	again := min(n, f.again)
-	f.again -= again
+	again := min(n, int(f.again))
+	f.again -= int32(again)
 	n -= again
-	if back := min(n, f.owed); back > 0 {
-		f.owed -= back
+	if back := min(n, int(f.owed)); back > 0 {
+		f.owed -= int32(back)
 		f.l.passed(back)
 	}
 	if f.l.eager && !f.over {
@@ -217,17 +226,17 @@ func (f *flow) adapt() {
 		return
 	}
 	want := uint32(min(streamWindow, f.x.Room()))
-	if f.l.eng.tight() || f.l.eng.short() {
+	if pressed {
 		want = min(want, tightWindow)
 	}
-	if want < size {
-		if want = max(want, leastWindow); !pressed || want >= size {
-			return
-		}
-	} else if !wider {
-		return
+	if want = max(want, leastWindow); want < size && pressed || want > size && wider {
+		resize(f, want)
 	}
-	if inc := f.recv.Resize(want); inc > 0 && !f.state.Closed() {
+}
+
+// resize makes the window of a stream n octets large.
+func resize(f *flow, n uint32) {
+	if inc := f.recv.Resize(n); inc > 0 && !f.over && !f.state.Closed() {
 		f.l.hold(h2.AppendWindowUpdate(f.l.room(), f.id, inc))
 	}
 }
@@ -243,7 +252,7 @@ func (f *flow) keep(n int) {
 		return
 	}
 	f.l.eng.holdBody(n)
-	f.kept = append(f.kept, f.in.b[f.r:f.r+n]...)
+	f.kept = append(f.kept, f.in.b[f.r:][:n]...)
 }
 
 // forget keeps no copy any more.
@@ -268,7 +277,7 @@ func (f *flow) rewind() bool {
 		f.l.eng.putIn(f.in)
 	}
 	f.in, f.r = b, 0
-	f.again, f.taken, f.kept = f.again+len(f.kept), 0, f.kept[:0]
+	f.again, f.taken, f.kept = f.again+int32(len(f.kept)), 0, f.kept[:0]
 	return true
 }
 
@@ -292,18 +301,18 @@ func (f *flow) Put(p []byte) int {
 	for done < len(p) && !l.broken && !l.full() {
 		n := min(len(p)-done, f.send.Left(), l.send.Left(), h2.MinMaxFrameSize)
 		if len(l.waiting.streams) > 0 {
-			n = min(n, f.turn)
+			n = min(n, int(f.turn))
 		}
 		if n == 0 {
 			break
 		}
 		f.lastData = l.place()
-		b := h2.AppendDataHeader(l.room(), f.id, n, false)
+		b := h2.AppendDataHeader(l.roomFor(n), f.id, n, false)
 		l.hold(append(b, p[done:done+n]...))
 		f.send.Take(n)
 		l.send.Take(n)
 		l.meter.Useful(n)
-		f.turn = max(0, f.turn-n)
+		f.turn = max(0, f.turn-int32(n))
 		done += n
 	}
 	if done < len(p) && f.send.Left() > 0 {
@@ -320,7 +329,7 @@ func (f *flow) Room() int {
 	}
 	n := min(f.send.Left(), l.send.Left(), l.outLimit()-l.pending())
 	if len(l.waiting.streams) > 0 {
-		n = min(n, f.turn)
+		n = min(n, int(f.turn))
 	}
 	if n <= 0 && f.send.Left() > 0 {
 		l.waiting.join(f)

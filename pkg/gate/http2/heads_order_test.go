@@ -11,7 +11,7 @@ import (
 )
 
 func TestInterimHeadsThatWaitAreNotOvertaken(t *testing.T) {
-	s := &upStream{method: []byte("GET")}
+	s := &upStream{conn: &upConn{pool: &Pool{}}, method: []byte("GET")}
 	s.x = &gate.Exchange{}
 	s.x.Bind(nil, nil, func() {}, nil)
 	come := func(status string) {

@@ -204,6 +204,32 @@ func (l *link) room() []byte {
 	return l.out.b
 }
 
+// roomFor is room for n octets of payload. A buffer that is grown into step by
+// step would leave several times its size behind as garbage. Where much waits,
+// or many connections have much, it goes out first if the peer reads.
+func (l *link) roomFor(n int) []byte {
+	l.room()
+	fits := func() bool { return len(l.out.b)+h2.FrameHeaderLen+n <= cap(l.out.b) }
+	if fits() {
+		return l.out.b
+	}
+	if l.pending() > 0 && (l.out.wide || l.eng.wide >= mostWide) && l.wire.Open() && l.wire.Writable() {
+		if l.write(); l.pending() == 0 {
+			l.out.b, l.o = l.out.b[:0], 0
+		}
+	}
+	if !l.out.wide && !fits() {
+		wide := l.eng.getWide()
+		wide.b = append(wide.b, l.out.b[l.o:]...)
+		l.eng.putOut(l.out)
+		l.out, l.o = wide, 0
+	} else if l.o > 0 && !fits() {
+		l.out.b = l.out.b[:copy(l.out.b, l.out.b[l.o:])]
+		l.o = 0
+	}
+	return l.out.b
+}
+
 func (l *link) hold(b []byte) {
 	l.out.b = b
 	if !l.atEnd {
@@ -232,8 +258,11 @@ func (l *link) full() bool { return l.pending() >= l.outLimit() }
 
 // outLimit is how much may wait for the peer.
 func (l *link) outLimit() int {
-	if l.eng.short() {
+	switch {
+	case l.eng.short():
 		return outBytesShort
+	case l.wire.Writable():
+		return batchBytes
 	}
 	return outBytes
 }
@@ -255,6 +284,23 @@ func (l *link) flush() {
 	if l.out == nil || l.broken || !l.wire.Open() {
 		return
 	}
+	l.write()
+	switch {
+	case l.broken || l.o == len(l.out.b):
+		l.dropOut()
+		l.owner.flushed()
+	case l.o > outBytes: // what has gone does not stay in front
+		l.out.b = l.out.b[:copy(l.out.b, l.out.b[l.o:])]
+		l.o = 0
+	}
+	if l.waits > 0 || l.out != nil {
+		l.account()
+	}
+	l.waiting.wake(l)
+}
+
+// write writes as much of what waits as the socket takes.
+func (l *link) write() {
 	for l.o < len(l.out.b) {
 		n, err := l.wire.Write(l.out.b[l.o:])
 		if err == loop.ErrAgain {
@@ -271,18 +317,6 @@ func (l *link) flush() {
 	if l.encoded = 0; l.wire.Layered() {
 		l.encoded = int32(l.pending())
 	}
-	switch {
-	case l.broken || l.o == len(l.out.b):
-		l.dropOut()
-		l.owner.flushed()
-	case l.o > outBytes: // what has gone does not stay in front
-		l.out.b = l.out.b[:copy(l.out.b, l.out.b[l.o:])]
-		l.o = 0
-	}
-	if l.waits > 0 || l.out != nil {
-		l.account()
-	}
-	l.waiting.wake(l)
 }
 
 func (l *link) dropOut() {

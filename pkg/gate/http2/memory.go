@@ -6,6 +6,9 @@ package http2
 
 const bodyChunk = 256 << 10
 
+// muchLent is when the buffers of a loop are no longer lent in a few sizes.
+const muchLent = 256 << 10
+
 // holdBody notes n octets more. They are there, whether there is memory left
 // for them or not.
 func (e *Engine) holdBody(n int) {
@@ -32,13 +35,13 @@ func (e *Engine) short() bool { return e.held > e.leased+bodyChunk }
 // less ahead of an answer of which nothing has been taken.
 func (e *Engine) pressed() bool {
 	b := e.gate.Bodies
-	return e.short() || b.Used() > b.Limit()/8
+	return e.short() || b.Used() >= b.Limit()/16
 }
 
 // relaxed reports that next to nothing of it is.
 func (e *Engine) relaxed() bool {
 	b := e.gate.Bodies
-	return !e.short() && b.Used() < b.Limit()/16
+	return !e.short() && b.Used() < b.Limit()/32
 }
 
 // tight reports that more than half of the budget is in use, whoever uses it.
@@ -48,14 +51,15 @@ func (e *Engine) tight() bool {
 }
 
 // fit moves what stands in a buffer from r on, and waits for a peer that takes
-// nothing, into one of its size, where memory is short and a good part of the
-// buffer is empty.
-func (e *Engine) fit(b *buffer, r int) (*buffer, int) {
-	n := len(b.b) - r
-	if cap(b.b) <= 2*n+leastWindow || !e.pressed() {
+// nothing, into one of its size, where many do and a good part of the buffer is
+// empty.
+func (e *Engine) fit(b *buffer, r int32) (*buffer, int32) {
+	n := len(b.b) - int(r)
+	if cap(b.b) <= 2*n+leastWindow || e.lent < muchLent && !e.pressed() {
 		return b, r
 	}
 	small := &buffer{b: append(make([]byte, 0, n), b.b[r:]...)}
+	e.lent += n
 	e.putIn(b)
 	return small, 0
 }

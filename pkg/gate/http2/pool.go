@@ -7,6 +7,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
@@ -17,6 +18,7 @@ const (
 	maxAnswerHead  = 1 << 20
 	provingTimeout = int64(2 * time.Second)
 	pingAfter      = int64(15 * time.Second)
+	sentAhead      = 512 << 10          // by containers, on all streams of a loop of whose answers nothing has been taken
 	narrowTime     = int64(time.Second) // for which answers are not awaited ahead of clients that take nothing
 )
 
@@ -30,12 +32,16 @@ type Pool struct {
 	conns  []*upConn
 	line   gate.DialLine // those who wait for a stream, or for the container to prove what it speaks
 	spare  loop.Spares[upStream]
-	narrow int64 // until then the container is to send next to nothing ahead
+	// responses are heads that have gone on.
+	responses loop.Spares[wire.Response]
+	streams   int   // that are open, on all connections
+	narrow    int64 // until then the container is to send next to nothing ahead
 }
 
 func newPool(e *Engine) *Pool {
 	p := &Pool{eng: e, dialer: &e.worker.Dialer, choice: e.worker.Choice, stats: e.worker.Stats}
 	p.spare.Init(e.loop, 16, 16384, nil)
+	p.responses.Init(e.loop, 16, 1024, nil)
 	return p
 }
 
@@ -100,9 +106,8 @@ func (p *Pool) stream(c *upConn, x *gate.Exchange) *upStream {
 	}
 	id, _ := c.ids.Next()
 	s.flow.open(&c.link, x, id, h2.Idle)
-	if p.eng.loop.Now() < p.narrow {
-		_ = c.adapt() // the container is to know before it has the request
-	}
+	p.streams++
+	_ = c.adapt() // the container is to know before it has the request
 	s.recv = h2.NewReceiveWindow(c.window)
 	s.conn, s.reused = c, c.used
 	if c.used {
@@ -123,9 +128,22 @@ func (p *Pool) release(s *upStream) {
 	if i := slices.Index(c.streams, s); i >= 0 {
 		c.streams = slices.Delete(c.streams, i, i+1)
 	}
-	s.res.Reset()
-	*s = upStream{res: s.res}
+	p.streams--
+	s.dropResponse()
+	*s = upStream{}
 	p.spare.Put(s)
+}
+
+func (p *Pool) getResponse() *wire.Response {
+	if r := p.responses.Get(); r != nil {
+		return r
+	}
+	return new(wire.Response)
+}
+
+func (p *Pool) putResponse(r *wire.Response) {
+	r.Reset()
+	p.responses.Put(r)
 }
 
 // ahead is how much the container may send ahead on a stream of whose answer nothing
@@ -136,9 +154,22 @@ func (p *Pool) ahead(now uint32) uint32 {
 	case p.eng.pressed() || p.eng.loop.Now() < p.narrow:
 		return leastWindow
 	case p.eng.relaxed():
-		return firstWindow
+		return p.share(now)
 	}
-	return now
+	return min(now, p.share(now))
+}
+
+// share is what each of many streams has of sentAhead. It gets more only once
+// there is twice the room for it: each change is a frame for each connection.
+func (p *Pool) share(now uint32) uint32 {
+	size := uint32(firstWindow)
+	for size > leastShare && int(size)*p.streams > sentAhead {
+		size /= 2
+	}
+	if size > now && now >= leastShare && 2*int(size)*p.streams > sentAhead {
+		return now
+	}
+	return size
 }
 
 // adapt tells the container what it may send ahead on all connections: what

@@ -31,14 +31,13 @@ type stream struct {
 	until   int64 // while replying: when that ends
 	x       gate.Exchange
 	probe   *gate.ProbeCall
-	phase   phase
-	refused gate.Outcome // of a head that is not accepted
-	invalid bool         // the head is not accepted
-	head    bool         // of a head that is not there any more: the method is HEAD
-	grpc    bool         // and: the request is a call of gRPC
 	next    *stream      // that waits for its turn behind it, or the first of those; nil = it does not wait
-	heads   int          // octets of the gate's budget of heads
 	body    []byte       // of a reply of the gate's own, not written yet
+	heads   int32        // octets of the gate's budget of heads
+	refused gate.Outcome // of a head that is not accepted; Served = it is
+	phase   phase
+	head    bool // of a head that is not there any more: the method is HEAD
+	grpc    bool // and: the request is a call of gRPC
 }
 
 // openStream begins a stream with the head that has been decoded.
@@ -63,7 +62,7 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 		s.x.Bind(e.gate, e.clock, s.handle.Wake, &s.handle)
 	}
 	s.flow.open(&c.link, &s.x, f.Stream, state)
-	s.conn, s.phase, s.until, s.invalid, s.head, s.grpc, s.body = c, arrived, 0, false, false, false, nil
+	s.conn, s.phase, s.until, s.refused, s.head, s.grpc, s.body = c, arrived, 0, gate.Served, false, false, nil
 	s.over, s.x.Crowd = f.EndStream, false
 	c.streams = append(c.streams, s)
 	s.handle.Begin()
@@ -79,13 +78,13 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 	}
 	if err := s.msg.Head(h.Length, false, f.EndStream); err != nil {
 		e.gate.Reject(gate.BadRequest)
-		s.invalid, s.refused = true, gate.BadRequest
+		s.refused = gate.BadRequest
 		return c.reset(s, err)
 	}
 	if err := s.req.ReadHTTP2(h, f.EndStream); err != nil {
-		s.invalid, s.refused = true, wire.OutcomeOf(err)
+		s.refused = wire.OutcomeOf(err)
 	}
-	s.withheld = s.req.Protocol != nil
+	s.withheld = s.req.Protocol() != nil
 	s.keeps = !s.withheld
 	if !s.chargeHead(s.req.Held() - freeHead) {
 		s.refuse(h, gate.OutOfMemoryBudget)
@@ -96,7 +95,7 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 // refuse makes s one whose head is not kept, and which gets a reply of the
 // gate's own.
 func (s *stream) refuse(h *h2.Head, o gate.Outcome) {
-	s.invalid, s.refused = true, o
+	s.refused = o
 	s.head = string(h.First(h2.NameMethod)) == "HEAD"
 	s.grpc = wire.IsGRPC(h.First(h2.NameContentType))
 	s.req.Reset()
@@ -113,7 +112,7 @@ func (s *stream) chargeHead(n int) bool {
 	if int(c.heads)+n > mostHeads && b.Used() > b.Limit()/2 || !b.Acquire(int64(n)) {
 		return false
 	}
-	s.heads += n
+	s.heads += int32(n)
 	c.heads += int32(n)
 	return true
 }
@@ -186,7 +185,7 @@ func (s *stream) screen() bool {
 	if s.flow.reset || s.state.Closed() {
 		return s.finish()
 	}
-	if s.invalid {
+	if s.refused != gate.Served {
 		e.gate.Reject(s.refused)
 		return s.reply(gate.ReplyTo(s.refused))
 	}
@@ -273,7 +272,7 @@ func (s *stream) end() {
 	if s.heads > 0 {
 		s.x.Describe() // a spare stream does not keep what the budget has back
 		c.eng.gate.Heads.Release(int64(s.heads))
-		c.heads, s.heads = c.heads-int32(s.heads), 0
+		c.heads, s.heads = c.heads-s.heads, 0
 	}
 	s.probe, s.body = nil, nil
 	s.handle.Done()

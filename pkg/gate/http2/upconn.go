@@ -346,10 +346,14 @@ func (c *upConn) windowsSet() {
 	c.window = c.asked
 	for _, s := range c.streams {
 		s.recv.Shift(n)
-		if s.recv.Size() > streamWindow { // it had been widened
-			_ = s.recv.Resize(streamWindow)
+		switch {
+		case s.recv.Size() > streamWindow: // it had been widened
+			resize(&s.flow, streamWindow)
+		case s.recv.Size() < leastWindow: // it had been narrowed by itself, and nothing could come any more
+			resize(&s.flow, leastWindow)
+		default:
+			s.passed(0)
 		}
-		s.passed(0)
 	}
 }
 

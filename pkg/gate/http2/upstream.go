@@ -23,9 +23,10 @@ type upStream struct {
 	unprocessed bool   // nothing was done about the request
 	failed      bool   // no answer will come, or no more of it
 	failure     gate.Outcome
-	res         wire.Response
-	heads       []h2.Head // that have come behind the one in res, which has not been taken
-	ends        bool      // END_STREAM came with the last of them
+	status      int            // of the last head
+	res         *wire.Response // that head, until it has gone on; nil = none
+	heads       []h2.Head      // that have come behind the one in res, which has not been taken
+	ends        bool           // END_STREAM came with the last of them
 }
 
 // Send is gate.UpstreamSide.
@@ -35,9 +36,9 @@ func (s *upStream) Send(c gate.ClientSide) {
 	if u.settings.ConnectProtocol {
 		s.accept = req.Extend()
 	} else if !req.HTTP2 {
-		req.Protocol = nil // of a try on another connection
+		req.ForgetProtocol() // of a try on another connection
 	}
-	s.method, s.tunnel = req.Method, req.Protocol != nil
+	s.method, s.tunnel = req.Method, req.Protocol() != nil
 	end := !s.tunnel && (req.Body == wire.NoBody || req.Body == wire.BodyLength && req.Length == 0)
 	s.headAt = u.place()
 	b := u.room()
@@ -131,6 +132,9 @@ func (s *upStream) crowded(h *h2.Head) bool {
 
 // take reads a head into res.
 func (s *upStream) take(h *h2.Head, end bool) *h2.Error {
+	if s.res == nil {
+		s.res = s.conn.pool.getResponse()
+	}
 	var err error
 	if s.accept != nil && h.Status >= 200 && h.Status < 300 {
 		err = s.res.ReadSwitched(h, s.accept)
@@ -140,7 +144,7 @@ func (s *upStream) take(h *h2.Head, end bool) *h2.Error {
 	if err != nil {
 		return errBadResponse
 	}
-	s.received = true
+	s.received, s.status = true, s.res.Status
 	return nil
 }
 
@@ -201,20 +205,34 @@ func (s *upStream) Receive() (gate.HeadState, gate.Outcome) {
 
 func (s *upStream) headState() gate.HeadState {
 	switch {
-	case s.tunnel && (s.res.Status == 101 || s.res.Status >= 200 && s.res.Status < 300):
+	case s.tunnel && (s.status == 101 || s.status >= 200 && s.status < 300):
 		s.switched = true
 		return gate.HeadSwitched
-	case s.res.Status < 200:
+	case s.status < 200:
 		return gate.HeadInterim
 	}
 	return gate.HeadFinal
 }
 
 // Response is wire.Responder.
-func (s *upStream) Response() *wire.Response { return &s.res }
+func (s *upStream) Response() *wire.Response { return s.res }
 
 // Status is gate.UpstreamSide.
-func (s *upStream) Status() int { return s.res.Status }
+func (s *upStream) Status() int { return s.status }
+
+// Pump is gate.Source. The head has gone on before the body: an answer that
+// waits for its client does not hold it.
+func (s *upStream) Pump(dst gate.Sink) (moved bool) {
+	s.dropResponse()
+	return s.flow.Pump(dst)
+}
+
+func (s *upStream) dropResponse() {
+	if s.res != nil {
+		s.conn.pool.putResponse(s.res)
+		s.res = nil
+	}
+}
 
 // Sent is gate.UpstreamSide.
 func (s *upStream) Sent() bool { return s.started && s.l.left(s.headAt) }

@@ -41,10 +41,10 @@ type Field struct {
 type Head struct {
 	Raw      []byte // the whole head once scan has said so
 	Fields   []Field
-	startEnd int    // end of the start line, without CRLF
-	line     int    // where the current line begins
-	seen     int    // searched for its end up to here
 	text     []byte // storage of a head that came over HTTP/2
+	startEnd int32  // end of the start line, without CRLF
+	line     int32  // where the current line begins
+	seen     int32  // searched for its end up to here
 	started  bool
 	named    bool // the current line's name has been read, colon included
 }
@@ -77,16 +77,16 @@ func (h *Head) Scan(b []byte) (bool, error) {
 	for {
 		i := bytes.IndexByte(b[h.seen:], '\n')
 		if i < 0 {
-			from := h.seen
-			h.seen = len(b)
+			from := int(h.seen)
+			h.seen = int32(len(b)) // is refused where it does not fit
 			return false, h.checkPartial(b, from)
 		}
-		end := h.seen + i + 1
+		end, line := int(h.seen)+i+1, int(h.line)
 		if end > MaxHeadBytes {
 			return false, h.tooLarge()
 		}
-		h.seen = end
-		if end-h.line < 2 || b[end-2] != '\r' {
+		h.seen = int32(end)
+		if end-line < 2 || b[end-2] != '\r' {
 			return false, ErrMalformed
 		}
 		switch {
@@ -94,8 +94,8 @@ func (h *Head) Scan(b []byte) (bool, error) {
 			if end == 2 || !gate.IsToken(b[0]) || !field.IsText(b[:end-2]) {
 				return false, ErrMalformed
 			}
-			h.started, h.startEnd = true, end-2
-		case end-h.line == 2:
+			h.started, h.startEnd = true, int32(end-2)
+		case end-line == 2:
 			h.Raw = b[:end]
 			return true, nil
 		case len(h.Fields) == MaxFields:
@@ -105,7 +105,7 @@ func (h *Head) Scan(b []byte) (bool, error) {
 				return false, err
 			}
 		}
-		h.line, h.named = end, false
+		h.line, h.named = int32(end), false
 	}
 }
 
@@ -116,10 +116,11 @@ func (h *Head) checkPartial(b []byte, from int) error {
 	if len(b) >= MaxHeadBytes {
 		return h.tooLarge()
 	}
-	if len(b) == h.line {
+	line := int(h.line)
+	if len(b) == line {
 		return nil
 	}
-	from = max(from-1, h.line)
+	from = max(from-1, line)
 	rest := b[from:]
 	if n := len(rest); n > 0 && rest[n-1] == '\r' {
 		rest = rest[:n-1]
@@ -128,7 +129,7 @@ func (h *Head) checkPartial(b []byte, from int) error {
 	case !field.IsText(rest):
 		return ErrMalformed
 	case !h.started:
-		if c := b[h.line]; !gate.IsToken(c) && c != '\r' {
+		if c := b[line]; !gate.IsToken(c) && c != '\r' {
 			return ErrMalformed
 		}
 	case !h.named:
@@ -137,8 +138,8 @@ func (h *Head) checkPartial(b []byte, from int) error {
 			p++
 		}
 		switch {
-		case p == len(b), len(b) == h.line+1 && b[h.line] == '\r':
-		case b[p] != ':' || p == h.line:
+		case p == len(b), len(b) == line+1 && b[line] == '\r':
+		case b[p] != ':' || p == line:
 			return ErrMalformed
 		default:
 			h.named = true
@@ -155,14 +156,15 @@ func (h *Head) tooLarge() error {
 }
 
 func (h *Head) addField(b []byte, end int) error {
-	p := h.line
+	line := int(h.line)
+	p := line
 	for gate.IsToken(b[p]) {
 		p++
 	}
-	if b[p] != ':' || p == h.line {
+	if b[p] != ':' || p == line {
 		return ErrMalformed // empty name, space before the colon, folding
 	}
-	f := Field{start: uint32(h.line), nameEnd: uint32(p), end: uint32(end)}
+	f := Field{start: uint32(line), nameEnd: uint32(p), end: uint32(end)}
 	from, to := p+1, end-2
 	for from < to && (b[from] == ' ' || b[from] == '\t') {
 		from++
@@ -174,7 +176,7 @@ func (h *Head) addField(b []byte, end int) error {
 		return ErrMalformed
 	}
 	f.valueStart, f.valueEnd = uint32(from), uint32(to)
-	f.kind = field.Of(b[h.line:p])
+	f.kind = field.Of(b[line:p])
 	h.Fields = append(h.Fields, f)
 	return nil
 }

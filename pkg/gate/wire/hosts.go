@@ -4,11 +4,11 @@ import "github.com/queuegate/queuegate/pkg/gate"
 
 // hosts are the names that a request gives for its destination.
 type hosts struct {
-	fields   int    // Host lines
 	sent     []byte // Host as it came
-	original []byte // K-Original-Host
-	origin   []byte // authority of an absolute-form target
-	instead  []byte // what replaces Host; nil = it goes on as it came
+	original []byte // K-Original-Host; nil = there is none
+	origin   []byte // authority of an absolute-form target; nil = there is none
+	fields   int32  // Host lines
+	distrust bool   // the client's word for another host does not count
 }
 
 func (h *hosts) read(v []byte) error {
@@ -30,20 +30,20 @@ func (h *hosts) readOriginal(v []byte) error {
 	return nil
 }
 
-// choose decides what the container sees as Host: K-Original-Host, else the
-// authority of the target, else Host as it came. Empty means its address. It
-// reports whether Host is replaced.
-func (h *hosts) choose() bool {
-	if h.instead = h.original; h.original == nil {
-		h.instead = h.origin
+// instead is what the container sees as Host: K-Original-Host, else the authority
+// of the target; nil = Host as it came. Empty means its address.
+func (h *hosts) instead() []byte {
+	if h.original == nil || h.distrust {
+		return h.origin
 	}
-	return h.instead != nil
+	return h.original
 }
 
 func (h *hosts) final(address []byte) []byte {
+	instead := h.instead()
 	switch {
-	case h.instead != nil:
-		return h.instead
+	case instead != nil:
+		return instead
 	case len(h.sent) > 0:
 		return h.sent
 	}
@@ -52,8 +52,8 @@ func (h *hosts) final(address []byte) []byte {
 
 // appendLine appends the line in the place of a Host that is missing or dropped.
 func (h *hosts) appendLine(dst, address []byte) []byte {
-	if h.instead != nil {
-		address = h.instead
+	if instead := h.instead(); instead != nil {
+		address = instead
 	}
 	return append(append(append(dst, "Host: "...), address...), "\r\n"...)
 }

@@ -105,7 +105,7 @@ func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 	t := append(append(r.text[:0], method...), ' ')
 	at := len(t)
 	t = append(append(t, path...), " HTTP/1.1\r\n"...)
-	r.text, r.startEnd = t, len(t)-2
+	r.text, r.startEnd = t, int32(len(t)-2)
 	r.add([]byte("host"), h.Authority(), field.Host, h2.NameHost, false)
 	r.addAll(h, field.Host)
 	upgrade := len(r.Fields)
@@ -128,7 +128,7 @@ func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 		if !r.Upgrade {
 			return ErrMethod // to a protocol that never goes on
 		}
-		r.Protocol, r.Body = r.value(&r.Fields[upgrade]), NoBody
+		r.more().protocol, r.Body = r.value(&r.Fields[upgrade]), NoBody
 	}
 	r.dropHost()
 	return nil
@@ -165,7 +165,7 @@ func (r *Request) Extend() (accept []byte) {
 	for i := range r.Fields {
 		if f := &r.Fields[i]; f.kind == field.Other && field.EqualFold(r.name(f), webSocketKey) {
 			sum := sha1.Sum(append(bytes.Clone(r.value(f)), "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"...))
-			r.Protocol = webSocket
+			r.more().protocol = webSocket
 			return base64.StdEncoding.AppendEncode(nil, sum[:])
 		}
 	}
@@ -177,9 +177,10 @@ var webSocket = []byte("websocket")
 // AppendHTTP2 appends the field block of the head as the container gets it over
 // HTTP/2: what AppendHead writes.
 func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaultHost []byte, scheme string) []byte {
-	if r.Protocol != nil {
+	protocol := r.Protocol()
+	if protocol != nil {
 		dst = e.AppendNamed(dst, h2.NameMethod, []byte("CONNECT"))
-		dst = e.AppendNamed(dst, h2.NameProtocol, r.Protocol)
+		dst = e.AppendNamed(dst, h2.NameProtocol, protocol)
 	} else {
 		dst = e.AppendNamed(dst, h2.NameMethod, r.Method)
 	}
@@ -191,7 +192,7 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		switch {
-		case r.Protocol != nil && f.kind == field.Other && field.EqualFold(r.name(f), webSocketKey):
+		case protocol != nil && f.kind == field.Other && field.EqualFold(r.name(f), webSocketKey):
 		case f.kind == field.Other && !f.drop:
 			dst = r.appendField(dst, e, f, r.value(f))
 		case f.kind == field.ForwardedFor && !forDone:
@@ -215,7 +216,7 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 	if makeForwarded {
 		dst = AppendLines(dst, e, r.hops.appendForwarded(nil, &r.Head))
 	}
-	dst = AppendLines(dst, e, r.traceLines)
+	dst = AppendLines(dst, e, r.traceLines())
 	if r.te {
 		dst = e.AppendNamed(dst, h2.NameTE, []byte("trailers"))
 	}
@@ -269,7 +270,7 @@ func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
 	t = strconv.AppendInt(t, int64(h.Status), 10)
 	t = append(append(t, ' '), Reason(h.Status)...)
 	t = append(t, "\r\n"...)
-	r.text, r.startEnd = t, len(t)-2
+	r.text, r.startEnd = t, int32(len(t)-2)
 	r.addAll(h, field.Other)
 	r.complete()
 	r.Minor, r.Status, r.line = 1, h.Status, r.Raw[len("HTTP/1.1"):r.startEnd]
@@ -291,7 +292,7 @@ func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
 func (r *Response) ReadSwitched(h *h2.Head, accept []byte) error {
 	r.Reset()
 	t := append(r.text[:0], "HTTP/1.1 101 Switching Protocols\r\n"...)
-	r.text, r.startEnd = t, len(t)-2
+	r.text, r.startEnd = t, int32(len(t)-2)
 	r.addAll(h, field.Other)
 	r.add([]byte("Upgrade"), webSocket, field.Upgrade, h2.NameUpgrade, false)
 	r.add([]byte("Sec-WebSocket-Accept"), accept, field.Other, 0, false)

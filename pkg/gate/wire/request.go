@@ -39,11 +39,9 @@ type Request struct {
 	hasRare   bool        // some field of rare is there
 	rare      *rareFields // nil: no request has had them yet
 
-	Protocol   []byte // of extended CONNECT, which r then shows as an upgrade (RFC 8441)
-	hosts      hosts
-	hops       hops
-	userAgent  []byte
-	traceLines []byte // field lines that replace those of field.Trace; nil = they go on
+	hosts     hosts
+	hops      hops
+	userAgent []byte
 }
 
 // rareFields are what few requests say. A Request that has had room for them keeps
@@ -53,6 +51,8 @@ type rareFields struct {
 	networkProbe, networkHash []byte
 	routeTag, defaultRoute    []byte
 	hasDefaultRoute           bool
+	protocol                  []byte
+	traceLines                []byte // field lines that replace those of field.Trace; nil = they go on
 }
 
 // more is room for fields that are rare.
@@ -62,6 +62,30 @@ func (r *Request) more() *rareFields {
 	}
 	r.hasRare = true
 	return r.rare
+}
+
+// Protocol is that of extended CONNECT, which r then shows as an upgrade (RFC
+// 8441); nil = r is none.
+func (r *Request) Protocol() []byte {
+	if !r.hasRare {
+		return nil
+	}
+	return r.rare.protocol
+}
+
+// ForgetProtocol undoes Extend.
+func (r *Request) ForgetProtocol() {
+	if r.hasRare {
+		r.rare.protocol = nil
+	}
+}
+
+// traceLines are what ReplaceTrace was given.
+func (r *Request) traceLines() []byte {
+	if !r.hasRare {
+		return nil
+	}
+	return r.rare.traceLines
 }
 
 func (r *Request) Reset() {
@@ -263,7 +287,7 @@ func (r *Request) noteField(f *Field, v []byte) {
 
 // dropHost removes Host where something else stands in for it.
 func (r *Request) dropHost() {
-	if !r.hosts.choose() {
+	if r.hosts.instead() == nil {
 		return
 	}
 	for i := range r.Fields {
@@ -276,7 +300,7 @@ func (r *Request) dropHost() {
 // ReplaceTrace sends lines to the container in the place of the trace context
 // that came.
 func (r *Request) ReplaceTrace(lines []byte) {
-	r.traceLines = lines
+	r.more().traceLines = lines
 	for i := range r.Fields {
 		if r.Fields[i].kind == field.Trace {
 			r.Fields[i].drop = true
@@ -300,7 +324,7 @@ func (r *Request) Distrust() {
 		}
 	}
 	r.Proxied, r.hops = false, hops{}
-	r.hosts.instead = r.hosts.origin
+	r.hosts.distrust = true
 }
 
 // Describe fills in what an observer sees of the head.

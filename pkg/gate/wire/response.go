@@ -225,7 +225,7 @@ func (r *Response) AppendHead(dst []byte, f Framing, date func([]byte) []byte) [
 		dst = append(dst, ' ') // RFC 9112 section 4: the space is not optional
 	}
 	dst = append(dst, "\r\n"...)
-	run := r.startEnd + 2
+	run := int(r.startEnd) + 2
 	for i := range r.Fields {
 		l := &r.Fields[i]
 		trailer := l.kind == field.Trailer && !l.drop && !allMayTrail(r.value(l))

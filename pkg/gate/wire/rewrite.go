@@ -17,7 +17,7 @@ func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []
 	makeForwarded := r.hops.makeForwarded()
 
 	hostDone, forDone := false, false
-	run := r.startEnd + 2
+	run := int(r.startEnd) + 2
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		if f.kind == field.Other && !f.drop {
@@ -50,7 +50,7 @@ func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []
 	if makeForwarded {
 		dst = r.hops.appendForwarded(dst, &r.Head)
 	}
-	dst = append(dst, r.traceLines...)
+	dst = append(dst, r.traceLines()...)
 	if r.addCoding {
 		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
 	}
