@@ -140,9 +140,10 @@ func TestAReadyContainerIsProbedWhenTheAlarmFires(t *testing.T) {
 			OnProbe:  func(int, time.Duration) { probes = append(probes, time.Since(start)) },
 		})
 		done := make(chan struct{})
-		go func() { defer close(done); r.Run(t.Context()) }()
+		ctx, stop := context.WithCancel(t.Context())
+		go func() { defer close(done); r.Run(ctx) }()
 		time.Sleep(100 * time.Second)
-		r.Close()
+		stop()
 		<-done
 		// Pauses of 1, 4, 16 and 30 s, each give or take a tenth.
 		if n := len(probes); n < 6 || n > 7 {

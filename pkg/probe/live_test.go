@@ -24,17 +24,18 @@ func addressOf(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 func live(t *testing.T, o Options) *Readiness {
 	t.Helper()
 	r := New(o)
+	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.Run(context.Background())
+		r.Run(ctx)
 	}()
 	t.Cleanup(func() {
-		r.Close()
+		stop()
 		select {
 		case <-done:
 		case <-time.After(checktest.FailSafe):
-			t.Error("Run does not return after Close")
+			t.Error("Run does not return after its context")
 		}
 	})
 	return r

@@ -54,8 +54,6 @@ type Readiness struct {
 	onProbe     func(int, time.Duration)
 	newAlarm    func() (Alarm, error)
 	containers  []*container
-	stop        chan struct{}
-	stopOnce    sync.Once
 
 	mu        sync.Mutex
 	waiting   int // callers that are held
@@ -69,7 +67,7 @@ type Readiness struct {
 func New(o Options) *Readiness {
 	r := &Readiness{
 		wait: o.Wait, freshness: o.Freshness, onChange: o.OnChange, onProbe: o.OnProbe, newAlarm: o.NewAlarm,
-		kubeletWait: kubeletWait, stop: make(chan struct{}),
+		kubeletWait: kubeletWait,
 	}
 	if r.wait == 0 {
 		r.wait = defaultWait
@@ -97,20 +95,14 @@ func isLoopback(host string) bool {
 	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
 }
 
-// Run probes until ctx ends or Close is called, and returns when all its
-// goroutines have. It must be called once at most.
+// Run probes until ctx ends, and returns when all its goroutines have. It must
+// be called once at most.
 func (r *Readiness) Run(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var loops sync.WaitGroup
 	for _, c := range r.containers {
 		loops.Go(func() { c.loop(ctx) })
 	}
-	select {
-	case <-ctx.Done():
-	case <-r.stop:
-		cancel()
-	}
+	<-ctx.Done()
 	loops.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,9 +112,6 @@ func (r *Readiness) Run(ctx context.Context) {
 		c.completed.fire()
 	}
 }
-
-// Close ends Run without waiting for it.
-func (r *Readiness) Close() { r.stopOnce.Do(func() { close(r.stop) }) }
 
 // addWaiting counts the callers that are held. While any is, a container that
 // refuses is tried at the quick pace.

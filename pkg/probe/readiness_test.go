@@ -126,13 +126,14 @@ func run(t *testing.T, o Options, specs []Spec, apps func() []*application, f fu
 			o.Specs[i].Prober = list[i]
 		}
 		r := New(o)
+		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			r.Run(t.Context())
+			r.Run(ctx)
 		}()
 		f(r, list)
-		r.Close()
+		stop()
 		<-done
 	})
 }
@@ -685,16 +686,15 @@ func TestTheSnapshotHasWhatIsKnown(t *testing.T) {
 	})
 }
 
-func TestCloseReleasesCallers(t *testing.T) {
+func TestTheEndReleasesCallers(t *testing.T) {
+	held := make(chan gate.ReadinessResult, 1)
 	runOne(t, Options{}, adaptiveSpec("app"), 0, always(refused), func(r *Readiness, _ *application) {
-		held := make(chan gate.ReadinessResult)
 		go func() { held <- r.Wait(context.Background(), gate.AnyCaller) }()
 		synctest.Wait()
-		r.Close()
-		if result := <-held; result.Ready || result.Reason != "app: stopped" {
-			t.Errorf("result %+v", result)
-		}
 	})
+	if result := <-held; result.Ready || result.Reason != "app: stopped" {
+		t.Errorf("result %+v", result)
+	}
 }
 
 func TestTryHasAResultOnlyIfThatNeedsNoWait(t *testing.T) {

@@ -59,9 +59,9 @@ type Change struct {
 	// New is true when a certificate has come into use, and false for the result
 	// of a Reload that changed nothing.
 	New bool
-	// Serving is true if there is a certificate; the times bound its validity.
-	Serving             bool
-	NotBefore, NotAfter time.Time
+	// Serving is true if there is a certificate, valid until NotAfter.
+	Serving  bool
+	NotAfter time.Time
 }
 
 // ErrNone says that the directory holds neither tls.crt nor tls.key.

@@ -176,7 +176,7 @@ func (r *reloader) report(err error, fresh bool) {
 	}
 	c := Change{Err: err, New: fresh}
 	if r.material != nil {
-		c.Serving, c.NotBefore, c.NotAfter = true, r.material.pair.Leaf.NotBefore, r.material.notAfter()
+		c.Serving, c.NotAfter = true, r.material.notAfter()
 	}
 	r.cfg.Changed(c)
 }

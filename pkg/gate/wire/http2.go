@@ -194,20 +194,16 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 		switch {
 		case protocol != nil && f.kind == field.Other && field.EqualFold(r.name(f), webSocketKey):
 		case f.kind == field.Other && !f.drop:
-			dst = r.appendField(dst, e, f, r.value(f))
+			dst = r.appendField(dst, e, f)
 		case f.kind == field.ForwardedFor && !forDone:
 			forDone = true
 			dst = r.hops.appendForHTTP2(dst, e, &r.Head, peer)
 		case f.drop || f.kind == field.Host || f.kind == field.TransferEncoding || f.kind == field.Forwarded && makeForwarded:
-		case f.kind == field.Trailer && !allMayTrail(r.value(f)):
-			if v := appendTrailer(nil, r.value(f)); len(v) > 0 {
-				dst = e.AppendNamed(dst, h2.NameTrailer, v[len("Trailer: "):len(v)-2])
-			}
 		case f.kind == field.ContentLength:
 			var digits [20]byte
 			dst = e.AppendNamed(dst, h2.NameContentLength, strconv.AppendInt(digits[:0], r.Length, 10))
 		default:
-			dst = r.appendField(dst, e, f, r.value(f))
+			dst = r.appendField(dst, e, f)
 		}
 	}
 	if !forDone {
@@ -230,8 +226,16 @@ func (p *hops) appendForHTTP2(dst []byte, e *h2.Encoder, h *Head, peer netip.Add
 	return e.AppendNamed(dst, h2.NameForwardedFor, line[len(forwardedFor):len(line)-2])
 }
 
-// appendField appends a field as it came.
-func (h *Head) appendField(dst []byte, e *h2.Encoder, f *Field, value []byte) []byte {
+// appendField appends a field as it came, but for a Trailer that announces what
+// may not trail.
+func (h *Head) appendField(dst []byte, e *h2.Encoder, f *Field) []byte {
+	value := h.value(f)
+	if f.kind == field.Trailer && !allMayTrail(value) {
+		if v := appendTrailer(nil, value); len(v) > 0 {
+			dst = e.AppendNamed(dst, h2.NameTrailer, v[len("Trailer: "):len(v)-2])
+		}
+		return dst
+	}
 	if f.id != 0 || f.sensitive {
 		return e.AppendField(dst, f.id, h.name(f), value, f.sensitive)
 	}
@@ -315,12 +319,8 @@ func (r *Response) AppendHTTP2(dst []byte, e *h2.Encoder, date []byte) []byte {
 		switch {
 		case f.drop || f.kind == field.Upgrade:
 		case r.Status == 101 && field.EqualFold(r.name(f), "sec-websocket-accept"):
-		case f.kind == field.Trailer && !allMayTrail(r.value(f)):
-			if v := appendTrailer(nil, r.value(f)); len(v) > 0 {
-				dst = e.AppendNamed(dst, h2.NameTrailer, v[len("Trailer: "):len(v)-2])
-			}
 		default:
-			dst = r.appendField(dst, e, f, r.value(f))
+			dst = r.appendField(dst, e, f)
 		}
 	}
 	if r.repeated && r.hasLength {

@@ -23,6 +23,7 @@ type readiness struct {
 	cpus      *processors
 	listening []func()                   // called when the container accepts connections
 	probed    []func(took time.Duration) // called after each probe
+	stop      func()                     // ends probing
 	ended     sync.WaitGroup
 }
 
@@ -32,7 +33,7 @@ func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Lo
 	if wait == 0 {
 		wait = -1 // in pkg/probe 0 stands for the default
 	}
-	r := &readiness{log: log, status: s, cpus: newProcessors()}
+	r := &readiness{log: log, status: s, cpus: newProcessors(), stop: func() {}}
 	r.probes = probe.New(probe.Options{
 		Specs:     specs,
 		UserPort:  cfg.UserPort,
@@ -91,11 +92,13 @@ func (r *readiness) notifyProbed(probed func(took time.Duration)) {
 // listen.
 func (r *readiness) start() {
 	r.cpus.listening(false)
-	r.ended.Go(func() { r.probes.Run(context.Background()) })
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(context.Background())
+	r.ended.Go(func() { r.probes.Run(ctx) })
 }
 
 func (r *readiness) close() {
-	r.probes.Close()
+	r.stop()
 	r.ended.Wait()
 }
 
