@@ -1,6 +1,10 @@
 package http2
 
-import "github.com/queuegate/queuegate/pkg/gate/loop"
+import (
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
 
 // What a client may begin or end hundreds of at once is done in turns with what
 // others have asked for: a stream that is to reach the container may cost a
@@ -10,7 +14,13 @@ import "github.com/queuegate/queuegate/pkg/gate/loop"
 const (
 	unitsPerTurn = 64 // of the loop
 	dialUnits    = 7  // beyond 1 for each stream
+	endUnits     = 1  // likewise, where it ends
 )
+
+// dialPause is how long streams wait after a turn in which connections were made.
+// A loop and a container that do nothing else get the processor last, when
+// another client asks.
+const dialPause = int64(time.Millisecond)
 
 // turns are the connections on which streams wait, in a circle: each in its turn
 // lets one of them go on.
@@ -19,6 +29,7 @@ type turns struct {
 	handle loop.Handle
 	number uint8       // of the loop's turn
 	noted  bool        // Flush will be called at its end
+	paused int64       // until then
 	last   *streamLine // whose after is the first; nil = none
 }
 
@@ -32,13 +43,27 @@ func (t *turns) Flush() { t.number, t.noted = t.number+1, false }
 
 // Step is loop.Routine.
 func (t *turns) Step() {
+	if t.eng.loop.Now() < t.paused {
+		t.handle.Until(t.paused)
+		return
+	}
 	d := &t.eng.worker.Dialer
+	first := d.Attempts()
 	for left := unitsPerTurn; left > 0 && t.last != nil; left-- {
 		before := d.Attempts()
-		t.take().Step()
+		s := t.take()
+		if s.flow.reset {
+			left -= endUnits
+		}
+		s.Step()
 		left -= dialUnits * int(d.Attempts()-before)
 	}
-	if t.last != nil {
+	switch {
+	case t.last == nil:
+	case d.Attempts() != first:
+		t.paused = t.eng.loop.Nanotime() + dialPause
+		t.handle.Until(t.paused)
+	default:
 		t.handle.Wake()
 	}
 }

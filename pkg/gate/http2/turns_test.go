@@ -56,6 +56,10 @@ func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
 		if waiting(other) != 0 {
 			t.Error("streams of another connection wait for more than their turn")
 		}
+		n := waiting(crowd)
+		if r.part.turns.Step(); waiting(crowd) != n {
+			t.Error("connections are made without a pause")
+		}
 		// What is reset before it begins never does.
 		if err := crowd.link.handle(frame(h2.RSTStream, 0, 101+2*(maxStreams-1), u32(8))); err != nil {
 			t.Fatal(err)
