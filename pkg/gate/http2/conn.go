@@ -399,6 +399,9 @@ func (c *conn) abandon() {
 		s.flow.reset = true
 		c.line.join(s)
 	}
+	if len(c.streams) > 0 {
+		c.eng.turns.handle.Wake()
+	}
 }
 
 // cut closes the connection at once.

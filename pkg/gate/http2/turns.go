@@ -17,7 +17,7 @@ const (
 	endUnits     = 1  // likewise, where it ends
 )
 
-// dialPause is how long streams wait after a turn in which connections were made.
+// dialPause is how long streams wait to begin after a turn in which connections were made.
 // A loop and a container that do nothing else get the processor last, when
 // another client asks.
 const dialPause = int64(time.Millisecond)
@@ -43,13 +43,17 @@ func (t *turns) Flush() { t.number, t.noted = t.number+1, false }
 
 // Step is loop.Routine.
 func (t *turns) Step() {
-	if t.eng.loop.Now() < t.paused {
-		t.handle.Until(t.paused)
-		return
-	}
 	d := &t.eng.worker.Dialer
 	first := d.Attempts()
-	for left := unitsPerTurn; left > 0 && t.last != nil; left-- {
+	paused := t.eng.loop.Now() < t.paused
+	for left := unitsPerTurn; left > 0; left-- {
+		if t.last == nil {
+			return
+		}
+		if paused && !t.seekEnd() {
+			t.handle.Until(t.paused)
+			return
+		}
 		before := d.Attempts()
 		s := t.take()
 		if s.flow.reset {
@@ -58,13 +62,22 @@ func (t *turns) Step() {
 		s.Step()
 		left -= dialUnits * int(d.Attempts()-before)
 	}
-	switch {
-	case t.last == nil:
-	case d.Attempts() != first:
+	if d.Attempts() != first {
 		t.paused = t.eng.loop.Nanotime() + dialPause
-		t.handle.Until(t.paused)
-	default:
-		t.handle.Wake()
+	}
+	t.handle.Wake()
+}
+
+// seekEnd makes it the turn of a stream that only has to end, if a line begins
+// with one.
+func (t *turns) seekEnd() bool {
+	for n := t.last; ; {
+		if t.last.after.last.next.flow.reset {
+			return true
+		}
+		if t.last = t.last.after; t.last == n {
+			return false
+		}
 	}
 }
 
