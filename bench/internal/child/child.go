@@ -15,13 +15,15 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 )
 
 // grace is how long a helper may take to end by itself.
 const grace = 2 * time.Second
 
-// A Process is a running helper. Its methods belong to one goroutine.
+// A Process is a running helper. Its methods belong to one goroutine, but for
+// Stop, which ends a Receive of another.
 type Process struct {
 	ctx    context.Context
 	name   string
@@ -29,6 +31,7 @@ type Process struct {
 	in     io.WriteCloser
 	out    *json.Decoder
 	stderr strings.Builder
+	stop   sync.Once
 }
 
 // Start runs this program with name as its only argument, sends it spec, and
@@ -100,10 +103,12 @@ func (p *Process) Receive(v any) error {
 
 // Stop ends the helper and waits until it is gone. It may be called again.
 func (p *Process) Stop() {
-	p.in.Close()
-	timer := time.AfterFunc(grace, func() { p.cmd.Process.Kill() })
-	defer timer.Stop()
-	_ = p.cmd.Wait()
+	p.stop.Do(func() {
+		p.in.Close()
+		timer := time.AfterFunc(grace, func() { p.cmd.Process.Kill() })
+		defer timer.Stop()
+		_ = p.cmd.Wait()
+	})
 }
 
 // Pipe is the helper's side of the conversation.

@@ -88,3 +88,20 @@ func TestWaitingForAHelperEndsWithTheContext(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+func TestStopEndsAReceive(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	defer cancel()
+	for range 10 {
+		p, err := Start(ctx, "echo", "spec", new(any))
+		if err != nil {
+			t.Fatal(err)
+		}
+		received := make(chan error, 1)
+		go func() { received <- p.Receive(new(any)) }()
+		p.Stop()
+		if err := <-received; err == nil {
+			t.Fatal("received a line that nobody sent")
+		}
+	}
+}
