@@ -64,7 +64,7 @@ func (s *clientSide) Interim(up gate.UpstreamSide) { s.sendHead(up, false) }
 // Answer is gate.ClientSide.
 func (s *clientSide) Answer(up gate.UpstreamSide) {
 	res := up.(wire.Responder).Response()
-	s.started = true
+	s.start()
 	s.forget()
 	s.announceClose()
 	s.sendHead(up, res.Body == wire.NoBody || res.Body == wire.BodyLength && res.Length == 0)
@@ -72,10 +72,19 @@ func (s *clientSide) Answer(up gate.UpstreamSide) {
 
 // Switch is gate.ClientSide.
 func (s *clientSide) Switch(up gate.UpstreamSide) {
-	s.started = true
+	s.start()
 	s.forget()
 	s.sendHead(up, false)
 	s.withheld, s.given = false, false
+}
+
+// start notes that the head of the answer is written.
+func (s *clientSide) start() {
+	s.started = true
+	if s.paced {
+		s.paced = false
+		s.eng().turns.answered()
+	}
 }
 
 // sendHead writes the head that up has received.

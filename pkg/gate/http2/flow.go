@@ -27,6 +27,7 @@ type flow struct {
 	started   bool // the head has been written
 	finished  bool // END_STREAM has been written
 	queued    bool // stands in the link's line
+	paced     bool // others begin when the head is written: see turns
 
 	msg      h2.Message
 	recv     h2.ReceiveWindow

@@ -31,7 +31,7 @@ func (s *stream) reply(r gate.Reply) bool {
 		}
 	}
 	l.hold(h2.EndHeaders(b, start, s.id, end, int(l.settings.MaxFrame)))
-	s.started = true
+	s.start()
 	if end {
 		s.finished = true
 		s.sent(h2.OnHeadersEnd)

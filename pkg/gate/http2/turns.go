@@ -22,6 +22,18 @@ const (
 // another client asks.
 const dialPause = int64(time.Millisecond)
 
+// Streams that have waited begin as others of them are answered: the container
+// has others to serve, too, and what it has been given it serves in an order of
+// its own. While more wait, what is under way at once grows by an eighth in the
+// time of an answer, and with time where no answers come.
+const (
+	mostAhead  = 64                      // begin before one of them is answered
+	growEvery  = 8                       // answers let one more begin
+	tick       = int64(time.Millisecond) // without an answer
+	growAmount = 8                       // more begin after it
+	shrinkBy   = 8                       // a tick takes this part of what answers have left beyond mostAhead
+)
+
 // turns are the connections on which streams wait, in a circle: each in its turn
 // lets one of them go on.
 type turns struct {
@@ -30,11 +42,15 @@ type turns struct {
 	number uint8       // of the loop's turn
 	noted  bool        // Flush will be called at its end
 	paused int64       // until then
+	ahead  int         // as many streams may begin
+	ticked int64       // when the last tick was
+	heard  uint8       // answers of growEvery
+	silent bool        // no answer since the last tick
 	last   *streamLine // whose after is the first; nil = none
 }
 
 func (t *turns) init(e *Engine) {
-	t.eng = e
+	t.eng, t.ahead, t.ticked = e, mostAhead, e.loop.Now()
 	t.handle.Bind(e.loop, t)
 }
 
@@ -44,26 +60,66 @@ func (t *turns) Flush() { t.number, t.noted = t.number+1, false }
 // Step is loop.Routine.
 func (t *turns) Step() {
 	d := &t.eng.worker.Dialer
-	first := d.Attempts()
-	paused := t.eng.loop.Now() < t.paused
+	first, now := d.Attempts(), t.eng.loop.Now()
+	t.grow(now)
 	for left := unitsPerTurn; left > 0; left-- {
 		if t.last == nil {
 			return
 		}
-		if paused && !t.seekEnd() {
-			t.handle.Until(t.paused)
+		if (t.ahead == 0 || now < t.paused) && !t.seekEnd() {
+			t.handle.Until(max(t.paused, t.grows()))
 			return
 		}
 		before := d.Attempts()
 		s := t.take()
 		if s.flow.reset {
 			left -= endUnits
+		} else {
+			t.ahead--
+			s.paced = true
 		}
 		s.Step()
 		left -= dialUnits * int(d.Attempts()-before)
 	}
 	if d.Attempts() != first {
 		t.paused = t.eng.loop.Nanotime() + dialPause
+	}
+	t.handle.Wake()
+}
+
+// grows is when streams may begin although none is answered; 0 = now.
+func (t *turns) grows() int64 {
+	if t.ahead > 0 {
+		return 0
+	}
+	return t.ticked + tick
+}
+
+// grow does what the time since the last tick asks for.
+func (t *turns) grow(now int64) {
+	n := (now - t.ticked) / tick
+	if n <= 0 {
+		return
+	}
+	if t.ahead < mostAhead && (t.silent || n > 1) {
+		t.ahead = int(min(int64(t.ahead)+n*growAmount, mostAhead))
+	}
+	for range min(n, 64) {
+		t.ahead -= max(0, t.ahead-mostAhead+shrinkBy-1) / shrinkBy
+	}
+	t.ticked, t.silent = t.ticked+n*tick, true
+}
+
+// answered lets another stream begin: one that had waited has its answer.
+func (t *turns) answered() {
+	t.silent = false
+	t.ahead++
+	if t.last == nil {
+		return
+	}
+	if t.heard++; t.heard == growEvery {
+		t.heard = 0
+		t.ahead++
 	}
 	t.handle.Wake()
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"time"
 
 	"go.uber.org/atomic"
 
@@ -60,9 +61,18 @@ func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
 		if r.part.turns.Step(); waiting(crowd) != n {
 			t.Error("connections are made without a pause")
 		}
+		// The loop's clock stands, and no answer is read.
+		for range 2 * mostAhead {
+			r.part.turns.paused = 0
+			r.part.turns.Step()
+		}
+		if n := maxStreams - waiting(crowd) + 3 - waiting(other); n != 2+mostAhead {
+			t.Errorf("%d streams have begun and none is answered, want %d beside the first ones", n-2, mostAhead)
+		}
+		r.part.turns.ticked += int64(time.Hour) // from here on answers alone let others begin
 		other.abandon()
 		if r.part.turns.Step(); other.line.last != nil {
-			t.Error("what only has to end waits for the pause to be over")
+			t.Error("what only has to end waits for an answer to another")
 		}
 		// What is reset before it begins never does.
 		if err := crowd.link.handle(frame(h2.RSTStream, 0, 101+2*(maxStreams-1), u32(8))); err != nil {
