@@ -321,6 +321,9 @@ func (u *upPeer) say(q *request, from int) {
 	if a.cutAt >= 0 {
 		until = max(a.cutAt, from)
 	}
+	if a.extra && len(a.wire) > u.link.receive { // the rest would come when the next request is there: no proxy could tell
+		until = max(from, min(until, a.full))
+	}
 	n := until - from
 	if a.piece > 0 {
 		n = min(n, a.piece)
