@@ -39,7 +39,7 @@ type loopState struct {
 	over    bool
 	closing bool
 	turn    func()
-	spins   int // turns in a row that left a timer that is due at once
+	spins   int // turns in a row that brought nothing and left a timer that is due at once
 	polls   int // in this turn
 	roused  bool
 }
@@ -149,6 +149,7 @@ func (k *kernel) turn(s *loopState) {
 		return
 	}
 	s.polls = 0
+	idle := len(s.ready) == 0
 	next, over := k.attempt(s)
 	s.over = over
 	if over {
@@ -157,7 +158,7 @@ func (k *kernel) turn(s *loopState) {
 	if len(s.ready) > 0 {
 		k.wake(s)
 	}
-	if next == 0 || next > k.now+soon {
+	if !idle || next == 0 || next > k.now+soon {
 		s.spins = 0
 	} else if s.spins++; s.spins > maxSpins {
 		k.found("a loop spins: after %d turns in a row it has a timer that is due at once", s.spins)
