@@ -183,7 +183,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		why(age >= wait, "it may wait longer")
 		why(!r.container.listening || r.container.listensAt > r.now-r.slack()-30*millisecond, "the container listens")
 	case gate.UpstreamClosed, gate.UpstreamReset:
-		why(q.breaks > 0 || q.refusals > 0 || r.container.away > 0 || r.container.fresh > 0 || r.container.vague > 0, "the container has not ended the connection")
+		why(q.breaks > 0 || r.unasked > 0 || q.refusals > 0 || r.container.away > 0 || r.container.fresh > 0 || r.container.vague > 0, "the container has not ended the connection")
 		why(!(q.unheard && q.plain == nil && !(q.over2 && q.upgrade) && q.breaks == 1 && q.coding == without && q.method != "POST" && q.method != "PATCH" && r.container.fresh == 0 && r.container.vague == 0), "it could be sent again")
 		why(r.mayHaveLeft(q) || q.coding != without && !q.over2 || len(q.body) > 500 || r.container.fresh > 0, "no byte of it had left")
 		why(q.said < a.head || a.garbage || a.cutAt >= 0 && a.cutAt < a.head || a.hard || q.brokeHard || q.breaks > 0 && q.on != nil && !q.on.link.upReached() || q.tainted, "the container has answered")
