@@ -68,7 +68,9 @@ func (r *run) wrote(l *link, b []byte) {
 			break
 		}
 		if kind := t.in[3]; kind != fHeaders && kind != fContinuation {
-			t.skip, t.in = t.length(), t.in[:0]
+			if t.skip, t.in = t.length(), t.in[:0]; len(t.block) == 0 {
+				t.unknownAt = 0
+			}
 		} else if len(t.in) == 9+t.length() {
 			r.blockLeft(t)
 		}
