@@ -68,7 +68,7 @@ var faults = []planted{
 
 	{"a container that listens again is not noticed by those who wait", "pending.go", "	for x := p.line.first; x != nil; x = x.Dial.next {\n		x.Wake()\n	}\n}\n\n// Hurry", "}\n\n// Hurry"},
 	{"the next of the pending dials is not woken", "pending.go", "	if p.line.first != nil && p.line.first != was {\n		p.line.first.Wake()\n	}\n", "	_ = was\n"},
-	{"who was held waits for a descriptor in vain", "upstream/dialer.go", "if p := &d.gate.Pending; p.Holds(x) && !p.Clear() {", "if p := &d.gate.Pending; p.Holds(x) {"},
+	{"who was held waits for a descriptor in vain", "upstream/dialer.go", "return p.Holds(x) && !p.Clear()", "return p.Holds(x)"},
 	{"pending dials give up too early", "pending.go", "d.giveUp = now + int64(wait)", "d.giveUp = now + int64(wait)/2"},
 	{"a descriptor of the budget is lost with each client", "http1/conn.go", "	c.list.remove(c)\n	c.eng.gate.Descriptors.Release()\n", "	c.list.remove(c)\n"},
 	{"the memory of bodies is not given back", "http1/buffers.go", "		b.bodies.Release(bulkBytes)\n", ""},

@@ -44,8 +44,7 @@ func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstrea
 			p.idle[0].close() // too old for this request; its descriptor is not
 		}
 	}
-	if first != nil && first != x && x.Dial.Attempt == nil {
-		p.dialer.Wait(x)
+	if p.dialer.Queues(x) {
 		return nil, 0, gate.Served, false
 	}
 	r := p.dialer.Connect(x, now, "http/1.1")

@@ -64,8 +64,7 @@ func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstrea
 				return p.stream(c, x), 0, gate.Served, false
 			}
 		}
-		if first := p.dialer.Lacking(); first != nil && first != x {
-			p.dialer.Wait(x)
+		if p.dialer.Queues(x) {
 			return nil, 0, gate.Served, false
 		}
 	}

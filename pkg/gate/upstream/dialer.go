@@ -92,10 +92,23 @@ func (d *Dialer) Open() int { return d.open }
 // Lacking is the exchange that has waited longest for a descriptor, or nil.
 func (d *Dialer) Lacking() *gate.Exchange { return d.line.First() }
 
-// Wait lets x wait for a descriptor behind those who do so already.
-func (d *Dialer) Wait(x *gate.Exchange) Result {
+// Queues makes x, which is to have a connection, wait behind those who lack a
+// descriptor, and reports whether it did. One whose attempt is under way goes on
+// with it, and one that is held until the container listens stays held.
+func (d *Dialer) Queues(x *gate.Exchange) bool {
+	first := d.line.First()
+	if first == nil || first == x || x.Dial.Attempt != nil || d.holds(x) {
+		return false
+	}
 	d.line.Join(x)
-	return Result{}
+	return true
+}
+
+// holds reports that x is held because the container does not listen. Once it
+// does, those who were held are like others.
+func (d *Dialer) holds(x *gate.Exchange) bool {
+	p := &d.gate.Pending
+	return p.Holds(x) && !p.Clear()
 }
 
 // Feed lets the first of those who lack a descriptor try again.
@@ -207,7 +220,7 @@ func (d *Dialer) lack(x *gate.Exchange, now int64) Result {
 		d.served = now
 	}
 	d.await(now)
-	if p := &d.gate.Pending; p.Holds(x) && !p.Clear() {
+	if d.holds(x) {
 		return d.held(x, now)
 	}
 	d.line.Join(x)
