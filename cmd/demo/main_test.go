@@ -12,7 +12,7 @@ import (
 )
 
 // testTimeout only ends a test that hangs.
-const testTimeout = 20 * time.Second
+const testTimeout = 2 * time.Minute
 
 // start runs the container on a free port until the test ends, checks that it
 // then stops without complaint, and returns its address.

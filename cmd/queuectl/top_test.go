@@ -20,7 +20,7 @@ import (
 )
 
 // testTimeout bounds every wait, far above what any needs.
-const testTimeout = 60 * time.Second
+const testTimeout = 2 * time.Minute
 
 func freePort(t *testing.T) int {
 	t.Helper()

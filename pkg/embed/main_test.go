@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // testTimeout is a fail-safe only: no test depends on how long anything takes.
-const testTimeout = 20 * time.Second
+const testTimeout = 2 * time.Minute
 
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()

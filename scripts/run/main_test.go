@@ -59,7 +59,7 @@ func serve(name, port string, handler http.Handler) {
 }
 
 // testTimeout only ends a test that hangs.
-const testTimeout = 30 * time.Second
+const testTimeout = 2 * time.Minute
 
 // startRun runs this binary as run, its standard input empty, and returns its
 // output as lines.

@@ -15,7 +15,7 @@ import (
 )
 
 // testTimeout bounds every wait: a fail-safe, far above what any case needs.
-const testTimeout = 20 * time.Second
+const testTimeout = 2 * time.Minute
 
 // gate is a running gate. Its cleanup kills it, and fails the test if it died
 // before, unless it may.

@@ -11,7 +11,7 @@ import (
 )
 
 // testTimeout bounds every wait: a fail-safe, far above what any case needs.
-const testTimeout = 15 * time.Second
+const testTimeout = 2 * time.Minute
 
 // gate is a running gate. Its cleanup fails the test if it died or reported a
 // race or a broken invariant.

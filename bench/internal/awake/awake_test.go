@@ -20,7 +20,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/child/childtest"
 )
 
-const testTimeout = 30 * time.Second
+const testTimeout = 2 * time.Minute
 
 // TestMain lets the test program be its own helper; "refused" asks for a
 // scheduling policy that no kernel has.

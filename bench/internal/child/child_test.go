@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/child/childtest"
 )
 
-const testTimeout = 20 * time.Second
+const testTimeout = 2 * time.Minute
 
 // TestMain lets the test program be its own helper: "echo" sends back what it
 // gets, "fail" ends with a complaint.

@@ -15,7 +15,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/origin"
 )
 
-const testTimeout = 30 * time.Second
+const testTimeout = 2 * time.Minute
 
 // TestMain lets the test program be the helpers that the tests start.
 func TestMain(m *testing.M) {

@@ -44,7 +44,7 @@ func (n *notes) Note(note sample.Note) error {
 
 func direct(t *testing.T, said *notes, s Scenario) *Run {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return &Run{ctx: ctx, scenario: &s, target: &target.Target{Name: target.Direct}, round: 1,
 		options: &Options{Dir: t.TempDir()}, record: newRecord(said)}

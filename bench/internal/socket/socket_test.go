@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const testTimeout = 10 * time.Second
+const testTimeout = 2 * time.Minute
 
 // await waits until the poller reports a descriptor.
 func await(t *testing.T, p *Poller, fd int) uint32 {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-const testTimeout = 20 * time.Second
+const testTimeout = 2 * time.Minute
 
 func TestMistakesInTargetsAreReportedTogether(t *testing.T) {
 	_, err := Parse([]byte(`

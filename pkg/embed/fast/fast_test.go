@@ -87,7 +87,7 @@ func (r *rig) get(path string, fields ...string) (status int, body string, heade
 // await waits until holds says yes.
 func (r *rig) await(what string, holds func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			r.t.Fatalf("%s: %d in flight, %d queued", what, r.gate.InFlight(), r.gate.QueueDepth())
 		}

@@ -75,7 +75,7 @@ func TestThePageShowsTheGate(t *testing.T) {
 		}
 	}
 	text := ""
-	for end := time.Now().Add(time.Minute); !strings.Contains(text, `"queue-full"`); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !strings.Contains(text, `"queue-full"`); time.Sleep(10 * time.Millisecond) {
 		if text = read(t, at.URL+"/status.json"); time.Now().After(end) {
 			t.Fatal(text)
 		}

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // engineTimeout is a fail-safe only: no test depends on how long anything
 // takes.
-const engineTimeout = 30 * time.Second
+const engineTimeout = 2 * time.Minute
 
 // engineUntil waits for a condition that only outside looks can tell.
 func engineUntil(t *testing.T, what string, condition func() bool) {

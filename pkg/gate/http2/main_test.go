@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is a fail-safe only: no test depends on how long anything takes.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
@@ -159,7 +159,7 @@ type options struct {
 
 func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
 	t.Helper()
-	o := options{engine: &Protocol{Scheme: "http"}, gate: gate.Config{RequestTimeout: 2 * time.Minute, QueueCapacity: 10_000, UpstreamWait: patience, UpstreamRestartWait: patience}}
+	o := options{engine: &Protocol{Scheme: "http"}, gate: gate.Config{RequestTimeout: 5 * time.Minute, QueueCapacity: 10_000, UpstreamWait: patience, UpstreamRestartWait: patience}}
 	for _, f := range set {
 		f(&o)
 	}

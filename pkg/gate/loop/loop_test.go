@@ -14,7 +14,7 @@ import (
 )
 
 // testTimeout is a fail-safe only: no test depends on how long anything takes.
-const testTimeout = 60 * time.Second
+const testTimeout = 2 * time.Minute
 
 // farAway is a deadline that no test lives to see.
 const farAway = int64(24 * time.Hour)

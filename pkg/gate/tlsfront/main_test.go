@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testTimeout is a fail-safe only: no test depends on how long anything takes.
-const testTimeout = 20 * time.Second
+const testTimeout = 2 * time.Minute
 
 // fixture is a Front on a directory of its own. Its connections are closed as
 // soon as they have been handed on.

@@ -29,7 +29,7 @@ func connected(t *testing.T, handler http.HandlerFunc) *Conn {
 		conn.Close()
 		s.Close()
 	})
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	return New(conn)
 }
 

@@ -16,7 +16,7 @@ import (
 // TestMain fails if a log outlives its test.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	for deadline := time.Now().Add(5 * time.Second); code == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); code == 0; time.Sleep(time.Millisecond) {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		if !bytes.Contains(stacks, []byte("lines.(*Writer).run(")) {

@@ -51,7 +51,7 @@ func (k *kept) sizes() (all []int) {
 func tracerFor(t testing.TB, c Config, e Exporter) *Tracer {
 	tracer := newTracer(&c, e)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := tracer.Close(ctx); err != nil {
 			t.Error(err)

@@ -88,7 +88,7 @@ func (c *Collector) Next(t testing.TB) Message {
 	select {
 	case m := <-c.Messages:
 		return m
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("nothing came to the collector")
 		return Message{}
 	}

@@ -23,7 +23,7 @@ import (
 var QuietLog = log.New(io.Discard, "", 0)
 
 // FailSafe ends a test that hangs; no outcome depends on it.
-const FailSafe = 20 * time.Second
+const FailSafe = 2 * time.Minute
 
 // ServeRaw gives each connection to handle, which owns it, and returns the port.
 func ServeRaw(t *testing.T, handle func(*net.TCPConn)) int {
