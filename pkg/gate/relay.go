@@ -79,7 +79,9 @@ func (x *Exchange) connect(now int64) (next int64, o Outcome, done bool) {
 	if x.client.Expects() && !x.replayed {
 		x.expects.begin(now)
 	}
-	up.Send(x.client)
+	if up.Send(x.client) && x.Forwarded == 0 {
+		x.stamp(&x.Forwarded)
+	}
 	return 0, Served, false
 }
 
@@ -201,6 +203,9 @@ func (x *Exchange) awaitAnswer(now int64) (moved bool, o Outcome, done bool) {
 // was sent, and once an idempotent one that is still there to its end (RFC 9110
 // section 9.2.2).
 func (x *Exchange) failed(why Outcome) (o Outcome, done bool) {
+	if x.tries == 0 && !x.up.Sent() {
+		x.Forwarded = 0
+	}
 	again := false
 	switch {
 	case x.up.Unprocessed() && x.tries < maxTries:

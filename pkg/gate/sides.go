@@ -82,8 +82,9 @@ type UpstreamSide interface {
 	Source // the answer's body
 	Sink   // the request
 
-	// Send begins the request that c has received.
-	Send(c ClientSide)
+	// Send begins the request that c has received, and reports whether its first
+	// byte goes out at the end of this turn of the loop.
+	Send(c ClientSide) (soon bool)
 	// Receive reads the next head of the answer. The outcome tells why there
 	// will be none, with HeadFailed.
 	Receive() (HeadState, Outcome)

@@ -72,13 +72,14 @@ func (u *upstreamSide) close() {
 }
 
 // Send is gate.UpstreamSide.
-func (u *upstreamSide) Send(c gate.ClientSide) {
+func (u *upstreamSide) Send(c gate.ClientSide) (soon bool) {
 	req, peer := c.(wire.Requester).Request()
 	u.req, u.client, u.heard, u.unwelcome, u.n = req, c, false, false, 0
 	u.status, u.said, u.reusable = 0, false, false
 	u.reader.begin(wire.BodyUntilClose, 0, nil, 0, 0)
 	u.writer.begin(req.Body == wire.BodyChunked, true)
 	u.writer.hold(req.AppendHead(u.writer.room(), peer, u.pool.worker.Host))
+	return false // but sooner
 }
 
 // Response is wire.Responder. It is there until the next Receive or Pump.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -392,4 +393,41 @@ func TestARequestThatNeverLeftIsSentAgain(t *testing.T) {
 	if g := c.await(uploads[0]); g.status() != "502" {
 		t.Errorf("what had left: %+v", g)
 	}
+}
+
+// timed is an observer that keeps the last request of /timed.
+type timed struct {
+	fragile
+	ended chan gate.Record
+}
+
+func (o timed) Begin(*gate.Record) {}
+
+func (o timed) End(x *gate.Record) {
+	if string(x.Target) == "/timed" {
+		o.ended <- *x
+	}
+}
+
+// TestTheContainersTimeBeginsWithTheRequest: not with the answer, although the
+// head leaves at the end of a turn.
+func TestTheContainersTimeBeginsWithTheRequest(t *testing.T) {
+	const takes = 50 * time.Millisecond
+	bothKinds(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/timed" {
+			time.Sleep(takes)
+		}
+	}, func(t *testing.T, up *container, h2c bool) {
+		o := timed{ended: make(chan gate.Record, 10)}
+		r := newRig(t, up, func(p *options) { p.gate.Observer = o })
+		c := r.dial()
+		c.works()
+		for range 2 { // the connection to the container is new, and kept
+			c.want(c.get("/timed"), "200", "")
+			x := receive(t, "the end of a request", o.ended)
+			if times := []time.Duration{x.Arrived, x.Admitted, x.Forwarded, x.Answered, x.Ended}; !slices.IsSorted(times) || x.UpstreamTime() < takes || x.Answered-x.Forwarded < takes {
+				t.Errorf("h2c %v: arrived, admitted, forwarded, answered, ended: %v; the container takes %v", h2c, times, takes)
+			}
+		}
+	})
 }

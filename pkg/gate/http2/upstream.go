@@ -30,7 +30,7 @@ type upStream struct {
 }
 
 // Send is gate.UpstreamSide.
-func (s *upStream) Send(c gate.ClientSide) {
+func (s *upStream) Send(c gate.ClientSide) (soon bool) {
 	req, peer := c.(wire.Requester).Request()
 	u := s.conn
 	if u.settings.ConnectProtocol {
@@ -51,6 +51,7 @@ func (s *upStream) Send(c gate.ClientSide) {
 	} else {
 		s.sent(h2.OnHeaders)
 	}
+	return s.l.wire.Writable()
 }
 
 // Finish is gate.Sink. A tunnel has no end before it has begun.
