@@ -14,6 +14,7 @@ import (
 // Limits towards the container.
 const (
 	maxUpStreams   = 1000
+	manyStreams    = 120     // half of what most containers take on a connection
 	upWindow       = 1 << 20 // on its way at most; what has come counts by its stream alone, so that none holds others up
 	maxAnswerHead  = 1 << 20
 	provingTimeout = int64(2 * time.Second)
@@ -51,18 +52,11 @@ func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstrea
 	if x.Room() < leastWindow {
 		p.narrow = now + narrowTime
 	}
+	var c *upConn
 	if x.Dial.Attempt == nil {
-		for _, c := range p.conns {
-			switch {
-			case !c.hasRoom():
-			case !c.proven && (c.until != 0 || x.Upgrade): // others wait for the same
-				p.line.Join(x)
-				return nil, 0, gate.Served, false
-			case x.Upgrade && !c.settings.ConnectProtocol && x.Protocol == "HTTP/2.0":
-				return nil, 0, gate.MethodNotAllowed, true
-			default:
-				return p.stream(c, x), 0, gate.Served, false
-			}
+		var apart bool
+		if c, apart = p.choose(x); c != nil && !(apart && p.dialer.Spare()) {
+			return p.on(c, x)
 		}
 		if p.dialer.Queues(x) {
 			return nil, 0, gate.Served, false
@@ -70,6 +64,9 @@ func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstrea
 	}
 	r := p.dialer.Connect(x, now, p.protocols()...)
 	if r.Conn == nil {
+		if c != nil && x.Dial.Attempt == nil {
+			return p.on(c, x) // it goes without one of its own
+		}
 		return nil, r.Next, r.Outcome, r.Failed
 	}
 	if r.Conn.Protocol == "http/1.1" { // chosen by TLS
@@ -78,10 +75,49 @@ func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstrea
 		x.Wake()
 		return nil, 0, gate.Served, false
 	}
-	c := p.open(r.Conn)
-	if c.until != 0 || x.Upgrade {
+	return p.on(p.open(r.Conn), x)
+}
+
+// choose returns the connection with room for x that suits it best, and whether
+// a new one would suit it better. While there are few streams they share the
+// first one: many frames go out in one write then. Of many, those that clients
+// have begun at once fill one connection after the other, and leave one to
+// clients with few streams, which take the one with the fewest: what has many
+// to read and to answer does so in an order of its own.
+func (p *Pool) choose(x *gate.Exchange) (c *upConn, apart bool) {
+	light := 0 // connections with room and few streams
+	for _, o := range p.conns {
+		if !o.hasRoom() {
+			continue
+		}
+		if p.streams < manyStreams {
+			return o, false
+		}
+		if len(o.streams) < manyStreams {
+			light++
+		}
+		if c == nil || x.Crowd == (len(o.streams) > len(c.streams)) {
+			c = o
+		}
+	}
+	if c == nil {
+		return nil, false
+	}
+	if x.Crowd {
+		return c, light == 1 && len(c.streams) < manyStreams
+	}
+	return c, light == 0
+}
+
+// on begins x on c, or lets it wait until the container has proved what it
+// speaks.
+func (p *Pool) on(c *upConn, x *gate.Exchange) (up gate.UpstreamSide, next int64, o gate.Outcome, failed bool) {
+	switch {
+	case !c.proven && (c.until != 0 || x.Upgrade): // others wait for the same
 		p.line.Join(x)
 		return nil, 0, gate.Served, false
+	case x.Upgrade && !c.settings.ConnectProtocol && x.Protocol == "HTTP/2.0":
+		return nil, 0, gate.MethodNotAllowed, true
 	}
 	return p.stream(c, x), 0, gate.Served, false
 }

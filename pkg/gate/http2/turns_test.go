@@ -3,11 +3,14 @@ package http2
 import (
 	"net"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	"go.uber.org/atomic"
+	"golang.org/x/net/http2"
 
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
@@ -161,5 +164,62 @@ func TestACrowdLeavesIdleConnectionsToOthers(t *testing.T) {
 	until(t, "all hang", func() bool { return hanging.Load() == many+20 })
 	if n := dials() - before; n != 19 { // the first one stands in no line
 		t.Errorf("%d connections were made for 20 streams, want 19", n)
+	}
+}
+
+// TestACrowdLeavesAConnectionOfHTTP2ToOthers: what is the first of its client in
+// a turn stands beside few streams, however many others have begun at once.
+func TestACrowdLeavesAConnectionOfHTTP2ToOthers(t *testing.T) {
+	r := newRig(t, serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
+		if f, ok := f.(*http2.MetaHeadersFrame); ok && field(f, ":path") == "/works" {
+			p.answer(f.StreamID, "")
+		}
+		return true
+	}), func(o *options) { o.protocol = upstream.H2C })
+	r.dial().works()
+	begun := 0
+	open := func(n int) {
+		t.Helper()
+		first := uint32(101 + 2*begun)
+		r.on(func() {
+			for c := range r.part.clients.all() {
+				for i := range uint32(n) {
+					if err := c.link.handle(frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, first+2*i, getHead)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		})
+		begun += n
+		until(t, "all are under way", func() (all bool) {
+			r.on(func() { all = r.part.pool.streams == begun })
+			return all
+		})
+	}
+	sizes := func() (n []int) {
+		r.on(func() {
+			for _, u := range r.part.pool.conns {
+				n = append(n, len(u.streams))
+			}
+		})
+		return n
+	}
+	open(10)
+	if n := sizes(); !slices.Equal(n, []int{10}) {
+		t.Errorf("streams of the connections %v, want few on one", n)
+	}
+	open(maxStreams - 20)
+	if n := sizes(); !slices.Equal(n, []int{maxStreams - 10}) {
+		t.Errorf("streams of the connections %v, want a crowd on one", n)
+	}
+	for i := range 5 {
+		open(1)
+		if n := sizes(); !slices.Equal(n, []int{maxStreams - 10, 1 + i}) {
+			t.Errorf("streams of the connections %v, want the single ones on another", n)
+		}
+	}
+	open(4)
+	if n := sizes(); !slices.Equal(n, []int{maxStreams - 10 + 3, 6}) {
+		t.Errorf("streams of the connections %v, want three of four with the crowd", n)
 	}
 }

@@ -111,6 +111,12 @@ func (d *Dialer) holds(x *gate.Exchange) bool {
 	return p.Holds(x) && !p.Clear()
 }
 
+// Spare reports that nothing speaks against one more connection than those that
+// are needed.
+func (d *Dialer) Spare() bool {
+	return d.line.First() == nil && d.gate.Pending.Clear() && (d.open < d.share || d.gate.Descriptors.Free() > 0)
+}
+
 // Feed lets the first of those who lack a descriptor try again.
 func (d *Dialer) Feed() {
 	if x := d.line.First(); x != nil {
