@@ -151,11 +151,7 @@ func (c *conn) step() {
 	if c.partial != 0 && !c.incomplete() {
 		c.partial = 0 // it was stalled
 	}
-	most := headBytes
-	if c.recv.Size() >= connWindow {
-		most = readBytes
-	}
-	more, ended, err := c.receive(most)
+	more, ended, err := c.receive(c.portion())
 	switch {
 	case !c.sock.Open():
 		return
@@ -169,6 +165,17 @@ func (c *conn) step() {
 		c.handle.Wake()
 	}
 	c.watchHead()
+}
+
+// portion is how much of what has come is read at once.
+func (c *conn) portion() int {
+	switch e := c.eng; {
+	case c.recv.Size() >= connWindow:
+		return readBytes
+	case e.framesOfTurn() > manyFrames:
+		return fewHeadBytes
+	}
+	return headBytes
 }
 
 // watchHead bounds how long the rest of a frame or of a field block may take,

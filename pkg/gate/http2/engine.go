@@ -34,6 +34,8 @@ const (
 	putBytes       = 32 << 10     // payload that one stream adds before others have their turn
 	readBytes      = 64 << 10
 	headBytes      = 4 << 10 // the same from clients that send no bodies: some hundred heads
+	fewHeadBytes   = 1 << 10 // the same once there were
+	manyFrames     = 256     // in a turn of the loop
 	prefaceTimeout = int64(10 * time.Second)
 	goAwayTimeout  = int64(time.Second)
 	goAwayGrace    = int64(200 * time.Millisecond) // for streams that a client had begun when it read GOAWAY
@@ -91,6 +93,8 @@ type Engine struct {
 	clients
 	turns   turns
 	frames  uint32 // that have been handled
+	earlier uint32 // of them, before this turn of the loop
+	turn    int64  // when that began
 	wide    int    // buffers of wideBytes that are borrowed
 	lent    int    // octets of buffers for bodies, full or not
 	held    int    // octets that bodies and frames take: see memory.go
@@ -151,6 +155,14 @@ func (e *Engine) Connector() gate.Connector { return e.pool }
 func (e *Engine) IdleUpstreams() int {
 	idle, _ := e.pool.Idle()
 	return idle
+}
+
+// framesOfTurn is how many frames have been handled in this turn of the loop.
+func (e *Engine) framesOfTurn() uint32 {
+	if now := e.loop.Now(); e.turn != now {
+		e.turn, e.earlier = now, e.frames
+	}
+	return e.frames - e.earlier
 }
 
 func (e *Engine) getOut() *buffer {

@@ -112,3 +112,45 @@ func TestAConnectionHasItsShareOfATurn(t *testing.T) {
 		})
 	}
 }
+
+// TestManyConnectionsShareATurn: they take smaller portions once many frames
+// have been handled in it.
+func TestManyConnectionsShareATurn(t *testing.T) {
+	const clients, frames, size = 12, 300, 15
+	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))
+	sent := []byte(strings.Repeat(string(frame(0xbe, 0, 0, strings.Repeat("x", size-h2.FrameHeaderLen))), frames))
+	var all []*client
+	for range clients {
+		all = append(all, r.dial())
+		all[len(all)-1].works()
+	}
+	m, first := &turnMeter{eng: r.part}, uint32(0)
+	r.on(func() {
+		for _, c := range all {
+			if _, err := c.conn.Write(sent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		there := make([]byte, len(sent))
+		for c := range r.part.clients.all() {
+			until(t, "all that was sent", func() bool { return c.sock.Peek(there) == len(sent) })
+		}
+		first = m.eng.frames
+		m.before = first
+		m.handle.Bind(m.eng.loop, m)
+		m.handle.Wake()
+	})
+	until(t, "all frames", func() (over bool) {
+		r.on(func() {
+			over = m.eng.frames-first >= clients*frames
+			m.over = over
+		})
+		return over
+	})
+	if most := headBytes/size + 1 + (clients-1)*(fewHeadBytes/size+1); int(m.most) > most || int(m.most) < most/2 {
+		t.Errorf("%d frames in a turn, want at most %d", m.most, most)
+	}
+	for _, c := range all {
+		c.works()
+	}
+}
