@@ -28,6 +28,10 @@ type flood struct {
 	begin     func() []byte
 	strike    func(n uint32) []byte
 	burst     int // strikes; 0 = 400
+
+	// costly has taken more memory than it may: many connections are tried where
+	// there is little time, too, until all their streams are open.
+	costly bool
 }
 
 // maxGrowth is what an attack may cost in memory, in MiB.
@@ -155,19 +159,18 @@ var floods = []flood{
 	{name: "zero windows, 250 × 1 MB", begin: windows(0)},
 	{name: "zero windows, 250 × 1 MB, h2c", container: "h2c", begin: windows(0)},
 	{name: "windows of 5,000, 250 × 1 MB", begin: windows(5000)},
-	{name: "windows of 5,000, 250 × 1 MB, h2c", container: "h2c", begin: windows(5000)},
+	{name: "windows of 5,000, 250 × 1 MB, h2c", container: "h2c", costly: true, begin: windows(5000)},
 	{name: "250 streams never used", begin: streams(func(id uint32) []byte { return opened(id, postHead, false) })},
 	{name: "250 hanging streams", begin: streams(func(id uint32) []byte { return asked(id, script.Hang, 0) })},
 	{name: "250 hanging streams, h2c", container: "h2c", begin: streams(func(id uint32) []byte { return asked(id, script.Hang, 0) })},
 }
 
 func TestAnInnocentClientBesideFloodsOverHTTP2(t *testing.T) {
-	crowds := []int{4, 24}
-	if scale < 0.5 {
-		crowds = crowds[:1]
-	}
 	for _, f := range floods {
-		for _, n := range crowds {
+		for _, n := range []int{4, 24} {
+			if n > 4 && scale < 0.5 && !f.costly {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s, %d connections", f.name, n), func(t *testing.T) { f.run(t, n) })
 		}
 	}
@@ -204,7 +207,17 @@ func (f *flood) run(t *testing.T, connections int) {
 	// The time is what it takes at least: a machine with other work to do may
 	// need longer until a limit is met.
 	d := scaledTime(1500*time.Millisecond, 100*time.Millisecond)
-	for began := time.Now(); time.Since(began) < d || f.kind != "" && !attack.haveLost() && time.Since(began) < testTimeout; {
+	begun := func() bool {
+		switch {
+		case f.kind != "":
+			return attack.haveLost()
+		case f.costly:
+			figures, _ := g.figures()
+			return figures["queuegate_in_flight_requests"] >= float64(250*connections)
+		}
+		return true
+	}
+	for began := time.Now(); time.Since(began) < d || !begun() && time.Since(began) < testTimeout; {
 		during.run(100 * time.Millisecond)
 	}
 	figures, err := g.figures()
@@ -223,8 +236,12 @@ func (f *flood) run(t *testing.T, connections int) {
 	for _, why := range append(before.why, during.why...) {
 		t.Errorf("the innocent client: %s", why)
 	}
-	if row.growth > maxGrowth && !launch.RaceBuild {
-		t.Errorf("RSS grew by %.1f MiB, want at most %d", row.growth, maxGrowth)
+	most := float64(maxGrowth)
+	if scale < 1 { // where there is little time the machine has other work, too
+		most *= 1.25
+	}
+	if row.growth > most && !launch.RaceBuild {
+		t.Errorf("RSS grew by %.1f MiB, want at most %.0f", row.growth, most)
 	}
 	if bad := g.Fault(); bad != "" {
 		t.Errorf("the gate reported: %s", bad)
