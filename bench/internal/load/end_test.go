@@ -181,8 +181,9 @@ func TestAStallShowsInEveryRequestThatWasDueMeanwhile(t *testing.T) {
 		s.mu.Lock()
 		begin := time.Now()
 		time.Sleep(stall)
+		lasted := time.Since(begin) // or longer
 		s.mu.Unlock()
-		stalled <- time.Since(begin)
+		stalled <- lasted
 	}()
 	r, err := p.Run()
 	if err != nil {
