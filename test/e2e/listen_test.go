@@ -94,7 +94,7 @@ func TestWithoutALimitHeldRequestsAreBoundedByQueueCapacity(t *testing.T) {
 
 func TestAHeldClientThatLeavesFreesItsPlaceAndNeverReachesTheContainer(t *testing.T) {
 	k := startSilentContainer(t)
-	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=0")
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=0", "UPSTREAM_WAIT=60s", "UPSTREAM_RESTART_WAIT=60s")
 	for _, leave := range []func(*client){(*client).close, (*client).abort, (*client).closeWrite} {
 		leaver := queued(t, g, "/leaver")
 		dial(t, g).get("/refused").plainError(503, "pending request queue full\n")
