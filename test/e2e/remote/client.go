@@ -12,7 +12,7 @@ import (
 
 // Patience bounds every wait for the container: a fail-safe, far above what
 // any case needs.
-const Patience = 15 * time.Second
+const Patience = 2 * time.Minute
 
 // ErrSilent says that nothing arrived within [Patience].
 var ErrSilent = errors.New("nothing arrived in time")
