@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -35,6 +36,7 @@ type Response struct {
 type Collector struct {
 	*httptest.Server
 	Messages chan Message // all that came; has room for 1,024
+	end      func()       // the contexts of all requests are done
 	isGRPC   bool
 	respond  func(context.Context, Message) Response
 }
@@ -66,17 +68,20 @@ func GRPCOverTLS(t testing.TB) *Collector {
 }
 
 func newCollector(respond func(context.Context, Message) Response) *Collector {
-	c := &Collector{Messages: make(chan Message, 1024), respond: respond}
+	ctx, end := context.WithCancel(context.Background())
+	c := &Collector{Messages: make(chan Message, 1024), respond: respond, end: end}
 	c.Server = httptest.NewUnstartedServer(http.HandlerFunc(c.serve))
+	c.Config.BaseContext = func(net.Listener) context.Context { return ctx }
 	return c
 }
 
 func (c *Collector) stop() {
+	c.end() // net/http does not notice the end of a connection on which more than a request came
 	c.CloseClientConnections()
 	c.Close()
 }
 
-// Hang responds when the client has gone away.
+// Hang responds when the client has gone away, or the test is over.
 func Hang(ctx context.Context, _ Message) Response {
 	<-ctx.Done()
 	return Response{Status: http.StatusServiceUnavailable}
