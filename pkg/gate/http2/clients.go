@@ -4,10 +4,12 @@ import (
 	"iter"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
 // clients are the connections of clients on one loop, and the
-// gate.IdleConnections of those that carry no stream.
+// gate.IdleConnections of those, and of those to the container, that carry no
+// stream.
 type clients struct {
 	eng     *Engine
 	idle    connList // in the order in which they began to wait; some have streams
@@ -82,7 +84,9 @@ func (s *clients) all() iter.Seq[*conn] {
 // Oldest is gate.IdleConnections.
 func (s *clients) Oldest(found func(gate.IdleConnection, bool)) {
 	s.eng.loop.Post(func() {
-		if c := s.oldest(&s.idle); c != nil {
+		if u := s.eng.pool.spareConn(); u != nil {
+			found(gate.IdleConnection{Idleness: gate.IdleUpstream, Since: u.heardAt}, true)
+		} else if c := s.oldest(&s.idle); c != nil {
 			found(gate.IdleConnection{Idleness: gate.IdleClient, Since: c.since}, true)
 		} else if c := s.oldest(&s.reading); c != nil {
 			found(gate.IdleConnection{Idleness: gate.UnfinishedHead, Since: c.since}, true)
@@ -96,7 +100,13 @@ func (s *clients) Oldest(found func(gate.IdleConnection, bool)) {
 func (s *clients) CloseOldest(rank gate.Idleness) {
 	s.eng.loop.Post(func() {
 		l := &s.idle
-		if rank == gate.UnfinishedHead {
+		switch rank {
+		case gate.IdleUpstream:
+			if u := s.eng.pool.spareConn(); u != nil {
+				u.retire(h2.NoError, gate.UpstreamClosed)
+			}
+			return
+		case gate.UnfinishedHead:
 			l = &s.reading
 		}
 		if c := s.oldest(l); c != nil {

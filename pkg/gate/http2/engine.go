@@ -119,6 +119,7 @@ func newEngine(p *Protocol, w *serve.Worker) *Engine {
 	e.streams.Init(w.Loop, 16, 16384, nil)
 	e.pool = newPool(e)
 	e.turns.init(e)
+	w.OnTrim(e.pool.trim)
 	return e
 }
 

@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/atomic"
 	"golang.org/x/net/http2"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
@@ -178,4 +180,81 @@ func TestAHeadThatHasBegunGivesWayLast(t *testing.T) {
 		_, _ = c.conn.Write(opening(3, true)[:4])
 		until(t, fmt.Sprint("the end of client ", i), clients[i].over)
 	}
+}
+
+// TestConnectionsToTheContainerGiveWayToClients: those that carry no stream,
+// beyond the share of the loop.
+func TestConnectionsToTheContainerGiveWayToClients(t *testing.T) {
+	const streams, clients, budget = 30, 20, 40
+	var begun atomic.Int64
+	all := make(chan struct{})
+	// Each stream has a connection of its own.
+	up := serveFrames(t, []http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 1}}, func(p *peer, f http2.Frame) bool {
+		if f, ok := f.(*http2.MetaHeadersFrame); ok {
+			id := f.StreamID
+			if field(f, ":path") != "/works" {
+				if begun.Inc() == streams {
+					close(all)
+				}
+				go func() {
+					<-all
+					p.answer(id, "")
+				}()
+			} else {
+				p.answer(id, "")
+			}
+		}
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol, o.gate.Descriptors = upstream.H2C, gate.NewDescriptors(budget) })
+	c := r.dial()
+	c.works()
+	var ids []uint32
+	for i := range streams {
+		ids = append(ids, c.get("/held"))
+		until(t, "the request and the settings", func() (both bool) {
+			r.on(func() {
+				both = begun.Load() == int64(i+1)
+				for _, u := range r.part.pool.conns {
+					both = both && u.proven
+				}
+			})
+			return both
+		})
+	}
+	for _, id := range ids {
+		c.want(id, "200", "")
+	}
+	open := func() (n int) {
+		r.on(func() { n = len(r.part.pool.conns) })
+		return n
+	}
+	if n := open(); n < streams {
+		t.Errorf("%d connections to the container, want %d at least", n, streams)
+	}
+	var others []*client
+	for range clients {
+		other := r.dial()
+		other.works()
+		others = append(others, other)
+	}
+	if n := open(); n > budget-clients {
+		t.Errorf("%d connections to the container beside %d clients, and the budget is %d", n, clients, budget)
+	}
+	if n := r.gate.Descriptors.Reclaimed(); n != 0 {
+		t.Errorf("%d clients gave way", n)
+	}
+	r.on(func() {
+		for _, u := range r.part.pool.conns {
+			u.heardAt -= trimIdleTime
+		}
+		r.part.pool.trim()
+	})
+	if n := open(); n != keptUpConns {
+		t.Errorf("%d connections to the container when the burst is over, want %d", n, keptUpConns)
+	}
+	for _, other := range others {
+		other.works()
+	}
+	c.works()
 }

@@ -14,8 +14,10 @@ import (
 // Limits towards the container.
 const (
 	maxUpStreams   = 1000
-	manyStreams    = 120     // half of what most containers take on a connection
-	upWindow       = 1 << 20 // on its way at most; what has come counts by its stream alone, so that none holds others up
+	keptUpConns    = 4                       // stay without streams when a burst is over
+	trimIdleTime   = int64(10 * time.Second) // when that is
+	manyStreams    = 120                     // half of what most containers take on a connection
+	upWindow       = 1 << 20                 // on its way at most; what has come counts by its stream alone, so that none holds others up
 	maxAnswerHead  = 1 << 20
 	provingTimeout = int64(2 * time.Second)
 	pingAfter      = int64(15 * time.Second)
@@ -219,6 +221,35 @@ func (p *Pool) adapt() {
 func (p *Pool) proved() {
 	p.choice.Learned(upstream.H2C)
 	p.line.WakeAll()
+}
+
+// spareConn is the connection that has been without streams for longest, if the
+// loop has more connections to the container than its share.
+func (p *Pool) spareConn() *upConn {
+	if c := p.longestIdle(); c != nil && p.dialer.BeyondShare() && p.eng.loop.Now()-c.heardAt >= int64(gate.MinIdle) {
+		return c
+	}
+	return nil
+}
+
+// trim closes connections that have been without streams for long.
+func (p *Pool) trim() {
+	for idle, _ := p.Idle(); idle > keptUpConns; idle-- {
+		c := p.longestIdle()
+		if c == nil || p.eng.loop.Now()-c.heardAt < trimIdleTime {
+			return
+		}
+		c.retire(h2.NoError, gate.UpstreamClosed)
+	}
+}
+
+func (p *Pool) longestIdle() (c *upConn) {
+	for _, o := range p.conns {
+		if len(o.streams) == 0 && o.proven && (c == nil || o.heardAt < c.heardAt) {
+			c = o
+		}
+	}
+	return c
 }
 
 // Idle is the number of connections that carry nothing, and all of them.

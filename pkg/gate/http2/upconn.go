@@ -95,9 +95,7 @@ func (c *upConn) Step() {
 			return
 		}
 		c.fault(err.Fault)
-		c.hold(h2.AppendGoAway(c.room(), 0, err.Code))
-		c.flush()
-		c.cut(gate.UpstreamMalformed)
+		c.retire(err.Code, gate.UpstreamMalformed)
 		return
 	case ended || c.wire.Failed():
 		if !c.proven {
@@ -144,6 +142,13 @@ func (c *upConn) watch() {
 	default:
 		c.cut(gate.UpstreamClosed)
 	}
+}
+
+// retire closes the connection with a word; streams that are open end with o.
+func (c *upConn) retire(code h2.Code, o gate.Outcome) {
+	c.hold(h2.AppendGoAway(c.room(), 0, code))
+	c.flush()
+	c.cut(o)
 }
 
 // mistaken ends a connection on which the container has not shown that it speaks
