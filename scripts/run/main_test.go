@@ -104,11 +104,12 @@ func readThrough(t *testing.T, from *bufio.Reader, mark string) string {
 }
 
 // freePort keeps below the range from which the system serves port 0 and
-// outgoing connections, so that nothing else takes the port before its use.
+// outgoing connections, and below those of test/internal/launch, so that nothing
+// else takes the port before its use.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 100 {
-		port := strconv.Itoa(16000 + rand.IntN(16000))
+		port := strconv.Itoa(11000 + rand.IntN(4000))
 		if free("", "", port) == nil {
 			return port
 		}

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -8,13 +9,23 @@ import (
 	"testing"
 )
 
-var (
-	portsMu    sync.Mutex
-	portsGiven = map[int]bool{}
+// Ports are given below the range that the kernel gives to outgoing
+// connections, so that none of those takes one.
+const (
+	firstPort  = 15_000
+	portBlocks = 340
+	blockSize  = 50
 )
 
-// FreePort picks a port below the range that the kernel gives to outgoing
-// connections, so that none of those takes it, and gives none twice.
+var (
+	portsMu   sync.Mutex
+	portsLeft []int          // of the block that this process has
+	blocks    []net.Listener // those that it has had; open until it ends
+)
+
+// FreePort picks a port and gives none twice, and none that another process
+// which runs tests gives: between the choice and the time that it is bound it
+// is nobody's otherwise.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	if port := freePort(); port != 0 {
@@ -27,20 +38,33 @@ func FreePort(t testing.TB) int {
 func freePort() int {
 	portsMu.Lock()
 	defer portsMu.Unlock()
-	for range 1000 {
-		port := 15000 + rand.IntN(17000)
-		if portsGiven[port] {
-			continue
-		}
+	for len(portsLeft) > 0 || takeBlock() {
+		port := portsLeft[0]
+		portsLeft = portsLeft[1:]
 		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+		if err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+	return 0
+}
+
+// takeBlock takes ports away from all processes of this network namespace: an
+// abstract address of a Unix socket has the same bounds as ports have.
+func takeBlock() bool {
+	for _, block := range rand.Perm(portBlocks) {
+		l, err := net.Listen("unix", fmt.Sprintf("@queuegate-test-ports/%d", block))
 		if err != nil {
 			continue
 		}
-		_ = l.Close()
-		portsGiven[port] = true
-		return port
+		blocks = append(blocks, l)
+		for _, i := range rand.Perm(blockSize) {
+			portsLeft = append(portsLeft, firstPort+block*blockSize+i)
+		}
+		return true
 	}
-	return 0
+	return false
 }
 
 // At is the address of a port on this machine.

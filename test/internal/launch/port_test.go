@@ -1,0 +1,51 @@
+package launch
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestNoTwoProcessesGiveTheSamePort lets processes take ports at the same time
+// and hold none of them.
+func TestNoTwoProcessesGiveTheSamePort(t *testing.T) {
+	const processes, each = 4, 600
+	if os.Getenv("GIVE_PORTS") != "" {
+		for range each {
+			os.Stdout.WriteString("port " + At(FreePort(t)) + "\n")
+		}
+		os.Stdin.Read(make([]byte, 1)) // until all have theirs
+		return
+	}
+	given := map[string]bool{}
+	for range processes {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), "GIVE_PORTS=1")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer cmd.Wait()
+		defer in.Close()
+		for range each {
+			var line strings.Builder
+			for b := make([]byte, 1); b[0] != '\n'; line.Write(b) {
+				if _, err := out.Read(b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if given[line.String()] {
+				t.Errorf("given twice: %s", line.String())
+			}
+			given[line.String()] = true
+		}
+	}
+}
