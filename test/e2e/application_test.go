@@ -135,6 +135,7 @@ func TestADrainEndsBeforeTheApplicationGetsItsSignal(t *testing.T) {
 			t.Errorf("the application got its signal while a request was under way: %s", out)
 		}
 		g.fetch("/release")
+		held.chunked() // the application is done with the request, too
 		held.close()
 		g.ends(applicationExit)
 		if want := fmt.Sprintf("%v with 0 open", s); !strings.Contains(g.Stdout.String(), want) {
