@@ -22,6 +22,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 // Gate is where the gate listens.
@@ -71,12 +73,11 @@ func run(carry func(*net.TCPConn, Gate), defaults []string) (int, error) {
 			env = append(env, e)
 		}
 	}
-	spare, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	// One that the kernel gives could be somebody else's until the gate has it.
+	plain := launch.Port()
+	if plain == 0 {
+		return 0, errors.New("no free port")
 	}
-	plain := spare.Addr().(*net.TCPAddr).Port
-	_ = spare.Close()
 	gate := exec.Command(under)
 	gate.Env = append(env, "CERT_DIR="+dir, fmt.Sprintf("QUEUE_SERVING_PORT=%d", plain))
 	gate.Stdout, gate.Stderr = os.Stdout, os.Stderr

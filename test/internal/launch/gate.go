@@ -71,7 +71,7 @@ func launchGate(o Options) (*Gate, error) {
 		} else if text, ok := strings.CutPrefix(s, "arguments "); ok {
 			args = append(args, strings.Fields(text)...)
 		} else if name, ok := strings.CutSuffix(s, "=free"); ok {
-			g.Ports[name] = freePort()
+			g.Ports[name] = Port()
 			g.Env = append(g.Env, fmt.Sprintf("%s=%d", name, g.Ports[name]))
 		} else {
 			if name, value, _ := strings.Cut(s, "="); g.Ports[name] != 0 {

@@ -28,14 +28,15 @@ var (
 // is nobody's otherwise.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	if port := freePort(); port != 0 {
+	if port := Port(); port != 0 {
 		return port
 	}
 	t.Fatal("no free port")
 	return 0
 }
 
-func freePort() int {
+// Port is FreePort without a test; 0 if there is none.
+func Port() int {
 	portsMu.Lock()
 	defer portsMu.Unlock()
 	for len(portsLeft) > 0 || takeBlock() {
