@@ -274,6 +274,15 @@ func (c *h2Up) of(id uint32) *h2UpStream {
 	return nil
 }
 
+func (c *h2Up) streamOf(q *request) *h2UpStream {
+	for _, s := range c.streams {
+		if s.q == q {
+			return s
+		}
+	}
+	return nil
+}
+
 // forget takes a stream out of those that are open.
 func (c *h2Up) forget(s *h2UpStream) {
 	s.u.gone = true

@@ -324,6 +324,53 @@ func (c *h2Client) look2() {
 	}
 }
 
+// lookStalled looks at an answer over HTTP/2 whose container may send no more of
+// it. Where the client may get more and nothing is on its way, the gate has
+// passed on all that has come, and has not given it back: that never ends.
+func (r *run) lookStalled(q *request) {
+	if q.on == nil || !q.on.two || q.on.gone || q.on.request != q || q.leftAt > 0 || q.verdict != open || q.tainted {
+		return
+	}
+	up, l := q.on.conn, q.on.link
+	s := up.streamOf(q)
+	if s == nil || s.u != q.on || !s.saying || s.over || s.waits || up.gone || s.send > 0 && up.end.send > 0 ||
+		l.file == nil || l.noRoom || !l.taken() || !l.downReached() {
+		return
+	}
+	since := max(l.reachedAt, l.cameAt, l.fullAt)
+	if q.over2 {
+		since = max(since, q.on2.takesFrom())
+	} else {
+		since = max(since, q.client.takesFrom(q))
+	}
+	if r.calmUntil-since > 100*millisecond+r.slack() {
+		r.found("request %d: the container stands at %d of %d, with windows of %d and %d", q.id, s.said, len(q.answer.body), s.send, up.end.send)
+	}
+}
+
+// takesFrom is since when the client would take more of an answer that has begun.
+func (s *h2Stream) takesFrom() int64 {
+	c, l := s.c, s.c.link
+	if s.closed || s.ended || s.canceled || !s.final || s.recv <= 0 || c.end.recv <= 0 || c.end.ourAcks > 0 || c.went || len(c.end.queue) > 0 ||
+		l == nil || l.file == nil || l.paused || l.noRoom || !l.taken() || !l.downReached() {
+		return longest
+	}
+	since := max(l.reachedAt, l.cameAt, l.fullAt, c.pausedAt)
+	if c.slowUntil < longest { // else its windows are narrow, or given back by and by
+		since = max(since, c.slowUntil)
+	}
+	return since
+}
+
+// takesFrom is h2Stream.takesFrom over HTTP/1.
+func (c *client) takesFrom(q *request) int64 {
+	l := q.via
+	if l == nil || l != c.link || l.file == nil || l.paused || l.noRoom || !l.taken() || !l.downReached() || len(c.asked) == 0 || c.asked[0] != q || q.headCame == 0 {
+		return longest
+	}
+	return max(l.reachedAt, l.cameAt, l.fullAt, c.slowUntil)
+}
+
 // othersAreThrough reports whether the container has all that the client has
 // sent.
 func (c *h2Client) othersAreThrough() bool {

@@ -182,3 +182,24 @@ func (h *h2Settings) drawContainer(w *world, s *settings) {
 		h.upRefuse, h.upAway = pick(w, 0, 0, 0.05, 0.3), pick(w, 0, 0, 0.3, 0.9)
 	}
 }
+
+// drawMemory draws when others take memory for bodies, as more clients would than
+// a life has: the windows towards the container become narrow, and wide again. It
+// is less than half of what there is, from where on requests are not sent again.
+func (r *run) drawMemory(seed uint64) {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 0x3e3))}
+	if !r.h2.upH2 || w.chance(0.25) {
+		return
+	}
+	b := r.gate.Bodies
+	for range 1 + w.rng.IntN(3) {
+		n := w.between(b.Limit()/32, b.Limit()/8)
+		lasts := w.between(1, 3000) * millisecond
+		r.afterIn(w.rng, w.spread(1, 5000)*millisecond, func() {
+			if b.Acquire(n) {
+				r.note("%d octets of the memory for bodies are taken for %v", n, time.Duration(lasts))
+				r.afterIn(w.rng, lasts, func() { b.Release(n) })
+			}
+		})
+	}
+}

@@ -19,6 +19,7 @@ var h2faults = []planted{
 	{"the window of a stream is not given back", "http2/flow.go", "	}\n	f.passed(n)\n", "	}\n"},
 	{"DATA goes out beyond the window of its stream", "http2/flow.go", "n := min(len(p)-done, f.send.Left(), l.send.Left(), h2.MinMaxFrameSize)", "n := min(len(p)-done, l.send.Left(), h2.MinMaxFrameSize)"},
 	{"DATA goes out beyond the window of the connection", "http2/flow.go", "n := min(len(p)-done, f.send.Left(), l.send.Left(), h2.MinMaxFrameSize)", "n := min(len(p)-done, f.send.Left(), h2.MinMaxFrameSize)"},
+	{"a window that is narrowed twice never opens again", "http2/upconn.go", "case s.recv.Size() < leastWindow:", "case false:"},
 	{"streams do not follow a window of SETTINGS", "http2/flow.go", "	if err := f.send.Change(ch); err != nil {\n		return err\n	}\n", ""},
 	{"a stream is not woken when its window opens", "http2/flow.go", "	if err := f.send.Update(increment, h2.Stream); err != nil {\n		return err\n	}\n	f.x.Wake()\n", "	if err := f.send.Update(increment, h2.Stream); err != nil {\n		return err\n	}\n"},
 	{"the slot of a stream is lost at RST_STREAM", "http2/streams.go", "		s.flow.reset = true\n		s.x.Wake()\n		return c.meter.Reset(c.eng.loop.Now())\n", "		s.flow.reset = true\n		return c.meter.Reset(c.eng.loop.Now())\n"},

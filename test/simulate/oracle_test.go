@@ -361,6 +361,7 @@ func (r *run) look(calm bool) {
 		return
 	}
 	for _, q := range r.underWay {
+		r.lookStalled(q)
 		age := r.now - q.begunAt
 		if q.verdict != tunnelled && q.answer.switches == false && age > int64(g.RequestTimeout)+r.slack()+r.trickle(q) {
 			r.suspects = append(r.suspects, q)

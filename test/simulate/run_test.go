@@ -45,6 +45,7 @@ type run struct {
 	cutShort    bool
 	activeAt    int64  // when a request began or ended last
 	quietAt     int64  // when the drain was quiet; 0 = not yet
+	calmUntil   int64  // when the next thing happens
 	unasked     int    // answers that the container gave to nobody
 	taps        []*tap // of all connections to the container
 }
@@ -78,14 +79,14 @@ func simulate(seed uint64, tracing bool, c changes) (res result) {
 	if c != nil || tracing {
 		res.now = r.values()
 	}
-	r.life()
+	r.life(seed)
 	w.scratch.reuse()
 	res.fault, res.hash, res.exchanges, res.requests, res.trace = w.fault, w.hash, r.exchanges, len(r.requests), w.trace
 	res.simulated, res.outcomes, res.over2 = time.Duration(w.now), r.outcomes, r.exchanges2
 	return res
 }
 
-func (r *run) life() {
+func (r *run) life(seed uint64) {
 	s := r.settings
 	config := s.gate
 	config.Observer = r
@@ -125,6 +126,7 @@ func (r *run) life() {
 	r.server.ServeDescriptors(r.listenOn(r.backlog, s.loops))
 	r.betweenEvents()
 	r.begin()
+	r.drawMemory(seed)
 	r.drive()
 }
 
@@ -182,6 +184,7 @@ func (r *run) drive() {
 		}
 		next := r.events[0].at
 		if next > r.now {
+			r.calmUntil = next
 			r.look(next-r.now > 5*millisecond)
 			if r.drainedAt == 0 && r.idle() {
 				r.drain()
