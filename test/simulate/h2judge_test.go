@@ -100,7 +100,7 @@ func (c *h2Client) interim2(s *h2Stream, status int, own bool) {
 	if status == 100 {
 		if s.waits && s.sent == 0 && q.expect {
 			s.waits = false
-			c.after(0, func() { c.upload(s) })
+			c.later(0, func() { c.upload(s) })
 		}
 		if !own {
 			return
@@ -280,6 +280,7 @@ func (c *h2Client) lost2(reset bool) {
 		case q.begun > 0:
 			c.found("request %d: ended with %s, and its connection ends before its client knows (reset %v)", q.id, q.outcome, reset)
 		case c.run.settings.descriptors > 0: // one that is idle gives way
+		case c.leftAt > 0 && c.link.firstAt+c.slack() >= c.leftAt: // its first bytes came when nothing was left to wait for
 		case c.ending && !c.end.settled && (c.link.firstAt == 0 || c.link.firstAt-c.link.connectedAt+c.slack() >= 100*millisecond || c.run.h2Drips(500) > second): // its first bytes take too long
 		case c.run.h2SlowHeads():
 		case q.odd != "" || q.probe:
