@@ -46,6 +46,7 @@ func TestAfterAnOOMKillTheGateAnswers502ThenWaitsForTheRestart(t *testing.T) {
 		web.Resources.Requests = web.Resources.Limits
 	}).apply(t, namespace)
 	pod := cluster.Pods(t, namespace)[0]
+	process := cluster.ProcessOf(t, pod, "hungry")
 	answer, err := http.Get("http://" + pod.Status.PodIP + ":8012/memory")
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +55,7 @@ func TestAfterAnOOMKillTheGateAnswers502ThenWaitsForTheRestart(t *testing.T) {
 	if answer.StatusCode != http.StatusBadGateway {
 		t.Errorf("the request that took the memory: %s", answer.Status)
 	}
+	cluster.WaitEnded(process) // it may accept connections until then
 	answer, err = http.Get("http://" + pod.Status.PodIP + ":8012/")
 	if err == nil {
 		err = cluster.Check(answer, "well\n")
