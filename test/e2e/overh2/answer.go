@@ -74,6 +74,9 @@ func (a *answerer) head(e event) bool {
 		_, _ = a.out.WriteString("\r\n")
 		return false
 	}
+	if a.r.tunnel != "" { // before the client knows: what it sends then is its next request
+		a.st.c.do(func() { a.st.refused = true })
+	}
 	length := false
 	for _, f := range e.fields {
 		length = length || f[0] == "content-length"

@@ -52,6 +52,7 @@ type stream struct {
 	whole    bool // END_STREAM has been sent
 	answered bool
 	switched bool // a tunnel is open
+	refused  bool // it is none
 }
 
 func newGateConn(conn net.Conn, idle func()) (*gateConn, error) {
@@ -231,7 +232,7 @@ func (st *stream) sent() bool { st.c.mu.Lock(); defer st.c.mu.Unlock(); return s
 func (st *stream) declined() bool {
 	st.c.mu.Lock()
 	defer st.c.mu.Unlock()
-	return st.answered && !st.switched
+	return st.refused || st.answered && !st.switched
 }
 
 func (st *stream) await(done func() bool) {
