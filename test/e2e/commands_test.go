@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
 func deadline() time.Time { return time.Now().Add(testTimeout) }
@@ -179,31 +181,10 @@ func TestTheLogOnATerminalIsForPeople(t *testing.T) {
 	}
 }
 
-// freeRow is the first of six free ports in a row.
-func freeRow(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		first, free := freePort(t), true
-		for port := first; port < first+6; port++ {
-			l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
-			if err != nil {
-				free = false
-				break
-			}
-			_ = l.Close()
-		}
-		if free {
-			return first
-		}
-	}
-	t.Fatal("no six free ports in a row")
-	return 0
-}
-
 func TestSeveralGatesRunOnOneHost(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	row := freeRow(t)
+	row := launch.FreeRow(t, 6)
 	for _, sidePorts := range []string{"off", "off", fmt.Sprint(row)} {
 		port := freePort(t)
 		g := &gate{addr: fmt.Sprintf("127.0.0.1:%d", port)}

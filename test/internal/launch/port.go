@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -48,6 +49,31 @@ func Port() int {
 			return port
 		}
 	}
+	return 0
+}
+
+// FreeRow picks the first of n ports in a row, at most as many as a block has,
+// each as FreePort does.
+func FreeRow(t testing.TB, n int) int {
+	t.Helper()
+	portsMu.Lock()
+	defer portsMu.Unlock()
+	for takeBlock() {
+		first := slices.Min(portsLeft[len(portsLeft)-blockSize:])
+		free := true
+		for port := first; port < first+n; port++ {
+			l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+			if err == nil {
+				_ = l.Close()
+			}
+			free = free && err == nil
+		}
+		portsLeft = slices.DeleteFunc(portsLeft, func(port int) bool { return first <= port && port < first+n })
+		if free {
+			return first
+		}
+	}
+	t.Fatalf("no %d free ports in a row", n)
 	return 0
 }
 

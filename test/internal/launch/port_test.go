@@ -49,3 +49,14 @@ func TestNoTwoProcessesGiveTheSamePort(t *testing.T) {
 		}
 	}
 }
+
+// TestNoPortOfARowIsGivenAgain takes more ports than the block of the row has.
+func TestNoPortOfARowIsGivenAgain(t *testing.T) {
+	const n = 6
+	first := FreeRow(t, n)
+	for range 2 * blockSize {
+		if port := FreePort(t); first <= port && port < first+n {
+			t.Errorf("port %d is in the row from %d on, and given", port, first)
+		}
+	}
+}
