@@ -70,6 +70,10 @@ func TestAWindowThatHasBeenNarrowedTwiceIsOpen(t *testing.T) {
 	id := c.get("/held")
 	receive(t, "the request", held)
 	up := func() *upConn { return r.part.pool.conns[0] }
+	until(t, "the acknowledgement of the first SETTINGS", func() (ok bool) { // without it they stay as they are
+		r.on(func() { ok = up().acks.Pending() == 0 })
+		return ok
+	})
 	r.on(func() {
 		resize(&up().streams[0].flow, leastWindow)
 		r.part.pool.narrow = r.part.loop.Now() + int64(patience)
