@@ -143,6 +143,7 @@ func (l *Loop) serve(uintptr) bool {
 			return false
 		}
 		l.sleeping.Store(false)
+		turn = 0 // it was not busy all the time
 	}
 }
 
