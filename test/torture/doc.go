@@ -5,7 +5,8 @@
 //
 // The short form is an ordinary test of some 40 s. The variables are:
 //
-//	TORTURE_TIME=6m      how long all of it may take, about; from 5m on the counts are full
+//	TORTURE_TIME=6m      how long all of it may take, about; from 5m on the counts are full,
+//	                     and with 60m floods over HTTP/2 last ten times as long
 //	SEED=n               repeat the random choices of a run that printed this seed
 //	QUEUEGATE_RACE=1     build the gate with the race detector
 //	QUEUEGATE_BINARY=p   torture this binary instead of building cmd/queue

@@ -206,7 +206,7 @@ func (f *flood) run(t *testing.T, connections int) {
 	})
 	// The time is what it takes at least: a machine with other work to do may
 	// need longer until a limit is met.
-	d := scaledTime(1500*time.Millisecond, 100*time.Millisecond)
+	d := time.Duration(longer * float64(scaledTime(1500*time.Millisecond, 100*time.Millisecond)))
 	begun := func() bool {
 		switch {
 		case f.kind != "":

@@ -18,6 +18,9 @@ var (
 
 	// scale is 1 for the full counts, and less where there is less time.
 	scale = 20.0 / 300
+
+	// longer is how many times their usual 1.5 s floods last.
+	longer = 1.0
 )
 
 func TestMain(m *testing.M) {
@@ -47,7 +50,7 @@ func runAll(m *testing.M) (code int, err error) {
 		if err != nil || d <= 0 {
 			return 0, fmt.Errorf("TORTURE_TIME=%q: want a duration above 0", text)
 		}
-		scale = min(1, d.Minutes()/5)
+		scale, longer = min(1, d.Minutes()/5), max(1, d.Minutes()/6)
 	}
 	if err := launch.RaiseFileLimit(); err != nil {
 		return 0, err
