@@ -22,8 +22,11 @@ func (r *rawSock) Connected() bool {
 	if k := r.loop.kernel; k != nil {
 		return k.Connected(r.fd)
 	}
-	_, err := unix.Getpeername(r.fd)
-	return err == nil
+	// Without what unix.Getpeername would allocate for the address.
+	var addr unix.RawSockaddrAny
+	size := uint32(unix.SizeofSockaddrAny)
+	_, _, e := unix.RawSyscall(unix.SYS_GETPEERNAME, uintptr(r.fd), uintptr(unsafe.Pointer(&addr)), uintptr(unsafe.Pointer(&size)))
+	return e == 0
 }
 
 // EaseLoopback is EaseLoopback for the descriptor.

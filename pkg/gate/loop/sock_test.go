@@ -522,6 +522,34 @@ func TestTaskIsResumedByItsSocketsOnly(t *testing.T) {
 	}
 }
 
+func TestWhetherASocketIsConnectedCostsNoAllocation(t *testing.T) {
+	s := newSubject(t)
+	s.do(func() {
+		if n := testing.AllocsPerRun(100, func() {
+			if !s.sock.Connected() {
+				t.Error("it is connected")
+			}
+		}); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+	})
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.do(func() {
+		var other Sock
+		if err := s.loop.Register(&other, fd, handlerFunc(func(*Sock) {})); err != nil {
+			t.Error(err)
+			return
+		}
+		if other.Connected() {
+			t.Error("a socket of which nothing has become is connected")
+		}
+		other.Close()
+	})
+}
+
 func TestALoopThatWasBusyHearsOfWhatComesNext(t *testing.T) {
 	s := newSubject(t)
 	for range 50 {
