@@ -103,6 +103,7 @@ func (a *App) Listen() (err error) {
 	if err := a.server.Serve(traffic); err != nil {
 		return err
 	}
+	time.AfterFunc(startTime, boundGarbage) // it stops the world, which a start has no time for
 	releaseStartMemory(func() bool { return a.observer.counting.LastWindow(serve.Clock()).Arrivals > 0 })
 	return nil
 }

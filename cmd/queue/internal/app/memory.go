@@ -27,6 +27,18 @@ func followMemoryLimit(groups, mounted string) {
 	}
 }
 
+// garbage is what may be there, in percent of what is in use, before the runtime
+// collects. At Go's 100 a crowd of clients that come and go all the time has the
+// gate hold twice what it needs; requests themselves leave none.
+const garbage = 50
+
+// boundGarbage applies that. GOGC, the user's own choice, wins.
+func boundGarbage() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
+}
+
 // memoryLimit is the least limit of the groups that a process is in, from the
 // file that names them and where they are mounted; math.MaxInt64 if there is
 // none. Both versions of control groups are read (cgroups(7)).

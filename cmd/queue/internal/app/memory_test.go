@@ -63,6 +63,18 @@ func TestTheRuntimeFollowsTheGroupUnlessTheUserChose(t *testing.T) {
 	}
 }
 
+func TestGarbageIsBoundedUnlessTheUserChose(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	for gogc, want := range map[string]int{"80": 100, "": garbage} {
+		t.Setenv("GOGC", gogc)
+		boundGarbage()
+		got := debug.SetGCPercent(100)
+		if got != want {
+			t.Errorf("GOGC=%q: the runtime has %d, want %d", gogc, got, want)
+		}
+	}
+}
+
 func BenchmarkMemoryLimit(b *testing.B) {
 	for b.Loop() {
 		memoryLimit("/proc/self/cgroup", "/sys/fs/cgroup")
