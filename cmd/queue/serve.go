@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/app"
+	"github.com/queuegate/queuegate/cmd/queue/internal/application"
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 )
 
@@ -65,11 +66,11 @@ func serve(cfg *config.Config, warnings []string, stderr io.Writer) (code int) {
 	log.Info("serving", zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort))
 	p := process{gate: gate, signals: signals, notify: func(state string) { notify(state, log.Logger) }}
 	if cfg.Application != nil {
-		if p.application, err = startApplication(cfg.Application, cfg.UserPort); err != nil {
+		if p.application, err = application.Start(cfg.Application, cfg.UserPort, notifySocket); err != nil {
 			log.Error("the application cannot start", zap.Error(err))
-			return startCode(err)
+			return application.StartCode(err)
 		}
-		log.Info("the application has started", zap.Strings("command", cfg.Application), zap.Int("pid", p.application.pid))
+		log.Info("the application has started", zap.Strings("command", cfg.Application), zap.Int("pid", p.application.PID()))
 	}
 	p.notify(notifyReady)
 	err = p.end()
@@ -79,7 +80,7 @@ func serve(cfg *config.Config, warnings []string, stderr io.Writer) (code int) {
 		timeout = hurriedLogTimeout
 		log.Warn("the drain was cut short", zap.Error(err))
 	case p.application != nil:
-		code = p.application.code
+		code = p.application.Code()
 		log.Info("the application has ended", zap.Int("exitCode", code))
 	}
 	log.Info("ended", zap.Int("exitCode", code))
@@ -102,7 +103,7 @@ type process struct {
 		Run(ctx context.Context) error
 		Close(ctx context.Context)
 	}
-	application *application
+	application *application.Process
 	signals     <-chan os.Signal
 	notify      func(state string)
 	asked       os.Signal // to end
@@ -117,7 +118,7 @@ var errSecondSignal = errors.New("second signal")
 // cuts all that short, and is an error.
 func (p *process) end() error {
 	timeout := closeTimeout
-	cut := p.wait(p.gate.Run, p.application.end())
+	cut := p.wait(p.gate.Run, p.application.Ended())
 	if cut == nil {
 		cut = p.wait(p.applicationEnd, nil)
 	}
@@ -138,7 +139,7 @@ func (p *process) end() error {
 		}
 		return nil
 	}, nil)
-	p.application.kill()
+	p.application.Kill()
 	return errors.Join(cut, err)
 }
 
@@ -149,7 +150,7 @@ func (p *process) applicationEnd(ctx context.Context) error {
 	}
 	p.stopApplication()
 	select {
-	case <-p.application.ended:
+	case <-p.application.Ended():
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -162,7 +163,7 @@ func (p *process) stopApplication() {
 	if s == nil {
 		s = syscall.SIGTERM
 	}
-	p.application.stop(s)
+	p.application.Stop(s)
 }
 
 // wait runs f and acts on signals, and on the end of the application, meanwhile.
@@ -207,9 +208,9 @@ func (p *process) act(s os.Signal) error {
 	switch {
 	case s == syscall.SIGHUP:
 		p.gate.Reload()
-		p.application.signal(s)
+		p.application.Signal(s)
 	case s != syscall.SIGTERM && s != syscall.SIGINT && s != syscall.SIGQUIT:
-		p.application.signal(s)
+		p.application.Signal(s)
 	case p.asked != nil:
 		p.stopApplication()
 		return errSecondSignal

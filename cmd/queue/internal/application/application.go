@@ -1,4 +1,6 @@
-package main
+// Package application runs the application that `queue -- COMMAND` starts behind
+// the gate: a process in a group of its own, which ends with the gate.
+package application
 
 import (
 	"errors"
@@ -8,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,19 +26,20 @@ const (
 	exitSignal        = 128 // plus the signal
 )
 
-// application is the process that the gate has started behind itself. Its
-// methods may be called on nil, which is a gate without one.
-type application struct {
+// Process is the process that the gate has started behind itself. Its methods
+// but Code and PID may be called on nil, which is a gate without one.
+type Process struct {
 	pid   int
 	ended chan struct{} // closed when it has ended and code is there
 	code  int
 	asked sync.Once // to end
 }
 
-// startApplication starts a command with PORT=port, in a process group of its
-// own: what Ctrl-C sends to the group in the foreground is for the gate alone,
-// which decides when to pass it on.
-func startApplication(command []string, port int) (*application, error) {
+// Start starts a command with PORT=port and without the variables that are the
+// gate's own, in a process group of its own: what Ctrl-C sends to the group in
+// the foreground is for the gate alone, which decides when to pass it on. From
+// then on all children of this process are waited for here.
+func Start(command []string, port int, own ...string) (*Process, error) {
 	path, err := lookPath(command[0])
 	if err != nil {
 		return nil, err
@@ -43,11 +47,11 @@ func startApplication(command []string, port int) (*application, error) {
 	// A child inherits what is ignored, and this process ignores SIGPIPE. What
 	// is caught has its default there, and is dropped here.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	stdin, err := applicationStdin()
+	stdin, err := stdin()
 	if err != nil {
 		return nil, err
 	}
-	a := &application{ended: make(chan struct{})}
+	a := &Process{ended: make(chan struct{})}
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
 	started := make(chan error, 1)
@@ -56,7 +60,7 @@ func startApplication(command []string, port int) (*application, error) {
 		// this one lives as long as the gate.
 		runtime.LockOSThread()
 		a.pid, err = syscall.ForkExec(path, command, &syscall.ProcAttr{
-			Env:   applicationEnvironment(os.Environ(), port),
+			Env:   environment(os.Environ(), port, own),
 			Files: []uintptr{stdin.Fd(), os.Stdout.Fd(), os.Stderr.Fd()},
 			Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
 		})
@@ -71,25 +75,24 @@ func startApplication(command []string, port int) (*application, error) {
 	return a, nil
 }
 
-// applicationStdin is this process's, but for a terminal: an application in the
+// stdin is this process's, but for a terminal: an application in the
 // background that reads it would be stopped.
-func applicationStdin() (*os.File, error) {
+func stdin() (*os.File, error) {
 	if _, err := unix.IoctlGetTermios(0, unix.TCGETS); err == nil {
 		return os.Open(os.DevNull)
 	}
 	return os.Stdin, nil
 }
 
-// applicationEnvironment is that of the gate with PORT, and without systemd's
-// socket, which is the gate's.
-func applicationEnvironment(environment []string, port int) []string {
-	var own []string
-	for _, pair := range environment {
-		if name, _, _ := strings.Cut(pair, "="); name != "PORT" && name != notifySocket {
-			own = append(own, pair)
+// environment is that of the gate with PORT, and without what is the gate's own.
+func environment(all []string, port int, own []string) []string {
+	var rest []string
+	for _, pair := range all {
+		if name, _, _ := strings.Cut(pair, "="); name != "PORT" && !slices.Contains(own, name) {
+			rest = append(rest, pair)
 		}
 	}
-	return append(own, "PORT="+strconv.Itoa(port))
+	return append(rest, "PORT="+strconv.Itoa(port))
 }
 
 // lookPath finds an executable as a shell does.
@@ -116,8 +119,9 @@ func executable(path string) error {
 	return nil
 }
 
-// startCode is the exit code for an application that could not be started.
-func startCode(err error) int {
+// StartCode is the exit code for an application that could not be started, as
+// shells have it: 127 where there is none, 126 where it cannot be executed.
+func StartCode(err error) int {
 	if errors.Is(err, fs.ErrNotExist) {
 		return exitNotFound
 	}
@@ -126,7 +130,7 @@ func startCode(err error) int {
 
 // reap takes leave of children that have ended: the application, and as the
 // first process of a container those that others have left behind.
-func (a *application) reap(children <-chan os.Signal) {
+func (a *Process) reap(children <-chan os.Signal) {
 	for range children {
 		for {
 			var status syscall.WaitStatus
@@ -148,16 +152,22 @@ func (a *application) reap(children <-chan os.Signal) {
 	}
 }
 
-// end is closed when the application has ended.
-func (a *application) end() <-chan struct{} {
+// PID is its process.
+func (a *Process) PID() int { return a.pid }
+
+// Code is its exit code once it has ended, 128 and the signal if that ended it.
+func (a *Process) Code() int { return a.code }
+
+// Ended is closed when the application has ended; nil without one.
+func (a *Process) Ended() <-chan struct{} {
 	if a == nil {
 		return nil
 	}
 	return a.ended
 }
 
-// signal passes a signal on.
-func (a *application) signal(s os.Signal) {
+// Signal passes a signal on.
+func (a *Process) Signal(s os.Signal) {
 	if a == nil {
 		return
 	}
@@ -168,15 +178,15 @@ func (a *application) signal(s os.Signal) {
 	}
 }
 
-// stop asks the application to end. Only the first call counts.
-func (a *application) stop(s os.Signal) {
+// Stop asks the application to end. Only the first call counts.
+func (a *Process) Stop(s os.Signal) {
 	if a != nil {
-		a.asked.Do(func() { a.signal(s) })
+		a.asked.Do(func() { a.Signal(s) })
 	}
 }
 
-// kill ends what is left of the application and of its process group.
-func (a *application) kill() {
+// Kill ends what is left of the application and of its process group.
+func (a *Process) Kill() {
 	if a != nil {
 		_ = syscall.Kill(-a.pid, syscall.SIGKILL)
 	}
