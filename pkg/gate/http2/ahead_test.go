@@ -70,7 +70,7 @@ func TestAWindowThatHasBeenNarrowedTwiceIsOpen(t *testing.T) {
 	id := c.get("/held")
 	receive(t, "the request", held)
 	up := func() *upConn { return r.part.pool.conns[0] }
-	until(t, "the acknowledgement of the first SETTINGS", func() (ok bool) { // without it they stay as they are
+	until(t, "the acknowledgement of the first SETTINGS", func() (ok bool) { // until then windows stay as they are
 		r.on(func() { ok = up().acks.Pending() == 0 })
 		return ok
 	})

@@ -370,8 +370,8 @@ func TestARequestThatNeverLeftIsSentAgain(t *testing.T) {
 	const each = 48 << 10
 	uploads := []uint32{}
 	sent := -65_535
-	// The kernel takes more when the container's acknowledges what it has, which
-	// may be 200 ms later.
+	// The gate's kernel takes more once the container's has acknowledged what it
+	// holds, which may be 200 ms later.
 	const settled = 300 * time.Millisecond
 	var gone int64
 	var since time.Time

@@ -47,7 +47,7 @@ func Start(command []string, port int, own ...string) (*Process, error) {
 	// A child inherits what is ignored, and this process ignores SIGPIPE. What
 	// is caught has its default there, and is dropped here.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	stdin, err := stdin()
+	stdin, err := inputFile()
 	if err != nil {
 		return nil, err
 	}
@@ -75,9 +75,9 @@ func Start(command []string, port int, own ...string) (*Process, error) {
 	return a, nil
 }
 
-// stdin is this process's, but for a terminal: an application in the
+// inputFile is this process's, but for a terminal: an application in the
 // background that reads it would be stopped.
-func stdin() (*os.File, error) {
+func inputFile() (*os.File, error) {
 	if _, err := unix.IoctlGetTermios(0, unix.TCGETS); err == nil {
 		return os.Open(os.DevNull)
 	}
