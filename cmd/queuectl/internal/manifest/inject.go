@@ -111,7 +111,7 @@ func Uninject(files []File) (clean []File, notes []Note) {
 		s, err := parse(f.Text)
 		if err != nil {
 			clean = append(clean, f)
-			notes = append(notes, Note{f.Name, "", "this is no YAML: " + strings.TrimPrefix(err.Error(), "yaml: "), true})
+			notes = append(notes, Note{f.Name, "", err.Error(), true})
 			continue
 		}
 		for _, o := range s.objects() {
@@ -279,9 +279,10 @@ func (w *workload) matches(selector map[string]string) bool {
 
 // isTarget is true of a port of a Service that leads to the application.
 func (w *workload) isTarget(port *yaml.Node) bool {
-	target := text(at(port, "targetPort"))
-	if target == "" {
-		target = text(at(port, "port"))
+	target := at(port, "targetPort")
+	if text(target) == "" {
+		target = at(port, "port")
 	}
-	return target == fmt.Sprint(w.userPort) || slices.Contains(w.names, target)
+	n, ok := integer(target)
+	return ok && n == w.userPort || slices.Contains(w.names, text(target))
 }

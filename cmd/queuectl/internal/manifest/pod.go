@@ -90,7 +90,7 @@ func (p *pod) read() error {
 				return fmt.Errorf("it has a gate already, the container %s", name)
 			}
 			for _, port := range items(at(c, "ports")) {
-				if n, err := strconv.Atoi(text(at(port, "containerPort"))); err == nil {
+				if n, ok := integer(at(port, "containerPort")); ok {
 					p.used[n] = true
 				}
 			}
@@ -134,8 +134,8 @@ func (p *pod) choose() error {
 // its first.
 func servingPort(container *yaml.Node) (port int) {
 	for _, entry := range items(at(container, "ports")) {
-		n, err := strconv.Atoi(text(at(entry, "containerPort")))
-		if protocol := text(at(entry, "protocol")); err != nil || protocol != "" && protocol != "TCP" {
+		n, ok := integer(at(entry, "containerPort"))
+		if protocol := text(at(entry, "protocol")); !ok || protocol != "" && protocol != "TCP" {
 			continue
 		}
 		if slices.Contains([]string{"http", "http1", "h2c", "http2", "grpc", "web"}, text(at(entry, "name"))) {
@@ -150,7 +150,8 @@ func servingPort(container *yaml.Node) (port int) {
 
 func (p *pod) userPortNames() (names []string) {
 	for _, entry := range items(at(p.app, "ports")) {
-		if name := text(at(entry, "name")); name != "" && text(at(entry, "containerPort")) == strconv.Itoa(p.userPort) {
+		n, ok := integer(at(entry, "containerPort"))
+		if name := text(at(entry, "name")); name != "" && ok && n == p.userPort {
 			names = append(names, name)
 		}
 	}
@@ -270,15 +271,15 @@ func (p *pod) resolved(c, probe *yaml.Node) (*yaml.Node, error) {
 		}
 		return copied, nil
 	}
-	if _, err := strconv.Atoi(text(port.value)); err == nil {
-		port.value.Tag, port.value.Style = "!!int", 0
-		return copied, nil
-	}
+	number, ok := integer(port.value)
 	for _, entry := range items(at(c, "ports")) {
-		if text(at(entry, "name")) == text(port.value) {
-			port.value.Tag, port.value.Value, port.value.Style = "!!int", text(at(entry, "containerPort")), 0
-			return copied, nil
+		if !ok && text(at(entry, "name")) == text(port.value) {
+			number, ok = integer(at(entry, "containerPort"))
 		}
+	}
+	if ok {
+		port.value.Tag, port.value.Value, port.value.Style = "!!int", strconv.Itoa(number), 0
+		return copied, nil
 	}
 	return nil, fmt.Errorf("the container has no port called %q", text(port.value))
 }
@@ -287,6 +288,12 @@ func (p *pod) resolved(c, probe *yaml.Node) (*yaml.Node, error) {
 func deepCopy(n *yaml.Node) *yaml.Node {
 	n = resolve(n)
 	c := &yaml.Node{Kind: n.Kind, Tag: n.Tag, Value: n.Value}
+	keys := map[string]bool{} // explicit keys take precedence over merged ones
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		if n.Content[i].Tag != "!!merge" {
+			keys[n.Content[i].Value] = true
+		}
+	}
 	for i, child := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 1 && n.Content[i-1].Tag == "!!merge" {
 			c.Content = c.Content[:len(c.Content)-1]
@@ -296,7 +303,8 @@ func deepCopy(n *yaml.Node) *yaml.Node {
 			}
 			for _, base := range bases {
 				for _, pair := range slices.Collect(slices.Chunk(deepCopy(base).Content, 2)) {
-					if lookup(c, pair[0].Value) == nil && !hasOwn(n, pair[0].Value) {
+					if !keys[pair[0].Value] {
+						keys[pair[0].Value] = true
 						c.Content = append(c.Content, pair...)
 					}
 				}
@@ -306,15 +314,6 @@ func deepCopy(n *yaml.Node) *yaml.Node {
 		c.Content = append(c.Content, deepCopy(child))
 	}
 	return c
-}
-
-func hasOwn(n *yaml.Node, key string) bool {
-	for i := 0; i < len(n.Content); i += 2 {
-		if n.Content[i].Value == key && n.Content[i].Tag != "!!merge" {
-			return true
-		}
-	}
-	return false
 }
 
 // rewriteProbe lets the kubelet ask the gate, which asks the application.
@@ -364,10 +363,10 @@ func (p *pod) addGate() error {
 	var grace []any
 	if e := lookup(p.spec, "terminationGracePeriodSeconds"); e == nil {
 		grace = []any{"terminationGracePeriodSeconds", graceSeconds}
-	} else if n, err := strconv.Atoi(text(resolve(e.value))); err == nil && n < graceSeconds {
+	} else if n, ok := integer(e.value); ok && n < graceSeconds {
 		p.say("terminationGracePeriodSeconds is %d: a drain may take %d (the longest request and a quiet period)", n, graceSeconds)
 	}
-	if text(at(p.spec, "hostNetwork")) == "true" {
+	if isTrue(at(p.spec, "hostNetwork")) {
 		p.say("hostNetwork: the gate's ports are those of the node")
 	}
 	containers, list := lookup(p.spec, "containers"), lookup(p.spec, "initContainers")

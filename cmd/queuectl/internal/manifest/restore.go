@@ -55,8 +55,19 @@ func decodeRecord(text string) (*record, error) {
 		return nil, err
 	}
 	r := new(record)
-	return r, json.Unmarshal(text2, r)
+	if err := json.Unmarshal(text2, r); err != nil {
+		return nil, err
+	}
+	if len(r.Changes) > maxChanges {
+		return nil, errors.New("too many changes")
+	}
+	return r, nil
 }
+
+// maxChanges limits the changes of an object: each one costs a search through the
+// whole file, and a small compressed annotation can hold a long list. Inject makes
+// about four for each container.
+const maxChanges = 1000
 
 // contextBytes is how much of what stands before a change is remembered with it.
 const contextBytes = 32

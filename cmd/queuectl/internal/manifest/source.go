@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -34,6 +35,7 @@ func parse(text string) (*source, error) {
 		s.eol = "\r\n"
 	}
 	decoder := yaml.NewDecoder(strings.NewReader(text))
+	var aliases aliasBudget
 	for {
 		var document yaml.Node
 		switch err := decoder.Decode(&document); {
@@ -41,26 +43,15 @@ func parse(text string) (*source, error) {
 			s.findShared()
 			return s, nil
 		case err != nil:
-			return nil, err
+			return nil, fmt.Errorf("this is no YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 		}
-		if hasCycle(&document, nil) {
-			return nil, errors.New("yaml: an anchor contains itself")
+		if _, err := aliases.count(&document); err != nil {
+			return nil, err
 		}
 		if len(document.Content) == 1 {
 			s.documents = append(s.documents, document.Content[0])
 		}
 	}
-}
-
-// hasCycle is true where an alias stands within its own anchor.
-func hasCycle(n *yaml.Node, above []*yaml.Node) bool {
-	if n.Kind == yaml.AliasNode {
-		return slices.Contains(above, n.Alias)
-	}
-	if n.Anchor != "" {
-		above = append(above, n)
-	}
-	return slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return hasCycle(c, above) })
 }
 
 // lineStarts breaks lines where YAML 1.1 does.
@@ -122,26 +113,32 @@ func (s *source) replace(from, to int, text string) {
 func (s *source) findShared() {
 	s.shared = make(map[*yaml.Node]string)
 	used := make(map[*yaml.Node]bool)
-	var walk func(n *yaml.Node, do func(*yaml.Node))
-	walk = func(n *yaml.Node, do func(*yaml.Node)) {
-		do(n)
+	var find func(n *yaml.Node)
+	find = func(n *yaml.Node) {
+		if n.Kind == yaml.AliasNode {
+			used[n.Alias] = true
+		}
 		for _, c := range n.Content {
-			walk(c, do)
+			find(c)
+		}
+	}
+	var mark func(n *yaml.Node, anchor string)
+	mark = func(n *yaml.Node, anchor string) {
+		if used[n] {
+			anchor = n.Anchor
+		}
+		if anchor != "" {
+			s.shared[n] = anchor
+		}
+		for _, c := range n.Content {
+			mark(c, anchor)
 		}
 	}
 	for _, d := range s.documents {
-		walk(d, func(n *yaml.Node) {
-			if n.Kind == yaml.AliasNode {
-				used[n.Alias] = true
-			}
-		})
+		find(d)
 	}
 	for _, d := range s.documents {
-		walk(d, func(n *yaml.Node) {
-			if used[n] {
-				walk(n, func(below *yaml.Node) { s.shared[below] = n.Anchor })
-			}
-		})
+		mark(d, "")
 	}
 }
 
@@ -387,9 +384,5 @@ func line(n *yaml.Node, comma, colon string) string {
 		}
 		return "[" + strings.TrimPrefix(b.String(), comma) + "]"
 	}
-	switch n.Tag {
-	case "!!int", "!!bool", "!!null":
-		return n.Value
-	}
-	return quote(n.Value)
+	return scalarJSON(n)
 }

@@ -1,0 +1,63 @@
+package manifest
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Scalars are read as kubectl reads them (sigs.k8s.io/yaml): 017620 is octal,
+// 0x1f90 hexadecimal, and 8_080 and 8080.0 are 8080.
+
+// integer returns the integer value of a scalar. It accepts a string of decimal
+// digits, because probe ports may be strings.
+func integer(n *yaml.Node) (i int, ok bool) {
+	if n = resolve(n); n == nil || n.Kind != yaml.ScalarNode {
+		return 0, false
+	}
+	switch n.ShortTag() {
+	case "!!int":
+		err := n.Decode(&i)
+		return i, err == nil
+	case "!!float":
+		var f float64
+		if n.Decode(&f) != nil || f != math.Trunc(f) || math.Abs(f) >= 1<<53 {
+			return 0, false
+		}
+		return int(f), true
+	case "!!str":
+		i, err := strconv.Atoi(n.Value)
+		return i, err == nil
+	}
+	return 0, false
+}
+
+// isTrue reports whether a scalar is true in any YAML 1.1 spelling.
+func isTrue(n *yaml.Node) bool {
+	return slices.Contains([]string{"true", "yes", "on", "y"}, strings.ToLower(text(n)))
+}
+
+// scalarJSON converts a scalar to JSON.
+func scalarJSON(n *yaml.Node) string {
+	switch n.ShortTag() {
+	case "!!int", "!!float":
+		if i, ok := integer(n); ok {
+			return strconv.Itoa(i)
+		}
+		var f float64
+		if n.Decode(&f) == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
+			return strconv.FormatFloat(f, 'g', -1, 64)
+		}
+	case "!!bool":
+		var b bool
+		if n.Decode(&b) == nil {
+			return strconv.FormatBool(b)
+		}
+	case "!!null":
+		return "null"
+	}
+	return quote(n.Value)
+}
