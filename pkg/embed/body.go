@@ -9,7 +9,7 @@ import (
 // body counts what next takes of a request's body.
 type body struct {
 	src   io.ReadCloser
-	x     *exchange
+	x     *call
 	taken atomic.Int64
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
@@ -55,10 +55,11 @@ type Config struct {
 	Uncounted []string
 
 	// TrustedSources are the peers whose probe headers, user agents,
-	// K-Proxy-Request, K-Original-Host, X-Forwarded-* and Forwarded are believed,
-	// always with loopback. A request of any other peer, one on a Unix socket for
-	// instance, is traffic and reaches the handler without these fields. Empty =
-	// everybody, as Knative.
+	// K-Proxy-Request, K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP and
+	// Knative-Serving-* (also spelled with _ for -) are believed, always with
+	// loopback. A request of any other peer, one on a Unix socket for instance, is
+	// traffic and reaches the handler without these fields. Empty = everybody, as
+	// Knative.
 	TrustedSources []netip.Prefix
 
 	// Identity is what the figures are labelled with.
@@ -69,8 +70,8 @@ type Config struct {
 }
 
 // shared is what the gate of the request path takes of c.
-func (c *Config) shared() gate.Config {
-	return gate.Config{
+func (c *Config) shared() exchange.Config {
+	return exchange.Config{
 		ConcurrencyLimit: c.ConcurrencyLimit, QueueCapacity: c.QueueCapacity, QueueMaxWait: c.QueueMaxWait,
 		RequestTimeout: c.RequestTimeout, DrainQuiet: c.DrainQuiet, TrustedSources: c.TrustedSources,
 	}

@@ -8,15 +8,15 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// exchange is what net/http knows of a request that is traffic, from its
-// arrival to its end: the end of the handler, or of the connection that it
-// hijacked. It is also the handler's ResponseWriter, which may outlive the
-// handler; so it is not reused, as life is.
-type exchange struct {
+// call is a proxied request of net/http. It ends when the handler returns, or when
+// the connection that the handler hijacked ends. It is also the handler's
+// ResponseWriter, which may outlive the handler; so it is not reused, as life is.
+type call struct {
 	gate *Gate
-	life *gate.Blocking // until ended
+	life *exchange.Blocking // until ended
 	w    http.ResponseWriter
 	r    *http.Request // as it came
 	sent *http.Request // as next has it
@@ -37,20 +37,20 @@ type exchange struct {
 // more is what only an exchange with a body or a clock has. It is one object
 // with it.
 type more struct {
-	exchange exchange
-	clock    deadline
-	body     body
-	request  http.Request // that sent is, without a clock
+	call    call
+	clock   deadline
+	body    body
+	request http.Request // storage for call.sent, unless clock provides it
 }
 
 // exchange makes the exchange of a request and starts its clock.
-func (g *Gate) exchange(w http.ResponseWriter, r *http.Request, h *head, trusted bool) *exchange {
-	var x *exchange
+func (g *Gate) exchange(w http.ResponseWriter, r *http.Request, h *head, trusted bool) *call {
+	var x *call
 	if timeout := g.cfg.RequestTimeout > 0; timeout || hasBody(r) {
 		m := new(more)
-		x, m.exchange.more = &m.exchange, m
+		x, m.call.more = &m.call, m
 	} else {
-		x = new(exchange)
+		x = new(call)
 	}
 	life := g.borrow()
 	x.gate, x.life, x.w, x.r, x.trusted = g, life, w, r, trusted
@@ -58,9 +58,9 @@ func (g *Gate) exchange(w http.ResponseWriter, r *http.Request, h *head, trusted
 	life.Method, life.Target, life.Protocol, life.Encrypted = bytesOf(r.Method), bytesOf(r.RequestURI), r.Proto, r.TLS != nil
 	if slices.Contains(g.cfg.Uncounted, r.URL.Path) {
 		life.Context = uncounted{}
-	} else {
+	} else if trusted {
 		life.RouteTag, life.DefaultRoute, life.HasDefaultRoute = h.routeTag, h.defaultRoute, h.defaultRoute != nil
-		life.Proxied = trusted && h.proxied
+		life.Proxied = h.proxied
 	}
 	life.Arrive()
 	if d := g.cfg.RequestTimeout; d > 0 {
@@ -75,8 +75,8 @@ func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBo
 type uncounted struct{}
 
 // serve takes the request through admission and next.
-func (x *exchange) serve(next http.Handler) {
-	if why, refused := x.life.Admit(x.r.Context()); refused {
+func (x *call) serve(next http.Handler) {
+	if why := x.life.Admit(x.r.Context()); why != gate.Undecided {
 		x.refuse(why)
 		return
 	}
@@ -94,7 +94,7 @@ func (x *exchange) serve(next http.Handler) {
 }
 
 // refuse ends a request that has not got a slot.
-func (x *exchange) refuse(why gate.Outcome) {
+func (x *call) refuse(why gate.Outcome) {
 	x.end(why)
 	if why == gate.ClientGone {
 		panic(http.ErrAbortHandler) // else net/http would make up a 200
@@ -104,7 +104,7 @@ func (x *exchange) refuse(why gate.Outcome) {
 
 // prepare makes the request that next gets: mostly the one that came, where
 // there is neither a clock nor a body.
-func (x *exchange) prepare() {
+func (x *call) prepare() {
 	x.sent = x.r
 	m := x.more
 	switch {
@@ -130,7 +130,7 @@ func (x *exchange) prepare() {
 
 // conclude ends a request that next has had, and answers where next ran out of
 // time without an answer. v is what next panicked with.
-func (x *exchange) conclude(v any) {
+func (x *call) conclude(v any) {
 	if x.sent != x.r && x.returned {
 		// Where net/http and outer handlers look for what next left there.
 		x.r.MultipartForm, x.r.Pattern = x.sent.MultipartForm, x.sent.Pattern
@@ -158,10 +158,10 @@ func (x *exchange) conclude(v any) {
 }
 
 // gone reports whether the client has left, as far as net/http can tell.
-func (x *exchange) gone() bool { return x.r.Context().Err() == context.Canceled }
+func (x *call) gone() bool { return x.r.Context().Err() == context.Canceled }
 
 // broken is the outcome of a request whose handler has panicked with v.
-func (x *exchange) broken(v any) gate.Outcome {
+func (x *call) broken(v any) gate.Outcome {
 	switch {
 	case v != http.ErrAbortHandler:
 		return gate.InternalError
@@ -171,7 +171,7 @@ func (x *exchange) broken(v any) gate.Outcome {
 	return gate.UpstreamBrokeOff
 }
 
-func (x *exchange) stopClock() {
+func (x *call) stopClock() {
 	if x.more != nil {
 		x.more.clock.stop()
 	}
@@ -179,7 +179,7 @@ func (x *exchange) stopClock() {
 
 // end says how the request went, and ends its life. Only the first call does
 // anything: a panic and the close of a hijacked connection may both end it.
-func (x *exchange) end(o gate.Outcome) {
+func (x *call) end(o gate.Outcome) {
 	if x.hijacked && x.ended.Swap(true) {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/atomic"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
@@ -19,10 +19,10 @@ import (
 // Close.
 type Gate struct {
 	cfg      Config
-	gate     *gate.Gate
+	gate     *exchange.Gate
 	counting metrics.Counting
 	requests *metrics.Requests
-	lives    sync.Pool // of *gate.Blocking, described
+	lives    sync.Pool // of *exchange.Blocking, described
 	page     *metrics.Collector
 	born     time.Time
 	clock    func() int64 // now, for lives
@@ -41,7 +41,7 @@ func New(c Config) (*Gate, error) {
 	}
 	c.complete()
 	g := &Gate{cfg: c, born: time.Now(), left: make(chan struct{}, 1)}
-	g.gate = &gate.Gate{Config: c.shared()}
+	g.gate = &exchange.Gate{Config: c.shared()}
 	g.gate.Observer = (*observer)(g)
 	if c.Ready != nil {
 		g.gate.Readiness = &readiness{check: c.Ready}
@@ -81,10 +81,10 @@ func (g *Gate) Metrics() http.Handler { return metrics.PageHandler(g.page, nil) 
 func (g *Gate) Collector() prometheus.Collector { return g.page }
 
 // borrow returns the life of a request, for its head to be filled in.
-func (g *Gate) borrow() *gate.Blocking { return g.lives.Get().(*gate.Blocking) }
+func (g *Gate) borrow() *exchange.Blocking { return g.lives.Get().(*exchange.Blocking) }
 
 // giveBack takes a life that is over, and forgets what the request was.
-func (g *Gate) giveBack(life *gate.Blocking) {
+func (g *Gate) giveBack(life *exchange.Blocking) {
 	life.Describe()
 	g.lives.Put(life)
 }

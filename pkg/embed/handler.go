@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // Handler puts the gate in front of next. Several handlers may share a gate;
@@ -32,7 +33,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g := h.gate
 	var head head
 	head.read(r.Header, len(g.cfg.TrustedSources) > 0)
-	arrival := gate.Arrival{Probe: head.probe, Encrypted: r.TLS != nil}
+	arrival := exchange.Arrival{Probe: head.probe, Encrypted: r.TLS != nil}
 	if len(g.cfg.TrustedSources) > 0 {
 		arrival.Peer = peerOf(r).Addr()
 	}
@@ -47,7 +48,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // probe answers a probe of the platform. Nothing of it is counted, and it
 // needs no slot.
-func (g *Gate) probe(w http.ResponseWriter, r *http.Request, s gate.Screening, h *gate.ProbeHeaders) {
+func (g *Gate) probe(w http.ResponseWriter, r *http.Request, s exchange.Screening, h *gate.ProbeHeaders) {
 	life := g.borrow()
 	life.Peer = peerOf(r)
 	a, ok := life.AnswerProbe(r.Context(), s, h)

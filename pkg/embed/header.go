@@ -31,19 +31,18 @@ func (x *head) read(h http.Header, distrust bool) {
 				x.probe.UserAgent = valueOf(values)
 			}
 		case 'K':
+			x.forwardingFields = x.forwardingFields || distrust && gate.IsForwardingField(bytesOf(name))
 			switch name {
 			case "K-Network-Probe":
 				x.probe.NetworkProbe = valueOf(values)
 			case "K-Network-Hash":
 				x.probe.NetworkHash = valueOf(values)
 			case "K-Proxy-Request":
-				x.proxied, x.forwardingFields = string(valueOf(values)) == "activator", true
+				x.proxied = string(valueOf(values)) == "activator"
 			case "Knative-Serving-Tag":
 				x.routeTag = valueOf(values)
 			case "Knative-Serving-Default-Route":
 				x.defaultRoute = valueOf(values)
-			case "K-Original-Host":
-				x.forwardingFields = true
 			default:
 				x.gateFields = x.gateFields || name[:len("K-Gate-")] == "K-Gate-"
 			}

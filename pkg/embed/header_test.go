@@ -72,10 +72,12 @@ func TestWhatAnUntrustedPeerSaysIsNeitherBelievedNorHandedOn(t *testing.T) {
 			}
 			return w
 		}
-		send("K-Proxy-Request", "activator", "K-Original-Host", "a", "X-Forwarded-For", "b", "X-Forwarded-Port", "1", "Forwarded", "for=c", "X-Other", "d")
+		send("K-Proxy-Request", "activator", "K-Original-Host", "a", "X-Forwarded-For", "b", "X-Forwarded-Port", "1", "Forwarded", "for=c", "X-Other", "d",
+			"X_Forwarded_For", "e", "X-Real-Ip", "f", "x_real_ip", "g", "K_Proxy_Request", "activator", "Knative-Serving-Tag", "h", "knative_serving_other", "i")
 		want := []string{"X-Other"}
 		if c.trusted {
-			want = []string{"Forwarded", "K-Original-Host", "K-Proxy-Request", "X-Forwarded-For", "X-Forwarded-Port", "X-Other"}
+			want = []string{"Forwarded", "K-Original-Host", "K-Proxy-Request", "K_proxy_request", "Knative-Serving-Tag", "Knative_serving_other",
+				"X-Forwarded-For", "X-Forwarded-Port", "X-Other", "X-Real-Ip", "X_forwarded_for", "X_real_ip"}
 		}
 		if !slices.Equal(seen, want) || (proxied == 1) != c.trusted {
 			t.Errorf("%s: the handler has %v, %d counted as proxied; want %v", c.peer, seen, proxied, want)

@@ -30,8 +30,7 @@ type readiness struct {
 
 // checking is one call of check.
 type checking struct {
-	done   chan struct{}
-	result gate.ReadinessResult // once done is closed
+	waiters map[*waiter]struct{} // nil once the check has ended
 }
 
 // Try returns the last result while that is fresh.
@@ -41,39 +40,54 @@ func (r *readiness) Try(gate.Caller) (gate.ReadinessResult, bool) {
 	return r.last, time.Now().Before(r.until)
 }
 
-// Wait waits for the check under way, or for a new one.
-func (r *readiness) Wait(ctx context.Context, c gate.Caller) gate.ReadinessResult {
+// Await waits for the check under way, or for a new one.
+func (r *readiness) Await(c gate.Caller, notify func(gate.ReadinessResult)) (cancel func()) {
 	timeout := checkTimeout
 	if c == gate.Kubelet {
 		timeout = kubeletTimeout
 	}
-	underWay := r.join()
-	if underWay == nil {
-		result, _ := r.Try(c)
-		return result
+	w := &waiter{notify: notify}
+	r.mu.Lock()
+	if time.Now().Before(r.until) {
+		last := r.last
+		r.mu.Unlock()
+		notify(last)
+		return func() {}
 	}
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case <-underWay.done:
-		return underWay.result
-	case <-timer.C:
-		return gate.ReadinessResult{Reason: "timeout"}
-	case <-ctx.Done():
-		return gate.ReadinessResult{Reason: "caller gone"}
+	defer r.mu.Unlock()
+	underWay := r.join()
+	underWay.waiters[w] = struct{}{}
+	w.timer = time.AfterFunc(timeout, func() {
+		if r.remove(underWay, w) {
+			notify(gate.ReadinessResult{Reason: "timeout"})
+		}
+	})
+	return func() {
+		if r.remove(underWay, w) {
+			w.timer.Stop()
+		}
 	}
 }
 
-// join returns the check under way, or begins one; nil if the last result is
-// fresh.
-func (r *readiness) join() *checking {
+// waiter is a caller waiting for a check.
+type waiter struct {
+	notify func(gate.ReadinessResult)
+	timer  *time.Timer
+}
+
+// remove reports whether w was still waiting for c.
+func (r *readiness) remove(c *checking, w *waiter) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Now().Before(r.until) {
-		return nil
-	}
+	_, waits := c.waiters[w]
+	delete(c.waiters, w)
+	return waits
+}
+
+// join returns the check under way, or begins one. The caller holds the lock.
+func (r *readiness) join() *checking {
 	if r.underWay == nil {
-		r.underWay = &checking{done: make(chan struct{})}
+		r.underWay = &checking{waiters: map[*waiter]struct{}{}}
 		go r.run(r.underWay)
 	}
 	return r.underWay
@@ -83,15 +97,20 @@ func (r *readiness) join() *checking {
 func (r *readiness) run(c *checking) {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
-	c.result = r.call(ctx)
+	result := r.call(ctx)
 	fresh := notReadyFor
-	if c.result.Ready {
+	if result.Ready {
 		fresh = readyFor
 	}
 	r.mu.Lock()
-	r.last, r.until, r.underWay = c.result, time.Now().Add(fresh), nil
+	r.last, r.until, r.underWay = result, time.Now().Add(fresh), nil
+	waiters := c.waiters
+	c.waiters = nil
 	r.mu.Unlock()
-	close(c.done)
+	for w := range waiters {
+		w.timer.Stop()
+		w.notify(result)
+	}
 }
 
 func (r *readiness) call(ctx context.Context) (result gate.ReadinessResult) {

@@ -16,7 +16,15 @@ func (r *readiness) asked(ctx context.Context, who gate.Caller) gate.ReadinessRe
 	if a, known := r.Try(who); known {
 		return a
 	}
-	return r.Wait(ctx, who)
+	result := make(chan gate.ReadinessResult, 1)
+	cancel := r.Await(who, func(v gate.ReadinessResult) { result <- v })
+	defer cancel()
+	select {
+	case v := <-result:
+		return v
+	case <-ctx.Done():
+		return gate.ReadinessResult{Reason: "caller gone"}
+	}
 }
 
 func TestCallersShareOneCheckAndItsAnswer(t *testing.T) {

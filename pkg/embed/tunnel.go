@@ -11,7 +11,7 @@ import (
 // tunnel is a hijacked connection. Its Close gives the slot back.
 type tunnel struct {
 	net.Conn
-	exchange *exchange
+	exchange *call
 }
 
 // Close is net.Conn.

@@ -10,7 +10,7 @@ import (
 
 // writer is the ResponseWriter that next gets: with what HTTP/1 can do, or
 // with what later versions can, so that a type assertion tells the truth.
-func (x *exchange) writer() http.ResponseWriter {
+func (x *call) writer() http.ResponseWriter {
 	if x.r.ProtoMajor == 1 {
 		return http1Writer{x}
 	}
@@ -21,7 +21,7 @@ func (x *exchange) writer() http.ResponseWriter {
 }
 
 // http1Writer can hand its connection over.
-type http1Writer struct{ *exchange }
+type http1Writer struct{ *call }
 
 // Hijack is http.Hijacker. The slot is held until the connection is closed.
 func (w http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -29,7 +29,7 @@ func (w http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	x := w.exchange
+	x := w.call
 	x.hijacked = true
 	x.life.Switch()
 	x.gate.tell()
@@ -40,7 +40,7 @@ func (w http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // pushWriter can push (RFC 9113 section 8.4).
-type pushWriter struct{ *exchange }
+type pushWriter struct{ *call }
 
 // Push is http.Pusher.
 func (w pushWriter) Push(target string, opts *http.PushOptions) error {
@@ -48,16 +48,16 @@ func (w pushWriter) Push(target string, opts *http.PushOptions) error {
 }
 
 // Unwrap is for http.ResponseController.
-func (x *exchange) Unwrap() http.ResponseWriter { return x.w }
+func (x *call) Unwrap() http.ResponseWriter { return x.w }
 
 // Header is http.ResponseWriter.
-func (x *exchange) Header() http.Header {
+func (x *call) Header() http.Header {
 	x.touched = true
 	return x.w.Header()
 }
 
 // WriteHeader is http.ResponseWriter.
-func (x *exchange) WriteHeader(status int) {
+func (x *call) WriteHeader(status int) {
 	if x.hijacked || x.wrote {
 		x.w.WriteHeader(status) // net/http says in its log what is wrong
 		return
@@ -73,7 +73,7 @@ func (x *exchange) WriteHeader(status int) {
 }
 
 // start is what happens to an implicit head before net/http writes it.
-func (x *exchange) start() {
+func (x *call) start() {
 	if x.wrote || x.hijacked {
 		return
 	}
@@ -84,7 +84,7 @@ func (x *exchange) start() {
 
 // finish prepares what net/http writes after next has returned: the head of an
 // answer without a body, or trailers.
-func (x *exchange) finish() {
+func (x *call) finish() {
 	if x.wrote {
 		x.clean()
 		return
@@ -94,14 +94,14 @@ func (x *exchange) finish() {
 
 // clean removes what next may have set in the gate's name. A header that next
 // has not asked for is left alone: net/http copies those that were asked for.
-func (x *exchange) clean() {
+func (x *call) clean() {
 	if x.touched {
 		dropGateFields(x.w.Header())
 	}
 }
 
 // Write is http.ResponseWriter.
-func (x *exchange) Write(p []byte) (int, error) {
+func (x *call) Write(p []byte) (int, error) {
 	x.start()
 	n, err := x.w.Write(p)
 	x.written += int64(n)
@@ -109,7 +109,7 @@ func (x *exchange) Write(p []byte) (int, error) {
 }
 
 // WriteString is io.StringWriter.
-func (x *exchange) WriteString(s string) (int, error) {
+func (x *call) WriteString(s string) (int, error) {
 	x.start()
 	n, err := io.WriteString(x.w, s)
 	x.written += int64(n)
@@ -118,7 +118,7 @@ func (x *exchange) WriteString(s string) (int, error) {
 
 // ReadFrom is io.ReaderFrom: a file goes through the kernel where net/http
 // does that.
-func (x *exchange) ReadFrom(src io.Reader) (n int64, err error) {
+func (x *call) ReadFrom(src io.Reader) (n int64, err error) {
 	x.start()
 	if to, ok := x.w.(io.ReaderFrom); ok {
 		n, err = to.ReadFrom(src)
@@ -130,10 +130,10 @@ func (x *exchange) ReadFrom(src io.Reader) (n int64, err error) {
 }
 
 // Flush is http.Flusher.
-func (x *exchange) Flush() { _ = x.FlushError() }
+func (x *call) Flush() { _ = x.FlushError() }
 
 // FlushError is what http.ResponseController asks for.
-func (x *exchange) FlushError() error {
+func (x *call) FlushError() error {
 	wrote := x.wrote
 	x.start()
 	err := http.NewResponseController(x.w).Flush()

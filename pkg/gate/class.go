@@ -18,21 +18,9 @@ var classNames = [classCount]string{"", "succeeded", "refused", "failed", "clien
 // String is the class's name in figures.
 func (c Class) String() string { return classNames[c] }
 
-// Class is that of the outcome alone: Served has succeeded whatever its status.
-func (o Outcome) Class() Class {
-	switch o {
-	case Served, Tunnelled, Probed:
-		return ClassSucceeded
-	case QueueFull, QueueWaitExpired, DeadlineExceeded, ShuttingDown, NotReady, OutOfMemoryBudget:
-		return ClassRefused
-	case CodingNotImplemented, VersionNotSupported:
-		return ClassClientError
-	}
-	if o.Meaning().Status < 500 {
-		return ClassClientError
-	}
-	return ClassFailed
-}
+// Class is derived from the outcome alone: Served counts as a success whatever the
+// status.
+func (o Outcome) Class() Class { return meanings[o].Class }
 
 // ClassOf is the class of a request that ended with an outcome and a status: the
 // container's own response of 500 or more has failed.

@@ -1,11 +1,9 @@
-// Package gate is the life of a request, written once for all protocols: what it
-// is (Gate.Screen), its states and what moves it (Exchange), whether it may run
-// now (Admission), how it ended (Outcome), who is notified (Observer), and when the
-// gate stops (Drain). Exchange moves messages between two sides (ClientSide,
-// UpstreamSide), which the engines are.
+// Package gate defines the types that all parts of the gate share: how a request
+// ended (Outcome), the log record of a request (Record), the responses that the
+// gate generates (Reply), the classification of probes and traffic (Classify),
+// container readiness (ReadinessResult), notifications (Observer), the trace
+// context, and statistics (Stats types).
 //
-// It knows no HTTP library. The engines in its subdirectories and any program
-// that embeds the gate call the same code, so a limit holds across all of
-// them. Everything exported is safe for concurrent use unless it says
-// otherwise.
+// It contains no request logic: package exchange forwards requests, and package
+// admission decides which may run. It depends on no HTTP library and no sockets.
 package gate

@@ -128,38 +128,12 @@ func quotable(v []byte) bool {
 }
 
 // IsForwardingField reports whether a field is one that only trusted peers may
-// send, and IsGateField whether it is one of the gate's own. Names are in any
-// case.
-func IsForwardingField(name []byte) bool {
-	return field.HasPrefixFold(name, "x-forwarded-") || field.EqualFold(name, "forwarded") ||
-		field.EqualFold(name, "k-proxy-request") || field.EqualFold(name, "k-original-host")
-}
+// send, X_Forwarded_For and its like included, and IsGateField whether it is one
+// of the gate's own. Names are in any case.
+func IsForwardingField(name []byte) bool { return field.IsTrustedOnly(name) }
 
 // IsGateField is described at IsForwardingField.
 func IsGateField(name []byte) bool { return field.HasPrefixFold(name, "k-gate-") }
 
-// IsToken reports whether b may stand in a token (RFC 9110 section 5.6.2).
-func IsToken(b byte) bool { return tokenTable[b] }
-
-// IsName reports whether s is a token, as the names of fields are.
-func IsName[T string | []byte](s T) bool {
-	for i := range len(s) {
-		if !IsToken(s[i]) {
-			return false
-		}
-	}
-	return len(s) > 0
-}
-
-var tokenTable = func() (t [256]bool) {
-	for b := byte('0'); b <= '9'; b++ {
-		t[b] = true
-	}
-	for b := byte('a'); b <= 'z'; b++ {
-		t[b], t[b-'a'+'A'] = true, true
-	}
-	for _, b := range []byte("!#$%&'*+-.^_`|~") {
-		t[b] = true
-	}
-	return t
-}()
+// IsName reports whether s is a token (RFC 9110 section 5.6.2), like field names.
+func IsName[T string | []byte](s T) bool { return field.IsName(s) }

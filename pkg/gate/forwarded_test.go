@@ -160,15 +160,6 @@ func printable(s string) bool {
 	return true
 }
 
-func TestTokensAreThoseOfTheRFC(t *testing.T) {
-	const tokens = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	for b := range 256 {
-		if got, want := IsToken(byte(b)), strings.IndexByte(tokens, byte(b)) >= 0; got != want {
-			t.Errorf("IsToken(%q) = %v", byte(b), got)
-		}
-	}
-}
-
 func TestForwardedIsMadeOfTheLast256Addresses(t *testing.T) {
 	var lines [][]byte
 	var want []string

@@ -1,42 +1,44 @@
 package gate
 
 // Outcome says how a request ended. Its name (String) is the value of the
-// K-Gate-Outcome header, of the metric label and of the request log.
+// K-Gate-Outcome header, of the metric label and of the request log. The zero value
+// is Undecided: functions return it where the request continues.
 type Outcome uint8
 
-// The outcomes. Served and Tunnelled are the container's own answers; the
-// others were decided here.
+// The outcomes; Meaning.Means describes each. Served and Tunnelled are responses of
+// the container; the gate decides the others.
 const (
-	Served               Outcome = iota // answered by the container, whatever the status
-	Tunnelled                           // switched protocols and ended
-	Probed                              // a probe, answered here
-	BadRequest                          // malformed, ambiguous or beyond what HTTP allows
-	TargetTooLong                       // the request target alone is beyond the limit
-	HeadTooLarge                        // head beyond 1 MiB or 4,096 fields
-	ExpectationFailed                   // an expectation other than 100-continue
-	MethodNotAllowed                    // CONNECT
-	CodingNotImplemented                // a transfer coding other than chunked
-	VersionNotSupported                 // neither HTTP/1.x nor HTTP/2
-	HeadTimeout                         // the head did not arrive in time
-	QueueFull                           // queue capacity reached
-	QueueWaitExpired                    // waited longer than allowed
-	DeadlineExceeded                    // the time that the client gives it is too short, or over, before it was begun
-	RequestTimeout                      // the request clock ran out
-	ResponseStartTimeout                // the response start clock ran out
-	IdleTimeout                         // the idle clock ran out
-	ClientGone                          // the client left before the end
-	UpstreamNotListening                // no connection in time
-	UpstreamClosed                      // closed before an answer
-	UpstreamReset                       // reset before an answer
-	UpstreamMalformed                   // an answer that is not HTTP
-	UpstreamBrokeOff                    // ended in the middle of the answer
-	ProbeRejected                       // a probe that asks for something unknown
-	ShuttingDown                        // draining
-	NotReady                            // a readiness probe, answered no
-	InternalError                       // a panic, contained
-	PlaintextRefused                    // traffic without TLS where only TLS is served
-	UpstreamTLSFailed                   // the container accepted a connection, but no TLS session came about
-	OutOfMemoryBudget                   // the head needs more memory than all heads together have left
+	Undecided Outcome = iota
+	Served
+	Tunnelled
+	Probed
+	BadRequest
+	TargetTooLong
+	HeadTooLarge
+	ExpectationFailed
+	MethodNotAllowed
+	CodingNotImplemented
+	VersionNotSupported
+	HeadTimeout
+	QueueFull
+	QueueWaitExpired
+	DeadlineExceeded
+	RequestTimeout
+	ResponseStartTimeout
+	IdleTimeout
+	ClientGone
+	UpstreamNotListening
+	UpstreamClosed
+	UpstreamReset
+	UpstreamMalformed
+	UpstreamBrokeOff
+	ProbeRejected
+	ShuttingDown
+	NotReady
+	InternalError
+	PlaintextRefused
+	UpstreamTLSFailed
+	OutOfMemoryBudget
 	outcomeCount
 )
 
@@ -51,49 +53,57 @@ const (
 	Error
 )
 
-// Meaning describes an Outcome to every consumer: the answer on the wire, the
-// metric label, the log level.
+// Meaning is the table row of an Outcome, with everything derived from it.
 type Meaning struct {
 	Name   string
-	Status int    // of the answer, or the one that logs and metrics show
+	Means  string // one line for the documentation
+	Class  Class
+	Status int    // status of the local reply, or the one shown in logs and metrics
 	Body   string // fixed text; nothing internal leaks
-	Plain  bool   // sent as a plain error (nosniff, newline)
+	Plain  bool   // sent as a plain-text error (nosniff, newline)
 	Retry  bool   // carries Retry-After
-	GRPC   int    // status of a gRPC call; 14 (UNAVAILABLE) only if nothing of it reached the container
+	GRPC   int    // status of a gRPC call; 14 (UNAVAILABLE) only if no part of it reached the container
 	Level  Level
+
+	ProbeReply    bool // the reply to a probe, which has no gRPC form
+	QueueRetry    bool // Retry-After may be the estimated time until the queue has drained
+	ByUpstream    bool // the container ended the request: a gRPC call gets the status of its reset
+	Overload      bool // a sign of an overloaded container, for the adaptive limit
+	BlockedWindow bool // over HTTP/2 this may be caused by a client that keeps its windows closed
 }
 
 var meanings = [outcomeCount]Meaning{
-	Served:               {Name: "served", Level: Debug},
-	Tunnelled:            {Name: "tunnelled", Status: 101, Level: Debug},
-	Probed:               {Name: "probed", Status: 200, Level: Debug},
-	BadRequest:           {Name: "bad-request", Status: 400, Body: "bad request", Plain: true, GRPC: 13, Level: Debug},
-	TargetTooLong:        {Name: "target-too-long", Status: 414, Body: "request target too long", Plain: true, GRPC: 13, Level: Debug},
-	HeadTooLarge:         {Name: "head-too-large", Status: 431, Body: "request head too large", Plain: true, GRPC: 8, Level: Debug},
-	ExpectationFailed:    {Name: "expectation-failed", Status: 417, Body: "unknown expectation", Plain: true, GRPC: 13, Level: Debug},
-	MethodNotAllowed:     {Name: "method-not-allowed", Status: 405, Body: "method not allowed", Plain: true, GRPC: 12, Level: Debug},
-	CodingNotImplemented: {Name: "coding-not-implemented", Status: 501, Body: "unknown transfer coding", Plain: true, GRPC: 12, Level: Debug},
-	VersionNotSupported:  {Name: "version-not-supported", Status: 505, Body: "HTTP version not supported", Plain: true, GRPC: 12, Level: Debug},
-	HeadTimeout:          {Name: "head-timeout", Status: 408, Body: "request head timeout", Plain: true, GRPC: 4, Level: Debug},
-	QueueFull:            {Name: "queue-full", Status: 503, Body: "pending request queue full", Plain: true, Retry: true, GRPC: 8, Level: Warn},
-	QueueWaitExpired:     {Name: "queue-wait-expired", Status: 503, Body: "queue wait expired", Plain: true, Retry: true, GRPC: 8, Level: Warn},
-	DeadlineExceeded:     {Name: "deadline-exceeded", Status: 504, Body: "deadline exceeded", Plain: true, GRPC: 4, Level: Warn},
-	RequestTimeout:       {Name: "request-timeout", Status: 504, Body: "request timeout", GRPC: 4, Level: Warn},
-	ResponseStartTimeout: {Name: "response-start-timeout", Status: 504, Body: "request timeout", GRPC: 4, Level: Warn},
-	IdleTimeout:          {Name: "idle-timeout", Status: 504, Body: "request timeout", GRPC: 4, Level: Warn},
-	ClientGone:           {Name: "client-gone", Status: 499, GRPC: 1, Level: Debug},
-	UpstreamNotListening: {Name: "upstream-not-listening", Status: 503, Body: "user container is not listening", Plain: true, Retry: true, GRPC: 14, Level: Warn},
-	UpstreamClosed:       {Name: "upstream-closed", Status: 502, Body: "upstream closed the connection", Plain: true, GRPC: 13, Level: Warn},
-	UpstreamReset:        {Name: "upstream-reset", Status: 502, Body: "upstream reset the connection", Plain: true, GRPC: 13, Level: Warn},
-	UpstreamMalformed:    {Name: "upstream-malformed", Status: 502, Body: "malformed answer from upstream", Plain: true, GRPC: 13, Level: Warn},
-	UpstreamBrokeOff:     {Name: "upstream-broke-off", Status: 502, Body: "upstream broke off", Plain: true, GRPC: 13, Level: Warn},
-	ProbeRejected:        {Name: "probe-rejected", Status: 400, Plain: true, GRPC: 13, Level: Debug},
-	ShuttingDown:         {Name: "shutting-down", Status: 503, Body: "shutting down", Plain: true, GRPC: 14, Level: Debug},
-	NotReady:             {Name: "not-ready", Status: 503, GRPC: 14, Level: Debug},
-	InternalError:        {Name: "internal-error", Status: 500, Body: "internal error", Plain: true, GRPC: 13, Level: Error},
-	PlaintextRefused:     {Name: "plaintext-refused", Status: 403, Body: "only TLS is served here", Plain: true, GRPC: 7, Level: Debug},
-	OutOfMemoryBudget:    {Name: "out-of-memory-budget", Status: 503, Body: "out of buffer memory", Plain: true, Retry: true, GRPC: 8, Level: Warn},
-	UpstreamTLSFailed:    {Name: "upstream-tls-failed", Status: 502, Body: "TLS to upstream failed", Plain: true, GRPC: 14, Level: Warn},
+	Undecided:            {Name: "undecided", Means: "not ended; never in figures", Level: Debug},
+	Served:               {Name: "served", Means: "a response of the container, whatever its status", Class: ClassSucceeded, Level: Debug},
+	Tunnelled:            {Name: "tunnelled", Means: "switched protocols and ended", Class: ClassSucceeded, Status: 101, Level: Debug},
+	Probed:               {Name: "probed", Means: "a probe, answered by the gate", Class: ClassSucceeded, Status: 200, Level: Debug, ProbeReply: true},
+	BadRequest:           {Name: "bad-request", Means: "malformed, ambiguous or beyond what HTTP allows", Class: ClassClientError, Status: 400, Body: "bad request", Plain: true, GRPC: 13, Level: Debug},
+	TargetTooLong:        {Name: "target-too-long", Means: "the request target alone is beyond the limit", Class: ClassClientError, Status: 414, Body: "request target too long", Plain: true, GRPC: 13, Level: Debug},
+	HeadTooLarge:         {Name: "head-too-large", Means: "head beyond 1 MiB or 4,096 fields", Class: ClassClientError, Status: 431, Body: "request head too large", Plain: true, GRPC: 8, Level: Debug},
+	ExpectationFailed:    {Name: "expectation-failed", Means: "an expectation other than 100-continue", Class: ClassClientError, Status: 417, Body: "unknown expectation", Plain: true, GRPC: 13, Level: Debug},
+	MethodNotAllowed:     {Name: "method-not-allowed", Means: "CONNECT", Class: ClassClientError, Status: 405, Body: "method not allowed", Plain: true, GRPC: 12, Level: Debug},
+	CodingNotImplemented: {Name: "coding-not-implemented", Means: "a transfer coding other than chunked", Class: ClassClientError, Status: 501, Body: "unknown transfer coding", Plain: true, GRPC: 12, Level: Debug},
+	VersionNotSupported:  {Name: "version-not-supported", Means: "neither HTTP/1.x nor HTTP/2", Class: ClassClientError, Status: 505, Body: "HTTP version not supported", Plain: true, GRPC: 12, Level: Debug},
+	HeadTimeout:          {Name: "head-timeout", Means: "the head did not arrive in time", Class: ClassClientError, Status: 408, Body: "request head timeout", Plain: true, GRPC: 4, Level: Debug},
+	QueueFull:            {Name: "queue-full", Means: "queue capacity reached", Class: ClassRefused, Status: 503, Body: "pending request queue full", Plain: true, Retry: true, GRPC: 8, Level: Warn, QueueRetry: true},
+	QueueWaitExpired:     {Name: "queue-wait-expired", Means: "queued longer than allowed", Class: ClassRefused, Status: 503, Body: "queue wait expired", Plain: true, Retry: true, GRPC: 8, Level: Warn, QueueRetry: true},
+	DeadlineExceeded:     {Name: "deadline-exceeded", Means: "the client's deadline leaves too little time, or has passed, before the request started", Class: ClassRefused, Status: 504, Body: "deadline exceeded", Plain: true, GRPC: 4, Level: Warn},
+	RequestTimeout:       {Name: "request-timeout", Means: "request timeout", Class: ClassFailed, Status: 504, Body: "request timeout", GRPC: 4, Level: Warn, Overload: true, BlockedWindow: true},
+	ResponseStartTimeout: {Name: "response-start-timeout", Means: "response-start timeout", Class: ClassFailed, Status: 504, Body: "request timeout", GRPC: 4, Level: Warn, Overload: true},
+	IdleTimeout:          {Name: "idle-timeout", Means: "idle timeout", Class: ClassFailed, Status: 504, Body: "request timeout", GRPC: 4, Level: Warn, BlockedWindow: true},
+	ClientGone:           {Name: "client-gone", Means: "the client disconnected before the end", Class: ClassClientError, Status: 499, GRPC: 1, Level: Debug},
+	UpstreamNotListening: {Name: "upstream-not-listening", Means: "the container did not listen in time", Class: ClassFailed, Status: 503, Body: "user container is not listening", Plain: true, Retry: true, GRPC: 14, Level: Warn},
+	UpstreamClosed:       {Name: "upstream-closed", Means: "closed before a response", Class: ClassFailed, Status: 502, Body: "upstream closed the connection", Plain: true, GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
+	UpstreamReset:        {Name: "upstream-reset", Means: "reset before a response", Class: ClassFailed, Status: 502, Body: "upstream reset the connection", Plain: true, GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
+	UpstreamMalformed:    {Name: "upstream-malformed", Means: "a response that is not HTTP", Class: ClassFailed, Status: 502, Body: "malformed answer from upstream", Plain: true, GRPC: 13, Level: Warn},
+	UpstreamBrokeOff:     {Name: "upstream-broke-off", Means: "ended within the response", Class: ClassFailed, Status: 502, Body: "upstream broke off", Plain: true, GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
+	ProbeRejected:        {Name: "probe-rejected", Means: "a probe that asks for something unknown", Class: ClassClientError, Status: 400, Plain: true, GRPC: 13, Level: Debug, ProbeReply: true},
+	ShuttingDown:         {Name: "shutting-down", Means: "draining", Class: ClassRefused, Status: 503, Body: "shutting down", Plain: true, GRPC: 14, Level: Debug, ProbeReply: true},
+	NotReady:             {Name: "not-ready", Means: "a readiness probe, not ready", Class: ClassRefused, Status: 503, GRPC: 14, Level: Debug, ProbeReply: true},
+	InternalError:        {Name: "internal-error", Means: "a panic, recovered", Class: ClassFailed, Status: 500, Body: "internal error", Plain: true, GRPC: 13, Level: Error},
+	PlaintextRefused:     {Name: "plaintext-refused", Means: "traffic without TLS where only TLS is served", Class: ClassClientError, Status: 403, Body: "only TLS is served here", Plain: true, GRPC: 7, Level: Debug},
+	OutOfMemoryBudget:    {Name: "out-of-memory-budget", Means: "the head needs more memory than all heads together have left", Class: ClassRefused, Status: 503, Body: "out of buffer memory", Plain: true, Retry: true, GRPC: 8, Level: Warn},
+	UpstreamTLSFailed:    {Name: "upstream-tls-failed", Means: "the container accepted a connection, but no TLS session came about", Class: ClassFailed, Status: 502, Body: "TLS to upstream failed", Plain: true, GRPC: 14, Level: Warn},
 }
 
 // Meaning maps an outcome to all that is said about it. It is the only place
@@ -103,16 +113,19 @@ func (o Outcome) Meaning() *Meaning { return &meanings[o] }
 // String is the outcome's name on the wire and in labels.
 func (o Outcome) String() string { return meanings[o].Name }
 
-// Outcomes lists every outcome, for those who zero-initialise metrics.
+// OutcomeSlots is the length of an array that is indexed by Outcome.
+const OutcomeSlots = int(outcomeCount)
+
+// Outcomes lists every outcome but Undecided, for the zero values of metrics.
 func Outcomes() []Outcome {
-	all := make([]Outcome, outcomeCount)
-	for i := range all {
-		all[i] = Outcome(i)
+	all := make([]Outcome, 0, outcomeCount-1)
+	for o := Undecided + 1; o < outcomeCount; o++ {
+		all = append(all, o)
 	}
 	return all
 }
 
-// OutcomeNames are the names of all outcomes, in their order.
+// OutcomeNames lists the names of all outcomes by number, including Undecided.
 func OutcomeNames() []string {
 	names := make([]string, outcomeCount)
 	for i := range names {

@@ -1,9 +1,6 @@
 package gate
 
-import (
-	"context"
-	"net/netip"
-)
+import "net/netip"
 
 // Caller is who sends a probe. How long it waits for the result and how much of
 // it is shown depend on that.
@@ -14,6 +11,8 @@ const (
 	AnyCaller Caller = iota // none of the below; ingress controllers are such
 	Kubelet                 // gives up after a second
 	Platform                // Knative's activator or autoscaler
+
+	Callers = iota
 )
 
 // ReadinessResult says whether traffic may come here.
@@ -36,18 +35,15 @@ func (r ReadinessResult) ReasonFor(c Caller, peer netip.Addr) string {
 // from several goroutines at once.
 type Readiness interface {
 	// Try returns the result if it is known without a wait; ok is false if only
-	// Wait can tell.
+	// Await can tell.
 	Try(Caller) (result ReadinessResult, ok bool)
-	// Wait returns the result once it is known, at the latest when ctx or the
-	// time that this caller is held ends.
-	Wait(context.Context, Caller) ReadinessResult
+	// Await calls notify once with the result, at the latest when this caller's
+	// maximum wait ends. notify may be called before Await returns, or later on any
+	// goroutine; waiting takes no goroutine. notify must not block and must not
+	// call the Readiness. After cancel it is not called, unless a call has already
+	// begun.
+	Await(c Caller, notify func(ReadinessResult)) (cancel func())
 }
-
-// alwaysReady is the readiness of a gate that has nothing to check.
-type alwaysReady struct{}
-
-func (alwaysReady) Try(Caller) (ReadinessResult, bool)           { return ReadinessResult{Ready: true}, true }
-func (alwaysReady) Wait(context.Context, Caller) ReadinessResult { return ReadinessResult{Ready: true} }
 
 // ContainerState is what can be seen of one probed container at one moment.
 type ContainerState struct {

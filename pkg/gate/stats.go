@@ -1,6 +1,8 @@
 package gate
 
-import "time"
+import (
+	"time"
+)
 
 // AdmissionStats is the state of admission at one moment.
 type AdmissionStats struct {
@@ -9,21 +11,6 @@ type AdmissionStats struct {
 	QueueCapacity    int
 	ConcurrencyLimit int // 0 = unlimited
 	Draining         bool
-}
-
-// Stats reads the figures one after the other: requests that move meanwhile
-// may count twice, or not at all.
-func (a *Admission) Stats() AdmissionStats {
-	return AdmissionStats{
-		InFlight: a.InFlight(), QueueDepth: a.QueueDepth(), QueueCapacity: a.Capacity(), ConcurrencyLimit: a.Limit(),
-	}
-}
-
-// AdmissionStats is the state of the gate's admission, and whether it drains.
-func (g *Gate) AdmissionStats() AdmissionStats {
-	s := g.Admission.Stats()
-	s.Draining = g.Drain.Active()
-	return s
 }
 
 // UpstreamStats is the state of the connections to the user container at one

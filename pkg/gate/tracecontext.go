@@ -20,7 +20,7 @@ type Sampling uint8
 
 // The decisions.
 const (
-	Undecided Sampling = iota
+	SamplingDeferred Sampling = iota
 	Unsampled
 	Sampled
 )
@@ -81,7 +81,7 @@ func (c *TraceContext) adopt(o *TraceContext, from TraceFormats) {
 	if c.TraceID == (TraceID{}) {
 		c.TraceID, c.SpanID, c.Short = o.TraceID, o.SpanID, o.Short
 	}
-	if c.Sampling == Undecided {
+	if c.Sampling == SamplingDeferred {
 		c.Sampling = o.Sampling
 	}
 }
@@ -196,7 +196,7 @@ func (c *TraceContext) readB3Fields(t *TraceFields) bool {
 	if known && !unhex(c.SpanID[:], t.SpanID) {
 		c.SpanID = SpanID{}
 	}
-	return known || c.Sampling != Undecided
+	return known || c.Sampling != SamplingDeferred
 }
 
 // readIDs takes both ids of B3's single header, or nothing.

@@ -67,6 +67,7 @@ func busy(cfg *CollectorConfig) {
 		{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 503, Outcome: gate.QueueFull, HasDefaultRoute: true, Ended: 30 * time.Microsecond},
 		{Method: []byte("BREW"), Protocol: "HTTP/1.0", Status: 722, Forwarded: 1, Ended: 200 * time.Second},
 	} {
+		x.Outcome = cmp.Or(x.Outcome, gate.Served)
 		cfg.Requests.Observe(&x, untraced)
 	}
 	cfg.Readiness.Changed(0, Transition{"ready", ""})
@@ -389,4 +390,40 @@ func BenchmarkPage(b *testing.B) {
 			}
 		})
 	}
+}
+
+// stuck is a connection whose peer does not read.
+type stuck struct {
+	*httptest.ResponseRecorder
+	writing chan<- bool
+	free    <-chan struct{}
+}
+
+func (s *stuck) Write(b []byte) (int, error) {
+	s.writing <- true
+	<-s.free
+	return len(b), nil
+}
+
+func TestStalledScrapersDoNotBlockOthers(t *testing.T) {
+	cfg := fullConfig(Current)
+	h := PageHandler(NewCollector(cfg), nil)
+	writing, free := make(chan bool), make(chan struct{})
+	var all sync.WaitGroup
+	for range 2 * maxScrapes {
+		all.Go(func() {
+			h.ServeHTTP(&stuck{httptest.NewRecorder(), writing, free}, httptest.NewRequest("GET", "/metrics", nil))
+		})
+		<-writing
+	}
+	if response := ask(t, h, "GET", "/metrics", nil); response.StatusCode != http.StatusOK {
+		t.Errorf("another scraper got %d", response.StatusCode)
+	}
+	go func() {
+		for range writing {
+		}
+	}()
+	close(free)
+	all.Wait()
+	close(writing)
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"bytes"
 	"net/http"
 	"sync"
 
@@ -42,8 +43,27 @@ func newPage(c *Collector, failed func(error)) http.Handler {
 	if failed != nil {
 		opts.ErrorLog = errorLog(failed)
 	}
-	return promhttp.HandlerFor(newRegistry(c), opts)
+	made := promhttp.HandlerFor(newRegistry(c), opts)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := finished{header: w.Header(), status: http.StatusOK}
+		made.ServeHTTP(&p, r)
+		w.WriteHeader(p.status)
+		_, _ = w.Write(p.body.Bytes())
+	})
 }
+
+// finished is a rendered page. It is buffered so that a scraper that does not read
+// blocks only its own connection, and does not count towards maxScrapes.
+type finished struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header, WriteHeader and Write implement http.ResponseWriter.
+func (p *finished) Header() http.Header         { return p.header }
+func (p *finished) WriteHeader(status int)      { p.status = status }
+func (p *finished) Write(b []byte) (int, error) { return p.body.Write(b) }
 
 func newRegistry(c *Collector) *prometheus.Registry {
 	registry := prometheus.NewRegistry()

@@ -26,7 +26,7 @@ type Requests struct {
 // NewRequests has the series of a GET with status 200 from the beginning.
 func NewRequests() *Requests {
 	r := &Requests{
-		outcomes:   make([]atomic.Uint64, len(gate.Outcomes())),
+		outcomes:   make([]atomic.Uint64, gate.OutcomeSlots),
 		queueWait:  newHistogram(durations),
 		turnedAway: newHistogram(durations),
 		clock:      time.Now,

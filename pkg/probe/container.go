@@ -45,21 +45,20 @@ type container struct {
 	completed broadcast // an attempt ended
 }
 
-// broadcast wakes all waiters. It holds no memory while there are none.
-type broadcast struct{ ch chan struct{} }
+// broadcast wakes all waiters.
+type broadcast struct{ waiters map[*waiter]struct{} }
 
-func (b *broadcast) wait() <-chan struct{} {
-	if b.ch == nil {
-		b.ch = make(chan struct{})
+func (b *broadcast) add(w *waiter) {
+	if b.waiters == nil {
+		b.waiters = map[*waiter]struct{}{}
 	}
-	return b.ch
+	b.waiters[w] = struct{}{}
+	w.on = b
 }
 
-func (b *broadcast) fire() {
-	if b.ch != nil {
-		close(b.ch)
-		b.ch = nil
-	}
+func (b *broadcast) remove(w *waiter) {
+	delete(b.waiters, w)
+	w.on = nil
 }
 
 func newContainer(r *Readiness, spec Spec, isUser bool, now time.Time) *container {
@@ -172,8 +171,9 @@ func (c *container) end(result check.Result, now time.Time) {
 	} else {
 		c.learn(result, now)
 	}
-	c.completed.fire()
+	c.r.fire(&c.completed)
 	changed := len(c.r.changes) > 0
+	c.r.settle()
 	c.r.mu.Unlock()
 	if changed {
 		c.r.notify()
@@ -219,7 +219,7 @@ func (c *container) enter(to State, now time.Time) {
 		Quiet: !c.talk.allow(now),
 	})
 	c.state, c.since, c.tries = to, now, 0
-	c.changed.fire()
+	c.r.fire(&c.changed)
 }
 
 // refused takes in that a connection of the request path was refused. The
@@ -230,7 +230,7 @@ func (c *container) refused(now time.Time) {
 	}
 	c.overtaken = c.underWay
 	c.learn(check.Result{Cause: check.Cause{Kind: check.CauseRefused}}, now)
-	c.completed.fire()
+	c.r.fire(&c.completed)
 	c.poke()
 }
 

@@ -56,7 +56,8 @@ type Readiness struct {
 	containers  []*container
 
 	mu        sync.Mutex
-	waiting   int // callers that are held
+	waiting   int       // waiting callers
+	woken     []*waiter // woken since the lock was taken; settle evaluates them again
 	changes   []Change
 	notifying bool
 	stopped   bool
@@ -108,9 +109,10 @@ func (r *Readiness) Run(ctx context.Context) {
 	defer r.mu.Unlock()
 	r.stopped = true
 	for _, c := range r.containers {
-		c.changed.fire()
-		c.completed.fire()
+		r.fire(&c.changed)
+		r.fire(&c.completed)
 	}
+	r.settle()
 }
 
 // addWaiting counts the callers that are held. While any is, a container that
@@ -144,6 +146,7 @@ func (r *Readiness) Observed(listening bool) {
 		}
 	}
 	changed := len(r.changes) > 0
+	r.settle()
 	r.mu.Unlock()
 	if changed {
 		r.notify()

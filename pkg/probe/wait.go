@@ -8,8 +8,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// Try returns the result for c if that needs no wait. If it does, ok is false,
-// what the result needs is under way, and Wait will wait for it.
+// Try returns the result for c if it is known without waiting. Otherwise ok is
+// false and the necessary checks are in progress; call Await to wait for them.
 func (r *Readiness) Try(c gate.Caller) (result gate.ReadinessResult, ok bool) {
 	now := time.Now()
 	r.mu.Lock()
@@ -18,35 +18,116 @@ func (r *Readiness) Try(c gate.Caller) (result gate.ReadinessResult, ok bool) {
 	return v.result, v.wait == nil || v.limit <= 0
 }
 
-// Wait returns the result for c, with a reason of at most 256 bytes. A caller
-// is held while a container with an adaptive probe is not ready, and until a
-// fresh check has ended where the contract wants one, at most as long as
-// Options and specs allow or until ctx ends. With a period a kubelet gets the
-// last raw result, because it applies the thresholds itself, and its tick
-// counts as due.
+// Wait is the blocking form of Await. If ctx ends first, it returns the result at
+// that time.
 func (r *Readiness) Wait(ctx context.Context, c gate.Caller) gate.ReadinessResult {
 	arrived := time.Now()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	result := make(chan gate.ReadinessResult, 1)
+	cancel := r.Await(c, func(v gate.ReadinessResult) { result <- v })
+	select {
+	case v := <-result:
+		return v
+	case <-ctx.Done():
+	}
+	cancel()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.judge(c, arrived, time.Now()).result
+}
+
+// Await calls notify with the result for c, with a reason of at most 256 bytes. A
+// caller waits while a container with an adaptive probe is not ready, and until a
+// fresh check has ended if one is needed, at most as long as Options and specs
+// allow. For a probe with a period, a kubelet gets the last raw result, because it
+// applies the thresholds itself, and its tick counts as due.
+//
+// notify is called once, with the lock held, unless cancel is called before.
+func (r *Readiness) Await(c gate.Caller, notify func(gate.ReadinessResult)) (cancel func()) {
+	w := &waiter{r: r, caller: c, arrived: time.Now(), notify: notify}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.addWaiting(1)
-	defer r.addWaiting(-1)
-	for {
-		now := time.Now()
-		v := r.judge(c, arrived, now)
-		left := v.limit - now.Sub(arrived)
-		if v.wait == nil || left <= 0 || ctx.Err() != nil {
-			return v.result
+	w.judge()
+	return w.cancel
+}
+
+// waiter is a waiting caller, guarded by Readiness.mu.
+type waiter struct {
+	r       *Readiness
+	caller  gate.Caller
+	arrived time.Time
+	notify  func(gate.ReadinessResult)
+	on      *broadcast  // the broadcast that w waits for; nil if woken or over
+	timer   *time.Timer // ends the wait
+	over    bool
+}
+
+// judge settles w, or makes it wait for the next event that can change the result.
+func (w *waiter) judge() {
+	now := time.Now()
+	v := w.r.judge(w.caller, w.arrived, now)
+	left := v.limit - now.Sub(w.arrived)
+	switch {
+	case v.wait == nil || left <= 0:
+		w.end()
+		w.notify(v.result)
+		return
+	case w.timer == nil:
+		w.timer = time.AfterFunc(left, w.expire)
+	default:
+		w.timer.Reset(left)
+	}
+	v.wait.add(w)
+}
+
+// end removes w from its broadcast and stops its timer.
+func (w *waiter) end() {
+	w.over = true
+	if w.on != nil {
+		w.on.remove(w)
+	}
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	w.r.addWaiting(-1)
+}
+
+func (w *waiter) expire() {
+	w.r.mu.Lock()
+	defer w.r.mu.Unlock()
+	if !w.over {
+		if w.on != nil {
+			w.on.remove(w)
 		}
-		r.mu.Unlock()
-		timer.Reset(left)
-		select {
-		case <-v.wait:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		r.mu.Lock()
+		w.judge()
+	}
+}
+
+func (w *waiter) cancel() {
+	w.r.mu.Lock()
+	defer w.r.mu.Unlock()
+	if !w.over {
+		w.end()
+	}
+}
+
+// fire wakes the waiters of b. settle evaluates them once the change that woke them
+// is complete. The caller holds the lock.
+func (r *Readiness) fire(b *broadcast) {
+	for w := range b.waiters {
+		w.on = nil
+		r.woken = append(r.woken, w)
+	}
+	b.waiters = nil // free the map while there are no waiters
+}
+
+// settle evaluates the waiters that fire has woken. The caller holds the lock, and
+// releases it next.
+func (r *Readiness) settle() {
+	woken := r.woken
+	r.woken = nil
+	for _, w := range woken {
+		w.judge()
 	}
 }
 
@@ -54,7 +135,7 @@ func (r *Readiness) Wait(ctx context.Context, c gate.Caller) gate.ReadinessResul
 // wait for, and limit is the longest wait since the caller's arrival.
 type judgement struct {
 	result gate.ReadinessResult
-	wait   <-chan struct{}
+	wait   *broadcast
 	limit  time.Duration
 }
 
@@ -95,7 +176,7 @@ func (r *Readiness) judge(c gate.Caller, arrived, now time.Time) judgement {
 // that a check ends.
 type verdict struct {
 	cause check.Cause
-	wait  <-chan struct{}
+	wait  *broadcast
 	held  bool
 }
 
@@ -121,12 +202,12 @@ func (c *container) verdict(caller gate.Caller, arrived, now time.Time) verdict 
 		// Its own probe would have timed out too.
 		cause = check.Cause{Kind: check.CauseTimeout}
 	}
-	return verdict{cause: cause, wait: c.completed.wait()}
+	return verdict{cause: cause, wait: &c.completed}
 }
 
 func (c *container) adaptiveVerdict(arrived, now time.Time) verdict {
 	if c.state != Ready {
-		return verdict{cause: c.standing(), wait: c.changed.wait(), held: true}
+		return verdict{cause: c.standing(), wait: &c.changed, held: true}
 	}
 	// The second rule ends the wait even if Freshness is shorter than it takes
 	// a caller to wake up.
@@ -135,7 +216,7 @@ func (c *container) adaptiveVerdict(arrived, now time.Time) verdict {
 		return verdict{}
 	}
 	c.demand()
-	return verdict{cause: check.Cause{Kind: check.CauseTimeout}, wait: c.completed.wait()}
+	return verdict{cause: check.Cause{Kind: check.CauseTimeout}, wait: &c.completed}
 }
 
 // standing is the state with the thresholds applied, as a cause.

@@ -3,8 +3,10 @@ package probe
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
@@ -134,4 +136,35 @@ func TestWithAPeriodNoCallersCauseMoreProbesThanAllowed(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWaitingCallersTakeNoGoroutineAndLeakNothing(t *testing.T) {
+	runOne(t, Options{}, adaptiveSpec("app"), 0, upFrom(5*time.Second), func(r *Readiness, _ *application) {
+		synctest.Wait()
+		before := runtime.NumGoroutine()
+		var results []gate.ReadinessResult
+		for i := range 2000 {
+			cancel := r.Await(gate.AnyCaller, func(v gate.ReadinessResult) { results = append(results, v) })
+			if i%2 == 1 {
+				cancel()
+			}
+		}
+		if n := runtime.NumGoroutine() - before; n > 0 {
+			t.Errorf("%d goroutines more", n)
+		}
+		r.mu.Lock()
+		if n := len(r.containers[0].changed.waiters); n != 1000 {
+			t.Errorf("%d callers are held, want 1000", n)
+		}
+		r.mu.Unlock()
+		time.Sleep(6 * time.Second)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if len(results) != 1000 || !results[0].Ready || !results[999].Ready {
+			t.Errorf("%d results", len(results))
+		}
+		if r.waiting != 0 || r.containers[0].changed.waiters != nil {
+			t.Errorf("%d callers are held, %d wait for a change", r.waiting, len(r.containers[0].changed.waiters))
+		}
+	})
 }

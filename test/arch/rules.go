@@ -19,13 +19,16 @@ type place struct {
 // is in it. What is not, the tests for instance, imports what it likes.
 var places = []place{
 	{"pkg/gate", []string{"pkg/gate/internal/..."}},
-	{"pkg/gate/internal", []string{"pkg/gate"}},
+	{"pkg/gate/internal", nil},
+	{"pkg/gate/admission", []string{"pkg/gate"}},
 	{"pkg/gate/loop", []string{"pkg/gate/internal/..."}},
-	{"pkg/gate/wire", []string{"pkg/gate", "pkg/gate/internal/..."}},
-	{"pkg/gate/http1", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop/...", "pkg/gate/wire/...", "pkg/gate/upstream", "pkg/gate/serve"}},
-	{"pkg/gate/serve", []string{"pkg/gate", "pkg/gate/loop/...", "pkg/gate/upstream"}},
-	{"pkg/gate/upstream", []string{"pkg/gate", "pkg/gate/loop/..."}},
-	{"pkg/gate/http2", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop/...", "pkg/gate/wire/...", "pkg/gate/upstream", "pkg/gate/serve", "pkg/gate/http1"}}, // HTTP/1 in tests only: clients and containers that speak it
+	{"pkg/gate/wire", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/wire/h2"}},
+	{"pkg/gate/wire/h2", []string{"pkg/gate/internal/..."}},
+	{"pkg/gate/exchange", []string{"pkg/gate", "pkg/gate/admission", "pkg/gate/loop", "pkg/gate/wire"}},
+	{"pkg/gate/upstream", []string{"pkg/gate", "pkg/gate/loop", "pkg/gate/exchange"}},
+	{"pkg/gate/server", []string{"pkg/gate", "pkg/gate/loop", "pkg/gate/exchange", "pkg/gate/upstream"}},
+	{"pkg/gate/http1", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/wire/...", "pkg/gate/exchange", "pkg/gate/upstream", "pkg/gate/server"}},
+	{"pkg/gate/http2", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/wire/...", "pkg/gate/exchange", "pkg/gate/upstream", "pkg/gate/server", "pkg/gate/http1"}}, // http1 in tests only, for HTTP/1 clients and containers
 	{"pkg/gate/tlsfront", []string{"pkg/gate/..."}},
 	{"pkg/embed", []string{"pkg/gate/...", "pkg/metrics/..."}},
 	{"pkg/probe", []string{"pkg/gate", "pkg/internal/..."}},

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -133,21 +134,35 @@ func TestQueueMaxWaitEndsAWait(t *testing.T) {
 	finish(w, k.acceptFor("/2"))
 }
 
+// queueDepth is the figure of a metrics page, whatever its labels; -1 = it has none.
+func queueDepth(page map[string]float64) float64 {
+	for name, n := range page {
+		if strings.HasPrefix(name, "kn_serving_queue_depth") {
+			return n
+		}
+	}
+	return -1
+}
+
 func TestAClientThatLeavesTheQueueFreesItsPlaceAndNeverReachesTheContainer(t *testing.T) {
 	k := startContainer(t)
-	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1")
+	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1")
+	inQueue := func(how string, want float64) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%s: %v queued", how, want), func() bool {
+			return queueDepth(figures(g, page)) == want
+		})
+	}
 	for how, leave := range map[string]func(*client){"close": (*client).close, "reset": (*client).abort, "half-close": (*client).closeWrite} {
 		c, p := inFlight(t, k, g, "/0")
 		leaver := queued(t, g, "/leaver")
+		inQueue(how, 1)
 		dial(t, g).get("/refused").plainError(503, "pending request queue full\n")
 		leave(leaver)
-		// A newcomer gets the place: it waits, and the next one is refused.
-		var newcomer *client
-		eventually(t, how+": the place in the queue is free", func() bool {
-			newcomer = queued(t, g, "/newcomer")
-			dial(t, g).get("/refused").plainError(503, "pending request queue full\n")
-			return !newcomer.pending()
-		})
+		inQueue(how, 0)
+		newcomer := queued(t, g, "/newcomer")
+		inQueue(how, 1)
+		dial(t, g).get("/refused").plainError(503, "pending request queue full\n")
 		finish(c, p)
 		finish(newcomer, k.acceptFor("/newcomer"))
 		k.unseen("the request of the client that left")

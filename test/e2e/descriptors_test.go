@@ -94,3 +94,51 @@ func TestRequestsShareTheConnectionsThatThereAreDescriptorsFor(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// Many idle connections to the serving port or to a side port do not keep side
+// ports from answering, and many to a side port do not delay traffic.
+func TestSidePortsAnswerBesideCrowds(t *testing.T) {
+	t.Parallel()
+	const health = "GET /health/alive HTTP/1.1\r\nHost: h\r\n\r\n"
+	for _, limit := range []string{"64", "100", "1024"} {
+		for name, crowd := range map[string]struct {
+			port int // index in the list below; -1 = the serving port
+			text string
+		}{
+			"silent on the serving port": {-1, ""},
+			"silent on the admin port":   {0, ""},
+			"idle on the admin port":     {0, health},
+			"heads on the metrics port":  {1, "GET /metrics HTTP/1.1\r\nX"},
+		} {
+			t.Run(limit+" "+name, func(t *testing.T) {
+				t.Parallel()
+				k := startContainer(t)
+				must(t, k.AnswerAll([]byte(okBody)))
+				ports := []int{freePort(t), freePort(t), freePort(t)}
+				g := startGate(t, k, "ulimit -n "+limit, fmt.Sprintf("ADMIN_PORT=%d", ports[0]),
+					fmt.Sprintf("METRICS_PORT=%d", ports[1]), fmt.Sprintf("AUTOSCALER_METRICS_PORT=%d", ports[2]))
+				address := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+				g.awaitPorts(address(ports[0]), address(ports[1]), address(ports[2]))
+				to := g.addr
+				if crowd.port >= 0 {
+					to = address(ports[crowd.port])
+				}
+				openMany(t, to, 600, crowd.text)
+				each := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testTimeout}
+				for range 20 {
+					for i, path := range []string{"/health/alive", "/metrics", "/metrics"} {
+						answer, err := each.Get("http://" + address(ports[i]) + path)
+						if err != nil || answer.StatusCode != 200 {
+							t.Fatalf("%s of port %d: %v, %v", path, i, answer, err)
+						}
+						_, _ = io.Copy(io.Discard, answer.Body)
+						must(t, answer.Body.Close())
+					}
+					c := dial(t, g)
+					c.get("/fresh").is(200, "ok")
+					c.close()
+				}
+			})
+		}
+	}
+}

@@ -5,10 +5,23 @@ import (
 	"testing"
 )
 
+// speaksHTTP1 makes the container prove that it speaks HTTP/1. While the protocol
+// is unknown, a close without a byte may mean that it speaks only HTTP/2.
+func speaksHTTP1(c *client, k *container) {
+	c.t.Helper()
+	c.send(request("GET", "/first"))
+	p := k.accept()
+	p.head()
+	p.send(okClose)
+	p.close()
+	c.answer("GET").is(200, "ok")
+}
+
 func TestAContainerThatClosesBeforeAnAnswerGives502(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
+	speaksHTTP1(c, k)
 	for _, partial := range []string{"", "HTTP/1.1 20", "HTTP/1.1 200 OK\r\nContent-Le"} {
 		c.send(request("GET", "/"))
 		p := k.accept()
@@ -26,6 +39,7 @@ func TestAContainerThatResetsBeforeAnAnswerGives502(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
+	speaksHTTP1(c, k)
 	for _, req := range []string{request("GET", "/"), "POST / HTTP/1.1\r\nHost: gate.test\r\nContent-Length: 3\r\n\r\nabc"} {
 		c.send(req)
 		p := k.accept()

@@ -103,6 +103,64 @@ func TestARequestWhoseDeadlineHasPassedLeavesTheQueue(t *testing.T) {
 	finish(w, k.acceptFor("/2"))
 }
 
+// Each of 64 clients takes half a second to send four bytes. That time does not
+// count as service time, so a request with a deadline of 300 ms is still started.
+func TestServiceTimeExcludesSlowUploads(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "QUEUE_DEADLINE_BY=header:X-Timeout")
+	var clients []*client
+	for i := range 64 {
+		c := dial(t, g)
+		c.send(request("POST", fmt.Sprintf("/%d", i), "Content-Length: 4") + "a")
+		clients = append(clients, c)
+	}
+	for _, piece := range []string{"b", "c", "d"} {
+		time.Sleep(170 * time.Millisecond)
+		for _, c := range clients {
+			c.send(piece)
+		}
+	}
+	for range clients {
+		p := k.accept()
+		p.head()
+		p.expect("abcd")
+		p.send(okClose)
+		p.close()
+	}
+	for _, c := range clients {
+		c.answer("POST").is(200, "ok")
+	}
+	// All at once, so that the gate cannot learn from the response to the first.
+	var quick []*client
+	for range 5 {
+		c := dial(t, g)
+		c.send(request("GET", "/quick", "X-Timeout: 300ms"))
+		quick = append(quick, c)
+	}
+	for range quick {
+		p := k.acceptFor("/quick")
+		p.send(okClose)
+		p.close()
+	}
+	for _, c := range quick {
+		c.answer("GET").is(200, "ok")
+	}
+}
+
+func TestAHugeDeadlineSaturates(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g := startGate(t, k, "QUEUE_DEADLINE_BY=header:X-Timeout:ms")
+	for _, timeout := range []string{"99999999H", "99999999999999999999", "2562047h"} {
+		c := dial(t, g)
+		c.send(request("GET", "/", "X-Timeout: "+timeout))
+		finish(c, k.acceptFor("/"))
+	}
+	a := dial(t, g).get("/", "X-Timeout: 0")
+	a.plainError(504, "deadline exceeded\n")
+}
+
 func TestRetryAfterIsAsLongAsTheQueueNeedsToDrain(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)

@@ -21,7 +21,7 @@ import (
 // onlyPlain are tests that look at the gate's process or at the sockets of the
 // serving port, which overtls stands before, at times of a millisecond, which it
 // blurs, and those of HTTP/2.
-var onlyPlain = []string{"Gibibyte", "TenThousandIdle", "ClientConnectionsHaveKeepAlive", "OverHTTP2", "WhereDescriptorsRunOut", "ConnectionsAreRetired"}
+var onlyPlain = []string{"Gibibyte", "TenThousandIdle", "ClientConnectionsHaveKeepAlive", "OverHTTP2", "WhereDescriptorsRunOut", "ConnectionsAreRetired", "BesideCrowds"}
 
 // TestHTTP1OverTLSIsWhatItIsInPlainText runs the tests of sections C and D once
 // more, with TLS between their clients and the gate.

@@ -9,6 +9,7 @@ import (
 var claims = []string{
 	"K-Proxy-Request: activator", "K-Original-Host: other.test", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-Proto: https",
 	"X-Forwarded-Host: a.test", "X-Forwarded-Port: 443", "Forwarded: for=203.0.113.9", "X-Other: kept",
+	"X_Forwarded_For: 203.0.113.9", "X-Real-IP: 203.0.113.9", "x_real-ip: 203.0.113.9", "K_Original_Host: other.test", "Knative-Serving-Tag: blue",
 }
 
 // peerProbes are probes of anybody and of the platform, with the status of
@@ -61,6 +62,7 @@ func TestOnlyTrustedSourcesAreBelieved(t *testing.T) {
 		for _, field := range [][2]string{
 			{"Host", "other.test"}, {"K-Proxy-Request", "activator"}, {"X-Forwarded-For", "203.0.113.9, 127.0.0.1"}, {"X-Forwarded-Proto", "https"},
 			{"X-Forwarded-Host", "a.test"}, {"X-Forwarded-Port", "443"}, {"Forwarded", "for=203.0.113.9"}, {"X-Other", "kept"},
+			{"X_Forwarded_For", "203.0.113.9"}, {"X-Real-IP", "203.0.113.9"}, {"x_real-ip", "203.0.113.9"}, {"K_Original_Host", "other.test"}, {"Knative-Serving-Tag", "blue"},
 		} {
 			head.field(field[0], field[1])
 		}
@@ -70,7 +72,8 @@ func TestOnlyTrustedSourcesAreBelieved(t *testing.T) {
 				host = net.JoinHostPort(address, port)
 			}
 			head = seen(http2, address, claims)
-			head.lacks("K-Proxy-Request", "K-Original-Host", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "Forwarded")
+			head.lacks("K-Proxy-Request", "K-Original-Host", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "Forwarded",
+				"X_Forwarded_For", "X-Real-IP", "x_real-ip", "K_Original_Host", "Knative-Serving-Tag")
 			head.field("X-Forwarded-For", address)
 			head.field("Host", host)
 			head.field("X-Other", "kept")

@@ -9,3 +9,8 @@ require (
 	github.com/queuegate/queuegate v0.0.0
 	go.uber.org/atomic v1.12.0
 )
+
+require (
+	golang.org/x/net v0.62.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)

@@ -12,6 +12,8 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // An operation of admission, or of pending dials, and what it said.
@@ -58,18 +60,18 @@ func admissionModel(limit, capacity int) porcupine.Model {
 			bit := uint8(1) << in.id
 			switch in.what {
 			case "begin":
-				want := gate.Refused
+				want := admission.Rejected
 				switch {
 				case s.inFlight < s.limit:
-					want = gate.Admitted
+					want = admission.Admitted
 					s.inFlight++
 					s.holds |= bit
 				case s.waiting < capacity:
-					want = gate.Queued
+					want = admission.Queued
 					s.queue[s.waiting] = int8(in.id + 1)
 					s.waiting++
 				}
-				return output.(gate.Verdict) == want, s
+				return output.(admission.Decision) == want, s
 			case "end":
 				s.holds &^= bit
 				if s.waiting > 0 && s.inFlight <= s.limit {
@@ -137,7 +139,7 @@ func TestAdmissionIsLinearizable(t *testing.T) {
 	}
 	for round := range rounds {
 		limit, capacity := 1+rand.IntN(3), rand.IntN(4)
-		a := gate.NewAdmission(gate.AdmissionConfig{Limit: limit, Capacity: capacity})
+		a := admission.New(admission.Config{Limit: limit, Capacity: capacity})
 		var h history
 		var all sync.WaitGroup
 		start := make(chan struct{})
@@ -145,12 +147,12 @@ func TestAdmissionIsLinearizable(t *testing.T) {
 			all.Go(func() {
 				<-start
 				var notified atomic.Int32
-				w := gate.Waiter{Notify: func() { notified.Inc() }}
+				w := admission.Waiter{Notify: func() { notified.Inc() }}
 				for range 4 {
-					switch h.do(id, call{"begin", id, 0}, func() any { return a.Begin(&w) }).(gate.Verdict) {
-					case gate.Refused:
+					switch h.do(id, call{"begin", id, 0}, func() any { return a.Acquire(&w) }).(admission.Decision) {
+					case admission.Rejected:
 						continue
-					case gate.Queued:
+					case admission.Queued:
 						for i := 0; !h.do(id, call{"admitted", id, 0}, func() any { return w.Admitted() }).(bool); i++ {
 							if i == 3 {
 								break
@@ -163,7 +165,7 @@ func TestAdmissionIsLinearizable(t *testing.T) {
 							}
 						}
 					}
-					h.do(id, call{"end", id, 0}, func() any { a.End(); return nil })
+					h.do(id, call{"end", id, 0}, func() any { a.Release(); return nil })
 				}
 			})
 		}
@@ -254,7 +256,7 @@ func TestPendingDialsAreLinearizable(t *testing.T) {
 	}
 	const now = int64(time.Hour) // time stands still: an attempt is due once
 	for range rounds {
-		g := &gate.Gate{Config: gate.Config{QueueCapacity: 100, UpstreamWait: time.Hour, UpstreamRestartWait: time.Hour}}
+		g := &exchange.Gate{Config: exchange.Config{QueueCapacity: 100, UpstreamWait: time.Hour, UpstreamRestartWait: time.Hour}}
 		if err := g.Init(); err != nil {
 			t.Fatal(err)
 		}
@@ -265,13 +267,13 @@ func TestPendingDialsAreLinearizable(t *testing.T) {
 		for id := range 4 {
 			all.Go(func() {
 				<-start
-				var x gate.Exchange
+				var x exchange.Exchange
 				x.Bind(g, func() int64 { return now }, func() {}, nil)
 				for range 3 {
 					x.Begin(now, nil, nil)
 					for range 1 + rand.IntN(3) {
 						h.do(id, call{"hold", id, 0}, func() any {
-							try, _, _, _ := g.Pending.Hold(&x, now)
+							try, _, _ := g.Pending.Hold(&x, now)
 							return try
 						})
 					}
@@ -307,7 +309,7 @@ func TestTheCheckerTellsOrders(t *testing.T) {
 		return porcupine.Operation{ClientId: client, Input: in, Output: out, Call: 2 * at, Return: 2*at + 1}
 	}
 	begin := []porcupine.Operation{
-		op(0, call{"begin", 0, 0}, gate.Admitted, 0), op(1, call{"begin", 1, 0}, gate.Queued, 1), op(2, call{"begin", 2, 0}, gate.Queued, 2),
+		op(0, call{"begin", 0, 0}, admission.Admitted, 0), op(1, call{"begin", 1, 0}, admission.Queued, 1), op(2, call{"begin", 2, 0}, admission.Queued, 2),
 		op(0, call{"end", 0, 0}, nil, 3),
 	}
 	fifo := append(slices.Clone(begin), op(1, call{"admitted", 1, 0}, true, 4), op(2, call{"withdraw", 2, 0}, true, 5))

@@ -218,7 +218,7 @@ const module = "github.com/queuegate/queuegate"
 // Packages are the packages with benchmarks of the request's path: admission,
 // heads, counting, probe schedule.
 var Packages = []string{
-	module + "/pkg/gate",
+	module + "/pkg/gate/admission",
 	module + "/pkg/gate/wire",
 	module + "/pkg/gate/wire/h2",
 	module + "/pkg/metrics",

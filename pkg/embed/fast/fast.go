@@ -27,27 +27,28 @@ import (
 
 	"github.com/queuegate/queuegate/pkg/embed"
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // Handler puts g in front of next. Several handlers may share a gate. It looks
 // at the head as it came: put it around handlers that change that, not inside.
 func Handler(g *embed.Gate, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	h := &handler{gate: g, core: g.Core(), next: next}
-	h.exchanges.New = func() any { return &exchange{handler: h, life: g.NewLife()} }
+	h.exchanges.New = func() any { return &call{handler: h, life: g.NewLife()} }
 	return h.serve
 }
 
 type handler struct {
 	gate      *embed.Gate
-	core      *gate.Gate
+	core      *exchange.Gate
 	next      fasthttp.RequestHandler
 	exchanges sync.Pool
 }
 
-// exchange is a request that is traffic, from its arrival to its end.
-type exchange struct {
+// call is a proxied request, from its arrival to its end.
+type call struct {
 	handler *handler
-	life    *gate.Blocking
+	life    *exchange.Blocking
 	later   bool        // it ends with the stream or the connection
 	owed    atomic.Bool // with later: that end is still to come
 }
@@ -59,7 +60,7 @@ func (h *handler) serve(ctx *fasthttp.RequestCtx) {
 	distrust := len(h.core.TrustedSources) > 0
 	var head head
 	head.read(&ctx.Request.Header, distrust)
-	arrival := gate.Arrival{Probe: head.probe, Encrypted: ctx.IsTLS()}
+	arrival := exchange.Arrival{Probe: head.probe, Encrypted: ctx.IsTLS()}
 	if distrust {
 		arrival.Peer = peerOf(ctx).Addr()
 	}
@@ -72,8 +73,8 @@ func (h *handler) serve(ctx *fasthttp.RequestCtx) {
 }
 
 // probe answers a probe of the platform. It needs no slot.
-func (h *handler) probe(ctx *fasthttp.RequestCtx, s gate.Screening, probe *gate.ProbeHeaders) {
-	x := h.exchanges.Get().(*exchange)
+func (h *handler) probe(ctx *fasthttp.RequestCtx, s exchange.Screening, probe *gate.ProbeHeaders) {
+	x := h.exchanges.Get().(*call)
 	x.life.Peer = peerOf(ctx)
 	a, ok := x.life.AnswerProbe(context.Background(), s, probe)
 	x.life.Describe()
@@ -86,19 +87,21 @@ func (h *handler) probe(ctx *fasthttp.RequestCtx, s gate.Screening, probe *gate.
 // traffic takes a request through admission and next.
 func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypted bool) {
 	header := &ctx.Request.Header
-	x := h.exchanges.Get().(*exchange)
+	x := h.exchanges.Get().(*call)
 	life := x.life
 	life.Method, life.Target, life.Encrypted, life.Protocol = header.Method(), header.RequestURI(), encrypted, "HTTP/1.1"
 	if !header.IsHTTP11() {
 		life.Protocol = "HTTP/1.0"
 	}
 	if h.gate.CountsAll() || h.gate.Count(life, ctx.Path()) {
-		life.RouteTag, life.DefaultRoute, life.HasDefaultRoute = head.routeTag, head.defaultRoute, head.defaultRoute != nil
-		life.Proxied = trusted && string(head.proxyRequest) == "activator"
+		if trusted {
+			life.RouteTag, life.DefaultRoute, life.HasDefaultRoute = head.routeTag, head.defaultRoute, head.defaultRoute != nil
+			life.Proxied = string(head.proxyRequest) == "activator"
+		}
 	}
 	life.RequestBody = int64(max(header.ContentLength(), 0))
 	life.Arrive()
-	if why, refused := life.Admit(context.Background()); refused {
+	if why := life.Admit(context.Background()); why != gate.Undecided {
 		x.end(nil, why)
 		a := h.core.Refusal(why, 0)
 		h.reply(ctx, &a)
@@ -136,7 +139,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 
 // end gives the slot back, and x to another request. ctx is nil if there was no
 // handler.
-func (x *exchange) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
+func (x *call) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
 	if ctx != nil {
 		ctx.RemoveUserValue(exchangeKey{})
 		if o == gate.Served {
@@ -152,7 +155,7 @@ func (x *exchange) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
 }
 
 // postpone makes the slot come back with endLater.
-func (x *exchange) postpone(ctx *fasthttp.RequestCtx) {
+func (x *call) postpone(ctx *fasthttp.RequestCtx) {
 	x.later = true
 	x.owed.Store(true)
 	x.life.Status = ctx.Response.StatusCode()
@@ -161,7 +164,7 @@ func (x *exchange) postpone(ctx *fasthttp.RequestCtx) {
 
 // endLater gives the slot back. Only the first call does anything; so x is not
 // used again.
-func (x *exchange) endLater(o gate.Outcome) {
+func (x *call) endLater(o gate.Outcome) {
 	if x.owed.CompareAndSwap(true, false) {
 		x.life.End(o)
 	}
@@ -170,7 +173,7 @@ func (x *exchange) endLater(o gate.Outcome) {
 // StreamBody is ctx.SetBodyStreamWriter that keeps the slot until write has
 // returned. Without a gate in front it is the same as that.
 func StreamBody(ctx *fasthttp.RequestCtx, write fasthttp.StreamWriter) {
-	x, _ := ctx.UserValue(exchangeKey{}).(*exchange)
+	x, _ := ctx.UserValue(exchangeKey{}).(*call)
 	if x == nil {
 		ctx.SetBodyStreamWriter(write)
 		return
@@ -185,7 +188,7 @@ func StreamBody(ctx *fasthttp.RequestCtx, write fasthttp.StreamWriter) {
 // Hijack is ctx.Hijack that keeps the slot until serve has returned. Without a
 // gate in front it is the same as that.
 func Hijack(ctx *fasthttp.RequestCtx, serve fasthttp.HijackHandler) {
-	x, _ := ctx.UserValue(exchangeKey{}).(*exchange)
+	x, _ := ctx.UserValue(exchangeKey{}).(*call)
 	if x == nil {
 		ctx.Hijack(serve)
 		return
@@ -194,7 +197,7 @@ func Hijack(ctx *fasthttp.RequestCtx, serve fasthttp.HijackHandler) {
 	x.life.Switch()
 	// fasthttp never calls it where the response cannot be written, or closes the
 	// connection; then it drops ctx, and that is all there is to be noticed.
-	never := runtime.AddCleanup(ctx, func(x *exchange) { x.endLater(gate.ClientGone) }, x)
+	never := runtime.AddCleanup(ctx, func(x *call) { x.endLater(gate.ClientGone) }, x)
 	ctx.Hijack(func(c net.Conn) {
 		never.Stop()
 		defer x.endLater(gate.Tunnelled)

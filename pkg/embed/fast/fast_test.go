@@ -169,13 +169,13 @@ func TestFieldsThatComeAsTrailersAreRemovedToo(t *testing.T) {
 	}
 	defer c.Close()
 	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: gate\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"+
-		"1\r\na\r\n0\r\nK-Gate-Sum: 1\r\nK-Original-Host: a\r\nSum: 2\r\n\r\n")
+		"1\r\na\r\n0\r\nK-Gate-Sum: 1\r\nK_Original_Host: a\r\nX_Real-IP: a\r\nSum: 2\r\n\r\n")
 	a, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	names, err := io.ReadAll(a.Body)
-	if err != nil || !strings.Contains(string(names), "Sum ") || strings.Contains(string(names), "K-Gate") || strings.Contains(string(names), "K-Original") {
+	if err != nil || !strings.Contains(string(names), "Sum ") || strings.Contains(string(names), "K-Gate") || strings.Contains(string(names), "riginal") || strings.Contains(strings.ToLower(string(names)), "real") {
 		t.Errorf("the handler has %s, %v", names, err)
 	}
 }
@@ -321,9 +321,11 @@ func TestWhatARequestSaysIsFoundInAnyCase(t *testing.T) {
 		distrust                     bool
 		gateFields, forwardingFields bool
 	}{
-		{"", false, false, true}, // of K-Proxy-Request
+		{"", true, false, true}, // of K-Proxy-Request
+		{"", false, false, false},
 		{"x-forwarded-for: 10.1.2.3\r\n", true, false, true},
-		{"K-GATE-X:\r\n", false, true, true},
+		{"x_real_ip: 10.1.2.3\r\n", true, false, true},
+		{"K-GATE-X:\r\n", false, true, false},
 	} {
 		made := newRequest()
 		read := readRequest(t, fmt.Sprintf(text, c.more))

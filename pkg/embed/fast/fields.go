@@ -74,12 +74,8 @@ func (x *head) take(name, value []byte, distrust bool) {
 	if len(name) < len("K-Gate-") {
 		return
 	}
-	switch name[0] | 0x20 {
-	case 'f', 'x':
-		x.forwardingFields = x.forwardingFields || distrust && gate.IsForwardingField(name)
-		return
-	case 'k':
-	default:
+	x.forwardingFields = x.forwardingFields || distrust && gate.IsForwardingField(name)
+	if name[0]|0x20 != 'k' {
 		return
 	}
 	switch {
@@ -87,9 +83,6 @@ func (x *head) take(name, value []byte, distrust bool) {
 		x.gateFields = true
 	case equal(name, "K-Proxy-Request"):
 		first(&x.proxyRequest, value)
-		x.forwardingFields = true
-	case equal(name, "K-Original-Host"):
-		x.forwardingFields = true
 	case equal(name, "K-Network-Probe"):
 		first(&x.probe.NetworkProbe, value)
 	case equal(name, "K-Network-Hash"):

@@ -12,7 +12,8 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
@@ -78,7 +79,7 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 			defer up.Close()
 			go enginePlainContainer(up, []byte(c.answer))
 			observer := &enginePlainObserver{}
-			g := &gate.Gate{Config: gate.Config{
+			g := &exchange.Gate{Config: exchange.Config{
 				ConcurrencyLimit: 10, QueueCapacity: 100, QueueMaxWait: time.Minute,
 				RequestTimeout: 5 * time.Minute, ResponseStartTimeout: time.Minute, IdleTimeout: time.Minute,
 				UpstreamWait: 10 * time.Second, Observer: observer,
@@ -86,7 +87,7 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 			if err := g.Init(); err != nil {
 				t.Fatal(err)
 			}
-			s, err := serve.NewServer(g, serve.Config{HTTP1: &Protocol{}, Upstream: upstream.Config{Address: up.Addr().(*net.TCPAddr).AddrPort()}, Loops: 1})
+			s, err := server.NewServer(g, server.Config{HTTP1: &Protocol{}, Upstream: upstream.Config{Address: up.Addr().(*net.TCPAddr).AddrPort()}, Loops: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,7 +1,7 @@
 package http1
 
 import (
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
@@ -61,7 +61,7 @@ const maxFreePipes = 8
 // budget.
 type pipePool struct {
 	loop   *loop.Loop
-	budget *gate.Descriptors
+	budget *exchange.Descriptors
 	free   loop.Spares[loop.Pipe]
 	plain  bool // the kernel does not splice
 }
@@ -105,14 +105,14 @@ func (p *pipePool) put(x *loop.Pipe) {
 // buffers are those of one loop.
 type buffers struct {
 	loop          *loop.Loop
-	heads, bodies *gate.Budget
+	heads, bodies *exchange.Budget
 
 	requests, answers, frames, bulks bufferPool
 	responses                        loop.Spares[answer]
 	pipes                            pipePool
 }
 
-func (b *buffers) init(g *gate.Gate, l *loop.Loop) {
+func (b *buffers) init(g *exchange.Gate, l *loop.Loop) {
 	b.loop, b.heads, b.bodies = l, g.Heads, g.Bodies
 	b.pipes.loop, b.pipes.budget = l, g.Descriptors
 	b.pipes.free.Init(l, 0, maxFreePipes, b.pipes.close)

@@ -3,7 +3,7 @@ package http1
 import (
 	"net/netip"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
@@ -39,38 +39,38 @@ func (c *clientSide) release() {
 }
 
 // describe fills in what the head says.
-func (c *clientSide) describe(x *gate.Exchange) {
+func (c *clientSide) describe(x *exchange.Exchange) {
 	s := c.session
 	s.req.Describe(x.Describe(), s.eng.worker.Host)
 	x.Peer, x.Encrypted = s.conn.peer, s.conn.sock.Layered()
 }
 
-// Request is wire.Requester.
+// Request implements exchange.Downstream.
 func (c *clientSide) Request() (*wire.Request, netip.Addr) {
 	return &c.session.req, c.session.conn.peer.Addr()
 }
 
-// Gone is gate.ClientSide.
-func (c *clientSide) Gone() bool { return c.session.gone() }
+// Disconnected is gate.ClientSide.
+func (c *clientSide) Disconnected() bool { return c.session.gone() }
 
 // Closing is gate.ClientSide.
 func (c *clientSide) Closing() bool { return c.session.eng.loop.Closing() }
 
-// CheckGone is gate.ClientSide.
-func (c *clientSide) CheckGone() bool {
+// CheckDisconnected is gate.ClientSide.
+func (c *clientSide) CheckDisconnected() bool {
 	s := c.session
 	return s.gone() || !s.eng.gate.AnswerHalfClosed && s.conn.sock.Ended()
 }
 
-// Expects is gate.ClientSide.
-func (c *clientSide) Expects() bool {
+// ExpectsContinue is gate.ClientSide.
+func (c *clientSide) ExpectsContinue() bool {
 	return c.session.req.Expect && !c.reader.moved && c.reader.taken == 0 && len(c.reader.leftover()) == 0
 }
 
 // Upgrades is gate.ClientSide.
-func (c *clientSide) Upgrades(up gate.UpstreamSide) bool {
+func (c *clientSide) Upgrades(res *wire.Response) bool {
 	r := &c.session.req
-	return r.Upgrade && r.Offers(up.(wire.Responder).Response())
+	return r.Upgrade && r.Offers(res)
 }
 
 // Whole is gate.ClientSide.
@@ -91,30 +91,28 @@ func (c *clientSide) Continue() {
 }
 
 // Interim is gate.ClientSide: clients of HTTP/1.0 do not know interim answers.
-func (c *clientSide) Interim(up gate.UpstreamSide) {
+func (c *clientSide) Interim(res *wire.Response) {
 	if c.session.req.Minor > 0 {
-		res := up.(wire.Responder).Response()
 		c.writer.hold(res.AppendHead(c.writer.room(), wire.Framing{Interim: true}, nil))
 	}
 }
 
 // Answer is gate.ClientSide. An upload that goes on may not be read to its end,
 // and a client that does not know of the close would lose its next request.
-func (c *clientSide) Answer(up gate.UpstreamSide) {
+func (c *clientSide) Respond(res *wire.Response) {
 	s := c.session
-	res := up.(wire.Responder).Response()
 	unknown := res.Body == wire.BodyChunked || res.Body == wire.BodyUntilClose
 	chunked := unknown && s.req.Minor > 0
 	c.keep = s.req.KeepAlive() && (chunked || !unknown) && c.reader.whole() && !s.eng.gate.Drain.Active()
 	c.endless = unknown && !chunked
 	c.writer.begin(chunked, s.req.Minor > 0)
 	f := wire.Framing{Chunked: chunked, Close: !c.keep, KeepAlive: s.req.Minor == 0}
-	c.writer.hold(res.AppendHead(c.writer.room(), f, s.appendDate))
+	out := c.writer.room()
+	c.writer.head(res.AppendHead(out, f, s.appendDate), len(out), res.Body == wire.NoBody)
 }
 
 // Switch is gate.ClientSide.
-func (c *clientSide) Switch(up gate.UpstreamSide) {
-	res := up.(wire.Responder).Response()
+func (c *clientSide) Switch(res *wire.Response) {
 	c.writer.begin(false, false)
 	c.writer.tunnel = true
 	c.writer.hold(res.AppendHead(c.writer.room(), wire.Framing{Interim: true}, nil))

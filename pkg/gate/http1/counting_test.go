@@ -14,6 +14,7 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 const upgradeRequest = "GET /tunnel HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -27,11 +28,11 @@ func TestEveryWayToEndIsToldOnce(t *testing.T) {
 	says := func(s string) func(*engineCall) bool {
 		return func(c *engineCall) bool { c.write(s); return false }
 	}
-	holdOne := gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1}
+	holdOne := exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1}
 	idled := map[gate.Outcome]int{}
 	for _, c := range []struct {
 		name   string
-		config gate.Config
+		config exchange.Config
 		silent bool
 		serve  func(*engineCall) bool
 		act    func(r *engineRig)
@@ -63,7 +64,7 @@ func TestEveryWayToEndIsToldOnce(t *testing.T) {
 				first.close()
 			},
 			want: map[gate.Outcome]int{gate.QueueFull: 1, gate.ClientGone: 2}, status: 499},
-		{name: "queue wait expired", config: gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1, QueueMaxWait: time.Millisecond}, serve: hold,
+		{name: "queue wait expired", config: exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, QueueMaxWait: time.Millisecond}, serve: hold,
 			act: func(r *engineRig) {
 				first := r.client().get("/1")
 				r.until(1, 0)
@@ -71,10 +72,10 @@ func TestEveryWayToEndIsToldOnce(t *testing.T) {
 				first.reset()
 			},
 			want: map[gate.Outcome]int{gate.QueueWaitExpired: 1, gate.ClientGone: 1}, status: 499},
-		{name: "request timeout", config: gate.Config{RequestTimeout: time.Millisecond}, serve: hold,
+		{name: "request timeout", config: exchange.Config{RequestTimeout: time.Millisecond}, serve: hold,
 			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.RequestTimeout) },
 			want: map[gate.Outcome]int{gate.RequestTimeout: 1}, status: 504},
-		{name: "request timeout in the queue", config: gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1, RequestTimeout: 20 * time.Millisecond}, serve: hold,
+		{name: "request timeout in the queue", config: exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, RequestTimeout: 20 * time.Millisecond}, serve: hold,
 			act: func(r *engineRig) {
 				first := r.client().get("/1")
 				second := r.client().get("/2")
@@ -82,13 +83,13 @@ func TestEveryWayToEndIsToldOnce(t *testing.T) {
 				second.wantRefusal(gate.RequestTimeout)
 			},
 			want: map[gate.Outcome]int{gate.RequestTimeout: 2}, status: 504},
-		{name: "response start timeout", config: gate.Config{ResponseStartTimeout: time.Millisecond}, serve: hold,
+		{name: "response start timeout", config: exchange.Config{ResponseStartTimeout: time.Millisecond}, serve: hold,
 			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.ResponseStartTimeout) },
 			want: map[gate.Outcome]int{gate.ResponseStartTimeout: 1}, status: 504},
-		{name: "idle timeout", config: gate.Config{IdleTimeout: time.Millisecond}, serve: hold,
+		{name: "idle timeout", config: exchange.Config{IdleTimeout: time.Millisecond}, serve: hold,
 			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.IdleTimeout) },
 			want: map[gate.Outcome]int{gate.IdleTimeout: 1}, status: 504},
-		{name: "idle timeout in an answer", config: gate.Config{IdleTimeout: 20 * time.Millisecond},
+		{name: "idle timeout in an answer", config: exchange.Config{IdleTimeout: 20 * time.Millisecond},
 			serve: func(c *engineCall) bool {
 				c.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
 				c.awaitEnd()
@@ -118,10 +119,10 @@ func TestEveryWayToEndIsToldOnce(t *testing.T) {
 				c.reset()
 			},
 			want: map[gate.Outcome]int{gate.ClientGone: 1}, status: 499},
-		{name: "upstream not listening", config: gate.Config{UpstreamWait: time.Millisecond, QueueCapacity: 1}, silent: true,
+		{name: "upstream not listening", config: exchange.Config{UpstreamWait: time.Millisecond, QueueCapacity: 1}, silent: true,
 			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.UpstreamNotListening) },
 			want: map[gate.Outcome]int{gate.UpstreamNotListening: 1}, status: 503},
-		{name: "held beyond the capacity", config: gate.Config{UpstreamWait: time.Hour, QueueCapacity: 0}, silent: true,
+		{name: "held beyond the capacity", config: exchange.Config{UpstreamWait: time.Hour, QueueCapacity: 0}, silent: true,
 			act:  func(r *engineRig) { r.client().get("/").wantRefusal(gate.QueueFull) },
 			want: map[gate.Outcome]int{gate.QueueFull: 1}, status: 503},
 		{name: "upstream closed", serve: func(*engineCall) bool { return false },
@@ -170,7 +171,7 @@ func TestEveryWayToEndIsToldOnce(t *testing.T) {
 }
 
 func TestProbesAndRefusedHeadsAreNotCounted(t *testing.T) {
-	r := engineServe(t, gate.Config{ConcurrencyLimit: 1}, engineOptions{}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1}, engineOptions{}, func(c *engineCall) bool {
 		c.awaitEnd()
 		return false
 	})
@@ -191,7 +192,7 @@ func TestProbesAndRefusedHeadsAreNotCounted(t *testing.T) {
 }
 
 func TestTimesAndSizesOfARequestAreTold(t *testing.T) {
-	r := engineServe(t, gate.Config{ConcurrencyLimit: 1}, engineOptions{}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1}, engineOptions{}, func(c *engineCall) bool {
 		if _, err := c.readBody(); err != nil {
 			return false
 		}
@@ -213,7 +214,7 @@ func TestTimesAndSizesOfARequestAreTold(t *testing.T) {
 }
 
 func TestProbesAndRefusedHeadsAreToldBesideRequests(t *testing.T) {
-	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("") })
+	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("") })
 	c := r.client()
 	c.send("GET /a HTTP/1.1\r\nHost: h\r\nK-Network-Probe: queue\r\n\r\n").answer()
 	c.send("GET /b HTTP/1.1\r\nHost: h\r\nK-Network-Probe: probe\r\n\r\n").answer()
@@ -230,7 +231,7 @@ func TestProbesAndRefusedHeadsAreToldBesideRequests(t *testing.T) {
 // behind a body that needs the large buffer. The rig's observer compares
 // method and target at Begin and End.
 func TestNextRequestInTheBufferDoesNotReplaceTheOneThatEnds(t *testing.T) {
-	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
 		if c.method != "POST" {
 			return c.answer(c.target)
 		}
@@ -252,7 +253,7 @@ func TestNextRequestInTheBufferDoesNotReplaceTheOneThatEnds(t *testing.T) {
 func TestPanickingObserverCostsItsRequestOnly(t *testing.T) {
 	for _, where := range []string{"begin", "end", "both"} {
 		t.Run(where, func(t *testing.T) {
-			r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: 10}, engineOptions{panics: true}, func(c *engineCall) bool {
+			r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 10}, engineOptions{panics: true}, func(c *engineCall) bool {
 				return c.answer("ok")
 			})
 			bang := func() { panic("observer") }
@@ -290,7 +291,7 @@ func TestPanickingObserverCostsItsRequestOnly(t *testing.T) {
 }
 
 func TestPanicInATunnelIsCountedOut(t *testing.T) {
-	r := engineServe(t, gate.Config{ConcurrencyLimit: 1}, engineOptions{panics: true}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1}, engineOptions{panics: true}, func(c *engineCall) bool {
 		c.write(upgradeAnswer)
 		c.awaitEnd()
 		return false
@@ -309,7 +310,7 @@ func TestPanicInATunnelIsCountedOut(t *testing.T) {
 // TestCountsReturnToZeroAfterAStorm lets clients and the container do
 // everything at random, at once.
 func TestCountsReturnToZeroAfterAStorm(t *testing.T) {
-	for _, config := range []gate.Config{
+	for _, config := range []exchange.Config{
 		{ConcurrencyLimit: 3, QueueCapacity: 5, QueueMaxWait: 5 * time.Millisecond, RequestTimeout: 40 * time.Millisecond},
 		{ConcurrencyLimit: 2, QueueCapacity: 20, HardConcurrency: true, RequestTimeout: 30 * time.Millisecond},
 		{RequestTimeout: 50 * time.Millisecond, ResponseStartTimeout: 20 * time.Millisecond, IdleTimeout: 10 * time.Millisecond, QueueCapacity: 5},
@@ -528,7 +529,7 @@ func TestRandomSchedulesCountAsTheModelDoes(t *testing.T) {
 			t.Logf("seed %d", seed)
 			rnd := rand.New(rand.NewPCG(seed, 0))
 			script := &engineScript{working: map[int]chan string{}}
-			r := engineServe(t, gate.Config{ConcurrencyLimit: shape[0], QueueCapacity: shape[1]}, engineOptions{loops: 2}, script.serve)
+			r := engineServe(t, exchange.Config{ConcurrencyLimit: shape[0], QueueCapacity: shape[1]}, engineOptions{loops: 2}, script.serve)
 			m := &engineModel{limit: shape[0], capacity: shape[1], outcomes: map[gate.Outcome]int{}}
 			clients := map[int]*engineClient{}
 			for step := range 200 {
@@ -588,7 +589,7 @@ func TestRandomSchedulesCountAsTheModelDoes(t *testing.T) {
 func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
 	const limit = 3
 	var working, most atomic.Int64
-	r := engineServe(t, gate.Config{ConcurrencyLimit: limit, QueueCapacity: 50, HardConcurrency: true, RequestTimeout: time.Hour}, engineOptions{loops: 2},
+	r := engineServe(t, exchange.Config{ConcurrencyLimit: limit, QueueCapacity: 50, HardConcurrency: true, RequestTimeout: time.Hour}, engineOptions{loops: 2},
 		func(c *engineCall) bool {
 			n := working.Inc()
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -653,7 +654,7 @@ func TestHardLimitHoldsTheSlotOfAStreamWhoseClientLeft(t *testing.T) {
 		t.Run(fmt.Sprintf("after %d bytes", first), func(t *testing.T) {
 			gone, finish := make(chan struct{}), make(chan struct{})
 			var finished atomic.Bool
-			r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1, HardConcurrency: true}, engineOptions{}, func(c *engineCall) bool {
+			r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, HardConcurrency: true}, engineOptions{}, func(c *engineCall) bool {
 				if c.target == "/next" {
 					if !finished.Load() {
 						t.Error("the next request came while the first is worked on")
@@ -686,7 +687,7 @@ func TestHardLimitHoldsTheSlotOfAStreamWhoseClientLeft(t *testing.T) {
 
 func TestSoftLimitGivesTheSlotOfALeftRequestToTheNext(t *testing.T) {
 	release := make(chan struct{})
-	r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1}, engineOptions{}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1}, engineOptions{}, func(c *engineCall) bool {
 		if c.target == "/next" {
 			return c.answer("next")
 		}
@@ -704,7 +705,7 @@ func TestSoftLimitGivesTheSlotOfALeftRequestToTheNext(t *testing.T) {
 func TestClientThatLeavesTheQueueNeverReachesTheContainer(t *testing.T) {
 	script := &engineScript{working: map[int]chan string{}}
 	var seen atomic.Int64
-	r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: 20}, engineOptions{loops: 2}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 20}, engineOptions{loops: 2}, func(c *engineCall) bool {
 		seen.Inc()
 		return script.serve(c)
 	})
@@ -737,7 +738,7 @@ func TestClientThatLeavesTheQueueNeverReachesTheContainer(t *testing.T) {
 func TestSlotThatComesTooLateGoesBack(t *testing.T) {
 	for _, why := range []gate.Outcome{gate.ClientGone, gate.RequestTimeout} {
 		t.Run(why.String(), func(t *testing.T) {
-			config := gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1}
+			config := exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1}
 			if why == gate.RequestTimeout {
 				config.RequestTimeout = 5 * time.Millisecond
 			}
@@ -749,7 +750,7 @@ func TestSlotThatComesTooLateGoesBack(t *testing.T) {
 				return false
 			})
 			for i := range 20 {
-				if !r.gate.Admission.TryBegin() {
+				if !r.gate.Admission.TryAcquire() {
 					t.Fatal("the slot is not free")
 				}
 				c := r.client().get("/")
@@ -763,7 +764,7 @@ func TestSlotThatComesTooLateGoesBack(t *testing.T) {
 					} else {
 						time.Sleep(config.RequestTimeout)
 					}
-					r.gate.Admission.End()
+					r.gate.Admission.Release()
 				})
 				if got := r.observer.last(t, i+1).Outcome; got != why {
 					t.Errorf("outcome %v, want %v", got, why)

@@ -6,9 +6,9 @@ import (
 
 	"go.uber.org/atomic"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
-	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
 // Protocol is HTTP/1 on all loops.
@@ -16,27 +16,27 @@ type Protocol struct {
 	// HeadTimeout bounds how long a started request head may take; 0 = 60 s.
 	HeadTimeout time.Duration
 
-	idleAge   gate.IdleAge
+	idleAge   exchange.IdleAge
 	lingering atomic.Int64 // connections that are closed slowly
 	owing     atomic.Int64 // clients that have not taken all of a reply of the gate's own
 	reading   atomic.Int64 // connections on which a head has begun
 }
 
-// On is serve.Protocol.
-func (p *Protocol) On(w *serve.Worker) serve.Part { return newEngine(p, w) }
+// On implements server.Protocol.
+func (p *Protocol) On(w *server.Worker) server.Part { return newEngine(p, w) }
 
-// Unfinished is serve.Protocol: a client whose first bytes have come is about to
-// send the others; one that is still sending could lose its answer by a reset. Any
-// other knows from its answer that the connection ends there.
+// Unfinished implements server.Protocol. It counts clients that have sent part of a
+// request head, and clients that are still sending and could lose their response to
+// a reset. All others learn from their response that the connection is closing.
 func (p *Protocol) Unfinished() int {
 	return int(p.reading.Load() + p.owing.Load() + p.lingering.Load())
 }
 
 // engine is HTTP/1 on one loop.
 type engine struct {
-	gate     *gate.Gate
+	gate     *exchange.Gate
 	cfg      *Protocol
-	worker   *serve.Worker
+	worker   *server.Worker
 	loop     *loop.Loop
 	pool     Pool
 	bufs     buffers
@@ -46,7 +46,7 @@ type engine struct {
 	conns    connList // all others
 }
 
-func newEngine(p *Protocol, w *serve.Worker) *engine {
+func newEngine(p *Protocol, w *server.Worker) *engine {
 	e := &engine{gate: w.Gate, cfg: p, worker: w, loop: w.Loop}
 	e.reading.count = &p.reading
 	e.bufs.init(w.Gate, w.Loop)
@@ -56,7 +56,7 @@ func newEngine(p *Protocol, w *serve.Worker) *engine {
 	return e
 }
 
-// Adopt is serve.Part. HTTP/1 is the first to read.
+// Adopt implements server.Part. No bytes have been read from the connection yet.
 func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte) {
 	c := &conn{eng: e, peer: peer}
 	if err := e.loop.Register(&c.sock, fd, c); err != nil {
@@ -73,7 +73,7 @@ func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte)
 	}
 }
 
-// Leave is serve.Part.
+// Leave implements server.Part.
 func (e *engine) Leave() (silent bool) {
 	for _, l := range []*connList{&e.reading, &e.conns} {
 		for c := l.first; c != nil; {
@@ -89,8 +89,8 @@ func (e *engine) Leave() (silent bool) {
 	return e.silent.first != nil
 }
 
-// Connector is serve.Part.
-func (e *engine) Connector() gate.Connector { return &e.pool }
+// Connector implements server.Part.
+func (e *engine) Connector() exchange.Connector { return &e.pool }
 
-// IdleUpstreams is serve.Part.
+// IdleUpstreams implements server.Part.
 func (e *engine) IdleUpstreams() int { return len(e.pool.idle) }

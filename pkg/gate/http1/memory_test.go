@@ -5,10 +5,11 @@ import (
 	"testing"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
-	r := engineServe(t, gate.Config{HeadMemory: 64 << 10}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
+	r := engineServe(t, exchange.Config{HeadMemory: 64 << 10}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
 	head := func(n int) string { return "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", n) }
 	first := r.client()
 	first.send(head(40 << 10)) // a buffer of 64 KiB, 56 of them beyond what is free
@@ -34,7 +35,7 @@ func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
 // hold any number of heads.
 func TestAHeadIsInTheBudgetUntilItsAnswerIsOver(t *testing.T) {
 	release := make(chan struct{})
-	r := engineServe(t, gate.Config{HeadMemory: 64 << 10}, engineOptions{}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{HeadMemory: 64 << 10}, engineOptions{}, func(c *engineCall) bool {
 		c.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
 		c.await(release)
 		c.write("ok")
@@ -58,7 +59,7 @@ func TestAHeadIsInTheBudgetUntilItsAnswerIsOver(t *testing.T) {
 // TestALongHeadIsForgottenBehindItsAnswer: a session that waits for the next
 // request, or for a connection, would keep it although the budget has it back.
 func TestALongHeadIsForgottenBehindItsAnswer(t *testing.T) {
-	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
+	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
 	head := "GET /long HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", 40<<10) + "\r\n\r\n"
 	e := r.engines[0]
 	forgotten := func(find func() *session) func() bool {
@@ -92,7 +93,7 @@ func TestALongHeadIsForgottenBehindItsAnswer(t *testing.T) {
 
 func TestBodiesGoThroughSmallBuffersWhereTheBudgetIsUsedUp(t *testing.T) {
 	body := strings.Repeat("0123456789", 100_000)
-	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer(body) })
+	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer(body) })
 	rest := r.gate.Bodies.Limit()
 	if !r.gate.Bodies.Acquire(rest) {
 		t.Fatal("the budget is in use")

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/loop"
-	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
@@ -22,44 +22,44 @@ const (
 // Pool keeps the idle connections to the container of one loop, last in first
 // out, and has new ones made. It is the gate.Connector of HTTP/1.
 type Pool struct {
-	worker  *serve.Worker
+	worker  *server.Worker
 	dialer  *upstream.Dialer
 	bufs    *buffers
-	idleAge *gate.IdleAge // how long the container leaves idle connections open
+	idleAge *exchange.IdleAge // how long the container keeps idle connections open
 	idle    []*upstreamSide
 }
 
 // Connect is gate.Connector: an idle connection unless a fresh one is asked
 // for, else a new one. Without a descriptor that is the next that comes back,
 // in the order of arrival.
-func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.UpstreamSide, next int64, o gate.Outcome, failed bool) {
+func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
 	first := p.dialer.Lacking()
 	if first == x || !fresh && first == nil && x.Dial.Attempt == nil && !p.reserved(x) {
 		if u := p.get(x.Repeatable()); u != nil {
 			p.dialer.Served(now)
-			u.sock.Handle(x.Dial.Driver.(loop.Handler))
-			return u, 0, gate.Served, false
+			u.sock.Handle(x.Dial.Handler)
+			return u, 0, gate.Undecided
 		}
 		if first == x && len(p.idle) > 0 {
 			p.idle[0].close() // too old for this request; its descriptor is not
 		}
 	}
 	if p.dialer.Queues(x) {
-		return nil, 0, gate.Served, false
+		return nil, 0, gate.Undecided
 	}
 	r := p.dialer.Connect(x, now, "http/1.1")
 	if r.Conn == nil {
-		return nil, r.Next, r.Outcome, r.Failed
+		return nil, r.Next, r.Outcome
 	}
 	u := p.adopt(r.Conn)
-	u.sock.Handle(x.Dial.Driver.(loop.Handler))
-	return u, 0, gate.Served, false
+	u.sock.Handle(x.Dial.Handler)
+	return u, 0, gate.Undecided
 }
 
 // reserved reports that x leaves the idle connections that there are to others:
 // who needs a new one stands in the container's backlog behind a crowd's. A
 // container that has few connections may not serve more at once.
-func (p *Pool) reserved(x *gate.Exchange) bool {
+func (p *Pool) reserved(x *exchange.Exchange) bool {
 	return x.Crowd && len(p.idle) <= keptFromCrowds && p.dialer.Open() >= manyUpstreams
 }
 
@@ -74,14 +74,14 @@ func (p *Pool) adopt(c *upstream.Conn) *upstreamSide {
 // spare is the connection that has been idle for longest, if the loop has more
 // than its share.
 func (p *Pool) spare() *upstreamSide {
-	if p.dialer.BeyondShare() && len(p.idle) > 0 && p.worker.Loop.Now()-p.idle[0].since >= int64(gate.MinIdle) {
+	if p.dialer.BeyondShare() && len(p.idle) > 0 && p.worker.Loop.Now()-p.idle[0].since >= int64(exchange.MinIdle) {
 		return p.idle[0]
 	}
 	return nil
 }
 
 // Cancel is gate.Connector.
-func (p *Pool) Cancel(x *gate.Exchange) { p.dialer.Cancel(x) }
+func (p *Pool) Cancel(x *exchange.Exchange) { p.dialer.Cancel(x) }
 
 // get takes an idle connection that is still good: one on which the kernel
 // holds neither bytes nor an end. It is nil when there is none. Unless the

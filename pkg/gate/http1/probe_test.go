@@ -1,7 +1,6 @@
 package http1
 
 import (
-	"context"
 	"net"
 	"net/netip"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // neverReady is a readiness that names a container.
@@ -20,13 +20,14 @@ func (neverReady) Try(gate.Caller) (gate.ReadinessResult, bool) {
 	return gate.ReadinessResult{Reason: whyNotReady}, true
 }
 
-func (r neverReady) Wait(_ context.Context, c gate.Caller) gate.ReadinessResult {
+func (r neverReady) Await(c gate.Caller, notify func(gate.ReadinessResult)) (cancel func()) {
 	result, _ := r.Try(c)
-	return result
+	notify(result)
+	return func() {}
 }
 
 func TestReasonsOfReadinessStayInThePod(t *testing.T) {
-	r := engineServe(t, gate.Config{Readiness: neverReady{}}, engineOptions{}, func(*engineCall) bool {
+	r := engineServe(t, exchange.Config{Readiness: neverReady{}}, engineOptions{}, func(*engineCall) bool {
 		t.Error("forwarded")
 		return false
 	})

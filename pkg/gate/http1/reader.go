@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
@@ -29,6 +29,9 @@ type reader struct {
 	pipe  *loop.Pipe // a long body goes through it and not through buf
 	large bool       // memory has been acquired for a large fill of pipe
 	exact bool       // reads never go past the end of a body with a length
+	ahead bool       // readAhead allocated bulk and acquired memory for all of it
+	eof   bool       // readAhead has read the end of the connection
+	cut   bool       // readAhead has read an error
 	moved bool       // bytes have been read from the socket: the body cannot be rewound
 	ended bool       // all has been given on, the end included
 	taken int64
@@ -39,7 +42,7 @@ type reader struct {
 func (r *reader) begin(kind wire.BodyKind, length int64, buf []byte, at, end int) {
 	r.body.Begin(kind, length)
 	r.buf, r.r, r.w, r.first = buf, at, end, at
-	r.run, r.exact, r.moved, r.ended, r.taken, r.err = nil, false, false, false, 0, nil
+	r.run, r.exact, r.moved, r.ended, r.taken, r.err, r.eof, r.cut = nil, false, false, false, 0, nil, false, false
 }
 
 // rewind makes the body come again from its beginning, if all that has been
@@ -72,7 +75,7 @@ func (r *reader) whole() bool { return r.body.Ended && r.err == nil }
 
 // Pump is gate.Source. What is at hand goes behind what waits in dst, so that a
 // head and a small body leave together.
-func (r *reader) Pump(dst gate.Sink) (moved bool) {
+func (r *reader) Pump(dst exchange.Sink) (moved bool) {
 	for range burst {
 		if r.give(dst) {
 			moved = true
@@ -90,7 +93,7 @@ func (r *reader) Pump(dst gate.Sink) (moved bool) {
 			}
 			continue
 		}
-		if !r.fill(dst.Room()) {
+		if !r.fill(dst.Capacity()) {
 			return moved
 		}
 		moved = true
@@ -100,10 +103,10 @@ func (r *reader) Pump(dst gate.Sink) (moved bool) {
 
 // give hands dst what stands in the buffer, until dst is full. It reports
 // whether dst took any.
-func (r *reader) give(dst gate.Sink) (took bool) {
+func (r *reader) give(dst exchange.Sink) (took bool) {
 	for r.err == nil && !r.ended && r.pipe == nil {
 		if len(r.run) > 0 {
-			n := dst.Put(r.run)
+			n := dst.Write(r.run)
 			r.taken += int64(n)
 			took = took || n > 0
 			if r.run = r.run[n:]; len(r.run) > 0 {
@@ -132,11 +135,11 @@ const leastRead = 256
 // fill reads more of the body, for a receiver that takes this much. A stream that
 // is idle, or that its receiver holds up, keeps no large buffer.
 func (r *reader) fill(takes int) bool {
-	if !r.sock.Readable() || takes == 0 && r.body.Kind == wire.BodyLength {
+	if !r.eof && !r.cut && !r.sock.Readable() || takes == 0 && r.body.Kind == wire.BodyLength {
 		r.putBulk()
 		return false
 	}
-	if takes < leastRead {
+	if takes < leastRead || r.ahead {
 		r.putBulk()
 	}
 	if r.bulk == nil {
@@ -148,7 +151,7 @@ func (r *reader) fill(takes int) bool {
 	if r.exact && r.body.Left < int64(len(room)) {
 		room = room[:r.body.Left]
 	}
-	n, err := r.sock.Read(room)
+	n, err := r.readLate(room)
 	switch {
 	case err == nil:
 		r.w, r.moved = n, true
@@ -161,6 +164,73 @@ func (r *reader) fill(takes int) bool {
 	default:
 		r.err = err
 	}
+	return true
+}
+
+// readLate reads from the socket, unless readAhead has already seen its end or an
+// error.
+func (r *reader) readLate(b []byte) (int, error) {
+	switch {
+	case r.eof:
+		return 0, io.EOF
+	case r.cut:
+		return 0, io.ErrUnexpectedEOF
+	}
+	return r.sock.Read(b)
+}
+
+// maxAhead limits the bytes of a body that are read while the receiver accepts
+// none.
+const maxAhead = 64 << 10
+
+// readAhead reads the rest of a body of up to maxAhead bytes while the receiver
+// accepts none, into memory from the body budget. It reports whether bytes have
+// been read, and whether the whole body has.
+func (r *reader) readAhead() (moved, whole bool) {
+	for {
+		switch {
+		case r.body.Ended:
+			return moved, true
+		case r.err != nil || r.pipe != nil:
+			return moved, false
+		case r.body.Complete(r.buf[r.r:r.w]):
+			return moved, true
+		case r.eof || r.cut:
+			return moved, r.eof && r.body.Kind == wire.BodyUntilClose
+		case !r.sock.Readable() || (r.bulk == nil || r.w == len(r.buf)) && !r.growAhead():
+			return moved, false
+		}
+		switch n, err := r.sock.Read(r.buf[r.w:]); {
+		case err == loop.ErrAgain:
+			return moved, false
+		case errors.Is(err, io.EOF):
+			r.eof, moved = true, true
+		case err != nil:
+			r.cut = true
+		default:
+			r.w, r.moved, moved = r.w+n, true, true
+		}
+	}
+}
+
+// growAhead moves the unread bytes into a larger buffer from the budget. It reports
+// whether that buffer has room for more of the body.
+func (r *reader) growAhead() bool {
+	rest := r.w - r.r
+	live := len(r.run) + rest // r.run ends at r.r
+	size := min(max(2*live, smallBytes), maxAhead)
+	if r.body.Kind == wire.BodyLength {
+		size = int(min(int64(live-rest)+r.body.Left, maxAhead))
+	}
+	if size <= live || !r.bufs.bodies.Acquire(int64(size)) {
+		return false
+	}
+	bulk := &buffer{b: make([]byte, size)}
+	copy(bulk.b, r.buf[r.r-len(r.run):r.w])
+	run := len(r.run)
+	r.putBulk()
+	r.bulk, r.ahead, r.buf = bulk, true, bulk.b
+	r.run, r.r, r.w = bulk.b[:run], run, live
 	return true
 }
 
@@ -178,10 +248,15 @@ func (r *reader) release() {
 }
 
 func (r *reader) putBulk() {
-	if r.bulk != nil {
+	switch {
+	case r.bulk == nil:
+		return
+	case r.ahead:
+		r.bufs.bodies.Release(int64(len(r.bulk.b)))
+	default:
 		r.bufs.putBulk(r.bulk)
-		r.bulk, r.buf, r.r, r.w = nil, nil, 0, 0
 	}
+	r.bulk, r.ahead, r.buf, r.r, r.w = nil, false, nil, 0, 0
 }
 
 // spliceFrom is the shortest rest of a body for which a pipe pays.
@@ -193,7 +268,7 @@ type rawSink interface{ raw() *writer }
 // splices reports whether the rest of the body is to go through a pipe, which
 // r then has: a long one whose end is known by its length, with nothing of it
 // in a buffer, between sockets without a layer.
-func (r *reader) splices(dst gate.Sink) bool {
+func (r *reader) splices(dst exchange.Sink) bool {
 	if r.body.Kind != wire.BodyLength || r.body.Left < spliceFrom || r.r < r.w || len(r.run) > 0 || r.bufs.pipes.plain || !r.sock.Readable() || r.sock.Layered() {
 		return false
 	}
@@ -207,7 +282,7 @@ func (r *reader) splices(dst gate.Sink) bool {
 
 // splice moves one pipe full, at most. It reports false when nothing more can
 // be moved now.
-func (r *reader) splice(dst gate.Sink) (moved, more bool) {
+func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 	sink, ok := dst.(rawSink)
 	if !ok { // what is inside was for a client that has left
 		r.putPipe()
@@ -237,7 +312,7 @@ func (r *reader) splice(dst gate.Sink) (moved, more bool) {
 		}
 	}
 	n, err := r.pipe.Drain(to.sock)
-	to.sent += int64(n)
+	to.sent += int64(to.took(n))
 	if err != nil && err != loop.ErrAgain {
 		to.err = err
 		return true, false

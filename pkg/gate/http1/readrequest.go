@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
@@ -29,7 +30,7 @@ func (s *session) readRequest() bool {
 	s.r = len(s.req.Raw)
 	s.client.begin()
 	s.client.describe(&s.x)
-	screening := s.eng.gate.Screen(&gate.Arrival{
+	screening := s.eng.gate.Screen(&exchange.Arrival{
 		Peer: s.conn.peer.Addr(), Probe: s.req.Probe(), Asterisk: s.req.Asterisk, Encrypted: s.conn.sock.Layered(),
 	})
 	switch {

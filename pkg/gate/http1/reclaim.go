@@ -3,40 +3,40 @@ package http1
 import (
 	"time"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // Oldest is gate.IdleConnections.
-func (e *engine) Oldest(found func(gate.IdleConnection, bool)) {
+func (e *engine) Oldest(found func(exchange.IdleConnection, bool)) {
 	e.loop.Post(func() { found(e.oldestIdle()) })
 }
 
 // CloseOldest is gate.IdleConnections.
-func (e *engine) CloseOldest(rank gate.Idleness) {
+func (e *engine) CloseOldest(rank exchange.Idleness) {
 	e.loop.Post(func() { e.closeIdle(rank) })
 }
 
-func (e *engine) oldestIdle() (o gate.IdleConnection, ok bool) {
+func (e *engine) oldestIdle() (o exchange.IdleConnection, ok bool) {
 	if e.bufs.pipes.free.Len() > 0 {
-		return gate.IdleConnection{Idleness: gate.IdleUpstream}, true
+		return exchange.IdleConnection{Idleness: exchange.IdleUpstream}, true
 	}
 	if u := e.pool.spare(); u != nil {
-		return gate.IdleConnection{Idleness: gate.IdleUpstream, Since: u.since}, true
+		return exchange.IdleConnection{Idleness: exchange.IdleUpstream, Since: u.since}, true
 	}
 	if c := e.oldestWaiting(); c != nil {
-		return gate.IdleConnection{Idleness: gate.IdleClient, Since: c.since}, true
+		return exchange.IdleConnection{Idleness: exchange.IdleClient, Since: c.since}, true
 	}
 	if c := e.oldestReading(); c != nil {
-		return gate.IdleConnection{Idleness: gate.UnfinishedHead, Since: c.since}, true
+		return exchange.IdleConnection{Idleness: exchange.UnfinishedHead, Since: c.since}, true
 	}
 	return o, false
 }
 
 // closeIdle closes the oldest connection of the rank, if there is still one.
-func (e *engine) closeIdle(rank gate.Idleness) {
+func (e *engine) closeIdle(rank exchange.Idleness) {
 	var c *conn
 	switch rank {
-	case gate.IdleUpstream:
+	case exchange.IdleUpstream:
 		if p := &e.bufs.pipes; p.free.Len() > 0 {
 			p.close(p.free.Get())
 		} else if u := e.pool.spare(); u != nil {
@@ -44,9 +44,9 @@ func (e *engine) closeIdle(rank gate.Idleness) {
 			u.close()
 		}
 		return
-	case gate.IdleClient:
+	case exchange.IdleClient:
 		c = e.oldestWaiting()
-	case gate.UnfinishedHead:
+	case exchange.UnfinishedHead:
 		c = e.oldestReading()
 	}
 	if c == nil {
@@ -62,14 +62,14 @@ func (e *engine) closeIdle(rank gate.Idleness) {
 // oldestWaiting is the client's connection that has waited longest for its
 // next request or, after its last answer, for its end.
 func (e *engine) oldestWaiting() *conn {
-	silent, idle := e.oldest(&e.silent, gate.MinSilence), e.oldest(&e.conns, gate.MinIdle)
+	silent, idle := e.oldest(&e.silent, exchange.MinSilence), e.oldest(&e.conns, exchange.MinIdle)
 	if silent == nil || idle != nil && idle.since < silent.since {
 		return idle
 	}
 	return silent
 }
 
-func (e *engine) oldestReading() *conn { return e.oldest(&e.reading, gate.MinIdle) }
+func (e *engine) oldestReading() *conn { return e.oldest(&e.reading, exchange.MinIdle) }
 
 // oldest is the first connection of the list, if it has waited for long enough.
 // Those that serve a request are not in order, and are put out of the way;

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // engineBudget starts a rig whose clients may have n connections. Requests for
@@ -16,7 +17,7 @@ func engineBudget(t *testing.T, n, loops int) (r *engineRig, release chan struct
 	t.Helper()
 	release = make(chan struct{})
 	const total = 31
-	r = engineServe(t, gate.Config{Descriptors: gate.NewDescriptors(total)}, engineOptions{loops: loops}, func(c *engineCall) bool {
+	r = engineServe(t, exchange.Config{Descriptors: exchange.NewDescriptors(total)}, engineOptions{loops: loops}, func(c *engineCall) bool {
 		if c.target == "/held" {
 			c.await(release)
 		}
@@ -31,7 +32,7 @@ func (r *engineRig) waiting() {
 	r.t.Helper()
 	engineUntil(r.t, "connections to be idle", func() bool {
 		return engineCount(r, func(c *conn) bool {
-			return !c.serving() && c.eng.loop.Now()-c.since < int64(gate.MinIdle)
+			return !c.serving() && c.eng.loop.Now()-c.since < int64(exchange.MinIdle)
 		}) == 0
 	})
 }
@@ -117,7 +118,7 @@ func TestAConnectionThatLingersGivesWay(t *testing.T) {
 }
 
 func TestAConnectionThatLingersPausesBetweenItsReads(t *testing.T) {
-	r := engineServe(t, gate.Config{}, engineOptions{loops: 1}, func(c *engineCall) bool { return c.answer("ok") })
+	r := engineServe(t, exchange.Config{}, engineOptions{loops: 1}, func(c *engineCall) bool { return c.answer("ok") })
 	refused := r.client().send("GET / HTTP/1.1\r\n\r\n")
 	refused.wantRefusal(gate.BadRequest)
 	e := r.engines[0]
@@ -223,7 +224,7 @@ func TestAnIdleClientGivesWayToAConnectionToTheContainer(t *testing.T) {
 // TestIdleConnectionsGiveWayWhenTheSystemHasNoDescriptor takes away every
 // descriptor but those that are open, whatever the budget says.
 func TestIdleConnectionsGiveWayWhenTheSystemHasNoDescriptor(t *testing.T) {
-	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
+	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
 	old := r.client().get("/")
 	old.want(200, "ok")
 	idle := []*engineClient{r.client(), r.client()}

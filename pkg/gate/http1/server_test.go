@@ -17,7 +17,8 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
@@ -42,7 +43,7 @@ func engineDescriptors(t *testing.T) map[string]int {
 
 func TestShutdownLetsRequestsInFlightAndQueuedFinish(t *testing.T) {
 	release := make(chan struct{})
-	r := engineServe(t, gate.Config{ConcurrencyLimit: 2, QueueCapacity: 10}, engineOptions{loops: 2}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{ConcurrencyLimit: 2, QueueCapacity: 10}, engineOptions{loops: 2}, func(c *engineCall) bool {
 		c.await(release)
 		return c.answer(c.target)
 	})
@@ -78,7 +79,7 @@ func TestShutdownLetsRequestsInFlightAndQueuedFinish(t *testing.T) {
 
 func TestShutdownClosesIdleConnections(t *testing.T) {
 	var over atomic.Int64
-	r := engineServe(t, gate.Config{}, engineOptions{loops: 2}, func(c *engineCall) bool { over.Inc(); return c.answer("ok") })
+	r := engineServe(t, exchange.Config{}, engineOptions{loops: 2}, func(c *engineCall) bool { over.Inc(); return c.answer("ok") })
 	fresh := r.client()
 	used := r.client().get("/")
 	used.want(200, "ok")
@@ -122,7 +123,7 @@ func engineCount(r *engineRig, match func(*conn) bool) (n int) {
 
 // TestShutdownWaitsForALoopThatIsBusy: its backlog would be cut.
 func TestShutdownWaitsForALoopThatIsBusy(t *testing.T) {
-	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("served") })
+	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("served") })
 	var clients []*engineClient
 	ended := make(chan error, 1)
 	r.whileBlocked(func() {
@@ -145,7 +146,7 @@ func TestShutdownWaitsForALoopThatIsBusy(t *testing.T) {
 // send their first request, and cannot know that nothing is accepted any more.
 func TestShutdownServesConnectionsThatWereMadeBefore(t *testing.T) {
 	const backlog = 128
-	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("served") })
+	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("served") })
 	var clients []*engineClient
 	ended := make(chan error, 1)
 	silent := r.client()
@@ -173,7 +174,7 @@ func TestShutdownServesConnectionsThatWereMadeBefore(t *testing.T) {
 
 func TestShutdownGivesTunnelsTheirTimeAndRequestsAllOfIt(t *testing.T) {
 	release := make(chan struct{})
-	r := engineServe(t, gate.Config{DrainTunnel: time.Millisecond}, engineOptions{}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{DrainTunnel: time.Millisecond}, engineOptions{}, func(c *engineCall) bool {
 		if c.target == "/tunnel" {
 			c.write(upgradeAnswer)
 			c.awaitEnd()
@@ -197,7 +198,7 @@ func TestShutdownGivesTunnelsTheirTimeAndRequestsAllOfIt(t *testing.T) {
 }
 
 func TestTunnelThatEndsInTimeIsNotCut(t *testing.T) {
-	r := engineServe(t, gate.Config{DrainTunnel: time.Hour}, engineOptions{}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{DrainTunnel: time.Hour}, engineOptions{}, func(c *engineCall) bool {
 		c.write(upgradeAnswer)
 		_, _ = io.Copy(c.conn, c.in)
 		return false
@@ -226,7 +227,7 @@ func TestTunnelThatEndsInTimeIsNotCut(t *testing.T) {
 // waited for.
 func TestShutdownDoesNotWaitForARequestThatTurnsIntoATunnel(t *testing.T) {
 	release := make(chan struct{})
-	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
 		c.await(release)
 		c.write(upgradeAnswer)
 		c.awaitEnd()
@@ -244,7 +245,7 @@ func TestShutdownDoesNotWaitForARequestThatTurnsIntoATunnel(t *testing.T) {
 }
 
 func TestShutdownCutsWhatIsLeftWhenItsContextEnds(t *testing.T) {
-	r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1, DrainTunnel: time.Hour}, engineOptions{loops: 2}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, DrainTunnel: time.Hour}, engineOptions{loops: 2}, func(c *engineCall) bool {
 		c.awaitEnd()
 		return false
 	})
@@ -269,13 +270,13 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 	for _, graceful := range []bool{true, false} {
 		t.Run(fmt.Sprintf("graceful %v", graceful), func(t *testing.T) {
 			serve := func() {
-				g := &gate.Gate{Config: gate.Config{}}
+				g := &exchange.Gate{Config: exchange.Config{}}
 				if err := g.Init(); err != nil {
 					t.Fatal(err)
 				}
 				rig := &engineRig{}
 				p := &observed{rig: rig}
-				s, err := serve.NewServer(g, serve.Config{HTTP1: p, Upstream: upstream.Config{Address: netip.MustParseAddrPort("127.0.0.1:1")}, Loops: 3})
+				s, err := server.NewServer(g, server.Config{HTTP1: p, Upstream: upstream.Config{Address: netip.MustParseAddrPort("127.0.0.1:1")}, Loops: 3})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -326,7 +327,7 @@ func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 	proceed := make(chan struct{})
 	var mu sync.Mutex
 	var order []string
-	r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: queued}, engineOptions{loops: 4}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: queued}, engineOptions{loops: 4}, func(c *engineCall) bool {
 		mu.Lock()
 		order = append(order, c.target)
 		mu.Unlock()
@@ -365,7 +366,7 @@ func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 }
 
 func TestManyLoopsServeManyConnections(t *testing.T) {
-	r := engineServe(t, gate.Config{ConcurrencyLimit: 5, QueueCapacity: 1000}, engineOptions{loops: 3}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{ConcurrencyLimit: 5, QueueCapacity: 1000}, engineOptions{loops: 3}, func(c *engineCall) bool {
 		body, err := c.readBody()
 		return err == nil && c.answer(c.target+body)
 	})
@@ -422,7 +423,7 @@ func TestSessionOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 	for name, begin := range abort {
 		t.Run(name, func(t *testing.T) {
 			busy := make(chan struct{})
-			r := engineServe(t, gate.Config{ConcurrencyLimit: 1}, engineOptions{}, func(c *engineCall) bool {
+			r := engineServe(t, exchange.Config{ConcurrencyLimit: 1}, engineOptions{}, func(c *engineCall) bool {
 				switch c.target {
 				case "/abort":
 					b := make([]byte, 10)
@@ -514,7 +515,7 @@ func engineBusy(r *engineRig) int {
 
 func TestIdleStreamsKeepNoLargeBuffers(t *testing.T) {
 	const streams = 2 * 16
-	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
 		if c.target == "/tunnel" {
 			c.write(upgradeAnswer)
 			_, _ = io.Copy(c.conn, c.in)
@@ -571,7 +572,7 @@ func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			quit := make(chan struct{})
 			over := make(chan struct{})
-			r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+			r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
 				c.write(upgradeAnswer)
 				if who == "client" {
 					c.awaitEnd() // the half-close
@@ -615,7 +616,7 @@ func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 // TestAShutdownWaitsForClientsThatAreStillSending: a reset, which their bytes
 // would cause, could overtake the answer.
 func TestAShutdownWaitsForClientsThatAreStillSending(t *testing.T) {
-	r := engineServe(t, gate.Config{}, engineOptions{loops: 1}, func(c *engineCall) bool { return c.answer("ok") })
+	r := engineServe(t, exchange.Config{}, engineOptions{loops: 1}, func(c *engineCall) bool { return c.answer("ok") })
 	c := r.client().send("GET / HTTP/1.1\r\n\r\n")
 	c.wantRefusal(gate.BadRequest)
 	p := r.engines[0].cfg

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
@@ -42,8 +42,8 @@ type session struct {
 	input
 	req    wire.Request
 	client clientSide
-	x      gate.Exchange
-	probe  *gate.ProbeCall
+	x      exchange.Exchange
+	probe  *exchange.ProbeCall
 	keep   bool // the connection goes on behind the reply
 	owes   bool // the client has not taken all of the reply
 
@@ -176,21 +176,21 @@ func (s *session) gone() bool { return s.conn.gone() || s.eng.loop.Closing() }
 
 // relay takes the exchange on.
 func (s *session) relay() bool {
-	tunnelled := s.x.State() == gate.StateTunnelling
+	tunnelled := s.x.State() == exchange.StateTunnelling
 	ending, outcome, next := s.x.Step(s.now())
-	if ending == gate.Going {
-		if !tunnelled && s.x.State() == gate.StateTunnelling {
+	if ending == exchange.Going {
+		if !tunnelled && s.x.State() == exchange.StateTunnelling {
 			s.eng.worker.Departed() // no longer a request
 		}
 		return s.wait(next)
 	}
 	s.eng.worker.Departed()
 	switch ending {
-	case gate.Completed:
+	case exchange.Completed:
 		return s.completed()
-	case gate.Rejected:
+	case exchange.Rejected:
 		return s.refuse(outcome)
-	case gate.CutOff:
+	case exchange.CutOff:
 		if s.client.endless {
 			s.conn.reset() // the end of the connection would look like the end of the answer
 		}

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
@@ -102,7 +102,7 @@ func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 		t.Fatal(err)
 	}
 	x := &transfer{script: script, over: make(chan struct{})}
-	g := &gate.Gate{Config: gate.Config{}}
+	g := &exchange.Gate{Config: exchange.Config{}}
 	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}

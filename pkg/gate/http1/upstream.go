@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/netip"
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
@@ -34,12 +36,12 @@ type upstreamSide struct {
 	reusable  bool          // the connection is, behind the answer
 	heard     bool          // some byte of an answer has come
 	foreign   bool          // and they were not of HTTP/1
-	unwelcome bool          // ended without a word, by a container that is known to speak HTTP/2
+	unwelcome bool          // the connection was closed without a byte, perhaps by a container that speaks only HTTP/2
 	taken     bool          // the head in front of in has been dealt with
 	reused    bool
 	spent     bool // a body that was announced where there is none may still come
 	req       *wire.Request
-	client    gate.Sink // of the exchange
+	client    exchange.Sink // receives the response
 }
 
 // Event closes an idle connection that speaks or ends.
@@ -60,7 +62,7 @@ func (u *upstreamSide) end() {
 // promised takes what the container's Keep-Alive field says.
 func (u *upstreamSide) promised(idle time.Duration, said bool) {
 	if u.until = 0; said {
-		u.until = u.pool.worker.Loop.Now() + int64(gate.Retire(idle))
+		u.until = u.pool.worker.Loop.Now() + int64(exchange.Retire(idle))
 	}
 }
 
@@ -72,17 +74,17 @@ func (u *upstreamSide) close() {
 }
 
 // Send is gate.UpstreamSide.
-func (u *upstreamSide) Send(c gate.ClientSide) (soon bool) {
-	req, peer := c.(wire.Requester).Request()
-	u.req, u.client, u.heard, u.unwelcome, u.n = req, c, false, false, 0
+func (u *upstreamSide) Send(req *wire.Request, peer netip.Addr, client exchange.Sink) (soon bool) {
+	u.req, u.client, u.heard, u.foreign, u.unwelcome, u.n = req, client, false, false, false, 0
 	u.status, u.said, u.reusable = 0, false, false
 	u.reader.begin(wire.BodyUntilClose, 0, nil, 0, 0)
 	u.writer.begin(req.Body == wire.BodyChunked, true)
-	u.writer.hold(req.AppendHead(u.writer.room(), peer, u.pool.worker.Host))
+	out := u.writer.room()
+	u.writer.head(req.AppendHead(out, peer, u.pool.worker.Host), len(out), false)
 	return false // but sooner
 }
 
-// Response is wire.Responder. It is there until the next Receive or Pump.
+// Response implements exchange.Upstream.
 func (u *upstreamSide) Response() *wire.Response { return &u.in.res }
 
 // Status is gate.UpstreamSide.
@@ -91,29 +93,30 @@ func (u *upstreamSide) Status() int { return int(u.status) }
 // Sent is gate.UpstreamSide.
 func (u *upstreamSide) Sent() bool { return u.writer.sent > 0 || u.sock.Begun() }
 
-// Heard is gate.UpstreamSide.
-func (u *upstreamSide) Heard() bool { return u.heard }
+// ResponseBegan is gate.UpstreamSide.
+func (u *upstreamSide) ResponseBegan() bool { return u.heard }
 
-// Reused is gate.UpstreamSide. A connection that a container of HTTP/2 has
-// closed without a word says as little about the request as a stale one.
-func (u *upstreamSide) Reused() bool { return u.reused || u.unwelcome }
+// Reused implements exchange.Upstream.
+func (u *upstreamSide) Reused() bool { return u.reused }
+
+// Mistaken implements exchange.Upstream.
+func (u *upstreamSide) Mistaken() bool { return u.foreign || u.unwelcome }
 
 // Unprocessed is gate.UpstreamSide: what answers with a frame of HTTP/2 has not
 // understood the request.
 func (u *upstreamSide) Unprocessed() bool { return u.foreign }
 
-// mistaken notes a container that speaks HTTP/2 alone: its first bytes are
+// noteForeign records that the container speaks only HTTP/2: its first bytes are
 // those of SETTINGS (RFC 9113 section 3.4).
-func (u *upstreamSide) mistaken() {
+func noteForeign(u *upstreamSide) {
 	const settings = 4
 	if u.n >= 4 && u.in.b[0] == 0 && u.in.b[3] == settings {
-		u.foreign = true
-		u.pool.worker.Choice.Refuted()
+		u.foreign = u.pool.worker.Choice.NotHTTP1()
 	}
 }
 
-// Unwilling is gate.UpstreamSide.
-func (u *upstreamSide) Unwilling() bool { return u.sock.HungUp() || u.sock.Failed() }
+// StoppedReading is gate.UpstreamSide.
+func (u *upstreamSide) StoppedReading() bool { return u.sock.HungUp() || u.sock.Failed() }
 
 // Broken is gate.Sink. No read reports a reset behind a half-close.
 func (u *upstreamSide) Broken() bool {
@@ -121,7 +124,7 @@ func (u *upstreamSide) Broken() bool {
 }
 
 // Receive is gate.UpstreamSide.
-func (u *upstreamSide) Receive() (gate.HeadState, gate.Outcome) {
+func (u *upstreamSide) Receive() (exchange.HeadState, gate.Outcome) {
 	if u.taken {
 		u.n = copy(u.in.b, u.in.b[u.in.res.Size():u.n])
 		u.in.res.Reset()
@@ -129,33 +132,45 @@ func (u *upstreamSide) Receive() (gate.HeadState, gate.Outcome) {
 		u.putIn()
 	}
 	if u.n > 0 {
-		if state, o := u.readHead(); state != gate.HeadAwaited {
+		if state, o := u.readHead(); state != exchange.HeadAwaited {
 			return state, o
 		}
 	}
 	if !u.sock.Readable() {
-		return gate.HeadAwaited, gate.Served
+		return exchange.HeadAwaited, gate.Undecided
 	}
 	n, err := u.sock.Read(u.headRoom())
 	switch {
 	case err == loop.ErrAgain:
 		u.putIn()
-		return gate.HeadAwaited, gate.Served
+		return exchange.HeadAwaited, gate.Undecided
 	case err != nil:
-		return gate.HeadFailed, u.ended(err)
+		return exchange.HeadFailed, u.ended(err)
 	}
 	u.n += n
 	u.heard = true
-	if state, o := u.readHead(); state != gate.HeadAwaited {
+	if state, o := u.readHead(); state != exchange.HeadAwaited {
 		return state, o
 	}
-	return gate.HeadPartial, gate.Served
+	return exchange.HeadPartial, gate.Undecided
 }
 
-// Pump is gate.Source. The buffer that the head came in is kept only for as long
-// as some of the body is in it.
-func (u *upstreamSide) Pump(dst gate.Sink) bool {
+// Pump implements exchange.Source.
+func (u *upstreamSide) Pump(dst exchange.Sink) bool {
 	moved := u.reader.Pump(dst)
+	u.dropIn()
+	return moved
+}
+
+// ReadAhead implements exchange.Upstream.
+func (u *upstreamSide) ReadAhead() (moved, whole bool) {
+	moved, whole = u.reader.readAhead()
+	u.dropIn()
+	return moved, whole
+}
+
+// dropIn releases the buffer of the head once it holds no bytes of the body.
+func (u *upstreamSide) dropIn() {
 	if u.in != nil && !u.reader.ended && (u.reader.bulk != nil || u.reader.drained()) {
 		if u.reader.bulk == nil {
 			u.reader.buf, u.reader.r, u.reader.w = nil, 0, 0
@@ -163,13 +178,12 @@ func (u *upstreamSide) Pump(dst gate.Sink) bool {
 		u.pool.bufs.putAnswer(u.in)
 		u.in, u.n = nil, 0
 	}
-	return moved
 }
 
 // ended tells what the end of the connection means when no answer has come.
 func (u *upstreamSide) ended(err error) gate.Outcome {
 	if !u.reused && !u.heard {
-		u.unwelcome = u.pool.worker.Choice.Suspect() // some that speak HTTP/2 alone close without a word
+		u.unwelcome = u.pool.worker.Choice.MissedHTTP1(u.pool.worker.Loop.Now()) // some HTTP/2-only containers close HTTP/1 connections
 	}
 	if u.reused && !u.heard {
 		u.pool.idleAge.Ended(time.Duration(u.age))
@@ -181,18 +195,22 @@ func (u *upstreamSide) ended(err error) gate.Outcome {
 }
 
 // readHead evaluates the head in front of in.
-func (u *upstreamSide) readHead() (gate.HeadState, gate.Outcome) {
+func (u *upstreamSide) readHead() (exchange.HeadState, gate.Outcome) {
 	r := &u.in.res
 	complete, err := r.ScanAnswer(u.in.b[:u.n])
 	if complete && err == nil {
 		err = r.Decide(u.req.Method)
 	}
 	if err != nil {
-		u.mistaken()
-		return gate.HeadFailed, gate.UpstreamMalformed
+		noteForeign(u)
+		return exchange.HeadFailed, gate.UpstreamMalformed
 	}
 	if !complete {
-		return gate.HeadAwaited, gate.Served
+		return exchange.HeadAwaited, gate.Undecided
+	}
+	u.pool.worker.Choice.SpeaksHTTP1()
+	if u.req.ExtendedConnect() && r.Status >= 200 && r.Status < 300 {
+		return exchange.HeadFailed, gate.UpstreamMalformed // the container declined; a 2xx would tell the client that the tunnel is open
 	}
 	u.status, u.reusable = int32(r.Status), r.Reusable()
 	u.idle, u.said = r.KeepAlive()
@@ -202,13 +220,13 @@ func (u *upstreamSide) readHead() (gate.HeadState, gate.Outcome) {
 		u.reader.begin(wire.BodyUntilClose, 0, u.in.b, r.Size(), u.n)
 		u.writer.begin(false, false)
 		u.writer.tunnel = true
-		return gate.HeadSwitched, gate.Served
+		return exchange.HeadSwitched, gate.Undecided
 	case r.Status < 200:
 		u.taken = true
-		return gate.HeadInterim, gate.Served
+		return exchange.HeadInterim, gate.Undecided
 	}
 	u.reader.begin(r.Body, r.Length, u.in.b, r.Size(), u.n)
-	return gate.HeadFinal, gate.Served
+	return exchange.HeadFinal, gate.Undecided
 }
 
 // room is where the container's next bytes go. The buffer comes with the first
@@ -226,7 +244,7 @@ func (u *upstreamSide) room() []byte {
 // more: answers to clients that take nothing may be many.
 func (u *upstreamSide) headRoom() []byte {
 	b := u.room()
-	takes := u.client.Room()
+	takes := u.client.Capacity()
 	if takes >= len(b) || u.sock.Layered() {
 		return b
 	}
@@ -255,9 +273,21 @@ func (u *upstreamSide) putIn() {
 	}
 }
 
+// sentAsAnnounced reports whether the body that was sent has the length that the
+// head announced, so that the container parses the next request at the right byte.
+func sentAsAnnounced(w *writer, req *wire.Request) bool {
+	switch req.Body {
+	case wire.NoBody:
+		return w.content == 0
+	case wire.BodyLength:
+		return w.content == req.Length
+	}
+	return w.finished
+}
+
 // Complete is gate.UpstreamSide. Bytes behind the answer belong to no request.
 func (u *upstreamSide) Complete(open bool) {
-	clean := !open && len(u.reader.leftover()) == 0 && !u.spent && u.reusable && !u.Unwilling()
+	clean := !open && sentAsAnnounced(&u.writer, u.req) && len(u.reader.leftover()) == 0 && !u.spent && u.reusable && !u.StoppedReading()
 	u.release()
 	if clean {
 		u.promised(u.idle, u.said)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // held waits until so many requests wait for the container to listen.
@@ -34,7 +35,7 @@ func TestHeldRequestsGoOutInOrderOnceTheContainerListens(t *testing.T) {
 	for _, limit := range []int{0, 40} {
 		t.Run(fmt.Sprintf("limit %d", limit), func(t *testing.T) {
 			var order []string
-			r := engineServe(t, gate.Config{ConcurrencyLimit: limit, QueueCapacity: 100, UpstreamWait: time.Hour}, engineOptions{silent: true, serial: true}, func(c *engineCall) bool {
+			r := engineServe(t, exchange.Config{ConcurrencyLimit: limit, QueueCapacity: 100, UpstreamWait: time.Hour}, engineOptions{silent: true, serial: true}, func(c *engineCall) bool {
 				order = append(order, c.target)
 				c.answer(c.target)
 				return false
@@ -73,7 +74,7 @@ func TestHeldRequestsGoOutInOrderOnceTheContainerListens(t *testing.T) {
 }
 
 func TestHeldRequestsOfAllLoopsAreReleased(t *testing.T) {
-	r := engineServe(t, gate.Config{QueueCapacity: 100, UpstreamWait: time.Hour}, engineOptions{loops: 3, silent: true}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{QueueCapacity: 100, UpstreamWait: time.Hour}, engineOptions{loops: 3, silent: true}, func(c *engineCall) bool {
 		body, err := c.readBody()
 		return err == nil && c.answer(c.target+body)
 	})
@@ -93,7 +94,7 @@ func TestHeldRequestsOfAllLoopsAreReleased(t *testing.T) {
 func TestHeldRequestsShareTheConnectionsThatThereAreDescriptorsFor(t *testing.T) {
 	const clients, budget = 20, 40 // 5 connections are always to be had, and 10 descriptors are left by the clients
 	release := make(chan struct{})
-	r := engineServe(t, gate.Config{QueueCapacity: 100, UpstreamWait: time.Hour, Descriptors: gate.NewDescriptors(budget)}, engineOptions{silent: true}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{QueueCapacity: 100, UpstreamWait: time.Hour, Descriptors: exchange.NewDescriptors(budget)}, engineOptions{silent: true}, func(c *engineCall) bool {
 		c.await(release)
 		return c.answer(c.target)
 	})
@@ -118,8 +119,8 @@ func TestHeldRequestsDoNotGoBackToThoseWhoLackADescriptor(t *testing.T) {
 	const served, clients = 5, 300 // as many connections are always to be had
 	var begun atomic.Int64
 	release := make(chan struct{})
-	descriptors := gate.NewDescriptors(2 * (served + clients))
-	r := engineServe(t, gate.Config{ConcurrencyLimit: served, QueueCapacity: clients, UpstreamWait: time.Hour, UpstreamRestartWait: time.Hour, Descriptors: descriptors}, engineOptions{}, func(c *engineCall) bool {
+	descriptors := exchange.NewDescriptors(2 * (served + clients))
+	r := engineServe(t, exchange.Config{ConcurrencyLimit: served, QueueCapacity: clients, UpstreamWait: time.Hour, UpstreamRestartWait: time.Hour, Descriptors: descriptors}, engineOptions{}, func(c *engineCall) bool {
 		begun.Inc()
 		c.await(release)
 		return c.answer(c.target)
@@ -146,7 +147,7 @@ func TestHeldRequestsDoNotGoBackToThoseWhoLackADescriptor(t *testing.T) {
 
 func TestHeldRequestEndsWhenItsWaitExpires(t *testing.T) {
 	for _, limit := range []int{0, 1} {
-		r := engineServe(t, gate.Config{ConcurrencyLimit: limit, QueueCapacity: 5, UpstreamWait: 10 * time.Millisecond}, engineOptions{silent: true}, nil)
+		r := engineServe(t, exchange.Config{ConcurrencyLimit: limit, QueueCapacity: 5, UpstreamWait: 10 * time.Millisecond}, engineOptions{silent: true}, nil)
 		c := r.client()
 		for range 2 { // the client's connection goes on
 			a := c.get("/").wantRefusal(gate.UpstreamNotListening)
@@ -160,12 +161,12 @@ func TestHeldRequestEndsWhenItsWaitExpires(t *testing.T) {
 
 func TestClocksRunWhileARequestIsHeld(t *testing.T) {
 	for _, c := range []struct {
-		config gate.Config
+		config exchange.Config
 		want   gate.Outcome
 	}{
-		{gate.Config{RequestTimeout: 10 * time.Millisecond}, gate.RequestTimeout},
-		{gate.Config{ResponseStartTimeout: 10 * time.Millisecond}, gate.ResponseStartTimeout},
-		{gate.Config{IdleTimeout: 10 * time.Millisecond}, gate.IdleTimeout},
+		{exchange.Config{RequestTimeout: 10 * time.Millisecond}, gate.RequestTimeout},
+		{exchange.Config{ResponseStartTimeout: 10 * time.Millisecond}, gate.ResponseStartTimeout},
+		{exchange.Config{IdleTimeout: 10 * time.Millisecond}, gate.IdleTimeout},
 	} {
 		c.config.UpstreamWait, c.config.QueueCapacity = time.Hour, 5
 		r := engineServe(t, c.config, engineOptions{silent: true}, nil)
@@ -175,7 +176,7 @@ func TestClocksRunWhileARequestIsHeld(t *testing.T) {
 }
 
 func TestNoMoreAreHeldThanTheCapacitySays(t *testing.T) {
-	r := engineServe(t, gate.Config{QueueCapacity: 3, UpstreamWait: time.Hour}, engineOptions{loops: 2, silent: true}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{QueueCapacity: 3, UpstreamWait: time.Hour}, engineOptions{loops: 2, silent: true}, func(c *engineCall) bool {
 		return c.answer(c.target)
 	})
 	var clients []*engineClient
@@ -197,7 +198,7 @@ func TestNoMoreAreHeldThanTheCapacitySays(t *testing.T) {
 }
 
 func TestWithALimitTheQueueStandsBehindHeldRequests(t *testing.T) {
-	r := engineServe(t, gate.Config{ConcurrencyLimit: 1, QueueCapacity: 1, UpstreamWait: time.Hour}, engineOptions{silent: true}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, UpstreamWait: time.Hour}, engineOptions{silent: true}, func(c *engineCall) bool {
 		return c.answer(c.target)
 	})
 	first := r.client().get("/1")
@@ -212,7 +213,7 @@ func TestWithALimitTheQueueStandsBehindHeldRequests(t *testing.T) {
 
 func TestClientThatLeavesWhileHeldFreesItsPlaceAndOthersGoOn(t *testing.T) {
 	var order []string
-	r := engineServe(t, gate.Config{QueueCapacity: 10, UpstreamWait: time.Hour}, engineOptions{silent: true, serial: true}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{QueueCapacity: 10, UpstreamWait: time.Hour}, engineOptions{silent: true, serial: true}, func(c *engineCall) bool {
 		order = append(order, c.target)
 		c.answer(c.target)
 		return false
@@ -239,7 +240,7 @@ func TestClientThatLeavesWhileHeldFreesItsPlaceAndOthersGoOn(t *testing.T) {
 }
 
 func TestContainerThatStopsListeningGetsTheShorterWait(t *testing.T) {
-	r := engineServe(t, gate.Config{QueueCapacity: 10, UpstreamWait: time.Hour, UpstreamRestartWait: 10 * time.Millisecond}, engineOptions{}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{QueueCapacity: 10, UpstreamWait: time.Hour, UpstreamRestartWait: 10 * time.Millisecond}, engineOptions{}, func(c *engineCall) bool {
 		return c.answer("ok")
 	})
 	c := r.client().get("/")
@@ -249,7 +250,7 @@ func TestContainerThatStopsListeningGetsTheShorterWait(t *testing.T) {
 }
 
 func TestConnectionsAreReused(t *testing.T) {
-	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
 		_, err := c.readBody()
 		return err == nil && c.answer("ok")
 	})
@@ -269,7 +270,7 @@ func TestConnectionThatTheContainerClosedIsNeverUsed(t *testing.T) {
 	for _, how := range []string{"closed at once", "closed once idle", "reset once idle"} {
 		t.Run(how, func(t *testing.T) {
 			gone, closed := make(chan struct{}), make(chan struct{}, 1)
-			r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+			r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
 				if _, err := c.readBody(); err != nil {
 					return false
 				}
@@ -312,7 +313,7 @@ func TestConnectionThatClosesBehindTheLoopsBackIsNotUsed(t *testing.T) {
 	for _, how := range []string{"closed", "reset", "bytes"} {
 		t.Run(how, func(t *testing.T) {
 			idle, spoilt := make(chan struct{}), make(chan struct{}, 1)
-			r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+			r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
 				if _, err := c.readBody(); err != nil {
 					return false
 				}
@@ -368,7 +369,7 @@ func TestBytesBehindAnAnswerEndTheConnection(t *testing.T) {
 			for _, later := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%.12q behind %.20q, later %v", extra, answer[17:], later), func(t *testing.T) {
 					ended, said := make(chan struct{}), make(chan struct{}, 1)
-					r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+					r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
 						if _, err := c.readBody(); err != nil {
 							return false
 						}
@@ -407,7 +408,7 @@ func TestAnswersThatEndTheConnectionAreNotPooled(t *testing.T) {
 		"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
 		"HTTP/1.1 200 OK\r\n\r\nok",
 	} {
-		r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+		r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
 			if c.reused {
 				t.Errorf("reused after %q", answer)
 			}
@@ -454,7 +455,7 @@ func TestRequestThatMeetsADyingConnection(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var seen atomic.Int64
-			r := engineServe(t, gate.Config{ConcurrencyLimit: 1}, engineOptions{}, func(call *engineCall) bool {
+			r := engineServe(t, exchange.Config{ConcurrencyLimit: 1}, engineOptions{}, func(call *engineCall) bool {
 				body, err := call.readBody()
 				if err != nil {
 					return false
@@ -497,7 +498,7 @@ func TestRequestThatMeetsADyingConnection(t *testing.T) {
 func TestLongUploadIsNotSentAgain(t *testing.T) {
 	const size = 3 << 20
 	var seen atomic.Int64
-	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool {
+	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
 		if c.target == "/warm" {
 			return c.answer("warm")
 		}
@@ -521,7 +522,7 @@ func TestLongUploadIsNotSentAgain(t *testing.T) {
 }
 
 func TestPoolClosesItsOldestWhenItIsFull(t *testing.T) {
-	r := engineServe(t, gate.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
+	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
 	r.client().get("/").want(200, "ok")
 	e := r.engines[0]
 	done := make(chan struct{})

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
 const (
@@ -30,12 +31,28 @@ type writer struct {
 	tunnel   bool // the end is a half-close
 	finished bool // Finish has been called
 	sent     int64
+	content  int64 // body bytes accepted so far
+	check    wire.BodyCheck
 	err      error
 }
 
 // begin readies w for a message. What waits stays in front of it.
 func (w *writer) begin(chunked, trailers bool) {
-	w.chunked, w.trailers, w.finished, w.tunnel = chunked, trailers, false, false
+	w.chunked, w.trailers, w.finished, w.tunnel, w.content = chunked, trailers, false, false, 0
+	w.check.Stop()
+}
+
+// head buffers out, in which the head of a message begins at from.
+func (w *writer) head(out []byte, from int, bodiless bool) {
+	w.check.Begin(out[from:], w.chunked, bodiless)
+	w.hold(out)
+}
+
+// took counts n accepted bytes of the body.
+func (w *writer) took(n int) int {
+	w.content += int64(n)
+	w.check.Sent(n)
+	return n
 }
 
 // room returns what waits, to be appended to; hold takes the result.
@@ -49,8 +66,8 @@ func (w *writer) room() []byte {
 
 func (w *writer) hold(out []byte) { w.out, w.frame.b = out, out[:cap(out)] }
 
-// Put is gate.Sink.
-func (w *writer) Put(p []byte) int {
+// Write is gate.Sink.
+func (w *writer) Write(p []byte) int {
 	waits := len(w.out) - w.o
 	if w.chunked {
 		if waits > chunkBytes {
@@ -59,7 +76,7 @@ func (w *writer) Put(p []byte) int {
 		out := strconv.AppendUint(w.room(), uint64(len(p)), 16)
 		out = append(append(append(out, "\r\n"...), p...), "\r\n"...)
 		w.hold(out)
-		return len(p)
+		return w.took(len(p))
 	}
 	if waits > 0 && waits+len(p) > coalesceBytes {
 		if _, empty := w.Flush(); !empty {
@@ -69,22 +86,23 @@ func (w *writer) Put(p []byte) int {
 	}
 	if waits > 0 || len(p) < directBytes {
 		w.hold(append(w.room(), p...))
-		return len(p)
+		return w.took(len(p))
 	}
 	n, err := w.sock.Write(p)
 	if err != nil && err != loop.ErrAgain {
 		w.err = err
 	}
 	w.sent += int64(n)
-	return n
+	return w.took(n)
 }
 
-// Room is gate.Sink: how much the kernel takes shows with the write alone.
-func (w *writer) Room() int { return math.MaxInt }
+// Capacity is gate.Sink: how much the kernel takes shows with the write alone.
+func (w *writer) Capacity() int { return math.MaxInt }
 
 // Finish is gate.Sink.
 func (w *writer) Finish(trailers []byte) {
 	w.finished = true
+	w.check.End()
 	if !w.chunked {
 		return
 	}
@@ -140,5 +158,5 @@ func (w *writer) drop() {
 // release ends the use of w.
 func (w *writer) release() {
 	w.drop()
-	w.chunked, w.tunnel, w.finished, w.sent, w.err = false, false, false, 0, nil
+	w.chunked, w.tunnel, w.finished, w.sent, w.content, w.err = false, false, false, 0, 0, nil
 }

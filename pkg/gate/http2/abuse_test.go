@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
@@ -201,6 +201,17 @@ var attacks = []struct {
 	}},
 }
 
+// takesNoData is a container that opens no window for uploads on any connection. It
+// responds to /works only.
+func takesNoData(t *testing.T) *container {
+	return serveFrames(t, []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 0}}, func(p *peer, f http2.Frame) bool {
+		if f, ok := f.(*http2.MetaHeadersFrame); ok && f.PseudoValue("path") == "/works" {
+			p.answer(f.StreamID, "")
+		}
+		return true
+	})
+}
+
 func TestAnAttackEndsItsConnectionAndNoOther(t *testing.T) {
 	hold := func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/works" {
@@ -209,7 +220,11 @@ func TestAnAttackEndsItsConnectionAndNoOther(t *testing.T) {
 	}
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
-			r := newRig(t, serveH2C(t, hold))
+			up := serveH2C(t, hold)
+			if a.fault == "flow-control" {
+				up = takesNoData(t)
+			}
+			r := newRig(t, up)
 			innocent := r.dial()
 			innocent.works()
 			c := r.dial()
@@ -375,7 +390,7 @@ func TestFieldBlocksThatAreNotCompleteShareTheBudgetOfHeads(t *testing.T) {
 func TestABodyThatIsNeverTakenWholeTakesNoMoreThanItsWindow(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, pour))
 	var f flow
-	f.open(&link{eng: r.part, owner: &conn{}}, new(gate.Exchange), 1, h2.Open)
+	f.open(&link{eng: r.part, owner: &conn{}}, new(exchange.Exchange), 1, h2.Open)
 	_ = f.msg.Head(-1, false, false)
 	r.on(func() {
 		f.x.Bind(r.gate, nil, func() {}, nil)

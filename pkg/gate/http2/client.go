@@ -3,7 +3,7 @@ package http2
 import (
 	"net/netip"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
@@ -17,25 +17,28 @@ type clientSide struct {
 
 func (s *clientSide) eng() *Engine { return s.l.eng }
 
-// Request is wire.Requester.
+// Request implements exchange.Downstream.
 func (s *clientSide) Request() (*wire.Request, netip.Addr) { return &s.req, s.conn.peer.Addr() }
 
-// Gone is gate.ClientSide.
-func (s *clientSide) Gone() bool { return s.flow.reset || !s.conn.live || s.eng().loop.Closing() }
+// Disconnected is gate.ClientSide.
+func (s *clientSide) Disconnected() bool {
+	return s.flow.reset || !s.conn.live || s.eng().loop.Closing()
+}
 
-// CheckGone is gate.ClientSide.
-func (s *clientSide) CheckGone() bool { return s.Gone() }
+// CheckDisconnected is gate.ClientSide.
+func (s *clientSide) CheckDisconnected() bool { return s.Disconnected() }
 
 // Closing is gate.ClientSide.
 func (s *clientSide) Closing() bool { return s.eng().loop.Closing() }
 
-// Expects is gate.ClientSide.
-func (s *clientSide) Expects() bool { return s.req.Expect && s.taken == 0 && s.held() == 0 && !s.over }
+// ExpectsContinue is gate.ClientSide.
+func (s *clientSide) ExpectsContinue() bool {
+	return s.req.Expect && s.taken == 0 && s.held() == 0 && !s.over
+}
 
 // Upgrades is gate.ClientSide: extended CONNECT asks for one protocol, to which
 // a container switches with 101, or over HTTP/2 with 200.
-func (s *clientSide) Upgrades(up gate.UpstreamSide) bool {
-	res := up.(wire.Responder).Response()
+func (s *clientSide) Upgrades(res *wire.Response) bool {
 	return s.req.Protocol() != nil && (res.Status != 101 || s.req.Offers(res))
 }
 
@@ -59,22 +62,21 @@ func (s *clientSide) Continue() {
 }
 
 // Interim is gate.ClientSide.
-func (s *clientSide) Interim(up gate.UpstreamSide) { s.sendHead(up, false) }
+func (s *clientSide) Interim(res *wire.Response) { s.sendHead(res, false) }
 
 // Answer is gate.ClientSide.
-func (s *clientSide) Answer(up gate.UpstreamSide) {
-	res := up.(wire.Responder).Response()
+func (s *clientSide) Respond(res *wire.Response) {
 	s.start()
 	s.forget()
 	s.announceClose()
-	s.sendHead(up, res.Body == wire.NoBody || res.Body == wire.BodyLength && res.Length == 0)
+	s.sendHead(res, res.Body == wire.NoBody || res.Body == wire.BodyLength && res.Length == 0)
 }
 
 // Switch is gate.ClientSide.
-func (s *clientSide) Switch(up gate.UpstreamSide) {
+func (s *clientSide) Switch(res *wire.Response) {
 	s.start()
 	s.forget()
-	s.sendHead(up, false)
+	s.sendHead(res, false)
 	s.withheld, s.given = false, false
 }
 
@@ -88,12 +90,16 @@ func (s *clientSide) start() {
 }
 
 // sendHead writes the head that up has received.
-func (s *clientSide) sendHead(up gate.UpstreamSide, end bool) {
-	res := up.(wire.Responder).Response()
+func (s *clientSide) sendHead(res *wire.Response, end bool) {
 	b := s.l.room()
 	start := len(b)
 	b = res.AppendHTTP2(h2.BeginHeaders(b), &s.l.hpack().enc, s.eng().worker.Date())
 	s.l.hold(h2.EndHeaders(b, start, s.id, end, int(s.l.settings.MaxFrame)))
+	if wire.BodyChecked && s.started && s.x.State() != exchange.StateTunnelling {
+		s.check.BeginHTTP2(func(dst []byte, e *h2.Encoder) []byte {
+			return res.AppendHTTP2(dst, e, s.eng().worker.Date())
+		}, res.Body == wire.NoBody, end)
+	}
 	if end {
 		s.finished = true
 		s.sent(h2.OnHeadersEnd)

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
@@ -82,31 +83,31 @@ func (s *clients) all() iter.Seq[*conn] {
 }
 
 // Oldest is gate.IdleConnections.
-func (s *clients) Oldest(found func(gate.IdleConnection, bool)) {
+func (s *clients) Oldest(found func(exchange.IdleConnection, bool)) {
 	s.eng.loop.Post(func() {
 		if u := s.eng.pool.spareConn(); u != nil {
-			found(gate.IdleConnection{Idleness: gate.IdleUpstream, Since: u.heardAt}, true)
+			found(exchange.IdleConnection{Idleness: exchange.IdleUpstream, Since: u.heardAt}, true)
 		} else if c := s.oldest(&s.idle); c != nil {
-			found(gate.IdleConnection{Idleness: gate.IdleClient, Since: c.since}, true)
+			found(exchange.IdleConnection{Idleness: exchange.IdleClient, Since: c.since}, true)
 		} else if c := s.oldest(&s.reading); c != nil {
-			found(gate.IdleConnection{Idleness: gate.UnfinishedHead, Since: c.since}, true)
+			found(exchange.IdleConnection{Idleness: exchange.UnfinishedHead, Since: c.since}, true)
 		} else {
-			found(gate.IdleConnection{}, false)
+			found(exchange.IdleConnection{}, false)
 		}
 	})
 }
 
 // CloseOldest is gate.IdleConnections.
-func (s *clients) CloseOldest(rank gate.Idleness) {
+func (s *clients) CloseOldest(rank exchange.Idleness) {
 	s.eng.loop.Post(func() {
 		l := &s.idle
 		switch rank {
-		case gate.IdleUpstream:
+		case exchange.IdleUpstream:
 			if u := s.eng.pool.spareConn(); u != nil {
 				u.retire(h2.NoError, gate.UpstreamClosed)
 			}
 			return
-		case gate.UnfinishedHead:
+		case exchange.UnfinishedHead:
 			l = &s.reading
 		}
 		if c := s.oldest(l); c != nil {
@@ -130,7 +131,7 @@ func (s *clients) oldest(l *connList) *conn {
 			}
 			l.remove(c)
 			l.push(c)
-		case s.eng.loop.Now()-c.since < int64(gate.MinIdle):
+		case s.eng.loop.Now()-c.since < int64(exchange.MinIdle):
 			return nil
 		case c.partial != 0 || c.sock.Quiet():
 			return c

@@ -8,8 +8,9 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
-	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
@@ -52,11 +53,11 @@ type Protocol struct {
 	faults      [16]atomic.Int64 // by h2.Fault
 }
 
-// On is serve.Protocol.
-func (p *Protocol) On(w *serve.Worker) serve.Part { return newEngine(p, w) }
+// On implements server.Protocol.
+func (p *Protocol) On(w *server.Worker) server.Part { return newEngine(p, w) }
 
-// Unfinished is serve.Protocol: a client closes its connection once GOAWAY has
-// told it to.
+// Unfinished implements server.Protocol. It counts all connections, because clients
+// close theirs after GOAWAY.
 func (p *Protocol) Unfinished() int { return int(p.connections.Load()) }
 
 // Stats are the figures of clients' connections. It may be called at any time.
@@ -77,9 +78,9 @@ func (p *Protocol) headTimeout() int64 {
 
 // Engine is HTTP/2 on one loop. Its methods may be called on the loop only.
 type Engine struct {
-	gate    *gate.Gate
+	gate    *exchange.Gate
 	cfg     *Protocol
-	worker  *serve.Worker
+	worker  *server.Worker
 	loop    *loop.Loop
 	clock   func() int64 // the loop's Nanotime
 	pool    *Pool
@@ -108,7 +109,7 @@ type buffer struct {
 	wide bool // for frames, of wideBytes
 }
 
-func newEngine(p *Protocol, w *serve.Worker) *Engine {
+func newEngine(p *Protocol, w *server.Worker) *Engine {
 	e := &Engine{gate: w.Gate, cfg: p, worker: w, loop: w.Loop, clock: w.Loop.Nanotime}
 	e.clients.eng = e
 	e.outs.Init(w.Loop, 2, 64, nil)
@@ -123,7 +124,7 @@ func newEngine(p *Protocol, w *serve.Worker) *Engine {
 	return e
 }
 
-// Adopt is serve.Part.
+// Adopt implements server.Part.
 func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []byte) {
 	c := &conn{peer: peer}
 	c.eng = e
@@ -139,8 +140,8 @@ func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []by
 	c.begin(read)
 }
 
-// Leave is serve.Part: GOAWAY tells all clients, also those that have connected
-// and whose first bytes are still to come.
+// Leave implements server.Part. It sends GOAWAY to all clients, including those
+// that have not sent a byte yet.
 func (e *Engine) Leave() (silent bool) {
 	e.leaving = true
 	for c := range e.clients.all() {
@@ -149,10 +150,10 @@ func (e *Engine) Leave() (silent bool) {
 	return false
 }
 
-// Connector is serve.Part.
-func (e *Engine) Connector() gate.Connector { return e.pool }
+// Connector implements server.Part.
+func (e *Engine) Connector() exchange.Connector { return e.pool }
 
-// IdleUpstreams is serve.Part.
+// IdleUpstreams implements server.Part.
 func (e *Engine) IdleUpstreams() int {
 	idle, _ := e.pool.Idle()
 	return idle

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
@@ -14,7 +14,7 @@ import (
 // of what it gets.
 type flow struct {
 	l     *link
-	x     *gate.Exchange // is woken by what happens to the stream
+	x     *exchange.Exchange // woken by events of the stream
 	id    uint32
 	state h2.State
 
@@ -41,10 +41,11 @@ type flow struct {
 	again    int32  // octets that come for the second time: the windows have them back
 
 	turn     int32 // octets that may be added although others stand there
+	check    wire.BodyCheck
 	lastData int64 // the place of the last DATA frame, if any
 }
 
-func (f *flow) open(l *link, x *gate.Exchange, id uint32, state h2.State) {
+func (f *flow) open(l *link, x *exchange.Exchange, id uint32, state h2.State) {
 	*f = flow{
 		l: l, x: x, id: id, state: state, kept: f.kept[:0],
 		recv: h2.NewReceiveWindow(streamWindow), send: h2.NewSendWindow(l.settings.InitialWindow),
@@ -157,14 +158,17 @@ func (f *flow) receiveData(d *h2.Frame) *h2.Error {
 }
 
 // passed gives octets back to the window of the stream.
-func (f *flow) passed(n int) {
-	if inc := f.recv.Pass(n); inc > 0 && !f.over && !f.state.Closed() {
-		f.l.hold(h2.AppendWindowUpdate(f.l.room(), f.id, inc))
+func (f *flow) passed(n int) { f.announce(f.recv.Pass(n)) }
+
+// announce sends a WINDOW_UPDATE, unless increment is 0 or the peer sends no more.
+func (f *flow) announce(increment uint32) {
+	if increment > 0 && !f.over && !f.state.Closed() {
+		f.l.hold(h2.AppendWindowUpdate(f.l.room(), f.id, increment))
 	}
 }
 
 // Pump is gate.Source.
-func (f *flow) Pump(dst gate.Sink) (moved bool) {
+func (f *flow) Pump(dst exchange.Sink) (moved bool) {
 	if f.withheld {
 		if !f.given {
 			f.given = true
@@ -175,7 +179,7 @@ func (f *flow) Pump(dst gate.Sink) (moved bool) {
 		return moved || m
 	}
 	for f.held() > 0 && !dst.Broken() {
-		n := dst.Put(f.in.b[f.r:])
+		n := dst.Write(f.in.b[f.r:])
 		if n == 0 {
 			if w, ok := dst.(interface{ blocked() bool }); !ok || w.blocked() { // for longer than until others have had their turn
 				f.in, f.r = f.l.eng.fit(f.in, f.r)
@@ -226,7 +230,7 @@ func (f *flow) adapt() {
 	if !wider && !pressed {
 		return
 	}
-	want := uint32(min(streamWindow, f.x.Room()))
+	want := uint32(min(streamWindow, f.x.Capacity()))
 	if pressed {
 		want = min(want, tightWindow)
 	}
@@ -236,11 +240,7 @@ func (f *flow) adapt() {
 }
 
 // resize makes the window of a stream n octets large.
-func resize(f *flow, n uint32) {
-	if inc := f.recv.Resize(n); inc > 0 && !f.over && !f.state.Closed() {
-		f.l.hold(h2.AppendWindowUpdate(f.l.room(), f.id, inc))
-	}
-}
+func resize(f *flow, n uint32) { f.announce(f.recv.Resize(n)) }
 
 // mostKept is the longest body of which a copy is kept until an answer comes.
 const mostKept = 2 << 10
@@ -294,9 +294,9 @@ func (f *flow) Failed() bool { return f.malformed || f.reset && !f.given }
 // Malformed is gate.Source.
 func (f *flow) Malformed() bool { return f.malformed }
 
-// Put is gate.Sink. Where others wait, a stream adds no more than its turn
+// Write is gate.Sink. Where others wait, a stream adds no more than its turn
 // allows.
-func (f *flow) Put(p []byte) int {
+func (f *flow) Write(p []byte) int {
 	l := f.l
 	done := 0
 	for done < len(p) && !l.broken && !l.full() {
@@ -314,6 +314,7 @@ func (f *flow) Put(p []byte) int {
 		l.send.Take(n)
 		l.meter.Useful(n)
 		f.turn = max(0, f.turn-int32(n))
+		f.check.Sent(n)
 		done += n
 	}
 	if done < len(p) && f.send.Left() > 0 {
@@ -322,8 +323,8 @@ func (f *flow) Put(p []byte) int {
 	return done
 }
 
-// Room is gate.Sink.
-func (f *flow) Room() int {
+// Capacity is gate.Sink.
+func (f *flow) Capacity() int {
 	l := f.l
 	if f.finished || f.Broken() {
 		return math.MaxInt // what comes is for no peer
@@ -350,8 +351,11 @@ func (f *flow) Finish(trailers []byte) {
 		return
 	}
 	f.finished = true
+	f.check.End()
 	l := f.l
 	switch {
+	case l.broken, !f.state.CanSend(): // many peers treat HEADERS on a reset stream as a connection error
+		return
 	case len(trailers) > 0:
 		b := l.room()
 		start := len(b)

@@ -6,13 +6,14 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
 func TestInterimHeadsThatWaitAreNotOvertaken(t *testing.T) {
-	s := &upStream{conn: &upConn{pool: &Pool{}}, method: []byte("GET")}
-	s.x = &gate.Exchange{}
+	s := &upStream{conn: &upConn{pool: &Pool{}}, req: &wire.Request{Method: []byte("GET")}}
+	s.x = &exchange.Exchange{}
 	s.x.Bind(nil, nil, func() {}, nil)
 	come := func(status string) {
 		t.Helper()
@@ -29,7 +30,7 @@ func TestInterimHeadsThatWaitAreNotOvertaken(t *testing.T) {
 	}
 	want := func(status int) {
 		t.Helper()
-		if state, _ := s.Receive(); state == gate.HeadAwaited || s.Status() != status {
+		if state, _ := s.Receive(); state == exchange.HeadAwaited || s.Status() != status {
 			t.Errorf("state %d, status %d, want %d", state, s.Status(), status)
 		}
 	}

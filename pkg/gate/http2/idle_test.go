@@ -9,7 +9,7 @@ import (
 	"go.uber.org/atomic"
 	"golang.org/x/net/http2"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
@@ -102,7 +102,7 @@ func TestAWindowThatStaysAtZeroEndsWithTheIdleClock(t *testing.T) {
 
 // crowd is a rig whose clients may have n connections.
 func crowd(t *testing.T, n int, h http.HandlerFunc) *rig {
-	r := newRig(t, serveHTTP1(t, h), func(o *options) { o.gate.Descriptors = gate.NewDescriptors(31) })
+	r := newRig(t, serveHTTP1(t, h), func(o *options) { o.gate.Descriptors = exchange.NewDescriptors(31) })
 	r.gate.Descriptors.Reserve(r.gate.Descriptors.Free() - n)
 	return r
 }
@@ -114,7 +114,7 @@ func (r *rig) idleFor() {
 		r.on(func() {
 			all = true
 			for c := range r.part.clients.all() {
-				all = all && (len(c.streams) > 0 || r.part.loop.Now()-c.since >= int64(gate.MinIdle))
+				all = all && (len(c.streams) > 0 || r.part.loop.Now()-c.since >= int64(exchange.MinIdle))
 			}
 		})
 		return all
@@ -206,7 +206,7 @@ func TestConnectionsToTheContainerGiveWayToClients(t *testing.T) {
 		}
 		return true
 	})
-	r := newRig(t, up, func(o *options) { o.protocol, o.gate.Descriptors = upstream.H2C, gate.NewDescriptors(budget) })
+	r := newRig(t, up, func(o *options) { o.protocol, o.gate.Descriptors = upstream.H2C, exchange.NewDescriptors(budget) })
 	c := r.dial()
 	c.works()
 	var ids []uint32

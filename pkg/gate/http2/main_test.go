@@ -13,9 +13,9 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
-	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
@@ -127,8 +127,8 @@ func serveRaw(t *testing.T, serve func(net.Conn)) *container {
 // rig is the engine behind a port, on one loop.
 type rig struct {
 	t        *testing.T
-	gate     *gate.Gate
-	server   *serve.Server
+	gate     *exchange.Gate
+	server   *server.Server
 	http1    *http1.Protocol
 	protocol *observed
 	choice   *upstream.Choice
@@ -144,13 +144,13 @@ type observed struct {
 	rig *rig
 }
 
-func (p *observed) On(w *serve.Worker) serve.Part {
+func (p *observed) On(w *server.Worker) server.Part {
 	p.rig.part, p.rig.choice = newEngine(p.Protocol, w), w.Choice
 	return p.rig.part
 }
 
 type options struct {
-	gate     gate.Config
+	gate     exchange.Config
 	engine   *Protocol
 	protocol upstream.Protocol
 	panics   bool
@@ -159,11 +159,11 @@ type options struct {
 
 func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
 	t.Helper()
-	o := options{engine: &Protocol{Scheme: "http"}, gate: gate.Config{RequestTimeout: 5 * time.Minute, QueueCapacity: 10_000, UpstreamWait: patience, UpstreamRestartWait: patience}}
+	o := options{engine: &Protocol{Scheme: "http"}, gate: exchange.Config{RequestTimeout: 5 * time.Minute, QueueCapacity: 10_000, UpstreamWait: patience, UpstreamRestartWait: patience}}
 	for _, f := range set {
 		f(&o)
 	}
-	g := &gate.Gate{Config: o.gate}
+	g := &exchange.Gate{Config: o.gate}
 	err := g.Init()
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
 			t.Errorf("panic: %v", v)
 		}
 	}
-	r.server, err = serve.NewServer(g, serve.Config{
+	r.server, err = server.NewServer(g, server.Config{
 		HTTP1: r.http1, HTTP2: r.protocol, Loops: 1,
 		Upstream: upstream.Config{Address: c.addr()}, Speaks: o.protocol, Panicked: panicked,
 	})

@@ -26,6 +26,12 @@ type peer struct {
 // serveFrames is a container that speaks HTTP/2 alone: it sends the settings and
 // gives each frame to handle, which the connection ends without.
 func serveFrames(t *testing.T, settings []http2.Setting, handle func(p *peer, f http2.Frame) bool) *container {
+	return servePeers(t, func(p *peer) error { return p.WriteSettings(settings...) }, handle)
+}
+
+// servePeers is serveFrames with a custom start of the connection; with nil the
+// container neither sends nor acknowledges SETTINGS.
+func servePeers(t *testing.T, begin func(p *peer) error, handle func(p *peer, f http2.Frame) bool) *container {
 	var conns atomic.Int64
 	return serveRaw(t, func(conn net.Conn) {
 		p := &peer{Framer: http2.NewFramer(conn, conn), conn: conn, number: conns.Inc()}
@@ -36,7 +42,7 @@ func serveFrames(t *testing.T, settings []http2.Setting, handle func(p *peer, f 
 		if _, err := io.ReadFull(conn, preface); err != nil || string(preface) != http2.ClientPreface {
 			return
 		}
-		if p.WriteSettings(settings...) != nil {
+		if begin != nil && begin(p) != nil {
 			return
 		}
 		for {
@@ -44,7 +50,7 @@ func serveFrames(t *testing.T, settings []http2.Setting, handle func(p *peer, f 
 			if err != nil {
 				return
 			}
-			if s, ok := f.(*http2.SettingsFrame); ok && !s.IsAck() {
+			if s, ok := f.(*http2.SettingsFrame); ok && !s.IsAck() && begin != nil {
 				_ = p.do(p.WriteSettingsAck)
 			}
 			if !handle(p, f) {

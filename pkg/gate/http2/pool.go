@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
@@ -16,6 +17,8 @@ const (
 	maxUpStreams   = 1000
 	keptUpConns    = 4                       // stay without streams when a burst is over
 	trimIdleTime   = int64(10 * time.Second) // when that is
+	mostResets     = 100                     // weighted stream resets after which a connection takes no new streams
+	calmWeight     = 5                       // weight of a reset with ENHANCE_YOUR_CALM: Node.js ends a session after 100
 	manyStreams    = 120                     // half of what most containers take on a connection
 	upWindow       = 1 << 20                 // on its way at most; what has come counts by its stream alone, so that none holds others up
 	maxAnswerHead  = 1 << 20
@@ -33,16 +36,21 @@ type Pool struct {
 	choice *upstream.Choice
 	stats  *upstream.Stats
 	conns  []*upConn
-	line   gate.DialLine // those who wait for a stream, or for the container to prove what it speaks
+	line   exchange.DialLine // exchanges waiting for a stream or for protocol detection
 	spare  loop.Spares[upStream]
 	// responses are heads that have gone on.
 	responses loop.Spares[wire.Response]
-	streams   int   // that are open, on all connections
-	narrow    int64 // until then the container is to send next to nothing ahead
+	streams   int    // open streams on all connections
+	list      uint32 // the container's last SETTINGS_MAX_HEADER_LIST_SIZE
+	most      uint32 // the container's last SETTINGS_MAX_CONCURRENT_STREAMS
+	narrow    int64  // instant until which windows towards the container stay minimal
+	// trailersUntil is the instant until which bodies without a length are assumed
+	// to end with trailers.
+	trailersUntil int64
 }
 
 func newPool(e *Engine) *Pool {
-	p := &Pool{eng: e, dialer: &e.worker.Dialer, choice: e.worker.Choice, stats: e.worker.Stats}
+	p := &Pool{eng: e, dialer: &e.worker.Dialer, choice: e.worker.Choice, stats: e.worker.Stats, list: h2.DefaultMaxList, most: maxUpStreams}
 	p.spare.Init(e.loop, 16, 16384, nil)
 	p.responses.Init(e.loop, 16, 1024, nil)
 	return p
@@ -50,18 +58,23 @@ func newPool(e *Engine) *Pool {
 
 // Connect is gate.Connector: a stream of a connection that has room, or of a
 // new one.
-func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.UpstreamSide, next int64, o gate.Outcome, failed bool) {
-	if x.Room() < leastWindow {
+func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
+	if x.Capacity() < leastWindow {
 		p.narrow = now + narrowTime
 	}
 	var c *upConn
 	if x.Dial.Attempt == nil {
 		var apart bool
-		if c, apart = p.choose(x); c != nil && !(apart && p.dialer.Spare()) {
+		if p.needsOwn(x) {
+			c, apart = p.chooseOwn(x)
+		} else {
+			c, apart = p.choose(x)
+		}
+		if c != nil && !(apart && p.dialer.Spare()) {
 			return p.on(c, x)
 		}
 		if p.dialer.Queues(x) {
-			return nil, 0, gate.Served, false
+			return nil, 0, gate.Undecided
 		}
 	}
 	r := p.dialer.Connect(x, now, p.protocols()...)
@@ -69,27 +82,42 @@ func (p *Pool) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.Upstrea
 		if c != nil && x.Dial.Attempt == nil {
 			return p.on(c, x) // it goes without one of its own
 		}
-		return nil, r.Next, r.Outcome, r.Failed
+		return nil, r.Next, r.Outcome
 	}
 	if r.Conn.Protocol == "http/1.1" { // chosen by TLS
-		p.choice.Learned(upstream.HTTP1)
+		p.choice.NotHTTP2()
 		r.Conn.Close()
 		x.Wake()
-		return nil, 0, gate.Served, false
+		return nil, 0, gate.Undecided
 	}
-	return p.on(p.open(r.Conn), x)
+	c = p.open(r.Conn)
+	if x.Dial.Opened++; x.Dial.Opened > mostOpened {
+		return nil, 0, gate.UpstreamMalformed
+	}
+	return p.on(c, x)
 }
+
+// mostOpened limits how many connections a request opens if the container keeps
+// closing them before its SETTINGS.
+const mostOpened = 8
 
 // choose returns the connection with room for x that suits it best, and whether
 // a new one would suit it better. While there are few streams they share the
 // first one: many frames go out in one write then. Of many, those that clients
 // have begun at once fill one connection after the other, and leave one to
 // clients with few streams, which take the one with the fewest: what has many
-// to read and to answer does so in an order of its own.
-func (p *Pool) choose(x *gate.Exchange) (c *upConn, apart bool) {
-	light := 0 // connections with room and few streams
+// to read and to answer does so in an order of its own. A request with a body
+// avoids a connection whose window is exhausted by uploads that the container does
+// not read, because it would wait until these end.
+func (p *Pool) choose(x *exchange.Exchange) (c *upConn, apart bool) {
+	light := 0        // connections with room and few streams
+	var stuck *upConn // has room for a stream, but its connection window is exhausted
 	for _, o := range p.conns {
 		if !o.hasRoom() {
+			continue
+		}
+		if o.starved() && uploads(x) {
+			stuck = o
 			continue
 		}
 		if p.streams < manyStreams {
@@ -103,7 +131,7 @@ func (p *Pool) choose(x *gate.Exchange) (c *upConn, apart bool) {
 		}
 	}
 	if c == nil {
-		return nil, false
+		return stuck, true
 	}
 	if x.Crowd {
 		return c, light == 1 && len(c.streams) < manyStreams
@@ -111,17 +139,53 @@ func (p *Pool) choose(x *gate.Exchange) (c *upConn, apart bool) {
 	return c, light == 0
 }
 
+// uploads reports whether x sends DATA and so needs the connection window.
+func uploads(x *exchange.Exchange) bool {
+	req, _ := x.Downstream().Request()
+	return x.Upgrade || req.HasBody()
+}
+
 // on begins x on c, or lets it wait until the container has proved what it
 // speaks.
-func (p *Pool) on(c *upConn, x *gate.Exchange) (up gate.UpstreamSide, next int64, o gate.Outcome, failed bool) {
+func (p *Pool) on(c *upConn, x *exchange.Exchange) (up exchange.Upstream, next int64, o gate.Outcome) {
 	switch {
-	case !c.proven && (c.until != 0 || x.Upgrade): // others wait for the same
+	case !c.proven && (c.until != 0 || x.Upgrade || !c.accepts(x, min(unprovenList, p.list))): // wait for SETTINGS together with others
 		p.line.Join(x)
-		return nil, 0, gate.Served, false
+		return nil, 0, gate.Undecided
+	case x.Dial.Detects:
+		return nil, 0, x.Dial.Why
+	case c.proven && !c.accepts(x, c.settings.MaxHeaderList):
+		return nil, 0, gate.HeadTooLarge
 	case x.Upgrade && !c.settings.ConnectProtocol && x.Protocol == "HTTP/2.0":
-		return nil, 0, gate.MethodNotAllowed, true
+		return nil, 0, gate.MethodNotAllowed
 	}
-	return p.stream(c, x), 0, gate.Served, false
+	return p.stream(c, x), 0, gate.Undecided
+}
+
+// unprovenList is the longest header list that is sent before the container's
+// SETTINGS, which may announce a limit, have arrived.
+const unprovenList = 4 << 10
+
+// accepts reports whether the header list of the request, as it would be sent on c,
+// is within the limit.
+func (c *upConn) accepts(x *exchange.Exchange, limit uint32) bool {
+	req, peer := x.Downstream().Request()
+	if x.Upgrade {
+		prepare(c, req)
+	}
+	return req.FitsList(int(limit), peer, c.eng.worker.Host, c.eng.cfg.Scheme)
+}
+
+// prepare rewrites an upgrade to WebSocket into the form that the container
+// supports. It returns the value of Sec-WebSocket-Accept for a client of HTTP/1.
+func prepare(c *upConn, req *wire.Request) (accept []byte) {
+	if c.settings.ConnectProtocol {
+		return req.Extend()
+	}
+	if !req.HTTP2 {
+		req.ForgetProtocol() // of a try on another connection
+	}
+	return nil
 }
 
 // protocols is what TLS offers.
@@ -133,10 +197,10 @@ func (p *Pool) protocols() []string {
 }
 
 // Cancel is gate.Connector.
-func (p *Pool) Cancel(x *gate.Exchange) { p.dialer.Cancel(x) }
+func (p *Pool) Cancel(x *exchange.Exchange) { p.dialer.Cancel(x) }
 
 // stream opens a stream for x.
-func (p *Pool) stream(c *upConn, x *gate.Exchange) *upStream {
+func (p *Pool) stream(c *upConn, x *exchange.Exchange) *upStream {
 	s := p.spare.Get()
 	if s == nil {
 		s = &upStream{}
@@ -146,6 +210,9 @@ func (p *Pool) stream(c *upConn, x *gate.Exchange) *upStream {
 	p.streams++
 	_ = c.adapt() // the container is to know before it has the request
 	s.recv = h2.NewReceiveWindow(c.window)
+	if len(c.streams) == 0 && p.needsOwn(x) {
+		c.share(setApart, 0)
+	}
 	s.conn, s.reused = c, c.used
 	if c.used {
 		p.stats.Reuses.Inc()
@@ -188,6 +255,11 @@ func (p *Pool) putResponse(r *wire.Response) {
 // many streams.
 func (p *Pool) ahead(now uint32) uint32 {
 	switch {
+	case p.eng.gate.Admission.Limit() != 0: // buffer whole responses, because that releases their slots
+		if p.eng.short() || p.eng.tight() {
+			return leastWindow
+		}
+		return p.share(now)
 	case p.eng.pressed() || p.eng.loop.Now() < p.narrow:
 		return leastWindow
 	case p.eng.relaxed():
@@ -219,14 +291,14 @@ func (p *Pool) adapt() {
 
 // proved notes that the container speaks HTTP/2, and lets those who wait go on.
 func (p *Pool) proved() {
-	p.choice.Learned(upstream.H2C)
+	p.choice.SpeaksHTTP2(p.eng.loop.Now())
 	p.line.WakeAll()
 }
 
 // spareConn is the connection that has been without streams for longest, if the
 // loop has more connections to the container than its share.
 func (p *Pool) spareConn() *upConn {
-	if c := p.longestIdle(); c != nil && p.dialer.BeyondShare() && p.eng.loop.Now()-c.heardAt >= int64(gate.MinIdle) {
+	if c := p.longestIdle(); c != nil && p.dialer.BeyondShare() && p.eng.loop.Now()-c.heardAt >= int64(exchange.MinIdle) {
 		return c
 	}
 	return nil

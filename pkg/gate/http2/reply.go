@@ -17,7 +17,7 @@ func (s *stream) reply(r gate.Reply) bool {
 	start := len(b)
 	b = h2.BeginHeaders(b)
 	end := true
-	if r.Outcome != gate.Probed && r.Outcome != gate.NotReady && r.Outcome != gate.ShuttingDown && r.Outcome != gate.ProbeRejected && (s.grpc || s.req.GRPC()) {
+	if !r.Outcome.Meaning().ProbeReply && (s.grpc || s.req.GRPC()) {
 		b = s.appendGRPC(b, r.Outcome, true)
 	} else {
 		b = enc.AppendStatus(b, r.Status)
@@ -42,15 +42,15 @@ func (s *stream) reply(r gate.Reply) bool {
 
 // sendReply writes what is left of a reply.
 func (s *stream) sendReply() bool {
-	if len(s.body) > 0 && !s.Gone() {
-		s.body = s.body[s.Put(s.body):]
+	if len(s.body) > 0 && !s.Disconnected() {
+		s.body = s.body[s.Write(s.body):]
 		if len(s.body) > 0 && s.eng().loop.Now() < s.until {
 			s.handle.Until(s.until)
 			return false
 		}
 	}
 	switch {
-	case s.Gone():
+	case s.Disconnected():
 	case len(s.body) > 0:
 		if s.blocked() {
 			s.conn.fault(h2.FaultIdle)
@@ -65,7 +65,7 @@ func (s *stream) sendReply() bool {
 // cutOff ends an answer of which some has gone out: a gRPC call with its
 // status, anything else with a reset.
 func (s *stream) cutOff(o gate.Outcome) {
-	if !s.req.GRPC() || s.Gone() || s.finished {
+	if !s.req.GRPC() || s.Disconnected() || s.finished {
 		s.sendReset(h2.InternalError)
 		return
 	}
@@ -86,7 +86,7 @@ func (s *stream) appendGRPC(b []byte, o gate.Outcome, head bool) []byte {
 		b = enc.AppendStatus(b, 200)
 		b = enc.AppendNamed(b, h2.NameContentType, []byte("application/grpc"))
 	}
-	b = enc.AppendNamed(b, h2.NameGRPCStatus, strconv.AppendInt(nil, int64(m.GRPC), 10))
+	b = enc.AppendNamed(b, h2.NameGRPCStatus, strconv.AppendInt(nil, int64(s.grpcStatus(o)), 10))
 	b = enc.AppendNamed(b, h2.NameGRPCMessage, []byte(strings.TrimSpace(m.Body)))
 	return enc.AppendText(b, []byte("k-gate-outcome"), []byte(o.String()))
 }
@@ -95,7 +95,7 @@ func (s *stream) appendGRPC(b []byte, o gate.Outcome, head bool) []byte {
 // counted, and it needs no slot.
 func (s *stream) awaitProbe() bool {
 	p := s.probe
-	if !p.Ready() && !s.Gone() {
+	if !p.Ready() && !s.Disconnected() {
 		s.handle.Until(0)
 		return false
 	}

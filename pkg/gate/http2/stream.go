@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
@@ -29,12 +30,12 @@ type stream struct {
 	clientSide
 	handle  loop.Handle
 	until   int64 // while replying: when that ends
-	x       gate.Exchange
-	probe   *gate.ProbeCall
+	x       exchange.Exchange
+	probe   *exchange.ProbeCall
 	next    *stream      // that waits for its turn behind it, or the first of those; nil = it does not wait
 	body    []byte       // of a reply of the gate's own, not written yet
 	heads   int32        // octets of the gate's budget of heads
-	refused gate.Outcome // of a head that is not accepted; Served = it is
+	refused gate.Outcome // outcome of a rejected head; Undecided if accepted
 	phase   phase
 	head    bool // of a head that is not there any more: the method is HEAD
 	grpc    bool // and: the request is a call of gRPC
@@ -62,7 +63,7 @@ func (c *conn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
 		s.x.Bind(e.gate, e.clock, s.handle.Wake, &s.handle)
 	}
 	s.flow.open(&c.link, &s.x, f.Stream, state)
-	s.conn, s.phase, s.until, s.refused, s.head, s.grpc, s.body = c, arrived, 0, gate.Served, false, false, nil
+	s.conn, s.phase, s.until, s.refused, s.head, s.grpc, s.body = c, arrived, 0, gate.Undecided, false, false, nil
 	s.over, s.x.Crowd = f.EndStream, false
 	c.streams = append(c.streams, s)
 	s.handle.Begin()
@@ -123,6 +124,9 @@ var errNoMemory = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h
 func (s *stream) receiveTrailers(h *h2.Head, f *h2.Frame) *h2.Error {
 	if f.Err != nil {
 		return f.Err
+	}
+	if s.req.ExtendedConnect() {
+		return errTunnelTrailers
 	}
 	if err := s.msg.Trailers(f.EndStream); err != nil {
 		return err
@@ -185,12 +189,12 @@ func (s *stream) screen() bool {
 	if s.flow.reset || s.state.Closed() {
 		return s.finish()
 	}
-	if s.refused != gate.Served {
+	if s.refused != gate.Undecided {
 		e.gate.Reject(s.refused)
 		return s.reply(gate.ReplyTo(s.refused))
 	}
 	s.describe()
-	screening := e.gate.Screen(&gate.Arrival{
+	screening := e.gate.Screen(&exchange.Arrival{
 		Peer: c.peer.Addr(), Probe: s.req.Probe(), Asterisk: s.req.Asterisk, Encrypted: c.sock.Layered(),
 	})
 	switch {
@@ -221,24 +225,24 @@ func (s *stream) describe() {
 
 // relay takes the exchange on.
 func (s *stream) relay() bool {
-	tunnelled := s.x.State() == gate.StateTunnelling
+	tunnelled := s.x.State() == exchange.StateTunnelling
 	ending, outcome, next := s.x.Step(s.eng().loop.Now())
-	if ending == gate.Going {
-		if !tunnelled && s.x.State() == gate.StateTunnelling {
+	if ending == exchange.Going {
+		if !tunnelled && s.x.State() == exchange.StateTunnelling {
 			s.eng().worker.Departed()
 		}
 		s.handle.Until(next)
 		return false
 	}
 	s.eng().worker.Departed()
-	if (outcome == gate.IdleTimeout || outcome == gate.RequestTimeout) && s.blocked() {
+	if outcome.Meaning().BlockedWindow && s.blocked() {
 		s.conn.fault(h2.FaultIdle)
 	}
 	switch ending {
-	case gate.Completed:
-	case gate.Rejected:
+	case exchange.Completed:
+	case exchange.Rejected:
 		return s.reply(s.eng().gate.Refusal(outcome, s.eng().loop.Now()))
-	case gate.CutOff:
+	case exchange.CutOff:
 		s.cutOff(outcome)
 	default:
 		s.sendReset(h2.Cancel)

@@ -1,7 +1,7 @@
 package http2
 
 import (
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
@@ -19,11 +19,11 @@ type unfinished struct {
 func (u *unfinished) incomplete() bool { return len(u.rest) > 0 || u.reader.InBlock() }
 
 // charge takes from the budget what is there now.
-func (u *unfinished) charge(heads *gate.Budget) *h2.Error {
+func (u *unfinished) charge(heads *exchange.Budget) *h2.Error {
 	if !u.metered {
 		return nil
 	}
-	n := max(cap(u.rest)+u.reader.Held()-gate.FreeHeadBytes, 0)
+	n := max(cap(u.rest)+u.reader.Held()-exchange.FreeHeadBytes, 0)
 	more := int64(n) - int64(u.part)
 	if more > 0 && !heads.Acquire(more) {
 		return errNoMemoryForBlock
@@ -38,7 +38,7 @@ func (u *unfinished) charge(heads *gate.Budget) *h2.Error {
 var errNoMemoryForBlock = &h2.Error{Code: h2.EnhanceYourCalm, Fault: h2.FaultHeaderBlock, Reason: "no memory left for a field block"}
 
 // drop forgets all of it.
-func (u *unfinished) drop(heads *gate.Budget) {
+func (u *unfinished) drop(heads *exchange.Budget) {
 	u.rest, u.reader = nil, h2.Reader{MaxBlock: u.reader.MaxBlock}
 	_ = u.charge(heads) // gives back
 }

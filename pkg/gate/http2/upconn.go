@@ -1,9 +1,11 @@
 package http2
 
 import (
+	"encoding/binary"
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
@@ -24,15 +26,42 @@ type upConn struct {
 	proven  bool        // SETTINGS has come: the container speaks HTTP/2
 	leaving bool        // the container takes no further streams
 	live    bool
+	sharing sharing
+	apartBy int64  // deadline of sharing unless shared; 0 = none
 	window  uint32 // what the container may send ahead on a stream
 	asked   uint32 // the same in the last SETTINGS
 	until   int64  // when the container must have proven itself, or answered a PING
 	heardAt int64  // when the last bytes came
 	pingBy  int64  // when an answer to a PING is due; 0 = none is
+	credit  int64  // when the container last sent a WINDOW_UPDATE for the connection
+	resets  uint16 // weighted count of stream resets by either side
+	hangUps uint16 // number of PINGs sent after resets of uploads
 }
 
 // upPing marks the PING that tells a dead container from a slow one.
 var upPing = [8]byte{'a', 'l', 'i', 'v', 'e', '?'}
+
+// hangUpPing returns the payload of the nth PING that follows the reset of an
+// upload.
+func hangUpPing(n uint16) [8]byte {
+	p := [8]byte{'g', 'o', 'n', 'e'}
+	binary.BigEndian.PutUint16(p[6:], n)
+	return p
+}
+
+// hangUpAcked ends the streams whose resets the container has read, as its PING
+// acknowledgement proves.
+func (c *upConn) hangUpAcked(payload [8]byte) {
+	n := binary.BigEndian.Uint16(payload[6:])
+	if payload != hangUpPing(n) {
+		return
+	}
+	for _, s := range slices.Clone(c.streams) {
+		if s.hungUp != 0 && int16(n-s.hungUp) >= 0 { // serial-number comparison: the counter wraps
+			s.fail(gate.UpstreamReset)
+		}
+	}
+}
 
 // open begins HTTP/2 on a new connection.
 func (p *Pool) open(conn *upstream.Conn) *upConn {
@@ -45,6 +74,7 @@ func (p *Pool) open(conn *upstream.Conn) *upConn {
 	c.window = p.ahead(firstWindow)
 	c.asked = c.window
 	c.heardAt = p.eng.loop.Now()
+	c.credit = c.heardAt
 	c.limitHeads(maxAnswerHead)
 	b := append(c.room(), h2.Preface...)
 	b = h2.AppendSettings(b,
@@ -62,9 +92,36 @@ func (p *Pool) open(conn *upstream.Conn) *upConn {
 	return c
 }
 
+// unprovenStreams limits the streams on a connection before the container's
+// SETTINGS have arrived. No container should allow fewer (RFC 9113 section 6.5.2),
+// and some close the connection if there is one more.
+const unprovenStreams = 100
+
 // hasRoom reports whether another stream can be opened.
 func (c *upConn) hasRoom() bool {
-	return c.live && !c.leaving && len(c.streams) < int(min(c.settings.MaxConcurrentStreams, maxUpStreams)) && !c.ids.Exhausted()
+	most := min(c.settings.MaxConcurrentStreams, maxUpStreams)
+	if !c.proven {
+		most = min(c.pool.most, unprovenStreams)
+	}
+	return c.live && !c.leaving && c.sharing == shared && len(c.streams) < int(most) && !c.ids.Exhausted()
+}
+
+// creditTime is how long a connection window may stay exhausted before new uploads
+// avoid the connection.
+const creditTime = int64(20 * time.Millisecond)
+
+// starved reports whether the connection window is exhausted because the container
+// does not read the uploads.
+func (c *upConn) starved() bool {
+	return c.send.Left() < h2.MinMaxFrameSize && c.eng.loop.Now() >= c.credit+creditTime
+}
+
+// countReset adds a stream reset of the given weight. Containers close a connection
+// after a number of resets, which ends the requests of other clients too.
+func (c *upConn) countReset(weight uint16) {
+	if c.resets += weight; c.resets >= mostResets {
+		c.leaving = true
+	}
 }
 
 // Step is loop.Routine.
@@ -91,7 +148,7 @@ func (c *upConn) Step() {
 		return
 	case err != nil:
 		if !c.proven {
-			c.mistaken(gate.UpstreamMalformed)
+			c.mistaken(gate.UpstreamMalformed, err != errNoSettings)
 			return
 		}
 		c.fault(err.Fault)
@@ -99,7 +156,7 @@ func (c *upConn) Step() {
 		return
 	case ended || c.wire.Failed():
 		if !c.proven {
-			c.mistaken(c.endedHow())
+			c.mistaken(c.endedHow(), false)
 			return
 		}
 		c.cut(c.endedHow())
@@ -122,23 +179,28 @@ func (c *upConn) endedHow() gate.Outcome {
 // it owes an answer.
 func (c *upConn) watch() {
 	now := c.eng.loop.Now()
+	if c.apartBy != 0 && now >= c.apartBy {
+		if apartTooLong(c); !c.live {
+			return
+		}
+	}
 	switch {
 	case c.until != 0 && !c.proven:
 		if now >= c.until {
-			c.mistaken(gate.UpstreamMalformed)
+			c.mistaken(gate.UpstreamMalformed, false)
 			return
 		}
 		c.handle.Until(c.until)
 	case len(c.streams) == 0:
-		c.handle.Until(0)
+		c.handle.Until(c.apartBy)
 	case now < c.heardAt+pingAfter:
-		c.handle.Until(c.heardAt + pingAfter)
+		c.handle.Until(gate.Earliest(c.heardAt+pingAfter, c.apartBy))
 	case c.pingBy == 0:
 		c.pingBy = now + pingAfter
 		c.hold(h2.AppendPing(c.room(), false, upPing))
-		c.handle.Until(c.pingBy)
+		c.handle.Until(gate.Earliest(c.pingBy, c.apartBy))
 	case now < c.pingBy:
-		c.handle.Until(c.pingBy)
+		c.handle.Until(gate.Earliest(c.pingBy, c.apartBy))
 	default:
 		c.cut(gate.UpstreamClosed)
 	}
@@ -152,13 +214,18 @@ func (c *upConn) retire(code h2.Code, o gate.Outcome) {
 }
 
 // mistaken ends a connection on which the container has not shown that it speaks
-// HTTP/2. An answer in something else says that it has not understood what it
-// was sent; an end without a word may be that of one that has.
-func (c *upConn) mistaken(why gate.Outcome) {
+// HTTP/2. A response in another protocol (foreign) proves that the container did
+// not understand the requests; a close or silence without a byte proves nothing.
+func (c *upConn) mistaken(why gate.Outcome, foreign bool) {
 	for _, s := range c.streams {
-		s.unprocessed, s.reused = why == gate.UpstreamMalformed, true
+		s.unprocessed, s.reused = foreign, true
+		s.mistaken = foreign && c.pool.choice.Detects()
 	}
-	c.pool.choice.Learned(upstream.HTTP1)
+	if foreign {
+		c.pool.choice.NotHTTP2()
+	} else {
+		c.pool.choice.MissedHTTP2(c.eng.loop.Now())
+	}
 	c.cut(why)
 }
 
@@ -218,17 +285,24 @@ func (c *upConn) handleFrame(f *h2.Frame) *h2.Error {
 		if f.Ack() && err == nil {
 			c.windowsSet()
 		}
+		c.pool.list, c.pool.most = c.settings.MaxHeaderList, c.settings.MaxConcurrentStreams
+		wakeLate(c)
 		c.pool.line.WakeAll() // there may be room for more streams, and extended CONNECT
 		return err
 	case h2.Ping:
 		if !f.Ack() {
 			return c.ping(f)
 		}
+		c.hangUpAcked([8]byte(f.Payload))
+		if c.sharing == trailersSent && [8]byte(f.Payload) == trailersPing {
+			c.share(shared, 0)
+		}
 	case h2.WindowUpdate:
 		if f.Stream == 0 {
 			if err := c.send.Update(f.Increment, h2.Connection); err != nil {
 				return err
 			}
+			c.credit = c.eng.loop.Now()
 			c.waiting.wake(&c.link)
 			return nil
 		}
@@ -359,6 +433,9 @@ func (c *upConn) windowsSet() {
 		default:
 			s.passed(0)
 		}
+		if n < 0 && s.held() > 0 {
+			s.x.Wake() // ReadAhead may widen the window; without that, no event would wake x
+		}
 	}
 }
 
@@ -402,7 +479,9 @@ func (c *upConn) streamEnded() {
 		c.cut(gate.UpstreamClosed)
 		return
 	}
+	c.shareAgain()
 	c.pool.line.WakeAll()
+	c.pool.dialer.Feed()
 }
 
 // cut closes the connection; streams that are open end with o.

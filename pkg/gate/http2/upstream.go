@@ -1,7 +1,10 @@
 package http2
 
 import (
+	"net/netip"
+
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
@@ -11,41 +14,46 @@ import (
 type upStream struct {
 	flow
 	conn        *upConn
-	method      []byte
-	headAt      int64  // the place of the head among the octets of the connection
-	reused      bool   // the connection had carried a request before
-	tunnel      bool   // extended CONNECT
-	accept      []byte // of that of a client of HTTP/1: what its 101 says
-	switched    bool   // and it has been accepted
-	stopped     bool   // the container has answered whole and does not want the rest of the request
-	heard       bool   // some head has come
-	received    bool   // the head in res is new
-	unprocessed bool   // nothing was done about the request
-	failed      bool   // no answer will come, or no more of it
-	failure     gate.Outcome
-	status      int            // of the last head
-	res         *wire.Response // that head, until it has gone on; nil = none
+	req         *wire.Request
+	headAt      int64          // offset of the head in the bytes written to the connection
+	accept      []byte         // Sec-WebSocket-Accept of the 101, if an HTTP/1 upgrade became extended CONNECT
+	late        []byte         // request trailers waiting to be sent; nil = none
+	lateBy      int64          // deadline after which late is discarded; 0 = not set
+	res         *wire.Response // the last head, until it has been forwarded; nil = none
 	heads       []h2.Head      // that have come behind the one in res, which has not been taken
-	ends        bool           // END_STREAM came with the last of them
+	status      int16          // status code of the last head
+	hungUp      uint16         // number of the PING sent after the reset in HangUp; 0 = none
+	reused      bool           // the connection had carried a request before
+	tunnel      bool           // extended CONNECT
+	switched    bool           // the extended CONNECT has been accepted
+	opened      bool           // the head that accepts the extended CONNECT has arrived
+	stopped     bool           // the response is complete and the container does not read the rest of the request
+	heard       bool           // a head has arrived
+	received    bool           // res has not been returned by Receive yet
+	unprocessed bool           // the container did not process the request
+	mistaken    bool           // unprocessed, because the container speaks another protocol
+	failed      bool           // the response will not arrive, or not completely
+	ends        bool           // the last element of heads had END_STREAM
+	failure     gate.Outcome
 }
 
 // Send is gate.UpstreamSide.
-func (s *upStream) Send(c gate.ClientSide) (soon bool) {
-	req, peer := c.(wire.Requester).Request()
+func (s *upStream) Send(req *wire.Request, peer netip.Addr, _ exchange.Sink) (soon bool) {
 	u := s.conn
-	if u.settings.ConnectProtocol {
-		s.accept = req.Extend()
-	} else if !req.HTTP2 {
-		req.ForgetProtocol() // of a try on another connection
-	}
-	s.method, s.tunnel = req.Method, req.Protocol() != nil
-	end := !s.tunnel && (req.Body == wire.NoBody || req.Body == wire.BodyLength && req.Length == 0)
+	s.accept = prepare(u, req)
+	s.req, s.tunnel = req, req.Protocol() != nil
+	end := !s.tunnel && !req.HasBody()
 	s.headAt = u.place()
 	b := u.room()
 	start := len(b)
 	b = req.AppendHTTP2(h2.BeginHeaders(b), &u.hpack().enc, peer, u.eng.worker.Host, u.eng.cfg.Scheme)
 	u.hold(h2.EndHeaders(b, start, s.id, end, int(u.settings.MaxFrame)))
 	s.started, s.finished = true, end
+	if wire.BodyChecked {
+		s.check.BeginHTTP2(func(dst []byte, e *h2.Encoder) []byte {
+			return req.AppendHTTP2(dst, e, peer, u.eng.worker.Host, u.eng.cfg.Scheme)
+		}, false, end)
+	}
 	if end {
 		s.sent(h2.OnHeadersEnd)
 	} else {
@@ -54,16 +62,22 @@ func (s *upStream) Send(c gate.ClientSide) (soon bool) {
 	return s.l.wire.Writable()
 }
 
-// Finish is gate.Sink. A tunnel has no end before it has begun.
-func (s *upStream) Finish(trailers []byte) {
-	if !s.tunnel || s.switched {
-		s.flow.Finish(trailers)
+var methodConnect = []byte("CONNECT")
+
+// method returns the method as sent to the container.
+func (s *upStream) method() []byte {
+	if s.tunnel {
+		return methodConnect
 	}
+	return s.req.Method
 }
 
 // receiveHead takes a field block: a head, or trailers.
 func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 	if !s.msg.ExpectsHead() {
+		if s.opened {
+			return errTunnelTrailers
+		}
 		if err := s.msg.Trailers(end); err != nil {
 			return err
 		}
@@ -90,14 +104,18 @@ func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 			return err
 		}
 	} else {
-		bodiless := string(s.method) == "HEAD" || h.Status == 204 || h.Status == 304
-		if err := s.msg.Head(h.Length, bodiless, end); err != nil {
+		bodiless := string(s.method()) == "HEAD" || h.Status == 204 || h.Status == 304
+		length := h.Length
+		if s.opened = s.tunnel && h.Status < 300; s.opened {
+			length, bodiless = -1, false // RFC 9110 section 9.3.6
+		}
+		if err := s.msg.Head(length, bodiless, end); err != nil {
 			return err
 		}
 		s.over = end
 	}
 	if s.received || len(s.heads) > 0 {
-		if h.Status < 200 && s.crowded(h) {
+		if h.Status < 200 && crowded(s, h) {
 			return errTooManyHeads
 		}
 		s.heads = append(s.heads, h2.Head{})
@@ -111,9 +129,10 @@ func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 }
 
 var (
-	errHeadTooLarge = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "head of an answer beyond the limit"}
-	errTooManyHeads = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultHeaderBlock, Reason: "more interim answers than the client takes"}
-	errBadResponse  = &h2.Error{Code: h2.ProtocolError, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "head of an answer against RFC 9110"}
+	errHeadTooLarge   = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "head of an answer beyond the limit"}
+	errTooManyHeads   = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultHeaderBlock, Reason: "more interim answers than the client takes"}
+	errTunnelTrailers = &h2.Error{Code: h2.ProtocolError, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "trailers in a tunnel"} // RFC 9113 section 8.5
+	errBadResponse    = &h2.Error{Code: h2.ProtocolError, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "head of an answer against RFC 9110"}
 )
 
 // Interim heads that wait for the client to take those before them.
@@ -123,7 +142,7 @@ const (
 )
 
 // crowded reports that there is no room for another interim head.
-func (s *upStream) crowded(h *h2.Head) bool {
+func crowded(s *upStream, h *h2.Head) bool {
 	n := h.Size
 	for i := range s.heads {
 		n += s.heads[i].Cap()
@@ -140,12 +159,12 @@ func (s *upStream) take(h *h2.Head, end bool) *h2.Error {
 	if s.accept != nil && h.Status >= 200 && h.Status < 300 {
 		err = s.res.ReadSwitched(h, s.accept)
 	} else {
-		err = s.res.ReadHTTP2(h, end, s.method)
+		err = s.res.ReadHTTP2(h, end, s.method())
 	}
 	if err != nil {
 		return errBadResponse
 	}
-	s.received, s.status = true, s.res.Status
+	s.received, s.status = true, int16(s.res.Status)
 	return nil
 }
 
@@ -157,7 +176,11 @@ func (s *upStream) receiveReset(code h2.Code) {
 		s.x.Wake()
 		return
 	}
+	if s.conn.countReset(1); code == h2.EnhanceYourCalm {
+		s.conn.countReset(calmWeight - 1)
+	}
 	s.unprocessed = code == h2.RefusedStream
+	s.x.GRPC = grpcOfReset(code)
 	s.fail(gate.UpstreamReset)
 }
 
@@ -181,49 +204,50 @@ func (s *upStream) sendReset(code h2.Code) {
 	}
 	s.sent(h2.OnReset)
 	s.l.hold(h2.AppendRSTStream(s.l.room(), s.id, code))
+	s.conn.countReset(1)
 }
 
 // Receive is gate.UpstreamSide.
-func (s *upStream) Receive() (gate.HeadState, gate.Outcome) {
+func (s *upStream) Receive() (exchange.HeadState, gate.Outcome) {
 	if !s.received && len(s.heads) > 0 {
 		h := &s.heads[0]
 		last := len(s.heads) == 1
 		if s.take(h, last && s.ends) != nil {
 			s.sendReset(h2.ProtocolError)
-			return gate.HeadFailed, gate.UpstreamMalformed
+			return exchange.HeadFailed, gate.UpstreamMalformed
 		}
 		s.heads = s.heads[1:]
 	}
 	switch {
 	case s.received:
 		s.received = false
-		return s.headState(), gate.Served
+		return headState(s), gate.Undecided
 	case s.failed:
-		return gate.HeadFailed, s.failure
+		return exchange.HeadFailed, s.failure
 	}
-	return gate.HeadAwaited, gate.Served
+	return exchange.HeadAwaited, gate.Undecided
 }
 
-func (s *upStream) headState() gate.HeadState {
+func headState(s *upStream) exchange.HeadState {
 	switch {
 	case s.tunnel && (s.status == 101 || s.status >= 200 && s.status < 300):
 		s.switched = true
-		return gate.HeadSwitched
+		return exchange.HeadSwitched
 	case s.status < 200:
-		return gate.HeadInterim
+		return exchange.HeadInterim
 	}
-	return gate.HeadFinal
+	return exchange.HeadFinal
 }
 
-// Response is wire.Responder.
+// Response implements exchange.Upstream.
 func (s *upStream) Response() *wire.Response { return s.res }
 
 // Status is gate.UpstreamSide.
-func (s *upStream) Status() int { return s.status }
+func (s *upStream) Status() int { return int(s.status) }
 
 // Pump is gate.Source. The head has gone on before the body: an answer that
 // waits for its client does not hold it.
-func (s *upStream) Pump(dst gate.Sink) (moved bool) {
+func (s *upStream) Pump(dst exchange.Sink) (moved bool) {
 	s.dropResponse()
 	return s.flow.Pump(dst)
 }
@@ -238,8 +262,8 @@ func (s *upStream) dropResponse() {
 // Sent is gate.UpstreamSide.
 func (s *upStream) Sent() bool { return s.started && s.l.left(s.headAt) }
 
-// Heard is gate.UpstreamSide.
-func (s *upStream) Heard() bool { return s.heard }
+// ResponseBegan is gate.UpstreamSide.
+func (s *upStream) ResponseBegan() bool { return s.heard }
 
 // Reused is gate.UpstreamSide.
 func (s *upStream) Reused() bool { return s.reused }
@@ -247,8 +271,11 @@ func (s *upStream) Reused() bool { return s.reused }
 // Unprocessed is gate.UpstreamSide.
 func (s *upStream) Unprocessed() bool { return s.unprocessed }
 
-// Unwilling is gate.UpstreamSide.
-func (s *upStream) Unwilling() bool { return s.stopped }
+// Mistaken implements exchange.Upstream.
+func (s *upStream) Mistaken() bool { return s.mistaken }
+
+// StoppedReading is gate.UpstreamSide.
+func (s *upStream) StoppedReading() bool { return s.stopped }
 
 // Broken is gate.Sink.
 func (s *upStream) Broken() bool { return s.stopped || s.flow.Broken() }
@@ -264,9 +291,42 @@ func (s *upStream) Complete(open bool) {
 	s.end()
 }
 
-// HangUp is gate.UpstreamSide. HTTP/2 has no way to say that the client has
-// left but the reset that would also end the answer.
-func (s *upStream) HangUp() {}
+// ReadAhead implements exchange.Upstream. The container's sending is bounded by the
+// stream window, which is doubled each time it is half full, up to streamWindow. So
+// a container can send at most twice the bytes already buffered. An exhausted window
+// is announced at once: the client takes nothing, so no later read would announce it.
+func (s *upStream) ReadAhead() (moved, whole bool) {
+	if s.over {
+		return false, !s.failed
+	}
+	if s.l.eng.short() {
+		return false, false
+	}
+	if size, held := s.recv.Size(), uint32(s.held()); size < streamWindow && held >= size/2 {
+		resize(&s.flow, min(2*max(size, held, leastWindow), streamWindow))
+	}
+	if s.recv.Left() == 0 {
+		s.announce(s.recv.Flush())
+	}
+	return false, false
+}
+
+// HangUp implements exchange.Upstream. A container that has the whole request may
+// finish its response, because a reset would hide when it does. A container that
+// waits for the rest of the upload gets a reset and a PING, whose acknowledgement
+// proves that it has read the reset (RFC 9113 section 6.7).
+func (s *upStream) HangUp() {
+	if s.finished {
+		return
+	}
+	s.sendReset(h2.Cancel)
+	u := s.conn
+	if u.hangUps++; u.hangUps == 0 {
+		u.hangUps = 1
+	}
+	s.hungUp = u.hangUps
+	u.hold(h2.AppendPing(u.room(), false, hangUpPing(s.hungUp)))
+}
 
 // Abort is gate.UpstreamSide.
 func (s *upStream) Abort() {

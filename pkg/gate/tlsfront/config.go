@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
@@ -31,7 +31,7 @@ type Config struct {
 	ClientSANs []string
 
 	// Descriptors is the budget that connections take their descriptors from.
-	Descriptors *gate.Descriptors
+	Descriptors *exchange.Descriptors
 	// Listen opens the port. It is called once there is a certificate.
 	Listen func() (*net.TCPListener, error)
 	// Serve accepts connections from the port, and calls hello for each whose first

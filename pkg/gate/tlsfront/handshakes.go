@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
@@ -26,7 +26,7 @@ const (
 // handshakes are those under way, each on a goroutine of its own, and those
 // that wait for their turn.
 type handshakes struct {
-	budget *gate.Descriptors
+	budget *exchange.Descriptors
 	run    func(*handshake)
 	// computing holds one for each handshake that does not wait for its client:
 	// more than there are processors would only keep the event loops from
@@ -55,7 +55,7 @@ type handshake struct {
 	cut     bool  // it is to end
 }
 
-func newHandshakes(budget *gate.Descriptors, run func(*handshake)) *handshakes {
+func newHandshakes(budget *exchange.Descriptors, run func(*handshake)) *handshakes {
 	s := &handshakes{budget: budget, run: run, computing: make(chan struct{}, runtime.GOMAXPROCS(0)), max: maxHandshakes, crowded: crowdedTimeout}
 	budget.Add(s)
 	return s
@@ -192,10 +192,10 @@ func (s *handshakes) len() int {
 }
 
 // Oldest implements gate.IdleConnections.
-func (s *handshakes) Oldest(found func(gate.IdleConnection, bool)) {
+func (s *handshakes) Oldest(found func(exchange.IdleConnection, bool)) {
 	s.mu.Lock()
-	h := s.oldest(gate.MinIdle)
-	c := gate.IdleConnection{Idleness: gate.UnfinishedHead}
+	h := s.oldest(exchange.MinIdle)
+	c := exchange.IdleConnection{Idleness: exchange.UnfinishedHead}
 	if h != nil {
 		c.Since = h.since
 	}
@@ -204,10 +204,10 @@ func (s *handshakes) Oldest(found func(gate.IdleConnection, bool)) {
 }
 
 // CloseOldest implements gate.IdleConnections.
-func (s *handshakes) CloseOldest(gate.Idleness) {
+func (s *handshakes) CloseOldest(exchange.Idleness) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.oldest(gate.MinIdle); h != nil {
+	if h := s.oldest(exchange.MinIdle); h != nil {
 		s.end(h)
 		s.budget.NoteReclaimed()
 	}

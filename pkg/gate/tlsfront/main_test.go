@@ -14,11 +14,11 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
-	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
@@ -34,7 +34,7 @@ type fixture struct {
 	ca      *testcert.Authority
 	dir     string
 	front   *Front
-	budget  *gate.Descriptors
+	budget  *exchange.Descriptors
 	addr    string
 	opened  chan struct{}
 	changes chan Change
@@ -53,11 +53,11 @@ func prepare(t *testing.T) (*fixture, Config) {
 	}
 	f.addr = ln.Addr().String()
 	t.Cleanup(func() { _ = ln.Close() })
-	g := &gate.Gate{Config: gate.Config{}}
+	g := &exchange.Gate{Config: exchange.Config{}}
 	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
-	server, err := serve.NewServer(g, serve.Config{HTTP1: &http1.Protocol{}, Upstream: upstream.Config{Address: netip.MustParseAddrPort("127.0.0.1:1")}, Loops: 1})
+	server, err := server.NewServer(g, server.Config{HTTP1: &http1.Protocol{}, Upstream: upstream.Config{Address: netip.MustParseAddrPort("127.0.0.1:1")}, Loops: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

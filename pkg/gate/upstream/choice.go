@@ -2,8 +2,12 @@ package upstream
 
 import (
 	"fmt"
+	"math"
+	"time"
 
 	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // Protocol is what the user container is spoken to in.
@@ -37,75 +41,160 @@ func ParseProtocol(s string) (Protocol, error) {
 	return Auto, fmt.Errorf("protocol %q: want auto, h2c or http1", s)
 }
 
-// Choice is what is known of the protocol that the container speaks. Clients of
-// HTTP/1 reach it over HTTP/1.1 unless it speaks HTTP/2 alone; clients of
-// HTTP/2 reach it over HTTP/2 if it speaks that, else over HTTP/1.1. All
-// methods may be called from any goroutine.
+// Choice detects the protocols that the container speaks. Requests of HTTP/1
+// clients use HTTP/1.1 unless the container speaks only HTTP/2; requests of HTTP/2
+// clients use HTTP/2 if the container speaks it, else HTTP/1.1. The zero value
+// detects both. All methods may be called from any goroutine; instants are on the
+// clock of the loops.
+//
+// A protocol is detected by proof: a valid response over HTTP/1, SETTINGS over
+// HTTP/2. A connection closed without a byte, or silence, is only a guess, because
+// the container may have other reasons than its protocol. A guess never overrides a
+// proof and expires after guessTime. One request then tests it: one that can be
+// retried, or one that is sent only after a proof. A refused connection resets all
+// detection, because the container is restarting and may have been replaced.
 type Choice struct {
 	fixed Protocol
-	known atomic.Uint32
-	only2 atomic.Bool // it does not answer over HTTP/1
+
+	http1, http2 atomic.Bool  // proven
+	not1, not2   atomic.Int64 // instant until which the container is assumed not to speak the protocol; 0 = it may
+	misses       atomic.Int32 // consecutive inconclusive tests of HTTP/2
+	suspected    atomic.Bool  // HTTP/1 was closed without a byte before HTTP/2 was proven
 }
 
-// Fix sets the protocol once; Auto leaves it to be found out.
+const (
+	guessTime   = int64(30 * time.Second)
+	mostMisses  = 6             // up to this number, each inconclusive test doubles the time to the next one
+	noMoreTests = math.MaxInt64 // proven not to speak the protocol; never expires
+)
+
+// Fix sets the protocol once; Auto detects it.
 func (c *Choice) Fix(p Protocol) { c.fixed = p }
 
-// Known is what the container is known to speak, or Auto.
+// Detects reports that the protocol is not fixed.
+func (c *Choice) Detects() bool { return c.fixed == Auto }
+
+// Known returns the protocol that requests of HTTP/2 clients use without a test, or
+// Auto if a test is needed.
 func (c *Choice) Known() Protocol {
-	if c.fixed != Auto {
+	switch {
+	case c.fixed != Auto:
 		return c.fixed
+	case c.http2.Load():
+		return H2C
+	case c.not2.Load() != 0:
+		return HTTP1
 	}
-	return Protocol(c.known.Load())
+	return Auto
 }
 
-// Learned notes what the container speaks.
-func (c *Choice) Learned(p Protocol) {
-	if p == HTTP1 {
-		c.only2.Store(false)
-	}
-	c.known.Store(uint32(p))
-}
-
-// Refuted notes that the container has answered HTTP/1 with a frame of HTTP/2,
-// which is all that it speaks.
-func (c *Choice) Refuted() {
-	if c.fixed == Auto {
-		c.known.Store(uint32(Auto))
-		c.only2.Store(true)
+// SpeaksHTTP1 records a valid response over HTTP/1.
+func (c *Choice) SpeaksHTTP1() {
+	if !c.http1.Load() {
+		c.http1.Store(true)
+		c.suspected.Store(false)
+		c.not1.Store(0)
 	}
 }
 
-// Suspect notes that the container has closed a connection over HTTP/1 without
-// a word. It reports whether that means that it speaks HTTP/2 alone: one that
-// is known to speak it may well behave so.
-func (c *Choice) Suspect() bool {
-	if c.fixed != Auto || c.Known() != H2C {
+// SpeaksHTTP2 records that the container has sent SETTINGS over HTTP/2. If it
+// closed an HTTP/1 connection without a byte before, it may speak only HTTP/2.
+func (c *Choice) SpeaksHTTP2(now int64) {
+	c.http2.Store(true)
+	c.not2.Store(0)
+	c.misses.Store(0)
+	if c.suspected.Swap(false) && !c.http1.Load() {
+		c.not1.Store(now + guessTime)
+	}
+}
+
+// NotHTTP2 records that the container has responded to the HTTP/2 preface in
+// another protocol, or has chosen another one by ALPN.
+func (c *Choice) NotHTTP2() {
+	c.http2.Store(false)
+	c.suspected.Store(false)
+	c.not1.Store(0)
+	c.not2.Store(noMoreTests)
+}
+
+// MissedHTTP2 records that a new HTTP/2 connection was closed, or timed out,
+// without a byte from the container.
+func (c *Choice) MissedHTTP2(now int64) {
+	if !c.http2.Load() {
+		n := min(c.misses.Inc(), mostMisses)
+		c.not2.Store(now + guessTime<<(n-1))
+	}
+}
+
+// NotHTTP1 records that the container has responded to an HTTP/1 request with an
+// HTTP/2 frame. It reports whether the request may be sent over HTTP/2.
+func (c *Choice) NotHTTP1() bool {
+	if c.fixed == Auto && !c.http1.Load() {
+		c.not1.Store(noMoreTests)
+	}
+	return c.fixed == Auto
+}
+
+// MissedHTTP1 records that the container has closed a new HTTP/1 connection without
+// a byte. It reports whether the container may speak only HTTP/2.
+func (c *Choice) MissedHTTP1(now int64) bool {
+	if c.fixed != Auto || c.http1.Load() {
 		return false
 	}
-	c.only2.Store(true)
+	if c.http2.Load() {
+		c.not1.Store(now + guessTime)
+	} else {
+		c.suspected.Store(true)
+	}
 	return true
 }
 
-// Forget makes the protocol be found out anew: the container may be another one
-// after a restart.
+// Forget restarts detection of both protocols.
 func (c *Choice) Forget() {
-	c.known.Store(uint32(Auto))
-	c.only2.Store(false)
+	c.http1.Store(false)
+	c.http2.Store(false)
+	c.suspected.Store(false)
+	c.misses.Store(0)
+	c.not1.Store(0)
+	c.not2.Store(0)
 }
 
-// MaySpeakHTTP1 reports that requests may go out over HTTP/1.1.
-func (c *Choice) MaySpeakHTTP1() bool { return c.fixed != H2C && !c.only2.Load() }
+// MaySpeakHTTP1 reports that requests may use HTTP/1.1.
+func (c *Choice) MaySpeakHTTP1() bool { return c.fixed != H2C && c.not1.Load() != noMoreTests }
 
-// For is the protocol for a request of a client that speaks HTTP/2, or not. An
-// unknown one is tried with HTTP/2, which costs no request if it is wrong.
-func (c *Choice) For(http2 bool) Protocol {
-	switch known := c.Known(); {
+// MaySpeakHTTP2 reports that a connection over HTTP/2 may be opened.
+func (c *Choice) MaySpeakHTTP2(now int64) bool {
+	return c.fixed == H2C || c.fixed == Auto && (c.http2.Load() || now >= c.not2.Load())
+}
+
+// For returns the protocol for the first attempt of x. Testing HTTP/2 is safe for
+// any request, because x waits for SETTINGS. Upgrades ignore a guess against
+// HTTP/1, because many of them work only there.
+func (c *Choice) For(x *exchange.Exchange, now int64) Protocol {
+	switch {
 	case c.fixed != Auto:
 		return c.fixed
-	case known == HTTP1:
+	case x.Protocol == "HTTP/2.0":
+		if c.http2.Load() || claim(&c.not2, now) {
+			return H2C
+		}
 		return HTTP1
-	case http2 || c.only2.Load():
-		return H2C
+	case c.http1.Load():
+		return HTTP1
 	}
-	return HTTP1
+	switch not1 := c.not1.Load(); {
+	case not1 == 0, x.Upgrade && not1 != noMoreTests:
+		return HTTP1
+	case x.Repeatable() && claim(&c.not1, now):
+		return HTTP1
+	}
+	return H2C
+}
+
+// claim reports whether the caller may use the protocol: there is no guess against
+// it, or the guess has expired and the caller is the first to test it. Other
+// callers keep following the guess until the test has a result.
+func claim(until *atomic.Int64, now int64) bool {
+	t := until.Load()
+	return t == 0 || now >= t && until.CompareAndSwap(t, now+guessTime)
 }

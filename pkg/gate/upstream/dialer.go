@@ -7,6 +7,7 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
@@ -55,22 +56,22 @@ func (c *Conn) Close() {
 // exchange that asks.
 type Dialer struct {
 	loop     *loop.Loop
-	gate     *gate.Gate
+	gate     *exchange.Gate
 	cfg      *Config
 	choice   *Choice
 	stats    *Stats
 	target   loop.Target
-	line     gate.DialLine // those who lack a descriptor
-	open     int           // connections, those that are being made included
-	share    int           // as many are always to be had; those beyond come from the budget
-	attempts uint32        // to make a connection
-	awaiting bool          // the budget has been asked for a descriptor
-	served   int64         // when the last of those who lack one got one, or the first began to
+	line     exchange.DialLine // exchanges waiting for a descriptor
+	open     int               // open connections, including those being established
+	share    int               // connections guaranteed to the loop; further ones need a descriptor from the budget
+	attempts uint32            // attempts to open a connection
+	awaiting bool              // a descriptor has been requested from the budget
+	served   int64             // when an exchange in line last got a descriptor, or when the first one joined
 }
 
 // Init says once what d works for. share is how many connections the loop may
 // have whatever clients hold.
-func (d *Dialer) Init(l *loop.Loop, g *gate.Gate, c *Config, choice *Choice, s *Stats, share int) {
+func (d *Dialer) Init(l *loop.Loop, g *exchange.Gate, c *Config, choice *Choice, s *Stats, share int) {
 	d.loop, d.gate, d.cfg, d.choice, d.stats, d.share = l, g, c, choice, s, share
 	d.target = loop.NewTarget(c.Address)
 }
@@ -79,8 +80,7 @@ func (d *Dialer) Init(l *loop.Loop, g *gate.Gate, c *Config, choice *Choice, s *
 type Result struct {
 	Conn    *Conn        // nil: none yet, or none at all
 	Next    int64        // without a connection: when to call again at the latest; 0 = no bound
-	Failed  bool         // there will be none
-	Outcome gate.Outcome // why, with Failed
+	Outcome gate.Outcome // why no connection is possible; Undecided = one may follow
 }
 
 // Attempts is how many times the Dialer has begun to make a connection.
@@ -90,12 +90,12 @@ func (d *Dialer) Attempts() uint32 { return d.attempts }
 func (d *Dialer) Open() int { return d.open }
 
 // Lacking is the exchange that has waited longest for a descriptor, or nil.
-func (d *Dialer) Lacking() *gate.Exchange { return d.line.First() }
+func (d *Dialer) Lacking() *exchange.Exchange { return d.line.First() }
 
 // Queues makes x, which is to have a connection, wait behind those who lack a
 // descriptor, and reports whether it did. One whose attempt is under way goes on
 // with it, and one that is held until the container listens stays held.
-func (d *Dialer) Queues(x *gate.Exchange) bool {
+func (d *Dialer) Queues(x *exchange.Exchange) bool {
 	first := d.line.First()
 	if first == nil || first == x || x.Dial.Attempt != nil || d.holds(x) {
 		return false
@@ -106,7 +106,7 @@ func (d *Dialer) Queues(x *gate.Exchange) bool {
 
 // holds reports that x is held because the container does not listen. Once it
 // does, those who were held are like others.
-func (d *Dialer) holds(x *gate.Exchange) bool {
+func (d *Dialer) holds(x *exchange.Exchange) bool {
 	p := &d.gate.Pending
 	return p.Holds(x) && !p.Clear()
 }
@@ -130,14 +130,17 @@ func (d *Dialer) NewConn() *Conn { return &Conn{dialer: d} }
 // Connect makes a connection for x, and is called with each step of x until
 // the result says that this has ended. While the container does not listen,
 // gate.PendingDials says whose turn it is. protocols is what TLS offers.
-func (d *Dialer) Connect(x *gate.Exchange, now int64, protocols ...string) Result {
+func (d *Dialer) Connect(x *exchange.Exchange, now int64, protocols ...string) Result {
 	if c, ok := x.Dial.Attempt.(*Conn); ok {
 		return d.attempted(x, c, now, protocols)
 	}
 	pending := &d.gate.Pending
+	if x.Dial.Detects && !pending.Clear() {
+		return Result{Outcome: x.Dial.Why}
+	}
 	if pending.Holds(x) || d.line.First() == nil && !pending.Clear() {
-		if try, next, o, failed := pending.Hold(x, now); failed || !try {
-			return Result{Next: next, Outcome: o, Failed: failed}
+		if try, next, o := pending.Hold(x, now); o != gate.Undecided || !try {
+			return Result{Next: next, Outcome: o}
 		}
 	}
 	if !d.acquire() {
@@ -152,7 +155,7 @@ func (d *Dialer) Connect(x *gate.Exchange, now int64, protocols ...string) Resul
 		return d.lack(x, now)
 	}
 	c := d.NewConn()
-	if err := d.loop.Register(&c.Sock, fd, x.Dial.Driver.(loop.Handler)); err != nil {
+	if err := d.loop.Register(&c.Sock, fd, x.Dial.Handler); err != nil {
 		d.loop.CloseDescriptor(fd)
 		d.release()
 		return d.lack(x, now)
@@ -164,7 +167,7 @@ func (d *Dialer) Connect(x *gate.Exchange, now int64, protocols ...string) Resul
 }
 
 // attempted looks how far the connection that is made for x has come.
-func (d *Dialer) attempted(x *gate.Exchange, c *Conn, now int64, protocols []string) Result {
+func (d *Dialer) attempted(x *exchange.Exchange, c *Conn, now int64, protocols []string) Result {
 	if !c.counted {
 		if !c.Sock.Connected() {
 			if c.Sock.Failed() {
@@ -190,7 +193,7 @@ func (d *Dialer) attempted(x *gate.Exchange, c *Conn, now int64, protocols []str
 			if failed := d.cfg.TLSFailed; failed != nil {
 				failed(h.err)
 			}
-			return Result{Outcome: gate.UpstreamTLSFailed, Failed: true}
+			return Result{Outcome: gate.UpstreamTLSFailed}
 		}
 		c.handshake = nil
 	}
@@ -199,29 +202,32 @@ func (d *Dialer) attempted(x *gate.Exchange, c *Conn, now int64, protocols []str
 }
 
 // held is the result for one that waits, which is held no longer than its time.
-func (d *Dialer) held(x *gate.Exchange, now int64) (r Result) {
+func (d *Dialer) held(x *exchange.Exchange, now int64) (r Result) {
 	if d.gate.Pending.Holds(x) {
-		_, r.Next, r.Outcome, r.Failed = d.gate.Pending.Hold(x, now)
+		_, r.Next, r.Outcome = d.gate.Pending.Hold(x, now)
 	}
 	return r
 }
 
 // refused holds x until the container listens.
-func (d *Dialer) refused(x *gate.Exchange) (r Result) {
+func (d *Dialer) refused(x *exchange.Exchange) (r Result) {
 	now := d.loop.Nanotime()
 	if d.gate.Pending.Refused(now) {
 		d.choice.Forget()
 	}
 	d.line.Leave(x)
 	d.Feed()
-	_, r.Next, r.Outcome, r.Failed = d.gate.Pending.Hold(x, now)
+	if x.Dial.Detects {
+		return Result{Outcome: x.Dial.Why}
+	}
+	_, r.Next, r.Outcome = d.gate.Pending.Hold(x, now)
 	return r
 }
 
 // lack makes x wait for a connection that another exchange gives back: there
 // is no descriptor for a new one. Only while the container does not listen does
 // one that is held stay so, and try again when its turn has come.
-func (d *Dialer) lack(x *gate.Exchange, now int64) Result {
+func (d *Dialer) lack(x *exchange.Exchange, now int64) Result {
 	if d.line.First() == nil {
 		d.served = now
 	}
@@ -271,13 +277,13 @@ func (d *Dialer) await(now int64) {
 			})
 		})
 	}
-	if now-d.served >= int64(gate.MinIdle) {
+	if now-d.served >= int64(exchange.MinIdle) {
 		d.gate.Descriptors.Reclaim()
 	}
 }
 
 // Cancel ends the attempt that is under way for x.
-func (d *Dialer) Cancel(x *gate.Exchange) {
+func (d *Dialer) Cancel(x *exchange.Exchange) {
 	if c, ok := x.Dial.Attempt.(*Conn); ok {
 		x.Dial.Attempt = nil
 		c.Close()

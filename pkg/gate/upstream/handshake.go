@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
@@ -20,7 +20,7 @@ var errGivenUp = errors.New("the client left or a clock ran out")
 // waiting is off the loop: the arithmetic, well below a millisecond, is done
 // once for each connection of a pool.
 type handshake struct {
-	x         *gate.Exchange // waits for it, unless cancelled
+	x         *exchange.Exchange // waits for the handshake, unless cancelled
 	c         *Conn
 	protocols []string
 	task      *loop.Task
@@ -29,7 +29,7 @@ type handshake struct {
 	cancelled bool
 }
 
-func (c *Conn) beginHandshake(x *gate.Exchange, protocols []string) {
+func (c *Conn) beginHandshake(x *exchange.Exchange, protocols []string) {
 	c.handshake = &handshake{x: x, c: c, protocols: protocols}
 	c.dialer.loop.Start(c.handshake)
 }

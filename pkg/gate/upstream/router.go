@@ -1,39 +1,77 @@
 package upstream
 
-import "github.com/queuegate/queuegate/pkg/gate"
+import (
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+)
 
 // Router is the gate.Connector that chooses between the pools of the
 // protocols.
 type Router struct {
 	Choice *Choice
-	HTTP1  gate.Connector
-	HTTP2  gate.Connector
+	HTTP1  exchange.Connector
+	HTTP2  exchange.Connector
 }
 
-// Connect is gate.Connector. An attempt that is under way goes on where it was
-// begun.
-func (r *Router) Connect(x *gate.Exchange, now int64, fresh bool) (up gate.UpstreamSide, next int64, o gate.Outcome, failed bool) {
+// Values of exchange.Dial.Via.
+const (
+	viaHTTP1 = 1 + iota
+	viaHTTP2
+)
+
+func (r *Router) pool(via uint8) exchange.Connector {
+	if via == viaHTTP2 {
+		return r.HTTP2
+	}
+	return r.HTTP1
+}
+
+// Connect implements exchange.Connector. An attempt in progress continues where it
+// was begun.
+func (r *Router) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
 	d := &x.Dial
-	via := d.Via
-	if d.Attempt == nil || via == nil {
-		via = r.HTTP1
-		if r.Choice.For(x.Protocol == "HTTP/2.0") == H2C {
-			via = r.HTTP2
+	if d.Attempt == nil || d.Via == 0 {
+		via := uint8(viaHTTP1)
+		switch {
+		case d.First != 0:
+			if via = r.retry(d, now); via == 0 {
+				return nil, 0, d.Why
+			}
+		case r.Choice.For(x, now) == H2C:
+			via = viaHTTP2
 		}
 		d.Via = via
 	}
-	up, next, o, failed = via.Connect(x, now, fresh)
-	if failed && o == gate.MethodNotAllowed && r.Choice.MaySpeakHTTP1() {
+	up, next, o = r.pool(d.Via).Connect(x, now, fresh)
+	if o == gate.MethodNotAllowed && r.Choice.MaySpeakHTTP1() {
 		// Over HTTP/2 the container does not offer WebSocket.
-		d.Via = r.HTTP1
+		d.Via = viaHTTP1
 		return r.HTTP1.Connect(x, now, fresh)
 	}
-	return up, next, o, failed
+	return up, next, o
+}
+
+// retry returns the protocol for a retry: the same one, or the other one if the
+// container did not understand the first. It returns 0 if the container understands
+// neither.
+func (r *Router) retry(d *exchange.Dial, now int64) (via uint8) {
+	if d.First == viaHTTP2 && !d.Switched && !r.Choice.MaySpeakHTTP2(now) {
+		d.Switched = true
+	}
+	switch {
+	case !d.Switched:
+		return d.First
+	case d.First == viaHTTP1 && r.Choice.MaySpeakHTTP2(now):
+		return viaHTTP2
+	case d.First == viaHTTP2 && r.Choice.MaySpeakHTTP1():
+		return viaHTTP1
+	}
+	return 0
 }
 
 // Cancel is gate.Connector.
-func (r *Router) Cancel(x *gate.Exchange) {
-	if via := x.Dial.Via; via != nil {
-		via.Cancel(x)
+func (r *Router) Cancel(x *exchange.Exchange) {
+	if via := x.Dial.Via; via != 0 {
+		r.pool(via).Cancel(x)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 
-	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
@@ -88,6 +87,28 @@ func (d *Decoder) End() bool {
 		d.Ended = true
 	}
 	return d.Ended
+}
+
+// Complete reports whether b holds the rest of the body. It leaves d unchanged.
+func (d *Decoder) Complete(b []byte) bool {
+	switch {
+	case d.Ended:
+		return true
+	case d.Kind == BodyLength:
+		return int64(len(b)) >= d.Left
+	case d.Kind != BodyChunked || !bytes.HasSuffix(b, []byte("\n")):
+		return false
+	}
+	ahead := *d
+	ahead.line, ahead.Trailer = bytes.Clone(d.line), nil
+	for len(b) > 0 && !ahead.Ended {
+		_, n, err := ahead.chunked(b)
+		if err != nil {
+			return false
+		}
+		b = b[n:]
+	}
+	return ahead.Ended
 }
 
 func (d *Decoder) chunked(b []byte) (data []byte, used int, err error) {
@@ -190,7 +211,7 @@ func (d *Decoder) readTrailer(b []byte) (int, error) {
 		return n, nil
 	}
 	colon := 0
-	for gate.IsToken(line[colon]) {
+	for field.IsToken(line[colon]) {
 		colon++
 	}
 	if colon == 0 || line[colon] != ':' || !field.IsText(line[colon+1:len(line)-2]) {
@@ -205,7 +226,7 @@ func (d *Decoder) readTrailer(b []byte) (int, error) {
 // checkTrailerPart refuses an unfinished line that cannot become a field.
 func checkTrailerPart(line []byte) error {
 	p := 0
-	for p < len(line) && gate.IsToken(line[p]) {
+	for p < len(line) && field.IsToken(line[p]) {
 		p++
 	}
 	if p == len(line) || len(line) == 1 && line[0] == '\r' {

@@ -184,3 +184,45 @@ func TestADecoderKeepsItsBuffersUnlessTheyGrewLarge(t *testing.T) {
 		}
 	}
 }
+
+func TestABodyIsCompleteExactlyAtItsEnd(t *testing.T) {
+	bodies := []struct {
+		kind   BodyKind
+		length int64
+		bytes  string
+	}{
+		{BodyLength, 11, "hello world"},
+		{BodyUntilClose, 0, "hello"},
+		{BodyChunked, 0, "0\r\n\r\n"},
+		{BodyChunked, 0, "5\r\nhello\r\n0\r\n\r\n"},
+		{BodyChunked, 0, "4\r\n\r\n\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n"},
+		{BodyChunked, 0, "5\r\nhello\r\n0\r\nX-Sum: 5\r\nX-More: yes\r\n\r\n"},
+	}
+	for _, c := range bodies {
+		for read := 0; read <= len(c.bytes); read++ { // number of bytes decoded beforehand
+			for end := read; end <= len(c.bytes); end++ {
+				var d, full Decoder
+				d.Begin(c.kind, c.length)
+				full.Begin(c.kind, c.length)
+				decode := func(d *Decoder, b string) {
+					for p := []byte(b); len(p) > 0 && !d.Ended; {
+						_, n, err := d.Next(p)
+						if err != nil {
+							t.Fatal(err)
+						}
+						p = p[n:]
+					}
+				}
+				decode(&d, c.bytes[:read])
+				decode(&full, c.bytes[:end])
+				if got := d.Complete([]byte(c.bytes[read:end])); got != full.Ended {
+					t.Errorf("%q | %q: complete is %v, want %v", c.bytes[:read], c.bytes[read:end], got, full.Ended)
+				}
+				decode(&d, c.bytes[read:])
+				if want := c.kind != BodyUntilClose; d.Ended != want {
+					t.Errorf("%q: the body ends differently after Complete", c.bytes)
+				}
+			}
+		}
+	}
+}

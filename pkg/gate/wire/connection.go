@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand/v2"
 
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
@@ -96,25 +97,31 @@ func (h *Head) dropNamed(names [][]byte) {
 var hashSeed = rand.Uint64()
 
 // hashFold is the same for names that are equal but for the case of ASCII
-// letters.
+// letters. It takes eight bytes at a time.
 func hashFold(name []byte) uint64 {
-	h := hashSeed
-	for _, c := range name {
-		h = (h ^ uint64(folded[c])) * 0x9e3779b97f4a7c15
-		h ^= h >> 29
+	h := hashSeed ^ uint64(len(name))
+	for ; len(name) >= 8; name = name[8:] {
+		h = mix(h, binary.LittleEndian.Uint64(name))
 	}
-	return h
+	var rest uint64
+	for _, c := range name {
+		rest = rest<<8 | uint64(c)
+	}
+	return mix(h, rest)
 }
 
-var folded = func() (t [256]byte) {
-	for c := range t {
-		t[c] = byte(c)
-	}
-	for c := byte('A'); c <= 'Z'; c++ {
-		t[c] = c | 0x20
-	}
-	return t
-}()
+func mix(h, eight uint64) uint64 {
+	h = (h ^ lowerEight(eight)) * 0x9e3779b97f4a7c15
+	return h ^ h>>29
+}
+
+// lowerEight turns A to Z into a to z in each of eight bytes.
+func lowerEight(x uint64) uint64 {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	low := x &^ highs
+	upper := (low + (0x80-'A')*ones) &^ (low + (0x7f-'Z')*ones) &^ x & highs // 0x80 in each byte that is A to Z
+	return x | upper>>2
+}
 
 // nextOption takes the first element of a comma-separated list, which may be
 // empty, and returns the rest.

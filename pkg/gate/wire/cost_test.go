@@ -2,10 +2,13 @@ package wire
 
 import (
 	"net/netip"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
 // shape is a head of one MiB at most: begin, then unit over and over with
@@ -44,6 +47,8 @@ var shapes = []shape{
 	{"a long host", "GET / HTTP/1.1\r\nHost: ", "%%41", ""},
 	{"a literal host", "GET / HTTP/1.1\r\nHost: [::1%%25", "z", "]"},
 	{"a long target", "GET /", "%%41", " HTTP/1.1\r\nHost: a"},
+	{"a long target with percent signs apart", "GET /", "%%41" + strings.Repeat("x", 13), " HTTP/1.1\r\nHost: a"},
+	{"a long target with percent signs further apart", "GET /", "%%41" + strings.Repeat("x", 17), " HTTP/1.1\r\nHost: a"},
 	{"an absolute target", "GET http://a?", "%%41", " HTTP/1.1\r\nHost: a"},
 	{"an authority", "GET http://", "%%41", "/ HTTP/1.1\r\nHost: a"},
 	{"a long method", "", "G", " / HTTP/1.1\r\nHost: a"},
@@ -138,5 +143,35 @@ func BenchmarkDearHeads(b *testing.B) {
 				costOf(head, 1)
 			}
 		})
+	}
+}
+
+// A buffer that grows with each line would produce several times the head's size in
+// garbage.
+func TestALongHeadIsWrittenWithoutReallocation(t *testing.T) {
+	request := shape{"", getHead, "X-Forwarded-For: " + strings.Repeat("a,", 110) + "\r\n", ""}.fill(1 << 20)
+	response := shape{"", "HTTP/1.1 200 OK\r\n", "K-Gate-X: v\r\nX-%d: " + strings.Repeat("v", 440) + "\r\n", ""}.fill(1 << 20)
+	req, res := new(Request), new(Response)
+	readRequest(req, request)
+	readResponse(res, response, []byte("GET"))
+	for _, c := range []struct {
+		name  string
+		most  int
+		write func() []byte
+	}{
+		{"request", len(request) * 5 / 2, func() []byte { return req.AppendHead(nil, benchPeer, benchHost) }},
+		{"response", len(response) * 5 / 2, func() []byte { return res.AppendHead(nil, Framing{}, benchDate) }},
+		// The X-Forwarded-For line is composed first and then encoded, so it is
+		// allocated twice.
+		{"request over HTTP/2", len(request) * 9 / 2, func() []byte { return req.AppendHTTP2(nil, new(h2.Encoder), benchPeer, benchHost, "http") }},
+		{"response over HTTP/2", len(response) * 5 / 2, func() []byte { return res.AppendHTTP2(nil, new(h2.Encoder), nil) }},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		c.write()
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > uint64(c.most) {
+			t.Errorf("%s: %d bytes allocated, at most %d", c.name, n, c.most)
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 
-	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
@@ -91,7 +90,7 @@ func (h *Head) Scan(b []byte) (bool, error) {
 		}
 		switch {
 		case !h.started:
-			if end == 2 || !gate.IsToken(b[0]) || !field.IsText(b[:end-2]) {
+			if end == 2 || !field.IsToken(b[0]) || !field.IsText(b[:end-2]) {
 				return false, ErrMalformed
 			}
 			h.started, h.startEnd = true, int32(end-2)
@@ -129,12 +128,12 @@ func (h *Head) checkPartial(b []byte, from int) error {
 	case !field.IsText(rest):
 		return ErrMalformed
 	case !h.started:
-		if c := b[line]; !gate.IsToken(c) && c != '\r' {
+		if c := b[line]; !field.IsToken(c) && c != '\r' {
 			return ErrMalformed
 		}
 	case !h.named:
 		p := from
-		for p < len(b) && gate.IsToken(b[p]) {
+		for p < len(b) && field.IsToken(b[p]) {
 			p++
 		}
 		switch {
@@ -158,7 +157,7 @@ func (h *Head) tooLarge() error {
 func (h *Head) addField(b []byte, end int) error {
 	line := int(h.line)
 	p := line
-	for gate.IsToken(b[p]) {
+	for field.IsToken(b[p]) {
 		p++
 	}
 	if b[p] != ':' || p == line {

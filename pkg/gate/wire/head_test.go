@@ -311,3 +311,25 @@ func TestOutcomesOfRefusedHeads(t *testing.T) {
 		}
 	}
 }
+
+func TestNameHashesIgnoreOnlyCase(t *testing.T) {
+	var all [256]byte
+	for c := range all {
+		all[c] = byte(c)
+	}
+	for n := range 40 {
+		for at := 0; at+n <= len(all); at++ {
+			name := all[at : at+n]
+			if hashFold(name) != hashFold([]byte(asciiLower(string(name)))) {
+				t.Errorf("%q has another hash in lower case", name)
+			}
+			for i := range n {
+				other := bytes.Clone(name)
+				other[i] ^= 0x20
+				if equal := hashFold(name) == hashFold(other); equal != equalFold(name, other) {
+					t.Errorf("%q and %q have the same hash: %v", name, other, equal)
+				}
+			}
+		}
+	}
+}

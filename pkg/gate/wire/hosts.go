@@ -1,6 +1,6 @@
 package wire
 
-import "github.com/queuegate/queuegate/pkg/gate"
+import "github.com/queuegate/queuegate/pkg/gate/internal/field"
 
 // hosts are the names that a request gives for its destination.
 type hosts struct {
@@ -12,7 +12,7 @@ type hosts struct {
 }
 
 func (h *hosts) read(v []byte) error {
-	if h.fields++; h.fields > 1 || len(v) > 0 && !gate.IsHost(v) {
+	if h.fields++; h.fields > 1 || len(v) > 0 && !field.IsHost(v) {
 		return ErrMalformed
 	}
 	h.sent = v
@@ -23,7 +23,7 @@ func (h *hosts) readOriginal(v []byte) error {
 	if len(v) == 0 || h.original != nil {
 		return nil
 	}
-	if !gate.IsHost(v) {
+	if !field.IsHost(v) {
 		return ErrMalformed
 	}
 	h.original = v

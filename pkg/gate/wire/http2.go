@@ -90,7 +90,8 @@ func (h *Head) complete() {
 
 // ReadHTTP2 makes r the request that h is, which has passed CheckRequest. ended
 // says that there is no body. Extended CONNECT becomes the upgrade that it
-// stands for (RFC 8441 section 5).
+// stands for (RFC 8441 section 5). An extended CONNECT has no body, so it is
+// refused if it has a field that frames or expects one (RFC 9110 section 9.3.6).
 func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 	r.Reset()
 	method, path, protocol := h.Method(), h.Path(), h.Protocol()
@@ -123,15 +124,26 @@ func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 	if err := r.readFields(); err != nil {
 		return err
 	}
-	r.addCoding = r.Body == BodyChunked
 	if len(protocol) > 0 {
+		if r.hasField(field.ContentLength) || r.hasField(field.TransferEncoding) || r.hasField(field.Expect) {
+			return ErrMalformed
+		}
 		if !r.Upgrade {
 			return ErrMethod // to a protocol that never goes on
 		}
-		r.more().protocol, r.Body = r.value(&r.Fields[upgrade]), NoBody
+		r.more().protocol = r.value(&r.Fields[upgrade])
 	}
 	r.dropHost()
 	return nil
+}
+
+func (h *Head) hasField(kind field.Kind) bool {
+	for i := range h.Fields {
+		if h.Fields[i].kind == kind {
+			return true
+		}
+	}
+	return false
 }
 
 // addWebSocketKey adds what the handshake of HTTP/1.1 asks for and that of
@@ -158,8 +170,10 @@ const webSocketKey = "sec-websocket-key"
 // Extend makes r, which came over HTTP/1 and asks for WebSocket, extended CONNECT
 // (RFC 8441 section 5). It returns what stands in Sec-WebSocket-Accept of the 101
 // that the client gets (RFC 6455 section 4.2.2), or nil if r is no such request.
+// A request with a body does not qualify, because extended CONNECT cannot carry
+// one.
 func (r *Request) Extend() (accept []byte) {
-	if !r.Upgrade || r.HTTP2 || string(r.Method) != "GET" || !r.offersProtocol(webSocket) {
+	if !r.Upgrade || r.HTTP2 || r.HasBody() || string(r.Method) != "GET" || !r.offersProtocol(webSocket) {
 		return nil
 	}
 	for i := range r.Fields {
@@ -177,6 +191,7 @@ var webSocket = []byte("websocket")
 // AppendHTTP2 appends the field block of the head as the container gets it over
 // HTTP/2: what AppendHead writes.
 func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaultHost []byte, scheme string) []byte {
+	dst = growFor(dst, r.Raw)
 	protocol := r.Protocol()
 	if protocol != nil {
 		dst = e.AppendNamed(dst, h2.NameMethod, []byte("CONNECT"))
@@ -188,7 +203,7 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 	dst = e.AppendNamed(dst, h2.NamePath, r.Target)
 	dst = e.AppendNamed(dst, h2.NameAuthority, r.FinalHost(defaultHost))
 	makeForwarded := r.hops.makeForwarded()
-	forDone := false
+	forDone, framed := false, protocol != nil
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		switch {
@@ -198,13 +213,18 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 		case f.kind == field.ForwardedFor && !forDone:
 			forDone = true
 			dst = r.hops.appendForHTTP2(dst, e, &r.Head, peer)
-		case f.drop || f.kind == field.Host || f.kind == field.TransferEncoding || f.kind == field.Forwarded && makeForwarded:
-		case f.kind == field.ContentLength:
-			var digits [20]byte
-			dst = e.AppendNamed(dst, h2.NameContentLength, strconv.AppendInt(digits[:0], r.Length, 10))
+		case frames(f.kind):
+			if !framed {
+				dst, framed = r.appendFramingHTTP2(dst, e), true
+			}
+		case f.drop || f.kind == field.Host || f.kind == field.Forwarded && makeForwarded:
+		case f.kind == field.Expect && protocol != nil: // there is no body to expect
 		default:
 			dst = r.appendField(dst, e, f)
 		}
+	}
+	if !framed {
+		dst = r.appendFramingHTTP2(dst, e)
 	}
 	if !forDone {
 		dst = r.hops.appendForHTTP2(dst, e, &r.Head, peer)
@@ -219,10 +239,28 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 	return dst
 }
 
+// appendFramingHTTP2 is appendFraming for HTTP/2, where END_STREAM delimits a body
+// without a length.
+func (r *Request) appendFramingHTTP2(dst []byte, e *h2.Encoder) []byte {
+	if r.Body != BodyLength {
+		return dst
+	}
+	return appendLengthHTTP2(dst, e, r.Length)
+}
+
+func appendLengthHTTP2(dst []byte, e *h2.Encoder, n int64) []byte {
+	var digits [20]byte
+	return e.AppendNamed(dst, h2.NameContentLength, strconv.AppendInt(digits[:0], n, 10))
+}
+
 // appendForHTTP2 is appendFor over HTTP/2.
 func (p *hops) appendForHTTP2(dst []byte, e *h2.Encoder, h *Head, peer netip.Addr) []byte {
 	var room [128]byte
-	line := p.appendFor(room[:0], h, peer)
+	line := room[:0]
+	if p.lines > 0 {
+		line = growFor(line, h.Raw)
+	}
+	line = p.appendFor(line, h, peer)
 	return e.AppendNamed(dst, h2.NameForwardedFor, line[len(forwardedFor):len(line)-2])
 }
 
@@ -313,18 +351,20 @@ func (r *Response) AppendHTTP2(dst []byte, e *h2.Encoder, date []byte) []byte {
 	if status == 101 {
 		status = 200
 	}
-	dst = e.AppendStatus(dst, status)
+	dst = e.AppendStatus(growFor(dst, r.Raw), status)
+	framed := false
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		switch {
+		case f.kind == field.ContentLength:
+			if r.hasLength && !framed {
+				dst, framed = appendLengthHTTP2(dst, e, r.Length), true
+			}
 		case f.drop || f.kind == field.Upgrade:
 		case r.Status == 101 && field.EqualFold(r.name(f), "sec-websocket-accept"):
 		default:
 			dst = r.appendField(dst, e, f)
 		}
-	}
-	if r.repeated && r.hasLength {
-		dst = e.AppendNamed(dst, h2.NameContentLength, r.sent)
 	}
 	if date != nil && !r.dated && r.Status >= 200 {
 		dst = e.AppendNamed(dst, h2.NameDate, date)

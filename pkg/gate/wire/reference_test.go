@@ -532,6 +532,20 @@ var (
 		"proxy-authenticate", "proxy-authorization", "te", "transfer-encoding", "upgrade"}
 )
 
+// refTrustedOnly lists the fields that an application may believe to be set by the
+// platform.
+var refTrustedOnly = []string{"forwarded", "x-forwarded-*", "x-real-ip", "knative-serving-*", "k-proxy-request", "k-original-host"}
+
+// trustedOnly matches a lower-case name as applications behind CGI see it.
+func trustedOnly(name string) bool {
+	return among(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, name), refTrustedOnly)
+}
+
 // among matches a lower-case name against names and prefixes.
 func among(name string, list []string) bool {
 	for _, l := range list {
@@ -544,5 +558,5 @@ func among(name string, list []string) bool {
 
 // named reports whether Connection removes the field.
 func (h *refHead) named(name string) bool {
-	return !among(name, refProtected) && h.has("connection", name)
+	return !among(name, refProtected) && !trustedOnly(name) && h.has("connection", name)
 }

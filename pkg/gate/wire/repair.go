@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 
-	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
@@ -154,7 +153,7 @@ func (p *repair) addFold(text []byte) bool {
 // which is nil if there is no name with a colon.
 func cutName(line []byte) (name, value []byte) {
 	n := 0
-	for n < len(line) && gate.IsToken(line[n]) {
+	for n < len(line) && field.IsToken(line[n]) {
 		n++
 	}
 	colon := n

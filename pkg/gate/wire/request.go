@@ -34,8 +34,8 @@ type Request struct {
 	proxySeen bool
 	Asterisk  bool        // OPTIONS *
 	HTTP2     bool        // came over HTTP/2
-	addCoding bool        // the body has no length, and no field says so
 	traced    bool        // some field of trace is there
+	announces bool        // the head has a Trailer field
 	hasRare   bool        // some field of rare is there
 	rare      *rareFields // nil: no request has had them yet
 
@@ -72,6 +72,10 @@ func (r *Request) Protocol() []byte {
 	}
 	return r.rare.protocol
 }
+
+// ExtendedConnect reports whether the client sent extended CONNECT. Extend does
+// not change that.
+func (r *Request) ExtendedConnect() bool { return r.HTTP2 && r.Protocol() != nil }
 
 // ForgetProtocol undoes Extend.
 func (r *Request) ForgetProtocol() {
@@ -132,7 +136,7 @@ func (r *Request) Decide() error {
 func (r *Request) startLine() error {
 	line := r.Raw[:r.startEnd]
 	m := 0
-	for m < len(line) && gate.IsToken(line[m]) {
+	for m < len(line) && field.IsToken(line[m]) {
 		m++
 	}
 	if m == 0 || m == len(line) || line[m] != ' ' {
@@ -188,8 +192,14 @@ func (r *Request) readFields() error {
 	case n.codings == 1:
 		r.Body = BodyChunked
 	}
-	r.Expect = r.Expect && r.Body != NoBody && (r.Body != BodyLength || r.Length > 0)
+	r.Expect = r.Expect && r.HasBody()
 	return nil
+}
+
+// HasBody reports whether a body follows the head. A Content-Length of 0 means no
+// body.
+func (r *Request) HasBody() bool {
+	return r.Body != NoBody && (r.Body != BodyLength || r.Length > 0)
 }
 
 // readField reads a field that frames the message, routes it or belongs to the
@@ -236,6 +246,7 @@ func (r *Request) readField(f *Field, n *counts) error {
 			return ErrExpectation
 		}
 	case field.Trailer:
+		r.announces = true
 		n.announced += elements(v)
 		f.drop = n.announced > maxOptions // a hint, which is of no use then
 	default:
@@ -309,21 +320,21 @@ func (r *Request) ReplaceTrace(lines []byte) {
 }
 
 // Distrust forgets what a client that is not trusted says of itself and of
-// others: it was not proxied, and its K-Proxy-Request, K-Original-Host,
-// X-Forwarded-* and Forwarded go no further.
+// others: it was not proxied, it has no route tag, and its fields that only
+// trusted sources may send are not forwarded.
 func (r *Request) Distrust() {
 	for i := range r.Fields {
 		f := &r.Fields[i]
-		switch f.kind {
-		case field.ProxyRequest, field.OriginalHost, field.Forwarded:
-			f.drop = true
-		case field.Host:
+		if f.kind == field.Host {
 			f.drop = r.hosts.origin != nil || f.valueStart == f.valueEnd
-		default:
-			f.drop = f.drop || field.HasPrefixFold(r.name(f), "x-forwarded-")
+		} else {
+			f.drop = f.drop || field.IsTrustedOnly(r.name(f))
 		}
 	}
 	r.Proxied, r.hops = false, hops{}
+	if r.hasRare {
+		r.rare.routeTag, r.rare.defaultRoute, r.rare.hasDefaultRoute = nil, nil, false
+	}
 	r.hosts.distrust = true
 }
 
@@ -367,7 +378,7 @@ func readCoding(v []byte) error {
 	}
 	unknown := false
 	options(v, func(t []byte) bool {
-		if !gate.IsName(t) {
+		if !field.IsName(t) {
 			unknown = false
 			return false
 		}

@@ -139,7 +139,7 @@ func TestHosts(t *testing.T) {
 		"[::1%eth0]": false, "[::1%25]": false, "[::1 ]": false, "[v1.]": false, "[v.x]": false, "[vg.x]": false, "[12345::]": false,
 		"[fe80::1%25a!b]": false, "[fe80::1%25%4]": false, "[fe80::1%2]": false,
 	} {
-		if got := gate.IsHost([]byte(host)); got != want {
+		if got := field.IsHost([]byte(host)); got != want {
 			t.Errorf("IsHost(%q) = %v", host, got)
 		}
 		if got := isRefHost(host); got != want {
@@ -308,9 +308,15 @@ func TestTraceContextGoesOnUnlessItIsReplaced(t *testing.T) {
 
 func TestWhatADistrustedClientClaimsGoesNoFurther(t *testing.T) {
 	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "K-Proxy-Request: activator", "K-Original-Host: b", "x-forwarded-for: 10.0.0.1",
-		"X-Forwarded-Proto: https", "X-Forwarded-Host: c", "X-Forwarded-Port: 443", "X-Forwarded: d", "Forwarded: for=e", "X: y")
+		"X-Forwarded-Proto: https", "X-Forwarded-Host: c", "X-Forwarded-Port: 443", "X-Forwarded: d", "Forwarded: for=e", "X: y",
+		"X_Forwarded_For: f", "x_forwarded-port: g", "X.Forwarded.Host: g", "X-Real-IP: h", "X_REAL_IP: i", "K_Proxy_Request: activator", "k_original-host: j",
+		"Knative-Serving-Tag: k", "Knative-Serving-Default-Route: true", "Knative_Serving_Other: l")
 	r.Distrust()
 	wantSame(t, "proxied", r.Proxied, false)
+	var x gate.Record
+	r.Describe(&x, nil)
+	wantSame(t, "route tag", string(x.RouteTag)+string(x.DefaultRoute), "")
+	wantSame(t, "default route", x.HasDefaultRoute, false)
 	want := "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\nX-Forwarded: d\r\nX: y\r\n\r\n"
 	wantSame(t, "head", string(r.AppendHead(nil, netip.MustParseAddr("192.0.2.7"), nil)), want)
 }
@@ -364,8 +370,8 @@ func TestHeadsForTheContainer(t *testing.T) {
 			"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nA: b\r\n" + xff},
 		{"even if Connection names it", "GET / HTTP/1.1\r\nHost: a\r\nConnection: transfer-encoding\r\nTransfer-Encoding: chunked",
 			"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n" + xff},
-		{"a length goes on as it came", "GET / HTTP/1.1\r\nHost: a\r\ncontent-length:5",
-			"GET / HTTP/1.1\r\nHost: a\r\ncontent-length:5\r\n" + xff},
+		{"a length keeps its place and the case of its name", "GET / HTTP/1.1\r\nHost: a\r\nA: b\r\ncontent-LENGTH:5 \r\nC: d",
+			"GET / HTTP/1.1\r\nHost: a\r\nA: b\r\ncontent-LENGTH: 5\r\nC: d\r\n" + xff},
 		{"without leading zeros", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 005\r\nA: b",
 			"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nA: b\r\n" + xff},
 		{"lines of X-Forwarded-For become one, at the first",
@@ -418,5 +424,40 @@ func TestTheHeadIsAppendedToWhatIsThere(t *testing.T) {
 	peer := netip.MustParseAddr("::1")
 	if got, want := string(r.AppendHead([]byte("before"), peer, nil)), "before"+string(r.AppendHead(nil, peer, nil)); got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAPercentSignWithoutTwoHexDigitsIsRejected(t *testing.T) {
+	for gap := range 40 {
+		for _, tail := range []string{"", "%", "%4", "%41", "%4g", "%g1", "%%41", "%41%41", "%41%", "%41%4", "%41x%4", "%41%4x", "%414%", "%GF%00"} {
+			for _, more := range []string{"", "x", strings.Repeat("y", 17), strings.Repeat("y", 17) + "%", strings.Repeat("%41", 9) + "%ZZ"} {
+				path := "/" + strings.Repeat("x", gap) + tail + more
+				wantSame(t, path, validEscaping([]byte(path)), validEscapes(path))
+			}
+		}
+	}
+}
+
+// TestFramingFieldsAreGeneratedFromTheBody: whatever was received.
+func TestFramingFieldsAreGeneratedFromTheBody(t *testing.T) {
+	for _, received := range []string{"", "Content-Length: 0\r\n", "Content-Length: 020\r\n", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"} {
+		for kind, want := range []string{"", "Content-Length: 7\r\n", "Transfer-Encoding: chunked\r\n"} {
+			r := new(Request)
+			readRequest(r, []byte("POST / HTTP/1.1\r\nHost: a\r\n"+received+"\r\n"))
+			r.Body, r.Length = BodyKind(kind), 7
+			for i := range r.Fields {
+				r.Fields[i].drop = r.Fields[i].drop || frames(r.Fields[i].kind)
+			}
+			head := string(r.AppendHead(nil, netip.MustParseAddr("192.0.2.7"), nil))
+			for _, line := range []string{"Content-Length", "Transfer-Encoding"} {
+				n := 0
+				if strings.HasPrefix(want, line) {
+					n = 1
+				}
+				if strings.Count(head, line) != n || !strings.Contains(head, want) {
+					t.Errorf("%q with a body of kind %d is sent as %q", received, kind, head)
+				}
+			}
+		}
 	}
 }

@@ -17,11 +17,10 @@ type Response struct {
 	Conn      Connection
 	Body      BodyKind
 	Length    int64
-	hasLength bool
+	hasLength bool   // the forwarded head has a Content-Length, which is Length
 	announced bool   // some field says that there is a body
-	repeated  bool   // the length has been given more than once
 	addLength bool   // the body has ended with the head, and no field says so
-	sent      []byte // the length as it came
+	sent      []byte // the received length, to compare repeated Content-Length values with
 	dated     bool
 	idle      time.Duration // what Keep-Alive promises, plus one; 0 = nothing
 	repair    repair
@@ -94,14 +93,10 @@ func (r *Response) readFields(method []byte) error {
 	if codings > 0 && (r.hasLength || r.Minor == 0) {
 		return ErrMalformed
 	}
-	if r.repeated {
-		r.dropLength()
-	}
 	r.announced = codings > 0 || r.Length > 0
 	switch {
-	case r.Status < 200 || r.Status == 204:
-		r.dropLength() // RFC 9110 section 8.6
-		r.Body, r.Length, r.hasLength = NoBody, 0, false
+	case r.Status < 200 || r.Status == 204 || r.Status < 300 && string(method) == "CONNECT":
+		r.Body, r.Length, r.hasLength = NoBody, 0, false // RFC 9110 sections 8.6 and 9.3.6
 	case r.Status == 304 || bytes.Equal(method, []byte("HEAD")):
 		r.Body = NoBody
 	case codings > 0:
@@ -150,20 +145,11 @@ func (r *Response) readLength(v []byte) bool {
 		if !ok || r.hasLength && !bytes.Equal(one, r.sent) {
 			return false
 		}
-		r.repeated = r.repeated || r.hasLength
 		r.hasLength, r.Length, r.sent = true, n, one
 		if !list {
 			return true
 		}
 		v = rest
-	}
-}
-
-func (r *Response) dropLength() {
-	for i := range r.Fields {
-		if r.Fields[i].kind == field.ContentLength {
-			r.Fields[i].drop = true
-		}
 	}
 }
 
@@ -217,31 +203,35 @@ type Framing struct {
 	Interim   bool
 }
 
-// appendHead writes the head as the client gets it.
+// AppendHead appends the head as sent to the client. Content-Length is never
+// copied: it is generated from Length, at the position of the first received one.
 func (r *Response) AppendHead(dst []byte, f Framing, date func([]byte) []byte) []byte {
+	dst = growFor(dst, r.Raw)
 	dst = append(dst, "HTTP/1.1"...)
 	dst = append(dst, r.line...)
 	if len(r.line) == len(" 200") {
 		dst = append(dst, ' ') // RFC 9112 section 4: the space is not optional
 	}
 	dst = append(dst, "\r\n"...)
-	run := int(r.startEnd) + 2
+	run, framed := int(r.startEnd)+2, !r.hasLength
 	for i := range r.Fields {
 		l := &r.Fields[i]
-		trailer := l.kind == field.Trailer && !l.drop && !allMayTrail(r.value(l))
-		if !l.drop && !trailer {
-			continue
-		}
-		dst = append(dst, r.Raw[run:l.start]...)
-		run = int(l.end)
-		if !l.drop {
-			dst = appendTrailer(dst, r.value(l))
+		switch {
+		case l.kind == field.ContentLength:
+			dst, run = append(dst, r.Raw[run:l.start]...), int(l.end)
+			if !framed {
+				dst, framed = r.appendLength(dst, l, r.Length), true
+			}
+		case l.kind == field.Trailer && !l.drop:
+			if v := r.value(l); !allMayTrail(v) {
+				dst, run = append(dst, r.Raw[run:l.start]...), int(l.end)
+				dst = appendTrailer(dst, v)
+			}
+		case l.drop:
+			dst, run = append(dst, r.Raw[run:l.start]...), int(l.end)
 		}
 	}
 	dst = append(dst, r.Raw[run:len(r.Raw)-2]...)
-	if r.repeated && r.hasLength {
-		dst = append(append(append(dst, "Content-Length: "...), r.sent...), "\r\n"...)
-	}
 	switch {
 	case f.Interim && r.Status == 101:
 		dst = append(dst, "Connection: Upgrade\r\n"...)

@@ -2,42 +2,58 @@ package wire
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 // AppendHead writes the head as the container gets it. Runs of lines that go
-// on unchanged are copied in one piece.
+// on unchanged are copied in one piece. The framing fields are never copied: they
+// are generated from Body and Length, at the position of the first received one.
 func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []byte {
+	dst = growFor(dst, r.Raw)
 	dst = append(dst, r.Method...)
 	dst = append(dst, ' ')
 	dst = append(dst, r.Target...)
 	dst = append(dst, " HTTP/1.1\r\n"...)
 	makeForwarded := r.hops.makeForwarded()
 
-	hostDone, forDone := false, false
+	hostDone, forDone, framed := false, false, false
 	run := int(r.startEnd) + 2
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		if f.kind == field.Other && !f.drop {
 			continue
 		}
-		replace := f.kind == field.ForwardedFor && !forDone || f.kind == field.Host && f.drop || r.reworded(f)
-		hostDone, forDone = hostDone || f.kind == field.Host, forDone || f.kind == field.ForwardedFor
-		if !replace && !f.drop && (f.kind != field.Forwarded || !makeForwarded) {
-			continue
-		}
-		dst = append(dst, r.Raw[run:f.start]...)
-		run = int(f.end)
-		switch {
-		case !replace:
-		case f.kind == field.Host:
-			dst = r.hosts.appendLine(dst, defaultHost)
-		case f.kind == field.ForwardedFor:
-			dst = r.hops.appendFor(dst, &r.Head, peer)
+		switch f.kind {
+		case field.ContentLength, field.TransferEncoding:
+			dst, run = append(dst, r.Raw[run:f.start]...), int(f.end)
+			if !framed {
+				dst, framed = r.appendFraming(dst, f), true
+			}
+		case field.Host:
+			hostDone = true
+			if f.drop {
+				dst, run = append(dst, r.Raw[run:f.start]...), int(f.end)
+				dst = r.hosts.appendLine(dst, defaultHost)
+			}
+		case field.ForwardedFor:
+			dst, run = append(dst, r.Raw[run:f.start]...), int(f.end)
+			if !forDone {
+				dst, forDone = r.hops.appendFor(dst, &r.Head, peer), true
+			}
+		case field.Trailer:
+			if v := r.value(f); f.drop || !allMayTrail(v) {
+				dst, run = append(dst, r.Raw[run:f.start]...), int(f.end)
+				if !f.drop {
+					dst = appendTrailer(dst, v)
+				}
+			}
 		default:
-			dst = r.appendReworded(dst, f)
+			if f.drop || f.kind == field.Forwarded && makeForwarded {
+				dst, run = append(dst, r.Raw[run:f.start]...), int(f.end)
+			}
 		}
 	}
 	dst = append(dst, r.Raw[run:len(r.Raw)-2]...)
@@ -51,8 +67,8 @@ func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []
 		dst = r.hops.appendForwarded(dst, &r.Head)
 	}
 	dst = append(dst, r.traceLines()...)
-	if r.addCoding {
-		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+	if !framed {
+		dst = r.appendFraming(dst, nil)
 	}
 	if r.te {
 		dst = append(dst, "TE: trailers\r\n"...)
@@ -63,29 +79,40 @@ func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []
 	return append(dst, "\r\n"...)
 }
 
-// reworded reports whether a field that may go on does so in the gate's words.
-func (r *Request) reworded(f *Field) bool {
-	switch f.kind {
-	case field.TransferEncoding:
-		return true
-	case field.ContentLength:
-		return r.Raw[f.valueStart] == '0'
-	case field.Trailer:
-		return !f.drop && !allMayTrail(r.value(f))
+// growFor allocates the memory for a long head at once, because growing line by
+// line produces several times its size in garbage.
+func growFor(dst, head []byte) []byte {
+	const long = 4 << 10
+	if n := len(head) + 512; n > long && n > cap(dst)-len(dst) { // 512 bytes for the fields that the gate adds
+		return slices.Grow(dst, n)
 	}
-	return false
+	return dst
 }
 
-func (r *Request) appendReworded(dst []byte, f *Field) []byte {
-	switch f.kind {
-	case field.TransferEncoding:
-		return append(dst, "Transfer-Encoding: chunked\r\n"...)
-	case field.ContentLength:
-		dst = append(dst, "Content-Length: "...)
-		dst = strconv.AppendInt(dst, r.Length, 10)
-		return append(dst, "\r\n"...)
+// appendFraming appends the field that delimits the body, or nothing if there is no
+// body. The field replaces received; a Content-Length keeps the received case of
+// its name.
+func (r *Request) appendFraming(dst []byte, received *Field) []byte {
+	switch r.Body {
+	case BodyChunked:
+		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+	case BodyLength:
+		dst = r.appendLength(dst, received, r.Length)
 	}
-	return appendTrailer(dst, r.value(f))
+	return dst
+}
+
+// appendLength appends a Content-Length that replaces received, which may be nil or
+// a field of another name.
+func (h *Head) appendLength(dst []byte, received *Field, n int64) []byte {
+	if received != nil && received.kind == field.ContentLength {
+		dst = append(dst, h.name(received)...)
+	} else {
+		dst = append(dst, "Content-Length"...)
+	}
+	dst = append(dst, ": "...)
+	dst = strconv.AppendInt(dst, n, 10)
+	return append(dst, "\r\n"...)
 }
 
 // appendUpgrade offers the protocols that may go on.

@@ -3,15 +3,12 @@ package wire
 import (
 	"bytes"
 
-	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 func (r *Request) readTarget(t []byte) error {
-	for _, c := range t {
-		if c <= ' ' || c == 0x7f {
-			return ErrMalformed
-		}
+	if hasBlank(t) { // Scan has already rejected all other control bytes
+		return ErrMalformed
 	}
 	switch {
 	case string(r.Method) == "CONNECT":
@@ -35,17 +32,55 @@ func (r *Request) readTarget(t []byte) error {
 	if q := bytes.IndexByte(t, '?'); q >= 0 {
 		path = t[:q]
 	}
-	for i := bytes.IndexByte(path, '%'); i >= 0; {
-		if i+2 >= len(path) || !field.IsHex(path[i+1]) || !field.IsHex(path[i+2]) {
-			return ErrMalformed
-		}
-		next := bytes.IndexByte(path[i+3:], '%')
-		if next < 0 {
-			break
-		}
-		i += 3 + next
+	if !validEscaping(path) {
+		return ErrMalformed
 	}
 	return nil
+}
+
+// hasBlank reports whether t contains a space or a tab. For a short t a loop is
+// faster than two searches.
+func hasBlank(t []byte) bool {
+	const short = 32
+	if len(t) > short {
+		return bytes.IndexByte(t, ' ') >= 0 || bytes.IndexByte(t, '\t') >= 0
+	}
+	for _, c := range t {
+		if c == ' ' || c == '\t' {
+			return true
+		}
+	}
+	return false
+}
+
+// validEscaping reports whether two hexadecimal digits follow each percent sign.
+// It scans a few bytes in a loop before it calls a search: a search costs as much
+// as a dozen bytes, and a path may consist of percent signs.
+func validEscaping(path []byte) bool {
+	const near = 16
+	for {
+		n := min(len(path), near)
+		i := 0
+		for i < n && path[i] != '%' {
+			i++
+		}
+		if i == n {
+			next := bytes.IndexByte(path[n:], '%')
+			if next < 0 {
+				return true
+			}
+			i += next
+		}
+		for i+2 < len(path) && path[i] == '%' {
+			if !field.IsHex(path[i+1]) || !field.IsHex(path[i+2]) {
+				return false
+			}
+			i += 3
+		}
+		if path = path[i:]; len(path) > 0 && path[0] == '%' {
+			return false
+		}
+	}
 }
 
 // absoluteForm splits an absolute-form target (RFC 9112 section 3.2.2) into
@@ -64,7 +99,7 @@ func (r *Request) absoluteForm(t []byte) ([]byte, bool) {
 		end = len(t)
 	}
 	r.hosts.origin = t[:end]
-	if end == 0 || !gate.IsHost(r.hosts.origin) {
+	if end == 0 || !field.IsHost(r.hosts.origin) {
 		return nil, false
 	}
 	switch rest := t[end:]; {

@@ -24,3 +24,14 @@ func appendTrailer(dst, v []byte) []byte {
 	}
 	return dst
 }
+
+// AnnouncesTrailers reports whether the request has a body, a Trailer field, and a
+// framing that allows trailers.
+func (r *Request) AnnouncesTrailers() bool {
+	return r.announces && (r.Body == BodyChunked || r.HTTP2 && r.Body != NoBody)
+}
+
+// MayHaveTrailers reports whether unannounced trailers may follow the body: it has
+// no length, and the request is not a gRPC call, because those have no request
+// trailers.
+func (r *Request) MayHaveTrailers() bool { return r.Body == BodyChunked && !r.GRPC() }

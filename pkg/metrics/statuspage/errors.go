@@ -58,8 +58,7 @@ type entry struct {
 
 // NewErrors has counted nothing.
 func NewErrors() *Errors {
-	n := len(gate.Outcomes())
-	return &Errors{used: make([]uint8, n), latest: make([]uint64, n)}
+	return &Errors{used: make([]uint8, gate.OutcomeSlots), latest: make([]uint64, gate.OutcomeSlots)}
 }
 
 // Add counts a request that has failed and keeps a copy of it (its path, never

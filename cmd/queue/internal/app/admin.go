@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/probe"
 )
 
@@ -26,18 +28,24 @@ const (
 	longestWait   = time.Minute
 )
 
+// mostWaiters is how many calls of /wait-for-drain may wait at once; further calls
+// get 503. Anyone who reaches the port can call it, and the kubelet's probes need
+// connections of the same port (maxSideConns).
+const mostWaiters = 16
+
 // healthTimeout is a little less than the kubelet's.
 const healthTimeout = 900 * time.Millisecond
 
 // adminServer answers on the admin port, and on the port for application
 // probes if they have one of their own.
 type adminServer struct {
-	drain     *gate.Drain
+	drain     *exchange.Drain
 	ready     *readiness
 	appProbes *probe.AppProbes
+	waiters   atomic.Int32 // waiting calls of /wait-for-drain
 }
 
-func newAdmin(cfg *config.Config, drain *gate.Drain, ready *readiness, log *zap.Logger) (*adminServer, error) {
+func newAdmin(cfg *config.Config, drain *exchange.Drain, ready *readiness, log *zap.Logger) (*adminServer, error) {
 	appProbes, err := probe.ParseAppProbes(cfg.AppProbers, probe.AppProbeOptions{
 		Host: cfg.AppProbeHost,
 		OnChange: func(c probe.AppChange) {
@@ -111,6 +119,12 @@ func (a *adminServer) waitForDrain(w http.ResponseWriter, r *http.Request) {
 			say(w, http.StatusBadRequest, fmt.Sprintf("begins-within=%q is not a duration from 0s to %v", text, longestWait))
 			return
 		}
+	}
+	defer a.waiters.Add(-1)
+	if a.waiters.Add(1) > mostWaiters {
+		w.Header().Set("Retry-After", "1")
+		say(w, http.StatusServiceUnavailable, "too many calls wait for a drain")
+		return
 	}
 	ctx := r.Context()
 	timer := time.NewTimer(within)

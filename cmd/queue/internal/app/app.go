@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/http2"
-	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/lines"
 	"github.com/queuegate/queuegate/pkg/metrics/push"
@@ -32,9 +32,9 @@ type App struct {
 	readiness   *readiness
 	exporters   *exporters
 	observer    *observer
-	gate        *gate.Gate
+	gate        *exchange.Gate
 	http2       *http2.Protocol
-	server      *serve.Server
+	server      *server.Server
 	tls         *tlsPort
 	pusher      *push.Pusher // nil: figures are not pushed
 	ports       []*sidePort
@@ -58,7 +58,7 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.gate = &gate.Gate{Config: cfg.Gate}
+	a.gate = &exchange.Gate{Config: cfg.Gate}
 	a.gate.Admission = a.gate.NewAdmission()
 	counts := newCounts()
 	a.status = newStatus(cfg, specs, a.gate.Admission, counts)
@@ -71,7 +71,7 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	if err := a.gate.Init(); err != nil {
 		return nil, err
 	}
-	a.readiness.notifyProbed(func(took time.Duration) { a.gate.Probed(serve.Clock(), took) })
+	a.readiness.notifyProbed(func(took time.Duration) { a.gate.Probed(server.Clock(), took) })
 	if err := a.buildServer(session); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSystem, err)
 	}
@@ -104,7 +104,7 @@ func (a *App) Listen() (err error) {
 		return err
 	}
 	time.AfterFunc(startTime, boundGarbage) // it stops the world, which a start has no time for
-	releaseStartMemory(func() bool { return a.observer.counting.LastWindow(serve.Clock()).Arrivals > 0 })
+	releaseStartMemory(func() bool { return a.observer.counting.LastWindow(server.Clock()).Arrivals > 0 })
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // The drain socket's protocol: a line that asks for the drain, a line when it
@@ -51,7 +51,7 @@ type drainSocket struct {
 	callers sync.WaitGroup // accept and all answers
 }
 
-func openDrainSocket(cfg *config.Config, d *gate.Drain, log *zap.Logger) (*drainSocket, error) {
+func openDrainSocket(cfg *config.Config, d *exchange.Drain, log *zap.Logger) (*drainSocket, error) {
 	path := cfg.DrainSocket
 	if path == "" {
 		return &drainSocket{}, nil
@@ -97,7 +97,7 @@ func prepareSocketPath(path string) error {
 	return os.Remove(path)
 }
 
-func (s *drainSocket) accept(d *gate.Drain) {
+func (s *drainSocket) accept(d *exchange.Drain) {
 	for {
 		conn, err := s.ln.Accept()
 		switch {
@@ -111,7 +111,7 @@ func (s *drainSocket) accept(d *gate.Drain) {
 	}
 }
 
-func (s *drainSocket) answer(conn net.Conn, d *gate.Drain) {
+func (s *drainSocket) answer(conn net.Conn, d *exchange.Drain) {
 	defer conn.Close()
 	// A word is asked for, so that a mere connection attempt drains nothing.
 	_ = conn.SetReadDeadline(time.Now().Add(drainLineTimeout))

@@ -11,12 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-func newDrain(t *testing.T, quiet time.Duration) *gate.Drain {
+func newDrain(t *testing.T, quiet time.Duration) *exchange.Drain {
 	t.Helper()
-	g := &gate.Gate{Config: gate.Config{DrainQuiet: quiet}}
+	g := &exchange.Gate{Config: exchange.Config{DrainQuiet: quiet}}
 	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func newDrain(t *testing.T, quiet time.Duration) *gate.Drain {
 }
 
 // asked is a caller of `queue drain` and what it returns.
-func asked(d *gate.Drain) (result <-chan error, gone func()) {
+func asked(d *exchange.Drain) (result <-chan error, gone func()) {
 	ours, theirs := net.Pipe()
 	ended := make(chan error, 1)
 	go new(drainSocket).answer(theirs, d)

@@ -122,9 +122,9 @@ var endLevels = [...]zapcore.Level{
 }
 
 func newEndLog(log *zap.Logger) *endLog {
-	l := &endLog{log: log, debug: log.Core().Enabled(zap.DebugLevel)}
+	l := &endLog{log: log, debug: log.Core().Enabled(zap.DebugLevel), messages: make([]string, gate.OutcomeSlots)}
 	for _, o := range gate.Outcomes() {
-		l.messages = append(l.messages, "request ended: "+o.String())
+		l.messages[o] = "request ended: " + o.String()
 	}
 	return l
 }

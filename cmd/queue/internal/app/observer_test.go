@@ -11,7 +11,8 @@ import (
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
@@ -32,7 +33,7 @@ func load(t testing.TB, args []string, variables map[string]string) *config.Conf
 func newCountingObserver(t testing.TB) *observer {
 	cfg := load(t, nil, map[string]string{"UNCOUNTED_PATHS": "/health"})
 	c := newCounts()
-	s := newStatus(cfg, nil, gate.NewAdmission(gate.AdmissionConfig{}), c)
+	s := newStatus(cfg, nil, admission.New(admission.Config{}), c)
 	tracer, err := tracing.New(tracing.Config{Protocol: "stdout", Output: io.Discard})
 	if err != nil {
 		t.Fatal(err)
@@ -46,14 +47,14 @@ var aMethod, aTarget, aHost = []byte("GET"), []byte("/a?b"), []byte("h")
 
 // observed is the life of one request as the engines tell it.
 func observed(o *observer, x *gate.Record, f *gate.TraceFields) {
-	now := serve.Clock()
+	now := server.Clock()
 	*x = gate.Record{
 		Protocol: "HTTP/1.1", Method: aMethod, Target: aTarget, Host: aHost, Trace: f,
 		Peer: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 4), Proxied: true, Arrived: now,
 	}
 	o.Begin(x)
 	x.Admitted, x.Forwarded, x.Answered = now+1, now+2, now+3
-	x.Status, x.ResponseBody, x.Ended = 200, 12, serve.Clock()
+	x.Status, x.ResponseBody, x.Ended = 200, 12, server.Clock()
 	o.End(x)
 }
 
@@ -74,7 +75,7 @@ func TestASampledRequestIsCountedAndTraced(t *testing.T) {
 	o := newCountingObserver(t)
 	sampled := *unsampled
 	sampled.Traceparent = []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	now := serve.Clock()
+	now := server.Clock()
 	x := gate.Record{Target: []byte("/"), Trace: &sampled, Arrived: now}
 	o.Begin(&x)
 	if all, _ := o.counting.UnderWay(); all != 1 || len(x.TraceLines) == 0 {
@@ -90,12 +91,12 @@ func TestASampledRequestIsCountedAndTraced(t *testing.T) {
 func TestUncountedPathsAreNeitherCountedNorTraced(t *testing.T) {
 	o := newCountingObserver(t)
 	sampled := gate.TraceFields{Traceparent: []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")}
-	x := gate.Record{Target: []byte("/health?deep"), Trace: &sampled, Arrived: serve.Clock()}
+	x := gate.Record{Target: []byte("/health?deep"), Trace: &sampled, Arrived: server.Clock()}
 	o.Begin(&x)
 	if all, _ := o.counting.UnderWay(); all != 0 || x.TraceLines != nil {
 		t.Errorf("%d under way, lines %q", all, x.TraceLines)
 	}
-	x.Ended = serve.Clock()
+	x.Ended = server.Clock()
 	o.End(&x)
 }
 

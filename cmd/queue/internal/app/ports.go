@@ -10,11 +10,10 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"strconv"
-	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
@@ -27,14 +26,17 @@ type sidePort struct {
 	port    int // 0 = off
 	log     *zap.Logger
 	server  *http.Server
+	conns   *sideConns
 }
 
 func (a *App) addPort(setting, address string, port int, h http.Handler) *sidePort {
 	p := &sidePort{setting: setting, address: address, port: port, log: a.log, server: &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: 10 * time.Second,
+		Handler:           noteServing(h),
+		ConnContext:       withSideConn,
+		ReadHeaderTimeout: sideHeadTimeout,
+		IdleTimeout:       sideIdleTimeout,
 		ErrorLog:          log.New(io.Discard, "", 0), // what callers do wrong is theirs to know
-	}}
+	}, conns: newSideConns(a.gate.Descriptors)}
 	a.ports = append(a.ports, p)
 	return p
 }
@@ -52,7 +54,7 @@ func (p *sidePort) open() error {
 }
 
 func (p *sidePort) serve(ln net.Listener) {
-	if err := p.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := p.server.Serve(&sideListener{ln, p.conns}); !errors.Is(err, http.ErrServerClosed) {
 		p.log.Error("a port ended", zap.String("setting", p.setting), zap.Error(err))
 	}
 }
@@ -75,8 +77,8 @@ func (a *App) buildPorts() error {
 	}
 	a.addPort("ADMIN_PORT", cfg.ListenAddress, cfg.AdminPort, http.HandlerFunc(admin.handle))
 	a.addPort("APP_PROBE_PORT", cfg.ListenAddress, cfg.AppProbePort, http.HandlerFunc(admin.handleAppProbe))
-	stats := metrics.StatHandler(cfg.Identity, a.observer.counting, serve.Clock)
-	a.addPort("AUTOSCALER_METRICS_PORT", cfg.ListenAddress, cfg.AutoscalerMetricsPort, stats)
+	stats := metrics.StatHandler(cfg.Identity, a.observer.counting, server.Clock)
+	a.addPort("AUTOSCALER_METRICS_PORT", cfg.ListenAddress, cfg.AutoscalerMetricsPort, stats).server.WriteTimeout = sideWriteTimeout
 	if cfg.Profiling {
 		a.addPort("PROFILING_PORT", cfg.ProfilingAddress, cfg.ProfilingPort, profiles())
 	}
@@ -102,7 +104,7 @@ func (a *App) buildMetrics() error {
 		return err
 	}
 	failed := func(err error) { a.often.Warn("a scrape failed", zap.Error(err)) }
-	a.addPort("METRICS_PORT", a.cfg.MetricsAddress, a.cfg.MetricsPort, metrics.PageHandler(figures, failed))
+	a.addPort("METRICS_PORT", a.cfg.MetricsAddress, a.cfg.MetricsPort, metrics.PageHandler(figures, failed)).server.WriteTimeout = sideWriteTimeout
 	return nil
 }
 

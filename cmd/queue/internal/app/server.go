@@ -11,7 +11,7 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/http2"
-	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
@@ -30,7 +30,7 @@ func (a *App) buildServer(session *tls.Config) (err error) {
 	if session != nil {
 		a.http2.Scheme = "https"
 	}
-	a.server, err = serve.NewServer(a.gate, serve.Config{
+	a.server, err = server.NewServer(a.gate, server.Config{
 		Loops: loops(a.cfg),
 		HTTP1: &http1.Protocol{},
 		HTTP2: a.http2,

@@ -5,7 +5,8 @@ import (
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
 	"github.com/queuegate/queuegate/pkg/probe"
 	"github.com/queuegate/queuegate/pkg/probe/check"
@@ -22,7 +23,7 @@ type status struct {
 	timeline *statuspage.Timeline
 }
 
-func newStatus(cfg *config.Config, specs []probe.Spec, admission *gate.Admission, c counts) *status {
+func newStatus(cfg *config.Config, specs []probe.Spec, admission *admission.Controller, c counts) *status {
 	if cfg.StatusPort == 0 {
 		return nil
 	}
@@ -32,10 +33,10 @@ func newStatus(cfg *config.Config, specs []probe.Spec, admission *gate.Admission
 	}
 	s := &status{
 		errors:   statuspage.NewErrors(),
-		timeline: statuspage.NewTimeline(containers, serve.Clock),
+		timeline: statuspage.NewTimeline(containers, server.Clock),
 	}
 	s.history = statuspage.NewHistory(statuspage.Sources{
-		Clock: serve.Clock, Counting: c.counting, Requests: c.requests, Errors: s.errors,
+		Clock: server.Clock, Counting: c.counting, Requests: c.requests, Errors: s.errors,
 		Admission: admission.Stats,
 	})
 	return s
@@ -62,7 +63,7 @@ func (s *status) ended(x *gate.Record) {
 func (s *status) rejected(outcome gate.Outcome) {
 	if s != nil {
 		s.history.Touch()
-		now := serve.Clock()
+		now := server.Clock()
 		s.errors.Add(&gate.Record{Outcome: outcome, Status: outcome.Meaning().Status, Arrived: now, Ended: now})
 	}
 }

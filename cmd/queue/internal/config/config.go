@@ -11,7 +11,7 @@ package config
 import (
 	"time"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/tlsfront"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
@@ -21,7 +21,7 @@ import (
 // What a package takes as it is lands in that package's own configuration; internal/app adds parts and callbacks.
 // The table describes the settings; comments here say what a zero means and what is derived.
 type Config struct {
-	Gate     gate.Config
+	Gate     exchange.Config
 	TLS      tlsfront.Config
 	Tracing  tracing.Config
 	Identity metrics.Identity // its Pod is the host name unless set

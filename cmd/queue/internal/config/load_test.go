@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/tlsfront"
 	"github.com/queuegate/queuegate/pkg/metrics"
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
@@ -69,7 +69,7 @@ func hostName(t *testing.T) string {
 
 func defaults(t *testing.T) Config {
 	return Config{
-		Gate: gate.Config{
+		Gate: exchange.Config{
 			QueueCapacity: 1000, HeadMemory: 16 << 20, RequestTimeout: 300 * time.Second, UpstreamWait: 10 * time.Second, UpstreamRestartWait: time.Second,
 			DrainQuiet: 30 * time.Second, DrainTunnel: 60 * time.Second,
 		},
@@ -93,7 +93,7 @@ var allDifferent = map[string]string{
 	"QUEUE_SERVING_PORT": "1001", "QUEUE_SERVING_TLS_PORT": "1002", "USER_PORT": "1003", "LISTEN_ADDRESS": "::1", "THREADS": "3",
 	"CLIENT_HALF_CLOSE": "answer", "TRUSTED_SOURCES": "10.0.0.0/8,::1", "HEAD_MEMORY": "1Mi", "ENABLE_HTTP_FULL_DUPLEX": "true",
 	"CONTAINER_CONCURRENCY": "7", "CONCURRENCY_HARD": "true", "QUEUE_CAPACITY": "0", "QUEUE_MAX_WAIT": "250ms",
-	"QUEUE_FAIR_BY": "header:X-Tenant", "QUEUE_PRIORITY_BY": "header:Priority", "QUEUE_DEADLINE_BY": "header:grpc-timeout", "QUEUE_RETRY_AFTER": "measured",
+	"QUEUE_FAIR_BY": "header:X-Tenant", "QUEUE_PRIORITY_BY": "header:Priority", "QUEUE_DEADLINE_BY": "header:X-Deadline:ms", "QUEUE_RETRY_AFTER": "measured",
 	"UNCOUNTED_PATHS":          "/healthz, /livez",
 	"REVISION_TIMEOUT_SECONDS": "45", "REVISION_RESPONSE_START_TIMEOUT_SECONDS": "11", "REVISION_IDLE_TIMEOUT_SECONDS": "12", "TUNNEL_MAX_SECONDS": "13.5",
 	"UPSTREAM_WAIT": "14", "UPSTREAM_RESTART_WAIT": "0.5", "ENABLE_HTTP2_AUTO_DETECTION": "true", "UPSTREAM_PROTOCOL": "h2c", "HTTP2_MAX_HEADER_LIST": "128Ki",
@@ -118,13 +118,13 @@ var allDifferent = map[string]string{
 
 func allDifferentConfig() Config {
 	c := Config{
-		Gate: gate.Config{
+		Gate: exchange.Config{
 			AnswerHalfClosed: true, HeadMemory: 1 << 20,
 			TrustedSources:   []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			ConcurrencyLimit: 7, HardConcurrency: true, QueueCapacity: 0, QueueMaxWait: 250 * time.Millisecond,
 			RequestTimeout: 45 * time.Second, ResponseStartTimeout: 11 * time.Second, IdleTimeout: 12 * time.Second, TunnelMax: 13500 * time.Millisecond,
-			Overload: gate.OverloadConfig{
-				FairBy: mustSelector("header:X-Tenant"), PriorityBy: mustSelector("header:Priority"), DeadlineBy: mustSelector("header:grpc-timeout"), MeasuredRetry: true,
+			Overload: exchange.OverloadConfig{
+				FairBy: mustSelector("header:X-Tenant"), PriorityBy: mustSelector("header:Priority"), DeadlineBy: mustTimeoutSelector("header:X-Deadline:ms"), MeasuredRetry: true,
 			},
 			UpstreamWait: 14 * time.Second, UpstreamRestartWait: 500 * time.Millisecond, DrainQuiet: 0, DrainTunnel: 16 * time.Second, TLSOnly: true,
 		},
@@ -154,8 +154,16 @@ func allDifferentConfig() Config {
 	return c
 }
 
-func mustSelector(s string) gate.Selector {
-	selector, err := gate.ParseSelector(s)
+func mustSelector(s string) exchange.Selector {
+	selector, err := exchange.ParseSelector(s)
+	if err != nil {
+		panic(err)
+	}
+	return selector
+}
+
+func mustTimeoutSelector(s string) exchange.Selector {
+	selector, err := exchange.ParseTimeoutSelector(s)
 	if err != nil {
 		panic(err)
 	}

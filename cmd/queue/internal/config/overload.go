@@ -5,32 +5,33 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // Concurrency is what CONTAINER_CONCURRENCY says.
 type Concurrency struct {
-	Limit int              // 0 = unlimited
-	Auto  *gate.LimitRange // nil = Limit is fixed
+	Limit int                   // 0 = unlimited
+	Auto  *admission.LimitRange // nil = Limit is fixed
 }
 
 // concurrency is a whole number, or auto with a range.
 var concurrency = &kind[Concurrency]{
-	form{"N", fmt.Sprintf("a whole number from 0 to %d, auto, or auto:MIN-MAX", gate.MaxLimit), plain},
+	form{"N", fmt.Sprintf("a whole number from 0 to %d, auto, or auto:MIN-MAX", admission.MaxLimit), plain},
 	func(text string) (c Concurrency, err error) {
 		limits, auto := strings.CutPrefix(text, "auto")
 		switch {
 		case auto && limits == "":
-			c.Auto = &gate.LimitRange{Min: gate.DefaultLimitRange.Min, Max: gate.DefaultLimitRange.Max}
+			c.Auto = &admission.LimitRange{Min: admission.DefaultLimitRange.Min, Max: admission.DefaultLimitRange.Max}
 		case auto && limits[0] == ':':
-			r, err := gate.ParseLimitRange(limits[1:])
+			r, err := admission.ParseLimitRange(limits[1:])
 			if err != nil {
 				return c, err
 			}
 			c.Auto = &r
 		default:
 			n, ok := parseWhole(text)
-			if !ok || n > gate.MaxLimit {
+			if !ok || n > admission.MaxLimit {
 				return c, errNotAccepted
 			}
 			c.Limit = int(n)
@@ -41,7 +42,7 @@ var concurrency = &kind[Concurrency]{
 		switch {
 		case c.Auto == nil:
 			return strconv.Itoa(c.Limit)
-		case *c.Auto == gate.DefaultLimitRange:
+		case *c.Auto == admission.DefaultLimitRange:
 			return "auto"
 		}
 		return fmt.Sprintf("auto:%d-%d", c.Auto.Min, c.Auto.Max)
@@ -49,18 +50,20 @@ var concurrency = &kind[Concurrency]{
 
 var (
 	// selector is a part of a request.
-	selector = selectorKind("PART", "header:NAME, peer, or path:N for the Nth segment of the path", "")
+	selector = selectorKind("PART", "header:NAME, peer, or path:N for the Nth segment of the path", "", exchange.ParseSelector)
 	// headerField is a selector of a header field.
-	headerField = selectorKind("FIELD", "header:NAME", "header:")
+	headerField = selectorKind("FIELD", "header:NAME", "header:", exchange.ParseSelector)
+	// timeoutField parses a selector for a header field that holds a timeout.
+	timeoutField = selectorKind("FIELD", "header:NAME or header:NAME:ms", "header:", exchange.ParseTimeoutSelector)
 )
 
 // selectorKind is a selector whose text begins with prefix.
-func selectorKind(hint, wants, prefix string) *kind[gate.Selector] {
-	return &kind[gate.Selector]{
+func selectorKind(hint, wants, prefix string, parse func(string) (exchange.Selector, error)) *kind[exchange.Selector] {
+	return &kind[exchange.Selector]{
 		form{hint, wants, plain},
-		simple(func(text string) (gate.Selector, bool) {
-			s, err := gate.ParseSelector(text)
+		simple(func(text string) (exchange.Selector, bool) {
+			s, err := parse(text)
 			return s, err == nil && strings.HasPrefix(text, prefix)
 		}),
-		gate.Selector.String}
+		exchange.Selector.String}
 }

@@ -3,7 +3,7 @@ package config
 import (
 	"strings"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
 // row is a setting of the table.
@@ -57,7 +57,8 @@ func trafficRows(c *Config) []row {
 			"Meaning of a client's FIN before its response has ended: the client is gone (close), or it still reads (answer)."},
 		{"TRUSTED_SOURCES", "trusted-sources", "(all)", prefixes.at(&c.Gate.TrustedSources),
 			"Peers whose probe headers, user agents and forwarding fields are believed, always with loopback. A request of any other peer " +
-				"is traffic, without its K-Proxy-Request, K-Original-Host, X-Forwarded-* and Forwarded."},
+				"is traffic, without its K-Proxy-Request, K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP, Knative-Serving-*, " +
+				"and without names that equal one of these when _ is read as -."},
 		{"HEAD_MEMORY", "head-memory", "16Mi", size(64 << 10).at(&c.Gate.HeadMemory),
 			"Memory shared by all request heads until the end of their answers, beyond the first 8 KiB of each; a head that needs more gets 503."},
 		{"HTTP2_MAX_HEADER_LIST", "http2-max-header-list", "64Ki", size(4 << 10).at(&c.HTTP2MaxHeaderList),
@@ -73,16 +74,17 @@ func admissionRows(c *Config) []row {
 			"Concurrency limit: the most requests in flight at once. auto finds the one at which the container's latency has not begun to rise."},
 		{"CONCURRENCY_HARD", "concurrency-hard", "false", yesNo.at(&c.Gate.HardConcurrency),
 			"Hold the slot of a request whose client has left until the container closes or finishes: it never works on more than the limit."},
-		{"QUEUE_CAPACITY", "queue-capacity", "(10 x CONTAINER_CONCURRENCY, or 1000 if that is 0 or auto)", count(gate.MaxCapacity).at(&c.Gate.QueueCapacity),
+		{"QUEUE_CAPACITY", "queue-capacity", "(10 x CONTAINER_CONCURRENCY, or 1000 if that is 0 or auto)", count(admission.MaxCapacity).at(&c.Gate.QueueCapacity),
 			"Number of requests that may wait; the next one gets 503."},
 		{"QUEUE_MAX_WAIT", "queue-max-wait", "0 = off", duration.at(&c.Gate.QueueMaxWait),
 			"Longest wait in the queue; then 503."},
 		{"QUEUE_FAIR_BY", "queue-fair-by", "(strict FIFO)", selector.at(&c.Gate.Overload.FairBy),
-			"What those who wait take turns by: a header field, the peer's address or a segment of the path. A full queue sheds the newest of those with most waiting."},
+			"What those who wait take turns by: a header field, the peer's address or a segment of the path. A full queue sheds the newest of those with most waiting. A peer that TRUSTED_SOURCES does not name has its address (IPv6: its /64) as its key."},
 		{"QUEUE_PRIORITY_BY", "queue-priority-by", "(none)", headerField.at(&c.Gate.Overload.PriorityBy),
 			"Header field with the priority class, 0 (first) to 7, alone or as u= of RFC 9218; 3 without one. TRUSTED_SOURCES says whose is believed."},
-		{"QUEUE_DEADLINE_BY", "queue-deadline-by", "(none)", headerField.at(&c.Gate.Overload.DeadlineBy),
-			"Header field that says how long the client will wait, such as header:grpc-timeout; a request that cannot be served in time gets 504 before it begins."},
+		{"QUEUE_DEADLINE_BY", "queue-deadline-by", "(none)", timeoutField.at(&c.Gate.Overload.DeadlineBy),
+			"Header field that says how long the client will wait, such as header:grpc-timeout; a request that cannot be served in time gets 504 before it begins. " +
+				"A plain number is in seconds, or in milliseconds with :ms or if the name ends in -ms. TRUSTED_SOURCES says whose is believed."},
 		{"QUEUE_RETRY_AFTER", "queue-retry-after", "1", either("1", "measured").at(&c.Gate.Overload.MeasuredRetry),
 			"Retry-After of a 503 of the queue: one second, or the time that the queue needs to drain as measured."},
 		{"UNCOUNTED_PATHS", "uncounted-paths", "(none)", urlPaths.at(&c.UncountedPaths),

@@ -23,11 +23,55 @@ func HasPrefixFold(b []byte, lower string) bool {
 	return true
 }
 
+// IsTrustedOnly reports whether only trusted sources may send a field: such fields
+// tell the application who its client is, or tell the gate how to count the
+// request. A byte other than a letter or a digit counts as a hyphen, because CGI,
+// WSGI, PHP and Rack do not distinguish X_Forwarded_For, and some servers
+// X.Forwarded.For, from X-Forwarded-For (RFC 3875 section 4.1.18).
+func IsTrustedOnly(name []byte) bool {
+	if len(name) < len("x-real-ip") {
+		return false
+	}
+	switch name[0] | 0x20 {
+	case 'x':
+		return hasPrefixFolded(name, "x-forwarded-") || equalFolded(name, "x-real-ip")
+	case 'f':
+		return equalFolded(name, "forwarded")
+	case 'k':
+		return hasPrefixFolded(name, "knative-serving-") || equalFolded(name, "k-proxy-request") || equalFolded(name, "k-original-host")
+	}
+	return false
+}
+
+func equalFolded(name []byte, lower string) bool {
+	return len(name) == len(lower) && hasPrefixFolded(name, lower)
+}
+
+// hasPrefixFolded is like HasPrefixFold, but any byte of the name other than a
+// letter or a digit counts as a hyphen.
+func hasPrefixFolded(name []byte, lower string) bool {
+	if len(name) < len(lower) {
+		return false
+	}
+	for i := 0; i < len(lower); i++ {
+		c := name[i]
+		switch {
+		case c >= 'A' && c <= 'Z':
+			c |= 0x20
+		case (c < 'a' || c > 'z') && !IsDigit(c):
+			c = '-'
+		}
+		if c != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // IsProtected lists the fields that Connection cannot remove: a client could
 // otherwise take away what the platform, or this gate, says about the request.
 func IsProtected(name []byte) bool {
-	return EqualFold(name, "host") || EqualFold(name, "forwarded") ||
-		HasPrefixFold(name, "x-forwarded-") || HasPrefixFold(name, "k-") || HasPrefixFold(name, "content-")
+	return EqualFold(name, "host") || HasPrefixFold(name, "k-") || HasPrefixFold(name, "content-") || IsTrustedOnly(name)
 }
 
 // MayTrail tells trailer fields that may go on from those that frame or route
@@ -35,7 +79,7 @@ func IsProtected(name []byte) bool {
 func MayTrail(name []byte) bool {
 	switch Of(name) {
 	case Other, Date, UserAgent, Trace, TraceState:
-		return !EqualFold(name, "authorization") && !IsProtected(name) && !HasPrefixFold(name, "knative-serving-")
+		return !EqualFold(name, "authorization") && !IsProtected(name)
 	}
 	return false
 }

@@ -2,6 +2,20 @@ package field
 
 import "testing"
 
+func TestTrustedOnlyFields(t *testing.T) {
+	for name, want := range map[string]bool{
+		"X-Forwarded-For": true, "x-forwarded-": true, "X_Forwarded_For": true, "X-FORWARDED_proto": true, "x.forwarded.for": true,
+		"Forwarded": true, "X-Real-IP": true, "X_Real_IP": true, "x-real_ip": true, "K-Proxy-Request": true, "K_Proxy_Request": true,
+		"k-original_host": true, "Knative-Serving-Tag": true, "knative_serving_anything": true, "KNATIVE-SERVING-": true,
+		"X-Forwarded": false, "X-Real-IP2": false, "Forwarded-For": false, "For_warded": false, "K-Proxy-Requests": false, "K-Network-Probe": false,
+		"Knative-Servin": false, "XForwardedFor": false, "": false, "x": false, "X-Other": false, "K-Gate-Outcome": false, "X0forwarded0for": false,
+	} {
+		if got := IsTrustedOnly([]byte(name)); got != want {
+			t.Errorf("IsTrustedOnly(%q) = %v", name, got)
+		}
+	}
+}
+
 func TestFieldsThatMayTrail(t *testing.T) {
 	for name, want := range map[string]bool{
 		"X-Sum": true, "x": true, "ETag": true, "Server-Timing": true, "Grpc-Status": true, "Expires": true, "Date": true,
@@ -11,7 +25,8 @@ func TestFieldsThatMayTrail(t *testing.T) {
 		"Proxy-Authorization": false, "Proxy-Authenticate": false, "Authorization": false, "aUTHORIZATION": false,
 		"Host": false, "hOST": false, "Expect": false, "Forwarded": false, "X-Forwarded-For": false, "X-Forwarded-Other": false,
 		"K-Network-Probe": false, "K-Anything": false, "k-gate-outcome": false, "Knative-Serving-Tag": false,
-		"Knative-Serving-Revision": false, "K-Original-Host": false,
+		"Knative-Serving-Revision": false, "K-Original-Host": false, "X_Forwarded_For": false, "X-Real-IP": false, "x_real_ip": false,
+		"K_Original_Host": false, "knative_serving_tag": false, "X_Sum": true,
 	} {
 		if got := MayTrail([]byte(name)); got != want {
 			t.Errorf("MayTrail(%q) = %v", name, got)

@@ -49,4 +49,11 @@ func ReadLength(v []byte) (int64, bool) {
 func IsDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // IsHex reports whether c is a hexadecimal digit, of either case.
-func IsHex(c byte) bool { return IsDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+func IsHex(c byte) bool { return hexDigits[c] }
+
+var hexDigits = func() (t [256]bool) {
+	for _, c := range []byte("0123456789abcdefABCDEF") {
+		t[c] = true
+	}
+	return t
+}()

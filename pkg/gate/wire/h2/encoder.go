@@ -20,7 +20,18 @@ type Encoder struct {
 
 	resized bool // the size has to be told before the next field
 	shrunk  bool // and before it, that the table was empty
+
+	counts bool // fields are only counted, not encoded
+	size   int  // total size of the counted fields
 }
+
+// NewCounter returns an Encoder that appends nothing and only adds up the size of
+// the header list.
+func NewCounter() Encoder { return Encoder{counts: true} }
+
+// Counted returns the size of the header list passed to a counter: name, value and
+// 32 octets for each field, uncompressed (RFC 9113 section 6.5.2).
+func (e *Encoder) Counted() int { return e.size }
 
 // index finds entries of a table. Its numbers are the low bits of those of the
 // entries; one that is older than the table, or not there, finds an entry that
@@ -111,6 +122,10 @@ const (
 )
 
 func (e *Encoder) field(dst []byte, id Name, name, value []byte, never bool) []byte {
+	if e.counts {
+		e.size += len(name) + len(value) + entryOverhead
+		return dst
+	}
 	if e.resized {
 		dst = e.appendUpdates(dst)
 	}

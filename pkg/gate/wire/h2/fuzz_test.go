@@ -12,10 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-
-	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // Each target holds what this package reads against what x/net reads of the
@@ -512,7 +511,7 @@ func naiveRequest(lines []line) bool {
 		return false
 	}
 	authority, host := m[":authority"], m["host"]
-	if authority != "" && !gate.IsHost([]byte(authority)) || host != "" && !gate.IsHost([]byte(host)) {
+	if authority != "" && !field.IsHost([]byte(authority)) || host != "" && !field.IsHost([]byte(host)) {
 		return false
 	}
 	if count(lines, ":authority") > 0 && count(lines, "host") > 0 {

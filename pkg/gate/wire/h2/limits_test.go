@@ -135,7 +135,7 @@ func TestSettings(t *testing.T) {
 	if c != (Changes{Window: 10 - InitialWindow, Peak: 100000 - InitialWindow, Table: true}) {
 		t.Errorf("changes %+v", c)
 	}
-	want := PeerSettings{HeaderTableSize: 1000, MaxConcurrentStreams: 5, InitialWindow: 10, MaxFrame: 1 << 20, ConnectProtocol: true, seen: true}
+	want := PeerSettings{HeaderTableSize: 1000, MaxConcurrentStreams: 5, InitialWindow: 10, MaxFrame: 1 << 20, MaxHeaderList: 9, ConnectProtocol: true, seen: true}
 	if s != want {
 		t.Errorf("settings %+v, want %+v", s, want)
 	}

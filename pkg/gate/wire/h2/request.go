@@ -3,7 +3,6 @@ package h2
 import (
 	"bytes"
 
-	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
@@ -44,7 +43,7 @@ func (h *Head) CheckRequest() *Error {
 		return err
 	}
 	method, authority := h.Method(), h.pseudoValue(pAuthority)
-	if !gate.IsName(method) {
+	if !field.IsName(method) {
 		return errMethod
 	}
 	if err := h.checkAuthority(authority); err != nil {
@@ -52,7 +51,7 @@ func (h *Head) CheckRequest() *Error {
 	}
 	connect := string(method) == "CONNECT"
 	if h.pseudo[pProtocol] != 0 {
-		if !connect || !gate.IsName(h.Protocol()) {
+		if !connect || !field.IsName(h.Protocol()) {
 			return errProtocol
 		}
 		if len(authority) == 0 {
@@ -76,7 +75,7 @@ func (h *Head) CheckRequest() *Error {
 // checkAuthority sees to it that :authority and Host are hosts, where they say
 // something, and the same one (RFC 9113 section 8.3.1).
 func (h *Head) checkAuthority(authority []byte) *Error {
-	if len(authority) > 0 && !gate.IsHost(authority) {
+	if len(authority) > 0 && !field.IsHost(authority) {
 		return errAuthority
 	}
 	if h.host == 0 {
@@ -86,7 +85,7 @@ func (h *Head) checkAuthority(authority []byte) *Error {
 	switch {
 	case len(host) == 0 && len(authority) == 0 || bytes.Equal(host, authority):
 		return nil
-	case len(host) > 0 && !gate.IsHost(host):
+	case len(host) > 0 && !field.IsHost(host):
 		return errAuthority
 	case h.pseudo[pAuthority] != 0 && !sameHost(host, authority, h.Scheme()):
 		return errTwoHosts

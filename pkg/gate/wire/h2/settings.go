@@ -24,7 +24,8 @@ type PeerSettings struct {
 	MaxConcurrentStreams uint32
 	InitialWindow        uint32
 	MaxFrame             uint32
-	ConnectProtocol      bool // extended CONNECT may be used towards it
+	MaxHeaderList        uint32 // largest header list that the peer accepts, in uncompressed octets (RFC 9113 section 6.5.2)
+	ConnectProtocol      bool   // the peer supports extended CONNECT
 
 	seen         bool   // one frame at least has come
 	noPriorities uint32 // RFC 9218 section 2.1
@@ -37,6 +38,7 @@ func DefaultSettings() PeerSettings {
 		MaxConcurrentStreams: 1<<32 - 1,
 		InitialWindow:        InitialWindow,
 		MaxFrame:             MinMaxFrameSize,
+		MaxHeaderList:        DefaultMaxList,
 	}
 }
 
@@ -93,6 +95,8 @@ func (s *PeerSettings) Apply(payload []byte, fromServer bool) (c Changes, err *E
 				return c, errSettingMaxFrame
 			}
 			s.MaxFrame = v
+		case SettingMaxHeaderListSize:
+			s.MaxHeaderList = v
 		case SettingEnableConnectProtocol:
 			if v > 1 || v == 0 && s.ConnectProtocol {
 				return c, errSettingConnect

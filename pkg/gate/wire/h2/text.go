@@ -1,14 +1,13 @@
 package h2
 
 import (
-	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
 // lowerToken holds the bytes of field names (RFC 9113 section 8.2.1).
 var lowerToken = func() (t [256]bool) {
 	for c := range t {
-		t[c] = gate.IsToken(byte(c)) && (c < 'A' || c > 'Z')
+		t[c] = field.IsToken(byte(c)) && (c < 'A' || c > 'Z')
 	}
 	return t
 }()

@@ -1,0 +1,194 @@
+package app
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/gate/server"
+)
+
+const (
+	// maxSideConns limits the open connections of a side port.
+	maxSideConns = 64
+	// ownSideConns connections of each side port are exempt from the descriptor
+	// budget, so that the port answers when clients have exhausted it.
+	ownSideConns = 2
+)
+
+// sideConns tracks the open connections of a side port. A connection beyond the
+// limit closes the longest idle one; if all are busy, the new connection is closed.
+// Connections beyond ownSideConns take a descriptor from the gate's budget, and can
+// be closed to free it for clients.
+type sideConns struct {
+	budget *exchange.Descriptors
+
+	mu    sync.Mutex
+	conns map[*sideConn]struct{}
+	held  int // descriptors acquired from budget
+}
+
+// sideConn is a connection in sideConns. It is idle unless a handler runs; reading
+// a head counts as idle.
+type sideConn struct {
+	net.Conn
+	set     *sideConns
+	since   time.Duration // on server.Clock: when it became idle
+	serving bool
+}
+
+func newSideConns(budget *exchange.Descriptors) *sideConns {
+	s := &sideConns{budget: budget, conns: map[*sideConn]struct{}{}}
+	budget.Add(s)
+	return s
+}
+
+// admit adds c, closing the longest idle connection if necessary. It returns nil if
+// no connection can be closed.
+func (s *sideConns) admit(c net.Conn) *sideConn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns) >= maxSideConns || !s.hasDescriptor() {
+		oldest := s.longestIdle()
+		if oldest == nil {
+			return nil
+		}
+		delete(s.conns, oldest) // c takes over its descriptor
+		_ = oldest.Conn.Close()
+	}
+	admitted := &sideConn{Conn: c, set: s, since: server.Clock()}
+	s.conns[admitted] = struct{}{}
+	return admitted
+}
+
+// hasDescriptor reports whether one more connection may be opened, and acquires its
+// descriptor from the budget beyond ownSideConns. The caller holds the lock.
+func (s *sideConns) hasDescriptor() bool {
+	if len(s.conns)-s.held < ownSideConns {
+		return true
+	}
+	if !s.budget.TryAcquire() {
+		return false
+	}
+	s.held++
+	return true
+}
+
+// longestIdle returns the connection that has been idle longest, or nil if none is
+// idle. The caller holds the lock.
+func (s *sideConns) longestIdle() (oldest *sideConn) {
+	for c := range s.conns {
+		if !c.serving && (oldest == nil || c.since < oldest.since) {
+			oldest = c
+		}
+	}
+	return oldest
+}
+
+// remove removes the closed connection c and releases its descriptor.
+func (s *sideConns) remove(c *sideConn) {
+	s.mu.Lock()
+	_, in := s.conns[c]
+	delete(s.conns, c)
+	release := in && s.held > 0 // any remaining connection can count as one of ownSideConns
+	if release {
+		s.held--
+	}
+	s.mu.Unlock()
+	if release {
+		s.budget.Release()
+	}
+}
+
+// Close implements net.Conn.
+func (c *sideConn) Close() error {
+	err := c.Conn.Close()
+	c.set.remove(c)
+	return err
+}
+
+// serve records that a handler has begun or ended.
+func (c *sideConn) serve(serving bool) {
+	c.set.mu.Lock()
+	defer c.set.mu.Unlock()
+	c.serving, c.since = serving, server.Clock()
+}
+
+// Oldest implements exchange.IdleConnections.
+func (s *sideConns) Oldest(found func(c exchange.IdleConnection, ok bool)) {
+	found(s.oldest())
+}
+
+func (s *sideConns) oldest() (c exchange.IdleConnection, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held == 0 {
+		return c, false
+	}
+	oldest := s.longestIdle()
+	if oldest == nil || server.Clock()-oldest.since < exchange.MinIdle {
+		return c, false
+	}
+	return exchange.IdleConnection{Idleness: exchange.IdleClient, Since: int64(oldest.since)}, true
+}
+
+// CloseOldest implements exchange.IdleConnections.
+func (s *sideConns) CloseOldest(exchange.Idleness) {
+	s.mu.Lock()
+	oldest := s.longestIdle()
+	s.mu.Unlock()
+	if oldest != nil {
+		_ = oldest.Close()
+		s.budget.NoteReclaimed()
+	}
+}
+
+// sideListener accepts connections and enforces the limits of sideConns.
+type sideListener struct {
+	net.Listener
+	conns *sideConns
+}
+
+// Accept implements net.Listener.
+func (l *sideListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if admitted := l.conns.admit(c); admitted != nil {
+			return admitted, nil
+		}
+		_ = c.Close()
+	}
+}
+
+type sideConnKey struct{}
+
+// withSideConn is http.Server.ConnContext.
+func withSideConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, sideConnKey{}, c)
+}
+
+// noteServing marks the request's connection as busy while h runs.
+func noteServing(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := r.Context().Value(sideConnKey{}).(*sideConn)
+		c.serve(true)
+		defer c.serve(false)
+		h.ServeHTTP(w, r)
+	})
+}
+
+const (
+	// sideHeadTimeout ends connections whose head is not complete.
+	sideHeadTimeout = 10 * time.Second
+	// sideIdleTimeout is longer than the usual pause between two scrapes.
+	sideIdleTimeout = 90 * time.Second
+	// sideWriteTimeout ends responses that a caller does not read, on ports whose
+	// handlers do not wait.
+	sideWriteTimeout = 30 * time.Second
+)

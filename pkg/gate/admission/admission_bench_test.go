@@ -1,0 +1,175 @@
+package admission
+
+import (
+	"testing"
+
+	"go.uber.org/atomic"
+)
+
+func eachControllerBench(b *testing.B, config Config, run func(b *testing.B, a admission)) {
+	for _, implementation := range implementations {
+		b.Run(implementation.name, func(b *testing.B) {
+			b.ReportAllocs()
+			run(b, implementation.make(config))
+		})
+	}
+}
+
+// One goroutine, a slot is always free.
+func BenchmarkBeginEnd(b *testing.B) {
+	for _, mode := range []struct {
+		name   string
+		config Config
+	}{{"unlimited", Config{}}, {"limited", Config{Limit: 100, Capacity: 1000}}} {
+		b.Run(mode.name, func(b *testing.B) {
+			eachControllerBench(b, mode.config, func(b *testing.B, a admission) {
+				w := &Waiter{Notify: func() {}}
+				for b.Loop() {
+					a.Acquire(w)
+					a.Release()
+				}
+			})
+		})
+	}
+}
+
+// One goroutine per processor, a slot is always free.
+func BenchmarkBeginEndParallel(b *testing.B) {
+	for _, mode := range []struct {
+		name   string
+		config Config
+	}{{"unlimited", Config{}}, {"limited", Config{Limit: 100, Capacity: 1000}}} {
+		b.Run(mode.name, func(b *testing.B) {
+			eachControllerBench(b, mode.config, func(b *testing.B, a admission) {
+				b.RunParallel(func(pb *testing.PB) {
+					w := &Waiter{Notify: func() {}}
+					for pb.Next() {
+						a.Acquire(w)
+						a.Release()
+					}
+				})
+			})
+		})
+	}
+}
+
+// The same with work of some hundreds of nanoseconds around each slot. Without
+// it a mutex looks better than it is: its holder takes it again and again
+// before the other processor sees it free.
+func BenchmarkBeginEndParallelWithWork(b *testing.B) {
+	eachControllerBench(b, Config{Limit: 100, Capacity: 1000}, func(b *testing.B, a admission) {
+		b.RunParallel(func(pb *testing.PB) {
+			w := &Waiter{Notify: func() {}}
+			work := uint64(1)
+			for pb.Next() {
+				a.Acquire(w)
+				work = spin(work)
+				a.Release()
+				work = spin(work)
+			}
+			sink.Store(work)
+		})
+	})
+}
+
+var sink atomic.Uint64
+
+// spin is the same code in every benchmark, alignment included.
+//
+//go:noinline
+func spin(x uint64) uint64 {
+	for range 200 {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+	}
+	return x
+}
+
+// The work alone.
+func BenchmarkWorkParallel(b *testing.B) {
+	b.RunParallel(func(pb *testing.PB) {
+		work := uint64(1)
+		for pb.Next() {
+			work = spin(spin(work))
+		}
+		sink.Store(work)
+	})
+}
+
+// Every request queues and gets its slot from the one before, as under an event
+// loop: no goroutine is woken.
+func BenchmarkHandOver(b *testing.B) {
+	eachControllerBench(b, Config{Limit: 1, Capacity: 1}, func(b *testing.B, a admission) {
+		a.TryAcquire()
+		w := &Waiter{Notify: func() {}}
+		for b.Loop() {
+			if a.Acquire(w) != Queued {
+				b.Fatal("did not queue")
+			}
+			a.Release()
+		}
+	})
+}
+
+// The same from one goroutine per processor, behind 1,000 others who wait.
+func BenchmarkHandOverParallel(b *testing.B) {
+	eachControllerBench(b, Config{Limit: 1, Capacity: 1 << 12}, func(b *testing.B, a admission) {
+		a.TryAcquire()
+		free := make(chan *Waiter, 1<<12)
+		newWaiter := func() *Waiter {
+			w := &Waiter{}
+			w.Notify = func() { free <- w }
+			return w
+		}
+		for range 1000 {
+			a.Acquire(newWaiter())
+		}
+		for range 100 {
+			free <- newWaiter()
+		}
+		b.ResetTimer()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				a.Acquire(<-free)
+				a.Release()
+			}
+		})
+	})
+}
+
+// The first of 1,000 waiters leaves and queues again.
+func BenchmarkWithdraw(b *testing.B) {
+	eachControllerBench(b, Config{Limit: 1, Capacity: 1000}, func(b *testing.B, a admission) {
+		a.TryAcquire()
+		waiters := make([]Waiter, 1000)
+		for i := range waiters {
+			waiters[i].Notify = func() {}
+			a.Acquire(&waiters[i])
+		}
+		i := 0
+		for b.Loop() {
+			a.Withdraw(&waiters[i])
+			a.Acquire(&waiters[i])
+			if i++; i == len(waiters) {
+				i = 0
+			}
+		}
+	})
+}
+
+// An overload from one goroutine per processor, all of it refused.
+func BenchmarkRefuseParallel(b *testing.B) {
+	eachControllerBench(b, Config{Limit: 1}, func(b *testing.B, a admission) {
+		a.TryAcquire()
+		b.RunParallel(func(pb *testing.PB) {
+			w := &Waiter{Notify: func() {}}
+			for pb.Next() {
+				if a.Acquire(w) != Rejected {
+					b.Error("was not refused")
+					return
+				}
+			}
+		})
+	})
+}

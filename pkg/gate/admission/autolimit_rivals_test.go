@@ -1,0 +1,112 @@
+package admission
+
+import "math"
+
+// What others do, after their descriptions, for the comparison in
+// TestLimitersBesideTheBestFixedLimit. All look at windows of 100 ms and 10
+// samples or more.
+
+// rivalWindow sums a window up.
+type rivalWindow struct {
+	n, peak int
+	sum     float64
+	until   int64
+}
+
+// add takes a sample, and with over the window's mean and peak.
+func (w *rivalWindow) add(now, took int64, inFlight int) (mean float64, peak int, over bool) {
+	w.n++
+	w.sum += float64(took)
+	w.peak = max(w.peak, inFlight)
+	if now < w.until || w.n < 10 {
+		return 0, 0, false
+	}
+	mean, peak = w.sum/float64(w.n), w.peak
+	*w = rivalWindow{until: now + int64(limitWindow)}
+	return mean, peak, true
+}
+
+// vegasLimit estimates the container's queue from the least latency seen, as
+// TCP Vegas does, in the form of Netflix's concurrency-limits.
+type vegasLimit struct {
+	rivalWindow
+	limit, least float64
+	samples      float64
+}
+
+func (v *vegasLimit) Limit() int { return int(v.limit) }
+
+func (v *vegasLimit) Ended(now, took int64, _ bool, inFlight int) (int, bool) {
+	if v.samples++; v.least == 0 || v.samples > 300*v.limit {
+		v.samples, v.least = 0, float64(took)
+	}
+	v.least = min(v.least, float64(took))
+	mean, peak, over := v.add(now, took, inFlight)
+	if !over || float64(peak) < v.limit/2 {
+		return 0, false
+	}
+	step := max(1, math.Log10(v.limit))
+	switch queue := v.limit * (1 - v.least/mean); {
+	case queue <= step:
+		v.limit += 3 * step
+	case queue < 3*step:
+		v.limit += step
+	case queue > 6*step:
+		v.limit -= step
+	}
+	v.limit = max(1, v.limit)
+	return int(v.limit), true
+}
+
+// gradient2Limit compares with a slow average of the latency, as Netflix's
+// Gradient2 does.
+type gradient2Limit struct {
+	rivalWindow
+	limit, long float64
+}
+
+func (g *gradient2Limit) Limit() int { return int(g.limit) }
+
+func (g *gradient2Limit) Ended(now, took int64, _ bool, inFlight int) (int, bool) {
+	mean, peak, over := g.add(now, took, inFlight)
+	if !over {
+		return 0, false
+	}
+	if g.long == 0 {
+		g.long = mean
+	}
+	if g.long += (mean - g.long) * 2 / 601; g.long > 2*mean {
+		g.long *= 0.95
+	}
+	if float64(peak) < g.limit/2 {
+		return 0, false
+	}
+	gradient := max(0.5, min(1, 1.5*g.long/mean))
+	g.limit = max(1, 0.8*g.limit+0.2*(g.limit*gradient+math.Sqrt(g.limit)))
+	return int(g.limit), true
+}
+
+// aimdLimit adds one, and takes a tenth away at twice the least mean latency.
+type aimdLimit struct {
+	rivalWindow
+	limit, least float64
+}
+
+func (a *aimdLimit) Limit() int { return int(a.limit) }
+
+func (a *aimdLimit) Ended(now, took int64, _ bool, inFlight int) (int, bool) {
+	mean, peak, over := a.add(now, took, inFlight)
+	if !over {
+		return 0, false
+	}
+	if a.least == 0 || mean < a.least {
+		a.least = mean
+	}
+	switch {
+	case mean > 2*a.least:
+		a.limit = max(1, 0.9*a.limit)
+	case float64(peak) >= a.limit/2:
+		a.limit++
+	}
+	return int(a.limit), true
+}

@@ -1,0 +1,481 @@
+package admission
+
+import (
+	"container/heap"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// concurrencyLimiter is what the model of a container is run with.
+type concurrencyLimiter interface {
+	Limit() int
+	Ended(now, took int64, failed bool, inFlight int) (limit int, moved bool)
+}
+
+type fixedLimit int
+
+func (f fixedLimit) Limit() int                                { return int(f) }
+func (fixedLimit) Ended(_, _ int64, _ bool, _ int) (int, bool) { return 0, false }
+
+// containerModel is a container that shares its capacity among the requests it
+// works on. Up to slots requests each go at full speed. With n of them, each
+// goes at (slots/n)^(1+collapse) of it: 0 is a processor that is shared and no
+// more, 1 one that loses half its throughput with twice the requests.
+type containerModel struct {
+	name     string
+	service  float64 // mean time of a request alone, ns
+	slots    func(at int64) float64
+	collapse float64
+	demand   func(*rand.Rand) float64 // in units of service, mean 1
+	// hard: so few requests, or so different ones, that a trial takes long. Then
+	// less is asked of a limiter.
+	hard bool
+}
+
+func always(n float64) func(int64) float64 { return func(int64) float64 { return n } }
+
+func constant(*rand.Rand) float64        { return 1 }
+func logNormal(r *rand.Rand) float64     { return math.Exp(r.NormFloat64()*0.3 - 0.045) }
+func exponential(r *rand.Rand) float64   { return r.ExpFloat64() }
+func mostlyShorter(r *rand.Rand) float64 { return []float64{5.0 / 9, 5}[r.IntN(10)/9] }
+
+type modelRequest struct {
+	ends           float64 // work done by the model per request until then
+	began, arrived int64
+}
+
+type modelRequests []modelRequest
+
+func (h modelRequests) Len() int           { return len(h) }
+func (h modelRequests) Less(i, j int) bool { return h[i].ends < h[j].ends }
+func (h modelRequests) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *modelRequests) Push(x any)        { *h = append(*h, x.(modelRequest)) }
+func (h *modelRequests) Pop() any {
+	last := len(*h) - 1
+	r := (*h)[last]
+	*h = (*h)[:last]
+	return r
+}
+
+// modelRun is what one run has shown.
+type modelRun struct {
+	goodput float64       // requests a second
+	p99     time.Duration // from the slot on
+	felt    time.Duration // p99 from the arrival on
+	limits  []int         // every 250 ms
+}
+
+// run offers load times the capacity for the time given, with a queue of 1,000.
+func (m *containerModel) run(load float64, l concurrencyLimiter, last time.Duration, seed uint64) modelRun {
+	return m.runQueue(load, l, 1000, last, seed)
+}
+
+// runQueue is run with a queue of another capacity. It looks at what follows the
+// first 5 s.
+func (m *containerModel) runQueue(load float64, l concurrencyLimiter, capacity int, last time.Duration, seed uint64) (r modelRun) {
+	const warm = int64(5 * time.Second)
+	random := rand.New(rand.NewPCG(seed, 7))
+	rate := load * m.slots(0) / m.service
+	next := int64(random.ExpFloat64() / rate)
+	limit := l.Limit()
+	now, progress := int64(0), 0.0
+	var working modelRequests
+	var queue, latencies, felt []int64
+	speed, speedOf := 1.0, [2]float64{}
+	for now < int64(last) {
+		if share := [2]float64{m.slots(now), float64(len(working))}; share != speedOf {
+			speed, speedOf = 1.0, share
+			if share[1] > share[0] {
+				speed = math.Pow(share[0]/share[1], 1+m.collapse)
+			}
+		}
+		ends := int64(math.MaxInt64)
+		if len(working) > 0 {
+			ends = now + int64((working[0].ends-progress)/speed) + 1
+		}
+		at := min(ends, next)
+		progress += float64(at-now) * speed
+		now = at
+		for int64(len(r.limits))*int64(250*time.Millisecond) <= now {
+			r.limits = append(r.limits, limit)
+		}
+		if now == ends {
+			inFlight := len(working)
+			q := heap.Pop(&working).(modelRequest)
+			if n, moved := l.Ended(now, now-q.began, false, inFlight); moved {
+				limit = n
+			}
+			if now > warm {
+				latencies = append(latencies, now-q.began)
+				felt = append(felt, now-q.arrived)
+			}
+		} else {
+			next = now + int64(random.ExpFloat64()/rate) + 1
+			if len(queue) < capacity {
+				queue = append(queue, now)
+			}
+		}
+		for len(queue) > 0 && len(working) < limit {
+			heap.Push(&working, modelRequest{progress + m.service*m.demand(random), now, queue[0]})
+			queue = queue[1:]
+		}
+	}
+	slices.Sort(latencies)
+	slices.Sort(felt)
+	r.goodput = float64(len(latencies)) / (float64(int64(last)-warm) / 1e9)
+	if n := len(latencies); n > 0 {
+		r.p99, r.felt = time.Duration(latencies[n*99/100]), time.Duration(felt[n*99/100])
+	}
+	return r
+}
+
+// best is the goodput of the best fixed limit, which is near the slots, at three
+// times the load.
+func (m *containerModel) best() (goodput float64, limit int) {
+	slots := int(m.slots(0))
+	for n := max(1, slots*3/4); n <= slots*3/2; n += max(1, slots/8) {
+		if g := m.run(3, fixedLimit(n), 9*time.Second, 1).goodput; g > goodput {
+			goodput, limit = g, n
+		}
+	}
+	return goodput, limit
+}
+
+var containerModels = []containerModel{
+	{"8 slots of 20 ms, constant", 20e6, always(8), 1, constant, false},
+	{"8 slots of 20 ms, exponential", 20e6, always(8), 1, exponential, true},
+	{"8 slots of 50 ms, milder collapse", 50e6, always(8), 0.5, logNormal, false},
+	{"32 slots of 10 ms, constant", 10e6, always(32), 1, constant, false},
+	{"32 slots of 10 ms, log-normal", 10e6, always(32), 1, logNormal, false},
+	{"32 slots of 10 ms, exponential", 10e6, always(32), 1, exponential, false},
+	{"32 slots of 10 ms, a tenth nine times longer", 10e6, always(32), 1, mostlyShorter, false},
+	{"200 slots of 20 ms", 20e6, always(200), 1, logNormal, false},
+	{"500 slots of 50 ms, exponential, milder collapse", 50e6, always(500), 0.5, exponential, false},
+	{"8 slots of 5 ms, no collapse", 5e6, always(8), 0, logNormal, false},
+	{"4 processors, 10 ms, no collapse", 10e6, always(4), 0, logNormal, false},
+	{"2 processors, 5 ms, exponential, no collapse", 5e6, always(2), 0, exponential, true},
+	{"2 processors, 100 ms, no collapse", 100e6, always(2), 0, logNormal, true},
+	{"1 processor, 20 ms, constant, no collapse", 20e6, always(1), 0, constant, false},
+}
+
+// The table of docs/overload.md: go test ./pkg/gate/admission -run Limiters -v.
+func TestLimitersBesideTheBestFixedLimit(t *testing.T) {
+	rivals := []struct {
+		name  string
+		make  func() concurrencyLimiter
+		seeds int
+	}{
+		{"auto", func() concurrencyLimiter { return NewAutoLimit(DefaultLimitRange) }, 3},
+		{"Vegas", func() concurrencyLimiter { return &vegasLimit{limit: 10} }, 1},
+		{"gradient2", func() concurrencyLimiter { return &gradient2Limit{limit: 10} }, 1},
+		{"AIMD at 2 x", func() concurrencyLimiter { return &aimdLimit{limit: 10} }, 1},
+	}
+	for _, m := range containerModels {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			best, at := m.best()
+			alone := m.run(0.2, fixedLimit(MaxLimit), 30*time.Second, 1).p99
+			line := fmt.Sprintf("| %s | %d |", m.name, at)
+			for _, load := range []float64{3, 10} {
+				if testing.Verbose() {
+					line += fmt.Sprintf(" %.0f %% |", 100*m.run(load, fixedLimit(MaxLimit), 8*time.Second, 1).goodput/best)
+				}
+				for _, rival := range rivals {
+					if rival.name != "auto" && (load == 10 || !testing.Verbose()) {
+						continue // for the table alone
+					}
+					var shares, tails []float64
+					for seed := range uint64(rival.seeds) {
+						r := m.run(load, rival.make(), 9*time.Second, seed)
+						shares = append(shares, r.goodput/best)
+						tails = append(tails, float64(r.p99)/float64(alone))
+					}
+					slices.Sort(shares)
+					slices.Sort(tails)
+					line += fmt.Sprintf(" %.0f %%, %.1f |", 100*shares[len(shares)/2], tails[len(tails)/2])
+					least, most := 0.94, 2.0
+					if m.hard {
+						least, most = 0.9, 3
+					}
+					if rival.name == "auto" && (shares[len(shares)/2] < least || tails[len(tails)/2] > most) {
+						t.Errorf("load %.0f: %.1f %% of the best fixed limit's goodput (%d), p99 %.2f x that without load",
+							load, 100*shares[len(shares)/2], at, tails[len(tails)/2])
+					}
+				}
+			}
+			t.Log(line)
+		})
+	}
+}
+
+// With a queue of half the slots, 99 of 100 of those who are not turned away wait
+// for hardly longer than with the best fixed limit: what higher limits cost while
+// they are on trial stays below that.
+func TestTrialsAreHardlyFelt(t *testing.T) {
+	m := containerModels[0]
+	alone := m.run(0.2, fixedLimit(MaxLimit), 30*time.Second, 1).p99
+	for _, load := range []float64{3, 10} {
+		var felt []float64
+		for seed := range uint64(5) {
+			felt = append(felt, float64(m.runQueue(load, NewAutoLimit(DefaultLimitRange), 4, time.Minute, seed).felt)/float64(alone))
+		}
+		slices.Sort(felt)
+		best := float64(m.runQueue(load, fixedLimit(8), 4, time.Minute, 1).felt) / float64(alone)
+		t.Logf("load %.0f: p99 %.2f x that without load, %.2f with the best fixed limit", load, felt[2], best)
+		if felt[2] > 2 {
+			t.Errorf("load %.0f: p99 %.2f x that without load, want at most 2", load, felt)
+		}
+	}
+}
+
+func TestALimitFollowsTheContainer(t *testing.T) {
+	m := containerModel{"moving", 10e6, func(at int64) float64 {
+		switch {
+		case at < int64(10*time.Second):
+			return 32
+		case at < int64(20*time.Second):
+			return 12
+		}
+		return 48
+	}, 1, logNormal, false}
+	for _, load := range []float64{3, 10} {
+		limits := m.run(load, NewAutoLimit(DefaultLimitRange), 30*time.Second, 1).limits
+		for second, want := range map[int]int{5: 32, 9: 32, 15: 12, 19: 12, 25: 48, 29: 48} {
+			if got := float64(limits[4*second]); got < 0.75*float64(want) || got > 1.3*float64(want) {
+				t.Errorf("load %.0f: the limit is %.0f after %d s, want about %d", load, got, second, want)
+			}
+		}
+	}
+}
+
+// The time after which the mean of a second is within a fifth of the slots, of
+// containers of several shapes whose slots move by several factors.
+func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
+	for _, m := range []containerModel{
+		{"20 ms, constant", 20e6, nil, 1, constant, false},
+		{"10 ms, log-normal", 10e6, nil, 1, logNormal, false},
+		{"5 ms, log-normal, no collapse", 5e6, nil, 0, logNormal, false},
+		{"20 ms, exponential", 20e6, nil, 1, exponential, true},
+		{"50 ms, log-normal, milder collapse", 50e6, nil, 0.5, logNormal, true},
+	} {
+		for _, step := range [][2]float64{{8, 24}, {24, 8}, {32, 12}, {12, 48}, {8, 80}, {80, 8}} {
+			var times []float64
+			for seed := range uint64(8) {
+				at := 10*time.Second + time.Duration(seed)*250*time.Millisecond // while a trial is on, and while none is
+				m.slots = func(now int64) float64 {
+					if now < int64(at) {
+						return step[0]
+					}
+					return step[1]
+				}
+				limits := m.run(3*max(1, step[1]/step[0]), NewAutoLimit(DefaultLimitRange), at+12*time.Second, seed).limits
+				settled := math.Inf(1)
+				for i := int(4 * at.Seconds()); i+4 < len(limits); i++ {
+					mean := float64(limits[i]+limits[i+1]+limits[i+2]+limits[i+3]) / 4
+					if mean >= 0.8*step[1] && mean <= 1.25*step[1] {
+						settled = float64(i)/4 - at.Seconds()
+						break
+					}
+				}
+				times = append(times, settled)
+			}
+			slices.Sort(times)
+			half, seven := times[len(times)/2], times[len(times)-2]
+			t.Logf("%s, from %.0f to %.0f: %.2f s, seven of eight %.2f s", m.name, step[0], step[1], half, seven)
+			most := 5.0
+			if step[0] == 10*step[1] {
+				most = 8 // what is in flight at the step alone takes 2 s
+			}
+			if half > most || !m.hard && seven > most {
+				t.Errorf("%s, from %.0f to %.0f: settled after %v s", m.name, step[0], step[1], times)
+			}
+		}
+	}
+}
+
+// A container whose latency has another cause, say a database, must not be
+// starved: the limit comes back.
+func TestALatencyThatTheLimitDoesNotCauseBecomesTheBase(t *testing.T) {
+	a := NewAutoLimit(DefaultLimitRange)
+	random := rand.New(rand.NewPCG(1, 1))
+	now, limit := int64(0), a.Limit()
+	feed := func(seconds int, latency float64) (lowest int) {
+		lowest = math.MaxInt
+		for end := now + int64(seconds)*1e9; now < end; {
+			now += int64(latency / float64(limit))
+			if n, moved := a.Ended(now, int64(latency*(0.9+0.2*random.Float64())), false, min(limit, 100)); moved {
+				limit = n
+			}
+			lowest = min(lowest, limit)
+		}
+		return lowest
+	}
+	feed(10, 10e6)
+	before := limit
+	if before < 90 {
+		t.Fatalf("a limit of %d before, want one that allows 100 in flight", before)
+	}
+	lowest := feed(20, 40e6)
+	if limit < before*3/4 {
+		t.Fatalf("the limit was %d and is %d (lowest %d) although it has no influence on latency", before, limit, lowest)
+	}
+}
+
+// Failures bring the limit down, but not where they are the container's usual
+// answer.
+func TestFailuresBringTheLimitDownUnlessTheyStay(t *testing.T) {
+	a := NewAutoLimit(DefaultLimitRange)
+	random := rand.New(rand.NewPCG(1, 1))
+	now, limit := int64(0), a.Limit()
+	feed := func(seconds int, fails func(limit int) float64) (lowest int) {
+		lowest = math.MaxInt
+		for end := now + int64(seconds)*1e9; now < end; {
+			now += int64(10e6 / float64(limit))
+			if n, moved := a.Ended(now, 10e6, random.Float64() < fails(limit), min(limit, 60)); moved {
+				limit = n
+			}
+			lowest = min(lowest, limit)
+		}
+		return lowest
+	}
+	feed(10, func(int) float64 { return 0 })
+	if limit < 60 {
+		t.Fatalf("a limit of %d before, want 60 or more", limit)
+	}
+	feed(10, func(limit int) float64 { // the container refuses beyond 20
+		return max(0, 1-20/float64(limit))
+	})
+	if limit < 12 || limit > 34 {
+		t.Fatalf("a limit of %d before a container that refuses beyond 20", limit)
+	}
+	feed(10, func(int) float64 { return 0 })
+	grown := limit
+	feed(20, func(int) float64 { return 0.5 }) // one of its pages always fails
+	if limit < grown/2 {
+		t.Fatalf("the limit was %d and is %d although failures do not depend on it", grown, limit)
+	}
+}
+
+// A base from a calm moment must not hold the limit down for ever where the
+// latency of one request alone has become greater.
+func TestALimitThatCannotComeDownGrowsAgain(t *testing.T) {
+	a := NewAutoLimit(LimitRange{1, 100})
+	now, limit := int64(0), a.Limit()
+	feed := func(seconds int, latency func(limit int) float64) (lowest int) {
+		lowest = limit
+		for end := now + int64(seconds)*1e9; now < end; {
+			took := latency(limit)
+			now += int64(took / float64(limit))
+			if n, moved := a.Ended(now, int64(took), false, limit); moved {
+				limit = n
+			}
+			lowest = min(lowest, limit)
+		}
+		return lowest
+	}
+	slower := func(limit int) float64 { return 20e6 * max(1, float64(limit)/8) }
+	feed(5, slower)
+	// For a while the machine is so busy that latency falls with the limit, and
+	// is above the base at a limit of one all the same.
+	low := feed(5, func(limit int) float64 { return 20e6 * (1.5 + float64(limit)) })
+	feed(20, func(limit int) float64 { return 1.3 * slower(limit) })
+	if low > 2 || limit < 6 {
+		t.Fatalf("the limit was %d and is %d, want it to come back to 8", low, limit)
+	}
+}
+
+func TestALimitStaysWithinItsRange(t *testing.T) {
+	m := containerModels[4]
+	for _, r := range []LimitRange{{1, 5}, {40, 45}, {7, 7}} {
+		for i, n := range m.run(10, NewAutoLimit(r), 10*time.Second, 1).limits {
+			if n < r.Min || n > r.Max {
+				t.Fatalf("%v: a limit of %d after %d ms", r, n, 250*i)
+			}
+		}
+	}
+	for _, bad := range []string{"", "5", "0-5", "6-5", "1-", "-1-5", "1-2000000", "a-b"} {
+		if r, err := ParseLimitRange(bad); err == nil {
+			t.Errorf("%q is read as %v", bad, r)
+		}
+	}
+	if r, err := ParseLimitRange("2-64"); err != nil || r != (LimitRange{2, 64}) {
+		t.Errorf("2-64 is read as %v, %v", r, err)
+	}
+}
+
+// All slots are taken by requests that do not end: only the probes tell.
+func TestProbesThatTakeLongerBringTheLimitDown(t *testing.T) {
+	a := NewAutoLimit(LimitRange{3, 100})
+	now, limit := int64(0), a.Limit()
+	for now < 5e9 {
+		now += int64(10e6 / float64(limit))
+		if n, moved := a.Ended(now, 10e6, false, min(limit, 30)); moved {
+			limit = n
+		}
+	}
+	if limit < 30 {
+		t.Fatalf("a limit of %d before, want 30 or more", limit)
+	}
+	probe := func(took float64) int {
+		now += int64(time.Second)
+		n, _ := a.Probed(now, int64(took), a.Limit())
+		return n
+	}
+	for range 10 {
+		probe(1e6)
+	}
+	if n := probe(40e6); n != limit || probe(1e6) != limit {
+		t.Fatalf("one slow probe moves the limit from %d to %d", limit, n)
+	}
+	for range 20 {
+		if n, moved := a.Probed(now, int64(1e9), limit/2); moved {
+			t.Fatalf("slow probes move the limit to %d although half of it is in use", n)
+		}
+	}
+	for range 60 {
+		probe(1e6)
+	}
+	probe(40e6)
+	if n := probe(40e6); float64(n) > 0.8*float64(limit) {
+		t.Errorf("a limit of %d after two slow probes, was %d", n, limit)
+	}
+	for range 20 {
+		probe(80e6 + float64(now%7))
+	}
+	if n := probe(80e6); n < 3 || n >= limit/2 {
+		t.Errorf("a limit of %d after many slow probes, was %d", n, limit)
+	}
+	// The probes are slow for a reason of their own: requests take no longer.
+	low := a.Limit()
+	for end := now + 20e9; now < end; {
+		now += int64(10e6 / float64(a.Limit()))
+		a.Ended(now, 10e6, false, min(a.Limit(), 30))
+	}
+	if a.Limit() < 30 {
+		t.Errorf("the limit was %d, came down to %d, and is %d although requests cost what they did", limit, low, a.Limit())
+	}
+}
+
+func TestASampleDoesNotAllocate(t *testing.T) {
+	a := NewAutoLimit(DefaultLimitRange)
+	now := int64(0)
+	if n := testing.AllocsPerRun(10000, func() {
+		now += 1e6
+		a.Ended(now, 1e6, false, 3)
+	}); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
+func BenchmarkLimitSample(b *testing.B) {
+	a := NewAutoLimit(DefaultLimitRange)
+	now := int64(0)
+	for b.Loop() {
+		now += 1e5
+		a.Ended(now, 1e6, false, 3)
+	}
+}

@@ -1,0 +1,317 @@
+package admission
+
+import (
+	"container/heap"
+	"time"
+)
+
+const (
+	// Classes is the number of priority classes, as many as RFC 9218 has
+	// urgencies.
+	Classes = 8
+	// DefaultClass is that of a request that says nothing (RFC 9218 section 4.1).
+	DefaultClass = 3
+	// passedMost is how many slots in a row a class with waiters may be passed
+	// over before it gets one: no class starves.
+	passedMost = 16
+	// firstCost is what a slot is taken to cost before one has been measured.
+	firstCost = int64(time.Millisecond)
+	// ownFlows is how many waiting keys of one class get a flow each. Further keys
+	// share sharedFlows flows by hash.
+	ownFlows, sharedFlows = 16, 64
+	// maxDebt, in mean costs, limits how much a flow can be charged ahead of the
+	// virtual time: an hour-long tunnel must not block its key for an hour.
+	maxDebt = 64
+	// maxOutlier, in mean costs, limits how much one request moves the mean.
+	maxOutlier = 8
+	// minCost keeps the mean above the rounding of its update.
+	minCost = int64(time.Microsecond)
+)
+
+// fairQueue orders waiting requests by class, and within a class by key, so that
+// each key gets the same service. The algorithm is start-time fair queueing
+// (Goyal, Vin and Cheng, 1996): the flow with the least service goes next. With
+// equal costs that is round robin. Two parts of it resist clients that send a
+// new key with each request:
+//
+//   - The virtual time, at which a new flow starts, advances with each grant by
+//     the mean cost divided by the number of waiting flows, as in bit-by-bit
+//     round robin (Demers, Keshav and Shenker, 1989). New flows therefore overtake
+//     a waiting flow for about one round only. Start-time fair queueing alone stops
+//     the virtual time while new flows keep arriving.
+//   - The number of waiting flows is bounded. Keys beyond ownFlows share flows by hash,
+//     as in stochastic fairness queueing (McKenney, 1990). The hash is seeded per
+//     process (keySeed).
+//
+// Within a flow the order is strict FIFO. A flow uses memory only while one of its
+// requests is queued, or in flight after having been queued. The owner's lock
+// guards the fairQueue.
+type fairQueue struct {
+	clock   func() int64
+	classes [Classes]class
+	flows   map[flowKey]*flow // flows with a queued request, or one in flight that was queued here
+	spare   []*flow
+	cost    int64 // mean time that a slot is held, in ns
+	turn    uint64
+}
+
+type flowKey struct {
+	key    uint64 // for a shared flow: the hash of the key
+	class  uint8
+	shared bool
+}
+
+// flow holds the queued requests of one key in one class, or of several keys that
+// share it.
+type flow struct {
+	flowKey
+	waiters fifo
+	waiting int
+	holding int    // in flight, granted from here, not charged yet
+	served  int64  // virtual time at which it is due: service had, in ns
+	turn    uint64 // order among those that are due at the same time
+	due     int    // index in class.due
+	length  int    // index in class.longest
+}
+
+// class is one priority class.
+type class struct {
+	due     flowHeap // flows with waiters, the one whose turn it is first
+	longest flowHeap // the same flows, the one with most waiters first
+	waiting int
+	virtual int64 // virtual time: the earliest start of a flow that becomes active
+	passed  int   // slots that went to a higher class since the last one here
+}
+
+func newFairQueue(clock func() int64) *fairQueue {
+	if clock == nil {
+		start := time.Now()
+		clock = func() int64 { return int64(time.Since(start)) }
+	}
+	q := &fairQueue{clock: clock, flows: map[flowKey]*flow{}, cost: firstCost}
+	for i := range q.classes {
+		q.classes[i].due = flowHeap{before: isDueBefore, index: func(f *flow) *int { return &f.due }}
+		q.classes[i].longest = flowHeap{before: isLonger, index: func(f *flow) *int { return &f.length }}
+	}
+	return q
+}
+
+func isDueBefore(a, b *flow) bool {
+	return a.served < b.served || a.served == b.served && a.turn < b.turn
+}
+
+func isLonger(a, b *flow) bool { return a.waiting > b.waiting }
+
+// push appends w to those of its class and key.
+func (q *fairQueue) push(w *Waiter) {
+	f := q.flow(w)
+	c := &q.classes[f.class]
+	w.flow = f
+	f.waiters.push(w)
+	f.waiting++
+	c.waiting++
+	if f.waiting > 1 {
+		c.longest.moved(f)
+		return
+	}
+	f.served = max(f.served, c.virtual)
+	f.turn = q.nextTurn()
+	heap.Push(&c.due, f)
+	heap.Push(&c.longest, f)
+}
+
+// flow finds or makes the flow of w.
+func (q *fairQueue) flow(w *Waiter) *flow {
+	k := q.keyOf(w)
+	f := q.flows[k]
+	if f != nil {
+		return f
+	}
+	if n := len(q.spare); n > 0 {
+		f, q.spare = q.spare[n-1], q.spare[:n-1]
+	} else {
+		f = new(flow)
+	}
+	*f = flow{flowKey: k}
+	q.flows[k] = f
+	return f
+}
+
+// keyOf returns the key of the flow that w joins. A key stays with its flow,
+// exclusive or shared, while requests of it are queued there, so that they stay in
+// order.
+func (q *fairQueue) keyOf(w *Waiter) flowKey {
+	own := flowKey{key: w.Key, class: min(w.Class, Classes-1)}
+	shared := flowKey{key: w.Key % sharedFlows, class: own.class, shared: true}
+	switch {
+	case q.waitsIn(own):
+		return own
+	case q.waitsIn(shared), len(q.classes[own.class].due.flows) >= ownFlows:
+		return shared
+	}
+	return own
+}
+
+// waitsIn reports whether the flow of k has a waiting request.
+func (q *fairQueue) waitsIn(k flowKey) bool {
+	f := q.flows[k]
+	return f != nil && f.waiting > 0
+}
+
+func (q *fairQueue) nextTurn() uint64 {
+	q.turn++
+	return q.turn
+}
+
+// pop takes out the one whose turn it is; nil if none waits.
+func (q *fairQueue) pop() *Waiter {
+	c := q.nextClass()
+	if c == nil {
+		return nil
+	}
+	f := c.due.flows[0]
+	w := f.waiters.head
+	c.virtual = max(c.virtual, f.served) + q.cost/int64(len(c.due.flows)+1)
+	f.served += q.cost
+	f.turn = q.nextTurn()
+	f.holding++
+	w.granted, w.charged = q.clock(), q.cost
+	q.take(w)
+	return w
+}
+
+// nextClass is the highest class in which anyone waits, unless one below it has
+// been passed over too often.
+func (q *fairQueue) nextClass() *class {
+	var first, aged *class
+	for i := range q.classes {
+		c := &q.classes[i]
+		switch {
+		case c.waiting == 0:
+		case first == nil:
+			first = c
+		default:
+			if c.passed++; c.passed > passedMost && aged == nil {
+				aged = c
+			}
+		}
+	}
+	if aged != nil {
+		first = aged
+	}
+	if first != nil {
+		first.passed = 0
+	}
+	return first
+}
+
+// take removes w, which waits, from its flow, and keeps the order of flows.
+func (q *fairQueue) take(w *Waiter) {
+	f := w.flow
+	c := &q.classes[f.class]
+	f.waiters.remove(w)
+	f.waiting--
+	c.waiting--
+	if f.waiting == 0 {
+		c.due.remove(f)
+		c.longest.remove(f)
+		q.forget(f)
+		return
+	}
+	c.due.moved(f)
+	c.longest.moved(f)
+}
+
+// forget drops f if nothing is left of it.
+func (q *fairQueue) forget(f *flow) {
+	if f.waiting > 0 || f.holding > 0 {
+		return
+	}
+	delete(q.flows, f.flowKey)
+	if len(q.spare) < 64 {
+		q.spare = append(q.spare, f)
+	}
+}
+
+// remove takes out w, which gives up.
+func (q *fairQueue) remove(w *Waiter) {
+	q.take(w)
+	w.flow = nil
+}
+
+// shed takes out the one that is to make place for w: the newest of the key
+// with most waiters in the lowest class in which anyone waits. It is nil where
+// w itself is to be turned away: it is of a lower class than all who wait, or
+// no key would have more waiters than its own.
+func (q *fairQueue) shed(w *Waiter) *Waiter {
+	lowest := Classes - 1
+	for lowest > 0 && q.classes[lowest].waiting == 0 {
+		lowest--
+	}
+	own := int(min(w.Class, Classes-1))
+	if own > lowest || q.classes[lowest].waiting == 0 {
+		return nil
+	}
+	f := q.classes[lowest].longest.flows[0]
+	if own == lowest {
+		waiting := 1
+		if mine := q.flows[q.keyOf(w)]; mine != nil {
+			waiting += mine.waiting
+		}
+		if waiting >= f.waiting {
+			return nil
+		}
+	}
+	victim := f.waiters.tail
+	q.remove(victim)
+	return victim
+}
+
+// charge corrects what the flow of w was charged for its slot.
+func (q *fairQueue) charge(w *Waiter) {
+	f := w.flow
+	took := max(q.clock()-w.granted, 0)
+	q.cost += (min(took, maxOutlier*q.cost) - q.cost) / 16
+	q.cost = max(q.cost, minCost)
+	w.flow = nil
+	f.holding--
+	f.served = min(f.served+took-w.charged, q.classes[f.class].virtual+maxDebt*q.cost)
+	if f.waiting > 0 {
+		q.classes[f.class].due.moved(f)
+	}
+	q.forget(f)
+}
+
+// flowHeap is a heap.Interface of flows which know their places in it.
+type flowHeap struct {
+	flows  []*flow
+	before func(a, b *flow) bool
+	index  func(*flow) *int
+}
+
+func (h *flowHeap) Len() int           { return len(h.flows) }
+func (h *flowHeap) Less(i, j int) bool { return h.before(h.flows[i], h.flows[j]) }
+
+func (h *flowHeap) Swap(i, j int) {
+	h.flows[i], h.flows[j] = h.flows[j], h.flows[i]
+	*h.index(h.flows[i]), *h.index(h.flows[j]) = i, j
+}
+
+func (h *flowHeap) Push(f any) {
+	*h.index(f.(*flow)) = len(h.flows)
+	h.flows = append(h.flows, f.(*flow))
+}
+
+func (h *flowHeap) Pop() any {
+	last := len(h.flows) - 1
+	f := h.flows[last]
+	h.flows[last] = nil
+	h.flows = h.flows[:last]
+	return f
+}
+
+// remove takes f out.
+func (h *flowHeap) remove(f *flow) { heap.Remove(h, *h.index(f)) }
+
+// moved puts f where it belongs after it has changed.
+func (h *flowHeap) moved(f *flow) { heap.Fix(h, *h.index(f)) }

@@ -1,0 +1,24 @@
+package admission
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// LimitRange is the range of a concurrency limit that finds itself.
+type LimitRange struct{ Min, Max int }
+
+// DefaultLimitRange is that of a limit of which no bounds are said.
+var DefaultLimitRange = LimitRange{Min: 1, Max: 1000}
+
+// ParseLimitRange reads "MIN-MAX", each from 1 to MaxLimit.
+func ParseLimitRange(s string) (LimitRange, error) {
+	low, high, ok := strings.Cut(s, "-")
+	least, errLow := strconv.Atoi(low)
+	most, errHigh := strconv.Atoi(high)
+	if !ok || errLow != nil || errHigh != nil || least < 1 || most < least || most > MaxLimit {
+		return LimitRange{}, fmt.Errorf("%q is not MIN-MAX with 1 <= MIN <= MAX <= %d", s, MaxLimit)
+	}
+	return LimitRange{Min: least, Max: most}, nil
+}

@@ -1,0 +1,9 @@
+package gate
+
+// Earliest is the earlier of two instants, where 0 means never.
+func Earliest(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

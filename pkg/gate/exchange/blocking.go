@@ -1,0 +1,114 @@
+package exchange
+
+import (
+	"context"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// Blocking is an exchange whose caller has a goroutine to wait in, and forwards
+// by itself: Describe, Arrive, Admit, Forward, perhaps Switch, End. It has no
+// sides, and nothing of it is stepped. Its methods are called by one goroutine
+// at a time.
+type Blocking struct {
+	Exchange
+	woken chan struct{} // a token: look whether there is a slot
+}
+
+// NewBlocking makes an exchange for one request after the other of g, on a
+// clock in ns, above 0.
+func NewBlocking(g *Gate, clock func() int64) *Blocking {
+	b := &Blocking{woken: make(chan struct{}, 1)}
+	b.Bind(g, clock, b.wake, nil)
+	return b
+}
+
+func (b *Blocking) wake() {
+	select {
+	case b.woken <- struct{}{}:
+	default: // there is a token
+	}
+}
+
+// Arrive is Begin, now.
+func (b *Blocking) Arrive() {
+	now := b.clock()
+	b.Arrived = time.Duration(now)
+	b.Begin(now, nil, nil)
+}
+
+// Admit waits until the exchange holds a slot and returns Undecided. After any
+// other outcome it holds none, and the caller ends the exchange with that outcome.
+// A cancelled ctx means that the client has disconnected; an expired one, that the
+// request has timed out.
+func (b *Blocking) Admit(ctx context.Context) gate.Outcome {
+	if o := leftBy(ctx); o != gate.Undecided {
+		return o
+	}
+	if o := b.enqueue(); o != gate.Undecided || b.state != StateQueued {
+		return o
+	}
+	return b.awaitSlot(ctx)
+}
+
+// awaitSlot implements Admit for a queued exchange.
+func (b *Blocking) awaitSlot(ctx context.Context) (o gate.Outcome) {
+	var due <-chan time.Time
+	next := gate.Earliest(b.clocks.Next(), b.ticket.NextDeadline())
+	if next != 0 {
+		timer := time.NewTimer(time.Duration(next - b.clock()))
+		defer timer.Stop()
+		due = timer.C
+	}
+	for b.state == StateQueued && o == gate.Undecided {
+		now := int64(0)
+		select {
+		case <-b.woken:
+		case <-due:
+			now = next
+		case <-ctx.Done():
+		}
+		if o = leftBy(ctx); o == gate.Undecided {
+			o = b.queued(max(now, b.clock()))
+		}
+	}
+	return o
+}
+
+// leftBy returns the outcome for a context that has ended; Undecided if it has not
+// ended.
+func leftBy(ctx context.Context) gate.Outcome {
+	switch ctx.Err() {
+	case nil:
+		return gate.Undecided
+	case context.DeadlineExceeded:
+		return gate.RequestTimeout
+	}
+	return gate.ClientGone
+}
+
+// Forward says that the request goes on, to what stands for the container.
+func (b *Blocking) Forward() {
+	b.to(StateAwaiting)
+	b.Forwarded = b.Admitted
+}
+
+// Switch turns the exchange into a tunnel.
+func (b *Blocking) Switch() {
+	b.to(StateTunnelling)
+	b.gate.Drain.EnterTunnel()
+}
+
+// AnswerProbe is BeginProbe and Reply for a probe that Describe and the caller
+// have described: it returns when the result is known. It is false if ctx has
+// ended before: the caller has left.
+func (b *Blocking) AnswerProbe(ctx context.Context, s Screening, h *gate.ProbeHeaders) (gate.Reply, bool) {
+	r, ok := b.gate.ReplyToProbe(s.Kind, s.Caller, b.Peer.Addr(), h, func() (gate.ReadinessResult, bool) {
+		return b.gate.WaitReady(ctx, s.Caller)
+	})
+	if ok {
+		b.gate.probed(&b.Record, &r, b.clock)
+	}
+	return r, ok
+}

@@ -1,0 +1,247 @@
+package exchange
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+)
+
+// arrived is a request of g that has arrived now.
+func arrived(g *Gate, born time.Time) *Blocking {
+	b := NewBlocking(g, func() int64 { return int64(time.Since(born)) + 1 })
+	b.Arrive()
+	return b
+}
+
+// takenGate is a gate with one slot, which is taken.
+func takenGate(t *testing.T, c Config) *Gate {
+	t.Helper()
+	c.ConcurrencyLimit = 1
+	g := &Gate{Config: c}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	g.Admission.TryAcquire()
+	return g
+}
+
+// wantRefused fails unless b is refused with o after so long, and holds
+// nothing then.
+func wantRefused(t *testing.T, b *Blocking, ctx context.Context, o gate.Outcome, after time.Duration) {
+	t.Helper()
+	start := time.Now()
+	got := b.Admit(ctx)
+	if got != o || time.Since(start) != after {
+		t.Errorf("ended with %s after %v, want %s after %v", got, time.Since(start), o, after)
+	}
+	b.End(got)
+	if b.State() != StateIdle || b.gate.Drain.Requests() != 0 {
+		t.Errorf("in state %d, %d requests open", b.State(), b.gate.Drain.Requests())
+	}
+}
+
+// silent observes nothing.
+type silent struct{}
+
+func (silent) Begin(*gate.Record)    {}
+func (silent) End(*gate.Record)      {}
+func (silent) Rejected(gate.Outcome) {}
+func (silent) Probed(*gate.Record)   {}
+
+func TestARequestThatFindsASlotReadsTheClockTwice(t *testing.T) {
+	g := &Gate{Config: Config{ConcurrencyLimit: 1, Observer: silent{}}}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	readings := int64(0)
+	b := NewBlocking(g, func() int64 { readings++; return readings })
+	b.Arrive()
+	b.Admit(t.Context())
+	b.Forward()
+	b.End(gate.Served)
+	if readings != 2 || b.QueueWait() != 0 || b.UpstreamTime() != b.Took() || b.Took() != 1 {
+		t.Errorf("%d readings, waited %d, upstream %d of %d", readings, b.QueueWait(), b.UpstreamTime(), b.Took())
+	}
+}
+
+func TestAdmitIsRefusedWhenAWaitEnds(t *testing.T) {
+	in := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
+		return func(parent context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(parent)
+			time.AfterFunc(d, cancel)
+			return ctx, cancel
+		}
+	}
+	for name, c := range map[string]struct {
+		cfg   Config
+		ctx   func(context.Context) (context.Context, context.CancelFunc)
+		o     gate.Outcome
+		after time.Duration
+	}{
+		"no place in the queue": {Config{}, context.WithCancel, gate.QueueFull, 0},
+		"the longest wait":      {Config{QueueCapacity: 1, QueueMaxWait: 3 * time.Second, RequestTimeout: 4 * time.Second}, context.WithCancel, gate.QueueWaitExpired, 3 * time.Second},
+		"the request clock":     {Config{QueueCapacity: 1, QueueMaxWait: time.Minute, RequestTimeout: 4 * time.Second}, context.WithCancel, gate.RequestTimeout, 4 * time.Second},
+		"the client leaves":     {Config{QueueCapacity: 1, QueueMaxWait: time.Minute}, in(time.Second), gate.ClientGone, time.Second},
+		"the deadline of a context": {Config{QueueCapacity: 1}, func(p context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(p, time.Second)
+		}, gate.RequestTimeout, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := takenGate(t, c.cfg)
+				ctx, cancel := c.ctx(t.Context())
+				defer cancel()
+				wantRefused(t, arrived(g, time.Now()), ctx, c.o, c.after)
+				wantCounts(t, g.Admission, 1, 0)
+			})
+		})
+	}
+}
+
+func TestAdmitWithoutABoundLastsUntilASlotIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := takenGate(t, Config{QueueCapacity: 1})
+		start := time.Now()
+		time.AfterFunc(24*time.Hour, g.Admission.Release)
+		b := arrived(g, start)
+		if o := b.Admit(t.Context()); o != gate.Undecided || time.Since(start) != 24*time.Hour || b.State() != StateConnecting {
+			t.Errorf("ended with %s after %v, in state %d", o, time.Since(start), b.State())
+		}
+		wantCounts(t, g.Admission, 1, 0)
+		b.Forward()
+		b.End(gate.Served)
+		wantCounts(t, g.Admission, 0, 0)
+	})
+}
+
+func TestAClientThatHasLeftTakesNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := takenGate(t, Config{})
+		g.Admission.Release()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		wantRefused(t, arrived(g, time.Now()), ctx, gate.ClientGone, 0)
+		wantCounts(t, g.Admission, 0, 0)
+	})
+}
+
+// leftMeanwhile is a context that is done on the second look at it, without a
+// channel that tells.
+type leftMeanwhile struct {
+	context.Context
+	looks int
+}
+
+func (c *leftMeanwhile) Done() <-chan struct{} { return nil }
+
+func (c *leftMeanwhile) Err() error {
+	if c.looks++; c.looks > 1 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestASlotThatCameTogetherWithTheEndOfTheClientIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := takenGate(t, Config{QueueCapacity: 1})
+		time.AfterFunc(time.Second, g.Admission.Release)
+		wantRefused(t, arrived(g, time.Now()), &leftMeanwhile{Context: context.Background()}, gate.ClientGone, time.Second)
+		wantCounts(t, g.Admission, 0, 0)
+	})
+}
+
+// All three ends of a wait fall on the same instant, in every combination.
+func TestAdmitLosesNoSlotWhenEndsCoincide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 300 {
+			g := takenGate(t, Config{QueueCapacity: 3, QueueMaxWait: time.Second})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			time.AfterFunc(time.Second, g.Admission.Release)
+			var done sync.WaitGroup
+			for range 3 {
+				done.Go(func() {
+					b := arrived(g, time.Now())
+					o := b.Admit(ctx)
+					b.End(o)
+				})
+			}
+			done.Wait()
+			synctest.Wait()
+			cancel()
+			wantCounts(t, g.Admission, 0, 0)
+		}
+	})
+}
+
+// The same Blocking, again and again: a wakeup that comes late, of the request
+// before, is no slot.
+func TestALateWakeupIsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := takenGate(t, Config{QueueCapacity: 1, QueueMaxWait: time.Second})
+		b := arrived(g, time.Now())
+		b.End(gate.Served)
+		b.Describe()
+		b.Wake()
+		b.Arrive()
+		wantRefused(t, b, t.Context(), gate.QueueWaitExpired, time.Second)
+		wantCounts(t, g.Admission, 1, 0)
+	})
+}
+
+func TestAdmitAndBeginShareOneQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := takenGate(t, Config{QueueCapacity: 10})
+		var mu sync.Mutex
+		var order, want []string
+		admitted := func(name string) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, name)
+		}
+		for i := range 5 {
+			begin, admit := fmt.Sprintf("begin %d", i), fmt.Sprintf("admit %d", i)
+			want = append(want, begin, admit)
+			wantVerdict(t, g.Admission, &admission.Waiter{Notify: func() { admitted(begin) }}, admission.Queued)
+			go func() {
+				if o := arrived(g, time.Now()).Admit(t.Context()); o != gate.Undecided {
+					t.Error(o)
+				}
+				admitted(admit)
+			}()
+			synctest.Wait()
+		}
+		for range 10 {
+			g.Admission.Release()
+			synctest.Wait()
+		}
+		if !slices.Equal(order, want) {
+			t.Fatalf("order %q", order)
+		}
+		g.Admission.Release()
+		wantCounts(t, g.Admission, 0, 0)
+	})
+}
+
+func TestABlockingExchangeDoesNotAllocate(t *testing.T) {
+	open := takenGate(t, Config{})
+	open.Admission.Release()
+	for name, g := range map[string]*Gate{"with a free slot": open, "refused": takenGate(t, Config{})} {
+		b, ctx := arrived(g, time.Now()), t.Context()
+		b.End(gate.Served)
+		if n := testing.AllocsPerRun(1000, func() {
+			b.Arrive()
+			o := b.Admit(ctx)
+			b.End(o)
+			b.Describe()
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package exchange
+
+import (
+	"sync"
+	"testing"
+
+	"go.uber.org/atomic"
+)
+
+func TestABudgetIsNeverExceeded(t *testing.T) {
+	const limit, part, workers = 100, 7, 8
+	b := NewBudget(limit)
+	var held, most atomic.Int64
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for range 10_000 {
+				if !b.Acquire(part) {
+					continue
+				}
+				now := held.Add(part)
+				for was := most.Load(); now > was && !most.CompareAndSwap(was, now); was = most.Load() {
+				}
+				held.Sub(part)
+				b.Release(part)
+			}
+		})
+	}
+	wg.Wait()
+	if most.Load() > limit || b.Used() != 0 {
+		t.Errorf("at most %d of %d held, %d in the end", most.Load(), limit, b.Used())
+	}
+	if !b.Acquire(limit) || b.Acquire(1) {
+		t.Error("not exactly the limit can be acquired")
+	}
+	b.Release(limit)
+	if NewBudget(0).Acquire(1) {
+		t.Error("a budget of nothing has something")
+	}
+}

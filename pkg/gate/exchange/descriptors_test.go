@@ -1,0 +1,169 @@
+package exchange
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/atomic"
+)
+
+// idleSet is a set of connections of one rank, given by since when they wait.
+type idleSet struct {
+	d      *Descriptors
+	rank   Idleness
+	since  []int64
+	closed []int64
+	busy   bool // answers when it is asked to
+	answer func()
+}
+
+func (s *idleSet) Oldest(found func(IdleConnection, bool)) {
+	if s.busy {
+		s.busy = false
+		s.answer = func() { s.Oldest(found) }
+		return
+	}
+	if len(s.since) == 0 {
+		found(IdleConnection{}, false)
+		return
+	}
+	found(IdleConnection{s.rank, slices.Min(s.since)}, true)
+}
+
+func (s *idleSet) CloseOldest(rank Idleness) {
+	if rank != s.rank {
+		panic("another rank than was offered")
+	}
+	oldest := slices.Min(s.since)
+	s.since = slices.DeleteFunc(s.since, func(t int64) bool { return t == oldest })
+	s.closed = append(s.closed, oldest)
+	s.d.NoteReclaimed()
+	s.d.Release()
+}
+
+// newDescriptors makes a budget that is used up by connections of the sets.
+func newDescriptors(t *testing.T, n int, sets ...*idleSet) *Descriptors {
+	t.Helper()
+	d := NewDescriptors(n)
+	for _, s := range sets {
+		s.d = d
+		d.Add(s)
+	}
+	for range n {
+		if !d.TryAcquire() {
+			t.Fatal("the budget is smaller than asked for")
+		}
+	}
+	return d
+}
+
+func TestTheOldestConnectionOfTheLowestRankIsClosedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heads := &idleSet{rank: UnfinishedHead, since: []int64{1, 2}}
+		one := &idleSet{rank: IdleClient, since: []int64{10, 13, 14}}
+		other := &idleSet{rank: IdleClient, since: []int64{12, 11}}
+		upstreams := &idleSet{rank: IdleUpstream, since: []int64{20}}
+		d := newDescriptors(t, 8, heads, one, other, upstreams)
+		for i := range 8 {
+			if d.TryAcquire() {
+				t.Fatalf("%d: acquired beyond the budget", i)
+			}
+			notified := false
+			d.Await(func() { notified = true })
+			d.Reclaim()
+			if !notified || !d.TryAcquire() {
+				t.Fatalf("%d: notified %v", i, notified)
+			}
+		}
+		for _, c := range []struct {
+			set  *idleSet
+			want []int64
+		}{{upstreams, []int64{20}}, {one, []int64{10, 13, 14}}, {other, []int64{11, 12}}, {heads, []int64{1, 2}}} {
+			if !slices.Equal(c.set.closed, c.want) {
+				t.Errorf("closed %v, want %v", c.set.closed, c.want)
+			}
+		}
+		if d.Reclaimed() != 8 || d.Free() != 0 {
+			t.Errorf("%d reclaimed, %d free", d.Reclaimed(), d.Free())
+		}
+	})
+}
+
+func TestOneConnectionIsClosedForAllThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := &idleSet{rank: IdleClient, since: []int64{1, 2, 3}}
+		busy := &idleSet{busy: true}
+		d := newDescriptors(t, 3, set, busy)
+		var notified atomic.Int32
+		for range 3 {
+			d.Await(func() { notified.Inc() })
+			d.Reclaim()
+		}
+		if notified.Load() != 0 || len(set.closed) != 0 {
+			t.Fatalf("closed %v before all sets have answered", set.closed)
+		}
+		busy.answer()
+		if notified.Load() != 3 || len(set.closed) != 1 {
+			t.Errorf("%d notified, closed %v", notified.Load(), set.closed)
+		}
+	})
+}
+
+func TestASetThatDoesNotAnswerHoldsUpNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := &idleSet{rank: IdleClient, since: []int64{1, 2, 3}}
+		busy := &idleSet{busy: true}
+		d := newDescriptors(t, 3, set, busy)
+		var notified atomic.Int32
+		d.Await(func() { notified.Inc() })
+		d.Reclaim()
+		time.Sleep(retryInterval)
+		synctest.Wait()
+		if notified.Load() != 1 || len(set.closed) != 0 {
+			t.Fatalf("%d notified, closed %v", notified.Load(), set.closed)
+		}
+		d.Await(func() { notified.Inc() })
+		busy.answer() // too late
+		if len(set.closed) != 0 {
+			t.Errorf("closed %v for one that had given up", set.closed)
+		}
+		d.Reclaim()
+		if notified.Load() != 2 || len(set.closed) != 1 {
+			t.Errorf("%d notified, closed %v", notified.Load(), set.closed)
+		}
+	})
+}
+
+func TestAReleaseNotifiesAllThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDescriptors(t, 2)
+		start := time.Now()
+		var notified atomic.Int32
+		for range 5 {
+			d.Await(func() { notified.Inc() })
+		}
+		d.Release()
+		if notified.Load() != 5 || time.Since(start) != 0 {
+			t.Errorf("%d notified after %s", notified.Load(), time.Since(start))
+		}
+		d.Await(func() { notified.Inc() }) // without a release
+		time.Sleep(retryInterval)
+		synctest.Wait()
+		if notified.Load() != 6 {
+			t.Errorf("%d notified, want 6", notified.Load())
+		}
+	})
+}
+
+func TestTheBudgetIsWhatTheLimitOfTheProcessLeaves(t *testing.T) {
+	d := NewDescriptors(0)
+	if d.Budget() < minDescriptors || d.Free() != d.Budget() {
+		t.Errorf("budget %d, free %d", d.Budget(), d.Free())
+	}
+	d.Reserve(3)
+	if d.Free() != d.Budget()-3 {
+		t.Errorf("budget %d, free %d after 3 were reserved", d.Budget(), d.Free())
+	}
+}

@@ -1,0 +1,217 @@
+package exchange
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
+
+// State is where an exchange stands. Its transitions are those of allowed.
+type State uint8
+
+// The states of an exchange.
+const (
+	StateIdle       State = iota // between two requests
+	StateArrived                 // the head is complete, admission has not been asked
+	StateQueued                  // has a place in the queue
+	StateConnecting              // has a slot; held while the container does not listen
+	StateAwaiting                // the request is on its way; no final head yet
+	StateAnswering               // the final head is on its way to the client
+	StateTunnelling              // protocols have been switched
+	StateAbandoned               // the client has left; the slot is held until the container is done
+)
+
+// allowed has, for each state, those that may follow it, a bit for each. Every
+// state but StateIdle may be followed by StateIdle: that is End.
+var allowed = [...]uint16{
+	StateIdle:       1 << StateArrived,
+	StateArrived:    1<<StateQueued | 1<<StateConnecting,
+	StateQueued:     1 << StateConnecting,
+	StateConnecting: 1 << StateAwaiting,
+	StateAwaiting:   1<<StateConnecting | 1<<StateAnswering | 1<<StateTunnelling | 1<<StateAbandoned, // back to connecting: sent again
+	StateAnswering:  1 << StateAbandoned,
+	StateTunnelling: 0,
+	StateAbandoned:  0,
+}
+
+// Exchange is one request, from the end of its head to the end of its answer.
+// The engine owns it and uses it for one request after the other.
+type Exchange struct {
+	gate.Record
+	sides
+	// Dial is what the exchange keeps while it has no connection to the container.
+	Dial Dial
+
+	gate      *Gate
+	clock     func() int64
+	connector Connector
+	ticket    admission.Ticket
+	clocks    Clocks
+	expects   expectation
+	retryAt   int64 // earliest next attempt to connect; 0 = immediately
+	state     State
+	// Crowd says that it is one of many that its client has begun at once: others
+	// go first where an idle connection to the container would be the last one.
+	Crowd bool
+	// GRPC is the gRPC status that corresponds to the upstream's reset; 0 = use the
+	// status of the outcome.
+	GRPC     uint8
+	observed bool  // an End is owed to the observer
+	tries    uint8 // how often the request has been sent again
+	received bool  // while abandoned: the final head has come
+	interims bool  // interim responses have been forwarded
+	early    bool  // the final head came before the end of the upload
+
+	uploaded time.Duration // when bytes of the request body were last forwarded before the response, for Config.Overload
+}
+
+// Bind says once whose exchanges x tells, on which clock (in ns, above 0), and
+// what leads to a step: wake, which may be called from any goroutine, and
+// driver, to which a Connector directs the events of its sockets.
+func (x *Exchange) Bind(g *Gate, clock func() int64, wake func(), handler loop.Handler) {
+	x.gate, x.clock, x.ticket.Waiter.Notify, x.Dial.Handler = g, clock, wake, handler
+}
+
+// Wake leads to a step. It may be called from any goroutine.
+func (x *Exchange) Wake() { x.ticket.Waiter.Notify() }
+
+// Elapsed returns the time since the request arrived; now is on the engine's clock.
+func (x *Exchange) Elapsed(now int64) time.Duration { return time.Duration(now - x.clocks.Arrived) }
+
+// State is where the exchange stands.
+func (x *Exchange) State() State { return x.state }
+
+// to is the only way from one state to another.
+func (x *Exchange) to(next State) {
+	if next != StateIdle && allowed[x.state]>>next&1 == 0 {
+		panic(fmt.Sprintf("BUG: an exchange goes from state %d to %d", x.state, next))
+	}
+	x.state = next
+}
+
+// Begin counts the request, starts its clocks and tells the observer. The
+// sides are those of this request; a Blocking has none. Arrived is the caller's
+// if it is set.
+func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
+	x.to(StateArrived)
+	x.down, x.connector = client, connector
+	x.tries, x.retryAt, x.expects, x.interims = 0, 0, expectation{}, false
+	x.early, x.uploaded = false, 0
+	x.GRPC = 0
+	x.Dial.begin()
+	x.gate.Drain.Enter()
+	x.clocks.Begin(x.gate, now)
+	if o := x.gate.Observer; o != nil {
+		if x.Arrived == 0 {
+			x.Arrived = time.Duration(x.clock())
+		}
+		o.Begin(&x.Record)
+		x.observed = true
+	}
+}
+
+// End gives back what the exchange holds and tells the observer how it ended.
+// It is the only way out of Begin.
+func (x *Exchange) End(o gate.Outcome) {
+	x.stamp(&x.Ended)
+	if v := x.gate.overload; v != nil && x.ticket.Slot {
+		v.ended(x, o)
+	}
+	x.ticket.Release(x.gate.Admission)
+	x.Dial.leave(x)
+	if x.state == StateTunnelling {
+		x.gate.Drain.LeaveTunnel()
+	} else {
+		x.gate.Drain.Leave()
+	}
+	x.to(StateIdle)
+	x.down, x.connector = nil, nil
+	if x.observed {
+		x.observed = false
+		x.Outcome = o
+		if x.Status == 0 {
+			x.Status = o.Meaning().Status
+		}
+		x.gate.Observer.End(&x.Record)
+	}
+}
+
+// Abandon ends an exchange in the middle of which a panic was contained.
+func (x *Exchange) Abandon() {
+	if x.up != nil {
+		x.up.Abort()
+		x.up = nil
+	}
+	if x.state != StateIdle {
+		x.End(gate.InternalError)
+	}
+}
+
+// enqueue takes a slot, or a place in the queue.
+func (x *Exchange) enqueue() gate.Outcome {
+	if v := x.gate.overload; v != nil {
+		if o := v.arrive(x); o != gate.Undecided {
+			return o
+		}
+	}
+	if x.ticket.TryAcquire(x.gate.Admission) {
+		x.admitted(x.Arrived) // nothing has come between: one reading of the clock for both
+		return gate.Undecided
+	}
+	if v := x.gate.overload; v != nil {
+		v.turn(x)
+	}
+	switch x.ticket.Acquire(x.gate.Admission) {
+	case admission.Rejected:
+		return gate.QueueFull
+	case admission.Queued:
+		x.to(StateQueued)
+		if d := x.gate.QueueMaxWait; d > 0 {
+			x.ticket.WaitBy = x.clocks.Arrived + int64(d)
+		}
+	case admission.Admitted: // a slot was released since TryAcquire
+		x.admitted(0)
+	}
+	return gate.Undecided
+}
+
+// queued looks whether the place in the queue has become a slot.
+func (x *Exchange) queued(now int64) gate.Outcome {
+	switch {
+	case x.ticket.Late(now):
+		return gate.DeadlineExceeded
+	case x.ticket.Granted():
+		x.admitted(0)
+		return gate.Undecided
+	case x.ticket.Waiter.Shed():
+		return gate.QueueFull
+	}
+	if o := x.clocks.Expired(now); o != gate.Undecided {
+		return o
+	}
+	if x.ticket.WaitExpired(now) {
+		return gate.QueueWaitExpired
+	}
+	return gate.Undecided
+}
+
+// admitted notes that the exchange holds a slot, since at; 0 = now.
+func (x *Exchange) admitted(at time.Duration) {
+	x.to(StateConnecting)
+	if at == 0 {
+		x.stamp(&x.Admitted)
+		return
+	}
+	x.Admitted = at
+}
+
+// stamp notes an instant for the observer and for the limit that finds itself,
+// if there is either.
+func (x *Exchange) stamp(at *time.Duration) {
+	if x.observed || x.gate.overload != nil {
+		*at = time.Duration(x.clock())
+	}
+}

@@ -1,0 +1,45 @@
+package exchange
+
+import (
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func wantCounts(t *testing.T, a *admission.Controller, inFlight, queued int) {
+	t.Helper()
+	if a.InFlight() != inFlight || a.QueueDepth() != queued {
+		t.Fatalf("%d in flight, %d queued, want %d and %d", a.InFlight(), a.QueueDepth(), inFlight, queued)
+	}
+}
+
+func wantVerdict(t *testing.T, a *admission.Controller, w *admission.Waiter, want admission.Decision) {
+	t.Helper()
+	if got := a.Acquire(w); got != want {
+		t.Fatalf("begin: verdict %d, want %d", got, want)
+	}
+}
+
+func wantBug(t *testing.T, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if s, _ := recover().(string); !strings.HasPrefix(s, "BUG: ") {
+			t.Fatalf("panicked with %q, want BUG: ...", s)
+		}
+	}()
+	f()
+}
+
+// headerValue returns the value of a field, or "" if it is absent.
+func headerValue(s string) []byte {
+	if s == "" {
+		return nil
+	}
+	return []byte(s)
+}

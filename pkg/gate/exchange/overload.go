@@ -1,0 +1,219 @@
+package exchange
+
+import (
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+)
+
+// OverloadConfig is what the gate does beyond a fixed limit and a FIFO queue.
+// The zero value is nothing.
+type OverloadConfig struct {
+	// AutoLimit makes the concurrency limit find itself within the range, in the
+	// place of Config.ConcurrencyLimit; nil = it does not.
+	AutoLimit *admission.LimitRange
+	// FairBy selects the key by which queued requests share slots fairly; unset =
+	// strict FIFO. The key of a peer that is not trusted is its address (IPv6: its
+	// /64).
+	FairBy Selector
+	// PriorityBy names the header field with the class, 0 (first) to Classes-1,
+	// alone or as the urgency u of RFC 9218. A peer that is not trusted, or says
+	// nothing that can be understood, has DefaultClass.
+	PriorityBy Selector
+	// DeadlineBy names the header field with the client's timeout: in gRPC form
+	// (grpc-timeout), a Go duration, or a plain number of seconds or milliseconds
+	// (ParseTimeoutSelector). Fields from untrusted peers are ignored.
+	DeadlineBy Selector
+	// MeasuredRetry makes Retry-After the time that the queue needs to drain, in
+	// the place of 1.
+	MeasuredRetry bool
+}
+
+// overload is the state of Gate.Overload; a gate without any has none.
+type overload struct {
+	gate    *Gate
+	limiter *admission.AutoLimit // nil if the limit is fixed
+	service *admission.ServiceTimes
+}
+
+// fair reports whether the queue is more than a FIFO.
+func (c *OverloadConfig) fair() bool { return c.FairBy.Set() || c.PriorityBy.Set() }
+
+// NewAdmission returns the admission.Controller that c describes.
+func (c *Config) NewAdmission() *admission.Controller {
+	limit := c.ConcurrencyLimit
+	if r := c.Overload.AutoLimit; r != nil {
+		limit = admission.NewAutoLimit(*r).Limit()
+	}
+	return admission.New(admission.Config{Limit: limit, Capacity: c.QueueCapacity, Fair: c.Overload.fair()})
+}
+
+// newOverload is nil where nothing is asked for.
+func newOverload(g *Gate) *overload {
+	c := g.Overload
+	if c == (OverloadConfig{}) {
+		return nil
+	}
+	v := &overload{gate: g}
+	if c.AutoLimit != nil {
+		v.limiter = admission.NewAutoLimit(*c.AutoLimit)
+	}
+	if c.DeadlineBy.Set() {
+		v.service = new(admission.ServiceTimes)
+	}
+	return v
+}
+
+// arrive looks at a request before admission. With refused it ends with o.
+func (v *overload) arrive(x *Exchange) gate.Outcome {
+	x.ticket.StartBy, x.ticket.Trial = 0, false
+	by := &x.gate.Overload.DeadlineBy
+	if !by.Set() || !x.gate.Trusts(x.Peer.Addr()) {
+		return gate.Undecided
+	}
+	d, ok := by.timeout(x.Fields)
+	if !ok {
+		return gate.Undecided
+	}
+	// It must have begun while there is time for it.
+	now := x.clocks.Arrived
+	deadline := max(now+int64(d), 1)
+	x.ticket.StartBy = max(deadline-v.service.Typical(now), 1)
+	if x.ticket.Late(now) && now < deadline && v.service.TryTrial(now) {
+		x.ticket.StartBy, x.ticket.Trial = deadline, true
+	}
+	if x.ticket.Late(now) {
+		return gate.DeadlineExceeded
+	}
+	return gate.Undecided
+}
+
+// turn tells the queue whose request x is, which only a request that has to wait
+// pays for.
+func (v *overload) turn(x *Exchange) {
+	w := &x.ticket.Waiter
+	w.Class, w.Key = admission.DefaultClass, 0
+	c := &x.gate.Overload
+	trusted := x.gate.Trusts(x.Peer.Addr())
+	if c.PriorityBy.Set() && trusted {
+		w.Class = parseClass(c.PriorityBy.header(x.Fields))
+	}
+	switch {
+	case c.FairBy.Set() && trusted:
+		w.Key = c.FairBy.Key(x)
+	case c.FairBy.Set():
+		w.Key = Selector{kind: selectPeer}.Key(x)
+	}
+}
+
+// ended looks at a request that gives its slot back.
+func (v *overload) ended(x *Exchange, o gate.Outcome) {
+	a := v.gate.Admission
+	answered, took, known := x.containerTime(o)
+	if !known {
+		return
+	}
+	failed := o.Meaning().Overload || o == gate.Served && x.Status == 503
+	if !failed && o != gate.Served {
+		return // says nothing of the container
+	}
+	if v.service != nil && !failed {
+		now := int64(x.Ended)
+		v.service.Add(now, took)
+		if x.ticket.Trial && answered < x.ticket.StartBy {
+			v.service.Reset()
+		}
+	}
+	if v.limiter != nil {
+		if limit, moved := v.limiter.Ended(int64(x.Ended), took, failed, a.InFlight()); moved {
+			a.SetLimit(limit)
+		}
+	}
+}
+
+// containerTime returns when the container sent its response head or failed, and
+// the time since the last byte of the request was sent to it. It excludes slow
+// uploads and slow readers. known is false if the upload was incomplete, unless the
+// response was successful, as in a bidirectional stream.
+func (x *Exchange) containerTime(o gate.Outcome) (at, took int64, known bool) {
+	answered, incomplete := x.Answered, x.early
+	if answered == 0 {
+		answered, incomplete = x.Ended, x.down != nil && !x.down.Ended()
+	}
+	if incomplete && (o != gate.Served || x.Status >= 400) {
+		return 0, 0, false
+	}
+	return int64(answered), max(int64(answered-max(x.Admitted, x.uploaded)), 0), true
+}
+
+// Probed takes how long a probe of the container has taken that ended at now,
+// for a limit that finds itself.
+func (g *Gate) Probed(now, took time.Duration) {
+	if g.overload == nil || g.overload.limiter == nil {
+		return
+	}
+	if limit, moved := g.overload.limiter.Probed(int64(now), int64(took), g.Admission.InFlight()); moved {
+		g.Admission.SetLimit(limit)
+	}
+}
+
+// parseClass reads a priority class: a digit, or u=digit among the members of
+// an RFC 9218 priority.
+func parseClass(value []byte) uint8 {
+	for len(value) > 0 {
+		member := untilAny(value, ",")
+		value = value[min(len(member)+1, len(value)):]
+		for len(member) > 0 && (member[0] == ' ' || member[0] == '\t') {
+			member = member[1:]
+		}
+		if len(member) >= 3 && member[0] == 'u' && member[1] == '=' {
+			member = member[2:]
+		}
+		if len(member) == 1 && member[0] >= '0' && member[0] < '0'+admission.Classes {
+			return member[0] - '0'
+		}
+	}
+	return admission.DefaultClass
+}
+
+// maxTimeout caps timeouts, so that adding one to a clock in ns does not overflow.
+const maxTimeout = 100 * 365 * 24 * time.Hour
+
+// parseTimeout parses a client's timeout: digits with a gRPC unit (H M S m u n), a
+// Go duration, or a plain number of units. It saturates at maxTimeout.
+func parseTimeout(value []byte, unit time.Duration) (d time.Duration, ok bool) {
+	if len(value) == 0 || len(value) > 20 {
+		return 0, false
+	}
+	digits := int64(0)
+	for i, c := range value {
+		switch {
+		case c >= '0' && c <= '9':
+			digits = min(digits*10+int64(c-'0'), int64(maxTimeout/10)) // room for one more digit
+			continue
+		case i > 0 && i == len(value)-1:
+			if unit, known := grpcUnits[c]; known {
+				return saturate(digits, unit), true
+			}
+		}
+		d, err := time.ParseDuration(string(value))
+		return min(d, maxTimeout), err == nil && d >= 0
+	}
+	return saturate(digits, unit), true
+}
+
+// saturate returns n units, capped at maxTimeout.
+func saturate(n int64, unit time.Duration) time.Duration {
+	if n > int64(maxTimeout/unit) {
+		return maxTimeout
+	}
+	return time.Duration(n) * unit
+}
+
+// grpcUnits are those of grpc-timeout (gRPC over HTTP/2, "Requests"). The lower
+// case m is a millisecond there and a minute in a Go duration: gRPC's wins where
+// the value is digits and one letter.
+var grpcUnits = map[byte]time.Duration{
+	'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
+}

@@ -1,0 +1,478 @@
+package exchange
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+)
+
+// fieldLines are header fields as they came.
+type fieldLines []string // name, value, name, value
+
+func (f fieldLines) Each(yield func(name, value []byte) bool) {
+	for i := 0; i < len(f) && yield([]byte(f[i]), []byte(f[i+1])); i += 2 {
+	}
+}
+
+func mustSelect(t *testing.T, s string) Selector {
+	t.Helper()
+	selector, err := ParseSelector(s)
+	if err != nil {
+		t.Fatalf("%q: %v", s, err)
+	}
+	return selector
+}
+
+func TestSelectorKeysAreEqualOnlyForEqualParts(t *testing.T) {
+	x := func(target, peer string, fields ...string) *Exchange {
+		return &Exchange{Record: gate.Record{Target: []byte(target), Peer: netip.MustParseAddrPort(peer), Fields: fieldLines(fields)}}
+	}
+	base := x("/a/b/c?d", "192.0.2.1:1", "X-Other", "z", "x-tenant", "blue", "X-Tenant", "red")
+	for _, c := range []struct {
+		by    string
+		same  *Exchange
+		other *Exchange
+	}{
+		{"header:X-Tenant", x("/", "192.0.2.9:1", "X-TENANT", "blue"), x("/a/b/c?d", "192.0.2.1:1", "X-Tenant", "red")},
+		{"header:X-Tenant", x("/", "192.0.2.9:1", "X-TENANT", "blue"), x("/a/b/c?d", "192.0.2.1:1")},
+		{"peer", x("/", "[::ffff:192.0.2.1]:7"), x("/a/b/c?d", "192.0.2.2:1")},
+		{"peer", x("/", "192.0.2.1:7"), x("/a/b/c?d", "[2001:db8::1]:1")},
+		{"path:1", x("/a?x", "192.0.2.9:1"), x("/b/b/c", "192.0.2.1:1")},
+		{"path:2", x("/x/b", "192.0.2.9:1"), x("/a", "192.0.2.1:1")},
+		{"path:3", x("/x/y/c", "192.0.2.9:1"), x("/a/b?/c", "192.0.2.1:1")},
+	} {
+		s := mustSelect(t, c.by)
+		if s.Key(base) != s.Key(c.same) || s.Key(base) == s.Key(c.other) {
+			t.Errorf("%s: equal %v, other equal %v", c.by, s.Key(base) == s.Key(c.same), s.Key(base) == s.Key(c.other))
+		}
+		if s.String() != c.by {
+			t.Errorf("%s is written %s", c.by, s)
+		}
+	}
+}
+
+func TestAPriorityIsADigitOrAnUrgency(t *testing.T) {
+	for value, want := range map[string]uint8{
+		"": 3, "0": 0, "7": 7, "8": 3, "u=1": 1, "u=1, i": 1, "i, u=5": 5, "i,u=0": 0, "high": 3, "12": 3, "u=": 3, " 2": 2,
+	} {
+		if got := parseClass([]byte(value)); got != want {
+			t.Errorf("%q: class %d, want %d", value, got, want)
+		}
+	}
+}
+
+func TestThePriorityOfAnUntrustedPeerIsIgnored(t *testing.T) {
+	g := &Gate{Config: Config{
+		ConcurrencyLimit: 1, QueueCapacity: 1, Overload: OverloadConfig{PriorityBy: mustSelect(t, "header:priority")},
+		TrustedSources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+	}}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	for peer, want := range map[string]uint8{"10.1.1.1:1": 0, "192.0.2.1:1": admission.DefaultClass} {
+		b := arrived(g, time.Now())
+		b.Peer, b.Fields = netip.MustParseAddrPort(peer), fieldLines{"Priority", "u=0"}
+		g.overload.turn(&b.Exchange)
+		if b.ticket.Waiter.Class != want {
+			t.Errorf("%s: class %d, want %d", peer, b.ticket.Waiter.Class, want)
+		}
+		b.End(gate.ClientGone)
+	}
+}
+
+func TestKeyAndDeadlineOfAnUntrustedPeerAreIgnored(t *testing.T) {
+	g := &Gate{Config: Config{
+		ConcurrencyLimit: 1, QueueCapacity: 1,
+		Overload:       OverloadConfig{FairBy: mustSelect(t, "header:tenant"), DeadlineBy: mustSelect(t, "header:timeout")},
+		TrustedSources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+	}}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	keyOf := func(peer, tenant string) uint64 {
+		b := arrived(g, time.Now())
+		defer b.End(gate.ClientGone)
+		b.Peer, b.Fields = netip.MustParseAddrPort(peer), fieldLines{"Tenant", tenant, "Timeout", "0"}
+		g.overload.turn(&b.Exchange)
+		if refused := g.overload.arrive(&b.Exchange) != gate.Undecided; refused != g.Trusts(b.Peer.Addr()) {
+			t.Errorf("%s: a deadline that has passed is heeded: %v", peer, refused)
+		}
+		return b.ticket.Waiter.Key
+	}
+	for _, c := range []struct {
+		name, peer, tenant, otherPeer, otherTenant string
+		same                                       bool
+	}{
+		{"a trusted peer's keys differ by tenant", "10.1.1.1:1", "a", "10.1.1.1:1", "b", false},
+		{"a trusted tenant is the same from two peers", "10.1.1.1:1", "a", "10.1.1.2:1", "a", true},
+		{"an untrusted peer has one key", "192.0.2.1:1", "a", "192.0.2.1:2", "b", true},
+		{"two untrusted peers have two", "192.0.2.1:1", "a", "192.0.2.2:1", "a", false},
+		{"an untrusted /64 has one key", "[2001:db8::1]:1", "a", "[2001:db8::ffff:1:2:3]:1", "b", true},
+		{"two untrusted /64 have two", "[2001:db8::1]:1", "a", "[2001:db8:0:1::1]:1", "a", false},
+	} {
+		if same := keyOf(c.peer, c.tenant) == keyOf(c.otherPeer, c.otherTenant); same != c.same {
+			t.Errorf("%s: same key %v", c.name, same)
+		}
+	}
+}
+
+func TestClientTimeoutsAreParsedInEveryFormat(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"1S": time.Second, "250m": 250 * time.Millisecond, "3M": 3 * time.Minute, "1H": time.Hour, "5u": 5 * time.Microsecond, "7n": 7,
+		"2": 2 * time.Second, "0": 0, "1.5s": 1500 * time.Millisecond, "300ms": 300 * time.Millisecond, "99999999S": 99999999 * time.Second,
+		"99999999H": maxTimeout, "99999999999999999999": maxTimeout, "999999999999999999H": maxTimeout, "2540400h": maxTimeout,
+	} {
+		if got, ok := parseTimeout([]byte(value), time.Second); !ok || got != want {
+			t.Errorf("%q: %v, %v, want %v", value, got, ok, want)
+		}
+	}
+	for _, bad := range []string{"", "S", "x", "-1s", "1x", "12345678901234567890123", "1 S", "m5"} {
+		if got, ok := parseTimeout([]byte(bad), time.Second); ok {
+			t.Errorf("%q is read as %v", bad, got)
+		}
+	}
+}
+
+func TestAPlainTimeoutIsInMillisecondsWithSuffixMs(t *testing.T) {
+	for by, want := range map[string]time.Duration{
+		"header:timeout": 250 * time.Second, "header:timeout:ms": 250 * time.Millisecond, "header:X-Envoy-Expected-Rq-Timeout-Ms": 250 * time.Millisecond,
+	} {
+		s, err := ParseTimeoutSelector(by)
+		if err != nil || s.String() != by {
+			t.Errorf("%s: %v, %s", by, err, s)
+		}
+		if got, ok := s.timeout(fieldLines{s.name, "250"}); !ok || got != want {
+			t.Errorf("%s: %v, %v, want %v", by, got, ok, want)
+		}
+		if got, ok := s.timeout(fieldLines{s.name, "250S"}); !ok || got != 250*time.Second {
+			t.Errorf("%s with a unit: %v, %v", by, got, ok)
+		}
+		if got, ok := s.timeout(fieldLines{s.name, "18446744073709551615"}); !ok || got < 365*24*time.Hour {
+			t.Errorf("%s: an absurd number is read as %v, %v", by, got, ok)
+		}
+	}
+	for _, bad := range []string{"peer", "path:1", "header:", "header::ms", "header:a:s", "peer:ms"} {
+		if s, err := ParseTimeoutSelector(bad); err == nil {
+			t.Errorf("%q is read as %s", bad, s)
+		}
+	}
+}
+
+func TestAHugeDeadlineDoesNotOverflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gate{Config: Config{ConcurrencyLimit: 1, QueueCapacity: 1, RequestTimeout: math.MaxInt64, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:timeout")}}}
+		if err := g.Init(); err != nil {
+			t.Fatal(err)
+		}
+		for _, timeout := range []string{"99999999H", "99999999999999999999", "2562047h"} {
+			b := NewBlocking(g, func() int64 { return time.Now().UnixNano() })
+			b.Describe().Fields = fieldLines{"Timeout", timeout}
+			b.Arrive()
+			if o := b.Admit(t.Context()); o != gate.Undecided {
+				t.Errorf("%s: %s", timeout, o)
+				b.End(o)
+				continue
+			}
+			if o := b.clocks.Expired(time.Now().UnixNano()); o != gate.Undecided {
+				t.Errorf("%s: %s at once", timeout, o)
+			}
+			b.Forward()
+			b.End(gate.Served)
+		}
+	})
+}
+
+func TestADeadlineThatPassesInTheQueueEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := takenGate(t, Config{QueueCapacity: 1, QueueMaxWait: time.Minute, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:grpc-timeout")}})
+		b := NewBlocking(g, func() int64 { return time.Now().UnixNano() })
+		b.Describe().Fields = fieldLines{"Grpc-Timeout", "2S"}
+		b.Arrive()
+		wantRefused(t, b, t.Context(), gate.DeadlineExceeded, 2*time.Second)
+		wantCounts(t, g.Admission, 1, 0)
+	})
+}
+
+func TestARequestThatCannotFinishInTimeIsNotBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gate{Config: Config{ConcurrencyLimit: 1, QueueCapacity: 9, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:timeout")}}}
+		if err := g.Init(); err != nil {
+			t.Fatal(err)
+		}
+		request := func(timeout string) *Blocking {
+			b := NewBlocking(g, func() int64 { return time.Now().UnixNano() })
+			b.Describe().Fields = fieldLines{"Timeout", timeout}
+			b.Arrive()
+			return b
+		}
+		for range 64 { // each takes a second
+			b := request("60S")
+			if o := b.Admit(t.Context()); o != gate.Undecided {
+				t.Fatalf("refused: %s", o)
+			}
+			b.Forward()
+			time.Sleep(time.Second)
+			b.End(gate.Served)
+		}
+		g.overload.service.TryTrial(time.Now().UnixNano())
+		wantRefused(t, request("900ms"), t.Context(), gate.DeadlineExceeded, 0)
+		holder := request("60S")
+		holder.Admit(t.Context())
+		// There is time for a second of work until half a second from now.
+		late, start := request("1500ms"), time.Now()
+		if o := late.Admit(t.Context()); o != gate.DeadlineExceeded || time.Since(start) != 500*time.Millisecond {
+			t.Errorf("ended with %s after %v", o, time.Since(start))
+		}
+		late.End(gate.DeadlineExceeded)
+		holder.Forward()
+		holder.End(gate.Served)
+		wantCounts(t, g.Admission, 0, 0)
+	})
+}
+
+// The container was slow for 64 requests and is fast afterwards. Rejected requests
+// leave no samples, so the estimate must recover in another way.
+func TestDeadlineRejectionsEndSoonAfterTheContainerRecovers(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"asked again and again": 10 * time.Millisecond, "left alone": 6 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &Gate{Config: Config{QueueCapacity: 9, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:timeout")}}}
+			if err := g.Init(); err != nil {
+				t.Fatal(err)
+			}
+			do := func(timeout string, took time.Duration) (o gate.Outcome) {
+				b := NewBlocking(g, func() int64 { return time.Now().UnixNano() })
+				b.Describe().Fields = fieldLines{"Timeout", timeout}
+				b.Arrive()
+				if o = b.Admit(t.Context()); o == gate.Undecided {
+					o = gate.Served
+					b.Forward()
+					time.Sleep(took)
+				}
+				b.End(o)
+				return o
+			}
+			var all sync.WaitGroup
+			for range 64 {
+				all.Go(func() { do("60S", 5*time.Second) })
+			}
+			all.Wait()
+			g.overload.service.TryTrial(time.Now().UnixNano())
+			if o := do("2S", 0); o != gate.DeadlineExceeded {
+				t.Errorf("%s: %s with less time left than all requests took", name, o)
+			}
+			refused := 0
+			for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(pause) {
+				if do("2S", time.Millisecond) != gate.Served {
+					refused++
+				}
+			}
+			if most := int(time.Duration(admission.TrialInterval) / (10 * time.Millisecond)); refused > most {
+				t.Errorf("%s: %d requests were rejected, want %d at most", name, refused, most)
+			}
+		})
+	}
+}
+
+// A container that stays slow gets only one hopeless request every trialInterval.
+func TestASlowContainerGetsOneTrialPerInterval(t *testing.T) {
+	s := new(admission.ServiceTimes)
+	now, trials := int64(1e9), 0
+	for range 10_000 { // 10 s
+		now += int64(time.Millisecond)
+		s.Add(now, int64(3*time.Second))
+		if s.Typical(now) > 0 && s.TryTrial(now) {
+			trials++
+		}
+	}
+	if trials < 39 || trials > 41 {
+		t.Errorf("%d trials in 10 s, want 40", trials)
+	}
+}
+
+// slowUpload is a client that sends its body in pieces, one per step.
+type slowUpload struct {
+	Downstream
+	pieces int
+}
+
+func (c *slowUpload) Request() (*wire.Request, netip.Addr) { return nil, netip.Addr{} }
+func (c *slowUpload) Disconnected() bool                   { return false }
+func (c *slowUpload) Closing() bool                        { return false }
+func (c *slowUpload) Failed() bool                         { return false }
+func (c *slowUpload) Broken() bool                         { return false }
+func (c *slowUpload) ExpectsContinue() bool                { return false }
+func (c *slowUpload) Ended() bool                          { return c.pieces == 0 }
+func (c *slowUpload) Whole() bool                          { return c.pieces == 0 }
+func (c *slowUpload) Taken() int64                         { return 0 }
+func (c *slowUpload) Respond(*wire.Response)               {}
+func (c *slowUpload) Flush() (bool, bool)                  { return false, true }
+
+func (c *slowUpload) Pump(up Sink) bool {
+	container := up.(*scriptedContainer)
+	if c.pieces == 0 || container.step == container.pumped {
+		return false
+	}
+	container.pumped = container.step
+	c.pieces--
+	return true
+}
+
+// scriptedContainer responds in the given step.
+type scriptedContainer struct {
+	Upstream
+	step, pumped, answers, status int
+}
+
+func (u *scriptedContainer) Connect(*Exchange, int64, bool) (Upstream, int64, gate.Outcome) {
+	return u, 0, gate.Undecided
+}
+func (u *scriptedContainer) Cancel(*Exchange)                          {}
+func (u *scriptedContainer) Send(*wire.Request, netip.Addr, Sink) bool { return true }
+func (u *scriptedContainer) Response() *wire.Response                  { return nil }
+func (u *scriptedContainer) Sent() bool                                { return true }
+func (u *scriptedContainer) Status() int                               { return u.status }
+func (u *scriptedContainer) Pump(Sink) bool                            { return false }
+func (u *scriptedContainer) Taken() int64                              { return 0 }
+func (u *scriptedContainer) Ended() bool                               { return true }
+func (u *scriptedContainer) Failed() bool                              { return false }
+func (u *scriptedContainer) Broken() bool                              { return false }
+func (u *scriptedContainer) StoppedReading() bool                      { return false }
+func (u *scriptedContainer) Complete(bool)                             {}
+func (u *scriptedContainer) Abort()                                    {}
+func (u *scriptedContainer) Flush() (bool, bool)                       { return false, true }
+
+func (u *scriptedContainer) Receive() (HeadState, gate.Outcome) {
+	if u.step < u.answers {
+		return HeadAwaited, gate.Undecided
+	}
+	return HeadFinal, gate.Undecided
+}
+
+func TestServiceTimeExcludesTheUpload(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		pieces, answers int
+		status          int
+		want            time.Duration
+		none            bool
+	}{
+		{"a request without a body, answered in 2 s", 0, 3, 200, 2 * time.Second, false},
+		{"an upload of 5 s, answered at once", 6, 6, 200, 0, false},
+		{"an upload of 5 s, answered after 2 s", 6, 8, 200, 2 * time.Second, false},
+		{"a stream that is answered with success while the client still sends", 9, 4, 200, 0, false},
+		{"an upload that the container rejects before its end", 9, 4, 408, 0, true},
+	} {
+		g := &Gate{Config: Config{RequestTimeout: time.Minute, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:timeout"), AutoLimit: &admission.LimitRange{Min: 4, Max: 4}}}}
+		if err := g.Init(); err != nil {
+			t.Fatal(err)
+		}
+		now := int64(1e9)
+		x := new(Exchange)
+		x.Bind(g, func() int64 { return now }, func() {}, nil)
+		up := &scriptedContainer{answers: c.answers, status: c.status}
+		x.Begin(now, &slowUpload{pieces: c.pieces}, up)
+		for e := Going; e == Going && up.step < 60; now += int64(time.Second) {
+			up.step++
+			e, _, _ = x.Step(now)
+		}
+		if x.State() != StateIdle {
+			t.Fatalf("%s: it is not over", c.name)
+		}
+		n, sum := g.overload.limiter.Samples()
+		latest, known := g.overload.service.Latest()
+		if c.none {
+			if n != 0 || known {
+				t.Errorf("%s: it is a sample", c.name)
+			}
+			continue
+		}
+		if n != 1 || sum != c.want {
+			t.Errorf("%s: the limit takes it for %v (%v samples), want %v", c.name, sum, n, c.want)
+		}
+		if latest != c.want {
+			t.Errorf("%s: deadlines take it for %v, want %v", c.name, latest, c.want)
+		}
+	}
+}
+
+func TestAShedRequestEndsWithQueueFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := takenGate(t, Config{QueueCapacity: 2, Overload: OverloadConfig{FairBy: mustSelect(t, "header:tenant")}})
+		var mu sync.Mutex
+		var ended []string
+		admit := func(name, tenant string) {
+			b := NewBlocking(g, func() int64 { return time.Now().UnixNano() })
+			b.Describe().Fields = fieldLines{"Tenant", tenant}
+			b.Arrive()
+			go func() {
+				o := b.Admit(t.Context())
+				if o == gate.Undecided {
+					b.Forward()
+					o = gate.Served
+				}
+				mu.Lock()
+				ended = append(ended, fmt.Sprint(name, " ", o))
+				mu.Unlock()
+				b.End(o)
+			}()
+			synctest.Wait()
+		}
+		admit("a1", "a")
+		admit("a2", "a")
+		admit("b1", "b")
+		g.Admission.Release()
+		synctest.Wait()
+		if want := []string{"a2 queue-full", "a1 served", "b1 served"}; !slices.Equal(ended, want) {
+			t.Errorf("got %q, want %q", ended, want)
+		}
+		wantCounts(t, g.Admission, 0, 0)
+		if g.Drain.Requests() != 0 {
+			t.Errorf("%d requests open", g.Drain.Requests())
+		}
+	})
+}
+
+func TestTheAdaptiveLimitAdjustsTheConcurrencyLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gate{Config: Config{QueueCapacity: 100, Overload: OverloadConfig{AutoLimit: &admission.LimitRange{Min: 2, Max: 50}}}}
+		if err := g.Init(); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := g.Admission.Limit(), admission.NewAutoLimit(admission.LimitRange{Min: 2, Max: 50}).Limit(); got != want {
+			t.Fatalf("it starts at %d, want %d", got, want)
+		}
+		done := time.Now().Add(5 * time.Second)
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				b := NewBlocking(g, func() int64 { return time.Now().UnixNano() })
+				for time.Now().Before(done) {
+					b.Describe()
+					b.Arrive()
+					if o := b.Admit(t.Context()); o != gate.Undecided {
+						t.Errorf("refused: %s", o)
+						b.End(o)
+						return
+					}
+					b.Forward()
+					time.Sleep(10 * time.Millisecond)
+					b.End(gate.Served)
+				}
+			})
+		}
+		all.Wait()
+		if got := g.Admission.Limit(); got < 16 || got > 50 {
+			t.Errorf("a limit of %d for 20 clients of a container that does not slow down", got)
+		}
+		wantCounts(t, g.Admission, 0, 0)
+	})
+}

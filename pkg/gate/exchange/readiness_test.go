@@ -1,0 +1,176 @@
+package exchange
+
+import (
+	"net/netip"
+	"runtime"
+	"testing"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// knownResult is a readiness that needs no wait.
+type knownResult gate.ReadinessResult
+
+func (r knownResult) Try(gate.Caller) (gate.ReadinessResult, bool) {
+	return gate.ReadinessResult(r), true
+}
+func (r knownResult) Await(_ gate.Caller, notify func(gate.ReadinessResult)) (cancel func()) {
+	notify(gate.ReadinessResult(r))
+	return func() {}
+}
+
+func TestTheNotReadyReasonIsSentOnlyToThePlatformAndThePod(t *testing.T) {
+	const reason = "user-container: refused; sidecar: status 503"
+	g := &Gate{Config: Config{Readiness: knownResult{Reason: reason}}}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		agent, peer, want string
+	}{
+		{"kube-probe/1.34", "192.0.2.1", reason},
+		{"Knative-Activator-Probe", "192.0.2.1", reason},
+		{"Knative-Autoscaling-Probe", "2001:db8::1", reason},
+		{"curl/8.5.0", "192.0.2.1", "not ready"},
+		{"curl/8.5.0", "2001:db8::1", "not ready"},
+		{"kube-probe", "192.0.2.1", "not ready"},
+		{"Knative-Ingress-Probe", "10.0.0.1", "not ready"},
+		{"", "::ffff:192.0.2.1", "not ready"},
+		{"curl/8.5.0", "127.0.0.1", reason},
+		{"curl/8.5.0", "127.8.9.10", reason},
+		{"curl/8.5.0", "::1", reason},
+		{"", "::ffff:127.0.0.1", reason},
+		{"curl/8.5.0", "", "not ready"}, // it is not known where that is
+	} {
+		peer, _ := netip.ParseAddr(c.peer)
+		h := gate.ProbeHeaders{UserAgent: headerValue(c.agent), NetworkProbe: headerValue("queue")}
+		kind, caller := gate.Classify(h)
+		reply, ok := g.ReplyToProbe(kind, caller, peer, &h, func() (gate.ReadinessResult, bool) { return g.WaitReady(t.Context(), caller) })
+		if !ok || reply.Status != 503 || reply.Reason != c.want {
+			t.Errorf("%q from %q: %d, reason %q, want %q", c.agent, c.peer, reply.Status, reply.Reason, c.want)
+		}
+	}
+}
+
+func TestAReadyContainerNeedsNoReason(t *testing.T) {
+	g := &Gate{Config: Config{}}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	reply, ok := g.ReplyToProbe(gate.ReadinessProbe, gate.AnyCaller, netip.Addr{}, &gate.ProbeHeaders{}, func() (gate.ReadinessResult, bool) {
+		return g.WaitReady(t.Context(), gate.AnyCaller)
+	})
+	if !ok || reply.Status != 200 || reply.Reason != "" {
+		t.Errorf("%+v, %v", reply, ok)
+	}
+}
+
+// knownOnce is a readiness whose result is out of date when it is asked for
+// again.
+type knownOnce struct{ asked int }
+
+func (r *knownOnce) Try(gate.Caller) (gate.ReadinessResult, bool) {
+	r.asked++
+	return gate.ReadinessResult{Ready: true}, r.asked == 1
+}
+
+func (r *knownOnce) Await(gate.Caller, func(gate.ReadinessResult)) (cancel func()) { return func() {} }
+
+func TestAKnownReadinessResultIsSentImmediately(t *testing.T) {
+	g := &Gate{Config: Config{Readiness: &knownOnce{}}}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	p := g.BeginProbe(Screening{Kind: gate.ReadinessProbe}, nil)
+	if !p.Ready() {
+		t.Fatal("it waits")
+	}
+	if reply, ok := p.Reply(g, &Exchange{}, &gate.ProbeHeaders{}); !ok || reply.Status != 200 {
+		t.Errorf("reply %+v, %v", reply, ok)
+	}
+}
+
+// heldProbes is a Readiness whose result is unknown until it notifies all waiters.
+type heldProbes struct {
+	notify map[int]func(gate.ReadinessResult)
+	calls  int
+}
+
+func (h *heldProbes) Try(gate.Caller) (gate.ReadinessResult, bool) {
+	return gate.ReadinessResult{}, false
+}
+
+func (h *heldProbes) Await(_ gate.Caller, notify func(gate.ReadinessResult)) (cancel func()) {
+	h.calls++
+	n := h.calls
+	h.notify[n] = notify
+	return func() { delete(h.notify, n) }
+}
+
+func TestWaitingProbesTakeNoGoroutineAndAreLimited(t *testing.T) {
+	held := &heldProbes{notify: map[int]func(gate.ReadinessResult){}}
+	g := &Gate{Config: Config{Readiness: held}}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	begin := func(c gate.Caller) *ProbeCall {
+		return g.BeginProbe(Screening{Kind: gate.ReadinessProbe, Caller: c}, func() {})
+	}
+	status := func(p *ProbeCall) int {
+		r, _ := p.Reply(g, &Exchange{}, &gate.ProbeHeaders{})
+		return r.Status
+	}
+	before := runtime.NumGoroutine()
+	var waiting []*ProbeCall
+	for range 3 * maxWaitingProbes {
+		switch p := begin(gate.AnyCaller); {
+		case !p.Ready():
+			waiting = append(waiting, p)
+		case status(p) != 503:
+			t.Fatal("a probe beyond the budget gets no 503")
+		}
+	}
+	if n := len(waiting); n != maxWaitingProbes {
+		t.Errorf("%d probes wait, want %d", n, maxWaitingProbes)
+	}
+	if n := runtime.NumGoroutine() - before; n > 0 {
+		t.Errorf("%d goroutines more", n)
+	}
+	if begin(gate.Kubelet).Ready() {
+		t.Error("probes of others leave no room for a kubelet's")
+	}
+	waiting[0].Cancel()
+	if waiting[0] = begin(gate.AnyCaller); waiting[0].Ready() {
+		t.Error("a probe whose caller has left leaves no room for another")
+	}
+	for _, notify := range held.notify {
+		notify(gate.ReadinessResult{Ready: true})
+	}
+	for _, p := range waiting {
+		if !p.Ready() || status(p) != 200 {
+			t.Fatal("a probe that waited has no result")
+		}
+	}
+	if n := g.probes.count; n != [gate.Callers]int{} {
+		t.Errorf("%v probes are left", n)
+	}
+}
+
+func TestADrainEndsTheWaitOfProbes(t *testing.T) {
+	g := &Gate{Config: Config{Readiness: &heldProbes{notify: map[int]func(gate.ReadinessResult){}}}}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	woken := 0
+	p := g.BeginProbe(Screening{Kind: gate.ReadinessProbe}, func() { woken++ })
+	if p.Ready() {
+		t.Fatal("it does not wait")
+	}
+	g.Drain.Start()
+	if !p.Ready() || woken != 1 {
+		t.Fatalf("ready %v, woken %d times", p.Ready(), woken)
+	}
+	if r, ok := p.Reply(g, &Exchange{}, &gate.ProbeHeaders{}); !ok || r.Outcome != gate.ShuttingDown {
+		t.Errorf("reply %+v, %v", r, ok)
+	}
+}

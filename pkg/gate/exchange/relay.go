@@ -1,0 +1,427 @@
+package exchange
+
+import (
+	"math"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// Ending is what is left to do for the side that speaks to the client.
+type Ending uint8
+
+// The endings of a step.
+const (
+	Going     Ending = iota // the exchange goes on
+	Completed               // the answer has been delivered whole
+	Rejected                // nothing of a final answer has gone out: the outcome's reply is due
+	CutOff                  // some of the answer has gone out: the client must see that it is not all
+	Over                    // nothing can be said any more: the client has left, or the tunnel has ended
+)
+
+// retryPauses are the delays before each retry. Their number is the maximum number
+// of retries, which protects a container that refuses requests from a retry storm.
+var retryPauses = [...]int64{int64(time.Millisecond), 5 * int64(time.Millisecond), 25 * int64(time.Millisecond)}
+
+const maxTries = uint8(len(retryPauses))
+
+// retryPause returns the delay before the next retry, with up to 50 % jitter so
+// that requests that failed together are not retried together.
+func (x *Exchange) retryPause() int64 {
+	pause := retryPauses[x.tries]
+	return pause + int64(float64(pause)*x.gate.Jitter()/2)
+}
+
+// Step takes the exchange as far as it goes now. It returns when the next step
+// is due at the latest (0 = no bound), and with any Ending but Going that the
+// exchange is over: End has been called, with the Outcome that is returned.
+func (x *Exchange) Step(now int64) (e Ending, o gate.Outcome, next int64) {
+	for {
+		switch x.state {
+		case StateArrived, StateQueued:
+			switch {
+			case x.down.Disconnected():
+				o = gate.ClientGone
+			case x.state == StateArrived:
+				o = x.enqueue()
+			default:
+				o = x.queued(now)
+			}
+			if o == gate.Undecided && x.state == StateQueued {
+				return Going, o, gate.Earliest(x.clocks.Next(), x.ticket.NextDeadline())
+			}
+		case StateConnecting:
+			if next, o = x.connect(now); o == gate.Undecided && x.state == StateConnecting {
+				return Going, o, gate.Earliest(gate.Earliest(next, x.clocks.Next()), x.ticket.StartBy)
+			}
+		case StateAbandoned:
+			if !x.discardRest(now) {
+				return Going, gate.Undecided, x.clocks.Next()
+			}
+			o = gate.ClientGone
+		default:
+			o, next = x.relay(now)
+			if o == gate.Undecided && x.state != StateConnecting && x.state != StateAbandoned {
+				return Going, o, next
+			}
+		}
+		if o != gate.Undecided {
+			return x.conclude(o), o, 0
+		}
+	}
+}
+
+// connect gets a connection and begins the request on it.
+func (x *Exchange) connect(now int64) (next int64, o gate.Outcome) {
+	if x.down.Disconnected() {
+		return 0, gate.ClientGone
+	}
+	if o := x.clocks.Expired(now); o != gate.Undecided {
+		return 0, o
+	}
+	if x.ticket.Late(now) {
+		return 0, gate.DeadlineExceeded
+	}
+	if now < x.retryAt {
+		return x.retryAt, gate.Undecided
+	}
+	up, next, o := x.connector.Connect(x, now, x.tries > 0)
+	if up == nil {
+		return next, o
+	}
+	if x.Dial.First == 0 {
+		x.Dial.First = x.Dial.Via
+	}
+	x.Dial.leave(x)
+	x.up = up
+	x.to(StateAwaiting)
+	if x.down.ExpectsContinue() && x.tries == 0 {
+		x.expects.begin(now)
+	}
+	req, peer := x.down.Request()
+	if up.Send(req, peer, x.down) && x.Forwarded == 0 {
+		x.stamp(&x.Forwarded)
+	}
+	return 0, gate.Undecided
+}
+
+// relay moves bytes in both directions until nothing more can be moved now.
+func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
+	for turn := 0; ; turn++ {
+		if x.down.Disconnected() && x.state != StateTunnelling {
+			return x.left()
+		}
+		moved := x.down.Pump(x.up)
+		if moved && x.state == StateAwaiting && x.gate.overload != nil {
+			x.stamp(&x.uploaded)
+		}
+		if x.Forwarded == 0 && x.up.Sent() {
+			x.stamp(&x.Forwarded)
+		}
+		if x.down.Failed() && x.state != StateTunnelling {
+			if x.down.Malformed() {
+				return gate.BadRequest, 0
+			}
+			return x.left()
+		}
+		switch x.state {
+		case StateTunnelling:
+			moved = x.up.Pump(x.down) || moved
+			if x.tunnelOver() {
+				o = gate.Tunnelled
+			}
+		case StateAnswering:
+			moved = x.up.Pump(x.down) || moved
+			o = x.answerOver()
+		default:
+			var received bool
+			received, o = x.awaitAnswer(now)
+			moved = moved || received
+		}
+		if o == gate.ClientGone {
+			return x.left()
+		}
+		if o != gate.Undecided || x.state == StateConnecting {
+			return o, 0
+		}
+		if moved {
+			x.clocks.Moved(now)
+		}
+		if o := x.clocks.Expired(now); o != gate.Undecided {
+			if x.state == StateAnswering && x.delivered() {
+				o = gate.Served // the client already has the whole response
+			}
+			return o, 0
+		}
+		if x.down.Closing() {
+			return x.left()
+		}
+		switch {
+		case !moved && x.expects.due(now):
+			x.expects.end()
+			x.down.Continue()
+			x.down.Flush()
+		case !moved:
+			if x.releaseSlot() {
+				x.clocks.Moved(now)
+			}
+			return gate.Undecided, gate.Earliest(x.clocks.Next(), x.expects.continues)
+		case turn == relayTurns:
+			x.Wake() // the loop's other exchanges go first
+			return gate.Undecided, x.clocks.Next()
+		}
+	}
+}
+
+// relayTurns bounds how often a step moves bytes before the loop's other
+// exchanges have their turn.
+const relayTurns = 2
+
+// awaitAnswer reads heads until the final one, and hands interim answers on.
+func (x *Exchange) awaitAnswer(now int64) (moved bool, o gate.Outcome) {
+	if x.expects.awaited && x.down.Taken() > 0 {
+		x.expects.end() // the client has not waited
+	}
+	for {
+		m, empty := x.down.Flush()
+		moved = moved || m
+		switch {
+		case x.down.Broken():
+			return moved, gate.ClientGone
+		case !empty && (x.interims || !x.limited()):
+			return moved, gate.Undecided // at most one interim response is buffered
+		}
+		state, failure := x.up.Receive()
+		switch state {
+		case HeadAwaited:
+			return moved, gate.Undecided
+		case HeadPartial:
+			moved = true
+		case HeadFailed:
+			return true, x.failed(failure, now)
+		case HeadInterim:
+			moved = true
+			x.clocks.Started()
+			x.interims = true
+			x.interim()
+		case HeadFinal:
+			x.clocks.Started()
+			x.to(StateAnswering)
+			x.stamp(&x.Answered)
+			x.early = x.gate.overload != nil && !x.down.Ended()
+			x.Status = x.up.Status()
+			x.expects.continues = 0
+			x.down.Respond(x.up.Response())
+			x.up.Pump(x.down)
+			return true, x.answerOver()
+		case HeadSwitched:
+			if !x.down.Ended() || !x.down.Upgrades(x.up.Response()) {
+				return true, gate.UpstreamMalformed
+			}
+			x.switchProtocols(now)
+			return true, gate.Undecided
+		}
+	}
+}
+
+// failed decides whether to retry a request whose connection ended without a
+// response. A request is retried at most three times:
+//
+//   - Any request, if the container reported that it did not process it.
+//   - Any request, if the connection was reused and none of the request was sent.
+//   - An idempotent request (RFC 9110 section 9.2.2), once, if the connection was
+//     reused or the container may not speak its protocol, no byte of a response
+//     arrived, and the replay buffer holds the whole request.
+//
+// A request switches protocols at most once. A request that must not be retried
+// keeps its slot until protocol detection has finished, so that later requests use
+// the right protocol.
+func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
+	if x.tries == 0 && !x.up.Sent() {
+		x.Forwarded = 0
+	}
+	d := &x.Dial
+	mistaken := x.up.Mistaken()
+	again := false
+	switch {
+	case why == gate.HeadTooLarge: // too large on any connection
+	case mistaken && d.Switched, x.tries >= maxTries:
+	case x.up.Unprocessed():
+		again = x.down.Rewind(false)
+	case x.up.Reused() && !x.up.Sent() && !x.up.ResponseBegan():
+		again = x.down.Rewind(false)
+	case (x.up.Reused() || mistaken) && x.tries == 0 && !x.up.ResponseBegan():
+		again = x.down.Idempotent() && x.down.Rewind(true)
+	}
+	detects := mistaken && !again && !d.Switched
+	switch {
+	case again:
+	case x.down.CheckDisconnected():
+		return gate.ClientGone // the client disconnected too; its event is in the same batch
+	case !detects:
+		return why
+	}
+	d.Switched = d.Switched || mistaken
+	d.Detects, d.Why = detects, why
+	if again {
+		x.gate.Replays.Inc()
+		x.retryAt = now + x.retryPause()
+		x.tries++
+		x.GRPC = 0
+	}
+	x.up.Abort()
+	x.up = nil
+	x.to(StateConnecting)
+	return gate.Undecided
+}
+
+// interim hands on a 1xx. A 100 that the client has had, or has not waited
+// for, goes no further.
+func (x *Exchange) interim() {
+	if x.up.Status() == 100 {
+		waited := x.expects.awaited
+		x.expects.end()
+		if x.down.ExpectsContinue() && !waited {
+			return
+		}
+	}
+	x.down.Interim(x.up.Response())
+}
+
+// answerOver tells how an answer ends, once it does: when all of it has gone
+// out and the upload has ended too, one way or the other.
+func (x *Exchange) answerOver() gate.Outcome {
+	switch {
+	case x.down.Broken():
+		return gate.ClientGone
+	case x.up.Failed():
+		return gate.UpstreamBrokeOff
+	case !x.up.Ended():
+		return gate.Undecided
+	}
+	if _, empty := x.down.Flush(); !empty || !x.uploadOver() {
+		return gate.Undecided
+	}
+	return gate.Served
+}
+
+// uploadOver reports whether nothing more of the request body will be sent: the
+// container has all of it, or accepts no more.
+func (x *Exchange) uploadOver() bool {
+	_, sent := x.up.Flush()
+	return x.down.Ended() && sent || x.expects.awaited || x.up.Broken() || x.up.StoppedReading()
+}
+
+// limited reports whether the exchange holds a slot under a concurrency limit, and
+// at least half of the memory for bodies is free, so that releasing the slot early
+// is possible.
+func (x *Exchange) limited() bool {
+	return x.ticket.Slot && x.gate.Admission.Limit() != 0 && x.gate.Bodies.Used() <= x.gate.Bodies.Limit()/2
+}
+
+// releaseSlot releases the slot before the client has read the response, once the
+// gate has buffered the whole response and the upload is over. Otherwise clients
+// with closed windows could hold all slots. It reports whether more of the response
+// has been read.
+func (x *Exchange) releaseSlot() (moved bool) {
+	if x.state != StateAnswering || !x.limited() || !x.uploadOver() {
+		return false
+	}
+	moved, whole := x.up.ReadAhead()
+	if !whole {
+		return moved
+	}
+	x.stamp(&x.Ended)
+	if v := x.gate.overload; v != nil {
+		v.ended(x, gate.Served)
+	}
+	x.ticket.Release(x.gate.Admission)
+	return moved
+}
+
+// switchProtocols turns the exchange into a tunnel after a 101.
+func (x *Exchange) switchProtocols(now int64) {
+	x.to(StateTunnelling)
+	x.stamp(&x.Answered)
+	x.Status = 101
+	x.gate.Drain.EnterTunnel()
+	x.clocks.Switched(now, x.gate.TunnelMax)
+	x.down.Switch(x.up.Response())
+}
+
+// left ends an exchange whose client has left. With a hard limit the slot is
+// held until the container has finished its answer or closed its connection,
+// so that it never works on more requests than the limit says.
+func (x *Exchange) left() (o gate.Outcome, next int64) {
+	x.down.Drop()
+	if !x.gate.HardConcurrency || x.state == StateTunnelling || !x.ticket.Slot || !x.up.Sent() {
+		return gate.ClientGone, 0
+	}
+	if x.state == StateAnswering {
+		x.Status = x.up.Status()
+	}
+	x.received = x.state == StateAnswering
+	x.to(StateAbandoned)
+	x.up.HangUp()
+	x.clocks.KeepRequest()
+	return gate.Undecided, 0
+}
+
+// discardRest passes over what is left of the answer. It reports whether that has
+// ended.
+func (x *Exchange) discardRest(now int64) bool {
+	for !x.received {
+		switch state, _ := x.up.Receive(); state {
+		case HeadAwaited:
+			return x.clocks.Expired(now) != gate.Undecided || x.down.Closing()
+		case HeadFinal:
+			x.received = true
+		case HeadSwitched, HeadFailed:
+			return true
+		}
+	}
+	for x.up.Pump(discard{}) && !x.up.Ended() && !x.up.Failed() {
+	}
+	return x.clocks.Expired(now) != gate.Undecided || x.down.Closing() || x.up.Ended() || x.up.Failed()
+}
+
+// discard is the Sink that takes everything.
+type discard struct{}
+
+func (discard) Write(p []byte) int  { return len(p) }
+func (discard) Capacity() int       { return math.MaxInt }
+func (discard) Finish([]byte)       {}
+func (discard) Flush() (bool, bool) { return false, true }
+func (discard) Broken() bool        { return false }
+
+// conclude ends the exchange, gives up the connection to the container, and
+// tells what is left to do for the client's side.
+func (x *Exchange) conclude(o gate.Outcome) (e Ending) {
+	switch up := x.up; {
+	case up == nil && o == gate.ClientGone:
+		x.down.Drop()
+		e = Over
+	case up == nil:
+		e = Rejected
+	default:
+		x.RequestBody, x.ResponseBody = x.down.Taken(), up.Taken()
+		x.up = nil
+		switch {
+		case o == gate.Served:
+			_, sent := up.Flush()
+			up.Complete(!x.down.Ended() || !sent)
+			e = Completed
+		case o == gate.Tunnelled, o == gate.ClientGone:
+			up.Abort()
+			e = Over
+		case x.state == StateAwaiting:
+			up.Abort()
+			e = Rejected
+		default:
+			up.Abort()
+			e = CutOff
+		}
+	}
+	x.End(o)
+	return e
+}

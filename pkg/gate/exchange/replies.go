@@ -1,0 +1,79 @@
+package exchange
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// Refusal is the reply to a request that the exchange has refused, at now on the
+// engine's clock.
+func (g *Gate) Refusal(o gate.Outcome, now int64) gate.Reply {
+	r := gate.ReplyTo(o)
+	if o.Meaning().QueueRetry && g.Overload.MeasuredRetry {
+		r.Retry = g.Admission.RetryAfter(now)
+	}
+	return r
+}
+
+// ReplyToProbe replies to a probe of the given kind, which is not Traffic. ready
+// is called where the reply takes a readiness result; it reports false if the
+// caller has left meanwhile, and then there is no reply. peer is where the
+// probe comes from; for one that is not trusted, c is AnyCaller.
+func (g *Gate) ReplyToProbe(kind gate.Kind, c gate.Caller, peer netip.Addr, h *gate.ProbeHeaders, ready func() (gate.ReadinessResult, bool)) (gate.Reply, bool) {
+	if g.Drain.Active() {
+		return gate.ReplyTo(gate.ShuttingDown), true
+	}
+	switch kind {
+	case gate.NetworkProbe:
+		return gate.Reply{Outcome: gate.Probed, Status: 200, Hash: h.NetworkHash}, true
+	case gate.HashlessProbe:
+		r := gate.ReplyTo(gate.ProbeRejected)
+		r.Body = `a probe request must contain a non-empty "K-Network-Hash" header`
+		return r, true
+	case gate.BadProbe:
+		r := gate.ReplyTo(gate.ProbeRejected)
+		r.Body = "unexpected probe header value: " + string(h.NetworkProbe)
+		return r, true
+	case gate.Traffic:
+		panic("BUG: traffic is not a probe")
+	}
+	result, ok := ready()
+	if !ok {
+		return gate.Reply{}, false
+	}
+	var r gate.Reply
+	switch {
+	case g.Drain.Active():
+		r = gate.ReplyTo(gate.ShuttingDown)
+	case result.Ready:
+		r = gate.Reply{Outcome: gate.Probed, Status: 200, Body: "queue"}
+	default:
+		r = gate.ReplyTo(gate.NotReady)
+		r.Reason = result.ReasonFor(c, peer)
+	}
+	if len(h.NetworkHash) > 0 {
+		r.Hash = h.NetworkHash
+	}
+	return r, true
+}
+
+// WaitReady waits for the readiness result or for a drain to begin, whichever
+// is first. It is false if ctx ended: the caller has left.
+func (g *Gate) WaitReady(ctx context.Context, c gate.Caller) (gate.ReadinessResult, bool) {
+	if result, known := g.Readiness.Try(c); known {
+		return result, true
+	}
+	result := make(chan gate.ReadinessResult, 1)
+	cancel := g.Readiness.Await(c, func(r gate.ReadinessResult) { result <- r })
+	defer cancel()
+	select {
+	case r := <-result:
+		return r, ctx.Err() == nil
+	case <-g.Drain.Started():
+		return gate.ReadinessResult{}, true
+	case <-ctx.Done():
+		return gate.ReadinessResult{}, false
+	}
+}

@@ -1,0 +1,62 @@
+package exchange
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// Arrival is a request whose head has been read, before anything is decided
+// about it.
+type Arrival struct {
+	Peer      netip.Addr
+	Probe     gate.ProbeHeaders
+	Asterisk  bool // OPTIONS *
+	Encrypted bool // came over TLS
+}
+
+// Screening is what a request is treated as.
+type Screening struct {
+	Kind    gate.Kind // Traffic: it goes through an exchange, unless Refused
+	Caller  gate.Caller
+	Trusted bool         // the peer is trusted: its forwarding and probe fields are accepted
+	Self    bool         // OPTIONS *: answered by the gate
+	Refused bool         // rejected with Outcome before it counts as a request
+	Outcome gate.Outcome // set if Refused
+}
+
+// Screen decides what a request is. Probes of peers that are not trusted are
+// traffic.
+func (g *Gate) Screen(a *Arrival) (s Screening) {
+	s.Trusted = g.Trusts(a.Peer)
+	switch {
+	case a.Asterisk:
+		s.Self = true
+		return s
+	case s.Trusted:
+		if s.Kind, s.Caller = gate.Classify(a.Probe); s.Kind != gate.Traffic {
+			return s
+		}
+	}
+	if g.TLSOnly && !a.Encrypted {
+		s.Refused, s.Outcome = true, gate.PlaintextRefused
+	}
+	return s
+}
+
+// probed tells the observer how a probe was answered.
+func (g *Gate) probed(x *gate.Record, r *gate.Reply, clock func() int64) {
+	if o := g.Observer; o != nil {
+		x.Outcome, x.Status, x.ResponseBody = r.Outcome, r.Status, int64(r.Length())
+		x.Ended = time.Duration(clock())
+		o.Probed(x)
+	}
+}
+
+// Reject tells the observer of a request that never became one.
+func (g *Gate) Reject(o gate.Outcome) {
+	if obs := g.Observer; obs != nil {
+		obs.Rejected(o)
+	}
+}

@@ -1,0 +1,154 @@
+package exchange
+
+import (
+	"bytes"
+	"errors"
+	"hash/maphash"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+// Selector picks a part of a request: a header field, the peer's address or a
+// segment of the path. The zero Selector picks nothing.
+type Selector struct {
+	kind    selectorKind
+	name    string // of the header field
+	segment int    // of the path, from 1
+	millis  bool   // a plain number in the field is in ms
+}
+
+type selectorKind uint8
+
+const (
+	selectNothing selectorKind = iota
+	selectHeader
+	selectPeer
+	selectSegment
+)
+
+// ParseSelector reads header:NAME, peer or path:N, the Nth segment from 1.
+func ParseSelector(s string) (Selector, error) {
+	kind, rest, _ := strings.Cut(s, ":")
+	switch {
+	case kind == "header" && gate.IsName(rest):
+		return Selector{kind: selectHeader, name: rest}, nil
+	case s == "peer":
+		return Selector{kind: selectPeer}, nil
+	case kind == "path":
+		if n, err := strconv.Atoi(rest); err == nil && n >= 1 && n <= 100 {
+			return Selector{kind: selectSegment, segment: n}, nil
+		}
+	}
+	return Selector{}, errors.New("not header:NAME, peer or path:N")
+}
+
+// ParseTimeoutSelector reads header:NAME or header:NAME:ms. A plain number in the
+// field is in milliseconds with :ms or if NAME ends in -ms, else in seconds.
+func ParseTimeoutSelector(text string) (Selector, error) {
+	header, millis := strings.CutSuffix(text, ":ms")
+	s, err := ParseSelector(header)
+	if err != nil || s.kind != selectHeader {
+		return Selector{}, errors.New("not header:NAME or header:NAME:ms")
+	}
+	s.millis = millis
+	return s, nil
+}
+
+// String returns the form that ParseSelector or ParseTimeoutSelector parses.
+func (s Selector) String() string {
+	switch s.kind {
+	case selectHeader:
+		if s.millis {
+			return "header:" + s.name + ":ms"
+		}
+		return "header:" + s.name
+	case selectPeer:
+		return "peer"
+	case selectSegment:
+		return "path:" + strconv.Itoa(s.segment)
+	}
+	return ""
+}
+
+// Set reports whether s picks anything.
+func (s Selector) Set() bool { return s.kind != selectNothing }
+
+// header is the first value of the selected field, nil if there is none.
+func (s Selector) header(f gate.Fields) (value []byte) {
+	if f == nil {
+		return nil
+	}
+	f.Each(func(name, v []byte) bool {
+		if len(name) == len(s.name) && strings.EqualFold(string(name), s.name) {
+			value = v
+			return false
+		}
+		return true
+	})
+	return value
+}
+
+// timeout returns the timeout in the selected field; ok is false if it is absent or
+// malformed.
+func (s Selector) timeout(f gate.Fields) (d time.Duration, ok bool) {
+	unit := time.Second
+	if s.millis || len(s.name) > 3 && strings.EqualFold(s.name[len(s.name)-3:], "-ms") {
+		unit = time.Millisecond
+	}
+	return parseTimeout(s.header(f), unit)
+}
+
+var keySeed = maphash.MakeSeed()
+
+// Key returns a hash of the selected part of x, seeded per process. Requests with
+// equal parts have equal keys.
+func (s Selector) Key(x *Exchange) uint64 {
+	switch s.kind {
+	case selectHeader:
+		return maphash.Bytes(keySeed, s.header(x.Fields))
+	case selectPeer:
+		return maphash.Comparable(keySeed, network(x.Peer.Addr()))
+	case selectSegment:
+		return maphash.Bytes(keySeed, segment(x.Target, s.segment))
+	}
+	return 0
+}
+
+// network returns a for IPv4, and its /64 for IPv6, because a client can use every
+// address of its /64 (RFC 8981).
+func network(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	if !a.Is6() {
+		return a
+	}
+	p, _ := a.Prefix(64)
+	return p.Addr()
+}
+
+// segment is the nth segment of a request target, empty if there are fewer.
+func segment(target []byte, n int) []byte {
+	for i := range target {
+		switch {
+		case target[i] == '?':
+			return nil
+		case target[i] != '/':
+		default:
+			if n--; n == 0 {
+				return untilAny(target[i+1:], "/?")
+			}
+		}
+	}
+	return nil
+}
+
+// untilAny is b up to the first of the bytes of stop.
+func untilAny(b []byte, stop string) []byte {
+	if i := bytes.IndexAny(b, stop); i >= 0 {
+		return b[:i]
+	}
+	return b
+}

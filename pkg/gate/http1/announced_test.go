@@ -1,0 +1,34 @@
+package http1
+
+import (
+	"testing"
+
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+)
+
+func TestAConnectionIsReusedOnlyIfTheBodyMatchesItsHead(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		body     wire.BodyKind
+		length   int64
+		content  int64
+		finished bool
+		want     bool
+	}{
+		{"no body", wire.NoBody, 0, 0, true, true},
+		{"content that was not announced", wire.NoBody, 0, 1, true, false},
+		{"a body with a length", wire.BodyLength, 5, 5, true, true},
+		{"a shorter one", wire.BodyLength, 5, 4, true, false},
+		{"none although there is a length", wire.BodyLength, 5, 0, true, false},
+		{"a longer one", wire.BodyLength, 5, 6, true, false},
+		{"chunks", wire.BodyChunked, 0, 9, true, true},
+		{"chunks without the last one", wire.BodyChunked, 0, 9, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := &writer{content: c.content, finished: c.finished}
+			if got := sentAsAnnounced(w, &wire.Request{Body: c.body, Length: c.length}); got != c.want {
+				t.Errorf("sent as announced: %v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package http2
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+)
+
+// In Go's server one stream can use up the whole window of its connection.
+func TestAnUnreadUploadDoesNotBlockOtherUploads(t *testing.T) {
+	taken := make(chan struct{}, 1)
+	var held uint32
+	bytes := map[int64]int{} // upload bytes received on each connection
+	up := serveFrames(t, []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 1 << 20}}, func(p *peer, f http2.Frame) bool {
+		switch f := f.(type) {
+		case *http2.MetaHeadersFrame:
+			if field(f, ":path") == "/held" {
+				held = f.StreamID
+			}
+		case *http2.DataFrame:
+			switch {
+			case f.StreamID == held && p.number == 1:
+				if bytes[p.number] += len(f.Data()); bytes[p.number] == 65535 {
+					taken <- struct{}{}
+				}
+			case f.StreamEnded():
+				p.answer(f.StreamID, "")
+			}
+		}
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	attacker := r.dial()
+	id := attacker.open(false, request("POST", "/held")...)
+	go func() {
+		for range 5 {
+			_ = attacker.data(id, false, strings.Repeat("x", 65535/5))
+		}
+	}()
+	receive(t, "the whole window of the connection", taken)
+	innocent := r.dial()
+	for range 3 {
+		until(t, "the time in which the window may open again", func() (over bool) {
+			r.on(func() { over = r.part.pool.conns[0].starved() })
+			return over
+		})
+		id := innocent.open(false, request("POST", "/")...)
+		_ = innocent.data(id, true, "some")
+		innocent.want(id, "200", "")
+	}
+	_ = attacker.raw(http2.FrameRSTStream, 0, id, u32(uint32(http2.ErrCodeCancel)))
+}
+
+// hypercorn allows 100 streams from the first frame on, and closes the connection
+// at the 101st.
+func TestAConnectionCarriesAtMost100StreamsBeforeSETTINGS(t *testing.T) {
+	const allowed, streams = 100, 240
+	heads := make(chan int64, 2*streams)
+	begun := make(chan struct{}, 2*streams)
+	up := servePeers(t, nil, func(p *peer, f http2.Frame) bool {
+		if _, ok := f.(*http2.MetaHeadersFrame); ok {
+			heads <- p.number
+			begun <- struct{}{}
+		}
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	c := r.dial()
+	for range streams {
+		c.get("/")
+	}
+	most := map[int64]int{}
+	for range streams {
+		receive(t, "a request", begun)
+		most[<-heads]++
+	}
+	for n, k := range most {
+		if k > allowed {
+			t.Errorf("connection %d: %d streams before its SETTINGS", n, k)
+		}
+	}
+}
+
+// Node.js resets streams with ENHANCE_YOUR_CALM while a session exceeds its memory
+// limit, and closes the session after 100 such resets.
+func TestAConnectionTakesNoNewRequestsAfterManyENHANCE_YOUR_CALM(t *testing.T) {
+	const allowed = 100
+	held := make(chan uint32, 1)
+	refused, ended := map[int64]int{}, make(chan int64, 100)
+	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
+		head, ok := f.(*http2.MetaHeadersFrame)
+		if !ok {
+			return true
+		}
+		if field(head, ":path") == "/innocent" {
+			held <- head.StreamID
+			return true
+		}
+		if p.number > 1 {
+			p.answer(head.StreamID, "")
+			return true
+		}
+		if refused[p.number]++; refused[p.number] > allowed {
+			ended <- p.number
+			return false
+		}
+		_ = p.do(func() error { return p.WriteRSTStream(head.StreamID, http2.ErrCodeEnhanceYourCalm) })
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	innocent := r.dial()
+	id := innocent.open(true, request("POST", "/innocent")...)
+	receive(t, "the innocent request", held)
+	other := r.dial()
+	for range 2 * allowed {
+		other.await(other.open(true, request("POST", "/refused")...))
+	}
+	if g := innocent.of(id); g.over() || len(ended) != 0 {
+		t.Errorf("%d connections were ended by the container; the innocent request: %+v", len(ended), g)
+	}
+	other.want(other.get("/after"), "200", "")
+	_ = innocent.raw(http2.FrameRSTStream, 0, id, u32(uint32(http2.ErrCodeCancel)))
+}

@@ -1,0 +1,202 @@
+package http2
+
+import (
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+// Trailers of a request are a HEADERS frame. If the container has closed the stream
+// while the frame was in flight, many servers (Go's net/http, for instance) end
+// the whole connection: they treat an identifier that is not above the last one as
+// a connection error (RFC 9113 section 5.1.1). The gate cannot know what is in
+// flight, so trailers are sent only while no other stream is open on the
+// connection, and no stream is opened there until the container has acknowledged a
+// PING that follows them.
+//
+//   - A request that announces trailers gets a connection without other streams.
+//   - For trailersRecent after unannounced trailers, every request whose body has
+//     no length also gets a connection without other streams, except gRPC calls.
+//   - Trailers on a shared connection wait up to trailersWait for the other streams
+//     to end. After that they are discarded, which RFC 9110 section 6.5.1 allows,
+//     and an empty DATA frame ends the request.
+//   - Once the response is complete, trailers are discarded.
+const (
+	trailersWait   = int64(time.Second)
+	trailersRecent = int64(10 * time.Second)
+	maxSetApart    = 256 // dedicated connections per loop; further requests share connections
+)
+
+// sharing is whether other streams may be opened on a connection.
+//
+//	shared  → setApart           a stream whose request may have trailers is opened
+//	shared  → trailersWaiting    trailers wait for the other streams to end
+//	setApart, trailersWaiting, shared → trailersSent
+//	setApart, trailersWaiting → shared   the stream has ended without trailers
+//	trailersSent → shared        the PING that follows them is acknowledged
+type sharing uint8
+
+const (
+	shared sharing = iota
+	setApart
+	trailersWaiting
+	trailersSent
+)
+
+// trailersPing marks the PING that follows trailers.
+var trailersPing = [8]byte{'t', 'r', 'a', 'i', 'l', 'e', 'r', 's'}
+
+// needsOwn reports whether x needs a connection without other streams.
+func (p *Pool) needsOwn(x *exchange.Exchange) bool {
+	req, _ := x.Downstream().Request()
+	if req.Body == wire.NoBody {
+		return false
+	}
+	return req.AnnouncesTrailers() || p.trailersUntil > p.eng.loop.Now() && req.MayHaveTrailers()
+}
+
+// chooseOwn is like choose, for an exchange that needs a connection without other
+// streams.
+func (p *Pool) chooseOwn(x *exchange.Exchange) (c *upConn, apart bool) {
+	n := 0
+	for _, o := range p.conns {
+		if o.hasRoom() && len(o.streams) == 0 {
+			return o, false
+		}
+		if o.sharing != shared {
+			n++
+		}
+	}
+	c, _ = p.choose(x)
+	return c, n < maxSetApart
+}
+
+// Finish is gate.Sink. A tunnel has no end before it has begun.
+func (s *upStream) Finish(trailers []byte) {
+	switch {
+	case s.tunnel && !s.switched:
+	case len(trailers) == 0 || s.finished:
+		s.flow.Finish(nil)
+	default:
+		s.late = trailers
+		sendTrailers(s)
+	}
+}
+
+// Flush implements exchange.Sink. Waiting trailers count as buffered bytes.
+func (s *upStream) Flush() (moved, empty bool) {
+	if s.late != nil && !sendTrailers(s) {
+		return false, false
+	}
+	return s.flow.Flush()
+}
+
+// sendTrailers ends the request with its trailers, or without them if they can no
+// longer be sent. It returns false while they wait.
+func sendTrailers(s *upStream) bool {
+	c := s.conn
+	now := c.eng.loop.Now()
+	switch {
+	case s.over || s.Broken():
+		s.late, s.lateBy = nil, 0
+		s.flow.Finish(nil)
+		return true
+	case !c.proven: // the container's header list limit is not known yet
+		return false
+	case !wire.TrailersFit(s.late, int(c.settings.MaxHeaderList)):
+		s.late, s.lateBy = nil, 0
+		if s.msg.ExpectsHead() {
+			s.sendReset(h2.Cancel)
+			s.fail(gate.HeadTooLarge)
+		} else {
+			s.flow.Finish(nil) // the response has begun, so 431 is no longer possible
+		}
+		return true
+	case len(c.streams) > 1:
+		if s.lateBy == 0 {
+			s.lateBy = now + trailersWait
+			c.pool.trailersUntil = now + trailersRecent
+			c.share(trailersWaiting, gate.Earliest(c.apartBy, s.lateBy))
+		}
+		return false
+	}
+	if c.sharing == shared {
+		c.pool.trailersUntil = now + trailersRecent
+	}
+	s.flow.Finish(s.late)
+	s.late, s.lateBy = nil, 0
+	c.hold(h2.AppendPing(c.room(), false, trailersPing))
+	c.share(trailersSent, now+pingAfter)
+	return true
+}
+
+// wakeLate wakes the streams with waiting trailers.
+func wakeLate(c *upConn) {
+	for _, s := range c.streams {
+		if s.late != nil {
+			s.x.Wake()
+		}
+	}
+}
+
+// share sets the sharing state until the given instant; 0 = no bound.
+func (c *upConn) share(to sharing, until int64) {
+	c.sharing, c.apartBy = to, until
+	if until != 0 {
+		c.handle.Wake()
+	}
+	if to == shared {
+		c.pool.line.WakeAll()
+		c.pool.dialer.Feed()
+	}
+}
+
+// shareAgain makes the connection shared again if the stream that ended was the
+// reason for setting it apart. If one stream with waiting trailers is left, it may
+// send them now.
+func (c *upConn) shareAgain() {
+	switch c.sharing {
+	case setApart:
+		c.share(shared, 0)
+	case trailersWaiting:
+		for _, s := range c.streams {
+			if s.late != nil {
+				if len(c.streams) == 1 {
+					s.x.Wake()
+				}
+				return
+			}
+		}
+		c.share(shared, 0)
+	}
+}
+
+// apartTooLong handles the expiry of apartBy: waiting trailers are discarded, and a
+// connection whose PING was not acknowledged takes no new streams.
+func apartTooLong(c *upConn) {
+	if c.sharing == trailersSent {
+		c.apartBy, c.leaving = 0, true
+		c.streamEnded()
+		return
+	}
+	now, next := c.eng.loop.Now(), int64(0)
+	for _, s := range c.streams {
+		switch {
+		case s.lateBy == 0:
+		case now < s.lateBy:
+			next = gate.Earliest(next, s.lateBy)
+		default:
+			s.late, s.lateBy = nil, 0
+			s.flow.Finish(nil)
+			s.x.Wake()
+		}
+	}
+	if next != 0 {
+		c.share(trailersWaiting, next)
+		return
+	}
+	c.share(shared, 0)
+}

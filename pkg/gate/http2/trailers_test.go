@@ -1,0 +1,315 @@
+package http2
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// trailers ends a request with a trailer.
+func (c *client) trailers(id uint32, fields ...string) {
+	_ = c.do(func() error {
+		return c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.fields(fields), EndHeaders: true, EndStream: true})
+	})
+}
+
+// hasty is a net/http container that responds to /early without reading the body,
+// and to /held after release is closed.
+func hasty(begun chan struct{}, release chan struct{}) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/held":
+			begun <- struct{}{}
+			<-release
+		case strings.HasPrefix(r.URL.Path, "/early"):
+			var spin time.Duration
+			_, _ = fmt.Sscanf(r.URL.Path, "/early/%d", &spin)
+			for end := time.Now().Add(spin); time.Now().Before(end); {
+			}
+			w.WriteHeader(413)
+		default:
+			echo(w, r)
+		}
+	}
+}
+
+func TestTrailersAfterAnEarlyResponseEndNoOtherRequest(t *testing.T) {
+	for _, announced := range []bool{false, true} {
+		t.Run(fmt.Sprintf("announced %v", announced), func(t *testing.T) {
+			const innocents, attacks = 20, 800
+			begun, release := make(chan struct{}, innocents), make(chan struct{})
+			up := serveHTTP(t, false, true, hasty(begun, release))
+			r := newRig(t, up, func(o *options) { o.protocol = 2 })
+			innocent := r.dial()
+			var held []uint32
+			for range innocents {
+				held = append(held, innocent.open(true, request("POST", "/held")...))
+				receive(t, "a request that others must not end", begun)
+			}
+			attacker := r.dial()
+			var more []string
+			if announced {
+				more = []string{"trailer", "x-end"}
+			}
+			var ids []uint32
+			for i := range attacks {
+				id := attacker.open(false, request("POST", fmt.Sprintf("/early/%d", i%100*2000), more...)...)
+				_ = attacker.data(id, false, "some")
+				if i%2 == 0 { // otherwise the response is in flight
+					attacker.trailers(id, "x-end", "yes")
+				}
+				if ids = append(ids, id); len(ids) == 20 {
+					for j, id := range ids {
+						if j%2 == 1 {
+							time.Sleep(50 * time.Microsecond)
+							attacker.trailers(id, "x-end", "yes")
+						}
+					}
+					for _, id := range ids {
+						if g := attacker.await(id); g.status() != "413" {
+							t.Fatalf("%v", g.head)
+						}
+					}
+					ids = ids[:0]
+				}
+			}
+			close(release)
+			for _, id := range held {
+				innocent.want(id, "200", "")
+			}
+			attacker.works()
+		})
+	}
+}
+
+// serveTrailers is a container that responds with the request's trailer x-end, and
+// to /held after release is closed.
+func serveTrailers(t *testing.T, begun, release chan struct{}) *container {
+	return serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
+		switch f := f.(type) {
+		case *http2.MetaHeadersFrame:
+			switch {
+			case field(f, ":path") == "/held":
+				begun <- struct{}{}
+				go func() {
+					<-release
+					p.answer(f.StreamID, "")
+				}()
+			case f.StreamEnded():
+				p.answer(f.StreamID, field(f, "x-end"))
+			}
+		case *http2.DataFrame:
+			if f.StreamEnded() {
+				p.answer(f.StreamID, "none")
+			}
+		case *http2.PingFrame:
+			_ = p.do(func() error { return p.WritePing(true, f.Data) })
+		}
+		return true
+	})
+}
+
+func TestTrailersReachTheContainerDespiteConcurrentRequests(t *testing.T) {
+	begun, release := make(chan struct{}, 1), make(chan struct{})
+	up := serveTrailers(t, begun, release)
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	c := r.dial()
+	held := c.get("/held")
+	receive(t, "a request that stays", begun)
+	send := func(want string, more ...string) {
+		t.Helper()
+		id := c.open(false, request("POST", "/", more...)...)
+		_ = c.data(id, false, "hello")
+		c.trailers(id, "x-end", "yes")
+		c.want(id, "200", want)
+	}
+	send("yes", "trailer", "x-end")
+	send("none") // unannounced, on a connection whose other streams do not end
+	send("yes")  // unannounced, after earlier unannounced trailers
+	close(release)
+	c.want(held, "200", "")
+}
+
+func TestTrailersWaitForTheOtherStreamsOfTheirConnection(t *testing.T) {
+	begun, release := make(chan struct{}, 1), make(chan struct{})
+	up := serveTrailers(t, begun, release)
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	c := r.dial()
+	held := c.get("/held")
+	receive(t, "a request under way", begun)
+	id := c.open(false, request("POST", "/")...)
+	_ = c.data(id, false, "hello")
+	c.trailers(id, "x-end", "yes")
+	until(t, "trailers that wait", func() (wait bool) {
+		r.on(func() { wait = r.part.pool.conns[0].sharing == trailersWaiting })
+		return wait
+	})
+	r.on(func() { r.part.pool.conns[0].apartBy += int64(patience) })
+	c.want(c.get("/"), "200", "") // on another connection
+	close(release)
+	c.want(held, "200", "")
+	c.want(id, "200", "yes")
+	until(t, "both connections shared again", func() (all bool) {
+		r.on(func() {
+			all = len(r.part.pool.conns) == 2
+			for _, u := range r.part.pool.conns {
+				all = all && u.sharing == shared && len(u.streams) == 0
+			}
+		})
+		return all
+	})
+}
+
+func TestNoStreamOpensAfterTrailersUntilTheirPINGIsAcknowledged(t *testing.T) {
+	var mu sync.Mutex
+	var order []string
+	pings := make(chan func(), 10)
+	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		switch f := f.(type) {
+		case *http2.MetaHeadersFrame:
+			if f.StreamEnded() {
+				if field(f, ":path") == "" {
+					order = append(order, fmt.Sprint("trailers on ", p.number))
+				} else {
+					order = append(order, fmt.Sprint("request on ", p.number))
+				}
+				p.answer(f.StreamID, "")
+			}
+		case *http2.PingFrame:
+			pings <- func() { _ = p.do(func() error { return p.WritePing(true, f.Data) }) }
+		}
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	c := r.dial()
+	id := c.open(false, request("POST", "/", "trailer", "x-end")...)
+	c.trailers(id, "x-end", "yes")
+	c.want(id, "200", "")
+	ack := receive(t, "a PING behind the trailers", pings)
+	c.works()
+	ack()
+	until(t, "the connection shared again", func() (ok bool) {
+		r.on(func() { ok = r.part.pool.conns[0].sharing == shared })
+		return ok
+	})
+	c.works()
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []string{"trailers on 1", "request on 2", "request on 1"}; !slices.Equal(order, want) {
+		t.Errorf("%q, want %q", order, want)
+	}
+}
+
+func TestAnUnacknowledgedPINGAfterTrailersClosesTheConnection(t *testing.T) {
+	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
+		if f, ok := f.(*http2.MetaHeadersFrame); ok && f.StreamEnded() {
+			p.answer(f.StreamID, "")
+		}
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	c := r.dial()
+	id := c.open(false, request("POST", "/", "trailer", "x-end")...)
+	c.trailers(id, "x-end", "yes")
+	c.want(id, "200", "")
+	r.on(func() {
+		u := r.part.pool.conns[0]
+		if u.sharing != trailersSent || u.apartBy == 0 {
+			t.Errorf("sharing %d until %d", u.sharing, u.apartBy)
+		}
+		u.apartBy = 1
+		u.watch()
+		if u.live {
+			t.Error("it is open")
+		}
+	})
+}
+
+func TestTrailersBeyondTheContainersHeaderListLimitGet431(t *testing.T) {
+	const limit = 2000
+	reset := make(chan http2.ErrCode, 10)
+	up := serveFrames(t, []http2.Setting{{ID: http2.SettingMaxHeaderListSize, Val: limit}}, func(p *peer, f http2.Frame) bool {
+		switch f := f.(type) {
+		case *http2.MetaHeadersFrame:
+			if n := listSize(f.Fields); n > limit {
+				t.Errorf("a header list of %d octets", n)
+			}
+			if f.StreamEnded() {
+				p.answer(f.StreamID, "")
+			}
+		case *http2.RSTStreamFrame:
+			reset <- f.ErrCode
+		}
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	c := r.dial()
+	for _, more := range [][]string{nil, {"trailer", "x-big"}} {
+		id := c.open(false, request("POST", "/", more...)...)
+		c.trailers(id, "x-big", strings.Repeat("x", limit))
+		if g := c.await(id); g.status() != "431" || g.head["k-gate-outcome"] != "head-too-large" {
+			t.Errorf("over HTTP/2: %v", g.head)
+		}
+		if code := receive(t, "a reset", reset); code != http2.ErrCodeCancel {
+			t.Errorf("reset with %v", code)
+		}
+	}
+	conn, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Big: "+strings.Repeat("x", limit)+"\r\n\r\n")
+	status := make([]byte, len("HTTP/1.1 431"))
+	if _, err := io.ReadFull(conn, status); err != nil || string(status) != "HTTP/1.1 431" {
+		t.Errorf("over HTTP/1: %q, %v", status, err)
+	}
+	c.works()
+	if n := up.conns.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+func TestClosingAConnectionDiscardsItsWaitingTrailers(t *testing.T) {
+	begun := make(chan struct{}, 2)
+	end := make(chan struct{})
+	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
+		if _, ok := f.(*http2.MetaHeadersFrame); ok {
+			begun <- struct{}{}
+		}
+		if _, ok := f.(*http2.DataFrame); ok {
+			go func() {
+				<-end
+				_ = p.conn.Close()
+			}()
+		}
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	c := r.dial()
+	held := c.open(true, request("POST", "/")...)
+	receive(t, "a request under way", begun)
+	id := c.open(false, request("POST", "/")...)
+	_ = c.data(id, false, "hello")
+	c.trailers(id, "x-end", "yes")
+	until(t, "trailers that wait", func() (wait bool) {
+		r.on(func() { wait = r.part.pool.conns[0].sharing == trailersWaiting })
+		return wait
+	})
+	close(end)
+	for _, id := range []uint32{held, id} {
+		if g := c.await(id); g.status() != "502" {
+			t.Errorf("%v", g.head)
+		}
+	}
+}

@@ -1,0 +1,15 @@
+package field
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTokensAreThoseOfTheRFC(t *testing.T) {
+	const tokens = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	for b := range 256 {
+		if got, want := IsToken(byte(b)), strings.IndexByte(tokens, byte(b)) >= 0; got != want {
+			t.Errorf("IsToken(%q) = %v", byte(b), got)
+		}
+	}
+}
