@@ -70,7 +70,7 @@ simulate: ## the gate from a seed: engines on a simulated kernel and clock; SIMT
 	SIMTIME='$(or $(SIMTIME),1m)' SEED='$(SEED)' CHANGES='$(CHANGES)' $(GO) test -count=1 -timeout 0 -v -run 'TestTheGateFromASeed|TestSeedsThatHaveFailed' ./test/simulate
 
 planted: ## faults that are put into the gate, each to be found by the simulation within a minute; PLANTED=part of a name
-	PLANTED='$(or $(PLANTED),all)' $(GO) test -count=1 -timeout 0 -v -run TestPlantedFaults ./test/simulate
+	PLANTED='$(or $(PLANTED),all)' $(GO) test -count=1 -timeout 0 -v -tags planted -run TestPlantedFaults ./test/simulate
 
 conformance: ## judges that others wrote, in a module of their own: kubelet, Knative, gRPC, h2spec
 	cd test/conformance && $(GO) test -count=1 ./...
@@ -92,6 +92,7 @@ bench-micro: ## micro-benchmarks, compared with the recorded ones in bench/micro
 
 lint: ## go vet, gofmt, and a syntax check of the shell scripts
 	$(GO) vet ./...
+	$(GO) vet -tags planted ./test/simulate
 	cd cmd/queuectl && $(GO) vet ./...
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi

@@ -178,7 +178,7 @@ func (r *run) requestOf(line string) *request {
 	for n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
 		n++
 	}
-	if n == len(rest) {
+	if n == len(rest) || rest[n] != ' ' {
 		return nil // perhaps not all of it
 	}
 	id, err := strconv.Atoi(rest[:n])

@@ -104,6 +104,9 @@ func (c *h2Up) begin() {
 	if c.most > 0 {
 		p = setting(p, 3, c.most)
 	}
+	if h.upList > 0 {
+		p = setting(p, 6, h.upList)
+	}
 	if h.table != 4096 {
 		p = setting(p, 1, h.table)
 	}
@@ -318,8 +321,10 @@ func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
 		if id%2 == 0 {
 			c.end.wrong("HEADERS of %d", id)
 		}
+		c.lateTrailers(id)
 		return // it is over here, and the gate does not know yet
 	}
+	c.judgeList(fields)
 	c.latest = id
 	path, _ := get(fields, ":path")
 	method, _ := get(fields, ":method")
@@ -372,6 +377,31 @@ func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
 		c.interims(s)
 	case q.expect:
 		c.end.sendHead(s.id, [][2]string{{":status", "100"}}, false, &c.h2.h2Weights)
+	}
+}
+
+// lateTrailers handles HEADERS on a closed stream. Many containers close the
+// connection then, so no other request may be on it.
+func (c *h2Up) lateTrailers(id uint32) {
+	if len(c.streams) > 0 {
+		c.found("%s: HEADERS of %d, which is closed, beside request %d", c.link, id, c.streams[0].q.id)
+	}
+	if c.h2.upCuts {
+		c.away, c.last = true, c.latest
+		c.container.away++
+		c.end.say(fGoAway, 0, 0, append(word(c.latest), word(codeBad)...))
+		c.later(0, c.leave)
+	}
+}
+
+// judgeList checks the size of a header list against the announced limit.
+func (c *h2Up) judgeList(fields [][2]string) {
+	n := 0
+	for _, f := range fields {
+		n += len(f[0]) + len(f[1]) + 32
+	}
+	if limit := c.h2.upList; limit > 0 && c.strict && n > limit {
+		c.found("%s: a header list of %d octets, beyond %d", c.link, n, limit)
 	}
 }
 

@@ -282,6 +282,7 @@ func (c *h2Client) lost2(reset bool) {
 		case c.run.settings.descriptors > 0: // one that is idle gives way
 		case c.leftAt > 0 && c.link.firstAt+c.slack() >= c.leftAt: // its first bytes came when nothing was left to wait for
 		case c.ending && !c.end.settled && (c.link.firstAt == 0 || c.link.firstAt-c.link.connectedAt+c.slack() >= 100*millisecond || c.run.h2Drips(500) > second): // its first bytes take too long
+		case c.link.shutAt > 0 && c.link.closedAt-c.link.shutAt >= 9*second-c.kernel.held: // the request began before its client had read GOAWAY; a shutdown ends 10 s after the first GOAWAY, which is at most 1 s earlier
 		case c.run.h2SlowHeads():
 		case q.odd != "" || q.probe:
 			if patient {

@@ -19,6 +19,8 @@ type h2Settings struct {
 	upMost   int               // streams at once that it takes; 0 = any
 	upRefuse float64           // of streams
 	upAway   float64           // of connections
+	upList   int               // SETTINGS_MAX_HEADER_LIST_SIZE; 0 = none
+	upCuts   bool              // HEADERS on a closed stream close the connection, as in Go's net/http
 	share    float64           // of clients
 	most     int               // streams of a client at once
 	table    int               // SETTINGS_HEADER_TABLE_SIZE
@@ -61,6 +63,14 @@ func drawH2(seed uint64, s *settings, k *kernel) (h h2Settings) {
 		h.share = pick(w, 0.3, 1, 1)
 	}
 	h.drawContainer(w, s)
+	if h.upH2 && seed%3 == 0 {
+		h.upList = 700
+	}
+	h.upCuts = seed%2 == 0
+	if h.upH2 && seed%4 == 0 { // combine trailers with early responses
+		x := &s.w
+		x.post, x.chunked, x.trailers, x.early, x.stops, x.pieces = 0.9, 0.9, 0.9, 0.7, 0.8, 0.5
+	}
 	for _, p := range []*float64{&h.split, &h.padded, &h.resize, &h.pings, &h.grpc, &h.announces, &h.inTime, &h.cancels, &h.paused, &h.late} {
 		if w.chance(0.4) {
 			*p = pick(w, 0.02, 0.1, 0.3, 0.7)
@@ -79,6 +89,14 @@ func drawH2(seed uint64, s *settings, k *kernel) (h h2Settings) {
 	return h
 }
 
+var padding = strings.Repeat("p", 700)
+
+// pads reports whether the head of q exceeds every limit that a container
+// announces.
+func (q *request) pads() bool {
+	return q.client.run.h2.upList > 0 && q.id%5 == 0 && q.odd == "" && !q.probe
+}
+
 // retake makes q, which was drawn for HTTP/1, one over HTTP/2.
 func (q *request) retake(w *world, x *h2Weights) {
 	q.minor, q.closes, q.over2 = 1, false, true
@@ -86,7 +104,12 @@ func (q *request) retake(w *world, x *h2Weights) {
 	case "501", "505":
 		q.odd = "405"
 	}
-	if q.upgrade && !q.answer.switches {
+	switch {
+	case q.upgrade && w.more.IntN(3) == 0:
+		q.upgrade, q.odd = false, "400"
+		q.frame = pick(&world{rng: w.more}, [2]string{"content-length", "0"}, [2]string{"content-length", "020"},
+			[2]string{"content-length", "40"}, [2]string{"expect", "100-continue"})
+	case q.upgrade && !q.answer.switches && w.more.IntN(2) == 0: // otherwise it is declined
 		q.upgrade = false
 	}
 	q.grpc = !q.probe && q.odd == "" && q.coding != without && !q.expect && w.chance(x.grpc)
@@ -95,17 +118,19 @@ func (q *request) retake(w *world, x *h2Weights) {
 // fields2 is the head of q.
 func (q *request) fields2() [][2]string {
 	method, path := q.method, "/s/"+strconv.Itoa(q.id)
-	if q.upgrade || q.odd == "405" {
+	if q.upgrade || q.odd == "405" || q.frame[0] != "" {
 		method = "CONNECT"
 	}
 	f := [][2]string{{":method", method}, {":authority", "sim"}}
 	if q.odd != "405" {
 		f = append(f, [2]string{":scheme", "http"}, [2]string{":path", path})
 	}
-	if q.upgrade {
+	if q.upgrade || q.frame[0] != "" {
 		f = append(f, [2]string{":protocol", "sim"})
 	}
 	switch {
+	case q.frame[0] != "":
+		f = append(f, q.frame)
 	case q.odd == "400":
 		f = append(f, [2]string{"connection", "close"})
 	case q.odd == "417":
@@ -125,6 +150,12 @@ func (q *request) fields2() [][2]string {
 	}
 	if q.trail {
 		f = append(f, [2]string{"te", "trailers"})
+	}
+	if q.pads() {
+		f = append(f, [2]string{"x-pad", padding})
+	}
+	if q.announces() {
+		f = append(f, [2]string{"trailer", "x-sim-trailer"})
 	}
 	for _, line := range q.lines {
 		f = append(f, [2]string{strings.ToLower(line[0]), line[1]})

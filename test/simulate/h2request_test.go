@@ -11,7 +11,7 @@ func (c *h2Client) ask(q *request) {
 	c.streams, c.live = append(c.streams, s), append(c.live, s)
 	q.sentAt, q.from, q.on2 = c.now, c.link.address.Addr().String(), s
 	c.vain = 0
-	end := q.coding == without && !q.upgrade
+	end := q.coding == without && !q.upgrade && q.frame[0] == ""
 	c.end.sendHead(s.id, q.fields2(), end, &c.run.h2.h2Weights)
 	if c.own == 0 {
 		c.later(c.between(0, 20)*millisecond, func() { c.give(s, 1+int(c.spread(1, 1<<16))) })
@@ -42,7 +42,7 @@ func (c *h2Client) ask(q *request) {
 				c.upload(s)
 			}
 		})
-	case q.upgrade:
+	case q.upgrade, q.frame[0] != "":
 	default:
 		c.upload(s)
 	}
@@ -56,7 +56,7 @@ func (c *h2Client) whole(s *h2Stream) {
 // upload sends as much of a body as may go.
 func (c *h2Client) upload(s *h2Stream) {
 	q := s.q
-	for !s.waits && !s.sentEnd && !s.closed && !s.canceled && !c.went && s.sent >= 0 && !(q.upgrade && !s.final) {
+	for !s.waits && !s.sentEnd && !s.closed && !s.canceled && !c.went && s.sent >= 0 && !(q.upgrade && !s.final) && q.frame[0] == "" {
 		body := q.body
 		if q.upgrade {
 			body = q.tunnel

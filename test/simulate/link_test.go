@@ -76,6 +76,7 @@ type link struct {
 	firstAt     int64 // and first
 	cameAt      int64 // when bytes reached the peer last
 	closedAt    int64 // when the gate closed it
+	shutAt      int64 // when the gate half-closed the link; 0 = not yet
 	unmoved     int64 // how long nothing had come to the peer then
 	goneAt      int64 // when the peer's end or RST reached the gate
 	connectedAt int64
@@ -234,7 +235,7 @@ func (c *link) shutdownWrite() {
 	if c.reset || c.state != established {
 		return
 	}
-	c.shut = true
+	c.shut, c.shutAt = true, c.now
 	if c.end && c.file != nil {
 		c.news(c.file)
 	}
@@ -275,6 +276,9 @@ func (c *link) reject() {
 	c.rejected = true
 	c.after(c.lag(), func() {
 		c.dead = true
+		if c.left { // the peer has closed the link, and may already use its next connection
+			return
+		}
 		c.note("peer   %s is reset", c)
 		c.mix(10, uint64(c.id))
 		c.peer.cut()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
 // verdict is what has become of a request at its client.
@@ -146,6 +147,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		a.whole(q, q.said, a.hard)
 	switch x.Outcome {
 	case gate.Served:
+		why(!q.declined2xx(), "it says to the client that the tunnel is open")
 		why(q.heads > 0 && q.said >= a.head || q.tainted || r.unasked > 0, "the container has not answered")
 	case gate.Tunnelled:
 		why(a.switches, "no protocol was switched")
@@ -155,7 +157,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		} else {
 			why(r.gate.Pending.Held() >= g.QueueCapacity, "there is a place")
 		}
-		why(q.heads == 0 || q.staleBreak, "the container has it")
+		why(q.heads == 0 || q.staleBreak || r.h2.speaks == upstream.Auto && q.breaks > 0, "the container has it")
 	case gate.QueueWaitExpired:
 		why(g.QueueMaxWait > 0 && age >= int64(g.QueueMaxWait), "it may wait longer")
 		why(q.heads == 0, "the container has it")
@@ -166,7 +168,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 			limit = int64(g.TunnelMax)
 		}
 		why(age >= limit, "its time is not over")
-		why(a.switches || !answerThere || x.Status == a.status && q.client.link.takes(r.slack()) || q.client.slowUntil > q.begunAt || q.sentWhole == 0 || q.sentWhole > r.now-r.slack() || !q.client.link.taken(), "the answer had come")
+		why(a.switches || !answerThere || q.leftAt > 0 || x.Status == a.status && q.client.link.takes(r.slack()) || q.client.slowUntil > q.begunAt || q.sentWhole == 0 || q.sentWhole > r.now-r.slack() || !q.client.link.taken(), "the answer had come")
 	case gate.ResponseStartTimeout:
 		why(g.ResponseStartTimeout > 0 && age >= int64(g.ResponseStartTimeout), "its time is not over")
 		why(q.startedAt == 0 || q.plain != nil || q.breaks > 0 || q.startedAt+r.trickle(q) > q.begunAt+int64(g.ResponseStartTimeout), "the answer had begun")
@@ -188,16 +190,25 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		why(r.mayHaveLeft(q) || q.coding != without && !q.over2 || len(q.body) > 500 || r.container.fresh > 0, "no byte of it had left")
 		why(q.said < a.head || a.garbage || a.cutAt >= 0 && a.cutAt < a.head || a.hard || q.brokeHard || q.breaks > 0 && q.on != nil && !q.on.link.upReached() || q.tainted, "the container has answered")
 	case gate.UpstreamMalformed:
-		why(a.garbage || a.switches || q.tainted || q.plain != nil && a.wrong, "the container's answer is well-formed")
+		why(a.garbage || a.switches || q.tainted || r.unasked > 0 || q.declined2xx() || q.plain != nil && a.wrong, "the container's answer is well-formed")
 	case gate.UpstreamBrokeOff:
 		why(q.breaks > 0 || a.wrong || q.tainted, "the container has not broken off")
 		why(!a.whole(q, q.said, a.hard) || q.breaks > 0, "the answer is whole")
 	case gate.DeadlineExceeded: // judgeDeadline
+	case gate.HeadTooLarge:
+		why(r.h2.upList > 0 && q.pads(), "its head is short")
+		why(q.heads == 0 || q.breaks > 0 || q.refusals > 0, "the container has it")
 	case gate.BadRequest:
 		why(false, "the request is well-formed")
 	default:
 		why(false, "that cannot be")
 	}
+}
+
+// declined2xx reports whether an HTTP/1 container declines an extended CONNECT with
+// a 2xx. The client must not get it, because it would mean that the tunnel is open.
+func (q *request) declined2xx() bool {
+	return q.over2 && q.upgrade && !q.answer.switches && q.answer.status/100 == 2
 }
 
 // trickle is how long bytes may take that are cut into segments.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // overload is what a seed draws of the settings that deal with too many
@@ -16,13 +18,15 @@ import (
 // own.
 type overload struct {
 	*world
-	keys      int     // of those who wait
-	class     float64 // share of requests that name one
-	deadline  float64 // likewise
-	topLimit  int     // the highest that the limit may become
-	allowed   int     // the highest limit since the last look
-	inFlight  int     // at the last look
-	longestOK int64   // of the exchanges that were served
+	keys     int     // number of different keys among the clients
+	newKeys  float64 // share of requests with a unique key
+	class    float64 // share of requests with a class
+	deadline float64 // share of requests with a deadline
+	topLimit int     // maximum of the adaptive limit
+	allowed  int     // highest limit since the last check
+	inFlight int     // requests in flight at the last check
+	longest  int64   // longest time to a response
+	samples  int     // exchanges with a response
 }
 
 // lateness is how a deadline is written, in ms.
@@ -33,8 +37,11 @@ var lateness = []func(ms int64) string{
 	func(ms int64) string { return fmt.Sprintf("%.3fs", float64(ms)/1000) },
 }
 
-func selector(text string) gate.Selector {
-	s, err := gate.ParseSelector(text)
+// endlessDeadlines are deadlines in the far future.
+var endlessDeadlines = []string{"99999999H", "99999999999999999999", "2562047h", "9223372036S", "18446744073709551615"}
+
+func selector(text string) exchange.Selector {
+	s, err := exchange.ParseSelector(text)
 	if err != nil {
 		panic(err)
 	}
@@ -51,7 +58,7 @@ func drawOverload(seed uint64, s *settings) *overload {
 	c := &g.Overload
 	if w.chance(0.3) {
 		low := 1 + w.rng.IntN(3)
-		c.AutoLimit = &gate.LimitRange{Min: low, Max: low + w.rng.IntN(20)}
+		c.AutoLimit = &admission.LimitRange{Min: low, Max: low + w.rng.IntN(20)}
 		o.topLimit = c.AutoLimit.Max
 	} else if g.ConcurrencyLimit == 0 {
 		g.ConcurrencyLimit = pick(w, 1, 2, 3, 10)
@@ -61,6 +68,7 @@ func drawOverload(seed uint64, s *settings) *overload {
 	if w.chance(0.6) {
 		c.FairBy = selector(pick(w, "header:X-Tenant", "header:x-tenant", "peer"))
 		o.keys = int(w.between(1, 6))
+		o.newKeys = pick(w, 0, 0, 0.3, 0.9)
 	}
 	if w.chance(0.5) {
 		c.PriorityBy = selector("header:Priority")
@@ -75,12 +83,12 @@ func drawOverload(seed uint64, s *settings) *overload {
 }
 
 // admission is what c asks for, on the clock of the world.
-func (r *run) admission(c *gate.Config) *gate.Admission {
+func (r *run) admission(c *exchange.Config) *admission.Controller {
 	limit := c.ConcurrencyLimit
 	if a := c.Overload.AutoLimit; a != nil {
-		limit = gate.NewAutoLimit(*a).Limit()
+		limit = admission.NewAutoLimit(*a).Limit()
 	}
-	return gate.NewAdmission(gate.AdmissionConfig{
+	return admission.New(admission.Config{
 		Limit: limit, Capacity: c.QueueCapacity, Fair: r.fair(), Clock: r.kernel.Nanotime,
 	})
 }
@@ -92,29 +100,37 @@ func (r *run) fair() bool {
 }
 
 // mark draws what q says of itself.
-func (o *overload) mark(q *request, c *gate.OverloadConfig) {
-	q.class = gate.DefaultClass
+func (o *overload) mark(q *request, c *exchange.OverloadConfig) {
+	q.class = admission.DefaultClass
 	if o.keys > 0 && o.rng.IntN(8) > 0 {
 		n := o.rng.IntN(o.keys)
 		if o.rng.IntN(2) == 0 {
 			n = 0 // one asks more often than others
 		}
 		q.tenant = "t" + strconv.Itoa(n)
+		if o.chance(o.newKeys) {
+			q.tenant = "n" + strconv.Itoa(q.id)
+		}
 		q.lines = append(q.lines, [2]string{"X-Tenant", q.tenant})
 	}
 	if o.chance(o.class) {
-		n := o.rng.IntN(gate.Classes)
+		n := o.rng.IntN(admission.Classes)
 		q.class = n
 		text := pick(o.world, "%d", "u=%d", "i, u=%d", "u=%d,i")
 		if o.rng.IntN(10) == 0 {
-			text, q.class = "x%d", gate.DefaultClass
+			text, q.class = "x%d", admission.DefaultClass
 		}
 		q.lines = append(q.lines, [2]string{"Priority", fmt.Sprintf(text, n)})
 	}
 	if o.chance(o.deadline) {
 		ms := o.spread(1, 4000)
-		q.deadline = ms * millisecond
-		q.lines = append(q.lines, [2]string{c.DeadlineBy.String()[len("header:"):], pick(o.world, lateness...)(ms)})
+		text := ""
+		if o.chance(0.1) {
+			text = pick(o.world, endlessDeadlines...)
+		} else {
+			q.deadline, text = ms*millisecond, pick(o.world, lateness...)(ms)
+		}
+		q.lines = append(q.lines, [2]string{c.DeadlineBy.String()[len("header:"):], text})
 	}
 }
 
@@ -156,13 +172,14 @@ func (r *run) lookLimit() {
 func (r *run) judgeDeadline(q *request, x *gate.Record) {
 	o := r.load
 	age := r.now - q.begunAt
-	if x.Outcome == gate.Served {
-		o.longestOK = max(o.longestOK, age)
+	if x.Answered != 0 { // it is a sample, however it ended after its head
+		o.samples++
+		o.longest = max(o.longest, age)
 	}
 	if a := r.gate.Admission; r.settings.gate.Overload.AutoLimit != nil {
 		o.allowed = max(o.allowed, a.Limit())
 	}
-	if q.deadline == 0 || r.settings.gate.Overload.DeadlineBy == (gate.Selector{}) {
+	if q.deadline == 0 || r.settings.gate.Overload.DeadlineBy == (exchange.Selector{}) {
 		if x.Outcome == gate.DeadlineExceeded {
 			r.found("request %d: deadline-exceeded, and it has none", q.id)
 		}
@@ -180,8 +197,13 @@ func (r *run) judgeDeadline(q *request, x *gate.Record) {
 		}
 		return
 	}
-	typical := o.longestOK
-	if r.outcomes[gate.Served] < 16 {
+	// A response that was read but not yet delivered is a sample before the
+	// exchange ends.
+	typical, samples := o.longest, o.samples+len(r.underWay)
+	for _, other := range r.underWay {
+		typical = max(typical, r.now-other.begunAt)
+	}
+	if samples < 16 {
 		typical = 0 // nothing is known of how long the container takes
 	}
 	if age+typical < q.deadline {
@@ -275,6 +297,9 @@ func (r *run) judgeFairness() {
 	}
 }
 
+// ownFlows is how many waiting keys of a class get a flow each.
+const ownFlows = 16
+
 // judgeShed looks whether it was q that had to give way.
 func (r *run) judgeShed(q *request, all []*request) {
 	mine, others := 0, map[string]int{}
@@ -293,6 +318,9 @@ func (r *run) judgeShed(q *request, all []*request) {
 		if o.class == q.class {
 			others[r.key(o)]++
 		}
+	}
+	if len(others) >= ownFlows {
+		return // several keys may have shared its flow
 	}
 	for key, n := range others {
 		if n > mine {
@@ -332,10 +360,10 @@ func (r *run) judgeAging(all []*request) {
 	}
 	// 16, then each other class that has aged; and while it is the highest one, each
 	// below it that has, which does not count as passed over.
-	const most = 16 + 2*(gate.Classes-1)
+	const most = 16 + 2*(admission.Classes-1)
 	granted := slices.DeleteFunc(slices.Clone(all), func(q *request) bool { return q.admittedAt == 0 })
 	slices.SortFunc(granted, func(a, b *request) int { return cmp.Compare(a.admittedAt, b.admittedAt) })
-	for class := range gate.Classes {
+	for class := range admission.Classes {
 		instants := grantsTo(class, granted)
 		for _, w := range all {
 			if w.class != class || w.left() <= w.begunAt {

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // settings are what a seed draws for the whole run. Most faults are switched
 // off in a run, so that those that are left come together often.
 type settings struct {
-	gate        gate.Config
+	gate        exchange.Config
 	headTimeout time.Duration
 	loops       int
 	descriptors int // budget; 0 = plenty
@@ -172,7 +173,8 @@ type request struct {
 	over2 bool // over HTTP/2
 	grpc  bool // a call of gRPC
 	on2   *h2Stream
-	plain *answer // as drawn, where the other is over HTTP/2
+	frame [2]string // a field that makes the gate reject the extended CONNECT
+	plain *answer   // the drawn response, if the other one is over HTTP/2
 
 	lines    [][2]string // more fields
 	tenant   string
@@ -334,6 +336,12 @@ func (q *request) write(w *world) {
 			b = append(b, "Expect: 100-continue\r\n"...)
 		}
 	}
+	if q.pads() {
+		b = append(append(append(b, "X-Pad: "...), padding...), "\r\n"...)
+	}
+	if q.announces() {
+		b = append(b, "Trailer: X-Sim-Trailer\r\n"...)
+	}
 	for _, line := range q.lines {
 		b = append(append(append(append(b, line[0]...), ": "...), line[1]...), "\r\n"...)
 	}
@@ -348,6 +356,9 @@ func (q *request) write(w *world) {
 	}
 	q.raw = w.scratch.keep(b)
 }
+
+// announces reports whether the head of q announces trailers.
+func (q *request) announces() bool { return q.trail && q.odd == "" && q.id%2 == 0 }
 
 // trailers are those of a body, if it has any.
 func (q *request) trailers(any bool) string {

@@ -5,10 +5,10 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/http2"
-	"github.com/queuegate/queuegate/pkg/gate/serve"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
@@ -17,8 +17,8 @@ type run struct {
 	*world
 	*kernel
 	settings  *settings
-	gate      *gate.Gate
-	server    *serve.Server
+	gate      *exchange.Gate
+	server    *server.Server
 	backlog   *backlog
 	container *container
 	clients   []*client
@@ -92,12 +92,12 @@ func (r *run) life(seed uint64) {
 	config.Observer = r
 	config.Clock = clock{r.world}
 	config.Jitter = func() float64 { return 2*r.rng.Float64() - 1 }
-	config.Descriptors = gate.NewDescriptors(100_000)
+	config.Descriptors = exchange.NewDescriptors(100_000)
 	if s.descriptors > 0 {
-		config.Descriptors = gate.NewDescriptors(s.descriptors + 8*s.loops)
+		config.Descriptors = exchange.NewDescriptors(s.descriptors + 8*s.loops)
 	}
 	config.Admission = r.admission(&config)
-	g := &gate.Gate{Config: config}
+	g := &exchange.Gate{Config: config}
 	err := g.Init()
 	if err != nil {
 		panic(err)
@@ -108,7 +108,7 @@ func (r *run) life(seed uint64) {
 	if r.chance(s.w.idleClose) {
 		r.container.idle = r.spread(1, 3000) * millisecond
 	}
-	r.server, err = serve.NewServer(g, serve.Config{
+	r.server, err = server.NewServer(g, server.Config{
 		HTTP1: &http1.Protocol{HeadTimeout: s.headTimeout}, HTTP2: &http2.Protocol{Scheme: "http"},
 		Upstream: upstream.Config{Address: netip.MustParseAddrPort(address)}, Speaks: r.h2.speaks, Loops: s.loops, Kernel: r.kernel,
 		Panicked: func(v any) { r.found("panic: %v", v) },
