@@ -55,7 +55,7 @@ type Exchange struct {
 	state     State
 	// Crowd says that it is one of many that its client has begun at once: others
 	// go first where an idle connection to the container would be the last one.
-	Crowd bool
+	Burst bool
 	// GRPC is the gRPC status that corresponds to the upstream's reset; 0 = use the
 	// status of the outcome.
 	GRPC     uint8

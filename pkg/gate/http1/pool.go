@@ -60,7 +60,7 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 // who needs a new one stands in the container's backlog behind a crowd's. A
 // container that has few connections may not serve more at once.
 func (p *Pool) reserved(x *exchange.Exchange) bool {
-	return x.Crowd && len(p.idle) <= keptFromCrowds && p.dialer.Open() >= manyUpstreams
+	return x.Burst && len(p.idle) <= keptFromCrowds && p.dialer.Open() >= manyUpstreams
 }
 
 // adopt makes a side of a new connection.

@@ -298,7 +298,7 @@ func TestRepliesThatNobodyReadsTakeNoMemory(t *testing.T) {
 			until(t, "the gate reads no more from the client, or cuts it off", func() bool {
 				r.on(func() {
 					for x := range r.part.clients.all() {
-						most, over = max(most, x.pending()), over || x.stalled
+						most, over = max(most, x.pending()), over || x.paused
 					}
 				})
 				return over || most > 4<<20 || len(r.faults()) > 0
@@ -389,26 +389,26 @@ func TestFieldBlocksThatAreNotCompleteShareTheBudgetOfHeads(t *testing.T) {
 
 func TestABodyThatIsNeverTakenWholeTakesNoMoreThanItsWindow(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, pour))
-	var f flow
-	f.open(&link{eng: r.part, owner: &conn{}}, new(exchange.Exchange), 1, h2.Open)
+	var f stream
+	f.open(&conn{eng: r.part, owner: &downConn{}}, new(exchange.Exchange), 1, h2.Open)
 	_ = f.msg.Head(-1, false, false)
 	r.on(func() {
 		f.x.Bind(r.gate, nil, func() {}, nil)
-		f.l.atEnd, f.state = true, h2.HalfClosedRemote // whose windows are not opened again
+		f.c.flushQueued, f.state = true, h2.HalfClosedRemote // whose windows are not opened again
 		f.over = true
 		for range 10_000 {
 			f.recv = h2.NewReceiveWindow(streamWindow)
 			if err := f.receiveData(&h2.Frame{Type: h2.Data, First: true, Length: 1000, Payload: make([]byte, 1000)}); err != nil {
 				t.Fatal(err)
 			}
-			if f.held() > 1000 {
-				f.take(1000)
+			if f.buffered() > 1000 {
+				f.consume(1000)
 			}
 		}
-		if n := cap(f.in.b); n > streamWindow {
-			t.Errorf("%d octets for %d", n, f.held())
+		if n := cap(f.buf.b); n > streamWindow {
+			t.Errorf("%d octets for %d", n, f.buffered())
 		}
-		f.take(f.held())
+		f.consume(f.buffered())
 	})
 }
 
@@ -425,7 +425,7 @@ func TestAnswersThatNobodyTakesShareTheBudgetOfBodies(t *testing.T) {
 		}
 		most := 0
 		until(t, "all heads", func() bool {
-			r.on(func() { most = max(most, r.part.held) })
+			r.on(func() { most = max(most, r.part.buffered) })
 			for _, c := range clients {
 				if c.of(499).head == nil {
 					return false
@@ -435,7 +435,7 @@ func TestAnswersThatNobodyTakesShareTheBudgetOfBodies(t *testing.T) {
 		})
 		for range 20 {
 			r.dial().works()
-			r.on(func() { most = max(most, r.part.held) })
+			r.on(func() { most = max(most, r.part.buffered) })
 		}
 		// What a container sends before it knows of narrower windows is as much as
 		// the machine lets it.
@@ -449,7 +449,7 @@ func TestAnswersThatNobodyTakesShareTheBudgetOfBodies(t *testing.T) {
 		for _, c := range clients {
 			_ = c.conn.Close()
 		}
-		until(t, "nothing held", func() bool { n := 0; r.on(func() { n = r.part.held }); return n == 0 && r.gate.Bodies.Used() == 0 })
+		until(t, "nothing held", func() bool { n := 0; r.on(func() { n = r.part.buffered }); return n == 0 && r.gate.Bodies.Used() == 0 })
 		c := r.dial()
 		if g := c.await(c.get("/?5000000")); g.size != 5_000_000 {
 			t.Errorf("%d octets afterwards", g.size)
@@ -475,13 +475,13 @@ func TestAnAnswerOfWhichTheClientTakesALittleStaysInTheContainer(t *testing.T) {
 	held, size := 0, 0
 	until(t, "what the container sends ahead", func() bool {
 		r.on(func() {
-			if s := r.part.pool.conns[0].streams[0]; s.in != nil && s.recv.Left() == 0 {
-				held, size = s.held(), cap(s.in.b)
+			if s := r.part.pool.conns[0].streams[0]; s.buf != nil && s.recv.Left() == 0 {
+				held, size = s.buffered(), cap(s.buf.b)
 			}
 		})
 		return held > 0
 	})
-	if held > 2*leastWindow || size > 3*leastWindow+2*held {
+	if held > 2*minWindow || size > 3*minWindow+2*held {
 		t.Errorf("%d octets are held in %d", held, size)
 	}
 	_ = c.do(func() error {
@@ -527,11 +527,11 @@ func TestUploadsThatTheContainerDoesNotTakeShareTheBudgetOfBodies(t *testing.T) 
 					sent[i] += len(piece)
 				}
 			}
-			r.on(func() { most = max(most, r.part.held) })
+			r.on(func() { most = max(most, r.part.buffered) })
 		}
 		for range 20 {
 			r.dial().works()
-			r.on(func() { most = max(most, r.part.held) })
+			r.on(func() { most = max(most, r.part.buffered) })
 		}
 		if len(r.faults()) > 0 || most > 16<<20 {
 			t.Errorf("%d octets held; faults %v", most, r.faults())
@@ -539,6 +539,6 @@ func TestUploadsThatTheContainerDoesNotTakeShareTheBudgetOfBodies(t *testing.T) 
 		for _, c := range clients {
 			_ = c.conn.Close()
 		}
-		until(t, "nothing held", func() bool { n := 0; r.on(func() { n = r.part.held }); return n == 0 && r.gate.Bodies.Used() == 0 })
+		until(t, "nothing held", func() bool { n := 0; r.on(func() { n = r.part.buffered }); return n == 0 && r.gate.Bodies.Used() == 0 })
 	})
 }

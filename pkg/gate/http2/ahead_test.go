@@ -28,28 +28,28 @@ func TestAContainerMaySendMoreBeforeItAcknowledges(t *testing.T) {
 	until(t, "the head", func() bool { return c.of(id).head != nil })
 	up := func() *upConn { return r.part.pool.conns[0] }
 	send := func(n int) {
-		if err := up().link.handle(frame(h2.Data, 0, up().streams[0].id, strings.Repeat("x", n))); err != nil {
+		if err := up().conn.handle(frame(h2.Data, 0, up().streams[0].id, strings.Repeat("x", n))); err != nil {
 			t.Error(err)
 		}
 	}
 	r.on(func() {
-		r.part.pool.narrow = r.part.loop.Now() + int64(patience)
-		up().adapt()
-		send(leastWindow + 1) // has not acknowledged
+		r.part.pool.lowWindowUntil = r.part.loop.Now() + int64(patience)
+		up().sendWindowSetting()
+		send(minWindow + 1) // has not acknowledged
 	})
 	until(t, "an acknowledgement", func() (ok bool) {
-		r.on(func() { ok = up().acks.Pending() == 0 && up().window == leastWindow })
+		r.on(func() { ok = up().acks.Pending() == 0 && up().ackedWindow == minWindow })
 		return ok
 	})
 	r.on(func() {
-		r.part.pool.narrow = 0
-		up().adapt()
+		r.part.pool.lowWindowUntil = 0
+		up().sendWindowSetting()
 		if up().acks.Pending() == 0 {
 			t.Error("the window has not been widened")
 		}
 		send(1000)
 	})
-	until(t, "all that was sent", func() bool { g := c.of(id); return g.size == leastWindow+1+1000 || g.over() })
+	until(t, "all that was sent", func() bool { g := c.of(id); return g.size == minWindow+1+1000 || g.over() })
 	if g := c.of(id); g.over() {
 		t.Errorf("the stream has ended: %+v, %v", g, r.faults())
 	}
@@ -75,16 +75,16 @@ func TestAWindowThatHasBeenNarrowedTwiceIsOpen(t *testing.T) {
 		return ok
 	})
 	r.on(func() {
-		resize(&up().streams[0].flow, leastWindow)
-		r.part.pool.narrow = r.part.loop.Now() + int64(patience)
-		up().adapt()
+		resize(&up().streams[0].stream, minWindow)
+		r.part.pool.lowWindowUntil = r.part.loop.Now() + int64(patience)
+		up().sendWindowSetting()
 	})
 	until(t, "an acknowledgement", func() (ok bool) {
-		r.on(func() { ok = up().acks.Pending() == 0 && up().window == leastWindow })
+		r.on(func() { ok = up().acks.Pending() == 0 && up().ackedWindow == minWindow })
 		return ok
 	})
 	r.on(func() {
-		if n := up().streams[0].recv.Size(); n < leastWindow {
+		if n := up().streams[0].recv.Size(); n < minWindow {
 			t.Errorf("the window is %d octets large", n)
 		}
 	})
@@ -106,29 +106,29 @@ func TestManyStreamsShareWhatAContainerSendsAhead(t *testing.T) {
 			want    uint32
 		}{
 			{1, firstWindow, firstWindow},
-			{sentAhead / firstWindow, firstWindow, firstWindow},
-			{sentAhead/firstWindow + 1, firstWindow, firstWindow / 2},
-			{sentAhead / firstWindow, firstWindow / 2, firstWindow / 2}, // soon it may be too much again
-			{sentAhead / firstWindow / 2, firstWindow / 2, firstWindow},
-			{100_000, firstWindow, leastShare},
-			{1, leastWindow, firstWindow},
+			{maxReadAhead / firstWindow, firstWindow, firstWindow},
+			{maxReadAhead/firstWindow + 1, firstWindow, firstWindow / 2},
+			{maxReadAhead / firstWindow, firstWindow / 2, firstWindow / 2}, // soon it may be too much again
+			{maxReadAhead / firstWindow / 2, firstWindow / 2, firstWindow},
+			{100_000, firstWindow, minSharedWindow},
+			{1, minWindow, firstWindow},
 		} {
 			p.streams = c.streams
-			if got := p.ahead(c.now); got != c.want {
+			if got := p.initialWindow(c.now); got != c.want {
 				t.Errorf("%d streams with %d octets each get %d, want %d", c.streams, c.now, got, c.want)
 			}
 		}
 		p.streams = 0
-		r.part.held = bodyChunk + 1 // without a lease: some memory is in use, and none is short
-		r.part.leased = bodyChunk
+		r.part.buffered = budgetChunk + 1 // without a lease: some memory is in use, and none is short
+		r.part.reserved = budgetChunk
 		b := r.gate.Bodies
 		n := b.Limit() / 32
 		_ = b.Acquire(n)
 		p.streams = 100_000
-		if got := p.ahead(firstWindow); got != leastShare {
+		if got := p.initialWindow(firstWindow); got != minSharedWindow {
 			t.Errorf("a new connection among many streams gets windows of %d octets", got)
 		}
-		p.streams, r.part.held, r.part.leased = 0, 0, 0
+		p.streams, r.part.buffered, r.part.reserved = 0, 0, 0
 		b.Release(n)
 	})
 }

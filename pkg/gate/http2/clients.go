@@ -18,10 +18,10 @@ type clients struct {
 }
 
 // connList is a list of connections.
-type connList struct{ first, last *conn }
+type connList struct{ first, last *downConn }
 
-func (l *connList) push(c *conn) {
-	c.list = l
+func (l *connList) pushBack(c *downConn) {
+	c.idleList = l
 	if c.prev = l.last; c.prev != nil {
 		c.prev.next = c
 	} else {
@@ -30,7 +30,7 @@ func (l *connList) push(c *conn) {
 	l.last = c
 }
 
-func (l *connList) remove(c *conn) {
+func (l *connList) remove(c *downConn) {
 	if c.prev != nil {
 		c.prev.next = c.next
 	} else {
@@ -45,31 +45,31 @@ func (l *connList) remove(c *conn) {
 }
 
 // moveTo makes c the last one in l to have begun to wait.
-func (c *conn) moveTo(l *connList) {
-	c.since = c.eng.loop.Now()
-	if c.list != l || l.last != c {
-		c.list.remove(c)
-		l.push(c)
+func (c *downConn) moveTo(l *connList) {
+	c.idleSince = c.eng.loop.Now()
+	if c.idleList != l || l.last != c {
+		c.idleList.remove(c)
+		l.pushBack(c)
 	}
 }
 
 // add begins to count c.
-func (s *clients) add(c *conn) {
-	c.since = s.eng.loop.Now()
-	s.idle.push(c)
+func (s *clients) add(c *downConn) {
+	c.idleSince = s.eng.loop.Now()
+	s.idle.pushBack(c)
 	s.eng.cfg.connections.Inc()
 }
 
 // remove ends what add began.
-func (s *clients) remove(c *conn) {
-	c.list.remove(c)
+func (s *clients) remove(c *downConn) {
+	c.idleList.remove(c)
 	s.eng.cfg.connections.Dec()
 	s.eng.worker.Departed()
 }
 
 // all are the connections; one may be removed when it is its turn.
-func (s *clients) all() iter.Seq[*conn] {
-	return func(yield func(*conn) bool) {
+func (s *clients) all() iter.Seq[*downConn] {
+	return func(yield func(*downConn) bool) {
 		for _, l := range []*connList{&s.idle, &s.reading} {
 			for c := l.first; c != nil; {
 				next := c.next
@@ -86,11 +86,11 @@ func (s *clients) all() iter.Seq[*conn] {
 func (s *clients) Oldest(found func(exchange.IdleConnection, bool)) {
 	s.eng.loop.Post(func() {
 		if u := s.eng.pool.spareConn(); u != nil {
-			found(exchange.IdleConnection{Idleness: exchange.IdleUpstream, Since: u.heardAt}, true)
+			found(exchange.IdleConnection{Idleness: exchange.IdleUpstream, Since: u.lastReadAt}, true)
 		} else if c := s.oldest(&s.idle); c != nil {
-			found(exchange.IdleConnection{Idleness: exchange.IdleClient, Since: c.since}, true)
+			found(exchange.IdleConnection{Idleness: exchange.IdleClient, Since: c.idleSince}, true)
 		} else if c := s.oldest(&s.reading); c != nil {
-			found(exchange.IdleConnection{Idleness: exchange.UnfinishedHead, Since: c.since}, true)
+			found(exchange.IdleConnection{Idleness: exchange.UnfinishedHead, Since: c.idleSince}, true)
 		} else {
 			found(exchange.IdleConnection{}, false)
 		}
@@ -120,8 +120,8 @@ func (s *clients) CloseOldest(rank exchange.Idleness) {
 // oldest is the first connection of the list, if it has waited for long enough.
 // Those with streams are not in order, and are put out of the way; those on
 // which bytes have come are about to have one.
-func (s *clients) oldest(l *connList) *conn {
-	var until *conn // the first one that was put out of the way
+func (s *clients) oldest(l *connList) *downConn {
+	var until *downConn // the first one that was put out of the way
 	for c := l.first; c != nil && c != until; {
 		next := c.next
 		switch {
@@ -130,10 +130,10 @@ func (s *clients) oldest(l *connList) *conn {
 				until = c
 			}
 			l.remove(c)
-			l.push(c)
-		case s.eng.loop.Now()-c.since < int64(exchange.MinIdle):
+			l.pushBack(c)
+		case s.eng.loop.Now()-c.idleSince < int64(exchange.MinIdle):
 			return nil
-		case c.partial != 0 || c.sock.Quiet():
+		case c.since != 0 || c.sock.Quiet():
 			return c
 		}
 		c = next

@@ -1,427 +1,401 @@
 package http2
 
 import (
-	"fmt"
-	"net/netip"
-	"runtime/debug"
+	"slices"
 
-	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// connState is what a client's connection does.
-//
-//	prefaced → open        the preface has come
-//	open     → announced   GOAWAY with the highest stream identifier has gone out
-//	announced → refusing   a round trip and a while later: GOAWAY with the last stream
-//	refusing → closing     no stream is left
-//	any      → closing     a fault of the peer, or its end
-type connState uint8
+// link is what a connection of HTTP/2 has in either role: its socket, the
+// state of both directions, and the frames that wait to be written.
+type conn struct {
+	eng   *Engine
+	sock  *loop.Sock
+	owner frameHandler
+	partialInput
+	codec         *codec // nil: no head has come or gone
+	meter         h2.Meter
+	history       *h2.History // nil: no stream has ended
+	out           *buffer     // frames that wait from o on; nil = none
+	o             int
+	blocked       blockedQueue
+	settings      h2.PeerSettings
+	send          h2.SendWindow
+	recv          h2.ReceiveWindow
+	maxHeaderList int32 // octets of a head that comes, after decoding
+	accounted     int32 // octets of frames that wait, as the engine has been told
+	written       int64 // octets that the socket has taken
+	inLayer       int32 // octets beyond those that may have gone too: a layer does not take them back
+	acks          h2.SettingsAcks
+	earlyCredit   bool // what comes is given back to the window of the connection at once
+	flushQueued   bool // Flush will be called at the end of the batch
+	broken        bool // nothing can be written any more
+}
 
+// codec is HPACK in both directions.
+type codec struct {
+	dec h2.Decoder
+	enc h2.Encoder
+}
+
+// hpack is the codec, which comes with the first head.
+func (l *conn) hpack() *codec {
+	if l.codec == nil {
+		l.codec = &codec{dec: h2.Decoder{MaxList: int(l.maxHeaderList)}}
+	}
+	return l.codec
+}
+
+// frameHandler is the role of a link.
+type frameHandler interface {
+	loop.Flusher
+	// handleFrame acts on a frame; an error ends the connection.
+	handleFrame(f *h2.Frame) *h2.Error
+	// flushed is called when all that waited has gone out.
+	flushed()
+	// wake leads to a step of the link.
+	wake()
+}
+
+func (l *conn) init(e *Engine, sock *loop.Sock, owner frameHandler) {
+	l.eng, l.sock, l.owner = e, sock, owner
+	l.settings = h2.DefaultSettings()
+	l.send = h2.NewSendWindow(h2.InitialWindow)
+	l.recv = h2.NewReceiveWindow(h2.InitialWindow)
+}
+
+// limitHeads says how long a head that comes may be, after decoding.
+func (l *conn) setMaxHeaderList(list int) {
+	l.maxHeaderList = int32(list)
+	l.reader.MaxBlock = max(2*list, h2.DefaultMaxBlock)
+}
+
+// readsPerEvent bounds how often one event reads before other connections have
+// their turn.
 const (
-	prefaced connState = iota
-	open
-	announced
-	refusing
-	closing
+	readsPerEvent  = 4
+	framesPerEvent = 64 // beyond them nothing more is read
 )
 
-// conn is a client's connection.
-type conn struct {
-	clientStreams
-	handle     loop.Handle
-	sock       loop.Sock
-	peer       netip.AddrPort
-	list       *connList
-	prev, next *conn
-	until      int64
-	since      int64   // when it began to wait for a stream, or for the rest of a head
-	ending     *ending // nil before closing
-	heads      int32   // octets of the gate's budget that its streams hold
-	state      connState
-	live       bool  // handle has begun
-	stalled    bool  // the client does not read: nothing is read from it
-	begunIn    uint8 // the turn in which a stream has begun at once
-}
-
-// goAwayPing marks the PING that measures the round trip of a GOAWAY.
-var goAwayPing = [8]byte{'g', 'o', ' ', 'a', 'w', 'a', 'y', 0}
-
-// begin sends the gate's SETTINGS and takes what has been read already.
-func (c *conn) begin(read []byte) {
-	e := c.eng
-	c.link.init(e, &c.sock, c)
-	c.handle.Begin()
-	c.live, c.most = true, h2.MaxStreamID
-	e.clients.add(c)
-	list := e.cfg.MaxHeaderList
-	if list == 0 {
-		list = h2.DefaultMaxList
+// receive reads and handles frames, at most this many octets with each read. more reports that there may be more to read
+// at once; err ends the connection. At the end of the peer's direction, or
+// after an error of the socket, ended is true.
+func (l *conn) receive(most int) (more, ended bool, err *h2.Error) {
+	if l.eng.read == nil {
+		l.eng.read = make([]byte, readBytes)
 	}
-	c.limitHeads(list)
-	c.metered = true
-	b := h2.AppendSettings(c.room(),
-		h2.Setting{ID: h2.SettingMaxConcurrentStreams, Value: maxStreams},
-		h2.Setting{ID: h2.SettingInitialWindowSize, Value: streamWindow},
-		h2.Setting{ID: h2.SettingMaxHeaderListSize, Value: uint32(list)},
-		h2.Setting{ID: h2.SettingEnableConnectProtocol, Value: 1})
-	c.acks.Sent()
-	c.hold(b)
-	c.until = e.loop.Now() + prefaceTimeout
-	c.handle.Until(c.until)
-	c.rest = append(c.rest, read...)
-	defer c.contain()
-	if c.takePreface() {
-		rest := c.rest
-		c.rest = nil
-		if err := c.link.handle(rest); err != nil {
-			c.fail(err)
-			return
+	before := l.eng.frames
+	for range readsPerEvent {
+		room := l.eng.read
+		n := copy(room, l.rest)
+		if n == len(room) { // a frame larger than that is not allowed
+			return false, false, nil
+		}
+		room = room[:min(n+most, len(room))]
+		m, rerr := l.sock.Read(room[n:])
+		if rerr == loop.ErrAgain {
+			return false, false, nil
+		}
+		if rerr != nil {
+			return false, true, nil
+		}
+		full := n+m == len(room)
+		if err := l.handle(room[:n+m]); err != nil {
+			return false, false, err
+		}
+		if !l.sock.Open() || !full && !l.sock.Readable() {
+			return false, false, nil
+		}
+		if l.eng.frames-before >= framesPerEvent {
+			break
 		}
 	}
-	c.step()
+	return true, false, nil
 }
 
-// takePreface reports whether the preface has come. The connection ends where
-// something else has.
-func (c *conn) takePreface() bool {
-	possible, whole := h2.MatchPreface(c.rest)
-	switch {
-	case !possible:
-		c.fault(h2.FaultProtocol)
-		c.cut()
-	case whole:
-		c.rest = c.rest[len(h2.Preface):]
-		c.state, c.until = open, 0
-		c.handle.Until(0)
-		if c.eng.leaving {
-			c.goAway()
-		}
-		return true
-	}
-	return false
-}
-
-// Step is loop.Routine.
-func (c *conn) Step() {
-	if !c.live {
-		return
-	}
-	defer c.contain()
-	c.step()
-}
-
-func (c *conn) step() {
-	now := c.eng.loop.Now()
-	switch {
-	case c.eng.loop.Closing():
-		c.cut()
-		return
-	case c.until != 0 && now >= c.until:
-		if !c.timedOut() {
-			return
-		}
-	}
-	switch c.state {
-	case prefaced:
-		if !c.readPreface() {
-			return
-		}
-	case closing:
-		c.ending.linger(c)
-		return
-	}
-	if c.pending() > 0 && c.sock.Writable() && !c.atEnd {
-		c.atEnd = true
-		c.eng.loop.AtEnd(c)
-	}
-	c.waiting.wake(&c.link)
-	if c.stalled = c.pending() >= mostUnread; c.stalled {
-		if c.sock.Failed() {
-			c.cut()
-			return
-		}
-		if c.partial == 0 {
-			c.partial = now
-		}
-		c.watchHead()
-		return // what is asked for while replies are not read would only add to them
-	}
-	if c.partial != 0 && !c.incomplete() {
-		c.partial = 0 // it was stalled
-	}
-	more, ended, err := c.receive(c.portion())
-	switch {
-	case !c.sock.Open():
-		return
-	case err != nil:
-		c.fail(err)
-		return
-	case ended || c.sock.Failed():
-		c.cut()
-		return
-	case more:
-		c.handle.Wake()
-	}
-	c.watchHead()
-}
-
-// portion is how much of what has come is read at once.
-func (c *conn) portion() int {
-	switch e := c.eng; {
-	case c.recv.Size() >= connWindow:
-		return readBytes
-	case e.framesOfTurn() > manyFrames:
-		return fewHeadBytes
-	}
-	return headBytes
-}
-
-// watchHead bounds how long the rest of a frame or of a field block may take,
-// and how long what waits may not be read.
-func (c *conn) watchHead() {
-	l := &c.eng.clients.idle
-	if c.partial != 0 {
-		l = &c.eng.clients.reading
-	}
-	if c.list != l {
-		c.moveTo(l)
-	}
-	if c.partial == 0 || c.state == closing {
-		return
-	}
-	if by := c.partial + c.eng.cfg.headTimeout(); by > c.eng.loop.Now() {
-		c.handle.Until(gate.Earliest(c.until, by))
-	} else {
-		c.fail(errSlowHead)
-	}
-}
-
-var errSlowHead = &h2.Error{Code: h2.EnhanceYourCalm, Fault: h2.FaultIdle, Reason: "a head does not come to its end"}
-
-// readPreface reads until the preface is there.
-func (c *conn) readPreface() bool {
-	var b [64]byte
-	for {
-		n, err := c.sock.Read(b[:len(h2.Preface)-len(c.rest)])
-		if err == loop.ErrAgain {
-			return false
-		}
+// handle takes all frames that stand in b, and keeps the rest.
+func (l *conn) handle(b []byte) *h2.Error {
+	f := &l.eng.frame
+	whole := false // some frame is
+	for len(b) > 0 {
+		n, ok, err := l.reader.Next(b, f)
 		if err != nil {
-			c.cut()
-			return false
+			return err
 		}
-		c.rest = append(c.rest, b[:n]...)
-		if c.takePreface() {
-			c.rest = nil
-			return true
+		b = b[n:]
+		if !ok {
+			break
 		}
-		if !c.sock.Open() {
-			return false
+		whole = true
+		l.eng.frames++
+		if err := l.countEmpty(f); err != nil {
+			return err
 		}
-	}
-}
-
-// timedOut acts on the connection's deadline. It reports whether the step goes
-// on.
-func (c *conn) timedOut() bool {
-	c.until = 0
-	switch c.state {
-	case announced:
-		c.refuse()
-		return c.sock.Open()
-	case closing:
-		if c.ending.goesOn(c) {
-			return true
+		if err := l.owner.handleFrame(f); err != nil {
+			return err
 		}
-		fallthrough
-	default:
-		c.cut()
-		return false
-	}
-}
-
-// contain ends the connection after a panic.
-func (c *conn) contain() {
-	if v := recover(); v != nil {
-		stack := debug.Stack()
-		c.cut()
-		c.eng.worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
-	}
-}
-
-// Flush is loop.Flusher.
-func (c *conn) Flush() {
-	defer c.contain()
-	c.flush()
-	switch {
-	case c.broken:
-		c.cut()
-	case c.stalled && c.pending() < mostUnread:
-		c.handle.Wake()
-	}
-}
-
-// flushed is frameHandler.
-func (c *conn) flushed() {
-	if c.state == closing && !c.broken {
-		c.sock.CloseWrite()
-	}
-}
-
-// wake is frameHandler.
-func (c *conn) wake() { c.handle.Wake() }
-
-// handleFrame is frameHandler.
-func (c *conn) handleFrame(f *h2.Frame) *h2.Error {
-	switch f.Type {
-	case h2.Headers:
-		return c.headers(f)
-	case h2.Data:
-		return c.data(f)
-	case h2.Settings:
-		return c.applySettings(f, false, c.changeWindows)
-	case h2.Ping:
-		if !f.Ack() {
-			return c.ping(f)
-		}
-		if c.state == announced && [8]byte(f.Payload) == goAwayPing {
-			// A client may acknowledge before it writes the head of a stream
-			// that it has begun (net/http's does).
-			c.until = min(c.until, c.eng.loop.Now()+goAwayGrace)
-			c.handle.Until(c.until)
-		}
-	case h2.WindowUpdate:
-		if f.Stream == 0 && f.Err == nil {
-			if err := c.send.Update(f.Increment, h2.Connection); err != nil {
-				return err
-			}
-			c.waiting.wake(&c.link)
+		if !l.sock.Open() {
 			return nil
 		}
-		return c.streamFrame(f)
-	case h2.RSTStream, h2.Priority:
-		return c.streamFrame(f)
+	}
+	switch {
+	case len(b) > 0:
+		l.rest = append(l.rest[:0], b...)
+	case cap(l.rest) > 0:
+		l.rest = nil
+	}
+	switch {
+	case !l.incomplete():
+		l.since = 0
+	case whole || l.since == 0:
+		l.since = l.eng.loop.Now()
+	}
+	return l.partialInput.charge(l.eng.gate.Heads)
+}
+
+// count holds a frame against the limits of what peers may send.
+func (l *conn) countEmpty(f *h2.Frame) *h2.Error {
+	if f.CarriesNothing() {
+		return l.meter.Empty(l.eng.loop.Now())
 	}
 	return nil
 }
 
-// headers acts on a field block, which has to be decoded whatever becomes of
-// it.
-func (c *conn) headers(f *h2.Frame) *h2.Error {
-	h := &c.eng.head
-	if err := c.hpack().dec.Decode(f.Payload, h); err != nil {
+// ignored counts a frame with n octets of a stream that is closed, which the peer
+// may not have known.
+func (l *conn) countLate(n int) *h2.Error { return l.meter.Late(n, l.eng.loop.Now()) }
+
+// applySettings takes the peer's SETTINGS. each is called with the changes of
+// the streams' windows.
+func (l *conn) applySettings(f *h2.Frame, fromServer bool, each func(h2.Changes) *h2.Error) *h2.Error {
+	if f.Ack() {
+		return l.acks.Acked()
+	}
+	c, err := l.settings.Apply(f.Payload, fromServer)
+	if err != nil {
 		return err
 	}
-	event, _ := h2.EventOf(f)
-	if s := c.find(f.Stream); s != nil {
-		s, err := c.admits(f.Stream, event)
-		if err != nil {
+	if l.codec != nil || c.Table && min(c.LeastTable, l.settings.HeaderTableSize) < h2.DefaultTableSize {
+		l.hpack().enc.Apply(c, &l.settings) // tables begin with that size, and get no larger
+	}
+	if c.Window != 0 || c.Peak != 0 {
+		if err := each(c); err != nil {
 			return err
 		}
-		if s == nil {
-			return c.ignored(0)
+	}
+	l.queue(h2.AppendSettingsAck(l.room()))
+	return l.meter.Reply()
+}
+
+// ping answers PING.
+func (l *conn) ping(f *h2.Frame) *h2.Error {
+	l.queue(h2.AppendPing(l.room(), true, [8]byte(f.Payload)))
+	return l.meter.Reply()
+}
+
+// room returns what waits to be written, to be appended to; hold takes the
+// result and has it written at the end of the batch.
+func (l *conn) room() []byte {
+	if l.out == nil {
+		l.out = l.eng.getOut()
+		l.o = 0
+	}
+	return l.out.b
+}
+
+// roomFor is room for n octets of payload. A buffer that is grown into step by
+// step would leave several times its size behind as garbage. Where much waits,
+// or many connections have much, it goes out first if the peer reads.
+func (l *conn) roomFor(n int) []byte {
+	l.room()
+	fits := func() bool { return len(l.out.b)+h2.FrameHeaderLen+n <= cap(l.out.b) }
+	if fits() {
+		return l.out.b
+	}
+	if l.pending() > 0 && (l.out.wide || l.eng.wide >= maxWideBuffers) && l.sock.Open() && l.sock.Writable() {
+		if l.write(); l.pending() == 0 {
+			l.out.b, l.o = l.out.b[:0], 0
 		}
-		c.meter.Useful(0)
-		if err := s.receiveTrailers(h, f); err != nil {
-			return c.reset(s, err)
-		}
-		return nil
 	}
-	if state, err := c.peers.StateOf(f.Stream, c.history); err != nil || state != h2.Idle {
-		if err == nil {
-			_, err = c.admits(f.Stream, event)
-		}
-		if err == nil {
-			err = c.ignored(0)
-		}
-		return err
+	if !l.out.wide && !fits() {
+		wide := l.eng.getWide()
+		wide.b = append(wide.b, l.out.b[l.o:]...)
+		l.eng.putOut(l.out)
+		l.out, l.o = wide, 0
+	} else if l.o > 0 && !fits() {
+		l.out.b = l.out.b[:copy(l.out.b, l.out.b[l.o:])]
+		l.o = 0
 	}
-	c.peers.Open(f.Stream)
-	c.meter.Useful(0)
-	if f.Stream > c.most {
-		c.shut(f.Stream) // GOAWAY has said that it is not served
-		return nil
-	}
-	return c.openStream(h, f, event)
+	return l.out.b
 }
 
-// goAway tells the client that no further streams will be taken, in a way that
-// loses none that is on its way (RFC 9113 section 6.8).
-func (c *conn) goAway() {
-	if c.state != open {
-		return // one that is prefaced says it when the preface has come
-	}
-	c.state = announced
-	b := h2.AppendGoAway(c.room(), h2.MaxStreamID, h2.NoError)
-	c.hold(h2.AppendPing(b, false, goAwayPing))
-	c.until = c.eng.loop.Now() + goAwayTimeout
-	c.handle.Until(c.until)
-}
-
-// refuse takes no further streams.
-func (c *conn) refuse() {
-	c.state, c.until, c.most = refusing, 0, c.peers.Last()
-	c.handle.Until(0)
-	c.hold(h2.AppendGoAway(c.room(), c.most, h2.NoError))
-	c.streamEnded()
-}
-
-// streamEnded closes a connection that takes no streams and has none.
-func (c *conn) streamEnded() {
-	if len(c.streams) == 0 && c.list == &c.eng.clients.idle {
-		c.moveTo(c.list)
-	}
-	if c.state == refusing && len(c.streams) == 0 {
-		c.close()
+func (l *conn) queue(b []byte) {
+	l.out.b = b
+	if !l.flushQueued {
+		l.flushQueued = true
+		l.eng.loop.AtEnd(l.owner)
 	}
 }
 
-// retire closes a connection without a stream, for the sake of others.
-func (c *conn) retire() {
-	if c.state != prefaced {
-		c.hold(h2.AppendGoAway(c.room(), c.peers.Last(), h2.NoError))
-		c.flush()
+// pending is how many bytes wait to be written.
+func (l *conn) pending() int {
+	if l.out == nil {
+		return 0
 	}
-	c.sock.Finish()
-	c.cut()
+	return len(l.out.b) - l.o
 }
 
-// fail ends the connection for a fault of the peer.
-func (c *conn) fail(err *h2.Error) {
-	if c.state == closing {
-		c.cut()
+// place is where what is held next will stand among all octets of the
+// connection.
+func (l *conn) position() int64 { return l.written + int64(l.pending()) }
+
+// left reports whether the peer may have some of what stands at the place.
+func (l *conn) mayBeSent(place int64) bool { return place < l.written+int64(l.inLayer) }
+
+// full reports that streams are to wait until the peer has read.
+func (l *conn) full() bool { return l.pending() >= l.outLimit() }
+
+// outLimit is how much may wait for the peer.
+func (l *conn) outLimit() int {
+	switch {
+	case l.eng.short():
+		return maxUnwrittenLow
+	case l.sock.Writable():
+		return maxBatch
+	}
+	return maxUnwritten
+}
+
+// account notes how much waits now.
+func (l *conn) accountBuffered() {
+	n := l.pending()
+	if more := n - int(l.accounted); more > 0 {
+		l.eng.addBuffered(more)
+	} else {
+		l.eng.removeBuffered(-more)
+	}
+	l.accounted = int32(n)
+}
+
+// flush writes what waits.
+func (l *conn) flush() {
+	l.flushQueued = false
+	if l.out == nil || l.broken || !l.sock.Open() {
 		return
 	}
-	c.fault(err.Fault)
-	c.hold(h2.AppendGoAway(c.room(), c.peers.Last(), err.Code))
-	c.abandon()
-	c.close()
+	l.write()
+	switch {
+	case l.broken || l.o == len(l.out.b):
+		l.dropOut()
+		l.owner.flushed()
+	case l.o > maxUnwritten: // what has gone does not stay in front
+		l.out.b = l.out.b[:copy(l.out.b, l.out.b[l.o:])]
+		l.o = 0
+	}
+	if l.accounted > 0 || l.out != nil {
+		l.accountBuffered()
+	}
+	l.blocked.wake(l)
 }
 
-// abandon ends all streams, each in its turn.
-func (c *conn) abandon() {
-	for _, s := range c.streams {
-		s.flow.reset = true
-		c.line.join(s)
+// write writes as much of what waits as the socket takes.
+func (l *conn) write() {
+	for l.o < len(l.out.b) {
+		n, err := l.sock.Write(l.out.b[l.o:])
+		if err == loop.ErrAgain {
+			break
+		}
+		if err != nil {
+			l.broken = true
+			break
+		}
+		l.o += n
+		l.written += int64(n)
+		l.meter.Written()
 	}
-	if len(c.streams) > 0 {
-		c.eng.turns.handle.Wake()
+	if l.inLayer = 0; l.sock.Layered() {
+		l.inLayer = int32(l.pending())
 	}
 }
 
-// cut closes the connection at once.
-func (c *conn) cut() {
-	if !c.live {
+func (l *conn) dropOut() {
+	if l.out != nil {
+		l.eng.putOut(l.out)
+		l.out, l.o = nil, 0
+	}
+	l.accountBuffered()
+}
+
+// passed gives octets back to the window of the connection.
+func (l *conn) releaseCredit(n int) {
+	if inc := l.recv.Pass(n); inc > 0 {
+		l.queue(h2.AppendWindowUpdate(l.room(), 0, inc))
+	}
+}
+
+// dropData passes over a piece of DATA that no stream takes.
+func (l *conn) dropData(f *h2.Frame) {
+	l.releaseCredit(len(f.Payload))
+	if f.First {
+		l.releaseCredit(int(f.Padding))
+	}
+}
+
+// remember notes how a stream has ended.
+func (l *conn) remember(id uint32, how h2.State) {
+	if l.history == nil {
+		l.history = new(h2.History)
+	}
+	l.history.Add(id, how)
+}
+
+// fault counts a fault of the peer.
+func (l *conn) fault(f h2.Fault) { l.eng.cfg.faults[f].Inc() }
+
+// waitLine are the streams that wait until the peer has read, or has opened the
+// window of the connection, in the order in which they began to. While there
+// are some, all others join the line too.
+type blockedQueue struct{ streams []*stream }
+
+func (w *blockedQueue) join(f *stream) {
+	f.quota = 0
+	if !f.inBlocked {
+		f.inBlocked = true
+		w.streams = append(w.streams, f)
+	}
+}
+
+// leave takes out a stream that ends.
+func (w *blockedQueue) leave(f *stream) {
+	f.quota = 0
+	if f.inBlocked {
+		f.inBlocked = false
+		if i := slices.Index(w.streams, f); i >= 0 {
+			w.streams = slices.Delete(w.streams, i, i+1)
+		}
+	}
+}
+
+// wake lets as many of those who wait try again as there is room for; one that
+// has to wait on joins at the end. The others have their turn with the link's
+// next step, even if these have nothing to say any more.
+func (w *blockedQueue) wake(l *conn) {
+	room := min(l.outLimit()-l.pending(), l.send.Left())
+	if len(w.streams) == 0 || room <= 0 || l.broken {
 		return
 	}
-	c.live, c.broken, c.state = false, true, closing
-	c.abandon()
-	c.sock.Close()
-	c.dropOut()
-	c.unfinished.drop(c.eng.gate.Heads)
-	c.eng.clients.remove(c)
-	c.eng.gate.Descriptors.Release()
-	c.handle.Done()
+	n := min(len(w.streams), 1+(room-1)/quotaBytes)
+	for i, f := range w.streams[:n] {
+		w.streams[i] = nil
+		f.inBlocked, f.quota = false, quotaBytes
+		if f.x != nil {
+			f.x.Wake()
+		}
+	}
+	if w.streams = w.streams[n:]; len(w.streams) > 0 {
+		l.owner.wake()
+	} else {
+		w.streams = nil
+	}
 }

@@ -214,15 +214,15 @@ func TestAContainerThatDoesNotAnswerAPINGIsGivenUp(t *testing.T) {
 			silent := func(dead bool) {
 				t.Helper()
 				until(t, "an answer to PING", func() (ok bool) {
-					r.on(func() { ok = len(r.part.pool.conns) == 0 || dead || r.part.pool.conns[0].pingBy == 0 })
+					r.on(func() { ok = len(r.part.pool.conns) == 0 || dead || r.part.pool.conns[0].pingDeadline == 0 })
 					return ok
 				})
 				r.on(func() {
 					for _, u := range r.part.pool.conns {
-						u.heardAt -= pingAfter
-						u.pingBy = max(0, u.pingBy-pingAfter)
-						u.watch()
-						u.watch() // for whatever reason, before there is an answer
+						u.lastReadAt -= pingAfter
+						u.pingDeadline = max(0, u.pingDeadline-pingAfter)
+						u.watchLiveness()
+						u.watchLiveness() // for whatever reason, before there is an answer
 					}
 				})
 			}
@@ -322,7 +322,7 @@ func TestAPanicEndsWhatItHappenedInAndNothingElse(t *testing.T) {
 		r.on(func() {
 			for x := range r.part.clients.all() {
 				if len(x.streams) > 0 {
-					x.waiting.streams = []*flow{nil}
+					x.blocked.streams = []*stream{nil}
 				}
 			}
 		})
@@ -332,7 +332,7 @@ func TestAPanicEndsWhatItHappenedInAndNothingElse(t *testing.T) {
 		innocent.works()
 		n := r.panics.Load()
 		if h2c {
-			r.on(func() { r.part.pool.conns[0].waiting.streams = []*flow{nil} })
+			r.on(func() { r.part.pool.conns[0].blocked.streams = []*stream{nil} })
 			if g := innocent.await(innocent.get("/works")); g.status() != "500" && g.status() != "200" {
 				t.Errorf("a connection to the container: %v", g.head)
 			}
@@ -389,10 +389,10 @@ func TestARequestThatNeverLeftIsSentAgain(t *testing.T) {
 		}
 		r.on(func() {
 			u := r.part.pool.conns[0]
-			if u.gone != gone {
-				gone, since = u.gone, time.Now()
+			if u.written != gone {
+				gone, since = u.written, time.Now()
 			}
-			full = u.pending() >= outBytes
+			full = u.pending() >= maxUnwritten
 			stuck = full && time.Since(since) > settled
 		})
 		return stuck

@@ -94,10 +94,10 @@ func TestARequestFailsAfterEightConnectionsClosedBeforeSETTINGS(t *testing.T) {
 	up := serveRaw(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) })
 	r := newRig(t, up, func(o *options) { o.protocol = 2 })
 	c := r.dial()
-	if g := c.await(c.get("/", "x-long", strings.Repeat("x", unprovenList))); g.status() != "502" {
+	if g := c.await(c.get("/", "x-long", strings.Repeat("x", unprovenHeaderList))); g.status() != "502" {
 		t.Errorf("%v", g.head)
 	}
-	if n := up.conns.Load(); n > mostOpened+1 {
+	if n := up.conns.Load(); n > maxConnects+1 {
 		t.Errorf("%d connections", n)
 	}
 }

@@ -16,31 +16,31 @@ import (
 
 // Limits towards peers (CONTRACT section L).
 const (
-	maxStreams     = 250
-	streamWindow   = 64 << 10     // what a peer may send ahead on a stream
-	firstWindow    = 16 << 10     // the same from the container, before the client takes half of that
-	leastShare     = 256          // likewise, however many streams there are
-	leastWindow    = 128          // likewise, while there are clients that do not
-	tightWindow    = 2 << 10      // and from then on, while a good part of the memory is in use
-	connWindow     = 256 << 10    // what a peer may send ahead on all streams of a connection that carries bodies
-	outBytes       = 70 << 10     // frames that wait for a peer that does not read
-	batchBytes     = 128 << 10    // frames of a batch, where the peer reads
-	outBytesShort  = 16 << 10     // the same where there is no memory left
-	mostUnread     = 2 * outBytes // beyond them nothing is read from a client either
-	freeHead       = 2 << 10      // of a stream's head do not count against gate.Heads
-	mostHeads      = 512 << 10    // what the heads of a connection take where gate.Heads runs low
-	mostWide       = 8            // of the buffers that follow, before frames are written in the middle of a batch
-	narrowBytes    = 16 << 10     // a buffer for frames, with little or no payload
-	wideBytes      = 88 << 10     // and with as much as may wait
-	putBytes       = 32 << 10     // payload that one stream adds before others have their turn
-	readBytes      = 64 << 10
-	headBytes      = 4 << 10 // the same from clients that send no bodies: some hundred heads
-	fewHeadBytes   = 1 << 10 // the same once there were
-	manyFrames     = 256     // in a turn of the loop
-	prefaceTimeout = int64(10 * time.Second)
-	goAwayTimeout  = int64(time.Second)
-	goAwayGrace    = int64(200 * time.Millisecond) // for streams that a client had begun when it read GOAWAY
-	replyTimeout   = int64(5 * time.Second)
+	maxStreams      = 250
+	streamWindow    = 64 << 10         // what a peer may send ahead on a stream
+	firstWindow     = 16 << 10         // the same from the container, before the client takes half of that
+	minSharedWindow = 256              // likewise, however many streams there are
+	minWindow       = 128              // likewise, while there are clients that do not
+	pressuredWindow = 2 << 10          // and from then on, while a good part of the memory is in use
+	connWindow      = 256 << 10        // what a peer may send ahead on all streams of a connection that carries bodies
+	maxUnwritten    = 70 << 10         // frames that wait for a peer that does not read
+	maxBatch        = 128 << 10        // frames of a batch, where the peer reads
+	maxUnwrittenLow = 16 << 10         // the same where there is no memory left
+	maxUnread       = 2 * maxUnwritten // beyond them nothing is read from a client either
+	uncountedHead   = 2 << 10          // of a stream's head do not count against gate.Heads
+	maxConnHeads    = 512 << 10        // what the heads of a connection take where gate.Heads runs low
+	maxWideBuffers  = 8                // of the buffers that follow, before frames are written in the middle of a batch
+	narrowBytes     = 16 << 10         // a buffer for frames, with little or no payload
+	wideBytes       = 88 << 10         // and with as much as may wait
+	quotaBytes      = 32 << 10         // payload that one stream adds before others have their turn
+	readBytes       = 64 << 10
+	headBytes       = 4 << 10 // the same from clients that send no bodies: some hundred heads
+	minHeadBytes    = 1 << 10 // the same once there were
+	manyFrames      = 256     // in a turn of the loop
+	prefaceTimeout  = int64(10 * time.Second)
+	goAwayTimeout   = int64(time.Second)
+	goAwayGrace     = int64(200 * time.Millisecond) // for streams that a client had begun when it read GOAWAY
+	replyTimeout    = int64(5 * time.Second)
 )
 
 // Protocol is HTTP/2 on all loops.
@@ -89,18 +89,18 @@ type Engine struct {
 	frame   h2.Frame
 	outs    loop.Spares[buffer] // of narrowBytes
 	wides   loop.Spares[buffer] // of wideBytes
-	ins     [len(inSizes)]loop.Spares[buffer]
-	streams loop.Spares[stream]
+	buffers [len(bufferSizes)]loop.Spares[buffer]
+	streams loop.Spares[downStream]
 	clients
-	turns   turns
-	frames  uint32 // that have been handled
-	earlier uint32 // of them, before this turn of the loop
-	turn    int64  // when that began
-	wide    int    // buffers of wideBytes that are borrowed
-	lent    int    // octets of buffers for bodies, full or not
-	held    int    // octets that bodies and frames take: see memory.go
-	leased  int    // of them from the gate's budget
-	leaving bool
+	pacer        pacer
+	frames       uint32 // that have been handled
+	framesBefore uint32 // of them, before this turn of the loop
+	iterationAt  int64  // when that began
+	wide         int    // buffers of wideBytes that are borrowed
+	bufferBytes  int    // octets of buffers for bodies, full or not
+	buffered     int    // octets that bodies and frames take: see memory.go
+	reserved     int    // of them from the gate's budget
+	leaving      bool
 }
 
 // buffer is borrowed for as long as there is something in it.
@@ -114,19 +114,19 @@ func newEngine(p *Protocol, w *server.Worker) *Engine {
 	e.clients.eng = e
 	e.outs.Init(w.Loop, 2, 64, nil)
 	e.wides.Init(w.Loop, 1, 16, nil)
-	for i, size := range inSizes {
-		e.ins[i].Init(w.Loop, 1, min(max(8, spareIns/size), 1024), nil)
+	for i, size := range bufferSizes {
+		e.buffers[i].Init(w.Loop, 1, min(max(8, maxFreeBytes/size), 1024), nil)
 	}
 	e.streams.Init(w.Loop, 16, 16384, nil)
 	e.pool = newPool(e)
-	e.turns.init(e)
+	e.pacer.init(e)
 	w.OnTrim(e.pool.trim)
 	return e
 }
 
 // Adopt implements server.Part.
 func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []byte) {
-	c := &conn{peer: peer}
+	c := &downConn{peer: peer}
 	c.eng = e
 	c.handle.Bind(e.loop, c)
 	if e.loop.Register(&c.sock, fd, &c.handle) != nil {
@@ -160,11 +160,11 @@ func (e *Engine) IdleUpstreams() int {
 }
 
 // framesOfTurn is how many frames have been handled in this turn of the loop.
-func (e *Engine) framesOfTurn() uint32 {
-	if now := e.loop.Now(); e.turn != now {
-		e.turn, e.earlier = now, e.frames
+func (e *Engine) framesThisIteration() uint32 {
+	if now := e.loop.Now(); e.iterationAt != now {
+		e.iterationAt, e.framesBefore = now, e.frames
 	}
-	return e.frames - e.earlier
+	return e.frames - e.framesBefore
 }
 
 func (e *Engine) getOut() *buffer {
@@ -195,23 +195,23 @@ func (e *Engine) putOut(b *buffer) {
 }
 
 // inSizes are those of buffers for what comes on a stream.
-var inSizes = [...]int{leastWindow, 1 << 10, tightWindow, 4 << 10, 16 << 10, streamWindow}
+var bufferSizes = [...]int{minWindow, 1 << 10, pressuredWindow, 4 << 10, 16 << 10, streamWindow}
 
 // spareIns is what the spare ones of each size may take, about.
-const spareIns = 512 << 10
+const maxFreeBytes = 512 << 10
 
 // getIn gives a buffer for n octets and what follows them.
-func (e *Engine) getIn(n int) *buffer {
-	b := e.bufferFor(n)
-	e.lent += cap(b.b)
+func (e *Engine) getBuffer(n int) *buffer {
+	b := e.newBuffer(n)
+	e.bufferBytes += cap(b.b)
 	return b
 }
 
-func (e *Engine) bufferFor(n int) *buffer {
-	for i, size := range inSizes {
+func (e *Engine) newBuffer(n int) *buffer {
+	for i, size := range bufferSizes {
 		if n <= size {
-			for j := range e.ins[i:min(i+2, len(e.ins))] { // a spare one of the next size is better than another
-				if b := e.ins[i+j].Get(); b != nil {
+			for j := range e.buffers[i:min(i+2, len(e.buffers))] { // a spare one of the next size is better than another
+				if b := e.buffers[i+j].Get(); b != nil {
 					return b
 				}
 			}
@@ -222,10 +222,10 @@ func (e *Engine) bufferFor(n int) *buffer {
 	return &buffer{b: make([]byte, 0, n)}
 }
 
-func (e *Engine) putIn(b *buffer) {
-	e.lent -= cap(b.b)
-	if i := slices.Index(inSizes[:], cap(b.b)); i >= 0 && (cap(b.b) < streamWindow || !e.tight()) {
+func (e *Engine) putBuffer(b *buffer) {
+	e.bufferBytes -= cap(b.b)
+	if i := slices.Index(bufferSizes[:], cap(b.b)); i >= 0 && (cap(b.b) < streamWindow || !e.tight()) {
 		b.b = b.b[:0]
-		e.ins[i].Put(b)
+		e.buffers[i].Put(b)
 	}
 }

@@ -431,9 +431,9 @@ func TestAClientThatTakesWhatIsLeftForItGetsAll(t *testing.T) {
 			r := newRig(t, serveHTTP1(t, pour), func(o *options) { o.little = true })
 			c := r.dialDeaf(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
 			_ = c.WriteWindowUpdate(0, 1<<30)
-			var in *conn
+			var in *downConn
 			sent := 0
-			for pending := 0; pending < outBytes/2; sent += 30_000 { // an answer is on its way whole when the next one is asked for
+			for pending := 0; pending < maxUnwritten/2; sent += 30_000 { // an answer is on its way whole when the next one is asked for
 				_ = c.get("/?30000")
 				until(t, "an answer", func() (whole bool) {
 					r.on(func() {
@@ -450,7 +450,7 @@ func TestAClientThatTakesWhatIsLeftForItGetsAll(t *testing.T) {
 			until(t, "the end", func() (ends bool) {
 				r.on(func() {
 					if in.state == announced { // the round trip has taken too long
-						in.timedOut()
+						in.expired()
 					}
 					ends = in.state == closing
 				})
@@ -463,12 +463,12 @@ func TestAClientThatTakesWhatIsLeftForItGetsAll(t *testing.T) {
 					break
 				}
 				r.on(func() {
-					if in.live && in.until-in.eng.loop.Now() > closeCheck {
-						t.Errorf("a shutdown learns only in %v that the client takes some", time.Duration(in.until-in.eng.loop.Now()))
+					if in.live && in.deadline-in.eng.loop.Now() > closeCheck {
+						t.Errorf("a shutdown learns only in %v that the client takes some", time.Duration(in.deadline-in.eng.loop.Now()))
 					}
-					if in.live && in.pending()+in.sock.Unsent() < int(in.ending.left) { // as if it had taken the client so long
+					if in.live && in.pending()+in.sock.Unsent() < int(in.lingering.unread) { // as if it had taken the client so long
 						ticks++
-						in.until, in.ending.tookAt = in.eng.loop.Now(), in.ending.tookAt-takeTimeout
+						in.deadline, in.lingering.progressAt = in.eng.loop.Now(), in.lingering.progressAt-readTimeout
 						in.handle.Wake()
 					}
 				})

@@ -24,14 +24,14 @@ func TestSETTINGSWakeOnlyStreamsWhoseWindowTheyOpen(t *testing.T) {
 		{"a window closes", true, 1, 0, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			var c clientStreams
+			var c downConn
 			c.settings = h2.DefaultSettings()
 			c.settings.InitialWindow = row.window
-			s, wakes := &stream{}, 0
+			s, wakes := &downStream{}, 0
 			s.x.Bind(nil, nil, func() { wakes++ }, nil)
-			s.flow.open(&c.link, &s.x, 1, h2.Open)
+			s.stream.open(&c.conn, &s.x, 1, h2.Open)
 			s.started = row.started
-			c.streams = []*stream{s}
+			c.streams = []*downStream{s}
 			change, err := c.settings.Apply([]byte("\x00\x04"+u32(row.now)), false)
 			if err == nil {
 				err = c.changeWindows(change)
@@ -147,7 +147,7 @@ func TestManyConnectionsShareATurn(t *testing.T) {
 		})
 		return over
 	})
-	if most := headBytes/size + 1 + (clients-1)*(fewHeadBytes/size+1); int(m.most) > most || int(m.most) < most/2 {
+	if most := headBytes/size + 1 + (clients-1)*(minHeadBytes/size+1); int(m.most) > most || int(m.most) < most/2 {
 		t.Errorf("%d frames in a turn, want at most %d", m.most, most)
 	}
 	for _, c := range all {

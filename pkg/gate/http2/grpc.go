@@ -34,7 +34,7 @@ func grpcOfReset(code h2.Code) uint8 {
 // grpcStatus returns the status of a call that ended with o. If the container has
 // reset or closed the call, the status is DEADLINE_EXCEEDED once the client's
 // deadline has passed, otherwise that of the reset code.
-func (s *stream) grpcStatus(o gate.Outcome) int {
+func (s *downStream) grpcStatus(o gate.Outcome) int {
 	m := o.Meaning()
 	switch {
 	case m.ByUpstream && s.x.Elapsed(s.eng().loop.Now()) >= s.req.GRPCTimeout():

@@ -68,7 +68,7 @@ func TestAHeadThatComesInPiecesIsServed(t *testing.T) {
 	c.want(3, "200", "")
 	r.on(func() {
 		for x := range r.part.clients.all() {
-			if x.partial != 0 || x.list != &r.part.clients.idle {
+			if x.since != 0 || x.idleList != &r.part.clients.idle {
 				t.Error("the head counts as one that has not come to its end")
 			}
 		}
@@ -114,7 +114,7 @@ func (r *rig) idleFor() {
 		r.on(func() {
 			all = true
 			for c := range r.part.clients.all() {
-				all = all && (len(c.streams) > 0 || r.part.loop.Now()-c.since >= int64(exchange.MinIdle))
+				all = all && (len(c.streams) > 0 || r.part.loop.Now()-c.idleSince >= int64(exchange.MinIdle))
 			}
 		})
 		return all
@@ -246,12 +246,12 @@ func TestConnectionsToTheContainerGiveWayToClients(t *testing.T) {
 	}
 	r.on(func() {
 		for _, u := range r.part.pool.conns {
-			u.heardAt -= trimIdleTime
+			u.lastReadAt -= trimAfter
 		}
 		r.part.pool.trim()
 	})
-	if n := open(); n != keptUpConns {
-		t.Errorf("%d connections to the container when the burst is over, want %d", n, keptUpConns)
+	if n := open(); n != keptIdleConns {
+		t.Errorf("%d connections to the container when the burst is over, want %d", n, keptIdleConns)
 	}
 	for _, other := range others {
 		other.works()

@@ -4,32 +4,32 @@ package http2
 // peers that do not read, are counted on each loop, and taken from the budget
 // of the whole gate by chunks. A small part of each loop is free.
 
-const bodyChunk = 256 << 10
+const budgetChunk = 256 << 10
 
 // muchLent is when the buffers of a loop are no longer lent in a few sizes.
-const muchLent = 256 << 10
+const manyBufferBytes = 256 << 10
 
 // holdBody notes n octets more. They are there, whether there is memory left
 // for them or not.
-func (e *Engine) holdBody(n int) {
-	e.held += n
-	for e.short() && e.gate.Bodies.Acquire(bodyChunk) {
-		e.leased += bodyChunk
+func (e *Engine) addBuffered(n int) {
+	e.buffered += n
+	for e.short() && e.gate.Bodies.Acquire(budgetChunk) {
+		e.reserved += budgetChunk
 	}
 }
 
 // dropBody notes n octets less.
-func (e *Engine) dropBody(n int) {
-	e.held -= n
-	for e.leased > 0 && e.held <= e.leased-bodyChunk {
-		e.gate.Bodies.Release(bodyChunk)
-		e.leased -= bodyChunk
+func (e *Engine) removeBuffered(n int) {
+	e.buffered -= n
+	for e.reserved > 0 && e.buffered <= e.reserved-budgetChunk {
+		e.gate.Bodies.Release(budgetChunk)
+		e.reserved -= budgetChunk
 	}
 }
 
 // short reports that the loop holds more than there is memory for: peers are
 // to send less ahead.
-func (e *Engine) short() bool { return e.held > e.leased+bodyChunk }
+func (e *Engine) short() bool { return e.buffered > e.reserved+budgetChunk }
 
 // pressed reports that a good part of the budget is in use: containers are to send
 // less ahead of an answer of which nothing has been taken.
@@ -55,11 +55,11 @@ func (e *Engine) tight() bool {
 // empty.
 func (e *Engine) fit(b *buffer, r int32) (*buffer, int32) {
 	n := len(b.b) - int(r)
-	if cap(b.b) <= 2*n+leastWindow || e.lent < muchLent && !e.pressed() {
+	if cap(b.b) <= 2*n+minWindow || e.bufferBytes < manyBufferBytes && !e.pressed() {
 		return b, r
 	}
 	small := &buffer{b: append(make([]byte, 0, n), b.b[r:]...)}
-	e.lent += n
-	e.putIn(b)
+	e.bufferBytes += n
+	e.putBuffer(b)
 	return small, 0
 }

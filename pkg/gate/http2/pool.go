@@ -14,43 +14,43 @@ import (
 
 // Limits towards the container.
 const (
-	maxUpStreams   = 1000
-	keptUpConns    = 4                       // stay without streams when a burst is over
-	trimIdleTime   = int64(10 * time.Second) // when that is
-	mostResets     = 100                     // weighted stream resets after which a connection takes no new streams
-	calmWeight     = 5                       // weight of a reset with ENHANCE_YOUR_CALM: Node.js ends a session after 100
-	manyStreams    = 120                     // half of what most containers take on a connection
-	upWindow       = 1 << 20                 // on its way at most; what has come counts by its stream alone, so that none holds others up
-	maxAnswerHead  = 1 << 20
-	provingTimeout = int64(2 * time.Second)
-	pingAfter      = int64(15 * time.Second)
-	sentAhead      = 512 << 10          // by containers, on all streams of a loop of whose answers nothing has been taken
-	narrowTime     = int64(time.Second) // for which answers are not awaited ahead of clients that take nothing
+	maxStreamsUpstream = 1000
+	keptIdleConns      = 4                       // stay without streams when a burst is over
+	trimAfter          = int64(10 * time.Second) // when that is
+	maxResets          = 100                     // weighted stream resets after which a connection takes no new streams
+	calmWeight         = 5                       // weight of a reset with ENHANCE_YOUR_CALM: Node.js ends a session after 100
+	crowdedConn        = 120                     // half of what most containers take on a connection
+	upConnWindow       = 1 << 20                 // on its way at most; what has come counts by its stream alone, so that none holds others up
+	maxAnswerHead      = 1 << 20
+	provingTimeout     = int64(2 * time.Second)
+	pingAfter          = int64(15 * time.Second)
+	maxReadAhead       = 512 << 10          // by containers, on all streams of a loop of whose answers nothing has been taken
+	lowWindowTime      = int64(time.Second) // for which answers are not awaited ahead of clients that take nothing
 )
 
 // Pool keeps the connections over HTTP/2 to the container of one loop. It is
 // the gate.Connector of HTTP/2.
 type Pool struct {
-	eng    *Engine
-	dialer *upstream.Dialer
-	choice *upstream.Choice
-	stats  *upstream.Stats
-	conns  []*upConn
-	line   exchange.DialLine // exchanges waiting for a stream or for protocol detection
-	spare  loop.Spares[upStream]
+	eng          *Engine
+	dialer       *upstream.Dialer
+	choice       *upstream.Choice
+	stats        *upstream.Stats
+	conns        []*upConn
+	connectQueue exchange.DialLine // exchanges waiting for a stream or for protocol detection
+	spare        loop.Spares[upStream]
 	// responses are heads that have gone on.
-	responses loop.Spares[wire.Response]
-	streams   int    // open streams on all connections
-	list      uint32 // the container's last SETTINGS_MAX_HEADER_LIST_SIZE
-	most      uint32 // the container's last SETTINGS_MAX_CONCURRENT_STREAMS
-	narrow    int64  // instant until which windows towards the container stay minimal
+	responses      loop.Spares[wire.Response]
+	streams        int    // open streams on all connections
+	maxHeaderList  uint32 // the container's last SETTINGS_MAX_HEADER_LIST_SIZE
+	maxConcurrent  uint32 // the container's last SETTINGS_MAX_CONCURRENT_STREAMS
+	lowWindowUntil int64  // instant until which windows towards the container stay minimal
 	// trailersUntil is the instant until which bodies without a length are assumed
 	// to end with trailers.
 	trailersUntil int64
 }
 
 func newPool(e *Engine) *Pool {
-	p := &Pool{eng: e, dialer: &e.worker.Dialer, choice: e.worker.Choice, stats: e.worker.Stats, list: h2.DefaultMaxList, most: maxUpStreams}
+	p := &Pool{eng: e, dialer: &e.worker.Dialer, choice: e.worker.Choice, stats: e.worker.Stats, maxHeaderList: h2.DefaultMaxList, maxConcurrent: maxStreamsUpstream}
 	p.spare.Init(e.loop, 16, 16384, nil)
 	p.responses.Init(e.loop, 16, 1024, nil)
 	return p
@@ -59,19 +59,19 @@ func newPool(e *Engine) *Pool {
 // Connect is gate.Connector: a stream of a connection that has room, or of a
 // new one.
 func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
-	if x.Capacity() < leastWindow {
-		p.narrow = now + narrowTime
+	if x.Capacity() < minWindow {
+		p.lowWindowUntil = now + lowWindowTime
 	}
 	var c *upConn
 	if x.Dial.Attempt == nil {
 		var apart bool
-		if p.needsOwn(x) {
-			c, apart = p.chooseOwn(x)
+		if p.needsExclusive(x) {
+			c, apart = p.chooseExclusive(x)
 		} else {
 			c, apart = p.choose(x)
 		}
 		if c != nil && !(apart && p.dialer.Spare()) {
-			return p.on(c, x)
+			return p.assign(c, x)
 		}
 		if p.dialer.Queues(x) {
 			return nil, 0, gate.Undecided
@@ -80,7 +80,7 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 	r := p.dialer.Connect(x, now, p.protocols()...)
 	if r.Conn == nil {
 		if c != nil && x.Dial.Attempt == nil {
-			return p.on(c, x) // it goes without one of its own
+			return p.assign(c, x) // it goes without one of its own
 		}
 		return nil, r.Next, r.Outcome
 	}
@@ -91,15 +91,15 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 		return nil, 0, gate.Undecided
 	}
 	c = p.open(r.Conn)
-	if x.Dial.Opened++; x.Dial.Opened > mostOpened {
+	if x.Dial.Opened++; x.Dial.Opened > maxConnects {
 		return nil, 0, gate.UpstreamMalformed
 	}
-	return p.on(c, x)
+	return p.assign(c, x)
 }
 
 // mostOpened limits how many connections a request opens if the container keeps
 // closing them before its SETTINGS.
-const mostOpened = 8
+const maxConnects = 8
 
 // choose returns the connection with room for x that suits it best, and whether
 // a new one would suit it better. While there are few streams they share the
@@ -116,41 +116,41 @@ func (p *Pool) choose(x *exchange.Exchange) (c *upConn, apart bool) {
 		if !o.hasRoom() {
 			continue
 		}
-		if o.starved() && uploads(x) {
+		if o.starved() && sendsData(x) {
 			stuck = o
 			continue
 		}
-		if p.streams < manyStreams {
+		if p.streams < crowdedConn {
 			return o, false
 		}
-		if len(o.streams) < manyStreams {
+		if len(o.streams) < crowdedConn {
 			light++
 		}
-		if c == nil || x.Crowd == (len(o.streams) > len(c.streams)) {
+		if c == nil || x.Burst == (len(o.streams) > len(c.streams)) {
 			c = o
 		}
 	}
 	if c == nil {
 		return stuck, true
 	}
-	if x.Crowd {
-		return c, light == 1 && len(c.streams) < manyStreams
+	if x.Burst {
+		return c, light == 1 && len(c.streams) < crowdedConn
 	}
 	return c, light == 0
 }
 
 // uploads reports whether x sends DATA and so needs the connection window.
-func uploads(x *exchange.Exchange) bool {
+func sendsData(x *exchange.Exchange) bool {
 	req, _ := x.Downstream().Request()
 	return x.Upgrade || req.HasBody()
 }
 
 // on begins x on c, or lets it wait until the container has proved what it
 // speaks.
-func (p *Pool) on(c *upConn, x *exchange.Exchange) (up exchange.Upstream, next int64, o gate.Outcome) {
+func (p *Pool) assign(c *upConn, x *exchange.Exchange) (up exchange.Upstream, next int64, o gate.Outcome) {
 	switch {
-	case !c.proven && (c.until != 0 || x.Upgrade || !c.accepts(x, min(unprovenList, p.list))): // wait for SETTINGS together with others
-		p.line.Join(x)
+	case !c.proven && (c.provingDeadline != 0 || x.Upgrade || !c.accepts(x, min(unprovenHeaderList, p.maxHeaderList))): // wait for SETTINGS together with others
+		p.connectQueue.Join(x)
 		return nil, 0, gate.Undecided
 	case x.Dial.Detects:
 		return nil, 0, x.Dial.Why
@@ -159,12 +159,12 @@ func (p *Pool) on(c *upConn, x *exchange.Exchange) (up exchange.Upstream, next i
 	case x.Upgrade && !c.settings.ConnectProtocol && x.Protocol == "HTTP/2.0":
 		return nil, 0, gate.MethodNotAllowed
 	}
-	return p.stream(c, x), 0, gate.Undecided
+	return p.openStream(c, x), 0, gate.Undecided
 }
 
 // unprovenList is the longest header list that is sent before the container's
 // SETTINGS, which may announce a limit, have arrived.
-const unprovenList = 4 << 10
+const unprovenHeaderList = 4 << 10
 
 // accepts reports whether the header list of the request, as it would be sent on c,
 // is within the limit.
@@ -200,28 +200,28 @@ func (p *Pool) protocols() []string {
 func (p *Pool) Cancel(x *exchange.Exchange) { p.dialer.Cancel(x) }
 
 // stream opens a stream for x.
-func (p *Pool) stream(c *upConn, x *exchange.Exchange) *upStream {
+func (p *Pool) openStream(c *upConn, x *exchange.Exchange) *upStream {
 	s := p.spare.Get()
 	if s == nil {
 		s = &upStream{}
 	}
 	id, _ := c.ids.Next()
-	s.flow.open(&c.link, x, id, h2.Idle)
+	s.stream.open(&c.conn, x, id, h2.Idle)
 	p.streams++
-	_ = c.adapt() // the container is to know before it has the request
-	s.recv = h2.NewReceiveWindow(c.window)
-	if len(c.streams) == 0 && p.needsOwn(x) {
-		c.share(setApart, 0)
+	_ = c.sendWindowSetting() // the container is to know before it has the request
+	s.recv = h2.NewReceiveWindow(c.ackedWindow)
+	if len(c.streams) == 0 && p.needsExclusive(x) {
+		c.setSharing(exclusive, 0)
 	}
-	s.conn, s.reused = c, c.used
-	if c.used {
+	s.conn, s.reused = c, c.usedBefore
+	if c.usedBefore {
 		p.stats.Reuses.Inc()
 	}
-	c.used = true
+	c.usedBefore = true
 	c.streams = append(c.streams, s)
 	if len(c.streams) == 1 {
-		c.heardAt, c.pingBy = p.eng.loop.Now(), 0
-		c.handle.Until(c.heardAt + pingAfter)
+		c.lastReadAt, c.pingDeadline = p.eng.loop.Now(), 0
+		c.handle.Until(c.lastReadAt + pingAfter)
 	}
 	return s
 }
@@ -253,29 +253,29 @@ func (p *Pool) putResponse(r *wire.Response) {
 // ahead is how much the container may send ahead on a stream of whose answer nothing
 // has been taken yet. Clients that do not take what they have asked for may have
 // many streams.
-func (p *Pool) ahead(now uint32) uint32 {
+func (p *Pool) initialWindow(now uint32) uint32 {
 	switch {
 	case p.eng.gate.Admission.Limit() != 0: // buffer whole responses, because that releases their slots
 		if p.eng.short() || p.eng.tight() {
-			return leastWindow
+			return minWindow
 		}
-		return p.share(now)
-	case p.eng.pressed() || p.eng.loop.Now() < p.narrow:
-		return leastWindow
+		return p.sharedWindow(now)
+	case p.eng.pressed() || p.eng.loop.Now() < p.lowWindowUntil:
+		return minWindow
 	case p.eng.relaxed():
-		return p.share(now)
+		return p.sharedWindow(now)
 	}
-	return min(now, p.share(now))
+	return min(now, p.sharedWindow(now))
 }
 
 // share is what each of many streams has of sentAhead. It gets more only once
 // there is twice the room for it: each change is a frame for each connection.
-func (p *Pool) share(now uint32) uint32 {
+func (p *Pool) sharedWindow(now uint32) uint32 {
 	size := uint32(firstWindow)
-	for size > leastShare && int(size)*p.streams > sentAhead {
+	for size > minSharedWindow && int(size)*p.streams > maxReadAhead {
 		size /= 2
 	}
-	if size > now && now >= leastShare && 2*int(size)*p.streams > sentAhead {
+	if size > now && now >= minSharedWindow && 2*int(size)*p.streams > maxReadAhead {
 		return now
 	}
 	return size
@@ -283,22 +283,22 @@ func (p *Pool) share(now uint32) uint32 {
 
 // adapt tells the container what it may send ahead on all connections: what
 // comes on one shows how the clients are.
-func (p *Pool) adapt() {
+func (p *Pool) sendWindowSettings() {
 	for _, c := range p.conns {
-		c.adapt()
+		c.sendWindowSetting()
 	}
 }
 
 // proved notes that the container speaks HTTP/2, and lets those who wait go on.
-func (p *Pool) proved() {
+func (p *Pool) http2Proven() {
 	p.choice.SpeaksHTTP2(p.eng.loop.Now())
-	p.line.WakeAll()
+	p.connectQueue.WakeAll()
 }
 
 // spareConn is the connection that has been without streams for longest, if the
 // loop has more connections to the container than its share.
 func (p *Pool) spareConn() *upConn {
-	if c := p.longestIdle(); c != nil && p.dialer.BeyondShare() && p.eng.loop.Now()-c.heardAt >= int64(exchange.MinIdle) {
+	if c := p.longestIdle(); c != nil && p.dialer.BeyondShare() && p.eng.loop.Now()-c.lastReadAt >= int64(exchange.MinIdle) {
 		return c
 	}
 	return nil
@@ -306,9 +306,9 @@ func (p *Pool) spareConn() *upConn {
 
 // trim closes connections that have been without streams for long.
 func (p *Pool) trim() {
-	for idle, _ := p.Idle(); idle > keptUpConns; idle-- {
+	for idle, _ := p.Idle(); idle > keptIdleConns; idle-- {
 		c := p.longestIdle()
-		if c == nil || p.eng.loop.Now()-c.heardAt < trimIdleTime {
+		if c == nil || p.eng.loop.Now()-c.lastReadAt < trimAfter {
 			return
 		}
 		c.retire(h2.NoError, gate.UpstreamClosed)
@@ -317,7 +317,7 @@ func (p *Pool) trim() {
 
 func (p *Pool) longestIdle() (c *upConn) {
 	for _, o := range p.conns {
-		if len(o.streams) == 0 && o.proven && (c == nil || o.heardAt < c.heardAt) {
+		if len(o.streams) == 0 && o.proven && (c == nil || o.lastReadAt < c.lastReadAt) {
 			c = o
 		}
 	}

@@ -10,14 +10,14 @@ import (
 
 // reply begins a reply of the gate's own. gRPC calls get a head that is the
 // trailers as well (gRPC over HTTP/2, Trailers-Only), but for probes.
-func (s *stream) reply(r gate.Reply) bool {
-	s.announceClose()
-	l := s.l
+func (s *downStream) reply(r gate.Reply) bool {
+	s.announceDrain()
+	l := s.c
 	b, enc := l.room(), &l.hpack().enc
 	start := len(b)
 	b = h2.BeginHeaders(b)
 	end := true
-	if !r.Outcome.Meaning().ProbeReply && (s.grpc || s.req.GRPC()) {
+	if !r.Outcome.Meaning().ProbeReply && (s.isGRPC || s.req.GRPC()) {
 		b = s.appendGRPC(b, r.Outcome, true)
 	} else {
 		b = enc.AppendStatus(b, r.Status)
@@ -26,33 +26,33 @@ func (s *stream) reply(r gate.Reply) bool {
 		}
 		b = enc.AppendNamed(b, h2.NameContentLength, strconv.AppendInt(nil, int64(r.Length()), 10))
 		b = enc.AppendNamed(b, h2.NameDate, s.eng().worker.Date())
-		if r.Length() > 0 && !s.head && string(s.req.Method) != "HEAD" {
-			s.body, end = r.AppendBody(nil), false
+		if r.Length() > 0 && !s.isHEAD && string(s.req.Method) != "HEAD" {
+			s.replyBody, end = r.AppendBody(nil), false
 		}
 	}
-	l.hold(h2.EndHeaders(b, start, s.id, end, int(l.settings.MaxFrame)))
-	s.start()
+	l.queue(h2.EndHeaders(b, start, s.id, end, int(l.settings.MaxFrame)))
+	s.responseStarted()
 	if end {
 		s.finished = true
-		s.sent(h2.OnHeadersEnd)
+		s.advance(h2.OnHeadersEnd)
 	}
-	s.phase, s.until = replying, s.eng().loop.Now()+replyTimeout
+	s.phase, s.replyDeadline = phaseReplying, s.eng().loop.Now()+replyTimeout
 	return true
 }
 
 // sendReply writes what is left of a reply.
-func (s *stream) sendReply() bool {
-	if len(s.body) > 0 && !s.Disconnected() {
-		s.body = s.body[s.Write(s.body):]
-		if len(s.body) > 0 && s.eng().loop.Now() < s.until {
-			s.handle.Until(s.until)
+func (s *downStream) sendReply() bool {
+	if len(s.replyBody) > 0 && !s.Disconnected() {
+		s.replyBody = s.replyBody[s.Write(s.replyBody):]
+		if len(s.replyBody) > 0 && s.eng().loop.Now() < s.replyDeadline {
+			s.handle.Until(s.replyDeadline)
 			return false
 		}
 	}
 	switch {
 	case s.Disconnected():
-	case len(s.body) > 0:
-		if s.blocked() {
+	case len(s.replyBody) > 0:
+		if s.windowClosed() {
 			s.conn.fault(h2.FaultIdle)
 		}
 		s.sendReset(h2.Cancel)
@@ -64,24 +64,24 @@ func (s *stream) sendReply() bool {
 
 // cutOff ends an answer of which some has gone out: a gRPC call with its
 // status, anything else with a reset.
-func (s *stream) cutOff(o gate.Outcome) {
+func (s *downStream) truncate(o gate.Outcome) {
 	if !s.req.GRPC() || s.Disconnected() || s.finished {
 		s.sendReset(h2.InternalError)
 		return
 	}
-	l := s.l
+	l := s.c
 	b := l.room()
 	start := len(b)
 	b = s.appendGRPC(h2.BeginHeaders(b), o, false)
-	l.hold(h2.EndHeaders(b, start, s.id, true, int(l.settings.MaxFrame)))
+	l.queue(h2.EndHeaders(b, start, s.id, true, int(l.settings.MaxFrame)))
 	s.finished = true
-	s.sent(h2.OnHeadersEnd)
+	s.advance(h2.OnHeadersEnd)
 }
 
 // appendGRPC appends the status of a call. The fixed texts of outcomes need no
 // escapes.
-func (s *stream) appendGRPC(b []byte, o gate.Outcome, head bool) []byte {
-	m, enc := o.Meaning(), &s.l.hpack().enc
+func (s *downStream) appendGRPC(b []byte, o gate.Outcome, head bool) []byte {
+	m, enc := o.Meaning(), &s.c.hpack().enc
 	if head {
 		b = enc.AppendStatus(b, 200)
 		b = enc.AppendNamed(b, h2.NameContentType, []byte("application/grpc"))
@@ -93,7 +93,7 @@ func (s *stream) appendGRPC(b []byte, o gate.Outcome, head bool) []byte {
 
 // awaitProbe replies to a probe once the result is known. Nothing of it is
 // counted, and it needs no slot.
-func (s *stream) awaitProbe() bool {
+func (s *downStream) awaitProbe() bool {
 	p := s.probe
 	if !p.Ready() && !s.Disconnected() {
 		s.handle.Until(0)

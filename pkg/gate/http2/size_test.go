@@ -10,7 +10,7 @@ import (
 // TestAStreamIsSmall: clients may have 250 for each connection, and leave them
 // hanging.
 func TestAStreamIsSmall(t *testing.T) {
-	if n := unsafe.Sizeof(stream{}) - unsafe.Sizeof(wire.BodyCheck{}); n > 1280-8 { // the allocator adds 8 bytes
+	if n := unsafe.Sizeof(downStream{}) - unsafe.Sizeof(wire.BodyCheck{}); n > 1280-8 { // the allocator adds 8 bytes
 		t.Errorf("%d octets: the next size that is allocated is 1408", n)
 	}
 	if n := unsafe.Sizeof(upStream{}) - unsafe.Sizeof(wire.BodyCheck{}); n > 288 {
@@ -19,7 +19,7 @@ func TestAStreamIsSmall(t *testing.T) {
 }
 
 func TestAnIdleConnectionIsSmall(t *testing.T) {
-	if n := unsafe.Sizeof(conn{}); n > 576 {
+	if n := unsafe.Sizeof(downConn{}); n > 576 {
 		t.Errorf("%d octets: the next size that is allocated is 640", n)
 	}
 }

@@ -27,7 +27,7 @@ import (
 const (
 	trailersWait   = int64(time.Second)
 	trailersRecent = int64(10 * time.Second)
-	maxSetApart    = 256 // dedicated connections per loop; further requests share connections
+	maxExclusive   = 256 // dedicated connections per loop; further requests share connections
 )
 
 // sharing is whether other streams may be opened on a connection.
@@ -41,7 +41,7 @@ type sharing uint8
 
 const (
 	shared sharing = iota
-	setApart
+	exclusive
 	trailersWaiting
 	trailersSent
 )
@@ -50,7 +50,7 @@ const (
 var trailersPing = [8]byte{'t', 'r', 'a', 'i', 'l', 'e', 'r', 's'}
 
 // needsOwn reports whether x needs a connection without other streams.
-func (p *Pool) needsOwn(x *exchange.Exchange) bool {
+func (p *Pool) needsExclusive(x *exchange.Exchange) bool {
 	req, _ := x.Downstream().Request()
 	if req.Body == wire.NoBody {
 		return false
@@ -60,7 +60,7 @@ func (p *Pool) needsOwn(x *exchange.Exchange) bool {
 
 // chooseOwn is like choose, for an exchange that needs a connection without other
 // streams.
-func (p *Pool) chooseOwn(x *exchange.Exchange) (c *upConn, apart bool) {
+func (p *Pool) chooseExclusive(x *exchange.Exchange) (c *upConn, apart bool) {
 	n := 0
 	for _, o := range p.conns {
 		if o.hasRoom() && len(o.streams) == 0 {
@@ -71,85 +71,85 @@ func (p *Pool) chooseOwn(x *exchange.Exchange) (c *upConn, apart bool) {
 		}
 	}
 	c, _ = p.choose(x)
-	return c, n < maxSetApart
+	return c, n < maxExclusive
 }
 
 // Finish is gate.Sink. A tunnel has no end before it has begun.
 func (s *upStream) Finish(trailers []byte) {
 	switch {
-	case s.tunnel && !s.switched:
+	case s.isTunnel && !s.tunnelSwitched:
 	case len(trailers) == 0 || s.finished:
-		s.flow.Finish(nil)
+		s.stream.Finish(nil)
 	default:
-		s.late = trailers
-		sendTrailers(s)
+		s.pendingTrailers = trailers
+		trySendTrailers(s)
 	}
 }
 
 // Flush implements exchange.Sink. Waiting trailers count as buffered bytes.
 func (s *upStream) Flush() (moved, empty bool) {
-	if s.late != nil && !sendTrailers(s) {
+	if s.pendingTrailers != nil && !trySendTrailers(s) {
 		return false, false
 	}
-	return s.flow.Flush()
+	return s.stream.Flush()
 }
 
 // sendTrailers ends the request with its trailers, or without them if they can no
 // longer be sent. It returns false while they wait.
-func sendTrailers(s *upStream) bool {
+func trySendTrailers(s *upStream) bool {
 	c := s.conn
 	now := c.eng.loop.Now()
 	switch {
 	case s.over || s.Broken():
-		s.late, s.lateBy = nil, 0
-		s.flow.Finish(nil)
+		s.pendingTrailers, s.trailersDeadline = nil, 0
+		s.stream.Finish(nil)
 		return true
 	case !c.proven: // the container's header list limit is not known yet
 		return false
-	case !wire.TrailersFit(s.late, int(c.settings.MaxHeaderList)):
-		s.late, s.lateBy = nil, 0
+	case !wire.TrailersFit(s.pendingTrailers, int(c.settings.MaxHeaderList)):
+		s.pendingTrailers, s.trailersDeadline = nil, 0
 		if s.msg.ExpectsHead() {
 			s.sendReset(h2.Cancel)
 			s.fail(gate.HeadTooLarge)
 		} else {
-			s.flow.Finish(nil) // the response has begun, so 431 is no longer possible
+			s.stream.Finish(nil) // the response has begun, so 431 is no longer possible
 		}
 		return true
 	case len(c.streams) > 1:
-		if s.lateBy == 0 {
-			s.lateBy = now + trailersWait
+		if s.trailersDeadline == 0 {
+			s.trailersDeadline = now + trailersWait
 			c.pool.trailersUntil = now + trailersRecent
-			c.share(trailersWaiting, gate.Earliest(c.apartBy, s.lateBy))
+			c.setSharing(trailersWaiting, gate.Earliest(c.sharingDeadline, s.trailersDeadline))
 		}
 		return false
 	}
 	if c.sharing == shared {
 		c.pool.trailersUntil = now + trailersRecent
 	}
-	s.flow.Finish(s.late)
-	s.late, s.lateBy = nil, 0
-	c.hold(h2.AppendPing(c.room(), false, trailersPing))
-	c.share(trailersSent, now+pingAfter)
+	s.stream.Finish(s.pendingTrailers)
+	s.pendingTrailers, s.trailersDeadline = nil, 0
+	c.queue(h2.AppendPing(c.room(), false, trailersPing))
+	c.setSharing(trailersSent, now+pingAfter)
 	return true
 }
 
 // wakeLate wakes the streams with waiting trailers.
-func wakeLate(c *upConn) {
+func wakePendingTrailers(c *upConn) {
 	for _, s := range c.streams {
-		if s.late != nil {
+		if s.pendingTrailers != nil {
 			s.x.Wake()
 		}
 	}
 }
 
 // share sets the sharing state until the given instant; 0 = no bound.
-func (c *upConn) share(to sharing, until int64) {
-	c.sharing, c.apartBy = to, until
+func (c *upConn) setSharing(to sharing, until int64) {
+	c.sharing, c.sharingDeadline = to, until
 	if until != 0 {
 		c.handle.Wake()
 	}
 	if to == shared {
-		c.pool.line.WakeAll()
+		c.pool.connectQueue.WakeAll()
 		c.pool.dialer.Feed()
 	}
 }
@@ -157,46 +157,46 @@ func (c *upConn) share(to sharing, until int64) {
 // shareAgain makes the connection shared again if the stream that ended was the
 // reason for setting it apart. If one stream with waiting trailers is left, it may
 // send them now.
-func (c *upConn) shareAgain() {
+func (c *upConn) endSharing() {
 	switch c.sharing {
-	case setApart:
-		c.share(shared, 0)
+	case exclusive:
+		c.setSharing(shared, 0)
 	case trailersWaiting:
 		for _, s := range c.streams {
-			if s.late != nil {
+			if s.pendingTrailers != nil {
 				if len(c.streams) == 1 {
 					s.x.Wake()
 				}
 				return
 			}
 		}
-		c.share(shared, 0)
+		c.setSharing(shared, 0)
 	}
 }
 
 // apartTooLong handles the expiry of apartBy: waiting trailers are discarded, and a
 // connection whose PING was not acknowledged takes no new streams.
-func apartTooLong(c *upConn) {
+func expireSharing(c *upConn) {
 	if c.sharing == trailersSent {
-		c.apartBy, c.leaving = 0, true
+		c.sharingDeadline, c.leaving = 0, true
 		c.streamEnded()
 		return
 	}
 	now, next := c.eng.loop.Now(), int64(0)
 	for _, s := range c.streams {
 		switch {
-		case s.lateBy == 0:
-		case now < s.lateBy:
-			next = gate.Earliest(next, s.lateBy)
+		case s.trailersDeadline == 0:
+		case now < s.trailersDeadline:
+			next = gate.Earliest(next, s.trailersDeadline)
 		default:
-			s.late, s.lateBy = nil, 0
-			s.flow.Finish(nil)
+			s.pendingTrailers, s.trailersDeadline = nil, 0
+			s.stream.Finish(nil)
 			s.x.Wake()
 		}
 	}
 	if next != 0 {
-		c.share(trailersWaiting, next)
+		c.setSharing(trailersWaiting, next)
 		return
 	}
-	c.share(shared, 0)
+	c.setSharing(shared, 0)
 }

@@ -152,7 +152,7 @@ func TestTrailersWaitForTheOtherStreamsOfTheirConnection(t *testing.T) {
 		r.on(func() { wait = r.part.pool.conns[0].sharing == trailersWaiting })
 		return wait
 	})
-	r.on(func() { r.part.pool.conns[0].apartBy += int64(patience) })
+	r.on(func() { r.part.pool.conns[0].sharingDeadline += int64(patience) })
 	c.want(c.get("/"), "200", "") // on another connection
 	close(release)
 	c.want(held, "200", "")
@@ -224,11 +224,11 @@ func TestAnUnacknowledgedPINGAfterTrailersClosesTheConnection(t *testing.T) {
 	c.want(id, "200", "")
 	r.on(func() {
 		u := r.part.pool.conns[0]
-		if u.sharing != trailersSent || u.apartBy == 0 {
-			t.Errorf("sharing %d until %d", u.sharing, u.apartBy)
+		if u.sharing != trailersSent || u.sharingDeadline == 0 {
+			t.Errorf("sharing %d until %d", u.sharing, u.sharingDeadline)
 		}
-		u.apartBy = 1
-		u.watch()
+		u.sharingDeadline = 1
+		u.watchLiveness()
 		if u.live {
 			t.Error("it is open")
 		}

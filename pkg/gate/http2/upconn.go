@@ -16,26 +16,26 @@ import (
 // upConn is a connection to the container over HTTP/2, which carries many
 // exchanges.
 type upConn struct {
-	link
-	handle  loop.Handle
-	conn    *upstream.Conn
-	pool    *Pool
-	ids     h2.OurStreams
-	streams []*upStream // that are open, by identifier
-	used    bool        // has carried a request before
-	proven  bool        // SETTINGS has come: the container speaks HTTP/2
-	leaving bool        // the container takes no further streams
-	live    bool
-	sharing sharing
-	apartBy int64  // deadline of sharing unless shared; 0 = none
-	window  uint32 // what the container may send ahead on a stream
-	asked   uint32 // the same in the last SETTINGS
-	until   int64  // when the container must have proven itself, or answered a PING
-	heardAt int64  // when the last bytes came
-	pingBy  int64  // when an answer to a PING is due; 0 = none is
-	credit  int64  // when the container last sent a WINDOW_UPDATE for the connection
-	resets  uint16 // weighted count of stream resets by either side
-	hangUps uint16 // number of PINGs sent after resets of uploads
+	conn
+	handle          loop.Handle
+	dialed          *upstream.Conn
+	pool            *Pool
+	ids             h2.OurStreams
+	streams         []*upStream // that are open, by identifier
+	usedBefore      bool        // has carried a request before
+	proven          bool        // SETTINGS has come: the container speaks HTTP/2
+	leaving         bool        // the container takes no further streams
+	live            bool
+	sharing         sharing
+	sharingDeadline int64  // deadline of sharing unless shared; 0 = none
+	ackedWindow     uint32 // what the container may send ahead on a stream
+	sentWindow      uint32 // the same in the last SETTINGS
+	provingDeadline int64  // when the container must have proven itself, or answered a PING
+	lastReadAt      int64  // when the last bytes came
+	pingDeadline    int64  // when an answer to a PING is due; 0 = none is
+	lastCreditAt    int64  // when the container last sent a WINDOW_UPDATE for the connection
+	resets          uint16 // weighted count of stream resets by either side
+	cancelPings     uint16 // number of PINGs sent after resets of uploads
 }
 
 // upPing marks the PING that tells a dead container from a slow one.
@@ -43,7 +43,7 @@ var upPing = [8]byte{'a', 'l', 'i', 'v', 'e', '?'}
 
 // hangUpPing returns the payload of the nth PING that follows the reset of an
 // upload.
-func hangUpPing(n uint16) [8]byte {
+func cancelPing(n uint16) [8]byte {
 	p := [8]byte{'g', 'o', 'n', 'e'}
 	binary.BigEndian.PutUint16(p[6:], n)
 	return p
@@ -51,13 +51,13 @@ func hangUpPing(n uint16) [8]byte {
 
 // hangUpAcked ends the streams whose resets the container has read, as its PING
 // acknowledgement proves.
-func (c *upConn) hangUpAcked(payload [8]byte) {
+func (c *upConn) cancelAcked(payload [8]byte) {
 	n := binary.BigEndian.Uint16(payload[6:])
-	if payload != hangUpPing(n) {
+	if payload != cancelPing(n) {
 		return
 	}
 	for _, s := range slices.Clone(c.streams) {
-		if s.hungUp != 0 && int16(n-s.hungUp) >= 0 { // serial-number comparison: the counter wraps
+		if s.cancelPing != 0 && int16(n-s.cancelPing) >= 0 { // serial-number comparison: the counter wraps
 			s.fail(gate.UpstreamReset)
 		}
 	}
@@ -65,28 +65,28 @@ func (c *upConn) hangUpAcked(payload [8]byte) {
 
 // open begins HTTP/2 on a new connection.
 func (p *Pool) open(conn *upstream.Conn) *upConn {
-	c := &upConn{conn: conn, pool: p, live: true}
-	c.link.init(p.eng, &conn.Sock, c)
+	c := &upConn{dialed: conn, pool: p, live: true}
+	c.conn.init(p.eng, &conn.Sock, c)
 	c.handle.Bind(p.eng.loop, c)
 	c.handle.Begin()
 	conn.Sock.Handle(&c.handle)
-	c.eager = true
-	c.window = p.ahead(firstWindow)
-	c.asked = c.window
-	c.heardAt = p.eng.loop.Now()
-	c.credit = c.heardAt
-	c.limitHeads(maxAnswerHead)
+	c.earlyCredit = true
+	c.ackedWindow = p.initialWindow(firstWindow)
+	c.sentWindow = c.ackedWindow
+	c.lastReadAt = p.eng.loop.Now()
+	c.lastCreditAt = c.lastReadAt
+	c.setMaxHeaderList(maxAnswerHead)
 	b := append(c.room(), h2.Preface...)
 	b = h2.AppendSettings(b,
 		h2.Setting{ID: h2.SettingEnablePush, Value: 0},
-		h2.Setting{ID: h2.SettingInitialWindowSize, Value: c.window},
+		h2.Setting{ID: h2.SettingInitialWindowSize, Value: c.ackedWindow},
 		h2.Setting{ID: h2.SettingMaxHeaderListSize, Value: maxAnswerHead})
 	c.acks.Sent()
-	c.hold(h2.AppendWindowUpdate(b, 0, upWindow-h2.InitialWindow))
-	c.recv = h2.NewReceiveWindow(upWindow)
+	c.queue(h2.AppendWindowUpdate(b, 0, upConnWindow-h2.InitialWindow))
+	c.recv = h2.NewReceiveWindow(upConnWindow)
 	if p.choice.Known() != upstream.H2C {
-		c.until = p.eng.loop.Now() + provingTimeout
-		c.handle.Until(c.until)
+		c.provingDeadline = p.eng.loop.Now() + provingTimeout
+		c.handle.Until(c.provingDeadline)
 	}
 	p.conns = append(p.conns, c)
 	return c
@@ -99,9 +99,9 @@ const unprovenStreams = 100
 
 // hasRoom reports whether another stream can be opened.
 func (c *upConn) hasRoom() bool {
-	most := min(c.settings.MaxConcurrentStreams, maxUpStreams)
+	most := min(c.settings.MaxConcurrentStreams, maxStreamsUpstream)
 	if !c.proven {
-		most = min(c.pool.most, unprovenStreams)
+		most = min(c.pool.maxConcurrent, unprovenStreams)
 	}
 	return c.live && !c.leaving && c.sharing == shared && len(c.streams) < int(most) && !c.ids.Exhausted()
 }
@@ -113,13 +113,13 @@ const creditTime = int64(20 * time.Millisecond)
 // starved reports whether the connection window is exhausted because the container
 // does not read the uploads.
 func (c *upConn) starved() bool {
-	return c.send.Left() < h2.MinMaxFrameSize && c.eng.loop.Now() >= c.credit+creditTime
+	return c.send.Left() < h2.MinMaxFrameSize && c.eng.loop.Now() >= c.lastCreditAt+creditTime
 }
 
 // countReset adds a stream reset of the given weight. Containers close a connection
 // after a number of resets, which ends the requests of other clients too.
 func (c *upConn) countReset(weight uint16) {
-	if c.resets += weight; c.resets >= mostResets {
+	if c.resets += weight; c.resets >= maxResets {
 		c.leaving = true
 	}
 }
@@ -129,47 +129,47 @@ func (c *upConn) Step() {
 	if !c.live {
 		return
 	}
-	defer c.contain()
+	defer c.recoverPanic()
 	if c.eng.loop.Closing() {
-		c.cut(gate.UpstreamClosed)
+		c.abort(gate.UpstreamClosed)
 		return
 	}
-	if c.pending() > 0 && c.wire.Writable() && !c.atEnd {
-		c.atEnd = true
+	if c.pending() > 0 && c.sock.Writable() && !c.flushQueued {
+		c.flushQueued = true
 		c.eng.loop.AtEnd(c)
 	}
-	if c.wire.Readable() {
-		c.heardAt, c.pingBy = c.eng.loop.Now(), 0
+	if c.sock.Readable() {
+		c.lastReadAt, c.pingDeadline = c.eng.loop.Now(), 0
 	}
-	c.waiting.wake(&c.link)
+	c.blocked.wake(&c.conn)
 	more, ended, err := c.receive(readBytes)
 	switch {
 	case !c.live:
 		return
 	case err != nil:
 		if !c.proven {
-			c.mistaken(gate.UpstreamMalformed, err != errNoSettings)
+			c.protocolMismatch(gate.UpstreamMalformed, err != errNoSettings)
 			return
 		}
 		c.fault(err.Fault)
 		c.retire(err.Code, gate.UpstreamMalformed)
 		return
-	case ended || c.wire.Failed():
+	case ended || c.sock.Failed():
 		if !c.proven {
-			c.mistaken(c.endedHow(), false)
+			c.protocolMismatch(c.endedHow(), false)
 			return
 		}
-		c.cut(c.endedHow())
+		c.abort(c.endedHow())
 		return
 	case more:
 		c.handle.Wake()
 	}
-	c.watch()
+	c.watchLiveness()
 }
 
 // endedHow tells a reset from a close.
 func (c *upConn) endedHow() gate.Outcome {
-	if c.wire.Failed() {
+	if c.sock.Failed() {
 		return gate.UpstreamReset
 	}
 	return gate.UpstreamClosed
@@ -177,62 +177,62 @@ func (c *upConn) endedHow() gate.Outcome {
 
 // watch looks after a container that does not prove itself, or is silent while
 // it owes an answer.
-func (c *upConn) watch() {
+func (c *upConn) watchLiveness() {
 	now := c.eng.loop.Now()
-	if c.apartBy != 0 && now >= c.apartBy {
-		if apartTooLong(c); !c.live {
+	if c.sharingDeadline != 0 && now >= c.sharingDeadline {
+		if expireSharing(c); !c.live {
 			return
 		}
 	}
 	switch {
-	case c.until != 0 && !c.proven:
-		if now >= c.until {
-			c.mistaken(gate.UpstreamMalformed, false)
+	case c.provingDeadline != 0 && !c.proven:
+		if now >= c.provingDeadline {
+			c.protocolMismatch(gate.UpstreamMalformed, false)
 			return
 		}
-		c.handle.Until(c.until)
+		c.handle.Until(c.provingDeadline)
 	case len(c.streams) == 0:
-		c.handle.Until(c.apartBy)
-	case now < c.heardAt+pingAfter:
-		c.handle.Until(gate.Earliest(c.heardAt+pingAfter, c.apartBy))
-	case c.pingBy == 0:
-		c.pingBy = now + pingAfter
-		c.hold(h2.AppendPing(c.room(), false, upPing))
-		c.handle.Until(gate.Earliest(c.pingBy, c.apartBy))
-	case now < c.pingBy:
-		c.handle.Until(gate.Earliest(c.pingBy, c.apartBy))
+		c.handle.Until(c.sharingDeadline)
+	case now < c.lastReadAt+pingAfter:
+		c.handle.Until(gate.Earliest(c.lastReadAt+pingAfter, c.sharingDeadline))
+	case c.pingDeadline == 0:
+		c.pingDeadline = now + pingAfter
+		c.queue(h2.AppendPing(c.room(), false, upPing))
+		c.handle.Until(gate.Earliest(c.pingDeadline, c.sharingDeadline))
+	case now < c.pingDeadline:
+		c.handle.Until(gate.Earliest(c.pingDeadline, c.sharingDeadline))
 	default:
-		c.cut(gate.UpstreamClosed)
+		c.abort(gate.UpstreamClosed)
 	}
 }
 
 // retire closes the connection with a word; streams that are open end with o.
 func (c *upConn) retire(code h2.Code, o gate.Outcome) {
-	c.hold(h2.AppendGoAway(c.room(), 0, code))
+	c.queue(h2.AppendGoAway(c.room(), 0, code))
 	c.flush()
-	c.cut(o)
+	c.abort(o)
 }
 
 // mistaken ends a connection on which the container has not shown that it speaks
 // HTTP/2. A response in another protocol (foreign) proves that the container did
 // not understand the requests; a close or silence without a byte proves nothing.
-func (c *upConn) mistaken(why gate.Outcome, foreign bool) {
+func (c *upConn) protocolMismatch(why gate.Outcome, foreign bool) {
 	for _, s := range c.streams {
 		s.unprocessed, s.reused = foreign, true
-		s.mistaken = foreign && c.pool.choice.Detects()
+		s.mismatch = foreign && c.pool.choice.Detects()
 	}
 	if foreign {
 		c.pool.choice.NotHTTP2()
 	} else {
 		c.pool.choice.MissedHTTP2(c.eng.loop.Now())
 	}
-	c.cut(why)
+	c.abort(why)
 }
 
-func (c *upConn) contain() {
+func (c *upConn) recoverPanic() {
 	if v := recover(); v != nil {
 		stack := debug.Stack()
-		c.cut(gate.InternalError)
+		c.abort(gate.InternalError)
 		c.eng.worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
 	}
 }
@@ -242,7 +242,7 @@ func (c *upConn) Flush() {
 	if !c.live {
 		return
 	}
-	defer c.contain()
+	defer c.recoverPanic()
 	c.flush()
 	if c.broken {
 		c.handle.Wake() // what has come before the error is read first
@@ -265,45 +265,45 @@ func (c *upConn) handleFrame(f *h2.Frame) *h2.Error {
 		if f.Type != h2.Settings || f.Ack() {
 			return errNoSettings
 		}
-		c.proven, c.until = true, 0
-		c.pool.proved()
+		c.proven, c.provingDeadline = true, 0
+		c.pool.http2Proven()
 	}
 	switch f.Type {
 	case h2.Headers:
-		return c.headers(f)
+		return c.receiveHeaders(f)
 	case h2.Data:
-		return c.data(f)
+		return c.receiveDataFrame(f)
 	case h2.Settings:
 		err := c.applySettings(f, true, func(ch h2.Changes) *h2.Error {
 			for _, s := range c.streams {
-				if err := changeWindow(&s.flow, ch); err != nil {
+				if err := changeWindow(&s.stream, ch); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 		if f.Ack() && err == nil {
-			c.windowsSet()
+			c.applyWindowSetting()
 		}
-		c.pool.list, c.pool.most = c.settings.MaxHeaderList, c.settings.MaxConcurrentStreams
-		wakeLate(c)
-		c.pool.line.WakeAll() // there may be room for more streams, and extended CONNECT
+		c.pool.maxHeaderList, c.pool.maxConcurrent = c.settings.MaxHeaderList, c.settings.MaxConcurrentStreams
+		wakePendingTrailers(c)
+		c.pool.connectQueue.WakeAll() // there may be room for more streams, and extended CONNECT
 		return err
 	case h2.Ping:
 		if !f.Ack() {
 			return c.ping(f)
 		}
-		c.hangUpAcked([8]byte(f.Payload))
+		c.cancelAcked([8]byte(f.Payload))
 		if c.sharing == trailersSent && [8]byte(f.Payload) == trailersPing {
-			c.share(shared, 0)
+			c.setSharing(shared, 0)
 		}
 	case h2.WindowUpdate:
 		if f.Stream == 0 {
 			if err := c.send.Update(f.Increment, h2.Connection); err != nil {
 				return err
 			}
-			c.credit = c.eng.loop.Now()
-			c.waiting.wake(&c.link)
+			c.lastCreditAt = c.eng.loop.Now()
+			c.blocked.wake(&c.conn)
 			return nil
 		}
 		return c.streamFrame(f)
@@ -321,10 +321,10 @@ var errNoSettings = &h2.Error{Code: h2.ProtocolError, Fault: h2.FaultProtocol, R
 // is passed over, unless an error ends the connection.
 func (c *upConn) admits(id uint32, event h2.Event) (*upStream, *h2.Error) {
 	s := c.find(id)
-	var stream *flow
+	var stream *stream
 	state, err := h2.Idle, (*h2.Error)(nil)
 	if s != nil {
-		stream = &s.flow
+		stream = &s.stream
 	} else if state, err = c.ids.StateOf(id, c.history); err != nil {
 		return nil, err
 	}
@@ -347,7 +347,7 @@ func (c *upConn) admits(id uint32, event h2.Event) (*upStream, *h2.Error) {
 // reset ends a stream for a fault of the container.
 func (c *upConn) reset(s *upStream, err *h2.Error) {
 	c.fault(err.Fault)
-	s.heard = true // an answer, if a bad one: the request is not sent again
+	s.responseBegan = true // an answer, if a bad one: the request is not sent again
 	s.sendReset(err.Code)
 	s.fail(gate.UpstreamMalformed)
 }
@@ -373,13 +373,13 @@ func (c *upConn) streamFrame(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-func (c *upConn) data(f *h2.Frame) *h2.Error {
+func (c *upConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	if f.First {
 		if err := c.recv.Receive(f.Length, h2.Connection); err != nil {
 			return err
 		}
-		if c.adapt() {
-			c.pool.adapt()
+		if c.sendWindowSetting() {
+			c.pool.sendWindowSettings()
 		}
 	}
 	if !f.CarriesNothing() {
@@ -402,44 +402,44 @@ func (c *upConn) data(f *h2.Frame) *h2.Error {
 
 // adapt tells the container what it may send ahead. It reports whether that is
 // something else than before.
-func (c *upConn) adapt() bool {
-	want := c.pool.ahead(c.window)
-	if want == c.asked || c.acks.Pending() > 0 {
+func (c *upConn) sendWindowSetting() bool {
+	want := c.pool.initialWindow(c.ackedWindow)
+	if want == c.sentWindow || c.acks.Pending() > 0 {
 		return false
 	}
-	c.asked = want
+	c.sentWindow = want
 	c.acks.Sent()
-	c.hold(h2.AppendSettings(c.room(), h2.Setting{ID: h2.SettingInitialWindowSize, Value: want}))
-	if want > c.window {
-		c.windowsSet() // it may send more before it acknowledges
+	c.queue(h2.AppendSettings(c.room(), h2.Setting{ID: h2.SettingInitialWindowSize, Value: want}))
+	if want > c.ackedWindow {
+		c.applyWindowSetting() // it may send more before it acknowledges
 	}
 	return true
 }
 
 // windowsSet applies what the container has acknowledged.
-func (c *upConn) windowsSet() {
-	n := int32(c.asked) - int32(c.window)
+func (c *upConn) applyWindowSetting() {
+	n := int32(c.sentWindow) - int32(c.ackedWindow)
 	if n == 0 {
 		return
 	}
-	c.window = c.asked
+	c.ackedWindow = c.sentWindow
 	for _, s := range c.streams {
 		s.recv.Shift(n)
 		switch {
 		case s.recv.Size() > streamWindow: // it had been widened
-			resize(&s.flow, streamWindow)
-		case s.recv.Size() < leastWindow: // it had been narrowed by itself, and nothing could come any more
-			resize(&s.flow, leastWindow)
+			resize(&s.stream, streamWindow)
+		case s.recv.Size() < minWindow: // it had been narrowed by itself, and nothing could come any more
+			resize(&s.stream, minWindow)
 		default:
-			s.passed(0)
+			s.releaseCredit(0)
 		}
-		if n < 0 && s.held() > 0 {
+		if n < 0 && s.buffered() > 0 {
 			s.x.Wake() // ReadAhead may widen the window; without that, no event would wake x
 		}
 	}
 }
 
-func (c *upConn) headers(f *h2.Frame) *h2.Error {
+func (c *upConn) receiveHeaders(f *h2.Frame) *h2.Error {
 	h := &c.eng.head
 	if err := c.hpack().dec.Decode(f.Payload, h); err != nil {
 		return err
@@ -476,16 +476,16 @@ func (c *upConn) goneAway(f *h2.Frame) {
 // streamEnded closes a connection that takes no streams and has none.
 func (c *upConn) streamEnded() {
 	if c.leaving && len(c.streams) == 0 {
-		c.cut(gate.UpstreamClosed)
+		c.abort(gate.UpstreamClosed)
 		return
 	}
-	c.shareAgain()
-	c.pool.line.WakeAll()
+	c.endSharing()
+	c.pool.connectQueue.WakeAll()
 	c.pool.dialer.Feed()
 }
 
 // cut closes the connection; streams that are open end with o.
-func (c *upConn) cut(o gate.Outcome) {
+func (c *upConn) abort(o gate.Outcome) {
 	if !c.live {
 		return
 	}
@@ -496,9 +496,9 @@ func (c *upConn) cut(o gate.Outcome) {
 	if i := slices.Index(c.pool.conns, c); i >= 0 {
 		c.pool.conns = slices.Delete(c.pool.conns, i, i+1)
 	}
-	c.conn.Close()
+	c.dialed.Close()
 	c.dropOut()
-	c.unfinished.drop(c.eng.gate.Heads)
+	c.partialInput.discard(c.eng.gate.Heads)
 	c.handle.Done()
-	c.pool.line.WakeAll()
+	c.pool.connectQueue.WakeAll()
 }

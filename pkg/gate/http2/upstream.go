@@ -12,42 +12,42 @@ import (
 // upStream is one exchange over a connection to the container, and its
 // gate.UpstreamSide.
 type upStream struct {
-	flow
-	conn        *upConn
-	req         *wire.Request
-	headAt      int64          // offset of the head in the bytes written to the connection
-	accept      []byte         // Sec-WebSocket-Accept of the 101, if an HTTP/1 upgrade became extended CONNECT
-	late        []byte         // request trailers waiting to be sent; nil = none
-	lateBy      int64          // deadline after which late is discarded; 0 = not set
-	res         *wire.Response // the last head, until it has been forwarded; nil = none
-	heads       []h2.Head      // that have come behind the one in res, which has not been taken
-	status      int16          // status code of the last head
-	hungUp      uint16         // number of the PING sent after the reset in HangUp; 0 = none
-	reused      bool           // the connection had carried a request before
-	tunnel      bool           // extended CONNECT
-	switched    bool           // the extended CONNECT has been accepted
-	opened      bool           // the head that accepts the extended CONNECT has arrived
-	stopped     bool           // the response is complete and the container does not read the rest of the request
-	heard       bool           // a head has arrived
-	received    bool           // res has not been returned by Receive yet
-	unprocessed bool           // the container did not process the request
-	mistaken    bool           // unprocessed, because the container speaks another protocol
-	failed      bool           // the response will not arrive, or not completely
-	ends        bool           // the last element of heads had END_STREAM
-	failure     gate.Outcome
+	stream
+	conn             *upConn
+	req              *wire.Request
+	headAt           int64          // offset of the head in the bytes written to the connection
+	accept           []byte         // Sec-WebSocket-Accept of the 101, if an HTTP/1 upgrade became extended CONNECT
+	pendingTrailers  []byte         // request trailers waiting to be sent; nil = none
+	trailersDeadline int64          // deadline after which late is discarded; 0 = not set
+	res              *wire.Response // the last head, until it has been forwarded; nil = none
+	heads            []h2.Head      // that have come behind the one in res, which has not been taken
+	status           int16          // status code of the last head
+	cancelPing       uint16         // number of the PING sent after the reset in HangUp; 0 = none
+	reused           bool           // the connection had carried a request before
+	isTunnel         bool           // extended CONNECT
+	tunnelSwitched   bool           // the extended CONNECT has been accepted
+	tunnelOpened     bool           // the head that accepts the extended CONNECT has arrived
+	stoppedReading   bool           // the response is complete and the container does not read the rest of the request
+	responseBegan    bool           // a head has arrived
+	headReady        bool           // res has not been returned by Receive yet
+	unprocessed      bool           // the container did not process the request
+	mismatch         bool           // unprocessed, because the container speaks another protocol
+	failed           bool           // the response will not arrive, or not completely
+	lastHeadEnds     bool           // the last element of heads had END_STREAM
+	failure          gate.Outcome
 }
 
 // Send is gate.UpstreamSide.
 func (s *upStream) Send(req *wire.Request, peer netip.Addr, _ exchange.Sink) (soon bool) {
 	u := s.conn
 	s.accept = prepare(u, req)
-	s.req, s.tunnel = req, req.Protocol() != nil
-	end := !s.tunnel && !req.HasBody()
-	s.headAt = u.place()
+	s.req, s.isTunnel = req, req.Protocol() != nil
+	end := !s.isTunnel && !req.HasBody()
+	s.headAt = u.position()
 	b := u.room()
 	start := len(b)
 	b = req.AppendHTTP2(h2.BeginHeaders(b), &u.hpack().enc, peer, u.eng.worker.Host, u.eng.cfg.Scheme)
-	u.hold(h2.EndHeaders(b, start, s.id, end, int(u.settings.MaxFrame)))
+	u.queue(h2.EndHeaders(b, start, s.id, end, int(u.settings.MaxFrame)))
 	s.started, s.finished = true, end
 	if wire.BodyChecked {
 		s.check.BeginHTTP2(func(dst []byte, e *h2.Encoder) []byte {
@@ -55,18 +55,18 @@ func (s *upStream) Send(req *wire.Request, peer netip.Addr, _ exchange.Sink) (so
 		}, false, end)
 	}
 	if end {
-		s.sent(h2.OnHeadersEnd)
+		s.advance(h2.OnHeadersEnd)
 	} else {
-		s.sent(h2.OnHeaders)
+		s.advance(h2.OnHeaders)
 	}
-	return s.l.wire.Writable()
+	return s.c.sock.Writable()
 }
 
 var methodConnect = []byte("CONNECT")
 
 // method returns the method as sent to the container.
 func (s *upStream) method() []byte {
-	if s.tunnel {
+	if s.isTunnel {
 		return methodConnect
 	}
 	return s.req.Method
@@ -75,7 +75,7 @@ func (s *upStream) method() []byte {
 // receiveHead takes a field block: a head, or trailers.
 func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 	if !s.msg.ExpectsHead() {
-		if s.opened {
+		if s.tunnelOpened {
 			return errTunnelTrailers
 		}
 		if err := s.msg.Trailers(end); err != nil {
@@ -95,7 +95,7 @@ func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 	if err := h.CheckResponse(); err != nil {
 		return err
 	}
-	s.heard = true
+	s.responseBegan = true
 	if h.Status == 101 { // RFC 9113 section 8.6
 		return errBadResponse
 	}
@@ -106,7 +106,7 @@ func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 	} else {
 		bodiless := string(s.method()) == "HEAD" || h.Status == 204 || h.Status == 304
 		length := h.Length
-		if s.opened = s.tunnel && h.Status < 300; s.opened {
+		if s.tunnelOpened = s.isTunnel && h.Status < 300; s.tunnelOpened {
 			length, bodiless = -1, false // RFC 9110 section 9.3.6
 		}
 		if err := s.msg.Head(length, bodiless, end); err != nil {
@@ -114,14 +114,14 @@ func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 		}
 		s.over = end
 	}
-	if s.received || len(s.heads) > 0 {
-		if h.Status < 200 && crowded(s, h) {
+	if s.headReady || len(s.heads) > 0 {
+		if h.Status < 200 && tooManyHeads(s, h) {
 			return errTooManyHeads
 		}
 		s.heads = append(s.heads, h2.Head{})
 		s.heads[len(s.heads)-1].CopyFrom(h)
-		s.ends = end
-	} else if err := s.take(h, end); err != nil {
+		s.lastHeadEnds = end
+	} else if err := s.parseHead(h, end); err != nil {
 		return err
 	}
 	s.x.Wake()
@@ -137,21 +137,21 @@ var (
 
 // Interim heads that wait for the client to take those before them.
 const (
-	mostHeadsWaiting = 64
-	headsWaiting     = 64 << 10 // octets
+	maxQueuedHeads     = 64
+	maxQueuedHeadBytes = 64 << 10 // octets
 )
 
 // crowded reports that there is no room for another interim head.
-func crowded(s *upStream, h *h2.Head) bool {
+func tooManyHeads(s *upStream, h *h2.Head) bool {
 	n := h.Size
 	for i := range s.heads {
 		n += s.heads[i].Cap()
 	}
-	return len(s.heads) >= mostHeadsWaiting || n > headsWaiting
+	return len(s.heads) >= maxQueuedHeads || n > maxQueuedHeadBytes
 }
 
 // take reads a head into res.
-func (s *upStream) take(h *h2.Head, end bool) *h2.Error {
+func (s *upStream) parseHead(h *h2.Head, end bool) *h2.Error {
 	if s.res == nil {
 		s.res = s.conn.pool.getResponse()
 	}
@@ -164,7 +164,7 @@ func (s *upStream) take(h *h2.Head, end bool) *h2.Error {
 	if err != nil {
 		return errBadResponse
 	}
-	s.received, s.status = true, int16(s.res.Status)
+	s.headReady, s.status = true, int16(s.res.Status)
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (s *upStream) take(h *h2.Head, end bool) *h2.Error {
 // says that the rest of the request is not wanted (RFC 9113 section 8.1).
 func (s *upStream) receiveReset(code h2.Code) {
 	if s.over {
-		s.stopped = true
+		s.stoppedReading = true
 		s.x.Wake()
 		return
 	}
@@ -190,37 +190,37 @@ func (s *upStream) fail(o gate.Outcome) {
 		return
 	}
 	if s.over { // all has come that was to come
-		s.stopped = true
+		s.stoppedReading = true
 	} else {
-		s.failed, s.failure, s.flow.reset = true, o, true
+		s.failed, s.failure, s.stream.reset = true, o, true
 	}
 	s.x.Wake()
 }
 
 // sendReset ends the stream towards the container, unless it has ended.
 func (s *upStream) sendReset(code h2.Code) {
-	if s.state.Closed() || s.l.broken {
+	if s.state.Closed() || s.c.broken {
 		return
 	}
-	s.sent(h2.OnReset)
-	s.l.hold(h2.AppendRSTStream(s.l.room(), s.id, code))
+	s.advance(h2.OnReset)
+	s.c.queue(h2.AppendRSTStream(s.c.room(), s.id, code))
 	s.conn.countReset(1)
 }
 
 // Receive is gate.UpstreamSide.
 func (s *upStream) Receive() (exchange.HeadState, gate.Outcome) {
-	if !s.received && len(s.heads) > 0 {
+	if !s.headReady && len(s.heads) > 0 {
 		h := &s.heads[0]
 		last := len(s.heads) == 1
-		if s.take(h, last && s.ends) != nil {
+		if s.parseHead(h, last && s.lastHeadEnds) != nil {
 			s.sendReset(h2.ProtocolError)
 			return exchange.HeadFailed, gate.UpstreamMalformed
 		}
 		s.heads = s.heads[1:]
 	}
 	switch {
-	case s.received:
-		s.received = false
+	case s.headReady:
+		s.headReady = false
 		return headState(s), gate.Undecided
 	case s.failed:
 		return exchange.HeadFailed, s.failure
@@ -230,8 +230,8 @@ func (s *upStream) Receive() (exchange.HeadState, gate.Outcome) {
 
 func headState(s *upStream) exchange.HeadState {
 	switch {
-	case s.tunnel && (s.status == 101 || s.status >= 200 && s.status < 300):
-		s.switched = true
+	case s.isTunnel && (s.status == 101 || s.status >= 200 && s.status < 300):
+		s.tunnelSwitched = true
 		return exchange.HeadSwitched
 	case s.status < 200:
 		return exchange.HeadInterim
@@ -249,7 +249,7 @@ func (s *upStream) Status() int { return int(s.status) }
 // waits for its client does not hold it.
 func (s *upStream) Pump(dst exchange.Sink) (moved bool) {
 	s.dropResponse()
-	return s.flow.Pump(dst)
+	return s.stream.Pump(dst)
 }
 
 func (s *upStream) dropResponse() {
@@ -260,10 +260,10 @@ func (s *upStream) dropResponse() {
 }
 
 // Sent is gate.UpstreamSide.
-func (s *upStream) Sent() bool { return s.started && s.l.left(s.headAt) }
+func (s *upStream) Sent() bool { return s.started && s.c.mayBeSent(s.headAt) }
 
 // ResponseBegan is gate.UpstreamSide.
-func (s *upStream) ResponseBegan() bool { return s.heard }
+func (s *upStream) ResponseBegan() bool { return s.responseBegan }
 
 // Reused is gate.UpstreamSide.
 func (s *upStream) Reused() bool { return s.reused }
@@ -272,13 +272,13 @@ func (s *upStream) Reused() bool { return s.reused }
 func (s *upStream) Unprocessed() bool { return s.unprocessed }
 
 // Mistaken implements exchange.Upstream.
-func (s *upStream) Mistaken() bool { return s.mistaken }
+func (s *upStream) Mistaken() bool { return s.mismatch }
 
 // StoppedReading is gate.UpstreamSide.
-func (s *upStream) StoppedReading() bool { return s.stopped }
+func (s *upStream) StoppedReading() bool { return s.stoppedReading }
 
 // Broken is gate.Sink.
-func (s *upStream) Broken() bool { return s.stopped || s.flow.Broken() }
+func (s *upStream) Broken() bool { return s.stoppedReading || s.stream.Broken() }
 
 // Failed is gate.Source.
 func (s *upStream) Failed() bool { return s.failed && !s.given }
@@ -299,11 +299,11 @@ func (s *upStream) ReadAhead() (moved, whole bool) {
 	if s.over {
 		return false, !s.failed
 	}
-	if s.l.eng.short() {
+	if s.c.eng.short() {
 		return false, false
 	}
-	if size, held := s.recv.Size(), uint32(s.held()); size < streamWindow && held >= size/2 {
-		resize(&s.flow, min(2*max(size, held, leastWindow), streamWindow))
+	if size, held := s.recv.Size(), uint32(s.buffered()); size < streamWindow && held >= size/2 {
+		resize(&s.stream, min(2*max(size, held, minWindow), streamWindow))
 	}
 	if s.recv.Left() == 0 {
 		s.announce(s.recv.Flush())
@@ -321,11 +321,11 @@ func (s *upStream) HangUp() {
 	}
 	s.sendReset(h2.Cancel)
 	u := s.conn
-	if u.hangUps++; u.hangUps == 0 {
-		u.hangUps = 1
+	if u.cancelPings++; u.cancelPings == 0 {
+		u.cancelPings = 1
 	}
-	s.hungUp = u.hangUps
-	u.hold(h2.AppendPing(u.room(), false, hangUpPing(s.hungUp)))
+	s.cancelPing = u.cancelPings
+	u.queue(h2.AppendPing(u.room(), false, cancelPing(s.cancelPing)))
 }
 
 // Abort is gate.UpstreamSide.
@@ -341,7 +341,7 @@ func (s *upStream) end() {
 		s.state = h2.ResetByUs
 	}
 	c.remember(s.id, s.state)
-	s.flow.close()
+	s.stream.close()
 	c.pool.release(s)
 	if c.live {
 		c.streamEnded()

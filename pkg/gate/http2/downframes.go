@@ -2,23 +2,13 @@ package http2
 
 import "github.com/queuegate/queuegate/pkg/gate/wire/h2"
 
-// clientStreams are the streams of a client's connection, and what the client's
-// frames do to them.
-type clientStreams struct {
-	link
-	streams []*stream // that are open, by identifier
-	peers   h2.PeerStreams
-	most    uint32 // streams beyond it are not served any more
-	line    streamLine
-}
-
 // find returns an open stream.
-func (c *clientStreams) find(id uint32) *stream {
+func (c *downConn) find(id uint32) *downStream {
 	return find(c.streams, id)
 }
 
 // streamFrame acts on RST_STREAM, PRIORITY and WINDOW_UPDATE of a stream.
-func (c *clientStreams) streamFrame(f *h2.Frame) *h2.Error {
+func (c *downConn) streamFrame(f *h2.Frame) *h2.Error {
 	event, _ := h2.EventOf(f)
 	s, err := c.admits(f.Stream, event)
 	switch {
@@ -35,7 +25,7 @@ func (c *clientStreams) streamFrame(f *h2.Frame) *h2.Error {
 	}
 	switch f.Type {
 	case h2.RSTStream:
-		s.flow.reset = true
+		s.stream.reset = true
 		s.x.Wake()
 		return c.meter.Reset(c.eng.loop.Now())
 	case h2.WindowUpdate:
@@ -48,12 +38,12 @@ func (c *clientStreams) streamFrame(f *h2.Frame) *h2.Error {
 
 // admits applies the state of a stream to an event. Without a stream the frame
 // is passed over, unless an error ends the connection.
-func (c *clientStreams) admits(id uint32, event h2.Event) (*stream, *h2.Error) {
+func (c *downConn) admits(id uint32, event h2.Event) (*downStream, *h2.Error) {
 	s := c.find(id)
-	var stream *flow
+	var stream *stream
 	state, err := h2.Idle, (*h2.Error)(nil)
 	if s != nil {
-		stream = &s.flow
+		stream = &s.stream
 	} else if state, err = c.peers.StateOf(id, c.history); err != nil {
 		return nil, err
 	}
@@ -71,12 +61,12 @@ func (c *clientStreams) admits(id uint32, event h2.Event) (*stream, *h2.Error) {
 		return nil, c.reset(s, err)
 	}
 	c.fault(err.Fault)
-	c.hold(h2.AppendRSTStream(c.room(), id, err.Code))
+	c.queue(h2.AppendRSTStream(c.room(), id, err.Code))
 	return nil, c.countReset()
 }
 
 // data acts on a piece of a DATA frame.
-func (c *clientStreams) data(f *h2.Frame) *h2.Error {
+func (c *downConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	if f.First {
 		if err := c.recv.Receive(f.Length, h2.Connection); err != nil {
 			return err
@@ -93,7 +83,7 @@ func (c *clientStreams) data(f *h2.Frame) *h2.Error {
 		if len(f.Payload) == 0 && !f.EndStream {
 			return nil // has been counted
 		}
-		return c.ignored(len(f.Payload))
+		return c.countLate(len(f.Payload))
 	}
 	if !f.CarriesNothing() {
 		c.meter.Useful(len(f.Payload))
@@ -105,17 +95,17 @@ func (c *clientStreams) data(f *h2.Frame) *h2.Error {
 }
 
 // widen opens the window of a connection that carries bodies.
-func (c *clientStreams) widen() {
+func (c *downConn) widen() {
 	if c.recv.Size() >= connWindow || c.eng.short() || c.eng.tight() {
 		return
 	}
 	if inc := c.recv.Resize(connWindow); inc > 0 {
-		c.hold(h2.AppendWindowUpdate(c.room(), 0, inc))
+		c.queue(h2.AppendWindowUpdate(c.room(), 0, inc))
 	}
 }
 
 // reset ends a stream for a fault of the peer.
-func (c *clientStreams) reset(s *stream, err *h2.Error) *h2.Error {
+func (c *downConn) reset(s *downStream, err *h2.Error) *h2.Error {
 	if err.Scope == h2.Connection {
 		return err
 	}
@@ -129,7 +119,7 @@ func (c *clientStreams) reset(s *stream, err *h2.Error) *h2.Error {
 }
 
 // countReset holds a reset that a peer has caused against the limit.
-func (c *clientStreams) countReset() *h2.Error {
+func (c *downConn) countReset() *h2.Error {
 	if err := c.meter.Reset(c.eng.loop.Now()); err != nil {
 		return err
 	}
@@ -137,9 +127,9 @@ func (c *clientStreams) countReset() *h2.Error {
 }
 
 // changeWindows applies a change of SETTINGS_INITIAL_WINDOW_SIZE.
-func (c *clientStreams) changeWindows(ch h2.Changes) *h2.Error {
+func (c *downConn) changeWindows(ch h2.Changes) *h2.Error {
 	for _, s := range c.streams {
-		if err := changeWindow(&s.flow, ch); err != nil {
+		if err := changeWindow(&s.stream, ch); err != nil {
 			return err
 		}
 	}
@@ -149,13 +139,13 @@ func (c *clientStreams) changeWindows(ch h2.Changes) *h2.Error {
 // crowded reports that the client has as many streams as it may have. Those
 // that have been reset, and end with the batch, are not counted for as long as
 // they are few.
-func (c *clientStreams) crowded() bool {
+func (c *downConn) atMaxStreams() bool {
 	if len(c.streams) < maxStreams {
 		return false
 	}
 	open := 0
 	for _, s := range c.streams {
-		if !s.flow.reset && !s.state.Closed() {
+		if !s.stream.reset && !s.state.Closed() {
 			open++
 		}
 	}
@@ -163,15 +153,15 @@ func (c *clientStreams) crowded() bool {
 }
 
 // refuseStream resets a stream that has not come into being.
-func (c *clientStreams) refuseStream(id uint32, code h2.Code, fault h2.Fault) *h2.Error {
+func (c *downConn) refuseStream(id uint32, code h2.Code, fault h2.Fault) *h2.Error {
 	c.fault(fault)
-	c.shut(id)
-	c.hold(h2.AppendRSTStream(c.room(), id, code))
+	c.closeUnopened(id)
+	c.queue(h2.AppendRSTStream(c.room(), id, code))
 	return c.countReset()
 }
 
 // shut notes that a stream has not come into being, and what may still come of it.
-func (c *clientStreams) shut(id uint32) {
+func (c *downConn) closeUnopened(id uint32) {
 	c.remember(id, h2.ResetByUs)
 	w := h2.NewReceiveWindow(streamWindow)
 	c.meter.Expect(&w, &c.recv)

@@ -8,17 +8,17 @@ import (
 )
 
 // ending is what a client's connection keeps while it is closing.
-type ending struct {
-	dropped int32 // octets that came while closing
-	left    int32 // octets that the client had not taken when it took some last
-	tookAt  int64 // when that was
-	by      int64 // when closing ends at the latest
+type lingeringClose struct {
+	dropped    int32 // octets that came while closing
+	unread     int32 // octets that the client had not taken when it took some last
+	progressAt int64 // when that was
+	deadline   int64 // when closing ends at the latest
 }
 
 // How long a client may take to take what is left for it, and to close.
 const (
 	closeTimeout = int64(time.Second)      // once it has all
-	takeTimeout  = int64(5 * time.Second)  // until it takes some
+	readTimeout  = int64(5 * time.Second)  // until it takes some
 	closeTotal   = int64(10 * time.Second) // in any case
 	// closeCheck is how often it is looked at what the client has taken: nothing else
 	// tells that it takes what is in the kernel. A shutdown that is about to cut it
@@ -32,37 +32,37 @@ const (
 // close ends the connection once what waits has gone out. The client may still
 // send: a reset, which unread bytes would cause, could overtake what it has not
 // read (RFC 9112 section 9.6 has the same for HTTP/1).
-func (c *conn) close() {
+func (c *downConn) close() {
 	now := c.eng.loop.Now()
-	c.state, c.most = closing, 0
-	c.ending = &ending{left: math.MaxInt32, tookAt: now, by: now + closeTotal}
-	c.hold(c.room())
-	c.ending.goesOn(c)
+	c.state, c.lastServed = closing, 0
+	c.lingering = &lingeringClose{unread: math.MaxInt32, progressAt: now, deadline: now + closeTotal}
+	c.queue(c.room())
+	c.lingering.continues(c)
 }
 
 // goesOn reports whether the client may still take what is left for it, or close
 // the connection, and sees to it that it is looked at again.
-func (e *ending) goesOn(c *conn) bool {
+func (e *lingeringClose) continues(c *downConn) bool {
 	now := c.eng.loop.Now()
 	left := int32(c.pending() + c.sock.Unsent())
-	if left < e.left {
-		e.left, e.tookAt = left, now
+	if left < e.unread {
+		e.unread, e.progressAt = left, now
 		c.eng.worker.Departed()
 	}
 	patience := closeTimeout
 	if left > 0 {
-		patience = takeTimeout
+		patience = readTimeout
 	}
-	if now >= min(e.tookAt+patience, e.by) {
+	if now >= min(e.progressAt+patience, e.deadline) {
 		return false
 	}
-	c.until = min(now+closeCheck, e.tookAt+patience, e.by)
-	c.handle.Until(c.until)
+	c.deadline = min(now+closeCheck, e.progressAt+patience, e.deadline)
+	c.handle.Until(c.deadline)
 	return true
 }
 
 // linger reads and drops what the client still sends.
-func (e *ending) linger(c *conn) {
+func (e *lingeringClose) linger(c *downConn) {
 	if c.pending() > 0 {
 		c.flush()
 	}
@@ -75,7 +75,7 @@ func (e *ending) linger(c *conn) {
 			return
 		}
 		if e.dropped += int32(n); err != nil || e.dropped > maxDropped {
-			c.cut()
+			c.abort()
 			return
 		}
 	}

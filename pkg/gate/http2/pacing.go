@@ -12,9 +12,9 @@ import (
 
 // Costs, in units of some 6 µs.
 const (
-	unitsPerTurn = 64 // of the loop
-	dialUnits    = 7  // beyond 1 for each stream
-	endUnits     = 1  // likewise, where it ends
+	unitsPerIteration = 64 // of the loop
+	dialUnits         = 7  // beyond 1 for each stream
+	resetUnits        = 1  // likewise, where it ends
 )
 
 // dialPause is how long streams wait to begin after a turn in which connections were made.
@@ -27,108 +27,108 @@ const dialPause = int64(time.Millisecond)
 // its own. While more wait, what is under way at once grows by an eighth in the
 // time of an answer, and with time where no answers come.
 const (
-	mostAhead  = 64                      // begin before one of them is answered
-	growEvery  = 8                       // answers let one more begin
-	tick       = int64(time.Millisecond) // without an answer
-	growAmount = 8                       // more begin after it
-	shrinkBy   = 8                       // a tick takes this part of what answers have left beyond mostAhead
+	baseCredits        = 64                      // begin before one of them is answered
+	responsesPerCredit = 8                       // answers let one more begin
+	refillInterval     = int64(time.Millisecond) // without an answer
+	refillCredits      = 8                       // more begin after it
+	decayDivisor       = 8                       // a tick takes this part of what answers have left beyond mostAhead
 )
 
 // turns are the connections on which streams wait, in a circle: each in its turn
 // lets one of them go on.
-type turns struct {
-	eng    *Engine
-	handle loop.Handle
-	number uint8       // of the loop's turn
-	noted  bool        // Flush will be called at its end
-	paused int64       // until then
-	ahead  int         // as many streams may begin
-	ticked int64       // when the last tick was
-	heard  uint8       // answers of growEvery
-	silent bool        // no answer since the last tick
-	last   *streamLine // whose after is the first; nil = none
+type pacer struct {
+	eng         *Engine
+	handle      loop.Handle
+	iteration   uint8       // of the loop's turn
+	flushQueued bool        // Flush will be called at its end
+	pausedUntil int64       // until then
+	credits     int         // as many streams may begin
+	refilledAt  int64       // when the last tick was
+	responses   uint8       // answers of growEvery
+	noResponse  bool        // no answer since the last tick
+	last        *startQueue // whose after is the first; nil = none
 }
 
-func (t *turns) init(e *Engine) {
-	t.eng, t.ahead, t.ticked = e, mostAhead, e.loop.Now()
+func (t *pacer) init(e *Engine) {
+	t.eng, t.credits, t.refilledAt = e, baseCredits, e.loop.Now()
 	t.handle.Bind(e.loop, t)
 }
 
 // Flush is loop.Flusher: the turn is over.
-func (t *turns) Flush() { t.number, t.noted = t.number+1, false }
+func (t *pacer) Flush() { t.iteration, t.flushQueued = t.iteration+1, false }
 
 // Step is loop.Routine.
-func (t *turns) Step() {
+func (t *pacer) Step() {
 	d := &t.eng.worker.Dialer
 	first, now := d.Attempts(), t.eng.loop.Now()
-	t.grow(now)
-	for left := unitsPerTurn; left > 0; left-- {
+	t.refill(now)
+	for left := unitsPerIteration; left > 0; left-- {
 		if t.last == nil {
 			return
 		}
-		if (t.ahead == 0 || now < t.paused) && !t.seekEnd() {
-			t.handle.Until(max(t.paused, t.grows()))
+		if (t.credits == 0 || now < t.pausedUntil) && !t.seekReset() {
+			t.handle.Until(max(t.pausedUntil, t.startsAt()))
 			return
 		}
 		before := d.Attempts()
-		s := t.take()
-		if s.flow.reset {
-			left -= endUnits
+		s := t.dequeue()
+		if s.stream.reset {
+			left -= resetUnits
 		} else {
-			t.ahead--
-			s.paced = true
+			t.credits--
+			s.begunPaced = true
 		}
 		s.Step()
 		left -= dialUnits * int(d.Attempts()-before)
 	}
 	if d.Attempts() != first {
-		t.paused = t.eng.loop.Nanotime() + dialPause
+		t.pausedUntil = t.eng.loop.Nanotime() + dialPause
 	}
 	t.handle.Wake()
 }
 
 // grows is when streams may begin although none is answered; 0 = now.
-func (t *turns) grows() int64 {
-	if t.ahead > 0 {
+func (t *pacer) startsAt() int64 {
+	if t.credits > 0 {
 		return 0
 	}
-	return t.ticked + tick
+	return t.refilledAt + refillInterval
 }
 
 // grow does what the time since the last tick asks for.
-func (t *turns) grow(now int64) {
-	n := (now - t.ticked) / tick
+func (t *pacer) refill(now int64) {
+	n := (now - t.refilledAt) / refillInterval
 	if n <= 0 {
 		return
 	}
-	if t.ahead < mostAhead && (t.silent || n > 1) {
-		t.ahead = int(min(int64(t.ahead)+n*growAmount, mostAhead))
+	if t.credits < baseCredits && (t.noResponse || n > 1) {
+		t.credits = int(min(int64(t.credits)+n*refillCredits, baseCredits))
 	}
 	for range min(n, 64) {
-		t.ahead -= max(0, t.ahead-mostAhead+shrinkBy-1) / shrinkBy
+		t.credits -= max(0, t.credits-baseCredits+decayDivisor-1) / decayDivisor
 	}
-	t.ticked, t.silent = t.ticked+n*tick, true
+	t.refilledAt, t.noResponse = t.refilledAt+n*refillInterval, true
 }
 
 // answered lets another stream begin: one that had waited has its answer.
-func (t *turns) answered() {
-	t.silent = false
-	t.ahead++
+func (t *pacer) responseStarted() {
+	t.noResponse = false
+	t.credits++
 	if t.last == nil {
 		return
 	}
-	if t.heard++; t.heard == growEvery {
-		t.heard = 0
-		t.ahead++
+	if t.responses++; t.responses == responsesPerCredit {
+		t.responses = 0
+		t.credits++
 	}
 	t.handle.Wake()
 }
 
 // seekEnd makes it the turn of a stream that only has to end, if a line begins
 // with one.
-func (t *turns) seekEnd() bool {
+func (t *pacer) seekReset() bool {
 	for n := t.last; ; {
-		if t.last.after.last.next.flow.reset {
+		if t.last.after.last.next.stream.reset {
 			return true
 		}
 		if t.last = t.last.after; t.last == n {
@@ -138,7 +138,7 @@ func (t *turns) seekEnd() bool {
 }
 
 // take returns the stream whose turn it is.
-func (t *turns) take() *stream {
+func (t *pacer) dequeue() *downStream {
 	n := t.last.after
 	s := n.last.next
 	switch {
@@ -155,31 +155,31 @@ func (t *turns) take() *stream {
 }
 
 // streamLine are the streams of a connection that wait for their turn.
-type streamLine struct {
-	last  *stream     // whose next is the first; nil = none
-	after *streamLine // the next in the circle, if any waits
+type startQueue struct {
+	last  *downStream // whose next is the first; nil = none
+	after *startQueue // the next in the circle, if any waits
 }
 
 // begin lets s begin: at once if it is the first one of its connection in this
 // turn of the loop, so that a client with few streams waits for none with many.
-func (n *streamLine) begin(s *stream) {
-	t, c := &s.eng().turns, s.conn
-	if !t.noted {
-		t.noted = true
+func (n *startQueue) begin(s *downStream) {
+	t, c := &s.eng().pacer, s.conn
+	if !t.flushQueued {
+		t.flushQueued = true
 		t.eng.loop.AtEnd(t)
 	}
-	if n.last != nil || c.begunIn == t.number {
-		s.x.Crowd = true
+	if n.last != nil || c.startedIn == t.iteration {
+		s.x.Burst = true
 		n.join(s)
 		return
 	}
-	c.begunIn = t.number
+	c.startedIn = t.iteration
 	s.handle.Wake()
 }
 
 // join lets s go on when it is its turn, and not before.
-func (n *streamLine) join(s *stream) {
-	switch t := &s.eng().turns; {
+func (n *startQueue) join(s *downStream) {
+	switch t := &s.eng().pacer; {
 	case s.next != nil: // waits already
 		return
 	case n.last != nil:

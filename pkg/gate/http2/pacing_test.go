@@ -23,15 +23,15 @@ func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
 	many.works()
 	one.works()
 	before := served.Load()
-	open := func(c *conn, first, n uint32) {
+	open := func(c *downConn, first, n uint32) {
 		for i := range n {
-			if err := c.link.handle(frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, first+2*i, getHead)); err != nil {
+			if err := c.conn.handle(frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, first+2*i, getHead)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	r.on(func() {
-		var crowd, other *conn
+		var crowd, other *downConn
 		for c := range r.part.clients.all() {
 			if c.peer.Port() == uint16(many.conn.LocalAddr().(*net.TCPAddr).Port) {
 				crowd = c
@@ -41,7 +41,7 @@ func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
 		}
 		open(crowd, 101, maxStreams)
 		open(other, 101, 3)
-		waiting := func(c *conn) (n int) {
+		waiting := func(c *downConn) (n int) {
 			for _, s := range c.streams {
 				if s.next != nil {
 					n++
@@ -52,8 +52,8 @@ func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
 		if n, m := waiting(crowd), waiting(other); n != maxStreams-1 || m != 2 {
 			t.Errorf("%d and %d streams wait, want all but the first: %d and 2", n, m, maxStreams-1)
 		}
-		r.part.turns.Step()
-		most := unitsPerTurn/(1+dialUnits) + 2 // the first has a connection that is there, the last may go beyond
+		r.part.pacer.Step()
+		most := unitsPerIteration/(1+dialUnits) + 2 // the first has a connection that is there, the last may go beyond
 		if n := maxStreams - waiting(crowd) + 3 - waiting(other); n > 2+most {
 			t.Errorf("%d streams have begun in a turn, want at most %d beside the first ones", n, most)
 		}
@@ -61,33 +61,33 @@ func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
 			t.Error("streams of another connection wait for more than their turn")
 		}
 		n := waiting(crowd)
-		if r.part.turns.Step(); waiting(crowd) != n {
+		if r.part.pacer.Step(); waiting(crowd) != n {
 			t.Error("connections are made without a pause")
 		}
 		// The loop's clock stands, and no answer is read.
-		for range 2 * mostAhead {
-			r.part.turns.paused = 0
-			r.part.turns.Step()
+		for range 2 * baseCredits {
+			r.part.pacer.pausedUntil = 0
+			r.part.pacer.Step()
 		}
-		if n := maxStreams - waiting(crowd) + 3 - waiting(other); n != 2+mostAhead {
-			t.Errorf("%d streams have begun and none is answered, want %d beside the first ones", n-2, mostAhead)
+		if n := maxStreams - waiting(crowd) + 3 - waiting(other); n != 2+baseCredits {
+			t.Errorf("%d streams have begun and none is answered, want %d beside the first ones", n-2, baseCredits)
 		}
-		r.part.turns.ticked += int64(time.Hour) // from here on answers alone let others begin
-		other.abandon()
-		if r.part.turns.Step(); other.line.last != nil {
+		r.part.pacer.refilledAt += int64(time.Hour) // from here on answers alone let others begin
+		other.resetStreams()
+		if r.part.pacer.Step(); other.starting.last != nil {
 			t.Error("what only has to end waits for an answer to another")
 		}
 		// What is reset before it begins never does.
-		if err := crowd.link.handle(frame(h2.RSTStream, 0, 101+2*(maxStreams-1), u32(8))); err != nil {
+		if err := crowd.conn.handle(frame(h2.RSTStream, 0, 101+2*(maxStreams-1), u32(8))); err != nil {
 			t.Fatal(err)
 		}
 	})
 	until(t, "all have been served", func() bool { return served.Load()-before >= maxStreams-1 })
 	until(t, "none is left", func() (over bool) {
 		r.on(func() {
-			over = r.part.turns.last == nil
+			over = r.part.pacer.last == nil
 			for c := range r.part.clients.all() {
-				over = over && len(c.streams) == 0 && c.line.last == nil
+				over = over && len(c.streams) == 0 && c.starting.last == nil
 			}
 		})
 		return over
@@ -100,24 +100,24 @@ func TestStreamsThatWaitEndWithTheirConnection(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))
 	c := r.dial()
 	c.works()
-	var ended *conn
+	var ended *downConn
 	r.on(func() {
 		for c := range r.part.clients.all() {
 			for i := range uint32(maxStreams) {
-				if err := c.link.handle(frame(h2.Headers, h2.FlagEndHeaders, 101+2*i, postHead)); err != nil {
+				if err := c.conn.handle(frame(h2.Headers, h2.FlagEndHeaders, 101+2*i, postHead)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			ended = c
-			c.cut()
+			c.abort()
 		}
-		r.part.turns.Step()
-		if n := len(ended.streams); n < maxStreams-unitsPerTurn || n == maxStreams {
+		r.part.pacer.Step()
+		if n := len(ended.streams); n < maxStreams-unitsPerIteration || n == maxStreams {
 			t.Errorf("%d of %d streams are left after a turn", n, maxStreams)
 		}
 	})
 	until(t, "none is left", func() (over bool) {
-		r.on(func() { over = r.part.turns.last == nil && len(ended.streams) == 0 })
+		r.on(func() { over = r.part.pacer.last == nil && len(ended.streams) == 0 })
 		return over
 	})
 	r.dial().works()
@@ -148,7 +148,7 @@ func TestACrowdLeavesIdleConnectionsToOthers(t *testing.T) {
 		r.on(func() {
 			for c := range r.part.clients.all() {
 				for i := range n {
-					if err := c.link.handle(frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, first+2*i, head)); err != nil {
+					if err := c.conn.handle(frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, first+2*i, head)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -184,7 +184,7 @@ func TestACrowdLeavesAConnectionOfHTTP2ToOthers(t *testing.T) {
 		r.on(func() {
 			for c := range r.part.clients.all() {
 				for i := range uint32(n) {
-					if err := c.link.handle(frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, first+2*i, getHead)); err != nil {
+					if err := c.conn.handle(frame(h2.Headers, h2.FlagEndHeaders|h2.FlagEndStream, first+2*i, getHead)); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -1,0 +1,289 @@
+package http2
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+// phase is what a stream does.
+//
+//	arrived → probing, exchanging, replying
+//	probing, exchanging → replying   the gate answers by itself
+type phase uint8
+
+const (
+	phaseArrived phase = iota
+	phaseProbing
+	phaseExchanging
+	phaseReplying
+)
+
+// stream is one request over a client's connection. It runs in steps.
+type downStream struct {
+	stream
+	conn          *downConn // nil = on the free list
+	req           wire.Request
+	handle        loop.Handle
+	replyDeadline int64 // while replying: when that ends
+	x             exchange.Exchange
+	probe         *exchange.ProbeCall
+	next          *downStream  // that waits for its turn behind it, or the first of those; nil = it does not wait
+	replyBody     []byte       // of a reply of the gate's own, not written yet
+	headBytes     int32        // octets of the gate's budget of heads
+	rejection     gate.Outcome // outcome of a rejected head; Undecided if accepted
+	phase         phase
+	isHEAD        bool // of a head that is not there any more: the method is HEAD
+	isGRPC        bool // and: the request is a call of gRPC
+}
+
+// openStream begins a stream with the head that has been decoded.
+func (c *downConn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
+	e := c.eng
+	state, _ := h2.Idle.Receive(event)
+	if c.atMaxStreams() {
+		return c.refuseStream(f.Stream, h2.RefusedStream, h2.FaultProtocol)
+	}
+	err := f.Err
+	if err == nil && !h.TooLarge {
+		err = h.CheckRequest()
+	}
+	if err != nil {
+		e.gate.Reject(gate.BadRequest)
+		return c.refuseStream(f.Stream, err.Code, err.Fault)
+	}
+	s := e.streams.Get()
+	if s == nil {
+		s = &downStream{}
+		s.handle.Bind(e.loop, s)
+		s.x.Bind(e.gate, e.clock, s.handle.Wake, &s.handle)
+	}
+	s.stream.open(&c.conn, &s.x, f.Stream, state)
+	s.conn, s.phase, s.replyDeadline, s.rejection, s.isHEAD, s.isGRPC, s.replyBody = c, phaseArrived, 0, gate.Undecided, false, false, nil
+	s.over, s.x.Burst = f.EndStream, false
+	c.streams = append(c.streams, s)
+	s.handle.Begin()
+	c.starting.begin(s)
+	if h.TooLarge {
+		o := gate.HeadTooLarge
+		if h.TargetTooLong {
+			o = gate.TargetTooLong
+		}
+		s.reject(h, o)
+		_ = s.msg.Head(-1, false, false)
+		return nil
+	}
+	if err := s.msg.Head(h.Length, false, f.EndStream); err != nil {
+		e.gate.Reject(gate.BadRequest)
+		s.rejection = gate.BadRequest
+		return c.reset(s, err)
+	}
+	if err := s.req.ReadHTTP2(h, f.EndStream); err != nil {
+		s.rejection = wire.OutcomeOf(err)
+	}
+	s.withheld = s.req.Protocol() != nil
+	s.keepReplay = !s.withheld
+	if !s.chargeHead(s.req.Held() - uncountedHead) {
+		s.reject(h, gate.OutOfMemoryBudget)
+	}
+	return nil
+}
+
+// refuse makes s one whose head is not kept, and which gets a reply of the
+// gate's own.
+func (s *downStream) reject(h *h2.Head, o gate.Outcome) {
+	s.rejection = o
+	s.isHEAD = string(h.First(h2.NameMethod)) == "HEAD"
+	s.isGRPC = wire.IsGRPC(h.First(h2.NameContentType))
+	s.req.Reset()
+}
+
+// chargeHead takes n octets for a head from the gate's budget. It is false if
+// there are none left: for a connection that holds many of them already there
+// is only half of what there is.
+func (s *downStream) chargeHead(n int) bool {
+	if n <= 0 {
+		return true
+	}
+	b, c := s.eng().gate.Heads, s.conn
+	if int(c.headBytes)+n > maxConnHeads && b.Used() > b.Limit()/2 || !b.Acquire(int64(n)) {
+		return false
+	}
+	s.headBytes += int32(n)
+	c.headBytes += int32(n)
+	return true
+}
+
+var errNoMemory = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultHeaderBlock, Reason: "no memory left for heads"}
+
+// receiveTrailers takes the field block behind a request's body.
+func (s *downStream) receiveTrailers(h *h2.Head, f *h2.Frame) *h2.Error {
+	if f.Err != nil {
+		return f.Err
+	}
+	if s.req.ExtendedConnect() {
+		return errTunnelTrailers
+	}
+	if err := s.msg.Trailers(f.EndStream); err != nil {
+		return err
+	}
+	if err := h.CheckTrailers(); err != nil {
+		return err
+	}
+	s.trailers = wire.TrailerLines(h)
+	if !s.chargeHead(len(s.trailers) - uncountedHead) {
+		s.trailers = nil
+		return errNoMemory
+	}
+	s.over = true
+	s.x.Wake()
+	return nil
+}
+
+// Step is loop.Routine.
+func (s *downStream) Step() {
+	if s.conn == nil || s.next != nil {
+		return
+	}
+	defer s.recoverPanic()
+	for s.conn != nil && s.step() {
+	}
+}
+
+// step runs one phase. It reports whether the next one follows at once.
+func (s *downStream) step() bool {
+	switch s.phase {
+	case phaseArrived:
+		return s.screen()
+	case phaseProbing:
+		return s.awaitProbe()
+	case phaseExchanging:
+		return s.relay()
+	default:
+		return s.sendReply()
+	}
+}
+
+// contain ends the stream after a panic.
+func (s *downStream) recoverPanic() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	stack := debug.Stack()
+	s.x.Abandon()
+	s.sendReset(h2.InternalError)
+	s.end()
+	s.conn = nil
+	s.eng().worker.Departed()
+	s.eng().worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
+}
+
+// screen begins what the request asks for.
+func (s *downStream) screen() bool {
+	e, c := s.eng(), s.conn
+	if s.stream.reset || s.state.Closed() {
+		return s.finish()
+	}
+	if s.rejection != gate.Undecided {
+		e.gate.Reject(s.rejection)
+		return s.reply(gate.ReplyTo(s.rejection))
+	}
+	s.describe()
+	screening := e.gate.Screen(&exchange.Arrival{
+		Peer: c.peer.Addr(), Probe: s.req.Probe(), Asterisk: s.req.Asterisk, Encrypted: c.sock.Layered(),
+	})
+	switch {
+	case screening.Self:
+		return s.reply(gate.Reply{Outcome: gate.Probed, Status: 200})
+	case screening.Kind != gate.Traffic:
+		s.phase, s.probe = phaseProbing, e.gate.BeginProbe(screening, s.handle.Wake)
+		return true
+	case screening.Refused:
+		e.gate.Reject(screening.Outcome)
+		return s.reply(gate.ReplyTo(screening.Outcome))
+	case !screening.Trusted:
+		s.req.Distrust()
+		s.describe()
+	}
+	s.x.Begin(e.loop.Now(), s, &e.worker.Router)
+	if lines := s.x.TraceLines; lines != nil {
+		s.req.ReplaceTrace(lines)
+	}
+	s.phase = phaseExchanging
+	return true
+}
+
+func (s *downStream) describe() {
+	s.req.Describe(s.x.Describe(), s.eng().worker.Host)
+	s.x.Peer, s.x.Encrypted = s.conn.peer, s.conn.sock.Layered()
+}
+
+// relay takes the exchange on.
+func (s *downStream) relay() bool {
+	tunnelled := s.x.State() == exchange.StateTunnelling
+	ending, outcome, next := s.x.Step(s.eng().loop.Now())
+	if ending == exchange.Going {
+		if !tunnelled && s.x.State() == exchange.StateTunnelling {
+			s.eng().worker.Departed()
+		}
+		s.handle.Until(next)
+		return false
+	}
+	s.eng().worker.Departed()
+	if outcome.Meaning().BlockedWindow && s.windowClosed() {
+		s.conn.fault(h2.FaultIdle)
+	}
+	switch ending {
+	case exchange.Completed:
+	case exchange.Rejected:
+		return s.reply(s.eng().gate.Refusal(outcome, s.eng().loop.Now()))
+	case exchange.CutOff:
+		s.truncate(outcome)
+	default:
+		s.sendReset(h2.Cancel)
+	}
+	return s.finish()
+}
+
+// finish ends the stream. The client is told that the rest of a request is not
+// wanted (RFC 9113 section 8.1).
+func (s *downStream) finish() bool {
+	if s.finished && !s.over {
+		s.sendReset(h2.NoError)
+	}
+	s.end()
+	return false
+}
+
+// end takes the stream out of its connection.
+func (s *downStream) end() {
+	c := s.conn
+	s.conn = nil
+	if i := slices.Index(c.streams, s); i >= 0 {
+		c.streams = slices.Delete(c.streams, i, i+1)
+	}
+	if !s.state.Closed() {
+		s.state = h2.ResetByPeer
+	}
+	c.remember(s.id, s.state)
+	s.stream.close()
+	s.req.Reset()
+	if s.headBytes > 0 {
+		s.x.Describe() // a spare stream does not keep what the budget has back
+		c.eng.gate.Heads.Release(int64(s.headBytes))
+		c.headBytes, s.headBytes = c.headBytes-s.headBytes, 0
+	}
+	s.probe, s.replyBody = nil, nil
+	s.handle.Done()
+	c.eng.streams.Put(s)
+	if c.live {
+		c.streamEnded()
+	}
+}
