@@ -229,128 +229,131 @@ l.drain()
 // http2Faults are faults of HTTP/2. The first ones are faults that the gate has
 // had.
 var http2Faults = []mutation{
-	{"an exchange in the line of HTTP/2 is not held",
+	{"an exchange in the connect queue of HTTP/2 is not counted",
 		"exchange.PendingDials.Hold",
 		`if d.line != &p.line {
 if p.gate`, `if d.line == nil {
 if p.gate`},
-	{"a container that dies over a POST gets it again",
-		"http2.upConn.mistaken",
-		"s.unprocessed, s.reused = foreign, true", "s.unprocessed = true"},
-	{"a malformed head over HTTP/2 is asked for again",
+	{"a POST is retried after the container crashed",
+		"http2.upConn.endUnproven",
+		"case foreign:", "default:"},
+	{"a request is retried after a malformed head over HTTP/2",
 		"http2.upConn.reset",
-		"s.heard = true // an answer, if a bad one: the request is not sent again", ""},
-	{"a shutdown cuts a stream that its client had begun",
+		"s.responseBegan = true", ""},
+	{"a shutdown cuts a stream that its client had opened",
 		"server.shutdown.Step",
 		"if d.serves(now) {", "if false {"},
-	{"any step ends the time for an answer to PING",
-		"http2.upConn.watch",
-		"case now < c.pingBy:", "case false && now < c.pingBy:"},
-	{"what stands in the gate's own buffer counts as sent",
+	{"any step ends the wait for the acknowledgement of PING",
+		"http2.upConn.watchLiveness",
+		"case now < c.pingDeadline:", "case false && now < c.pingDeadline:"},
+	{"bytes in the output buffer count as sent",
 		"http2.upStream.Sent",
-		"return s.started && s.l.left(s.headAt)", "return s.started"},
-	{"heads overtake interim ones that wait",
+		"return s.sendState != sendIdle && s.c.mayBeSent(s.headAt)", "return s.sendState != sendIdle"},
+	{"heads overtake queued interim heads",
 		"http2.upStream.receiveHead",
-		"if s.received || len(s.heads) > 0 {", "if s.received {"},
+		"if s.headReady || len(s.heads) > 0 {", "if s.headReady {"},
 	{"GOAWAY names the last stream at once",
-		"http2.conn.goAway",
+		"http2.downConn.goAway",
 		"c.state = announced", `if c.state == open {
-c.refuse()
+c.stopAccepting()
 return
 }`},
-	{"GOAWAY does not wait for streams that a client had begun",
+	{"GOAWAY does not wait for streams that a client had opened",
 		"http2.goAwayGrace",
 		"int64(200 * time.Millisecond)", "int64(0)"},
-	{"a connection that takes no more streams closes under the last one",
-		"http2.conn.streamEnded",
-		"c.state == refusing && len(c.streams) == 0", "c.state == refusing && len(c.streams) <= 1"},
-	{"the window of a stream is given back twice",
-		"http2.flow.take",
+	{"a draining connection closes before its last stream has ended",
+		"http2.downConn.streamEnded",
+		"c.state == draining && len(c.table.open) == 0", "c.state == draining && len(c.table.open) <= 1"},
+	{"credit of a stream is released twice",
+		"http2.stream.consume",
 		`}
-f.passed(n)`, `}
-f.passed(2 * n)`},
-	{"the window of a connection is given back twice",
-		"http2.flow.receiveData",
-		`f.l.passed(n)
-} else {`, `f.l.passed(2 * n)
+s.releaseCredit(n)`, `}
+s.releaseCredit(2 * n)`},
+	{"credit of a connection is released twice",
+		"http2.stream.receiveData",
+		`c.releaseCredit(n)
+} else {`, `c.releaseCredit(2 * n)
 } else {`},
-	{"the window of a connection is not given back",
-		"http2.flow.receiveData",
-		`f.l.passed(n)
+	{"credit of a connection is not released",
+		"http2.stream.receiveData",
+		`c.releaseCredit(n)
 } else {`, "} else {"},
-	{"the window of a stream is not given back",
-		"http2.flow.take",
+	{"credit of a stream is not released",
+		"http2.stream.consume",
 		`}
-f.passed(n)`, "}"},
-	{"DATA goes out beyond the window of its stream",
-		"http2.flow.Write",
-		"n := min(len(p)-done, f.send.Left(), l.send.Left(), h2.MinMaxFrameSize)", "n := min(len(p)-done, l.send.Left(), h2.MinMaxFrameSize)"},
-	{"DATA goes out beyond the window of the connection",
-		"http2.flow.Write",
-		"n := min(len(p)-done, f.send.Left(), l.send.Left(), h2.MinMaxFrameSize)", "n := min(len(p)-done, f.send.Left(), h2.MinMaxFrameSize)"},
-	{"a window that is narrowed twice never opens again",
-		"http2.upConn.windowsSet",
-		"case s.recv.Size() < leastWindow:", "case false:"},
-	{"streams do not follow a window of SETTINGS",
-		"http2.changeWindow",
+s.releaseCredit(n)`, "}"},
+	{"DATA exceeds the window of its stream",
+		"http2.stream.Write",
+		"n := min(len(p)-done, s.send.Left(), c.send.Left(), h2.MinMaxFrameSize)", "n := min(len(p)-done, c.send.Left(), h2.MinMaxFrameSize)"},
+	{"DATA exceeds the window of the connection",
+		"http2.stream.Write",
+		"n := min(len(p)-done, s.send.Left(), c.send.Left(), h2.MinMaxFrameSize)", "n := min(len(p)-done, s.send.Left(), h2.MinMaxFrameSize)"},
+	{"a window that has shrunk twice never opens again",
+		"http2.upConn.applyWindowSetting",
+		"case s.recv.Size() < minWindow:", "case false:"},
+	{"an exhausted window is not announced to read ahead",
+		"http2.upStream.ReadAhead",
+		"if s.recv.Left() == 0 {", "if false {"},
+	{"streams ignore a new initial window of SETTINGS",
+		"http2.streamTable.changeWindows",
 		`if err := f.send.Change(ch); err != nil {
 return err
 }`, ""},
 	{"a stream is not woken when its window opens",
-		"http2.flow.updateWindow",
-		`if err := f.send.Update(increment, h2.Stream); err != nil {
+		"http2.stream.updateWindow",
+		`if err := s.send.Update(increment, h2.Stream); err != nil {
 return err
 }
-f.x.Wake()`, `if err := f.send.Update(increment, h2.Stream); err != nil {
+s.x.Wake()`, `if err := s.send.Update(increment, h2.Stream); err != nil {
 return err
 }`},
 	{"the slot of a stream is lost at RST_STREAM",
-		"http2.clientStreams.streamFrame",
-		`s.flow.reset = true
+		"http2.downConn.receiveStreamFrame",
+		`s.reset = true
 s.x.Wake()
-return c.meter.Reset(c.eng.loop.Now())`, `s.flow.reset = true
+return c.meter.Reset(c.eng.loop.Now())`, `s.reset = true
 return c.meter.Reset(c.eng.loop.Now())`},
-	{"END_STREAM is forgotten where DATA is at hand",
-		"http2.flow.Finish",
-		"l.out.b[l.o+int(f.lastData-l.gone)+4] |= byte(h2.FlagEndStream)", ""},
-	{"trailers of answers are left out over HTTP/2",
-		"http2.flow.Finish",
+	{"END_STREAM is lost while DATA is buffered",
+		"http2.stream.Finish",
+		"c.out.b[c.outStart+int(s.lastDataAt-c.written)+4] |= byte(h2.FlagEndStream)", ""},
+	{"response trailers are dropped over HTTP/2",
+		"http2.stream.Finish",
 		"case len(trailers) > 0:", "case len(trailers) > 1<<20:"},
-	{"trailers of requests are left out over HTTP/2",
-		"http2.stream.receiveTrailers",
+	{"request trailers are dropped over HTTP/2",
+		"http2.downStream.receiveTrailers",
 		"s.trailers = wire.TrailerLines(h)", ""},
-	{"a cut answer ends like a whole one over HTTP/2",
-		"http2.stream.cutOff",
-		`if !s.req.GRPC() || s.Disconnected() || s.finished {
-s.sendReset(h2.InternalError)`, `if !s.req.GRPC() || s.Disconnected() || s.finished {
+	{"a truncated response ends like a complete one over HTTP/2",
+		"http2.downStream.truncate",
+		`if !s.req.GRPC() || s.Disconnected() || s.sendState == sendEnded {
+s.sendReset(h2.InternalError)`, `if !s.req.GRPC() || s.Disconnected() || s.sendState == sendEnded {
 s.Finish(nil)`},
-	{"a client is not told that the rest of its request is not wanted",
-		"http2.stream.finish",
-		"if s.finished && !s.over {", "if false {"},
-	{"bounds per engine: as many again are held for a container that does not listen",
+	{"a client is not told that the rest of its request is not needed",
+		"http2.downStream.finish",
+		"if s.sendState == sendEnded && !s.endReceived() {", "if false {"},
+	{"the connect queue holds twice its capacity",
 		"exchange.PendingDials.Hold",
 		"p.held.Load() >= int64(p.gate.QueueCapacity)", "p.held.Load() >= 2*int64(p.gate.QueueCapacity)"},
-	{"PING is not answered",
-		"http2.link.ping",
-		"l.hold(h2.AppendPing(l.room(), true, [8]byte(f.Payload)))", ""},
+	{"PING is not acknowledged",
+		"http2.conn.acknowledge",
+		"c.queue(h2.AppendPing(c.room(), true, [8]byte(ping.Payload)))", ""},
 	{"SETTINGS are not acknowledged",
-		"http2.link.applySettings",
-		"l.hold(h2.AppendSettingsAck(l.room()))", ""},
-	{"a head of 100 does not go on over HTTP/2",
-		"http2.clientSide.Interim",
-		"{ s.sendHead(res, false) }", "{ _ = res }"},
-	{"a stream that ends stays in line",
-		"http2.flow.close",
-		"f.l.waiting.leave(f)", ""},
-	{"trailers of requests are sent beside other streams",
-		"http2.sendTrailers",
-		`case len(c.streams) > 1:
-if s.lateBy`, `case false:
-if s.lateBy`},
+		"http2.conn.receiveSettings",
+		"c.queue(h2.AppendSettingsAck(c.room()))", ""},
+	{"interim responses are not forwarded over HTTP/2",
+		"http2.downStream.Interim",
+		"{ s.queueHead(res, false) }", "{ _ = res }"},
+	{"a closed stream stays in the blocked queue",
+		"http2.stream.close",
+		"s.c.blocked.remove(s)", ""},
+	{"request trailers are sent beside other streams",
+		"http2.trySendTrailers",
+		`case len(c.table.open) > 1:
+if s.trailersDeadline`, `case false:
+if s.trailersDeadline`},
 	{"the container's limit on header lists is ignored",
-		"http2.Pool.on",
+		"http2.Pool.assign",
 		"case c.proven && !c.accepts(", "case false && !c.accepts("},
-	{"what a stream reserves is charged twice",
-		"http2.flow.Write",
-		"l.send.Take(n)", "l.send.Take(2 * n)"},
+	{"DATA is charged twice to the connection window",
+		"http2.stream.Write",
+		"c.send.Take(n)", "c.send.Take(2 * n)"},
 }

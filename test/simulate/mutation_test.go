@@ -90,6 +90,9 @@ func declarations(d ast.Decl) (all []namedNode) {
 			if p, ok := t.(*ast.StarExpr); ok {
 				t = p.X
 			}
+			if generic, ok := t.(*ast.IndexExpr); ok {
+				t = generic.X
+			}
 			if id, ok := t.(*ast.Ident); ok {
 				name = id.Name + "." + name
 			}

@@ -390,12 +390,12 @@ func TestFieldBlocksThatAreNotCompleteShareTheBudgetOfHeads(t *testing.T) {
 func TestABodyThatIsNeverTakenWholeTakesNoMoreThanItsWindow(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, pour))
 	var f stream
-	f.open(&conn{eng: r.part, owner: &downConn{}}, new(exchange.Exchange), 1, h2.Open)
+	f.begin(&conn{eng: r.part, role: &downConn{}}, new(exchange.Exchange), 1, h2.Open)
 	_ = f.msg.Head(-1, false, false)
 	r.on(func() {
 		f.x.Bind(r.gate, nil, func() {}, nil)
 		f.c.flushQueued, f.state = true, h2.HalfClosedRemote // whose windows are not opened again
-		f.over = true
+		f.recvState = recvEnded
 		for range 10_000 {
 			f.recv = h2.NewReceiveWindow(streamWindow)
 			if err := f.receiveData(&h2.Frame{Type: h2.Data, First: true, Length: 1000, Payload: make([]byte, 1000)}); err != nil {
@@ -475,7 +475,7 @@ func TestAnAnswerOfWhichTheClientTakesALittleStaysInTheContainer(t *testing.T) {
 	held, size := 0, 0
 	until(t, "what the container sends ahead", func() bool {
 		r.on(func() {
-			if s := r.part.pool.conns[0].streams[0]; s.buf != nil && s.recv.Left() == 0 {
+			if s := r.part.pool.conns[0].table.open[0]; s.buf != nil && s.recv.Left() == 0 {
 				held, size = s.buffered(), cap(s.buf.b)
 			}
 		})

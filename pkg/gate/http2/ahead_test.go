@@ -28,7 +28,7 @@ func TestAContainerMaySendMoreBeforeItAcknowledges(t *testing.T) {
 	until(t, "the head", func() bool { return c.of(id).head != nil })
 	up := func() *upConn { return r.part.pool.conns[0] }
 	send := func(n int) {
-		if err := up().conn.handle(frame(h2.Data, 0, up().streams[0].id, strings.Repeat("x", n))); err != nil {
+		if err := up().conn.handle(frame(h2.Data, 0, up().table.open[0].id, strings.Repeat("x", n))); err != nil {
 			t.Error(err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestAWindowThatHasBeenNarrowedTwiceIsOpen(t *testing.T) {
 		return ok
 	})
 	r.on(func() {
-		resize(&up().streams[0].stream, minWindow)
+		up().table.open[0].resize(minWindow)
 		r.part.pool.lowWindowUntil = r.part.loop.Now() + int64(patience)
 		up().sendWindowSetting()
 	})
@@ -84,7 +84,7 @@ func TestAWindowThatHasBeenNarrowedTwiceIsOpen(t *testing.T) {
 		return ok
 	})
 	r.on(func() {
-		if n := up().streams[0].recv.Size(); n < minWindow {
+		if n := up().table.open[0].recv.Size(); n < minWindow {
 			t.Errorf("the window is %d octets large", n)
 		}
 	})

@@ -125,7 +125,7 @@ func (s *clients) oldest(l *connList) *downConn {
 	for c := l.first; c != nil && c != until; {
 		next := c.next
 		switch {
-		case len(c.streams) > 0:
+		case len(c.table.open) > 0:
 			if until == nil {
 				until = c
 			}
@@ -133,7 +133,7 @@ func (s *clients) oldest(l *connList) *downConn {
 			l.pushBack(c)
 		case s.eng.loop.Now()-c.idleSince < int64(exchange.MinIdle):
 			return nil
-		case c.since != 0 || c.sock.Quiet():
+		case c.input.since != 0 || c.sock.Quiet():
 			return c
 		}
 		c = next

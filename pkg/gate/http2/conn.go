@@ -3,34 +3,35 @@ package http2
 import (
 	"slices"
 
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// link is what a connection of HTTP/2 has in either role: its socket, the
-// state of both directions, and the frames that wait to be written.
+// conn is an HTTP/2 connection in either role: its socket, the windows and SETTINGS
+// of both directions, and the output buffer. downConn and upConn embed it.
 type conn struct {
-	eng   *Engine
-	sock  *loop.Sock
-	owner frameHandler
-	partialInput
-	codec         *codec // nil: no head has come or gone
-	meter         h2.Meter
-	history       *h2.History // nil: no stream has ended
-	out           *buffer     // frames that wait from o on; nil = none
-	o             int
+	eng      *Engine
+	sock     *loop.Sock
+	role     role
+	input    input
+	codec    *codec // nil before the first head
+	meter    h2.Meter
+	settings h2.PeerSettings
+	send     h2.SendWindow
+	recv     h2.ReceiveWindow
+	acks     h2.SettingsAcks
+
+	out           *buffer // frames from outStart on are to be written; nil = none
+	outStart      int
 	blocked       blockedQueue
-	settings      h2.PeerSettings
-	send          h2.SendWindow
-	recv          h2.ReceiveWindow
-	maxHeaderList int32 // octets of a head that comes, after decoding
-	accounted     int32 // octets of frames that wait, as the engine has been told
-	written       int64 // octets that the socket has taken
-	inLayer       int32 // octets beyond those that may have gone too: a layer does not take them back
-	acks          h2.SettingsAcks
-	earlyCredit   bool // what comes is given back to the window of the connection at once
-	flushQueued   bool // Flush will be called at the end of the batch
-	broken        bool // nothing can be written any more
+	written       int64 // bytes that the socket has accepted
+	inLayer       int32 // bytes of out that TLS may have encrypted already
+	accounted     int32 // bytes of out that the engine's account has
+	maxHeaderList int32 // of received heads, decoded
+	earlyCredit   bool  // received DATA is released to the connection window at once
+	flushQueued   bool  // Flush is called at the end of the iteration
+	broken        bool  // nothing can be written any more
 }
 
 // codec is HPACK in both directions.
@@ -39,87 +40,79 @@ type codec struct {
 	enc h2.Encoder
 }
 
-// hpack is the codec, which comes with the first head.
-func (l *conn) hpack() *codec {
-	if l.codec == nil {
-		l.codec = &codec{dec: h2.Decoder{MaxList: int(l.maxHeaderList)}}
-	}
-	return l.codec
-}
-
-// frameHandler is the role of a link.
-type frameHandler interface {
+// role is what differs between downConn and upConn.
+type role interface {
 	loop.Flusher
-	// handleFrame acts on a frame; an error ends the connection.
+	// handleFrame applies a frame. An error ends the connection.
 	handleFrame(f *h2.Frame) *h2.Error
-	// flushed is called when all that waited has gone out.
+	// flushed is called when the output buffer has become empty.
 	flushed()
-	// wake leads to a step of the link.
+	// wake causes a step.
 	wake()
 }
 
-func (l *conn) init(e *Engine, sock *loop.Sock, owner frameHandler) {
-	l.eng, l.sock, l.owner = e, sock, owner
-	l.settings = h2.DefaultSettings()
-	l.send = h2.NewSendWindow(h2.InitialWindow)
-	l.recv = h2.NewReceiveWindow(h2.InitialWindow)
+func (c *conn) init(e *Engine, sock *loop.Sock, r role) {
+	c.eng, c.sock, c.role = e, sock, r
+	c.settings = h2.DefaultSettings()
+	c.send = h2.NewSendWindow(h2.InitialWindow)
+	c.recv = h2.NewReceiveWindow(h2.InitialWindow)
 }
 
-// limitHeads says how long a head that comes may be, after decoding.
-func (l *conn) setMaxHeaderList(list int) {
-	l.maxHeaderList = int32(list)
-	l.reader.MaxBlock = max(2*list, h2.DefaultMaxBlock)
-}
-
-// readsPerEvent bounds how often one event reads before other connections have
-// their turn.
-const (
-	readsPerEvent  = 4
-	framesPerEvent = 64 // beyond them nothing more is read
-)
-
-// receive reads and handles frames, at most this many octets with each read. more reports that there may be more to read
-// at once; err ends the connection. At the end of the peer's direction, or
-// after an error of the socket, ended is true.
-func (l *conn) receive(most int) (more, ended bool, err *h2.Error) {
-	if l.eng.read == nil {
-		l.eng.read = make([]byte, readBytes)
+func (c *conn) hpack() *codec {
+	if c.codec == nil {
+		c.codec = &codec{dec: h2.Decoder{MaxList: int(c.maxHeaderList)}}
 	}
-	before := l.eng.frames
+	return c.codec
+}
+
+// setMaxHeaderList limits received heads to n bytes, decoded.
+func (c *conn) setMaxHeaderList(n int) {
+	c.maxHeaderList = int32(n)
+	c.input.reader.MaxBlock = max(2*n, h2.DefaultMaxBlock)
+}
+
+// receive reads and handles frames, at most quota bytes with each read. more reports
+// that bytes may be left to read, ended that the peer has closed its direction or the
+// socket has failed. err ends the connection.
+func (c *conn) receive(quota int) (more, ended bool, err *h2.Error) {
+	if c.eng.read == nil {
+		c.eng.read = make([]byte, readBytes)
+	}
+	before := c.eng.frames
 	for range readsPerEvent {
-		room := l.eng.read
-		n := copy(room, l.rest)
-		if n == len(room) { // a frame larger than that is not allowed
+		b := c.eng.read
+		n := copy(b, c.input.rest)
+		if n == len(b) { // no frame is that large
 			return false, false, nil
 		}
-		room = room[:min(n+most, len(room))]
-		m, rerr := l.sock.Read(room[n:])
+		b = b[:min(n+quota, len(b))]
+		m, rerr := c.sock.Read(b[n:])
 		if rerr == loop.ErrAgain {
 			return false, false, nil
 		}
 		if rerr != nil {
 			return false, true, nil
 		}
-		full := n+m == len(room)
-		if err := l.handle(room[:n+m]); err != nil {
+		full := n+m == len(b)
+		if err := c.handle(b[:n+m]); err != nil {
 			return false, false, err
 		}
-		if !l.sock.Open() || !full && !l.sock.Readable() {
+		if !c.sock.Open() || !full && !c.sock.Readable() {
 			return false, false, nil
 		}
-		if l.eng.frames-before >= framesPerEvent {
+		if c.eng.frames-before >= framesPerEvent {
 			break
 		}
 	}
 	return true, false, nil
 }
 
-// handle takes all frames that stand in b, and keeps the rest.
-func (l *conn) handle(b []byte) *h2.Error {
-	f := &l.eng.frame
-	whole := false // some frame is
+// handle applies all complete frames in b, and keeps the rest.
+func (c *conn) handle(b []byte) *h2.Error {
+	f, in := &c.eng.frame, &c.input
+	anyFrame := false
 	for len(b) > 0 {
-		n, ok, err := l.reader.Next(b, f)
+		n, ok, err := in.reader.Next(b, f)
 		if err != nil {
 			return err
 		}
@@ -127,275 +120,307 @@ func (l *conn) handle(b []byte) *h2.Error {
 		if !ok {
 			break
 		}
-		whole = true
-		l.eng.frames++
-		if err := l.countEmpty(f); err != nil {
+		anyFrame = true
+		c.eng.frames++
+		if f.CarriesNothing() {
+			if err := c.meter.Empty(c.eng.loop.Now()); err != nil {
+				return err
+			}
+		}
+		if err := c.role.handleFrame(f); err != nil {
 			return err
 		}
-		if err := l.owner.handleFrame(f); err != nil {
-			return err
-		}
-		if !l.sock.Open() {
+		if !c.sock.Open() {
 			return nil
 		}
 	}
 	switch {
 	case len(b) > 0:
-		l.rest = append(l.rest[:0], b...)
-	case cap(l.rest) > 0:
-		l.rest = nil
+		in.rest = append(in.rest[:0], b...)
+	case cap(in.rest) > 0:
+		in.rest = nil
 	}
 	switch {
-	case !l.incomplete():
-		l.since = 0
-	case whole || l.since == 0:
-		l.since = l.eng.loop.Now()
+	case !in.incomplete():
+		in.since = 0
+	case anyFrame || in.since == 0:
+		in.since = c.eng.loop.Now()
 	}
-	return l.partialInput.charge(l.eng.gate.Heads)
+	return in.charge(c.eng.gate.Heads)
 }
 
-// count holds a frame against the limits of what peers may send.
-func (l *conn) countEmpty(f *h2.Frame) *h2.Error {
-	if f.CarriesNothing() {
-		return l.meter.Empty(l.eng.loop.Now())
-	}
-	return nil
-}
+// countLate counts a frame with n bytes of DATA on a closed stream. The peer may not
+// have known that the stream was closed.
+func (c *conn) countLate(n int) *h2.Error { return c.meter.Late(n, c.eng.loop.Now()) }
 
-// ignored counts a frame with n octets of a stream that is closed, which the peer
-// may not have known.
-func (l *conn) countLate(n int) *h2.Error { return l.meter.Late(n, l.eng.loop.Now()) }
+// countFault counts a violation by the peer, for metrics.
+func (c *conn) countFault(f h2.Fault) { c.eng.cfg.faults[f].Inc() }
 
-// applySettings takes the peer's SETTINGS. each is called with the changes of
-// the streams' windows.
-func (l *conn) applySettings(f *h2.Frame, fromServer bool, each func(h2.Changes) *h2.Error) *h2.Error {
+// receiveSettings applies SETTINGS. changeWindows applies a new initial window to the
+// open streams.
+func (c *conn) receiveSettings(f *h2.Frame, fromServer bool, changeWindows func(h2.Changes) *h2.Error) *h2.Error {
 	if f.Ack() {
-		return l.acks.Acked()
+		return c.acks.Acked()
 	}
-	c, err := l.settings.Apply(f.Payload, fromServer)
+	ch, err := c.settings.Apply(f.Payload, fromServer)
 	if err != nil {
 		return err
 	}
-	if l.codec != nil || c.Table && min(c.LeastTable, l.settings.HeaderTableSize) < h2.DefaultTableSize {
-		l.hpack().enc.Apply(c, &l.settings) // tables begin with that size, and get no larger
+	if c.codec != nil || ch.Table && min(ch.LeastTable, c.settings.HeaderTableSize) < h2.DefaultTableSize {
+		c.hpack().enc.Apply(ch, &c.settings) // the encoder never uses a larger table than the default
 	}
-	if c.Window != 0 || c.Peak != 0 {
-		if err := each(c); err != nil {
+	if ch.Window != 0 || ch.Peak != 0 {
+		if err := changeWindows(ch); err != nil {
 			return err
 		}
 	}
-	l.queue(h2.AppendSettingsAck(l.room()))
-	return l.meter.Reply()
+	c.queue(h2.AppendSettingsAck(c.room()))
+	return c.meter.Reply()
 }
 
-// ping answers PING.
-func (l *conn) ping(f *h2.Frame) *h2.Error {
-	l.queue(h2.AppendPing(l.room(), true, [8]byte(f.Payload)))
-	return l.meter.Reply()
+// acknowledge replies to PING.
+func (c *conn) acknowledge(ping *h2.Frame) *h2.Error {
+	c.queue(h2.AppendPing(c.room(), true, [8]byte(ping.Payload)))
+	return c.meter.Reply()
 }
 
-// room returns what waits to be written, to be appended to; hold takes the
-// result and has it written at the end of the batch.
-func (l *conn) room() []byte {
-	if l.out == nil {
-		l.out = l.eng.getOut()
-		l.o = 0
+// receiveConnUpdate applies WINDOW_UPDATE of the connection.
+func (c *conn) receiveConnUpdate(f *h2.Frame) *h2.Error {
+	if err := c.send.Update(f.Increment, h2.Connection); err != nil {
+		return err
 	}
-	return l.out.b
+	c.blocked.wake(c)
+	return nil
 }
 
-// roomFor is room for n octets of payload. A buffer that is grown into step by
-// step would leave several times its size behind as garbage. Where much waits,
-// or many connections have much, it goes out first if the peer reads.
-func (l *conn) roomFor(n int) []byte {
-	l.room()
-	fits := func() bool { return len(l.out.b)+h2.FrameHeaderLen+n <= cap(l.out.b) }
+// releaseCredit releases n bytes to the connection window.
+func (c *conn) releaseCredit(n int) {
+	if increment := c.recv.Pass(n); increment > 0 {
+		c.queue(h2.AppendWindowUpdate(c.room(), 0, increment))
+	}
+}
+
+// discardData releases a piece of DATA that no stream accepts.
+func (c *conn) discardData(f *h2.Frame) {
+	c.releaseCredit(len(f.Payload))
+	if f.First {
+		c.releaseCredit(int(f.Padding))
+	}
+}
+
+// room returns the output buffer. The caller appends frames and passes the result to
+// queue.
+func (c *conn) room() []byte {
+	if c.out == nil {
+		c.out = c.eng.getOut()
+		c.outStart = 0
+	}
+	return c.out.b
+}
+
+// roomFor is like room, with space for n bytes of payload. The buffer is replaced by
+// a wide one instead of being grown step by step, which would leave several times its
+// size as garbage. If wide buffers are scarce, buffered frames are written first.
+func (c *conn) roomFor(n int) []byte {
+	c.room()
+	fits := func() bool { return len(c.out.b)+h2.FrameHeaderLen+n <= cap(c.out.b) }
 	if fits() {
-		return l.out.b
+		return c.out.b
 	}
-	if l.pending() > 0 && (l.out.wide || l.eng.wide >= maxWideBuffers) && l.sock.Open() && l.sock.Writable() {
-		if l.write(); l.pending() == 0 {
-			l.out.b, l.o = l.out.b[:0], 0
+	if c.pending() > 0 && (c.out.wide || c.eng.wide >= maxWideBuffers) && c.sock.Open() && c.sock.Writable() {
+		if c.write(); c.pending() == 0 {
+			c.out.b, c.outStart = c.out.b[:0], 0
 		}
 	}
-	if !l.out.wide && !fits() {
-		wide := l.eng.getWide()
-		wide.b = append(wide.b, l.out.b[l.o:]...)
-		l.eng.putOut(l.out)
-		l.out, l.o = wide, 0
-	} else if l.o > 0 && !fits() {
-		l.out.b = l.out.b[:copy(l.out.b, l.out.b[l.o:])]
-		l.o = 0
+	if !c.out.wide && !fits() {
+		wide := c.eng.getWide()
+		wide.b = append(wide.b, c.out.b[c.outStart:]...)
+		c.eng.putOut(c.out)
+		c.out, c.outStart = wide, 0
+	} else if c.outStart > 0 && !fits() {
+		c.out.b = c.out.b[:copy(c.out.b, c.out.b[c.outStart:])]
+		c.outStart = 0
 	}
-	return l.out.b
+	return c.out.b
 }
 
-func (l *conn) queue(b []byte) {
-	l.out.b = b
-	if !l.flushQueued {
-		l.flushQueued = true
-		l.eng.loop.AtEnd(l.owner)
+// queue stores the output buffer, which is written at the end of the iteration.
+func (c *conn) queue(b []byte) {
+	c.out.b = b
+	if !c.flushQueued {
+		c.flushQueued = true
+		c.eng.loop.AtEnd(c.role)
 	}
 }
 
-// pending is how many bytes wait to be written.
-func (l *conn) pending() int {
-	if l.out == nil {
+// queueFlush flushes at the end of the iteration if frames are buffered and the
+// socket is writable.
+func (c *conn) queueFlush() {
+	if c.pending() > 0 && c.sock.Writable() && !c.flushQueued {
+		c.flushQueued = true
+		c.eng.loop.AtEnd(c.role)
+	}
+}
+
+// pending is the number of buffered bytes.
+func (c *conn) pending() int {
+	if c.out == nil {
 		return 0
 	}
-	return len(l.out.b) - l.o
+	return len(c.out.b) - c.outStart
 }
 
-// place is where what is held next will stand among all octets of the
-// connection.
-func (l *conn) position() int64 { return l.written + int64(l.pending()) }
+// position is the offset of the next queued frame in the output of the connection.
+func (c *conn) position() int64 { return c.written + int64(c.pending()) }
 
-// left reports whether the peer may have some of what stands at the place.
-func (l *conn) mayBeSent(place int64) bool { return place < l.written+int64(l.inLayer) }
+// mayBeSent reports whether the peer may have received the byte at the position.
+func (c *conn) mayBeSent(position int64) bool { return position < c.written+int64(c.inLayer) }
 
-// full reports that streams are to wait until the peer has read.
-func (l *conn) full() bool { return l.pending() >= l.outLimit() }
+// full reports whether streams must wait until the peer reads.
+func (c *conn) full() bool { return c.pending() >= c.unwrittenLimit() }
 
-// outLimit is how much may wait for the peer.
-func (l *conn) outLimit() int {
-	switch {
-	case l.eng.short():
-		return maxUnwrittenLow
-	case l.sock.Writable():
-		return maxBatch
-	}
-	return maxUnwritten
-}
+func (c *conn) unwrittenLimit() int { return unwrittenLimit(c.eng.short(), c.sock.Writable()) }
 
-// account notes how much waits now.
-func (l *conn) accountBuffered() {
-	n := l.pending()
-	if more := n - int(l.accounted); more > 0 {
-		l.eng.addBuffered(more)
-	} else {
-		l.eng.removeBuffered(-more)
-	}
-	l.accounted = int32(n)
-}
-
-// flush writes what waits.
-func (l *conn) flush() {
-	l.flushQueued = false
-	if l.out == nil || l.broken || !l.sock.Open() {
+// flush writes the output buffer.
+func (c *conn) flush() {
+	c.flushQueued = false
+	if c.out == nil || c.broken || !c.sock.Open() {
 		return
 	}
-	l.write()
+	c.write()
 	switch {
-	case l.broken || l.o == len(l.out.b):
-		l.dropOut()
-		l.owner.flushed()
-	case l.o > maxUnwritten: // what has gone does not stay in front
-		l.out.b = l.out.b[:copy(l.out.b, l.out.b[l.o:])]
-		l.o = 0
+	case c.broken || c.outStart == len(c.out.b):
+		c.dropOut()
+		c.role.flushed()
+	case c.outStart > maxUnwritten:
+		c.out.b = c.out.b[:copy(c.out.b, c.out.b[c.outStart:])]
+		c.outStart = 0
 	}
-	if l.accounted > 0 || l.out != nil {
-		l.accountBuffered()
+	if c.accounted > 0 || c.out != nil {
+		c.account()
 	}
-	l.blocked.wake(l)
+	c.blocked.wake(c)
 }
 
-// write writes as much of what waits as the socket takes.
-func (l *conn) write() {
-	for l.o < len(l.out.b) {
-		n, err := l.sock.Write(l.out.b[l.o:])
+// write writes as much of the output buffer as the socket accepts.
+func (c *conn) write() {
+	for c.outStart < len(c.out.b) {
+		n, err := c.sock.Write(c.out.b[c.outStart:])
 		if err == loop.ErrAgain {
 			break
 		}
 		if err != nil {
-			l.broken = true
+			c.broken = true
 			break
 		}
-		l.o += n
-		l.written += int64(n)
-		l.meter.Written()
+		c.outStart += n
+		c.written += int64(n)
+		c.meter.Written()
 	}
-	if l.inLayer = 0; l.sock.Layered() {
-		l.inLayer = int32(l.pending())
-	}
-}
-
-func (l *conn) dropOut() {
-	if l.out != nil {
-		l.eng.putOut(l.out)
-		l.out, l.o = nil, 0
-	}
-	l.accountBuffered()
-}
-
-// passed gives octets back to the window of the connection.
-func (l *conn) releaseCredit(n int) {
-	if inc := l.recv.Pass(n); inc > 0 {
-		l.queue(h2.AppendWindowUpdate(l.room(), 0, inc))
+	if c.inLayer = 0; c.sock.Layered() {
+		c.inLayer = int32(c.pending())
 	}
 }
 
-// dropData passes over a piece of DATA that no stream takes.
-func (l *conn) dropData(f *h2.Frame) {
-	l.releaseCredit(len(f.Payload))
-	if f.First {
-		l.releaseCredit(int(f.Padding))
+func (c *conn) dropOut() {
+	if c.out != nil {
+		c.eng.putOut(c.out)
+		c.out, c.outStart = nil, 0
 	}
+	c.account()
 }
 
-// remember notes how a stream has ended.
-func (l *conn) remember(id uint32, how h2.State) {
-	if l.history == nil {
-		l.history = new(h2.History)
+// account updates the engine's account of buffered bytes.
+func (c *conn) account() {
+	n := c.pending()
+	if more := n - int(c.accounted); more > 0 {
+		c.eng.addBuffered(more)
+	} else {
+		c.eng.removeBuffered(-more)
 	}
-	l.history.Add(id, how)
+	c.accounted = int32(n)
 }
 
-// fault counts a fault of the peer.
-func (l *conn) fault(f h2.Fault) { l.eng.cfg.faults[f].Inc() }
+// input is a frame or a field block of which a part has been read.
+type input struct {
+	reader  h2.Reader
+	rest    []byte // of a frame
+	since   int64  // start of the incomplete frame or field block; 0 = none
+	charged int32  // bytes of the memory for heads
+	metered bool   // charged to that memory
+}
 
-// waitLine are the streams that wait until the peer has read, or has opened the
-// window of the connection, in the order in which they began to. While there
-// are some, all others join the line too.
+// incomplete reports whether a frame or a field block has begun.
+func (in *input) incomplete() bool { return len(in.rest) > 0 || in.reader.InBlock() }
+
+// charge updates what is charged to the memory for heads.
+func (in *input) charge(heads *exchange.Budget) *h2.Error {
+	if !in.metered {
+		return nil
+	}
+	n := max(cap(in.rest)+in.reader.Held()-exchange.FreeHeadBytes, 0)
+	more := int64(n) - int64(in.charged)
+	if more > 0 && !heads.Acquire(more) {
+		return errNoMemoryForBlock
+	}
+	if more < 0 {
+		heads.Release(-more)
+	}
+	in.charged = int32(n)
+	return nil
+}
+
+var errNoMemoryForBlock = &h2.Error{Code: h2.EnhanceYourCalm, Fault: h2.FaultHeaderBlock, Reason: "no memory left for a field block"}
+
+// discard drops the bytes and releases their memory.
+func (in *input) discard(heads *exchange.Budget) {
+	in.rest, in.reader = nil, h2.Reader{MaxBlock: in.reader.MaxBlock}
+	_ = in.charge(heads)
+}
+
+// blockedQueue holds the streams that are blocked on the output buffer or on the
+// connection window, oldest first. While it is not empty, the other streams of the
+// connection join it too.
 type blockedQueue struct{ streams []*stream }
 
-func (w *blockedQueue) join(f *stream) {
-	f.quota = 0
-	if !f.inBlocked {
-		f.inBlocked = true
-		w.streams = append(w.streams, f)
+func (q *blockedQueue) add(s *stream) {
+	s.quota = 0
+	if !s.inBlocked {
+		s.inBlocked = true
+		q.streams = append(q.streams, s)
 	}
 }
 
-// leave takes out a stream that ends.
-func (w *blockedQueue) leave(f *stream) {
-	f.quota = 0
-	if f.inBlocked {
-		f.inBlocked = false
-		if i := slices.Index(w.streams, f); i >= 0 {
-			w.streams = slices.Delete(w.streams, i, i+1)
+// remove takes out a stream that ends.
+func (q *blockedQueue) remove(s *stream) {
+	s.quota = 0
+	if s.inBlocked {
+		s.inBlocked = false
+		if i := slices.Index(q.streams, s); i >= 0 {
+			q.streams = slices.Delete(q.streams, i, i+1)
 		}
 	}
 }
 
-// wake lets as many of those who wait try again as there is room for; one that
-// has to wait on joins at the end. The others have their turn with the link's
-// next step, even if these have nothing to say any more.
-func (w *blockedQueue) wake(l *conn) {
-	room := min(l.outLimit()-l.pending(), l.send.Left())
-	if len(w.streams) == 0 || room <= 0 || l.broken {
+// wake gives quotas to as many of the oldest streams as there is room for. A stream
+// that uses up its quota joins the queue again at its end. The next step of the
+// connection continues with the others, even if those woken write nothing.
+func (q *blockedQueue) wake(c *conn) {
+	room := min(c.unwrittenLimit()-c.pending(), c.send.Left())
+	if len(q.streams) == 0 || room <= 0 || c.broken {
 		return
 	}
-	n := min(len(w.streams), 1+(room-1)/quotaBytes)
-	for i, f := range w.streams[:n] {
-		w.streams[i] = nil
-		f.inBlocked, f.quota = false, quotaBytes
-		if f.x != nil {
-			f.x.Wake()
+	n := min(len(q.streams), 1+(room-1)/quotaBytes)
+	for i, s := range q.streams[:n] {
+		q.streams[i] = nil
+		s.inBlocked, s.quota = false, quotaBytes
+		if s.x != nil {
+			s.x.Wake()
 		}
 	}
-	if w.streams = w.streams[n:]; len(w.streams) > 0 {
-		l.owner.wake()
+	if q.streams = q.streams[n:]; len(q.streams) > 0 {
+		c.role.wake()
 	} else {
-		w.streams = nil
+		q.streams = nil
 	}
 }

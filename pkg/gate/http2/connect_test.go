@@ -64,7 +64,7 @@ func TestExtendedConnectReachesAContainerThatOffersIt(t *testing.T) {
 		t.Errorf("head %v", g.head)
 	}
 	until(t, "no stream towards the container", func() (none bool) {
-		r.on(func() { none = len(r.part.pool.conns[0].streams) == 0 })
+		r.on(func() { none = len(r.part.pool.conns[0].table.open) == 0 })
 		return none
 	})
 }

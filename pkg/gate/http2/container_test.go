@@ -219,8 +219,8 @@ func TestAContainerThatDoesNotAnswerAPINGIsGivenUp(t *testing.T) {
 				})
 				r.on(func() {
 					for _, u := range r.part.pool.conns {
-						u.lastReadAt -= pingAfter
-						u.pingDeadline = max(0, u.pingDeadline-pingAfter)
+						u.lastReadAt -= livenessTimeout
+						u.pingDeadline = max(0, u.pingDeadline-livenessTimeout)
 						u.watchLiveness()
 						u.watchLiveness() // for whatever reason, before there is an answer
 					}
@@ -283,7 +283,7 @@ func TestManyHangingStreamsLeaveOthersAlone(t *testing.T) {
 		r.on(func() {
 			none = true
 			for _, u := range r.part.pool.conns {
-				none = none && len(u.streams) == 0
+				none = none && len(u.table.open) == 0
 			}
 		})
 		return none
@@ -321,7 +321,7 @@ func TestAPanicEndsWhatItHappenedInAndNothingElse(t *testing.T) {
 		until(t, "a request", func() bool { return r.gate.Admission.InFlight() == 1 })
 		r.on(func() {
 			for x := range r.part.clients.all() {
-				if len(x.streams) > 0 {
+				if len(x.table.open) > 0 {
 					x.blocked.streams = []*stream{nil}
 				}
 			}

@@ -10,13 +10,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// connState is what a client's connection does.
+// connState is the state of a client's connection.
 //
-//	prefaced → open        the preface has come
-//	open     → announced   GOAWAY with the highest stream identifier has gone out
-//	announced → refusing   a round trip and a while later: GOAWAY with the last stream
-//	refusing → closing     no stream is left
-//	any      → closing     a fault of the peer, or its end
+//	awaitingPreface → open       the preface has arrived
+//	open     → announced         GOAWAY with the highest stream identifier is queued
+//	announced → draining         after a round trip and a grace period: GOAWAY with the last stream
+//	draining → closing           no stream is left
+//	any      → closing           the client violated the protocol, or has disconnected
 type connState uint8
 
 const (
@@ -27,35 +27,35 @@ const (
 	closing
 )
 
-// conn is a client's connection.
+// downConn is a client's connection.
 type downConn struct {
 	conn
-	streams    []*downStream // that are open, by identifier
+	table      streamTable[*downStream]
 	peers      h2.PeerStreams
-	lastServed uint32 // streams beyond it are not served any more
+	lastServed uint32 // higher streams are ignored
 	starting   startQueue
 	handle     loop.Handle
-	sock       loop.Sock
+	socket     loop.Sock
 	peer       netip.AddrPort
 	idleList   *connList
 	prev, next *downConn
 	deadline   int64
-	idleSince  int64           // when it began to wait for a stream, or for the rest of a head
-	lingering  *lingeringClose // nil before closing
-	headBytes  int32           // octets of the gate's budget that its streams hold
+	idleSince  int64      // start of the wait for a stream, or for the rest of a head
+	lingering  *lingering // nil before closing
+	headBytes  int32      // charged to the memory for heads by its streams
 	state      connState
 	live       bool  // handle has begun
-	paused     bool  // the client does not read: nothing is read from it
-	startedIn  uint8 // the turn in which a stream has begun at once
+	paused     bool  // not read from, because the client does not read
+	startedIn  uint8 // iteration in which a stream started without the pacer
 }
 
 // goAwayPing marks the PING that measures the round trip of a GOAWAY.
 var goAwayPing = [8]byte{'g', 'o', ' ', 'a', 'w', 'a', 'y', 0}
 
-// begin sends the gate's SETTINGS and takes what has been read already.
+// begin sends SETTINGS and handles the bytes that have already been read.
 func (c *downConn) begin(read []byte) {
 	e := c.eng
-	c.conn.init(e, &c.sock, c)
+	c.init(e, &c.socket, c)
 	c.handle.Begin()
 	c.live, c.lastServed = true, h2.MaxStreamID
 	e.clients.add(c)
@@ -64,7 +64,7 @@ func (c *downConn) begin(read []byte) {
 		list = h2.DefaultMaxList
 	}
 	c.setMaxHeaderList(list)
-	c.metered = true
+	c.input.metered = true
 	b := h2.AppendSettings(c.room(),
 		h2.Setting{ID: h2.SettingMaxConcurrentStreams, Value: maxStreams},
 		h2.Setting{ID: h2.SettingInitialWindowSize, Value: streamWindow},
@@ -74,11 +74,11 @@ func (c *downConn) begin(read []byte) {
 	c.queue(b)
 	c.deadline = e.loop.Now() + prefaceTimeout
 	c.handle.Until(c.deadline)
-	c.rest = append(c.rest, read...)
+	c.input.rest = append(c.input.rest, read...)
 	defer c.recoverPanic()
 	if c.takePreface() {
-		rest := c.rest
-		c.rest = nil
+		rest := c.input.rest
+		c.input.rest = nil
 		if err := c.conn.handle(rest); err != nil {
 			c.fail(err)
 			return
@@ -87,16 +87,16 @@ func (c *downConn) begin(read []byte) {
 	c.step()
 }
 
-// takePreface reports whether the preface has come. The connection ends where
-// something else has.
+// takePreface removes the preface from the input once it is complete. Anything else
+// ends the connection.
 func (c *downConn) takePreface() bool {
-	possible, whole := h2.MatchPreface(c.rest)
+	possible, whole := h2.MatchPreface(c.input.rest)
 	switch {
 	case !possible:
-		c.fault(h2.FaultProtocol)
+		c.countFault(h2.FaultProtocol)
 		c.abort()
 	case whole:
-		c.rest = c.rest[len(h2.Preface):]
+		c.input.rest = c.input.rest[len(h2.Preface):]
 		c.state, c.deadline = open, 0
 		c.handle.Until(0)
 		if c.eng.leaving {
@@ -133,27 +133,24 @@ func (c *downConn) step() {
 			return
 		}
 	case closing:
-		c.lingering.linger(c)
+		c.lingering.read(c)
 		return
 	}
-	if c.pending() > 0 && c.sock.Writable() && !c.flushQueued {
-		c.flushQueued = true
-		c.eng.loop.AtEnd(c)
-	}
+	c.queueFlush()
 	c.blocked.wake(&c.conn)
 	if c.paused = c.pending() >= maxUnread; c.paused {
 		if c.sock.Failed() {
 			c.abort()
 			return
 		}
-		if c.since == 0 {
-			c.since = now
+		if c.input.since == 0 {
+			c.input.since = now
 		}
 		c.watchInput()
-		return // what is asked for while replies are not read would only add to them
+		return // more requests would only add responses that are not read
 	}
-	if c.since != 0 && !c.incomplete() {
-		c.since = 0 // it was stalled
+	if c.input.since != 0 && !c.input.incomplete() {
+		c.input.since = 0 // was paused
 	}
 	more, ended, err := c.receive(c.readQuota())
 	switch {
@@ -171,44 +168,44 @@ func (c *downConn) step() {
 	c.watchInput()
 }
 
-// portion is how much of what has come is read at once.
+// readQuota limits the bytes of one read.
 func (c *downConn) readQuota() int {
 	switch e := c.eng; {
 	case c.recv.Size() >= connWindow:
 		return readBytes
-	case e.framesThisIteration() > manyFrames:
-		return minHeadBytes
+	case e.framesThisIteration() > framesForFewBytes:
+		return fewHeadReadBytes
 	}
-	return headBytes
+	return headReadBytes
 }
 
-// watchHead bounds how long the rest of a frame or of a field block may take,
-// and how long what waits may not be read.
+// watchInput limits how long the rest of a frame or of a field block may take, and how
+// long a client may leave its output unread.
 func (c *downConn) watchInput() {
 	l := &c.eng.clients.idle
-	if c.since != 0 {
+	if c.input.since != 0 {
 		l = &c.eng.clients.reading
 	}
 	if c.idleList != l {
 		c.moveTo(l)
 	}
-	if c.since == 0 || c.state == closing {
+	if c.input.since == 0 || c.state == closing {
 		return
 	}
-	if by := c.since + c.eng.cfg.headTimeout(); by > c.eng.loop.Now() {
-		c.handle.Until(gate.Earliest(c.deadline, by))
+	if deadline := c.input.since + c.eng.cfg.headTimeout(); deadline > c.eng.loop.Now() {
+		c.handle.Until(gate.Earliest(c.deadline, deadline))
 	} else {
 		c.fail(errSlowHead)
 	}
 }
 
-var errSlowHead = &h2.Error{Code: h2.EnhanceYourCalm, Fault: h2.FaultIdle, Reason: "a head does not come to its end"}
+var errSlowHead = &h2.Error{Code: h2.EnhanceYourCalm, Fault: h2.FaultIdle, Reason: "head or frame not complete within the timeout"}
 
-// readPreface reads until the preface is there.
+// readPreface reads until the preface is complete.
 func (c *downConn) readPreface() bool {
 	var b [64]byte
 	for {
-		n, err := c.sock.Read(b[:len(h2.Preface)-len(c.rest)])
+		n, err := c.sock.Read(b[:len(h2.Preface)-len(c.input.rest)])
 		if err == loop.ErrAgain {
 			return false
 		}
@@ -216,9 +213,9 @@ func (c *downConn) readPreface() bool {
 			c.abort()
 			return false
 		}
-		c.rest = append(c.rest, b[:n]...)
+		c.input.rest = append(c.input.rest, b[:n]...)
 		if c.takePreface() {
-			c.rest = nil
+			c.input.rest = nil
 			return true
 		}
 		if !c.sock.Open() {
@@ -227,8 +224,8 @@ func (c *downConn) readPreface() bool {
 	}
 }
 
-// timedOut acts on the connection's deadline. It reports whether the step goes
-// on.
+// expired applies the connection's deadline. It returns false if the connection has
+// ended.
 func (c *downConn) expired() bool {
 	c.deadline = 0
 	switch c.state {
@@ -236,7 +233,7 @@ func (c *downConn) expired() bool {
 		c.stopAccepting()
 		return c.sock.Open()
 	case closing:
-		if c.lingering.continues(c) {
+		if c.lingering.extend(c) {
 			return true
 		}
 		fallthrough
@@ -246,7 +243,7 @@ func (c *downConn) expired() bool {
 	}
 }
 
-// contain ends the connection after a panic.
+// recoverPanic ends the connection after a panic.
 func (c *downConn) recoverPanic() {
 	if v := recover(); v != nil {
 		stack := debug.Stack()
@@ -255,7 +252,7 @@ func (c *downConn) recoverPanic() {
 	}
 }
 
-// Flush is loop.Flusher.
+// Flush implements loop.Flusher.
 func (c *downConn) Flush() {
 	defer c.recoverPanic()
 	c.flush()
@@ -267,17 +264,17 @@ func (c *downConn) Flush() {
 	}
 }
 
-// flushed is frameHandler.
+// flushed implements role.
 func (c *downConn) flushed() {
 	if c.state == closing && !c.broken {
 		c.sock.CloseWrite()
 	}
 }
 
-// wake is frameHandler.
+// wake implements role.
 func (c *downConn) wake() { c.handle.Wake() }
 
-// handleFrame is frameHandler.
+// handleFrame implements role.
 func (c *downConn) handleFrame(f *h2.Frame) *h2.Error {
 	switch f.Type {
 	case h2.Headers:
@@ -285,77 +282,33 @@ func (c *downConn) handleFrame(f *h2.Frame) *h2.Error {
 	case h2.Data:
 		return c.receiveDataFrame(f)
 	case h2.Settings:
-		return c.applySettings(f, false, c.changeWindows)
+		return c.receiveSettings(f, false, c.table.changeWindows)
 	case h2.Ping:
 		if !f.Ack() {
-			return c.ping(f)
+			return c.acknowledge(f)
 		}
 		if c.state == announced && [8]byte(f.Payload) == goAwayPing {
-			// A client may acknowledge before it writes the head of a stream
-			// that it has begun (net/http's does).
+			// Clients such as net/http's may acknowledge before they write the
+			// head of a stream that they have opened.
 			c.deadline = min(c.deadline, c.eng.loop.Now()+goAwayGrace)
 			c.handle.Until(c.deadline)
 		}
 	case h2.WindowUpdate:
 		if f.Stream == 0 && f.Err == nil {
-			if err := c.send.Update(f.Increment, h2.Connection); err != nil {
-				return err
-			}
-			c.blocked.wake(&c.conn)
-			return nil
+			return c.receiveConnUpdate(f)
 		}
-		return c.streamFrame(f)
+		return c.receiveStreamFrame(f)
 	case h2.RSTStream, h2.Priority:
-		return c.streamFrame(f)
+		return c.receiveStreamFrame(f)
 	}
 	return nil
 }
 
-// headers acts on a field block, which has to be decoded whatever becomes of
-// it.
-func (c *downConn) receiveHeaders(f *h2.Frame) *h2.Error {
-	h := &c.eng.head
-	if err := c.hpack().dec.Decode(f.Payload, h); err != nil {
-		return err
-	}
-	event, _ := h2.EventOf(f)
-	if s := c.find(f.Stream); s != nil {
-		s, err := c.admits(f.Stream, event)
-		if err != nil {
-			return err
-		}
-		if s == nil {
-			return c.countLate(0)
-		}
-		c.meter.Useful(0)
-		if err := s.receiveTrailers(h, f); err != nil {
-			return c.reset(s, err)
-		}
-		return nil
-	}
-	if state, err := c.peers.StateOf(f.Stream, c.history); err != nil || state != h2.Idle {
-		if err == nil {
-			_, err = c.admits(f.Stream, event)
-		}
-		if err == nil {
-			err = c.countLate(0)
-		}
-		return err
-	}
-	c.peers.Open(f.Stream)
-	c.meter.Useful(0)
-	if f.Stream > c.lastServed {
-		c.closeUnopened(f.Stream) // GOAWAY has said that it is not served
-		return nil
-	}
-	return c.openStream(h, f, event)
-}
-
-// goAway tells the client that no further streams will be taken, in a way that
-// loses none that is on its way (RFC 9113 section 6.8).
+// goAway announces that no new streams will be accepted, so that none in flight is
+// lost (RFC 9113 section 6.8).
 func (c *downConn) goAway() {
 	if c.state != open {
-		return // one that is prefaced says it when the preface has come
+		return // takePreface repeats it
 	}
 	c.state = announced
 	b := h2.AppendGoAway(c.room(), h2.MaxStreamID, h2.NoError)
@@ -364,7 +317,7 @@ func (c *downConn) goAway() {
 	c.handle.Until(c.deadline)
 }
 
-// refuse takes no further streams.
+// stopAccepting accepts no new streams.
 func (c *downConn) stopAccepting() {
 	c.state, c.deadline, c.lastServed = draining, 0, c.peers.Last()
 	c.handle.Until(0)
@@ -372,17 +325,17 @@ func (c *downConn) stopAccepting() {
 	c.streamEnded()
 }
 
-// streamEnded closes a connection that takes no streams and has none.
+// streamEnded closes a draining connection without streams.
 func (c *downConn) streamEnded() {
-	if len(c.streams) == 0 && c.idleList == &c.eng.clients.idle {
+	if len(c.table.open) == 0 && c.idleList == &c.eng.clients.idle {
 		c.moveTo(c.idleList)
 	}
-	if c.state == draining && len(c.streams) == 0 {
+	if c.state == draining && len(c.table.open) == 0 {
 		c.close()
 	}
 }
 
-// retire closes a connection without a stream, for the sake of others.
+// retire closes a connection without streams to free its descriptor.
 func (c *downConn) retire() {
 	if c.state != awaitingPreface {
 		c.queue(h2.AppendGoAway(c.room(), c.peers.Last(), h2.NoError))
@@ -392,30 +345,30 @@ func (c *downConn) retire() {
 	c.abort()
 }
 
-// fail ends the connection for a fault of the peer.
+// fail ends the connection because the client violated the protocol or a limit.
 func (c *downConn) fail(err *h2.Error) {
 	if c.state == closing {
 		c.abort()
 		return
 	}
-	c.fault(err.Fault)
+	c.countFault(err.Fault)
 	c.queue(h2.AppendGoAway(c.room(), c.peers.Last(), err.Code))
 	c.resetStreams()
 	c.close()
 }
 
-// abandon ends all streams, each in its turn.
+// resetStreams ends all streams, at the pace of the pacer.
 func (c *downConn) resetStreams() {
-	for _, s := range c.streams {
-		s.stream.reset = true
-		c.starting.join(s)
+	for _, s := range c.table.open {
+		s.reset = true
+		c.starting.add(s)
 	}
-	if len(c.streams) > 0 {
+	if len(c.table.open) > 0 {
 		c.eng.pacer.handle.Wake()
 	}
 }
 
-// cut closes the connection at once.
+// abort closes the connection at once.
 func (c *downConn) abort() {
 	if !c.live {
 		return
@@ -424,7 +377,7 @@ func (c *downConn) abort() {
 	c.resetStreams()
 	c.sock.Close()
 	c.dropOut()
-	c.partialInput.discard(c.eng.gate.Heads)
+	c.input.discard(c.eng.gate.Heads)
 	c.eng.clients.remove(c)
 	c.eng.gate.Descriptors.Release()
 	c.handle.Done()

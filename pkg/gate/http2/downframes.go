@@ -2,21 +2,53 @@ package http2
 
 import "github.com/queuegate/queuegate/pkg/gate/wire/h2"
 
-// find returns an open stream.
-func (c *downConn) find(id uint32) *downStream {
-	return find(c.streams, id)
+// receiveHeaders applies a field block. It is decoded in any case, because HPACK has state.
+func (c *downConn) receiveHeaders(f *h2.Frame) *h2.Error {
+	h := &c.eng.head
+	if err := c.hpack().dec.Decode(f.Payload, h); err != nil {
+		return err
+	}
+	if c.table.find(f.Stream) == nil {
+		if state, err := c.peers.StateOf(f.Stream, c.table.history); err != nil {
+			return err
+		} else if state == h2.Idle {
+			return c.receiveHead(h, f)
+		}
+	}
+	s, err := c.admit(f)
+	switch {
+	case err != nil:
+		return err
+	case s == nil:
+		return c.countLate(0)
+	}
+	c.meter.Useful(0)
+	if err := s.receiveTrailers(h, f); err != nil {
+		return c.reset(s, err)
+	}
+	return nil
 }
 
-// streamFrame acts on RST_STREAM, PRIORITY and WINDOW_UPDATE of a stream.
-func (c *downConn) streamFrame(f *h2.Frame) *h2.Error {
-	event, _ := h2.EventOf(f)
-	s, err := c.admits(f.Stream, event)
+// receiveHead opens a stream.
+func (c *downConn) receiveHead(h *h2.Head, f *h2.Frame) *h2.Error {
+	c.peers.Open(f.Stream)
+	c.meter.Useful(0)
+	if f.Stream > c.lastServed {
+		c.closeUnopened(f.Stream) // GOAWAY has announced that it is not served
+		return nil
+	}
+	return c.openStream(h, f)
+}
+
+// receiveStreamFrame applies RST_STREAM, PRIORITY and WINDOW_UPDATE of a stream.
+func (c *downConn) receiveStreamFrame(f *h2.Frame) *h2.Error {
+	s, err := c.admit(f)
 	switch {
 	case err != nil:
 		return err
 	case f.Err != nil && s != nil:
 		return c.reset(s, f.Err)
-	case f.Err != nil && f.Stream > c.peers.Last(): // there is no stream yet that could end
+	case f.Err != nil && f.Stream > c.peers.Last(): // an idle stream cannot be reset
 		return &h2.Error{Code: f.Err.Code, Scope: h2.Connection, Fault: f.Err.Fault, Reason: f.Err.Reason}
 	case s == nil && f.Type == h2.RSTStream:
 		return c.meter.Reset(c.eng.loop.Now())
@@ -25,7 +57,7 @@ func (c *downConn) streamFrame(f *h2.Frame) *h2.Error {
 	}
 	switch f.Type {
 	case h2.RSTStream:
-		s.stream.reset = true
+		s.reset = true
 		s.x.Wake()
 		return c.meter.Reset(c.eng.loop.Now())
 	case h2.WindowUpdate:
@@ -36,36 +68,24 @@ func (c *downConn) streamFrame(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// admits applies the state of a stream to an event. Without a stream the frame
-// is passed over, unless an error ends the connection.
-func (c *downConn) admits(id uint32, event h2.Event) (*downStream, *h2.Error) {
-	s := c.find(id)
-	var stream *stream
-	state, err := h2.Idle, (*h2.Error)(nil)
-	if s != nil {
-		stream = &s.stream
-	} else if state, err = c.peers.StateOf(id, c.history); err != nil {
-		return nil, err
-	}
-	accepted, err := receiveEvent(stream, state, event)
+// admit applies a frame to the state of its stream. It returns nil if the frame is to
+// be ignored. An error ends the connection.
+func (c *downConn) admit(f *h2.Frame) (*downStream, *h2.Error) {
+	s, accepted, err := c.table.receive(&c.peers, f)
 	switch {
 	case accepted:
 		return s, nil
-	case err == nil:
-		return nil, nil
-	}
-	if err.Scope == h2.Connection {
+	case err == nil || err.Scope == h2.Connection:
 		return nil, err
-	}
-	if s != nil && !s.state.Closed() {
+	case s != nil && !s.state.Closed():
 		return nil, c.reset(s, err)
 	}
-	c.fault(err.Fault)
-	c.queue(h2.AppendRSTStream(c.room(), id, err.Code))
+	c.countFault(err.Fault)
+	c.queue(h2.AppendRSTStream(c.room(), f.Stream, err.Code))
 	return nil, c.countReset()
 }
 
-// data acts on a piece of a DATA frame.
+// receiveDataFrame applies a piece of a DATA frame.
 func (c *downConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	if f.First {
 		if err := c.recv.Receive(f.Length, h2.Connection); err != nil {
@@ -73,15 +93,14 @@ func (c *downConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 		}
 		c.widen()
 	}
-	event, _ := h2.EventOf(f)
-	s, err := c.admits(f.Stream, event)
+	s, err := c.admit(f)
 	if err != nil {
 		return err
 	}
 	if s == nil {
-		c.dropData(f)
+		c.discardData(f)
 		if len(f.Payload) == 0 && !f.EndStream {
-			return nil // has been counted
+			return nil // counted as an empty frame
 		}
 		return c.countLate(len(f.Payload))
 	}
@@ -94,22 +113,22 @@ func (c *downConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// widen opens the window of a connection that carries bodies.
+// widen enlarges the receive window of a connection that carries bodies.
 func (c *downConn) widen() {
-	if c.recv.Size() >= connWindow || c.eng.short() || c.eng.tight() {
+	if c.recv.Size() >= connWindow || c.eng.pressure() >= pressureHigh {
 		return
 	}
-	if inc := c.recv.Resize(connWindow); inc > 0 {
-		c.queue(h2.AppendWindowUpdate(c.room(), 0, inc))
+	if increment := c.recv.Resize(connWindow); increment > 0 {
+		c.queue(h2.AppendWindowUpdate(c.room(), 0, increment))
 	}
 }
 
-// reset ends a stream for a fault of the peer.
+// reset ends a stream because the client violated the protocol.
 func (c *downConn) reset(s *downStream, err *h2.Error) *h2.Error {
 	if err.Scope == h2.Connection {
 		return err
 	}
-	c.fault(err.Fault)
+	c.countFault(err.Fault)
 	if err.Fault == h2.FaultMalformed {
 		s.malformed = true
 	}
@@ -118,7 +137,7 @@ func (c *downConn) reset(s *downStream, err *h2.Error) *h2.Error {
 	return c.countReset()
 }
 
-// countReset holds a reset that a peer has caused against the limit.
+// countReset counts a stream reset that the client caused.
 func (c *downConn) countReset() *h2.Error {
 	if err := c.meter.Reset(c.eng.loop.Now()); err != nil {
 		return err
@@ -126,43 +145,33 @@ func (c *downConn) countReset() *h2.Error {
 	return c.meter.Reply()
 }
 
-// changeWindows applies a change of SETTINGS_INITIAL_WINDOW_SIZE.
-func (c *downConn) changeWindows(ch h2.Changes) *h2.Error {
-	for _, s := range c.streams {
-		if err := changeWindow(&s.stream, ch); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// crowded reports that the client has as many streams as it may have. Those
-// that have been reset, and end with the batch, are not counted for as long as
-// they are few.
+// atMaxStreams reports whether the client has maxStreams open. Reset streams, which
+// end within the iteration, do not count while they are few.
 func (c *downConn) atMaxStreams() bool {
-	if len(c.streams) < maxStreams {
+	if len(c.table.open) < maxStreams {
 		return false
 	}
-	open := 0
-	for _, s := range c.streams {
-		if !s.stream.reset && !s.state.Closed() {
-			open++
+	num := 0
+	for _, s := range c.table.open {
+		if !s.reset && !s.state.Closed() {
+			num++
 		}
 	}
-	return open >= maxStreams || len(c.streams) >= 4*maxStreams
+	return num >= maxStreams || len(c.table.open) >= 4*maxStreams
 }
 
-// refuseStream resets a stream that has not come into being.
+// refuseStream resets a stream that has not been opened.
 func (c *downConn) refuseStream(id uint32, code h2.Code, fault h2.Fault) *h2.Error {
-	c.fault(fault)
+	c.countFault(fault)
 	c.closeUnopened(id)
 	c.queue(h2.AppendRSTStream(c.room(), id, code))
 	return c.countReset()
 }
 
-// shut notes that a stream has not come into being, and what may still come of it.
+// closeUnopened remembers a stream that has not been opened. The client may already
+// have sent DATA on it.
 func (c *downConn) closeUnopened(id uint32) {
-	c.remember(id, h2.ResetByUs)
+	c.table.remember(id, h2.ResetByUs)
 	w := h2.NewReceiveWindow(streamWindow)
 	c.meter.Expect(&w, &c.recv)
 }

@@ -8,45 +8,47 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
+// This file implements exchange.Downstream.
+
 func (s *downStream) eng() *Engine { return s.c.eng }
 
 // Request implements exchange.Downstream.
 func (s *downStream) Request() (*wire.Request, netip.Addr) { return &s.req, s.conn.peer.Addr() }
 
-// Disconnected is gate.ClientSide.
+// Disconnected implements exchange.Downstream.
 func (s *downStream) Disconnected() bool {
-	return s.stream.reset || !s.conn.live || s.eng().loop.Closing()
+	return s.reset || !s.conn.live || s.eng().loop.Closing()
 }
 
-// CheckDisconnected is gate.ClientSide.
+// CheckDisconnected implements exchange.Downstream.
 func (s *downStream) CheckDisconnected() bool { return s.Disconnected() }
 
-// Closing is gate.ClientSide.
+// Closing implements exchange.Downstream.
 func (s *downStream) Closing() bool { return s.eng().loop.Closing() }
 
-// ExpectsContinue is gate.ClientSide.
+// ExpectsContinue implements exchange.Downstream.
 func (s *downStream) ExpectsContinue() bool {
-	return s.req.Expect && s.consumed == 0 && s.buffered() == 0 && !s.over
+	return s.req.Expect && s.consumed == 0 && s.buffered() == 0 && !s.endReceived()
 }
 
-// Upgrades is gate.ClientSide: extended CONNECT asks for one protocol, to which
-// a container switches with 101, or over HTTP/2 with 200.
+// Upgrades implements exchange.Downstream. Extended CONNECT asks for one protocol, to
+// which a container switches with 101, or over HTTP/2 with 200.
 func (s *downStream) Upgrades(res *wire.Response) bool {
 	return s.req.Protocol() != nil && (res.Status != 101 || s.req.Offers(res))
 }
 
-// Whole is gate.ClientSide.
-func (s *downStream) Whole() bool { return s.over || s.withheld }
+// Whole implements exchange.Downstream.
+func (s *downStream) Whole() bool { return s.endReceived() || s.withhold != withholdNothing }
 
-// Idempotent is gate.ClientSide.
+// Idempotent implements exchange.Downstream.
 func (s *downStream) Idempotent() bool { return s.req.Protocol() == nil && s.req.Idempotent() }
 
-// Rewind is gate.ClientSide.
+// Rewind implements exchange.Downstream.
 func (s *downStream) Rewind(whole bool) bool {
 	return (!whole || s.Whole()) && s.rewind()
 }
 
-// Continue is gate.ClientSide.
+// Continue implements exchange.Downstream.
 func (s *downStream) Continue() {
 	b := s.c.room()
 	start := len(b)
@@ -54,70 +56,67 @@ func (s *downStream) Continue() {
 	s.c.queue(h2.EndHeaders(b, start, s.id, false, int(s.c.settings.MaxFrame)))
 }
 
-// Interim is gate.ClientSide.
-func (s *downStream) Interim(res *wire.Response) { s.sendHead(res, false) }
+// Interim implements exchange.Downstream.
+func (s *downStream) Interim(res *wire.Response) { s.queueHead(res, false) }
 
-// Answer is gate.ClientSide.
+// Respond implements exchange.Downstream.
 func (s *downStream) Respond(res *wire.Response) {
-	s.responseStarted()
-	s.dropReplay()
 	s.announceDrain()
-	s.sendHead(res, res.Body == wire.NoBody || res.Body == wire.BodyLength && res.Length == 0)
+	s.sendFinalHead(res, res.Body == wire.NoBody || res.Body == wire.BodyLength && res.Length == 0)
 }
 
-// Switch is gate.ClientSide.
+// Switch implements exchange.Downstream.
 func (s *downStream) Switch(res *wire.Response) {
-	s.responseStarted()
+	s.sendFinalHead(res, false)
+	s.withhold = withholdNothing
+}
+
+// sendFinalHead sends the last head of the response. end = with END_STREAM.
+func (s *downStream) sendFinalHead(res *wire.Response, end bool) {
 	s.dropReplay()
-	s.sendHead(res, false)
-	s.withheld, s.given = false, false
-}
-
-// start notes that the head of the answer is written.
-func (s *downStream) responseStarted() {
-	s.started = true
-	if s.begunPaced {
-		s.begunPaced = false
-		s.eng().pacer.responseStarted()
-	}
-}
-
-// sendHead writes the head that up has received.
-func (s *downStream) sendHead(res *wire.Response, end bool) {
-	b := s.c.room()
-	start := len(b)
-	b = res.AppendHTTP2(h2.BeginHeaders(b), &s.c.hpack().enc, s.eng().worker.Date())
-	s.c.queue(h2.EndHeaders(b, start, s.id, end, int(s.c.settings.MaxFrame)))
-	if wire.BodyChecked && s.started && s.x.State() != exchange.StateTunnelling {
+	s.queueHead(res, end)
+	if wire.BodyChecked && s.x.State() != exchange.StateTunnelling {
 		s.check.BeginHTTP2(func(dst []byte, e *h2.Encoder) []byte {
 			return res.AppendHTTP2(dst, e, s.eng().worker.Date())
 		}, res.Body == wire.NoBody, end)
 	}
-	if end {
-		s.finished = true
-		s.advance(h2.OnHeadersEnd)
+	s.responseBegan(end)
+}
+
+func (s *downStream) queueHead(res *wire.Response, end bool) {
+	b := s.c.room()
+	start := len(b)
+	b = res.AppendHTTP2(h2.BeginHeaders(b), &s.c.hpack().enc, s.eng().worker.Date())
+	s.c.queue(h2.EndHeaders(b, start, s.id, end, int(s.c.settings.MaxFrame)))
+}
+
+// responseBegan notes that the final head of a response is queued.
+func (s *downStream) responseBegan(end bool) {
+	s.headWritten(end)
+	if s.paced {
+		s.paced = false
+		s.eng().pacer.responseBegan()
 	}
 }
 
-// Drop is gate.ClientSide.
+// Drop implements exchange.Downstream.
 func (s *downStream) Drop() { s.sendReset(h2.Cancel) }
 
-// announceClose tells the client of a draining gate that the connection takes
-// no further streams.
+// announceDrain announces GOAWAY if the gate is draining.
 func (s *downStream) announceDrain() {
 	if s.eng().gate.Drain.Active() {
 		s.conn.goAway()
 	}
 }
 
-// sendReset ends the stream towards the client, unless it has ended.
+// sendReset resets the stream, unless it is closed.
 func (s *downStream) sendReset(code h2.Code) {
-	if s.stream.reset || s.state.Closed() {
+	if s.reset || s.state.Closed() {
 		return
 	}
 	s.advance(h2.OnReset)
-	s.stream.reset = true
-	if !s.over {
+	s.reset = true
+	if !s.endReceived() {
 		s.c.meter.Expect(&s.recv, &s.c.recv)
 	}
 	if !s.c.broken {

@@ -3,7 +3,6 @@ package http2
 import (
 	"fmt"
 	"runtime/debug"
-	"slices"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
@@ -12,10 +11,10 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// phase is what a stream does.
+// phase is what a downStream does.
 //
-//	arrived → probing, exchanging, replying
-//	probing, exchanging → replying   the gate answers by itself
+//	phaseArrived → phaseProbing, phaseExchanging, phaseReplying
+//	phaseProbing, phaseExchanging → phaseReplying   a local reply
 type phase uint8
 
 const (
@@ -25,28 +24,27 @@ const (
 	phaseReplying
 )
 
-// stream is one request over a client's connection. It runs in steps.
+// downStream is one request of a client. It runs in steps.
 type downStream struct {
 	stream
 	conn          *downConn // nil = on the free list
 	req           wire.Request
 	handle        loop.Handle
-	replyDeadline int64 // while replying: when that ends
 	x             exchange.Exchange
 	probe         *exchange.ProbeCall
-	next          *downStream  // that waits for its turn behind it, or the first of those; nil = it does not wait
-	replyBody     []byte       // of a reply of the gate's own, not written yet
-	headBytes     int32        // octets of the gate's budget of heads
-	rejection     gate.Outcome // outcome of a rejected head; Undecided if accepted
+	next          *downStream  // in the startQueue, whose last stream points to the first; nil = not queued
+	replyBody     []byte       // rest of a local reply
+	replyDeadline int64        // in phaseReplying
+	headBytes     int32        // charged to the memory for heads
+	rejection     gate.Outcome // of the head; Undecided if accepted
 	phase         phase
-	isHEAD        bool // of a head that is not there any more: the method is HEAD
-	isGRPC        bool // and: the request is a call of gRPC
+	isHEAD        bool // of a rejected head, which is not kept: the method is HEAD
+	isGRPC        bool // of a rejected head: the request is a gRPC call
 }
 
-// openStream begins a stream with the head that has been decoded.
-func (c *downConn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error {
+// openStream opens a stream with a decoded head.
+func (c *downConn) openStream(h *h2.Head, f *h2.Frame) *h2.Error {
 	e := c.eng
-	state, _ := h2.Idle.Receive(event)
 	if c.atMaxStreams() {
 		return c.refuseStream(f.Stream, h2.RefusedStream, h2.FaultProtocol)
 	}
@@ -64,12 +62,17 @@ func (c *downConn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error
 		s.handle.Bind(e.loop, s)
 		s.x.Bind(e.gate, e.clock, s.handle.Wake, &s.handle)
 	}
-	s.stream.open(&c.conn, &s.x, f.Stream, state)
+	event, _ := h2.EventOf(f)
+	state, _ := h2.Idle.Receive(event)
+	s.begin(&c.conn, &s.x, f.Stream, state)
 	s.conn, s.phase, s.replyDeadline, s.rejection, s.isHEAD, s.isGRPC, s.replyBody = c, phaseArrived, 0, gate.Undecided, false, false, nil
-	s.over, s.x.Burst = f.EndStream, false
-	c.streams = append(c.streams, s)
+	s.x.Burst = false
+	if f.EndStream {
+		s.noteEndReceived()
+	}
+	c.table.add(s)
 	s.handle.Begin()
-	c.starting.begin(s)
+	c.starting.start(s)
 	if h.TooLarge {
 		o := gate.HeadTooLarge
 		if h.TargetTooLong {
@@ -87,16 +90,18 @@ func (c *downConn) openStream(h *h2.Head, f *h2.Frame, event h2.Event) *h2.Error
 	if err := s.req.ReadHTTP2(h, f.EndStream); err != nil {
 		s.rejection = wire.OutcomeOf(err)
 	}
-	s.withheld = s.req.Protocol() != nil
-	s.keepReplay = !s.withheld
+	if s.req.Protocol() != nil {
+		s.withhold = withholdBody
+	} else {
+		s.keepReplay = true
+	}
 	if !s.chargeHead(s.req.Held() - uncountedHead) {
 		s.reject(h, gate.OutOfMemoryBudget)
 	}
 	return nil
 }
 
-// refuse makes s one whose head is not kept, and which gets a reply of the
-// gate's own.
+// reject drops the head. The stream gets a local reply.
 func (s *downStream) reject(h *h2.Head, o gate.Outcome) {
 	s.rejection = o
 	s.isHEAD = string(h.First(h2.NameMethod)) == "HEAD"
@@ -104,9 +109,8 @@ func (s *downStream) reject(h *h2.Head, o gate.Outcome) {
 	s.req.Reset()
 }
 
-// chargeHead takes n octets for a head from the gate's budget. It is false if
-// there are none left: for a connection that holds many of them already there
-// is only half of what there is.
+// chargeHead charges n bytes to the memory for heads. It returns false if none is left:
+// a connection that holds maxConnHeads may not use the second half of it.
 func (s *downStream) chargeHead(n int) bool {
 	if n <= 0 {
 		return true
@@ -122,7 +126,7 @@ func (s *downStream) chargeHead(n int) bool {
 
 var errNoMemory = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultHeaderBlock, Reason: "no memory left for heads"}
 
-// receiveTrailers takes the field block behind a request's body.
+// receiveTrailers applies the field block after a request's body.
 func (s *downStream) receiveTrailers(h *h2.Head, f *h2.Frame) *h2.Error {
 	if f.Err != nil {
 		return f.Err
@@ -141,12 +145,12 @@ func (s *downStream) receiveTrailers(h *h2.Head, f *h2.Frame) *h2.Error {
 		s.trailers = nil
 		return errNoMemory
 	}
-	s.over = true
+	s.noteEndReceived()
 	s.x.Wake()
 	return nil
 }
 
-// Step is loop.Routine.
+// Step implements loop.Routine.
 func (s *downStream) Step() {
 	if s.conn == nil || s.next != nil {
 		return
@@ -156,7 +160,7 @@ func (s *downStream) Step() {
 	}
 }
 
-// step runs one phase. It reports whether the next one follows at once.
+// step runs one phase. It returns true if the next phase follows at once.
 func (s *downStream) step() bool {
 	switch s.phase {
 	case phaseArrived:
@@ -170,7 +174,7 @@ func (s *downStream) step() bool {
 	}
 }
 
-// contain ends the stream after a panic.
+// recoverPanic ends the stream after a panic.
 func (s *downStream) recoverPanic() {
 	v := recover()
 	if v == nil {
@@ -185,10 +189,10 @@ func (s *downStream) recoverPanic() {
 	s.eng().worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
 }
 
-// screen begins what the request asks for.
+// screen decides between a probe, a local reply and an exchange.
 func (s *downStream) screen() bool {
 	e, c := s.eng(), s.conn
-	if s.stream.reset || s.state.Closed() {
+	if s.reset || s.state.Closed() {
 		return s.finish()
 	}
 	if s.rejection != gate.Undecided {
@@ -225,7 +229,7 @@ func (s *downStream) describe() {
 	s.x.Peer, s.x.Encrypted = s.conn.peer, s.conn.sock.Layered()
 }
 
-// relay takes the exchange on.
+// relay runs a step of the exchange.
 func (s *downStream) relay() bool {
 	tunnelled := s.x.State() == exchange.StateTunnelling
 	ending, outcome, next := s.x.Step(s.eng().loop.Now())
@@ -238,7 +242,7 @@ func (s *downStream) relay() bool {
 	}
 	s.eng().worker.Departed()
 	if outcome.Meaning().BlockedWindow && s.windowClosed() {
-		s.conn.fault(h2.FaultIdle)
+		s.conn.countFault(h2.FaultIdle)
 	}
 	switch ending {
 	case exchange.Completed:
@@ -252,31 +256,28 @@ func (s *downStream) relay() bool {
 	return s.finish()
 }
 
-// finish ends the stream. The client is told that the rest of a request is not
-// wanted (RFC 9113 section 8.1).
+// finish ends the stream. NO_ERROR tells the client that the rest of the request is
+// not needed (RFC 9113 section 8.1).
 func (s *downStream) finish() bool {
-	if s.finished && !s.over {
+	if s.sendState == sendEnded && !s.endReceived() {
 		s.sendReset(h2.NoError)
 	}
 	s.end()
 	return false
 }
 
-// end takes the stream out of its connection.
+// end removes the stream from its connection.
 func (s *downStream) end() {
 	c := s.conn
 	s.conn = nil
-	if i := slices.Index(c.streams, s); i >= 0 {
-		c.streams = slices.Delete(c.streams, i, i+1)
-	}
 	if !s.state.Closed() {
 		s.state = h2.ResetByPeer
 	}
-	c.remember(s.id, s.state)
-	s.stream.close()
+	c.table.remove(s)
+	s.close()
 	s.req.Reset()
 	if s.headBytes > 0 {
-		s.x.Describe() // a spare stream does not keep what the budget has back
+		s.x.Describe() // a free stream must not keep memory that is released here
 		c.eng.gate.Heads.Release(int64(s.headBytes))
 		c.headBytes, s.headBytes = c.headBytes-s.headBytes, 0
 	}

@@ -14,40 +14,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Limits towards peers (CONTRACT section L).
-const (
-	maxStreams      = 250
-	streamWindow    = 64 << 10         // what a peer may send ahead on a stream
-	firstWindow     = 16 << 10         // the same from the container, before the client takes half of that
-	minSharedWindow = 256              // likewise, however many streams there are
-	minWindow       = 128              // likewise, while there are clients that do not
-	pressuredWindow = 2 << 10          // and from then on, while a good part of the memory is in use
-	connWindow      = 256 << 10        // what a peer may send ahead on all streams of a connection that carries bodies
-	maxUnwritten    = 70 << 10         // frames that wait for a peer that does not read
-	maxBatch        = 128 << 10        // frames of a batch, where the peer reads
-	maxUnwrittenLow = 16 << 10         // the same where there is no memory left
-	maxUnread       = 2 * maxUnwritten // beyond them nothing is read from a client either
-	uncountedHead   = 2 << 10          // of a stream's head do not count against gate.Heads
-	maxConnHeads    = 512 << 10        // what the heads of a connection take where gate.Heads runs low
-	maxWideBuffers  = 8                // of the buffers that follow, before frames are written in the middle of a batch
-	narrowBytes     = 16 << 10         // a buffer for frames, with little or no payload
-	wideBytes       = 88 << 10         // and with as much as may wait
-	quotaBytes      = 32 << 10         // payload that one stream adds before others have their turn
-	readBytes       = 64 << 10
-	headBytes       = 4 << 10 // the same from clients that send no bodies: some hundred heads
-	minHeadBytes    = 1 << 10 // the same once there were
-	manyFrames      = 256     // in a turn of the loop
-	prefaceTimeout  = int64(10 * time.Second)
-	goAwayTimeout   = int64(time.Second)
-	goAwayGrace     = int64(200 * time.Millisecond) // for streams that a client had begun when it read GOAWAY
-	replyTimeout    = int64(5 * time.Second)
-)
-
 // Protocol is HTTP/2 on all loops.
 type Protocol struct {
-	MaxHeaderList int           // octets of a head after decoding; 0 = 64 KiB
-	Scheme        string        // towards the container
-	HeadTimeout   time.Duration // from the first byte of a field block, or of any frame, to its last; 0 = a minute
+	MaxHeaderList int           // bytes of a received head, decoded; 0 = 64 KiB
+	Scheme        string        // of requests to the container
+	HeadTimeout   time.Duration // from the first byte of a frame or field block to its last; 0 = 1 min
 
 	connections atomic.Int64
 	faults      [16]atomic.Int64 // by h2.Fault
@@ -57,7 +28,7 @@ type Protocol struct {
 func (p *Protocol) On(w *server.Worker) server.Part { return newEngine(p, w) }
 
 // Unfinished implements server.Protocol. It counts all connections, because clients
-// close theirs after GOAWAY.
+// close them after GOAWAY.
 func (p *Protocol) Unfinished() int { return int(p.connections.Load()) }
 
 // Stats are the figures of clients' connections. It may be called at any time.
@@ -84,8 +55,8 @@ type Engine struct {
 	loop    *loop.Loop
 	clock   func() int64 // the loop's Nanotime
 	pool    *Pool
-	read    []byte  // what one read brings
-	head    h2.Head // what is being decoded
+	read    []byte  // buffer of one read
+	head    h2.Head // being decoded
 	frame   h2.Frame
 	outs    loop.Spares[buffer] // of narrowBytes
 	wides   loop.Spares[buffer] // of wideBytes
@@ -93,20 +64,20 @@ type Engine struct {
 	streams loop.Spares[downStream]
 	clients
 	pacer        pacer
-	frames       uint32 // that have been handled
-	framesBefore uint32 // of them, before this turn of the loop
-	iterationAt  int64  // when that began
-	wide         int    // buffers of wideBytes that are borrowed
-	bufferBytes  int    // octets of buffers for bodies, full or not
-	buffered     int    // octets that bodies and frames take: see memory.go
-	reserved     int    // of them from the gate's budget
+	frames       uint32 // handled
+	framesBefore uint32 // of them, before this iteration of the loop
+	iterationAt  int64  // start of the iteration
+	wide         int    // wide buffers in use
+	bufferBytes  int    // capacity of the stream buffers in use
+	buffered     int    // bytes of DATA and frames: see memory.go
+	reserved     int    // of them, charged to the gate's memory for bodies
 	leaving      bool
 }
 
-// buffer is borrowed for as long as there is something in it.
+// buffer is in use while it has content.
 type buffer struct {
 	b    []byte
-	wide bool // for frames, of wideBytes
+	wide bool // of wideBytes
 }
 
 func newEngine(p *Protocol, w *server.Worker) *Engine {
@@ -129,19 +100,19 @@ func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []by
 	c := &downConn{peer: peer}
 	c.eng = e
 	c.handle.Bind(e.loop, c)
-	if e.loop.Register(&c.sock, fd, &c.handle) != nil {
+	if e.loop.Register(&c.socket, fd, &c.handle) != nil {
 		e.loop.CloseDescriptor(fd)
 		e.gate.Descriptors.Release()
 		return
 	}
 	if layer != nil {
-		c.sock.Wrap(layer)
+		c.socket.Wrap(layer)
 	}
 	c.begin(read)
 }
 
-// Leave implements server.Part. It sends GOAWAY to all clients, including those
-// that have not sent a byte yet.
+// Leave implements server.Part. It sends GOAWAY to all clients, even before their
+// preface has arrived.
 func (e *Engine) Leave() (silent bool) {
 	e.leaving = true
 	for c := range e.clients.all() {
@@ -159,7 +130,7 @@ func (e *Engine) IdleUpstreams() int {
 	return idle
 }
 
-// framesOfTurn is how many frames have been handled in this turn of the loop.
+// framesThisIteration is the number of frames handled in this iteration of the loop.
 func (e *Engine) framesThisIteration() uint32 {
 	if now := e.loop.Now(); e.iterationAt != now {
 		e.iterationAt, e.framesBefore = now, e.frames
@@ -194,13 +165,10 @@ func (e *Engine) putOut(b *buffer) {
 	}
 }
 
-// inSizes are those of buffers for what comes on a stream.
+// bufferSizes are the sizes of buffers for received DATA.
 var bufferSizes = [...]int{minWindow, 1 << 10, pressuredWindow, 4 << 10, 16 << 10, streamWindow}
 
-// spareIns is what the spare ones of each size may take, about.
-const maxFreeBytes = 512 << 10
-
-// getIn gives a buffer for n octets and what follows them.
+// getBuffer returns a buffer for at least n bytes.
 func (e *Engine) getBuffer(n int) *buffer {
 	b := e.newBuffer(n)
 	e.bufferBytes += cap(b.b)
@@ -210,7 +178,7 @@ func (e *Engine) getBuffer(n int) *buffer {
 func (e *Engine) newBuffer(n int) *buffer {
 	for i, size := range bufferSizes {
 		if n <= size {
-			for j := range e.buffers[i:min(i+2, len(e.buffers))] { // a spare one of the next size is better than another
+			for j := range e.buffers[i:min(i+2, len(e.buffers))] { // a free buffer of the next size saves an allocation
 				if b := e.buffers[i+j].Get(); b != nil {
 					return b
 				}
@@ -224,7 +192,7 @@ func (e *Engine) newBuffer(n int) *buffer {
 
 func (e *Engine) putBuffer(b *buffer) {
 	e.bufferBytes -= cap(b.b)
-	if i := slices.Index(bufferSizes[:], cap(b.b)); i >= 0 && (cap(b.b) < streamWindow || !e.tight()) {
+	if i := slices.Index(bufferSizes[:], cap(b.b)); i >= 0 && (cap(b.b) < streamWindow || e.pressure() < pressureHigh) {
 		b.b = b.b[:0]
 		e.buffers[i].Put(b)
 	}

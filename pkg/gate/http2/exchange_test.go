@@ -438,7 +438,7 @@ func TestAClientThatTakesWhatIsLeftForItGetsAll(t *testing.T) {
 				until(t, "an answer", func() (whole bool) {
 					r.on(func() {
 						in = r.part.clients.idle.first
-						whole = in != nil && in.peers.Last() == c.last && len(in.streams) == 0
+						whole = in != nil && in.peers.Last() == c.last && len(in.table.open) == 0
 						if whole {
 							pending = in.pending()
 						}
@@ -463,12 +463,12 @@ func TestAClientThatTakesWhatIsLeftForItGetsAll(t *testing.T) {
 					break
 				}
 				r.on(func() {
-					if in.live && in.deadline-in.eng.loop.Now() > closeCheck {
+					if in.live && in.deadline-in.eng.loop.Now() > lingerCheckInterval {
 						t.Errorf("a shutdown learns only in %v that the client takes some", time.Duration(in.deadline-in.eng.loop.Now()))
 					}
 					if in.live && in.pending()+in.sock.Unsent() < int(in.lingering.unread) { // as if it had taken the client so long
 						ticks++
-						in.deadline, in.lingering.progressAt = in.eng.loop.Now(), in.lingering.progressAt-readTimeout
+						in.deadline, in.lingering.progressAt = in.eng.loop.Now(), in.lingering.progressAt-lingerReadTimeout
 						in.handle.Wake()
 					}
 				})

@@ -29,12 +29,14 @@ func TestSETTINGSWakeOnlyStreamsWhoseWindowTheyOpen(t *testing.T) {
 			c.settings.InitialWindow = row.window
 			s, wakes := &downStream{}, 0
 			s.x.Bind(nil, nil, func() { wakes++ }, nil)
-			s.stream.open(&c.conn, &s.x, 1, h2.Open)
-			s.started = row.started
-			c.streams = []*downStream{s}
+			s.begin(&c.conn, &s.x, 1, h2.Open)
+			if row.started {
+				s.sendState = sendOpen
+			}
+			c.table.open = []*downStream{s}
 			change, err := c.settings.Apply([]byte("\x00\x04"+u32(row.now)), false)
 			if err == nil {
-				err = c.changeWindows(change)
+				err = c.table.changeWindows(change)
 			}
 			if left := s.send.Left(); err != nil || wakes != row.wakes || left != int(row.now) {
 				t.Errorf("woken %d times with a window of %d (%v), want %d times", wakes, left, err, row.wakes)
@@ -71,9 +73,9 @@ func TestAConnectionHasItsShareOfATurn(t *testing.T) {
 		bodies bool // the connection carries some
 		most   int  // frames in a turn
 	}{
-		{"of small frames a portion of 4 KiB", 15, 900, false, headBytes/15 + 1},
-		{"of larger ones 64, and the rest of a portion", 100, 300, false, framesPerEvent + headBytes/100},
-		{"of large ones four portions", 4000, 12, false, readsPerEvent*headBytes/4000 + 1},
+		{"of small frames a portion of 4 KiB", 15, 900, false, headReadBytes/15 + 1},
+		{"of larger ones 64, and the rest of a portion", 100, 300, false, framesPerEvent + headReadBytes/100},
+		{"of large ones four portions", 4000, 12, false, readsPerEvent*headReadBytes/4000 + 1},
 		{"where it carries bodies, portions of 64 KiB", 4000, 12, true, 12},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -147,7 +149,7 @@ func TestManyConnectionsShareATurn(t *testing.T) {
 		})
 		return over
 	})
-	if most := headBytes/size + 1 + (clients-1)*(minHeadBytes/size+1); int(m.most) > most || int(m.most) < most/2 {
+	if most := headReadBytes/size + 1 + (clients-1)*(fewHeadReadBytes/size+1); int(m.most) > most || int(m.most) < most/2 {
 		t.Errorf("%d frames in a turn, want at most %d", m.most, most)
 	}
 	for _, c := range all {

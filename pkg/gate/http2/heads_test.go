@@ -149,7 +149,7 @@ func TestInterimAnswersThatNobodyTakesAreBounded(t *testing.T) {
 	until(t, "an end", func() bool {
 		r.on(func() {
 			for _, u := range r.part.pool.conns {
-				for _, s := range u.streams {
+				for _, s := range u.table.open {
 					n := 0
 					for i := range s.heads {
 						n += s.heads[i].Cap()

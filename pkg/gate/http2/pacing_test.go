@@ -42,7 +42,7 @@ func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
 		open(crowd, 101, maxStreams)
 		open(other, 101, 3)
 		waiting := func(c *downConn) (n int) {
-			for _, s := range c.streams {
+			for _, s := range c.table.open {
 				if s.next != nil {
 					n++
 				}
@@ -87,7 +87,7 @@ func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
 		r.on(func() {
 			over = r.part.pacer.last == nil
 			for c := range r.part.clients.all() {
-				over = over && len(c.streams) == 0 && c.starting.last == nil
+				over = over && len(c.table.open) == 0 && c.starting.last == nil
 			}
 		})
 		return over
@@ -112,12 +112,12 @@ func TestStreamsThatWaitEndWithTheirConnection(t *testing.T) {
 			c.abort()
 		}
 		r.part.pacer.Step()
-		if n := len(ended.streams); n < maxStreams-unitsPerIteration || n == maxStreams {
+		if n := len(ended.table.open); n < maxStreams-unitsPerIteration || n == maxStreams {
 			t.Errorf("%d of %d streams are left after a turn", n, maxStreams)
 		}
 	})
 	until(t, "none is left", func() (over bool) {
-		r.on(func() { over = r.part.pacer.last == nil && len(ended.streams) == 0 })
+		r.on(func() { over = r.part.pacer.last == nil && len(ended.table.open) == 0 })
 		return over
 	})
 	r.dial().works()
@@ -199,7 +199,7 @@ func TestACrowdLeavesAConnectionOfHTTP2ToOthers(t *testing.T) {
 	sizes := func() (n []int) {
 		r.on(func() {
 			for _, u := range r.part.pool.conns {
-				n = append(n, len(u.streams))
+				n = append(n, len(u.table.open))
 			}
 		})
 		return n

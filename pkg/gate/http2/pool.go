@@ -1,9 +1,6 @@
 package http2
 
 import (
-	"slices"
-	"time"
-
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
@@ -12,24 +9,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Limits towards the container.
-const (
-	maxStreamsUpstream = 1000
-	keptIdleConns      = 4                       // stay without streams when a burst is over
-	trimAfter          = int64(10 * time.Second) // when that is
-	maxResets          = 100                     // weighted stream resets after which a connection takes no new streams
-	calmWeight         = 5                       // weight of a reset with ENHANCE_YOUR_CALM: Node.js ends a session after 100
-	crowdedConn        = 120                     // half of what most containers take on a connection
-	upConnWindow       = 1 << 20                 // on its way at most; what has come counts by its stream alone, so that none holds others up
-	maxAnswerHead      = 1 << 20
-	provingTimeout     = int64(2 * time.Second)
-	pingAfter          = int64(15 * time.Second)
-	maxReadAhead       = 512 << 10          // by containers, on all streams of a loop of whose answers nothing has been taken
-	lowWindowTime      = int64(time.Second) // for which answers are not awaited ahead of clients that take nothing
-)
-
-// Pool keeps the connections over HTTP/2 to the container of one loop. It is
-// the gate.Connector of HTTP/2.
+// Pool holds the HTTP/2 connections of one loop to the container. It implements
+// exchange.Connector.
 type Pool struct {
 	eng          *Engine
 	dialer       *upstream.Dialer
@@ -38,15 +19,13 @@ type Pool struct {
 	conns        []*upConn
 	connectQueue exchange.DialLine // exchanges waiting for a stream or for protocol detection
 	spare        loop.Spares[upStream]
-	// responses are heads that have gone on.
-	responses      loop.Spares[wire.Response]
-	streams        int    // open streams on all connections
+	responses    loop.Spares[wire.Response]
+	streams      int // open, on all connections
+
 	maxHeaderList  uint32 // the container's last SETTINGS_MAX_HEADER_LIST_SIZE
 	maxConcurrent  uint32 // the container's last SETTINGS_MAX_CONCURRENT_STREAMS
-	lowWindowUntil int64  // instant until which windows towards the container stay minimal
-	// trailersUntil is the instant until which bodies without a length are assumed
-	// to end with trailers.
-	trailersUntil int64
+	lowWindowUntil int64  // some client takes nothing: containers send little ahead
+	trailersUntil  int64  // requests without a length are assumed to have trailers
 }
 
 func newPool(e *Engine) *Pool {
@@ -56,8 +35,8 @@ func newPool(e *Engine) *Pool {
 	return p
 }
 
-// Connect is gate.Connector: a stream of a connection that has room, or of a
-// new one.
+// Connect implements exchange.Connector. It opens a stream on a connection that has
+// room, or on a new one.
 func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
 	if x.Capacity() < minWindow {
 		p.lowWindowUntil = now + lowWindowTime
@@ -80,7 +59,7 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 	r := p.dialer.Connect(x, now, p.protocols()...)
 	if r.Conn == nil {
 		if c != nil && x.Dial.Attempt == nil {
-			return p.assign(c, x) // it goes without one of its own
+			return p.assign(c, x) // shared, if no connection can be opened
 		}
 		return nil, r.Next, r.Outcome
 	}
@@ -97,21 +76,16 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 	return p.assign(c, x)
 }
 
-// mostOpened limits how many connections a request opens if the container keeps
-// closing them before its SETTINGS.
-const maxConnects = 8
-
-// choose returns the connection with room for x that suits it best, and whether
-// a new one would suit it better. While there are few streams they share the
-// first one: many frames go out in one write then. Of many, those that clients
-// have begun at once fill one connection after the other, and leave one to
-// clients with few streams, which take the one with the fewest: what has many
-// to read and to answer does so in an order of its own. A request with a body
-// avoids a connection whose window is exhausted by uploads that the container does
-// not read, because it would wait until these end.
+// choose returns the connection for x, and whether a new one would suit it better.
+//
+// Few streams share the first connection, so that many frames are written at once.
+// From crowdedConn streams on, the streams of bursts fill one connection after the
+// other, and other streams take the one with the fewest, because a container serves
+// the streams of a connection in an order of its own. A request with a body avoids a
+// connection whose window is exhausted by uploads that the container does not read.
 func (p *Pool) choose(x *exchange.Exchange) (c *upConn, apart bool) {
-	light := 0        // connections with room and few streams
-	var stuck *upConn // has room for a stream, but its connection window is exhausted
+	light := 0        // connections with room and less than crowdedConn streams
+	var stuck *upConn // has room, but its window is exhausted
 	for _, o := range p.conns {
 		if !o.hasRoom() {
 			continue
@@ -123,10 +97,10 @@ func (p *Pool) choose(x *exchange.Exchange) (c *upConn, apart bool) {
 		if p.streams < crowdedConn {
 			return o, false
 		}
-		if len(o.streams) < crowdedConn {
+		if len(o.table.open) < crowdedConn {
 			light++
 		}
-		if c == nil || x.Burst == (len(o.streams) > len(c.streams)) {
+		if c == nil || x.Burst == (len(o.table.open) > len(c.table.open)) {
 			c = o
 		}
 	}
@@ -134,7 +108,7 @@ func (p *Pool) choose(x *exchange.Exchange) (c *upConn, apart bool) {
 		return stuck, true
 	}
 	if x.Burst {
-		return c, light == 1 && len(c.streams) < crowdedConn
+		return c, light == 1 && len(c.table.open) < crowdedConn
 	}
 	return c, light == 0
 }
@@ -145,11 +119,11 @@ func sendsData(x *exchange.Exchange) bool {
 	return x.Upgrade || req.HasBody()
 }
 
-// on begins x on c, or lets it wait until the container has proved what it
-// speaks.
+// assign opens a stream for x on c, or queues x until the protocol of the container is
+// detected.
 func (p *Pool) assign(c *upConn, x *exchange.Exchange) (up exchange.Upstream, next int64, o gate.Outcome) {
 	switch {
-	case !c.proven && (c.provingDeadline != 0 || x.Upgrade || !c.accepts(x, min(unprovenHeaderList, p.maxHeaderList))): // wait for SETTINGS together with others
+	case !c.proven && (c.provingDeadline != 0 || x.Upgrade || !c.accepts(x, min(unprovenHeaderList, p.maxHeaderList))): // wait for SETTINGS
 		p.connectQueue.Join(x)
 		return nil, 0, gate.Undecided
 	case x.Dial.Detects:
@@ -161,10 +135,6 @@ func (p *Pool) assign(c *upConn, x *exchange.Exchange) (up exchange.Upstream, ne
 	}
 	return p.openStream(c, x), 0, gate.Undecided
 }
-
-// unprovenList is the longest header list that is sent before the container's
-// SETTINGS, which may announce a limit, have arrived.
-const unprovenHeaderList = 4 << 10
 
 // accepts reports whether the header list of the request, as it would be sent on c,
 // is within the limit.
@@ -183,12 +153,12 @@ func prepare(c *upConn, req *wire.Request) (accept []byte) {
 		return req.Extend()
 	}
 	if !req.HTTP2 {
-		req.ForgetProtocol() // of a try on another connection
+		req.ForgetProtocol() // set by an attempt on another connection
 	}
 	return nil
 }
 
-// protocols is what TLS offers.
+// protocols are offered with ALPN.
 func (p *Pool) protocols() []string {
 	if p.choice.Known() == upstream.H2C {
 		return []string{"h2"}
@@ -196,21 +166,21 @@ func (p *Pool) protocols() []string {
 	return []string{"h2", "http/1.1"}
 }
 
-// Cancel is gate.Connector.
+// Cancel implements exchange.Connector.
 func (p *Pool) Cancel(x *exchange.Exchange) { p.dialer.Cancel(x) }
 
-// stream opens a stream for x.
+// openStream opens a stream for x.
 func (p *Pool) openStream(c *upConn, x *exchange.Exchange) *upStream {
 	s := p.spare.Get()
 	if s == nil {
 		s = &upStream{}
 	}
 	id, _ := c.ids.Next()
-	s.stream.open(&c.conn, x, id, h2.Idle)
+	s.begin(&c.conn, x, id, h2.Idle)
 	p.streams++
-	_ = c.sendWindowSetting() // the container is to know before it has the request
+	_ = c.sendWindowSetting() // before the request
 	s.recv = h2.NewReceiveWindow(c.ackedWindow)
-	if len(c.streams) == 0 && p.needsExclusive(x) {
+	if len(c.table.open) == 0 && p.needsExclusive(x) {
 		c.setSharing(exclusive, 0)
 	}
 	s.conn, s.reused = c, c.usedBefore
@@ -218,20 +188,16 @@ func (p *Pool) openStream(c *upConn, x *exchange.Exchange) *upStream {
 		p.stats.Reuses.Inc()
 	}
 	c.usedBefore = true
-	c.streams = append(c.streams, s)
-	if len(c.streams) == 1 {
+	c.table.add(s)
+	if len(c.table.open) == 1 {
 		c.lastReadAt, c.pingDeadline = p.eng.loop.Now(), 0
-		c.handle.Until(c.lastReadAt + pingAfter)
+		c.handle.Until(c.lastReadAt + livenessTimeout)
 	}
 	return s
 }
 
-// release takes a stream that has ended.
+// release returns a closed stream to the free list.
 func (p *Pool) release(s *upStream) {
-	c := s.conn
-	if i := slices.Index(c.streams, s); i >= 0 {
-		c.streams = slices.Delete(c.streams, i, i+1)
-	}
 	p.streams--
 	s.dropResponse()
 	*s = upStream{}
@@ -250,53 +216,28 @@ func (p *Pool) putResponse(r *wire.Response) {
 	p.responses.Put(r)
 }
 
-// ahead is how much the container may send ahead on a stream of whose answer nothing
-// has been taken yet. Clients that do not take what they have asked for may have
-// many streams.
-func (p *Pool) initialWindow(now uint32) uint32 {
-	switch {
-	case p.eng.gate.Admission.Limit() != 0: // buffer whole responses, because that releases their slots
-		if p.eng.short() || p.eng.tight() {
-			return minWindow
-		}
-		return p.sharedWindow(now)
-	case p.eng.pressed() || p.eng.loop.Now() < p.lowWindowUntil:
-		return minWindow
-	case p.eng.relaxed():
-		return p.sharedWindow(now)
-	}
-	return min(now, p.sharedWindow(now))
+// initialWindow returns the SETTINGS_INITIAL_WINDOW_SIZE for a connection that has
+// current.
+func (p *Pool) initialWindow(current uint32) uint32 {
+	e := p.eng
+	return initialStreamWindow(current, p.streams, e.gate.Admission.Limit() != 0, e.loop.Now() < p.lowWindowUntil, e.pressure())
 }
 
-// share is what each of many streams has of sentAhead. It gets more only once
-// there is twice the room for it: each change is a frame for each connection.
-func (p *Pool) sharedWindow(now uint32) uint32 {
-	size := uint32(firstWindow)
-	for size > minSharedWindow && int(size)*p.streams > maxReadAhead {
-		size /= 2
-	}
-	if size > now && now >= minSharedWindow && 2*int(size)*p.streams > maxReadAhead {
-		return now
-	}
-	return size
-}
-
-// adapt tells the container what it may send ahead on all connections: what
-// comes on one shows how the clients are.
+// sendWindowSettings updates SETTINGS_INITIAL_WINDOW_SIZE on all connections.
 func (p *Pool) sendWindowSettings() {
 	for _, c := range p.conns {
 		c.sendWindowSetting()
 	}
 }
 
-// proved notes that the container speaks HTTP/2, and lets those who wait go on.
+// http2Proven notes that the container speaks HTTP/2.
 func (p *Pool) http2Proven() {
 	p.choice.SpeaksHTTP2(p.eng.loop.Now())
 	p.connectQueue.WakeAll()
 }
 
-// spareConn is the connection that has been without streams for longest, if the
-// loop has more connections to the container than its share.
+// spareConn returns the longest idle connection, if the loop has more than its share of
+// connections to the container.
 func (p *Pool) spareConn() *upConn {
 	if c := p.longestIdle(); c != nil && p.dialer.BeyondShare() && p.eng.loop.Now()-c.lastReadAt >= int64(exchange.MinIdle) {
 		return c
@@ -304,7 +245,7 @@ func (p *Pool) spareConn() *upConn {
 	return nil
 }
 
-// trim closes connections that have been without streams for long.
+// trim closes idle connections.
 func (p *Pool) trim() {
 	for idle, _ := p.Idle(); idle > keptIdleConns; idle-- {
 		c := p.longestIdle()
@@ -317,17 +258,17 @@ func (p *Pool) trim() {
 
 func (p *Pool) longestIdle() (c *upConn) {
 	for _, o := range p.conns {
-		if len(o.streams) == 0 && o.proven && (c == nil || o.lastReadAt < c.lastReadAt) {
+		if len(o.table.open) == 0 && o.proven && (c == nil || o.lastReadAt < c.lastReadAt) {
 			c = o
 		}
 	}
 	return c
 }
 
-// Idle is the number of connections that carry nothing, and all of them.
+// Idle returns the number of idle connections, and of all.
 func (p *Pool) Idle() (idle, open int) {
 	for _, c := range p.conns {
-		if len(c.streams) == 0 {
+		if len(c.table.open) == 0 {
 			idle++
 		}
 	}

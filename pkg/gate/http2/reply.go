@@ -8,8 +8,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// reply begins a reply of the gate's own. gRPC calls get a head that is the
-// trailers as well (gRPC over HTTP/2, Trailers-Only), but for probes.
+// reply begins a local reply. gRPC calls get Trailers-Only (gRPC over HTTP/2), unless
+// the reply is to a probe.
 func (s *downStream) reply(r gate.Reply) bool {
 	s.announceDrain()
 	l := s.c
@@ -31,16 +31,12 @@ func (s *downStream) reply(r gate.Reply) bool {
 		}
 	}
 	l.queue(h2.EndHeaders(b, start, s.id, end, int(l.settings.MaxFrame)))
-	s.responseStarted()
-	if end {
-		s.finished = true
-		s.advance(h2.OnHeadersEnd)
-	}
+	s.responseBegan(end)
 	s.phase, s.replyDeadline = phaseReplying, s.eng().loop.Now()+replyTimeout
 	return true
 }
 
-// sendReply writes what is left of a reply.
+// sendReply writes the rest of a local reply.
 func (s *downStream) sendReply() bool {
 	if len(s.replyBody) > 0 && !s.Disconnected() {
 		s.replyBody = s.replyBody[s.Write(s.replyBody):]
@@ -53,7 +49,7 @@ func (s *downStream) sendReply() bool {
 	case s.Disconnected():
 	case len(s.replyBody) > 0:
 		if s.windowClosed() {
-			s.conn.fault(h2.FaultIdle)
+			s.conn.countFault(h2.FaultIdle)
 		}
 		s.sendReset(h2.Cancel)
 	default:
@@ -62,10 +58,10 @@ func (s *downStream) sendReply() bool {
 	return s.finish()
 }
 
-// cutOff ends an answer of which some has gone out: a gRPC call with its
-// status, anything else with a reset.
+// truncate ends a response after its head: a gRPC call with its status, anything else
+// with a reset.
 func (s *downStream) truncate(o gate.Outcome) {
-	if !s.req.GRPC() || s.Disconnected() || s.finished {
+	if !s.req.GRPC() || s.Disconnected() || s.sendState == sendEnded {
 		s.sendReset(h2.InternalError)
 		return
 	}
@@ -74,12 +70,11 @@ func (s *downStream) truncate(o gate.Outcome) {
 	start := len(b)
 	b = s.appendGRPC(h2.BeginHeaders(b), o, false)
 	l.queue(h2.EndHeaders(b, start, s.id, true, int(l.settings.MaxFrame)))
-	s.finished = true
-	s.advance(h2.OnHeadersEnd)
+	s.headWritten(true)
 }
 
-// appendGRPC appends the status of a call. The fixed texts of outcomes need no
-// escapes.
+// appendGRPC appends the status of a call. The messages are fixed texts that need no
+// percent-encoding.
 func (s *downStream) appendGRPC(b []byte, o gate.Outcome, head bool) []byte {
 	m, enc := o.Meaning(), &s.c.hpack().enc
 	if head {
@@ -91,8 +86,8 @@ func (s *downStream) appendGRPC(b []byte, o gate.Outcome, head bool) []byte {
 	return enc.AppendText(b, []byte("k-gate-outcome"), []byte(o.String()))
 }
 
-// awaitProbe replies to a probe once the result is known. Nothing of it is
-// counted, and it needs no slot.
+// awaitProbe replies to a probe once the result is known. Probes are not counted and
+// need no slot.
 func (s *downStream) awaitProbe() bool {
 	p := s.probe
 	if !p.Ready() && !s.Disconnected() {

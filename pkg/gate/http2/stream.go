@@ -2,411 +2,420 @@ package http2
 
 import (
 	"math"
-	"slices"
 
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// flow is what a stream has in either role: its state, and the two directions
-// of its body. It is the gate.Source of what the peer sends and the gate.Sink
-// of what it gets.
+// stream is a stream in either role: both halves of its body, with their windows and
+// buffers. It is the exchange.Source of DATA from the peer and the exchange.Sink of
+// DATA to it. downStream and upStream embed it.
 type stream struct {
 	c     *conn
 	x     *exchange.Exchange // woken by events of the stream
 	id    uint32
-	state h2.State
+	state h2.State // RFC 9113 section 5.1
 
-	over       bool // the peer has ended its direction
-	withheld   bool // the body is not part of the request: extended CONNECT before the switch
-	given      bool // all has been given on, the end included
+	recvState  recvState
+	sendState  sendState
+	withhold   withhold
 	reset      bool // by the peer, or with the connection
-	malformed  bool
-	keepReplay bool // what is taken is kept, in case the request has to be sent again
-	started    bool // the head has been written
-	finished   bool // END_STREAM has been written
-	inBlocked  bool // stands in the link's line
-	begunPaced bool // others begin when the head is written: see turns
+	malformed  bool // RFC 9113 section 8.1.1
+	keepReplay bool // consumed bytes go to replayBuffer
+	inBlocked  bool // in conn.blocked
+	paced      bool // started by the pacer; its response lets others start
 
-	msg          h2.Message
-	recv         h2.ReceiveWindow
-	send         h2.SendWindow
-	buf          *buffer // what has come and not been taken is in.b[r:]; nil = nothing
+	msg  h2.Message
+	recv h2.ReceiveWindow
+	send h2.SendWindow
+
+	buf          *buffer // received bytes are buf.b[bufStart:]; nil = none
 	bufStart     int32
-	connCredit   int32  // octets that have not been given back to the window of the connection
+	connCredit   int32 // received bytes not yet released to the connection window
+	replayed     int32 // bytes received again from replayBuffer; their credit was already released
+	quota        int32 // bytes that may be written although other streams are blocked
+	consumed     int64 // bytes passed to the sink
+	replayBuffer []byte
 	trailers     []byte // field lines
-	consumed     int64
-	replayBuffer []byte // all that was taken, while keeps
-	replayed     int32  // octets that come for the second time: the windows have them back
 
-	quota      int32 // octets that may be added although others stand there
 	check      wire.BodyCheck
-	lastDataAt int64 // the place of the last DATA frame, if any
+	lastDataAt int64 // position of the last DATA frame in the connection's output; 0 = none
 }
 
-func (f *stream) open(l *conn, x *exchange.Exchange, id uint32, state h2.State) {
-	*f = stream{
-		c: l, x: x, id: id, state: state, replayBuffer: f.replayBuffer[:0],
-		recv: h2.NewReceiveWindow(streamWindow), send: h2.NewSendWindow(l.settings.InitialWindow),
-	}
-}
+// recvState is the half of a stream that the peer sends.
+type recvState uint8
 
-// ident is what streams are found by.
-func (f *stream) ident() uint32 { return f.id }
+const (
+	recvOpen      recvState = iota // DATA may follow
+	recvEnded                      // END_STREAM has arrived; bytes may be buffered
+	recvForwarded                  // all bytes and the end have been passed to the sink
+)
 
-// find returns one of streams, which stand in the order of their identifiers, or
-// nil.
-func find[S interface {
-	comparable
-	ident() uint32
-}](streams []S, id uint32) (s S) {
-	i, ok := slices.BinarySearchFunc(streams, id, func(s S, id uint32) int { return int(s.ident()) - int(id) })
-	if ok {
-		s = streams[i]
-	}
-	return s
-}
+// sendState is the half of a stream that the gate sends.
+type sendState uint8
 
-// receiveEvent applies what a received frame is to a stream that is in the given
-// state; f is nil where the stream is over. A frame that is not accepted and is
-// no error is passed over.
-func receiveEvent(f *stream, state h2.State, event h2.Event) (accepted bool, err *h2.Error) {
-	if f != nil {
-		state = f.state
-	}
-	to, verdict := state.Receive(event)
-	if verdict != h2.Accept {
-		return false, verdict.Err()
-	}
-	if f != nil {
-		f.state = to
-	}
-	return true, nil
-}
+const (
+	sendIdle  sendState = iota
+	sendOpen            // the head is written
+	sendEnded           // END_STREAM is written
+)
 
-// close gives back what the stream holds.
-func (f *stream) close() {
-	f.c.blocked.leave(f)
-	f.c.eng.removeBuffered(f.buffered())
-	f.dropReplay()
-	if f.connCredit > 0 {
-		f.c.releaseCredit(int(f.connCredit))
-		f.connCredit = 0
-	}
-	f.dropBuffer()
-	f.trailers = nil
-}
+// withhold tells whether DATA is kept from the sink: before extended CONNECT is
+// accepted, it is not part of the request (RFC 8441 section 5).
+type withhold uint8
 
-func (f *stream) dropBuffer() {
-	if f.buf != nil {
-		f.c.eng.putBuffer(f.buf)
-		f.buf, f.bufStart = nil, 0
+const (
+	withholdNothing withhold = iota
+	withholdBody             // buffered until Switch
+	withholdEnded            // the same; the sink has been told that the request has no body
+)
+
+func (s *stream) begin(c *conn, x *exchange.Exchange, id uint32, state h2.State) {
+	*s = stream{
+		c: c, x: x, id: id, state: state, replayBuffer: s.replayBuffer[:0],
+		recv: h2.NewReceiveWindow(streamWindow), send: h2.NewSendWindow(c.settings.InitialWindow),
 	}
 }
 
-// held is what has come and not been taken.
-func (f *stream) buffered() int {
-	if f.buf == nil {
+// base implements tableStream.
+func (s *stream) base() *stream { return s }
+
+// endReceived reports whether END_STREAM has arrived.
+func (s *stream) endReceived() bool { return s.recvState != recvOpen }
+
+func (s *stream) noteEndReceived() {
+	if s.recvState == recvOpen {
+		s.recvState = recvEnded
+	}
+}
+
+// close releases the stream's buffers and credit.
+func (s *stream) close() {
+	s.c.blocked.remove(s)
+	s.c.eng.removeBuffered(s.buffered())
+	s.dropReplay()
+	if s.connCredit > 0 {
+		s.c.releaseCredit(int(s.connCredit))
+		s.connCredit = 0
+	}
+	s.dropBuffer()
+	s.trailers = nil
+}
+
+func (s *stream) dropBuffer() {
+	if s.buf != nil {
+		s.c.eng.putBuffer(s.buf)
+		s.buf, s.bufStart = nil, 0
+	}
+}
+
+// buffered is the number of bytes received and not consumed.
+func (s *stream) buffered() int {
+	if s.buf == nil {
 		return 0
 	}
-	return len(f.buf.b) - int(f.bufStart)
+	return len(s.buf.b) - int(s.bufStart)
 }
 
-// receiveData takes a piece of a DATA frame whose state has been checked.
-func (f *stream) receiveData(d *h2.Frame) *h2.Error {
+// receiveData buffers a piece of a DATA frame whose stream state has been checked.
+func (s *stream) receiveData(d *h2.Frame) *h2.Error {
+	c := s.c
 	if d.First {
-		if err := f.recv.Receive(d.Length, h2.Stream); err != nil {
-			f.c.releaseCredit(int(d.Length)) // of the connection it has been taken
+		if err := s.recv.Receive(d.Length, h2.Stream); err != nil {
+			c.releaseCredit(int(d.Length)) // already charged to the connection window
 			return err
 		}
 		if d.Padding > 0 {
-			f.c.releaseCredit(int(d.Padding))
-			f.releaseCredit(int(d.Padding))
+			c.releaseCredit(int(d.Padding))
+			s.releaseCredit(int(d.Padding))
 		}
 	}
 	n := len(d.Payload)
-	if err := f.msg.Data(n, d.EndStream); err != nil {
-		f.c.releaseCredit(n)
+	if err := s.msg.Data(n, d.EndStream); err != nil {
+		c.releaseCredit(n)
 		return err
 	}
 	if n > 0 {
-		if f.buf == nil {
-			f.buf, f.bufStart = f.c.eng.getBuffer(n), 0
-		}
-		if f.bufStart > 0 && len(f.buf.b)+n > cap(f.buf.b) { // what has gone does not stay in front
-			f.buf.b = f.buf.b[:copy(f.buf.b, f.buf.b[f.bufStart:])]
-			f.bufStart = 0
-		}
-		if len(f.buf.b)+n > cap(f.buf.b) {
-			wider := f.c.eng.getBuffer(len(f.buf.b) + n)
-			wider.b = append(wider.b, f.buf.b...)
-			f.c.eng.putBuffer(f.buf)
-			f.buf = wider
-		}
-		f.buf.b = append(f.buf.b, d.Payload...)
-		f.c.eng.addBuffered(n)
-		if f.c.earlyCredit || !f.c.eng.short() { // else when they have been taken
-			f.c.releaseCredit(n)
+		s.appendBuffer(d.Payload)
+		c.eng.addBuffered(n)
+		if c.earlyCredit || !c.eng.short() {
+			c.releaseCredit(n)
 		} else {
-			f.connCredit += int32(n)
+			s.connCredit += int32(n)
 		}
 	}
-	f.over = f.over || d.EndStream
-	f.x.Wake()
+	if d.EndStream {
+		s.noteEndReceived()
+	}
+	s.x.Wake()
 	return nil
 }
 
-// passed gives octets back to the window of the stream.
-func (f *stream) releaseCredit(n int) { f.announce(f.recv.Pass(n)) }
+func (s *stream) appendBuffer(p []byte) {
+	e := s.c.eng
+	if s.buf == nil {
+		s.buf, s.bufStart = e.getBuffer(len(p)), 0
+	}
+	if s.bufStart > 0 && len(s.buf.b)+len(p) > cap(s.buf.b) {
+		s.buf.b = s.buf.b[:copy(s.buf.b, s.buf.b[s.bufStart:])]
+		s.bufStart = 0
+	}
+	if len(s.buf.b)+len(p) > cap(s.buf.b) {
+		larger := e.getBuffer(len(s.buf.b) + len(p))
+		larger.b = append(larger.b, s.buf.b...)
+		e.putBuffer(s.buf)
+		s.buf = larger
+	}
+	s.buf.b = append(s.buf.b, p...)
+}
 
-// announce sends a WINDOW_UPDATE, unless increment is 0 or the peer sends no more.
-func (f *stream) announce(increment uint32) {
-	if increment > 0 && !f.over && !f.state.Closed() {
-		f.c.queue(h2.AppendWindowUpdate(f.c.room(), f.id, increment))
+// releaseCredit releases n bytes to the window of the stream.
+func (s *stream) releaseCredit(n int) { s.sendWindowUpdate(s.recv.Pass(n)) }
+
+// resize changes the size of the receive window.
+func (s *stream) resize(n uint32) { s.sendWindowUpdate(s.recv.Resize(n)) }
+
+// sendWindowUpdate sends WINDOW_UPDATE, unless increment is 0 or the peer sends no
+// more.
+func (s *stream) sendWindowUpdate(increment uint32) {
+	if increment > 0 && !s.endReceived() && !s.state.Closed() {
+		s.c.queue(h2.AppendWindowUpdate(s.c.room(), s.id, increment))
 	}
 }
 
-// Pump is gate.Source.
-func (f *stream) Pump(dst exchange.Sink) (moved bool) {
-	if f.withheld {
-		if !f.given {
-			f.given = true
+// Pump implements exchange.Source.
+func (s *stream) Pump(dst exchange.Sink) (moved bool) {
+	if s.withhold != withholdNothing {
+		if s.withhold == withholdBody {
+			s.withhold = withholdEnded
 			dst.Finish(nil)
 			moved = true
 		}
 		m, _ := dst.Flush()
 		return moved || m
 	}
-	for f.buffered() > 0 && !dst.Broken() {
-		n := dst.Write(f.buf.b[f.bufStart:])
+	for s.buffered() > 0 && !dst.Broken() {
+		n := dst.Write(s.buf.b[s.bufStart:])
 		if n == 0 {
-			if w, ok := dst.(interface{ blocked() bool }); !ok || w.blocked() { // for longer than until others have had their turn
-				f.buf, f.bufStart = f.c.eng.fit(f.buf, f.bufStart)
+			if w, ok := dst.(interface{ windowClosed() bool }); !ok || w.windowClosed() { // not just blocked behind other streams
+				s.buf, s.bufStart = s.c.eng.fit(s.buf, s.bufStart)
 			}
 			m, _ := dst.Flush()
 			return moved || m
 		}
 		moved = true
-		f.consume(n)
+		s.consume(n)
 	}
-	if f.buffered() == 0 && f.over && !f.given {
-		f.given = true
-		dst.Finish(f.trailers)
+	if s.buffered() == 0 && s.recvState == recvEnded {
+		s.recvState = recvForwarded
+		dst.Finish(s.trailers)
 		moved = true
 	}
 	m, _ := dst.Flush()
 	return moved || m
 }
 
-// take passes over n octets that have been given on.
-func (f *stream) consume(n int) {
-	if f.keepReplay {
-		f.appendReplay(n)
+// consume removes n bytes that the sink has accepted from the buffer.
+func (s *stream) consume(n int) {
+	if s.keepReplay {
+		s.appendReplay(n)
 	}
-	f.consumed += int64(n)
-	f.c.eng.removeBuffered(n)
-	if f.bufStart += int32(n); int(f.bufStart) == len(f.buf.b) {
-		f.dropBuffer()
+	s.consumed += int64(n)
+	s.c.eng.removeBuffered(n)
+	if s.bufStart += int32(n); int(s.bufStart) == len(s.buf.b) {
+		s.dropBuffer()
 	}
-	again := min(n, int(f.replayed))
-	f.replayed -= int32(again)
-	n -= again
-	if back := min(n, int(f.connCredit)); back > 0 {
-		f.connCredit -= int32(back)
-		f.c.releaseCredit(back)
+	replayed := min(n, int(s.replayed))
+	s.replayed -= int32(replayed)
+	n -= replayed
+	if credit := min(n, int(s.connCredit)); credit > 0 {
+		s.connCredit -= int32(credit)
+		s.c.releaseCredit(credit)
 	}
-	if f.c.earlyCredit && !f.over {
-		f.adaptWindow()
+	if s.c.earlyCredit && !s.endReceived() {
+		s.adaptWindow()
 	}
-	f.releaseCredit(n)
+	s.releaseCredit(n)
 }
 
-// adapt lets the container send more ahead of an answer of which the client has
-// taken some and takes more, and no more than that where memory is short.
-func (f *stream) adaptWindow() {
-	size := f.recv.Size()
-	wider, pressed := size < streamWindow && f.consumed >= int64(size/2), f.c.eng.pressed()
-	if !wider && !pressed {
+// adaptWindow resizes the receive window to what the client takes and memory allows.
+func (s *stream) adaptWindow() {
+	size := s.recv.Size()
+	grow, shrink := windowChange(size, s.consumed, s.c.eng.pressure())
+	if !grow && !shrink {
 		return
 	}
-	want := uint32(min(streamWindow, f.x.Capacity()))
-	if pressed {
-		want = min(want, pressuredWindow)
-	}
-	if want = max(want, minWindow); want < size && pressed || want > size && wider {
-		resize(f, want)
+	if n := nextStreamWindow(size, s.x.Capacity(), grow, shrink); n != size {
+		s.resize(n)
 	}
 }
 
-// resize makes the window of a stream n octets large.
-func resize(f *stream, n uint32) { f.announce(f.recv.Resize(n)) }
-
-// mostKept is the longest body of which a copy is kept until an answer comes.
-const maxReplay = 2 << 10
-
-// keep copies n octets that are about to be taken, unless the body is long or
-// memory is tight.
-func (f *stream) appendReplay(n int) {
-	if len(f.replayBuffer)+n > maxReplay || f.c.eng.tight() {
-		f.dropReplay()
+// appendReplay copies the next n bytes to the replay buffer. A long body, or memory
+// pressure, ends the chance of a retry.
+func (s *stream) appendReplay(n int) {
+	e := s.c.eng
+	if len(s.replayBuffer)+n > maxReplay || e.pressure() >= pressureHigh {
+		s.dropReplay()
 		return
 	}
-	f.c.eng.addBuffered(n)
-	f.replayBuffer = append(f.replayBuffer, f.buf.b[f.bufStart:][:n]...)
+	e.addBuffered(n)
+	s.replayBuffer = append(s.replayBuffer, s.buf.b[s.bufStart:][:n]...)
 }
 
-// forget keeps no copy any more.
-func (f *stream) dropReplay() {
-	f.c.eng.removeBuffered(len(f.replayBuffer))
-	f.keepReplay, f.replayBuffer = false, f.replayBuffer[:0]
+func (s *stream) dropReplay() {
+	s.c.eng.removeBuffered(len(s.replayBuffer))
+	s.keepReplay, s.replayBuffer = false, s.replayBuffer[:0]
 }
 
-// rewind makes the body come again from its beginning, if that is still there.
-func (f *stream) rewind() bool {
-	if f.consumed != int64(len(f.replayBuffer)) {
+// rewind puts the replay buffer in front of the received bytes. It returns false if
+// some consumed bytes are not in it.
+func (s *stream) rewind() bool {
+	if s.consumed != int64(len(s.replayBuffer)) {
 		return false
 	}
-	f.given = false
-	if f.consumed == 0 {
+	switch {
+	case s.withhold == withholdEnded:
+		s.withhold = withholdBody
+	case s.recvState == recvForwarded:
+		s.recvState = recvEnded
+	}
+	if s.consumed == 0 {
 		return true
 	}
-	b := f.c.eng.getBuffer(len(f.replayBuffer))
-	b.b = append(b.b, f.replayBuffer...)
-	if f.buf != nil {
-		b.b = append(b.b, f.buf.b[f.bufStart:]...)
-		f.c.eng.putBuffer(f.buf)
+	b := s.c.eng.getBuffer(len(s.replayBuffer))
+	b.b = append(b.b, s.replayBuffer...)
+	if s.buf != nil {
+		b.b = append(b.b, s.buf.b[s.bufStart:]...)
+		s.c.eng.putBuffer(s.buf)
 	}
-	f.buf, f.bufStart = b, 0
-	f.replayed, f.consumed, f.replayBuffer = f.replayed+int32(len(f.replayBuffer)), 0, f.replayBuffer[:0]
+	s.buf, s.bufStart = b, 0
+	s.replayed, s.consumed, s.replayBuffer = s.replayed+int32(len(s.replayBuffer)), 0, s.replayBuffer[:0]
 	return true
 }
 
-// Taken is gate.Source.
-func (f *stream) Taken() int64 { return f.consumed }
+// Taken implements exchange.Source.
+func (s *stream) Taken() int64 { return s.consumed }
 
-// Ended is gate.Source.
-func (f *stream) Ended() bool { return f.given }
+// Ended implements exchange.Source.
+func (s *stream) Ended() bool { return s.recvState == recvForwarded || s.withhold == withholdEnded }
 
-// Failed is gate.Source.
-func (f *stream) Failed() bool { return f.malformed || f.reset && !f.given }
+// Failed implements exchange.Source.
+func (s *stream) Failed() bool { return s.malformed || s.reset && !s.Ended() }
 
-// Malformed is gate.Source.
-func (f *stream) Malformed() bool { return f.malformed }
+// Malformed implements exchange.Source.
+func (s *stream) Malformed() bool { return s.malformed }
 
-// Write is gate.Sink. Where others wait, a stream adds no more than its turn
-// allows.
-func (f *stream) Write(p []byte) int {
-	l := f.c
+// Write implements exchange.Sink. It accepts what the windows and the output buffer
+// allow, and no more than the stream's quota while other streams are blocked.
+func (s *stream) Write(p []byte) int {
+	c := s.c
 	done := 0
-	for done < len(p) && !l.broken && !l.full() {
-		n := min(len(p)-done, f.send.Left(), l.send.Left(), h2.MinMaxFrameSize)
-		if len(l.blocked.streams) > 0 {
-			n = min(n, int(f.quota))
+	for done < len(p) && !c.broken && !c.full() {
+		n := min(len(p)-done, s.send.Left(), c.send.Left(), h2.MinMaxFrameSize)
+		if len(c.blocked.streams) > 0 {
+			n = min(n, int(s.quota))
 		}
 		if n == 0 {
 			break
 		}
-		f.lastDataAt = l.position()
-		b := h2.AppendDataHeader(l.roomFor(n), f.id, n, false)
-		l.queue(append(b, p[done:done+n]...))
-		f.send.Take(n)
-		l.send.Take(n)
-		l.meter.Useful(n)
-		f.quota = max(0, f.quota-int32(n))
-		f.check.Sent(n)
+		s.lastDataAt = c.position()
+		b := h2.AppendDataHeader(c.roomFor(n), s.id, n, false)
+		c.queue(append(b, p[done:done+n]...))
+		s.send.Take(n)
+		c.send.Take(n)
+		c.meter.Useful(n)
+		s.quota = max(0, s.quota-int32(n))
+		s.check.Sent(n)
 		done += n
 	}
-	if done < len(p) && f.send.Left() > 0 {
-		l.blocked.join(f)
+	if done < len(p) && s.send.Left() > 0 {
+		c.blocked.add(s)
 	}
 	return done
 }
 
-// Capacity is gate.Sink.
-func (f *stream) Capacity() int {
-	l := f.c
-	if f.finished || f.Broken() {
-		return math.MaxInt // what comes is for no peer
+// Capacity implements exchange.Sink.
+func (s *stream) Capacity() int {
+	c := s.c
+	if s.sendState == sendEnded || s.Broken() {
+		return math.MaxInt // bytes are discarded
 	}
-	n := min(f.send.Left(), l.send.Left(), l.outLimit()-l.pending())
-	if len(l.blocked.streams) > 0 {
-		n = min(n, int(f.quota))
+	n := min(s.send.Left(), c.send.Left(), c.unwrittenLimit()-c.pending())
+	if len(c.blocked.streams) > 0 {
+		n = min(n, int(s.quota))
 	}
-	if n <= 0 && f.send.Left() > 0 {
-		l.blocked.join(f)
+	if n <= 0 && s.send.Left() > 0 {
+		c.blocked.add(s)
 	}
 	return max(n, 0)
 }
 
-// blocked reports that the peer's window, of the stream or of the connection, is
-// closed to what has been begun.
-func (f *stream) windowClosed() bool {
-	return f.started && !f.finished && (f.send.Left() == 0 || f.c.send.Left() == 0)
+// windowClosed reports whether the peer's window of the stream or of the connection
+// is exhausted while the gate sends a body.
+func (s *stream) windowClosed() bool {
+	return s.sendState == sendOpen && (s.send.Left() == 0 || s.c.send.Left() == 0)
 }
 
-// Finish is gate.Sink.
-func (f *stream) Finish(trailers []byte) {
-	if f.finished {
+// Finish implements exchange.Sink.
+func (s *stream) Finish(trailers []byte) {
+	if s.sendState == sendEnded {
 		return
 	}
-	f.finished = true
-	f.check.End()
-	l := f.c
+	s.sendState = sendEnded
+	s.check.End()
+	c := s.c
 	switch {
-	case l.broken, !f.state.CanSend(): // many peers treat HEADERS on a reset stream as a connection error
+	case c.broken, !s.state.CanSend(): // many peers treat HEADERS on a reset stream as a connection error
 		return
 	case len(trailers) > 0:
-		b := l.room()
+		b := c.room()
 		start := len(b)
-		b = wire.AppendLines(h2.BeginHeaders(b), &l.hpack().enc, trailers)
-		l.queue(h2.EndHeaders(b, start, f.id, true, int(l.settings.MaxFrame)))
-	case f.lastDataAt > 0 && !l.mayBeSent(f.lastDataAt) && l.out != nil: // it can still be changed
-		l.out.b[l.o+int(f.lastDataAt-l.written)+4] |= byte(h2.FlagEndStream)
+		b = wire.AppendLines(h2.BeginHeaders(b), &c.hpack().enc, trailers)
+		c.queue(h2.EndHeaders(b, start, s.id, true, int(c.settings.MaxFrame)))
+	case s.lastDataAt > 0 && !c.mayBeSent(s.lastDataAt) && c.out != nil: // still buffered: flag the last DATA frame
+		c.out.b[c.outStart+int(s.lastDataAt-c.written)+4] |= byte(h2.FlagEndStream)
 	default:
-		l.queue(h2.AppendDataHeader(l.room(), f.id, 0, true))
+		c.queue(h2.AppendDataHeader(c.room(), s.id, 0, true))
 	}
-	f.advance(h2.OnDataEnd)
+	s.advance(h2.OnDataEnd)
 }
 
-// sent moves the state on for a frame that is written.
-func (f *stream) advance(e h2.Event) {
-	if to, ok := f.state.Send(e); ok {
-		f.state = to
+// headWritten notes that the final head has been queued. end = it had END_STREAM.
+func (s *stream) headWritten(end bool) {
+	s.sendState = sendOpen
+	event := h2.OnHeaders
+	if end {
+		s.sendState, event = sendEnded, h2.OnHeadersEnd
+	}
+	s.advance(event)
+}
+
+// advance applies a queued frame to the state.
+func (s *stream) advance(e h2.Event) {
+	if to, ok := s.state.Send(e); ok {
+		s.state = to
 	}
 }
 
-// Flush is gate.Sink. What stands among the frames of the connection counts as
-// gone: that is bounded.
-func (f *stream) Flush() (moved, empty bool) {
-	if f.c.full() && !f.c.broken {
-		f.c.blocked.join(f)
+// Flush implements exchange.Sink. Frames in the output buffer count as sent; its size
+// is bounded.
+func (s *stream) Flush() (moved, empty bool) {
+	if s.c.full() && !s.c.broken {
+		s.c.blocked.add(s)
 		return false, false
 	}
 	return false, true
 }
 
-// Broken is gate.Sink.
-func (f *stream) Broken() bool { return f.reset || f.c.broken }
+// Broken implements exchange.Sink.
+func (s *stream) Broken() bool { return s.reset || s.c.broken }
 
-// updateWindow takes a WINDOW_UPDATE of the stream.
-func (f *stream) updateWindow(increment uint32) *h2.Error {
-	if err := f.send.Update(increment, h2.Stream); err != nil {
+// updateWindow applies WINDOW_UPDATE of the stream.
+func (s *stream) updateWindow(increment uint32) *h2.Error {
+	if err := s.send.Update(increment, h2.Stream); err != nil {
 		return err
 	}
-	f.x.Wake()
-	return nil
-}
-
-// changeWindow applies a change of SETTINGS_INITIAL_WINDOW_SIZE. It wakes a
-// stream that its window has held up, and no other: a peer may have hundreds.
-func changeWindow(f *stream, ch h2.Changes) *h2.Error {
-	closed := f.send.Left() == 0
-	if err := f.send.Change(ch); err != nil {
-		return err
-	}
-	if closed && f.started && f.send.Left() > 0 {
-		f.x.Wake()
-	}
+	s.x.Wake()
 	return nil
 }

@@ -1,8 +1,6 @@
 package http2
 
 import (
-	"time"
-
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
@@ -24,18 +22,13 @@ import (
 //     to end. After that they are discarded, which RFC 9110 section 6.5.1 allows,
 //     and an empty DATA frame ends the request.
 //   - Once the response is complete, trailers are discarded.
-const (
-	trailersWait   = int64(time.Second)
-	trailersRecent = int64(10 * time.Second)
-	maxExclusive   = 256 // dedicated connections per loop; further requests share connections
-)
 
 // sharing is whether other streams may be opened on a connection.
 //
-//	shared  → setApart           a stream whose request may have trailers is opened
+//	shared  → exclusive          a stream whose request may have trailers is opened
 //	shared  → trailersWaiting    trailers wait for the other streams to end
-//	setApart, trailersWaiting, shared → trailersSent
-//	setApart, trailersWaiting → shared   the stream has ended without trailers
+//	exclusive, trailersWaiting, shared → trailersSent
+//	exclusive, trailersWaiting → shared   the stream has ended without trailers
 //	trailersSent → shared        the PING that follows them is acknowledged
 type sharing uint8
 
@@ -49,7 +42,7 @@ const (
 // trailersPing marks the PING that follows trailers.
 var trailersPing = [8]byte{'t', 'r', 'a', 'i', 'l', 'e', 'r', 's'}
 
-// needsOwn reports whether x needs a connection without other streams.
+// needsExclusive reports whether x needs a connection without other streams.
 func (p *Pool) needsExclusive(x *exchange.Exchange) bool {
 	req, _ := x.Downstream().Request()
 	if req.Body == wire.NoBody {
@@ -58,12 +51,12 @@ func (p *Pool) needsExclusive(x *exchange.Exchange) bool {
 	return req.AnnouncesTrailers() || p.trailersUntil > p.eng.loop.Now() && req.MayHaveTrailers()
 }
 
-// chooseOwn is like choose, for an exchange that needs a connection without other
+// chooseExclusive is like choose, for an exchange that needs a connection without other
 // streams.
 func (p *Pool) chooseExclusive(x *exchange.Exchange) (c *upConn, apart bool) {
 	n := 0
 	for _, o := range p.conns {
-		if o.hasRoom() && len(o.streams) == 0 {
+		if o.hasRoom() && len(o.table.open) == 0 {
 			return o, false
 		}
 		if o.sharing != shared {
@@ -74,11 +67,11 @@ func (p *Pool) chooseExclusive(x *exchange.Exchange) (c *upConn, apart bool) {
 	return c, n < maxExclusive
 }
 
-// Finish is gate.Sink. A tunnel has no end before it has begun.
+// Finish implements exchange.Sink. A tunnel cannot end before it is open.
 func (s *upStream) Finish(trailers []byte) {
 	switch {
-	case s.isTunnel && !s.tunnelSwitched:
-	case len(trailers) == 0 || s.finished:
+	case s.tunnel == tunnelRequested || s.tunnel == tunnelOpened:
+	case len(trailers) == 0 || s.sendState == sendEnded:
 		s.stream.Finish(nil)
 	default:
 		s.pendingTrailers = trailers
@@ -94,13 +87,13 @@ func (s *upStream) Flush() (moved, empty bool) {
 	return s.stream.Flush()
 }
 
-// sendTrailers ends the request with its trailers, or without them if they can no
+// trySendTrailers ends the request with its trailers, or without them if they can no
 // longer be sent. It returns false while they wait.
 func trySendTrailers(s *upStream) bool {
 	c := s.conn
 	now := c.eng.loop.Now()
 	switch {
-	case s.over || s.Broken():
+	case s.endReceived() || s.Broken():
 		s.pendingTrailers, s.trailersDeadline = nil, 0
 		s.stream.Finish(nil)
 		return true
@@ -115,7 +108,7 @@ func trySendTrailers(s *upStream) bool {
 			s.stream.Finish(nil) // the response has begun, so 431 is no longer possible
 		}
 		return true
-	case len(c.streams) > 1:
+	case len(c.table.open) > 1:
 		if s.trailersDeadline == 0 {
 			s.trailersDeadline = now + trailersWait
 			c.pool.trailersUntil = now + trailersRecent
@@ -129,20 +122,20 @@ func trySendTrailers(s *upStream) bool {
 	s.stream.Finish(s.pendingTrailers)
 	s.pendingTrailers, s.trailersDeadline = nil, 0
 	c.queue(h2.AppendPing(c.room(), false, trailersPing))
-	c.setSharing(trailersSent, now+pingAfter)
+	c.setSharing(trailersSent, now+livenessTimeout)
 	return true
 }
 
-// wakeLate wakes the streams with waiting trailers.
+// wakePendingTrailers wakes the streams with waiting trailers.
 func wakePendingTrailers(c *upConn) {
-	for _, s := range c.streams {
+	for _, s := range c.table.open {
 		if s.pendingTrailers != nil {
 			s.x.Wake()
 		}
 	}
 }
 
-// share sets the sharing state until the given instant; 0 = no bound.
+// setSharing sets the sharing state until the given instant; 0 = no bound.
 func (c *upConn) setSharing(to sharing, until int64) {
 	c.sharing, c.sharingDeadline = to, until
 	if until != 0 {
@@ -154,17 +147,17 @@ func (c *upConn) setSharing(to sharing, until int64) {
 	}
 }
 
-// shareAgain makes the connection shared again if the stream that ended was the
-// reason for setting it apart. If one stream with waiting trailers is left, it may
+// endSharing makes the connection shared again if the stream that ended was the
+// reason for making it exclusive. If one stream with waiting trailers is left, it may
 // send them now.
 func (c *upConn) endSharing() {
 	switch c.sharing {
 	case exclusive:
 		c.setSharing(shared, 0)
 	case trailersWaiting:
-		for _, s := range c.streams {
+		for _, s := range c.table.open {
 			if s.pendingTrailers != nil {
-				if len(c.streams) == 1 {
+				if len(c.table.open) == 1 {
 					s.x.Wake()
 				}
 				return
@@ -174,7 +167,7 @@ func (c *upConn) endSharing() {
 	}
 }
 
-// apartTooLong handles the expiry of apartBy: waiting trailers are discarded, and a
+// expireSharing handles the expiry of sharingDeadline: waiting trailers are discarded, and a
 // connection whose PING was not acknowledged takes no new streams.
 func expireSharing(c *upConn) {
 	if c.sharing == trailersSent {
@@ -183,7 +176,7 @@ func expireSharing(c *upConn) {
 		return
 	}
 	now, next := c.eng.loop.Now(), int64(0)
-	for _, s := range c.streams {
+	for _, s := range c.table.open {
 		switch {
 		case s.trailersDeadline == 0:
 		case now < s.trailersDeadline:

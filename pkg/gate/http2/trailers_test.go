@@ -161,7 +161,7 @@ func TestTrailersWaitForTheOtherStreamsOfTheirConnection(t *testing.T) {
 		r.on(func() {
 			all = len(r.part.pool.conns) == 2
 			for _, u := range r.part.pool.conns {
-				all = all && u.sharing == shared && len(u.streams) == 0
+				all = all && u.sharing == shared && len(u.table.open) == 0
 			}
 		})
 		return all

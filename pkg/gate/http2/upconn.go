@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
@@ -13,35 +12,34 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// upConn is a connection to the container over HTTP/2, which carries many
-// exchanges.
+// upConn is a connection to the container.
 type upConn struct {
 	conn
 	handle          loop.Handle
 	dialed          *upstream.Conn
 	pool            *Pool
 	ids             h2.OurStreams
-	streams         []*upStream // that are open, by identifier
-	usedBefore      bool        // has carried a request before
-	proven          bool        // SETTINGS has come: the container speaks HTTP/2
-	leaving         bool        // the container takes no further streams
+	table           streamTable[*upStream]
+	usedBefore      bool // has carried a request
+	proven          bool // SETTINGS has arrived: the container speaks HTTP/2
+	leaving         bool // no new streams
 	live            bool
 	sharing         sharing
-	sharingDeadline int64  // deadline of sharing unless shared; 0 = none
-	ackedWindow     uint32 // what the container may send ahead on a stream
-	sentWindow      uint32 // the same in the last SETTINGS
-	provingDeadline int64  // when the container must have proven itself, or answered a PING
-	lastReadAt      int64  // when the last bytes came
-	pingDeadline    int64  // when an answer to a PING is due; 0 = none is
-	lastCreditAt    int64  // when the container last sent a WINDOW_UPDATE for the connection
+	sharingDeadline int64  // of sharing, unless shared; 0 = none
+	ackedWindow     uint32 // SETTINGS_INITIAL_WINDOW_SIZE that the container has acknowledged
+	sentWindow      uint32 // the same in the last SETTINGS sent
+	provingDeadline int64  // of the container's SETTINGS; 0 = none
+	lastReadAt      int64
+	pingDeadline    int64  // of the acknowledgement of upPing; 0 = none is expected
+	lastCreditAt    int64  // of the last WINDOW_UPDATE for the connection
 	resets          uint16 // weighted count of stream resets by either side
 	cancelPings     uint16 // number of PINGs sent after resets of uploads
 }
 
-// upPing marks the PING that tells a dead container from a slow one.
+// upPing marks the PING that checks whether the container is alive.
 var upPing = [8]byte{'a', 'l', 'i', 'v', 'e', '?'}
 
-// hangUpPing returns the payload of the nth PING that follows the reset of an
+// cancelPing returns the payload of the nth PING that follows the reset of an
 // upload.
 func cancelPing(n uint16) [8]byte {
 	p := [8]byte{'g', 'o', 'n', 'e'}
@@ -49,14 +47,14 @@ func cancelPing(n uint16) [8]byte {
 	return p
 }
 
-// hangUpAcked ends the streams whose resets the container has read, as its PING
+// cancelAcked ends the streams whose resets the container has read, as its PING
 // acknowledgement proves.
 func (c *upConn) cancelAcked(payload [8]byte) {
 	n := binary.BigEndian.Uint16(payload[6:])
 	if payload != cancelPing(n) {
 		return
 	}
-	for _, s := range slices.Clone(c.streams) {
+	for _, s := range slices.Clone(c.table.open) {
 		if s.cancelPing != 0 && int16(n-s.cancelPing) >= 0 { // serial-number comparison: the counter wraps
 			s.fail(gate.UpstreamReset)
 		}
@@ -66,7 +64,7 @@ func (c *upConn) cancelAcked(payload [8]byte) {
 // open begins HTTP/2 on a new connection.
 func (p *Pool) open(conn *upstream.Conn) *upConn {
 	c := &upConn{dialed: conn, pool: p, live: true}
-	c.conn.init(p.eng, &conn.Sock, c)
+	c.init(p.eng, &conn.Sock, c)
 	c.handle.Bind(p.eng.loop, c)
 	c.handle.Begin()
 	conn.Sock.Handle(&c.handle)
@@ -75,12 +73,12 @@ func (p *Pool) open(conn *upstream.Conn) *upConn {
 	c.sentWindow = c.ackedWindow
 	c.lastReadAt = p.eng.loop.Now()
 	c.lastCreditAt = c.lastReadAt
-	c.setMaxHeaderList(maxAnswerHead)
+	c.setMaxHeaderList(maxUpstreamHead)
 	b := append(c.room(), h2.Preface...)
 	b = h2.AppendSettings(b,
 		h2.Setting{ID: h2.SettingEnablePush, Value: 0},
 		h2.Setting{ID: h2.SettingInitialWindowSize, Value: c.ackedWindow},
-		h2.Setting{ID: h2.SettingMaxHeaderListSize, Value: maxAnswerHead})
+		h2.Setting{ID: h2.SettingMaxHeaderListSize, Value: maxUpstreamHead})
 	c.acks.Sent()
 	c.queue(h2.AppendWindowUpdate(b, 0, upConnWindow-h2.InitialWindow))
 	c.recv = h2.NewReceiveWindow(upConnWindow)
@@ -92,28 +90,19 @@ func (p *Pool) open(conn *upstream.Conn) *upConn {
 	return c
 }
 
-// unprovenStreams limits the streams on a connection before the container's
-// SETTINGS have arrived. No container should allow fewer (RFC 9113 section 6.5.2),
-// and some close the connection if there is one more.
-const unprovenStreams = 100
-
 // hasRoom reports whether another stream can be opened.
 func (c *upConn) hasRoom() bool {
-	most := min(c.settings.MaxConcurrentStreams, maxStreamsUpstream)
+	limit := min(c.settings.MaxConcurrentStreams, maxStreamsUpstream)
 	if !c.proven {
-		most = min(c.pool.maxConcurrent, unprovenStreams)
+		limit = min(c.pool.maxConcurrent, unprovenStreams)
 	}
-	return c.live && !c.leaving && c.sharing == shared && len(c.streams) < int(most) && !c.ids.Exhausted()
+	return c.live && !c.leaving && c.sharing == shared && len(c.table.open) < int(limit) && !c.ids.Exhausted()
 }
-
-// creditTime is how long a connection window may stay exhausted before new uploads
-// avoid the connection.
-const creditTime = int64(20 * time.Millisecond)
 
 // starved reports whether the connection window is exhausted because the container
 // does not read the uploads.
 func (c *upConn) starved() bool {
-	return c.send.Left() < h2.MinMaxFrameSize && c.eng.loop.Now() >= c.lastCreditAt+creditTime
+	return c.send.Left() < h2.MinMaxFrameSize && c.eng.loop.Now() >= c.lastCreditAt+creditTimeout
 }
 
 // countReset adds a stream reset of the given weight. Containers close a connection
@@ -134,10 +123,7 @@ func (c *upConn) Step() {
 		c.abort(gate.UpstreamClosed)
 		return
 	}
-	if c.pending() > 0 && c.sock.Writable() && !c.flushQueued {
-		c.flushQueued = true
-		c.eng.loop.AtEnd(c)
-	}
+	c.queueFlush()
 	if c.sock.Readable() {
 		c.lastReadAt, c.pingDeadline = c.eng.loop.Now(), 0
 	}
@@ -148,15 +134,15 @@ func (c *upConn) Step() {
 		return
 	case err != nil:
 		if !c.proven {
-			c.protocolMismatch(gate.UpstreamMalformed, err != errNoSettings)
+			c.endUnproven(gate.UpstreamMalformed, err != errNoSettings)
 			return
 		}
-		c.fault(err.Fault)
+		c.countFault(err.Fault)
 		c.retire(err.Code, gate.UpstreamMalformed)
 		return
 	case ended || c.sock.Failed():
 		if !c.proven {
-			c.protocolMismatch(c.endedHow(), false)
+			c.endUnproven(c.endedHow(), false)
 			return
 		}
 		c.abort(c.endedHow())
@@ -167,7 +153,7 @@ func (c *upConn) Step() {
 	c.watchLiveness()
 }
 
-// endedHow tells a reset from a close.
+// endedHow returns the outcome for a connection that the container has ended.
 func (c *upConn) endedHow() gate.Outcome {
 	if c.sock.Failed() {
 		return gate.UpstreamReset
@@ -175,8 +161,8 @@ func (c *upConn) endedHow() gate.Outcome {
 	return gate.UpstreamClosed
 }
 
-// watch looks after a container that does not prove itself, or is silent while
-// it owes an answer.
+// watchLiveness applies the deadlines of the connection: of the container's SETTINGS,
+// of sharing, and of signs of life while streams are open.
 func (c *upConn) watchLiveness() {
 	now := c.eng.loop.Now()
 	if c.sharingDeadline != 0 && now >= c.sharingDeadline {
@@ -187,16 +173,16 @@ func (c *upConn) watchLiveness() {
 	switch {
 	case c.provingDeadline != 0 && !c.proven:
 		if now >= c.provingDeadline {
-			c.protocolMismatch(gate.UpstreamMalformed, false)
+			c.endUnproven(gate.UpstreamMalformed, false)
 			return
 		}
 		c.handle.Until(c.provingDeadline)
-	case len(c.streams) == 0:
+	case len(c.table.open) == 0:
 		c.handle.Until(c.sharingDeadline)
-	case now < c.lastReadAt+pingAfter:
-		c.handle.Until(gate.Earliest(c.lastReadAt+pingAfter, c.sharingDeadline))
+	case now < c.lastReadAt+livenessTimeout:
+		c.handle.Until(gate.Earliest(c.lastReadAt+livenessTimeout, c.sharingDeadline))
 	case c.pingDeadline == 0:
-		c.pingDeadline = now + pingAfter
+		c.pingDeadline = now + livenessTimeout
 		c.queue(h2.AppendPing(c.room(), false, upPing))
 		c.handle.Until(gate.Earliest(c.pingDeadline, c.sharingDeadline))
 	case now < c.pingDeadline:
@@ -206,20 +192,25 @@ func (c *upConn) watchLiveness() {
 	}
 }
 
-// retire closes the connection with a word; streams that are open end with o.
+// retire closes the connection with GOAWAY. Open streams end with o.
 func (c *upConn) retire(code h2.Code, o gate.Outcome) {
 	c.queue(h2.AppendGoAway(c.room(), 0, code))
 	c.flush()
 	c.abort(o)
 }
 
-// mistaken ends a connection on which the container has not shown that it speaks
+// endUnproven ends a connection on which the container has not shown that it speaks
 // HTTP/2. A response in another protocol (foreign) proves that the container did
 // not understand the requests; a close or silence without a byte proves nothing.
-func (c *upConn) protocolMismatch(why gate.Outcome, foreign bool) {
-	for _, s := range c.streams {
-		s.unprocessed, s.reused = foreign, true
-		s.mismatch = foreign && c.pool.choice.Detects()
+func (c *upConn) endUnproven(why gate.Outcome, foreign bool) {
+	for _, s := range c.table.open {
+		s.reused = true
+		switch {
+		case foreign && c.pool.choice.Detects():
+			s.refusal = protocolMismatch
+		case foreign:
+			s.refusal = unprocessed
+		}
 	}
 	if foreign {
 		c.pool.choice.NotHTTP2()
@@ -245,21 +236,17 @@ func (c *upConn) Flush() {
 	defer c.recoverPanic()
 	c.flush()
 	if c.broken {
-		c.handle.Wake() // what has come before the error is read first
+		c.handle.Wake() // to read what arrived before the error
 	}
 }
 
-// flushed is frameHandler.
+// flushed implements role.
 func (c *upConn) flushed() {}
 
-// wake is frameHandler.
+// wake implements role.
 func (c *upConn) wake() { c.handle.Wake() }
 
-func (c *upConn) find(id uint32) *upStream {
-	return find(c.streams, id)
-}
-
-// handleFrame is frameHandler.
+// handleFrame implements role.
 func (c *upConn) handleFrame(f *h2.Frame) *h2.Error {
 	if !c.proven {
 		if f.Type != h2.Settings || f.Ack() {
@@ -274,24 +261,17 @@ func (c *upConn) handleFrame(f *h2.Frame) *h2.Error {
 	case h2.Data:
 		return c.receiveDataFrame(f)
 	case h2.Settings:
-		err := c.applySettings(f, true, func(ch h2.Changes) *h2.Error {
-			for _, s := range c.streams {
-				if err := changeWindow(&s.stream, ch); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		err := c.receiveSettings(f, true, c.table.changeWindows)
 		if f.Ack() && err == nil {
 			c.applyWindowSetting()
 		}
 		c.pool.maxHeaderList, c.pool.maxConcurrent = c.settings.MaxHeaderList, c.settings.MaxConcurrentStreams
 		wakePendingTrailers(c)
-		c.pool.connectQueue.WakeAll() // there may be room for more streams, and extended CONNECT
+		c.pool.connectQueue.WakeAll() // more streams may be allowed, and extended CONNECT
 		return err
 	case h2.Ping:
 		if !f.Ack() {
-			return c.ping(f)
+			return c.acknowledge(f)
 		}
 		c.cancelAcked([8]byte(f.Payload))
 		if c.sharing == trailersSent && [8]byte(f.Payload) == trailersPing {
@@ -299,62 +279,46 @@ func (c *upConn) handleFrame(f *h2.Frame) *h2.Error {
 		}
 	case h2.WindowUpdate:
 		if f.Stream == 0 {
-			if err := c.send.Update(f.Increment, h2.Connection); err != nil {
-				return err
-			}
 			c.lastCreditAt = c.eng.loop.Now()
-			c.blocked.wake(&c.conn)
-			return nil
+			return c.receiveConnUpdate(f)
 		}
-		return c.streamFrame(f)
+		return c.receiveStreamFrame(f)
 	case h2.RSTStream, h2.Priority:
-		return c.streamFrame(f)
+		return c.receiveStreamFrame(f)
 	case h2.GoAway:
-		c.goneAway(f)
+		c.receiveGoAway(f)
 	}
 	return nil
 }
 
-var errNoSettings = &h2.Error{Code: h2.ProtocolError, Fault: h2.FaultProtocol, Reason: "no SETTINGS at first"}
+var errNoSettings = &h2.Error{Code: h2.ProtocolError, Fault: h2.FaultProtocol, Reason: "the first frame is not SETTINGS"}
 
-// admits applies the state of a stream to an event; without a stream the frame
-// is passed over, unless an error ends the connection.
-func (c *upConn) admits(id uint32, event h2.Event) (*upStream, *h2.Error) {
-	s := c.find(id)
-	var stream *stream
-	state, err := h2.Idle, (*h2.Error)(nil)
-	if s != nil {
-		stream = &s.stream
-	} else if state, err = c.ids.StateOf(id, c.history); err != nil {
-		return nil, err
-	}
-	accepted, err := receiveEvent(stream, state, event)
+// admit applies a frame to the state of its stream. It returns nil if the frame is to
+// be ignored. An error ends the connection.
+func (c *upConn) admit(f *h2.Frame) (*upStream, *h2.Error) {
+	s, accepted, err := c.table.receive(&c.ids, f)
 	switch {
 	case accepted:
 		return s, nil
-	case err == nil:
-		return nil, nil
-	}
-	if err.Scope == h2.Connection {
+	case err == nil || err.Scope == h2.Connection:
 		return nil, err
-	}
-	if s != nil {
+	case s != nil:
 		c.reset(s, err)
 	}
 	return nil, nil
 }
 
-// reset ends a stream for a fault of the container.
+// reset ends a stream because the container violated the protocol.
 func (c *upConn) reset(s *upStream, err *h2.Error) {
-	c.fault(err.Fault)
-	s.responseBegan = true // an answer, if a bad one: the request is not sent again
+	c.countFault(err.Fault)
+	s.responseBegan = true // an invalid response, so the request is not retried
 	s.sendReset(err.Code)
 	s.fail(gate.UpstreamMalformed)
 }
 
-func (c *upConn) streamFrame(f *h2.Frame) *h2.Error {
-	event, _ := h2.EventOf(f)
-	s, err := c.admits(f.Stream, event)
+// receiveStreamFrame applies RST_STREAM, PRIORITY and WINDOW_UPDATE of a stream.
+func (c *upConn) receiveStreamFrame(f *h2.Frame) *h2.Error {
+	s, err := c.admit(f)
 	if err != nil || s == nil {
 		return err
 	}
@@ -373,6 +337,7 @@ func (c *upConn) streamFrame(f *h2.Frame) *h2.Error {
 	return nil
 }
 
+// receiveDataFrame applies a piece of a DATA frame.
 func (c *upConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	if f.First {
 		if err := c.recv.Receive(f.Length, h2.Connection); err != nil {
@@ -385,13 +350,12 @@ func (c *upConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	if !f.CarriesNothing() {
 		c.meter.Useful(len(f.Payload))
 	}
-	event, _ := h2.EventOf(f)
-	s, err := c.admits(f.Stream, event)
+	s, err := c.admit(f)
 	if err != nil {
 		return err
 	}
 	if s == nil {
-		c.dropData(f)
+		c.discardData(f)
 		return nil
 	}
 	if err := s.receiveData(f); err != nil {
@@ -400,8 +364,8 @@ func (c *upConn) receiveDataFrame(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// adapt tells the container what it may send ahead. It reports whether that is
-// something else than before.
+// sendWindowSetting sends SETTINGS if the initial window of streams is to change. It
+// returns false if not.
 func (c *upConn) sendWindowSetting() bool {
 	want := c.pool.initialWindow(c.ackedWindow)
 	if want == c.sentWindow || c.acks.Pending() > 0 {
@@ -411,42 +375,43 @@ func (c *upConn) sendWindowSetting() bool {
 	c.acks.Sent()
 	c.queue(h2.AppendSettings(c.room(), h2.Setting{ID: h2.SettingInitialWindowSize, Value: want}))
 	if want > c.ackedWindow {
-		c.applyWindowSetting() // it may send more before it acknowledges
+		c.applyWindowSetting() // the container may use it before it acknowledges
 	}
 	return true
 }
 
-// windowsSet applies what the container has acknowledged.
+// applyWindowSetting applies a sent SETTINGS_INITIAL_WINDOW_SIZE to the open streams
+// (RFC 9113 section 6.9.2).
 func (c *upConn) applyWindowSetting() {
 	n := int32(c.sentWindow) - int32(c.ackedWindow)
 	if n == 0 {
 		return
 	}
 	c.ackedWindow = c.sentWindow
-	for _, s := range c.streams {
+	for _, s := range c.table.open {
 		s.recv.Shift(n)
 		switch {
-		case s.recv.Size() > streamWindow: // it had been widened
-			resize(&s.stream, streamWindow)
-		case s.recv.Size() < minWindow: // it had been narrowed by itself, and nothing could come any more
-			resize(&s.stream, minWindow)
+		case s.recv.Size() > streamWindow: // had grown before
+			s.resize(streamWindow)
+		case s.recv.Size() < minWindow: // had shrunk before; without an update the container could never send again
+			s.resize(minWindow)
 		default:
 			s.releaseCredit(0)
 		}
 		if n < 0 && s.buffered() > 0 {
-			s.x.Wake() // ReadAhead may widen the window; without that, no event would wake x
+			s.x.Wake() // ReadAhead may enlarge the window; no other event would wake x
 		}
 	}
 }
 
+// receiveHeaders applies a field block.
 func (c *upConn) receiveHeaders(f *h2.Frame) *h2.Error {
 	h := &c.eng.head
 	if err := c.hpack().dec.Decode(f.Payload, h); err != nil {
 		return err
 	}
 	c.meter.Useful(0)
-	event, _ := h2.EventOf(f)
-	s, err := c.admits(f.Stream, event)
+	s, err := c.admit(f)
 	if err != nil || s == nil {
 		return err
 	}
@@ -460,22 +425,22 @@ func (c *upConn) receiveHeaders(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// goneAway takes the container's GOAWAY: streams beyond the last one that it
-// names have not been processed.
-func (c *upConn) goneAway(f *h2.Frame) {
+// receiveGoAway applies GOAWAY: higher streams than the last one it names have not been
+// processed (RFC 9113 section 6.8).
+func (c *upConn) receiveGoAway(f *h2.Frame) {
 	c.leaving = true
-	for _, s := range slices.Clone(c.streams) {
+	for _, s := range slices.Clone(c.table.open) {
 		if s.id > f.LastStream {
-			s.unprocessed = true
+			s.refusal = unprocessed
 			s.fail(gate.UpstreamClosed)
 		}
 	}
 	c.streamEnded()
 }
 
-// streamEnded closes a connection that takes no streams and has none.
+// streamEnded closes a leaving connection without streams.
 func (c *upConn) streamEnded() {
-	if c.leaving && len(c.streams) == 0 {
+	if c.leaving && len(c.table.open) == 0 {
 		c.abort(gate.UpstreamClosed)
 		return
 	}
@@ -484,13 +449,13 @@ func (c *upConn) streamEnded() {
 	c.pool.dialer.Feed()
 }
 
-// cut closes the connection; streams that are open end with o.
+// abort closes the connection. Open streams end with o.
 func (c *upConn) abort(o gate.Outcome) {
 	if !c.live {
 		return
 	}
 	c.live, c.broken = false, true
-	for _, s := range slices.Clone(c.streams) {
+	for _, s := range slices.Clone(c.table.open) {
 		s.fail(o)
 	}
 	if i := slices.Index(c.pool.conns, c); i >= 0 {
@@ -498,7 +463,7 @@ func (c *upConn) abort(o gate.Outcome) {
 	}
 	c.dialed.Close()
 	c.dropOut()
-	c.partialInput.discard(c.eng.gate.Heads)
+	c.input.discard(c.eng.gate.Heads)
 	c.handle.Done()
 	c.pool.connectQueue.WakeAll()
 }

@@ -9,73 +9,89 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// upStream is one exchange over a connection to the container, and its
-// gate.UpstreamSide.
+// upStream is the request of one exchange on a connection to the container. It
+// implements exchange.Upstream.
 type upStream struct {
 	stream
 	conn             *upConn
 	req              *wire.Request
-	headAt           int64          // offset of the head in the bytes written to the connection
+	headAt           int64          // position of the head in the output of the connection
 	accept           []byte         // Sec-WebSocket-Accept of the 101, if an HTTP/1 upgrade became extended CONNECT
 	pendingTrailers  []byte         // request trailers waiting to be sent; nil = none
-	trailersDeadline int64          // deadline after which late is discarded; 0 = not set
-	res              *wire.Response // the last head, until it has been forwarded; nil = none
-	heads            []h2.Head      // that have come behind the one in res, which has not been taken
-	status           int16          // status code of the last head
-	cancelPing       uint16         // number of the PING sent after the reset in HangUp; 0 = none
-	reused           bool           // the connection had carried a request before
-	isTunnel         bool           // extended CONNECT
-	tunnelSwitched   bool           // the extended CONNECT has been accepted
-	tunnelOpened     bool           // the head that accepts the extended CONNECT has arrived
-	stoppedReading   bool           // the response is complete and the container does not read the rest of the request
-	responseBegan    bool           // a head has arrived
-	headReady        bool           // res has not been returned by Receive yet
-	unprocessed      bool           // the container did not process the request
-	mismatch         bool           // unprocessed, because the container speaks another protocol
-	failed           bool           // the response will not arrive, or not completely
-	lastHeadEnds     bool           // the last element of heads had END_STREAM
-	failure          gate.Outcome
+	trailersDeadline int64          // pendingTrailers are discarded then; 0 = not set
+	res              *wire.Response // the last parsed head, until it has been forwarded; nil = none
+	heads            []h2.Head      // later heads
+	status           int16          // of the last parsed head
+	cancelPing       uint16         // number of the PING after the reset in HangUp; 0 = none
+	tunnel           tunnelState
+	refusal          refusal
+	failure          gate.Outcome // no complete response will arrive; Undecided = none
+	reused           bool         // the connection had carried a request before
+	headReady        bool         // res has not been returned by Receive
+	responseBegan    bool         // a head has arrived
+	lastHeadEnds     bool         // the last of heads had END_STREAM
+	stoppedReading   bool         // the response is complete; the rest of the request is not read
 }
 
-// Send is gate.UpstreamSide.
+// tunnelState is the state of extended CONNECT (RFC 8441).
+//
+//	tunnelRequested → tunnelOpened     the head that accepts it has arrived
+//	tunnelOpened    → tunnelSwitched   Receive has returned that head
+type tunnelState uint8
+
+const (
+	noTunnel tunnelState = iota
+	tunnelRequested
+	tunnelOpened
+	tunnelSwitched
+)
+
+// refusal is whether the container has reported that it did not process the request.
+type refusal uint8
+
+const (
+	notRefused       refusal = iota
+	unprocessed              // RFC 9113 section 8.7
+	protocolMismatch         // unprocessed, because the container speaks another protocol
+)
+
+// Send implements exchange.Upstream.
 func (s *upStream) Send(req *wire.Request, peer netip.Addr, _ exchange.Sink) (soon bool) {
 	u := s.conn
 	s.accept = prepare(u, req)
-	s.req, s.isTunnel = req, req.Protocol() != nil
-	end := !s.isTunnel && !req.HasBody()
+	s.req = req
+	if req.Protocol() != nil {
+		s.tunnel = tunnelRequested
+	}
+	end := s.tunnel == noTunnel && !req.HasBody()
 	s.headAt = u.position()
 	b := u.room()
 	start := len(b)
 	b = req.AppendHTTP2(h2.BeginHeaders(b), &u.hpack().enc, peer, u.eng.worker.Host, u.eng.cfg.Scheme)
 	u.queue(h2.EndHeaders(b, start, s.id, end, int(u.settings.MaxFrame)))
-	s.started, s.finished = true, end
 	if wire.BodyChecked {
 		s.check.BeginHTTP2(func(dst []byte, e *h2.Encoder) []byte {
 			return req.AppendHTTP2(dst, e, peer, u.eng.worker.Host, u.eng.cfg.Scheme)
 		}, false, end)
 	}
-	if end {
-		s.advance(h2.OnHeadersEnd)
-	} else {
-		s.advance(h2.OnHeaders)
-	}
-	return s.c.sock.Writable()
+	s.headWritten(end)
+	return u.sock.Writable()
 }
 
 var methodConnect = []byte("CONNECT")
 
 // method returns the method as sent to the container.
 func (s *upStream) method() []byte {
-	if s.isTunnel {
+	if s.tunnel != noTunnel {
 		return methodConnect
 	}
 	return s.req.Method
 }
 
-// receiveHead takes a field block: a head, or trailers.
+// receiveHead applies a field block: a head, or trailers.
 func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 	if !s.msg.ExpectsHead() {
-		if s.tunnelOpened {
+		if s.tunnel >= tunnelOpened {
 			return errTunnelTrailers
 		}
 		if err := s.msg.Trailers(end); err != nil {
@@ -85,7 +101,7 @@ func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 			return err
 		}
 		s.trailers = wire.TrailerLines(h)
-		s.over = true
+		s.noteEndReceived()
 		s.x.Wake()
 		return nil
 	}
@@ -106,13 +122,16 @@ func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 	} else {
 		bodiless := string(s.method()) == "HEAD" || h.Status == 204 || h.Status == 304
 		length := h.Length
-		if s.tunnelOpened = s.isTunnel && h.Status < 300; s.tunnelOpened {
+		if s.tunnel == tunnelRequested && h.Status < 300 {
+			s.tunnel = tunnelOpened
 			length, bodiless = -1, false // RFC 9110 section 9.3.6
 		}
 		if err := s.msg.Head(length, bodiless, end); err != nil {
 			return err
 		}
-		s.over = end
+		if end {
+			s.noteEndReceived()
+		}
 	}
 	if s.headReady || len(s.heads) > 0 {
 		if h.Status < 200 && tooManyHeads(s, h) {
@@ -129,19 +148,13 @@ func (s *upStream) receiveHead(h *h2.Head, end bool) *h2.Error {
 }
 
 var (
-	errHeadTooLarge   = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "head of an answer beyond the limit"}
-	errTooManyHeads   = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultHeaderBlock, Reason: "more interim answers than the client takes"}
+	errHeadTooLarge   = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "response head beyond the limit"}
+	errTooManyHeads   = &h2.Error{Code: h2.EnhanceYourCalm, Scope: h2.Stream, Fault: h2.FaultHeaderBlock, Reason: "too many queued interim responses"}
 	errTunnelTrailers = &h2.Error{Code: h2.ProtocolError, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "trailers in a tunnel"} // RFC 9113 section 8.5
-	errBadResponse    = &h2.Error{Code: h2.ProtocolError, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "head of an answer against RFC 9110"}
+	errBadResponse    = &h2.Error{Code: h2.ProtocolError, Scope: h2.Stream, Fault: h2.FaultMalformed, Reason: "response head violates RFC 9110"}
 )
 
-// Interim heads that wait for the client to take those before them.
-const (
-	maxQueuedHeads     = 64
-	maxQueuedHeadBytes = 64 << 10 // octets
-)
-
-// crowded reports that there is no room for another interim head.
+// tooManyHeads reports whether another interim head cannot be queued.
 func tooManyHeads(s *upStream, h *h2.Head) bool {
 	n := h.Size
 	for i := range s.heads {
@@ -150,7 +163,7 @@ func tooManyHeads(s *upStream, h *h2.Head) bool {
 	return len(s.heads) >= maxQueuedHeads || n > maxQueuedHeadBytes
 }
 
-// take reads a head into res.
+// parseHead parses a head into res.
 func (s *upStream) parseHead(h *h2.Head, end bool) *h2.Error {
 	if s.res == nil {
 		s.res = s.conn.pool.getResponse()
@@ -168,10 +181,10 @@ func (s *upStream) parseHead(h *h2.Head, end bool) *h2.Error {
 	return nil
 }
 
-// receiveReset takes the container's RST_STREAM. After a whole answer NO_ERROR
-// says that the rest of the request is not wanted (RFC 9113 section 8.1).
+// receiveReset applies RST_STREAM. After a complete response, NO_ERROR means that the
+// rest of the request is not needed (RFC 9113 section 8.1).
 func (s *upStream) receiveReset(code h2.Code) {
-	if s.over {
+	if s.endReceived() {
 		s.stoppedReading = true
 		s.x.Wake()
 		return
@@ -179,25 +192,27 @@ func (s *upStream) receiveReset(code h2.Code) {
 	if s.conn.countReset(1); code == h2.EnhanceYourCalm {
 		s.conn.countReset(calmWeight - 1)
 	}
-	s.unprocessed = code == h2.RefusedStream
+	if code == h2.RefusedStream {
+		s.refusal = unprocessed
+	}
 	s.x.GRPC = grpcOfReset(code)
 	s.fail(gate.UpstreamReset)
 }
 
-// fail ends the stream: no more of an answer will come.
+// fail ends the stream before the response is complete.
 func (s *upStream) fail(o gate.Outcome) {
-	if s.failed || s.given {
+	if s.failure != gate.Undecided || s.recvState == recvForwarded {
 		return
 	}
-	if s.over { // all has come that was to come
+	if s.endReceived() {
 		s.stoppedReading = true
 	} else {
-		s.failed, s.failure, s.stream.reset = true, o, true
+		s.failure, s.reset = o, true
 	}
 	s.x.Wake()
 }
 
-// sendReset ends the stream towards the container, unless it has ended.
+// sendReset resets the stream, unless it is closed.
 func (s *upStream) sendReset(code h2.Code) {
 	if s.state.Closed() || s.c.broken {
 		return
@@ -207,7 +222,7 @@ func (s *upStream) sendReset(code h2.Code) {
 	s.conn.countReset(1)
 }
 
-// Receive is gate.UpstreamSide.
+// Receive implements exchange.Upstream.
 func (s *upStream) Receive() (exchange.HeadState, gate.Outcome) {
 	if !s.headReady && len(s.heads) > 0 {
 		h := &s.heads[0]
@@ -222,7 +237,7 @@ func (s *upStream) Receive() (exchange.HeadState, gate.Outcome) {
 	case s.headReady:
 		s.headReady = false
 		return headState(s), gate.Undecided
-	case s.failed:
+	case s.failure != gate.Undecided:
 		return exchange.HeadFailed, s.failure
 	}
 	return exchange.HeadAwaited, gate.Undecided
@@ -230,8 +245,8 @@ func (s *upStream) Receive() (exchange.HeadState, gate.Outcome) {
 
 func headState(s *upStream) exchange.HeadState {
 	switch {
-	case s.isTunnel && (s.status == 101 || s.status >= 200 && s.status < 300):
-		s.tunnelSwitched = true
+	case s.tunnel == tunnelOpened && (s.status == 101 || s.status >= 200): // 101 is written for HTTP/1 clients
+		s.tunnel = tunnelSwitched
 		return exchange.HeadSwitched
 	case s.status < 200:
 		return exchange.HeadInterim
@@ -242,11 +257,11 @@ func headState(s *upStream) exchange.HeadState {
 // Response implements exchange.Upstream.
 func (s *upStream) Response() *wire.Response { return s.res }
 
-// Status is gate.UpstreamSide.
+// Status implements exchange.Upstream.
 func (s *upStream) Status() int { return int(s.status) }
 
-// Pump is gate.Source. The head has gone on before the body: an answer that
-// waits for its client does not hold it.
+// Pump implements exchange.Source. The head has been forwarded, so its memory is
+// released.
 func (s *upStream) Pump(dst exchange.Sink) (moved bool) {
 	s.dropResponse()
 	return s.stream.Pump(dst)
@@ -259,54 +274,54 @@ func (s *upStream) dropResponse() {
 	}
 }
 
-// Sent is gate.UpstreamSide.
-func (s *upStream) Sent() bool { return s.started && s.c.mayBeSent(s.headAt) }
+// Sent implements exchange.Upstream.
+func (s *upStream) Sent() bool { return s.sendState != sendIdle && s.c.mayBeSent(s.headAt) }
 
-// ResponseBegan is gate.UpstreamSide.
+// ResponseBegan implements exchange.Upstream.
 func (s *upStream) ResponseBegan() bool { return s.responseBegan }
 
-// Reused is gate.UpstreamSide.
+// Reused implements exchange.Upstream.
 func (s *upStream) Reused() bool { return s.reused }
 
-// Unprocessed is gate.UpstreamSide.
-func (s *upStream) Unprocessed() bool { return s.unprocessed }
+// Unprocessed implements exchange.Upstream.
+func (s *upStream) Unprocessed() bool { return s.refusal != notRefused }
 
 // Mistaken implements exchange.Upstream.
-func (s *upStream) Mistaken() bool { return s.mismatch }
+func (s *upStream) Mistaken() bool { return s.refusal == protocolMismatch }
 
-// StoppedReading is gate.UpstreamSide.
+// StoppedReading implements exchange.Upstream.
 func (s *upStream) StoppedReading() bool { return s.stoppedReading }
 
-// Broken is gate.Sink.
+// Broken implements exchange.Upstream.
 func (s *upStream) Broken() bool { return s.stoppedReading || s.stream.Broken() }
 
-// Failed is gate.Source.
-func (s *upStream) Failed() bool { return s.failed && !s.given }
+// Failed implements exchange.Upstream.
+func (s *upStream) Failed() bool { return s.failure != gate.Undecided && s.recvState != recvForwarded }
 
-// Complete is gate.UpstreamSide.
+// Complete implements exchange.Upstream.
 func (s *upStream) Complete(open bool) {
-	if open || !s.finished {
+	if open || s.sendState != sendEnded {
 		s.sendReset(h2.Cancel)
 	}
 	s.end()
 }
 
-// ReadAhead implements exchange.Upstream. The container's sending is bounded by the
-// stream window, which is doubled each time it is half full, up to streamWindow. So
-// a container can send at most twice the bytes already buffered. An exhausted window
-// is announced at once: the client takes nothing, so no later read would announce it.
+// ReadAhead implements exchange.Upstream. The stream window limits what the container
+// sends. An exhausted window is announced at once: the client takes nothing, so no
+// later read would announce it.
 func (s *upStream) ReadAhead() (moved, whole bool) {
-	if s.over {
-		return false, !s.failed
+	if s.endReceived() {
+		return false, s.failure == gate.Undecided
 	}
 	if s.c.eng.short() {
 		return false, false
 	}
-	if size, held := s.recv.Size(), uint32(s.buffered()); size < streamWindow && held >= size/2 {
-		resize(&s.stream, min(2*max(size, held, minWindow), streamWindow))
+	size := s.recv.Size()
+	if n := readAheadWindow(size, uint32(s.buffered())); n != size {
+		s.resize(n)
 	}
 	if s.recv.Left() == 0 {
-		s.announce(s.recv.Flush())
+		s.sendWindowUpdate(s.recv.Flush())
 	}
 	return false, false
 }
@@ -316,7 +331,7 @@ func (s *upStream) ReadAhead() (moved, whole bool) {
 // waits for the rest of the upload gets a reset and a PING, whose acknowledgement
 // proves that it has read the reset (RFC 9113 section 6.7).
 func (s *upStream) HangUp() {
-	if s.finished {
+	if s.sendState == sendEnded {
 		return
 	}
 	s.sendReset(h2.Cancel)
@@ -328,20 +343,20 @@ func (s *upStream) HangUp() {
 	u.queue(h2.AppendPing(u.room(), false, cancelPing(s.cancelPing)))
 }
 
-// Abort is gate.UpstreamSide.
+// Abort implements exchange.Upstream.
 func (s *upStream) Abort() {
 	s.sendReset(h2.Cancel)
 	s.end()
 }
 
-// end takes the stream out of its connection.
+// end removes the stream from its connection.
 func (s *upStream) end() {
 	c := s.conn
 	if !s.state.Closed() {
 		s.state = h2.ResetByUs
 	}
-	c.remember(s.id, s.state)
-	s.stream.close()
+	c.table.remove(s)
+	s.close()
 	c.pool.release(s)
 	if c.live {
 		c.streamEnded()

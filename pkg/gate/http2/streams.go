@@ -1,0 +1,91 @@
+package http2
+
+import (
+	"slices"
+
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+// streamTable holds the open streams of a connection in the order of their
+// identifiers, and how the latest closed ones ended. It serves both roles: S is
+// *downStream or *upStream.
+type streamTable[S tableStream] struct {
+	open    []S
+	history *h2.History // nil = no stream has ended
+}
+
+type tableStream interface {
+	comparable
+	base() *stream
+}
+
+// streamIDs tells the state of a stream that is not open: h2.PeerStreams or
+// h2.OurStreams.
+type streamIDs interface {
+	StateOf(id uint32, h *h2.History) (h2.State, *h2.Error)
+}
+
+// find returns an open stream; nil = none.
+func (t *streamTable[S]) find(id uint32) (s S) {
+	i, ok := slices.BinarySearchFunc(t.open, id, func(s S, id uint32) int { return int(s.base().id) - int(id) })
+	if ok {
+		s = t.open[i]
+	}
+	return s
+}
+
+// add appends a stream; its identifier is higher than those before.
+func (t *streamTable[S]) add(s S) { t.open = append(t.open, s) }
+
+// remove takes out a stream that has ended.
+func (t *streamTable[S]) remove(s S) {
+	if i := slices.Index(t.open, s); i >= 0 {
+		t.open = slices.Delete(t.open, i, i+1)
+	}
+	t.remember(s.base().id, s.base().state)
+}
+
+// remember notes how a stream has ended.
+func (t *streamTable[S]) remember(id uint32, how h2.State) {
+	if t.history == nil {
+		t.history = new(h2.History)
+	}
+	t.history.Add(id, how)
+}
+
+// receive applies a received frame to the state of its stream. s is nil if the
+// stream is not open. A frame that is neither accepted nor an error is ignored.
+func (t *streamTable[S]) receive(ids streamIDs, f *h2.Frame) (s S, accepted bool, err *h2.Error) {
+	event, _ := h2.EventOf(f)
+	var none S
+	state := h2.Idle
+	if s = t.find(f.Stream); s != none {
+		state = s.base().state
+	} else if state, err = ids.StateOf(f.Stream, t.history); err != nil {
+		return s, false, err
+	}
+	to, verdict := state.Receive(event)
+	if verdict != h2.Accept {
+		return s, false, verdict.Err()
+	}
+	if s != none {
+		s.base().state = to
+	}
+	return s, true, nil
+}
+
+// changeWindows applies a change of the peer's SETTINGS_INITIAL_WINDOW_SIZE. It
+// wakes only the streams that the window had blocked: a peer may have hundreds.
+func (t *streamTable[S]) changeWindows(ch h2.Changes) *h2.Error {
+	for _, s := range t.open {
+		f := s.base()
+		closed := f.send.Left() == 0
+		if err := f.send.Change(ch); err != nil {
+			return err
+		}
+		if closed && f.sendState != sendIdle && f.send.Left() > 0 {
+			f.x.Wake()
+		}
+	}
+	return nil
+}
