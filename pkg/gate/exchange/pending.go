@@ -31,8 +31,8 @@ type Dial struct {
 	// Detects means that the request is not retried: the attempt only detects the
 	// protocol of the container.
 	Detects bool
-	// Opened is the number of connections opened for the request. The Connector
-	// maintains it.
+	// Opened is the number of connections opened for the request since the container
+	// last responded on a new one. The Connector maintains it.
 	Opened uint8
 	// Why is the outcome of the last attempt, if any.
 	Why gate.Outcome
@@ -78,6 +78,14 @@ func (l *DialLine) Join(x *Exchange) {
 func (l *DialLine) WakeAll() {
 	for x := l.first; x != nil; x = x.Dial.next {
 		x.Wake()
+	}
+}
+
+// NoteResponse notes that the container has responded on a new connection, so the
+// connections that the waiting exchanges have opened do not count as failed.
+func (l *DialLine) NoteResponse() {
+	for x := l.first; x != nil; x = x.Dial.next {
+		x.Dial.Opened = 0
 	}
 }
 

@@ -233,6 +233,7 @@ func (p *Pool) sendWindowSettings() {
 // http2Proven notes that the container speaks HTTP/2.
 func (p *Pool) http2Proven() {
 	p.choice.SpeaksHTTP2(p.eng.loop.Now())
+	p.connectQueue.NoteResponse()
 	p.connectQueue.WakeAll()
 }
 
