@@ -12,8 +12,14 @@ func (c *h2Up) requestWhole(s *h2UpStream) {
 	if u.taken != len(q.body) {
 		c.found("request %d: its body ends at %d of %d", q.id, u.taken, len(q.body))
 	}
-	// Trailers that share a connection are discarded after a second.
-	discarded := s.over || q.sentWhole != 0 && c.now-q.sentWhole+c.slack() >= second
+	// Trailers that share a connection are discarded after a second. They cannot wait
+	// before the head is sent. sentWhole may be late: it is set when the client has
+	// nothing more to send on its connection.
+	since := q.headAt
+	if q.sentWhole != 0 {
+		since = min(since, q.sentWhole)
+	}
+	discarded := s.over || c.now-since+c.slack() >= second
 	if _, n := get(u.m.trailers, "x-sim-trailer"); q.trail && n != 1 && !discarded {
 		c.found("request %d: trailers %q", q.id, u.m.trailers)
 	}

@@ -393,7 +393,7 @@ func (r *run) lookH2() {
 		return
 	}
 	for _, q := range r.underWay {
-		if q.over2 && q.canceledAt > 0 && q.leftOn.file != nil && q.leftOn.upReached() && q.leftOn.unread() == 0 && q.verdict != tunnelled && !q.answer.switches &&
+		if q.over2 && q.canceledAt > 0 && q.leftOn.file != nil && q.leftOn.upReached() && q.leftOn.unread() == 0 && q.verdict != tunnelled && !q.answer.switches && !q.closedBefore() &&
 			r.now-max(q.canceledAt, q.leftOn.reachedAt) > 10*millisecond+r.kernel.held {
 			r.suspects = append(r.suspects, q)
 		}
@@ -402,6 +402,12 @@ func (r *run) lookH2() {
 		r.found("request %d: reset by its client %v ago, and under way", first.id, time.Duration(r.now-first.canceledAt))
 	}
 	r.suspects = r.suspects[:0]
+}
+
+// closedBefore reports whether the stream may have been closed when its client reset
+// it: the gate ignores a reset then (RFC 9113 section 5.1), and completes the upload.
+func (q *request) closedBefore() bool {
+	return q.endSent && q.saidAt != 0 && q.saidAt < q.canceledAt
 }
 
 func firstOf(requests []*request) (first *request) {

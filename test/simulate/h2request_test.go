@@ -124,6 +124,7 @@ func (c *h2Client) leaveStream(s *h2Stream) {
 		return
 	}
 	q := s.q
+	q.endSent = s.sentEnd
 	c.note("client %s leaves request %d", c.link, q.id)
 	if how := c.rng.IntN(10); how < 3 {
 		for _, s := range c.live {

@@ -28,7 +28,8 @@ type ledger struct {
 	from      string // the client's address
 	via       *link  // over HTTP/1
 	sentWhole int64
-	sent      int // bytes
+	endSent   bool // over HTTP/2: END_STREAM was sent before the client reset the stream
+	sent      int  // bytes
 	leftAt    int64
 	leftReset bool
 	leftOn    *link
@@ -183,7 +184,8 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 	case gate.UpstreamNotListening:
 		wait := min(int64(g.UpstreamWait), int64(g.UpstreamRestartWait))
 		why(age >= wait, "it may wait longer")
-		why(!r.container.listening || r.container.listensAt > r.now-r.slack()-30*millisecond, "the container listens")
+		noDescriptor := !r.plenty && r.gate.Descriptors.Free() == 0 // for another attempt
+		why(!r.container.listening || r.container.listensAt > r.now-r.slack()-30*millisecond || noDescriptor, "the container listens")
 	case gate.UpstreamClosed, gate.UpstreamReset:
 		why(q.breaks > 0 || r.unasked > 0 || q.refusals > 0 || r.container.away > 0 || r.container.fresh > 0 || r.container.vague > 0, "the container has not ended the connection")
 		why(!(q.unheard && q.plain == nil && !(q.over2 && q.upgrade) && q.breaks == 1 && q.coding == without && q.method != "POST" && q.method != "PATCH" && r.container.fresh == 0 && r.container.vague == 0), "it could be sent again")

@@ -319,8 +319,8 @@ func (r *run) judgeShed(q *request, all []*request) {
 			others[r.key(o)]++
 		}
 	}
-	if len(others) >= ownFlows {
-		return // several keys may have shared its flow
+	if r.mayShareFlows(q, all) {
+		return
 	}
 	for key, n := range others {
 		if n > mine {
@@ -328,6 +328,27 @@ func (r *run) judgeShed(q *request, all []*request) {
 			return
 		}
 	}
+}
+
+// mayShareFlows reports whether several keys of q's class may have shared a flow while
+// q waited: at some time since the class was last empty, ownFlows of them waited.
+func (r *run) mayShareFlows(q *request, all []*request) bool {
+	busy := q.begunAt // of the class, without interruption
+	for earlier := true; earlier; {
+		earlier = false
+		for _, o := range all {
+			if o.class == q.class && o.begunAt < busy && o.left() >= busy {
+				busy, earlier = o.begunAt, true
+			}
+		}
+	}
+	keys := map[string]bool{}
+	for _, o := range all {
+		if o.class == q.class && o.left() >= busy && o.begunAt <= q.endedAt {
+			keys[r.key(o)] = true
+		}
+	}
+	return len(keys) > ownFlows
 }
 
 // judgeKeys looks whether each key's requests went first come, first served,
