@@ -65,6 +65,8 @@ type Meaning struct {
 	GRPC   int    // status of a gRPC call; 14 (UNAVAILABLE) only if no part of it reached the container
 	Level  Level
 
+	ProxyError string // error type of Proxy-Status (RFC 9209 section 2.3); empty if none fits
+
 	ProbeReply    bool // the reply to a probe, which has no gRPC form
 	QueueRetry    bool // Retry-After may be the estimated time until the queue has drained
 	ByUpstream    bool // the container ended the request: a gRPC call gets the status of its reset
@@ -77,33 +79,33 @@ var meanings = [outcomeCount]Meaning{
 	Served:               {Name: "served", Means: "a response of the container, whatever its status", Class: ClassSucceeded, Level: Debug},
 	Tunnelled:            {Name: "tunnelled", Means: "switched protocols and ended", Class: ClassSucceeded, Status: 101, Level: Debug},
 	Probed:               {Name: "probed", Means: "a probe, answered by the gate", Class: ClassSucceeded, Status: 200, Level: Debug, ProbeReply: true},
-	BadRequest:           {Name: "bad-request", Means: "malformed, ambiguous or beyond what HTTP allows", Class: ClassClientError, Status: 400, Body: "bad request", Plain: true, GRPC: 13, Level: Debug},
-	TargetTooLong:        {Name: "target-too-long", Means: "the request target alone is beyond the limit", Class: ClassClientError, Status: 414, Body: "request target too long", Plain: true, GRPC: 13, Level: Debug},
-	HeadTooLarge:         {Name: "head-too-large", Means: "head beyond 1 MiB or 4,096 fields", Class: ClassClientError, Status: 431, Body: "request head too large", Plain: true, GRPC: 8, Level: Debug},
-	ExpectationFailed:    {Name: "expectation-failed", Means: "an expectation other than 100-continue", Class: ClassClientError, Status: 417, Body: "unknown expectation", Plain: true, GRPC: 13, Level: Debug},
-	MethodNotAllowed:     {Name: "method-not-allowed", Means: "CONNECT", Class: ClassClientError, Status: 405, Body: "method not allowed", Plain: true, GRPC: 12, Level: Debug},
-	CodingNotImplemented: {Name: "coding-not-implemented", Means: "a transfer coding other than chunked", Class: ClassClientError, Status: 501, Body: "unknown transfer coding", Plain: true, GRPC: 12, Level: Debug},
-	VersionNotSupported:  {Name: "version-not-supported", Means: "neither HTTP/1.x nor HTTP/2", Class: ClassClientError, Status: 505, Body: "HTTP version not supported", Plain: true, GRPC: 12, Level: Debug},
-	HeadTimeout:          {Name: "head-timeout", Means: "the head did not arrive in time", Class: ClassClientError, Status: 408, Body: "request head timeout", Plain: true, GRPC: 4, Level: Debug},
-	QueueFull:            {Name: "queue-full", Means: "queue capacity reached", Class: ClassRefused, Status: 503, Body: "pending request queue full", Plain: true, Retry: true, GRPC: 8, Level: Warn, QueueRetry: true},
-	QueueWaitExpired:     {Name: "queue-wait-expired", Means: "queued longer than allowed", Class: ClassRefused, Status: 503, Body: "queue wait expired", Plain: true, Retry: true, GRPC: 8, Level: Warn, QueueRetry: true},
-	DeadlineExceeded:     {Name: "deadline-exceeded", Means: "the client's deadline leaves too little time, or has passed, before the request started", Class: ClassRefused, Status: 504, Body: "deadline exceeded", Plain: true, GRPC: 4, Level: Warn},
-	RequestTimeout:       {Name: "request-timeout", Means: "request timeout", Class: ClassFailed, Status: 504, Body: "request timeout", GRPC: 4, Level: Warn, Overload: true, BlockedWindow: true},
-	ResponseStartTimeout: {Name: "response-start-timeout", Means: "response-start timeout", Class: ClassFailed, Status: 504, Body: "request timeout", GRPC: 4, Level: Warn, Overload: true},
-	IdleTimeout:          {Name: "idle-timeout", Means: "idle timeout", Class: ClassFailed, Status: 504, Body: "request timeout", GRPC: 4, Level: Warn, BlockedWindow: true},
+	BadRequest:           {Name: "bad-request", Means: "malformed, ambiguous or beyond what HTTP allows", Class: ClassClientError, Status: 400, Body: "bad request", Plain: true, ProxyError: "http_request_error", GRPC: 13, Level: Debug},
+	TargetTooLong:        {Name: "target-too-long", Means: "the request target alone is beyond the limit", Class: ClassClientError, Status: 414, Body: "request target too long", Plain: true, ProxyError: "http_request_error", GRPC: 13, Level: Debug},
+	HeadTooLarge:         {Name: "head-too-large", Means: "head beyond 1 MiB or 4,096 fields", Class: ClassClientError, Status: 431, Body: "request head too large", Plain: true, ProxyError: "http_request_error", GRPC: 8, Level: Debug},
+	ExpectationFailed:    {Name: "expectation-failed", Means: "an expectation other than 100-continue", Class: ClassClientError, Status: 417, Body: "unknown expectation", Plain: true, ProxyError: "http_request_error", GRPC: 13, Level: Debug},
+	MethodNotAllowed:     {Name: "method-not-allowed", Means: "CONNECT", Class: ClassClientError, Status: 405, Body: "method not allowed", Plain: true, ProxyError: "http_request_error", GRPC: 12, Level: Debug},
+	CodingNotImplemented: {Name: "coding-not-implemented", Means: "a transfer coding other than chunked", Class: ClassClientError, Status: 501, Body: "unknown transfer coding", Plain: true, ProxyError: "proxy_internal_response", GRPC: 12, Level: Debug},
+	VersionNotSupported:  {Name: "version-not-supported", Means: "neither HTTP/1.x nor HTTP/2", Class: ClassClientError, Status: 505, Body: "HTTP version not supported", Plain: true, ProxyError: "proxy_internal_response", GRPC: 12, Level: Debug},
+	HeadTimeout:          {Name: "head-timeout", Means: "the head did not arrive in time", Class: ClassClientError, Status: 408, Body: "request head timeout", Plain: true, ProxyError: "http_request_error", GRPC: 4, Level: Debug},
+	QueueFull:            {Name: "queue-full", Means: "queue capacity reached", Class: ClassRefused, Status: 503, Body: "pending request queue full", Plain: true, Retry: true, ProxyError: "connection_limit_reached", GRPC: 8, Level: Warn, QueueRetry: true},
+	QueueWaitExpired:     {Name: "queue-wait-expired", Means: "queued longer than allowed", Class: ClassRefused, Status: 503, Body: "queue wait expired", Plain: true, Retry: true, ProxyError: "connection_limit_reached", GRPC: 8, Level: Warn, QueueRetry: true},
+	DeadlineExceeded:     {Name: "deadline-exceeded", Means: "the client's deadline leaves too little time, or has passed, before the request started", Class: ClassRefused, Status: 504, Body: "deadline exceeded", Plain: true, ProxyError: "http_request_denied", GRPC: 4, Level: Warn},
+	RequestTimeout:       {Name: "request-timeout", Means: "request timeout", Class: ClassFailed, Status: 504, Body: "request timeout", ProxyError: "http_response_timeout", GRPC: 4, Level: Warn, Overload: true, BlockedWindow: true},
+	ResponseStartTimeout: {Name: "response-start-timeout", Means: "response-start timeout", Class: ClassFailed, Status: 504, Body: "request timeout", ProxyError: "connection_read_timeout", GRPC: 4, Level: Warn, Overload: true},
+	IdleTimeout:          {Name: "idle-timeout", Means: "idle timeout", Class: ClassFailed, Status: 504, Body: "request timeout", ProxyError: "connection_read_timeout", GRPC: 4, Level: Warn, BlockedWindow: true},
 	ClientGone:           {Name: "client-gone", Means: "the client disconnected before the end", Class: ClassClientError, Status: 499, GRPC: 1, Level: Debug},
-	UpstreamNotListening: {Name: "upstream-not-listening", Means: "the container did not listen in time", Class: ClassFailed, Status: 503, Body: "user container is not listening", Plain: true, Retry: true, GRPC: 14, Level: Warn},
-	UpstreamClosed:       {Name: "upstream-closed", Means: "closed before a response", Class: ClassFailed, Status: 502, Body: "upstream closed the connection", Plain: true, GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
-	UpstreamReset:        {Name: "upstream-reset", Means: "reset before a response", Class: ClassFailed, Status: 502, Body: "upstream reset the connection", Plain: true, GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
-	UpstreamMalformed:    {Name: "upstream-malformed", Means: "a response that is not HTTP", Class: ClassFailed, Status: 502, Body: "malformed answer from upstream", Plain: true, GRPC: 13, Level: Warn},
-	UpstreamBrokeOff:     {Name: "upstream-broke-off", Means: "ended within the response", Class: ClassFailed, Status: 502, Body: "upstream broke off", Plain: true, GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
-	ProbeRejected:        {Name: "probe-rejected", Means: "a probe that asks for something unknown", Class: ClassClientError, Status: 400, Plain: true, GRPC: 13, Level: Debug, ProbeReply: true},
-	ShuttingDown:         {Name: "shutting-down", Means: "draining", Class: ClassRefused, Status: 503, Body: "shutting down", Plain: true, GRPC: 14, Level: Debug, ProbeReply: true},
-	NotReady:             {Name: "not-ready", Means: "a readiness probe, not ready", Class: ClassRefused, Status: 503, GRPC: 14, Level: Debug, ProbeReply: true},
-	InternalError:        {Name: "internal-error", Means: "a panic, recovered", Class: ClassFailed, Status: 500, Body: "internal error", Plain: true, GRPC: 13, Level: Error},
-	PlaintextRefused:     {Name: "plaintext-refused", Means: "traffic without TLS where only TLS is served", Class: ClassClientError, Status: 403, Body: "only TLS is served here", Plain: true, GRPC: 7, Level: Debug},
-	OutOfMemoryBudget:    {Name: "out-of-memory-budget", Means: "the head needs more memory than all heads together have left", Class: ClassRefused, Status: 503, Body: "out of buffer memory", Plain: true, Retry: true, GRPC: 8, Level: Warn},
-	UpstreamTLSFailed:    {Name: "upstream-tls-failed", Means: "the container accepted a connection, but no TLS session came about", Class: ClassFailed, Status: 502, Body: "TLS to upstream failed", Plain: true, GRPC: 14, Level: Warn},
+	UpstreamNotListening: {Name: "upstream-not-listening", Means: "the container did not listen in time", Class: ClassFailed, Status: 503, Body: "user container is not listening", Plain: true, Retry: true, ProxyError: "connection_refused", GRPC: 14, Level: Warn},
+	UpstreamClosed:       {Name: "upstream-closed", Means: "closed before a response", Class: ClassFailed, Status: 502, Body: "upstream closed the connection", Plain: true, ProxyError: "connection_terminated", GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
+	UpstreamReset:        {Name: "upstream-reset", Means: "reset before a response", Class: ClassFailed, Status: 502, Body: "upstream reset the connection", Plain: true, ProxyError: "connection_terminated", GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
+	UpstreamMalformed:    {Name: "upstream-malformed", Means: "a response that is not HTTP", Class: ClassFailed, Status: 502, Body: "malformed answer from upstream", Plain: true, ProxyError: "http_protocol_error", GRPC: 13, Level: Warn},
+	UpstreamBrokeOff:     {Name: "upstream-broke-off", Means: "ended within the response", Class: ClassFailed, Status: 502, Body: "upstream broke off", Plain: true, ProxyError: "http_response_incomplete", GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
+	ProbeRejected:        {Name: "probe-rejected", Means: "a probe that asks for something unknown", Class: ClassClientError, Status: 400, Plain: true, ProxyError: "http_request_error", GRPC: 13, Level: Debug, ProbeReply: true},
+	ShuttingDown:         {Name: "shutting-down", Means: "draining", Class: ClassRefused, Status: 503, Body: "shutting down", Plain: true, ProxyError: "proxy_internal_response", GRPC: 14, Level: Debug, ProbeReply: true},
+	NotReady:             {Name: "not-ready", Means: "a readiness probe, not ready", Class: ClassRefused, Status: 503, ProxyError: "destination_unavailable", GRPC: 14, Level: Debug, ProbeReply: true},
+	InternalError:        {Name: "internal-error", Means: "a panic, recovered", Class: ClassFailed, Status: 500, Body: "internal error", Plain: true, ProxyError: "proxy_internal_error", GRPC: 13, Level: Error},
+	PlaintextRefused:     {Name: "plaintext-refused", Means: "traffic without TLS where only TLS is served", Class: ClassClientError, Status: 403, Body: "only TLS is served here", Plain: true, ProxyError: "http_request_denied", GRPC: 7, Level: Debug},
+	OutOfMemoryBudget:    {Name: "out-of-memory-budget", Means: "the head needs more memory than all heads together have left", Class: ClassRefused, Status: 503, Body: "out of buffer memory", Plain: true, Retry: true, ProxyError: "proxy_internal_response", GRPC: 8, Level: Warn},
+	UpstreamTLSFailed:    {Name: "upstream-tls-failed", Means: "the container accepted a connection, but no TLS session came about", Class: ClassFailed, Status: 502, Body: "TLS to upstream failed", Plain: true, ProxyError: "tls_protocol_error", GRPC: 14, Level: Warn},
 }
 
 // Meaning maps an outcome to all that is said about it. It is the only place

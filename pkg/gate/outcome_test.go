@@ -115,3 +115,41 @@ func TestEveryOutcomeThatIsNoAnswerOfTheContainersHasAGRPCStatus(t *testing.T) {
 		}
 	}
 }
+
+// proxyErrors is the registry of error types (RFC 9209 section 2.3), with the status
+// that it recommends; 0 = none, "the most appropriate".
+var proxyErrors = map[string]int{
+	"dns_timeout": 504, "dns_error": 502, "destination_not_found": 500, "destination_unavailable": 503,
+	"destination_ip_prohibited": 502, "destination_ip_unroutable": 502, "connection_refused": 502,
+	"connection_terminated": 502, "connection_timeout": 504, "connection_read_timeout": 504,
+	"connection_write_timeout": 504, "connection_limit_reached": 503, "tls_protocol_error": 502,
+	"tls_certificate_error": 502, "tls_alert_received": 502, "http_request_error": 0, "http_request_denied": 403,
+	"http_response_incomplete": 502, "http_response_header_section_size": 502, "http_response_header_size": 502,
+	"http_response_body_size": 502, "http_response_trailer_section_size": 502, "http_response_trailer_size": 502,
+	"http_response_transfer_coding": 502, "http_response_content_coding": 502, "http_response_timeout": 504,
+	"http_upgrade_failed": 502, "http_protocol_error": 502, "proxy_internal_response": 0, "proxy_internal_error": 500,
+	"proxy_configuration_error": 500, "proxy_loop_detected": 502,
+}
+
+func TestProxyErrorsAreRegistered(t *testing.T) {
+	otherStatus := map[Outcome]string{
+		UpstreamNotListening: "Knative's queue-proxy answers 503, which clients retry",
+		DeadlineExceeded:     "the time is over, as for request-timeout",
+	}
+	for _, o := range Outcomes() {
+		m := o.Meaning()
+		status, registered := proxyErrors[m.ProxyError]
+		switch {
+		case o == Served || o == Tunnelled || o == Probed || o == ClientGone: // no error, or no one to read it
+			if m.ProxyError != "" {
+				t.Errorf("%v: error type %q, want none", o, m.ProxyError)
+			}
+		case !registered:
+			t.Errorf("%v: error type %q is not registered", o, m.ProxyError)
+		case m.ProxyError == "http_request_error" && m.Status/100 != 4:
+			t.Errorf("%v: http_request_error is for a status of 4xx, not %d (RFC 9209 section 2.3.16)", o, m.Status)
+		case (status != 0 && status != m.Status) != (otherStatus[o] != ""):
+			t.Errorf("%v: status %d, %s recommends %d", o, m.Status, m.ProxyError, status)
+		}
+	}
+}
