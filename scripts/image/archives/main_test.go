@@ -163,6 +163,9 @@ func TestChecksumsAndBillsAreThoseOfTheFiles(t *testing.T) {
 		found := false
 		for _, c := range *bill.Components {
 			found = found || c.Name == module
+			if strings.HasPrefix(c.Name, ".") || c.Version == "(devel)" {
+				t.Errorf("%s: component %s %s is a directory of this machine", name, c.Name, c.Version)
+			}
 		}
 		if !found || bill.Metadata.Component.Version != "v0.1.0" {
 			t.Errorf("%s: %+v, with %s: %v", name, bill.Metadata.Component, module, found)

@@ -63,10 +63,14 @@ func Bill(s Source, program []byte) ([]byte, error) {
 	// The standard library has the name that scanners look for.
 	components := []cdx.Component{component("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, m := range info.Deps {
-		if m.Replace != nil {
-			m = m.Replace
+		switch {
+		case m.Replace == nil:
+			components = append(components, component(m.Path, m.Version))
+		case strings.HasPrefix(m.Replace.Path, "."): // a module of this repository
+			components = append(components, component(m.Path, s.Version))
+		default:
+			components = append(components, component(m.Replace.Path, m.Replace.Version))
 		}
-		components = append(components, component(m.Path, m.Version))
 	}
 	main := component(info.Main.Path, s.Version)
 	main.Type, main.Name, main.Licenses = cdx.ComponentTypeApplication, info.Path, &licence

@@ -15,6 +15,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // Sample is what a gate said of itself at one moment.
@@ -243,14 +245,15 @@ type Rates struct {
 	Outcomes                  map[string]float64
 }
 
-// refusals are what the gate turns away to protect the container; okay is what
-// has come to its end.
-var (
-	refusals = []string{"queue-full", "queue-wait-expired", "deadline-exceeded", "out-of-memory-budget", "shutting-down", "not-ready"}
-	okay     = []string{"served", "tunnelled", "probed"}
-	clients  = []string{"client-gone", "bad-request", "target-too-long", "head-too-large", "expectation-failed", "method-not-allowed",
-		"coding-not-implemented", "version-not-supported", "head-timeout", "probe-rejected", "plaintext-refused"}
-)
+// classes maps the name of each outcome to its class. A later version of the gate may
+// report others, which count as failed.
+var classes = func() map[string]gate.Class {
+	all := map[string]gate.Class{}
+	for _, o := range gate.Outcomes() {
+		all[o.String()] = o.Class()
+	}
+	return all
+}()
 
 // Rates compares the last sample with that of windowSeconds ago.
 func (g *Gate) Rates() Rates {
@@ -274,10 +277,10 @@ func (g *Gate) Rates() Rates {
 		}
 		r.Outcomes[outcome] = perSecond
 		r.Requests += perSecond
-		switch {
-		case slices.Contains(refusals, outcome):
+		switch class, known := classes[outcome]; {
+		case class == gate.ClassRefused:
 			r.Refused += perSecond
-		case !slices.Contains(okay, outcome) && !slices.Contains(clients, outcome):
+		case class == gate.ClassFailed || !known:
 			r.Failed += perSecond
 		}
 	}

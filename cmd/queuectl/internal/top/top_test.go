@@ -7,14 +7,13 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // page is what a gate serves, in part.
@@ -194,22 +193,28 @@ func TestPodsComeAndGo(t *testing.T) {
 	}
 }
 
-func TestOutcomesAreThoseOfTheGate(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/logs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed := slices.Concat(refusals, okay, clients)
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| (\\d+) \\|").FindAllStringSubmatch(string(text), -1) {
-		if name, status := m[1], m[2]; status < "500" && !slices.Contains(listed, name) {
-			t.Errorf("%s (%s) is counted as failed", name, status)
+func TestOutcomesCountByTheirClass(t *testing.T) {
+	outcomes := func(n int) string {
+		lines := "queuegate_in_flight_requests 0\n"
+		for _, name := range append(gate.OutcomeNames()[1:], "of-a-later-version") {
+			lines += fmt.Sprintf("queuegate_request_outcomes_total{outcome=%q} %d\n", name, n)
 		}
-		listed = slices.DeleteFunc(listed, func(name string) bool { return name == m[1] })
+		return lines
 	}
-	if len(listed) != 1 || listed[0] != "served" { // whose status is the container's
-		t.Errorf("the gate has no %v", listed)
+	var g Gate
+	g.Add(sample(t, 0, outcomes(0)), nil)
+	g.Add(sample(t, time.Second, outcomes(1)), nil)
+	refused, failed := 0, 1 // an unknown outcome counts as failed
+	for _, o := range gate.Outcomes() {
+		switch o.Class() {
+		case gate.ClassRefused:
+			refused++
+		case gate.ClassFailed:
+			failed++
+		}
 	}
-	if !slices.Contains(refusals, "deadline-exceeded") {
-		t.Error("a request that is not begun is refused")
+	if r := g.Rates(); r.Requests != float64(len(gate.Outcomes())+1) || r.Refused != float64(refused) || r.Failed != float64(failed) {
+		t.Errorf("%v requests, %v refused, %v failed per second; want %d, %d, %d",
+			r.Requests, r.Refused, r.Failed, len(gate.Outcomes())+1, refused, failed)
 	}
 }
