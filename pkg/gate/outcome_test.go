@@ -2,8 +2,10 @@ package gate
 
 import (
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -151,5 +153,48 @@ func TestProxyErrorsAreRegistered(t *testing.T) {
 		case (status != 0 && status != m.Status) != (otherStatus[o] != ""):
 			t.Errorf("%v: status %d, %s recommends %d", o, m.Status, m.ProxyError, status)
 		}
+	}
+}
+
+func TestTheDocsGiveEachOutcomeItsGRPCStatus(t *testing.T) {
+	const path = "../../docs/http2.md"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## gRPC\n")
+	section, _, found := strings.Cut(section, "\n## ")
+	_, none, ok := strings.Cut(section, "\nNo gRPC call ends with these ")
+	if !found || !ok {
+		t.Fatalf("%s has no section on gRPC, or no sentence on the outcomes that calls do not have", path)
+	}
+	none, _, _ = strings.Cut(none, "\n")
+
+	// A row whose first cell has more than names is a special case of the row before it.
+	row := regexp.MustCompile("(?m)^\\| (`[a-z-]+`(?:, `[a-z-]+`)*) \\| ([0-9]+) [A-Z_]+ \\|")
+	name := regexp.MustCompile("`([a-z-]+)`")
+	listed := map[string]int{}
+	for _, m := range row.FindAllStringSubmatch(section, -1) {
+		for _, n := range name.FindAllStringSubmatch(m[1], -1) {
+			if _, twice := listed[n[1]]; twice {
+				t.Errorf("%s: %s is in two rows", path, n[1])
+			}
+			listed[n[1]], _ = strconv.Atoi(m[2])
+		}
+	}
+	for _, o := range Outcomes() {
+		status, inTable := listed[o.String()]
+		switch want := o.Meaning().GRPC; {
+		case inTable && status != want:
+			t.Errorf("%s: %v has the status %d, want %d", path, o, status, want)
+		case want != 0 && inTable == strings.Contains(none, "`"+o.String()+"`"):
+			t.Errorf("%s: %v must be in the table or in the sentence below it, not in both", path, o)
+		case inTable && o.Meaning().ProbeReply:
+			t.Errorf("%s: %v is the reply to a probe, which has no status of gRPC", path, o)
+		}
+		delete(listed, o.String())
+	}
+	for name := range listed {
+		t.Errorf("%s: there is no outcome %s", path, name)
 	}
 }
