@@ -143,14 +143,15 @@ func (p *process) end() error {
 	return errors.Join(cut, err)
 }
 
-// applicationEnd asks the application to end and waits for that.
+// applicationEnd asks the application to end and waits until no process of its
+// group is left.
 func (p *process) applicationEnd(ctx context.Context) error {
 	if p.application == nil {
 		return nil
 	}
 	p.stopApplication()
 	select {
-	case <-p.application.Ended():
+	case <-p.application.Gone():
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bufio"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/atomic"
 	"golang.org/x/sys/unix"
@@ -22,15 +24,36 @@ const applicationMode = "E2E_APPLICATION"
 // applicationExit is the exit code of an application that is asked to end.
 const applicationExit = 7
 
+// Variables that change what the application does: it reads stdin; it ends, after
+// it was asked to, once a file is there.
+const (
+	readsStdin = "E2E_READS_STDIN"
+	endsAfter  = "E2E_ENDS_AFTER"
+)
+
 // beApplication serves on PORT until it is asked to end. What it does depends on
 // the path; what it gets goes to stdout.
 func beApplication(mode string) int {
-	if mode == "subreaper" { // the gate gets children that others have left behind, as the first process of a container would
-		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+	switch mode {
+	case "session": // becomes the gate, as the leader of a session with stdin as its terminal
+		if _, err := syscall.Setsid(); err != nil {
+			panic(err)
+		}
+		if err := unix.IoctlSetInt(0, unix.TIOCSCTTY, 0); err != nil {
 			panic(err)
 		}
 		_ = os.Setenv(applicationMode, "serve")
 		panic(syscall.Exec(os.Args[1], os.Args[1:], os.Environ()))
+	case "sleep":
+		time.Sleep(testTimeout)
+		return 0
+	}
+	if os.Getenv(readsStdin) != "" {
+		go func() {
+			for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+				fmt.Printf("read %q\n", lines.Text())
+			}
+		}()
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH)
@@ -53,6 +76,17 @@ func beApplication(mode string) int {
 			}
 			fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello")
 			tunnels <- c
+		},
+		"/children": func(w http.ResponseWriter) { // one in this group, one in a session of its own
+			_ = os.Setenv(applicationMode, "sleep")
+			for _, attr := range []*syscall.SysProcAttr{nil, {Setsid: true}} {
+				cmd := exec.Command(os.Args[0])
+				cmd.SysProcAttr = attr
+				if err := cmd.Start(); err != nil {
+					panic(err)
+				}
+				fmt.Fprintln(w, cmd.Process.Pid)
+			}
 		},
 		"/orphan": func(w http.ResponseWriter) {
 			pid, _ := exec.Command("/bin/sh", "-c", "sleep 0.1 >/dev/null & echo $!").Output()
@@ -77,6 +111,12 @@ func beApplication(mode string) int {
 				fmt.Fprint(c, "bye")
 				_ = c.Close()
 			default:
+			}
+			for path := os.Getenv(endsAfter); path != ""; time.Sleep(time.Millisecond) {
+				if _, err := os.Stat(path); err == nil {
+					fmt.Println("in order")
+					break
+				}
 			}
 			return applicationExit
 		}
@@ -221,24 +261,78 @@ func TestAnApplicationThatCannotStartEndsTheGate(t *testing.T) {
 	}
 }
 
-func TestChildrenLeftBehindAreReaped(t *testing.T) {
+func TestOrphanedDescendantsAreReaped(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	must(t, err)
-	g := &gate{}
-	port := freePort(t)
-	g.addr = fmt.Sprintf("127.0.0.1:%d", port)
-	g.env = append(baseEnv(t), applicationMode+"=subreaper", fmt.Sprintf("QUEUE_SERVING_PORT=%d", port), fmt.Sprintf("USER_PORT=%d", freePort(t)),
-		"DRAIN_SOCKET="+shortTempDir(t)+"/d.sock", "DRAIN_QUIET_SECONDS=0")
-	g.process = startProcess(t, g.env, self, queueBinary, "--", self)
-	if !g.awaitListening() {
-		t.Fatalf("the gate ended: %s", g.Stderr.String())
-	}
+	g := startGateWithApplication(t)
 	pid, err := strconv.Atoi(strings.TrimSpace(g.fetch("/orphan")))
 	must(t, err)
-	eventually(t, "nothing is left of a child", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH })
+	eventually(t, "the orphan is reaped", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH })
 	g.signal(syscall.SIGTERM)
 	g.ends(applicationExit)
+}
+
+func TestNoDescendantOutlivesTheGate(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t)
+	children := strings.Fields(g.fetch("/children"))
+	g.signal(syscall.SIGINT)
+	g.ends(applicationExit)
+	if len(children) != 2 {
+		t.Fatalf("children: %q", children)
+	}
+	for _, child := range children {
+		pid, err := strconv.Atoi(child)
+		must(t, err)
+		eventually(t, "the descendant has ended", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH })
+	}
+}
+
+// wrapper writes a shell script that runs the application as its child, and
+// returns the setting that makes it the command.
+func wrapper(t *testing.T, before string) string {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	path := shortTempDir(t) + "/run.sh"
+	must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+before+"\n'"+self+"'\nexit $?\n"), 0o755))
+	return "arguments -- " + path
+}
+
+// startGateWithWrapper starts a gate with an application behind a shell script.
+func startGateWithWrapper(t *testing.T, before string, settings ...string) *gate {
+	t.Helper()
+	return startGate(t, &container{port: freePort(t)}, append([]string{applicationMode + "=serve", wrapper(t, before)}, settings...)...)
+}
+
+func TestAnApplicationBehindAWrapperGetsTheSignal(t *testing.T) {
+	t.Parallel()
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
+		g := startGateWithWrapper(t, "trap : INT TERM QUIT") // it waits for the application, as npm does
+		g.fetch("/")
+		g.signal(s)
+		g.ends(applicationExit)
+		g.says(s.String() + " with 0 open")
+	}
+}
+
+func TestAnApplicationMayEndAfterItsWrapper(t *testing.T) {
+	t.Parallel()
+	file := shortTempDir(t) + "/file"
+	g := startGateWithWrapper(t, "echo $$ >"+file+".pid", endsAfter+"="+file)
+	g.fetch("/")
+	text, err := os.ReadFile(file + ".pid")
+	must(t, err)
+	wrapper, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	must(t, err)
+	g.signal(syscall.SIGTERM)
+	eventually(t, "the wrapper has ended", func() bool { return syscall.Kill(wrapper, 0) == syscall.ESRCH })
+	g.says("terminated with 0 open")
+	if !g.Running() {
+		t.Error("the gate did not wait for the application")
+	}
+	must(t, os.WriteFile(file, nil, 0o600))
+	g.ends(128 + int(syscall.SIGTERM))
+	g.says("in order")
 }
 
 func TestTheApplicationEndsWithAGateThatIsKilled(t *testing.T) {

@@ -1,5 +1,6 @@
 // Package application runs the application that `queue -- COMMAND` starts behind
-// the gate: a process in a group of its own, which ends with the gate.
+// the gate: a process in a group of its own, which ends with the gate, as do all
+// of its descendants.
 package application
 
 import (
@@ -26,38 +27,48 @@ const (
 	exitSignal        = 128 // plus the signal
 )
 
-// Process is the process that the gate has started behind itself. Its methods
-// but Code and PID may be called on nil, which is a gate without one.
+// Process is the application: the process that the gate has started behind
+// itself, and that process's group. Its methods but Code and PID may be called
+// on nil, which is a gate without an application.
 type Process struct {
-	pid   int
-	ended chan struct{} // closed when it has ended and code is there
-	code  int
-	asked sync.Once // to end
+	pid      int           // of the process, and of its group
+	terminal *terminal     // nil: no job control
+	ended    chan struct{} // closed when the process has ended; code is set before
+	gone     chan struct{} // closed when no process of the group is left
+	code     int
+	asked    sync.Once // to end
+
+	mu      sync.Mutex // held while the group is signalled and while its end is noted
+	isGone  bool       // the number of the group may be another's
+	isEnded bool       // likewise that of the process
 }
 
 // Start starts a command with PORT=port and without the variables that are the
-// gate's own, in a process group of its own: what Ctrl-C sends to the group in
-// the foreground is for the gate alone, which decides when to pass it on. From
-// then on all children of this process are waited for here.
+// gate's own, in a process group of its own: Ctrl-C reaches the gate alone,
+// which drains before it signals that group. From then on this process adopts
+// the descendants whose parents end, and all children are waited for here.
 func Start(command []string, port int, own ...string) (*Process, error) {
 	path, err := lookPath(command[0])
 	if err != nil {
 		return nil, err
 	}
-	// A child inherits what is ignored, and this process ignores SIGPIPE. What
-	// is caught has its default there, and is dropped here.
+	// A child inherits ignored signals, and this process ignores SIGPIPE. Caught
+	// signals are reset to their default in a child, and dropped here.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	stdin, err := inputFile()
+	stdin, term, err := input()
 	if err != nil {
 		return nil, err
 	}
-	a := &Process{ended: make(chan struct{})}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("becoming the parent of orphaned descendants: %w", err)
+	}
+	a := &Process{terminal: term, ended: make(chan struct{}), gone: make(chan struct{})}
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
 	started := make(chan error, 1)
 	go func() {
-		// The kernel ends the application with the thread that has started it:
-		// this one lives as long as the gate.
+		// The kernel sends Pdeathsig when the thread that forked ends: this one
+		// lives as long as the gate.
 		runtime.LockOSThread()
 		a.pid, err = syscall.ForkExec(path, command, &syscall.ProcAttr{
 			Env:   environment(os.Environ(), port, own),
@@ -66,6 +77,7 @@ func Start(command []string, port int, own ...string) (*Process, error) {
 		})
 		started <- err
 		if err == nil {
+			a.terminal.begin(a.pid)
 			a.reap(children)
 		}
 	}()
@@ -73,15 +85,6 @@ func Start(command []string, port int, own ...string) (*Process, error) {
 		return nil, fmt.Errorf("starting %s: %w", path, err)
 	}
 	return a, nil
-}
-
-// inputFile is this process's, but for a terminal: an application in the
-// background that reads it would be stopped.
-func inputFile() (*os.File, error) {
-	if _, err := unix.IoctlGetTermios(0, unix.TCGETS); err == nil {
-		return os.Open(os.DevNull)
-	}
-	return os.Stdin, nil
 }
 
 // environment is that of the gate with PORT, and without what is the gate's own.
@@ -128,37 +131,65 @@ func StartCode(err error) int {
 	return exitNotExecutable
 }
 
-// reap takes leave of children that have ended: the application, and as the
-// first process of a container those that others have left behind.
+// reap waits for children: the application, and adopted descendants.
 func (a *Process) reap(children <-chan os.Signal) {
+	options := syscall.WNOHANG
+	if a.terminal != nil {
+		options |= syscall.WUNTRACED
+	}
 	for range children {
 		for {
 			var status syscall.WaitStatus
-			pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+			pid, err := syscall.Wait4(-1, &status, options, nil)
 			if err == syscall.EINTR {
 				continue
 			}
 			if err != nil || pid <= 0 {
 				break
 			}
-			if pid != a.pid {
-				continue
+			switch {
+			case pid == a.pid && status.Stopped():
+				a.terminal.stopped(status.StopSignal())
+			case pid == a.pid:
+				a.end(status)
 			}
-			if a.code = status.ExitStatus(); status.Signaled() {
-				a.code = exitSignal + int(status.Signal())
-			}
-			close(a.ended)
 		}
+		a.noteGroup()
 	}
 }
 
-// PID is its process.
+// end notes that the process has ended.
+func (a *Process) end(status syscall.WaitStatus) {
+	if a.code = status.ExitStatus(); status.Signaled() {
+		a.code = exitSignal + int(status.Signal())
+	}
+	a.terminal.reclaim()
+	a.mu.Lock()
+	a.isEnded = true
+	a.mu.Unlock()
+	close(a.ended)
+}
+
+// noteGroup notes that no process of the group is left. A group outlives the
+// process that it is named after, and while it does, the kernel gives its number
+// to no other.
+func (a *Process) noteGroup() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.isEnded && !a.isGone && syscall.Kill(-a.pid, 0) == syscall.ESRCH {
+		a.isGone = true
+		close(a.gone)
+	}
+}
+
+// PID is the number of the process and of its group.
 func (a *Process) PID() int { return a.pid }
 
-// Code is its exit code once it has ended, 128 and the signal if that ended it.
+// Code is the exit code of the process once it has ended, 128 and the signal if
+// a signal ended it.
 func (a *Process) Code() int { return a.code }
 
-// Ended is closed when the application has ended; nil without one.
+// Ended is closed when the process has ended; nil without one.
 func (a *Process) Ended() <-chan struct{} {
 	if a == nil {
 		return nil
@@ -166,28 +197,66 @@ func (a *Process) Ended() <-chan struct{} {
 	return a.ended
 }
 
-// Signal passes a signal on.
+// Gone is closed when the process has ended and no other is left in its group;
+// nil without one.
+func (a *Process) Gone() <-chan struct{} {
+	if a == nil {
+		return nil
+	}
+	return a.gone
+}
+
+// Signal passes a signal on to the process alone, but SIGWINCH to its group, as
+// a terminal does.
 func (a *Process) Signal(s os.Signal) {
 	if a == nil {
 		return
 	}
-	select {
-	case <-a.ended: // the pid may be another's
-	default:
+	if s == syscall.SIGWINCH {
+		a.signalGroup(syscall.SIGWINCH)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.isEnded {
 		_ = syscall.Kill(a.pid, s.(syscall.Signal))
 	}
 }
 
-// Stop asks the application to end. Only the first call counts.
+// Stop asks the application to end: its whole group gets the signal, as from a
+// terminal, since wrappers such as shells and npm pass on none. Only the first
+// call counts.
 func (a *Process) Stop(s os.Signal) {
 	if a != nil {
-		a.asked.Do(func() { a.Signal(s) })
+		a.asked.Do(func() { a.signalGroup(s.(syscall.Signal)) })
 	}
 }
 
-// Kill ends what is left of the application and of its process group.
+func (a *Process) signalGroup(s syscall.Signal) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.isGone {
+		_ = syscall.Kill(-a.pid, s)
+	}
+}
+
+// killPasses bounds how often Kill looks for descendants that were started since
+// it last looked.
+const killPasses = 10
+
+// Kill ends the group and all other descendants of this process.
 func (a *Process) Kill() {
-	if a != nil {
-		_ = syscall.Kill(-a.pid, syscall.SIGKILL)
+	if a == nil {
+		return
+	}
+	a.signalGroup(syscall.SIGKILL)
+	for range killPasses {
+		left := descendants(os.Getpid())
+		if len(left) == 0 {
+			return
+		}
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
 }

@@ -1,0 +1,42 @@
+package application
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+)
+
+// descendants returns the processes below pid that have not ended, as
+// /proc/PID/stat (proc(5)) tells of their parents; in no order, and none where
+// /proc cannot be read.
+func descendants(pid int) []int {
+	children := map[int][]int{}
+	ended := map[int]bool{}
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		child, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		text, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
+		if err != nil {
+			continue // it has ended since
+		}
+		// The name, in parentheses, may hold anything; state and parent follow.
+		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+		if len(fields) < 2 {
+			continue
+		}
+		parent, _ := strconv.Atoi(string(fields[1]))
+		children[parent] = append(children[parent], child)
+		ended[child] = fields[0][0] == 'Z' || fields[0][0] == 'X'
+	}
+	var found []int
+	for below := children[pid]; len(below) > 0; below = below[1:] {
+		if !ended[below[0]] {
+			found = append(found, below[0])
+		}
+		below = append(below, children[below[0]]...)
+	}
+	return found
+}

@@ -1,0 +1,97 @@
+package application
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is the controlling terminal, shared with the application by the rules
+// of job control (termios(3), credentials(7)). The gate is in the foreground, so
+// that Ctrl-C starts a drain. The kernel stops a background group that reads the
+// terminal or changes its modes; the application then gets the foreground and
+// keeps it, and Ctrl-C with it. Methods may be called on nil: no job control.
+type terminal struct {
+	own         int // group of the gate
+	application int // group of the application
+	continued   chan os.Signal
+}
+
+// input returns what the application reads as stdin: that of the gate. It is
+// /dev/null if it is the controlling terminal and the gate runs in the
+// background (`queue -- app &`), where a read would stop the application.
+func input() (*os.File, *terminal, error) {
+	foreground, err := foregroundGroup()
+	if err != nil {
+		return os.Stdin, nil, nil // no terminal, or not the controlling one
+	}
+	own := syscall.Getpgrp()
+	if foreground != own {
+		null, err := os.Open(os.DevNull)
+		return null, nil, err
+	}
+	return os.Stdin, &terminal{own: own, continued: make(chan os.Signal, 1)}, nil
+}
+
+// foregroundGroup is an error unless stdin is the controlling terminal.
+func foregroundGroup() (int, error) { return unix.IoctlGetInt(0, unix.TIOCGPGRP) }
+
+// begin begins job control of the application's group.
+func (t *terminal) begin(group int) {
+	if t == nil {
+		return
+	}
+	t.application = group
+	// A background process that gives the foreground away, or writes its log
+	// where "stty tostop" is set, would be stopped. Not before the application
+	// has started: it would inherit this.
+	signal.Ignore(syscall.SIGTTOU)
+	signal.Notify(t.continued, syscall.SIGCONT)
+}
+
+// stopped is called when the application was stopped.
+func (t *terminal) stopped(by syscall.Signal) {
+	wants := by == syscall.SIGTTIN || by == syscall.SIGTTOU
+	switch foreground, err := foregroundGroup(); {
+	case err != nil:
+	case foreground == t.application && !wants: // Ctrl-Z
+		t.reclaim()
+		t.suspend()
+	case wants && foreground != t.own && foreground != t.application:
+		t.suspend()
+	case wants:
+		t.resume()
+	}
+}
+
+// suspend stops the gate too, for its shell to take over, until the shell
+// continues it.
+func (t *terminal) suspend() {
+	select {
+	case <-t.continued:
+	default:
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	<-t.continued
+	t.resume()
+}
+
+// resume continues the application, in the foreground if the gate is there.
+func (t *terminal) resume() {
+	if foreground, err := foregroundGroup(); err == nil && foreground == t.own {
+		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, t.application)
+	}
+	_ = syscall.Kill(-t.application, syscall.SIGCONT)
+}
+
+// reclaim puts the gate into the foreground if the application is there.
+func (t *terminal) reclaim() {
+	if t == nil {
+		return
+	}
+	if foreground, err := foregroundGroup(); err == nil && foreground == t.application {
+		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, t.own)
+	}
+}

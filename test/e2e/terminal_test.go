@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
+)
+
+const (
+	ctrlC = "\x03"
+	ctrlZ = "\x1a"
+)
+
+// onTerminal is a gate with an application, in the foreground of a terminal.
+type onTerminal struct {
+	*gate
+	keys *os.File
+	text *launch.Output // what the terminal shows
+}
+
+// startOnTerminal starts a gate as the leader of a session. The settings are
+// variables; the last is the command.
+func startOnTerminal(t *testing.T, env []string, command string) *onTerminal {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	master, slave := openTerminal(t)
+	port := freePort(t)
+	g := &gate{addr: launch.At(port)}
+	g.env = append(baseEnv(t), append([]string{applicationMode + "=session", fmt.Sprintf("QUEUE_SERVING_PORT=%d", port),
+		fmt.Sprintf("USER_PORT=%d", freePort(t)), "DRAIN_SOCKET=" + shortTempDir(t) + "/d.sock", "DRAIN_QUIET_SECONDS=0"}, env...)...)
+	cmd := exec.Command(self, queueBinary, "--", command)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = g.env, slave, slave, slave
+	p, err := launch.Start(cmd)
+	must(t, err)
+	t.Cleanup(p.Kill)
+	g.process = &process{p, t}
+	on := &onTerminal{g, master, new(launch.Output)}
+	go func() {
+		for b := make([]byte, 1<<10); ; {
+			n, err := master.Read(b)
+			if err != nil {
+				return
+			}
+			_, _ = on.text.Write(b[:n])
+		}
+	}()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the terminal shows:\n%s", on.text.String())
+		}
+	})
+	on.shows("listening")
+	return on
+}
+
+func (o *onTerminal) shows(what string) {
+	o.t.Helper()
+	eventually(o.t, "the terminal shows "+what, func() bool { return strings.Contains(o.text.String(), what) })
+}
+
+func (o *onTerminal) press(keys string) {
+	o.t.Helper()
+	_, err := o.keys.WriteString(keys)
+	must(o.t, err)
+}
+
+func TestCtrlCDrainsBeforeTheApplicationGetsIt(t *testing.T) {
+	t.Parallel()
+	o := startOnTerminal(t, nil, strings.TrimPrefix(wrapper(t, "trap : INT"), "arguments -- "))
+	held := dial(t, o.gate)
+	held.send(request("GET", "/hold"))
+	held.head()
+	o.press(ctrlC)
+	o.awaitDraining()
+	if strings.Contains(o.text.String(), "interrupt with") {
+		t.Error("the application got its signal while a request was under way")
+	}
+	o.fetch("/release")
+	held.chunked()
+	held.close()
+	o.ends(applicationExit)
+	o.shows("interrupt with 0 open")
+}
+
+func TestAnApplicationThatReadsTheTerminalGetsIt(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	must(t, err)
+	for _, command := range []string{self, strings.TrimPrefix(wrapper(t, "trap : INT"), "arguments -- ")} {
+		o := startOnTerminal(t, []string{readsStdin + "=1"}, command)
+		o.press("first\n")
+		o.shows(`read "first"`)
+		o.press(ctrlZ)
+		eventually(t, "the gate is stopped", func() bool { return o.state() == "T" })
+		o.signal(syscall.SIGCONT)
+		o.press("second\n")
+		o.shows(`read "second"`)
+		o.fetch("/")
+		o.press(ctrlC)
+		o.shows("interrupt with 0 open")
+		o.ends(applicationExit)
+	}
+}
+
+// state is that of the process, a letter of proc(5).
+func (p *process) state() string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid))
+	must(p.t, err)
+	_, rest, _ := strings.Cut(string(text), ") ")
+	return rest[:1]
+}
