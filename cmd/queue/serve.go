@@ -64,13 +64,17 @@ func serve(cfg *config.Config, warnings []string, stderr io.Writer) (code int) {
 		return exitFailed
 	}
 	log.Info("serving", zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort))
-	p := process{gate: gate, signals: signals, notify: func(state string) { notify(state, log.Logger) }}
+	var behind *application.Process
 	if cfg.Application != nil {
-		if p.application, err = application.Start(cfg.Application, cfg.UserPort, notifySocket); err != nil {
+		if behind, err = application.Start(cfg.Application, cfg.UserPort, notifySocket); err != nil {
 			log.Error("the application cannot start", zap.Error(err))
 			return application.StartCode(err)
 		}
-		log.Info("the application has started", zap.Strings("command", cfg.Application), zap.Int("pid", p.application.PID()))
+		log.Info("the application has started", zap.Strings("command", cfg.Application), zap.Int("pid", behind.PID()))
+	}
+	p := process{
+		gate: gate, application: behind, stopTimeout: cfg.StopTimeout, signals: signals, log: log.Logger,
+		notify: func(state string) { notify(state, log.Logger) },
 	}
 	p.notify(notifyReady)
 	err = p.end()
@@ -79,9 +83,9 @@ func serve(cfg *config.Config, warnings []string, stderr io.Writer) (code int) {
 		code = exitFailed
 		timeout = hurriedLogTimeout
 		log.Warn("the drain was cut short", zap.Error(err))
-	case p.application != nil:
-		code = p.application.Code()
-		log.Info("the application has ended", zap.Int("exitCode", code))
+	case behind != nil:
+		code = behind.Code()
+		log.Info("the application has ended", zap.Int("exitCode", code), p.waited())
 	}
 	log.Info("ended", zap.Int("exitCode", code))
 	return code
@@ -98,16 +102,29 @@ type process struct {
 		Drain()
 		Draining() <-chan struct{}
 		Served() <-chan struct{}
+		Open() (requests, tunnels int64)
 		Leave()
 		Reload()
 		Run(ctx context.Context) error
 		Close(ctx context.Context)
 	}
-	application *application.Process
+	application interface { // an *application.Process, nil if there is none
+		Ended() <-chan struct{}
+		Gone() <-chan struct{}
+		Signal(s os.Signal)
+		Stop(s os.Signal)
+		Kill()
+	}
+	stopTimeout time.Duration // from Stop to Kill; 0 = never
 	signals     <-chan os.Signal
+	log         *zap.Logger
 	notify      func(state string)
-	asked       os.Signal // to end
-	stopping    bool      // and systemd is notified
+
+	asked      os.Signal // to end
+	drainBegan time.Time // zero: it has not; systemd is notified when it does
+	isStopping bool      // the application has been asked to end
+	still      <-chan time.Time
+	kill       <-chan time.Time
 }
 
 var errSecondSignal = errors.New("second signal")
@@ -120,7 +137,8 @@ func (p *process) end() error {
 	timeout := closeTimeout
 	cut := p.wait(p.gate.Run, p.application.Ended())
 	if cut == nil {
-		cut = p.wait(p.applicationEnd, nil)
+		p.stopApplication()
+		cut = p.wait(p.applicationGone, nil)
 	}
 	if cut != nil {
 		timeout = hurryTimeout
@@ -143,28 +161,81 @@ func (p *process) end() error {
 	return errors.Join(cut, err)
 }
 
-// applicationEnd asks the application to end and waits until no process of its
-// group is left.
-func (p *process) applicationEnd(ctx context.Context) error {
-	if p.application == nil {
+// applicationGone waits until no process of the application is left.
+func (p *process) applicationGone(ctx context.Context) error {
+	gone := p.application.Gone()
+	if gone == nil {
 		return nil
 	}
-	p.stopApplication()
 	select {
-	case <-p.application.Gone():
+	case <-gone:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// stopApplication passes on the signal that has asked the gate to end.
+// noteDrain notes that a drain has begun, if it has.
+func (p *process) noteDrain() {
+	select {
+	case <-p.gate.Draining():
+		if p.drainBegan.IsZero() {
+			p.drainBegan = time.Now()
+			p.notify(notifyStopping)
+		}
+	default:
+	}
+}
+
+// longestSilence is when a line says that the application, asked to end, still
+// runs; half of the stop timeout, if that is less.
+const longestSilence = 5 * time.Second
+
+// stopApplication passes on the signal that has asked the gate to end, and
+// starts the stop timeout.
 func (p *process) stopApplication() {
+	if p.isStopping || p.application.Gone() == nil {
+		return
+	}
+	p.isStopping = true
 	s := p.asked
 	if s == nil {
 		s = syscall.SIGTERM
 	}
+	if !p.isGone() {
+		p.log.Info("the application is asked to end", append(p.open(), zap.Stringer("signal", s), zap.Duration("stopTimeout", p.stopTimeout))...)
+	}
 	p.application.Stop(s)
+	silence := longestSilence
+	if p.stopTimeout > 0 {
+		silence = min(silence, p.stopTimeout/2)
+		p.kill = time.After(p.stopTimeout)
+	}
+	p.still = time.After(silence)
+}
+
+// isGone is true of an application of which no process is left.
+func (p *process) isGone() bool {
+	select {
+	case <-p.application.Gone():
+		return true
+	default:
+		return false
+	}
+}
+
+// open is what the log says of each stage of the drain.
+func (p *process) open() []zap.Field {
+	requests, tunnels := p.gate.Open()
+	return []zap.Field{p.waited(), zap.Int64("requests", requests), zap.Int64("tunnels", tunnels)}
+}
+
+// waited is how long the drain has taken.
+func (p *process) waited() zap.Field {
+	if p.drainBegan.IsZero() {
+		return zap.Skip()
+	}
+	return zap.Duration("waited", time.Since(p.drainBegan))
 }
 
 // wait runs f and acts on signals, and on the end of the application, meanwhile.
@@ -181,17 +252,26 @@ func (p *process) wait(f func(context.Context) error, gone <-chan struct{}) erro
 			return err
 		case <-draining:
 			draining = nil
-			if !p.stopping {
-				p.stopping = true
-				p.notify(notifyStopping)
-			}
+			p.noteDrain()
 		case <-served:
 			served = nil
+			p.noteDrain()
 			p.stopApplication()
 		case <-gone:
 			gone = nil
 			p.gate.Leave()
 			late = time.After(leaveTimeout)
+		case <-p.still:
+			p.still = nil
+			if !p.isGone() {
+				p.log.Info("the application has not ended yet", p.open()...)
+			}
+		case <-p.kill:
+			p.kill = nil
+			if !p.isGone() {
+				p.log.Warn("the application has not ended within the stop timeout (STOP_TIMEOUT) and is killed", p.open()...)
+				p.application.Kill()
+			}
 		case <-late:
 			cancel()
 			<-ended

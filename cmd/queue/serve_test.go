@@ -3,11 +3,20 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/queuegate/queuegate/cmd/queue/internal/application"
 )
 
 // fakeGate drains and closes when it is asked to, or else when its context ends.
@@ -21,11 +30,12 @@ func newFakeGate() *fakeGate {
 	return &fakeGate{drained: make(chan struct{}), closed: make(chan struct{}), draining: make(chan struct{})}
 }
 
-func (g *fakeGate) Drain()                    { g.drains++; close(g.draining) }
-func (g *fakeGate) Draining() <-chan struct{} { return g.draining }
-func (g *fakeGate) Served() <-chan struct{}   { return g.drained }
-func (g *fakeGate) Leave()                    { close(g.drained) }
-func (g *fakeGate) Reload()                   { g.reloads++ }
+func (g *fakeGate) Drain()                          { g.drains++; close(g.draining) }
+func (g *fakeGate) Draining() <-chan struct{}       { return g.draining }
+func (g *fakeGate) Served() <-chan struct{}         { return g.drained }
+func (g *fakeGate) Open() (requests, tunnels int64) { return 2, 1 }
+func (g *fakeGate) Leave()                          { close(g.drained) }
+func (g *fakeGate) Reload()                         { g.reloads++ }
 
 func (g *fakeGate) Run(ctx context.Context) error {
 	select {
@@ -48,7 +58,7 @@ func ending(t *testing.T, at map[time.Duration]func(g *fakeGate, signals chan<- 
 			time.AfterFunc(d, func() { happens(g, signals) })
 		}
 		notified := 0
-		p := process{gate: g, signals: signals, notify: func(string) { notified++ }}
+		p := process{gate: g, application: (*application.Process)(nil), signals: signals, log: zap.NewNop(), notify: func(string) { notified++ }}
 		err = p.end()
 		took = time.Since(start)
 		if notified != g.drains {
@@ -116,5 +126,75 @@ func TestTheProcessEndsWithItsDrain(t *testing.T) {
 	}
 	if hurryTimeout+hurriedLogTimeout > 800*time.Millisecond {
 		t.Error("a second signal leaves too little of a second")
+	}
+}
+
+// fakeApplication ends a time after it is asked to, 0 for never, or at once if
+// it is killed.
+type fakeApplication struct {
+	needs  time.Duration
+	gone   chan struct{}
+	killed bool
+}
+
+func (a *fakeApplication) Ended() <-chan struct{} { return a.gone }
+func (a *fakeApplication) Gone() <-chan struct{}  { return a.gone }
+func (a *fakeApplication) Signal(os.Signal)       {}
+
+func (a *fakeApplication) Stop(os.Signal) {
+	if a.needs > 0 {
+		time.AfterFunc(a.needs, func() { close(a.gone) })
+	}
+}
+
+func (a *fakeApplication) Kill() {
+	select {
+	case <-a.gone:
+	default:
+		a.killed = true
+		close(a.gone)
+	}
+}
+
+func TestEachStageOfTheEndOfAnApplicationIsLogged(t *testing.T) {
+	asked := "1m0s: the application is asked to end, waited 59s, 2 requests, 1 tunnels"
+	for what, c := range map[string]struct {
+		timeout, needs time.Duration
+		lines          []string
+		took           time.Duration
+		killed         bool
+	}{
+		"at once": {timeout: 10 * time.Second, needs: time.Second, lines: []string{asked}, took: 61 * time.Second},
+		"slowly": {timeout: 10 * time.Second, needs: 6 * time.Second,
+			lines: []string{asked, "1m5s: the application has not ended yet, waited 1m4s, 2 requests, 1 tunnels"}, took: 66 * time.Second},
+		"never": {timeout: 4 * time.Second,
+			lines: []string{asked, "1m2s: the application has not ended yet, waited 1m1s, 2 requests, 1 tunnels",
+				"1m4s: the application has not ended within the stop timeout (STOP_TIMEOUT) and is killed, waited 1m3s, 2 requests, 1 tunnels"},
+			took: 64 * time.Second, killed: true},
+		"after an hour, which is not limited": {needs: time.Hour,
+			lines: []string{asked, "1m5s: the application has not ended yet, waited 1m4s, 2 requests, 1 tunnels"}, took: time.Hour + time.Minute},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, signals, start := newFakeGate(), make(chan os.Signal, 4), time.Now()
+				close(g.closed)
+				a := &fakeApplication{needs: c.needs, gone: make(chan struct{})}
+				core, log := observer.New(zapcore.DebugLevel)
+				p := process{gate: g, application: a, stopTimeout: c.timeout, signals: signals, log: zap.New(core), notify: func(string) {}}
+				time.AfterFunc(time.Second, func() { signals <- syscall.SIGTERM })
+				time.AfterFunc(time.Minute, func() { close(g.drained) })
+				if err := p.end(); err != nil || time.Since(start) != c.took || a.killed != c.killed {
+					t.Errorf("%v after %v, killed %v", err, time.Since(start), a.killed)
+				}
+				var lines []string
+				for _, e := range log.All() {
+					f := e.ContextMap()
+					lines = append(lines, fmt.Sprintf("%v: %s, waited %v, %v requests, %v tunnels", e.Time.Sub(start), e.Message, f["waited"], f["requests"], f["tunnels"]))
+				}
+				if !slices.Equal(lines, c.lines) {
+					t.Errorf("got\n%s", strings.Join(lines, "\n"))
+				}
+			})
+		})
 	}
 }

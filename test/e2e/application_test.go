@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,10 +26,11 @@ const applicationMode = "E2E_APPLICATION"
 const applicationExit = 7
 
 // Variables that change what the application does: it reads stdin; it ends, after
-// it was asked to, once a file is there.
+// it was asked to, once a file is there; it does not end when it is asked to.
 const (
-	readsStdin = "E2E_READS_STDIN"
-	endsAfter  = "E2E_ENDS_AFTER"
+	readsStdin     = "E2E_READS_STDIN"
+	endsAfter      = "E2E_ENDS_AFTER"
+	ignoresSignals = "E2E_IGNORES_SIGNALS"
 )
 
 // beApplication serves on PORT until it is asked to end. What it does depends on
@@ -105,7 +107,7 @@ func beApplication(mode string) int {
 	fmt.Println("listening")
 	for s := range signals {
 		fmt.Printf("%v with %d open\n", s, open.Load())
-		if s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGQUIT {
+		if os.Getenv(ignoresSignals) == "" && (s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGQUIT) {
 			select {
 			case c := <-tunnels:
 				fmt.Fprint(c, "bye")
@@ -221,6 +223,44 @@ func TestASecondSignalEndsTheApplicationToo(t *testing.T) {
 	g.signal(syscall.SIGTERM)
 	g.ends(1)
 	eventually(t, "the application is gone", func() bool { return syscall.Kill(pid, 0) != nil })
+}
+
+func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
+	t.Parallel()
+	g := startGateWithWrapper(t, "trap : INT TERM", ignoresSignals+"=1", "STOP_TIMEOUT=400ms")
+	pid, err := strconv.Atoi(g.fetch("/pid"))
+	must(t, err)
+	tunnel := dial(t, g)
+	tunnel.send(request("GET", "/tunnel", "Connection: Upgrade", "Upgrade: x"))
+	tunnel.head()
+	tunnel.expect("hello")
+	held := dial(t, g)
+	held.send(request("GET", "/hold"))
+	held.head()
+	g.signal(syscall.SIGINT)
+	g.awaitDraining()
+	g.fetch("/release")
+	held.chunked()
+	held.close()
+	g.ends(128 + int(syscall.SIGKILL))
+	if syscall.Kill(pid, 0) != syscall.ESRCH {
+		t.Error("the application still runs")
+	}
+	g.says("interrupt with 0 open") // tunnels aside
+	rest := g.Stderr.String()
+	for _, stage := range []string{
+		`"draining; [^"]*",.*"requests":1,"tunnels":1}`,
+		`"the application is asked to end",.*"waited":[0-9.]+,"requests":0,"tunnels":1,"signal":"interrupt","stopTimeout":0.4}`,
+		`"the application has not ended yet",.*"waited":[0-9.]+,"requests":0,"tunnels":1}`,
+		`"the application has not ended within the stop timeout [^"]*",.*"waited":[0-9.]+,"requests":0,"tunnels":1}`,
+		`"the application has ended",.*"exitCode":137,"waited":[0-9.]+}`,
+	} {
+		at := regexp.MustCompile(stage).FindStringIndex(rest)
+		if at == nil {
+			t.Fatalf("the log lacks %s, or has it too early", stage)
+		}
+		rest = rest[at[1]:]
+	}
 }
 
 func TestSignalsThatTheGateHasNoUseForReachTheApplication(t *testing.T) {

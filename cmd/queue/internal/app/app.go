@@ -118,6 +118,11 @@ func (a *App) Draining() <-chan struct{} { return a.gate.Drain.Started() }
 // Served is described at Draining.
 func (a *App) Served() <-chan struct{} { return a.gate.Drain.Served() }
 
+// Open returns how many requests and tunnels are open.
+func (a *App) Open() (requests, tunnels int64) {
+	return a.gate.Drain.Requests(), a.gate.Drain.Tunnels()
+}
+
 // Leave lets Run go on to the end without a quiet period: the container is gone.
 // It may be called once.
 func (a *App) Leave() {
@@ -133,12 +138,19 @@ func (a *App) Reload() { a.tls.reload() }
 func (a *App) Run(ctx context.Context) error {
 	select {
 	case <-a.gate.Drain.Started():
-		a.log.Info("draining; a second signal ends it at once", zap.Duration("quietPeriod", a.gate.DrainQuiet))
+		requests, tunnels := a.Open()
+		a.log.Info("draining; a second signal ends it at once",
+			zap.Duration("quietPeriod", a.gate.DrainQuiet), zap.Int64("requests", requests), zap.Int64("tunnels", tunnels))
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	began := time.Now()
 	select {
 	case <-a.gate.Drain.Quiet():
+		if requests, tunnels := a.Open(); requests+tunnels > 0 {
+			a.log.Info("the quiet period is over; what is open is waited for",
+				zap.Duration("waited", time.Since(began)), zap.Int64("requests", requests), zap.Int64("tunnels", tunnels))
+		}
 	case <-a.left:
 	case <-ctx.Done():
 		return ctx.Err()

@@ -81,7 +81,8 @@ type Config struct {
 
 	// Application is the command that the gate starts, with its arguments; nil for none.
 	Application []string
-	Subject     string // the command that help is about, "" for the gate
+	StopTimeout time.Duration // 0 = the application is never killed
+	Subject     string        // the command that help is about, "" for the gate
 	Probe       Probe
 
 	PodIP   string

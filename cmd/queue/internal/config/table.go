@@ -159,6 +159,8 @@ func drainRows(c *Config) []row {
 			"A drain ends after this long without a request; 0 ends it as soon as nothing is open."},
 		{"DRAIN_TUNNEL_SECONDS", "drain-tunnel", "60", seconds.at(&c.Gate.DrainTunnel),
 			"Longest life of tunnels after the listeners close."},
+		{"STOP_TIMEOUT", "stop-timeout", "10s", duration.at(&c.StopTimeout),
+			"How long the application behind \"queue -- COMMAND\" may take to end after its signal; then its process group gets SIGKILL. 0 = for ever."},
 		{"DRAIN_SOCKET", "drain-socket", "@queuegate", socket.at(&c.DrainSocket),
 			"Unix socket through which \"queue drain\" reaches the gate. An abstract one (@name) needs no writable file system, and belongs to the pod."},
 	}
