@@ -242,6 +242,8 @@ func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
 	g.fetch("/release")
 	held.chunked()
 	held.close()
+	tunnel.closed()
+	tunnel.close()
 	g.ends(128 + int(syscall.SIGKILL))
 	if syscall.Kill(pid, 0) != syscall.ESRCH {
 		t.Error("the application still runs")
