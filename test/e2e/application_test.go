@@ -225,6 +225,25 @@ func TestASecondSignalEndsTheApplicationToo(t *testing.T) {
 	eventually(t, "the application is gone", func() bool { return syscall.Kill(pid, 0) != nil })
 }
 
+func TestWithoutAPlatformAnIdleApplicationGetsItsSignalAtOnce(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t, "DRAIN_QUIET_SECONDS=")
+	g.says("listening")
+	g.signal(syscall.SIGTERM)
+	g.ends(applicationExit)
+	g.says("terminated with 0 open")
+	if !strings.Contains(g.Stderr.String(), `"quietPeriod":0,`) {
+		t.Error("the quiet period is not 0")
+	}
+
+	g = startGateWithApplication(t, "DRAIN_QUIET_SECONDS=", "KUBERNETES_SERVICE_HOST=10.96.0.1")
+	g.says("listening")
+	g.signal(syscall.SIGTERM)
+	eventually(t, "the drain begins", func() bool { return strings.Contains(g.Stderr.String(), `"quietPeriod":30,`) })
+	g.signal(syscall.SIGTERM)
+	g.ends(1)
+}
+
 func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
 	t.Parallel()
 	g := startGateWithWrapper(t, "trap : INT TERM", ignoresSignals+"=1", "STOP_TIMEOUT=400ms")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // loader is the state of one Load.
@@ -170,6 +171,25 @@ func (l *loader) moveSidePorts() {
 	}
 }
 
+// platformVariables are set in every pod: by Kubernetes, whether service links
+// are on or off, and by Knative.
+var platformVariables = []string{
+	"KUBERNETES_SERVICE_HOST",
+	"SERVING_NAMESPACE", "SERVING_CONFIGURATION", "SERVING_REVISION", "SERVING_SERVICE", "SERVING_POD", "SERVING_POD_IP",
+}
+
+// platformDrainQuiet is what the load balancers of a platform may take to notice
+// that a pod leaves. It is Knative's.
+const platformDrainQuiet = 30 * time.Second
+
+// isOnPlatform is true in a pod.
+func (l *loader) isOnPlatform() bool {
+	return slices.ContainsFunc(platformVariables, func(name string) bool {
+		text, _ := l.lookup(name)
+		return text != ""
+	})
+}
+
 // finish works out the defaults that depend on something else.
 func (l *loader) finish() {
 	l.Gate.ConcurrencyLimit, l.Gate.Overload.AutoLimit = l.Concurrency.Limit, l.Concurrency.Auto
@@ -178,6 +198,9 @@ func (l *loader) finish() {
 		if l.Gate.ConcurrencyLimit > 0 {
 			l.Gate.QueueCapacity = 10 * l.Gate.ConcurrencyLimit
 		}
+	}
+	if !l.Given("DRAIN_QUIET_SECONDS") && l.isOnPlatform() {
+		l.Gate.DrainQuiet = platformDrainQuiet
 	}
 	if l.Identity.Pod == "" {
 		l.Identity.Pod, _ = os.Hostname() // a pod without a name is no reason not to serve

@@ -71,7 +71,7 @@ func defaults(t *testing.T) Config {
 	return Config{
 		Gate: exchange.Config{
 			QueueCapacity: 1000, HeadMemory: 16 << 20, RequestTimeout: 300 * time.Second, UpstreamWait: 10 * time.Second, UpstreamRestartWait: time.Second,
-			DrainQuiet: 30 * time.Second, DrainTunnel: 60 * time.Second,
+			DrainTunnel: 60 * time.Second,
 		},
 		TLS: tlsfront.Config{Dir: "/var/lib/knative/certs"}, Tracing: tracing.Config{Protocol: "none", SamplingRate: 0.1},
 		Identity:    metrics.Identity{Pod: hostName(t)},
@@ -85,6 +85,30 @@ func defaults(t *testing.T) Config {
 func TestNothingGivenMeansTheDefaults(t *testing.T) {
 	if got, want := fields(mustLoad(t, nil, nil)), defaults(t); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestTheQuietPeriodOfADrainIsThatOfThePlace(t *testing.T) {
+	for _, c := range []struct {
+		place, set string
+		flag       []string
+		want       time.Duration
+	}{
+		{place: "PATH=/bin"}, // a laptop, a virtual machine, Docker
+		{place: "SERVING_READINESS_PROBE=none"},
+		{place: "KUBERNETES_SERVICE_HOST="},
+		{place: "KUBERNETES_SERVICE_HOST=10.96.0.1", want: 30 * time.Second},
+		{place: "SERVING_REVISION=hello-00001", want: 30 * time.Second},
+		{place: "SERVING_POD=hello-00001-deployment-x", want: 30 * time.Second},
+		{place: "KUBERNETES_SERVICE_HOST=10.96.0.1", set: "0"},
+		{place: "KUBERNETES_SERVICE_HOST=10.96.0.1", flag: []string{"--drain-quiet", "5"}, want: 5 * time.Second},
+		{place: "PATH=/bin", set: "7", want: 7 * time.Second},
+	} {
+		name, value, _ := strings.Cut(c.place, "=")
+		cfg := mustLoad(t, c.flag, map[string]string{name: value, "DRAIN_QUIET_SECONDS": c.set})
+		if cfg.Gate.DrainQuiet != c.want {
+			t.Errorf("%+v: %v", c, cfg.Gate.DrainQuiet)
+		}
 	}
 }
 

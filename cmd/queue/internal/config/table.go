@@ -155,7 +155,7 @@ func appProbeRows(c *Config) []row {
 
 func drainRows(c *Config) []row {
 	return []row{
-		{"DRAIN_QUIET_SECONDS", "drain-quiet", "30", seconds.at(&c.Gate.DrainQuiet),
+		{"DRAIN_QUIET_SECONDS", "drain-quiet", "(30 on Kubernetes and Knative, 0 elsewhere)", seconds.at(&c.Gate.DrainQuiet),
 			"A drain ends after this long without a request; 0 ends it as soon as nothing is open."},
 		{"DRAIN_TUNNEL_SECONDS", "drain-tunnel", "60", seconds.at(&c.Gate.DrainTunnel),
 			"Longest life of tunnels after the listeners close."},
