@@ -84,7 +84,7 @@ func (c *downConn) begin(read []byte) {
 			return
 		}
 	}
-	c.step()
+	c.Step()
 }
 
 // takePreface removes the preface from the input once it is complete. Anything else
@@ -107,16 +107,12 @@ func (c *downConn) takePreface() bool {
 	return false
 }
 
-// Step is loop.Routine.
+// Step implements loop.Routine.
 func (c *downConn) Step() {
 	if !c.live {
 		return
 	}
 	defer c.recoverPanic()
-	c.step()
-}
-
-func (c *downConn) step() {
 	now := c.eng.loop.Now()
 	switch {
 	case c.eng.loop.Closing():

@@ -12,7 +12,7 @@ func (c *downConn) receiveHeaders(f *h2.Frame) *h2.Error {
 		if state, err := c.peers.StateOf(f.Stream, c.table.history); err != nil {
 			return err
 		} else if state == h2.Idle {
-			return c.receiveHead(h, f)
+			return c.openStream(h, f)
 		}
 	}
 	s, err := c.admit(f)
@@ -27,17 +27,6 @@ func (c *downConn) receiveHeaders(f *h2.Frame) *h2.Error {
 		return c.reset(s, err)
 	}
 	return nil
-}
-
-// receiveHead opens a stream.
-func (c *downConn) receiveHead(h *h2.Head, f *h2.Frame) *h2.Error {
-	c.peers.Open(f.Stream)
-	c.meter.Useful(0)
-	if f.Stream > c.lastServed {
-		c.closeUnopened(f.Stream) // GOAWAY has announced that it is not served
-		return nil
-	}
-	return c.openStream(h, f)
 }
 
 // receiveStreamFrame applies RST_STREAM, PRIORITY and WINDOW_UPDATE of a stream.

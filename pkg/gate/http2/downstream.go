@@ -45,6 +45,12 @@ type downStream struct {
 // openStream opens a stream with a decoded head.
 func (c *downConn) openStream(h *h2.Head, f *h2.Frame) *h2.Error {
 	e := c.eng
+	c.peers.Open(f.Stream)
+	c.meter.Useful(0)
+	if f.Stream > c.lastServed {
+		c.closeUnopened(f.Stream) // GOAWAY has announced that it is not served
+		return nil
+	}
 	if c.atMaxStreams() {
 		return c.refuseStream(f.Stream, h2.RefusedStream, h2.FaultProtocol)
 	}
@@ -150,27 +156,23 @@ func (s *downStream) receiveTrailers(h *h2.Head, f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// Step implements loop.Routine.
+// Step implements loop.Routine. It runs phases until one has to wait.
 func (s *downStream) Step() {
 	if s.conn == nil || s.next != nil {
 		return
 	}
 	defer s.recoverPanic()
-	for s.conn != nil && s.step() {
-	}
-}
-
-// step runs one phase. It returns true if the next phase follows at once.
-func (s *downStream) step() bool {
-	switch s.phase {
-	case phaseArrived:
-		return s.screen()
-	case phaseProbing:
-		return s.awaitProbe()
-	case phaseExchanging:
-		return s.relay()
-	default:
-		return s.sendReply()
+	for next := true; next && s.conn != nil; {
+		switch s.phase {
+		case phaseArrived:
+			next = s.screen()
+		case phaseProbing:
+			next = s.awaitProbe()
+		case phaseExchanging:
+			next = s.relay()
+		default:
+			next = s.sendReply()
+		}
 	}
 }
 

@@ -54,7 +54,7 @@ type turnMeter struct {
 	over   bool
 }
 
-// Step is loop.Routine: once in each turn.
+// Step implements loop.Routine. once in each turn.
 func (m *turnMeter) Step() {
 	if !m.over {
 		m.most, m.before = max(m.most, m.eng.frames-m.before), m.eng.frames

@@ -113,7 +113,7 @@ func (c *upConn) countReset(weight uint16) {
 	}
 }
 
-// Step is loop.Routine.
+// Step implements loop.Routine.
 func (c *upConn) Step() {
 	if !c.live {
 		return
