@@ -50,6 +50,12 @@ func (g *Gate) refuseGRPC(w http.ResponseWriter, a *gate.Reply) {
 	h["Grpc-Status"] = []string{strconv.Itoa(a.Outcome.Meaning().GRPC)}
 	h["Grpc-Message"] = []string{a.Body}
 	h["K-Gate-Outcome"] = []string{a.Outcome.String()}
+	if status := a.Outcome.ProxyStatus(); status != "" {
+		h["Proxy-Status"] = []string{status}
+	}
+	if a.Retry > 0 {
+		h["Grpc-Retry-Pushback-Ms"] = []string{strconv.Itoa(a.Retry * 1000)}
+	}
 	w.WriteHeader(http.StatusOK)
 }
 

@@ -68,7 +68,7 @@ type Meaning struct {
 	ProxyError string // error type of Proxy-Status (RFC 9209 section 2.3); empty if none fits
 
 	ProbeReply    bool // the reply to a probe, which has no gRPC form
-	QueueRetry    bool // Retry-After may be the estimated time until the queue has drained
+	QueueRetry    bool // of the queue: Retry-After may be estimated, and QUEUE_REFUSAL_STATUS sets the status
 	ByUpstream    bool // the container ended the request: a gRPC call gets the status of its reset
 	Overload      bool // a sign of an overloaded container, for the adaptive limit
 	BlockedWindow bool // over HTTP/2 this may be caused by a client that keeps its windows closed
@@ -111,6 +111,24 @@ var meanings = [outcomeCount]Meaning{
 // Meaning maps an outcome to all that is said about it. It is the only place
 // that does.
 func (o Outcome) Meaning() *Meaning { return &meanings[o] }
+
+// proxyStatuses are the values of Proxy-Status, built once.
+var proxyStatuses = func() (values [outcomeCount]string) {
+	for o, m := range meanings {
+		if m.ProxyError == "" {
+			continue
+		}
+		values[o] = "queuegate; error=" + m.ProxyError
+		if m.Body != "" {
+			values[o] += `; details="` + m.Body + `"`
+		}
+	}
+	return values
+}()
+
+// ProxyStatus returns the value of the Proxy-Status field of a local reply (RFC 9209
+// section 2). It is empty for outcomes without an error.
+func (o Outcome) ProxyStatus() string { return proxyStatuses[o] }
 
 // String is the outcome's name on the wire and in labels.
 func (o Outcome) String() string { return meanings[o].Name }

@@ -49,6 +49,9 @@ func (r *Reply) Fields(yield func(name, value string) bool) {
 		say("K-Network-Hash", string(r.Hash))
 	}
 	say("K-Gate-Outcome", r.Outcome.String())
+	if status := r.Outcome.ProxyStatus(); status != "" {
+		say("Proxy-Status", status)
+	}
 }
 
 // Length is that of the body on the wire.

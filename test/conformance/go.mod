@@ -3,6 +3,7 @@ module github.com/queuegate/queuegate/test/conformance
 go 1.26.0
 
 require (
+	github.com/dunglas/httpsfv v1.1.2
 	go.uber.org/zap v1.28.0
 	google.golang.org/grpc v1.79.3
 	k8s.io/api v0.36.3

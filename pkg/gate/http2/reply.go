@@ -18,7 +18,10 @@ func (s *downStream) reply(r gate.Reply) bool {
 	b = h2.BeginHeaders(b)
 	end := true
 	if !r.Outcome.Meaning().ProbeReply && (s.isGRPC || s.req.GRPC()) {
-		b = s.appendGRPC(b, r.Outcome, true)
+		b = s.appendGRPC(enc.AppendNamed(enc.AppendStatus(b, 200), h2.NameContentType, []byte("application/grpc")), r.Outcome)
+		if r.Retry > 0 {
+			b = enc.AppendText(b, []byte("grpc-retry-pushback-ms"), strconv.AppendInt(nil, int64(r.Retry)*1000, 10))
+		}
 	} else {
 		b = enc.AppendStatus(b, r.Status)
 		for name, value := range r.Fields {
@@ -68,22 +71,22 @@ func (s *downStream) truncate(o gate.Outcome) {
 	l := s.c
 	b := l.room()
 	start := len(b)
-	b = s.appendGRPC(h2.BeginHeaders(b), o, false)
+	b = s.appendGRPC(h2.BeginHeaders(b), o)
 	l.queue(h2.EndHeaders(b, start, s.id, true, int(l.settings.MaxFrame)))
 	s.headWritten(true)
 }
 
 // appendGRPC appends the status of a call. The messages are fixed texts that need no
 // percent-encoding.
-func (s *downStream) appendGRPC(b []byte, o gate.Outcome, head bool) []byte {
+func (s *downStream) appendGRPC(b []byte, o gate.Outcome) []byte {
 	m, enc := o.Meaning(), &s.c.hpack().enc
-	if head {
-		b = enc.AppendStatus(b, 200)
-		b = enc.AppendNamed(b, h2.NameContentType, []byte("application/grpc"))
-	}
 	b = enc.AppendNamed(b, h2.NameGRPCStatus, strconv.AppendInt(nil, int64(s.grpcStatus(o)), 10))
 	b = enc.AppendNamed(b, h2.NameGRPCMessage, []byte(strings.TrimSpace(m.Body)))
-	return enc.AppendText(b, []byte("k-gate-outcome"), []byte(o.String()))
+	b = enc.AppendText(b, []byte("k-gate-outcome"), []byte(o.String()))
+	if status := o.ProxyStatus(); status != "" {
+		b = enc.AppendText(b, []byte("proxy-status"), []byte(status))
+	}
+	return b
 }
 
 // awaitProbe replies to a probe once the result is known. Probes are not counted and
