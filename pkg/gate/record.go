@@ -31,6 +31,7 @@ type Record struct {
 	Proxied         bool   // K-Proxy-Request: activator
 	Upgrade         bool   // asks for another protocol
 	Encrypted       bool   // came over TLS
+	Unlimited       bool   // for one of UNLIMITED_PATHS: it has no slot, and does not count
 	Outcome         Outcome
 
 	Arrived      time.Duration // the gate's clock when the head was complete

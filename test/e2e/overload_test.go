@@ -252,3 +252,48 @@ func TestReadinessProbesThatTakeLongerBringAnAutoLimitDown(t *testing.T) {
 		return figures(g, page)["queuegate_concurrency_limit"] < 4
 	})
 }
+
+func TestScrapesForUnlimitedPathsSkipTheQueue(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1", "UNLIMITED_PATHS=/metrics,/health/*", "UNLIMITED_CAPACITY=2")
+	c, p := inFlight(t, k, g, "/stream")
+	waiting := queued(t, g, "/waiting")
+	dial(t, g).get("/rejected").plainError(503, "pending request queue full\n")
+	for _, path := range []string{"/metrics", "/metrics?a", "/health/live"} {
+		scraper := dial(t, g)
+		scraper.send(request("GET", path))
+		finish(scraper, k.acceptFor(path))
+	}
+	one, first := inFlight(t, k, g, "/metrics")
+	two, second := inFlight(t, k, g, "/health/ready")
+	a := dial(t, g).get("/metrics")
+	a.plainError(503, "pending request queue full\n")
+	a.field("K-Gate-Outcome", "queue-full")
+	finish(one, first)
+	finish(two, second)
+	dial(t, g).get("/health/../stream").plainError(503, "pending request queue full\n")
+	finish(c, p)
+	finish(waiting, k.acceptFor("/waiting"))
+	// Only the stream, the request behind it and the rejections count.
+	eventually(t, "two responses and three rejections", func() bool {
+		f := figures(g, page)
+		return f[`queuegate_request_outcomes_total{outcome="served"}`] == 2 && f[`queuegate_request_outcomes_total{outcome="queue-full"}`] == 3
+	})
+}
+
+func TestTheStatusOfAQueueRejectionIsASetting(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1", "QUEUE_MAX_WAIT=50ms", "QUEUE_REFUSAL_STATUS=429")
+	c, p := inFlight(t, k, g, "/0")
+	waiting := queued(t, g, "/waiting")
+	expired := waiting.answer("GET")
+	expired.plainError(429, "queue wait expired\n")
+	expired.field("Retry-After", "1")
+	finish(c, p)
+	f := figures(g, page)
+	if n := f[`queuegate_request_outcomes_total{outcome="queue-wait-expired"}`]; n != 1 {
+		t.Errorf("%v requests are counted as queue-wait-expired", n)
+	}
+}

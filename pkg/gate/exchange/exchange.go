@@ -53,6 +53,7 @@ type Exchange struct {
 	expects   expectation
 	retryAt   int64 // earliest next attempt to connect; 0 = immediately
 	state     State
+	unlimited unlimitedState
 	// Crowd says that it is one of many that its client has begun at once: others
 	// go first where an idle connection to the container would be the last one.
 	Burst bool
@@ -103,6 +104,8 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.GRPC = 0
 	x.Dial.begin()
 	x.gate.Drain.Enter()
+	x.unlimited = x.gate.unlimited.acquire(x.Target)
+	x.Unlimited = x.unlimited == usesUnlimited
 	x.clocks.Begin(x.gate, now)
 	if o := x.gate.Observer; o != nil {
 		if x.Arrived == 0 {
@@ -121,6 +124,9 @@ func (x *Exchange) End(o gate.Outcome) {
 		v.ended(x, o)
 	}
 	x.ticket.Release(x.gate.Admission)
+	if x.unlimited == usesUnlimited {
+		x.gate.unlimited.release()
+	}
 	x.Dial.leave(x)
 	if x.state == StateTunnelling {
 		x.gate.Drain.LeaveTunnel()
@@ -133,7 +139,7 @@ func (x *Exchange) End(o gate.Outcome) {
 		x.observed = false
 		x.Outcome = o
 		if x.Status == 0 {
-			x.Status = o.Meaning().Status
+			x.Status = x.gate.statusOf(o)
 		}
 		x.gate.Observer.End(&x.Record)
 	}
@@ -152,6 +158,13 @@ func (x *Exchange) Abandon() {
 
 // enqueue takes a slot, or a place in the queue.
 func (x *Exchange) enqueue() gate.Outcome {
+	switch x.unlimited {
+	case usesUnlimited:
+		x.admitted(x.Arrived)
+		return gate.Undecided
+	case unlimitedIsFull:
+		return gate.QueueFull
+	}
 	if v := x.gate.overload; v != nil {
 		if o := v.arrive(x); o != gate.Undecided {
 			return o

@@ -28,6 +28,15 @@ type Config struct {
 	QueueCapacity    int  // most that wait; when unlimited, most that are held for a container that does not listen
 	HardConcurrency  bool // a slot outlives its client until the container is done
 
+	// QueueRefusalStatus is the status of a request that the queue rejects, 503 or
+	// 429; 0 = 503.
+	QueueRefusalStatus int
+	// UnlimitedPaths are served without a slot and without the queue, at most
+	// UnlimitedCapacity requests at once; further ones are rejected like those of a full
+	// queue. Observers are told (Record.Unlimited). 0 = DefaultUnlimitedCapacity.
+	UnlimitedPaths    []PathPattern
+	UnlimitedCapacity int
+
 	Overload OverloadConfig
 
 	QueueMaxWait         time.Duration
@@ -73,8 +82,9 @@ type Gate struct {
 	Heads   *Budget      // of HeadMemory bytes
 	Bodies  *Budget      // buffers of bodies beyond a small one each
 
-	overload *overload // nil = nothing of it is configured
-	probes   waitingProbes
+	overload  *overload  // nil = nothing of it is configured
+	unlimited *unlimited // nil = there are no UnlimitedPaths
+	probes    waitingProbes
 }
 
 const (
@@ -94,6 +104,12 @@ func (c *Config) Check() error {
 	}
 	if c.QueueCapacity < 0 || c.QueueCapacity > admission.MaxCapacity {
 		problems = append(problems, fmt.Errorf("QueueCapacity %d: want 0 to %d", c.QueueCapacity, admission.MaxCapacity))
+	}
+	if s := c.QueueRefusalStatus; s != 0 && s != 503 && s != 429 {
+		problems = append(problems, fmt.Errorf("QueueRefusalStatus %d: want 503 or 429", s))
+	}
+	if c.UnlimitedCapacity < 0 {
+		problems = append(problems, fmt.Errorf("UnlimitedCapacity %d: want 0 or more", c.UnlimitedCapacity))
 	}
 	for _, d := range []struct {
 		name  string
@@ -147,6 +163,7 @@ func (g *Gate) Init() error {
 	g.Heads, g.Bodies = NewBudget(g.HeadMemory), NewBudget(bodyMemory)
 	g.Pending.gate = g
 	g.overload = newOverload(g)
+	g.unlimited = newUnlimited(&g.Config)
 	return nil
 }
 

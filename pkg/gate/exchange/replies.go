@@ -11,10 +11,20 @@ import (
 // engine's clock.
 func (g *Gate) Refusal(o gate.Outcome, now int64) gate.Reply {
 	r := gate.ReplyTo(o)
+	r.Status = g.statusOf(o)
 	if o.Meaning().QueueRetry && g.Overload.MeasuredRetry {
 		r.Retry = g.Admission.RetryAfter(now)
 	}
 	return r
+}
+
+// statusOf returns the status of the reply to a request that ends with o.
+func (g *Gate) statusOf(o gate.Outcome) int {
+	m := o.Meaning()
+	if m.QueueRetry && g.QueueRefusalStatus != 0 {
+		return g.QueueRefusalStatus
+	}
+	return m.Status
 }
 
 // ReplyToProbe replies to a probe of the given kind, which is not Traffic. ready

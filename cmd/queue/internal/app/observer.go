@@ -56,7 +56,7 @@ func newObserver(cfg *config.Config, c counts, s *status, e *exporters, ends *en
 // Begin is called by the engines.
 func (o *observer) Begin(x *gate.Record) {
 	x.Context = nil
-	if len(o.uncounted) > 0 && o.leavesOut(x.Target) {
+	if x.Unlimited || len(o.uncounted) > 0 && o.leavesOut(x.Target) {
 		x.Context = uncounted{}
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/tlsfront"
 )
 
@@ -28,7 +29,15 @@ var (
 	file      = textKind("FILE", "an absolute path", plain, accept(isPath))
 	socket    = textKind("SOCKET", "an absolute path, or @name for an abstract socket, of at most 107 bytes", plain, accept(isSocket))
 
-	urlPaths       = list("PATHS", "paths that begin with a slash and have no query, separated by commas", texts(isURLPath))
+	urlPaths     = list("PATHS", "paths that begin with a slash and have no query, separated by commas", texts(isURLPath))
+	pathPatterns = list("PATHS", "paths that begin with a slash, or end in /* for all below, without query and percent-encoding, separated by commas",
+		element[exchange.PathPattern]{
+			func(text string) (exchange.PathPattern, bool) {
+				p, err := exchange.ParsePathPattern(text)
+				return p, err == nil
+			},
+			exchange.PathPattern.String,
+		})
 	containerNames = list("NAMES", "container names (a to z, 0 to 9 and -, at most 63 each), separated by commas", texts(isLabel))
 	certNames      = list("NAMES", "DNS names or URIs, separated by commas", texts(isPrintable))
 

@@ -38,6 +38,7 @@ var (
 		"QUEUE_SERVING_PORT": {"0"}, "USER_PORT": {"0"}, "THREADS": {"1025"}, "HEAD_MEMORY": {"0", "65535", "63Ki"}, "HTTP2_MAX_HEADER_LIST": {"0", "4095"},
 		"CONTAINER_CONCURRENCY": {"1048577", "automatic", "auto:", "auto:5", "auto:0-3", "auto:5-4", "auto:1-1048577"},
 		"QUEUE_RETRY_AFTER":     {"2", "0", "yes"}, "QUEUE_CAPACITY": {"16777217"},
+		"QUEUE_REFUSAL_STATUS": {"500", "0"}, "UNLIMITED_CAPACITY": {"0", "1025"}, "UNLIMITED_PATHS": {"metrics", "/a?b", "/a*", "/a%2e", "*"},
 		"REVISION_TIMEOUT_SECONDS": {"0", "1.5"}, "REVISION_RESPONSE_START_TIMEOUT_SECONDS": {"1.5"}, "REVISION_IDLE_TIMEOUT_SECONDS": {"1.5"},
 		"UPSTREAM_PROTOCOL": {"http2", "h2"}, "UPSTREAM_TLS": {"yes", "false", "on"}, "READINESS_FRESHNESS": {"0", "0s"},
 		"SERVING_READINESS_PROBE": {"no", "None", "{}", "[{}]", "[", "[1]", "[none]", "[[]]", `{"periodSeconds":1}`, `{"httpGet":null}`,

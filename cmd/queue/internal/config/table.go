@@ -87,6 +87,12 @@ func admissionRows(c *Config) []row {
 				"A plain number is in seconds, or in milliseconds with :ms or if the name ends in -ms. TRUSTED_SOURCES says whose is believed."},
 		{"QUEUE_RETRY_AFTER", "queue-retry-after", "1", either("1", "measured").at(&c.Gate.Overload.MeasuredRetry),
 			"Retry-After of a 503 of the queue: one second, or the time that the queue needs to drain as measured."},
+		{"QUEUE_REFUSAL_STATUS", "queue-refusal-status", "503", choice([]string{"503", "429"}, []int{503, 429}).at(&c.Gate.QueueRefusalStatus),
+			"Status of a request that a full queue rejects or that has waited for QUEUE_MAX_WAIT. 429 does not count as a failure of the pod for outlier detection and error budgets."},
+		{"UNLIMITED_PATHS", "unlimited-paths", "(none)", pathPatterns.at(&c.Gate.UnlimitedPaths),
+			"Paths that are served without a slot, without the queue and without being counted, such as /metrics for scrapers; /health/* means all below."},
+		{"UNLIMITED_CAPACITY", "unlimited-capacity", "8", whole("N", 1, 1024, "a whole number from 1 to 1024").at(&c.Gate.UnlimitedCapacity),
+			"Most requests for UNLIMITED_PATHS at once; further ones are rejected like those of a full queue."},
 		{"UNCOUNTED_PATHS", "uncounted-paths", "(none)", urlPaths.at(&c.UncountedPaths),
 			"Paths that are served but not counted, for health checks of your own; compared exactly."},
 	}

@@ -1,0 +1,104 @@
+package exchange
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+
+	"go.uber.org/atomic"
+)
+
+// DefaultUnlimitedCapacity is Config.UnlimitedCapacity where it is 0.
+const DefaultUnlimitedCapacity = 8
+
+// PathPattern matches the paths of requests: one path, or all below a prefix.
+type PathPattern struct {
+	path   string
+	prefix bool
+}
+
+// ParsePathPattern parses a path that begins with a slash, or a prefix followed by *,
+// such as /health/*.
+func ParsePathPattern(text string) (PathPattern, error) {
+	path, prefix := strings.CutSuffix(text, "*")
+	invisible := func(r rune) bool { return r <= ' ' || r >= 0x7f }
+	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#*%") || strings.ContainsFunc(path, invisible) ||
+		prefix && !strings.HasSuffix(path, "/") {
+		return PathPattern{}, errors.New("not a path, or a path that ends in /*")
+	}
+	return PathPattern{path, prefix}, nil
+}
+
+// String is the text that ParsePathPattern parses.
+func (p PathPattern) String() string {
+	if p.prefix {
+		return p.path + "*"
+	}
+	return p.path
+}
+
+// matches reports whether the pattern matches a path as it was sent, without the
+// query. Below a prefix, a path with "." or ".." segments, an empty segment or a
+// percent-encoding does not match: the container might resolve it to another path.
+func (p PathPattern) matches(path []byte) bool {
+	if !p.prefix {
+		return string(path) == p.path
+	}
+	rest, ok := bytes.CutPrefix(path, []byte(p.path))
+	return ok && !bytes.ContainsAny(rest, "%\\;") && !bytes.HasPrefix(rest, []byte("/")) &&
+		!bytes.HasPrefix(rest, []byte(".")) && !bytes.Contains(rest, []byte("/.")) && !bytes.Contains(rest, []byte("//"))
+}
+
+// unlimited admits requests for Config.UnlimitedPaths without a slot, up to a
+// capacity. nil = there are no such paths. Its methods may be called from any
+// goroutine.
+type unlimited struct {
+	paths []PathPattern
+	max   int64
+	num   atomic.Int64 // in flight
+}
+
+func newUnlimited(c *Config) *unlimited {
+	if len(c.UnlimitedPaths) == 0 {
+		return nil
+	}
+	u := &unlimited{paths: c.UnlimitedPaths, max: int64(c.UnlimitedCapacity)}
+	if u.max == 0 {
+		u.max = DefaultUnlimitedCapacity
+	}
+	return u
+}
+
+// unlimitedState is how an exchange relates to Gate.unlimited.
+type unlimitedState uint8
+
+const (
+	usesSlot        unlimitedState = iota // not for one of its paths
+	usesUnlimited                         // in flight without a slot
+	unlimitedIsFull                       // for one of its paths, and the capacity is reached
+)
+
+// acquire counts a request for the target in, if a pattern matches.
+func (u *unlimited) acquire(target []byte) unlimitedState {
+	if u == nil || !u.matches(target) {
+		return usesSlot
+	}
+	if u.num.Inc() > u.max {
+		u.num.Dec()
+		return unlimitedIsFull
+	}
+	return usesUnlimited
+}
+
+func (u *unlimited) matches(target []byte) bool {
+	path, _, _ := bytes.Cut(target, []byte{'?'})
+	for _, p := range u.paths {
+		if p.matches(path) {
+			return true
+		}
+	}
+	return false
+}
+
+// release ends a request that acquire has counted in.
+func (u *unlimited) release() { u.num.Dec() }
