@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -50,45 +52,131 @@ func serve(cfg *config.Config, warnings []string, stderr io.Writer) (code int) {
 	if cfg.Application != nil {
 		signal.Notify(signals, passedOn...)
 	}
-
-	gate, err := app.New(cfg, build(), log)
-	if err != nil {
-		log.Error("the gate cannot start", zap.Error(err))
-		if errors.Is(err, app.ErrSystem) {
-			return exitFailed
-		}
-		return exitConfig
-	}
-	if err := gate.Listen(); err != nil {
-		log.Error("the gate cannot start", zap.Error(err))
-		return exitFailed
-	}
-	log.Info("serving", zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort))
-	var behind *application.Process
-	if cfg.Application != nil {
-		if behind, err = application.Start(cfg.Application, cfg.UserPort, notifySocket); err != nil {
-			log.Error("the application cannot start", zap.Error(err))
-			return application.StartCode(err)
-		}
-		log.Info("the application has started", zap.Strings("command", cfg.Application), zap.Int("pid", behind.PID()))
-	}
 	p := process{
-		gate: gate, application: behind, stopTimeout: cfg.StopTimeout, signals: signals, log: log.Logger,
+		gate: newNoGate(), application: (*application.Process)(nil), stopTimeout: cfg.StopTimeout, signals: signals, log: log.Logger,
 		notify: func(state string) { notify(state, log.Logger) },
 	}
-	p.notify(notifyReady)
-	err = p.end()
+	defer func() { p.application.Kill() }()
+	code, err = p.start(cfg, log)
+	if err == nil {
+		err = p.end()
+	} else if !errors.Is(err, errSecondSignal) {
+		return code
+	}
 	switch {
 	case err != nil:
 		code = exitFailed
 		timeout = hurriedLogTimeout
 		log.Warn("the drain was cut short", zap.Error(err))
-	case behind != nil:
-		code = behind.Code()
+	case cfg.Application != nil:
+		code = p.application.Code()
 		log.Info("the application has ended", zap.Int("exitCode", code), p.waited())
 	}
 	log.Info("ended", zap.Int("exitCode", code))
 	return code
+}
+
+// start starts the gate and then the application behind it; with USER_PORT=auto
+// the other way round. An error is logged, and comes with the exit code. Without
+// one, the drain may have begun and the gate may not run.
+func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) {
+	var traffic *net.TCPListener
+	isAuto := cfg.UserPort == config.AutoPort
+	if isAuto {
+		// Clients wait in the backlog until the gate serves.
+		if traffic, err = app.ListenForTraffic(cfg); err != nil {
+			return p.failed("the gate cannot start", exitFailed, err)
+		}
+		behind, code, err := p.startApplication(cfg, application.ChoosePort(config.PreferredUserPort))
+		if err != nil {
+			return code, err
+		}
+		if cfg.UserPort, err = p.findPort(behind); err != nil || cfg.UserPort == 0 {
+			return 0, err
+		}
+	}
+	gate, err := app.New(cfg, build(), log)
+	if err != nil {
+		if code = exitConfig; errors.Is(err, app.ErrSystem) {
+			code = exitFailed
+		}
+		return p.failed("the gate cannot start", code, err)
+	}
+	if err := gate.Listen(traffic); err != nil {
+		return p.failed("the gate cannot start", exitFailed, err)
+	}
+	p.gate = gate
+	log.Info("serving", zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort))
+	if cfg.Application != nil && !isAuto {
+		behind, code, err := p.startApplication(cfg, cfg.UserPort)
+		if err != nil {
+			return code, err
+		}
+		go behind.Watch(cfg.UserPort, log.Logger)
+	}
+	p.notify(notifyReady)
+	return 0, nil
+}
+
+// failed logs why nothing runs.
+func (p *process) failed(what string, code int, err error) (int, error) {
+	p.log.Error(what, zap.Error(err))
+	return code, err
+}
+
+// startApplication starts the application with that PORT.
+func (p *process) startApplication(cfg *config.Config, port int) (behind *application.Process, code int, err error) {
+	behind, err = application.Start(cfg.Application, port, notifySocket)
+	if err != nil {
+		code, err = p.failed("the application cannot start", application.StartCode(err), err)
+		return nil, code, err
+	}
+	p.application = behind
+	p.log.Info("the application has started", zap.Strings("command", cfg.Application), zap.Int("pid", behind.PID()), zap.Int("PORT", port))
+	return behind, 0, nil
+}
+
+// findPort waits until the application listens. The port is 0 if the application
+// has ended instead, and the error that of a second signal.
+func (p *process) findPort(behind *application.Process) (port int, err error) {
+	found := make(chan int, 1)
+	err = p.wait(func(ctx context.Context) error {
+		found <- behind.FindPort(ctx, config.PreferredUserPort, p.log)
+		return nil
+	}, behind.Ended())
+	if err != nil {
+		return 0, err
+	}
+	port = <-found
+	if p.asked != nil { // it has listened while it was about to end
+		port = 0
+	}
+	return port, nil
+}
+
+// noGate stands for the gate until that is built: nothing is open.
+type noGate struct {
+	once     sync.Once
+	draining chan struct{}
+}
+
+func newNoGate() *noGate { return &noGate{draining: make(chan struct{})} }
+
+func (g *noGate) Drain()                          { g.once.Do(func() { close(g.draining) }) }
+func (g *noGate) Draining() <-chan struct{}       { return g.draining }
+func (g *noGate) Served() <-chan struct{}         { return g.draining }
+func (g *noGate) Open() (requests, tunnels int64) { return 0, 0 }
+func (g *noGate) Leave()                          { g.Drain() }
+func (g *noGate) Reload()                         {}
+func (g *noGate) Close(context.Context)           {}
+
+func (g *noGate) Run(ctx context.Context) error {
+	select {
+	case <-g.draining:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // passedOn are what the gate has no use for itself. An application gets them as
@@ -109,6 +197,7 @@ type process struct {
 		Close(ctx context.Context)
 	}
 	application interface { // an *application.Process, nil if there is none
+		Code() int
 		Ended() <-chan struct{}
 		Gone() <-chan struct{}
 		Signal(s os.Signal)
@@ -157,7 +246,6 @@ func (p *process) end() error {
 		}
 		return nil
 	}, nil)
-	p.application.Kill()
 	return errors.Join(cut, err)
 }
 

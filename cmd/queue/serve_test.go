@@ -137,6 +137,7 @@ type fakeApplication struct {
 	killed bool
 }
 
+func (a *fakeApplication) Code() int              { return 0 }
 func (a *fakeApplication) Ended() <-chan struct{} { return a.gone }
 func (a *fakeApplication) Gone() <-chan struct{}  { return a.gone }
 func (a *fakeApplication) Signal(os.Signal)       {}

@@ -31,6 +31,7 @@ const (
 	readsStdin     = "E2E_READS_STDIN"
 	endsAfter      = "E2E_ENDS_AFTER"
 	ignoresSignals = "E2E_IGNORES_SIGNALS"
+	listensOn      = "E2E_LISTENS_ON"
 )
 
 // beApplication serves on PORT until it is asked to end. What it does depends on
@@ -67,6 +68,7 @@ func beApplication(mode string) int {
 		"/release": func(http.ResponseWriter) { close(release) },
 		"/exit":    func(http.ResponseWriter) { os.Exit(3) },
 		"/crash":   func(http.ResponseWriter) { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) },
+		"/port":    func(w http.ResponseWriter) { fmt.Fprint(w, os.Getenv("PORT")) },
 		"/pid":     func(w http.ResponseWriter) { fmt.Fprint(w, os.Getpid()) },
 		"/env": func(w http.ResponseWriter) {
 			fmt.Fprintf(w, "PORT=%s NOTIFY_SOCKET=%s", os.Getenv("PORT"), os.Getenv("NOTIFY_SOCKET"))
@@ -95,15 +97,27 @@ func beApplication(mode string) int {
 			_, _ = w.Write(pid)
 		},
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:"+os.Getenv("PORT"))
-	if err != nil {
-		panic(err)
+	silent, serving, isSet := strings.Cut(os.Getenv(listensOn), "/")
+	if !isSet {
+		serving = "127.0.0.1:" + os.Getenv("PORT")
 	}
-	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		open.Inc()
-		defer open.Dec()
-		paths[r.URL.Path](w)
-	}))
+	listen := func(address string) net.Listener {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			panic(err)
+		}
+		return l
+	}
+	for address := range strings.FieldsFuncSeq(silent, isComma) {
+		defer listen(address).Close()
+	}
+	for address := range strings.FieldsFuncSeq(serving, isComma) {
+		go http.Serve(listen(address), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			open.Inc()
+			defer open.Dec()
+			paths[r.URL.Path](w)
+		}))
+	}
 	fmt.Println("listening")
 	for s := range signals {
 		fmt.Printf("%v with %d open\n", s, open.Load())
@@ -125,6 +139,8 @@ func beApplication(mode string) int {
 	}
 	return 0
 }
+
+func isComma(r rune) bool { return r == ',' }
 
 // startGateWithApplication starts a gate that starts an application.
 func startGateWithApplication(t *testing.T, settings ...string) *gate {
@@ -362,7 +378,14 @@ func wrapper(t *testing.T, before string) string {
 // startGateWithWrapper starts a gate with an application behind a shell script.
 func startGateWithWrapper(t *testing.T, before string, settings ...string) *gate {
 	t.Helper()
-	return startGate(t, &container{port: freePort(t)}, append([]string{applicationMode + "=serve", wrapper(t, before)}, settings...)...)
+	g := startGate(t, &container{port: freePort(t)}, append([]string{applicationMode + "=serve", wrapper(t, before)}, settings...)...)
+	t.Cleanup(func() { // a gate that is killed leaves the wrapper's child behind
+		for g.mayEnd = true; g.Running(); {
+			_ = g.Cmd.Process.Signal(syscall.SIGTERM)
+			g.EndsIn(time.Second)
+		}
+	})
+	return g
 }
 
 func TestAnApplicationBehindAWrapperGetsTheSignal(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"go.uber.org/zap"
@@ -81,9 +82,16 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	return a, a.buildPorts()
 }
 
+// ListenForTraffic opens the serving port before the gate is built. Connections
+// wait in its backlog until Listen.
+func ListenForTraffic(cfg *config.Config) (*net.TCPListener, error) {
+	return listen(cfg.ListenAddress, cfg.ServingPort, "QUEUE_SERVING_PORT")
+}
+
 // Listen begins to probe the container and opens the ports, the serving port
-// last: who can reach it can reach the others.
-func (a *App) Listen() (err error) {
+// last: who can reach it can reach the others. traffic is that of
+// ListenForTraffic, or nil.
+func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	a.readiness.start()
 	for _, p := range a.ports {
 		if err := p.open(); err != nil {
@@ -96,9 +104,10 @@ func (a *App) Listen() (err error) {
 	if err := a.tls.start(); err != nil {
 		return err
 	}
-	traffic, err := listen(a.cfg.ListenAddress, a.cfg.ServingPort, "QUEUE_SERVING_PORT")
-	if err != nil {
-		return err
+	if traffic == nil {
+		if traffic, err = ListenForTraffic(a.cfg); err != nil {
+			return err
+		}
 	}
 	if err := a.server.Serve(traffic); err != nil {
 		return err

@@ -194,3 +194,10 @@ func TestSecondsArePrintedAsTheyAreRead(t *testing.T) {
 		}
 	}
 }
+
+func TestTheUserPortMayBeThatOfTheApplication(t *testing.T) {
+	cfg := mustLoad(t, []string{"--user-port", "Auto", "--", "app"}, nil)
+	if cfg.UserPort != AutoPort || cfg.setting("USER_PORT").value.text() != "auto" {
+		t.Errorf("%d, %q", cfg.UserPort, cfg.setting("USER_PORT").value.text())
+	}
+}

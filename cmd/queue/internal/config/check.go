@@ -14,6 +14,9 @@ func (l *loader) checkCombinations() {
 		l.problem("SERVING_READINESS_PROBE", "SERVING_READINESS_PROBE=%s: want one probe at least, unless ENABLE_MULTI_CONTAINER_PROBES is true",
 			quoteShort(l.ReadinessProbe))
 	}
+	if l.UserPort == AutoPort && l.Application == nil && l.good("USER_PORT") {
+		l.problem("USER_PORT", "USER_PORT=auto: want a port number, or an application to start (queue --user-port auto -- COMMAND)")
+	}
 	switch l.Tracing.Protocol {
 	case "zipkin":
 		if !isURL(l.Tracing.Endpoint) {

@@ -30,7 +30,7 @@ type Config struct {
 	ListenAddress  string
 	ServingPort    int
 	ServingTLSPort int // 0 = off; listens only if TLS.Dir holds a certificate
-	UserPort       int
+	UserPort       int // AutoPort = found when the application listens
 	Threads        int // 0 = automatic
 	UncountedPaths []string
 	Concurrency    Concurrency // lands in Gate

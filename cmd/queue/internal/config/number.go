@@ -13,6 +13,28 @@ var (
 	portOrOff = whole("PORT", 0, 65535, "a port number from 1 to 65535, or 0 for off")
 )
 
+// AutoPort is the UserPort of USER_PORT=auto: the application's, once it listens.
+const AutoPort = 0
+
+// PreferredUserPort is the port that an application gets as PORT with
+// USER_PORT=auto, if it is free.
+const PreferredUserPort = 8080
+
+// portOrAuto is the port of the container.
+var portOrAuto = &kind[int]{form{"PORT|auto", port.wants + ", or auto", plain},
+	func(text string) (int, error) {
+		if strings.EqualFold(text, "auto") {
+			return AutoPort, nil
+		}
+		return port.parse(text)
+	},
+	func(n int) string {
+		if n == AutoPort {
+			return "auto"
+		}
+		return strconv.Itoa(n)
+	}}
+
 // sidePortsOff is the value of SIDE_PORTS that closes them all.
 const sidePortsOff = -1
 

@@ -93,8 +93,9 @@ func TestProblemsReadWell(t *testing.T) {
 		env, text string
 		want      string
 	}{
-		{nil, "USER_PORT", "x", `USER_PORT="x": want a port number from 1 to 65535`},
-		{[]string{"--user-port", "-5"}, "", "", `USER_PORT="-5" (--user-port): want a port number from 1 to 65535`},
+		{nil, "USER_PORT", "auto", `USER_PORT=auto: want a port number, or an application to start (queue --user-port auto -- COMMAND)`},
+		{nil, "USER_PORT", "x", `USER_PORT="x": want a port number from 1 to 65535, or auto`},
+		{[]string{"--user-port", "-5"}, "", "", `USER_PORT="-5" (--user-port): want a port number from 1 to 65535, or auto`},
 		{nil, "REVISION_TIMEOUT_SECONDS", "0", `REVISION_TIMEOUT_SECONDS="0": want whole seconds, 1 or more`},
 		{nil, "SERVING_READINESS_PROBE", "{}", `SERVING_READINESS_PROBE="{}": want none, or a Kubernetes probe in JSON with httpGet, tcpSocket or grpc, or an array of such: ` +
 			`SERVING_READINESS_PROBE: has no handler: exactly one of httpGet, tcpSocket, grpc is needed`},
@@ -107,8 +108,8 @@ func TestProblemsReadWell(t *testing.T) {
 		{nil, "UNCOUNTED_PATHS", "/a,b", `UNCOUNTED_PATHS="/a,b": want paths that begin with a slash and have no query, separated by commas: "b" is not`},
 		{nil, "CLIENT_HALF_CLOSE", "open", `CLIENT_HALF_CLOSE="open": want close or answer`},
 		{nil, "KUBE_APP_PROBERS", "{", `KUBE_APP_PROBERS="{": want a JSON object from paths such as /app-health/web/readyz to probes: KUBE_APP_PROBERS: is not valid JSON`},
-		{[]string{"--user-port"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535`},
-		{[]string{"--user-port", "--check"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535`},
+		{[]string{"--user-port"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535, or auto`},
+		{[]string{"--user-port", "--check"}, "", "", `--user-port (USER_PORT): has no value; want a port number from 1 to 65535, or auto`},
 		{[]string{"--nope", "5"}, "", "", `"--nope": unknown flag; want one of those that "queue --help" lists`},
 		{[]string{"--container-concurrency=5"}, "", "", `"--container-concurrency": unknown flag; want --concurrency`},
 		{[]string{"-user-port", "--check"}, "", "", `argument "-user-port": want --user-port, or the setting in the environment`},

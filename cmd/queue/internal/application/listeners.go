@@ -1,0 +1,159 @@
+package application
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// listener is a TCP socket that listens.
+type listener struct {
+	address netip.AddrPort
+	inode   uint64
+}
+
+// reachable is true of a listener that a connection to 127.0.0.1 reaches. That
+// an IPv6 wildcard takes IPv4 as well is the kernel's default, and not shown.
+func (l listener) reachable() bool {
+	ip := l.address.Addr().Unmap()
+	return ip.IsUnspecified() || ip == netip.AddrFrom4([4]byte{127, 0, 0, 1})
+}
+
+// listeners returns the sockets that listen in this network namespace.
+func listeners() (all []listener, err error) {
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		text, err := os.ReadFile(table)
+		if os.IsNotExist(err) { // a kernel without IPv6
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found, err := parseListeners(text)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", table, err)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// stateListen is TCP_LISTEN of include/net/tcp_states.h, as /proc/net/tcp has it.
+const stateListen = "0A"
+
+// parseListeners reads /proc/net/tcp or tcp6 (proc(5)): a line of titles, then
+// one for each socket, with local address in the 2nd, state in the 4th and inode
+// in the 10th field.
+func parseListeners(table []byte) (found []listener, err error) {
+	_, rest, _ := bytes.Cut(table, []byte("\n"))
+	for line := range bytes.Lines(rest) {
+		fields := bytes.Fields(line)
+		if len(fields) < 10 {
+			return nil, fmt.Errorf("unexpected line %q", line)
+		}
+		if string(fields[3]) != stateListen {
+			continue
+		}
+		l := listener{}
+		if l.address, err = parseAddress(fields[1]); err != nil {
+			return nil, err
+		}
+		if l.inode, err = strconv.ParseUint(string(fields[9]), 10, 64); err != nil {
+			return nil, err
+		}
+		found = append(found, l)
+	}
+	return found, nil
+}
+
+// parseAddress reads 0100007F:1F90: 32-bit words of the address in the byte order
+// of the host, and the port.
+func parseAddress(text []byte) (netip.AddrPort, error) {
+	words, portText, _ := bytes.Cut(text, []byte(":"))
+	ip, err := hex.DecodeString(string(words))
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	for word := ip; len(word) >= 4; word = word[4:] {
+		binary.NativeEndian.PutUint32(word, binary.BigEndian.Uint32(word))
+	}
+	address, ok := netip.AddrFromSlice(ip)
+	port, err := strconv.ParseUint(string(portText), 16, 16)
+	if err != nil || !ok {
+		return netip.AddrPort{}, fmt.Errorf("unexpected address %q", text)
+	}
+	return netip.AddrPortFrom(address, uint16(port)), nil
+}
+
+// socketsOf returns the inodes of the sockets that a process has open.
+func socketsOf(pid int) (map[uint64]bool, error) {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	descriptors, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	inodes := map[uint64]bool{}
+	for _, d := range descriptors {
+		target, err := os.Readlink(dir + "/" + d.Name())
+		if err != nil {
+			continue // closed since
+		}
+		number, isSocket := strings.CutPrefix(target, "socket:[")
+		if inode, err := strconv.ParseUint(strings.TrimSuffix(number, "]"), 10, 64); isSocket && err == nil {
+			inodes[inode] = true
+		}
+	}
+	return inodes, nil
+}
+
+// listening is what listens when the application is looked at.
+type listening struct {
+	own, others []listener
+	// isKnown is false if the sockets of some descendant cannot be read, as of
+	// one with other privileges: some of others may be its own.
+	isKnown bool
+}
+
+// listening tells the listeners of the application and its descendants from
+// those of others.
+func (a *Process) listening() (l listening, err error) {
+	all, err := listeners() // before the processes: each of these sockets has an owner by now
+	if err != nil {
+		return l, err
+	}
+	processes := descendants(os.Getpid())
+	l.isKnown = slices.Contains(processes, a.pid)
+	own := map[uint64]bool{}
+	for _, pid := range processes {
+		inodes, err := socketsOf(pid)
+		if err != nil && !os.IsNotExist(err) {
+			l.isKnown = false
+		}
+		for inode := range inodes {
+			own[inode] = true
+		}
+	}
+	for _, one := range all {
+		if own[one.inode] {
+			l.own = append(l.own, one)
+		} else {
+			l.others = append(l.others, one)
+		}
+	}
+	return l, nil
+}
+
+// ports returns the ports of listeners in ascending order, each once.
+func ports(of []listener) (found []int) {
+	for _, l := range of {
+		found = append(found, int(l.address.Port()))
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}

@@ -1,0 +1,162 @@
+package application
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// How often the listeners are looked at: at first, and at most.
+const (
+	firstLook = 50 * time.Millisecond
+	restLook  = 5 * time.Second
+)
+
+const (
+	// settleTime is how long the application must have listened on other ports
+	// only before a line says so: some open a port for debuggers first.
+	settleTime = time.Second
+
+	// answerTimeout bounds how long FindPort waits for an answer of one port, and
+	// answersTime how long it waits for one of any.
+	answerTimeout = 500 * time.Millisecond
+	answersTime   = 2 * time.Second
+)
+
+// looks calls look until it is done, ctx ends, or the process does.
+func (a *Process) looks(ctx context.Context, look func(listening) (done bool)) {
+	for pause := firstLook; ; pause = min(pause*5/4, restLook) {
+		// Where /proc cannot be read there is nothing to see.
+		if l, err := a.listening(); err == nil && look(l) {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		case <-a.ended:
+			return
+		}
+	}
+}
+
+// Watch looks until the application listens on port, as it should, and warns
+// meanwhile if it listens elsewhere.
+func (a *Process) Watch(port int, log *zap.Logger) {
+	var seen []int // other ports
+	var since time.Time
+	warned := true
+	a.looks(context.Background(), func(l listening) (done bool) {
+		here, other := split(l.own, port)
+		if slices.ContainsFunc(here, listener.reachable) {
+			return true
+		}
+		if found := ports(append(here, other...)); !slices.Equal(found, seen) {
+			seen, since, warned = found, time.Now(), len(found) == 0
+		}
+		if warned || time.Since(since) < settleTime {
+			return false
+		}
+		warned = true
+		if len(here) > 0 {
+			log.Warn(fmt.Sprintf("the application listens on %s, where 127.0.0.1:%d does not reach it: let it listen on 127.0.0.1 or on all addresses",
+				here[0].address, port))
+			return false
+		}
+		log.Warn(fmt.Sprintf("the application listens on %s, USER_PORT is %d: use --user-port %d", listed(ports(other)), port, ports(other)[0]))
+		return false
+	})
+}
+
+// split tells listeners on a port from others.
+func split(all []listener, port int) (here, other []listener) {
+	for _, l := range all {
+		if int(l.address.Port()) == port {
+			here = append(here, l)
+		} else {
+			other = append(other, l)
+		}
+	}
+	return here, other
+}
+
+// listed writes ports as "8000, 8001 and 9229".
+func listed(ports []int) string {
+	var texts []string
+	for _, p := range ports {
+		texts = append(texts, strconv.Itoa(p))
+	}
+	last := len(texts) - 1
+	if last == 0 {
+		return texts[0]
+	}
+	return strings.Join(texts[:last], ", ") + " and " + texts[last]
+}
+
+// FindPort returns the port on which the application serves, once it does, or 0
+// when ctx or the process ends. Among several it is preferred, if the application
+// listens there, else the lowest that answers an HTTP request, else, after 2 s
+// without an answer, the lowest.
+func (a *Process) FindPort(ctx context.Context, preferred int, log *zap.Logger) (port int) {
+	var since time.Time
+	warned := false
+	a.looks(ctx, func(l listening) (done bool) {
+		reachable := slices.DeleteFunc(slices.Clone(l.own), func(l listener) bool { return !l.reachable() })
+		candidates := ports(reachable)
+		switch {
+		case slices.Contains(candidates, preferred):
+			port = preferred
+		case len(candidates) > 0:
+			if since.IsZero() {
+				since = time.Now()
+			}
+			if i := slices.IndexFunc(candidates, answers); i >= 0 {
+				port = candidates[i]
+			} else if time.Since(since) >= answersTime {
+				port = candidates[0]
+			}
+		case len(l.own) > 0 && !warned:
+			warned = true
+			log.Warn(fmt.Sprintf("the application listens on %s, where 127.0.0.1 does not reach it: let it listen on 127.0.0.1 or on all addresses",
+				l.own[0].address))
+		}
+		return port != 0
+	})
+	return port
+}
+
+// ChoosePort returns the preferred port if it is free, else another that is.
+func ChoosePort(preferred int) int {
+	l, err := net.Listen("tcp", ":"+strconv.Itoa(preferred))
+	if err != nil {
+		l, err = net.Listen("tcp", ":0")
+	}
+	if err != nil {
+		return preferred
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// answers is true of a port that sends anything in return for an HTTP request:
+// a response, or the SETTINGS of a server that speaks HTTP/2 alone.
+func answers(port int) bool {
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	conn, err := net.DialTimeout("tcp", address, answerTimeout)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(answerTimeout))
+	if _, err := conn.Write([]byte("HEAD / HTTP/1.1\r\nHost: " + address + "\r\nConnection: close\r\n\r\n")); err != nil {
+		return false
+	}
+	n, _ := conn.Read(make([]byte, 1))
+	return n > 0
+}

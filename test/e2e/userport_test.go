@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/queuegate/queuegate/test/internal/launch"
+)
+
+// logs waits until the gate has logged that.
+func (g *gate) logs(what string) {
+	g.t.Helper()
+	has := func() bool { return strings.Contains(g.Stderr.String(), what) }
+	eventually(g.t, "the log has "+what, func() bool { return has() || !g.Running() })
+	if !has() {
+		g.t.Fatalf("the gate has ended and not logged %s", what)
+	}
+}
+
+// freePorts picks ports in ascending order.
+func freePorts(t *testing.T, n int) (ports []int) {
+	t.Helper()
+	for range n {
+		ports = append(ports, freePort(t))
+	}
+	slices.Sort(ports)
+	return ports
+}
+
+func TestAnApplicationOnAnotherPortIsNamed(t *testing.T) {
+	t.Parallel()
+	p := freePorts(t, 4)
+	g := startGateWithWrapper(t, "", fmt.Sprintf("USER_PORT=%d", p[0]), listensOn+"=/"+launch.At(p[1]))
+	g.logs(fmt.Sprintf("the application listens on %d, USER_PORT is %d: use --user-port %d", p[1], p[0], p[1]))
+
+	if !regexp.MustCompile(`"WARN"[^\n]*the application listens`).MatchString(g.Stderr.String()) {
+		t.Error("that is no warning")
+	}
+
+	g = startGateWithApplication(t, fmt.Sprintf("USER_PORT=%d", p[0]), listensOn+"=/"+launch.At(p[3])+","+launch.At(p[2]))
+	g.logs(fmt.Sprintf("the application listens on %d and %d, USER_PORT is %d: use --user-port %d", p[2], p[3], p[0], p[2]))
+}
+
+func TestAnApplicationThatTheLoopbackDoesNotReachIsNamed(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	g := startGateWithApplication(t, fmt.Sprintf("USER_PORT=%d", port), fmt.Sprintf("%s=/127.0.0.2:%d", listensOn, port))
+	g.logs(fmt.Sprintf("the application listens on 127.0.0.2:%d, where 127.0.0.1:%d does not reach it", port, port))
+
+	g = startGateWithApplication(t, "USER_PORT=auto", fmt.Sprintf("%s=/127.0.0.2:%d", listensOn, freePort(t)))
+	g.logs("where 127.0.0.1 does not reach it")
+}
+
+func TestTheUserPortFollowsTheApplication(t *testing.T) {
+	t.Parallel()
+	p := freePorts(t, 3)
+	for name, c := range map[string]struct {
+		listens string
+		want    int
+	}{
+		"one":                    {"/" + launch.At(p[0]), p[0]},
+		"the lower":              {"/" + launch.At(p[1]) + ",0.0.0.0:" + fmt.Sprint(p[0]), p[0]},
+		"the one that answers":   {launch.At(p[0]) + "," + launch.At(p[1]) + "/" + launch.At(p[2]), p[2]},
+		"the one within reach":   {fmt.Sprintf("/127.0.0.2:%d,%s", p[0], launch.At(p[1])), p[1]},
+		"IPv4 behind a wildcard": {fmt.Sprintf("/:%d", p[0]), p[0]},
+	} {
+		g := startGateWithApplication(t, "USER_PORT=auto", listensOn+"="+c.listens)
+		if got := g.fetch("/"); got != "ok" { // it waits until the application listens
+			t.Errorf("%s: got %q", name, got)
+		}
+		g.logs(fmt.Sprintf(`"userPort":%d`, c.want))
+		g.signal(syscall.SIGTERM)
+		g.ends(applicationExit)
+	}
+}
+
+func TestTheUserPortIsThatOfPortIfTheApplicationListensThere(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t, "USER_PORT=auto")
+	g.logs(fmt.Sprintf(`"userPort":%s`, g.fetch("/port")))
+}
+
+func TestAnApplicationThatNeverListensEndsTheGateInOrder(t *testing.T) {
+	t.Parallel()
+	g := startGateWithApplication(t, "USER_PORT=auto", listensOn+"=/")
+	g.says("listening")
+	g.signal(syscall.SIGTERM)
+	g.ends(applicationExit)
+	g.says("terminated with 0 open")
+
+	path := shortTempDir(t) + "/app.sh"
+	must(t, os.WriteFile(path, []byte("#!/bin/sh\nexit 3\n"), 0o755))
+	env := append(baseEnv(t), fmt.Sprintf("QUEUE_SERVING_PORT=%d", freePort(t)))
+	if code, _, stderr := runQueue(t, env, "--user-port", "auto", "--", path); code != 3 {
+		t.Errorf("code %d, %s", code, stderr)
+	}
+
+	g = startGateWithApplication(t, "USER_PORT=auto", listensOn+"=/", ignoresSignals+"=1")
+	g.says("listening")
+	g.signal(syscall.SIGTERM)
+	g.logs("the application is asked to end")
+	g.signal(syscall.SIGTERM)
+	g.ends(1)
+}
