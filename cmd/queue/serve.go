@@ -80,6 +80,11 @@ func serve(cfg *config.Config, warnings []string, stderr io.Writer) (code int) {
 // the other way round. An error is logged, and comes with the exit code. Without
 // one, the drain may have begun and the gate may not run.
 func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) {
+	if cfg.Application != nil && cfg.UserPort != config.AutoPort {
+		if err := application.CheckFree(cfg.UserPort); err != nil {
+			return p.failed("the application cannot start", exitFailed, err)
+		}
+	}
 	var traffic *net.TCPListener
 	isAuto := cfg.UserPort == config.AutoPort
 	if isAuto {

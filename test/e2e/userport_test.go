@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"regexp"
 	"slices"
@@ -106,4 +107,35 @@ func TestAnApplicationThatNeverListensEndsTheGateInOrder(t *testing.T) {
 	g.logs("the application is asked to end")
 	g.signal(syscall.SIGTERM)
 	g.ends(1)
+}
+
+func TestAUserPortThatIsTakenIsAnError(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	must(t, err)
+	name, err := os.ReadFile("/proc/self/comm")
+	must(t, err)
+	for _, address := range []string{"127.0.0.1:0", "0.0.0.0:0", ":0"} {
+		l, err := net.Listen("tcp", address)
+		must(t, err)
+		defer l.Close()
+		env := append(baseEnv(t), fmt.Sprintf("QUEUE_SERVING_PORT=%d", freePort(t)), applicationMode+"=serve")
+		code, stdout, stderr := runQueue(t, env, "--user-port", fmt.Sprint(l.Addr().(*net.TCPAddr).Port), "--", self)
+		want := fmt.Sprintf("port %d (USER_PORT) is taken by %s (pid %d)", l.Addr().(*net.TCPAddr).Port, strings.TrimSpace(string(name)), os.Getpid())
+		if code != 1 || stdout != "" || !strings.Contains(stderr, want) || strings.Contains(stderr, "serving") {
+			t.Errorf("%s: code %d, stdout %q, stderr %s, want %s", address, code, stdout, stderr, want)
+		}
+	}
+}
+
+func TestAUserPortThatIsTakenLaterIsNamed(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	g := startGateWithApplication(t, fmt.Sprintf("USER_PORT=%d", port), listensOn+"=/")
+	g.says("listening")
+	l, err := net.Listen("tcp", launch.At(port))
+	must(t, err)
+	defer l.Close()
+	g.logs(fmt.Sprintf("port %d (USER_PORT) is taken by ", port))
+	g.logs(fmt.Sprintf("(pid %d), which the application has not started", os.Getpid()))
 }

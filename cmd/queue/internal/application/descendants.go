@@ -2,9 +2,21 @@ package application
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strconv"
 )
+
+// processes returns all processes that /proc shows.
+func processes() (all []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
 
 // descendants returns the processes below pid that have not ended, as
 // /proc/PID/stat (proc(5)) tells of their parents; in no order, and none where
@@ -12,13 +24,8 @@ import (
 func descendants(pid int) []int {
 	children := map[int][]int{}
 	ended := map[int]bool{}
-	entries, _ := os.ReadDir("/proc")
-	for _, entry := range entries {
-		child, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		text, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
+	for _, child := range processes() {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
 		if err != nil {
 			continue // it has ended since
 		}

@@ -25,6 +25,9 @@ func (l listener) reachable() bool {
 	return ip.IsUnspecified() || ip == netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
+// takes is true of a listener that gets what is sent to 127.0.0.1:port.
+func (l listener) takes(port int) bool { return int(l.address.Port()) == port && l.reachable() }
+
 // listeners returns the sockets that listen in this network namespace.
 func listeners() (all []listener, err error) {
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -112,6 +115,17 @@ func socketsOf(pid int) (map[uint64]bool, error) {
 	return inodes, nil
 }
 
+// ownerOf names a process that has a socket open, as far as that can be read.
+func ownerOf(inode uint64) string {
+	for _, pid := range processes() {
+		if inodes, err := socketsOf(pid); err == nil && inodes[inode] {
+			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+			return fmt.Sprintf("%s (pid %d)", bytes.TrimSpace(name), pid)
+		}
+	}
+	return "another process"
+}
+
 // listening is what listens when the application is looked at.
 type listening struct {
 	own, others []listener
@@ -127,10 +141,10 @@ func (a *Process) listening() (l listening, err error) {
 	if err != nil {
 		return l, err
 	}
-	processes := descendants(os.Getpid())
-	l.isKnown = slices.Contains(processes, a.pid)
+	below := descendants(os.Getpid())
+	l.isKnown = slices.Contains(below, a.pid)
 	own := map[uint64]bool{}
-	for _, pid := range processes {
+	for _, pid := range below {
 		inodes, err := socketsOf(pid)
 		if err != nil && !os.IsNotExist(err) {
 			l.isKnown = false

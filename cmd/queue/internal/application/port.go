@@ -46,16 +46,38 @@ func (a *Process) looks(ctx context.Context, look func(listening) (done bool)) {
 	}
 }
 
+// CheckFree is an error if something listens on port already: the gate would
+// take it for the application.
+func CheckFree(port int) error {
+	all, err := listeners()
+	if err != nil {
+		return nil // unknown; the application finds out
+	}
+	if i := slices.IndexFunc(all, func(l listener) bool { return l.takes(port) }); i >= 0 {
+		return fmt.Errorf("port %d (USER_PORT) is taken by %s: end that, or use --user-port with another port or auto", port, ownerOf(all[i].inode))
+	}
+	return nil
+}
+
 // Watch looks until the application listens on port, as it should, and warns
-// meanwhile if it listens elsewhere.
+// meanwhile if it listens elsewhere, or if another process listens there.
 func (a *Process) Watch(port int, log *zap.Logger) {
 	var seen []int // other ports
 	var since time.Time
 	warned := true
+	var stranger uint64 // inode of the listener of another process
+	isReported := false
 	a.looks(context.Background(), func(l listening) (done bool) {
 		here, other := split(l.own, port)
 		if slices.ContainsFunc(here, listener.reachable) {
 			return true
+		}
+		if i := slices.IndexFunc(l.others, func(l listener) bool { return l.takes(port) }); i >= 0 && l.isKnown && !isReported {
+			// Seen twice, it is not that of a process that was just being started.
+			if isReported = l.others[i].inode == stranger; isReported {
+				log.Warn(fmt.Sprintf("port %d (USER_PORT) is taken by %s, which the application has not started: requests go there", port, ownerOf(stranger)))
+			}
+			stranger = l.others[i].inode
 		}
 		if found := ports(append(here, other...)); !slices.Equal(found, seen) {
 			seen, since, warned = found, time.Now(), len(found) == 0
