@@ -53,7 +53,7 @@ func serve(cfg *config.Config, warnings []string, stderr io.Writer) (code int) {
 		signal.Notify(signals, passedOn...)
 	}
 	p := process{
-		gate: newNoGate(), application: (*application.Process)(nil), stopTimeout: cfg.StopTimeout, signals: signals, log: log.Logger,
+		gate: newNoGate(), application: (*application.Process)(nil), quiet: cfg.Gate.DrainQuiet, stopTimeout: cfg.StopTimeout, signals: signals, log: log.Logger,
 		notify: func(state string) { notify(state, log.Logger) },
 	}
 	defer func() { p.application.Kill() }()
@@ -209,6 +209,7 @@ type process struct {
 		Stop(s os.Signal)
 		Kill()
 	}
+	quiet       time.Duration // quiet period of the drain
 	stopTimeout time.Duration // from Stop to Kill; 0 = never
 	signals     <-chan os.Signal
 	log         *zap.Logger
@@ -231,6 +232,7 @@ func (p *process) end() error {
 	timeout := closeTimeout
 	cut := p.wait(p.gate.Run, p.application.Ended())
 	if cut == nil {
+		p.noteDrain()
 		p.stopApplication()
 		cut = p.wait(p.applicationGone, nil)
 	}
@@ -275,6 +277,7 @@ func (p *process) noteDrain() {
 		if p.drainBegan.IsZero() {
 			p.drainBegan = time.Now()
 			p.notify(notifyStopping)
+			p.log.Info("draining; a second signal ends it at once", append(p.open(), zap.Duration("quietPeriod", p.quiet))...)
 		}
 	default:
 	}
@@ -328,7 +331,7 @@ func (p *process) waited() zap.Field {
 	if p.drainBegan.IsZero() {
 		return zap.Skip()
 	}
-	return zap.Duration("waited", time.Since(p.drainBegan))
+	return zap.Duration("waited", time.Since(p.drainBegan).Round(time.Millisecond))
 }
 
 // wait runs f and acts on signals, and on the end of the application, meanwhile.

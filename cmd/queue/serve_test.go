@@ -158,6 +158,7 @@ func (a *fakeApplication) Kill() {
 }
 
 func TestEachStageOfTheEndOfAnApplicationIsLogged(t *testing.T) {
+	began := "1s: draining; a second signal ends it at once, waited 0s, 2 requests, 1 tunnels"
 	asked := "1m0s: the application is asked to end, waited 59s, 2 requests, 1 tunnels"
 	for what, c := range map[string]struct {
 		timeout, needs time.Duration
@@ -165,15 +166,15 @@ func TestEachStageOfTheEndOfAnApplicationIsLogged(t *testing.T) {
 		took           time.Duration
 		killed         bool
 	}{
-		"at once": {timeout: 10 * time.Second, needs: time.Second, lines: []string{asked}, took: 61 * time.Second},
+		"at once": {timeout: 10 * time.Second, needs: time.Second, lines: []string{began, asked}, took: 61 * time.Second},
 		"slowly": {timeout: 10 * time.Second, needs: 6 * time.Second,
-			lines: []string{asked, "1m5s: the application has not ended yet, waited 1m4s, 2 requests, 1 tunnels"}, took: 66 * time.Second},
+			lines: []string{began, asked, "1m5s: the application has not ended yet, waited 1m4s, 2 requests, 1 tunnels"}, took: 66 * time.Second},
 		"never": {timeout: 4 * time.Second,
-			lines: []string{asked, "1m2s: the application has not ended yet, waited 1m1s, 2 requests, 1 tunnels",
+			lines: []string{began, asked, "1m2s: the application has not ended yet, waited 1m1s, 2 requests, 1 tunnels",
 				"1m4s: the application has not ended within the stop timeout (STOP_TIMEOUT) and is killed, waited 1m3s, 2 requests, 1 tunnels"},
 			took: 64 * time.Second, killed: true},
 		"after an hour, which is not limited": {needs: time.Hour,
-			lines: []string{asked, "1m5s: the application has not ended yet, waited 1m4s, 2 requests, 1 tunnels"}, took: time.Hour + time.Minute},
+			lines: []string{began, asked, "1m5s: the application has not ended yet, waited 1m4s, 2 requests, 1 tunnels"}, took: time.Hour + time.Minute},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

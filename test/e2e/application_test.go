@@ -78,8 +78,8 @@ func beApplication(mode string) int {
 			if err != nil {
 				panic(err)
 			}
-			fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello")
 			tunnels <- c
+			fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello")
 		},
 		"/children": func(w http.ResponseWriter) { // one in this group, one in a session of its own
 			_ = os.Setenv(applicationMode, "sleep")
@@ -248,14 +248,14 @@ func TestWithoutAPlatformAnIdleApplicationGetsItsSignalAtOnce(t *testing.T) {
 	g.signal(syscall.SIGTERM)
 	g.ends(applicationExit)
 	g.says("terminated with 0 open")
-	if !strings.Contains(g.Stderr.String(), `"quietPeriod":0,`) {
+	if !strings.Contains(g.Stderr.String(), `"quietPeriod":0}`) {
 		t.Error("the quiet period is not 0")
 	}
 
 	g = startGateWithApplication(t, "DRAIN_QUIET_SECONDS=", "KUBERNETES_SERVICE_HOST=10.96.0.1")
 	g.says("listening")
 	g.signal(syscall.SIGTERM)
-	eventually(t, "the drain begins", func() bool { return strings.Contains(g.Stderr.String(), `"quietPeriod":30,`) })
+	eventually(t, "the drain begins", func() bool { return strings.Contains(g.Stderr.String(), `"quietPeriod":30}`) })
 	g.signal(syscall.SIGTERM)
 	g.ends(1)
 }
@@ -286,7 +286,7 @@ func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
 	g.says("interrupt with 0 open") // tunnels aside
 	rest := g.Stderr.String()
 	for _, stage := range []string{
-		`"draining; [^"]*",.*"requests":1,"tunnels":1}`,
+		`"draining; [^"]*",.*"requests":1,"tunnels":1,"quietPeriod":0}`,
 		`"the application is asked to end",.*"waited":[0-9.]+,"requests":0,"tunnels":1,"signal":"interrupt","stopTimeout":0.4}`,
 		`"the application has not ended yet",.*"waited":[0-9.]+,"requests":0,"tunnels":1}`,
 		`"the application has not ended within the stop timeout [^"]*",.*"waited":[0-9.]+,"requests":0,"tunnels":1}`,

@@ -147,9 +147,6 @@ func (a *App) Reload() { a.tls.reload() }
 func (a *App) Run(ctx context.Context) error {
 	select {
 	case <-a.gate.Drain.Started():
-		requests, tunnels := a.Open()
-		a.log.Info("draining; a second signal ends it at once",
-			zap.Duration("quietPeriod", a.gate.DrainQuiet), zap.Int64("requests", requests), zap.Int64("tunnels", tunnels))
 	case <-ctx.Done():
 		return ctx.Err()
 	}
