@@ -26,7 +26,7 @@ var places = []place{
 	{"pkg/gate/wire/h2", []string{"pkg/gate/internal/..."}},
 	{"pkg/gate/exchange", []string{"pkg/gate", "pkg/gate/admission", "pkg/gate/loop", "pkg/gate/wire"}},
 	{"pkg/gate/upstream", []string{"pkg/gate", "pkg/gate/loop", "pkg/gate/exchange"}},
-	{"pkg/gate/server", []string{"pkg/gate", "pkg/gate/loop", "pkg/gate/exchange", "pkg/gate/upstream"}},
+	{"pkg/gate/server", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/exchange", "pkg/gate/upstream"}},
 	{"pkg/gate/http1", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/wire/...", "pkg/gate/exchange", "pkg/gate/upstream", "pkg/gate/server"}},
 	{"pkg/gate/http2", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/wire/...", "pkg/gate/exchange", "pkg/gate/upstream", "pkg/gate/server", "pkg/gate/http1"}}, // http1 in tests only, for HTTP/1 clients and containers
 	{"pkg/gate/tlsfront", []string{"pkg/gate/..."}},

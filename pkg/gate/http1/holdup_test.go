@@ -69,7 +69,7 @@ func TestAnAnswerThatIsHeldUpHoldsNoBuffer(t *testing.T) {
 					for state := exchange.HeadAwaited; state != exchange.HeadFinal; {
 						switch state, _ = u.Receive(); state {
 						case exchange.HeadAwaited:
-							x.task.Wait(0)
+							x.pause()
 						case exchange.HeadFailed:
 							panic("the head is not accepted")
 						}
@@ -78,7 +78,7 @@ func TestAnAnswerThatIsHeldUpHoldsNoBuffer(t *testing.T) {
 						switch {
 						case u.Pump(client):
 						case client.room > 0:
-							x.task.Wait(0)
+							x.pause()
 						default:
 							most = max(most, u.held())
 							client.room = max(1000, room)
@@ -110,7 +110,7 @@ func TestAnInterimAnswerLeavesNoBufferBehind(t *testing.T) {
 		u.reader.sock, u.reader.bufs = &x.src, &x.bufs
 		state, _ := u.Receive()
 		for ; state == exchange.HeadAwaited; state, _ = u.Receive() {
-			x.task.Wait(0)
+			x.pause()
 		}
 		if state != exchange.HeadInterim || u.Status() != 103 {
 			panic("no interim answer")
@@ -135,7 +135,7 @@ func TestABodyEndsAtAClientThatTakesNoMore(t *testing.T) {
 		x.begin(moving{kind: wire.BodyChunked}, "")
 		for !client.finished && x.r.err == nil {
 			if !x.r.Pump(client) {
-				x.task.Wait(0)
+				x.pause()
 			}
 		}
 		x.release()

@@ -66,6 +66,6 @@ func (r *engineRig) clientFrom(peer netip.AddrPort) *engineClient {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.server.Adopt(fd, peer, nil)
+	r.engines[0].loop.Post(func() { r.engines[0].Adopt(fd, peer, nil, nil) })
 	return c
 }

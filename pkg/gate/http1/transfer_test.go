@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -19,7 +20,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// transfer is a conversation that does nothing but move one body: from the
+// transfer is a routine that does nothing but move one body: from the
 // test's in through a reader and a writer to the test's out.
 type transfer struct {
 	r       reader
@@ -28,23 +29,38 @@ type transfer struct {
 	src     loop.Sock
 	dst     loop.Sock
 	in, out *os.File // the far ends
-	task    *loop.Task
+	handle  loop.Handle
+	next    func() (struct{}, bool)
+	yield   func(struct{}) bool
+	paused  bool
 	script  func(*transfer)
 	failure any
 	over    chan struct{}
 }
 
-func (x *transfer) Run(t *loop.Task) {
-	x.task = t
-	x.src.Handle(t)
-	x.dst.Handle(t)
+// converse is the coroutine: it runs the script, which blocks in wait only.
+func (x *transfer) converse(yield func(struct{}) bool) {
+	defer func() {
+		x.failure = recover()
+		x.end()
+		x.handle.Done()
+	}()
+	x.yield = yield
 	x.script(x)
-	x.end()
 }
 
-func (x *transfer) Recovered(_ *loop.Task, v any) {
-	x.failure = v
-	x.end()
+// pause returns when a socket has news.
+func (x *transfer) pause() {
+	x.paused = true
+	x.yield(struct{}{})
+}
+
+// Step implements loop.Routine.
+func (x *transfer) Step() {
+	if x.paused {
+		x.paused = false
+		x.next()
+	}
 }
 
 func (x *transfer) end() {
@@ -73,12 +89,12 @@ func (x *transfer) done() bool {
 func (x *transfer) run() {
 	for !x.done() && x.r.err == nil && x.w.err == nil {
 		if !x.r.Pump(&x.w) && !x.done() {
-			x.task.Wait(0)
+			x.pause()
 		}
 	}
 	for x.w.err == nil && x.w.o < len(x.w.out) { // what was decoded before an error
 		if moved, _ := x.w.Flush(); !moved {
-			x.task.Wait(0)
+			x.pause()
 		}
 	}
 }
@@ -123,12 +139,15 @@ func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 	}
 	x.in, x.out = far[0], far[1]
 	l.Post(func() {
-		if err := errors.Join(l.Register(&x.src, near[0], x), l.Register(&x.dst, near[1], x)); err != nil {
+		x.handle.Bind(l, x)
+		if err := errors.Join(l.Register(&x.src, near[0], &x.handle), l.Register(&x.dst, near[1], &x.handle)); err != nil {
 			x.failure = err
 			x.end()
 			return
 		}
-		l.Start(x)
+		x.handle.Begin()
+		x.next, _ = iter.Pull(x.converse)
+		x.next()
 	})
 	t.Cleanup(func() {
 		_, _ = x.in.Close(), x.out.Close()
@@ -140,9 +159,6 @@ func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 	})
 	return x
 }
-
-// Event is of the time before the conversation begins.
-func (x *transfer) Event(*loop.Sock) {}
 
 // wait returns when the script has ended.
 func (x *transfer) wait(t *testing.T) {
@@ -348,7 +364,7 @@ func TestAReceiverThatDoesNotReadStopsTheReading(t *testing.T) {
 		x.begin(moving{kind: wire.BodyUntilClose}, "")
 		for x.dst.Writable() { // until the receiver's buffer is full
 			if !x.r.Pump(&x.w) && x.dst.Writable() {
-				x.task.Wait(0)
+				x.pause()
 			}
 		}
 		before := x.r.taken
@@ -388,7 +404,7 @@ func TestAnIdleStreamHoldsNoBuffer(t *testing.T) {
 		x.begin(moving{kind: wire.BodyUntilClose}, "")
 		for x.r.taken < 5 || x.src.Readable() {
 			if !x.r.Pump(&x.w) {
-				x.task.Wait(0)
+				x.pause()
 			}
 		}
 		x.r.Pump(&x.w)
@@ -518,7 +534,7 @@ func TestALongBodyEndsWhereItsLengthSays(t *testing.T) {
 			var b [64]byte
 			n, err := x.src.Read(b[:])
 			if behind += string(b[:n]); err == loop.ErrAgain {
-				x.task.Wait(0)
+				x.pause()
 			} else if err != nil {
 				return
 			}

@@ -69,5 +69,8 @@ func (h *Handle) Wake() {
 	l.rouse()
 }
 
-// forget removes what the loop still has of a handle that is not used again.
-func (h *Handle) forget() { h.loop.timers.remove(&h.timer) }
+// Forget removes what the loop still has of a handle that is not used again.
+func (h *Handle) Forget() {
+	h.deadline = 0
+	h.loop.timers.remove(&h.timer)
+}

@@ -70,9 +70,6 @@ func (l *Loop) Turn() (next int64, over bool) {
 // Abandon ends a loop of NewSimulated whatever is under way on it.
 func (l *Loop) Abandon() { close(l.over) }
 
-// Live is the number of handles that the loop would wait for.
-func (l *Loop) Live() int { return len(l.live) }
-
 // system is what a loop, and those who open its sockets, ask of the system.
 type system struct {
 	kernel Kernel // nil: system calls

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,20 +33,17 @@ const (
 
 var errNotRead = errors.New("the peer asks for more than it reads")
 
-// Layer lies between a Sock and its user. It is the net.Conn that the codec
-// reads and writes: at first, for a handshake that may block, over another
-// net.Conn, and from Sock.Wrap on over the socket. Its own methods are for the
-// codec; the user keeps to those of the Sock.
+// Layer lies between a Sock and its user. It is the net.Conn of its codec; the
+// user keeps to the methods of the Sock. The zero value is ready for Shake.
 type Layer struct {
-	net.Conn // a handshake's that may block; onSock once there is a socket
+	noConn
 
 	codec Codec
-	sock  *Sock // nil while Conn is read and written
+	sock  *Sock
+	shake *handshake // under way; nil = none
 
 	pending []byte // encoded, and not taken by the kernel yet
 	owed    int    // bytes of the user that stand in pending and count as not written yet
-
-	wait *wait // not nil during a handshake on a loop
 
 	canRead, canWrite bool // what the socket itself may do
 	corked            bool // writes collect in the loop's buffer
@@ -57,26 +53,12 @@ type Layer struct {
 	one               [1]byte
 }
 
-// wait is how a handshake on a loop waits.
-type wait struct {
-	task     *Task
-	deadline int64
-	giveUp   func() error
-}
-
-// NewLayer makes a layer over base, which may be nil if the socket is there
-// before the first byte. SetCodec completes it.
-func NewLayer(base net.Conn) *Layer { return &Layer{Conn: base} }
-
-// SetCodec says what the layer does to the bytes.
-func (l *Layer) SetCodec(c Codec) { l.codec = c }
-
-// Wrap puts l between s, just registered, and its user. The codec may hold
-// bytes that have been read already, so s is readable at first.
+// Wrap puts l, whose handshake is over, between s, just registered, and its
+// user.
 func (s *Sock) Wrap(l *Layer) {
-	l.Conn, l.sock = onSock{}, s
-	l.canRead, l.canWrite = true, s.writable
-	s.layer, s.readable = l, true
+	l.sock, s.layer = s, l
+	l.canRead, l.canWrite, s.readable = true, s.writable, true
+	l.look() // the codec may hold bytes that have been read already
 }
 
 // Layered reports whether something lies between s and the wire.
@@ -86,40 +68,11 @@ func (s *Sock) Layered() bool { return s.layer != nil }
 // gone out all the same, encoded. Without a layer none have.
 func (s *Sock) Begun() bool { return s.layer != nil && s.layer.owed > 0 }
 
-// Shake runs a handshake of the codec in t. It waits for the peer until the
-// deadline, or until giveUp, asked at each event, returns an error.
-func (l *Layer) Shake(t *Task, deadline int64, handshake, giveUp func() error) error {
-	l.wait = &wait{task: t, deadline: deadline, giveUp: giveUp}
-	err := handshake()
-	l.wait = nil
-	if err == nil {
-		l.look()
-	}
-	return err
-}
-
 // Read is for the codec: bytes of the wire.
 func (l *Layer) Read(b []byte) (int, error) {
-	if l.sock == nil {
-		return l.Conn.Read(b)
+	if l.shake != nil {
+		return l.shake.read(b)
 	}
-	for {
-		n, err := l.readWire(b)
-		if err != ErrAgain || l.wait == nil {
-			return n, err
-		}
-		w := l.wait
-		if err := w.giveUp(); err != nil {
-			return 0, err
-		}
-		if now := w.task.Loop().now; w.deadline != 0 && now >= w.deadline {
-			return 0, syscall.ETIMEDOUT
-		}
-		w.task.Wait(w.deadline)
-	}
-}
-
-func (l *Layer) readWire(b []byte) (int, error) {
 	s := l.sock
 	if !s.open {
 		return 0, net.ErrClosed
@@ -147,8 +100,8 @@ func (l *Layer) readWire(b []byte) (int, error) {
 
 // Write is for the codec: it takes everything.
 func (l *Layer) Write(b []byte) (int, error) {
-	if l.sock == nil {
-		return l.Conn.Write(b)
+	if l.shake != nil {
+		return l.shake.write(b)
 	}
 	if l.corked {
 		l.sock.loop.cork = append(l.sock.loop.cork, b...)
@@ -195,12 +148,16 @@ func (l *Layer) broken(err error) error {
 
 // note takes what the socket's events say of it.
 func (l *Layer) note(readable, writable bool) {
+	if l.shake != nil {
+		l.shake.note()
+		return
+	}
 	if writable {
 		l.canWrite = true
 		l.drain()
 	}
 	l.canRead = l.canRead || readable
-	if l.wait == nil && (l.canRead || l.sock.readable) {
+	if l.canRead || l.sock.readable {
 		l.look() // the handler of the event asks Readable
 	}
 }
@@ -364,13 +321,13 @@ func (l *Layer) closeWrite() {
 	}
 }
 
-// onSock is the net.Conn of a layer over a socket, for the codec: the socket's
-// owner closes it and keeps the time.
-type onSock struct{ net.Conn }
+// noConn has the methods of a net.Conn that a codec does not need: the owner of
+// the socket closes it and keeps the time.
+type noConn struct{}
 
-func (onSock) Close() error                     { return nil }
-func (onSock) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (onSock) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (onSock) SetDeadline(time.Time) error      { return nil }
-func (onSock) SetReadDeadline(time.Time) error  { return nil }
-func (onSock) SetWriteDeadline(time.Time) error { return nil }
+func (noConn) Close() error                     { return nil }
+func (noConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (noConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (noConn) SetDeadline(time.Time) error      { return nil }
+func (noConn) SetReadDeadline(time.Time) error  { return nil }
+func (noConn) SetWriteDeadline(time.Time) error { return nil }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"testing"
 	"time"
 
@@ -27,66 +26,50 @@ type secured struct {
 func newSecured(t *testing.T, version uint16) *secured {
 	t.Helper()
 	ca := testcert.New(t)
-	s := &secured{subject: &subject{t: t, loop: startLoop(t), news: make(chan struct{}, 1)}}
-	fd, far := tcpPair(t)
-	near := fileConn(t, fd)
-	s.far, s.wire = far, far
-	s.client = tls.Client(far, &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost"})
-	s.layer = NewLayer(near)
-	server := tls.Server(s.layer, &tls.Config{Certificates: []tls.Certificate{ca.Pair(testcert.Leaf{})}, MaxVersion: version})
-	s.layer.SetCodec(server)
-	shaken := make(chan error, 1)
-	go func() { shaken <- s.client.Handshake() }()
-	if err := errors.Join(server.Handshake(), receive(t, shaken)); err != nil {
+	s := newShaking(t, &tls.Config{Certificates: []tls.Certificate{ca.Pair(testcert.Leaf{})}, MaxVersion: version}, nil)
+	s.client = tls.Client(s.wire, &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost"})
+	if err := s.client.Handshake(); err != nil {
 		t.Fatal(err)
 	}
-	s.wrap(descriptor(t, near))
+	if err := s.shaken(); err != nil {
+		t.Fatal(err)
+	}
+	s.wantRead(1, "", ErrAgain)
 	return s
 }
 
-// wrap registers fd with the layer above it.
-func (s *secured) wrap(fd int) {
+// newShaking begins the handshake of a server on a socket.
+func newShaking(t *testing.T, config *tls.Config, slots chan struct{}) *secured {
+	t.Helper()
+	s := newWire(t)
+	s.do(func() { s.sock.Shake(s.layer, tls.Server(s.layer, config), slots, s) })
+	return s
+}
+
+// newWire is a socket with its far end, and a layer for it.
+func newWire(t *testing.T) *secured {
+	t.Helper()
+	s := &secured{subject: newSubject(t), layer: &Layer{}}
+	s.wire = s.far
+	return s
+}
+
+// Wake implements Waker.
+func (s *secured) Wake() {
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// shaken waits for the end of the handshake.
+func (s *secured) shaken() (err error) {
 	s.t.Helper()
-	s.do(func() {
-		if err := s.loop.Register(&s.sock, fd, handlerFunc(func(*Sock) {
-			select {
-			case s.news <- struct{}{}:
-			default:
-			}
-		})); err != nil {
-			s.t.Error(err)
-			return
-		}
-		s.sock.Wrap(s.layer)
+	s.until("the end of the handshake", func() (over bool) {
+		over, err = s.sock.Shaken()
+		return over
 	})
-	s.wantRead(1, "", ErrAgain)
-}
-
-// fileConn makes a connection of the runtime's poller of fd, which it takes.
-func fileConn(t *testing.T, fd int) *net.TCPConn {
-	t.Helper()
-	f := os.NewFile(uintptr(fd), "near")
-	defer f.Close()
-	c, err := net.FileConn(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c.(*net.TCPConn)
-}
-
-// descriptor is a descriptor of c, which it closes.
-func descriptor(t *testing.T, c *net.TCPConn) int {
-	t.Helper()
-	defer c.Close()
-	raw, err := c.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	fd := -1
-	if cerr := raw.Control(func(p uintptr) { fd, err = unix.FcntlInt(p, unix.F_DUPFD_CLOEXEC, 0) }); cerr != nil || err != nil {
-		t.Fatal(cerr, err)
-	}
-	return fd
+	return err
 }
 
 func (s *secured) say(text string) {
@@ -328,101 +311,17 @@ func (e *echoing) Write(b []byte) (int, error) { return e.layer.Write(b) }
 func (e *echoing) CloseWrite() error           { return nil }
 
 func TestAPeerThatAsksAndNeverReadsIsCutOff(t *testing.T) {
-	s := &secured{subject: &subject{t: t, loop: startLoop(t), news: make(chan struct{}, 1)}}
-	fd, far := tcpPair(t)
-	s.far = far
-	s.layer = NewLayer(nil)
-	s.layer.SetCodec(&echoing{layer: s.layer})
-	s.wrap(fd)
+	s := newWire(t)
+	s.layer.codec = &echoing{layer: s.layer}
+	s.do(func() { s.sock.Wrap(s.layer) })
 	b := make([]byte, 64<<10)
 	s.until("failed", func() bool {
 		if len(s.layer.pending) > maxPending {
 			t.Fatalf("%d bytes pending", len(s.layer.pending))
 		}
-		if _, err := far.Write(b); err != nil {
+		if _, err := s.wire.Write(b); err != nil {
 			t.Logf("the peer's write: %v", err)
 		}
 		return s.sock.Failed()
 	})
-}
-
-func TestAHandshakeOnALoopWaitsInItsTask(t *testing.T) {
-	ca := testcert.New(t)
-	l := startLoop(t)
-	fd, far := tcpPair(t)
-	server := tls.Server(far, &tls.Config{Certificates: []tls.Certificate{ca.Pair(testcert.Leaf{})}})
-	began, done := make(chan struct{}), make(chan string, 1)
-	var sock Sock
-	start(t, l, func(task *Task) {
-		layer := NewLayer(nil)
-		client := tls.Client(layer, &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost"})
-		layer.SetCodec(client)
-		if err := l.Register(&sock, fd, task); err != nil {
-			done <- err.Error()
-			return
-		}
-		defer sock.Close()
-		sock.Wrap(layer)
-		close(began)
-		if err := layer.Shake(task, 0, client.Handshake, func() error { return nil }); err != nil {
-			done <- err.Error()
-			return
-		}
-		b := make([]byte, 16)
-		for {
-			n, err := sock.Read(b)
-			if err == ErrAgain {
-				task.Wait(0)
-				continue
-			}
-			done <- string(b[:n])
-			return
-		}
-	})
-	receive(t, began)
-	on(t, l, func() {}) // the loop is free while the handshake waits
-	if err := server.Handshake(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := server.Write([]byte("first")); err != nil {
-		t.Fatal(err)
-	}
-	if got := receive(t, done); got != "first" {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestAHandshakeOnALoopEndsWithItsDeadlineOrWhenGivenUp(t *testing.T) {
-	errGivenUp := errors.New("given up")
-	for _, c := range []struct {
-		name   string
-		within time.Duration
-		giveUp func() error
-		want   error
-	}{
-		{"deadline", time.Millisecond, func() error { return nil }, unix.ETIMEDOUT},
-		{"given up", time.Hour, func() error { return errGivenUp }, errGivenUp},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			l := startLoop(t)
-			fd, _ := tcpPair(t)
-			done := make(chan error, 1)
-			var sock Sock
-			start(t, l, func(task *Task) {
-				layer := NewLayer(nil)
-				client := tls.Client(layer, &tls.Config{InsecureSkipVerify: true})
-				layer.SetCodec(client)
-				if err := l.Register(&sock, fd, task); err != nil {
-					done <- err
-					return
-				}
-				defer sock.Close()
-				sock.Wrap(layer)
-				done <- layer.Shake(task, l.Now()+int64(c.within), client.Handshake, c.giveUp)
-			})
-			if err := receive(t, done); !errors.Is(err, c.want) {
-				t.Errorf("got %v, want %v", err, c.want)
-			}
-		})
-	}
 }

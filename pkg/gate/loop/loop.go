@@ -8,15 +8,7 @@ import (
 	"time"
 	"unsafe"
 
-	"go.uber.org/atomic"
 	"golang.org/x/sys/unix"
-)
-
-// Coroutines that a loop keeps for the next burst: those beyond the most end
-// with their conversation.
-const (
-	keptTasks    = 8
-	maxFreeTasks = 1024
 )
 
 const eventsPerWait = 128
@@ -29,8 +21,8 @@ const fewEvents = 2
 const busyTurns = 4
 
 // Loop is one event loop. Create it with New, run it with Run on a goroutine
-// of its own. Unless said otherwise its methods, and those of its sockets and
-// tasks, may be called only on the loop.
+// of its own. Unless said otherwise its methods, and those of its sockets, may
+// be called only on the loop.
 type Loop struct {
 	system
 	poller
@@ -43,12 +35,11 @@ type Loop struct {
 	gen     int32
 	now     int64
 	live    []*Handle // the loop does not end before they are done
-	free    Spares[Task]
+	shakers Spares[shaker]
 	timers  timerHeap
 	cork    []byte // what a layer encodes, on its way to the kernel
 	wakeup  Sock
 	closing bool
-	wakeups atomic.Int64
 }
 
 // New creates a loop. It holds three descriptors until Run has returned.
@@ -65,7 +56,7 @@ func New() (*Loop, error) {
 func newLoop(k Kernel) *Loop {
 	l := &Loop{system: system{k}, poller: poller{epfd: -1, armed: math.MaxInt64}}
 	l.now = l.Nanotime()
-	l.free.Init(l, keptTasks, maxFreeTasks, (*Task).stop)
+	l.shakers.Init(l, keptShakers, maxShakers, (*shaker).end)
 	return l
 }
 
@@ -112,7 +103,6 @@ func (l *Loop) Run() error {
 // nothing left to do, which makes the netpoller wait for the wakeup poller.
 func (l *Loop) serve(uintptr) bool {
 	l.sleeping.Store(false)
-	l.wakeups.Inc()
 	for turn := 1; ; turn++ {
 		n := l.poll0()
 		l.now = l.Nanotime()
@@ -228,9 +218,6 @@ func (l *Loop) Closing() bool { return l.closing }
 
 // Now is the loop's clock in nanoseconds, read once per batch of events.
 func (l *Loop) Now() int64 { return l.now }
-
-// Wakeups counts how often the loop went from waiting to working.
-func (l *Loop) Wakeups() int64 { return l.wakeups.Load() }
 
 func (l *Loop) release() {
 	l.inbox.end()

@@ -19,21 +19,6 @@ const testTimeout = 2 * time.Minute
 // farAway is a deadline that no test lives to see.
 const farAway = int64(24 * time.Hour)
 
-// conversation is a Runner made of functions.
-type conversation struct {
-	run       func(*Task)
-	recovered func(v any)
-}
-
-func (c conversation) Run(t *Task) { c.run(t) }
-
-func (c conversation) Recovered(_ *Task, v any) {
-	if c.recovered == nil {
-		panic(v)
-	}
-	c.recovered(v)
-}
-
 // startLoop runs a loop until the end of the test.
 func startLoop(t *testing.T) *Loop {
 	t.Helper()
@@ -63,7 +48,7 @@ func on(t *testing.T, l *Loop, f func()) {
 // start runs a conversation and returns when it waits or has ended.
 func start(t *testing.T, l *Loop, run func(*Task)) {
 	t.Helper()
-	on(t, l, func() { l.Start(conversation{run: run}) })
+	on(t, l, func() { l.begin(run) })
 }
 
 func receive[T any](t *testing.T, c <-chan T) (v T) {
@@ -164,7 +149,7 @@ func TestLaterDeadlineDoesNotMoveTheTimer(t *testing.T) {
 	for i < len(want) {
 		var at int64
 		var place, size int
-		on(t, l, func() { at, place, size = task.handle.timer.when, task.handle.timer.at, len(l.timers) })
+		on(t, l, func() { at, place, size = task.Handle.timer.when, task.Handle.timer.at, len(l.timers) })
 		if at != want[i] || place == 0 || size != 6 {
 			t.Fatalf("wait %d: timer at +%d, place %d of %d; want +%d", i, at-now, place, size, want[i]-now)
 		}
@@ -263,47 +248,33 @@ func TestNoWakeIsLostAmongManyWakers(t *testing.T) {
 	}
 }
 
-func TestWakeAfterTheConversationIsHarmless(t *testing.T) {
+func TestAWakeAfterTheEndOfARoutineIsHarmless(t *testing.T) {
 	l := startLoop(t)
 	var old *Task
 	start(t, l, func(me *Task) { old = me })
 	old.Wake()
 	old.Wake()
-	done := make(chan *Task, 1)
-	stop := false
-	start(t, l, func(me *Task) { // runs in the same coroutine
-		for !stop {
-			me.Wait(0)
+	on(t, l, func() {})
+	on(t, l, func() {
+		if len(l.live) != 0 {
+			t.Errorf("%d routines are live", len(l.live))
 		}
-		done <- me
 	})
-	old.Wake()
-	on(t, l, func() { stop = true })
-	old.Wake()
-	if again := receive(t, done); again != old {
-		t.Fatal("the coroutine was not used again")
-	}
 }
 
-func TestYieldLetsOthersGoFirst(t *testing.T) {
+func TestAForgottenHandleTakesItsTimerAlong(t *testing.T) {
 	l := startLoop(t)
-	var order []string
 	on(t, l, func() {
-		for _, name := range []string{"a", "b"} {
-			l.Start(conversation{run: func(me *Task) {
-				for range 3 {
-					order = append(order, name)
-					me.Yield()
-				}
-			}})
+		handles := make([]Handle, 100)
+		for i := range handles {
+			handles[i].Bind(l, &Task{})
+			handles[i].Until(Nanotime() + farAway)
+			handles[i].Forget()
+		}
+		if len(l.timers) != 0 {
+			t.Errorf("%d timers of handles that are forgotten", len(l.timers))
 		}
 	})
-	for finished := false; !finished; {
-		on(t, l, func() { finished = len(order) == 6 && len(l.live) == 0 })
-	}
-	if want := []string{"a", "b", "a", "b", "a", "b"}; !slices.Equal(order, want) {
-		t.Fatalf("order %v, want %v", order, want)
-	}
 }
 
 func TestPostedFunctionsRunInOrder(t *testing.T) {
@@ -348,7 +319,7 @@ func TestCloseResumesEveryWaitingTaskAndLetsItFinish(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run() }()
-	const tasks = 2*maxFreeTasks + 10
+	const tasks = 2000
 	finished := 0
 	for i := range tasks {
 		start(t, l, func(me *Task) {
@@ -435,77 +406,6 @@ func TestEndedLoopReturnsItsDescriptors(t *testing.T) {
 	_ = unix.Close(pair[1])
 }
 
-func TestPanicIsContainedAndTheCoroutineGoesOn(t *testing.T) {
-	l := startLoop(t)
-	var panicked, next *Task
-	caught := make(chan any, 2)
-	for _, waits := range []bool{false, true} {
-		on(t, l, func() {
-			l.Start(conversation{
-				run: func(me *Task) {
-					panicked = me
-					if waits {
-						me.Yield()
-					}
-					panic("boom")
-				},
-				recovered: func(v any) { caught <- v },
-			})
-		})
-		if v := receive(t, caught); v != "boom" {
-			t.Fatalf("recovered %v", v)
-		}
-		done := make(chan struct{})
-		start(t, l, func(me *Task) { next = me; me.Yield(); close(done) })
-		receive(t, done)
-		if next != panicked {
-			t.Fatal("the coroutine was not used again")
-		}
-	}
-	on(t, l, func() {
-		if len(l.live) != 0 {
-			t.Errorf("%d tasks are live", len(l.live))
-		}
-	})
-}
-
-func TestFreeTasksAreBounded(t *testing.T) {
-	l := startLoop(t)
-	const tasks = maxFreeTasks + 50
-	var all []*Task
-	stop := false
-	on(t, l, func() {
-		for range tasks {
-			l.Start(conversation{run: func(me *Task) {
-				all = append(all, me)
-				for !stop {
-					me.Wait(Nanotime() + farAway)
-				}
-			}})
-		}
-	})
-	on(t, l, func() {
-		if len(l.live) != tasks {
-			t.Errorf("%d live tasks, want %d", len(l.live), tasks)
-		}
-		stop = true
-		for _, task := range all {
-			task.Step()
-		}
-		if len(l.live) != 0 || l.free.Len() != maxFreeTasks {
-			t.Errorf("%d live, %d free tasks; want 0 and %d", len(l.live), l.free.Len(), maxFreeTasks)
-		}
-		// Those that went away took their timers along.
-		if len(l.timers) > maxFreeTasks {
-			t.Errorf("%d timers of %d tasks", len(l.timers), l.free.Len())
-		}
-		for _, task := range all {
-			task.Wake() // of tasks that no longer exist, too
-		}
-	})
-	on(t, l, func() {})
-}
-
 func TestLoopSleepsWhenNothingIsToDo(t *testing.T) {
 	l := startLoop(t)
 	start(t, l, func(me *Task) {
@@ -514,10 +414,15 @@ func TestLoopSleepsWhenNothingIsToDo(t *testing.T) {
 		}
 	})
 	on(t, l, func() {})
-	before := l.Wakeups()
-	time.Sleep(50 * time.Millisecond) // more time makes the test stricter, never wrong
-	if n := l.Wakeups() - before; n > 3 {
-		t.Fatalf("the loop woke up %d times for nothing", n)
+	awake := 0
+	for range 50 { // more looks make the test stricter, never wrong
+		time.Sleep(time.Millisecond)
+		if !l.sleeping.Load() {
+			awake++
+		}
+	}
+	if awake > 3 {
+		t.Fatalf("the loop was awake in %d of 50 looks", awake)
 	}
 }
 

@@ -18,8 +18,8 @@ func (e *again) Error() string { return e.text }
 func (*again) Timeout() bool   { return false }
 func (*again) Temporary() bool { return true }
 
-// Handler is notified of news on a socket. A Task is one; an idle connection has
-// one of its own.
+// Handler is notified of news on a socket. A Handle is one; an idle connection
+// has one of its own.
 type Handler interface{ Event(s *Sock) }
 
 // Sock is a non-blocking descriptor that is registered with one loop. The
@@ -268,6 +268,9 @@ func (s *Sock) Detach() int {
 func (s *Sock) Close() {
 	if !s.open {
 		return
+	}
+	if s.layer != nil && s.layer.shake != nil {
+		s.layer.shake.cancel()
 	}
 	s.open = false
 	s.loop.socks[s.fd] = nil

@@ -75,7 +75,7 @@ func TestRandomDeadlinesAllPass(t *testing.T) {
 	all := make([]*Task, tasks)
 	on(t, l, func() {
 		for i := range all {
-			l.Start(conversation{run: func(me *Task) {
+			l.begin(func(me *Task) {
 				all[i] = me
 				for range waits {
 					until := Nanotime() + rand.Int64N(2_000_000)
@@ -84,7 +84,7 @@ func TestRandomDeadlinesAllPass(t *testing.T) {
 					}
 				}
 				done <- struct{}{}
-			}})
+			})
 		}
 	})
 	go func() {

@@ -1,12 +1,9 @@
 package loop
 
-import (
-	"runtime"
-	"testing"
-)
+import "testing"
 
-// due ends the current trimming period and returns the number of free tasks.
-func due(t *testing.T, l *Loop) (free int) {
+// due ends the current trimming period.
+func due(t *testing.T, l *Loop) {
 	t.Helper()
 	on(t, l, func() {
 		if l.trimAt != 0 {
@@ -14,67 +11,76 @@ func due(t *testing.T, l *Loop) (free int) {
 		}
 	})
 	on(t, l, func() {}) // timers have run in between
-	on(t, l, func() { free = l.free.Len() })
-	return free
 }
 
-// crowd runs n conversations at once and lets them end.
-func crowd(t *testing.T, l *Loop, n int) {
+const keptSpares = 8
+
+// newSpares makes a list that keeps up to 1,000 things, and counts those that it
+// has let go of.
+func newSpares(t *testing.T, l *Loop) (s *Spares[int], dropped *int) {
 	t.Helper()
-	release, ended := make(chan struct{}), make(chan struct{}, n)
-	tasks := make(chan *Task, n)
-	for range n {
-		start(t, l, func(task *Task) {
-			tasks <- task
-			for {
-				select {
-				case <-release:
-					ended <- struct{}{}
-					return
-				default:
-					task.Wait(0)
-				}
-			}
-		})
-	}
-	close(release)
-	for range n {
-		(<-tasks).Wake()
-	}
-	for range n {
-		receive(t, ended)
-	}
+	s, dropped = &Spares[int]{}, new(int)
+	on(t, l, func() { s.Init(l, keptSpares, 1000, func(*int) { *dropped++ }) })
+	return s, dropped
 }
 
-func TestTasksOfABurstAreLetGoWhenTheyAreOfNoUse(t *testing.T) {
+// burst takes n things from s and puts them back.
+func burst(t *testing.T, l *Loop, s *Spares[int], n int) {
+	t.Helper()
+	on(t, l, func() {
+		taken := make([]*int, n)
+		for i := range taken {
+			if taken[i] = s.Get(); taken[i] == nil {
+				taken[i] = new(int)
+			}
+		}
+		for _, x := range taken {
+			s.Put(x)
+		}
+	})
+}
+
+func TestSparesOfABurstAreLetGoWhenTheyAreOfNoUse(t *testing.T) {
 	l := startLoop(t)
+	s, dropped := newSpares(t, l)
 	collections := 0
 	on(t, l, func() { l.Trimmed(collectionsOf(&collections)) })
-	before := runtime.NumGoroutine()
-	crowd(t, l, 100)
+	burst(t, l, s, 100)
 	due(t, l)
-	if free := due(t, l); free != keptTasks {
-		t.Fatalf("%d free tasks after two periods, want %d", free, keptTasks)
-	}
+	due(t, l)
 	on(t, l, func() {
+		if s.Len() != keptSpares || *dropped != 100-keptSpares {
+			t.Errorf("%d are left after two periods and %d were let go of, want %d and %d", s.Len(), *dropped, keptSpares, 100-keptSpares)
+		}
 		if collections != 1 || l.trimAt != 0 {
 			t.Errorf("%d collections, next look at %d; want 1 and none", collections, l.trimAt)
 		}
 	})
-	if left := runtime.NumGoroutine() - before; left > keptTasks {
-		t.Errorf("%d goroutines stayed", left)
-	}
-	crowd(t, l, 2*keptTasks) // the loop goes on as before
 }
 
-func TestTasksInUseAreNotLetGo(t *testing.T) {
+func TestSparesInUseAreNotLetGo(t *testing.T) {
 	l := startLoop(t)
-	crowd(t, l, 60)
+	s, _ := newSpares(t, l)
+	burst(t, l, s, 60)
 	due(t, l)
-	crowd(t, l, 60) // all of them, within one period
-	if free := due(t, l); free != 60 {
-		t.Errorf("%d free tasks after a period that needed 60", free)
-	}
+	burst(t, l, s, 60) // all of them, within one period
+	due(t, l)
+	on(t, l, func() {
+		if s.Len() != 60 {
+			t.Errorf("%d are left after a period that needed 60", s.Len())
+		}
+	})
+}
+
+func TestSparesAreBounded(t *testing.T) {
+	l := startLoop(t)
+	s, _ := newSpares(t, l)
+	burst(t, l, s, 1050)
+	on(t, l, func() {
+		if s.Len() != 1000 {
+			t.Errorf("%d are kept, want 1000", s.Len())
+		}
+	})
 }
 
 func collectionsOf(n *int) func(bool) {

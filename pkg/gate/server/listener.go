@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 
 	"golang.org/x/sys/unix"
 
@@ -15,11 +14,10 @@ import (
 // once. The server takes a descriptor of its own; ln is closed.
 func (s *Server) Serve(ln *net.TCPListener) error { return s.ServeTLS(ln, nil) }
 
-// ServeTLS is Serve for a port where TLS comes first. Until the client's hello
-// is there, a connection costs a small struct and its descriptor; then hello
-// takes its non-blocking descriptor, which is of the gate's budget. hello is
-// called on a loop and must not block.
-func (s *Server) ServeTLS(ln *net.TCPListener, hello func(fd int, peer netip.AddrPort)) error {
+// ServeTLS is Serve for a port whose connections begin with a TLS handshake; nil:
+// they do not. Until the client's hello is there, a connection costs a small
+// struct and its descriptor.
+func (s *Server) ServeTLS(ln *net.TCPListener, port *TLS) error {
 	defer ln.Close()
 	raw, err := ln.SyscallConn()
 	if err != nil {
@@ -35,7 +33,7 @@ func (s *Server) ServeTLS(ln *net.TCPListener, hello func(fd int, peer netip.Add
 		if err := errors.Join(cerr, err); err != nil {
 			return fmt.Errorf("serving %s: %w", ln.Addr(), err)
 		}
-		w.Loop.Post(func() { w.listen(fd, hello) })
+		w.Loop.Post(func() { w.listen(fd, port) })
 	}
 	return nil
 }
@@ -66,16 +64,16 @@ type listener struct {
 	worker *Worker
 	sock   loop.Sock
 	fd     int
-	paused bool                              // the sock is closed, and the descriptor is not
-	hello  func(fd int, peer netip.AddrPort) // takes connections over at their first record; nil: HTTP/1 does at once
+	paused bool // the sock is closed, and the descriptor is not
+	tls    *TLS // nil: connections begin with HTTP/1
 }
 
 // acceptBatch bounds how many connections are accepted before others have
 // their turn.
 const acceptBatch = 64
 
-func (w *Worker) listen(fd int, hello func(int, netip.AddrPort)) {
-	l := &listener{worker: w, fd: fd, paused: true, hello: hello}
+func (w *Worker) listen(fd int, port *TLS) {
+	l := &listener{worker: w, fd: fd, paused: true, tls: port}
 	w.listeners = append(w.listeners, l)
 	l.resume()
 }
@@ -98,8 +96,8 @@ func (l *listener) accept() (short bool) {
 		}
 		fd, peer, err := w.Loop.Accept(l.fd)
 		switch {
-		case err == nil && l.hello != nil:
-			w.await(fd, peer, l.hello)
+		case err == nil && l.tls != nil:
+			w.acceptTLS(fd, peer, l.tls)
 			continue
 		case err == nil:
 			w.http1.Adopt(fd, peer, nil, nil)

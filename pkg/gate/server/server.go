@@ -2,7 +2,7 @@ package server
 
 import (
 	"fmt"
-	"net/netip"
+	"runtime"
 	"sync"
 	"time"
 
@@ -41,7 +41,10 @@ type Server struct {
 	workers []*Worker
 	ran     sync.WaitGroup
 
-	adopted  atomic.Uint32
+	// computing bounds the TLS handshakes that compute, not wait for their clients:
+	// more than there are processors would only keep the event loops from theirs.
+	computing chan struct{}
+
 	leaving  atomic.Bool
 	shutdown shutdown
 }
@@ -64,7 +67,7 @@ func NewServer(g *exchange.Gate, c Config) (*Server, error) {
 	if a := c.Upstream.Address; !a.IsValid() || a.Port() == 0 {
 		return nil, fmt.Errorf("upstream %s: want an address with a port", a)
 	}
-	s := &Server{gate: g, cfg: c}
+	s := &Server{gate: g, cfg: c, computing: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	if s.choice.Fix(c.Speaks); c.HTTP2 == nil {
 		s.choice.Fix(upstream.HTTP1)
 	}
@@ -102,23 +105,6 @@ func (s *Server) newLoop() (*loop.Loop, error) {
 	}
 	return loop.New()
 }
-
-// Adopt serves a connection that was accepted elsewhere over HTTP/1: fd is
-// non-blocking, holds a descriptor of the gate's budget, and belongs to the
-// server from then on. layer, nil for none, lies between its bytes and the
-// protocol; nothing else may use it any more.
-func (s *Server) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer) {
-	w := s.next()
-	w.adopt(w.http1, fd, peer, layer)
-}
-
-// AdoptHTTP2 is Adopt for a connection over HTTP/2.
-func (s *Server) AdoptHTTP2(fd int, peer netip.AddrPort, layer *loop.Layer) {
-	w := s.next()
-	w.adopt(w.http2, fd, peer, layer)
-}
-
-func (s *Server) next() *Worker { return s.workers[int(s.adopted.Inc())%len(s.workers)] }
 
 // Clock is the clock of Exchange: the time since the process began.
 func Clock() time.Duration { return time.Duration(loop.Nanotime()) }

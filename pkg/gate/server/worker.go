@@ -1,7 +1,6 @@
 package server
 
 import (
-	"container/list"
 	"net/netip"
 	"time"
 
@@ -26,8 +25,7 @@ type Worker struct {
 	parts        []Part
 	http1, http2 Part // http2 may be nil
 	listeners    []*listener
-	silent       list.List // of *waiting, on which nothing has come
-	begun        list.List // likewise: on which something has
+	tls          tlsConns
 	trims        []func()
 	date         []byte
 	dated        int64
@@ -36,6 +34,7 @@ type Worker struct {
 func newWorker(s *Server, l *loop.Loop, share int) *Worker {
 	w := &Worker{Gate: s.gate, Loop: l, Host: []byte(s.cfg.Upstream.Address.String()), Choice: &s.choice, Stats: &s.pools, srv: s}
 	w.Dialer.Init(l, s.gate, &s.cfg.Upstream, w.Choice, w.Stats, share)
+	w.tls.max, w.tls.crowded = max(maxHandshakes/s.cfg.Loops, minHandshakes), crowdedTimeout
 	w.http1 = w.add(s.cfg.HTTP1)
 	w.Router = upstream.Router{Choice: &s.choice, HTTP1: w.http1.Connector()}
 	if s.cfg.HTTP2 != nil {
@@ -52,18 +51,6 @@ func (w *Worker) add(p Protocol) Part {
 	w.parts = append(w.parts, part)
 	w.Gate.Descriptors.Add(part)
 	return part
-}
-
-// adopt gives a connection to p. It may be called from any goroutine.
-func (w *Worker) adopt(p Part, fd int, peer netip.AddrPort, layer *loop.Layer) {
-	w.Loop.Post(func() {
-		if w.Leaving() {
-			w.Loop.CloseDescriptor(fd)
-			w.Gate.Descriptors.Release()
-			return
-		}
-		p.Adopt(fd, peer, layer, nil)
-	})
 }
 
 // HasHTTP2 reports whether connections may be handed on to HTTP/2.
@@ -114,7 +101,7 @@ func (w *Worker) leave() (silent bool) {
 		l.drain()
 	}
 	w.closeListeners()
-	silent = w.silent.Len()+w.begun.Len() > 0
+	silent = w.leaveTLS()
 	for _, p := range w.parts {
 		silent = p.Leave() || silent
 	}

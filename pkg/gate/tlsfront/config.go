@@ -8,8 +8,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/queuegate/queuegate/pkg/gate/exchange"
-	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
 // Config says what is served. It is read-only once a Front has it.
@@ -30,25 +29,17 @@ type Config struct {
 	// have one; none = any that ClientCA signed.
 	ClientSANs []string
 
-	// Descriptors is the budget that connections take their descriptors from.
-	Descriptors *exchange.Descriptors
+	// HTTP2 offers h2 to clients, which Serve then has to serve.
+	HTTP2 bool
 	// Listen opens the port. It is called once there is a certificate.
 	Listen func() (*net.TCPListener, error)
-	// Serve accepts connections from the port, and calls hello for each whose first
-	// record has come, with its non-blocking descriptor, which is of the budget and
-	// from then on hello's. It must not block.
-	Serve func(ln *net.TCPListener, hello func(fd int, peer netip.AddrPort)) error
-	// HTTP1 takes over a connection after its handshake: a non-blocking
-	// descriptor, of the budget, and the layer that turns its bytes into the
-	// client's. It must not block.
-	HTTP1 func(fd int, peer netip.AddrPort, layer *loop.Layer)
-	// HTTP2 does so if the client chose h2. nil: h2 is not offered.
-	HTTP2 func(fd int, peer netip.AddrPort, layer *loop.Layer)
+	// Serve accepts connections: Server.ServeTLS. It must not block.
+	Serve func(ln *net.TCPListener, port *server.TLS) error
 	// Changed is called when a certificate comes into use or cannot be used. It may
 	// be nil.
 	Changed func(Change)
-	// Refused is called for each handshake that failed. It may be nil.
-	Refused func(peer net.Addr, err error)
+	// Refused is called, on a loop, for each handshake that failed. It may be nil.
+	Refused func(peer netip.AddrPort, err error)
 }
 
 // Change is a change of the certificate, or an attempt at one.
@@ -116,8 +107,8 @@ func (c *Config) check() error {
 	if len(c.ClientSANs) > 0 && c.ClientCA == "" {
 		problems = append(problems, errors.New("names of TLS clients without their CA: any authority could sign them"))
 	}
-	if c.Listen == nil || c.Serve == nil || c.HTTP1 == nil || c.Descriptors == nil {
-		problems = append(problems, errors.New("TLS without a port, an engine or descriptors"))
+	if c.Listen == nil || c.Serve == nil {
+		problems = append(problems, errors.New("TLS without a port or a server"))
 	}
 	return errors.Join(problems...)
 }
@@ -135,7 +126,7 @@ func (c *Config) serverConfig(m *material) *tls.Config {
 		// cost a megabyte's worth of them on each connection.
 		DynamicRecordSizingDisabled: true,
 	}
-	if c.HTTP2 != nil {
+	if c.HTTP2 {
 		t.NextProtos = []string{"h2", "http/1.1"}
 	}
 	if m.clientCA != nil {

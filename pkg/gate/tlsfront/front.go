@@ -2,31 +2,22 @@ package tlsfront
 
 import (
 	"crypto/tls"
-	"errors"
-	"net"
-	"net/netip"
-	"strings"
 	"sync"
 
-	"go.uber.org/atomic"
-
 	"github.com/queuegate/queuegate/pkg/gate"
-	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
 // Front serves one port. Make it with New, start it with Start.
 type Front struct {
 	cfg      Config
 	reloader *reloader
-	base     *tls.Config // what handshakes begin with
+	port     server.TLS
 
-	mu         sync.Mutex
-	serving    bool
-	closed     bool
-	handshakes *handshakes
-	following  sync.WaitGroup
-
-	done, failed atomic.Uint64
+	mu        sync.Mutex
+	serving   bool
+	closed    bool
+	following sync.WaitGroup
 }
 
 // New checks the configuration.
@@ -35,9 +26,9 @@ func New(c Config) (*Front, error) {
 		return nil, err
 	}
 	f := &Front{cfg: c}
-	f.handshakes = newHandshakes(c.Descriptors, f.handshake)
 	f.reloader = newReloader(&f.cfg)
-	f.base = &tls.Config{GetConfigForClient: f.reloader.configForClient, MinVersion: tls.VersionTLS12}
+	f.port.Config = &tls.Config{GetConfigForClient: f.reloader.configForClient, MinVersion: tls.VersionTLS12}
+	f.port.Failed = c.Refused
 	return f, nil
 }
 
@@ -62,14 +53,13 @@ func (f *Front) Reload() { f.reloader.reload() }
 
 // Stats may be called at any time.
 func (f *Front) Stats() gate.TLSStats {
-	return gate.TLSStats{
-		Reloads: f.reloader.reloads.Load(), ReloadFailures: f.reloader.failures.Load(), NotAfter: f.reloader.expires.Load(),
-		Handshakes: f.done.Load(), HandshakeFailures: f.failed.Load(), Handshaking: f.handshakes.len(),
-	}
+	s := gate.TLSStats{Reloads: f.reloader.reloads.Load(), ReloadFailures: f.reloader.failures.Load(), NotAfter: f.reloader.expires.Load()}
+	s.Handshakes, s.HandshakeFailures, s.Handshaking = f.port.Handshakes()
+	return s
 }
 
-// Close ends the handshakes under way and waits for them. The port itself, and
-// connections that have been handed on, are not the Front's.
+// Close stops to follow the files. The port and its connections are the
+// server's.
 func (f *Front) Close() {
 	f.mu.Lock()
 	already := f.closed
@@ -78,7 +68,6 @@ func (f *Front) Close() {
 	if !already {
 		close(f.reloader.stop)
 	}
-	f.handshakes.close()
 	f.following.Wait()
 }
 
@@ -106,69 +95,5 @@ func (f *Front) open() error {
 		return ln.Close()
 	}
 	f.serving = true
-	return f.cfg.Serve(ln, f.begin)
-}
-
-// begin takes over a connection whose first record has come. It does not block.
-func (f *Front) begin(fd int, peer netip.AddrPort) {
-	h := &handshake{conn: newConn(fd, peer)}
-	if !f.handshakes.add(h) {
-		_ = h.conn.Close()
-		f.cfg.Descriptors.Release()
-	}
-}
-
-// handshake hands the connection on, if there is a session.
-func (f *Front) handshake(h *handshake) {
-	layer := loop.NewLayer(h.conn)
-	session := tls.Server(layer, f.base)
-	layer.SetCodec(session)
-	h.conn.read = func(b []byte) (int, error) { return f.handshakes.read(h, b) }
-	err := session.Handshake()
-	if whole := f.handshakes.finish(h); err == nil && !whole {
-		err = errCrowded
-	}
-	if err == nil {
-		f.done.Inc()
-		f.handOn(h.conn, layer, session)
-		return
-	}
-	f.failed.Inc()
-	explain(h.conn, err)
-	_ = h.conn.Close()
-	f.cfg.Descriptors.Release()
-	if f.cfg.Refused != nil {
-		f.cfg.Refused(h.conn.RemoteAddr(), err)
-	}
-}
-
-var errCrowded = errors.New("too many handshakes: this one waited longest for its client")
-
-// handOn gives the connection to an engine.
-func (f *Front) handOn(c *conn, layer *loop.Layer, session *tls.Conn) {
-	adopt := f.cfg.HTTP1
-	if session.ConnectionState().NegotiatedProtocol == "h2" {
-		adopt = f.cfg.HTTP2
-	}
-	fd, err := c.take()
-	if err != nil { // the system has no descriptor
-		f.cfg.Descriptors.Release()
-		return
-	}
-	adopt(fd, c.peer, layer)
-}
-
-const plaintextAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n" +
-	"K-Gate-Outcome: bad-request\r\nContent-Length: 27\r\nConnection: close\r\n\r\nthis port speaks TLS only.\n"
-
-// explain tells a client that speaks HTTP to a port of TLS what is wrong.
-func explain(c net.Conn, err error) {
-	var header tls.RecordHeaderError
-	if !errors.As(err, &header) || header.Conn == nil {
-		return
-	}
-	switch strings.TrimRight(string(header.RecordHeader[:]), " /") {
-	case "GET", "POST", "HEAD", "PUT", "DELET", "PATCH", "OPTIO", "CONNE", "TRACE":
-		_, _ = c.Write([]byte(plaintextAnswer))
-	}
+	return f.cfg.Serve(ln, &f.port)
 }

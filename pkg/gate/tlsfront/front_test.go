@@ -4,20 +4,15 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
-	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
 func TestVersionsSuitesAndCurvesAreThoseOfTheSettings(t *testing.T) {
@@ -55,13 +50,7 @@ func TestVersionsSuitesAndCurvesAreThoseOfTheSettings(t *testing.T) {
 func TestAConnectionGoesWhereItsProtocolSays(t *testing.T) {
 	f, config := prepare(t)
 	f.write(f.dir, "x")
-	taken := make(chan string, 1)
-	for protocol, to := range map[string]*func(int, netip.AddrPort, *loop.Layer){"http/1.1": &config.HTTP1, "h2": &config.HTTP2} {
-		*to = func(fd int, _ netip.AddrPort, _ *loop.Layer) {
-			_ = unix.Close(fd)
-			taken <- protocol
-		}
-	}
+	config.HTTP2 = true
 	f.start(config)
 	for _, c := range []struct {
 		offers []string
@@ -70,7 +59,7 @@ func TestAConnectionGoesWhereItsProtocolSays(t *testing.T) {
 		if _, err := f.handshake(&tls.Config{NextProtos: c.offers}); err != nil {
 			t.Fatal(err)
 		}
-		if got := <-taken; got != c.want {
+		if got := <-f.adopted; got != c.want {
 			t.Errorf("a client that offers %q is one of %s, want %s", c.offers, got, c.want)
 		}
 	}
@@ -128,7 +117,7 @@ func TestAConnectionWithoutAWholeHelloCostsNoHandshake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := begin(t, "x")
 			goroutines := runtime.NumGoroutine()
-			for range 3 * maxHandshakes {
+			for range 3 * 256 {
 				f.dial(beginning)
 			}
 			f.serves("x")
@@ -176,46 +165,6 @@ func TestAConnectionThatEndsInSilenceIsNoFailure(t *testing.T) {
 	}
 }
 
-// bound changes the bounds of handshakes.
-func (f *fixture) bound(most int, crowded time.Duration) {
-	s := f.front.handshakes
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.max, s.crowded = most, crowded
-}
-
-func TestACrowdOfUnfinishedHandshakesGivesWay(t *testing.T) {
-	f := begin(t, "x")
-	f.bound(8, crowdedTimeout)
-	oldest := f.dial(hello(t))
-	f.until("the handshake to begin", func() bool { return f.front.Stats().Handshaking == 1 })
-	for range 20 {
-		f.dial(hello(t))
-	}
-	f.serves("x")
-	if _, err := io.Copy(io.Discard, oldest); os.IsTimeout(err) {
-		t.Errorf("the oldest handshake: %v", err)
-	}
-}
-
-func TestACrowdOfGoodHandshakesWaitsForItsTurn(t *testing.T) {
-	f := begin(t, "x")
-	f.bound(8, testTimeout)
-	const clients = 50
-	var all sync.WaitGroup
-	for range clients {
-		all.Go(func() {
-			if _, err := f.handshake(nil); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	if s := f.front.Stats(); s.HandshakeFailures != 0 || s.Handshakes != clients {
-		t.Errorf("stats %+v", s)
-	}
-}
-
 func TestAnUnfinishedHandshakeGivesItsDescriptorUp(t *testing.T) {
 	f := begin(t, "x")
 	f.dial(hello(t))
@@ -236,39 +185,6 @@ func TestAnUnfinishedHelloGivesItsDescriptorUp(t *testing.T) {
 	f.serves("x")
 	if _, err := c.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) || f.budget.Reclaimed() != 1 {
 		t.Errorf("read %v; %d connections reclaimed", err, f.budget.Reclaimed())
-	}
-}
-
-func TestHTTPWithoutTLSIsToldWhatIsWrong(t *testing.T) {
-	f := begin(t, "x")
-	for _, request := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "PUT /x HTTP/1.1\r\n"} {
-		c, err := net.Dial("tcp", f.addr)
-		must(t, err)
-		must(t, c.SetDeadline(time.Now().Add(testTimeout)))
-		_, err = io.WriteString(c, request)
-		must(t, err)
-		b := make([]byte, len(plaintextAnswer))
-		if n, err := io.ReadFull(c, b); err != nil || string(b) != plaintextAnswer {
-			t.Errorf("got %q, %v", b[:n], err)
-		}
-		must(t, c.Close())
-	}
-	head, body, _ := strings.Cut(plaintextAnswer, "\r\n\r\n")
-	if !strings.Contains(head, "Content-Length: 27\r\n") || len(body) != 27 {
-		t.Errorf("a body of %d bytes with %q", len(body), head)
-	}
-}
-
-func TestCloseEndsHandshakesUnderWay(t *testing.T) {
-	f := begin(t, "x")
-	c := f.dial(hello(t))
-	f.until("the handshake to begin", func() bool { return f.front.Stats().Handshaking == 1 })
-	f.front.Close()
-	late := f.dial(hello(t))
-	for _, c := range []net.Conn{c, late} {
-		if _, err := io.Copy(io.Discard, c); os.IsTimeout(err) {
-			t.Errorf("read %v, want an end", err)
-		}
 	}
 }
 
@@ -343,7 +259,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"no directory":       func(c *Config) { c.Dir = "" },
 		"no order":           func(c *Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS13, tls.VersionTLS12 },
 		"names without a CA": func(c *Config) { c.ClientSANs = []string{"a"} },
-		"no engine":          func(c *Config) { c.HTTP1 = nil },
+		"no server":          func(c *Config) { c.Serve = nil },
 	} {
 		c := good
 		change(&c)

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
-	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/server"
@@ -27,14 +26,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // testTimeout is a fail-safe only: no test depends on how long anything takes.
 const testTimeout = 2 * time.Minute
 
-// fixture is a Front on a directory of its own. Its connections are closed as
-// soon as they have been handed on.
+// fixture is a Front on a directory of its own, and a server that closes
+// connections as soon as their handshake is over.
 type fixture struct {
 	t       *testing.T
 	ca      *testcert.Authority
 	dir     string
 	front   *Front
 	budget  *exchange.Descriptors
+	adopted chan string // protocols of connections that were handed on
 	addr    string
 	opened  chan struct{}
 	changes chan Change
@@ -45,7 +45,7 @@ type fixture struct {
 // certificate.
 func prepare(t *testing.T) (*fixture, Config) {
 	t.Helper()
-	f := &fixture{t: t, ca: testcert.New(t), dir: t.TempDir(),
+	f := &fixture{t: t, ca: testcert.New(t), dir: t.TempDir(), adopted: make(chan string, 1),
 		opened: make(chan struct{}, 1), changes: make(chan Change, 100), refused: make(chan error, 1000)}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,7 +57,7 @@ func prepare(t *testing.T) (*fixture, Config) {
 	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
-	server, err := server.NewServer(g, server.Config{HTTP1: &http1.Protocol{}, Upstream: upstream.Config{Address: netip.MustParseAddrPort("127.0.0.1:1")}, Loops: 1})
+	server, err := server.NewServer(g, server.Config{HTTP1: closing{f, "http/1.1"}, HTTP2: closing{f, "h2"}, Upstream: upstream.Config{Address: netip.MustParseAddrPort("127.0.0.1:1")}, Loops: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,13 +69,41 @@ func prepare(t *testing.T) (*fixture, Config) {
 			f.opened <- struct{}{}
 			return ln.(*net.TCPListener), nil
 		},
-		Serve:       server.ServeTLS,
-		HTTP1:       func(fd int, _ netip.AddrPort, _ *loop.Layer) { _ = unix.Close(fd); g.Descriptors.Release() },
-		Descriptors: g.Descriptors,
-		Changed:     func(c Change) { f.changes <- c },
-		Refused:     func(_ net.Addr, err error) { f.refused <- err },
+		Serve:   server.ServeTLS,
+		Changed: func(c Change) { f.changes <- c },
+		Refused: func(_ netip.AddrPort, err error) { f.refused <- err },
 	}
 }
+
+// closing is a protocol that closes the connections that it gets.
+type closing struct {
+	f    *fixture
+	name string
+}
+
+func (p closing) On(w *server.Worker) server.Part { return closingPart{p, w} }
+func (closing) Unfinished() int                   { return 0 }
+
+type closingPart struct {
+	closing
+	worker *server.Worker
+}
+
+func (p closingPart) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte) {
+	p.worker.Loop.CloseDescriptor(fd)
+	p.f.budget.Release()
+	select {
+	case p.f.adopted <- p.name:
+	default: // the test does not look
+	}
+}
+func (closingPart) Oldest(found func(exchange.IdleConnection, bool)) {
+	found(exchange.IdleConnection{}, false)
+}
+func (closingPart) CloseOldest(exchange.Idleness) {}
+func (closingPart) Leave() bool                   { return false }
+func (closingPart) Connector() exchange.Connector { return nil }
+func (closingPart) IdleUpstreams() int            { return 0 }
 
 func (f *fixture) start(c Config) {
 	f.t.Helper()

@@ -29,17 +29,15 @@ type Conn struct {
 	// Protocol is what TLS has agreed upon (ALPN); empty without.
 	Protocol string
 
-	dialer    *Dialer
-	held      bool       // a descriptor of the budget
-	counted   bool       // among the open connections
-	handshake *handshake // under way; nil = none
+	dialer  *Dialer
+	held    bool      // a descriptor of the budget
+	counted bool      // among the open connections
+	session *tls.Conn // whose handshake is under way; nil = none
+	giveUp  int64     // when the handshake is to be over
 }
 
 // Close closes the connection. Closing twice is harmless.
 func (c *Conn) Close() {
-	if c.handshake != nil {
-		c.handshake.cancel()
-	}
 	if c.counted {
 		c.counted = false
 		c.dialer.stats.Closes.Inc()
@@ -181,21 +179,21 @@ func (d *Dialer) attempted(x *exchange.Exchange, c *Conn, now int64, protocols [
 		c.counted = true
 		d.gate.Pending.Reached()
 		if d.cfg.TLS != nil {
-			c.beginHandshake(x, protocols)
+			c.shake(x, protocols)
 		}
 	}
-	if h := c.handshake; h != nil {
+	if c.session != nil {
+		over, err := c.shaken(now)
 		switch {
-		case !h.done:
-			return Result{}
-		case h.err != nil:
+		case err != nil:
 			d.Cancel(x)
 			if failed := d.cfg.TLSFailed; failed != nil {
-				failed(h.err)
+				failed(err)
 			}
 			return Result{Outcome: gate.UpstreamTLSFailed}
+		case !over:
+			return Result{Next: c.giveUp}
 		}
-		c.handshake = nil
 	}
 	x.Dial.Attempt = nil
 	return Result{Conn: c}

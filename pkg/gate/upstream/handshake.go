@@ -2,8 +2,7 @@ package upstream
 
 import (
 	"crypto/tls"
-	"errors"
-	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
@@ -14,68 +13,28 @@ import (
 // handshake.
 const handshakeTimeout = int64(10 * time.Second)
 
-var errGivenUp = errors.New("the client left or a clock ran out")
-
-// handshake makes a session of TLS on a connection just opened. Only its
-// waiting is off the loop: the arithmetic, well below a millisecond, is done
-// once for each connection of a pool.
-type handshake struct {
-	x         *exchange.Exchange // waits for the handshake, unless cancelled
-	c         *Conn
-	protocols []string
-	task      *loop.Task
-	done      bool
-	err       error
-	cancelled bool
-}
-
-func (c *Conn) beginHandshake(x *exchange.Exchange, protocols []string) {
-	c.handshake = &handshake{x: x, c: c, protocols: protocols}
-	c.dialer.loop.Start(c.handshake)
-}
-
-// Run is loop.Runner.
-func (h *handshake) Run(t *loop.Task) {
-	h.task = t
-	config := h.c.dialer.cfg.TLS
-	if len(h.protocols) > 0 {
+// shake begins the TLS handshake of a connection just opened, and wakes x at its
+// end. Close cancels it.
+func (c *Conn) shake(x *exchange.Exchange, protocols []string) {
+	config := c.dialer.cfg.TLS
+	if len(protocols) > 0 {
 		config = config.Clone()
-		config.NextProtos = h.protocols
+		config.NextProtos = protocols
 	}
-	h.c.Sock.Handle(t)
-	layer := loop.NewLayer(nil)
-	session := tls.Client(layer, config)
-	layer.SetCodec(session)
-	h.c.Sock.Wrap(layer)
-	err := layer.Shake(t, t.Loop().Nanotime()+handshakeTimeout, session.Handshake, h.inVain)
-	if err == nil {
-		h.c.Protocol = session.ConnectionState().NegotiatedProtocol
-	}
-	h.end(err)
+	layer := &loop.Layer{}
+	c.session, c.giveUp = tls.Client(layer, config), c.dialer.loop.Nanotime()+handshakeTimeout
+	c.Sock.Shake(layer, c.session, nil, x)
 }
 
-// Recovered is loop.Runner.
-func (h *handshake) Recovered(_ *loop.Task, v any) { h.end(fmt.Errorf("TLS handshake: %v", v)) }
-
-func (h *handshake) end(err error) {
-	h.done, h.err = true, err
-	if !h.cancelled {
-		h.x.Wake()
+// shaken reports whether the handshake is over, and why it has failed.
+func (c *Conn) shaken(now int64) (over bool, err error) {
+	over, err = c.Sock.Shaken()
+	switch {
+	case err != nil:
+	case over:
+		c.Protocol, c.session = c.session.ConnectionState().NegotiatedProtocol, nil
+	case now >= c.giveUp:
+		err = syscall.ETIMEDOUT
 	}
-}
-
-// cancel ends a handshake that no exchange waits for any more.
-func (h *handshake) cancel() {
-	if !h.done {
-		h.cancelled = true
-		h.task.Wake()
-	}
-}
-
-// inVain tells when no exchange waits for the session any longer.
-func (h *handshake) inVain() error {
-	if h.cancelled || h.c.dialer.loop.Closing() {
-		return errGivenUp
-	}
-	return nil
+	return over, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"time"
 
@@ -28,8 +29,7 @@ type tlsPort struct {
 	served atomic.Bool // some certificate has been in use
 }
 
-// newTLSPort checks the settings of TLS. The engines of a take over the
-// connections.
+// newTLSPort checks the settings of TLS. The server of a serves the port.
 func newTLSPort(cfg *config.Config, a *App, log *zap.Logger) (*tlsPort, error) {
 	p := &tlsPort{log: log, dir: cfg.TLS.Dir, port: cfg.ServingTLSPort}
 	if cfg.ServingTLSPort == 0 {
@@ -39,8 +39,7 @@ func newTLSPort(cfg *config.Config, a *App, log *zap.Logger) (*tlsPort, error) {
 	c.Listen = func() (*net.TCPListener, error) {
 		return listen(cfg.ListenAddress, cfg.ServingTLSPort, "QUEUE_SERVING_TLS_PORT")
 	}
-	c.Descriptors, c.Serve = a.gate.Descriptors, a.server.ServeTLS
-	c.HTTP1, c.HTTP2 = a.server.Adopt, a.server.AdoptHTTP2
+	c.HTTP2, c.Serve = true, a.server.ServeTLS
 	c.Changed, c.Refused = p.changed, p.refused
 	var err error
 	p.front, err = tlsfront.New(c)
@@ -96,7 +95,7 @@ func (p *tlsPort) changed(c tlsfront.Change) {
 	}
 }
 
-func (p *tlsPort) refused(peer net.Addr, err error) {
+func (p *tlsPort) refused(peer netip.AddrPort, err error) {
 	p.log.Debug("TLS handshake failed", zap.Stringer("peer", peer), zap.Error(err))
 }
 

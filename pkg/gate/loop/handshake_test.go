@@ -1,0 +1,182 @@
+package loop
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
+)
+
+// scripted is a Handshaker made of a function.
+type scripted struct {
+	*Layer
+	handshake func() error
+}
+
+func (c scripted) Handshake() error  { return c.handshake() }
+func (c scripted) CloseWrite() error { return nil }
+
+// shakeWith begins a handshake that is run.
+func shakeWith(t *testing.T, run func(*Layer) error, slots chan struct{}) *secured {
+	t.Helper()
+	s := newWire(t)
+	s.do(func() { s.sock.Shake(s.layer, scripted{s.layer, func() error { return run(s.layer) }}, slots, s) })
+	return s
+}
+
+// untilItWaits returns when the handshake waits for its peer.
+func (s *secured) untilItWaits() {
+	s.t.Helper()
+	for waits := false; !waits; {
+		s.do(func() { waits = s.sock.PeerAwaited() != 0 })
+	}
+}
+
+func TestAHandshakeOfAClientLeavesTheLoopFree(t *testing.T) {
+	ca := testcert.New(t)
+	s := newWire(t)
+	server := tls.Server(s.wire, &tls.Config{Certificates: []tls.Certificate{ca.Pair(testcert.Leaf{})}})
+	s.do(func() {
+		s.sock.Shake(s.layer, tls.Client(s.layer, &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost"}), nil, s)
+	})
+	s.untilItWaits()
+	s.do(func() {
+		if over, err := s.sock.Shaken(); over || err != nil {
+			t.Errorf("over %v, %v, with a peer that has said nothing", over, err)
+		}
+	})
+	if err := server.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(server, "first"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.shaken(); err != nil {
+		t.Fatal(err)
+	}
+	s.until("readable", s.sock.Readable)
+	s.wantRead(8, "first", nil)
+}
+
+func TestAHandshakeThatFailsLeavesTheSocketWithoutALayer(t *testing.T) {
+	s := newShaking(t, &tls.Config{}, nil)
+	if _, err := io.WriteString(s.wire, "GET / HTTP/1.1\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.shaken(); !errors.As(err, new(tls.RecordHeaderError)) {
+		t.Fatalf("got %v", err)
+	}
+	s.do(func() {
+		if s.sock.Layered() {
+			t.Error("the layer is still there")
+		}
+		if _, err := s.sock.Write([]byte("plain")); err != nil {
+			t.Error(err)
+		}
+		s.sock.CloseWrite()
+	})
+	if b, err := io.ReadAll(s.wire); string(b) != "plain" || err != nil {
+		t.Errorf("the peer read %q, %v", b, err)
+	}
+}
+
+func TestAHandshakeThatPanicsFails(t *testing.T) {
+	s := shakeWith(t, func(*Layer) error { panic("boom") }, nil)
+	if err := s.shaken(); err == nil || err.Error() != "panic: boom" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAClosedSocketEndsItsHandshake(t *testing.T) {
+	ended := make(chan error, 1)
+	s := shakeWith(t, func(l *Layer) error {
+		_, err := l.Read(make([]byte, 1))
+		_, again := l.Read(make([]byte, 1))
+		_, written := l.Write([]byte("x"))
+		ended <- errors.Join(err, again, written)
+		return err
+	}, nil)
+	s.untilItWaits()
+	s.do(s.sock.Close)
+	if err := receive(t, ended); err == nil {
+		t.Error("no error on a socket that is closed")
+	}
+	if b, err := io.ReadAll(s.wire); len(b) > 0 || err != nil {
+		t.Errorf("the peer read %q, %v", b, err)
+	}
+}
+
+// TestAHandshakeWritesAllOfALongMessage has one that the kernel does not take at
+// once.
+func TestAHandshakeWritesAllOfALongMessage(t *testing.T) {
+	const length = 8 << 20
+	s := shakeWith(t, func(l *Layer) error {
+		n, err := l.Write(make([]byte, length))
+		if err == nil && n != length {
+			err = io.ErrShortWrite
+		}
+		return err
+	}, nil)
+	s.untilItWaits()
+	if n, err := io.Copy(io.Discard, io.LimitReader(s.wire, length)); n != length || err != nil {
+		t.Fatalf("the peer read %d bytes, %v", n, err)
+	}
+	if err := s.shaken(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOnlyHandshakesThatWaitGiveTheirSlotUp holds the one slot in a handshake that
+// computes, and sees another one begin once that waits for its peer.
+func TestOnlyHandshakesThatWaitGiveTheirSlotUp(t *testing.T) {
+	slots := make(chan struct{}, 1)
+	begun, compute := make(chan struct{}), make(chan struct{})
+	first := shakeWith(t, func(l *Layer) error {
+		close(begun)
+		<-compute
+		_, err := l.Read(make([]byte, 1))
+		return err
+	}, slots)
+	receive(t, begun)
+	second := make(chan struct{})
+	other := shakeWith(t, func(*Layer) error { close(second); return nil }, slots)
+	on(t, other.loop, func() {
+		select {
+		case <-second:
+			t.Error("began without a slot")
+		default:
+		}
+	})
+	close(compute)
+	receive(t, second)
+	if err := other.shaken(); err != nil {
+		t.Error(err)
+	}
+	if _, err := first.wire.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.shaken(); err != nil {
+		t.Error(err)
+	}
+	if len(slots) != 0 {
+		t.Error("a slot is still held")
+	}
+}
+
+func TestAPeerThatGoesEndsAHandshake(t *testing.T) {
+	s := newShaking(t, &tls.Config{}, nil)
+	s.untilItWaits()
+	if err := s.wire.SetLinger(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.wire.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.shaken(); !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,49 @@
+package loop
+
+import "iter"
+
+// Task is a routine of a test that reads from top to bottom: a coroutine, which
+// blocks in Wait only.
+type Task struct {
+	Handle
+	next    func() (struct{}, bool)
+	yield   func(struct{}) bool
+	waiting bool
+}
+
+// begin runs f as a Task up to its first Wait. It must be called on the loop.
+func (l *Loop) begin(f func(*Task)) {
+	t := &Task{}
+	t.Bind(l, t)
+	t.next, _ = iter.Pull(func(yield func(struct{}) bool) {
+		t.yield = yield
+		f(t)
+		t.Done()
+		t.Forget()
+	})
+	t.Begin()
+	t.next()
+}
+
+// Step implements Routine.
+func (t *Task) Step() {
+	if t.waiting {
+		t.waiting = false
+		t.next()
+	}
+}
+
+// Wait returns after an event of a socket that t handles, a Wake, or the
+// deadline (0 = none), and perhaps earlier.
+func (t *Task) Wait(deadline int64) {
+	t.Until(deadline)
+	t.waiting = true
+	t.yield(struct{}{})
+	t.Until(0)
+}
+
+// Yield lets other routines of the loop step first.
+func (t *Task) Yield() {
+	t.Wake()
+	t.Wait(0)
+}

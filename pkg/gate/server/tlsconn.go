@@ -1,0 +1,327 @@
+package server
+
+import (
+	"container/list"
+	"crypto/tls"
+	"errors"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
+
+const (
+	// helloTimeout is how long a first record may take from its first byte on.
+	helloTimeout = 10 * time.Second
+	// handshakeTimeout is how long a client may take for its handshake, from its
+	// hello on.
+	handshakeTimeout = 10 * time.Second
+	// maxHandshakes bounds those under way, and minHandshakes is what each loop may
+	// have of them; others are queued.
+	maxHandshakes = 256
+	minHandshakes = 16
+	// crowdedTimeout replaces handshakeTimeout for those that wait for their
+	// clients, while others are queued.
+	crowdedTimeout = 500 * time.Millisecond
+)
+
+var (
+	errCrowded = errors.New("too many handshakes: this one waited longest for its client")
+	errLeaving = errors.New("the gate shuts down")
+)
+
+// TLS is what a port needs whose connections begin with a TLS handshake.
+type TLS struct {
+	Config *tls.Config
+	// Failed is called, on a loop, for each handshake that failed. It may be nil.
+	Failed func(peer netip.AddrPort, err error)
+
+	done, failed atomic.Uint64
+	underWay     atomic.Int64
+}
+
+// Handshakes counts those that have succeeded, those that have failed, and those
+// under way or queued. It may be called at any time.
+func (t *TLS) Handshakes() (done, failed uint64, underWay int) {
+	return t.done.Load(), t.failed.Load(), int(t.underWay.Load())
+}
+
+// tlsConns are the connections of a loop to ports of TLS whose handshake is not
+// over, in the order in which they entered their state:
+//
+//	silent  → begun    the first byte has come
+//	begun   → queued   the first record, the client's hello, has come whole
+//	queued  → shaking  there are few enough handshakes; the youngest is first: its client is still there
+//	shaking → (engine) the handshake has succeeded
+//
+// From each of them a connection may be closed.
+type tlsConns struct {
+	silent, begun, queued, shaking list.List // of *tlsConn
+
+	max     int           // handshakes at once
+	crowded time.Duration // how long one may wait for its client while others are queued
+}
+
+// tlsConn is a connection whose handshake is not over.
+type tlsConn struct {
+	worker  *Worker
+	port    *TLS
+	handle  loop.Handle
+	list    *list.List // one of worker's; nil: closed or handed on
+	place   *list.Element
+	sock    loop.Sock
+	since   int64 // when it was accepted, its first byte came or, from then on, its hello
+	peer    netip.AddrPort
+	layer   *loop.Layer
+	session *tls.Conn // while shaking
+}
+
+// acceptTLS waits for the first record of a connection.
+func (w *Worker) acceptTLS(fd int, peer netip.AddrPort, port *TLS) {
+	c := &tlsConn{worker: w, port: port, peer: peer}
+	if err := w.Loop.Register(&c.sock, fd, c); err != nil {
+		w.Loop.CloseDescriptor(fd)
+		w.Gate.Descriptors.Release()
+		w.Panicked(err)
+		return
+	}
+	c.handle.Bind(w.Loop, c)
+	c.since = w.Loop.Now()
+	c.join(&w.tls.silent)
+}
+
+func (c *tlsConn) join(l *list.List) { c.list, c.place = l, l.PushBack(c) }
+
+func (c *tlsConn) leave() {
+	c.handle.Until(0)
+	c.list.Remove(c.place)
+	c.list = nil
+}
+
+func (c *tlsConn) moveTo(l *list.List) {
+	c.leave()
+	c.join(l)
+}
+
+// Event implements loop.Handler. During a handshake the layer has the events.
+func (c *tlsConn) Event(s *loop.Sock) {
+	silent := c.list == &c.worker.tls.silent
+	switch {
+	case !silent && c.list != &c.worker.tls.begun, !s.Readable():
+	case s.Failed() || s.HungUp() && s.Ended():
+		c.cut(nil)
+	case s.HungUp() || recordThere(s):
+		c.hello()
+	case silent:
+		c.moveTo(&c.worker.tls.begun)
+		c.since = c.worker.Loop.Now()
+		c.handle.Until(c.since + int64(helloTimeout))
+	}
+}
+
+// recordThere reports whether a record of TLS has come whole (RFC 8446 section
+// 5.1), or something that is none: both are for the handshake.
+func recordThere(s *loop.Sock) bool {
+	const handshake, header, longest = 22, 5, 16 << 10
+	var b [header]byte
+	n := s.Peek(b[:])
+	if n == 0 || b[0] != handshake {
+		return n > 0
+	}
+	length := int(b[3])<<8 | int(b[4])
+	return n == header && (length > longest || s.Buffered() >= header+length)
+}
+
+// hello begins the handshake, or queues it.
+func (c *tlsConn) hello() {
+	w := c.worker
+	if w.Leaving() {
+		c.cut(nil)
+		return
+	}
+	c.since = w.Loop.Now()
+	c.port.underWay.Inc()
+	if w.tls.shaking.Len() < w.tls.max {
+		c.shake()
+		return
+	}
+	c.moveTo(&w.tls.queued)
+	w.relieve()
+}
+
+func (c *tlsConn) shake() {
+	c.moveTo(&c.worker.tls.shaking)
+	c.layer = &loop.Layer{}
+	c.session = tls.Server(c.layer, c.port.Config)
+	c.handle.Until(c.since + int64(handshakeTimeout))
+	c.sock.Shake(c.layer, c.session, c.worker.srv.computing, &c.handle)
+}
+
+// relieve closes handshakes that have waited for their clients for long, as many
+// as others are queued. The first of these, which is started last, looks again.
+func (w *Worker) relieve() {
+	for w.tls.queued.Len() > 0 {
+		c := w.stalled(w.tls.crowded)
+		if c == nil {
+			first := w.tls.queued.Front().Value.(*tlsConn)
+			first.handle.Until(w.Loop.Now() + int64(w.tls.crowded)/10)
+			return
+		}
+		c.cut(errCrowded)
+	}
+}
+
+// stalled is the handshake that began first of those that have waited for their
+// clients for long enough, or nil.
+func (w *Worker) stalled(enough time.Duration) *tlsConn {
+	until := w.Loop.Now() - int64(enough)
+	for e := w.tls.shaking.Front(); e != nil; e = e.Next() {
+		c := e.Value.(*tlsConn)
+		if since := c.sock.PeerAwaited(); since != 0 && since <= until {
+			return c
+		}
+	}
+	return nil
+}
+
+// Step implements loop.Routine: a timeout has passed, or the handshake is over.
+func (c *tlsConn) Step() {
+	switch c.list {
+	case &c.worker.tls.begun:
+		c.cut(nil)
+	case &c.worker.tls.queued:
+		c.worker.relieve()
+	case &c.worker.tls.shaking:
+		over, err := c.sock.Shaken()
+		switch {
+		case err != nil:
+			c.explain(err)
+			c.cut(err)
+		case over:
+			c.handOn()
+		case c.worker.Loop.Now() >= c.since+int64(handshakeTimeout):
+			c.cut(os.ErrDeadlineExceeded)
+		}
+	}
+}
+
+// handOn gives the connection to the protocol that ALPN has chosen.
+func (c *tlsConn) handOn() {
+	c.port.done.Inc()
+	w, p := c.worker, c.worker.http1
+	if c.session.ConnectionState().NegotiatedProtocol == "h2" {
+		p = w.http2
+	}
+	fd := c.sock.Detach()
+	c.end()
+	p.Adopt(fd, c.peer, c.layer, nil)
+}
+
+const plaintextAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n" +
+	"K-Gate-Outcome: bad-request\r\nContent-Length: 27\r\nConnection: close\r\n\r\nthis port speaks TLS only.\n"
+
+// explain tells a client that speaks HTTP to a port of TLS what is wrong.
+func (c *tlsConn) explain(err error) {
+	var header tls.RecordHeaderError
+	if !errors.As(err, &header) || header.Conn == nil {
+		return
+	}
+	switch strings.TrimRight(string(header.RecordHeader[:]), " /") {
+	case "GET", "POST", "HEAD", "PUT", "DELET", "PATCH", "OPTIO", "CONNE", "TRACE":
+		_, _ = c.sock.Write([]byte(plaintextAnswer))
+	}
+}
+
+// cut closes the connection. err is the error of its handshake, if that is under
+// way.
+func (c *tlsConn) cut(err error) {
+	shaking := c.list == &c.worker.tls.shaking
+	c.sock.Close()
+	c.worker.Gate.Descriptors.Release()
+	c.end()
+	if !shaking {
+		return
+	}
+	c.port.failed.Inc()
+	if c.port.Failed != nil {
+		c.port.Failed(c.peer, err)
+	}
+}
+
+// end takes c from its list and, after a handshake, starts the youngest that is
+// queued.
+func (c *tlsConn) end() {
+	w, l := c.worker, c.list
+	c.leave()
+	c.handle.Forget()
+	if l == &w.tls.queued || l == &w.tls.shaking {
+		c.port.underWay.Dec()
+	}
+	if next := w.tls.queued.Back(); l == &w.tls.shaking && next != nil {
+		next.Value.(*tlsConn).shake()
+	}
+}
+
+// leaveTLS closes the connections whose handshake has begun, and reports whether
+// there are others: their first request may be on its way.
+func (w *Worker) leaveTLS() (silent bool) {
+	for _, l := range []*list.List{&w.tls.queued, &w.tls.shaking} {
+		for l.Len() > 0 {
+			l.Front().Value.(*tlsConn).cut(errLeaving)
+		}
+	}
+	return w.tls.silent.Len()+w.tls.begun.Len() > 0
+}
+
+// oldestTLS is the connection of the rank that is to be closed first, or nil.
+func (w *Worker) oldestTLS(rank exchange.Idleness) *tlsConn {
+	if rank == exchange.IdleClient {
+		if c := w.waited(&w.tls.silent, exchange.MinSilence); c != nil && c.sock.Quiet() {
+			return c
+		}
+		return nil
+	}
+	begun, shaking := w.waited(&w.tls.begun, exchange.MinIdle), w.stalled(exchange.MinIdle)
+	if begun == nil || shaking != nil && shaking.since < begun.since {
+		return shaking
+	}
+	return begun
+}
+
+// waited is the first connection of the list, if it has waited for long enough.
+func (w *Worker) waited(l *list.List, enough time.Duration) *tlsConn {
+	if first := l.Front(); first != nil {
+		if c := first.Value.(*tlsConn); w.Loop.Now()-c.since >= int64(enough) {
+			return c
+		}
+	}
+	return nil
+}
+
+// Oldest is gate.IdleConnections: of those whose handshake is not over.
+func (w *Worker) Oldest(found func(exchange.IdleConnection, bool)) {
+	w.Loop.Post(func() {
+		for _, rank := range []exchange.Idleness{exchange.IdleClient, exchange.UnfinishedHead} {
+			if c := w.oldestTLS(rank); c != nil {
+				found(exchange.IdleConnection{Idleness: rank, Since: c.since}, true)
+				return
+			}
+		}
+		found(exchange.IdleConnection{}, false)
+	})
+}
+
+// CloseOldest is gate.IdleConnections.
+func (w *Worker) CloseOldest(rank exchange.Idleness) {
+	w.Loop.Post(func() {
+		if c := w.oldestTLS(rank); c != nil {
+			w.Gate.Descriptors.NoteReclaimed()
+			c.cut(os.ErrDeadlineExceeded)
+		}
+	})
+}

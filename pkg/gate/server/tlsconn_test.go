@@ -1,0 +1,243 @@
+package server
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/upstream"
+)
+
+// testTimeout is a fail-safe only: no test depends on how long anything takes.
+const testTimeout = 2 * time.Minute
+
+// mute is a protocol that closes the connections that it gets.
+type mute struct{ worker *Worker }
+
+func (mute) On(w *Worker) Part { return mute{w} }
+func (mute) Unfinished() int   { return 0 }
+func (mute) Oldest(found func(exchange.IdleConnection, bool)) {
+	found(exchange.IdleConnection{}, false)
+}
+func (mute) CloseOldest(exchange.Idleness) {}
+func (m mute) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte) {
+	m.worker.Loop.CloseDescriptor(fd)
+	m.worker.Gate.Descriptors.Release()
+}
+func (mute) Leave() bool                   { return false }
+func (mute) Connector() exchange.Connector { return nil }
+func (mute) IdleUpstreams() int            { return 0 }
+
+// tlsServer is a Server of one loop with a port of TLS.
+type tlsServer struct {
+	t      *testing.T
+	server *Server
+	port   *TLS
+	addr   string
+}
+
+func newTLSServer(t *testing.T) *tlsServer {
+	t.Helper()
+	g := &exchange.Gate{Config: exchange.Config{}}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewServer(g, Config{HTTP1: mute{}, Upstream: upstream.Config{Address: netip.MustParseAddrPort("127.0.0.1:1")}, Loops: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &tlsServer{t: t, server: s, addr: ln.Addr().String()}
+	f.port = &TLS{Config: &tls.Config{Certificates: []tls.Certificate{testcert.New(t).Pair(testcert.Leaf{})}}}
+	if err := s.ServeTLS(ln.(*net.TCPListener), f.port); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// do runs f on the loop.
+func (s *tlsServer) do(f func(w *Worker)) {
+	done := make(chan struct{})
+	w := s.server.workers[0]
+	w.Loop.Post(func() { defer close(done); f(w) })
+	<-done
+}
+
+// send opens a connection and sends text.
+func (s *tlsServer) send(text string) net.Conn {
+	s.t.Helper()
+	c, err := net.DialTimeout("tcp", s.addr, testTimeout)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(testTimeout)); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, text); err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// wantEnd fails unless the server closes c.
+func (s *tlsServer) wantEnd(c net.Conn) {
+	s.t.Helper()
+	if _, err := io.Copy(io.Discard, c); os.IsTimeout(err) {
+		s.t.Error("the connection is not closed")
+	}
+}
+
+// hello is what a client sends first.
+func hello(t *testing.T) string {
+	t.Helper()
+	near, far := net.Pipe()
+	defer far.Close()
+	go func() {
+		_ = tls.Client(near, &tls.Config{ServerName: "localhost"}).Handshake() // ends with far
+		_ = near.Close()
+	}()
+	b := make([]byte, 16<<10)
+	n, err := far.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b[:n])
+}
+
+// handshake does a handshake and closes.
+func (s *tlsServer) handshake() error {
+	c, err := tls.DialWithDialer(&net.Dialer{Timeout: testTimeout}, "tcp", s.addr, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+func (s *tlsServer) until(what string, condition func(w *Worker) bool) {
+	s.t.Helper()
+	end := time.Now().Add(testTimeout)
+	for ok := false; !ok; s.do(func(w *Worker) { ok = condition(w) }) {
+		if time.Now().After(end) {
+			s.t.Fatalf("no end of the wait for %s", what)
+		}
+	}
+}
+
+func TestAnUnfinishedHelloHasATimeLimit(t *testing.T) {
+	s := newTLSServer(t)
+	c := s.send("\x16\x03\x01")
+	s.until("the first byte", func(w *Worker) bool {
+		first := w.tls.begun.Front()
+		if first != nil {
+			first.Value.(*tlsConn).handle.Until(w.Loop.Now() + 1) // in the place of 10 s
+		}
+		return first != nil
+	})
+	s.wantEnd(c)
+}
+
+func TestAnUnfinishedHandshakeHasATimeLimit(t *testing.T) {
+	s := newTLSServer(t)
+	failed := make(chan error, 1)
+	s.port.Failed = func(_ netip.AddrPort, err error) { failed <- err }
+	c := s.send(hello(t))
+	s.until("the handshake", func(w *Worker) bool {
+		first := w.tls.shaking.Front()
+		if first != nil {
+			c := first.Value.(*tlsConn)
+			c.since -= int64(handshakeTimeout)
+			c.handle.Until(w.Loop.Now() + 1)
+		}
+		return first != nil
+	})
+	s.wantEnd(c)
+	if err := <-failed; !os.IsTimeout(err) {
+		t.Errorf("failed with %v", err)
+	}
+	if done, failed, underWay := s.port.Handshakes(); done != 0 || failed != 1 || underWay != 0 {
+		t.Errorf("%d done, %d failed, %d under way", done, failed, underWay)
+	}
+}
+
+func TestStalledHandshakesMakeRoomForQueuedOnes(t *testing.T) {
+	s := newTLSServer(t)
+	s.do(func(w *Worker) { w.tls.max = 8 })
+	oldest := s.send(hello(t))
+	s.until("the handshake", func(w *Worker) bool { return w.tls.shaking.Len() == 1 })
+	for range 20 {
+		s.send(hello(t))
+	}
+	if err := s.handshake(); err != nil {
+		t.Error(err)
+	}
+	s.wantEnd(oldest)
+}
+
+func TestQueuedHandshakesAreAllDone(t *testing.T) {
+	s := newTLSServer(t)
+	s.do(func(w *Worker) { w.tls.max, w.tls.crowded = 8, testTimeout })
+	const clients = 50
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			if err := s.handshake(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	s.until("the last connection", func(w *Worker) bool { return w.tls.shaking.Len() == 0 })
+	if done, failed, underWay := s.port.Handshakes(); done != clients || failed != 0 || underWay != 0 {
+		t.Errorf("%d done, %d failed, %d under way", done, failed, underWay)
+	}
+}
+
+func TestHTTPWithoutTLSIsToldWhatIsWrong(t *testing.T) {
+	s := newTLSServer(t)
+	for _, request := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "PUT /x HTTP/1.1\r\n"} {
+		c := s.send(request)
+		b := make([]byte, len(plaintextAnswer))
+		if n, err := io.ReadFull(c, b); err != nil || string(b) != plaintextAnswer {
+			t.Errorf("got %q, %v", b[:n], err)
+		}
+	}
+	head, body, _ := strings.Cut(plaintextAnswer, "\r\n\r\n")
+	if !strings.Contains(head, "Content-Length: 27\r\n") || len(body) != 27 {
+		t.Errorf("a body of %d bytes with %q", len(body), head)
+	}
+}
+
+func TestAShutdownEndsHandshakes(t *testing.T) {
+	s := newTLSServer(t)
+	s.do(func(w *Worker) { w.tls.max = 1 })
+	first := s.send(hello(t))
+	s.until("the handshake", func(w *Worker) bool { return w.tls.shaking.Len() == 1 })
+	queued := s.send(hello(t))
+	s.until("the queued handshake", func(w *Worker) bool { return w.tls.queued.Len() == 1 })
+	late := s.send("")
+	s.until("the late connection", func(w *Worker) bool { return w.tls.silent.Len() == 1 })
+	s.server.BeginShutdown()
+	if _, err := io.WriteString(late, hello(t)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []net.Conn{first, queued, late} {
+		s.wantEnd(c)
+	}
+	if _, _, underWay := s.port.Handshakes(); underWay != 0 {
+		t.Errorf("%d handshakes under way", underWay)
+	}
+}

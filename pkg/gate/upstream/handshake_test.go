@@ -1,0 +1,51 @@
+package upstream
+
+import (
+	"crypto/tls"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
+
+func TestAHandshakeOfAContainerThatIsSilentTimesOut(t *testing.T) {
+	l, err := loop.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pair[1])
+	checked := make(chan struct{})
+	l.Post(func() {
+		defer close(checked)
+		d := &Dialer{loop: l, cfg: &Config{TLS: &tls.Config{InsecureSkipVerify: true}}}
+		c := d.NewConn()
+		if err := l.Register(&c.Sock, pair[0], &loop.Handle{}); err != nil {
+			t.Error(err)
+			return
+		}
+		before := l.Nanotime()
+		c.shake(&exchange.Exchange{}, []string{"http/1.1"})
+		if took := c.giveUp - before; took < handshakeTimeout {
+			t.Errorf("gives up after %d ns", took)
+		}
+		if over, err := c.shaken(c.giveUp - 1); over || err != nil {
+			t.Errorf("over %v, %v before the timeout", over, err)
+		}
+		if _, err := c.shaken(c.giveUp); err != syscall.ETIMEDOUT {
+			t.Errorf("got %v at the timeout", err)
+		}
+		c.Sock.Close()
+	})
+	l.Close()
+	if err := l.Run(); err != nil {
+		t.Fatal(err)
+	}
+	<-checked
+}
