@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/list"
 )
 
 // Decision is the result of Controller.Acquire.
@@ -80,10 +82,10 @@ type Waiter struct {
 	Class uint8
 	state atomic.Uint32
 
-	next, prev *Waiter // guarded by Controller.mu, like the next three fields
-	flow       *flow   // that it waits in or was granted from; nil = none
-	granted    int64   // when it got its slot from the queue
-	charged    int64   // what its flow was charged for that
+	links         // guarded by Controller.mu, like the next three fields
+	flow    *flow // that it waits in or was granted from; nil = none
+	granted int64 // when it got its slot from the queue
+	charged int64 // what its flow was charged for that
 }
 
 // Admitted reports whether the latest Acquire has led to a slot, at once or after
@@ -375,18 +377,18 @@ func (a *Controller) push(w *Waiter) {
 	if a.fair != nil {
 		a.fair.push(w)
 	} else {
-		a.fifo.push(w)
+		a.fifo.Push(w)
 	}
 }
 
 // pop takes out the one whose turn it is, nil if none waits, and leaves the
 // count to the caller, who holds mu.
 func (a *Controller) pop() *Waiter {
-	w := a.fifo.head
+	w := a.fifo.First()
 	if a.fair != nil {
 		w = a.fair.pop()
 	} else if w != nil {
-		a.fifo.remove(w)
+		a.fifo.Remove(w)
 	}
 	if w != nil {
 		a.drained.handed.Inc()
@@ -400,7 +402,7 @@ func (a *Controller) remove(w *Waiter) {
 	if a.fair != nil {
 		a.fair.remove(w)
 	} else {
-		a.fifo.remove(w)
+		a.fifo.Remove(w)
 	}
 }
 
@@ -418,28 +420,7 @@ func (a *Controller) Limit() int { return int(a.limit.Load()) }
 func (a *Controller) Capacity() int { return int(a.capacity) }
 
 // fifo is a list of waiters, the one that has waited longest first.
-type fifo struct{ head, tail *Waiter }
+type fifo = list.List[Waiter, *Waiter]
 
-func (l *fifo) push(w *Waiter) {
-	w.prev = l.tail
-	if l.tail == nil {
-		l.head = w
-	} else {
-		l.tail.next = w
-	}
-	l.tail = w
-}
-
-func (l *fifo) remove(w *Waiter) {
-	if w.prev == nil {
-		l.head = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		l.tail = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.next, w.prev = nil, nil
-}
+// links are those of a fifo.
+type links = list.Node[Waiter]

@@ -107,7 +107,7 @@ func (q *fairQueue) push(w *Waiter) {
 	f := q.flow(w)
 	c := &q.classes[f.class]
 	w.flow = f
-	f.waiters.push(w)
+	f.waiters.Push(w)
 	f.waiting++
 	c.waiting++
 	if f.waiting > 1 {
@@ -170,7 +170,7 @@ func (q *fairQueue) pop() *Waiter {
 		return nil
 	}
 	f := c.due.flows[0]
-	w := f.waiters.head
+	w := f.waiters.First()
 	c.virtual = max(c.virtual, f.served) + q.cost/int64(len(c.due.flows)+1)
 	f.served += q.cost
 	f.turn = q.nextTurn()
@@ -209,7 +209,7 @@ func (q *fairQueue) nextClass() *class {
 func (q *fairQueue) take(w *Waiter) {
 	f := w.flow
 	c := &q.classes[f.class]
-	f.waiters.remove(w)
+	f.waiters.Remove(w)
 	f.waiting--
 	c.waiting--
 	if f.waiting == 0 {
@@ -262,7 +262,7 @@ func (q *fairQueue) shed(w *Waiter) *Waiter {
 			return nil
 		}
 	}
-	victim := f.waiters.tail
+	victim := f.waiters.Last()
 	q.remove(victim)
 	return victim
 }

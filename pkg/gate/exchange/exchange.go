@@ -44,6 +44,7 @@ type Exchange struct {
 	sides
 	// Dial is what the exchange keeps while it has no connection to the container.
 	Dial Dial
+	links
 
 	gate      *Gate
 	clock     func() int64

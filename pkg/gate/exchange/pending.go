@@ -6,6 +6,7 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/internal/list"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
@@ -37,9 +38,8 @@ type Dial struct {
 	// Why is the outcome of the last attempt, if any.
 	Why gate.Outcome
 
-	next, prev *Exchange
-	line       *DialLine // nil = in none
-	giveUp     int64     // when the exchange is held no longer; 0 = it has not been held
+	line   *DialLine // nil = in none
+	giveUp int64     // when the exchange is held no longer; 0 = it has not been held
 }
 
 // begin clears the state of the previous request.
@@ -49,10 +49,15 @@ func (d *Dial) begin() {
 
 // DialLine is a line of exchanges that wait for a connection, in the order of
 // their arrival. An exchange stands in one line at most.
-type DialLine struct{ first, last *Exchange }
+type DialLine struct {
+	list list.List[Exchange, *Exchange]
+}
+
+// links are those of a DialLine.
+type links = list.Node[Exchange]
 
 // First is the exchange that has waited longest, or nil.
-func (l *DialLine) First() *Exchange { return l.first }
+func (l *DialLine) First() *Exchange { return l.list.First() }
 
 // Join appends x, unless it stands in l already.
 func (l *DialLine) Join(x *Exchange) {
@@ -65,18 +70,13 @@ func (l *DialLine) Join(x *Exchange) {
 	default:
 		x.Dial.line.Leave(x)
 	}
-	x.Dial.line, x.Dial.prev = l, l.last
-	if l.last == nil {
-		l.first = x
-	} else {
-		l.last.Dial.next = x
-	}
-	l.last = x
+	x.Dial.line = l
+	l.list.Push(x)
 }
 
 // WakeAll lets all who wait try again.
 func (l *DialLine) WakeAll() {
-	for x := l.first; x != nil; x = x.Dial.next {
+	for x := range l.list.All() {
 		x.Wake()
 	}
 }
@@ -84,28 +84,17 @@ func (l *DialLine) WakeAll() {
 // NoteResponse notes that the container has responded on a new connection, so the
 // connections that the waiting exchanges have opened do not count as failed.
 func (l *DialLine) NoteResponse() {
-	for x := l.first; x != nil; x = x.Dial.next {
+	for x := range l.list.All() {
 		x.Dial.Opened = 0
 	}
 }
 
 // Leave takes x out, if it stands in l.
 func (l *DialLine) Leave(x *Exchange) {
-	d := &x.Dial
-	if d.line != l {
-		return
+	if x.Dial.line == l {
+		x.Dial.line = nil
+		l.list.Remove(x)
 	}
-	if d.prev == nil {
-		l.first = d.next
-	} else {
-		d.prev.Dial.next = d.next
-	}
-	if d.next == nil {
-		l.last = d.prev
-	} else {
-		d.next.Dial.prev = d.prev
-	}
-	d.line, d.next, d.prev = nil, nil, nil
 }
 
 // leave takes back what x, whose Dial it is, has begun in order to connect.
@@ -118,7 +107,7 @@ func (d *Dial) leave(x *Exchange) {
 		x.gate.Pending.leave(x)
 	} else if line := d.line; line != nil {
 		line.Leave(x)
-		if next := line.first; next != nil {
+		if next := line.First(); next != nil {
 			next.Wake()
 		}
 	}
@@ -177,9 +166,7 @@ func (p *PendingDials) Reached() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tryAt = 0
-	for x := p.line.first; x != nil; x = x.Dial.next {
-		x.Wake()
-	}
+	p.line.WakeAll()
 }
 
 // Hurry makes the next attempt at once: the container has been seen to listen.
@@ -190,7 +177,7 @@ func (p *PendingDials) Hurry() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tryAt = 0
-	if x := p.line.first; x != nil {
+	if x := p.line.First(); x != nil {
 		x.Wake()
 	}
 }
@@ -220,7 +207,7 @@ func (p *PendingDials) Hold(x *Exchange, now int64) (try bool, next int64, o gat
 		return false, 0, gate.UpstreamNotListening
 	}
 	down := p.down.Load()
-	first := p.line.first == x
+	first := p.line.First() == x
 	if down == 0 || first && now >= p.tryAt {
 		p.tryAt = now + gate.QuickPace(now-down, p.gate.Jitter())
 		return true, p.tryAt, gate.Undecided
@@ -235,10 +222,10 @@ func (p *PendingDials) Hold(x *Exchange, now int64) (try bool, next int64, o gat
 func (p *PendingDials) leave(x *Exchange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	was := p.line.first
+	was := p.line.First()
 	p.line.Leave(x)
 	p.held.Dec()
-	if p.line.first != nil && p.line.first != was {
-		p.line.first.Wake()
+	if p.line.First() != nil && p.line.First() != was {
+		p.line.First().Wake()
 	}
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"container/list"
 	"crypto/tls"
 	"errors"
 	"net/netip"
@@ -12,6 +11,7 @@ import (
 	"go.uber.org/atomic"
 
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/gate/internal/list"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
@@ -61,19 +61,24 @@ func (t *TLS) Handshakes() (done, failed uint64, underWay int) {
 //
 // From each of them a connection may be closed.
 type tlsConns struct {
-	silent, begun, queued, shaking list.List // of *tlsConn
+	silent, begun, queued, shaking tlsList
 
-	max     int           // handshakes at once
+	free    int           // handshakes that may begin
 	crowded time.Duration // how long one may wait for its client while others are queued
 }
 
+type tlsList = list.List[tlsConn, *tlsConn]
+
+// links are those of a tlsList.
+type links = list.Node[tlsConn]
+
 // tlsConn is a connection whose handshake is not over.
 type tlsConn struct {
+	links
 	worker  *Worker
 	port    *TLS
 	handle  loop.Handle
-	list    *list.List // one of worker's; nil: closed or handed on
-	place   *list.Element
+	list    *tlsList // one of worker's; nil: closed or handed on
 	sock    loop.Sock
 	since   int64 // when it was accepted, its first byte came or, from then on, its hello
 	peer    netip.AddrPort
@@ -95,15 +100,18 @@ func (w *Worker) acceptTLS(fd int, peer netip.AddrPort, port *TLS) {
 	c.join(&w.tls.silent)
 }
 
-func (c *tlsConn) join(l *list.List) { c.list, c.place = l, l.PushBack(c) }
+func (c *tlsConn) join(l *tlsList) {
+	c.list = l
+	l.Push(c)
+}
 
 func (c *tlsConn) leave() {
 	c.handle.Until(0)
-	c.list.Remove(c.place)
+	c.list.Remove(c)
 	c.list = nil
 }
 
-func (c *tlsConn) moveTo(l *list.List) {
+func (c *tlsConn) moveTo(l *tlsList) {
 	c.leave()
 	c.join(l)
 }
@@ -146,7 +154,7 @@ func (c *tlsConn) hello() {
 	}
 	c.since = w.Loop.Now()
 	c.port.underWay.Inc()
-	if w.tls.shaking.Len() < w.tls.max {
+	if w.tls.free > 0 {
 		c.shake()
 		return
 	}
@@ -156,6 +164,7 @@ func (c *tlsConn) hello() {
 
 func (c *tlsConn) shake() {
 	c.moveTo(&c.worker.tls.shaking)
+	c.worker.tls.free--
 	c.layer = &loop.Layer{}
 	c.session = tls.Server(c.layer, c.port.Config)
 	c.handle.Until(c.since + int64(handshakeTimeout))
@@ -165,10 +174,9 @@ func (c *tlsConn) shake() {
 // relieve closes handshakes that have waited for their clients for long, as many
 // as others are queued. The first of these, which is started last, looks again.
 func (w *Worker) relieve() {
-	for w.tls.queued.Len() > 0 {
+	for first := w.tls.queued.First(); first != nil; first = w.tls.queued.First() {
 		c := w.stalled(w.tls.crowded)
 		if c == nil {
-			first := w.tls.queued.Front().Value.(*tlsConn)
 			first.handle.Until(w.Loop.Now() + int64(w.tls.crowded)/10)
 			return
 		}
@@ -180,8 +188,7 @@ func (w *Worker) relieve() {
 // clients for long enough, or nil.
 func (w *Worker) stalled(enough time.Duration) *tlsConn {
 	until := w.Loop.Now() - int64(enough)
-	for e := w.tls.shaking.Front(); e != nil; e = e.Next() {
-		c := e.Value.(*tlsConn)
+	for c := range w.tls.shaking.All() {
 		if since := c.sock.PeerAwaited(); since != 0 && since <= until {
 			return c
 		}
@@ -262,20 +269,23 @@ func (c *tlsConn) end() {
 	if l == &w.tls.queued || l == &w.tls.shaking {
 		c.port.underWay.Dec()
 	}
-	if next := w.tls.queued.Back(); l == &w.tls.shaking && next != nil {
-		next.Value.(*tlsConn).shake()
+	if l == &w.tls.shaking {
+		w.tls.free++
+		if next := w.tls.queued.Last(); next != nil {
+			next.shake()
+		}
 	}
 }
 
 // leaveTLS closes the connections whose handshake has begun, and reports whether
 // there are others: their first request may be on its way.
 func (w *Worker) leaveTLS() (silent bool) {
-	for _, l := range []*list.List{&w.tls.queued, &w.tls.shaking} {
-		for l.Len() > 0 {
-			l.Front().Value.(*tlsConn).cut(errLeaving)
+	for _, l := range []*tlsList{&w.tls.queued, &w.tls.shaking} {
+		for c := range l.All() {
+			c.cut(errLeaving)
 		}
 	}
-	return w.tls.silent.Len()+w.tls.begun.Len() > 0
+	return w.tls.silent.First() != nil || w.tls.begun.First() != nil
 }
 
 // oldestTLS is the connection of the rank that is to be closed first, or nil.
@@ -294,11 +304,9 @@ func (w *Worker) oldestTLS(rank exchange.Idleness) *tlsConn {
 }
 
 // waited is the first connection of the list, if it has waited for long enough.
-func (w *Worker) waited(l *list.List, enough time.Duration) *tlsConn {
-	if first := l.Front(); first != nil {
-		if c := first.Value.(*tlsConn); w.Loop.Now()-c.since >= int64(enough) {
-			return c
-		}
+func (w *Worker) waited(l *tlsList, enough time.Duration) *tlsConn {
+	if c := l.First(); c != nil && w.Loop.Now()-c.since >= int64(enough) {
+		return c
 	}
 	return nil
 }

@@ -141,9 +141,9 @@ func TestAnUnfinishedHelloHasATimeLimit(t *testing.T) {
 	s := newTLSServer(t)
 	c := s.send("\x16\x03\x01")
 	s.until("the first byte", func(w *Worker) bool {
-		first := w.tls.begun.Front()
+		first := w.tls.begun.First()
 		if first != nil {
-			first.Value.(*tlsConn).handle.Until(w.Loop.Now() + 1) // in the place of 10 s
+			first.handle.Until(w.Loop.Now() + 1) // in the place of 10 s
 		}
 		return first != nil
 	})
@@ -156,11 +156,10 @@ func TestAnUnfinishedHandshakeHasATimeLimit(t *testing.T) {
 	s.port.Failed = func(_ netip.AddrPort, err error) { failed <- err }
 	c := s.send(hello(t))
 	s.until("the handshake", func(w *Worker) bool {
-		first := w.tls.shaking.Front()
+		first := w.tls.shaking.First()
 		if first != nil {
-			c := first.Value.(*tlsConn)
-			c.since -= int64(handshakeTimeout)
-			c.handle.Until(w.Loop.Now() + 1)
+			first.since -= int64(handshakeTimeout)
+			first.handle.Until(w.Loop.Now() + 1)
 		}
 		return first != nil
 	})
@@ -175,9 +174,9 @@ func TestAnUnfinishedHandshakeHasATimeLimit(t *testing.T) {
 
 func TestStalledHandshakesMakeRoomForQueuedOnes(t *testing.T) {
 	s := newTLSServer(t)
-	s.do(func(w *Worker) { w.tls.max = 8 })
+	s.do(func(w *Worker) { w.tls.free = 8 })
 	oldest := s.send(hello(t))
-	s.until("the handshake", func(w *Worker) bool { return w.tls.shaking.Len() == 1 })
+	s.until("the handshake", func(w *Worker) bool { return w.tls.shaking.First() != nil })
 	for range 20 {
 		s.send(hello(t))
 	}
@@ -189,7 +188,7 @@ func TestStalledHandshakesMakeRoomForQueuedOnes(t *testing.T) {
 
 func TestQueuedHandshakesAreAllDone(t *testing.T) {
 	s := newTLSServer(t)
-	s.do(func(w *Worker) { w.tls.max, w.tls.crowded = 8, testTimeout })
+	s.do(func(w *Worker) { w.tls.free, w.tls.crowded = 8, testTimeout })
 	const clients = 50
 	var all sync.WaitGroup
 	for range clients {
@@ -200,7 +199,7 @@ func TestQueuedHandshakesAreAllDone(t *testing.T) {
 		})
 	}
 	all.Wait()
-	s.until("the last connection", func(w *Worker) bool { return w.tls.shaking.Len() == 0 })
+	s.until("the last connection", func(w *Worker) bool { return w.tls.shaking.First() == nil })
 	if done, failed, underWay := s.port.Handshakes(); done != clients || failed != 0 || underWay != 0 {
 		t.Errorf("%d done, %d failed, %d under way", done, failed, underWay)
 	}
@@ -223,13 +222,13 @@ func TestHTTPWithoutTLSIsToldWhatIsWrong(t *testing.T) {
 
 func TestAShutdownEndsHandshakes(t *testing.T) {
 	s := newTLSServer(t)
-	s.do(func(w *Worker) { w.tls.max = 1 })
+	s.do(func(w *Worker) { w.tls.free = 1 })
 	first := s.send(hello(t))
-	s.until("the handshake", func(w *Worker) bool { return w.tls.shaking.Len() == 1 })
+	s.until("the handshake", func(w *Worker) bool { return w.tls.shaking.First() != nil })
 	queued := s.send(hello(t))
-	s.until("the queued handshake", func(w *Worker) bool { return w.tls.queued.Len() == 1 })
+	s.until("the queued handshake", func(w *Worker) bool { return w.tls.queued.First() != nil })
 	late := s.send("")
-	s.until("the late connection", func(w *Worker) bool { return w.tls.silent.Len() == 1 })
+	s.until("the late connection", func(w *Worker) bool { return w.tls.silent.First() != nil })
 	s.server.BeginShutdown()
 	if _, err := io.WriteString(late, hello(t)); err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ type Worker struct {
 func newWorker(s *Server, l *loop.Loop, share int) *Worker {
 	w := &Worker{Gate: s.gate, Loop: l, Host: []byte(s.cfg.Upstream.Address.String()), Choice: &s.choice, Stats: &s.pools, srv: s}
 	w.Dialer.Init(l, s.gate, &s.cfg.Upstream, w.Choice, w.Stats, share)
-	w.tls.max, w.tls.crowded = max(maxHandshakes/s.cfg.Loops, minHandshakes), crowdedTimeout
+	w.tls.free, w.tls.crowded = max(maxHandshakes/s.cfg.Loops, minHandshakes), crowdedTimeout
 	w.http1 = w.add(s.cfg.HTTP1)
 	w.Router = upstream.Router{Choice: &s.choice, HTTP1: w.http1.Connector()}
 	if s.cfg.HTTP2 != nil {
