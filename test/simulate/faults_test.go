@@ -173,13 +173,11 @@ x.interims = true`, "x.interims = true"},
 		"c.request, c.start = 0, 0", "c.start = 0"},
 	{"a container that listens again is not noticed by those who wait",
 		"exchange.PendingDials.Reached",
-		`for x := p.line.first; x != nil; x = x.Dial.next {
-x.Wake()
-}`, ""},
+		"p.line.WakeAll()", ""},
 	{"the next of the pending dials is not woken",
 		"exchange.PendingDials.leave",
-		`if p.line.first != nil && p.line.first != was {
-p.line.first.Wake()
+		`if p.line.First() != nil && p.line.First() != was {
+p.line.First().Wake()
 }`, "_ = was"},
 	{"who was held waits for a descriptor in vain",
 		"upstream.Dialer.holds",
