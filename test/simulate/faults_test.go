@@ -42,20 +42,8 @@ if false { // what`},
 		"admission.Controller.exhausted",
 		"word>>waitingShift >= a.capacity", "word>>waitingShift > a.capacity"},
 	{"last come, first served",
-		"admission.fifo.push",
-		`w.prev = l.tail
-if l.tail == nil {
-l.head = w
-} else {
-l.tail.next = w
-}
-l.tail = w`, `w.next = l.head
-if l.head == nil {
-l.tail = w
-} else {
-l.head.prev = w
-}
-l.head = w`},
+		"admission.Controller.pop",
+		"w := a.fifo.First()", "w := a.fifo.Last()"},
 	{"a slot is handed over without a word",
 		"admission.Controller.handOver",
 		`notify()

@@ -297,7 +297,8 @@ func (c *client) judgeCut(q *request) {
 	case c.lingeredFor(q):
 	case q.tainted, q.leftAt > 0 && !c.settings.gate.AnswerHalfClosed:
 	case q.gateSaid != "" || q.odd != "" || q.probe:
-		if !c.ending && q.sentWhole != 0 && c.slowUntil == 0 {
+		reclaimed := c.settings.descriptors > 0 // a lingering connection is closed for a new one
+		if !c.ending && q.sentWhole != 0 && c.slowUntil == 0 && !reclaimed {
 			c.found("request %d: a reply of the gate's own is cut", q.id)
 		}
 	case q.endings == 0 && !c.ending:
