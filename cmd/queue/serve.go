@@ -70,7 +70,9 @@ func serve(cfg *config.Config, warnings []string, stderr io.Writer) (code int) {
 		log.Warn("the drain was cut short", zap.Error(err))
 	case cfg.Application != nil:
 		code = p.application.Code()
-		log.Info("the application has ended", zap.Int("exitCode", code), p.waited())
+		if !p.isEndNoted {
+			log.Info("the application has ended: "+p.application.How(), zap.Int("exitCode", code), p.waited())
+		}
 	}
 	log.Info("ended", zap.Int("exitCode", code))
 	return code
@@ -203,6 +205,8 @@ type process struct {
 	}
 	application interface { // an *application.Process, nil if there is none
 		Code() int
+		How() string
+		IsInterrupted() bool
 		Ended() <-chan struct{}
 		Gone() <-chan struct{}
 		Signal(s os.Signal)
@@ -218,6 +222,7 @@ type process struct {
 	asked      os.Signal // to end
 	drainBegan time.Time // zero: it has not; systemd is notified when it does
 	isStopping bool      // the application has been asked to end
+	isEndNoted bool      // it has ended by itself, and the log says so
 	still      <-chan time.Time
 	kill       <-chan time.Time
 }
@@ -268,6 +273,19 @@ func (p *process) applicationGone(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// noteEnd logs the end of an application that nobody has asked to end.
+func (p *process) noteEnd() {
+	switch {
+	case p.isStopping || p.isEndNoted:
+		return
+	case p.application.IsInterrupted():
+		p.log.Info("the application has ended, interrupted at the terminal")
+	default:
+		p.log.Error("the application has ended by itself: "+p.application.How(), zap.Int("exitCode", p.application.Code()))
+	}
+	p.isEndNoted = true
 }
 
 // noteDrain notes that a drain has begun, if it has.
@@ -355,6 +373,7 @@ func (p *process) wait(f func(context.Context) error, gone <-chan struct{}) erro
 			p.stopApplication()
 		case <-gone:
 			gone = nil
+			p.noteEnd()
 			p.gate.Leave()
 			late = time.After(leaveTimeout)
 		case <-p.still:

@@ -138,6 +138,8 @@ type fakeApplication struct {
 }
 
 func (a *fakeApplication) Code() int              { return 0 }
+func (a *fakeApplication) How() string            { return "exit code 0" }
+func (a *fakeApplication) IsInterrupted() bool    { return false }
 func (a *fakeApplication) Ended() <-chan struct{} { return a.gone }
 func (a *fakeApplication) Gone() <-chan struct{}  { return a.gone }
 func (a *fakeApplication) Signal(os.Signal)       {}

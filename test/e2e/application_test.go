@@ -290,7 +290,7 @@ func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
 		`"the application is asked to end",.*"waited":[0-9.]+,"requests":0,"tunnels":1,"signal":"interrupt","stopTimeout":0.4}`,
 		`"the application has not ended yet",.*"waited":[0-9.]+,"requests":0,"tunnels":1}`,
 		`"the application has not ended within the stop timeout [^"]*",.*"waited":[0-9.]+,"requests":0,"tunnels":1}`,
-		`"the application has ended",.*"exitCode":137,"waited":[0-9.]+}`,
+		`"the application has ended: killed .signal 9.",.*"exitCode":137,"waited":[0-9.]+}`,
 	} {
 		at := regexp.MustCompile(stage).FindStringIndex(rest)
 		if at == nil {
@@ -313,14 +313,30 @@ func TestSignalsThatTheGateHasNoUseForReachTheApplication(t *testing.T) {
 
 func TestAnApplicationThatEndsEndsTheGateWithItsExitCode(t *testing.T) {
 	t.Parallel()
-	for path, code := range map[string]int{"/exit": 3, "/crash": 128 + int(syscall.SIGKILL)} {
+	for path, c := range map[string]struct {
+		code int
+		how  string
+	}{"/exit": {3, "exit code 3"}, "/crash": {128 + int(syscall.SIGKILL), "killed (signal 9)"}} {
 		g := startGateWithApplication(t, "DRAIN_QUIET_SECONDS=300")
 		g.fetch("/")
-		c := dial(t, g)
-		if a := c.get(path); a.status != 502 && a.status != 503 { // it may be sent again, to a container that does not listen any more
+		client := dial(t, g)
+		if a := client.get(path); a.status != 502 && a.status != 503 { // it may be sent again, to a container that does not listen any more
 			t.Errorf("%s: status %d", path, a.status)
 		}
-		g.ends(code)
+		g.ends(c.code)
+		log := g.Stderr.String()
+		first := regexp.MustCompile(`"ERROR"[^\n]*"the application has ended by itself: ` + regexp.QuoteMeta(c.how) + `"`).FindStringIndex(log)
+		if drain := strings.Index(log, "draining"); first == nil || drain < first[0] {
+			t.Errorf("%s: the log does not lead with %q", path, c.how)
+		}
+	}
+}
+
+func TestTheDashesBeforeAnApplicationAreSuggested(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := runQueue(t, baseEnv(t), "--port", "80", "node", "app.js", "--inspect")
+	if code != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasSuffix(stderr, ": queue --port 80 -- node app.js --inspect\n") {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
 

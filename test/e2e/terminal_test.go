@@ -108,6 +108,21 @@ func TestAnApplicationThatReadsTheTerminalGetsIt(t *testing.T) {
 	}
 }
 
+func TestAnApplicationInterruptedAtTheTerminalIsNoError(t *testing.T) {
+	t.Parallel()
+	path := shortTempDir(t) + "/app.sh"
+	must(t, os.WriteFile(path, []byte("#!/bin/sh\necho listening\nread first\necho \"read $first\"\nread second\n"), 0o755))
+	o := startOnTerminal(t, nil, path)
+	o.press("line\n")
+	o.shows("read line")
+	o.press(ctrlC)
+	o.ends(128 + int(syscall.SIGINT))
+	o.shows("interrupted at the terminal")
+	if strings.Contains(o.text.String(), "ERROR") {
+		t.Error("Ctrl-C is an error")
+	}
+}
+
 // state is that of the process, a letter of proc(5).
 func (p *process) state() string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid))

@@ -28,15 +28,17 @@ const (
 )
 
 // Process is the application: the process that the gate has started behind
-// itself, and that process's group. Its methods but Code and PID may be called
-// on nil, which is a gate without an application.
+// itself, and that process's group. On nil, which is a gate without an
+// application, Ended, Gone, Signal, Stop and Kill may be called.
 type Process struct {
-	pid      int           // of the process, and of its group
-	terminal *terminal     // nil: no job control
-	ended    chan struct{} // closed when the process has ended; code is set before
-	gone     chan struct{} // closed when no process of the group is left
-	code     int
-	asked    sync.Once // to end
+	pid           int           // of the process, and of its group
+	terminal      *terminal     // nil: no job control
+	ended         chan struct{} // closed when the process has ended; code is set before
+	gone          chan struct{} // closed when no process of the group is left
+	code          int
+	how           string    // it has ended, with code
+	isInterrupted bool      // it was in the foreground of the terminal, and ended as after Ctrl-C
+	asked         sync.Once // to end
 
 	mu      sync.Mutex // held while the group is signalled and while its end is noted
 	isGone  bool       // the number of the group may be another's
@@ -160,10 +162,13 @@ func (a *Process) reap(children <-chan os.Signal) {
 
 // end notes that the process has ended.
 func (a *Process) end(status syscall.WaitStatus) {
-	if a.code = status.ExitStatus(); status.Signaled() {
+	a.code = status.ExitStatus()
+	a.how = fmt.Sprintf("exit code %d", a.code)
+	if status.Signaled() {
 		a.code = exitSignal + int(status.Signal())
+		a.how = fmt.Sprintf("%v (signal %d)", status.Signal(), status.Signal())
 	}
-	a.terminal.reclaim()
+	a.isInterrupted = a.terminal.reclaim() && (a.code == 0 || a.code == exitSignal+int(syscall.SIGINT))
 	a.mu.Lock()
 	a.isEnded = true
 	a.mu.Unlock()
@@ -188,6 +193,14 @@ func (a *Process) PID() int { return a.pid }
 // Code is the exit code of the process once it has ended, 128 and the signal if
 // a signal ended it.
 func (a *Process) Code() int { return a.code }
+
+// How says how the process has ended: its exit code, or the signal that ended
+// it.
+func (a *Process) How() string { return a.how }
+
+// IsInterrupted is true of a process that has ended as after Ctrl-C, which the
+// terminal has sent to it alone.
+func (a *Process) IsInterrupted() bool { return a.isInterrupted }
 
 // Ended is closed when the process has ended; nil without one.
 func (a *Process) Ended() <-chan struct{} {

@@ -86,12 +86,16 @@ func (t *terminal) resume() {
 	_ = syscall.Kill(-t.application, syscall.SIGCONT)
 }
 
-// reclaim puts the gate into the foreground if the application is there.
-func (t *terminal) reclaim() {
+// reclaim puts the gate into the foreground if the application is there, and
+// reports whether it was.
+func (t *terminal) reclaim() bool {
 	if t == nil {
-		return
+		return false
 	}
-	if foreground, err := foregroundGroup(); err == nil && foreground == t.application {
-		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, t.own)
+	foreground, err := foregroundGroup()
+	if err != nil || foreground != t.application {
+		return false
 	}
+	_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, t.own)
+	return true
 }

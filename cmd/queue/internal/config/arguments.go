@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -39,15 +41,49 @@ func (l *loader) arguments(args []string) {
 			args = l.flag(legacyProbe, text, hasText, args[1:])
 		}
 	}
-	for len(args) > 0 && l.command != CommandHelp {
+	for all := args; len(args) > 0 && l.command != CommandHelp; {
 		if args[0] == "--" && l.subject == nil {
 			if l.Application = args[1:]; len(l.Application) == 0 {
 				l.problemOfArgument("argument \"--\": want a command behind it, which the gate shall start")
 			}
 			return
 		}
+		if l.subject == nil && l.startsApplication(args[0]) {
+			before := all[:len(all)-len(args)]
+			l.problemOfArgument("argument %s: "+wantsFlags+"; an application to start stands behind \"--\": %s", quoteShort(args[0]), commandNames(),
+				commandLine(slices.Concat([]string{"queue"}, before, []string{"--"}, args)))
+			return // what follows is the application's
+		}
 		args = l.argument(args[0], args[1:])
 	}
+}
+
+// startsApplication is true of an argument that may begin the command line of an
+// application: it is not like a flag, a command or a value of a flag.
+func (l *loader) startsApplication(arg string) bool {
+	if arg == "" || strings.HasPrefix(arg, "-") || strings.Contains(arg, "=") || commandNamed(arg) != nil {
+		return false
+	}
+	_, notBool := strconv.ParseBool(arg)
+	_, notNumber := strconv.ParseFloat(arg, 64)
+	like, _ := l.meant(arg)
+	return notBool != nil && notNumber != nil && like == ""
+}
+
+// commandLine is what a shell reads as these arguments, cut if it is long.
+func commandLine(args []string) string {
+	var words []string
+	for _, arg := range args {
+		if arg == "" || strings.ContainsAny(arg, " \t\n\"'`$&|;<>()*?[]{}~#!\\") {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		words = append(words, arg)
+	}
+	line := strings.Join(words, " ")
+	if len(line) > shownBytes {
+		return line[:shownBytes] + "..."
+	}
+	return line
 }
 
 // helpOf reads what stands behind "help".
@@ -153,6 +189,9 @@ func (l *loader) meant(arg string) (like string, sure bool) {
 	return "", false
 }
 
+// wantsFlags is a format for the names of the commands.
+const wantsFlags = "want flags as \"queue --help\" lists them, or a command (%s) as the first argument"
+
 func variableLike(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
 
 func (l *loader) problemOfArgument(format string, values ...any) {
@@ -169,8 +208,7 @@ func (l *loader) stray(arg string) {
 	case like != "" && like != "queue "+name:
 		l.problemOfArgument("argument %s: did you mean %s?", quoteShort(arg), like)
 	default:
-		l.problemOfArgument("argument %s: want flags as \"queue --help\" lists them, or a command (%s) as the first argument",
-			quoteShort(arg), commandNames())
+		l.problemOfArgument("argument %s: "+wantsFlags, quoteShort(arg), commandNames())
 	}
 }
 

@@ -115,6 +115,10 @@ func TestProblemsReadWell(t *testing.T) {
 		{[]string{"-user-port", "--check"}, "", "", `argument "-user-port": want --user-port, or the setting in the environment`},
 		{[]string{"USER_PORT=5"}, "", "", `argument "USER_PORT=5": want --user-port, or the setting in the environment`},
 		{[]string{"--check", "drain"}, "", "", `argument "drain": ` + wantsCommand},
+		{[]string{"node", "app.js"}, "", "", `argument "node": ` + wantsCommand + `; an application to start stands behind "--": queue -- node app.js`},
+		{[]string{"--port", "80", "./run.sh", "--nope", "it's"}, "", "", `argument "./run.sh": ` + wantsCommand + `; an application to start stands behind "--": queue --port 80 -- ./run.sh --nope 'it'\''s'`},
+		{[]string{"prob"}, "", "", `argument "prob": did you mean queue probe?`},
+		{[]string{"--concurrency-hard", "0"}, "", "", `argument "0": ` + wantsCommand},
 		{[]string{"--"}, "", "", `argument "--": want a command behind it, which the gate shall start`},
 		{[]string{"--concurrency-hard", "false"}, "", "", `argument "false": ` + wantsCommand},
 		{[]string{"drain", "--user-port=5"}, "", "", `--user-port: not a flag of "queue drain"; want --drain-socket`},
@@ -138,7 +142,7 @@ func TestProblemsReadWell(t *testing.T) {
 const wantsCommand = `want flags as "queue --help" lists them, or a command (probe, drain, version, help) as the first argument`
 
 func TestAllProblemsAreReportedTogetherInTheOrderOfTheTable(t *testing.T) {
-	problems := problemsOf(t, []string{"--nope", "stray", "extra", "--admin-port=-1"}, map[string]string{
+	problems := problemsOf(t, []string{"--nope", "stray", "--admin-port=-1", "extra", "--whatever"}, map[string]string{
 		"USER_PORT": "x", "CONTAINER_CONCURRENCY": "-1", "REVISION_TIMEOUT_SECONDS": "0", "SERVING_READINESS_PROBE": "{}",
 		"OBSERVABILITY_CONFIG":        `{"tracing":{"protocol":"smoke","samplingRate":2}}`,
 		"SERVING_LOGGING_LEVEL":       "loud",

@@ -150,7 +150,7 @@ func TestAMisspeltFlagOrCommandIsAnErrorThatNamesTheRightOne(t *testing.T) {
 		{"--probe", `"--probe": unknown flag; did you mean queue probe?`},
 		{"check", `argument "check": did you mean --check?`},
 		{"--xyz", `"--xyz": unknown flag; want one of those that "queue --help" lists`},
-		{"serve", `argument "serve": ` + wantsCommand},
+		{"serve", `argument "serve": ` + wantsCommand + `; an application to start stands behind "--": queue -- serve`},
 	} {
 		if problems := problemsOf(t, []string{c.arg}, nil); len(problems) != 1 || problems[0] != c.want {
 			t.Errorf("got %q, want %q", problems, c.want)
