@@ -113,7 +113,7 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 		return p.failed("the gate cannot start", exitFailed, err)
 	}
 	p.gate = gate
-	log.Info("serving", zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort))
+	log.Serving(cfg)
 	if cfg.Application != nil && !isAuto {
 		behind, code, err := p.startApplication(cfg, cfg.UserPort)
 		if err != nil {

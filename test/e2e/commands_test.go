@@ -164,7 +164,7 @@ func openTerminal(t *testing.T) (master, slave *os.File) {
 func TestTheLogOnATerminalIsForPeople(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ setting, line string }{
-		{"SERVING_LOGGING_CONFIG=", `(?m)^\d\d:\d\d:\d\d\.\d{3}  INFO  serving  \{.*"port": \d+, "userPort": \d+\}\r?$`},
+		{"SERVING_LOGGING_CONFIG=", `(?m)^\d\d:\d\d:\d\d\.\d{3}  \x1b\[34mINFO\x1b\[0m  serving on http://localhost:\d+/ for the application on port \d+\r?$`},
 		{`SERVING_LOGGING_CONFIG={"level":"info"}`, `(?m)^\{.*"message":"serving"`},
 	} {
 		master, slave := openTerminal(t)

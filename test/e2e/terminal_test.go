@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -120,6 +121,51 @@ func TestAnApplicationInterruptedAtTheTerminalIsNoError(t *testing.T) {
 	o.shows("interrupted at the terminal")
 	if strings.Contains(o.text.String(), "ERROR") {
 		t.Error("Ctrl-C is an error")
+	}
+}
+
+func TestATerminalShowsAddressesAndALineForEachRequest(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	must(t, err)
+	for _, c := range []struct {
+		settings []string
+		line     string // of a request; "" for none
+	}{
+		{nil, `  \x1b\[34mINFO\x1b\[0m  GET /pid \x1b\[32m200\x1b\[0m [0-9.]+[mµ]?s\r\n`},
+		{[]string{"NO_COLOR=1"}, `  INFO  GET /pid 200 [0-9.]+[mµ]?s\r\n`},
+		{[]string{"TERM=dumb", "SERVING_ENABLE_REQUEST_LOG=true"}, `  INFO  GET /pid 200 [0-9.]+[mµ]?s\r\n`},
+		{[]string{"SERVING_ENABLE_REQUEST_LOG=false"}, ""},
+		{[]string{"SERVING_ENABLE_REQUEST_LOG=true", "SERVING_REQUEST_LOG_TEMPLATE=got {{.Request.RequestURI}}"}, `got /pid\r\n`},
+	} {
+		status := freePort(t)
+		o := startOnTerminal(t, append([]string{fmt.Sprintf("STATUS_PORT=%d", status), "CERT_DIR="}, c.settings...), self)
+		o.fetch("/pid")
+		o.signal(syscall.SIGTERM)
+		o.ends(applicationExit)
+		o.shows(fmt.Sprintf("exitCode\": %d}\r\n", applicationExit))
+		text := o.text.String()
+		for _, want := range []string{
+			fmt.Sprintf("serving on http://%s/ for the application on port ", strings.Replace(o.addr, "127.0.0.1", "localhost", 1)),
+			fmt.Sprintf("status page: http://127.0.0.1:%d/\r\n", status),
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q: the terminal lacks %q", c.settings, want)
+			}
+		}
+		want := 1
+		if c.line == "" {
+			want = 0
+		}
+		if n := strings.Count(text, "/pid"); n != want || !regexp.MustCompile(c.line).MatchString(text) {
+			t.Errorf("%q: %d lines about the request, want %d like %s", c.settings, n, want, c.line)
+		}
+		if bad := regexp.MustCompile(`"pod"|"severity"|httpRequest|/var/lib/knative`).FindString(text); bad != "" {
+			t.Errorf("%q: the terminal shows %s", c.settings, bad)
+		}
+		if strings.HasPrefix(strings.Join(c.settings, " "), "NO_COLOR") && strings.Contains(text, "\x1b") {
+			t.Error("NO_COLOR: the terminal shows colors")
+		}
 	}
 }
 

@@ -64,10 +64,16 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	counts := newCounts()
 	a.status = newStatus(cfg, specs, a.gate.Admission, counts)
 	a.readiness = newReadiness(cfg, specs, a.status, log)
-	if a.exporters, err = newExporters(cfg, a.resource(), a.often); err != nil {
+	a.readiness.isBrief = own.terminal != nil
+	ends := newEndLog(a.often)
+	if t := own.terminal; t != nil && t.hasRequests {
+		ends.terminal, ends.all = t, log
+	}
+	hasLog := cfg.RequestLog && (own.terminal == nil || !own.terminal.replacesLog)
+	if a.exporters, err = newExporters(cfg, hasLog, a.resource(), a.often); err != nil {
 		return nil, err
 	}
-	a.observer = newObserver(cfg, counts, a.status, a.exporters, newEndLog(a.often))
+	a.observer = newObserver(cfg, counts, a.status, a.exporters, ends)
 	a.gate.Readiness, a.gate.Contact, a.gate.Observer = a.readiness.probes, a.readiness, a.observer
 	if err := a.gate.Init(); err != nil {
 		return nil, err
@@ -79,6 +85,7 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	if a.tls, err = newTLSPort(cfg, a, log); err != nil {
 		return nil, err
 	}
+	a.tls.isOptional = own.terminal != nil && !cfg.Given("CERT_DIR")
 	return a, a.buildPorts()
 }
 

@@ -25,14 +25,15 @@ type exporters struct {
 	logProbes bool
 }
 
-// newExporters makes those that the configuration asks for.
-func newExporters(cfg *config.Config, r otlp.Resource, log *zap.Logger) (_ *exporters, err error) {
+// newExporters makes those that the configuration asks for, with a request log
+// only if hasLog.
+func newExporters(cfg *config.Config, hasLog bool, r otlp.Resource, log *zap.Logger) (_ *exporters, err error) {
 	e := new(exporters)
 	t := cfg.Tracing
 	t.Insecure, t.Resource, t.Epoch = true, r, loop.TimeOf(0)
 	t.Failed = func(err error) { log.Warn("spans were not delivered", zap.Error(err)) }
 	e.tracer, err = tracing.New(t)
-	if err != nil || !cfg.RequestLog {
+	if err != nil || !hasLog {
 		return e, err
 	}
 	e.logProbes = cfg.RequestLogProbes

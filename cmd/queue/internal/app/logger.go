@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 	"github.com/queuegate/queuegate/pkg/gate"
@@ -34,7 +32,8 @@ func limited(log *zap.Logger) *zap.Logger {
 // message ever blocks.
 type Log struct {
 	*zap.Logger
-	lines *lines.Writer
+	lines    *lines.Writer
+	terminal *terminal // nil: the log does not go to one
 }
 
 // Close writes what is queued, at the latest until ctx ends.
@@ -48,24 +47,20 @@ const logQueueBytes = 1 << 20
 // Knative uses anywhere else.
 func OpenLog(cfg *config.Config) (*Log, error) {
 	c := cfg.Logging()
-	if _, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS); err == nil && cfg.LoggingConfig == "" {
-		forPeople(&c)
+	t := newTerminal(cfg)
+	if t != nil {
+		t.form(&c)
 	}
 	sink, _, err := zap.Open(c.OutputPaths...)
 	if err != nil {
 		return nil, fmt.Errorf("SERVING_LOGGING_CONFIG: %w", err)
 	}
 	name, fields := origin(cfg)
+	if t != nil {
+		fields = nil
+	}
 	out := lines.New(lines.Config{Writer: sink, QueueBytes: logQueueBytes})
-	return &Log{loggerOf(&c, out).Named(name).With(fields...), out}, nil
-}
-
-// forPeople makes lines of time, level, message and fields.
-func forPeople(c *zap.Config) {
-	e := &c.EncoderConfig
-	c.Encoding, c.DisableCaller = "console", true
-	e.NameKey, e.ConsoleSeparator = "", "  "
-	e.EncodeTime, e.EncodeLevel = zapcore.TimeEncoderOfLayout("15:04:05.000"), zapcore.CapitalLevelEncoder
+	return &Log{loggerOf(&c, out).Named(name).With(fields...), out, t}, nil
 }
 
 // origin is what each line says of where it comes from: under Knative what its
@@ -115,6 +110,9 @@ type endLog struct {
 	log      *zap.Logger
 	debug    bool
 	messages []string // by outcome, which is part of the message: by which repetitions are recognised
+
+	terminal *terminal   // not nil: each request has a line in all, whatever its outcome
+	all      *zap.Logger // not limited
 }
 
 var endLevels = [...]zapcore.Level{
@@ -136,6 +134,12 @@ func (l *endLog) note(x *gate.Record) {
 		return
 	}
 	level := x.Outcome.Meaning().Level
+	if l.terminal != nil {
+		if at := max(endLevels[level], zap.InfoLevel); l.all.Core().Enabled(at) {
+			l.all.Log(at, l.terminal.request(x))
+		}
+		return
+	}
 	if level == gate.Debug && !l.debug {
 		return
 	}

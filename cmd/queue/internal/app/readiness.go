@@ -19,6 +19,7 @@ type readiness struct {
 	probes    *probe.Readiness
 	log       *zap.Logger
 	figures   *metrics.Readiness
+	isBrief   bool    // lines about changes have no fields: the message says it all
 	status    *status // nil: there is no page
 	cpus      *processors
 	listening []func()                   // called when the container accepts connections
@@ -113,6 +114,10 @@ func (r *readiness) changed(c probe.Change) {
 	r.figures.Changed(c.Index, metrics.Transition{State: c.To.String(), Cause: c.Cause.Kind.Word()})
 	r.status.changed(c)
 	if c.Quiet {
+		return
+	}
+	if r.isBrief {
+		r.log.Info(c.String())
 		return
 	}
 	r.log.Info(c.String(), zap.String("container", c.Container), zap.String("from", c.From.String()),

@@ -26,7 +26,8 @@ type tlsPort struct {
 	dir   string
 	port  int
 
-	served atomic.Bool // some certificate has been in use
+	isOptional bool        // that there is no certificate is not worth a line
+	served     atomic.Bool // some certificate has been in use
 }
 
 // newTLSPort checks the settings of TLS. The server of a serves the port.
@@ -88,6 +89,8 @@ func (p *tlsPort) changed(c tlsfront.Change) {
 		p.log.Info("serving TLS", zap.Int("port", p.port), dir, until)
 	case c.Serving:
 		p.log.Error("the new TLS certificate cannot be used; the old one stays", dir, until, zap.Error(c.Err))
+	case errors.Is(c.Err, tlsfront.ErrNone) && p.isOptional:
+		p.log.Debug("no TLS certificate: the port stays closed until there is one", dir)
 	case errors.Is(c.Err, tlsfront.ErrNone):
 		p.log.Info("no TLS certificate: the port stays closed until there is one", dir)
 	default:
