@@ -37,6 +37,10 @@ type Config struct {
 	// Capacity is the most that may wait at once, up to MaxCapacity. 0 means
 	// that none waits. In the unlimited mode none has to.
 	Capacity int
+	// CapacityPerSlot replaces Capacity: the queue capacity is this many times the
+	// current limit. A queue that was right for a high limit would be too long for a
+	// low one: when a request got its slot, its client would have given up. 0 = off.
+	CapacityPerSlot int
 	// Fair gives turns by the Class and Key of those who wait, instead of in
 	// strict FIFO order, and sheds by them when the queue is full.
 	Fair bool
@@ -133,6 +137,7 @@ type Controller struct {
 	// older than it.
 	limit    atomic.Uint64
 	capacity uint64
+	perSlot  uint64 // Config.CapacityPerSlot
 
 	mu   sync.Mutex
 	fifo fifo       // those who wait; as many as the word says whenever mu is free
@@ -153,7 +158,10 @@ func New(c Config) *Controller {
 	if c.Capacity < 0 || c.Capacity > MaxCapacity {
 		panic(fmt.Sprintf("BUG: queue capacity %d is not within 0 and %d", c.Capacity, MaxCapacity))
 	}
-	a := &Controller{capacity: uint64(c.Capacity)}
+	if c.CapacityPerSlot < 0 || c.CapacityPerSlot > MaxCapacity/MaxLimit {
+		panic(fmt.Sprintf("BUG: queue capacity for each slot %d is not within 0 and %d", c.CapacityPerSlot, MaxCapacity/MaxLimit))
+	}
+	a := &Controller{capacity: uint64(c.Capacity), perSlot: uint64(c.CapacityPerSlot)}
 	a.limit.Store(uint64(c.Limit))
 	if c.Fair {
 		a.fair = newFairQueue(c.Clock)
@@ -221,7 +229,7 @@ func (a *Controller) beginLocked(w *Waiter) (v Decision, shed func()) {
 		word := a.word.Load()
 		switch {
 		case a.exhausted(word):
-			if a.fair != nil && a.capacity > 0 {
+			if a.fair != nil && a.Capacity() > 0 {
 				if victim := a.fair.shed(w); victim != nil {
 					shed = victim.Notify // from the next line on victim belongs to its owner
 					victim.state.Store(waiterShed)
@@ -247,7 +255,16 @@ func (a *Controller) beginLocked(w *Waiter) (v Decision, shed func()) {
 
 // exhausted reports whether word leaves neither slot nor place.
 func (a *Controller) exhausted(word uint64) bool {
-	return word&inFlightMask >= a.limit.Load() && word>>waitingShift >= a.capacity
+	limit := a.limit.Load()
+	return word&inFlightMask >= limit && word>>waitingShift >= a.capacityAt(limit)
+}
+
+// capacityAt is the queue capacity at a limit.
+func (a *Controller) capacityAt(limit uint64) uint64 {
+	if a.perSlot > 0 {
+		return a.perSlot * limit
+	}
+	return a.capacity
 }
 
 // Withdraw gives up waiting. True: w was queued or shed, holds nothing, and will
@@ -417,7 +434,7 @@ func (a *Controller) QueueDepth() int { return int(a.word.Load() >> waitingShift
 func (a *Controller) Limit() int { return int(a.limit.Load()) }
 
 // Capacity returns the most that may wait at once.
-func (a *Controller) Capacity() int { return int(a.capacity) }
+func (a *Controller) Capacity() int { return int(a.capacityAt(a.limit.Load())) }
 
 // fifo is a list of waiters, the one that has waited longest first.
 type fifo = list.List[Waiter, *Waiter]

@@ -568,3 +568,31 @@ func TestBeginEndQueueAndWithdrawDoNotAllocate(t *testing.T) {
 		})
 	}
 }
+
+func TestAQueueCapacityPerSlotFollowsTheLimit(t *testing.T) {
+	for _, fair := range []bool{false, true} {
+		a := New(Config{Limit: 2, Capacity: 1000, CapacityPerSlot: 3, Fair: fair})
+		queued := func() (n int) {
+			for {
+				w := &Waiter{Notify: func() {}}
+				switch a.Acquire(w) {
+				case Queued:
+					n++
+				case Rejected:
+					return n
+				}
+			}
+		}
+		if n := queued(); n != 6 || a.Capacity() != 6 {
+			t.Errorf("fair %v: %d of %d wait with a limit of 2, want 6", fair, n, a.Capacity())
+		}
+		a.SetLimit(3) // grants one waiting request its slot
+		if n := queued(); n != 4 || a.QueueDepth() != 9 {
+			t.Errorf("fair %v: %d more wait with a limit of 3, want 4", fair, n)
+		}
+		a.SetLimit(1)
+		if w := (&Waiter{Notify: func() {}}); a.Acquire(w) != Rejected || a.QueueDepth() != 9 {
+			t.Errorf("fair %v: %d wait behind a limit that has come down", fair, a.QueueDepth())
+		}
+	}
+}

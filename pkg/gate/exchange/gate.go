@@ -105,6 +105,9 @@ func (c *Config) Check() error {
 	if c.QueueCapacity < 0 || c.QueueCapacity > admission.MaxCapacity {
 		problems = append(problems, fmt.Errorf("QueueCapacity %d: want 0 to %d", c.QueueCapacity, admission.MaxCapacity))
 	}
+	if n := c.Overload.QueuePerSlot; n < 0 || n > 16 {
+		problems = append(problems, fmt.Errorf("Overload.QueuePerSlot %d: want 0 to 16", n))
+	}
 	if s := c.QueueRefusalStatus; s != 0 && s != 503 && s != 429 {
 		problems = append(problems, fmt.Errorf("QueueRefusalStatus %d: want 503 or 429", s))
 	}

@@ -13,6 +13,9 @@ type OverloadConfig struct {
 	// AutoLimit makes the concurrency limit find itself within the range, in the
 	// place of Config.ConcurrencyLimit; nil = it does not.
 	AutoLimit *admission.LimitRange
+	// QueuePerSlot makes the queue capacity with AutoLimit this many times the
+	// current limit, instead of Config.QueueCapacity; at most 16, 0 = off.
+	QueuePerSlot int
 	// FairBy selects the key by which queued requests share slots fairly; unset =
 	// strict FIFO. The key of a peer that is not trusted is its address (IPv6: its
 	// /64).
@@ -42,11 +45,11 @@ func (c *OverloadConfig) fair() bool { return c.FairBy.Set() || c.PriorityBy.Set
 
 // NewAdmission returns the admission.Controller that c describes.
 func (c *Config) NewAdmission() *admission.Controller {
-	limit := c.ConcurrencyLimit
+	limit, perSlot := c.ConcurrencyLimit, 0
 	if r := c.Overload.AutoLimit; r != nil {
-		limit = admission.NewAutoLimit(*r).Limit()
+		limit, perSlot = admission.NewAutoLimit(*r).Limit(), c.Overload.QueuePerSlot
 	}
-	return admission.New(admission.Config{Limit: limit, Capacity: c.QueueCapacity, Fair: c.Overload.fair()})
+	return admission.New(admission.Config{Limit: limit, Capacity: c.QueueCapacity, CapacityPerSlot: perSlot, Fair: c.Overload.fair()})
 }
 
 // newOverload is nil where nothing is asked for.

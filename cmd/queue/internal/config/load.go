@@ -128,8 +128,13 @@ func wantError(what, wants string, err error) error {
 	return fmt.Errorf("%s: want %s: %w", what, wants, err)
 }
 
-// defaultQueueCapacity is how many may wait where no limit says what ten times it is.
-const defaultQueueCapacity = 1000
+const (
+	// defaultQueueCapacity is the queue capacity without a limit: for requests held
+	// until the container listens.
+	defaultQueueCapacity = 1000
+	// queuePerSlot is the default queue capacity for each slot of the limit.
+	queuePerSlot = 10
+)
 
 // replace puts what there is in the place of what Knative once had.
 func (l *loader) replace() {
@@ -195,8 +200,11 @@ func (l *loader) finish() {
 	l.Gate.ConcurrencyLimit, l.Gate.Overload.AutoLimit = l.Concurrency.Limit, l.Concurrency.Auto
 	if !l.Given("QUEUE_CAPACITY") {
 		l.Gate.QueueCapacity = defaultQueueCapacity
-		if l.Gate.ConcurrencyLimit > 0 {
-			l.Gate.QueueCapacity = 10 * l.Gate.ConcurrencyLimit
+		switch {
+		case l.Gate.ConcurrencyLimit > 0:
+			l.Gate.QueueCapacity = queuePerSlot * l.Gate.ConcurrencyLimit
+		case l.Gate.Overload.AutoLimit != nil:
+			l.Gate.Overload.QueuePerSlot = queuePerSlot
 		}
 	}
 	if !l.Given("DRAIN_QUIET_SECONDS") && l.isOnPlatform() {
