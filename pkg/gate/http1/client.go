@@ -108,7 +108,7 @@ func (c *clientSide) Respond(res *wire.Response) {
 	c.writer.begin(chunked, s.req.Minor > 0)
 	f := wire.Framing{Chunked: chunked, Close: !c.keep, KeepAlive: s.req.Minor == 0}
 	out := c.writer.room()
-	c.writer.head(res.AppendHead(out, f, s.appendDate), len(out), res.Body == wire.NoBody)
+	c.writer.head(res.AppendHead(out, f, s.eng.worker.Date()), len(out), res.Body == wire.NoBody)
 }
 
 // Switch is gate.ClientSide.

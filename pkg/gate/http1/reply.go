@@ -26,10 +26,6 @@ const (
 	lingerPause = int64(10 * time.Millisecond)
 )
 
-func (s *session) appendDate(dst []byte) []byte {
-	return append(append(append(dst, "Date: "...), s.eng.worker.Date()...), "\r\n"...)
-}
-
 func (s *session) appendReply(dst []byte, r *gate.Reply, bodyless bool) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(r.Status), 10)
@@ -40,8 +36,7 @@ func (s *session) appendReply(dst []byte, r *gate.Reply, bodyless bool) []byte {
 	}
 	dst = append(dst, "\r\nContent-Length: "...)
 	dst = strconv.AppendInt(dst, int64(r.Length()), 10)
-	dst = append(dst, "\r\n"...)
-	dst = s.appendDate(dst)
+	dst = append(append(append(dst, "\r\nDate: "...), s.eng.worker.Date()...), "\r\n"...)
 	if !s.keep {
 		dst = append(dst, "Connection: close\r\n"...)
 	} else if s.req.Minor == 0 {

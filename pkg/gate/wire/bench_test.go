@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
 // Heads as they come: a browser's with 12 fields, and the least that a
@@ -19,9 +21,8 @@ const benchResponse = "HTTP/1.1 200 OK\r\nDate: Tue, 15 Nov 1994 08:12:31 GMT\r\
 var (
 	benchPeer = netip.MustParseAddr("203.0.113.9")
 	benchHost = []byte(fallbackHost)
+	benchDate = []byte("Tue, 15 Nov 1994 08:12:31 GMT")
 )
-
-func benchDate(dst []byte) []byte { return append(dst, "Date: Tue, 15 Nov 1994 08:12:31 GMT\r\n"...) }
 
 func TestTheBrowserHasTwelveFields(t *testing.T) {
 	wantSame(t, "fields", strings.Count(benchRequests[0].head, "\r\n")-2, 12)
@@ -72,6 +73,27 @@ func BenchmarkRewrite(b *testing.B) {
 			}
 		})
 	}
+}
+
+func BenchmarkRewriteToHTTP2(b *testing.B) {
+	for _, c := range benchRequests {
+		b.Run(c.name, func(b *testing.B) {
+			r, out, e := new(Request), make([]byte, 0, 4<<10), new(h2.Encoder)
+			readRequest(r, []byte(c.head))
+			b.ReportAllocs()
+			for b.Loop() {
+				out = r.AppendHTTP2(out[:0], e, benchPeer, benchHost, "http")
+			}
+		})
+	}
+	b.Run("response", func(b *testing.B) {
+		r, out, e := new(Response), make([]byte, 0, 4<<10), new(h2.Encoder)
+		readResponse(r, []byte(benchResponse), []byte("GET"))
+		b.ReportAllocs()
+		for b.Loop() {
+			out = r.AppendHTTP2(out[:0], e, benchDate)
+		}
+	})
 }
 
 func BenchmarkResponseHead(b *testing.B) {
@@ -151,12 +173,13 @@ func TestReadingAndRewritingHeadsAllocatesNothing(t *testing.T) {
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0012\r\nUser-Agent: x\r\nK-Proxy-Request: activator\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
 	}
-	r, out := new(Request), make([]byte, 0, 4<<10)
+	r, out, e := new(Request), make([]byte, 0, 4<<10), new(h2.Encoder)
 	for _, h := range heads {
 		head := []byte(h)
 		if n := testing.AllocsPerRun(100, func() {
 			readRequest(r, head)
 			out = r.AppendHead(out[:0], benchPeer, benchHost)
+			out = r.AppendHTTP2(out[:0], e, benchPeer, benchHost, "http")
 		}); n != 0 {
 			t.Errorf("%.0f allocations for %q", n, h)
 		}
@@ -164,7 +187,7 @@ func TestReadingAndRewritingHeadsAllocatesNothing(t *testing.T) {
 }
 
 func TestReadingAndRewritingAnswersAllocatesNothing(t *testing.T) {
-	r, out, method := new(Response), make([]byte, 0, 4<<10), []byte("GET")
+	r, out, e, method := new(Response), make([]byte, 0, 4<<10), new(h2.Encoder), []byte("GET")
 	for _, h := range []string{
 		benchResponse,
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\nConnection: close, x\r\nK-Gate-X: y\r\n\r\n",
@@ -174,6 +197,7 @@ func TestReadingAndRewritingAnswersAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() {
 			readResponse(r, head, method)
 			out = r.AppendHead(out[:0], Framing{Chunked: r.Body == BodyChunked, Close: true}, benchDate)
+			out = r.AppendHTTP2(out[:0], e, benchDate)
 		}); n != 0 {
 			t.Errorf("%.0f allocations for %q", n, h)
 		}

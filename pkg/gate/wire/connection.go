@@ -86,7 +86,7 @@ func (h *Head) dropNamed(names [][]byte) {
 		hash := hashFold(name)
 		for k := range names {
 			if hashes[k] == hash && equalFold(names[k], name) {
-				f.drop = true
+				f.out = max(f.out, dropped)
 				break
 			}
 		}

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
 // fuzzLimit keeps inputs below the limits of size, about which the reference
@@ -302,7 +304,7 @@ func sameResponse(t *testing.T, r *Response, m *refMessage) {
 	t.Helper()
 	wantSame(t, "head length", len(r.Raw), m.size)
 	wantSame(t, "status", r.Status, m.status)
-	wantSame(t, "status line", "HTTP/1."+string(m.start[len("HTTP/1.")])+string(r.line), m.start)
+	wantSame(t, "status line", "HTTP/1."+string(m.start[len("HTTP/1.")])+string(r.Raw[len("HTTP/1.1"):r.startEnd]), m.start)
 	wantSame(t, "minor version", r.Minor, m.minor)
 	wantSame(t, "framing", r.Body, m.kind)
 	if m.kind == BodyLength {
@@ -501,6 +503,8 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 	if v != accepted || m2.size != len(out) {
 		t.Fatalf("%v by the reference, %d of %d bytes: %q", v, m2.size, len(out), out)
 	}
+	wantSameOverHTTP2(t, &m2.refHead, ":method "+m.method+"\n:scheme http\n:path "+m2.target+"\n:authority "+m2.host+"\n",
+		r.AppendHTTP2(nil, new(h2.Encoder), peer, []byte(fallbackHost), "http"))
 	netHTTPReadsRequest(t, out, &m2)
 	if v, err := read(worn(), out, nil); v != accepted {
 		t.Fatalf("the engine does not read its own head: %v", err)
@@ -560,6 +564,38 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 	wantSameFields(t, except(&m2.refHead, rewritten, false), framedBy(except(&m.refHead, rewritten, true), m.length))
 }
 
+// wantSameOverHTTP2 checks that the writers of both protocols forward the same fields in
+// the same order: block has the pseudo-fields and the fields of sent, except those that
+// HTTP/2 does without.
+func wantSameOverHTTP2(t *testing.T, sent *refHead, pseudo string, block []byte) {
+	t.Helper()
+	d, h := h2.Decoder{MaxList: 64 * fuzzLimit}, new(h2.Head)
+	if err := d.Decode(block, h); err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for i := range h.Fields {
+		fmt.Fprintf(&got, "%s %s\n", h.NameOf(&h.Fields[i]), h.ValueOf(&h.Fields[i]))
+	}
+	want, request := pseudo, strings.HasPrefix(pseudo, ":method")
+	for _, f := range sent.fields {
+		switch f.name {
+		case "connection", "transfer-encoding", "upgrade":
+			continue
+		case "host":
+			if request {
+				continue // :authority
+			}
+		case "sec-websocket-accept":
+			if sent.has("connection", "upgrade") {
+				continue
+			}
+		}
+		want += f.name + " " + f.value + "\n"
+	}
+	wantSame(t, "fields over HTTP/2", got.String(), want)
+}
+
 // framedBy replaces all Content-Length lines by one, written from the length, at
 // the position of the first.
 func framedBy(fields []refField, length int64) (framed []refField) {
@@ -591,12 +627,17 @@ func rewriteResponse(t *testing.T, in, method string, clientMinor int, closes bo
 	f := Framing{Chunked: stream && clientMinor > 0, Interim: r.Status < 200}
 	f.Close = closes || stream && clientMinor == 0
 	f.KeepAlive = clientMinor == 0
-	out := string(r.AppendHead(nil, f, func(dst []byte) []byte { return append(dst, "Date: now\r\n"...) }))
+	out := string(r.AppendHead(nil, f, []byte("now")))
 
 	m2, v := readReferenceResponse(out, method)
 	if v != accepted || m2.size != len(out) {
 		t.Fatalf("%v by the reference, %d of %d bytes: %q", v, m2.size, len(out), out)
 	}
+	status := r.Status
+	if status == 101 {
+		status = 200 // RFC 8441 section 5
+	}
+	wantSameOverHTTP2(t, &m2.refHead, fmt.Sprintf(":status %d\n", status), r.AppendHTTP2(nil, new(h2.Encoder), []byte("now")))
 	netHTTPReadsResponse(t, out, method, &m2)
 	if v, err := readAs(new(Response), out, method, nil); v != accepted {
 		t.Fatalf("the engine does not read its own head: %v", err)

@@ -30,7 +30,7 @@ var (
 type Field struct {
 	start, nameEnd, valueStart, valueEnd, end uint32
 	kind                                      field.Kind
-	drop                                      bool
+	out                                       part    // in the forwarded head
 	id                                        h2.Name // of a name that came over HTTP/2; 0 = not known
 	sensitive                                 bool    // never to be in a table of HPACK (RFC 7541 section 7.1.3)
 }

@@ -268,8 +268,8 @@ func TestConnectionRemovesTheFieldsThatItNames(t *testing.T) {
 			many := fieldsOf(t, "Connection: 1, 2, 3, 4, 5, 6, 7, 8, 9", "Connection: "+c.names, c.field)
 			few.readConnection()
 			many.readConnection()
-			wantSame(t, "drop", few.Fields[0].drop, c.drop)
-			wantSame(t, "drop, named among many", many.Fields[2].drop, c.drop)
+			wantSame(t, "drop", few.Fields[0].out == dropped, c.drop)
+			wantSame(t, "drop, named among many", many.Fields[2].out == dropped, c.drop)
 		})
 	}
 }
@@ -285,8 +285,8 @@ func TestConnectionMayHave64Options(t *testing.T) {
 		t.Fatal("64 options are too many")
 	}
 	for i := range h.Fields {
-		if want := i > 1 && i%2 == 0; h.Fields[i].drop != want {
-			t.Fatalf("field %q: drop %v", h.name(&h.Fields[i]), h.Fields[i].drop)
+		if want := i > 1 && i%2 == 0; (h.Fields[i].out == dropped) != want {
+			t.Fatalf("field %q: drop %v", h.name(&h.Fields[i]), h.Fields[i].out)
 		}
 	}
 	for _, more := range []string{"keep-alive", "x-1", "x,", ""} {

@@ -49,11 +49,3 @@ func (h *hosts) final(address []byte) []byte {
 	}
 	return address
 }
-
-// appendLine appends the line in the place of a Host that is missing or dropped.
-func (h *hosts) appendLine(dst, address []byte) []byte {
-	if instead := h.instead(); instead != nil {
-		address = instead
-	}
-	return append(append(append(dst, "Host: "...), address...), "\r\n"...)
-}

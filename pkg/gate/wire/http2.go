@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha1" // RFC 6455 has it
 	"encoding/base64"
-	"net/netip"
 	"strconv"
 	"unsafe"
 
@@ -133,7 +132,6 @@ func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 		}
 		r.more().protocol = r.value(&r.Fields[upgrade])
 	}
-	r.dropHost()
 	return nil
 }
 
@@ -153,19 +151,15 @@ func (r *Request) addWebSocketKey(protocol []byte) {
 	if !field.EqualFold(protocol, "websocket") {
 		return
 	}
-	for i := range r.Fields {
-		if field.EqualFold(r.text[r.Fields[i].start:r.Fields[i].nameEnd], webSocketKey) {
-			return
-		}
+	if r.hasField(field.WebSocketKey) {
+		return
 	}
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // never fails
 	var key [24]byte
 	base64.StdEncoding.Encode(key[:], nonce[:])
-	r.add([]byte(webSocketKey), key[:], field.Other, 0, false)
+	r.add([]byte("sec-websocket-key"), key[:], field.WebSocketKey, 0, false)
 }
-
-const webSocketKey = "sec-websocket-key"
 
 // Extend makes r, which came over HTTP/1 and asks for WebSocket, extended CONNECT
 // (RFC 8441 section 5). It returns what stands in Sec-WebSocket-Accept of the 101
@@ -177,7 +171,7 @@ func (r *Request) Extend() (accept []byte) {
 		return nil
 	}
 	for i := range r.Fields {
-		if f := &r.Fields[i]; f.kind == field.Other && field.EqualFold(r.name(f), webSocketKey) {
+		if f := &r.Fields[i]; f.kind == field.WebSocketKey {
 			sum := sha1.Sum(append(bytes.Clone(r.value(f)), "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"...))
 			r.more().protocol = webSocket
 			return base64.StdEncoding.AppendEncode(nil, sum[:])
@@ -187,109 +181,6 @@ func (r *Request) Extend() (accept []byte) {
 }
 
 var webSocket = []byte("websocket")
-
-// AppendHTTP2 appends the field block of the head as the container gets it over
-// HTTP/2: what AppendHead writes.
-func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaultHost []byte, scheme string) []byte {
-	dst = growFor(dst, r.Raw)
-	protocol := r.Protocol()
-	if protocol != nil {
-		dst = e.AppendNamed(dst, h2.NameMethod, []byte("CONNECT"))
-		dst = e.AppendNamed(dst, h2.NameProtocol, protocol)
-	} else {
-		dst = e.AppendNamed(dst, h2.NameMethod, r.Method)
-	}
-	dst = e.AppendNamed(dst, h2.NameScheme, []byte(scheme))
-	dst = e.AppendNamed(dst, h2.NamePath, r.Target)
-	dst = e.AppendNamed(dst, h2.NameAuthority, r.FinalHost(defaultHost))
-	makeForwarded := r.hops.makeForwarded()
-	forDone, framed := false, protocol != nil
-	for i := range r.Fields {
-		f := &r.Fields[i]
-		switch {
-		case protocol != nil && f.kind == field.Other && field.EqualFold(r.name(f), webSocketKey):
-		case f.kind == field.Other && !f.drop:
-			dst = r.appendField(dst, e, f)
-		case f.kind == field.ForwardedFor && !forDone:
-			forDone = true
-			dst = r.hops.appendForHTTP2(dst, e, &r.Head, peer)
-		case frames(f.kind):
-			if !framed {
-				dst, framed = r.appendFramingHTTP2(dst, e), true
-			}
-		case f.drop || f.kind == field.Host || f.kind == field.Forwarded && makeForwarded:
-		case f.kind == field.Expect && protocol != nil: // there is no body to expect
-		default:
-			dst = r.appendField(dst, e, f)
-		}
-	}
-	if !framed {
-		dst = r.appendFramingHTTP2(dst, e)
-	}
-	if !forDone {
-		dst = r.hops.appendForHTTP2(dst, e, &r.Head, peer)
-	}
-	if makeForwarded {
-		dst = AppendLines(dst, e, r.hops.appendForwarded(nil, &r.Head))
-	}
-	dst = AppendLines(dst, e, r.traceLines())
-	if r.te {
-		dst = e.AppendNamed(dst, h2.NameTE, []byte("trailers"))
-	}
-	return dst
-}
-
-// appendFramingHTTP2 is appendFraming for HTTP/2, where END_STREAM delimits a body
-// without a length.
-func (r *Request) appendFramingHTTP2(dst []byte, e *h2.Encoder) []byte {
-	if r.Body != BodyLength {
-		return dst
-	}
-	return appendLengthHTTP2(dst, e, r.Length)
-}
-
-func appendLengthHTTP2(dst []byte, e *h2.Encoder, n int64) []byte {
-	var digits [20]byte
-	return e.AppendNamed(dst, h2.NameContentLength, strconv.AppendInt(digits[:0], n, 10))
-}
-
-// appendForHTTP2 is appendFor over HTTP/2.
-func (p *hops) appendForHTTP2(dst []byte, e *h2.Encoder, h *Head, peer netip.Addr) []byte {
-	var room [128]byte
-	line := room[:0]
-	if p.lines > 0 {
-		line = growFor(line, h.Raw)
-	}
-	line = p.appendFor(line, h, peer)
-	return e.AppendNamed(dst, h2.NameForwardedFor, line[len(forwardedFor):len(line)-2])
-}
-
-// appendField appends a field as it came, but for a Trailer that announces what
-// may not trail.
-func (h *Head) appendField(dst []byte, e *h2.Encoder, f *Field) []byte {
-	value := h.value(f)
-	if f.kind == field.Trailer && !allMayTrail(value) {
-		if v := appendTrailer(nil, value); len(v) > 0 {
-			dst = e.AppendNamed(dst, h2.NameTrailer, v[len("Trailer: "):len(v)-2])
-		}
-		return dst
-	}
-	if f.id != 0 || f.sensitive {
-		return e.AppendField(dst, f.id, h.name(f), value, f.sensitive)
-	}
-	return e.AppendText(dst, h.name(f), value)
-}
-
-// AppendLines appends field lines, each with its CRLF, trailers for instance.
-func AppendLines(dst []byte, e *h2.Encoder, lines []byte) []byte {
-	for len(lines) > 0 {
-		line, rest, _ := bytes.Cut(lines, []byte("\r\n"))
-		name, value, _ := bytes.Cut(line, []byte{':'})
-		dst = e.AppendText(dst, name, bytes.Trim(value, " \t"))
-		lines = rest
-	}
-	return dst
-}
 
 // TrailerLines are those fields of h, which has passed CheckTrailers, that may
 // trail, as field lines.
@@ -315,7 +206,7 @@ func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
 	r.text, r.startEnd = t, int32(len(t)-2)
 	r.addAll(h, field.Other)
 	r.complete()
-	r.Minor, r.Status, r.line = 1, h.Status, r.Raw[len("HTTP/1.1"):r.startEnd]
+	r.Minor, r.Status = 1, h.Status
 	if err := r.readFields(method); err != nil {
 		return err
 	}
@@ -337,39 +228,10 @@ func (r *Response) ReadSwitched(h *h2.Head, accept []byte) error {
 	r.text, r.startEnd = t, int32(len(t)-2)
 	r.addAll(h, field.Other)
 	r.add([]byte("Upgrade"), webSocket, field.Upgrade, h2.NameUpgrade, false)
-	r.add([]byte("Sec-WebSocket-Accept"), accept, field.Other, 0, false)
+	r.add([]byte("Sec-WebSocket-Accept"), accept, field.WebSocketAccept, 0, false)
 	r.complete()
-	r.Minor, r.Status, r.line = 1, 101, r.Raw[len("HTTP/1.1"):r.startEnd]
+	r.Minor, r.Status = 1, 101
 	return r.readFields([]byte("GET"))
-}
-
-// AppendHTTP2 appends the field block of the head as the client gets it over
-// HTTP/2: what AppendHead writes. date is what stands in for a Date that is
-// missing; nil = none. A 101 becomes the 200 of RFC 8441 section 5.
-func (r *Response) AppendHTTP2(dst []byte, e *h2.Encoder, date []byte) []byte {
-	status := r.Status
-	if status == 101 {
-		status = 200
-	}
-	dst = e.AppendStatus(growFor(dst, r.Raw), status)
-	framed := false
-	for i := range r.Fields {
-		f := &r.Fields[i]
-		switch {
-		case f.kind == field.ContentLength:
-			if r.hasLength && !framed {
-				dst, framed = appendLengthHTTP2(dst, e, r.Length), true
-			}
-		case f.drop || f.kind == field.Upgrade:
-		case r.Status == 101 && field.EqualFold(r.name(f), "sec-websocket-accept"):
-		default:
-			dst = r.appendField(dst, e, f)
-		}
-	}
-	if date != nil && !r.dated && r.Status >= 200 {
-		dst = e.AppendNamed(dst, h2.NameDate, date)
-	}
-	return dst
 }
 
 // GRPC reports whether the request is a call of gRPC: its content type is

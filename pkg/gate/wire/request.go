@@ -127,7 +127,6 @@ func (r *Request) Decide() error {
 	if string(r.Method) == "CONNECT" {
 		return ErrMethod
 	}
-	r.dropHost()
 	return nil
 }
 
@@ -193,6 +192,12 @@ func (r *Request) readFields() error {
 		r.Body = BodyChunked
 	}
 	r.Expect = r.Expect && r.HasBody()
+	if r.hops.makeForwarded() {
+		r.replace(field.Forwarded, dropped) // all are empty
+	}
+	if r.hosts.instead() != nil {
+		r.replace(field.Host, hostLine)
+	}
 	return nil
 }
 
@@ -208,38 +213,45 @@ func (r *Request) readField(f *Field, n *counts) error {
 	v := r.value(f)
 	switch f.kind {
 	case field.Host:
-		f.drop = len(v) == 0
+		f.out = notHTTP2
+		if len(v) == 0 {
+			f.out = hostLine
+		}
 		return r.hosts.read(v)
 	case field.OriginalHost:
-		f.drop = true
+		f.out = dropped
 		return r.hosts.readOriginal(v)
 	case field.ContentLength:
 		length, ok := field.ReadLength(v)
 		if n.lengths++; n.lengths > 1 || !ok {
 			return ErrMalformed
 		}
-		r.Body, r.Length = BodyLength, length
+		r.Body, r.Length, f.out = BodyLength, length, framingLine
 	case field.TransferEncoding:
+		f.out = framingLine
 		n.codings++
 		return readCoding(v)
 	case field.Connection, field.HopByHop, field.RevisionRouting, field.Gate:
-		f.drop = true
+		f.out = dropped
 	case field.TE:
-		f.drop = true
+		f.out = dropped
 		if !n.list(v) {
 			return ErrMalformed
 		}
 		options(v, func(t []byte) bool { r.te = r.te || field.EqualFold(t, "trailers"); return true })
 	case field.Upgrade:
-		f.drop = true
+		f.out = dropped
 		if !n.list(v) {
 			return ErrMalformed
 		}
 		options(v, func(t []byte) bool { r.Upgrade = r.Upgrade || !field.EqualFold(t, "h2c"); return true })
+	case field.WebSocketKey:
+		f.out = notExtended
 	case field.Expect:
+		f.out = notExtended
 		switch {
 		case r.Minor == 0:
-			f.drop = true // RFC 9110 section 10.1.1
+			f.out = dropped // RFC 9110 section 10.1.1
 		case field.EqualFold(v, "100-continue"):
 			r.Expect = true
 		case len(v) > 0:
@@ -248,7 +260,7 @@ func (r *Request) readField(f *Field, n *counts) error {
 	case field.Trailer:
 		r.announces = true
 		n.announced += elements(v)
-		f.drop = n.announced > maxOptions // a hint, which is of no use then
+		f.announce(v, n.announced)
 	default:
 		r.noteField(f, v)
 	}
@@ -283,7 +295,7 @@ func (r *Request) noteField(f *Field, v []byte) {
 		r.more().trace.Note(r.name(f), v)
 		r.traced = true
 	case field.ForwardedFor:
-		f.drop = true
+		f.out = forwardedForLine
 		if len(v) > 0 {
 			r.hops.lines++
 		}
@@ -296,14 +308,11 @@ func (r *Request) noteField(f *Field, v []byte) {
 	}
 }
 
-// dropHost removes Host where something else stands in for it.
-func (r *Request) dropHost() {
-	if r.hosts.instead() == nil {
-		return
-	}
+// replace puts p in the position of the fields of a kind.
+func (r *Request) replace(kind field.Kind, p part) {
 	for i := range r.Fields {
-		if r.Fields[i].kind == field.Host {
-			r.Fields[i].drop = true
+		if r.Fields[i].kind == kind {
+			r.Fields[i].out = p
 		}
 	}
 }
@@ -312,11 +321,7 @@ func (r *Request) dropHost() {
 // that came.
 func (r *Request) ReplaceTrace(lines []byte) {
 	r.more().traceLines = lines
-	for i := range r.Fields {
-		if r.Fields[i].kind == field.Trace {
-			r.Fields[i].drop = true
-		}
-	}
+	r.replace(field.Trace, dropped)
 }
 
 // Distrust forgets what a client that is not trusted says of itself and of
@@ -325,10 +330,11 @@ func (r *Request) ReplaceTrace(lines []byte) {
 func (r *Request) Distrust() {
 	for i := range r.Fields {
 		f := &r.Fields[i]
-		if f.kind == field.Host {
-			f.drop = r.hosts.origin != nil || f.valueStart == f.valueEnd
-		} else {
-			f.drop = f.drop || field.IsTrustedOnly(r.name(f))
+		switch {
+		case f.kind == field.Host && r.hosts.origin == nil && f.valueStart < f.valueEnd:
+			f.out = notHTTP2
+		case f.out < dropped && field.IsTrustedOnly(r.name(f)):
+			f.out = dropped
 		}
 	}
 	r.Proxied, r.hops = false, hops{}

@@ -12,7 +12,6 @@ import (
 type Response struct {
 	Head
 	Status    int
-	line      []byte // status line behind the version, " 200 OK"
 	Minor     int
 	Conn      Connection
 	Body      BodyKind
@@ -51,7 +50,6 @@ func (r *Response) Decide(method []byte) error {
 	if len(line) > 12 && line[12] != ' ' || !field.IsText(line[12:]) {
 		return ErrMalformed
 	}
-	r.line = line[8:]
 	r.Status = int(code[0]-'0')*100 + int(code[1]-'0')*10 + int(code[2]-'0')
 	ok := false
 	if r.Conn, ok = r.readConnection(); !ok {
@@ -66,6 +64,7 @@ func (r *Response) readFields(method []byte) error {
 		f := &r.Fields[i]
 		switch f.kind {
 		case field.ContentLength:
+			f.out = framingLine
 			if !r.readLength(r.value(f)) {
 				return ErrMalformed
 			}
@@ -73,21 +72,25 @@ func (r *Response) readFields(method []byte) error {
 			if codings++; codings > 1 || !field.EqualFold(r.value(f), "chunked") {
 				return ErrMalformed
 			}
-			f.drop = true
+			f.out = dropped
 		case field.HopByHop:
-			f.drop = true
+			f.out = dropped
 			if name := r.name(f); len(name) == len("keep-alive") {
 				r.readKeepAlive(r.value(f))
 			}
 		case field.Connection, field.TE, field.Gate:
-			f.drop = true
-		case field.Upgrade:
-			f.drop = r.Status != 101
+			f.out = dropped
+		case field.Upgrade, field.WebSocketAccept:
+			if r.Status == 101 {
+				f.out = max(f.out, notHTTP2) // RFC 8441 section 5
+			} else if f.kind == field.Upgrade {
+				f.out = dropped
+			}
 		case field.Trailer:
 			announced += elements(r.value(f))
-			f.drop = f.drop || announced > maxOptions // a hint, which is of no use then
+			f.announce(r.value(f), announced)
 		case field.Date:
-			r.dated = r.dated || !f.drop
+			r.dated = r.dated || f.out == unchanged
 		}
 	}
 	if codings > 0 && (r.hasLength || r.Minor == 0) {
@@ -193,66 +196,6 @@ func (r *Request) offersProtocol(name []byte) bool {
 // request once this answer is complete.
 func (r *Response) Reusable() bool {
 	return r.Body != BodyUntilClose && !r.Conn.Close && (r.Minor > 0 || r.Conn.KeepAlive)
-}
-
-// framing says how the client gets the answer.
-type Framing struct {
-	Chunked   bool // Transfer-Encoding: chunked
-	Close     bool // the connection ends with it
-	KeepAlive bool // say so to an HTTP/1.0 client
-	Interim   bool
-}
-
-// AppendHead appends the head as sent to the client. Content-Length is never
-// copied: it is generated from Length, at the position of the first received one.
-func (r *Response) AppendHead(dst []byte, f Framing, date func([]byte) []byte) []byte {
-	dst = growFor(dst, r.Raw)
-	dst = append(dst, "HTTP/1.1"...)
-	dst = append(dst, r.line...)
-	if len(r.line) == len(" 200") {
-		dst = append(dst, ' ') // RFC 9112 section 4: the space is not optional
-	}
-	dst = append(dst, "\r\n"...)
-	run, framed := int(r.startEnd)+2, !r.hasLength
-	for i := range r.Fields {
-		l := &r.Fields[i]
-		switch {
-		case l.kind == field.ContentLength:
-			dst, run = append(dst, r.Raw[run:l.start]...), int(l.end)
-			if !framed {
-				dst, framed = r.appendLength(dst, l, r.Length), true
-			}
-		case l.kind == field.Trailer && !l.drop:
-			if v := r.value(l); !allMayTrail(v) {
-				dst, run = append(dst, r.Raw[run:l.start]...), int(l.end)
-				dst = appendTrailer(dst, v)
-			}
-		case l.drop:
-			dst, run = append(dst, r.Raw[run:l.start]...), int(l.end)
-		}
-	}
-	dst = append(dst, r.Raw[run:len(r.Raw)-2]...)
-	switch {
-	case f.Interim && r.Status == 101:
-		dst = append(dst, "Connection: Upgrade\r\n"...)
-	case f.Interim:
-	default:
-		if !r.dated {
-			dst = date(dst)
-		}
-		switch {
-		case f.Chunked:
-			dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
-		case r.addLength:
-			dst = append(dst, "Content-Length: 0\r\n"...)
-		}
-		if f.Close {
-			dst = append(dst, "Connection: close\r\n"...)
-		} else if f.KeepAlive {
-			dst = append(dst, "Connection: keep-alive\r\n"...)
-		}
-	}
-	return append(dst, "\r\n"...)
 }
 
 // outcomeOf maps the ways in which a request head is refused.

@@ -1,82 +1,141 @@
 package wire
 
 import (
+	"bytes"
 	"net/netip"
 	"slices"
-	"strconv"
 
-	"github.com/queuegate/queuegate/pkg/gate/internal/field"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// AppendHead writes the head as the container gets it. Runs of lines that go
-// on unchanged are copied in one piece. The framing fields are never copied: they
-// are generated from Body and Length, at the position of the first received one.
+// AppendHead appends the head as the container gets it over HTTP/1.
 func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []byte {
 	dst = growFor(dst, r.Raw)
-	dst = append(dst, r.Method...)
-	dst = append(dst, ' ')
-	dst = append(dst, r.Target...)
-	dst = append(dst, " HTTP/1.1\r\n"...)
-	makeForwarded := r.hops.makeForwarded()
+	run := 0
+	if int(r.startEnd) != len(r.Method)+len(r.Target)+len("  HTTP/1.1") || r.Raw[r.startEnd-1] != '1' { // a target in absolute form is shortened
+		dst = append(append(dst, r.Method...), ' ')
+		dst = append(append(dst, r.Target...), " HTTP/1.1"...)
+		run = int(r.startEnd)
+	}
+	o := &outgoing{Head: &r.Head, request: r, chunked: r.Body == BodyChunked, length: r.Length, peer: peer, fallback: defaultHost}
+	return o.appendHTTP1(dst, run, r.generated(false))
+}
 
-	hostDone, forDone, framed := false, false, false
-	run := int(r.startEnd) + 2
-	for i := range r.Fields {
-		f := &r.Fields[i]
-		if f.kind == field.Other && !f.drop {
+// AppendHead appends the head as the client gets it over HTTP/1. date stands in for a
+// Date that is missing.
+func (r *Response) AppendHead(dst []byte, framing Framing, date []byte) []byte {
+	dst = growFor(dst, r.Raw)
+	dst = append(dst, "HTTP/1.1"...)
+	run := len("HTTP/1.1")
+	if int(r.startEnd) == len("HTTP/1.1 200") { // RFC 9112 section 4: the space is not optional
+		dst, run = append(append(dst, r.Raw[run:r.startEnd]...), ' '), int(r.startEnd)
+	}
+	o := &outgoing{Head: &r.Head, chunked: framing.Chunked, length: r.Length, fallback: date}
+	return o.appendHTTP1(dst, run, r.generated(false, framing))
+}
+
+// appendHTTP1 appends the head from run on. Runs of lines that are forwarded unchanged
+// are copied in one piece.
+func (o *outgoing) appendHTTP1(dst []byte, run int, lines parts) []byte {
+	h := o.Head
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		if f.out < trailerLine {
 			continue
 		}
-		switch f.kind {
-		case field.ContentLength, field.TransferEncoding:
-			dst, run = append(dst, r.Raw[run:f.start]...), int(f.end)
-			if !framed {
-				dst, framed = r.appendFraming(dst, f), true
-			}
-		case field.Host:
-			hostDone = true
-			if f.drop {
-				dst, run = append(dst, r.Raw[run:f.start]...), int(f.end)
-				dst = r.hosts.appendLine(dst, defaultHost)
-			}
-		case field.ForwardedFor:
-			dst, run = append(dst, r.Raw[run:f.start]...), int(f.end)
-			if !forDone {
-				dst, forDone = r.hops.appendFor(dst, &r.Head, peer), true
-			}
-		case field.Trailer:
-			if v := r.value(f); f.drop || !allMayTrail(v) {
-				dst, run = append(dst, r.Raw[run:f.start]...), int(f.end)
-				if !f.drop {
-					dst = appendTrailer(dst, v)
-				}
-			}
-		default:
-			if f.drop || f.kind == field.Forwarded && makeForwarded {
-				dst, run = append(dst, r.Raw[run:f.start]...), int(f.end)
-			}
+		if run < int(f.start) {
+			dst = append(dst, h.Raw[run:f.start]...)
+		}
+		run = int(f.end)
+		if f.out == trailerLine || lines.take(f.out) {
+			dst = o.generate(dst, f.out, f)
 		}
 	}
-	dst = append(dst, r.Raw[run:len(r.Raw)-2]...)
-	if !hostDone {
-		dst = r.hosts.appendLine(dst, defaultHost)
-	}
-	if !forDone {
-		dst = r.hops.appendFor(dst, &r.Head, peer)
-	}
-	if makeForwarded {
-		dst = r.hops.appendForwarded(dst, &r.Head)
-	}
-	dst = append(dst, r.traceLines()...)
-	if !framed {
-		dst = r.appendFraming(dst, nil)
-	}
-	if r.te {
-		dst = append(dst, "TE: trailers\r\n"...)
-	}
-	if r.Upgrade {
-		dst = r.appendUpgrade(dst)
+	dst = append(dst, h.Raw[run:len(h.Raw)-2]...)
+	for p := hostLine; lines != 0; p++ {
+		if lines.take(p) {
+			dst = o.generate(dst, p, nil)
+		}
 	}
 	return append(dst, "\r\n"...)
+}
+
+// AppendHTTP2 appends the field block of the head as the container gets it over HTTP/2.
+func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaultHost []byte, scheme string) []byte {
+	dst = growFor(dst, r.Raw)
+	protocol := r.Protocol()
+	if protocol != nil {
+		dst = e.AppendNamed(dst, h2.NameMethod, []byte("CONNECT"))
+		dst = e.AppendNamed(dst, h2.NameProtocol, protocol)
+	} else {
+		dst = e.AppendNamed(dst, h2.NameMethod, r.Method)
+	}
+	dst = e.AppendNamed(dst, h2.NameScheme, []byte(scheme))
+	dst = e.AppendNamed(dst, h2.NamePath, r.Target)
+	dst = e.AppendNamed(dst, h2.NameAuthority, r.FinalHost(defaultHost))
+	o := &outgoing{Head: &r.Head, request: r, extended: protocol != nil, length: r.Length, peer: peer}
+	return o.appendHTTP2(dst, e, r.generated(true))
+}
+
+// AppendHTTP2 appends the field block of the head as the client gets it over HTTP/2.
+// date stands in for a Date that is missing. A 101 becomes the 200 of RFC 8441 section
+// 5.
+func (r *Response) AppendHTTP2(dst []byte, e *h2.Encoder, date []byte) []byte {
+	status := r.Status
+	if status == 101 {
+		status = 200
+	}
+	dst = e.AppendStatus(growFor(dst, r.Raw), status)
+	o := &outgoing{Head: &r.Head, length: r.Length, fallback: date}
+	return o.appendHTTP2(dst, e, r.generated(true, Framing{Interim: r.Status < 200}))
+}
+
+// appendHTTP2 appends the fields to a field block.
+func (o *outgoing) appendHTTP2(dst []byte, e *h2.Encoder, lines parts) []byte {
+	h := o.Head
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		switch {
+		case f.out == trailerLine || lines.take(f.out):
+			dst = o.encode(dst, e, f.out, f)
+		case f.out != unchanged && (f.out != notExtended || o.extended):
+		case f.id != 0 || f.sensitive:
+			dst = e.AppendField(dst, f.id, h.name(f), h.value(f), f.sensitive)
+		default:
+			dst = e.AppendText(dst, h.name(f), h.value(f))
+		}
+	}
+	for p := hostLine; lines != 0; p++ {
+		if lines.take(p) {
+			dst = o.encode(dst, e, p, nil)
+		}
+	}
+	return dst
+}
+
+// encode is generate for a field block.
+func (o *outgoing) encode(dst []byte, e *h2.Encoder, p part, f *Field) []byte {
+	var room [128]byte
+	lines := room[:0]
+	if p == forwardedForLine && o.request.hops.lines > 0 {
+		lines = growFor(lines, o.Raw)
+	}
+	lines = o.generate(lines, p, f)
+	if name := named[p]; name != 0 && len(lines) > 0 {
+		return e.AppendNamed(dst, name, lines[len(name.String())+len(": "):len(lines)-len("\r\n")])
+	}
+	return AppendLines(dst, e, lines)
+}
+
+// AppendLines appends field lines, each with its CRLF, trailers for instance.
+func AppendLines(dst []byte, e *h2.Encoder, lines []byte) []byte {
+	for len(lines) > 0 {
+		line, rest, _ := bytes.Cut(lines, []byte("\r\n"))
+		name, value, _ := bytes.Cut(line, []byte{':'})
+		dst = e.AppendText(dst, name, bytes.Trim(value, " \t"))
+		lines = rest
+	}
+	return dst
 }
 
 // growFor allocates the memory for a long head at once, because growing line by
@@ -87,50 +146,4 @@ func growFor(dst, head []byte) []byte {
 		return slices.Grow(dst, n)
 	}
 	return dst
-}
-
-// appendFraming appends the field that delimits the body, or nothing if there is no
-// body. The field replaces received; a Content-Length keeps the received case of
-// its name.
-func (r *Request) appendFraming(dst []byte, received *Field) []byte {
-	switch r.Body {
-	case BodyChunked:
-		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
-	case BodyLength:
-		dst = r.appendLength(dst, received, r.Length)
-	}
-	return dst
-}
-
-// appendLength appends a Content-Length that replaces received, which may be nil or
-// a field of another name.
-func (h *Head) appendLength(dst []byte, received *Field, n int64) []byte {
-	if received != nil && received.kind == field.ContentLength {
-		dst = append(dst, h.name(received)...)
-	} else {
-		dst = append(dst, "Content-Length"...)
-	}
-	dst = append(dst, ": "...)
-	dst = strconv.AppendInt(dst, n, 10)
-	return append(dst, "\r\n"...)
-}
-
-// appendUpgrade offers the protocols that may go on.
-func (h *Head) appendUpgrade(dst []byte) []byte {
-	dst = append(dst, "Connection: Upgrade\r\nUpgrade: "...)
-	sep := ""
-	for i := range h.Fields {
-		f := &h.Fields[i]
-		if f.kind != field.Upgrade {
-			continue
-		}
-		options(h.value(f), func(t []byte) bool {
-			if !field.EqualFold(t, "h2c") {
-				dst = append(append(dst, sep...), t...)
-				sep = ", "
-			}
-			return true
-		})
-	}
-	return append(dst, "\r\n"...)
 }

@@ -8,6 +8,17 @@ func allMayTrail(v []byte) bool {
 	return options(v, field.MayTrail)
 }
 
+// announce decides about a Trailer field with the value v. The head announces so many
+// fields up to here.
+func (f *Field) announce(v []byte, announced int) {
+	switch {
+	case announced > maxOptions:
+		f.out = dropped // a hint, which is of no use then
+	case !allMayTrail(v):
+		f.out = max(f.out, trailerLine)
+	}
+}
+
 // appendTrailer writes a Trailer field without the names that may not trail,
 // or nothing if none is left.
 func appendTrailer(dst, v []byte) []byte {

@@ -31,6 +31,8 @@ const (
 	Trace      // traceparent, b3 and X-B3-*: what a span of the gate's own replaces
 	TraceState // tracestate: goes on as it came
 	Gate       // K-Gate-*
+	WebSocketKey
+	WebSocketAccept
 )
 
 // known are the fields with a kind of their own, by the length of the name, so
@@ -50,9 +52,10 @@ var known = [...][]struct {
 	14: {{"content-length", ContentLength}, {"k-network-hash", NetworkHash}},
 	15: {{"x-forwarded-for", ForwardedFor}, {"k-network-probe", NetworkProbe}, {"k-proxy-request", ProxyRequest}, {"k-original-host", OriginalHost}},
 	16: {{"x-forwarded-host", ForwardedHost}, {"proxy-connection", HopByHop}},
-	17: {{"transfer-encoding", TransferEncoding}, {"x-forwarded-proto", ForwardedProto}, {"x-b3-parentspanid", Trace}},
+	17: {{"sec-websocket-key", WebSocketKey}, {"transfer-encoding", TransferEncoding}, {"x-forwarded-proto", ForwardedProto}, {"x-b3-parentspanid", Trace}},
 	18: {{"proxy-authenticate", HopByHop}},
 	19: {{"knative-serving-tag", ServingTag}, {"proxy-authorization", HopByHop}},
+	20: {{"sec-websocket-accept", WebSocketAccept}},
 	24: {{"knative-serving-revision", RevisionRouting}},
 	25: {{"knative-serving-namespace", RevisionRouting}},
 	29: {{"knative-serving-default-route", DefaultRoute}},

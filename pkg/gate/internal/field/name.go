@@ -78,7 +78,7 @@ func IsProtected(name []byte) bool {
 // a message and therefore must not come late (RFC 9110 section 6.5.1).
 func MayTrail(name []byte) bool {
 	switch Of(name) {
-	case Other, Date, UserAgent, Trace, TraceState:
+	case Other, Date, UserAgent, Trace, TraceState, WebSocketKey, WebSocketAccept:
 		return !EqualFold(name, "authorization") && !IsProtected(name)
 	}
 	return false
