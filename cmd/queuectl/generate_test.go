@@ -46,7 +46,7 @@ func TestEverySettingOfTheGateIsInItsManPageAndCompletions(t *testing.T) {
 			}
 		}
 	}
-	for _, part := range []string{".SS queue probe\n", ".SS queue drain\n", `\fIkubelet|activator|ingress\fR`, "[30]", ".SS Admission\n"} {
+	for _, part := range []string{".SS queue probe\n", ".SS queue drain\n", `\fIkubelet|activator|ingress\fR`, "[60]", ".SS Admission\n"} {
 		if !strings.Contains(man, part) {
 			t.Errorf("the man page lacks %q", part)
 		}

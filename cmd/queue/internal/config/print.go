@@ -88,7 +88,8 @@ answers the platform's probes itself.
 
 Usage:
   queue [flags]                 run the gate; "queue --user-port 8080" is enough
-  queue [flags] -- COMMAND ...  run the gate and, behind it, an application with PORT=USER_PORT
+  queue [flags] -- COMMAND ...  run the gate and, behind it, an application with PORT=USER_PORT;
+                                "queue --user-port auto -- COMMAND" finds its port
   queue COMMAND [flags]
 
 Commands:

@@ -229,7 +229,7 @@ func logRows(c *Config) []row {
 		{"SERVING_LOGGING_LEVEL", "log-level", "(level of SERVING_LOGGING_CONFIG, else info)", logLevel.at(&c.LogLevel),
 			"Lowest level that is logged."},
 		{"SERVING_ENABLE_REQUEST_LOG .enableRequestLog", "request-log", "false", yesNo.at(&c.RequestLog),
-			"Write a line for each request to stdout."},
+			"Write a line for each request to stdout. The log on a terminal has lines about requests anyway, unless this is set to false."},
 		{"SERVING_REQUEST_LOG_TEMPLATE .requestLogTemplate", "request-log-template", "(a JSON line)", logTemplate.at(&c.RequestLogTemplate),
 			"Content of that line: a Go template over .Request, .Response, .Revision and .TraceID, or \"json\" for the default line " +
 				"with times, outcome and bytes."},
