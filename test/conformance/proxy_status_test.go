@@ -4,6 +4,9 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,6 +101,54 @@ func TestLocalRepliesCarryProxyStatus(t *testing.T) {
 	wantCode(t, err, codes.Unavailable, "user container is not listening")
 	if kind, _ := proxyError(t, append(header.Get("proxy-status"), trailer.Get("proxy-status")...)); kind != "connection_refused" {
 		t.Errorf("a gRPC call: error %q", kind)
+	}
+}
+
+// TestServerTimingIsAStructuredField checks the times of a container that needs 20 ms,
+// and X-Request-Start.
+func TestServerTimingIsAStructuredField(t *testing.T) {
+	t.Parallel()
+	var start atomic.Value
+	port := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start.Store(r.Header.Get("X-Request-Start"))
+		time.Sleep(20 * time.Millisecond)
+		w.Header().Add("Server-Timing", "app;dur=1")
+	}))
+	g := startGate(t, port, "CONTAINER_CONCURRENCY=1", "SERVER_TIMING=true", "REQUEST_START=true")
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		transport := &http.Transport{Protocols: new(http.Protocols)}
+		transport.Protocols.SetHTTP1(protocol == "HTTP/1.1")
+		transport.Protocols.SetUnencryptedHTTP2(protocol == "HTTP/2.0")
+		begun := time.Now()
+		res, err := (&http.Client{Transport: transport, Timeout: testTimeout}).Get(g.url("/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		transport.CloseIdleConnections()
+		list, err := httpsfv.UnmarshalList(res.Header.Values("Server-Timing"))
+		if err != nil {
+			t.Fatalf("%q: %v", res.Header.Values("Server-Timing"), err)
+		}
+		times := map[string]float64{}
+		for _, member := range list {
+			item := member.(httpsfv.Item)
+			value, _ := item.Params.Get("dur")
+			switch value := value.(type) {
+			case float64:
+				times[string(item.Value.(httpsfv.Token))] = value
+			case int64:
+				times[string(item.Value.(httpsfv.Token))] = float64(value)
+			}
+		}
+		if took := time.Since(begun).Seconds() * 1000; len(times) != 4 || times["upstream"] < 20 || times["app"] != 1 ||
+			times["queue"]+times["connect"]+times["upstream"] > took {
+			t.Errorf("%s: %v after %v ms", res.Proto, times, took)
+		}
+		micros, err := strconv.ParseInt(strings.TrimPrefix(start.Load().(string), "t="), 10, 64)
+		if at := time.UnixMicro(micros); err != nil || at.Before(begun.Add(-time.Second)) || at.After(time.Now().Add(time.Second)) {
+			t.Errorf("%s: X-Request-Start %v", res.Proto, start.Load())
+		}
 	}
 }
 

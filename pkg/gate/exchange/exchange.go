@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
@@ -54,7 +55,6 @@ type Exchange struct {
 	expects   expectation
 	retryAt   int64 // earliest next attempt to connect; 0 = immediately
 	state     State
-	unlimited unlimitedState
 	// Crowd says that it is one of many that its client has begun at once: others
 	// go first where an idle connection to the container would be the last one.
 	Burst bool
@@ -105,9 +105,11 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.GRPC = 0
 	x.Dial.begin()
 	x.gate.Drain.Enter()
-	x.unlimited = x.gate.unlimited.acquire(x.Target)
-	x.Unlimited = x.unlimited == usesUnlimited
+	x.Unlimited = x.gate.unlimited.acquire(x.Target)
 	x.clocks.Begin(x.gate, now)
+	if x.gate.ServerTiming && x.Arrived == 0 {
+		x.Arrived = time.Duration(x.clock())
+	}
 	if o := x.gate.Observer; o != nil {
 		if x.Arrived == 0 {
 			x.Arrived = time.Duration(x.clock())
@@ -125,7 +127,7 @@ func (x *Exchange) End(o gate.Outcome) {
 		v.ended(x, o)
 	}
 	x.ticket.Release(x.gate.Admission)
-	if x.unlimited == usesUnlimited {
+	if x.Unlimited {
 		x.gate.unlimited.release()
 	}
 	x.Dial.leave(x)
@@ -159,11 +161,12 @@ func (x *Exchange) Abandon() {
 
 // enqueue takes a slot, or a place in the queue.
 func (x *Exchange) enqueue() gate.Outcome {
-	switch x.unlimited {
-	case usesUnlimited:
+	switch u := x.gate.unlimited; {
+	case u == nil:
+	case x.Unlimited:
 		x.admitted(x.Arrived)
 		return gate.Undecided
-	case unlimitedIsFull:
+	case u.matches(x.Target): // acquire has found the capacity reached
 		return gate.QueueFull
 	}
 	if v := x.gate.overload; v != nil {
@@ -223,9 +226,29 @@ func (x *Exchange) admitted(at time.Duration) {
 }
 
 // stamp notes an instant for the observer and for the limit that finds itself,
-// if there is either.
+// if there is either, and for Server-Timing.
 func (x *Exchange) stamp(at *time.Duration) {
-	if x.observed || x.gate.overload != nil {
+	if x.observed || x.gate.overload != nil || x.gate.ServerTiming {
 		*at = time.Duration(x.clock())
 	}
+}
+
+// ServerTiming returns the value of Server-Timing for a response (W3C Server Timing): in
+// ms, the wait for a slot, for a connection to the container, and for its response head.
+// nil = Config.ServerTiming is off.
+func (x *Exchange) ServerTiming() []byte {
+	if !x.gate.ServerTiming {
+		return nil
+	}
+	b := make([]byte, 0, 80)
+	from := x.Arrived
+	for _, t := range []struct {
+		name string
+		end  time.Duration
+	}{{"queue;dur=", x.Admitted}, {", connect;dur=", x.Forwarded}, {", upstream;dur=", x.Answered}} {
+		b = append(b, t.name...)
+		b = strconv.AppendFloat(b, max(0, float64(t.end-from)/float64(time.Millisecond)), 'f', 3, 64)
+		from = t.end
+	}
+	return b
 }

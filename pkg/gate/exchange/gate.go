@@ -47,6 +47,9 @@ type Config struct {
 	UpstreamWait         time.Duration // how long a request is held at start-up
 	UpstreamRestartWait  time.Duration // the same once the container has listened
 
+	ServerTiming bool // responses get Server-Timing with the times of the exchange
+	RequestStart bool // requests get X-Request-Start with the instant of their arrival
+
 	AnswerHalfClosed bool // a client's FIN does not mean that it left
 	TLSOnly          bool // traffic without TLS is refused; probes are answered
 

@@ -69,25 +69,17 @@ func newUnlimited(c *Config) *unlimited {
 	return u
 }
 
-// unlimitedState is how an exchange relates to Gate.unlimited.
-type unlimitedState uint8
-
-const (
-	usesSlot        unlimitedState = iota // not for one of its paths
-	usesUnlimited                         // in flight without a slot
-	unlimitedIsFull                       // for one of its paths, and the capacity is reached
-)
-
-// acquire counts a request for the target in, if a pattern matches.
-func (u *unlimited) acquire(target []byte) unlimitedState {
+// acquire counts a request in, if a pattern matches its target and the capacity is not
+// reached.
+func (u *unlimited) acquire(target []byte) bool {
 	if u == nil || !u.matches(target) {
-		return usesSlot
+		return false
 	}
 	if u.num.Inc() > u.max {
 		u.num.Dec()
-		return unlimitedIsFull
+		return false
 	}
-	return usesUnlimited
+	return true
 }
 
 func (u *unlimited) matches(target []byte) bool {

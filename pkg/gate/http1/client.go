@@ -106,7 +106,7 @@ func (c *clientSide) Respond(res *wire.Response) {
 	c.keep = s.req.KeepAlive() && (chunked || !unknown) && c.reader.whole() && !s.eng.gate.Drain.Active()
 	c.endless = unknown && !chunked
 	c.writer.begin(chunked, s.req.Minor > 0)
-	f := wire.Framing{Chunked: chunked, Close: !c.keep, KeepAlive: s.req.Minor == 0}
+	f := wire.Framing{Chunked: chunked, Close: !c.keep, KeepAlive: s.req.Minor == 0, Timing: s.x.ServerTiming()}
 	out := c.writer.room()
 	c.writer.head(res.AppendHead(out, f, s.eng.worker.Date()), len(out), res.Body == wire.NoBody)
 }

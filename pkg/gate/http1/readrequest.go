@@ -50,6 +50,9 @@ func (s *session) readRequest() bool {
 	if lines := s.x.TraceLines; lines != nil {
 		s.req.ReplaceTrace(lines)
 	}
+	if g := s.eng.gate; g.RequestStart {
+		s.req.SetStart(loop.TimeOf(s.now()).UnixMicro(), screening.Trusted)
+	}
 	s.phase = exchanging
 	return true
 }

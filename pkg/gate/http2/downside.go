@@ -57,7 +57,7 @@ func (s *downStream) Continue() {
 }
 
 // Interim implements exchange.Downstream.
-func (s *downStream) Interim(res *wire.Response) { s.queueHead(res, false) }
+func (s *downStream) Interim(res *wire.Response) { s.queueHead(res, false, nil) }
 
 // Respond implements exchange.Downstream.
 func (s *downStream) Respond(res *wire.Response) {
@@ -74,19 +74,19 @@ func (s *downStream) Switch(res *wire.Response) {
 // sendFinalHead sends the last head of the response. end = with END_STREAM.
 func (s *downStream) sendFinalHead(res *wire.Response, end bool) {
 	s.dropReplay()
-	s.queueHead(res, end)
+	s.queueHead(res, end, s.x.ServerTiming())
 	if wire.BodyChecked && s.x.State() != exchange.StateTunnelling {
 		s.check.BeginHTTP2(func(dst []byte, e *h2.Encoder) []byte {
-			return res.AppendHTTP2(dst, e, s.eng().worker.Date())
+			return res.AppendHTTP2(dst, e, wire.Framing{}, s.eng().worker.Date())
 		}, res.Body == wire.NoBody, end)
 	}
 	s.responseBegan(end)
 }
 
-func (s *downStream) queueHead(res *wire.Response, end bool) {
+func (s *downStream) queueHead(res *wire.Response, end bool, timing []byte) {
 	b := s.c.room()
 	start := len(b)
-	b = res.AppendHTTP2(h2.BeginHeaders(b), &s.c.hpack().enc, s.eng().worker.Date())
+	b = res.AppendHTTP2(h2.BeginHeaders(b), &s.c.hpack().enc, wire.Framing{Timing: timing}, s.eng().worker.Date())
 	s.c.queue(h2.EndHeaders(b, start, s.id, end, int(s.c.settings.MaxFrame)))
 }
 

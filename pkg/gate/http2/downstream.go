@@ -222,6 +222,9 @@ func (s *downStream) screen() bool {
 	if lines := s.x.TraceLines; lines != nil {
 		s.req.ReplaceTrace(lines)
 	}
+	if g := s.eng().gate; g.RequestStart {
+		s.req.SetStart(loop.TimeOf(e.loop.Now()).UnixMicro(), screening.Trusted)
+	}
 	s.phase = phaseExchanging
 	return true
 }

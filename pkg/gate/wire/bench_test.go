@@ -91,7 +91,7 @@ func BenchmarkRewriteToHTTP2(b *testing.B) {
 		readResponse(r, []byte(benchResponse), []byte("GET"))
 		b.ReportAllocs()
 		for b.Loop() {
-			out = r.AppendHTTP2(out[:0], e, benchDate)
+			out = r.AppendHTTP2(out[:0], e, Framing{}, benchDate)
 		}
 	})
 }
@@ -197,7 +197,7 @@ func TestReadingAndRewritingAnswersAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() {
 			readResponse(r, head, method)
 			out = r.AppendHead(out[:0], Framing{Chunked: r.Body == BodyChunked, Close: true}, benchDate)
-			out = r.AppendHTTP2(out[:0], e, benchDate)
+			out = r.AppendHTTP2(out[:0], e, Framing{}, benchDate)
 		}); n != 0 {
 			t.Errorf("%.0f allocations for %q", n, h)
 		}

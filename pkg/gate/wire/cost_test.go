@@ -164,7 +164,7 @@ func TestALongHeadIsWrittenWithoutReallocation(t *testing.T) {
 		// The X-Forwarded-For line is composed first and then encoded, so it is
 		// allocated twice.
 		{"request over HTTP/2", len(request) * 9 / 2, func() []byte { return req.AppendHTTP2(nil, new(h2.Encoder), benchPeer, benchHost, "http") }},
-		{"response over HTTP/2", len(response) * 5 / 2, func() []byte { return res.AppendHTTP2(nil, new(h2.Encoder), nil) }},
+		{"response over HTTP/2", len(response) * 5 / 2, func() []byte { return res.AppendHTTP2(nil, new(h2.Encoder), Framing{}, nil) }},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -637,7 +637,7 @@ func rewriteResponse(t *testing.T, in, method string, clientMinor int, closes bo
 	if status == 101 {
 		status = 200 // RFC 8441 section 5
 	}
-	wantSameOverHTTP2(t, &m2.refHead, fmt.Sprintf(":status %d\n", status), r.AppendHTTP2(nil, new(h2.Encoder), []byte("now")))
+	wantSameOverHTTP2(t, &m2.refHead, fmt.Sprintf(":status %d\n", status), r.AppendHTTP2(nil, new(h2.Encoder), Framing{}, []byte("now")))
 	netHTTPReadsResponse(t, out, method, &m2)
 	if v, err := readAs(new(Response), out, method, nil); v != accepted {
 		t.Fatalf("the engine does not read its own head: %v", err)

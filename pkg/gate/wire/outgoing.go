@@ -29,6 +29,8 @@ const (
 	dateLine
 	framingLine // delimits the body
 	teLine
+	requestStartLine
+	serverTimingLine
 	upgradeLines  // of a request: Connection and Upgrade
 	switchLine    // of a 101: Connection
 	closeLine     // of another response: Connection
@@ -64,6 +66,7 @@ type outgoing struct {
 	extended bool     // of extended CONNECT
 	length   int64
 	peer     netip.Addr // the client, of a request
+	timing   []byte     // value of Server-Timing, of a response; nil = none is added
 	fallback []byte     // value of a Host, in a response of a Date, that is missing
 }
 
@@ -73,6 +76,7 @@ func (r *Request) generated(http2 bool) (lines parts) {
 	lines.add(forwardedLine, r.hops.makeForwarded())
 	lines.add(traceContextLines, len(r.traceLines()) > 0)
 	lines.add(teLine, r.te)
+	lines.add(requestStartLine, r.start() != 0)
 	if http2 { // :authority, END_STREAM and :protocol say the rest
 		lines.add(framingLine, r.Body == BodyLength && r.Protocol() == nil)
 		return lines
@@ -83,12 +87,14 @@ func (r *Request) generated(http2 bool) (lines parts) {
 	return lines
 }
 
-// Framing says how a client over HTTP/1 gets a response.
+// Framing says how a client gets a response. The first three are for HTTP/1.
 type Framing struct {
 	Chunked   bool // Transfer-Encoding: chunked
 	Close     bool // the connection ends with it
 	KeepAlive bool // say so to an HTTP/1.0 client
 	Interim   bool
+
+	Timing []byte // value of Server-Timing; nil = none is added
 }
 
 // generated returns the lines that the gate generates for a response.
@@ -99,6 +105,7 @@ func (r *Response) generated(http2 bool, f Framing) (lines parts) {
 		return lines
 	}
 	lines.add(dateLine, !r.dated)
+	lines.add(serverTimingLine, f.Timing != nil)
 	lines.add(closeLine, f.Close)
 	lines.add(keepAliveLine, f.KeepAlive && !f.Close)
 	return lines
@@ -122,6 +129,10 @@ func (o *outgoing) generate(dst []byte, p part, f *Field) []byte {
 		return o.appendFraming(dst, f)
 	case teLine:
 		return append(dst, "TE: trailers\r\n"...)
+	case requestStartLine:
+		return append(strconv.AppendInt(append(dst, "X-Request-Start: t="...), o.request.start(), 10), "\r\n"...)
+	case serverTimingLine:
+		return append(append(append(dst, "Server-Timing: "...), o.timing...), "\r\n"...)
 	case upgradeLines:
 		return o.appendUpgrade(dst)
 	case switchLine:

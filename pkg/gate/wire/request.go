@@ -53,6 +53,7 @@ type rareFields struct {
 	hasDefaultRoute           bool
 	protocol                  []byte
 	traceLines                []byte // field lines that replace those of field.Trace; nil = they go on
+	start                     int64  // X-Request-Start, in µs since 1970; 0 = none is added
 }
 
 // more is room for fields that are rare.
@@ -322,6 +323,30 @@ func (r *Request) replace(kind field.Kind, p part) {
 func (r *Request) ReplaceTrace(lines []byte) {
 	r.more().traceLines = lines
 	r.replace(field.Trace, dropped)
+}
+
+// SetStart adds X-Request-Start with an instant in µs since 1970. A received field of
+// that name is kept if keep is true, and replaced otherwise.
+func (r *Request) SetStart(micros int64, keep bool) {
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		if !field.EqualFold(r.name(f), "x-request-start") {
+			continue
+		}
+		if keep {
+			return
+		}
+		f.out = dropped
+	}
+	r.more().start = micros
+}
+
+// start is what SetStart was given.
+func (r *Request) start() int64 {
+	if !r.hasRare {
+		return 0
+	}
+	return r.rare.start
 }
 
 // Distrust forgets what a client that is not trusted says of itself and of

@@ -30,7 +30,7 @@ func (r *Response) AppendHead(dst []byte, framing Framing, date []byte) []byte {
 	if int(r.startEnd) == len("HTTP/1.1 200") { // RFC 9112 section 4: the space is not optional
 		dst, run = append(append(dst, r.Raw[run:r.startEnd]...), ' '), int(r.startEnd)
 	}
-	o := &outgoing{Head: &r.Head, chunked: framing.Chunked, length: r.Length, fallback: date}
+	o := &outgoing{Head: &r.Head, chunked: framing.Chunked, length: r.Length, timing: framing.Timing, fallback: date}
 	return o.appendHTTP1(dst, run, r.generated(false, framing))
 }
 
@@ -80,14 +80,15 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 // AppendHTTP2 appends the field block of the head as the client gets it over HTTP/2.
 // date stands in for a Date that is missing. A 101 becomes the 200 of RFC 8441 section
 // 5.
-func (r *Response) AppendHTTP2(dst []byte, e *h2.Encoder, date []byte) []byte {
+func (r *Response) AppendHTTP2(dst []byte, e *h2.Encoder, framing Framing, date []byte) []byte {
 	status := r.Status
 	if status == 101 {
 		status = 200
 	}
 	dst = e.AppendStatus(growFor(dst, r.Raw), status)
-	o := &outgoing{Head: &r.Head, length: r.Length, fallback: date}
-	return o.appendHTTP2(dst, e, r.generated(true, Framing{Interim: r.Status < 200}))
+	framing.Interim = r.Status < 200
+	o := &outgoing{Head: &r.Head, length: r.Length, timing: framing.Timing, fallback: date}
+	return o.appendHTTP2(dst, e, r.generated(true, framing))
 }
 
 // appendHTTP2 appends the fields to a field block.

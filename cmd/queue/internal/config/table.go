@@ -59,6 +59,10 @@ func trafficRows(c *Config) []row {
 			"Peers whose probe headers, user agents and forwarding fields are believed, always with loopback. A request of any other peer " +
 				"is traffic, without its K-Proxy-Request, K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP, Knative-Serving-*, " +
 				"and without names that equal one of these when _ is read as -."},
+		{"SERVER_TIMING", "server-timing", "false", yesNo.at(&c.Gate.ServerTiming),
+			"Add Server-Timing to responses: the milliseconds for which the request waited for a slot (queue), for a connection (connect) and for the response head (upstream)."},
+		{"REQUEST_START", "request-start", "false", yesNo.at(&c.Gate.RequestStart),
+			"Add X-Request-Start: t=MICROSECONDS to requests, the instant of their arrival. A field of a trusted source is kept."},
 		{"HEAD_MEMORY", "head-memory", "16Mi", size(64 << 10).at(&c.Gate.HeadMemory),
 			"Memory shared by all request heads until the end of their answers, beyond the first 8 KiB of each; a head that needs more gets 503."},
 		{"HTTP2_MAX_HEADER_LIST", "http2-max-header-list", "64Ki", size(4 << 10).at(&c.HTTP2MaxHeaderList),
