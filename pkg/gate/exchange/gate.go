@@ -93,10 +93,10 @@ type Gate struct {
 const (
 	// FreeHeadBytes of each head do not count against HeadMemory.
 	FreeHeadBytes = 8 << 10
-	// defaultHeadMemory is HeadMemory where none is given.
-	defaultHeadMemory = 16 << 20
-	// bodyMemory is what the buffers of bodies may take, all together.
-	bodyMemory = 8 << 20
+	// DefaultHeadMemory is HeadMemory where none is given.
+	DefaultHeadMemory = 16 << 20
+	// BodyMemory is what the buffers of bodies may take, all together.
+	BodyMemory = 8 << 20
 )
 
 // Check returns all that is wrong with c, by the names of its fields.
@@ -140,7 +140,7 @@ func (g *Gate) Init() error {
 	if err := g.Check(); err != nil {
 		return err
 	}
-	g.HeadMemory = cmp.Or(g.HeadMemory, defaultHeadMemory)
+	g.HeadMemory = cmp.Or(g.HeadMemory, DefaultHeadMemory)
 	for _, d := range []*time.Duration{
 		&g.QueueMaxWait, &g.RequestTimeout, &g.ResponseStartTimeout, &g.IdleTimeout, &g.TunnelMax,
 		&g.UpstreamWait, &g.UpstreamRestartWait, &g.DrainQuiet, &g.DrainTunnel,
@@ -166,7 +166,7 @@ func (g *Gate) Init() error {
 	}
 	g.Drain = newDrain(g.DrainQuiet, g.Clock)
 	g.Drain.onStart = g.probes.settle
-	g.Heads, g.Bodies = NewBudget(g.HeadMemory), NewBudget(bodyMemory)
+	g.Heads, g.Bodies = NewBudget(g.HeadMemory), NewBudget(BodyMemory)
 	g.Pending.gate = g
 	g.overload = newOverload(g)
 	g.unlimited = newUnlimited(&g.Config)

@@ -10,12 +10,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// maxWaitingProbes limits how many incoming probes of each caller kind may wait for
+// MaxWaitingProbes limits how many incoming probes of each caller kind may wait for
 // a readiness result at once; further probes get 503. A kubelet, an activator and
 // ingress controllers usually have only a few in flight.
-const maxWaitingProbes = 512
+const MaxWaitingProbes = 512
 
-// tooManyProbes is the result for a probe beyond maxWaitingProbes.
+// tooManyProbes is the result for a probe beyond MaxWaitingProbes.
 var tooManyProbes = gate.ReadinessResult{Reason: "too many probes are waiting"}
 
 // ProbeCall is a probe on its way to its reply.
@@ -93,11 +93,11 @@ type waitingProbes struct {
 	count [gate.Callers]int
 }
 
-// add adds p, unless maxWaitingProbes of its caller kind are waiting already.
+// add adds p, unless MaxWaitingProbes of its caller kind are waiting already.
 func (w *waitingProbes) add(p *ProbeCall) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.count[p.caller] >= maxWaitingProbes {
+	if w.count[p.caller] >= MaxWaitingProbes {
 		return false
 	}
 	if w.calls == nil {

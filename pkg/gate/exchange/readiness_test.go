@@ -122,7 +122,7 @@ func TestWaitingProbesTakeNoGoroutineAndAreLimited(t *testing.T) {
 	}
 	before := runtime.NumGoroutine()
 	var waiting []*ProbeCall
-	for range 3 * maxWaitingProbes {
+	for range 3 * MaxWaitingProbes {
 		switch p := begin(gate.AnyCaller); {
 		case !p.Ready():
 			waiting = append(waiting, p)
@@ -130,8 +130,8 @@ func TestWaitingProbesTakeNoGoroutineAndAreLimited(t *testing.T) {
 			t.Fatal("a probe beyond the budget gets no 503")
 		}
 	}
-	if n := len(waiting); n != maxWaitingProbes {
-		t.Errorf("%d probes wait, want %d", n, maxWaitingProbes)
+	if n := len(waiting); n != MaxWaitingProbes {
+		t.Errorf("%d probes wait, want %d", n, MaxWaitingProbes)
 	}
 	if n := runtime.NumGoroutine() - before; n > 0 {
 		t.Errorf("%d goroutines more", n)

@@ -11,9 +11,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
+const defaultHeadTimeout = time.Minute
+
 // Protocol is HTTP/1 on all loops.
 type Protocol struct {
-	// HeadTimeout bounds how long a started request head may take; 0 = 60 s.
+	// HeadTimeout bounds how long a started request head may take; 0 = defaultHeadTimeout.
 	HeadTimeout time.Duration
 
 	idleAge   exchange.IdleAge

@@ -2,7 +2,6 @@ package http1
 
 import (
 	"cmp"
-	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
@@ -106,7 +105,7 @@ func (s *session) readHead() (complete, again bool) {
 			return false, false
 		}
 		if s.until == 0 {
-			s.until = s.now() + int64(cmp.Or(s.eng.cfg.HeadTimeout, time.Minute))
+			s.until = s.now() + int64(cmp.Or(s.eng.cfg.HeadTimeout, defaultHeadTimeout))
 			c.moveTo(&s.eng.reading)
 		}
 		if s.now() >= s.until {

@@ -13,7 +13,7 @@ type Decoder struct {
 
 // Beyond MaxList fields are not stored, but the table is kept in step so that
 // the connection can go on: up to this many times MaxList.
-const listsToSkip = 4
+const ListsToSkip = 4
 
 var (
 	errIndex      = hpackError("index beyond the tables")
@@ -33,7 +33,7 @@ func hpackError(reason string) *Error {
 //
 // What a block costs is bounded, however well it is compressed: the text takes
 // no more memory than MaxList and two tables, and the time is that of
-// listsToSkip lists of MaxList.
+// ListsToSkip lists of MaxList.
 func (d *Decoder) Decode(block []byte, h *Head) *Error {
 	h.Reset()
 	l := limit(cmp.Or(d.MaxList, DefaultMaxList))
@@ -77,7 +77,7 @@ func (l limit) account(h *Head, size int) (store bool, err *Error) {
 		return true, nil
 	}
 	h.TooLarge = true
-	if h.Size > listsToSkip*int(l) {
+	if h.Size > ListsToSkip*int(l) {
 		return false, errListBomb
 	}
 	return false, nil

@@ -33,7 +33,7 @@ const (
 // Fault is the kind of a peer's fault, as a metric counts it.
 type Fault uint8
 
-// The faults. Those from FaultResets on are the limits of section L of the contract.
+// The faults. Those from FaultResets on are limits against abuse.
 const (
 	FaultProtocol    Fault = iota // a frame that may not come here, or at all
 	FaultFrameSize                // RFC 9113 section 4.2

@@ -43,7 +43,7 @@ const (
 	DefaultMaxBlock   = 2 * DefaultMaxList
 	MaxFields         = 4096 // of a list
 	settingLen        = 6
-	maxContinuations  = 256 // of one block
+	MaxContinuations  = 256 // of one block
 	priorityFieldsLen = 5
 )
 

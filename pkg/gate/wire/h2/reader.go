@@ -259,7 +259,7 @@ func (r *Reader) headers(f *Frame) (bool, *Error) {
 // continuation adds a fragment to the block, and makes f the HEADERS that it
 // belongs to if it is the last one (RFC 9113 section 6.10).
 func (r *Reader) continuation(f *Frame) (bool, *Error) {
-	if r.continuations++; r.continuations > maxContinuations {
+	if r.continuations++; r.continuations > MaxContinuations {
 		return false, errBlockInBits
 	}
 	if err := r.collect(f.Payload); err != nil || f.Flags&FlagEndHeaders == 0 {

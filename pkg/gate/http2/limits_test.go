@@ -1,0 +1,125 @@
+package http2
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/limits"
+	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
+)
+
+// limitRows is the table of limits against abuse over HTTP/2. The counters are faults, as
+// queuegate_http2_faults_total has them.
+var limitRows = []limits.Limit{
+	{
+		What:    "streams at once, per connection",
+		Value:   fmt.Sprintf("%s (announced)", limits.Count(maxStreams)),
+		Beyond:  "the stream is reset: REFUSED_STREAM",
+		Counter: h2.FaultProtocol.String(),
+	},
+	{
+		What:   "head",
+		Value:  fmt.Sprintf("`HTTP2_MAX_HEADER_LIST` after decoding (%s; announced), %s fields", limits.Size(h2.DefaultMaxList), limits.Count(h2.MaxFields)),
+		Beyond: "431",
+	},
+	{
+		What: "head, far beyond",
+		Value: fmt.Sprintf("a field block of twice `HTTP2_MAX_HEADER_LIST` (%s at least) or of %s CONTINUATION frames, or %d times that setting after decoding",
+			limits.Size(h2.DefaultMaxBlock), limits.Count(h2.MaxContinuations), h2.ListsToSkip),
+		Beyond:  "the connection ends: ENHANCE_YOUR_CALM",
+		Counter: h2.FaultHeaderBlock.String(),
+	},
+	{
+		What:    "memory for heads",
+		Value:   fmt.Sprintf("`HEAD_MEMORY`, shared by all heads beyond %s each; %s for a connection while more than half of it is in use", limits.Size(freeHead), limits.Size(mostHeads)),
+		Beyond:  "503 `out of buffer memory`, or the stream or the connection ends: ENHANCE_YOUR_CALM",
+		Counter: h2.FaultHeaderBlock.String(),
+	},
+	{
+		What:   "head of a request towards a container over HTTP/2",
+		Value:  fmt.Sprintf("its `SETTINGS_MAX_HEADER_LIST_SIZE`, %s if it announces none", limits.Size(h2.DefaultMaxList)),
+		Beyond: "431; not forwarded",
+	},
+	{
+		What:    "head of a response",
+		Value:   fmt.Sprintf("%s after decoding", limits.Size(maxAnswerHead)),
+		Beyond:  "502",
+		Counter: h2.FaultMalformed.String(),
+	},
+	{
+		What:    "interim responses that wait for the client",
+		Value:   fmt.Sprintf("%s, of %s together", limits.Count(mostHeadsWaiting), limits.Size(headsWaiting)),
+		Beyond:  "502",
+		Counter: h2.FaultHeaderBlock.String(),
+	},
+	{
+		What:   "body ahead of the container",
+		Value:  fmt.Sprintf("%s per stream; per connection %s at first, %s once it carries bodies", limits.Size(streamWindow), limits.Size(h2.InitialWindow+1), limits.Size(connWindow)),
+		Beyond: "the client waits (flow control)",
+	},
+	{
+		What:   "frames for a client that does not read",
+		Value:  fmt.Sprintf("%s beyond what the kernel takes; %s while the memory for bodies is used up", limits.Size(outBytes), limits.Size(outBytesShort)),
+		Beyond: "its streams wait, and the container with them, until a clock of the request runs out",
+	},
+	{
+		What:    "resets of streams, by either side",
+		Value:   fmt.Sprintf("%s in a second", limits.Count(h2.MaxResets)),
+		Beyond:  "the connection ends: ENHANCE_YOUR_CALM (CVE-2023-44487, CVE-2025-8671)",
+		Counter: h2.FaultResets.String(),
+	},
+	{
+		What:    "frames that carry nothing: empty DATA, SETTINGS, PING, PRIORITY, WINDOW_UPDATE, unknown types",
+		Value:   fmt.Sprintf("%s in a second, beyond those that frames with content have earned the client", limits.Count(h2.MaxEmptyFrames)),
+		Beyond:  "the same",
+		Counter: h2.FaultEmptyFrames.String(),
+	},
+	{
+		What:    "replies to frames (acknowledgements, RST_STREAM) that the client does not read",
+		Value:   limits.Count(h2.MaxUnread),
+		Beyond:  "the same",
+		Counter: h2.FaultUnread.String(),
+	},
+	{
+		What:   "preface",
+		Value:  fmt.Sprintf("%s from its first byte; over TLS %s from the handshake", limits.Time(time.Duration(new(Protocol).headTimeout())), limits.Time(time.Duration(prefaceTimeout))),
+		Beyond: "the connection is closed",
+	},
+	{
+		What:    "a field block, or any frame, from its first byte to its last",
+		Value:   limits.Time(time.Duration(new(Protocol).headTimeout())),
+		Beyond:  "the connection ends: ENHANCE_YOUR_CALM",
+		Counter: h2.FaultIdle.String(),
+	},
+	{
+		What:   "a window that stays at zero, concurrency slot",
+		Value:  fmt.Sprintf("released once the gate has read the whole response, up to %s", limits.Size(streamWindow)),
+		Beyond: "the slot is held until the response ends",
+	},
+	{
+		What:    "a window that stays at zero",
+		Value:   "the idle clock, or the request clock",
+		Beyond:  "the stream is reset",
+		Counter: h2.FaultIdle.String(),
+	},
+	{
+		What:   "connections without a stream",
+		Value:  "descriptors ([descriptors](descriptors.md))",
+		Beyond: "the longest idle is closed, with GOAWAY; those on which a head has begun last",
+	},
+}
+
+func TestDocsHaveTheLimitsOfHTTP2(t *testing.T) {
+	limits.CompareWithDocs(t, "../../../docs/http2.md", "HTTP/2", limitRows)
+}
+
+// The faults before FaultResets are violations of the protocol, not limits.
+func TestEveryFaultBeyondALimitIsInTheTableOfLimits(t *testing.T) {
+	for _, fault := range h2.Faults()[h2.FaultResets:] {
+		if !slices.ContainsFunc(limitRows, func(l limits.Limit) bool { return l.Counter == fault }) {
+			t.Errorf("no limit is counted as %s", fault)
+		}
+	}
+}

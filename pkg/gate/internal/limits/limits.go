@@ -1,0 +1,79 @@
+// Package limits compares tables of limits against abuse in the documentation with
+// the constants of the code. Only tests import it.
+package limits
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Limit is a row: what is limited, to which value, and what happens beyond it.
+type Limit struct {
+	What, Value, Beyond string
+	Counter             string // outcome or fault under which that is counted; empty = none
+}
+
+var update = flag.Bool("update", false, "write the tables of limits in the documentation")
+
+// CompareWithDocs compares the table name of a page with rows, or writes it if the test
+// runs with -update. The table stands between two comments.
+func CompareWithDocs(t *testing.T, page, name string, rows []Limit) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := fmt.Sprintf("<!-- limits of %s: begin; written by go test -run Docs -update -->\n", name), fmt.Sprintf("<!-- limits of %s: end -->\n", name)
+	before, rest, ok := strings.Cut(string(text), begin)
+	table, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place for the limits of %s", page, name)
+	}
+	var want strings.Builder
+	want.WriteString("\n| what | limit | beyond it | counted as |\n|---|---|---|---|\n")
+	for _, l := range rows {
+		counter := l.Counter
+		if counter != "" {
+			counter = "`" + counter + "`"
+		}
+		fmt.Fprintf(&want, "| %s | %s | %s | %s |\n", l.What, l.Value, l.Beyond, counter)
+	}
+	want.WriteString("\n")
+	switch {
+	case table == want.String():
+	case *update:
+		if err := os.WriteFile(page, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("the limits of %s in %s are not those of the code; run: go test -run Docs -update in this package", name, page)
+	}
+}
+
+// Count formats a number below a million.
+func Count(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+}
+
+// Size formats a multiple of 1 KiB.
+func Size(n int) string {
+	if n >= 1<<20 && n%(1<<20) == 0 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}
+
+// Time formats whole seconds or milliseconds.
+func Time(d time.Duration) string {
+	if d%time.Second == 0 {
+		return fmt.Sprintf("%d s", d/time.Second)
+	}
+	return fmt.Sprintf("%d ms", d/time.Millisecond)
+}

@@ -1,0 +1,16 @@
+package tlsfront
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/limits"
+)
+
+func TestDocsHaveTheLimitsOfHandshakes(t *testing.T) {
+	limits.CompareWithDocs(t, "../../../docs/design.md", "TLS handshakes", []limits.Limit{
+		{What: "handshakes at once", Value: limits.Count(maxHandshakes), Beyond: "further clients wait"},
+		{What: "a handshake, from the client's hello", Value: fmt.Sprintf("%s; %s without progress while others wait", limits.Time(handshakeTimeout), limits.Time(crowdedTimeout)),
+			Beyond: "the connection is closed"},
+	})
+}
