@@ -412,7 +412,29 @@ func (p *process) act(s os.Signal) error {
 		return errSecondSignal
 	default:
 		p.asked = s
-		p.gate.Drain()
+		return p.beginDrain()
 	}
 	return nil
+}
+
+// repeatWindow is how long after the first signal the same one counts as one with
+// it: timeout(1) signals its child and then its process group.
+const repeatWindow = 10 * time.Millisecond
+
+// beginDrain begins the drain once repetitions of the signal are over.
+func (p *process) beginDrain() error {
+	for over := time.After(repeatWindow); ; {
+		select {
+		case again := <-p.signals:
+			if again == p.asked {
+				continue
+			}
+			if err := p.act(again); err != nil {
+				return err
+			}
+		case <-over:
+			p.gate.Drain()
+			return nil
+		}
+	}
 }

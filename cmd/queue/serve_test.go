@@ -104,6 +104,15 @@ func TestTheProcessEndsWithItsDrain(t *testing.T) {
 			at:   events{1 * time.Second: send(syscall.SIGTERM), 2 * time.Second: drained, 3 * time.Second: send(syscall.SIGTERM)},
 			took: 3 * time.Second, hurried: true, drains: 1,
 		},
+		"a signal to the process and to its group": {
+			at: events{1 * time.Second: send(syscall.SIGTERM), time.Second + repeatWindow/2: send(syscall.SIGTERM),
+				2 * time.Second: drained, 3 * time.Second: closed},
+			took: 3 * time.Second, drains: 1,
+		},
+		"two signals at once": {
+			at:   events{1 * time.Second: send(syscall.SIGTERM), time.Second + repeatWindow/2: send(syscall.SIGINT)},
+			took: time.Second + repeatWindow/2 + hurryTimeout, hurried: true,
+		},
 		"hangups": {
 			at:   events{1 * time.Second: send(syscall.SIGHUP), 2 * time.Second: drained, 3 * time.Second: send(syscall.SIGHUP), 3500 * time.Millisecond: closed},
 			took: 3500 * time.Millisecond, reloads: 2,
@@ -160,8 +169,8 @@ func (a *fakeApplication) Kill() {
 }
 
 func TestEachStageOfTheEndOfAnApplicationIsLogged(t *testing.T) {
-	began := "1s: draining; a second signal ends it at once, waited 0s, 2 requests, 1 tunnels"
-	asked := "1m0s: the application is asked to end, waited 59s, 2 requests, 1 tunnels"
+	began := "1.01s: draining; a second signal ends it at once, waited 0s, 2 requests, 1 tunnels"
+	asked := "1m0s: the application is asked to end, waited 58.99s, 2 requests, 1 tunnels"
 	for what, c := range map[string]struct {
 		timeout, needs time.Duration
 		lines          []string
@@ -170,13 +179,13 @@ func TestEachStageOfTheEndOfAnApplicationIsLogged(t *testing.T) {
 	}{
 		"at once": {timeout: 10 * time.Second, needs: time.Second, lines: []string{began, asked}, took: 61 * time.Second},
 		"slowly": {timeout: 10 * time.Second, needs: 6 * time.Second,
-			lines: []string{began, asked, "1m5s: the application has not ended yet, waited 1m4s, 2 requests, 1 tunnels"}, took: 66 * time.Second},
+			lines: []string{began, asked, "1m5s: the application has not ended yet, waited 1m3.99s, 2 requests, 1 tunnels"}, took: 66 * time.Second},
 		"never": {timeout: 4 * time.Second,
-			lines: []string{began, asked, "1m2s: the application has not ended yet, waited 1m1s, 2 requests, 1 tunnels",
-				"1m4s: the application has not ended within the stop timeout (STOP_TIMEOUT) and is killed, waited 1m3s, 2 requests, 1 tunnels"},
+			lines: []string{began, asked, "1m2s: the application has not ended yet, waited 1m0.99s, 2 requests, 1 tunnels",
+				"1m4s: the application has not ended within the stop timeout (STOP_TIMEOUT) and is killed, waited 1m2.99s, 2 requests, 1 tunnels"},
 			took: 64 * time.Second, killed: true},
 		"after an hour, which is not limited": {needs: time.Hour,
-			lines: []string{began, asked, "1m5s: the application has not ended yet, waited 1m4s, 2 requests, 1 tunnels"}, took: time.Hour + time.Minute},
+			lines: []string{began, asked, "1m5s: the application has not ended yet, waited 1m3.99s, 2 requests, 1 tunnels"}, took: time.Hour + time.Minute},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
