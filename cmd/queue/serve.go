@@ -94,11 +94,12 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 		if traffic, err = app.ListenForTraffic(cfg); err != nil {
 			return p.failed("the gate cannot start", exitFailed, err)
 		}
-		behind, code, err := p.startApplication(cfg, application.ChoosePort(config.PreferredUserPort))
+		preferred := application.ChoosePort(config.PreferredUserPort)
+		behind, code, err := p.startApplication(cfg, preferred)
 		if err != nil {
 			return code, err
 		}
-		if cfg.UserPort, err = p.findPort(behind); err != nil || cfg.UserPort == 0 {
+		if cfg.UserPort, err = p.findPort(behind, preferred); err != nil || cfg.UserPort == 0 {
 			return 0, err
 		}
 	}
@@ -145,10 +146,10 @@ func (p *process) startApplication(cfg *config.Config, port int) (behind *applic
 
 // findPort waits until the application listens. The port is 0 if the application
 // has ended instead, and the error that of a second signal.
-func (p *process) findPort(behind *application.Process) (port int, err error) {
+func (p *process) findPort(behind *application.Process, preferred int) (port int, err error) {
 	found := make(chan int, 1)
 	err = p.wait(func(ctx context.Context) error {
-		found <- behind.FindPort(ctx, config.PreferredUserPort, p.log)
+		found <- behind.FindPort(ctx, preferred, p.log)
 		return nil
 	}, behind.Ended())
 	if err != nil {

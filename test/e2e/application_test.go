@@ -97,7 +97,7 @@ func beApplication(mode string) int {
 			_, _ = w.Write(pid)
 		},
 	}
-	silent, serving, isSet := strings.Cut(os.Getenv(listensOn), "/")
+	silent, serving, isSet := strings.Cut(os.ExpandEnv(os.Getenv(listensOn)), "/")
 	if !isSet {
 		serving = "127.0.0.1:" + os.Getenv("PORT")
 	}
@@ -346,7 +346,8 @@ func TestAnApplicationThatCannotStartEndsTheGate(t *testing.T) {
 		command string
 		code    int
 	}{{"no-such-command", 127}, {"/no/such/file", 127}, {"/etc/passwd", 126}, {"/", 126}} {
-		env := append(baseEnv(t), fmt.Sprintf("QUEUE_SERVING_PORT=%d", freePort(t)), "DRAIN_SOCKET="+shortTempDir(t)+"/d.sock")
+		env := append(baseEnv(t), fmt.Sprintf("QUEUE_SERVING_PORT=%d", freePort(t)), fmt.Sprintf("USER_PORT=%d", freePort(t)),
+			"DRAIN_SOCKET="+shortTempDir(t)+"/d.sock")
 		code, _, stderr := runQueue(t, env, "--", c.command)
 		if code != c.code || !strings.Contains(stderr, "the application cannot start") || !strings.Contains(stderr, c.command) {
 			t.Errorf("%s: code %d, stderr %q", c.command, code, stderr)

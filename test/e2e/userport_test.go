@@ -81,9 +81,16 @@ func TestTheUserPortFollowsTheApplication(t *testing.T) {
 }
 
 func TestTheUserPortIsThatOfPortIfTheApplicationListensThere(t *testing.T) {
-	t.Parallel()
-	g := startGateWithApplication(t, "USER_PORT=auto")
-	g.logs(fmt.Sprintf(`"userPort":%s`, g.fetch("/port")))
+	if l, err := net.Listen("tcp", ":8080"); err == nil { // taken by this test or by something else: PORT is another one
+		defer l.Close()
+	}
+	lower := freePort(t)
+	g := startGateWithApplication(t, "USER_PORT=auto", listensOn+"=/127.0.0.1:$PORT,"+launch.At(lower))
+	port := g.fetch("/port")
+	g.logs(fmt.Sprintf(`"userPort":%s`, port))
+	if port == "8080" || port == fmt.Sprint(lower) {
+		t.Errorf("PORT is %s", port)
+	}
 }
 
 func TestAnApplicationThatNeverListensEndsTheGateInOrder(t *testing.T) {
