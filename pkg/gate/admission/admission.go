@@ -86,7 +86,8 @@ type Waiter struct {
 	Class uint8
 	state atomic.Uint32
 
-	links         // guarded by Controller.mu, like the next three fields
+	list.Node[Waiter] // guarded by Controller.mu, like the next three fields
+
 	flow    *flow // that it waits in or was granted from; nil = none
 	granted int64 // when it got its slot from the queue
 	charged int64 // what its flow was charged for that
@@ -438,6 +439,3 @@ func (a *Controller) Capacity() int { return int(a.capacityAt(a.limit.Load())) }
 
 // fifo is a list of waiters, the one that has waited longest first.
 type fifo = list.List[Waiter, *Waiter]
-
-// links are those of a fifo.
-type links = list.Node[Waiter]

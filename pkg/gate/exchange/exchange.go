@@ -7,6 +7,7 @@ import (
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/admission"
+	"github.com/queuegate/queuegate/pkg/gate/internal/list"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
@@ -45,7 +46,7 @@ type Exchange struct {
 	sides
 	// Dial is what the exchange keeps while it has no connection to the container.
 	Dial Dial
-	links
+	list.Node[Exchange]
 
 	gate      *Gate
 	clock     func() int64

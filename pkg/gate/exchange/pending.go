@@ -53,9 +53,6 @@ type DialLine struct {
 	list list.List[Exchange, *Exchange]
 }
 
-// links are those of a DialLine.
-type links = list.Node[Exchange]
-
 // First is the exchange that has waited longest, or nil.
 func (l *DialLine) First() *Exchange { return l.list.First() }
 

@@ -4,20 +4,19 @@ import (
 	"net/netip"
 
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
 // conn is a client's connection. Between requests it is all that the
 // connection costs: the session with its buffers comes with the first bytes of
 // a request and leaves after the answer.
 type conn struct {
-	eng        *engine
-	session    *session // nil when idle
-	list       *connList
-	prev, next *conn
-	since      int64 // when it began to wait
-	sock       loop.Sock
-	peer       netip.AddrPort
-	spoke      bool // has sent a head of HTTP/1
+	server.Waiting[conn, *conn]
+	eng     *engine
+	session *session // nil when idle
+	sock    loop.Sock
+	peer    netip.AddrPort
+	spoke   bool // has sent a head of HTTP/1
 }
 
 func (c *conn) close() {
@@ -43,7 +42,7 @@ func (c *conn) reset() {
 
 // release gives the descriptor, now closed, back to the budget.
 func (c *conn) release() {
-	c.list.remove(c)
+	c.Set().Remove(c)
 	c.eng.gate.Descriptors.Release()
 }
 

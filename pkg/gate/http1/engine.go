@@ -34,6 +34,8 @@ func (p *Protocol) Unfinished() int {
 	return int(p.reading.Load() + p.owing.Load() + p.lingering.Load())
 }
 
+type connSet = server.IdleSet[conn, *conn]
+
 // engine is HTTP/1 on one loop.
 type engine struct {
 	gate     *exchange.Gate
@@ -43,14 +45,18 @@ type engine struct {
 	pool     Pool
 	bufs     buffers
 	sessions loop.Spares[session]
-	silent   connList // client connections on which nothing has come yet
-	reading  connList // those that wait for the rest of a head
-	conns    connList // all others
+	silent   connSet // client connections on which nothing has come yet
+	reading  connSet // those that wait for the rest of a head
+	conns    connSet // all others
 }
 
 func newEngine(p *Protocol, w *server.Worker) *engine {
 	e := &engine{gate: w.Gate, cfg: p, worker: w, loop: w.Loop}
-	e.reading.count = &p.reading
+	e.silent.Init(w, exchange.IdleClient, exchange.MinSilence)
+	e.conns.Init(w, exchange.IdleClient, exchange.MinIdle)
+	e.reading.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
+	e.reading.Count = &p.reading
+	w.Reclaims(exchange.IdleUpstream, upstreams{e})
 	e.bufs.init(w.Gate, w.Loop)
 	e.sessions.Init(w.Loop, keptSessions, maxSessions, nil)
 	e.pool = Pool{worker: w, dialer: &w.Dialer, bufs: &e.bufs, idleAge: &p.idleAge}
@@ -67,8 +73,7 @@ func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte)
 		e.worker.Panicked(err)
 		return
 	}
-	c.since = e.loop.Now()
-	e.silent.push(c)
+	e.silent.Take(c)
 	if layer != nil {
 		c.sock.Wrap(layer)
 		c.Event(&c.sock) // a request may stand in the layer already
@@ -77,18 +82,16 @@ func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte)
 
 // Leave implements server.Part.
 func (e *engine) Leave() (silent bool) {
-	for _, l := range []*connList{&e.reading, &e.conns} {
-		for c := l.first; c != nil; {
-			next := c.next
+	for _, l := range []*connSet{&e.reading, &e.conns} {
+		for c := range l.All() {
 			if c.session == nil {
 				c.finish()
 			} else {
 				c.session.handle.Wake()
 			}
-			c = next
 		}
 	}
-	return e.silent.first != nil
+	return e.silent.First() != nil
 }
 
 // Connector implements server.Part.

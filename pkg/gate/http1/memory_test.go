@@ -75,10 +75,10 @@ func TestALongHeadIsForgottenBehindItsAnswer(t *testing.T) {
 	c := r.client()
 	c.send(head+"GE").want(200, "ok")
 	engineUntil(t, "a session that waits for the rest of the next head forgets", forgotten(func() *session {
-		if e.reading.first == nil {
+		if e.reading.First() == nil {
 			return nil
 		}
-		return e.reading.first.session
+		return e.reading.First().session
 	}))
 	c.send("T / HTTP/1.1\r\nHost: a\r\n\r\n").want(200, "ok")
 	c.send(head).want(200, "ok")

@@ -22,8 +22,8 @@ func (s *session) readRequest() bool {
 		return again
 	}
 	s.until = 0
-	if s.conn.list == &s.eng.reading {
-		s.conn.moveTo(&s.eng.conns)
+	if s.conn.Set() == &s.eng.reading {
+		s.eng.conns.Take(s.conn)
 	}
 	s.conn.spoke = true
 	s.r = len(s.req.Raw)
@@ -106,7 +106,7 @@ func (s *session) readHead() (complete, again bool) {
 		}
 		if s.until == 0 {
 			s.until = s.now() + int64(cmp.Or(s.eng.cfg.HeadTimeout, defaultHeadTimeout))
-			c.moveTo(&s.eng.reading)
+			s.eng.reading.Take(c)
 		}
 		if s.now() >= s.until {
 			return false, s.refuseHead(gate.HeadTimeout)
@@ -128,7 +128,7 @@ func (s *session) preface() (possible, whole bool) {
 // handOn gives the connection to HTTP/2; its descriptor stays in the budget.
 func (s *session) handOn() bool {
 	c := s.conn
-	c.list.remove(c)
+	c.Set().Remove(c)
 	s.eng.worker.HandOn(c.sock.Detach(), c.peer, s.buf.b[:s.w])
 	s.close()
 	return false

@@ -32,7 +32,7 @@ func (r *engineRig) waiting() {
 	r.t.Helper()
 	engineUntil(r.t, "connections to be idle", func() bool {
 		return engineCount(r, func(c *conn) bool {
-			return !c.serving() && c.eng.loop.Now()-c.since < int64(exchange.MinIdle)
+			return !c.Busy() && c.eng.loop.Now()-c.Since < int64(exchange.MinIdle)
 		}) == 0
 	})
 }
@@ -127,11 +127,11 @@ func TestAConnectionThatLingersPausesBetweenItsReads(t *testing.T) {
 		done := make(chan struct{})
 		e.loop.Post(func() {
 			defer close(done)
-			if e.conns.first == nil {
+			if e.conns.First() == nil {
 				t.Error("the connection has ended")
 				return
 			}
-			f(e.conns.first.session)
+			f(e.conns.First().session)
 		})
 		engineReceive(t, "the loop", done)
 	}

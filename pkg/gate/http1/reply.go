@@ -119,7 +119,7 @@ func (s *session) beginLinger() bool {
 		s.eng.cfg.lingering.Dec()
 		return s.hangUp()
 	}
-	s.conn.moveTo(&s.eng.conns)
+	s.eng.conns.Take(s.conn)
 	s.phase = lingering
 	s.r, s.w = 0, 0
 	s.forget()

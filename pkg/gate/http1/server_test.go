@@ -107,8 +107,8 @@ func engineCount(r *engineRig, match func(*conn) bool) (n int) {
 		counted := make(chan int, 1)
 		e.loop.Post(func() {
 			k := 0
-			for _, l := range []*connList{&e.silent, &e.reading, &e.conns} {
-				for c := l.first; c != nil; c = c.next {
+			for _, l := range []*connSet{&e.silent, &e.reading, &e.conns} {
+				for c := range l.All() {
 					if match(c) {
 						k++
 					}
@@ -345,7 +345,7 @@ func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 	for _, e := range r.engines {
 		some := make(chan bool, 1)
 		e.loop.Post(func() {
-			some <- slices.ContainsFunc([]*connList{&e.silent, &e.reading, &e.conns}, func(l *connList) bool { return l.first != nil })
+			some <- slices.ContainsFunc([]*connSet{&e.silent, &e.reading, &e.conns}, func(l *connSet) bool { return l.First() != nil })
 		})
 		if engineReceive(t, "a look at a loop", some) {
 			used++
@@ -405,8 +405,8 @@ func TestSessionOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 				e := r.engines[0]
 				e.loop.Post(func() {
 					upload := (*reader)(nil)
-					if e.conns.first != nil && e.conns.first.session != nil {
-						upload = &e.conns.first.session.client.reader
+					if e.conns.First() != nil && e.conns.First().session != nil {
+						upload = &e.conns.First().session.client.reader
 					}
 					stuck <- upload != nil && (len(upload.run) > 0 || upload.pipe != nil && upload.pipe.Held() > 0)
 				})
@@ -547,7 +547,7 @@ func TestIdleStreamsKeepNoLargeBuffers(t *testing.T) {
 		e := r.engines[0]
 		e.loop.Post(func() {
 			n := 0
-			for c := e.conns.first; c != nil; c = c.next {
+			for c := range e.conns.All() {
 				if s := c.session; s != nil && s.client.reader.bulk != nil {
 					n++
 				}
@@ -599,7 +599,7 @@ func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 				engineUntil(t, "the half-close to be passed on", func() bool {
 					passed := make(chan bool, 1)
 					e := r.engines[0]
-					e.loop.Post(func() { passed <- e.conns.first != nil && e.conns.first.session.client.reader.ended })
+					e.loop.Post(func() { passed <- e.conns.First() != nil && e.conns.First().session.client.reader.ended })
 					return engineReceive(t, "a look at the loop", passed)
 				})
 				c.reset()

@@ -68,8 +68,8 @@ func (c *conn) Event(sock *loop.Sock) {
 	if s == nil {
 		s = newSession(e)
 	}
-	if c.list == &e.silent {
-		c.moveTo(&e.conns)
+	if c.Set() == &e.silent {
+		e.conns.Take(c)
 	}
 	s.conn, c.session = c, s
 	s.phase, s.until = reading, 0
@@ -136,7 +136,7 @@ func (s *session) close() {
 	s.conn, c.session = nil, nil
 	if c.sock.Open() {
 		c.sock.Handle(c)
-		c.moveTo(&s.eng.conns)
+		s.eng.conns.Take(c)
 	}
 	s.client.release()
 	s.forget()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
+	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
@@ -30,6 +31,8 @@ const (
 // downConn is a client's connection.
 type downConn struct {
 	conn
+	server.Waiting[downConn, *downConn] // for a stream, or for the rest of a head
+
 	table      streamTable[*downStream]
 	peers      h2.PeerStreams
 	lastServed uint32 // higher streams are ignored
@@ -37,10 +40,7 @@ type downConn struct {
 	handle     loop.Handle
 	socket     loop.Sock
 	peer       netip.AddrPort
-	idleList   *connList
-	prev, next *downConn
 	deadline   int64
-	idleSince  int64      // start of the wait for a stream, or for the rest of a head
 	lingering  *lingering // nil before closing
 	headBytes  int32      // charged to the memory for heads by its streams
 	state      connState
@@ -182,8 +182,8 @@ func (c *downConn) watchInput() {
 	if c.input.since != 0 {
 		l = &c.eng.clients.reading
 	}
-	if c.idleList != l {
-		c.moveTo(l)
+	if c.Set() != l {
+		l.Take(c)
 	}
 	if c.input.since == 0 || c.state == closing {
 		return
@@ -323,8 +323,8 @@ func (c *downConn) stopAccepting() {
 
 // streamEnded closes a draining connection without streams.
 func (c *downConn) streamEnded() {
-	if len(c.table.open) == 0 && c.idleList == &c.eng.clients.idle {
-		c.moveTo(c.idleList)
+	if idle := &c.eng.clients.idle; len(c.table.open) == 0 && c.Set() == idle {
+		idle.Take(c)
 	}
 	if c.state == draining && len(c.table.open) == 0 {
 		c.close()

@@ -82,7 +82,7 @@ type buffer struct {
 
 func newEngine(p *Protocol, w *server.Worker) *Engine {
 	e := &Engine{gate: w.Gate, cfg: p, worker: w, loop: w.Loop, clock: w.Loop.Nanotime}
-	e.clients.eng = e
+	e.clients.init(e)
 	e.outs.Init(w.Loop, 2, 64, nil)
 	e.wides.Init(w.Loop, 1, 16, nil)
 	for i, size := range bufferSizes {
@@ -92,6 +92,7 @@ func newEngine(p *Protocol, w *server.Worker) *Engine {
 	e.pool = newPool(e)
 	e.pacer.init(e)
 	w.OnTrim(e.pool.trim)
+	w.Reclaims(exchange.IdleUpstream, e.pool)
 	return e
 }
 

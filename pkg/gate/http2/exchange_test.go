@@ -437,7 +437,7 @@ func TestAClientThatTakesWhatIsLeftForItGetsAll(t *testing.T) {
 				_ = c.get("/?30000")
 				until(t, "an answer", func() (whole bool) {
 					r.on(func() {
-						in = r.part.clients.idle.first
+						in = r.part.clients.idle.First()
 						whole = in != nil && in.peers.Last() == c.last && len(in.table.open) == 0
 						if whole {
 							pending = in.pending()

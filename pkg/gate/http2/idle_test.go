@@ -68,7 +68,7 @@ func TestAHeadThatComesInPiecesIsServed(t *testing.T) {
 	c.want(3, "200", "")
 	r.on(func() {
 		for x := range r.part.clients.all() {
-			if x.input.since != 0 || x.idleList != &r.part.clients.idle {
+			if x.input.since != 0 || x.Set() != &r.part.clients.idle {
 				t.Error("the head counts as one that has not come to its end")
 			}
 		}
@@ -114,7 +114,7 @@ func (r *rig) idleFor() {
 		r.on(func() {
 			all = true
 			for c := range r.part.clients.all() {
-				all = all && (len(c.table.open) > 0 || r.part.loop.Now()-c.idleSince >= int64(exchange.MinIdle))
+				all = all && (len(c.table.open) > 0 || r.part.loop.Now()-c.Since >= int64(exchange.MinIdle))
 			}
 		})
 		return all

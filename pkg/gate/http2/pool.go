@@ -246,6 +246,17 @@ func (p *Pool) spareConn() *upConn {
 	return nil
 }
 
+// Oldest implements server.IdleSource.
+func (p *Pool) Oldest() (since int64, ok bool) {
+	if c := p.spareConn(); c != nil {
+		return c.lastReadAt, true
+	}
+	return 0, false
+}
+
+// CloseOldest implements server.IdleSource.
+func (p *Pool) CloseOldest() { p.spareConn().retire(h2.NoError, gate.UpstreamClosed) }
+
 // trim closes idle connections.
 func (p *Pool) trim() {
 	for idle, _ := p.Idle(); idle > keptIdleConns; idle-- {

@@ -16,10 +16,9 @@ type Protocol interface {
 	Unfinished() int
 }
 
-// Part is a protocol on one worker. Its methods are called on the worker's
-// loop, but for those of gate.IdleConnections.
+// Part is a protocol on one worker. Its methods are called on the worker's loop.
+// On tells the worker by Reclaims which connections may be closed.
 type Part interface {
-	exchange.IdleConnections
 	// Adopt serves a client's connection: fd is non-blocking, holds a descriptor
 	// of the gate's budget, and belongs to the part from then on. layer, nil for
 	// none, lies between its bytes and the protocol; read has been read from it

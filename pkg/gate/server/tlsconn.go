@@ -61,30 +61,44 @@ func (t *TLS) Handshakes() (done, failed uint64, underWay int) {
 //
 // From each of them a connection may be closed.
 type tlsConns struct {
-	silent, begun, queued, shaking tlsList
+	silent, begun   IdleSet[tlsConn, *tlsConn]
+	queued, shaking list.List[tlsConn, *tlsConn]
 
 	free    int           // handshakes that may begin
 	crowded time.Duration // how long one may wait for its client while others are queued
 }
 
-type tlsList = list.List[tlsConn, *tlsConn]
+func (t *tlsConns) init(w *Worker) {
+	t.free, t.crowded = max(maxHandshakes/w.srv.cfg.Loops, minHandshakes), crowdedTimeout
+	t.silent.Init(w, exchange.IdleClient, exchange.MinSilence)
+	t.begun.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
+	w.Reclaims(exchange.UnfinishedHead, stalledTLS{w})
+}
 
-// links are those of a tlsList.
-type links = list.Node[tlsConn]
-
-// tlsConn is a connection whose handshake is not over.
+// tlsConn is a connection whose handshake is not over. Its Since is when it was
+// accepted, its first byte came or, from then on, its hello.
 type tlsConn struct {
-	links
+	Waiting[tlsConn, *tlsConn]
 	worker  *Worker
 	port    *TLS
 	handle  loop.Handle
-	list    *tlsList // one of worker's; nil: closed or handed on
 	sock    loop.Sock
-	since   int64 // when it was accepted, its first byte came or, from then on, its hello
 	peer    netip.AddrPort
 	layer   *loop.Layer
 	session *tls.Conn // while shaking
+	state   tlsState
 }
+
+// tlsState is a state of tlsConns, or over: closed or handed on.
+type tlsState uint8
+
+const (
+	tlsSilent tlsState = iota
+	tlsBegun
+	tlsQueued
+	tlsShaking
+	tlsOver
+)
 
 // acceptTLS waits for the first record of a connection.
 func (w *Worker) acceptTLS(fd int, peer netip.AddrPort, port *TLS) {
@@ -96,39 +110,35 @@ func (w *Worker) acceptTLS(fd int, peer netip.AddrPort, port *TLS) {
 		return
 	}
 	c.handle.Bind(w.Loop, c)
-	c.since = w.Loop.Now()
-	c.join(&w.tls.silent)
+	w.tls.silent.Take(c)
 }
 
-func (c *tlsConn) join(l *tlsList) {
-	c.list = l
-	l.Push(c)
-}
-
-func (c *tlsConn) leave() {
+// leave takes c out of its set or list, for the next state.
+func (c *tlsConn) leave(next tlsState) {
 	c.handle.Until(0)
-	c.list.Remove(c)
-	c.list = nil
-}
-
-func (c *tlsConn) moveTo(l *tlsList) {
-	c.leave()
-	c.join(l)
+	switch t := &c.worker.tls; c.state {
+	case tlsQueued:
+		t.queued.Remove(c)
+	case tlsShaking:
+		t.shaking.Remove(c)
+	default:
+		c.Set().Remove(c)
+	}
+	c.state = next
 }
 
 // Event implements loop.Handler. During a handshake the layer has the events.
 func (c *tlsConn) Event(s *loop.Sock) {
-	silent := c.list == &c.worker.tls.silent
 	switch {
-	case !silent && c.list != &c.worker.tls.begun, !s.Readable():
+	case c.state > tlsBegun, !s.Readable():
 	case s.Failed() || s.HungUp() && s.Ended():
 		c.cut(nil)
 	case s.HungUp() || recordThere(s):
 		c.hello()
-	case silent:
-		c.moveTo(&c.worker.tls.begun)
-		c.since = c.worker.Loop.Now()
-		c.handle.Until(c.since + int64(helloTimeout))
+	case c.state == tlsSilent:
+		c.state = tlsBegun
+		c.worker.tls.begun.Take(c)
+		c.handle.Until(c.Since + int64(helloTimeout))
 	}
 }
 
@@ -152,22 +162,24 @@ func (c *tlsConn) hello() {
 		c.cut(nil)
 		return
 	}
-	c.since = w.Loop.Now()
+	c.Since = w.Loop.Now()
 	c.port.underWay.Inc()
 	if w.tls.free > 0 {
 		c.shake()
 		return
 	}
-	c.moveTo(&w.tls.queued)
+	c.leave(tlsQueued)
+	w.tls.queued.Push(c)
 	w.relieve()
 }
 
 func (c *tlsConn) shake() {
-	c.moveTo(&c.worker.tls.shaking)
+	c.leave(tlsShaking)
+	c.worker.tls.shaking.Push(c)
 	c.worker.tls.free--
 	c.layer = &loop.Layer{}
 	c.session = tls.Server(c.layer, c.port.Config)
-	c.handle.Until(c.since + int64(handshakeTimeout))
+	c.handle.Until(c.Since + int64(handshakeTimeout))
 	c.sock.Shake(c.layer, c.session, c.worker.srv.computing, &c.handle)
 }
 
@@ -198,12 +210,12 @@ func (w *Worker) stalled(enough time.Duration) *tlsConn {
 
 // Step implements loop.Routine: a timeout has passed, or the handshake is over.
 func (c *tlsConn) Step() {
-	switch c.list {
-	case &c.worker.tls.begun:
+	switch c.state {
+	case tlsBegun:
 		c.cut(nil)
-	case &c.worker.tls.queued:
+	case tlsQueued:
 		c.worker.relieve()
-	case &c.worker.tls.shaking:
+	case tlsShaking:
 		over, err := c.sock.Shaken()
 		switch {
 		case err != nil:
@@ -211,7 +223,7 @@ func (c *tlsConn) Step() {
 			c.cut(err)
 		case over:
 			c.handOn()
-		case c.worker.Loop.Now() >= c.since+int64(handshakeTimeout):
+		case c.worker.Loop.Now() >= c.Since+int64(handshakeTimeout):
 			c.cut(os.ErrDeadlineExceeded)
 		}
 	}
@@ -247,7 +259,7 @@ func (c *tlsConn) explain(err error) {
 // cut closes the connection. err is the error of its handshake, if that is under
 // way.
 func (c *tlsConn) cut(err error) {
-	shaking := c.list == &c.worker.tls.shaking
+	shaking := c.state == tlsShaking
 	c.sock.Close()
 	c.worker.Gate.Descriptors.Release()
 	c.end()
@@ -263,13 +275,13 @@ func (c *tlsConn) cut(err error) {
 // end takes c from its list and, after a handshake, starts the youngest that is
 // queued.
 func (c *tlsConn) end() {
-	w, l := c.worker, c.list
-	c.leave()
+	w, was := c.worker, c.state
+	c.leave(tlsOver)
 	c.handle.Forget()
-	if l == &w.tls.queued || l == &w.tls.shaking {
+	if was == tlsQueued || was == tlsShaking {
 		c.port.underWay.Dec()
 	}
-	if l == &w.tls.shaking {
+	if was == tlsShaking {
 		w.tls.free++
 		if next := w.tls.queued.Last(); next != nil {
 			next.shake()
@@ -280,7 +292,7 @@ func (c *tlsConn) end() {
 // leaveTLS closes the connections whose handshake has begun, and reports whether
 // there are others: their first request may be on its way.
 func (w *Worker) leaveTLS() (silent bool) {
-	for _, l := range []*tlsList{&w.tls.queued, &w.tls.shaking} {
+	for _, l := range []*list.List[tlsConn, *tlsConn]{&w.tls.queued, &w.tls.shaking} {
 		for c := range l.All() {
 			c.cut(errLeaving)
 		}
@@ -288,48 +300,26 @@ func (w *Worker) leaveTLS() (silent bool) {
 	return w.tls.silent.First() != nil || w.tls.begun.First() != nil
 }
 
-// oldestTLS is the connection of the rank that is to be closed first, or nil.
-func (w *Worker) oldestTLS(rank exchange.Idleness) *tlsConn {
-	if rank == exchange.IdleClient {
-		if c := w.waited(&w.tls.silent, exchange.MinSilence); c != nil && c.sock.Quiet() {
-			return c
-		}
-		return nil
+// Busy implements IdleConn.
+func (*tlsConn) Busy() bool { return false }
+
+// Quiet implements IdleConn.
+func (c *tlsConn) Quiet() bool { return c.Set() != &c.worker.tls.silent || c.sock.Quiet() }
+
+// Reclaim implements IdleConn.
+func (c *tlsConn) Reclaim() { c.cut(nil) }
+
+// stalledTLS is the IdleSource of handshakes.
+type stalledTLS struct{ worker *Worker }
+
+func (s stalledTLS) Oldest() (since int64, ok bool) {
+	if c := s.worker.stalled(exchange.MinIdle); c != nil {
+		return c.Since, true
 	}
-	begun, shaking := w.waited(&w.tls.begun, exchange.MinIdle), w.stalled(exchange.MinIdle)
-	if begun == nil || shaking != nil && shaking.since < begun.since {
-		return shaking
-	}
-	return begun
+	return 0, false
 }
 
-// waited is the first connection of the list, if it has waited for long enough.
-func (w *Worker) waited(l *tlsList, enough time.Duration) *tlsConn {
-	if c := l.First(); c != nil && w.Loop.Now()-c.since >= int64(enough) {
-		return c
-	}
-	return nil
-}
-
-// Oldest is gate.IdleConnections: of those whose handshake is not over.
-func (w *Worker) Oldest(found func(exchange.IdleConnection, bool)) {
-	w.Loop.Post(func() {
-		for _, rank := range []exchange.Idleness{exchange.IdleClient, exchange.UnfinishedHead} {
-			if c := w.oldestTLS(rank); c != nil {
-				found(exchange.IdleConnection{Idleness: rank, Since: c.since}, true)
-				return
-			}
-		}
-		found(exchange.IdleConnection{}, false)
-	})
-}
-
-// CloseOldest is gate.IdleConnections.
-func (w *Worker) CloseOldest(rank exchange.Idleness) {
-	w.Loop.Post(func() {
-		if c := w.oldestTLS(rank); c != nil {
-			w.Gate.Descriptors.NoteReclaimed()
-			c.cut(os.ErrDeadlineExceeded)
-		}
-	})
+func (s stalledTLS) CloseOldest() {
+	s.worker.Gate.Descriptors.NoteReclaimed()
+	s.worker.stalled(exchange.MinIdle).cut(os.ErrDeadlineExceeded)
 }

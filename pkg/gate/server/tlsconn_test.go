@@ -25,10 +25,6 @@ type mute struct{ worker *Worker }
 
 func (mute) On(w *Worker) Part { return mute{w} }
 func (mute) Unfinished() int   { return 0 }
-func (mute) Oldest(found func(exchange.IdleConnection, bool)) {
-	found(exchange.IdleConnection{}, false)
-}
-func (mute) CloseOldest(exchange.Idleness) {}
 func (m mute) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte) {
 	m.worker.Loop.CloseDescriptor(fd)
 	m.worker.Gate.Descriptors.Release()
@@ -158,7 +154,7 @@ func TestAnUnfinishedHandshakeHasATimeLimit(t *testing.T) {
 	s.until("the handshake", func(w *Worker) bool {
 		first := w.tls.shaking.First()
 		if first != nil {
-			first.since -= int64(handshakeTimeout)
+			first.Since -= int64(handshakeTimeout)
 			first.handle.Until(w.Loop.Now() + 1)
 		}
 		return first != nil

@@ -26,6 +26,7 @@ type Worker struct {
 	http1, http2 Part // http2 may be nil
 	listeners    []*listener
 	tls          tlsConns
+	idle         idleSources
 	trims        []func()
 	date         []byte
 	dated        int64
@@ -34,7 +35,7 @@ type Worker struct {
 func newWorker(s *Server, l *loop.Loop, share int) *Worker {
 	w := &Worker{Gate: s.gate, Loop: l, Host: []byte(s.cfg.Upstream.Address.String()), Choice: &s.choice, Stats: &s.pools, srv: s}
 	w.Dialer.Init(l, s.gate, &s.cfg.Upstream, w.Choice, w.Stats, share)
-	w.tls.free, w.tls.crowded = max(maxHandshakes/s.cfg.Loops, minHandshakes), crowdedTimeout
+	w.tls.init(w)
 	w.http1 = w.add(s.cfg.HTTP1)
 	w.Router = upstream.Router{Choice: &s.choice, HTTP1: w.http1.Connector()}
 	if s.cfg.HTTP2 != nil {
@@ -49,7 +50,6 @@ func newWorker(s *Server, l *loop.Loop, share int) *Worker {
 func (w *Worker) add(p Protocol) Part {
 	part := p.On(w)
 	w.parts = append(w.parts, part)
-	w.Gate.Descriptors.Add(part)
 	return part
 }
 

@@ -97,10 +97,6 @@ func (p closingPart) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte) {
 	default: // the test does not look
 	}
 }
-func (closingPart) Oldest(found func(exchange.IdleConnection, bool)) {
-	found(exchange.IdleConnection{}, false)
-}
-func (closingPart) CloseOldest(exchange.Idleness) {}
 func (closingPart) Leave() bool                   { return false }
 func (closingPart) Connector() exchange.Connector { return nil }
 func (closingPart) IdleUpstreams() int            { return 0 }

@@ -1,0 +1,177 @@
+package server
+
+import (
+	"iter"
+	"time"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+	"github.com/queuegate/queuegate/pkg/gate/internal/list"
+)
+
+// IdleConn is a pointer to a client's connection T, which embeds a Waiting.
+type IdleConn[T any, P IdleConn[T, P]] interface {
+	list.Element[T]
+	Waits() *Waiting[T, P]
+	// Busy reports that a request is under way.
+	Busy() bool
+	// Quiet reports that no bytes have come that a request may begin with.
+	Quiet() bool
+	// Reclaim closes the connection.
+	Reclaim()
+}
+
+// Waiting is what a connection of an IdleSet embeds.
+type Waiting[T any, P IdleConn[T, P]] struct {
+	list.Node[T]
+	set   *IdleSet[T, P]
+	Since int64 // when it began to wait, on the loop's clock
+}
+
+// Waits returns w, for an IdleSet.
+func (w *Waiting[T, P]) Waits() *Waiting[T, P] { return w }
+
+// Set is the set that the connection is in, or nil.
+func (w *Waiting[T, P]) Set() *IdleSet[T, P] { return w.set }
+
+// IdleSet holds connections of one loop in the order in which they began to wait,
+// those that are busy anywhere. The one that has waited longest may be closed to
+// free its descriptor, unless it has waited for less than a minimum. Init comes
+// before use.
+type IdleSet[T any, P IdleConn[T, P]] struct {
+	worker *Worker
+	least  int64 // of time to wait, in ns
+	conns  list.List[T, P]
+	// Count, if not nil, is increased by one for each connection in the set.
+	Count *atomic.Int64
+}
+
+// Init makes s a set whose connections w may close after they have waited for
+// least, in the order of their rank.
+func (s *IdleSet[T, P]) Init(w *Worker, rank exchange.Idleness, least time.Duration) {
+	s.worker, s.least = w, int64(least)
+	w.Reclaims(rank, s)
+}
+
+// First is a connection of s, or nil. If none is busy it is the one that has
+// waited longest.
+func (s *IdleSet[T, P]) First() *T { return s.conns.First() }
+
+// All are the connections; the one that is being visited may leave.
+func (s *IdleSet[T, P]) All() iter.Seq[*T] { return s.conns.All() }
+
+// Take makes c, which may be in s or in another set, the last one in s to have
+// begun to wait.
+func (s *IdleSet[T, P]) Take(c *T) {
+	w := P(c).Waits()
+	w.Since = s.worker.Loop.Now()
+	if w.set == s && s.conns.Last() == c {
+		return
+	}
+	if w.set != nil {
+		w.set.Remove(c)
+	}
+	w.set = s
+	s.conns.Push(c)
+	if s.Count != nil {
+		s.Count.Inc()
+	}
+}
+
+// Remove takes c, which must be in s, out of it.
+func (s *IdleSet[T, P]) Remove(c *T) {
+	P(c).Waits().set = nil
+	s.conns.Remove(c)
+	if s.Count != nil {
+		s.Count.Dec()
+	}
+}
+
+// oldest is the connection that is to be closed first, or nil. Busy ones are moved
+// to the end.
+func (s *IdleSet[T, P]) oldest() *T {
+	var moved *T // the first of those
+	for c := range s.conns.All() {
+		switch {
+		case c == moved:
+			return nil
+		case P(c).Busy():
+			if moved == nil {
+				moved = c
+			}
+			s.conns.Remove(c)
+			s.conns.Push(c)
+		case s.worker.Loop.Now()-P(c).Waits().Since < s.least:
+			return nil
+		case P(c).Quiet():
+			return c
+		}
+	}
+	return nil
+}
+
+// Oldest implements IdleSource.
+func (s *IdleSet[T, P]) Oldest() (since int64, ok bool) {
+	if c := s.oldest(); c != nil {
+		return P(c).Waits().Since, true
+	}
+	return 0, false
+}
+
+// CloseOldest implements IdleSource.
+func (s *IdleSet[T, P]) CloseOldest() {
+	s.worker.Gate.Descriptors.NoteReclaimed()
+	P(s.oldest()).Reclaim()
+}
+
+// IdleSource has connections of a worker of which some may be closed. Its methods
+// are called on the loop.
+type IdleSource interface {
+	// Oldest is when the connection to be closed first began to wait; ok is false if
+	// there is none.
+	Oldest() (since int64, ok bool)
+	// CloseOldest closes that connection, right after Oldest has told of it.
+	CloseOldest()
+}
+
+// idleSources are the sources of a worker, by rank. A worker is
+// exchange.IdleConnections: it tells of all of them at once.
+type idleSources [exchange.UnfinishedHead + 1][]IdleSource
+
+// Reclaims lets w close the connections of s, which have the rank.
+func (w *Worker) Reclaims(rank exchange.Idleness, s IdleSource) {
+	w.idle[rank] = append(w.idle[rank], s)
+}
+
+// oldest is the source of the rank whose connection is to be closed first, or nil.
+func (w *Worker) oldest(rank exchange.Idleness) (oldest IdleSource, since int64) {
+	for _, s := range w.idle[rank] {
+		if t, ok := s.Oldest(); ok && (oldest == nil || t < since) {
+			oldest, since = s, t
+		}
+	}
+	return oldest, since
+}
+
+// Oldest implements exchange.IdleConnections.
+func (w *Worker) Oldest(found func(exchange.IdleConnection, bool)) {
+	w.Loop.Post(func() {
+		for rank := range exchange.Idleness(len(w.idle)) {
+			if s, since := w.oldest(rank); s != nil {
+				found(exchange.IdleConnection{Idleness: rank, Since: since}, true)
+				return
+			}
+		}
+		found(exchange.IdleConnection{}, false)
+	})
+}
+
+// CloseOldest implements exchange.IdleConnections.
+func (w *Worker) CloseOldest(rank exchange.Idleness) {
+	w.Loop.Post(func() {
+		if s, _ := w.oldest(rank); s != nil {
+			s.CloseOldest()
+		}
+	})
+}

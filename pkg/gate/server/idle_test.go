@@ -1,0 +1,123 @@
+package server
+
+import (
+	"slices"
+	"testing"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+)
+
+// fakeConn is a connection of an IdleSet without a socket.
+type fakeConn struct {
+	Waiting[fakeConn, *fakeConn]
+	busy, noisy bool
+}
+
+func (c *fakeConn) Busy() bool  { return c.busy }
+func (c *fakeConn) Quiet() bool { return !c.noisy }
+func (c *fakeConn) Reclaim()    { c.Set().Remove(c) }
+
+// wait puts connections into s that have waited for these times, in MinIdle.
+func wait(s *IdleSet[fakeConn, *fakeConn], times ...int64) (conns []*fakeConn) {
+	for _, idle := range times {
+		c := &fakeConn{}
+		s.Take(c)
+		c.Since -= idle * int64(exchange.MinIdle)
+		conns = append(conns, c)
+	}
+	return conns
+}
+
+func TestTheConnectionThatHasWaitedLongestIsReclaimed(t *testing.T) {
+	newTLSServer(t).do(func(w *Worker) {
+		var s IdleSet[fakeConn, *fakeConn]
+		s.Init(w, exchange.IdleClient, exchange.MinIdle)
+		conns := wait(&s, 9, 8, 7, 6, 5, 0)
+		conns[0].busy, conns[1].noisy, conns[3].busy = true, true, true
+		for _, want := range []*fakeConn{conns[2], conns[4]} {
+			if since, ok := s.Oldest(); !ok || since != want.Since {
+				t.Errorf("%v, since %d; want one that waits since %d", ok, since, want.Since)
+			}
+			before := w.Gate.Descriptors.Reclaimed()
+			s.CloseOldest()
+			if want.Set() != nil || w.Gate.Descriptors.Reclaimed() != before+1 {
+				t.Errorf("not closed, or not counted")
+			}
+		}
+		if since, ok := s.Oldest(); ok {
+			t.Errorf("one that waits since %d is to be closed", since)
+		}
+		conns[0].busy = false
+		s.Take(conns[0]) // its request is over: it waits anew
+		if since, ok := s.Oldest(); ok {
+			t.Errorf("one that waits since %d is to be closed", since)
+		}
+		for c := range s.All() {
+			c.busy = true
+		}
+		if _, ok := s.Oldest(); ok {
+			t.Error("one that is busy is to be closed")
+		}
+	})
+}
+
+func TestAConnectionIsInOneSetAndCounted(t *testing.T) {
+	newTLSServer(t).do(func(w *Worker) {
+		var a, b IdleSet[fakeConn, *fakeConn]
+		a.Init(w, exchange.IdleClient, exchange.MinIdle)
+		b.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
+		b.Count = &atomic.Int64{}
+		conns := wait(&a, 2, 1)
+		b.Take(conns[0])
+		b.Take(conns[0])
+		if got := slices.Collect(a.All()); conns[0].Set() != &b || !slices.Equal(got, conns[1:]) || b.Count.Load() != 1 {
+			t.Errorf("%d in the old set, %d counted in the new one", len(got), b.Count.Load())
+		}
+		conns[0].Set().Remove(conns[0])
+		if b.First() != nil || conns[0].Set() != nil || b.Count.Load() != 0 {
+			t.Errorf("still there, %d counted", b.Count.Load())
+		}
+	})
+}
+
+func TestAWorkerTellsOfItsOldestConnectionOfTheLowestRank(t *testing.T) {
+	s := newTLSServer(t)
+	var idle, other, unfinished IdleSet[fakeConn, *fakeConn]
+	var conns []*fakeConn
+	s.do(func(w *Worker) {
+		unfinished.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
+		idle.Init(w, exchange.IdleClient, exchange.MinIdle)
+		other.Init(w, exchange.IdleClient, exchange.MinIdle)
+		conns = slices.Concat(wait(&unfinished, 9), wait(&idle, 2), wait(&other, 3))
+	})
+	w := s.server.workers[0]
+	for _, want := range []struct {
+		conn *fakeConn
+		rank exchange.Idleness
+	}{{conns[2], exchange.IdleClient}, {conns[1], exchange.IdleClient}, {conns[0], exchange.UnfinishedHead}} {
+		found := make(chan exchange.IdleConnection, 1)
+		w.Oldest(func(c exchange.IdleConnection, ok bool) {
+			if !ok {
+				t.Error("found none")
+			}
+			found <- c
+		})
+		if c := <-found; c.Idleness != want.rank || c.Since != want.conn.Since {
+			t.Errorf("found %+v, want rank %d and %d", c, want.rank, want.conn.Since)
+		}
+		w.CloseOldest(want.rank)
+		s.do(func(*Worker) {
+			if want.conn.Set() != nil {
+				t.Error("not closed")
+			}
+		})
+	}
+	w.Oldest(func(c exchange.IdleConnection, ok bool) {
+		if ok {
+			t.Errorf("found %+v", c)
+		}
+	})
+	s.do(func(*Worker) {})
+}
