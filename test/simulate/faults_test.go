@@ -175,8 +175,8 @@ p.line.First().Wake()
 		"d.giveUp = now + int64(wait)", "d.giveUp = now + int64(wait)/2"},
 	{"a descriptor of the budget is lost with each client",
 		"http1.conn.release",
-		`c.list.remove(c)
-c.eng.gate.Descriptors.Release()`, "c.list.remove(c)"},
+		`c.Set().Remove(c)
+c.eng.gate.Descriptors.Release()`, "c.Set().Remove(c)"},
 	{"the memory of bodies is not given back",
 		"http1.buffers.putBulk",
 		"b.bodies.Release(bulkBytes)", ""},

@@ -33,7 +33,7 @@ var limitRows = []limits.Limit{
 	},
 	{
 		What:    "memory for heads",
-		Value:   fmt.Sprintf("`HEAD_MEMORY`, shared by all heads beyond %s each; %s for a connection while more than half of it is in use", limits.Size(freeHead), limits.Size(mostHeads)),
+		Value:   fmt.Sprintf("`HEAD_MEMORY`, shared by all heads beyond %s each; %s for a connection while more than half of it is in use", limits.Size(uncountedHead), limits.Size(maxConnHeads)),
 		Beyond:  "503 `out of buffer memory`, or the stream or the connection ends: ENHANCE_YOUR_CALM",
 		Counter: h2.FaultHeaderBlock.String(),
 	},
@@ -44,13 +44,13 @@ var limitRows = []limits.Limit{
 	},
 	{
 		What:    "head of a response",
-		Value:   fmt.Sprintf("%s after decoding", limits.Size(maxAnswerHead)),
+		Value:   fmt.Sprintf("%s after decoding", limits.Size(maxUpstreamHead)),
 		Beyond:  "502",
 		Counter: h2.FaultMalformed.String(),
 	},
 	{
 		What:    "interim responses that wait for the client",
-		Value:   fmt.Sprintf("%s, of %s together", limits.Count(mostHeadsWaiting), limits.Size(headsWaiting)),
+		Value:   fmt.Sprintf("%s, of %s together", limits.Count(maxQueuedHeads), limits.Size(maxQueuedHeadBytes)),
 		Beyond:  "502",
 		Counter: h2.FaultHeaderBlock.String(),
 	},
@@ -61,7 +61,7 @@ var limitRows = []limits.Limit{
 	},
 	{
 		What:   "frames for a client that does not read",
-		Value:  fmt.Sprintf("%s beyond what the kernel takes; %s while the memory for bodies is used up", limits.Size(outBytes), limits.Size(outBytesShort)),
+		Value:  fmt.Sprintf("%s beyond what the kernel takes; %s while the memory for bodies is used up", limits.Size(maxUnwritten), limits.Size(maxUnwrittenShort)),
 		Beyond: "its streams wait, and the container with them, until a clock of the request runs out",
 	},
 	{

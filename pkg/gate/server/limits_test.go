@@ -1,4 +1,4 @@
-package tlsfront
+package server
 
 import (
 	"fmt"
