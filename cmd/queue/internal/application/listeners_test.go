@@ -24,7 +24,7 @@ func TestListenersAreFoundWithTheirOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		address := netip.MustParseAddrPort(l.Addr().String())
+		address := mustAddress(l.Addr().String())
 		all, err := listeners()
 		if err != nil {
 			t.Fatal(err)
@@ -80,3 +80,5 @@ func TestATableOfSocketsThatIsNoneIsAnError(t *testing.T) {
 		t.Errorf("%v, %v", found, err)
 	}
 }
+
+func mustAddress(text string) netip.AddrPort { return netip.MustParseAddrPort(text) }

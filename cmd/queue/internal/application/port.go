@@ -27,13 +27,16 @@ const (
 	// answersTime how long it waits for one of any.
 	answerTimeout = 500 * time.Millisecond
 	answersTime   = 2 * time.Second
+
+	// silentTime is when FindPort says that there is no port yet.
+	silentTime = 10 * time.Second
 )
 
 // looks calls look until it is done, ctx ends, or the process does.
 func (a *Process) looks(ctx context.Context, look func(listening) (done bool)) {
 	for pause := firstLook; ; pause = min(pause*5/4, restLook) {
-		// Where /proc cannot be read there is nothing to see.
-		if l, err := a.listening(); err == nil && look(l) {
+		l, _ := a.listening() // nothing where /proc cannot be read
+		if look(l) {
 			return
 		}
 		select {
@@ -126,6 +129,7 @@ func listed(ports []int) string {
 // listens there, else the lowest that answers an HTTP request, else, after 2 s
 // without an answer, the lowest.
 func (a *Process) FindPort(ctx context.Context, preferred int, log *zap.Logger) (port int) {
+	began := time.Now()
 	var since time.Time
 	warned := false
 	a.looks(ctx, func(l listening) (done bool) {
@@ -147,6 +151,9 @@ func (a *Process) FindPort(ctx context.Context, preferred int, log *zap.Logger) 
 			warned = true
 			log.Warn(fmt.Sprintf("the application listens on %s, where 127.0.0.1 does not reach it: let it listen on 127.0.0.1 or on all addresses",
 				l.own[0].address))
+		case time.Since(began) >= silentTime && !warned:
+			warned = true
+			log.Warn("the application listens on no port yet, as far as /proc shows: requests wait")
 		}
 		return port != 0
 	})
