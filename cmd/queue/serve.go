@@ -126,7 +126,7 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 	return 0, nil
 }
 
-// failed logs why nothing runs.
+// failed logs why the gate or the application cannot start.
 func (p *process) failed(what string, code int, err error) (int, error) {
 	p.log.Error(what, zap.Error(err))
 	return code, err
@@ -276,7 +276,7 @@ func (p *process) applicationGone(ctx context.Context) error {
 	}
 }
 
-// noteEnd logs the end of an application that nobody has asked to end.
+// noteEnd logs the end of an application that was not asked to end.
 func (p *process) noteEnd() {
 	switch {
 	case p.isStopping || p.isEndNoted:
@@ -339,7 +339,7 @@ func (p *process) isGone() bool {
 	}
 }
 
-// open is what the log says of each stage of the drain.
+// open returns the fields of each stage of the drain.
 func (p *process) open() []zap.Field {
 	requests, tunnels := p.gate.Open()
 	return []zap.Field{p.waited(), zap.Int64("requests", requests), zap.Int64("tunnels", tunnels)}

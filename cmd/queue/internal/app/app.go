@@ -161,7 +161,7 @@ func (a *App) Run(ctx context.Context) error {
 	select {
 	case <-a.gate.Drain.Quiet():
 		if requests, tunnels := a.Open(); requests+tunnels > 0 {
-			a.log.Info("the quiet period is over; what is open is waited for",
+			a.log.Info("the quiet period is over; waiting for open requests and tunnels",
 				zap.Duration("waited", time.Since(began)), zap.Int64("requests", requests), zap.Int64("tunnels", tunnels))
 		}
 	case <-a.left:

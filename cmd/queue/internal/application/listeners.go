@@ -25,7 +25,7 @@ func (l listener) reachable() bool {
 	return ip.IsUnspecified() || ip == netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
-// takes is true of a listener that gets what is sent to 127.0.0.1:port.
+// takes is true of a listener that accepts connections to 127.0.0.1:port.
 func (l listener) takes(port int) bool { return int(l.address.Port()) == port && l.reachable() }
 
 // listeners returns the sockets that listen in this network namespace.
@@ -126,16 +126,16 @@ func ownerOf(inode uint64) string {
 	return "another process"
 }
 
-// listening is what listens when the application is looked at.
+// listening is a snapshot of the listeners of this network namespace.
 type listening struct {
-	own, others []listener
-	// isKnown is false if the sockets of some descendant cannot be read, as of
-	// one with other privileges: some of others may be its own.
+	own    []listener // of the application and its descendants
+	others []listener
+	// isKnown is false if the sockets of some descendant cannot be read, for
+	// example of one with other privileges: some of others may belong to it.
 	isKnown bool
 }
 
-// listening tells the listeners of the application and its descendants from
-// those of others.
+// listening takes a snapshot.
 func (a *Process) listening() (l listening, err error) {
 	all, err := listeners() // before the processes: each of these sockets has an owner by now
 	if err != nil {

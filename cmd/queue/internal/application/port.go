@@ -12,15 +12,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// How often the listeners are looked at: at first, and at most.
+// Pauses between two snapshots: the first, and the longest.
 const (
 	firstLook = 50 * time.Millisecond
 	restLook  = 5 * time.Second
 )
 
 const (
-	// settleTime is how long the application must have listened on other ports
-	// only before a line says so: some open a port for debuggers first.
+	// settleTime is how long the application listens on other ports alone before a
+	// line says so: some open a port for debuggers first.
 	settleTime = time.Second
 
 	// answerTimeout bounds how long FindPort waits for an answer of one port, and
@@ -28,14 +28,15 @@ const (
 	answerTimeout = 500 * time.Millisecond
 	answersTime   = 2 * time.Second
 
-	// silentTime is when FindPort says that there is no port yet.
+	// silentTime is how long FindPort finds no port before a line says so.
 	silentTime = 10 * time.Second
 )
 
-// looks calls look until it is done, ctx ends, or the process does.
-func (a *Process) looks(ctx context.Context, look func(listening) (done bool)) {
+// poll calls look with snapshots, ever less often, until it is done, ctx ends, or
+// the process does.
+func (a *Process) poll(ctx context.Context, look func(listening) (done bool)) {
 	for pause := firstLook; ; pause = min(pause*5/4, restLook) {
-		l, _ := a.listening() // nothing where /proc cannot be read
+		l, _ := a.listening() // empty where /proc cannot be read
 		if look(l) {
 			return
 		}
@@ -49,7 +50,7 @@ func (a *Process) looks(ctx context.Context, look func(listening) (done bool)) {
 	}
 }
 
-// CheckFree is an error if something listens on port already: the gate would
+// CheckFree is an error if a process listens on port already: the gate would
 // take it for the application.
 func CheckFree(port int) error {
 	all, err := listeners()
@@ -62,41 +63,67 @@ func CheckFree(port int) error {
 	return nil
 }
 
-// Watch looks until the application listens on port, as it should, and warns
-// meanwhile if it listens elsewhere, or if another process listens there.
+// Watch polls until the application listens on port, and warns meanwhile if it
+// listens elsewhere, or if another process listens there.
 func (a *Process) Watch(port int, log *zap.Logger) {
-	var seen []int // other ports
-	var since time.Time
-	warned := true
-	var stranger uint64 // inode of the listener of another process
-	isReported := false
-	a.looks(context.Background(), func(l listening) (done bool) {
-		here, other := split(l.own, port)
-		if slices.ContainsFunc(here, listener.reachable) {
-			return true
-		}
-		if i := slices.IndexFunc(l.others, func(l listener) bool { return l.takes(port) }); i >= 0 && l.isKnown && !isReported {
-			// Seen twice, it is not that of a process that was just being started.
-			if isReported = l.others[i].inode == stranger; isReported {
-				log.Warn(fmt.Sprintf("port %d (USER_PORT) is taken by %s, which the application has not started: requests go there", port, ownerOf(stranger)))
-			}
-			stranger = l.others[i].inode
-		}
-		if found := ports(append(here, other...)); !slices.Equal(found, seen) {
-			seen, since, warned = found, time.Now(), len(found) == 0
-		}
-		if warned || time.Since(since) < settleTime {
-			return false
-		}
-		warned = true
-		if len(here) > 0 {
-			log.Warn(fmt.Sprintf("the application listens on %s, where 127.0.0.1:%d does not reach it: let it listen on 127.0.0.1 or on all addresses",
-				here[0].address, port))
-			return false
-		}
-		log.Warn(fmt.Sprintf("the application listens on %s, USER_PORT is %d: use --user-port %d", listed(ports(other)), port, ports(other)[0]))
-		return false
-	})
+	w := watch{port: port, log: log, isWarned: true}
+	a.poll(context.Background(), w.look)
+}
+
+// watch is the state of Watch.
+type watch struct {
+	port int
+	log  *zap.Logger
+
+	ports    []int     // on which the application listens
+	since    time.Time // when they were found
+	isWarned bool      // of them; true for none
+
+	other        uint64 // inode of the listener of another process on port
+	isOtherNamed bool   // in a warning
+}
+
+func (w *watch) look(l listening) (done bool) {
+	here, elsewhere := split(l.own, w.port)
+	if slices.ContainsFunc(here, listener.reachable) {
+		return true
+	}
+	if l.isKnown && !w.isOtherNamed {
+		w.lookAtOthers(l.others)
+	}
+	if found := ports(append(here, elsewhere...)); !slices.Equal(found, w.ports) {
+		w.ports, w.since, w.isWarned = found, time.Now(), len(found) == 0
+	}
+	if !w.isWarned && time.Since(w.since) >= settleTime {
+		w.isWarned = true
+		w.warn(here, elsewhere)
+	}
+	return false
+}
+
+// lookAtOthers warns of a listener that it sees for the second time: the first
+// time, it may belong to a descendant that has started since the processes were
+// listed.
+func (w *watch) lookAtOthers(others []listener) {
+	i := slices.IndexFunc(others, func(l listener) bool { return l.takes(w.port) })
+	if i < 0 {
+		return
+	}
+	if w.isOtherNamed = others[i].inode == w.other; w.isOtherNamed {
+		w.log.Warn(fmt.Sprintf("port %d (USER_PORT) is taken by %s, which the application has not started: requests go there", w.port, ownerOf(w.other)))
+	}
+	w.other = others[i].inode
+}
+
+// warn names the listeners of an application that 127.0.0.1:port does not reach.
+func (w *watch) warn(here, elsewhere []listener) {
+	if len(here) > 0 {
+		w.log.Warn(fmt.Sprintf("the application listens on %s, where 127.0.0.1:%d does not reach it: let it listen on 127.0.0.1 or on all addresses",
+			here[0].address, w.port))
+		return
+	}
+	found := ports(elsewhere)
+	w.log.Warn(fmt.Sprintf("the application listens on %s, USER_PORT is %d: use --user-port %d", listed(found), w.port, found[0]))
 }
 
 // split tells listeners on a port from others.
@@ -132,7 +159,7 @@ func (a *Process) FindPort(ctx context.Context, preferred int, log *zap.Logger) 
 	began := time.Now()
 	var since time.Time
 	warned := false
-	a.looks(ctx, func(l listening) (done bool) {
+	a.poll(ctx, func(l listening) (done bool) {
 		reachable := slices.DeleteFunc(slices.Clone(l.own), func(l listener) bool { return !l.reachable() })
 		candidates := ports(reachable)
 		switch {
