@@ -57,7 +57,21 @@ const longestTimeout = 99999999 * time.Millisecond
 // Request is a call of method, such as "/package.Service/Method", at the scheme
 // and host of at. The deadline of ctx goes along. It is not to be redirected.
 func Request(ctx context.Context, at *url.URL, method, userAgent string, message []byte) (*http.Request, error) {
+	return request(ctx, at, method, userAgent, 0, message)
+}
+
+// GzipRequest is Request with a message that the caller has compressed.
+func GzipRequest(ctx context.Context, at *url.URL, method, userAgent string, compressed []byte) (*http.Request, error) {
+	r, err := request(ctx, at, method, userAgent, 1, compressed)
+	if err == nil {
+		r.Header["Grpc-Encoding"] = []string{"gzip"}
+	}
+	return r, err
+}
+
+func request(ctx context.Context, at *url.URL, method, userAgent string, compression byte, message []byte) (*http.Request, error) {
 	frame := make([]byte, prefixBytes, prefixBytes+len(message))
+	frame[0] = compression
 	binary.BigEndian.PutUint32(frame[1:], uint32(len(message)))
 	frame = append(frame, message...)
 	u := url.URL{Scheme: at.Scheme, User: at.User, Host: at.Host, Path: method}

@@ -29,7 +29,7 @@ const (
 )
 
 // Deliver sends a message, again if that may help, and returns the response. It
-// takes at most Attempts times RequestTimeout and the pauses, and ends with
+// takes at most Attempts times the Timeout of s and the pauses, and ends with
 // ctx.
 func Deliver(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 	pause := firstPause
@@ -48,7 +48,7 @@ func Deliver(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 }
 
 func once(ctx context.Context, s Sender, message []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout())
 	defer cancel()
 	return s.Send(ctx, message)
 }

@@ -27,6 +27,8 @@ func (s *script) Send(ctx context.Context, message []byte) ([]byte, error) {
 	return nil, err
 }
 
+func (*script) Timeout() time.Duration { return RequestTimeout }
+
 func (*script) Close() {}
 
 var (

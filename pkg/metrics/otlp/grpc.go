@@ -2,10 +2,12 @@ package otlp
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/queuegate/queuegate/pkg/internal/unary"
 )
@@ -13,21 +15,30 @@ import (
 // grpcSender makes one unary call per message, in clear text for http and over
 // TLS for https.
 type grpcSender struct {
-	url    *url.URL
-	method string
-	client calls
+	url     *url.URL
+	method  string
+	options Options
+	client  calls
 }
 
-func newGRPC(u *url.URL, method string) *grpcSender {
-	return &grpcSender{url: u, method: method}
+func newGRPC(u *url.URL, method string, o Options) *grpcSender {
+	return &grpcSender{url: u, method: method, options: o, client: calls{tls: tls.Config{RootCAs: o.RootCAs}}}
 }
+
+// Timeout is part of Sender.
+func (g *grpcSender) Timeout() time.Duration { return g.options.timeout() }
 
 // Send is part of Sender.
 func (g *grpcSender) Send(ctx context.Context, message []byte) ([]byte, error) {
-	r, err := unary.Request(ctx, g.url, g.method, userAgent, message)
+	request := unary.Request
+	if g.options.Gzip {
+		request, message = unary.GzipRequest, gzipped(message)
+	}
+	r, err := request(ctx, g.url, g.method, userAgent, message)
 	if err != nil {
 		return nil, err
 	}
+	g.options.addTo(r, "Content-Type", "Content-Length", "Host", "Connection", "Transfer-Encoding", "Te", "Grpc-Timeout", "Grpc-Encoding", "Grpc-Accept-Encoding")
 	authorize(r)
 	response, body, err := g.client.do(r)
 	if err != nil {

@@ -3,6 +3,7 @@ package otlp
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,21 +17,40 @@ import (
 type HTTP struct {
 	url         *url.URL
 	contentType string
+	options     Options
 	transport   *http.Transport
 }
 
 // NewHTTP sends messages of contentType to u.
 func NewHTTP(u *url.URL, contentType string) *HTTP {
-	return &HTTP{url: u, contentType: contentType, transport: newTransport()}
+	return newHTTP(u, contentType, Options{})
 }
+
+func newHTTP(u *url.URL, contentType string, o Options) *HTTP {
+	h := &HTTP{url: u, contentType: contentType, options: o, transport: newTransport()}
+	if o.RootCAs != nil {
+		h.transport.TLSClientConfig = &tls.Config{RootCAs: o.RootCAs}
+	}
+	return h
+}
+
+// Timeout is part of Sender.
+func (h *HTTP) Timeout() time.Duration { return h.options.timeout() }
 
 // Send is part of Sender.
 func (h *HTTP) Send(ctx context.Context, message []byte) ([]byte, error) {
+	if h.options.Gzip {
+		message = gzipped(message)
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url.String(), bytes.NewReader(message))
 	if err != nil {
 		return nil, err
 	}
 	r.Header = http.Header{"Content-Type": {h.contentType}, "User-Agent": {userAgent}}
+	h.options.addTo(r, "Content-Type", "Content-Encoding", "Content-Length", "Host", "Connection", "Transfer-Encoding")
+	if h.options.Gzip {
+		r.Header["Content-Encoding"] = []string{"gzip"}
+	}
 	authorize(r)
 	response, err := h.transport.RoundTrip(r)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -151,5 +152,82 @@ func TestNoMoreThanALimitIsReadOfAnAnswer(t *testing.T) {
 	response, err := sender(t, ProtocolHTTP, c.URL).Send(t.Context(), []byte("message"))
 	if err != nil || len(response) != maxResponse {
 		t.Errorf("%d bytes, %v", len(response), err)
+	}
+}
+
+func TestOptionsReachTheCollector(t *testing.T) {
+	for protocol, start := range map[string]func(testing.TB, func(context.Context, otlptest.Message) otlptest.Response) *otlptest.Collector{
+		ProtocolHTTP: otlptest.HTTP, ProtocolGRPC: otlptest.GRPC,
+	} {
+		c := start(t, nil)
+		message := bytes.Repeat([]byte("message "), 1000)
+		s, err := NewSender(Metrics, Destination{Protocol: protocol, Endpoint: c.URL, Options: Options{
+			IsExact: true, Gzip: true, Timeout: time.Hour, Headers: []Header{
+				{"x-tenant", "a b"}, {"User-Agent", "mine"}, {"content-type", "text/plain"}, {"Content-Length", "1"}, {"grpc-encoding", "br"}, {"te", "gzip"}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		if s.Timeout() != time.Hour {
+			t.Errorf("%s: an attempt may take %v", protocol, s.Timeout())
+		}
+		if _, err := s.Send(t.Context(), message); err != nil {
+			t.Fatal(err)
+		}
+		m := c.Next(t)
+		want := map[string]string{"X-Tenant": "a b", "User-Agent": "mine", "Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
+		path := "/"
+		if protocol == ProtocolGRPC {
+			want = map[string]string{"X-Tenant": "a b", "User-Agent": "mine", "Content-Type": "application/grpc", "Grpc-Encoding": "gzip", "Te": "trailers"}
+			path = Metrics.Method
+		}
+		for name, value := range want {
+			if got := m.Header.Get(name); got != value {
+				t.Errorf("%s: %s is %q, want %q", protocol, name, got, value)
+			}
+		}
+		if m.Path != path || !bytes.Equal(m.Body, message) {
+			t.Errorf("%s: %d bytes at %s", protocol, len(m.Body), m.Path)
+		}
+	}
+}
+
+func TestACollectorIsVerifiedWithTheGivenCertificates(t *testing.T) {
+	plain := otlptest.HTTP(t, nil)
+	secured := httptest.NewTLSServer(plain.Config.Handler)
+	t.Cleanup(secured.Close)
+	overGRPC := otlptest.GRPCOverTLS(t)
+	for protocol, server := range map[string]*httptest.Server{ProtocolHTTP: secured, ProtocolGRPC: overGRPC.Server} {
+		roots := x509.NewCertPool()
+		for _, trusted := range []bool{false, true} {
+			if trusted {
+				roots.AddCert(server.Certificate())
+			}
+			s, err := NewSender(Traces, Destination{Protocol: protocol, Endpoint: server.Listener.Addr().String(), Options: Options{RootCAs: roots}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(s.Close)
+			if _, err := s.Send(t.Context(), []byte("message")); (err == nil) != trusted {
+				t.Errorf("%s, trusted %t: %v", protocol, trusted, err)
+			}
+		}
+	}
+}
+
+func TestAnAttemptEndsWithItsTimeout(t *testing.T) {
+	for protocol, start := range map[string]func(testing.TB, func(context.Context, otlptest.Message) otlptest.Response) *otlptest.Collector{
+		ProtocolHTTP: otlptest.HTTP, ProtocolGRPC: otlptest.GRPC,
+	} {
+		c := start(t, otlptest.Hang)
+		s, err := NewSender(Traces, Destination{Protocol: protocol, Endpoint: c.URL, Options: Options{Timeout: time.Millisecond}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		if _, err := once(t.Context(), s, []byte("message")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", protocol, err)
+		}
 	}
 }

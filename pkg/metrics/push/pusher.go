@@ -27,9 +27,10 @@ type Gather func() ([]*dto.MetricFamily, error)
 
 // Config says what is sent where.
 type Config struct {
-	Protocol string        // http/protobuf or grpc
-	Endpoint string        // a URL or host:port
-	Insecure bool          // host:port without a scheme is in clear text
+	Protocol string // http/protobuf or grpc
+	Endpoint string // a URL or host:port
+	Insecure bool   // host:port without a scheme is in clear text
+	OTLP     otlp.Options
 	Interval time.Duration // 0 = DefaultInterval; less than 100 ms counts as that
 	Resource otlp.Resource
 	Gather   Gather
@@ -51,7 +52,7 @@ type Pusher struct {
 // New starts one goroutine, which ends with Close. The first message goes out
 // after the first interval. Totals count from now.
 func New(c Config) (*Pusher, error) {
-	s, err := otlp.NewSender(otlp.Metrics, otlp.Destination{Protocol: c.Protocol, Endpoint: c.Endpoint, Insecure: c.Insecure})
+	s, err := otlp.NewSender(otlp.Metrics, otlp.Destination{Protocol: c.Protocol, Endpoint: c.Endpoint, Insecure: c.Insecure, Options: c.OTLP})
 	if err != nil {
 		return nil, fmt.Errorf("pushing metrics: %w", err)
 	}

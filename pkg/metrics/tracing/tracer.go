@@ -13,11 +13,12 @@ import (
 
 // Config says which requests are traced and where their spans go.
 type Config struct {
-	Protocol     string  // none (or empty), stdout, zipkin, http/protobuf or grpc
-	Endpoint     string  // of zipkin, http/protobuf and grpc: a URL or host:port
-	Insecure     bool    // host:port without a scheme is in clear text
-	SamplingRate float64 // 0 to 1; of requests that come without a decision
-	Debug        bool    // every request, even those that are not to be sampled
+	Protocol     string       // none (or empty), stdout, zipkin, http/protobuf or grpc
+	Endpoint     string       // of zipkin, http/protobuf and grpc: a URL or host:port
+	Insecure     bool         // host:port without a scheme is in clear text
+	OTLP         otlp.Options // of http/protobuf and grpc
+	SamplingRate float64      // 0 to 1; of requests that come without a decision
+	Debug        bool         // every request, even those that are not to be sampled
 	Resource     otlp.Resource
 
 	LegacyAttributes bool      // with the names of earlier semantic conventions
@@ -81,7 +82,7 @@ func newExporter(c *Config) (Exporter, error) {
 		}
 		return &zipkinExporter{otlp.NewHTTP(u, "application/json"), c.Resource.Name()}, nil
 	case otlp.ProtocolHTTP, otlp.ProtocolGRPC:
-		s, err := otlp.NewSender(otlp.Traces, otlp.Destination{Protocol: c.Protocol, Endpoint: c.Endpoint, Insecure: c.Insecure})
+		s, err := otlp.NewSender(otlp.Traces, otlp.Destination{Protocol: c.Protocol, Endpoint: c.Endpoint, Insecure: c.Insecure, Options: c.OTLP})
 		if err != nil {
 			return nil, err
 		}

@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
 var update = flag.Bool("update", false, "write the golden file")
@@ -22,6 +24,8 @@ func (m *messages) Send(_ context.Context, message []byte) ([]byte, error) {
 	m.Write(message)
 	return nil, nil
 }
+
+func (*messages) Timeout() time.Duration { return otlp.RequestTimeout }
 
 func (*messages) Close() {}
 

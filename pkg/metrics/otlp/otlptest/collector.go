@@ -1,8 +1,11 @@
 package otlptest
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,7 +21,7 @@ type Message struct {
 	Proto  string // HTTP/1.1 or HTTP/2.0
 	Path   string
 	Header http.Header
-	Body   []byte // of gRPC without its frame
+	Body   []byte // decompressed; of gRPC without its frame
 }
 
 // Response is what a collector sends back. The zero value is success without a
@@ -104,12 +107,22 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+	encoding := r.Header.Get("Content-Encoding")
 	if c.isGRPC {
-		if len(body) < 5 || body[0] != 0 || int(binary.BigEndian.Uint32(body[1:])) != len(body)-5 {
+		encoding = r.Header.Get("Grpc-Encoding")
+		isCompressed := byte(0)
+		if encoding != "" {
+			isCompressed = 1
+		}
+		if len(body) < 5 || body[0] != isCompressed || int(binary.BigEndian.Uint32(body[1:])) != len(body)-5 {
 			http.Error(w, "not a frame", http.StatusBadRequest)
 			return
 		}
 		body = body[5:]
+	}
+	if body, err = decompress(encoding, body); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
 	}
 	m := Message{r.Proto, r.URL.RequestURI(), r.Header, body}
 	c.Messages <- m
@@ -129,6 +142,20 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		_, _ = w.Write(a.Body)
 	}
+}
+
+func decompress(encoding string, body []byte) ([]byte, error) {
+	switch encoding {
+	case "":
+		return body, nil
+	case "gzip":
+		r, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		return io.ReadAll(r)
+	}
+	return nil, fmt.Errorf("unknown compression %q", encoding)
 }
 
 func (a *Response) sendGRPC(w http.ResponseWriter) {
