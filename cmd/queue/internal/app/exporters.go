@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 
@@ -30,7 +32,12 @@ type exporters struct {
 func newExporters(cfg *config.Config, hasLog bool, r otlp.Resource, log *zap.Logger) (_ *exporters, err error) {
 	e := new(exporters)
 	t := cfg.Tracing
-	t.Insecure, t.Resource, t.Epoch = true, r, loop.TimeOf(0)
+	t.Resource, t.Epoch = r, loop.TimeOf(0)
+	if t.Protocol == otlp.ProtocolGRPC || t.Protocol == otlp.ProtocolHTTP {
+		to, certificate := cfg.TracesOverOTLP()
+		t.Endpoint, t.Insecure, t.OTLP = to.Endpoint, to.Insecure, to.Options
+		t.OTLP.RootCAs = loadRoots(certificate, "traces", log)
+	}
 	t.Failed = func(err error) { log.Warn("spans were not delivered", zap.Error(err)) }
 	e.tracer, err = tracing.New(t)
 	if err != nil || !hasLog {
@@ -53,11 +60,31 @@ func newExporters(cfg *config.Config, hasLog bool, r otlp.Resource, log *zap.Log
 func newPusher(cfg *config.Config, r otlp.Resource, figures *metrics.Collector, log *zap.Logger) (*push.Pusher, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(figures)
+	to, certificate := cfg.MetricsOverOTLP()
+	to.RootCAs = loadRoots(certificate, "metrics", log)
 	return push.New(push.Config{
-		Protocol: cfg.MetricsBackend, Endpoint: cfg.MetricsCollector, Insecure: true, Interval: cfg.MetricsExportInterval,
+		Protocol: to.Protocol, Endpoint: to.Endpoint, Insecure: to.Insecure, OTLP: to.Options, Interval: cfg.MetricsExportInterval,
 		Resource: r, Gather: registry.Gather,
 		Failed: func(err error) { log.Warn("metrics were not delivered", zap.Error(err)) },
 	})
+}
+
+// loadRoots reads the certificates that verify a collector. Without a file, or
+// with one that it cannot use, they are those of the system, as in queue-proxy.
+func loadRoots(file, signal string, log *zap.Logger) *x509.CertPool {
+	if file == "" {
+		return nil
+	}
+	roots := x509.NewCertPool()
+	text, err := os.ReadFile(file)
+	if err == nil && !roots.AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s holds no certificate in PEM", file)
+	}
+	if err != nil {
+		log.Warn("OTEL_EXPORTER_OTLP_CERTIFICATE is ignored for "+signal, zap.Error(err))
+		return nil
+	}
+	return roots
 }
 
 // close delivers what is left, of the figures too.

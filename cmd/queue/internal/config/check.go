@@ -23,13 +23,15 @@ func (l *loader) checkCombinations() {
 			l.problem("TRACING_CONFIG_ZIPKIN_ENDPOINT", "TRACING_CONFIG_ZIPKIN_ENDPOINT=%q: want a URL (http or https) for traces to zipkin", l.Tracing.Endpoint)
 		}
 	case "grpc", "http/protobuf":
-		if l.Tracing.Endpoint == "" {
-			l.problem("TRACING_CONFIG_ZIPKIN_ENDPOINT", "TRACING_CONFIG_ZIPKIN_ENDPOINT=\"\": want a URL or host:port for traces over %s", l.Tracing.Protocol)
+		if l.Tracing.Endpoint == "" && l.OTel.Traces.Endpoint == "" && l.OTel.Both.Endpoint == "" {
+			l.problem("TRACING_CONFIG_ZIPKIN_ENDPOINT", "TRACING_CONFIG_ZIPKIN_ENDPOINT=\"\": want a URL or host:port for traces over %s, or OTEL_EXPORTER_OTLP_ENDPOINT", l.Tracing.Protocol)
 		}
 	}
-	if (l.MetricsBackend == "grpc" || l.MetricsBackend == "http/protobuf") && l.MetricsCollector == "" {
-		l.problem("METRICS_COLLECTOR_ADDRESS", "METRICS_COLLECTOR_ADDRESS=\"\": want a URL or host:port for metrics over %s", l.MetricsBackend)
+	if isOTLP(l.MetricsBackend) && l.MetricsCollector == "" && l.OTel.Metrics.Endpoint == "" && l.OTel.Both.Endpoint == "" {
+		l.problem("METRICS_COLLECTOR_ADDRESS", "METRICS_COLLECTOR_ADDRESS=\"\": want a URL or host:port for metrics over %s, or OTEL_EXPORTER_OTLP_ENDPOINT", l.MetricsBackend)
 	}
+	l.checkProtocol("traces", "TRACING_CONFIG_BACKEND", l.Tracing.Protocol, "TRACES_")
+	l.checkProtocol("metrics", "SERVING_REQUEST_METRICS_BACKEND", l.MetricsBackend, "METRICS_")
 	l.checkTemplate()
 	l.checkTLS()
 }

@@ -24,6 +24,7 @@ type Config struct {
 	Gate     exchange.Config
 	TLS      tlsfront.Config
 	Tracing  tracing.Config
+	OTel     OTel
 	Identity metrics.Identity // its Pod is the host name unless set
 
 	// ListenAddress is where all ports listen that have no address of their own; "" means all addresses, IPv4 and IPv6.

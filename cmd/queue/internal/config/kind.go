@@ -23,7 +23,8 @@ type form struct {
 // kind is a way to write values of a type.
 type kind[T any] struct {
 	form
-	// parse reads text, which is never empty. Its error adds detail to wants, and is errNotAccepted where there is none.
+	// parse reads text, which is never empty. Its error adds detail to wants, and is errNotAccepted where there is none. With an
+	// ignoredError, the result is what is left of the value.
 	parse func(text string) (T, error)
 	// format writes what parse reads back to the same value, "" for the zero value of a text or list.
 	format func(T) string
@@ -50,7 +51,7 @@ func (f field[T]) text() string { return f.kind.format(*f.at) }
 
 func (f field[T]) set(text string) error {
 	parsed, err := f.kind.parse(text)
-	if err == nil {
+	if isPartial := errors.As(err, new(ignoredError)); err == nil || isPartial {
 		*f.at = parsed
 	}
 	return err

@@ -52,7 +52,17 @@ func Load(args []string, lookup func(string) (string, bool), names []string) (c 
 		}
 		if text != "" { // else it stays zero, or as OBSERVABILITY_CONFIG has set it
 			s.source, s.found = from, found
-			if err := s.value.set(text); err != nil {
+			var ignored ignoredError
+			switch err := s.value.set(text); {
+			case errors.As(err, &ignored):
+				for line := range strings.SplitSeq(ignored.Error(), "\n") {
+					s.ignored = append(s.ignored, s.found+": "+line)
+				}
+				if standard := s.standardText(); standard != "" && s.value.text() == "" {
+					s.source, s.found = fromDefault, s.name
+					_ = s.value.set(standard)
+				}
+			case err != nil:
 				s.problems = append(s.problems, s.wantError(text, err))
 			}
 		}
@@ -77,7 +87,10 @@ func Load(args []string, lookup func(string) (string, bool), names []string) (c 
 	}
 	problems := l.problems
 	for i := range l.settings {
-		problems = append(problems, l.settings[i].problems...)
+		if s := &l.settings[i]; l.isUsed(s) {
+			problems = append(problems, s.problems...)
+			l.warnings = append(l.warnings, s.ignored...)
+		}
 	}
 	if len(problems) > 0 {
 		return nil, l.command, l.warnings, errors.Join(problems...)
@@ -101,7 +114,11 @@ func (l *loader) readingOrder() []*setting {
 // variable returns the text and the name of the first variable of the setting that is set.
 func (l *loader) variable(s *setting) (text, name string) {
 	for name := range strings.FieldsSeq(s.names) {
-		switch text, _ := l.lookup(name); {
+		text, _ := l.lookup(name)
+		if strings.HasPrefix(name, "OTEL_") {
+			text = strings.TrimSpace(text) // as queue-proxy does
+		}
+		switch {
 		case text == "":
 		case isLink(text):
 			l.links = append(l.links, name+"="+quoteShort(text))

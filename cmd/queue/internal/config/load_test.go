@@ -14,6 +14,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/tlsfront"
 	"github.com/queuegate/queuegate/pkg/metrics"
+	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
@@ -55,6 +56,18 @@ func fields(cfg *Config) Config {
 	return c
 }
 
+// withoutSecrets is fields with the values of headers as they are printed.
+func withoutSecrets(cfg *Config) Config {
+	c := fields(cfg)
+	for _, of := range []*OTLP{&c.OTel.Both, &c.OTel.Traces, &c.OTel.Metrics} {
+		of.Headers = slices.Clone(of.Headers)
+		for i := range of.Headers {
+			of.Headers[i].Value = masked
+		}
+	}
+	return c
+}
+
 // knownSettings is the table of settings of an empty configuration.
 func knownSettings() []setting { return table(new(Config)) }
 
@@ -74,6 +87,7 @@ func defaults(t *testing.T) Config {
 			DrainTunnel: 60 * time.Second,
 		},
 		TLS: tlsfront.Config{Dir: "/var/lib/knative/certs"}, Tracing: tracing.Config{Protocol: "none", SamplingRate: 0.1},
+		OTel:        OTel{Both: OTLP{Timeout: 10 * time.Second, Compression: "none"}},
 		Identity:    metrics.Identity{Pod: hostName(t)},
 		ServingPort: 8012, ServingTLSPort: 8112, UserPort: 8080, DrainSocket: "@queuegate", StopTimeout: 10 * time.Second,
 		ReadinessWait: 10 * time.Second, ReadinessFreshness: time.Second, AppProbeHost: "127.0.0.1",
@@ -130,6 +144,13 @@ var allDifferent = map[string]string{
 	"SIDE_PORTS": "1010", "ADMIN_PORT": "1005", "AUTOSCALER_METRICS_PORT": "1006", "METRICS_PORT": "1007", "STATUS_PORT": "1008", "PROFILING_PORT": "1009", "PROFILING_ADDRESS": "127.0.0.1",
 	"OBSERVABILITY_CONFIG": "{}", "METRICS_NAMES": "both", "SERVING_REQUEST_METRICS_BACKEND": "http/protobuf", "METRICS_COLLECTOR_ADDRESS": "collector:55678",
 	"TRACING_CONFIG_BACKEND": "zipkin", "TRACING_CONFIG_ZIPKIN_ENDPOINT": "http://zipkin:9411/api/v2/spans", "TRACING_CONFIG_SAMPLE_RATE": "0.250000", "TRACING_CONFIG_DEBUG": "true", "TRACING_ATTRIBUTES": "legacy",
+	"OTEL_EXPORTER_OTLP_ENDPOINT": "http://both:4318/base", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://traces/x", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "metrics:4317",
+	"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/protobuf",
+	"OTEL_EXPORTER_OTLP_HEADERS": "a=1,b=x%20y", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "c=3", "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "d=4",
+	"OTEL_EXPORTER_OTLP_TIMEOUT": "11000", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "12", "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT": "0",
+	"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION": "none", "OTEL_EXPORTER_OTLP_METRICS_COMPRESSION": "gzip",
+	"OTEL_EXPORTER_OTLP_CERTIFICATE": "both.pem", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE": "traces.pem", "OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE": "metrics.pem",
+	"OTEL_EXPORTER_OTLP_INSECURE": "true", "OTEL_EXPORTER_OTLP_TRACES_INSECURE": "false", "OTEL_EXPORTER_OTLP_METRICS_INSECURE": "true",
 	"ENABLE_PROFILING":       "true",
 	"SERVING_LOGGING_CONFIG": `{"level":"warn"}`, "SERVING_LOGGING_LEVEL": "debug",
 	"SERVING_ENABLE_REQUEST_LOG": "true", "SERVING_REQUEST_LOG_TEMPLATE": "{{.Request.Method}}", "SERVING_ENABLE_PROBE_REQUEST_LOG": "true",
@@ -161,7 +182,12 @@ func allDifferentConfig() Config {
 			Curves:       []tls.CurveID{tls.X25519, tls.CurveP256},
 			ClientCA:     "/clients/ca", ClientSANs: []string{"a.example", "spiffe://b/c"},
 		},
-		Tracing:     tracing.Config{Protocol: "zipkin", Endpoint: "http://zipkin:9411/api/v2/spans", SamplingRate: 0.25, Debug: true, LegacyAttributes: true},
+		Tracing: tracing.Config{Protocol: "zipkin", Endpoint: "http://zipkin:9411/api/v2/spans", SamplingRate: 0.25, Debug: true, LegacyAttributes: true},
+		OTel: OTel{
+			Both:    OTLP{"http://both:4318/base", "grpc", []otlp.Header{{Name: "a", Value: "1"}, {Name: "b", Value: "x y"}}, 11 * time.Second, "gzip", "both.pem", "true"},
+			Traces:  OTLP{"https://traces/x", "http/protobuf", []otlp.Header{{Name: "c", Value: "3"}}, 12 * time.Millisecond, "none", "traces.pem", "false"},
+			Metrics: OTLP{"metrics:4317", "http/protobuf", []otlp.Header{{Name: "d", Value: "4"}}, longestDuration, "gzip", "metrics.pem", "true"},
+		},
 		Identity:    metrics.Identity{Namespace: "ns", Configuration: "conf", Revision: "rev", Service: "svc", Pod: "pod"},
 		ServingPort: 1001, ServingTLSPort: 1002, UserPort: 1003, ListenAddress: "::1", Threads: 3, UncountedPaths: []string{"/healthz", "/livez"}, Concurrency: Concurrency{Limit: 7},
 		UpstreamProtocol: "h2c", HTTP2MaxHeaderList: 128 << 10, UpstreamTLS: true, UpstreamTLSCA: "/upstream/ca", UpstreamTLSServerName: "inner.local", UpstreamTLSInsecure: true,

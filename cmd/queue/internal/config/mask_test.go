@@ -26,6 +26,8 @@ func TestSecretsInSettingsAreMaskedAndTheRestIsShown(t *testing.T) {
 		{"SERVING_LOGGING_CONFIG", `{"level":"info","initialFields":{"name":"SECRET","n":1},"outputPaths":["stdout"]}`,
 			`{"initialFields":{"n":"•••","name":"•••"},"level":"info","outputPaths":["stdout"]}`},
 		{"ROOT_CA", "SECRET", "•••"},
+		{"OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20SECRET,x-tenant=SECRET", "authorization=•••,x-tenant=•••"},
+		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://u:SECRET@otel/SECRET", "https://•••@otel/•••"},
 	} {
 		got, hidden := shownOf(t, row.env, row.value)
 		if got != row.want || !hidden {
@@ -42,7 +44,7 @@ func TestWhatHasNoSecretIsShownAsCheckPrintsIt(t *testing.T) {
 	printed := readCheck(t, checkOutput(t, cfg))
 	for _, s := range cfg.settings {
 		got, hidden := s.shown()
-		if s.value.about().hint == "ENDPOINT" || s.value.about().hint == "JSON" || s.name == "ROOT_CA" {
+		if s.value.about().hint == "ENDPOINT" || s.value.about().hint == "JSON" || s.value.about().hint == "HEADERS" || s.name == "ROOT_CA" {
 			continue // the test above
 		}
 		if hidden || got != oneLine(printed[s.name]) {

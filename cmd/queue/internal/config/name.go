@@ -104,7 +104,7 @@ func isEndpoint(endpoint string) bool {
 		return isURL(endpoint)
 	}
 	host, port, ok := splitHostPort(endpoint)
-	return ok && port != "" && isHost(host)
+	return ok && port != "" && isHost(host) && isURL("https://"+endpoint)
 }
 
 func isURL(text string) bool {

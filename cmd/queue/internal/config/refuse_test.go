@@ -32,6 +32,9 @@ var (
 		"JSON":      {"x", "1", `"a"`, "{", "{}x", "{]"},
 		"TEXT":      nil,
 		"TEMPLATE":  nil, // checkTemplate's
+		"PATH":      {"a\x00b"},
+		"HEADERS":   nil, // ignored, not refused
+		"MS":        nil, // the same
 	}
 	objects   = []string{"[]", "null"}
 	refusedBy = map[string][]string{
@@ -46,6 +49,8 @@ var (
 		"CONTAINER_NAMES":  {"A", "a_b", "-a", "a-", "a,,b", "a,a", strings.Repeat("a", 64)},
 		"KUBE_APP_PROBERS": objects, "OBSERVABILITY_CONFIG": objects,
 		"SERVING_REQUEST_METRICS_BACKEND": {"otlp"}, "TRACING_CONFIG_BACKEND": {"jaeger"},
+		"OTEL_EXPORTER_OTLP_PROTOCOL": {"http/json"}, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": {"http/json"}, "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": {"http/json"},
+		"OTEL_EXPORTER_OTLP_ENDPOINT": {"unix:///a", "[fe80::1%eth0]:80"}, "OTEL_EXPORTER_OTLP_COMPRESSION": {"zstd"}, "OTEL_EXPORTER_OTLP_INSECURE": {"1"},
 		"SERVING_LOGGING_CONFIG": append(objects, `{"level":"loud"}`, `{"level":1}`, `{"encoding":"xml"}`, `{"encoderConfig":{"timeEncoder":"iso"}}`,
 			`{"encoderConfig":{"timeEncoder":{}}}`, `{"encoderConfig":{"levelEncoder":"shout"}}`, `{"outputPaths":"stdout"}`),
 		"QUEUE_PROXY_TLS_MIN_VERSION": {"1.1", "1", "TLS1.2", "0"}, "QUEUE_PROXY_TLS_MAX_VERSION": {"1.1", "1.4"},
@@ -65,10 +70,15 @@ func TestWhatASettingDoesNotAcceptIsAProblemThatNamesSettingValueAndWhatIsAccept
 			t.Errorf("%s is not in this test: say what settings of its kind refuse", hint)
 		}
 		texts = slices.Concat(texts, refusedBy[s.name])
+		variables := map[string]string{}
+		if strings.HasPrefix(s.name, "OTEL_") {
+			variables = exporting
+			texts = slices.DeleteFunc(texts, func(text string) bool { return strings.TrimSpace(text) != text }) // they are trimmed
+		}
 		for _, text := range texts {
 			for source, load := range map[string]func() []string{
-				"environment": func() []string { return problemsOf(t, nil, map[string]string{s.name: text}) },
-				"flag":        func() []string { return problemsOf(t, []string{"--" + s.flag + "=" + text}, nil) },
+				"environment": func() []string { return problemsOf(t, nil, with(variables, s.name, text)) },
+				"flag":        func() []string { return problemsOf(t, []string{"--" + s.flag + "=" + text}, variables) },
 			} {
 				problems := load()
 				if len(problems) != 1 {

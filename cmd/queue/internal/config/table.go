@@ -36,6 +36,7 @@ var groups = []struct {
 	{"Drain", drainRows},
 	{"Ports of the gate itself", portRows},
 	{"Metrics, tracing and profiling", metricsRows},
+	{"OpenTelemetry", otelRows},
 	{"Logs", logRows},
 	{"TLS", tlsRows},
 	{"Identity", identityRows},
@@ -298,11 +299,12 @@ type setting struct {
 	isFlagged bool   // perhaps with an empty flagText
 	flagText  string
 	problems  []error
+	ignored   []string // parts of its value that are not used: warnings
 }
 
 // table binds the rows to c.
 func table(c *Config) []setting {
-	all := make([]setting, 0, 96)
+	all := make([]setting, 0, 128)
 	for _, g := range groups {
 		for _, r := range g.rows(c) {
 			name, _, _ := strings.Cut(r.names, " ")

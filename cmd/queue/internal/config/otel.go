@@ -1,0 +1,238 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/metrics/otlp"
+)
+
+// OTel holds the settings that are named as OpenTelemetry names its environment variables. They have the meaning and the precedence
+// that Knative's queue-proxy gives them.
+type OTel struct {
+	Both, Traces, Metrics OTLP // where a field of Traces or Metrics is zero, that of Both counts
+}
+
+// OTLP configures the exporters of a signal over OTLP.
+type OTLP struct {
+	Endpoint    string // "" = that of the exporter's own setting
+	Protocol    string // only compared with the protocol in use
+	Headers     []otlp.Header
+	Timeout     time.Duration // of one attempt; longestDuration = none
+	Compression string        // gzip or none
+	Certificate string        // file of certificates in PEM; "" = those of the system
+	Insecure    string        // "true", "false", or "" for what the endpoint says
+}
+
+// isOTLP is true of the names of exporters that send OTLP.
+func isOTLP(exporter string) bool {
+	return exporter == otlp.ProtocolGRPC || exporter == otlp.ProtocolHTTP
+}
+
+// TracesOverOTLP returns where traces go, and the file of the certificates that verify the collector, "" for those of the system.
+func (c *Config) TracesOverOTLP() (to otlp.Destination, certificate string) {
+	return c.OTel.destination(&c.OTel.Traces, otlp.Traces.Path, c.Tracing.Protocol, c.Tracing.Endpoint)
+}
+
+// MetricsOverOTLP is TracesOverOTLP for metrics.
+func (c *Config) MetricsOverOTLP() (to otlp.Destination, certificate string) {
+	return c.OTel.destination(&c.OTel.Metrics, otlp.Metrics.Path, c.MetricsBackend, c.MetricsCollector)
+}
+
+// destination follows the OTLP exporter specification 1.51: path is added to a general endpoint, and an endpoint of the signal is
+// used unchanged. As in the exporters that queue-proxy links, Insecure decides over the scheme of both, and not of own.
+func (o *OTel) destination(signal *OTLP, path, protocol, own string) (to otlp.Destination, certificate string) {
+	to = otlp.Destination{Protocol: protocol, Endpoint: own, Insecure: true, Options: otlp.Options{
+		Headers: signal.Headers, Timeout: cmp.Or(signal.Timeout, o.Both.Timeout),
+		Gzip: cmp.Or(signal.Compression, o.Both.Compression) == "gzip",
+	}}
+	if to.Headers == nil {
+		to.Headers = o.Both.Headers
+	}
+	certificate = cmp.Or(signal.Certificate, o.Both.Certificate)
+	endpoint := cmp.Or(signal.Endpoint, o.Both.Endpoint)
+	if endpoint == "" {
+		return to, certificate
+	}
+	u, err := otlp.ParseEndpoint(endpoint, "", false)
+	if err != nil {
+		panic("BUG: " + err.Error()) // the settings have been validated
+	}
+	if signal.Endpoint == "" {
+		u = u.JoinPath(path)
+	}
+	if insecure := cmp.Or(signal.Insecure, o.Both.Insecure); insecure != "" && protocol == otlp.ProtocolGRPC {
+		u.Scheme = map[string]string{"true": "http", "false": "https"}[insecure]
+	}
+	to.Endpoint, to.IsExact = u.String(), true
+	return to, certificate
+}
+
+const otlpPrefix = "OTEL_EXPORTER_OTLP_"
+
+// otelRows has three rows of each setting of exporters over OTLP: for both signals, for traces and for metrics.
+func otelRows(c *Config) (rows []row) {
+	for _, setting := range []struct {
+		name, standard string
+		value          func(*OTLP) value
+		help           string // begins with what the setting is, followed by " of SIGNALS"
+	}{
+		{"ENDPOINT", "(none)", func(o *OTLP) value { return endpoint.at(&o.Endpoint) },
+			"Collector"},
+		{"PROTOCOL", "(that of the exporter)", func(o *OTLP) value { return otlpProtocol.at(&o.Protocol) },
+			"Protocol"},
+		{"HEADERS", "(none)", func(o *OTLP) value { return otlpHeaders.at(&o.Headers) },
+			"Header fields, percent-encoded, that the gate sends to the collector"},
+		{"TIMEOUT", "10000", func(o *OTLP) value { return milliseconds.at(&o.Timeout) },
+			"Longest time in milliseconds, 0 = unlimited, for one attempt to reach the collector"},
+		{"COMPRESSION", "none", func(o *OTLP) value { return words("gzip", "none").at(&o.Compression) },
+			"Compression of messages to the collector"},
+		{"CERTIFICATE", "(those of the system)", func(o *OTLP) value { return certificateFile.at(&o.Certificate) },
+			"File of certificates, in PEM, that verify the collector"},
+		{"INSECURE", "(as the endpoint says)", func(o *OTLP) value { return words("true", "false").at(&o.Insecure) },
+			"Clear text, or TLS, over gRPC to the collector"},
+	} {
+		for _, signal := range []struct {
+			prefix, flag, of string
+			to               *OTLP
+		}{
+			{"", "", "traces and metrics over OTLP", &c.OTel.Both},
+			{"TRACES_", "traces-", "traces over OTLP", &c.OTel.Traces},
+			{"METRICS_", "metrics-", "metrics over OTLP", &c.OTel.Metrics},
+		} {
+			r := row{
+				otlpPrefix + signal.prefix + setting.name, "otlp-" + signal.flag + strings.ToLower(setting.name),
+				setting.standard, setting.value(signal.to), setting.help + " of " + signal.of + ".",
+			}
+			if signal.prefix != "" {
+				r.standard = "(" + otlpPrefix + setting.name + ")"
+			}
+			switch setting.name {
+			case "ENDPOINT":
+				r.help += " It wins over TRACING_CONFIG_ZIPKIN_ENDPOINT, METRICS_COLLECTOR_ADDRESS and OBSERVABILITY_CONFIG. " +
+					"host:port means https. It turns no exporter on."
+				if signal.prefix == "" {
+					r.help += " Over http/protobuf, /v1/traces and /v1/metrics are added to its path."
+				}
+			case "PROTOCOL":
+				r.help += " The exporters are chosen by TRACING_CONFIG_BACKEND, SERVING_REQUEST_METRICS_BACKEND and OBSERVABILITY_CONFIG, " +
+					"as in Knative; a warning says if this names another one."
+			case "INSECURE":
+				r.help += " It decides over the scheme of endpoints in OTEL_* settings, and not of others."
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+var (
+	otlpProtocol = words(otlp.ProtocolGRPC, otlp.ProtocolHTTP)
+
+	certificateFile = textKind("PATH", "a path", plain, accept(func(text string) bool { return strings.IndexByte(text, 0) < 0 }))
+
+	// milliseconds is a timeout. A value that it does not accept is ignored, as in queue-proxy.
+	milliseconds = &kind[time.Duration]{form{"MS", "whole milliseconds, 0 or more", plain},
+		func(text string) (time.Duration, error) {
+			n, ok := parseWhole(text)
+			switch {
+			case !ok:
+				return 0, ignoredError{fmt.Errorf("%s is ignored: want whole milliseconds, 0 or more", quoteShort(text))}
+			case n == 0 || n > longestDuration.Milliseconds():
+				return longestDuration, nil
+			}
+			return time.Duration(n) * time.Millisecond, nil
+		},
+		func(d time.Duration) string {
+			switch d {
+			case 0:
+				return ""
+			case longestDuration:
+				return "0"
+			}
+			return strconv.FormatInt(d.Milliseconds(), 10)
+		}}
+
+	// otlpHeaders never prints a value: they are credentials as a rule.
+	otlpHeaders = &kind[[]otlp.Header]{
+		form{"HEADERS", "name=value pairs, percent-encoded and separated by commas", func(text string) (string, bool) { return text, true }},
+		parseHeaders,
+		func(headers []otlp.Header) string {
+			pairs := make([]string, len(headers))
+			for i, h := range headers {
+				pairs[i] = h.Name + "=" + masked
+			}
+			return strings.Join(pairs, ",")
+		}}
+)
+
+// ignoredError says which part of a value is not used, and why. It is a warning, because queue-proxy only logs it.
+type ignoredError struct{ error }
+
+// parseHeaders keeps the last of several fields with the same name. It ignores pairs that are malformed, and names none of their
+// values.
+func parseHeaders(text string) (headers []otlp.Header, err error) {
+	var ignored []error
+	for i, pair := range strings.Split(text, ",") {
+		name, encoded, found := strings.Cut(pair, "=")
+		name = strings.TrimSpace(name)
+		value, err := url.PathUnescape(encoded)
+		value = strings.TrimSpace(value)
+		if !found || err != nil || !isToken(name) || !isFieldValue(value) {
+			ignored = append(ignored, fmt.Errorf("pair %d is ignored: want name=value, percent-encoded", i+1))
+			continue
+		}
+		headers = slices.DeleteFunc(headers, func(h otlp.Header) bool { return strings.EqualFold(h.Name, name) })
+		headers = append(headers, otlp.Header{Name: name, Value: value})
+	}
+	if ignored != nil {
+		return headers, ignoredError{errors.Join(ignored...)}
+	}
+	return headers, nil
+}
+
+// isToken is true of the name of a field (RFC 9110 section 5.6.2).
+func isToken(name string) bool {
+	return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"+lowerAlphanumeric+"!#$%&'*+-.^_`|~") == ""
+}
+
+// isFieldValue is true of text without control characters but tabs (RFC 9110 section 5.5).
+func isFieldValue(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
+// isUsed is false of OpenTelemetry's settings that nothing reads in this configuration. They may be meant for an application that has
+// the same environment, so a bad value is then neither a problem nor a warning, as in queue-proxy.
+func (l *loader) isUsed(s *setting) bool {
+	traces, metrics := isOTLP(l.Tracing.Protocol), isOTLP(l.MetricsBackend)
+	switch rest, found := strings.CutPrefix(s.name, otlpPrefix); {
+	case !found:
+		return true
+	case strings.HasPrefix(rest, "TRACES_"):
+		return traces
+	case strings.HasPrefix(rest, "METRICS_"):
+		return metrics
+	}
+	return traces || metrics
+}
+
+// checkProtocol warns if a variable names another protocol than that which the exporter's own setting has chosen.
+func (l *loader) checkProtocol(what, exporter, chosen, signal string) {
+	for _, name := range []string{signal + "PROTOCOL", "PROTOCOL"} {
+		s := l.setting(otlpPrefix + name)
+		wanted := s.value.text()
+		if wanted == "" {
+			continue
+		}
+		if isOTLP(chosen) && wanted != chosen {
+			l.warn("%s=%s has no effect: %s are sent over %s, which %s has chosen", s.name, wanted, what, chosen, l.setting(exporter).found)
+		}
+		return
+	}
+}

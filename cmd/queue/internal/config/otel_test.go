@@ -1,0 +1,169 @@
+package config
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/queuegate/queuegate/pkg/metrics/otlp"
+)
+
+// exporting sends traces and metrics over OTLP.
+var exporting = map[string]string{"OBSERVABILITY_CONFIG": `{"tracing":{"protocol":"http/protobuf","endpoint":"http://traces:4318/own"},` +
+	`"requestMetrics":{"protocol":"http/protobuf","endpoint":"http://metrics:4318/own"}}`}
+
+// exportingGRPC is exporting over gRPC.
+var exportingGRPC = map[string]string{"OBSERVABILITY_CONFIG": strings.ReplaceAll(exporting["OBSERVABILITY_CONFIG"], "http/protobuf", "grpc")}
+
+func TestTheEndpointOfASignalWinsOverTheGeneralOneAndThatOverObservabilityConfig(t *testing.T) {
+	const general, traces, metrics = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
+	for _, c := range []struct {
+		set                 []string
+		wantTraces          string
+		wantMetrics         string
+		isExactT, isExactMs bool
+	}{
+		{nil, "http://traces:4318/own", "http://metrics:4318/own", false, false},
+		{[]string{general, "http://all:4318"}, "http://all:4318/v1/traces", "http://all:4318/v1/metrics", true, true},
+		{[]string{general, "https://all/base/"}, "https://all/base/v1/traces", "https://all/base/v1/metrics", true, true},
+		{[]string{general, "all:4318"}, "https://all:4318/v1/traces", "https://all:4318/v1/metrics", true, true},
+		{[]string{traces, "http://t:1/x"}, "http://t:1/x", "http://metrics:4318/own", true, false},
+		{[]string{traces, "http://t:1"}, "http://t:1", "http://metrics:4318/own", true, false},
+		{[]string{metrics, "http://m:1/x/"}, "http://traces:4318/own", "http://m:1/x/", false, true},
+		{[]string{general, "http://all:4318", metrics, "http://m:1/x"}, "http://all:4318/v1/traces", "http://m:1/x", true, true},
+		{[]string{general, " http://all:4318\n", traces, " "}, "http://all:4318/v1/traces", "http://all:4318/v1/metrics", true, true},
+		{[]string{general, "http://all:4318", "TRACING_CONFIG_ZIPKIN_ENDPOINT", "http://t", "METRICS_COLLECTOR_ADDRESS", "http://m"},
+			"http://all:4318/v1/traces", "http://all:4318/v1/metrics", true, true},
+	} {
+		cfg := mustLoad(t, nil, with(exporting, c.set...))
+		forTraces, _ := cfg.TracesOverOTLP()
+		forMetrics, _ := cfg.MetricsOverOTLP()
+		if forTraces.Endpoint != c.wantTraces || forTraces.IsExact != c.isExactT || forMetrics.Endpoint != c.wantMetrics || forMetrics.IsExact != c.isExactMs {
+			t.Errorf("%q: traces to %+v, metrics to %+v", c.set, forTraces, forMetrics)
+		}
+	}
+}
+
+func TestAnEndpointOfTheEnvironmentIsEnoughAndTurnsNothingOn(t *testing.T) {
+	cfg := mustLoad(t, nil, map[string]string{"TRACING_CONFIG_BACKEND": "grpc", "SERVING_REQUEST_METRICS_BACKEND": "grpc", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://all:4317"})
+	if to, _ := cfg.TracesOverOTLP(); to.Protocol != "grpc" || !strings.HasPrefix(to.Endpoint, "http://all:4317") {
+		t.Errorf("traces go to %+v", to)
+	}
+	cfg = mustLoad(t, nil, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://all:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
+	if cfg.Tracing.Protocol != "none" || cfg.MetricsBackend != "prometheus" {
+		t.Errorf("traces over %s, metrics over %s", cfg.Tracing.Protocol, cfg.MetricsBackend)
+	}
+}
+
+func TestInsecureDecidesOverTheSchemeOfVariablesOverGRPC(t *testing.T) {
+	for _, c := range []struct {
+		from               map[string]string
+		endpoint, insecure string
+		want               string
+	}{
+		{exportingGRPC, "c:4317", "", "https://c:4317/v1/traces"},
+		{exportingGRPC, "c:4317", "true", "http://c:4317/v1/traces"},
+		{exportingGRPC, "c:4317", "false", "https://c:4317/v1/traces"},
+		{exportingGRPC, "https://c:4317", "true", "http://c:4317/v1/traces"},
+		{exportingGRPC, "http://c:4317", "", "http://c:4317/v1/traces"},
+		{exportingGRPC, "http://c:4317", "false", "https://c:4317/v1/traces"},
+		{exportingGRPC, "", "false", "http://traces:4318/own"},
+		{exporting, "https://c:4318", "true", "https://c:4318/v1/traces"},
+	} {
+		for _, name := range []string{"OTEL_EXPORTER_OTLP_INSECURE", "OTEL_EXPORTER_OTLP_TRACES_INSECURE"} {
+			cfg := mustLoad(t, nil, with(c.from, "OTEL_EXPORTER_OTLP_ENDPOINT", c.endpoint, name, c.insecure))
+			if to, _ := cfg.TracesOverOTLP(); to.Endpoint != c.want {
+				t.Errorf("%s, %s=%s: %s, want %s", c.endpoint, name, c.insecure, to.Endpoint, c.want)
+			}
+		}
+	}
+}
+
+func TestOptionsOfASignalWinOverThoseOfBoth(t *testing.T) {
+	both := []string{"OTEL_EXPORTER_OTLP_HEADERS", "a=1", "OTEL_EXPORTER_OTLP_TIMEOUT", "1500", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", "OTEL_EXPORTER_OTLP_CERTIFICATE", "both.pem"}
+	ofTraces := []string{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "b=2,B=3", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "7", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "none",
+		"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "traces.pem"}
+	cfg := mustLoad(t, nil, with(exporting, slices.Concat(both, ofTraces)...))
+	traces, tracesFile := cfg.TracesOverOTLP()
+	metrics, metricsFile := cfg.MetricsOverOTLP()
+	if want := (otlp.Options{Headers: []otlp.Header{{Name: "B", Value: "3"}}, Timeout: 7 * time.Millisecond}); !reflect.DeepEqual(traces.Options, want) || tracesFile != "traces.pem" {
+		t.Errorf("traces: %+v, %s", traces.Options, tracesFile)
+	}
+	if want := (otlp.Options{Headers: []otlp.Header{{Name: "a", Value: "1"}}, Timeout: 1500 * time.Millisecond, Gzip: true}); !reflect.DeepEqual(metrics.Options, want) || metricsFile != "both.pem" {
+		t.Errorf("metrics: %+v, %s", metrics.Options, metricsFile)
+	}
+}
+
+func TestPartsOfValuesThatKnativeIgnoresAreWarnings(t *testing.T) {
+	cfg, _, warnings, err := load(nil, with(exporting, "OTEL_EXPORTER_OTLP_HEADERS", "a=1, b b=SECRET,=SECRET,c=%SECRET,SECRET,d=SECRET%0ASECRET, e = x%2Cy ",
+		"OTEL_EXPORTER_OTLP_TIMEOUT", "-5", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "10s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"OTEL_EXPORTER_OTLP_HEADERS: pair 2 is ignored: want name=value, percent-encoded",
+		"OTEL_EXPORTER_OTLP_HEADERS: pair 3 is ignored: want name=value, percent-encoded",
+		"OTEL_EXPORTER_OTLP_HEADERS: pair 4 is ignored: want name=value, percent-encoded",
+		"OTEL_EXPORTER_OTLP_HEADERS: pair 5 is ignored: want name=value, percent-encoded",
+		"OTEL_EXPORTER_OTLP_HEADERS: pair 6 is ignored: want name=value, percent-encoded",
+		`OTEL_EXPORTER_OTLP_TIMEOUT: "-5" is ignored: want whole milliseconds, 0 or more`,
+		`OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: "10s" is ignored: want whole milliseconds, 0 or more`,
+	}
+	if !slices.Equal(warnings, want) {
+		t.Errorf("got  %q\nwant %q", warnings, want)
+	}
+	to, _ := cfg.TracesOverOTLP()
+	if want := []otlp.Header{{Name: "a", Value: "1"}, {Name: "e", Value: "x,y"}}; !slices.Equal(to.Headers, want) || to.Timeout != 10*time.Second {
+		t.Errorf("got %+v", to)
+	}
+}
+
+func TestSettingsOfExportersThatAreOffAreNotJudged(t *testing.T) {
+	bad := []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "http/json", "OTEL_EXPORTER_OTLP_ENDPOINT", "collector", "OTEL_EXPORTER_OTLP_TIMEOUT", "x",
+		"OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "zstd", "OTEL_EXPORTER_OTLP_METRICS_INSECURE", "maybe"}
+	for _, off := range []map[string]string{nil, {"TRACING_CONFIG_BACKEND": "stdout"}, knativeEnvironment} {
+		if _, _, warnings, err := load(nil, with(off, bad...)); err != nil || warnings != nil {
+			t.Errorf("%v, warnings %q", err, warnings)
+		}
+	}
+	if problems := problemsOf(t, nil, with(exporting, bad...)); len(problems) != 4 {
+		t.Errorf("got %q", problems)
+	}
+	onlyTraces := map[string]string{"TRACING_CONFIG_BACKEND": "grpc", "TRACING_CONFIG_ZIPKIN_ENDPOINT": "http://t"}
+	if problems := problemsOf(t, nil, with(onlyTraces, bad...)); len(problems) != 3 {
+		t.Errorf("got %q", problems)
+	}
+}
+
+func TestAProtocolThatIsNotTheChosenOneIsAWarning(t *testing.T) {
+	for _, c := range []struct {
+		from map[string]string
+		set  []string
+		want []string
+	}{
+		{exporting, []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"}, nil},
+		{exporting, []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/protobuf"},
+			[]string{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc has no effect: traces are sent over http/protobuf, which OBSERVABILITY_CONFIG tracing.protocol has chosen"}},
+		{exportingGRPC, []string{"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/protobuf", "SERVING_REQUEST_METRICS_BACKEND", "grpc"},
+			[]string{"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/protobuf has no effect: metrics are sent over grpc, which SERVING_REQUEST_METRICS_BACKEND has chosen"}},
+		{nil, []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}, nil},
+	} {
+		if _, _, warnings, err := load(nil, with(c.from, c.set...)); err != nil || !slices.Equal(warnings, c.want) {
+			t.Errorf("%q: %v, warnings %q", c.set, err, warnings)
+		}
+	}
+}
+
+func TestHeadersAreNeverPrintedWithTheirValues(t *testing.T) {
+	cfg := mustLoad(t, nil, with(exporting, "OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20SECRET", "OTEL_EXPORTER_OTLP_METRICS_HEADERS", "x-key=SECRET"))
+	var out bytes.Buffer
+	if err := WriteCheck(&out, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Contains(text, "SECRET") || !strings.Contains(text, "\nOTEL_EXPORTER_OTLP_HEADERS=authorization=•••  (source: environment)\n") {
+		t.Errorf("printed:\n%s", text)
+	}
+}

@@ -1,0 +1,59 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	tracecollector "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/queuegate/queuegate/pkg/metrics/otlp"
+	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
+)
+
+// exportOver is a configuration of Knative that sends traces and metrics to a port on which nothing listens.
+func exportOver(protocol string) string {
+	return fmt.Sprintf(`OBSERVABILITY_CONFIG={"tracing":{"protocol":%q,"endpoint":"http://127.0.0.1:1","samplingRate":1},`+
+		`"requestMetrics":{"protocol":%q,"endpoint":"http://127.0.0.1:1","exportInterval":100000000}}`, protocol, protocol)
+}
+
+// nextOf returns the next message to a path.
+func nextOf(t *testing.T, c *otlptest.Collector, path string) otlptest.Message {
+	t.Helper()
+	for {
+		if m := c.Next(t); m.Path == path {
+			return m
+		}
+	}
+}
+
+func TestOpenTelemetrysVariablesSayWhereTracesAndMetricsGo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		protocol        string
+		collector       *otlptest.Collector
+		traces, metrics string // paths
+		encoding        string
+	}{
+		{"http/protobuf", otlptest.HTTP(t, nil), "/base" + otlp.Traces.Path, "/figures", "Content-Encoding"},
+		{"grpc", otlptest.GRPC(t, nil), otlp.Traces.Method, otlp.Metrics.Method, "Grpc-Encoding"},
+	} {
+		k := startContainer(t)
+		must(t, k.AnswerAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")))
+		g := startGate(t, k, exportOver(c.protocol), "OTEL_EXPORTER_OTLP_ENDPOINT="+c.collector.URL+"/base", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT="+c.collector.URL+"/figures",
+			"OTEL_EXPORTER_OTLP_HEADERS=x-tenant=a%20b", "OTEL_EXPORTER_OTLP_METRICS_HEADERS=x-tenant=c", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION=gzip")
+		dial(t, g).get("/").is(200, "")
+		traces := nextOf(t, c.collector, c.traces)
+		var request tracecollector.ExportTraceServiceRequest
+		if err := proto.Unmarshal(traces.Body, &request); err != nil || len(request.ResourceSpans) != 1 {
+			t.Errorf("%s: %v, %v", c.protocol, err, &request)
+		}
+		if tenant, encoding := traces.Header.Get("X-Tenant"), traces.Header.Get(c.encoding); tenant != "a b" || encoding != "gzip" {
+			t.Errorf("%s: traces of %q, encoded as %q", c.protocol, tenant, encoding)
+		}
+		metrics := nextOf(t, c.collector, c.metrics)
+		if tenant, encoding := metrics.Header.Get("X-Tenant"), metrics.Header.Get(c.encoding); tenant != "c" || encoding != "" {
+			t.Errorf("%s: metrics of %q, encoded as %q", c.protocol, tenant, encoding)
+		}
+	}
+}
