@@ -65,6 +65,8 @@ type Dialer struct {
 	attempts uint32            // attempts to open a connection
 	awaiting bool              // a descriptor has been requested from the budget
 	served   int64             // when an exchange in line last got a descriptor, or when the first one joined
+	// computing bounds the TLS handshakes that compute, not wait for the container.
+	computing chan struct{}
 }
 
 // Init says once what d works for. share is how many connections the loop may
@@ -72,6 +74,7 @@ type Dialer struct {
 func (d *Dialer) Init(l *loop.Loop, g *exchange.Gate, c *Config, choice *Choice, s *Stats, share int) {
 	d.loop, d.gate, d.cfg, d.choice, d.stats, d.share = l, g, c, choice, s, share
 	d.target = loop.NewTarget(c.Address)
+	d.computing = make(chan struct{}, 1)
 }
 
 // Result is what has become of an attempt to connect.

@@ -23,7 +23,7 @@ func (c *Conn) shake(x *exchange.Exchange, protocols []string) {
 	}
 	layer := &loop.Layer{}
 	c.session, c.giveUp = tls.Client(layer, config), c.dialer.loop.Nanotime()+handshakeTimeout
-	c.Sock.Shake(layer, c.session, nil, x)
+	c.Sock.Shake(layer, c.session, c.dialer.computing, x)
 }
 
 // shaken reports whether the handshake is over, and why it has failed.
