@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
+	logtest "go.uber.org/zap/zaptest/observer"
 )
 
 func TestAFileOfCertificatesThatCannotBeUsedIsIgnoredWithAWarning(t *testing.T) {
@@ -26,7 +26,7 @@ func TestAFileOfCertificatesThatCannotBeUsedIsIgnoredWithAWarning(t *testing.T) 
 		isUsed   bool
 		warnings int
 	}{{"", false, 0}, {good, true, 0}, {empty, false, 1}, {filepath.Join(dir, "missing.pem"), false, 1}} {
-		core, logs := observer.New(zap.WarnLevel)
+		core, logs := logtest.New(zap.WarnLevel)
 		if roots := loadRoots(c.file, "traces", zap.New(core)); (roots != nil) != c.isUsed || logs.Len() != c.warnings {
 			t.Errorf("%q: used %t, warnings %v", c.file, roots != nil, logs.All())
 		}
