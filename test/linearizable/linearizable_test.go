@@ -247,9 +247,9 @@ func pendingModel() porcupine.Model {
 	}
 }
 
-// TestPendingDialsAreLinearizable does the same with requests that are held
+// TestTheConnectQueueIsLinearizable does the same with requests that are held
 // while the container comes and goes.
-func TestPendingDialsAreLinearizable(t *testing.T) {
+func TestTheConnectQueueIsLinearizable(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
 		rounds = 300

@@ -156,7 +156,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		if r.gate.Admission.Limit() > 0 {
 			why(r.judgeQueueFull(q), "there is a slot or a place")
 		} else {
-			why(r.gate.Pending.Held() >= g.QueueCapacity, "there is a place")
+			why(r.gate.Connects.Held() >= g.QueueCapacity, "there is a place")
 		}
 		why(q.heads == 0 || q.staleBreak || r.h2.speaks == upstream.Auto && q.breaks > 0, "the container has it")
 	case gate.QueueWaitExpired:
@@ -365,10 +365,10 @@ func (r *run) look(calm bool) {
 		if depth > 0 && inFlight < limit {
 			r.found("%d wait, and %d of %d are in flight", depth, inFlight, limit)
 		}
-	} else if held := r.gate.Pending.Held(); held > g.QueueCapacity {
+	} else if held := r.gate.Connects.Held(); held > g.QueueCapacity {
 		r.found("%d requests are held, %d may be", held, g.QueueCapacity)
 	}
-	if held := r.gate.Pending.Held(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 15*millisecond+r.slack() {
+	if held := r.gate.Connects.Held(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 15*millisecond+r.slack() {
 		r.found("%d requests are held, and the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
 	}
 	if !calm {
@@ -442,7 +442,7 @@ func (r *run) judgeRest() {
 	if d := r.gate.Descriptors; d.Free() > r.freeAtStart || d.Free() < r.freeAtStart-r.closedLate {
 		r.found("%d descriptors of the budget are left, %d at the start", d.Free(), r.freeAtStart)
 	}
-	if n := r.gate.Pending.Held(); n != 0 {
+	if n := r.gate.Connects.Held(); n != 0 {
 		r.found("%d requests are held", n)
 	}
 	if n := r.gate.Drain.Requests() + r.gate.Drain.Tunnels(); n != 0 {

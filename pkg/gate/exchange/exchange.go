@@ -21,7 +21,7 @@ const (
 	StateQueued                  // has a place in the queue
 	StateConnecting              // has a slot; held while the container does not listen
 	StateAwaiting                // the request is on its way; no final head yet
-	StateAnswering               // the final head is on its way to the client
+	StateResponding              // the final head is on its way to the client
 	StateTunnelling              // protocols have been switched
 	StateAbandoned               // the client has left; the slot is held until the container is done
 )
@@ -33,8 +33,8 @@ var allowed = [...]uint16{
 	StateArrived:    1<<StateQueued | 1<<StateConnecting,
 	StateQueued:     1 << StateConnecting,
 	StateConnecting: 1 << StateAwaiting,
-	StateAwaiting:   1<<StateConnecting | 1<<StateAnswering | 1<<StateTunnelling | 1<<StateAbandoned, // back to connecting: sent again
-	StateAnswering:  1 << StateAbandoned,
+	StateAwaiting:   1<<StateConnecting | 1<<StateResponding | 1<<StateTunnelling | 1<<StateAbandoned, // back to connecting: sent again
+	StateResponding: 1 << StateAbandoned,
 	StateTunnelling: 0,
 	StateAbandoned:  0,
 }
@@ -56,14 +56,14 @@ type Exchange struct {
 	expects   expectation
 	retryAt   int64 // earliest next attempt to connect; 0 = immediately
 	state     State
-	// Crowd says that it is one of many that its client has begun at once: others
-	// go first where an idle connection to the container would be the last one.
+	// Burst means that the request is one of many that its client has sent at once:
+	// requests of other clients get the last idle connection to the container first.
 	Burst bool
 	// GRPC is the gRPC status that corresponds to the upstream's reset; 0 = use the
 	// status of the outcome.
 	GRPC     uint8
 	observed bool  // an End is owed to the observer
-	tries    uint8 // how often the request has been sent again
+	retries  uint8 // how often the request has been sent again
 	received bool  // while abandoned: the final head has come
 	interims bool  // interim responses have been forwarded
 	early    bool  // the final head came before the end of the upload
@@ -101,7 +101,7 @@ func (x *Exchange) to(next State) {
 func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.to(StateArrived)
 	x.down, x.connector = client, connector
-	x.tries, x.retryAt, x.expects, x.interims = 0, 0, expectation{}, false
+	x.retries, x.retryAt, x.expects, x.interims = 0, 0, expectation{}, false
 	x.early, x.uploaded = false, 0
 	x.GRPC = 0
 	x.Dial.begin()

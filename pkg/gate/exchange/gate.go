@@ -79,11 +79,11 @@ type Config struct {
 // observation. Its user fills in the Config, which is read-only from Init on.
 type Gate struct {
 	Config
-	Drain   *Drain
-	Pending PendingDials
-	Replays atomic.Int64 // requests that were sent again
-	Heads   *Budget      // of HeadMemory bytes
-	Bodies  *Budget      // buffers of bodies beyond a small one each
+	Drain    *Drain
+	Connects ConnectQueue
+	Replays  atomic.Int64 // requests that were sent again
+	Heads    *Budget      // of HeadMemory bytes
+	Bodies   *Budget      // buffers of bodies beyond a small one each
 
 	overload  *overload  // nil = nothing of it is configured
 	unlimited *unlimited // nil = there are no UnlimitedPaths
@@ -167,7 +167,7 @@ func (g *Gate) Init() error {
 	g.Drain = newDrain(g.DrainQuiet, g.Clock)
 	g.Drain.onStart = g.probes.settle
 	g.Heads, g.Bodies = NewBudget(g.HeadMemory), NewBudget(BodyMemory)
-	g.Pending.gate = g
+	g.Connects.gate = g
 	g.overload = newOverload(g)
 	g.unlimited = newUnlimited(&g.Config)
 	return nil

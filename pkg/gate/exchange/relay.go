@@ -23,12 +23,12 @@ const (
 // of retries, which protects a container that refuses requests from a retry storm.
 var retryPauses = [...]int64{int64(time.Millisecond), 5 * int64(time.Millisecond), 25 * int64(time.Millisecond)}
 
-const maxTries = uint8(len(retryPauses))
+const maxRetries = uint8(len(retryPauses))
 
 // retryPause returns the delay before the next retry, with up to 50 % jitter so
 // that requests that failed together are not retried together.
 func (x *Exchange) retryPause() int64 {
-	pause := retryPauses[x.tries]
+	pause := retryPauses[x.retries]
 	return pause + int64(float64(pause)*x.gate.Jitter()/2)
 }
 
@@ -85,7 +85,7 @@ func (x *Exchange) connect(now int64) (next int64, o gate.Outcome) {
 	if now < x.retryAt {
 		return x.retryAt, gate.Undecided
 	}
-	up, next, o := x.connector.Connect(x, now, x.tries > 0)
+	up, next, o := x.connector.Connect(x, now, x.retries > 0)
 	if up == nil {
 		return next, o
 	}
@@ -95,7 +95,7 @@ func (x *Exchange) connect(now int64) (next int64, o gate.Outcome) {
 	x.Dial.leave(x)
 	x.up = up
 	x.to(StateAwaiting)
-	if x.down.ExpectsContinue() && x.tries == 0 {
+	if x.down.ExpectsContinue() && x.retries == 0 {
 		x.expects.begin(now)
 	}
 	req, peer := x.down.Request()
@@ -130,12 +130,12 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 			if x.tunnelOver() {
 				o = gate.Tunnelled
 			}
-		case StateAnswering:
+		case StateResponding:
 			moved = x.up.Pump(x.down) || moved
-			o = x.answerOver()
+			o = x.responseOver()
 		default:
 			var received bool
-			received, o = x.awaitAnswer(now)
+			received, o = x.awaitResponse(now)
 			moved = moved || received
 		}
 		if o == gate.ClientGone {
@@ -148,7 +148,7 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 			x.clocks.Moved(now)
 		}
 		if o := x.clocks.Expired(now); o != gate.Undecided {
-			if x.state == StateAnswering && x.delivered() {
+			if x.state == StateResponding && x.delivered() {
 				o = gate.Served // the client already has the whole response
 			}
 			return o, 0
@@ -166,7 +166,7 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 				x.clocks.Moved(now)
 			}
 			return gate.Undecided, gate.Earliest(x.clocks.Next(), x.expects.continues)
-		case turn == relayTurns:
+		case turn == relayQuota:
 			x.Wake() // the loop's other exchanges go first
 			return gate.Undecided, x.clocks.Next()
 		}
@@ -175,10 +175,10 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 
 // relayTurns bounds how often a step moves bytes before the loop's other
 // exchanges have their turn.
-const relayTurns = 2
+const relayQuota = 2
 
-// awaitAnswer reads heads until the final one, and hands interim answers on.
-func (x *Exchange) awaitAnswer(now int64) (moved bool, o gate.Outcome) {
+// awaitResponse reads heads up to the final one, and forwards interim responses.
+func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 	if x.expects.awaited && x.down.Taken() > 0 {
 		x.expects.end() // the client has not waited
 	}
@@ -206,14 +206,14 @@ func (x *Exchange) awaitAnswer(now int64) (moved bool, o gate.Outcome) {
 			x.interim()
 		case HeadFinal:
 			x.clocks.Started()
-			x.to(StateAnswering)
+			x.to(StateResponding)
 			x.stamp(&x.Answered)
 			x.early = x.gate.overload != nil && !x.down.Ended()
 			x.Status = x.up.Status()
 			x.expects.continues = 0
 			x.down.Respond(x.up.Response())
 			x.up.Pump(x.down)
-			return true, x.answerOver()
+			return true, x.responseOver()
 		case HeadSwitched:
 			if !x.down.Ended() || !x.down.Upgrades(x.up.Response()) {
 				return true, gate.UpstreamMalformed
@@ -237,20 +237,20 @@ func (x *Exchange) awaitAnswer(now int64) (moved bool, o gate.Outcome) {
 // keeps its slot until protocol detection has finished, so that later requests use
 // the right protocol.
 func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
-	if x.tries == 0 && !x.up.Sent() {
+	if x.retries == 0 && !x.up.Sent() {
 		x.Forwarded = 0
 	}
 	d := &x.Dial
-	mistaken := x.up.Mistaken()
+	mistaken := x.up.ProtocolMismatch()
 	again := false
 	switch {
 	case why == gate.HeadTooLarge: // too large on any connection
-	case mistaken && d.Switched, x.tries >= maxTries:
+	case mistaken && d.Switched, x.retries >= maxRetries:
 	case x.up.Unprocessed():
 		again = x.down.Rewind(false)
 	case x.up.Reused() && !x.up.Sent() && !x.up.ResponseBegan():
 		again = x.down.Rewind(false)
-	case (x.up.Reused() || mistaken) && x.tries == 0 && !x.up.ResponseBegan():
+	case (x.up.Reused() || mistaken) && x.retries == 0 && !x.up.ResponseBegan():
 		again = x.down.Idempotent() && x.down.Rewind(true)
 	}
 	detects := mistaken && !again && !d.Switched
@@ -266,7 +266,7 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	if again {
 		x.gate.Replays.Inc()
 		x.retryAt = now + x.retryPause()
-		x.tries++
+		x.retries++
 		x.GRPC = 0
 	}
 	x.up.Abort()
@@ -288,9 +288,9 @@ func (x *Exchange) interim() {
 	x.down.Interim(x.up.Response())
 }
 
-// answerOver tells how an answer ends, once it does: when all of it has gone
-// out and the upload has ended too, one way or the other.
-func (x *Exchange) answerOver() gate.Outcome {
+// responseOver returns the outcome once the response has been sent and the upload has
+// ended or stopped; Undecided before.
+func (x *Exchange) responseOver() gate.Outcome {
 	switch {
 	case x.down.Broken():
 		return gate.ClientGone
@@ -324,7 +324,7 @@ func (x *Exchange) limited() bool {
 // with closed windows could hold all slots. It reports whether more of the response
 // has been read.
 func (x *Exchange) releaseSlot() (moved bool) {
-	if x.state != StateAnswering || !x.limited() || !x.uploadOver() {
+	if x.state != StateResponding || !x.limited() || !x.uploadOver() {
 		return false
 	}
 	moved, whole := x.up.ReadAhead()
@@ -357,10 +357,10 @@ func (x *Exchange) left() (o gate.Outcome, next int64) {
 	if !x.gate.HardConcurrency || x.state == StateTunnelling || !x.ticket.Slot || !x.up.Sent() {
 		return gate.ClientGone, 0
 	}
-	if x.state == StateAnswering {
+	if x.state == StateResponding {
 		x.Status = x.up.Status()
 	}
-	x.received = x.state == StateAnswering
+	x.received = x.state == StateResponding
 	x.to(StateAbandoned)
 	x.up.HangUp()
 	x.clocks.KeepRequest()

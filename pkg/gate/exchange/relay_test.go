@@ -12,12 +12,12 @@ type brokenUpstream struct {
 	reused, sent bool
 }
 
-func (u *brokenUpstream) Unprocessed() bool   { return false }
-func (u *brokenUpstream) Reused() bool        { return u.reused }
-func (u *brokenUpstream) Sent() bool          { return u.sent }
-func (u *brokenUpstream) ResponseBegan() bool { return false }
-func (u *brokenUpstream) Mistaken() bool      { return false }
-func (u *brokenUpstream) Abort()              {}
+func (u *brokenUpstream) Unprocessed() bool      { return false }
+func (u *brokenUpstream) Reused() bool           { return u.reused }
+func (u *brokenUpstream) Sent() bool             { return u.sent }
+func (u *brokenUpstream) ResponseBegan() bool    { return false }
+func (u *brokenUpstream) ProtocolMismatch() bool { return false }
+func (u *brokenUpstream) Abort()                 {}
 
 // smallClient has sent a request that can be read again.
 type smallClient struct {
@@ -47,9 +47,9 @@ func TestARequestIsSentAgainUntilSomethingOfItHasGoneOutTwice(t *testing.T) {
 		{"a POST that a second kept connection has not taken", 1, false, brokenUpstream{reused: true}, true},
 		{"a POST", 0, false, brokenUpstream{reused: true, sent: true}, false},
 		{"a GET, on a fresh connection", 0, true, brokenUpstream{}, false},
-		{"a GET that no connection takes", maxTries, true, brokenUpstream{reused: true}, false},
+		{"a GET that no connection takes", maxRetries, true, brokenUpstream{reused: true}, false},
 	} {
-		x := &Exchange{tries: c.tries}
+		x := &Exchange{retries: c.tries}
 		x.gate, x.state = g, StateAwaiting
 		x.down, x.up = &smallClient{idempotent: c.idempotent}, &c.up
 		o := x.failed(gate.UpstreamClosed, 1)

@@ -115,9 +115,9 @@ type Upstream interface {
 	// Unprocessed reports that the container has not processed the request, because
 	// it said so or speaks another protocol.
 	Unprocessed() bool
-	// Mistaken reports that the container may not speak the protocol of this
+	// ProtocolMismatch reports that the container may not speak the protocol of this
 	// connection, and that the other one may be tried.
-	Mistaken() bool
+	ProtocolMismatch() bool
 	// StoppedReading reports that the container will not read the rest of the
 	// request.
 	StoppedReading() bool

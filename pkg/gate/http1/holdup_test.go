@@ -33,7 +33,7 @@ func (w *window) Flush() (moved, empty bool) { return false, true }
 func (w *window) Broken() bool               { return false }
 
 // held is how many octets of buffers an answer takes.
-func (u *upstreamSide) held() (n int) {
+func (u *upConn) held() (n int) {
 	if u.in != nil {
 		n += len(u.in.b)
 	}
@@ -45,7 +45,7 @@ func (u *upstreamSide) held() (n int) {
 
 // TestAConnectionToTheContainerIsSmall: there is one for each request under way.
 func TestAConnectionToTheContainerIsSmall(t *testing.T) {
-	if n := unsafe.Sizeof(upstreamSide{}) - unsafe.Sizeof(wire.BodyCheck{}); n > 416 {
+	if n := unsafe.Sizeof(upConn{}) - unsafe.Sizeof(wire.BodyCheck{}); n > 416 {
 		t.Errorf("%d octets: the next size that is allocated is 448", n)
 	}
 }
@@ -64,7 +64,7 @@ func TestAnAnswerThatIsHeldUpHoldsNoBuffer(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, room for %d", c.name, room), func(t *testing.T) {
 				client, most := &window{room: room}, 0
 				x := startTransfer(t, func(x *transfer) {
-					u := &upstreamSide{pool: &Pool{bufs: &x.bufs, worker: &server.Worker{Choice: &upstream.Choice{}}}, sock: &x.src, req: &wire.Request{Method: []byte("GET")}, client: client}
+					u := &upConn{pool: &Pool{bufs: &x.bufs, worker: &server.Worker{Choice: &upstream.Choice{}}}, sock: &x.src, req: &wire.Request{Method: []byte("GET")}, client: client}
 					u.reader.sock, u.reader.bufs = &x.src, &x.bufs
 					for state := exchange.HeadAwaited; state != exchange.HeadFinal; {
 						switch state, _ = u.Receive(); state {
@@ -106,7 +106,7 @@ func TestAnAnswerThatIsHeldUpHoldsNoBuffer(t *testing.T) {
 func TestAnInterimAnswerLeavesNoBufferBehind(t *testing.T) {
 	held := -1
 	x := startTransfer(t, func(x *transfer) {
-		u := &upstreamSide{pool: &Pool{bufs: &x.bufs, worker: &server.Worker{Choice: &upstream.Choice{}}}, sock: &x.src, req: &wire.Request{Method: []byte("GET")}, client: &window{room: 1 << 20}}
+		u := &upConn{pool: &Pool{bufs: &x.bufs, worker: &server.Worker{Choice: &upstream.Choice{}}}, sock: &x.src, req: &wire.Request{Method: []byte("GET")}, client: &window{room: 1 << 20}}
 		u.reader.sock, u.reader.bufs = &x.src, &x.bufs
 		state, _ := u.Receive()
 		for ; state == exchange.HeadAwaited; state, _ = u.Receive() {

@@ -20,16 +20,16 @@ const (
 )
 
 // Pool keeps the idle connections to the container of one loop, last in first
-// out, and has new ones made. It is the gate.Connector of HTTP/1.
+// out, and has new ones made. It is the exchange.Connector of HTTP/1.
 type Pool struct {
 	worker  *server.Worker
 	dialer  *upstream.Dialer
 	bufs    *buffers
 	idleAge *exchange.IdleAge // how long the container keeps idle connections open
-	idle    []*upstreamSide
+	idle    []*upConn
 }
 
-// Connect is gate.Connector: an idle connection unless a fresh one is asked
+// Connect implements exchange.Connector: an idle connection unless a fresh one is asked
 // for, else a new one. Without a descriptor that is the next that comes back,
 // in the order of arrival.
 func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
@@ -64,8 +64,8 @@ func (p *Pool) reserved(x *exchange.Exchange) bool {
 }
 
 // adopt makes a side of a new connection.
-func (p *Pool) adopt(c *upstream.Conn) *upstreamSide {
-	u := &upstreamSide{pool: p, conn: c, sock: &c.Sock}
+func (p *Pool) adopt(c *upstream.Conn) *upConn {
+	u := &upConn{pool: p, conn: c, sock: &c.Sock}
 	u.reader.sock, u.reader.bufs = u.sock, p.bufs
 	u.writer.sock, u.writer.bufs = u.sock, p.bufs
 	return u
@@ -73,14 +73,14 @@ func (p *Pool) adopt(c *upstream.Conn) *upstreamSide {
 
 // spare is the connection that has been idle for longest, if the loop has more
 // than its share.
-func (p *Pool) spare() *upstreamSide {
-	if p.dialer.BeyondShare() && len(p.idle) > 0 && p.worker.Loop.Now()-p.idle[0].since >= int64(exchange.MinIdle) {
+func (p *Pool) spare() *upConn {
+	if p.dialer.BeyondShare() && len(p.idle) > 0 && p.worker.Loop.Now()-p.idle[0].idleSince >= int64(exchange.MinIdle) {
 		return p.idle[0]
 	}
 	return nil
 }
 
-// Cancel is gate.Connector.
+// Cancel implements exchange.Connector.
 func (p *Pool) Cancel(x *exchange.Exchange) { p.dialer.Cancel(x) }
 
 // get takes an idle connection that is still good: one on which the kernel
@@ -88,19 +88,19 @@ func (p *Pool) Cancel(x *exchange.Exchange) { p.dialer.Cancel(x) }
 // request could be sent again, the connection must not be about to reach the
 // age at which the container closes it; those that are stay, and tell by their
 // end whether that was right.
-func (p *Pool) get(again bool) *upstreamSide {
+func (p *Pool) get(again bool) *upConn {
 	now := p.worker.Loop.Now()
 	for n := len(p.idle); n > 0; n = len(p.idle) {
 		u := p.idle[n-1]
-		age := now - u.since
-		if u.sock.Quiet() && (u.until == 0 || now < u.until || again) {
+		age := now - u.idleSince
+		if u.sock.Quiet() && (u.closesAt == 0 || now < u.closesAt || again) {
 			p.idleAge.Alive(time.Duration(age))
 			if !again && !p.idleAge.Trusts(time.Duration(age)) {
 				return nil // the others are older
 			}
 			p.take(u)
 			p.worker.Stats.Reuses.Inc()
-			u.reused, u.age = true, age
+			u.reused, u.idleTime = true, age
 			return u
 		}
 		u.end()
@@ -109,23 +109,23 @@ func (p *Pool) get(again bool) *upstreamSide {
 }
 
 // put keeps u for the next request. Nothing of the last answer may be unread.
-func (p *Pool) put(u *upstreamSide) {
+func (p *Pool) put(u *upConn) {
 	now := p.worker.Loop.Now()
 	if len(p.idle) > 0 {
-		p.idleAge.Alive(time.Duration(now - p.idle[0].since))
-		if oldest := p.idle[0]; len(p.idle) >= maxIdleUpstreams || now-oldest.since > maxIdleTime {
+		p.idleAge.Alive(time.Duration(now - p.idle[0].idleSince))
+		if oldest := p.idle[0]; len(p.idle) >= maxIdleUpstreams || now-oldest.idleSince > maxIdleTime {
 			oldest.sock.Finish()
 			oldest.close()
 		}
 	}
-	u.since = now
+	u.idleSince = now
 	u.sock.Handle(u)
 	p.idle = append(p.idle, u)
 	u.pooled = int32(len(p.idle))
 	p.dialer.Feed()
 }
 
-func (p *Pool) take(u *upstreamSide) {
+func (p *Pool) take(u *upConn) {
 	i, last := int(u.pooled)-1, len(p.idle)-1
 	copy(p.idle[i:], p.idle[i+1:])
 	p.idle[last] = nil
@@ -140,7 +140,7 @@ func (p *Pool) take(u *upstreamSide) {
 func (p *Pool) trim() {
 	now := p.worker.Loop.Now()
 	n := 0
-	for n < len(p.idle)-keptUpstreams && now-p.idle[n].since > trimIdleTime {
+	for n < len(p.idle)-keptUpstreams && now-p.idle[n].idleSince > trimIdleTime {
 		p.idle[n].pooled = 0
 		p.idle[n].close()
 		n++

@@ -57,23 +57,23 @@ func (r *reader) rewind(whole bool, kind wire.BodyKind, length int64) bool {
 	return true
 }
 
-// Taken is gate.Source.
+// Taken implements exchange.Source.
 func (r *reader) Taken() int64 { return r.taken }
 
-// Ended is gate.Source.
+// Ended implements exchange.Source.
 func (r *reader) Ended() bool { return r.ended }
 
-// Failed is gate.Source.
+// Failed implements exchange.Source.
 func (r *reader) Failed() bool { return r.err != nil }
 
-// Malformed is gate.Source.
+// Malformed implements exchange.Source.
 func (r *reader) Malformed() bool { return errors.Is(r.err, wire.ErrBadBody) }
 
 // whole reports whether all of the body has been read from the socket, so that
 // what follows there has its place.
 func (r *reader) whole() bool { return r.body.Ended && r.err == nil }
 
-// Pump is gate.Source. What is at hand goes behind what waits in dst, so that a
+// Pump implements exchange.Source. What is at hand goes behind what waits in dst, so that a
 // head and a small body leave together.
 func (r *reader) Pump(dst exchange.Sink) (moved bool) {
 	for range burst {

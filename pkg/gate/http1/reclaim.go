@@ -25,7 +25,7 @@ func (s upstreams) Oldest() (since int64, ok bool) {
 		return 0, true
 	}
 	if u := s.eng.pool.spare(); u != nil {
-		return u.since, true
+		return u.idleSince, true
 	}
 	return 0, false
 }

@@ -41,7 +41,7 @@ type session struct {
 
 	input
 	req    wire.Request
-	client clientSide
+	client downSide
 	x      exchange.Exchange
 	probe  *exchange.ProbeCall
 	keep   bool // the connection goes on behind the reply

@@ -66,7 +66,7 @@ func (w *writer) room() []byte {
 
 func (w *writer) hold(out []byte) { w.out, w.frame.b = out, out[:cap(out)] }
 
-// Write is gate.Sink.
+// Write implements exchange.Sink.
 func (w *writer) Write(p []byte) int {
 	waits := len(w.out) - w.o
 	if w.chunked {
@@ -96,10 +96,10 @@ func (w *writer) Write(p []byte) int {
 	return w.took(n)
 }
 
-// Capacity is gate.Sink: how much the kernel takes shows with the write alone.
+// Capacity implements exchange.Sink: how much the kernel takes shows with the write alone.
 func (w *writer) Capacity() int { return math.MaxInt }
 
-// Finish is gate.Sink.
+// Finish implements exchange.Sink.
 func (w *writer) Finish(trailers []byte) {
 	w.finished = true
 	w.check.End()
@@ -113,7 +113,7 @@ func (w *writer) Finish(trailers []byte) {
 	w.hold(append(out, "\r\n"...))
 }
 
-// Flush is gate.Sink.
+// Flush implements exchange.Sink.
 func (w *writer) Flush() (moved, empty bool) {
 	for w.o < len(w.out) {
 		n, err := w.sock.Write(w.out[w.o:])
@@ -136,7 +136,7 @@ func (w *writer) Flush() (moved, empty bool) {
 	return moved, true
 }
 
-// Broken is gate.Sink.
+// Broken implements exchange.Sink.
 func (w *writer) Broken() bool { return w.err != nil }
 
 // raw is the writer if its socket takes payload as it is, now.

@@ -17,7 +17,7 @@ type Pool struct {
 	choice       *upstream.Choice
 	stats        *upstream.Stats
 	conns        []*upConn
-	connectQueue exchange.DialLine // exchanges waiting for a stream or for protocol detection
+	connectQueue exchange.WaitQueue // exchanges waiting for a stream or for protocol detection
 	spare        loop.Spares[upStream]
 	responses    loop.Spares[wire.Response]
 	streams      int // open, on all connections
@@ -124,7 +124,7 @@ func sendsData(x *exchange.Exchange) bool {
 func (p *Pool) assign(c *upConn, x *exchange.Exchange) (up exchange.Upstream, next int64, o gate.Outcome) {
 	switch {
 	case !c.proven && (c.provingDeadline != 0 || x.Upgrade || !c.accepts(x, min(unprovenHeaderList, p.maxHeaderList))): // wait for SETTINGS
-		p.connectQueue.Join(x)
+		p.connectQueue.Add(x)
 		return nil, 0, gate.Undecided
 	case x.Dial.Detects:
 		return nil, 0, x.Dial.Why

@@ -228,7 +228,7 @@ func (c *upConn) recoverPanic() {
 	}
 }
 
-// Flush is loop.Flusher.
+// Flush implements loop.Flusher.
 func (c *upConn) Flush() {
 	if !c.live {
 		return

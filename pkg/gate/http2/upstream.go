@@ -286,8 +286,8 @@ func (s *upStream) Reused() bool { return s.reused }
 // Unprocessed implements exchange.Upstream.
 func (s *upStream) Unprocessed() bool { return s.refusal != notRefused }
 
-// Mistaken implements exchange.Upstream.
-func (s *upStream) Mistaken() bool { return s.refusal == protocolMismatch }
+// ProtocolMismatch implements exchange.Upstream.
+func (s *upStream) ProtocolMismatch() bool { return s.refusal == protocolMismatch }
 
 // StoppedReading implements exchange.Upstream.
 func (s *upStream) StoppedReading() bool { return s.stoppedReading }

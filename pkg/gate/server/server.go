@@ -84,7 +84,7 @@ func NewServer(g *exchange.Gate, c Config) (*Server, error) {
 		}
 		s.workers = append(s.workers, newWorker(s, l, share))
 	}
-	g.Pending.Start(s.workers[0].Loop.Nanotime())
+	g.Connects.Start(s.workers[0].Loop.Nanotime())
 	s.shutdown.init(s)
 	for i, w := range s.workers {
 		s.ran.Go(func() {
@@ -143,7 +143,7 @@ func (s *Server) Stats() gate.UpstreamStats {
 
 // Listening is called, from outside, when the container has begun to accept
 // connections: requests that are held try at once.
-func (s *Server) Listening() { s.gate.Pending.Hurry() }
+func (s *Server) Listening() { s.gate.Connects.Hurry() }
 
 // Close cuts everything and waits for the loops to end.
 func (s *Server) Close() {

@@ -59,12 +59,12 @@ type Dialer struct {
 	choice   *Choice
 	stats    *Stats
 	target   loop.Target
-	line     exchange.DialLine // exchanges waiting for a descriptor
-	open     int               // open connections, including those being established
-	share    int               // connections guaranteed to the loop; further ones need a descriptor from the budget
-	attempts uint32            // attempts to open a connection
-	awaiting bool              // a descriptor has been requested from the budget
-	served   int64             // when an exchange in line last got a descriptor, or when the first one joined
+	line     exchange.WaitQueue // exchanges waiting for a descriptor
+	open     int                // open connections, including those being established
+	share    int                // connections guaranteed to the loop; further ones need a descriptor from the budget
+	attempts uint32             // attempts to open a connection
+	awaiting bool               // a descriptor has been requested from the budget
+	served   int64              // when an exchange in line last got a descriptor, or when the first one joined
 	// computing bounds the TLS handshakes that compute, not wait for the container.
 	computing chan struct{}
 }
@@ -101,21 +101,21 @@ func (d *Dialer) Queues(x *exchange.Exchange) bool {
 	if first == nil || first == x || x.Dial.Attempt != nil || d.holds(x) {
 		return false
 	}
-	d.line.Join(x)
+	d.line.Add(x)
 	return true
 }
 
 // holds reports that x is held because the container does not listen. Once it
 // does, those who were held are like others.
 func (d *Dialer) holds(x *exchange.Exchange) bool {
-	p := &d.gate.Pending
+	p := &d.gate.Connects
 	return p.Holds(x) && !p.Clear()
 }
 
 // Spare reports that nothing speaks against one more connection than those that
 // are needed.
 func (d *Dialer) Spare() bool {
-	return d.line.First() == nil && d.gate.Pending.Clear() && (d.open < d.share || d.gate.Descriptors.Free() > 0)
+	return d.line.First() == nil && d.gate.Connects.Clear() && (d.open < d.share || d.gate.Descriptors.Free() > 0)
 }
 
 // Feed lets the first of those who lack a descriptor try again.
@@ -130,12 +130,12 @@ func (d *Dialer) NewConn() *Conn { return &Conn{dialer: d} }
 
 // Connect makes a connection for x, and is called with each step of x until
 // the result says that this has ended. While the container does not listen,
-// gate.PendingDials says whose turn it is. protocols is what TLS offers.
+// exchange.ConnectQueue says whose turn it is. protocols is what TLS offers.
 func (d *Dialer) Connect(x *exchange.Exchange, now int64, protocols ...string) Result {
 	if c, ok := x.Dial.Attempt.(*Conn); ok {
 		return d.attempted(x, c, now, protocols)
 	}
-	pending := &d.gate.Pending
+	pending := &d.gate.Connects
 	if x.Dial.Detects && !pending.Clear() {
 		return Result{Outcome: x.Dial.Why}
 	}
@@ -180,7 +180,7 @@ func (d *Dialer) attempted(x *exchange.Exchange, c *Conn, now int64, protocols [
 		c.Sock.EaseLoopback(d.cfg.Address.Addr())
 		d.stats.Dials.Inc()
 		c.counted = true
-		d.gate.Pending.Reached()
+		d.gate.Connects.Reached()
 		if d.cfg.TLS != nil {
 			c.shake(x, protocols)
 		}
@@ -204,8 +204,8 @@ func (d *Dialer) attempted(x *exchange.Exchange, c *Conn, now int64, protocols [
 
 // held is the result for one that waits, which is held no longer than its time.
 func (d *Dialer) held(x *exchange.Exchange, now int64) (r Result) {
-	if d.gate.Pending.Holds(x) {
-		_, r.Next, r.Outcome = d.gate.Pending.Hold(x, now)
+	if d.gate.Connects.Holds(x) {
+		_, r.Next, r.Outcome = d.gate.Connects.Hold(x, now)
 	}
 	return r
 }
@@ -213,15 +213,15 @@ func (d *Dialer) held(x *exchange.Exchange, now int64) (r Result) {
 // refused holds x until the container listens.
 func (d *Dialer) refused(x *exchange.Exchange) (r Result) {
 	now := d.loop.Nanotime()
-	if d.gate.Pending.Refused(now) {
+	if d.gate.Connects.Refused(now) {
 		d.choice.Forget()
 	}
-	d.line.Leave(x)
+	d.line.Remove(x)
 	d.Feed()
 	if x.Dial.Detects {
 		return Result{Outcome: x.Dial.Why}
 	}
-	_, r.Next, r.Outcome = d.gate.Pending.Hold(x, now)
+	_, r.Next, r.Outcome = d.gate.Connects.Hold(x, now)
 	return r
 }
 
@@ -236,7 +236,7 @@ func (d *Dialer) lack(x *exchange.Exchange, now int64) Result {
 	if d.holds(x) {
 		return d.held(x, now)
 	}
-	d.line.Join(x)
+	d.line.Add(x)
 	return Result{}
 }
 

@@ -5,7 +5,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// Router is the gate.Connector that chooses between the pools of the
+// Router is the exchange.Connector that chooses between the pools of the
 // protocols.
 type Router struct {
 	Choice *Choice
@@ -69,7 +69,7 @@ func (r *Router) retry(d *exchange.Dial, now int64) (via uint8) {
 	return 0
 }
 
-// Cancel is gate.Connector.
+// Cancel implements exchange.Connector.
 func (r *Router) Cancel(x *exchange.Exchange) {
 	if via := x.Dial.Via; via != 0 {
 		r.pool(via).Cancel(x)

@@ -8,8 +8,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// clientSide is the gate.ClientSide of a request over HTTP/1.
-type clientSide struct {
+// downSide implements exchange.Downstream for a request over HTTP/1.
+type downSide struct {
 	reader
 	writer
 	session *session
@@ -17,15 +17,15 @@ type clientSide struct {
 	endless bool // the answer ends with the connection
 }
 
-func (c *clientSide) init(s *session) {
+func (c *downSide) init(s *session) {
 	c.session = s
 	c.reader.bufs, c.writer.bufs = &s.eng.bufs, &s.eng.bufs
 }
 
-func (c *clientSide) attach(sock *loop.Sock) { c.reader.sock, c.writer.sock = sock, sock }
+func (c *downSide) attach(sock *loop.Sock) { c.reader.sock, c.writer.sock = sock, sock }
 
 // begin readies the side for the session's request.
-func (c *clientSide) begin() {
+func (c *downSide) begin() {
 	s := c.session
 	c.reader.begin(s.req.Body, s.req.Length, s.buf.b, s.r, s.w)
 	c.reader.exact = s.req.Body == wire.BodyLength
@@ -33,73 +33,73 @@ func (c *clientSide) begin() {
 	c.keep, c.endless = false, false
 }
 
-func (c *clientSide) release() {
+func (c *downSide) release() {
 	c.reader.release()
 	c.writer.release()
 }
 
 // describe fills in what the head says.
-func (c *clientSide) describe(x *exchange.Exchange) {
+func (c *downSide) describe(x *exchange.Exchange) {
 	s := c.session
 	s.req.Describe(x.Describe(), s.eng.worker.Host)
 	x.Peer, x.Encrypted = s.conn.peer, s.conn.sock.Layered()
 }
 
 // Request implements exchange.Downstream.
-func (c *clientSide) Request() (*wire.Request, netip.Addr) {
+func (c *downSide) Request() (*wire.Request, netip.Addr) {
 	return &c.session.req, c.session.conn.peer.Addr()
 }
 
-// Disconnected is gate.ClientSide.
-func (c *clientSide) Disconnected() bool { return c.session.gone() }
+// Disconnected implements exchange.Downstream.
+func (c *downSide) Disconnected() bool { return c.session.gone() }
 
-// Closing is gate.ClientSide.
-func (c *clientSide) Closing() bool { return c.session.eng.loop.Closing() }
+// Closing implements exchange.Downstream.
+func (c *downSide) Closing() bool { return c.session.eng.loop.Closing() }
 
-// CheckDisconnected is gate.ClientSide.
-func (c *clientSide) CheckDisconnected() bool {
+// CheckDisconnected implements exchange.Downstream.
+func (c *downSide) CheckDisconnected() bool {
 	s := c.session
 	return s.gone() || !s.eng.gate.AnswerHalfClosed && s.conn.sock.Ended()
 }
 
-// ExpectsContinue is gate.ClientSide.
-func (c *clientSide) ExpectsContinue() bool {
+// ExpectsContinue implements exchange.Downstream.
+func (c *downSide) ExpectsContinue() bool {
 	return c.session.req.Expect && !c.reader.moved && c.reader.taken == 0 && len(c.reader.leftover()) == 0
 }
 
-// Upgrades is gate.ClientSide.
-func (c *clientSide) Upgrades(res *wire.Response) bool {
+// Upgrades implements exchange.Downstream.
+func (c *downSide) Upgrades(res *wire.Response) bool {
 	r := &c.session.req
 	return r.Upgrade && r.Offers(res)
 }
 
-// Whole is gate.ClientSide.
-func (c *clientSide) Whole() bool { return c.reader.whole() }
+// Whole implements exchange.Downstream.
+func (c *downSide) Whole() bool { return c.reader.whole() }
 
-// Idempotent is gate.ClientSide.
-func (c *clientSide) Idempotent() bool { return c.session.req.Idempotent() }
+// Idempotent implements exchange.Downstream.
+func (c *downSide) Idempotent() bool { return c.session.req.Idempotent() }
 
-// Rewind is gate.ClientSide.
-func (c *clientSide) Rewind(whole bool) bool {
+// Rewind implements exchange.Downstream.
+func (c *downSide) Rewind(whole bool) bool {
 	r := &c.session.req
 	return c.reader.rewind(whole, r.Body, r.Length)
 }
 
-// Continue is gate.ClientSide.
-func (c *clientSide) Continue() {
+// Continue implements exchange.Downstream.
+func (c *downSide) Continue() {
 	c.writer.hold(append(c.writer.room(), "HTTP/1.1 100 Continue\r\n\r\n"...))
 }
 
-// Interim is gate.ClientSide: clients of HTTP/1.0 do not know interim answers.
-func (c *clientSide) Interim(res *wire.Response) {
+// Interim implements exchange.Downstream: clients of HTTP/1.0 do not know interim answers.
+func (c *downSide) Interim(res *wire.Response) {
 	if c.session.req.Minor > 0 {
 		c.writer.hold(res.AppendHead(c.writer.room(), wire.Framing{Interim: true}, nil))
 	}
 }
 
-// Answer is gate.ClientSide. An upload that goes on may not be read to its end,
+// Respond implements exchange.Downstream. An upload that goes on may not be read to its end,
 // and a client that does not know of the close would lose its next request.
-func (c *clientSide) Respond(res *wire.Response) {
+func (c *downSide) Respond(res *wire.Response) {
 	s := c.session
 	unknown := res.Body == wire.BodyChunked || res.Body == wire.BodyUntilClose
 	chunked := unknown && s.req.Minor > 0
@@ -111,17 +111,17 @@ func (c *clientSide) Respond(res *wire.Response) {
 	c.writer.head(res.AppendHead(out, f, s.eng.worker.Date()), len(out), res.Body == wire.NoBody)
 }
 
-// Switch is gate.ClientSide.
-func (c *clientSide) Switch(res *wire.Response) {
+// Switch implements exchange.Downstream.
+func (c *downSide) Switch(res *wire.Response) {
 	c.writer.begin(false, false)
 	c.writer.tunnel = true
 	c.writer.hold(res.AppendHead(c.writer.room(), wire.Framing{Interim: true}, nil))
 	c.reader.begin(wire.BodyUntilClose, 0, c.reader.buf, c.reader.r, c.reader.w)
 }
 
-// Drop is gate.ClientSide. A client that has half-closed still reads, and must
+// Drop implements exchange.Downstream. A client that has half-closed still reads, and must
 // not take the end of the connection for that of its answer.
-func (c *clientSide) Drop() {
+func (c *downSide) Drop() {
 	if c.endless {
 		c.session.conn.reset()
 		return
@@ -129,15 +129,15 @@ func (c *clientSide) Drop() {
 	c.session.conn.close()
 }
 
-// Broken is gate.Sink. No read reports a reset behind a half-close.
-func (c *clientSide) Broken() bool {
+// Broken implements exchange.Sink. No read reports a reset behind a half-close.
+func (c *downSide) Broken() bool {
 	return c.writer.err != nil || c.reader.ended && c.writer.sock.Failed()
 }
 
 // skipBody passes over what has been read of the request's body, and reports
 // whether that was all of it. If it was not, where the next request begins is
 // unknown.
-func (c *clientSide) skipBody() bool {
+func (c *downSide) skipBody() bool {
 	r := &c.reader
 	for r.err == nil && !r.body.Ended && r.r < r.w {
 		var n int

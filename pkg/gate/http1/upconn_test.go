@@ -17,7 +17,7 @@ import (
 // held waits until so many requests wait for the container to listen.
 func (r *engineRig) held(n int64) {
 	r.t.Helper()
-	engineUntil(r.t, fmt.Sprintf("%d held requests", n), func() bool { return int64(r.gate.Pending.Held()) == n })
+	engineUntil(r.t, fmt.Sprintf("%d held requests", n), func() bool { return int64(r.gate.Connects.Held()) == n })
 }
 
 // silence ends the container's listener; the port stays taken, and refuses.
@@ -105,7 +105,7 @@ func TestHeldRequestsShareTheConnectionsThatThereAreDescriptorsFor(t *testing.T)
 	r.held(clients)
 	r.listen()
 	engineUntil(t, "the descriptors to be used up", func() bool { return r.gate.Descriptors.Free() == 0 })
-	engineUntil(t, "nothing to be held because the container does not listen", func() bool { return r.gate.Pending.Held() == 0 })
+	engineUntil(t, "nothing to be held because the container does not listen", func() bool { return r.gate.Connects.Held() == 0 })
 	close(release)
 	for i, c := range all {
 		c.want(200, fmt.Sprintf("/%d", i))

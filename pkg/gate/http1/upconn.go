@@ -14,69 +14,68 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// upstreamSide is a connection to the container, and the gate.UpstreamSide of the
-// exchange that it carries. In the pool it watches itself: whatever the
-// container says then, the end included, makes it useless.
-type upstreamSide struct {
+// upConn is a connection to the container. It implements exchange.Upstream for the
+// exchange that uses it. Any event while it is idle, the end included, closes it.
+type upConn struct {
 	reader
 	writer
-	conn   *upstream.Conn
-	sock   *loop.Sock // of conn
-	pool   *Pool
-	pooled int32 // index in the pool plus one
-	status int32 // of the last head
-	since  int64 // when it became idle
-	age    int64 // how long it had been idle when it was taken
-	until  int64 // the container has promised to leave it open; 0 = it has not
+	conn      *upstream.Conn
+	sock      *loop.Sock // of conn
+	pool      *Pool
+	pooled    int32 // index in the pool plus one
+	status    int32 // of the last head
+	idleSince int64 // when it became idle
+	idleTime  int64 // how long it had been idle when it was taken
+	closesAt  int64 // the container has promised to leave it open; 0 = it has not
 
-	in        *answer // in.b[:n] begins with the head that is read; nil: nothing has come, or all has gone on
-	n         int
-	idle      time.Duration // what the last head has promised for the time behind the answer
-	said      bool          // it has
-	reusable  bool          // the connection is, behind the answer
-	heard     bool          // some byte of an answer has come
-	foreign   bool          // and they were not of HTTP/1
-	unwelcome bool          // the connection was closed without a byte, perhaps by a container that speaks only HTTP/2
-	taken     bool          // the head in front of in has been dealt with
-	reused    bool
-	spent     bool // a body that was announced where there is none may still come
-	req       *wire.Request
-	client    exchange.Sink // receives the response
+	in               *answer // in.b[:n] begins with the head that is read; nil: nothing has come, or all has gone on
+	n                int
+	idleTimeout      time.Duration // what the last head has promised for the time behind the answer
+	idleTimeoutGiven bool          // it has
+	reusable         bool          // the connection is, behind the answer
+	responseBegan    bool          // some byte of an answer has come
+	otherProtocol    bool          // and they were not of HTTP/1
+	emptyClose       bool          // the connection was closed without a byte, perhaps by a container that speaks only HTTP/2
+	headHandled      bool          // the head in front of in has been dealt with
+	reused           bool
+	desynced         bool // a body that was announced where there is none may still come
+	req              *wire.Request
+	client           exchange.Sink // receives the response
 }
 
 // Event closes an idle connection that speaks or ends.
-func (u *upstreamSide) Event(s *loop.Sock) {
+func (u *upConn) Event(s *loop.Sock) {
 	if s.Readable() {
 		u.end()
 	}
 }
 
 // end closes an idle connection, and notes its age if the container did so.
-func (u *upstreamSide) end() {
+func (u *upConn) end() {
 	if u.sock.HungUp() || u.sock.Ended() {
-		u.pool.idleAge.Ended(time.Duration(u.pool.worker.Loop.Now() - u.since))
+		u.pool.idleAge.Ended(time.Duration(u.pool.worker.Loop.Now() - u.idleSince))
 	}
 	u.close()
 }
 
 // promised takes what the container's Keep-Alive field says.
-func (u *upstreamSide) promised(idle time.Duration, said bool) {
-	if u.until = 0; said {
-		u.until = u.pool.worker.Loop.Now() + int64(exchange.Retire(idle))
+func (u *upConn) noteKeepAlive(idle time.Duration, said bool) {
+	if u.closesAt = 0; said {
+		u.closesAt = u.pool.worker.Loop.Now() + int64(exchange.Retire(idle))
 	}
 }
 
-func (u *upstreamSide) close() {
+func (u *upConn) close() {
 	if u.pooled > 0 {
 		u.pool.take(u)
 	}
 	u.conn.Close()
 }
 
-// Send is gate.UpstreamSide.
-func (u *upstreamSide) Send(req *wire.Request, peer netip.Addr, client exchange.Sink) (soon bool) {
-	u.req, u.client, u.heard, u.foreign, u.unwelcome, u.n = req, client, false, false, false, 0
-	u.status, u.said, u.reusable = 0, false, false
+// Send implements exchange.Upstream.
+func (u *upConn) Send(req *wire.Request, peer netip.Addr, client exchange.Sink) (soon bool) {
+	u.req, u.client, u.responseBegan, u.otherProtocol, u.emptyClose, u.n = req, client, false, false, false, 0
+	u.status, u.idleTimeoutGiven, u.reusable = 0, false, false
 	u.reader.begin(wire.BodyUntilClose, 0, nil, 0, 0)
 	u.writer.begin(req.Body == wire.BodyChunked, true)
 	out := u.writer.room()
@@ -85,50 +84,50 @@ func (u *upstreamSide) Send(req *wire.Request, peer netip.Addr, client exchange.
 }
 
 // Response implements exchange.Upstream.
-func (u *upstreamSide) Response() *wire.Response { return &u.in.res }
+func (u *upConn) Response() *wire.Response { return &u.in.res }
 
-// Status is gate.UpstreamSide.
-func (u *upstreamSide) Status() int { return int(u.status) }
+// Status implements exchange.Upstream.
+func (u *upConn) Status() int { return int(u.status) }
 
-// Sent is gate.UpstreamSide.
-func (u *upstreamSide) Sent() bool { return u.writer.sent > 0 || u.sock.Begun() }
+// Sent implements exchange.Upstream.
+func (u *upConn) Sent() bool { return u.writer.sent > 0 || u.sock.Begun() }
 
-// ResponseBegan is gate.UpstreamSide.
-func (u *upstreamSide) ResponseBegan() bool { return u.heard }
+// ResponseBegan implements exchange.Upstream.
+func (u *upConn) ResponseBegan() bool { return u.responseBegan }
 
 // Reused implements exchange.Upstream.
-func (u *upstreamSide) Reused() bool { return u.reused }
+func (u *upConn) Reused() bool { return u.reused }
 
-// Mistaken implements exchange.Upstream.
-func (u *upstreamSide) Mistaken() bool { return u.foreign || u.unwelcome }
+// ProtocolMismatch implements exchange.Upstream.
+func (u *upConn) ProtocolMismatch() bool { return u.otherProtocol || u.emptyClose }
 
-// Unprocessed is gate.UpstreamSide: what answers with a frame of HTTP/2 has not
+// Unprocessed implements exchange.Upstream: what answers with a frame of HTTP/2 has not
 // understood the request.
-func (u *upstreamSide) Unprocessed() bool { return u.foreign }
+func (u *upConn) Unprocessed() bool { return u.otherProtocol }
 
 // noteForeign records that the container speaks only HTTP/2: its first bytes are
 // those of SETTINGS (RFC 9113 section 3.4).
-func noteForeign(u *upstreamSide) {
+func noteForeign(u *upConn) {
 	const settings = 4
 	if u.n >= 4 && u.in.b[0] == 0 && u.in.b[3] == settings {
-		u.foreign = u.pool.worker.Choice.NotHTTP1()
+		u.otherProtocol = u.pool.worker.Choice.NotHTTP1()
 	}
 }
 
-// StoppedReading is gate.UpstreamSide.
-func (u *upstreamSide) StoppedReading() bool { return u.sock.HungUp() || u.sock.Failed() }
+// StoppedReading implements exchange.Upstream.
+func (u *upConn) StoppedReading() bool { return u.sock.HungUp() || u.sock.Failed() }
 
-// Broken is gate.Sink. No read reports a reset behind a half-close.
-func (u *upstreamSide) Broken() bool {
+// Broken implements exchange.Sink. No read reports a reset behind a half-close.
+func (u *upConn) Broken() bool {
 	return u.writer.err != nil || u.reader.ended && u.sock.Failed()
 }
 
-// Receive is gate.UpstreamSide.
-func (u *upstreamSide) Receive() (exchange.HeadState, gate.Outcome) {
-	if u.taken {
+// Receive implements exchange.Upstream.
+func (u *upConn) Receive() (exchange.HeadState, gate.Outcome) {
+	if u.headHandled {
 		u.n = copy(u.in.b, u.in.b[u.in.res.Size():u.n])
 		u.in.res.Reset()
-		u.taken = false
+		u.headHandled = false
 		u.putIn()
 	}
 	if u.n > 0 {
@@ -148,7 +147,7 @@ func (u *upstreamSide) Receive() (exchange.HeadState, gate.Outcome) {
 		return exchange.HeadFailed, u.ended(err)
 	}
 	u.n += n
-	u.heard = true
+	u.responseBegan = true
 	if state, o := u.readHead(); state != exchange.HeadAwaited {
 		return state, o
 	}
@@ -156,21 +155,21 @@ func (u *upstreamSide) Receive() (exchange.HeadState, gate.Outcome) {
 }
 
 // Pump implements exchange.Source.
-func (u *upstreamSide) Pump(dst exchange.Sink) bool {
+func (u *upConn) Pump(dst exchange.Sink) bool {
 	moved := u.reader.Pump(dst)
 	u.dropIn()
 	return moved
 }
 
 // ReadAhead implements exchange.Upstream.
-func (u *upstreamSide) ReadAhead() (moved, whole bool) {
+func (u *upConn) ReadAhead() (moved, whole bool) {
 	moved, whole = u.reader.readAhead()
 	u.dropIn()
 	return moved, whole
 }
 
 // dropIn releases the buffer of the head once it holds no bytes of the body.
-func (u *upstreamSide) dropIn() {
+func (u *upConn) dropIn() {
 	if u.in != nil && !u.reader.ended && (u.reader.bulk != nil || u.reader.drained()) {
 		if u.reader.bulk == nil {
 			u.reader.buf, u.reader.r, u.reader.w = nil, 0, 0
@@ -181,12 +180,12 @@ func (u *upstreamSide) dropIn() {
 }
 
 // ended tells what the end of the connection means when no answer has come.
-func (u *upstreamSide) ended(err error) gate.Outcome {
-	if !u.reused && !u.heard {
-		u.unwelcome = u.pool.worker.Choice.MissedHTTP1(u.pool.worker.Loop.Now()) // some HTTP/2-only containers close HTTP/1 connections
+func (u *upConn) ended(err error) gate.Outcome {
+	if !u.reused && !u.responseBegan {
+		u.emptyClose = u.pool.worker.Choice.MissedHTTP1(u.pool.worker.Loop.Now()) // some HTTP/2-only containers close HTTP/1 connections
 	}
-	if u.reused && !u.heard {
-		u.pool.idleAge.Ended(time.Duration(u.age))
+	if u.reused && !u.responseBegan {
+		u.pool.idleAge.Ended(time.Duration(u.idleTime))
 	}
 	if errors.Is(err, io.EOF) {
 		return gate.UpstreamClosed
@@ -195,7 +194,7 @@ func (u *upstreamSide) ended(err error) gate.Outcome {
 }
 
 // readHead evaluates the head in front of in.
-func (u *upstreamSide) readHead() (exchange.HeadState, gate.Outcome) {
+func (u *upConn) readHead() (exchange.HeadState, gate.Outcome) {
 	r := &u.in.res
 	complete, err := r.ScanAnswer(u.in.b[:u.n])
 	if complete && err == nil {
@@ -213,8 +212,8 @@ func (u *upstreamSide) readHead() (exchange.HeadState, gate.Outcome) {
 		return exchange.HeadFailed, gate.UpstreamMalformed // the container declined; a 2xx would tell the client that the tunnel is open
 	}
 	u.status, u.reusable = int32(r.Status), r.Reusable()
-	u.idle, u.said = r.KeepAlive()
-	u.spent = u.spent || r.AnnouncesBody()
+	u.idleTimeout, u.idleTimeoutGiven = r.KeepAlive()
+	u.desynced = u.desynced || r.AnnouncesBody()
 	switch {
 	case r.Status == 101:
 		u.reader.begin(wire.BodyUntilClose, 0, u.in.b, r.Size(), u.n)
@@ -222,7 +221,7 @@ func (u *upstreamSide) readHead() (exchange.HeadState, gate.Outcome) {
 		u.writer.tunnel = true
 		return exchange.HeadSwitched, gate.Undecided
 	case r.Status < 200:
-		u.taken = true
+		u.headHandled = true
 		return exchange.HeadInterim, gate.Undecided
 	}
 	u.reader.begin(r.Body, r.Length, u.in.b, r.Size(), u.n)
@@ -231,7 +230,7 @@ func (u *upstreamSide) readHead() (exchange.HeadState, gate.Outcome) {
 
 // room is where the container's next bytes go. The buffer comes with the first
 // of them: requests that wait for their answer are many.
-func (u *upstreamSide) room() []byte {
+func (u *upConn) room() []byte {
 	if u.in == nil {
 		u.in = u.pool.bufs.answer()
 	} else if u.n == len(u.in.b) {
@@ -242,7 +241,7 @@ func (u *upstreamSide) room() []byte {
 
 // headRoom is room for the head and for what the client takes of the body, no
 // more: answers to clients that take nothing may be many.
-func (u *upstreamSide) headRoom() []byte {
+func (u *upConn) headRoom() []byte {
 	b := u.room()
 	takes := u.client.Capacity()
 	if takes >= len(b) || u.sock.Layered() {
@@ -266,7 +265,7 @@ func headEnd(b []byte) int {
 }
 
 // putIn gives back a buffer in which nothing has come.
-func (u *upstreamSide) putIn() {
+func (u *upConn) putIn() {
 	if u.in != nil && u.n == 0 {
 		u.pool.bufs.putAnswer(u.in)
 		u.in = nil
@@ -285,35 +284,35 @@ func sentAsAnnounced(w *writer, req *wire.Request) bool {
 	return w.finished
 }
 
-// Complete is gate.UpstreamSide. Bytes behind the answer belong to no request.
-func (u *upstreamSide) Complete(open bool) {
-	clean := !open && sentAsAnnounced(&u.writer, u.req) && len(u.reader.leftover()) == 0 && !u.spent && u.reusable && !u.StoppedReading()
+// Complete implements exchange.Upstream. Bytes behind the answer belong to no request.
+func (u *upConn) Complete(open bool) {
+	clean := !open && sentAsAnnounced(&u.writer, u.req) && len(u.reader.leftover()) == 0 && !u.desynced && u.reusable && !u.StoppedReading()
 	u.release()
 	if clean {
-		u.promised(u.idle, u.said)
+		u.noteKeepAlive(u.idleTimeout, u.idleTimeoutGiven)
 		u.pool.put(u)
 	} else {
 		u.close()
 	}
 }
 
-// HangUp is gate.UpstreamSide: the container learns of the client's departure
+// HangUp implements exchange.Upstream: the container learns of the client's departure
 // from a half-close.
-func (u *upstreamSide) HangUp() {
+func (u *upConn) HangUp() {
 	u.writer.drop()
 	u.sock.CloseWrite()
 }
 
-// Abort is gate.UpstreamSide.
-func (u *upstreamSide) Abort() {
+// Abort implements exchange.Upstream.
+func (u *upConn) Abort() {
 	u.release()
 	u.close()
 }
 
 // release gives back all but the connection.
-func (u *upstreamSide) release() {
+func (u *upConn) release() {
 	u.reader.release()
 	u.writer.release()
-	u.req, u.client, u.n, u.taken = nil, nil, 0, false
+	u.req, u.client, u.n, u.headHandled = nil, nil, 0, false
 	u.putIn()
 }

@@ -1,0 +1,227 @@
+package exchange
+
+import (
+	"sync"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/internal/list"
+	"github.com/queuegate/queuegate/pkg/gate/loop"
+)
+
+// Attempt is a connection to the container that is being opened.
+type Attempt interface{ Close() }
+
+// Dial is what an exchange keeps while it has no connection to the container.
+type Dial struct {
+	// Handler gets the events of the connection's socket.
+	Handler loop.Handler
+	// Attempt is the connection that the Connector is opening; nil = none.
+	Attempt Attempt
+	// Via identifies the Connector that began the attempt, if a router chooses
+	// among several; 0 = none.
+	Via uint8
+	// First is the Via of the first attempt that sent the request; 0 = not sent
+	// yet.
+	First uint8
+	// Switched means that the container did not understand the request on First, so
+	// the next attempt uses the other protocol. A request switches protocols at
+	// most once.
+	Switched bool
+	// Detects means that the request is not retried: the attempt only detects the
+	// protocol of the container.
+	Detects bool
+	// Opened is the number of connections opened for the request since the container
+	// last responded on a new one. The Connector maintains it.
+	Opened uint8
+	// Why is the outcome of the last attempt, if any.
+	Why gate.Outcome
+
+	queue    *WaitQueue // nil = in none
+	deadline int64      // when the wait for the container ends; 0 = it has not begun
+}
+
+// begin clears the state of the previous request.
+func (d *Dial) begin() {
+	d.First, d.Switched, d.Detects, d.Opened, d.Why = 0, false, false, 0, gate.Undecided
+}
+
+// WaitQueue holds exchanges that wait for a connection, first come, first served. An
+// exchange is in one WaitQueue at most.
+type WaitQueue struct {
+	list list.List[Exchange, *Exchange]
+}
+
+// First returns the exchange that has waited longest; nil = the queue is empty.
+func (l *WaitQueue) First() *Exchange { return l.list.First() }
+
+// Add appends x and removes it from its former queue. It changes nothing if x is in l.
+func (l *WaitQueue) Add(x *Exchange) {
+	switch x.Dial.queue {
+	case nil:
+	case l:
+		return
+	case &x.gate.Connects.queue:
+		x.gate.Connects.leave(x)
+	default:
+		x.Dial.queue.Remove(x)
+	}
+	x.Dial.queue = l
+	l.list.Push(x)
+}
+
+// WakeAll wakes all exchanges of the queue.
+func (l *WaitQueue) WakeAll() {
+	for x := range l.list.All() {
+		x.Wake()
+	}
+}
+
+// NoteResponse notes that the container has responded on a new connection, so the
+// connections that the waiting exchanges have opened do not count as failed.
+func (l *WaitQueue) NoteResponse() {
+	for x := range l.list.All() {
+		x.Dial.Opened = 0
+	}
+}
+
+// Remove removes x, if it is in l.
+func (l *WaitQueue) Remove(x *Exchange) {
+	if x.Dial.queue == l {
+		x.Dial.queue = nil
+		l.list.Remove(x)
+	}
+}
+
+// leave takes back what x, whose Dial it is, has begun in order to connect.
+func (d *Dial) leave(x *Exchange) {
+	if d.Attempt != nil {
+		x.connector.Cancel(x)
+		d.Attempt = nil
+	}
+	if d.queue == &x.gate.Connects.queue {
+		x.gate.Connects.leave(x)
+	} else if line := d.queue; line != nil {
+		line.Remove(x)
+		if next := line.First(); next != nil {
+			next.Wake()
+		}
+	}
+	d.deadline, d.Via = 0, 0
+}
+
+// ConnectQueue holds the requests that wait until the container listens, of all
+// protocols and loops. The first request makes the attempts to connect, at QuickPace;
+// its success releases the others. All methods may be called from any goroutine.
+type ConnectQueue struct {
+	gate         *Gate
+	refusedSince atomic.Int64 // when connections began to be refused; 0 = they are not
+	num          atomic.Int64
+	listened     atomic.Bool // the container has accepted a connection at least once
+
+	mu        sync.Mutex
+	queue     WaitQueue
+	attemptAt int64 // earliest next attempt
+}
+
+// Start begins the wait for the container, if it is not known to listen.
+func (p *ConnectQueue) Start(now int64) { p.refusedSince.CompareAndSwap(0, now) }
+
+// Held returns the number of queued requests.
+func (p *ConnectQueue) Held() int { return int(p.num.Load()) }
+
+// Holds reports whether x is queued. Only the loop of x may call it.
+func (p *ConnectQueue) Holds(x *Exchange) bool { return x.Dial.queue == &p.queue }
+
+// Clear reports whether any request may try to connect: the container listens, or no
+// queued request is trying.
+func (p *ConnectQueue) Clear() bool { return p.refusedSince.Load() == 0 || p.num.Load() == 0 }
+
+// Refused notes a refused connection. It returns false if connections were refused
+// before.
+func (p *ConnectQueue) Refused(now int64) bool {
+	if !p.refusedSince.CompareAndSwap(0, now) {
+		return false
+	}
+	if c := p.gate.Contact; c != nil {
+		c.Listening(false)
+	}
+	return true
+}
+
+// Reached notes that the container listens, and wakes all queued requests.
+func (p *ConnectQueue) Reached() {
+	if p.refusedSince.Load() == 0 || p.refusedSince.Swap(0) == 0 {
+		return
+	}
+	p.listened.Store(true)
+	if c := p.gate.Contact; c != nil {
+		c.Listening(true)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.attemptAt = 0
+	p.queue.WakeAll()
+}
+
+// Hurry makes the next attempt due at once, because a readiness check has connected.
+func (p *ConnectQueue) Hurry() {
+	if p.num.Load() == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.attemptAt = 0
+	if x := p.queue.First(); x != nil {
+		x.Wake()
+	}
+}
+
+// Hold queues x, unless it is queued. With try, x makes an attempt to connect now;
+// otherwise the caller calls Hold again at next at the latest. If o is not Undecided, x
+// ends with it.
+func (p *ConnectQueue) Hold(x *Exchange, now int64) (try bool, next int64, o gate.Outcome) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := &x.Dial
+	if d.queue != &p.queue {
+		if p.gate.Admission.Limit() == 0 && p.num.Load() >= int64(p.gate.QueueCapacity) {
+			return false, 0, gate.QueueFull
+		}
+		p.queue.Add(x)
+		p.num.Inc()
+		if d.deadline == 0 {
+			wait := p.gate.UpstreamWait
+			if p.listened.Load() {
+				wait = p.gate.UpstreamRestartWait
+			}
+			d.deadline = now + int64(wait)
+		}
+	}
+	if now >= d.deadline {
+		return false, 0, gate.UpstreamNotListening
+	}
+	down := p.refusedSince.Load()
+	first := p.queue.First() == x
+	if down == 0 || first && now >= p.attemptAt {
+		p.attemptAt = now + gate.QuickPace(now-down, p.gate.Jitter())
+		return true, p.attemptAt, gate.Undecided
+	}
+	if first {
+		return false, gate.Earliest(d.deadline, p.attemptAt), gate.Undecided
+	}
+	return false, d.deadline, gate.Undecided
+}
+
+// leave removes x. The request that becomes first continues with the attempts.
+func (p *ConnectQueue) leave(x *Exchange) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.queue.First()
+	p.queue.Remove(x)
+	p.num.Dec()
+	if p.queue.First() != nil && p.queue.First() != was {
+		p.queue.First().Wake()
+	}
+}
