@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	metricscollector "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
 	tracecollector "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
@@ -41,19 +43,39 @@ func TestOpenTelemetrysVariablesSayWhereTracesAndMetricsGo(t *testing.T) {
 		k := startContainer(t)
 		must(t, k.AnswerAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")))
 		g := startGate(t, k, exportOver(c.protocol), "OTEL_EXPORTER_OTLP_ENDPOINT="+c.collector.URL+"/base", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT="+c.collector.URL+"/figures",
-			"OTEL_EXPORTER_OTLP_HEADERS=x-tenant=a%20b", "OTEL_EXPORTER_OTLP_METRICS_HEADERS=x-tenant=c", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION=gzip")
+			"OTEL_EXPORTER_OTLP_HEADERS=x-tenant=a%20b", "OTEL_EXPORTER_OTLP_METRICS_HEADERS=x-tenant=c", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION=gzip",
+			"SERVING_SERVICE=shop", "OTEL_SERVICE_NAME=named", "OTEL_RESOURCE_ATTRIBUTES=team=a%20b,service.name=other")
 		dial(t, g).get("/").is(200, "")
 		traces := nextOf(t, c.collector, c.traces)
 		var request tracecollector.ExportTraceServiceRequest
 		if err := proto.Unmarshal(traces.Body, &request); err != nil || len(request.ResourceSpans) != 1 {
-			t.Errorf("%s: %v, %v", c.protocol, err, &request)
+			t.Fatalf("%s: %v, %v", c.protocol, err, &request)
 		}
+		checkResource(t, request.ResourceSpans[0].Resource)
 		if tenant, encoding := traces.Header.Get("X-Tenant"), traces.Header.Get(c.encoding); tenant != "a b" || encoding != "gzip" {
 			t.Errorf("%s: traces of %q, encoded as %q", c.protocol, tenant, encoding)
 		}
 		metrics := nextOf(t, c.collector, c.metrics)
+		var points metricscollector.ExportMetricsServiceRequest
+		if err := proto.Unmarshal(metrics.Body, &points); err != nil || len(points.ResourceMetrics) != 1 {
+			t.Fatalf("%s: %v, %v", c.protocol, err, &points)
+		}
+		checkResource(t, points.ResourceMetrics[0].Resource)
 		if tenant, encoding := metrics.Header.Get("X-Tenant"), metrics.Header.Get(c.encoding); tenant != "c" || encoding != "" {
 			t.Errorf("%s: metrics of %q, encoded as %q", c.protocol, tenant, encoding)
+		}
+	}
+}
+
+func checkResource(t *testing.T, r *resource.Resource) {
+	t.Helper()
+	got := map[string]string{}
+	for _, a := range r.Attributes {
+		got[a.Key] = a.Value.GetStringValue()
+	}
+	for key, want := range map[string]string{"service.name": "named", "team": "a b", "kn.service.name": "shop"} {
+		if got[key] != want {
+			t.Errorf("resource: %s=%q, want %q", key, got[key], want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
@@ -16,22 +17,37 @@ type Resource struct {
 	Revision      string
 	Pod           string
 	Version       string // of the gate
+
+	ServiceName string     // wins over Service, Configuration and Revision
+	Attributes  []KeyValue // in addition; the attributes above win, and the last of several with one key
 }
 
-// Name is the service's, the configuration's or the revision's, whichever is
-// there first, as Knative has it.
+// KeyValue is an attribute of a resource.
+type KeyValue struct{ Key, Value string }
+
+const keyServiceName = "service.name"
+
+// Name is service.name: the first of ServiceName, Service, Configuration,
+// Revision, as in Knative, and the attribute of that key that is not empty.
 func (r *Resource) Name() string {
-	return cmp.Or(r.Service, r.Configuration, r.Revision, "queuegate")
+	var attribute string
+	for _, a := range r.Attributes {
+		if a.Key == keyServiceName {
+			attribute = a.Value
+		}
+	}
+	return cmp.Or(r.ServiceName, r.Service, r.Configuration, r.Revision, attribute, "queuegate")
 }
 
 // containerName is that of the gate to Knative.
 const containerName = "queue-proxy"
 
-// Message has Knative's attributes, without those that are empty.
+// Message has Knative's attributes, without those that are empty, and then
+// Attributes.
 func (r *Resource) Message() *resource.Resource {
 	m := new(resource.Resource)
 	for _, a := range [...]struct{ key, value string }{
-		{"service.name", r.Name()},
+		{keyServiceName, r.Name()},
 		{"service.version", r.Version},
 		{"service.instance.id", r.Pod},
 		{"container.name", containerName},
@@ -43,6 +59,16 @@ func (r *Resource) Message() *resource.Resource {
 	} {
 		if a.value != "" {
 			m.Attributes = append(m.Attributes, Attribute(a.key, a.value))
+		}
+	}
+	own := len(m.Attributes)
+	for _, a := range r.Attributes {
+		i := slices.IndexFunc(m.Attributes, func(kv *common.KeyValue) bool { return kv.Key == Text(a.Key) })
+		switch {
+		case i < 0:
+			m.Attributes = append(m.Attributes, Attribute(a.Key, a.Value))
+		case i >= own:
+			m.Attributes[i] = Attribute(a.Key, a.Value)
 		}
 	}
 	return m

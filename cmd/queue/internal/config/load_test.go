@@ -145,6 +145,7 @@ var allDifferent = map[string]string{
 	"OBSERVABILITY_CONFIG": "{}", "METRICS_NAMES": "both", "SERVING_REQUEST_METRICS_BACKEND": "http/protobuf", "METRICS_COLLECTOR_ADDRESS": "collector:55678",
 	"TRACING_CONFIG_BACKEND": "zipkin", "TRACING_CONFIG_ZIPKIN_ENDPOINT": "http://zipkin:9411/api/v2/spans", "TRACING_CONFIG_SAMPLE_RATE": "0.250000", "TRACING_CONFIG_DEBUG": "true", "TRACING_ATTRIBUTES": "legacy",
 	"OTEL_EXPORTER_OTLP_ENDPOINT": "http://both:4318/base", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://traces/x", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "metrics:4317",
+	"OTEL_SERVICE_NAME": "named", "OTEL_RESOURCE_ATTRIBUTES": "team=a%20b,empty=",
 	"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/protobuf",
 	"OTEL_EXPORTER_OTLP_HEADERS": "a=1,b=x%20y", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "c=3", "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "d=4",
 	"OTEL_EXPORTER_OTLP_TIMEOUT": "11000", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "12", "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT": "0",
@@ -184,6 +185,7 @@ func allDifferentConfig() Config {
 		},
 		Tracing: tracing.Config{Protocol: "zipkin", Endpoint: "http://zipkin:9411/api/v2/spans", SamplingRate: 0.25, Debug: true, LegacyAttributes: true},
 		OTel: OTel{
+			ServiceName: "named", ResourceAttributes: []otlp.KeyValue{{Key: "team", Value: "a b"}, {Key: "empty"}},
 			Both:    OTLP{"http://both:4318/base", "grpc", []otlp.Header{{Name: "a", Value: "1"}, {Name: "b", Value: "x y"}}, 11 * time.Second, "gzip", "both.pem", "true"},
 			Traces:  OTLP{"https://traces/x", "http/protobuf", []otlp.Header{{Name: "c", Value: "3"}}, 12 * time.Millisecond, "none", "traces.pem", "false"},
 			Metrics: OTLP{"metrics:4317", "http/protobuf", []otlp.Header{{Name: "d", Value: "4"}}, longestDuration, "gzip", "metrics.pem", "true"},

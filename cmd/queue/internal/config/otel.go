@@ -17,6 +17,9 @@ import (
 // that Knative's queue-proxy gives them.
 type OTel struct {
 	Both, Traces, Metrics OTLP // where a field of Traces or Metrics is zero, that of Both counts
+
+	ServiceName        string // "" = as otlp.Resource names it
+	ResourceAttributes []otlp.KeyValue
 }
 
 // OTLP configures the exporters of a signal over OTLP.
@@ -129,7 +132,13 @@ func otelRows(c *Config) (rows []row) {
 			rows = append(rows, r)
 		}
 	}
-	return rows
+	return append(rows, []row{
+		{"OTEL_SERVICE_NAME", "otel-service-name", "(SERVING_SERVICE)", freeText.at(&c.OTel.ServiceName),
+			"service.name of traces and of metrics over OTLP. Without it: SERVING_SERVICE, SERVING_CONFIGURATION, SERVING_REVISION or " +
+				"service.name of OTEL_RESOURCE_ATTRIBUTES, whichever is set first."},
+		{"OTEL_RESOURCE_ATTRIBUTES", "otel-resource-attributes", "(none)", resourceAttributes.at(&c.OTel.ResourceAttributes),
+			"Attributes of the resource of traces and metrics over OTLP, beside those of the gate, which win."},
+	}...)
 }
 
 var (
@@ -172,6 +181,41 @@ var (
 		}}
 )
 
+// resourceAttributes are OpenTelemetry's (Resource SDK, section on OTEL_RESOURCE_ATTRIBUTES).
+var resourceAttributes = &kind[[]otlp.KeyValue]{
+	form{"ATTRIBUTES", "key=value pairs, their values percent-encoded, separated by commas", plain},
+	parseAttributes,
+	func(attributes []otlp.KeyValue) string {
+		pairs := make([]string, len(attributes))
+		for i, a := range attributes {
+			pairs[i] = a.Key + "=" + url.PathEscape(a.Value)
+		}
+		return strings.Join(pairs, ",")
+	}}
+
+// parseAttributes ignores pairs without a key or an equals sign, and takes values that are not percent-encoded as they are.
+func parseAttributes(text string) (attributes []otlp.KeyValue, err error) {
+	var ignored []error
+	for pair := range strings.SplitSeq(text, ",") {
+		key, value, found := strings.Cut(pair, "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		if !found || key == "" {
+			ignored = append(ignored, fmt.Errorf("%s is ignored: want key=value", quoteShort(pair)))
+			continue
+		}
+		if decoded, err := url.PathUnescape(value); err == nil {
+			value = decoded
+		} else {
+			ignored = append(ignored, fmt.Errorf("%s is taken as it is: want a percent-encoded value", quoteShort(pair)))
+		}
+		attributes = append(attributes, otlp.KeyValue{Key: key, Value: value})
+	}
+	if ignored != nil {
+		return attributes, ignoredError{errors.Join(ignored...)}
+	}
+	return attributes, nil
+}
+
 // ignoredError says which part of a value is not used, and why. It is a warning, because queue-proxy only logs it.
 type ignoredError struct{ error }
 
@@ -211,6 +255,9 @@ func isFieldValue(text string) bool {
 // the same environment, so a bad value is then neither a problem nor a warning, as in queue-proxy.
 func (l *loader) isUsed(s *setting) bool {
 	traces, metrics := isOTLP(l.Tracing.Protocol), isOTLP(l.MetricsBackend)
+	if s.name == "OTEL_RESOURCE_ATTRIBUTES" {
+		return traces || metrics
+	}
 	switch rest, found := strings.CutPrefix(s.name, otlpPrefix); {
 	case !found:
 		return true

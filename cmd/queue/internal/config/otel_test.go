@@ -167,3 +167,22 @@ func TestHeadersAreNeverPrintedWithTheirValues(t *testing.T) {
 		t.Errorf("printed:\n%s", text)
 	}
 }
+
+func TestResourceAttributesAreDecoded(t *testing.T) {
+	cfg, _, warnings, err := load(nil, with(exporting, "OTEL_RESOURCE_ATTRIBUTES", " team = a%2Cb%20c ,x,=y,bad=%zz,k=v=w,k="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []otlp.KeyValue{{Key: "team", Value: "a,b c"}, {Key: "bad", Value: "%zz"}, {Key: "k", Value: "v=w"}, {Key: "k"}}; !slices.Equal(cfg.OTel.ResourceAttributes, want) {
+		t.Errorf("got  %q\nwant %q", cfg.OTel.ResourceAttributes, want)
+	}
+	want := []string{`OTEL_RESOURCE_ATTRIBUTES: "x" is ignored: want key=value`, `OTEL_RESOURCE_ATTRIBUTES: "=y" is ignored: want key=value`,
+		`OTEL_RESOURCE_ATTRIBUTES: "bad=%zz" is taken as it is: want a percent-encoded value`}
+	if !slices.Equal(warnings, want) {
+		t.Errorf("warnings %q", warnings)
+	}
+	again := mustLoad(t, nil, readCheck(t, checkOutput(t, cfg)))
+	if !slices.Equal(again.OTel.ResourceAttributes, cfg.OTel.ResourceAttributes) {
+		t.Errorf("printed and read back: %q", again.OTel.ResourceAttributes)
+	}
+}
