@@ -56,7 +56,7 @@ func newEngine(p *Protocol, w *server.Worker) *engine {
 	e.conns.Init(w, exchange.IdleClient, exchange.MinIdle)
 	e.reading.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
 	e.reading.Count = &p.reading
-	w.Reclaims(exchange.IdleUpstream, upstreams{e})
+	w.Reclaims(exchange.IdleUpstream, e.reclaimUpstream)
 	e.bufs.init(w.Gate, w.Loop)
 	e.sessions.Init(w.Loop, keptSessions, maxSessions, nil)
 	e.pool = Pool{worker: w, dialer: &w.Dialer, bufs: &e.bufs, idleAge: &p.idleAge}

@@ -16,26 +16,18 @@ func (c *conn) Reclaim() {
 	}
 }
 
-// upstreams is the server.IdleSource of what an engine keeps towards the
-// container: pipes, which go first, and connections.
-type upstreams struct{ eng *engine }
-
-func (s upstreams) Oldest() (since int64, ok bool) {
-	if s.eng.bufs.pipes.free.Len() > 0 {
-		return 0, true
+// reclaimUpstream is the server.IdleSource of what e keeps towards the container:
+// pipes, which go first, and connections.
+func (e *engine) reclaimUpstream() (since int64, reclaim func()) {
+	if p := &e.bufs.pipes; p.free.Len() > 0 {
+		return 0, func() { p.close(p.free.Get()) }
 	}
-	if u := s.eng.pool.spare(); u != nil {
-		return u.idleSince, true
+	u := e.pool.spare()
+	if u == nil {
+		return 0, nil
 	}
-	return 0, false
-}
-
-func (s upstreams) CloseOldest() {
-	if p := &s.eng.bufs.pipes; p.free.Len() > 0 {
-		p.close(p.free.Get())
-		return
+	return u.idleSince, func() {
+		u.sock.Finish()
+		u.close()
 	}
-	u := s.eng.pool.spare()
-	u.sock.Finish()
-	u.close()
 }

@@ -91,8 +91,8 @@ func newEngine(p *Protocol, w *server.Worker) *Engine {
 	e.streams.Init(w.Loop, 16, 16384, nil)
 	e.pool = newPool(e)
 	e.pacer.init(e)
+	w.Reclaims(exchange.IdleUpstream, e.pool.reclaimSpare)
 	w.OnTrim(e.pool.trim)
-	w.Reclaims(exchange.IdleUpstream, e.pool)
 	return e
 }
 

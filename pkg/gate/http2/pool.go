@@ -246,16 +246,14 @@ func (p *Pool) spareConn() *upConn {
 	return nil
 }
 
-// Oldest implements server.IdleSource.
-func (p *Pool) Oldest() (since int64, ok bool) {
-	if c := p.spareConn(); c != nil {
-		return c.lastReadAt, true
+// reclaimSpare is the server.IdleSource of connections to the container.
+func (p *Pool) reclaimSpare() (since int64, reclaim func()) {
+	c := p.spareConn()
+	if c == nil {
+		return 0, nil
 	}
-	return 0, false
+	return c.lastReadAt, func() { c.retire(h2.NoError, gate.UpstreamClosed) }
 }
-
-// CloseOldest implements server.IdleSource.
-func (p *Pool) CloseOldest() { p.spareConn().retire(h2.NoError, gate.UpstreamClosed) }
 
 // trim closes idle connections.
 func (p *Pool) trim() {

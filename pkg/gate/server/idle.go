@@ -51,7 +51,7 @@ type IdleSet[T any, P IdleConn[T, P]] struct {
 // least, in the order of their rank.
 func (s *IdleSet[T, P]) Init(w *Worker, rank exchange.Idleness, least time.Duration) {
 	s.worker, s.least = w, int64(least)
-	w.Reclaims(rank, s)
+	w.Reclaims(rank, s.reclaimable)
 }
 
 // First is a connection of s, or nil. If none is busy it is the one that has
@@ -111,54 +111,47 @@ func (s *IdleSet[T, P]) oldest() *T {
 	return nil
 }
 
-// Oldest implements IdleSource.
-func (s *IdleSet[T, P]) Oldest() (since int64, ok bool) {
-	if c := s.oldest(); c != nil {
-		return P(c).Waits().Since, true
+// reclaimable is the IdleSource of s.
+func (s *IdleSet[T, P]) reclaimable() (since int64, reclaim func()) {
+	c := s.oldest()
+	if c == nil {
+		return 0, nil
 	}
-	return 0, false
+	return P(c).Waits().Since, func() {
+		s.worker.Gate.Descriptors.NoteReclaimed()
+		P(c).Reclaim()
+	}
 }
 
-// CloseOldest implements IdleSource.
-func (s *IdleSet[T, P]) CloseOldest() {
-	s.worker.Gate.Descriptors.NoteReclaimed()
-	P(s.oldest()).Reclaim()
-}
-
-// IdleSource has connections of a worker of which some may be closed. Its methods
-// are called on the loop.
-type IdleSource interface {
-	// Oldest is when the connection to be closed first began to wait; ok is false if
-	// there is none.
-	Oldest() (since int64, ok bool)
-	// CloseOldest closes that connection, right after Oldest has told of it.
-	CloseOldest()
-}
+// IdleSource tells, on the loop, when the connection to be closed first began to
+// wait, and how it is closed, at once or never: bytes may come. reclaim is nil if
+// there is none.
+type IdleSource func() (since int64, reclaim func())
 
 // idleSources are the sources of a worker, by rank. A worker is
 // exchange.IdleConnections: it tells of all of them at once.
 type idleSources [exchange.UnfinishedHead + 1][]IdleSource
 
-// Reclaims lets w close the connections of s, which have the rank.
+// Reclaims lets w close the connections that s tells of, which have the rank.
 func (w *Worker) Reclaims(rank exchange.Idleness, s IdleSource) {
 	w.idle[rank] = append(w.idle[rank], s)
 }
 
-// oldest is the source of the rank whose connection is to be closed first, or nil.
-func (w *Worker) oldest(rank exchange.Idleness) (oldest IdleSource, since int64) {
+// oldest is what the sources of the rank tell of the connection to be closed first.
+func (w *Worker) oldest(rank exchange.Idleness) (since int64, reclaim func()) {
 	for _, s := range w.idle[rank] {
-		if t, ok := s.Oldest(); ok && (oldest == nil || t < since) {
-			oldest, since = s, t
+		if t, f := s(); f != nil && (reclaim == nil || t < since) {
+			since, reclaim = t, f
 		}
 	}
-	return oldest, since
+	return since, reclaim
 }
 
 // Oldest implements exchange.IdleConnections.
 func (w *Worker) Oldest(found func(exchange.IdleConnection, bool)) {
 	w.Loop.Post(func() {
 		for rank := range exchange.Idleness(len(w.idle)) {
-			if s, since := w.oldest(rank); s != nil {
+			if since, reclaim := w.oldest(rank); reclaim != nil {
 				found(exchange.IdleConnection{Idleness: rank, Since: since}, true)
 				return
 			}
@@ -170,8 +163,8 @@ func (w *Worker) Oldest(found func(exchange.IdleConnection, bool)) {
 // CloseOldest implements exchange.IdleConnections.
 func (w *Worker) CloseOldest(rank exchange.Idleness) {
 	w.Loop.Post(func() {
-		if s, _ := w.oldest(rank); s != nil {
-			s.CloseOldest()
+		if _, reclaim := w.oldest(rank); reclaim != nil {
+			reclaim()
 		}
 	})
 }

@@ -13,11 +13,16 @@ import (
 type fakeConn struct {
 	Waiting[fakeConn, *fakeConn]
 	busy, noisy bool
+	asked       int  // how often Quiet was
+	once        bool // quiet only when asked for the first time
 }
 
-func (c *fakeConn) Busy() bool  { return c.busy }
-func (c *fakeConn) Quiet() bool { return !c.noisy }
-func (c *fakeConn) Reclaim()    { c.Set().Remove(c) }
+func (c *fakeConn) Busy() bool { return c.busy }
+func (c *fakeConn) Quiet() bool {
+	c.asked++
+	return !c.noisy && !(c.once && c.asked > 1)
+}
+func (c *fakeConn) Reclaim() { c.Set().Remove(c) }
 
 // wait puts connections into s that have waited for these times, in MinIdle.
 func wait(s *IdleSet[fakeConn, *fakeConn], times ...int64) (conns []*fakeConn) {
@@ -37,27 +42,29 @@ func TestTheConnectionThatHasWaitedLongestIsReclaimed(t *testing.T) {
 		conns := wait(&s, 9, 8, 7, 6, 5, 0)
 		conns[0].busy, conns[1].noisy, conns[3].busy = true, true, true
 		for _, want := range []*fakeConn{conns[2], conns[4]} {
-			if since, ok := s.Oldest(); !ok || since != want.Since {
-				t.Errorf("%v, since %d; want one that waits since %d", ok, since, want.Since)
+			since, reclaim := s.reclaimable()
+			if reclaim == nil || since != want.Since {
+				t.Errorf("since %d; want one that waits since %d", since, want.Since)
+				return
 			}
 			before := w.Gate.Descriptors.Reclaimed()
-			s.CloseOldest()
+			reclaim()
 			if want.Set() != nil || w.Gate.Descriptors.Reclaimed() != before+1 {
 				t.Errorf("not closed, or not counted")
 			}
 		}
-		if since, ok := s.Oldest(); ok {
+		if since, reclaim := s.reclaimable(); reclaim != nil {
 			t.Errorf("one that waits since %d is to be closed", since)
 		}
 		conns[0].busy = false
 		s.Take(conns[0]) // its request is over: it waits anew
-		if since, ok := s.Oldest(); ok {
+		if since, reclaim := s.reclaimable(); reclaim != nil {
 			t.Errorf("one that waits since %d is to be closed", since)
 		}
 		for c := range s.All() {
 			c.busy = true
 		}
-		if _, ok := s.Oldest(); ok {
+		if _, reclaim := s.reclaimable(); reclaim != nil {
 			t.Error("one that is busy is to be closed")
 		}
 	})
@@ -120,4 +127,21 @@ func TestAWorkerTellsOfItsOldestConnectionOfTheLowestRank(t *testing.T) {
 		}
 	})
 	s.do(func(*Worker) {})
+}
+
+func TestBytesMayComeWhenAConnectionIsAboutToBeReclaimed(t *testing.T) {
+	s := newTLSServer(t)
+	var set IdleSet[fakeConn, *fakeConn]
+	var c *fakeConn
+	s.do(func(w *Worker) {
+		set.Init(w, exchange.IdleClient, exchange.MinIdle)
+		c = wait(&set, 2)[0]
+		c.once = true
+	})
+	s.server.workers[0].CloseOldest(exchange.IdleClient) // asks once, and closes
+	s.do(func(*Worker) {
+		if c.Set() != nil || c.asked != 1 {
+			t.Errorf("closed %v after %d looks", c.Set() == nil, c.asked)
+		}
+	})
 }

@@ -72,7 +72,7 @@ func (t *tlsConns) init(w *Worker) {
 	t.free, t.crowded = max(maxHandshakes/w.srv.cfg.Loops, minHandshakes), crowdedTimeout
 	t.silent.Init(w, exchange.IdleClient, exchange.MinSilence)
 	t.begun.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
-	w.Reclaims(exchange.UnfinishedHead, stalledTLS{w})
+	w.Reclaims(exchange.UnfinishedHead, w.reclaimStalled)
 }
 
 // tlsConn is a connection whose handshake is not over. Its Since is when it was
@@ -309,17 +309,14 @@ func (c *tlsConn) Quiet() bool { return c.Set() != &c.worker.tls.silent || c.soc
 // Reclaim implements IdleConn.
 func (c *tlsConn) Reclaim() { c.cut(nil) }
 
-// stalledTLS is the IdleSource of handshakes.
-type stalledTLS struct{ worker *Worker }
-
-func (s stalledTLS) Oldest() (since int64, ok bool) {
-	if c := s.worker.stalled(exchange.MinIdle); c != nil {
-		return c.Since, true
+// reclaimStalled is the IdleSource of handshakes.
+func (w *Worker) reclaimStalled() (since int64, reclaim func()) {
+	c := w.stalled(exchange.MinIdle)
+	if c == nil {
+		return 0, nil
 	}
-	return 0, false
-}
-
-func (s stalledTLS) CloseOldest() {
-	s.worker.Gate.Descriptors.NoteReclaimed()
-	s.worker.stalled(exchange.MinIdle).cut(os.ErrDeadlineExceeded)
+	return c.Since, func() {
+		w.Gate.Descriptors.NoteReclaimed()
+		c.cut(os.ErrDeadlineExceeded)
+	}
 }
