@@ -96,14 +96,14 @@ func (o *outgoing) appendHTTP2(dst []byte, e *h2.Encoder, lines parts) []byte {
 	h := o.Head
 	for i := range h.Fields {
 		f := &h.Fields[i]
+		forwarded := f.out == unchanged || f.out == notExtended && !o.extended
 		switch {
+		case forwarded && (f.id != 0 || f.sensitive):
+			dst = e.AppendField(dst, f.id, h.name(f), h.value(f), f.sensitive)
+		case forwarded:
+			dst = e.AppendText(dst, h.name(f), h.value(f))
 		case f.out == trailerLine || lines.take(f.out):
 			dst = o.encode(dst, e, f.out, f)
-		case f.out != unchanged && (f.out != notExtended || o.extended):
-		case f.id != 0 || f.sensitive:
-			dst = e.AppendField(dst, f.id, h.name(f), h.value(f), f.sensitive)
-		default:
-			dst = e.AppendText(dst, h.name(f), h.value(f))
 		}
 	}
 	for p := hostLine; lines != 0; p++ {
