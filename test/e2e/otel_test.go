@@ -79,3 +79,38 @@ func checkResource(t *testing.T, r *resource.Resource) {
 		}
 	}
 }
+
+func TestTheSamplerOfOpenTelemetrysVariablesDecidesWhateverTheSenderDecided(t *testing.T) {
+	t.Parallel()
+	c := otlptest.HTTP(t, nil)
+	k := startContainer(t)
+	must(t, k.AnswerAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")))
+	g := startGate(t, k, exportOver("http/protobuf"), "OTEL_EXPORTER_OTLP_ENDPOINT="+c.URL, "OTEL_TRACES_SAMPLER=traceidratio", "OTEL_TRACES_SAMPLER_ARG=0.5",
+		"OTEL_METRIC_EXPORT_INTERVAL=3600000")
+	const requests = 20 // of each kind
+	client := dial(t, g)
+	// The sampler decides by the last eight bytes of the trace id. These come first, so that their spans would be sent first.
+	for i := range requests {
+		client.get("/", fmt.Sprintf("traceparent: 00-0af7651916cd43ddff48eb211c8031%02x-b7ad6b7169203331-01", i)).is(200, "")
+	}
+	want := map[string]bool{}
+	for i := range requests {
+		id := fmt.Sprintf("0af7651916cd43dd0048eb211c8031%02x", i)
+		want[id] = true
+		client.get("/", "traceparent: 00-"+id+"-b7ad6b7169203331-00").is(200, "")
+	}
+	for len(want) > 0 {
+		m := c.Next(t)
+		if m.Path != otlp.Traces.Path {
+			t.Fatalf("metrics are sent long before the interval is over: %s", m.Path)
+		}
+		for _, s := range decodeOTLP(m.Body) {
+			if s.name == "kn.queueproxy.proxy" && !want[s.trace] {
+				t.Errorf("trace %s is sampled", s.trace)
+			}
+			if s.name == "kn.queueproxy.proxy" {
+				delete(want, s.trace)
+			}
+		}
+	}
+}

@@ -152,3 +152,48 @@ func FuzzHeaders(f *testing.F) {
 		}
 	})
 }
+
+func TestOnlyTheGivenFormatsCountAndCarryTheSpan(t *testing.T) {
+	w, s, m := "00-"+idA+"-"+spA+"-01", idB+"-"+spB+"-1", []string{"X-B3-TraceId", idB, "X-B3-SpanId", spB, "X-B3-Sampled", "1"}
+	all := headers(append(m, "traceparent", w, "b3", s, "tracestate", "a=b")...)
+	for _, c := range []struct {
+		formats   gate.TraceFormats
+		headers   *gate.TraceFields
+		traceID   string
+		ours      []string
+		unchanged map[string]string
+	}{
+		{gate.W3C, all, idA, []string{"traceparent"}, map[string]string{"b3": s, "X-B3-TraceId": idB, "X-B3-SpanId": spB, "X-B3-Sampled": "1"}},
+		{gate.B3Single, all, idB, []string{"b3"}, map[string]string{"traceparent": w, "X-B3-TraceId": idB, "X-B3-SpanId": spB, "X-B3-Sampled": "1"}},
+		{gate.B3Multi, all, idB, []string{"X-B3-TraceId", "X-B3-SpanId", "X-B3-ParentSpanId", "X-B3-Sampled"}, map[string]string{"traceparent": w, "b3": s}},
+		{gate.W3C | gate.B3Single, nil, "", []string{"traceparent", "b3"}, nil},
+		{gate.W3C, headers("b3", "0"), "", []string{"traceparent"}, map[string]string{"b3": "0"}},
+	} {
+		tracer := tracerFor(t, Config{SamplingRate: 1, Formats: c.formats}, new(kept))
+		span := tracer.Start(c.headers)
+		if span == nil {
+			t.Fatalf("%v: not sampled", c.formats)
+		}
+		if c.traceID != "" && span.TraceID().String() != c.traceID {
+			t.Errorf("%v: trace id %s, want %s", c.formats, span.TraceID(), c.traceID)
+		}
+		got := parseLines(t, span.Lines())
+		for _, name := range c.ours {
+			if text := got.Get(name); text == "" || name != "X-B3-Sampled" && name != "X-B3-ParentSpanId" && name != "X-B3-SpanId" && !strings.Contains(text, span.TraceID().String()) {
+				t.Errorf("%v: %s is %q", c.formats, name, text)
+			}
+		}
+		for name, want := range c.unchanged {
+			if got.Get(name) != want {
+				t.Errorf("%v: %s is %q, want %q", c.formats, name, got.Get(name), want)
+			}
+		}
+		if len(got) != len(c.ours)+len(c.unchanged) {
+			t.Errorf("%v: lines %q", c.formats, got)
+		}
+	}
+	span := tracerFor(t, Config{SamplingRate: 1, NoPropagation: true}, new(kept)).Start(all)
+	if span == nil || span.Lines() != nil || span.TraceID().String() == idA || span.parentID != (gate.SpanID{}) {
+		t.Errorf("without propagation: %+v", span)
+	}
+}

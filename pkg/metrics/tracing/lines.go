@@ -32,10 +32,9 @@ const maxLines = len(lineTraceparent+"--01"+endOfLine) + traceDigits + spanDigit
 // keep it (W3C Trace Context level 2, section 3.2.2.5.2).
 const randomFlag = 0x02
 
-// appendLines writes the context of a sampled request, in the formats of
-// c, with span as the sender and above as its parent.
-func appendLines(dst []byte, c *gate.TraceContext, traceID gate.TraceID, span, above gate.SpanID) []byte {
-	in := c.Formats
+// appendLines writes the context c of a sampled request with span as the sender
+// and above as its parent. No formats mean traceparent.
+func appendLines(dst []byte, in gate.TraceFormats, c *gate.TraceContext, traceID gate.TraceID, span, above gate.SpanID) []byte {
 	if in == 0 {
 		in = gate.W3C
 	}
@@ -67,6 +66,24 @@ func appendLines(dst []byte, c *gate.TraceContext, traceID gate.TraceID, span, a
 			dst = append(dst, lineDebug...)
 		} else {
 			dst = append(dst, lineSampled...)
+		}
+	}
+	return dst
+}
+
+// appendOthers writes the fields of the formats that do not count, as they came.
+func appendOthers(dst []byte, formats gate.TraceFormats, fields *gate.TraceFields) []byte {
+	for _, field := range [...]struct {
+		format gate.TraceFormats
+		name   string
+		value  []byte
+	}{
+		{gate.W3C, "traceparent: ", fields.Traceparent}, {gate.B3Single, lineB3, fields.B3},
+		{gate.B3Multi, lineTraceID, fields.TraceID}, {gate.B3Multi, lineSpanID, fields.SpanID}, {gate.B3Multi, lineParentID, fields.ParentSpanID},
+		{gate.B3Multi, "X-B3-Sampled: ", fields.Sampled}, {gate.B3Multi, "X-B3-Flags: ", fields.Flags},
+	} {
+		if formats&field.format == 0 && field.value != nil {
+			dst = append(append(append(dst, field.name...), field.value...), endOfLine...)
 		}
 	}
 	return dst

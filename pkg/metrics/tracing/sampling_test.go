@@ -27,6 +27,8 @@ func TestWhatTheSenderDecidedStands(t *testing.T) {
 		{"rate 0", Config{}, true, false, false},
 		{"rate 1", Config{SamplingRate: 1}, true, false, true},
 		{"debug", Config{Debug: true}, true, true, true},
+		{"rate 1 of all", Config{SamplingRate: 1, IgnoresParent: true}, true, true, true},
+		{"rate 0 of all", Config{IgnoresParent: true}, false, false, false},
 	} {
 		tracer := tracerFor(t, c.cfg, new(kept))
 		for _, group := range []struct {

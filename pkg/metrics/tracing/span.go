@@ -36,14 +36,26 @@ func (t *Tracer) begin(fields *gate.TraceFields, c *gate.TraceContext, id gate.T
 	if c.Formats&gate.W3C != 0 {
 		s.context.Tracestate = readTracestate(fields.Tracestate)
 	}
-	s.lines = appendLines(s.room[:0], c, id, s.upstream, s.context.SpanID)
+	if t.isolated {
+		return s
+	}
+	formats := c.Formats
+	if t.formats != 0 {
+		formats = t.formats
+	}
+	s.lines = appendLines(s.room[:0], formats, c, id, s.upstream, s.context.SpanID)
+	if t.formats != 0 && fields != nil {
+		s.lines = appendOthers(s.lines, t.formats, fields)
+	}
 	return s
 }
 
 // Lines are the field lines, each with its CRLF, that the container gets in
 // the place of those of W3C and B3 that came: the same formats, with our
-// upstream span as the sender. traceparent if none came. tracestate is not
-// among them: it goes on as it came. They do not change.
+// upstream span as the sender. traceparent if none came. With Formats of the
+// Config, these formats and no others have that span. tracestate is not among
+// the lines, because it is forwarded unchanged. They do not change. nil = all
+// fields are forwarded unchanged.
 func (s *Span) Lines() []byte {
 	if s == nil {
 		return nil

@@ -13,13 +13,19 @@ import (
 
 // Config says which requests are traced and where their spans go.
 type Config struct {
-	Protocol     string       // none (or empty), stdout, zipkin, http/protobuf or grpc
-	Endpoint     string       // of zipkin, http/protobuf and grpc: a URL or host:port
-	Insecure     bool         // host:port without a scheme is in clear text
-	OTLP         otlp.Options // of http/protobuf and grpc
-	SamplingRate float64      // 0 to 1; of requests that come without a decision
-	Debug        bool         // every request, even those that are not to be sampled
-	Resource     otlp.Resource
+	Protocol      string       // none (or empty), stdout, zipkin, http/protobuf or grpc
+	Endpoint      string       // of zipkin, http/protobuf and grpc: a URL or host:port
+	Insecure      bool         // host:port without a scheme is in clear text
+	OTLP          otlp.Options // of http/protobuf and grpc
+	SamplingRate  float64      // 0 to 1; of requests that come without a decision
+	Debug         bool         // every request, even those that are not to be sampled
+	IgnoresParent bool         // SamplingRate is of all requests, whatever their senders have decided
+
+	// Formats are the ways to write a trace context that count in a request, and that the container gets, whatever came. Others are
+	// forwarded unchanged. 0 = all count, and the container gets those that came.
+	Formats       gate.TraceFormats
+	NoPropagation bool // no format counts, and every header is forwarded unchanged
+	Resource      otlp.Resource
 
 	LegacyAttributes bool      // with the names of earlier semantic conventions
 	Epoch            time.Time // when the clock of gate.Record was 0
@@ -33,7 +39,9 @@ type Config struct {
 // nothing. Its methods are safe for concurrent use.
 type Tracer struct {
 	sampler    sampler
-	debug      bool
+	noParent   bool
+	formats    gate.TraceFormats
+	isolated   bool
 	attributes *attributes
 	epoch      time.Time
 	spans      *batcher
@@ -57,7 +65,8 @@ func New(c Config) (*Tracer, error) {
 
 func newTracer(c *Config, e Exporter) *Tracer {
 	t := &Tracer{
-		sampler: newSampler(c.SamplingRate), debug: c.Debug, attributes: &currentAttributes, epoch: c.Epoch, spans: newBatcher(e, c.Failed),
+		sampler: newSampler(c.SamplingRate), noParent: c.Debug || c.IgnoresParent, formats: c.Formats, isolated: c.NoPropagation,
+		attributes: &currentAttributes, epoch: c.Epoch, spans: newBatcher(e, c.Failed),
 	}
 	if c.LegacyAttributes {
 		t.attributes = &legacyAttributes
@@ -94,23 +103,44 @@ func newExporter(c *Config) (Exporter, error) {
 // Start returns the span of a request whose head is complete, or nil if it is
 // not sampled; that allocates nothing. fields may be nil.
 //
-// The decision of the sender stands, unless Debug.
+// The decision of the sender stands, unless Debug or IgnoresParent.
 func (t *Tracer) Start(fields *gate.TraceFields) *Span {
 	if t == nil {
 		return nil
 	}
-	c := fields.Context()
-	if c.Sampling == gate.Unsampled && !t.debug {
+	c := t.context(fields)
+	if c.Sampling == gate.Unsampled && !t.noParent {
 		return nil
 	}
 	id := c.TraceID
 	if id == (gate.TraceID{}) {
 		id = newTraceID()
 	}
-	if c.Sampling != gate.Sampled && !t.sampler(id) {
+	if (c.Sampling != gate.Sampled || t.noParent) && !t.sampler(id) {
 		return nil
 	}
 	return t.begin(fields, &c, id)
+}
+
+// context is the trace context in the formats that count.
+func (t *Tracer) context(fields *gate.TraceFields) gate.TraceContext {
+	switch {
+	case t.isolated || fields == nil:
+		return gate.TraceContext{}
+	case t.formats == 0:
+		return fields.Context()
+	}
+	counting := *fields
+	if t.formats&gate.W3C == 0 {
+		counting.Traceparent, counting.Tracestate = nil, nil
+	}
+	if t.formats&gate.B3Single == 0 {
+		counting.B3 = nil
+	}
+	if t.formats&gate.B3Multi == 0 {
+		counting.TraceID, counting.SpanID, counting.ParentSpanID, counting.Sampled, counting.Flags = nil, nil, nil, nil, nil
+	}
+	return counting.Context()
 }
 
 // wall converts an instant of the clock of gate.Record.

@@ -32,6 +32,9 @@ type exporters struct {
 func newExporters(cfg *config.Config, hasLog bool, r otlp.Resource, log *zap.Logger) (_ *exporters, err error) {
 	e := new(exporters)
 	t := cfg.Tracing
+	t.Protocol, _ = cfg.Exporters()
+	t.SamplingRate, t.IgnoresParent = cfg.Sampling()
+	t.Formats, t.NoPropagation = cfg.Propagation()
 	t.Resource, t.Epoch = r, loop.TimeOf(0)
 	if t.Protocol == otlp.ProtocolGRPC || t.Protocol == otlp.ProtocolHTTP {
 		to, certificate := cfg.TracesOverOTLP()

@@ -92,14 +92,15 @@ func (a *App) buildPorts() error {
 
 // buildMetrics shows the figures to Prometheus, or sends them.
 func (a *App) buildMetrics() error {
-	if a.cfg.MetricsBackend == "none" {
+	_, backend := a.cfg.Exporters()
+	if backend == "none" {
 		return nil
 	}
 	figures, err := a.collector()
 	if err != nil {
 		return err
 	}
-	if a.cfg.MetricsBackend == otlp.ProtocolGRPC || a.cfg.MetricsBackend == otlp.ProtocolHTTP {
+	if backend == otlp.ProtocolGRPC || backend == otlp.ProtocolHTTP {
 		a.pusher, err = newPusher(a.cfg, a.resource(), figures, a.often)
 		return err
 	}

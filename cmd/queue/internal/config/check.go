@@ -17,7 +17,8 @@ func (l *loader) checkCombinations() {
 	if l.UserPort == AutoPort && l.Application == nil && l.good("USER_PORT") {
 		l.problem("USER_PORT", "USER_PORT=auto: want a port number, or an application to start (queue --user-port auto -- COMMAND)")
 	}
-	switch l.Tracing.Protocol {
+	traces, metrics := l.Exporters()
+	switch traces {
 	case "zipkin":
 		if !isURL(l.Tracing.Endpoint) {
 			l.problem("TRACING_CONFIG_ZIPKIN_ENDPOINT", "TRACING_CONFIG_ZIPKIN_ENDPOINT=%q: want a URL (http or https) for traces to zipkin", l.Tracing.Endpoint)
@@ -27,11 +28,12 @@ func (l *loader) checkCombinations() {
 			l.problem("TRACING_CONFIG_ZIPKIN_ENDPOINT", "TRACING_CONFIG_ZIPKIN_ENDPOINT=\"\": want a URL or host:port for traces over %s, or OTEL_EXPORTER_OTLP_ENDPOINT", l.Tracing.Protocol)
 		}
 	}
-	if isOTLP(l.MetricsBackend) && l.MetricsCollector == "" && l.OTel.Metrics.Endpoint == "" && l.OTel.Both.Endpoint == "" {
+	if isOTLP(metrics) && l.MetricsCollector == "" && l.OTel.Metrics.Endpoint == "" && l.OTel.Both.Endpoint == "" {
 		l.problem("METRICS_COLLECTOR_ADDRESS", "METRICS_COLLECTOR_ADDRESS=\"\": want a URL or host:port for metrics over %s, or OTEL_EXPORTER_OTLP_ENDPOINT", l.MetricsBackend)
 	}
-	l.checkProtocol("traces", "TRACING_CONFIG_BACKEND", l.Tracing.Protocol, "TRACES_")
-	l.checkProtocol("metrics", "SERVING_REQUEST_METRICS_BACKEND", l.MetricsBackend, "METRICS_")
+	l.checkProtocol("traces", "TRACING_CONFIG_BACKEND", traces, "TRACES_")
+	l.checkProtocol("metrics", "SERVING_REQUEST_METRICS_BACKEND", metrics, "METRICS_")
+	l.checkSampler()
 	l.checkTemplate()
 	l.checkTLS()
 }

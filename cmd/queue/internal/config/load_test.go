@@ -91,7 +91,7 @@ func defaults(t *testing.T) Config {
 		Identity:    metrics.Identity{Pod: hostName(t)},
 		ServingPort: 8012, ServingTLSPort: 8112, UserPort: 8080, DrainSocket: "@queuegate", StopTimeout: 10 * time.Second,
 		ReadinessWait: 10 * time.Second, ReadinessFreshness: time.Second, AppProbeHost: "127.0.0.1",
-		AdminPort: 8022, AutoscalerMetricsPort: 9090, MetricsPort: 9091, MetricsBackend: "prometheus", MetricsNames: "current",
+		AdminPort: 8022, AutoscalerMetricsPort: 9090, MetricsPort: 9091, MetricsBackend: "prometheus", MetricsNames: "current", MetricsExportInterval: time.Minute,
 		StatusPort: 8023, ProfilingPort: 8008, LogLevel: "info", UpstreamProtocol: "auto", HTTP2MaxHeaderList: 64 << 10,
 	}
 }
@@ -145,7 +145,7 @@ var allDifferent = map[string]string{
 	"OBSERVABILITY_CONFIG": "{}", "METRICS_NAMES": "both", "SERVING_REQUEST_METRICS_BACKEND": "http/protobuf", "METRICS_COLLECTOR_ADDRESS": "collector:55678",
 	"TRACING_CONFIG_BACKEND": "zipkin", "TRACING_CONFIG_ZIPKIN_ENDPOINT": "http://zipkin:9411/api/v2/spans", "TRACING_CONFIG_SAMPLE_RATE": "0.250000", "TRACING_CONFIG_DEBUG": "true", "TRACING_ATTRIBUTES": "legacy",
 	"OTEL_EXPORTER_OTLP_ENDPOINT": "http://both:4318/base", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://traces/x", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "metrics:4317",
-	"OTEL_SERVICE_NAME": "named", "OTEL_RESOURCE_ATTRIBUTES": "team=a%20b,empty=",
+	"OTEL_SERVICE_NAME": "named", "OTEL_RESOURCE_ATTRIBUTES": "team=a%20b,empty=", "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.75", "OTEL_PROPAGATORS": "b3,tracecontext", "OTEL_METRIC_EXPORT_INTERVAL": "1500", "OTEL_SDK_DISABLED": "true",
 	"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/protobuf",
 	"OTEL_EXPORTER_OTLP_HEADERS": "a=1,b=x%20y", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "c=3", "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "d=4",
 	"OTEL_EXPORTER_OTLP_TIMEOUT": "11000", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "12", "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT": "0",
@@ -185,7 +185,7 @@ func allDifferentConfig() Config {
 		},
 		Tracing: tracing.Config{Protocol: "zipkin", Endpoint: "http://zipkin:9411/api/v2/spans", SamplingRate: 0.25, Debug: true, LegacyAttributes: true},
 		OTel: OTel{
-			ServiceName: "named", ResourceAttributes: []otlp.KeyValue{{Key: "team", Value: "a b"}, {Key: "empty"}},
+			ServiceName: "named", ResourceAttributes: []otlp.KeyValue{{Key: "team", Value: "a b"}, {Key: "empty"}}, Sampler: "traceidratio", SamplerArg: "0.75", Propagators: []string{"b3", "tracecontext"}, Disabled: true,
 			Both:    OTLP{"http://both:4318/base", "grpc", []otlp.Header{{Name: "a", Value: "1"}, {Name: "b", Value: "x y"}}, 11 * time.Second, "gzip", "both.pem", "true"},
 			Traces:  OTLP{"https://traces/x", "http/protobuf", []otlp.Header{{Name: "c", Value: "3"}}, 12 * time.Millisecond, "none", "traces.pem", "false"},
 			Metrics: OTLP{"metrics:4317", "http/protobuf", []otlp.Header{{Name: "d", Value: "4"}}, longestDuration, "gzip", "metrics.pem", "true"},
@@ -198,7 +198,7 @@ func allDifferentConfig() Config {
 		AppProbers: `{"/app-health/web/livez":{"tcpSocket":{"port":1}}}`, AppProbeHost: "app.local", AppProbePort: 1004,
 		DrainSocket: "@drain", StopTimeout: 17 * time.Second, SidePorts: 1010,
 		AdminPort: 1005, AutoscalerMetricsPort: 1006, MetricsPort: 1007, MetricsAddress: "::1", StatusPort: 1008, ProfilingPort: 1009, ProfilingAddress: "127.0.0.1",
-		observability: "{}", MetricsNames: "both", MetricsBackend: "http/protobuf", MetricsCollector: "collector:55678",
+		observability: "{}", MetricsNames: "both", MetricsBackend: "http/protobuf", MetricsCollector: "collector:55678", MetricsExportInterval: 1500 * time.Millisecond,
 		Profiling:     true,
 		LoggingConfig: `{"level":"warn"}`, LogLevel: "debug", RequestLog: true, RequestLogTemplate: "{{.Request.Method}}", RequestLogProbes: true,
 		RootCA: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",

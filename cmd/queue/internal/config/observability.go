@@ -33,9 +33,13 @@ func (l *loader) readObservability() {
 		l.Profiling = profiling == "enabled"
 	}
 	l.takeMetricsEndpoint(values)
-	l.take(values, "requestMetrics.exportInterval", nanoseconds.at(&l.MetricsExportInterval), nil)
-	// Known, and not used.
 	var interval time.Duration
+	if l.take(values, "requestMetrics.exportInterval", nanoseconds.at(&interval), nil) && interval > 0 {
+		s := l.setting("OTEL_METRIC_EXPORT_INTERVAL")
+		s.source, s.found = l.setting("OBSERVABILITY_CONFIG").source, "OBSERVABILITY_CONFIG requestMetrics.exportInterval"
+		l.MetricsExportInterval = (interval + time.Millisecond - 1).Truncate(time.Millisecond)
+	}
+	// Known, and not used.
 	l.take(values, "metrics.protocol", metricsBackend.at(&text), nil)
 	l.take(values, "metrics.endpoint", freeText.at(&text), nil)
 	l.take(values, "metrics.exportInterval", nanoseconds.at(&interval), nil)

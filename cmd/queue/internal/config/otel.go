@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
@@ -20,6 +21,10 @@ type OTel struct {
 
 	ServiceName        string // "" = as otlp.Resource names it
 	ResourceAttributes []otlp.KeyValue
+	Sampler            string // "" = TRACING_CONFIG_SAMPLE_RATE of the requests whose senders have not decided
+	SamplerArg         string // a share where the sampler has one
+	Propagators        []string
+	Disabled           bool // nothing is traced, and no metrics are sent
 }
 
 // OTLP configures the exporters of a signal over OTLP.
@@ -36,6 +41,59 @@ type OTLP struct {
 // isOTLP is true of the names of exporters that send OTLP.
 func isOTLP(exporter string) bool {
 	return exporter == otlp.ProtocolGRPC || exporter == otlp.ProtocolHTTP
+}
+
+// Exporters returns the exporters of traces and metrics that are in use.
+func (c *Config) Exporters() (traces, metrics string) {
+	traces, metrics = c.Tracing.Protocol, c.MetricsBackend
+	if c.OTel.Disabled {
+		traces = "none"
+		if isOTLP(metrics) {
+			metrics = "none"
+		}
+	}
+	return traces, metrics
+}
+
+// Sampling returns the share of requests that are traced, and whether that is of all requests or only of those whose senders have not
+// decided.
+func (c *Config) Sampling() (share float64, ignoresParent bool) {
+	kind, isParentBased := strings.CutPrefix(c.OTel.Sampler, parentBased)
+	switch kind {
+	case samplerOn:
+		share = 1
+	case samplerOff:
+	case samplerRatio:
+		share = 1
+		if parsed, err := rate.parse(cmp.Or(c.OTel.SamplerArg, "1")); err == nil {
+			share = parsed
+		}
+	default:
+		share, isParentBased = c.Tracing.SamplingRate, true
+		if c.OTel.SamplerArg != "" {
+			share, _ = rate.parse(c.OTel.SamplerArg)
+		}
+	}
+	return share, !isParentBased
+}
+
+// Samplers are these three, and the same after parentBased.
+const (
+	samplerOn    = "always_on"
+	samplerOff   = "always_off"
+	samplerRatio = "traceidratio"
+	parentBased  = "parentbased_"
+)
+
+// propagators are the formats of a trace context by their names.
+var propagators = map[string]gate.TraceFormats{"tracecontext": gate.W3C, "b3": gate.B3Single, "b3multi": gate.B3Multi, "baggage": 0, "none": 0}
+
+// Propagation returns the formats of trace context that count. 0 = all that the gate knows, or, with isOff, none.
+func (c *Config) Propagation() (formats gate.TraceFormats, isOff bool) {
+	for _, name := range c.OTel.Propagators {
+		formats |= propagators[name]
+	}
+	return formats, c.OTel.Propagators != nil && formats == 0
 }
 
 // TracesOverOTLP returns where traces go, and the file of the certificates that verify the collector, "" for those of the system.
@@ -138,6 +196,18 @@ func otelRows(c *Config) (rows []row) {
 				"service.name of OTEL_RESOURCE_ATTRIBUTES, whichever is set first."},
 		{"OTEL_RESOURCE_ATTRIBUTES", "otel-resource-attributes", "(none)", resourceAttributes.at(&c.OTel.ResourceAttributes),
 			"Attributes of the resource of traces and metrics over OTLP, beside those of the gate, which win."},
+		{"OTEL_TRACES_SAMPLER", "otel-traces-sampler", "(parentbased_traceidratio of TRACING_CONFIG_SAMPLE_RATE)", sampler.at(&c.OTel.Sampler),
+			"Requests that are traced: always_on, always_off, traceidratio (a share of OTEL_TRACES_SAMPLER_ARG), or one of these after parentbased_, " +
+				"where the decision of the sender counts. It wins over TRACING_CONFIG_SAMPLE_RATE and OBSERVABILITY_CONFIG."},
+		{"OTEL_TRACES_SAMPLER_ARG", "otel-traces-sampler-arg", "(1)", samplerArg.at(&c.OTel.SamplerArg),
+			"Share from 0 to 1 of the samplers traceidratio and parentbased_traceidratio. Without OTEL_TRACES_SAMPLER it replaces TRACING_CONFIG_SAMPLE_RATE."},
+		{"OTEL_PROPAGATORS", "otel-propagators", "(tracecontext, b3 and b3multi, whichever comes)", propagatorNames.at(&c.OTel.Propagators),
+			"Formats of trace context that count in a request and are sent to the container: tracecontext, b3, b3multi; none = spans have no parent " +
+				"and headers are forwarded unchanged. Baggage is forwarded in any case."},
+		{"OTEL_METRIC_EXPORT_INTERVAL", "otel-metric-export-interval", "60000", exportInterval.at(&c.MetricsExportInterval),
+			"Milliseconds between two messages with metrics over OTLP. It wins over OBSERVABILITY_CONFIG."},
+		{"OTEL_SDK_DISABLED", "otel-sdk-disabled", "false", either("false", "true").at(&c.OTel.Disabled),
+			"Trace nothing and send no metrics over OTLP. The page for Prometheus remains."},
 	}...)
 }
 
@@ -146,27 +216,37 @@ var (
 
 	certificateFile = textKind("PATH", "a path", plain, accept(func(text string) bool { return strings.IndexByte(text, 0) < 0 }))
 
-	// milliseconds is a timeout. A value that it does not accept is ignored, as in queue-proxy.
-	milliseconds = &kind[time.Duration]{form{"MS", "whole milliseconds, 0 or more", plain},
-		func(text string) (time.Duration, error) {
-			n, ok := parseWhole(text)
-			switch {
-			case !ok:
-				return 0, ignoredError{fmt.Errorf("%s is ignored: want whole milliseconds, 0 or more", quoteShort(text))}
-			case n == 0 || n > longestDuration.Milliseconds():
-				return longestDuration, nil
+	// milliseconds is a timeout, 0 for none.
+	milliseconds = ignoring(millisecondsFrom(0))
+
+	exportInterval = ignoring(millisecondsFrom(1))
+
+	sampler = func() *kind[string] {
+		k := words(samplerOn, samplerOff, samplerRatio, parentBased+samplerOn, parentBased+samplerOff, parentBased+samplerRatio)
+		k.hint = "SAMPLER"
+		return ignoring(k)
+	}()
+
+	// samplerArg is read by checkSampler, because its meaning is the sampler's.
+	samplerArg = textKind("TEXT", "a number from 0 to 1", plain, accept(anyText))
+
+	propagatorNames = &kind[[]string]{form{"PROPAGATORS", "tracecontext, baggage, b3, b3multi or none, separated by commas", plain},
+		func(text string) (names []string, err error) {
+			var ignored []error
+			for name := range strings.SplitSeq(text, ",") {
+				name = strings.TrimSpace(name)
+				if _, ok := propagators[name]; !ok {
+					ignored = append(ignored, fmt.Errorf("%s is ignored: want tracecontext, baggage, b3, b3multi or none", quoteShort(name)))
+				} else if !slices.Contains(names, name) {
+					names = append(names, name)
+				}
 			}
-			return time.Duration(n) * time.Millisecond, nil
+			if ignored != nil {
+				return names, ignoredError{errors.Join(ignored...)}
+			}
+			return names, nil
 		},
-		func(d time.Duration) string {
-			switch d {
-			case 0:
-				return ""
-			case longestDuration:
-				return "0"
-			}
-			return strconv.FormatInt(d.Milliseconds(), 10)
-		}}
+		func(names []string) string { return strings.Join(names, ",") }}
 
 	// otlpHeaders never prints a value: they are credentials as a rule.
 	otlpHeaders = &kind[[]otlp.Header]{
@@ -216,6 +296,37 @@ func parseAttributes(text string) (attributes []otlp.KeyValue, err error) {
 	return attributes, nil
 }
 
+// ignoring is k with warnings in the place of its problems: a value that k does not accept counts as unset, as in queue-proxy.
+func ignoring[T any](k *kind[T]) *kind[T] {
+	return &kind[T]{k.form, func(text string) (v T, err error) {
+		if v, err = k.parse(text); err != nil {
+			return v, ignoredError{fmt.Errorf("%s is ignored: want %s", quoteShort(text), k.wants)}
+		}
+		return v, nil
+	}, k.format}
+}
+
+// millisecondsFrom is a number of milliseconds from least on. 0 is longestDuration, and so is what is longer.
+func millisecondsFrom(least int64) *kind[time.Duration] {
+	return &kind[time.Duration]{form{"MS", fmt.Sprintf("whole milliseconds, %d or more", least), plain},
+		simple(func(text string) (time.Duration, bool) {
+			n, ok := parseWhole(text)
+			if n == 0 || n > longestDuration.Milliseconds() {
+				return longestDuration, ok && n >= least
+			}
+			return time.Duration(n) * time.Millisecond, ok
+		}),
+		func(d time.Duration) string {
+			switch d {
+			case 0:
+				return ""
+			case longestDuration:
+				return "0"
+			}
+			return strconv.FormatInt(d.Milliseconds(), 10)
+		}}
+}
+
 // ignoredError says which part of a value is not used, and why. It is a warning, because queue-proxy only logs it.
 type ignoredError struct{ error }
 
@@ -254,9 +365,17 @@ func isFieldValue(text string) bool {
 // isUsed is false of OpenTelemetry's settings that nothing reads in this configuration. They may be meant for an application that has
 // the same environment, so a bad value is then neither a problem nor a warning, as in queue-proxy.
 func (l *loader) isUsed(s *setting) bool {
-	traces, metrics := isOTLP(l.Tracing.Protocol), isOTLP(l.MetricsBackend)
-	if s.name == "OTEL_RESOURCE_ATTRIBUTES" {
+	traceExporter, metricExporter := l.Exporters()
+	traces, metrics, isTraced := isOTLP(traceExporter), isOTLP(metricExporter), traceExporter != "none" && traceExporter != ""
+	switch s.name {
+	case "OTEL_RESOURCE_ATTRIBUTES":
 		return traces || metrics
+	case "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "OTEL_PROPAGATORS":
+		return isTraced
+	case "OTEL_METRIC_EXPORT_INTERVAL":
+		return metrics
+	case "OTEL_SDK_DISABLED":
+		return isTraced || metrics
 	}
 	switch rest, found := strings.CutPrefix(s.name, otlpPrefix); {
 	case !found:
@@ -267,6 +386,25 @@ func (l *loader) isUsed(s *setting) bool {
 		return metrics
 	}
 	return traces || metrics
+}
+
+// checkSampler reads OTEL_TRACES_SAMPLER_ARG where it means something. As in queue-proxy, a bad one stops the start if it stands alone,
+// and counts as unset if it is that of a sampler.
+func (l *loader) checkSampler() {
+	arg := l.setting("OTEL_TRACES_SAMPLER_ARG")
+	if l.OTel.SamplerArg == "" {
+		return
+	}
+	_, err := rate.parse(l.OTel.SamplerArg)
+	switch given := l.setting("OTEL_TRACES_SAMPLER"); {
+	case len(given.ignored) > 0 || l.OTel.Sampler != "" && !strings.HasSuffix(l.OTel.Sampler, samplerRatio):
+		l.OTel.SamplerArg = "" // it is that of another sampler
+	case err != nil && l.OTel.Sampler != "":
+		arg.ignored = append(arg.ignored, fmt.Sprintf("%s: %s is ignored: want %s", arg.found, quoteShort(l.OTel.SamplerArg), samplerArg.wants))
+		l.OTel.SamplerArg = ""
+	case err != nil:
+		l.problem(arg.name, "%w", arg.wantError(l.OTel.SamplerArg, nil))
+	}
 }
 
 // checkProtocol warns if a variable names another protocol than that which the exporter's own setting has chosen.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
@@ -184,5 +185,87 @@ func TestResourceAttributesAreDecoded(t *testing.T) {
 	again := mustLoad(t, nil, readCheck(t, checkOutput(t, cfg)))
 	if !slices.Equal(again.OTel.ResourceAttributes, cfg.OTel.ResourceAttributes) {
 		t.Errorf("printed and read back: %q", again.OTel.ResourceAttributes)
+	}
+}
+
+func TestTheSamplerOfTheEnvironmentWins(t *testing.T) {
+	for _, c := range []struct {
+		sampler, arg  string
+		share         float64
+		ignoresParent bool
+		warning       string
+	}{
+		{"", "", 0.3, false, ""},
+		{"always_on", "x", 1, true, ""},
+		{"always_off", "", 0, true, ""},
+		{"traceidratio", "0.25", 0.25, true, ""},
+		{"traceidratio", "", 1, true, ""},
+		{"parentbased_always_on", "0.1", 1, false, ""},
+		{"parentbased_always_off", "", 0, false, ""},
+		{"PARENTBASED_TRACEIDRATIO", "0.25", 0.25, false, ""},
+		{"parentbased_traceidratio", "1.5", 1, false, `OTEL_TRACES_SAMPLER_ARG: "1.5" is ignored: want a number from 0 to 1`},
+		{"", "0.25", 0.25, false, ""},
+		{"jaeger_remote", "endpoint=http://j", 0.3, false, `OTEL_TRACES_SAMPLER: "jaeger_remote" is ignored: want always_on, always_off, traceidratio, ` +
+			`parentbased_always_on, parentbased_always_off or parentbased_traceidratio`},
+	} {
+		cfg, _, warnings, err := load(nil, map[string]string{"OBSERVABILITY_CONFIG": `{"tracing":{"protocol":"stdout","samplingRate":0.3}}`,
+			"OTEL_TRACES_SAMPLER": c.sampler, "OTEL_TRACES_SAMPLER_ARG": c.arg})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if share, ignoresParent := cfg.Sampling(); share != c.share || ignoresParent != c.ignoresParent || strings.Join(warnings, "\n") != c.warning {
+			t.Errorf("%s, %s: %v, %t, warnings %q", c.sampler, c.arg, share, ignoresParent, warnings)
+		}
+	}
+}
+
+func TestPropagatorsThatTheGateLacksAreIgnored(t *testing.T) {
+	for _, c := range []struct {
+		text    string
+		formats gate.TraceFormats
+		isOff   bool
+		ignored int
+	}{
+		{"", 0, false, 0}, {"tracecontext,baggage", gate.W3C, false, 0}, {" b3 , b3multi,b3", gate.B3Single | gate.B3Multi, false, 0},
+		{"none", 0, true, 0}, {"baggage", 0, true, 0}, {"xray,tracecontext", gate.W3C, false, 1}, {"xray,jaeger", 0, false, 2},
+	} {
+		cfg, _, warnings, err := load(nil, map[string]string{"TRACING_CONFIG_BACKEND": "stdout", "OTEL_PROPAGATORS": c.text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if formats, isOff := cfg.Propagation(); formats != c.formats || isOff != c.isOff || len(warnings) != c.ignored {
+			t.Errorf("%q: %b, off %t, warnings %q", c.text, formats, isOff, warnings)
+		}
+	}
+}
+
+func TestTheExportIntervalOfTheEnvironmentWins(t *testing.T) {
+	for _, c := range []struct {
+		json, variable string
+		want           time.Duration
+		warnings       int
+	}{
+		{"0", "", time.Minute, 0}, {"30000000000", "", 30 * time.Second, 0}, {"1", "", time.Millisecond, 0}, {"30000000000", "1500", 1500 * time.Millisecond, 0},
+		{"30000000000", "0", time.Minute, 1}, {"30000000000", "10s", time.Minute, 1}, // as in queue-proxy
+	} {
+		cfg, _, warnings, err := load(nil, map[string]string{"OTEL_METRIC_EXPORT_INTERVAL": c.variable,
+			"OBSERVABILITY_CONFIG": `{"requestMetrics":{"protocol":"grpc","endpoint":"http://m","exportInterval":` + c.json + `}}`})
+		if err != nil || cfg.MetricsExportInterval != c.want || len(warnings) != c.warnings {
+			t.Errorf("%+v: %v, warnings %q, %v", c, cfg, warnings, err)
+		}
+	}
+}
+
+func TestADisabledSDKLeavesThePageForPrometheus(t *testing.T) {
+	for _, c := range []struct {
+		from            map[string]string
+		traces, metrics string
+	}{
+		{exporting, "none", "none"}, {map[string]string{"TRACING_CONFIG_BACKEND": "stdout"}, "none", "prometheus"},
+	} {
+		cfg := mustLoad(t, nil, with(c.from, "OTEL_SDK_DISABLED", "TRUE", "OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"))
+		if traces, metrics := cfg.Exporters(); traces != c.traces || metrics != c.metrics {
+			t.Errorf("traces by %s, metrics by %s", traces, metrics)
+		}
 	}
 }

@@ -9,33 +9,35 @@ import (
 // refused are texts that no setting with that hint accepts, and refusedBy those of one setting beyond these.
 var (
 	refused = map[string][]string{
-		"":           {"yes", "2", "on", " true"},
-		"PORT":       {"x", "-1", "-0", "+1", "65536", "0x50", "00", "1_000", "080", "8080 ", "8080.0", "1e3", "99999999999999999999", "\u0663", "off"},
-		"N":          {"x", "-1", "+1", "0x10", "1_000", "010", "1.5", "99999999999999999999", "unlimited"},
-		"SECONDS":    {"x", "-1", "+1", "0x10", "1_000", "010", "1.", ".5", "1.5.5", "1.-5", "10s", "1e3", "NaN", "Inf"},
-		"DURATION":   {"x", "-1", "-1s", "+1s", "0x10", "1_000", "010", ".5s", "s", "1 s", "5 minutes", "9999999999h"},
-		"SIZE":       {"x", "-1", "16M", "16MiB", "16 Mi", "1.5Mi", "Mi", "016Mi", "0x10Mi", "16mi", "9999999999Gi"},
-		"RATE":       {"x", "-0.1", "1.1", "+0.1", "0x1p-2", "NaN", "inf", ".5", "0_1", "10%", "1e9999"},
-		"NAME":       {"x", "none ", "-"},
-		"LEVEL":      {"loud", "1", "trace"},
-		"ADDRESS":    {"x", "localhost", "127.0.0.1:80", "[::1]", "300.0.0.1", "127.1", ":"},
-		"CIDRS":      {"x", "10.0.0.0/33", "10.0.0.0/", "10.0/8", "10.0.0.0/8,", "fe80::1%eth0", "fe80::%eth0/64", "10.0.0.1:80", "localhost", "10.0.0.1 10.0.0.2"},
-		"ENDPOINT":   {"x", "ftp://host", "http://", "host:0", "host:x", ":9411", "http://h ost"},
-		"HOST":       {"http://a", "a:80", "[::1]", "a b", "a..b", ".a", "-a", "a/b"},
-		"FILE":       {"ca.crt", "./ca.crt"},
-		"DIRECTORY":  {"certs", "./certs"},
-		"SOCKET":     {"drain.sock", "./a", "@", "/a\x00b", "/" + strings.Repeat("a", 107)},
-		"PATHS":      {"x", "/a,", ",", "/a,b", "/a?b", "/a b", "/a,/a", "/\u00e9"},
-		"NAMES":      {"a b"},
-		"PART":       {"tenant", "header:", "header:a b", "path", "path:0", "path:x", "peers", "peer:1"},
-		"FIELD":      {"grpc-timeout", "peer", "path:1", "header", "header:"},
-		"JSON":       {"x", "1", `"a"`, "{", "{}x", "{]"},
-		"TEXT":       nil,
-		"TEMPLATE":   nil, // checkTemplate's
-		"PATH":       {"a\x00b"},
-		"HEADERS":    nil, // ignored, not refused
-		"ATTRIBUTES": nil, // the same
-		"MS":         nil, // the same
+		"":            {"yes", "2", "on", " true"},
+		"PORT":        {"x", "-1", "-0", "+1", "65536", "0x50", "00", "1_000", "080", "8080 ", "8080.0", "1e3", "99999999999999999999", "\u0663", "off"},
+		"N":           {"x", "-1", "+1", "0x10", "1_000", "010", "1.5", "99999999999999999999", "unlimited"},
+		"SECONDS":     {"x", "-1", "+1", "0x10", "1_000", "010", "1.", ".5", "1.5.5", "1.-5", "10s", "1e3", "NaN", "Inf"},
+		"DURATION":    {"x", "-1", "-1s", "+1s", "0x10", "1_000", "010", ".5s", "s", "1 s", "5 minutes", "9999999999h"},
+		"SIZE":        {"x", "-1", "16M", "16MiB", "16 Mi", "1.5Mi", "Mi", "016Mi", "0x10Mi", "16mi", "9999999999Gi"},
+		"RATE":        {"x", "-0.1", "1.1", "+0.1", "0x1p-2", "NaN", "inf", ".5", "0_1", "10%", "1e9999"},
+		"NAME":        {"x", "none ", "-"},
+		"LEVEL":       {"loud", "1", "trace"},
+		"ADDRESS":     {"x", "localhost", "127.0.0.1:80", "[::1]", "300.0.0.1", "127.1", ":"},
+		"CIDRS":       {"x", "10.0.0.0/33", "10.0.0.0/", "10.0/8", "10.0.0.0/8,", "fe80::1%eth0", "fe80::%eth0/64", "10.0.0.1:80", "localhost", "10.0.0.1 10.0.0.2"},
+		"ENDPOINT":    {"x", "ftp://host", "http://", "host:0", "host:x", ":9411", "http://h ost"},
+		"HOST":        {"http://a", "a:80", "[::1]", "a b", "a..b", ".a", "-a", "a/b"},
+		"FILE":        {"ca.crt", "./ca.crt"},
+		"DIRECTORY":   {"certs", "./certs"},
+		"SOCKET":      {"drain.sock", "./a", "@", "/a\x00b", "/" + strings.Repeat("a", 107)},
+		"PATHS":       {"x", "/a,", ",", "/a,b", "/a?b", "/a b", "/a,/a", "/\u00e9"},
+		"NAMES":       {"a b"},
+		"PART":        {"tenant", "header:", "header:a b", "path", "path:0", "path:x", "peers", "peer:1"},
+		"FIELD":       {"grpc-timeout", "peer", "path:1", "header", "header:"},
+		"JSON":        {"x", "1", `"a"`, "{", "{}x", "{]"},
+		"TEXT":        nil,
+		"TEMPLATE":    nil, // checkTemplate's
+		"PATH":        {"a\x00b"},
+		"HEADERS":     nil, // ignored, not refused
+		"ATTRIBUTES":  nil, // the same
+		"SAMPLER":     nil, // the same
+		"PROPAGATORS": nil, // the same
+		"MS":          nil, // the same
 	}
 	objects   = []string{"[]", "null"}
 	refusedBy = map[string][]string{
@@ -51,7 +53,7 @@ var (
 		"KUBE_APP_PROBERS": objects, "OBSERVABILITY_CONFIG": objects,
 		"SERVING_REQUEST_METRICS_BACKEND": {"otlp"}, "TRACING_CONFIG_BACKEND": {"jaeger"},
 		"OTEL_EXPORTER_OTLP_PROTOCOL": {"http/json"}, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": {"http/json"}, "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": {"http/json"},
-		"OTEL_EXPORTER_OTLP_ENDPOINT": {"unix:///a", "[fe80::1%eth0]:80"}, "OTEL_EXPORTER_OTLP_COMPRESSION": {"zstd"}, "OTEL_EXPORTER_OTLP_INSECURE": {"1"},
+		"OTEL_EXPORTER_OTLP_ENDPOINT": {"unix:///a", "[fe80::1%eth0]:80"}, "OTEL_EXPORTER_OTLP_COMPRESSION": {"zstd"}, "OTEL_TRACES_SAMPLER_ARG": {"x", "-1", "1.5"}, "OTEL_EXPORTER_OTLP_INSECURE": {"1"},
 		"SERVING_LOGGING_CONFIG": append(objects, `{"level":"loud"}`, `{"level":1}`, `{"encoding":"xml"}`, `{"encoderConfig":{"timeEncoder":"iso"}}`,
 			`{"encoderConfig":{"timeEncoder":{}}}`, `{"encoderConfig":{"levelEncoder":"shout"}}`, `{"outputPaths":"stdout"}`),
 		"QUEUE_PROXY_TLS_MIN_VERSION": {"1.1", "1", "TLS1.2", "0"}, "QUEUE_PROXY_TLS_MAX_VERSION": {"1.1", "1.4"},
