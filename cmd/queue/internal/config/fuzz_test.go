@@ -17,6 +17,8 @@ func FuzzLoad(f *testing.F) {
 	f.Add("", `SERVING_LOGGING_CONFIG={"level":"WARN","encoderConfig":{"timeEncoder":{"layout":"x"}}}`)
 	f.Add("--request-log-template={{range .}}{{break}}{{end}}", "UNCOUNTED_PATHS=/a, /b\nCONTAINER_NAMES=a,b\nUSER_PORT=8112")
 	f.Add("--readiness-probe\n{", "LISTEN_ADDRESS=::ffff:127.0.0.1\nAPP_PROBE_PORT=8023\nSERVING_POD=\"\t")
+	f.Add("--otlp-traces-endpoint=http://a/b", "TRACING_CONFIG_BACKEND=grpc\nOTEL_EXPORTER_OTLP_ENDPOINT=a:1\nOTEL_EXPORTER_OTLP_HEADERS=a=%20b,c\nOTEL_EXPORTER_OTLP_INSECURE=true\n"+
+		"OTEL_RESOURCE_ATTRIBUTES=k=%zz,l=a%2Cb,m\nOTEL_TRACES_SAMPLER_ARG=0.5\nOTEL_PROPAGATORS=b3,x\nOTEL_EXPORTER_OTLP_TIMEOUT=0")
 	f.Fuzz(func(t *testing.T, args, variables string) {
 		var argv []string
 		if args != "" {

@@ -58,9 +58,11 @@ func Load(args []string, lookup func(string) (string, bool), names []string) (c 
 				for line := range strings.SplitSeq(ignored.Error(), "\n") {
 					s.ignored = append(s.ignored, s.found+": "+line)
 				}
-				if standard := s.standardText(); standard != "" && s.value.text() == "" {
+				if s.value.text() == "" { // nothing is left
 					s.source, s.found = fromDefault, s.name
-					_ = s.value.set(standard)
+					if standard := s.standardText(); standard != "" {
+						_ = s.value.set(standard)
+					}
 				}
 			case err != nil:
 				s.problems = append(s.problems, s.wantError(text, err))

@@ -58,6 +58,9 @@ func (c *Config) Exporters() (traces, metrics string) {
 // Sampling returns the share of requests that are traced, and whether that is of all requests or only of those whose senders have not
 // decided.
 func (c *Config) Sampling() (share float64, ignoresParent bool) {
+	if c.Tracing.Debug {
+		return 1, true
+	}
 	kind, isParentBased := strings.CutPrefix(c.OTel.Sampler, parentBased)
 	switch kind {
 	case samplerOn:
@@ -135,7 +138,57 @@ func (o *OTel) destination(signal *OTLP, path, protocol, own string) (to otlp.De
 	return to, certificate
 }
 
-const otlpPrefix = "OTEL_EXPORTER_OTLP_"
+// writeExports writes a comment line about each exporter in use.
+func (c *Config) writeExports(b *strings.Builder) {
+	if c.OTel.Disabled {
+		b.WriteString("# No traces and no metrics over OTLP (source: OTEL_SDK_DISABLED)\n")
+	}
+	// first is the origin of the first of the settings that is given.
+	first := func(names ...string) string {
+		given := slices.IndexFunc(names, c.Given)
+		if given < 0 {
+			return "default"
+		}
+		if s := c.setting(names[given]); s.source == fromEnvironment {
+			return s.found
+		}
+		return "--" + c.setting(names[given]).flag
+	}
+	traces, metrics := c.Exporters()
+	for _, export := range []struct {
+		what, signal, exporter, endpoint string
+		isUsed                           bool
+		destination                      func() (otlp.Destination, string)
+	}{
+		{"Traces", "TRACES_", "TRACING_CONFIG_BACKEND", "TRACING_CONFIG_ZIPKIN_ENDPOINT", isOTLP(traces), c.TracesOverOTLP},
+		{"Metrics", "METRICS_", "SERVING_REQUEST_METRICS_BACKEND", "METRICS_COLLECTOR_ADDRESS", isOTLP(metrics), c.MetricsOverOTLP},
+	} {
+		if !export.isUsed {
+			continue
+		}
+		to, _ := export.destination()
+		shown := to.Endpoint
+		if u, err := url.Parse(shown); err == nil {
+			shown = u.Redacted()
+		}
+		fmt.Fprintf(b, "# %s are sent over %s (source: %s) to %s (source: %s)\n", export.what, to.Protocol, first(export.exporter), oneLine(shown),
+			first(otlpPrefix+export.signal+"ENDPOINT", otlpPrefix+"ENDPOINT", export.endpoint))
+	}
+	if traces != "none" {
+		share, ignoresParent := c.Sampling()
+		of := "of the requests without a decision of the sender"
+		if ignoresParent {
+			of = "of all requests"
+		}
+		fmt.Fprintf(b, "# A share of %s %s is traced (source: %s)\n", rate.format(share), of,
+			first("TRACING_CONFIG_DEBUG", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "TRACING_CONFIG_SAMPLE_RATE"))
+	}
+}
+
+const (
+	otelTitle  = "OpenTelemetry"
+	otlpPrefix = "OTEL_EXPORTER_OTLP_"
+)
 
 // otelRows has three rows of each setting of exporters over OTLP: for both signals, for traces and for metrics.
 func otelRows(c *Config) (rows []row) {
@@ -398,10 +451,10 @@ func (l *loader) checkSampler() {
 	_, err := rate.parse(l.OTel.SamplerArg)
 	switch given := l.setting("OTEL_TRACES_SAMPLER"); {
 	case len(given.ignored) > 0 || l.OTel.Sampler != "" && !strings.HasSuffix(l.OTel.Sampler, samplerRatio):
-		l.OTel.SamplerArg = "" // it is that of another sampler
+		l.OTel.SamplerArg, arg.source = "", fromDefault // it is that of another sampler
 	case err != nil && l.OTel.Sampler != "":
 		arg.ignored = append(arg.ignored, fmt.Sprintf("%s: %s is ignored: want %s", arg.found, quoteShort(l.OTel.SamplerArg), samplerArg.wants))
-		l.OTel.SamplerArg = ""
+		l.OTel.SamplerArg, arg.source = "", fromDefault
 	case err != nil:
 		l.problem(arg.name, "%w", arg.wantError(l.OTel.SamplerArg, nil))
 	}

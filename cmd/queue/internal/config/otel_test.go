@@ -269,3 +269,45 @@ func TestADisabledSDKLeavesThePageForPrometheus(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckSaysWhatExportersMakeOfTheSettings(t *testing.T) {
+	for _, c := range []struct {
+		args      []string
+		variables map[string]string
+		want      []string
+		lack      string
+	}{
+		{nil, exporting, []string{
+			"TRACING_CONFIG_BACKEND=http/protobuf  (source: environment, OBSERVABILITY_CONFIG tracing.protocol)",
+			"OTEL_EXPORTER_OTLP_TIMEOUT=10000  (source: default)",
+			"OTEL_METRIC_EXPORT_INTERVAL=60000  (source: default)",
+			"# Traces are sent over http/protobuf (source: OBSERVABILITY_CONFIG tracing.protocol) to http://traces:4318/own (source: OBSERVABILITY_CONFIG tracing.endpoint)",
+			"# Metrics are sent over http/protobuf (source: OBSERVABILITY_CONFIG requestMetrics.protocol) to http://metrics:4318/own (source: OBSERVABILITY_CONFIG requestMetrics.endpoint)",
+			"# A share of 0.1 of the requests without a decision of the sender is traced (source: default)",
+		}, "SDK_DISABLED)"},
+		{[]string{"--otlp-metrics-endpoint=http://u:SECRET@m:1"}, with(exporting, "OTEL_EXPORTER_OTLP_ENDPOINT", "http://all", "OTEL_TRACES_SAMPLER", "always_on"), []string{
+			"OTEL_EXPORTER_OTLP_ENDPOINT=http://all  (source: environment)",
+			"OTEL_TRACES_SAMPLER=always_on  (source: environment)",
+			"# Traces are sent over http/protobuf (source: OBSERVABILITY_CONFIG tracing.protocol) to http://all/v1/traces (source: OTEL_EXPORTER_OTLP_ENDPOINT)",
+			"# Metrics are sent over http/protobuf (source: OBSERVABILITY_CONFIG requestMetrics.protocol) to http://u:xxxxx@m:1 (source: --otlp-metrics-endpoint)",
+			"# A share of 1 of all requests is traced (source: OTEL_TRACES_SAMPLER)",
+		}, "SDK_DISABLED)"},
+		{nil, with(exporting, "OTEL_SDK_DISABLED", "true"), []string{"# No traces and no metrics over OTLP (source: OTEL_SDK_DISABLED)"}, "are sent"},
+		{nil, with(exporting, "OTEL_TRACES_SAMPLER", "jaeger_remote", "OTEL_TRACES_SAMPLER_ARG", "x"), []string{
+			"OTEL_TRACES_SAMPLER=  (source: default)", "OTEL_TRACES_SAMPLER_ARG=  (source: default)",
+			"# A share of 0.1 of the requests without a decision of the sender is traced (source: default)"}, "jaeger"},
+		{nil, with(exporting, "TRACING_CONFIG_DEBUG", "true", "OTEL_TRACES_SAMPLER", "always_off"), []string{
+			"# A share of 1 of all requests is traced (source: TRACING_CONFIG_DEBUG)"}, "A share of 0"},
+		{nil, nil, []string{"OTEL_TRACES_SAMPLER=  (source: default)"}, "are sent"},
+	} {
+		out := checkOutput(t, mustLoad(t, c.args, c.variables))
+		for _, line := range c.want {
+			if !strings.Contains("\n"+out, "\n"+line+"\n") {
+				t.Errorf("%q: there is no line %q in:\n%s", c.args, line, out)
+			}
+		}
+		if strings.Contains(out, c.lack) {
+			t.Errorf("%q: %q is in:\n%s", c.args, c.lack, out)
+		}
+	}
+}

@@ -41,7 +41,8 @@ func (s *setting) shown() (text string, hidden bool) {
 }
 
 // WriteCheck prints the configuration in effect: for each setting a line NAME=value  (source: flag, environment or default), in
-// the order of the table, with a comment line before each group. A value with control characters or outer space is quoted.
+// the order of the table, with a comment line before each group. Where another variable or a path in OBSERVABILITY_CONFIG has the
+// value, it follows the source. Comment lines after OpenTelemetry's settings say what exporters over OTLP make of all these. A value with control characters or outer space is quoted.
 func WriteCheck(w io.Writer, c *Config) error {
 	var b strings.Builder
 	c.eachGroup(func(title string, group []setting) {
@@ -51,11 +52,22 @@ func WriteCheck(w io.Writer, c *Config) error {
 		b.WriteString("# " + title + "\n")
 		for i := range group {
 			s := &group[i]
-			b.WriteString(s.name + "=" + oneLine(s.value.text()) + "  (source: " + s.source.String() + ")\n")
+			b.WriteString(s.name + "=" + oneLine(s.value.text()) + "  (source: " + s.origin() + ")\n")
+		}
+		if title == otelTitle {
+			c.writeExports(&b)
 		}
 	})
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// origin is the source of a value and, if it has not the name of the setting, where that has it.
+func (s *setting) origin() string {
+	if s.found == "" || s.found == s.name {
+		return s.source.String()
+	}
+	return s.source.String() + ", " + s.found
 }
 
 // eachGroup calls do with the settings of each group.

@@ -64,7 +64,7 @@ func TestCheckPrintsEachSettingInTheOrderOfTheTableWithItsSource(t *testing.T) {
 		"QUEUE_CAPACITY=20  (source: default)",
 		"QUEUE_MAX_WAIT=0s  (source: default)",
 		"DRAIN_QUIET_SECONDS=30  (source: default)",
-		"ENABLE_PROFILING=true  (source: environment)",
+		"ENABLE_PROFILING=true  (source: environment, OBSERVABILITY_CONFIG runtime.profiling)",
 		"LISTEN_ADDRESS=  (source: default)",
 		`ROOT_CA="a\nb"  (source: environment)`,
 		`SERVING_REVISION=" r "  (source: environment)`,

@@ -36,7 +36,7 @@ var groups = []struct {
 	{"Drain", drainRows},
 	{"Ports of the gate itself", portRows},
 	{"Metrics, tracing and profiling", metricsRows},
-	{"OpenTelemetry", otelRows},
+	{otelTitle, otelRows},
 	{"Logs", logRows},
 	{"TLS", tlsRows},
 	{"Identity", identityRows},
