@@ -380,7 +380,9 @@ func (r *run) look(calm bool) {
 		if q.verdict != tunnelled && q.answer.switches == false && age > int64(g.RequestTimeout)+r.slack()+r.trickle(q) {
 			r.suspects = append(r.suspects, q)
 		}
-		if q.leftAt > 0 && q.verdict != tunnelled && !q.answer.switches && q.leftOn.goneAt > 0 && r.now-max(q.leftOn.goneAt, q.leftOn.acceptedAt) > 10*millisecond+r.kernel.held && !g.HardConcurrency && (q.leftReset || !g.AnswerHalfClosed) {
+		// The bytes before the end may take several reads, and the loop may be held up
+		// before each of them.
+		if q.leftAt > 0 && q.verdict != tunnelled && !q.answer.switches && q.leftOn.goneAt > 0 && r.now-max(q.leftOn.goneAt, q.leftOn.acceptedAt) > 10*millisecond+4*r.kernel.held && !g.HardConcurrency && (q.leftReset || !g.AnswerHalfClosed) {
 			r.found("request %d: its client left %v ago", q.id, time.Duration(r.now-q.leftAt))
 		}
 		if q.saidAt != 0 && q.answer.whole(q, q.said, q.answer.hard) && q.sentWhole != 0 && q.leftAt == 0 && q.on.link.file != nil && !q.answer.switches {
