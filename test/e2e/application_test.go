@@ -332,7 +332,7 @@ func TestAnApplicationThatEndsEndsTheGateWithItsExitCode(t *testing.T) {
 	}
 }
 
-func TestTheDashesBeforeAnApplicationAreSuggested(t *testing.T) {
+func TestAMissingDoubleDashBeforeTheCommandIsSuggested(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := runQueue(t, baseEnv(t), "--port", "80", "node", "app.js", "--inspect")
 	if code != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasSuffix(stderr, ": queue --port 80 -- node app.js --inspect\n") {

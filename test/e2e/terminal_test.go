@@ -24,8 +24,8 @@ type onTerminal struct {
 	text *launch.Output // what the terminal shows
 }
 
-// startOnTerminal starts a gate as the leader of a session. The settings are
-// variables; the last is the command.
+// startOnTerminal starts a gate as the leader of a session. args are settings
+// (NAME=value), followed by the command line of the gate.
 func startOnTerminal(t *testing.T, env []string, command string) *onTerminal {
 	t.Helper()
 	self, err := os.Executable()

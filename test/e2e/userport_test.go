@@ -80,7 +80,7 @@ func TestTheUserPortFollowsTheApplication(t *testing.T) {
 	}
 }
 
-func TestTheUserPortIsThatOfPortIfTheApplicationListensThere(t *testing.T) {
+func TestTheVariablePORTIsTheUserPortIfTheApplicationListensOnIt(t *testing.T) {
 	if l, err := net.Listen("tcp", ":8080"); err == nil { // taken by this test or by something else: PORT is another one
 		defer l.Close()
 	}

@@ -260,7 +260,7 @@ func TestTheConnectQueueIsLinearizable(t *testing.T) {
 		if err := g.Init(); err != nil {
 			t.Fatal(err)
 		}
-		g.Pending.Start(now)
+		g.Connects.Start(now)
 		var h history
 		var all sync.WaitGroup
 		start := make(chan struct{})
@@ -273,7 +273,7 @@ func TestTheConnectQueueIsLinearizable(t *testing.T) {
 					x.Begin(now, nil, nil)
 					for range 1 + rand.IntN(3) {
 						h.do(id, call{"hold", id, 0}, func() any {
-							try, _, _ := g.Pending.Hold(&x, now)
+							try, _, _ := g.Connects.Hold(&x, now)
 							return try
 						})
 					}
@@ -286,18 +286,18 @@ func TestTheConnectQueueIsLinearizable(t *testing.T) {
 			for range 4 {
 				switch rand.IntN(3) {
 				case 0:
-					h.do(4, call{"refused", 0, 0}, func() any { return g.Pending.Refused(now) })
+					h.do(4, call{"refused", 0, 0}, func() any { return g.Connects.Refused(now) })
 				case 1:
-					h.do(4, call{"reached", 0, 0}, func() any { g.Pending.Reached(); return nil })
+					h.do(4, call{"reached", 0, 0}, func() any { g.Connects.Reached(); return nil })
 				default:
-					h.do(4, call{"hurry", 0, 0}, func() any { g.Pending.Hurry(); return nil })
+					h.do(4, call{"hurry", 0, 0}, func() any { g.Connects.Hurry(); return nil })
 				}
 			}
 		})
 		close(start)
 		all.Wait()
 		h.check(t, pendingModel())
-		if n := g.Pending.Held(); n != 0 {
+		if n := g.Connects.Held(); n != 0 {
 			t.Fatalf("%d are held when all have left", n)
 		}
 	}

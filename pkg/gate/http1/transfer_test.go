@@ -38,7 +38,7 @@ type transfer struct {
 	over    chan struct{}
 }
 
-// converse is the coroutine: it runs the script, which blocks in wait only.
+// converse runs the script as a coroutine. The script blocks only in wait.
 func (x *transfer) converse(yield func(struct{}) bool) {
 	defer func() {
 		x.failure = recover()

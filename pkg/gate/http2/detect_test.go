@@ -277,7 +277,7 @@ func TestAnEmptyCloseOverHTTP1TriggersAnHTTP2Test(t *testing.T) {
 	})
 }
 
-func TestEmptyClosesOverBothProtocolsReportTheFirstOutcome(t *testing.T) {
+func TestARequestClosedWithoutAByteOnBothProtocolsEndsWithTheFirstOutcome(t *testing.T) {
 	var over1 atomic.Int64
 	up := serveRaw(t, func(conn net.Conn) {
 		if _, h2c := bilingual(conn); !h2c {

@@ -300,8 +300,8 @@ func (c *downConn) handleFrame(f *h2.Frame) *h2.Error {
 	return nil
 }
 
-// goAway announces that no new streams will be accepted, so that none in flight is
-// lost (RFC 9113 section 6.8).
+// goAway announces that the connection will stop accepting streams. Streams that are
+// already in flight are still served (RFC 9113 section 6.8).
 func (c *downConn) goAway() {
 	if c.state != open {
 		return // takePreface repeats it

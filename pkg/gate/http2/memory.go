@@ -4,7 +4,7 @@ package http2
 // on each loop, and charged to the gate's memory for bodies in chunks. One chunk of
 // each loop is free of charge.
 
-// addBuffered counts n bytes more. They are buffered whether or not memory is left.
+// addBuffered adds n bytes to the count, even if the memory for bodies is exhausted.
 func (e *Engine) addBuffered(n int) {
 	e.buffered += n
 	for e.short() && e.gate.Bodies.Acquire(budgetChunk) {
@@ -12,7 +12,7 @@ func (e *Engine) addBuffered(n int) {
 	}
 }
 
-// removeBuffered counts n bytes less.
+// removeBuffered subtracts n bytes from the count.
 func (e *Engine) removeBuffered(n int) {
 	e.buffered -= n
 	for e.reserved > 0 && e.buffered <= e.reserved-budgetChunk {

@@ -29,7 +29,7 @@ func serveFrames(t *testing.T, settings []http2.Setting, handle func(p *peer, f 
 	return servePeers(t, func(p *peer) error { return p.WriteSettings(settings...) }, handle)
 }
 
-// servePeers is serveFrames with a custom start of the connection; with nil the
+// servePeers is like serveFrames, but start begins the connection. If start is nil, the
 // container neither sends nor acknowledges SETTINGS.
 func servePeers(t *testing.T, begin func(p *peer) error, handle func(p *peer, f http2.Frame) bool) *container {
 	var conns atomic.Int64

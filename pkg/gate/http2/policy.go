@@ -146,8 +146,9 @@ func initialStreamWindow(current uint32, streams int, limited, lowWindow bool, p
 }
 
 // sharedWindow divides maxReadAhead among streams: the largest of firstWindow,
-// firstWindow/2, … minSharedWindow that fits. It exceeds current only if twice as
-// much would fit, because each change costs a frame on each connection.
+// firstWindow/2, … minSharedWindow that fits. The result is larger than current
+// only if twice that size would fit too, because each change costs a frame on each
+// connection.
 func sharedWindow(current uint32, streams int) uint32 {
 	size := uint32(firstWindow)
 	for size > minSharedWindow && int(size)*streams > maxReadAhead {
@@ -180,9 +181,9 @@ func nextStreamWindow(size uint32, capacity int, grow, shrink bool) uint32 {
 	return size
 }
 
-// readAheadWindow returns the window of a stream from the container whose client
-// takes nothing, to read the response up to streamWindow: it doubles when half full,
-// so that the container sends at most twice what is buffered.
+// readAheadWindow returns the window of a stream from the container while its client
+// reads nothing. It doubles when half full, up to streamWindow, so the container sends
+// at most twice what is buffered.
 func readAheadWindow(size, buffered uint32) uint32 {
 	if size >= streamWindow || buffered < size/2 {
 		return size

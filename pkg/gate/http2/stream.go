@@ -216,7 +216,7 @@ func (s *stream) Pump(dst exchange.Sink) (moved bool) {
 	return moved || m
 }
 
-// consume removes n bytes that the sink has accepted from the buffer.
+// consume removes from the buffer n bytes that the sink has accepted.
 func (s *stream) consume(n int) {
 	if s.keepReplay {
 		s.appendReplay(n)

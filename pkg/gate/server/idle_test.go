@@ -129,7 +129,7 @@ func TestAWorkerTellsOfItsOldestConnectionOfTheLowestRank(t *testing.T) {
 	s.do(func(*Worker) {})
 }
 
-func TestBytesMayComeWhenAConnectionIsAboutToBeReclaimed(t *testing.T) {
+func TestAConnectionThatReceivesBytesIsNotReclaimed(t *testing.T) {
 	s := newTLSServer(t)
 	var set IdleSet[fakeConn, *fakeConn]
 	var c *fakeConn

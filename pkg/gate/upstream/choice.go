@@ -45,13 +45,13 @@ func ParseProtocol(s string) (Protocol, error) {
 // clients use HTTP/1.1 unless the container speaks only HTTP/2; requests of HTTP/2
 // clients use HTTP/2 if the container speaks it, else HTTP/1.1. The zero value
 // detects both. All methods may be called from any goroutine; instants are on the
-// clock of the loops.
+// clock of the event loops.
 //
 // A protocol is detected by proof: a valid response over HTTP/1, SETTINGS over
 // HTTP/2. A connection closed without a byte, or silence, is only a guess, because
 // the container may have other reasons than its protocol. A guess never overrides a
-// proof and expires after guessTime. One request then tests it: one that can be
-// retried, or one that is sent only after a proof. A refused connection resets all
+// proof and expires after guessTime. One request then tests it: either one that
+// can be retried, or one that is held back until the protocol is proven. A refused connection resets all
 // detection, because the container is restarting and may have been replaced.
 type Choice struct {
 	fixed Protocol

@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-func TestABodyThatDiffersFromItsHeadIsABug(t *testing.T) {
+func TestABodyOfAnotherLengthThanAnnouncedIsReportedAsABug(t *testing.T) {
 	const get = "GET / HTTP/1.1\r\nHost: a\r\n"
 	for _, c := range []struct {
 		name     string

@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/limits"
 )
 
-func TestDocsHaveTheLimitsOfMessages(t *testing.T) {
+func TestDocsListTheLimitsOfMessages(t *testing.T) {
 	const malformed = "the message is malformed: 400 to a request, 502 for a response"
 	limits.CompareWithDocs(t, "../../../docs/design.md", "messages over HTTP/1", []limits.Limit{
 		{What: "head", Value: limits.Size(MaxHeadBytes), Beyond: "431, or 414 within the request line; 502 for a response", Counter: gate.HeadTooLarge.String()},

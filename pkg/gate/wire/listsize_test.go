@@ -24,7 +24,7 @@ func decodedSize(t *testing.T, block []byte) (n int) {
 	return n
 }
 
-func TestTheHeaderListLimitIsComparedWithTheListThatGoesOut(t *testing.T) {
+func TestTheHeaderListLimitAppliesToTheForwardedHeaders(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	peer, host := netip.MustParseAddr("2001:db8::1"), []byte("default.example")
 	for range 2000 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAResourceHasTheGivenAttributesBesideItsOwn(t *testing.T) {
+func TestAResourceIncludesTheConfiguredAttributes(t *testing.T) {
 	extra := []KeyValue{{"team", "a"}, {"service.name", "from attributes"}, {"team", "b"}, {"k8s.pod.name", "other"}, {"empty", ""}}
 	for _, c := range []struct {
 		r    Resource

@@ -210,8 +210,8 @@ func (a *Process) Ended() <-chan struct{} {
 	return a.ended
 }
 
-// Gone is closed when the process has ended and no other is left in its group;
-// nil without one.
+// Gone returns a channel that is closed when all processes of the application's group
+// have ended; nil if there is no application.
 func (a *Process) Gone() <-chan struct{} {
 	if a == nil {
 		return nil
@@ -237,7 +237,7 @@ func (a *Process) Signal(s os.Signal) {
 }
 
 // Stop asks the application to end: its whole group gets the signal, as from a
-// terminal, since wrappers such as shells and npm pass on none. Only the first
+// terminal, because wrappers such as shells and npm do not forward signals. Only the first
 // call counts.
 func (a *Process) Stop(s os.Signal) {
 	if a != nil {
@@ -253,8 +253,7 @@ func (a *Process) signalGroup(s syscall.Signal) {
 	}
 }
 
-// killPasses bounds how often Kill looks for descendants that were started since
-// it last looked.
+// killPasses limits the passes in which Kill looks for new descendants.
 const killPasses = 10
 
 // Kill ends the group and all other descendants of this process.

@@ -47,7 +47,7 @@ func listeners() (all []listener, err error) {
 	return all, nil
 }
 
-// stateListen is TCP_LISTEN of include/net/tcp_states.h, as /proc/net/tcp has it.
+// stateListen is TCP_LISTEN of include/net/tcp_states.h, the state of a listening socket in /proc/net/tcp.
 const stateListen = "0A"
 
 // parseListeners reads /proc/net/tcp or tcp6 (proc(5)): a line of titles, then
@@ -115,7 +115,8 @@ func socketsOf(pid int) (map[uint64]bool, error) {
 	return inodes, nil
 }
 
-// ownerOf names a process that has a socket open, as far as that can be read.
+// ownerOf returns the name of a process that has the socket open; empty if /proc does
+// not tell.
 func ownerOf(inode uint64) string {
 	for _, pid := range processes() {
 		if inodes, err := socketsOf(pid); err == nil && inodes[inode] {

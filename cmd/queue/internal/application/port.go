@@ -32,8 +32,8 @@ const (
 	silentTime = 10 * time.Second
 )
 
-// poll calls look with snapshots, ever less often, until it is done, ctx ends, or
-// the process does.
+// poll calls look with snapshots at increasing intervals, until look returns true, ctx
+// is cancelled or the process exits.
 func (a *Process) poll(ctx context.Context, look func(listening) (done bool)) {
 	for pause := firstLook; ; pause = min(pause*5/4, restLook) {
 		l, _ := a.listening() // empty where /proc cannot be read
@@ -101,9 +101,8 @@ func (w *watch) look(l listening) (done bool) {
 	return false
 }
 
-// lookAtOthers warns of a listener that it sees for the second time: the first
-// time, it may belong to a descendant that has started since the processes were
-// listed.
+// lookAtOthers warns of a listener only when it sees it again: at first it may belong
+// to a descendant that has started since the processes were listed.
 func (w *watch) lookAtOthers(others []listener) {
 	i := slices.IndexFunc(others, func(l listener) bool { return l.takes(w.port) })
 	if i < 0 {

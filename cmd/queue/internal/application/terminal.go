@@ -78,7 +78,8 @@ func (t *terminal) suspend() {
 	t.resume()
 }
 
-// resume continues the application, in the foreground if the gate is there.
+// resume continues the stopped application, in the foreground of the terminal if the
+// gate itself is in the foreground.
 func (t *terminal) resume() {
 	if foreground, err := foregroundGroup(); err == nil && foreground == t.own {
 		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, t.application)

@@ -189,7 +189,7 @@ func (l *loader) meant(arg string) (like string, sure bool) {
 	return "", false
 }
 
-// wantsFlags is a format for the names of the commands.
+// wantsFlags is the format of an error message; its argument is the list of commands.
 const wantsFlags = "want flags as \"queue --help\" lists them, or a command (%s) as the first argument"
 
 func variableLike(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }

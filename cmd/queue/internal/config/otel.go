@@ -410,7 +410,7 @@ func isToken(name string) bool {
 	return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"+lowerAlphanumeric+"!#$%&'*+-.^_`|~") == ""
 }
 
-// isFieldValue is true of text without control characters but tabs (RFC 9110 section 5.5).
+// isFieldValue reports whether text has no control characters other than tabs (RFC 9110 section 5.5).
 func isFieldValue(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }

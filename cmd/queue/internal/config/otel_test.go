@@ -19,7 +19,7 @@ var exporting = map[string]string{"OBSERVABILITY_CONFIG": `{"tracing":{"protocol
 // exportingGRPC is exporting over gRPC.
 var exportingGRPC = map[string]string{"OBSERVABILITY_CONFIG": strings.ReplaceAll(exporting["OBSERVABILITY_CONFIG"], "http/protobuf", "grpc")}
 
-func TestTheEndpointOfASignalWinsOverTheGeneralOneAndThatOverObservabilityConfig(t *testing.T) {
+func TestASignalsEndpointTakesPrecedenceOverTheGeneralEndpoint(t *testing.T) {
 	const general, traces, metrics = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
 	for _, c := range []struct {
 		set                 []string
@@ -48,7 +48,7 @@ func TestTheEndpointOfASignalWinsOverTheGeneralOneAndThatOverObservabilityConfig
 	}
 }
 
-func TestAnEndpointOfTheEnvironmentIsEnoughAndTurnsNothingOn(t *testing.T) {
+func TestAnEndpointFromTheEnvironmentSufficesButDoesNotEnableTheExport(t *testing.T) {
 	cfg := mustLoad(t, nil, map[string]string{"TRACING_CONFIG_BACKEND": "grpc", "SERVING_REQUEST_METRICS_BACKEND": "grpc", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://all:4317"})
 	if to, _ := cfg.TracesOverOTLP(); to.Protocol != "grpc" || !strings.HasPrefix(to.Endpoint, "http://all:4317") {
 		t.Errorf("traces go to %+v", to)
@@ -188,7 +188,7 @@ func TestResourceAttributesAreDecoded(t *testing.T) {
 	}
 }
 
-func TestTheSamplerOfTheEnvironmentWins(t *testing.T) {
+func TestTheSamplerFromTheEnvironmentTakesPrecedence(t *testing.T) {
 	for _, c := range []struct {
 		sampler, arg  string
 		share         float64
@@ -239,7 +239,7 @@ func TestPropagatorsThatTheGateLacksAreIgnored(t *testing.T) {
 	}
 }
 
-func TestTheExportIntervalOfTheEnvironmentWins(t *testing.T) {
+func TestTheExportIntervalFromTheEnvironmentTakesPrecedence(t *testing.T) {
 	for _, c := range []struct {
 		json, variable string
 		want           time.Duration

@@ -95,7 +95,7 @@ func TestNumbersAreParsedAsByKubectl(t *testing.T) {
 	}
 }
 
-func TestAnOctalPortIsParsedAsByKubernetes(t *testing.T) {
+func TestAnOctalPortIsParsedAsInKubernetes(t *testing.T) {
 	text := `kind: Pod
 metadata:
   name: a

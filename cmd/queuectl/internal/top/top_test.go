@@ -193,7 +193,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	}
 }
 
-func TestOutcomesCountByTheirClass(t *testing.T) {
+func TestOutcomesAreCountedByClass(t *testing.T) {
 	outcomes := func(n int) string {
 		lines := "queuegate_in_flight_requests 0\n"
 		for _, name := range append(gate.OutcomeNames()[1:], "of-a-later-version") {

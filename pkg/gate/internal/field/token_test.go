@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTokensAreThoseOfTheRFC(t *testing.T) {
+func TestTokenCharactersMatchRFC9110(t *testing.T) {
 	const tokens = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	for b := range 256 {
 		if got, want := IsToken(byte(b)), strings.IndexByte(tokens, byte(b)) >= 0; got != want {
