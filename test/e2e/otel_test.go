@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"io"
+	"net"
+	"strings"
 	"testing"
 
 	metricscollector "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
@@ -112,5 +115,26 @@ func TestTheSamplerOfOpenTelemetrysVariablesDecidesWhateverTheSenderDecided(t *t
 				delete(want, s.trace)
 			}
 		}
+	}
+}
+
+func TestACollectorWithoutASchemeIsSpokenToOverTLS(t *testing.T) {
+	t.Parallel()
+	collector, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { collector.Close() })
+	k := startContainer(t)
+	must(t, k.AnswerAll([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")))
+	g := startGate(t, k, "TRACING_CONFIG_BACKEND=grpc", "TRACING_CONFIG_SAMPLE_RATE=1", "TRACING_CONFIG_ZIPKIN_ENDPOINT="+collector.Addr().String())
+	dial(t, g).get("/").is(200, "")
+	conn, err := collector.Accept()
+	must(t, err)
+	defer conn.Close()
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(conn, first); err != nil || first[0] != 22 { // a handshake record (RFC 8446 section 5.1)
+		t.Errorf("the collector gets %#x, %v", first, err)
+	}
+	if warned := "TRACING_CONFIG_ZIPKIN_ENDPOINT=" + collector.Addr().String() + " means https"; strings.Count(g.Stderr.String(), warned) != 1 {
+		t.Errorf("%q is not there once:\n%s", warned, g.Stderr.String())
 	}
 }

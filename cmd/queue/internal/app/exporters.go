@@ -38,7 +38,7 @@ func newExporters(cfg *config.Config, hasLog bool, r otlp.Resource, log *zap.Log
 	t.Resource, t.Epoch = r, loop.TimeOf(0)
 	if t.Protocol == otlp.ProtocolGRPC || t.Protocol == otlp.ProtocolHTTP {
 		to, certificate := cfg.TracesOverOTLP()
-		t.Endpoint, t.Insecure, t.OTLP = to.Endpoint, to.Insecure, to.Options
+		t.Endpoint, t.OTLP = to.Endpoint, to.Options
 		t.OTLP.RootCAs = loadRoots(certificate, "traces", log)
 	}
 	t.Failed = func(err error) { log.Warn("spans were not delivered", zap.Error(err)) }
@@ -66,7 +66,7 @@ func newPusher(cfg *config.Config, r otlp.Resource, figures *metrics.Collector, 
 	to, certificate := cfg.MetricsOverOTLP()
 	to.RootCAs = loadRoots(certificate, "metrics", log)
 	return push.New(push.Config{
-		Protocol: to.Protocol, Endpoint: to.Endpoint, Insecure: to.Insecure, OTLP: to.Options, Interval: cfg.MetricsExportInterval,
+		Protocol: to.Protocol, Endpoint: to.Endpoint, OTLP: to.Options, Interval: cfg.MetricsExportInterval,
 		Resource: r, Gather: registry.Gather,
 		Failed: func(err error) { log.Warn("metrics were not delivered", zap.Error(err)) },
 	})

@@ -34,6 +34,12 @@ func (l *loader) checkCombinations() {
 	l.checkProtocol("traces", "TRACING_CONFIG_BACKEND", traces, "TRACES_")
 	l.checkProtocol("metrics", "SERVING_REQUEST_METRICS_BACKEND", metrics, "METRICS_")
 	l.checkSampler()
+	if isOTLP(traces) {
+		l.checkScheme("TRACING_CONFIG_ZIPKIN_ENDPOINT", &l.OTel.Traces)
+	}
+	if isOTLP(metrics) {
+		l.checkScheme("METRICS_COLLECTOR_ADDRESS", &l.OTel.Metrics)
+	}
 	l.checkTemplate()
 	l.checkTLS()
 }

@@ -112,7 +112,7 @@ func (c *Config) MetricsOverOTLP() (to otlp.Destination, certificate string) {
 // destination follows the OTLP exporter specification 1.51: path is added to a general endpoint, and an endpoint of the signal is
 // used unchanged. As in the exporters that queue-proxy links, Insecure decides over the scheme of both, and not of own.
 func (o *OTel) destination(signal *OTLP, path, protocol, own string) (to otlp.Destination, certificate string) {
-	to = otlp.Destination{Protocol: protocol, Endpoint: own, Insecure: true, Options: otlp.Options{
+	to = otlp.Destination{Protocol: protocol, Endpoint: own, Options: otlp.Options{
 		Headers: signal.Headers, Timeout: cmp.Or(signal.Timeout, o.Both.Timeout),
 		Gzip: cmp.Or(signal.Compression, o.Both.Compression) == "gzip",
 	}}
@@ -457,6 +457,15 @@ func (l *loader) checkSampler() {
 		l.OTel.SamplerArg, arg.source = "", fromDefault
 	case err != nil:
 		l.problem(arg.name, "%w", arg.wantError(l.OTel.SamplerArg, nil))
+	}
+}
+
+// checkScheme warns of an endpoint without a scheme in an exporter's own setting, which means https and meant clear text
+// to earlier versions of the gate.
+func (l *loader) checkScheme(name string, signal *OTLP) {
+	s := l.setting(name)
+	if text := s.value.text(); text != "" && !strings.Contains(text, "://") && signal.Endpoint == "" && l.OTel.Both.Endpoint == "" {
+		l.warn("%s=%s means https, as in Knative, and no longer clear text: write http://%s or https://%s", s.found, text, text, text)
 	}
 }
 

@@ -311,3 +311,32 @@ func TestCheckSaysWhatExportersMakeOfTheSettings(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEndpointWithoutASchemeMeansHTTPSAndIsWarnedOf(t *testing.T) {
+	bare := map[string]string{"OBSERVABILITY_CONFIG": `{"tracing":{"protocol":"grpc","endpoint":"t:4317"}}`,
+		"SERVING_REQUEST_METRICS_BACKEND": "http/protobuf", "METRICS_COLLECTOR_ADDRESS": "m:4318"}
+	cfg, _, warnings, err := load(nil, bare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"OBSERVABILITY_CONFIG tracing.endpoint=t:4317 means https, as in Knative, and no longer clear text: write http://t:4317 or https://t:4317",
+		"METRICS_COLLECTOR_ADDRESS=m:4318 means https, as in Knative, and no longer clear text: write http://m:4318 or https://m:4318",
+	}
+	if !slices.Equal(warnings, want) {
+		t.Errorf("got  %q\nwant %q", warnings, want)
+	}
+	for _, destination := range []func() (otlp.Destination, string){cfg.TracesOverOTLP, cfg.MetricsOverOTLP} {
+		if to, _ := destination(); to.Insecure {
+			t.Errorf("%+v is in clear text", to)
+		}
+	}
+	for _, variables := range []map[string]string{
+		with(bare, "OTEL_EXPORTER_OTLP_ENDPOINT", "http://all"), with(bare, "OTEL_SDK_DISABLED", "true"), exporting,
+		{"TRACING_CONFIG_ZIPKIN_ENDPOINT": "t:4317", "METRICS_COLLECTOR_ADDRESS": "m:4318"},
+	} {
+		if _, _, warnings, err := load(nil, variables); err != nil || warnings != nil {
+			t.Errorf("%q: %v, warnings %q", variables, err, warnings)
+		}
+	}
+}
