@@ -127,12 +127,11 @@ func quotable(v []byte) bool {
 	return len(v) <= maxForwardedValue && field.IsText(v)
 }
 
-// IsForwardingField reports whether a field is one that only trusted peers may
-// send, X_Forwarded_For and its like included, and IsGateField whether it is one
-// of the gate's own. Names are in any case.
+// IsForwardingField reports whether only trusted peers may send the field. Names are
+// case-insensitive, and X_Forwarded_For counts as X-Forwarded-For.
 func IsForwardingField(name []byte) bool { return field.IsTrustedOnly(name) }
 
-// IsGateField is described at IsForwardingField.
+// IsGateField reports whether only the gate sets the field. Names are case-insensitive.
 func IsGateField(name []byte) bool { return field.HasPrefixFold(name, "k-gate-") }
 
 // IsName reports whether s is a token (RFC 9110 section 5.6.2), like field names.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -64,6 +65,9 @@ func TestOpenTelemetrysVariablesSayWhereTracesAndMetricsGo(t *testing.T) {
 			t.Fatalf("%s: %v, %v", c.protocol, err, &points)
 		}
 		checkResource(t, points.ResourceMetrics[0].Resource)
+		if !bytes.Contains(metrics.Body, []byte("go.goroutine.count")) {
+			t.Errorf("%s: no metrics of the Go runtime", c.protocol)
+		}
 		if tenant, encoding := metrics.Header.Get("X-Tenant"), metrics.Header.Get(c.encoding); tenant != "c" || encoding != "" {
 			t.Errorf("%s: metrics of %q, encoded as %q", c.protocol, tenant, encoding)
 		}

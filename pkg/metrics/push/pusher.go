@@ -27,14 +27,15 @@ type Gather func() ([]*dto.MetricFamily, error)
 
 // Config says what is sent where.
 type Config struct {
-	Protocol string // http/protobuf or grpc
-	Endpoint string // a URL or host:port
-	Insecure bool   // host:port without a scheme is in clear text
-	OTLP     otlp.Options
-	Interval time.Duration // 0 = DefaultInterval; less than 100 ms counts as that
-	Resource otlp.Resource
-	Gather   Gather
-	Failed   func(error) // notified of messages that did not arrive, on the Pusher's goroutine; may be nil
+	Protocol  string // http/protobuf or grpc
+	Endpoint  string // a URL or host:port
+	Insecure  bool   // host:port without a scheme is in clear text
+	OTLP      otlp.Options
+	Interval  time.Duration // 0 = DefaultInterval; less than 100 ms counts as that
+	Resource  otlp.Resource
+	Gather    Gather
+	GoRuntime bool        // metrics of the Go runtime are sent too
+	Failed    func(error) // notified of messages that did not arrive, on the Pusher's goroutine; may be nil
 }
 
 // Pusher sends the metrics at an interval until it is closed.
@@ -120,6 +121,9 @@ func (p *Pusher) request(now time.Time) (*collector.ExportMetricsServiceRequest,
 			all = append(all, scopes[name])
 		}
 		scopes[name].Metrics = append(scopes[name].Metrics, m)
+	}
+	if p.cfg.GoRuntime {
+		all = append(all, s.goRuntime())
 	}
 	return &collector.ExportMetricsServiceRequest{ResourceMetrics: []*metrics.ResourceMetrics{{
 		Resource: p.cfg.Resource.Message(), ScopeMetrics: all,

@@ -67,7 +67,7 @@ func newPusher(cfg *config.Config, r otlp.Resource, figures *metrics.Collector, 
 	to.RootCAs = loadRoots(certificate, "metrics", log)
 	return push.New(push.Config{
 		Protocol: to.Protocol, Endpoint: to.Endpoint, OTLP: to.Options, Interval: cfg.MetricsExportInterval,
-		Resource: r, Gather: registry.Gather,
+		Resource: r, Gather: registry.Gather, GoRuntime: true,
 		Failed: func(err error) { log.Warn("metrics were not delivered", zap.Error(err)) },
 	})
 }

@@ -54,8 +54,8 @@ func Start(command []string, port int, own ...string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A child inherits ignored signals, and this process ignores SIGPIPE. Caught
-	// signals are reset to their default in a child, and dropped here.
+	// SIGPIPE is caught and discarded instead of ignored: a child would inherit an
+	// ignored signal, but a caught one is reset to its default.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	stdin, term, err := input()
 	if err != nil {
