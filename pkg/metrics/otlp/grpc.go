@@ -38,7 +38,7 @@ func (g *grpcSender) Send(ctx context.Context, message []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.options.addTo(r, "Content-Type", "Content-Length", "Host", "Connection", "Transfer-Encoding", "Te", "Grpc-Timeout", "Grpc-Encoding", "Grpc-Accept-Encoding")
+	g.options.addTo(r, "Content-Type", "Te", "Grpc-Timeout", "Grpc-Encoding", "Grpc-Accept-Encoding")
 	authorize(r)
 	response, body, err := g.client.do(r)
 	if err != nil {

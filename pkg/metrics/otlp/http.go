@@ -47,7 +47,7 @@ func (h *HTTP) Send(ctx context.Context, message []byte) ([]byte, error) {
 		return nil, err
 	}
 	r.Header = http.Header{"Content-Type": {h.contentType}, "User-Agent": {userAgent}}
-	h.options.addTo(r, "Content-Type", "Content-Encoding", "Content-Length", "Host", "Connection", "Transfer-Encoding")
+	h.options.addTo(r, "Content-Type", "Content-Encoding")
 	if h.options.Gzip {
 		r.Header["Content-Encoding"] = []string{"gzip"}
 	}

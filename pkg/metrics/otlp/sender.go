@@ -65,11 +65,18 @@ type Header struct{ Name, Value string }
 
 func (o *Options) timeout() time.Duration { return cmp.Or(o.Timeout, RequestTimeout) }
 
-// addTo adds the headers to those of a request, except that a request keeps its
-// own fields of the names in reserved.
+// ofTheConnection are fields that net/http or the connection sets, and that a
+// request over HTTP/2 must not have (RFC 9113 section 8.2.2).
+var ofTheConnection = []string{
+	"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade",
+}
+
+// addTo adds the headers to those of a request, without those of the connection
+// and of the names in reserved.
 func (o *Options) addTo(r *http.Request, reserved ...string) {
 	for _, h := range o.Headers {
-		if name := http.CanonicalHeaderKey(h.Name); !slices.Contains(reserved, name) {
+		name := http.CanonicalHeaderKey(h.Name)
+		if !slices.Contains(reserved, name) && !slices.Contains(ofTheConnection, name) {
 			r.Header[name] = []string{h.Value}
 		}
 	}

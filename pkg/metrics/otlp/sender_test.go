@@ -163,7 +163,7 @@ func TestOptionsReachTheCollector(t *testing.T) {
 		message := bytes.Repeat([]byte("message "), 1000)
 		s, err := NewSender(Metrics, Destination{Protocol: protocol, Endpoint: c.URL, Options: Options{
 			IsExact: true, Gzip: true, Timeout: time.Hour, Headers: []Header{
-				{"x-tenant", "a b"}, {"User-Agent", "mine"}, {"content-type", "text/plain"}, {"Content-Length", "1"}, {"grpc-encoding", "br"}, {"te", "gzip"}},
+				{"x-tenant", "a b"}, {"User-Agent", "mine"}, {"content-type", "text/plain"}, {"Content-Length", "1"}, {"grpc-encoding", "br"}, {"te", "gzip"}, {"upgrade", "x"}, {"connection", "x"}},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -186,6 +186,9 @@ func TestOptionsReachTheCollector(t *testing.T) {
 			if got := m.Header.Get(name); got != value {
 				t.Errorf("%s: %s is %q, want %q", protocol, name, got, value)
 			}
+		}
+		if protocol == ProtocolGRPC && m.Header.Get("Upgrade")+m.Header.Get("Connection") != "" {
+			t.Errorf("header %v", m.Header)
 		}
 		if m.Path != path || !bytes.Equal(m.Body, message) {
 			t.Errorf("%s: %d bytes at %s", protocol, len(m.Body), m.Path)

@@ -1,0 +1,84 @@
+package config
+
+import (
+	"strings"
+)
+
+const (
+	otelTitle  = "OpenTelemetry"
+	otlpPrefix = "OTEL_EXPORTER_OTLP_"
+)
+
+// otelRows has three rows of each setting of exporters over OTLP: for both signals, for traces and for metrics.
+func otelRows(c *Config) (rows []row) {
+	for _, setting := range []struct {
+		name, standard string
+		value          func(*OTLP) value
+		help           string // begins with what the setting is, followed by " of SIGNALS"
+	}{
+		{"ENDPOINT", "(none)", func(o *OTLP) value { return endpoint.at(&o.Endpoint) },
+			"Collector"},
+		{"PROTOCOL", "(that of the exporter)", func(o *OTLP) value { return otlpProtocol.at(&o.Protocol) },
+			"Protocol"},
+		{"HEADERS", "(none)", func(o *OTLP) value { return otlpHeaders.at(&o.Headers) },
+			"Header fields, percent-encoded, that the gate sends to the collector"},
+		{"TIMEOUT", "10000", func(o *OTLP) value { return milliseconds.at(&o.Timeout) },
+			"Longest time in milliseconds, 0 = unlimited, for one attempt to reach the collector"},
+		{"COMPRESSION", "none", func(o *OTLP) value { return words("gzip", "none").at(&o.Compression) },
+			"Compression of messages to the collector"},
+		{"CERTIFICATE", "(those of the system)", func(o *OTLP) value { return certificateFile.at(&o.Certificate) },
+			"File of certificates, in PEM, that verify the collector"},
+		{"INSECURE", "(as the endpoint says)", func(o *OTLP) value { return words("true", "false").at(&o.Insecure) },
+			"Clear text, or TLS, over gRPC to the collector"},
+	} {
+		for _, signal := range []struct {
+			prefix, flag, of string
+			to               *OTLP
+		}{
+			{"", "", "traces and metrics over OTLP", &c.OTel.Both},
+			{"TRACES_", "traces-", "traces over OTLP", &c.OTel.Traces},
+			{"METRICS_", "metrics-", "metrics over OTLP", &c.OTel.Metrics},
+		} {
+			r := row{
+				otlpPrefix + signal.prefix + setting.name, "otlp-" + signal.flag + strings.ToLower(setting.name),
+				setting.standard, setting.value(signal.to), setting.help + " of " + signal.of + ".",
+			}
+			if signal.prefix != "" {
+				r.standard = "(" + otlpPrefix + setting.name + ")"
+			}
+			switch setting.name {
+			case "ENDPOINT":
+				r.help += " It wins over TRACING_CONFIG_ZIPKIN_ENDPOINT, METRICS_COLLECTOR_ADDRESS and OBSERVABILITY_CONFIG. " +
+					"host:port means https. It turns no exporter on."
+				if signal.prefix == "" {
+					r.help += " Over http/protobuf, /v1/traces and /v1/metrics are added to its path."
+				}
+			case "PROTOCOL":
+				r.help += " The exporters are chosen by TRACING_CONFIG_BACKEND, SERVING_REQUEST_METRICS_BACKEND and OBSERVABILITY_CONFIG, " +
+					"as in Knative; a warning says if this names another one."
+			case "INSECURE":
+				r.help += " It decides over the scheme of endpoints in OTEL_* settings, and not of others."
+			}
+			rows = append(rows, r)
+		}
+	}
+	return append(rows, []row{
+		{"OTEL_SERVICE_NAME", "otel-service-name", "(SERVING_SERVICE)", freeText.at(&c.OTel.ServiceName),
+			"service.name of traces and of metrics over OTLP. Without it: SERVING_SERVICE, SERVING_CONFIGURATION, SERVING_REVISION or " +
+				"service.name of OTEL_RESOURCE_ATTRIBUTES, whichever is set first."},
+		{"OTEL_RESOURCE_ATTRIBUTES", "otel-resource-attributes", "(none)", resourceAttributes.at(&c.OTel.ResourceAttributes),
+			"Attributes of the resource of traces and metrics over OTLP, beside those of the gate, which win."},
+		{"OTEL_TRACES_SAMPLER", "otel-traces-sampler", "(parentbased_traceidratio of TRACING_CONFIG_SAMPLE_RATE)", sampler.at(&c.OTel.Sampler),
+			"Requests that are traced: always_on, always_off, traceidratio (a share of OTEL_TRACES_SAMPLER_ARG), or one of these after parentbased_, " +
+				"where the decision of the sender counts. It wins over TRACING_CONFIG_SAMPLE_RATE and OBSERVABILITY_CONFIG."},
+		{"OTEL_TRACES_SAMPLER_ARG", "otel-traces-sampler-arg", "(1)", samplerArg.at(&c.OTel.SamplerArg),
+			"Share from 0 to 1 of the samplers traceidratio and parentbased_traceidratio. Without OTEL_TRACES_SAMPLER it replaces TRACING_CONFIG_SAMPLE_RATE."},
+		{"OTEL_PROPAGATORS", "otel-propagators", "(tracecontext, b3 and b3multi, whichever comes)", propagatorNames.at(&c.OTel.Propagators),
+			"Formats of trace context that count in a request and are sent to the container: tracecontext, b3, b3multi; none = spans have no parent " +
+				"and headers are forwarded unchanged. Baggage is forwarded in any case."},
+		{"OTEL_METRIC_EXPORT_INTERVAL", "otel-metric-export-interval", "60000", exportInterval.at(&c.MetricsExportInterval),
+			"Milliseconds between two messages with metrics over OTLP. It wins over OBSERVABILITY_CONFIG."},
+		{"OTEL_SDK_DISABLED", "otel-sdk-disabled", "false", either("false", "true").at(&c.OTel.Disabled),
+			"Trace nothing and send no metrics over OTLP. The page for Prometheus remains."},
+	}...)
+}
