@@ -183,6 +183,22 @@ func TestNoLimitIsShownAsInfinite(t *testing.T) {
 	}
 }
 
+func TestTheServiceIsNamedByItsOwnNameIfItHasOne(t *testing.T) {
+	for name, want := range map[string]string{"": "web", "named": "named"} {
+		cfg := fullConfig(Current)
+		cfg.Identity.ServiceName = name
+		info := gather(t, pedantic(t, cfg))["target_info"]
+		for _, label := range info.Metric[0].Label {
+			if label.GetName() == "service_name" && label.GetValue() != want {
+				t.Errorf("%q: target_info has service_name %q", name, label.GetValue())
+			}
+		}
+		if len(info.Metric[0].Label) != 9 {
+			t.Errorf("%d labels", len(info.Metric[0].Label))
+		}
+	}
+}
+
 func TestIdentitiesThatAreNotUTF8DoNotBreakThePage(t *testing.T) {
 	cfg := fullConfig(Both)
 	cfg.Identity.Namespace, cfg.Build.Version = "\xff", "\xfe"

@@ -121,7 +121,7 @@ var rows = []row{
 		"Who this is. Always 1."},
 		Current, fixed, func(p *page) {
 			id := &p.Identity
-			p.number(1, cmp.Or(id.Service, id.Configuration, id.Revision), id.Pod, p.Build.Version, gateContainer,
+			p.number(1, cmp.Or(id.ServiceName, id.Service, id.Configuration, id.Revision), id.Pod, p.Build.Version, gateContainer,
 				id.Namespace, id.Pod, id.Service, id.Configuration, id.Revision)
 		}},
 

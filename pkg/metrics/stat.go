@@ -81,6 +81,8 @@ type Identity struct {
 	Configuration string
 	Revision      string
 	Pod           string
+
+	ServiceName string // wins over Service, Configuration and Revision in service_name of target_info
 }
 
 // statText are the metrics of the text form, in the order of its lines.

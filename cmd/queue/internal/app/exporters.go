@@ -105,6 +105,6 @@ func (a *App) resource() otlp.Resource {
 	cfg := a.cfg
 	return otlp.Resource{
 		Namespace: cfg.Identity.Namespace, Service: cfg.Identity.Service, Configuration: cfg.Identity.Configuration, Revision: cfg.Identity.Revision,
-		Pod: cfg.Identity.Pod, Version: a.build.Version, ServiceName: cfg.OTel.ServiceName, Attributes: cfg.OTel.ResourceAttributes,
+		Pod: cfg.Identity.Pod, Version: a.build.Version, ServiceName: cfg.Identity.ServiceName, Attributes: cfg.OTel.ResourceAttributes,
 	}
 }

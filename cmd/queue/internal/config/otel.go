@@ -14,7 +14,6 @@ import (
 type OTel struct {
 	Both, Traces, Metrics OTLP // where a field of Traces or Metrics is zero, that of Both counts
 
-	ServiceName        string // "" = as otlp.Resource names it
 	ResourceAttributes []otlp.KeyValue
 	Sampler            string // "" = TRACING_CONFIG_SAMPLE_RATE of the requests whose senders have not decided
 	SamplerArg         string // a share where the sampler has one

@@ -63,8 +63,8 @@ func otelRows(c *Config) (rows []row) {
 		}
 	}
 	return append(rows, []row{
-		{"OTEL_SERVICE_NAME", "otel-service-name", "(SERVING_SERVICE)", freeText.at(&c.OTel.ServiceName),
-			"service.name of traces and of metrics over OTLP. Without it: SERVING_SERVICE, SERVING_CONFIGURATION, SERVING_REVISION or " +
+		{"OTEL_SERVICE_NAME", "otel-service-name", "(SERVING_SERVICE)", freeText.at(&c.Identity.ServiceName),
+			"service.name of traces and metrics. Without it: SERVING_SERVICE, SERVING_CONFIGURATION, SERVING_REVISION or " +
 				"service.name of OTEL_RESOURCE_ATTRIBUTES, whichever is set first."},
 		{"OTEL_RESOURCE_ATTRIBUTES", "otel-resource-attributes", "(none)", resourceAttributes.at(&c.OTel.ResourceAttributes),
 			"Attributes of the resource of traces and metrics over OTLP, beside those of the gate, which win."},
