@@ -100,7 +100,7 @@ func (c *Config) MetricsOverOTLP() (to otlp.Destination, certificate string) {
 	return c.OTel.destination(&c.OTel.Metrics, otlp.Metrics.Path, c.MetricsBackend, c.MetricsCollector)
 }
 
-// destination follows the OTLP exporter specification 1.51: path is added to a general endpoint, and an endpoint of the signal is
+// destination follows the OTLP exporter specification 1.51: path is added to a general endpoint over HTTP, and an endpoint of the signal is
 // used unchanged. As in the exporters that queue-proxy links, Insecure decides over the scheme of both, and not of own.
 func (o *OTel) destination(signal *OTLP, path, protocol, own string) (to otlp.Destination, certificate string) {
 	to = otlp.Destination{Protocol: protocol, Endpoint: own, Options: otlp.Options{
@@ -119,7 +119,7 @@ func (o *OTel) destination(signal *OTLP, path, protocol, own string) (to otlp.De
 	if err != nil {
 		panic("BUG: " + err.Error()) // the settings have been validated
 	}
-	if signal.Endpoint == "" {
+	if signal.Endpoint == "" && protocol == otlp.ProtocolHTTP {
 		u = u.JoinPath(path)
 	}
 	if insecure := cmp.Or(signal.Insecure, o.Both.Insecure); insecure != "" && protocol == otlp.ProtocolGRPC {

@@ -65,12 +65,12 @@ func TestInsecureDecidesOverTheSchemeOfVariablesOverGRPC(t *testing.T) {
 		endpoint, insecure string
 		want               string
 	}{
-		{exportingGRPC, "c:4317", "", "https://c:4317/v1/traces"},
-		{exportingGRPC, "c:4317", "true", "http://c:4317/v1/traces"},
-		{exportingGRPC, "c:4317", "false", "https://c:4317/v1/traces"},
-		{exportingGRPC, "https://c:4317", "true", "http://c:4317/v1/traces"},
-		{exportingGRPC, "http://c:4317", "", "http://c:4317/v1/traces"},
-		{exportingGRPC, "http://c:4317", "false", "https://c:4317/v1/traces"},
+		{exportingGRPC, "c:4317", "", "https://c:4317"},
+		{exportingGRPC, "c:4317", "true", "http://c:4317"},
+		{exportingGRPC, "c:4317", "false", "https://c:4317"},
+		{exportingGRPC, "https://c:4317", "true", "http://c:4317"},
+		{exportingGRPC, "http://c:4317", "", "http://c:4317"},
+		{exportingGRPC, "http://c:4317", "false", "https://c:4317"},
 		{exportingGRPC, "", "false", "http://traces:4318/own"},
 		{exporting, "https://c:4318", "true", "https://c:4318/v1/traces"},
 	} {
