@@ -277,7 +277,9 @@ func TestBytesThatAreNotTLSEndOnlyTheirOwnConnection(t *testing.T) {
 	g := startTLSGate(t, k)
 	c := dialAddr(t, g.secure)
 	c.send(request("GET", "/"))
-	c.answer("GET").is(400, "this port speaks TLS only.\n")
+	a := c.answer("GET")
+	a.is(400, "this port speaks TLS only.\n")
+	a.field("Proxy-Status", `queuegate; error=http_request_error; details="this port speaks TLS only"`)
 	c.closed()
 	for _, text := range []string{"\x00\x01\x02", strings.Repeat("\xff", 3000), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"} {
 		c := dialAddr(t, g.secure)

@@ -241,8 +241,9 @@ func (c *tlsConn) handOn() {
 	p.Adopt(fd, c.peer, c.layer, nil)
 }
 
-const plaintextAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n" +
-	"K-Gate-Outcome: bad-request\r\nContent-Length: 27\r\nConnection: close\r\n\r\nthis port speaks TLS only.\n"
+// plaintextReply is the local reply to a client that speaks HTTP on a TLS port.
+const plaintextReply = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n" +
+	"K-Gate-Outcome: bad-request\r\nProxy-Status: queuegate; error=http_request_error; details=\"this port speaks TLS only\"\r\nContent-Length: 27\r\nConnection: close\r\n\r\nthis port speaks TLS only.\n"
 
 // explain tells a client that speaks HTTP to a port of TLS what is wrong.
 func (c *tlsConn) explain(err error) {
@@ -252,7 +253,7 @@ func (c *tlsConn) explain(err error) {
 	}
 	switch strings.TrimRight(string(header.RecordHeader[:]), " /") {
 	case "GET", "POST", "HEAD", "PUT", "DELET", "PATCH", "OPTIO", "CONNE", "TRACE":
-		_, _ = c.sock.Write([]byte(plaintextAnswer))
+		_, _ = c.sock.Write([]byte(plaintextReply))
 	}
 }
 

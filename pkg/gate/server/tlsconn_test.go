@@ -205,12 +205,12 @@ func TestHTTPWithoutTLSIsToldWhatIsWrong(t *testing.T) {
 	s := newTLSServer(t)
 	for _, request := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "PUT /x HTTP/1.1\r\n"} {
 		c := s.send(request)
-		b := make([]byte, len(plaintextAnswer))
-		if n, err := io.ReadFull(c, b); err != nil || string(b) != plaintextAnswer {
+		b := make([]byte, len(plaintextReply))
+		if n, err := io.ReadFull(c, b); err != nil || string(b) != plaintextReply {
 			t.Errorf("got %q, %v", b[:n], err)
 		}
 	}
-	head, body, _ := strings.Cut(plaintextAnswer, "\r\n\r\n")
+	head, body, _ := strings.Cut(plaintextReply, "\r\n\r\n")
 	if !strings.Contains(head, "Content-Length: 27\r\n") || len(body) != 27 {
 		t.Errorf("a body of %d bytes with %q", len(body), head)
 	}
