@@ -32,8 +32,8 @@ type Config struct {
 	// 429; 0 = 503.
 	QueueRefusalStatus int
 	// UnlimitedPaths are served without a slot and without the queue, at most
-	// UnlimitedCapacity requests at once; further ones are rejected like those of a full
-	// queue. Observers are told (Record.Unlimited). 0 = DefaultUnlimitedCapacity.
+	// UnlimitedCapacity requests at once; further requests get the same rejection as with
+	// a full queue. Observers are told (Record.Unlimited). 0 = DefaultUnlimitedCapacity.
 	UnlimitedPaths    []PathPattern
 	UnlimitedCapacity int
 

@@ -80,8 +80,8 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 //
 // Few streams share the first connection, so that many frames are written at once.
 // From crowdedConn streams on, the streams of bursts fill one connection after the
-// other, and other streams take the one with the fewest, because a container serves
-// the streams of a connection in an order of its own. A request with a body avoids a
+// other, and other streams take the one with the fewest, because a container
+// chooses the order in which it serves the streams of a connection. A request with a body avoids a
 // connection whose window is exhausted by uploads that the container does not read.
 func (p *Pool) choose(x *exchange.Exchange) (c *upConn, apart bool) {
 	light := 0        // connections with room and less than crowdedConn streams

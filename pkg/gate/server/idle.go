@@ -54,11 +54,11 @@ func (s *IdleSet[T, P]) Init(w *Worker, rank exchange.Idleness, least time.Durat
 	w.Reclaims(rank, s.reclaimable)
 }
 
-// First is a connection of s, or nil. If none is busy it is the one that has
-// waited longest.
+// First returns a connection of s; nil = s is empty. If no connection is busy, it is the
+// longest idle one.
 func (s *IdleSet[T, P]) First() *T { return s.conns.First() }
 
-// All are the connections; the one that is being visited may leave.
+// All yields the connections. The connection that is yielded may be removed.
 func (s *IdleSet[T, P]) All() iter.Seq[*T] { return s.conns.All() }
 
 // Take makes c, which may be in s or in another set, the last one in s to have

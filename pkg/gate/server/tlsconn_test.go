@@ -139,7 +139,7 @@ func TestAnUnfinishedHelloHasATimeLimit(t *testing.T) {
 	s.until("the first byte", func(w *Worker) bool {
 		first := w.tls.begun.First()
 		if first != nil {
-			first.handle.Until(w.Loop.Now() + 1) // in the place of 10 s
+			first.handle.Until(w.Loop.Now() + 1) // instead of 10 s
 		}
 		return first != nil
 	})

@@ -42,7 +42,7 @@ func (r *Resource) Name() string {
 // containerName is that of the gate to Knative.
 const containerName = "queue-proxy"
 
-// Message has Knative's attributes, without those that are empty, and then
+// Message returns Knative's attributes that are not empty, and then
 // Attributes.
 func (r *Resource) Message() *resource.Resource {
 	m := new(resource.Resource)

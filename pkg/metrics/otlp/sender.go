@@ -71,7 +71,7 @@ var ofTheConnection = []string{
 	"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade",
 }
 
-// addTo adds the headers to those of a request, without those of the connection
+// addTo adds the headers to a request, except headers of the connection
 // and of the names in reserved.
 func (o *Options) addTo(r *http.Request, reserved ...string) {
 	for _, h := range o.Headers {

@@ -78,7 +78,7 @@ func pageAt(host string, port int) string {
 	return "http://" + net.JoinHostPort(host, strconv.Itoa(port)) + "/"
 }
 
-// colors are those of a status by its first digit (ECMA-48, SGR): 2xx green, 3xx
+// colors maps the first digit of a status to its color (ECMA-48, SGR): 2xx green, 3xx
 // cyan, 4xx yellow, 5xx red.
 var colors = [...]string{2: "\x1b[32m", 3: "\x1b[36m", 4: "\x1b[33m", 5: "\x1b[31m"}
 

@@ -97,7 +97,7 @@ func parseAttributes(text string) (attributes []otlp.KeyValue, err error) {
 	return attributes, nil
 }
 
-// ignoring is k with warnings in the place of its problems: a value that k does not accept counts as unset, as in queue-proxy.
+// ignoring returns k with warnings instead of errors: a value that k rejects counts as unset, as in queue-proxy.
 func ignoring[T any](k *kind[T]) *kind[T] {
 	return &kind[T]{k.form, func(text string) (v T, err error) {
 		if v, err = k.parse(text); err != nil {
@@ -107,7 +107,7 @@ func ignoring[T any](k *kind[T]) *kind[T] {
 	}, k.format}
 }
 
-// millisecondsFrom is a number of milliseconds from least on. 0 is longestDuration, and so is what is longer.
+// millisecondsFrom parses a number of milliseconds of at least least. 0 and longer times become longestDuration.
 func millisecondsFrom(least int64) *kind[time.Duration] {
 	return &kind[time.Duration]{form{"MS", fmt.Sprintf("whole milliseconds, %d or more", least), plain},
 		simple(func(text string) (time.Duration, bool) {
