@@ -3,6 +3,7 @@ package simulate
 import (
 	"bytes"
 	"slices"
+	"strings"
 )
 
 // h2Client is a client that speaks HTTP/2: several requests at once on one
@@ -11,6 +12,7 @@ type h2Client struct {
 	*client
 	end     h2End
 	streams []*h2Stream // of this connection, by (identifier-1)/2
+	http1   []byte      // of this connection: a response over HTTP/1
 	live    []*h2Stream // of those, the ones that are not closed
 	opening bool        // thinks about the next request
 	most    int         // streams at once
@@ -95,7 +97,7 @@ func (c *h2Client) start() {
 	c.end.init(c.run, l, c)
 	c.end.piece, c.end.gap = h.piece, h.pieceGap
 	c.streams, c.live, c.opening, c.owed, c.resizes = nil, nil, false, 0, nil
-	c.warnedAt, c.awayAt, c.last, c.calm, c.pausedAt, c.unchecked = 0, 0, 0, false, 0, false
+	c.warnedAt, c.awayAt, c.last, c.calm, c.pausedAt, c.unchecked, c.http1 = 0, 0, 0, false, 0, false, nil
 	c.most, c.own, c.policy = 1+c.rng.IntN(h.most), pick(c.world, h.windows...), h.policy
 	c.preface()
 	c.next()
@@ -285,10 +287,29 @@ func (p *h2Peer) cut() {
 
 // take takes bytes of the gate's.
 func (c *h2Client) take(b []byte) {
+	if !c.end.settled && (len(c.http1) > 0 || b[0] == 'H') {
+		c.takeHTTP1(b)
+		return
+	}
 	c.end.take(b)
 	if c.end.deadEnd && !c.went {
 		c.went, c.over = true, true
 		c.link.abort()
+	}
+}
+
+// takeHTTP1 takes bytes of a response over HTTP/1, before any frame. Only 408 is right,
+// because the gate does not know the protocol until the preface is complete.
+func (c *h2Client) takeHTTP1(b []byte) {
+	const timeout = "HTTP/1.1 408 "
+	before := len(c.http1)
+	c.http1 = append(c.http1, b...)
+	if before >= len(timeout) || len(c.http1) < len(timeout) {
+		return
+	}
+	slow := c.run.h2Drips(len(h2Preface)) >= int64(c.run.settings.headTimeout)
+	if !strings.HasPrefix(string(c.http1), timeout) || !slow {
+		c.found("%s: %s over HTTP/1 (slow preface: %v)", c.link, printable(c.http1), slow)
 	}
 }
 
