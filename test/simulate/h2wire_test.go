@@ -133,6 +133,10 @@ func (e *h2End) write(b []byte) {
 	e.drip()
 }
 
+// mostQueuedPieces bounds the number of pieces of the queue: thousands of WINDOW_UPDATEs in
+// pieces of a few octets would take longer than a run.
+const mostQueuedPieces = 100
+
 func (e *h2End) drip() {
 	if e.drips || len(e.queue) == 0 {
 		return
@@ -140,7 +144,7 @@ func (e *h2End) drip() {
 	e.drips = true
 	e.after(e.gap, func() {
 		e.drips = false
-		n := min(len(e.queue), e.piece)
+		n := min(len(e.queue), max(e.piece, len(e.queue)/mostQueuedPieces))
 		e.link.sendUp(e.queue[:n])
 		if e.queue = e.queue[n:]; len(e.queue) == 0 {
 			e.queue = nil
