@@ -16,6 +16,7 @@ const (
 	keptFromCrowds   = 4     // idle ones are not for clients that begin many requests at once,
 	manyUpstreams    = 64    // where there are as many as this
 	maxIdleTime      = int64(90 * time.Second)
+	maxEventAge      = 500 * time.Microsecond
 	trimIdleTime     = int64(10 * time.Second) // when the burst that needed them is over
 )
 
@@ -93,7 +94,7 @@ func (p *Pool) get(again bool) *upConn {
 	for n := len(p.idle); n > 0; n = len(p.idle) {
 		u := p.idle[n-1]
 		age := now - u.idleSince
-		if u.sock.Quiet() && (u.closesAt == 0 || now < u.closesAt || again) {
+		if quiet(u, again) && (u.closesAt == 0 || now < u.closesAt || again) {
 			p.idleAge.Alive(time.Duration(age))
 			if !again && !p.idleAge.Trusts(time.Duration(age)) {
 				return nil // the others are older
@@ -106,6 +107,15 @@ func (p *Pool) get(again bool) *upConn {
 		u.end()
 	}
 	return nil
+}
+
+// quiet reports whether the container has sent nothing on an idle connection, nor closed
+// it. For a request that can be sent again, the events of the loop are proof enough.
+func quiet(u *upConn, again bool) bool {
+	if again {
+		return u.sock.QuietSincePoll(maxEventAge)
+	}
+	return u.sock.Quiet()
 }
 
 // put keeps u for the next request. Nothing of the last answer may be unread.

@@ -107,6 +107,11 @@ func (l *Loop) serve(uintptr) bool {
 		n := l.poll0()
 		l.now = l.Nanotime()
 		again := n > fewEvents
+		for i := range l.events[:n] { // before any of them is handled, for Sock.QuietSincePoll
+			if s := l.sockOf(&l.events[i]); s != nil {
+				s.note(l.events[i].Events)
+			}
+		}
 		for i := range l.events[:n] {
 			if l.dispatch(&l.events[i]) {
 				again = true
@@ -153,14 +158,22 @@ func (l *Loop) poll0() int {
 // dispatch delivers an event. It reports whether there may be more of the same
 // that the wakeup poller will not report.
 func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
-	s := l.socks[ev.Fd]
-	if s == nil || s.gen != ev.Pad {
-		return false // closed earlier in this batch; the number may be in use again
+	s := l.sockOf(ev)
+	if s == nil {
+		return false
 	}
 	level := s.level
-	s.note(ev.Events)
 	s.handler.Event(s)
 	return level
+}
+
+// sockOf returns the socket of an event, or nil if it was closed earlier in this batch;
+// its descriptor number may be in use again.
+func (l *Loop) sockOf(ev *unix.EpollEvent) *Sock {
+	if s := l.socks[ev.Fd]; s != nil && s.gen == ev.Pad {
+		return s
+	}
+	return nil
 }
 
 // runWoken runs the steps of those that were woken, and what was posted.

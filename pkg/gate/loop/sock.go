@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -213,6 +214,15 @@ func (s *Sock) Quiet() bool {
 		return true
 	}
 	return false
+}
+
+// QuietSincePoll is like Quiet, without a system call if the loop collected its events
+// at most maxAge ago: then it reports whether they told of nothing to read.
+func (s *Sock) QuietSincePoll(maxAge time.Duration) bool {
+	if s.layer != nil || s.readable || s.loop.Nanotime()-s.loop.now > int64(maxAge) {
+		return s.Quiet()
+	}
+	return !s.failed && !s.hangup
 }
 
 // Ended looks whether the peer's end, or an error, is what would be read next,
