@@ -88,9 +88,9 @@ type Waiter struct {
 
 	list.Node[Waiter] // guarded by Controller.mu, like the next three fields
 
-	flow    *flow // that it waits in or was granted from; nil = none
-	granted int64 // when it got its slot from the queue
-	charged int64 // what its flow was charged for that
+	flow      *flow // that it waits in or was granted from; nil = none
+	grantedAt int64 // when it got its slot from the queue
+	charged   int64 // what its flow was charged for that
 }
 
 // Admitted reports whether the latest Acquire has led to a slot, at once or after
@@ -144,7 +144,7 @@ type Controller struct {
 	fifo fifo       // those who wait; as many as the word says whenever mu is free
 	fair *fairQueue // the same in its place; nil = strict FIFO
 
-	drained drainRate
+	drain drainRate
 }
 
 // unlimited is the limit of the mode that only counts.
@@ -178,7 +178,7 @@ func (a *Controller) Acquire(w *Waiter) Decision {
 		w.setState(waiterAdmitted)
 		return Admitted
 	}
-	return a.beginFull(w)
+	return a.acquireSlow(w)
 }
 
 // TryAcquire takes a slot if one is free, which implies that none waits. It
@@ -199,8 +199,8 @@ func (a *Controller) TryAcquire() bool {
 	}
 }
 
-// beginFull is Acquire after a look that found no free slot.
-func (a *Controller) beginFull(w *Waiter) Decision {
+// acquireSlow is Acquire after a look that found no free slot.
+func (a *Controller) acquireSlow(w *Waiter) Decision {
 	if w.state.Load() == waiterQueued {
 		panic("BUG: begin with a waiter that is queued already")
 	}
@@ -214,16 +214,16 @@ func (a *Controller) beginFull(w *Waiter) Decision {
 		panic("BUG: waiter has to queue and has no Notify")
 	}
 
-	verdict, shed := a.beginLocked(w)
+	verdict, shed := a.acquireLocked(w)
 	if shed != nil {
 		shed()
 	}
 	return verdict
 }
 
-// beginLocked decides under the lock. shed is the Notify of the waiter whose
+// acquireLocked decides under the lock. shed is the Notify of the waiter whose
 // place w has got, if any.
-func (a *Controller) beginLocked(w *Waiter) (v Decision, shed func()) {
+func (a *Controller) acquireLocked(w *Waiter) (v Decision, shed func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for {
@@ -352,13 +352,13 @@ func (a *Controller) SetLimit(n int) {
 	if n < 1 || n > MaxLimit {
 		panic(fmt.Sprintf("BUG: concurrency limit %d is not within 1 and %d", n, MaxLimit))
 	}
-	for _, notify := range a.moveLimit(uint64(n)) {
+	for _, notify := range a.applyLimit(uint64(n)) {
 		notify()
 	}
 }
 
-// moveLimit returns the Notify of those who got a slot.
-func (a *Controller) moveLimit(n uint64) (granted []func()) {
+// applyLimit returns the Notify of those who got a slot.
+func (a *Controller) applyLimit(n uint64) (granted []func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.limit.Load() == unlimited {
@@ -409,7 +409,7 @@ func (a *Controller) pop() *Waiter {
 		a.fifo.Remove(w)
 	}
 	if w != nil {
-		a.drained.handed.Inc()
+		a.drain.granted.Inc()
 	}
 	return w
 }

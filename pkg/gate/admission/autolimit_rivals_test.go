@@ -22,7 +22,7 @@ func (w *rivalWindow) add(now, took int64, inFlight int) (mean float64, peak int
 		return 0, 0, false
 	}
 	mean, peak = w.sum/float64(w.n), w.peak
-	*w = rivalWindow{until: now + int64(limitWindow)}
+	*w = rivalWindow{until: now + int64(minWindow)}
 	return mean, peak, true
 }
 
@@ -36,7 +36,7 @@ type vegasLimit struct {
 
 func (v *vegasLimit) Limit() int { return int(v.limit) }
 
-func (v *vegasLimit) Ended(now, took int64, _ bool, inFlight int) (int, bool) {
+func (v *vegasLimit) AddSample(now, took int64, _ bool, inFlight int) (int, bool) {
 	if v.samples++; v.least == 0 || v.samples > 300*v.limit {
 		v.samples, v.least = 0, float64(took)
 	}
@@ -67,7 +67,7 @@ type gradient2Limit struct {
 
 func (g *gradient2Limit) Limit() int { return int(g.limit) }
 
-func (g *gradient2Limit) Ended(now, took int64, _ bool, inFlight int) (int, bool) {
+func (g *gradient2Limit) AddSample(now, took int64, _ bool, inFlight int) (int, bool) {
 	mean, peak, over := g.add(now, took, inFlight)
 	if !over {
 		return 0, false
@@ -94,7 +94,7 @@ type aimdLimit struct {
 
 func (a *aimdLimit) Limit() int { return int(a.limit) }
 
-func (a *aimdLimit) Ended(now, took int64, _ bool, inFlight int) (int, bool) {
+func (a *aimdLimit) AddSample(now, took int64, _ bool, inFlight int) (int, bool) {
 	mean, peak, over := a.add(now, took, inFlight)
 	if !over {
 		return 0, false

@@ -13,13 +13,13 @@ import (
 // concurrencyLimiter is what the model of a container is run with.
 type concurrencyLimiter interface {
 	Limit() int
-	Ended(now, took int64, failed bool, inFlight int) (limit int, moved bool)
+	AddSample(now, took int64, failed bool, inFlight int) (limit int, moved bool)
 }
 
 type fixedLimit int
 
 func (f fixedLimit) Limit() int                                { return int(f) }
-func (fixedLimit) Ended(_, _ int64, _ bool, _ int) (int, bool) { return 0, false }
+func (fixedLimit) AddSample(_, _ int64, _ bool, _ int) (int, bool) { return 0, false }
 
 // containerModel is a container that shares its capacity among the requests it
 // works on. Up to slots requests each go at full speed. With n of them, each
@@ -106,7 +106,7 @@ func (m *containerModel) runQueue(load float64, l concurrencyLimiter, capacity i
 		if now == ends {
 			inFlight := len(working)
 			q := heap.Pop(&working).(modelRequest)
-			if n, moved := l.Ended(now, now-q.began, false, inFlight); moved {
+			if n, moved := l.AddSample(now, now-q.began, false, inFlight); moved {
 				limit = n
 			}
 			if now > warm {
@@ -307,7 +307,7 @@ func TestALatencyThatTheLimitDoesNotCauseBecomesTheBase(t *testing.T) {
 		lowest = math.MaxInt
 		for end := now + int64(seconds)*1e9; now < end; {
 			now += int64(latency / float64(limit))
-			if n, moved := a.Ended(now, int64(latency*(0.9+0.2*random.Float64())), false, min(limit, 100)); moved {
+			if n, moved := a.AddSample(now, int64(latency*(0.9+0.2*random.Float64())), false, min(limit, 100)); moved {
 				limit = n
 			}
 			lowest = min(lowest, limit)
@@ -335,7 +335,7 @@ func TestFailuresBringTheLimitDownUnlessTheyStay(t *testing.T) {
 		lowest = math.MaxInt
 		for end := now + int64(seconds)*1e9; now < end; {
 			now += int64(10e6 / float64(limit))
-			if n, moved := a.Ended(now, 10e6, random.Float64() < fails(limit), min(limit, 60)); moved {
+			if n, moved := a.AddSample(now, 10e6, random.Float64() < fails(limit), min(limit, 60)); moved {
 				limit = n
 			}
 			lowest = min(lowest, limit)
@@ -370,7 +370,7 @@ func TestALimitThatCannotComeDownGrowsAgain(t *testing.T) {
 		for end := now + int64(seconds)*1e9; now < end; {
 			took := latency(limit)
 			now += int64(took / float64(limit))
-			if n, moved := a.Ended(now, int64(took), false, limit); moved {
+			if n, moved := a.AddSample(now, int64(took), false, limit); moved {
 				limit = n
 			}
 			lowest = min(lowest, limit)
@@ -413,7 +413,7 @@ func TestProbesThatTakeLongerBringTheLimitDown(t *testing.T) {
 	now, limit := int64(0), a.Limit()
 	for now < 5e9 {
 		now += int64(10e6 / float64(limit))
-		if n, moved := a.Ended(now, 10e6, false, min(limit, 30)); moved {
+		if n, moved := a.AddSample(now, 10e6, false, min(limit, 30)); moved {
 			limit = n
 		}
 	}
@@ -422,7 +422,7 @@ func TestProbesThatTakeLongerBringTheLimitDown(t *testing.T) {
 	}
 	probe := func(took float64) int {
 		now += int64(time.Second)
-		n, _ := a.Probed(now, int64(took), a.Limit())
+		n, _ := a.AddProbe(now, int64(took), a.Limit())
 		return n
 	}
 	for range 10 {
@@ -432,7 +432,7 @@ func TestProbesThatTakeLongerBringTheLimitDown(t *testing.T) {
 		t.Fatalf("one slow probe moves the limit from %d to %d", limit, n)
 	}
 	for range 20 {
-		if n, moved := a.Probed(now, int64(1e9), limit/2); moved {
+		if n, moved := a.AddProbe(now, int64(1e9), limit/2); moved {
 			t.Fatalf("slow probes move the limit to %d although half of it is in use", n)
 		}
 	}
@@ -453,7 +453,7 @@ func TestProbesThatTakeLongerBringTheLimitDown(t *testing.T) {
 	low := a.Limit()
 	for end := now + 20e9; now < end; {
 		now += int64(10e6 / float64(a.Limit()))
-		a.Ended(now, 10e6, false, min(a.Limit(), 30))
+		a.AddSample(now, 10e6, false, min(a.Limit(), 30))
 	}
 	if a.Limit() < 30 {
 		t.Errorf("the limit was %d, came down to %d, and is %d although requests cost what they did", limit, low, a.Limit())
@@ -465,7 +465,7 @@ func TestASampleDoesNotAllocate(t *testing.T) {
 	now := int64(0)
 	if n := testing.AllocsPerRun(10000, func() {
 		now += 1e6
-		a.Ended(now, 1e6, false, 3)
+		a.AddSample(now, 1e6, false, 3)
 	}); n != 0 {
 		t.Fatalf("%v allocations", n)
 	}
@@ -476,6 +476,6 @@ func BenchmarkLimitSample(b *testing.B) {
 	now := int64(0)
 	for b.Loop() {
 		now += 1e5
-		a.Ended(now, 1e6, false, 3)
+		a.AddSample(now, 1e6, false, 3)
 	}
 }

@@ -11,14 +11,14 @@ const (
 	Classes = 8
 	// DefaultClass is that of a request that says nothing (RFC 9218 section 4.1).
 	DefaultClass = 3
-	// passedMost is how many slots in a row a class with waiters may be passed
+	// maxPassed is how many slots in a row a class with waiters may be passed
 	// over before it gets one: no class starves.
-	passedMost = 16
+	maxPassed = 16
 	// firstCost is what a slot is taken to cost before one has been measured.
 	firstCost = int64(time.Millisecond)
-	// ownFlows is how many waiting keys of one class get a flow each. Further keys
+	// exclusiveFlows is how many waiting keys of one class get a flow each. Further keys
 	// share sharedFlows flows by hash.
-	ownFlows, sharedFlows = 16, 64
+	exclusiveFlows, sharedFlows = 16, 64
 	// maxDebt, in mean costs, limits how much a flow can be charged ahead of the
 	// virtual time: an hour-long tunnel must not block its key for an hour.
 	maxDebt = 64
@@ -39,7 +39,7 @@ const (
 //     round robin (Demers, Keshav and Shenker, 1989). New flows therefore overtake
 //     a waiting flow for about one round only. Start-time fair queueing alone stops
 //     the virtual time while new flows keep arriving.
-//   - The number of waiting flows is bounded. Keys beyond ownFlows share flows by hash,
+//   - The number of waiting flows is bounded. Keys beyond exclusiveFlows share flows by hash,
 //     as in stochastic fairness queueing (McKenney, 1990). The hash is seeded per
 //     process (keySeed).
 //
@@ -50,9 +50,9 @@ type fairQueue struct {
 	clock   func() int64
 	classes [Classes]class
 	flows   map[flowKey]*flow // flows with a queued request, or one in flight that was queued here
-	spare   []*flow
+	free    []*flow
 	cost    int64 // mean time that a slot is held, in ns
-	turn    uint64
+	seq     uint64
 }
 
 type flowKey struct {
@@ -65,22 +65,22 @@ type flowKey struct {
 // share it.
 type flow struct {
 	flowKey
-	waiters fifo
-	waiting int
-	holding int    // in flight, granted from here, not charged yet
-	served  int64  // virtual time at which it is due: service had, in ns
-	turn    uint64 // order among those that are due at the same time
-	due     int    // index in class.due
-	length  int    // index in class.longest
+	waiters      fifo
+	waiting      int
+	inFlight     int    // in flight, granted from here, not charged yet
+	served       int64  // virtual time at which it is due: service had, in ns
+	seq          uint64 // order among those that are due at the same time
+	serviceIndex int    // index in class.due
+	lengthIndex  int    // index in class.longest
 }
 
 // class is one priority class.
 type class struct {
-	due     flowHeap // flows with waiters, the one whose turn it is first
-	longest flowHeap // the same flows, the one with most waiters first
-	waiting int
-	virtual int64 // virtual time: the earliest start of a flow that becomes active
-	passed  int   // slots that went to a higher class since the last one here
+	byService flowHeap // flows with waiters, the one whose turn it is first
+	byLength  flowHeap // the same flows, the one with most waiters first
+	waiting   int
+	virtual   int64 // virtual time: the earliest start of a flow that becomes active
+	passed    int   // slots that went to a higher class since the last one here
 }
 
 func newFairQueue(clock func() int64) *fairQueue {
@@ -90,14 +90,14 @@ func newFairQueue(clock func() int64) *fairQueue {
 	}
 	q := &fairQueue{clock: clock, flows: map[flowKey]*flow{}, cost: firstCost}
 	for i := range q.classes {
-		q.classes[i].due = flowHeap{before: isDueBefore, index: func(f *flow) *int { return &f.due }}
-		q.classes[i].longest = flowHeap{before: isLonger, index: func(f *flow) *int { return &f.length }}
+		q.classes[i].byService = flowHeap{before: hasLessService, index: func(f *flow) *int { return &f.serviceIndex }}
+		q.classes[i].byLength = flowHeap{before: isLonger, index: func(f *flow) *int { return &f.lengthIndex }}
 	}
 	return q
 }
 
-func isDueBefore(a, b *flow) bool {
-	return a.served < b.served || a.served == b.served && a.turn < b.turn
+func hasLessService(a, b *flow) bool {
+	return a.served < b.served || a.served == b.served && a.seq < b.seq
 }
 
 func isLonger(a, b *flow) bool { return a.waiting > b.waiting }
@@ -111,13 +111,13 @@ func (q *fairQueue) push(w *Waiter) {
 	f.waiting++
 	c.waiting++
 	if f.waiting > 1 {
-		c.longest.moved(f)
+		c.byLength.fix(f)
 		return
 	}
 	f.served = max(f.served, c.virtual)
-	f.turn = q.nextTurn()
-	heap.Push(&c.due, f)
-	heap.Push(&c.longest, f)
+	f.seq = q.nextSeq()
+	heap.Push(&c.byService, f)
+	heap.Push(&c.byLength, f)
 }
 
 // flow finds or makes the flow of w.
@@ -127,8 +127,8 @@ func (q *fairQueue) flow(w *Waiter) *flow {
 	if f != nil {
 		return f
 	}
-	if n := len(q.spare); n > 0 {
-		f, q.spare = q.spare[n-1], q.spare[:n-1]
+	if n := len(q.free); n > 0 {
+		f, q.free = q.free[n-1], q.free[:n-1]
 	} else {
 		f = new(flow)
 	}
@@ -144,23 +144,23 @@ func (q *fairQueue) keyOf(w *Waiter) flowKey {
 	own := flowKey{key: w.Key, class: min(w.Class, Classes-1)}
 	shared := flowKey{key: w.Key % sharedFlows, class: own.class, shared: true}
 	switch {
-	case q.waitsIn(own):
+	case q.hasWaiters(own):
 		return own
-	case q.waitsIn(shared), len(q.classes[own.class].due.flows) >= ownFlows:
+	case q.hasWaiters(shared), len(q.classes[own.class].byService.flows) >= exclusiveFlows:
 		return shared
 	}
 	return own
 }
 
-// waitsIn reports whether the flow of k has a waiting request.
-func (q *fairQueue) waitsIn(k flowKey) bool {
+// hasWaiters reports whether the flow of k has a waiting request.
+func (q *fairQueue) hasWaiters(k flowKey) bool {
 	f := q.flows[k]
 	return f != nil && f.waiting > 0
 }
 
-func (q *fairQueue) nextTurn() uint64 {
-	q.turn++
-	return q.turn
+func (q *fairQueue) nextSeq() uint64 {
+	q.seq++
+	return q.seq
 }
 
 // pop takes out the one whose turn it is; nil if none waits.
@@ -169,14 +169,14 @@ func (q *fairQueue) pop() *Waiter {
 	if c == nil {
 		return nil
 	}
-	f := c.due.flows[0]
+	f := c.byService.flows[0]
 	w := f.waiters.First()
-	c.virtual = max(c.virtual, f.served) + q.cost/int64(len(c.due.flows)+1)
+	c.virtual = max(c.virtual, f.served) + q.cost/int64(len(c.byService.flows)+1)
 	f.served += q.cost
-	f.turn = q.nextTurn()
-	f.holding++
-	w.granted, w.charged = q.clock(), q.cost
-	q.take(w)
+	f.seq = q.nextSeq()
+	f.inFlight++
+	w.grantedAt, w.charged = q.clock(), q.cost
+	q.unlink(w)
 	return w
 }
 
@@ -191,7 +191,7 @@ func (q *fairQueue) nextClass() *class {
 		case first == nil:
 			first = c
 		default:
-			if c.passed++; c.passed > passedMost && aged == nil {
+			if c.passed++; c.passed > maxPassed && aged == nil {
 				aged = c
 			}
 		}
@@ -205,37 +205,37 @@ func (q *fairQueue) nextClass() *class {
 	return first
 }
 
-// take removes w, which waits, from its flow, and keeps the order of flows.
-func (q *fairQueue) take(w *Waiter) {
+// unlink removes w, which waits, from its flow, and keeps the order of flows.
+func (q *fairQueue) unlink(w *Waiter) {
 	f := w.flow
 	c := &q.classes[f.class]
 	f.waiters.Remove(w)
 	f.waiting--
 	c.waiting--
 	if f.waiting == 0 {
-		c.due.remove(f)
-		c.longest.remove(f)
-		q.forget(f)
+		c.byService.remove(f)
+		c.byLength.remove(f)
+		q.releaseIfUnused(f)
 		return
 	}
-	c.due.moved(f)
-	c.longest.moved(f)
+	c.byService.fix(f)
+	c.byLength.fix(f)
 }
 
-// forget drops f if nothing is left of it.
-func (q *fairQueue) forget(f *flow) {
-	if f.waiting > 0 || f.holding > 0 {
+// releaseIfUnused drops f if nothing is left of it.
+func (q *fairQueue) releaseIfUnused(f *flow) {
+	if f.waiting > 0 || f.inFlight > 0 {
 		return
 	}
 	delete(q.flows, f.flowKey)
-	if len(q.spare) < 64 {
-		q.spare = append(q.spare, f)
+	if len(q.free) < 64 {
+		q.free = append(q.free, f)
 	}
 }
 
 // remove takes out w, which gives up.
 func (q *fairQueue) remove(w *Waiter) {
-	q.take(w)
+	q.unlink(w)
 	w.flow = nil
 }
 
@@ -252,7 +252,7 @@ func (q *fairQueue) shed(w *Waiter) *Waiter {
 	if own > lowest || q.classes[lowest].waiting == 0 {
 		return nil
 	}
-	f := q.classes[lowest].longest.flows[0]
+	f := q.classes[lowest].byLength.flows[0]
 	if own == lowest {
 		waiting := 1
 		if mine := q.flows[q.keyOf(w)]; mine != nil {
@@ -270,16 +270,16 @@ func (q *fairQueue) shed(w *Waiter) *Waiter {
 // charge corrects what the flow of w was charged for its slot.
 func (q *fairQueue) charge(w *Waiter) {
 	f := w.flow
-	took := max(q.clock()-w.granted, 0)
+	took := max(q.clock()-w.grantedAt, 0)
 	q.cost += (min(took, maxOutlier*q.cost) - q.cost) / 16
 	q.cost = max(q.cost, minCost)
 	w.flow = nil
-	f.holding--
+	f.inFlight--
 	f.served = min(f.served+took-w.charged, q.classes[f.class].virtual+maxDebt*q.cost)
 	if f.waiting > 0 {
-		q.classes[f.class].due.moved(f)
+		q.classes[f.class].byService.fix(f)
 	}
-	q.forget(f)
+	q.releaseIfUnused(f)
 }
 
 // flowHeap is a heap.Interface of flows which know their places in it.
@@ -313,5 +313,5 @@ func (h *flowHeap) Pop() any {
 // remove takes f out.
 func (h *flowHeap) remove(f *flow) { heap.Remove(h, *h.index(f)) }
 
-// moved puts f where it belongs after it has changed.
-func (h *flowHeap) moved(f *flow) { heap.Fix(h, *h.index(f)) }
+// fix puts f where it belongs after it has changed.
+func (h *flowHeap) fix(f *flow) { heap.Fix(h, *h.index(f)) }

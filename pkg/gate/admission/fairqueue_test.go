@@ -154,8 +154,8 @@ func TestALowerClassIsPassedOverABoundedNumberOfTimes(t *testing.T) {
 		f.begin("high", 0, 1)
 	}
 	got := f.drain(firstCost)
-	if i := slices.Index(got, "low"); i != passedMost {
-		t.Fatalf("the lowest class got slot %d, want %d", i, passedMost)
+	if i := slices.Index(got, "low"); i != maxPassed {
+		t.Fatalf("the lowest class got slot %d, want %d", i, maxPassed)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestAClientWithANewKeyPerRequestCannotStarveATenant(t *testing.T) {
 				}
 			}
 			grants := limit * seconds * 1000 / service
-			equal := float64(grants) / float64(min(c.capacity, ownFlows+sharedFlows)+1)
+			equal := float64(grants) / float64(min(c.capacity, exclusiveFlows+sharedFlows)+1)
 			want := 0.33 * float64(served[false])
 			if c.attackers > 8 {
 				want = min(want, 0.5*equal)
@@ -152,7 +152,7 @@ func TestOtherFlowsOvertakeARequestABoundedNumberOfTimes(t *testing.T) {
 			case Admitted:
 				holding = append(holding, w)
 			case Queued:
-				if len(a.fair.classes[DefaultClass].due.flows) >= ownFlows {
+				if len(a.fair.classes[DefaultClass].byService.flows) >= exclusiveFlows {
 					t.Fatalf("seed %d: the test has more flows than own ones", seed)
 				}
 				model[key] = append(model[key], w)
@@ -163,7 +163,7 @@ func TestOtherFlowsOvertakeARequestABoundedNumberOfTimes(t *testing.T) {
 		}
 		for range 3000 {
 			switch key := random.Uint64(); {
-			case len(model) > ownFlows/2 || random.IntN(3) == 0:
+			case len(model) > exclusiveFlows/2 || random.IntN(3) == 0:
 				if len(holding) > 0 {
 					w := holding[0]
 					holding = holding[1:]
@@ -183,7 +183,7 @@ func TestOtherFlowsOvertakeARequestABoundedNumberOfTimes(t *testing.T) {
 // charge charges w for a slot that was held for took.
 func (a *Controller) charge(w *Waiter, took int64) {
 	if w.flow != nil {
-		w.granted = a.fair.clock() - took
+		w.grantedAt = a.fair.clock() - took
 	}
 	a.Charge(w)
 }
@@ -194,7 +194,7 @@ func TestTheNumberOfWaitingFlowsIsBounded(t *testing.T) {
 	f.begin("first", DefaultClass, 9)
 	for i := range 5000 {
 		f.begin(fmt.Sprint(i), DefaultClass, random.Uint64())
-		if n := len(f.fair.flows); n > ownFlows+sharedFlows {
+		if n := len(f.fair.flows); n > exclusiveFlows+sharedFlows {
 			t.Fatalf("%d flows of %d requests", n, i+1)
 		}
 	}

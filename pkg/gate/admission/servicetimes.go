@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// serviceMemory is the maximum age of a sample in serviceTimes.
-	serviceMemory = int64(30 * time.Second)
-	// serviceRefresh is the maximum age of the computed percentile.
-	serviceRefresh = int64(time.Second)
-	// serviceFew is the number of samples that is too small for an estimate.
-	serviceFew = 16
+	// maxSampleAge is the maximum age of a sample in serviceTimes.
+	maxSampleAge = int64(30 * time.Second)
+	// maxDecileAge is the maximum age of the computed percentile.
+	maxDecileAge = int64(time.Second)
+	// minServiceSamples is the number of samples that is too small for an estimate.
+	minServiceSamples = 16
 	// trialInterval is the time between two trials.
 	TrialInterval = int64(250 * time.Millisecond)
 )
@@ -26,25 +26,25 @@ const (
 // response in time disproves the estimate. (A circuit breaker's half-open state
 // does the same: M. Nygard, "Release It!", 2007.)
 type ServiceTimes struct {
-	mu     sync.Mutex
-	recent [64]serviceSample
-	n      int
-	tenth  int64
-	taken  int64 // when tenth was computed
-	trial  int64 // when the latest trial began
+	mu           sync.Mutex
+	recent       [64]serviceSample
+	n            int
+	lowestDecile int64
+	computedAt   int64 // when tenth was computed
+	trialAt      int64 // when the latest trial began
 }
 
 type serviceSample struct{ at, took int64 }
 
 // typical returns the time that nine of ten recent requests took or exceeded: a
 // request that has less left cannot be expected to finish. 0 = nothing is known.
-func (s *ServiceTimes) Typical(now int64) int64 {
+func (s *ServiceTimes) LowestDecile(now int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tenth > 0 && now-s.taken >= serviceRefresh {
-		s.measure(now)
+	if s.lowestDecile > 0 && now-s.computedAt >= maxDecileAge {
+		s.compute(now)
 	}
-	return s.tenth
+	return s.lowestDecile
 }
 
 func (s *ServiceTimes) Add(now, took int64) {
@@ -52,26 +52,26 @@ func (s *ServiceTimes) Add(now, took int64) {
 	defer s.mu.Unlock()
 	s.recent[s.n%len(s.recent)] = serviceSample{now, took}
 	s.n++
-	if s.n%16 == 0 || now-s.taken >= serviceRefresh {
-		s.measure(now)
+	if s.n%16 == 0 || now-s.computedAt >= maxDecileAge {
+		s.compute(now)
 	}
 }
 
-// measure computes tenth from the samples that are recent at now. The caller holds
+// compute computes tenth from the samples that are recent at now. The caller holds
 // mu.
-func (s *ServiceTimes) measure(now int64) {
+func (s *ServiceTimes) compute(now int64) {
 	var known [len(s.recent)]int64
 	n := 0
 	for _, sample := range s.recent[:min(s.n, len(s.recent))] {
-		if now-sample.at <= serviceMemory {
+		if now-sample.at <= maxSampleAge {
 			known[n] = sample.took
 			n++
 		}
 	}
-	s.tenth, s.taken = 0, now
-	if n >= serviceFew {
+	s.lowestDecile, s.computedAt = 0, now
+	if n >= minServiceSamples {
 		slices.Sort(known[:n])
-		s.tenth = known[n/10]
+		s.lowestDecile = known[n/10]
 	}
 }
 
@@ -79,10 +79,10 @@ func (s *ServiceTimes) measure(now int64) {
 func (s *ServiceTimes) TryTrial(now int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now-s.trial < TrialInterval {
+	if now-s.trialAt < TrialInterval {
 		return false
 	}
-	s.trial = now
+	s.trialAt = now
 	return true
 }
 
@@ -90,7 +90,7 @@ func (s *ServiceTimes) TryTrial(now int64) bool {
 func (s *ServiceTimes) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.n, s.tenth = 0, 0
+	s.n, s.lowestDecile = 0, 0
 }
 
 // Latest returns the last sample, if there has been one since Reset.

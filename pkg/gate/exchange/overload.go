@@ -82,7 +82,7 @@ func (v *overload) arrive(x *Exchange) gate.Outcome {
 	// It must have begun while there is time for it.
 	now := x.clocks.Arrived
 	deadline := max(now+int64(d), 1)
-	x.ticket.StartBy = max(deadline-v.service.Typical(now), 1)
+	x.ticket.StartBy = max(deadline-v.service.LowestDecile(now), 1)
 	if x.ticket.Late(now) && now < deadline && v.service.TryTrial(now) {
 		x.ticket.StartBy, x.ticket.Trial = deadline, true
 	}
@@ -129,7 +129,7 @@ func (v *overload) ended(x *Exchange, o gate.Outcome) {
 		}
 	}
 	if v.limiter != nil {
-		if limit, moved := v.limiter.Ended(int64(x.Ended), took, failed, a.InFlight()); moved {
+		if limit, moved := v.limiter.AddSample(int64(x.Ended), took, failed, a.InFlight()); moved {
 			a.SetLimit(limit)
 		}
 	}
@@ -156,7 +156,7 @@ func (g *Gate) Probed(now, took time.Duration) {
 	if g.overload == nil || g.overload.limiter == nil {
 		return
 	}
-	if limit, moved := g.overload.limiter.Probed(int64(now), int64(took), g.Admission.InFlight()); moved {
+	if limit, moved := g.overload.limiter.AddProbe(int64(now), int64(took), g.Admission.InFlight()); moved {
 		g.Admission.SetLimit(limit)
 	}
 }

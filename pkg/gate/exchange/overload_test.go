@@ -289,7 +289,7 @@ func TestASlowContainerGetsOneTrialPerInterval(t *testing.T) {
 	for range 10_000 { // 10 s
 		now += int64(time.Millisecond)
 		s.Add(now, int64(3*time.Second))
-		if s.Typical(now) > 0 && s.TryTrial(now) {
+		if s.LowestDecile(now) > 0 && s.TryTrial(now) {
 			trials++
 		}
 	}
