@@ -15,51 +15,52 @@ type Decision uint8
 const (
 	// Admitted means that the caller holds a slot and must call Release.
 	Admitted Decision = iota
-	// Queued means that the waiter has a place in the queue: its Notify will be
-	// called, unless Withdraw takes the place back first.
+	// Queued means that the waiter is queued. Its Notify will be called, unless
+	// Withdraw removes it first.
 	Queued
 	// Rejected means that the caller has neither a slot nor a queue position.
 	Rejected
 )
 
 const (
-	// MaxLimit is the highest concurrency limit that New takes.
+	// MaxLimit is the highest concurrency limit that New accepts.
 	MaxLimit = 1 << 20
-	// MaxCapacity is the highest queue capacity that New takes.
+	// MaxCapacity is the highest queue capacity that New accepts.
 	MaxCapacity = 1 << 24
 )
 
-// Config is read once, by New.
+// Config configures a Controller. New reads it once.
 type Config struct {
-	// Limit is the most that may be in flight at once, up to MaxLimit. 0 is the
-	// unlimited mode: all are admitted and still counted.
+	// Limit is the maximum number of requests in flight, up to MaxLimit. 0 = unlimited:
+	// all requests are admitted, and still counted.
 	Limit int
-	// Capacity is the most that may wait at once, up to MaxCapacity. 0 means
-	// that none waits. In the unlimited mode none has to.
+	// Capacity is the maximum number of queued requests, up to MaxCapacity. 0 = no
+	// queue. The unlimited mode queues nothing.
 	Capacity int
 	// CapacityPerSlot replaces Capacity: the queue capacity is this many times the
-	// current limit. A queue that was right for a high limit would be too long for a
-	// low one: when a request got its slot, its client would have given up. 0 = off.
+	// current limit. A queue sized for a high limit is too long for a low one: clients
+	// would give up before their requests got a slot. 0 = off.
 	CapacityPerSlot int
-	// Fair gives turns by the Class and Key of those who wait, instead of in
-	// strict FIFO order, and sheds by them when the queue is full.
+	// Fair orders queued requests by Class and Key instead of strict FIFO, and selects
+	// by them which request a full queue sheds.
 	Fair bool
-	// Clock is the time in ns that Fair measures service with; nil = the system's.
+	// Clock returns the time in ns by which Fair measures service; nil = the system's
+	// clock.
 	Clock func() int64
 }
 
-// The states of a Waiter. Only its owner moves it out of idle and admitted:
+// The states of a Waiter. Only its owner leaves the states idle and admitted:
 //
 //	idle, admitted → admitted   Acquire found a free slot
-//	idle, admitted → queued     Acquire found none
-//	idle, admitted → idle       Acquire rejected
+//	idle, admitted → queued     Acquire found no free slot
+//	idle, admitted → idle       Acquire rejected the request
 //	queued         → admitted   Release handed its slot over
 //	queued         → idle       Withdraw
-//	queued         → shed       a full queue needed its place for another (Fair only)
+//	queued         → shed       the queue was full and another request took the position (Fair only)
 //	shed           → idle       Withdraw
 //
-// All moves out of queued happen under Controller.mu, so exactly one of them
-// takes place.
+// All transitions from queued happen under Controller.mu, so exactly one of them takes
+// place.
 const (
 	waiterIdle uint32 = iota
 	waiterQueued
@@ -67,43 +68,43 @@ const (
 	waiterShed
 )
 
-// Waiter is one place in the queue. It is embedded by value in what waits (a
-// connection) and reused from request to request; while queued it must not be
-// copied or given to another Controller. One goroutine at a time calls Acquire and
-// Withdraw on it.
+// Waiter is a position in the queue. Embed it by value in the object that waits, and
+// reuse it for each request. While it is queued, do not copy it and do not use it with
+// another Controller. Acquire and Withdraw must not run concurrently on the same
+// Waiter.
 type Waiter struct {
-	// Notify is called once for every grant, on the goroutine that called Release
-	// and outside of any lock. It must not block. Set it before Acquire. It says
-	// "look at Admitted", no more: the call may come late, after its waiter
-	// learned of the slot from Admitted or Withdraw and even after it queued
-	// again; and the calls of two waiters may come in either order.
+	// Notify is called once for each grant, on the goroutine that called Release and
+	// without locks held. It must not block. Set it before Acquire. It is only a hint
+	// to check Admitted: the call may come after the owner learned of the slot from
+	// Admitted or Withdraw, even after the Waiter has been queued again. The calls of
+	// two waiters may come in any order.
 	Notify func()
 
 	// Class and Key determine the order with Config.Fair. Set them before Acquire.
-	// Class 0 goes first, Classes-1 last; waiters of one class share the slots by
-	// Key.
+	// Class 0 is served first, Classes-1 last. Keys of the same class share the slots
+	// fairly.
 	Key   uint64
 	Class uint8
 	state atomic.Uint32
 
 	list.Node[Waiter] // guarded by Controller.mu, like the next three fields
 
-	flow      *flow // that it waits in or was granted from; nil = none
-	grantedAt int64 // when it got its slot from the queue
-	charged   int64 // what its flow was charged for that
+	flow      *flow // flow in which w is queued, or from which it was granted; nil = none
+	grantedAt int64 // when it was granted a slot from the queue
+	charged   int64 // service charged to flow in advance
 }
 
-// Admitted reports whether the latest Acquire has led to a slot, at once or after
-// waiting. It is published before Notify is called, stays true after Release until
-// the next Acquire, and may be called from any goroutine.
+// Admitted reports whether the latest Acquire led to a slot, at once or after queueing.
+// It becomes true before Notify is called and stays true after Release until the next
+// Acquire. It may be called from any goroutine.
 func (w *Waiter) Admitted() bool { return w.state.Load() == waiterAdmitted }
 
-// Shed reports whether the place in the queue was given to another request:
-// the waiter holds neither slot nor place. Notify is called as for a slot.
+// Shed reports whether w was removed from a full queue in favor of another request: w
+// has neither slot nor queue position. Notify is called as for a grant.
 func (w *Waiter) Shed() bool { return w.state.Load() == waiterShed }
 
-// setState sets the state without writing to memory when it is the same as after
-// the request before.
+// setState sets the state. It avoids the write if the state is unchanged since the
+// previous request.
 func (w *Waiter) setState(state uint32) {
 	if w.state.Load() != state {
 		w.state.Store(state)
@@ -117,41 +118,40 @@ const (
 	waitingShift        = 32
 )
 
-// Controller bounds how many requests are in flight and how many wait. A slot
-// that is given back goes straight to one that waits, so no newcomer overtakes:
-// in strict FIFO order or, with Config.Fair, in turns. All methods may
-// be called from any goroutine.
+// Controller bounds the number of requests in flight and in the queue. A released slot
+// goes directly to a queued request, in strict FIFO order or by Config.Fair, so new
+// requests cannot overtake queued ones. All methods may be called from any goroutine.
 type Controller struct {
-	// word packs both counts, so that one compare-and-swap decides on both:
+	// word packs both counts, so that one compare-and-swap updates both:
 	//
-	//	bits  0 to 31  in flight: at most the highest limit there has been (1<<20); in the unlimited mode bounded by memory only, far below 1<<32
-	//	bits 32 to 63  waiting: at most capacity (1<<24)
+	//	bits  0 to 31  in flight: at most the highest limit so far (1<<20); in the unlimited mode bounded by memory, far below 1<<32
+	//	bits 32 to 63  queued: at most the capacity (1<<24)
 	//
-	// Neither count can carry into the other one: with a limit, each is compared
-	// with its bound, or with 0, before it moves; without one, none waits, and
-	// a borrow shows in the upper bits. If anyone waits, all slots are taken:
-	// then the word changes under mu only; while none waits, without it.
+	// Neither count can carry into the other. With a limit, each count is compared with
+	// its bound, or with 0, before it changes. Without a limit the queue is empty, and
+	// an underflow shows in the upper bits. While requests are queued, all slots are
+	// taken and word changes only under mu; otherwise it changes without mu.
 	word atomic.Uint64
 
-	// limit is unlimited, or the most in flight. It moves under mu only, and is
-	// read after the word: a reader that sees a waiter sees a limit that is not
-	// older than it.
+	// limit is the maximum in flight, or unlimited. It changes only under mu and is
+	// read after word: a goroutine that sees a queued waiter in word sees a limit at
+	// least as recent.
 	limit    atomic.Uint64
 	capacity uint64
 	perSlot  uint64 // Config.CapacityPerSlot
 
 	mu   sync.Mutex
-	fifo fifo       // those who wait; as many as the word says whenever mu is free
-	fair *fairQueue // the same in its place; nil = strict FIFO
+	fifo fifo       // queued waiters without fair; their number equals the count in word while mu is free
+	fair *fairQueue // queued waiters with Config.Fair; nil = strict FIFO
 
 	drain drainRate
 }
 
-// unlimited is the limit of the mode that only counts.
+// unlimited is the limit of the mode that only counts requests.
 const unlimited = 0
 
-// New panics if a bound is negative or above its maximum: the
-// reader of the configuration reports that to the user.
+// New creates a Controller. It panics if a bound is negative or above its maximum;
+// validate the configuration before.
 func New(c Config) *Controller {
 	if c.Limit < 0 || c.Limit > MaxLimit {
 		panic(fmt.Sprintf("BUG: concurrency limit %d is not within 0 and %d", c.Limit, MaxLimit))
@@ -160,7 +160,7 @@ func New(c Config) *Controller {
 		panic(fmt.Sprintf("BUG: queue capacity %d is not within 0 and %d", c.Capacity, MaxCapacity))
 	}
 	if c.CapacityPerSlot < 0 || c.CapacityPerSlot > MaxCapacity/MaxLimit {
-		panic(fmt.Sprintf("BUG: queue capacity for each slot %d is not within 0 and %d", c.CapacityPerSlot, MaxCapacity/MaxLimit))
+		panic(fmt.Sprintf("BUG: queue capacity per slot %d is not within 0 and %d", c.CapacityPerSlot, MaxCapacity/MaxLimit))
 	}
 	a := &Controller{capacity: uint64(c.Capacity), perSlot: uint64(c.CapacityPerSlot)}
 	a.limit.Store(uint64(c.Limit))
@@ -170,9 +170,9 @@ func New(c Config) *Controller {
 	return a
 }
 
-// Acquire takes a slot, or a place in the queue for w, or refuses. It never
-// blocks. A slot, taken at once or granted later, is given back with Release. It
-// panics if w is queued already, or has to queue and has no Notify.
+// Acquire takes a slot, queues w, or rejects. It never blocks. The caller must Release
+// the slot, whether taken at once or granted later. Acquire panics if w is already
+// queued, or has to be queued and has no Notify.
 func (a *Controller) Acquire(w *Waiter) Decision {
 	if a.TryAcquire() {
 		w.setState(waiterAdmitted)
@@ -181,8 +181,8 @@ func (a *Controller) Acquire(w *Waiter) Decision {
 	return a.acquireSlow(w)
 }
 
-// TryAcquire takes a slot if one is free, which implies that none waits. It
-// reports whether the caller now has to call Release.
+// TryAcquire takes a slot if one is free, which implies an empty queue. If it returns
+// true, the caller must call Release.
 func (a *Controller) TryAcquire() bool {
 	if a.limit.Load() == unlimited {
 		a.word.Add(oneInFlight)
@@ -199,30 +199,29 @@ func (a *Controller) TryAcquire() bool {
 	}
 }
 
-// acquireSlow is Acquire after a look that found no free slot.
+// acquireSlow is Acquire after TryAcquire found no free slot.
 func (a *Controller) acquireSlow(w *Waiter) Decision {
 	if w.state.Load() == waiterQueued {
-		panic("BUG: begin with a waiter that is queued already")
+		panic("BUG: Acquire with a waiter that is already queued")
 	}
-	// An overload is refused without the lock, so that it cannot slow down
-	// those who are served.
+	// Reject without the lock, so that overload does not slow down admitted requests.
 	if a.fair == nil && a.exhausted(a.word.Load()) {
 		w.setState(waiterIdle)
 		return Rejected
 	}
 	if w.Notify == nil {
-		panic("BUG: waiter has to queue and has no Notify")
+		panic("BUG: Acquire has to queue a waiter without Notify")
 	}
 
-	verdict, shed := a.acquireLocked(w)
+	decision, shed := a.acquireLocked(w)
 	if shed != nil {
 		shed()
 	}
-	return verdict
+	return decision
 }
 
-// acquireLocked decides under the lock. shed is the Notify of the waiter whose
-// place w has got, if any.
+// acquireLocked decides under the lock. shed is the Notify of the waiter that w
+// replaced in the queue, if any.
 func (a *Controller) acquireLocked(w *Waiter) (v Decision, shed func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -232,7 +231,7 @@ func (a *Controller) acquireLocked(w *Waiter) (v Decision, shed func()) {
 		case a.exhausted(word):
 			if a.fair != nil && a.Capacity() > 0 {
 				if victim := a.fair.shed(w); victim != nil {
-					shed = victim.Notify // from the next line on victim belongs to its owner
+					shed = victim.Notify // from the next line on the owner of victim may reuse it
 					victim.state.Store(waiterShed)
 					w.state.Store(waiterQueued)
 					a.fair.push(w)
@@ -241,7 +240,7 @@ func (a *Controller) acquireLocked(w *Waiter) (v Decision, shed func()) {
 			}
 			w.setState(waiterIdle)
 			return Rejected, nil
-		case word&inFlightMask < a.limit.Load(): // given back since the first look
+		case word&inFlightMask < a.limit.Load(): // released since TryAcquire
 			if a.word.CompareAndSwap(word, word+oneInFlight) {
 				w.setState(waiterAdmitted)
 				return Admitted, nil
@@ -254,13 +253,13 @@ func (a *Controller) acquireLocked(w *Waiter) (v Decision, shed func()) {
 	}
 }
 
-// exhausted reports whether word leaves neither slot nor place.
+// exhausted reports whether all slots are taken and the queue is full.
 func (a *Controller) exhausted(word uint64) bool {
 	limit := a.limit.Load()
 	return word&inFlightMask >= limit && word>>waitingShift >= a.capacityAt(limit)
 }
 
-// capacityAt is the queue capacity at a limit.
+// capacityAt returns the queue capacity at a limit.
 func (a *Controller) capacityAt(limit uint64) uint64 {
 	if a.perSlot > 0 {
 		return a.perSlot * limit
@@ -268,11 +267,11 @@ func (a *Controller) capacityAt(limit uint64) uint64 {
 	return a.capacity
 }
 
-// Withdraw gives up waiting. True: w was queued or shed, holds nothing, and will
-// not be notified of a slot. False: w had been admitted before; the caller holds a slot,
-// and a call of Notify may still be under way. It is valid between an Acquire that
-// did not refuse and the Release of its slot, and panics if w is neither queued nor
-// admitted.
+// Withdraw stops waiting. It returns true if w was queued or shed: w holds nothing and
+// will not be granted a slot. It returns false if w was already admitted: the caller
+// holds a slot, and a call of Notify may still be running. Withdraw is valid after an
+// Acquire that did not reject and before the Release of its slot. It panics if w is
+// neither queued nor admitted.
 func (a *Controller) Withdraw(w *Waiter) bool {
 	if w.Admitted() {
 		return false
@@ -291,18 +290,18 @@ func (a *Controller) Withdraw(w *Waiter) bool {
 	case waiterAdmitted:
 		return false
 	}
-	panic("BUG: withdraw of a waiter that is neither queued nor admitted")
+	panic("BUG: Withdraw of a waiter that is neither queued nor admitted")
 }
 
-// Release gives a slot back. If anyone waits, the slot passes on without becoming
-// free in between, and that waiter's Notify is called before Release returns, unless
-// more are in flight than a limit that has come down allows. It panics, and
-// changes nothing, if nothing is in flight.
+// Release releases a slot. If requests are queued, the slot is handed over without
+// becoming free in between, and Notify of that waiter is called before Release returns;
+// but if more requests are in flight than a lowered limit allows, the slot is dropped.
+// Release panics and changes nothing if no request is in flight.
 func (a *Controller) Release() {
 	if a.limit.Load() == unlimited {
-		if a.word.Sub(oneInFlight) > inFlightMask { // borrowed from the bits of the other count
+		if a.word.Sub(oneInFlight) > inFlightMask { // underflow: borrowed from the bits of the other count
 			a.word.Add(oneInFlight)
-			panic("BUG: end without begin")
+			panic("BUG: Release without Acquire")
 		}
 		return
 	}
@@ -314,16 +313,15 @@ func (a *Controller) Release() {
 				return
 			}
 		case word == 0:
-			panic("BUG: end without begin")
+			panic("BUG: Release without Acquire")
 		case a.word.CompareAndSwap(word, word-oneInFlight):
 			return
 		}
 	}
 }
 
-// handOver passes the caller's slot to the next in the queue, or gives it up
-// where the limit has come down. It reports false if all who waited have
-// withdrawn meanwhile.
+// handOver passes the caller's slot to the next queued waiter, or drops it if the limit
+// has been lowered. It returns false if all waiters have withdrawn in the meantime.
 func (a *Controller) handOver() bool {
 	a.mu.Lock()
 	if word := a.word.Load(); word >= oneWaiting && word&inFlightMask > a.limit.Load() {
@@ -337,7 +335,7 @@ func (a *Controller) handOver() bool {
 		return false
 	}
 	a.word.Sub(oneWaiting)
-	notify := w.Notify // from the next line on w belongs to its owner
+	notify := w.Notify // from the next line on the owner of w may reuse it
 	w.state.Store(waiterAdmitted)
 	a.mu.Unlock()
 
@@ -345,9 +343,9 @@ func (a *Controller) handOver() bool {
 	return true
 }
 
-// SetLimit moves the concurrency limit, within 1 and MaxLimit. Slots that a
-// higher one brings go to those who wait first; a lower one takes effect as
-// slots are given back. It panics in the unlimited mode.
+// SetLimit changes the concurrency limit, within 1 and MaxLimit. A higher limit grants
+// the new slots to queued requests first; a lower one takes effect as slots are
+// released. SetLimit panics in the unlimited mode.
 func (a *Controller) SetLimit(n int) {
 	if n < 1 || n > MaxLimit {
 		panic(fmt.Sprintf("BUG: concurrency limit %d is not within 1 and %d", n, MaxLimit))
@@ -357,14 +355,15 @@ func (a *Controller) SetLimit(n int) {
 	}
 }
 
-// applyLimit returns the Notify of those who got a slot.
+// applyLimit sets the limit and returns the Notify of each waiter that was granted a
+// slot.
 func (a *Controller) applyLimit(n uint64) (granted []func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.limit.Load() == unlimited {
-		panic("BUG: a limit for the unlimited mode")
+		panic("BUG: SetLimit in the unlimited mode")
 	}
-	// The new limit is published last: until then a newcomer finds no free slot.
+	// Publish the new limit last: until then new requests find no free slot.
 	for a.word.Load()&inFlightMask < n {
 		w := a.pop()
 		if w == nil {
@@ -378,9 +377,9 @@ func (a *Controller) applyLimit(n uint64) (granted []func()) {
 	return granted
 }
 
-// Charge tells how long w has held the slot that it got from the queue, so that
-// the next turn of its Key comes accordingly. It comes before the Release of that
-// slot, and changes nothing without Config.Fair.
+// Charge replaces the estimated service time charged to the Key of w by the time that w
+// held the slot granted from the queue. Call it before Release of that slot. It does
+// nothing without Config.Fair.
 func (a *Controller) Charge(w *Waiter) {
 	if a.fair == nil || w.flow == nil {
 		return
@@ -390,7 +389,7 @@ func (a *Controller) Charge(w *Waiter) {
 	a.fair.charge(w)
 }
 
-// push appends w, already counted, to the queue. The caller holds mu.
+// push appends w to the queue. The caller holds mu and has counted w.
 func (a *Controller) push(w *Waiter) {
 	if a.fair != nil {
 		a.fair.push(w)
@@ -399,8 +398,8 @@ func (a *Controller) push(w *Waiter) {
 	}
 }
 
-// pop takes out the one whose turn it is, nil if none waits, and leaves the
-// count to the caller, who holds mu.
+// pop removes and returns the next waiter; nil = the queue is empty. The caller holds
+// mu and updates the count.
 func (a *Controller) pop() *Waiter {
 	w := a.fifo.First()
 	if a.fair != nil {
@@ -414,8 +413,7 @@ func (a *Controller) pop() *Waiter {
 	return w
 }
 
-// remove takes w out of the queue, and leaves the count to the caller, who
-// holds mu.
+// remove removes w from the queue. The caller holds mu and updates the count.
 func (a *Controller) remove(w *Waiter) {
 	if a.fair != nil {
 		a.fair.remove(w)
@@ -424,18 +422,17 @@ func (a *Controller) remove(w *Waiter) {
 	}
 }
 
-// InFlight returns how many hold a slot now.
+// InFlight returns the number of slots held.
 func (a *Controller) InFlight() int { return int(a.word.Load() & inFlightMask) }
 
-// QueueDepth returns how many wait now.
+// QueueDepth returns the number of queued requests.
 func (a *Controller) QueueDepth() int { return int(a.word.Load() >> waitingShift) }
 
-// Limit returns the most that may be in flight at once, 0 in the unlimited
-// mode.
+// Limit returns the concurrency limit; 0 = unlimited.
 func (a *Controller) Limit() int { return int(a.limit.Load()) }
 
-// Capacity returns the most that may wait at once.
+// Capacity returns the queue capacity at the current limit.
 func (a *Controller) Capacity() int { return int(a.capacityAt(a.limit.Load())) }
 
-// fifo is a list of waiters, the one that has waited longest first.
+// fifo is a list of waiters, longest wait first.
 type fifo = list.List[Waiter, *Waiter]

@@ -105,7 +105,7 @@ func (a *referenceAdmission) Release() {
 	a.mu.Lock()
 	if a.inFlight == 0 {
 		a.mu.Unlock()
-		panic("BUG: end without begin")
+		panic("BUG: Release without Acquire")
 	}
 	if len(a.queue) == 0 {
 		a.inFlight--

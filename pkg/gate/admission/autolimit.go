@@ -6,91 +6,91 @@ import (
 	"time"
 )
 
-// What the limiter goes by. The values were chosen with the models of containers
-// in autolimit_test.go; docs/overload.md has the figures.
+// Parameters of AutoLimit. The values were chosen with the container models in
+// autolimit_test.go; docs/overload.md shows the results.
 const (
-	initialLimit    = 4 // first limit, if the range allows
-	minSamples      = 20
-	minHarmSamples  = 5                              // which can show that a trial does harm
-	minWindow       = int64(100 * time.Millisecond)  // shortest
-	minTrialTime    = int64(500 * time.Millisecond)  // of short requests, if it is not clear before
-	trialPause      = int64(2000 * time.Millisecond) // between trials
-	minDownInterval = int64(4 * time.Second)         // least between two that go down
-	costMemory      = int64(3 * time.Second)         // of what the kept limit costs
-	jumpRatio       = 1.3                            // a cost that is this many times what it was has jumped
-	recoveredRatio  = 1.1                            // one within this has come back
-	// factors of one trial
+	initialLimit    = 4                              // first limit, if the range allows
+	minSamples      = 20                             // samples needed for a decision
+	minHarmSamples  = 5                              // samples that can end a harmful trial early
+	minWindow       = int64(100 * time.Millisecond)  // minimum duration of a window
+	minTrialTime    = int64(500 * time.Millisecond)  // minimum duration of an inconclusive trial
+	trialPause      = int64(2000 * time.Millisecond) // pause after a trial
+	minDownInterval = int64(4 * time.Second)         // minimum time between two trials of a lower limit
+	costMemory      = int64(3 * time.Second)         // age at which baseline samples lose half their weight
+	jumpRatio       = 1.3                            // ratio of costs that counts as a jump
+	recoveredRatio  = 1.1                            // ratio to the former cost that counts as recovered
+	// Factors of one trial.
 	minStep     = 1.05
 	largeStep   = 1.4
 	maxStep     = 2.0
-	maxJumpStep = 4.0 // after a jump
-	// variance of a cost that can be relied on while starting
+	maxJumpStep = 4.0 // after a cost jump
+	// Maximum variance of a cost estimate that can be relied on while starting.
 	knownVariance = 0.15 * 0.15
 )
 
-// AutoLimit finds the concurrency limit of a container. It goes by the cost of a
-// request, the time in slots for each success, and tries limits beside the one
-// that it keeps for a window each. Of two it keeps the higher one if the cost
-// rises by less than the square root of their ratio, else the lower one. So it
-// climbs to the limit of the greatest power, throughput divided by latency
-// (Kleinrock 1979), which is where throughput ceases to grow with the limit. No
-// latency needs to be known as that of a container without load.
+// AutoLimit finds the concurrency limit of a container. The cost of a request is the
+// time in slots per success. AutoLimit holds a baseline limit and tries a higher or
+// lower one for a window each. Of the two it adopts the higher limit if the cost rises
+// by less than the square root of the ratio of the limits, otherwise the lower one. So
+// it converges to the limit of the greatest power, throughput divided by latency
+// (Kleinrock 1979), beyond which throughput hardly grows. The latency without load need
+// not be known.
 //
-//   - At first, and after each step that was kept, steps become greater; after
-//     one that was not, smaller, until there is none left. Then it rests.
-//   - From rest it tries upwards, and now and then downwards.
-//   - A cost that jumps at the same limit leads down at once, as long as that
-//     lowers the cost and it is not what it was. Where a lower limit costs as
-//     much, the limit is not the cause and comes back.
+//   - Steps grow at first and after each adopted step, and shrink after each rejected
+//     one. At the smallest step, trials pause.
+//   - After the pause it tries a higher limit, and occasionally a lower one.
+//   - If the cost jumps at an unchanged limit, the limit is lowered as long as that
+//     lowers the cost and the cost exceeds its former value. If a lower limit costs as
+//     much, the limit is not the cause and is restored.
 //   - Failures (503, resets, timeouts) count as cost without success.
-//   - Probes of the container that take longer than usual lead down as well,
-//     even while no request ends.
+//   - Readiness checks that take longer than usual also lower the limit, even while no
+//     request completes.
 type AutoLimit struct {
 	bounds LimitRange
 
 	mu            sync.Mutex
-	limit         int       // of now
-	baseline      limitCost // of the limit that is kept; n = 0: not known
-	window        limitCost // of the limit of now, since the latest decision
-	countFrom     int64     // later samples count
+	limit         int       // in force
+	baseline      limitCost // cost of the baseline limit; n = 0: not known
+	window        limitCost // cost of the limit in force since the latest decision
+	countFrom     int64     // samples before this instant are ignored
 	trial         trialKind
 	step          float64 // factor of the trial
-	narrowing     bool    // a higher limit was too high: steps become smaller
-	starting      bool    // none was yet
-	primed        bool    // the first window, of a container that began empty, is over
-	targetCost    float64 // cost before it jumped; 0 = it has not
-	nextTrial     int64   // no trial before
-	nextDownTrial int64   // none downwards before
+	narrowing     bool    // a higher limit was too high: steps shrink
+	starting      bool    // no limit was too high yet
+	primed        bool    // the first window, which began with an empty container, is over
+	targetCost    float64 // cost before it jumped; 0 = no jump
+	nextTrial     int64   // earliest instant of the next trial
+	nextDownTrial int64   // earliest instant of the next trial of a lower limit
 	probes        probeTimes
 }
 
-// trialKind is what limit is in force.
+// trialKind tells which limit is in force.
 type trialKind uint8
 
 const (
-	noTrial   trialKind = iota // the one that is kept
-	trialUp                    // a higher one, on trial
-	trialDown                  // a lower one, on trial
+	noTrial   trialKind = iota // the baseline limit
+	trialUp                    // a higher limit, on trial
+	trialDown                  // a lower limit, on trial
 )
 
-// NewAutoLimit starts at a small limit.
+// NewAutoLimit returns an AutoLimit that starts at a small limit within r.
 func NewAutoLimit(r LimitRange) *AutoLimit {
 	a := &AutoLimit{bounds: r, limit: min(max(initialLimit, r.Min), r.Max), step: maxStep, starting: true}
 	a.window.limit = a.limit
 	return a
 }
 
-// Limit is the limit of now.
+// Limit returns the limit in force.
 func (a *AutoLimit) Limit() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.limit
 }
 
-// AddSample takes the sample of a request that held a slot: when it ended, how long
-// the container took to answer, in ns, or to fail in a way that speaks of
-// overload; and how many were in flight. It returns the limit, and whether that
-// has moved.
+// AddSample adds a request that held a slot and ended at now: took is the time in ns
+// until the response or the failure, failed tells that the container failed in a way
+// that indicates overload, and inFlight is the number of requests in flight. AddSample
+// returns the limit in force and whether it changed.
 func (a *AutoLimit) AddSample(now, took int64, failed bool, inFlight int) (limit int, moved bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,7 +120,7 @@ func (a *AutoLimit) AddSample(now, took int64, failed bool, inFlight int) (limit
 	return a.limit, a.limit != before
 }
 
-// updateBaseline looks at a window of the kept limit.
+// updateBaseline adds a window at the baseline limit and starts a trial if one is due.
 func (a *AutoLimit) updateBaseline(now int64) {
 	w := &a.window
 	age := float64(now - a.countFrom)
@@ -146,7 +146,8 @@ func (a *AutoLimit) updateBaseline(now int64) {
 		a.step = maxStep
 	}
 	if now >= a.nextDownTrial && a.limit > a.bounds.Min {
-		// It takes one of the limit's slots away: the fewer, the less often.
+		// A lower limit takes slots away, so it is tried less often where there are
+		// few.
 		a.nextDownTrial = now + max(minDownInterval, 60*a.trialTime()/int64(a.limit))
 		a.startTrial(now, trialDown)
 		return
@@ -172,28 +173,28 @@ func (a *AutoLimit) measureBaseline(now int64, age float64) {
 	a.startTrial(now, trialUp)
 }
 
-// costJumped reports whether the cost has risen without doubt, although the limit
-// has not, or by more than a higher one can explain.
+// costJumped reports whether the cost has risen significantly, beyond what an increase
+// of the limit can explain.
 func (a *AutoLimit) costJumped() bool {
 	rise := math.Log(a.window.costPerSuccess() / a.baseline.costPerSuccess())
 	explained := 3 * math.Log(max(1, float64(a.limit)/float64(a.baseline.limit)))
 	return rise-explained-3*math.Sqrt(a.window.variance()+a.baseline.variance()) > math.Log(jumpRatio)
 }
 
-// startWindow starts a window, in ns from now.
+// startWindow discards the samples and starts a window in `in` nanoseconds.
 func (a *AutoLimit) startWindow(now int64, in float64) {
 	a.window = limitCost{limit: a.limit}
 	a.countFrom = now + int64(in)
 }
 
-// setBaseline makes the limit of now the one that is kept, at the cost of its window.
+// setBaseline makes the limit in force the baseline, at the cost of the current window.
 func (a *AutoLimit) setBaseline(now int64) {
 	a.baseline, a.trial = a.window, noTrial
 	a.baseline.since = a.countFrom
 	a.startWindow(now, 0)
 }
 
-// startTrial moves the limit by a step for a trial, or rests where there is no room.
+// startTrial changes the limit by a step, or reverts if the range allows none.
 func (a *AutoLimit) startTrial(now int64, kind trialKind) {
 	n := a.baseline.limit
 	to := min(max(n+1, int(math.Round(float64(n)*a.step))), a.bounds.Max)
@@ -209,7 +210,7 @@ func (a *AutoLimit) startTrial(now int64, kind trialKind) {
 	a.startWindow(now, max(a.baseline.settleTime(), a.window.settleTime()))
 }
 
-// revert returns to the kept limit and rests.
+// revert returns to the baseline limit and pauses trials.
 func (a *AutoLimit) revert(now int64) {
 	transition := 0.0
 	if a.limit != a.baseline.limit {
@@ -220,17 +221,17 @@ func (a *AutoLimit) revert(now int64) {
 	a.startWindow(now, transition)
 }
 
-// trialTime is how long a trial goes on that is not clear before.
+// trialTime is the duration after which an inconclusive trial ends.
 func (a *AutoLimit) trialTime() int64 { return max(minTrialTime, int64(12*a.baseline.latency())) }
 
-// minDetectableStep is the least that a trial can tell from none.
+// minDetectableStep is the smallest step whose effect a trial can detect.
 func (a *AutoLimit) minDetectableStep() float64 {
 	samples := float64(a.trialTime()) * float64(a.limit) / a.baseline.latency()
 	return min(max(minStep, math.Exp(3*math.Sqrt(a.baseline.variance()*a.baseline.n/samples))), largeStep)
 }
 
-// judge compares the limit on trial with the kept one. over is false where more
-// has to be seen.
+// judge compares the limit on trial with the baseline. over is false if more samples
+// are needed.
 func (a *AutoLimit) judge(now int64) (tooHigh, over bool) {
 	low, high := &a.baseline, &a.window
 	if a.trial == trialDown {
@@ -249,8 +250,8 @@ func (a *AutoLimit) judge(now int64) (tooHigh, over bool) {
 	return false, false
 }
 
-// clearlyTooHigh reports that a higher limit is too high beyond doubt, which few samples
-// show where requests are alike: each one more is slow.
+// clearlyTooHigh reports whether a higher limit on trial is too high beyond doubt. If
+// requests are alike, few samples suffice: each additional request is slow.
 func (a *AutoLimit) clearlyTooHigh() bool {
 	if a.trial != trialUp || a.window.n < minHarmSamples {
 		return false
@@ -259,7 +260,7 @@ func (a *AutoLimit) clearlyTooHigh() bool {
 	return by > 5*max(sigma, math.Sqrt(a.baseline.variance()*a.baseline.n/a.window.n))
 }
 
-// decide ends a trial: of the two limits, the higher one is too high, or not.
+// decide ends a trial. tooHigh tells whether the higher of the two limits is too high.
 func (a *AutoLimit) decide(now int64, tooHigh bool) {
 	switch {
 	case a.trial == trialDown && tooHigh:
@@ -271,7 +272,7 @@ func (a *AutoLimit) decide(now int64, tooHigh bool) {
 	case !tooHigh:
 		a.ascend(now)
 	case a.starting && a.baseline.variance()+a.window.variance() > knownVariance:
-		// Few samples of the container's first moments are no reason to give up.
+		// The few samples of a starting container are no reason to stop increasing.
 		a.revert(now)
 		a.nextTrial = now
 	default:
@@ -285,12 +286,12 @@ func (a *AutoLimit) decide(now int64, tooHigh bool) {
 	}
 }
 
-// ascend keeps a higher limit and goes on.
+// ascend makes the higher limit the baseline and tries the next one.
 func (a *AutoLimit) ascend(now int64) {
 	used, before := a.window.reached(), a.baseline
 	a.setBaseline(now)
-	// It costs what the lower one did. What was known of that evens out that a
-	// window which happens to be cheap ends its trial early.
+	// The costs of both limits are about equal. Merging them compensates for a bias: a
+	// window that happens to be cheap ends its trial early.
 	before.halve()
 	before.peak = a.baseline.peak
 	a.baseline.merge(&before)
@@ -306,8 +307,8 @@ func (a *AutoLimit) ascend(now int64) {
 	a.startTrial(now, trialUp)
 }
 
-// descend goes on downwards from a kept limit: after a jump until the cost is
-// what it was, else as long as that lowers the cost.
+// descend tries a lower limit: after a cost jump until the cost has recovered,
+// otherwise as long as that lowers the cost.
 func (a *AutoLimit) descend(now int64) {
 	if a.targetCost == 0 {
 		a.step = min(a.step*a.step, maxStep)
@@ -315,8 +316,8 @@ func (a *AutoLimit) descend(now int64) {
 		return
 	}
 	if r := a.baseline.costPerSuccess() / a.targetCost; r > recoveredRatio {
-		// Where throughput falls as the limit rises, latency grows with its square
-		// at the least: the root does not lead too far down.
+		// Where throughput falls as the limit rises, latency grows at least with its
+		// square, so the square root does not descend too far.
 		a.step = min(max(math.Sqrt(r), recoveredRatio), maxJumpStep)
 		a.startTrial(now, trialDown)
 		return
@@ -326,9 +327,9 @@ func (a *AutoLimit) descend(now int64) {
 	a.startTrial(now, trialUp)
 }
 
-// AddProbe takes how long a probe of the container took, in ns, and how many were
-// in flight: a limit that was not reached is not the cause. It returns the
-// limit, and whether that has moved.
+// AddProbe adds the duration of a readiness check, in ns, and the number of requests in
+// flight: a limit that was not reached is not the cause of a slow check. It returns the
+// limit in force and whether it changed.
 func (a *AutoLimit) AddProbe(now, took int64, inFlight int) (limit int, moved bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -338,7 +339,7 @@ func (a *AutoLimit) AddProbe(now, took int64, inFlight int) (limit int, moved bo
 	if a.targetCost == 0 && a.baseline.n > 0 {
 		a.targetCost = a.baseline.costPerSuccess()
 	}
-	// What the kept limit costs is not true any more.
+	// The cost of the baseline is no longer valid.
 	transition := max(a.baseline.settleTime(), a.window.settleTime())
 	a.limit = max(int(float64(a.limit)/largeStep), a.bounds.Min)
 	a.baseline, a.trial, a.starting, a.primed = limitCost{}, noTrial, false, true
@@ -346,14 +347,14 @@ func (a *AutoLimit) AddProbe(now, took int64, inFlight int) (limit int, moved bo
 	return a.limit, true
 }
 
-// probeTimes knows how long a probe usually takes.
+// probeTimes tracks the usual duration of a readiness check.
 type probeTimes struct {
-	usual float64 // ns
-	slow  int     // probes in a row that took longer
+	usual float64 // moving average, in ns
+	slow  int     // consecutive checks that took longer
 }
 
-// risen takes how long a probe took, and reports the second one in a row that
-// took clearly longer than usual. What lasts becomes usual.
+// risen adds the duration of a check. It reports true for every second consecutive
+// check that took clearly longer than usual. A lasting increase becomes usual.
 func (p *probeTimes) risen(took int64) bool {
 	t := float64(took)
 	if p.usual == 0 {
@@ -370,7 +371,7 @@ func (p *probeTimes) risen(took int64) bool {
 	return p.slow%2 == 0
 }
 
-// Samples returns the number of requests since the latest decision, and the time
+// Samples returns the number of requests since the latest decision and the total time
 // that the container spent on them.
 func (a *AutoLimit) Samples() (n int, took time.Duration) {
 	a.mu.Lock()

@@ -7,34 +7,33 @@ import (
 )
 
 const (
-	// rateWindow is how long slots are counted before the rate is taken anew.
+	// rateWindow is the minimum time over which the rate is measured.
 	rateWindow = int64(250 * time.Millisecond)
-	// maxRetryAfter bounds what is sent to a client.
+	// maxRetryAfter is the highest Retry-After sent to a client, in seconds.
 	maxRetryAfter = 60
 )
 
-// drainRate measures how fast the queue drains, at the cost of an increment for
-// each slot that goes to a waiter.
+// drainRate measures how fast the queue drains, at the cost of one increment per slot
+// granted from the queue.
 type drainRate struct {
-	granted        atomic.Uint64 // slots that went to waiters
-	since          atomic.Int64  // when counted was taken
-	grantedAtSince atomic.Uint64
-	interval       atomic.Int64 // ns between two slots; 0 = not known
+	granted        atomic.Uint64 // slots granted from the queue
+	since          atomic.Int64  // start of the measurement
+	grantedAtSince atomic.Uint64 // value of granted at since
+	interval       atomic.Int64  // ns between two grants; 0 = not known
 }
 
-// RetryAfter is the time, in whole seconds from 1 to 60, that those who wait
-// now need until they have a slot, at the rate of late: from then on a place is
-// likely. now is in ns.
+// RetryAfter estimates how long the requests queued now will wait, in whole seconds
+// from 1 to 60, at the recent drain rate. now is in ns.
 func (a *Controller) RetryAfter(now int64) int {
 	a.drain.update(now)
 	wait := a.drain.interval.Load() * int64(a.QueueDepth())
 	return int(min(max((wait+int64(time.Second)-1)/int64(time.Second), 1), maxRetryAfter))
 }
 
-// update takes the rate anew, if the last time is long ago.
+// update measures the rate if rateWindow has passed since the last measurement.
 func (d *drainRate) update(now int64) {
 	since, handed := d.since.Load(), d.granted.Load()
-	if since == 0 { // nothing is known of the time before
+	if since == 0 { // first call: no rate yet
 		d.grantedAtSince.Store(handed)
 		d.since.CompareAndSwap(0, now)
 		return
@@ -45,7 +44,7 @@ func (d *drainRate) update(now int64) {
 		return
 	}
 	d.grantedAtSince.Store(handed)
-	if slots == 0 { // none in all this time: it takes longer than that
+	if slots == 0 { // no grant since: the interval is at least elapsed
 		d.since.Store(since)
 		d.interval.Store(elapsed)
 		return

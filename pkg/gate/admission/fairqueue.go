@@ -6,21 +6,21 @@ import (
 )
 
 const (
-	// Classes is the number of priority classes, as many as RFC 9218 has
-	// urgencies.
+	// Classes is the number of priority classes, equal to the number of urgency levels
+	// in RFC 9218.
 	Classes = 8
-	// DefaultClass is that of a request that says nothing (RFC 9218 section 4.1).
+	// DefaultClass is the class of a request without a priority (RFC 9218 section 4.1).
 	DefaultClass = 3
-	// maxPassed is how many slots in a row a class with waiters may be passed
-	// over before it gets one: no class starves.
+	// maxPassed is the number of consecutive grants to higher classes after which a
+	// class with queued requests gets one, so that no class starves.
 	maxPassed = 16
-	// firstCost is what a slot is taken to cost before one has been measured.
+	// firstCost is the assumed cost of a slot before any has been measured.
 	firstCost = int64(time.Millisecond)
-	// exclusiveFlows is how many waiting keys of one class get a flow each. Further keys
-	// share sharedFlows flows by hash.
+	// exclusiveFlows is the number of queued keys per class that get a flow each.
+	// Further keys share sharedFlows flows by hash.
 	exclusiveFlows, sharedFlows = 16, 64
-	// maxDebt, in mean costs, limits how much a flow can be charged ahead of the
-	// virtual time: an hour-long tunnel must not block its key for an hour.
+	// maxDebt, in mean costs, limits how far a flow can be charged ahead of the virtual
+	// time: a tunnel of one hour must not block its key for an hour.
 	maxDebt = 64
 	// maxOutlier, in mean costs, limits how much one request moves the mean.
 	maxOutlier = 8
@@ -51,8 +51,8 @@ type fairQueue struct {
 	classes [Classes]class
 	flows   map[flowKey]*flow // flows with a queued request, or one in flight that was queued here
 	free    []*flow
-	cost    int64 // mean time that a slot is held, in ns
-	seq     uint64
+	cost    int64  // mean time in ns that a slot is held
+	seq     uint64 // number of the latest enqueue or grant
 }
 
 type flowKey struct {
@@ -61,26 +61,26 @@ type flowKey struct {
 	shared bool
 }
 
-// flow holds the queued requests of one key in one class, or of several keys that
-// share it.
+// flow holds the queued requests of one key in one class, or of the keys that share the
+// flow.
 type flow struct {
 	flowKey
 	waiters      fifo
 	waiting      int
-	inFlight     int    // in flight, granted from here, not charged yet
-	served       int64  // virtual time at which it is due: service had, in ns
-	seq          uint64 // order among those that are due at the same time
-	serviceIndex int    // index in class.due
-	lengthIndex  int    // index in class.longest
+	inFlight     int    // granted from this flow and not charged yet
+	served       int64  // virtual time: service received, in ns
+	seq          uint64 // tie-breaker between flows of equal service
+	serviceIndex int    // index in class.byService
+	lengthIndex  int    // index in class.byLength
 }
 
 // class is one priority class.
 type class struct {
-	byService flowHeap // flows with waiters, the one whose turn it is first
-	byLength  flowHeap // the same flows, the one with most waiters first
+	byService flowHeap // flows with queued requests, least service first
+	byLength  flowHeap // the same flows, most queued requests first
 	waiting   int
-	virtual   int64 // virtual time: the earliest start of a flow that becomes active
-	passed    int   // slots that went to a higher class since the last one here
+	virtual   int64 // virtual time: start of a flow that becomes active
+	passed    int   // slots granted to higher classes since the last grant here
 }
 
 func newFairQueue(clock func() int64) *fairQueue {
@@ -102,7 +102,7 @@ func hasLessService(a, b *flow) bool {
 
 func isLonger(a, b *flow) bool { return a.waiting > b.waiting }
 
-// push appends w to those of its class and key.
+// push appends w to the flow of its class and key.
 func (q *fairQueue) push(w *Waiter) {
 	f := q.flow(w)
 	c := &q.classes[f.class]
@@ -120,7 +120,7 @@ func (q *fairQueue) push(w *Waiter) {
 	heap.Push(&c.byLength, f)
 }
 
-// flow finds or makes the flow of w.
+// flow finds or creates the flow of w.
 func (q *fairQueue) flow(w *Waiter) *flow {
 	k := q.keyOf(w)
 	f := q.flows[k]
@@ -152,7 +152,7 @@ func (q *fairQueue) keyOf(w *Waiter) flowKey {
 	return own
 }
 
-// hasWaiters reports whether the flow of k has a waiting request.
+// hasWaiters reports whether the flow of k has a queued request.
 func (q *fairQueue) hasWaiters(k flowKey) bool {
 	f := q.flows[k]
 	return f != nil && f.waiting > 0
@@ -163,7 +163,7 @@ func (q *fairQueue) nextSeq() uint64 {
 	return q.seq
 }
 
-// pop takes out the one whose turn it is; nil if none waits.
+// pop removes and returns the waiter to be granted next; nil = the queue is empty.
 func (q *fairQueue) pop() *Waiter {
 	c := q.nextClass()
 	if c == nil {
@@ -180,8 +180,8 @@ func (q *fairQueue) pop() *Waiter {
 	return w
 }
 
-// nextClass is the highest class in which anyone waits, unless one below it has
-// been passed over too often.
+// nextClass returns the highest class with queued requests, unless a lower class has
+// been passed over too often; nil = the queue is empty.
 func (q *fairQueue) nextClass() *class {
 	var first, aged *class
 	for i := range q.classes {
@@ -205,7 +205,7 @@ func (q *fairQueue) nextClass() *class {
 	return first
 }
 
-// unlink removes w, which waits, from its flow, and keeps the order of flows.
+// unlink removes w from its flow and updates the order of flows.
 func (q *fairQueue) unlink(w *Waiter) {
 	f := w.flow
 	c := &q.classes[f.class]
@@ -222,7 +222,7 @@ func (q *fairQueue) unlink(w *Waiter) {
 	c.byLength.fix(f)
 }
 
-// releaseIfUnused drops f if nothing is left of it.
+// releaseIfUnused frees f if none of its requests is queued or in flight.
 func (q *fairQueue) releaseIfUnused(f *flow) {
 	if f.waiting > 0 || f.inFlight > 0 {
 		return
@@ -233,16 +233,16 @@ func (q *fairQueue) releaseIfUnused(f *flow) {
 	}
 }
 
-// remove takes out w, which gives up.
+// remove removes w, which was withdrawn or shed.
 func (q *fairQueue) remove(w *Waiter) {
 	q.unlink(w)
 	w.flow = nil
 }
 
-// shed takes out the one that is to make place for w: the newest of the key
-// with most waiters in the lowest class in which anyone waits. It is nil where
-// w itself is to be turned away: it is of a lower class than all who wait, or
-// no key would have more waiters than its own.
+// shed removes and returns the waiter that w replaces: the newest one of the longest
+// flow in the lowest class that has queued requests. It returns nil if w is to be
+// rejected: w is of a lower class than all queued requests, or its own flow would be
+// the longest.
 func (q *fairQueue) shed(w *Waiter) *Waiter {
 	lowest := Classes - 1
 	for lowest > 0 && q.classes[lowest].waiting == 0 {
@@ -267,7 +267,7 @@ func (q *fairQueue) shed(w *Waiter) *Waiter {
 	return victim
 }
 
-// charge corrects what the flow of w was charged for its slot.
+// charge replaces the estimated charge of w by the actual service time.
 func (q *fairQueue) charge(w *Waiter) {
 	f := w.flow
 	took := max(q.clock()-w.grantedAt, 0)
@@ -282,7 +282,7 @@ func (q *fairQueue) charge(w *Waiter) {
 	q.releaseIfUnused(f)
 }
 
-// flowHeap is a heap.Interface of flows which know their places in it.
+// flowHeap is a heap.Interface of flows that know their index in it.
 type flowHeap struct {
 	flows  []*flow
 	before func(a, b *flow) bool
@@ -310,8 +310,8 @@ func (h *flowHeap) Pop() any {
 	return f
 }
 
-// remove takes f out.
+// remove removes f.
 func (h *flowHeap) remove(f *flow) { heap.Remove(h, *h.index(f)) }
 
-// fix puts f where it belongs after it has changed.
+// fix restores the position of f after a change.
 func (h *flowHeap) fix(f *flow) { heap.Fix(h, *h.index(f)) }

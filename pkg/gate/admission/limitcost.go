@@ -2,13 +2,13 @@ package admission
 
 import "math"
 
-// limitCost sums up what requests cost while a limit was in force.
+// limitCost sums up the cost of requests at one limit.
 type limitCost struct {
 	limit        int
 	since        int64   // of the first sample
-	n, successes float64 // samples, successes among them
-	sum, squares float64 // of the time in slots, ns
-	peak         int     // most in flight
+	n, successes float64 // number of samples, number of successes
+	sum, squares float64 // of the time in slots, in ns
+	peak         int     // maximum in flight
 }
 
 func (c *limitCost) add(took int64, failed bool, inFlight int) {
@@ -22,13 +22,12 @@ func (c *limitCost) add(took int64, failed bool, inFlight int) {
 	c.peak = max(c.peak, inFlight)
 }
 
-// merge adds what a later window of the same limit has shown, of which the peak
-// counts.
+// merge adds a later window of the same limit; its peak replaces the previous one.
 func (c *limitCost) merge(w *limitCost) {
 	c.n, c.successes, c.sum, c.squares, c.peak = c.n+w.n, c.successes+w.successes, c.sum+w.sum, c.squares+w.squares, w.peak
 }
 
-// halve halves the weight of what is known.
+// halve halves the weight of the samples.
 func (c *limitCost) halve() {
 	c.n, c.successes, c.sum, c.squares = c.n/2, c.successes/2, c.sum/2, c.squares/2
 }
@@ -36,23 +35,23 @@ func (c *limitCost) halve() {
 // latency is the mean time of a request, in ns.
 func (c *limitCost) latency() float64 { return max(c.sum, 1) / max(c.n, 1) }
 
-// costPerSuccess is the time in slots for each success, in ns.
+// costPerSuccess is the time in slots per successful request, in ns.
 func (c *limitCost) costPerSuccess() float64 { return max(c.sum, 1) / max(c.successes, 0.5) }
 
-// squaredVariation is the squared coefficient of variation of a single request's time.
+// squaredVariation is the squared coefficient of variation of the time of a request.
 func (c *limitCost) squaredVariation() float64 {
 	m := c.latency()
 	return max(0, c.squares/max(c.n, 1)-m*m) / (m * m)
 }
 
-// variance is that of the logarithm of costPerSuccess: how well it is known.
+// variance is the variance of the logarithm of costPerSuccess.
 func (c *limitCost) variance() float64 {
 	good := max(c.successes, 0.5) / c.n
 	return c.squaredVariation()/c.n + max(0, 1-good)/(good*c.n)
 }
 
-// settleTime is how long samples say little of a new limit, in ns: twice the mean
-// time that those in flight have still before them.
+// settleTime is how long after a change of the limit samples still reflect the previous
+// limit, in ns: twice the mean residual time of the requests in flight.
 func (c *limitCost) settleTime() float64 {
 	if c.n == 0 {
 		return 0
@@ -60,14 +59,14 @@ func (c *limitCost) settleTime() float64 {
 	return c.latency() * (1 + c.squaredVariation())
 }
 
-// reached reports whether the limit was all but reached: what was seen says
+// reached reports whether concurrency came close to the limit, so that the samples say
 // something about it.
 func (c *limitCost) reached() bool { return float64(c.peak) >= 0.8*float64(c.limit) }
 
-// excessCost tells by how much the cost of high exceeds that of low more than the
-// limits do, by logarithm, and the standard error of that. Above 0, the higher
-// limit is beyond the one of the greatest power. A limit that was not reached
-// counts as what was in flight.
+// excessCost returns the logarithm of the cost ratio of high to low minus half the
+// logarithm of the ratio of their limits, and its standard error. A positive value
+// means that the higher limit is above the limit of greatest power. If high was not
+// reached, the number in flight counts as its limit.
 func excessCost(low, high *limitCost) (by, sigma float64) {
 	reached := max(min(high.limit, high.peak), low.limit+1)
 	by = math.Log(high.costPerSuccess()/low.costPerSuccess()) - 0.5*math.Log(float64(reached)/float64(low.limit))

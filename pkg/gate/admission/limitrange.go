@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// LimitRange is the range of a concurrency limit that finds itself.
+// LimitRange is the range of the adaptive concurrency limit.
 type LimitRange struct{ Min, Max int }
 
-// DefaultLimitRange is that of a limit of which no bounds are said.
+// DefaultLimitRange is the range if none is configured.
 var DefaultLimitRange = LimitRange{Min: 1, Max: 1000}
 
-// ParseLimitRange reads "MIN-MAX", each from 1 to MaxLimit.
+// ParseLimitRange parses "MIN-MAX", each from 1 to MaxLimit.
 func ParseLimitRange(s string) (LimitRange, error) {
 	low, high, ok := strings.Cut(s, "-")
 	least, errLow := strconv.Atoi(low)

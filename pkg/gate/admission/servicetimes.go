@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// maxSampleAge is the maximum age of a sample in serviceTimes.
+	// maxSampleAge is the maximum age of a sample in ServiceTimes.
 	maxSampleAge = int64(30 * time.Second)
-	// maxDecileAge is the maximum age of the computed percentile.
+	// maxDecileAge is the maximum age of the computed decile.
 	maxDecileAge = int64(time.Second)
-	// minServiceSamples is the number of samples that is too small for an estimate.
+	// minServiceSamples is the minimum number of samples for an estimate.
 	minServiceSamples = 16
-	// trialInterval is the time between two trials.
+	// TrialInterval is the time in ns between two trials.
 	TrialInterval = int64(250 * time.Millisecond)
 )
 
-// serviceTimes estimates the shortest service time of the container: the lowest
-// decile over the last half minute.
+// ServiceTimes estimates the shortest service time of the container: the lowest decile
+// of the last 30 seconds. All instants and durations are in ns.
 //
 // Requests rejected because of the estimate leave no samples, so a wrong estimate
-// could persist. Two rules prevent that: samples expire, and every trialInterval
+// could persist. Two rules prevent that: samples expire, and every TrialInterval
 // one request is admitted as a trial despite the estimate. A trial that gets its
 // response in time disproves the estimate. (A circuit breaker's half-open state
 // does the same: M. Nygard, "Release It!", 2007.)
@@ -30,14 +30,14 @@ type ServiceTimes struct {
 	recent       [64]serviceSample
 	n            int
 	lowestDecile int64
-	computedAt   int64 // when tenth was computed
+	computedAt   int64 // when lowestDecile was computed
 	trialAt      int64 // when the latest trial began
 }
 
 type serviceSample struct{ at, took int64 }
 
-// typical returns the time that nine of ten recent requests took or exceeded: a
-// request that has less left cannot be expected to finish. 0 = nothing is known.
+// LowestDecile returns the time that nine of ten recent requests took or exceeded; 0 =
+// unknown. A request with less time left cannot be expected to finish.
 func (s *ServiceTimes) LowestDecile(now int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *ServiceTimes) compute(now int64) {
 	}
 }
 
-// tryTrial reports whether a request that begins at now is to be a trial.
+// TryTrial reports whether a request that begins at now may be a trial.
 func (s *ServiceTimes) TryTrial(now int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *ServiceTimes) TryTrial(now int64) bool {
 	return true
 }
 
-// reset discards all samples after a trial has disproved the estimate.
+// Reset discards all samples after a trial has disproved the estimate.
 func (s *ServiceTimes) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
