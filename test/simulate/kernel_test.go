@@ -108,8 +108,8 @@ func (k *kernel) Attach(l *loop.Loop) {
 
 func (k *kernel) Nanotime() int64 { return k.now }
 
-// Rouse only notes: the order of the loops is that of their wake-ups.
-func (k *kernel) Rouse(l *loop.Loop) { k.stateOf(l).roused = true }
+// WakeUp only notes: the order of the loops is that of their wake-ups.
+func (k *kernel) WakeUp(l *loop.Loop) { k.stateOf(l).roused = true }
 
 // wakeRoused wakes the loops to which something was posted.
 func (k *kernel) wakeRoused() {
@@ -189,7 +189,7 @@ func (k *kernel) attempt(s *loopState) (next int64, over bool) {
 			k.found("panic: %v\n%s", v, debug.Stack())
 		}
 	}()
-	return s.loop.Turn()
+	return s.loop.RunOnce()
 }
 
 func (k *kernel) Watch(l *loop.Loop, fd int, event unix.EpollEvent) error {

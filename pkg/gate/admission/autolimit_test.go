@@ -18,7 +18,7 @@ type concurrencyLimiter interface {
 
 type fixedLimit int
 
-func (f fixedLimit) Limit() int                                { return int(f) }
+func (f fixedLimit) Limit() int                                    { return int(f) }
 func (fixedLimit) AddSample(_, _ int64, _ bool, _ int) (int, bool) { return 0, false }
 
 // containerModel is a container that shares its capacity among the requests it

@@ -31,7 +31,7 @@ type answer struct {
 // bufferPool keeps buffers of one loop and of one size.
 type bufferPool struct {
 	loop    *loop.Loop
-	free    loop.Spares[buffer]
+	free    loop.FreeList[buffer]
 	size    int
 	longest int
 }
@@ -50,7 +50,7 @@ func (p *bufferPool) get() *buffer {
 
 func (p *bufferPool) put(x *buffer) {
 	if len(x.b) < p.size || cap(x.b) > p.longest || !p.free.Put(x) {
-		p.loop.Dropped(cap(x.b))
+		p.loop.AddGarbage(cap(x.b))
 	}
 }
 
@@ -62,7 +62,7 @@ const maxFreePipes = 8
 type pipePool struct {
 	loop   *loop.Loop
 	budget *exchange.Descriptors
-	free   loop.Spares[loop.Pipe]
+	free   loop.FreeList[loop.Pipe]
 	plain  bool // the kernel does not splice
 }
 
@@ -97,7 +97,7 @@ func (p *pipePool) close(x *loop.Pipe) {
 
 // put keeps a pipe. One that still holds bytes is of no use to others.
 func (p *pipePool) put(x *loop.Pipe) {
-	if x.Held() > 0 || !p.free.Put(x) {
+	if x.Buffered() > 0 || !p.free.Put(x) {
 		p.close(x)
 	}
 }
@@ -108,7 +108,7 @@ type buffers struct {
 	heads, bodies *exchange.Budget
 
 	requests, answers, frames, bulks bufferPool
-	responses                        loop.Spares[answer]
+	responses                        loop.FreeList[answer]
 	pipes                            pipePool
 }
 
@@ -178,6 +178,6 @@ func (b *buffers) putRequest(x *buffer) {
 	case answerBytes:
 		b.answers.put(x)
 	default:
-		b.loop.Dropped(len(x.b))
+		b.loop.AddGarbage(len(x.b))
 	}
 }

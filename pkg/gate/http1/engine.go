@@ -44,7 +44,7 @@ type engine struct {
 	loop     *loop.Loop
 	pool     Pool
 	bufs     buffers
-	sessions loop.Spares[session]
+	sessions loop.FreeList[session]
 	silent   connSet // client connections on which nothing has come yet
 	reading  connSet // those that wait for the rest of a head
 	conns    connSet // all others

@@ -38,7 +38,7 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 	if first == x || !fresh && first == nil && x.Dial.Attempt == nil && !p.reserved(x) {
 		if u := p.get(x.Repeatable()); u != nil {
 			p.dialer.Served(now)
-			u.sock.Handle(x.Dial.Handler)
+			u.sock.SetHandler(x.Dial.Handler)
 			return u, 0, gate.Undecided
 		}
 		if first == x && len(p.idle) > 0 {
@@ -53,7 +53,7 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 		return nil, r.Next, r.Outcome
 	}
 	u := p.adopt(r.Conn)
-	u.sock.Handle(x.Dial.Handler)
+	u.sock.SetHandler(x.Dial.Handler)
 	return u, 0, gate.Undecided
 }
 
@@ -129,7 +129,7 @@ func (p *Pool) put(u *upConn) {
 		}
 	}
 	u.idleSince = now
-	u.sock.Handle(u)
+	u.sock.SetHandler(u)
 	p.idle = append(p.idle, u)
 	u.pooled = int32(len(p.idle))
 	p.dialer.Feed()

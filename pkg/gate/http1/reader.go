@@ -289,7 +289,7 @@ func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 		return true, true
 	}
 	to := sink.raw()
-	if r.pipe.Held() == 0 {
+	if r.pipe.Buffered() == 0 {
 		n, err := r.pipe.Fill(r.sock, min(r.body.Left, r.fillBytes()))
 		switch {
 		case err == nil:
@@ -317,7 +317,7 @@ func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 		to.err = err
 		return true, false
 	}
-	if err != nil || r.pipe.Held() > 0 {
+	if err != nil || r.pipe.Buffered() > 0 {
 		return moved || n > 0, false
 	}
 	r.emptied()

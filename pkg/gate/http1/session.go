@@ -74,7 +74,7 @@ func (c *conn) Event(sock *loop.Sock) {
 	s.conn, c.session = c, s
 	s.phase, s.until = reading, 0
 	s.handle.Begin()
-	sock.Handle(&s.handle)
+	sock.SetHandler(&s.handle)
 	s.client.attach(sock)
 	s.Step()
 }
@@ -125,7 +125,7 @@ func (s *session) contain() {
 	s.releaseHead()
 	s.endOwing()
 	s.endLinger()
-	s.handle.Done()
+	s.handle.End()
 	s.eng.worker.Departed()
 	s.eng.worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
 }
@@ -135,7 +135,7 @@ func (s *session) close() {
 	c := s.conn
 	s.conn, c.session = nil, nil
 	if c.sock.Open() {
-		c.sock.Handle(c)
+		c.sock.SetHandler(c)
 		s.eng.conns.Take(c)
 	}
 	s.client.release()
@@ -143,7 +143,7 @@ func (s *session) close() {
 	s.input.release()
 	s.endOwing()
 	s.endLinger()
-	s.handle.Done()
+	s.handle.End()
 	s.eng.sessions.Put(s)
 }
 
@@ -165,7 +165,7 @@ func (s *session) hangUp() bool {
 
 // wait returns from a step until there is news, or until the instant.
 func (s *session) wait(until int64) bool {
-	s.handle.Until(until)
+	s.handle.SetDeadline(until)
 	return false
 }
 

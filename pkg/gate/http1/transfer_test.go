@@ -43,7 +43,7 @@ func (x *transfer) converse(yield func(struct{}) bool) {
 	defer func() {
 		x.failure = recover()
 		x.end()
-		x.handle.Done()
+		x.handle.End()
 	}()
 	x.yield = yield
 	x.script(x)

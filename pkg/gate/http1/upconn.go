@@ -90,7 +90,7 @@ func (u *upConn) Response() *wire.Response { return &u.in.res }
 func (u *upConn) Status() int { return int(u.status) }
 
 // Sent implements exchange.Upstream.
-func (u *upConn) Sent() bool { return u.writer.sent > 0 || u.sock.Begun() }
+func (u *upConn) Sent() bool { return u.writer.sent > 0 || u.sock.HasUnreported() }
 
 // ResponseBegan implements exchange.Upstream.
 func (u *upConn) ResponseBegan() bool { return u.responseBegan }

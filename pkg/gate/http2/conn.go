@@ -249,7 +249,7 @@ func (c *conn) queue(b []byte) {
 	c.out.b = b
 	if !c.flushQueued {
 		c.flushQueued = true
-		c.eng.loop.AtEnd(c.role)
+		c.eng.loop.FlushLater(c.role)
 	}
 }
 
@@ -258,7 +258,7 @@ func (c *conn) queue(b []byte) {
 func (c *conn) queueFlush() {
 	if c.pending() > 0 && c.sock.Writable() && !c.flushQueued {
 		c.flushQueued = true
-		c.eng.loop.AtEnd(c.role)
+		c.eng.loop.FlushLater(c.role)
 	}
 }
 

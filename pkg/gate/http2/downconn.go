@@ -73,7 +73,7 @@ func (c *downConn) begin(read []byte) {
 	c.acks.Sent()
 	c.queue(b)
 	c.deadline = e.loop.Now() + prefaceTimeout
-	c.handle.Until(c.deadline)
+	c.handle.SetDeadline(c.deadline)
 	c.input.rest = append(c.input.rest, read...)
 	defer c.recoverPanic()
 	if c.takePreface() {
@@ -98,7 +98,7 @@ func (c *downConn) takePreface() bool {
 	case whole:
 		c.input.rest = c.input.rest[len(h2.Preface):]
 		c.state, c.deadline = open, 0
-		c.handle.Until(0)
+		c.handle.SetDeadline(0)
 		if c.eng.leaving {
 			c.goAway()
 		}
@@ -189,7 +189,7 @@ func (c *downConn) watchInput() {
 		return
 	}
 	if deadline := c.input.since + c.eng.cfg.headTimeout(); deadline > c.eng.loop.Now() {
-		c.handle.Until(gate.Earliest(c.deadline, deadline))
+		c.handle.SetDeadline(gate.Earliest(c.deadline, deadline))
 	} else {
 		c.fail(errSlowHead)
 	}
@@ -287,7 +287,7 @@ func (c *downConn) handleFrame(f *h2.Frame) *h2.Error {
 			// Clients such as net/http's may acknowledge before they write the
 			// head of a stream that they have opened.
 			c.deadline = min(c.deadline, c.eng.loop.Now()+goAwayGrace)
-			c.handle.Until(c.deadline)
+			c.handle.SetDeadline(c.deadline)
 		}
 	case h2.WindowUpdate:
 		if f.Stream == 0 && f.Err == nil {
@@ -310,13 +310,13 @@ func (c *downConn) goAway() {
 	b := h2.AppendGoAway(c.room(), h2.MaxStreamID, h2.NoError)
 	c.queue(h2.AppendPing(b, false, goAwayPing))
 	c.deadline = c.eng.loop.Now() + goAwayTimeout
-	c.handle.Until(c.deadline)
+	c.handle.SetDeadline(c.deadline)
 }
 
 // stopAccepting accepts no new streams.
 func (c *downConn) stopAccepting() {
 	c.state, c.deadline, c.lastServed = draining, 0, c.peers.Last()
-	c.handle.Until(0)
+	c.handle.SetDeadline(0)
 	c.queue(h2.AppendGoAway(c.room(), c.lastServed, h2.NoError))
 	c.streamEnded()
 }
@@ -376,5 +376,5 @@ func (c *downConn) abort() {
 	c.input.discard(c.eng.gate.Heads)
 	c.eng.clients.remove(c)
 	c.eng.gate.Descriptors.Release()
-	c.handle.Done()
+	c.handle.End()
 }

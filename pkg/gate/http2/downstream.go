@@ -242,7 +242,7 @@ func (s *downStream) relay() bool {
 		if !tunnelled && s.x.State() == exchange.StateTunnelling {
 			s.eng().worker.Departed()
 		}
-		s.handle.Until(next)
+		s.handle.SetDeadline(next)
 		return false
 	}
 	s.eng().worker.Departed()
@@ -287,7 +287,7 @@ func (s *downStream) end() {
 		c.headBytes, s.headBytes = c.headBytes-s.headBytes, 0
 	}
 	s.probe, s.replyBody = nil, nil
-	s.handle.Done()
+	s.handle.End()
 	c.eng.streams.Put(s)
 	if c.live {
 		c.streamEnded()

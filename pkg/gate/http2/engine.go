@@ -58,10 +58,10 @@ type Engine struct {
 	read    []byte  // buffer of one read
 	head    h2.Head // being decoded
 	frame   h2.Frame
-	outs    loop.Spares[buffer] // of narrowBytes
-	wides   loop.Spares[buffer] // of wideBytes
-	buffers [len(bufferSizes)]loop.Spares[buffer]
-	streams loop.Spares[downStream]
+	outs    loop.FreeList[buffer] // of narrowBytes
+	wides   loop.FreeList[buffer] // of wideBytes
+	buffers [len(bufferSizes)]loop.FreeList[buffer]
+	streams loop.FreeList[downStream]
 	clients
 	pacer        pacer
 	frames       uint32 // handled

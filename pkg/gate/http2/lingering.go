@@ -44,7 +44,7 @@ func (l *lingering) extend(c *downConn) bool {
 		return false
 	}
 	c.deadline = min(now+lingerCheckInterval, l.progressAt+timeout, l.deadline)
-	c.handle.Until(c.deadline)
+	c.handle.SetDeadline(c.deadline)
 	return true
 }
 

@@ -34,7 +34,7 @@ func (p *pacer) Step() {
 			return
 		}
 		if (p.credits == 0 || now < p.pausedUntil) && !p.seekReset() {
-			p.handle.Until(max(p.pausedUntil, p.nextAt()))
+			p.handle.SetDeadline(max(p.pausedUntil, p.nextAt()))
 			return
 		}
 		before := d.Attempts()
@@ -104,7 +104,7 @@ func (q *startQueue) start(s *downStream) {
 	p, c := &s.eng().pacer, s.conn
 	if !p.flushQueued {
 		p.flushQueued = true
-		p.eng.loop.AtEnd(p)
+		p.eng.loop.FlushLater(p)
 	}
 	if q.last != nil || c.startedIn == p.iteration {
 		s.x.Burst = true

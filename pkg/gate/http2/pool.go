@@ -18,8 +18,8 @@ type Pool struct {
 	stats        *upstream.Stats
 	conns        []*upConn
 	connectQueue exchange.WaitQueue // exchanges waiting for a stream or for protocol detection
-	spare        loop.Spares[upStream]
-	responses    loop.Spares[wire.Response]
+	spare        loop.FreeList[upStream]
+	responses    loop.FreeList[wire.Response]
 	streams      int // open, on all connections
 
 	maxHeaderList  uint32 // the container's last SETTINGS_MAX_HEADER_LIST_SIZE
@@ -191,7 +191,7 @@ func (p *Pool) openStream(c *upConn, x *exchange.Exchange) *upStream {
 	c.table.add(s)
 	if len(c.table.open) == 1 {
 		c.lastReadAt, c.pingDeadline = p.eng.loop.Now(), 0
-		c.handle.Until(c.lastReadAt + livenessTimeout)
+		c.handle.SetDeadline(c.lastReadAt + livenessTimeout)
 	}
 	return s
 }

@@ -44,7 +44,7 @@ func (s *downStream) sendReply() bool {
 	if len(s.replyBody) > 0 && !s.Disconnected() {
 		s.replyBody = s.replyBody[s.Write(s.replyBody):]
 		if len(s.replyBody) > 0 && s.eng().loop.Now() < s.replyDeadline {
-			s.handle.Until(s.replyDeadline)
+			s.handle.SetDeadline(s.replyDeadline)
 			return false
 		}
 	}
@@ -94,7 +94,7 @@ func (s *downStream) appendGRPC(b []byte, o gate.Outcome) []byte {
 func (s *downStream) awaitProbe() bool {
 	p := s.probe
 	if !p.Ready() && !s.Disconnected() {
-		s.handle.Until(0)
+		s.handle.SetDeadline(0)
 		return false
 	}
 	s.probe = nil

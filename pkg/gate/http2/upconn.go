@@ -67,7 +67,7 @@ func (p *Pool) open(conn *upstream.Conn) *upConn {
 	c.init(p.eng, &conn.Sock, c)
 	c.handle.Bind(p.eng.loop, c)
 	c.handle.Begin()
-	conn.Sock.Handle(&c.handle)
+	conn.Sock.SetHandler(&c.handle)
 	c.earlyCredit = true
 	c.ackedWindow = p.initialWindow(firstWindow)
 	c.sentWindow = c.ackedWindow
@@ -84,7 +84,7 @@ func (p *Pool) open(conn *upstream.Conn) *upConn {
 	c.recv = h2.NewReceiveWindow(upConnWindow)
 	if p.choice.Known() != upstream.H2C {
 		c.provingDeadline = p.eng.loop.Now() + provingTimeout
-		c.handle.Until(c.provingDeadline)
+		c.handle.SetDeadline(c.provingDeadline)
 	}
 	p.conns = append(p.conns, c)
 	return c
@@ -176,17 +176,17 @@ func (c *upConn) watchLiveness() {
 			c.endUnproven(gate.UpstreamMalformed, false)
 			return
 		}
-		c.handle.Until(c.provingDeadline)
+		c.handle.SetDeadline(c.provingDeadline)
 	case len(c.table.open) == 0:
-		c.handle.Until(c.sharingDeadline)
+		c.handle.SetDeadline(c.sharingDeadline)
 	case now < c.lastReadAt+livenessTimeout:
-		c.handle.Until(gate.Earliest(c.lastReadAt+livenessTimeout, c.sharingDeadline))
+		c.handle.SetDeadline(gate.Earliest(c.lastReadAt+livenessTimeout, c.sharingDeadline))
 	case c.pingDeadline == 0:
 		c.pingDeadline = now + livenessTimeout
 		c.queue(h2.AppendPing(c.room(), false, upPing))
-		c.handle.Until(gate.Earliest(c.pingDeadline, c.sharingDeadline))
+		c.handle.SetDeadline(gate.Earliest(c.pingDeadline, c.sharingDeadline))
 	case now < c.pingDeadline:
-		c.handle.Until(gate.Earliest(c.pingDeadline, c.sharingDeadline))
+		c.handle.SetDeadline(gate.Earliest(c.pingDeadline, c.sharingDeadline))
 	default:
 		c.abort(gate.UpstreamClosed)
 	}
@@ -464,6 +464,6 @@ func (c *upConn) abort(o gate.Outcome) {
 	c.dialed.Close()
 	c.dropOut()
 	c.input.discard(c.eng.gate.Heads)
-	c.handle.Done()
+	c.handle.End()
 	c.pool.connectQueue.WakeAll()
 }

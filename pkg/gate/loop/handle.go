@@ -15,8 +15,8 @@ type Handle struct {
 	routine  Routine
 	deadline int64 // 0 = none
 	timer    timer
-	at       int         // index among the loop's live handles plus one; 0 = not live
-	queued   atomic.Bool // stands in the loop's list of woken handles
+	index    int         // index among the loop's live handles plus one; 0 = not live
+	woken    atomic.Bool // stands in the loop's list of woken handles
 }
 
 // Bind says once, before anything else, whose steps h runs, and where.
@@ -31,24 +31,24 @@ func (h *Handle) Loop() *Loop { return h.loop }
 // is to close.
 func (h *Handle) Begin() {
 	h.loop.live = append(h.loop.live, h)
-	h.at = len(h.loop.live)
+	h.index = len(h.loop.live)
 }
 
-// Done ends what Begin began. A wake-up that is under way may still lead to a
+// End ends what Begin began. A wake-up that is under way may still lead to a
 // step.
-func (h *Handle) Done() {
+func (h *Handle) End() {
 	live := h.loop.live
 	last := live[len(live)-1]
-	live[h.at-1], last.at = last, h.at
+	live[h.index-1], last.index = last, h.index
 	live[len(live)-1] = nil
 	h.loop.live = live[:len(live)-1]
-	h.at, h.deadline = 0, 0
+	h.index, h.deadline = 0, 0
 }
 
-// Until sets the deadline, on the loop's clock; 0 = none. One that has passed
+// SetDeadline sets the deadline, on the loop's clock; 0 = none. One that has passed
 // leads to a step in the loop's next turn: events come in between, whatever a
 // routine asks for.
-func (h *Handle) Until(deadline int64) {
+func (h *Handle) SetDeadline(deadline int64) {
 	h.deadline = deadline
 	if deadline != 0 {
 		h.loop.timers.ensure(&h.timer, max(deadline, h.loop.now+1))
@@ -61,16 +61,16 @@ func (h *Handle) Event(*Sock) { h.routine.Step() }
 // Wake leads to a step soon. It may be called from any goroutine. Waking
 // twice, or what is no longer live, is harmless.
 func (h *Handle) Wake() {
-	if h.queued.Swap(true) {
+	if h.woken.Swap(true) {
 		return
 	}
 	l := h.loop
 	l.inbox.wake(h)
-	l.rouse()
+	l.wakeUp()
 }
 
-// Forget removes what the loop still has of a handle that is not used again.
-func (h *Handle) Forget() {
+// RemoveTimer removes what the loop still has of a handle that is not used again.
+func (h *Handle) RemoveTimer() {
 	h.deadline = 0
 	h.loop.timers.remove(&h.timer)
 }

@@ -19,21 +19,21 @@ type Handshaker interface {
 // Waker is told, on any goroutine, that a handshake has ended: a Handle.
 type Waker interface{ Wake() }
 
-// shaker is a goroutine that runs handshakes, one after the other. They need a
+// handshakeWorker is a goroutine that runs handshakes, one after the other. They need a
 // stack of 32 KiB; growing one anew would take some 40 µs of CPU time.
-type shaker struct{ work chan *handshake }
+type handshakeWorker struct{ work chan *handshake }
 
 // Shakers that a loop keeps after a burst, and during one.
 const (
-	keptShakers = 2
-	maxShakers  = 64
+	minIdleWorkers = 2
+	maxIdleWorkers = 64
 )
 
-func (l *Loop) newShaker() *shaker {
-	if g := l.shakers.Get(); g != nil {
+func (l *Loop) handshakeWorker() *handshakeWorker {
+	if g := l.handshakeWorkers.Get(); g != nil {
 		return g
 	}
-	g := &shaker{make(chan *handshake, 1)}
+	g := &handshakeWorker{make(chan *handshake, 1)}
 	go func() {
 		for h := range g.work {
 			h.run()
@@ -43,7 +43,7 @@ func (l *Loop) newShaker() *shaker {
 }
 
 // end lets the goroutine return.
-func (g *shaker) end() { close(g.work) }
+func (g *handshakeWorker) end() { close(g.work) }
 
 // handshake runs the handshake of a codec, which is written for calls that
 // block, on the goroutine of a shaker. The socket stays registered with its loop,
@@ -52,47 +52,47 @@ func (g *shaker) end() { close(g.work) }
 type handshake struct {
 	sock   *Sock
 	codec  Handshaker
-	shaker *shaker
+	worker *handshakeWorker
 	slots  chan struct{} // nil: no bound
 	owner  Waker
 
-	mu      sync.Mutex
-	changed sync.Cond // event, closed
-	event   bool      // the socket had one since the last system call
-	closed  bool      // the descriptor may be another connection's
-	over    bool
-	err     error
-	since   int64 // when it began to wait for the peer; 0 = it computes
+	mu           sync.Mutex
+	cond         sync.Cond // event, closed
+	event        bool      // the socket had one since the last system call
+	closed       bool      // the descriptor may be another connection's
+	done         bool
+	err          error
+	waitingSince int64 // when it began to wait for the peer; 0 = it computes
 }
 
-// Shake puts l between s and its user and begins the handshake of its codec,
+// StartHandshake puts l between s and its user and begins the handshake of its codec,
 // off the loop. owner is woken when it has ended; until Shaken reports that, s
 // can only be closed, which cancels the handshake. Each handshake that does not
 // wait for its peer holds one of slots, unless slots is nil. Not for simulated
 // loops: a kernel is not safe for several goroutines.
-func (s *Sock) Shake(l *Layer, codec Handshaker, slots chan struct{}, owner Waker) {
-	h := &handshake{sock: s, codec: codec, shaker: s.loop.newShaker(), slots: slots, owner: owner}
-	h.changed.L = &h.mu
-	l.codec, l.shake, s.layer = codec, h, l
-	h.shaker.work <- h
+func (s *Sock) StartHandshake(l *Layer, codec Handshaker, slots chan struct{}, owner Waker) {
+	h := &handshake{sock: s, codec: codec, worker: s.loop.handshakeWorker(), slots: slots, owner: owner}
+	h.cond.L = &h.mu
+	l.codec, l.handshake, s.layer = codec, h, l
+	h.worker.work <- h
 }
 
-// Shaken reports whether the handshake of Shake has ended, and its error. From
+// HandshakeDone reports whether the handshake of Shake has ended, and its error. From
 // then on s is used through l, or, after an error, without a layer. Shaken is
 // called on the loop.
-func (s *Sock) Shaken() (over bool, err error) {
+func (s *Sock) HandshakeDone() (over bool, err error) {
 	l := s.layer
-	h := l.shake
+	h := l.handshake
 	h.mu.Lock()
-	over, err = h.over, h.err
+	over, err = h.done, h.err
 	h.mu.Unlock()
 	if !over {
 		return false, nil
 	}
-	if !s.loop.shakers.Put(h.shaker) {
-		h.shaker.end()
+	if !s.loop.handshakeWorkers.Put(h.worker) {
+		h.worker.end()
 	}
-	if l.shake = nil; err != nil {
+	if l.handshake = nil; err != nil {
 		s.layer = nil
 		return true, err
 	}
@@ -100,21 +100,21 @@ func (s *Sock) Shaken() (over bool, err error) {
 	return true, nil
 }
 
-// PeerAwaited is when the handshake of Shake began to wait for bytes of the
+// HandshakeWaitingSince is when the handshake of Shake began to wait for bytes of the
 // peer, on the loop's clock; 0 if it does not.
-func (s *Sock) PeerAwaited() int64 {
-	h := s.layer.shake
+func (s *Sock) HandshakeWaitingSince() int64 {
+	h := s.layer.handshake
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.since
+	return h.waitingSince
 }
 
 func (h *handshake) run() {
 	h.acquire()
-	err := contained(h.codec.Handshake)
+	err := recoverPanic(h.codec.Handshake)
 	h.release()
 	h.mu.Lock()
-	h.over, h.err = true, err
+	h.done, h.err = true, err
 	closed := h.closed
 	h.mu.Unlock()
 	if !closed {
@@ -122,8 +122,8 @@ func (h *handshake) run() {
 	}
 }
 
-// contained makes an error of a panic.
-func contained(f func() error) (err error) {
+// recoverPanic makes an error of a panic.
+func recoverPanic(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v", v)
@@ -164,12 +164,12 @@ func (h *handshake) call(b []byte, call func(*rawSock, []byte) (int, syscall.Err
 
 // wait returns after an event. The caller holds mu.
 func (h *handshake) wait() {
-	h.since = h.sock.loop.Nanotime()
+	h.waitingSince = h.sock.loop.Nanotime()
 	h.release()
 	for !h.event && !h.closed {
-		h.changed.Wait()
+		h.cond.Wait()
 	}
-	h.since = 0
+	h.waitingSince = 0
 	h.mu.Unlock()
 	h.acquire()
 	h.mu.Lock()
@@ -195,12 +195,12 @@ func (h *handshake) write(b []byte) (int, error) {
 	return done, nil
 }
 
-// note reports an event of the socket.
-func (h *handshake) note() {
+// noteEvent reports an event of the socket.
+func (h *handshake) noteEvent() {
 	h.mu.Lock()
 	h.event = true
 	h.mu.Unlock()
-	h.changed.Signal()
+	h.cond.Signal()
 }
 
 // cancel makes the handshake end, without another system call.
@@ -208,6 +208,6 @@ func (h *handshake) cancel() {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
-	h.changed.Signal()
-	h.shaker.end()
+	h.cond.Signal()
+	h.worker.end()
 }

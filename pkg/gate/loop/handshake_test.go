@@ -24,7 +24,9 @@ func (c scripted) CloseWrite() error { return nil }
 func shakeWith(t *testing.T, run func(*Layer) error, slots chan struct{}) *secured {
 	t.Helper()
 	s := newWire(t)
-	s.do(func() { s.sock.Shake(s.layer, scripted{s.layer, func() error { return run(s.layer) }}, slots, s) })
+	s.do(func() {
+		s.sock.StartHandshake(s.layer, scripted{s.layer, func() error { return run(s.layer) }}, slots, s)
+	})
 	return s
 }
 
@@ -32,7 +34,7 @@ func shakeWith(t *testing.T, run func(*Layer) error, slots chan struct{}) *secur
 func (s *secured) untilItWaits() {
 	s.t.Helper()
 	for waits := false; !waits; {
-		s.do(func() { waits = s.sock.PeerAwaited() != 0 })
+		s.do(func() { waits = s.sock.HandshakeWaitingSince() != 0 })
 	}
 }
 
@@ -41,11 +43,11 @@ func TestAHandshakeOfAClientLeavesTheLoopFree(t *testing.T) {
 	s := newWire(t)
 	server := tls.Server(s.wire, &tls.Config{Certificates: []tls.Certificate{ca.Pair(testcert.Leaf{})}})
 	s.do(func() {
-		s.sock.Shake(s.layer, tls.Client(s.layer, &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost"}), nil, s)
+		s.sock.StartHandshake(s.layer, tls.Client(s.layer, &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost"}), nil, s)
 	})
 	s.untilItWaits()
 	s.do(func() {
-		if over, err := s.sock.Shaken(); over || err != nil {
+		if over, err := s.sock.HandshakeDone(); over || err != nil {
 			t.Errorf("over %v, %v, with a peer that has said nothing", over, err)
 		}
 	})

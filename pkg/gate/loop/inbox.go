@@ -10,17 +10,17 @@ import (
 type inbox struct {
 	sleeping atomic.Bool // the loop waits, and has to be roused
 
-	mu     sync.Mutex
-	woken  []*Handle
-	posted []func()
-	spare  []*Handle // the memory of woken, in turns
-	ended  bool
+	mu       sync.Mutex
+	woken    []*Handle
+	posted   []func()
+	recycled []*Handle // the memory of woken, in turns
+	closed   bool
 }
 
 func (in *inbox) post(f func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if !in.ended {
+	if !in.closed {
 		in.posted = append(in.posted, f)
 	}
 }
@@ -35,7 +35,7 @@ func (in *inbox) take() (woken []*Handle, posted []func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	woken, posted = in.woken, in.posted
-	in.woken, in.posted = in.spare[:0], nil
+	in.woken, in.posted = in.recycled[:0], nil
 	return woken, posted
 }
 
@@ -45,10 +45,10 @@ func (in *inbox) empty() bool {
 	return len(in.woken) == 0 && len(in.posted) == 0
 }
 
-func (in *inbox) end() {
+func (in *inbox) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.ended, in.posted = true, nil
+	in.closed, in.posted = true, nil
 }
 
 // Flusher has something to do once all events of a batch have been handled: a
@@ -56,15 +56,15 @@ func (in *inbox) end() {
 type Flusher interface{ Flush() }
 
 // flushes are due at the end of the batch.
-type flushes struct{ due []Flusher }
+type flushes struct{ pending []Flusher }
 
-// AtEnd calls f.Flush once, when the events that are being handled have been.
-func (b *flushes) AtEnd(f Flusher) { b.due = append(b.due, f) }
+// FlushLater calls f.Flush once, when the events that are being handled have been.
+func (b *flushes) FlushLater(f Flusher) { b.pending = append(b.pending, f) }
 
 func (b *flushes) run() {
-	for i := 0; i < len(b.due); i++ { // a flush may ask for another one
-		b.due[i].Flush()
-		b.due[i] = nil
+	for i := 0; i < len(b.pending); i++ { // a flush may ask for another one
+		b.pending[i].Flush()
+		b.pending[i] = nil
 	}
-	b.due = b.due[:0]
+	b.pending = b.pending[:0]
 }

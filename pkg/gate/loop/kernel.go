@@ -21,9 +21,9 @@ type Kernel interface {
 	Attach(l *Loop)
 	// Nanotime is the clock, in nanoseconds, above 0.
 	Nanotime() int64
-	// Rouse says that something was posted to l. It may be called from any
+	// WakeUp says that something was posted to l. It may be called from any
 	// goroutine.
-	Rouse(l *Loop)
+	WakeUp(l *Loop)
 	// Watch begins and Unwatch ends the delivery of events of fd to l.
 	Watch(l *Loop, fd int, event unix.EpollEvent) error
 	Unwatch(l *Loop, fd int)
@@ -50,25 +50,25 @@ type Kernel interface {
 // NewSimulated creates a loop on k. Run waits for its end, and Turn runs it.
 func NewSimulated(k Kernel) *Loop {
 	l := newLoop(k)
-	l.over = make(chan struct{})
+	l.done = make(chan struct{})
 	k.Attach(l)
 	return l
 }
 
-// Turn handles everything that is due on a loop of NewSimulated. It returns
+// RunOnce handles everything that is due on a loop of NewSimulated. It returns
 // when the next turn is due at the latest (0 = no bound), unless there are
 // events or Rouse is called before, and whether the loop has ended.
-func (l *Loop) Turn() (next int64, over bool) {
+func (l *Loop) RunOnce() (next int64, over bool) {
 	if l.serve(0) {
 		l.release()
-		close(l.over)
+		close(l.done)
 		return 0, true
 	}
-	return l.due(), false
+	return l.nextDeadline(), false
 }
 
 // Abandon ends a loop of NewSimulated whatever is under way on it.
-func (l *Loop) Abandon() { close(l.over) }
+func (l *Loop) Abandon() { close(l.done) }
 
 // system is what a loop, and those who open its sockets, ask of the system.
 type system struct {
@@ -109,7 +109,7 @@ func (y *system) Accept(fd int) (conn int, peer netip.AddrPort, err error) {
 		return -1, peer, err
 	}
 	peer = addrOf(sa)
-	EaseLoopback(conn, peer.Addr())
+	TuneLoopback(conn, peer.Addr())
 	return conn, peer, nil
 }
 

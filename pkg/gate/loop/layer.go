@@ -20,8 +20,8 @@ type Codec interface {
 }
 
 const (
-	// roundBytes is the most that one write encodes before it is sent.
-	roundBytes = 32 << 10
+	// maxEncode is the most that one write encodes before it is sent.
+	maxEncode = 32 << 10
 	// maxPending bounds what a layer keeps because the kernel has no room: a
 	// round, its framing, and answers of the codec's own to a peer that asks
 	// and never reads.
@@ -31,26 +31,26 @@ const (
 	layerBytes = 16 << 10
 )
 
-var errNotRead = errors.New("the peer asks for more than it reads")
+var errPeerNotReading = errors.New("the peer asks for more than it reads")
 
 // Layer lies between a Sock and its user. It is the net.Conn of its codec; the
 // user keeps to the methods of the Sock. The zero value is ready for Shake.
 type Layer struct {
 	noConn
 
-	codec Codec
-	sock  *Sock
-	shake *handshake // under way; nil = none
+	codec     Codec
+	sock      *Sock
+	handshake *handshake // under way; nil = none
 
-	pending []byte // encoded, and not taken by the kernel yet
-	owed    int    // bytes of the user that stand in pending and count as not written yet
+	pending    []byte // encoded, and not taken by the kernel yet
+	unreported int    // bytes of the user that stand in pending and count as not written yet
 
 	canRead, canWrite bool // what the socket itself may do
 	corked            bool // writes collect in the loop's buffer
-	cut               bool // the wire has ended without the codec's own end
-	shut              bool // FIN follows pending
-	ahead             bool // one has been decoded already
-	one               [1]byte
+	truncated         bool // the wire has ended without the codec's own end
+	finPending        bool // FIN follows pending
+	hasNext           bool // one has been decoded already
+	next              [1]byte
 }
 
 // Wrap puts l, whose handshake is over, between s, just registered, and its
@@ -58,20 +58,20 @@ type Layer struct {
 func (s *Sock) Wrap(l *Layer) {
 	l.sock, s.layer = s, l
 	l.canRead, l.canWrite, s.readable = true, s.writable, true
-	l.look() // the codec may hold bytes that have been read already
+	l.readAhead() // the codec may hold bytes that have been read already
 }
 
 // Layered reports whether something lies between s and the wire.
 func (s *Sock) Layered() bool { return s.layer != nil }
 
-// Begun reports that some of the bytes that did not count as written may have
+// HasUnreported reports that some of the bytes that did not count as written may have
 // gone out all the same, encoded. Without a layer none have.
-func (s *Sock) Begun() bool { return s.layer != nil && s.layer.owed > 0 }
+func (s *Sock) HasUnreported() bool { return s.layer != nil && s.layer.unreported > 0 }
 
 // Read is for the codec: bytes of the wire.
 func (l *Layer) Read(b []byte) (int, error) {
-	if l.shake != nil {
-		return l.shake.read(b)
+	if l.handshake != nil {
+		return l.handshake.read(b)
 	}
 	s := l.sock
 	if !s.open {
@@ -89,7 +89,7 @@ func (l *Layer) Read(b []byte) (int, error) {
 		s.failed = true
 		return 0, e
 	case n == 0:
-		l.cut = true
+		l.truncated = true
 		return 0, io.EOF
 	}
 	if n < len(b) && !s.hangup && !s.failed {
@@ -100,8 +100,8 @@ func (l *Layer) Read(b []byte) (int, error) {
 
 // Write is for the codec: it takes everything.
 func (l *Layer) Write(b []byte) (int, error) {
-	if l.shake != nil {
-		return l.shake.write(b)
+	if l.handshake != nil {
+		return l.handshake.write(b)
 	}
 	if l.corked {
 		l.sock.loop.cork = append(l.sock.loop.cork, b...)
@@ -122,7 +122,7 @@ func (l *Layer) send(b []byte) error {
 	if len(l.pending) == 0 && l.canWrite {
 		n, e := s.sysSend(b)
 		if e != 0 && e != unix.EAGAIN {
-			return l.broken(e)
+			return l.noteWriteError(e)
 		}
 		if b = b[n:]; len(b) > 0 {
 			l.canWrite = false
@@ -132,15 +132,15 @@ func (l *Layer) send(b []byte) error {
 		return nil
 	}
 	if len(l.pending)+len(b) > maxPending {
-		return l.broken(errNotRead)
+		return l.noteWriteError(errPeerNotReading)
 	}
 	l.pending = append(l.pending, b...)
 	s.writable = false
 	return nil
 }
 
-// broken notes that nothing more can be written.
-func (l *Layer) broken(err error) error {
+// noteWriteError notes that nothing more can be written.
+func (l *Layer) noteWriteError(err error) error {
 	l.pending = nil
 	l.sock.failed, l.sock.readable = true, true
 	return err
@@ -148,8 +148,8 @@ func (l *Layer) broken(err error) error {
 
 // note takes what the socket's events say of it.
 func (l *Layer) note(readable, writable bool) {
-	if l.shake != nil {
-		l.shake.note()
+	if l.handshake != nil {
+		l.handshake.noteEvent()
 		return
 	}
 	if writable {
@@ -158,7 +158,7 @@ func (l *Layer) note(readable, writable bool) {
 	}
 	l.canRead = l.canRead || readable
 	if l.canRead || l.sock.readable {
-		l.look() // the handler of the event asks Readable
+		l.readAhead() // the handler of the event asks Readable
 	}
 }
 
@@ -168,7 +168,7 @@ func (l *Layer) drain() {
 	if len(l.pending) > 0 {
 		n, e := s.sysSend(l.pending)
 		if e != 0 && e != unix.EAGAIN {
-			_ = l.broken(e)
+			_ = l.noteWriteError(e)
 			return
 		}
 		if l.pending = l.pending[n:]; len(l.pending) > 0 {
@@ -176,23 +176,23 @@ func (l *Layer) drain() {
 			return
 		}
 		l.pending = nil
-		if l.shut {
+		if l.finPending {
 			s.shutdown()
 		}
 	}
 	s.writable = true
 }
 
-// look decodes one byte ahead, so that Readable is true of what the user can
+// readAhead decodes one byte ahead, so that Readable is true of what the user can
 // read and not of bytes on the wire or of the last read, and so that the
 // codec's end is noticed although the user does not read.
-func (l *Layer) look() {
-	if l.ahead {
+func (l *Layer) readAhead() {
+	if l.hasNext {
 		return
 	}
-	n, err := l.codec.Read(l.one[:])
-	l.ahead = n > 0
-	l.sock.readable = l.ahead || err != ErrAgain
+	n, err := l.codec.Read(l.next[:])
+	l.hasNext = n > 0
+	l.sock.readable = l.hasNext || err != ErrAgain
 	if err != nil {
 		_ = l.noteError(err)
 	}
@@ -204,7 +204,7 @@ func (l *Layer) noteError(err error) error {
 	s := l.sock
 	switch {
 	case err == ErrAgain:
-	case err == io.EOF && l.cut, err == io.ErrUnexpectedEOF:
+	case err == io.EOF && l.truncated, err == io.ErrUnexpectedEOF:
 		s.hangup = true
 		return io.ErrUnexpectedEOF // cut off: only the codec's own end is one
 	case err == io.EOF:
@@ -222,8 +222,8 @@ func (l *Layer) read(b []byte) (int, error) {
 		return 0, ErrAgain
 	}
 	n := 0
-	if l.ahead {
-		b[0], n, l.ahead = l.one[0], 1, false
+	if l.hasNext {
+		b[0], n, l.hasNext = l.next[0], 1, false
 		if len(b) == 1 {
 			return 1, nil
 		}
@@ -250,19 +250,19 @@ func (l *Layer) write(b []byte) (int, error) {
 	if !s.writable {
 		return 0, ErrAgain
 	}
-	if l.owed > len(b) {
+	if l.unreported > len(b) {
 		panic("BUG: a write does not repeat what the last one began with")
 	}
-	done := l.owed
-	l.owed = 0
+	done := l.unreported
+	l.unreported = 0
 	for done < len(b) {
-		part := b[done:min(done+roundBytes, len(b))]
+		part := b[done:min(done+maxEncode, len(b))]
 		if err := l.encode(part); err != nil {
 			s.failed, s.readable = true, true
 			return done, err
 		}
 		if len(l.pending) > 0 {
-			l.owed = len(part)
+			l.unreported = len(part)
 			break
 		}
 		done += len(part)
@@ -288,22 +288,22 @@ func (l *Layer) encode(b []byte) error {
 // quiet is Sock.Quiet: the event that tells may be on its way.
 func (l *Layer) quiet() bool {
 	s := l.sock
-	if s.failed || s.hangup || l.ahead {
+	if s.failed || s.hangup || l.hasNext {
 		return false
 	}
 	l.canRead = true
-	l.look()
+	l.readAhead()
 	return !s.readable && !s.hangup && !s.failed
 }
 
 // ended is Sock.Ended.
 func (l *Layer) ended() bool {
-	if l.ahead {
+	if l.hasNext {
 		return false
 	}
 	l.canRead = true
-	l.look()
-	return !l.ahead && (l.sock.hangup || l.sock.failed)
+	l.readAhead()
+	return !l.hasNext && (l.sock.hangup || l.sock.failed)
 }
 
 // finish writes the codec's end and reports whether the kernel has all.
@@ -317,7 +317,7 @@ func (l *Layer) closeWrite() {
 	if l.finish() {
 		l.sock.shutdown()
 	} else {
-		l.shut = true
+		l.finPending = true
 	}
 }
 

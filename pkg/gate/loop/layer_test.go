@@ -42,7 +42,7 @@ func newSecured(t *testing.T, version uint16) *secured {
 func newShaking(t *testing.T, config *tls.Config, slots chan struct{}) *secured {
 	t.Helper()
 	s := newWire(t)
-	s.do(func() { s.sock.Shake(s.layer, tls.Server(s.layer, config), slots, s) })
+	s.do(func() { s.sock.StartHandshake(s.layer, tls.Server(s.layer, config), slots, s) })
 	return s
 }
 
@@ -66,7 +66,7 @@ func (s *secured) Wake() {
 func (s *secured) shaken() (err error) {
 	s.t.Helper()
 	s.until("the end of the handshake", func() (over bool) {
-		over, err = s.sock.Shaken()
+		over, err = s.sock.HandshakeDone()
 		return over
 	})
 	return err
@@ -110,7 +110,7 @@ func TestTheUserOfALayerSeesDecodedBytes(t *testing.T) {
 func TestAPartOfARecordIsNothingToRead(t *testing.T) {
 	everyVersion(t, func(t *testing.T, s *secured) {
 		events, handler := 0, s.sock.handler
-		s.do(func() { s.sock.Handle(handlerFunc(func(k *Sock) { events++; handler.Event(k) })) })
+		s.do(func() { s.sock.SetHandler(handlerFunc(func(k *Sock) { events++; handler.Event(k) })) })
 		if _, err := s.wire.Write([]byte{23, 3, 3}); err != nil {
 			t.Fatal(err)
 		}
@@ -220,10 +220,10 @@ func TestTheEndGoesOutBehindWhatIsPending(t *testing.T) {
 			n, _ := s.sock.Write(b)
 			taken += n
 		}
-		if !s.sock.Begun() {
+		if !s.sock.HasUnreported() {
 			t.Error("no part of a write has begun, with bytes pending")
 		}
-		taken += s.layer.owed // encoded: they will arrive
+		taken += s.layer.unreported // encoded: they will arrive
 		s.sock.CloseWrite()
 		if s.sock.Finish() {
 			t.Error("the end has gone out before what is pending")

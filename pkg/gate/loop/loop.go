@@ -17,8 +17,8 @@ const eventsPerWait = 128
 // after it, instead of asking first whether there is more by now.
 const fewEvents = 2
 
-// busyTurns is after how many batches in a row the loop disarms its wakeup poller.
-const busyTurns = 4
+// busyIterations is after how many batches in a row the loop disarms its wakeup poller.
+const busyIterations = 4
 
 // Loop is one event loop. Create it with New, run it with Run on a goroutine
 // of its own. Unless said otherwise its methods, and those of its sockets, may
@@ -27,19 +27,19 @@ type Loop struct {
 	system
 	poller
 	inbox
-	shelf
+	freeLists
 	flushes
-	over    chan struct{} // closed when a simulated loop has ended
-	events  [eventsPerWait]unix.EpollEvent
-	socks   []*Sock // by descriptor
-	gen     int32
-	now     int64
-	live    []*Handle // the loop does not end before they are done
-	shakers Spares[shaker]
-	timers  timerHeap
-	cork    []byte // what a layer encodes, on its way to the kernel
-	wakeup  Sock
-	closing bool
+	done             chan struct{} // closed when a simulated loop has ended
+	events           [eventsPerWait]unix.EpollEvent
+	socks            []*Sock // by descriptor
+	gen              int32
+	now              int64
+	live             []*Handle // the loop does not end before they are done
+	handshakeWorkers FreeList[handshakeWorker]
+	timers           timerHeap
+	cork             []byte // what a layer encodes, on its way to the kernel
+	wakeup           Sock
+	closing          bool
 }
 
 // New creates a loop. It holds three descriptors until Run has returned.
@@ -54,9 +54,9 @@ func New() (*Loop, error) {
 
 // newLoop is what all kinds of loops begin with. k is nil but in simulations.
 func newLoop(k Kernel) *Loop {
-	l := &Loop{system: system{k}, poller: poller{epfd: -1, armed: math.MaxInt64}}
+	l := &Loop{system: system{k}, poller: poller{epfd: -1, wakeAt: math.MaxInt64}}
 	l.now = l.Nanotime()
-	l.shakers.Init(l, keptShakers, maxShakers, (*shaker).end)
+	l.handshakeWorkers.Init(l, minIdleWorkers, maxIdleWorkers, (*handshakeWorker).end)
 	return l
 }
 
@@ -79,7 +79,7 @@ func (l *Loop) open() error {
 // that broke the loop.
 func (l *Loop) Run() error {
 	if l.kernel != nil {
-		<-l.over
+		<-l.done
 		return nil
 	}
 	defer l.release()
@@ -89,7 +89,7 @@ func (l *Loop) Run() error {
 		case err == nil:
 			return nil // serve says that the loop is closing
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			l.poller.armed = math.MaxInt64
+			l.poller.wakeAt = math.MaxInt64
 			if err := l.poller.file.SetReadDeadline(time.Time{}); err != nil {
 				return fmt.Errorf("event loop: %w", err)
 			}
@@ -104,7 +104,7 @@ func (l *Loop) Run() error {
 func (l *Loop) serve(uintptr) bool {
 	l.sleeping.Store(false)
 	for turn := 1; ; turn++ {
-		n := l.poll0()
+		n := l.pollNow()
 		l.now = l.Nanotime()
 		again := n > fewEvents
 		for i := range l.events[:n] { // before any of them is handled, for Sock.QuietSincePoll
@@ -126,12 +126,12 @@ func (l *Loop) serve(uintptr) bool {
 			return true
 		}
 		if again {
-			if turn == busyTurns {
+			if turn == busyIterations {
 				l.disarm(true)
 			}
 			continue
 		}
-		l.arm(l.due())
+		l.arm(l.nextDeadline())
 		l.disarm(false)
 		l.sleeping.Store(true)
 		if l.inbox.empty() {
@@ -142,9 +142,9 @@ func (l *Loop) serve(uintptr) bool {
 	}
 }
 
-// poll0 collects events without waiting. A raw system call: it never blocks,
+// pollNow collects events without waiting. A raw system call: it never blocks,
 // so the scheduler need not know of it.
-func (l *Loop) poll0() int {
+func (l *Loop) pollNow() int {
 	if l.kernel != nil {
 		return l.kernel.Poll(l, l.events[:])
 	}
@@ -162,7 +162,7 @@ func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
 	if s == nil {
 		return false
 	}
-	level := s.level
+	level := s.levelTriggered
 	s.handler.Event(s)
 	return level
 }
@@ -181,10 +181,10 @@ func (l *Loop) runWoken() bool {
 	woken, posted := l.inbox.take()
 	for i, h := range woken {
 		woken[i] = nil
-		h.queued.Store(false)
+		h.woken.Store(false)
 		h.routine.Step()
 	}
-	l.spare = woken
+	l.recycled = woken
 	for _, f := range posted {
 		f()
 	}
@@ -195,19 +195,19 @@ func (l *Loop) runWoken() bool {
 // does nothing once the loop has ended.
 func (l *Loop) Post(f func()) {
 	l.inbox.post(f)
-	l.rouse()
+	l.wakeUp()
 }
 
-func (l *Loop) rouse() {
+func (l *Loop) wakeUp() {
 	if !l.sleeping.Load() || !l.sleeping.CompareAndSwap(true, false) {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.ended: // the descriptor may be another file's by now
+	case l.closed: // the descriptor may be another file's by now
 	case l.kernel != nil:
-		l.kernel.Rouse(l)
+		l.kernel.WakeUp(l)
 	default:
 		one := uint64(1)
 		_, _ = unix.Write(l.wakeup.fd, (*[8]byte)(unsafe.Pointer(&one))[:])
@@ -233,9 +233,9 @@ func (l *Loop) Closing() bool { return l.closing }
 func (l *Loop) Now() int64 { return l.now }
 
 func (l *Loop) release() {
-	l.inbox.end()
-	for _, s := range l.spares {
-		s.shorten(s.Len())
+	l.inbox.close()
+	for _, s := range l.lists {
+		s.discardOldest(s.Len())
 	}
 	for _, s := range l.socks {
 		if s != nil {
@@ -254,13 +254,13 @@ func (wakeupHandler) Event(s *Sock) {
 	_, _ = unix.Read(s.fd, b[:])
 }
 
-var started = time.Now()
+var epoch = time.Now()
 
 // nanotime is monotonic, in nanoseconds since the process began.
-func nanotime() int64 { return int64(time.Since(started)) + 1 }
+func nanotime() int64 { return int64(time.Since(epoch)) + 1 }
 
 // Nanotime is Loop.Nanotime of loops that are not simulated.
 func Nanotime() int64 { return nanotime() }
 
 // TimeOf converts an instant of the loop's clock to wall-clock time.
-func TimeOf(ns int64) time.Time { return started.Add(time.Duration(ns - 1)) }
+func TimeOf(ns int64) time.Time { return epoch.Add(time.Duration(ns - 1)) }

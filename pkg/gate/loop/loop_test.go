@@ -149,7 +149,7 @@ func TestLaterDeadlineDoesNotMoveTheTimer(t *testing.T) {
 	for i < len(want) {
 		var at int64
 		var place, size int
-		on(t, l, func() { at, place, size = task.Handle.timer.when, task.Handle.timer.at, len(l.timers) })
+		on(t, l, func() { at, place, size = task.Handle.timer.when, task.Handle.timer.index, len(l.timers) })
 		if at != want[i] || place == 0 || size != 6 {
 			t.Fatalf("wait %d: timer at +%d, place %d of %d; want +%d", i, at-now, place, size, want[i]-now)
 		}
@@ -268,8 +268,8 @@ func TestAForgottenHandleTakesItsTimerAlong(t *testing.T) {
 		handles := make([]Handle, 100)
 		for i := range handles {
 			handles[i].Bind(l, &Task{})
-			handles[i].Until(Nanotime() + farAway)
-			handles[i].Forget()
+			handles[i].SetDeadline(Nanotime() + farAway)
+			handles[i].RemoveTimer()
 		}
 		if len(l.timers) != 0 {
 			t.Errorf("%d timers of handles that are forgotten", len(l.timers))

@@ -18,7 +18,7 @@ func TestOnlyConnectionsOfTheHostItselfAreEased(t *testing.T) {
 		}
 		defer unix.Close(fd)
 		before := congestionControl(t, fd)
-		EaseLoopback(fd, netip.MustParseAddr(peer))
+		TuneLoopback(fd, netip.MustParseAddr(peer))
 		want := before
 		if eased {
 			want = "reno"

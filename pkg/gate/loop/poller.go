@@ -16,7 +16,7 @@ type poller struct {
 	raw      syscall.RawConn
 	fd       int   // of file
 	disarmed bool  // the wakeup poller reports nothing
-	armed    int64 // when the netpoller gives up waiting
+	wakeAt   int64 // when the netpoller gives up waiting
 }
 
 func (p *poller) open() (err error) {
@@ -56,10 +56,10 @@ func (p *poller) disarm(yes bool) {
 
 // arm makes the netpoller give up waiting when next has come; 0 = never.
 func (p *poller) arm(next int64) {
-	if next == 0 || next >= p.armed || p.file == nil {
+	if next == 0 || next >= p.wakeAt || p.file == nil {
 		return // wakes too early at worst
 	}
-	p.armed = next
+	p.wakeAt = next
 	_ = p.file.SetReadDeadline(TimeOf(next))
 }
 

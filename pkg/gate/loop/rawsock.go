@@ -29,10 +29,10 @@ func (r *rawSock) Connected() bool {
 	return e == 0
 }
 
-// EaseLoopback is EaseLoopback for the descriptor.
-func (r *rawSock) EaseLoopback(peer netip.Addr) {
+// TuneLoopback is TuneLoopback for the descriptor.
+func (r *rawSock) TuneLoopback(peer netip.Addr) {
 	if r.loop.kernel == nil {
-		EaseLoopback(r.fd, peer)
+		TuneLoopback(r.fd, peer)
 	}
 }
 

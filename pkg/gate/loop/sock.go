@@ -11,13 +11,13 @@ import (
 
 // ErrAgain says that the call would have had to wait. It is a net.Error that
 // is temporary, so that a Codec does not take it for the end.
-var ErrAgain error = &again{"would block"}
+var ErrAgain error = &wouldBlock{"would block"}
 
-type again struct{ text string }
+type wouldBlock struct{ text string }
 
-func (e *again) Error() string { return e.text }
-func (*again) Timeout() bool   { return false }
-func (*again) Temporary() bool { return true }
+func (e *wouldBlock) Error() string { return e.text }
+func (*wouldBlock) Timeout() bool   { return false }
+func (*wouldBlock) Temporary() bool { return true }
 
 // Handler is notified of news on a socket. A Handle is one; an idle connection
 // has one of its own.
@@ -27,16 +27,16 @@ type Handler interface{ Event(s *Sock) }
 // zero value is closed.
 type Sock struct {
 	rawSock
-	handler  Handler
-	layer    *Layer // nil: the user's bytes are those on the wire
-	gen      int32  // tells this registration from a later one of the same number
-	open     bool
-	readable bool
-	writable bool
-	hangup   bool // the peer has sent FIN
-	failed   bool // reset, or both directions are shut
-	reset    bool // a write has met it: the kernel, which tells once, tells reads of an end
-	level    bool // an event tells of a state, not of a change (no EPOLLET)
+	handler        Handler
+	layer          *Layer // nil: the user's bytes are those on the wire
+	gen            int32  // tells this registration from a later one of the same number
+	open           bool
+	readable       bool
+	writable       bool
+	hangup         bool // the peer has sent FIN
+	failed         bool // reset, or both directions are shut
+	resetByWrite   bool // a write has met it: the kernel, which tells once, tells reads of an end
+	levelTriggered bool // an event tells of a state, not of a change (no EPOLLET)
 }
 
 const (
@@ -61,7 +61,7 @@ func (l *Loop) register(s *Sock, fd int, h Handler, events uint32) error {
 		l.socks = append(l.socks, nil)
 	}
 	l.gen++
-	*s = Sock{rawSock: rawSock{l, fd}, handler: h, gen: l.gen, open: true, writable: true, level: events&edge == 0}
+	*s = Sock{rawSock: rawSock{l, fd}, handler: h, gen: l.gen, open: true, writable: true, levelTriggered: events&edge == 0}
 	ev := unix.EpollEvent{Events: events, Fd: int32(fd), Pad: s.gen}
 	if err := l.watchSock(fd, &ev); err != nil {
 		*s = Sock{}
@@ -94,8 +94,8 @@ func (s *Sock) note(events uint32) {
 	s.readable, s.writable = s.readable || readable, s.writable || writable
 }
 
-// Handle makes h the receiver of the next events.
-func (s *Sock) Handle(h Handler) { s.handler = h }
+// SetHandler makes h the receiver of the next events.
+func (s *Sock) SetHandler(h Handler) { s.handler = h }
 
 // Open reports whether s holds a descriptor.
 func (s *Sock) Open() bool { return s.open }
@@ -123,7 +123,7 @@ func (s *Sock) Read(b []byte) (int, error) {
 		return 0, ErrAgain
 	}
 	n, e := s.sysRead(b)
-	return s.received(n, e, len(b))
+	return s.noteRead(n, e, len(b))
 }
 
 // Discard drops up to n bytes of what is there. Where there is no layer they
@@ -136,11 +136,11 @@ func (s *Sock) Discard(n int, b []byte) (int, error) {
 		return 0, ErrAgain
 	}
 	got, e := s.sysDiscard(n)
-	return s.received(got, e, n)
+	return s.noteRead(got, e, n)
 }
 
-// received notes what a system call that asked for at most `most` bytes has found.
-func (s *Sock) received(n int, e syscall.Errno, most int) (int, error) {
+// noteRead notes what a system call that asked for at most `most` bytes has found.
+func (s *Sock) noteRead(n int, e syscall.Errno, most int) (int, error) {
 	switch {
 	case e == unix.EAGAIN:
 		s.readable = false
@@ -149,7 +149,7 @@ func (s *Sock) received(n int, e syscall.Errno, most int) (int, error) {
 		s.failed = true
 		return 0, e
 	case n == 0:
-		return 0, s.ended()
+		return 0, s.noteEnd()
 	}
 	if n < most && !s.hangup && !s.failed {
 		s.readable = false // emptied: whatever comes later is a new edge
@@ -175,7 +175,7 @@ func (s *Sock) Write(b []byte) (int, error) {
 		s.writable = false
 		return 0, ErrAgain
 	case e != 0:
-		s.broken(e)
+		s.noteWriteError(e)
 		return 0, e
 	}
 	if n < len(b) {
@@ -184,16 +184,16 @@ func (s *Sock) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// broken notes that nothing more can be written. What came before the error can
+// noteWriteError notes that nothing more can be written. What came before the error can
 // still be read.
-func (s *Sock) broken(err error) {
+func (s *Sock) noteWriteError(err error) {
 	s.failed, s.readable = true, true
-	s.reset = s.reset || err == unix.ECONNRESET
+	s.resetByWrite = s.resetByWrite || err == unix.ECONNRESET
 }
 
-// ended notes that nothing more can be read, and returns why.
-func (s *Sock) ended() error {
-	if s.reset {
+// noteEnd notes that nothing more can be read, and returns why.
+func (s *Sock) noteEnd() error {
+	if s.resetByWrite {
 		return unix.ECONNRESET
 	}
 	s.hangup = true
@@ -279,14 +279,14 @@ func (s *Sock) Close() {
 	if !s.open {
 		return
 	}
-	if s.layer != nil && s.layer.shake != nil {
-		s.layer.shake.cancel()
+	if s.layer != nil && s.layer.handshake != nil {
+		s.layer.handshake.cancel()
 	}
 	s.open = false
 	s.loop.socks[s.fd] = nil
 	s.loop.CloseDescriptor(s.fd)
 	if s.layer != nil {
-		s.loop.Dropped(layerBytes)
+		s.loop.AddGarbage(layerBytes)
 	}
 	s.readable, s.writable, s.layer = false, false, nil
 }

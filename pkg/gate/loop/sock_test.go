@@ -384,7 +384,7 @@ func TestHandleMovesTheEventsToAnother(t *testing.T) {
 	s := newSubject(t)
 	moved := make(chan struct{}, 1)
 	s.do(func() {
-		s.sock.Handle(handlerFunc(func(s *Sock) {
+		s.sock.SetHandler(handlerFunc(func(s *Sock) {
 			if s.Readable() {
 				moved <- struct{}{}
 			}
@@ -608,7 +608,7 @@ func TestALoopThatWasBusyHearsOfWhatComesNext(t *testing.T) {
 	for range 50 {
 		disarmed := make(chan bool, 1)
 		start(t, s.loop, func(me *Task) {
-			for range 2 * busyTurns {
+			for range 2 * busyIterations {
 				me.Yield()
 			}
 			disarmed <- s.loop.disarmed

@@ -10,9 +10,9 @@ const pipeBytes = 1 << 20
 // Pipe moves bytes from one socket to another without a copy through this
 // process (splice(2)). It belongs to one loop.
 type Pipe struct {
-	loop *Loop
-	r, w int
-	held int // bytes inside
+	loop     *Loop
+	r, w     int
+	buffered int // bytes inside
 }
 
 // NewPipe creates a pipe. The error is the system's.
@@ -32,8 +32,8 @@ func (l *Loop) NewPipe() (*Pipe, error) {
 	return &Pipe{loop: l, r: fds[0], w: fds[1]}, nil
 }
 
-// Held is the number of bytes inside.
-func (p *Pipe) Held() int { return p.held }
+// Buffered is the number of bytes inside.
+func (p *Pipe) Buffered() int { return p.buffered }
 
 // Close gives the descriptors back, and drops what is inside.
 func (p *Pipe) Close() {
@@ -69,10 +69,10 @@ func (p *Pipe) Fill(s *Sock, n int64) (int, error) {
 			s.failed = true
 			return 0, err
 		case got == 0:
-			return 0, s.ended()
+			return 0, s.noteEnd()
 		}
-		p.held = got
-		return p.held, nil
+		p.buffered = got
+		return p.buffered, nil
 	}
 }
 
@@ -84,8 +84,8 @@ func (p *Pipe) Drain(s *Sock) (int, error) {
 		return 0, ErrAgain
 	}
 	done := 0
-	for p.held > 0 {
-		n, err := p.splice(p.r, s.fd, p.held)
+	for p.buffered > 0 {
+		n, err := p.splice(p.r, s.fd, p.buffered)
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -96,10 +96,10 @@ func (p *Pipe) Drain(s *Sock) (int, error) {
 			}
 			return done, nil
 		case err != nil:
-			s.broken(err)
+			s.noteWriteError(err)
 			return done, err
 		}
-		p.held -= n
+		p.buffered -= n
 		done += n
 	}
 	return done, nil

@@ -18,8 +18,8 @@ func (l *Loop) begin(f func(*Task)) {
 	t.next, _ = iter.Pull(func(yield func(struct{}) bool) {
 		t.yield = yield
 		f(t)
-		t.Done()
-		t.Forget()
+		t.End()
+		t.RemoveTimer()
 	})
 	t.Begin()
 	t.next()
@@ -36,10 +36,10 @@ func (t *Task) Step() {
 // Wait returns after an event of a socket that t handles, a Wake, or the
 // deadline (0 = none), and perhaps earlier.
 func (t *Task) Wait(deadline int64) {
-	t.Until(deadline)
+	t.SetDeadline(deadline)
 	t.waiting = true
 	t.yield(struct{}{})
-	t.Until(0)
+	t.SetDeadline(0)
 }
 
 // Yield lets other routines of the loop step first.

@@ -6,7 +6,7 @@ package loop
 type timer struct {
 	handle *Handle
 	when   int64
-	at     int // index in the heap plus one; 0 = not in it
+	index  int // index in the heap plus one; 0 = not in it
 }
 
 // timerHeap is a binary heap, earliest first.
@@ -14,29 +14,29 @@ type timerHeap []*timer
 
 // ensure makes t fire at when or earlier.
 func (h *timerHeap) ensure(t *timer, when int64) {
-	if t.at != 0 {
+	if t.index != 0 {
 		if t.when <= when {
 			return
 		}
 		t.when = when
-		h.up(t.at - 1)
+		h.up(t.index - 1)
 		return
 	}
 	t.when = when
 	*h = append(*h, t)
-	t.at = len(*h)
+	t.index = len(*h)
 	h.up(len(*h) - 1)
 }
 
 func (h *timerHeap) remove(t *timer) {
-	if t.at == 0 {
+	if t.index == 0 {
 		return
 	}
-	i, last := t.at-1, len(*h)-1
+	i, last := t.index-1, len(*h)-1
 	h.swap(i, last)
 	(*h)[last] = nil
 	*h = (*h)[:last]
-	t.at = 0
+	t.index = 0
 	if i < last {
 		h.down(i)
 		h.up(i)
@@ -73,7 +73,7 @@ func (h *timerHeap) down(i int) {
 func (h *timerHeap) swap(i, j int) {
 	s := *h
 	s[i], s[j] = s[j], s[i]
-	s[i].at, s[j].at = i+1, j+1
+	s[i].index, s[j].index = i+1, j+1
 }
 
 // runTimers runs the steps whose deadline has come and moves the timers that
@@ -93,12 +93,12 @@ func (l *Loop) runTimers() {
 		}
 	}
 	if l.trimAt != 0 && l.trimAt <= l.now {
-		l.shelf.trim(l.now)
+		l.freeLists.trim(l.now)
 	}
 }
 
-// due is when the first timer is, or 0.
-func (l *Loop) due() int64 {
+// nextDeadline is when the first timer is, or 0.
+func (l *Loop) nextDeadline() int64 {
 	next := l.trimAt
 	if len(l.timers) > 0 && (next == 0 || l.timers[0].when < next) {
 		next = l.timers[0].when

@@ -17,8 +17,8 @@ func checkHeap(t *testing.T, h timerHeap, model map[*timer]int64) {
 		least = min(least, when)
 	}
 	for i, x := range h {
-		if x.at != i+1 {
-			t.Fatalf("timer at index %d believes that it is at %d", i, x.at-1)
+		if x.index != i+1 {
+			t.Fatalf("timer at index %d believes that it is at %d", i, x.index-1)
 		}
 		if when, ok := model[x]; !ok || when != x.when {
 			t.Fatalf("timer stands for %d, want %d (known %v)", x.when, when, ok)
@@ -45,8 +45,8 @@ func TestTimerHeapAgreesWithAMap(t *testing.T) {
 			case 0:
 				h.remove(x)
 				delete(model, x)
-				if x.at != 0 {
-					t.Fatalf("removed timer believes that it is at %d", x.at)
+				if x.index != 0 {
+					t.Fatalf("removed timer believes that it is at %d", x.index)
 				}
 			case 1:
 				if len(h) > 0 {
@@ -108,9 +108,9 @@ func (a *always) Step() {
 	a.steps++
 	switch {
 	case !a.stop:
-		a.Until(1)
-	case a.at != 0:
-		a.Done()
+		a.SetDeadline(1)
+	case a.index != 0:
+		a.End()
 	}
 }
 

@@ -17,15 +17,15 @@ const keptSpares = 8
 
 // newSpares makes a list that keeps up to 1,000 things, and counts those that it
 // has let go of.
-func newSpares(t *testing.T, l *Loop) (s *Spares[int], dropped *int) {
+func newSpares(t *testing.T, l *Loop) (s *FreeList[int], dropped *int) {
 	t.Helper()
-	s, dropped = &Spares[int]{}, new(int)
+	s, dropped = &FreeList[int]{}, new(int)
 	on(t, l, func() { s.Init(l, keptSpares, 1000, func(*int) { *dropped++ }) })
 	return s, dropped
 }
 
 // burst takes n things from s and puts them back.
-func burst(t *testing.T, l *Loop, s *Spares[int], n int) {
+func burst(t *testing.T, l *Loop, s *FreeList[int], n int) {
 	t.Helper()
 	on(t, l, func() {
 		taken := make([]*int, n)
@@ -44,7 +44,7 @@ func TestSparesOfABurstAreLetGoWhenTheyAreOfNoUse(t *testing.T) {
 	l := startLoop(t)
 	s, dropped := newSpares(t, l)
 	collections := 0
-	on(t, l, func() { l.Trimmed(collectionsOf(&collections)) })
+	on(t, l, func() { l.OnTrim(collectionsOf(&collections)) })
 	burst(t, l, s, 100)
 	due(t, l)
 	due(t, l)
@@ -94,8 +94,8 @@ func collectionsOf(n *int) func(bool) {
 func TestGarbageIsCollectedOnceNoMoreIsAdded(t *testing.T) {
 	l := startLoop(t)
 	collections := 0
-	on(t, l, func() { l.Trimmed(collectionsOf(&collections)) })
-	drop := func(n int) { on(t, l, func() { l.Dropped(n) }) }
+	on(t, l, func() { l.OnTrim(collectionsOf(&collections)) })
+	drop := func(n int) { on(t, l, func() { l.AddGarbage(n) }) }
 	want := func(when string, n int, next bool) {
 		t.Helper()
 		due(t, l)
@@ -105,14 +105,14 @@ func TestGarbageIsCollectedOnceNoMoreIsAdded(t *testing.T) {
 			}
 		})
 	}
-	drop(collectBytes / 2)
+	drop(minCollectBytes / 2)
 	want("too little", 0, false)
-	drop(collectBytes)
+	drop(minCollectBytes)
 	want("a period with garbage", 0, true)
 	drop(1)
 	want("another one", 0, true)
 	want("a period without", 1, false)
-	drop(collectBytes - 1)
+	drop(minCollectBytes - 1)
 	want("counted from the last collection on", 1, false)
 	drop(1)
 	want("enough again", 1, true)

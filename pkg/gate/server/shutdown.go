@@ -133,7 +133,7 @@ func (d *shutdown) Step() {
 		d.until = min(now+int64(unfinishedTimeout), d.latest)
 	}
 	if d.until > now {
-		d.handle.Until(d.until)
+		d.handle.SetDeadline(d.until)
 	}
 }
 

@@ -115,7 +115,7 @@ func (w *Worker) acceptTLS(fd int, peer netip.AddrPort, port *TLS) {
 
 // leave takes c out of its set or list, for the next state.
 func (c *tlsConn) leave(next tlsState) {
-	c.handle.Until(0)
+	c.handle.SetDeadline(0)
 	switch t := &c.worker.tls; c.state {
 	case tlsQueued:
 		t.queued.Remove(c)
@@ -138,7 +138,7 @@ func (c *tlsConn) Event(s *loop.Sock) {
 	case c.state == tlsSilent:
 		c.state = tlsBegun
 		c.worker.tls.begun.Take(c)
-		c.handle.Until(c.Since + int64(helloTimeout))
+		c.handle.SetDeadline(c.Since + int64(helloTimeout))
 	}
 }
 
@@ -179,8 +179,8 @@ func (c *tlsConn) shake() {
 	c.worker.tls.free--
 	c.layer = &loop.Layer{}
 	c.session = tls.Server(c.layer, c.port.Config)
-	c.handle.Until(c.Since + int64(handshakeTimeout))
-	c.sock.Shake(c.layer, c.session, c.worker.srv.computing, &c.handle)
+	c.handle.SetDeadline(c.Since + int64(handshakeTimeout))
+	c.sock.StartHandshake(c.layer, c.session, c.worker.srv.computing, &c.handle)
 }
 
 // relieve closes handshakes that have waited for their clients for long, as many
@@ -189,7 +189,7 @@ func (w *Worker) relieve() {
 	for first := w.tls.queued.First(); first != nil; first = w.tls.queued.First() {
 		c := w.stalled(w.tls.crowded)
 		if c == nil {
-			first.handle.Until(w.Loop.Now() + int64(w.tls.crowded)/10)
+			first.handle.SetDeadline(w.Loop.Now() + int64(w.tls.crowded)/10)
 			return
 		}
 		c.cut(errCrowded)
@@ -201,7 +201,7 @@ func (w *Worker) relieve() {
 func (w *Worker) stalled(enough time.Duration) *tlsConn {
 	until := w.Loop.Now() - int64(enough)
 	for c := range w.tls.shaking.All() {
-		if since := c.sock.PeerAwaited(); since != 0 && since <= until {
+		if since := c.sock.HandshakeWaitingSince(); since != 0 && since <= until {
 			return c
 		}
 	}
@@ -216,7 +216,7 @@ func (c *tlsConn) Step() {
 	case tlsQueued:
 		c.worker.relieve()
 	case tlsShaking:
-		over, err := c.sock.Shaken()
+		over, err := c.sock.HandshakeDone()
 		switch {
 		case err != nil:
 			c.explain(err)
@@ -278,7 +278,7 @@ func (c *tlsConn) cut(err error) {
 func (c *tlsConn) end() {
 	w, was := c.worker, c.state
 	c.leave(tlsOver)
-	c.handle.Forget()
+	c.handle.RemoveTimer()
 	if was == tlsQueued || was == tlsShaking {
 		c.port.underWay.Dec()
 	}

@@ -139,7 +139,7 @@ func TestAnUnfinishedHelloHasATimeLimit(t *testing.T) {
 	s.until("the first byte", func(w *Worker) bool {
 		first := w.tls.begun.First()
 		if first != nil {
-			first.handle.Until(w.Loop.Now() + 1) // instead of 10 s
+			first.handle.SetDeadline(w.Loop.Now() + 1) // instead of 10 s
 		}
 		return first != nil
 	})
@@ -155,7 +155,7 @@ func TestAnUnfinishedHandshakeHasATimeLimit(t *testing.T) {
 		first := w.tls.shaking.First()
 		if first != nil {
 			first.Since -= int64(handshakeTimeout)
-			first.handle.Until(w.Loop.Now() + 1)
+			first.handle.SetDeadline(w.Loop.Now() + 1)
 		}
 		return first != nil
 	})

@@ -43,7 +43,7 @@ func newWorker(s *Server, l *loop.Loop, share int) *Worker {
 		w.Router.HTTP2 = w.http2.Connector()
 	}
 	s.gate.Descriptors.Add(w)
-	l.Trimmed(w.trim)
+	l.OnTrim(w.trim)
 	return w
 }
 

@@ -177,7 +177,7 @@ func (d *Dialer) attempted(x *exchange.Exchange, c *Conn, now int64, protocols [
 			}
 			return d.held(x, now)
 		}
-		c.Sock.EaseLoopback(d.cfg.Address.Addr())
+		c.Sock.TuneLoopback(d.cfg.Address.Addr())
 		d.stats.Dials.Inc()
 		c.counted = true
 		d.gate.Connects.Reached()

@@ -23,12 +23,12 @@ func (c *Conn) shake(x *exchange.Exchange, protocols []string) {
 	}
 	layer := &loop.Layer{}
 	c.session, c.giveUp = tls.Client(layer, config), c.dialer.loop.Nanotime()+handshakeTimeout
-	c.Sock.Shake(layer, c.session, c.dialer.computing, x)
+	c.Sock.StartHandshake(layer, c.session, c.dialer.computing, x)
 }
 
 // shaken reports whether the handshake is over, and why it has failed.
 func (c *Conn) shaken(now int64) (over bool, err error) {
-	over, err = c.Sock.Shaken()
+	over, err = c.Sock.HandshakeDone()
 	switch {
 	case err != nil:
 	case over:
