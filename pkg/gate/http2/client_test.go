@@ -218,15 +218,20 @@ func (c *client) fields(fields []string) []byte {
 // open sends the head of a request on the next stream.
 func (c *client) open(end bool, fields ...string) (id uint32) {
 	_ = c.do(func() error {
-		if c.last == 0 {
-			c.last = 1
-		} else {
-			c.last += 2
-		}
-		id = c.last
+		id = c.nextID()
 		return c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.fields(fields), EndHeaders: true, EndStream: end})
 	})
 	return id
+}
+
+// nextID returns the next stream identifier. The caller holds c.write.
+func (c *client) nextID() uint32 {
+	if c.last == 0 {
+		c.last = 1
+	} else {
+		c.last += 2
+	}
+	return c.last
 }
 
 // get sends a GET.

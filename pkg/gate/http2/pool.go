@@ -81,16 +81,19 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 // Few streams share the first connection, so that many frames are written at once.
 // From crowdedConn streams on, the streams of bursts fill one connection after the
 // other, and other streams take the one with the fewest, because a container
-// chooses the order in which it serves the streams of a connection. A request with a body avoids a
-// connection whose window is exhausted by uploads that the container does not read.
+// chooses the order in which it serves the streams of a connection. A request with a
+// body avoids a connection whose window is exhausted by uploads that the container does
+// not read, and a connection on which it could block, or be blocked by, the uploads of
+// another client.
 func (p *Pool) choose(x *exchange.Exchange) (c *upConn, apart bool) {
 	light := 0        // connections with room and less than crowdedConn streams
-	var stuck *upConn // has room, but its window is exhausted
+	var stuck *upConn // has room, but x needs its window, which other requests block or may block
+	body := sendsData(x)
 	for _, o := range p.conns {
 		if !o.hasRoom() {
 			continue
 		}
-		if o.starved() && sendsData(x) {
+		if body && (o.starved() || !o.uploads.admits(x)) {
 			stuck = o
 			continue
 		}
@@ -113,7 +116,7 @@ func (p *Pool) choose(x *exchange.Exchange) (c *upConn, apart bool) {
 	return c, light == 0
 }
 
-// uploads reports whether x sends DATA and so needs the connection window.
+// sendsData reports whether x sends DATA and so needs the connection window.
 func sendsData(x *exchange.Exchange) bool {
 	req, _ := x.Downstream().Request()
 	return x.Upgrade || req.HasBody()
@@ -184,6 +187,9 @@ func (p *Pool) openStream(c *upConn, x *exchange.Exchange) *upStream {
 		c.setSharing(exclusive, 0)
 	}
 	s.conn, s.reused = c, c.usedBefore
+	if sendsData(x) {
+		c.uploads.add(s)
+	}
 	if c.usedBefore {
 		p.stats.Reuses.Inc()
 	}

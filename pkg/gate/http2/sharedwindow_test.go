@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -50,6 +51,88 @@ func TestAnUnreadUploadDoesNotBlockOtherUploads(t *testing.T) {
 		innocent.want(id, "200", "")
 	}
 	_ = attacker.raw(http2.FrameRSTStream, 0, id, u32(uint32(http2.ErrCodeCancel)))
+}
+
+// The upload of the innocent client is in progress when that of the attacker begins.
+func TestAnUnreadUploadDoesNotBlockAnUploadInProgress(t *testing.T) {
+	taken, begun := make(chan struct{}, 1), make(chan struct{}, 1)
+	var unread uint32
+	var unreadOn int64
+	bytes := 0 // of the upload that the container does not read
+	up := serveFrames(t, []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 1 << 20}}, func(p *peer, f http2.Frame) bool {
+		switch f := f.(type) {
+		case *http2.MetaHeadersFrame:
+			if field(f, ":path") == "/unread" {
+				unread, unreadOn = f.StreamID, p.number
+			} else {
+				begun <- struct{}{}
+			}
+		case *http2.DataFrame:
+			switch {
+			case f.StreamID == unread && p.number == unreadOn:
+				if bytes += len(f.Data()); bytes == 65535-4 || bytes == 65535 { // "some" of the innocent client may be in the window, too
+					select {
+					case taken <- struct{}{}:
+					default:
+					}
+				}
+			case f.StreamEnded():
+				p.answer(f.StreamID, "")
+			}
+		}
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	innocent := r.dial()
+	id := innocent.open(false, request("POST", "/")...)
+	_ = innocent.data(id, false, "some")
+	receive(t, "the head of the upload in progress", begun)
+	attacker := r.dial()
+	blocked := attacker.open(false, request("POST", "/unread")...)
+	go func() {
+		for range 5 {
+			_ = attacker.data(blocked, false, strings.Repeat("x", 65535/5))
+		}
+	}()
+	receive(t, "the whole window of a connection", taken)
+	_ = innocent.data(id, true, "more")
+	innocent.want(id, "200", "")
+	_ = attacker.raw(http2.FrameRSTStream, 0, blocked, u32(uint32(http2.ErrCodeCancel)))
+}
+
+// post sends a request with its body in one write.
+func (c *client) post(body string) (id uint32) {
+	_ = c.do(func() error {
+		id = c.nextID()
+		var both bytes.Buffer
+		frames := http2.NewFramer(&both, nil)
+		_ = frames.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.fields(request("POST", "/")), EndHeaders: true})
+		_ = frames.WriteData(id, true, []byte(body))
+		_, err := c.conn.Write(both.Bytes())
+		return err
+	})
+	return id
+}
+
+// Bodies that have arrived whole, and requests without one, share connections whoever
+// sent them.
+func TestWholeBodiesOfSeveralClientsShareAConnection(t *testing.T) {
+	heads := make(chan int64, 16)
+	up := servePeers(t, nil, func(p *peer, f http2.Frame) bool {
+		if _, ok := f.(*http2.MetaHeadersFrame); ok {
+			heads <- p.number
+		}
+		return true
+	})
+	r := newRig(t, up, func(o *options) { o.protocol = 2 })
+	for range 8 {
+		c := r.dial()
+		id := c.post("some")
+		if n := receive(t, "a request", heads); n != 1 {
+			t.Errorf("a whole body was sent on connection %d", n)
+		}
+		defer func() { _ = c.raw(http2.FrameRSTStream, 0, id, u32(uint32(http2.ErrCodeCancel))) }()
+	}
 }
 
 // hypercorn allows 100 streams from the first frame on, and closes the connection

@@ -72,7 +72,7 @@ func (s *upStream) Finish(trailers []byte) {
 	switch {
 	case s.tunnel == tunnelRequested || s.tunnel == tunnelOpened:
 	case len(trailers) == 0 || s.sendState == sendEnded:
-		s.stream.Finish(nil)
+		s.endRequest(nil)
 	default:
 		s.pendingTrailers = trailers
 		trySendTrailers(s)
@@ -95,7 +95,7 @@ func trySendTrailers(s *upStream) bool {
 	switch {
 	case s.endReceived() || s.Broken():
 		s.pendingTrailers, s.trailersDeadline = nil, 0
-		s.stream.Finish(nil)
+		s.endRequest(nil)
 		return true
 	case !c.proven: // the container's header list limit is not known yet
 		return false
@@ -105,7 +105,7 @@ func trySendTrailers(s *upStream) bool {
 			s.sendReset(h2.Cancel)
 			s.fail(gate.HeadTooLarge)
 		} else {
-			s.stream.Finish(nil) // the response has begun, so 431 is no longer possible
+			s.endRequest(nil) // the response has begun, so 431 is no longer possible
 		}
 		return true
 	case len(c.table.open) > 1:
@@ -119,7 +119,7 @@ func trySendTrailers(s *upStream) bool {
 	if c.sharing == shared {
 		c.pool.trailersUntil = now + trailersRecent
 	}
-	s.stream.Finish(s.pendingTrailers)
+	s.endRequest(s.pendingTrailers)
 	s.pendingTrailers, s.trailersDeadline = nil, 0
 	c.queue(h2.AppendPing(c.room(), false, trailersPing))
 	c.setSharing(trailersSent, now+livenessTimeout)
@@ -183,7 +183,7 @@ func expireSharing(c *upConn) {
 			next = gate.Earliest(next, s.trailersDeadline)
 		default:
 			s.pendingTrailers, s.trailersDeadline = nil, 0
-			s.stream.Finish(nil)
+			s.endRequest(nil)
 			s.x.Wake()
 		}
 	}

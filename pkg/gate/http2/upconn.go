@@ -24,6 +24,7 @@ type upConn struct {
 	proven          bool // SETTINGS has arrived: the container speaks HTTP/2
 	leaving         bool // no new streams
 	live            bool
+	uploads         uploads
 	sharing         sharing
 	sharingDeadline int64  // of sharing, unless shared; 0 = none
 	ackedWindow     uint32 // SETTINGS_INITIAL_WINDOW_SIZE that the container has acknowledged

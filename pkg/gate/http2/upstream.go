@@ -31,6 +31,7 @@ type upStream struct {
 	responseBegan    bool         // a head has arrived
 	lastHeadEnds     bool         // the last of heads had END_STREAM
 	stoppedReading   bool         // the response is complete; the rest of the request is not read
+	upload           uploadState
 }
 
 // tunnelState is the state of extended CONNECT (RFC 8441).
@@ -356,6 +357,7 @@ func (s *upStream) end() {
 		s.state = h2.ResetByUs
 	}
 	c.table.remove(s)
+	c.uploads.remove(s)
 	s.close()
 	c.pool.release(s)
 	if c.live {

@@ -1,0 +1,83 @@
+package http2
+
+import (
+	"net/netip"
+
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
+)
+
+// uploads are the streams of a connection that send DATA, and so use its flow-control
+// window. A container that reads none of one upload stops all others of the connection
+// once that window is exhausted (RFC 9113 section 5.2), so uploads in progress share a
+// connection only with request bodies of the same client connection. Requests that
+// arrived whole before they were forwarded do not wait for their client, and share
+// connections with each other.
+type uploads struct {
+	client     netip.AddrPort // of all open streams with a body, unless mixed
+	bodies     uint16         // number of open streams with a body
+	inProgress uint16         // number of those whose client has not sent the whole body
+	mixed      bool           // the open streams with a body are of several clients
+}
+
+// uploadState is the state of the request body of an upStream.
+//
+//	noBody → wholeBody        the body had arrived before the stream was opened
+//	noBody → bodyInProgress   it had not
+//	bodyInProgress → wholeBody   END_STREAM is written
+type uploadState uint8
+
+const (
+	noBody uploadState = iota
+	wholeBody
+	bodyInProgress
+)
+
+// admits reports whether a stream for x, which has a body, blocks no upload of another
+// client, and is blocked by none.
+func (u *uploads) admits(x *exchange.Exchange) bool {
+	switch {
+	case u.bodies == 0, !u.mixed && u.client == x.Peer:
+		return true
+	}
+	return u.inProgress == 0 && isWhole(x)
+}
+
+// isWhole reports whether the request body has arrived. A tunnel never ends before it
+// is open.
+func isWhole(x *exchange.Exchange) bool { return !x.Upgrade && x.Downstream().Whole() }
+
+// add counts a stream with a body.
+func (u *uploads) add(s *upStream) {
+	if u.bodies == 0 {
+		u.client, u.mixed = s.x.Peer, false
+	} else if u.client != s.x.Peer {
+		u.mixed = true
+	}
+	u.bodies++
+	if s.upload = wholeBody; !isWhole(s.x) {
+		s.upload = bodyInProgress
+		u.inProgress++
+	}
+}
+
+// end notes that the request of s is written to its end.
+func (u *uploads) end(s *upStream) {
+	if s.upload == bodyInProgress {
+		s.upload = wholeBody
+		u.inProgress--
+	}
+}
+
+// remove is called when s ends.
+func (u *uploads) remove(s *upStream) {
+	u.end(s)
+	if s.upload == wholeBody {
+		u.bodies--
+	}
+}
+
+// endRequest writes the end of the request.
+func (s *upStream) endRequest(trailers []byte) {
+	s.stream.Finish(trailers)
+	s.conn.uploads.end(s)
+}
