@@ -1,20 +1,20 @@
-// Package loop runs network code on event loops: one epoll instance and one
-// goroutine per loop. What is under way is a Routine, which its Handle runs in
-// steps. Everything that belongs to one loop runs on that loop's goroutine
-// alone, so it needs no locks; only Wake and Post may be called from elsewhere.
+// Package loop runs network code on event loops, each with one epoll instance and one
+// goroutine. A Routine is work in progress, such as a request; its Handle runs it in
+// steps. All objects of a loop are used on the loop's goroutine only and need no locks;
+// only Wake and Post may be called from other goroutines.
 //
-// Sockets are registered edge-triggered once, for all events. A Sock
-// remembers what is possible (read, write) until a call says EAGAIN, so an
-// exchange costs no read that finds nothing. A connection that waits for its
-// next request holds no buffer.
+// Sockets are registered once, edge-triggered, for all events. A Sock remembers that it
+// is readable or writable until a system call returns EAGAIN, so an exchange costs no
+// read that finds nothing. A connection that waits for its next request holds no
+// buffer.
 //
-// A Layer, for TLS, may lie between a Sock and its user. The user does not
-// notice: Readable and Writable are true of decoded bytes, a write counts when
-// the kernel has what it became, and the layer's own end is the end. A socket
-// without one pays a branch for it. The handshake alone, which crypto/tls
-// offers as a call that blocks, runs on a goroutine (Sock.Shake).
+// A Layer, such as TLS, may lie between a Sock and its user. It is transparent:
+// Readable and Writable refer to decoded bytes, bytes count as written when the kernel
+// has accepted their encoded form, and EOF means the end that the layer's protocol
+// signals. A socket without a layer pays one branch. Only the handshake, a blocking
+// call in crypto/tls, runs on another goroutine (Sock.StartHandshake).
 //
-// The loop blocks through Go's own netpoller (an epoll instance is itself
-// pollable), not in a system call of its own: a thread that sits in a system
-// call keeps the runtime's monitor awake at 20 µs intervals.
+// The loop blocks in Go's netpoller (an epoll instance is itself pollable) instead of
+// its own system call: while a thread is in a system call, the runtime's monitor wakes
+// every 20 µs.
 package loop

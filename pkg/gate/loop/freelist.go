@@ -2,35 +2,35 @@ package loop
 
 import "time"
 
-// trimPeriod is how long something must have been spare before it is let go.
+// trimPeriod is how long an object must have been unused before it is discarded.
 const trimPeriod = int64(3 * time.Second)
 
-// What is let go of is garbage, which an idle process may keep for minutes: only
-// allocations make the runtime collect. This much is worth a collection.
+// Discarded objects are garbage, which an idle process may keep for minutes, because
+// only allocations trigger a collection. At these amounts a collection is requested.
 const (
 	minCollectItems = 32
 	minCollectBytes = 1 << 20
 )
 
-// FreeList keeps what a burst leaves behind for the next one, last in first out,
-// and lets go of what has not been needed for a period. It belongs to one loop.
+// FreeList keeps objects for reuse, last in first out, and discards those that were not
+// needed for a trimPeriod. It belongs to one loop.
 type FreeList[T any] struct {
 	loop    *Loop
 	discard func(*T) // nil = nothing to do
-	minKept int      // stay in any case
+	minKept int      // never discarded
 	maxKept int
 	items   []*T
-	unused  int // fewest items of the period that is under way
+	unused  int // minimum number of items during the current period
 }
 
-// Init says once which loop s belongs to, how many stay in any case and how
-// many at most, and what lets go of one (nil: nothing but the collector).
+// Init sets the loop, how many objects are kept in any case, how many at most, and
+// discard, which releases an object (nil = nothing to do). Call it once.
 func (s *FreeList[T]) Init(l *Loop, keep, most int, drop func(*T)) {
 	s.loop, s.minKept, s.maxKept, s.discard = l, keep, most, drop
 	l.lists = append(l.lists, s)
 }
 
-// Get takes the one that was put last, or nil.
+// Get removes and returns the object put last; nil = the list is empty.
 func (s *FreeList[T]) Get() *T {
 	n := len(s.items)
 	if n == 0 {
@@ -43,7 +43,7 @@ func (s *FreeList[T]) Get() *T {
 	return x
 }
 
-// Put keeps x, or reports false: there are enough, and x is the caller's.
+// Put adds x. It returns false if the list is full; x then remains the caller's.
 func (s *FreeList[T]) Put(x *T) bool {
 	if len(s.items) >= s.maxKept {
 		return false
@@ -56,24 +56,25 @@ func (s *FreeList[T]) Put(x *T) bool {
 	return true
 }
 
-// Len is how many there are.
+// Len returns the number of objects.
 func (s *FreeList[T]) Len() int { return len(s.items) }
 
-// beginPeriod begins a period; it reports whether there is something to trim at
+// beginPeriod starts a period and reports whether there may be objects to discard at
 // its end.
 func (s *FreeList[T]) beginPeriod() bool {
 	s.unused = len(s.items)
 	return len(s.items) > s.minKept
 }
 
-// trim lets go of what was not needed in the period, and returns how many.
+// trim discards the objects that were not needed in the period and returns their
+// number.
 func (s *FreeList[T]) trim() int {
 	n := max(0, min(s.unused, len(s.items)-s.minKept))
 	s.discardOldest(n)
 	return n
 }
 
-// discardOldest lets go of the n that were put first.
+// discardOldest discards the n objects that were put first.
 func (s *FreeList[T]) discardOldest(n int) {
 	if n == 0 {
 		return
@@ -86,7 +87,7 @@ func (s *FreeList[T]) discardOldest(n int) {
 	s.items = append(make([]*T, 0, len(s.items)-n), s.items[n:]...)
 }
 
-// trimmable is what the loop sees of a Spares.
+// trimmable is a FreeList of any type.
 type trimmable interface {
 	beginPeriod() bool
 	trim() int
@@ -94,23 +95,23 @@ type trimmable interface {
 	Len() int
 }
 
-// freeLists is what a loop keeps of bursts that are over.
+// freeLists holds the free lists of a loop.
 type freeLists struct {
 	lists        []trimmable
 	trimAt       int64 // when to trim; 0 = never
 	onTrim       func(collect bool)
 	garbage      int  // bytes that became garbage since the last collection
-	garbageAdded bool // some of them in this period
+	garbageAdded bool // during this period
 }
 
-// Trimmed, if set before Run, is called on the loop after spares were let go:
-// the time to let go of what else a burst has left behind. With collect, a
-// collection is worth its while.
+// OnTrim sets a function to call on the loop after objects were discarded, so that
+// other caches can be trimmed too. With collect, enough garbage has accumulated for a
+// collection. Call OnTrim before Run.
 func (s *freeLists) OnTrim(f func(collect bool)) { s.onTrim = f }
 
-// AddGarbage notes that n bytes that no list keeps have become garbage. They are
-// worth a collection once nothing has been dropped for a period: while there is
-// traffic, the runtime collects of its own accord.
+// AddGarbage notes that n bytes outside of free lists have become garbage. They lead to
+// a collection once no garbage is added for a period: under load, the runtime collects
+// anyway.
 func (l *Loop) AddGarbage(n int) {
 	l.garbage += n
 	l.garbageAdded = true
@@ -120,8 +121,8 @@ func (l *Loop) AddGarbage(n int) {
 	}
 }
 
-// beginPeriod begins a period for all lists and reports whether any has something
-// to let go at its end.
+// beginPeriod starts a period for all lists and reports whether any may have objects to
+// discard at its end.
 func (s *freeLists) beginPeriod() (any bool) {
 	for _, x := range s.lists {
 		any = x.beginPeriod() || any
@@ -129,9 +130,8 @@ func (s *freeLists) beginPeriod() (any bool) {
 	return any
 }
 
-// trim lets go of what has not been needed for a period. While there is more to
-// let go it does so again after another one; an idle loop that has trimmed
-// sleeps on.
+// trim discards objects that were not needed for a period. It schedules the next trim
+// only if more may be discarded, so an idle loop sleeps.
 func (s *freeLists) trim(now int64) {
 	n := 0
 	for _, x := range s.lists {

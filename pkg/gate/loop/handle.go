@@ -2,40 +2,38 @@ package loop
 
 import "go.uber.org/atomic"
 
-// Routine is work that a loop does a step at a time. A step does what can be
-// done now, says with Handle.Until when it wants to run again at the latest,
-// and returns.
+// Routine is work that a loop runs in steps. A step does what is possible without
+// blocking, sets the latest time of the next step with Handle.SetDeadline, and returns.
 type Routine interface{ Step() }
 
 // Handle is a routine's place on its loop: what runs its steps. Events of
 // sockets that it handles, wake-ups and its deadline each lead to one; steps
 // may also come without a reason. The zero value belongs to no loop.
-type Handle struct {
+type Handle struct { // Handle schedules the steps of a routine on its loop. A step follows each event of its sockets, each Wake and its deadline; spurious steps are possible. The zero value belongs to no loop.
 	loop     *Loop
 	routine  Routine
 	deadline int64 // 0 = none
 	timer    timer
-	index    int         // index among the loop's live handles plus one; 0 = not live
-	woken    atomic.Bool // stands in the loop's list of woken handles
+	index    int         // index in Loop.live plus one; 0 = not live
+	woken    atomic.Bool // in the loop's list of woken handles
 }
 
-// Bind says once, before anything else, whose steps h runs, and where.
+// Bind sets the loop and the routine. Call it once, before any other method.
 func (h *Handle) Bind(l *Loop, r Routine) {
 	h.loop, h.routine, h.timer.handle = l, r, h
 }
 
-// Loop is the loop that h belongs to.
+// Loop returns the loop that h belongs to.
 func (h *Handle) Loop() *Loop { return h.loop }
 
-// Begin makes h live: the loop does not end before Done, and wakes h when it
-// is to close.
+// Begin makes h live: the loop does not end before End is called, and wakes h when it
+// is asked to close.
 func (h *Handle) Begin() {
 	h.loop.live = append(h.loop.live, h)
 	h.index = len(h.loop.live)
 }
 
-// End ends what Begin began. A wake-up that is under way may still lead to a
-// step.
+// End reverses Begin. A pending wake-up may still cause a step.
 func (h *Handle) End() {
 	live := h.loop.live
 	last := live[len(live)-1]
@@ -45,9 +43,9 @@ func (h *Handle) End() {
 	h.index, h.deadline = 0, 0
 }
 
-// SetDeadline sets the deadline, on the loop's clock; 0 = none. One that has passed
-// leads to a step in the loop's next turn: events come in between, whatever a
-// routine asks for.
+// SetDeadline sets the deadline on the loop's clock; 0 = none. A deadline in the past
+// causes a step in the next iteration, so that a routine cannot keep the loop from
+// handling events.
 func (h *Handle) SetDeadline(deadline int64) {
 	h.deadline = deadline
 	if deadline != 0 {
@@ -55,11 +53,11 @@ func (h *Handle) SetDeadline(deadline int64) {
 	}
 }
 
-// Event makes a Handle the Handler of sockets.
+// Event implements Handler.
 func (h *Handle) Event(*Sock) { h.routine.Step() }
 
-// Wake leads to a step soon. It may be called from any goroutine. Waking
-// twice, or what is no longer live, is harmless.
+// Wake causes a step soon. It may be called from any goroutine. Waking a handle twice,
+// or one that is no longer live, is harmless.
 func (h *Handle) Wake() {
 	if h.woken.Swap(true) {
 		return
@@ -69,7 +67,7 @@ func (h *Handle) Wake() {
 	l.wakeUp()
 }
 
-// RemoveTimer removes what the loop still has of a handle that is not used again.
+// RemoveTimer removes the timer of a handle that is not used again.
 func (h *Handle) RemoveTimer() {
 	h.deadline = 0
 	h.loop.timers.remove(&h.timer)

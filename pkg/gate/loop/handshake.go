@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handshaker is a Codec that begins with a handshake.
+// Handshaker is a Codec that requires a handshake before Read and Write.
 type Handshaker interface {
 	Codec
 	Handshake() error
 }
 
-// Waker is told, on any goroutine, that a handshake has ended: a Handle.
+// Waker is notified, on any goroutine, when a handshake has ended. A Handle is a Waker.
 type Waker interface{ Wake() }
 
-// handshakeWorker is a goroutine that runs handshakes, one after the other. They need a
-// stack of 32 KiB; growing one anew would take some 40 µs of CPU time.
+// handshakeWorker is a goroutine that runs handshakes, one after the other. Reusing it
+// saves growing a stack to 32 KiB for each handshake, about 40 µs of CPU time.
 type handshakeWorker struct{ work chan *handshake }
 
-// Shakers that a loop keeps after a burst, and during one.
+// Idle workers that a loop keeps after a burst, and during one.
 const (
 	minIdleWorkers = 2
 	maxIdleWorkers = 64
@@ -42,34 +42,33 @@ func (l *Loop) handshakeWorker() *handshakeWorker {
 	return g
 }
 
-// end lets the goroutine return.
+// end makes the goroutine return.
 func (g *handshakeWorker) end() { close(g.work) }
 
-// handshake runs the handshake of a codec, which is written for calls that
-// block, on the goroutine of a shaker. The socket stays registered with its loop,
-// which reports its events here. mu keeps the loop from closing the descriptor
-// during a system call of the goroutine.
+// handshake runs the blocking handshake of a codec on a handshakeWorker. The socket
+// stays registered with its loop, which passes the socket's events on to noteEvent. mu
+// keeps the loop from closing the descriptor during a system call of the goroutine.
 type handshake struct {
 	sock   *Sock
 	codec  Handshaker
 	worker *handshakeWorker
-	slots  chan struct{} // nil: no bound
+	slots  chan struct{} // nil: unlimited
 	owner  Waker
 
 	mu           sync.Mutex
-	cond         sync.Cond // event, closed
-	event        bool      // the socket had one since the last system call
-	closed       bool      // the descriptor may be another connection's
+	cond         sync.Cond // event or closed changed
+	event        bool      // the socket had an event since the last system call
+	closed       bool      // the descriptor may belong to another connection
 	done         bool
 	err          error
-	waitingSince int64 // when it began to wait for the peer; 0 = it computes
+	waitingSince int64 // when it began to wait for the peer; 0 = it does not wait
 }
 
-// StartHandshake puts l between s and its user and begins the handshake of its codec,
-// off the loop. owner is woken when it has ended; until Shaken reports that, s
-// can only be closed, which cancels the handshake. Each handshake that does not
-// wait for its peer holds one of slots, unless slots is nil. Not for simulated
-// loops: a kernel is not safe for several goroutines.
+// StartHandshake puts l between s and its user and starts the handshake of its codec on
+// another goroutine. owner is woken when it has ended; until HandshakeDone reports
+// that, s can only be closed, which cancels the handshake. A handshake holds one of
+// slots except while it waits for its peer; nil = unlimited. Simulated loops do not
+// support it: their Kernel is used by one goroutine only.
 func (s *Sock) StartHandshake(l *Layer, codec Handshaker, slots chan struct{}, owner Waker) {
 	h := &handshake{sock: s, codec: codec, worker: s.loop.handshakeWorker(), slots: slots, owner: owner}
 	h.cond.L = &h.mu
@@ -77,16 +76,15 @@ func (s *Sock) StartHandshake(l *Layer, codec Handshaker, slots chan struct{}, o
 	h.worker.work <- h
 }
 
-// HandshakeDone reports whether the handshake of Shake has ended, and its error. From
-// then on s is used through l, or, after an error, without a layer. Shaken is
-// called on the loop.
-func (s *Sock) HandshakeDone() (over bool, err error) {
+// HandshakeDone reports whether the handshake has ended, and its error. Afterwards s is
+// used through l, or without a layer after an error. Call it on the loop.
+func (s *Sock) HandshakeDone() (done bool, err error) {
 	l := s.layer
 	h := l.handshake
 	h.mu.Lock()
-	over, err = h.done, h.err
+	done, err = h.done, h.err
 	h.mu.Unlock()
-	if !over {
+	if !done {
 		return false, nil
 	}
 	if !s.loop.handshakeWorkers.Put(h.worker) {
@@ -100,8 +98,8 @@ func (s *Sock) HandshakeDone() (over bool, err error) {
 	return true, nil
 }
 
-// HandshakeWaitingSince is when the handshake of Shake began to wait for bytes of the
-// peer, on the loop's clock; 0 if it does not.
+// HandshakeWaitingSince returns the instant, on the loop's clock, at which the
+// handshake began to wait for bytes from the peer; 0 = it does not wait.
 func (s *Sock) HandshakeWaitingSince() int64 {
 	h := s.layer.handshake
 	h.mu.Lock()
@@ -122,7 +120,7 @@ func (h *handshake) run() {
 	}
 }
 
-// recoverPanic makes an error of a panic.
+// recoverPanic turns a panic of f into an error.
 func recoverPanic(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -144,7 +142,7 @@ func (h *handshake) release() {
 	}
 }
 
-// call makes a system call, again after each event until it does not say EAGAIN.
+// call makes a system call and repeats it after each event while it returns EAGAIN.
 func (h *handshake) call(b []byte, call func(*rawSock, []byte) (int, syscall.Errno)) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,7 +160,7 @@ func (h *handshake) call(b []byte, call func(*rawSock, []byte) (int, syscall.Err
 	return 0, net.ErrClosed
 }
 
-// wait returns after an event. The caller holds mu.
+// wait waits for an event. The caller holds mu.
 func (h *handshake) wait() {
 	h.waitingSince = h.sock.loop.Nanotime()
 	h.release()
@@ -195,7 +193,7 @@ func (h *handshake) write(b []byte) (int, error) {
 	return done, nil
 }
 
-// noteEvent reports an event of the socket.
+// noteEvent notes an event of the socket.
 func (h *handshake) noteEvent() {
 	h.mu.Lock()
 	h.event = true
@@ -203,7 +201,7 @@ func (h *handshake) noteEvent() {
 	h.cond.Signal()
 }
 
-// cancel makes the handshake end, without another system call.
+// cancel ends the handshake without another system call.
 func (h *handshake) cancel() {
 	h.mu.Lock()
 	h.closed = true

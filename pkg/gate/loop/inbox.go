@@ -6,14 +6,14 @@ import (
 	"go.uber.org/atomic"
 )
 
-// inbox is what comes to a loop from other goroutines.
+// inbox holds wake-ups and functions that other goroutines send to a loop.
 type inbox struct {
-	sleeping atomic.Bool // the loop waits, and has to be roused
+	sleeping atomic.Bool // the loop is blocked and must be woken
 
 	mu       sync.Mutex
 	woken    []*Handle
 	posted   []func()
-	recycled []*Handle // the memory of woken, in turns
+	recycled []*Handle // memory of the previous woken, reused
 	closed   bool
 }
 
@@ -51,18 +51,19 @@ func (in *inbox) close() {
 	in.closed, in.posted = true, nil
 }
 
-// Flusher has something to do once all events of a batch have been handled: a
-// connection that many exchanges write to.
+// Flusher is flushed once per batch of events, such as a connection that many exchanges
+// write to.
 type Flusher interface{ Flush() }
 
-// flushes are due at the end of the batch.
+// flushes holds the Flushers of the current batch.
 type flushes struct{ pending []Flusher }
 
-// FlushLater calls f.Flush once, when the events that are being handled have been.
+// FlushLater schedules one call of f.Flush after the current batch of events has been
+// handled.
 func (b *flushes) FlushLater(f Flusher) { b.pending = append(b.pending, f) }
 
 func (b *flushes) run() {
-	for i := 0; i < len(b.pending); i++ { // a flush may ask for another one
+	for i := 0; i < len(b.pending); i++ { // a Flush may call FlushLater
 		b.pending[i].Flush()
 		b.pending[i] = nil
 	}

@@ -10,21 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kernel is all that a loop, its sockets and those who open them ask of the
-// system. Outside of simulations a loop has none, and makes system calls.
+// Kernel replaces the system calls of a loop, its sockets and the code that opens them.
+// It is nil outside of simulations.
 //
-// Each method does what the call that it is named after does to a non-blocking
-// descriptor. Counts are 0 with an error. All are called on the goroutine that
-// calls Turn, but for Rouse.
+// Each method behaves like the system call of its name on a non-blocking descriptor.
+// Counts are 0 with an error. All methods but WakeUp are called on the goroutine that
+// calls RunOnce.
 type Kernel interface {
-	// Attach makes l known, which Turn is to be called on.
+	// Attach registers l, on which RunOnce must be called.
 	Attach(l *Loop)
-	// Nanotime is the clock, in nanoseconds, above 0.
+	// Nanotime returns the clock in nanoseconds, above 0.
 	Nanotime() int64
-	// WakeUp says that something was posted to l. It may be called from any
-	// goroutine.
+	// WakeUp tells that something was posted to l. It may be called from any goroutine.
 	WakeUp(l *Loop)
-	// Watch begins and Unwatch ends the delivery of events of fd to l.
+	// Watch starts and Unwatch stops the delivery of events of fd to l.
 	Watch(l *Loop, fd int, event unix.EpollEvent) error
 	Unwatch(l *Loop, fd int)
 	Poll(l *Loop, events []unix.EpollEvent) int
@@ -47,7 +46,7 @@ type Kernel interface {
 	Splice(from, to, n int) (int, error)
 }
 
-// NewSimulated creates a loop on k. Run waits for its end, and Turn runs it.
+// NewSimulated creates a loop on k. Its Run only waits for the end; RunOnce runs it.
 func NewSimulated(k Kernel) *Loop {
 	l := newLoop(k)
 	l.done = make(chan struct{})
@@ -55,10 +54,10 @@ func NewSimulated(k Kernel) *Loop {
 	return l
 }
 
-// RunOnce handles everything that is due on a loop of NewSimulated. It returns
-// when the next turn is due at the latest (0 = no bound), unless there are
-// events or Rouse is called before, and whether the loop has ended.
-func (l *Loop) RunOnce() (next int64, over bool) {
+// RunOnce handles all pending work of a loop created by NewSimulated. It returns the
+// latest instant of the next call (0 = no bound); events or WakeUp require an earlier
+// one. over reports that the loop has ended.
+func (l *Loop) RunOnce() (next int64, ended bool) {
 	if l.serve(0) {
 		l.release()
 		close(l.done)
@@ -67,15 +66,15 @@ func (l *Loop) RunOnce() (next int64, over bool) {
 	return l.nextDeadline(), false
 }
 
-// Abandon ends a loop of NewSimulated whatever is under way on it.
+// Abandon ends a loop created by NewSimulated without waiting for its live handles.
 func (l *Loop) Abandon() { close(l.done) }
 
-// system is what a loop, and those who open its sockets, ask of the system.
+// system is the clock, memory and socket calls of a loop.
 type system struct {
 	kernel Kernel // nil: system calls
 }
 
-// Nanotime reads the clock that Now and deadlines use, afresh.
+// Nanotime reads the clock that Now and deadlines use.
 func (y *system) Nanotime() int64 {
 	if y.kernel != nil {
 		return y.kernel.Nanotime()
@@ -83,7 +82,7 @@ func (y *system) Nanotime() int64 {
 	return nanotime()
 }
 
-// WallTime is the time of day. That of a simulation begins at 0.
+// WallTime returns the time of day. A simulation starts at the Unix epoch.
 func (y *system) WallTime() time.Time {
 	if y.kernel != nil {
 		return time.Unix(0, y.kernel.Nanotime())
@@ -91,15 +90,14 @@ func (y *system) WallTime() time.Time {
 	return time.Now()
 }
 
-// FreeMemory gives memory that is not in use back to the system, soon.
+// FreeMemory returns unused memory to the system, in the background.
 func (y *system) FreeMemory() {
 	if y.kernel == nil {
 		go debug.FreeOSMemory()
 	}
 }
 
-// Accept takes a connection from the backlog of a listening descriptor. The
-// error is the system's.
+// Accept accepts a connection from a listening descriptor. The error is the system's.
 func (y *system) Accept(fd int) (conn int, peer netip.AddrPort, err error) {
 	if y.kernel != nil {
 		return y.kernel.Accept(fd)
@@ -123,7 +121,7 @@ func (y *system) Acceptable(fd int) bool {
 	return n > 0 && err == nil
 }
 
-// CloseDescriptor closes what no Sock of the loop owns.
+// CloseDescriptor closes a descriptor that no Sock of the loop owns.
 func (y *system) CloseDescriptor(fd int) {
 	if y.kernel != nil {
 		y.kernel.Close(fd)
@@ -139,7 +137,7 @@ type Target struct {
 	sockaddr unix.Sockaddr
 }
 
-// NewTarget prepares an address.
+// NewTarget prepares addr for Connect.
 func NewTarget(addr netip.AddrPort) Target {
 	t := Target{addr: addr}
 	if a := addr.Addr().Unmap(); a.Is4() {
@@ -150,10 +148,10 @@ func NewTarget(addr netip.AddrPort) Target {
 	return t
 }
 
-// ErrRefused says that the target does not listen.
+// ErrRefused means that the target does not listen.
 var ErrRefused = fmt.Errorf("connecting: %w", syscall.ECONNREFUSED)
 
-// Connect begins a connection. Any error but ErrRefused means that there is no
+// Connect starts a connection. With an error other than ErrRefused, the system had no
 // descriptor.
 func (y *system) Connect(t *Target) (fd int, err error) {
 	if y.kernel != nil {

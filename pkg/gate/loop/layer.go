@@ -9,66 +9,65 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Codec is a protocol between a Sock's user and its wire: TLS. A *tls.Conn is
-// one. It works on the Layer that it was made with, and takes an error whose
-// Temporary is true, as that of ErrAgain, for one that passes.
+// Codec encodes and decodes the bytes of a Sock, such as TLS; *tls.Conn is a Codec. It
+// reads and writes on the Layer that it was created with, and must treat errors whose
+// Temporary method returns true, such as ErrAgain, as temporary.
 type Codec interface {
 	Read(b []byte) (int, error)
 	Write(b []byte) (int, error)
-	// CloseWrite writes what tells the peer that nothing more will come.
+	// CloseWrite sends the end of data (TLS: close_notify).
 	CloseWrite() error
 }
 
 const (
-	// maxEncode is the most that one write encodes before it is sent.
+	// maxEncode is the maximum number of bytes encoded before they are sent.
 	maxEncode = 32 << 10
-	// maxPending bounds what a layer keeps because the kernel has no room: a
-	// round, its framing, and answers of the codec's own to a peer that asks
-	// and never reads.
+	// maxPending limits the encoded bytes that a layer buffers while the kernel accepts
+	// none: one maxEncode with its framing, and replies of the codec itself to a peer
+	// that sends and does not read.
 	maxPending = 64 << 10
-	// layerBytes is about what a layer with its codec has, the buffers of a
-	// *tls.Conn first of all.
+	// layerBytes is the approximate memory of a layer and its codec, mostly buffers of
+	// *tls.Conn.
 	layerBytes = 16 << 10
 )
 
-var errPeerNotReading = errors.New("the peer asks for more than it reads")
+var errPeerNotReading = errors.New("the peer sends requests and does not read the replies")
 
-// Layer lies between a Sock and its user. It is the net.Conn of its codec; the
-// user keeps to the methods of the Sock. The zero value is ready for Shake.
+// Layer lies between a Sock and its user. It is the net.Conn of its codec; the user
+// calls the methods of the Sock. The zero value is ready for StartHandshake.
 type Layer struct {
 	noConn
 
 	codec     Codec
 	sock      *Sock
-	handshake *handshake // under way; nil = none
+	handshake *handshake // in progress; nil = none
 
-	pending    []byte // encoded, and not taken by the kernel yet
-	unreported int    // bytes of the user that stand in pending and count as not written yet
+	pending    []byte // encoded bytes that the kernel has not accepted yet
+	unreported int    // bytes of the user that are encoded in pending and not reported as written yet
 
-	canRead, canWrite bool // what the socket itself may do
-	corked            bool // writes collect in the loop's buffer
-	truncated         bool // the wire has ended without the codec's own end
-	finPending        bool // FIN follows pending
-	hasNext           bool // one has been decoded already
+	canRead, canWrite bool // the state of the socket itself
+	corked            bool // Write appends to the loop's cork buffer
+	truncated         bool // EOF without the codec's end of data
+	finPending        bool // shut down for writing once pending is sent
+	hasNext           bool // next holds a decoded byte
 	next              [1]byte
 }
 
-// Wrap puts l, whose handshake is over, between s, just registered, and its
-// user.
+// Wrap puts l, whose handshake is done, between s, just registered, and its user.
 func (s *Sock) Wrap(l *Layer) {
 	l.sock, s.layer = s, l
 	l.canRead, l.canWrite, s.readable = true, s.writable, true
-	l.readAhead() // the codec may hold bytes that have been read already
+	l.readAhead() // the codec may hold bytes that were read during the handshake
 }
 
-// Layered reports whether something lies between s and the wire.
+// Layered reports whether s has a layer.
 func (s *Sock) Layered() bool { return s.layer != nil }
 
-// HasUnreported reports that some of the bytes that did not count as written may have
-// gone out all the same, encoded. Without a layer none have.
+// HasUnreported reports whether bytes that Write did not report as written have been
+// encoded and may have been sent. It is false without a layer.
 func (s *Sock) HasUnreported() bool { return s.layer != nil && s.layer.unreported > 0 }
 
-// Read is for the codec: bytes of the wire.
+// Read reads encoded bytes for the codec.
 func (l *Layer) Read(b []byte) (int, error) {
 	if l.handshake != nil {
 		return l.handshake.read(b)
@@ -98,7 +97,7 @@ func (l *Layer) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Write is for the codec: it takes everything.
+// Write writes encoded bytes for the codec. It accepts all of b unless it fails.
 func (l *Layer) Write(b []byte) (int, error) {
 	if l.handshake != nil {
 		return l.handshake.write(b)
@@ -113,7 +112,7 @@ func (l *Layer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// send gives b to the kernel, behind what is pending, and keeps the rest.
+// send passes b to the kernel, after pending bytes, and buffers the rest.
 func (l *Layer) send(b []byte) error {
 	s := l.sock
 	if !s.open {
@@ -146,7 +145,7 @@ func (l *Layer) noteWriteError(err error) error {
 	return err
 }
 
-// note takes what the socket's events say of it.
+// note handles an event of the socket.
 func (l *Layer) note(readable, writable bool) {
 	if l.handshake != nil {
 		l.handshake.noteEvent()
@@ -158,11 +157,11 @@ func (l *Layer) note(readable, writable bool) {
 	}
 	l.canRead = l.canRead || readable
 	if l.canRead || l.sock.readable {
-		l.readAhead() // the handler of the event asks Readable
+		l.readAhead() // the event's handler will call Readable
 	}
 }
 
-// drain writes what is pending.
+// drain sends pending bytes.
 func (l *Layer) drain() {
 	s := l.sock
 	if len(l.pending) > 0 {
@@ -183,9 +182,9 @@ func (l *Layer) drain() {
 	s.writable = true
 }
 
-// readAhead decodes one byte ahead, so that Readable is true of what the user can
-// read and not of bytes on the wire or of the last read, and so that the
-// codec's end is noticed although the user does not read.
+// readAhead decodes one byte ahead. So Readable is true only if the user can read
+// something (encoded bytes need not contain user data), and the end of data is noticed
+// although the user does not read.
 func (l *Layer) readAhead() {
 	if l.hasNext {
 		return
@@ -198,15 +197,15 @@ func (l *Layer) readAhead() {
 	}
 }
 
-// noteError notes what an error of the codec's Read means and returns what the
-// user gets. The codec repeats errors other than ErrAgain.
+// noteError updates the state for an error of the codec's Read and returns the error
+// for the user. The codec repeats errors other than ErrAgain.
 func (l *Layer) noteError(err error) error {
 	s := l.sock
 	switch {
 	case err == ErrAgain:
 	case err == io.EOF && l.truncated, err == io.ErrUnexpectedEOF:
 		s.hangup = true
-		return io.ErrUnexpectedEOF // cut off: only the codec's own end is one
+		return io.ErrUnexpectedEOF // truncated: without the codec's end of data it is not a regular EOF
 	case err == io.EOF:
 		s.hangup = true
 	default:
@@ -215,7 +214,7 @@ func (l *Layer) noteError(err error) error {
 	return err
 }
 
-// read is Sock.Read.
+// read implements Sock.Read.
 func (l *Layer) read(b []byte) (int, error) {
 	s := l.sock
 	if !s.readable {
@@ -237,21 +236,21 @@ func (l *Layer) read(b []byte) (int, error) {
 		err = l.noteError(err)
 	}
 	if n > 0 {
-		return n, nil // the error comes again
+		return n, nil // the codec repeats the error
 	}
 	return 0, err
 }
 
-// write is Sock.Write. What has been encoded cannot be taken back: bytes that
-// the kernel does not take at once count as not written until it does, and the
-// next write must begin with them.
+// write implements Sock.Write. Encoding cannot be undone: bytes that the kernel does
+// not accept at once count as not written until it does, and the next write must begin
+// with the same bytes.
 func (l *Layer) write(b []byte) (int, error) {
 	s := l.sock
 	if !s.writable {
 		return 0, ErrAgain
 	}
 	if l.unreported > len(b) {
-		panic("BUG: a write does not repeat what the last one began with")
+		panic("BUG: a write does not begin with the bytes that the previous one did not write")
 	}
 	done := l.unreported
 	l.unreported = 0
@@ -273,7 +272,7 @@ func (l *Layer) write(b []byte) (int, error) {
 	return done, nil
 }
 
-// encode sends b, the codec's records in one piece.
+// encode encodes b and sends the records together.
 func (l *Layer) encode(b []byte) error {
 	loop := l.sock.loop
 	l.corked, loop.cork = true, loop.cork[:0]
@@ -285,7 +284,8 @@ func (l *Layer) encode(b []byte) error {
 	return l.send(loop.cork)
 }
 
-// quiet is Sock.Quiet: the event that tells may be on its way.
+// quiet implements Sock.Quiet. It reads, because the event may not have been delivered
+// yet.
 func (l *Layer) quiet() bool {
 	s := l.sock
 	if s.failed || s.hangup || l.hasNext {
@@ -296,7 +296,7 @@ func (l *Layer) quiet() bool {
 	return !s.readable && !s.hangup && !s.failed
 }
 
-// ended is Sock.Ended.
+// ended implements Sock.Ended.
 func (l *Layer) ended() bool {
 	if l.hasNext {
 		return false
@@ -306,13 +306,14 @@ func (l *Layer) ended() bool {
 	return !l.hasNext && (l.sock.hangup || l.sock.failed)
 }
 
-// finish writes the codec's end and reports whether the kernel has all.
+// finish sends the codec's end of data and reports whether the kernel has accepted
+// everything.
 func (l *Layer) finish() bool {
 	_ = l.codec.CloseWrite()
 	return len(l.pending) == 0
 }
 
-// closeWrite is Sock.CloseWrite.
+// closeWrite implements Sock.CloseWrite.
 func (l *Layer) closeWrite() {
 	if l.finish() {
 		l.sock.shutdown()
@@ -321,8 +322,8 @@ func (l *Layer) closeWrite() {
 	}
 }
 
-// noConn has the methods of a net.Conn that a codec does not need: the owner of
-// the socket closes it and keeps the time.
+// noConn implements the methods of net.Conn that a codec does not need: the owner of
+// the socket closes it and manages deadlines.
 type noConn struct{}
 
 func (noConn) Close() error                     { return nil }

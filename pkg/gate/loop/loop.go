@@ -13,16 +13,17 @@ import (
 
 const eventsPerWait = 128
 
-// fewEvents is how many events a batch may have for the loop to wait at once
-// after it, instead of asking first whether there is more by now.
+// fewEvents is the maximum number of events of a batch after which the loop may block
+// without polling again.
 const fewEvents = 2
 
-// busyIterations is after how many batches in a row the loop disarms its wakeup poller.
+// busyIterations is the number of consecutive iterations after which the loop disarms
+// its wakeup poller.
 const busyIterations = 4
 
-// Loop is one event loop. Create it with New, run it with Run on a goroutine
-// of its own. Unless said otherwise its methods, and those of its sockets, may
-// be called only on the loop.
+// Loop is an event loop. Create it with New and call Run on a dedicated goroutine.
+// Unless their comments say otherwise, its methods and those of its sockets may be
+// called on the loop only.
 type Loop struct {
 	system
 	poller
@@ -34,10 +35,10 @@ type Loop struct {
 	socks            []*Sock // by descriptor
 	gen              int32
 	now              int64
-	live             []*Handle // the loop does not end before they are done
+	live             []*Handle // the loop does not end before these have ended
 	handshakeWorkers FreeList[handshakeWorker]
 	timers           timerHeap
-	cork             []byte // what a layer encodes, on its way to the kernel
+	cork             []byte // buffer in which a layer encodes
 	wakeup           Sock
 	closing          bool
 }
@@ -52,7 +53,7 @@ func New() (*Loop, error) {
 	return l, nil
 }
 
-// newLoop is what all kinds of loops begin with. k is nil but in simulations.
+// newLoop initializes the fields that all loops share. k is nil outside of simulations.
 func newLoop(k Kernel) *Loop {
 	l := &Loop{system: system{k}, poller: poller{epfd: -1, wakeAt: math.MaxInt64}}
 	l.now = l.Nanotime()
@@ -75,8 +76,8 @@ func (l *Loop) open() error {
 	return nil
 }
 
-// Run serves events until Close. It returns nil then, and otherwise the error
-// that broke the loop.
+// Run serves events until Close and returns nil, or returns the error that broke the
+// loop.
 func (l *Loop) Run() error {
 	if l.kernel != nil {
 		<-l.done
@@ -87,7 +88,7 @@ func (l *Loop) Run() error {
 		err := l.poller.raw.Read(l.serve)
 		switch {
 		case err == nil:
-			return nil // serve says that the loop is closing
+			return nil // serve returned true: the loop is closing
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			l.poller.wakeAt = math.MaxInt64
 			if err := l.poller.file.SetReadDeadline(time.Time{}); err != nil {
@@ -99,14 +100,14 @@ func (l *Loop) Run() error {
 	}
 }
 
-// serve handles everything that is due. It returns false when there is
-// nothing left to do, which makes the netpoller wait for the wakeup poller.
+// serve handles all pending work. It returns false if none is left, which makes the
+// netpoller wait for the wakeup poller.
 func (l *Loop) serve(uintptr) bool {
 	l.sleeping.Store(false)
-	for turn := 1; ; turn++ {
+	for iteration := 1; ; iteration++ {
 		n := l.pollNow()
 		l.now = l.Nanotime()
-		again := n > fewEvents
+		more := n > fewEvents
 		for i := range l.events[:n] { // before any of them is handled, for Sock.QuietSincePoll
 			if s := l.sockOf(&l.events[i]); s != nil {
 				s.note(l.events[i].Events)
@@ -114,19 +115,19 @@ func (l *Loop) serve(uintptr) bool {
 		}
 		for i := range l.events[:n] {
 			if l.dispatch(&l.events[i]) {
-				again = true
+				more = true
 			}
 		}
 		if l.runWoken() {
-			again = true
+			more = true
 		}
 		l.runTimers()
 		l.flushes.run()
 		if l.closing && len(l.live) == 0 {
 			return true
 		}
-		if again {
-			if turn == busyIterations {
+		if more {
+			if iteration == busyIterations {
 				l.disarm(true)
 			}
 			continue
@@ -138,25 +139,25 @@ func (l *Loop) serve(uintptr) bool {
 			return false
 		}
 		l.sleeping.Store(false)
-		turn = 0 // it was not busy all the time
+		iteration = 0 // the busy period is over
 	}
 }
 
-// pollNow collects events without waiting. A raw system call: it never blocks,
-// so the scheduler need not know of it.
+// pollNow collects events without waiting. The raw system call never blocks, so the
+// scheduler need not be informed.
 func (l *Loop) pollNow() int {
 	if l.kernel != nil {
 		return l.kernel.Poll(l, l.events[:])
 	}
 	n, _, e := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epfd), uintptr(unsafe.Pointer(&l.events[0])), eventsPerWait, 0, 0, 0)
 	if e != 0 {
-		return 0 // EINTR; anything else comes back from the netpoller
+		return 0 // EINTR; other errors will be reported by the netpoller
 	}
 	return int(n)
 }
 
-// dispatch delivers an event. It reports whether there may be more of the same
-// that the wakeup poller will not report.
+// dispatch delivers an event. It reports whether more such events may be pending that
+// the wakeup poller will not report.
 func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
 	s := l.sockOf(ev)
 	if s == nil {
@@ -168,7 +169,7 @@ func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
 }
 
 // sockOf returns the socket of an event, or nil if it was closed earlier in this batch;
-// its descriptor number may be in use again.
+// its descriptor number may have been reused.
 func (l *Loop) sockOf(ev *unix.EpollEvent) *Sock {
 	if s := l.socks[ev.Fd]; s != nil && s.gen == ev.Pad {
 		return s
@@ -176,7 +177,7 @@ func (l *Loop) sockOf(ev *unix.EpollEvent) *Sock {
 	return nil
 }
 
-// runWoken runs the steps of those that were woken, and what was posted.
+// runWoken runs the steps of woken handles, and posted functions.
 func (l *Loop) runWoken() bool {
 	woken, posted := l.inbox.take()
 	for i, h := range woken {
@@ -191,8 +192,8 @@ func (l *Loop) runWoken() bool {
 	return len(woken)+len(posted) > 0
 }
 
-// Post runs f on the loop, soon. It may be called from any goroutine, and
-// does nothing once the loop has ended.
+// Post runs f on the loop soon. It may be called from any goroutine, and does nothing
+// once the loop has ended.
 func (l *Loop) Post(f func()) {
 	l.inbox.post(f)
 	l.wakeUp()
@@ -205,7 +206,7 @@ func (l *Loop) wakeUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.closed: // the descriptor may be another file's by now
+	case l.closed: // the descriptor may have been reused
 	case l.kernel != nil:
 		l.kernel.WakeUp(l)
 	default:
@@ -214,9 +215,8 @@ func (l *Loop) wakeUp() {
 	}
 }
 
-// Close asks the loop to end: every live handle runs a step, which finds
-// Closing true; Run returns when the last one is done. It may be called from
-// any goroutine.
+// Close asks the loop to end: each live handle runs a step, in which Closing is true.
+// Run returns after the last handle has ended. Close may be called from any goroutine.
 func (l *Loop) Close() {
 	l.Post(func() {
 		l.closing = true
@@ -226,10 +226,10 @@ func (l *Loop) Close() {
 	})
 }
 
-// Closing tells a routine that it must come to an end.
+// Closing reports whether Close has been called; routines must end.
 func (l *Loop) Closing() bool { return l.closing }
 
-// Now is the loop's clock in nanoseconds, read once per batch of events.
+// Now returns the loop's clock in nanoseconds, read once per batch of events.
 func (l *Loop) Now() int64 { return l.now }
 
 func (l *Loop) release() {
@@ -256,10 +256,10 @@ func (wakeupHandler) Event(s *Sock) {
 
 var epoch = time.Now()
 
-// nanotime is monotonic, in nanoseconds since the process began.
+// nanotime returns a monotonic time in nanoseconds since the process began.
 func nanotime() int64 { return int64(time.Since(epoch)) + 1 }
 
-// Nanotime is Loop.Nanotime of loops that are not simulated.
+// Nanotime is Loop.Nanotime for loops that are not simulated.
 func Nanotime() int64 { return nanotime() }
 
 // TimeOf converts an instant of the loop's clock to wall-clock time.

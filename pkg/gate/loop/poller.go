@@ -7,16 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller is the system's part of a loop: an epoll instance for the sockets, and
-// around it the wakeup poller, which the netpoller watches. A simulated loop
-// has none: file is nil.
+// poller is the epoll instance for the sockets of a loop and, around it, the wakeup
+// poller that the netpoller watches. A simulated loop has none: file is nil.
 type poller struct {
 	epfd     int // watches the sockets
 	file     *os.File
 	raw      syscall.RawConn
 	fd       int   // of file
-	disarmed bool  // the wakeup poller reports nothing
-	wakeAt   int64 // when the netpoller gives up waiting
+	disarmed bool  // the wakeup poller reports no events
+	wakeAt   int64 // when the netpoller stops waiting
 }
 
 func (p *poller) open() (err error) {
@@ -26,7 +25,7 @@ func (p *poller) open() (err error) {
 	if p.fd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
-	_ = unix.SetNonblock(p.fd, true) // or os.NewFile leaves it to a thread
+	_ = unix.SetNonblock(p.fd, true) // otherwise os.NewFile would use blocking system calls on a thread
 	p.file = os.NewFile(uintptr(p.fd), "epoll")
 	if p.raw, err = p.file.SyscallConn(); err != nil {
 		return err
@@ -34,14 +33,14 @@ func (p *poller) open() (err error) {
 	return p.watch(unix.EPOLL_CTL_ADD, unix.EPOLLIN)
 }
 
-// watch says which events of epfd the wakeup poller reports, each time anew
-// (EPOLLET). If there are some already, it does so at once.
+// watch sets which events of epfd the wakeup poller reports, edge-triggered. Pending
+// events are reported at once.
 func (p *poller) watch(op int, events uint32) error {
 	return unix.EpollCtl(p.fd, op, p.epfd, &unix.EpollEvent{Events: events | edge})
 }
 
-// disarm keeps the netpoller from waking a thread for each event of a loop that
-// is awake: one that has nothing to do sits there waiting.
+// disarm(true) stops the wakeup poller while the loop is busy. Otherwise the netpoller
+// would wake an idle thread for each event.
 func (p *poller) disarm(yes bool) {
 	if p.disarmed == yes || p.file == nil {
 		return
@@ -54,10 +53,10 @@ func (p *poller) disarm(yes bool) {
 	_ = p.watch(unix.EPOLL_CTL_MOD, events) // fails for bad arguments only
 }
 
-// arm makes the netpoller give up waiting when next has come; 0 = never.
+// arm makes the netpoller stop waiting at next; 0 = never.
 func (p *poller) arm(next int64) {
 	if next == 0 || next >= p.wakeAt || p.file == nil {
-		return // wakes too early at worst
+		return // at worst it wakes too early
 	}
 	p.wakeAt = next
 	_ = p.file.SetReadDeadline(TimeOf(next))

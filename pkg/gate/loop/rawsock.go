@@ -8,21 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rawSock is what a Sock asks of the system, or of the simulated kernel.
+// rawSock makes the system calls of a Sock, or calls the simulated kernel.
 type rawSock struct {
 	loop *Loop
 	fd   int
 }
 
-// FD is the descriptor, owned by the Sock.
+// FD returns the descriptor, which the Sock owns.
 func (r *rawSock) FD() int { return r.fd }
 
-// Connected reports whether the connection that Connect began has come about.
+// Connected reports whether the connection started by Connect is established.
 func (r *rawSock) Connected() bool {
 	if k := r.loop.kernel; k != nil {
 		return k.Connected(r.fd)
 	}
-	// Without what unix.Getpeername would allocate for the address.
+	// unix.Getpeername would allocate the address.
 	var addr unix.RawSockaddrAny
 	size := uint32(unix.SizeofSockaddrAny)
 	_, _, e := unix.RawSyscall(unix.SYS_GETPEERNAME, uintptr(r.fd), uintptr(unsafe.Pointer(&addr)), uintptr(unsafe.Pointer(&size)))
@@ -36,7 +36,7 @@ func (r *rawSock) TuneLoopback(peer netip.Addr) {
 	}
 }
 
-// Buffered is how many bytes are there.
+// Buffered returns the number of bytes in the receive buffer of the kernel.
 func (r *rawSock) Buffered() int {
 	n, err := unix.IoctlGetInt(r.fd, unix.TIOCINQ)
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *rawSock) Buffered() int {
 	return n
 }
 
-// Unsent is how many bytes that were written the peer has not acknowledged.
+// Unsent returns the number of written bytes that the peer has not acknowledged.
 func (r *rawSock) Unsent() int {
 	if k := r.loop.kernel; k != nil {
 		return k.Unsent(r.fd)
@@ -64,7 +64,7 @@ func (r *rawSock) sysRead(b []byte) (int, syscall.Errno) {
 	return r.call(unix.SYS_RECVFROM, &b[0], len(b), 0)
 }
 
-// sysDiscard is sysRead without a buffer: with MSG_TRUNC, TCP drops what is read
+// sysDiscard is sysRead without a buffer: with MSG_TRUNC, TCP discards the bytes
 // (tcp(7)).
 func (r *rawSock) sysDiscard(n int) (int, syscall.Errno) {
 	return r.call(unix.SYS_RECVFROM, nil, n, unix.MSG_TRUNC|unix.MSG_DONTWAIT)
@@ -84,8 +84,8 @@ func (r *rawSock) peek(b []byte) (int, syscall.Errno) {
 	return r.call(unix.SYS_RECVFROM, &b[0], len(b), unix.MSG_PEEK|unix.MSG_DONTWAIT)
 }
 
-// call is a raw system call: it never blocks, so the scheduler need not know of
-// it. The count is 0 with an error.
+// call makes a raw system call: it never blocks, so the scheduler need not be informed.
+// The count is 0 with an error.
 func (r *rawSock) call(trap uintptr, b *byte, n int, flags uintptr) (int, syscall.Errno) {
 	for {
 		got, _, e := unix.RawSyscall6(trap, uintptr(r.fd), uintptr(unsafe.Pointer(b)), uintptr(n), flags, 0, 0)
@@ -106,7 +106,7 @@ func (r *rawSock) shutdown() {
 	_ = unix.Shutdown(r.fd, unix.SHUT_WR)
 }
 
-// resetOnClose makes the close send RST.
+// resetOnClose makes Close send RST.
 func (r *rawSock) resetOnClose() {
 	if k := r.loop.kernel; k != nil {
 		k.Reset(r.fd)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrAgain says that the call would have had to wait. It is a net.Error that
-// is temporary, so that a Codec does not take it for the end.
+// ErrAgain means that the call would block. It is a temporary net.Error, so that a
+// Codec does not treat it as final.
 var ErrAgain error = &wouldBlock{"would block"}
 
 type wouldBlock struct{ text string }
@@ -19,24 +19,23 @@ func (e *wouldBlock) Error() string { return e.text }
 func (*wouldBlock) Timeout() bool   { return false }
 func (*wouldBlock) Temporary() bool { return true }
 
-// Handler is notified of news on a socket. A Handle is one; an idle connection
-// has one of its own.
+// Handler is notified of events of a socket. Handle implements it, and idle connections
+// have handlers of their own.
 type Handler interface{ Event(s *Sock) }
 
-// Sock is a non-blocking descriptor that is registered with one loop. The
-// zero value is closed.
+// Sock is a non-blocking descriptor registered with one loop. The zero value is closed.
 type Sock struct {
 	rawSock
 	handler        Handler
-	layer          *Layer // nil: the user's bytes are those on the wire
-	gen            int32  // tells this registration from a later one of the same number
+	layer          *Layer // nil: bytes are not encoded
+	gen            int32  // distinguishes this registration from others of the same descriptor number
 	open           bool
 	readable       bool
 	writable       bool
 	hangup         bool // the peer has sent FIN
-	failed         bool // reset, or both directions are shut
-	resetByWrite   bool // a write has met it: the kernel, which tells once, tells reads of an end
-	levelTriggered bool // an event tells of a state, not of a change (no EPOLLET)
+	failed         bool // reset, or shut down in both directions
+	resetByWrite   bool // a write failed with ECONNRESET; the kernel reports it only once, so a later read returns EOF
+	levelTriggered bool // level-triggered (no EPOLLET)
 }
 
 const (
@@ -44,14 +43,14 @@ const (
 	allEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | edge
 )
 
-// Register makes s the owner of fd and delivers its events to h. If there is
-// something to read already, that is the first event.
+// Register makes s the owner of fd and delivers its events to h. If fd is readable
+// already, the first event says so.
 func (l *Loop) Register(s *Sock, fd int, h Handler) error {
 	return l.register(s, fd, h, allEvents)
 }
 
-// RegisterListener is Register for a listening descriptor that several loops
-// share: one of them is woken for a connection, not all.
+// RegisterListener is Register for a listening descriptor that several loops share: a
+// new connection wakes only one of them.
 func (l *Loop) RegisterListener(s *Sock, fd int, h Handler) error {
 	return l.register(s, fd, h, unix.EPOLLIN|unix.EPOLLEXCLUSIVE)
 }
@@ -94,27 +93,27 @@ func (s *Sock) note(events uint32) {
 	s.readable, s.writable = s.readable || readable, s.writable || writable
 }
 
-// SetHandler makes h the receiver of the next events.
+// SetHandler makes h the receiver of further events.
 func (s *Sock) SetHandler(h Handler) { s.handler = h }
 
 // Open reports whether s holds a descriptor.
 func (s *Sock) Open() bool { return s.open }
 
-// Readable reports whether a Read may find something: bytes, end or error.
+// Readable reports whether a Read may return something: bytes, EOF or an error.
 func (s *Sock) Readable() bool { return s.readable }
 
-// Writable reports whether a Write may find room.
+// Writable reports whether a Write may accept bytes.
 func (s *Sock) Writable() bool { return s.writable }
 
-// HungUp reports that the peer has ended its direction (FIN), perhaps with
-// bytes still to be read before the end.
+// HungUp reports that the peer has closed its direction (FIN). Bytes before the FIN may
+// still be unread.
 func (s *Sock) HungUp() bool { return s.hangup }
 
-// Failed reports that the connection is dead in both directions.
+// Failed reports that the connection has failed in both directions.
 func (s *Sock) Failed() bool { return s.failed }
 
-// Read reads what is there: ErrAgain when nothing is, io.EOF at the end, and
-// otherwise the system's error. len(b) must not be 0.
+// Read reads available bytes. It returns ErrAgain if there are none, io.EOF at the end,
+// and otherwise the system's error. len(b) must not be 0.
 func (s *Sock) Read(b []byte) (int, error) {
 	if s.layer != nil {
 		return s.layer.read(b)
@@ -126,8 +125,8 @@ func (s *Sock) Read(b []byte) (int, error) {
 	return s.noteRead(n, e, len(b))
 }
 
-// Discard drops up to n bytes of what is there. Where there is no layer they
-// are not copied; otherwise they go through b. It returns what Read would.
+// Discard discards up to n available bytes. Without a layer they are not copied;
+// otherwise b is used as buffer. It returns the same as Read.
 func (s *Sock) Discard(n int, b []byte) (int, error) {
 	if s.layer != nil || s.loop.kernel != nil {
 		return s.Read(b)
@@ -139,7 +138,7 @@ func (s *Sock) Discard(n int, b []byte) (int, error) {
 	return s.noteRead(got, e, n)
 }
 
-// noteRead notes what a system call that asked for at most `most` bytes has found.
+// noteRead updates the state after a system call that asked for at most `most` bytes.
 func (s *Sock) noteRead(n int, e syscall.Errno, most int) (int, error) {
 	switch {
 	case e == unix.EAGAIN:
@@ -152,13 +151,13 @@ func (s *Sock) noteRead(n int, e syscall.Errno, most int) (int, error) {
 		return 0, s.noteEnd()
 	}
 	if n < most && !s.hangup && !s.failed {
-		s.readable = false // emptied: whatever comes later is a new edge
+		s.readable = false // drained: further bytes cause a new edge
 	}
 	return n, nil
 }
 
-// Write writes what there is room for; ErrAgain means nothing was written. The
-// next Write must begin with the bytes that this one did not write.
+// Write writes a prefix of b; ErrAgain means that nothing was written. The next Write
+// must begin with the bytes that this one did not write.
 func (s *Sock) Write(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -184,14 +183,14 @@ func (s *Sock) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// noteWriteError notes that nothing more can be written. What came before the error can
-// still be read.
+// noteWriteError notes that nothing more can be written. Bytes received before the
+// error can still be read.
 func (s *Sock) noteWriteError(err error) {
 	s.failed, s.readable = true, true
 	s.resetByWrite = s.resetByWrite || err == unix.ECONNRESET
 }
 
-// noteEnd notes that nothing more can be read, and returns why.
+// noteEnd notes the end of the stream and returns its error.
 func (s *Sock) noteEnd() error {
 	if s.resetByWrite {
 		return unix.ECONNRESET
@@ -200,8 +199,8 @@ func (s *Sock) noteEnd() error {
 	return io.EOF
 }
 
-// Quiet looks at the kernel's side of a connection that should have nothing
-// to say: true when neither bytes, end nor error are pending. One system call.
+// Quiet reports whether neither bytes, EOF nor an error are pending on an idle
+// connection. It costs one system call.
 func (s *Sock) Quiet() bool {
 	if s.layer != nil {
 		return s.layer.quiet()
@@ -217,7 +216,7 @@ func (s *Sock) Quiet() bool {
 }
 
 // QuietSincePoll is like Quiet, without a system call if the loop collected its events
-// at most maxAge ago: then it reports whether they told of nothing to read.
+// at most maxAge ago; it then relies on these events.
 func (s *Sock) QuietSincePoll(maxAge time.Duration) bool {
 	if s.layer != nil || s.readable || s.loop.Nanotime()-s.loop.now > int64(maxAge) {
 		return s.Quiet()
@@ -225,8 +224,8 @@ func (s *Sock) QuietSincePoll(maxAge time.Duration) bool {
 	return !s.failed && !s.hangup
 }
 
-// Ended looks whether the peer's end, or an error, is what would be read next,
-// even if the event that tells has not been delivered yet. One system call.
+// Ended reports whether the next read would return EOF or an error, even if its event
+// has not been delivered yet. It costs one system call.
 func (s *Sock) Ended() bool {
 	if s.layer != nil {
 		return s.layer.ended()
@@ -235,15 +234,15 @@ func (s *Sock) Ended() bool {
 	return n == 0 && e != unix.EAGAIN
 }
 
-// Peek copies the first bytes that are there to b, which stay, and returns how
-// many. It is for sockets without a layer.
+// Peek copies received bytes to b without consuming them and returns their number. It
+// is for sockets without a layer.
 func (s *Sock) Peek(b []byte) int {
 	n, _ := s.peek(b)
 	return n
 }
 
-// CloseWrite sends FIN, behind the end of the layer if there is one, and keeps
-// reading possible.
+// CloseWrite sends the layer's end of data, if there is a layer, and FIN. Reading
+// remains possible.
 func (s *Sock) CloseWrite() {
 	switch {
 	case !s.open:
@@ -254,15 +253,14 @@ func (s *Sock) CloseWrite() {
 	}
 }
 
-// Finish tells the peer, where a layer needs to, that what it has got is all,
-// and reports whether that has gone out. A Close without it reads as a cut.
-// Without a layer it does nothing: Close tells.
+// Finish sends the layer's end of data and reports whether the kernel has accepted it.
+// Without it, the peer would see Close as a truncation. Finish does nothing without a
+// layer.
 func (s *Sock) Finish() bool {
 	return !s.open || s.layer == nil || s.layer.finish()
 }
 
-// Detach takes s from its loop without closing the descriptor, which it
-// returns.
+// Detach unregisters s from its loop and returns the descriptor, which stays open.
 func (s *Sock) Detach() int {
 	s.open = false
 	s.loop.socks[s.fd] = nil
@@ -274,7 +272,7 @@ func (s *Sock) Detach() int {
 	return s.fd
 }
 
-// Close gives the descriptor back. Closing twice is harmless.
+// Close closes the descriptor. Closing twice is harmless.
 func (s *Sock) Close() {
 	if !s.open {
 		return
@@ -291,8 +289,8 @@ func (s *Sock) Close() {
 	s.readable, s.writable, s.layer = false, false, nil
 }
 
-// Reset closes with RST, so that the peer cannot take the end of the stream
-// for the end of a message.
+// Reset closes with RST, so that the peer cannot mistake the end of the stream for the
+// end of a message.
 func (s *Sock) Reset() {
 	if !s.open {
 		return

@@ -4,15 +4,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipeBytes is what a Pipe is asked to hold; the kernel may grant less.
+// pipeBytes is the requested capacity of a Pipe; the kernel may grant less.
 const pipeBytes = 1 << 20
 
-// Pipe moves bytes from one socket to another without a copy through this
-// process (splice(2)). It belongs to one loop.
+// Pipe moves bytes between sockets without copying them through the process
+// (splice(2)). It belongs to one loop.
 type Pipe struct {
 	loop     *Loop
 	r, w     int
-	buffered int // bytes inside
+	buffered int // bytes in the pipe
 }
 
 // NewPipe creates a pipe. The error is the system's.
@@ -32,10 +32,10 @@ func (l *Loop) NewPipe() (*Pipe, error) {
 	return &Pipe{loop: l, r: fds[0], w: fds[1]}, nil
 }
 
-// Buffered is the number of bytes inside.
+// Buffered returns the number of bytes in the pipe.
 func (p *Pipe) Buffered() int { return p.buffered }
 
-// Close gives the descriptors back, and drops what is inside.
+// Close closes the descriptors and discards buffered bytes.
 func (p *Pipe) Close() {
 	p.loop.CloseDescriptor(p.r)
 	p.loop.CloseDescriptor(p.w)
@@ -49,8 +49,8 @@ func (p *Pipe) splice(from, to, n int) (int, error) {
 	return int(got), err
 }
 
-// Fill moves at most n bytes that s has received into p, which must be empty.
-// It returns what Sock.Read would.
+// Fill moves at most n received bytes from s into p, which must be empty. It returns
+// the same as Sock.Read.
 func (p *Pipe) Fill(s *Sock, n int64) (int, error) {
 	if !s.readable {
 		return 0, ErrAgain
@@ -64,7 +64,7 @@ func (p *Pipe) Fill(s *Sock, n int64) (int, error) {
 			s.readable = false
 			return 0, ErrAgain
 		case err == unix.EINVAL || err == unix.ENOSYS:
-			return 0, err // not with these descriptors: s is as it was
+			return 0, err // not supported for these descriptors; s is unchanged
 		case err != nil:
 			s.failed = true
 			return 0, err
@@ -76,9 +76,9 @@ func (p *Pipe) Fill(s *Sock, n int64) (int, error) {
 	}
 }
 
-// Drain moves what is inside to s, until nothing is left or s has no more
-// room. A short splice says nothing about room: only the system's word does.
-// It returns what Sock.Write would.
+// Drain moves buffered bytes to s until none is left or s accepts no more. A short
+// splice does not mean that s is full; only EAGAIN does. It returns the same as
+// Sock.Write.
 func (p *Pipe) Drain(s *Sock) (int, error) {
 	if !s.writable {
 		return 0, ErrAgain

@@ -1,12 +1,12 @@
 package loop
 
-// timer is a handle's place in the heap. It stands at or before the handle's
-// deadline: a deadline that moves to later costs nothing, the timer then fires
-// once too early and moves itself. Deadlines mostly move to later.
+// timer is the entry of a handle in the heap. It is never later than the handle's
+// deadline. Moving a deadline later, the usual case, costs nothing: the timer fires too
+// early once and is then rescheduled.
 type timer struct {
 	handle *Handle
 	when   int64
-	index  int // index in the heap plus one; 0 = not in it
+	index  int // index in the heap plus one; 0 = not in the heap
 }
 
 // timerHeap is a binary heap, earliest first.
@@ -76,8 +76,8 @@ func (h *timerHeap) swap(i, j int) {
 	s[i].index, s[j].index = i+1, j+1
 }
 
-// runTimers runs the steps whose deadline has come and moves the timers that
-// stood too early.
+// runTimers runs the steps of expired deadlines and reschedules timers that fired too
+// early.
 func (l *Loop) runTimers() {
 	for len(l.timers) > 0 && l.timers[0].when <= l.now {
 		t := l.timers[0]
@@ -97,7 +97,7 @@ func (l *Loop) runTimers() {
 	}
 }
 
-// nextDeadline is when the first timer is, or 0.
+// nextDeadline returns the instant of the first timer or trim; 0 = none.
 func (l *Loop) nextDeadline() int64 {
 	next := l.trimAt
 	if len(l.timers) > 0 && (next == 0 || l.timers[0].when < next) {
