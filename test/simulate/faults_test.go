@@ -130,7 +130,7 @@ s.client.Flush()`},
 		"http1.upConn.Complete",
 		"&& u.reusable && !u.StoppedReading()", "&& (u.reusable || u.sock.Open())"},
 	{"a read that fills its buffer counts as the last",
-		"loop.Sock.received",
+		"loop.Sock.noteRead",
 		"if n < most && !s.hangup", "if n <= most && !s.hangup"},
 	{"a deadline that moves to earlier is not kept",
 		"loop.timerHeap.ensure",
@@ -143,9 +143,9 @@ return
 t.when = when`},
 	{"a wake-up during a step is lost",
 		"loop.Loop.runWoken",
-		`h.queued.Store(false)
+		`h.woken.Store(false)
 h.routine.Step()`, `h.routine.Step()
-h.queued.Store(false)`},
+h.woken.Store(false)`},
 	{"the request clock stands",
 		"exchange.Clocks.Expired",
 		"case c.request != 0 && now >= c.request:", "case c.request != 0 && now >= 2*c.request:"},
