@@ -61,7 +61,7 @@ type AutoLimit struct {
 	targetCost    float64 // cost before it jumped; 0 = no jump
 	nextTrial     int64   // earliest instant of the next trial
 	nextDownTrial int64   // earliest instant of the next trial of a lower limit
-	probes        probeTimes
+	checks        checkTimes
 }
 
 // trialKind tells which limit is in force.
@@ -327,13 +327,13 @@ func (a *AutoLimit) descend(now int64) {
 	a.startTrial(now, trialUp)
 }
 
-// AddProbe adds the duration of a readiness check, in ns, and the number of requests in
+// AddCheck adds the duration of a readiness check, in ns, and the number of requests in
 // flight: a limit that was not reached is not the cause of a slow check. It returns the
 // limit in force and whether it changed.
-func (a *AutoLimit) AddProbe(now, took int64, inFlight int) (limit int, moved bool) {
+func (a *AutoLimit) AddCheck(now, took int64, inFlight int) (limit int, moved bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.probes.risen(took) || a.limit == a.bounds.Min || float64(inFlight) < 0.8*float64(a.limit) {
+	if !a.checks.risen(took) || a.limit == a.bounds.Min || float64(inFlight) < 0.8*float64(a.limit) {
 		return a.limit, false
 	}
 	if a.targetCost == 0 && a.baseline.n > 0 {
@@ -347,15 +347,15 @@ func (a *AutoLimit) AddProbe(now, took int64, inFlight int) (limit int, moved bo
 	return a.limit, true
 }
 
-// probeTimes tracks the usual duration of a readiness check.
-type probeTimes struct {
+// checkTimes tracks the usual duration of a readiness check.
+type checkTimes struct {
 	usual float64 // moving average, in ns
 	slow  int     // consecutive checks that took longer
 }
 
 // risen adds the duration of a check. It reports true for every second consecutive
 // check that took clearly longer than usual. A lasting increase becomes usual.
-func (p *probeTimes) risen(took int64) bool {
+func (p *checkTimes) risen(took int64) bool {
 	t := float64(took)
 	if p.usual == 0 {
 		p.usual = t

@@ -422,7 +422,7 @@ func TestProbesThatTakeLongerBringTheLimitDown(t *testing.T) {
 	}
 	probe := func(took float64) int {
 		now += int64(time.Second)
-		n, _ := a.AddProbe(now, int64(took), a.Limit())
+		n, _ := a.AddCheck(now, int64(took), a.Limit())
 		return n
 	}
 	for range 10 {
@@ -432,7 +432,7 @@ func TestProbesThatTakeLongerBringTheLimitDown(t *testing.T) {
 		t.Fatalf("one slow probe moves the limit from %d to %d", limit, n)
 	}
 	for range 20 {
-		if n, moved := a.AddProbe(now, int64(1e9), limit/2); moved {
+		if n, moved := a.AddCheck(now, int64(1e9), limit/2); moved {
 			t.Fatalf("slow probes move the limit to %d although half of it is in use", n)
 		}
 	}

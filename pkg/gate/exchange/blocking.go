@@ -43,7 +43,7 @@ func (b *Blocking) Arrive() {
 // A cancelled ctx means that the client has disconnected; an expired one, that the
 // request has timed out.
 func (b *Blocking) Admit(ctx context.Context) gate.Outcome {
-	if o := leftBy(ctx); o != gate.Undecided {
+	if o := contextOutcome(ctx); o != gate.Undecided {
 		return o
 	}
 	if o := b.enqueue(); o != gate.Undecided || b.state != StateQueued {
@@ -55,7 +55,7 @@ func (b *Blocking) Admit(ctx context.Context) gate.Outcome {
 // awaitSlot implements Admit for a queued exchange.
 func (b *Blocking) awaitSlot(ctx context.Context) (o gate.Outcome) {
 	var due <-chan time.Time
-	next := gate.Earliest(b.clocks.Next(), b.ticket.NextDeadline())
+	next := gate.Earliest(b.timeouts.NextDeadline(), b.ticket.NextDeadline())
 	if next != 0 {
 		timer := time.NewTimer(time.Duration(next - b.clock()))
 		defer timer.Stop()
@@ -69,16 +69,16 @@ func (b *Blocking) awaitSlot(ctx context.Context) (o gate.Outcome) {
 			now = next
 		case <-ctx.Done():
 		}
-		if o = leftBy(ctx); o == gate.Undecided {
+		if o = contextOutcome(ctx); o == gate.Undecided {
 			o = b.queued(max(now, b.clock()))
 		}
 	}
 	return o
 }
 
-// leftBy returns the outcome for a context that has ended; Undecided if it has not
+// contextOutcome returns the outcome for a context that has ended; Undecided if it has not
 // ended.
-func leftBy(ctx context.Context) gate.Outcome {
+func contextOutcome(ctx context.Context) gate.Outcome {
 	switch ctx.Err() {
 	case nil:
 		return gate.Undecided
@@ -108,7 +108,7 @@ func (b *Blocking) AnswerProbe(ctx context.Context, s Screening, h *gate.ProbeHe
 		return b.gate.WaitReady(ctx, s.Caller)
 	})
 	if ok {
-		b.gate.probed(&b.Record, &r, b.clock)
+		b.gate.observeProbe(&b.Record, &r, b.clock)
 	}
 	return r, ok
 }

@@ -41,10 +41,10 @@ const (
 // it passes through. All methods may be called from any goroutine; callbacks
 // are called without a lock held and must not block.
 type Descriptors struct {
-	budget    int64
-	free      atomic.Int64
-	short     atomic.Bool // there are waiters
-	reclaimed atomic.Uint64
+	budget     int64
+	free       atomic.Int64
+	hasWaiters atomic.Bool // there are waiters
+	reclaimed  atomic.Uint64
 
 	mu      sync.Mutex
 	sources []IdleConnections
@@ -135,7 +135,7 @@ func (d *Descriptors) TryAcquire() bool {
 // Release ends what TryAcquire began.
 func (d *Descriptors) Release() {
 	d.free.Inc()
-	if d.short.Load() {
+	if d.hasWaiters.Load() {
 		d.notify()
 	}
 }
@@ -147,7 +147,7 @@ func (d *Descriptors) Await(notify func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waiters = append(d.waiters, notify)
-	d.short.Store(true)
+	d.hasWaiters.Store(true)
 	if d.retry == nil {
 		d.retry = d.clock.After(retryInterval, d.notify)
 	}
@@ -162,7 +162,7 @@ func (d *Descriptors) Reclaim() {
 		return
 	}
 	r := &reclaimRound{d: d, sources: slices.Clone(d.sources)}
-	r.left = len(r.sources)
+	r.pending = len(r.sources)
 	d.round = r
 	d.mu.Unlock()
 	for i, s := range r.sources {
@@ -174,7 +174,7 @@ func (d *Descriptors) notify() {
 	d.mu.Lock()
 	waiters := d.waiters
 	d.waiters, d.round = nil, nil
-	d.short.Store(false)
+	d.hasWaiters.Store(false)
 	if d.retry != nil {
 		d.retry()
 		d.retry = nil
@@ -191,23 +191,23 @@ type reclaimRound struct {
 	d       *Descriptors
 	sources []IdleConnections
 
-	mu     sync.Mutex
-	left   int // sets that have not answered yet
-	any    bool
-	oldest IdleConnection
-	at     int // its set
+	mu      sync.Mutex
+	pending int // sets that have not answered yet
+	any     bool
+	oldest  IdleConnection
+	source  int // its set
 }
 
 func (r *reclaimRound) found(at int, c IdleConnection, ok bool) {
 	r.mu.Lock()
 	if ok && (!r.any || c.before(r.oldest)) {
-		r.any, r.oldest, r.at = true, c, at
+		r.any, r.oldest, r.source = true, c, at
 	}
-	r.left--
-	last := r.left == 0
+	r.pending--
+	last := r.pending == 0
 	r.mu.Unlock()
 	if last && r.any && r.d.current(r) {
-		r.sources[r.at].CloseOldest(r.oldest.Idleness)
+		r.sources[r.source].CloseOldest(r.oldest.Idleness)
 	}
 }
 

@@ -20,13 +20,13 @@ import (
 // While draining every request is still served. All methods may be called
 // from any goroutine.
 type Drain struct {
-	clock    Clock
-	period   time.Duration
-	onStart  func() // called once the drain is active, without holding the lock; may be nil
-	active   atomic.Bool
-	requests atomic.Int64 // open requests, counted before the drain as well
-	tunnels  atomic.Int64 // open tunnels, likewise
-	last     atomic.Int64 // last beginning or end of a request, on clock; kept while draining only
+	clock        Clock
+	period       time.Duration
+	onStart      func() // called once the drain is active, without holding the lock; may be nil
+	active       atomic.Bool
+	requests     atomic.Int64 // open requests, counted before the drain as well
+	tunnels      atomic.Int64 // open tunnels, likewise
+	lastActivity atomic.Int64 // last beginning or end of a request, on clock; kept while draining only
 
 	mu      sync.Mutex // moves from one state to the next
 	state   drainState
@@ -71,12 +71,12 @@ func (d *Drain) start() bool {
 	if d.state != drainServing {
 		return false
 	}
-	d.touch()
+	d.noteActivity()
 	d.state = drainDraining
 	d.active.Store(true)
 	close(d.started)
 	if d.period > 0 {
-		d.clock.After(d.period, d.look)
+		d.clock.After(d.period, d.checkQuiet)
 	} else {
 		d.advance()
 	}
@@ -91,7 +91,7 @@ func (d *Drain) Active() bool { return d.active.Load() }
 func (d *Drain) Enter() {
 	d.requests.Inc()
 	if d.active.Load() {
-		d.touch()
+		d.noteActivity()
 	}
 }
 
@@ -100,7 +100,7 @@ func (d *Drain) Leave() {
 	if d.requests.Dec() < 0 {
 		panic("BUG: Drain.Leave without Enter")
 	}
-	d.left()
+	d.noteLeave()
 }
 
 // EnterTunnel turns an open request into a tunnel; LeaveTunnel, in the place
@@ -115,12 +115,12 @@ func (d *Drain) LeaveTunnel() {
 	if d.tunnels.Dec() < 0 {
 		panic("BUG: Drain.LeaveTunnel without EnterTunnel")
 	}
-	d.left()
+	d.noteLeave()
 }
 
-func (d *Drain) left() {
+func (d *Drain) noteLeave() {
 	if d.active.Load() {
-		d.touch()
+		d.noteActivity()
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.advance()
@@ -158,18 +158,18 @@ func (d *Drain) End() {
 	close(d.ended)
 }
 
-func (d *Drain) touch() { d.last.Store(int64(d.clock.Now())) }
+func (d *Drain) noteActivity() { d.lastActivity.Store(int64(d.clock.Now())) }
 
-// look is called when the quiet period may be over. Requests that are open do
+// checkQuiet is called when the quiet period may be over. Requests that are open do
 // not hold up its end, they are waited for afterwards.
-func (d *Drain) look() {
+func (d *Drain) checkQuiet() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.state != drainDraining {
 		return
 	}
-	if left := d.period - (d.clock.Now() - time.Duration(d.last.Load())); left > 0 {
-		d.clock.After(left, d.look)
+	if left := d.period - (d.clock.Now() - time.Duration(d.lastActivity.Load())); left > 0 {
+		d.clock.After(left, d.checkQuiet)
 		return
 	}
 	d.becomeQuiet()

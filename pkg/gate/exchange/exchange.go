@@ -52,7 +52,7 @@ type Exchange struct {
 	clock     func() int64
 	connector Connector
 	ticket    admission.Ticket
-	clocks    Clocks
+	timeouts  Timeouts
 	expects   expectation
 	retryAt   int64 // earliest next attempt to connect; 0 = immediately
 	state     State
@@ -82,7 +82,7 @@ func (x *Exchange) Bind(g *Gate, clock func() int64, wake func(), handler loop.H
 func (x *Exchange) Wake() { x.ticket.Waiter.Notify() }
 
 // Elapsed returns the time since the request arrived; now is on the engine's clock.
-func (x *Exchange) Elapsed(now int64) time.Duration { return time.Duration(now - x.clocks.Arrived) }
+func (x *Exchange) Elapsed(now int64) time.Duration { return time.Duration(now - x.timeouts.Arrived) }
 
 // State is where the exchange stands.
 func (x *Exchange) State() State { return x.state }
@@ -107,7 +107,7 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.Dial.begin()
 	x.gate.Drain.Enter()
 	x.Unlimited = x.gate.unlimited.acquire(x.Target)
-	x.clocks.Begin(x.gate, now)
+	x.timeouts.Begin(x.gate, now)
 	if x.gate.ServerTiming && x.Arrived == 0 {
 		x.Arrived = time.Duration(x.clock())
 	}
@@ -125,7 +125,7 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 func (x *Exchange) End(o gate.Outcome) {
 	x.stamp(&x.Ended)
 	if v := x.gate.overload; v != nil && x.ticket.Slot {
-		v.ended(x, o)
+		v.addSample(x, o)
 	}
 	x.ticket.Release(x.gate.Admission)
 	if x.Unlimited {
@@ -171,7 +171,7 @@ func (x *Exchange) enqueue() gate.Outcome {
 		return gate.QueueFull
 	}
 	if v := x.gate.overload; v != nil {
-		if o := v.arrive(x); o != gate.Undecided {
+		if o := v.checkDeadline(x); o != gate.Undecided {
 			return o
 		}
 	}
@@ -180,7 +180,7 @@ func (x *Exchange) enqueue() gate.Outcome {
 		return gate.Undecided
 	}
 	if v := x.gate.overload; v != nil {
-		v.turn(x)
+		v.setOrder(x)
 	}
 	switch x.ticket.Acquire(x.gate.Admission) {
 	case admission.Rejected:
@@ -188,7 +188,7 @@ func (x *Exchange) enqueue() gate.Outcome {
 	case admission.Queued:
 		x.to(StateQueued)
 		if d := x.gate.QueueMaxWait; d > 0 {
-			x.ticket.WaitBy = x.clocks.Arrived + int64(d)
+			x.ticket.WaitBy = x.timeouts.Arrived + int64(d)
 		}
 	case admission.Admitted: // a slot was released since TryAcquire
 		x.admitted(0)
@@ -207,7 +207,7 @@ func (x *Exchange) queued(now int64) gate.Outcome {
 	case x.ticket.Waiter.Shed():
 		return gate.QueueFull
 	}
-	if o := x.clocks.Expired(now); o != gate.Undecided {
+	if o := x.timeouts.Expired(now); o != gate.Undecided {
 		return o
 	}
 	if x.ticket.WaitExpired(now) {

@@ -8,8 +8,8 @@ const continueTimeout = int64(time.Second)
 
 // expectation is the client's wait for a 100.
 type expectation struct {
-	awaited   bool  // the client waits, and has not been sent one
-	continues int64 // when the gate sends one itself; 0 = never
+	waiting    bool  // the client waits, and has not been sent one
+	continueAt int64 // when the gate sends one itself; 0 = never
 }
 
 func (e *expectation) begin(now int64) { *e = expectation{true, now + continueTimeout} }
@@ -18,4 +18,4 @@ func (e *expectation) begin(now int64) { *e = expectation{true, now + continueTi
 func (e *expectation) end() { *e = expectation{} }
 
 // due reports that it is time for a 100 of the gate's own.
-func (e *expectation) due(now int64) bool { return e.continues != 0 && now >= e.continues }
+func (e *expectation) due(now int64) bool { return e.continueAt != 0 && now >= e.continueAt }

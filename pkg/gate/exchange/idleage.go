@@ -20,8 +20,8 @@ import (
 // The zero value knows nothing and trusts every connection. Methods may be
 // called from several goroutines; each costs a load when there is no news.
 type IdleAge struct {
-	limit atomic.Int64 // ns plus one: from it on no connection is trusted; 0 = no limit
-	ended atomic.Int64 // ns: the close on which limit rests
+	limit    atomic.Int64 // ns plus one: from it on no connection is trusted; 0 = no limit
+	closeAge atomic.Int64 // ns: the close on which limit rests
 }
 
 // Bounds of the margin before the age at which connections end: the clocks of
@@ -31,34 +31,34 @@ const (
 	maxIdleMargin = 250 * time.Millisecond
 )
 
-// Retire is the age at which a connection that ends at age is not to be used
+// RetireAge is the age at which a connection that ends at age is not to be used
 // any more.
-func Retire(age time.Duration) time.Duration {
+func RetireAge(age time.Duration) time.Duration {
 	return max(0, age-min(max(age/8, minIdleMargin), maxIdleMargin))
 }
 
-// Ended notes that the container has closed a connection that had been idle
+// NoteClose notes that the container has closed a connection that had been idle
 // for age.
-func (a *IdleAge) Ended(age time.Duration) {
+func (a *IdleAge) NoteClose(age time.Duration) {
 	limit := a.limit.Load()
-	if retire := int64(Retire(age)) + 1; limit == 0 || retire < limit || a.refuted(age) {
-		a.ended.Store(int64(age))
+	if retire := int64(RetireAge(age)) + 1; limit == 0 || retire < limit || a.contradicts(age) {
+		a.closeAge.Store(int64(age))
 		a.limit.Store(retire)
 	}
 }
 
-// Alive notes that a connection that has been idle for age is still open.
-func (a *IdleAge) Alive(age time.Duration) {
-	if !a.Trusts(age) && a.refuted(age) {
+// NoteAlive notes that a connection that has been idle for age is still open.
+func (a *IdleAge) NoteAlive(age time.Duration) {
+	if !a.Trusts(age) && a.contradicts(age) {
 		a.limit.Store(int64(age) + 2)
 	}
 }
 
-// refuted reports whether age is too far beyond that of the close on which the
+// contradicts reports whether age is too far beyond that of the close on which the
 // limit rests for the two to come from one timeout, even on a machine that
 // stalls now and then.
-func (a *IdleAge) refuted(age time.Duration) bool {
-	return age > 4*time.Duration(a.ended.Load())+50*time.Millisecond
+func (a *IdleAge) contradicts(age time.Duration) bool {
+	return age > 4*time.Duration(a.closeAge.Load())+50*time.Millisecond
 }
 
 // Trusts reports whether a connection that has been idle for age will be there

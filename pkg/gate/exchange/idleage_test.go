@@ -10,7 +10,7 @@ const ms = time.Millisecond
 
 func TestEveryIdleConnectionIsTrustedUntilOneEnds(t *testing.T) {
 	var a IdleAge
-	a.Alive(time.Hour)
+	a.NoteAlive(time.Hour)
 	if !a.Trusts(0) || !a.Trusts(24*time.Hour) {
 		t.Fatal("a connection is not trusted, and none has ended yet")
 	}
@@ -21,7 +21,7 @@ func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyEnd(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, uint64(age)))
 		var a IdleAge
 		for range 20 { // timers end a little late
-			a.Ended(age + time.Duration(rng.Int64N(int64(ms))))
+			a.NoteClose(age + time.Duration(rng.Int64N(int64(ms))))
 		}
 		if early := age - 4*ms/10; a.Trusts(early) {
 			t.Errorf("connections end at %v: one is trusted at %v", age, early)
@@ -29,7 +29,7 @@ func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyEnd(t *testing.T) {
 		if half := age / 2; !a.Trusts(half) {
 			t.Errorf("connections end at %v: none is trusted at %v", age, half)
 		}
-		a.Alive(age + age/10)
+		a.NoteAlive(age + age/10)
 		if a.Trusts(age) {
 			t.Errorf("connections end at %v: a late close gives the limit up", age)
 		}
@@ -38,21 +38,21 @@ func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyEnd(t *testing.T) {
 
 func TestAConnectionThatOutlivesTheLimitLiftsIt(t *testing.T) {
 	var a IdleAge
-	a.Ended(ms / 10) // a restart, say
+	a.NoteClose(ms / 10) // a restart, say
 	if a.Trusts(0) {
 		t.Fatal("trusted although connections end at once")
 	}
 	for age := 60 * ms; age < time.Minute; age += 20 * ms {
-		a.Alive(age)
+		a.NoteAlive(age)
 		if !a.Trusts(age) || a.Trusts(age+ms) {
 			t.Fatalf("seen alive at %v: trusted then %t, a little later %t", age, a.Trusts(age), a.Trusts(age+ms))
 		}
 	}
-	a.Ended(2 * time.Minute)
+	a.NoteClose(2 * time.Minute)
 	if !a.Trusts(time.Minute+30*time.Second) || a.Trusts(2*time.Minute) {
 		t.Fatal("the next close is not what counts")
 	}
-	a.Ended(5 * ms)
+	a.NoteClose(5 * ms)
 	if a.Trusts(5 * ms) {
 		t.Fatal("the container's timeout became shorter and was not noticed")
 	}

@@ -68,8 +68,8 @@ func newOverload(g *Gate) *overload {
 	return v
 }
 
-// arrive looks at a request before admission. With refused it ends with o.
-func (v *overload) arrive(x *Exchange) gate.Outcome {
+// checkDeadline looks at a request before admission. With refused it ends with o.
+func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 	x.ticket.StartBy, x.ticket.Trial = 0, false
 	by := &x.gate.Overload.DeadlineBy
 	if !by.Set() || !x.gate.Trusts(x.Peer.Addr()) {
@@ -80,7 +80,7 @@ func (v *overload) arrive(x *Exchange) gate.Outcome {
 		return gate.Undecided
 	}
 	// It must have begun while there is time for it.
-	now := x.clocks.Arrived
+	now := x.timeouts.Arrived
 	deadline := max(now+int64(d), 1)
 	x.ticket.StartBy = max(deadline-v.service.LowestDecile(now), 1)
 	if x.ticket.Late(now) && now < deadline && v.service.TryTrial(now) {
@@ -92,9 +92,9 @@ func (v *overload) arrive(x *Exchange) gate.Outcome {
 	return gate.Undecided
 }
 
-// turn tells the queue whose request x is, which only a request that has to wait
+// setOrder tells the queue whose request x is, which only a request that has to wait
 // pays for.
-func (v *overload) turn(x *Exchange) {
+func (v *overload) setOrder(x *Exchange) {
 	w := &x.ticket.Waiter
 	w.Class, w.Key = admission.DefaultClass, 0
 	c := &x.gate.Overload
@@ -110,8 +110,8 @@ func (v *overload) turn(x *Exchange) {
 	}
 }
 
-// ended looks at a request that gives its slot back.
-func (v *overload) ended(x *Exchange, o gate.Outcome) {
+// addSample looks at a request that gives its slot back.
+func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 	a := v.gate.Admission
 	answered, took, known := x.containerTime(o)
 	if !known {
@@ -150,13 +150,13 @@ func (x *Exchange) containerTime(o gate.Outcome) (at, took int64, known bool) {
 	return int64(answered), max(int64(answered-max(x.Admitted, x.uploaded)), 0), true
 }
 
-// Probed takes how long a probe of the container has taken that ended at now,
+// AddCheck takes how long a probe of the container has taken that ended at now,
 // for a limit that finds itself.
-func (g *Gate) Probed(now, took time.Duration) {
+func (g *Gate) AddCheck(now, took time.Duration) {
 	if g.overload == nil || g.overload.limiter == nil {
 		return
 	}
-	if limit, moved := g.overload.limiter.AddProbe(int64(now), int64(took), g.Admission.InFlight()); moved {
+	if limit, moved := g.overload.limiter.AddCheck(int64(now), int64(took), g.Admission.InFlight()); moved {
 		g.Admission.SetLimit(limit)
 	}
 }
@@ -165,7 +165,7 @@ func (g *Gate) Probed(now, took time.Duration) {
 // an RFC 9218 priority.
 func parseClass(value []byte) uint8 {
 	for len(value) > 0 {
-		member := untilAny(value, ",")
+		member := beforeAny(value, ",")
 		value = value[min(len(member)+1, len(value)):]
 		for len(member) > 0 && (member[0] == ' ' || member[0] == '\t') {
 			member = member[1:]

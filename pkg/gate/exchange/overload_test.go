@@ -81,7 +81,7 @@ func TestThePriorityOfAnUntrustedPeerIsIgnored(t *testing.T) {
 	for peer, want := range map[string]uint8{"10.1.1.1:1": 0, "192.0.2.1:1": admission.DefaultClass} {
 		b := arrived(g, time.Now())
 		b.Peer, b.Fields = netip.MustParseAddrPort(peer), fieldLines{"Priority", "u=0"}
-		g.overload.turn(&b.Exchange)
+		g.overload.setOrder(&b.Exchange)
 		if b.ticket.Waiter.Class != want {
 			t.Errorf("%s: class %d, want %d", peer, b.ticket.Waiter.Class, want)
 		}
@@ -102,8 +102,8 @@ func TestKeyAndDeadlineOfAnUntrustedPeerAreIgnored(t *testing.T) {
 		b := arrived(g, time.Now())
 		defer b.End(gate.ClientGone)
 		b.Peer, b.Fields = netip.MustParseAddrPort(peer), fieldLines{"Tenant", tenant, "Timeout", "0"}
-		g.overload.turn(&b.Exchange)
-		if refused := g.overload.arrive(&b.Exchange) != gate.Undecided; refused != g.Trusts(b.Peer.Addr()) {
+		g.overload.setOrder(&b.Exchange)
+		if refused := g.overload.checkDeadline(&b.Exchange) != gate.Undecided; refused != g.Trusts(b.Peer.Addr()) {
 			t.Errorf("%s: a deadline that has passed is heeded: %v", peer, refused)
 		}
 		return b.ticket.Waiter.Key
@@ -182,7 +182,7 @@ func TestAHugeDeadlineDoesNotOverflow(t *testing.T) {
 				b.End(o)
 				continue
 			}
-			if o := b.clocks.Expired(time.Now().UnixNano()); o != gate.Undecided {
+			if o := b.timeouts.Expired(time.Now().UnixNano()); o != gate.Undecided {
 				t.Errorf("%s: %s at once", timeout, o)
 			}
 			b.Forward()
@@ -380,7 +380,7 @@ func TestServiceTimeExcludesTheUpload(t *testing.T) {
 		x.Bind(g, func() int64 { return now }, func() {}, nil)
 		up := &scriptedContainer{answers: c.answers, status: c.status}
 		x.Begin(now, &slowUpload{pieces: c.pieces}, up)
-		for e := Going; e == Going && up.step < 60; now += int64(time.Second) {
+		for e := Ongoing; e == Ongoing && up.step < 60; now += int64(time.Second) {
 			up.step++
 			e, _, _ = x.Step(now)
 		}

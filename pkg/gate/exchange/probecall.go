@@ -81,7 +81,7 @@ func (p *ProbeCall) Reply(g *Gate, x *Exchange, h *gate.ProbeHeaders) (gate.Repl
 	p.Cancel()
 	r, ok := g.ReplyToProbe(p.kind, p.caller, x.Peer.Addr(), h, func() (gate.ReadinessResult, bool) { return p.result, p.ok })
 	if ok {
-		g.probed(&x.Record, &r, x.clock)
+		g.observeProbe(&x.Record, &r, x.clock)
 	}
 	return r, ok
 }

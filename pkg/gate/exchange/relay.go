@@ -12,11 +12,11 @@ type Ending uint8
 
 // The endings of a step.
 const (
-	Going     Ending = iota // the exchange goes on
+	Ongoing   Ending = iota // the exchange goes on
 	Completed               // the answer has been delivered whole
 	Rejected                // nothing of a final answer has gone out: the outcome's reply is due
 	CutOff                  // some of the answer has gone out: the client must see that it is not all
-	Over                    // nothing can be said any more: the client has left, or the tunnel has ended
+	Closed                  // nothing can be said any more: the client has left, or the tunnel has ended
 )
 
 // retryPauses are the delays before each retry. Their number is the maximum number
@@ -48,21 +48,21 @@ func (x *Exchange) Step(now int64) (e Ending, o gate.Outcome, next int64) {
 				o = x.queued(now)
 			}
 			if o == gate.Undecided && x.state == StateQueued {
-				return Going, o, gate.Earliest(x.clocks.Next(), x.ticket.NextDeadline())
+				return Ongoing, o, gate.Earliest(x.timeouts.NextDeadline(), x.ticket.NextDeadline())
 			}
 		case StateConnecting:
 			if next, o = x.connect(now); o == gate.Undecided && x.state == StateConnecting {
-				return Going, o, gate.Earliest(gate.Earliest(next, x.clocks.Next()), x.ticket.StartBy)
+				return Ongoing, o, gate.Earliest(gate.Earliest(next, x.timeouts.NextDeadline()), x.ticket.StartBy)
 			}
 		case StateAbandoned:
 			if !x.discardRest(now) {
-				return Going, gate.Undecided, x.clocks.Next()
+				return Ongoing, gate.Undecided, x.timeouts.NextDeadline()
 			}
 			o = gate.ClientGone
 		default:
 			o, next = x.relay(now)
 			if o == gate.Undecided && x.state != StateConnecting && x.state != StateAbandoned {
-				return Going, o, next
+				return Ongoing, o, next
 			}
 		}
 		if o != gate.Undecided {
@@ -76,7 +76,7 @@ func (x *Exchange) connect(now int64) (next int64, o gate.Outcome) {
 	if x.down.Disconnected() {
 		return 0, gate.ClientGone
 	}
-	if o := x.clocks.Expired(now); o != gate.Undecided {
+	if o := x.timeouts.Expired(now); o != gate.Undecided {
 		return 0, o
 	}
 	if x.ticket.Late(now) {
@@ -107,9 +107,9 @@ func (x *Exchange) connect(now int64) (next int64, o gate.Outcome) {
 
 // relay moves bytes in both directions until nothing more can be moved now.
 func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
-	for turn := 0; ; turn++ {
+	for iteration := 0; ; iteration++ {
 		if x.down.Disconnected() && x.state != StateTunnelling {
-			return x.left()
+			return x.disconnected()
 		}
 		moved := x.down.Pump(x.up)
 		if moved && x.state == StateAwaiting && x.gate.overload != nil {
@@ -122,39 +122,39 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 			if x.down.Malformed() {
 				return gate.BadRequest, 0
 			}
-			return x.left()
+			return x.disconnected()
 		}
 		switch x.state {
 		case StateTunnelling:
 			moved = x.up.Pump(x.down) || moved
-			if x.tunnelOver() {
+			if x.tunnelEnded() {
 				o = gate.Tunnelled
 			}
 		case StateResponding:
 			moved = x.up.Pump(x.down) || moved
-			o = x.responseOver()
+			o = x.responseOutcome()
 		default:
 			var received bool
 			received, o = x.awaitResponse(now)
 			moved = moved || received
 		}
 		if o == gate.ClientGone {
-			return x.left()
+			return x.disconnected()
 		}
 		if o != gate.Undecided || x.state == StateConnecting {
 			return o, 0
 		}
 		if moved {
-			x.clocks.Moved(now)
+			x.timeouts.NoteActivity(now)
 		}
-		if o := x.clocks.Expired(now); o != gate.Undecided {
+		if o := x.timeouts.Expired(now); o != gate.Undecided {
 			if x.state == StateResponding && x.delivered() {
 				o = gate.Served // the client already has the whole response
 			}
 			return o, 0
 		}
 		if x.down.Closing() {
-			return x.left()
+			return x.disconnected()
 		}
 		switch {
 		case !moved && x.expects.due(now):
@@ -163,12 +163,12 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 			x.down.Flush()
 		case !moved:
 			if x.releaseSlot() {
-				x.clocks.Moved(now)
+				x.timeouts.NoteActivity(now)
 			}
-			return gate.Undecided, gate.Earliest(x.clocks.Next(), x.expects.continues)
-		case turn == relayQuota:
+			return gate.Undecided, gate.Earliest(x.timeouts.NextDeadline(), x.expects.continueAt)
+		case iteration == relayQuota:
 			x.Wake() // the loop's other exchanges go first
-			return gate.Undecided, x.clocks.Next()
+			return gate.Undecided, x.timeouts.NextDeadline()
 		}
 	}
 }
@@ -179,7 +179,7 @@ const relayQuota = 2
 
 // awaitResponse reads heads up to the final one, and forwards interim responses.
 func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
-	if x.expects.awaited && x.down.Taken() > 0 {
+	if x.expects.waiting && x.down.Taken() > 0 {
 		x.expects.end() // the client has not waited
 	}
 	for {
@@ -201,19 +201,19 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 			return true, x.failed(failure, now)
 		case HeadInterim:
 			moved = true
-			x.clocks.Started()
+			x.timeouts.ResponseStarted()
 			x.interims = true
 			x.interim()
 		case HeadFinal:
-			x.clocks.Started()
+			x.timeouts.ResponseStarted()
 			x.to(StateResponding)
 			x.stamp(&x.Answered)
 			x.early = x.gate.overload != nil && !x.down.Ended()
 			x.Status = x.up.Status()
-			x.expects.continues = 0
+			x.expects.continueAt = 0
 			x.down.Respond(x.up.Response())
 			x.up.Pump(x.down)
-			return true, x.responseOver()
+			return true, x.responseOutcome()
 		case HeadSwitched:
 			if !x.down.Ended() || !x.down.Upgrades(x.up.Response()) {
 				return true, gate.UpstreamMalformed
@@ -279,7 +279,7 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 // for, goes no further.
 func (x *Exchange) interim() {
 	if x.up.Status() == 100 {
-		waited := x.expects.awaited
+		waited := x.expects.waiting
 		x.expects.end()
 		if x.down.ExpectsContinue() && !waited {
 			return
@@ -288,9 +288,9 @@ func (x *Exchange) interim() {
 	x.down.Interim(x.up.Response())
 }
 
-// responseOver returns the outcome once the response has been sent and the upload has
+// responseOutcome returns the outcome once the response has been sent and the upload has
 // ended or stopped; Undecided before.
-func (x *Exchange) responseOver() gate.Outcome {
+func (x *Exchange) responseOutcome() gate.Outcome {
 	switch {
 	case x.down.Broken():
 		return gate.ClientGone
@@ -299,17 +299,17 @@ func (x *Exchange) responseOver() gate.Outcome {
 	case !x.up.Ended():
 		return gate.Undecided
 	}
-	if _, empty := x.down.Flush(); !empty || !x.uploadOver() {
+	if _, empty := x.down.Flush(); !empty || !x.uploadEnded() {
 		return gate.Undecided
 	}
 	return gate.Served
 }
 
-// uploadOver reports whether nothing more of the request body will be sent: the
+// uploadEnded reports whether nothing more of the request body will be sent: the
 // container has all of it, or accepts no more.
-func (x *Exchange) uploadOver() bool {
+func (x *Exchange) uploadEnded() bool {
 	_, sent := x.up.Flush()
-	return x.down.Ended() && sent || x.expects.awaited || x.up.Broken() || x.up.StoppedReading()
+	return x.down.Ended() && sent || x.expects.waiting || x.up.Broken() || x.up.StoppedReading()
 }
 
 // limited reports whether the exchange holds a slot under a concurrency limit, and
@@ -324,7 +324,7 @@ func (x *Exchange) limited() bool {
 // with closed windows could hold all slots. It reports whether more of the response
 // has been read.
 func (x *Exchange) releaseSlot() (moved bool) {
-	if x.state != StateResponding || !x.limited() || !x.uploadOver() {
+	if x.state != StateResponding || !x.limited() || !x.uploadEnded() {
 		return false
 	}
 	moved, whole := x.up.ReadAhead()
@@ -333,7 +333,7 @@ func (x *Exchange) releaseSlot() (moved bool) {
 	}
 	x.stamp(&x.Ended)
 	if v := x.gate.overload; v != nil {
-		v.ended(x, gate.Served)
+		v.addSample(x, gate.Served)
 	}
 	x.ticket.Release(x.gate.Admission)
 	return moved
@@ -345,14 +345,14 @@ func (x *Exchange) switchProtocols(now int64) {
 	x.stamp(&x.Answered)
 	x.Status = 101
 	x.gate.Drain.EnterTunnel()
-	x.clocks.Switched(now, x.gate.TunnelMax)
+	x.timeouts.BeginTunnel(now, x.gate.TunnelMax)
 	x.down.Switch(x.up.Response())
 }
 
-// left ends an exchange whose client has left. With a hard limit the slot is
+// disconnected ends an exchange whose client has left. With a hard limit the slot is
 // held until the container has finished its answer or closed its connection,
 // so that it never works on more requests than the limit says.
-func (x *Exchange) left() (o gate.Outcome, next int64) {
+func (x *Exchange) disconnected() (o gate.Outcome, next int64) {
 	x.down.Drop()
 	if !x.gate.HardConcurrency || x.state == StateTunnelling || !x.ticket.Slot || !x.up.Sent() {
 		return gate.ClientGone, 0
@@ -363,7 +363,7 @@ func (x *Exchange) left() (o gate.Outcome, next int64) {
 	x.received = x.state == StateResponding
 	x.to(StateAbandoned)
 	x.up.HangUp()
-	x.clocks.KeepRequest()
+	x.timeouts.KeepRequestDeadline()
 	return gate.Undecided, 0
 }
 
@@ -373,7 +373,7 @@ func (x *Exchange) discardRest(now int64) bool {
 	for !x.received {
 		switch state, _ := x.up.Receive(); state {
 		case HeadAwaited:
-			return x.clocks.Expired(now) != gate.Undecided || x.down.Closing()
+			return x.timeouts.Expired(now) != gate.Undecided || x.down.Closing()
 		case HeadFinal:
 			x.received = true
 		case HeadSwitched, HeadFailed:
@@ -382,7 +382,7 @@ func (x *Exchange) discardRest(now int64) bool {
 	}
 	for x.up.Pump(discard{}) && !x.up.Ended() && !x.up.Failed() {
 	}
-	return x.clocks.Expired(now) != gate.Undecided || x.down.Closing() || x.up.Ended() || x.up.Failed()
+	return x.timeouts.Expired(now) != gate.Undecided || x.down.Closing() || x.up.Ended() || x.up.Failed()
 }
 
 // discard is the Sink that takes everything.
@@ -400,7 +400,7 @@ func (x *Exchange) conclude(o gate.Outcome) (e Ending) {
 	switch up := x.up; {
 	case up == nil && o == gate.ClientGone:
 		x.down.Drop()
-		e = Over
+		e = Closed
 	case up == nil:
 		e = Rejected
 	default:
@@ -413,7 +413,7 @@ func (x *Exchange) conclude(o gate.Outcome) (e Ending) {
 			e = Completed
 		case o == gate.Tunnelled, o == gate.ClientGone:
 			up.Abort()
-			e = Over
+			e = Closed
 		case x.state == StateAwaiting:
 			up.Abort()
 			e = Rejected

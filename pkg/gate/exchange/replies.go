@@ -7,9 +7,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Refusal is the reply to a request that the exchange has refused, at now on the
+// RejectionReply is the reply to a request that the exchange has refused, at now on the
 // engine's clock.
-func (g *Gate) Refusal(o gate.Outcome, now int64) gate.Reply {
+func (g *Gate) RejectionReply(o gate.Outcome, now int64) gate.Reply {
 	r := gate.ReplyTo(o)
 	r.Status = g.statusOf(o)
 	if o.Meaning().QueueRetry && g.Overload.MeasuredRetry {

@@ -45,8 +45,8 @@ func (g *Gate) Screen(a *Arrival) (s Screening) {
 	return s
 }
 
-// probed tells the observer how a probe was answered.
-func (g *Gate) probed(x *gate.Record, r *gate.Reply, clock func() int64) {
+// observeProbe tells the observer how a probe was answered.
+func (g *Gate) observeProbe(x *gate.Record, r *gate.Reply, clock func() int64) {
 	if o := g.Observer; o != nil {
 		x.Outcome, x.Status, x.ResponseBody = r.Outcome, r.Status, int64(r.Length())
 		x.Ended = time.Duration(clock())

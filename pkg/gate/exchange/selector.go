@@ -138,15 +138,15 @@ func segment(target []byte, n int) []byte {
 		case target[i] != '/':
 		default:
 			if n--; n == 0 {
-				return untilAny(target[i+1:], "/?")
+				return beforeAny(target[i+1:], "/?")
 			}
 		}
 	}
 	return nil
 }
 
-// untilAny is b up to the first of the bytes of stop.
-func untilAny(b []byte, stop string) []byte {
+// beforeAny is b up to the first of the bytes of stop.
+func beforeAny(b []byte, stop string) []byte {
 	if i := bytes.IndexAny(b, stop); i >= 0 {
 		return b[:i]
 	}

@@ -186,9 +186,9 @@ func (s *sides) delivered() bool {
 	return empty
 }
 
-// tunnelOver reports whether a tunnel has ended. Each direction's end goes on by
+// tunnelEnded reports whether a tunnel has ended. Each direction's end goes on by
 // itself.
-func (s *sides) tunnelOver() bool {
+func (s *sides) tunnelEnded() bool {
 	if s.down.Failed() || s.up.Failed() || s.down.Broken() || s.up.Broken() {
 		return true
 	}

@@ -95,7 +95,7 @@ func (p *Pool) get(again bool) *upConn {
 		u := p.idle[n-1]
 		age := now - u.idleSince
 		if quiet(u, again) && (u.closesAt == 0 || now < u.closesAt || again) {
-			p.idleAge.Alive(time.Duration(age))
+			p.idleAge.NoteAlive(time.Duration(age))
 			if !again && !p.idleAge.Trusts(time.Duration(age)) {
 				return nil // the others are older
 			}
@@ -122,7 +122,7 @@ func quiet(u *upConn, again bool) bool {
 func (p *Pool) put(u *upConn) {
 	now := p.worker.Loop.Now()
 	if len(p.idle) > 0 {
-		p.idleAge.Alive(time.Duration(now - p.idle[0].idleSince))
+		p.idleAge.NoteAlive(time.Duration(now - p.idle[0].idleSince))
 		if oldest := p.idle[0]; len(p.idle) >= maxIdleUpstreams || now-oldest.idleSince > maxIdleTime {
 			oldest.sock.Finish()
 			oldest.close()

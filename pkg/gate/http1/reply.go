@@ -101,7 +101,7 @@ func (s *session) refuse(o gate.Outcome) bool {
 	if o == gate.ClientGone {
 		return s.hangUp()
 	}
-	return s.reply(s.eng.gate.Refusal(o, s.now()), o != gate.BadRequest)
+	return s.reply(s.eng.gate.RejectionReply(o, s.now()), o != gate.BadRequest)
 }
 
 // refuseHead replies to a head that is not accepted, and closes.

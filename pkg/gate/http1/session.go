@@ -178,7 +178,7 @@ func (s *session) gone() bool { return s.conn.gone() || s.eng.loop.Closing() }
 func (s *session) relay() bool {
 	tunnelled := s.x.State() == exchange.StateTunnelling
 	ending, outcome, next := s.x.Step(s.now())
-	if ending == exchange.Going {
+	if ending == exchange.Ongoing {
 		if !tunnelled && s.x.State() == exchange.StateTunnelling {
 			s.eng.worker.Departed() // no longer a request
 		}

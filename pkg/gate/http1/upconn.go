@@ -53,7 +53,7 @@ func (u *upConn) Event(s *loop.Sock) {
 // end closes an idle connection, and notes its age if the container did so.
 func (u *upConn) end() {
 	if u.sock.HungUp() || u.sock.Ended() {
-		u.pool.idleAge.Ended(time.Duration(u.pool.worker.Loop.Now() - u.idleSince))
+		u.pool.idleAge.NoteClose(time.Duration(u.pool.worker.Loop.Now() - u.idleSince))
 	}
 	u.close()
 }
@@ -61,7 +61,7 @@ func (u *upConn) end() {
 // promised takes what the container's Keep-Alive field says.
 func (u *upConn) noteKeepAlive(idle time.Duration, said bool) {
 	if u.closesAt = 0; said {
-		u.closesAt = u.pool.worker.Loop.Now() + int64(exchange.Retire(idle))
+		u.closesAt = u.pool.worker.Loop.Now() + int64(exchange.RetireAge(idle))
 	}
 }
 
@@ -185,7 +185,7 @@ func (u *upConn) ended(err error) gate.Outcome {
 		u.emptyClose = u.pool.worker.Choice.MissedHTTP1(u.pool.worker.Loop.Now()) // some HTTP/2-only containers close HTTP/1 connections
 	}
 	if u.reused && !u.responseBegan {
-		u.pool.idleAge.Ended(time.Duration(u.idleTime))
+		u.pool.idleAge.NoteClose(time.Duration(u.idleTime))
 	}
 	if errors.Is(err, io.EOF) {
 		return gate.UpstreamClosed

@@ -238,7 +238,7 @@ func (s *downStream) describe() {
 func (s *downStream) relay() bool {
 	tunnelled := s.x.State() == exchange.StateTunnelling
 	ending, outcome, next := s.x.Step(s.eng().loop.Now())
-	if ending == exchange.Going {
+	if ending == exchange.Ongoing {
 		if !tunnelled && s.x.State() == exchange.StateTunnelling {
 			s.eng().worker.Departed()
 		}
@@ -252,7 +252,7 @@ func (s *downStream) relay() bool {
 	switch ending {
 	case exchange.Completed:
 	case exchange.Rejected:
-		return s.reply(s.eng().gate.Refusal(outcome, s.eng().loop.Now()))
+		return s.reply(s.eng().gate.RejectionReply(outcome, s.eng().loop.Now()))
 	case exchange.CutOff:
 		s.truncate(outcome)
 	default:

@@ -78,7 +78,7 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	if err := a.gate.Init(); err != nil {
 		return nil, err
 	}
-	a.readiness.notifyProbed(func(took time.Duration) { a.gate.Probed(server.Clock(), took) })
+	a.readiness.notifyProbed(func(took time.Duration) { a.gate.AddCheck(server.Clock(), took) })
 	if err := a.buildServer(session); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSystem, err)
 	}

@@ -16,18 +16,18 @@ func TestClocksTellTheFirstThatRunsOut(t *testing.T) {
 	start := Config{ResponseStartTimeout: 20 * time.Millisecond}
 	idle := Config{IdleTimeout: 10 * time.Millisecond}
 	all := Config{RequestTimeout: 30 * time.Millisecond, ResponseStartTimeout: 20 * time.Millisecond, IdleTimeout: 10 * time.Millisecond}
-	never := func(*Clocks) {}
-	moved := func(at int64) func(*Clocks) { return func(c *Clocks) { c.active = arrival + at } }
-	answered := func(at int64) func(*Clocks) {
-		return func(c *Clocks) { c.start, c.active = 0, arrival+at }
+	never := func(*Timeouts) {}
+	moved := func(at int64) func(*Timeouts) { return func(c *Timeouts) { c.lastActivity = arrival + at } }
+	answered := func(at int64) func(*Timeouts) {
+		return func(c *Timeouts) { c.startDeadline, c.lastActivity = 0, arrival+at }
 	}
-	tunnel := func(at int64, longest time.Duration) func(*Clocks) {
-		return func(c *Clocks) { c.active = arrival + at; c.Switched(arrival+at, longest) }
+	tunnel := func(at int64, longest time.Duration) func(*Timeouts) {
+		return func(c *Timeouts) { c.lastActivity = arrival + at; c.BeginTunnel(arrival+at, longest) }
 	}
 	for _, c := range []struct {
 		name   string
 		config Config
-		then   func(*Clocks)
+		then   func(*Timeouts)
 		next   int64 // after the arrival; 0 = never
 		want   gate.Outcome
 	}{
@@ -56,19 +56,19 @@ func TestClocksTellTheFirstThatRunsOut(t *testing.T) {
 			if err := g.Init(); err != nil {
 				t.Fatal(err)
 			}
-			k := Clocks{request: 7, start: 7} // left over from the previous request
+			k := Timeouts{requestDeadline: 7, startDeadline: 7} // left over from the previous request
 			k.Begin(g, arrival)
 			if k.Arrived != arrival {
 				t.Errorf("arrived at %d", k.Arrived)
 			}
 			c.then(&k)
 			if c.next == 0 {
-				if o := k.Expired(1 << 62); o != gate.Undecided || k.Next() != 0 {
-					t.Fatalf("next %d, %v at the end of time; want never", k.Next(), o)
+				if o := k.Expired(1 << 62); o != gate.Undecided || k.NextDeadline() != 0 {
+					t.Fatalf("next %d, %v at the end of time; want never", k.NextDeadline(), o)
 				}
 				return
 			}
-			if n := k.Next(); n != arrival+c.next {
+			if n := k.NextDeadline(); n != arrival+c.next {
 				t.Fatalf("next at +%d, want +%d", n-arrival, c.next)
 			}
 			if o := k.Expired(arrival + c.next - 1); o != gate.Undecided {
