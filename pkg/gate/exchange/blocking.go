@@ -7,17 +7,16 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Blocking is an exchange whose caller has a goroutine to wait in, and forwards
-// by itself: Describe, Arrive, Admit, Forward, perhaps Switch, End. It has no
-// sides, and nothing of it is stepped. Its methods are called by one goroutine
-// at a time.
+// Blocking is an exchange for a caller that blocks in its own goroutine and forwards
+// the request itself: Describe, Arrive, Admit, Forward, optionally Switch, End. It has
+// no sides and no steps. Its methods must not be called concurrently.
 type Blocking struct {
 	Exchange
-	woken chan struct{} // a token: look whether there is a slot
+	woken chan struct{} // wakes awaitSlot to check for a slot
 }
 
-// NewBlocking makes an exchange for one request after the other of g, on a
-// clock in ns, above 0.
+// NewBlocking returns an exchange for consecutive requests of g. clock is in ns, above
+// 0.
 func NewBlocking(g *Gate, clock func() int64) *Blocking {
 	b := &Blocking{woken: make(chan struct{}, 1)}
 	b.Bind(g, clock, b.wake, nil)
@@ -27,19 +26,19 @@ func NewBlocking(g *Gate, clock func() int64) *Blocking {
 func (b *Blocking) wake() {
 	select {
 	case b.woken <- struct{}{}:
-	default: // there is a token
+	default: // already woken
 	}
 }
 
-// Arrive is Begin, now.
+// Arrive calls Begin with the current time.
 func (b *Blocking) Arrive() {
 	now := b.clock()
 	b.Arrived = time.Duration(now)
 	b.Begin(now, nil, nil)
 }
 
-// Admit waits until the exchange holds a slot and returns Undecided. After any
-// other outcome it holds none, and the caller ends the exchange with that outcome.
+// Admit waits for a slot and returns Undecided once the exchange holds one. After any
+// other outcome it holds none, and the caller must end the exchange with that outcome.
 // A cancelled ctx means that the client has disconnected; an expired one, that the
 // request has timed out.
 func (b *Blocking) Admit(ctx context.Context) gate.Outcome {
@@ -76,8 +75,8 @@ func (b *Blocking) awaitSlot(ctx context.Context) (o gate.Outcome) {
 	return o
 }
 
-// contextOutcome returns the outcome for a context that has ended; Undecided if it has not
-// ended.
+// contextOutcome returns the outcome for a context that has ended; Undecided if it has
+// not ended.
 func contextOutcome(ctx context.Context) gate.Outcome {
 	switch ctx.Err() {
 	case nil:
@@ -88,7 +87,7 @@ func contextOutcome(ctx context.Context) gate.Outcome {
 	return gate.ClientGone
 }
 
-// Forward says that the request goes on, to what stands for the container.
+// Forward notes that the caller forwards the request now.
 func (b *Blocking) Forward() {
 	b.to(StateAwaiting)
 	b.Forwarded = b.Admitted
@@ -100,9 +99,9 @@ func (b *Blocking) Switch() {
 	b.gate.Drain.EnterTunnel()
 }
 
-// AnswerProbe is BeginProbe and Reply for a probe that Describe and the caller
-// have described: it returns when the result is known. It is false if ctx has
-// ended before: the caller has left.
+// AnswerProbe replies to a probe that Describe and the caller have described, and
+// blocks until the result is known. It is false if ctx ended first: the prober has
+// disconnected.
 func (b *Blocking) AnswerProbe(ctx context.Context, s Screening, h *gate.ProbeHeaders) (gate.Reply, bool) {
 	r, ok := b.gate.ReplyToProbe(s.Kind, s.Caller, b.Peer.Addr(), h, func() (gate.ReadinessResult, bool) {
 		return b.gate.WaitReady(ctx, s.Caller)

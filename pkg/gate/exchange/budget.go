@@ -2,19 +2,18 @@ package exchange
 
 import "go.uber.org/atomic"
 
-// Budget bounds a resource for the whole process, in bytes. A caller that
-// needs some acquires it first and does without where none is left: a budget
-// never makes a caller wait. Methods may be called from several goroutines.
+// Budget limits a resource of the whole process, in bytes. Acquire never blocks; a
+// caller does without if nothing is left. Methods may be called from any goroutine.
 type Budget struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// NewBudget makes a budget of limit bytes; 0 and less leave nothing to acquire.
+// NewBudget returns a budget of limit bytes; with 0 or less every Acquire fails.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Acquire takes n bytes, or nothing if fewer are left. What was acquired is
-// given back with Release.
+// Acquire takes n bytes and returns true, or takes nothing if fewer are left. Return
+// them with Release.
 func (b *Budget) Acquire(n int64) bool {
 	if b.used.Add(n) <= b.limit {
 		return true
@@ -23,15 +22,15 @@ func (b *Budget) Acquire(n int64) bool {
 	return false
 }
 
-// Release gives n bytes back.
+// Release returns n bytes.
 func (b *Budget) Release(n int64) {
 	if b.used.Sub(n) < 0 {
 		panic("BUG: more was released than acquired")
 	}
 }
 
-// Used is how many bytes are acquired. Attempts that fail count for a moment.
+// Used returns the number of acquired bytes. It briefly includes failing Acquire calls.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Limit is how many bytes there are.
+// Limit returns the size of the budget in bytes.
 func (b *Budget) Limit() int64 { return b.limit }

@@ -2,17 +2,16 @@ package exchange
 
 import "time"
 
-// Clock is the time of what does not run on a loop. Its methods may be called
-// from any goroutine.
+// Clock is the time source of code that does not run on a loop. Its methods may be
+// called from any goroutine.
 type Clock interface {
-	// Now is the time since some instant.
+	// Now returns the time since a fixed instant.
 	Now() time.Duration
-	// After calls f when d has passed, on any goroutine, unless stop is called
-	// before.
+	// After calls f on any goroutine after d, unless stop is called before.
 	After(d time.Duration, f func()) (stop func())
 }
 
-// systemClock is the Clock of a gate that is given none.
+// systemClock is the default Clock.
 type systemClock struct{ began time.Time }
 
 func newSystemClock() Clock { return systemClock{time.Now()} }

@@ -11,79 +11,77 @@ import (
 )
 
 const (
-	// otherDescriptors is what the process opens beside connections and event
-	// loops: standard streams, the runtime's poller, side ports and their callers,
-	// readiness probes, exporters, the drain socket, watched files.
+	// otherDescriptors is the number of descriptors that the process opens besides
+	// connections and event loops: standard streams, the runtime's poller, side ports
+	// and their clients, readiness checks, exporters, the drain socket, watched files.
 	otherDescriptors = 28
-	// minDescriptors is the smallest budget, however low the limit is.
+	// minDescriptors is the smallest budget, even if the process limit is lower.
 	minDescriptors = 8
-	// retryInterval is the time between two attempts of those that wait for a
-	// descriptor when nothing has been released.
+	// retryInterval is the time after which waiters retry although no descriptor was
+	// released.
 	retryInterval = 10 * time.Millisecond
 )
 
-// How long a connection must have waited to be closed for the sake of others.
+// Minimum idle times before a connection may be closed to free its descriptor.
 const (
-	// MinSilence is that of one that has not sent anything: the first request of
-	// a client comes right behind its connection.
+	// MinSilence applies to a connection that has not sent anything: the first request
+	// of a client usually follows its connection immediately.
 	MinSilence = 10 * time.Millisecond
-	// MinIdle is that of others: a round trip lies between an answer and the next
-	// request, and between two parts of a head.
+	// MinIdle applies to other connections: a round trip passes between a response and
+	// the next request, and between two parts of a head.
 	MinIdle = 100 * time.Millisecond
 )
 
-// Descriptors is the budget of descriptors that all connections of a gate
-// share: those of clients, on any port and of any protocol, and those to the
-// user container. When it is used up, connections that wait for a request are
-// closed, the longest idle first, before anything else is turned away.
+// Descriptors is the descriptor budget shared by all connections of a gate: client
+// connections of any port and protocol, and connections to the user container. When it
+// is exhausted, idle connections are closed, longest idle first, before new connections
+// are rejected.
 //
-// A connection holds one descriptor from TryAcquire to Release, whichever engines
-// it passes through. All methods may be called from any goroutine; callbacks
-// are called without a lock held and must not block.
+// A connection holds one descriptor from TryAcquire to Release, in whichever engine.
+// All methods may be called from any goroutine. Callbacks are called without locks held
+// and must not block.
 type Descriptors struct {
 	budget     int64
 	free       atomic.Int64
-	hasWaiters atomic.Bool // there are waiters
+	hasWaiters atomic.Bool // waiters is not empty
 	reclaimed  atomic.Uint64
 
 	mu      sync.Mutex
 	sources []IdleConnections
 	waiters []func()
 	clock   Clock
-	retry   func()        // stops what runs while there are waiters; nil = there are none
-	round   *reclaimRound // closes one connection, or has; nil after that has been noticed
+	retry   func()        // stops the retry timer that runs while there are waiters; nil = not running
+	round   *reclaimRound // reclaim since the last notification; nil = none
 }
 
-// Idleness ranks connections that may be closed for the sake of others; the
-// lowest rank goes first.
+// Idleness ranks connections that may be closed to free descriptors; the lowest rank is
+// closed first.
 type Idleness uint8
 
 // The ranks.
 const (
-	IdleUpstream   Idleness = iota // to the user container, in no exchange
-	IdleClient                     // between two requests, or silent since it was accepted
-	UnfinishedHead                 // has begun a request head or a TLS handshake
+	IdleUpstream   Idleness = iota // to the user container, without an exchange
+	IdleClient                     // between two requests, or without a byte since it was accepted
+	UnfinishedHead                 // has sent part of a request head or TLS handshake
 )
 
-// IdleConnection describes the connection of a set that is to be closed first.
+// IdleConnection describes the first candidate of a set to be closed.
 type IdleConnection struct {
 	Idleness Idleness
-	Since    int64 // on the clock of Exchange, in nanoseconds
+	Since    int64 // on the exchange's clock, in nanoseconds
 }
 
-// IdleConnections is a set of connections of which some may be closed.
+// IdleConnections is a set of connections that may contain idle ones.
 type IdleConnections interface {
-	// Oldest calls found once, soon and on any goroutine, with the connection to
-	// be closed first; ok is false if there is none that has waited for long
-	// enough.
+	// Oldest calls found once, soon and on any goroutine, with the connection that
+	// should be closed first; ok is false if none has been idle for long enough.
 	Oldest(found func(c IdleConnection, ok bool))
-	// CloseOldest closes, soon, the oldest connection of the rank that it has by
-	// then.
+	// CloseOldest soon closes the connection of the given rank that is then the oldest.
 	CloseOldest(rank Idleness)
 }
 
-// NewDescriptors makes a budget of n descriptors; 0 stands for what the limit
-// of the process (RLIMIT_NOFILE) leaves for connections.
+// NewDescriptors returns a budget of n descriptors; 0 = derived from the descriptor
+// limit of the process (RLIMIT_NOFILE).
 func NewDescriptors(n int) *Descriptors {
 	d := &Descriptors{budget: int64(n), clock: newSystemClock()}
 	if n == 0 {
@@ -93,7 +91,7 @@ func NewDescriptors(n int) *Descriptors {
 	return d
 }
 
-// connectionLimit is RLIMIT_NOFILE less what is not for connections.
+// connectionLimit returns RLIMIT_NOFILE minus otherDescriptors.
 func connectionLimit() int64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -102,28 +100,26 @@ func connectionLimit() int64 {
 	return max(int64(min(limit.Cur, math.MaxInt32))-otherDescriptors, minDescriptors)
 }
 
-// Budget is the number of descriptors for connections, and Free what is left
-// of it.
+// Budget returns the number of descriptors for connections.
 func (d *Descriptors) Budget() int { return int(d.budget) }
 
-// Free is described at Budget.
+// Free returns the number of unused descriptors of the budget.
 func (d *Descriptors) Free() int { return int(max(d.free.Load(), 0)) }
 
-// Reclaimed counts the clients' connections that were closed for the sake of
-// others.
+// Reclaimed returns the number of client connections closed to free descriptors.
 func (d *Descriptors) Reclaimed() uint64 { return d.reclaimed.Load() }
 
-// Reserve takes n descriptors out of the budget for good.
+// Reserve permanently removes n descriptors from the budget.
 func (d *Descriptors) Reserve(n int) { d.free.Sub(int64(n)) }
 
-// Add makes a set known whose connections may be closed.
+// Add registers a set of connections that may be closed to free descriptors.
 func (d *Descriptors) Add(s IdleConnections) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sources = append(d.sources, s)
 }
 
-// TryAcquire takes a descriptor if one is left.
+// TryAcquire takes a descriptor and returns true, unless the budget is exhausted.
 func (d *Descriptors) TryAcquire() bool {
 	if d.free.Dec() >= 0 {
 		return true
@@ -132,7 +128,7 @@ func (d *Descriptors) TryAcquire() bool {
 	return false
 }
 
-// Release ends what TryAcquire began.
+// Release returns a descriptor taken by TryAcquire.
 func (d *Descriptors) Release() {
 	d.free.Inc()
 	if d.hasWaiters.Load() {
@@ -140,9 +136,8 @@ func (d *Descriptors) Release() {
 	}
 }
 
-// Await calls notify, once, when it is time to try again: after a Release, and
-// after a while in any case. It is for callers whose TryAcquire failed, and for
-// those to whom the system gave no descriptor.
+// Await calls notify once when the caller should retry: after a Release, or after
+// retryInterval. Call it after TryAcquire failed or the system gave no descriptor.
 func (d *Descriptors) Await(notify func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,8 +148,8 @@ func (d *Descriptors) Await(notify func()) {
 	}
 }
 
-// Reclaim closes, soon, the connection that is to give way to those that wait,
-// if there is one: one for each time that they are notified.
+// Reclaim soon closes the idle connection of the lowest rank, if there are waiters and
+// a candidate. It closes at most one per notification of waiters.
 func (d *Descriptors) Reclaim() {
 	d.mu.Lock()
 	if d.round != nil || len(d.sources) == 0 || len(d.waiters) == 0 {
@@ -185,17 +180,16 @@ func (d *Descriptors) notify() {
 	}
 }
 
-// reclaimRound asks all sets for their oldest connection and closes the oldest
-// of all.
+// reclaimRound asks all sets for their oldest connection and closes the overall oldest.
 type reclaimRound struct {
 	d       *Descriptors
 	sources []IdleConnections
 
 	mu      sync.Mutex
-	pending int // sets that have not answered yet
+	pending int // sets that have not called found yet
 	any     bool
 	oldest  IdleConnection
-	source  int // its set
+	source  int // index of its set
 }
 
 func (r *reclaimRound) found(at int, c IdleConnection, ok bool) {
@@ -211,7 +205,7 @@ func (r *reclaimRound) found(at int, c IdleConnection, ok bool) {
 	}
 }
 
-// current reports whether r is still needed.
+// current reports whether waiters still wait for r.
 func (d *Descriptors) current(r *reclaimRound) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -222,5 +216,5 @@ func (c IdleConnection) before(o IdleConnection) bool {
 	return c.Idleness < o.Idleness || c.Idleness == o.Idleness && c.Since < o.Since
 }
 
-// NoteReclaimed counts a client's connection that CloseOldest has closed.
+// NoteReclaimed counts a client connection that CloseOldest closed.
 func (d *Descriptors) NoteReclaimed() { d.reclaimed.Inc() }

@@ -7,28 +7,27 @@ import (
 	"go.uber.org/atomic"
 )
 
-// Drain is the end of a gate's life. Its states, in order, with no way back:
+// Drain is the shutdown sequence of a gate. Its states, in order and never backwards:
 //
 //	serving   → draining  Start (SIGTERM, `queue drain`)
-//	draining  → quiet     no request has begun or ended for the quiet period;
-//	                      with a period of 0, none is open
-//	quiet     → served    no request is under way, tunnels aside: the container
-//	                      may be asked to end, and close its tunnels itself
-//	served    → ended     End, when the listeners are closed and the last
-//	                      tunnel is gone
+//	draining  → quiet     no request began or ended for the quiet period;
+//	                      with a period of 0: no request is open
+//	quiet     → served    no request is open, apart from tunnels: the container
+//	                      may be asked to terminate and close its tunnels
+//	served    → ended     End, after the listeners and the last tunnel are closed
 //
-// While draining every request is still served. All methods may be called
-// from any goroutine.
+// While draining, requests are still served. All methods may be called from any
+// goroutine.
 type Drain struct {
 	clock        Clock
 	period       time.Duration
-	onStart      func() // called once the drain is active, without holding the lock; may be nil
+	onStart      func() // called once when the drain begins, without the lock held; may be nil
 	active       atomic.Bool
-	requests     atomic.Int64 // open requests, counted before the drain as well
-	tunnels      atomic.Int64 // open tunnels, likewise
-	lastActivity atomic.Int64 // last beginning or end of a request, on clock; kept while draining only
+	requests     atomic.Int64 // open requests; always counted
+	tunnels      atomic.Int64 // open tunnels; always counted
+	lastActivity atomic.Int64 // when a request last began or ended, on clock; updated only while draining
 
-	mu      sync.Mutex // moves from one state to the next
+	mu      sync.Mutex // guards state transitions
 	state   drainState
 	started chan struct{}
 	quiet   chan struct{}
@@ -57,7 +56,7 @@ func newDrain(period time.Duration, clock Clock) *Drain {
 	}
 }
 
-// Start begins the drain. Only the first call counts.
+// Start begins the drain. Further calls have no effect.
 func (d *Drain) Start() {
 	if d.start() && d.onStart != nil {
 		d.onStart()
@@ -83,11 +82,11 @@ func (d *Drain) start() bool {
 	return true
 }
 
-// Active reports whether probes are answered with "shutting down" and
+// Active reports whether the drain has begun: probes get "shutting down", and
 // connections are asked to close.
 func (d *Drain) Active() bool { return d.active.Load() }
 
-// Enter counts a request as open, and Leave ends that.
+// Enter counts an open request.
 func (d *Drain) Enter() {
 	d.requests.Inc()
 	if d.active.Load() {
@@ -95,7 +94,7 @@ func (d *Drain) Enter() {
 	}
 }
 
-// Leave ends what Enter began.
+// Leave reverses Enter.
 func (d *Drain) Leave() {
 	if d.requests.Dec() < 0 {
 		panic("BUG: Drain.Leave without Enter")
@@ -103,14 +102,14 @@ func (d *Drain) Leave() {
 	d.noteLeave()
 }
 
-// EnterTunnel turns an open request into a tunnel; LeaveTunnel, in the place
-// of Leave, ends it. A drain does not wait for tunnels to become quiet.
+// EnterTunnel turns an open request into a tunnel; LeaveTunnel ends it instead of
+// Leave. Tunnels do not delay the quiet state.
 func (d *Drain) EnterTunnel() {
 	d.tunnels.Inc()
 	d.Leave()
 }
 
-// LeaveTunnel ends what EnterTunnel began.
+// LeaveTunnel reverses EnterTunnel.
 func (d *Drain) LeaveTunnel() {
 	if d.tunnels.Dec() < 0 {
 		panic("BUG: Drain.LeaveTunnel without EnterTunnel")
@@ -127,27 +126,26 @@ func (d *Drain) noteLeave() {
 	}
 }
 
-// Requests is the number of requests under way, tunnels not among them.
+// Requests returns the number of open requests without tunnels.
 func (d *Drain) Requests() int64 { return d.requests.Load() }
 
-// Tunnels is the number of open tunnels.
+// Tunnels returns the number of open tunnels.
 func (d *Drain) Tunnels() int64 { return d.tunnels.Load() }
 
-// Started is closed when the drain begins, Quiet when the listeners may
-// close, Served when no request is under way any more, Ended when everything
-// has gone. A drain that is cut short goes from any state to the last.
+// Started returns a channel that is closed when the drain begins. End does not close
+// the channels of skipped states.
 func (d *Drain) Started() <-chan struct{} { return d.started }
 
-// Quiet is described at Started.
+// Quiet returns a channel that is closed when the listeners may close.
 func (d *Drain) Quiet() <-chan struct{} { return d.quiet }
 
-// Served is described at Started.
+// Served returns a channel that is closed when no request is open any more.
 func (d *Drain) Served() <-chan struct{} { return d.served }
 
-// Ended is described at Started.
+// Ended returns a channel that is closed by End.
 func (d *Drain) Ended() <-chan struct{} { return d.ended }
 
-// End says that everything has gone. Only the first call counts.
+// End enters the final state, from any other. Further calls have no effect.
 func (d *Drain) End() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -160,8 +158,8 @@ func (d *Drain) End() {
 
 func (d *Drain) noteActivity() { d.lastActivity.Store(int64(d.clock.Now())) }
 
-// checkQuiet is called when the quiet period may be over. Requests that are open do
-// not hold up its end, they are waited for afterwards.
+// checkQuiet is called when the quiet period may have passed. Open requests do not
+// prevent the quiet state; advance waits for them afterwards.
 func (d *Drain) checkQuiet() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -175,8 +173,8 @@ func (d *Drain) checkQuiet() {
 	d.becomeQuiet()
 }
 
-// advance moves on if no request is open: from quiet, and with a period of 0
-// from draining. The caller holds mu.
+// advance makes the transitions that require that no request is open: from quiet, and
+// with a period of 0 from draining. The caller holds mu.
 func (d *Drain) advance() {
 	switch {
 	case d.requests.Load() > 0:

@@ -11,40 +11,45 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// State is where an exchange stands. Its transitions are those of allowed.
+// State is the state of an exchange. Allowed transitions are in the table allowed.
 type State uint8
 
 // The states of an exchange.
 const (
 	StateIdle       State = iota // between two requests
-	StateArrived                 // the head is complete, admission has not been asked
-	StateQueued                  // has a place in the queue
-	StateConnecting              // has a slot; held while the container does not listen
-	StateAwaiting                // the request is on its way; no final head yet
-	StateResponding              // the final head is on its way to the client
+	StateArrived                 // the head is complete; admission has not been attempted
+	StateQueued                  // in the admission queue
+	StateConnecting              // has a slot; needs a connection, or waits until the container listens
+	StateAwaiting                // the request is being sent; no final response head yet
+	StateResponding              // the final response is being forwarded
 	StateTunnelling              // protocols have been switched
-	StateAbandoned               // the client has left; the slot is held until the container is done
+	StateAbandoned               // the client has disconnected; the slot is held until the container has finished
 )
 
-// allowed has, for each state, those that may follow it, a bit for each. Every
-// state but StateIdle may be followed by StateIdle: that is End.
+var stateNames = [...]string{"idle", "arrived", "queued", "connecting", "awaiting", "responding", "tunnelling", "abandoned"}
+
+// String returns the name of s.
+func (s State) String() string { return stateNames[s] }
+
+// allowed has a bit set of next states for each state. Every state may also be followed
+// by StateIdle, by End.
 var allowed = [...]uint16{
 	StateIdle:       1 << StateArrived,
 	StateArrived:    1<<StateQueued | 1<<StateConnecting,
 	StateQueued:     1 << StateConnecting,
 	StateConnecting: 1 << StateAwaiting,
-	StateAwaiting:   1<<StateConnecting | 1<<StateResponding | 1<<StateTunnelling | 1<<StateAbandoned, // back to connecting: sent again
+	StateAwaiting:   1<<StateConnecting | 1<<StateResponding | 1<<StateTunnelling | 1<<StateAbandoned, // to connecting: retry
 	StateResponding: 1 << StateAbandoned,
 	StateTunnelling: 0,
 	StateAbandoned:  0,
 }
 
-// Exchange is one request, from the end of its head to the end of its answer.
-// The engine owns it and uses it for one request after the other.
+// Exchange is one request, from the end of its head to the end of its response. The
+// engine owns it and reuses it for consecutive requests.
 type Exchange struct {
 	gate.Record
 	sides
-	// Dial is what the exchange keeps while it has no connection to the container.
+	// Dial is the state of connecting to the container.
 	Dial Dial
 	list.Node[Exchange]
 
@@ -62,42 +67,42 @@ type Exchange struct {
 	// GRPC is the gRPC status that corresponds to the upstream's reset; 0 = use the
 	// status of the outcome.
 	GRPC     uint8
-	observed bool  // an End is owed to the observer
+	observed bool  // the observer expects End
 	retries  uint8 // how often the request has been sent again
-	received bool  // while abandoned: the final head has come
+	received bool  // in StateAbandoned: the final head has arrived
 	interims bool  // interim responses have been forwarded
-	early    bool  // the final head came before the end of the upload
+	early    bool  // the final head arrived before the end of the upload
 
 	uploaded time.Duration // when bytes of the request body were last forwarded before the response, for Config.Overload
 }
 
-// Bind says once whose exchanges x tells, on which clock (in ns, above 0), and
-// what leads to a step: wake, which may be called from any goroutine, and
-// driver, to which a Connector directs the events of its sockets.
+// Bind sets the gate, the clock (in ns, above 0), wake, which causes a step and may be
+// called from any goroutine, and handler, to which a Connector directs the events of
+// its sockets. Call it once, before any other method.
 func (x *Exchange) Bind(g *Gate, clock func() int64, wake func(), handler loop.Handler) {
 	x.gate, x.clock, x.ticket.Waiter.Notify, x.Dial.Handler = g, clock, wake, handler
 }
 
-// Wake leads to a step. It may be called from any goroutine.
+// Wake causes a step. It may be called from any goroutine.
 func (x *Exchange) Wake() { x.ticket.Waiter.Notify() }
 
 // Elapsed returns the time since the request arrived; now is on the engine's clock.
 func (x *Exchange) Elapsed(now int64) time.Duration { return time.Duration(now - x.timeouts.Arrived) }
 
-// State is where the exchange stands.
+// State returns the state of the exchange.
 func (x *Exchange) State() State { return x.state }
 
-// to is the only way from one state to another.
+// to makes all state transitions.
 func (x *Exchange) to(next State) {
 	if next != StateIdle && allowed[x.state]>>next&1 == 0 {
-		panic(fmt.Sprintf("BUG: an exchange goes from state %d to %d", x.state, next))
+		panic(fmt.Sprintf("BUG: exchange changes from state %s to %s", x.state, next))
 	}
 	x.state = next
 }
 
-// Begin counts the request, starts its clocks and tells the observer. The
-// sides are those of this request; a Blocking has none. Arrived is the caller's
-// if it is set.
+// Begin counts the request, starts its timeouts and notifies the observer. The sides
+// belong to this request; a Blocking has none. If the caller has set Arrived, it is
+// kept.
 func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.to(StateArrived)
 	x.down, x.connector = client, connector
@@ -120,8 +125,8 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	}
 }
 
-// End gives back what the exchange holds and tells the observer how it ended.
-// It is the only way out of Begin.
+// End releases all resources of the exchange and notifies the observer of the outcome.
+// Each Begin must be followed by one End.
 func (x *Exchange) End(o gate.Outcome) {
 	x.stamp(&x.Ended)
 	if v := x.gate.overload; v != nil && x.ticket.Slot {
@@ -149,7 +154,7 @@ func (x *Exchange) End(o gate.Outcome) {
 	}
 }
 
-// Abandon ends an exchange in the middle of which a panic was contained.
+// Abandon ends an exchange after a panic in one of its steps was recovered.
 func (x *Exchange) Abandon() {
 	if x.up != nil {
 		x.up.Abort()
@@ -160,14 +165,14 @@ func (x *Exchange) Abandon() {
 	}
 }
 
-// enqueue takes a slot, or a place in the queue.
+// enqueue takes a slot or joins the queue.
 func (x *Exchange) enqueue() gate.Outcome {
 	switch u := x.gate.unlimited; {
 	case u == nil:
 	case x.Unlimited:
 		x.admitted(x.Arrived)
 		return gate.Undecided
-	case u.matches(x.Target): // acquire has found the capacity reached
+	case u.matches(x.Target): // acquire failed: UnlimitedCapacity is reached
 		return gate.QueueFull
 	}
 	if v := x.gate.overload; v != nil {
@@ -176,7 +181,7 @@ func (x *Exchange) enqueue() gate.Outcome {
 		}
 	}
 	if x.ticket.TryAcquire(x.gate.Admission) {
-		x.admitted(x.Arrived) // nothing has come between: one reading of the clock for both
+		x.admitted(x.Arrived) // nothing happened in between: reuse the time
 		return gate.Undecided
 	}
 	if v := x.gate.overload; v != nil {
@@ -196,7 +201,7 @@ func (x *Exchange) enqueue() gate.Outcome {
 	return gate.Undecided
 }
 
-// queued looks whether the place in the queue has become a slot.
+// queued checks the queued exchange for a slot, expired timeouts and shedding.
 func (x *Exchange) queued(now int64) gate.Outcome {
 	switch {
 	case x.ticket.Late(now):
@@ -216,7 +221,7 @@ func (x *Exchange) queued(now int64) gate.Outcome {
 	return gate.Undecided
 }
 
-// admitted notes that the exchange holds a slot, since at; 0 = now.
+// admitted notes that the exchange holds a slot since at; 0 = now.
 func (x *Exchange) admitted(at time.Duration) {
 	x.to(StateConnecting)
 	if at == 0 {
@@ -226,8 +231,8 @@ func (x *Exchange) admitted(at time.Duration) {
 	x.Admitted = at
 }
 
-// stamp notes an instant for the observer and for the limit that finds itself,
-// if there is either, and for Server-Timing.
+// stamp sets *at to the current time if the observer, overload control or Server-Timing
+// need it.
 func (x *Exchange) stamp(at *time.Duration) {
 	if x.observed || x.gate.overload != nil || x.gate.ServerTiming {
 		*at = time.Duration(x.clock())

@@ -2,20 +2,20 @@ package exchange
 
 import "time"
 
-// continueTimeout is how long a container may be silent about `Expect:
-// 100-continue` before the gate asks for the body itself.
+// continueTimeout is how long the container may leave `Expect: 100-continue` unanswered
+// before the gate sends a 100 itself.
 const continueTimeout = int64(time.Second)
 
-// expectation is the client's wait for a 100.
+// expectation tracks a client that waits for a 100 (RFC 9110 section 10.1.1).
 type expectation struct {
-	waiting    bool  // the client waits, and has not been sent one
-	continueAt int64 // when the gate sends one itself; 0 = never
+	waiting    bool  // the client waits and has not been sent a 100
+	continueAt int64 // when the gate sends a 100 itself; 0 = never
 }
 
 func (e *expectation) begin(now int64) { *e = expectation{true, now + continueTimeout} }
 
-// end says that the client waits no longer.
+// end notes that the client no longer waits.
 func (e *expectation) end() { *e = expectation{} }
 
-// due reports that it is time for a 100 of the gate's own.
+// due reports that the gate must send a 100 itself.
 func (e *expectation) due(now int64) bool { return e.continueAt != 0 && now >= e.continueAt }

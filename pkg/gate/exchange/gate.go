@@ -13,93 +13,93 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
-// Contact observes what the request path sees of the container. It is called
-// on the engine's loops and must not block.
+// Contact is notified of connection results to the container. It is called on the
+// engine's loops and must not block.
 type Contact interface {
 	// Listening is called when connections begin to be refused (false), and when
 	// one is accepted again (true).
 	Listening(bool)
 }
 
-// Config is what the request path needs to know. Durations of 0 switch a
-// clock off.
+// Config configures the request path. A duration of 0 disables its timeout.
 type Config struct {
-	ConcurrencyLimit int  // most in flight; 0 = unlimited
-	QueueCapacity    int  // most that wait; when unlimited, most that are held for a container that does not listen
-	HardConcurrency  bool // a slot outlives its client until the container is done
+	ConcurrencyLimit int  // maximum requests in flight; 0 = unlimited
+	QueueCapacity    int  // maximum queued requests; with unlimited concurrency: in the connect queue
+	HardConcurrency  bool // hold the slot of a disconnected client until the container has finished
 
-	// QueueRefusalStatus is the status of a request that the queue rejects, 503 or
-	// 429; 0 = 503.
+	// QueueRefusalStatus is the status for requests that the queue rejects, 503 or 429;
+	// 0 = 503.
 	QueueRefusalStatus int
 	// UnlimitedPaths are served without a slot and without the queue, at most
-	// UnlimitedCapacity requests at once; further requests get the same rejection as with
-	// a full queue. Observers are told (Record.Unlimited). 0 = DefaultUnlimitedCapacity.
+	// UnlimitedCapacity requests at once (0 = DefaultUnlimitedCapacity); further
+	// requests are rejected as with a full queue. Observers are told
+	// (Record.Unlimited).
 	UnlimitedPaths    []PathPattern
 	UnlimitedCapacity int
 
 	Overload OverloadConfig
 
 	QueueMaxWait         time.Duration
-	RequestTimeout       time.Duration // from arrival to the end of the answer
-	ResponseStartTimeout time.Duration // from arrival to the first byte of an answer, 1xx included
-	IdleTimeout          time.Duration // without a byte in either direction
-	TunnelMax            time.Duration // longest life of a tunnel
-	UpstreamWait         time.Duration // how long a request is held at start-up
-	UpstreamRestartWait  time.Duration // the same once the container has listened
+	RequestTimeout       time.Duration // from arrival to the end of the response
+	ResponseStartTimeout time.Duration // from arrival to the first byte of a response, interim ones included
+	IdleTimeout          time.Duration // maximum time without a byte in either direction
+	TunnelMax            time.Duration // maximum duration of a tunnel
+	UpstreamWait         time.Duration // maximum wait until the container listens, at start-up
+	UpstreamRestartWait  time.Duration // the same after the container has listened once
 
-	ServerTiming bool // responses get Server-Timing with the times of the exchange
-	RequestStart bool // requests get X-Request-Start with the instant of their arrival
+	ServerTiming bool // add Server-Timing to responses
+	RequestStart bool // add X-Request-Start, the time of arrival, to requests
 
-	AnswerHalfClosed bool // a client's FIN does not mean that it left
-	TLSOnly          bool // traffic without TLS is refused; probes are answered
+	AnswerHalfClosed bool // a client's FIN does not count as a disconnect
+	TLSOnly          bool // reject traffic without TLS; probes are answered
 
-	// HeadMemory is how many bytes request heads beyond 8 KiB each may take, all
-	// together; 0 = 16 MiB.
+	// HeadMemory limits the memory for all request heads together, in bytes, not
+	// counting the first 8 KiB of each; 0 = 16 MiB.
 	HeadMemory int64
 
-	// TrustedSources are believed in what they say of themselves and of others:
-	// probes, K-Proxy-Request, K-Original-Host, X-Forwarded-*, Forwarded. The
-	// loopback always is. Empty = all peers.
+	// TrustedSources are the peers whose probes, K-Proxy-Request, K-Original-Host,
+	// X-Forwarded-* and Forwarded fields are accepted. Loopback is always trusted.
+	// Empty = all peers.
 	TrustedSources []netip.Prefix
 
-	DrainQuiet  time.Duration // how long a drain goes on without a request
-	DrainTunnel time.Duration // how long tunnels may go on after that
+	DrainQuiet  time.Duration // quiet period of a drain
+	DrainTunnel time.Duration // how long tunnels may last after that
 
-	Admission   *admission.Controller // set if other components need it before Init, with the same limits; nil: Init creates it
+	Admission   *admission.Controller // set it if other components need it before Init, with the same limits; nil: created by Init
 	Descriptors *Descriptors          // nil: derived from the descriptor limit of the process
 	Readiness   gate.Readiness        // nil: always ready
 	Observer    gate.Observer         // nil: none
 	Contact     Contact               // nil: none
-
-	Jitter func() float64 // from -1 to 1, for attempts to connect; nil: random
-	Clock  Clock          // of the drain and of Descriptors; nil: the system's
+	// nil: none
+	Jitter func() float64 // from -1 to 1, for pauses between connection attempts and retries; nil: random
+	Clock  Clock          // used by Drain and Descriptors; nil: the system's
 }
 
-// Gate is the state that all engines share: admission, drain, readiness,
-// observation. Its user fills in the Config, which is read-only from Init on.
+// Gate is the state that all engines share: admission, drain, readiness, observation.
+// Fill in Config and call Init; Config is read-only afterwards.
 type Gate struct {
 	Config
 	Drain    *Drain
 	Connects ConnectQueue
 	Replays  atomic.Int64 // requests that were sent again
-	Heads    *Budget      // of HeadMemory bytes
-	Bodies   *Budget      // buffers of bodies beyond a small one each
+	Heads    *Budget      // budget of HeadMemory bytes
+	Bodies   *Budget      // budget of BodyMemory bytes for body buffers
 
-	overload  *overload  // nil = nothing of it is configured
-	unlimited *unlimited // nil = there are no UnlimitedPaths
+	overload  *overload  // nil = none of Overload is configured
+	unlimited *unlimited // nil = no UnlimitedPaths
 	probes    waitingProbes
 }
 
 const (
-	// FreeHeadBytes of each head do not count against HeadMemory.
+	// FreeHeadBytes of each head do not count towards HeadMemory.
 	FreeHeadBytes = 8 << 10
-	// DefaultHeadMemory is HeadMemory where none is given.
+	// DefaultHeadMemory is the default of Config.HeadMemory.
 	DefaultHeadMemory = 16 << 20
-	// BodyMemory is what the buffers of bodies may take, all together.
+	// BodyMemory limits the memory for body buffers of all exchanges together.
 	BodyMemory = 8 << 20
 )
 
-// Check returns all that is wrong with c, by the names of its fields.
+// Check returns all problems of c, by field names.
 func (c *Config) Check() error {
 	var problems []error
 	if c.ConcurrencyLimit < 0 || c.ConcurrencyLimit > admission.MaxLimit {
@@ -133,9 +133,8 @@ func (c *Config) Check() error {
 	return errors.Join(problems...)
 }
 
-// Init checks the Config, fills in what it leaves open, and makes the rest of
-// the gate. It is called once, before anything else of the gate is used. All
-// problems are reported together.
+// Init checks the Config, sets defaults and initializes the gate. Call it once, before
+// any other use. It reports all problems together.
 func (g *Gate) Init() error {
 	if err := g.Check(); err != nil {
 		return err
@@ -190,7 +189,7 @@ func (g *Gate) Trusts(peer netip.Addr) bool {
 	return false
 }
 
-// alwaysReady is the readiness of a gate that has nothing to check.
+// alwaysReady is the default Readiness.
 type alwaysReady struct{}
 
 func (alwaysReady) Try(gate.Caller) (gate.ReadinessResult, bool) {
@@ -202,7 +201,7 @@ func (alwaysReady) Await(_ gate.Caller, notify func(gate.ReadinessResult)) (canc
 	return func() {}
 }
 
-// AdmissionStats is the state of the gate's admission, and whether it drains.
+// AdmissionStats returns the admission figures and the drain state.
 func (g *Gate) AdmissionStats() gate.AdmissionStats {
 	s := g.Admission.Stats()
 	s.Draining = g.Drain.Active()

@@ -6,39 +6,37 @@ import (
 	"go.uber.org/atomic"
 )
 
-// IdleAge learns for how long the user container leaves idle connections open,
-// from the ages at which it closes them. A request that must not be sent twice
-// does without a connection that is about to reach that age: the container's
-// close and the request would pass each other on the way.
+// IdleAge learns the idle timeout of the user container from the ages at which it
+// closes idle connections. A request that must not be retried avoids a connection close
+// to that age, because the container's FIN and the request could cross.
 //
-// The shortest age at which a connection ended counts, less a margin. It is
-// given up when a connection is seen alive at an age well beyond it: the
-// container then had closed the other one for another reason, or has changed
-// its mind. From there on connections are trusted up to the greatest age at
-// which one was seen alive, until the next close.
+// The limit is the shortest age at which a connection was closed, minus a margin. It is
+// dropped when a connection is still open at a much higher age: the earlier close then
+// had another reason, or the container's configuration has changed. From then on
+// connections are trusted up to the highest age at which one was seen open, until the
+// next close.
 //
-// The zero value knows nothing and trusts every connection. Methods may be
-// called from several goroutines; each costs a load when there is no news.
+// The zero value trusts every connection. Methods may be called from any goroutine;
+// without a change each costs an atomic load.
 type IdleAge struct {
-	limit    atomic.Int64 // ns plus one: from it on no connection is trusted; 0 = no limit
-	closeAge atomic.Int64 // ns: the close on which limit rests
+	limit    atomic.Int64 // ns plus one: connections of this age or older are not trusted; 0 = no limit
+	closeAge atomic.Int64 // ns: age at the close that set limit
 }
 
-// Bounds of the margin before the age at which connections end: the clocks of
-// both sides, and a request's way to the container.
+// Bounds of the margin, which covers timer inaccuracy on both sides and the time until
+// a request reaches the container.
 const (
 	minIdleMargin = time.Millisecond
 	maxIdleMargin = 250 * time.Millisecond
 )
 
-// RetireAge is the age at which a connection that ends at age is not to be used
-// any more.
+// RetireAge returns the age from which a connection that will be closed at age should
+// no longer be used.
 func RetireAge(age time.Duration) time.Duration {
 	return max(0, age-min(max(age/8, minIdleMargin), maxIdleMargin))
 }
 
-// NoteClose notes that the container has closed a connection that had been idle
-// for age.
+// NoteClose notes that the container closed a connection that had been idle for age.
 func (a *IdleAge) NoteClose(age time.Duration) {
 	limit := a.limit.Load()
 	if retire := int64(RetireAge(age)) + 1; limit == 0 || retire < limit || a.contradicts(age) {
@@ -47,22 +45,21 @@ func (a *IdleAge) NoteClose(age time.Duration) {
 	}
 }
 
-// NoteAlive notes that a connection that has been idle for age is still open.
+// NoteAlive notes that a connection idle for age is still open.
 func (a *IdleAge) NoteAlive(age time.Duration) {
 	if !a.Trusts(age) && a.contradicts(age) {
 		a.limit.Store(int64(age) + 2)
 	}
 }
 
-// contradicts reports whether age is too far beyond that of the close on which the
-// limit rests for the two to come from one timeout, even on a machine that
-// stalls now and then.
+// contradicts reports whether age exceeds closeAge by too much for both to result from
+// the same timeout, even on a machine that stalls occasionally.
 func (a *IdleAge) contradicts(age time.Duration) bool {
 	return age > 4*time.Duration(a.closeAge.Load())+50*time.Millisecond
 }
 
-// Trusts reports whether a connection that has been idle for age will be there
-// for as long as a request needs to reach the container.
+// Trusts reports whether a connection idle for age will probably stay open until a
+// request has reached the container.
 func (a *IdleAge) Trusts(age time.Duration) bool {
 	limit := a.limit.Load()
 	return limit == 0 || int64(age)+1 < limit

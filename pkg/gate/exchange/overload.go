@@ -7,43 +7,42 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
-// OverloadConfig is what the gate does beyond a fixed limit and a FIFO queue.
-// The zero value is nothing.
+// OverloadConfig configures overload control beyond a fixed limit and a FIFO queue. The
+// zero value disables it.
 type OverloadConfig struct {
-	// AutoLimit makes the concurrency limit find itself within the range, in the
-	// place of Config.ConcurrencyLimit; nil = it does not.
+	// AutoLimit enables the adaptive concurrency limit within this range, instead of
+	// Config.ConcurrencyLimit; nil = off.
 	AutoLimit *admission.LimitRange
-	// QueuePerSlot makes the queue capacity with AutoLimit this many times the
-	// current limit, instead of Config.QueueCapacity; at most 16, 0 = off.
+	// QueuePerSlot makes the queue capacity with AutoLimit a multiple of the current
+	// limit, instead of Config.QueueCapacity; at most 16, 0 = off.
 	QueuePerSlot int
 	// FairBy selects the key by which queued requests share slots fairly; unset =
-	// strict FIFO. The key of a peer that is not trusted is its address (IPv6: its
-	// /64).
+	// strict FIFO. The key of an untrusted peer is its address (IPv6: its /64).
 	FairBy Selector
-	// PriorityBy names the header field with the class, 0 (first) to Classes-1,
-	// alone or as the urgency u of RFC 9218. A peer that is not trusted, or says
-	// nothing that can be understood, has DefaultClass.
+	// PriorityBy names the header field with the priority class, 0 (highest) to
+	// Classes-1, as a digit or as the urgency u of RFC 9218. Untrusted peers and
+	// malformed or missing fields get DefaultClass.
 	PriorityBy Selector
 	// DeadlineBy names the header field with the client's timeout: in gRPC form
 	// (grpc-timeout), a Go duration, or a plain number of seconds or milliseconds
 	// (ParseTimeoutSelector). Fields from untrusted peers are ignored.
 	DeadlineBy Selector
-	// MeasuredRetry makes Retry-After the time that the queue needs to drain, in
-	// the place of 1.
+	// MeasuredRetry derives Retry-After from the drain rate of the queue instead of
+	// sending 1.
 	MeasuredRetry bool
 }
 
-// overload is the state of Gate.Overload; a gate without any has none.
+// overload implements Config.Overload; nil = off.
 type overload struct {
 	gate    *Gate
 	limiter *admission.AutoLimit // nil if the limit is fixed
 	service *admission.ServiceTimes
 }
 
-// fair reports whether the queue is more than a FIFO.
+// fair reports whether the queue uses classes or keys.
 func (c *OverloadConfig) fair() bool { return c.FairBy.Set() || c.PriorityBy.Set() }
 
-// NewAdmission returns the admission.Controller that c describes.
+// NewAdmission returns the admission.Controller for c.
 func (c *Config) NewAdmission() *admission.Controller {
 	limit, perSlot := c.ConcurrencyLimit, 0
 	if r := c.Overload.AutoLimit; r != nil {
@@ -52,7 +51,7 @@ func (c *Config) NewAdmission() *admission.Controller {
 	return admission.New(admission.Config{Limit: limit, Capacity: c.QueueCapacity, CapacityPerSlot: perSlot, Fair: c.Overload.fair()})
 }
 
-// newOverload is nil where nothing is asked for.
+// newOverload returns nil if no overload control is configured.
 func newOverload(g *Gate) *overload {
 	c := g.Overload
 	if c == (OverloadConfig{}) {
@@ -68,7 +67,8 @@ func newOverload(g *Gate) *overload {
 	return v
 }
 
-// checkDeadline looks at a request before admission. With refused it ends with o.
+// checkDeadline sets the latest start of a request from the client's deadline. It
+// returns DeadlineExceeded if that has passed already.
 func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 	x.ticket.StartBy, x.ticket.Trial = 0, false
 	by := &x.gate.Overload.DeadlineBy
@@ -79,7 +79,7 @@ func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 	if !ok {
 		return gate.Undecided
 	}
-	// It must have begun while there is time for it.
+	// The request must start early enough to finish in time.
 	now := x.timeouts.Arrived
 	deadline := max(now+int64(d), 1)
 	x.ticket.StartBy = max(deadline-v.service.LowestDecile(now), 1)
@@ -92,8 +92,7 @@ func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 	return gate.Undecided
 }
 
-// setOrder tells the queue whose request x is, which only a request that has to wait
-// pays for.
+// setOrder sets the class and key of a request that is about to be queued.
 func (v *overload) setOrder(x *Exchange) {
 	w := &x.ticket.Waiter
 	w.Class, w.Key = admission.DefaultClass, 0
@@ -110,7 +109,7 @@ func (v *overload) setOrder(x *Exchange) {
 	}
 }
 
-// addSample looks at a request that gives its slot back.
+// addSample updates the estimates before a request releases its slot.
 func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 	a := v.gate.Admission
 	answered, took, known := x.containerTime(o)
@@ -118,7 +117,7 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 		return
 	}
 	failed := o.Meaning().Overload || o == gate.Served && x.Status == 503
-	if !failed && o != gate.Served {
+	if !failed && o != gate.Served { // not caused by the container
 		return // says nothing of the container
 	}
 	if v.service != nil && !failed {
@@ -150,8 +149,8 @@ func (x *Exchange) containerTime(o gate.Outcome) (at, took int64, known bool) {
 	return int64(answered), max(int64(answered-max(x.Admitted, x.uploaded)), 0), true
 }
 
-// AddCheck takes how long a probe of the container has taken that ended at now,
-// for a limit that finds itself.
+// AddCheck adds the duration of a readiness check that ended at now to the adaptive
+// limit.
 func (g *Gate) AddCheck(now, took time.Duration) {
 	if g.overload == nil || g.overload.limiter == nil {
 		return
@@ -161,8 +160,8 @@ func (g *Gate) AddCheck(now, took time.Duration) {
 	}
 }
 
-// parseClass reads a priority class: a digit, or u=digit among the members of
-// an RFC 9218 priority.
+// parseClass parses a priority class: a digit, or u=digit among the members of an RFC
+// 9218 priority.
 func parseClass(value []byte) uint8 {
 	for len(value) > 0 {
 		member := beforeAny(value, ",")
@@ -214,9 +213,9 @@ func saturate(n int64, unit time.Duration) time.Duration {
 	return time.Duration(n) * unit
 }
 
-// grpcUnits are those of grpc-timeout (gRPC over HTTP/2, "Requests"). The lower
-// case m is a millisecond there and a minute in a Go duration: gRPC's wins where
-// the value is digits and one letter.
+// grpcUnits are the units of grpc-timeout (gRPC over HTTP/2, "Requests"). A lower-case
+// m is a millisecond in gRPC and a minute in a Go duration; gRPC's meaning applies to
+// digits followed by one letter.
 var grpcUnits = map[byte]time.Duration{
 	'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
 }

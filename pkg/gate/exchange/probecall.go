@@ -18,7 +18,7 @@ const MaxWaitingProbes = 512
 // tooManyProbes is the result for a probe beyond MaxWaitingProbes.
 var tooManyProbes = gate.ReadinessResult{Reason: "too many probes are waiting"}
 
-// ProbeCall is a probe on its way to its reply.
+// ProbeCall is a probe being answered.
 type ProbeCall struct {
 	gate   *Gate
 	kind   gate.Kind
@@ -32,8 +32,8 @@ type ProbeCall struct {
 	done     atomic.Bool // result may be read
 }
 
-// BeginProbe begins to answer a probe. If the readiness result is not known yet,
-// wake is called when it is; waiting takes no goroutine.
+// BeginProbe starts answering a probe. If the readiness result is not known yet, wake
+// is called when it is. Waiting uses no goroutine.
 func (g *Gate) BeginProbe(s Screening, wake func()) *ProbeCall {
 	p := &ProbeCall{gate: g, kind: s.Kind, caller: s.Caller, wake: wake}
 	if s.Kind != gate.ReadinessProbe || g.Drain.Active() {
@@ -67,7 +67,7 @@ func (p *ProbeCall) settle(r gate.ReadinessResult) {
 // Ready reports whether Reply can be called.
 func (p *ProbeCall) Ready() bool { return p.cancel == nil || p.done.Load() }
 
-// Cancel ends the wait after the caller has disconnected.
+// Cancel ends the wait after the prober has disconnected.
 func (p *ProbeCall) Cancel() {
 	if p.cancel != nil {
 		p.cancel()
@@ -75,8 +75,8 @@ func (p *ProbeCall) Cancel() {
 	}
 }
 
-// Reply is the reply to the probe, which the observer is notified of with x. It is
-// false if there is none because the caller has left.
+// Reply returns the reply to the probe and notifies the observer with x. It is false if
+// the prober has disconnected.
 func (p *ProbeCall) Reply(g *Gate, x *Exchange, h *gate.ProbeHeaders) (gate.Reply, bool) {
 	p.Cancel()
 	r, ok := g.ReplyToProbe(p.kind, p.caller, x.Peer.Addr(), h, func() (gate.ReadinessResult, bool) { return p.result, p.ok })
@@ -93,7 +93,7 @@ type waitingProbes struct {
 	count [gate.Callers]int
 }
 
-// add adds p, unless MaxWaitingProbes of its caller kind are waiting already.
+// add adds p, unless MaxWaitingProbes of its caller kind are waiting.
 func (w *waitingProbes) add(p *ProbeCall) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

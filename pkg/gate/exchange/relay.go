@@ -7,16 +7,16 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Ending is what is left to do for the side that speaks to the client.
+// Ending tells the downstream side how to finish after a step.
 type Ending uint8
 
 // The endings of a step.
 const (
-	Ongoing   Ending = iota // the exchange goes on
-	Completed               // the answer has been delivered whole
-	Rejected                // nothing of a final answer has gone out: the outcome's reply is due
-	CutOff                  // some of the answer has gone out: the client must see that it is not all
-	Closed                  // nothing can be said any more: the client has left, or the tunnel has ended
+	Ongoing   Ending = iota // the exchange continues
+	Completed               // the response has been sent completely
+	Rejected                // no byte of a final response has been sent: send the local reply of the outcome
+	CutOff                  // part of the response has been sent: make the truncation visible to the client
+	Closed                  // nothing can be sent: the client has disconnected, or the tunnel has ended
 )
 
 // retryPauses are the delays before each retry. Their number is the maximum number
@@ -32,9 +32,9 @@ func (x *Exchange) retryPause() int64 {
 	return pause + int64(float64(pause)*x.gate.Jitter()/2)
 }
 
-// Step takes the exchange as far as it goes now. It returns when the next step
-// is due at the latest (0 = no bound), and with any Ending but Going that the
-// exchange is over: End has been called, with the Outcome that is returned.
+// Step advances the exchange as far as possible without blocking. It returns the latest
+// time of the next step (0 = no bound). Any Ending other than Ongoing means that End
+// has been called, with the returned outcome.
 func (x *Exchange) Step(now int64) (e Ending, o gate.Outcome, next int64) {
 	for {
 		switch x.state {
@@ -105,7 +105,7 @@ func (x *Exchange) connect(now int64) (next int64, o gate.Outcome) {
 	return 0, gate.Undecided
 }
 
-// relay moves bytes in both directions until nothing more can be moved now.
+// relay moves bytes in both directions until none can be moved now.
 func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 	for iteration := 0; ; iteration++ {
 		if x.down.Disconnected() && x.state != StateTunnelling {
@@ -167,20 +167,21 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 			}
 			return gate.Undecided, gate.Earliest(x.timeouts.NextDeadline(), x.expects.continueAt)
 		case iteration == relayQuota:
-			x.Wake() // the loop's other exchanges go first
+			x.Wake() // let other exchanges of the loop run first
 			return gate.Undecided, x.timeouts.NextDeadline()
 		}
 	}
 }
 
-// relayTurns bounds how often a step moves bytes before the loop's other
-// exchanges have their turn.
+// relayQuota is the number of relay iterations per step, so that one exchange cannot
+// starve the loop.
 const relayQuota = 2
 
-// awaitResponse reads heads up to the final one, and forwards interim responses.
+// awaitResponse reads response heads up to the final one and forwards interim
+// responses.
 func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 	if x.expects.waiting && x.down.Taken() > 0 {
-		x.expects.end() // the client has not waited
+		x.expects.end() // the client sends the body without waiting
 	}
 	for {
 		m, empty := x.down.Flush()
@@ -275,8 +276,8 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	return gate.Undecided
 }
 
-// interim hands on a 1xx. A 100 that the client has had, or has not waited
-// for, goes no further.
+// interim forwards a 1xx, except a 100 that the client has already been sent or did not
+// wait for.
 func (x *Exchange) interim() {
 	if x.up.Status() == 100 {
 		waited := x.expects.waiting
@@ -349,9 +350,9 @@ func (x *Exchange) switchProtocols(now int64) {
 	x.down.Switch(x.up.Response())
 }
 
-// disconnected ends an exchange whose client has left. With a hard limit the slot is
-// held until the container has finished its answer or closed its connection,
-// so that it never works on more requests than the limit says.
+// disconnected ends an exchange whose client has disconnected. With a hard limit the
+// slot is held until the container has finished its response or closed its connection,
+// so that it never works on more requests than the limit allows.
 func (x *Exchange) disconnected() (o gate.Outcome, next int64) {
 	x.down.Drop()
 	if !x.gate.HardConcurrency || x.state == StateTunnelling || !x.ticket.Slot || !x.up.Sent() {
@@ -367,8 +368,7 @@ func (x *Exchange) disconnected() (o gate.Outcome, next int64) {
 	return gate.Undecided, 0
 }
 
-// discardRest passes over what is left of the answer. It reports whether that has
-// ended.
+// discardRest discards the rest of the response and reports whether it has ended.
 func (x *Exchange) discardRest(now int64) bool {
 	for !x.received {
 		switch state, _ := x.up.Receive(); state {
@@ -385,7 +385,7 @@ func (x *Exchange) discardRest(now int64) bool {
 	return x.timeouts.Expired(now) != gate.Undecided || x.down.Closing() || x.up.Ended() || x.up.Failed()
 }
 
-// discard is the Sink that takes everything.
+// discard is a Sink that discards everything.
 type discard struct{}
 
 func (discard) Write(p []byte) int  { return len(p) }
@@ -394,8 +394,8 @@ func (discard) Finish([]byte)       {}
 func (discard) Flush() (bool, bool) { return false, true }
 func (discard) Broken() bool        { return false }
 
-// conclude ends the exchange, gives up the connection to the container, and
-// tells what is left to do for the client's side.
+// conclude ends the exchange, releases the upstream connection and tells how to finish
+// the downstream side.
 func (x *Exchange) conclude(o gate.Outcome) (e Ending) {
 	switch up := x.up; {
 	case up == nil && o == gate.ClientGone:

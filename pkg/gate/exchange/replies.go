@@ -7,8 +7,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// RejectionReply is the reply to a request that the exchange has refused, at now on the
-// engine's clock.
+// RejectionReply returns the local reply to a request that the exchange rejected with
+// o, at now on the engine's clock.
 func (g *Gate) RejectionReply(o gate.Outcome, now int64) gate.Reply {
 	r := gate.ReplyTo(o)
 	r.Status = g.statusOf(o)
@@ -27,10 +27,10 @@ func (g *Gate) statusOf(o gate.Outcome) int {
 	return m.Status
 }
 
-// ReplyToProbe replies to a probe of the given kind, which is not Traffic. ready
-// is called where the reply takes a readiness result; it reports false if the
-// caller has left meanwhile, and then there is no reply. peer is where the
-// probe comes from; for one that is not trusted, c is AnyCaller.
+// ReplyToProbe returns the reply to a probe of the given kind, not Traffic. It calls
+// ready if the reply depends on readiness; ready returns false if the prober has
+// disconnected, and then there is no reply. peer is the prober's address. For an
+// untrusted prober, c is AnyCaller.
 func (g *Gate) ReplyToProbe(kind gate.Kind, c gate.Caller, peer netip.Addr, h *gate.ProbeHeaders, ready func() (gate.ReadinessResult, bool)) (gate.Reply, bool) {
 	if g.Drain.Active() {
 		return gate.ReplyTo(gate.ShuttingDown), true
@@ -69,8 +69,8 @@ func (g *Gate) ReplyToProbe(kind gate.Kind, c gate.Caller, peer netip.Addr, h *g
 	return r, true
 }
 
-// WaitReady waits for the readiness result or for a drain to begin, whichever
-// is first. It is false if ctx ended: the caller has left.
+// WaitReady waits for the readiness result or the start of a drain. It is false if ctx
+// ended first: the prober has disconnected.
 func (g *Gate) WaitReady(ctx context.Context, c gate.Caller) (gate.ReadinessResult, bool) {
 	if result, known := g.Readiness.Try(c); known {
 		return result, true

@@ -7,8 +7,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Arrival is a request whose head has been read, before anything is decided
-// about it.
+// Arrival describes a request whose head has been read and not been classified yet.
 type Arrival struct {
 	Peer      netip.Addr
 	Probe     gate.ProbeHeaders
@@ -16,7 +15,7 @@ type Arrival struct {
 	Encrypted bool // came over TLS
 }
 
-// Screening is what a request is treated as.
+// Screening is the classification of a request.
 type Screening struct {
 	Kind    gate.Kind // Traffic: it goes through an exchange, unless Refused
 	Caller  gate.Caller
@@ -26,8 +25,7 @@ type Screening struct {
 	Outcome gate.Outcome // set if Refused
 }
 
-// Screen decides what a request is. Probes of peers that are not trusted are
-// traffic.
+// Screen classifies a request. Probes from untrusted peers are traffic.
 func (g *Gate) Screen(a *Arrival) (s Screening) {
 	s.Trusted = g.Trusts(a.Peer)
 	switch {
@@ -45,7 +43,7 @@ func (g *Gate) Screen(a *Arrival) (s Screening) {
 	return s
 }
 
-// observeProbe tells the observer how a probe was answered.
+// observeProbe notifies the observer of a probe and its reply.
 func (g *Gate) observeProbe(x *gate.Record, r *gate.Reply, clock func() int64) {
 	if o := g.Observer; o != nil {
 		x.Outcome, x.Status, x.ResponseBody = r.Outcome, r.Status, int64(r.Length())
@@ -54,7 +52,7 @@ func (g *Gate) observeProbe(x *gate.Record, r *gate.Reply, clock func() int64) {
 	}
 }
 
-// Reject tells the observer of a request that never became one.
+// Reject notifies the observer of a request that was rejected before Begin.
 func (g *Gate) Reject(o gate.Outcome) {
 	if obs := g.Observer; obs != nil {
 		obs.Rejected(o)

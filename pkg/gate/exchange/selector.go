@@ -12,8 +12,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Selector picks a part of a request: a header field, the peer's address or a
-// segment of the path. The zero Selector picks nothing.
+// Selector selects a part of a request: a header field, the peer's address or a segment
+// of the path. The zero Selector selects nothing.
 type Selector struct {
 	kind    selectorKind
 	name    string // of the header field
@@ -30,7 +30,7 @@ const (
 	selectSegment
 )
 
-// ParseSelector reads header:NAME, peer or path:N, the Nth segment from 1.
+// ParseSelector parses header:NAME, peer or path:N, the Nth segment from 1.
 func ParseSelector(s string) (Selector, error) {
 	kind, rest, _ := strings.Cut(s, ":")
 	switch {
@@ -46,8 +46,8 @@ func ParseSelector(s string) (Selector, error) {
 	return Selector{}, errors.New("not header:NAME, peer or path:N")
 }
 
-// ParseTimeoutSelector reads header:NAME or header:NAME:ms. A plain number in the
-// field is in milliseconds with :ms or if NAME ends in -ms, else in seconds.
+// ParseTimeoutSelector parses header:NAME or header:NAME:ms. A plain number in the
+// field is in milliseconds with :ms or if NAME ends in -ms, otherwise in seconds.
 func ParseTimeoutSelector(text string) (Selector, error) {
 	header, millis := strings.CutSuffix(text, ":ms")
 	s, err := ParseSelector(header)
@@ -74,10 +74,10 @@ func (s Selector) String() string {
 	return ""
 }
 
-// Set reports whether s picks anything.
+// Set reports whether s selects anything.
 func (s Selector) Set() bool { return s.kind != selectNothing }
 
-// header is the first value of the selected field, nil if there is none.
+// header returns the first value of the selected field; nil = absent.
 func (s Selector) header(f gate.Fields) (value []byte) {
 	if f == nil {
 		return nil
@@ -129,7 +129,7 @@ func network(a netip.Addr) netip.Addr {
 	return p.Addr()
 }
 
-// segment is the nth segment of a request target, empty if there are fewer.
+// segment returns the nth segment of a request target; empty if there are fewer.
 func segment(target []byte, n int) []byte {
 	for i := range target {
 		switch {
@@ -145,7 +145,7 @@ func segment(target []byte, n int) []byte {
 	return nil
 }
 
-// beforeAny is b up to the first of the bytes of stop.
+// beforeAny returns b up to the first occurrence of any byte of stop.
 func beforeAny(b []byte, stop string) []byte {
 	if i := bytes.IndexAny(b, stop); i >= 0 {
 		return b[:i]

@@ -6,18 +6,17 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Timeouts are the instants at which a request runs out of time, in ns on the
-// engine's clock; 0 = never. All begin with the request's arrival, so that
-// time spent in the queue counts.
+// Timeouts holds the deadlines of a request, in ns on the engine's clock; 0 = none. All
+// timeouts start when the request arrives, so they include the time in the queue.
 type Timeouts struct {
 	Arrived         int64
-	requestDeadline int64 // deadline of the response, or of a tunnel
-	startDeadline   int64 // first byte of an answer; 0 once there is one
+	requestDeadline int64 // end of the response, or of a tunnel
+	startDeadline   int64 // first byte of a response; 0 once it has arrived
 	lastActivity    int64 // last byte in either direction
-	idleTimeout     int64 // longest time without a byte, in ns
+	idleTimeout     int64 // maximum time without a byte, in ns; 0 = unlimited
 }
 
-// Begin starts the clocks of a request that arrived at now.
+// Begin starts the timeouts of a request that arrived at now.
 func (c *Timeouts) Begin(g *Gate, now int64) {
 	*c = Timeouts{Arrived: now, lastActivity: now, idleTimeout: int64(g.IdleTimeout)}
 	if d := g.RequestTimeout; d > 0 {
@@ -28,14 +27,14 @@ func (c *Timeouts) Begin(g *Gate, now int64) {
 	}
 }
 
-// ResponseStarted says that an answer has begun; an interim one counts.
+// ResponseStarted notes the first response, final or interim.
 func (c *Timeouts) ResponseStarted() { c.startDeadline = 0 }
 
-// NoteActivity says that bytes have gone either way.
+// NoteActivity notes that bytes were transferred in either direction.
 func (c *Timeouts) NoteActivity(now int64) { c.lastActivity = now }
 
-// BeginTunnel turns the clocks of a request into those of a tunnel, which lives
-// for longest at most; 0 = no bound.
+// BeginTunnel replaces the timeouts of a request by those of a tunnel, which may last
+// for longest; 0 = unlimited.
 func (c *Timeouts) BeginTunnel(now int64, longest time.Duration) {
 	c.requestDeadline, c.startDeadline = 0, 0
 	if longest > 0 {
@@ -43,10 +42,10 @@ func (c *Timeouts) BeginTunnel(now int64, longest time.Duration) {
 	}
 }
 
-// KeepRequestDeadline leaves the request clock alone running.
+// KeepRequestDeadline removes all timeouts except the request timeout.
 func (c *Timeouts) KeepRequestDeadline() { *c = Timeouts{requestDeadline: c.requestDeadline} }
 
-// NextDeadline is the earliest instant at which Expired may say something new.
+// NextDeadline returns the earliest instant at which Expired may change; 0 = none.
 func (c *Timeouts) NextDeadline() int64 {
 	d := gate.Earliest(c.requestDeadline, c.startDeadline)
 	if c.idleTimeout > 0 {
@@ -55,7 +54,8 @@ func (c *Timeouts) NextDeadline() int64 {
 	return d
 }
 
-// Expired tells whether a clock has run out, and which.
+// Expired returns the outcome of the timeout that has expired at now; Undecided if none
+// has.
 func (c *Timeouts) Expired(now int64) gate.Outcome {
 	switch {
 	case c.requestDeadline != 0 && now >= c.requestDeadline:

@@ -8,10 +8,10 @@ import (
 	"go.uber.org/atomic"
 )
 
-// DefaultUnlimitedCapacity is Config.UnlimitedCapacity where it is 0.
+// DefaultUnlimitedCapacity is the default of Config.UnlimitedCapacity.
 const DefaultUnlimitedCapacity = 8
 
-// PathPattern matches the paths of requests: one path, or all below a prefix.
+// PathPattern matches request paths: one path, or all paths below a prefix.
 type PathPattern struct {
 	path   string
 	prefix bool
@@ -29,7 +29,7 @@ func ParsePathPattern(text string) (PathPattern, error) {
 	return PathPattern{path, prefix}, nil
 }
 
-// String is the text that ParsePathPattern parses.
+// String returns the text that ParsePathPattern parses.
 func (p PathPattern) String() string {
 	if p.prefix {
 		return p.path + "*"
@@ -37,8 +37,8 @@ func (p PathPattern) String() string {
 	return p.path
 }
 
-// matches reports whether the pattern matches a path as it was sent, without the
-// query. Below a prefix, a path with "." or ".." segments, an empty segment or a
+// matches reports whether the pattern matches a path, without the query and undecoded.
+// Below a prefix, a path with "." or ".." segments, an empty segment or a
 // percent-encoding does not match: the container might resolve it to another path.
 func (p PathPattern) matches(path []byte) bool {
 	if !p.prefix {
@@ -49,9 +49,8 @@ func (p PathPattern) matches(path []byte) bool {
 		!bytes.HasPrefix(rest, []byte(".")) && !bytes.Contains(rest, []byte("/.")) && !bytes.Contains(rest, []byte("//"))
 }
 
-// unlimited admits requests for Config.UnlimitedPaths without a slot, up to a
-// capacity. nil = there are no such paths. Its methods may be called from any
-// goroutine.
+// unlimited admits requests for Config.UnlimitedPaths without a slot, up to a capacity;
+// nil = no such paths. Its methods may be called from any goroutine.
 type unlimited struct {
 	paths []PathPattern
 	max   int64
@@ -69,7 +68,7 @@ func newUnlimited(c *Config) *unlimited {
 	return u
 }
 
-// acquire counts a request in, if a pattern matches its target and the capacity is not
+// acquire counts a request, if a pattern matches its target and the capacity is not
 // reached.
 func (u *unlimited) acquire(target []byte) bool {
 	if u == nil || !u.matches(target) {
@@ -92,5 +91,5 @@ func (u *unlimited) matches(target []byte) bool {
 	return false
 }
 
-// release ends a request that acquire has counted in.
+// release ends a request that acquire counted.
 func (u *unlimited) release() { u.num.Dec() }
