@@ -9,21 +9,21 @@ import (
 // Sizes of buffers. Those that heads and chunks make grow beyond the longest
 // size do not outlive their request.
 const (
-	requestBytes = 4 << 10  // a request's head, and what of the body came with it
-	answerBytes  = 16 << 10 // an answer's head, likewise
-	frameBytes   = 4 << 10  // what goes out
-	bulkBytes    = 64 << 10 // a long body
-	smallBytes   = 4 << 10  // a long body where the gate has no memory left for more
-	longestBytes = 2 * bulkBytes
+	requestBytes   = 4 << 10  // a request's head, and what of the body came with it
+	responseBytes  = 16 << 10 // an answer's head, likewise
+	frameBytes     = 4 << 10  // what goes out
+	bulkBytes      = 64 << 10 // a long body
+	smallBytes     = 4 << 10  // a long body where the gate has no memory left for more
+	maxBufferBytes = 2 * bulkBytes
 )
 
 // buffer is borrowed for as long as there is something in it.
 type buffer struct{ b []byte }
 
-// answer is the head of an answer, and the buffer that it came in with what of the
+// response is the head of an answer, and the buffer that it came in with what of the
 // body did too. It is borrowed from the first byte of the answer until both have
 // gone on.
-type answer struct {
+type response struct {
 	*buffer
 	res wire.Response
 }
@@ -33,11 +33,11 @@ type bufferPool struct {
 	loop    *loop.Loop
 	free    loop.FreeList[buffer]
 	size    int
-	longest int
+	maxSize int
 }
 
 func (p *bufferPool) init(l *loop.Loop, size, longest, keep, most int) {
-	p.loop, p.size, p.longest = l, size, longest
+	p.loop, p.size, p.maxSize = l, size, longest
 	p.free.Init(l, keep, most, nil)
 }
 
@@ -49,7 +49,7 @@ func (p *bufferPool) get() *buffer {
 }
 
 func (p *bufferPool) put(x *buffer) {
-	if len(x.b) < p.size || cap(x.b) > p.longest || !p.free.Put(x) {
+	if len(x.b) < p.size || cap(x.b) > p.maxSize || !p.free.Put(x) {
 		p.loop.AddGarbage(cap(x.b))
 	}
 }
@@ -60,10 +60,10 @@ const maxFreePipes = 8
 // pipePool keeps the pipes of one loop. Each holds two descriptors of the
 // budget.
 type pipePool struct {
-	loop   *loop.Loop
-	budget *exchange.Descriptors
-	free   loop.FreeList[loop.Pipe]
-	plain  bool // the kernel does not splice
+	loop        *loop.Loop
+	budget      *exchange.Descriptors
+	free        loop.FreeList[loop.Pipe]
+	unsupported bool // the kernel does not splice
 }
 
 func (p *pipePool) get() *loop.Pipe {
@@ -107,9 +107,9 @@ type buffers struct {
 	loop          *loop.Loop
 	heads, bodies *exchange.Budget
 
-	requests, answers, frames, bulks bufferPool
-	responses                        loop.FreeList[answer]
-	pipes                            pipePool
+	requests, responseBufs, frames, bulks bufferPool
+	responses                             loop.FreeList[response]
+	pipes                                 pipePool
 }
 
 func (b *buffers) init(g *exchange.Gate, l *loop.Loop) {
@@ -117,9 +117,9 @@ func (b *buffers) init(g *exchange.Gate, l *loop.Loop) {
 	b.pipes.loop, b.pipes.budget = l, g.Descriptors
 	b.pipes.free.Init(l, 0, maxFreePipes, b.pipes.close)
 	b.requests.init(l, requestBytes, requestBytes, 8, 1024)
-	b.answers.init(l, answerBytes, answerBytes, 8, 64)
+	b.responseBufs.init(l, responseBytes, responseBytes, 8, 64)
 	b.responses.Init(l, 8, 64, nil)
-	b.frames.init(l, frameBytes, longestBytes, 8, 64)
+	b.frames.init(l, frameBytes, maxBufferBytes, 8, 64)
 	b.bulks.init(l, bulkBytes, bulkBytes, 2, 16)
 }
 
@@ -127,8 +127,8 @@ func (b *buffers) init(g *exchange.Gate, l *loop.Loop) {
 // left, so that a client that does not read holds little, and the smallest for
 // a receiver that takes next to nothing.
 func (b *buffers) bulk(takes int) *buffer {
-	if takes < leastRead {
-		return &buffer{b: make([]byte, leastRead)}
+	if takes < minRead {
+		return &buffer{b: make([]byte, minRead)}
 	}
 	if b.bodies.Acquire(bulkBytes) {
 		return b.bulks.get()
@@ -143,18 +143,18 @@ func (b *buffers) putBulk(x *buffer) {
 	b.bulks.put(x)
 }
 
-// answer gives room for an answer.
-func (b *buffers) answer() *answer {
+// getResponse gives room for an answer.
+func (b *buffers) getResponse() *response {
 	a := b.responses.Get()
 	if a == nil {
-		a = &answer{}
+		a = &response{}
 	}
-	a.buffer = b.answers.get()
+	a.buffer = b.responseBufs.get()
 	return a
 }
 
-func (b *buffers) putAnswer(a *answer) {
-	b.answers.put(a.buffer)
+func (b *buffers) putResponse(a *response) {
+	b.responseBufs.put(a.buffer)
 	a.buffer = nil
 	a.res.Reset()
 	b.responses.Put(a)
@@ -165,8 +165,8 @@ func (b *buffers) request(size int) *buffer {
 	switch size {
 	case requestBytes:
 		return b.requests.get()
-	case answerBytes:
-		return b.answers.get()
+	case responseBytes:
+		return b.responseBufs.get()
 	}
 	return &buffer{b: make([]byte, size)}
 }
@@ -175,8 +175,8 @@ func (b *buffers) putRequest(x *buffer) {
 	switch len(x.b) {
 	case requestBytes:
 		b.requests.put(x)
-	case answerBytes:
-		b.answers.put(x)
+	case responseBytes:
+		b.responseBufs.put(x)
 	default:
 		b.loop.AddGarbage(len(x.b))
 	}

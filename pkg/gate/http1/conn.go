@@ -12,11 +12,11 @@ import (
 // a request and leaves after the answer.
 type conn struct {
 	server.Waiting[conn, *conn]
-	eng     *engine
-	session *session // nil when idle
-	sock    loop.Sock
-	peer    netip.AddrPort
-	spoke   bool // has sent a head of HTTP/1
+	eng      *engine
+	session  *session // nil when idle
+	sock     loop.Sock
+	peer     netip.AddrPort
+	sentHead bool // has sent a head of HTTP/1
 }
 
 func (c *conn) close() {
@@ -46,8 +46,8 @@ func (c *conn) release() {
 	c.eng.gate.Descriptors.Release()
 }
 
-// gone reports whether the client has left (RFC 9112 section 9.5 leaves it
+// disconnected reports whether the client has left (RFC 9112 section 9.5 leaves it
 // open what FIN means; the default is that it means leaving).
-func (c *conn) gone() bool {
+func (c *conn) disconnected() bool {
 	return c.sock.Failed() || c.sock.HungUp() && !c.eng.gate.AnswerHalfClosed
 }

@@ -12,9 +12,9 @@ import (
 type downSide struct {
 	reader
 	writer
-	session *session
-	keep    bool // the connection goes on behind the answer
-	endless bool // the answer ends with the connection
+	session    *session
+	keepAlive  bool // the connection goes on behind the answer
+	untilClose bool // the answer ends with the connection
 }
 
 func (c *downSide) init(s *session) {
@@ -30,7 +30,7 @@ func (c *downSide) begin() {
 	c.reader.begin(s.req.Body, s.req.Length, s.buf.b, s.r, s.w)
 	c.reader.exact = s.req.Body == wire.BodyLength
 	c.writer.begin(false, false)
-	c.keep, c.endless = false, false
+	c.keepAlive, c.untilClose = false, false
 }
 
 func (c *downSide) release() {
@@ -51,7 +51,7 @@ func (c *downSide) Request() (*wire.Request, netip.Addr) {
 }
 
 // Disconnected implements exchange.Downstream.
-func (c *downSide) Disconnected() bool { return c.session.gone() }
+func (c *downSide) Disconnected() bool { return c.session.disconnected() }
 
 // Closing implements exchange.Downstream.
 func (c *downSide) Closing() bool { return c.session.eng.loop.Closing() }
@@ -59,12 +59,12 @@ func (c *downSide) Closing() bool { return c.session.eng.loop.Closing() }
 // CheckDisconnected implements exchange.Downstream.
 func (c *downSide) CheckDisconnected() bool {
 	s := c.session
-	return s.gone() || !s.eng.gate.AnswerHalfClosed && s.conn.sock.Ended()
+	return s.disconnected() || !s.eng.gate.AnswerHalfClosed && s.conn.sock.Ended()
 }
 
 // ExpectsContinue implements exchange.Downstream.
 func (c *downSide) ExpectsContinue() bool {
-	return c.session.req.Expect && !c.reader.moved && c.reader.taken == 0 && len(c.reader.leftover()) == 0
+	return c.session.req.Expect && !c.reader.received && c.reader.taken == 0 && len(c.reader.leftover()) == 0
 }
 
 // Upgrades implements exchange.Downstream.
@@ -87,13 +87,13 @@ func (c *downSide) Rewind(whole bool) bool {
 
 // Continue implements exchange.Downstream.
 func (c *downSide) Continue() {
-	c.writer.hold(append(c.writer.room(), "HTTP/1.1 100 Continue\r\n\r\n"...))
+	c.writer.setBuffered(append(c.writer.buffered(), "HTTP/1.1 100 Continue\r\n\r\n"...))
 }
 
 // Interim implements exchange.Downstream: clients of HTTP/1.0 do not know interim answers.
 func (c *downSide) Interim(res *wire.Response) {
 	if c.session.req.Minor > 0 {
-		c.writer.hold(res.AppendHead(c.writer.room(), wire.Framing{Interim: true}, nil))
+		c.writer.setBuffered(res.AppendHead(c.writer.buffered(), wire.Framing{Interim: true}, nil))
 	}
 }
 
@@ -103,11 +103,11 @@ func (c *downSide) Respond(res *wire.Response) {
 	s := c.session
 	unknown := res.Body == wire.BodyChunked || res.Body == wire.BodyUntilClose
 	chunked := unknown && s.req.Minor > 0
-	c.keep = s.req.KeepAlive() && (chunked || !unknown) && c.reader.whole() && !s.eng.gate.Drain.Active()
-	c.endless = unknown && !chunked
+	c.keepAlive = s.req.KeepAlive() && (chunked || !unknown) && c.reader.whole() && !s.eng.gate.Drain.Active()
+	c.untilClose = unknown && !chunked
 	c.writer.begin(chunked, s.req.Minor > 0)
-	f := wire.Framing{Chunked: chunked, Close: !c.keep, KeepAlive: s.req.Minor == 0, Timing: s.x.ServerTiming()}
-	out := c.writer.room()
+	f := wire.Framing{Chunked: chunked, Close: !c.keepAlive, KeepAlive: s.req.Minor == 0, Timing: s.x.ServerTiming()}
+	out := c.writer.buffered()
 	c.writer.head(res.AppendHead(out, f, s.eng.worker.Date()), len(out), res.Body == wire.NoBody)
 }
 
@@ -115,14 +115,14 @@ func (c *downSide) Respond(res *wire.Response) {
 func (c *downSide) Switch(res *wire.Response) {
 	c.writer.begin(false, false)
 	c.writer.tunnel = true
-	c.writer.hold(res.AppendHead(c.writer.room(), wire.Framing{Interim: true}, nil))
+	c.writer.setBuffered(res.AppendHead(c.writer.buffered(), wire.Framing{Interim: true}, nil))
 	c.reader.begin(wire.BodyUntilClose, 0, c.reader.buf, c.reader.r, c.reader.w)
 }
 
 // Drop implements exchange.Downstream. A client that has half-closed still reads, and must
 // not take the end of the connection for that of its answer.
 func (c *downSide) Drop() {
-	if c.endless {
+	if c.untilClose {
 		c.session.conn.reset()
 		return
 	}
@@ -134,16 +134,16 @@ func (c *downSide) Broken() bool {
 	return c.writer.err != nil || c.reader.ended && c.writer.sock.Failed()
 }
 
-// skipBody passes over what has been read of the request's body, and reports
+// discardBody passes over what has been read of the request's body, and reports
 // whether that was all of it. If it was not, where the next request begins is
 // unknown.
-func (c *downSide) skipBody() bool {
+func (c *downSide) discardBody() bool {
 	r := &c.reader
 	for r.err == nil && !r.body.Ended && r.r < r.w {
 		var n int
 		_, n, r.err = r.body.Next(r.buf[r.r:r.w])
 		r.r += n
 	}
-	r.run = nil
+	r.decoded = nil
 	return r.whole()
 }

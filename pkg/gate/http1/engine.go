@@ -18,10 +18,10 @@ type Protocol struct {
 	// HeadTimeout bounds how long a started request head may take; 0 = defaultHeadTimeout.
 	HeadTimeout time.Duration
 
-	idleAge   exchange.IdleAge
-	lingering atomic.Int64 // connections that are closed slowly
-	owing     atomic.Int64 // clients that have not taken all of a reply of the gate's own
-	reading   atomic.Int64 // connections on which a head has begun
+	idleAge        exchange.IdleAge
+	lingering      atomic.Int64 // connections that are closed slowly
+	pendingReplies atomic.Int64 // clients that have not taken all of a reply of the gate's own
+	readingHeads   atomic.Int64 // connections on which a head has begun
 }
 
 // On implements server.Protocol.
@@ -31,7 +31,7 @@ func (p *Protocol) On(w *server.Worker) server.Part { return newEngine(p, w) }
 // request head, and clients that are still sending and could lose their response to
 // a reset. All others learn from their response that the connection is closing.
 func (p *Protocol) Unfinished() int {
-	return int(p.reading.Load() + p.owing.Load() + p.lingering.Load())
+	return int(p.readingHeads.Load() + p.pendingReplies.Load() + p.lingering.Load())
 }
 
 type connSet = server.IdleSet[conn, *conn]
@@ -55,10 +55,10 @@ func newEngine(p *Protocol, w *server.Worker) *engine {
 	e.silent.Init(w, exchange.IdleClient, exchange.MinSilence)
 	e.conns.Init(w, exchange.IdleClient, exchange.MinIdle)
 	e.reading.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
-	e.reading.Count = &p.reading
+	e.reading.Count = &p.readingHeads
 	w.Reclaims(exchange.IdleUpstream, e.reclaimUpstream)
 	e.bufs.init(w.Gate, w.Loop)
-	e.sessions.Init(w.Loop, keptSessions, maxSessions, nil)
+	e.sessions.Init(w.Loop, minFreeSessions, maxFreeSessions, nil)
 	e.pool = Pool{worker: w, dialer: &w.Dialer, bufs: &e.bufs, idleAge: &p.idleAge}
 	w.OnTrim(e.pool.trim)
 	return e

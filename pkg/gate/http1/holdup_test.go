@@ -94,8 +94,8 @@ func TestAnAnswerThatIsHeldUpHoldsNoBuffer(t *testing.T) {
 				if got := client.got.String(); got != body || !client.finished {
 					t.Errorf("%d octets arrived, %.40q, end %v", len(got), got, client.finished)
 				}
-				if most > leastRead {
-					t.Errorf("%d octets of buffers while the client takes nothing, want at most %d", most, leastRead)
+				if most > minRead {
+					t.Errorf("%d octets of buffers while the client takes nothing, want at most %d", most, minRead)
 				}
 			})
 		}

@@ -7,11 +7,11 @@ import (
 
 // input is what a client has sent and has not been dealt with: buf.b[r:w].
 type input struct {
-	bufs    *buffers
-	buf     *buffer
-	r, w    int
-	held    int64 // acquired from the gate's budget for buf
-	skipped bool  // an empty line before the request has been forgiven
+	bufs       *buffers
+	buf        *buffer
+	r, w       int
+	headMemory int64 // acquired from the gate's budget for buf
+	skipped    bool  // an empty line before the request has been forgiven
 }
 
 // skipEmptyLine forgives one empty line before a request (RFC 9112 section
@@ -34,7 +34,7 @@ func (in *input) grow() bool {
 		if !in.bufs.heads.Acquire(more) {
 			return false
 		}
-		in.held += more
+		in.headMemory += more
 	}
 	in.buf = in.bufs.request(size)
 	copy(in.buf.b, old.b[:in.w])
@@ -55,10 +55,10 @@ func (in *input) shrink() {
 	in.releaseHead()
 }
 
-// takeRest takes what has been read beyond the body, the beginning of the next
+// takeLeftover takes what has been read beyond the body, the beginning of the next
 // request, out of the buffers of rd. It is false when there is no memory for
 // it: then the connection cannot go on.
-func (in *input) takeRest(rd *reader) (fits bool) {
+func (in *input) takeLeftover(rd *reader) (fits bool) {
 	fits = true
 	if rd.bulk == nil {
 		in.r, in.w = rd.r, rd.w
@@ -78,9 +78,9 @@ func (in *input) takeRest(rd *reader) (fits bool) {
 // releaseHead gives the memory of a head back to the budget when its buffer
 // goes, behind the answer: observers read the head until then.
 func (in *input) releaseHead() {
-	if in.held > 0 {
-		in.bufs.heads.Release(in.held)
-		in.held = 0
+	if in.headMemory > 0 {
+		in.bufs.heads.Release(in.headMemory)
+		in.headMemory = 0
 	}
 }
 

@@ -67,7 +67,7 @@ func TestALongHeadIsForgottenBehindItsAnswer(t *testing.T) {
 			found := make(chan bool, 1)
 			e.loop.Post(func() {
 				s := find()
-				found <- s != nil && s.x.Target == nil && s.req.Raw == nil && s.held == 0
+				found <- s != nil && s.x.Target == nil && s.req.Raw == nil && s.headMemory == 0
 			})
 			return engineReceive(t, "the loop", found)
 		}

@@ -12,9 +12,9 @@ import (
 // Limits of the pool of one loop.
 const (
 	maxIdleUpstreams = 16384 // as many as may be in use at once; those that are not needed are trimmed
-	keptUpstreams    = 64    // stay when a burst is over
-	keptFromCrowds   = 4     // idle ones are not for clients that begin many requests at once,
-	manyUpstreams    = 64    // where there are as many as this
+	minIdleUpstreams = 64    // stay when a burst is over
+	reservedIdle     = 4     // idle ones are not for clients that begin many requests at once,
+	minReserveOpen   = 64    // where there are as many as this
 	maxIdleTime      = int64(90 * time.Second)
 	maxEventAge      = 500 * time.Microsecond
 	trimIdleTime     = int64(10 * time.Second) // when the burst that needed them is over
@@ -61,7 +61,7 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 // who needs a new one stands in the container's backlog behind a crowd's. A
 // container that has few connections may not serve more at once.
 func (p *Pool) reserved(x *exchange.Exchange) bool {
-	return x.Burst && len(p.idle) <= keptFromCrowds && p.dialer.Open() >= manyUpstreams
+	return x.Burst && len(p.idle) <= reservedIdle && p.dialer.Open() >= minReserveOpen
 }
 
 // adopt makes a side of a new connection.
@@ -72,9 +72,9 @@ func (p *Pool) adopt(c *upstream.Conn) *upConn {
 	return u
 }
 
-// spare is the connection that has been idle for longest, if the loop has more
+// reclaimable is the connection that has been idle for longest, if the loop has more
 // than its share.
-func (p *Pool) spare() *upConn {
+func (p *Pool) reclaimable() *upConn {
 	if p.dialer.BeyondShare() && len(p.idle) > 0 && p.worker.Loop.Now()-p.idle[0].idleSince >= int64(exchange.MinIdle) {
 		return p.idle[0]
 	}
@@ -104,7 +104,7 @@ func (p *Pool) get(again bool) *upConn {
 			u.reused, u.idleTime = true, age
 			return u
 		}
-		u.end()
+		u.closeIdle()
 	}
 	return nil
 }
@@ -131,27 +131,27 @@ func (p *Pool) put(u *upConn) {
 	u.idleSince = now
 	u.sock.SetHandler(u)
 	p.idle = append(p.idle, u)
-	u.pooled = int32(len(p.idle))
+	u.poolIndex = int32(len(p.idle))
 	p.dialer.Feed()
 }
 
 func (p *Pool) take(u *upConn) {
-	i, last := int(u.pooled)-1, len(p.idle)-1
+	i, last := int(u.poolIndex)-1, len(p.idle)-1
 	copy(p.idle[i:], p.idle[i+1:])
 	p.idle[last] = nil
 	p.idle = p.idle[:last]
 	for ; i < last; i++ {
-		p.idle[i].pooled = int32(i) + 1
+		p.idle[i].poolIndex = int32(i) + 1
 	}
-	u.pooled = 0
+	u.poolIndex = 0
 }
 
-// trim closes connections that have been idle for long, but for keptUpstreams.
+// trim closes connections that have been idle for long, but for minIdleUpstreams.
 func (p *Pool) trim() {
 	now := p.worker.Loop.Now()
 	n := 0
-	for n < len(p.idle)-keptUpstreams && now-p.idle[n].idleSince > trimIdleTime {
-		p.idle[n].pooled = 0
+	for n < len(p.idle)-minIdleUpstreams && now-p.idle[n].idleSince > trimIdleTime {
+		p.idle[n].poolIndex = 0
 		p.idle[n].close()
 		n++
 	}
@@ -159,6 +159,6 @@ func (p *Pool) trim() {
 	clear(p.idle[rest:])
 	p.idle = p.idle[:rest]
 	for i, u := range p.idle {
-		u.pooled = int32(i) + 1
+		u.poolIndex = int32(i) + 1
 	}
 }

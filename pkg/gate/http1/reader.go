@@ -11,48 +11,48 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// burst bounds how often one step reads before others have their turn.
-const burst = 8
+// readQuota bounds how often one step reads before others have their turn.
+const readQuota = 8
 
 // reader is the gate.Source of a body that comes over HTTP/1, or of one
 // direction of a tunnel. It holds at most one buffer of bytes: it reads again
 // only when all that it read before has been taken.
 type reader struct {
-	sock  *loop.Sock
-	bufs  *buffers
-	body  wire.Decoder
-	buf   []byte // buf[r:w] has not been decoded yet
-	r, w  int
-	run   []byte     // payload that has been decoded and not been taken yet
-	first int        // where the body begins in the first buffer
-	bulk  *buffer    // that of a long body; nil: buf is the one that held the head
-	pipe  *loop.Pipe // a long body goes through it and not through buf
-	large bool       // memory has been acquired for a large fill of pipe
-	exact bool       // reads never go past the end of a body with a length
-	ahead bool       // readAhead allocated bulk and acquired memory for all of it
-	eof   bool       // readAhead has read the end of the connection
-	cut   bool       // readAhead has read an error
-	moved bool       // bytes have been read from the socket: the body cannot be rewound
-	ended bool       // all has been given on, the end included
-	taken int64
-	err   error
+	sock          *loop.Sock
+	bufs          *buffers
+	body          wire.Decoder
+	buf           []byte // buf[r:w] has not been decoded yet
+	r, w          int
+	decoded       []byte     // payload that has been decoded and not been taken yet
+	bodyStart     int        // where the body begins in the first buffer
+	bulk          *buffer    // that of a long body; nil: buf is the one that held the head
+	pipe          *loop.Pipe // a long body goes through it and not through buf
+	largeAcquired bool       // memory has been acquired for a large fill of pipe
+	exact         bool       // reads never go past the end of a body with a length
+	readingAhead  bool       // readAhead allocated bulk and acquired memory for all of it
+	eof           bool       // readAhead has read the end of the connection
+	truncated     bool       // readAhead has read an error
+	received      bool       // bytes have been read from the socket: the body cannot be rewound
+	ended         bool       // all has been given on, the end included
+	taken         int64
+	err           error
 }
 
 // begin readies r for a body of which buf[at:end] has been read already.
 func (r *reader) begin(kind wire.BodyKind, length int64, buf []byte, at, end int) {
 	r.body.Begin(kind, length)
-	r.buf, r.r, r.w, r.first = buf, at, end, at
-	r.run, r.exact, r.moved, r.ended, r.taken, r.err, r.eof, r.cut = nil, false, false, false, 0, nil, false, false
+	r.buf, r.r, r.w, r.bodyStart = buf, at, end, at
+	r.decoded, r.exact, r.received, r.ended, r.taken, r.err, r.eof, r.truncated = nil, false, false, false, 0, nil, false, false
 }
 
 // rewind makes the body come again from its beginning, if all that has been
 // read of it is there yet; whole asks for all of it.
 func (r *reader) rewind(whole bool, kind wire.BodyKind, length int64) bool {
-	if r.moved || whole && !r.body.Ended {
+	if r.received || whole && !r.body.Ended {
 		return false
 	}
 	exact := r.exact
-	r.begin(kind, length, r.buf, r.first, r.w)
+	r.begin(kind, length, r.buf, r.bodyStart, r.w)
 	r.exact = exact
 	return true
 }
@@ -76,16 +76,16 @@ func (r *reader) whole() bool { return r.body.Ended && r.err == nil }
 // Pump implements exchange.Source. What is at hand goes behind what waits in dst, so that a
 // head and a small body leave together.
 func (r *reader) Pump(dst exchange.Sink) (moved bool) {
-	for range burst {
-		if r.give(dst) {
+	for range readQuota {
+		if r.writeDecoded(dst) {
 			moved = true
 		}
 		m, empty := dst.Flush()
 		moved = moved || m
-		if !empty || len(r.run) > 0 || r.ended || r.err != nil || dst.Broken() {
+		if !empty || len(r.decoded) > 0 || r.ended || r.err != nil || dst.Broken() {
 			return moved
 		}
-		if r.pipe != nil || r.splices(dst) {
+		if r.pipe != nil || r.trySplice(dst) {
 			m, more := r.splice(dst)
 			moved = moved || m
 			if !more {
@@ -101,15 +101,15 @@ func (r *reader) Pump(dst exchange.Sink) (moved bool) {
 	return moved
 }
 
-// give hands dst what stands in the buffer, until dst is full. It reports
+// writeDecoded hands dst what stands in the buffer, until dst is full. It reports
 // whether dst took any.
-func (r *reader) give(dst exchange.Sink) (took bool) {
+func (r *reader) writeDecoded(dst exchange.Sink) (took bool) {
 	for r.err == nil && !r.ended && r.pipe == nil {
-		if len(r.run) > 0 {
-			n := dst.Write(r.run)
+		if len(r.decoded) > 0 {
+			n := dst.Write(r.decoded)
 			r.taken += int64(n)
 			took = took || n > 0
-			if r.run = r.run[n:]; len(r.run) > 0 {
+			if r.decoded = r.decoded[n:]; len(r.decoded) > 0 {
 				return took
 			}
 		}
@@ -122,24 +122,24 @@ func (r *reader) give(dst exchange.Sink) (took bool) {
 			return took
 		}
 		var n int
-		r.run, n, r.err = r.body.Next(r.buf[r.r:r.w])
+		r.decoded, n, r.err = r.body.Next(r.buf[r.r:r.w])
 		r.r += n
 	}
 	return took
 }
 
-// leastRead is how much is read for a receiver that takes nothing: it may be the
+// minRead is how much is read for a receiver that takes nothing: it may be the
 // end of the body.
-const leastRead = 256
+const minRead = 256
 
 // fill reads more of the body, for a receiver that takes this much. A stream that
 // is idle, or that its receiver holds up, keeps no large buffer.
 func (r *reader) fill(takes int) bool {
-	if !r.eof && !r.cut && !r.sock.Readable() || takes == 0 && r.body.Kind == wire.BodyLength {
+	if !r.eof && !r.truncated && !r.sock.Readable() || takes == 0 && r.body.Kind == wire.BodyLength {
 		r.putBulk()
 		return false
 	}
-	if takes < leastRead || r.ahead {
+	if takes < minRead || r.readingAhead {
 		r.putBulk()
 	}
 	if r.bulk == nil {
@@ -147,14 +147,14 @@ func (r *reader) fill(takes int) bool {
 		r.buf = r.bulk.b
 	}
 	r.r, r.w = 0, 0
-	room := r.buf[:min(len(r.buf), max(takes, leastRead))]
+	room := r.buf[:min(len(r.buf), max(takes, minRead))]
 	if r.exact && r.body.Left < int64(len(room)) {
 		room = room[:r.body.Left]
 	}
-	n, err := r.readLate(room)
+	n, err := r.read(room)
 	switch {
 	case err == nil:
-		r.w, r.moved = n, true
+		r.w, r.received = n, true
 	case err == loop.ErrAgain:
 		r.putBulk()
 		return false
@@ -167,13 +167,13 @@ func (r *reader) fill(takes int) bool {
 	return true
 }
 
-// readLate reads from the socket, unless readAhead has already seen its end or an
+// read reads from the socket, unless readAhead has already seen its end or an
 // error.
-func (r *reader) readLate(b []byte) (int, error) {
+func (r *reader) read(b []byte) (int, error) {
 	switch {
 	case r.eof:
 		return 0, io.EOF
-	case r.cut:
+	case r.truncated:
 		return 0, io.ErrUnexpectedEOF
 	}
 	return r.sock.Read(b)
@@ -195,7 +195,7 @@ func (r *reader) readAhead() (moved, whole bool) {
 			return moved, false
 		case r.body.Complete(r.buf[r.r:r.w]):
 			return moved, true
-		case r.eof || r.cut:
+		case r.eof || r.truncated:
 			return moved, r.eof && r.body.Kind == wire.BodyUntilClose
 		case !r.sock.Readable() || (r.bulk == nil || r.w == len(r.buf)) && !r.growAhead():
 			return moved, false
@@ -206,9 +206,9 @@ func (r *reader) readAhead() (moved, whole bool) {
 		case errors.Is(err, io.EOF):
 			r.eof, moved = true, true
 		case err != nil:
-			r.cut = true
+			r.truncated = true
 		default:
-			r.w, r.moved, moved = r.w+n, true, true
+			r.w, r.received, moved = r.w+n, true, true
 		}
 	}
 }
@@ -217,7 +217,7 @@ func (r *reader) readAhead() (moved, whole bool) {
 // whether that buffer has room for more of the body.
 func (r *reader) growAhead() bool {
 	rest := r.w - r.r
-	live := len(r.run) + rest // r.run ends at r.r
+	live := len(r.decoded) + rest // r.run ends at r.r
 	size := min(max(2*live, smallBytes), maxAhead)
 	if r.body.Kind == wire.BodyLength {
 		size = int(min(int64(live-rest)+r.body.Left, maxAhead))
@@ -226,16 +226,16 @@ func (r *reader) growAhead() bool {
 		return false
 	}
 	bulk := &buffer{b: make([]byte, size)}
-	copy(bulk.b, r.buf[r.r-len(r.run):r.w])
-	run := len(r.run)
+	copy(bulk.b, r.buf[r.r-len(r.decoded):r.w])
+	run := len(r.decoded)
 	r.putBulk()
-	r.bulk, r.ahead, r.buf = bulk, true, bulk.b
-	r.run, r.r, r.w = bulk.b[:run], run, live
+	r.bulk, r.readingAhead, r.buf = bulk, true, bulk.b
+	r.decoded, r.r, r.w = bulk.b[:run], run, live
 	return true
 }
 
 // drained reports that nothing is left in the buffer, and that the body goes on.
-func (r *reader) drained() bool { return r.r == r.w && len(r.run) == 0 && !r.body.Ended }
+func (r *reader) drained() bool { return r.r == r.w && len(r.decoded) == 0 && !r.body.Ended }
 
 // leftover is what has been read beyond the body.
 func (r *reader) leftover() []byte { return r.buf[r.r:r.w] }
@@ -244,32 +244,32 @@ func (r *reader) leftover() []byte { return r.buf[r.r:r.w] }
 func (r *reader) release() {
 	r.putBulk()
 	r.putPipe()
-	r.buf, r.run, r.r, r.w = nil, nil, 0, 0
+	r.buf, r.decoded, r.r, r.w = nil, nil, 0, 0
 }
 
 func (r *reader) putBulk() {
 	switch {
 	case r.bulk == nil:
 		return
-	case r.ahead:
+	case r.readingAhead:
 		r.bufs.bodies.Release(int64(len(r.bulk.b)))
 	default:
 		r.bufs.putBulk(r.bulk)
 	}
-	r.bulk, r.ahead, r.buf, r.r, r.w = nil, false, nil, 0, 0
+	r.bulk, r.readingAhead, r.buf, r.r, r.w = nil, false, nil, 0, 0
 }
 
-// spliceFrom is the shortest rest of a body for which a pipe pays.
-const spliceFrom = 256 << 10
+// minSplice is the shortest rest of a body for which a pipe pays.
+const minSplice = 256 << 10
 
 // rawSink is a sink whose socket takes payload as it is.
 type rawSink interface{ raw() *writer }
 
-// splices reports whether the rest of the body is to go through a pipe, which
+// trySplice reports whether the rest of the body is to go through a pipe, which
 // r then has: a long one whose end is known by its length, with nothing of it
 // in a buffer, between sockets without a layer.
-func (r *reader) splices(dst exchange.Sink) bool {
-	if r.body.Kind != wire.BodyLength || r.body.Left < spliceFrom || r.r < r.w || len(r.run) > 0 || r.bufs.pipes.plain || !r.sock.Readable() || r.sock.Layered() {
+func (r *reader) trySplice(dst exchange.Sink) bool {
+	if r.body.Kind != wire.BodyLength || r.body.Left < minSplice || r.r < r.w || len(r.decoded) > 0 || r.bufs.pipes.unsupported || !r.sock.Readable() || r.sock.Layered() {
 		return false
 	}
 	to, ok := dst.(rawSink)
@@ -293,7 +293,7 @@ func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 		n, err := r.pipe.Fill(r.sock, min(r.body.Left, r.fillBytes()))
 		switch {
 		case err == nil:
-			r.moved, moved = true, true
+			r.received, moved = true, true
 			r.body.Skip(n)
 			r.taken += int64(n)
 		case err == loop.ErrAgain:
@@ -301,7 +301,7 @@ func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 			return false, false
 		case err == unix.EINVAL || err == unix.ENOSYS:
 			r.putPipe()
-			r.bufs.pipes.plain = true
+			r.bufs.pipes.unsupported = true
 			return false, true
 		case errors.Is(err, io.EOF):
 			r.err = io.ErrUnexpectedEOF
@@ -312,7 +312,7 @@ func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 		}
 	}
 	n, err := r.pipe.Drain(to.sock)
-	to.sent += int64(to.took(n))
+	to.sent += int64(to.count(n))
 	if err != nil && err != loop.ErrAgain {
 		to.err = err
 		return true, false
@@ -320,7 +320,7 @@ func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 	if err != nil || r.pipe.Buffered() > 0 {
 		return moved || n > 0, false
 	}
-	r.emptied()
+	r.releaseFill()
 	if r.body.Ended {
 		r.putPipe()
 	}
@@ -331,7 +331,7 @@ func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 // others.
 func (r *reader) putPipe() {
 	if r.pipe != nil {
-		r.emptied()
+		r.releaseFill()
 		r.bufs.pipes.put(r.pipe)
 		r.pipe = nil
 	}
@@ -347,17 +347,17 @@ const (
 // fillBytes is how much may go into the pipe: a large fill if the gate has
 // memory left for one.
 func (r *reader) fillBytes() int64 {
-	r.large = r.large || r.bufs.bodies.Acquire(largeFill)
-	if r.large {
+	r.largeAcquired = r.largeAcquired || r.bufs.bodies.Acquire(largeFill)
+	if r.largeAcquired {
 		return largeFill
 	}
 	return smallFill
 }
 
-// emptied gives back what a large fill took.
-func (r *reader) emptied() {
-	if r.large {
-		r.large = false
+// releaseFill gives back what a large fill took.
+func (r *reader) releaseFill() {
+	if r.largeAcquired {
+		r.largeAcquired = false
 		r.bufs.bodies.Release(largeFill)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 // readRequest reads a head and begins what it asks for.
 func (s *session) readRequest() bool {
-	if s.until == 0 {
-		s.forget()
+	if s.deadline == 0 {
+		s.forgetHead()
 		s.skipped = false
 		s.shrink()
 	}
@@ -21,11 +21,11 @@ func (s *session) readRequest() bool {
 	if !complete {
 		return again
 	}
-	s.until = 0
+	s.deadline = 0
 	if s.conn.Set() == &s.eng.reading {
 		s.eng.conns.Take(s.conn)
 	}
-	s.conn.spoke = true
+	s.conn.sentHead = true
 	s.r = len(s.req.Raw)
 	s.client.begin()
 	s.client.describe(&s.x)
@@ -74,14 +74,14 @@ func (s *session) readHead() (complete, again bool) {
 		}
 		if s.w > 0 {
 			if possible, whole := s.preface(); whole {
-				return false, s.handOn()
+				return false, s.switchToHTTP2()
 			} else if !possible {
 				complete, err := s.req.Scan(s.buf.b[:s.w])
 				if complete && err == nil {
 					err = s.req.Decide()
 				}
 				if err != nil {
-					return false, s.refuseHead(wire.OutcomeOf(err))
+					return false, s.rejectHead(wire.OutcomeOf(err))
 				}
 				if complete {
 					return true, true
@@ -89,7 +89,7 @@ func (s *session) readHead() (complete, again bool) {
 			}
 		}
 		if s.w == len(s.buf.b) && !s.grow() {
-			return false, s.refuseHead(gate.OutOfMemoryBudget)
+			return false, s.rejectHead(gate.OutOfMemoryBudget)
 		}
 		n, err := c.sock.Read(s.buf.b[s.w:])
 		switch {
@@ -104,14 +104,14 @@ func (s *session) readHead() (complete, again bool) {
 			s.close() // idle
 			return false, false
 		}
-		if s.until == 0 {
-			s.until = s.now() + int64(cmp.Or(s.eng.cfg.HeadTimeout, defaultHeadTimeout))
+		if s.deadline == 0 {
+			s.deadline = s.now() + int64(cmp.Or(s.eng.cfg.HeadTimeout, defaultHeadTimeout))
 			s.eng.reading.Take(c)
 		}
-		if s.now() >= s.until {
-			return false, s.refuseHead(gate.HeadTimeout)
+		if s.now() >= s.deadline {
+			return false, s.rejectHead(gate.HeadTimeout)
 		}
-		return false, s.wait(s.until)
+		return false, s.wait(s.deadline)
 	}
 }
 
@@ -119,14 +119,14 @@ func (s *session) readHead() (complete, again bool) {
 // HTTP/2, and whether it is there as a whole.
 func (s *session) preface() (possible, whole bool) {
 	c := s.conn
-	if s.buf.b[0] != 'P' || !s.eng.worker.HasHTTP2() || c.spoke || c.sock.Layered() {
+	if s.buf.b[0] != 'P' || !s.eng.worker.HasHTTP2() || c.sentHead || c.sock.Layered() {
 		return false, false
 	}
 	return h2.MatchPreface(s.buf.b[:s.w])
 }
 
-// handOn gives the connection to HTTP/2; its descriptor stays in the budget.
-func (s *session) handOn() bool {
+// switchToHTTP2 gives the connection to HTTP/2; its descriptor stays in the budget.
+func (s *session) switchToHTTP2() bool {
 	c := s.conn
 	c.Set().Remove(c)
 	s.eng.worker.HandOn(c.sock.Detach(), c.peer, s.buf.b[:s.w])

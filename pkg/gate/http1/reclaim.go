@@ -22,7 +22,7 @@ func (e *engine) reclaimUpstream() (since int64, reclaim func()) {
 	if p := &e.bufs.pipes; p.free.Len() > 0 {
 		return 0, func() { p.close(p.free.Get()) }
 	}
-	u := e.pool.spare()
+	u := e.pool.reclaimable()
 	if u == nil {
 		return 0, nil
 	}

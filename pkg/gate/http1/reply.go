@@ -37,7 +37,7 @@ func (s *session) appendReply(dst []byte, r *gate.Reply, bodyless bool) []byte {
 	dst = append(dst, "\r\nContent-Length: "...)
 	dst = strconv.AppendInt(dst, int64(r.Length()), 10)
 	dst = append(append(append(dst, "\r\nDate: "...), s.eng.worker.Date()...), "\r\n"...)
-	if !s.keep {
+	if !s.keepAlive {
 		dst = append(dst, "Connection: close\r\n"...)
 	} else if s.req.Minor == 0 {
 		dst = append(dst, "Connection: keep-alive\r\n"...)
@@ -53,16 +53,16 @@ func (s *session) appendReply(dst []byte, r *gate.Reply, bodyless bool) []byte {
 // behind it, if the client's request has been read whole and nothing else
 // speaks against that.
 func (s *session) reply(r gate.Reply, keep bool) bool {
-	s.keep = keep && s.client.skipBody() && s.req.KeepAlive() && !s.eng.gate.Drain.Active()
+	s.keepAlive = keep && s.client.discardBody() && s.req.KeepAlive() && !s.eng.gate.Drain.Active()
 	bodyless := string(s.req.Method) == "HEAD"
 	r.Hash = bytes.Clone(r.Hash)
 	if keep { // which may overwrite the head, and what points into it
-		s.keep = s.input.takeRest(&s.client.reader) && s.keep
+		s.keepAlive = s.input.takeLeftover(&s.client.reader) && s.keepAlive
 	}
 	w := &s.client.writer
 	w.begin(false, false)
-	w.hold(s.appendReply(w.room(), &r, bodyless))
-	s.phase, s.until = replying, s.now()+replyTimeout
+	w.setBuffered(s.appendReply(w.buffered(), &r, bodyless))
+	s.phase, s.deadline = replying, s.now()+replyTimeout
 	return true
 }
 
@@ -70,42 +70,42 @@ func (s *session) reply(r gate.Reply, keep bool) bool {
 func (s *session) sendReply() bool {
 	w := &s.client.writer
 	if _, empty := w.Flush(); !empty {
-		if w.Broken() || s.now() >= s.until || s.conn.sock.Failed() || s.eng.loop.Closing() {
+		if w.Broken() || s.now() >= s.deadline || s.conn.sock.Failed() || s.eng.loop.Closing() {
 			return s.hangUp()
 		}
-		if !s.owes {
-			s.owes = true
-			s.eng.cfg.owing.Inc()
+		if !s.replyCounted {
+			s.replyCounted = true
+			s.eng.cfg.pendingReplies.Inc()
 		}
-		return s.wait(s.until)
+		return s.wait(s.deadline)
 	}
-	s.endOwing()
-	if !s.keep {
+	s.uncountReply()
+	if !s.keepAlive {
 		return s.beginLinger()
 	}
-	s.phase, s.until = reading, 0
+	s.phase, s.deadline = reading, 0
 	return true
 }
 
-// endOwing counts that no client waits for the rest of a reply any more.
-func (s *session) endOwing() {
-	if s.owes {
-		s.owes = false
-		s.eng.cfg.owing.Dec()
+// uncountReply counts that no client waits for the rest of a reply any more.
+func (s *session) uncountReply() {
+	if s.replyCounted {
+		s.replyCounted = false
+		s.eng.cfg.pendingReplies.Dec()
 		s.eng.worker.Departed()
 	}
 }
 
-// refuse replies to a request that the exchange has refused.
-func (s *session) refuse(o gate.Outcome) bool {
+// reject replies to a request that the exchange has refused.
+func (s *session) reject(o gate.Outcome) bool {
 	if o == gate.ClientGone {
 		return s.hangUp()
 	}
 	return s.reply(s.eng.gate.RejectionReply(o, s.now()), o != gate.BadRequest)
 }
 
-// refuseHead replies to a head that is not accepted, and closes.
-func (s *session) refuseHead(o gate.Outcome) bool {
+// rejectHead replies to a head that is not accepted, and closes.
+func (s *session) rejectHead(o gate.Outcome) bool {
 	s.eng.gate.Reject(o)
 	return s.reply(gate.ReplyTo(o), false)
 }
@@ -122,9 +122,9 @@ func (s *session) beginLinger() bool {
 	s.eng.conns.Take(s.conn)
 	s.phase = lingering
 	s.r, s.w = 0, 0
-	s.forget()
+	s.forgetHead()
 	s.shrink()
-	s.until = s.now() + lingerTimeout
+	s.deadline = s.now() + lingerTimeout
 	s.lingerNext, s.lingerEnd = 0, s.now()+lingerTotal
 	return true
 }
@@ -145,17 +145,17 @@ func (s *session) endLinger() {
 // linger drops what the client still sends.
 func (s *session) linger() bool {
 	sock := &s.conn.sock
-	for !s.eng.loop.Closing() && s.now() < min(s.until, s.lingerEnd) {
+	for !s.eng.loop.Closing() && s.now() < min(s.deadline, s.lingerEnd) {
 		if s.now() < s.lingerNext && !sock.HungUp() {
-			return s.wait(min(s.lingerNext, s.until, s.lingerEnd))
+			return s.wait(min(s.lingerNext, s.deadline, s.lingerEnd))
 		}
 		switch _, err := sock.Discard(lingerBytes, s.buf.b); {
 		case err == loop.ErrAgain:
-			return s.wait(min(s.until, s.lingerEnd))
+			return s.wait(min(s.deadline, s.lingerEnd))
 		case err != nil:
 			return s.hangUp()
 		}
-		s.until, s.lingerNext = s.now()+lingerTimeout, s.now()+lingerPause
+		s.deadline, s.lingerNext = s.now()+lingerTimeout, s.now()+lingerPause
 	}
 	return s.hangUp()
 }
@@ -164,7 +164,7 @@ func (s *session) linger() bool {
 // counted, and it needs no slot.
 func (s *session) awaitProbe() bool {
 	p := s.probe
-	if !p.Ready() && !s.gone() {
+	if !p.Ready() && !s.disconnected() {
 		return s.wait(0)
 	}
 	s.probe = nil

@@ -408,7 +408,7 @@ func TestSessionOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
 					if e.conns.First() != nil && e.conns.First().session != nil {
 						upload = &e.conns.First().session.client.reader
 					}
-					stuck <- upload != nil && (len(upload.run) > 0 || upload.pipe != nil && upload.pipe.Buffered() > 0)
+					stuck <- upload != nil && (len(upload.decoded) > 0 || upload.pipe != nil && upload.pipe.Buffered() > 0)
 				})
 				return engineReceive(r.t, "a look at the loop", stuck)
 			})

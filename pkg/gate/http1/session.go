@@ -33,19 +33,19 @@ const (
 // that is read, under way, or answered. One serves one connection after the
 // other. It runs in steps: none of its methods blocks.
 type session struct {
-	handle loop.Handle
-	eng    *engine
-	conn   *conn // nil: spare
-	phase  phase
-	until  int64 // when the phase ends at the latest; 0 = no bound
+	handle   loop.Handle
+	eng      *engine
+	conn     *conn // nil: spare
+	phase    phase
+	deadline int64 // when the phase ends at the latest; 0 = no bound
 
 	input
-	req    wire.Request
-	client downSide
-	x      exchange.Exchange
-	probe  *exchange.ProbeCall
-	keep   bool // the connection goes on behind the reply
-	owes   bool // the client has not taken all of the reply
+	req          wire.Request
+	client       downSide
+	x            exchange.Exchange
+	probe        *exchange.ProbeCall
+	keepAlive    bool // the connection goes on behind the reply
+	replyCounted bool // the client has not taken all of the reply
 
 	lingerEnd  int64 // when lingering ends, whatever the client sends
 	lingerNext int64 // when more of what it sends may be dropped
@@ -54,8 +54,8 @@ type session struct {
 // Sessions of a loop that stay when a burst is over, and the most that it
 // keeps for the next one.
 const (
-	keptSessions = 8
-	maxSessions  = 16384
+	minFreeSessions = 8
+	maxFreeSessions = 16384
 )
 
 // Event begins to read a request on an idle connection.
@@ -72,7 +72,7 @@ func (c *conn) Event(sock *loop.Sock) {
 		e.conns.Take(c)
 	}
 	s.conn, c.session = c, s
-	s.phase, s.until = reading, 0
+	s.phase, s.deadline = reading, 0
 	s.handle.Begin()
 	sock.SetHandler(&s.handle)
 	s.client.attach(sock)
@@ -94,7 +94,7 @@ func (s *session) Step() {
 	if s.conn == nil {
 		return // woken by what has ended meanwhile
 	}
-	defer s.contain()
+	defer s.recoverPanic()
 	for again := true; again && s.conn != nil; {
 		switch s.phase {
 		case reading:
@@ -111,9 +111,9 @@ func (s *session) Step() {
 	}
 }
 
-// contain ends the connection after a panic: the slot is given back, and the
+// recoverPanic ends the connection after a panic: the slot is given back, and the
 // session is not used again.
-func (s *session) contain() {
+func (s *session) recoverPanic() {
 	v := recover()
 	if v == nil {
 		return
@@ -123,7 +123,7 @@ func (s *session) contain() {
 	s.conn.close()
 	s.conn.session, s.conn = nil, nil
 	s.releaseHead()
-	s.endOwing()
+	s.uncountReply()
 	s.endLinger()
 	s.handle.End()
 	s.eng.worker.Departed()
@@ -139,19 +139,19 @@ func (s *session) close() {
 		s.eng.conns.Take(c)
 	}
 	s.client.release()
-	s.forget()
+	s.forgetHead()
 	s.input.release()
-	s.endOwing()
+	s.uncountReply()
 	s.endLinger()
 	s.handle.End()
 	s.eng.sessions.Put(s)
 }
 
-// forget lets go of the last head. A session that waits, or is spare, must not
+// forgetHead lets go of the last head. A session that waits, or is spare, must not
 // keep the memory of one that the budget has back.
-func (s *session) forget() {
+func (s *session) forgetHead() {
 	s.req.Reset()
-	if s.held > 0 {
+	if s.headMemory > 0 {
 		s.x.Describe()
 	}
 }
@@ -171,8 +171,8 @@ func (s *session) wait(until int64) bool {
 
 func (s *session) now() int64 { return s.eng.loop.Now() }
 
-// gone reports that the client has left or the loop is to end.
-func (s *session) gone() bool { return s.conn.gone() || s.eng.loop.Closing() }
+// disconnected reports that the client has left or the loop is to end.
+func (s *session) disconnected() bool { return s.conn.disconnected() || s.eng.loop.Closing() }
 
 // relay takes the exchange on.
 func (s *session) relay() bool {
@@ -189,9 +189,9 @@ func (s *session) relay() bool {
 	case exchange.Completed:
 		return s.completed()
 	case exchange.Rejected:
-		return s.refuse(outcome)
+		return s.reject(outcome)
 	case exchange.CutOff:
-		if s.client.endless {
+		if s.client.untilClose {
 			s.conn.reset() // the end of the connection would look like the end of the answer
 		}
 	}
@@ -201,11 +201,11 @@ func (s *session) relay() bool {
 // completed goes on behind an answer that has been delivered whole.
 func (s *session) completed() bool {
 	whole := s.client.Whole()
-	fits := s.input.takeRest(&s.client.reader)
+	fits := s.input.takeLeftover(&s.client.reader)
 	s.client.writer.release()
 	switch {
-	case s.client.keep && fits:
-		s.phase, s.until = reading, 0
+	case s.client.keepAlive && fits:
+		s.phase, s.deadline = reading, 0
 		return true
 	case whole && s.r == s.w && s.conn.sock.Quiet() && s.conn.sock.Finish():
 		return s.hangUp()

@@ -75,7 +75,7 @@ func (x *transfer) begin(c moving, head string) {
 	x.r.exact = c.exact
 	x.w.begin(c.chunked, c.trailers)
 	if head != "" {
-		x.w.hold(append(x.w.room(), head...))
+		x.w.setBuffered(append(x.w.buffered(), head...))
 	}
 }
 
@@ -92,7 +92,7 @@ func (x *transfer) run() {
 			x.pause()
 		}
 	}
-	for x.w.err == nil && x.w.o < len(x.w.out) { // what was decoded before an error
+	for x.w.err == nil && x.w.outStart < len(x.w.out) { // what was decoded before an error
 		if moved, _ := x.w.Flush(); !moved {
 			x.pause()
 		}
@@ -350,8 +350,8 @@ func TestHeadAndSmallBodyLeaveTogether(t *testing.T) {
 	} {
 		x := startTransfer(t, func(x *transfer) {
 			x.begin(c.moving, "HEAD")
-			x.r.give(&x.w)
-			wantSame(t, c.read, string(x.w.out[x.w.o:]), "HEAD"+c.want)
+			x.r.writeDecoded(&x.w)
+			wantSame(t, c.read, string(x.w.out[x.w.outStart:]), "HEAD"+c.want)
 			x.release()
 		})
 		x.wait(t)
@@ -373,7 +373,7 @@ func TestAReceiverThatDoesNotReadStopsTheReading(t *testing.T) {
 				panic("moved bytes that were not taken")
 			}
 		}
-		if held := len(x.r.run) + x.r.w - x.r.r + len(x.w.out) - x.w.o; before != x.r.taken || held <= 0 || held > bulkBytes+coalesceBytes {
+		if held := len(x.r.decoded) + x.r.w - x.r.r + len(x.w.out) - x.w.outStart; before != x.r.taken || held <= 0 || held > bulkBytes+coalesceBytes {
 			panic(fmt.Sprintf("holds %d bytes, took %d more", held, x.r.taken-before))
 		}
 		stalled <- x.r.taken
@@ -501,8 +501,8 @@ func TestLongBodiesGoThroughAPipeAndArriveWhole(t *testing.T) {
 		{"long", 5 << 20, moving{kind: wire.BodyLength, exact: true}, 1},
 		{"long, in small writes", 1 << 20, moving{kind: wire.BodyLength, write: 3000}, 1},
 		{"long, the beginning read already", 1 << 20, moving{kind: wire.BodyLength, read: noise(70_000)}, 1},
-		{"as short as a pipe pays", spliceFrom, moving{kind: wire.BodyLength}, 1},
-		{"shorter", spliceFrom - 1, moving{kind: wire.BodyLength}, 0},
+		{"as short as a pipe pays", minSplice, moving{kind: wire.BodyLength}, 1},
+		{"shorter", minSplice - 1, moving{kind: wire.BodyLength}, 0},
 		{"without a length", 1 << 20, moving{kind: wire.BodyUntilClose}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -22,36 +22,36 @@ type upConn struct {
 	conn      *upstream.Conn
 	sock      *loop.Sock // of conn
 	pool      *Pool
-	pooled    int32 // index in the pool plus one
+	poolIndex int32 // index in the pool plus one
 	status    int32 // of the last head
 	idleSince int64 // when it became idle
 	idleTime  int64 // how long it had been idle when it was taken
 	closesAt  int64 // the container has promised to leave it open; 0 = it has not
 
-	in               *answer // in.b[:n] begins with the head that is read; nil: nothing has come, or all has gone on
-	n                int
-	idleTimeout      time.Duration // what the last head has promised for the time behind the answer
-	idleTimeoutGiven bool          // it has
-	reusable         bool          // the connection is, behind the answer
-	responseBegan    bool          // some byte of an answer has come
-	otherProtocol    bool          // and they were not of HTTP/1
-	emptyClose       bool          // the connection was closed without a byte, perhaps by a container that speaks only HTTP/2
-	headHandled      bool          // the head in front of in has been dealt with
-	reused           bool
-	desynced         bool // a body that was announced where there is none may still come
-	req              *wire.Request
-	client           exchange.Sink // receives the response
+	in             *response // in.b[:n] begins with the head that is read; nil: nothing has come, or all has gone on
+	n              int
+	idleTimeout    time.Duration // what the last head has promised for the time behind the answer
+	hasIdleTimeout bool          // it has
+	reusable       bool          // the connection is, behind the answer
+	responseBegan  bool          // some byte of an answer has come
+	otherProtocol  bool          // and they were not of HTTP/1
+	emptyClose     bool          // the connection was closed without a byte, perhaps by a container that speaks only HTTP/2
+	headHandled    bool          // the head in front of in has been dealt with
+	reused         bool
+	desynced       bool // a body that was announced where there is none may still come
+	req            *wire.Request
+	client         exchange.Sink // receives the response
 }
 
 // Event closes an idle connection that speaks or ends.
 func (u *upConn) Event(s *loop.Sock) {
 	if s.Readable() {
-		u.end()
+		u.closeIdle()
 	}
 }
 
-// end closes an idle connection, and notes its age if the container did so.
-func (u *upConn) end() {
+// closeIdle closes an idle connection, and notes its age if the container did so.
+func (u *upConn) closeIdle() {
 	if u.sock.HungUp() || u.sock.Ended() {
 		u.pool.idleAge.NoteClose(time.Duration(u.pool.worker.Loop.Now() - u.idleSince))
 	}
@@ -66,7 +66,7 @@ func (u *upConn) noteKeepAlive(idle time.Duration, said bool) {
 }
 
 func (u *upConn) close() {
-	if u.pooled > 0 {
+	if u.poolIndex > 0 {
 		u.pool.take(u)
 	}
 	u.conn.Close()
@@ -75,10 +75,10 @@ func (u *upConn) close() {
 // Send implements exchange.Upstream.
 func (u *upConn) Send(req *wire.Request, peer netip.Addr, client exchange.Sink) (soon bool) {
 	u.req, u.client, u.responseBegan, u.otherProtocol, u.emptyClose, u.n = req, client, false, false, false, 0
-	u.status, u.idleTimeoutGiven, u.reusable = 0, false, false
+	u.status, u.hasIdleTimeout, u.reusable = 0, false, false
 	u.reader.begin(wire.BodyUntilClose, 0, nil, 0, 0)
 	u.writer.begin(req.Body == wire.BodyChunked, true)
-	out := u.writer.room()
+	out := u.writer.buffered()
 	u.writer.head(req.AppendHead(out, peer, u.pool.worker.Host), len(out), false)
 	return false // but sooner
 }
@@ -105,9 +105,9 @@ func (u *upConn) ProtocolMismatch() bool { return u.otherProtocol || u.emptyClos
 // understood the request.
 func (u *upConn) Unprocessed() bool { return u.otherProtocol }
 
-// noteForeign records that the container speaks only HTTP/2: its first bytes are
+// detectHTTP2 records that the container speaks only HTTP/2: its first bytes are
 // those of SETTINGS (RFC 9113 section 3.4).
-func noteForeign(u *upConn) {
+func detectHTTP2(u *upConn) {
 	const settings = 4
 	if u.n >= 4 && u.in.b[0] == 0 && u.in.b[3] == settings {
 		u.otherProtocol = u.pool.worker.Choice.NotHTTP1()
@@ -128,7 +128,7 @@ func (u *upConn) Receive() (exchange.HeadState, gate.Outcome) {
 		u.n = copy(u.in.b, u.in.b[u.in.res.Size():u.n])
 		u.in.res.Reset()
 		u.headHandled = false
-		u.putIn()
+		u.releaseEmpty()
 	}
 	if u.n > 0 {
 		if state, o := u.readHead(); state != exchange.HeadAwaited {
@@ -138,13 +138,13 @@ func (u *upConn) Receive() (exchange.HeadState, gate.Outcome) {
 	if !u.sock.Readable() {
 		return exchange.HeadAwaited, gate.Undecided
 	}
-	n, err := u.sock.Read(u.headRoom())
+	n, err := u.sock.Read(u.headBuffer())
 	switch {
 	case err == loop.ErrAgain:
-		u.putIn()
+		u.releaseEmpty()
 		return exchange.HeadAwaited, gate.Undecided
 	case err != nil:
-		return exchange.HeadFailed, u.ended(err)
+		return exchange.HeadFailed, u.closedOutcome(err)
 	}
 	u.n += n
 	u.responseBegan = true
@@ -157,30 +157,30 @@ func (u *upConn) Receive() (exchange.HeadState, gate.Outcome) {
 // Pump implements exchange.Source.
 func (u *upConn) Pump(dst exchange.Sink) bool {
 	moved := u.reader.Pump(dst)
-	u.dropIn()
+	u.releaseDrained()
 	return moved
 }
 
 // ReadAhead implements exchange.Upstream.
 func (u *upConn) ReadAhead() (moved, whole bool) {
 	moved, whole = u.reader.readAhead()
-	u.dropIn()
+	u.releaseDrained()
 	return moved, whole
 }
 
-// dropIn releases the buffer of the head once it holds no bytes of the body.
-func (u *upConn) dropIn() {
+// releaseDrained releases the buffer of the head once it holds no bytes of the body.
+func (u *upConn) releaseDrained() {
 	if u.in != nil && !u.reader.ended && (u.reader.bulk != nil || u.reader.drained()) {
 		if u.reader.bulk == nil {
 			u.reader.buf, u.reader.r, u.reader.w = nil, 0, 0
 		}
-		u.pool.bufs.putAnswer(u.in)
+		u.pool.bufs.putResponse(u.in)
 		u.in, u.n = nil, 0
 	}
 }
 
-// ended tells what the end of the connection means when no answer has come.
-func (u *upConn) ended(err error) gate.Outcome {
+// closedOutcome tells what the end of the connection means when no answer has come.
+func (u *upConn) closedOutcome(err error) gate.Outcome {
 	if !u.reused && !u.responseBegan {
 		u.emptyClose = u.pool.worker.Choice.MissedHTTP1(u.pool.worker.Loop.Now()) // some HTTP/2-only containers close HTTP/1 connections
 	}
@@ -201,7 +201,7 @@ func (u *upConn) readHead() (exchange.HeadState, gate.Outcome) {
 		err = r.Decide(u.req.Method)
 	}
 	if err != nil {
-		noteForeign(u)
+		detectHTTP2(u)
 		return exchange.HeadFailed, gate.UpstreamMalformed
 	}
 	if !complete {
@@ -212,7 +212,7 @@ func (u *upConn) readHead() (exchange.HeadState, gate.Outcome) {
 		return exchange.HeadFailed, gate.UpstreamMalformed // the container declined; a 2xx would tell the client that the tunnel is open
 	}
 	u.status, u.reusable = int32(r.Status), r.Reusable()
-	u.idleTimeout, u.idleTimeoutGiven = r.KeepAlive()
+	u.idleTimeout, u.hasIdleTimeout = r.KeepAlive()
 	u.desynced = u.desynced || r.AnnouncesBody()
 	switch {
 	case r.Status == 101:
@@ -228,21 +228,21 @@ func (u *upConn) readHead() (exchange.HeadState, gate.Outcome) {
 	return exchange.HeadFinal, gate.Undecided
 }
 
-// room is where the container's next bytes go. The buffer comes with the first
+// readBuffer is where the container's next bytes go. The buffer comes with the first
 // of them: requests that wait for their answer are many.
-func (u *upConn) room() []byte {
+func (u *upConn) readBuffer() []byte {
 	if u.in == nil {
-		u.in = u.pool.bufs.answer()
+		u.in = u.pool.bufs.getResponse()
 	} else if u.n == len(u.in.b) {
 		u.in.b = grow(u.in.b)
 	}
 	return u.in.b[u.n:]
 }
 
-// headRoom is room for the head and for what the client takes of the body, no
+// headBuffer is room for the head and for what the client takes of the body, no
 // more: answers to clients that take nothing may be many.
-func (u *upConn) headRoom() []byte {
-	b := u.room()
+func (u *upConn) headBuffer() []byte {
+	b := u.readBuffer()
 	takes := u.client.Capacity()
 	if takes >= len(b) || u.sock.Layered() {
 		return b
@@ -264,10 +264,10 @@ func headEnd(b []byte) int {
 	return len(b)
 }
 
-// putIn gives back a buffer in which nothing has come.
-func (u *upConn) putIn() {
+// releaseEmpty gives back a buffer in which nothing has come.
+func (u *upConn) releaseEmpty() {
 	if u.in != nil && u.n == 0 {
-		u.pool.bufs.putAnswer(u.in)
+		u.pool.bufs.putResponse(u.in)
 		u.in = nil
 	}
 }
@@ -289,7 +289,7 @@ func (u *upConn) Complete(open bool) {
 	clean := !open && sentAsAnnounced(&u.writer, u.req) && len(u.reader.leftover()) == 0 && !u.desynced && u.reusable && !u.StoppedReading()
 	u.release()
 	if clean {
-		u.noteKeepAlive(u.idleTimeout, u.idleTimeoutGiven)
+		u.noteKeepAlive(u.idleTimeout, u.hasIdleTimeout)
 		u.pool.put(u)
 	} else {
 		u.close()
@@ -314,5 +314,5 @@ func (u *upConn) release() {
 	u.reader.release()
 	u.writer.release()
 	u.req, u.client, u.n, u.headHandled = nil, nil, 0, false
-	u.putIn()
+	u.releaseEmpty()
 }

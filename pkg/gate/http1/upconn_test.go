@@ -544,8 +544,8 @@ func TestPoolClosesItsOldestWhenItIsFull(t *testing.T) {
 			full := len(p.idle) == maxIdleUpstreams
 			p.put(u)
 			for i, u := range p.idle {
-				if int(u.pooled) != i+1 {
-					t.Errorf("connection %d believes that it is number %d", i, u.pooled-1)
+				if int(u.poolIndex) != i+1 {
+					t.Errorf("connection %d believes that it is number %d", i, u.poolIndex-1)
 				}
 			}
 			if !full {

@@ -25,7 +25,7 @@ type writer struct {
 	bufs     *buffers
 	frame    *buffer // storage of out; borrowed while something waits
 	out      []byte  // what waits is out[o:]
-	o        int
+	outStart int
 	chunked  bool // the payload goes out in chunks; else as it is
 	trailers bool // the peer may have them
 	tunnel   bool // the end is a half-close
@@ -45,38 +45,38 @@ func (w *writer) begin(chunked, trailers bool) {
 // head buffers out, in which the head of a message begins at from.
 func (w *writer) head(out []byte, from int, bodiless bool) {
 	w.check.Begin(out[from:], w.chunked, bodiless)
-	w.hold(out)
+	w.setBuffered(out)
 }
 
-// took counts n accepted bytes of the body.
-func (w *writer) took(n int) int {
+// count counts n accepted bytes of the body.
+func (w *writer) count(n int) int {
 	w.content += int64(n)
 	w.check.Sent(n)
 	return n
 }
 
-// room returns what waits, to be appended to; hold takes the result.
-func (w *writer) room() []byte {
+// buffered returns what waits, to be appended to; hold takes the result.
+func (w *writer) buffered() []byte {
 	if w.frame == nil {
 		w.frame = w.bufs.frames.get()
-		w.out, w.o = w.frame.b[:0], 0
+		w.out, w.outStart = w.frame.b[:0], 0
 	}
 	return w.out
 }
 
-func (w *writer) hold(out []byte) { w.out, w.frame.b = out, out[:cap(out)] }
+func (w *writer) setBuffered(out []byte) { w.out, w.frame.b = out, out[:cap(out)] }
 
 // Write implements exchange.Sink.
 func (w *writer) Write(p []byte) int {
-	waits := len(w.out) - w.o
+	waits := len(w.out) - w.outStart
 	if w.chunked {
 		if waits > chunkBytes {
 			return 0
 		}
-		out := strconv.AppendUint(w.room(), uint64(len(p)), 16)
+		out := strconv.AppendUint(w.buffered(), uint64(len(p)), 16)
 		out = append(append(append(out, "\r\n"...), p...), "\r\n"...)
-		w.hold(out)
-		return w.took(len(p))
+		w.setBuffered(out)
+		return w.count(len(p))
 	}
 	if waits > 0 && waits+len(p) > coalesceBytes {
 		if _, empty := w.Flush(); !empty {
@@ -85,15 +85,15 @@ func (w *writer) Write(p []byte) int {
 		waits = 0
 	}
 	if waits > 0 || len(p) < directBytes {
-		w.hold(append(w.room(), p...))
-		return w.took(len(p))
+		w.setBuffered(append(w.buffered(), p...))
+		return w.count(len(p))
 	}
 	n, err := w.sock.Write(p)
 	if err != nil && err != loop.ErrAgain {
 		w.err = err
 	}
 	w.sent += int64(n)
-	return w.took(n)
+	return w.count(n)
 }
 
 // Capacity implements exchange.Sink: how much the kernel takes shows with the write alone.
@@ -106,17 +106,17 @@ func (w *writer) Finish(trailers []byte) {
 	if !w.chunked {
 		return
 	}
-	out := append(w.room(), "0\r\n"...)
+	out := append(w.buffered(), "0\r\n"...)
 	if w.trailers {
 		out = append(out, trailers...)
 	}
-	w.hold(append(out, "\r\n"...))
+	w.setBuffered(append(out, "\r\n"...))
 }
 
 // Flush implements exchange.Sink.
 func (w *writer) Flush() (moved, empty bool) {
-	for w.o < len(w.out) {
-		n, err := w.sock.Write(w.out[w.o:])
+	for w.outStart < len(w.out) {
+		n, err := w.sock.Write(w.out[w.outStart:])
 		if err == loop.ErrAgain {
 			return moved, false
 		}
@@ -124,7 +124,7 @@ func (w *writer) Flush() (moved, empty bool) {
 			w.err = err
 			return moved, false
 		}
-		w.o += n
+		w.outStart += n
 		w.sent += int64(n)
 		moved = true
 	}
@@ -141,7 +141,7 @@ func (w *writer) Broken() bool { return w.err != nil }
 
 // raw is the writer if its socket takes payload as it is, now.
 func (w *writer) raw() *writer {
-	if w.chunked || w.sock.Layered() || w.o < len(w.out) {
+	if w.chunked || w.sock.Layered() || w.outStart < len(w.out) {
 		return nil
 	}
 	return w
@@ -151,7 +151,7 @@ func (w *writer) raw() *writer {
 func (w *writer) drop() {
 	if w.frame != nil {
 		w.bufs.frames.put(w.frame)
-		w.frame, w.out, w.o = nil, nil, 0
+		w.frame, w.out, w.outStart = nil, nil, 0
 	}
 }
 
