@@ -6,29 +6,29 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// Sizes of buffers. Those that heads and chunks make grow beyond the longest
-// size do not outlive their request.
+// Buffer sizes. A buffer that a head or chunks have grown beyond its maximum size is
+// dropped with its request.
 const (
-	requestBytes   = 4 << 10  // a request's head, and what of the body came with it
-	responseBytes  = 16 << 10 // an answer's head, likewise
-	frameBytes     = 4 << 10  // what goes out
-	bulkBytes      = 64 << 10 // a long body
-	smallBytes     = 4 << 10  // a long body where the gate has no memory left for more
+	requestBytes   = 4 << 10  // head of a request, and body bytes that arrived with it
+	responseBytes  = 16 << 10 // head of a response, and body bytes that arrived with it
+	frameBytes     = 4 << 10  // output
+	bulkBytes      = 64 << 10 // long body
+	smallBytes     = 4 << 10  // long body when the memory budget for bodies is exhausted
 	maxBufferBytes = 2 * bulkBytes
 )
 
-// buffer is borrowed for as long as there is something in it.
+// buffer is held only while it contains bytes.
 type buffer struct{ b []byte }
 
-// response is the head of an answer, and the buffer that it came in with what of the
-// body did too. It is borrowed from the first byte of the answer until both have
-// gone on.
+// response is the head of a response and the buffer in which it arrived together with
+// the beginning of the body. It is held from the first byte of the response until both
+// have been forwarded.
 type response struct {
 	*buffer
 	res wire.Response
 }
 
-// bufferPool keeps buffers of one loop and of one size.
+// bufferPool holds free buffers of one loop and size.
 type bufferPool struct {
 	loop    *loop.Loop
 	free    loop.FreeList[buffer]
@@ -36,9 +36,9 @@ type bufferPool struct {
 	maxSize int
 }
 
-func (p *bufferPool) init(l *loop.Loop, size, longest, keep, most int) {
-	p.loop, p.size, p.maxSize = l, size, longest
-	p.free.Init(l, keep, most, nil)
+func (p *bufferPool) init(l *loop.Loop, size, maxSize, minKept, maxKept int) {
+	p.loop, p.size, p.maxSize = l, size, maxSize
+	p.free.Init(l, minKept, maxKept, nil)
 }
 
 func (p *bufferPool) get() *buffer {
@@ -54,16 +54,16 @@ func (p *bufferPool) put(x *buffer) {
 	}
 }
 
-// maxFreePipes bounds the empty pipes that a loop keeps.
+// maxFreePipes limits the free pipes of a loop.
 const maxFreePipes = 8
 
-// pipePool keeps the pipes of one loop. Each holds two descriptors of the
+// pipePool holds the free pipes of one loop. Each pipe takes two descriptors of the
 // budget.
 type pipePool struct {
 	loop        *loop.Loop
 	budget      *exchange.Descriptors
 	free        loop.FreeList[loop.Pipe]
-	unsupported bool // the kernel does not splice
+	unsupported bool // the kernel does not support splice
 }
 
 func (p *pipePool) get() *loop.Pipe {
@@ -71,7 +71,7 @@ func (p *pipePool) get() *loop.Pipe {
 		return x
 	}
 	if !p.budget.TryAcquire() {
-		return nil // no descriptors: through the buffer, then
+		return nil // no descriptor left: the body is copied instead
 	}
 	if !p.budget.TryAcquire() {
 		p.budget.Release()
@@ -95,14 +95,14 @@ func (p *pipePool) close(x *loop.Pipe) {
 	p.release()
 }
 
-// put keeps a pipe. One that still holds bytes is of no use to others.
+// put returns a pipe to the pool. A pipe that still contains bytes is closed.
 func (p *pipePool) put(x *loop.Pipe) {
 	if x.Buffered() > 0 || !p.free.Put(x) {
 		p.close(x)
 	}
 }
 
-// buffers are those of one loop.
+// buffers holds the pools of one loop.
 type buffers struct {
 	loop          *loop.Loop
 	heads, bodies *exchange.Budget
@@ -123,11 +123,11 @@ func (b *buffers) init(g *exchange.Gate, l *loop.Loop) {
 	b.bulks.init(l, bulkBytes, bulkBytes, 2, 16)
 }
 
-// bulk gives a buffer for a long body: a small one when the gate has no memory
-// left, so that a client that does not read holds little, and the smallest for
-// a receiver that takes next to nothing.
-func (b *buffers) bulk(takes int) *buffer {
-	if takes < minRead {
+// bulk returns a buffer for a long body whose receiver has the given capacity. The
+// buffer is small if the memory budget is exhausted, so that clients that do not read
+// cannot hold much memory, and smallest if the capacity is nearly 0.
+func (b *buffers) bulk(capacity int) *buffer {
+	if capacity < minRead {
 		return &buffer{b: make([]byte, minRead)}
 	}
 	if b.bodies.Acquire(bulkBytes) {
@@ -143,7 +143,7 @@ func (b *buffers) putBulk(x *buffer) {
 	b.bulks.put(x)
 }
 
-// getResponse gives room for an answer.
+// getResponse returns an empty response.
 func (b *buffers) getResponse() *response {
 	a := b.responses.Get()
 	if a == nil {
@@ -160,7 +160,7 @@ func (b *buffers) putResponse(a *response) {
 	b.responses.Put(a)
 }
 
-// request gives a buffer of size bytes for a head.
+// request returns a buffer of size bytes for a head.
 func (b *buffers) request(size int) *buffer {
 	switch size {
 	case requestBytes:

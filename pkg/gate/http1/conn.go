@@ -7,16 +7,16 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
-// conn is a client's connection. Between requests it is all that the
-// connection costs: the session with its buffers comes with the first bytes of
-// a request and leaves after the answer.
+// conn is a client connection. An idle connection costs no more than this: its session,
+// with buffers, is attached from the first bytes of a request until the response is
+// complete.
 type conn struct {
 	server.Waiting[conn, *conn]
 	eng      *engine
 	session  *session // nil when idle
 	sock     loop.Sock
 	peer     netip.AddrPort
-	sentHead bool // has sent a head of HTTP/1
+	sentHead bool // has sent an HTTP/1 request head
 }
 
 func (c *conn) close() {
@@ -26,13 +26,14 @@ func (c *conn) close() {
 	}
 }
 
-// finish closes where nothing is missing.
+// finish closes after complete messages (TLS: with close_notify).
 func (c *conn) finish() {
 	c.sock.Finish()
 	c.close()
 }
 
-// reset closes so that the client cannot take the end for a complete answer.
+// reset closes with RST, so that the client cannot mistake the end for the end of a
+// response.
 func (c *conn) reset() {
 	if c.sock.Open() {
 		c.sock.Reset()
@@ -40,14 +41,14 @@ func (c *conn) reset() {
 	}
 }
 
-// release gives the descriptor, now closed, back to the budget.
+// release returns the closed descriptor to the budget.
 func (c *conn) release() {
 	c.Set().Remove(c)
 	c.eng.gate.Descriptors.Release()
 }
 
-// disconnected reports whether the client has left (RFC 9112 section 9.5 leaves it
-// open what FIN means; the default is that it means leaving).
+// disconnected reports whether the client has disconnected. By default a FIN counts
+// (RFC 9112 section 9.5 permits both interpretations).
 func (c *conn) disconnected() bool {
 	return c.sock.Failed() || c.sock.HungUp() && !c.eng.gate.AnswerHalfClosed
 }

@@ -13,8 +13,8 @@ type downSide struct {
 	reader
 	writer
 	session    *session
-	keepAlive  bool // the connection goes on behind the answer
-	untilClose bool // the answer ends with the connection
+	keepAlive  bool // the connection stays open after the response
+	untilClose bool // the end of the connection ends the response body
 }
 
 func (c *downSide) init(s *session) {
@@ -24,7 +24,7 @@ func (c *downSide) init(s *session) {
 
 func (c *downSide) attach(sock *loop.Sock) { c.reader.sock, c.writer.sock = sock, sock }
 
-// begin readies the side for the session's request.
+// begin prepares the side for the session's request.
 func (c *downSide) begin() {
 	s := c.session
 	c.reader.begin(s.req.Body, s.req.Length, s.buf.b, s.r, s.w)
@@ -38,7 +38,7 @@ func (c *downSide) release() {
 	c.writer.release()
 }
 
-// describe fills in what the head says.
+// describe sets the fields of the Record that the head provides.
 func (c *downSide) describe(x *exchange.Exchange) {
 	s := c.session
 	s.req.Describe(x.Describe(), s.eng.worker.Host)
@@ -90,15 +90,16 @@ func (c *downSide) Continue() {
 	c.writer.setBuffered(append(c.writer.buffered(), "HTTP/1.1 100 Continue\r\n\r\n"...))
 }
 
-// Interim implements exchange.Downstream: clients of HTTP/1.0 do not know interim answers.
+// Interim implements exchange.Downstream. HTTP/1.0 has no interim responses.
 func (c *downSide) Interim(res *wire.Response) {
 	if c.session.req.Minor > 0 {
 		c.writer.setBuffered(res.AppendHead(c.writer.buffered(), wire.Framing{Interim: true}, nil))
 	}
 }
 
-// Respond implements exchange.Downstream. An upload that goes on may not be read to its end,
-// and a client that does not know of the close would lose its next request.
+// Respond implements exchange.Downstream. The connection is closed if the upload is
+// unfinished: the rest may never be read, and a client that is not told would lose its
+// next request.
 func (c *downSide) Respond(res *wire.Response) {
 	s := c.session
 	unknown := res.Body == wire.BodyChunked || res.Body == wire.BodyUntilClose
@@ -119,8 +120,8 @@ func (c *downSide) Switch(res *wire.Response) {
 	c.reader.begin(wire.BodyUntilClose, 0, c.reader.buf, c.reader.r, c.reader.w)
 }
 
-// Drop implements exchange.Downstream. A client that has half-closed still reads, and must
-// not take the end of the connection for that of its answer.
+// Drop implements exchange.Downstream. A half-closed client still reads, so a response
+// that ends with the connection must end in a reset.
 func (c *downSide) Drop() {
 	if c.untilClose {
 		c.session.conn.reset()
@@ -129,14 +130,13 @@ func (c *downSide) Drop() {
 	c.session.conn.close()
 }
 
-// Broken implements exchange.Sink. No read reports a reset behind a half-close.
+// Broken implements exchange.Sink. After a half-close, no read reports a reset.
 func (c *downSide) Broken() bool {
 	return c.writer.err != nil || c.reader.ended && c.writer.sock.Failed()
 }
 
-// discardBody passes over what has been read of the request's body, and reports
-// whether that was all of it. If it was not, where the next request begins is
-// unknown.
+// discardBody discards the body bytes that have been read and reports whether the body
+// is complete. Otherwise the start of the next request is unknown.
 func (c *downSide) discardBody() bool {
 	r := &c.reader
 	for r.err == nil && !r.body.Ended && r.r < r.w {

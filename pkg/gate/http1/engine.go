@@ -15,21 +15,23 @@ const defaultHeadTimeout = time.Minute
 
 // Protocol is HTTP/1 on all loops.
 type Protocol struct {
-	// HeadTimeout bounds how long a started request head may take; 0 = defaultHeadTimeout.
+	// HeadTimeout is the maximum time from the first to the last byte of a request
+	// head; 0 = defaultHeadTimeout.
 	HeadTimeout time.Duration
 
 	idleAge        exchange.IdleAge
-	lingering      atomic.Int64 // connections that are closed slowly
-	pendingReplies atomic.Int64 // clients that have not taken all of a reply of the gate's own
-	readingHeads   atomic.Int64 // connections on which a head has begun
+	lingering      atomic.Int64 // connections in lingering close
+	pendingReplies atomic.Int64 // clients that have not read a local reply completely
+	readingHeads   atomic.Int64 // connections with a partial request head
 }
 
 // On implements server.Protocol.
 func (p *Protocol) On(w *server.Worker) server.Part { return newEngine(p, w) }
 
 // Unfinished implements server.Protocol. It counts clients that have sent part of a
-// request head, and clients that are still sending and could lose their response to
-// a reset. All others learn from their response that the connection is closing.
+// request head or not read a local reply, and lingering connections, which a reset
+// could cost their response. Other clients learn from their response that the
+// connection closes.
 func (p *Protocol) Unfinished() int {
 	return int(p.readingHeads.Load() + p.pendingReplies.Load() + p.lingering.Load())
 }
@@ -45,9 +47,9 @@ type engine struct {
 	pool     Pool
 	bufs     buffers
 	sessions loop.FreeList[session]
-	silent   connSet // client connections on which nothing has come yet
-	reading  connSet // those that wait for the rest of a head
-	conns    connSet // all others
+	silent   connSet // client connections without a byte so far
+	reading  connSet // client connections with a partial head
+	conns    connSet // other client connections
 }
 
 func newEngine(p *Protocol, w *server.Worker) *engine {
@@ -64,7 +66,7 @@ func newEngine(p *Protocol, w *server.Worker) *engine {
 	return e
 }
 
-// Adopt implements server.Part. No bytes have been read from the connection yet.
+// Adopt implements server.Part. No bytes have been read from the connection.
 func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte) {
 	c := &conn{eng: e, peer: peer}
 	if err := e.loop.Register(&c.sock, fd, c); err != nil {
@@ -76,7 +78,7 @@ func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte)
 	e.silent.Take(c)
 	if layer != nil {
 		c.sock.Wrap(layer)
-		c.Event(&c.sock) // a request may stand in the layer already
+		c.Event(&c.sock) // the layer may already contain a request
 	}
 }
 

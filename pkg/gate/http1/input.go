@@ -5,17 +5,17 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// input is what a client has sent and has not been dealt with: buf.b[r:w].
+// input holds the unprocessed bytes from a client: buf.b[r:w].
 type input struct {
 	bufs       *buffers
 	buf        *buffer
 	r, w       int
-	headMemory int64 // acquired from the gate's budget for buf
-	skipped    bool  // an empty line before the request has been forgiven
+	headMemory int64 // bytes acquired from the budget for heads
+	skipped    bool  // an empty line before the request has been skipped
 }
 
-// skipEmptyLine forgives one empty line before a request (RFC 9112 section
-// 2.2). It reports whether there was one.
+// skipEmptyLine skips one empty line before a request (RFC 9112 section 2.2). It
+// reports whether there was one.
 func (in *input) skipEmptyLine() bool {
 	if in.skipped || in.w < 2 || in.buf.b[0] != '\r' || in.buf.b[1] != '\n' {
 		return false
@@ -25,8 +25,8 @@ func (in *input) skipEmptyLine() bool {
 	return true
 }
 
-// grow makes room for more bytes. It is false, and changes nothing, when they
-// need more memory than the gate has left for heads.
+// grow doubles the buffer. It returns false and changes nothing if the budget for heads
+// is exhausted.
 func (in *input) grow() bool {
 	old := in.buf
 	size := min(2*len(old.b), wire.MaxHeadBytes+1)
@@ -42,8 +42,8 @@ func (in *input) grow() bool {
 	return true
 }
 
-// shrink goes back to a buffer of the usual size if what has not been dealt
-// with fits. Nothing of the last request may be needed any more.
+// shrink returns to a buffer of the default size if the unprocessed bytes fit. The
+// previous request must not be used any more.
 func (in *input) shrink() {
 	if in.buf == nil || len(in.buf.b) == requestBytes || in.w-in.r > requestBytes {
 		return
@@ -55,9 +55,9 @@ func (in *input) shrink() {
 	in.releaseHead()
 }
 
-// takeLeftover takes what has been read beyond the body, the beginning of the next
-// request, out of the buffers of rd. It is false when there is no memory for
-// it: then the connection cannot go on.
+// takeLeftover moves the bytes after the body, the start of the next request, out of
+// the buffers of rd. It returns false if the budget for heads is exhausted; then the
+// connection must be closed.
 func (in *input) takeLeftover(rd *reader) (fits bool) {
 	fits = true
 	if rd.bulk == nil {
@@ -75,8 +75,8 @@ func (in *input) takeLeftover(rd *reader) (fits bool) {
 	return fits
 }
 
-// releaseHead gives the memory of a head back to the budget when its buffer
-// goes, behind the answer: observers read the head until then.
+// releaseHead returns the memory of a head to the budget. Observers read the head until
+// the response is complete, so it is called with the release of the buffer.
 func (in *input) releaseHead() {
 	if in.headMemory > 0 {
 		in.bufs.heads.Release(in.headMemory)
@@ -84,7 +84,7 @@ func (in *input) releaseHead() {
 	}
 }
 
-// release lets go of everything.
+// release releases the buffer and its memory.
 func (in *input) release() {
 	in.r, in.w = 0, 0
 	if in.buf != nil {
@@ -94,7 +94,7 @@ func (in *input) release() {
 	in.releaseHead()
 }
 
-// grow doubles a buffer, up to a little more than the longest head.
+// grow doubles a buffer, up to slightly more than MaxHeadBytes.
 func grow(b []byte) []byte {
 	bigger := make([]byte, min(2*len(b), wire.MaxHeadBytes+1))
 	copy(bigger, b)

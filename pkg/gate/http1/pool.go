@@ -11,17 +11,17 @@ import (
 
 // Limits of the pool of one loop.
 const (
-	maxIdleUpstreams = 16384 // as many as may be in use at once; those that are not needed are trimmed
-	minIdleUpstreams = 64    // stay when a burst is over
-	reservedIdle     = 4     // idle ones are not for clients that begin many requests at once,
-	minReserveOpen   = 64    // where there are as many as this
+	maxIdleUpstreams = 16384 // as many as can be in use at once; trim closes unneeded ones
+	minIdleUpstreams = 64    // not closed by trim
+	reservedIdle     = 4     // idle connections that requests in bursts leave to others,
+	minReserveOpen   = 64    // if at least this many connections are open
 	maxIdleTime      = int64(90 * time.Second)
 	maxEventAge      = 500 * time.Microsecond
-	trimIdleTime     = int64(10 * time.Second) // when the burst that needed them is over
+	trimIdleTime     = int64(10 * time.Second) // after the burst that needed them
 )
 
-// Pool keeps the idle connections to the container of one loop, last in first
-// out, and has new ones made. It is the exchange.Connector of HTTP/1.
+// Pool holds the idle connections of one loop to the container, last in first out, and
+// requests new ones. It is the exchange.Connector of HTTP/1.
 type Pool struct {
 	worker  *server.Worker
 	dialer  *upstream.Dialer
@@ -30,9 +30,9 @@ type Pool struct {
 	idle    []*upConn
 }
 
-// Connect implements exchange.Connector: an idle connection unless a fresh one is asked
-// for, else a new one. Without a descriptor that is the next that comes back,
-// in the order of arrival.
+// Connect implements exchange.Connector. It returns an idle connection unless fresh is
+// set, or a new one. If no descriptor is left, waiting requests get the next released
+// one in order of arrival.
 func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
 	first := p.dialer.Lacking()
 	if first == x || !fresh && first == nil && x.Dial.Attempt == nil && !p.reserved(x) {
@@ -41,7 +41,7 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 			u.sock.SetHandler(x.Dial.Handler)
 			return u, 0, gate.Undecided
 		}
-		if first == x && len(p.idle) > 0 {
+		if first == x && len(p.idle) > 0 { // too old for this request, but its descriptor can be used
 			p.idle[0].close() // too old for this request; its descriptor is not
 		}
 	}
@@ -57,14 +57,15 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 	return u, 0, gate.Undecided
 }
 
-// reserved reports that x leaves the idle connections that there are to others:
-// who needs a new one stands in the container's backlog behind a crowd's. A
-// container that has few connections may not serve more at once.
+// reserved reports whether x must leave the remaining idle connections to other
+// requests. A request that needs a new connection waits in the container's backlog
+// behind those of a burst, and a container with few connections may not serve more at
+// once.
 func (p *Pool) reserved(x *exchange.Exchange) bool {
 	return x.Burst && len(p.idle) <= reservedIdle && p.dialer.Open() >= minReserveOpen
 }
 
-// adopt makes a side of a new connection.
+// adopt wraps a new connection.
 func (p *Pool) adopt(c *upstream.Conn) *upConn {
 	u := &upConn{pool: p, conn: c, sock: &c.Sock}
 	u.reader.sock, u.reader.bufs = u.sock, p.bufs
@@ -72,8 +73,8 @@ func (p *Pool) adopt(c *upstream.Conn) *upConn {
 	return u
 }
 
-// reclaimable is the connection that has been idle for longest, if the loop has more
-// than its share.
+// reclaimable returns the connection idle for longest, if the loop has more than its
+// share of connections.
 func (p *Pool) reclaimable() *upConn {
 	if p.dialer.BeyondShare() && len(p.idle) > 0 && p.worker.Loop.Now()-p.idle[0].idleSince >= int64(exchange.MinIdle) {
 		return p.idle[0]
@@ -84,20 +85,19 @@ func (p *Pool) reclaimable() *upConn {
 // Cancel implements exchange.Connector.
 func (p *Pool) Cancel(x *exchange.Exchange) { p.dialer.Cancel(x) }
 
-// get takes an idle connection that is still good: one on which the kernel
-// holds neither bytes nor an end. It is nil when there is none. Unless the
-// request could be sent again, the connection must not be about to reach the
-// age at which the container closes it; those that are stay, and tell by their
-// end whether that was right.
-func (p *Pool) get(again bool) *upConn {
+// get returns an idle connection on which the kernel holds neither bytes nor EOF; nil =
+// none. Unless the request can be retried (retryable), the connection must not be close to
+// the age at which the container closes it. Connections close to it stay in the pool:
+// their end shows whether the estimate was right.
+func (p *Pool) get(retryable bool) *upConn {
 	now := p.worker.Loop.Now()
 	for n := len(p.idle); n > 0; n = len(p.idle) {
 		u := p.idle[n-1]
 		age := now - u.idleSince
-		if quiet(u, again) && (u.closesAt == 0 || now < u.closesAt || again) {
+		if quiet(u, retryable) && (u.closesAt == 0 || now < u.closesAt || retryable) {
 			p.idleAge.NoteAlive(time.Duration(age))
-			if !again && !p.idleAge.Trusts(time.Duration(age)) {
-				return nil // the others are older
+			if !retryable && !p.idleAge.Trusts(time.Duration(age)) {
+				return nil // the other connections are older
 			}
 			p.take(u)
 			p.worker.Stats.Reuses.Inc()
@@ -109,16 +109,16 @@ func (p *Pool) get(again bool) *upConn {
 	return nil
 }
 
-// quiet reports whether the container has sent nothing on an idle connection, nor closed
-// it. For a request that can be sent again, the events of the loop are proof enough.
-func quiet(u *upConn, again bool) bool {
-	if again {
+// quiet reports whether the container has neither sent anything on an idle connection
+// nor closed it. For a retryable request, recent events of the loop suffice.
+func quiet(u *upConn, retryable bool) bool {
+	if retryable {
 		return u.sock.QuietSincePoll(maxEventAge)
 	}
 	return u.sock.Quiet()
 }
 
-// put keeps u for the next request. Nothing of the last answer may be unread.
+// put adds u to the idle connections. The last response must have been read completely.
 func (p *Pool) put(u *upConn) {
 	now := p.worker.Loop.Now()
 	if len(p.idle) > 0 {
@@ -146,7 +146,8 @@ func (p *Pool) take(u *upConn) {
 	u.poolIndex = 0
 }
 
-// trim closes connections that have been idle for long, but for minIdleUpstreams.
+// trim closes connections that have been idle for trimIdleTime, except
+// minIdleUpstreams.
 func (p *Pool) trim() {
 	now := p.worker.Loop.Now()
 	n := 0

@@ -11,42 +11,43 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// readQuota bounds how often one step reads before others have their turn.
+// readQuota is the maximum number of reads per step, so that one connection cannot
+// starve the loop.
 const readQuota = 8
 
-// reader is the gate.Source of a body that comes over HTTP/1, or of one
-// direction of a tunnel. It holds at most one buffer of bytes: it reads again
-// only when all that it read before has been taken.
+// reader is the exchange.Source of an HTTP/1 body, or of one direction of a tunnel. It
+// buffers at most one buffer: it reads only after the receiver has accepted everything
+// read before, except in readAhead.
 type reader struct {
 	sock          *loop.Sock
 	bufs          *buffers
 	body          wire.Decoder
-	buf           []byte // buf[r:w] has not been decoded yet
+	buf           []byte // buf[r:w] is not decoded yet
 	r, w          int
-	decoded       []byte     // payload that has been decoded and not been taken yet
-	bodyStart     int        // where the body begins in the first buffer
-	bulk          *buffer    // that of a long body; nil: buf is the one that held the head
-	pipe          *loop.Pipe // a long body goes through it and not through buf
-	largeAcquired bool       // memory has been acquired for a large fill of pipe
-	exact         bool       // reads never go past the end of a body with a length
-	readingAhead  bool       // readAhead allocated bulk and acquired memory for all of it
-	eof           bool       // readAhead has read the end of the connection
+	decoded       []byte     // decoded payload that the receiver has not accepted yet
+	bodyStart     int        // start of the body in the first buffer
+	bulk          *buffer    // buffer of a long body; nil: buf is the buffer of the head
+	pipe          *loop.Pipe // a long body is spliced through it; nil = not spliced
+	largeAcquired bool       // budget memory is acquired for a large fill of pipe
+	exact         bool       // never read past the end of a body with a length
+	readingAhead  bool       // readAhead allocated bulk and acquired memory for its size
+	eof           bool       // readAhead has read EOF
 	truncated     bool       // readAhead has read an error
-	received      bool       // bytes have been read from the socket: the body cannot be rewound
-	ended         bool       // all has been given on, the end included
+	received      bool       // bytes have been read from the socket: rewind is impossible
+	ended         bool       // all payload and the end have been passed to the sink
 	taken         int64
 	err           error
 }
 
-// begin readies r for a body of which buf[at:end] has been read already.
+// begin prepares r for a body of which buf[at:end] has already been read.
 func (r *reader) begin(kind wire.BodyKind, length int64, buf []byte, at, end int) {
 	r.body.Begin(kind, length)
 	r.buf, r.r, r.w, r.bodyStart = buf, at, end, at
 	r.decoded, r.exact, r.received, r.ended, r.taken, r.err, r.eof, r.truncated = nil, false, false, false, 0, nil, false, false
 }
 
-// rewind makes the body come again from its beginning, if all that has been
-// read of it is there yet; whole asks for all of it.
+// rewind restarts the body if all bytes read so far are still buffered, and with whole
+// only if the whole body is.
 func (r *reader) rewind(whole bool, kind wire.BodyKind, length int64) bool {
 	if r.received || whole && !r.body.Ended {
 		return false
@@ -69,12 +70,12 @@ func (r *reader) Failed() bool { return r.err != nil }
 // Malformed implements exchange.Source.
 func (r *reader) Malformed() bool { return errors.Is(r.err, wire.ErrBadBody) }
 
-// whole reports whether all of the body has been read from the socket, so that
-// what follows there has its place.
+// whole reports whether the whole body has been read from the socket, so that the start
+// of the next message is known.
 func (r *reader) whole() bool { return r.body.Ended && r.err == nil }
 
-// Pump implements exchange.Source. What is at hand goes behind what waits in dst, so that a
-// head and a small body leave together.
+// Pump implements exchange.Source. Decoded payload is appended to the sink's buffered
+// bytes, so that a head and a small body are sent in one write.
 func (r *reader) Pump(dst exchange.Sink) (moved bool) {
 	for range readQuota {
 		if r.writeDecoded(dst) {
@@ -101,8 +102,8 @@ func (r *reader) Pump(dst exchange.Sink) (moved bool) {
 	return moved
 }
 
-// writeDecoded hands dst what stands in the buffer, until dst is full. It reports
-// whether dst took any.
+// writeDecoded writes buffered payload to dst until dst is full, and reports whether
+// dst accepted any.
 func (r *reader) writeDecoded(dst exchange.Sink) (took bool) {
 	for r.err == nil && !r.ended && r.pipe == nil {
 		if len(r.decoded) > 0 {
@@ -128,26 +129,26 @@ func (r *reader) writeDecoded(dst exchange.Sink) (took bool) {
 	return took
 }
 
-// minRead is how much is read for a receiver that takes nothing: it may be the
-// end of the body.
+// minRead is the number of bytes read for a receiver without capacity: they may include
+// the end of the body.
 const minRead = 256
 
-// fill reads more of the body, for a receiver that takes this much. A stream that
-// is idle, or that its receiver holds up, keeps no large buffer.
-func (r *reader) fill(takes int) bool {
-	if !r.eof && !r.truncated && !r.sock.Readable() || takes == 0 && r.body.Kind == wire.BodyLength {
+// fill reads more of the body, for a receiver with the given capacity. An idle or
+// blocked stream holds no large buffer.
+func (r *reader) fill(capacity int) bool {
+	if !r.eof && !r.truncated && !r.sock.Readable() || capacity == 0 && r.body.Kind == wire.BodyLength {
 		r.putBulk()
 		return false
 	}
-	if takes < minRead || r.readingAhead {
+	if capacity < minRead || r.readingAhead {
 		r.putBulk()
 	}
 	if r.bulk == nil {
-		r.bulk = r.bufs.bulk(takes)
+		r.bulk = r.bufs.bulk(capacity)
 		r.buf = r.bulk.b
 	}
 	r.r, r.w = 0, 0
-	room := r.buf[:min(len(r.buf), max(takes, minRead))]
+	room := r.buf[:min(len(r.buf), max(capacity, minRead))]
 	if r.exact && r.body.Left < int64(len(room)) {
 		room = room[:r.body.Left]
 	}
@@ -167,8 +168,7 @@ func (r *reader) fill(takes int) bool {
 	return true
 }
 
-// read reads from the socket, unless readAhead has already seen its end or an
-// error.
+// read reads from the socket, unless readAhead has already seen EOF or an error.
 func (r *reader) read(b []byte) (int, error) {
 	switch {
 	case r.eof:
@@ -234,14 +234,14 @@ func (r *reader) growAhead() bool {
 	return true
 }
 
-// drained reports that nothing is left in the buffer, and that the body goes on.
+// drained reports that the buffer is empty and the body continues.
 func (r *reader) drained() bool { return r.r == r.w && len(r.decoded) == 0 && !r.body.Ended }
 
-// leftover is what has been read beyond the body.
+// leftover returns the bytes read beyond the end of the body.
 func (r *reader) leftover() []byte { return r.buf[r.r:r.w] }
 
 // release gives the buffers back, with whatever is left in them.
-func (r *reader) release() {
+func (r *reader) release() { // release releases the buffers and their content.
 	r.putBulk()
 	r.putPipe()
 	r.buf, r.decoded, r.r, r.w = nil, nil, 0, 0
@@ -259,15 +259,15 @@ func (r *reader) putBulk() {
 	r.bulk, r.readingAhead, r.buf, r.r, r.w = nil, false, nil, 0, 0
 }
 
-// minSplice is the shortest rest of a body for which a pipe pays.
+// minSplice is the shortest rest of a body that is spliced; below it, a pipe costs more
+// than copying.
 const minSplice = 256 << 10
 
-// rawSink is a sink whose socket takes payload as it is.
+// rawSink is a Sink that may write payload to its socket unencoded.
 type rawSink interface{ raw() *writer }
 
-// trySplice reports whether the rest of the body is to go through a pipe, which
-// r then has: a long one whose end is known by its length, with nothing of it
-// in a buffer, between sockets without a layer.
+// trySplice gets a pipe for the rest of the body if it can be spliced: a long body with
+// a length, none of it buffered, between sockets without a layer.
 func (r *reader) trySplice(dst exchange.Sink) bool {
 	if r.body.Kind != wire.BodyLength || r.body.Left < minSplice || r.r < r.w || len(r.decoded) > 0 || r.bufs.pipes.unsupported || !r.sock.Readable() || r.sock.Layered() {
 		return false
@@ -280,11 +280,11 @@ func (r *reader) trySplice(dst exchange.Sink) bool {
 	return r.pipe != nil
 }
 
-// splice moves one pipe full, at most. It reports false when nothing more can
-// be moved now.
+// splice moves at most one fill of the pipe. more is false if nothing more can be moved
+// now.
 func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 	sink, ok := dst.(rawSink)
-	if !ok { // what is inside was for a client that has left
+	if !ok { // dst is discard: drop the pipe's content
 		r.putPipe()
 		return true, true
 	}
@@ -297,7 +297,7 @@ func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 			r.body.Skip(n)
 			r.taken += int64(n)
 		case err == loop.ErrAgain:
-			r.putPipe() // an idle stream keeps no pipe
+			r.putPipe() // an idle stream holds no pipe
 			return false, false
 		case err == unix.EINVAL || err == unix.ENOSYS:
 			r.putPipe()
@@ -327,8 +327,7 @@ func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 	return true, true
 }
 
-// putPipe gives the pipe back. One that still holds bytes is of no use to
-// others.
+// putPipe returns the pipe to the pool.
 func (r *reader) putPipe() {
 	if r.pipe != nil {
 		r.releaseFill()
@@ -337,15 +336,14 @@ func (r *reader) putPipe() {
 	}
 }
 
-// Sizes of what goes into a pipe at a time. A large fill costs less, but what is
-// inside when the receiver stops reading stays there.
+// Bytes per fill of a pipe. A large fill costs less CPU, but its bytes stay in the pipe
+// while the receiver does not read.
 const (
 	largeFill = 1 << 20
 	smallFill = 64 << 10
 )
 
-// fillBytes is how much may go into the pipe: a large fill if the gate has
-// memory left for one.
+// fillBytes returns the size of the next fill: large if the memory budget allows.
 func (r *reader) fillBytes() int64 {
 	r.largeAcquired = r.largeAcquired || r.bufs.bodies.Acquire(largeFill)
 	if r.largeAcquired {
@@ -354,7 +352,7 @@ func (r *reader) fillBytes() int64 {
 	return smallFill
 }
 
-// releaseFill gives back what a large fill took.
+// releaseFill releases the memory of a large fill.
 func (r *reader) releaseFill() {
 	if r.largeAcquired {
 		r.largeAcquired = false

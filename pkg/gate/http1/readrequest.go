@@ -10,16 +10,16 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// readRequest reads a head and begins what it asks for.
+// readRequest reads a head and starts processing it.
 func (s *session) readRequest() bool {
 	if s.deadline == 0 {
 		s.forgetHead()
 		s.skipped = false
 		s.shrink()
 	}
-	complete, again := s.readHead()
+	complete, more := s.readHead()
 	if !complete {
-		return again
+		return more
 	}
 	s.deadline = 0
 	if s.conn.Set() == &s.eng.reading {
@@ -56,10 +56,9 @@ func (s *session) readRequest() bool {
 	return true
 }
 
-// readHead collects a head and decides upon it. Without a complete one, again
-// says whether there is something else to do; if not, the session waits, or
-// has ended.
-func (s *session) readHead() (complete, again bool) {
+// readHead reads a head and checks it. If it is not complete, more tells whether the
+// session has another phase to run; otherwise the session waits or has ended.
+func (s *session) readHead() (complete, more bool) {
 	c := s.conn
 	if s.buf == nil {
 		s.buf = s.eng.bufs.requests.get()
@@ -115,8 +114,8 @@ func (s *session) readHead() (complete, again bool) {
 	}
 }
 
-// preface reports whether what has come is, or may become, the preface of
-// HTTP/2, and whether it is there as a whole.
+// preface reports whether the bytes received are, or may become, the preface of HTTP/2,
+// and whether it is complete.
 func (s *session) preface() (possible, whole bool) {
 	c := s.conn
 	if s.buf.b[0] != 'P' || !s.eng.worker.HasHTTP2() || c.sentHead || c.sock.Layered() {
@@ -125,7 +124,7 @@ func (s *session) preface() (possible, whole bool) {
 	return h2.MatchPreface(s.buf.b[:s.w])
 }
 
-// switchToHTTP2 gives the connection to HTTP/2; its descriptor stays in the budget.
+// switchToHTTP2 passes the connection to HTTP/2; it keeps its descriptor of the budget.
 func (s *session) switchToHTTP2() bool {
 	c := s.conn
 	c.Set().Remove(c)

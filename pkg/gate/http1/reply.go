@@ -10,17 +10,15 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// How long clients may take that do not take their reply, or do not stop
-// sending behind it.
+// Timeouts for clients that do not read their reply, or continue to send after it.
 const (
 	replyTimeout  = int64(5 * time.Second)
 	lingerTimeout = int64(2 * time.Second)
 	lingerTotal   = int64(10 * time.Second)
 )
 
-// What a client still sends behind its reply is dropped in large pieces with a
-// pause between them: thousands of refused uploads must not keep the loop from
-// the others.
+// Lingering connections discard received bytes in large pieces with pauses, so that
+// thousands of rejected uploads cannot starve the loop.
 const (
 	lingerBytes = 1 << 20
 	lingerPause = int64(10 * time.Millisecond)
@@ -49,14 +47,13 @@ func (s *session) appendReply(dst []byte, r *gate.Reply, bodyless bool) []byte {
 	return r.AppendBody(dst)
 }
 
-// reply begins a reply of the gate's own. With keep the connection goes on
-// behind it, if the client's request has been read whole and nothing else
-// speaks against that.
+// reply starts a local reply. With keep, the connection stays open after it if the
+// request has been read completely and both sides allow it.
 func (s *session) reply(r gate.Reply, keep bool) bool {
 	s.keepAlive = keep && s.client.discardBody() && s.req.KeepAlive() && !s.eng.gate.Drain.Active()
 	bodyless := string(s.req.Method) == "HEAD"
 	r.Hash = bytes.Clone(r.Hash)
-	if keep { // which may overwrite the head, and what points into it
+	if keep { // may overwrite the head, and r.Hash, which points into it
 		s.keepAlive = s.input.takeLeftover(&s.client.reader) && s.keepAlive
 	}
 	w := &s.client.writer
@@ -66,7 +63,7 @@ func (s *session) reply(r gate.Reply, keep bool) bool {
 	return true
 }
 
-// sendReply writes what is left of a reply.
+// sendReply writes the rest of a local reply.
 func (s *session) sendReply() bool {
 	w := &s.client.writer
 	if _, empty := w.Flush(); !empty {
@@ -87,7 +84,7 @@ func (s *session) sendReply() bool {
 	return true
 }
 
-// uncountReply counts that no client waits for the rest of a reply any more.
+// uncountReply notes that the client has read the reply, or has disconnected.
 func (s *session) uncountReply() {
 	if s.replyCounted {
 		s.replyCounted = false
@@ -96,7 +93,7 @@ func (s *session) uncountReply() {
 	}
 }
 
-// reject replies to a request that the exchange has refused.
+// reject replies to a request that the exchange rejected.
 func (s *session) reject(o gate.Outcome) bool {
 	if o == gate.ClientGone {
 		return s.hangUp()
@@ -104,15 +101,15 @@ func (s *session) reject(o gate.Outcome) bool {
 	return s.reply(s.eng.gate.RejectionReply(o, s.now()), o != gate.BadRequest)
 }
 
-// rejectHead replies to a head that is not accepted, and closes.
+// rejectHead replies to an invalid head and closes.
 func (s *session) rejectHead(o gate.Outcome) bool {
 	s.eng.gate.Reject(o)
 	return s.reply(gate.ReplyTo(o), false)
 }
 
-// beginLinger closes the connection in a way that lets the client read its
-// answer while it still sends: a reset, which unread bytes would cause, could
-// overtake the answer (RFC 9112 section 9.6).
+// beginLinger starts a lingering close: the client can read its response while it still
+// sends. Closing at once with unread bytes would send a reset, which could overtake the
+// response (RFC 9112 section 9.6).
 func (s *session) beginLinger() bool {
 	s.conn.sock.CloseWrite()
 	if s.eng.cfg.lingering.Inc() > maxLingering {
@@ -129,11 +126,11 @@ func (s *session) beginLinger() bool {
 	return true
 }
 
-// maxLingering bounds the connections that are closed slowly, all loops
-// together: each takes what its client likes to send.
+// maxLingering limits the lingering connections of all loops together, because each may
+// receive as much as its client sends.
 const maxLingering = 512
 
-// endLinger counts the end of what beginLinger began.
+// endLinger reverses beginLinger.
 func (s *session) endLinger() {
 	if s.phase == lingering {
 		s.phase = reading
@@ -142,7 +139,7 @@ func (s *session) endLinger() {
 	}
 }
 
-// linger drops what the client still sends.
+// linger discards received bytes.
 func (s *session) linger() bool {
 	sock := &s.conn.sock
 	for !s.eng.loop.Closing() && s.now() < min(s.deadline, s.lingerEnd) {
@@ -160,8 +157,8 @@ func (s *session) linger() bool {
 	return s.hangUp()
 }
 
-// awaitProbe replies to a probe once the result is known. Nothing of it is
-// counted, and it needs no slot.
+// awaitProbe replies to a probe once the result is known. Probes are not counted and
+// need no slot.
 func (s *session) awaitProbe() bool {
 	p := s.probe
 	if !p.Ready() && !s.disconnected() {
@@ -173,7 +170,7 @@ func (s *session) awaitProbe() bool {
 		return s.hangUp()
 	}
 	probe := s.req.Probe()
-	r, ok := p.Reply(s.eng.gate, &s.x, &probe) // what follows may overwrite the head
+	r, ok := p.Reply(s.eng.gate, &s.x, &probe) // reply may overwrite the head
 	if !ok {
 		return s.hangUp()
 	}

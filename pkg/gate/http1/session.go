@@ -9,16 +9,16 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// phase is what a session does.
+// phase is the phase of a session.
 //
-//	reading    → probing     a probe whose result is not known at once
+//	reading    → probing     a probe whose result is not known yet
 //	reading    → exchanging  traffic
-//	reading, probing, exchanging → replying   the gate answers by itself
-//	exchanging → reading     the answer is complete
-//	replying   → reading, or lingering where the connection does not go on
+//	reading, probing, exchanging → replying   a local reply
+//	exchanging → reading     the response is complete
+//	replying   → reading, or lingering if the connection closes
 //
-// From reading a session ends when nothing has come yet, from any phase when
-// the connection closes.
+// A session ends in reading if no bytes have been received, and in any phase when the
+// connection closes.
 type phase uint8
 
 const (
@@ -29,36 +29,35 @@ const (
 	lingering
 )
 
-// session is what a connection needs while it does more than wait: a request
-// that is read, under way, or answered. One serves one connection after the
-// other. It runs in steps: none of its methods blocks.
+// session is the state of a connection that is not idle: reading a request, forwarding
+// it or replying. It is reused for other connections. It runs in steps that do not
+// block.
 type session struct {
 	handle   loop.Handle
 	eng      *engine
-	conn     *conn // nil: spare
+	conn     *conn // nil: in the free list
 	phase    phase
-	deadline int64 // when the phase ends at the latest; 0 = no bound
+	deadline int64 // deadline of the phase; 0 = none
 
 	input
 	req          wire.Request
 	client       downSide
 	x            exchange.Exchange
 	probe        *exchange.ProbeCall
-	keepAlive    bool // the connection goes on behind the reply
-	replyCounted bool // the client has not taken all of the reply
+	keepAlive    bool // the connection stays open after the local reply
+	replyCounted bool // counted in Protocol.pendingReplies
 
-	lingerEnd  int64 // when lingering ends, whatever the client sends
-	lingerNext int64 // when more of what it sends may be dropped
+	lingerEnd  int64 // when lingering ends even if the client still sends
+	lingerNext int64 // when received bytes may be discarded more
 }
 
-// Sessions of a loop that stay when a burst is over, and the most that it
-// keeps for the next one.
+// Limits of a loop's free list of sessions, after and during a burst.
 const (
 	minFreeSessions = 8
 	maxFreeSessions = 16384
 )
 
-// Event begins to read a request on an idle connection.
+// Event starts reading a request on an idle connection.
 func (c *conn) Event(sock *loop.Sock) {
 	if !sock.Readable() {
 		return
@@ -88,31 +87,30 @@ func newSession(e *engine) *session {
 	return s
 }
 
-// Step is loop.Routine: it goes on as far as it can now, one phase after the
-// other.
+// Step implements loop.Routine: it runs phases until one has to wait.
 func (s *session) Step() {
 	if s.conn == nil {
-		return // woken by what has ended meanwhile
+		return // a late wake-up
 	}
 	defer s.recoverPanic()
-	for again := true; again && s.conn != nil; {
+	for more := true; more && s.conn != nil; {
 		switch s.phase {
 		case reading:
-			again = s.readRequest()
+			more = s.readRequest()
 		case probing:
-			again = s.awaitProbe()
+			more = s.awaitProbe()
 		case exchanging:
-			again = s.relay()
+			more = s.relay()
 		case replying:
-			again = s.sendReply()
+			more = s.sendReply()
 		default:
-			again = s.linger()
+			more = s.linger()
 		}
 	}
 }
 
-// recoverPanic ends the connection after a panic: the slot is given back, and the
-// session is not used again.
+// recoverPanic closes the connection after a panic: the slot is released, and the
+// session is not reused.
 func (s *session) recoverPanic() {
 	v := recover()
 	if v == nil {
@@ -130,7 +128,7 @@ func (s *session) recoverPanic() {
 	s.eng.worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
 }
 
-// close ends the session. A connection that is still open is idle.
+// close ends the session. A connection that is still open becomes idle.
 func (s *session) close() {
 	c := s.conn
 	s.conn, c.session = nil, nil
@@ -147,8 +145,8 @@ func (s *session) close() {
 	s.eng.sessions.Put(s)
 }
 
-// forgetHead lets go of the last head. A session that waits, or is spare, must not
-// keep the memory of one that the budget has back.
+// forgetHead drops the references to the last head. A session that waits or is free
+// must not keep memory that has been returned to the budget.
 func (s *session) forgetHead() {
 	s.req.Reset()
 	if s.headMemory > 0 {
@@ -156,14 +154,14 @@ func (s *session) forgetHead() {
 	}
 }
 
-// hangUp closes the connection, and the session with it.
+// hangUp closes the connection and the session.
 func (s *session) hangUp() bool {
 	s.conn.close()
 	s.close()
 	return false
 }
 
-// wait returns from a step until there is news, or until the instant.
+// wait ends a step until the next event, at until at the latest.
 func (s *session) wait(until int64) bool {
 	s.handle.SetDeadline(until)
 	return false
@@ -171,10 +169,10 @@ func (s *session) wait(until int64) bool {
 
 func (s *session) now() int64 { return s.eng.loop.Now() }
 
-// disconnected reports that the client has left or the loop is to end.
+// disconnected reports whether the client has disconnected or the loop is closing.
 func (s *session) disconnected() bool { return s.conn.disconnected() || s.eng.loop.Closing() }
 
-// relay takes the exchange on.
+// relay advances the exchange.
 func (s *session) relay() bool {
 	tunnelled := s.x.State() == exchange.StateTunnelling
 	ending, outcome, next := s.x.Step(s.now())
@@ -192,13 +190,13 @@ func (s *session) relay() bool {
 		return s.reject(outcome)
 	case exchange.CutOff:
 		if s.client.untilClose {
-			s.conn.reset() // the end of the connection would look like the end of the answer
+			s.conn.reset() // otherwise the end of the connection would look like the end of the response
 		}
 	}
 	return s.hangUp()
 }
 
-// completed goes on behind an answer that has been delivered whole.
+// completed continues after a response that has been sent completely.
 func (s *session) completed() bool {
 	whole := s.client.Whole()
 	fits := s.input.takeLeftover(&s.client.reader)

@@ -15,7 +15,7 @@ import (
 )
 
 // upConn is a connection to the container. It implements exchange.Upstream for the
-// exchange that uses it. Any event while it is idle, the end included, closes it.
+// exchange that uses it. Any event closes it while it is idle.
 type upConn struct {
 	reader
 	writer
@@ -25,32 +25,32 @@ type upConn struct {
 	poolIndex int32 // index in the pool plus one
 	status    int32 // of the last head
 	idleSince int64 // when it became idle
-	idleTime  int64 // how long it had been idle when it was taken
-	closesAt  int64 // the container has promised to leave it open; 0 = it has not
+	idleTime  int64 // how long it was idle before its last use
+	closesAt  int64 // announced end of the idle time (Keep-Alive); 0 = not announced
 
-	in             *response // in.b[:n] begins with the head that is read; nil: nothing has come, or all has gone on
+	in             *response // in.b[:n] begins with the head being read; nil: nothing received, or everything forwarded
 	n              int
-	idleTimeout    time.Duration // what the last head has promised for the time behind the answer
-	hasIdleTimeout bool          // it has
-	reusable       bool          // the connection is, behind the answer
-	responseBegan  bool          // some byte of an answer has come
-	otherProtocol  bool          // and they were not of HTTP/1
+	idleTimeout    time.Duration // idle timeout announced by the last head (Keep-Alive)
+	hasIdleTimeout bool          // the last head announced one
+	reusable       bool          // the connection, after the response
+	responseBegan  bool          // some byte of a response has been received
+	otherProtocol  bool          // and it is not HTTP/1
 	emptyClose     bool          // the connection was closed without a byte, perhaps by a container that speaks only HTTP/2
-	headHandled    bool          // the head in front of in has been dealt with
+	headHandled    bool          // the head at the start of in has been processed
 	reused         bool
 	desynced       bool // a body that was announced where there is none may still come
 	req            *wire.Request
 	client         exchange.Sink // receives the response
 }
 
-// Event closes an idle connection that speaks or ends.
+// Event closes an idle connection on bytes, EOF or an error.
 func (u *upConn) Event(s *loop.Sock) {
 	if s.Readable() {
 		u.closeIdle()
 	}
 }
 
-// closeIdle closes an idle connection, and notes its age if the container did so.
+// closeIdle closes an idle connection, and notes its age if the container closed it.
 func (u *upConn) closeIdle() {
 	if u.sock.HungUp() || u.sock.Ended() {
 		u.pool.idleAge.NoteClose(time.Duration(u.pool.worker.Loop.Now() - u.idleSince))
@@ -58,7 +58,7 @@ func (u *upConn) closeIdle() {
 	u.close()
 }
 
-// promised takes what the container's Keep-Alive field says.
+// noteKeepAlive sets closesAt from the container's Keep-Alive field.
 func (u *upConn) noteKeepAlive(idle time.Duration, said bool) {
 	if u.closesAt = 0; said {
 		u.closesAt = u.pool.worker.Loop.Now() + int64(exchange.RetireAge(idle))
@@ -80,7 +80,7 @@ func (u *upConn) Send(req *wire.Request, peer netip.Addr, client exchange.Sink) 
 	u.writer.begin(req.Body == wire.BodyChunked, true)
 	out := u.writer.buffered()
 	u.writer.head(req.AppendHead(out, peer, u.pool.worker.Host), len(out), false)
-	return false // but sooner
+	return false // sent immediately, not at the end of the loop iteration
 }
 
 // Response implements exchange.Upstream.
@@ -101,12 +101,12 @@ func (u *upConn) Reused() bool { return u.reused }
 // ProtocolMismatch implements exchange.Upstream.
 func (u *upConn) ProtocolMismatch() bool { return u.otherProtocol || u.emptyClose }
 
-// Unprocessed implements exchange.Upstream: what answers with a frame of HTTP/2 has not
-// understood the request.
+// Unprocessed implements exchange.Upstream. A container that responds with an HTTP/2
+// frame has not understood the request.
 func (u *upConn) Unprocessed() bool { return u.otherProtocol }
 
-// detectHTTP2 records that the container speaks only HTTP/2: its first bytes are
-// those of SETTINGS (RFC 9113 section 3.4).
+// detectHTTP2 notes that the container speaks only HTTP/2: its first bytes are those of
+// SETTINGS (RFC 9113 section 3.4).
 func detectHTTP2(u *upConn) {
 	const settings = 4
 	if u.n >= 4 && u.in.b[0] == 0 && u.in.b[3] == settings {
@@ -117,7 +117,7 @@ func detectHTTP2(u *upConn) {
 // StoppedReading implements exchange.Upstream.
 func (u *upConn) StoppedReading() bool { return u.sock.HungUp() || u.sock.Failed() }
 
-// Broken implements exchange.Sink. No read reports a reset behind a half-close.
+// Broken implements exchange.Sink. After a half-close, no read reports a reset.
 func (u *upConn) Broken() bool {
 	return u.writer.err != nil || u.reader.ended && u.sock.Failed()
 }
@@ -179,7 +179,7 @@ func (u *upConn) releaseDrained() {
 	}
 }
 
-// closedOutcome tells what the end of the connection means when no answer has come.
+// closedOutcome returns the outcome of a connection that ended without a response.
 func (u *upConn) closedOutcome(err error) gate.Outcome {
 	if !u.reused && !u.responseBegan {
 		u.emptyClose = u.pool.worker.Choice.MissedHTTP1(u.pool.worker.Loop.Now()) // some HTTP/2-only containers close HTTP/1 connections
@@ -193,7 +193,7 @@ func (u *upConn) closedOutcome(err error) gate.Outcome {
 	return gate.UpstreamReset
 }
 
-// readHead evaluates the head in front of in.
+// readHead parses the head at the start of in.
 func (u *upConn) readHead() (exchange.HeadState, gate.Outcome) {
 	r := &u.in.res
 	complete, err := r.ScanAnswer(u.in.b[:u.n])
@@ -228,8 +228,8 @@ func (u *upConn) readHead() (exchange.HeadState, gate.Outcome) {
 	return exchange.HeadFinal, gate.Undecided
 }
 
-// readBuffer is where the container's next bytes go. The buffer comes with the first
-// of them: requests that wait for their answer are many.
+// readBuffer returns the free part of the buffer for the response. The buffer is
+// allocated with the first bytes, because many requests may wait for a response.
 func (u *upConn) readBuffer() []byte {
 	if u.in == nil {
 		u.in = u.pool.bufs.getResponse()
@@ -239,22 +239,23 @@ func (u *upConn) readBuffer() []byte {
 	return u.in.b[u.n:]
 }
 
-// headBuffer is room for the head and for what the client takes of the body, no
-// more: answers to clients that take nothing may be many.
+// headBuffer returns space for the head and for as much of the body as the client
+// accepts, because many clients may accept nothing.
 func (u *upConn) headBuffer() []byte {
 	b := u.readBuffer()
-	takes := u.client.Capacity()
-	if takes >= len(b) || u.sock.Layered() {
+	capacity := u.client.Capacity()
+	if capacity >= len(b) || u.sock.Layered() {
 		return b
 	}
 	n := u.sock.Peek(b)
 	if n <= 0 {
 		return b
 	}
-	return b[:min(len(b), headEnd(b[:n])+takes)]
+	return b[:min(len(b), headEnd(b[:n])+capacity)]
 }
 
-// headEnd is where a head that may end in b does, if that can be told at a glance.
+// headEnd returns the end of the head in b, if one of the usual empty lines marks it;
+// len(b) otherwise.
 func headEnd(b []byte) int {
 	for _, end := range [...]string{"\r\n\r\n", "\n\n"} {
 		if i := bytes.Index(b, []byte(end)); i >= 0 {
@@ -264,7 +265,7 @@ func headEnd(b []byte) int {
 	return len(b)
 }
 
-// releaseEmpty gives back a buffer in which nothing has come.
+// releaseEmpty releases the response buffer if it contains nothing.
 func (u *upConn) releaseEmpty() {
 	if u.in != nil && u.n == 0 {
 		u.pool.bufs.putResponse(u.in)
@@ -284,7 +285,8 @@ func sentAsAnnounced(w *writer, req *wire.Request) bool {
 	return w.finished
 }
 
-// Complete implements exchange.Upstream. Bytes behind the answer belong to no request.
+// Complete implements exchange.Upstream. The connection is not reused if bytes follow
+// the response.
 func (u *upConn) Complete(open bool) {
 	clean := !open && sentAsAnnounced(&u.writer, u.req) && len(u.reader.leftover()) == 0 && !u.desynced && u.reusable && !u.StoppedReading()
 	u.release()
@@ -296,8 +298,8 @@ func (u *upConn) Complete(open bool) {
 	}
 }
 
-// HangUp implements exchange.Upstream: the container learns of the client's departure
-// from a half-close.
+// HangUp implements exchange.Upstream. A half-close tells the container that the client
+// has disconnected.
 func (u *upConn) HangUp() {
 	u.writer.drop()
 	u.sock.CloseWrite()
@@ -309,7 +311,7 @@ func (u *upConn) Abort() {
 	u.close()
 }
 
-// release gives back all but the connection.
+// release releases everything but the connection.
 func (u *upConn) release() {
 	u.reader.release()
 	u.writer.release()

@@ -9,26 +9,25 @@ import (
 )
 
 const (
-	// coalesceBytes is the most payload that is copied behind what waits, so
-	// that both leave in one write.
+	// coalesceBytes is the maximum payload that is appended to buffered bytes so that
+	// both are sent in one write.
 	coalesceBytes = 16 << 10
-	// directBytes is the least payload that goes out without a copy.
+	// directBytes is the minimum payload that is sent without a copy.
 	directBytes = 2 << 10
-	// chunkBytes is how much may wait as chunks before more is taken.
+	// chunkBytes is how many bytes of chunks may be buffered before Write returns 0.
 	chunkBytes = 64 << 10
 )
 
-// writer is the gate.Sink of a message that goes out over HTTP/1, or of one
-// direction of a tunnel.
+// writer is the exchange.Sink of an HTTP/1 message, or of one direction of a tunnel.
 type writer struct {
 	sock     *loop.Sock
 	bufs     *buffers
-	frame    *buffer // storage of out; borrowed while something waits
-	out      []byte  // what waits is out[o:]
+	frame    *buffer // storage of out; held while bytes are buffered
+	out      []byte  // the buffered bytes are out[outStart:]
 	outStart int
-	chunked  bool // the payload goes out in chunks; else as it is
-	trailers bool // the peer may have them
-	tunnel   bool // the end is a half-close
+	chunked  bool // send payload as chunks
+	trailers bool // the peer accepts trailers
+	tunnel   bool // send the end as a half-close
 	finished bool // Finish has been called
 	sent     int64
 	content  int64 // body bytes accepted so far
@@ -36,13 +35,13 @@ type writer struct {
 	err      error
 }
 
-// begin readies w for a message. What waits stays in front of it.
+// begin prepares w for a message. Buffered bytes are sent first.
 func (w *writer) begin(chunked, trailers bool) {
 	w.chunked, w.trailers, w.finished, w.tunnel, w.content = chunked, trailers, false, false, 0
 	w.check.Stop()
 }
 
-// head buffers out, in which the head of a message begins at from.
+// head buffers out. The head of the message begins at out[from].
 func (w *writer) head(out []byte, from int, bodiless bool) {
 	w.check.Begin(out[from:], w.chunked, bodiless)
 	w.setBuffered(out)
@@ -55,7 +54,7 @@ func (w *writer) count(n int) int {
 	return n
 }
 
-// buffered returns what waits, to be appended to; hold takes the result.
+// buffered returns the buffered bytes, for appending; pass the result to setBuffered.
 func (w *writer) buffered() []byte {
 	if w.frame == nil {
 		w.frame = w.bufs.frames.get()
@@ -68,9 +67,9 @@ func (w *writer) setBuffered(out []byte) { w.out, w.frame.b = out, out[:cap(out)
 
 // Write implements exchange.Sink.
 func (w *writer) Write(p []byte) int {
-	waits := len(w.out) - w.outStart
+	buffered := len(w.out) - w.outStart
 	if w.chunked {
-		if waits > chunkBytes {
+		if buffered > chunkBytes {
 			return 0
 		}
 		out := strconv.AppendUint(w.buffered(), uint64(len(p)), 16)
@@ -78,13 +77,13 @@ func (w *writer) Write(p []byte) int {
 		w.setBuffered(out)
 		return w.count(len(p))
 	}
-	if waits > 0 && waits+len(p) > coalesceBytes {
+	if buffered > 0 && buffered+len(p) > coalesceBytes {
 		if _, empty := w.Flush(); !empty {
 			return 0
 		}
-		waits = 0
+		buffered = 0
 	}
-	if waits > 0 || len(p) < directBytes {
+	if buffered > 0 || len(p) < directBytes {
 		w.setBuffered(append(w.buffered(), p...))
 		return w.count(len(p))
 	}
@@ -96,7 +95,8 @@ func (w *writer) Write(p []byte) int {
 	return w.count(n)
 }
 
-// Capacity implements exchange.Sink: how much the kernel takes shows with the write alone.
+// Capacity implements exchange.Sink. The capacity of the kernel's send buffer is
+// unknown before a write.
 func (w *writer) Capacity() int { return math.MaxInt }
 
 // Finish implements exchange.Sink.
@@ -139,7 +139,7 @@ func (w *writer) Flush() (moved, empty bool) {
 // Broken implements exchange.Sink.
 func (w *writer) Broken() bool { return w.err != nil }
 
-// raw is the writer if its socket takes payload as it is, now.
+// raw returns w if payload can be written to its socket unencoded now; nil otherwise.
 func (w *writer) raw() *writer {
 	if w.chunked || w.sock.Layered() || w.outStart < len(w.out) {
 		return nil
@@ -147,7 +147,7 @@ func (w *writer) raw() *writer {
 	return w
 }
 
-// drop forgets what waits and gives its storage back.
+// drop discards buffered bytes and releases their storage.
 func (w *writer) drop() {
 	if w.frame != nil {
 		w.bufs.frames.put(w.frame)
@@ -155,7 +155,7 @@ func (w *writer) drop() {
 	}
 }
 
-// release ends the use of w.
+// release resets w after a message.
 func (w *writer) release() {
 	w.drop()
 	w.chunked, w.tunnel, w.finished, w.sent, w.content, w.err = false, false, false, 0, 0, nil
