@@ -77,7 +77,7 @@ func (s *session) readHead() (complete, more bool) {
 			} else if !possible {
 				complete, err := s.req.Scan(s.buf.b[:s.w])
 				if complete && err == nil {
-					err = s.req.Decide()
+					err = s.req.Parse()
 				}
 				if err != nil {
 					return false, s.rejectHead(wire.OutcomeOf(err))

@@ -196,9 +196,9 @@ func (u *upConn) closedOutcome(err error) gate.Outcome {
 // readHead parses the head at the start of in.
 func (u *upConn) readHead() (exchange.HeadState, gate.Outcome) {
 	r := &u.in.res
-	complete, err := r.ScanAnswer(u.in.b[:u.n])
+	complete, err := r.ScanResponse(u.in.b[:u.n])
 	if complete && err == nil {
-		err = r.Decide(u.req.Method)
+		err = r.Parse(u.req.Method)
 	}
 	if err != nil {
 		detectHTTP2(u)

@@ -101,7 +101,7 @@ func (c *downConn) openStream(h *h2.Head, f *h2.Frame) *h2.Error {
 	} else {
 		s.keepReplay = true
 	}
-	if !s.chargeHead(s.req.Held() - uncountedHead) {
+	if !s.chargeHead(s.req.MemorySize() - uncountedHead) {
 		s.reject(h, gate.OutOfMemoryBudget)
 	}
 	return nil

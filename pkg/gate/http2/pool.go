@@ -156,7 +156,7 @@ func prepare(c *upConn, req *wire.Request) (accept []byte) {
 		return req.Extend()
 	}
 	if !req.HTTP2 {
-		req.ForgetProtocol() // set by an attempt on another connection
+		req.UndoExtend() // set by an attempt on another connection
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func readRequest(r *Request, head []byte) {
 	if complete, err := r.Scan(head); !complete || err != nil {
 		panic("BUG: the head is not complete")
 	}
-	if err := r.Decide(); err != nil {
+	if err := r.Parse(); err != nil {
 		panic(err)
 	}
 }
@@ -43,7 +43,7 @@ func readResponse(r *Response, head []byte, method []byte) {
 	if complete, err := r.Scan(head); !complete || err != nil {
 		panic("BUG: the head is not complete")
 	}
-	if err := r.Decide(method); err != nil {
+	if err := r.Parse(method); err != nil {
 		panic(err)
 	}
 }

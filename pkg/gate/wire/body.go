@@ -36,22 +36,22 @@ const (
 
 // decoder finds the payload in the bytes of a body, and its end.
 type Decoder struct {
-	Left    int64 // payload bytes to come, of the body or of this chunk
-	Kind    BodyKind
-	state   chunkState
-	Ended   bool
-	digits  int32
-	extra   int32  // bytes of extensions so far
-	section int32  // bytes of the trailer section so far
-	line    []byte // trailer line that is not complete yet
-	Trailer []byte // trailer lines that may go on, as they came
+	Left           int64 // payload bytes to come, of the body or of this chunk
+	Kind           BodyKind
+	state          chunkState
+	Ended          bool
+	sizeDigits     int32
+	extensionBytes int32  // bytes of extensions so far
+	trailerBytes   int32  // bytes of the trailer section so far
+	partialLine    []byte // trailer line that is not complete yet
+	Trailer        []byte // trailer lines that may go on, as they came
 }
 
 // begin readies d for the next body; buffers are kept.
 func (d *Decoder) Begin(kind BodyKind, length int64) {
-	*d = Decoder{Kind: kind, Left: length, line: d.line[:0], Trailer: d.Trailer[:0]}
+	*d = Decoder{Kind: kind, Left: length, partialLine: d.partialLine[:0], Trailer: d.Trailer[:0]}
 	if cap(d.Trailer) > 4<<10 {
-		d.Trailer, d.line = nil, nil
+		d.Trailer, d.partialLine = nil, nil
 	}
 	d.Ended = kind == NoBody || kind == BodyLength && length == 0
 }
@@ -100,7 +100,7 @@ func (d *Decoder) Complete(b []byte) bool {
 		return false
 	}
 	ahead := *d
-	ahead.line, ahead.Trailer = bytes.Clone(d.line), nil
+	ahead.partialLine, ahead.Trailer = bytes.Clone(d.partialLine), nil
 	for len(b) > 0 && !ahead.Ended {
 		_, n, err := ahead.chunked(b)
 		if err != nil {
@@ -128,7 +128,7 @@ func (d *Decoder) chunked(b []byte) (data []byte, used int, err error) {
 				return nil, used, err
 			}
 		default:
-			if !d.between(b[used]) {
+			if !d.framingByte(b[used]) {
 				return nil, used, ErrBadBody
 			}
 			used++
@@ -137,27 +137,27 @@ func (d *Decoder) chunked(b []byte) (data []byte, used int, err error) {
 	return nil, used, nil
 }
 
-// between takes a byte that is neither payload nor of a trailer.
-func (d *Decoder) between(c byte) bool {
+// framingByte takes a byte that is neither payload nor of a trailer.
+func (d *Decoder) framingByte(c byte) bool {
 	switch d.state {
 	case chunkSize:
 		v := hexValue(c)
 		if v < 0 {
-			return d.digits > 0 && d.afterSize(c)
+			return d.sizeDigits > 0 && d.afterSize(c)
 		}
-		d.digits++
+		d.sizeDigits++
 		d.Left = d.Left<<4 | int64(v)
-		return d.digits <= maxSizeDigits
+		return d.sizeDigits <= maxSizeDigits
 	case chunkSpace: // only before an extension
 		return (c == ' ' || c == '\t' || c == ';') && d.afterSize(c)
 	case chunkExtension:
 		if c == '\r' {
 			d.state = chunkSizeLF
 		}
-		d.extra++
-		return d.extra <= maxExtensionBytes && (c >= ' ' || c == '\t' || c == '\r') && c != 0x7f
+		d.extensionBytes++
+		return d.extensionBytes <= maxExtensionBytes && (c >= ' ' || c == '\t' || c == '\r') && c != 0x7f
 	case chunkSizeLF:
-		if d.digits, d.state = 0, chunkData; d.Left == 0 {
+		if d.sizeDigits, d.state = 0, chunkData; d.Left == 0 {
 			d.state = chunkTrailer
 		}
 		return c == '\n'
@@ -179,8 +179,8 @@ func (d *Decoder) afterSize(c byte) bool {
 		d.state = chunkExtension
 	case ' ', '\t':
 		d.state = chunkSpace
-		d.extra++
-		return d.extra <= maxExtensionBytes
+		d.extensionBytes++
+		return d.extensionBytes <= maxExtensionBytes
 	default:
 		return false
 	}
@@ -194,15 +194,15 @@ func (d *Decoder) readTrailer(b []byte) (int, error) {
 	if n > 0 {
 		part = b[:n]
 	}
-	if d.section += int32(len(part)); d.section > maxTrailerBytes {
+	if d.trailerBytes += int32(len(part)); d.trailerBytes > maxTrailerBytes {
 		return 0, ErrBadBody
 	}
-	d.line = append(d.line, part...)
+	d.partialLine = append(d.partialLine, part...)
 	if n == 0 {
-		return len(b), checkTrailerPart(d.line)
+		return len(b), checkTrailerPart(d.partialLine)
 	}
-	line := d.line
-	d.line = d.line[:0]
+	line := d.partialLine
+	d.partialLine = d.partialLine[:0]
 	if len(line) < 2 || line[len(line)-2] != '\r' {
 		return n, ErrBadBody
 	}

@@ -179,7 +179,7 @@ func TestADecoderKeepsItsBuffersUnlessTheyGrewLarge(t *testing.T) {
 			t.Fatalf("%v with %d bytes of trailers", got.verdict, len(got.trailers))
 		}
 		d.Begin(BodyChunked, 0)
-		if len(d.Trailer) != 0 || len(d.line) != 0 || cap(d.Trailer) > 0 != c.keep {
+		if len(d.Trailer) != 0 || len(d.partialLine) != 0 || cap(d.Trailer) > 0 != c.keep {
 			t.Errorf("after %d bytes it keeps %d", c.size, cap(d.Trailer))
 		}
 	}

@@ -40,7 +40,7 @@ func (h *Head) readConnection() (c Connection, ok bool) {
 			n++
 			continue
 		}
-		if n += elements(v); n > maxOptions {
+		if n += countElements(v); n > maxOptions {
 			return c, false
 		}
 		for len(v) > 0 {
@@ -65,8 +65,8 @@ func (h *Head) readConnection() (c Connection, ok bool) {
 	return c, n <= maxOptions
 }
 
-// elements is how many elements, empty ones included, a list has.
-func elements(v []byte) int { return 1 + bytes.Count(v, []byte{','}) }
+// countElements is how many elements, empty ones included, a list has.
+func countElements(v []byte) int { return 1 + bytes.Count(v, []byte{','}) }
 
 // dropNamed marks the fields with one of the names. Each field's name is read
 // once, however many there are in Connection and however alike.

@@ -86,7 +86,7 @@ func costOf(head []byte, tries int) time.Duration {
 	for range tries {
 		r := new(Request)
 		began := time.Now()
-		if complete, err := r.Scan(head); complete && err == nil && r.Decide() == nil {
+		if complete, err := r.Scan(head); complete && err == nil && r.Parse() == nil {
 			out = r.AppendHead(out[:0], netip.MustParseAddr("192.0.2.1"), []byte("a"))
 		}
 		least = min(least, time.Since(began))

@@ -48,8 +48,8 @@ type message interface {
 	decideAs(method string) error
 }
 
-func (r *Request) decideAs(string) error         { return r.Decide() }
-func (r *Response) decideAs(method string) error { return r.Decide([]byte(method)) }
+func (r *Request) decideAs(string) error         { return r.Parse() }
+func (r *Response) decideAs(method string) error { return r.Parse([]byte(method)) }
 
 // read feeds m as a connection does: a buffer that grows, and moves.
 func read(m message, in string, cuts []byte) (verdict, error) { return readAs(m, in, "", cuts) }
@@ -275,8 +275,8 @@ func FuzzRepairedHead(f *testing.F) {
 			v, err := refused, error(nil)
 			for _, n := range pieces(in, c) {
 				var complete bool
-				if complete, err = r.ScanAnswer([]byte(in[:n])); complete && err == nil {
-					err = r.Decide([]byte("GET"))
+				if complete, err = r.ScanResponse([]byte(in[:n])); complete && err == nil {
+					err = r.Parse([]byte("GET"))
 				}
 				if v = incomplete; err != nil {
 					v = refused

@@ -38,14 +38,14 @@ type Field struct {
 // head is the scanner of a message head: start line, field lines, empty line.
 // It can be fed a growing buffer and never reads a byte twice.
 type Head struct {
-	Raw      []byte // the whole head once scan has said so
-	Fields   []Field
-	text     []byte // storage of a head that came over HTTP/2
-	startEnd int32  // end of the start line, without CRLF
-	line     int32  // where the current line begins
-	seen     int32  // searched for its end up to here
-	started  bool
-	named    bool // the current line's name has been read, colon included
+	Raw           []byte // the whole head once scan has said so
+	Fields        []Field
+	text          []byte // storage of a head that came over HTTP/2
+	startEnd      int32  // end of the start line, without CRLF
+	line          int32  // where the current line begins
+	scanned       int32  // searched for its end up to here
+	startLineRead bool
+	nameRead      bool // the current line's name has been read, colon included
 }
 
 // Each walks the fields as they came, for observers.
@@ -65,7 +65,7 @@ func (h *Head) reset() {
 		h.text = nil
 	}
 	h.Raw, h.Fields = nil, h.Fields[:0]
-	h.startEnd, h.line, h.seen, h.started, h.named = 0, 0, 0, false, false
+	h.startEnd, h.line, h.scanned, h.startLineRead, h.nameRead = 0, 0, 0, false, false
 }
 
 // scan looks at b, which begins with the head and may have grown since the
@@ -74,26 +74,26 @@ func (h *Head) reset() {
 // seen, as are folded lines (RFC 9112 sections 2.2 and 5.2).
 func (h *Head) Scan(b []byte) (bool, error) {
 	for {
-		i := bytes.IndexByte(b[h.seen:], '\n')
+		i := bytes.IndexByte(b[h.scanned:], '\n')
 		if i < 0 {
-			from := int(h.seen)
-			h.seen = int32(len(b)) // is refused where it does not fit
+			from := int(h.scanned)
+			h.scanned = int32(len(b)) // is refused where it does not fit
 			return false, h.checkPartial(b, from)
 		}
-		end, line := int(h.seen)+i+1, int(h.line)
+		end, line := int(h.scanned)+i+1, int(h.line)
 		if end > MaxHeadBytes {
 			return false, h.tooLarge()
 		}
-		h.seen = int32(end)
+		h.scanned = int32(end)
 		if end-line < 2 || b[end-2] != '\r' {
 			return false, ErrMalformed
 		}
 		switch {
-		case !h.started:
+		case !h.startLineRead:
 			if end == 2 || !field.IsToken(b[0]) || !field.IsText(b[:end-2]) {
 				return false, ErrMalformed
 			}
-			h.started, h.startEnd = true, int32(end-2)
+			h.startLineRead, h.startEnd = true, int32(end-2)
 		case end-line == 2:
 			h.Raw = b[:end]
 			return true, nil
@@ -104,7 +104,7 @@ func (h *Head) Scan(b []byte) (bool, error) {
 				return false, err
 			}
 		}
-		h.line, h.named = int32(end), false
+		h.line, h.nameRead = int32(end), false
 	}
 }
 
@@ -127,11 +127,11 @@ func (h *Head) checkPartial(b []byte, from int) error {
 	switch {
 	case !field.IsText(rest):
 		return ErrMalformed
-	case !h.started:
+	case !h.startLineRead:
 		if c := b[line]; !field.IsToken(c) && c != '\r' {
 			return ErrMalformed
 		}
-	case !h.named:
+	case !h.nameRead:
 		p := from
 		for p < len(b) && field.IsToken(b[p]) {
 			p++
@@ -141,14 +141,14 @@ func (h *Head) checkPartial(b []byte, from int) error {
 		case b[p] != ':' || p == line:
 			return ErrMalformed
 		default:
-			h.named = true
+			h.nameRead = true
 		}
 	}
 	return nil
 }
 
 func (h *Head) tooLarge() error {
-	if !h.started {
+	if !h.startLineRead {
 		return ErrLongTarget
 	}
 	return ErrTooLarge
@@ -183,9 +183,9 @@ func (h *Head) addField(b []byte, end int) error {
 func (h *Head) name(f *Field) []byte  { return h.Raw[f.start:f.nameEnd] }
 func (h *Head) value(f *Field) []byte { return h.Raw[f.valueStart:f.valueEnd] }
 
-// options walks the comma-separated tokens of a field value. A comma inside a
+// eachOption walks the comma-separated tokens of a field value. A comma inside a
 // quoted string does not occur in the fields that it is used for.
-func options(v []byte, each func(token []byte) bool) bool {
+func eachOption(v []byte, each func(token []byte) bool) bool {
 	for len(v) > 0 {
 		var t []byte
 		if t, v = nextOption(v); len(t) > 0 && !each(t) {

@@ -209,7 +209,7 @@ func TestOptionsAreTheElementsThatAreNotEmpty(t *testing.T) {
 		"": "", ",": "", " , ,\t": "", "a": "a", " a ": "a", "a,b": "a|b", ",a ,, b c\t,": "a|b c", "a;q=1,b": "a;q=1|b",
 	} {
 		var got []string
-		options([]byte(in), func(e []byte) bool { got = append(got, string(e)); return true })
+		eachOption([]byte(in), func(e []byte) bool { got = append(got, string(e)); return true })
 		if s := strings.Join(got, "|"); s != want {
 			t.Errorf("%q: got %q, want %q", in, s, want)
 		}

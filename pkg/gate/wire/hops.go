@@ -11,19 +11,19 @@ import (
 type hops struct {
 	proto     []byte // X-Forwarded-Proto
 	host      []byte // X-Forwarded-Host
-	lines     int32  // of X-Forwarded-For that say something
+	numFor    int32  // of X-Forwarded-For that say something
 	forwarded bool   // there is a Forwarded that says something
 }
 
 // makeForwarded reports whether Forwarded is made from the X-Forwarded fields.
 func (p *hops) makeForwarded() bool {
-	return !p.forwarded && (p.lines > 0 || len(p.proto) > 0 || len(p.host) > 0)
+	return !p.forwarded && (p.numFor > 0 || len(p.proto) > 0 || len(p.host) > 0)
 }
 
 // appendFor appends X-Forwarded-For: the lines of h as one, and peer.
 func (p *hops) appendFor(dst []byte, h *Head, peer netip.Addr) []byte {
 	dst = append(dst, forwardedFor...)
-	for i := 0; p.lines > 0 && i < len(h.Fields); i++ {
+	for i := 0; p.numFor > 0 && i < len(h.Fields); i++ {
 		if f := &h.Fields[i]; f.kind == field.ForwardedFor && f.valueEnd > f.valueStart {
 			dst = append(dst, h.value(f)...)
 			dst = append(dst, ", "...)
@@ -37,7 +37,7 @@ const forwardedFor = "X-Forwarded-For: "
 
 // appendForwarded appends the Forwarded that is made.
 func (p *hops) appendForwarded(dst []byte, h *Head) []byte {
-	lines := make([][]byte, 0, p.lines)
+	lines := make([][]byte, 0, p.numFor)
 	for i := range h.Fields {
 		if f := &h.Fields[i]; f.kind == field.ForwardedFor {
 			lines = append(lines, h.value(f))

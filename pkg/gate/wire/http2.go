@@ -16,8 +16,8 @@ import (
 // its own, so that the rules for fields and for what goes on are the same for
 // both.
 
-// add appends a field line to the head that is made in text.
-func (h *Head) add(name, value []byte, kind field.Kind, id h2.Name, sensitive bool) {
+// appendField appends a field line to the head that is made in text.
+func (h *Head) appendField(name, value []byte, kind field.Kind, id h2.Name, sensitive bool) {
 	f := Field{start: uint32(len(h.text)), kind: kind, id: id, sensitive: sensitive}
 	h.text = append(h.text, name...)
 	f.nameEnd = uint32(len(h.text))
@@ -30,9 +30,9 @@ func (h *Head) add(name, value []byte, kind field.Kind, id h2.Name, sensitive bo
 	h.Fields = append(h.Fields, f)
 }
 
-// addAll appends the fields of from, but for those of the kind that is left
+// appendFields appends the fields of from, but for those of the kind that is left
 // out. Cookies become one field (RFC 9113 section 8.2.3).
-func (h *Head) addAll(from *h2.Head, without field.Kind) {
+func (h *Head) appendFields(from *h2.Head, without field.Kind) {
 	cookies := false
 	for i := from.Regular; i < len(from.Fields); i++ {
 		f := &from.Fields[i]
@@ -41,16 +41,16 @@ func (h *Head) addAll(from *h2.Head, without field.Kind) {
 		case f.Name == h2.NameCookie:
 			if !cookies {
 				cookies = true
-				h.addCookies(from, i)
+				h.appendCookies(from, i)
 			}
 		default:
-			h.add(from.NameOf(f), from.ValueOf(f), f.Kind, f.Name, f.Sensitive())
+			h.appendField(from.NameOf(f), from.ValueOf(f), f.Kind, f.Name, f.Sensitive())
 		}
 	}
 }
 
-func (h *Head) addCookies(from *h2.Head, first int) {
-	h.add(from.NameOf(&from.Fields[first]), from.ValueOf(&from.Fields[first]), field.Other, h2.NameCookie, from.Fields[first].Sensitive())
+func (h *Head) appendCookies(from *h2.Head, first int) {
+	h.appendField(from.NameOf(&from.Fields[first]), from.ValueOf(&from.Fields[first]), field.Other, h2.NameCookie, from.Fields[first].Sensitive())
 	line := &h.Fields[len(h.Fields)-1]
 	for i := first + 1; i < len(from.Fields); i++ {
 		f := &from.Fields[i]
@@ -66,9 +66,9 @@ func (h *Head) addCookies(from *h2.Head, first int) {
 	}
 }
 
-// makeRoom has memory for from at once: what is grown into leaves garbage behind
+// preallocate has memory for from at once: what is grown into leaves garbage behind
 // and room that is not used, for each of many streams.
-func (h *Head) makeRoom(from *h2.Head) {
+func (h *Head) preallocate(from *h2.Head) {
 	// The pseudo-fields are longer than the start line that is made of them.
 	if n := from.Size - (32-len(": \r\n"))*len(from.Fields); n > cap(h.text) {
 		h.text = make([]byte, 0, n)
@@ -78,8 +78,8 @@ func (h *Head) makeRoom(from *h2.Head) {
 	}
 }
 
-// Held is the memory that a head that came over HTTP/2 takes.
-func (h *Head) Held() int { return len(h.text) + int(unsafe.Sizeof(Field{}))*len(h.Fields) }
+// MemorySize is the memory that a head that came over HTTP/2 takes.
+func (h *Head) MemorySize() int { return len(h.text) + int(unsafe.Sizeof(Field{}))*len(h.Fields) }
 
 // complete ends the head that is made in text.
 func (h *Head) complete() {
@@ -101,16 +101,16 @@ func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 		}
 		method = []byte("GET")
 	}
-	r.makeRoom(h)
+	r.preallocate(h)
 	t := append(append(r.text[:0], method...), ' ')
 	at := len(t)
 	t = append(append(t, path...), " HTTP/1.1\r\n"...)
 	r.text, r.startEnd = t, int32(len(t)-2)
-	r.add([]byte("host"), h.Authority(), field.Host, h2.NameHost, false)
-	r.addAll(h, field.Host)
+	r.appendField([]byte("host"), h.Authority(), field.Host, h2.NameHost, false)
+	r.appendFields(h, field.Host)
 	upgrade := len(r.Fields)
 	if len(protocol) > 0 {
-		r.add([]byte("upgrade"), protocol, field.Upgrade, h2.NameUpgrade, false)
+		r.appendField([]byte("upgrade"), protocol, field.Upgrade, h2.NameUpgrade, false)
 		r.addWebSocketKey(protocol)
 	}
 	r.complete()
@@ -130,7 +130,7 @@ func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 		if !r.Upgrade {
 			return ErrMethod // to a protocol that never goes on
 		}
-		r.more().protocol = r.value(&r.Fields[upgrade])
+		r.ensureRare().protocol = r.value(&r.Fields[upgrade])
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (r *Request) addWebSocketKey(protocol []byte) {
 	_, _ = rand.Read(nonce[:]) // never fails
 	var key [24]byte
 	base64.StdEncoding.Encode(key[:], nonce[:])
-	r.add([]byte("sec-websocket-key"), key[:], field.WebSocketKey, 0, false)
+	r.appendField([]byte("sec-websocket-key"), key[:], field.WebSocketKey, 0, false)
 }
 
 // Extend makes r, which came over HTTP/1 and asks for WebSocket, extended CONNECT
@@ -173,7 +173,7 @@ func (r *Request) Extend() (accept []byte) {
 	for i := range r.Fields {
 		if f := &r.Fields[i]; f.kind == field.WebSocketKey {
 			sum := sha1.Sum(append(bytes.Clone(r.value(f)), "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"...))
-			r.more().protocol = webSocket
+			r.ensureRare().protocol = webSocket
 			return base64.StdEncoding.AppendEncode(nil, sum[:])
 		}
 	}
@@ -204,7 +204,7 @@ func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
 	t = append(append(t, ' '), Reason(h.Status)...)
 	t = append(t, "\r\n"...)
 	r.text, r.startEnd = t, int32(len(t)-2)
-	r.addAll(h, field.Other)
+	r.appendFields(h, field.Other)
 	r.complete()
 	r.Minor, r.Status = 1, h.Status
 	if err := r.readFields(method); err != nil {
@@ -226,9 +226,9 @@ func (r *Response) ReadSwitched(h *h2.Head, accept []byte) error {
 	r.Reset()
 	t := append(r.text[:0], "HTTP/1.1 101 Switching Protocols\r\n"...)
 	r.text, r.startEnd = t, int32(len(t)-2)
-	r.addAll(h, field.Other)
-	r.add([]byte("Upgrade"), webSocket, field.Upgrade, h2.NameUpgrade, false)
-	r.add([]byte("Sec-WebSocket-Accept"), accept, field.WebSocketAccept, 0, false)
+	r.appendFields(h, field.Other)
+	r.appendField([]byte("Upgrade"), webSocket, field.Upgrade, h2.NameUpgrade, false)
+	r.appendField([]byte("Sec-WebSocket-Accept"), accept, field.WebSocketAccept, 0, false)
 	r.complete()
 	r.Minor, r.Status = 1, 101
 	return r.readFields([]byte("GET"))

@@ -49,7 +49,7 @@ func TestTheHeaderListLimitAppliesToTheForwardedHeaders(t *testing.T) {
 		if _, err := r.Scan([]byte(head.String())); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Decide(); err != nil {
+		if err := r.Parse(); err != nil {
 			continue
 		}
 		if rng.IntN(3) == 0 {

@@ -38,8 +38,8 @@ const (
 	partCount
 )
 
-// named are the parts of one line with a name in a table of HPACK.
-var named = [partCount]h2.Name{forwardedForLine: h2.NameForwardedFor, dateLine: h2.NameDate, framingLine: h2.NameContentLength,
+// hpackNames are the parts of one line with a name in a table of HPACK.
+var hpackNames = [partCount]h2.Name{forwardedForLine: h2.NameForwardedFor, dateLine: h2.NameDate, framingLine: h2.NameContentLength,
 	teLine: h2.NameTE, trailerLine: h2.NameTrailer}
 
 // parts is a set of generated lines.
@@ -75,13 +75,13 @@ func (r *Request) generated(http2 bool) (lines parts) {
 	lines = 1 << forwardedForLine
 	lines.add(forwardedLine, r.hops.makeForwarded())
 	lines.add(traceContextLines, len(r.traceLines()) > 0)
-	lines.add(teLine, r.te)
+	lines.add(teLine, r.teTrailers)
 	lines.add(requestStartLine, r.start() != 0)
 	if http2 { // :authority, END_STREAM and :protocol say the rest
 		lines.add(framingLine, r.Body == BodyLength && r.Protocol() == nil)
 		return lines
 	}
-	lines.add(hostLine, r.hosts.instead() != nil || len(r.hosts.sent) == 0)
+	lines.add(hostLine, r.hosts.override() != nil || len(r.hosts.sent) == 0)
 	lines.add(framingLine, r.Body != NoBody)
 	lines.add(upgradeLines, r.Upgrade)
 	return lines
@@ -104,7 +104,7 @@ func (r *Response) generated(http2 bool, f Framing) (lines parts) {
 		lines.add(switchLine, r.Status == 101 && !http2)
 		return lines
 	}
-	lines.add(dateLine, !r.dated)
+	lines.add(dateLine, !r.hasDate)
 	lines.add(serverTimingLine, f.Timing != nil)
 	lines.add(closeLine, f.Close)
 	lines.add(keepAliveLine, f.KeepAlive && !f.Close)
@@ -172,7 +172,7 @@ func (h *Head) appendUpgrade(dst []byte) []byte {
 		if f.kind != field.Upgrade {
 			continue
 		}
-		options(h.value(f), func(t []byte) bool {
+		eachOption(h.value(f), func(t []byte) bool {
 			if !field.EqualFold(t, "h2c") {
 				dst = append(append(dst, sep...), t...)
 				sep = ", "

@@ -14,25 +14,25 @@ import (
 // that end some lines in LF and some in CRLF, and any of this in a field that
 // frames the body.
 type repair struct {
-	clean   []byte // the lines so far, as they go on
-	size    int    // length of the head as it came; 0 = not complete
-	seen    int    // searched for the end of a line up to here
-	line    int    // where the current line begins
-	checked int    // of the current line, up to here
-	begun   bool   // there is a head to repair
-	bare    bool   // the first line has ended in a bare LF
-	last    field.Kind
+	clean    []byte // the lines so far, as they go on
+	size     int    // length of the head as it came; 0 = not complete
+	scanned  int    // searched for the end of a line up to here
+	line     int    // where the current line begins
+	checked  int    // of the current line, up to here
+	active   bool   // there is a head to repair
+	bareLF   bool   // the first line has ended in a bare LF
+	lastKind field.Kind
 }
 
-// ScanAnswer is Scan, but for a head that Scan refuses and that can be
+// ScanResponse is Scan, but for a head that Scan refuses and that can be
 // repaired. Raw is what it was repaired to; Size is its length in b.
-func (r *Response) ScanAnswer(b []byte) (bool, error) {
-	if !r.repair.begun {
+func (r *Response) ScanResponse(b []byte) (bool, error) {
+	if !r.repair.active {
 		complete, err := r.Scan(b)
 		if err != ErrMalformed {
 			return complete, err
 		}
-		r.repair.begun = true
+		r.repair.active = true
 	}
 	complete, err := r.repair.scan(b)
 	if !complete || err != nil {
@@ -47,7 +47,7 @@ func (r *Response) ScanAnswer(b []byte) (bool, error) {
 
 // Size is how many of the bytes that were scanned the head took.
 func (r *Response) Size() int {
-	if r.repair.begun {
+	if r.repair.active {
 		return r.repair.size
 	}
 	return len(r.Raw)
@@ -56,23 +56,23 @@ func (r *Response) Size() int {
 // scan takes the lines of b, which may have grown since the last call.
 func (p *repair) scan(b []byte) (bool, error) {
 	for {
-		i := bytes.IndexByte(b[p.seen:], '\n')
+		i := bytes.IndexByte(b[p.scanned:], '\n')
 		if i < 0 {
-			p.seen = len(b)
+			p.scanned = len(b)
 			return false, p.checkPartial(b)
 		}
-		end := p.seen + i + 1
+		end := p.scanned + i + 1
 		if end > MaxHeadBytes {
 			return false, ErrTooLarge
 		}
 		line, crlf := bytes.CutSuffix(b[p.line:end-1], []byte{'\r'})
 		if p.line == 0 {
-			p.bare = !crlf
+			p.bareLF = !crlf
 		}
-		if p.bare == crlf || !field.IsText(line) {
+		if p.bareLF == crlf || !field.IsText(line) {
 			return false, ErrMalformed
 		}
-		p.seen = end
+		p.scanned = end
 		if len(line) == 0 && p.line > 0 {
 			p.clean = append(p.clean, "\r\n"...)
 			p.size = end
@@ -124,8 +124,8 @@ func (p *repair) addLine(line []byte) bool {
 		if value == nil {
 			return false
 		}
-		p.last = field.Of(name)
-		if frames(p.last) && len(name)+len(value) < len(line) {
+		p.lastKind = field.Of(name)
+		if isFraming(p.lastKind) && len(name)+len(value) < len(line) {
 			return false
 		}
 		p.clean = append(p.clean, name...)
@@ -140,7 +140,7 @@ func (p *repair) addLine(line []byte) bool {
 // like a field as that field.
 func (p *repair) addFold(text []byte) bool {
 	first := bytes.IndexByte(p.clean, '\n') == len(p.clean)-1 // there is no field yet
-	if name, value := cutName(text); first || len(text) == 0 || frames(p.last) || value != nil && frames(field.Of(name)) {
+	if name, value := cutName(text); first || len(text) == 0 || isFraming(p.lastKind) || value != nil && isFraming(field.Of(name)) {
 		return false
 	}
 	p.clean = bytes.TrimRight(p.clean, " \t\r\n")
@@ -166,5 +166,5 @@ func cutName(line []byte) (name, value []byte) {
 	return line[:n], line[colon:]
 }
 
-// frames reports whether fields of a kind say where a body ends.
-func frames(k field.Kind) bool { return k == field.ContentLength || k == field.TransferEncoding }
+// isFraming reports whether fields of a kind say where a body ends.
+func isFraming(k field.Kind) bool { return k == field.ContentLength || k == field.TransferEncoding }

@@ -21,23 +21,23 @@ const (
 // connection's buffer.
 type Request struct {
 	Head
-	Method    []byte
-	Target    []byte // as it goes on
-	Minor     int
-	Length    int64
-	Conn      Connection
-	Body      BodyKind
-	Expect    bool // 100-continue
-	Upgrade   bool // asks for a protocol that may go on
-	te        bool // TE names trailers
-	Proxied   bool // came through the activator
-	proxySeen bool
-	Asterisk  bool        // OPTIONS *
-	HTTP2     bool        // came over HTTP/2
-	traced    bool        // some field of trace is there
-	announces bool        // the head has a Trailer field
-	hasRare   bool        // some field of rare is there
-	rare      *rareFields // nil: no request has had them yet
+	Method          []byte
+	Target          []byte // as it goes on
+	Minor           int
+	Length          int64
+	Conn            Connection
+	Body            BodyKind
+	Expect          bool // 100-continue
+	Upgrade         bool // asks for a protocol that may go on
+	teTrailers      bool // TE names trailers
+	Proxied         bool // came through the activator
+	proxySeen       bool
+	Asterisk        bool        // OPTIONS *
+	HTTP2           bool        // came over HTTP/2
+	traced          bool        // some field of trace is there
+	hasTrailerField bool        // the head has a Trailer field
+	hasRare         bool        // some field of rare is there
+	rare            *rareFields // nil: no request has had them yet
 
 	hosts     hosts
 	hops      hops
@@ -56,8 +56,8 @@ type rareFields struct {
 	start                     int64  // X-Request-Start, in µs since 1970; 0 = none is added
 }
 
-// more is room for fields that are rare.
-func (r *Request) more() *rareFields {
+// ensureRare is room for fields that are rare.
+func (r *Request) ensureRare() *rareFields {
 	if r.rare == nil {
 		r.rare = new(rareFields)
 	}
@@ -78,8 +78,8 @@ func (r *Request) Protocol() []byte {
 // not change that.
 func (r *Request) ExtendedConnect() bool { return r.HTTP2 && r.Protocol() != nil }
 
-// ForgetProtocol undoes Extend.
-func (r *Request) ForgetProtocol() {
+// UndoExtend undoes Extend.
+func (r *Request) UndoExtend() {
 	if r.hasRare {
 		r.rare.protocol = nil
 	}
@@ -111,9 +111,9 @@ func (r *Request) Probe() gate.ProbeHeaders {
 	return h
 }
 
-// Decide reads the complete head: what it asks for, how it is framed, and
+// Parse reads the complete head: what it asks for, how it is framed, and
 // whether two parsers could disagree about it.
-func (r *Request) Decide() error {
+func (r *Request) Parse() error {
 	if err := r.startLine(); err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (r *Request) readFields() error {
 	switch {
 	case n.codings > 1 || n.codings > 0 && (n.lengths > 0 || r.Minor == 0):
 		return ErrMalformed // RFC 9112 sections 6.1 and 6.3: not to be repaired
-	case r.hosts.fields == 0 && r.Minor > 0:
+	case r.hosts.numFields == 0 && r.Minor > 0:
 		return ErrMalformed
 	case n.codings == 1:
 		r.Body = BodyChunked
@@ -196,7 +196,7 @@ func (r *Request) readFields() error {
 	if r.hops.makeForwarded() {
 		r.replace(field.Forwarded, dropped) // all are empty
 	}
-	if r.hosts.instead() != nil {
+	if r.hosts.override() != nil {
 		r.replace(field.Host, hostLine)
 	}
 	return nil
@@ -236,16 +236,16 @@ func (r *Request) readField(f *Field, n *counts) error {
 		f.out = dropped
 	case field.TE:
 		f.out = dropped
-		if !n.list(v) {
+		if !n.countList(v) {
 			return ErrMalformed
 		}
-		options(v, func(t []byte) bool { r.te = r.te || field.EqualFold(t, "trailers"); return true })
+		eachOption(v, func(t []byte) bool { r.teTrailers = r.teTrailers || field.EqualFold(t, "trailers"); return true })
 	case field.Upgrade:
 		f.out = dropped
-		if !n.list(v) {
+		if !n.countList(v) {
 			return ErrMalformed
 		}
-		options(v, func(t []byte) bool { r.Upgrade = r.Upgrade || !field.EqualFold(t, "h2c"); return true })
+		eachOption(v, func(t []byte) bool { r.Upgrade = r.Upgrade || !field.EqualFold(t, "h2c"); return true })
 	case field.WebSocketKey:
 		f.out = notExtended
 	case field.Expect:
@@ -259,8 +259,8 @@ func (r *Request) readField(f *Field, n *counts) error {
 			return ErrExpectation
 		}
 	case field.Trailer:
-		r.announces = true
-		n.announced += elements(v)
+		r.hasTrailerField = true
+		n.announced += countElements(v)
 		f.announce(v, n.announced)
 	default:
 		r.noteField(f, v)
@@ -268,9 +268,9 @@ func (r *Request) readField(f *Field, n *counts) error {
 	return nil
 }
 
-// list reports whether a list is short enough to be walked.
-func (n *counts) list(v []byte) bool {
-	n.listed += elements(v)
+// countList reports whether a list is short enough to be walked.
+func (n *counts) countList(v []byte) bool {
+	n.listed += countElements(v)
 	return n.listed <= maxOptions
 }
 
@@ -278,32 +278,32 @@ func (n *counts) list(v []byte) bool {
 func (r *Request) noteField(f *Field, v []byte) {
 	switch f.kind {
 	case field.UserAgent:
-		first(&r.userAgent, v)
+		setFirst(&r.userAgent, v)
 	case field.NetworkProbe:
-		first(&r.more().networkProbe, v)
+		setFirst(&r.ensureRare().networkProbe, v)
 	case field.NetworkHash:
-		first(&r.more().networkHash, v)
+		setFirst(&r.ensureRare().networkHash, v)
 	case field.ProxyRequest:
 		if !r.proxySeen {
 			r.proxySeen, r.Proxied = true, string(v) == "activator"
 		}
 	case field.ServingTag:
-		first(&r.more().routeTag, v)
+		setFirst(&r.ensureRare().routeTag, v)
 	case field.DefaultRoute:
-		first(&r.more().defaultRoute, v)
+		setFirst(&r.ensureRare().defaultRoute, v)
 		r.rare.hasDefaultRoute = true
 	case field.Trace, field.TraceState:
-		r.more().trace.Note(r.name(f), v)
+		r.ensureRare().trace.Note(r.name(f), v)
 		r.traced = true
 	case field.ForwardedFor:
 		f.out = forwardedForLine
 		if len(v) > 0 {
-			r.hops.lines++
+			r.hops.numFor++
 		}
 	case field.ForwardedProto:
-		first(&r.hops.proto, v)
+		setFirst(&r.hops.proto, v)
 	case field.ForwardedHost:
-		first(&r.hops.host, v)
+		setFirst(&r.hops.host, v)
 	case field.Forwarded:
 		r.hops.forwarded = r.hops.forwarded || len(v) > 0
 	}
@@ -321,7 +321,7 @@ func (r *Request) replace(kind field.Kind, p part) {
 // ReplaceTrace sends lines to the container in the place of the trace context
 // that came.
 func (r *Request) ReplaceTrace(lines []byte) {
-	r.more().traceLines = lines
+	r.ensureRare().traceLines = lines
 	r.replace(field.Trace, dropped)
 }
 
@@ -338,7 +338,7 @@ func (r *Request) SetStart(micros int64, keep bool) {
 		}
 		f.out = dropped
 	}
-	r.more().start = micros
+	r.ensureRare().start = micros
 }
 
 // start is what SetStart was given.
@@ -366,7 +366,7 @@ func (r *Request) Distrust() {
 	if r.hasRare {
 		r.rare.routeTag, r.rare.defaultRoute, r.rare.hasDefaultRoute = nil, nil, false
 	}
-	r.hosts.distrust = true
+	r.hosts.untrusted = true
 }
 
 // Describe fills in what an observer sees of the head.
@@ -392,7 +392,7 @@ func (r *Request) Describe(x *gate.Record, defaultHost []byte) {
 // FinalHost is the Host that the container sees.
 func (r *Request) FinalHost(defaultHost []byte) []byte { return r.hosts.final(defaultHost) }
 
-func first(dst *[]byte, v []byte) {
+func setFirst(dst *[]byte, v []byte) {
 	if *dst == nil {
 		*dst = v
 	}
@@ -404,11 +404,11 @@ func readCoding(v []byte) error {
 	switch {
 	case field.EqualFold(v, "chunked"):
 		return nil
-	case elements(v) > maxOptions:
+	case countElements(v) > maxOptions:
 		return ErrMalformed
 	}
 	unknown := false
-	options(v, func(t []byte) bool {
+	eachOption(v, func(t []byte) bool {
 		if !field.IsName(t) {
 			unknown = false
 			return false

@@ -11,18 +11,18 @@ import (
 // response is an answer's head, read and decided upon.
 type Response struct {
 	Head
-	Status    int
-	Minor     int
-	Conn      Connection
-	Body      BodyKind
-	Length    int64
-	hasLength bool   // the forwarded head has a Content-Length, which is Length
-	announced bool   // some field says that there is a body
-	addLength bool   // the body has ended with the head, and no field says so
-	sent      []byte // the received length, to compare repeated Content-Length values with
-	dated     bool
-	idle      time.Duration // what Keep-Alive promises, plus one; 0 = nothing
-	repair    repair
+	Status         int
+	Minor          int
+	Conn           Connection
+	Body           BodyKind
+	Length         int64
+	hasLength      bool   // the forwarded head has a Content-Length, which is Length
+	announcesBody  bool   // some field says that there is a body
+	addLength      bool   // the body has ended with the head, and no field says so
+	receivedLength []byte // the received length, to compare repeated Content-Length values with
+	hasDate        bool
+	keepAlive      time.Duration // what Keep-Alive promises, plus one; 0 = nothing
+	repair         repair
 }
 
 func (r *Response) Reset() {
@@ -33,7 +33,7 @@ func (r *Response) Reset() {
 
 // decide reads the complete head of an answer to a request with the given
 // method, and how its body ends (RFC 9112 section 6.3).
-func (r *Response) Decide(method []byte) error {
+func (r *Response) Parse(method []byte) error {
 	line := r.Raw[:r.startEnd]
 	if len(line) < len("HTTP/1.1 200") {
 		return ErrMalformed
@@ -87,16 +87,16 @@ func (r *Response) readFields(method []byte) error {
 				f.out = dropped
 			}
 		case field.Trailer:
-			announced += elements(r.value(f))
+			announced += countElements(r.value(f))
 			f.announce(r.value(f), announced)
 		case field.Date:
-			r.dated = r.dated || f.out == unchanged
+			r.hasDate = r.hasDate || f.out == unchanged
 		}
 	}
 	if codings > 0 && (r.hasLength || r.Minor == 0) {
 		return ErrMalformed
 	}
-	r.announced = codings > 0 || r.Length > 0
+	r.announcesBody = codings > 0 || r.Length > 0
 	switch {
 	case r.Status < 200 || r.Status == 204 || r.Status < 300 && string(method) == "CONNECT":
 		r.Body, r.Length, r.hasLength = NoBody, 0, false // RFC 9110 sections 8.6 and 9.3.6
@@ -114,19 +114,19 @@ func (r *Response) readFields(method []byte) error {
 
 // KeepAlive is for how long the container says that it leaves the connection
 // open when idle; false if it does not say.
-func (r *Response) KeepAlive() (time.Duration, bool) { return r.idle - 1, r.idle > 0 }
+func (r *Response) KeepAlive() (time.Duration, bool) { return r.keepAlive - 1, r.keepAlive > 0 }
 
 // readKeepAlive takes the parameter timeout, in seconds, of Keep-Alive (RFC
 // 2068 section 19.7.1.1).
 func (r *Response) readKeepAlive(v []byte) {
-	if elements(v) > maxOptions {
+	if countElements(v) > maxOptions {
 		return
 	}
-	options(v, func(t []byte) bool {
+	eachOption(v, func(t []byte) bool {
 		name, seconds, _ := bytes.Cut(t, []byte{'='})
 		n, ok := field.ReadLength(bytes.Trim(seconds, " \t\""))
 		if field.EqualFold(bytes.TrimRight(name, " \t"), "timeout") && ok && n < 1<<20 {
-			r.idle = time.Duration(n)*time.Second + 1
+			r.keepAlive = time.Duration(n)*time.Second + 1
 		}
 		return true
 	})
@@ -145,10 +145,10 @@ func (r *Response) readLength(v []byte) bool {
 		one, rest, list := bytes.Cut(v, []byte{','})
 		one = bytes.Trim(one, " \t")
 		n, ok := field.ReadLength(one)
-		if !ok || r.hasLength && !bytes.Equal(one, r.sent) {
+		if !ok || r.hasLength && !bytes.Equal(one, r.receivedLength) {
 			return false
 		}
-		r.hasLength, r.Length, r.sent = true, n, one
+		r.hasLength, r.Length, r.receivedLength = true, n, one
 		if !list {
 			return true
 		}
@@ -159,7 +159,7 @@ func (r *Response) readLength(v []byte) bool {
 // AnnouncesBody reports whether an answer that has none says that one comes
 // (RFC 9112 section 6.3): a container that then sends it would be taken for
 // answering the next request.
-func (r *Response) AnnouncesBody() bool { return r.announced && r.Body == NoBody }
+func (r *Response) AnnouncesBody() bool { return r.announcesBody && r.Body == NoBody }
 
 // Offers reports whether a 101 names protocols, and none but those that went
 // to the container.
@@ -170,7 +170,7 @@ func (r *Request) Offers(res *Response) bool {
 		if f.kind != field.Upgrade {
 			continue
 		}
-		if elements(res.value(f)) > maxOptions || !options(res.value(f), func(t []byte) bool {
+		if countElements(res.value(f)) > maxOptions || !eachOption(res.value(f), func(t []byte) bool {
 			named = true
 			return r.offersProtocol(t)
 		}) {
@@ -183,7 +183,7 @@ func (r *Request) Offers(res *Response) bool {
 func (r *Request) offersProtocol(name []byte) bool {
 	for i := range r.Fields {
 		f := &r.Fields[i]
-		if f.kind == field.Upgrade && !options(r.value(f), func(t []byte) bool {
+		if f.kind == field.Upgrade && !eachOption(r.value(f), func(t []byte) bool {
 			return !equalFold(t, name) || field.EqualFold(t, "h2c")
 		}) {
 			return true

@@ -118,11 +118,11 @@ func (o *outgoing) appendHTTP2(dst []byte, e *h2.Encoder, lines parts) []byte {
 func (o *outgoing) encode(dst []byte, e *h2.Encoder, p part, f *Field) []byte {
 	var room [128]byte
 	lines := room[:0]
-	if p == forwardedForLine && o.request.hops.lines > 0 {
+	if p == forwardedForLine && o.request.hops.numFor > 0 {
 		lines = growFor(lines, o.Raw)
 	}
 	lines = o.generate(lines, p, f)
-	if name := named[p]; name != 0 && len(lines) > 0 {
+	if name := hpackNames[p]; name != 0 && len(lines) > 0 {
 		return e.AppendNamed(dst, name, lines[len(name.String())+len(": "):len(lines)-len("\r\n")])
 	}
 	return AppendLines(dst, e, lines)

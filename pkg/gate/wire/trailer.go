@@ -2,10 +2,10 @@ package wire
 
 import "github.com/queuegate/queuegate/pkg/gate/internal/field"
 
-// allMayTrail reports whether a Trailer field announces nothing that must not
+// onlyAllowedTrailers reports whether a Trailer field announces nothing that must not
 // come late.
-func allMayTrail(v []byte) bool {
-	return options(v, field.MayTrail)
+func onlyAllowedTrailers(v []byte) bool {
+	return eachOption(v, field.MayTrail)
 }
 
 // announce decides about a Trailer field with the value v. The head announces so many
@@ -14,7 +14,7 @@ func (f *Field) announce(v []byte, announced int) {
 	switch {
 	case announced > maxOptions:
 		f.out = dropped // a hint, which is of no use then
-	case !allMayTrail(v):
+	case !onlyAllowedTrailers(v):
 		f.out = max(f.out, trailerLine)
 	}
 }
@@ -23,7 +23,7 @@ func (f *Field) announce(v []byte, announced int) {
 // or nothing if none is left.
 func appendTrailer(dst, v []byte) []byte {
 	sep := "Trailer: "
-	options(v, func(name []byte) bool {
+	eachOption(v, func(name []byte) bool {
 		if field.MayTrail(name) {
 			dst = append(append(dst, sep...), name...)
 			sep = ", "
@@ -39,7 +39,7 @@ func appendTrailer(dst, v []byte) []byte {
 // AnnouncesTrailers reports whether the request has a body, a Trailer field, and a
 // framing that allows trailers.
 func (r *Request) AnnouncesTrailers() bool {
-	return r.announces && (r.Body == BodyChunked || r.HTTP2 && r.Body != NoBody)
+	return r.hasTrailerField && (r.Body == BodyChunked || r.HTTP2 && r.Body != NoBody)
 }
 
 // MayHaveTrailers reports whether unannounced trailers may follow the body: it has
