@@ -14,13 +14,13 @@ const (
 	maxSizeDigits     = 15 // a chunk below 2^60 bytes
 )
 
+// ErrBadBody is the error for malformed chunked framing.
 var ErrBadBody = errors.New("malformed chunked body")
 
-// chunkState is where a decoder stands in a chunked body (RFC 9112 section
-// 7.1):
+// chunkState is the parser state of a chunked body (RFC 9112 section 7.1):
 //
 //	size → (space →) extension → sizeLF → data → dataCR → dataLF → size
-//	sizeLF → trailer (after the chunk of size 0) → the end
+//	sizeLF → trailer (after the chunk of size 0) → end
 type chunkState uint8
 
 const (
@@ -34,20 +34,20 @@ const (
 	chunkTrailer
 )
 
-// decoder finds the payload in the bytes of a body, and its end.
+// Decoder extracts the payload from the bytes of a body and finds its end.
 type Decoder struct {
-	Left           int64 // payload bytes to come, of the body or of this chunk
+	Left           int64 // payload bytes left in the body or chunk
 	Kind           BodyKind
 	state          chunkState
 	Ended          bool
 	sizeDigits     int32
-	extensionBytes int32  // bytes of extensions so far
-	trailerBytes   int32  // bytes of the trailer section so far
-	partialLine    []byte // trailer line that is not complete yet
-	Trailer        []byte // trailer lines that may go on, as they came
+	extensionBytes int32  // total so far
+	trailerBytes   int32  // total so far
+	partialLine    []byte // incomplete trailer line
+	Trailer        []byte // allowed trailer lines, unchanged
 }
 
-// begin readies d for the next body; buffers are kept.
+// Begin prepares d for the next body and keeps buffers.
 func (d *Decoder) Begin(kind BodyKind, length int64) {
 	*d = Decoder{Kind: kind, Left: length, partialLine: d.partialLine[:0], Trailer: d.Trailer[:0]}
 	if cap(d.Trailer) > 4<<10 {
@@ -56,9 +56,8 @@ func (d *Decoder) Begin(kind BodyKind, length int64) {
 	d.Ended = kind == NoBody || kind == BodyLength && length == 0
 }
 
-// next looks at b and returns the first run of payload in it, and how many
-// bytes of b are done with, payload included. Once d.ended, the rest of b is
-// not part of the body.
+// Next returns the first run of payload in b and the number of bytes consumed,
+// including that payload. Once Ended, the rest of b is not part of the body.
 func (d *Decoder) Next(b []byte) (data []byte, used int, err error) {
 	switch d.Kind {
 	case BodyLength:
@@ -74,14 +73,14 @@ func (d *Decoder) Next(b []byte) (data []byte, used int, err error) {
 	return nil, 0, nil
 }
 
-// skip passes over n bytes of payload of a body with a length.
+// Skip consumes n bytes of payload of a body with a length.
 func (d *Decoder) Skip(n int) {
 	d.Left -= int64(n)
 	d.Ended = d.Left == 0
 }
 
-// End notes that the sender has closed; it reports whether the body is
-// complete with that.
+// End notes that the sender has closed the connection, and reports whether the body is
+// complete.
 func (d *Decoder) End() bool {
 	if d.Kind == BodyUntilClose {
 		d.Ended = true
@@ -137,7 +136,7 @@ func (d *Decoder) chunked(b []byte) (data []byte, used int, err error) {
 	return nil, used, nil
 }
 
-// framingByte takes a byte that is neither payload nor of a trailer.
+// framingByte parses a byte that is neither payload nor trailer.
 func (d *Decoder) framingByte(c byte) bool {
 	switch d.state {
 	case chunkSize:
@@ -170,7 +169,7 @@ func (d *Decoder) framingByte(c byte) bool {
 	}
 }
 
-// afterSize takes the first byte behind the size.
+// afterSize parses the first byte after the chunk size.
 func (d *Decoder) afterSize(c byte) bool {
 	switch c {
 	case '\r':
@@ -187,7 +186,7 @@ func (d *Decoder) afterSize(c byte) bool {
 	return true
 }
 
-// readTrailer takes one line, or what there is of it.
+// readTrailer parses a trailer line, or buffers an incomplete one.
 func (d *Decoder) readTrailer(b []byte) (int, error) {
 	n := bytes.IndexByte(b, '\n') + 1
 	part := b
@@ -223,7 +222,7 @@ func (d *Decoder) readTrailer(b []byte) (int, error) {
 	return n, nil
 }
 
-// checkTrailerPart refuses an unfinished line that cannot become a field.
+// checkTrailerPart rejects an incomplete line that cannot become a field.
 func checkTrailerPart(line []byte) error {
 	p := 0
 	for p < len(line) && field.IsToken(line[p]) {

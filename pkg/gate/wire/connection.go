@@ -8,18 +8,18 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// connection is what the Connection fields say.
+// Connection holds the known options of the Connection fields.
 type Connection struct {
 	Close, KeepAlive, Upgrade bool
 }
 
-// maxOptions is how many options the Connection fields of a head may have, and
-// how many elements its other lists that are walked.
+// maxOptions limits the options in the Connection fields of a head, and the elements of
+// other lists that are parsed.
 const maxOptions = 64
 
-// readConnection evaluates Connection (RFC 9110 section 7.6.1) and marks the
-// fields that it names, except those that name the request to the container.
-// It is false when there are more options than maxOptions.
+// readConnection parses the Connection fields (RFC 9110 section 7.6.1) and marks the
+// fields that they name as dropped, except protected ones (field.IsProtected). ok is
+// false if there are more than maxOptions options.
 func (h *Head) readConnection() (c Connection, ok bool) {
 	var few [maxOptions][]byte
 	names := few[:0]
@@ -65,14 +65,14 @@ func (h *Head) readConnection() (c Connection, ok bool) {
 	return c, n <= maxOptions
 }
 
-// countElements is how many elements, empty ones included, a list has.
+// countElements returns the number of elements of a list, including empty ones.
 func countElements(v []byte) int { return 1 + bytes.Count(v, []byte{','}) }
 
-// dropNamed marks the fields with one of the names. Each field's name is read
-// once, however many there are in Connection and however alike.
+// dropNamed marks the fields with one of the names as dropped. It hashes each field
+// name once, so that the cost does not depend on the number or similarity of names.
 func (h *Head) dropNamed(names [][]byte) {
 	var hashes [maxOptions]uint64
-	var lengths uint64 // which lengths, modulo 64, occur
+	var lengths uint64 // set of the lengths modulo 64
 	for i, name := range names {
 		hashes[i] = hashFold(name)
 		lengths |= 1 << (len(name) & 63)
@@ -93,11 +93,10 @@ func (h *Head) dropNamed(names [][]byte) {
 	}
 }
 
-// hashSeed keeps others from making names that only seem to be equal.
+// hashSeed prevents crafted hash collisions.
 var hashSeed = rand.Uint64()
 
-// hashFold is the same for names that are equal but for the case of ASCII
-// letters. It takes eight bytes at a time.
+// hashFold hashes a name case-insensitively (ASCII), eight bytes at a time.
 func hashFold(name []byte) uint64 {
 	h := hashSeed ^ uint64(len(name))
 	for ; len(name) >= 8; name = name[8:] {
@@ -115,7 +114,7 @@ func mix(h, eight uint64) uint64 {
 	return h ^ h>>29
 }
 
-// lowerEight turns A to Z into a to z in each of eight bytes.
+// lowerEight converts A to Z to lower case in each of eight bytes.
 func lowerEight(x uint64) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	low := x &^ highs
@@ -123,8 +122,8 @@ func lowerEight(x uint64) uint64 {
 	return x | upper>>2
 }
 
-// nextOption takes the first element of a comma-separated list, which may be
-// empty, and returns the rest.
+// nextOption splits off the first element of a comma-separated list, which may be
+// empty.
 func nextOption(v []byte) (option, rest []byte) {
 	if i := bytes.IndexByte(v, ','); i >= 0 {
 		v, rest = v[:i], v[i+1:]
@@ -132,8 +131,8 @@ func nextOption(v []byte) (option, rest []byte) {
 	return bytes.Trim(v, " \t"), rest
 }
 
-// equalFold is bytes.EqualFold for ASCII: that one takes the Kelvin sign for a
-// k and the long s for an s.
+// equalFold is an ASCII-only bytes.EqualFold, which also equates the Kelvin sign with k
+// and the long s with s.
 func equalFold(a, b []byte) bool {
 	if len(a) != len(b) {
 		return false

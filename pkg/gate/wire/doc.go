@@ -1,9 +1,7 @@
-// Package wire turns bytes into messages and back: heads and their framing,
-// targets, hop-by-hop fields, chunked bodies (RFC 9112, RFC 9110). It knows no
-// sockets and keeps no clock.
+// Package wire parses and writes messages: heads and their framing, targets, hop-by-hop
+// fields, chunked bodies (RFC 9112, RFC 9110). It uses no sockets and no clock.
 //
-// A head is read once, strictly: what two parsers could read differently is
-// refused. It goes on as it came, order, case and repetitions included, but for
-// the fields that the contract adds, replaces or removes; framing is written
-// anew.
+// A head is parsed once, strictly: if two parsers could read it differently, it is
+// rejected. It is forwarded unchanged, including order, case and repeated fields,
+// except for the fields that the gate adds, replaces or removes. Framing is generated.
 package wire

@@ -14,8 +14,7 @@ const (
 	MaxFields    = 4096
 )
 
-// The ways in which a head can be refused. A response that earns any of them
-// is malformed.
+// Reasons to reject a head. A response with any of them is malformed.
 var (
 	ErrMalformed   = errors.New("malformed head")
 	ErrTooLarge    = errors.New("head too large")
@@ -26,29 +25,29 @@ var (
 	ErrMethod      = errors.New("method not allowed")
 )
 
-// field is one field line; offsets count from the start of the head.
+// Field is a field line; offsets count from the start of the head.
 type Field struct {
 	start, nameEnd, valueStart, valueEnd, end uint32
 	kind                                      field.Kind
 	out                                       part    // in the forwarded head
-	id                                        h2.Name // of a name that came over HTTP/2; 0 = not known
-	sensitive                                 bool    // never to be in a table of HPACK (RFC 7541 section 7.1.3)
+	id                                        h2.Name // of a name received over HTTP/2; 0 = unknown
+	sensitive                                 bool    // never to be indexed by HPACK (RFC 7541 section 7.1.3)
 }
 
-// head is the scanner of a message head: start line, field lines, empty line.
-// It can be fed a growing buffer and never reads a byte twice.
+// Head is the scanner of a message head: start line, field lines, empty line. It can be
+// called with a growing buffer and reads each byte once.
 type Head struct {
-	Raw           []byte // the whole head once scan has said so
+	Raw           []byte // the whole head after Scan has returned true
 	Fields        []Field
-	text          []byte // storage of a head that came over HTTP/2
+	text          []byte // storage of a head received over HTTP/2
 	startEnd      int32  // end of the start line, without CRLF
-	line          int32  // where the current line begins
-	scanned       int32  // searched for its end up to here
+	line          int32  // start of the current line
+	scanned       int32  // no line end before this position
 	startLineRead bool
-	nameRead      bool // the current line's name has been read, colon included
+	nameRead      bool // the name of the current line, including the colon, has been read
 }
 
-// Each walks the fields as they came, for observers.
+// Each calls yield for each field in received order, for observers.
 func (h *Head) Each(yield func(name, value []byte) bool) {
 	for i := range h.Fields {
 		if f := &h.Fields[i]; !yield(h.name(f), h.value(f)) {
@@ -68,16 +67,16 @@ func (h *Head) reset() {
 	h.startEnd, h.line, h.scanned, h.startLineRead, h.nameRead = 0, 0, 0, false, false
 }
 
-// scan looks at b, which begins with the head and may have grown since the
-// last call. It reports whether the head is complete; the head then is h.raw.
-// Every line must end in CRLF: a bare CR or LF is refused as soon as it is
-// seen, as are folded lines (RFC 9112 sections 2.2 and 5.2).
+// Scan parses b, which begins with the head and may have grown since the last call. It
+// reports whether the head is complete; Raw is then the head. Every line must end in
+// CRLF: a bare CR or LF and folded lines are rejected as soon as they are seen (RFC
+// 9112 sections 2.2 and 5.2).
 func (h *Head) Scan(b []byte) (bool, error) {
 	for {
 		i := bytes.IndexByte(b[h.scanned:], '\n')
 		if i < 0 {
 			from := int(h.scanned)
-			h.scanned = int32(len(b)) // is refused where it does not fit
+			h.scanned = int32(len(b)) // checkPartial rejects a head of this size
 			return false, h.checkPartial(b, from)
 		}
 		end, line := int(h.scanned)+i+1, int(h.line)
@@ -108,9 +107,9 @@ func (h *Head) Scan(b []byte) (bool, error) {
 	}
 }
 
-// checkPartial refuses an unfinished line that no further byte could make
-// valid, so that garbage is not waited upon. It looks at b[from:], and at the
-// byte before because it may have been a CR.
+// checkPartial rejects an incomplete line that cannot become valid, instead of waiting
+// for more bytes. It checks b[from-1:], because the byte before from may have been a
+// CR.
 func (h *Head) checkPartial(b []byte, from int) error {
 	if len(b) >= MaxHeadBytes {
 		return h.tooLarge()
@@ -161,7 +160,7 @@ func (h *Head) addField(b []byte, end int) error {
 		p++
 	}
 	if b[p] != ':' || p == line {
-		return ErrMalformed // empty name, space before the colon, folding
+		return ErrMalformed // empty name, space before the colon, or folding
 	}
 	f := Field{start: uint32(line), nameEnd: uint32(p), end: uint32(end)}
 	from, to := p+1, end-2
@@ -183,8 +182,9 @@ func (h *Head) addField(b []byte, end int) error {
 func (h *Head) name(f *Field) []byte  { return h.Raw[f.start:f.nameEnd] }
 func (h *Head) value(f *Field) []byte { return h.Raw[f.valueStart:f.valueEnd] }
 
-// eachOption walks the comma-separated tokens of a field value. A comma inside a
-// quoted string does not occur in the fields that it is used for.
+// eachOption calls each for the elements of a comma-separated list until it returns
+// false. It does not support quoted strings, which do not occur in the fields that it
+// is used for.
 func eachOption(v []byte, each func(token []byte) bool) bool {
 	for len(v) > 0 {
 		var t []byte

@@ -7,20 +7,20 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// hops are what proxies before the gate have said of the request's way.
+// hops holds the forwarding fields of previous proxies.
 type hops struct {
 	proto     []byte // X-Forwarded-Proto
 	host      []byte // X-Forwarded-Host
-	numFor    int32  // of X-Forwarded-For that say something
-	forwarded bool   // there is a Forwarded that says something
+	numFor    int32  // non-empty X-Forwarded-For lines
+	forwarded bool   // there is a non-empty Forwarded
 }
 
-// makeForwarded reports whether Forwarded is made from the X-Forwarded fields.
+// makeForwarded reports whether Forwarded is generated from the X-Forwarded fields.
 func (p *hops) makeForwarded() bool {
 	return !p.forwarded && (p.numFor > 0 || len(p.proto) > 0 || len(p.host) > 0)
 }
 
-// appendFor appends X-Forwarded-For: the lines of h as one, and peer.
+// appendFor appends X-Forwarded-For: the received lines joined, and peer.
 func (p *hops) appendFor(dst []byte, h *Head, peer netip.Addr) []byte {
 	dst = append(dst, forwardedFor...)
 	for i := 0; p.numFor > 0 && i < len(h.Fields); i++ {
@@ -35,7 +35,7 @@ func (p *hops) appendFor(dst []byte, h *Head, peer netip.Addr) []byte {
 
 const forwardedFor = "X-Forwarded-For: "
 
-// appendForwarded appends the Forwarded that is made.
+// appendForwarded appends the generated Forwarded.
 func (p *hops) appendForwarded(dst []byte, h *Head) []byte {
 	lines := make([][]byte, 0, p.numFor)
 	for i := range h.Fields {

@@ -2,13 +2,13 @@ package wire
 
 import "github.com/queuegate/queuegate/pkg/gate/internal/field"
 
-// hosts are the names that a request gives for its destination.
+// hosts holds the destination hosts of a request.
 type hosts struct {
-	sent      []byte // Host as it came
-	original  []byte // K-Original-Host; nil = there is none
-	origin    []byte // authority of an absolute-form target; nil = there is none
-	numFields int32  // Host lines
-	untrusted bool   // the client's word for another host does not count
+	sent      []byte // received Host
+	original  []byte // K-Original-Host; nil = absent
+	origin    []byte // authority of an absolute-form target; nil = none
+	numFields int32  // number of Host lines
+	untrusted bool   // ignore K-Original-Host
 }
 
 func (h *hosts) read(v []byte) error {
@@ -30,8 +30,9 @@ func (h *hosts) readOriginal(v []byte) error {
 	return nil
 }
 
-// override is what the container sees as Host: K-Original-Host, else the authority
-// of the target; nil = Host as it came. Empty means its address.
+// override returns the Host for the container if it differs from the received one:
+// K-Original-Host, otherwise the authority of the target; nil = received Host. Empty =
+// the container's address.
 func (h *hosts) override() []byte {
 	if h.original == nil || h.untrusted {
 		return h.origin

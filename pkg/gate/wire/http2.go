@@ -12,11 +12,10 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// A head that came over HTTP/2 gets the shape of one of HTTP/1, in memory of
-// its own, so that the rules for fields and for what goes on are the same for
-// both.
+// A head received over HTTP/2 is converted to HTTP/1 form in its own memory, so that
+// the same rules for fields and forwarding apply to both.
 
-// appendField appends a field line to the head that is made in text.
+// appendField appends a field line to the head in text.
 func (h *Head) appendField(name, value []byte, kind field.Kind, id h2.Name, sensitive bool) {
 	f := Field{start: uint32(len(h.text)), kind: kind, id: id, sensitive: sensitive}
 	h.text = append(h.text, name...)
@@ -30,8 +29,8 @@ func (h *Head) appendField(name, value []byte, kind field.Kind, id h2.Name, sens
 	h.Fields = append(h.Fields, f)
 }
 
-// appendFields appends the fields of from, but for those of the kind that is left
-// out. Cookies become one field (RFC 9113 section 8.2.3).
+// appendFields appends the fields of from, except those of kind without. Cookie fields
+// are joined (RFC 9113 section 8.2.3).
 func (h *Head) appendFields(from *h2.Head, without field.Kind) {
 	cookies := false
 	for i := from.Regular; i < len(from.Fields); i++ {
@@ -66,10 +65,10 @@ func (h *Head) appendCookies(from *h2.Head, first int) {
 	}
 }
 
-// preallocate has memory for from at once: what is grown into leaves garbage behind
-// and room that is not used, for each of many streams.
+// preallocate allocates memory for from at once: growing would leave garbage and unused
+// capacity, for each of many streams.
 func (h *Head) preallocate(from *h2.Head) {
-	// The pseudo-fields are longer than the start line that is made of them.
+	// The pseudo-fields are longer than the start line made from them.
 	if n := from.Size - (32-len(": \r\n"))*len(from.Fields); n > cap(h.text) {
 		h.text = make([]byte, 0, n)
 	}
@@ -78,19 +77,18 @@ func (h *Head) preallocate(from *h2.Head) {
 	}
 }
 
-// MemorySize is the memory that a head that came over HTTP/2 takes.
+// MemorySize returns the memory in bytes of a head received over HTTP/2.
 func (h *Head) MemorySize() int { return len(h.text) + int(unsafe.Sizeof(Field{}))*len(h.Fields) }
 
-// complete ends the head that is made in text.
+// complete ends the head in text.
 func (h *Head) complete() {
 	h.text = append(h.text, "\r\n"...)
 	h.Raw = h.text
 }
 
-// ReadHTTP2 makes r the request that h is, which has passed CheckRequest. ended
-// says that there is no body. Extended CONNECT becomes the upgrade that it
-// stands for (RFC 8441 section 5). An extended CONNECT has no body, so it is
-// refused if it has a field that frames or expects one (RFC 9110 section 9.3.6).
+// ReadHTTP2 converts h, which has passed CheckRequest. ended means that there is no
+// body. Extended CONNECT becomes an HTTP/1 upgrade (RFC 8441 section 5); it has no
+// body, so fields that frame or expect one are rejected (RFC 9110 section 9.3.6).
 func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 	r.Reset()
 	method, path, protocol := h.Method(), h.Path(), h.Protocol()
@@ -127,7 +125,7 @@ func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 		if r.hasField(field.ContentLength) || r.hasField(field.TransferEncoding) || r.hasField(field.Expect) {
 			return ErrMalformed
 		}
-		if !r.Upgrade {
+		if !r.Upgrade { // to a protocol that is never forwarded
 			return ErrMethod // to a protocol that never goes on
 		}
 		r.ensureRare().protocol = r.value(&r.Fields[upgrade])
@@ -144,9 +142,9 @@ func (h *Head) hasField(kind field.Kind) bool {
 	return false
 }
 
-// addWebSocketKey adds what the handshake of HTTP/1.1 asks for and that of
-// HTTP/2 does without (RFC 6455 section 4.1). The container's proof that it has
-// read it, Sec-WebSocket-Accept, says nothing that its 101 does not.
+// addWebSocketKey adds the Sec-WebSocket-Key that the handshake requires in HTTP/1.1
+// and omits in HTTP/2 (RFC 6455 section 4.1). Sec-WebSocket-Accept of the response is
+// not checked.
 func (r *Request) addWebSocketKey(protocol []byte) {
 	if !field.EqualFold(protocol, "websocket") {
 		return
@@ -161,11 +159,10 @@ func (r *Request) addWebSocketKey(protocol []byte) {
 	r.appendField([]byte("sec-websocket-key"), key[:], field.WebSocketKey, 0, false)
 }
 
-// Extend makes r, which came over HTTP/1 and asks for WebSocket, extended CONNECT
-// (RFC 8441 section 5). It returns what stands in Sec-WebSocket-Accept of the 101
-// that the client gets (RFC 6455 section 4.2.2), or nil if r is no such request.
-// A request with a body does not qualify, because extended CONNECT cannot carry
-// one.
+// Extend marks an HTTP/1 WebSocket request to be sent as extended CONNECT (RFC 8441
+// section 5). It returns the Sec-WebSocket-Accept for the client's 101 (RFC 6455
+// section 4.2.2); nil = r does not qualify. A request with a body does not qualify,
+// because extended CONNECT has none.
 func (r *Request) Extend() (accept []byte) {
 	if !r.Upgrade || r.HTTP2 || r.HasBody() || string(r.Method) != "GET" || !r.offersProtocol(webSocket) {
 		return nil
@@ -182,8 +179,8 @@ func (r *Request) Extend() (accept []byte) {
 
 var webSocket = []byte("websocket")
 
-// TrailerLines are those fields of h, which has passed CheckTrailers, that may
-// trail, as field lines.
+// TrailerLines returns the allowed trailers of h, which has passed CheckTrailers, as
+// field lines.
 func TrailerLines(h *h2.Head) (dst []byte) {
 	for i := range h.Fields {
 		f := &h.Fields[i]
@@ -195,8 +192,8 @@ func TrailerLines(h *h2.Head) (dst []byte) {
 	return dst
 }
 
-// ReadHTTP2 makes r the response that h is, to a request with the given method;
-// h has passed CheckResponse. ended says that there is no body.
+// ReadHTTP2 converts h, which has passed CheckResponse, to the response to a request
+// with the given method. ended means that there is no body.
 func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
 	r.Reset()
 	t := append(r.text[:0], "HTTP/1.1 "...)
@@ -220,8 +217,8 @@ func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
 	return nil
 }
 
-// ReadSwitched makes r the 101 that h is to a client of HTTP/1: h, of a 2xx,
-// accepts the extended CONNECT that Extend has made.
+// ReadSwitched converts h, a 2xx that accepts the extended CONNECT of Extend, to the
+// 101 for an HTTP/1 client.
 func (r *Response) ReadSwitched(h *h2.Head, accept []byte) error {
 	r.Reset()
 	t := append(r.text[:0], "HTTP/1.1 101 Switching Protocols\r\n"...)
@@ -234,8 +231,8 @@ func (r *Response) ReadSwitched(h *h2.Head, accept []byte) error {
 	return r.readFields([]byte("GET"))
 }
 
-// GRPC reports whether the request is a call of gRPC: its content type is
-// application/grpc, alone or with a suffix or parameters.
+// GRPC reports whether the request is a gRPC call: its content type is
+// application/grpc, optionally with a suffix or parameters.
 func (r *Request) GRPC() bool {
 	if !r.HTTP2 {
 		return false
@@ -249,7 +246,7 @@ func (r *Request) GRPC() bool {
 	return false
 }
 
-// IsGRPC reports whether a content type is that of gRPC.
+// IsGRPC reports whether contentType is a gRPC content type.
 func IsGRPC(contentType []byte) bool {
 	rest, ok := bytes.CutPrefix(contentType, []byte("application/grpc"))
 	return ok && (len(rest) == 0 || rest[0] == '+' || rest[0] == ';')

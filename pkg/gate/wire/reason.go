@@ -1,7 +1,7 @@
 package wire
 
-// reasons are the phrases of the status codes that are in use (RFC 9110
-// section 15 and IANA's registry): HTTP/2 has none, HTTP/1 may leave it empty.
+// reasons are the reason phrases of status codes in use (RFC 9110 section 15 and IANA's
+// registry). HTTP/2 has none, and HTTP/1 permits an empty one.
 var reasons = map[int]string{
 	100: "Continue", 102: "Processing", 103: "Early Hints",
 	200: "OK", 201: "Created", 202: "Accepted", 203: "Non-Authoritative Information", 204: "No Content",
@@ -18,5 +18,5 @@ var reasons = map[int]string{
 	504: "Gateway Timeout", 505: "HTTP Version Not Supported",
 }
 
-// Reason is the phrase of a status code, empty if it has none.
+// Reason returns the reason phrase of a status code; empty = none.
 func Reason(status int) string { return reasons[status] }

@@ -6,26 +6,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// repair rewrites the head of an answer where RFC 9112 tells a proxy how:
-// lines that all end in a bare LF (section 2.2), white space between a name and
-// its colon (section 5.1), values continued on the next line (section 5.2).
+// repair rewrites a response head where RFC 9112 permits it for a proxy: lines that all
+// end in a bare LF (section 2.2), white space between a name and its colon (section
+// 5.1), line folding (section 5.2).
 //
-// What another reader could take for something else is not repaired: heads
-// that end some lines in LF and some in CRLF, and any of this in a field that
-// frames the body.
+// It does not repair a head that another parser could read differently: one with both
+// LF and CRLF line ends, or with any of this in a field that frames the body.
 type repair struct {
-	clean    []byte // the lines so far, as they go on
-	size     int    // length of the head as it came; 0 = not complete
-	scanned  int    // searched for the end of a line up to here
-	line     int    // where the current line begins
-	checked  int    // of the current line, up to here
-	active   bool   // there is a head to repair
-	bareLF   bool   // the first line has ended in a bare LF
+	clean    []byte // repaired lines so far
+	size     int    // length of the received head; 0 = incomplete
+	scanned  int    // no line end before this position
+	line     int    // start of the current line
+	checked  int    // the current line is checked up to here
+	active   bool   // Scan has rejected the head
+	bareLF   bool   // the first line ended in a bare LF
 	lastKind field.Kind
 }
 
-// ScanResponse is Scan, but for a head that Scan refuses and that can be
-// repaired. Raw is what it was repaired to; Size is its length in b.
+// ScanResponse is Scan, but repairs a head that Scan rejects, if possible. Raw is the
+// repaired head; Size returns its received length.
 func (r *Response) ScanResponse(b []byte) (bool, error) {
 	if !r.repair.active {
 		complete, err := r.Scan(b)
@@ -45,7 +44,7 @@ func (r *Response) ScanResponse(b []byte) (bool, error) {
 	return complete, err
 }
 
-// Size is how many of the bytes that were scanned the head took.
+// Size returns the received length of the head.
 func (r *Response) Size() int {
 	if r.repair.active {
 		return r.repair.size
@@ -53,7 +52,7 @@ func (r *Response) Size() int {
 	return len(r.Raw)
 }
 
-// scan takes the lines of b, which may have grown since the last call.
+// scan parses the lines of b, which may have grown since the last call.
 func (p *repair) scan(b []byte) (bool, error) {
 	for {
 		i := bytes.IndexByte(b[p.scanned:], '\n')
@@ -85,8 +84,8 @@ func (p *repair) scan(b []byte) (bool, error) {
 	}
 }
 
-// checkPartial refuses an unfinished line that cannot become a part of a head,
-// so that garbage is not waited upon.
+// checkPartial rejects an incomplete line that cannot become valid, instead of waiting
+// for more bytes.
 func (p *repair) checkPartial(b []byte) error {
 	rest := b[p.checked:]
 	if n := len(rest); n > 0 && rest[n-1] == '\r' {
@@ -102,7 +101,7 @@ func (p *repair) checkPartial(b []byte) error {
 	return nil
 }
 
-// version begins every answer that may be repaired.
+// version is the prefix of every response that may be repaired.
 const version = "HTTP/1."
 
 func startsVersion(b []byte) bool {
@@ -110,7 +109,7 @@ func startsVersion(b []byte) bool {
 	return string(b[:n]) == version[:n]
 }
 
-// addLine takes a line without its end.
+// addLine adds a line without its line end.
 func (p *repair) addLine(line []byte) bool {
 	switch {
 	case p.line == 0:
@@ -135,11 +134,11 @@ func (p *repair) addLine(line []byte) bool {
 	return true
 }
 
-// addFold continues the value of the line before with a space. A continuation
-// that says nothing may be read as the end of the head, and one that looks
-// like a field as that field.
+// addFold appends a folded line to the previous value, after a space. It rejects an
+// empty continuation, which could be read as the end of the head, and one that looks
+// like a framing field.
 func (p *repair) addFold(text []byte) bool {
-	first := bytes.IndexByte(p.clean, '\n') == len(p.clean)-1 // there is no field yet
+	first := bytes.IndexByte(p.clean, '\n') == len(p.clean)-1 // no field before it
 	if name, value := cutName(text); first || len(text) == 0 || isFraming(p.lastKind) || value != nil && isFraming(field.Of(name)) {
 		return false
 	}
@@ -149,8 +148,8 @@ func (p *repair) addFold(text []byte) bool {
 	return true
 }
 
-// cutName splits a field line into its name and the rest from the colon on,
-// which is nil if there is no name with a colon.
+// cutName splits a field line into its name and the rest from the colon on; value is
+// nil if there is no name with a colon.
 func cutName(line []byte) (name, value []byte) {
 	n := 0
 	for n < len(line) && field.IsToken(line[n]) {
@@ -166,5 +165,5 @@ func cutName(line []byte) (name, value []byte) {
 	return line[:n], line[colon:]
 }
 
-// isFraming reports whether fields of a kind say where a body ends.
+// isFraming reports whether fields of kind k frame the body.
 func isFraming(k field.Kind) bool { return k == field.ContentLength || k == field.TransferEncoding }

@@ -7,7 +7,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// BodyKind is how the end of a body is found (RFC 9112 section 6.3).
+// BodyKind is how a body is delimited (RFC 9112 section 6.3).
 type BodyKind uint8
 
 const (
@@ -17,46 +17,45 @@ const (
 	BodyUntilClose
 )
 
-// Request is a request head, read and decided upon. Slices point into the
-// connection's buffer.
+// Request is a parsed request head. Slices point into the connection's buffer.
 type Request struct {
 	Head
 	Method          []byte
-	Target          []byte // as it goes on
+	Target          []byte // as forwarded
 	Minor           int
 	Length          int64
 	Conn            Connection
 	Body            BodyKind
 	Expect          bool // 100-continue
-	Upgrade         bool // asks for a protocol that may go on
-	teTrailers      bool // TE names trailers
-	Proxied         bool // came through the activator
+	Upgrade         bool // asks for a protocol that may be forwarded
+	teTrailers      bool // TE contains trailers
+	Proxied         bool // forwarded by the activator
 	proxySeen       bool
 	Asterisk        bool        // OPTIONS *
-	HTTP2           bool        // came over HTTP/2
-	traced          bool        // some field of trace is there
+	HTTP2           bool        // received over HTTP/2
+	traced          bool        // rare.trace has a field
 	hasTrailerField bool        // the head has a Trailer field
-	hasRare         bool        // some field of rare is there
-	rare            *rareFields // nil: no request has had them yet
+	hasRare         bool        // some field of rare is set
+	rare            *rareFields // nil: no request has needed it yet
 
 	hosts     hosts
 	hops      hops
 	userAgent []byte
 }
 
-// rareFields are what few requests say. A Request that has had room for them keeps
-// it for those that follow.
+// rareFields holds what few requests contain. A Request keeps the allocation for later
+// requests.
 type rareFields struct {
 	trace                     gate.TraceFields
 	networkProbe, networkHash []byte
 	routeTag, defaultRoute    []byte
 	hasDefaultRoute           bool
 	protocol                  []byte
-	traceLines                []byte // field lines that replace those of field.Trace; nil = they go on
-	start                     int64  // X-Request-Start, in µs since 1970; 0 = none is added
+	traceLines                []byte // field lines that replace the trace context; nil = unchanged
+	start                     int64  // X-Request-Start, in µs since 1970; 0 = not added
 }
 
-// ensureRare is room for fields that are rare.
+// ensureRare returns rare, allocated if necessary.
 func (r *Request) ensureRare() *rareFields {
 	if r.rare == nil {
 		r.rare = new(rareFields)
@@ -65,8 +64,8 @@ func (r *Request) ensureRare() *rareFields {
 	return r.rare
 }
 
-// Protocol is that of extended CONNECT, which r then shows as an upgrade (RFC
-// 8441); nil = r is none.
+// Protocol returns :protocol of extended CONNECT, which r otherwise represents as an
+// upgrade (RFC 8441); nil = not extended CONNECT.
 func (r *Request) Protocol() []byte {
 	if !r.hasRare {
 		return nil
@@ -78,14 +77,14 @@ func (r *Request) Protocol() []byte {
 // not change that.
 func (r *Request) ExtendedConnect() bool { return r.HTTP2 && r.Protocol() != nil }
 
-// UndoExtend undoes Extend.
+// UndoExtend reverses Extend.
 func (r *Request) UndoExtend() {
 	if r.hasRare {
 		r.rare.protocol = nil
 	}
 }
 
-// traceLines are what ReplaceTrace was given.
+// traceLines returns the lines set by ReplaceTrace.
 func (r *Request) traceLines() []byte {
 	if !r.hasRare {
 		return nil
@@ -93,6 +92,7 @@ func (r *Request) traceLines() []byte {
 	return r.rare.traceLines
 }
 
+// Reset empties r and keeps its memory.
 func (r *Request) Reset() {
 	h, rare := r.Head, r.rare
 	h.reset()
@@ -102,7 +102,7 @@ func (r *Request) Reset() {
 	*r = Request{Head: h, rare: rare}
 }
 
-// Probe is what tells probes from traffic.
+// Probe returns the fields by which probes are recognized.
 func (r *Request) Probe() gate.ProbeHeaders {
 	h := gate.ProbeHeaders{UserAgent: r.userAgent}
 	if r.hasRare {
@@ -111,8 +111,8 @@ func (r *Request) Probe() gate.ProbeHeaders {
 	return h
 }
 
-// Parse reads the complete head: what it asks for, how it is framed, and
-// whether two parsers could disagree about it.
+// Parse parses the complete head and its framing, and rejects what two parsers could
+// read differently.
 func (r *Request) Parse() error {
 	if err := r.startLine(); err != nil {
 		return err
@@ -131,8 +131,8 @@ func (r *Request) Parse() error {
 	return nil
 }
 
-// startLine reads method, target and version (RFC 9112 section 3): single
-// spaces, nothing around.
+// startLine parses method, target and version (RFC 9112 section 3), separated by single
+// spaces.
 func (r *Request) startLine() error {
 	line := r.Raw[:r.startEnd]
 	m := 0
@@ -156,7 +156,7 @@ func (r *Request) startLine() error {
 	return r.readTarget(rest[:v])
 }
 
-// readVersion takes HTTP/1.x; a minor version above 1 is read as 1.
+// readVersion parses HTTP/1.x; a minor version above 1 is treated as 1.
 func readVersion(v []byte) (int, error) {
 	if len(v) != 8 || string(v[:5]) != "HTTP/" || v[6] != '.' || !field.IsDigit(v[5]) || !field.IsDigit(v[7]) {
 		return 0, ErrMalformed
@@ -170,7 +170,8 @@ func readVersion(v []byte) (int, error) {
 	return 1, nil
 }
 
-// counts are what a head may have once, or up to maxOptions times.
+// counts counts fields that are allowed once, and list elements that are allowed
+// maxOptions times.
 type counts struct{ lengths, codings, listed, announced int }
 
 func (r *Request) readFields() error {
@@ -186,7 +187,7 @@ func (r *Request) readFields() error {
 	}
 	switch {
 	case n.codings > 1 || n.codings > 0 && (n.lengths > 0 || r.Minor == 0):
-		return ErrMalformed // RFC 9112 sections 6.1 and 6.3: not to be repaired
+		return ErrMalformed // RFC 9112 sections 6.1 and 6.3
 	case r.hosts.numFields == 0 && r.Minor > 0:
 		return ErrMalformed
 	case n.codings == 1:
@@ -194,7 +195,7 @@ func (r *Request) readFields() error {
 	}
 	r.Expect = r.Expect && r.HasBody()
 	if r.hops.makeForwarded() {
-		r.replace(field.Forwarded, dropped) // all are empty
+		r.replace(field.Forwarded, dropped) // all of them are empty
 	}
 	if r.hosts.override() != nil {
 		r.replace(field.Host, hostLine)
@@ -208,8 +209,7 @@ func (r *Request) HasBody() bool {
 	return r.Body != NoBody && (r.Body != BodyLength || r.Length > 0)
 }
 
-// readField reads a field that frames the message, routes it or belongs to the
-// connection.
+// readField parses a field that affects framing, routing or the connection.
 func (r *Request) readField(f *Field, n *counts) error {
 	v := r.value(f)
 	switch f.kind {
@@ -268,13 +268,14 @@ func (r *Request) readField(f *Field, n *counts) error {
 	return nil
 }
 
-// countList reports whether a list is short enough to be walked.
+// countList counts the elements of a list, and reports whether it is short enough to be
+// parsed.
 func (n *counts) countList(v []byte) bool {
 	n.listed += countElements(v)
 	return n.listed <= maxOptions
 }
 
-// noteField notes a field that says something of the request.
+// noteField stores the value of a field that the gate uses or observes.
 func (r *Request) noteField(f *Field, v []byte) {
 	switch f.kind {
 	case field.UserAgent:
@@ -309,7 +310,7 @@ func (r *Request) noteField(f *Field, v []byte) {
 	}
 }
 
-// replace puts p in the position of the fields of a kind.
+// replace sets the part for all fields of a kind.
 func (r *Request) replace(kind field.Kind, p part) {
 	for i := range r.Fields {
 		if r.Fields[i].kind == kind {
@@ -318,8 +319,7 @@ func (r *Request) replace(kind field.Kind, p part) {
 	}
 }
 
-// ReplaceTrace sends lines to the container in the place of the trace context
-// that came.
+// ReplaceTrace replaces the received trace context by lines.
 func (r *Request) ReplaceTrace(lines []byte) {
 	r.ensureRare().traceLines = lines
 	r.replace(field.Trace, dropped)
@@ -341,7 +341,7 @@ func (r *Request) SetStart(micros int64, keep bool) {
 	r.ensureRare().start = micros
 }
 
-// start is what SetStart was given.
+// start returns the instant set by SetStart.
 func (r *Request) start() int64 {
 	if !r.hasRare {
 		return 0
@@ -349,9 +349,9 @@ func (r *Request) start() int64 {
 	return r.rare.start
 }
 
-// Distrust forgets what a client that is not trusted says of itself and of
-// others: it was not proxied, it has no route tag, and its fields that only
-// trusted sources may send are not forwarded.
+// Distrust discards the statements of an untrusted client about itself and others: it
+// is not Proxied, has no route tag, and its fields that only trusted sources may send
+// are not forwarded.
 func (r *Request) Distrust() {
 	for i := range r.Fields {
 		f := &r.Fields[i]
@@ -369,7 +369,7 @@ func (r *Request) Distrust() {
 	r.hosts.untrusted = true
 }
 
-// Describe fills in what an observer sees of the head.
+// Describe sets the fields of x that the head provides.
 func (r *Request) Describe(x *gate.Record, defaultHost []byte) {
 	switch {
 	case r.HTTP2:
@@ -389,7 +389,7 @@ func (r *Request) Describe(x *gate.Record, defaultHost []byte) {
 	}
 }
 
-// FinalHost is the Host that the container sees.
+// FinalHost returns the Host that is sent to the container.
 func (r *Request) FinalHost(defaultHost []byte) []byte { return r.hosts.final(defaultHost) }
 
 func setFirst(dst *[]byte, v []byte) {
@@ -398,8 +398,8 @@ func setFirst(dst *[]byte, v []byte) {
 	}
 }
 
-// readCoding takes `chunked` alone. Other codings are unknown here; a list
-// that repeats chunked, or is empty, is malformed.
+// readCoding accepts only `chunked`. Other codings are unknown; an empty list and a
+// repeated chunked are malformed.
 func readCoding(v []byte) error {
 	switch {
 	case field.EqualFold(v, "chunked"):
@@ -422,7 +422,8 @@ func readCoding(v []byte) error {
 	return ErrMalformed
 }
 
-// KeepAlive reports whether the client means to go on (RFC 9112 section 9.3).
+// KeepAlive reports whether the client allows a persistent connection (RFC 9112 section
+// 9.3).
 func (r *Request) KeepAlive() bool {
 	if r.Minor == 0 {
 		return r.Conn.KeepAlive && !r.Conn.Close
@@ -430,8 +431,7 @@ func (r *Request) KeepAlive() bool {
 	return !r.Conn.Close
 }
 
-// Idempotent reports whether the method allows to send the request again (RFC
-// 9110 section 9.2.2).
+// Idempotent reports whether the method allows a retry (RFC 9110 section 9.2.2).
 func (r *Request) Idempotent() bool {
 	switch string(r.Method) {
 	case "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE":

@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// response is an answer's head, read and decided upon.
+// Response is a parsed response head.
 type Response struct {
 	Head
 	Status         int
@@ -17,22 +17,23 @@ type Response struct {
 	Body           BodyKind
 	Length         int64
 	hasLength      bool   // the forwarded head has a Content-Length, which is Length
-	announcesBody  bool   // some field says that there is a body
-	addLength      bool   // the body has ended with the head, and no field says so
-	receivedLength []byte // the received length, to compare repeated Content-Length values with
+	announcesBody  bool   // some field announces a body
+	addLength      bool   // the message ended with the head, without a length field
+	receivedLength []byte // received length, for comparing repeated Content-Length values
 	hasDate        bool
-	keepAlive      time.Duration // what Keep-Alive promises, plus one; 0 = nothing
+	keepAlive      time.Duration // timeout of Keep-Alive, plus one; 0 = none
 	repair         repair
 }
 
+// Reset empties r and keeps its memory.
 func (r *Response) Reset() {
 	h := r.Head
 	h.reset()
 	*r = Response{Head: h}
 }
 
-// decide reads the complete head of an answer to a request with the given
-// method, and how its body ends (RFC 9112 section 6.3).
+// Parse parses the complete head of a response to a request with the given method, and
+// how its body is delimited (RFC 9112 section 6.3).
 func (r *Response) Parse(method []byte) error {
 	line := r.Raw[:r.startEnd]
 	if len(line) < len("HTTP/1.1 200") {
@@ -112,12 +113,12 @@ func (r *Response) readFields(method []byte) error {
 	return nil
 }
 
-// KeepAlive is for how long the container says that it leaves the connection
-// open when idle; false if it does not say.
+// KeepAlive returns how long the container announces to keep the idle connection open;
+// false if it does not.
 func (r *Response) KeepAlive() (time.Duration, bool) { return r.keepAlive - 1, r.keepAlive > 0 }
 
-// readKeepAlive takes the parameter timeout, in seconds, of Keep-Alive (RFC
-// 2068 section 19.7.1.1).
+// readKeepAlive parses the timeout parameter, in seconds, of Keep-Alive (RFC 2068
+// section 19.7.1.1).
 func (r *Response) readKeepAlive(v []byte) {
 	if countElements(v) > maxOptions {
 		return
@@ -132,11 +133,11 @@ func (r *Response) readKeepAlive(v []byte) {
 	})
 }
 
-// maxLengthBytes bounds what is read of a list of lengths.
+// maxLengthBytes limits the length of a Content-Length value that is parsed.
 const maxLengthBytes = 1 << 10
 
-// readLength takes a Content-Length. One that is given again, in a list or in
-// another line, says the same in the same letters (RFC 9112 section 6.3).
+// readLength parses Content-Length. Repeated values, in a list or in several lines,
+// must be identical (RFC 9112 section 6.3).
 func (r *Response) readLength(v []byte) bool {
 	if len(v) > maxLengthBytes {
 		return false
@@ -156,13 +157,13 @@ func (r *Response) readLength(v []byte) bool {
 	}
 }
 
-// AnnouncesBody reports whether an answer that has none says that one comes
-// (RFC 9112 section 6.3): a container that then sends it would be taken for
-// answering the next request.
+// AnnouncesBody reports whether the head announces a body that its status or the method
+// forbids (RFC 9112 section 6.3). If the container sends it anyway, it would be read as
+// the response to the next request.
 func (r *Response) AnnouncesBody() bool { return r.announcesBody && r.Body == NoBody }
 
-// Offers reports whether a 101 names protocols, and none but those that went
-// to the container.
+// Offers reports whether a 101 names at least one protocol, and only protocols that
+// were sent to the container.
 func (r *Request) Offers(res *Response) bool {
 	named := false
 	for i := range res.Fields {
@@ -192,13 +193,13 @@ func (r *Request) offersProtocol(name []byte) bool {
 	return false
 }
 
-// reusable reports whether the container's connection may carry another
-// request once this answer is complete.
+// Reusable reports whether the container's connection may carry another request after
+// this response.
 func (r *Response) Reusable() bool {
 	return r.Body != BodyUntilClose && !r.Conn.Close && (r.Minor > 0 || r.Conn.KeepAlive)
 }
 
-// outcomeOf maps the ways in which a request head is refused.
+// OutcomeOf returns the outcome for an error of parsing a request head.
 func OutcomeOf(err error) gate.Outcome {
 	switch err {
 	case ErrTooLarge:

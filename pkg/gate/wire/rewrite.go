@@ -8,11 +8,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// AppendHead appends the head as the container gets it over HTTP/1.
+// AppendHead appends the head for the container over HTTP/1.
 func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []byte {
 	dst = growFor(dst, r.Raw)
 	run := 0
-	if int(r.startEnd) != len(r.Method)+len(r.Target)+len("  HTTP/1.1") || r.Raw[r.startEnd-1] != '1' { // a target in absolute form is shortened
+	if int(r.startEnd) != len(r.Method)+len(r.Target)+len("  HTTP/1.1") || r.Raw[r.startEnd-1] != '1' { // an absolute-form target is shortened
 		dst = append(append(dst, r.Method...), ' ')
 		dst = append(append(dst, r.Target...), " HTTP/1.1"...)
 		run = int(r.startEnd)
@@ -21,21 +21,20 @@ func (r *Request) AppendHead(dst []byte, peer netip.Addr, defaultHost []byte) []
 	return o.appendHTTP1(dst, run, r.generated(false))
 }
 
-// AppendHead appends the head as the client gets it over HTTP/1. date stands in for a
-// Date that is missing.
+// AppendHead appends the head for the client over HTTP/1. date is the default Date.
 func (r *Response) AppendHead(dst []byte, framing Framing, date []byte) []byte {
 	dst = growFor(dst, r.Raw)
 	dst = append(dst, "HTTP/1.1"...)
 	run := len("HTTP/1.1")
-	if int(r.startEnd) == len("HTTP/1.1 200") { // RFC 9112 section 4: the space is not optional
+	if int(r.startEnd) == len("HTTP/1.1 200") { // RFC 9112 section 4: the space is required
 		dst, run = append(append(dst, r.Raw[run:r.startEnd]...), ' '), int(r.startEnd)
 	}
 	o := &outgoing{Head: &r.Head, chunked: framing.Chunked, length: r.Length, timing: framing.Timing, fallback: date}
 	return o.appendHTTP1(dst, run, r.generated(false, framing))
 }
 
-// appendHTTP1 appends the head from run on. Runs of lines that are forwarded unchanged
-// are copied in one piece.
+// appendHTTP1 appends the head from position run. Consecutive unchanged lines are
+// copied at once.
 func (o *outgoing) appendHTTP1(dst []byte, run int, lines parts) []byte {
 	h := o.Head
 	for i := range h.Fields {
@@ -60,7 +59,7 @@ func (o *outgoing) appendHTTP1(dst []byte, run int, lines parts) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// AppendHTTP2 appends the field block of the head as the container gets it over HTTP/2.
+// AppendHTTP2 appends the field block of the head for the container over HTTP/2.
 func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaultHost []byte, scheme string) []byte {
 	dst = growFor(dst, r.Raw)
 	protocol := r.Protocol()
@@ -77,9 +76,8 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 	return o.appendHTTP2(dst, e, r.generated(true))
 }
 
-// AppendHTTP2 appends the field block of the head as the client gets it over HTTP/2.
-// date stands in for a Date that is missing. A 101 becomes the 200 of RFC 8441 section
-// 5.
+// AppendHTTP2 appends the field block of the head for the client over HTTP/2. date is
+// the default Date. A 101 becomes a 200 (RFC 8441 section 5).
 func (r *Response) AppendHTTP2(dst []byte, e *h2.Encoder, framing Framing, date []byte) []byte {
 	status := r.Status
 	if status == 101 {
@@ -128,7 +126,7 @@ func (o *outgoing) encode(dst []byte, e *h2.Encoder, p part, f *Field) []byte {
 	return AppendLines(dst, e, lines)
 }
 
-// AppendLines appends field lines, each with its CRLF, trailers for instance.
+// AppendLines appends field lines, each with its CRLF, such as trailers.
 func AppendLines(dst []byte, e *h2.Encoder, lines []byte) []byte {
 	for len(lines) > 0 {
 		line, rest, _ := bytes.Cut(lines, []byte("\r\n"))
@@ -139,8 +137,8 @@ func AppendLines(dst []byte, e *h2.Encoder, lines []byte) []byte {
 	return dst
 }
 
-// growFor allocates the memory for a long head at once, because growing line by
-// line produces several times its size in garbage.
+// growFor allocates memory for a long head at once. Growing line by line would produce
+// several times its size in garbage.
 func growFor(dst, head []byte) []byte {
 	const long = 4 << 10
 	if n := len(head) + 512; n > long && n > cap(dst)-len(dst) { // 512 bytes for the fields that the gate adds

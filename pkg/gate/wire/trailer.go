@@ -2,25 +2,25 @@ package wire
 
 import "github.com/queuegate/queuegate/pkg/gate/internal/field"
 
-// onlyAllowedTrailers reports whether a Trailer field announces nothing that must not
-// come late.
+// onlyAllowedTrailers reports whether a Trailer field names only fields that are
+// allowed as trailers.
 func onlyAllowedTrailers(v []byte) bool {
 	return eachOption(v, field.MayTrail)
 }
 
-// announce decides about a Trailer field with the value v. The head announces so many
-// fields up to here.
+// announce decides whether a Trailer field with the value v is forwarded. announced is
+// the number of fields that the head has announced so far.
 func (f *Field) announce(v []byte, announced int) {
 	switch {
 	case announced > maxOptions:
-		f.out = dropped // a hint, which is of no use then
+		f.out = dropped // only a hint: drop it instead of parsing a long list
 	case !onlyAllowedTrailers(v):
 		f.out = max(f.out, trailerLine)
 	}
 }
 
-// appendTrailer writes a Trailer field without the names that may not trail,
-// or nothing if none is left.
+// appendTrailer appends a Trailer field without the names that are not allowed as
+// trailers; nothing if none is left.
 func appendTrailer(dst, v []byte) []byte {
 	sep := "Trailer: "
 	eachOption(v, func(name []byte) bool {
