@@ -44,7 +44,6 @@ type Descriptors struct {
 	budget     int64
 	free       atomic.Int64
 	hasWaiters atomic.Bool // waiters is not empty
-	reclaimed  atomic.Uint64
 
 	mu      sync.Mutex
 	sources []IdleConnections
@@ -105,9 +104,6 @@ func (d *Descriptors) Budget() int { return int(d.budget) }
 
 // Free returns the number of unused descriptors of the budget.
 func (d *Descriptors) Free() int { return int(max(d.free.Load(), 0)) }
-
-// Reclaimed returns the number of client connections closed to free descriptors.
-func (d *Descriptors) Reclaimed() uint64 { return d.reclaimed.Load() }
 
 // Reserve permanently removes n descriptors from the budget.
 func (d *Descriptors) Reserve(n int) { d.free.Sub(int64(n)) }
@@ -215,6 +211,3 @@ func (d *Descriptors) current(r *reclaimRound) bool {
 func (c IdleConnection) before(o IdleConnection) bool {
 	return c.Idleness < o.Idleness || c.Idleness == o.Idleness && c.Since < o.Since
 }
-
-// NoteReclaimed counts a client connection that CloseOldest closed.
-func (d *Descriptors) NoteReclaimed() { d.reclaimed.Inc() }

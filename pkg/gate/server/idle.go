@@ -117,10 +117,7 @@ func (s *IdleSet[T, P]) reclaimable() (since int64, reclaim func()) {
 	if c == nil {
 		return 0, nil
 	}
-	return P(c).Waits().Since, func() {
-		s.worker.Gate.Descriptors.NoteReclaimed()
-		P(c).Reclaim()
-	}
+	return P(c).Waits().Since, P(c).Reclaim
 }
 
 // IdleSource tells, on the loop, when the connection to be closed first began to

@@ -316,8 +316,5 @@ func (w *Worker) reclaimStalled() (since int64, reclaim func()) {
 	if c == nil {
 		return 0, nil
 	}
-	return c.Since, func() {
-		w.Gate.Descriptors.NoteReclaimed()
-		c.cut(os.ErrDeadlineExceeded)
-	}
+	return c.Since, func() { c.cut(os.ErrDeadlineExceeded) }
 }

@@ -142,7 +142,6 @@ func (s *sideConns) CloseOldest(exchange.Idleness) {
 	s.mu.Unlock()
 	if oldest != nil {
 		_ = oldest.Close()
-		s.budget.NoteReclaimed()
 	}
 }
 
