@@ -25,8 +25,8 @@ type (
 		Items    []json.RawMessage
 	}
 	metadata struct {
-		Name, Namespace string
-		Labels          map[string]string
+		Name   string
+		Labels map[string]string
 	}
 	template struct {
 		Metadata metadata
@@ -47,7 +47,6 @@ type (
 		Command, Args              []string
 		Env                        []struct {
 			Name, Value string
-			ValueFrom   json.RawMessage
 		}
 		Ports []struct {
 			Name          string
@@ -60,7 +59,7 @@ type (
 	}
 	probe struct {
 		HTTPGet *struct {
-			Path, Host  string
+			Path        string
 			Port        any
 			HTTPHeaders []struct{ Name, Value string }
 		}

@@ -24,7 +24,7 @@ type Kubectl struct {
 
 // Pod is what there is to know of a pod to reach it.
 type Pod struct {
-	Namespace, Name, Phase string
+	Name, Phase string
 	// Ports are the numbers by the name of containers' ports.
 	Ports map[string]int
 }
@@ -66,7 +66,7 @@ func (k *Kubectl) Pods(ctx context.Context, selector string) ([]Pod, error) {
 	}
 	var list struct {
 		Items []struct {
-			Metadata struct{ Name, Namespace string }
+			Metadata struct{ Name string }
 			Status   struct{ Phase string }
 			Spec     struct {
 				InitContainers, Containers []struct {
@@ -83,7 +83,7 @@ func (k *Kubectl) Pods(ctx context.Context, selector string) ([]Pod, error) {
 	}
 	var pods []Pod
 	for _, item := range list.Items {
-		p := Pod{item.Metadata.Namespace, item.Metadata.Name, item.Status.Phase, map[string]int{}}
+		p := Pod{item.Metadata.Name, item.Status.Phase, map[string]int{}}
 		for _, c := range append(item.Spec.InitContainers, item.Spec.Containers...) {
 			for _, port := range c.Ports {
 				p.Ports[port.Name] = port.ContainerPort

@@ -24,20 +24,20 @@ type List func(context.Context) ([]Source, error)
 
 // Model is the live view.
 type Model struct {
-	ctx           context.Context
-	gates         []*Gate
-	list          List
-	listErr       error
-	interval      time.Duration
-	selected      int
-	width, height int
-	paused        bool
+	ctx      context.Context
+	gates    []*Gate
+	list     List
+	listErr  error
+	interval time.Duration
+	selected int
+	width    int
+	paused   bool
 }
 
 // NewModel shows these gates, asked at this interval until ctx ends. With list
 // they come and go by name as it says.
 func NewModel(ctx context.Context, sources []Source, list List, interval time.Duration) *Model {
-	m := &Model{ctx: ctx, list: list, interval: interval, width: 80, height: 24}
+	m := &Model{ctx: ctx, list: list, interval: interval, width: 80}
 	for _, s := range sources {
 		m.gates = append(m.gates, &Gate{Source: s})
 	}
@@ -115,7 +115,7 @@ func (m *Model) replace(sources []Source) tea.Cmd {
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
+		m.width = msg.Width
 	case tick:
 		if slices.Contains(m.gates, msg.gate) {
 			return m, m.fetch(msg.gate)
