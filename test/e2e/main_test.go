@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -36,6 +37,11 @@ func runAll(m *testing.M) (int, error) {
 		return 0, err
 	}
 	if queueBinary, err = launch.GateBinary(dir); err != nil {
+		return 0, err
+	}
+	// Most tests wait for a timeout of the gate's: more of them than there are
+	// processors can run at the same time.
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		return 0, err
 	}
 	return m.Run(), nil

@@ -116,7 +116,7 @@ func TestServiceTimeExcludesSlowUploads(t *testing.T) {
 		clients = append(clients, c)
 	}
 	for _, piece := range []string{"b", "c", "d"} {
-		time.Sleep(170 * time.Millisecond)
+		time.Sleep(400 * time.Millisecond)
 		for _, c := range clients {
 			c.send(piece)
 		}
@@ -135,7 +135,7 @@ func TestServiceTimeExcludesSlowUploads(t *testing.T) {
 	var quick []*client
 	for range 5 {
 		c := dial(t, g)
-		c.send(request("GET", "/quick", "X-Timeout: 300ms"))
+		c.send(request("GET", "/quick", "X-Timeout: 1s"))
 		quick = append(quick, c)
 	}
 	for range quick {

@@ -26,11 +26,15 @@ var onlyPlain = []string{"Gibibyte", "TenThousandIdle", "ClientConnectionsHaveKe
 // TestHTTP1OverTLSIsWhatItIsInPlainText runs the tests of sections C and D once
 // more, with TLS between their clients and the gate.
 func TestHTTP1OverTLSIsWhatItIsInPlainText(t *testing.T) {
+	t.Parallel()
 	names := slices.DeleteFunc(rowsOf(t, "C", "D"), func(name string) bool {
 		return slices.ContainsFunc(onlyPlain, func(part string) bool { return strings.Contains(name, part) })
 	})
 	once(t, "./test/e2e/overtls", names)
 }
+
+// runAgain tells that once has started these tests.
+var runAgain = os.Getenv("QUEUEGATE_AGAIN") == "1"
 
 // once runs these tests once more, with a program between their clients and
 // the gate.
@@ -46,7 +50,7 @@ func once(t *testing.T, program string, names []string, env ...string) {
 	must(t, err)
 	must(t, os.Symlink(under, filepath.Join(dir, "under")))
 	run := exec.Command(os.Args[0], "-test.count=1", "-test.run", "^("+strings.Join(names, "|")+")$")
-	run.Env = append(append(os.Environ(), "QUEUEGATE_BINARY="+infront), env...)
+	run.Env = append(append(os.Environ(), "QUEUEGATE_BINARY="+infront, "QUEUEGATE_AGAIN=1"), env...)
 	text, err := run.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%d tests behind %s: %v\n%s", len(names), program, err, text)

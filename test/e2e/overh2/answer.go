@@ -44,10 +44,7 @@ func (a *answerer) run() {
 			} else {
 				_, _ = a.out.Write(e.data)
 			}
-			if len(e.data) > 0 {
-				_ = a.out.Flush()
-			}
-			a.st.passed(e.flow)
+			a.st.consumed(e.flow)
 		}
 		if e.end {
 			if a.chunked {

@@ -30,7 +30,12 @@ type gateConn struct {
 	goAway  bool
 	dead    bool
 	current *stream
+	credit  int // consumed by the client and not yet returned to the gate
 }
+
+// ownWindow is the initial window of RFC 9113, which the SETTINGS of overh2
+// leave unchanged.
+const ownWindow = 65535
 
 // event is what has come on a stream.
 type event struct {
@@ -46,6 +51,7 @@ type stream struct {
 	c        *gateConn
 	id       uint32
 	window   int64
+	credit   int // as for gateConn
 	events   []event
 	over     bool // END_STREAM or RST_STREAM has come, or the connection has ended
 	finished bool // END_STREAM or RST_STREAM has been sent
@@ -56,7 +62,7 @@ type stream struct {
 }
 
 func newGateConn(conn net.Conn, idle func()) (*gateConn, error) {
-	c := &gateConn{net: conn, idle: idle, w: bufio.NewWriterSize(conn, 64<<10), window: 65535, initial: 65535, nextID: 1}
+	c := &gateConn{net: conn, idle: idle, w: bufio.NewWriterSize(conn, 64<<10), window: ownWindow, initial: ownWindow, nextID: 1}
 	c.changed = sync.NewCond(&c.mu)
 	c.framer = http2.NewFramer(c.w, conn)
 	c.framer.SetMaxReadFrameSize(1 << 20)
@@ -211,16 +217,22 @@ func (st *stream) next(pause func()) event {
 	return e
 }
 
-// passed gives octets back to both windows.
-func (st *stream) passed(n int) {
-	if n == 0 {
-		return
-	}
+// consumed returns credit for n bytes of payload to both windows, in updates of
+// half a window at least, as clients do: an update per frame makes the gate send
+// ever smaller frames.
+func (st *stream) consumed(n int) {
 	st.c.do(func() {
-		_ = st.c.framer.WriteWindowUpdate(0, uint32(n))
-		if !st.over {
-			_ = st.c.framer.WriteWindowUpdate(st.id, uint32(n))
+		st.c.credit += n
+		st.credit += n
+		if st.c.credit < ownWindow/2 {
+			return
 		}
+		_ = st.c.framer.WriteWindowUpdate(0, uint32(st.c.credit))
+		st.c.credit = 0
+		if !st.over {
+			_ = st.c.framer.WriteWindowUpdate(st.id, uint32(st.credit))
+		}
+		st.credit = 0
 		_ = st.c.w.Flush()
 	})
 }
