@@ -71,12 +71,13 @@ type modelRun struct {
 
 // run offers load times the capacity for the time given, with a queue of 1,000.
 func (m *containerModel) run(load float64, l concurrencyLimiter, last time.Duration, seed uint64) modelRun {
-	return m.runQueue(load, l, 1000, last, seed)
+	return m.runQueue(load, l, 1000, last, seed, nil)
 }
 
-// runQueue is run with a queue of another capacity. It looks at what follows the
-// first 5 s.
-func (m *containerModel) runQueue(load float64, l concurrencyLimiter, capacity int, last time.Duration, seed uint64) (r modelRun) {
+// runQueue is run with a queue of another capacity. Latencies and goodput are
+// those after the first 5 s. stop, if there is one, sees the limits every 250 ms
+// and ends the run by returning true.
+func (m *containerModel) runQueue(load float64, l concurrencyLimiter, capacity int, last time.Duration, seed uint64, stop func(limits []int) bool) (r modelRun) {
 	const warm = int64(5 * time.Second)
 	random := rand.New(rand.NewPCG(seed, 7))
 	rate := load * m.slots(0) / m.service
@@ -102,6 +103,9 @@ func (m *containerModel) runQueue(load float64, l concurrencyLimiter, capacity i
 		now = at
 		for int64(len(r.limits))*int64(250*time.Millisecond) <= now {
 			r.limits = append(r.limits, limit)
+			if stop != nil && stop(r.limits) {
+				return r
+			}
 		}
 		if now == ends {
 			inFlight := len(working)
@@ -221,10 +225,10 @@ func TestTrialsAreHardlyFelt(t *testing.T) {
 	for _, load := range []float64{3, 10} {
 		var felt []float64
 		for seed := range uint64(5) {
-			felt = append(felt, float64(m.runQueue(load, NewAutoLimit(DefaultLimitRange), 4, time.Minute, seed).felt)/float64(alone))
+			felt = append(felt, float64(m.runQueue(load, NewAutoLimit(DefaultLimitRange), 4, time.Minute, seed, nil).felt)/float64(alone))
 		}
 		slices.Sort(felt)
-		best := float64(m.runQueue(load, fixedLimit(8), 4, time.Minute, 1).felt) / float64(alone)
+		best := float64(m.runQueue(load, fixedLimit(8), 4, time.Minute, 1, nil).felt) / float64(alone)
 		t.Logf("load %.0f: p99 %.2f x that without load, %.2f with the best fixed limit", load, felt[2], best)
 		if felt[2] > 2 {
 			t.Errorf("load %.0f: p99 %.2f x that without load, want at most 2", load, felt)
@@ -272,15 +276,19 @@ func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
 					}
 					return step[1]
 				}
-				limits := m.run(3*max(1, step[1]/step[0]), NewAutoLimit(DefaultLimitRange), at+12*time.Second, seed).limits
 				settled := math.Inf(1)
-				for i := int(4 * at.Seconds()); i+4 < len(limits); i++ {
+				m.runQueue(3*max(1, step[1]/step[0]), NewAutoLimit(DefaultLimitRange), 1000, at+12*time.Second, seed, func(limits []int) bool {
+					i := len(limits) - 5
+					if i < int(4*at.Seconds()) {
+						return false
+					}
 					mean := float64(limits[i]+limits[i+1]+limits[i+2]+limits[i+3]) / 4
 					if mean >= 0.8*step[1] && mean <= 1.25*step[1] {
 						settled = float64(i)/4 - at.Seconds()
-						break
+						return true
 					}
-				}
+					return false
+				})
 				times = append(times, settled)
 			}
 			slices.Sort(times)
