@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -122,7 +123,7 @@ func TestAStormLeavesNothingBehind(t *testing.T) {
 		"served", "tunnelled", "queue-full", "queue-wait-expired", "request-timeout", "client-gone", "internal-error", "upstream-broke-off",
 	} {
 		var n float64
-		value := sample(text, fmt.Sprintf("queuegate_request_outcomes_total{outcome=%q}", outcome))
+		value := cmp.Or(sample(text, fmt.Sprintf("queuegate_request_outcomes_total{outcome=%q}", outcome)), "0")
 		if _, err := fmt.Sscan(value, &n); err != nil {
 			t.Errorf("outcome %s: %q", outcome, value)
 		}

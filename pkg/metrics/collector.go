@@ -149,17 +149,25 @@ type page struct {
 	containers []gate.ContainerState
 }
 
-// number sends a sample of a counter or gauge.
+// number sends a sample of a counter or gauge. A counter at 0 is left out unless it
+// is initial.
 func (p *page) number(v float64, labels ...string) {
 	kind := prometheus.GaugeValue
 	if p.shown.Kind == Counter {
 		kind = prometheus.CounterValue
+		if v == 0 && !p.shown.initial(labels) {
+			return
+		}
 	}
 	p.out <- prometheus.MustNewConstMetric(p.shown.desc, kind, v, labels...)
 }
 
-// histogram sends a sample of a histogram, as reading.show makes it.
+// histogram sends a sample of a histogram, as reading.show makes it. One without
+// observations is left out unless it is initial.
 func (p *page) histogram(r *reading, v *view, native bool, labels ...string) {
+	if r.count == 0 && !p.shown.initial(labels) {
+		return
+	}
 	var m prometheus.Metric = &histogramSample{p.shown.desc, r.show(v, native), prometheus.MakeLabelPairs(p.shown.desc, labels)}
 	if len(r.exemplars) > 0 {
 		m = withExemplars(m, v, r.exemplars)
@@ -184,22 +192,19 @@ func client(s *seriesReading) *reading     { return &s.client }
 func request(s *seriesReading) *reading    { return &s.request }
 func response(s *seriesReading) *reading   { return &s.response }
 
-// by adds up the series whose keys are equal under the mask labels. It leaves
-// out those without values but for status 200.
+// by adds up the series whose keys are equal under the mask labels.
 func (p *page) by(labels seriesKey, of func(*seriesReading) *reading) map[seriesKey]*reading {
 	sums := map[seriesKey]*reading{}
 	for i := range p.series {
 		s := &p.series[i]
 		k, r := s.key&labels, of(s)
-		switch sum := sums[k]; {
-		case r.count == 0 && k.code() != 200:
-		case sum == nil:
-			copied := *r
-			copied.cells = slices.Clone(r.cells)
-			sums[k] = &copied
-		default:
+		if sum := sums[k]; sum != nil {
 			sum.add(r)
+			continue
 		}
+		copied := *r
+		copied.cells = slices.Clone(r.cells)
+		sums[k] = &copied
 	}
 	return sums
 }

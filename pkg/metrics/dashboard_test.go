@@ -174,6 +174,54 @@ func TestExpressionsOfTheConfigurationUseOnlyWhatIsExported(t *testing.T) {
 	}
 }
 
+// selectorText is a selector of PromQL with its matchers.
+var (
+	selectorText = regexp.MustCompile(`\b([a-z_]+)(?:\{([^}]*)\})?`)
+	matcherText  = regexp.MustCompile(`(\w+)\s*(=~|=|!=)\s*"([^"]*)"`)
+)
+
+// An increase from no series to 1 is none for Prometheus: what an alert or an autoscaler
+// reads has to be on the page at 0.
+func TestAnIdlePageHasEverySeriesThatAlertsAndAutoscalersRead(t *testing.T) {
+	page := gather(t, newRegistry(NewCollector(fullConfig(Current))))
+	read := 0
+	for _, path := range []string{alertsPath, configDir + "/overlays/keda/scaledobject.yaml", configDir + "/overlays/hpa/adapter.yaml"} {
+		for _, d := range documents(t, path) {
+			walk(d, func(o map[string]any) {
+				for _, s := range selectorText.FindAllStringSubmatch(text(o, "expr")+" "+text(o, "query")+" "+text(o, "seriesQuery"), -1) {
+					family := page[s[1]]
+					if family == nil {
+						family = page[strings.TrimSuffix(s[1], "_bucket")]
+					}
+					if family == nil {
+						if slices.ContainsFunc(rows, func(r row) bool { return r.Name == s[1] || r.Name+"_bucket" == s[1] }) {
+							t.Errorf("%s reads %s, which an idle page does not have", path, s[1])
+						}
+						continue // a word of PromQL
+					}
+					read++
+					for _, m := range matcherText.FindAllStringSubmatch(s[2], -1) {
+						for _, value := range strings.Split(m[3], "|") {
+							if !slices.Contains(targetLabels(t, scrapePath, "target_label"), m[1]) && m[2] != "!=" && !hasLabel(family, m[1], value) {
+								t.Errorf("%s reads %s with %s=%q, which an idle page does not have", path, s[1], m[1], value)
+							}
+						}
+					}
+				}
+			})
+		}
+	}
+	if read < 25 {
+		t.Errorf("%d selectors were found", read)
+	}
+}
+
+func hasLabel(f *dto.MetricFamily, name, value string) bool {
+	return slices.ContainsFunc(f.Metric, func(m *dto.Metric) bool {
+		return slices.ContainsFunc(m.Label, func(l *dto.LabelPair) bool { return l.GetName() == name && l.GetValue() == value })
+	})
+}
+
 func TestExpressionsWithWrongNamesAreFound(t *testing.T) {
 	v := exported(t)
 	in := func(expr, extra string) string {

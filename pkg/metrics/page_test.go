@@ -120,7 +120,9 @@ func TestThePageOfBothGenerationsIsTheGoldenOne(t *testing.T) {
 
 func TestNamesChooseTheGeneration(t *testing.T) {
 	for _, names := range []Names{0, Current, Legacy, Both} {
-		got := gather(t, pedantic(t, fullConfig(names)))
+		cfg := fullConfig(names)
+		busy(&cfg)
+		got := gather(t, pedantic(t, cfg))
 		for i := range rows {
 			f := &rows[i]
 			want := f.names&cmp.Or(names, Current) != 0
@@ -142,28 +144,40 @@ func TestNamesAreReadFromTheSetting(t *testing.T) {
 	}
 }
 
-func TestEverySeriesThatIsKnownBeforehandStartsAtZero(t *testing.T) {
-	const get200 = `http_request_method="GET",http_response_status_code="200",kn_route_tag="kn:disabled",` +
-		`network_protocol_name="http",network_protocol_version="1.1",otel_scope_name="` + otelHTTP + `",url_scheme="http"`
+func TestSeriesAppearWhenFirstCountedUnlessTheyAreInitial(t *testing.T) {
 	cfg := fullConfig(Both)
+	cfg.HTTP2 = func() gate.HTTP2Stats { return gate.HTTP2Stats{Errors: map[string]int64{"frame-size": 0, "resets": 3}} }
+	cfg.Dropped = func() Dropped { return Dropped{GateLines: 1} }
+	cfg.Requests.Rejected(gate.HeadTimeout)
 	text := asText(t, gather(t, pedantic(t, cfg)))
 	for _, line := range []string{
-		`kn_serving_invocation_duration_seconds_count{http_response_status_code="200",otel_scope_name="knative.dev/serving/pkg/queue"} 0`,
-		`http_server_request_duration_seconds_count{` + get200 + `} 0`,
-		`http_server_request_body_size_bytes_count{` + get200 + `} 0`,
-		`http_server_response_body_size_bytes_count{` + get200 + `} 0`,
-		`http_client_request_duration_seconds_count{` + get200 + `} 0`,
-		`queuegate_request_outcomes_total{outcome="client-gone"} 0`,
+		`http_server_active_requests 7`,
+		`queuegate_request_outcomes_total{outcome="served"} 0`,
+		`queuegate_request_outcomes_total{outcome="queue-full"} 0`,
+		`queuegate_request_outcomes_total{outcome="head-timeout"} 1`,
 		`queuegate_responses_total{code_class="5xx"} 0`,
 		`queuegate_queue_wait_seconds_count 0`,
 		`queuegate_container_transitions_total{cause="refused",container="sidecar",state="down"} 0`,
-		`queuegate_container_transitions_total{cause="other",container="web",state="other"} 0`,
 		`queuegate_container_state{container="web",state="failing"} 0`,
 		`queuegate_probe_duration_seconds_count{container="web"} 0`,
-		`response_code="200",response_code_class="2xx",revision_name="web-00001",route_tag="DISABLED",service_name="web"} 0`,
+		`queuegate_http2_faults_total{kind="resets"} 3`,
+		`queuegate_dropped_log_lines_total{log="gate"} 1`,
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no line %s", line)
+		}
+	}
+	for _, series := range []string{
+		`queuegate_request_outcomes_total{outcome="client-gone"}`,
+		`queuegate_http2_faults_total{kind="frame-size"}`,
+		`queuegate_dropped_log_lines_total{log="request"}`,
+		`queuegate_dropped_spans_total`,
+		`queuegate_container_transitions_total{cause="other",container="web",state="other"}`,
+		`http_server_request_duration_seconds_count`,
+		`revision_request_count{`,
+	} {
+		if strings.Contains(text, "\n"+series) {
+			t.Errorf("a line %s, which has not counted yet", series)
 		}
 	}
 }

@@ -32,10 +32,38 @@ type Metric struct {
 // read.
 type row struct {
 	Metric
-	names  Names  // generations that have it
-	source source // it is left out without
-	read   func(*page)
+	names   Names  // generations that have it
+	source  source // it is left out without
+	initial initial
+	read    func(*page)
 }
+
+// initial reports whether a page has the series with these label values before it
+// has counted anything. An idle page is what every pod costs Prometheus, so only
+// series that an alert or an autoscaler in config reads are on it: an alert on an
+// increase misses the first count of a series that was absent.
+type initial func(labels []string) bool
+
+// Which series are initial. A gauge is always on the page.
+var (
+	fromStart   initial = func([]string) bool { return true }
+	whenCounted initial = func([]string) bool { return false }
+
+	// Alerts select the outcomes that are logged as warnings, some as a share of all.
+	alertedOutcomes initial = func(labels []string) bool { return slices.Contains(initialOutcomes, labels[0]) }
+	// An alert selects changes to these states, whatever their cause.
+	alertedTransitions initial = func(labels []string) bool { return labels[1] == "down" || labels[1] == "failing" }
+)
+
+// initialOutcomes are the successes and all outcomes that are logged as warnings or errors.
+var initialOutcomes = func() (names []string) {
+	for _, o := range gate.Outcomes() {
+		if o.Class() == gate.ClassSucceeded || o.Meaning().Level >= gate.Warn {
+			names = append(names, o.String())
+		}
+	}
+	return names
+}()
 
 // source is a part of CollectorConfig.
 type source uint8
@@ -79,47 +107,50 @@ var (
 var rows = []row{
 	{Metric{"kn_serving_invocation_duration_seconds", Histogram, "seconds", []string{"http_response_status_code", "otel_scope_name"},
 		"Time from the first byte of a request to the user container until the end of the response. Requests that never reached it are not in it."},
-		Current, requests, func(p *page) {
+		Current, requests, whenCounted, func(p *page) {
 			for k, r := range p.by(codeKey, invocation) {
 				p.histogram(r, durationsCurrent, true, k.codeText(), otelQueue)
 			}
 		}},
 	{Metric{"kn_serving_queue_depth", Gauge, "requests", nil,
 		"Requests that wait for a slot now; those in flight are not in it."},
-		Current, admission, func(p *page) { p.number(float64(p.admission.QueueDepth)) }},
+		Current, admission, fromStart, func(p *page) { p.number(float64(p.admission.QueueDepth)) }},
 	{Metric{"http_server_request_duration_seconds", Histogram, "seconds", httpLabels,
 		"Time from the arrival of a request to the end of its response, waiting included."},
-		Current, requests, func(p *page) {
+		Current, requests, whenCounted, func(p *page) {
 			for k, r := range p.by(wholeKey, server) {
 				p.histogram(r, durationsCurrent, true, p.httpValues(k)...)
 			}
 		}},
 	{Metric{"http_server_request_body_size_bytes", Histogram, "bytes", httpLabels,
 		"Size of request bodies, as taken from the client."},
-		Current, requests, func(p *page) {
+		Current, requests, whenCounted, func(p *page) {
 			for k, r := range p.by(wholeKey, request) {
 				p.histogram(r, sizesCurrent, true, p.httpValues(k)...)
 			}
 		}},
 	{Metric{"http_server_response_body_size_bytes", Histogram, "bytes", httpLabels,
 		"Size of response bodies, as given to the client."},
-		Current, requests, func(p *page) {
+		Current, requests, whenCounted, func(p *page) {
 			for k, r := range p.by(wholeKey, response) {
 				p.histogram(r, sizesCurrent, true, p.httpValues(k)...)
 			}
 		}},
 	{Metric{"http_client_request_duration_seconds", Histogram, "seconds", httpLabels,
 		"Time from the first byte of a request to the user container until the head of its response or, without one, until the end of the request."},
-		Current, requests, func(p *page) {
+		Current, requests, whenCounted, func(p *page) {
 			for k, r := range p.by(wholeKey, client) {
 				p.histogram(r, durationsCurrent, true, p.httpValues(k)...)
 			}
 		}},
+	{Metric{"http_server_active_requests", Gauge, "requests", nil,
+		"Requests in flight and queued now."},
+		Current, admission, fromStart, func(p *page) { p.number(float64(p.admission.InFlight + p.admission.QueueDepth)) }},
 	{Metric{"target_info", Gauge, "", []string{
 		"service_name", "service_instance_id", "service_version", "container_name",
 		"k8s_namespace_name", "k8s_pod_name", "kn_service_name", "kn_configuration_name", "kn_revision_name"},
 		"Who this is. Always 1."},
-		Current, fixed, func(p *page) {
+		Current, fixed, fromStart, func(p *page) {
 			id := &p.Identity
 			p.number(1, cmp.Or(id.ServiceName, id.Service, id.Configuration, id.Revision), id.Pod, p.Build.Version, gateContainer,
 				id.Namespace, id.Pod, id.Service, id.Configuration, id.Revision)
@@ -127,46 +158,46 @@ var rows = []row{
 
 	{Metric{"revision_request_count", Counter, "requests", legacyLabels,
 		"Requests that have ended."},
-		Legacy, requests, func(p *page) {
+		Legacy, requests, whenCounted, func(p *page) {
 			for k, r := range p.by(tagCodeKey, server) {
 				p.number(float64(r.count), p.legacyTag(k)...)
 			}
 		}},
 	{Metric{"revision_request_latencies", Histogram, "milliseconds", legacyLabels,
 		"Time from the arrival of a request to the end of its response, waiting included."},
-		Legacy, requests, func(p *page) {
+		Legacy, requests, whenCounted, func(p *page) {
 			for k, r := range p.by(tagCodeKey, server) {
 				p.histogram(r, durationsLegacy, false, p.legacyTag(k)...)
 			}
 		}},
 	{Metric{"revision_app_request_count", Counter, "requests", legacyCode,
 		"Requests that reached the user container and have ended."},
-		Legacy, requests, func(p *page) {
+		Legacy, requests, whenCounted, func(p *page) {
 			for k, r := range p.by(codeKey, invocation) {
 				p.number(float64(r.count), p.legacyCode(k)...)
 			}
 		}},
 	{Metric{"revision_app_request_latencies", Histogram, "milliseconds", legacyCode,
 		"Time from the first byte of a request to the user container until the end of the response."},
-		Legacy, requests, func(p *page) {
+		Legacy, requests, whenCounted, func(p *page) {
 			for k, r := range p.by(codeKey, invocation) {
 				p.histogram(r, durationsLegacy, false, p.legacyCode(k)...)
 			}
 		}},
 	{Metric{"revision_queue_depth", Gauge, "requests", legacyIdentity,
 		"Requests that wait for a slot now; those in flight are not in it."},
-		Legacy, admission, func(p *page) { p.number(float64(p.admission.QueueDepth), p.legacy()...) }},
+		Legacy, admission, fromStart, func(p *page) { p.number(float64(p.admission.QueueDepth), p.legacy()...) }},
 
 	{Metric{"queuegate_request_outcomes_total", Counter, "requests", []string{"outcome"},
 		"Requests that have ended, by how; served and tunnelled got the response of the user container."},
-		always, requests, func(p *page) {
+		always, requests, alertedOutcomes, func(p *page) {
 			for _, o := range gate.Outcomes() {
 				p.number(float64(p.Requests.outcomes[o].Load()), o.String())
 			}
 		}},
 	{Metric{"queuegate_responses_total", Counter, "requests", []string{"code_class"},
 		"Requests that have ended, by class of their status."},
-		always, requests, func(p *page) {
+		always, requests, fromStart, func(p *page) {
 			var counts [len(classNames)]uint64
 			for i := range p.series {
 				counts[p.series[i].key.class()] += p.series[i].server.count
@@ -177,30 +208,30 @@ var rows = []row{
 		}},
 	{Metric{"queuegate_proxied_requests_total", Counter, "requests", nil,
 		"Requests that have ended and that the activator had proxied."},
-		always, requests, func(p *page) { p.number(float64(p.Requests.proxied.Load())) }},
+		always, requests, fromStart, func(p *page) { p.number(float64(p.Requests.proxied.Load())) }},
 	{Metric{"queuegate_request_body_bytes_total", Counter, "bytes", nil,
 		"Bytes of request bodies taken from clients, of requests that have ended."},
-		always, requests, func(p *page) { p.number(p.sum(request)) }},
+		always, requests, fromStart, func(p *page) { p.number(p.sum(request)) }},
 	{Metric{"queuegate_response_body_bytes_total", Counter, "bytes", nil,
 		"Bytes of response bodies given to clients, of requests that have ended."},
-		always, requests, func(p *page) { p.number(p.sum(response)) }},
+		always, requests, fromStart, func(p *page) { p.number(p.sum(response)) }},
 	{Metric{"queuegate_queue_wait_seconds", Histogram, "seconds", nil,
 		"Time from the arrival of a request until it got its slot, or until its end if it got none."},
-		always, requests, func(p *page) { p.single(p.Requests.queueWait) }},
+		always, requests, fromStart, func(p *page) { p.single(p.Requests.queueWait) }},
 	{Metric{"queuegate_in_flight_requests", Gauge, "requests", nil,
 		"Requests that hold a slot now."},
-		always, admission, func(p *page) { p.number(float64(p.admission.InFlight)) }},
+		always, admission, fromStart, func(p *page) { p.number(float64(p.admission.InFlight)) }},
 	{Metric{"queuegate_queue_capacity", Gauge, "requests", nil,
 		"How many requests may wait."},
-		always, admission, func(p *page) { p.number(float64(p.admission.QueueCapacity)) }},
+		always, admission, fromStart, func(p *page) { p.number(float64(p.admission.QueueCapacity)) }},
 	{Metric{"queuegate_concurrency_limit", Gauge, "requests", nil,
 		"Most requests in flight at once; +Inf is unlimited."},
-		always, admission, func(p *page) {
+		always, admission, fromStart, func(p *page) {
 			p.number(cmp.Or(float64(p.admission.ConcurrencyLimit), math.Inf(1)))
 		}},
 	{Metric{"queuegate_draining", Gauge, "", nil,
 		"1 from the beginning of a drain on, 0 before."},
-		always, admission, func(p *page) {
+		always, admission, fromStart, func(p *page) {
 			v := 0.0
 			if p.admission.Draining {
 				v = 1
@@ -209,22 +240,22 @@ var rows = []row{
 		}},
 	{Metric{"queuegate_upstream_open_connections", Gauge, "connections", nil,
 		"Connections to the user container that are open now, idle ones included."},
-		always, upstream, func(p *page) { p.number(float64(p.upstream.Open)) }},
+		always, upstream, fromStart, func(p *page) { p.number(float64(p.upstream.Open)) }},
 	{Metric{"queuegate_upstream_idle_connections", Gauge, "connections", nil,
 		"Those of them that no request uses."},
-		always, upstream, func(p *page) { p.number(float64(p.upstream.Idle)) }},
+		always, upstream, fromStart, func(p *page) { p.number(float64(p.upstream.Idle)) }},
 	{Metric{"queuegate_upstream_dials_total", Counter, "connections", nil,
 		"Attempts to connect to the user container for requests."},
-		always, upstream, func(p *page) { p.number(float64(p.upstream.Dials)) }},
+		always, upstream, fromStart, func(p *page) { p.number(float64(p.upstream.Dials)) }},
 	{Metric{"queuegate_upstream_reuses_total", Counter, "requests", nil,
 		"Requests that went out on a connection that was open already."},
-		always, upstream, func(p *page) { p.number(float64(p.upstream.Reuses)) }},
+		always, upstream, fromStart, func(p *page) { p.number(float64(p.upstream.Reuses)) }},
 	{Metric{"queuegate_upstream_replays_total", Counter, "requests", nil,
 		"Requests that went out once more because their connection turned out to be closed."},
-		always, upstream, func(p *page) { p.number(float64(p.upstream.Replays)) }},
+		always, upstream, fromStart, func(p *page) { p.number(float64(p.upstream.Replays)) }},
 	{Metric{"queuegate_container_state", Gauge, "", []string{"container", "state"},
 		"1 for the state that the user container is in, 0 for the others."},
-		always, readiness, func(p *page) {
+		always, readiness, fromStart, func(p *page) {
 			for i, c := range p.containers {
 				for _, state := range p.Readiness.cfg.States {
 					v := 0.0
@@ -237,7 +268,7 @@ var rows = []row{
 		}},
 	{Metric{"queuegate_container_transitions_total", Counter, "transitions", []string{"container", "state", "cause"},
 		"Changes of state of the user container, by the new state and why; no cause is a success."},
-		always, readiness, func(p *page) {
+		always, readiness, alertedTransitions, func(p *page) {
 			for i, counts := range p.Readiness.transitions {
 				for k, to := range append(slices.Clip(p.Readiness.cfg.Transitions), otherTransition) {
 					p.number(float64(counts[k].Load()), p.Readiness.cfg.Containers[i], to.State, to.Cause)
@@ -246,38 +277,38 @@ var rows = []row{
 		}},
 	{Metric{"queuegate_probe_attempts_total", Counter, "probes", []string{"container"},
 		"Readiness probes of the user container."},
-		always, readiness, func(p *page) {
+		always, readiness, fromStart, func(p *page) {
 			for i, c := range p.containers {
 				p.number(float64(c.Attempts), p.Readiness.cfg.Containers[i])
 			}
 		}},
 	{Metric{"queuegate_probe_connections_total", Counter, "probes", []string{"container"},
 		"Those of them that a connection was accepted for."},
-		always, readiness, func(p *page) {
+		always, readiness, fromStart, func(p *page) {
 			for i, c := range p.containers {
 				p.number(float64(c.Reached), p.Readiness.cfg.Containers[i])
 			}
 		}},
 	{Metric{"queuegate_probe_duration_seconds", Histogram, "seconds", []string{"container"},
 		"Time that readiness probes took, whatever their result."},
-		always, readiness, func(p *page) {
+		always, readiness, fromStart, func(p *page) {
 			for i, h := range p.Readiness.probes {
 				p.single(h, p.Readiness.cfg.Containers[i])
 			}
 		}},
 	{Metric{"queuegate_http2_client_connections", Gauge, "connections", nil,
 		"Connections of clients over HTTP/2 that are open now."},
-		always, http2, func(p *page) { p.number(float64(p.http2.Connections)) }},
+		always, http2, fromStart, func(p *page) { p.number(float64(p.http2.Connections)) }},
 	{Metric{"queuegate_http2_faults_total", Counter, "faults", []string{"kind"},
 		"Faults of peers over HTTP/2, by kind: what made the gate reset a stream or close a connection."},
-		always, http2, func(p *page) {
+		always, http2, whenCounted, func(p *page) {
 			for _, kind := range slices.Sorted(maps.Keys(p.http2.Errors)) {
 				p.number(float64(p.http2.Errors[kind]), kind)
 			}
 		}},
 	{Metric{"queuegate_tls_certificate_expiry_timestamp_seconds", Gauge, "seconds", nil,
 		"When the certificate in use ends, as Unix time; 0 while there is none."},
-		always, tls, func(p *page) {
+		always, tls, fromStart, func(p *page) {
 			end := 0.0
 			if !p.tls.NotAfter.IsZero() {
 				end = float64(p.tls.NotAfter.Unix())
@@ -286,20 +317,20 @@ var rows = []row{
 		}},
 	{Metric{"queuegate_tls_certificate_loads_total", Counter, "loads", []string{"result"},
 		"New certificates that were found, by whether they could be used (success, failure)."},
-		always, tls, func(p *page) { p.results(p.tls.Reloads, p.tls.ReloadFailures) }},
+		always, tls, whenCounted, func(p *page) { p.results(p.tls.Reloads, p.tls.ReloadFailures) }},
 	{Metric{"queuegate_tls_handshakes_total", Counter, "handshakes", []string{"result"},
 		"Handshakes on the TLS port that have ended, by result (success, failure)."},
-		always, tls, func(p *page) { p.results(p.tls.Handshakes, p.tls.HandshakeFailures) }},
+		always, tls, whenCounted, func(p *page) { p.results(p.tls.Handshakes, p.tls.HandshakeFailures) }},
 	{Metric{"queuegate_dropped_log_lines_total", Counter, "lines", []string{"log"},
 		"Lines that were lost, by log (request: the request log; gate: the gate's own): they could not be rendered or written, or their reader was too slow."},
-		always, dropped, func(p *page) {
+		always, dropped, whenCounted, func(p *page) {
 			p.number(float64(p.dropped.RequestLines), "request")
 			p.number(float64(p.dropped.GateLines), "gate")
 		}},
 	{Metric{"queuegate_dropped_spans_total", Counter, "spans", nil,
 		"Spans that were lost because the collector was too slow."},
-		always, dropped, func(p *page) { p.number(float64(p.dropped.Spans)) }},
+		always, dropped, whenCounted, func(p *page) { p.number(float64(p.dropped.Spans)) }},
 	{Metric{"queuegate_build_info", Gauge, "", []string{"version", "commit", "go_version"},
 		"What was built. Always 1."},
-		always, fixed, func(p *page) { p.number(1, p.Build.Version, p.Build.Commit, p.Build.GoVersion) }},
+		always, fixed, fromStart, func(p *page) { p.number(1, p.Build.Version, p.Build.Commit, p.Build.GoVersion) }},
 }

@@ -37,6 +37,37 @@ func startObservedGate(t *testing.T, k *container, settings ...string) (g *gate,
 	return g, stats, page
 }
 
+func TestAnIdlePageHasAtMost170Series(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g, _, page := startObservedGate(t, k, "SERVING_READINESS_PROBE="+`{"tcpSocket":{}}`)
+	eventually(t, "the container is ready", func() bool {
+		f := figures(g, page)
+		if n := len(f); n > 170 {
+			t.Fatalf("%d series", n)
+		}
+		return f[`queuegate_container_state{container="user-container",state="ready"}`] == 1
+	})
+	f := figures(g, page)
+	if _, ok := f[`queuegate_request_outcomes_total{outcome="queue-full"}`]; !ok || len(f) < 100 {
+		t.Errorf("%d series; with the outcome queue-full: %v", len(f), ok)
+	}
+}
+
+func TestActiveRequestsAreThoseInFlightAndQueued(t *testing.T) {
+	t.Parallel()
+	k := startContainer(t)
+	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1")
+	for range 3 {
+		dial(t, g).send(request("GET", "/"))
+	}
+	k.accept()
+	eventually(t, "3 active requests", func() bool {
+		f := figures(g, page)
+		return f["http_server_active_requests"] == 3 && f["kn_serving_queue_depth"] == 2
+	})
+}
+
 func TestTheAutoscalerReadsSevenRequestsOfWhichThreeWereProxied(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)

@@ -28,12 +28,16 @@ func Metric(family string) string {
 func Attribute(label string) string {
 	switch group, _, _ := strings.Cut(label, "_"); group {
 	case "http", "kn", "network", "url":
-		return strings.Replace(dotted(label), "status.code", "status_code", 1)
+		return dotted(label)
 	}
 	return label
 }
 
-func dotted(name string) string { return strings.ReplaceAll(name, "_", ".") }
+// dotted puts dots where the semantic conventions have them: not between the words of
+// one element.
+func dotted(name string) string { return elements.Replace(name) }
+
+var elements = strings.NewReplacer("status_code", "status_code", "active_requests", "active_requests", "_", ".")
 
 // Unit reads the unit (UCUM) off the name of a family, where Prometheus wants
 // it; empty if it has none.
