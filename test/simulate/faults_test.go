@@ -12,8 +12,8 @@ var faults = []mutation{
 		"http1.downSide.Respond",
 		"&& c.reader.whole() && !s", "&& !s"},
 	{"a reset that a write has met reads as an end",
-		"loop.Sock.broken",
-		"s.reset = s.reset || err == unix.ECONNRESET", ""},
+		"loop.Sock.noteWriteError",
+		"s.resetByWrite = s.resetByWrite || err == unix.ECONNRESET", ""},
 	{"an exchange that changes the queue stays counted in the connect queue",
 		"exchange.WaitQueue.Add",
 		`case &x.gate.Connects.queue:
