@@ -282,7 +282,7 @@ s.releaseCredit(n)`, "}"},
 		"if s.recv.Left() == 0 {", "if false {"},
 	{"streams ignore a new initial window of SETTINGS",
 		"http2.streamTable.changeWindows",
-		`if err := f.send.Change(ch); err != nil {
+		`if err := f.send.ApplySettings(ch); err != nil {
 return err
 }`, ""},
 	{"a stream is not woken when its window opens",
@@ -341,5 +341,5 @@ if s.trailersDeadline`},
 		"case c.proven && !c.accepts(", "case false && !c.accepts("},
 	{"DATA is charged twice to the connection window",
 		"http2.stream.Write",
-		"c.send.Take(n)", "c.send.Take(2 * n)"},
+		"c.send.Consume(n)", "c.send.Consume(2 * n)"},
 }

@@ -195,7 +195,7 @@ func (c *conn) receiveConnUpdate(f *h2.Frame) *h2.Error {
 
 // releaseCredit releases n bytes to the connection window.
 func (c *conn) releaseCredit(n int) {
-	if increment := c.recv.Pass(n); increment > 0 {
+	if increment := c.recv.Release(n); increment > 0 {
 		c.queue(h2.AppendWindowUpdate(c.room(), 0, increment))
 	}
 }
@@ -358,7 +358,7 @@ func (in *input) charge(heads *exchange.Budget) *h2.Error {
 	if !in.metered {
 		return nil
 	}
-	n := max(cap(in.rest)+in.reader.Held()-exchange.FreeHeadBytes, 0)
+	n := max(cap(in.rest)+in.reader.Buffered()-exchange.FreeHeadBytes, 0)
 	more := int64(n) - int64(in.charged)
 	if more > 0 && !heads.Acquire(more) {
 		return errNoMemoryForBlock

@@ -27,7 +27,7 @@ var limitRows = []limits.Limit{
 	{
 		What: "head, far beyond",
 		Value: fmt.Sprintf("a field block of twice `HTTP2_MAX_HEADER_LIST` (%s at least) or of %s CONTINUATION frames, or %d times that setting after decoding",
-			limits.Size(h2.DefaultMaxBlock), limits.Count(h2.MaxContinuations), h2.ListsToSkip),
+			limits.Size(h2.DefaultMaxBlock), limits.Count(h2.MaxContinuations), h2.MaxListExcess),
 		Beyond:  "the connection ends: ENHANCE_YOUR_CALM",
 		Counter: h2.FaultHeaderBlock.String(),
 	},

@@ -171,7 +171,7 @@ func (s *stream) appendBuffer(p []byte) {
 }
 
 // releaseCredit releases n bytes to the window of the stream.
-func (s *stream) releaseCredit(n int) { s.sendWindowUpdate(s.recv.Pass(n)) }
+func (s *stream) releaseCredit(n int) { s.sendWindowUpdate(s.recv.Release(n)) }
 
 // resize changes the size of the receive window.
 func (s *stream) resize(n uint32) { s.sendWindowUpdate(s.recv.Resize(n)) }
@@ -322,8 +322,8 @@ func (s *stream) Write(p []byte) int {
 		s.lastDataAt = c.position()
 		b := h2.AppendDataHeader(c.roomFor(n), s.id, n, false)
 		c.queue(append(b, p[done:done+n]...))
-		s.send.Take(n)
-		c.send.Take(n)
+		s.send.Consume(n)
+		c.send.Consume(n)
 		c.meter.Useful(n)
 		s.quota = max(0, s.quota-int32(n))
 		s.check.Sent(n)

@@ -64,9 +64,9 @@ func (t *streamTable[S]) receive(ids streamIDs, f *h2.Frame) (s S, accepted bool
 	} else if state, err = ids.StateOf(f.Stream, t.history); err != nil {
 		return s, false, err
 	}
-	to, verdict := state.Receive(event)
-	if verdict != h2.Accept {
-		return s, false, verdict.Err()
+	to, action := state.Receive(event)
+	if action != h2.Accept {
+		return s, false, action.Err()
 	}
 	if s != none {
 		s.base().state = to
@@ -80,7 +80,7 @@ func (t *streamTable[S]) changeWindows(ch h2.Changes) *h2.Error {
 	for _, s := range t.open {
 		f := s.base()
 		closed := f.send.Left() == 0
-		if err := f.send.Change(ch); err != nil {
+		if err := f.send.ApplySettings(ch); err != nil {
 			return err
 		}
 		if closed && f.sendState != sendIdle && f.send.Left() > 0 {

@@ -139,8 +139,8 @@ func (c *Conn) appendData(x *exchange) {
 		if n == 0 {
 			return
 		}
-		c.window.Take(n)
-		x.window.Take(n)
+		c.window.Consume(n)
+		x.window.Consume(n)
 		c.out = h2.AppendDataHeader(c.out, x.stream, n, n == len(x.left))
 		c.out = append(c.out, x.left[:n]...)
 		x.left = x.left[n:]
@@ -237,7 +237,7 @@ func (c *Conn) settings(f *h2.Frame, x *exchange) error {
 	}
 	c.encoder.Apply(changes, &c.peer)
 	c.out = h2.AppendSettingsAck(c.out)
-	return asError(x.window.Change(changes))
+	return asError(x.window.ApplySettings(changes))
 }
 
 // headers reads heads and trailers. Those of other streams count for the

@@ -46,7 +46,7 @@ func TestNothingIsAllocatedPerFrameOrField(t *testing.T) {
 	}
 
 	in := benchFrames()
-	r := Reader{settled: true}
+	r := Reader{settingsSeen: true}
 	var f Frame
 	out := make([]byte, 0, 1024)
 	n := testing.AllocsPerRun(100, func() {

@@ -126,7 +126,7 @@ func benchFrames() []byte {
 
 func BenchmarkFrames(b *testing.B) {
 	in := benchFrames()
-	r := Reader{settled: true}
+	r := Reader{settingsSeen: true}
 	var f Frame
 	b.ReportAllocs()
 	for b.Loop() {

@@ -74,7 +74,7 @@ func (r *receiver) take(f *Frame) *Error {
 		if err := r.window.Receive(f.Length, Connection); err != nil {
 			return err
 		}
-		r.window.Pass(int(f.Padding))
+		r.window.Release(int(f.Padding))
 	}
 	if f.Type == Headers {
 		if err := r.decoder.Decode(f.Payload, &r.head); err != nil {
@@ -83,7 +83,7 @@ func (r *receiver) take(f *Frame) *Error {
 	}
 	s := r.streams[f.Stream]
 	if f.Type == Data && !f.First && s == nil {
-		r.window.Pass(len(f.Payload))
+		r.window.Release(len(f.Payload))
 		return nil // the rest of a frame whose stream is gone
 	}
 	state := Idle
@@ -114,7 +114,7 @@ func (r *receiver) take(f *Frame) *Error {
 		}
 	}
 	if f.Type == Data {
-		r.window.Pass(len(f.Payload))
+		r.window.Release(len(f.Payload))
 	}
 	if err != nil {
 		if s != nil && !s.state.Closed() || verdict != Ignore {
@@ -163,7 +163,7 @@ func (r *receiver) frame(f *Frame, s *receiving) *Error {
 		if f.First && len(f.Payload) > 0 {
 			r.meter.Useful(0)
 		}
-		s.window.Pass(len(f.Payload))
+		s.window.Release(len(f.Payload))
 		return s.message.Data(len(f.Payload), f.EndStream)
 	case WindowUpdate:
 		return s.send.Update(f.Increment, Stream)
@@ -183,7 +183,7 @@ func (r *receiver) control(f *Frame) *Error {
 		}
 		r.encoder.Apply(c, &r.settings)
 		for _, s := range r.streams {
-			if err := s.send.Change(c); err != nil {
+			if err := s.send.ApplySettings(c); err != nil {
 				return err
 			}
 		}
@@ -337,8 +337,8 @@ func FuzzConnection(f *testing.F) {
 			if s.state.Closed() || s.message.Ended() && s.state != HalfClosedRemote || id%2 == 0 || id > whole.ids.Last() {
 				t.Fatalf("stream %d: %+v", id, s)
 			}
-			if s.message.declared >= 0 && s.message.got > s.message.declared {
-				t.Fatalf("stream %d took %d of %d", id, s.message.got, s.message.declared)
+			if s.message.declared >= 0 && s.message.received > s.message.declared {
+				t.Fatalf("stream %d took %d of %d", id, s.message.received, s.message.declared)
 			}
 		}
 	})

@@ -13,7 +13,7 @@ type Decoder struct {
 
 // Beyond MaxList fields are not stored, but the table is kept in step so that
 // the connection can go on: up to this many times MaxList.
-const ListsToSkip = 4
+const MaxListExcess = 4
 
 var (
 	errIndex      = hpackError("index beyond the tables")
@@ -33,7 +33,7 @@ func hpackError(reason string) *Error {
 //
 // What a block costs is bounded, however well it is compressed: the text takes
 // no more memory than MaxList and two tables, and the time is that of
-// ListsToSkip lists of MaxList.
+// MaxListExcess lists of MaxList.
 func (d *Decoder) Decode(block []byte, h *Head) *Error {
 	h.Reset()
 	l := limit(cmp.Or(d.MaxList, DefaultMaxList))
@@ -65,19 +65,19 @@ func (d *Decoder) Decode(block []byte, h *Head) *Error {
 // limit is how long a list may be.
 type limit int
 
-// text is how long a string may be so that either the list or the table may
+// maxText is how long a string may be so that either the list or the table may
 // have room for it.
-func (l limit) text(h *Head) int { return max(int(l)-len(h.text), DefaultTableSize) }
+func (l limit) maxText(h *Head) int { return max(int(l)-len(h.text), DefaultTableSize) }
 
-// account adds a field to the size of the list, and reports whether it is to
+// addSize adds a field to the size of the list, and reports whether it is to
 // be stored.
-func (l limit) account(h *Head, size int) (store bool, err *Error) {
+func (l limit) addSize(h *Head, size int) (store bool, err *Error) {
 	h.Size += size
 	if h.Size <= int(l) && len(h.Fields) < MaxFields && !h.TooLarge {
 		return true, nil
 	}
 	h.TooLarge = true
-	if h.Size > ListsToSkip*int(l) {
+	if h.Size > MaxListExcess*int(l) {
 		return false, errListBomb
 	}
 	return false, nil
@@ -99,7 +99,7 @@ func (d *Decoder) indexed(b []byte, h *Head, l limit) ([]byte, *Error) {
 		return nil, errIndex
 	case i <= staticLen:
 		id, value := staticNames[i], static[i].value
-		store, err := l.account(h, len(names[id])+len(value)+entryOverhead)
+		store, err := l.addSize(h, len(names[id])+len(value)+entryOverhead)
 		if store {
 			h.text = append(h.text, value...)
 			h.add(at, 0, id, 0)
@@ -110,7 +110,7 @@ func (d *Decoder) indexed(b []byte, h *Head, l limit) ([]byte, *Error) {
 		return nil, errIndex
 	}
 	e := d.table.newest(int(i))
-	store, err := l.account(h, e.size())
+	store, err := l.addSize(h, e.size())
 	if store {
 		text, name := e.at-d.table.base, e.stored()
 		h.text = append(h.text, d.table.text[text:text+name+uint32(e.valueLen)]...)
@@ -161,7 +161,7 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 		if index {
 			d.table.shrink(0)
 		}
-		_, err = l.account(h, l.text(h)+entryOverhead)
+		_, err = l.addSize(h, l.maxText(h)+entryOverhead)
 		h.TargetTooLong = h.TargetTooLong || fit && id == NamePath
 		return b, err
 	}
@@ -172,7 +172,7 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 	if index {
 		d.table.add(id, name, value, flags)
 	}
-	store, err := l.account(h, len(names[id])+len(name)+len(value)+entryOverhead)
+	store, err := l.addSize(h, len(names[id])+len(name)+len(value)+entryOverhead)
 	if store {
 		h.add(at, nameLen, id, flags)
 	} else {
@@ -227,7 +227,7 @@ func skipLiteral(b []byte, named bool, h *Head, l limit) ([]byte, *Error) {
 		size += len(s)
 		b = rest
 	}
-	_, err := l.account(h, size)
+	_, err := l.addSize(h, size)
 	return b, err
 }
 
@@ -238,13 +238,13 @@ func readString(b []byte, h *Head, l limit) ([]byte, decoded, *Error) {
 		return nil, 0, err
 	}
 	if !huffman {
-		if len(s) > l.text(h) {
+		if len(s) > l.maxText(h) {
 			return rest, tooLong, nil
 		}
 		h.text = append(h.text, s...)
 		return rest, whole, nil
 	}
-	text, how := appendDecoded(h.text, s, l.text(h))
+	text, how := appendDecoded(h.text, s, l.maxText(h))
 	if how == corrupt {
 		return nil, 0, errHuffman
 	}

@@ -21,13 +21,13 @@ type Encoder struct {
 	resized bool // the size has to be told before the next field
 	shrunk  bool // and before it, that the table was empty
 
-	counts bool // fields are only counted, not encoded
-	size   int  // total size of the counted fields
+	countOnly bool // fields are only counted, not encoded
+	size      int  // total size of the counted fields
 }
 
 // NewCounter returns an Encoder that appends nothing and only adds up the size of
 // the header list.
-func NewCounter() Encoder { return Encoder{counts: true} }
+func NewCounter() Encoder { return Encoder{countOnly: true} }
 
 // Counted returns the size of the header list passed to a counter: name, value and
 // 32 octets for each field, uncompressed (RFC 9113 section 6.5.2).
@@ -122,7 +122,7 @@ const (
 )
 
 func (e *Encoder) field(dst []byte, id Name, name, value []byte, never bool) []byte {
-	if e.counts {
+	if e.countOnly {
 		e.size += len(name) + len(value) + entryOverhead
 		return dst
 	}
@@ -152,7 +152,7 @@ func (e *Encoder) field(dst []byte, id Name, name, value []byte, never bool) []b
 	if i, found := e.find(id, name, value, hash); found {
 		return appendInt(dst, reprIndexed, bitsIndexed, 1+staticLen+i)
 	}
-	if !e.index.again(hash) || len(name)+len(value)+entryOverhead > e.table.max()/2 {
+	if !e.index.seenBefore(hash) || len(name)+len(value)+entryOverhead > e.table.max()/2 {
 		return e.literal(dst, reprPlain, bitsLiteral, id, name, value, nameHash)
 	}
 	dst = e.literal(dst, reprIncremental, bitsIncremental, id, name, value, nameHash)
@@ -190,10 +190,10 @@ func (e *Encoder) find(id Name, name, value []byte, hash uint64) (i int, found b
 	return 0, false
 }
 
-// again reports whether a field has been here before, not long ago: only such
+// seenBefore reports whether a field has been here before, not long ago: only such
 // fields are worth a place in the table. Identifiers of requests, lengths and
 // dates would push out what comes back.
-func (x *index) again(hash uint64) bool {
+func (x *index) seenBefore(hash uint64) bool {
 	last, rest := &x.seen[hash>>8%uint64(len(x.seen))], uint16(hash>>32)|1
 	for _, s := range last {
 		if s == rest {

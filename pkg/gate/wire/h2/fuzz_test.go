@@ -116,7 +116,7 @@ func theirFrames(in string) (all []string, err error) {
 
 // wholeFrames reads in with a Reader, in pieces, and puts DATA together.
 func wholeFrames(t *testing.T, in string, steps []byte) (all []string, left int, err *Error) {
-	r := Reader{settled: true}
+	r := Reader{settingsSeen: true}
 	var held []byte
 	var data *Frame
 	from := 0

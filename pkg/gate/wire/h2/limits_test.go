@@ -8,11 +8,11 @@ import (
 
 func TestSendWindows(t *testing.T) {
 	w := NewSendWindow(100)
-	w.Take(100)
+	w.Consume(100)
 	if w.Left() != 0 {
 		t.Errorf("%d left of a window that is used up", w.Left())
 	}
-	if err := w.Change(Changes{Window: -50}); err != nil || w.Left() != 0 {
+	if err := w.ApplySettings(Changes{Window: -50}); err != nil || w.Left() != 0 {
 		t.Errorf("smaller by 50: %v, %d left", err, w.Left())
 	}
 	if err := w.Update(60, Stream); err != nil || w.Left() != 10 {
@@ -27,15 +27,15 @@ func TestSendWindows(t *testing.T) {
 	if err := w.Update(MaxWindow, Connection); err != errConnectionWindow {
 		t.Errorf("updated beyond it, on the connection: %v", err)
 	}
-	if err := w.Change(Changes{Window: 1, Peak: 1}); err != errSettingsWindow {
+	if err := w.ApplySettings(Changes{Window: 1, Peak: 1}); err != errSettingsWindow {
 		t.Errorf("larger by SETTINGS: %v", err)
 	}
-	if err := w.Change(Changes{Window: 0, Peak: 5}); err != errSettingsWindow {
+	if err := w.ApplySettings(Changes{Window: 0, Peak: 5}); err != errSettingsWindow {
 		t.Errorf("larger by SETTINGS for a moment: %v", err)
 	}
 	w = NewSendWindow(MaxWindow)
-	w.Take(MaxWindow)
-	if err := w.Change(Changes{Window: -MaxWindow}); err != nil || w.Left() != 0 || w.left != -MaxWindow {
+	w.Consume(MaxWindow)
+	if err := w.ApplySettings(Changes{Window: -MaxWindow}); err != nil || w.Left() != 0 || w.left != -MaxWindow {
 		t.Errorf("the smallest there is: %v, %d", err, w.left)
 	}
 }
@@ -63,7 +63,7 @@ func TestReceiveWindows(t *testing.T) {
 			case 1:
 				n := rng.Int64N(held + 1)
 				held -= n
-				allowed += int64(w.Pass(int(n)))
+				allowed += int64(w.Release(int(n)))
 			case 2:
 				if rng.IntN(50) == 0 {
 					size = uint32(1 + rng.IntN(100000))
@@ -77,7 +77,7 @@ func TestReceiveWindows(t *testing.T) {
 				t.Fatalf("nothing is held, and the peer may send %d of %d", allowed, size)
 			}
 		}
-		allowed += int64(w.Pass(int(held))) + int64(w.Flush())
+		allowed += int64(w.Release(int(held))) + int64(w.Flush())
 		if allowed < int64(size) {
 			t.Fatalf("the peer may send %d of %d in the end", allowed, size)
 		}

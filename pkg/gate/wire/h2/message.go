@@ -7,7 +7,7 @@ type Message struct {
 	phase    phase
 	noBody   bool  // whatever Content-Length says: answers to HEAD, 204, 304
 	declared int64 // -1 = not
-	got      int64
+	received int64
 }
 
 type phase uint8
@@ -60,7 +60,7 @@ func (m *Message) Data(n int, end bool) *Error {
 	case m.noBody && n > 0:
 		return errBodyUnwelcome
 	}
-	if m.got += int64(n); m.got > m.declared && m.declared >= 0 {
+	if m.received += int64(n); m.received > m.declared && m.declared >= 0 {
 		return errBodyTooLong
 	}
 	return m.endIf(end)
@@ -82,7 +82,7 @@ func (m *Message) endIf(end bool) *Error {
 		return nil
 	}
 	m.phase = ended
-	if !m.noBody && m.got < m.declared {
+	if !m.noBody && m.received < m.declared {
 		return errBodyTooShort
 	}
 	return nil

@@ -34,7 +34,7 @@ type Meter struct {
 // Reset notes that a stream was reset, by the peer or by us because of the
 // peer (CVE-2023-44487, CVE-2025-8671). now is in nanoseconds.
 func (m *Meter) Reset(now int64) *Error {
-	m.turn(now)
+	m.nextSecond(now)
 	if m.resets++; m.resets > MaxResets {
 		return errResets
 	}
@@ -54,7 +54,7 @@ func (m *Meter) Empty(now int64) *Error {
 		m.earned--
 		return nil
 	}
-	m.turn(now)
+	m.nextSecond(now)
 	if m.empty++; m.empty > MaxEmptyFrames {
 		return errEmpty
 	}
@@ -90,8 +90,8 @@ func (m *Meter) Reply() *Error {
 // Written notes that all replies have been written.
 func (m *Meter) Written() { m.unread = 0 }
 
-// turn begins a new second if the last one is over.
-func (m *Meter) turn(now int64) {
+// nextSecond begins a new second if the last one is over.
+func (m *Meter) nextSecond(now int64) {
 	if s := uint32(now / int64(time.Second)); s != m.second {
 		m.second, m.resets, m.empty = s, 0, 0
 	}

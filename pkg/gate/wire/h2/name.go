@@ -57,9 +57,9 @@ var static = func() (t [1 + staticLen]struct{ name, value string }) {
 	return t
 }()
 
-// more are the names from NameProtocol on: those of the constants, what
+// extraNames are the names from NameProtocol on: those of the constants, what
 // field.Of tells apart, and what browsers and gRPC send in every message.
-var more = [...]string{
+var extraNames = [...]string{
 	":protocol", "connection", "keep-alive", "proxy-connection", "upgrade", "te", "trailer",
 	"grpc-status", "grpc-message", "x-forwarded-for",
 	"x-forwarded-proto", "x-forwarded-host", "forwarded", "k-original-host", "k-network-probe", "k-network-hash",
@@ -75,7 +75,7 @@ var more = [...]string{
 }
 
 const (
-	nameCount = int(NameProtocol) + len(more)
+	nameCount = int(NameProtocol) + len(extraNames)
 	nameSlots = 512 // a power of two, so large that most names are found at once
 )
 
@@ -93,7 +93,7 @@ func init() {
 	for i := range static {
 		names[i] = static[i].name
 	}
-	copy(names[NameProtocol:], more[:])
+	copy(names[NameProtocol:], extraNames[:])
 	for i := 1; i < nameCount; i++ {
 		if names[i] == names[i-1] { // of one name the first index counts
 			staticNames[i] = staticNames[i-1]

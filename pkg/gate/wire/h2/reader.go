@@ -11,11 +11,11 @@ import "encoding/binary"
 type Reader struct {
 	MaxBlock int // longest field block; 0 = DefaultMaxBlock
 
-	settled bool // the first frame has come
+	settingsSeen bool // the first frame has come
 
-	// open is DATA of which left octets are to come, or if inBlock is set
+	// current is DATA of which left octets are to come, or if inBlock is set
 	// HEADERS whose block is not complete.
-	open          begun
+	current       partialFrame
 	left          uint32
 	pad           uint32 // padding behind the data
 	skip          uint32 // payload that is not wanted: padding, unknown types
@@ -71,8 +71,8 @@ func (r *Reader) Next(b []byte, f *Frame) (used int, ok bool, err *Error) {
 // InBlock reports whether a field block has begun and is not complete.
 func (r *Reader) InBlock() bool { return r.inBlock }
 
-// Held is the memory that a field block takes while it is not complete.
-func (r *Reader) Held() int { return cap(r.block) }
+// Buffered is the memory that a field block takes while it is not complete.
+func (r *Reader) Buffered() int { return cap(r.block) }
 
 // frame reads one frame, or of DATA its first piece. n is 0 if b does not hold
 // enough; ok is false if the frame is there but its field block goes on.
@@ -97,7 +97,7 @@ func (r *Reader) frame(b []byte, f *Frame) (n int, ok bool, err *Error) {
 	if len(b) < n {
 		return 0, false, nil
 	}
-	r.settled = true
+	r.settingsSeen = true
 	f.Payload = b[FrameHeaderLen:n]
 	switch f.Type {
 	case Headers:
@@ -115,10 +115,10 @@ func (r *Reader) checkHeader(f *Frame) *Error {
 	if f.Length > MinMaxFrameSize {
 		return errFrameTooLong
 	}
-	if !r.settled && (f.Type != Settings || f.Ack()) {
+	if !r.settingsSeen && (f.Type != Settings || f.Ack()) {
 		return errNotSettings
 	}
-	if r.inBlock && (f.Type != Continuation || f.Stream != r.open.stream) {
+	if r.inBlock && (f.Type != Continuation || f.Stream != r.current.stream) {
 		return errInBlock
 	}
 	if f.Type >= types {
@@ -168,8 +168,8 @@ const (
 	onConnection
 )
 
-// begun is what is kept of a frame of which more is to come.
-type begun struct {
+// partialFrame is what is kept of a frame of which more is to come.
+type partialFrame struct {
 	typ                     Type
 	flags                   Flags
 	first, end              bool
@@ -177,11 +177,11 @@ type begun struct {
 	err                     *Error
 }
 
-func begunOf(f *Frame) begun {
-	return begun{typ: f.Type, flags: f.Flags, first: f.First, end: f.EndStream, stream: f.Stream, length: f.Length, padding: f.Padding, err: f.Err}
+func partialOf(f *Frame) partialFrame {
+	return partialFrame{typ: f.Type, flags: f.Flags, first: f.First, end: f.EndStream, stream: f.Stream, length: f.Length, padding: f.Padding, err: f.Err}
 }
 
-func (o *begun) restore(f *Frame) {
+func (o *partialFrame) restore(f *Frame) {
 	*f = Frame{Type: o.typ, Flags: o.flags, First: o.first, EndStream: o.end, Stream: o.stream, Length: o.length, Padding: o.padding, Err: o.err}
 }
 
@@ -207,7 +207,7 @@ func (r *Reader) openData(b []byte, f *Frame) (n int, ok bool, err *Error) {
 		return 0, false, nil
 	}
 	f.First = true
-	r.open, r.left = begunOf(f), data
+	r.current, r.left = partialOf(f), data
 	r.pad = f.Length - data - (uint32(n) - FrameHeaderLen)
 	return n + r.piece(b[n:], f), true, nil
 }
@@ -215,9 +215,9 @@ func (r *Reader) openData(b []byte, f *Frame) (n int, ok bool, err *Error) {
 // piece hands out what has come of the current DATA frame.
 func (r *Reader) piece(b []byte, f *Frame) int {
 	n := min(int(r.left), len(b))
-	r.open.restore(f)
+	r.current.restore(f)
 	f.Payload = b[:n]
-	r.open.first, r.open.padding = false, 0
+	r.current.first, r.current.padding = false, 0
 	if r.left -= uint32(n); r.left == 0 {
 		f.EndStream = f.Flags&FlagEndStream != 0
 		r.skip = r.pad
@@ -252,7 +252,7 @@ func (r *Reader) headers(f *Frame) (bool, *Error) {
 	if f.Flags&FlagEndHeaders != 0 {
 		return true, nil
 	}
-	r.open, r.inBlock, r.continuations = begunOf(f), true, 0
+	r.current, r.inBlock, r.continuations = partialOf(f), true, 0
 	return false, r.collect(f.Payload)
 }
 
@@ -266,7 +266,7 @@ func (r *Reader) continuation(f *Frame) (bool, *Error) {
 		return false, err
 	}
 	r.inBlock = false
-	r.open.restore(f)
+	r.current.restore(f)
 	f.Payload = r.block
 	return true, nil
 }

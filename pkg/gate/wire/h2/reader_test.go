@@ -111,13 +111,13 @@ func TestDataGoesOnAsItComes(t *testing.T) {
 		{[]int{12, 15, 21}, []string{`0/1 "01" of 14 padded by 4`, `0/1 "234" of 14`, `0/1 "56789" of 14 end`, `0/3 "next" of 4`}},
 		{[]int{20, 33}, []string{`0/1 "0123456789" of 14 padded by 4 end`, `0/3 "n" of 4`, `0/3 "ext" of 4`}},
 	} {
-		got, left, err := readAll(&Reader{settled: true}, in, c.ends...)
+		got, left, err := readAll(&Reader{settingsSeen: true}, in, c.ends...)
 		if err != nil || left != 0 || !slices.Equal(got, c.want) {
 			t.Errorf("in pieces that end at %v: %v, %d left\n%q\n%q", c.ends, err, left, got, c.want)
 		}
 	}
 	padding := frame(Data, FlagPadded|FlagEndStream, 1, "\xff"+strings.Repeat("\x00", 255)) + settled
-	got, left, err := readAll(&Reader{settled: true}, padding, 12, 100)
+	got, left, err := readAll(&Reader{settingsSeen: true}, padding, 12, 100)
 	if err != nil || left != 0 || !slices.Equal(got, []string{`0/1 "" of 256 padded by 256 end`, "4/0 "}) {
 		t.Errorf("only padding: %v, %d left, %q", err, left, got)
 	}
@@ -184,7 +184,7 @@ func TestFramesThatEndTheirStream(t *testing.T) {
 		{"the same in two frames", frame(Headers, FlagPriority, 3, "\x00\x00\x00\x03\x10x") + frame(Continuation, FlagEndHeaders, 3, "y"), errSelfDependent},
 		{"WINDOW_UPDATE by 0", frame(WindowUpdate, 0, 1, "\x00\x00\x00\x00"), errNoIncrementOnStream},
 	} {
-		r := Reader{settled: true}
+		r := Reader{settingsSeen: true}
 		got, left, err := readAll(&r, c.in+settled)
 		if err != nil || left != 0 || len(got) != 2 || !strings.HasSuffix(got[0], c.want.Reason) || got[1] != "4/0 " {
 			t.Errorf("%s: %v, %d left, %q", c.what, err, left, got)
@@ -208,20 +208,20 @@ func TestFirstFrameMustBeSettings(t *testing.T) {
 
 func TestFaultsAreFoundBeforeThePayloadHasCome(t *testing.T) {
 	in := string(AppendFrameHeader(nil, Ping, 0, 0, 16000))
-	if _, _, err := readAll(&Reader{settled: true}, in); err != errFrameLength {
+	if _, _, err := readAll(&Reader{settingsSeen: true}, in); err != errFrameLength {
 		t.Errorf("beginning of a long PING: %v", err)
 	}
 }
 
 func TestMemoryOfABlockIsGivenBack(t *testing.T) {
-	r := Reader{settled: true}
+	r := Reader{settingsSeen: true}
 	readAll(&r, frame(Headers, 0, 1, strings.Repeat("x", 1000)))
-	if r.Held() < 1000 {
-		t.Errorf("%d bytes held inside a block of 1000", r.Held())
+	if r.Buffered() < 1000 {
+		t.Errorf("%d bytes held inside a block of 1000", r.Buffered())
 	}
 	readAll(&r, frame(Continuation, FlagEndHeaders, 1, "y"))
-	if r.Held() != 0 {
-		t.Errorf("%d bytes held behind it", r.Held())
+	if r.Buffered() != 0 {
+		t.Errorf("%d bytes held behind it", r.Buffered())
 	}
 }
 
@@ -236,7 +236,7 @@ func TestFramesThatCarryNothing(t *testing.T) {
 		{frame(Priority, 0, 1, "\x00\x00\x00\x03\x10"), true}, {frame(WindowUpdate, 0, 0, "\x00\x00\x00\x01"), true},
 		{frame(99, 0, 0, "x"), true}, {frame(GoAway, 0, 0, "\x00\x00\x00\x00\x00\x00\x00\x00"), true},
 	} {
-		r := Reader{settled: true}
+		r := Reader{settingsSeen: true}
 		var f Frame
 		if _, ok, err := r.Next([]byte(c.in), &f); !ok || err != nil || f.CarriesNothing() != c.want {
 			t.Errorf("%s: %v, %v, carries nothing %v", f.outline(), ok, err, f.CarriesNothing())

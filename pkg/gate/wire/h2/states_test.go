@@ -29,7 +29,7 @@ func TestLifeOfAStream(t *testing.T) {
 		for i, step := range steps {
 			before := s
 			if step.received {
-				var v Verdict
+				var v Action
 				if s, v = s.Receive(step.event); v.Err() != nil {
 					t.Errorf("%s: step %d: %v", what, i, v.Err())
 				}
@@ -111,12 +111,12 @@ func TestStreamsOfAClient(t *testing.T) {
 	state(3, ResetByPeer, nil)
 	state(1, Closed, nil)
 	p.Open(MaxStreamID)
-	for id := uint32(101); id < 101+2*maxResetsKept; id += 2 {
+	for id := uint32(101); id < 101+2*maxResetHistory; id += 2 {
 		h.Add(id, ResetByUs)
 	}
 	state(5, Forgotten, nil)
 	state(101, ResetByUs, nil)
-	state(99+2*maxResetsKept, ResetByUs, nil)
+	state(99+2*maxResetHistory, ResetByUs, nil)
 	state(MaxStreamID, Forgotten, nil)
 	h.Add(MaxStreamID, ResetByPeer)
 	state(MaxStreamID, ResetByPeer, nil)
@@ -175,7 +175,7 @@ func TestFramesAreEvents(t *testing.T) {
 		{frame(WindowUpdate, 0, 1, "\x00\x00\x00\x01"), OnWindowUpdate, true}, {frame(WindowUpdate, 0, 0, "\x00\x00\x00\x01"), OnWindowUpdate, false},
 		{settled, 0, false}, {frame(99, 0, 1, ""), 0, false},
 	} {
-		r := Reader{settled: true}
+		r := Reader{settingsSeen: true}
 		var f Frame
 		if _, ok, err := r.Next([]byte(c.in), &f); !ok || err != nil {
 			t.Fatal(ok, err)

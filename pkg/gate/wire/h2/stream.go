@@ -73,13 +73,13 @@ func EventOf(f *Frame) (Event, bool) {
 	return 0, false
 }
 
-// Verdict says what a received frame is worth in the state of its stream.
-type Verdict uint8
+// Action says what a received frame is worth in the state of its stream.
+type Action uint8
 
 // The verdicts. A frame that is ignored still counts: DATA towards the window
 // of the connection, HEADERS towards the state of the Decoder.
 const (
-	Accept Verdict = iota
+	Accept Action = iota
 	Ignore
 	EndsStream     // stream error STREAM_CLOSED
 	EndsConnection // connection error STREAM_CLOSED
@@ -93,7 +93,7 @@ var (
 )
 
 // Err is the error that a verdict is; nil for Accept and Ignore.
-func (v Verdict) Err() *Error {
+func (v Action) Err() *Error {
 	switch v {
 	case EndsStream:
 		return errStreamClosed
@@ -105,14 +105,14 @@ func (v Verdict) Err() *Error {
 	return nil
 }
 
-type step struct {
-	to      State
-	verdict Verdict
+type transition struct {
+	to     State
+	action Action
 }
 
 // received holds, by state, what each event leads to, in the order
 // HEADERS, HEADERS+END, DATA, DATA+END, RST_STREAM, WINDOW_UPDATE, PRIORITY.
-var received = [states][events]step{
+var received = [states][events]transition{
 	Idle: {{Open, Accept}, {HalfClosedRemote, Accept}, {Idle, BreaksProtocol}, {Idle, BreaksProtocol},
 		{Idle, BreaksProtocol}, {Idle, BreaksProtocol}, {Idle, Accept}},
 	Open: {{Open, Accept}, {HalfClosedRemote, Accept}, {Open, Accept}, {HalfClosedRemote, Accept},
@@ -134,9 +134,9 @@ var received = [states][events]step{
 // Receive is the state after a frame that the peer has sent, and what that is
 // worth. A client must not call it for a stream that it has not opened: see
 // OurStreams.StateOf.
-func (s State) Receive(e Event) (State, Verdict) {
+func (s State) Receive(e Event) (State, Action) {
 	step := received[s][e]
-	return step.to, step.verdict
+	return step.to, step.action
 }
 
 // Send is the state after a frame of ours; ok is false if the state does not
@@ -228,15 +228,15 @@ func (o *OurStreams) Exhausted() bool { return o.last >= MaxStreamID }
 // History remembers how the streams ended that were closed last: frames that
 // were under way when we reset a stream are no fault.
 type History struct {
-	reset  []uint32 // identifier << 1, and 1 if the peer did it; grows to maxResetsKept
+	reset  []uint32 // identifier << 1, and 1 if the peer did it; grows to maxResetHistory
 	ended  [8]uint32
 	resets uint16 // next place in reset, once it is as long as it gets
 	ends   uint8  // next place in ended
 }
 
-// maxResetsKept is more than a client may have streams: it may cancel all at
+// maxResetHistory is more than a client may have streams: it may cancel all at
 // once.
-const maxResetsKept = 512
+const maxResetHistory = 512
 
 // Add notes that a stream has come to one of the closed states.
 func (h *History) Add(id uint32, how State) {
@@ -252,12 +252,12 @@ func (h *History) Add(id uint32, how State) {
 }
 
 func (h *History) addReset(r uint32) {
-	if len(h.reset) < maxResetsKept {
+	if len(h.reset) < maxResetHistory {
 		h.reset = append(h.reset, r)
 		return
 	}
 	h.reset[h.resets] = r
-	h.resets = (h.resets + 1) % maxResetsKept
+	h.resets = (h.resets + 1) % maxResetHistory
 }
 
 // stateOf is the way in which a stream ended. h may be nil.

@@ -35,12 +35,12 @@ type table struct {
 	text []byte // of the entries, oldest first, behind that of some evicted ones
 	base uint32 // position of text[0]
 
-	size int // octets as RFC 7541 counts them
-	less int // by so many it has to be smaller than DefaultTableSize
+	size      int // octets as RFC 7541 counts them
+	reduction int // by so many it has to be smaller than DefaultTableSize
 }
 
 // max is how large the table may be.
-func (t *table) max() int { return DefaultTableSize - t.less }
+func (t *table) max() int { return DefaultTableSize - t.reduction }
 
 // newest returns entry i, the newest one being 0. i is below count.
 func (t *table) newest(i int) *entry {
@@ -75,7 +75,7 @@ func (t *table) add(id Name, name, value []byte, flags fieldFlags) *entry {
 	if t.count == len(t.entries) {
 		t.growEntries()
 	}
-	t.makeRoom(len(name) + len(value))
+	t.ensureSpace(len(name) + len(value))
 	e := &t.entries[t.next&uint32(len(t.entries)-1)]
 	*e = entry{
 		at:      t.base + uint32(len(t.text)),
@@ -99,7 +99,7 @@ func (t *table) shrink(size int) {
 
 // resize changes the size that the table may have.
 func (t *table) resize(n int) {
-	t.less = DefaultTableSize - n
+	t.reduction = DefaultTableSize - n
 	t.shrink(n)
 }
 
@@ -112,8 +112,8 @@ func (t *table) growEntries() {
 	t.entries = ring
 }
 
-// makeRoom sees to it that n more bytes of text fit.
-func (t *table) makeRoom(n int) {
+// ensureSpace sees to it that n more bytes of text fit.
+func (t *table) ensureSpace(n int) {
 	if len(t.text)+n <= cap(t.text) {
 		return
 	}

@@ -18,8 +18,8 @@ func NewSendWindow(n uint32) SendWindow { return SendWindow{int32(n)} }
 // Left is how many octets may be sent; never negative.
 func (w SendWindow) Left() int { return int(max(w.left, 0)) }
 
-// Take notes that n octets, at most Left, are being sent.
-func (w *SendWindow) Take(n int) { w.left -= int32(n) }
+// Consume notes that n octets, at most Left, are being sent.
+func (w *SendWindow) Consume(n int) { w.left -= int32(n) }
 
 // Update applies WINDOW_UPDATE to the window of the connection or of a stream.
 func (w *SendWindow) Update(increment uint32, scope Scope) *Error {
@@ -33,9 +33,9 @@ func (w *SendWindow) Update(increment uint32, scope Scope) *Error {
 	return errStreamWindow
 }
 
-// Change applies SETTINGS_INITIAL_WINDOW_SIZE to the window of a stream (RFC
+// ApplySettings applies SETTINGS_INITIAL_WINDOW_SIZE to the window of a stream (RFC
 // 9113 section 6.9.2).
-func (w *SendWindow) Change(c Changes) *Error {
+func (w *SendWindow) ApplySettings(c Changes) *Error {
 	if int64(w.left)+c.Peak > MaxWindow {
 		return errSettingsWindow
 	}
@@ -46,9 +46,9 @@ func (w *SendWindow) Change(c Changes) *Error {
 // ReceiveWindow is how much DATA the peer may still send, and how much of what
 // it sent has been passed on since it was last told.
 type ReceiveWindow struct {
-	size   int32 // as large as it gets
-	left   int32 // what the peer may send
-	passed int32 // what it may send again, and does not know
+	size     int32 // as large as it gets
+	left     int32 // what the peer may send
+	released int32 // what it may send again, and does not know
 }
 
 // NewReceiveWindow is a window of n octets, at most MaxWindow, which the peer
@@ -74,13 +74,13 @@ func (w *ReceiveWindow) Receive(n uint32, scope Scope) *Error {
 	return errStreamFlow
 }
 
-// Pass notes that n octets that were received need no memory any more. It
+// Release notes that n octets that were received need no memory any more. It
 // returns the increment of the WINDOW_UPDATE that is due, or 0: one is sent
 // when half of the window has been passed on, so that the peer never stops and
 // is not told of every frame.
-func (w *ReceiveWindow) Pass(n int) (increment uint32) {
-	w.passed += int32(n)
-	if w.passed < w.size/2 {
+func (w *ReceiveWindow) Release(n int) (increment uint32) {
+	w.released += int32(n)
+	if w.released < w.size/2 {
 		return 0
 	}
 	return w.Flush()
@@ -88,11 +88,11 @@ func (w *ReceiveWindow) Pass(n int) (increment uint32) {
 
 // Flush returns the increment that is due if nothing shall be held back.
 func (w *ReceiveWindow) Flush() (increment uint32) {
-	n := w.passed
+	n := w.released
 	if n <= 0 {
 		return 0
 	}
-	w.left, w.passed = w.left+n, 0
+	w.left, w.released = w.left+n, 0
 	return uint32(n)
 }
 
@@ -107,7 +107,7 @@ func (w *ReceiveWindow) Shift(n int32) {
 // increment that is due for that. A smaller window comes about as the peer
 // uses up what it has.
 func (w *ReceiveWindow) Resize(n uint32) (increment uint32) {
-	w.passed += int32(n) - w.size
+	w.released += int32(n) - w.size
 	w.size = int32(n)
-	return w.Pass(0)
+	return w.Release(0)
 }
