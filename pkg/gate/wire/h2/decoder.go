@@ -2,42 +2,43 @@ package h2
 
 import "cmp"
 
-// Decoder is the HPACK decoder of one direction of a connection (RFC 7541). Its
-// table may have the size that SETTINGS_HEADER_TABLE_SIZE starts at: we never
-// send another one.
+// Decoder is the HPACK decoder of one direction of a connection (RFC 7541). Its table
+// has at most the default SETTINGS_HEADER_TABLE_SIZE, because the gate announces no
+// other size.
 type Decoder struct {
-	MaxList int // octets of a list (RFC 9113 section 6.5.2); 0 = DefaultMaxList
+	MaxList int // maximum header list size in octets (RFC 9113 section 6.5.2); 0 = DefaultMaxList
 
 	table table
 }
 
-// Beyond MaxList fields are not stored, but the table is kept in step so that
-// the connection can go on: up to this many times MaxList.
+// MaxListExcess limits header lists to this multiple of MaxList. Fields beyond MaxList
+// are not stored, but they still update the table, so that the connection remains
+// usable.
 const MaxListExcess = 4
 
 var (
 	errIndex      = hpackError("index beyond the tables")
 	errInteger    = hpackError("integer too large")
-	errTruncated  = hpackError("field block ends within a field")
-	errHuffman    = hpackError("string is not Huffman code")
-	errSizeUpdate = hpackError("table size update out of range or out of place")
-	errListBomb   = connectionError(EnhanceYourCalm, FaultHeaderBlock, "list of fields far beyond its limit")
+	errTruncated  = hpackError("field block ends inside a field")
+	errHuffman    = hpackError("invalid Huffman code")
+	errSizeUpdate = hpackError("table size update out of range or not at the start of a block")
+	errListBomb   = connectionError(EnhanceYourCalm, FaultHeaderBlock, "header list far above the limit")
 )
 
 func hpackError(reason string) *Error {
 	return connectionError(CompressionError, FaultCompression, reason)
 }
 
-// Decode reads a whole field block into h. Any error ends the connection, as
-// the tables are no longer in step.
+// Decode decodes a whole field block into h. Any error ends the connection, because the
+// tables are no longer synchronized.
 //
-// What a block costs is bounded, however well it is compressed: the text takes
-// no more memory than MaxList and two tables, and the time is that of
-// MaxListExcess lists of MaxList.
+// The cost of a block is bounded regardless of its compression: its text needs no more
+// memory than MaxList and two tables, and no more time than MaxListExcess lists of
+// MaxList.
 func (d *Decoder) Decode(block []byte, h *Head) *Error {
 	h.Reset()
 	l := limit(cmp.Or(d.MaxList, DefaultMaxList))
-	updates := true // are allowed
+	updates := true // table size updates are allowed
 	for len(block) > 0 {
 		var err *Error
 		switch c := block[0]; {
@@ -62,15 +63,14 @@ func (d *Decoder) Decode(block []byte, h *Head) *Error {
 	return nil
 }
 
-// limit is how long a list may be.
+// limit is the maximum size of a header list.
 type limit int
 
-// maxText is how long a string may be so that either the list or the table may
-// have room for it.
+// maxText returns the maximum length of a string that the list or the table may have
+// space for.
 func (l limit) maxText(h *Head) int { return max(int(l)-len(h.text), DefaultTableSize) }
 
-// addSize adds a field to the size of the list, and reports whether it is to
-// be stored.
+// addSize adds a field to the size of the list and reports whether to store it.
 func (l limit) addSize(h *Head, size int) (store bool, err *Error) {
 	h.Size += size
 	if h.Size <= int(l) && len(h.Fields) < MaxFields && !h.TooLarge {
@@ -83,7 +83,7 @@ func (l limit) addSize(h *Head, size int) (store bool, err *Error) {
 	return false, nil
 }
 
-// indexed reads a field that is in a table (RFC 7541 section 6.1).
+// indexed decodes an indexed field (RFC 7541 section 6.1).
 func (d *Decoder) indexed(b []byte, h *Head, l limit) ([]byte, *Error) {
 	i := uint32(b[0] & 0x7f)
 	b = b[1:]
@@ -119,8 +119,8 @@ func (d *Decoder) indexed(b []byte, h *Head, l limit) ([]byte, *Error) {
 	return b, err
 }
 
-// literal reads a field of which at least the value is spelled out (RFC 7541
-// section 6.2), and adds it to the table if it is to be there.
+// literal decodes a literal field (RFC 7541 section 6.2) and adds it to the table if it
+// is to be indexed.
 func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 	c := b[0]
 	b = b[1:]
@@ -142,8 +142,8 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 		return skipLiteral(b, i == 0, h, l)
 	}
 
-	// The text goes where the field would have it; if it is not stored, it
-	// leaves when the table has it.
+	// The text is appended to h.text even if the field is not stored; it is then
+	// removed once the table has a copy.
 	at := len(h.text)
 	b, id, bad, fits, err := d.literalName(b, i, h, l)
 	if err != nil {
@@ -156,7 +156,7 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 		return nil, err
 	}
 	if fits == tooLong || fitsToo == tooLong {
-		// Neither the list nor the table has room for it.
+		// Neither the list nor the table has space for it.
 		h.text = h.text[:at]
 		if index {
 			d.table.shrink(0)
@@ -182,8 +182,8 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 	return b, err
 }
 
-// literalName reads the name of a literal, which entry i of the tables has or, for
-// 0, is spelled out. It is added to the text of h unless it has an id.
+// literalName decodes the name of a literal: entry i of the tables or, for i = 0, a
+// string. It appends the name to h.text unless it has an id.
 func (d *Decoder) literalName(b []byte, i uint32, h *Head, l limit) (rest []byte, id Name, flags fieldFlags, fits decoded, err *Error) {
 	switch {
 	case i == 0:
@@ -212,8 +212,7 @@ func (d *Decoder) literalName(b []byte, i uint32, h *Head, l limit) (rest []byte
 	return b, id, flags, fits, nil
 }
 
-// skipLiteral passes over the strings of a field that is neither stored nor to
-// be in the table.
+// skipLiteral skips the strings of a field that is neither stored nor indexed.
 func skipLiteral(b []byte, named bool, h *Head, l limit) ([]byte, *Error) {
 	strings, size := 1, entryOverhead
 	if named {
@@ -231,7 +230,7 @@ func skipLiteral(b []byte, named bool, h *Head, l limit) ([]byte, *Error) {
 	return b, err
 }
 
-// readString adds a string literal to the text of h.
+// readString appends a string literal to h.text.
 func readString(b []byte, h *Head, l limit) ([]byte, decoded, *Error) {
 	huffman, s, rest, err := cutString(b)
 	if err != nil {
@@ -252,7 +251,7 @@ func readString(b []byte, h *Head, l limit) ([]byte, decoded, *Error) {
 	return rest, how, nil
 }
 
-// sizeUpdate reads a dynamic table size update (RFC 7541 section 6.3).
+// sizeUpdate decodes a dynamic table size update (RFC 7541 section 6.3).
 func (d *Decoder) sizeUpdate(b []byte) ([]byte, *Error) {
 	n := uint32(b[0] & 0x1f)
 	b = b[1:]

@@ -1,54 +1,50 @@
-// Package h2 turns bytes into HTTP/2 frames, heads and states, and back (RFC
-// 9113, RFC 7541, RFC 8441). It serves both directions: towards clients and
-// towards the user container. It has no sockets, starts no goroutine and reads
-// no clock; nothing in it is safe for concurrent use.
+// Package h2 reads and writes HTTP/2 frames and heads, and tracks stream states (RFC
+// 9113, RFC 7541, RFC 8441), for both directions: towards clients and towards the user
+// container. It uses no sockets, goroutines or clock. Nothing in it is safe for
+// concurrent use.
 //
 // # Reading
 //
-// A connection owns a Reader, a Decoder and, per stream, a State, a Message
-// and two windows. Whatever one read of the socket brought goes through
-// Reader.Next until that wants more bytes:
+// A connection has a Reader and a Decoder, and a State, a Message and two windows per
+// stream. Pass received bytes to Reader.Next until it needs more:
 //
 //	for len(b) > 0 {
 //		n, ok, err := reader.Next(b, &frame)
 //		if err != nil {
-//			// GOAWAY with err.Code, and the end of the connection
+//			// send GOAWAY with err.Code and close the connection
 //		}
 //		b = b[n:]
 //		if !ok {
-//			break // keep b, read on
+//			break // keep b, read more
 //		}
-//		// count, then act on frame
+//		// count the frame, then process it
 //	}
 //
-// DATA comes in pieces as it arrives, everything else whole; a field block
-// comes whole however many CONTINUATION frames it took. Frame.Err is a fault
-// that ends the stream and not the connection: a field block that comes with
-// one still has to go through the Decoder.
+// DATA is delivered in pieces as it arrives, other frames as a whole; HEADERS include
+// all CONTINUATION frames. Frame.Err is an error that ends only the stream. A field
+// block with such an error must still be decoded.
 //
-// Decoder.Decode turns a field block into a Head, which belongs to the caller
-// and may serve one block after the other: a worker needs one per direction,
-// and a stream that has to keep its head takes a copy (Head.CopyFrom). Then
-// one of CheckRequest, CheckResponse and CheckTrailers applies the rules of
-// RFC 9113 section 8. Fields carry a Name, which stands for the text of a
-// known name, and a field.Kind, so that strings are not compared again.
+// Decoder.Decode decodes a field block into a Head owned by the caller, who may reuse
+// it: a worker needs one per direction, and a stream that keeps its head copies it
+// (Head.CopyFrom). Then CheckRequest, CheckResponse or CheckTrailers applies the rules
+// of RFC 9113 section 8. Each field has a Name, which identifies a known name, and a
+// field.Kind, so that strings need not be compared again.
 //
 // # Writing
 //
-// The Append functions add frames to a slice of the caller. A field block goes
-// between BeginHeaders and EndHeaders, through the connection's Encoder.
+// The Append functions append frames to a slice. A field block goes between
+// BeginHeaders and EndHeaders, through the connection's Encoder.
 //
-// # Faults
+// # Errors
 //
-// Whatever the peer did wrong is an *Error, declared once: it says what it
-// ends (Scope), with which code, and under which Fault it is counted. State
-// transitions are in stream.go, the rates that section L of the contract bounds
-// in meter.go.
+// Each violation by the peer is an *Error, declared once, with the Scope that it ends,
+// an error code, and the Fault under which it is counted. State transitions are in
+// stream.go, rate limits in meter.go.
 //
-// # Where this is stricter than the RFC demands
+// # Stricter than the RFC
 //
-// The limits of Reader and Decoder; control bytes in field values; :path that
-// is not in origin form, has a fragment or a broken percent-encoding; a Host
-// that differs from :authority; Content-Length in a list. The fuzz tests hold
-// the complete list of what x/net accepts and this package refuses.
+// The limits of Reader and Decoder; control bytes in field values; :path that is not in
+// origin form, has a fragment or an invalid percent-encoding; a Host that differs from
+// :authority; Content-Length as a list. The fuzz tests contain the complete list of
+// messages that x/net accepts and this package rejects.
 package h2

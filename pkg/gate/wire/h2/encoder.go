@@ -8,53 +8,50 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Encoder is the HPACK encoder of one direction of a connection (RFC 7541).
-// The zero value has a table of the size that the peer's
-// SETTINGS_HEADER_TABLE_SIZE starts at.
+// Encoder is the HPACK encoder of one direction of a connection (RFC 7541). The zero
+// value has a table of the default SETTINGS_HEADER_TABLE_SIZE.
 //
-// Fields of one block are appended one after the other, between BeginHeaders
-// and EndHeaders. What has been appended has to be sent, and in that order.
+// Fields of a block are appended between BeginHeaders and EndHeaders. Everything
+// appended must be sent in the same order.
 type Encoder struct {
 	table table
-	index *index // nil until something may be put in the table
+	index *index // nil until a field may be indexed
 
-	resized bool // the size has to be told before the next field
-	shrunk  bool // and before it, that the table was empty
+	resized bool // send the table size before the next field
+	shrunk  bool // before that, send that the table was emptied
 
-	countOnly bool // fields are only counted, not encoded
+	countOnly bool // count the fields, do not encode them
 	size      int  // total size of the counted fields
 }
 
-// NewCounter returns an Encoder that appends nothing and only adds up the size of
-// the header list.
+// NewCounter returns an Encoder that appends nothing and counts the size of the header
+// list.
 func NewCounter() Encoder { return Encoder{countOnly: true} }
 
 // Counted returns the size of the header list passed to a counter: name, value and
 // 32 octets for each field, uncompressed (RFC 9113 section 6.5.2).
 func (e *Encoder) Counted() int { return e.size }
 
-// index finds entries of a table. Its numbers are the low bits of those of the
-// entries; one that is older than the table, or not there, finds an entry that
-// is compared in vain.
+// index finds table entries by hash. It stores the low 16 bits of entry numbers. A
+// number that is outdated or not set leads to an entry that fails the comparison.
 type index struct {
 	pairs [64]uint16    // by hash of name and value: the newest entry; entry.older is the next
-	names [32]uint16    // by hash of the name: the newest entry
+	names [32]uint16    // by hash of name and value: other bits of the latest hashes
 	seen  [32][4]uint16 // by hash of name and value: the rest of the hash of the last ones
 }
 
 const (
-	chainLimit  = 8  // entries that are compared: an attacker can make hashes collide
-	shortCookie = 20 // one below could be guessed by its length in a table
+	chainLimit  = 8  // maximum number of compared entries: an attacker can cause hash collisions
+	shortCookie = 20 // a shorter cookie in a table could be guessed by its length
 )
 
-// SetTableSize applies the peer's SETTINGS_HEADER_TABLE_SIZE. The table gets
-// as large as that allows, but not larger than DefaultTableSize (RFC 7541
-// section 4.2).
+// SetTableSize applies the peer's SETTINGS_HEADER_TABLE_SIZE, up to DefaultTableSize
+// (RFC 7541 section 4.2).
 func (e *Encoder) SetTableSize(n uint32) {
 	e.resize(int(min(n, DefaultTableSize)))
 }
 
-// Apply does what a SETTINGS frame asks for.
+// Apply applies the changes of a SETTINGS frame.
 func (e *Encoder) Apply(c Changes, s *PeerSettings) {
 	if c.Table {
 		e.SetTableSize(c.LeastTable)
@@ -67,7 +64,7 @@ func (e *Encoder) resize(n int) {
 		return
 	}
 	if n > e.table.max() && e.resized {
-		// Both sizes have to be told. x/net's decoder takes two updates in one
+		// Both sizes must be sent. The decoder of x/net accepts two updates in one
 		// block only if the first one empties the table.
 		e.table.shrink(0)
 		e.shrunk = true
@@ -76,19 +73,18 @@ func (e *Encoder) resize(n int) {
 	e.table.resize(n)
 }
 
-// AppendNamed adds a field whose name is in a table.
+// AppendNamed appends a field with a known name.
 func (e *Encoder) AppendNamed(dst []byte, name Name, value []byte) []byte {
 	return e.field(dst, name, nameBytes[name], value, false)
 }
 
-// AppendField adds a field whose name is in lower case; id is 0 if that is not
-// known to be in a table. sensitive keeps the field out of every table (RFC
-// 7541 section 7.1.3).
+// AppendField appends a field with a name in lower case; id = 0 if the Name is not
+// known. sensitive keeps the field out of all tables (RFC 7541 section 7.1.3).
 func (e *Encoder) AppendField(dst []byte, id Name, name, value []byte, sensitive bool) []byte {
 	return e.field(dst, id, name, value, sensitive)
 }
 
-// AppendText adds a field whose name may be in any case.
+// AppendText appends a field with a name in any case.
 func (e *Encoder) AppendText(dst, name, value []byte) []byte {
 	id := LookupName(name)
 	if id != 0 {
@@ -105,14 +101,14 @@ func (e *Encoder) AppendText(dst, name, value []byte) []byte {
 	return e.field(dst, 0, lower, value, false)
 }
 
-// AppendStatus adds :status, of three digits.
+// AppendStatus appends :status, three digits.
 func (e *Encoder) AppendStatus(dst []byte, status int) []byte {
 	digits := [3]byte{'0' + byte(status/100), '0' + byte(status/10%10), '0' + byte(status%10)}
 	return e.AppendNamed(dst, NameStatus, digits[:])
 }
 
-// The representations of a field (RFC 7541 section 6), and the bits of their
-// prefixes.
+// The field representations (RFC 7541 section 6) and the sizes of their prefixes in
+// bits.
 const (
 	reprIndexed, bitsIndexed         = 0x80, 7
 	reprIncremental, bitsIncremental = 0x40, 6
@@ -160,8 +156,8 @@ func (e *Encoder) field(dst []byte, id Name, name, value []byte, never bool) []b
 	return dst
 }
 
-// isSecret tells the values that must not be in a table, where an attacker who
-// shares the connection could probe for them (RFC 7541 section 7.1.3).
+// isSecret reports values that must not be in a table, where an attacker who shares the
+// connection could probe for them (RFC 7541 section 7.1.3).
 func isSecret(id Name, value []byte) bool {
 	switch id {
 	case NameAuthorization, NameProxyAuthorization:
@@ -190,9 +186,8 @@ func (e *Encoder) find(id Name, name, value []byte, hash uint64) (i int, found b
 	return 0, false
 }
 
-// seenBefore reports whether a field has been here before, not long ago: only such
-// fields are worth a place in the table. Identifiers of requests, lengths and
-// dates would push out what comes back.
+// seenBefore reports whether the field was sent recently, and notes it. Only such
+// fields are indexed: request ids, lengths and dates would evict useful entries.
 func (x *index) seenBefore(hash uint64) bool {
 	last, rest := &x.seen[hash>>8%uint64(len(x.seen))], uint16(hash>>32)|1
 	for _, s := range last {
@@ -219,8 +214,8 @@ func (e *Encoder) insert(id Name, name, value []byte, nameHash, hash uint64) {
 	e.index.names[nameHash%uint64(len(e.index.names))] = number
 }
 
-// literal adds a field with its value spelled out, and its name if that is in
-// no table.
+// literal appends a field with a literal value, and a literal name if it is in no
+// table.
 func (e *Encoder) literal(dst []byte, repr byte, bits uint, id Name, name, value []byte, nameHash uint64) []byte {
 	if i := e.nameIndex(id, name, nameHash); i != 0 {
 		dst = appendInt(dst, repr, bits, i)
@@ -230,7 +225,7 @@ func (e *Encoder) literal(dst []byte, repr byte, bits uint, id Name, name, value
 	return e.appendString(dst, value)
 }
 
-// nameIndex is the index of a name, 0 if it is in no table.
+// nameIndex returns the index of a name; 0 = in no table.
 func (e *Encoder) nameIndex(id Name, name []byte, nameHash uint64) int {
 	if id != 0 && id <= staticLen {
 		return int(id)
@@ -246,8 +241,8 @@ func (e *Encoder) nameIndex(id Name, name []byte, nameHash uint64) int {
 	return 1 + staticLen + age
 }
 
-// appendUpdates tells the sizes that the table has had and has (RFC 7541
-// section 4.2).
+// appendUpdates appends dynamic table size updates: the minimum since the last block,
+// if necessary, and the current size (RFC 7541 section 4.2).
 func (e *Encoder) appendUpdates(dst []byte) []byte {
 	if e.shrunk {
 		dst = append(dst, reprUpdate)
@@ -256,8 +251,8 @@ func (e *Encoder) appendUpdates(dst []byte) []byte {
 	return appendInt(dst, reprUpdate, bitsUpdate, e.table.max())
 }
 
-// appendString adds a string literal, in Huffman code if that is shorter (RFC
-// 7541 section 5.2).
+// appendString appends a string literal, Huffman-encoded if that is shorter (RFC 7541
+// section 5.2).
 func (e *Encoder) appendString(dst, s []byte) []byte {
 	text := unsafe.String(unsafe.SliceData(s), len(s))
 	if n := int(hpack.HuffmanEncodeLength(text)); n < len(s) {
@@ -273,7 +268,7 @@ func hashName(id Name, name []byte) uint64 {
 	return hashText(1<<32, name)
 }
 
-// hashText looks at the length, the beginning, the middle and the end.
+// hashText hashes the length, the first, middle and last bytes.
 func hashText(seed uint64, b []byte) uint64 {
 	n := len(b)
 	h := seed ^ uint64(n)<<56

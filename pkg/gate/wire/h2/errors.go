@@ -3,7 +3,7 @@ package h2
 // Code is an error code of RST_STREAM and GOAWAY (RFC 9113 section 7).
 type Code uint32
 
-// The codes of RFC 9113. Others are as good as InternalError.
+// The codes of RFC 9113. Unknown codes are treated as InternalError.
 const (
 	NoError Code = iota
 	ProtocolError
@@ -21,7 +21,7 @@ const (
 	HTTP11Required
 )
 
-// Scope is what an Error ends.
+// Scope is what an Error ends: the connection or a stream.
 type Scope uint8
 
 // The scopes (RFC 9113 section 5.4).
@@ -30,23 +30,23 @@ const (
 	Stream
 )
 
-// Fault is the kind of a peer's fault, as a metric counts it.
+// Fault classifies violations by the peer for metrics.
 type Fault uint8
 
-// The faults. Those from FaultResets on are limits against abuse.
+// The faults. From FaultResets on they are limits against abuse.
 const (
-	FaultProtocol    Fault = iota // a frame that may not come here, or at all
+	FaultProtocol    Fault = iota // unexpected or unsupported frame
 	FaultFrameSize                // RFC 9113 section 4.2
-	FaultFlowControl              // more than a window, or a window beyond 2^31-1
-	FaultSettings                 // a value that a setting cannot have
+	FaultFlowControl              // window exceeded, or a window above 2^31-1
+	FaultSettings                 // setting out of range
 	FaultCompression              // HPACK
-	FaultStreamState              // a frame that the stream's state does not allow
-	FaultMalformed                // a message against RFC 9113 section 8
-	FaultResets                   // streams reset too often, by either side
-	FaultEmptyFrames              // frames that carry nothing
-	FaultHeaderBlock              // a field block beyond all limits, CONTINUATION included
-	FaultUnread                   // asks, and does not read the replies
-	FaultIdle                     // a window that stays at zero, a head that does not come to its end
+	FaultStreamState              // frame not allowed in the state of its stream
+	FaultMalformed                // message that violates RFC 9113 section 8
+	FaultResets                   // too many stream resets, by either side
+	FaultEmptyFrames              // too many frames without content
+	FaultHeaderBlock              // field block that exceeds a limit, including the number of CONTINUATION frames
+	FaultUnread                   // too many replies that the peer has not read
+	FaultIdle                     // a window that stays at zero, or an incomplete head
 	faults
 )
 
@@ -55,14 +55,14 @@ var faultNames = [faults]string{
 	"resets", "empty-frames", "header-block", "unread", "idle",
 }
 
-// String is the fault as a label value.
+// String returns the label value.
 func (f Fault) String() string { return faultNames[f] }
 
-// Faults are all there are, for a metric to list.
+// Faults returns all label values.
 func Faults() []string { return faultNames[:] }
 
-// Error is a fault of the peer. Errors are declared once and compared by
-// address; Reason is for logs, and holds nothing that the peer sent.
+// Error is a violation by the peer. Errors are declared once and compared by address.
+// Reason is for logs and contains no bytes from the peer.
 type Error struct {
 	Code   Code
 	Scope  Scope

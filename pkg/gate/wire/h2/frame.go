@@ -3,7 +3,7 @@ package h2
 // Type is the type of a frame (RFC 9113 section 6).
 type Type uint8
 
-// The frame types. All others are ignored (RFC 9113 section 5.5).
+// The frame types. Unknown ones are ignored (RFC 9113 section 5.5).
 const (
 	Data Type = iota
 	Headers
@@ -18,7 +18,7 @@ const (
 	types
 )
 
-// Flags of a frame. Which of them mean something depends on its type.
+// Flags of a frame. Their meaning depends on the type.
 type Flags uint8
 
 // The flags.
@@ -30,10 +30,10 @@ const (
 	FlagPriority   Flags = 0x20
 )
 
-// Sizes and bounds of RFC 9113.
+// Sizes and limits of RFC 9113.
 const (
 	FrameHeaderLen    = 9
-	MinMaxFrameSize   = 1 << 14 // what everybody takes, and what SETTINGS_MAX_FRAME_SIZE starts at
+	MinMaxFrameSize   = 1 << 14 // minimum and default of SETTINGS_MAX_FRAME_SIZE
 	MaxMaxFrameSize   = 1<<24 - 1
 	MaxWindow         = 1<<31 - 1
 	InitialWindow     = 1<<16 - 1
@@ -41,37 +41,36 @@ const (
 	DefaultTableSize  = 4096 // SETTINGS_HEADER_TABLE_SIZE
 	DefaultMaxList    = 64 << 10
 	DefaultMaxBlock   = 2 * DefaultMaxList
-	MaxFields         = 4096 // of a list
+	MaxFields         = 4096 // of a header list
 	settingLen        = 6
-	MaxContinuations  = 256 // of one block
+	MaxContinuations  = 256 // of a field block
 	priorityFieldsLen = 5
 )
 
 // Preface is what a client sends before its first frame (RFC 9113 section 3.4).
 const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// MatchPreface reports whether b may be the beginning of a client's HTTP/2
-// connection, and whether the preface is there as a whole.
+// MatchPreface reports whether b may begin with the client connection preface, and
+// whether the preface is complete.
 func MatchPreface(b []byte) (possible, whole bool) {
 	n := min(len(b), len(Preface))
 	possible = string(b[:n]) == Preface[:n]
 	return possible, possible && n == len(Preface)
 }
 
-// Frame is what Reader.Next read: a frame, a piece of a DATA frame, or HEADERS
-// with all that belongs to its field block. Payload points into the bytes
-// that were read, or into the Reader, and is valid until the next call.
+// Frame is the result of Reader.Next: a frame, a piece of a DATA frame, or HEADERS with
+// its whole field block. Payload points into the input or the Reader and is valid until
+// the next call.
 type Frame struct {
 	Type    Type
 	Flags   Flags
 	Stream  uint32
-	Length  uint32 // of the payload on the wire; of HEADERS, the first frame's
+	Length  uint32 // payload length on the wire; HEADERS: of the first frame
 	Payload []byte // without padding and priority fields; nil for unknown types
 
-	// First and EndStream are about DATA and HEADERS. DATA is charged to both
-	// windows as a whole with its first piece, with Padding octets that no
-	// piece will bring. Pieces behind the first are of no interest once their
-	// stream is gone.
+	// First and EndStream apply to DATA and HEADERS. The first piece of a DATA frame
+	// charges the whole frame to both windows, including Padding octets that no piece
+	// contains. Further pieces can be ignored once their stream is closed.
 	First     bool
 	EndStream bool // with the last piece
 	Padding   uint32
@@ -80,16 +79,15 @@ type Frame struct {
 	Increment  uint32 // WINDOW_UPDATE
 	LastStream uint32 // GOAWAY
 
-	// Err is what is wrong with this frame where it ends its stream and not
-	// the connection.
+	// Err is an error in this frame that ends only its stream.
 	Err *Error
 }
 
-// Ack is about SETTINGS and PING.
+// Ack reports the ACK flag of SETTINGS and PING.
 func (f *Frame) Ack() bool { return f.Flags&FlagAck != 0 }
 
-// CarriesNothing is true of frames that cost work and bring no message
-// forward. A conversation needs some of them: see Meter.
+// CarriesNothing reports whether the frame causes work without transferring content.
+// Some such frames are necessary: see Meter.
 func (f *Frame) CarriesNothing() bool {
 	switch f.Type {
 	case Data:

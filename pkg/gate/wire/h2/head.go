@@ -6,16 +6,15 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// Head is a decoded list of fields with the memory for them, and what one of
-// the Check methods has read from it. It may be used again and again; what is
-// taken from it holds until the next Decode.
+// Head is a decoded header list with its memory, and the result of its Check method. It
+// can be reused; slices returned by its methods are valid until the next Decode.
 type Head struct {
 	Fields []Field
-	text   []byte // names that are in no table, and all values
+	text   []byte // unknown names, and all values
 
-	// Size is the length of the list (RFC 9113 section 6.5.2). If TooLarge,
-	// that is beyond a limit of the Decoder, Fields are only the first ones;
-	// TargetTooLong says that it was :path that did not fit.
+	// Size is the size of the list (RFC 9113 section 6.5.2). TooLarge means that it
+	// exceeds a limit of the Decoder and Fields is truncated; TargetTooLong, that :path
+	// did not fit.
 	Size          int
 	TooLarge      bool
 	TargetTooLong bool
@@ -23,13 +22,13 @@ type Head struct {
 	// Set by CheckRequest and CheckResponse.
 	Status  int   // of a response
 	Length  int64 // Content-Length, or -1
-	Regular int   // Fields[Regular:] are no pseudo-fields
+	Regular int   // Fields[Regular:] are not pseudo-fields
 
-	pseudo [pseudos]uint8 // index in Fields, plus 1
-	host   int32          // the same of Host
+	pseudo [pseudos]uint8 // index in Fields plus 1; 0 = absent
+	host   int32          // the same for Host
 }
 
-// The pseudo-fields, as Head has them.
+// Indexes of Head.pseudo.
 const (
 	pMethod = iota
 	pScheme
@@ -42,8 +41,8 @@ const (
 
 // Field is one field line of a Head.
 type Field struct {
-	at       uint32 // of its text
-	nameLen  uint32 // 0 if Name is not
+	at       uint32 // position in Head.text
+	nameLen  uint32 // 0 if Name is set
 	valueLen uint32
 	Name     Name
 	Kind     field.Kind
@@ -53,16 +52,15 @@ type Field struct {
 type fieldFlags uint8
 
 const (
-	sensitive fieldFlags = 1 << iota // never to be in a table of anybody's (RFC 7541 section 7.1.3)
+	sensitive fieldFlags = 1 << iota // never to be indexed (RFC 7541 section 7.1.3)
 	badName
 	badValue
 )
 
-// Sensitive reports whether the sender wants the field in no table of HPACK,
-// here or further on.
+// Sensitive reports whether the sender forbids indexing, also by intermediaries.
 func (f *Field) Sensitive() bool { return f.flags&sensitive != 0 }
 
-// NameOf is the name of a field in lower case. It must not be changed.
+// NameOf returns the name of a field in lower case. It must not be modified.
 func (h *Head) NameOf(f *Field) []byte {
 	if f.Name != 0 {
 		return nameBytes[f.Name]
@@ -70,12 +68,12 @@ func (h *Head) NameOf(f *Field) []byte {
 	return h.text[f.at : f.at+f.nameLen]
 }
 
-// ValueOf is the value of a field.
+// ValueOf returns the value of a field.
 func (h *Head) ValueOf(f *Field) []byte {
 	return h.text[f.at+f.nameLen : f.at+f.nameLen+f.valueLen]
 }
 
-// Each walks the fields as they came, without pseudo-fields.
+// Each calls yield for each regular field in received order.
 func (h *Head) Each(yield func(name, value []byte) bool) {
 	for i := h.Regular; i < len(h.Fields); i++ {
 		if f := &h.Fields[i]; !yield(h.NameOf(f), h.ValueOf(f)) {
@@ -84,7 +82,7 @@ func (h *Head) Each(yield func(name, value []byte) bool) {
 	}
 }
 
-// First is the value of the first field with a name of the tables, or nil.
+// First returns the value of the first field with a known name; nil = absent.
 func (h *Head) First(name Name) []byte {
 	for i := range h.Fields {
 		if f := &h.Fields[i]; f.Name == name {
@@ -99,19 +97,19 @@ func (h *Head) Reset() {
 	*h = Head{Fields: h.Fields[:0], text: h.text[:0]}
 }
 
-// Cap is the memory that h has for text and fields.
+// Cap returns the memory of h in bytes.
 func (h *Head) Cap() int { return cap(h.text) + fieldSize*cap(h.Fields) }
 
 const fieldSize = int(unsafe.Sizeof(Field{}))
 
-// CopyFrom makes h what from is, in memory of its own that is just enough.
+// CopyFrom makes h a copy of from, with memory of just the needed size.
 func (h *Head) CopyFrom(from *Head) {
 	fields, text := append(h.Fields[:0], from.Fields...), append(h.text[:0], from.text...)
 	*h = *from
 	h.Fields, h.text = fields, text
 }
 
-// add puts in a field of which the text has been added at position at.
+// add adds a field whose text begins at h.text[at].
 func (h *Head) add(at, nameLen int, id Name, flags fieldFlags) {
 	kind := nameKinds[id]
 	if id == 0 && field.HasPrefixFold(h.text[at:at+nameLen], "k-gate-") {
@@ -122,7 +120,7 @@ func (h *Head) add(at, nameLen int, id Name, flags fieldFlags) {
 		h.Fields = append(h.Fields, Field{})
 	}
 	h.Fields = h.Fields[:n+1]
-	f := &h.Fields[n] // written in place: a literal is copied, and waits for its own stores
+	f := &h.Fields[n] // written in place: a composite literal would be built and copied
 	f.at, f.nameLen, f.valueLen = uint32(at), uint32(nameLen), uint32(len(h.text)-at-nameLen)
 	f.Name, f.Kind, f.flags = id, kind, flags
 }

@@ -11,30 +11,30 @@ import (
 const (
 	huffmanShort   = 5  // bits of the shortest code
 	huffmanLong    = 30 // of the longest one
-	huffmanRoot    = 11 // bits that decoding looks up at once: two symbols of the commonest
+	huffmanRoot    = 11 // bits decoded by one look-up: two of the most frequent symbols
 	huffmanSymbols = 256
 )
 
-// A root entry is what the next huffmanRoot bits are: one or two symbols, or
-// the beginning of a longer code. Bits 0 to 7 and 8 to 15 are the symbols, 16
-// to 19 the bits of the first one, 20 to 23 of both, 24 and 25 their number.
+// A root entry decodes the next huffmanRoot bits: one or two symbols, or 0 for the
+// start of a longer code. Bits 0 to 7 and 8 to 15 are the symbols, 16 to 19 the length
+// of the first code, 20 to 23 of both codes, 24 and 25 the number of symbols.
 var huffmanRoots [1 << huffmanRoot]uint32
 
-// Codes longer than huffmanRoot are found by length: those of n bits begin at
-// longFirst[n], left-aligned, and end below longLimit[n]; their symbols begin
-// at huffmanSorted[longSorted[n]].
+// Longer codes are found by length: codes of n bits begin at longFirst[n],
+// left-aligned, and end below longLimit[n]; their symbols begin at
+// huffmanSorted[longSorted[n]].
 var (
 	longFirst, longLimit [huffmanLong + 1]uint32
 	longSorted           [huffmanLong + 1]uint8
 	huffmanSorted        [huffmanSymbols]byte
 )
 
-// The Huffman code of HPACK (RFC 7541 appendix B) is canonical: the lengths of
-// the codes, ordered by length and then by symbol, give the codes.
+// The Huffman code of HPACK (RFC 7541 appendix B) is canonical: it follows from the
+// code lengths, ordered by length and then by symbol.
 func init() {
 	var lengths [huffmanSymbols]byte
 	for s := range lengths {
-		// As many octets for eight of them as bits for one.
+		// The length of eight symbols in octets is the length of one in bits.
 		lengths[s] = byte(hpack.HuffmanEncodeLength(string(bytes.Repeat([]byte{byte(s)}, 8))))
 	}
 	var codes [huffmanSymbols]uint32 // right-aligned
@@ -76,24 +76,24 @@ func fillRoots(code uint32, n byte, entry uint32) {
 	}
 }
 
-// decoded is what came of a string.
+// decoded is the result of decoding a string.
 type decoded uint8
 
 const (
 	whole   decoded = iota
-	tooLong         // beyond the limit; what was decoded of it is lost
+	tooLong         // beyond the limit; the decoded part is discarded
 	corrupt
 )
 
-// appendDecoded adds what src is the Huffman code of, at most limit octets, to
-// dst (RFC 7541 section 5.2).
+// appendDecoded appends the Huffman decoding of src to dst, at most limit octets (RFC
+// 7541 section 5.2).
 func appendDecoded(dst, src []byte, limit int) ([]byte, decoded) {
-	const slack = 16 // between two looks at the limit come at most 12 symbols
+	const slack = 16 // at most 12 symbols are decoded between two checks of the limit
 	start := len(dst)
 	dst = slices.Grow(dst, min(len(src)*8/huffmanShort, limit)+slack)
 	out := dst[start:cap(dst)]
-	var bits uint64 // the next ones, left-aligned
-	var n uint      // how many of them count; what is below is src, or 0
+	var bits uint64 // next bits, left-aligned
+	var n uint      // number of valid bits; lower ones belong to src or are 0
 	w := 0
 	for len(src) >= 8 {
 		bits |= binary.BigEndian.Uint64(src) >> n
@@ -128,8 +128,7 @@ func appendDecoded(dst, src []byte, limit int) ([]byte, decoded) {
 	return dst[:start+w], whole
 }
 
-// decodeEnd decodes the last bits of a string into out, of which w octets are
-// taken.
+// decodeEnd decodes the last bits of a string into out, of which w octets are used.
 func decodeEnd(out, src []byte, bits uint64, n uint, w, limit int) (int, decoded) {
 	for {
 		for n <= 56 && len(src) > 0 {
@@ -138,7 +137,7 @@ func decodeEnd(out, src []byte, bits uint64, n uint, w, limit int) (int, decoded
 			src = src[1:]
 		}
 		if n < 8 && bits>>(64-n) == 1<<n-1 {
-			return w, whole // padding: less than 8 bits of the code for the end
+			return w, whole // padding: less than 8 bits of the EOS code
 		}
 		symbol, used := byte(0), uint(0)
 		padded := bits | ^uint64(0)>>n
@@ -160,7 +159,7 @@ func decodeEnd(out, src []byte, bits uint64, n uint, w, limit int) (int, decoded
 	}
 }
 
-// longCode finds the symbol that bits begin with; used is 0 if there is none.
+// longCode returns the symbol at the start of bits; used is 0 if there is none.
 func longCode(bits uint32) (symbol byte, used uint) {
 	for n := huffmanRoot + 1; n <= huffmanLong; n++ {
 		if bits < longLimit[n] {

@@ -1,7 +1,6 @@
 package h2
 
-// cutString takes a string literal from the beginning of b (RFC 7541 section
-// 5.2).
+// cutString splits a string literal off b (RFC 7541 section 5.2).
 func cutString(b []byte) (huffman bool, s, rest []byte, err *Error) {
 	if len(b) == 0 {
 		return false, nil, nil, errTruncated
@@ -20,8 +19,8 @@ func cutString(b []byte) (huffman bool, s, rest []byte, err *Error) {
 	return huffman, b[:n], b[n:], nil
 }
 
-// readMore reads an integer whose prefix is full (RFC 7541 section 5.1).
-// Nothing that occurs is beyond 2^28.
+// readMore reads an integer whose prefix is full (RFC 7541 section 5.1). Values of 2^28
+// or more are rejected.
 func readMore(prefix uint32, b []byte) (n uint32, rest []byte, err *Error) {
 	n = prefix
 	for i := range 4 {
@@ -36,8 +35,8 @@ func readMore(prefix uint32, b []byte) (n uint32, rest []byte, err *Error) {
 	return 0, nil, errInteger
 }
 
-// appendInt adds an integer with a prefix of so many bits (RFC 7541 section
-// 5.1), in an octet that begins with repr.
+// appendInt appends an integer with a prefix of the given size (RFC 7541 section 5.1),
+// in an octet with the representation bits repr.
 func appendInt(dst []byte, repr byte, bits uint, n int) []byte {
 	full := 1<<bits - 1
 	if n < full {

@@ -1,12 +1,12 @@
 package h2
 
-// Message follows one direction of a stream: which HEADERS come next, and
-// whether DATA brings what Content-Length said (RFC 9113 sections 8.1 and
-// 8.1.1). The zero value awaits the head of a request or response.
+// Message tracks one direction of a stream: which HEADERS come next, and whether the
+// length of DATA matches Content-Length (RFC 9113 sections 8.1 and 8.1.1). The zero
+// value expects the head of a request or response.
 type Message struct {
 	phase    phase
-	noBody   bool  // whatever Content-Length says: answers to HEAD, 204, 304
-	declared int64 // -1 = not
+	noBody   bool  // no body regardless of Content-Length: response to HEAD, 204, 304
+	declared int64 // Content-Length; -1 = none
 	received int64
 }
 
@@ -19,23 +19,22 @@ const (
 )
 
 var (
-	errInterimEnds   = malformed("interim response that ends the stream")
-	errTrailersGoOn  = malformed("trailers that do not end the stream")
+	errInterimEnds   = malformed("interim response with END_STREAM")
+	errTrailersGoOn  = malformed("trailers without END_STREAM")
 	errDataNoHead    = malformed("DATA before the head")
 	errAfterEnd      = malformed("frame after the end of the message")
 	errBodyTooLong   = malformed("more DATA than Content-Length")
 	errBodyTooShort  = malformed("less DATA than Content-Length")
-	errBodyUnwelcome = malformed("DATA in a response that has none")
+	errBodyUnwelcome = malformed("DATA in a response without a body")
 )
 
-// ExpectsHead reports whether the next HEADERS are a head; else they are
-// trailers.
+// ExpectsHead reports whether the next HEADERS are a head, not trailers.
 func (m *Message) ExpectsHead() bool { return m.phase == awaitHead }
 
 // Ended reports whether the message is complete.
 func (m *Message) Ended() bool { return m.phase == ended }
 
-// Interim notes a response with a status below 200.
+// Interim processes an interim response.
 func (m *Message) Interim(end bool) *Error {
 	if end {
 		return errInterimEnds
@@ -43,14 +42,14 @@ func (m *Message) Interim(end bool) *Error {
 	return nil
 }
 
-// Head notes the head with its Content-Length, or -1. noBody is true of what
-// has no body whatever that says.
+// Head processes the head with its Content-Length, or -1. noBody means that there is no
+// body regardless of it.
 func (m *Message) Head(length int64, noBody, end bool) *Error {
 	m.phase, m.declared, m.noBody = inBody, length, noBody
 	return m.endIf(end)
 }
 
-// Data notes n octets of DATA, without padding.
+// Data processes n octets of DATA, without padding.
 func (m *Message) Data(n int, end bool) *Error {
 	switch {
 	case m.phase == awaitHead:
@@ -66,7 +65,7 @@ func (m *Message) Data(n int, end bool) *Error {
 	return m.endIf(end)
 }
 
-// Trailers notes HEADERS after the head.
+// Trailers processes HEADERS after the head.
 func (m *Message) Trailers(end bool) *Error {
 	switch {
 	case m.phase == ended:

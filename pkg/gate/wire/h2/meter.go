@@ -2,37 +2,36 @@ package h2
 
 import "time"
 
-// The limits of section L of the contract.
+// Limits against abuse by the peer.
 const (
-	MaxResets      = 1000 // streams reset in a second, by either side
-	MaxEmptyFrames = 1000 // frames in a second that carry nothing, beyond those that were earned
-	MaxUnread      = 1000 // frames of ours that answer frames of the peer, and that it does not read
+	MaxResets      = 1000 // stream resets per second, by either side
+	MaxEmptyFrames = 1000 // frames per second without content, beyond the earned ones
+	MaxUnread      = 1000 // buffered frames sent in response to the peer's frames
 
-	earnedPerFrame = 4       // updates of both windows, SETTINGS, a PING that measures
-	octetsPerEmpty = 1 << 10 // of payload, for receivers that open their windows in small steps
+	earnedPerFrame = 4       // updates of both windows, SETTINGS, a PING for measurement
+	octetsPerEmpty = 1 << 10 // octets of payload that earn one more, for receivers that open their windows in small steps
 	maxEarned      = 1 << 16
 )
 
 var (
-	errResets = connectionError(EnhanceYourCalm, FaultResets, "too many streams reset in a second")
-	errEmpty  = connectionError(EnhanceYourCalm, FaultEmptyFrames, "too many frames that carry nothing in a second")
-	errUnread = connectionError(EnhanceYourCalm, FaultUnread, "replies are not read")
+	errResets = connectionError(EnhanceYourCalm, FaultResets, "too many stream resets per second")
+	errEmpty  = connectionError(EnhanceYourCalm, FaultEmptyFrames, "too many frames without content per second")
+	errUnread = connectionError(EnhanceYourCalm, FaultUnread, "peer does not read replies")
 )
 
-// Meter bounds what a peer may make us do for nothing. Rates are counted by
-// the second, on whatever clock the caller has; the zero value has counted
-// nothing.
+// Meter limits the work that a peer can cause without transferring content. Rates are
+// counted per second of the caller's clock. The zero value is ready to use.
 type Meter struct {
 	second uint32
 	resets uint32
 	empty  uint32
 	earned uint32
 	unread uint32
-	late   uint32 // octets that may come on streams that we have reset
+	late   uint32 // octets that may still arrive on streams that the gate has reset
 }
 
-// Reset notes that a stream was reset, by the peer or by us because of the
-// peer (CVE-2023-44487, CVE-2025-8671). now is in nanoseconds.
+// Reset counts a stream reset by the peer, or by the gate because of the peer
+// (CVE-2023-44487, CVE-2025-8671). now is in nanoseconds.
 func (m *Meter) Reset(now int64) *Error {
 	m.nextSecond(now)
 	if m.resets++; m.resets > MaxResets {
@@ -41,14 +40,13 @@ func (m *Meter) Reset(now int64) *Error {
 	return nil
 }
 
-// Useful notes a frame that brought a message forward, received or sent, with n
-// octets of payload. It earns the peer some that carry nothing: a download of
-// many DATA frames needs as many WINDOW_UPDATEs.
+// Useful counts a received or sent frame with n octets of content. It earns the peer
+// frames without content: a download of many DATA frames needs as many WINDOW_UPDATEs.
 func (m *Meter) Useful(n int) {
 	m.earned = min(m.earned+earnedPerFrame+uint32(n/octetsPerEmpty), maxEarned)
 }
 
-// Empty notes a received frame that carries nothing.
+// Empty counts a received frame without content.
 func (m *Meter) Empty(now int64) *Error {
 	if m.earned > 0 {
 		m.earned--
@@ -61,15 +59,15 @@ func (m *Meter) Empty(now int64) *Error {
 	return nil
 }
 
-// Expect notes that we have reset a stream on which the peer may still send what
-// stream has left, before it knows of it (RFC 9113 section 5.1), and on all of
-// them together no more than connection has.
+// Expect notes that the gate has reset a stream: until the peer learns of it, it may
+// send what the stream's window allows (RFC 9113 section 5.1), in total at most the
+// connection window.
 func (m *Meter) Expect(stream, connection *ReceiveWindow) {
 	m.late = min(m.late+stream.Left(), connection.Left())
 }
 
-// Late notes a received frame with n octets that is for a stream which is over.
-// Those that may have been under way when we reset it are no fault.
+// Late counts a received frame with n octets for a closed stream. Frames that were sent
+// before the peer learned of the reset are not counted.
 func (m *Meter) Late(n int, now int64) *Error {
 	if n = max(n, 1); n <= int(m.late) {
 		m.late -= uint32(n)
@@ -78,8 +76,8 @@ func (m *Meter) Late(n int, now int64) *Error {
 	return m.Empty(now)
 }
 
-// Reply notes that an acknowledgement, RST_STREAM or the like waits to be
-// written because of what the peer sent.
+// Reply counts a buffered acknowledgement, RST_STREAM or similar frame that the peer
+// caused.
 func (m *Meter) Reply() *Error {
 	if m.unread++; m.unread > MaxUnread {
 		return errUnread
@@ -90,7 +88,7 @@ func (m *Meter) Reply() *Error {
 // Written notes that all replies have been written.
 func (m *Meter) Written() { m.unread = 0 }
 
-// nextSecond begins a new second if the last one is over.
+// nextSecond resets the rates when a new second has begun.
 func (m *Meter) nextSecond(now int64) {
 	if s := uint32(now / int64(time.Second)); s != m.second {
 		m.second, m.resets, m.empty = s, 0, 0

@@ -6,9 +6,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// Name stands for the text of a field name that is in a table: those of HPACK
-// have the first index at which they stand in the static table (RFC 7541
-// appendix A), others of note follow. 0 is any other name.
+// Name identifies a known field name: a name of HPACK's static table by its first index
+// there (RFC 7541 appendix A), or one of extraNames. 0 = another name.
 type Name uint8
 
 // The names that code refers to.
@@ -31,7 +30,7 @@ const (
 	NameUserAgent          Name = 58
 )
 
-// Those behind the static table, in the order of more.
+// Names after the static table, in the order of extraNames.
 const (
 	NameProtocol Name = iota + 1 + staticLen
 	NameConnection
@@ -47,7 +46,7 @@ const (
 
 const staticLen = 61
 
-// static is the table of RFC 7541 appendix A, from index 1 on.
+// static is the static table of RFC 7541 appendix A, from index 1.
 var static = func() (t [1 + staticLen]struct{ name, value string }) {
 	i := 1
 	d := hpack.NewDecoder(0, func(f hpack.HeaderField) { t[i].name, t[i].value = f.Name, f.Value })
@@ -57,8 +56,8 @@ var static = func() (t [1 + staticLen]struct{ name, value string }) {
 	return t
 }()
 
-// extraNames are the names from NameProtocol on: those of the constants, what
-// field.Of tells apart, and what browsers and gRPC send in every message.
+// extraNames are the names from NameProtocol on: the constants above, the names of
+// field.Of, and names that browsers and gRPC send in every message.
 var extraNames = [...]string{
 	":protocol", "connection", "keep-alive", "proxy-connection", "upgrade", "te", "trailer",
 	"grpc-status", "grpc-message", "x-forwarded-for",
@@ -76,12 +75,12 @@ var extraNames = [...]string{
 
 const (
 	nameCount = int(NameProtocol) + len(extraNames)
-	nameSlots = 512 // a power of two, so large that most names are found at once
+	nameSlots = 512 // a power of two, large enough that most names are found at once
 )
 
 var (
 	staticNames  [1 + staticLen]Name // by index
-	staticValues [nameCount]uint8    // how many values a name has, from its index on
+	staticValues [nameCount]uint8    // number of values of a name in the static table, from its index on
 
 	names     [nameCount]string
 	nameBytes [nameCount][]byte
@@ -95,7 +94,7 @@ func init() {
 	}
 	copy(names[NameProtocol:], extraNames[:])
 	for i := 1; i < nameCount; i++ {
-		if names[i] == names[i-1] { // of one name the first index counts
+		if names[i] == names[i-1] { // only the first index of a name is used
 			staticNames[i] = staticNames[i-1]
 			staticValues[staticNames[i]]++
 			continue
@@ -116,10 +115,10 @@ func init() {
 	}
 }
 
-// String is the name as text; "" if it is in no table.
+// String returns the name; "" for 0.
 func (n Name) String() string { return names[n] }
 
-// LookupName finds the Name of a field name in any case.
+// LookupName returns the Name of a field name in any case.
 func LookupName(name []byte) Name {
 	if len(name) == 0 {
 		return 0
@@ -145,13 +144,12 @@ func lookupLower(name []byte) Name {
 	}
 }
 
-// nameSlot is where the search for a name that is not empty begins, whatever
-// its case.
+// nameSlot returns where the search for a non-empty name begins, regardless of case.
 func nameSlot(name []byte) uint32 {
 	n := len(name)
 	h := uint32(name[0]|0x20) + uint32(name[n-1]|0x20)<<8 + uint32(name[n/2]|0x20)<<16 + uint32(name[n*3/4]|0x20)<<24
 	return (h ^ uint32(n)*0x9e3779b1) * 0x85ebca6b >> (32 - 9)
 }
 
-// isPseudo tells the pseudo-fields that there are from all other names.
+// isPseudo reports whether n is a known pseudo-field.
 func (n Name) isPseudo() bool { return n-1 < NameStatus || n == NameProtocol }

@@ -2,52 +2,51 @@ package h2
 
 import "encoding/binary"
 
-// Reader cuts what a connection reads into frames and checks all that can be
-// checked of a frame alone, and of its place in a field block (RFC 9113
-// sections 4 and 6). The zero value awaits the first frame after the preface,
-// which must be SETTINGS, and takes frames of at most 16 KiB.
+// Reader splits the received bytes into frames and checks each frame and its place in a
+// field block (RFC 9113 sections 4 and 6). The zero value expects the first frame after
+// the preface, which must be SETTINGS, and accepts frames of at most 16 KiB.
 //
-// It keeps no bytes but those of a field block that is not complete.
+// It buffers only incomplete field blocks.
 type Reader struct {
-	MaxBlock int // longest field block; 0 = DefaultMaxBlock
+	MaxBlock int // maximum field block size; 0 = DefaultMaxBlock
 
-	settingsSeen bool // the first frame has come
+	settingsSeen bool // the first frame has been received
 
-	// current is DATA of which left octets are to come, or if inBlock is set
-	// HEADERS whose block is not complete.
+	// current is a DATA frame with left remaining octets or, if inBlock, HEADERS with
+	// an incomplete field block.
 	current       partialFrame
 	left          uint32
-	pad           uint32 // padding behind the data
-	skip          uint32 // payload that is not wanted: padding, unknown types
-	inBlock       bool   // only CONTINUATION of open.stream may come
+	pad           uint32 // padding after the data
+	skip          uint32 // payload to skip: padding, unknown types
+	inBlock       bool   // only CONTINUATION of current.stream is allowed
 	continuations uint16
 	block         []byte // fragments
 }
 
 var (
-	errFrameTooLong        = connectionError(FrameSizeError, FaultFrameSize, "frame beyond SETTINGS_MAX_FRAME_SIZE")
-	errFrameLength         = connectionError(FrameSizeError, FaultFrameSize, "frame of a length that its type cannot have")
-	errPriorityLen         = streamError(FrameSizeError, FaultFrameSize, "PRIORITY of a wrong length")
+	errFrameTooLong        = connectionError(FrameSizeError, FaultFrameSize, "frame larger than SETTINGS_MAX_FRAME_SIZE")
+	errFrameLength         = connectionError(FrameSizeError, FaultFrameSize, "invalid length for the frame type")
+	errPriorityLen         = streamError(FrameSizeError, FaultFrameSize, "PRIORITY with a wrong length")
 	errPadding             = connectionError(ProtocolError, FaultProtocol, "padding longer than the payload")
-	errStreamZero          = connectionError(ProtocolError, FaultProtocol, "frame of a stream on the connection")
-	errStreamNotZero       = connectionError(ProtocolError, FaultProtocol, "frame of the connection on a stream")
+	errStreamZero          = connectionError(ProtocolError, FaultProtocol, "frame type requires a stream, but the stream is 0")
+	errStreamNotZero       = connectionError(ProtocolError, FaultProtocol, "frame type requires stream 0")
 	errNotSettings         = connectionError(ProtocolError, FaultProtocol, "first frame is not SETTINGS")
-	errPush                = connectionError(ProtocolError, FaultProtocol, "PUSH_PROMISE, which is not enabled")
+	errPush                = connectionError(ProtocolError, FaultProtocol, "PUSH_PROMISE although push is disabled")
 	errInBlock             = connectionError(ProtocolError, FaultProtocol, "frame inside a field block")
 	errNoBlock             = connectionError(ProtocolError, FaultProtocol, "CONTINUATION outside a field block")
 	errBlockTooLong        = connectionError(EnhanceYourCalm, FaultHeaderBlock, "field block too long")
 	errBlockInBits         = connectionError(EnhanceYourCalm, FaultHeaderBlock, "field block in too many CONTINUATION frames")
-	errSelfDependent       = streamError(ProtocolError, FaultProtocol, "stream that depends on itself")
-	errNoIncrement         = connectionError(ProtocolError, FaultProtocol, "WINDOW_UPDATE by 0 on the connection")
-	errNoIncrementOnStream = streamError(ProtocolError, FaultProtocol, "WINDOW_UPDATE by 0 on a stream")
+	errSelfDependent       = streamError(ProtocolError, FaultProtocol, "stream depends on itself")
+	errNoIncrement         = connectionError(ProtocolError, FaultProtocol, "WINDOW_UPDATE of 0 for the connection")
+	errNoIncrementOnStream = streamError(ProtocolError, FaultProtocol, "WINDOW_UPDATE of 0 for a stream")
 )
 
-// Next reads from the beginning of b into f. It returns how many bytes it
-// used, and whether f is there; if it is not, the rest of b has to come again
-// together with more. An error ends the connection.
+// Next reads a frame from the start of b into f. It returns the number of bytes used,
+// and whether f is set; if not, pass the rest of b again together with more bytes. An
+// error ends the connection.
 func (r *Reader) Next(b []byte, f *Frame) (used int, ok bool, err *Error) {
 	if r.block != nil && !r.inBlock {
-		r.block = nil // delivered by the call before
+		r.block = nil // was returned by the previous call
 	}
 	for {
 		var n int
@@ -68,14 +67,14 @@ func (r *Reader) Next(b []byte, f *Frame) (used int, ok bool, err *Error) {
 	}
 }
 
-// InBlock reports whether a field block has begun and is not complete.
+// InBlock reports whether a field block is incomplete.
 func (r *Reader) InBlock() bool { return r.inBlock }
 
-// Buffered is the memory that a field block takes while it is not complete.
+// Buffered returns the memory of the incomplete field block in bytes.
 func (r *Reader) Buffered() int { return cap(r.block) }
 
-// frame reads one frame, or of DATA its first piece. n is 0 if b does not hold
-// enough; ok is false if the frame is there but its field block goes on.
+// frame reads a frame, or the first piece of DATA. n is 0 if b is too short; ok is
+// false if the field block of the frame is incomplete.
 func (r *Reader) frame(b []byte, f *Frame) (n int, ok bool, err *Error) {
 	*f = Frame{
 		Type:   Type(b[3]),
@@ -110,7 +109,7 @@ func (r *Reader) frame(b []byte, f *Frame) (n int, ok bool, err *Error) {
 	return n, ok, err
 }
 
-// checkHeader does what can be done before the payload has come.
+// checkHeader checks the frame header, before the payload has been received.
 func (r *Reader) checkHeader(f *Frame) *Error {
 	if f.Length > MinMaxFrameSize {
 		return errFrameTooLong
@@ -142,8 +141,8 @@ func (r *Reader) checkHeader(f *Frame) *Error {
 	return nil
 }
 
-// frameRules are the places and lengths of frames by type. PRIORITY of a wrong
-// length ends no connection.
+// frameRules are the allowed streams and lengths by type. PRIORITY of a wrong length is
+// only a stream error.
 var frameRules = [types]struct {
 	place       place
 	least, most uint32
@@ -168,7 +167,7 @@ const (
 	onConnection
 )
 
-// partialFrame is what is kept of a frame of which more is to come.
+// partialFrame holds the fields of an incomplete frame.
 type partialFrame struct {
 	typ                     Type
 	flags                   Flags
@@ -185,8 +184,8 @@ func (o *partialFrame) restore(f *Frame) {
 	*f = Frame{Type: o.typ, Flags: o.flags, First: o.first, EndStream: o.end, Stream: o.stream, Length: o.length, Padding: o.padding, Err: o.err}
 }
 
-// openData reads the beginning of a DATA frame and its first piece, which is
-// empty only if the frame has no data.
+// openData reads the beginning of a DATA frame and its first piece, which is empty only
+// if the frame has no data.
 func (r *Reader) openData(b []byte, f *Frame) (n int, ok bool, err *Error) {
 	n, data := FrameHeaderLen, f.Length
 	if f.Flags&FlagPadded != 0 {
@@ -212,7 +211,7 @@ func (r *Reader) openData(b []byte, f *Frame) (n int, ok bool, err *Error) {
 	return n + r.piece(b[n:], f), true, nil
 }
 
-// piece hands out what has come of the current DATA frame.
+// piece returns the received part of the current DATA frame in f.
 func (r *Reader) piece(b []byte, f *Frame) int {
 	n := min(int(r.left), len(b))
 	r.current.restore(f)
@@ -225,8 +224,8 @@ func (r *Reader) piece(b []byte, f *Frame) int {
 	return n
 }
 
-// headers reads HEADERS (RFC 9113 section 6.2). It is false if CONTINUATION
-// has to follow.
+// headers processes HEADERS (RFC 9113 section 6.2). It returns false if CONTINUATION
+// must follow.
 func (r *Reader) headers(f *Frame) (bool, *Error) {
 	p := f.Payload
 	pad := 0
@@ -256,8 +255,8 @@ func (r *Reader) headers(f *Frame) (bool, *Error) {
 	return false, r.collect(f.Payload)
 }
 
-// continuation adds a fragment to the block, and makes f the HEADERS that it
-// belongs to if it is the last one (RFC 9113 section 6.10).
+// continuation appends a fragment to the block. After the last one, f becomes the
+// HEADERS that it belongs to (RFC 9113 section 6.10).
 func (r *Reader) continuation(f *Frame) (bool, *Error) {
 	if r.continuations++; r.continuations > MaxContinuations {
 		return false, errBlockInBits
@@ -283,7 +282,7 @@ func (r *Reader) collect(fragment []byte) *Error {
 	return nil
 }
 
-// readFixed takes the numbers out of frames that have a fixed form.
+// readFixed parses frames with a fixed layout.
 func (f *Frame) readFixed() *Error {
 	p := f.Payload
 	switch f.Type {
@@ -312,5 +311,5 @@ func (f *Frame) readFixed() *Error {
 	return nil
 }
 
-// dependsOn is the stream that priority fields name (RFC 7540 section 6.3).
+// dependsOn returns the stream of priority fields (RFC 7540 section 6.3).
 func dependsOn(p []byte) uint32 { return binary.BigEndian.Uint32(p) &^ (1 << 31) }

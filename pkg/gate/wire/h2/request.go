@@ -6,21 +6,19 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// Method is the method of a request that was checked.
+// Method returns the method, after CheckRequest.
 func (h *Head) Method() []byte { return h.pseudoValue(pMethod) }
 
-// Scheme is :scheme of a request that was checked; empty for CONNECT.
+// Scheme returns :scheme, after CheckRequest; empty for CONNECT.
 func (h *Head) Scheme() []byte { return h.pseudoValue(pScheme) }
 
-// Path is :path of a request that was checked: origin form or "*", or empty
-// for CONNECT.
+// Path returns :path, after CheckRequest: origin form or "*"; empty for CONNECT.
 func (h *Head) Path() []byte { return h.pseudoValue(pPath) }
 
-// Protocol is :protocol of extended CONNECT (RFC 8441 section 4), or empty.
+// Protocol returns :protocol of extended CONNECT (RFC 8441 section 4); empty = absent.
 func (h *Head) Protocol() []byte { return h.pseudoValue(pProtocol) }
 
-// Authority is the host, with its port if there is one, of a request that was
-// checked: :authority, or else Host. It may be empty.
+// Authority returns :authority or Host, after CheckRequest. It may be empty.
 func (h *Head) Authority() []byte {
 	if a := h.pseudoValue(pAuthority); len(a) > 0 || h.host == 0 {
 		return a
@@ -35,8 +33,8 @@ func (h *Head) pseudoValue(p int) []byte {
 	return nil
 }
 
-// CheckRequest applies the rules for the head of a request (RFC 9113 sections
-// 8.2, 8.3.1 and 8.5). Extended CONNECT is always offered (RFC 8441 section 3).
+// CheckRequest applies the rules for request heads (RFC 9113 sections 8.2, 8.3.1 and
+// 8.5). Extended CONNECT is allowed (RFC 8441 section 3).
 func (h *Head) CheckRequest() *Error {
 	const allowed = 1<<pMethod | 1<<pScheme | 1<<pAuthority | 1<<pPath | 1<<pProtocol
 	if err := h.checkFields(allowed); err != nil {
@@ -72,8 +70,8 @@ func (h *Head) CheckRequest() *Error {
 	return nil
 }
 
-// checkAuthority sees to it that :authority and Host are hosts, where they say
-// something, and the same one (RFC 9113 section 8.3.1).
+// checkAuthority checks that :authority and Host are empty or valid hosts, and equal if
+// both are present (RFC 9113 section 8.3.1).
 func (h *Head) checkAuthority(authority []byte) *Error {
 	if len(authority) > 0 && !field.IsHost(authority) {
 		return errAuthority
@@ -93,8 +91,8 @@ func (h *Head) checkAuthority(authority []byte) *Error {
 	return nil
 }
 
-// sameHost compares in any case and with the scheme's port or none (RFC 3986
-// section 6.2.3).
+// sameHost compares hosts case-insensitively; the scheme's default port may be omitted
+// (RFC 3986 section 6.2.3).
 func sameHost(a, b, scheme []byte) bool {
 	port := ":80"
 	if field.EqualFold(scheme, "https") {
@@ -122,10 +120,9 @@ func isScheme(b []byte) bool {
 	return len(b) > 0
 }
 
-// isPath reports whether b is a request target in origin form, with the
-// tolerance that HTTP/1 has too: bytes that should have been percent-encoded
-// pass, but no white space, no control byte, no fragment and no broken
-// percent-encoding in the path.
+// isPath reports whether b is a request target in origin form. As in HTTP/1, bytes that
+// should be percent-encoded are accepted, but not white space, control bytes, fragments
+// or an invalid percent-encoding in the path.
 func isPath(b []byte) bool {
 	if len(b) == 0 || b[0] != '/' {
 		return false
@@ -149,7 +146,7 @@ func isPath(b []byte) bool {
 	return true
 }
 
-// pathBytes are those that a path may have as they are.
+// pathBytes are the bytes accepted in a path, without percent signs.
 var pathBytes = func() (t [256]bool) {
 	for c := range t {
 		t[c] = c > ' ' && c != 0x7f && c != '#' && c != '?' && c != '%'

@@ -8,28 +8,28 @@ var pseudoOf = [nameCount]uint8{
 }
 
 var (
-	errListTooLarge = streamError(EnhanceYourCalm, FaultHeaderBlock, "list of fields beyond its limit")
-	errName         = malformed("name of a field with a byte that it cannot have")
-	errValue        = malformed("value of a field with a byte that it cannot have, or white space around")
-	errPseudo       = malformed("pseudo-field that may not be here")
-	errPseudoTwice  = malformed("pseudo-field given twice")
-	errPseudoLate   = malformed("pseudo-field behind other fields")
-	errMethod       = malformed(":method is missing or no token")
-	errScheme       = malformed(":scheme is missing or no scheme")
-	errPath         = malformed(":path is missing or no request target")
-	errAuthority    = malformed(":authority or Host is no host")
-	errTwoHosts     = malformed("Host given twice, or other than :authority")
+	errListTooLarge = streamError(EnhanceYourCalm, FaultHeaderBlock, "header list above the limit")
+	errName         = malformed("invalid byte in a field name")
+	errValue        = malformed("invalid byte in a field value, or leading or trailing white space")
+	errPseudo       = malformed("pseudo-field not allowed here")
+	errPseudoTwice  = malformed("repeated pseudo-field")
+	errPseudoLate   = malformed("pseudo-field after other fields")
+	errMethod       = malformed(":method missing or not a token")
+	errScheme       = malformed(":scheme missing or invalid")
+	errPath         = malformed(":path missing or invalid")
+	errAuthority    = malformed(":authority or Host is not a valid host")
+	errTwoHosts     = malformed("repeated Host, or Host different from :authority")
 	errConnect      = malformed("CONNECT with :scheme or :path, or without :authority")
 	errProtocol     = malformed(":protocol without extended CONNECT")
-	errConnection   = malformed("field that belongs to a connection of HTTP/1")
-	errTE           = malformed("TE other than trailers")
-	errLength       = malformed("Content-Length that is no length, or given twice with different values")
-	errStatus       = malformed(":status is missing or no status")
+	errConnection   = malformed("connection-specific field")
+	errTE           = malformed("TE with a value other than trailers")
+	errLength       = malformed("invalid Content-Length, or several with different values")
+	errStatus       = malformed(":status missing or invalid")
 	errSwitching    = malformed("status 101")
 )
 
-// CheckResponse applies the rules for the head of a response, interim or final
-// (RFC 9113 sections 8.2 and 8.3.2).
+// CheckResponse applies the rules for interim and final response heads (RFC 9113
+// sections 8.2 and 8.3.2).
 func (h *Head) CheckResponse() *Error {
 	if err := h.checkFields(1 << pStatus); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (h *Head) CheckResponse() *Error {
 // CheckTrailers applies the rules for trailers (RFC 9113 section 8.1).
 func (h *Head) CheckTrailers() *Error { return h.checkFields(0) }
 
-// checkFields applies what holds for all lists of fields. allowed is a set of
+// checkFields applies the rules for all header lists. allowed is a bit set of
 // pseudo-fields.
 func (h *Head) checkFields(allowed uint) *Error {
 	h.Length, h.Status, h.Regular, h.host, h.pseudo = -1, 0, 0, 0, [pseudos]uint8{}
@@ -82,7 +82,7 @@ func (h *Head) checkFields(allowed uint) *Error {
 	return nil
 }
 
-// What is to be checked of a field beyond the bytes of its name and value.
+// Checks of a field beyond the bytes of its name and value.
 const (
 	anyField uint8 = iota
 	pseudoField

@@ -2,11 +2,11 @@ package h2
 
 import "encoding/binary"
 
-// SettingID names a parameter of SETTINGS.
+// SettingID identifies a parameter of SETTINGS.
 type SettingID uint16
 
-// The settings (RFC 9113 section 6.5.2, RFC 8441 section 3, RFC 9218 section
-// 2.1). Others are ignored.
+// The settings (RFC 9113 section 6.5.2, RFC 8441 section 3, RFC 9218 section 2.1).
+// Unknown ones are ignored.
 const (
 	SettingHeaderTableSize       SettingID = 0x1
 	SettingEnablePush            SettingID = 0x2
@@ -18,20 +18,20 @@ const (
 	SettingNoRFC7540Priorities   SettingID = 0x9
 )
 
-// PeerSettings are the settings that the peer has sent.
+// PeerSettings are the current settings of the peer.
 type PeerSettings struct {
 	HeaderTableSize      uint32
 	MaxConcurrentStreams uint32
 	InitialWindow        uint32
 	MaxFrame             uint32
-	MaxHeaderList        uint32 // largest header list that the peer accepts, in uncompressed octets (RFC 9113 section 6.5.2)
+	MaxHeaderList        uint32 // maximum header list size that the peer accepts, in uncompressed octets (RFC 9113 section 6.5.2)
 	ConnectProtocol      bool   // the peer supports extended CONNECT
 
-	seen         bool   // one frame at least has come
+	seen         bool   // a SETTINGS frame has been received
 	noPriorities uint32 // RFC 9218 section 2.1
 }
 
-// DefaultSettings hold until the peer has sent others.
+// DefaultSettings returns the settings before the first SETTINGS frame.
 func DefaultSettings() PeerSettings {
 	return PeerSettings{
 		HeaderTableSize:      DefaultTableSize,
@@ -42,13 +42,13 @@ func DefaultSettings() PeerSettings {
 	}
 }
 
-// Changes are what a SETTINGS frame asks of its receiver.
+// Changes are the changes by a SETTINGS frame that the receiver must apply.
 type Changes struct {
-	// Window is to be added to every stream's SendWindow; that overflows if
-	// it does so with Peak, the largest value in between.
+	// Window is the change of every stream's SendWindow. Peak is its largest
+	// intermediate value, which must not overflow a window.
 	Window, Peak int64
-	// Table is whether the Encoder has to be told LeastTable, then the table
-	// size in the settings (RFC 7541 section 4.2).
+	// Table means that the Encoder must apply LeastTable and then the current table
+	// size (RFC 7541 section 4.2).
 	Table      bool
 	LeastTable uint32
 }
@@ -57,14 +57,13 @@ var (
 	errSettingPush     = connectionError(ProtocolError, FaultSettings, "SETTINGS_ENABLE_PUSH out of range")
 	errSettingWindow   = connectionError(FlowControlError, FaultSettings, "SETTINGS_INITIAL_WINDOW_SIZE out of range")
 	errSettingMaxFrame = connectionError(ProtocolError, FaultSettings, "SETTINGS_MAX_FRAME_SIZE out of range")
-	errSettingConnect  = connectionError(ProtocolError, FaultSettings, "SETTINGS_ENABLE_CONNECT_PROTOCOL out of range or taken back")
+	errSettingConnect  = connectionError(ProtocolError, FaultSettings, "SETTINGS_ENABLE_CONNECT_PROTOCOL out of range or revoked")
 	errSettingPriority = connectionError(ProtocolError, FaultSettings, "SETTINGS_NO_RFC7540_PRIORITIES out of range or changed")
-	errMysteriousAck   = connectionError(ProtocolError, FaultSettings, "acknowledgement of SETTINGS that were not sent")
+	errMysteriousAck   = connectionError(ProtocolError, FaultSettings, "SETTINGS acknowledgement without SETTINGS")
 )
 
-// Apply takes over the payload of a SETTINGS frame, value by value in the
-// order in which they stand (RFC 9113 section 6.5.3). fromServer is whether a
-// server sent it, which may not enable push.
+// Apply applies the payload of a SETTINGS frame in order (RFC 9113 section 6.5.3).
+// fromServer means that a server sent it, which must not enable push.
 func (s *PeerSettings) Apply(payload []byte, fromServer bool) (c Changes, err *Error) {
 	before := int64(s.InitialWindow)
 	first := !s.seen
@@ -112,18 +111,17 @@ func (s *PeerSettings) Apply(payload []byte, fromServer bool) (c Changes, err *E
 	return c, nil
 }
 
-// SettingsAcks counts the SETTINGS that we sent and the peer has not
-// acknowledged.
+// SettingsAcks counts sent SETTINGS frames that the peer has not acknowledged.
 type SettingsAcks struct{ pending uint8 }
 
-// Sent notes a SETTINGS frame of ours.
+// Sent counts a sent SETTINGS frame.
 func (a *SettingsAcks) Sent() { a.pending++ }
 
-// Pending is how many are unacknowledged. What they changed holds for what the
-// peer sends only when it is 0.
+// Pending returns the number of unacknowledged frames. The peer is known to apply the
+// gate's settings only when it is 0.
 func (a *SettingsAcks) Pending() int { return int(a.pending) }
 
-// Acked notes an acknowledgement.
+// Acked processes an acknowledgement.
 func (a *SettingsAcks) Acked() *Error {
 	if a.pending == 0 {
 		return errMysteriousAck

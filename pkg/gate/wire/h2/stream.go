@@ -1,7 +1,7 @@
 package h2
 
-// State is where a stream stands (RFC 9113 section 5.1). We never push and
-// refuse to be pushed to, so the two reserved states do not occur.
+// State is the state of a stream (RFC 9113 section 5.1). The reserved states do not
+// occur, because push is not used.
 //
 //	Idle               HEADERS received or sent        Open
 //	Idle, Open         END_STREAM received             HalfClosedRemote
@@ -10,9 +10,9 @@ package h2
 //	HalfClosedLocal    END_STREAM received             Closed
 //	all but Idle       RST_STREAM received, or sent    ResetByPeer, or ResetByUs
 //
-// Closed, ResetByPeer and ResetByUs are what the RFC calls closed, apart
-// because it lets different things follow. Forgotten is closed too, longer ago
-// than History goes back, or never used.
+// The RFC's state closed is split into Closed, ResetByPeer and ResetByUs, because it
+// allows different frames after each. Forgotten is a closed stream that is no longer in
+// History, or was never used.
 type State uint8
 
 // The states.
@@ -28,16 +28,16 @@ const (
 	states
 )
 
-// Closed reports whether nothing more will be sent or expected.
+// Closed reports whether the stream is closed.
 func (s State) Closed() bool { return s >= Closed }
 
-// CanSend reports whether DATA and HEADERS of ours may still be sent.
+// CanSend reports whether the gate may send DATA and HEADERS.
 func (s State) CanSend() bool { return s == Open || s == HalfClosedRemote }
 
-// Event is a frame that a state has something to say about.
+// Event is a frame that affects a stream.
 type Event uint8
 
-// The events. HEADERS and DATA with END_STREAM are events of their own.
+// The events. HEADERS and DATA with END_STREAM are separate events.
 const (
 	OnHeaders Event = iota
 	OnHeadersEnd
@@ -49,8 +49,8 @@ const (
 	events
 )
 
-// EventOf is the event that a received frame is. It is false for frames that
-// no stream has to do with.
+// EventOf returns the event of a received frame. It returns false for frames that do
+// not belong to a stream.
 func EventOf(f *Frame) (Event, bool) {
 	switch f.Type {
 	case Headers:
@@ -73,11 +73,11 @@ func EventOf(f *Frame) (Event, bool) {
 	return 0, false
 }
 
-// Action says what a received frame is worth in the state of its stream.
+// Action tells how to handle a received frame.
 type Action uint8
 
-// The verdicts. A frame that is ignored still counts: DATA towards the window
-// of the connection, HEADERS towards the state of the Decoder.
+// The actions. An ignored frame still counts: DATA towards the connection window,
+// HEADERS towards the state of the Decoder.
 const (
 	Accept Action = iota
 	Ignore
@@ -87,12 +87,12 @@ const (
 )
 
 var (
-	errStreamClosed     = streamError(StreamClosed, FaultStreamState, "frame on a stream that its sender has ended")
+	errStreamClosed     = streamError(StreamClosed, FaultStreamState, "frame on a half-closed or reset stream")
 	errConnectionClosed = connectionError(StreamClosed, FaultStreamState, "frame on a closed stream")
 	errStreamIdle       = connectionError(ProtocolError, FaultStreamState, "frame on an idle stream")
 )
 
-// Err is the error that a verdict is; nil for Accept and Ignore.
+// Err returns the error of an action; nil for Accept and Ignore.
 func (v Action) Err() *Error {
 	switch v {
 	case EndsStream:
@@ -110,8 +110,8 @@ type transition struct {
 	action Action
 }
 
-// received holds, by state, what each event leads to, in the order
-// HEADERS, HEADERS+END, DATA, DATA+END, RST_STREAM, WINDOW_UPDATE, PRIORITY.
+// received holds the transition for each state and event, in the order HEADERS,
+// HEADERS+END, DATA, DATA+END, RST_STREAM, WINDOW_UPDATE, PRIORITY.
 var received = [states][events]transition{
 	Idle: {{Open, Accept}, {HalfClosedRemote, Accept}, {Idle, BreaksProtocol}, {Idle, BreaksProtocol},
 		{Idle, BreaksProtocol}, {Idle, BreaksProtocol}, {Idle, Accept}},
@@ -131,16 +131,14 @@ var received = [states][events]transition{
 		{Forgotten, Ignore}, {Forgotten, Ignore}, {Forgotten, Accept}},
 }
 
-// Receive is the state after a frame that the peer has sent, and what that is
-// worth. A client must not call it for a stream that it has not opened: see
-// OurStreams.StateOf.
+// Receive returns the state after a received frame, and how to handle the frame. A
+// client must not call it for a stream that it has not opened: see OurStreams.StateOf.
 func (s State) Receive(e Event) (State, Action) {
 	step := received[s][e]
 	return step.to, step.action
 }
 
-// Send is the state after a frame of ours; ok is false if the state does not
-// allow to send it.
+// Send returns the state after a sent frame; ok is false if the state forbids it.
 func (s State) Send(e Event) (to State, ok bool) {
 	switch e {
 	case OnPriority:
@@ -166,17 +164,16 @@ func (s State) Send(e Event) (to State, ok bool) {
 	return Closed, true
 }
 
-// PeerStreams are the streams that a client opens towards us (RFC 9113 section
-// 5.1.1).
+// PeerStreams tracks the ids of streams that a client opens (RFC 9113 section 5.1.1).
 type PeerStreams struct{ last uint32 }
 
-var errStreamID = connectionError(ProtocolError, FaultProtocol, "stream identifier that the peer may not use")
+var errStreamID = connectionError(ProtocolError, FaultProtocol, "stream id that the peer may not use")
 
-// Last is the latest stream that was opened: what GOAWAY tells.
+// Last returns the highest opened stream id, for GOAWAY.
 func (p *PeerStreams) Last() uint32 { return p.last }
 
-// StateOf is the state of a stream that the engine has no record of. It is an
-// error if such a stream cannot be.
+// StateOf returns the state of a stream that is not in the stream table, or an error if
+// the id is invalid.
 func (p *PeerStreams) StateOf(id uint32, h *History) (State, *Error) {
 	switch {
 	case id%2 == 0:
@@ -187,15 +184,13 @@ func (p *PeerStreams) StateOf(id uint32, h *History) (State, *Error) {
 	return h.stateOf(id), nil
 }
 
-// Open notes that HEADERS have opened the idle stream id. Lower ones that are
-// idle are closed by that.
+// Open notes that HEADERS have opened the idle stream id, which closes lower idle ids.
 func (p *PeerStreams) Open(id uint32) { p.last = id }
 
-// OurStreams are the streams that we open towards the container.
+// OurStreams tracks the ids of streams that the gate opens.
 type OurStreams struct{ last uint32 }
 
-// Next is the identifier of the next stream. There is none when the connection
-// has used them all up.
+// Next returns the id of the next stream; ok is false if the ids are exhausted.
 func (o *OurStreams) Next() (id uint32, ok bool) {
 	switch {
 	case o.last == 0:
@@ -208,10 +203,10 @@ func (o *OurStreams) Next() (id uint32, ok bool) {
 	return o.last, true
 }
 
-// StateOf is the state of a stream that the engine has no record of, when the
-// container sends something on it. It is an error if we never opened it. One
-// that is long gone counts as reset by us: cancelling many streams at once must
-// not end the connection when their responses come.
+// StateOf returns the state of a stream that is not in the stream table and on which
+// the container has sent a frame, or an error if the gate never opened it. A stream not
+// in the History counts as ResetByUs: after many cancelled streams, late responses must
+// not end the connection.
 func (o *OurStreams) StateOf(id uint32, h *History) (State, *Error) {
 	if id%2 == 0 || id > o.last {
 		return Idle, errStreamID
@@ -222,23 +217,22 @@ func (o *OurStreams) StateOf(id uint32, h *History) (State, *Error) {
 	return ResetByUs, nil
 }
 
-// Exhausted reports that there is no identifier left.
+// Exhausted reports that no stream id is left.
 func (o *OurStreams) Exhausted() bool { return o.last >= MaxStreamID }
 
-// History remembers how the streams ended that were closed last: frames that
-// were under way when we reset a stream are no fault.
+// History remembers how the latest closed streams were closed, because frames sent
+// before the peer learned of a reset are not errors.
 type History struct {
-	reset  []uint32 // identifier << 1, and 1 if the peer did it; grows to maxResetHistory
+	reset  []uint32 // id << 1, plus 1 if reset by the peer; up to maxResetHistory
 	ended  [8]uint32
-	resets uint16 // next place in reset, once it is as long as it gets
-	ends   uint8  // next place in ended
+	resets uint16 // next position in reset once it is full
+	ends   uint8  // next position in ended
 }
 
-// maxResetHistory is more than a client may have streams: it may cancel all at
-// once.
+// maxResetHistory exceeds the streams of a client, which it may cancel all at once.
 const maxResetHistory = 512
 
-// Add notes that a stream has come to one of the closed states.
+// Add notes that a stream has entered a closed state.
 func (h *History) Add(id uint32, how State) {
 	switch how {
 	case Closed:
@@ -260,7 +254,7 @@ func (h *History) addReset(r uint32) {
 	h.resets = (h.resets + 1) % maxResetHistory
 }
 
-// stateOf is the way in which a stream ended. h may be nil.
+// stateOf returns how a stream was closed. h may be nil.
 func (h *History) stateOf(id uint32) State {
 	if h == nil {
 		return Forgotten

@@ -1,17 +1,17 @@
 package h2
 
-// An entry of a dynamic table. Names that have an id are counted, not stored.
+// entry is an entry of a dynamic table. The text of known names is not stored.
 type entry struct {
-	at                uint32 // position of its text in all that was ever added
+	at                uint32 // position of its text in all text ever added
 	nameLen, valueLen uint16
 	older             uint16 // Encoder: see index
 	id                Name
-	flags             fieldFlags // what is wrong with name and value
+	flags             fieldFlags // badName and badValue, from the checks of name and value
 }
 
 func (e *entry) size() int { return int(e.nameLen) + int(e.valueLen) + entryOverhead }
 
-// stored is how much of the name is in the text.
+// stored returns the number of bytes of the name in the text.
 func (e *entry) stored() uint32 {
 	if e.id != 0 {
 		return 0
@@ -19,35 +19,35 @@ func (e *entry) stored() uint32 {
 	return uint32(e.nameLen)
 }
 
-// entryOverhead is what each entry and each field of a list counts beyond its
-// text (RFC 7541 section 4.1, RFC 9113 section 6.5.2).
+// entryOverhead is added to the size of each table entry and each field of a header
+// list (RFC 7541 section 4.1, RFC 9113 section 6.5.2).
 const entryOverhead = 32
 
 // table is the dynamic table of one direction of a connection, of at most
-// DefaultTableSize octets (RFC 7541 section 2.3.2). It takes memory as it
-// fills: entries in a ring, and their text in one piece that is moved to its
-// beginning when it comes to its end. Text is never split.
+// DefaultTableSize octets (RFC 7541 section 2.3.2). Its memory grows as needed: a ring
+// of entries, and their text in one slice that is compacted when full. The text of an
+// entry is contiguous.
 type table struct {
 	entries []entry // ring; its length is a power of two
 	next    uint32  // number of the next entry; the newest is next-1
 	count   int
 
-	text []byte // of the entries, oldest first, behind that of some evicted ones
+	text []byte // of the entries, oldest first; may begin with text of evicted entries
 	base uint32 // position of text[0]
 
-	size      int // octets as RFC 7541 counts them
-	reduction int // by so many it has to be smaller than DefaultTableSize
+	size      int // in octets, as defined by RFC 7541
+	reduction int // how much smaller the table must be than DefaultTableSize
 }
 
-// max is how large the table may be.
+// max returns the maximum size of the table.
 func (t *table) max() int { return DefaultTableSize - t.reduction }
 
-// newest returns entry i, the newest one being 0. i is below count.
+// newest returns entry i; 0 is the newest. i must be below count.
 func (t *table) newest(i int) *entry {
 	return &t.entries[(t.next-1-uint32(i))&uint32(len(t.entries)-1)]
 }
 
-// name is the name of an entry, in lower case.
+// name returns the name of an entry in lower case.
 func (t *table) name(e *entry) []byte {
 	if e.id != 0 {
 		return nameBytes[e.id]
@@ -61,10 +61,9 @@ func (t *table) value(e *entry) []byte {
 	return t.text[at : at+uint32(e.valueLen)]
 }
 
-// add puts an entry in front, and drops the oldest ones that it has no room
-// with; all of them if it is larger than the table. It returns the entry, or
-// nil. name is empty if id is not 0. Neither name nor value may be text of the
-// table.
+// add inserts an entry and evicts the oldest ones as necessary; all of them if the
+// entry is larger than the table. It returns the entry, or nil. name is empty if id is
+// not 0. name and value must not point into the table.
 func (t *table) add(id Name, name, value []byte, flags fieldFlags) *entry {
 	nameLen := len(names[id]) + len(name)
 	size := nameLen + len(value) + entryOverhead
@@ -89,7 +88,7 @@ func (t *table) add(id Name, name, value []byte, flags fieldFlags) *entry {
 	return e
 }
 
-// shrink evicts until the table is at most size octets large.
+// shrink evicts entries until the size is at most size octets.
 func (t *table) shrink(size int) {
 	for t.size > size && t.count > 0 {
 		t.size -= t.newest(t.count - 1).size()
@@ -97,7 +96,7 @@ func (t *table) shrink(size int) {
 	}
 }
 
-// resize changes the size that the table may have.
+// resize sets the maximum size of the table.
 func (t *table) resize(n int) {
 	t.reduction = DefaultTableSize - n
 	t.shrink(n)
@@ -112,7 +111,7 @@ func (t *table) growEntries() {
 	t.entries = ring
 }
 
-// ensureSpace sees to it that n more bytes of text fit.
+// ensureSpace makes space for n more bytes of text.
 func (t *table) ensureSpace(n int) {
 	if len(t.text)+n <= cap(t.text) {
 		return

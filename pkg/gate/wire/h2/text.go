@@ -12,8 +12,8 @@ var lowerToken = func() (t [256]bool) {
 	return t
 }()
 
-// isLowerName reports whether b is a field name as HTTP/2 has it. The
-// pseudo-fields are not.
+// isLowerName reports whether b is a field name in lower case. Pseudo-field names are
+// not.
 func isLowerName(b []byte) bool {
 	for _, c := range b {
 		if !lowerToken[c] {
@@ -23,8 +23,8 @@ func isLowerName(b []byte) bool {
 	return len(b) > 0
 }
 
-// isValue reports whether b may be the value of a field: no control byte but
-// tab, no white space around (RFC 9113 section 8.2.1, RFC 9110 section 5.5).
+// isValue reports whether b is a valid field value: no control byte except tab, no
+// leading or trailing white space (RFC 9113 section 8.2.1, RFC 9110 section 5.5).
 func isValue(b []byte) bool {
 	if len(b) == 0 {
 		return true

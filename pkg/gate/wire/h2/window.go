@@ -1,24 +1,24 @@
 package h2
 
 var (
-	errConnectionWindow = connectionError(FlowControlError, FaultFlowControl, "window of the connection beyond 2^31-1")
-	errStreamWindow     = streamError(FlowControlError, FaultFlowControl, "window of a stream beyond 2^31-1")
-	errSettingsWindow   = connectionError(FlowControlError, FaultFlowControl, "SETTINGS that take a window beyond 2^31-1")
-	errConnectionFlow   = connectionError(FlowControlError, FaultFlowControl, "DATA beyond the window of the connection")
-	errStreamFlow       = streamError(FlowControlError, FaultFlowControl, "DATA beyond the window of its stream")
+	errConnectionWindow = connectionError(FlowControlError, FaultFlowControl, "connection window above 2^31-1")
+	errStreamWindow     = streamError(FlowControlError, FaultFlowControl, "stream window above 2^31-1")
+	errSettingsWindow   = connectionError(FlowControlError, FaultFlowControl, "SETTINGS raise a window above 2^31-1")
+	errConnectionFlow   = connectionError(FlowControlError, FaultFlowControl, "DATA exceeds the connection window")
+	errStreamFlow       = streamError(FlowControlError, FaultFlowControl, "DATA exceeds the stream window")
 )
 
-// SendWindow is how much DATA the peer still takes, on the connection or on a
-// stream (RFC 9113 section 6.9). It may be negative. The zero value is closed.
+// SendWindow is the credit for sending DATA, on the connection or a stream (RFC 9113
+// section 6.9). It may be negative. The zero value has no credit.
 type SendWindow struct{ left int32 }
 
-// NewSendWindow is a window of n octets, at most MaxWindow.
+// NewSendWindow returns a window of n octets, at most MaxWindow.
 func NewSendWindow(n uint32) SendWindow { return SendWindow{int32(n)} }
 
-// Left is how many octets may be sent; never negative.
+// Left returns the number of octets that may be sent, at least 0.
 func (w SendWindow) Left() int { return int(max(w.left, 0)) }
 
-// Consume notes that n octets, at most Left, are being sent.
+// Consume notes that n octets, at most Left, are sent.
 func (w *SendWindow) Consume(n int) { w.left -= int32(n) }
 
 // Update applies WINDOW_UPDATE to the window of the connection or of a stream.
@@ -33,8 +33,8 @@ func (w *SendWindow) Update(increment uint32, scope Scope) *Error {
 	return errStreamWindow
 }
 
-// ApplySettings applies SETTINGS_INITIAL_WINDOW_SIZE to the window of a stream (RFC
-// 9113 section 6.9.2).
+// ApplySettings applies a change of SETTINGS_INITIAL_WINDOW_SIZE to the window of a
+// stream (RFC 9113 section 6.9.2).
 func (w *SendWindow) ApplySettings(c Changes) *Error {
 	if int64(w.left)+c.Peak > MaxWindow {
 		return errSettingsWindow
@@ -43,26 +43,26 @@ func (w *SendWindow) ApplySettings(c Changes) *Error {
 	return nil
 }
 
-// ReceiveWindow is how much DATA the peer may still send, and how much of what
-// it sent has been passed on since it was last told.
+// ReceiveWindow is the credit of the peer for sending DATA, and the credit released and
+// not announced yet.
 type ReceiveWindow struct {
-	size     int32 // as large as it gets
-	left     int32 // what the peer may send
-	released int32 // what it may send again, and does not know
+	size     int32 // maximum
+	left     int32 // credit announced to the peer
+	released int32 // credit released and not announced
 }
 
-// NewReceiveWindow is a window of n octets, at most MaxWindow, which the peer
-// knows of.
+// NewReceiveWindow returns a window of n octets, at most MaxWindow, which the peer
+// already knows.
 func NewReceiveWindow(n uint32) ReceiveWindow { return ReceiveWindow{size: int32(n), left: int32(n)} }
 
-// Size is how large the window gets.
+// Size returns the maximum size of the window.
 func (w *ReceiveWindow) Size() uint32 { return uint32(max(w.size, 0)) }
 
-// Left is how much the peer may send, as far as it knows; never negative.
+// Left returns the announced credit of the peer, at least 0.
 func (w *ReceiveWindow) Left() uint32 { return uint32(max(w.left, 0)) }
 
-// Receive charges a DATA frame, its padding included. One of nothing always
-// fits, even into a window that is negative.
+// Receive charges a DATA frame including padding. An empty frame always fits, even if
+// the window is negative.
 func (w *ReceiveWindow) Receive(n uint32, scope Scope) *Error {
 	switch {
 	case n == 0 || int64(n) <= int64(w.left):
@@ -74,10 +74,9 @@ func (w *ReceiveWindow) Receive(n uint32, scope Scope) *Error {
 	return errStreamFlow
 }
 
-// Release notes that n octets that were received need no memory any more. It
-// returns the increment of the WINDOW_UPDATE that is due, or 0: one is sent
-// when half of the window has been passed on, so that the peer never stops and
-// is not told of every frame.
+// Release releases the credit of n received octets. It returns the increment for a
+// WINDOW_UPDATE, or 0: it announces credit once half of the window is released, which
+// keeps the peer sending without an update for every frame.
 func (w *ReceiveWindow) Release(n int) (increment uint32) {
 	w.released += int32(n)
 	if w.released < w.size/2 {
@@ -86,7 +85,7 @@ func (w *ReceiveWindow) Release(n int) (increment uint32) {
 	return w.Flush()
 }
 
-// Flush returns the increment that is due if nothing shall be held back.
+// Flush returns the increment that announces all released credit, or 0.
 func (w *ReceiveWindow) Flush() (increment uint32) {
 	n := w.released
 	if n <= 0 {
@@ -96,16 +95,15 @@ func (w *ReceiveWindow) Flush() (increment uint32) {
 	return uint32(n)
 }
 
-// Shift applies a change of our SETTINGS_INITIAL_WINDOW_SIZE that the peer has
-// acknowledged (RFC 9113 section 6.9.2). Pass(0) then returns what is due.
+// Shift applies a change of the gate's SETTINGS_INITIAL_WINDOW_SIZE that the peer has
+// acknowledged (RFC 9113 section 6.9.2). Call Release(0) afterwards.
 func (w *ReceiveWindow) Shift(n int32) {
 	w.size += n
 	w.left += n
 }
 
-// Resize makes the window n octets large, at most MaxWindow, and returns the
-// increment that is due for that. A smaller window comes about as the peer
-// uses up what it has.
+// Resize changes the size of the window to n octets, at most MaxWindow, and returns the
+// increment to send. A smaller size takes effect as the peer consumes its credit.
 func (w *ReceiveWindow) Resize(n uint32) (increment uint32) {
 	w.released += int32(n) - w.size
 	w.size = int32(n)

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// AppendFrameHeader adds the header of a frame whose payload of length octets
-// follows. The length must not exceed the peer's SETTINGS_MAX_FRAME_SIZE.
+// AppendFrameHeader appends a frame header. A payload of length octets must follow, at
+// most the peer's SETTINGS_MAX_FRAME_SIZE.
 func AppendFrameHeader(dst []byte, t Type, flags Flags, stream uint32, length int) []byte {
 	return append(dst, byte(length>>16), byte(length>>8), byte(length), byte(t), byte(flags),
 		byte(stream>>24), byte(stream>>16), byte(stream>>8), byte(stream))
 }
 
-// AppendDataHeader adds the header of a DATA frame with length octets of data,
-// without padding (RFC 9113 section 6.1).
+// AppendDataHeader appends the header of an unpadded DATA frame with length octets (RFC
+// 9113 section 6.1).
 func AppendDataHeader(dst []byte, stream uint32, length int, endStream bool) []byte {
 	return AppendFrameHeader(dst, Data, endFlag(endStream), stream, length)
 }
@@ -25,16 +25,15 @@ func endFlag(endStream bool) Flags {
 	return 0
 }
 
-// BeginHeaders makes room for the header of a HEADERS frame. The field block
-// is added to what it returns; EndHeaders, with the length that dst had
-// before, completes it.
+// BeginHeaders reserves space for a HEADERS frame header. Append the field block to the
+// result, then call EndHeaders with the original length of dst.
 func BeginHeaders(dst []byte) []byte {
 	return append(dst, make([]byte, FrameHeaderLen)...)
 }
 
-// EndHeaders completes HEADERS that begin at dst[start:], with as many
-// CONTINUATION frames as the block needs (RFC 9113 sections 6.2 and 6.10).
-// maxFrame is the peer's SETTINGS_MAX_FRAME_SIZE.
+// EndHeaders completes HEADERS that begin at dst[start:], with CONTINUATION frames if
+// necessary (RFC 9113 sections 6.2 and 6.10). maxFrame is the peer's
+// SETTINGS_MAX_FRAME_SIZE.
 func EndHeaders(dst []byte, start int, stream uint32, endStream bool, maxFrame int) []byte {
 	length := len(dst) - start - FrameHeaderLen
 	flags := endFlag(endStream)
@@ -56,7 +55,7 @@ func EndHeaders(dst []byte, start int, stream uint32, endStream bool, maxFrame i
 	}
 }
 
-// AppendRSTStream adds RST_STREAM (RFC 9113 section 6.4).
+// AppendRSTStream appends RST_STREAM (RFC 9113 section 6.4).
 func AppendRSTStream(dst []byte, stream uint32, code Code) []byte {
 	dst = AppendFrameHeader(dst, RSTStream, 0, stream, 4)
 	return binary.BigEndian.AppendUint32(dst, uint32(code))
@@ -68,7 +67,7 @@ type Setting struct {
 	Value uint32
 }
 
-// AppendSettings adds SETTINGS (RFC 9113 section 6.5).
+// AppendSettings appends SETTINGS (RFC 9113 section 6.5).
 func AppendSettings(dst []byte, settings ...Setting) []byte {
 	dst = AppendFrameHeader(dst, Settings, 0, 0, len(settings)*settingLen)
 	for _, s := range settings {
@@ -78,13 +77,13 @@ func AppendSettings(dst []byte, settings ...Setting) []byte {
 	return dst
 }
 
-// AppendSettingsAck adds the acknowledgement of SETTINGS.
+// AppendSettingsAck appends a SETTINGS acknowledgement.
 func AppendSettingsAck(dst []byte) []byte {
 	return AppendFrameHeader(dst, Settings, FlagAck, 0, 0)
 }
 
-// AppendPing adds PING (RFC 9113 section 6.7). An acknowledgement repeats the
-// eight octets of data that came.
+// AppendPing appends PING (RFC 9113 section 6.7). An acknowledgement repeats the
+// received data.
 func AppendPing(dst []byte, ack bool, data [8]byte) []byte {
 	var flags Flags
 	if ack {
@@ -93,16 +92,16 @@ func AppendPing(dst []byte, ack bool, data [8]byte) []byte {
 	return append(AppendFrameHeader(dst, Ping, flags, 0, len(data)), data[:]...)
 }
 
-// AppendGoAway adds GOAWAY (RFC 9113 section 6.8). A drain announces
-// MaxStreamID first, and the real last stream a round trip later.
+// AppendGoAway appends GOAWAY (RFC 9113 section 6.8). A drain announces MaxStreamID
+// first, and the real last stream a round trip later.
 func AppendGoAway(dst []byte, lastStream uint32, code Code) []byte {
 	dst = AppendFrameHeader(dst, GoAway, 0, 0, 8)
 	dst = binary.BigEndian.AppendUint32(dst, lastStream)
 	return binary.BigEndian.AppendUint32(dst, uint32(code))
 }
 
-// AppendWindowUpdate adds WINDOW_UPDATE (RFC 9113 section 6.9), of the
-// connection for stream 0. The increment is 1 to MaxWindow.
+// AppendWindowUpdate appends WINDOW_UPDATE (RFC 9113 section 6.9), for the connection
+// if stream is 0. The increment must be 1 to MaxWindow.
 func AppendWindowUpdate(dst []byte, stream, increment uint32) []byte {
 	dst = AppendFrameHeader(dst, WindowUpdate, 0, stream, 4)
 	return binary.BigEndian.AppendUint32(dst, increment)
