@@ -20,7 +20,7 @@ var faults = []mutation{
 x.gate.Connects.leave(x)`, ""},
 	{"a paused listener closes itself when a shutdown begins",
 		"server.listener.resume",
-		"if !l.paused || l.worker.Leaving() {", `if l.paused && l.worker.Leaving() {
+		"if !l.paused || l.worker.ShuttingDown() {", `if l.paused && l.worker.Leaving() {
 l.close()
 }
 if !l.paused {`},
@@ -168,7 +168,7 @@ x.interims = true`, "x.interims = true"},
 p.queue.First().Wake()
 }`, "_ = was"},
 	{"who was held waits for a descriptor in vain",
-		"upstream.Dialer.holds",
+		"upstream.Dialer.inConnectQueue",
 		"return p.Holds(x) && !p.Clear()", "return p.Holds(x)"},
 	{"the connect queue gives up too early",
 		"exchange.ConnectQueue.Hold",
@@ -185,12 +185,12 @@ c.eng.gate.Descriptors.Release()`, "c.Set().Remove(c)"},
 		`r.bufs.pipes.put(r.pipe)
 r.pipe = nil`, "r.pipe = nil"},
 	{"a shutdown resets its backlog",
-		"server.Worker.leave",
+		"server.Worker.stopAccepting",
 		`for _, l := range w.listeners {
 l.drain()
 }`, ""},
 	{"a shutdown does not wait for requests",
-		"server.shutdown.serves",
+		"server.shutdown.busy",
 		"drain.Requests() > 0 ||", ""},
 	{"a drain is not quiet before it goes on",
 		"exchange.Drain.checkQuiet",
@@ -228,7 +228,7 @@ if p.gate`},
 		"s.responseBegan = true", ""},
 	{"a shutdown cuts a stream that its client had opened",
 		"server.shutdown.Step",
-		"if d.serves(now) {", "if false {"},
+		"if d.busy(now) {", "if false {"},
 	{"any step ends the wait for the acknowledgement of PING",
 		"http2.upConn.watchLiveness",
 		"case now < c.pingDeadline:", "case false && now < c.pingDeadline:"},

@@ -11,7 +11,7 @@ import (
 // with buffers, is attached from the first bytes of a request until the response is
 // complete.
 type conn struct {
-	server.Waiting[conn, *conn]
+	server.Idle[conn, *conn]
 	eng      *engine
 	session  *session // nil when idle
 	sock     loop.Sock

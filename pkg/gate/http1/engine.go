@@ -25,8 +25,8 @@ type Protocol struct {
 	readingHeads   atomic.Int64 // connections with a partial request head
 }
 
-// On implements server.Protocol.
-func (p *Protocol) On(w *server.Worker) server.Part { return newEngine(p, w) }
+// NewPart implements server.Protocol.
+func (p *Protocol) NewPart(w *server.Worker) server.Part { return newEngine(p, w) }
 
 // Unfinished implements server.Protocol. It counts clients that have sent part of a
 // request head or not read a local reply, and lingering connections, which a reset
@@ -58,7 +58,7 @@ func newEngine(p *Protocol, w *server.Worker) *engine {
 	e.conns.Init(w, exchange.IdleClient, exchange.MinIdle)
 	e.reading.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
 	e.reading.Count = &p.readingHeads
-	w.Reclaims(exchange.IdleUpstream, e.reclaimUpstream)
+	w.AddIdleSource(exchange.IdleUpstream, e.reclaimUpstream)
 	e.bufs.init(w.Gate, w.Loop)
 	e.sessions.Init(w.Loop, minFreeSessions, maxFreeSessions, nil)
 	e.pool = Pool{worker: w, dialer: &w.Dialer, bufs: &e.bufs, idleAge: &p.idleAge}
@@ -72,18 +72,18 @@ func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte)
 	if err := e.loop.Register(&c.sock, fd, c); err != nil {
 		e.loop.CloseDescriptor(fd)
 		e.gate.Descriptors.Release()
-		e.worker.Panicked(err)
+		e.worker.ReportPanic(err)
 		return
 	}
-	e.silent.Take(c)
+	e.silent.Touch(c)
 	if layer != nil {
 		c.sock.Wrap(layer)
 		c.Event(&c.sock) // the layer may already contain a request
 	}
 }
 
-// Leave implements server.Part.
-func (e *engine) Leave() (silent bool) {
+// StopAccepting implements server.Part.
+func (e *engine) StopAccepting() (silent bool) {
 	for _, l := range []*connSet{&e.reading, &e.conns} {
 		for c := range l.All() {
 			if c.session == nil {

@@ -298,7 +298,7 @@ type observed struct {
 	rig *engineRig
 }
 
-func (p *observed) On(w *server.Worker) server.Part {
+func (p *observed) NewPart(w *server.Worker) server.Part {
 	e := newEngine(&p.Protocol, w)
 	p.rig.engines = append(p.rig.engines, e)
 	return e

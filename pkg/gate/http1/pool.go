@@ -34,10 +34,10 @@ type Pool struct {
 // set, or a new one. If no descriptor is left, waiting requests get the next released
 // one in order of arrival.
 func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
-	first := p.dialer.Lacking()
+	first := p.dialer.FirstWaiting()
 	if first == x || !fresh && first == nil && x.Dial.Attempt == nil && !p.reserved(x) {
 		if u := p.get(x.Repeatable()); u != nil {
-			p.dialer.Served(now)
+			p.dialer.NoteServed(now)
 			u.sock.SetHandler(x.Dial.Handler)
 			return u, 0, gate.Undecided
 		}
@@ -45,7 +45,7 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 			p.idle[0].close() // too old for this request; its descriptor is not
 		}
 	}
-	if p.dialer.Queues(x) {
+	if p.dialer.Enqueue(x) {
 		return nil, 0, gate.Undecided
 	}
 	r := p.dialer.Connect(x, now, "http/1.1")
@@ -132,7 +132,7 @@ func (p *Pool) put(u *upConn) {
 	u.sock.SetHandler(u)
 	p.idle = append(p.idle, u)
 	u.poolIndex = int32(len(p.idle))
-	p.dialer.Feed()
+	p.dialer.WakeFirst()
 }
 
 func (p *Pool) take(u *upConn) {

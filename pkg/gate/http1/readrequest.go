@@ -23,7 +23,7 @@ func (s *session) readRequest() bool {
 	}
 	s.deadline = 0
 	if s.conn.Set() == &s.eng.reading {
-		s.eng.conns.Take(s.conn)
+		s.eng.conns.Touch(s.conn)
 	}
 	s.conn.sentHead = true
 	s.r = len(s.req.Raw)
@@ -95,7 +95,7 @@ func (s *session) readHead() (complete, more bool) {
 		case err == nil:
 			s.w += n
 			continue
-		case err != loop.ErrAgain || s.w == 0 && s.eng.worker.Leaving() || s.eng.loop.Closing():
+		case err != loop.ErrAgain || s.w == 0 && s.eng.worker.ShuttingDown() || s.eng.loop.Closing():
 			c.finish()
 			s.close()
 			return false, false
@@ -105,7 +105,7 @@ func (s *session) readHead() (complete, more bool) {
 		}
 		if s.deadline == 0 {
 			s.deadline = s.now() + int64(cmp.Or(s.eng.cfg.HeadTimeout, defaultHeadTimeout))
-			s.eng.reading.Take(c)
+			s.eng.reading.Touch(c)
 		}
 		if s.now() >= s.deadline {
 			return false, s.rejectHead(gate.HeadTimeout)
@@ -128,7 +128,7 @@ func (s *session) preface() (possible, whole bool) {
 func (s *session) switchToHTTP2() bool {
 	c := s.conn
 	c.Set().Remove(c)
-	s.eng.worker.HandOn(c.sock.Detach(), c.peer, s.buf.b[:s.w])
+	s.eng.worker.SwitchToHTTP2(c.sock.Detach(), c.peer, s.buf.b[:s.w])
 	s.close()
 	return false
 }

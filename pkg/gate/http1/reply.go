@@ -89,7 +89,7 @@ func (s *session) uncountReply() {
 	if s.replyCounted {
 		s.replyCounted = false
 		s.eng.cfg.pendingReplies.Dec()
-		s.eng.worker.Departed()
+		s.eng.worker.NoteEnd()
 	}
 }
 
@@ -116,7 +116,7 @@ func (s *session) beginLinger() bool {
 		s.eng.cfg.lingering.Dec()
 		return s.hangUp()
 	}
-	s.eng.conns.Take(s.conn)
+	s.eng.conns.Touch(s.conn)
 	s.phase = lingering
 	s.r, s.w = 0, 0
 	s.forgetHead()
@@ -135,7 +135,7 @@ func (s *session) endLinger() {
 	if s.phase == lingering {
 		s.phase = reading
 		s.eng.cfg.lingering.Dec()
-		s.eng.worker.Departed()
+		s.eng.worker.NoteEnd()
 	}
 }
 

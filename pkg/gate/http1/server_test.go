@@ -131,7 +131,7 @@ func TestShutdownWaitsForALoopThatIsBusy(t *testing.T) {
 			clients = append(clients, r.client().get("/"))
 		}
 		go func() { ended <- r.server.Shutdown(context.Background()) }()
-		engineUntil(t, "the shutdown to begin", r.engines[0].worker.Leaving)
+		engineUntil(t, "the shutdown to begin", r.engines[0].worker.ShuttingDown)
 		time.Sleep(300 * time.Millisecond) // of being busy, beyond what silent clients have
 	})
 	for _, c := range clients {
@@ -156,7 +156,7 @@ func TestShutdownServesConnectionsThatWereMadeBefore(t *testing.T) {
 			clients = append(clients, r.client().get("/"))
 		}
 		go func() { ended <- r.server.Shutdown(context.Background()) }()
-		engineUntil(t, "the shutdown to begin", r.engines[0].worker.Leaving)
+		engineUntil(t, "the shutdown to begin", r.engines[0].worker.ShuttingDown)
 	})
 	for _, e := range r.engines {
 		left := make(chan struct{})
@@ -623,7 +623,7 @@ func TestAShutdownWaitsForClientsThatAreStillSending(t *testing.T) {
 	engineUntil(t, "the connection that is closed slowly", func() bool { return p.Unfinished() == 1 })
 	ended := make(chan error, 1)
 	go func() { ended <- r.server.Shutdown(context.Background()) }()
-	engineUntil(t, "the shutdown to begin", r.engines[0].worker.Leaving)
+	engineUntil(t, "the shutdown to begin", r.engines[0].worker.ShuttingDown)
 	c.close()
 	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
 		t.Error(err)

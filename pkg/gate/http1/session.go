@@ -68,7 +68,7 @@ func (c *conn) Event(sock *loop.Sock) {
 		s = newSession(e)
 	}
 	if c.Set() == &e.silent {
-		e.conns.Take(c)
+		e.conns.Touch(c)
 	}
 	s.conn, c.session = c, s
 	s.phase, s.deadline = reading, 0
@@ -124,8 +124,8 @@ func (s *session) recoverPanic() {
 	s.uncountReply()
 	s.endLinger()
 	s.handle.End()
-	s.eng.worker.Departed()
-	s.eng.worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
+	s.eng.worker.NoteEnd()
+	s.eng.worker.ReportPanic(fmt.Errorf("%v\n%s", v, stack))
 }
 
 // close ends the session. A connection that is still open becomes idle.
@@ -134,7 +134,7 @@ func (s *session) close() {
 	s.conn, c.session = nil, nil
 	if c.sock.Open() {
 		c.sock.SetHandler(c)
-		s.eng.conns.Take(c)
+		s.eng.conns.Touch(c)
 	}
 	s.client.release()
 	s.forgetHead()
@@ -178,11 +178,11 @@ func (s *session) relay() bool {
 	ending, outcome, next := s.x.Step(s.now())
 	if ending == exchange.Ongoing {
 		if !tunnelled && s.x.State() == exchange.StateTunnelling {
-			s.eng.worker.Departed() // no longer a request
+			s.eng.worker.NoteEnd() // no longer a request
 		}
 		return s.wait(next)
 	}
-	s.eng.worker.Departed()
+	s.eng.worker.NoteEnd()
 	switch ending {
 	case exchange.Completed:
 		return s.completed()

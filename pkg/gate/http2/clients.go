@@ -24,7 +24,7 @@ func (s *clients) init(e *Engine) {
 
 // add counts a new connection.
 func (s *clients) add(c *downConn) {
-	s.idle.Take(c)
+	s.idle.Touch(c)
 	s.eng.cfg.connections.Inc()
 }
 
@@ -32,7 +32,7 @@ func (s *clients) add(c *downConn) {
 func (s *clients) remove(c *downConn) {
 	c.Set().Remove(c)
 	s.eng.cfg.connections.Dec()
-	s.eng.worker.Departed()
+	s.eng.worker.NoteEnd()
 }
 
 // all yields the connections. The one that is yielded may be removed.

@@ -31,7 +31,7 @@ const (
 // downConn is a client's connection.
 type downConn struct {
 	conn
-	server.Waiting[downConn, *downConn] // for a stream, or for the rest of a head
+	server.Idle[downConn, *downConn] // for a stream, or for the rest of a head
 
 	table      streamTable[*downStream]
 	peers      h2.PeerStreams
@@ -183,7 +183,7 @@ func (c *downConn) watchInput() {
 		l = &c.eng.clients.reading
 	}
 	if c.Set() != l {
-		l.Take(c)
+		l.Touch(c)
 	}
 	if c.input.since == 0 || c.state == closing {
 		return
@@ -244,7 +244,7 @@ func (c *downConn) recoverPanic() {
 	if v := recover(); v != nil {
 		stack := debug.Stack()
 		c.abort()
-		c.eng.worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
+		c.eng.worker.ReportPanic(fmt.Errorf("%v\n%s", v, stack))
 	}
 }
 
@@ -324,7 +324,7 @@ func (c *downConn) stopAccepting() {
 // streamEnded closes a draining connection without streams.
 func (c *downConn) streamEnded() {
 	if idle := &c.eng.clients.idle; len(c.table.open) == 0 && c.Set() == idle {
-		idle.Take(c)
+		idle.Touch(c)
 	}
 	if c.state == draining && len(c.table.open) == 0 {
 		c.close()

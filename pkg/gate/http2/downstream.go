@@ -187,8 +187,8 @@ func (s *downStream) recoverPanic() {
 	s.sendReset(h2.InternalError)
 	s.end()
 	s.conn = nil
-	s.eng().worker.Departed()
-	s.eng().worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
+	s.eng().worker.NoteEnd()
+	s.eng().worker.ReportPanic(fmt.Errorf("%v\n%s", v, stack))
 }
 
 // screen decides between a probe, a local reply and an exchange.
@@ -240,12 +240,12 @@ func (s *downStream) relay() bool {
 	ending, outcome, next := s.x.Step(s.eng().loop.Now())
 	if ending == exchange.Ongoing {
 		if !tunnelled && s.x.State() == exchange.StateTunnelling {
-			s.eng().worker.Departed()
+			s.eng().worker.NoteEnd()
 		}
 		s.handle.SetDeadline(next)
 		return false
 	}
-	s.eng().worker.Departed()
+	s.eng().worker.NoteEnd()
 	if outcome.Meaning().BlockedWindow && s.windowClosed() {
 		s.conn.countFault(h2.FaultIdle)
 	}

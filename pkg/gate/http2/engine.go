@@ -24,8 +24,8 @@ type Protocol struct {
 	faults      [16]atomic.Int64 // by h2.Fault
 }
 
-// On implements server.Protocol.
-func (p *Protocol) On(w *server.Worker) server.Part { return newEngine(p, w) }
+// NewPart implements server.Protocol.
+func (p *Protocol) NewPart(w *server.Worker) server.Part { return newEngine(p, w) }
 
 // Unfinished implements server.Protocol. It counts all connections, because clients
 // close them after GOAWAY.
@@ -91,7 +91,7 @@ func newEngine(p *Protocol, w *server.Worker) *Engine {
 	e.streams.Init(w.Loop, 16, 16384, nil)
 	e.pool = newPool(e)
 	e.pacer.init(e)
-	w.Reclaims(exchange.IdleUpstream, e.pool.reclaimSpare)
+	w.AddIdleSource(exchange.IdleUpstream, e.pool.reclaimSpare)
 	w.OnTrim(e.pool.trim)
 	return e
 }
@@ -112,9 +112,9 @@ func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []by
 	c.begin(read)
 }
 
-// Leave implements server.Part. It sends GOAWAY to all clients, even before their
+// StopAccepting implements server.Part. It sends GOAWAY to all clients, even before their
 // preface has arrived.
-func (e *Engine) Leave() (silent bool) {
+func (e *Engine) StopAccepting() (silent bool) {
 	e.leaving = true
 	for c := range e.clients.all() {
 		c.goAway()

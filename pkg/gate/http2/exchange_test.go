@@ -273,7 +273,7 @@ func TestADrainLosesNoStreamThatIsOnTheWire(t *testing.T) {
 		late := uint32(0)
 		r.on(func() {
 			late = c.get("/late") // is on the wire when the gate announces its end
-			r.part.Leave()
+			r.part.StopAccepting()
 		})
 		until(t, "a GOAWAY", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.goAways) > 0 })
 		until(t, "the end of the connection", c.over)
@@ -296,7 +296,7 @@ func TestADrainLosesNoStreamWhoseHeadComesBehindTheAcknowledgement(t *testing.T)
 		c := r.dialDeaf()
 		_ = c.get("/works")
 		r.gate.Drain.Start()
-		r.on(func() { r.part.Leave() })
+		r.on(func() { r.part.StopAccepting() })
 		answered := map[uint32]bool{}
 		for last := uint32(0); last == 0; {
 			f, err := c.ReadFrame()
@@ -425,7 +425,7 @@ func TestAShutdownServesAClientWhoseFirstBytesComeInPieces(t *testing.T) {
 func TestAClientThatTakesWhatIsLeftForItGetsAll(t *testing.T) {
 	for name, end := range map[string]func(r *rig, c *client){
 		"an error": func(_ *rig, c *client) { _ = c.raw(http2.FrameSettings, http2.FlagSettingsAck, 0, "x") },
-		"a drain":  func(r *rig, _ *client) { r.on(func() { r.part.Leave() }) },
+		"a drain":  func(r *rig, _ *client) { r.on(func() { r.part.StopAccepting() }) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, serveHTTP1(t, pour), func(o *options) { o.little = true })
@@ -499,7 +499,7 @@ func TestADrainServesAClientWhoseFirstBytesAreOnTheWire(t *testing.T) {
 				until(t, "the connection", func() bool { return r.protocol.Stats().Connections == 1 || first < len(h2.Preface) })
 			}
 			r.gate.Drain.Start()
-			r.on(func() { r.part.Leave() })
+			r.on(func() { r.part.StopAccepting() })
 			_, _ = conn.Write(all[first:])
 			framer := http2.NewFramer(conn, conn)
 			answered, goAways := false, 0

@@ -34,7 +34,7 @@ func (l *lingering) extend(c *downConn) bool {
 	unread := int32(c.pending() + c.sock.Unsent())
 	if unread < l.unread {
 		l.unread, l.progressAt = unread, now
-		c.eng.worker.Departed()
+		c.eng.worker.NoteEnd()
 	}
 	timeout := lingerTimeout
 	if unread > 0 {

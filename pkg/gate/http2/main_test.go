@@ -144,7 +144,7 @@ type observed struct {
 	rig *rig
 }
 
-func (p *observed) On(w *server.Worker) server.Part {
+func (p *observed) NewPart(w *server.Worker) server.Part {
 	p.rig.part, p.rig.choice = newEngine(p.Protocol, w), w.Choice
 	return p.rig.part
 }

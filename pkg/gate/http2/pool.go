@@ -49,10 +49,10 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 		} else {
 			c, apart = p.choose(x)
 		}
-		if c != nil && !(apart && p.dialer.Spare()) {
+		if c != nil && !(apart && p.dialer.CanOpenExtra()) {
 			return p.assign(c, x)
 		}
-		if p.dialer.Queues(x) {
+		if p.dialer.Enqueue(x) {
 			return nil, 0, gate.Undecided
 		}
 	}

@@ -143,7 +143,7 @@ func (c *upConn) setSharing(to sharing, until int64) {
 	}
 	if to == shared {
 		c.pool.connectQueue.WakeAll()
-		c.pool.dialer.Feed()
+		c.pool.dialer.WakeFirst()
 	}
 }
 

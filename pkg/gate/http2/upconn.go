@@ -225,7 +225,7 @@ func (c *upConn) recoverPanic() {
 	if v := recover(); v != nil {
 		stack := debug.Stack()
 		c.abort(gate.InternalError)
-		c.eng.worker.Panicked(fmt.Errorf("%v\n%s", v, stack))
+		c.eng.worker.ReportPanic(fmt.Errorf("%v\n%s", v, stack))
 	}
 }
 
@@ -447,7 +447,7 @@ func (c *upConn) streamEnded() {
 	}
 	c.endSharing()
 	c.pool.connectQueue.WakeAll()
-	c.pool.dialer.Feed()
+	c.pool.dialer.WakeFirst()
 }
 
 // abort closes the connection. Open streams end with o.

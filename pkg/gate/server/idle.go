@@ -13,7 +13,7 @@ import (
 // IdleConn is a pointer to a client's connection T, which embeds a Waiting.
 type IdleConn[T any, P IdleConn[T, P]] interface {
 	list.Element[T]
-	Waits() *Waiting[T, P]
+	IdleNode() *Idle[T, P]
 	// Busy reports that a request is under way.
 	Busy() bool
 	// Quiet reports that no bytes have come that a request may begin with.
@@ -22,27 +22,27 @@ type IdleConn[T any, P IdleConn[T, P]] interface {
 	Reclaim()
 }
 
-// Waiting is what a connection of an IdleSet embeds.
-type Waiting[T any, P IdleConn[T, P]] struct {
+// Idle is what a connection of an IdleSet embeds.
+type Idle[T any, P IdleConn[T, P]] struct {
 	list.Node[T]
 	set   *IdleSet[T, P]
 	Since int64 // when it began to wait, on the loop's clock
 }
 
-// Waits returns w, for an IdleSet.
-func (w *Waiting[T, P]) Waits() *Waiting[T, P] { return w }
+// IdleNode returns w, for an IdleSet.
+func (w *Idle[T, P]) IdleNode() *Idle[T, P] { return w }
 
 // Set is the set that the connection is in, or nil.
-func (w *Waiting[T, P]) Set() *IdleSet[T, P] { return w.set }
+func (w *Idle[T, P]) Set() *IdleSet[T, P] { return w.set }
 
 // IdleSet holds connections of one loop in the order in which they began to wait,
 // those that are busy anywhere. The one that has waited longest may be closed to
 // free its descriptor, unless it has waited for less than a minimum. Init comes
 // before use.
 type IdleSet[T any, P IdleConn[T, P]] struct {
-	worker *Worker
-	least  int64 // of time to wait, in ns
-	conns  list.List[T, P]
+	worker  *Worker
+	minIdle int64 // of time to wait, in ns
+	conns   list.List[T, P]
 	// Count, if not nil, is increased by one for each connection in the set.
 	Count *atomic.Int64
 }
@@ -50,8 +50,8 @@ type IdleSet[T any, P IdleConn[T, P]] struct {
 // Init makes s a set whose connections w may close after they have waited for
 // least, in the order of their rank.
 func (s *IdleSet[T, P]) Init(w *Worker, rank exchange.Idleness, least time.Duration) {
-	s.worker, s.least = w, int64(least)
-	w.Reclaims(rank, s.reclaimable)
+	s.worker, s.minIdle = w, int64(least)
+	w.AddIdleSource(rank, s.reclaimable)
 }
 
 // First returns a connection of s; nil = s is empty. If no connection is busy, it is the
@@ -61,10 +61,10 @@ func (s *IdleSet[T, P]) First() *T { return s.conns.First() }
 // All yields the connections. The connection that is yielded may be removed.
 func (s *IdleSet[T, P]) All() iter.Seq[*T] { return s.conns.All() }
 
-// Take makes c, which may be in s or in another set, the last one in s to have
+// Touch makes c, which may be in s or in another set, the last one in s to have
 // begun to wait.
-func (s *IdleSet[T, P]) Take(c *T) {
-	w := P(c).Waits()
+func (s *IdleSet[T, P]) Touch(c *T) {
+	w := P(c).IdleNode()
 	w.Since = s.worker.Loop.Now()
 	if w.set == s && s.conns.Last() == c {
 		return
@@ -81,7 +81,7 @@ func (s *IdleSet[T, P]) Take(c *T) {
 
 // Remove takes c, which must be in s, out of it.
 func (s *IdleSet[T, P]) Remove(c *T) {
-	P(c).Waits().set = nil
+	P(c).IdleNode().set = nil
 	s.conns.Remove(c)
 	if s.Count != nil {
 		s.Count.Dec()
@@ -102,7 +102,7 @@ func (s *IdleSet[T, P]) oldest() *T {
 			}
 			s.conns.Remove(c)
 			s.conns.Push(c)
-		case s.worker.Loop.Now()-P(c).Waits().Since < s.least:
+		case s.worker.Loop.Now()-P(c).IdleNode().Since < s.minIdle:
 			return nil
 		case P(c).Quiet():
 			return c
@@ -117,7 +117,7 @@ func (s *IdleSet[T, P]) reclaimable() (since int64, reclaim func()) {
 	if c == nil {
 		return 0, nil
 	}
-	return P(c).Waits().Since, P(c).Reclaim
+	return P(c).IdleNode().Since, P(c).Reclaim
 }
 
 // IdleSource tells, on the loop, when the connection to be closed first began to
@@ -129,8 +129,8 @@ type IdleSource func() (since int64, reclaim func())
 // exchange.IdleConnections: it tells of all of them at once.
 type idleSources [exchange.UnfinishedHead + 1][]IdleSource
 
-// Reclaims lets w close the connections that s tells of, which have the rank.
-func (w *Worker) Reclaims(rank exchange.Idleness, s IdleSource) {
+// AddIdleSource lets w close the connections that s tells of, which have the rank.
+func (w *Worker) AddIdleSource(rank exchange.Idleness, s IdleSource) {
 	w.idle[rank] = append(w.idle[rank], s)
 }
 

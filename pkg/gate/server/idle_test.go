@@ -11,7 +11,7 @@ import (
 
 // fakeConn is a connection of an IdleSet without a socket.
 type fakeConn struct {
-	Waiting[fakeConn, *fakeConn]
+	Idle[fakeConn, *fakeConn]
 	busy, noisy bool
 	asked       int  // how often Quiet was
 	once        bool // quiet only when asked for the first time
@@ -28,7 +28,7 @@ func (c *fakeConn) Reclaim() { c.Set().Remove(c) }
 func wait(s *IdleSet[fakeConn, *fakeConn], times ...int64) (conns []*fakeConn) {
 	for _, idle := range times {
 		c := &fakeConn{}
-		s.Take(c)
+		s.Touch(c)
 		c.Since -= idle * int64(exchange.MinIdle)
 		conns = append(conns, c)
 	}
@@ -56,7 +56,7 @@ func TestTheConnectionThatHasWaitedLongestIsReclaimed(t *testing.T) {
 			t.Errorf("one that waits since %d is to be closed", since)
 		}
 		conns[0].busy = false
-		s.Take(conns[0]) // its request is over: it waits anew
+		s.Touch(conns[0]) // its request is over: it waits anew
 		if since, reclaim := s.reclaimable(); reclaim != nil {
 			t.Errorf("one that waits since %d is to be closed", since)
 		}
@@ -76,8 +76,8 @@ func TestAConnectionIsInOneSetAndCounted(t *testing.T) {
 		b.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
 		b.Count = &atomic.Int64{}
 		conns := wait(&a, 2, 1)
-		b.Take(conns[0])
-		b.Take(conns[0])
+		b.Touch(conns[0])
+		b.Touch(conns[0])
 		if got := slices.Collect(a.All()); conns[0].Set() != &b || !slices.Equal(got, conns[1:]) || b.Count.Load() != 1 {
 			t.Errorf("%d in the old set, %d counted in the new one", len(got), b.Count.Load())
 		}

@@ -130,24 +130,24 @@ func (l *listener) pause() {
 
 // resume accepts again.
 func (l *listener) resume() {
-	if !l.paused || l.worker.Leaving() {
+	if !l.paused || l.worker.ShuttingDown() {
 		return // it is closed, or is going to be with what stands in its backlog
 	}
 	l.paused = false
 	if err := l.worker.Loop.RegisterListener(&l.sock, l.fd, l); err != nil {
 		l.paused = true
 		l.close()
-		l.worker.Panicked(err)
+		l.worker.ReportPanic(err)
 	}
 }
 
-// drainTurns bounds how often a listener that is to be closed accepts: the
+// maxDrainBatches bounds how often a listener that is to be closed accepts: the
 // largest backlog that the system has by default, twice.
-const drainTurns = 2 * 4096 / acceptBatch
+const maxDrainBatches = 2 * 4096 / acceptBatch
 
 // drain accepts what stands in the backlog: closing the listener would reset it.
 func (l *listener) drain() {
-	for range drainTurns {
+	for range maxDrainBatches {
 		if !l.worker.Loop.Acceptable(l.fd) || l.accept() {
 			return
 		}

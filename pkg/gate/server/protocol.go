@@ -9,8 +9,8 @@ import (
 
 // Protocol is what clients and the container are spoken to in.
 type Protocol interface {
-	// On makes the part of the protocol that belongs to w.
-	On(w *Worker) Part
+	// NewPart makes the part of the protocol that belongs to w.
+	NewPart(w *Worker) Part
 	// Unfinished counts the connections, of all workers, that a shutdown waits
 	// for after the last request, since their clients close them.
 	Unfinished() int
@@ -24,10 +24,10 @@ type Part interface {
 	// none, lies between its bytes and the protocol; read has been read from it
 	// by another protocol.
 	Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []byte)
-	// Leave takes no further requests and closes what is idle. It reports
+	// StopAccepting takes no further requests and closes what is idle. It reports
 	// whether there are connections on which nothing has come yet: the first
 	// request may be on its way.
-	Leave() (silent bool)
+	StopAccepting() (silent bool)
 	// Connector finds connections to the container.
 	Connector() exchange.Connector
 	// IdleUpstreams counts the connections to the container that carry nothing.

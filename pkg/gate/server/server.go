@@ -41,12 +41,12 @@ type Server struct {
 	workers []*Worker
 	ran     sync.WaitGroup
 
-	// computing bounds the TLS handshakes that compute, not wait for their clients:
+	// handshakeSlots bounds the TLS handshakes that compute, not wait for their clients:
 	// more than there are processors would only keep the event loops from theirs.
-	computing chan struct{}
+	handshakeSlots chan struct{}
 
-	leaving  atomic.Bool
-	shutdown shutdown
+	shuttingDown atomic.Bool
+	shutdown     shutdown
 }
 
 // Descriptors that an event loop needs, beside connections: three of its own,
@@ -67,7 +67,7 @@ func NewServer(g *exchange.Gate, c Config) (*Server, error) {
 	if a := c.Upstream.Address; !a.IsValid() || a.Port() == 0 {
 		return nil, fmt.Errorf("upstream %s: want an address with a port", a)
 	}
-	s := &Server{gate: g, cfg: c, computing: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	s := &Server{gate: g, cfg: c, handshakeSlots: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	if s.choice.Fix(c.Speaks); c.HTTP2 == nil {
 		s.choice.Fix(upstream.HTTP1)
 	}
@@ -89,7 +89,7 @@ func NewServer(g *exchange.Gate, c Config) (*Server, error) {
 	for i, w := range s.workers {
 		s.ran.Go(func() {
 			if err := w.Loop.Run(); err != nil {
-				w.Panicked(err)
+				w.ReportPanic(err)
 			}
 			if i == 0 {
 				s.shutdown.end() // there is nothing that would
@@ -147,7 +147,7 @@ func (s *Server) Listening() { s.gate.Connects.Hurry() }
 
 // Close cuts everything and waits for the loops to end.
 func (s *Server) Close() {
-	s.leaving.Store(true)
+	s.shuttingDown.Store(true)
 	for _, w := range s.workers {
 		w.Loop.Close()
 	}

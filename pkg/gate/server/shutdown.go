@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// leaveTimeout bounds how long a shutdown waits for a loop to begin it: one that
+	// stopTimeout bounds how long a shutdown waits for a loop to begin it: one that
 	// has ended does not, and a busy one may have the first requests of many
 	// connections before that.
-	leaveTimeout = 5 * time.Second
+	stopTimeout = 5 * time.Second
 	// silentGrace is how long a shutdown waits for the first request of connections
 	// that have just been made: it comes right behind them.
 	silentGrace = 100 * time.Millisecond
@@ -38,34 +38,34 @@ const (
 //	unfinished → serving     a client had begun a request when it read GOAWAY
 //	unfinished → over        connections that their clients close are closed, or have had their time
 type shutdown struct {
-	srv    *Server
-	handle loop.Handle
-	state  shutdownState
-	until  int64 // when the state ends at the latest; of serving: when tunnels may not last any more
-	grace  int64 // until of serving, however often that begins
-	latest int64 // of unfinished: when that ends in any case
+	srv                *Server
+	handle             loop.Handle
+	state              shutdownState
+	deadline           int64 // when the state ends at the latest; of serving: when tunnels may not last any more
+	tunnelDeadline     int64 // until of serving, however often that begins
+	unfinishedDeadline int64 // of unfinished: when that ends in any case
 
-	left   atomic.Int32 // loops that have stopped accepting
-	silent atomic.Bool  // nothing has come yet on some connections
+	stopped atomic.Int32 // loops that have stopped accepting
+	silent  atomic.Bool  // nothing has come yet on some connections
 
 	begun sync.Once
 	ended sync.Once
-	over  chan struct{}
+	done  chan struct{}
 }
 
 type shutdownState uint8
 
 const (
 	shutdownIdle shutdownState = iota
-	shutdownLeaving
+	shutdownStopping
 	shutdownSilent
 	shutdownServing
 	shutdownUnfinished
-	shutdownOver
+	shutdownDone
 )
 
 func (d *shutdown) init(s *Server) {
-	d.srv, d.over = s, make(chan struct{})
+	d.srv, d.done = s, make(chan struct{})
 	d.handle.Bind(s.workers[0].Loop, d)
 }
 
@@ -74,23 +74,23 @@ func (d *shutdown) init(s *Server) {
 func (s *Server) BeginShutdown() (over <-chan struct{}) {
 	d := &s.shutdown
 	d.begun.Do(func() {
-		s.leaving.Store(true)
+		s.shuttingDown.Store(true)
 		first := s.workers[0].Loop
 		first.Post(func() {
-			d.state, d.until = shutdownLeaving, first.Now()+int64(leaveTimeout)
+			d.state, d.deadline = shutdownStopping, first.Now()+int64(stopTimeout)
 			d.Step()
 		})
 		for _, w := range s.workers {
 			w.Loop.Post(func() {
-				if w.leave() {
+				if w.stopAccepting() {
 					d.silent.Store(true)
 				}
-				d.left.Inc()
+				d.stopped.Inc()
 				d.handle.Wake()
 			})
 		}
 	})
-	return d.over
+	return d.done
 }
 
 // Shutdown closes the listeners and all idle connections, waits for requests
@@ -109,65 +109,65 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 // Step is loop.Routine: something has ended, or its time has.
 func (d *shutdown) Step() {
 	now := d.handle.Loop().Now()
-	for d.done(now) {
+	for d.stateEnded(now) {
 		switch d.state {
-		case shutdownLeaving:
+		case shutdownStopping:
 			if d.silent.Load() {
-				d.state, d.until = shutdownSilent, now+int64(silentGrace)
+				d.state, d.deadline = shutdownSilent, now+int64(silentGrace)
 				break
 			}
 			d.beginServing(now)
 		case shutdownSilent:
 			d.beginServing(now)
 		case shutdownServing:
-			d.state, d.until, d.latest = shutdownUnfinished, now+int64(unfinishedTimeout), now+int64(unfinishedTotal)
+			d.state, d.deadline, d.unfinishedDeadline = shutdownUnfinished, now+int64(unfinishedTimeout), now+int64(unfinishedTotal)
 		case shutdownUnfinished:
-			if d.serves(now) {
-				d.state, d.until = shutdownServing, d.grace
+			if d.busy(now) {
+				d.state, d.deadline = shutdownServing, d.tunnelDeadline
 				break
 			}
 			d.end()
 		}
 	}
 	if d.state == shutdownUnfinished { // something has got on
-		d.until = min(now+int64(unfinishedTimeout), d.latest)
+		d.deadline = min(now+int64(unfinishedTimeout), d.unfinishedDeadline)
 	}
-	if d.until > now {
-		d.handle.SetDeadline(d.until)
+	if d.deadline > now {
+		d.handle.SetDeadline(d.deadline)
 	}
 }
 
 func (d *shutdown) beginServing(now int64) {
-	d.grace = now + int64(d.srv.gate.DrainTunnel)
-	d.state, d.until = shutdownServing, d.grace
+	d.tunnelDeadline = now + int64(d.srv.gate.DrainTunnel)
+	d.state, d.deadline = shutdownServing, d.tunnelDeadline
 }
 
-// done reports whether the state has come to its end.
-func (d *shutdown) done(now int64) bool {
+// stateEnded reports whether the state has come to its end.
+func (d *shutdown) stateEnded(now int64) bool {
 	switch d.state {
-	case shutdownLeaving:
-		return int(d.left.Load()) == len(d.srv.workers) || now >= d.until
+	case shutdownStopping:
+		return int(d.stopped.Load()) == len(d.srv.workers) || now >= d.deadline
 	case shutdownSilent:
-		return now >= d.until
+		return now >= d.deadline
 	case shutdownServing:
-		return !d.serves(now)
+		return !d.busy(now)
 	case shutdownUnfinished:
-		return d.srv.unfinished() == 0 || now >= d.until
+		return d.srv.unfinished() == 0 || now >= d.deadline
 	}
 	return false
 }
 
-// serves reports whether there are requests, or tunnels that may still last.
-func (d *shutdown) serves(now int64) bool {
+// busy reports whether there are requests, or tunnels that may still last.
+func (d *shutdown) busy(now int64) bool {
 	drain := d.srv.gate.Drain
-	return drain.Requests() > 0 || drain.Tunnels() > 0 && now < d.grace
+	return drain.Requests() > 0 || drain.Tunnels() > 0 && now < d.tunnelDeadline
 }
 
 // end is called on the first loop, or when that has ended.
 func (d *shutdown) end() {
 	d.ended.Do(func() {
-		d.state = shutdownOver
-		close(d.over)
+		d.state = shutdownDone
+		close(d.done)
 	})
 }
 

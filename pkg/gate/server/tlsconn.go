@@ -25,14 +25,14 @@ const (
 	// have of them; others are queued.
 	maxHandshakes = 256
 	minHandshakes = 16
-	// crowdedTimeout replaces handshakeTimeout for those that wait for their
+	// stallTimeout replaces handshakeTimeout for those that wait for their
 	// clients, while others are queued.
-	crowdedTimeout = 500 * time.Millisecond
+	stallTimeout = 500 * time.Millisecond
 )
 
 var (
-	errCrowded = errors.New("too many handshakes: this one waited longest for its client")
-	errLeaving = errors.New("the gate shuts down")
+	errStalled      = errors.New("too many handshakes: this one waited longest for its client")
+	errShuttingDown = errors.New("the gate shuts down")
 )
 
 // TLS is what a port needs whose connections begin with a TLS handshake.
@@ -42,13 +42,13 @@ type TLS struct {
 	Failed func(peer netip.AddrPort, err error)
 
 	done, failed atomic.Uint64
-	underWay     atomic.Int64
+	pending      atomic.Int64
 }
 
 // Handshakes counts those that have succeeded, those that have failed, and those
 // under way or queued. It may be called at any time.
 func (t *TLS) Handshakes() (done, failed uint64, underWay int) {
-	return t.done.Load(), t.failed.Load(), int(t.underWay.Load())
+	return t.done.Load(), t.failed.Load(), int(t.pending.Load())
 }
 
 // tlsConns are the connections of a loop to ports of TLS whose handshake is not
@@ -61,24 +61,24 @@ func (t *TLS) Handshakes() (done, failed uint64, underWay int) {
 //
 // From each of them a connection may be closed.
 type tlsConns struct {
-	silent, begun   IdleSet[tlsConn, *tlsConn]
-	queued, shaking list.List[tlsConn, *tlsConn]
+	silent, partial     IdleSet[tlsConn, *tlsConn]
+	queued, handshaking list.List[tlsConn, *tlsConn]
 
-	free    int           // handshakes that may begin
-	crowded time.Duration // how long one may wait for its client while others are queued
+	freeSlots    int           // handshakes that may begin
+	stallTimeout time.Duration // how long one may wait for its client while others are queued
 }
 
 func (t *tlsConns) init(w *Worker) {
-	t.free, t.crowded = max(maxHandshakes/w.srv.cfg.Loops, minHandshakes), crowdedTimeout
+	t.freeSlots, t.stallTimeout = max(maxHandshakes/w.srv.cfg.Loops, minHandshakes), stallTimeout
 	t.silent.Init(w, exchange.IdleClient, exchange.MinSilence)
-	t.begun.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
-	w.Reclaims(exchange.UnfinishedHead, w.reclaimStalled)
+	t.partial.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
+	w.AddIdleSource(exchange.UnfinishedHead, w.reclaimStalled)
 }
 
 // tlsConn is a connection whose handshake is not over. Its Since is when it was
 // accepted, its first byte came or, from then on, its hello.
 type tlsConn struct {
-	Waiting[tlsConn, *tlsConn]
+	Idle[tlsConn, *tlsConn]
 	worker  *Worker
 	port    *TLS
 	handle  loop.Handle
@@ -94,10 +94,10 @@ type tlsState uint8
 
 const (
 	tlsSilent tlsState = iota
-	tlsBegun
+	tlsPartial
 	tlsQueued
-	tlsShaking
-	tlsOver
+	tlsHandshaking
+	tlsDone
 )
 
 // acceptTLS waits for the first record of a connection.
@@ -106,21 +106,21 @@ func (w *Worker) acceptTLS(fd int, peer netip.AddrPort, port *TLS) {
 	if err := w.Loop.Register(&c.sock, fd, c); err != nil {
 		w.Loop.CloseDescriptor(fd)
 		w.Gate.Descriptors.Release()
-		w.Panicked(err)
+		w.ReportPanic(err)
 		return
 	}
 	c.handle.Bind(w.Loop, c)
-	w.tls.silent.Take(c)
+	w.tls.silent.Touch(c)
 }
 
-// leave takes c out of its set or list, for the next state.
-func (c *tlsConn) leave(next tlsState) {
+// moveTo takes c out of its set or list, for the next state.
+func (c *tlsConn) moveTo(next tlsState) {
 	c.handle.SetDeadline(0)
 	switch t := &c.worker.tls; c.state {
 	case tlsQueued:
 		t.queued.Remove(c)
-	case tlsShaking:
-		t.shaking.Remove(c)
+	case tlsHandshaking:
+		t.handshaking.Remove(c)
 	default:
 		c.Set().Remove(c)
 	}
@@ -130,21 +130,21 @@ func (c *tlsConn) leave(next tlsState) {
 // Event implements loop.Handler. During a handshake the layer has the events.
 func (c *tlsConn) Event(s *loop.Sock) {
 	switch {
-	case c.state > tlsBegun, !s.Readable():
+	case c.state > tlsPartial, !s.Readable():
 	case s.Failed() || s.HungUp() && s.Ended():
-		c.cut(nil)
-	case s.HungUp() || recordThere(s):
+		c.close(nil)
+	case s.HungUp() || recordComplete(s):
 		c.hello()
 	case c.state == tlsSilent:
-		c.state = tlsBegun
-		c.worker.tls.begun.Take(c)
+		c.state = tlsPartial
+		c.worker.tls.partial.Touch(c)
 		c.handle.SetDeadline(c.Since + int64(helloTimeout))
 	}
 }
 
-// recordThere reports whether a record of TLS has come whole (RFC 8446 section
+// recordComplete reports whether a record of TLS has come whole (RFC 8446 section
 // 5.1), or something that is none: both are for the handshake.
-func recordThere(s *loop.Sock) bool {
+func recordComplete(s *loop.Sock) bool {
 	const handshake, header, longest = 22, 5, 16 << 10
 	var b [header]byte
 	n := s.Peek(b[:])
@@ -158,41 +158,41 @@ func recordThere(s *loop.Sock) bool {
 // hello begins the handshake, or queues it.
 func (c *tlsConn) hello() {
 	w := c.worker
-	if w.Leaving() {
-		c.cut(nil)
+	if w.ShuttingDown() {
+		c.close(nil)
 		return
 	}
 	c.Since = w.Loop.Now()
-	c.port.underWay.Inc()
-	if w.tls.free > 0 {
-		c.shake()
+	c.port.pending.Inc()
+	if w.tls.freeSlots > 0 {
+		c.startHandshake()
 		return
 	}
-	c.leave(tlsQueued)
+	c.moveTo(tlsQueued)
 	w.tls.queued.Push(c)
-	w.relieve()
+	w.closeStalled()
 }
 
-func (c *tlsConn) shake() {
-	c.leave(tlsShaking)
-	c.worker.tls.shaking.Push(c)
-	c.worker.tls.free--
+func (c *tlsConn) startHandshake() {
+	c.moveTo(tlsHandshaking)
+	c.worker.tls.handshaking.Push(c)
+	c.worker.tls.freeSlots--
 	c.layer = &loop.Layer{}
 	c.session = tls.Server(c.layer, c.port.Config)
 	c.handle.SetDeadline(c.Since + int64(handshakeTimeout))
-	c.sock.StartHandshake(c.layer, c.session, c.worker.srv.computing, &c.handle)
+	c.sock.StartHandshake(c.layer, c.session, c.worker.srv.handshakeSlots, &c.handle)
 }
 
-// relieve closes handshakes that have waited for their clients for long, as many
+// closeStalled closes handshakes that have waited for their clients for long, as many
 // as others are queued. The first of these, which is started last, looks again.
-func (w *Worker) relieve() {
+func (w *Worker) closeStalled() {
 	for first := w.tls.queued.First(); first != nil; first = w.tls.queued.First() {
-		c := w.stalled(w.tls.crowded)
+		c := w.stalled(w.tls.stallTimeout)
 		if c == nil {
-			first.handle.SetDeadline(w.Loop.Now() + int64(w.tls.crowded)/10)
+			first.handle.SetDeadline(w.Loop.Now() + int64(w.tls.stallTimeout)/10)
 			return
 		}
-		c.cut(errCrowded)
+		c.close(errStalled)
 	}
 }
 
@@ -200,7 +200,7 @@ func (w *Worker) relieve() {
 // clients for long enough, or nil.
 func (w *Worker) stalled(enough time.Duration) *tlsConn {
 	until := w.Loop.Now() - int64(enough)
-	for c := range w.tls.shaking.All() {
+	for c := range w.tls.handshaking.All() {
 		if since := c.sock.HandshakeWaitingSince(); since != 0 && since <= until {
 			return c
 		}
@@ -211,26 +211,26 @@ func (w *Worker) stalled(enough time.Duration) *tlsConn {
 // Step implements loop.Routine: a timeout has passed, or the handshake is over.
 func (c *tlsConn) Step() {
 	switch c.state {
-	case tlsBegun:
-		c.cut(nil)
+	case tlsPartial:
+		c.close(nil)
 	case tlsQueued:
-		c.worker.relieve()
-	case tlsShaking:
+		c.worker.closeStalled()
+	case tlsHandshaking:
 		over, err := c.sock.HandshakeDone()
 		switch {
 		case err != nil:
-			c.explain(err)
-			c.cut(err)
+			c.replyToPlaintext(err)
+			c.close(err)
 		case over:
-			c.handOn()
+			c.adopt()
 		case c.worker.Loop.Now() >= c.Since+int64(handshakeTimeout):
-			c.cut(os.ErrDeadlineExceeded)
+			c.close(os.ErrDeadlineExceeded)
 		}
 	}
 }
 
-// handOn gives the connection to the protocol that ALPN has chosen.
-func (c *tlsConn) handOn() {
+// adopt gives the connection to the protocol that ALPN has chosen.
+func (c *tlsConn) adopt() {
 	c.port.done.Inc()
 	w, p := c.worker, c.worker.http1
 	if c.session.ConnectionState().NegotiatedProtocol == "h2" {
@@ -245,8 +245,8 @@ func (c *tlsConn) handOn() {
 const plaintextReply = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n" +
 	"K-Gate-Outcome: bad-request\r\nProxy-Status: queuegate; error=http_request_error; details=\"this port speaks TLS only\"\r\nContent-Length: 27\r\nConnection: close\r\n\r\nthis port speaks TLS only.\n"
 
-// explain tells a client that speaks HTTP to a port of TLS what is wrong.
-func (c *tlsConn) explain(err error) {
+// replyToPlaintext tells a client that speaks HTTP to a port of TLS what is wrong.
+func (c *tlsConn) replyToPlaintext(err error) {
 	var header tls.RecordHeaderError
 	if !errors.As(err, &header) || header.Conn == nil {
 		return
@@ -257,10 +257,10 @@ func (c *tlsConn) explain(err error) {
 	}
 }
 
-// cut closes the connection. err is the error of its handshake, if that is under
+// close closes the connection. err is the error of its handshake, if that is under
 // way.
-func (c *tlsConn) cut(err error) {
-	shaking := c.state == tlsShaking
+func (c *tlsConn) close(err error) {
+	shaking := c.state == tlsHandshaking
 	c.sock.Close()
 	c.worker.Gate.Descriptors.Release()
 	c.end()
@@ -277,28 +277,28 @@ func (c *tlsConn) cut(err error) {
 // queued.
 func (c *tlsConn) end() {
 	w, was := c.worker, c.state
-	c.leave(tlsOver)
+	c.moveTo(tlsDone)
 	c.handle.RemoveTimer()
-	if was == tlsQueued || was == tlsShaking {
-		c.port.underWay.Dec()
+	if was == tlsQueued || was == tlsHandshaking {
+		c.port.pending.Dec()
 	}
-	if was == tlsShaking {
-		w.tls.free++
+	if was == tlsHandshaking {
+		w.tls.freeSlots++
 		if next := w.tls.queued.Last(); next != nil {
-			next.shake()
+			next.startHandshake()
 		}
 	}
 }
 
-// leaveTLS closes the connections whose handshake has begun, and reports whether
+// closeHandshakes closes the connections whose handshake has begun, and reports whether
 // there are others: their first request may be on its way.
-func (w *Worker) leaveTLS() (silent bool) {
-	for _, l := range []*list.List[tlsConn, *tlsConn]{&w.tls.queued, &w.tls.shaking} {
+func (w *Worker) closeHandshakes() (silent bool) {
+	for _, l := range []*list.List[tlsConn, *tlsConn]{&w.tls.queued, &w.tls.handshaking} {
 		for c := range l.All() {
-			c.cut(errLeaving)
+			c.close(errShuttingDown)
 		}
 	}
-	return w.tls.silent.First() != nil || w.tls.begun.First() != nil
+	return w.tls.silent.First() != nil || w.tls.partial.First() != nil
 }
 
 // Busy implements IdleConn.
@@ -308,7 +308,7 @@ func (*tlsConn) Busy() bool { return false }
 func (c *tlsConn) Quiet() bool { return c.Set() != &c.worker.tls.silent || c.sock.Quiet() }
 
 // Reclaim implements IdleConn.
-func (c *tlsConn) Reclaim() { c.cut(nil) }
+func (c *tlsConn) Reclaim() { c.close(nil) }
 
 // reclaimStalled is the IdleSource of handshakes.
 func (w *Worker) reclaimStalled() (since int64, reclaim func()) {
@@ -316,5 +316,5 @@ func (w *Worker) reclaimStalled() (since int64, reclaim func()) {
 	if c == nil {
 		return 0, nil
 	}
-	return c.Since, func() { c.cut(os.ErrDeadlineExceeded) }
+	return c.Since, func() { c.close(os.ErrDeadlineExceeded) }
 }

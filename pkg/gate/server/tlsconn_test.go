@@ -23,13 +23,13 @@ const testTimeout = 2 * time.Minute
 // mute is a protocol that closes the connections that it gets.
 type mute struct{ worker *Worker }
 
-func (mute) On(w *Worker) Part { return mute{w} }
-func (mute) Unfinished() int   { return 0 }
+func (mute) NewPart(w *Worker) Part { return mute{w} }
+func (mute) Unfinished() int        { return 0 }
 func (m mute) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte) {
 	m.worker.Loop.CloseDescriptor(fd)
 	m.worker.Gate.Descriptors.Release()
 }
-func (mute) Leave() bool                   { return false }
+func (mute) StopAccepting() bool           { return false }
 func (mute) Connector() exchange.Connector { return nil }
 func (mute) IdleUpstreams() int            { return 0 }
 
@@ -137,7 +137,7 @@ func TestAnUnfinishedHelloHasATimeLimit(t *testing.T) {
 	s := newTLSServer(t)
 	c := s.send("\x16\x03\x01")
 	s.until("the first byte", func(w *Worker) bool {
-		first := w.tls.begun.First()
+		first := w.tls.partial.First()
 		if first != nil {
 			first.handle.SetDeadline(w.Loop.Now() + 1) // instead of 10 s
 		}
@@ -152,7 +152,7 @@ func TestAnUnfinishedHandshakeHasATimeLimit(t *testing.T) {
 	s.port.Failed = func(_ netip.AddrPort, err error) { failed <- err }
 	c := s.send(hello(t))
 	s.until("the handshake", func(w *Worker) bool {
-		first := w.tls.shaking.First()
+		first := w.tls.handshaking.First()
 		if first != nil {
 			first.Since -= int64(handshakeTimeout)
 			first.handle.SetDeadline(w.Loop.Now() + 1)
@@ -170,9 +170,9 @@ func TestAnUnfinishedHandshakeHasATimeLimit(t *testing.T) {
 
 func TestStalledHandshakesMakeRoomForQueuedOnes(t *testing.T) {
 	s := newTLSServer(t)
-	s.do(func(w *Worker) { w.tls.free = 8 })
+	s.do(func(w *Worker) { w.tls.freeSlots = 8 })
 	oldest := s.send(hello(t))
-	s.until("the handshake", func(w *Worker) bool { return w.tls.shaking.First() != nil })
+	s.until("the handshake", func(w *Worker) bool { return w.tls.handshaking.First() != nil })
 	for range 20 {
 		s.send(hello(t))
 	}
@@ -184,7 +184,7 @@ func TestStalledHandshakesMakeRoomForQueuedOnes(t *testing.T) {
 
 func TestQueuedHandshakesAreAllDone(t *testing.T) {
 	s := newTLSServer(t)
-	s.do(func(w *Worker) { w.tls.free, w.tls.crowded = 8, testTimeout })
+	s.do(func(w *Worker) { w.tls.freeSlots, w.tls.stallTimeout = 8, testTimeout })
 	const clients = 50
 	var all sync.WaitGroup
 	for range clients {
@@ -195,7 +195,7 @@ func TestQueuedHandshakesAreAllDone(t *testing.T) {
 		})
 	}
 	all.Wait()
-	s.until("the last connection", func(w *Worker) bool { return w.tls.shaking.First() == nil })
+	s.until("the last connection", func(w *Worker) bool { return w.tls.handshaking.First() == nil })
 	if done, failed, underWay := s.port.Handshakes(); done != clients || failed != 0 || underWay != 0 {
 		t.Errorf("%d done, %d failed, %d under way", done, failed, underWay)
 	}
@@ -218,9 +218,9 @@ func TestHTTPWithoutTLSIsToldWhatIsWrong(t *testing.T) {
 
 func TestAShutdownEndsHandshakes(t *testing.T) {
 	s := newTLSServer(t)
-	s.do(func(w *Worker) { w.tls.free = 1 })
+	s.do(func(w *Worker) { w.tls.freeSlots = 1 })
 	first := s.send(hello(t))
-	s.until("the handshake", func(w *Worker) bool { return w.tls.shaking.First() != nil })
+	s.until("the handshake", func(w *Worker) bool { return w.tls.handshaking.First() != nil })
 	queued := s.send(hello(t))
 	s.until("the queued handshake", func(w *Worker) bool { return w.tls.queued.First() != nil })
 	late := s.send("")

@@ -29,7 +29,7 @@ type Worker struct {
 	idle         idleSources
 	trims        []func()
 	date         []byte
-	dated        int64
+	dateSecond   int64
 }
 
 func newWorker(s *Server, l *loop.Loop, share int) *Worker {
@@ -48,7 +48,7 @@ func newWorker(s *Server, l *loop.Loop, share int) *Worker {
 }
 
 func (w *Worker) add(p Protocol) Part {
-	part := p.On(w)
+	part := p.NewPart(w)
 	w.parts = append(w.parts, part)
 	return part
 }
@@ -56,24 +56,26 @@ func (w *Worker) add(p Protocol) Part {
 // HasHTTP2 reports whether connections may be handed on to HTTP/2.
 func (w *Worker) HasHTTP2() bool { return w.http2 != nil }
 
-// HandOn gives a connection of HTTP/1 to HTTP/2. read has been read from it.
-func (w *Worker) HandOn(fd int, peer netip.AddrPort, read []byte) { w.http2.Adopt(fd, peer, nil, read) }
+// SwitchToHTTP2 gives a connection of HTTP/1 to HTTP/2. read has been read from it.
+func (w *Worker) SwitchToHTTP2(fd int, peer netip.AddrPort, read []byte) {
+	w.http2.Adopt(fd, peer, nil, read)
+}
 
-// Leaving reports that no further requests are taken. It may be called from any
+// ShuttingDown reports that no further requests are taken. It may be called from any
 // goroutine.
-func (w *Worker) Leaving() bool { return w.srv.leaving.Load() }
+func (w *Worker) ShuttingDown() bool { return w.srv.shuttingDown.Load() }
 
-// Departed makes a shutdown count again: a request, a tunnel or a connection
+// NoteEnd makes a shutdown count again: a request, a tunnel or a connection
 // has ended, or a client has taken some of its last answers. It may be called from
 // any goroutine.
-func (w *Worker) Departed() {
-	if w.Leaving() {
+func (w *Worker) NoteEnd() {
+	if w.ShuttingDown() {
 		w.srv.shutdown.handle.Wake()
 	}
 }
 
-// Panicked reports a contained panic.
-func (w *Worker) Panicked(v any) {
+// ReportPanic reports a contained panic.
+func (w *Worker) ReportPanic(v any) {
 	if w.srv.cfg.Panicked != nil {
 		w.srv.cfg.Panicked(v)
 	}
@@ -85,25 +87,25 @@ func (w *Worker) OnTrim(f func()) { w.trims = append(w.trims, f) }
 
 // Date is the value of the field, formatted once a second.
 func (w *Worker) Date() []byte {
-	if now := w.Loop.Now(); w.date == nil || now-w.dated >= int64(time.Second) {
+	if now := w.Loop.Now(); w.date == nil || now-w.dateSecond >= int64(time.Second) {
 		t := w.Loop.WallTime().UTC()
-		w.dated = now - int64(t.Nanosecond())
+		w.dateSecond = now - int64(t.Nanosecond())
 		w.date = t.AppendFormat(w.date[:0], "Mon, 02 Jan 2006 15:04:05 GMT")
 	}
 	return w.date
 }
 
-// leave stops accepting and closes what is idle. Connections that the kernel
+// stopAccepting stops accepting and closes what is idle. Connections that the kernel
 // has accepted for the gate are served first, and those that have not sent
 // anything yet stay open: their client has connected before.
-func (w *Worker) leave() (silent bool) {
+func (w *Worker) stopAccepting() (silent bool) {
 	for _, l := range w.listeners {
 		l.drain()
 	}
 	w.closeListeners()
-	silent = w.leaveTLS()
+	silent = w.closeHandshakes()
 	for _, p := range w.parts {
-		silent = p.Leave() || silent
+		silent = p.StopAccepting() || silent
 	}
 	return silent
 }

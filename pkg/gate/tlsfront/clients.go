@@ -23,15 +23,15 @@ func (v *clientCheck) verify(cs tls.ConnectionState) error {
 	switch {
 	case len(cs.PeerCertificates) == 0:
 		return errNoClient
-	case len(v.names) > 0 && !v.named(cs.PeerCertificates[0]):
+	case len(v.names) > 0 && !v.matchesName(cs.PeerCertificates[0]):
 		return errClientName
 	}
 	return nil
 }
 
-// named compares whole names: DNS names in any case, URIs byte by byte. A
+// matchesName compares whole names: DNS names in any case, URIs byte by byte. A
 // wildcard stands for nothing but itself, on either side.
-func (v *clientCheck) named(leaf *x509.Certificate) bool {
+func (v *clientCheck) matchesName(leaf *x509.Certificate) bool {
 	return slices.ContainsFunc(v.names, func(want string) bool {
 		for _, name := range leaf.DNSNames {
 			if strings.EqualFold(name, want) {

@@ -17,7 +17,7 @@ type Front struct {
 	mu        sync.Mutex
 	serving   bool
 	closed    bool
-	following sync.WaitGroup
+	followers sync.WaitGroup
 }
 
 // New checks the configuration.
@@ -44,7 +44,7 @@ func (f *Front) Start() error {
 			return err
 		}
 	}
-	f.following.Go(func() { f.reloader.follow(f.loaded) })
+	f.followers.Go(func() { f.reloader.follow(f.loaded) })
 	return nil
 }
 
@@ -68,7 +68,7 @@ func (f *Front) Close() {
 	if !already {
 		close(f.reloader.stop)
 	}
-	f.following.Wait()
+	f.followers.Wait()
 }
 
 // loaded opens the port if it is not open and there is a certificate.

@@ -81,8 +81,8 @@ type closing struct {
 	name string
 }
 
-func (p closing) On(w *server.Worker) server.Part { return closingPart{p, w} }
-func (closing) Unfinished() int                   { return 0 }
+func (p closing) NewPart(w *server.Worker) server.Part { return closingPart{p, w} }
+func (closing) Unfinished() int                        { return 0 }
 
 type closingPart struct {
 	closing
@@ -97,7 +97,7 @@ func (p closingPart) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte) {
 	default: // the test does not look
 	}
 }
-func (closingPart) Leave() bool                   { return false }
+func (closingPart) StopAccepting() bool           { return false }
 func (closingPart) Connector() exchange.Connector { return nil }
 func (closingPart) IdleUpstreams() int            { return 0 }
 

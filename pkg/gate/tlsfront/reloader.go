@@ -28,11 +28,11 @@ type reloader struct {
 	current atomic.Pointer[tls.Config]
 	expires atomic.Time // of the certificate in use
 
-	material *material // belongs to the goroutine that follows
-	broken   time.Time // since when loading has failed with failure; zero = it has not
-	failure  string    // error of the last attempt; empty = none
-	reported bool
-	retry    time.Duration
+	material     *material // belongs to the goroutine that follows
+	failingSince time.Time // since when loading has failed with failure; zero = it has not
+	failure      string    // error of the last attempt; empty = none
+	reported     bool
+	retry        time.Duration
 
 	requests chan struct{} // has room for one: several are one
 	stop     chan struct{}
@@ -92,7 +92,7 @@ func (r *reloader) follow(loaded func()) {
 // nextCheck is how long to wait for an event; 0 = without a limit.
 func (r *reloader) nextCheck() time.Duration {
 	switch {
-	case !r.broken.IsZero():
+	case !r.failingSince.IsZero():
 		r.retry = min(max(2*r.retry, firstRetry), lastRetry)
 		return r.retry
 	case r.watcher == nil:
@@ -106,7 +106,7 @@ func (r *reloader) nextCheck() time.Duration {
 func (r *reloader) check(requested bool) bool {
 	files, err := r.cfg.readFiles()
 	if err == nil && r.material.same(files) {
-		r.mended()
+		r.clearFailure()
 		if requested {
 			r.report(nil, false)
 		}
@@ -117,13 +117,13 @@ func (r *reloader) check(requested bool) bool {
 		m, err = r.cfg.parse(files)
 	}
 	if err == nil {
-		err = r.notWorse(m)
+		err = r.checkExpiry(m)
 	}
 	if err != nil {
-		r.failed(err, requested)
+		r.noteFailure(err, requested)
 		return false
 	}
-	r.mended()
+	r.clearFailure()
 	if r.material != nil {
 		r.reloads.Inc()
 	}
@@ -134,8 +134,8 @@ func (r *reloader) check(requested bool) bool {
 	return true
 }
 
-// notWorse refuses to replace a valid certificate by an expired one.
-func (r *reloader) notWorse(m *material) error {
+// checkExpiry refuses to replace a valid certificate by an expired one.
+func (r *reloader) checkExpiry(m *material) error {
 	now := time.Now()
 	if r.material != nil && m.notAfter().Before(now) && r.material.notAfter().After(now) {
 		return fmt.Errorf("loading %s of %s: expired at %s", certificateFile, r.cfg.Dir, m.notAfter().UTC().Format(time.RFC3339))
@@ -143,17 +143,17 @@ func (r *reloader) notWorse(m *material) error {
 	return nil
 }
 
-// failed records that the files cannot be used and reports it, each failure
+// noteFailure records that the files cannot be used and reports it, each failure
 // once, after settleTime.
-func (r *reloader) failed(err error, requested bool) {
+func (r *reloader) noteFailure(err error, requested bool) {
 	first := r.material == nil && r.failure == ""
 	if text := err.Error(); text != r.failure {
-		r.broken, r.failure, r.reported, r.retry = time.Now(), text, false, 0
+		r.failingSince, r.failure, r.reported, r.retry = time.Now(), text, false, 0
 	}
 	none := r.material == nil && errors.Is(err, ErrNone)
-	settled := first || none || time.Since(r.broken) >= settleTime
+	settled := first || none || time.Since(r.failingSince) >= settleTime
 	if none {
-		r.broken = time.Time{} // not a failure; an event follows when files come
+		r.failingSince = time.Time{} // not a failure; an event follows when files come
 	}
 	if !requested && (r.reported || !settled) {
 		return
@@ -165,9 +165,9 @@ func (r *reloader) failed(err error, requested bool) {
 	r.report(err, false)
 }
 
-// mended clears the last failure.
-func (r *reloader) mended() {
-	r.broken, r.failure, r.reported, r.retry = time.Time{}, "", false, 0
+// clearFailure clears the last failure.
+func (r *reloader) clearFailure() {
+	r.failingSince, r.failure, r.reported, r.retry = time.Time{}, "", false, 0
 }
 
 func (r *reloader) report(err error, fresh bool) {

@@ -80,7 +80,7 @@ func (w *watcher) watch(files []string) error {
 func watchedDirs(files []string) []string {
 	var dirs []string
 	for _, file := range files {
-		dirs = append(dirs, nearest(filepath.Dir(file)))
+		dirs = append(dirs, nearestExisting(filepath.Dir(file)))
 		if real, err := filepath.EvalSymlinks(file); err == nil {
 			dirs = append(dirs, filepath.Dir(real))
 		}
@@ -88,8 +88,8 @@ func watchedDirs(files []string) []string {
 	return dirs
 }
 
-// nearest is dir, or what exists of its path.
-func nearest(dir string) string {
+// nearestExisting is dir, or what exists of its path.
+func nearestExisting(dir string) string {
 	for {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() || dir == filepath.Dir(dir) {
 			return dir

@@ -64,7 +64,7 @@ type Choice struct {
 
 const (
 	guessTime   = int64(30 * time.Second)
-	mostMisses  = 6             // up to this number, each inconclusive test doubles the time to the next one
+	maxMisses   = 6             // up to this number, each inconclusive test doubles the time to the next one
 	noMoreTests = math.MaxInt64 // proven not to speak the protocol; never expires
 )
 
@@ -121,7 +121,7 @@ func (c *Choice) NotHTTP2() {
 // without a byte from the container.
 func (c *Choice) MissedHTTP2(now int64) {
 	if !c.http2.Load() {
-		n := min(c.misses.Inc(), mostMisses)
+		n := min(c.misses.Inc(), maxMisses)
 		c.not2.Store(now + guessTime<<(n-1))
 	}
 }
@@ -175,7 +175,7 @@ func (c *Choice) For(x *exchange.Exchange, now int64) Protocol {
 	case c.fixed != Auto:
 		return c.fixed
 	case x.Protocol == "HTTP/2.0":
-		if c.http2.Load() || claim(&c.not2, now) {
+		if c.http2.Load() || tryProtocol(&c.not2, now) {
 			return H2C
 		}
 		return HTTP1
@@ -185,16 +185,16 @@ func (c *Choice) For(x *exchange.Exchange, now int64) Protocol {
 	switch not1 := c.not1.Load(); {
 	case not1 == 0, x.Upgrade && not1 != noMoreTests:
 		return HTTP1
-	case x.Repeatable() && claim(&c.not1, now):
+	case x.Repeatable() && tryProtocol(&c.not1, now):
 		return HTTP1
 	}
 	return H2C
 }
 
-// claim reports whether the caller may use the protocol: there is no guess against
+// tryProtocol reports whether the caller may use the protocol: there is no guess against
 // it, or the guess has expired and the caller is the first to test it. Other
 // callers keep following the guess until the test has a result.
-func claim(until *atomic.Int64, now int64) bool {
+func tryProtocol(until *atomic.Int64, now int64) bool {
 	t := until.Load()
 	return t == 0 || now >= t && until.CompareAndSwap(t, now+guessTime)
 }

@@ -29,11 +29,11 @@ type Conn struct {
 	// Protocol is what TLS has agreed upon (ALPN); empty without.
 	Protocol string
 
-	dialer  *Dialer
-	held    bool      // a descriptor of the budget
-	counted bool      // among the open connections
-	session *tls.Conn // whose handshake is under way; nil = none
-	giveUp  int64     // when the handshake is to be over
+	dialer            *Dialer
+	hasDescriptor     bool      // a descriptor of the budget
+	counted           bool      // among the open connections
+	session           *tls.Conn // whose handshake is under way; nil = none
+	handshakeDeadline int64     // when the handshake is to be over
 }
 
 // Close closes the connection. Closing twice is harmless.
@@ -43,30 +43,30 @@ func (c *Conn) Close() {
 		c.dialer.stats.Closes.Inc()
 	}
 	c.Sock.Close()
-	if c.held {
-		c.held = false
+	if c.hasDescriptor {
+		c.hasDescriptor = false
 		c.dialer.release()
 	}
-	c.dialer.Feed()
+	c.dialer.WakeFirst()
 }
 
 // Dialer makes the connections of one loop, one attempt at a time for each
 // exchange that asks.
 type Dialer struct {
-	loop     *loop.Loop
-	gate     *exchange.Gate
-	cfg      *Config
-	choice   *Choice
-	stats    *Stats
-	target   loop.Target
-	line     exchange.WaitQueue // exchanges waiting for a descriptor
-	open     int                // open connections, including those being established
-	share    int                // connections guaranteed to the loop; further ones need a descriptor from the budget
-	attempts uint32             // attempts to open a connection
-	awaiting bool               // a descriptor has been requested from the budget
-	served   int64              // when an exchange in line last got a descriptor, or when the first one joined
-	// computing bounds the TLS handshakes that compute, not wait for the container.
-	computing chan struct{}
+	loop       *loop.Loop
+	gate       *exchange.Gate
+	cfg        *Config
+	choice     *Choice
+	stats      *Stats
+	target     loop.Target
+	queue      exchange.WaitQueue // exchanges waiting for a descriptor
+	open       int                // open connections, including those being established
+	share      int                // connections guaranteed to the loop; further ones need a descriptor from the budget
+	attempts   uint32             // attempts to open a connection
+	awaiting   bool               // a descriptor has been requested from the budget
+	lastServed int64              // when an exchange in line last got a descriptor, or when the first one joined
+	// handshakeSlots bounds the TLS handshakes that compute, not wait for the container.
+	handshakeSlots chan struct{}
 }
 
 // Init says once what d works for. share is how many connections the loop may
@@ -74,7 +74,7 @@ type Dialer struct {
 func (d *Dialer) Init(l *loop.Loop, g *exchange.Gate, c *Config, choice *Choice, s *Stats, share int) {
 	d.loop, d.gate, d.cfg, d.choice, d.stats, d.share = l, g, c, choice, s, share
 	d.target = loop.NewTarget(c.Address)
-	d.computing = make(chan struct{}, 1)
+	d.handshakeSlots = make(chan struct{}, 1)
 }
 
 // Result is what has become of an attempt to connect.
@@ -90,37 +90,37 @@ func (d *Dialer) Attempts() uint32 { return d.attempts }
 // Open is how many connections there are, those that are being made included.
 func (d *Dialer) Open() int { return d.open }
 
-// Lacking is the exchange that has waited longest for a descriptor, or nil.
-func (d *Dialer) Lacking() *exchange.Exchange { return d.line.First() }
+// FirstWaiting is the exchange that has waited longest for a descriptor, or nil.
+func (d *Dialer) FirstWaiting() *exchange.Exchange { return d.queue.First() }
 
-// Queues makes x, which is to have a connection, wait behind those who lack a
+// Enqueue makes x, which is to have a connection, wait behind those who lack a
 // descriptor, and reports whether it did. One whose attempt is under way goes on
 // with it, and one that is held until the container listens stays held.
-func (d *Dialer) Queues(x *exchange.Exchange) bool {
-	first := d.line.First()
-	if first == nil || first == x || x.Dial.Attempt != nil || d.holds(x) {
+func (d *Dialer) Enqueue(x *exchange.Exchange) bool {
+	first := d.queue.First()
+	if first == nil || first == x || x.Dial.Attempt != nil || d.inConnectQueue(x) {
 		return false
 	}
-	d.line.Add(x)
+	d.queue.Add(x)
 	return true
 }
 
-// holds reports that x is held because the container does not listen. Once it
+// inConnectQueue reports that x is held because the container does not listen. Once it
 // does, those who were held are like others.
-func (d *Dialer) holds(x *exchange.Exchange) bool {
+func (d *Dialer) inConnectQueue(x *exchange.Exchange) bool {
 	p := &d.gate.Connects
 	return p.Holds(x) && !p.Clear()
 }
 
-// Spare reports that nothing speaks against one more connection than those that
+// CanOpenExtra reports that nothing speaks against one more connection than those that
 // are needed.
-func (d *Dialer) Spare() bool {
-	return d.line.First() == nil && d.gate.Connects.Clear() && (d.open < d.share || d.gate.Descriptors.Free() > 0)
+func (d *Dialer) CanOpenExtra() bool {
+	return d.queue.First() == nil && d.gate.Connects.Clear() && (d.open < d.share || d.gate.Descriptors.Free() > 0)
 }
 
-// Feed lets the first of those who lack a descriptor try again.
-func (d *Dialer) Feed() {
-	if x := d.line.First(); x != nil {
+// WakeFirst lets the first of those who lack a descriptor try again.
+func (d *Dialer) WakeFirst() {
+	if x := d.queue.First(); x != nil {
 		x.Wake()
 	}
 }
@@ -133,19 +133,19 @@ func (d *Dialer) NewConn() *Conn { return &Conn{dialer: d} }
 // exchange.ConnectQueue says whose turn it is. protocols is what TLS offers.
 func (d *Dialer) Connect(x *exchange.Exchange, now int64, protocols ...string) Result {
 	if c, ok := x.Dial.Attempt.(*Conn); ok {
-		return d.attempted(x, c, now, protocols)
+		return d.continueAttempt(x, c, now, protocols)
 	}
 	pending := &d.gate.Connects
 	if x.Dial.Detects && !pending.Clear() {
 		return Result{Outcome: x.Dial.Why}
 	}
-	if pending.Holds(x) || d.line.First() == nil && !pending.Clear() {
+	if pending.Holds(x) || d.queue.First() == nil && !pending.Clear() {
 		if try, next, o := pending.Hold(x, now); o != gate.Undecided || !try {
 			return Result{Next: next, Outcome: o}
 		}
 	}
 	if !d.acquire() {
-		return d.lack(x, now)
+		return d.waitForDescriptor(x, now)
 	}
 	fd, err := d.loop.Connect(&d.target)
 	if err != nil {
@@ -153,40 +153,40 @@ func (d *Dialer) Connect(x *exchange.Exchange, now int64, protocols ...string) R
 		if err == loop.ErrRefused {
 			return d.refused(x)
 		}
-		return d.lack(x, now)
+		return d.waitForDescriptor(x, now)
 	}
 	c := d.NewConn()
 	if err := d.loop.Register(&c.Sock, fd, x.Dial.Handler); err != nil {
 		d.loop.CloseDescriptor(fd)
 		d.release()
-		return d.lack(x, now)
+		return d.waitForDescriptor(x, now)
 	}
-	c.held = true
+	c.hasDescriptor = true
 	d.attempts++
 	x.Dial.Attempt = c
-	return d.attempted(x, c, now, protocols)
+	return d.continueAttempt(x, c, now, protocols)
 }
 
-// attempted looks how far the connection that is made for x has come.
-func (d *Dialer) attempted(x *exchange.Exchange, c *Conn, now int64, protocols []string) Result {
+// continueAttempt looks how far the connection that is made for x has come.
+func (d *Dialer) continueAttempt(x *exchange.Exchange, c *Conn, now int64, protocols []string) Result {
 	if !c.counted {
 		if !c.Sock.Connected() {
 			if c.Sock.Failed() {
 				d.Cancel(x)
 				return d.refused(x)
 			}
-			return d.held(x, now)
+			return d.continueWait(x, now)
 		}
 		c.Sock.TuneLoopback(d.cfg.Address.Addr())
 		d.stats.Dials.Inc()
 		c.counted = true
 		d.gate.Connects.Reached()
 		if d.cfg.TLS != nil {
-			c.shake(x, protocols)
+			c.startHandshake(x, protocols)
 		}
 	}
 	if c.session != nil {
-		over, err := c.shaken(now)
+		over, err := c.handshakeDone(now)
 		switch {
 		case err != nil:
 			d.Cancel(x)
@@ -195,15 +195,15 @@ func (d *Dialer) attempted(x *exchange.Exchange, c *Conn, now int64, protocols [
 			}
 			return Result{Outcome: gate.UpstreamTLSFailed}
 		case !over:
-			return Result{Next: c.giveUp}
+			return Result{Next: c.handshakeDeadline}
 		}
 	}
 	x.Dial.Attempt = nil
 	return Result{Conn: c}
 }
 
-// held is the result for one that waits, which is held no longer than its time.
-func (d *Dialer) held(x *exchange.Exchange, now int64) (r Result) {
+// continueWait is the result for one that waits, which is held no longer than its time.
+func (d *Dialer) continueWait(x *exchange.Exchange, now int64) (r Result) {
 	if d.gate.Connects.Holds(x) {
 		_, r.Next, r.Outcome = d.gate.Connects.Hold(x, now)
 	}
@@ -216,8 +216,8 @@ func (d *Dialer) refused(x *exchange.Exchange) (r Result) {
 	if d.gate.Connects.Refused(now) {
 		d.choice.Forget()
 	}
-	d.line.Remove(x)
-	d.Feed()
+	d.queue.Remove(x)
+	d.WakeFirst()
 	if x.Dial.Detects {
 		return Result{Outcome: x.Dial.Why}
 	}
@@ -225,18 +225,18 @@ func (d *Dialer) refused(x *exchange.Exchange) (r Result) {
 	return r
 }
 
-// lack makes x wait for a connection that another exchange gives back: there
+// waitForDescriptor makes x wait for a connection that another exchange gives back: there
 // is no descriptor for a new one. Only while the container does not listen does
 // one that is held stay so, and try again when its turn has come.
-func (d *Dialer) lack(x *exchange.Exchange, now int64) Result {
-	if d.line.First() == nil {
-		d.served = now
+func (d *Dialer) waitForDescriptor(x *exchange.Exchange, now int64) Result {
+	if d.queue.First() == nil {
+		d.lastServed = now
 	}
 	d.await(now)
-	if d.holds(x) {
-		return d.held(x, now)
+	if d.inConnectQueue(x) {
+		return d.continueWait(x, now)
 	}
-	d.line.Add(x)
+	d.queue.Add(x)
 	return Result{}
 }
 
@@ -246,7 +246,7 @@ func (d *Dialer) acquire() bool {
 		return false
 	}
 	d.open++
-	d.served = d.loop.Now()
+	d.lastServed = d.loop.Now()
 	return true
 }
 
@@ -261,9 +261,9 @@ func (d *Dialer) release() {
 // had.
 func (d *Dialer) BeyondShare() bool { return d.open > d.share }
 
-// Served notes that one of those who lack a descriptor got a connection that
+// NoteServed notes that one of those who lack a descriptor got a connection that
 // had been idle.
-func (d *Dialer) Served(now int64) { d.served = now }
+func (d *Dialer) NoteServed(now int64) { d.lastServed = now }
 
 // await asks the budget for a descriptor on behalf of those who lack one.
 // Clients give way when none has come back for a while: mostly one does, with
@@ -274,11 +274,11 @@ func (d *Dialer) await(now int64) {
 		d.gate.Descriptors.Await(func() {
 			d.loop.Post(func() {
 				d.awaiting = false
-				d.Feed()
+				d.WakeFirst()
 			})
 		})
 	}
-	if now-d.served >= int64(exchange.MinIdle) {
+	if now-d.lastServed >= int64(exchange.MinIdle) {
 		d.gate.Descriptors.Reclaim()
 	}
 }

@@ -31,14 +31,14 @@ func TestAHandshakeOfAContainerThatIsSilentTimesOut(t *testing.T) {
 			return
 		}
 		before := l.Nanotime()
-		c.shake(&exchange.Exchange{}, []string{"http/1.1"})
-		if took := c.giveUp - before; took < handshakeTimeout {
+		c.startHandshake(&exchange.Exchange{}, []string{"http/1.1"})
+		if took := c.handshakeDeadline - before; took < handshakeTimeout {
 			t.Errorf("gives up after %d ns", took)
 		}
-		if over, err := c.shaken(c.giveUp - 1); over || err != nil {
+		if over, err := c.handshakeDone(c.handshakeDeadline - 1); over || err != nil {
 			t.Errorf("over %v, %v before the timeout", over, err)
 		}
-		if _, err := c.shaken(c.giveUp); err != syscall.ETIMEDOUT {
+		if _, err := c.handshakeDone(c.handshakeDeadline); err != syscall.ETIMEDOUT {
 			t.Errorf("got %v at the timeout", err)
 		}
 		c.Sock.Close()
