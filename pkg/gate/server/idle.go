@@ -10,47 +10,46 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/list"
 )
 
-// IdleConn is a pointer to a client's connection T, which embeds a Waiting.
+// IdleConn is a pointer to a client connection T, which embeds an Idle.
 type IdleConn[T any, P IdleConn[T, P]] interface {
 	list.Element[T]
 	IdleNode() *Idle[T, P]
-	// Busy reports that a request is under way.
+	// Busy reports that a request is in progress.
 	Busy() bool
-	// Quiet reports that no bytes have come that a request may begin with.
+	// Quiet reports that no bytes of a request have been received.
 	Quiet() bool
 	// Reclaim closes the connection.
 	Reclaim()
 }
 
-// Idle is what a connection of an IdleSet embeds.
+// Idle is embedded by the connections of an IdleSet.
 type Idle[T any, P IdleConn[T, P]] struct {
 	list.Node[T]
 	set   *IdleSet[T, P]
-	Since int64 // when it began to wait, on the loop's clock
+	Since int64 // when it became idle, on the loop's clock
 }
 
 // IdleNode returns w, for an IdleSet.
 func (w *Idle[T, P]) IdleNode() *Idle[T, P] { return w }
 
-// Set is the set that the connection is in, or nil.
+// Set returns the set that contains the connection; nil = none.
 func (w *Idle[T, P]) Set() *IdleSet[T, P] { return w.set }
 
-// IdleSet holds connections of one loop in the order in which they began to wait,
-// those that are busy anywhere. The one that has waited longest may be closed to
-// free its descriptor, unless it has waited for less than a minimum. Init comes
-// before use.
+// IdleSet holds connections of one loop in the order in which they became idle; busy
+// ones may be at any position. The connection idle for longest may be closed to free
+// its descriptor, once it has been idle for a minimum time. Call Init before use.
 type IdleSet[T any, P IdleConn[T, P]] struct {
 	worker  *Worker
-	minIdle int64 // of time to wait, in ns
+	minIdle int64 // minimum idle time, in ns
 	conns   list.List[T, P]
-	// Count, if not nil, is increased by one for each connection in the set.
+	// Count, if not nil, counts the connections in the set, together with other sets.
 	Count *atomic.Int64
 }
 
-// Init makes s a set whose connections w may close after they have waited for
-// least, in the order of their rank.
-func (s *IdleSet[T, P]) Init(w *Worker, rank exchange.Idleness, least time.Duration) {
-	s.worker, s.minIdle = w, int64(least)
+// Init registers s with w, which may close its connections after they have been idle
+// for least. rank is their order among the sets.
+func (s *IdleSet[T, P]) Init(w *Worker, rank exchange.Idleness, minIdle time.Duration) {
+	s.worker, s.minIdle = w, int64(minIdle)
 	w.AddIdleSource(rank, s.reclaimable)
 }
 
@@ -58,11 +57,10 @@ func (s *IdleSet[T, P]) Init(w *Worker, rank exchange.Idleness, least time.Durat
 // longest idle one.
 func (s *IdleSet[T, P]) First() *T { return s.conns.First() }
 
-// All yields the connections. The connection that is yielded may be removed.
+// All yields the connections. The yielded connection may be removed.
 func (s *IdleSet[T, P]) All() iter.Seq[*T] { return s.conns.All() }
 
-// Touch makes c, which may be in s or in another set, the last one in s to have
-// begun to wait.
+// Touch marks c as idle since now. c may be in s or another set, which it leaves.
 func (s *IdleSet[T, P]) Touch(c *T) {
 	w := P(c).IdleNode()
 	w.Since = s.worker.Loop.Now()
@@ -79,7 +77,7 @@ func (s *IdleSet[T, P]) Touch(c *T) {
 	}
 }
 
-// Remove takes c, which must be in s, out of it.
+// Remove removes c, which must be in s.
 func (s *IdleSet[T, P]) Remove(c *T) {
 	P(c).IdleNode().set = nil
 	s.conns.Remove(c)
@@ -88,10 +86,10 @@ func (s *IdleSet[T, P]) Remove(c *T) {
 	}
 }
 
-// oldest is the connection that is to be closed first, or nil. Busy ones are moved
-// to the end.
+// oldest returns the connection to be closed first; nil = none. It moves busy
+// connections to the end.
 func (s *IdleSet[T, P]) oldest() *T {
-	var moved *T // the first of those
+	var moved *T // the first busy connection
 	for c := range s.conns.All() {
 		switch {
 		case c == moved:
@@ -120,21 +118,21 @@ func (s *IdleSet[T, P]) reclaimable() (since int64, reclaim func()) {
 	return P(c).IdleNode().Since, P(c).Reclaim
 }
 
-// IdleSource tells, on the loop, when the connection to be closed first began to
-// wait, and how it is closed, at once or never: bytes may come. reclaim is nil if
-// there is none.
+// IdleSource returns, on the loop, since when its first candidate has been idle, and a
+// function that closes it. Call reclaim immediately or not at all, because bytes may
+// arrive. reclaim is nil if there is no candidate.
 type IdleSource func() (since int64, reclaim func())
 
-// idleSources are the sources of a worker, by rank. A worker is
-// exchange.IdleConnections: it tells of all of them at once.
+// idleSources are the sources of a worker, by rank. The worker implements
+// exchange.IdleConnections for all of them together.
 type idleSources [exchange.UnfinishedHead + 1][]IdleSource
 
-// AddIdleSource lets w close the connections that s tells of, which have the rank.
+// AddIdleSource lets w close the connections of s, which have the given rank.
 func (w *Worker) AddIdleSource(rank exchange.Idleness, s IdleSource) {
 	w.idle[rank] = append(w.idle[rank], s)
 }
 
-// oldest is what the sources of the rank tell of the connection to be closed first.
+// oldest returns the first candidate of all sources with the given rank.
 func (w *Worker) oldest(rank exchange.Idleness) (since int64, reclaim func()) {
 	for _, s := range w.idle[rank] {
 		if t, f := s(); f != nil && (reclaim == nil || t < since) {

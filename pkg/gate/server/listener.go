@@ -10,13 +10,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// Serve begins to accept connections from ln on all loops and returns at
-// once. The server takes a descriptor of its own; ln is closed.
+// Serve accepts connections from ln on all loops and returns immediately. The server
+// duplicates the descriptor; ln is closed.
 func (s *Server) Serve(ln *net.TCPListener) error { return s.ServeTLS(ln, nil) }
 
-// ServeTLS is Serve for a port whose connections begin with a TLS handshake; nil:
-// they do not. Until the client's hello is there, a connection costs a small
-// struct and its descriptor.
+// ServeTLS is Serve for a port whose connections begin with a TLS handshake; nil =
+// plaintext. Until the ClientHello has arrived, a connection costs only a small struct
+// and its descriptor.
 func (s *Server) ServeTLS(ln *net.TCPListener, port *TLS) error {
 	defer ln.Close()
 	raw, err := ln.SyscallConn()
@@ -38,16 +38,16 @@ func (s *Server) ServeTLS(ln *net.TCPListener, port *TLS) error {
 	return nil
 }
 
-// ServeDescriptors is Serve for listening descriptors that are non-blocking, one
-// for each loop, which belong to the server from then on.
+// ServeDescriptors is Serve for non-blocking listening descriptors, one for each loop,
+// which the server then owns.
 func (s *Server) ServeDescriptors(fds []int) {
 	for i, w := range s.workers {
 		w.Loop.Post(func() { w.listen(fds[i], nil) })
 	}
 }
 
-// prepareListener sets what accepted connections inherit: no delay, and a
-// keep-alive that finds a vanished peer within a minute.
+// prepareListener sets options that accepted connections inherit: TCP_NODELAY, and
+// keep-alive that detects a vanished peer within a minute.
 func prepareListener(fd int) error {
 	return errors.Join(
 		unix.SetNonblock(fd, true),
@@ -64,12 +64,12 @@ type listener struct {
 	worker *Worker
 	sock   loop.Sock
 	fd     int
-	paused bool // the sock is closed, and the descriptor is not
-	tls    *TLS // nil: connections begin with HTTP/1
+	paused bool // the sock is closed, the descriptor is open
+	tls    *TLS // nil: plaintext
 }
 
-// acceptBatch bounds how many connections are accepted before others have
-// their turn.
+// acceptBatch is the number of connections accepted at once, so that accepting cannot
+// starve the loop.
 const acceptBatch = 64
 
 func (w *Worker) listen(fd int, port *TLS) {
@@ -78,16 +78,16 @@ func (w *Worker) listen(fd int, port *TLS) {
 	l.resume()
 }
 
-// Event accepts what has arrived. The listener is level-triggered: what is
-// left over comes back.
+// Event accepts pending connections. The listener is level-triggered, so the rest
+// causes another event.
 func (l *listener) Event(*loop.Sock) {
 	if l.accept() {
 		l.pause()
 	}
 }
 
-// accept takes connections as long as there are some, but for others to have
-// their turn. It reports whether there is no descriptor for the next one.
+// accept accepts up to acceptBatch connections. It reports whether descriptors are
+// exhausted.
 func (l *listener) accept() (short bool) {
 	w := l.worker
 	for range acceptBatch {
@@ -115,8 +115,8 @@ func (l *listener) accept() (short bool) {
 	return false
 }
 
-// pause leaves connections in the backlog until there is a descriptor, if there
-// are any: a client that is turned away would take longer to come back.
+// pause leaves further connections in the backlog until a descriptor is available: a
+// rejected client would take longer to return.
 func (l *listener) pause() {
 	if !l.worker.Loop.Acceptable(l.fd) {
 		return
@@ -128,10 +128,10 @@ func (l *listener) pause() {
 	d.Reclaim()
 }
 
-// resume accepts again.
+// resume continues to accept.
 func (l *listener) resume() {
 	if !l.paused || l.worker.ShuttingDown() {
-		return // it is closed, or is going to be with what stands in its backlog
+		return // closed, or about to be drained and closed
 	}
 	l.paused = false
 	if err := l.worker.Loop.RegisterListener(&l.sock, l.fd, l); err != nil {
@@ -141,11 +141,11 @@ func (l *listener) resume() {
 	}
 }
 
-// maxDrainBatches bounds how often a listener that is to be closed accepts: the
-// largest backlog that the system has by default, twice.
+// maxDrainBatches limits how many batches drain accepts: twice the largest default
+// backlog of the system.
 const maxDrainBatches = 2 * 4096 / acceptBatch
 
-// drain accepts what stands in the backlog: closing the listener would reset it.
+// drain accepts the connections in the backlog, which closing the listener would reset.
 func (l *listener) drain() {
 	for range maxDrainBatches {
 		if !l.worker.Loop.Acceptable(l.fd) || l.accept() {

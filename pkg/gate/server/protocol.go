@@ -7,29 +7,28 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// Protocol is what clients and the container are spoken to in.
+// Protocol is an HTTP version for both sides.
 type Protocol interface {
-	// NewPart makes the part of the protocol that belongs to w.
+	// NewPart returns the part of the protocol that belongs to w.
 	NewPart(w *Worker) Part
-	// Unfinished counts the connections, of all workers, that a shutdown waits
-	// for after the last request, since their clients close them.
+	// Unfinished counts the connections of all workers that a shutdown waits for after
+	// the last request, because their clients should close them.
 	Unfinished() int
 }
 
 // Part is a protocol on one worker. Its methods are called on the worker's loop.
-// On tells the worker by Reclaims which connections may be closed.
+// NewPart registers connections that may be closed with Worker.AddIdleSource.
 type Part interface {
-	// Adopt serves a client's connection: fd is non-blocking, holds a descriptor
-	// of the gate's budget, and belongs to the part from then on. layer, nil for
-	// none, lies between its bytes and the protocol; read has been read from it
-	// by another protocol.
+	// Adopt serves a client connection. fd is non-blocking and has a descriptor of the
+	// gate's budget; the part then owns both. layer is the connection's layer, nil for
+	// none. read contains bytes that another protocol has read from the connection.
 	Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []byte)
-	// StopAccepting takes no further requests and closes what is idle. It reports
-	// whether there are connections on which nothing has come yet: the first
-	// request may be on its way.
+	// StopAccepting accepts no further requests and closes idle connections. It reports
+	// whether there are connections without a byte so far, whose first request may be
+	// under way.
 	StopAccepting() (silent bool)
-	// Connector finds connections to the container.
+	// Connector returns the connector to the container.
 	Connector() exchange.Connector
-	// IdleUpstreams counts the connections to the container that carry nothing.
+	// IdleUpstreams returns the number of idle connections to the container.
 	IdleUpstreams() int
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// Config is what a server needs beside the gate.
+// Config configures a Server.
 type Config struct {
 	// Loops is the number of event loops, 1 or more.
 	Loops int
-	// HTTP1 serves clients first; HTTP2, which may be nil, those that begin with
-	// its preface.
+	// HTTP1 serves new connections; HTTP2, which may be nil, those that begin with its
+	// preface.
 	HTTP1, HTTP2 Protocol
-	// Upstream says how connections to the container are made.
+	// Upstream configures connections to the container.
 	Upstream upstream.Config
-	// Speaks is what the container is spoken to in.
+	// Speaks is the protocol of the container.
 	Speaks upstream.Protocol
-	// Panicked is given the value of a contained panic. It may be nil.
+	// Panicked is called with the value of a recovered panic. It may be nil.
 	Panicked func(v any)
-	// Kernel is what a simulation runs the loops on; nil: the system.
+	// Kernel runs the loops on a simulated kernel; nil = the system.
 	Kernel loop.Kernel
 }
 
@@ -41,25 +41,26 @@ type Server struct {
 	workers []*Worker
 	ran     sync.WaitGroup
 
-	// handshakeSlots bounds the TLS handshakes that compute, not wait for their clients:
-	// more than there are processors would only keep the event loops from theirs.
+	// handshakeSlots limits the TLS handshakes that compute at the same time, without
+	// those that wait for their clients: more than GOMAXPROCS would take CPU time from
+	// the event loops.
 	handshakeSlots chan struct{}
 
 	shuttingDown atomic.Bool
 	shutdown     shutdown
 }
 
-// Descriptors that an event loop needs, beside connections: three of its own,
-// and one for each port.
+// loopDescriptors is the number of descriptors of an event loop without connections:
+// three of its own, and one for each port.
 const loopDescriptors = 5
 
-// upstreamShare is how many connections to the container each loop may have
-// whatever clients hold, so that a request that has been accepted can go out.
+// upstreamShare returns the number of upstream connections guaranteed to each loop, so
+// that clients cannot take all descriptors that accepted requests need.
 func upstreamShare(d *exchange.Descriptors, loops int) int {
 	return min(max(d.Budget()/8/loops, 2), 64)
 }
 
-// NewServer creates the loops and starts them. Close or Shutdown ends them.
+// NewServer creates and starts the loops. End them with Close or Shutdown.
 func NewServer(g *exchange.Gate, c Config) (*Server, error) {
 	if c.Loops < 1 {
 		return nil, fmt.Errorf("event loops %d: want 1 or more", c.Loops)
@@ -91,7 +92,7 @@ func NewServer(g *exchange.Gate, c Config) (*Server, error) {
 			if err := w.Loop.Run(); err != nil {
 				w.ReportPanic(err)
 			}
-			if i == 0 {
+			if i == 0 { // the first loop would have ended the shutdown
 				s.shutdown.end() // there is nothing that would
 			}
 		})
@@ -106,15 +107,15 @@ func (s *Server) newLoop() (*loop.Loop, error) {
 	return loop.New()
 }
 
-// Clock is the clock of Exchange: the time since the process began.
+// Clock is the clock of exchanges: the time since the process began.
 func Clock() time.Duration { return time.Duration(loop.Nanotime()) }
 
 // statsTimeout bounds how long Stats waits for a busy loop.
 const statsTimeout = 100 * time.Millisecond
 
-// Stats sums up the connections to the container. It asks each loop, so that
-// the request path need not count for it; a loop that does not answer in time
-// counts as having nothing idle.
+// Stats returns the figures of upstream connections. It asks each loop for its idle
+// connections, so that the request path need not count them. A loop that does not
+// respond in time counts as having none.
 func (s *Server) Stats() gate.UpstreamStats {
 	st := gate.UpstreamStats{Dials: s.pools.Dials.Load(), Reuses: s.pools.Reuses.Load(), Replays: s.gate.Replays.Load()}
 	st.Open = int(st.Dials - s.pools.Closes.Load())
@@ -141,11 +142,11 @@ func (s *Server) Stats() gate.UpstreamStats {
 	return st
 }
 
-// Listening is called, from outside, when the container has begun to accept
-// connections: requests that are held try at once.
+// Listening notes that a readiness check has connected to the container: the connect
+// queue tries at once.
 func (s *Server) Listening() { s.gate.Connects.Hurry() }
 
-// Close cuts everything and waits for the loops to end.
+// Close closes all connections abruptly and waits for the loops to end.
 func (s *Server) Close() {
 	s.shuttingDown.Store(true)
 	for _, w := range s.workers {

@@ -11,42 +11,41 @@ import (
 )
 
 const (
-	// stopTimeout bounds how long a shutdown waits for a loop to begin it: one that
-	// has ended does not, and a busy one may have the first requests of many
-	// connections before that.
+	// stopTimeout is how long a shutdown waits for all loops to stop accepting. A loop
+	// that has ended never does, and a busy loop may have to process the first requests
+	// of many connections before.
 	stopTimeout = 5 * time.Second
-	// silentGrace is how long a shutdown waits for the first request of connections
-	// that have just been made: it comes right behind them.
+	// silentGrace is how long a shutdown waits for the first request on new
+	// connections: it usually follows immediately.
 	silentGrace = 100 * time.Millisecond
-	// unfinishedTimeout bounds how long a shutdown waits for connections after the
-	// last request: for a round trip of a GOAWAY, and for clients that read their
-	// last answers and close. A cut could take answers along that have not been
-	// read; each that closes, and each that takes some, extends the time. That one
-	// takes some is noticed up to 200 ms later, and they have 1.5 s.
+	// unfinishedTimeout is how long a shutdown waits for connections after the last
+	// request: for a GOAWAY round trip, and for clients that read their last responses
+	// and close. Closing earlier could destroy unread responses. Each closed connection
+	// and each read extends the time. A read may be noticed up to 200 ms late, so a
+	// client has about 1.5 s.
 	unfinishedTimeout = 1750 * time.Millisecond
 	unfinishedTotal   = 10 * time.Second
 )
 
-// shutdown is a routine of the first loop. It counts what is under way, in these
-// states:
+// shutdown is a routine of the first loop. Its states:
 //
-//	idle       → leaving     BeginShutdown
-//	leaving    → silent      all loops have stopped accepting, or one does not answer; on some connections nothing has come yet
-//	leaving    → serving     the same, without such connections
-//	silent     → serving     silentGrace is over
-//	serving    → unfinished  no request is open, and no tunnel that may still last
-//	unfinished → serving     a client had begun a request when it read GOAWAY
-//	unfinished → over        connections that their clients close are closed, or have had their time
+//	idle       → stopping    BeginShutdown
+//	stopping   → silent      all loops have stopped accepting, or stopTimeout; some connections have not sent a byte
+//	stopping   → serving     the same without such connections
+//	silent     → serving     silentGrace has passed
+//	serving    → unfinished  no open request, and no tunnel before its deadline
+//	unfinished → serving     a client had begun a request before it read GOAWAY
+//	unfinished → done        clients have closed their connections, or the timeout has passed
 type shutdown struct {
 	srv                *Server
 	handle             loop.Handle
 	state              shutdownState
-	deadline           int64 // when the state ends at the latest; of serving: when tunnels may not last any more
-	tunnelDeadline     int64 // until of serving, however often that begins
-	unfinishedDeadline int64 // of unfinished: when that ends in any case
+	deadline           int64 // deadline of the state; serving: of tunnels
+	tunnelDeadline     int64 // deadline of all serving states
+	unfinishedDeadline int64 // latest end of the unfinished states
 
 	stopped atomic.Int32 // loops that have stopped accepting
-	silent  atomic.Bool  // nothing has come yet on some connections
+	silent  atomic.Bool  // some connections have not sent a byte
 
 	begun sync.Once
 	ended sync.Once
@@ -69,8 +68,8 @@ func (d *shutdown) init(s *Server) {
 	d.handle.Bind(s.workers[0].Loop, d)
 }
 
-// BeginShutdown is Shutdown without the end of the loops. It returns at once;
-// over is closed when nothing is left to wait for.
+// BeginShutdown is Shutdown without ending the loops. It returns immediately; over is
+// closed when the shutdown has nothing to wait for.
 func (s *Server) BeginShutdown() (over <-chan struct{}) {
 	d := &s.shutdown
 	d.begun.Do(func() {
@@ -93,9 +92,9 @@ func (s *Server) BeginShutdown() (over <-chan struct{}) {
 	return d.done
 }
 
-// Shutdown closes the listeners and all idle connections, waits for requests
-// to end and, for at most the gate's DrainTunnel, for tunnels, and ends the
-// loops. When ctx is done first, what is left is cut.
+// Shutdown closes the listeners and idle connections, waits for requests to end, waits
+// for tunnels for at most the gate's DrainTunnel, and ends the loops. When ctx ends, it
+// closes the remaining connections abruptly.
 func (s *Server) Shutdown(ctx context.Context) (err error) {
 	select {
 	case <-s.BeginShutdown():
@@ -106,7 +105,7 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 	return err
 }
 
-// Step is loop.Routine: something has ended, or its time has.
+// Step implements loop.Routine.
 func (d *shutdown) Step() {
 	now := d.handle.Loop().Now()
 	for d.stateEnded(now) {
@@ -129,7 +128,7 @@ func (d *shutdown) Step() {
 			d.end()
 		}
 	}
-	if d.state == shutdownUnfinished { // something has got on
+	if d.state == shutdownUnfinished { // progress was made
 		d.deadline = min(now+int64(unfinishedTimeout), d.unfinishedDeadline)
 	}
 	if d.deadline > now {
@@ -142,7 +141,7 @@ func (d *shutdown) beginServing(now int64) {
 	d.state, d.deadline = shutdownServing, d.tunnelDeadline
 }
 
-// stateEnded reports whether the state has come to its end.
+// stateEnded reports whether the state has ended.
 func (d *shutdown) stateEnded(now int64) bool {
 	switch d.state {
 	case shutdownStopping:
@@ -157,13 +156,13 @@ func (d *shutdown) stateEnded(now int64) bool {
 	return false
 }
 
-// busy reports whether there are requests, or tunnels that may still last.
+// busy reports whether there are requests, or tunnels before their deadline.
 func (d *shutdown) busy(now int64) bool {
 	drain := d.srv.gate.Drain
 	return drain.Requests() > 0 || drain.Tunnels() > 0 && now < d.tunnelDeadline
 }
 
-// end is called on the first loop, or when that has ended.
+// end is called on the first loop, or after that has ended.
 func (d *shutdown) end() {
 	d.ended.Do(func() {
 		d.state = shutdownDone
@@ -171,7 +170,7 @@ func (d *shutdown) end() {
 	})
 }
 
-// unfinished counts the connections that their clients close.
+// unfinished counts the connections that clients should close.
 func (s *Server) unfinished() int {
 	n := s.cfg.HTTP1.Unfinished()
 	if s.cfg.HTTP2 != nil {

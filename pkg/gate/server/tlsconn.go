@@ -16,56 +16,57 @@ import (
 )
 
 const (
-	// helloTimeout is how long a first record may take from its first byte on.
+	// helloTimeout is the maximum time from the first byte of a connection to its
+	// complete first record.
 	helloTimeout = 10 * time.Second
-	// handshakeTimeout is how long a client may take for its handshake, from its
-	// hello on.
+	// handshakeTimeout is the maximum time from the ClientHello to the end of the
+	// handshake.
 	handshakeTimeout = 10 * time.Second
-	// maxHandshakes bounds those under way, and minHandshakes is what each loop may
-	// have of them; others are queued.
+	// maxHandshakes limits concurrent handshakes; each loop gets its share, at least
+	// minHandshakes. Further ones are queued.
 	maxHandshakes = 256
 	minHandshakes = 16
-	// stallTimeout replaces handshakeTimeout for those that wait for their
-	// clients, while others are queued.
+	// stallTimeout replaces handshakeTimeout for handshakes that wait for their client
+	// while others are queued.
 	stallTimeout = 500 * time.Millisecond
 )
 
 var (
-	errStalled      = errors.New("too many handshakes: this one waited longest for its client")
-	errShuttingDown = errors.New("the gate shuts down")
+	errStalled      = errors.New("too many handshakes: closed the one that waited longest for its client")
+	errShuttingDown = errors.New("the gate is shutting down")
 )
 
-// TLS is what a port needs whose connections begin with a TLS handshake.
+// TLS is a port whose connections begin with a TLS handshake.
 type TLS struct {
 	Config *tls.Config
-	// Failed is called, on a loop, for each handshake that failed. It may be nil.
+	// Failed is called on a loop for each failed handshake. It may be nil.
 	Failed func(peer netip.AddrPort, err error)
 
 	done, failed atomic.Uint64
 	pending      atomic.Int64
 }
 
-// Handshakes counts those that have succeeded, those that have failed, and those
-// under way or queued. It may be called at any time.
+// Handshakes returns the number of successful, failed, and pending (in progress or
+// queued) handshakes. It may be called from any goroutine.
 func (t *TLS) Handshakes() (done, failed uint64, underWay int) {
 	return t.done.Load(), t.failed.Load(), int(t.pending.Load())
 }
 
-// tlsConns are the connections of a loop to ports of TLS whose handshake is not
-// over, in the order in which they entered their state:
+// tlsConns holds a loop's connections to TLS ports before the end of their handshake,
+// in the order in which they entered their state:
 //
-//	silent  → begun    the first byte has come
-//	begun   → queued   the first record, the client's hello, has come whole
-//	queued  → shaking  there are few enough handshakes; the youngest is first: its client is still there
-//	shaking → (engine) the handshake has succeeded
+//	silent      → partial      the first byte has arrived
+//	partial     → queued       the first record, the ClientHello, is complete
+//	queued      → handshaking  a handshake slot is free; last in, first out: the latest client is the likeliest to be still connected
+//	handshaking → (protocol)   the handshake has succeeded
 //
-// From each of them a connection may be closed.
+// A connection may be closed in any state.
 type tlsConns struct {
 	silent, partial     IdleSet[tlsConn, *tlsConn]
 	queued, handshaking list.List[tlsConn, *tlsConn]
 
-	freeSlots    int           // handshakes that may begin
-	stallTimeout time.Duration // how long one may wait for its client while others are queued
+	freeSlots    int           // handshakes that may start
+	stallTimeout time.Duration // maximum wait for a client while others are queued
 }
 
 func (t *tlsConns) init(w *Worker) {
@@ -75,8 +76,8 @@ func (t *tlsConns) init(w *Worker) {
 	w.AddIdleSource(exchange.UnfinishedHead, w.reclaimStalled)
 }
 
-// tlsConn is a connection whose handshake is not over. Its Since is when it was
-// accepted, its first byte came or, from then on, its hello.
+// tlsConn is a connection before the end of its handshake. Since is the time when it
+// was accepted, then of its first byte, then of its ClientHello.
 type tlsConn struct {
 	Idle[tlsConn, *tlsConn]
 	worker  *Worker
@@ -85,11 +86,11 @@ type tlsConn struct {
 	sock    loop.Sock
 	peer    netip.AddrPort
 	layer   *loop.Layer
-	session *tls.Conn // while shaking
+	session *tls.Conn // in state handshaking
 	state   tlsState
 }
 
-// tlsState is a state of tlsConns, or over: closed or handed on.
+// tlsState is a state of tlsConns, or done: closed or adopted by a protocol.
 type tlsState uint8
 
 const (
@@ -113,7 +114,7 @@ func (w *Worker) acceptTLS(fd int, peer netip.AddrPort, port *TLS) {
 	w.tls.silent.Touch(c)
 }
 
-// moveTo takes c out of its set or list, for the next state.
+// moveTo removes c from its set or list, for the next state.
 func (c *tlsConn) moveTo(next tlsState) {
 	c.handle.SetDeadline(0)
 	switch t := &c.worker.tls; c.state {
@@ -127,7 +128,7 @@ func (c *tlsConn) moveTo(next tlsState) {
 	c.state = next
 }
 
-// Event implements loop.Handler. During a handshake the layer has the events.
+// Event implements loop.Handler. During a handshake the layer gets the events.
 func (c *tlsConn) Event(s *loop.Sock) {
 	switch {
 	case c.state > tlsPartial, !s.Readable():
@@ -142,8 +143,8 @@ func (c *tlsConn) Event(s *loop.Sock) {
 	}
 }
 
-// recordComplete reports whether a record of TLS has come whole (RFC 8446 section
-// 5.1), or something that is none: both are for the handshake.
+// recordComplete reports whether the first TLS record is complete (RFC 8446 section
+// 5.1), or the bytes are not TLS. Both are passed to the handshake.
 func recordComplete(s *loop.Sock) bool {
 	const handshake, header, longest = 22, 5, 16 << 10
 	var b [header]byte
@@ -155,7 +156,7 @@ func recordComplete(s *loop.Sock) bool {
 	return n == header && (length > longest || s.Buffered() >= header+length)
 }
 
-// hello begins the handshake, or queues it.
+// hello starts or queues the handshake.
 func (c *tlsConn) hello() {
 	w := c.worker
 	if w.ShuttingDown() {
@@ -183,8 +184,8 @@ func (c *tlsConn) startHandshake() {
 	c.sock.StartHandshake(c.layer, c.session, c.worker.srv.handshakeSlots, &c.handle)
 }
 
-// closeStalled closes handshakes that have waited for their clients for long, as many
-// as others are queued. The first of these, which is started last, looks again.
+// closeStalled closes handshakes that have waited long for their clients, one for each
+// queued handshake. If there are too few, the first queued one tries again later.
 func (w *Worker) closeStalled() {
 	for first := w.tls.queued.First(); first != nil; first = w.tls.queued.First() {
 		c := w.stalled(w.tls.stallTimeout)
@@ -196,8 +197,8 @@ func (w *Worker) closeStalled() {
 	}
 }
 
-// stalled is the handshake that began first of those that have waited for their
-// clients for long enough, or nil.
+// stalled returns the oldest handshake that has waited for its client for at least
+// `enough`; nil = none.
 func (w *Worker) stalled(enough time.Duration) *tlsConn {
 	until := w.Loop.Now() - int64(enough)
 	for c := range w.tls.handshaking.All() {
@@ -208,7 +209,7 @@ func (w *Worker) stalled(enough time.Duration) *tlsConn {
 	return nil
 }
 
-// Step implements loop.Routine: a timeout has passed, or the handshake is over.
+// Step implements loop.Routine: a timeout has passed, or the handshake has ended.
 func (c *tlsConn) Step() {
 	switch c.state {
 	case tlsPartial:
@@ -216,12 +217,12 @@ func (c *tlsConn) Step() {
 	case tlsQueued:
 		c.worker.closeStalled()
 	case tlsHandshaking:
-		over, err := c.sock.HandshakeDone()
+		done, err := c.sock.HandshakeDone()
 		switch {
 		case err != nil:
 			c.replyToPlaintext(err)
 			c.close(err)
-		case over:
+		case done:
 			c.adopt()
 		case c.worker.Loop.Now() >= c.Since+int64(handshakeTimeout):
 			c.close(os.ErrDeadlineExceeded)
@@ -229,7 +230,7 @@ func (c *tlsConn) Step() {
 	}
 }
 
-// adopt gives the connection to the protocol that ALPN has chosen.
+// adopt passes the connection to the protocol that ALPN has selected.
 func (c *tlsConn) adopt() {
 	c.port.done.Inc()
 	w, p := c.worker, c.worker.http1
@@ -245,7 +246,7 @@ func (c *tlsConn) adopt() {
 const plaintextReply = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n" +
 	"K-Gate-Outcome: bad-request\r\nProxy-Status: queuegate; error=http_request_error; details=\"this port speaks TLS only\"\r\nContent-Length: 27\r\nConnection: close\r\n\r\nthis port speaks TLS only.\n"
 
-// replyToPlaintext tells a client that speaks HTTP to a port of TLS what is wrong.
+// replyToPlaintext replies to a client that speaks HTTP on a TLS port.
 func (c *tlsConn) replyToPlaintext(err error) {
 	var header tls.RecordHeaderError
 	if !errors.As(err, &header) || header.Conn == nil {
@@ -257,8 +258,8 @@ func (c *tlsConn) replyToPlaintext(err error) {
 	}
 }
 
-// close closes the connection. err is the error of its handshake, if that is under
-// way.
+// close closes the connection. err is the error of its handshake, if one is in
+// progress.
 func (c *tlsConn) close(err error) {
 	shaking := c.state == tlsHandshaking
 	c.sock.Close()
@@ -273,8 +274,7 @@ func (c *tlsConn) close(err error) {
 	}
 }
 
-// end takes c from its list and, after a handshake, starts the youngest that is
-// queued.
+// end removes c from its list. After a handshake it starts the latest queued one.
 func (c *tlsConn) end() {
 	w, was := c.worker, c.state
 	c.moveTo(tlsDone)
@@ -290,8 +290,8 @@ func (c *tlsConn) end() {
 	}
 }
 
-// closeHandshakes closes the connections whose handshake has begun, and reports whether
-// there are others: their first request may be on its way.
+// closeHandshakes closes the connections with a complete ClientHello, and reports
+// whether there are others, whose first request may be under way.
 func (w *Worker) closeHandshakes() (silent bool) {
 	for _, l := range []*list.List[tlsConn, *tlsConn]{&w.tls.queued, &w.tls.handshaking} {
 		for c := range l.All() {
@@ -310,7 +310,7 @@ func (c *tlsConn) Quiet() bool { return c.Set() != &c.worker.tls.silent || c.soc
 // Reclaim implements IdleConn.
 func (c *tlsConn) Reclaim() { c.close(nil) }
 
-// reclaimStalled is the IdleSource of handshakes.
+// reclaimStalled is the IdleSource of handshakes that wait for their clients.
 func (w *Worker) reclaimStalled() (since int64, reclaim func()) {
 	c := w.stalled(exchange.MinIdle)
 	if c == nil {

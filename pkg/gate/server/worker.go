@@ -9,16 +9,16 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// Worker is one event loop of a Server with what the protocols on it share. Its
-// methods and fields may be used on the loop only, unless said otherwise.
+// Worker is an event loop of a Server and the state that the protocols on it share. Its
+// methods and fields may be used only on the loop, unless their comments say otherwise.
 type Worker struct {
 	Gate   *exchange.Gate // safe for any goroutine
 	Loop   *loop.Loop
-	Host   []byte // Host where a request has none
+	Host   []byte // default Host
 	Choice *upstream.Choice
 	Dialer upstream.Dialer
 	Stats  *upstream.Stats // of all workers
-	// Router finds connections to the container, over whichever protocol.
+	// Router connects to the container over either protocol.
 	Router upstream.Router
 
 	srv          *Server
@@ -53,39 +53,39 @@ func (w *Worker) add(p Protocol) Part {
 	return part
 }
 
-// HasHTTP2 reports whether connections may be handed on to HTTP/2.
+// HasHTTP2 reports whether connections may switch to HTTP/2.
 func (w *Worker) HasHTTP2() bool { return w.http2 != nil }
 
-// SwitchToHTTP2 gives a connection of HTTP/1 to HTTP/2. read has been read from it.
+// SwitchToHTTP2 passes an HTTP/1 connection to HTTP/2. read contains the bytes read
+// from it.
 func (w *Worker) SwitchToHTTP2(fd int, peer netip.AddrPort, read []byte) {
 	w.http2.Adopt(fd, peer, nil, read)
 }
 
-// ShuttingDown reports that no further requests are taken. It may be called from any
-// goroutine.
+// ShuttingDown reports that no further connections are accepted. It may be called from
+// any goroutine.
 func (w *Worker) ShuttingDown() bool { return w.srv.shuttingDown.Load() }
 
-// NoteEnd makes a shutdown count again: a request, a tunnel or a connection
-// has ended, or a client has taken some of its last answers. It may be called from
-// any goroutine.
+// NoteEnd notes that a request, tunnel or connection has ended, or that a client has
+// read part of its last responses, so that a shutdown checks its state. It may be
+// called from any goroutine.
 func (w *Worker) NoteEnd() {
 	if w.ShuttingDown() {
 		w.srv.shutdown.handle.Wake()
 	}
 }
 
-// ReportPanic reports a contained panic.
+// ReportPanic reports a recovered panic.
 func (w *Worker) ReportPanic(v any) {
 	if w.srv.cfg.Panicked != nil {
 		w.srv.cfg.Panicked(v)
 	}
 }
 
-// OnTrim makes f be called when the loop lets go of what a burst has left
-// behind.
+// OnTrim adds a function to call when the loop trims its free lists.
 func (w *Worker) OnTrim(f func()) { w.trims = append(w.trims, f) }
 
-// Date is the value of the field, formatted once a second.
+// Date returns the value of the Date field, formatted once a second.
 func (w *Worker) Date() []byte {
 	if now := w.Loop.Now(); w.date == nil || now-w.dateSecond >= int64(time.Second) {
 		t := w.Loop.WallTime().UTC()
@@ -95,9 +95,9 @@ func (w *Worker) Date() []byte {
 	return w.date
 }
 
-// stopAccepting stops accepting and closes what is idle. Connections that the kernel
-// has accepted for the gate are served first, and those that have not sent
-// anything yet stay open: their client has connected before.
+// stopAccepting stops accepting and closes idle connections. Connections in the backlog
+// are accepted first, and connections that have not sent a byte stay open, because
+// their clients connected before the shutdown.
 func (w *Worker) stopAccepting() (silent bool) {
 	for _, l := range w.listeners {
 		l.drain()
@@ -117,7 +117,7 @@ func (w *Worker) closeListeners() {
 	w.listeners = nil
 }
 
-// trim gives the memory of a burst back.
+// trim releases memory after a burst.
 func (w *Worker) trim(collect bool) {
 	for _, f := range w.trims {
 		f()

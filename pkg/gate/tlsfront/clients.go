@@ -11,14 +11,14 @@ import (
 var (
 	errNoClient     = errors.New("the client has no certificate")
 	errClientName   = errors.New("the client's certificate has none of the names in TLS_CLIENT_SANS")
-	errNoClientCert = errors.New("no certificate in it")
+	errNoClientCert = errors.New("no certificate in the file")
 )
 
-// clientCheck decides about a client's certificate beyond its signature.
+// clientCheck checks a client's certificate in addition to its signature.
 type clientCheck struct{ names []string }
 
-// verify is a VerifyConnection: crypto/tls has verified the chain, that of a
-// session that resumes too, against what is trusted now.
+// verify is a VerifyConnection. crypto/tls has verified the chain against the current
+// CA, also of a resumed session.
 func (v *clientCheck) verify(cs tls.ConnectionState) error {
 	switch {
 	case len(cs.PeerCertificates) == 0:
@@ -29,8 +29,8 @@ func (v *clientCheck) verify(cs tls.ConnectionState) error {
 	return nil
 }
 
-// matchesName compares whole names: DNS names in any case, URIs byte by byte. A
-// wildcard stands for nothing but itself, on either side.
+// matchesName compares whole names: DNS names case-insensitively, URIs exactly.
+// Wildcards are not expanded.
 func (v *clientCheck) matchesName(leaf *x509.Certificate) bool {
 	return slices.ContainsFunc(v.names, func(want string) bool {
 		for _, name := range leaf.DNSNames {

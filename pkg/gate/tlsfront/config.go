@@ -12,54 +12,54 @@ import (
 )
 
 // Config says what is served. It is read-only once a Front has it.
-type Config struct {
+type Config struct { // Config configures a Front, which reads it only.
 	// Dir holds tls.crt and tls.key, in PEM.
 	Dir string
 	// MinVersion and MaxVersion bound the version of TLS; 0 = 1.2 and 1.3.
 	MinVersion, MaxVersion uint16
-	// CipherSuites are those of TLS 1.2; nil = those of Go. Those of 1.3 are not
-	// for choosing.
+	// CipherSuites are the cipher suites of TLS 1.2; nil = Go's default. TLS 1.3 suites
+	// are not configurable.
 	CipherSuites []uint16
-	// Curves are the key exchanges; nil = those of Go.
+	// Curves are the key exchanges; nil = Go's default.
 	Curves []tls.CurveID
-	// ClientCA is a file of certificates in PEM, one of which must have signed
-	// the client's; "" = clients need none.
+	// ClientCA is a PEM file of CA certificates that must have signed client
+	// certificates; "" = no client certificates.
 	ClientCA string
-	// ClientSANs are the names, DNS or URI, of which a client's certificate must
-	// have one; none = any that ClientCA signed.
+	// ClientSANs are DNS names and URIs, one of which a client's certificate must have;
+	// empty = any name.
 	ClientSANs []string
 
-	// HTTP2 offers h2 to clients, which Serve then has to serve.
+	// HTTP2 offers h2 by ALPN; the server must then serve HTTP/2.
 	HTTP2 bool
-	// Listen opens the port. It is called once there is a certificate.
+	// Listen opens the port. It is called once a certificate is loaded.
 	Listen func() (*net.TCPListener, error)
-	// Serve accepts connections: Server.ServeTLS. It must not block.
+	// Serve accepts connections, such as Server.ServeTLS. It must not block.
 	Serve func(ln *net.TCPListener, port *server.TLS) error
-	// Changed is called when a certificate comes into use or cannot be used. It may
-	// be nil.
+	// Changed is called when a certificate is put in use or cannot be used. It may be
+	// nil.
 	Changed func(Change)
-	// Refused is called, on a loop, for each handshake that failed. It may be nil.
+	// Refused is called on a loop for each failed handshake. It may be nil.
 	Refused func(peer netip.AddrPort, err error)
 }
 
-// Change is a change of the certificate, or an attempt at one.
+// Change is a change of the certificate, or a failed attempt.
 type Change struct {
-	// Err says why the files are not in use; the old certificate, if there is
-	// one, stays. ErrNone means that there are no files.
+	// Err is the reason why the files are not used; the previous certificate, if any,
+	// stays in use. ErrNone means that there are no files.
 	Err error
-	// New is true when a certificate has come into use, and false for the result
-	// of a Reload that changed nothing.
+	// New is true if a certificate was put in use, and false for a Reload that changed
+	// nothing.
 	New bool
-	// Serving is true if there is a certificate, valid until NotAfter.
+	// Serving is true if a certificate, valid until NotAfter, is in use.
 	Serving  bool
 	NotAfter time.Time
 }
 
-// ErrNone says that the directory holds neither tls.crt nor tls.key.
+// ErrNone means that the directory contains neither tls.crt nor tls.key.
 var ErrNone = errors.New("neither tls.crt nor tls.key")
 
-// CipherSuites are the suites of these names, as crypto/tls spells them.
-// Insecure ones have no name here.
+// CipherSuites returns the ids of cipher suites by their names in crypto/tls, except
+// insecure ones.
 func CipherSuites(names []string) ([]uint16, error) {
 	var ids []uint16
 	for _, name := range names {
@@ -78,7 +78,7 @@ func CipherSuites(names []string) ([]uint16, error) {
 
 var curves = []tls.CurveID{tls.X25519, tls.X25519MLKEM768, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 
-// Curves are the key exchanges of these names, as crypto/tls spells them.
+// Curves returns the ids of key exchanges by their names in crypto/tls.
 func Curves(names []string) ([]tls.CurveID, error) {
 	var ids []tls.CurveID
 	for _, name := range names {
@@ -95,17 +95,17 @@ func Curves(names []string) ([]tls.CurveID, error) {
 	return ids, nil
 }
 
-// check reports what cannot work, whatever the files hold.
+// check reports problems that do not depend on the files.
 func (c *Config) check() error {
 	var problems []error
 	if c.Dir == "" {
-		problems = append(problems, errors.New("TLS without a directory of certificates"))
+		problems = append(problems, errors.New("TLS without a certificate directory"))
 	}
 	if c.MaxVersion != 0 && c.MinVersion > c.MaxVersion {
-		problems = append(problems, fmt.Errorf("TLS from version %s to %s: want an order", tls.VersionName(c.MinVersion), tls.VersionName(c.MaxVersion)))
+		problems = append(problems, fmt.Errorf("TLS from version %s to %s: the minimum is above the maximum", tls.VersionName(c.MinVersion), tls.VersionName(c.MaxVersion)))
 	}
 	if len(c.ClientSANs) > 0 && c.ClientCA == "" {
-		problems = append(problems, errors.New("names of TLS clients without their CA: any authority could sign them"))
+		problems = append(problems, errors.New("client names without a client CA: any CA could sign them"))
 	}
 	if c.Listen == nil || c.Serve == nil {
 		problems = append(problems, errors.New("TLS without a port or a server"))
@@ -113,7 +113,7 @@ func (c *Config) check() error {
 	return errors.Join(problems...)
 }
 
-// serverConfig is the configuration of handshakes with this material.
+// serverConfig returns the tls.Config for m.
 func (c *Config) serverConfig(m *material) *tls.Config {
 	t := &tls.Config{
 		Certificates:     []tls.Certificate{m.pair},
@@ -122,8 +122,8 @@ func (c *Config) serverConfig(m *material) *tls.Config {
 		CipherSuites:     c.CipherSuites,
 		CurvePreferences: c.Curves,
 		NextProtos:       []string{"http/1.1"},
-		// Answers leave in one piece; small records first, for slow networks, would
-		// cost a megabyte's worth of them on each connection.
+		// Responses are written at once. Dynamic record sizing would encode the first
+		// megabyte of each connection in small records.
 		DynamicRecordSizingDisabled: true,
 	}
 	if c.HTTP2 {

@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
-// Front serves one port. Make it with New, start it with Start.
+// Front serves one TLS port. Create it with New, then call Start.
 type Front struct {
 	cfg      Config
 	reloader *reloader
@@ -20,7 +20,7 @@ type Front struct {
 	followers sync.WaitGroup
 }
 
-// New checks the configuration.
+// New checks c and returns a Front.
 func New(c Config) (*Front, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -32,8 +32,8 @@ func New(c Config) (*Front, error) {
 	return f, nil
 }
 
-// Start loads the certificate and opens the port; if there is no certificate
-// yet, the port opens when it comes. The error is that of the port.
+// Start loads the certificate and opens the port, or opens it later when a certificate
+// appears. The error is from opening the port.
 func (f *Front) Start() error {
 	if err := f.reloader.start(); err != nil && f.cfg.Changed != nil {
 		f.reloader.report(err, false)
@@ -48,18 +48,17 @@ func (f *Front) Start() error {
 	return nil
 }
 
-// Reload checks the files now, and passes the result to Changed in any case.
+// Reload checks the files now and always passes the result to Changed.
 func (f *Front) Reload() { f.reloader.reload() }
 
-// Stats may be called at any time.
+// Stats returns counters. It may be called from any goroutine.
 func (f *Front) Stats() gate.TLSStats {
 	s := gate.TLSStats{Reloads: f.reloader.reloads.Load(), ReloadFailures: f.reloader.failures.Load(), NotAfter: f.reloader.expires.Load()}
 	s.Handshakes, s.HandshakeFailures, s.Handshaking = f.port.Handshakes()
 	return s
 }
 
-// Close stops to follow the files. The port and its connections are the
-// server's.
+// Close stops watching the files. The port and its connections belong to the server.
 func (f *Front) Close() {
 	f.mu.Lock()
 	already := f.closed
@@ -71,7 +70,7 @@ func (f *Front) Close() {
 	f.followers.Wait()
 }
 
-// loaded opens the port if it is not open and there is a certificate.
+// loaded opens the port if it is not open and a certificate is loaded.
 func (f *Front) loaded() {
 	f.mu.Lock()
 	opened := f.serving || f.closed

@@ -17,18 +17,18 @@ const (
 	keyFile         = "tls.key"
 )
 
-// maxFileBytes bounds what is read of a file; a chain of certificates has a
-// few thousand.
+// maxFileBytes is the maximum file size; certificate chains usually have a few thousand
+// bytes.
 const maxFileBytes = 1 << 20
 
-// material is what the files held at one moment.
+// material is the content of the files at one time.
 type material struct {
 	files    [][]byte
 	pair     tls.Certificate
 	clientCA *x509.CertPool // nil: clients need no certificate
 }
 
-// paths are the files, certificate and key first.
+// paths returns the files, certificate and key first.
 func (c *Config) paths() []string {
 	p := []string{filepath.Join(c.Dir, certificateFile), filepath.Join(c.Dir, keyFile)}
 	if c.ClientCA != "" {
@@ -37,8 +37,8 @@ func (c *Config) paths() []string {
 	return p
 }
 
-// readFiles reads all files. The error is ErrNone when there is neither
-// certificate nor key.
+// readFiles reads all files. The error is ErrNone if both certificate and key are
+// missing.
 func (c *Config) readFiles() ([][]byte, error) {
 	var files [][]byte
 	var problems []error
@@ -70,7 +70,7 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// parse makes material of files, which it keeps.
+// parse parses files, which the result refers to.
 func (c *Config) parse(files [][]byte) (*material, error) {
 	m := &material{files: files}
 	var err error
@@ -86,7 +86,7 @@ func (c *Config) parse(files [][]byte) (*material, error) {
 	return m, nil
 }
 
-// same reports whether the files are those of m.
+// same reports whether files equals the content of m.
 func (m *material) same(files [][]byte) bool {
 	if m == nil {
 		return false

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// settleTime is how long files may contradict each other before that is
-	// reported: they are written one after the other.
+	// settleTime is how long files may be inconsistent before it is reported, because
+	// they are written one after the other.
 	settleTime = time.Second
-	// firstRetry and lastRetry bound the time between two checks of files that
-	// cannot be loaded. An event causes a check at once.
+	// firstRetry and lastRetry bound the time between two attempts to load files with
+	// an error. An event causes an immediate attempt.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = time.Minute
 	// pollInterval is the time between two checks without inotify.
@@ -28,13 +28,13 @@ type reloader struct {
 	current atomic.Pointer[tls.Config]
 	expires atomic.Time // of the certificate in use
 
-	material     *material // belongs to the goroutine that follows
-	failingSince time.Time // since when loading has failed with failure; zero = it has not
+	material     *material // used only by the goroutine of follow
+	failingSince time.Time // since when loading has failed with failure; zero = not failing
 	failure      string    // error of the last attempt; empty = none
 	reported     bool
 	retry        time.Duration
 
-	requests chan struct{} // has room for one: several are one
+	requests chan struct{} // capacity 1: several requests are combined
 	stop     chan struct{}
 
 	reloads, failures atomic.Uint64
@@ -46,7 +46,7 @@ func newReloader(c *Config) *reloader {
 	return r
 }
 
-// start loads the files for the first time. The error is that of the watcher.
+// start loads the files for the first time. The error is from the watcher.
 func (r *reloader) start() error {
 	w, err := newWatcher()
 	if err == nil {
@@ -57,8 +57,8 @@ func (r *reloader) start() error {
 	return err
 }
 
-// follow reloads the files on change until stop is closed. loaded is called
-// after each certificate that comes into use, and after each reload requested.
+// follow reloads the files on change until stop is closed. It calls loaded after each
+// new certificate and each requested reload.
 func (r *reloader) follow(loaded func()) {
 	defer r.unwatch()
 	var events chan struct{}
@@ -89,7 +89,7 @@ func (r *reloader) follow(loaded func()) {
 	}
 }
 
-// nextCheck is how long to wait for an event; 0 = without a limit.
+// nextCheck returns how long to wait for an event; 0 = indefinitely.
 func (r *reloader) nextCheck() time.Duration {
 	switch {
 	case !r.failingSince.IsZero():
@@ -134,7 +134,7 @@ func (r *reloader) check(requested bool) bool {
 	return true
 }
 
-// checkExpiry refuses to replace a valid certificate by an expired one.
+// checkExpiry returns an error if an expired certificate would replace a valid one.
 func (r *reloader) checkExpiry(m *material) error {
 	now := time.Now()
 	if r.material != nil && m.notAfter().Before(now) && r.material.notAfter().After(now) {
@@ -143,8 +143,8 @@ func (r *reloader) checkExpiry(m *material) error {
 	return nil
 }
 
-// noteFailure records that the files cannot be used and reports it, each failure
-// once, after settleTime.
+// noteFailure notes that the files cannot be used, and reports each failure once, after
+// settleTime.
 func (r *reloader) noteFailure(err error, requested bool) {
 	first := r.material == nil && r.failure == ""
 	if text := err.Error(); text != r.failure {
@@ -195,8 +195,8 @@ func (r *reloader) reload() {
 	}
 }
 
-// configForClient is a GetConfigForClient. The keys of session tickets belong to
-// the configuration that calls it, and so outlive certificates.
+// configForClient is a GetConfigForClient. Session ticket keys belong to the calling
+// configuration and so survive a change of certificates.
 func (r *reloader) configForClient(*tls.ClientHelloInfo) (*tls.Config, error) {
 	return r.current.Load(), nil
 }

@@ -8,21 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchedEvents are those after which a file may have other contents. A write
-// counts when the writer has closed the file; names that come, go or move
-// cover links that are exchanged, as Kubernetes does it.
+// watchedEvents are the events after which a file may have other content: a writer has
+// closed it, or a name was created, deleted or moved, as when Kubernetes replaces
+// symbolic links.
 const watchedEvents = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_CREATE | unix.IN_DELETE |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// watcher reports changes in a set of directories (inotify(7)). Between changes
-// nothing runs: reading waits in the runtime's poller.
+// watcher reports changes in a set of directories (inotify(7)). While nothing changes
+// it uses no CPU: the read waits in the runtime's poller.
 type watcher struct {
 	file    *os.File
 	watches map[int]struct{}
-	changed chan struct{} // has room for one: several changes are one
+	changed chan struct{} // capacity 1: several changes are combined
 }
 
-// newWatcher starts to watch nothing.
+// newWatcher returns a watcher without directories.
 func newWatcher() (*watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -46,9 +46,9 @@ func (w *watcher) read() {
 	}
 }
 
-// watch makes the set of directories those that decide what the files hold:
-// the one of each name and the one where its contents are, or the nearest that
-// exists. It may be called again at any time.
+// watch sets the watched directories: for each file, the directory of its name and the
+// directory of the link target, or the nearest existing parent. It may be called again
+// at any time.
 func (w *watcher) watch(files []string) error {
 	raw, err := w.file.SyscallConn()
 	if err != nil {
@@ -67,7 +67,7 @@ func (w *watcher) watch(files []string) error {
 		}
 		for wd := range w.watches {
 			if _, ok := wanted[wd]; !ok {
-				_, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) // gone by itself if its directory is
+				_, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) // already removed if its directory was deleted
 			}
 		}
 		w.watches = wanted
@@ -88,7 +88,7 @@ func watchedDirs(files []string) []string {
 	return dirs
 }
 
-// nearestExisting is dir, or what exists of its path.
+// nearestExisting returns dir or its nearest existing parent.
 func nearestExisting(dir string) string {
 	for {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() || dir == filepath.Dir(dir) {

@@ -10,17 +10,17 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// Protocol is what the user container is spoken to in.
+// Protocol is the protocol of the user container.
 type Protocol uint32
 
-// The protocols. Auto is found out.
+// The protocols. Auto = detect it.
 const (
 	Auto Protocol = iota
 	HTTP1
 	H2C
 )
 
-// String is the value of UPSTREAM_PROTOCOL that means p.
+// String returns the value for UPSTREAM_PROTOCOL.
 func (p Protocol) String() string {
 	switch p {
 	case HTTP1:
@@ -31,7 +31,7 @@ func (p Protocol) String() string {
 	return "auto"
 }
 
-// ParseProtocol reads a value of UPSTREAM_PROTOCOL.
+// ParseProtocol parses a value of UPSTREAM_PROTOCOL.
 func ParseProtocol(s string) (Protocol, error) {
 	for _, p := range [...]Protocol{Auto, HTTP1, H2C} {
 		if s == p.String() {
@@ -50,9 +50,9 @@ func ParseProtocol(s string) (Protocol, error) {
 // A protocol is detected by proof: a valid response over HTTP/1, SETTINGS over
 // HTTP/2. A connection closed without a byte, or silence, is only a guess, because
 // the container may have other reasons than its protocol. A guess never overrides a
-// proof and expires after guessTime. One request then tests it: either one that
-// can be retried, or one that is held back until the protocol is proven. A refused connection resets all
-// detection, because the container is restarting and may have been replaced.
+// proof and expires after guessTime. One request then tests it: either one that can be
+// retried, or one that waits until the protocol is proven. A refused connection resets
+// all detection, because the container is restarting and may have been replaced.
 type Choice struct {
 	fixed Protocol
 
@@ -64,11 +64,11 @@ type Choice struct {
 
 const (
 	guessTime   = int64(30 * time.Second)
-	maxMisses   = 6             // up to this number, each inconclusive test doubles the time to the next one
+	maxMisses   = 6             // each of this many inconclusive tests doubles the time to the next one
 	noMoreTests = math.MaxInt64 // proven not to speak the protocol; never expires
 )
 
-// Fix sets the protocol once; Auto detects it.
+// Fix sets the protocol; Auto detects it. Call it before any other method.
 func (c *Choice) Fix(p Protocol) { c.fixed = p }
 
 // Detects reports that the protocol is not fixed.
@@ -191,8 +191,8 @@ func (c *Choice) For(x *exchange.Exchange, now int64) Protocol {
 	return H2C
 }
 
-// tryProtocol reports whether the caller may use the protocol: there is no guess against
-// it, or the guess has expired and the caller is the first to test it. Other
+// tryProtocol reports whether the caller may use the protocol: there is no guess
+// against it, or the guess has expired and the caller is the first to test it. Other
 // callers keep following the guess until the test has a result.
 func tryProtocol(until *atomic.Int64, now int64) bool {
 	t := until.Load()

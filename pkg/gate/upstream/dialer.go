@@ -11,29 +11,30 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// Config says what is dialled, and how.
+// Config configures connections to the container.
 type Config struct {
 	Address netip.AddrPort
-	// TLS makes connections sessions of TLS; nil: they are plain.
+	// TLS enables TLS; nil = plaintext.
 	TLS *tls.Config
-	// TLSFailed is called, on a loop, with the reason why no session came about. It may be nil.
+	// TLSFailed is called on a loop with the error of each failed handshake. It may be
+	// nil.
 	TLSFailed func(error)
 }
 
-// Stats count what the connections to the container do, of all loops.
+// Stats counts connections to the container, of all loops.
 type Stats struct{ Dials, Closes, Reuses atomic.Int64 }
 
-// Conn is a connection to the container. Who gets it from a Dialer owns it.
+// Conn is a connection to the container. The receiver of a Result owns it.
 type Conn struct {
 	Sock loop.Sock
-	// Protocol is what TLS has agreed upon (ALPN); empty without.
+	// Protocol is the protocol selected by ALPN; empty without TLS.
 	Protocol string
 
 	dialer            *Dialer
-	hasDescriptor     bool      // a descriptor of the budget
-	counted           bool      // among the open connections
-	session           *tls.Conn // whose handshake is under way; nil = none
-	handshakeDeadline int64     // when the handshake is to be over
+	hasDescriptor     bool      // of the budget
+	counted           bool      // included in the open connections
+	session           *tls.Conn // handshake in progress; nil = none
+	handshakeDeadline int64
 }
 
 // Close closes the connection. Closing twice is harmless.
@@ -50,8 +51,7 @@ func (c *Conn) Close() {
 	c.dialer.WakeFirst()
 }
 
-// Dialer makes the connections of one loop, one attempt at a time for each
-// exchange that asks.
+// Dialer opens the connections of one loop, one attempt at a time for each exchange.
 type Dialer struct {
 	loop       *loop.Loop
 	gate       *exchange.Gate
@@ -64,38 +64,40 @@ type Dialer struct {
 	share      int                // connections guaranteed to the loop; further ones need a descriptor from the budget
 	attempts   uint32             // attempts to open a connection
 	awaiting   bool               // a descriptor has been requested from the budget
-	lastServed int64              // when an exchange in line last got a descriptor, or when the first one joined
-	// handshakeSlots bounds the TLS handshakes that compute, not wait for the container.
+	lastServed int64              // when an exchange of queue last got a connection, or when the first one joined
+	// handshakeSlots limits the TLS handshakes that compute at the same time, without
+	// those that wait for the container.
 	handshakeSlots chan struct{}
 }
 
-// Init says once what d works for. share is how many connections the loop may
-// have whatever clients hold.
+// Init sets the dependencies of d. share is the number of connections guaranteed to the
+// loop. Call it once, before any other method.
 func (d *Dialer) Init(l *loop.Loop, g *exchange.Gate, c *Config, choice *Choice, s *Stats, share int) {
 	d.loop, d.gate, d.cfg, d.choice, d.stats, d.share = l, g, c, choice, s, share
 	d.target = loop.NewTarget(c.Address)
 	d.handshakeSlots = make(chan struct{}, 1)
 }
 
-// Result is what has become of an attempt to connect.
+// Result is the result of an attempt to connect.
 type Result struct {
-	Conn    *Conn        // nil: none yet, or none at all
-	Next    int64        // without a connection: when to call again at the latest; 0 = no bound
+	Conn    *Conn        // nil: not connected
+	Next    int64        // without a connection: latest time of the next call; 0 = no bound
 	Outcome gate.Outcome // why no connection is possible; Undecided = one may follow
 }
 
-// Attempts is how many times the Dialer has begun to make a connection.
+// Attempts returns the number of connection attempts.
 func (d *Dialer) Attempts() uint32 { return d.attempts }
 
-// Open is how many connections there are, those that are being made included.
+// Open returns the number of connections, including those being established.
 func (d *Dialer) Open() int { return d.open }
 
-// FirstWaiting is the exchange that has waited longest for a descriptor, or nil.
+// FirstWaiting returns the exchange that has waited longest for a descriptor; nil =
+// none.
 func (d *Dialer) FirstWaiting() *exchange.Exchange { return d.queue.First() }
 
-// Enqueue makes x, which is to have a connection, wait behind those who lack a
-// descriptor, and reports whether it did. One whose attempt is under way goes on
-// with it, and one that is held until the container listens stays held.
+// Enqueue queues x behind the exchanges that wait for a descriptor, and reports whether
+// it did. An exchange with an attempt in progress, or in the connect queue, is not
+// moved.
 func (d *Dialer) Enqueue(x *exchange.Exchange) bool {
 	first := d.queue.First()
 	if first == nil || first == x || x.Dial.Attempt != nil || d.inConnectQueue(x) {
@@ -105,32 +107,31 @@ func (d *Dialer) Enqueue(x *exchange.Exchange) bool {
 	return true
 }
 
-// inConnectQueue reports that x is held because the container does not listen. Once it
-// does, those who were held are like others.
+// inConnectQueue reports whether x waits until the container listens. Once it listens,
+// such exchanges are treated like others.
 func (d *Dialer) inConnectQueue(x *exchange.Exchange) bool {
 	p := &d.gate.Connects
 	return p.Holds(x) && !p.Clear()
 }
 
-// CanOpenExtra reports that nothing speaks against one more connection than those that
-// are needed.
+// CanOpenExtra reports whether a connection may be opened that no request needs yet.
 func (d *Dialer) CanOpenExtra() bool {
 	return d.queue.First() == nil && d.gate.Connects.Clear() && (d.open < d.share || d.gate.Descriptors.Free() > 0)
 }
 
-// WakeFirst lets the first of those who lack a descriptor try again.
+// WakeFirst lets the first exchange that waits for a descriptor try again.
 func (d *Dialer) WakeFirst() {
 	if x := d.queue.First(); x != nil {
 		x.Wake()
 	}
 }
 
-// NewConn returns a connection whose Sock is not registered yet.
+// NewConn returns a connection whose Sock is not registered.
 func (d *Dialer) NewConn() *Conn { return &Conn{dialer: d} }
 
-// Connect makes a connection for x, and is called with each step of x until
-// the result says that this has ended. While the container does not listen,
-// exchange.ConnectQueue says whose turn it is. protocols is what TLS offers.
+// Connect opens a connection for x. Call it with each step of x until the Result has a
+// Conn or an Outcome. While the container does not listen, exchange.ConnectQueue
+// decides which exchange tries. protocols are offered by ALPN.
 func (d *Dialer) Connect(x *exchange.Exchange, now int64, protocols ...string) Result {
 	if c, ok := x.Dial.Attempt.(*Conn); ok {
 		return d.continueAttempt(x, c, now, protocols)
@@ -167,7 +168,7 @@ func (d *Dialer) Connect(x *exchange.Exchange, now int64, protocols ...string) R
 	return d.continueAttempt(x, c, now, protocols)
 }
 
-// continueAttempt looks how far the connection that is made for x has come.
+// continueAttempt checks the progress of the connection attempt for x.
 func (d *Dialer) continueAttempt(x *exchange.Exchange, c *Conn, now int64, protocols []string) Result {
 	if !c.counted {
 		if !c.Sock.Connected() {
@@ -186,7 +187,7 @@ func (d *Dialer) continueAttempt(x *exchange.Exchange, c *Conn, now int64, proto
 		}
 	}
 	if c.session != nil {
-		over, err := c.handshakeDone(now)
+		done, err := c.handshakeDone(now)
 		switch {
 		case err != nil:
 			d.Cancel(x)
@@ -194,7 +195,7 @@ func (d *Dialer) continueAttempt(x *exchange.Exchange, c *Conn, now int64, proto
 				failed(err)
 			}
 			return Result{Outcome: gate.UpstreamTLSFailed}
-		case !over:
+		case !done:
 			return Result{Next: c.handshakeDeadline}
 		}
 	}
@@ -202,7 +203,8 @@ func (d *Dialer) continueAttempt(x *exchange.Exchange, c *Conn, now int64, proto
 	return Result{Conn: c}
 }
 
-// continueWait is the result for one that waits, which is held no longer than its time.
+// continueWait returns the result for an exchange that waits; in the connect queue its
+// wait is bounded.
 func (d *Dialer) continueWait(x *exchange.Exchange, now int64) (r Result) {
 	if d.gate.Connects.Holds(x) {
 		_, r.Next, r.Outcome = d.gate.Connects.Hold(x, now)
@@ -210,7 +212,7 @@ func (d *Dialer) continueWait(x *exchange.Exchange, now int64) (r Result) {
 	return r
 }
 
-// refused holds x until the container listens.
+// refused adds x to the connect queue.
 func (d *Dialer) refused(x *exchange.Exchange) (r Result) {
 	now := d.loop.Nanotime()
 	if d.gate.Connects.Refused(now) {
@@ -225,9 +227,9 @@ func (d *Dialer) refused(x *exchange.Exchange) (r Result) {
 	return r
 }
 
-// waitForDescriptor makes x wait for a connection that another exchange gives back: there
-// is no descriptor for a new one. Only while the container does not listen does
-// one that is held stay so, and try again when its turn has come.
+// waitForDescriptor queues x until a descriptor or an idle connection is available.
+// Only while the container does not listen, an exchange of the connect queue stays
+// there and continues its attempts.
 func (d *Dialer) waitForDescriptor(x *exchange.Exchange, now int64) Result {
 	if d.queue.First() == nil {
 		d.lastServed = now
@@ -240,7 +242,7 @@ func (d *Dialer) waitForDescriptor(x *exchange.Exchange, now int64) Result {
 	return Result{}
 }
 
-// acquire takes a descriptor for one more connection.
+// acquire takes a descriptor for a connection.
 func (d *Dialer) acquire() bool {
 	if d.open >= d.share && !d.gate.Descriptors.TryAcquire() {
 		return false
@@ -250,24 +252,23 @@ func (d *Dialer) acquire() bool {
 	return true
 }
 
-// release ends what acquire began.
+// release reverses acquire.
 func (d *Dialer) release() {
 	if d.open--; d.open >= d.share {
 		d.gate.Descriptors.Release()
 	}
 }
 
-// BeyondShare reports that the loop has more connections than are always to be
-// had.
+// BeyondShare reports whether the loop has more connections than its guaranteed share.
 func (d *Dialer) BeyondShare() bool { return d.open > d.share }
 
 // NoteServed notes that one of those who lack a descriptor got a connection that
 // had been idle.
-func (d *Dialer) NoteServed(now int64) { d.lastServed = now }
+func (d *Dialer) NoteServed(now int64) { d.lastServed = now } // NoteServed notes that an exchange of the queue got an idle connection.
 
-// await asks the budget for a descriptor on behalf of those who lack one.
-// Clients give way when none has come back for a while: mostly one does, with
-// the end of another exchange.
+// await requests a descriptor from the budget for the exchanges in the queue. If none
+// of them has been served for MinIdle, it also closes an idle connection; usually
+// another exchange ends before.
 func (d *Dialer) await(now int64) {
 	if !d.awaiting {
 		d.awaiting = true
@@ -283,7 +284,7 @@ func (d *Dialer) await(now int64) {
 	}
 }
 
-// Cancel ends the attempt that is under way for x.
+// Cancel cancels the connection attempt of x.
 func (d *Dialer) Cancel(x *exchange.Exchange) {
 	if c, ok := x.Dial.Attempt.(*Conn); ok {
 		x.Dial.Attempt = nil

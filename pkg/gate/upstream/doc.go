@@ -1,4 +1,4 @@
-// Package upstream makes connections to the user container: when an attempt is
-// due, what happens without a descriptor, sessions of TLS, and which protocol
-// the container speaks. The pools of the protocols are built on it.
+// Package upstream opens connections to the user container: it decides when to attempt,
+// what to do without a descriptor, and which protocol to use, and runs TLS handshakes.
+// The pools of the protocols are built on it.
 package upstream

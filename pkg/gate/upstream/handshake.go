@@ -9,12 +9,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-// handshakeTimeout is how long the container may take for its part of a TLS
-// handshake.
+// handshakeTimeout is the maximum time of a TLS handshake with the container.
 const handshakeTimeout = int64(10 * time.Second)
 
-// startHandshake begins the TLS handshake of a connection just opened, and wakes x at its
-// end. Close cancels it.
+// startHandshake starts the TLS handshake of a new connection and wakes x at its end.
+// Close cancels it.
 func (c *Conn) startHandshake(x *exchange.Exchange, protocols []string) {
 	config := c.dialer.cfg.TLS
 	if len(protocols) > 0 {
@@ -26,15 +25,15 @@ func (c *Conn) startHandshake(x *exchange.Exchange, protocols []string) {
 	c.Sock.StartHandshake(layer, c.session, c.dialer.handshakeSlots, x)
 }
 
-// handshakeDone reports whether the handshake is over, and why it has failed.
-func (c *Conn) handshakeDone(now int64) (over bool, err error) {
-	over, err = c.Sock.HandshakeDone()
+// handshakeDone reports whether the handshake has ended, and its error.
+func (c *Conn) handshakeDone(now int64) (done bool, err error) {
+	done, err = c.Sock.HandshakeDone()
 	switch {
 	case err != nil:
-	case over:
+	case done:
 		c.Protocol, c.session = c.session.ConnectionState().NegotiatedProtocol, nil
 	case now >= c.handshakeDeadline:
 		err = syscall.ETIMEDOUT
 	}
-	return over, err
+	return done, err
 }

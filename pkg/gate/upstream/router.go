@@ -5,8 +5,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// Router is the exchange.Connector that chooses between the pools of the
-// protocols.
+// Router is the exchange.Connector that chooses the protocol.
 type Router struct {
 	Choice *Choice
 	HTTP1  exchange.Connector
@@ -26,8 +25,8 @@ func (r *Router) pool(via uint8) exchange.Connector {
 	return r.HTTP1
 }
 
-// Connect implements exchange.Connector. An attempt in progress continues where it
-// was begun.
+// Connect implements exchange.Connector. An attempt in progress continues over its
+// protocol.
 func (r *Router) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
 	d := &x.Dial
 	if d.Attempt == nil || d.Via == 0 {
@@ -44,7 +43,7 @@ func (r *Router) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchan
 	}
 	up, next, o = r.pool(d.Via).Connect(x, now, fresh)
 	if o == gate.MethodNotAllowed && r.Choice.MaySpeakHTTP1() {
-		// Over HTTP/2 the container does not offer WebSocket.
+		// The container does not support WebSocket over HTTP/2.
 		d.Via = viaHTTP1
 		return r.HTTP1.Connect(x, now, fresh)
 	}
