@@ -85,7 +85,7 @@ func (g *Gate) borrow() *exchange.Blocking { return g.lives.Get().(*exchange.Blo
 
 // giveBack takes a life that is over, and forgets what the request was.
 func (g *Gate) giveBack(life *exchange.Blocking) {
-	life.Describe()
+	life.Reset()
 	g.lives.Put(life)
 }
 

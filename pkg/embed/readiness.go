@@ -34,14 +34,14 @@ type checking struct {
 }
 
 // Try returns the last result while that is fresh.
-func (r *readiness) Try(gate.Caller) (gate.ReadinessResult, bool) {
+func (r *readiness) Try(gate.Prober) (gate.ReadinessResult, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last, time.Now().Before(r.until)
 }
 
 // Await waits for the check under way, or for a new one.
-func (r *readiness) Await(c gate.Caller, notify func(gate.ReadinessResult)) (cancel func()) {
+func (r *readiness) Await(c gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
 	timeout := checkTimeout
 	if c == gate.Kubelet {
 		timeout = kubeletTimeout

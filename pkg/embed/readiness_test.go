@@ -12,7 +12,7 @@ import (
 )
 
 // asked answers as the gate asks.
-func (r *readiness) asked(ctx context.Context, who gate.Caller) gate.ReadinessResult {
+func (r *readiness) asked(ctx context.Context, who gate.Prober) gate.ReadinessResult {
 	if a, known := r.Try(who); known {
 		return a
 	}
@@ -40,7 +40,7 @@ func TestCallersShareOneCheckAndItsAnswer(t *testing.T) {
 			var callers sync.WaitGroup
 			for range 10 {
 				callers.Go(func() {
-					if a := r.asked(t.Context(), gate.AnyCaller); a != want {
+					if a := r.asked(t.Context(), gate.AnyProber); a != want {
 						t.Errorf("answer %+v, want %+v", a, want)
 					}
 				})
@@ -72,13 +72,13 @@ func TestACallerWaitsNoLongerThanItsTimeout(t *testing.T) {
 		defer cancel()
 		for _, c := range []struct {
 			ctx    context.Context
-			who    gate.Caller
+			who    gate.Prober
 			reason string
 			after  time.Duration
 		}{
 			{t.Context(), gate.Kubelet, "timeout", kubeletTimeout},
-			{leaves, gate.AnyCaller, "caller gone", time.Second - kubeletTimeout},
-			{t.Context(), gate.AnyCaller, "timeout", checkTimeout - time.Second},
+			{leaves, gate.AnyProber, "caller gone", time.Second - kubeletTimeout},
+			{t.Context(), gate.AnyProber, "timeout", checkTimeout - time.Second},
 		} {
 			begun := time.Now()
 			if a := r.asked(c.ctx, c.who); a.Ready || a.Reason != c.reason {

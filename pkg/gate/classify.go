@@ -23,15 +23,15 @@ type ProbeHeaders struct {
 
 // Classify names a request and who sends it. Values and prefixes are
 // case-sensitive. The path, the method and the host play no part.
-func Classify(h ProbeHeaders) (Kind, Caller) {
+func Classify(h ProbeHeaders) (Kind, Prober) {
 	if h.UserAgent == nil && h.NetworkProbe == nil {
-		return Traffic, AnyCaller
+		return Traffic, AnyProber
 	}
-	caller := CallerOf(h.UserAgent)
+	caller := ProberOf(h.UserAgent)
 	switch {
 	case string(h.NetworkProbe) == "queue":
 		return ReadinessProbe, caller
-	case caller != AnyCaller:
+	case caller != AnyProber:
 		return BadProbe, caller
 	case string(h.NetworkProbe) != "probe":
 		return Traffic, caller
@@ -41,15 +41,15 @@ func Classify(h ProbeHeaders) (Kind, Caller) {
 	return NetworkProbe, caller
 }
 
-// CallerOf tells the platform's probers by the beginning of their user agent.
-func CallerOf(userAgent []byte) Caller {
+// ProberOf tells the platform's probers by the beginning of their user agent.
+func ProberOf(userAgent []byte) Prober {
 	switch {
 	case hasPrefix(userAgent, "kube-probe/"):
 		return Kubelet
 	case hasPrefix(userAgent, "Knative-Activator-Probe"), hasPrefix(userAgent, "Knative-Autoscaling-Probe"):
 		return Platform
 	}
-	return AnyCaller
+	return AnyProber
 }
 
 func hasPrefix(b []byte, prefix string) bool {

@@ -14,12 +14,12 @@ func QuickPace(elapsed int64, jitter float64) int64 {
 // QuickDelay is the quick pace: a two hundredth of elapsed, within 1 and 10 ms,
 // stretched by jitter.
 func QuickDelay(elapsed time.Duration, jitter float64) time.Duration {
-	return Stretch(min(max(elapsed/200, time.Millisecond), 10*time.Millisecond), jitter)
+	return AddJitter(min(max(elapsed/200, time.Millisecond), 10*time.Millisecond), jitter)
 }
 
-// Stretch makes d longer by up to a tenth for a jitter of 1, shorter for -1, so
+// AddJitter makes d longer by up to a tenth for a jitter of 1, shorter for -1, so
 // that containers that started together are not tried in step.
-func Stretch(d time.Duration, jitter float64) time.Duration {
+func AddJitter(d time.Duration, jitter float64) time.Duration {
 	return d + time.Duration(float64(d)*0.1*jitter)
 }
 

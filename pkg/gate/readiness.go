@@ -2,17 +2,17 @@ package gate
 
 import "net/netip"
 
-// Caller is who sends a probe. How long it waits for the result and how much of
+// Prober is who sends a probe. How long it waits for the result and how much of
 // it is shown depend on that.
-type Caller uint8
+type Prober uint8
 
 // The callers.
 const (
-	AnyCaller Caller = iota // none of the below; ingress controllers are such
+	AnyProber Prober = iota // none of the below; ingress controllers are such
 	Kubelet                 // gives up after a second
 	Platform                // Knative's activator or autoscaler
 
-	Callers = iota
+	Probers = iota
 )
 
 // ReadinessResult says whether traffic may come here.
@@ -24,8 +24,8 @@ type ReadinessResult struct {
 // ReasonFor is the reason as far as it is the caller's business: names of
 // containers, ports and causes are for the platform's probers, and for callers
 // within the pod. peer is where the caller is.
-func (r ReadinessResult) ReasonFor(c Caller, peer netip.Addr) string {
-	if r.Ready || c != AnyCaller || peer.Unmap().IsLoopback() {
+func (r ReadinessResult) ReasonFor(c Prober, peer netip.Addr) string {
+	if r.Ready || c != AnyProber || peer.Unmap().IsLoopback() {
 		return r.Reason
 	}
 	return "not ready"
@@ -36,13 +36,13 @@ func (r ReadinessResult) ReasonFor(c Caller, peer netip.Addr) string {
 type Readiness interface {
 	// Try returns the result if it is known without a wait; ok is false if only
 	// Await can tell.
-	Try(Caller) (result ReadinessResult, ok bool)
+	Try(Prober) (result ReadinessResult, ok bool)
 	// Await calls notify once with the result, at the latest when this caller's
 	// maximum wait ends. notify may be called before Await returns, or later on any
 	// goroutine; waiting takes no goroutine. notify must not block and must not
 	// call the Readiness. After cancel it is not called, unless a call has already
 	// begun.
-	Await(c Caller, notify func(ReadinessResult)) (cancel func())
+	Await(c Prober, notify func(ReadinessResult)) (cancel func())
 }
 
 // ContainerState is what can be seen of one probed container at one moment.

@@ -37,7 +37,7 @@ type Record struct {
 	Arrived      time.Duration // the gate's clock when the head was complete
 	Admitted     time.Duration // when it got its slot; 0 = never
 	Forwarded    time.Duration // when the first byte went to the container; 0 = never
-	Answered     time.Duration // when the container's final head was read; 0 = never
+	Responded    time.Duration // when the container's final head was read; 0 = never
 	Ended        time.Duration
 	RequestBody  int64 // body bytes taken from the client
 	ResponseBody int64 // body bytes given to the client
@@ -46,9 +46,9 @@ type Record struct {
 	Context any
 }
 
-// Describe forgets the last request, and returns r for the next one's side to
+// Reset forgets the last request, and returns r for the next one's side to
 // fill in what its head says.
-func (r *Record) Describe() *Record {
+func (r *Record) Reset() *Record {
 	*r = Record{}
 	return r
 }

@@ -17,7 +17,7 @@ type AdmissionStats struct {
 // moment, and what they did since the start.
 type UpstreamStats struct {
 	Open, Idle             int
-	Dials, Reuses, Replays int64
+	Dials, Reuses, Retries int64
 }
 
 // HTTP2Stats is the state of clients' connections over HTTP/2 at one moment.

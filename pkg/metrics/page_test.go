@@ -41,7 +41,7 @@ func fullConfig(names Names) CollectorConfig {
 			return gate.AdmissionStats{InFlight: 5, QueueDepth: 2, QueueCapacity: 50, ConcurrencyLimit: 5, Draining: true}
 		},
 		Upstream: func() gate.UpstreamStats {
-			return gate.UpstreamStats{Open: 6, Idle: 1, Dials: 9, Reuses: 41, Replays: 1}
+			return gate.UpstreamStats{Open: 6, Idle: 1, Dials: 9, Reuses: 41, Retries: 1}
 		},
 		HTTP2: func() gate.HTTP2Stats {
 			return gate.HTTP2Stats{Connections: 2, Errors: map[string]int64{"rapid-reset": 4, "frame-size": 1}}
@@ -58,11 +58,11 @@ func busy(cfg *CollectorConfig) {
 	for _, x := range []gate.Record{
 		{
 			Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200, Proxied: true, ResponseBody: 5000, Arrived: 0,
-			Admitted: 20 * time.Microsecond, Forwarded: 200 * time.Microsecond, Answered: 2200 * time.Microsecond, Ended: 3200 * time.Microsecond,
+			Admitted: 20 * time.Microsecond, Forwarded: 200 * time.Microsecond, Responded: 2200 * time.Microsecond, Ended: 3200 * time.Microsecond,
 		}, {
 			Method: []byte("POST"), Protocol: "HTTP/2.0", Encrypted: true, Status: 404, RouteTag: []byte("green"), DefaultRoute: []byte("false"),
 			HasDefaultRoute: true, RequestBody: 300, ResponseBody: 9,
-			Admitted: 1500 * time.Millisecond, Forwarded: 1500 * time.Millisecond, Answered: 1530 * time.Millisecond, Ended: 1540 * time.Millisecond,
+			Admitted: 1500 * time.Millisecond, Forwarded: 1500 * time.Millisecond, Responded: 1530 * time.Millisecond, Ended: 1540 * time.Millisecond,
 		},
 		{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 503, Outcome: gate.QueueFull, HasDefaultRoute: true, Ended: 30 * time.Microsecond},
 		{Method: []byte("BREW"), Protocol: "HTTP/1.0", Status: 722, Forwarded: 1, Ended: 200 * time.Second},

@@ -58,7 +58,7 @@ func (r *Requests) Observe(x *gate.Record, trace gate.TraceID) {
 	s.response.observe(x.ResponseBody)
 	if reached {
 		s.invocation.observe(int64(x.UpstreamTime()))
-		s.client.observe(int64(cmp.Or(x.Answered, x.Ended) - x.Forwarded))
+		s.client.observe(int64(cmp.Or(x.Responded, x.Ended) - x.Forwarded))
 	}
 	if trace != (gate.TraceID{}) {
 		now := r.clock()

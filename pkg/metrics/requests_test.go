@@ -72,7 +72,7 @@ func sample() *gate.Record {
 	return &gate.Record{
 		Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200, Proxied: true,
 		Arrived: time.Second, Admitted: time.Second + 30*time.Microsecond, Forwarded: time.Second + 100*time.Microsecond,
-		Answered: time.Second + 2*time.Millisecond, Ended: time.Second + 3100*time.Microsecond,
+		Responded: time.Second + 2*time.Millisecond, Ended: time.Second + 3100*time.Microsecond,
 		RequestBody: 100, ResponseBody: 2000,
 	}
 }
@@ -112,7 +112,7 @@ func TestExchangesThatMakeNoSenseDoNoHarm(t *testing.T) {
 	r := NewRequests()
 	for _, x := range []*gate.Record{
 		{Status: -1}, {Status: 0}, {Status: 99}, {Status: 600}, {Status: 1 << 40}, {Protocol: "HTTP/7", Method: make([]byte, 1000)},
-		{Forwarded: 9, Admitted: 9, Answered: 3, Arrived: 9, Ended: 1, RequestBody: -1, ResponseBody: -1},
+		{Forwarded: 9, Admitted: 9, Responded: 3, Arrived: 9, Ended: 1, RequestBody: -1, ResponseBody: -1},
 	} {
 		r.Observe(x, untraced)
 	}
@@ -227,7 +227,7 @@ func TestTheLegToTheContainerEndsWithTheHeadOfItsAnswer(t *testing.T) {
 		x                  gate.Record
 		n, client, invoked uint64
 	}{
-		"answered":      {gate.Record{Arrived: 1, Forwarded: 11, Answered: 18, Ended: 31}, 1, 7, 20},
+		"answered":      {gate.Record{Arrived: 1, Forwarded: 11, Responded: 18, Ended: 31}, 1, 7, 20},
 		"not answered":  {gate.Record{Arrived: 1, Forwarded: 11, Ended: 31, Outcome: gate.RequestTimeout}, 1, 20, 20},
 		"never reached": {gate.Record{Arrived: 1, Ended: 31, Outcome: gate.QueueFull}, 0, 0, 0},
 	} {

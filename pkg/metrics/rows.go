@@ -252,7 +252,7 @@ var rows = []row{
 		always, upstream, fromStart, func(p *page) { p.number(float64(p.upstream.Reuses)) }},
 	{Metric{"queuegate_upstream_replays_total", Counter, "requests", nil,
 		"Requests that went out once more because their connection turned out to be closed."},
-		always, upstream, fromStart, func(p *page) { p.number(float64(p.upstream.Replays)) }},
+		always, upstream, fromStart, func(p *page) { p.number(float64(p.upstream.Retries)) }},
 	{Metric{"queuegate_container_state", Gauge, "", []string{"container", "state"},
 		"1 for the state that the user container is in, 0 for the others."},
 		always, readiness, fromStart, func(p *page) {

@@ -83,13 +83,13 @@ func TestARestartIsFollowedOverRealSockets(t *testing.T) {
 	expect(Down)
 	server := start()
 	expect(Ready)
-	if a := r.Wait(t.Context(), gate.AnyCaller); !a.Ready {
+	if a := r.Wait(t.Context(), gate.AnyProber); !a.Ready {
 		t.Errorf("result %+v", a)
 	}
 	server.Close()
 	r.Observed(false)
 	expect(Down)
-	if a, ok := r.Try(gate.AnyCaller); a.Ready || ok {
+	if a, ok := r.Try(gate.AnyProber); a.Ready || ok {
 		t.Errorf("result %+v, ok %v", a, ok)
 	}
 	server = start()
@@ -146,7 +146,7 @@ func TestAfterCloseHintsAreHarmless(t *testing.T) {
 	<-done
 	r.Observed(true)
 	r.Observed(false)
-	if a := r.Wait(t.Context(), gate.AnyCaller); a.Ready || a.Reason != "app: stopped" {
+	if a := r.Wait(t.Context(), gate.AnyProber); a.Ready || a.Reason != "app: stopped" {
 		t.Errorf("result %+v", a)
 	}
 }

@@ -144,18 +144,18 @@ func runOne(t *testing.T, o Options, spec Spec, took time.Duration, respond func
 		func(r *Readiness, apps []*application) { f(r, apps[0]) })
 }
 
-func caller(kubelet bool) gate.Caller {
+func caller(kubelet bool) gate.Prober {
 	if kubelet {
 		return gate.Kubelet
 	}
-	return gate.AnyCaller
+	return gate.AnyProber
 }
 
 // heldFor is what a caller gets that leaves after d.
 func heldFor(r *Readiness, d time.Duration) gate.ReadinessResult {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
-	return r.Wait(ctx, gate.AnyCaller)
+	return r.Wait(ctx, gate.AnyProber)
 }
 
 // lastEnd is when the last attempt at the first container ended.
@@ -167,7 +167,7 @@ func lastEnd(r *Readiness) time.Time {
 
 func TestWithoutSpecsItIsAlwaysReady(t *testing.T) {
 	r := New(Options{})
-	if a := r.Wait(context.Background(), gate.AnyCaller); !a.Ready || a.Reason != "" {
+	if a := r.Wait(context.Background(), gate.AnyProber); !a.Ready || a.Reason != "" {
 		t.Errorf("result %+v", a)
 	}
 }
@@ -179,7 +179,7 @@ func TestCallersAreHeldAndReleasedAtOnceWhenItIsReady(t *testing.T) {
 		var callers sync.WaitGroup
 		for range 1000 {
 			callers.Go(func() {
-				result := r.Wait(context.Background(), gate.AnyCaller)
+				result := r.Wait(context.Background(), gate.AnyProber)
 				if late := time.Since(began) - up; !result.Ready || late < 0 || late > 12*time.Millisecond {
 					t.Errorf("result %+v, %v after it was up", result, late)
 				}
@@ -195,12 +195,12 @@ func TestCallersAreHeldAndReleasedAtOnceWhenItIsReady(t *testing.T) {
 func TestACallerGivesUpAfterItsWaitWithTheReason(t *testing.T) {
 	cases := map[string]struct {
 		options Options
-		caller  gate.Caller
+		caller  gate.Prober
 		want    time.Duration
 	}{
-		"the default of 10 s":           {Options{}, gate.AnyCaller, 10 * time.Second},
-		"READINESS_WAIT":                {Options{Wait: 2 * time.Second}, gate.AnyCaller, 2 * time.Second},
-		"no waiting":                    {Options{Wait: -1}, gate.AnyCaller, 0},
+		"the default of 10 s":           {Options{}, gate.AnyProber, 10 * time.Second},
+		"READINESS_WAIT":                {Options{Wait: 2 * time.Second}, gate.AnyProber, 2 * time.Second},
+		"no waiting":                    {Options{Wait: -1}, gate.AnyProber, 0},
 		"a kubelet":                     {Options{}, gate.Kubelet, 900 * time.Millisecond},
 		"a kubelet with a shorter wait": {Options{Wait: 100 * time.Millisecond}, gate.Kubelet, 100 * time.Millisecond},
 	}
@@ -223,7 +223,7 @@ func TestACallerThatLeavesIsLetGo(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		if result := r.Wait(ctx, gate.AnyCaller); result.Ready || time.Since(began) != 50*time.Millisecond {
+		if result := r.Wait(ctx, gate.AnyProber); result.Ready || time.Since(began) != 50*time.Millisecond {
 			t.Errorf("result %+v after %v", result, time.Since(began))
 		}
 		if r.waiting != 0 {
@@ -239,7 +239,7 @@ func TestAnAdaptiveResultNeverRestsOnEvidenceOlderThanFreshness(t *testing.T) {
 		began := time.Now()
 		for time.Since(began) < 2*broken {
 			time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
-			result := r.Wait(context.Background(), gate.AnyCaller)
+			result := r.Wait(context.Background(), gate.AnyProber)
 			at := time.Since(began)
 			if result.Ready && at > broken+time.Second {
 				t.Fatalf("ready at %v", at)
@@ -286,7 +286,7 @@ func TestAThousandCallersCauseAtMostTheAllowedProbes(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			runOne(t, Options{}, c.spec, c.took, always(success), func(r *Readiness, app *application) {
-				if !r.Wait(context.Background(), gate.AnyCaller).Ready {
+				if !r.Wait(context.Background(), gate.AnyProber).Ready {
 					t.Fatal("not ready")
 				}
 				began := time.Since(app.began)
@@ -357,7 +357,7 @@ func TestWithAPeriodThresholdsAreAppliedExceptTowardsTheKubelet(t *testing.T) {
 			t.Helper()
 			time.Sleep(at - time.Since(app.began))
 			synctest.Wait()
-			if result := r.Wait(context.Background(), gate.AnyCaller); result.Ready != (want == "") || result.Reason != want {
+			if result := r.Wait(context.Background(), gate.AnyProber); result.Ready != (want == "") || result.Reason != want {
 				t.Errorf("at %v the result is %+v, want %q", at, result, want)
 			}
 		}
@@ -383,7 +383,7 @@ func TestTheKubeletGetsTheRawResultWhileSuccessesAreCounted(t *testing.T) {
 		if result := r.Wait(context.Background(), gate.Kubelet); !result.Ready {
 			t.Errorf("the kubelet is notified of %+v", result)
 		}
-		if result := r.Wait(context.Background(), gate.AnyCaller); result.Ready {
+		if result := r.Wait(context.Background(), gate.AnyProber); result.Ready {
 			t.Error("others get that it is ready")
 		}
 	})
@@ -412,12 +412,12 @@ func TestACallerWaitsForAProbeThatIsDueAndElseGetsTheLastResultAtOnce(t *testing
 	runOne(t, Options{}, periodicSpec("app", 2*time.Second), took, always(success), func(r *Readiness, app *application) {
 		synctest.Wait() // the first probe is under way
 		began := time.Now()
-		if result := r.Wait(context.Background(), gate.AnyCaller); !result.Ready || time.Since(began) != took {
+		if result := r.Wait(context.Background(), gate.AnyProber); !result.Ready || time.Since(began) != took {
 			t.Errorf("the first result is %+v after %v", result, time.Since(began))
 		}
 		time.Sleep(time.Second)
 		began = time.Now()
-		if result := r.Wait(context.Background(), gate.AnyCaller); !result.Ready || time.Since(began) != 0 {
+		if result := r.Wait(context.Background(), gate.AnyProber); !result.Ready || time.Since(began) != 0 {
 			t.Errorf("between probes the result is %+v after %v", result, time.Since(began))
 		}
 	})
@@ -452,7 +452,7 @@ func TestSuccessThresholdCountsConsecutiveSuccessesBetweenCallers(t *testing.T) 
 		i++
 		return results[min(i, len(results))-1]
 	}, func(r *Readiness, app *application) {
-		if result := r.Wait(context.Background(), gate.AnyCaller); !result.Ready {
+		if result := r.Wait(context.Background(), gate.AnyProber); !result.Ready {
 			t.Fatalf("result %+v", result)
 		}
 		if len(app.reached) != len(results) {
@@ -493,15 +493,15 @@ func TestAllContainersMustBeReadyAndTheReasonNamesTheOthers(t *testing.T) {
 	}
 	run(t, Options{Wait: time.Second}, specs, apps, func(r *Readiness, apps []*application) {
 		began := time.Now()
-		if a := r.Wait(context.Background(), gate.AnyCaller); a != (gate.ReadinessResult{Reason: "a: refused; b: status 503"}) {
+		if a := r.Wait(context.Background(), gate.AnyProber); a != (gate.ReadinessResult{Reason: "a: refused; b: status 503"}) {
 			t.Errorf("result %+v", a)
 		}
 		time.Sleep(2*time.Second - time.Since(began))
-		if a := r.Wait(context.Background(), gate.AnyCaller); a != (gate.ReadinessResult{Reason: "b: status 503"}) {
+		if a := r.Wait(context.Background(), gate.AnyProber); a != (gate.ReadinessResult{Reason: "b: status 503"}) {
 			t.Errorf("result %+v", a)
 		}
 		time.Sleep(time.Second)
-		if a := r.Wait(context.Background(), gate.AnyCaller); a != (gate.ReadinessResult{Ready: true}) {
+		if a := r.Wait(context.Background(), gate.AnyProber); a != (gate.ReadinessResult{Ready: true}) {
 			t.Errorf("result %+v", a)
 		}
 	})
@@ -515,7 +515,7 @@ func TestAPeriodicContainerThatIsNotReadyMakesTheResultFinal(t *testing.T) {
 	run(t, Options{}, specs, apps, func(r *Readiness, _ []*application) {
 		synctest.Wait()
 		began := time.Now()
-		if a := r.Wait(context.Background(), gate.AnyCaller); a.Reason != "a: refused; b: status 503" || time.Since(began) != 0 {
+		if a := r.Wait(context.Background(), gate.AnyProber); a.Reason != "a: refused; b: status 503" || time.Since(began) != 0 {
 			t.Errorf("result %+v after %v", a, time.Since(began))
 		}
 	})
@@ -689,7 +689,7 @@ func TestTheSnapshotHasWhatIsKnown(t *testing.T) {
 func TestTheEndReleasesCallers(t *testing.T) {
 	held := make(chan gate.ReadinessResult, 1)
 	runOne(t, Options{}, adaptiveSpec("app"), 0, always(refused), func(r *Readiness, _ *application) {
-		go func() { held <- r.Wait(context.Background(), gate.AnyCaller) }()
+		go func() { held <- r.Wait(context.Background(), gate.AnyProber) }()
 		synctest.Wait()
 	})
 	if result := <-held; result.Ready || result.Reason != "app: stopped" {
@@ -700,21 +700,21 @@ func TestTheEndReleasesCallers(t *testing.T) {
 func TestTryHasAResultOnlyIfThatNeedsNoWait(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, until(time.Second, failed, success), func(r *Readiness, _ *application) {
 		synctest.Wait()
-		if result, ok := r.Try(gate.AnyCaller); ok || result.Ready {
+		if result, ok := r.Try(gate.AnyProber); ok || result.Ready {
 			t.Errorf("while it starts: %+v, ok %v", result, ok)
 		}
-		r.Wait(context.Background(), gate.AnyCaller)
-		if result, ok := r.Try(gate.AnyCaller); !ok || !result.Ready {
+		r.Wait(context.Background(), gate.AnyProber)
+		if result, ok := r.Try(gate.AnyProber); !ok || !result.Ready {
 			t.Errorf("when ready: %+v, ok %v", result, ok)
 		}
 		for time.Since(lastEnd(r)) <= time.Second {
 			time.Sleep(400 * time.Millisecond)
 		}
-		if _, ok := r.Try(gate.AnyCaller); ok {
+		if _, ok := r.Try(gate.AnyProber); ok {
 			t.Error("old evidence gives a result")
 		}
 		synctest.Wait()
-		if result, ok := r.Try(gate.AnyCaller); !ok || !result.Ready {
+		if result, ok := r.Try(gate.AnyProber); !ok || !result.Ready {
 			t.Errorf("after the fresh check: %+v, ok %v", result, ok)
 		}
 	})

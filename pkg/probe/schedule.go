@@ -118,11 +118,11 @@ func (h history) delay(last time.Duration, waiting bool, jitter float64) time.Du
 		if n := h.successes - 1; n < 3 {
 			d = readyMin << (2 * max(n, 0))
 		}
-		return min(gate.Stretch(d, jitter), readyMax)
+		return min(gate.AddJitter(d, jitter), readyMax)
 	default:
 		d = share(elapsed, reachedShare, reachedMin, reachedMax)
 	}
-	return gate.Stretch(d, jitter)
+	return gate.AddJitter(d, jitter)
 }
 
 func share(elapsed time.Duration, of float64, least, most time.Duration) time.Duration {

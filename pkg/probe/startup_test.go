@@ -84,7 +84,7 @@ func startOne(t *testing.T, prober func(port int) check.Prober, wait time.Durati
 		}
 		server.Serve(l)
 	}()
-	result := r.Wait(ctx, gate.AnyCaller)
+	result := r.Wait(ctx, gate.AnyProber)
 	late = time.Duration(time.Now().UnixNano() - listened.Load())
 	if !result.Ready {
 		t.Errorf("not ready after a start-up of %v: %s", wait, result.Reason)

@@ -10,7 +10,7 @@ import (
 
 // Try returns the result for c if it is known without waiting. Otherwise ok is
 // false and the necessary checks are in progress; call Await to wait for them.
-func (r *Readiness) Try(c gate.Caller) (result gate.ReadinessResult, ok bool) {
+func (r *Readiness) Try(c gate.Prober) (result gate.ReadinessResult, ok bool) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -20,7 +20,7 @@ func (r *Readiness) Try(c gate.Caller) (result gate.ReadinessResult, ok bool) {
 
 // Wait is the blocking form of Await. If ctx ends first, it returns the result at
 // that time.
-func (r *Readiness) Wait(ctx context.Context, c gate.Caller) gate.ReadinessResult {
+func (r *Readiness) Wait(ctx context.Context, c gate.Prober) gate.ReadinessResult {
 	arrived := time.Now()
 	result := make(chan gate.ReadinessResult, 1)
 	cancel := r.Await(c, func(v gate.ReadinessResult) { result <- v })
@@ -42,7 +42,7 @@ func (r *Readiness) Wait(ctx context.Context, c gate.Caller) gate.ReadinessResul
 // applies the thresholds itself, and its tick counts as due.
 //
 // notify is called once, with the lock held, unless cancel is called before.
-func (r *Readiness) Await(c gate.Caller, notify func(gate.ReadinessResult)) (cancel func()) {
+func (r *Readiness) Await(c gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
 	w := &waiter{r: r, caller: c, arrived: time.Now(), notify: notify}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +54,7 @@ func (r *Readiness) Await(c gate.Caller, notify func(gate.ReadinessResult)) (can
 // waiter is a waiting caller, guarded by Readiness.mu.
 type waiter struct {
 	r       *Readiness
-	caller  gate.Caller
+	caller  gate.Prober
 	arrived time.Time
 	notify  func(gate.ReadinessResult)
 	on      *broadcast  // the broadcast that w waits for; nil if woken or over
@@ -140,7 +140,7 @@ type judgement struct {
 }
 
 // judge requires the lock.
-func (r *Readiness) judge(c gate.Caller, arrived, now time.Time) judgement {
+func (r *Readiness) judge(c gate.Prober, arrived, now time.Time) judgement {
 	j := judgement{result: gate.ReadinessResult{Ready: true}, limit: r.checkWait}
 	var reason reason
 	final := false
@@ -181,7 +181,7 @@ type verdict struct {
 }
 
 // verdict may demand an attempt.
-func (c *container) verdict(caller gate.Caller, arrived, now time.Time) verdict {
+func (c *container) verdict(caller gate.Prober, arrived, now time.Time) verdict {
 	if c.spec.Adaptive() {
 		return c.adaptiveVerdict(arrived, now)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-var anyOrKubelet = []gate.Caller{gate.AnyCaller, gate.Kubelet}
+var anyOrKubelet = []gate.Prober{gate.AnyProber, gate.Kubelet}
 
 func TestReadinessWaitIsNoLimitOfTheFreshCheckOfAReadyContainer(t *testing.T) {
 	for _, spec := range []Spec{adaptiveSpec("app"), periodicSpec("app", 5*time.Second)} {
@@ -95,7 +95,7 @@ func TestWithAPeriodNoCallersCauseMoreProbesThanAllowed(t *testing.T) {
 		runOne(t, o, spec, took, behaviour, func(r *Readiness, app *application) {
 			began = app.began
 			var callers sync.WaitGroup
-			call := func(each time.Duration, caller gate.Caller) {
+			call := func(each time.Duration, caller gate.Prober) {
 				callers.Go(func() {
 					for time.Since(app.began) < time.Minute {
 						arrived := time.Now()
@@ -110,7 +110,7 @@ func TestWithAPeriodNoCallersCauseMoreProbesThanAllowed(t *testing.T) {
 			call(period, gate.Kubelet)
 			call(200*time.Millisecond, gate.Platform)
 			for range 20 {
-				call(time.Duration(1+random.IntN(1000))*time.Millisecond, gate.AnyCaller)
+				call(time.Duration(1+random.IntN(1000))*time.Millisecond, gate.AnyProber)
 			}
 			callers.Wait()
 			app.mu.Lock()
@@ -144,7 +144,7 @@ func TestWaitingCallersTakeNoGoroutineAndLeakNothing(t *testing.T) {
 		before := runtime.NumGoroutine()
 		var results []gate.ReadinessResult
 		for i := range 2000 {
-			cancel := r.Await(gate.AnyCaller, func(v gate.ReadinessResult) { results = append(results, v) })
+			cancel := r.Await(gate.AnyProber, func(v gate.ReadinessResult) { results = append(results, v) })
 			if i%2 == 1 {
 				cancel()
 			}

@@ -172,7 +172,7 @@ func (r *run) lookLimit() {
 func (r *run) judgeDeadline(q *request, x *gate.Record) {
 	o := r.load
 	age := r.now - q.begunAt
-	if x.Answered != 0 { // it is a sample, however it ended after its head
+	if x.Responded != 0 { // it is a sample, however it ended after its head
 		o.samples++
 		o.longest = max(o.longest, age)
 	}

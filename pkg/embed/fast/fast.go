@@ -77,7 +77,7 @@ func (h *handler) probe(ctx *fasthttp.RequestCtx, s exchange.Screening, probe *g
 	x := h.exchanges.Get().(*call)
 	x.life.Peer = peerOf(ctx)
 	a, ok := x.life.AnswerProbe(context.Background(), s, probe)
-	x.life.Describe()
+	x.life.Reset()
 	h.exchanges.Put(x)
 	if ok {
 		h.reply(ctx, &a)
@@ -150,7 +150,7 @@ func (x *call) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
 		}
 	}
 	x.life.End(o)
-	x.life.Describe()
+	x.life.Reset()
 	x.handler.exchanges.Put(x)
 }
 

@@ -103,8 +103,8 @@ func (b *Blocking) Switch() {
 // blocks until the result is known. It is false if ctx ended first: the prober has
 // disconnected.
 func (b *Blocking) AnswerProbe(ctx context.Context, s Screening, h *gate.ProbeHeaders) (gate.Reply, bool) {
-	r, ok := b.gate.ReplyToProbe(s.Kind, s.Caller, b.Peer.Addr(), h, func() (gate.ReadinessResult, bool) {
-		return b.gate.WaitReady(ctx, s.Caller)
+	r, ok := b.gate.ReplyToProbe(s.Kind, s.Prober, b.Peer.Addr(), h, func() (gate.ReadinessResult, bool) {
+		return b.gate.WaitReady(ctx, s.Prober)
 	})
 	if ok {
 		b.gate.observeProbe(&b.Record, &r, b.clock)

@@ -187,7 +187,7 @@ func TestALateWakeupIsNoSlot(t *testing.T) {
 		g := takenGate(t, Config{QueueCapacity: 1, QueueMaxWait: time.Second})
 		b := arrived(g, time.Now())
 		b.End(gate.Served)
-		b.Describe()
+		b.Reset()
 		b.Wake()
 		b.Arrive()
 		wantRefused(t, b, t.Context(), gate.QueueWaitExpired, time.Second)
@@ -239,7 +239,7 @@ func TestABlockingExchangeDoesNotAllocate(t *testing.T) {
 			b.Arrive()
 			o := b.Admit(ctx)
 			b.End(o)
-			b.Describe()
+			b.Reset()
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}

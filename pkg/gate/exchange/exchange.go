@@ -251,7 +251,7 @@ func (x *Exchange) ServerTiming() []byte {
 	for _, t := range []struct {
 		name string
 		end  time.Duration
-	}{{"queue;dur=", x.Admitted}, {", connect;dur=", x.Forwarded}, {", upstream;dur=", x.Answered}} {
+	}{{"queue;dur=", x.Admitted}, {", connect;dur=", x.Forwarded}, {", upstream;dur=", x.Responded}} {
 		b = append(b, t.name...)
 		b = strconv.AppendFloat(b, max(0, float64(t.end-from)/float64(time.Millisecond)), 'f', 3, 64)
 		from = t.end

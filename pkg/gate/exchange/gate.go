@@ -81,7 +81,7 @@ type Gate struct {
 	Config
 	Drain    *Drain
 	Connects ConnectQueue
-	Replays  atomic.Int64 // requests that were sent again
+	Retries  atomic.Int64 // requests that were sent again
 	Heads    *Budget      // budget of HeadMemory bytes
 	Bodies   *Budget      // budget of BodyMemory bytes for body buffers
 
@@ -192,11 +192,11 @@ func (g *Gate) Trusts(peer netip.Addr) bool {
 // alwaysReady is the default Readiness.
 type alwaysReady struct{}
 
-func (alwaysReady) Try(gate.Caller) (gate.ReadinessResult, bool) {
+func (alwaysReady) Try(gate.Prober) (gate.ReadinessResult, bool) {
 	return gate.ReadinessResult{Ready: true}, true
 }
 
-func (alwaysReady) Await(_ gate.Caller, notify func(gate.ReadinessResult)) (cancel func()) {
+func (alwaysReady) Await(_ gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
 	notify(gate.ReadinessResult{Ready: true})
 	return func() {}
 }

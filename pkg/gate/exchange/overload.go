@@ -139,7 +139,7 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 // uploads and slow readers. known is false if the upload was incomplete, unless the
 // response was successful, as in a bidirectional stream.
 func (x *Exchange) containerTime(o gate.Outcome) (at, took int64, known bool) {
-	answered, incomplete := x.Answered, x.early
+	answered, incomplete := x.Responded, x.early
 	if answered == 0 {
 		answered, incomplete = x.Ended, x.down != nil && !x.down.Ended()
 	}

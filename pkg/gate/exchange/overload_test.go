@@ -175,7 +175,7 @@ func TestAHugeDeadlineDoesNotOverflow(t *testing.T) {
 		}
 		for _, timeout := range []string{"99999999H", "99999999999999999999", "2562047h"} {
 			b := NewBlocking(g, func() int64 { return time.Now().UnixNano() })
-			b.Describe().Fields = fieldLines{"Timeout", timeout}
+			b.Reset().Fields = fieldLines{"Timeout", timeout}
 			b.Arrive()
 			if o := b.Admit(t.Context()); o != gate.Undecided {
 				t.Errorf("%s: %s", timeout, o)
@@ -195,7 +195,7 @@ func TestADeadlineThatPassesInTheQueueEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := takenGate(t, Config{QueueCapacity: 1, QueueMaxWait: time.Minute, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:grpc-timeout")}})
 		b := NewBlocking(g, func() int64 { return time.Now().UnixNano() })
-		b.Describe().Fields = fieldLines{"Grpc-Timeout", "2S"}
+		b.Reset().Fields = fieldLines{"Grpc-Timeout", "2S"}
 		b.Arrive()
 		wantRefused(t, b, t.Context(), gate.DeadlineExceeded, 2*time.Second)
 		wantCounts(t, g.Admission, 1, 0)
@@ -210,7 +210,7 @@ func TestARequestThatCannotFinishInTimeIsNotBegun(t *testing.T) {
 		}
 		request := func(timeout string) *Blocking {
 			b := NewBlocking(g, func() int64 { return time.Now().UnixNano() })
-			b.Describe().Fields = fieldLines{"Timeout", timeout}
+			b.Reset().Fields = fieldLines{"Timeout", timeout}
 			b.Arrive()
 			return b
 		}
@@ -250,7 +250,7 @@ func TestDeadlineRejectionsEndSoonAfterTheContainerRecovers(t *testing.T) {
 			}
 			do := func(timeout string, took time.Duration) (o gate.Outcome) {
 				b := NewBlocking(g, func() int64 { return time.Now().UnixNano() })
-				b.Describe().Fields = fieldLines{"Timeout", timeout}
+				b.Reset().Fields = fieldLines{"Timeout", timeout}
 				b.Arrive()
 				if o = b.Admit(t.Context()); o == gate.Undecided {
 					o = gate.Served
@@ -411,7 +411,7 @@ func TestAShedRequestEndsWithQueueFull(t *testing.T) {
 		var ended []string
 		admit := func(name, tenant string) {
 			b := NewBlocking(g, func() int64 { return time.Now().UnixNano() })
-			b.Describe().Fields = fieldLines{"Tenant", tenant}
+			b.Reset().Fields = fieldLines{"Tenant", tenant}
 			b.Arrive()
 			go func() {
 				o := b.Admit(t.Context())
@@ -456,7 +456,7 @@ func TestTheAdaptiveLimitAdjustsTheConcurrencyLimit(t *testing.T) {
 			all.Go(func() {
 				b := NewBlocking(g, func() int64 { return time.Now().UnixNano() })
 				for time.Now().Before(done) {
-					b.Describe()
+					b.Reset()
 					b.Arrive()
 					if o := b.Admit(t.Context()); o != gate.Undecided {
 						t.Errorf("refused: %s", o)

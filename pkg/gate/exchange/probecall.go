@@ -22,7 +22,7 @@ var tooManyProbes = gate.ReadinessResult{Reason: "too many probes are waiting"}
 type ProbeCall struct {
 	gate   *Gate
 	kind   gate.Kind
-	caller gate.Caller
+	prober gate.Prober
 	wake   func()
 	cancel func() // nil = the result was known immediately
 
@@ -35,18 +35,18 @@ type ProbeCall struct {
 // BeginProbe starts answering a probe. If the readiness result is not known yet, wake
 // is called when it is. Waiting uses no goroutine.
 func (g *Gate) BeginProbe(s Screening, wake func()) *ProbeCall {
-	p := &ProbeCall{gate: g, kind: s.Kind, caller: s.Caller, wake: wake}
+	p := &ProbeCall{gate: g, kind: s.Kind, prober: s.Prober, wake: wake}
 	if s.Kind != gate.ReadinessProbe || g.Drain.Active() {
 		return p
 	}
-	if p.result, p.ok = g.Readiness.Try(s.Caller); p.ok {
+	if p.result, p.ok = g.Readiness.Try(s.Prober); p.ok {
 		return p
 	}
 	if !g.probes.add(p) {
 		p.result, p.ok = tooManyProbes, true
 		return p
 	}
-	p.cancel = g.Readiness.Await(s.Caller, p.settle)
+	p.cancel = g.Readiness.Await(s.Prober, p.settle)
 	if g.Drain.Active() { // the drain may have begun before p was added
 		p.settle(gate.ReadinessResult{})
 	}
@@ -79,7 +79,7 @@ func (p *ProbeCall) Cancel() {
 // the prober has disconnected.
 func (p *ProbeCall) Reply(g *Gate, x *Exchange, h *gate.ProbeHeaders) (gate.Reply, bool) {
 	p.Cancel()
-	r, ok := g.ReplyToProbe(p.kind, p.caller, x.Peer.Addr(), h, func() (gate.ReadinessResult, bool) { return p.result, p.ok })
+	r, ok := g.ReplyToProbe(p.kind, p.prober, x.Peer.Addr(), h, func() (gate.ReadinessResult, bool) { return p.result, p.ok })
 	if ok {
 		g.observeProbe(&x.Record, &r, x.clock)
 	}
@@ -90,21 +90,21 @@ func (p *ProbeCall) Reply(g *Gate, x *Exchange, h *gate.ProbeHeaders) (gate.Repl
 type waitingProbes struct {
 	mu    sync.Mutex
 	calls map[*ProbeCall]struct{}
-	count [gate.Callers]int
+	count [gate.Probers]int
 }
 
 // add adds p, unless MaxWaitingProbes of its caller kind are waiting.
 func (w *waitingProbes) add(p *ProbeCall) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.count[p.caller] >= MaxWaitingProbes {
+	if w.count[p.prober] >= MaxWaitingProbes {
 		return false
 	}
 	if w.calls == nil {
 		w.calls = map[*ProbeCall]struct{}{}
 	}
 	w.calls[p] = struct{}{}
-	w.count[p.caller]++
+	w.count[p.prober]++
 	return true
 }
 
@@ -114,7 +114,7 @@ func (w *waitingProbes) remove(p *ProbeCall) {
 	defer w.mu.Unlock()
 	if _, in := w.calls[p]; in {
 		delete(w.calls, p)
-		w.count[p.caller]--
+		w.count[p.prober]--
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 // knownResult is a readiness that needs no wait.
 type knownResult gate.ReadinessResult
 
-func (r knownResult) Try(gate.Caller) (gate.ReadinessResult, bool) {
+func (r knownResult) Try(gate.Prober) (gate.ReadinessResult, bool) {
 	return gate.ReadinessResult(r), true
 }
-func (r knownResult) Await(_ gate.Caller, notify func(gate.ReadinessResult)) (cancel func()) {
+func (r knownResult) Await(_ gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
 	notify(gate.ReadinessResult(r))
 	return func() {}
 }
@@ -57,8 +57,8 @@ func TestAReadyContainerNeedsNoReason(t *testing.T) {
 	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
-	reply, ok := g.ReplyToProbe(gate.ReadinessProbe, gate.AnyCaller, netip.Addr{}, &gate.ProbeHeaders{}, func() (gate.ReadinessResult, bool) {
-		return g.WaitReady(t.Context(), gate.AnyCaller)
+	reply, ok := g.ReplyToProbe(gate.ReadinessProbe, gate.AnyProber, netip.Addr{}, &gate.ProbeHeaders{}, func() (gate.ReadinessResult, bool) {
+		return g.WaitReady(t.Context(), gate.AnyProber)
 	})
 	if !ok || reply.Status != 200 || reply.Reason != "" {
 		t.Errorf("%+v, %v", reply, ok)
@@ -69,12 +69,12 @@ func TestAReadyContainerNeedsNoReason(t *testing.T) {
 // again.
 type knownOnce struct{ asked int }
 
-func (r *knownOnce) Try(gate.Caller) (gate.ReadinessResult, bool) {
+func (r *knownOnce) Try(gate.Prober) (gate.ReadinessResult, bool) {
 	r.asked++
 	return gate.ReadinessResult{Ready: true}, r.asked == 1
 }
 
-func (r *knownOnce) Await(gate.Caller, func(gate.ReadinessResult)) (cancel func()) { return func() {} }
+func (r *knownOnce) Await(gate.Prober, func(gate.ReadinessResult)) (cancel func()) { return func() {} }
 
 func TestAKnownReadinessResultIsSentImmediately(t *testing.T) {
 	g := &Gate{Config: Config{Readiness: &knownOnce{}}}
@@ -96,11 +96,11 @@ type heldProbes struct {
 	calls  int
 }
 
-func (h *heldProbes) Try(gate.Caller) (gate.ReadinessResult, bool) {
+func (h *heldProbes) Try(gate.Prober) (gate.ReadinessResult, bool) {
 	return gate.ReadinessResult{}, false
 }
 
-func (h *heldProbes) Await(_ gate.Caller, notify func(gate.ReadinessResult)) (cancel func()) {
+func (h *heldProbes) Await(_ gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
 	h.calls++
 	n := h.calls
 	h.notify[n] = notify
@@ -113,8 +113,8 @@ func TestWaitingProbesTakeNoGoroutineAndAreLimited(t *testing.T) {
 	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
-	begin := func(c gate.Caller) *ProbeCall {
-		return g.BeginProbe(Screening{Kind: gate.ReadinessProbe, Caller: c}, func() {})
+	begin := func(c gate.Prober) *ProbeCall {
+		return g.BeginProbe(Screening{Kind: gate.ReadinessProbe, Prober: c}, func() {})
 	}
 	status := func(p *ProbeCall) int {
 		r, _ := p.Reply(g, &Exchange{}, &gate.ProbeHeaders{})
@@ -123,7 +123,7 @@ func TestWaitingProbesTakeNoGoroutineAndAreLimited(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var waiting []*ProbeCall
 	for range 3 * MaxWaitingProbes {
-		switch p := begin(gate.AnyCaller); {
+		switch p := begin(gate.AnyProber); {
 		case !p.Ready():
 			waiting = append(waiting, p)
 		case status(p) != 503:
@@ -140,7 +140,7 @@ func TestWaitingProbesTakeNoGoroutineAndAreLimited(t *testing.T) {
 		t.Error("probes of others leave no room for a kubelet's")
 	}
 	waiting[0].Cancel()
-	if waiting[0] = begin(gate.AnyCaller); waiting[0].Ready() {
+	if waiting[0] = begin(gate.AnyProber); waiting[0].Ready() {
 		t.Error("a probe whose caller has left leaves no room for another")
 	}
 	for _, notify := range held.notify {
@@ -151,7 +151,7 @@ func TestWaitingProbesTakeNoGoroutineAndAreLimited(t *testing.T) {
 			t.Fatal("a probe that waited has no result")
 		}
 	}
-	if n := g.probes.count; n != [gate.Callers]int{} {
+	if n := g.probes.count; n != [gate.Probers]int{} {
 		t.Errorf("%v probes are left", n)
 	}
 }

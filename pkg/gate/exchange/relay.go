@@ -208,7 +208,7 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 		case HeadFinal:
 			x.timeouts.ResponseStarted()
 			x.to(StateResponding)
-			x.stamp(&x.Answered)
+			x.stamp(&x.Responded)
 			x.early = x.gate.overload != nil && !x.down.Ended()
 			x.Status = x.up.Status()
 			x.expects.continueAt = 0
@@ -265,7 +265,7 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	d.Switched = d.Switched || mistaken
 	d.Detects, d.Why = detects, why
 	if again {
-		x.gate.Replays.Inc()
+		x.gate.Retries.Inc()
 		x.retryAt = now + x.retryPause()
 		x.retries++
 		x.GRPC = 0
@@ -343,7 +343,7 @@ func (x *Exchange) releaseSlot() (moved bool) {
 // switchProtocols turns the exchange into a tunnel after a 101.
 func (x *Exchange) switchProtocols(now int64) {
 	x.to(StateTunnelling)
-	x.stamp(&x.Answered)
+	x.stamp(&x.Responded)
 	x.Status = 101
 	x.gate.Drain.EnterTunnel()
 	x.timeouts.BeginTunnel(now, x.gate.TunnelMax)

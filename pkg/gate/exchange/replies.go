@@ -30,8 +30,8 @@ func (g *Gate) statusOf(o gate.Outcome) int {
 // ReplyToProbe returns the reply to a probe of the given kind, not Traffic. It calls
 // ready if the reply depends on readiness; ready returns false if the prober has
 // disconnected, and then there is no reply. peer is the prober's address. For an
-// untrusted prober, c is AnyCaller.
-func (g *Gate) ReplyToProbe(kind gate.Kind, c gate.Caller, peer netip.Addr, h *gate.ProbeHeaders, ready func() (gate.ReadinessResult, bool)) (gate.Reply, bool) {
+// untrusted prober, c is AnyProber.
+func (g *Gate) ReplyToProbe(kind gate.Kind, c gate.Prober, peer netip.Addr, h *gate.ProbeHeaders, ready func() (gate.ReadinessResult, bool)) (gate.Reply, bool) {
 	if g.Drain.Active() {
 		return gate.ReplyTo(gate.ShuttingDown), true
 	}
@@ -71,7 +71,7 @@ func (g *Gate) ReplyToProbe(kind gate.Kind, c gate.Caller, peer netip.Addr, h *g
 
 // WaitReady waits for the readiness result or the start of a drain. It is false if ctx
 // ended first: the prober has disconnected.
-func (g *Gate) WaitReady(ctx context.Context, c gate.Caller) (gate.ReadinessResult, bool) {
+func (g *Gate) WaitReady(ctx context.Context, c gate.Prober) (gate.ReadinessResult, bool) {
 	if result, known := g.Readiness.Try(c); known {
 		return result, true
 	}

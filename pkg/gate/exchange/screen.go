@@ -18,7 +18,7 @@ type Arrival struct {
 // Screening is the classification of a request.
 type Screening struct {
 	Kind    gate.Kind // Traffic: it goes through an exchange, unless Refused
-	Caller  gate.Caller
+	Prober  gate.Prober
 	Trusted bool         // the peer is trusted: its forwarding and probe fields are accepted
 	Self    bool         // OPTIONS *: answered by the gate
 	Refused bool         // rejected with Outcome before it counts as a request
@@ -33,7 +33,7 @@ func (g *Gate) Screen(a *Arrival) (s Screening) {
 		s.Self = true
 		return s
 	case s.Trusted:
-		if s.Kind, s.Caller = gate.Classify(a.Probe); s.Kind != gate.Traffic {
+		if s.Kind, s.Prober = gate.Classify(a.Probe); s.Kind != gate.Traffic {
 			return s
 		}
 	}

@@ -207,7 +207,7 @@ func TestTimesAndSizesOfARequestAreTold(t *testing.T) {
 	if x.RequestBody != 70_000 || x.ResponseBody != 100_000 {
 		t.Errorf("bodies of %d and %d bytes, want 70000 and 100000", x.RequestBody, x.ResponseBody)
 	}
-	times := []time.Duration{x.Arrived, x.Admitted, x.Forwarded, x.Answered, x.Ended}
+	times := []time.Duration{x.Arrived, x.Admitted, x.Forwarded, x.Responded, x.Ended}
 	if slices.Contains(times, 0) || !slices.IsSorted(times) {
 		t.Errorf("arrived, admitted, forwarded, answered, ended: %v; want all of them, in this order", times)
 	}

@@ -41,7 +41,7 @@ func (c *downSide) release() {
 // describe sets the fields of the Record that the head provides.
 func (c *downSide) describe(x *exchange.Exchange) {
 	s := c.session
-	s.req.Describe(x.Describe(), s.eng.worker.Host)
+	s.req.Describe(x.Reset(), s.eng.worker.Host)
 	x.Peer, x.Encrypted = s.conn.peer, s.conn.sock.Layered()
 }
 

@@ -235,7 +235,7 @@ func (o *engineObserver) End(x *gate.Record) {
 		o.faults = append(o.faults, fmt.Sprintf("began as %q and ended as %q", request, now))
 	}
 	delete(o.open, x)
-	if x.Context == nil || x.Ended < x.Arrived || x.Admitted > x.Ended || x.Answered > x.Ended {
+	if x.Context == nil || x.Ended < x.Arrived || x.Admitted > x.Ended || x.Responded > x.Ended {
 		o.faults = append(o.faults, fmt.Sprintf("end with %+v", *x))
 	}
 	o.ended = append(o.ended, engineEnd{*x, request})

@@ -16,11 +16,11 @@ type neverReady struct{}
 
 const whyNotReady = "user-container: refused"
 
-func (neverReady) Try(gate.Caller) (gate.ReadinessResult, bool) {
+func (neverReady) Try(gate.Prober) (gate.ReadinessResult, bool) {
 	return gate.ReadinessResult{Reason: whyNotReady}, true
 }
 
-func (r neverReady) Await(c gate.Caller, notify func(gate.ReadinessResult)) (cancel func()) {
+func (r neverReady) Await(c gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
 	result, _ := r.Try(c)
 	notify(result)
 	return func() {}

@@ -150,7 +150,7 @@ func (s *session) close() {
 func (s *session) forgetHead() {
 	s.req.Reset()
 	if s.headMemory > 0 {
-		s.x.Describe()
+		s.x.Reset()
 	}
 }
 

@@ -258,7 +258,7 @@ func TestConnectionsAreReused(t *testing.T) {
 		r.client().get("/").want(200, "ok")
 		r.client().post("/", "body").want(200, "ok")
 	}
-	if p := r.server.Stats(); p.Dials != 1 || p.Reuses != 19 || p.Replays != 0 {
+	if p := r.server.Stats(); p.Dials != 1 || p.Reuses != 19 || p.Retries != 0 {
 		t.Errorf("pool: %+v, want 1 dial and 19 reuses", p)
 	}
 }
@@ -300,7 +300,7 @@ func TestConnectionThatTheContainerClosedIsNeverUsed(t *testing.T) {
 				engineSend(t, "an idle connection", gone, struct{}{})
 				engineReceive(t, "the close", closed)
 			}
-			if p := r.server.Stats(); p.Replays != 0 || p.Dials != 200 {
+			if p := r.server.Stats(); p.Retries != 0 || p.Dials != 200 {
 				t.Errorf("pool: %+v, want 200 dials", p)
 			}
 		})
@@ -484,8 +484,8 @@ func TestRequestThatMeetsADyingConnection(t *testing.T) {
 			if n := seen.Load(); n != c.seen {
 				t.Errorf("the container saw the request %d times, want %d", n, c.seen)
 			}
-			if p := r.server.Stats(); p.Replays != c.seen-1 {
-				t.Errorf("%d replays, want %d", p.Replays, c.seen-1)
+			if p := r.server.Stats(); p.Retries != c.seen-1 {
+				t.Errorf("%d replays, want %d", p.Retries, c.seen-1)
 			}
 			outcomes := map[gate.Outcome]int{gate.Served: 1}
 			outcomes[c.want]++

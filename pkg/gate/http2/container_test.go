@@ -90,7 +90,7 @@ func TestStreamsBeyondTheContainersGOAWAYAreSentAgain(t *testing.T) {
 	if served != 3 {
 		t.Errorf("%d requests were served on the first connection", served)
 	}
-	if n := r.gate.Replays.Load(); n != 5 {
+	if n := r.gate.Retries.Load(); n != 5 {
 		t.Errorf("%d requests were sent again", n)
 	}
 }
@@ -438,7 +438,7 @@ func TestTheContainersTimeBeginsWithTheRequest(t *testing.T) {
 		for range 2 { // the connection to the container is new, and kept
 			c.want(c.get("/timed"), "200", "")
 			x := receive(t, "the end of a request", o.ended)
-			if times := []time.Duration{x.Arrived, x.Admitted, x.Forwarded, x.Answered, x.Ended}; !slices.IsSorted(times) || x.UpstreamTime() < takes || x.Answered-x.Forwarded < takes {
+			if times := []time.Duration{x.Arrived, x.Admitted, x.Forwarded, x.Responded, x.Ended}; !slices.IsSorted(times) || x.UpstreamTime() < takes || x.Responded-x.Forwarded < takes {
 				t.Errorf("h2c %v: arrived, admitted, forwarded, answered, ended: %v; the container takes %v", h2c, times, takes)
 			}
 		}

@@ -48,7 +48,7 @@ func TestARefusedRequestIsSentFourTimesWithPausesBetween(t *testing.T) {
 			t.Errorf("pause %d: %v, want %v", i, pause, least)
 		}
 	}
-	if n := r.gate.Replays.Load(); n != 3 {
+	if n := r.gate.Retries.Load(); n != 3 {
 		t.Errorf("%d retries", n)
 	}
 }

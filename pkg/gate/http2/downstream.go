@@ -230,7 +230,7 @@ func (s *downStream) screen() bool {
 }
 
 func (s *downStream) describe() {
-	s.req.Describe(s.x.Describe(), s.eng().worker.Host)
+	s.req.Describe(s.x.Reset(), s.eng().worker.Host)
 	s.x.Peer, s.x.Encrypted = s.conn.peer, s.conn.sock.Layered()
 }
 
@@ -282,7 +282,7 @@ func (s *downStream) end() {
 	s.close()
 	s.req.Reset()
 	if s.headBytes > 0 {
-		s.x.Describe() // a free stream must not keep memory that is released here
+		s.x.Reset() // a free stream must not keep memory that is released here
 		c.eng.gate.Heads.Release(int64(s.headBytes))
 		c.headBytes, s.headBytes = c.headBytes-s.headBytes, 0
 	}

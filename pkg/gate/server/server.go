@@ -117,7 +117,7 @@ const statsTimeout = 100 * time.Millisecond
 // connections, so that the request path need not count them. A loop that does not
 // respond in time counts as having none.
 func (s *Server) Stats() gate.UpstreamStats {
-	st := gate.UpstreamStats{Dials: s.pools.Dials.Load(), Reuses: s.pools.Reuses.Load(), Replays: s.gate.Replays.Load()}
+	st := gate.UpstreamStats{Dials: s.pools.Dials.Load(), Reuses: s.pools.Reuses.Load(), Retries: s.gate.Retries.Load()}
 	st.Open = int(st.Dials - s.pools.Closes.Load())
 	idle := make(chan int, len(s.workers))
 	for _, w := range s.workers {

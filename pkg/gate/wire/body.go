@@ -216,7 +216,7 @@ func (d *Decoder) readTrailer(b []byte) (int, error) {
 	if colon == 0 || line[colon] != ':' || !field.IsText(line[colon+1:len(line)-2]) {
 		return n, ErrBadBody
 	}
-	if field.MayTrail(line[:colon]) {
+	if field.IsAllowedTrailer(line[:colon]) {
 		d.Trailer = append(d.Trailer, line...)
 	}
 	return n, nil

@@ -184,7 +184,7 @@ var webSocket = []byte("websocket")
 func TrailerLines(h *h2.Head) (dst []byte) {
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		if name := h.NameOf(f); field.MayTrail(name) {
+		if name := h.NameOf(f); field.IsAllowedTrailer(name) {
 			dst = append(append(dst, name...), ": "...)
 			dst = append(append(dst, h.ValueOf(f)...), "\r\n"...)
 		}

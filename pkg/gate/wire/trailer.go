@@ -5,7 +5,7 @@ import "github.com/queuegate/queuegate/pkg/gate/internal/field"
 // onlyAllowedTrailers reports whether a Trailer field names only fields that are
 // allowed as trailers.
 func onlyAllowedTrailers(v []byte) bool {
-	return eachOption(v, field.MayTrail)
+	return eachOption(v, field.IsAllowedTrailer)
 }
 
 // announce decides whether a Trailer field with the value v is forwarded. announced is
@@ -24,7 +24,7 @@ func (f *Field) announce(v []byte, announced int) {
 func appendTrailer(dst, v []byte) []byte {
 	sep := "Trailer: "
 	eachOption(v, func(name []byte) bool {
-		if field.MayTrail(name) {
+		if field.IsAllowedTrailer(name) {
 			dst = append(append(dst, sep...), name...)
 			sep = ", "
 		}

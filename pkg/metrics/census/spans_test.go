@@ -58,7 +58,7 @@ func finished() *gate.Record {
 	return &gate.Record{
 		Method: []byte("GET"), Target: []byte("/a?b"), Host: []byte("app.example"), Protocol: "HTTP/1.1",
 		Peer: netip.MustParseAddrPort("10.1.2.3:4567"), Status: 503, Outcome: gate.UpstreamBrokeOff,
-		Arrived: after(0), Admitted: after(2), Forwarded: after(3), Answered: after(8), Ended: after(10),
+		Arrived: after(0), Admitted: after(2), Forwarded: after(3), Responded: after(8), Ended: after(10),
 	}
 }
 

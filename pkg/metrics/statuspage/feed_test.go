@@ -81,7 +81,7 @@ func newPage(s *stage, timeline *Timeline) *Page {
 			return []gate.ContainerState{{State: "ready", Ready: true, Attempts: 3, Reached: 2}}
 		},
 		Upstream: func() gate.UpstreamStats {
-			return gate.UpstreamStats{Open: 2, Idle: 1, Dials: 5, Reuses: 6, Replays: 7}
+			return gate.UpstreamStats{Open: 2, Idle: 1, Dials: 5, Reuses: 6, Retries: 7}
 		},
 		Drain: func() Drain { return Drain{Active: true, Requests: 2, Tunnels: 1} },
 	})

@@ -144,7 +144,7 @@ func (p *Page) addNow(m *message, s *situation) {
 	}
 	if p.cfg.Upstream != nil {
 		u := p.cfg.Upstream()
-		m.Now.Upstream = &upstreamJSON{u.Open, u.Idle, u.Dials, u.Reuses, u.Replays}
+		m.Now.Upstream = &upstreamJSON{u.Open, u.Idle, u.Dials, u.Reuses, u.Retries}
 	}
 	if admission := p.cfg.History.src.Admission; admission != nil {
 		a := admission()

@@ -67,7 +67,7 @@ func (a *attributes) ofServer(x *gate.Record, failed bool) map[string]any {
 // ofClient are those of the container's part.
 func (a *attributes) ofClient(x *gate.Record, failed bool) map[string]any {
 	all := a.common(x, failed)
-	if x.Answered != 0 {
+	if x.Responded != 0 {
 		all[a.status] = int64(x.Status)
 	}
 	return all

@@ -89,8 +89,8 @@ func (s *Span) End(x *gate.Record) {
 		upstream.Kind = KindClient
 		upstream.setStatus(x)
 		upstream.Attributes = s.tracer.attributes.ofClient(x, upstream.Failed)
-		if x.Answered != 0 {
-			upstream.Events = []Event{{Time: s.tracer.wall(x.Answered), Name: "answered"}}
+		if x.Responded != 0 {
+			upstream.Events = []Event{{Time: s.tracer.wall(x.Responded), Name: "answered"}}
 		}
 		spans = append(spans, upstream)
 	}

@@ -24,21 +24,21 @@ func finished() *gate.Record {
 	return &gate.Record{
 		Method: []byte("GET"), Target: []byte("/a/b?secret=1"), Host: []byte("app.example:8080"), Protocol: "HTTP/1.1",
 		Peer: netip.MustParseAddrPort("10.1.2.3:4567"), Status: 200, Outcome: gate.Served,
-		Arrived: after(0), Admitted: after(2), Forwarded: after(3), Answered: after(8), Ended: after(10),
+		Arrived: after(0), Admitted: after(2), Forwarded: after(3), Responded: after(8), Ended: after(10),
 	}
 }
 
 // refused is one that did not get a slot.
 func refused() *gate.Record {
 	x := finished()
-	x.Admitted, x.Forwarded, x.Answered, x.Status, x.Outcome = 0, 0, 0, 503, gate.QueueFull
+	x.Admitted, x.Forwarded, x.Responded, x.Status, x.Outcome = 0, 0, 0, 503, gate.QueueFull
 	return x
 }
 
 // unanswered is one that the container did not response.
 func unanswered() *gate.Record {
 	x := finished()
-	x.Answered, x.Status, x.Outcome = 0, 504, gate.RequestTimeout
+	x.Responded, x.Status, x.Outcome = 0, 504, gate.RequestTimeout
 	return x
 }
 

@@ -80,7 +80,7 @@ func (a *adminServer) health(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	if result := a.ready.probes.Wait(ctx, gate.Kubelet); !result.Ready {
 		peer, _ := netip.ParseAddrPort(r.RemoteAddr)
-		say(w, http.StatusServiceUnavailable, result.ReasonFor(gate.CallerOf([]byte(r.UserAgent())), peer.Addr()))
+		say(w, http.StatusServiceUnavailable, result.ReasonFor(gate.ProberOf([]byte(r.UserAgent())), peer.Addr()))
 		return
 	}
 	say(w, http.StatusOK, "Service is ready")

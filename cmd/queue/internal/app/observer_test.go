@@ -53,7 +53,7 @@ func observed(o *observer, x *gate.Record, f *gate.TraceFields) {
 		Peer: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 4), Proxied: true, Arrived: now,
 	}
 	o.Begin(x)
-	x.Admitted, x.Forwarded, x.Answered = now+1, now+2, now+3
+	x.Admitted, x.Forwarded, x.Responded = now+1, now+2, now+3
 	x.Status, x.ResponseBody, x.Ended = 200, 12, server.Clock()
 	o.End(x)
 }

@@ -74,9 +74,9 @@ func IsProtected(name []byte) bool {
 	return EqualFold(name, "host") || HasPrefixFold(name, "k-") || HasPrefixFold(name, "content-") || IsTrustedOnly(name)
 }
 
-// MayTrail tells trailer fields that may go on from those that frame or route
+// IsAllowedTrailer tells trailer fields that may go on from those that frame or route
 // a message and therefore must not come late (RFC 9110 section 6.5.1).
-func MayTrail(name []byte) bool {
+func IsAllowedTrailer(name []byte) bool {
 	switch Of(name) {
 	case Other, Date, UserAgent, Trace, TraceState, WebSocketKey, WebSocketAccept:
 		return !EqualFold(name, "authorization") && !IsProtected(name)

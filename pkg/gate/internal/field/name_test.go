@@ -28,7 +28,7 @@ func TestFieldsThatMayTrail(t *testing.T) {
 		"Knative-Serving-Revision": false, "K-Original-Host": false, "X_Forwarded_For": false, "X-Real-IP": false, "x_real_ip": false,
 		"K_Original_Host": false, "knative_serving_tag": false, "X_Sum": true,
 	} {
-		if got := MayTrail([]byte(name)); got != want {
+		if got := IsAllowedTrailer([]byte(name)); got != want {
 			t.Errorf("MayTrail(%q) = %v", name, got)
 		}
 	}
