@@ -1,29 +1,28 @@
 package gate
 
-// Class says on whose account an outcome is, for figures that people read.
+// Class groups outcomes by who is responsible, for reports.
 type Class uint8
 
 // The classes.
 const (
 	_                Class = iota
-	ClassSucceeded         // it came to its own end
-	ClassRefused           // turned away: the gate had no room for it, or is about to end
-	ClassFailed            // accepted, and then the container or the gate did not see it through
-	ClassClientError       // the client sent what cannot be served, or left
+	ClassSucceeded         // completed
+	ClassRefused           // rejected: no capacity, or shutting down
+	ClassFailed            // accepted, but the container or the gate failed
+	ClassClientError       // invalid request, or the client disconnected
 	classCount
 )
 
 var classNames = [classCount]string{"", "succeeded", "refused", "failed", "client-error"}
 
-// String is the class's name in figures.
+// String returns the name of the class.
 func (c Class) String() string { return classNames[c] }
 
-// Class is derived from the outcome alone: Served counts as a success whatever the
-// status.
+// Class returns the class of the outcome. Served is a success regardless of the status.
 func (o Outcome) Class() Class { return meanings[o].Class }
 
-// ClassOf is the class of a request that ended with an outcome and a status: the
-// container's own response of 500 or more has failed.
+// ClassOf returns the class of a request with an outcome and a status: a response of
+// the container with status 500 or above is a failure.
 func ClassOf(o Outcome, status int) Class {
 	if c := o.Class(); c != ClassSucceeded || status < 500 {
 		return c

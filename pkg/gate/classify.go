@@ -1,28 +1,27 @@
 package gate
 
-// Kind is what a request is to the gate.
+// Kind is the classification of a request.
 type Kind uint8
 
-// The kinds of CONTRACT "probes": only Traffic is counted, queued, traced and
-// forwarded.
+// The kinds. Only Traffic is counted, queued, traced and forwarded.
 const (
 	Traffic        Kind = iota
 	ReadinessProbe      // asks whether the container is ready
-	NetworkProbe        // asks whether this gate is reachable; echoes the hash
-	BadProbe            // a platform's prober with an unknown value
-	HashlessProbe       // a network probe without its hash
+	NetworkProbe        // asks whether the gate is reachable; the reply repeats the hash
+	BadProbe            // from a platform prober, with an unknown value
+	HashlessProbe       // a network probe without a hash
 )
 
-// ProbeHeaders are the fields that tell probes from traffic: of each field the
-// first value, without surrounding white space; nil when absent.
+// ProbeHeaders are the fields that distinguish probes from traffic: the first value of
+// each, trimmed; nil = absent.
 type ProbeHeaders struct {
 	UserAgent    []byte // User-Agent
 	NetworkProbe []byte // K-Network-Probe
 	NetworkHash  []byte // K-Network-Hash
 }
 
-// Classify names a request and who sends it. Values and prefixes are
-// case-sensitive. The path, the method and the host play no part.
+// Classify returns the kind of a request and its prober. Values and prefixes are
+// case-sensitive. Path, method and host are ignored.
 func Classify(h ProbeHeaders) (Kind, Prober) {
 	if h.UserAgent == nil && h.NetworkProbe == nil {
 		return Traffic, AnyProber
@@ -41,7 +40,7 @@ func Classify(h ProbeHeaders) (Kind, Prober) {
 	return NetworkProbe, caller
 }
 
-// ProberOf tells the platform's probers by the beginning of their user agent.
+// ProberOf recognizes the platform's probers by the prefix of their user agent.
 func ProberOf(userAgent []byte) Prober {
 	switch {
 	case hasPrefix(userAgent, "kube-probe/"):

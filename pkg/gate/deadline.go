@@ -1,6 +1,6 @@
 package gate
 
-// Earliest is the earlier of two instants, where 0 means never.
+// Earliest returns the earlier of two instants; 0 = never.
 func Earliest(a, b int64) int64 {
 	if a == 0 || b != 0 && b < a {
 		return b

@@ -6,25 +6,24 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// ForwardedInput holds the fields from which a Forwarded header is made, each
-// with all its lines in the order in which they came.
+// ForwardedInput holds the fields from which Forwarded is generated, lines in received
+// order.
 type ForwardedInput struct {
 	For   [][]byte // X-Forwarded-For, without this hop
 	Proto []byte   // X-Forwarded-Proto, first line
 	Host  []byte   // X-Forwarded-Host, first line
 }
 
-// Bounds of a Forwarded field. A longer list is an attack: no chain of proxies
-// makes one. Its end is what the nearer proxies have said.
+// Limits of Forwarded, against attacks. The last nodes are kept, because nearer proxies
+// added them.
 const (
 	maxForwardedNodes = 256     // the last ones are used
-	maxForwardedValue = 1 << 10 // what is longer is left out
+	maxForwardedValue = 1 << 10 // longer values are omitted
 )
 
-// AppendForwarded appends the value of a Forwarded field (RFC 7239) made from
-// the X-Forwarded fields: one element for each address in For, of which the
-// last 256 count, the first with host and proto. Nothing is appended when there
-// is nothing to say.
+// AppendForwarded appends the value of Forwarded (RFC 7239) generated from the
+// X-Forwarded fields: one element for each of the last 256 addresses in For, the first
+// with host and proto. It appends nothing if there are no values.
 func AppendForwarded(dst []byte, in ForwardedInput) []byte {
 	first := true
 	from, skip := lastNodes(in.For)
@@ -57,8 +56,8 @@ func AppendForwarded(dst []byte, in ForwardedInput) []byte {
 	return dst
 }
 
-// lastNodes finds where the last maxForwardedNodes elements begin: in which
-// line, and where in it.
+// lastNodes returns the line and offset where the last maxForwardedNodes elements
+// begin.
 func lastNodes(lines [][]byte) (line, offset int) {
 	n := 0
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -91,8 +90,8 @@ func appendOrigin(dst []byte, in ForwardedInput, sep byte) []byte {
 	return dst
 }
 
-// appendNode writes one address: an IPv6 address gets its brackets (RFC 7239
-// section 6), and whatever is not a token gets quotes.
+// appendNode appends an address: IPv6 addresses in brackets (RFC 7239 section 6), and
+// quoted unless it is a token.
 func appendNode(dst, node []byte) []byte {
 	if node[0] != '[' && bytes.Count(node, []byte{':'}) >= 2 && node[0] != '"' {
 		dst = append(dst, `"[`...)
@@ -121,8 +120,8 @@ func appendEscaped(dst, v []byte) []byte {
 	return dst
 }
 
-// quotable reports whether v can stand in a quoted-string (RFC 9110 section
-// 5.6.4) of a length that is not absurd.
+// quotable reports whether v is short enough and may be a quoted-string (RFC 9110
+// section 5.6.4).
 func quotable(v []byte) bool {
 	return len(v) <= maxForwardedValue && field.IsText(v)
 }

@@ -1,21 +1,20 @@
 package gate
 
-// Fields enumerates header fields in order, repeated ones included.
+// Fields enumerates header fields in order, including repeated ones.
 type Fields interface {
 	Each(yield func(name, value []byte) bool)
 }
 
-// Observer is notified of every request that is traffic. The calls come from the
-// engines, several at a time: they must be quick and must not block.
+// Observer is notified of each traffic request. The engines call it concurrently; it
+// must be fast and must not block.
 type Observer interface {
 	// Begin is called when the head is complete, before admission.
 	Begin(*Record)
 	// End is called exactly once for each Begin.
 	End(*Record)
-	// Rejected is called for what never became a request: a head that was
-	// refused. No other call follows.
+	// Rejected is called for a head that was rejected before Begin. No other call
+	// follows.
 	Rejected(Outcome)
-	// Probed is called, in the place of Begin and End, for a probe when its
-	// answer is known.
+	// Probed is called for a probe when its reply is known, instead of Begin and End.
 	Probed(*Record)
 }

@@ -1,8 +1,8 @@
 package gate
 
-// Outcome says how a request ended. Its name (String) is the value of the
-// K-Gate-Outcome header, of the metric label and of the request log. The zero value
-// is Undecided: functions return it where the request continues.
+// Outcome is how a request ended. Its name (String) is the value of the K-Gate-Outcome
+// header, of the metric label and in the request log. The zero value, Undecided, means
+// that the request continues.
 type Outcome uint8
 
 // The outcomes; Meaning.Means describes each. Served and Tunnelled are responses of
@@ -42,7 +42,7 @@ const (
 	outcomeCount
 )
 
-// Level is how loudly an outcome is logged.
+// Level is the level at which an outcome is logged.
 type Level uint8
 
 // The levels that outcomes use.
@@ -59,7 +59,7 @@ type Meaning struct {
 	Means  string // one line for the documentation
 	Class  Class
 	Status int    // status of the local reply, or the one shown in logs and metrics
-	Body   string // fixed text; nothing internal leaks
+	Body   string // fixed text without internal details
 	Plain  bool   // sent as a plain-text error (nosniff, newline)
 	Retry  bool   // carries Retry-After
 	GRPC   int    // status of a gRPC call; 14 (UNAVAILABLE) only if no part of it reached the container
@@ -75,13 +75,13 @@ type Meaning struct {
 }
 
 var meanings = [outcomeCount]Meaning{
-	Undecided:            {Name: "undecided", Means: "not ended; never in figures", Level: Debug},
+	Undecided:            {Name: "undecided", Means: "the request has not ended; never reported", Level: Debug},
 	Served:               {Name: "served", Means: "a response of the container, whatever its status", Class: ClassSucceeded, Level: Debug},
 	Tunnelled:            {Name: "tunnelled", Means: "switched protocols and ended", Class: ClassSucceeded, Status: 101, Level: Debug},
 	Probed:               {Name: "probed", Means: "a probe, answered by the gate", Class: ClassSucceeded, Status: 200, Level: Debug, ProbeReply: true},
-	BadRequest:           {Name: "bad-request", Means: "malformed, ambiguous or beyond what HTTP allows", Class: ClassClientError, Status: 400, Body: "bad request", Plain: true, ProxyError: "http_request_error", GRPC: 13, Level: Debug},
-	TargetTooLong:        {Name: "target-too-long", Means: "the request target alone is beyond the limit", Class: ClassClientError, Status: 414, Body: "request target too long", Plain: true, ProxyError: "http_request_error", GRPC: 13, Level: Debug},
-	HeadTooLarge:         {Name: "head-too-large", Means: "head beyond 1 MiB or 4,096 fields", Class: ClassClientError, Status: 431, Body: "request head too large", Plain: true, ProxyError: "http_request_error", GRPC: 8, Level: Debug},
+	BadRequest:           {Name: "bad-request", Means: "a malformed or ambiguous request", Class: ClassClientError, Status: 400, Body: "bad request", Plain: true, ProxyError: "http_request_error", GRPC: 13, Level: Debug},
+	TargetTooLong:        {Name: "target-too-long", Means: "the request target alone exceeds the limit of a head", Class: ClassClientError, Status: 414, Body: "request target too long", Plain: true, ProxyError: "http_request_error", GRPC: 13, Level: Debug},
+	HeadTooLarge:         {Name: "head-too-large", Means: "a head above 1 MiB or 4,096 fields", Class: ClassClientError, Status: 431, Body: "request head too large", Plain: true, ProxyError: "http_request_error", GRPC: 8, Level: Debug},
 	ExpectationFailed:    {Name: "expectation-failed", Means: "an expectation other than 100-continue", Class: ClassClientError, Status: 417, Body: "unknown expectation", Plain: true, ProxyError: "http_request_error", GRPC: 13, Level: Debug},
 	MethodNotAllowed:     {Name: "method-not-allowed", Means: "CONNECT", Class: ClassClientError, Status: 405, Body: "method not allowed", Plain: true, ProxyError: "http_request_error", GRPC: 12, Level: Debug},
 	CodingNotImplemented: {Name: "coding-not-implemented", Means: "a transfer coding other than chunked", Class: ClassClientError, Status: 501, Body: "unknown transfer coding", Plain: true, ProxyError: "proxy_internal_response", GRPC: 12, Level: Debug},
@@ -90,26 +90,25 @@ var meanings = [outcomeCount]Meaning{
 	QueueFull:            {Name: "queue-full", Means: "queue capacity reached", Class: ClassRefused, Status: 503, Body: "pending request queue full", Plain: true, Retry: true, ProxyError: "connection_limit_reached", GRPC: 8, Level: Warn, QueueRetry: true},
 	QueueWaitExpired:     {Name: "queue-wait-expired", Means: "queued longer than allowed", Class: ClassRefused, Status: 503, Body: "queue wait expired", Plain: true, Retry: true, ProxyError: "connection_limit_reached", GRPC: 8, Level: Warn, QueueRetry: true},
 	DeadlineExceeded:     {Name: "deadline-exceeded", Means: "the client's deadline leaves too little time, or has passed, before the request started", Class: ClassRefused, Status: 504, Body: "deadline exceeded", Plain: true, ProxyError: "http_request_denied", GRPC: 4, Level: Warn},
-	RequestTimeout:       {Name: "request-timeout", Means: "request timeout", Class: ClassFailed, Status: 504, Body: "request timeout", ProxyError: "http_response_timeout", GRPC: 4, Level: Warn, Overload: true, BlockedWindow: true},
-	ResponseStartTimeout: {Name: "response-start-timeout", Means: "response-start timeout", Class: ClassFailed, Status: 504, Body: "request timeout", ProxyError: "connection_read_timeout", GRPC: 4, Level: Warn, Overload: true},
-	IdleTimeout:          {Name: "idle-timeout", Means: "idle timeout", Class: ClassFailed, Status: 504, Body: "request timeout", ProxyError: "connection_read_timeout", GRPC: 4, Level: Warn, BlockedWindow: true},
+	RequestTimeout:       {Name: "request-timeout", Means: "the request timeout expired", Class: ClassFailed, Status: 504, Body: "request timeout", ProxyError: "http_response_timeout", GRPC: 4, Level: Warn, Overload: true, BlockedWindow: true},
+	ResponseStartTimeout: {Name: "response-start-timeout", Means: "the response-start timeout expired", Class: ClassFailed, Status: 504, Body: "request timeout", ProxyError: "connection_read_timeout", GRPC: 4, Level: Warn, Overload: true},
+	IdleTimeout:          {Name: "idle-timeout", Means: "the idle timeout expired", Class: ClassFailed, Status: 504, Body: "request timeout", ProxyError: "connection_read_timeout", GRPC: 4, Level: Warn, BlockedWindow: true},
 	ClientGone:           {Name: "client-gone", Means: "the client disconnected before the end", Class: ClassClientError, Status: 499, GRPC: 1, Level: Debug},
 	UpstreamNotListening: {Name: "upstream-not-listening", Means: "the container did not listen in time", Class: ClassFailed, Status: 503, Body: "user container is not listening", Plain: true, Retry: true, ProxyError: "connection_refused", GRPC: 14, Level: Warn},
-	UpstreamClosed:       {Name: "upstream-closed", Means: "closed before a response", Class: ClassFailed, Status: 502, Body: "upstream closed the connection", Plain: true, ProxyError: "connection_terminated", GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
-	UpstreamReset:        {Name: "upstream-reset", Means: "reset before a response", Class: ClassFailed, Status: 502, Body: "upstream reset the connection", Plain: true, ProxyError: "connection_terminated", GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
+	UpstreamClosed:       {Name: "upstream-closed", Means: "the container closed the connection before a response", Class: ClassFailed, Status: 502, Body: "upstream closed the connection", Plain: true, ProxyError: "connection_terminated", GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
+	UpstreamReset:        {Name: "upstream-reset", Means: "the container reset the connection before a response", Class: ClassFailed, Status: 502, Body: "upstream reset the connection", Plain: true, ProxyError: "connection_terminated", GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
 	UpstreamMalformed:    {Name: "upstream-malformed", Means: "a response that is not HTTP", Class: ClassFailed, Status: 502, Body: "malformed answer from upstream", Plain: true, ProxyError: "http_protocol_error", GRPC: 13, Level: Warn},
-	UpstreamBrokeOff:     {Name: "upstream-broke-off", Means: "ended within the response", Class: ClassFailed, Status: 502, Body: "upstream broke off", Plain: true, ProxyError: "http_response_incomplete", GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
-	ProbeRejected:        {Name: "probe-rejected", Means: "a probe that asks for something unknown", Class: ClassClientError, Status: 400, Plain: true, ProxyError: "http_request_error", GRPC: 13, Level: Debug, ProbeReply: true},
-	ShuttingDown:         {Name: "shutting-down", Means: "draining", Class: ClassRefused, Status: 503, Body: "shutting down", Plain: true, ProxyError: "proxy_internal_response", GRPC: 14, Level: Debug, ProbeReply: true},
-	NotReady:             {Name: "not-ready", Means: "a readiness probe, not ready", Class: ClassRefused, Status: 503, ProxyError: "destination_unavailable", GRPC: 14, Level: Debug, ProbeReply: true},
-	InternalError:        {Name: "internal-error", Means: "a panic, recovered", Class: ClassFailed, Status: 500, Body: "internal error", Plain: true, ProxyError: "proxy_internal_error", GRPC: 13, Level: Error},
-	PlaintextRefused:     {Name: "plaintext-refused", Means: "traffic without TLS where only TLS is served", Class: ClassClientError, Status: 403, Body: "only TLS is served here", Plain: true, ProxyError: "http_request_denied", GRPC: 7, Level: Debug},
-	OutOfMemoryBudget:    {Name: "out-of-memory-budget", Means: "the head needs more memory than all heads together have left", Class: ClassRefused, Status: 503, Body: "out of buffer memory", Plain: true, Retry: true, ProxyError: "proxy_internal_response", GRPC: 8, Level: Warn},
-	UpstreamTLSFailed:    {Name: "upstream-tls-failed", Means: "the container accepted a connection, but no TLS session came about", Class: ClassFailed, Status: 502, Body: "TLS to upstream failed", Plain: true, ProxyError: "tls_protocol_error", GRPC: 14, Level: Warn},
+	UpstreamBrokeOff:     {Name: "upstream-broke-off", Means: "the container's connection ended within the response", Class: ClassFailed, Status: 502, Body: "upstream broke off", Plain: true, ProxyError: "http_response_incomplete", GRPC: 13, Level: Warn, ByUpstream: true, Overload: true},
+	ProbeRejected:        {Name: "probe-rejected", Means: "a probe with an unknown value", Class: ClassClientError, Status: 400, Plain: true, ProxyError: "http_request_error", GRPC: 13, Level: Debug, ProbeReply: true},
+	ShuttingDown:         {Name: "shutting-down", Means: "the gate is shutting down", Class: ClassRefused, Status: 503, Body: "shutting down", Plain: true, ProxyError: "proxy_internal_response", GRPC: 14, Level: Debug, ProbeReply: true},
+	NotReady:             {Name: "not-ready", Means: "a readiness probe while the container is not ready", Class: ClassRefused, Status: 503, ProxyError: "destination_unavailable", GRPC: 14, Level: Debug, ProbeReply: true},
+	InternalError:        {Name: "internal-error", Means: "a recovered panic", Class: ClassFailed, Status: 500, Body: "internal error", Plain: true, ProxyError: "proxy_internal_error", GRPC: 13, Level: Error},
+	PlaintextRefused:     {Name: "plaintext-refused", Means: "traffic without TLS although only TLS is allowed", Class: ClassClientError, Status: 403, Body: "only TLS is served here", Plain: true, ProxyError: "http_request_denied", GRPC: 7, Level: Debug},
+	OutOfMemoryBudget:    {Name: "out-of-memory-budget", Means: "the memory budget for request heads is exhausted", Class: ClassRefused, Status: 503, Body: "out of buffer memory", Plain: true, Retry: true, ProxyError: "proxy_internal_response", GRPC: 8, Level: Warn},
+	UpstreamTLSFailed:    {Name: "upstream-tls-failed", Means: "the container accepted a connection, but the TLS handshake failed", Class: ClassFailed, Status: 502, Body: "TLS to upstream failed", Plain: true, ProxyError: "tls_protocol_error", GRPC: 14, Level: Warn},
 }
 
-// Meaning maps an outcome to all that is said about it. It is the only place
-// that does.
+// Meaning returns the table row of an outcome.
 func (o Outcome) Meaning() *Meaning { return &meanings[o] }
 
 // proxyStatuses are the values of Proxy-Status, built once.
@@ -130,13 +129,13 @@ var proxyStatuses = func() (values [outcomeCount]string) {
 // section 2). It is empty for outcomes without an error.
 func (o Outcome) ProxyStatus() string { return proxyStatuses[o] }
 
-// String is the outcome's name on the wire and in labels.
+// String returns the outcome's name in headers and labels.
 func (o Outcome) String() string { return meanings[o].Name }
 
-// OutcomeSlots is the length of an array that is indexed by Outcome.
+// OutcomeSlots is the length of an array indexed by Outcome.
 const OutcomeSlots = int(outcomeCount)
 
-// Outcomes lists every outcome but Undecided, for the zero values of metrics.
+// Outcomes returns all outcomes except Undecided, for the zero values of metrics.
 func Outcomes() []Outcome {
 	all := make([]Outcome, 0, outcomeCount-1)
 	for o := Undecided + 1; o < outcomeCount; o++ {
@@ -145,7 +144,7 @@ func Outcomes() []Outcome {
 	return all
 }
 
-// OutcomeNames lists the names of all outcomes by number, including Undecided.
+// OutcomeNames returns the names of all outcomes by number, including Undecided.
 func OutcomeNames() []string {
 	names := make([]string, outcomeCount)
 	for i := range names {

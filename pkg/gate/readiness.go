@@ -2,28 +2,27 @@ package gate
 
 import "net/netip"
 
-// Prober is who sends a probe. How long it waits for the result and how much of
-// it is shown depend on that.
+// Prober is the sender of a probe. It determines how long a probe may wait for its
+// result, and how much detail the reply shows.
 type Prober uint8
 
-// The callers.
+// The probers.
 const (
-	AnyProber Prober = iota // none of the below; ingress controllers are such
-	Kubelet                 // gives up after a second
+	AnyProber Prober = iota // none of the below, such as ingress controllers
+	Kubelet                 // waits one second by default
 	Platform                // Knative's activator or autoscaler
 
 	Probers = iota
 )
 
-// ReadinessResult says whether traffic may come here.
+// ReadinessResult tells whether the gate accepts traffic.
 type ReadinessResult struct {
 	Ready  bool
-	Reason string // why not, short and safe in a header: "user-container: refused"; empty when ready
+	Reason string // short and safe in a header, such as "user-container: refused"; empty when ready
 }
 
-// ReasonFor is the reason as far as it is the caller's business: names of
-// containers, ports and causes are for the platform's probers, and for callers
-// within the pod. peer is where the caller is.
+// ReasonFor returns the reason as far as the prober may see it: names of containers,
+// ports and causes only for the platform's probers and for peers on loopback.
 func (r ReadinessResult) ReasonFor(c Prober, peer netip.Addr) string {
 	if r.Ready || c != AnyProber || peer.Unmap().IsLoopback() {
 		return r.Reason
@@ -31,27 +30,25 @@ func (r ReadinessResult) ReasonFor(c Prober, peer netip.Addr) string {
 	return "not ready"
 }
 
-// Readiness decides whether traffic may come here. Its methods may be called
-// from several goroutines at once.
+// Readiness provides readiness results. Its methods may be called concurrently.
 type Readiness interface {
-	// Try returns the result if it is known without a wait; ok is false if only
-	// Await can tell.
+	// Try returns the result if it is known already; otherwise ok is false and Await
+	// must be used.
 	Try(Prober) (result ReadinessResult, ok bool)
-	// Await calls notify once with the result, at the latest when this caller's
-	// maximum wait ends. notify may be called before Await returns, or later on any
-	// goroutine; waiting takes no goroutine. notify must not block and must not
-	// call the Readiness. After cancel it is not called, unless a call has already
-	// begun.
+	// Await calls notify once with the result, at the latest when this prober's maximum
+	// wait ends. notify may be called before Await returns, or later on any goroutine;
+	// waiting uses no goroutine. notify must not block and must not call the Readiness.
+	// After cancel it is not called, unless a call has already begun.
 	Await(c Prober, notify func(ReadinessResult)) (cancel func())
 }
 
-// ContainerState is what can be seen of one probed container at one moment.
+// ContainerState is the state of one checked container.
 type ContainerState struct {
 	Container string
-	Probe     string // what is probed, and how: "http 127.0.0.1:8080"
+	Probe     string // what is checked, such as "http 127.0.0.1:8080"
 	State     string // unknown, down, failing or ready
 	Ready     bool
-	Reason    string // why not, in words; empty when ready
-	Attempts  uint64 // probes since the start
-	Reached   uint64 // those of them that a connection was accepted for
+	Reason    string // empty when ready
+	Attempts  uint64 // checks since the start
+	Reached   uint64 // checks for which a connection was accepted
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// AdmissionStats is the state of admission at one moment.
+// AdmissionStats is the current state of admission.
 type AdmissionStats struct {
 	InFlight         int
 	QueueDepth       int
@@ -13,27 +13,27 @@ type AdmissionStats struct {
 	Draining         bool
 }
 
-// UpstreamStats is the state of the connections to the user container at one
-// moment, and what they did since the start.
+// UpstreamStats is the current state of upstream connections, and counters since the
+// start.
 type UpstreamStats struct {
 	Open, Idle             int
 	Dials, Reuses, Retries int64
 }
 
-// HTTP2Stats is the state of clients' connections over HTTP/2 at one moment.
+// HTTP2Stats is the current state of HTTP/2 client connections.
 type HTTP2Stats struct {
-	Connections int // open now
-	// Errors counts the faults of peers since the start by kind: what made the
-	// gate reset a stream or close a connection. The kinds are few and fixed.
+	Connections int // currently open
+	// Errors counts violations by peers since the start by kind, which made the gate
+	// reset a stream or close a connection. The set of kinds is small and fixed.
 	Errors map[string]int64
 }
 
-// TLSStats is what happened on the TLS port since the start.
+// TLSStats is the state of the TLS port, with counters since the start.
 type TLSStats struct {
 	Reloads           uint64    // certificates that replaced another one
 	ReloadFailures    uint64    // files that could not be loaded, each once
-	NotAfter          time.Time // end of the certificate in use; zero = there is none
-	Handshakes        uint64    // that succeeded
+	NotAfter          time.Time // end of validity of the current certificate; zero = none
+	Handshakes        uint64    // successful ones
 	HandshakeFailures uint64
-	Handshaking       int // under way
+	Handshaking       int // in progress
 }

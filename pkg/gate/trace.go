@@ -1,15 +1,14 @@
 package gate
 
-// TraceFields is the trace context that came with a request: of each field
-// the first value, nil when absent.
+// TraceFields holds the received trace context: the first value of each field; nil =
+// absent.
 type TraceFields struct {
 	Traceparent, Tracestate                       []byte // W3C Trace Context
 	B3                                            []byte // B3, single
 	TraceID, SpanID, ParentSpanID, Sampled, Flags []byte // X-B3-*
 }
 
-// Note takes a field of trace context; others are ignored. Names match in any
-// case.
+// Note stores a trace context field and ignores others. Names are case-insensitive.
 func (t *TraceFields) Note(name, value []byte) {
 	p := t.place(name)
 	if p != nil && *p == nil {

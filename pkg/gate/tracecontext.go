@@ -2,30 +2,29 @@ package gate
 
 import "encoding/hex"
 
-// TraceID is shared by all spans of a trace. Zero is no trace. One of 64 bits
-// has zeros in front.
+// TraceID identifies a trace. Zero = none. 64-bit ids are padded with leading zeros.
 type TraceID [16]byte
 
-// SpanID tells the spans of a trace apart. Zero is no span.
+// SpanID identifies a span of a trace. Zero = none.
 type SpanID [8]byte
 
-// String is 32 digits in lower case.
+// String returns 32 hexadecimal digits in lower case.
 func (id TraceID) String() string { return hex.EncodeToString(id[:]) }
 
-// String is 16 digits in lower case.
+// String returns 16 hexadecimal digits in lower case.
 func (id SpanID) String() string { return hex.EncodeToString(id[:]) }
 
-// Sampling is what a sender decided.
+// Sampling is the sampling decision of a sender.
 type Sampling uint8
 
-// The decisions.
+// The decisions. Deferred means that the sender made none.
 const (
 	SamplingDeferred Sampling = iota
 	Unsampled
 	Sampled
 )
 
-// TraceFormats is a set of ways to write a trace context.
+// TraceFormats is a set of trace context formats.
 type TraceFormats uint8
 
 // The formats.
@@ -35,23 +34,21 @@ const (
 	B3Multi                           // X-B3-*
 )
 
-// TraceContext is the trace that a request belongs to, and what its sender
-// decided.
+// TraceContext is the trace context of a request.
 type TraceContext struct {
-	TraceID  TraceID // zero = the request brings none
-	SpanID   SpanID  // the sender's span; zero = it brings none
-	Short    bool    // the trace id is one of B3 with 64 bits
-	Debug    bool    // B3's, which implies Sampled
+	TraceID  TraceID // zero = none received
+	SpanID   SpanID  // the sender's span; zero = none received
+	Short    bool    // the trace id is a 64-bit B3 id
+	Debug    bool    // B3's debug flag, which implies Sampled
 	Flags    byte    // of traceparent
 	Sampling Sampling
-	Formats  TraceFormats // that were well-formed
+	Formats  TraceFormats // the well-formed ones
 }
 
-// Context is the one rule for the trace of a request, sampled or not. Ids are
-// those of the first of traceparent, b3 and X-B3-* that has a trace id, the
-// decision that of the first that has one. An X-B3-TraceId may stand alone: the
-// request is then the first of its trace. What is malformed counts as absent. A
-// nil t has nothing.
+// Context evaluates the trace context. The ids are from the first of traceparent, b3
+// and X-B3-* with a trace id, the decision is from the first with a decision.
+// X-B3-TraceId may occur alone: the request then starts the trace. Malformed fields
+// count as absent. A nil t has no context.
 func (t *TraceFields) Context() (c TraceContext) {
 	if t == nil {
 		return c
@@ -74,7 +71,7 @@ func (t *TraceFields) Context() (c TraceContext) {
 	return c
 }
 
-// adopt takes from o what c does not know.
+// adopt takes values from o that are missing in c.
 func (c *TraceContext) adopt(o *TraceContext, from TraceFormats) {
 	c.Formats |= from
 	c.Debug = c.Debug || o.Debug
@@ -86,7 +83,7 @@ func (c *TraceContext) adopt(o *TraceContext, from TraceFormats) {
 	}
 }
 
-// Lengths of the parts in hexadecimal digits.
+// Numbers of hexadecimal digits.
 const (
 	traceDigits = 32
 	shortDigits = 16
@@ -102,8 +99,8 @@ const (
 	version00 = "00"
 )
 
-// readTraceparent is of W3C Trace Context section 3.2. Versions to come may
-// append fields. There is no form that leaves the decision open.
+// readTraceparent parses traceparent (W3C Trace Context section 3.2). Future versions
+// may append fields. The format always contains a decision.
 func (c *TraceContext) readTraceparent(v []byte) bool {
 	if len(v) < atEnd || v[atTrace-1] != '-' || v[atSpan-1] != '-' || v[atFlags-1] != '-' {
 		return false
@@ -136,8 +133,8 @@ func (c *TraceContext) readTraceparent(v []byte) bool {
 	return true
 }
 
-// readB3 is of B3's single header: trace-span, trace-span-state,
-// trace-span-state-parent, or a state alone.
+// readB3 parses B3's single header: trace-span, trace-span-state,
+// trace-span-state-parent, or only a state.
 func (c *TraceContext) readB3(v []byte) bool {
 	if len(v) == 1 {
 		return c.readState(v[0])
@@ -166,7 +163,7 @@ func (c *TraceContext) readB3(v []byte) bool {
 	return true
 }
 
-// readState takes a sampling state of B3's single header.
+// readState parses a sampling state of B3's single header.
 func (c *TraceContext) readState(state byte) bool {
 	switch state {
 	case '0':
@@ -181,8 +178,8 @@ func (c *TraceContext) readState(state byte) bool {
 	return true
 }
 
-// readB3Fields is of B3's several headers. A decision may come without ids, and
-// a trace id without that of a span.
+// readB3Fields parses B3's multiple headers. A decision may occur without ids, and a
+// trace id without a span id.
 func (c *TraceContext) readB3Fields(t *TraceFields) bool {
 	switch {
 	case string(t.Flags) == "1":
@@ -199,12 +196,12 @@ func (c *TraceContext) readB3Fields(t *TraceFields) bool {
 	return known || c.Sampling != SamplingDeferred
 }
 
-// readIDs takes both ids of B3's single header, or nothing.
+// readIDs parses both ids of B3's single header.
 func (c *TraceContext) readIDs(traceID, spanID []byte) bool {
 	return c.readTraceID(traceID) && unhex(c.SpanID[:], spanID) && c.SpanID != SpanID{}
 }
 
-// readTraceID takes a trace id of 64 or 128 bits, or nothing.
+// readTraceID parses a trace id of 64 or 128 bits.
 func (c *TraceContext) readTraceID(v []byte) bool {
 	var id TraceID
 	short := len(v) == shortDigits
@@ -219,7 +216,7 @@ func (c *TraceContext) readTraceID(v []byte) bool {
 	return true
 }
 
-// unhex fills dst from exactly as many digits, of either case.
+// unhex decodes digits, of either case, which must fill dst exactly.
 func unhex(dst, digits []byte) bool {
 	if len(digits) != hex.EncodedLen(len(dst)) {
 		return false

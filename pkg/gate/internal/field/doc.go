@@ -1,5 +1,5 @@
-// Package field knows the fields of HTTP that a gate acts on: those that belong
-// to one connection, that frame or route a message, that only the platform or
-// the gate may set, and that say something to the gate itself. Both protocol
-// engines go by it. Names are compared as ASCII in any case.
+// Package field classifies the header fields that the gate acts on: connection-specific
+// fields, fields that frame or route a message, and fields that only the platform or
+// the gate may set. Both protocol engines use it. Names are compared case-insensitively
+// (ASCII).
 package field

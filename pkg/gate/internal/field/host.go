@@ -39,7 +39,8 @@ func IsHost(v []byte) bool {
 	return true
 }
 
-// isRegName takes unreserved, sub-delims and whole percent-encodings.
+// isRegName reports whether v consists of unreserved, sub-delims and valid
+// percent-encodings.
 func isRegName(v []byte) bool {
 	for i, c := range v {
 		if !hostTable[c] || c == '%' && (i+2 >= len(v) || !IsHex(v[i+1]) || !IsHex(v[i+2])) {
@@ -49,8 +50,8 @@ func isRegName(v []byte) bool {
 	return true
 }
 
-// isIPLiteral takes what stands between the brackets: an IPv6 address, with
-// or without a zone, or a later version's (RFC 3986 section 3.2.2, RFC 6874).
+// isIPLiteral reports whether v may be between brackets: an IPv6 address, with or
+// without a zone, or IPvFuture (RFC 3986 section 3.2.2, RFC 6874).
 func isIPLiteral(v []byte) bool {
 	if len(v) > 0 && v[0]|0x20 == 'v' {
 		version, address, found := bytes.Cut(v[1:], []byte{'.'})

@@ -1,9 +1,9 @@
 package field
 
-// Kind tells the fields that an engine acts on from all others.
+// Kind classifies the fields that an engine acts on.
 type Kind uint8
 
-// The kinds, by the fields that are of them.
+// The kinds. Comments list the fields of kinds that have several.
 const (
 	Other Kind = iota
 	Host
@@ -28,15 +28,15 @@ const (
 	DefaultRoute    // Knative-Serving-Default-Route
 	Trailer
 	Date
-	Trace      // traceparent, b3 and X-B3-*: what a span of the gate's own replaces
-	TraceState // tracestate: goes on as it came
+	Trace      // traceparent, b3 and X-B3-*: replaced by the gate's span
+	TraceState // tracestate: forwarded unchanged
 	Gate       // K-Gate-*
 	WebSocketKey
 	WebSocketAccept
 )
 
-// known are the fields with a kind of their own, by the length of the name, so
-// that most fields cost one comparison or none.
+// known holds the fields with a kind by the length of the name, so that most names need
+// at most one comparison.
 var known = [...][]struct {
 	name string // in lower case
 	kind Kind
@@ -61,12 +61,12 @@ var known = [...][]struct {
 	29: {{"knative-serving-default-route", DefaultRoute}},
 }
 
-// Of is the kind of the field with the given name.
+// Of returns the kind of the field with the given name.
 func Of(name []byte) Kind {
 	if len(name) == 0 {
 		return Other
 	}
-	first := name[0] | 0x20 // rules out nearly all
+	first := name[0] | 0x20 // rules out most names
 	if len(name) < len(known) {
 		for i := range known[len(name)] {
 			if k := &known[len(name)][i]; first == k.name[0] && HasPrefixFold(name, k.name) {

@@ -1,12 +1,13 @@
 package field
 
-// EqualFold reports whether b is lower, which is ASCII in lower case, in any
-// case of ASCII letters.
+// EqualFold reports whether b equals lower, case-insensitively. lower is ASCII in lower
+// case.
 func EqualFold(b []byte, lower string) bool {
 	return len(b) == len(lower) && HasPrefixFold(b, lower)
 }
 
-// HasPrefixFold reports likewise whether b begins with lower.
+// HasPrefixFold reports whether b begins with lower, case-insensitively. lower is ASCII
+// in lower case.
 func HasPrefixFold(b []byte, lower string) bool {
 	if len(b) < len(lower) {
 		return false
@@ -68,14 +69,14 @@ func hasPrefixFolded(name []byte, lower string) bool {
 	return true
 }
 
-// IsProtected lists the fields that Connection cannot remove: a client could
-// otherwise take away what the platform, or this gate, says about the request.
+// IsProtected reports fields that Connection cannot remove: a client could otherwise
+// remove what the platform, or this gate, says about the request.
 func IsProtected(name []byte) bool {
 	return EqualFold(name, "host") || HasPrefixFold(name, "k-") || HasPrefixFold(name, "content-") || IsTrustedOnly(name)
 }
 
-// IsAllowedTrailer tells trailer fields that may go on from those that frame or route
-// a message and therefore must not come late (RFC 9110 section 6.5.1).
+// IsAllowedTrailer reports whether a field may be forwarded as a trailer. Fields that
+// frame or route a message may not (RFC 9110 section 6.5.1).
 func IsAllowedTrailer(name []byte) bool {
 	switch Of(name) {
 	case Other, Date, UserAgent, Trace, TraceState, WebSocketKey, WebSocketAccept:

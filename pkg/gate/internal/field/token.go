@@ -1,9 +1,9 @@
 package field
 
-// IsToken reports whether b may stand in a token (RFC 9110 section 5.6.2).
+// IsToken reports whether b may occur in a token (RFC 9110 section 5.6.2).
 func IsToken(b byte) bool { return tokenTable[b] }
 
-// IsName reports whether s is a token, as the names of fields are.
+// IsName reports whether s is a token, like field names.
 func IsName[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if !IsToken(s[i]) {

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// Limit is a row: what is limited, to which value, and what happens beyond it.
+// Limit is a table row: what is limited, its value, and what happens above it.
 type Limit struct {
 	What, Value, Beyond string
-	Counter             string // outcome or fault under which that is counted; empty = none
+	Counter             string // outcome or fault that counts it; empty = none
 }
 
 var update = flag.Bool("update", false, "write the tables of limits in the documentation")
 
-// CompareWithDocs compares the table name of a page with rows, or writes it if the test
-// runs with -update. The table stands between two comments.
+// CompareWithDocs compares the table with the given name on a page with rows, or writes
+// it if the test runs with -update. The table is enclosed by two comments.
 func CompareWithDocs(t *testing.T, page, name string, rows []Limit) {
 	t.Helper()
 	text, err := os.ReadFile(page)

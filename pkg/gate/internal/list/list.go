@@ -1,11 +1,11 @@
-// Package list is a doubly linked list whose links are part of its elements, so
-// that neither joining nor leaving a list allocates.
+// Package list implements a doubly linked list whose links are embedded in its
+// elements, so that adding and removing do not allocate.
 package list
 
 import "iter"
 
-// Node is the links of an element, which embeds it: one that is in one List at
-// most.
+// Node holds the links of an element, which embeds it. An element can be in one List
+// only.
 type Node[T any] struct{ next, prev *T }
 
 func (n *Node[T]) node() *Node[T] { return n }
@@ -19,10 +19,10 @@ type Element[T any] interface {
 // List is a list of elements. The zero value is empty.
 type List[T any, P Element[T]] struct{ first, last *T }
 
-// First is the element that was pushed first, or nil.
+// First returns the element that was pushed first; nil = the list is empty.
 func (l *List[T, P]) First() *T { return l.first }
 
-// Last is the element that was pushed last, or nil.
+// Last returns the element that was pushed last; nil = the list is empty.
 func (l *List[T, P]) Last() *T { return l.last }
 
 // Push appends x, which must be in no list.
@@ -51,8 +51,8 @@ func (l *List[T, P]) Remove(x *T) {
 	*n = Node[T]{}
 }
 
-// All are the elements, first to last. The one that is being visited may be
-// removed or pushed again.
+// All yields the elements, first to last. The yielded element may be removed or pushed
+// again.
 func (l *List[T, P]) All() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for x := l.first; x != nil; {

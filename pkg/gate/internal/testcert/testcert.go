@@ -1,4 +1,4 @@
-// Package testcert makes certificates for tests.
+// Package testcert creates certificates for tests.
 package testcert
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Authority signs certificates.
+// Authority is a CA.
 type Authority struct {
 	t    testing.TB
 	cert *x509.Certificate
@@ -24,14 +24,14 @@ type Authority struct {
 	next int64
 }
 
-// Leaf says what to sign.
+// Leaf describes a certificate to issue.
 type Leaf struct {
 	Names    []string // DNS names; none = localhost and 127.0.0.1
 	URIs     []string
 	NotAfter time.Time // zero = in an hour
-}
+} // zero = in one hour
 
-// New makes an authority.
+// New creates an Authority.
 func New(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t, key: newKey(t), next: 1}
@@ -59,18 +59,18 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// PEM is the authority's own certificate.
+// PEM returns the CA certificate.
 func (a *Authority) PEM() []byte { return encode("CERTIFICATE", a.cert.Raw) }
 
-// Pool trusts the authority.
+// Pool returns a pool that contains the CA certificate.
 func (a *Authority) Pool() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(a.cert)
 	return p
 }
 
-// Issue signs a certificate and gives it and its key as PEM. Each one has a
-// serial number of its own.
+// Issue issues a certificate with a unique serial number and returns it and its key as
+// PEM.
 func (a *Authority) Issue(l Leaf) (certificate, key []byte) {
 	a.t.Helper()
 	a.next++
