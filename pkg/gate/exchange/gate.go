@@ -70,7 +70,7 @@ type Config struct {
 	Readiness   gate.Readiness        // nil: always ready
 	Observer    gate.Observer         // nil: none
 	Contact     Contact               // nil: none
-	// nil: none
+
 	Jitter func() float64 // from -1 to 1, for pauses between connection attempts and retries; nil: random
 	Clock  Clock          // used by Drain and Descriptors; nil: the system's
 }
@@ -81,7 +81,7 @@ type Gate struct {
 	Config
 	Drain    *Drain
 	Connects ConnectQueue
-	Retries  atomic.Int64 // requests that were sent again
+	Retries  atomic.Int64 // number of retries
 	Heads    *Budget      // budget of HeadMemory bytes
 	Bodies   *Budget      // budget of BodyMemory bytes for body buffers
 

@@ -117,8 +117,8 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 		return
 	}
 	failed := o.Meaning().Overload || o == gate.Served && x.Status == 503
-	if !failed && o != gate.Served { // not caused by the container
-		return // says nothing of the container
+	if !failed && o != gate.Served {
+		return // not caused by the container
 	}
 	if v.service != nil && !failed {
 		now := int64(x.Ended)

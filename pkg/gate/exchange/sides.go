@@ -78,8 +78,9 @@ type Downstream interface {
 	Continue()
 	// Interim forwards a 1xx.
 	Interim(res *wire.Response)
-	// Respond begins the final response.
-	Respond(res *wire.Response) // Respond begins the final response with the head res.
+	// Respond begins the final response with the head res.
+	Respond(res *wire.Response)
+	// Switch forwards a 101, after which the exchange is a tunnel.
 	Switch(res *wire.Response)
 	// Drop closes the connection, or resets the stream, of a client that has
 	// disconnected.

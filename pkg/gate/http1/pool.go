@@ -41,8 +41,8 @@ func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange
 			u.sock.SetHandler(x.Dial.Handler)
 			return u, 0, gate.Undecided
 		}
-		if first == x && len(p.idle) > 0 { // too old for this request, but its descriptor can be used
-			p.idle[0].close() // too old for this request; its descriptor is not
+		if first == x && len(p.idle) > 0 {
+			p.idle[0].close() // too old for this request, but its descriptor can be used
 		}
 	}
 	if p.dialer.Enqueue(x) {

@@ -240,8 +240,8 @@ func (r *reader) drained() bool { return r.r == r.w && len(r.decoded) == 0 && !r
 // leftover returns the bytes read beyond the end of the body.
 func (r *reader) leftover() []byte { return r.buf[r.r:r.w] }
 
-// release gives the buffers back, with whatever is left in them.
-func (r *reader) release() { // release releases the buffers and their content.
+// release releases the buffers and their content.
+func (r *reader) release() {
 	r.putBulk()
 	r.putPipe()
 	r.buf, r.decoded, r.r, r.w = nil, nil, 0, 0

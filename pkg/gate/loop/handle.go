@@ -6,10 +6,10 @@ import "go.uber.org/atomic"
 // blocking, sets the latest time of the next step with Handle.SetDeadline, and returns.
 type Routine interface{ Step() }
 
-// Handle is a routine's place on its loop: what runs its steps. Events of
-// sockets that it handles, wake-ups and its deadline each lead to one; steps
-// may also come without a reason. The zero value belongs to no loop.
-type Handle struct { // Handle schedules the steps of a routine on its loop. A step follows each event of its sockets, each Wake and its deadline; spurious steps are possible. The zero value belongs to no loop.
+// Handle schedules the steps of a routine on its loop. A step follows each event of its
+// sockets, each Wake and its deadline; spurious steps are possible. The zero value
+// belongs to no loop.
+type Handle struct {
 	loop     *Loop
 	routine  Routine
 	deadline int64 // 0 = none

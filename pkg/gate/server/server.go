@@ -92,8 +92,8 @@ func NewServer(g *exchange.Gate, c Config) (*Server, error) {
 			if err := w.Loop.Run(); err != nil {
 				w.ReportPanic(err)
 			}
-			if i == 0 { // the first loop would have ended the shutdown
-				s.shutdown.end() // there is nothing that would
+			if i == 0 {
+				s.shutdown.end() // the first loop, which has ended, would have done it
 			}
 		})
 	}

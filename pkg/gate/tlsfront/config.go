@@ -11,8 +11,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/server"
 )
 
-// Config says what is served. It is read-only once a Front has it.
-type Config struct { // Config configures a Front, which reads it only.
+// Config configures a Front, which only reads it.
+type Config struct {
 	// Dir holds tls.crt and tls.key, in PEM.
 	Dir string
 	// MinVersion and MaxVersion bound the version of TLS; 0 = 1.2 and 1.3.

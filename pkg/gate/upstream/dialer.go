@@ -262,9 +262,8 @@ func (d *Dialer) release() {
 // BeyondShare reports whether the loop has more connections than its guaranteed share.
 func (d *Dialer) BeyondShare() bool { return d.open > d.share }
 
-// NoteServed notes that one of those who lack a descriptor got a connection that
-// had been idle.
-func (d *Dialer) NoteServed(now int64) { d.lastServed = now } // NoteServed notes that an exchange of the queue got an idle connection.
+// NoteServed notes that an exchange of the queue got an idle connection.
+func (d *Dialer) NoteServed(now int64) { d.lastServed = now }
 
 // await requests a descriptor from the budget for the exchanges in the queue. If none
 // of them has been served for MinIdle, it also closes an idle connection; usually

@@ -125,8 +125,8 @@ func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 		if r.hasField(field.ContentLength) || r.hasField(field.TransferEncoding) || r.hasField(field.Expect) {
 			return ErrMalformed
 		}
-		if !r.Upgrade { // to a protocol that is never forwarded
-			return ErrMethod // to a protocol that never goes on
+		if !r.Upgrade {
+			return ErrMethod // to a protocol that is never forwarded
 		}
 		r.ensureRare().protocol = r.value(&r.Fields[upgrade])
 	}

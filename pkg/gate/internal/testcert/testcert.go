@@ -28,8 +28,8 @@ type Authority struct {
 type Leaf struct {
 	Names    []string // DNS names; none = localhost and 127.0.0.1
 	URIs     []string
-	NotAfter time.Time // zero = in an hour
-} // zero = in one hour
+	NotAfter time.Time // zero = in one hour
+}
 
 // New creates an Authority.
 func New(t testing.TB) *Authority {
