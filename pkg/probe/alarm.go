@@ -38,7 +38,7 @@ func newPauses(newAlarm func() (Alarm, error)) *pauses {
 // begin lets timer or fired receive after d. What was begun before may still
 // be received once.
 func (p *pauses) begin(d time.Duration) {
-	if d >= longPause && p.left(d) {
+	if d >= longPause && p.useAlarm(d) {
 		p.timer.Stop()
 		return
 	}
@@ -49,8 +49,8 @@ func (p *pauses) begin(d time.Duration) {
 	p.timer.Reset(d)
 }
 
-// left leaves a pause to the alarm, if there is one.
-func (p *pauses) left(d time.Duration) bool {
+// useAlarm leaves a pause to the alarm, if there is one.
+func (p *pauses) useAlarm(d time.Duration) bool {
 	if p.alarm == nil && p.newAlarm != nil {
 		alarm, err := p.newAlarm()
 		if err != nil {

@@ -150,9 +150,9 @@ func TestAReadyContainerIsProbedWhenTheAlarmFires(t *testing.T) {
 		start := time.Now()
 		var probes []time.Duration
 		r := New(Options{
-			Specs:    []Spec{{Container: "app", Prober: alwaysReady{}, Timeout: time.Second, SuccessThreshold: 1}},
+			Specs:    []Spec{{Container: "app", Checker: alwaysReady{}, Timeout: time.Second, SuccessThreshold: 1}},
 			NewAlarm: func() (Alarm, error) { return alarm, nil },
-			OnProbe:  func(int, time.Duration) { probes = append(probes, time.Since(start)) },
+			OnCheck:  func(int, time.Duration) { probes = append(probes, time.Since(start)) },
 		})
 		done := make(chan struct{})
 		ctx, stop := context.WithCancel(t.Context())
@@ -178,7 +178,7 @@ func TestAReadyContainerIsProbedWhenTheAlarmFires(t *testing.T) {
 
 type alwaysReady struct{}
 
-func (alwaysReady) Probe(context.Context) check.Result { return check.Result{Reached: true} }
+func (alwaysReady) Check(context.Context) check.Result { return check.Result{Reached: true} }
 
 // bubbleAlarm keeps the time of a synctest bubble.
 type bubbleAlarm struct {

@@ -35,7 +35,7 @@ type appProbe struct {
 	container string
 	kind      string // livez, readyz, startupz, prestopz, poststartz
 	timeout   time.Duration
-	prober    check.Prober
+	checker   check.Checker
 
 	mu   sync.Mutex
 	last check.Cause
@@ -63,8 +63,8 @@ func (c AppChange) String() string {
 	return fmt.Sprintf("%s probe of %s: %s", c.Kind, c.Container, c.To)
 }
 
-// cutAppPath takes the path of an application probe apart.
-func cutAppPath(path string) (container, kind string, ok bool) {
+// splitAppPath takes the path of an application probe apart.
+func splitAppPath(path string) (container, kind string, ok bool) {
 	parts := strings.Split(path, "/")
 	if len(parts) != 4 || parts[0] != "" || parts[2] == "" {
 		return "", "", false
@@ -106,7 +106,7 @@ func ParseAppProbes(text string, o AppProbeOptions) (*AppProbes, error) {
 // appProbe reads the probe of one path; problems are kept in f.
 func (f *fields) appProbe(path, host string) *appProbe {
 	p := &appProbe{path: path, last: check.Cause{Kind: check.CauseUnknown}}
-	container, kind, ok := cutAppPath(path)
+	container, kind, ok := splitAppPath(path)
 	if !ok {
 		f.problem("", "is no path of a probe: accepted are /app-health/<container>/<livez|readyz|startupz> and /app-lifecycle/<container>/<prestopz|poststartz>")
 	} else {
@@ -119,7 +119,7 @@ func (f *fields) appProbe(path, host string) *appProbe {
 	if p.timeout == 0 {
 		p.timeout = defaultTimeout
 	}
-	p.prober, _, _ = f.prober(host, 0)
+	p.checker, _, _ = f.checker(host, 0)
 	return p
 }
 
@@ -139,14 +139,14 @@ func (a *AppProbes) Do(ctx context.Context, path string, header http.Header) App
 	reply, cause := p.do(ctx, header)
 	// A caller that left says nothing about the application.
 	if cause.Kind != check.CauseStopped && context.Cause(ctx) != context.Canceled {
-		a.note(p, cause)
+		a.noteOutcome(p, cause)
 	}
 	return reply
 }
 
-// note calls OnChange if the outcome differs from the one before. The first
+// noteOutcome calls OnChange if the outcome differs from the one before. The first
 // outcome counts as a change if it is a failure.
-func (a *AppProbes) note(p *appProbe, cause check.Cause) {
+func (a *AppProbes) noteOutcome(p *appProbe, cause check.Cause) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	from := p.last
@@ -159,21 +159,21 @@ func (a *AppProbes) note(p *appProbe, cause check.Cause) {
 
 func (p *appProbe) do(ctx context.Context, header http.Header) (AppReply, check.Cause) {
 	var cause check.Cause
-	if get, ok := p.prober.(*check.HTTP); ok {
+	if get, ok := p.checker.(*check.HTTP); ok {
 		var response check.Response
 		if response, cause = get.Get(ctx, forwarded(header)); cause.Kind == check.CauseNone {
-			return passOn(response), check.CauseOfStatus(response.Status)
+			return passThrough(response), check.CauseOfStatus(response.Status)
 		}
-	} else if cause = p.prober.Probe(ctx).Cause; cause.Kind == check.CauseNone {
+	} else if cause = p.checker.Check(ctx).Cause; cause.Kind == check.CauseNone {
 		return AppReply{Status: http.StatusOK}, cause
 	}
 	body := p.kind + " probe of " + p.container + ": " + cause.String()
 	return plainReply(statusOf(cause), cause.Token(), body), cause
 }
 
-// passOn is the application's own response as a reply. A redirect to elsewhere is
+// passThrough is the application's own response as a reply. A redirect to elsewhere is
 // success to a kubelet that would have followed it itself.
-func passOn(response check.Response) AppReply {
+func passThrough(response check.Response) AppReply {
 	a := AppReply{Status: response.Status, ContentType: response.ContentType, Body: response.Body}
 	if a.Status >= 300 && a.Status < 400 {
 		a.Status = http.StatusOK

@@ -188,7 +188,7 @@ func FuzzParseAppProbes(f *testing.F) {
 			return
 		}
 		for path, p := range a.probes {
-			if _, _, ok := cutAppPath(path); !ok || p.timeout <= 0 || p.prober == nil {
+			if _, _, ok := splitAppPath(path); !ok || p.timeout <= 0 || p.checker == nil {
 				t.Errorf("accepted %q as %+v", text, p)
 			}
 		}

@@ -77,25 +77,25 @@ func (c Change) String() string {
 	return s
 }
 
-// talk bounds how many changes are worth a line: a bucket of 10, one more each
+// logLimiter bounds how many changes are worth a line: a bucket of 10, one more each
 // second.
-type talk struct {
-	room float64
-	last time.Time
+type logLimiter struct {
+	tokens float64
+	last   time.Time
 }
 
-const talkRoom = 10
+const maxLogBurst = 10
 
-func (t *talk) allow(now time.Time) bool {
+func (t *logLimiter) allow(now time.Time) bool {
 	if t.last.IsZero() {
-		t.room = talkRoom
+		t.tokens = maxLogBurst
 	} else {
-		t.room = min(t.room+now.Sub(t.last).Seconds(), talkRoom)
+		t.tokens = min(t.tokens+now.Sub(t.last).Seconds(), maxLogBurst)
 	}
 	t.last = now
-	if t.room < 1 {
+	if t.tokens < 1 {
 		return false
 	}
-	t.room--
+	t.tokens--
 	return true
 }

@@ -17,13 +17,13 @@ type container struct {
 	wake    chan struct{} // holds at most one: the next attempt may be due earlier
 	started time.Time     // times in history and allowance count from here
 
-	state    State
-	since    time.Time
-	tries    uint64 // attempts in this state
-	cause    check.Cause
-	talk     talk
-	attempts uint64
-	reached  uint64
+	state           State
+	since           time.Time
+	attemptsInState uint64 // attempts in this state
+	cause           check.Cause
+	logLimiter      logLimiter
+	attempts        uint64
+	reached         uint64
 
 	history   history
 	allowance allowance
@@ -32,14 +32,14 @@ type container struct {
 	jitter    float64
 	starting  bool // with a period: not ready since the start or since it was refused
 
-	began     time.Time   // last attempt
-	ended     time.Time   // last attempt that ended; zero before
-	touched   time.Time   // last attempt that reached the application began
-	evidence  time.Time   // what state Ready rests on
-	raw       check.Cause // of the last attempt
-	underWay  bool
-	overtaken bool // Observed has seen something newer than the attempt under way can know
-	demanded  bool // a caller needs an attempt now
+	began       time.Time   // last attempt
+	ended       time.Time   // last attempt that ended; zero before
+	reachedAt   time.Time   // last attempt that reached the application began
+	lastSuccess time.Time   // what state Ready rests on
+	rawCause    check.Cause // of the last attempt
+	inProgress  bool
+	superseded  bool // Observed has seen something newer than the attempt under way can know
+	demanded    bool // a caller needs an attempt now
 
 	changed   broadcast // state changed
 	completed broadcast // an attempt ended
@@ -65,7 +65,7 @@ func newContainer(r *Readiness, spec Spec, isUser bool, now time.Time) *containe
 	return &container{
 		r: r, spec: spec, isUser: isUser,
 		wake: make(chan struct{}, 1), started: now,
-		since: now, cause: check.Cause{Kind: check.CauseUnknown}, raw: check.Cause{Kind: check.CauseUnknown},
+		since: now, cause: check.Cause{Kind: check.CauseUnknown}, rawCause: check.Cause{Kind: check.CauseUnknown},
 		allowance: allowance{period: spec.Period}, starting: true,
 	}
 }
@@ -103,14 +103,14 @@ func (c *container) loop(ctx context.Context) {
 func (c *container) attempt(ctx context.Context) bool {
 	limited, cancel := context.WithTimeout(ctx, c.spec.Timeout)
 	from := time.Now()
-	result := c.spec.Prober.Probe(limited)
+	result := c.spec.Checker.Check(limited)
 	cancel()
 	if ctx.Err() != nil {
 		return false
 	}
 	now := time.Now()
-	if c.r.onProbe != nil {
-		c.r.onProbe(c.spec.Index, now.Sub(from))
+	if c.r.onCheck != nil {
+		c.r.onCheck(c.spec.Index, now.Sub(from))
 	}
 	c.end(result, now)
 	return true
@@ -124,31 +124,31 @@ func (c *container) begin(now time.Time) time.Duration {
 	if wait := c.nextAt(c.r.waiting > 0).Sub(now); wait > 0 {
 		return wait
 	}
-	if c.steady() {
+	if c.startupDone() {
 		c.allowance = c.allowance.spend(now.Sub(c.started))
 	}
-	c.began, c.underWay, c.overtaken, c.demanded = now, true, false, false
+	c.began, c.inProgress, c.superseded, c.demanded = now, true, false, false
 	return 0
 }
 
-// steady reports that the application is past its start, so that its period
+// startupDone reports that the application is past its start, so that its period
 // bounds the probes.
-func (c *container) steady() bool { return !c.spec.Adaptive() && !c.starting }
+func (c *container) startupDone() bool { return !c.spec.Adaptive() && !c.starting }
 
 // nextAt is when the next attempt is due.
 func (c *container) nextAt(waiting bool) time.Time {
 	delay := c.history.delay(c.began.Sub(c.started), waiting, c.jitter)
 	adaptive := c.spec.Adaptive()
 	// With a period, a starting application sees one probe per 200 ms.
-	floor := c.touched.Add(min(c.spec.Period, startingPeriod))
+	floor := c.reachedAt.Add(min(c.spec.Period, startingPeriod))
 	switch {
-	case c.attempts == 0, c.demanded && (adaptive || c.steady()):
+	case c.attempts == 0, c.demanded && (adaptive || c.startupDone()):
 		return time.Time{}
-	case c.steady():
+	case c.startupDone():
 		return c.started.Add(c.allowance.next)
 	case adaptive && c.history.last != refusing:
 		return c.ended.Add(delay)
-	case !adaptive && (c.demanded || c.touched.Equal(c.began) || floor.After(c.began.Add(delay))):
+	case !adaptive && (c.demanded || c.reachedAt.Equal(c.began) || floor.After(c.began.Add(delay))):
 		return floor
 	}
 	return c.began.Add(delay)
@@ -157,36 +157,36 @@ func (c *container) nextAt(waiting bool) time.Time {
 // end takes in the result of the attempt under way.
 func (c *container) end(result check.Result, now time.Time) {
 	c.r.mu.Lock()
-	c.underWay = false
+	c.inProgress = false
 	c.attempts++
-	c.tries++
+	c.attemptsInState++
 	c.ended = now
 	if result.Reached {
 		c.reached++
-		c.touched = c.began
+		c.reachedAt = c.began
 	}
-	if c.overtaken && result.Cause.Kind == check.CauseNone {
+	if c.superseded && result.Cause.Kind == check.CauseNone {
 		// It began before the container was seen to refuse: check again.
 		c.demanded = true
 	} else {
-		c.learn(result, now)
+		c.update(result, now)
 	}
-	c.r.fire(&c.completed)
+	c.r.wakeAll(&c.completed)
 	changed := len(c.r.changes) > 0
-	c.r.settle()
+	c.r.evaluateWoken()
 	c.r.mu.Unlock()
 	if changed {
 		c.r.notify()
 	}
 }
 
-// learn folds a result into the state. The caller holds the lock.
-func (c *container) learn(result check.Result, now time.Time) {
-	c.raw = result.Cause
+// update folds a result into the state. The caller holds the lock.
+func (c *container) update(result check.Result, now time.Time) {
+	c.rawCause = result.Cause
 	c.jitter = gate.Jitter()
 	if result.Cause.Kind == check.CauseNone {
 		c.successes, c.failures = c.successes+1, 0
-		c.evidence = now
+		c.lastSuccess = now
 	} else {
 		c.successes, c.failures = 0, c.failures+1
 	}
@@ -203,7 +203,7 @@ func (c *container) learn(result check.Result, now time.Time) {
 		c.starting = true
 	case to == Ready && c.starting:
 		c.starting = false
-		c.allowance.next = c.touched.Add(c.spec.Period).Sub(c.started)
+		c.allowance.next = c.reachedAt.Add(c.spec.Period).Sub(c.started)
 	}
 	if to != c.state {
 		c.enter(to, now)
@@ -215,35 +215,35 @@ func (c *container) enter(to State, now time.Time) {
 	c.r.changes = append(c.r.changes, Change{
 		Container: c.spec.Container, Index: c.spec.Index,
 		From: c.state, To: to, Cause: c.cause,
-		After: now.Sub(c.since), Attempts: c.tries,
-		Quiet: !c.talk.allow(now),
+		After: now.Sub(c.since), Attempts: c.attemptsInState,
+		Quiet: !c.logLimiter.allow(now),
 	})
-	c.state, c.since, c.tries = to, now, 0
-	c.r.fire(&c.changed)
+	c.state, c.since, c.attemptsInState = to, now, 0
+	c.r.wakeAll(&c.changed)
 }
 
-// refused takes in that a connection of the request path was refused. The
+// noteRefused takes in that a connection of the request path was refused. The
 // caller holds the lock.
-func (c *container) refused(now time.Time) {
+func (c *container) noteRefused(now time.Time) {
 	if c.state == Down || c.state == Unknown {
 		return
 	}
-	c.overtaken = c.underWay
-	c.learn(check.Result{Cause: check.Cause{Kind: check.CauseRefused}}, now)
-	c.r.fire(&c.completed)
-	c.poke()
+	c.superseded = c.inProgress
+	c.update(check.Result{Cause: check.Cause{Kind: check.CauseRefused}}, now)
+	c.r.wakeAll(&c.completed)
+	c.reschedule()
 }
 
 // demand asks for an attempt now. The caller holds the lock.
 func (c *container) demand() {
-	if !c.underWay && !c.demanded {
+	if !c.inProgress && !c.demanded {
 		c.demanded = true
-		c.poke()
+		c.reschedule()
 	}
 }
 
-// poke makes the loop compute again when the next attempt is due.
-func (c *container) poke() {
+// reschedule makes the loop compute again when the next attempt is due.
+func (c *container) reschedule() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -256,7 +256,7 @@ func (c *container) snapshot() gate.ContainerState {
 		Attempts: c.attempts, Reached: c.reached,
 	}
 	if !s.Ready {
-		s.Reason = c.standing().String()
+		s.Reason = c.stateCause().String()
 	}
 	return s
 }

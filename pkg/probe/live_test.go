@@ -14,9 +14,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
-func httpAt(port int) check.Prober { return &check.HTTP{Address: addressOf(port), Path: "/"} }
+func httpAt(port int) check.Checker { return &check.HTTP{Address: addressOf(port), Path: "/"} }
 
-func tcpAt(port int) check.Prober { return &check.TCP{Address: addressOf(port)} }
+func tcpAt(port int) check.Checker { return &check.TCP{Address: addressOf(port)} }
 
 func addressOf(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
@@ -60,7 +60,7 @@ func TestARestartIsFollowedOverRealSockets(t *testing.T) {
 	port := checktest.RefusingPort(t)
 	onChange, next := states()
 	r := live(t, Options{
-		Specs:    []Spec{{Container: "app", Prober: httpAt(port), Host: "127.0.0.1", Port: port, Timeout: 10 * time.Second, SuccessThreshold: 1}},
+		Specs:    []Spec{{Container: "app", Checker: httpAt(port), Host: "127.0.0.1", Port: port, Timeout: 10 * time.Second, SuccessThreshold: 1}},
 		UserPort: port, OnChange: onChange, Wait: checktest.FailSafe,
 	})
 	expect := func(want ...State) {
@@ -100,7 +100,7 @@ func TestARestartIsFollowedOverRealSockets(t *testing.T) {
 func TestCallersMayComeAndGoWhileTheContainerIsDown(t *testing.T) {
 	port := checktest.RefusingPort(t)
 	onChange, next := states()
-	r := live(t, Options{Specs: []Spec{{Container: "app", Prober: tcpAt(port), Host: "127.0.0.1", Port: port, Timeout: time.Second, SuccessThreshold: 1}}, Wait: checktest.FailSafe, OnChange: onChange})
+	r := live(t, Options{Specs: []Spec{{Container: "app", Checker: tcpAt(port), Host: "127.0.0.1", Port: port, Timeout: time.Second, SuccessThreshold: 1}}, Wait: checktest.FailSafe, OnChange: onChange})
 	if s := next(t); s != Down {
 		t.Fatalf("state %v", s)
 	}
@@ -129,12 +129,12 @@ func TestCloseEndsAProbeUnderWay(t *testing.T) {
 		once.Do(func() { close(got) })
 		checktest.Silent(c)
 	})
-	live(t, Options{Specs: []Spec{{Container: "app", Prober: httpAt(port), Host: "127.0.0.1", Port: port, Timeout: time.Hour, SuccessThreshold: 1}}})
+	live(t, Options{Specs: []Spec{{Container: "app", Checker: httpAt(port), Host: "127.0.0.1", Port: port, Timeout: time.Hour, SuccessThreshold: 1}}})
 	<-got // the cleanup closes and waits
 }
 
 func TestAfterCloseHintsAreHarmless(t *testing.T) {
-	r := New(Options{Specs: []Spec{{Container: "app", Prober: tcpAt(checktest.RefusingPort(t)), Host: "127.0.0.1", Port: checktest.RefusingPort(t), Timeout: time.Second, SuccessThreshold: 1}}})
+	r := New(Options{Specs: []Spec{{Container: "app", Checker: tcpAt(checktest.RefusingPort(t)), Host: "127.0.0.1", Port: checktest.RefusingPort(t), Timeout: time.Second, SuccessThreshold: 1}}})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

@@ -25,9 +25,9 @@ type Options struct {
 	// OnChange is called once per change of state, in order, by one goroutine
 	// at a time, without a lock held. It should not block: probing waits for it.
 	OnChange func(Change)
-	// OnProbe is called after each probe of a container, by its index, with the
+	// OnCheck is called after each probe of a container, by its index, with the
 	// time that the probe took. It must not block.
-	OnProbe func(index int, took time.Duration)
+	OnCheck func(index int, took time.Duration)
 	// NewAlarm makes what ends pauses of half a second and more, one for each
 	// container that has such; NewKernelAlarm is one. nil, or where it fails:
 	// timers of the Go runtime.
@@ -51,7 +51,7 @@ type Readiness struct {
 	kubeletWait time.Duration
 	freshness   time.Duration
 	onChange    func(Change)
-	onProbe     func(int, time.Duration)
+	onCheck     func(int, time.Duration)
 	newAlarm    func() (Alarm, error)
 	containers  []*container
 
@@ -67,7 +67,7 @@ type Readiness struct {
 // probed until Run.
 func New(o Options) *Readiness {
 	r := &Readiness{
-		wait: o.Wait, freshness: o.Freshness, onChange: o.OnChange, onProbe: o.OnProbe, newAlarm: o.NewAlarm,
+		wait: o.Wait, freshness: o.Freshness, onChange: o.OnChange, onCheck: o.OnCheck, newAlarm: o.NewAlarm,
 		kubeletWait: kubeletWait,
 	}
 	if r.wait == 0 {
@@ -109,10 +109,10 @@ func (r *Readiness) Run(ctx context.Context) {
 	defer r.mu.Unlock()
 	r.stopped = true
 	for _, c := range r.containers {
-		r.fire(&c.changed)
-		r.fire(&c.completed)
+		r.wakeAll(&c.changed)
+		r.wakeAll(&c.completed)
 	}
-	r.settle()
+	r.evaluateWoken()
 }
 
 // addWaiting counts the callers that are held. While any is, a container that
@@ -125,7 +125,7 @@ func (r *Readiness) addWaiting(delta int) {
 	}
 	for _, c := range r.containers {
 		if c.state != Ready {
-			c.poke()
+			c.reschedule()
 		}
 	}
 }
@@ -140,13 +140,13 @@ func (r *Readiness) Observed(listening bool) {
 		switch {
 		case !c.isUser:
 		case !listening:
-			c.refused(now)
+			c.noteRefused(now)
 		case c.state == Down || c.state == Unknown:
 			c.demand()
 		}
 	}
 	changed := len(r.changes) > 0
-	r.settle()
+	r.evaluateWoken()
 	r.mu.Unlock()
 	if changed {
 		r.notify()

@@ -39,7 +39,7 @@ func newApplication(t *testing.T, took time.Duration, respond func(elapsed time.
 	return &application{t: t, took: took, respond: respond, began: time.Now()}
 }
 
-func (a *application) Probe(ctx context.Context) check.Result {
+func (a *application) Check(ctx context.Context) check.Result {
 	a.mu.Lock()
 	if a.busy {
 		a.t.Error("two probes of one container at a time")
@@ -123,7 +123,7 @@ func run(t *testing.T, o Options, specs []Spec, apps func() []*application, f fu
 		list := apps()
 		o.Specs = slices.Clone(specs)
 		for i := range list {
-			o.Specs[i].Prober = list[i]
+			o.Specs[i].Checker = list[i]
 		}
 		r := New(o)
 		ctx, stop := context.WithCancel(t.Context())

@@ -112,7 +112,7 @@ func (h history) delay(last time.Duration, waiting bool, jitter float64) time.Du
 	case h.last == refusing && waiting:
 		return gate.QuickDelay(elapsed, jitter)
 	case h.last == refusing:
-		d = share(elapsed, refusedShare, refusedMin, refusedMax)
+		d = fraction(elapsed, refusedShare, refusedMin, refusedMax)
 	case h.last == succeeding:
 		d = readyMax
 		if n := h.successes - 1; n < 3 {
@@ -120,11 +120,11 @@ func (h history) delay(last time.Duration, waiting bool, jitter float64) time.Du
 		}
 		return min(gate.AddJitter(d, jitter), readyMax)
 	default:
-		d = share(elapsed, reachedShare, reachedMin, reachedMax)
+		d = fraction(elapsed, reachedShare, reachedMin, reachedMax)
 	}
 	return gate.AddJitter(d, jitter)
 }
 
-func share(elapsed time.Duration, of float64, least, most time.Duration) time.Duration {
+func fraction(elapsed time.Duration, of float64, least, most time.Duration) time.Duration {
 	return min(max(time.Duration(float64(elapsed)*of), least), most)
 }

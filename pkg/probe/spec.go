@@ -19,7 +19,7 @@ type Spec struct {
 	Index     int    // position among them
 	Host      string // where it is probed; 127.0.0.1 unless set
 	Port      int    // 1 to 65535
-	Prober    check.Prober
+	Checker   check.Checker
 
 	Period           time.Duration // 0 = adaptive
 	Timeout          time.Duration // of one attempt; at least 100 ms
@@ -30,7 +30,7 @@ type Spec struct {
 // String is what is probed, and how: "http 127.0.0.1:8080".
 func (s Spec) String() string {
 	kind := "tcp"
-	switch s.Prober.(type) {
+	switch s.Checker.(type) {
 	case *check.HTTP:
 		kind = "http"
 	case *check.GRPC:
@@ -166,7 +166,7 @@ func (f *fields) spec(o SpecOptions) Spec {
 	if s.FailureThreshold == 0 {
 		s.FailureThreshold = defaultFailures
 	}
-	s.Prober, s.Host, s.Port = f.prober("", o.UserPort)
+	s.Checker, s.Host, s.Port = f.checker("", o.UserPort)
 	return s
 }
 
@@ -177,9 +177,9 @@ var Handlers = []string{"httpGet", "tcpSocket", "grpc"}
 // HandlersText is Handlers for a sentence.
 var HandlersText = strings.Join(Handlers[:len(Handlers)-1], ", ") + " or " + Handlers[len(Handlers)-1]
 
-// prober reads the one handler in f. A host that is given wins over that of the
+// checker reads the one handler in f. A host that is given wins over that of the
 // handler; userPort is the port of a handler that names none, 0 = it must.
-func (f *fields) prober(host string, userPort int) (p check.Prober, to string, port int) {
+func (f *fields) checker(host string, userPort int) (p check.Checker, to string, port int) {
 	kind := f.handler()
 	if kind == "" {
 		return nil, "", 0

@@ -11,7 +11,7 @@ import (
 
 func TestSpecsAreReadAsKubernetesWritesThem(t *testing.T) {
 	full := Spec{
-		Container: "user-container", Host: "127.0.0.1", Port: 8080, Prober: &check.HTTP{Address: "127.0.0.1:8080", Path: "/"},
+		Container: "user-container", Host: "127.0.0.1", Port: 8080, Checker: &check.HTTP{Address: "127.0.0.1:8080", Path: "/"},
 		Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3,
 	}
 	with := func(change func(*Spec)) Spec {
@@ -19,7 +19,7 @@ func TestSpecsAreReadAsKubernetesWritesThem(t *testing.T) {
 		change(&s)
 		return s
 	}
-	tcp := with(func(s *Spec) { s.Prober = &check.TCP{Address: "127.0.0.1:8080"} })
+	tcp := with(func(s *Spec) { s.Checker = &check.TCP{Address: "127.0.0.1:8080"} })
 	cases := map[string]struct {
 		json    string
 		options SpecOptions
@@ -52,16 +52,16 @@ func TestSpecsAreReadAsKubernetesWritesThem(t *testing.T) {
 			  "initialDelaySeconds":5,"periodSeconds":2,"timeoutSeconds":3,"successThreshold":4,"failureThreshold":5,"terminationGracePeriodSeconds":9,"x":{}}`,
 			SpecOptions{UserPort: 8080},
 			[]Spec{{Container: "user-container", Host: "::1", Port: 81,
-				Prober: &check.HTTP{Address: "[::1]:81", TLS: true, Path: "/x?y", Headers: []check.Header{{Name: "Host", Value: "h"}, {Name: "A"}}},
-				Period: 2 * time.Second, Timeout: 3 * time.Second, SuccessThreshold: 4, FailureThreshold: 5}},
+				Checker: &check.HTTP{Address: "[::1]:81", TLS: true, Path: "/x?y", Headers: []check.Header{{Name: "Host", Value: "h"}, {Name: "A"}}},
+				Period:  2 * time.Second, Timeout: 3 * time.Second, SuccessThreshold: 4, FailureThreshold: 5}},
 		},
 		"grpc": {
 			`{"grpc":{"port":81,"service":"s"},"periodSeconds":null}`, SpecOptions{},
-			[]Spec{with(func(s *Spec) { s.Port, s.Prober = 81, &check.GRPC{Address: "127.0.0.1:81", Service: "s"} })},
+			[]Spec{with(func(s *Spec) { s.Port, s.Checker = 81, &check.GRPC{Address: "127.0.0.1:81", Service: "s"} })},
 		},
 		"grpc with a null service": {
 			`{"grpc":{"port":8080,"service":null}}`, SpecOptions{},
-			[]Spec{with(func(s *Spec) { s.Prober = &check.GRPC{Address: "127.0.0.1:8080"} })},
+			[]Spec{with(func(s *Spec) { s.Checker = &check.GRPC{Address: "127.0.0.1:8080"} })},
 		},
 		"an array of one without the flag": {`[{"httpGet":{}}]`, SpecOptions{UserPort: 8080}, []Spec{full}},
 		"an empty array with the flag":     {`[]`, SpecOptions{MultiContainer: true}, []Spec{}},
@@ -70,7 +70,7 @@ func TestSpecsAreReadAsKubernetesWritesThem(t *testing.T) {
 			[]Spec{
 				with(func(s *Spec) { s.Container = "container-0:8080" }),
 				with(func(s *Spec) {
-					s.Container, s.Index, s.Port, s.Prober = "container-1:81", 1, 81, &check.TCP{Address: "127.0.0.1:81"}
+					s.Container, s.Index, s.Port, s.Checker = "container-1:81", 1, 81, &check.TCP{Address: "127.0.0.1:81"}
 				}),
 			},
 		},
@@ -184,7 +184,7 @@ func FuzzParseSpec(f *testing.F) {
 		}
 		for _, s := range specs {
 			switch {
-			case s.Prober == nil, s.Port < 1 || s.Port > 65535,
+			case s.Checker == nil, s.Port < 1 || s.Port > 65535,
 				s.Timeout < minTimeout, s.Period < 0, s.SuccessThreshold < 1, s.FailureThreshold < 1,
 				!check.ValidValue(s.Container), s.Host == "":
 				t.Fatalf("accepted %q as %+v", text, s)

@@ -25,7 +25,7 @@ func TestStartUpsInRealTimeAreNoticedAndTheirFiguresLogged(t *testing.T) {
 	if testing.Short() {
 		containers, longest = 10, 300*time.Millisecond
 	}
-	for kind, prober := range map[string]func(port int) check.Prober{"tcp": tcpAt, "http": httpAt} {
+	for kind, prober := range map[string]func(port int) check.Checker{"tcp": tcpAt, "http": httpAt} {
 		t.Run(kind, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			var (
@@ -61,9 +61,9 @@ func TestStartUpsInRealTimeAreNoticedAndTheirFiguresLogged(t *testing.T) {
 
 // startOne returns how long after it listened the container was known to be
 // ready, to a caller that waits.
-func startOne(t *testing.T, prober func(port int) check.Prober, wait time.Duration) (late time.Duration, attempts uint64) {
+func startOne(t *testing.T, prober func(port int) check.Checker, wait time.Duration) (late time.Duration, attempts uint64) {
 	port := checktest.RefusingPort(t)
-	s := Spec{Container: "app", Prober: prober(port), Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1}
+	s := Spec{Container: "app", Checker: prober(port), Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1}
 	r := New(Options{Specs: []Spec{s}, Wait: time.Minute})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

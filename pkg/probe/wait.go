@@ -14,7 +14,7 @@ func (r *Readiness) Try(c gate.Prober) (result gate.ReadinessResult, ok bool) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	v := r.judge(c, now, now)
+	v := r.evaluate(c, now, now)
 	return v.result, v.wait == nil || v.limit <= 0
 }
 
@@ -32,7 +32,7 @@ func (r *Readiness) Wait(ctx context.Context, c gate.Prober) gate.ReadinessResul
 	cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.judge(c, arrived, time.Now()).result
+	return r.evaluate(c, arrived, time.Now()).result
 }
 
 // Await calls notify with the result for c, with a reason of at most 256 bytes. A
@@ -43,29 +43,29 @@ func (r *Readiness) Wait(ctx context.Context, c gate.Prober) gate.ReadinessResul
 //
 // notify is called once, with the lock held, unless cancel is called before.
 func (r *Readiness) Await(c gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
-	w := &waiter{r: r, caller: c, arrived: time.Now(), notify: notify}
+	w := &waiter{r: r, prober: c, arrived: time.Now(), notify: notify}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.addWaiting(1)
-	w.judge()
+	w.evaluate()
 	return w.cancel
 }
 
 // waiter is a waiting caller, guarded by Readiness.mu.
 type waiter struct {
 	r       *Readiness
-	caller  gate.Prober
+	prober  gate.Prober
 	arrived time.Time
 	notify  func(gate.ReadinessResult)
 	on      *broadcast  // the broadcast that w waits for; nil if woken or over
 	timer   *time.Timer // ends the wait
-	over    bool
+	done    bool
 }
 
-// judge settles w, or makes it wait for the next event that can change the result.
-func (w *waiter) judge() {
+// evaluate settles w, or makes it wait for the next event that can change the result.
+func (w *waiter) evaluate() {
 	now := time.Now()
-	v := w.r.judge(w.caller, w.arrived, now)
+	v := w.r.evaluate(w.prober, w.arrived, now)
 	left := v.limit - now.Sub(w.arrived)
 	switch {
 	case v.wait == nil || left <= 0:
@@ -82,7 +82,7 @@ func (w *waiter) judge() {
 
 // end removes w from its broadcast and stops its timer.
 func (w *waiter) end() {
-	w.over = true
+	w.done = true
 	if w.on != nil {
 		w.on.remove(w)
 	}
@@ -95,25 +95,25 @@ func (w *waiter) end() {
 func (w *waiter) expire() {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
-	if !w.over {
+	if !w.done {
 		if w.on != nil {
 			w.on.remove(w)
 		}
-		w.judge()
+		w.evaluate()
 	}
 }
 
 func (w *waiter) cancel() {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
-	if !w.over {
+	if !w.done {
 		w.end()
 	}
 }
 
-// fire wakes the waiters of b. settle evaluates them once the change that woke them
+// wakeAll wakes the waiters of b. settle evaluates them once the change that woke them
 // is complete. The caller holds the lock.
-func (r *Readiness) fire(b *broadcast) {
+func (r *Readiness) wakeAll(b *broadcast) {
 	for w := range b.waiters {
 		w.on = nil
 		r.woken = append(r.woken, w)
@@ -121,38 +121,38 @@ func (r *Readiness) fire(b *broadcast) {
 	b.waiters = nil // free the map while there are no waiters
 }
 
-// settle evaluates the waiters that fire has woken. The caller holds the lock, and
+// evaluateWoken evaluates the waiters that fire has woken. The caller holds the lock, and
 // releases it next.
-func (r *Readiness) settle() {
+func (r *Readiness) evaluateWoken() {
 	woken := r.woken
 	r.woken = nil
 	for _, w := range woken {
-		w.judge()
+		w.evaluate()
 	}
 }
 
-// judgement is the result for now. If waiting can change it, wait is what to
+// evaluation is the result for now. If waiting can change it, wait is what to
 // wait for, and limit is the longest wait since the caller's arrival.
-type judgement struct {
+type evaluation struct {
 	result gate.ReadinessResult
 	wait   *broadcast
 	limit  time.Duration
 }
 
-// judge requires the lock.
-func (r *Readiness) judge(c gate.Prober, arrived, now time.Time) judgement {
-	j := judgement{result: gate.ReadinessResult{Ready: true}, limit: r.checkWait}
+// evaluate requires the lock.
+func (r *Readiness) evaluate(c gate.Prober, arrived, now time.Time) evaluation {
+	j := evaluation{result: gate.ReadinessResult{Ready: true}, limit: r.checkWait}
 	var reason reason
 	final := false
 	for _, container := range r.containers {
-		v := container.verdict(c, arrived, now)
+		v := container.result(c, arrived, now)
 		if r.stopped {
-			v = verdict{cause: check.Cause{Kind: check.CauseStopped}}
+			v = containerResult{cause: check.Cause{Kind: check.CauseStopped}}
 		}
 		if v.wait != nil && j.wait == nil {
 			j.wait = v.wait
 		}
-		if v.held {
+		if v.untilReady {
 			j.limit = r.wait
 		}
 		if v.cause.Kind != check.CauseNone {
@@ -171,56 +171,56 @@ func (r *Readiness) judge(c gate.Prober, arrived, now time.Time) judgement {
 	return j
 }
 
-// verdict is why one container is not ready, or the zero Cause. If waiting can
+// containerResult is why one container is not ready, or the zero Cause. If waiting can
 // change that, wait is what to wait for: with held, that it becomes ready, else
 // that a check ends.
-type verdict struct {
-	cause check.Cause
-	wait  *broadcast
-	held  bool
+type containerResult struct {
+	cause      check.Cause
+	wait       *broadcast
+	untilReady bool
 }
 
-// verdict may demand an attempt.
-func (c *container) verdict(caller gate.Prober, arrived, now time.Time) verdict {
+// result may demand an attempt.
+func (c *container) result(caller gate.Prober, arrived, now time.Time) containerResult {
 	if c.spec.Adaptive() {
-		return c.adaptiveVerdict(arrived, now)
+		return c.adaptiveResult(arrived, now)
 	}
 	kubelet := caller == gate.Kubelet
 	fresh := !c.ended.Before(arrived) // an attempt has ended since
-	due := c.steady() && c.allowance.due(now.Sub(c.started), kubelet)
-	if c.attempts > 0 && (fresh || !c.underWay && !due && (c.steady() || !kubelet)) {
+	due := c.startupDone() && c.allowance.due(now.Sub(c.started), kubelet)
+	if c.attempts > 0 && (fresh || !c.inProgress && !due && (c.startupDone() || !kubelet)) {
 		if kubelet {
-			return verdict{cause: c.raw}
+			return containerResult{cause: c.rawCause}
 		}
-		return verdict{cause: c.standing()}
+		return containerResult{cause: c.stateCause()}
 	}
 	if due && !fresh {
 		c.demand()
 	}
-	cause := c.standing()
-	if kubelet && (cause.Kind == check.CauseNone || c.underWay) {
+	cause := c.stateCause()
+	if kubelet && (cause.Kind == check.CauseNone || c.inProgress) {
 		// Its own probe would have timed out too.
 		cause = check.Cause{Kind: check.CauseTimeout}
 	}
-	return verdict{cause: cause, wait: &c.completed}
+	return containerResult{cause: cause, wait: &c.completed}
 }
 
-func (c *container) adaptiveVerdict(arrived, now time.Time) verdict {
+func (c *container) adaptiveResult(arrived, now time.Time) containerResult {
 	if c.state != Ready {
-		return verdict{cause: c.standing(), wait: &c.changed, held: true}
+		return containerResult{cause: c.stateCause(), wait: &c.changed, untilReady: true}
 	}
 	// The second rule ends the wait even if Freshness is shorter than it takes
 	// a caller to wake up.
-	age := now.Sub(c.evidence)
-	if age <= c.r.freshness || age <= defaultFreshness && !c.evidence.Before(arrived) {
-		return verdict{}
+	age := now.Sub(c.lastSuccess)
+	if age <= c.r.freshness || age <= defaultFreshness && !c.lastSuccess.Before(arrived) {
+		return containerResult{}
 	}
 	c.demand()
-	return verdict{cause: check.Cause{Kind: check.CauseTimeout}, wait: &c.completed}
+	return containerResult{cause: check.Cause{Kind: check.CauseTimeout}, wait: &c.completed}
 }
 
-// standing is the state with the thresholds applied, as a cause.
-func (c *container) standing() check.Cause {
+// stateCause is the state with the thresholds applied, as a cause.
+func (c *container) stateCause() check.Cause {
 	if c.state == Ready {
 		return check.Cause{}
 	}

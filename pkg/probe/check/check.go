@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Prober runs one attempt at a time against one container. The context carries
+// Checker runs one attempt at a time against one container. The context carries
 // the deadline of the attempt. A Prober may remember what it learned of the
 // container; it is called from one goroutine.
-type Prober interface {
-	Probe(ctx context.Context) Result
+type Checker interface {
+	Check(ctx context.Context) Result
 }
 
 // Result is the outcome of one attempt.
@@ -69,17 +69,17 @@ func connect(ctx context.Context, address string) (*net.TCPConn, error) {
 	return c.(*net.TCPConn), nil
 }
 
-// hangUpTimeout bounds the wait for the other side's end of the connection.
+// peerCloseTimeout bounds the wait for the other side's end of the connection.
 // Over loopback it comes within 0.1 ms from a server that honours
 // "Connection: close".
-const hangUpTimeout = 2 * time.Millisecond
+const peerCloseTimeout = 2 * time.Millisecond
 
-// hangUp closes conn after a whole exchange so that no socket stays behind on
+// closeOrderly closes conn after a whole exchange so that no socket stays behind on
 // either side: it lets the server close first and then drops the connection at
 // once (SO_LINGER 0), which ends the server's TIME_WAIT too. A server that does
 // not close first gets an ordinary close, never a reset that it would log.
-func hangUp(conn *net.TCPConn) {
-	conn.SetReadDeadline(time.Now().Add(hangUpTimeout))
+func closeOrderly(conn *net.TCPConn) {
+	conn.SetReadDeadline(time.Now().Add(peerCloseTimeout))
 	var b [1]byte
 	if n, err := conn.Read(b[:]); n == 0 && causeOf(err).Kind == CauseClosed {
 		conn.SetLinger(0)

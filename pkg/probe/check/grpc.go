@@ -25,8 +25,8 @@ const (
 	maxHealthBytes = 4 << 10
 )
 
-// Probe is part of Prober.
-func (p *GRPC) Probe(ctx context.Context) Result {
+// Check is part of Prober.
+func (p *GRPC) Check(ctx context.Context) Result {
 	conn, stop, cause := dial(ctx, p.Address)
 	if conn == nil {
 		return Result{Cause: cause}

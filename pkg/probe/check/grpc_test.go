@@ -51,7 +51,7 @@ func TestGRPCWithoutAService(t *testing.T) {
 }
 
 func TestEachGRPCFailureOfTheConnectionHasItsCause(t *testing.T) {
-	at := func(port int) Prober { return &GRPC{Address: addressOf(port)} }
+	at := func(port int) Checker { return &GRPC{Address: addressOf(port)} }
 	if r := probeOnce(t, at(checktest.RefusingPort(t))); r != (Result{Cause: Cause{Kind: CauseRefused}}) {
 		t.Errorf("refused: %+v", r)
 	}

@@ -28,8 +28,8 @@ type HTTP struct {
 
 	// h2c remembers that the server at the configured address speaks HTTP/2
 	// without TLS. A refused connection means a new start and clears it.
-	h2c    atomic.Bool
-	silent atomic.Uint32 // exchanges in a row that ended without a byte
+	h2c         atomic.Bool
+	emptyCloses atomic.Uint32 // exchanges in a row that ended without a byte
 }
 
 // Response is the last one of a chain of redirects.
@@ -40,8 +40,8 @@ type Response struct {
 	location    string
 }
 
-// Probe is part of Prober.
-func (g *HTTP) Probe(ctx context.Context) Result {
+// Check is part of Prober.
+func (g *HTTP) Check(ctx context.Context) Result {
 	response, cause, reached := g.do(ctx, nil, false)
 	if cause.Kind == CauseNone {
 		cause = CauseOfStatus(response.Status)
@@ -58,10 +58,10 @@ func (g *HTTP) Get(ctx context.Context, below []Header) (Response, Cause) {
 
 // hop is one request of a chain of redirects.
 type hop struct {
-	url     *url.URL
-	host    string // Host field
-	headers []Header
-	keep    bool // keep the body
+	url      *url.URL
+	host     string // Host field
+	headers  []Header
+	keepBody bool // keep the body
 }
 
 func (h hop) address() string {
@@ -75,11 +75,11 @@ func (h hop) address() string {
 // do runs the request and follows redirects that stay on the host name, as the
 // kubelet does; one that leads elsewhere is the result. reached reports that the configured port accepted.
 func (g *HTTP) do(ctx context.Context, below []Header, keep bool) (response Response, cause Cause, reached bool) {
-	h := g.first(below, keep)
+	h := g.firstHop(below, keep)
 	for redirects := 0; ; redirects++ {
 		var accepted bool
 		if redirects == 0 {
-			response, cause, accepted = g.learn(ctx, h)
+			response, cause, accepted = g.exchangeDetecting(ctx, h)
 			reached = accepted
 		} else {
 			response, cause, _ = exchange(ctx, h, g.h2c.Load())
@@ -104,7 +104,7 @@ func (g *HTTP) do(ctx context.Context, below []Header, keep bool) (response Resp
 	}
 }
 
-func (g *HTTP) first(below []Header, keep bool) hop {
+func (g *HTTP) firstHop(below []Header, keep bool) hop {
 	target, err := url.Parse(g.Path)
 	if err != nil || target.Host != "" || target.Scheme != "" {
 		target = &url.URL{Path: g.Path}
@@ -117,7 +117,7 @@ func (g *HTTP) first(below []Header, keep bool) hop {
 	if !strings.HasPrefix(target.Path, "/") {
 		target.Path, target.RawPath = "/"+target.Path, ""
 	}
-	h := hop{url: target, host: target.Host, keep: keep}
+	h := hop{url: target, host: target.Host, keepBody: keep}
 	set := func(header Header) {
 		if strings.EqualFold(header.Name, "Host") {
 			if header.Value != "" {
@@ -144,23 +144,23 @@ func (g *HTTP) first(below []Header, keep bool) hop {
 	return h
 }
 
-// learn runs an exchange with the configured server in the protocol that it is
+// exchangeDetecting runs an exchange with the configured server in the protocol that it is
 // known to speak, and finds that out where it is not known: a server that
 // answers an HTTP/1 request with an HTTP/2 SETTINGS frame is asked again at
 // once. One that hangs up without a byte may be such a server too, so HTTP/2 is
 // tried after the 1st, 2nd, 4th, 8th ... of these in a row.
-func (g *HTTP) learn(ctx context.Context, h hop) (response Response, cause Cause, reached bool) {
+func (g *HTTP) exchangeDetecting(ctx context.Context, h hop) (response Response, cause Cause, reached bool) {
 	known := g.h2c.Load()
 	response, cause, reached = exchange(ctx, h, known)
 	switch {
 	case !reached:
 		if cause.Kind == CauseRefused {
 			g.h2c.Store(false)
-			g.silent.Store(0)
+			g.emptyCloses.Store(0)
 		}
 		return response, cause, reached
 	case cause.Kind == CauseNone:
-		g.silent.Store(0)
+		g.emptyCloses.Store(0)
 		return response, cause, reached
 	case known:
 		if cause.Kind == CauseMalformed || cause.Kind == CauseClosed || cause.Kind == CauseReset {
@@ -171,14 +171,14 @@ func (g *HTTP) learn(ctx context.Context, h hop) (response Response, cause Cause
 		return response, cause, reached
 	}
 	try := cause == causeSpeaksHTTP2
-	if cause.Detail == detailSilent {
-		n := g.silent.Add(1)
+	if cause.Detail == detailEmptyClose {
+		n := g.emptyCloses.Add(1)
 		try = n&(n-1) == 0
 	}
 	if try {
 		if second, cause2, _ := exchange(ctx, h, true); cause2.Kind == CauseNone {
 			g.h2c.Store(true)
-			g.silent.Store(0)
+			g.emptyCloses.Store(0)
 			return second, cause2, true
 		}
 	}
@@ -187,8 +187,8 @@ func (g *HTTP) learn(ctx context.Context, h hop) (response Response, cause Cause
 
 var causeSpeaksHTTP2 = Cause{Kind: CauseMalformed, Detail: "the server speaks HTTP/2"}
 
-// detailSilent marks a connection that ended before the first byte.
-const detailSilent = "before the first byte"
+// detailEmptyClose marks a connection that ended before the first byte.
+const detailEmptyClose = "before the first byte"
 
 // exchange opens a connection, sends one request and reads the response.
 func exchange(ctx context.Context, h hop, h2c bool) (response Response, cause Cause, reached bool) {
@@ -204,7 +204,7 @@ func exchange(ctx context.Context, h hop, h2c bool) (response Response, cause Ca
 			return response, cause, true
 		}
 		response, cause = overHTTP1(conn, h)
-		go hangUp(conn) // the result does not wait for the other side's end
+		go closeOrderly(conn) // the result does not wait for the other side's end
 		return response, cause, true
 	}
 	defer conn.Close()

@@ -19,14 +19,14 @@ const (
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
-// wire reads at most left bytes of conn and keeps the first error.
-type wire struct {
+// limitedReader reads at most left bytes of conn and keeps the first error.
+type limitedReader struct {
 	conn net.Conn
 	left int
 	err  error
 }
 
-func (w *wire) Read(b []byte) (int, error) {
+func (w *limitedReader) Read(b []byte) (int, error) {
 	if w.left <= 0 {
 		return 0, io.EOF
 	}
@@ -43,7 +43,7 @@ func (w *wire) Read(b []byte) (int, error) {
 func overHTTP1(conn net.Conn, h hop) (Response, Cause) {
 	// A failed write does not matter if a response is there to be read.
 	_, writeErr := conn.Write(h.head())
-	from := &wire{conn: conn, left: maxHead}
+	from := &limitedReader{conn: conn, left: maxHead}
 	reader := readers.Get().(*bufio.Reader)
 	reader.Reset(from)
 	defer func() {
@@ -63,7 +63,7 @@ func overHTTP1(conn net.Conn, h hop) (Response, Cause) {
 			}
 			cause := causeOf(err)
 			if cause.Kind == CauseClosed || cause.Kind == CauseReset {
-				cause.Detail = detailSilent
+				cause.Detail = detailEmptyClose
 			}
 			return Response{}, cause
 		case err != nil && causeOf(err).Kind != CauseClosed:
@@ -77,11 +77,11 @@ func overHTTP1(conn net.Conn, h hop) (Response, Cause) {
 		return Response{}, cause
 	}
 	defer response.Body.Close()
-	return readBody(response, h.keep)
+	return readBody(response, h.keepBody)
 }
 
 // readResponse reads heads until a final one.
-func readResponse(reader *bufio.Reader, from *wire) (*http.Response, Cause) {
+func readResponse(reader *bufio.Reader, from *limitedReader) (*http.Response, Cause) {
 	for range maxInterim {
 		response, err := http.ReadResponse(reader, nil)
 		switch {

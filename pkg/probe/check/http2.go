@@ -22,7 +22,7 @@ func overHTTP2(ctx context.Context, conn net.Conn, h hop) (Response, Cause) {
 	if response == nil {
 		return Response{}, cause
 	}
-	return readBody(response, h.keep)
+	return readBody(response, h.keepBody)
 }
 
 // roundTripHTTP2 runs the one exchange over conn and reads that much of the

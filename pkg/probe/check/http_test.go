@@ -71,60 +71,60 @@ func TestTheRequestIsWhatTheKubeletWouldSend(t *testing.T) {
 func TestEachHTTPFailureHasItsCause(t *testing.T) {
 	brief := map[string]bool{"no answer": true, "half a head": true, "half a body": true, "no TLS answer": true}
 	cases := map[string]struct {
-		prober func(t *testing.T) Prober
+		prober func(t *testing.T) Checker
 		want   Cause
 	}{
-		"refused":   {func(t *testing.T) Prober { return httpAt(checktest.RefusingPort(t)) }, Cause{Kind: CauseRefused}},
-		"reset":     {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Resetting)) }, Cause{Kind: CauseReset, Detail: detailSilent}},
-		"closed":    {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.HangingUp)) }, Cause{Kind: CauseClosed, Detail: detailSilent}},
-		"no answer": {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Silent)) }, Cause{Kind: CauseTimeout}},
-		"closed in the head": {func(t *testing.T) Prober {
+		"refused":   {func(t *testing.T) Checker { return httpAt(checktest.RefusingPort(t)) }, Cause{Kind: CauseRefused}},
+		"reset":     {func(t *testing.T) Checker { return httpAt(checktest.ServeRaw(t, checktest.Resetting)) }, Cause{Kind: CauseReset, Detail: detailEmptyClose}},
+		"closed":    {func(t *testing.T) Checker { return httpAt(checktest.ServeRaw(t, checktest.HangingUp)) }, Cause{Kind: CauseClosed, Detail: detailEmptyClose}},
+		"no answer": {func(t *testing.T) Checker { return httpAt(checktest.ServeRaw(t, checktest.Silent)) }, Cause{Kind: CauseTimeout}},
+		"closed in the head": {func(t *testing.T) Checker {
 			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 200 OK\r\nA: b\r\n")))
 		}, Cause{Kind: CauseClosed}},
-		"closed in the body": {func(t *testing.T) Prober {
+		"closed in the body": {func(t *testing.T) Checker {
 			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")))
 		}, Cause{Kind: CauseClosed}},
-		"closed in a chunk": {func(t *testing.T) Prober {
+		"closed in a chunk": {func(t *testing.T) Checker {
 			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc")))
 		}, Cause{Kind: CauseClosed}},
-		"a bad chunk": {func(t *testing.T) Prober {
+		"a bad chunk": {func(t *testing.T) Checker {
 			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")))
 		}, Cause{Kind: CauseMalformed}},
-		"not HTTP": {func(t *testing.T) Prober {
+		"not HTTP": {func(t *testing.T) Checker {
 			return httpAt(checktest.ServeRaw(t, checktest.Responding("SSH-2.0-OpenSSH\r\n")))
 		}, Cause{Kind: CauseMalformed, Detail: "not HTTP"}},
-		"a few odd bytes": {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Responding("ab"))) }, Cause{Kind: CauseMalformed, Detail: "not HTTP"}},
-		"a bad status line": {func(t *testing.T) Prober {
+		"a few odd bytes": {func(t *testing.T) Checker { return httpAt(checktest.ServeRaw(t, checktest.Responding("ab"))) }, Cause{Kind: CauseMalformed, Detail: "not HTTP"}},
+		"a bad status line": {func(t *testing.T) Checker {
 			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 abc\r\n\r\n")))
 		}, Cause{Kind: CauseMalformed}},
-		"a bad length": {func(t *testing.T) Prober {
+		"a bad length": {func(t *testing.T) Checker {
 			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n")))
 		}, Cause{Kind: CauseMalformed}},
-		"101 unasked": {func(t *testing.T) Prober {
+		"101 unasked": {func(t *testing.T) Checker {
 			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")))
 		}, Cause{Kind: CauseMalformed, Detail: "switches protocols unasked"}},
-		"1xx without end": {func(t *testing.T) Prober {
+		"1xx without end": {func(t *testing.T) Checker {
 			return httpAt(checktest.ServeRaw(t, checktest.Responding(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20))))
 		}, Cause{Kind: CauseMalformed, Detail: "no final response"}},
-		"a head of 2 MiB": {func(t *testing.T) Prober {
+		"a head of 2 MiB": {func(t *testing.T) Checker {
 			return httpAt(checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 200 OK\r\n"+strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 2100))))
 		}, Cause{Kind: CauseMalformed, Detail: "head too large"}},
-		"half a head": {func(t *testing.T) Prober {
+		"half a head": {func(t *testing.T) Checker {
 			return httpAt(checktest.ServeRaw(t, func(c *net.TCPConn) { checktest.Responding("HTTP/1.1 20")(c); checktest.Silent(c) }))
 		}, Cause{Kind: CauseTimeout}},
-		"half a body": {func(t *testing.T) Prober {
+		"half a body": {func(t *testing.T) Checker {
 			return httpAt(checktest.ServeRaw(t, func(c *net.TCPConn) {
 				checktest.Responding("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")(c)
 				checktest.Silent(c)
 			}))
 		}, Cause{Kind: CauseTimeout}},
-		"plain to a TLS port": {func(t *testing.T) Prober {
+		"plain to a TLS port": {func(t *testing.T) Checker {
 			return httpAt(checktest.ServeRaw(t, checktest.Responding("\x15\x03\x01\x00\x02\x02\x46")))
 		}, Cause{Kind: CauseTLS, Detail: "the server speaks TLS"}},
-		"TLS to a plain port": {func(t *testing.T) Prober { return httpAt(checktest.ServeHTTP(t, checktest.Status(200), nil), overTLS) }, Cause{Kind: CauseTLS, Detail: "the server does not speak TLS"}},
-		"no TLS answer":       {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Silent), overTLS) }, Cause{Kind: CauseTimeout}},
-		"reset in TLS":        {func(t *testing.T) Prober { return httpAt(checktest.ServeRaw(t, checktest.Resetting), overTLS) }, Cause{Kind: CauseReset}},
-		"no such name":        {func(t *testing.T) Prober { return httpAt(1, func(p *HTTP) { p.Address = "no-such-name.invalid.:1" }) }, Cause{Kind: CauseUnreachable, Detail: "no such host name"}},
+		"TLS to a plain port": {func(t *testing.T) Checker { return httpAt(checktest.ServeHTTP(t, checktest.Status(200), nil), overTLS) }, Cause{Kind: CauseTLS, Detail: "the server does not speak TLS"}},
+		"no TLS answer":       {func(t *testing.T) Checker { return httpAt(checktest.ServeRaw(t, checktest.Silent), overTLS) }, Cause{Kind: CauseTimeout}},
+		"reset in TLS":        {func(t *testing.T) Checker { return httpAt(checktest.ServeRaw(t, checktest.Resetting), overTLS) }, Cause{Kind: CauseReset}},
+		"no such name":        {func(t *testing.T) Checker { return httpAt(1, func(p *HTTP) { p.Address = "no-such-name.invalid.:1" }) }, Cause{Kind: CauseUnreachable, Detail: "no such host name"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -402,7 +402,7 @@ func TestAnEndedContextEndsAProbe(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan Result)
-	go func() { done <- httpAt(port).Probe(ctx) }()
+	go func() { done <- httpAt(port).Check(ctx) }()
 	<-got
 	cancel()
 	select {
@@ -413,7 +413,7 @@ func TestAnEndedContextEndsAProbe(t *testing.T) {
 }
 
 func TestTCP(t *testing.T) {
-	tcp := func(port int) Prober { return &TCP{Address: addressOf(port)} }
+	tcp := func(port int) Checker { return &TCP{Address: addressOf(port)} }
 	if r := probeOnce(t, tcp(checktest.RefusingPort(t))); r != (Result{Cause: Cause{Kind: CauseRefused}}) {
 		t.Errorf("refused: %+v", r)
 	}
@@ -442,7 +442,7 @@ func FuzzTheHeadIsOneRequest(f *testing.F) {
 			return
 		}
 		p := &HTTP{Address: "127.0.0.1:1", Path: path, Headers: []Header{{name, value}}}
-		get := string(p.first(nil, false).head())
+		get := string(p.firstHop(nil, false).head())
 		head, body, _ := strings.Cut(get, "\r\n\r\n")
 		if body != "" || strings.ContainsAny(strings.ReplaceAll(head, "\r\n", ""), "\r\n\x00") || strings.Count(strings.SplitN(head, "\r\n", 2)[0], " ") != 2 {
 			t.Errorf("path %q makes the request %q", path, get)

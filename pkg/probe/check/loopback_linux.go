@@ -27,9 +27,9 @@ func connectLoopback(to netip.AddrPort) (conn *net.TCPConn, known bool, err erro
 	return c.(*net.TCPConn), true, nil
 }
 
-// touchLoopback is connectLoopback for callers that want to know only whether
+// canConnectLoopback is connectLoopback for callers that want to know only whether
 // it can be done: the connection is closed again.
-func touchLoopback(to netip.AddrPort) (known bool, err error) {
+func canConnectLoopback(to netip.AddrPort) (known bool, err error) {
 	fd, err := connectFD(to)
 	if fd >= 0 {
 		unix.Close(fd)

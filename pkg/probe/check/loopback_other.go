@@ -12,4 +12,4 @@ func connectLoopback(netip.AddrPort) (conn *net.TCPConn, known bool, err error) 
 	return nil, false, nil
 }
 
-func touchLoopback(netip.AddrPort) (known bool, err error) { return false, nil }
+func canConnectLoopback(netip.AddrPort) (known bool, err error) { return false, nil }

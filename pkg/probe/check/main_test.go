@@ -16,19 +16,19 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // probeOnce runs one attempt with a fail-safe for a deadline.
-func probeOnce(t *testing.T, p Prober) Result {
+func probeOnce(t *testing.T, p Checker) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), checktest.FailSafe)
 	defer cancel()
-	return p.Probe(ctx)
+	return p.Check(ctx)
 }
 
 // probeBriefly is for servers that never answer.
-func probeBriefly(t *testing.T, p Prober) Result {
+func probeBriefly(t *testing.T, p Checker) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	return p.Probe(ctx)
+	return p.Check(ctx)
 }
 
 func httpAt(port int, change ...func(*HTTP)) *HTTP {

@@ -7,11 +7,11 @@ type TCP struct {
 	Address string // host:port
 }
 
-// Probe closes with an ordinary FIN, as the kubelet does: a reset would show in
+// Check closes with an ordinary FIN, as the kubelet does: a reset would show in
 // the logs of many applications. One TIME_WAIT per probe is left for 60 s.
-func (p *TCP) Probe(ctx context.Context) Result {
+func (p *TCP) Check(ctx context.Context) Result {
 	if to, ok := loopback(p.Address); ok {
-		if known, err := touchLoopback(to); err != nil {
+		if known, err := canConnectLoopback(to); err != nil {
 			return Result{Cause: dialCause(err)}
 		} else if known {
 			return Result{Reached: true}

@@ -41,7 +41,7 @@ func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Lo
 		Wait:      wait,
 		Freshness: cfg.ReadinessFreshness,
 		OnChange:  r.changed,
-		OnProbe:   r.onProbe,
+		OnCheck:   r.onProbe,
 		NewAlarm:  probe.NewKernelAlarm,
 	})
 	r.figures = metrics.NewReadiness(r.figuresConfig(specs))
