@@ -52,10 +52,12 @@ demo: ## the demo container alone, on USER_PORT (8080)
 	$(BUILD) -o bin/demo ./cmd/demo
 	@exec bin/demo --port '$(or $(USER_PORT),8080)'
 
-test: ## all tests of this module and of queuectl, end-to-end tests included, with the race detector
+test: ## all tests of this module, of queuectl and of bench, with the race detector: unit tests first, end-to-end tests last
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
-	$(GO) test $(RACE) -count=1 -timeout 30m ./...
-	cd cmd/queuectl && $(GO) test $(RACE) -count=1 -timeout 30m ./...
+	$(GO) test $(RACE) -count=1 -timeout 30m ./pkg/... ./cmd/... ./scripts/...
+	$(GO) test -C cmd/queuectl $(RACE) -count=1 -timeout 30m ./...
+	$(GO) test -C bench $(RACE) -count=1 -timeout 30m ./...
+	$(GO) test $(RACE) -count=1 -timeout 30m ./test/...
 
 race: ## the tests of pkg and cmd COUNT (5) times over, to shake races out
 	$(GO) test $(RACE) -count=$(COUNT) ./pkg/... ./cmd/...
@@ -84,16 +86,17 @@ browser: ## the status page in headless Chromium, which must be installed
 cluster: ## pods with the gate in a Kubernetes node on this machine (root, Debian's containerd and others); KNATIVE=1: Knative in it; SUITES=1: its own tests; PROMETHEUS=1: with its adapter
 	cd test/cluster && $(GO) test -count=1 -timeout 120m -parallel 4 -v ./$(if $(SUITES),suites,$(if $(PROMETHEUS),prometheus,$(if $(KNATIVE),knative,kubernetes)))
 
-bench: ## the load harness with its default scenarios; more with go run ./bench
-	$(GO) run ./bench run $(BENCHFLAGS)
+bench: ## the load harness with its default scenarios; more with go run -C bench .
+	$(GO) run -C bench . run $(BENCHFLAGS)
 
 bench-micro: ## micro-benchmarks, compared with the recorded ones in bench/micro.txt
-	$(GO) run ./bench micro
+	$(GO) run -C bench . micro
 
 lint: ## go vet, gofmt, and a syntax check of the shell scripts
 	$(GO) vet ./...
 	$(GO) vet -tags planted ./test/simulate
-	cd cmd/queuectl && $(GO) vet ./...
+	$(GO) vet -C cmd/queuectl ./...
+	$(GO) vet -C bench ./...
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
 	@bash -n .ci/run scripts/vulncheck
@@ -103,9 +106,10 @@ bin/tools/staticcheck: scripts/tools/go.mod
 	cd scripts/tools && $(GO) build -o ../../bin/tools/ tool
 	@touch bin/tools/*
 
-staticcheck: bin/tools/staticcheck ## staticcheck over this module and queuectl, of the version in scripts/tools
+staticcheck: bin/tools/staticcheck ## staticcheck over this module, queuectl and bench, of the version in scripts/tools
 	bin/tools/staticcheck ./...
 	cd cmd/queuectl && ../../bin/tools/staticcheck ./...
+	cd bench && ../bin/tools/staticcheck ./...
 
 vulncheck: bin/tools/staticcheck ## govulncheck over the same; without its database it says so
 	@scripts/vulncheck bin/tools/govulncheck

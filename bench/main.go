@@ -1,10 +1,10 @@
 // Bench measures queuegate beside other proxies and says what it found.
 //
-//	go run ./bench run        measure, and write a report
-//	go run ./bench list       what can be measured
-//	go run ./bench report DIR write a run's report again
-//	go run ./bench compare A B
-//	go run ./bench micro
+//	go run -C bench . run        measure, and write a report
+//	go run -C bench . list       what can be measured
+//	go run -C bench . report DIR write a run's report again
+//	go run -C bench . compare A B
+//	go run -C bench . micro
 //
 // README.md tells how and what.
 package main
@@ -32,7 +32,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/target"
 )
 
-const usage = `usage: go run ./bench COMMAND [options]
+const usage = `usage: go run -C bench . COMMAND [options]
 
   run              measure the targets side by side and write a report
   list             print the scenarios and the targets
@@ -40,7 +40,7 @@ const usage = `usage: go run ./bench COMMAND [options]
   compare OLD NEW  what changed between two runs; exit code 1 on a regression
   micro            run the micro-benchmarks and compare them with the recording
 
-go run ./bench COMMAND --help prints a command's options.
+go run -C bench . COMMAND --help prints a command's options.
 `
 
 // Exit codes: what asked for a usage, or had a bad one, gets the second.
@@ -150,9 +150,9 @@ var goalsFile []byte
 
 func reportCommand(args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
-	results := flags.String("results", "", "write the results to `file` too, such as bench/RESULTS.md")
-	readme := flags.String("readme", "", "write the table into the section \"bench\" of `file` too, such as README.md")
-	plots := flags.String("plots", "", "write the pictures of docs/overload.md into `directory` too, such as docs/images")
+	results := flags.String("results", "", "write the results to `file` too, such as RESULTS.md")
+	readme := flags.String("readme", "", "write the table into the section \"bench\" of `file` too, such as ../README.md")
+	plots := flags.String("plots", "", "write the pictures of docs/overload.md into `directory` too, such as ../docs/images")
 	flags.Usage = func() {
 		fmt.Fprintln(stderr, "usage: report [options] DIR\n\nDIR is the directory of a run.")
 		flags.PrintDefaults()

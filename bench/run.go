@@ -96,7 +96,7 @@ func runCommand(args []string, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	root, err := proc.ModuleRoot()
+	root, err := proc.RepositoryRoot()
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,6 @@ var places = []place{
 	{"pkg/metrics", []string{"pkg/gate", "pkg/internal/..."}},
 	{"pkg/internal", []string{"pkg/gate/wire/h2"}}, // the codec, for a client of one exchange
 	{"cmd/demo", nil},
-	{"bench", nil},
 }
 
 // placeOf is the innermost place that a package is in, or nil.

@@ -142,13 +142,13 @@ func (rec Recording) processors() int {
 	return most
 }
 
-// Main is the command "micro [options] [package...]". It runs the benchmarks,
+// Main is the command "micro [options] [directory...]". It runs the benchmarks,
 // compares them with the recording and writes the table, and complaints too, to
 // stdout. With --record, or if there is no recording yet, the results become
 // the recording. The exit code is compare.ExitRegressed if a benchmark became
 // worse; never so if the recording is of another machine.
 func Main(args []string, stdout io.Writer) int {
-	flags := compare.NewFlags("micro", "[package...]\n\nRuns the micro-benchmarks and compares them with the last recorded.\n"+
+	flags := compare.NewFlags("micro", "[directory...]\n\nRuns the micro-benchmarks and compares them with the last recorded.\n"+
 		"Exit code 1: a benchmark is worse, beyond the noise and the threshold.", 10, stdout)
 	s := settings{}
 	flags.IntVar(&s.rounds, "count", 6, "`rounds`; the comparison needs 5 on each side")
@@ -164,14 +164,16 @@ func Main(args []string, stdout io.Writer) int {
 	if s.rounds < 1 {
 		return fail(fmt.Errorf("--count is %d, must be at least 1", s.rounds))
 	}
+	root, err := proc.RepositoryRoot()
+	if err != nil {
+		return fail(err)
+	}
 	if s.packages = flags.Args(); len(s.packages) == 0 {
-		s.packages = Packages
+		for _, p := range packages {
+			s.packages = append(s.packages, filepath.Join(root, p))
+		}
 	}
 	if *file == "" {
-		root, err := proc.ModuleRoot()
-		if err != nil {
-			return fail(fmt.Errorf("looking for the repository (--file names the recording): %w", err))
-		}
 		*file = filepath.Join(root, "bench", "micro.txt")
 	}
 	old, err := read(*file)
@@ -213,23 +215,15 @@ func show(old, new *sample.Run, flags *compare.Flags) int {
 	return code
 }
 
-const module = "github.com/queuegate/queuegate"
-
-// Packages are the packages with benchmarks of the request's path: admission,
+// packages are the directories with benchmarks of the request path: admission,
 // heads, counting, probe schedule.
-var Packages = []string{
-	module + "/pkg/gate/admission",
-	module + "/pkg/gate/wire",
-	module + "/pkg/gate/wire/h2",
-	module + "/pkg/metrics",
-	module + "/pkg/probe",
-}
+var packages = []string{"pkg/gate/admission", "pkg/gate/wire", "pkg/gate/wire/h2", "pkg/metrics", "pkg/probe"}
 
 // settings say what to measure and how often.
 type settings struct {
-	packages  []string
-	pattern   string // of benchmarks
-	benchtime string // as go test -benchtime; empty means its default
+	packages  []string // directories
+	pattern   string   // of benchmarks
+	benchtime string   // as go test -benchtime; empty means its default
 	rounds    int
 }
 
@@ -244,15 +238,19 @@ func measure(s settings, progress io.Writer) (rec Recording, err error) {
 	}
 	for round := range s.rounds {
 		fmt.Fprintf(progress, "round %d of %d\n", round+1, s.rounds)
-		out, err := exec.Command("go", append(args, s.packages...)...).CombinedOutput()
-		if err != nil {
-			return nil, fmt.Errorf("running the benchmarks of %s: %w\n%s", strings.Join(s.packages, ", "), err, out)
+		for _, dir := range s.packages {
+			test := exec.Command("go", args...)
+			test.Dir = dir // its module is not the harness's
+			out, err := test.CombinedOutput()
+			if err != nil {
+				return nil, fmt.Errorf("running the benchmarks of %s: %w\n%s", dir, err, out)
+			}
+			results, err := Parse(strings.NewReader(head+string(out)), "go test")
+			if err != nil {
+				return nil, err
+			}
+			rec = append(rec, results...)
 		}
-		results, err := Parse(strings.NewReader(head+string(out)), "go test")
-		if err != nil {
-			return nil, err
-		}
-		rec = append(rec, results...)
 	}
 	return rec, nil
 }

@@ -203,16 +203,20 @@ func Revision(dir string, options ...string) string {
 	return revision
 }
 
-// ModuleRoot is the directory of go.mod, here or above.
-func ModuleRoot() (string, error) {
-	out, err := exec.Command("go", "env", "GOMOD").Output()
+// RepositoryRoot is the directory, here or above, that has bench/go.mod.
+func RepositoryRoot() (string, error) {
+	here, err := os.Getwd()
 	if err != nil {
-		return "", fmt.Errorf("go env GOMOD: %w", err)
+		return "", fmt.Errorf("looking for the repository: %w", err)
 	}
-	if file := strings.TrimSpace(string(out)); file != "" && file != os.DevNull {
-		return filepath.Dir(file), nil
+	for dir := here; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "bench", "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no bench/go.mod in %s or above: run this within the repository", here)
+		}
 	}
-	return "", errors.New("no go.mod here or above: run this within the repository")
 }
 
 // ErrNoCounter says that system calls cannot be counted from outside here.

@@ -204,8 +204,8 @@ func (t *Target) Find(ctx context.Context, root, dir, chosen string) (err error)
 	case t.Build != "":
 		t.path = filepath.Join(dir, t.Name)
 		tags, _ := os.ReadFile(filepath.Join(root, t.Build, "tags")) // the gate has some
-		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", strings.TrimSpace(string(tags)), "-ldflags", "-s -w", "-o", t.path, t.Build)
-		build.Dir = root
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", strings.TrimSpace(string(tags)), "-ldflags", "-s -w", "-o", t.path, ".")
+		build.Dir = filepath.Join(root, t.Build)          // whose module may be the gate's or the harness's
 		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the Makefile does
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("building %s: %w\n%s", t.Name, err, out)
