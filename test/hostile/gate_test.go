@@ -21,7 +21,7 @@ const (
 	// pauseTime lets a peer read what was written so far; no verdict rests on it.
 	pauseTime = 2 * time.Millisecond
 	// requestClockSeconds is the gate's, well below hangTime.
-	requestClockSeconds = 20
+	requestClockSeconds = 10
 )
 
 // scratch is a directory for the binary and the sockets of this run.

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	workers     = 4
+	workers     = 8
 	leastAsked  = 350
 	leastAnswer = 120
 )

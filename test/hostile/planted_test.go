@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -113,7 +114,7 @@ func verdictsOf(t *testing.T, tg *target, text string) []verdict {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return playAll(tg, []*run{r})[0].verdicts
+	return playAll(tg, slices.Values([]*run{r}))[0].verdicts
 }
 
 const (

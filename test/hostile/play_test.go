@@ -1,14 +1,17 @@
 package hostile
 
 import (
+	"iter"
 	"sync"
+
+	"go.uber.org/atomic"
 )
 
 // playAll plays runs one after another and judges them once the container has
 // seen the end of every connection.
-func playAll(t *target, runs []*run) []*outcome {
+func playAll(t *target, runs iter.Seq[*run]) []*outcome {
 	var all []*outcome
-	for _, r := range runs {
+	for r := range runs {
 		o := r.do(t)
 		if !t.alive() {
 			o.add(died, "the process ended:\n%.4000s", t.gate.Stderr.String())
@@ -29,11 +32,14 @@ func playAll(t *target, runs []*run) []*outcome {
 	return all
 }
 
-// playParallel spreads runs over workers, each with a target of its own.
+// playParallel spreads runs over workers, each with a target of its own. Each
+// worker takes the first run that none has taken, since a few last as long as a
+// timeout of the gate.
 func playParallel(workers int, newTarget func(worker int) (*target, error), cases []*hostileCase) ([]*outcome, error) {
 	var wg sync.WaitGroup
 	results := make([][]*outcome, workers)
 	errs := make([]error, workers)
+	var taken atomic.Int64
 	for w := range workers {
 		wg.Go(func() {
 			t, err := newTarget(w)
@@ -41,28 +47,29 @@ func playParallel(workers int, newTarget func(worker int) (*target, error), case
 				errs[w] = err
 				return
 			}
-			var runs []*run
-			nth := 0
-			for _, c := range cases {
-				variants := variantsOf(c, t.container.port())
-				if t.gate == nil {
-					variants = variants[:1]
-				}
-				for _, v := range variants {
-					nth++
-					if nth%workers != w {
-						continue
+			results[w] = playAll(t, func(yield func(*run) bool) {
+				nth, mine := int64(0), taken.Inc()
+				for _, c := range cases {
+					variants := variantsOf(c, t.container.port())
+					if t.gate == nil {
+						variants = variants[:1]
 					}
-					r, err := newRun(c, v, nth, t.container.port())
-					if err != nil {
-						errs[w] = err
-						t.stop()
-						return
+					for _, v := range variants {
+						if nth++; nth < mine {
+							continue
+						}
+						r, err := newRun(c, v, int(nth), t.container.port())
+						if err != nil {
+							errs[w] = err
+							return
+						}
+						if !yield(r) {
+							return
+						}
+						mine = taken.Inc()
 					}
-					runs = append(runs, r)
 				}
-			}
-			results[w] = playAll(t, runs)
+			})
 		})
 	}
 	wg.Wait()
