@@ -59,6 +59,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	switch command {
 	case config.CommandHelp:
 		err = config.WriteHelp(stdout, cfg)
+	case config.CommandHelpJSON:
+		err = config.WriteHelpJSON(stdout, cfg)
 	case config.CommandVersion:
 		err = writeVersion(stdout)
 	case config.CommandCheck:

@@ -125,7 +125,7 @@ func TestTheProbeOfOldKnativeWaitsForTheGate(t *testing.T) {
 func TestCommandsPrintAndExit(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"version": "go1.", "help": "queue [flags] -- COMMAND", "help drain": "Usage: queue drain", "drain --help": "--drain-socket",
+		"version": "go1.", "help": "queue [flags] -- COMMAND", "help drain": "Usage: queue drain", "help --json": `"variable": "USER_PORT"`, "drain --help": "--drain-socket",
 		"probe --help": "--as kubelet|activator|ingress",
 	} {
 		code, stdout, stderr := runQueue(t, nil, strings.Fields(args)...)

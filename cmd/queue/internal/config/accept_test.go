@@ -78,6 +78,7 @@ func TestArgumentsSayWhatToDo(t *testing.T) {
 		{[]string{"version"}, CommandVersion},
 		{[]string{"help"}, CommandHelp},
 		{[]string{"help", "drain"}, CommandHelp},
+		{[]string{"help", "--json"}, CommandHelpJSON},
 		{[]string{"--port=1", "--", "./app", "--help"}, CommandRun},
 		{[]string{"--check", "--", "./app"}, CommandCheck},
 	} {

@@ -21,6 +21,8 @@ const (
 	CommandCheck
 	// CommandHelp prints WriteHelp's text. The Config is empty.
 	CommandHelp
+	// CommandHelpJSON prints WriteHelpJSON's text. The Config is empty.
+	CommandHelpJSON
 	// CommandVersion prints version, commit and Go version. The Config is empty.
 	CommandVersion
 )
@@ -89,6 +91,10 @@ func commandLine(args []string) string {
 // helpOf reads what stands behind "help".
 func (l *loader) helpOf(topic []string) {
 	l.command = CommandHelp
+	if len(topic) == 1 && topic[0] == "--"+helpJSON {
+		l.command = CommandHelpJSON
+		return
+	}
 	if len(topic) == 0 || strings.HasPrefix(topic[0], "-") {
 		return
 	}

@@ -29,9 +29,19 @@ var commands = []command{
 			"more: probes turn to 503, what was accepted is served, and the gate ends. For the preStop hook of a native " +
 			"sidecar. Exit codes: 0 drained, 1 no gate there or the drain was cut short, 2 wrong flags."},
 	{"version", CommandVersion, nil, nil, "", "print version, commit and Go version", "Prints version, commit and Go version."},
-	{"help", CommandHelp, nil, nil, "[command]", "print this, or what there is to know of a command",
+	{"help", CommandHelp, nil, helpRows, "[command]", "print this, or what there is to know of a command",
 		"Prints what there is to know of the gate, or of a command."},
 }
+
+func helpRows(*Config) []row {
+	return []row{
+		{"--json", helpJSON, "false", yesNo.at(new(bool)),
+			"Print all commands, flags and settings as JSON, for programs that generate documentation or completions."},
+	}
+}
+
+// helpJSON is the flag of `queue help` that selects CommandHelpJSON.
+const helpJSON = "json"
 
 func commandNamed(name string) *command {
 	if i := slices.IndexFunc(commands, func(c command) bool { return c.name == name }); i >= 0 {
@@ -81,18 +91,22 @@ func (l *loader) readProbe() {
 // begin makes c the command: only its settings are read, and only its flags are known.
 func (l *loader) begin(c *command) {
 	l.command, l.subject, l.Subject = c.is, c, c.name
-	own := l.settings[:0]
-	for _, s := range l.settings {
+	l.settings = c.settingsOf(l.Config, l.settings)
+}
+
+// settingsOf returns the settings and flags of the command; all is the table.
+func (c *command) settingsOf(config *Config, all []setting) (own []setting) {
+	for _, s := range all {
 		if slices.Contains(c.settings, s.name) {
 			own = append(own, s)
 		}
 	}
 	if c.own != nil {
-		for _, r := range c.own(l.Config) {
+		for _, r := range c.own(config) {
 			own = append(own, setting{row: r, name: r.names})
 		}
 	}
-	l.settings = own
+	return own
 }
 
 // flags lists the flags of the command.

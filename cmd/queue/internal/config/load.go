@@ -32,7 +32,7 @@ func Load(args []string, lookup func(string) (string, bool), names []string) (c 
 	l.settings = table(l.Config)
 	l.arguments(args)
 	switch l.command {
-	case CommandHelp:
+	case CommandHelp, CommandHelpJSON:
 		// What is wrong with flags before it is no reason not to help; a topic that there is not is one.
 		if len(args) > 0 && args[0] == "help" && len(l.problems) > 0 {
 			return nil, l.command, nil, errors.Join(l.problems...)

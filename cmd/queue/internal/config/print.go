@@ -95,9 +95,11 @@ func oneLine(text string) string {
 // helpWidth is the widest that a line of help is, in bytes; the text is ASCII.
 const helpWidth = 100
 
-const helpHead = `queue stands in front of a container in its own pod: it admits, counts and forwards requests, and
+const helpAbout = `queue stands in front of a container in its own pod: it admits, counts and forwards requests, and
 answers the platform's probes itself.
+`
 
+const helpHead = helpAbout + `
 Usage:
   queue [flags]                 run the gate; "queue --user-port 8080" is enough
   queue [flags] -- COMMAND ...  run the gate and, behind it, an application with PORT=USER_PORT;
@@ -107,11 +109,14 @@ Usage:
 Commands:
 `
 
-const helpFlags = `
-  --check                 check the configuration, print what is in effect, and exit
-  --version               print version, commit and Go version, and exit
-  --help                  print this, or what there is to know of the command before it, and exit
+// plainFlags are the flags of the gate that are no settings.
+var plainFlags = []flagHelp{
+	{Name: "check", Help: "check the configuration, print what is in effect, and exit"},
+	{Name: "version", Help: "print version, commit and Go version, and exit"},
+	{Name: "help", Help: "print this, or what there is to know of the command before it, and exit"},
+}
 
+const helpFlags = `
 Every setting is an environment variable and a flag. The flag beats the variable, which beats the
 default [in brackets]; an empty variable counts as unset. DURATION is such as 1.5s, 300ms, 2m or
 plain seconds; SECONDS is a plain number. Exit codes: 0 done, 1 failed, 2 wrong configuration, and
@@ -130,6 +135,10 @@ func WriteHelp(w io.Writer, c *Config) error {
 	for _, c := range commands {
 		usage := c.name + " " + c.usage
 		b.WriteString("  " + usage + strings.Repeat(" ", 24-len(usage)) + c.summary + "\n")
+	}
+	b.WriteByte('\n')
+	for _, f := range plainFlags {
+		b.WriteString("  --" + f.Name + strings.Repeat(" ", 22-len(f.Name)) + f.Help + "\n")
 	}
 	b.WriteString(helpFlags)
 	c.eachGroup(func(title string, group []setting) {
@@ -161,11 +170,17 @@ func (s *setting) writeHelp(b *strings.Builder) {
 		standard = "\n" + strings.Repeat(" ", column) + standard[1:]
 	}
 	b.WriteString(first + standard + "\n")
-	help := s.help
-	if s.value.about().hint == hintName || s.value.about().hint == hintLevel {
-		help += " " + s.value.about().hint + " is " + s.value.about().wants + "."
+	writeWrapped(b, "        ", s.helpText())
+}
+
+// helpText is the help of the setting and, where its hint is not explained by
+// helpFlags, what the hint stands for.
+func (s *setting) helpText() string {
+	form := s.value.about()
+	if form.hint == hintName || form.hint == hintLevel {
+		return s.help + " " + form.hint + " is " + form.wants + "."
 	}
-	writeWrapped(b, "        ", help)
+	return s.help
 }
 
 func writeWrapped(b *strings.Builder, indent, text string) {

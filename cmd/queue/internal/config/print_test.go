@@ -2,8 +2,10 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -122,6 +124,55 @@ func TestHelpFitsOnOneHundredColumnsAndNamesEverySetting(t *testing.T) {
 	}
 }
 
+func TestHelpAsJSONHasEveryCommandAndSetting(t *testing.T) {
+	cfg, command, _, err := load([]string{"help", "--json"}, nil)
+	if err != nil || command != CommandHelpJSON {
+		t.Fatal(command, err)
+	}
+	var out bytes.Buffer
+	if err := WriteHelpJSON(&out, cfg); err != nil {
+		t.Fatal(err)
+	}
+	var help struct{ Commands []commandHelp }
+	if err := json.Unmarshal(out.Bytes(), &help); err != nil {
+		t.Fatal(err)
+	}
+	flags := map[string][]string{} // as variable, default and hint, by command and flag
+	for _, c := range help.Commands {
+		if c.About == "" || (c.Name == "") != (c.Summary == "") {
+			t.Errorf("command %q is about %q, in short %q", c.Name, c.About, c.Summary)
+		}
+		for _, g := range c.Groups {
+			for _, f := range g.Flags {
+				if f.Help == "" {
+					t.Errorf("no help for %s --%s", c.Name, f.Name)
+				}
+				flags[c.Name+" --"+f.Name] = []string{f.Variable, f.Default, f.Hint}
+			}
+		}
+	}
+	if len(help.Commands) != 1+len(commands) || help.Commands[0].Name != "" {
+		t.Errorf("%d commands, the first is %q", len(help.Commands), help.Commands[0].Name)
+	}
+	for _, s := range cfg.settings {
+		standard, _ := s.standardShown()
+		if got, want := flags[" --"+s.flag], []string{s.name, standard, s.value.about().hint}; !slices.Equal(got, want) {
+			t.Errorf("--%s: got %q, want %q", s.flag, got, want)
+		}
+	}
+	for flag, want := range map[string][]string{
+		" --check": {"", "", ""}, "probe --as": {"", "kubelet", "kubelet|activator|ingress"}, "probe --port": {"QUEUE_SERVING_PORT", "8012", "PORT"},
+		"drain --drain-socket": {"DRAIN_SOCKET", "@queuegate", "SOCKET"}, "help --json": {"", "false", ""},
+	} {
+		if got := flags[flag]; !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", flag, got, want)
+		}
+	}
+	if _, ok := flags["drain --port"]; ok {
+		t.Error("drain has a flag that it does not read")
+	}
+}
+
 func TestHelpOfACommandIsAboutItAndItsFlags(t *testing.T) {
 	for _, c := range []struct {
 		args        string
@@ -131,7 +182,7 @@ func TestHelpOfACommandIsAboutItAndItsFlags(t *testing.T) {
 		{"drain --help", []string{"Usage: queue drain [flags]\n"}, []string{"--port"}},
 		{"probe --port 1 -h", []string{"Usage: queue probe [flags]\n", "--as kubelet|activator|ingress", "[kubelet]", "--port PORT", "QUEUE_SERVING_PORT [8012]"}, []string{"--user-port"}},
 		{"help version", []string{"Usage: queue version\n"}, []string{"--"}},
-		{"help help", []string{"Usage: queue help [command]\n", "probe, drain, version, help"}, []string{"--"}},
+		{"help help", []string{"Usage: queue help [command]\n", "probe, drain, version, help", "--json"}, []string{"--port"}},
 		{"help", []string{"Usage:\n", "  probe [flags]", "--user-port", "queue [flags] -- COMMAND"}, nil},
 	} {
 		cfg, command, _, err := load(strings.Fields(c.args), nil)

@@ -1,12 +1,13 @@
-// Package cli reads the help of the gate's binary, and makes man pages and
-// completions of it: the gate knows its commands and settings, and carries
-// neither.
+// Package cli makes man pages and completions for the gate's binary from the
+// description that it prints of itself: the gate knows its commands and settings,
+// and carries neither. cobra's generators do not fit: their completions call the
+// program they complete, and their man pages have no groups and no variables.
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"strings"
 )
 
@@ -29,7 +30,7 @@ type Group struct {
 	Flags []Flag
 }
 
-// Command is a command of the gate; that without a name is the gate itself.
+// Command is a command of the gate; the one without a name is the gate itself.
 type Command struct {
 	Name, Summary, About string
 	Groups               []Group
@@ -41,90 +42,23 @@ type Program struct {
 	Commands []Command // the gate itself first
 }
 
-// Read asks the binary for its help.
+// Read asks the binary for its commands and settings.
 func Read(path string) (*Program, error) {
-	help := func(args ...string) (string, error) {
-		text, err := exec.Command(path, append([]string{"help"}, args...)...).Output()
-		if err != nil {
-			return "", fmt.Errorf("%s help %s: %w", path, strings.Join(args, " "), err)
-		}
-		return string(text), nil
-	}
-	text, err := help()
+	text, err := exec.Command(path, "help", "--json").Output()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s help --json: %w", path, err)
+	}
+	p := new(Program)
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, fmt.Errorf("%s help --json: %w", path, err)
 	}
 	version, err := exec.Command(path, "version").Output()
 	if err != nil {
 		return nil, fmt.Errorf("%s version: %w", path, err)
 	}
-	p := &Program{Version: strings.TrimSpace(string(version)), Commands: []Command{parse("", text)}}
-	for _, c := range commandsOf(text) {
-		text, err := help(c.Name)
-		if err != nil {
-			return nil, err
-		}
-		summary := c.Summary
-		c = parse(c.Name, text)
-		c.Summary = summary
-		p.Commands = append(p.Commands, c)
-	}
-	if len(p.Commands) < 2 || len(p.Commands[0].Groups) < 2 {
-		return nil, fmt.Errorf("%s help: is not the help of a gate", path)
+	p.Version = strings.TrimSpace(string(version))
+	if len(p.Commands) < 2 {
+		return nil, fmt.Errorf("%s help --json: lists no commands of a gate", path)
 	}
 	return p, nil
-}
-
-var (
-	commandLine = regexp.MustCompile(`(?m)^  ([a-z]+) (?:\[[a-z]+\])? {2,}(.*)$`)
-	flagLine    = regexp.MustCompile(`^  --([a-z0-9-]+)(?: (\S+))? {2,}([A-Z][A-Z0-9_]+)?(?: ?\[(.*)\])?$`)
-	plainLine   = regexp.MustCompile(`^  --([a-z]+) {2,}([a-z].*)$`)
-	defaultLine = regexp.MustCompile(`^ {20,}\[(.*)\]$`)
-)
-
-func commandsOf(help string) (all []Command) {
-	_, list, _ := strings.Cut(help, "\nCommands:\n")
-	list, _, _ = strings.Cut(list, "\n\n")
-	for _, m := range commandLine.FindAllStringSubmatch(list, -1) {
-		all = append(all, Command{Name: m[1], Summary: m[2]})
-	}
-	return all
-}
-
-// parse reads the help of one command.
-func parse(name, help string) Command {
-	c := Command{Name: name}
-	var about []string
-	group := Group{}
-	flush := func() {
-		if len(group.Flags) > 0 {
-			c.Groups = append(c.Groups, group)
-		}
-	}
-	title := ""
-	for text := range strings.Lines(help) {
-		text = strings.TrimRight(text, "\n")
-		last := len(group.Flags) - 1
-		if m := plainLine.FindStringSubmatch(text); m != nil {
-			group.Flags = append(group.Flags, Flag{Name: m[1], Help: m[2]})
-		} else if m := flagLine.FindStringSubmatch(text); m != nil {
-			if title != "" {
-				flush()
-				group, title = Group{Title: title}, ""
-			}
-			group.Flags = append(group.Flags, Flag{Name: m[1], Hint: m[2], Variable: m[3], Default: m[4]})
-		} else if m := defaultLine.FindStringSubmatch(text); m != nil && last >= 0 {
-			group.Flags[last].Default = m[1]
-		} else if strings.HasPrefix(text, "        ") && last >= 0 {
-			group.Flags[last].Help = strings.TrimSpace(group.Flags[last].Help + " " + strings.TrimSpace(text))
-		} else if text != "" && text[0] != ' ' {
-			title = text
-			if len(group.Flags) == 0 && !strings.HasPrefix(text, "Usage:") && text != "Commands:" {
-				about = append(about, text)
-			}
-		}
-	}
-	flush()
-	c.About = strings.Join(about, " ")
-	return c
 }
