@@ -130,7 +130,6 @@ func TestBadValuesGet400ThatNamesThem(t *testing.T) {
 		"/echo?as=json":     "as=\"json\": want text or body\n",
 		"/status/teapot":    "status=\"teapot\": want a status from 200 to 599\n",
 		"/status/103":       "status=\"103\": want a status from 200 to 599\n",
-		"/ws":               "Connection=\"\": want upgrade\n",
 	} {
 		if res, body := get(t, address, target); res.StatusCode != 400 || body != want {
 			t.Errorf("%s: %d %q, want 400 %q", target, res.StatusCode, body, want)
