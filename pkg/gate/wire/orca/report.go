@@ -1,0 +1,123 @@
+package orca
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Names of header fields, in lower case.
+const (
+	FormatHeader = "endpoint-load-metrics-format" // of a request: the format that it asks for
+	TextHeader   = "endpoint-load-metrics"        // of a response: TEXT or JSON, by the first word of its value
+	BinaryHeader = "endpoint-load-metrics-bin"    // of a response: protobuf in base64
+)
+
+// Format is the form of a report in a header field.
+type Format uint8
+
+// The formats.
+const (
+	None   Format = iota
+	Text          // TEXT name=value,name=value
+	JSON          // JSON {"name":value}
+	Binary        // protobuf
+)
+
+// ParseFormat reads the value of FormatHeader, in any case. The result is None if it
+// names no known format.
+func ParseFormat(value []byte) Format {
+	switch {
+	case equalFold(value, "text"):
+		return Text
+	case equalFold(value, "json"):
+		return JSON
+	case equalFold(value, "bin"):
+		return Binary
+	}
+	return None
+}
+
+func equalFold(b []byte, lower string) bool {
+	if len(b) != len(lower) {
+		return false
+	}
+	for i := range b {
+		if b[i]|0x20 != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Metric is an entry of one of a report's maps.
+type Metric struct {
+	Name  string
+	Value float64
+}
+
+// Report is a load report. A scalar of 0 is absent, as in proto3. All values are finite.
+type Report struct {
+	CPUUtilization         float64
+	MemUtilization         float64
+	ApplicationUtilization float64
+	RPS                    float64 // rps_fractional: requests per second
+	EPS                    float64 // errors per second
+
+	RequestCost []Metric
+	Utilization []Metric
+	Named       []Metric // named_metrics
+}
+
+// scalar is a field of a Report with its number in protobuf.
+type scalar struct {
+	number uint8
+	name   string
+	of     func(*Report) *float64
+}
+
+// scalars are the fields of type double of OrcaLoadReport. The deprecated field rps (3)
+// is left out.
+var scalars = [...]scalar{
+	{1, "cpu_utilization", func(r *Report) *float64 { return &r.CPUUtilization }},
+	{2, "mem_utilization", func(r *Report) *float64 { return &r.MemUtilization }},
+	{9, "application_utilization", func(r *Report) *float64 { return &r.ApplicationUtilization }},
+	{6, "rps_fractional", func(r *Report) *float64 { return &r.RPS }},
+	{7, "eps", func(r *Report) *float64 { return &r.EPS }},
+}
+
+// metricMap is a field of a Report of type map<string, double>.
+type metricMap struct {
+	number uint8
+	name   string
+	of     func(*Report) *[]Metric
+}
+
+var metricMaps = [...]metricMap{
+	{4, "request_cost", func(r *Report) *[]Metric { return &r.RequestCost }},
+	{5, "utilization", func(r *Report) *[]Metric { return &r.Utilization }},
+	{8, "named_metrics", func(r *Report) *[]Metric { return &r.Named }},
+}
+
+// Merge adds to r what it lacks of o.
+func (r *Report) Merge(o *Report) {
+	for _, s := range scalars {
+		*s.of(r) = cmp.Or(*s.of(r), *s.of(o))
+	}
+	for _, m := range metricMaps {
+		for _, metric := range *m.of(o) {
+			add(m.of(r), metric)
+		}
+	}
+}
+
+// add appends a metric unless all has one of its name.
+func add(all *[]Metric, m Metric) bool {
+	if slices.ContainsFunc(*all, func(o Metric) bool { return o.Name == m.Name }) {
+		return false
+	}
+	*all = append(*all, m)
+	return true
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
