@@ -24,7 +24,7 @@ var places = []place{
 	{"pkg/gate/loop", []string{"pkg/gate/internal/..."}},
 	{"pkg/gate/wire", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/wire/h2"}},
 	{"pkg/gate/wire/h2", []string{"pkg/gate/internal/..."}},
-	{"pkg/gate/exchange", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/admission", "pkg/gate/loop", "pkg/gate/wire"}},
+	{"pkg/gate/exchange", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/admission", "pkg/gate/loop", "pkg/gate/wire", "pkg/gate/wire/orca"}},
 	{"pkg/gate/upstream", []string{"pkg/gate", "pkg/gate/loop", "pkg/gate/exchange"}},
 	{"pkg/gate/server", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/exchange", "pkg/gate/upstream"}},
 	{"pkg/gate/http1", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/wire/...", "pkg/gate/exchange", "pkg/gate/upstream", "pkg/gate/server"}},

@@ -113,7 +113,7 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.gate.Drain.Enter()
 	x.Unlimited = x.gate.unlimited.acquire(x.Target)
 	x.timeouts.Begin(x.gate, now)
-	if x.gate.ServerTiming && x.Arrived == 0 {
+	if (x.gate.ServerTiming || x.gate.load.metering()) && x.Arrived == 0 {
 		x.Arrived = time.Duration(x.clock())
 	}
 	if o := x.gate.Observer; o != nil {
@@ -135,6 +135,8 @@ func (x *Exchange) End(o gate.Outcome) {
 	x.ticket.Release(x.gate.Admission)
 	if x.Unlimited {
 		x.gate.unlimited.release()
+	} else if m := x.gate.load; m.metering() && x.Ended != 0 {
+		m.ended(&x.Record, x.failedFor(o))
 	}
 	x.Dial.leave(x)
 	if x.state == StateTunnelling {
@@ -226,15 +228,18 @@ func (x *Exchange) admitted(at time.Duration) {
 	x.to(StateConnecting)
 	if at == 0 {
 		x.stamp(&x.Admitted)
-		return
+	} else {
+		x.Admitted = at
 	}
-	x.Admitted = at
+	if m := x.gate.load; m.metering() {
+		m.moved(int64(x.Admitted))
+	}
 }
 
-// stamp sets *at to the current time if the observer, overload control or Server-Timing
-// need it.
+// stamp sets *at to the current time if the observer, overload control, Server-Timing
+// or load reports need it.
 func (x *Exchange) stamp(at *time.Duration) {
-	if x.observed || x.gate.overload != nil || x.gate.ServerTiming {
+	if x.observed || x.gate.overload != nil || x.gate.ServerTiming || x.gate.load.metering() {
 		*at = time.Duration(x.clock())
 	}
 }

@@ -50,6 +50,9 @@ type Config struct {
 	ServerTiming bool // add Server-Timing to responses
 	RequestStart bool // add X-Request-Start, the time of arrival, to requests
 
+	LoadReports      LoadReports // which responses carry an ORCA load report
+	LoadReportStream bool        // the gate serves OpenRcaService to trusted sources over HTTP/2
+
 	AnswerHalfClosed bool // a client's FIN does not count as a disconnect
 	TLSOnly          bool // reject traffic without TLS; probes are answered
 
@@ -87,6 +90,7 @@ type Gate struct {
 
 	overload  *overload  // nil = none of Overload is configured
 	unlimited *unlimited // nil = no UnlimitedPaths
+	load      *loadMeter // nil = no load reports
 	probes    waitingProbes
 }
 
@@ -169,6 +173,9 @@ func (g *Gate) Init() error {
 	g.Connects.gate = g
 	g.overload = newOverload(g)
 	g.unlimited = newUnlimited(&g.Config)
+	if g.LoadReports != NoLoadReports || g.LoadReportStream {
+		g.load = &loadMeter{gate: g}
+	}
 	return nil
 }
 

@@ -337,6 +337,9 @@ func (x *Exchange) releaseSlot() (moved bool) {
 		v.addSample(x, gate.Served)
 	}
 	x.ticket.Release(x.gate.Admission)
+	if m := x.gate.load; m.metering() {
+		m.moved(int64(x.Ended))
+	}
 	return moved
 }
 

@@ -107,10 +107,13 @@ func (c *downSide) Respond(res *wire.Response) {
 	c.keepAlive = s.req.KeepAlive() && (chunked || !unknown) && c.reader.whole() && !s.eng.gate.Drain.Active()
 	c.untilClose = unknown && !chunked
 	c.writer.begin(chunked, s.req.Minor > 0)
-	f := wire.Framing{Chunked: chunked, Close: !c.keepAlive, KeepAlive: s.req.Minor == 0, Timing: s.x.ServerTiming()}
+	f := wire.Framing{Chunked: chunked, Close: !c.keepAlive, KeepAlive: s.req.Minor == 0, Timing: s.x.ServerTiming(), Load: s.x.LoadReport(res)}
 	out := c.writer.buffered()
 	c.writer.head(res.AppendHead(out, f, s.eng.worker.Date()), len(out), res.Body == wire.NoBody)
 }
+
+// Finish implements exchange.Sink.
+func (c *downSide) Finish(trailers []byte) { c.writer.Finish(c.session.x.ResponseTrailers(trailers)) }
 
 // Switch implements exchange.Downstream.
 func (c *downSide) Switch(res *wire.Response) {

@@ -98,7 +98,9 @@ func (s *session) reject(o gate.Outcome) bool {
 	if o == gate.ClientGone {
 		return s.hangUp()
 	}
-	return s.reply(s.eng.gate.RejectionReply(o, s.now()), o != gate.BadRequest)
+	r := s.eng.gate.RejectionReply(o, s.now())
+	s.x.ReportLoad(&r, &s.req)
+	return s.reply(r, o != gate.BadRequest)
 }
 
 // rejectHead replies to an invalid head and closes.

@@ -57,7 +57,7 @@ func (s *downStream) Continue() {
 }
 
 // Interim implements exchange.Downstream.
-func (s *downStream) Interim(res *wire.Response) { s.queueHead(res, false, nil) }
+func (s *downStream) Interim(res *wire.Response) { s.queueHead(res, false, wire.Framing{}) }
 
 // Respond implements exchange.Downstream.
 func (s *downStream) Respond(res *wire.Response) {
@@ -74,7 +74,7 @@ func (s *downStream) Switch(res *wire.Response) {
 // sendFinalHead sends the last head of the response. end = with END_STREAM.
 func (s *downStream) sendFinalHead(res *wire.Response, end bool) {
 	s.dropReplay()
-	s.queueHead(res, end, s.x.ServerTiming())
+	s.queueHead(res, end, wire.Framing{Timing: s.x.ServerTiming(), Load: s.x.LoadReport(res)})
 	if wire.BodyChecked && s.x.State() != exchange.StateTunnelling {
 		s.check.BeginHTTP2(func(dst []byte, e *h2.Encoder) []byte {
 			return res.AppendHTTP2(dst, e, wire.Framing{}, s.eng().worker.Date())
@@ -83,12 +83,15 @@ func (s *downStream) sendFinalHead(res *wire.Response, end bool) {
 	s.responseBegan(end)
 }
 
-func (s *downStream) queueHead(res *wire.Response, end bool, timing []byte) {
+func (s *downStream) queueHead(res *wire.Response, end bool, f wire.Framing) {
 	b := s.c.room()
 	start := len(b)
-	b = res.AppendHTTP2(h2.BeginHeaders(b), &s.c.hpack().enc, wire.Framing{Timing: timing}, s.eng().worker.Date())
+	b = res.AppendHTTP2(h2.BeginHeaders(b), &s.c.hpack().enc, f, s.eng().worker.Date())
 	s.c.queue(h2.EndHeaders(b, start, s.id, end, int(s.c.settings.MaxFrame)))
 }
+
+// Finish implements exchange.Sink.
+func (s *downStream) Finish(trailers []byte) { s.stream.Finish(s.x.ResponseTrailers(trailers)) }
 
 // responseBegan notes that the final head of a response is queued.
 func (s *downStream) responseBegan(end bool) {

@@ -13,7 +13,7 @@ import (
 
 // phase is what a downStream does.
 //
-//	phaseArrived → phaseProbing, phaseExchanging, phaseReplying
+//	phaseArrived → phaseProbing, phaseExchanging, phaseReplying, phaseLoadReports
 //	phaseProbing, phaseExchanging → phaseReplying   a local reply
 type phase uint8
 
@@ -22,6 +22,7 @@ const (
 	phaseProbing
 	phaseExchanging
 	phaseReplying
+	phaseLoadReports
 )
 
 // downStream is one request of a client. It runs in steps.
@@ -170,6 +171,8 @@ func (s *downStream) Step() {
 			next = s.awaitProbe()
 		case phaseExchanging:
 			next = s.relay()
+		case phaseLoadReports:
+			next = s.sendReports()
 		default:
 			next = s.sendReply()
 		}
@@ -217,6 +220,8 @@ func (s *downStream) screen() bool {
 	case !screening.Trusted:
 		s.req.Distrust()
 		s.describe()
+	case e.gate.LoadReportStream && s.asksForReports():
+		return s.beginReports()
 	}
 	s.x.Begin(e.loop.Now(), s, &e.worker.Router)
 	if lines := s.x.TraceLines; lines != nil {
@@ -252,7 +257,9 @@ func (s *downStream) relay() bool {
 	switch ending {
 	case exchange.Completed:
 	case exchange.Rejected:
-		return s.reply(s.eng().gate.RejectionReply(outcome, s.eng().loop.Now()))
+		r := s.eng().gate.RejectionReply(outcome, s.eng().loop.Now())
+		s.x.ReportLoad(&r, &s.req)
+		return s.reply(r)
 	case exchange.CutOff:
 		s.truncate(outcome)
 	default:
@@ -275,6 +282,9 @@ func (s *downStream) finish() bool {
 func (s *downStream) end() {
 	c := s.conn
 	s.conn = nil
+	if s.phase == phaseLoadReports {
+		delete(c.eng.loadStreams, s)
+	}
 	if !s.state.Closed() {
 		s.state = h2.ResetByPeer
 	}

@@ -72,6 +72,7 @@ type Engine struct {
 	buffered     int    // bytes of DATA and frames: see memory.go
 	reserved     int    // of them, charged to the gate's memory for bodies
 	leaving      bool
+	loadStreams  map[*downStream]*loadStream // in phaseLoadReports; nil = there has been none
 }
 
 // buffer is in use while it has content.
@@ -116,6 +117,7 @@ func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []by
 // preface has arrived.
 func (e *Engine) StopAccepting() (silent bool) {
 	e.leaving = true
+	e.endLoadStreams()
 	for c := range e.clients.all() {
 		c.goAway()
 	}

@@ -65,6 +65,11 @@ var limitRows = []limits.Limit{
 		Beyond: "its streams wait, and the container with them, until a clock of the request runs out",
 	},
 	{
+		What:   "streams of load reports, per event loop",
+		Value:  limits.Count(maxLoadStreams),
+		Beyond: "gRPC status 8",
+	},
+	{
 		What:    "resets of streams, by either side",
 		Value:   fmt.Sprintf("%s in a second", limits.Count(h2.MaxResets)),
 		Beyond:  "the connection ends: ENHANCE_YOUR_CALM (CVE-2023-44487, CVE-2025-8671)",

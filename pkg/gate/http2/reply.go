@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
@@ -22,6 +23,7 @@ func (s *downStream) reply(r gate.Reply) bool {
 		if r.Retry > 0 {
 			b = enc.AppendText(b, []byte("grpc-retry-pushback-ms"), strconv.AppendInt(nil, int64(r.Retry)*1000, 10))
 		}
+		b = wire.AppendLines(b, enc, []byte(r.LoadReport))
 	} else {
 		b = enc.AppendStatus(b, r.Status)
 		for name, value := range r.Fields {

@@ -31,6 +31,7 @@ const (
 	teLine
 	requestStartLine
 	serverTimingLine
+	loadReportLine
 	upgradeLines  // of a request: Connection and Upgrade
 	switchLine    // of a 101: Connection
 	closeLine     // of another response: Connection
@@ -67,6 +68,7 @@ type outgoing struct {
 	length   int64
 	peer     netip.Addr // the client, of a request
 	timing   []byte     // value of Server-Timing, of a response; nil = none is added
+	load     []byte     // line of the load report, of a response; nil = none is added
 	fallback []byte     // value of a Host, in a response of a Date, that is missing
 }
 
@@ -95,6 +97,7 @@ type Framing struct {
 	Interim   bool
 
 	Timing []byte // value of Server-Timing; nil = none is added
+	Load   []byte // line with the load report, which replaces received ones; nil = none is added
 }
 
 // generated returns the lines that the gate generates for a response.
@@ -106,6 +109,7 @@ func (r *Response) generated(http2 bool, f Framing) (lines parts) {
 	}
 	lines.add(dateLine, !r.hasDate)
 	lines.add(serverTimingLine, f.Timing != nil)
+	lines.add(loadReportLine, f.Load != nil)
 	lines.add(closeLine, f.Close)
 	lines.add(keepAliveLine, f.KeepAlive && !f.Close)
 	return lines
@@ -133,6 +137,8 @@ func (o *outgoing) generate(dst []byte, p part, f *Field) []byte {
 		return append(strconv.AppendInt(append(dst, "X-Request-Start: t="...), o.request.start(), 10), "\r\n"...)
 	case serverTimingLine:
 		return append(append(append(dst, "Server-Timing: "...), o.timing...), "\r\n"...)
+	case loadReportLine:
+		return append(dst, o.load...)
 	case upgradeLines:
 		return o.appendUpgrade(dst)
 	case switchLine:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
+	"github.com/queuegate/queuegate/pkg/gate/wire/orca"
 )
 
 // BodyKind is how a body is delimited (RFC 9112 section 6.3).
@@ -53,6 +54,8 @@ type rareFields struct {
 	protocol                  []byte
 	traceLines                []byte // field lines that replace the trace context; nil = unchanged
 	start                     int64  // X-Request-Start, in µs since 1970; 0 = not added
+	loadFormat                orca.Format
+	loadReport                LoadReport
 }
 
 // ensureRare returns rare, allocated if necessary.
@@ -296,6 +299,10 @@ func (r *Request) noteField(f *Field, v []byte) {
 	case field.Trace, field.TraceState:
 		r.ensureRare().trace.Note(r.name(f), v)
 		r.traced = true
+	case field.LoadFormat:
+		if m := r.ensureRare(); m.loadFormat == orca.None {
+			m.loadFormat = orca.ParseFormat(v)
+		}
 	case field.ForwardedFor:
 		f.out = forwardedForLine
 		if len(v) > 0 {
@@ -365,6 +372,7 @@ func (r *Request) Distrust() {
 	r.Proxied, r.hops = false, hops{}
 	if r.hasRare {
 		r.rare.routeTag, r.rare.defaultRoute, r.rare.hasDefaultRoute = nil, nil, false
+		r.rare.loadFormat = orca.None
 	}
 	r.hosts.untrusted = true
 }

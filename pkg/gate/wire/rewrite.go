@@ -29,7 +29,7 @@ func (r *Response) AppendHead(dst []byte, framing Framing, date []byte) []byte {
 	if int(r.startEnd) == len("HTTP/1.1 200") { // RFC 9112 section 4: the space is required
 		dst, run = append(append(dst, r.Raw[run:r.startEnd]...), ' '), int(r.startEnd)
 	}
-	o := &outgoing{Head: &r.Head, chunked: framing.Chunked, length: r.Length, timing: framing.Timing, fallback: date}
+	o := &outgoing{Head: &r.Head, chunked: framing.Chunked, length: r.Length, timing: framing.Timing, load: framing.Load, fallback: date}
 	return o.appendHTTP1(dst, run, r.generated(false, framing))
 }
 
@@ -85,7 +85,7 @@ func (r *Response) AppendHTTP2(dst []byte, e *h2.Encoder, framing Framing, date 
 	}
 	dst = e.AppendStatus(growFor(dst, r.Raw), status)
 	framing.Interim = r.Status < 200
-	o := &outgoing{Head: &r.Head, length: r.Length, timing: framing.Timing, fallback: date}
+	o := &outgoing{Head: &r.Head, length: r.Length, timing: framing.Timing, load: framing.Load, fallback: date}
 	return o.appendHTTP2(dst, e, r.generated(true, framing))
 }
 

@@ -83,7 +83,7 @@ func hostName(t *testing.T) string {
 func defaults(t *testing.T) Config {
 	return Config{
 		Gate: exchange.Config{
-			QueueRefusalStatus: 503, UnlimitedCapacity: 8, QueueCapacity: 1000, HeadMemory: 16 << 20, RequestTimeout: 300 * time.Second, UpstreamWait: 10 * time.Second, UpstreamRestartWait: time.Second,
+			QueueRefusalStatus: 503, LoadReports: exchange.RequestedLoadReports, UnlimitedCapacity: 8, QueueCapacity: 1000, HeadMemory: 16 << 20, RequestTimeout: 300 * time.Second, UpstreamWait: 10 * time.Second, UpstreamRestartWait: time.Second,
 			DrainTunnel: 60 * time.Second,
 		},
 		TLS: tlsfront.Config{Dir: "/var/lib/knative/certs"}, Tracing: tracing.Config{Protocol: "none", SamplingRate: 0.1},
@@ -132,7 +132,7 @@ var allDifferent = map[string]string{
 	"CLIENT_HALF_CLOSE": "answer", "TRUSTED_SOURCES": "10.0.0.0/8,::1", "HEAD_MEMORY": "1Mi", "ENABLE_HTTP_FULL_DUPLEX": "true",
 	"CONTAINER_CONCURRENCY": "7", "CONCURRENCY_HARD": "true", "QUEUE_CAPACITY": "0", "QUEUE_MAX_WAIT": "250ms",
 	"QUEUE_FAIR_BY": "header:X-Tenant", "QUEUE_PRIORITY_BY": "header:Priority", "QUEUE_DEADLINE_BY": "header:X-Deadline:ms", "QUEUE_RETRY_AFTER": "measured",
-	"QUEUE_REFUSAL_STATUS": "429", "SERVER_TIMING": "true", "REQUEST_START": "true", "UNLIMITED_PATHS": "/metrics,/health/*", "UNLIMITED_CAPACITY": "18",
+	"QUEUE_REFUSAL_STATUS": "429", "SERVER_TIMING": "true", "REQUEST_START": "true", "LOAD_REPORTS": "always", "LOAD_REPORT_STREAM": "true", "UNLIMITED_PATHS": "/metrics,/health/*", "UNLIMITED_CAPACITY": "18",
 	"UNCOUNTED_PATHS":          "/healthz, /livez",
 	"REVISION_TIMEOUT_SECONDS": "45", "REVISION_RESPONSE_START_TIMEOUT_SECONDS": "11", "REVISION_IDLE_TIMEOUT_SECONDS": "12", "TUNNEL_MAX_SECONDS": "13.5",
 	"UPSTREAM_WAIT": "14", "UPSTREAM_RESTART_WAIT": "0.5", "ENABLE_HTTP2_AUTO_DETECTION": "true", "UPSTREAM_PROTOCOL": "h2c", "HTTP2_MAX_HEADER_LIST": "128Ki",
@@ -170,7 +170,7 @@ func allDifferentConfig() Config {
 			TrustedSources:   []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			ConcurrencyLimit: 7, HardConcurrency: true, QueueCapacity: 0, QueueMaxWait: 250 * time.Millisecond,
 			RequestTimeout: 45 * time.Second, ResponseStartTimeout: 11 * time.Second, IdleTimeout: 12 * time.Second, TunnelMax: 13500 * time.Millisecond,
-			QueueRefusalStatus: 429, ServerTiming: true, RequestStart: true, UnlimitedCapacity: 18,
+			QueueRefusalStatus: 429, ServerTiming: true, RequestStart: true, LoadReports: exchange.AllLoadReports, LoadReportStream: true, UnlimitedCapacity: 18,
 			UnlimitedPaths: []exchange.PathPattern{pathPattern("/metrics"), pathPattern("/health/*")},
 			Overload: exchange.OverloadConfig{
 				FairBy: mustSelector("header:X-Tenant"), PriorityBy: mustSelector("header:Priority"), DeadlineBy: mustTimeoutSelector("header:X-Deadline:ms"), MeasuredRetry: true,

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/queuegate/queuegate/pkg/gate/admission"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
 // row is a setting of the table.
@@ -64,6 +65,11 @@ func trafficRows(c *Config) []row {
 			"Add Server-Timing to responses: the milliseconds for which the request waited for a slot (queue), for a connection (connect) and for the response head (upstream)."},
 		{"REQUEST_START", "request-start", "false", yesNo.at(&c.Gate.RequestStart),
 			"Add X-Request-Start: t=MICROSECONDS to requests, the instant of their arrival. A field of a trusted source is kept."},
+		{"LOAD_REPORTS", "load-reports", "request", choice([]string{"off", "request", "always"},
+			[]exchange.LoadReports{exchange.NoLoadReports, exchange.RequestedLoadReports, exchange.AllLoadReports}).at(&c.Gate.LoadReports),
+			"ORCA load reports in responses, for balancers that weight pods: off, request (to trusted sources that ask with endpoint-load-metrics-format: TEXT, JSON or BIN) or always."},
+		{"LOAD_REPORT_STREAM", "load-report-stream", "false", yesNo.at(&c.Gate.LoadReportStream),
+			"Serve ORCA load reports to trusted sources as xds.service.orca.v3.OpenRcaService/StreamCoreMetrics (gRPC) on the serving ports, uncounted and unqueued; the container does not get these calls."},
 		{"HEAD_MEMORY", "head-memory", "16Mi", size(64 << 10).at(&c.Gate.HeadMemory),
 			"Memory shared by all request heads until the end of their answers, beyond the first 8 KiB of each; a head that needs more gets 503."},
 		{"HTTP2_MAX_HEADER_LIST", "http2-max-header-list", "64Ki", size(4 << 10).at(&c.HTTP2MaxHeaderList),

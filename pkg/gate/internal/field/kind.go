@@ -33,6 +33,8 @@ const (
 	Gate       // K-Gate-*
 	WebSocketKey
 	WebSocketAccept
+	LoadFormat // endpoint-load-metrics-format
+	LoadReport // endpoint-load-metrics, endpoint-load-metrics-bin
 )
 
 // known holds the fields with a kind by the length of the name, so that most names need
@@ -56,8 +58,10 @@ var known = [...][]struct {
 	18: {{"proxy-authenticate", HopByHop}},
 	19: {{"knative-serving-tag", ServingTag}, {"proxy-authorization", HopByHop}},
 	20: {{"sec-websocket-accept", WebSocketAccept}},
+	21: {{"endpoint-load-metrics", LoadReport}},
 	24: {{"knative-serving-revision", RevisionRouting}},
-	25: {{"knative-serving-namespace", RevisionRouting}},
+	25: {{"knative-serving-namespace", RevisionRouting}, {"endpoint-load-metrics-bin", LoadReport}},
+	28: {{"endpoint-load-metrics-format", LoadFormat}},
 	29: {{"knative-serving-default-route", DefaultRoute}},
 }
 

@@ -79,7 +79,7 @@ func IsProtected(name []byte) bool {
 // frame or route a message may not (RFC 9110 section 6.5.1).
 func IsAllowedTrailer(name []byte) bool {
 	switch Of(name) {
-	case Other, Date, UserAgent, Trace, TraceState, WebSocketKey, WebSocketAccept:
+	case Other, Date, UserAgent, Trace, TraceState, WebSocketKey, WebSocketAccept, LoadFormat, LoadReport:
 		return !EqualFold(name, "authorization") && !IsProtected(name)
 	}
 	return false

@@ -65,6 +65,7 @@ var extraNames = [...]string{
 	"k-proxy-request", "knative-serving-namespace", "knative-serving-revision", "knative-serving-tag",
 	"knative-serving-default-route", "traceparent", "tracestate", "b3", "x-b3-traceid", "x-b3-spanid",
 	"x-b3-parentspanid", "x-b3-sampled", "x-b3-flags",
+	"endpoint-load-metrics-format", "endpoint-load-metrics", "endpoint-load-metrics-bin",
 	"grpc-timeout", "grpc-encoding", "grpc-accept-encoding", "grpc-status-details-bin", "x-request-id",
 	"sec-fetch-site", "sec-fetch-mode", "sec-fetch-user", "sec-fetch-dest", "sec-ch-ua", "sec-ch-ua-mobile",
 	"sec-ch-ua-platform", "upgrade-insecure-requests", "origin", "dnt", "priority", "sec-websocket-version",

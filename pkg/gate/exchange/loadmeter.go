@@ -1,0 +1,138 @@
+package exchange
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire/orca"
+)
+
+// loadAverage is the time constant of the exponentially weighted moving averages of load
+// reports. Balancers use the latest report alone, most of them once a second, so a report
+// has to be smooth by itself.
+const loadAverage = 5 * time.Second
+
+// loadMeter measures what load reports contain.
+//
+// Balancers (gRPC's and Envoy's weighted_round_robin) give an endpoint the weight
+// requests per second ÷ utilization. Both are averages over the same time here, so by
+// Little's law (requests in flight = rate × time in the container) the weight is the
+// concurrency limit ÷ the time that a request takes: how fast the container is,
+// whatever its share of the traffic. A momentary number of requests in flight would
+// favour endpoints that already have most requests.
+//
+//	limit  in flight  requests/s  utilization  weight
+//	10     4.0        100         0.4          250 = 10 ÷ 40 ms
+//	10     1.0        100         0.1         1000 = 10 ÷ 10 ms
+//	10     10.0       250         1.0          250   saturated: the weight stays
+//
+// It measures only after a report has been asked for; before, each request costs one
+// comparison.
+type loadMeter struct {
+	gate   *Gate
+	active atomic.Bool
+
+	mu       sync.Mutex // guards the rest
+	at       int64      // when the sums were last updated, in ns
+	inFlight int        // since then
+	sums     loadSums
+}
+
+// loadSums decay by a factor of e in each loadAverage. A sum divided by time is an
+// average, also while less than loadAverage has been measured.
+type loadSums struct {
+	time     float64 // seconds
+	inFlight float64 // request-seconds
+	ended    float64 // requests
+	failed   float64 // those that count as errors
+	admitted float64 // requests that got a slot
+	waited   float64 // seconds that these waited for it
+}
+
+// advance moves the sums to a later instant, between which and the last one inFlight
+// requests held slots.
+func (s *loadSums) advance(elapsed time.Duration, inFlight int) {
+	if elapsed <= 0 {
+		return
+	}
+	keep := math.Exp(-float64(elapsed) / float64(loadAverage))
+	spent := loadAverage.Seconds() * (1 - keep)
+	*s = loadSums{
+		time: s.time*keep + spent, inFlight: s.inFlight*keep + spent*float64(inFlight),
+		ended: s.ended * keep, failed: s.failed * keep, admitted: s.admitted * keep, waited: s.waited * keep,
+	}
+}
+
+// metering reports whether requests are measured. It may be called on nil.
+func (m *loadMeter) metering() bool { return m != nil && m.active.Load() }
+
+// start begins to measure, if it has not begun.
+func (m *loadMeter) start(now int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.active.Load() {
+		m.at, m.inFlight = now, m.gate.Admission.InFlight()
+		m.active.Store(true)
+	}
+}
+
+// update accounts for the time until now. The caller holds mu.
+func (m *loadMeter) update(now int64) {
+	m.sums.advance(time.Duration(now-m.at), m.inFlight)
+	m.at, m.inFlight = max(m.at, now), m.gate.Admission.InFlight()
+}
+
+// moved accounts for a slot that was taken or released.
+func (m *loadMeter) moved(now int64) {
+	m.mu.Lock()
+	m.update(now)
+	m.mu.Unlock()
+}
+
+// ended counts a request that has ended.
+func (m *loadMeter) ended(r *gate.Record, failed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.update(int64(r.Ended))
+	m.sums.ended++
+	if failed {
+		m.sums.failed++
+	}
+	if r.Admitted != 0 {
+		m.sums.admitted++
+		m.sums.waited += max(0, r.Admitted-r.Arrived).Seconds()
+	}
+}
+
+// report returns the load at an instant.
+func (m *loadMeter) report(now int64) orca.Report {
+	m.start(now)
+	m.mu.Lock()
+	m.update(now)
+	sums, inFlight := m.sums, float64(m.inFlight)
+	m.mu.Unlock()
+	var r orca.Report
+	if sums.time > 0 {
+		inFlight = sums.inFlight / sums.time
+		r.RPS, r.EPS = rounded(sums.ended/sums.time), rounded(sums.failed/sums.time)
+	}
+	if limit := m.gate.Admission.Limit(); limit > 0 {
+		r.ApplicationUtilization = rounded(inFlight / float64(limit))
+	}
+	wait := 0.0
+	if sums.admitted > 0 {
+		wait = sums.waited / sums.admitted
+	}
+	r.Named = []orca.Metric{
+		{Name: "queue_depth", Value: float64(m.gate.Admission.QueueDepth())},
+		{Name: "queue_wait_seconds", Value: rounded(wait)},
+	}
+	return r
+}
+
+// rounded keeps six decimals.
+func rounded(v float64) float64 { return math.Round(v*1e6) / 1e6 }

@@ -1,0 +1,110 @@
+package exchange
+
+import (
+	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
+	"github.com/queuegate/queuegate/pkg/gate/wire/orca"
+)
+
+// LoadReports says which responses carry an ORCA load report.
+type LoadReports uint8
+
+// The settings of load reports.
+const (
+	NoLoadReports        LoadReports = iota
+	RequestedLoadReports             // responses to trusted sources that ask with endpoint-load-metrics-format
+	AllLoadReports                   // all: in the format asked for, else as gRPC's trailer or as TEXT
+)
+
+// LoadReport returns the field line with the load report for the head of a final
+// response; nil = the head gets none. It replaces that of the container, whose values are
+// kept. The report of a gRPC call belongs into the trailers (gRFC A51).
+func (x *Exchange) LoadReport(res *wire.Response) []byte {
+	if x.gate.load == nil {
+		return nil
+	}
+	req, _ := x.down.Request()
+	format := x.gate.loadFormat(req)
+	if format == orca.None || x.state == StateTunnelling {
+		return nil
+	}
+	received, err := res.LoadReport()
+	if err != nil {
+		return nil // two reports would contradict each other
+	}
+	bodyless := res.Body == wire.NoBody || res.Body == wire.BodyLength && res.Length == 0
+	if received == nil && !bodyless && req.GRPC() {
+		req.SetLoadReport(format, wire.LoadReportDue)
+		return nil
+	}
+	res.ReplaceLoadReport()
+	req.SetLoadReport(format, wire.LoadReportSent)
+	return x.gate.loadLine(format, received, x.clock())
+}
+
+// ResponseTrailers returns the trailers for the client: with the load report if it is
+// due, and without that of the container if the head had one.
+func (x *Exchange) ResponseTrailers(trailers []byte) []byte {
+	if x.gate.load == nil || len(trailers) == 0 {
+		return trailers
+	}
+	req, _ := x.down.Request()
+	state := req.LoadReport()
+	if state == wire.LoadReportUntouched {
+		return trailers
+	}
+	rest, received := wire.CutLoadReport(trailers)
+	if state == wire.LoadReportDue {
+		rest = append(rest, x.gate.loadLine(req.LoadFormat(), received, x.clock())...)
+	}
+	return rest
+}
+
+// failedFor reports whether an exchange that ends with o counts as an error in load
+// reports: the status is 5xx, or the client got no complete response.
+func (x *Exchange) failedFor(o gate.Outcome) bool {
+	return x.Status >= 500 || x.Status == 0 && x.gate.statusOf(o) >= 500 || o.Class() == gate.ClassFailed
+}
+
+// loadFormat returns the format of the load report that a request gets.
+func (g *Gate) loadFormat(req *wire.Request) orca.Format {
+	if g.LoadReports == NoLoadReports {
+		return orca.None
+	}
+	format := req.LoadFormat()
+	if format == orca.None && g.LoadReports == AllLoadReports {
+		if req.GRPC() {
+			return orca.Binary
+		}
+		return orca.Text
+	}
+	return format
+}
+
+// loadLine returns a report as a field line. Values of the container win: it knows its
+// own load best.
+func (g *Gate) loadLine(f orca.Format, received *orca.Report, now int64) []byte {
+	report := g.load.report(now)
+	if received != nil {
+		received.Merge(&report)
+		report = *received
+	}
+	return report.AppendField(nil, f)
+}
+
+// ReportLoad adds the load report to the local reply with which the exchange has ended.
+func (x *Exchange) ReportLoad(r *gate.Reply, req *wire.Request) {
+	if x.gate.load == nil {
+		return
+	}
+	if f := x.gate.loadFormat(req); f != orca.None {
+		r.LoadReport = string(x.gate.loadLine(f, nil, x.clock()))
+	}
+}
+
+// Load returns the load of the gate at an instant of Exchange.Now, for a gate with load
+// reports.
+func (g *Gate) Load(now int64) orca.Report { return g.load.report(now) }
+
+// Now is the instant on the clock of the exchange's record.
+func (x *Exchange) Now() int64 { return x.clock() }

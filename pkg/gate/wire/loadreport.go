@@ -1,0 +1,83 @@
+package wire
+
+import (
+	"bytes"
+
+	"github.com/queuegate/queuegate/pkg/gate/internal/field"
+	"github.com/queuegate/queuegate/pkg/gate/wire/orca"
+)
+
+// LoadReport is where the response to a request has its ORCA load report.
+type LoadReport uint8
+
+// The states of a load report.
+const (
+	LoadReportUntouched LoadReport = iota // the gate adds none
+	LoadReportSent                        // it was in the head: trailers do not repeat it
+	LoadReportDue                         // it belongs into the trailers
+)
+
+// LoadFormat returns the format of load report that the request asks for.
+func (r *Request) LoadFormat() orca.Format {
+	if !r.hasRare {
+		return orca.None
+	}
+	return r.rare.loadFormat
+}
+
+// SetLoadReport notes the format and the state of the load report.
+func (r *Request) SetLoadReport(f orca.Format, state LoadReport) {
+	m := r.ensureRare()
+	m.loadFormat, m.loadReport = f, state
+}
+
+// LoadReport returns what SetLoadReport was given.
+func (r *Request) LoadReport() LoadReport {
+	if !r.hasRare {
+		return LoadReportUntouched
+	}
+	return r.rare.loadReport
+}
+
+// LoadReport returns the load report in the head of a response; nil if it has none. It
+// fails if the head has more than one or one that cannot be read.
+func (r *Response) LoadReport() (report *orca.Report, err error) {
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		if f.kind != field.LoadReport {
+			continue
+		}
+		if report != nil {
+			return nil, ErrMalformed
+		}
+		if report, err = orca.ParseField(r.name(f), r.value(f)); err != nil {
+			return nil, err
+		}
+	}
+	return report, nil
+}
+
+// ReplaceLoadReport puts Framing.Load in the position of the load report that came.
+func (r *Response) ReplaceLoadReport() {
+	for i := range r.Fields {
+		if f := &r.Fields[i]; f.kind == field.LoadReport {
+			f.out = loadReportLine
+		}
+	}
+}
+
+// CutLoadReport returns trailers without their load report, and that report if it can be
+// read. The trailers are field lines, each with its CRLF.
+func CutLoadReport(trailers []byte) (rest []byte, report *orca.Report) {
+	for line := range bytes.SplitAfterSeq(trailers, []byte("\r\n")) {
+		name, value, _ := bytes.Cut(line, []byte{':'})
+		if field.Of(name) != field.LoadReport {
+			rest = append(rest, line...)
+			continue
+		}
+		if r, err := orca.ParseField(name, bytes.TrimSpace(value)); err == nil && report == nil {
+			report = r
+		}
+	}
+	return rest, report
+}
