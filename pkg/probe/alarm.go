@@ -2,30 +2,28 @@ package probe
 
 import "time"
 
-// An Alarm ends a long pause between two probes.
+// Alarm ends a long pause between two checks.
 //
-// A timer of the Go runtime would do, but it makes an idle process work: the
-// kernel may end a wait of 30 s up to 30 ms late (epoll_wait rounds by 0.1 %),
-// and for all this time the runtime's monitor searches, up to 50 times at
-// intervals of 20 µs, for the timer that should have run.
+// A Go timer causes work in an idle process: the kernel may end a wait of 30 s up to 30
+// ms late (epoll_wait rounds by 0.1 %), and during this time the runtime's monitor
+// looks for the expired timer, up to 50 times at intervals of 20 µs.
 type Alarm interface {
-	// C receives when the alarm fires. It holds one.
+	// C returns a channel of capacity 1 that receives when the alarm fires.
 	C() <-chan struct{}
-	// Set makes it fire once after d, and not at the time set before; 0 = not
-	// at all.
+	// Set makes it fire once after d, and replaces the previous time; 0 = do not fire.
 	Set(d time.Duration) error
-	// Stop ends it for good.
+	// Stop releases the alarm.
 	Stop()
 }
 
-// longPause is from where on a pause is left to an Alarm.
+// longPause is the shortest pause for which an Alarm is used.
 const longPause = 500 * time.Millisecond
 
-// pauses is what a container's loop waits on: the runtime's timer, and for
-// long pauses an Alarm if it can have one.
+// pauses waits between the checks of a container: with a Go timer, and for long pauses
+// with an Alarm if possible.
 type pauses struct {
 	timer    *time.Timer
-	newAlarm func() (Alarm, error) // nil: never, or no more
+	newAlarm func() (Alarm, error) // nil: do not use alarms
 	alarm    Alarm
 	fired    <-chan struct{} // of the alarm; nil without one
 	set      bool            // the alarm will fire
@@ -35,8 +33,8 @@ func newPauses(newAlarm func() (Alarm, error)) *pauses {
 	return &pauses{timer: time.NewTimer(0), newAlarm: newAlarm}
 }
 
-// begin lets timer or fired receive after d. What was begun before may still
-// be received once.
+// begin makes timer or fired receive after d. A previous begin may still cause one
+// receive.
 func (p *pauses) begin(d time.Duration) {
 	if d >= longPause && p.useAlarm(d) {
 		p.timer.Stop()
@@ -44,12 +42,12 @@ func (p *pauses) begin(d time.Duration) {
 	}
 	if p.set {
 		p.set = false
-		_ = p.alarm.Set(0) // else it fires once for nothing
+		_ = p.alarm.Set(0) // otherwise it would fire once without need
 	}
 	p.timer.Reset(d)
 }
 
-// useAlarm leaves a pause to the alarm, if there is one.
+// useAlarm reports whether the alarm was set for the pause.
 func (p *pauses) useAlarm(d time.Duration) bool {
 	if p.alarm == nil && p.newAlarm != nil {
 		alarm, err := p.newAlarm()

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelAlarm is a timerfd: it fires on time, and a process that waits for it
-// has no timer of its own. It costs a descriptor and a goroutine.
+// kernelAlarm is a timerfd: it fires on time and needs no Go timer. It costs a
+// descriptor and a goroutine.
 type kernelAlarm struct {
 	file  *os.File
 	fd    int
 	fired chan struct{}
 }
 
-// NewKernelAlarm returns an Alarm that the kernel keeps (timerfd_create(2)).
+// NewKernelAlarm returns an Alarm that uses a kernel timer (timerfd_create(2)).
 func NewKernelAlarm() (Alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {

@@ -4,5 +4,5 @@ package probe
 
 import "errors"
 
-// NewKernelAlarm is for Linux.
+// NewKernelAlarm is supported only on Linux.
 func NewKernelAlarm() (Alarm, error) { return nil, errors.ErrUnsupported }

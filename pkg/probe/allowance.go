@@ -2,19 +2,18 @@ package probe
 
 import "time"
 
-// allowance bounds how often an application with periodSeconds sees a probe
-// once it is ready: one per period. A tick of the kubelet borrows a probe from
-// the future if none is due; that is paid back because no other probe is due
-// for a period longer, and from then on the kubelet leads. In any span of n
-// periods at most n+2 probes begin.
+// allowance limits the checks of an application with periodSeconds, once it is ready,
+// to one per period. A probe by the kubelet may cause a check one period early; the
+// next check without a kubelet is then due a period later, so from then on the kubelet
+// sets the rhythm. In any span of n periods at most n+2 checks begin.
 type allowance struct {
 	period time.Duration
-	next   time.Duration // when a probe is due
+	next   time.Duration // when a check is due
 }
 
-// tickTolerance is the share of a period by which ticks may come early, or late
-// and then on time.
-const tickTolerance = 5 // one part in
+// tickTolerance: kubelet probes may arrive early by 1/tickTolerance of a period,
+// because one may be late and the next one punctual.
+const tickTolerance = 5
 
 func (a allowance) due(now time.Duration, kubelet bool) bool {
 	if kubelet {
@@ -23,7 +22,7 @@ func (a allowance) due(now time.Duration, kubelet bool) bool {
 	return now >= a.next
 }
 
-// spend notes that a probe begins at now.
+// spend notes that a check begins at now.
 func (a allowance) spend(now time.Duration) allowance {
 	a.next = max(a.next, now) + a.period
 	return a

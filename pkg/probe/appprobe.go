@@ -15,15 +15,15 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// AppProbeOptions is what the JSON of ParseAppProbes leaves open.
+// AppProbeOptions are settings besides the JSON of ParseAppProbes.
 type AppProbeOptions struct {
 	Host     string // APP_PROBE_HOST; "" = 127.0.0.1
 	OnChange func(AppChange)
 }
 
-// AppProbes runs application probes that were rewritten to point at the
-// gate, in the format of Istio's ISTIO_KUBE_APP_PROBERS. It depends on no
-// server; all methods may be called concurrently.
+// AppProbes runs application probes that were rewritten to point at the gate, in the
+// format of Istio's ISTIO_KUBE_APP_PROBERS. It does not depend on a server; all methods
+// may be called concurrently.
 type AppProbes struct {
 	probes   map[string]*appProbe
 	onChange func(AppChange)
@@ -41,8 +41,8 @@ type appProbe struct {
 	last check.Cause
 }
 
-// AppReply is the reply to one. Every body is plain text unless the application
-// gave it a type of its own.
+// AppReply is the reply to an application probe. Its body is plain text unless the
+// application set another type.
 type AppReply struct {
 	Status      int
 	ContentType string
@@ -50,7 +50,7 @@ type AppReply struct {
 	Body        []byte // at most 10 KiB
 }
 
-// AppChange is a change of a path's outcome; it makes one log line.
+// AppChange is a change of a path's outcome; log one line for each.
 type AppChange struct {
 	Path      string
 	Container string
@@ -58,12 +58,12 @@ type AppChange struct {
 	From, To  check.Cause // zero = success
 }
 
-// String is the change as a sentence.
+// String returns the change as a sentence.
 func (c AppChange) String() string {
 	return fmt.Sprintf("%s probe of %s: %s", c.Kind, c.Container, c.To)
 }
 
-// splitAppPath takes the path of an application probe apart.
+// splitAppPath splits the path of an application probe.
 func splitAppPath(path string) (container, kind string, ok bool) {
 	parts := strings.Split(path, "/")
 	if len(parts) != 4 || parts[0] != "" || parts[2] == "" {
@@ -77,9 +77,8 @@ func splitAppPath(path string) (container, kind string, ok bool) {
 	return "", "", false
 }
 
-// ParseAppProbes reads the JSON map from path to probe. An empty string means
-// no probes. Unknown fields are ignored; every problem is reported, joined,
-// with the field it is in.
+// ParseAppProbes parses a JSON map from path to probe. An empty string means no probes.
+// Unknown fields are ignored; all problems are reported together, with their fields.
 func ParseAppProbes(text string, o AppProbeOptions) (*AppProbes, error) {
 	a := &AppProbes{probes: make(map[string]*appProbe), onChange: o.OnChange}
 	data := bytes.TrimSpace([]byte(text))
@@ -103,7 +102,7 @@ func ParseAppProbes(text string, o AppProbeOptions) (*AppProbes, error) {
 	return a, nil
 }
 
-// appProbe reads the probe of one path; problems are kept in f.
+// appProbe parses the probe of one path and adds problems to f.
 func (f *fields) appProbe(path, host string) *appProbe {
 	p := &appProbe{path: path, last: check.Cause{Kind: check.CauseUnknown}}
 	container, kind, ok := splitAppPath(path)
@@ -123,12 +122,12 @@ func (f *fields) appProbe(path, host string) *appProbe {
 	return p
 }
 
-// Paths are the configured paths, sorted.
+// Paths returns the configured paths, sorted.
 func (a *AppProbes) Paths() []string { return slices.Sorted(maps.Keys(a.probes)) }
 
-// Do runs the probe of path, with header as the caller's, and returns the
-// reply. It takes timeoutSeconds at most. Every failure has a status of its
-// own, because that is all that a kubelet's event shows.
+// Do runs the probe of path with header as the prober's header, and returns the reply
+// within timeoutSeconds. Each kind of failure has its own status, because a kubelet's
+// event shows only the status.
 func (a *AppProbes) Do(ctx context.Context, path string, header http.Header) AppReply {
 	p, ok := a.probes[path]
 	if !ok {
@@ -137,15 +136,15 @@ func (a *AppProbes) Do(ctx context.Context, path string, header http.Header) App
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	reply, cause := p.do(ctx, header)
-	// A caller that left says nothing about the application.
+	// A prober that disconnected says nothing about the application.
 	if cause.Kind != check.CauseStopped && context.Cause(ctx) != context.Canceled {
 		a.noteOutcome(p, cause)
 	}
 	return reply
 }
 
-// noteOutcome calls OnChange if the outcome differs from the one before. The first
-// outcome counts as a change if it is a failure.
+// noteOutcome calls OnChange if the outcome has changed. The first outcome is a change
+// if it is a failure.
 func (a *AppProbes) noteOutcome(p *appProbe, cause check.Cause) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,8 +170,8 @@ func (p *appProbe) do(ctx context.Context, header http.Header) (AppReply, check.
 	return plainReply(statusOf(cause), cause.Token(), body), cause
 }
 
-// passThrough is the application's own response as a reply. A redirect to elsewhere is
-// success to a kubelet that would have followed it itself.
+// passThrough returns the application's response as a reply. A redirect to another host
+// is a success for a kubelet, which would have followed it.
 func passThrough(response check.Response) AppReply {
 	a := AppReply{Status: response.Status, ContentType: response.ContentType, Body: response.Body}
 	if a.Status >= 300 && a.Status < 400 {
@@ -190,7 +189,7 @@ func plainReply(status int, reason, body string) AppReply {
 	return AppReply{Status: status, ContentType: plainText, Reason: reason, Body: []byte(body + "\n")}
 }
 
-// statusOf is the status for a probe to which the application gave none.
+// statusOf returns the status for a check without a response of the application.
 func statusOf(cause check.Cause) int {
 	switch cause.Kind {
 	case check.CauseTimeout:
@@ -201,8 +200,8 @@ func statusOf(cause check.Cause) int {
 	return http.StatusBadGateway
 }
 
-// forwarded is the caller's header in a stable order, without Host, which names
-// the gate, and without what could not be written as a field line.
+// forwarded returns the prober's header fields in a stable order, without Host, which
+// names the gate, and without invalid fields.
 func forwarded(header http.Header) []check.Header {
 	var headers []check.Header
 	for _, name := range slices.Sorted(maps.Keys(header)) {

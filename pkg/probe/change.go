@@ -7,10 +7,10 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// State is what the gate believes of one container.
+// State is the state of a container:
 //
 //	from                 on                                          to
-//	any                  refused, by a probe or seen by Observed     Down
+//	any                  refused, in a check or by Observed          Down
 //	Unknown, Down        any other failure                           Failing
 //	Unknown, Down        success, successThreshold not reached       Failing
 //	Failing              failure, or successThreshold not reached    Failing
@@ -21,21 +21,21 @@ import (
 type State uint8
 
 const (
-	Unknown State = iota // no attempt has ended
-	Down                 // nothing listens
-	Failing              // it listens, but does not pass its probe
-	Ready                // it passes its probe
+	Unknown State = iota // no check has ended
+	Down                 // does not listen
+	Failing              // listens, but the check fails
+	Ready                // the check succeeds
 )
 
 func (s State) String() string {
 	return [...]string{Unknown: "unknown", Down: "down", Failing: "failing", Ready: "ready"}[s]
 }
 
-// States lists all states.
+// States returns all states.
 func States() []State { return []State{Unknown, Down, Failing, Ready} }
 
-// nextState is the table above. successes and failures count the attempts in a
-// row, the present one included.
+// nextState implements the table of State. successes and failures count consecutive
+// checks, including the current one.
 func nextState(from State, spec *Spec, cause check.Cause, successes, failures int) State {
 	switch {
 	case cause.Kind == check.CauseRefused:
@@ -48,20 +48,20 @@ func nextState(from State, spec *Spec, cause check.Cause, successes, failures in
 	return Failing
 }
 
-// Change is one change of state; it makes one log line.
+// Change is a change of state; log one line for each.
 type Change struct {
 	Container string
 	Index     int
 	From, To  State
-	Cause     check.Cause   // why To; zero when ready
+	Cause     check.Cause   // reason for To; zero when ready
 	After     time.Duration // time spent in From
-	Attempts  uint64        // attempts made in From, the one that ended it included
-	// Quiet asks not to log: the state changed more than 10 times within about
-	// 10 s, and a line for each would flood.
+	Attempts  uint64        // checks in From, including the last one
+	// Quiet asks not to log, because the state changed more than 10 times within about
+	// 10 s.
 	Quiet bool
 }
 
-// String is the change as a sentence.
+// String returns the change as a sentence.
 func (c Change) String() string {
 	was, plural := c.From.String(), "s"
 	if c.From == Unknown {
@@ -77,7 +77,7 @@ func (c Change) String() string {
 	return s
 }
 
-// logLimiter bounds how many changes are worth a line: a bucket of 10, one more each
+// logLimiter limits logged changes by a token bucket of 10 tokens with one more each
 // second.
 type logLimiter struct {
 	tokens float64

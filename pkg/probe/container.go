@@ -8,18 +8,18 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// container is one probed container: its state, and the loop that probes it.
-// Everything but the first block is guarded by Readiness.mu.
+// container is the state of a checked container, and the loop that checks it. Fields
+// after started are guarded by Readiness.mu.
 type container struct {
 	r       *Readiness
 	spec    Spec
-	isUser  bool          // Observed speaks of it
-	wake    chan struct{} // holds at most one: the next attempt may be due earlier
-	started time.Time     // times in history and allowance count from here
+	isUser  bool          // Observed refers to it
+	wake    chan struct{} // capacity 1: the next check may be due earlier
+	started time.Time     // origin of the times in history and allowance
 
 	state           State
 	since           time.Time
-	attemptsInState uint64 // attempts in this state
+	attemptsInState uint64 // checks in this state
 	cause           check.Cause
 	logLimiter      logLimiter
 	attempts        uint64
@@ -27,25 +27,25 @@ type container struct {
 
 	history   history
 	allowance allowance
-	successes int // in a row
-	failures  int // in a row
+	successes int // consecutive
+	failures  int // consecutive
 	jitter    float64
-	starting  bool // with a period: not ready since the start or since it was refused
+	starting  bool // with a period: not ready since the start or since a refused connection
 
-	began       time.Time   // last attempt
-	ended       time.Time   // last attempt that ended; zero before
-	reachedAt   time.Time   // last attempt that reached the application began
-	lastSuccess time.Time   // what state Ready rests on
-	rawCause    check.Cause // of the last attempt
+	began       time.Time // last check
+	ended       time.Time // end of the last check; zero = none
+	reachedAt   time.Time // start of the last check that reached the application
+	lastSuccess time.Time
+	rawCause    check.Cause // of the last check
 	inProgress  bool
-	superseded  bool // Observed has seen something newer than the attempt under way can know
-	demanded    bool // a caller needs an attempt now
+	superseded  bool // Observed reported a refused connection after the check in progress had begun
+	demanded    bool // a prober needs a check now
 
-	changed   broadcast // state changed
-	completed broadcast // an attempt ended
+	changed   broadcast // on a change of state
+	completed broadcast // on the end of a check
 }
 
-// broadcast wakes all waiters.
+// broadcast is a set of waiters to be woken together.
 type broadcast struct{ waiters map[*waiter]struct{} }
 
 func (b *broadcast) add(w *waiter) {
@@ -70,10 +70,10 @@ func newContainer(r *Readiness, spec Spec, isUser bool, now time.Time) *containe
 	}
 }
 
-// loop probes until ctx ends. It owns the prober and its pauses. Short ones wait
-// on a timer only: a sleep that blocks its thread in the kernel would halve the
-// CPU of a wake-up, but keeps a processor of the scheduler for up to 10 ms, and
-// with many containers the longest delays grew tenfold.
+// loop runs checks until ctx ends. It owns the checker and the pauses. Short pauses use
+// a Go timer: blocking the thread in the kernel would halve the CPU time of a wake-up,
+// but occupies a processor of the scheduler for up to 10 ms, and with many containers
+// the longest delays grew tenfold.
 func (c *container) loop(ctx context.Context) {
 	pauses := newPauses(c.r.newAlarm)
 	defer pauses.end()
@@ -99,7 +99,7 @@ func (c *container) loop(ctx context.Context) {
 	}
 }
 
-// attempt runs one probe; false means that ctx ended.
+// attempt runs one check; false means that ctx ended.
 func (c *container) attempt(ctx context.Context) bool {
 	limited, cancel := context.WithTimeout(ctx, c.spec.Timeout)
 	from := time.Now()
@@ -116,8 +116,8 @@ func (c *container) attempt(ctx context.Context) bool {
 	return true
 }
 
-// begin returns 0 and marks an attempt as under way if one is due, else the
-// time until it is.
+// begin returns 0 and starts a check if one is due; otherwise it returns the time until
+// it is due.
 func (c *container) begin(now time.Time) time.Duration {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
@@ -131,15 +131,15 @@ func (c *container) begin(now time.Time) time.Duration {
 	return 0
 }
 
-// startupDone reports that the application is past its start, so that its period
-// bounds the probes.
+// startupDone reports whether the application has a period and has completed its start,
+// so that the period limits the checks.
 func (c *container) startupDone() bool { return !c.spec.Adaptive() && !c.starting }
 
-// nextAt is when the next attempt is due.
+// nextAt returns when the next check is due.
 func (c *container) nextAt(waiting bool) time.Time {
 	delay := c.history.delay(c.began.Sub(c.started), waiting, c.jitter)
 	adaptive := c.spec.Adaptive()
-	// With a period, a starting application sees one probe per 200 ms.
+	// With a period, a starting application gets at most one check per 200 ms.
 	floor := c.reachedAt.Add(min(c.spec.Period, startingPeriod))
 	switch {
 	case c.attempts == 0, c.demanded && (adaptive || c.startupDone()):
@@ -154,7 +154,7 @@ func (c *container) nextAt(waiting bool) time.Time {
 	return c.began.Add(delay)
 }
 
-// end takes in the result of the attempt under way.
+// end processes the result of the check in progress.
 func (c *container) end(result check.Result, now time.Time) {
 	c.r.mu.Lock()
 	c.inProgress = false
@@ -166,7 +166,7 @@ func (c *container) end(result check.Result, now time.Time) {
 		c.reachedAt = c.began
 	}
 	if c.superseded && result.Cause.Kind == check.CauseNone {
-		// It began before the container was seen to refuse: check again.
+		// The success may predate the refused connection: check again.
 		c.demanded = true
 	} else {
 		c.update(result, now)
@@ -180,7 +180,7 @@ func (c *container) end(result check.Result, now time.Time) {
 	}
 }
 
-// update folds a result into the state. The caller holds the lock.
+// update applies a result to the state. The caller holds the lock.
 func (c *container) update(result check.Result, now time.Time) {
 	c.rawCause = result.Cause
 	c.jitter = gate.Jitter()
@@ -195,7 +195,7 @@ func (c *container) update(result check.Result, now time.Time) {
 	seen := evidenceOf(result)
 	if to == Failing && result.Cause.Kind == check.CauseNone {
 		c.cause = check.Cause{Kind: check.CauseConfirming}
-		seen = responding // the quick pace goes on until it is ready
+		seen = responding // keep the quick pace until it is ready
 	}
 	c.history = c.history.after(seen, now.Sub(c.started))
 	switch {
@@ -222,8 +222,8 @@ func (c *container) enter(to State, now time.Time) {
 	c.r.wakeAll(&c.changed)
 }
 
-// noteRefused takes in that a connection of the request path was refused. The
-// caller holds the lock.
+// noteRefused notes a refused connection of the request path. The caller holds the
+// lock.
 func (c *container) noteRefused(now time.Time) {
 	if c.state == Down || c.state == Unknown {
 		return
@@ -234,7 +234,7 @@ func (c *container) noteRefused(now time.Time) {
 	c.reschedule()
 }
 
-// demand asks for an attempt now. The caller holds the lock.
+// demand requests a check now. The caller holds the lock.
 func (c *container) demand() {
 	if !c.inProgress && !c.demanded {
 		c.demanded = true
@@ -242,7 +242,7 @@ func (c *container) demand() {
 	}
 }
 
-// reschedule makes the loop compute again when the next attempt is due.
+// reschedule makes the loop call begin again.
 func (c *container) reschedule() {
 	select {
 	case c.wake <- struct{}{}:

@@ -15,16 +15,16 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// fields is one JSON object under inspection. Its readers return a default for
-// a field that is absent or null, and note a problem, with the field's path,
-// for one that is wrong. Names are case-sensitive, as in Kubernetes.
+// fields is a JSON object being parsed. Its methods return a default for a field that
+// is absent or null, and note a problem, with the field's path, for an invalid one.
+// Names are case-sensitive, as in Kubernetes.
 type fields struct {
 	path     string
 	raw      map[string]json.RawMessage
 	problems []error
 }
 
-// readObject notes a problem if data is not one JSON object.
+// readObject parses a JSON object; it notes a problem if data is none.
 func readObject(path string, data []byte) *fields {
 	f := &fields{path: path}
 	if !json.Valid(data) {
@@ -44,11 +44,10 @@ func readObject(path string, data []byte) *fields {
 
 func (f *fields) err() error { return errors.Join(f.problems...) }
 
-// take adds the problems of an inner object to f.
+// take adds the problems of a nested object to f.
 func (f *fields) take(inner *fields) { f.problems = append(f.problems, inner.problems...) }
 
-// problem notes what is wrong with the named field, or with f itself if name
-// is empty.
+// problem notes a problem of the named field, or of f itself if name is empty.
 func (f *fields) problem(name, what string) {
 	f.problems = append(f.problems, fmt.Errorf("%s: %s", f.at(name), what))
 }
@@ -74,7 +73,7 @@ func (f *fields) text(name string) (s string) {
 	return s
 }
 
-// integer reads a whole number from 0 to 2^31-1, the range Kubernetes has.
+// integer parses a whole number from 0 to 2^31-1, the range of Kubernetes.
 func (f *fields) integer(name string, otherwise int) int {
 	if !f.has(name) {
 		return otherwise
@@ -98,8 +97,8 @@ func (f *fields) seconds(name string, otherwise int) time.Duration {
 	return time.Duration(f.integer(name, otherwise)) * time.Second
 }
 
-// port reads "port": a number or a string of digits, otherwise if it is absent,
-// 0 or "".
+// port parses "port": a number or a string of digits. If it is absent, 0 or "", port
+// returns otherwise.
 func (f *fields) port(otherwise int) int {
 	port := otherwise
 	if f.has("port") {
@@ -129,7 +128,7 @@ func (f *fields) port(otherwise int) int {
 	return port
 }
 
-// host reads "host". Anything that could not stand in host:port is refused.
+// host parses "host". A value that is invalid in host:port is a problem.
 func (f *fields) host() string {
 	host := f.text("host")
 	if host == "" {
@@ -149,7 +148,7 @@ func (f *fields) host() string {
 	return host
 }
 
-// headers reads a list of {name, value}.
+// headers parses a list of {name, value}.
 func (f *fields) headers(name string) []check.Header {
 	if !f.has(name) {
 		return nil
@@ -175,7 +174,7 @@ func (f *fields) headers(name string) []check.Header {
 	return headers
 }
 
-// jsonType names the type of valid JSON, with an article.
+// jsonType returns the type of valid JSON, with an article.
 func jsonType(data []byte) string {
 	switch bytes.TrimSpace(data)[0] {
 	case '{':
@@ -192,7 +191,7 @@ func jsonType(data []byte) string {
 	return "a number"
 }
 
-// shown quotes a value for an error, shortened.
+// shown quotes a value for an error message and truncates it.
 func shown(s string) string {
 	const longest = 40
 	if len(s) > longest {

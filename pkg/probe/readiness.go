@@ -12,42 +12,41 @@ import (
 // Options configures New.
 type Options struct {
 	Specs []Spec // none: always ready
-	// UserPort says which containers Observed speaks of: those probed on that
-	// port of the loopback. 0 = all.
+	// UserPort identifies the containers to which Observed refers: those checked on
+	// this port of loopback. 0 = all.
 	UserPort int
-	// Wait is how long a caller is held until a container with an adaptive probe
-	// is ready (READINESS_WAIT). 0 = 10 s, negative = not at all. A check that
-	// the result needs is waited for in any case.
+	// Wait is the maximum time that a prober waits until a container with an adaptive
+	// probe is ready (READINESS_WAIT). 0 = 10 s, negative = no wait. A prober always
+	// waits for a check that the result requires.
 	Wait time.Duration
-	// Freshness bounds the age of what an adaptive result rests on
+	// Freshness is the maximum age of the check on which an adaptive result is based
 	// (READINESS_FRESHNESS). 0 = 1 s.
 	Freshness time.Duration
-	// OnChange is called once per change of state, in order, by one goroutine
-	// at a time, without a lock held. It should not block: probing waits for it.
+	// OnChange is called once per change of state, in order, never concurrently, and
+	// without the lock held. It should not block, because checks wait for it.
 	OnChange func(Change)
-	// OnCheck is called after each probe of a container, by its index, with the
-	// time that the probe took. It must not block.
+	// OnCheck is called after each check with the index of the container and the
+	// duration of the check. It must not block.
 	OnCheck func(index int, took time.Duration)
-	// NewAlarm makes what ends pauses of half a second and more, one for each
-	// container that has such; NewKernelAlarm is one. nil, or where it fails:
-	// timers of the Go runtime.
+	// NewAlarm creates an Alarm for each container with pauses of half a second or
+	// more, such as NewKernelAlarm. nil, or if it fails: Go timers are used.
 	NewAlarm func() (Alarm, error)
 }
 
 const (
 	defaultWait      = 10 * time.Second
 	defaultFreshness = time.Second
-	// kubeletWait is a little less than the kubelet's own timeout of 1 s, so
-	// that it gets a reply instead.
+	// kubeletWait is slightly less than the kubelet's default timeout of 1 s, so that
+	// it gets a reply.
 	kubeletWait   = 900 * time.Millisecond
 	kubeletMargin = time.Second - kubeletWait
 )
 
-// Readiness knows whether traffic may come here. All methods
-// may be called concurrently.
+// Readiness determines whether the pod accepts traffic. All methods may be called
+// concurrently.
 type Readiness struct {
-	wait        time.Duration // until ready
-	checkWait   time.Duration // for a check: the longest timeout, or wait if that is more
+	wait        time.Duration // for a container to become ready
+	checkWait   time.Duration // for a check: the longest timeout, or wait if that is longer
 	kubeletWait time.Duration
 	freshness   time.Duration
 	onChange    func(Change)
@@ -56,15 +55,14 @@ type Readiness struct {
 	containers  []*container
 
 	mu        sync.Mutex
-	waiting   int       // waiting callers
-	woken     []*waiter // woken since the lock was taken; settle evaluates them again
+	waiting   int       // number of waiting probers
+	woken     []*waiter // woken while the lock is held; evaluateWoken evaluates them
 	changes   []Change
 	notifying bool
 	stopped   bool
 }
 
-// New returns the readiness of the containers with these specs. Nothing is
-// probed until Run.
+// New returns the Readiness of the containers in o.Specs. Checks begin with Run.
 func New(o Options) *Readiness {
 	r := &Readiness{
 		wait: o.Wait, freshness: o.Freshness, onChange: o.OnChange, onCheck: o.OnCheck, newAlarm: o.NewAlarm,
@@ -86,7 +84,7 @@ func New(o Options) *Readiness {
 	}
 	r.checkWait = max(r.wait, longest)
 	if periodic {
-		// The kubelet's own timeout is that of the specs.
+		// The kubelet uses the timeouts of the specs.
 		r.kubeletWait = max(r.kubeletWait, longest-kubeletMargin)
 	}
 	return r
@@ -96,8 +94,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
 }
 
-// Run probes until ctx ends, and returns when all its goroutines have. It must
-// be called once at most.
+// Run runs checks until ctx ends and all its goroutines have returned. Call it at most
+// once.
 func (r *Readiness) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	for _, c := range r.containers {
@@ -115,8 +113,8 @@ func (r *Readiness) Run(ctx context.Context) {
 	r.evaluateWoken()
 }
 
-// addWaiting counts the callers that are held. While any is, a container that
-// refuses is tried at the quick pace.
+// addWaiting counts waiting probers. While there are any, containers that refuse
+// connections are checked at the quick pace.
 func (r *Readiness) addWaiting(delta int) {
 	before := r.waiting
 	r.waiting += delta
@@ -130,9 +128,9 @@ func (r *Readiness) addWaiting(delta int) {
 	}
 }
 
-// Observed takes in whether the user port has just been seen to listen. One
-// that refuses makes a ready container Down at once; one that accepts makes a
-// Down one be probed at once. It is cheap when nothing is new.
+// Observed notes whether the user port was just seen to listen. If not, a ready
+// container becomes Down immediately; if so, a Down container is checked immediately.
+// It is cheap if nothing has changed.
 func (r *Readiness) Observed(listening bool) {
 	now := time.Now()
 	r.mu.Lock()
@@ -153,8 +151,8 @@ func (r *Readiness) Observed(listening bool) {
 	}
 }
 
-// notify hands the changes noted so far to OnChange, in order. If another
-// goroutine is at it, that one does it.
+// notify passes pending changes to OnChange in order, unless another goroutine is
+// already doing so.
 func (r *Readiness) notify() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

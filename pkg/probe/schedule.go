@@ -7,16 +7,16 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// evidence is what the last attempt showed of the container. The order is that
-// of a start-up.
+// evidence is what the last check showed about the container, in the order of a
+// start-up.
 type evidence uint8
 
 const (
-	noEvidence evidence = iota // no attempt has ended
-	refusing                   // the connection was refused
-	accepting                  // an attempt may have cost the application something, but there was no response
-	responding                 // it responded, but not with success
-	succeeding                 // the probe succeeded
+	noEvidence evidence = iota // no check has ended
+	refusing                   // connection refused
+	accepting                  // no response, but the check may have cost the application something
+	responding                 // a response, but not a success
+	succeeding                 // success
 )
 
 // evidenceOf classifies a result for the schedule.
@@ -32,25 +32,23 @@ func evidenceOf(r check.Result) evidence {
 	return accepting
 }
 
-// history is what the schedule needs to know of the attempts so far. Its zero
-// value is a container that was just started. All times are durations since
-// then.
+// history is the information about previous checks that the schedule uses. The zero
+// value is a container that was just started. All times are durations since then.
 type history struct {
 	last      evidence
-	origin    time.Duration // the pace is a share of the time since origin
-	successes int           // in a row
+	origin    time.Duration // the pace depends on the time since origin
+	successes int           // consecutive
 
-	changes    [succeeding + 1]uint8 // bit e of changes[l]: the change from l to e has moved origin
-	readySince time.Duration         // of last == succeeding
+	changes    [succeeding + 1]uint8 // bit e of changes[l]: a change from l to e has moved origin
+	readySince time.Duration         // with last == succeeding
 }
 
-// provenAfter is how long a container must have succeeded for a failure to
-// count as a new start. One that flaps faster than that keeps its old, slower
-// pace.
+// provenAfter is how long a container must have been succeeding for a failure to count
+// as a restart. A container that changes faster keeps its previous, slower pace.
 const provenAfter = time.Second
 
-// after returns the history once an attempt that ended at now gave e. A change
-// of evidence moves origin, once per kind of change.
+// after returns the history after a check that ended at now with e. A change of
+// evidence moves origin, once for each kind of change.
 func (h history) after(e evidence, now time.Duration) history {
 	if e == h.last {
 		if e == succeeding {
@@ -73,36 +71,35 @@ func (h history) after(e evidence, now time.Duration) history {
 }
 
 const (
-	// No caller is held. An attempt costs 16 µs of CPU, and 35 to 200 µs for waking
-	// an idle process, the more the longer the pause was.
+	// No prober or request waits. An attempt costs 16 µs of CPU, and 35 to 200 µs for
+	// waking an idle process, depending on the length of the pause.
 	refusedShare = 0.05
 	refusedMin   = time.Millisecond
 	refusedMax   = 250 * time.Millisecond
-	// The application pays for the attempt, held callers or not.
+	// The application pays for the check, regardless of waiting probers.
 	reachedShare = 0.05
 	reachedMin   = 10 * time.Millisecond
 	reachedMax   = 250 * time.Millisecond
-	// Once ready: four times as long after each success. Callers cause
-	// checks of their own; a check without a caller costs an idle process 0.24 ms.
+	// Once ready: four times as long after each success. Probers cause additional
+	// checks; a check without a prober costs an idle process 0.24 ms.
 	readyMin = time.Second
 	readyMax = 30 * time.Second
-	// With a period, while starting.
+	// With a period, during start-up.
 	startingPeriod = 200 * time.Millisecond
 )
 
-// delay is the pace of the adaptive schedule: the time to let pass before the
-// next attempt. last is when the last attempt began; waiting says that a caller
-// is held, which makes some 520 attempts in the first second and 100 in each
-// after the second; jitter is as gate.Stretch takes it.
+// delay returns the time until the next check in the adaptive schedule. last is the
+// start of the last check. waiting means that a prober waits, which causes about 520
+// checks in the first second and 100 in each further second. jitter is that of
+// gate.AddJitter.
 //
-// After a refused attempt the delay counts from its beginning, after any other
-// from its end, so that an application that is slow to respond is not probed
-// without a pause.
+// After a refused connection the delay counts from the start of the check, otherwise
+// from its end, so that an application that responds slowly gets pauses.
 //
-// Budget: what begins to accept at T is found after at most 11 ms if a caller
-// is held, else after max(1.1 ms, 5.5 % of T), at most 275 ms. What became ready
-// at S after it began to accept is found after at most max(11 ms, 5.5 % of S),
-// plus the time of the attempts themselves.
+// Guarantee: a container that starts to listen at T is noticed within 11 ms if a prober
+// waits, otherwise within max(1.1 ms, 5.5 % of T), at most 275 ms. If it becomes ready
+// S after it started to listen, that is noticed within max(11 ms, 5.5 % of S) plus the
+// duration of the checks.
 func (h history) delay(last time.Duration, waiting bool, jitter float64) time.Duration {
 	elapsed := max(last-h.origin, 0)
 	var d time.Duration
@@ -125,6 +122,6 @@ func (h history) delay(last time.Duration, waiting bool, jitter float64) time.Du
 	return gate.AddJitter(d, jitter)
 }
 
-func fraction(elapsed time.Duration, of float64, least, most time.Duration) time.Duration {
-	return min(max(time.Duration(float64(elapsed)*of), least), most)
+func fraction(elapsed time.Duration, of float64, shortest, longest time.Duration) time.Duration {
+	return min(max(time.Duration(float64(elapsed)*of), shortest), longest)
 }

@@ -13,21 +13,21 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// Spec is the readiness probe of one container with all defaults filled in.
+// Spec is the readiness probe of a container, with all defaults applied.
 type Spec struct {
-	Container string // unique among the specs parsed together, safe in a header
-	Index     int    // position among them
-	Host      string // where it is probed; 127.0.0.1 unless set
+	Container string // unique among the specs parsed together; safe in a header
+	Index     int    // index among the specs parsed together
+	Host      string // host to check; default 127.0.0.1
 	Port      int    // 1 to 65535
 	Checker   check.Checker
 
 	Period           time.Duration // 0 = adaptive
-	Timeout          time.Duration // of one attempt; at least 100 ms
+	Timeout          time.Duration // of one check; at least 100 ms
 	SuccessThreshold int           // at least 1
-	FailureThreshold int           // at least 1; without a Period every failure counts
+	FailureThreshold int           // at least 1; ignored without a Period
 }
 
-// String is what is probed, and how: "http 127.0.0.1:8080".
+// String returns what is checked, such as "http 127.0.0.1:8080".
 func (s Spec) String() string {
 	kind := "tcp"
 	switch s.Checker.(type) {
@@ -39,33 +39,33 @@ func (s Spec) String() string {
 	return kind + " " + net.JoinHostPort(s.Host, strconv.Itoa(s.Port))
 }
 
-// Adaptive reports whether the gate chooses the pace of the probes.
+// Adaptive reports whether the gate chooses the interval between checks.
 func (s Spec) Adaptive() bool { return s.Period == 0 }
 
-// SpecOptions is what the JSON of ParseSpec leaves open.
+// SpecOptions are settings besides the JSON of ParseSpec.
 type SpecOptions struct {
-	UserPort       int      // port of probes that name none
+	UserPort       int      // default port
 	MultiContainer bool     // ENABLE_MULTI_CONTAINER_PROBES: an empty array is allowed
-	ContainerNames []string // CONTAINER_NAMES, used when there are as many as probes
+	ContainerNames []string // CONTAINER_NAMES, used if there are as many names as probes
 }
 
 const (
 	defaultHost      = "127.0.0.1"
 	defaultContainer = "user-container"
-	defaultTimeout   = time.Second // as Kubernetes fills it in
+	defaultTimeout   = time.Second // as in Kubernetes
 	minTimeout       = 100 * time.Millisecond
 	defaultFailures  = 3
-	// maxSpecs bounds goroutines; a pod with more probed containers is a mistake.
+	// maxSpecs limits the number of goroutines; more checked containers in a pod are
+	// probably a mistake.
 	maxSpecs = 64
 )
 
 const specSetting = "SERVING_READINESS_PROBE"
 
-// ParseSpec reads SERVING_READINESS_PROBE: one probe object, or an array of
-// them, as Kubernetes writes them (core/v1 Probe). Nothing, null and an array
-// of nulls mean a TCP probe of the user port; "none" means that there is nothing
-// to probe. Unknown fields are ignored. Every problem is reported, joined, with
-// the field it is in.
+// ParseSpec parses SERVING_READINESS_PROBE: a probe object, or an array of them, in
+// Kubernetes' format (core/v1 Probe). An empty value, null and an array of nulls mean a
+// TCP check of the user port; "none" means no checks. Unknown fields are ignored. All
+// problems are reported together, with their fields.
 func ParseSpec(text string, o SpecOptions) ([]Spec, error) {
 	const standard = `{"tcpSocket":{}}`
 	data := bytes.TrimSpace([]byte(text))
@@ -115,9 +115,9 @@ func ParseSpec(text string, o SpecOptions) ([]Spec, error) {
 	return specs, nil
 }
 
-// containerName names the container i of n, probed at port, by names if there
-// is exactly one for each and they differ, else by index and port: the array
-// carries no names.
+// containerName returns the name of container i of n, checked at port: from names if
+// there is one distinct name for each, otherwise from index and port, because the array
+// contains no names.
 func containerName(i, n, port int, names []string) string {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -132,9 +132,9 @@ func containerName(i, n, port int, names []string) string {
 	return fmt.Sprintf("container-%d:%d", i, port)
 }
 
-// safeName keeps a name harmless in a header and in a log.
+// safeName makes a name safe for headers and logs.
 func safeName(name string) string {
-	const longest = 63 // a DNS label, which Kubernetes demands of container names
+	const longest = 63 // a DNS label, which Kubernetes requires for container names
 	if len(name) > longest {
 		name = name[:longest]
 	}
@@ -146,7 +146,7 @@ func safeName(name string) string {
 	}, name)
 }
 
-// spec reads the probe in f; problems are kept in f.
+// spec parses the probe in f and adds problems to f.
 func (f *fields) spec(o SpecOptions) Spec {
 	if f.raw == nil {
 		return Spec{}
@@ -170,15 +170,14 @@ func (f *fields) spec(o SpecOptions) Spec {
 	return s
 }
 
-// Handlers are the kinds of probes that prober reads, by their names in
-// Kubernetes.
+// Handlers are the supported probe handlers, by their names in Kubernetes.
 var Handlers = []string{"httpGet", "tcpSocket", "grpc"}
 
-// HandlersText is Handlers for a sentence.
+// HandlersText lists Handlers for a sentence.
 var HandlersText = strings.Join(Handlers[:len(Handlers)-1], ", ") + " or " + Handlers[len(Handlers)-1]
 
-// checker reads the one handler in f. A host that is given wins over that of the
-// handler; userPort is the port of a handler that names none, 0 = it must.
+// checker parses the handler in f. host, if set, overrides that of the handler;
+// userPort is the default port, 0 = none.
 func (f *fields) checker(host string, userPort int) (p check.Checker, to string, port int) {
 	kind := f.handler()
 	if kind == "" {
@@ -206,8 +205,8 @@ func (f *fields) checker(host string, userPort int) (p check.Checker, to string,
 	return p, to, port
 }
 
-// handler returns the name of the one handler in f, or "" after noting what is
-// wrong with them.
+// handler returns the name of the handler in f. It returns "" and notes a problem
+// unless there is exactly one.
 func (f *fields) handler() string {
 	if f.has("exec") {
 		f.problem("exec", "exec probes run inside the container, where the gate cannot run them: use "+HandlersText+", or let the kubelet run it by a startupProbe or livenessProbe")

@@ -57,7 +57,7 @@ type waiter struct {
 	prober  gate.Prober
 	arrived time.Time
 	notify  func(gate.ReadinessResult)
-	on      *broadcast  // the broadcast that w waits for; nil if woken or over
+	on      *broadcast  // the broadcast that w waits for; nil if woken or done
 	timer   *time.Timer // ends the wait
 	done    bool
 }
@@ -131,15 +131,15 @@ func (r *Readiness) evaluateWoken() {
 	}
 }
 
-// evaluation is the result for now. If waiting can change it, wait is what to
-// wait for, and limit is the longest wait since the caller's arrival.
+// evaluation is the current result. If waiting can change it, wait is the broadcast to
+// wait for, and limit is the maximum wait since the prober's arrival.
 type evaluation struct {
 	result gate.ReadinessResult
 	wait   *broadcast
 	limit  time.Duration
 }
 
-// evaluate requires the lock.
+// evaluate computes the result for c. The caller holds the lock.
 func (r *Readiness) evaluate(c gate.Prober, arrived, now time.Time) evaluation {
 	j := evaluation{result: gate.ReadinessResult{Ready: true}, limit: r.checkWait}
 	var reason reason
@@ -158,7 +158,7 @@ func (r *Readiness) evaluate(c gate.Prober, arrived, now time.Time) evaluation {
 		if v.cause.Kind != check.CauseNone {
 			j.result.Ready = false
 			reason.add(container.spec.Container, v.cause)
-			final = final || v.wait == nil // no other container can make up for it
+			final = final || v.wait == nil // no other container can change the result
 		}
 	}
 	if final {
@@ -171,16 +171,16 @@ func (r *Readiness) evaluate(c gate.Prober, arrived, now time.Time) evaluation {
 	return j
 }
 
-// containerResult is why one container is not ready, or the zero Cause. If waiting can
-// change that, wait is what to wait for: with held, that it becomes ready, else
-// that a check ends.
+// containerResult is the reason why a container is not ready, or the zero Cause. If
+// waiting can change it, wait is the broadcast to wait for: with untilReady, a change
+// of state, otherwise the end of a check.
 type containerResult struct {
 	cause      check.Cause
 	wait       *broadcast
 	untilReady bool
 }
 
-// result may demand an attempt.
+// result returns the container's result for a prober, and may demand a check.
 func (c *container) result(caller gate.Prober, arrived, now time.Time) containerResult {
 	if c.spec.Adaptive() {
 		return c.adaptiveResult(arrived, now)
@@ -199,7 +199,7 @@ func (c *container) result(caller gate.Prober, arrived, now time.Time) container
 	}
 	cause := c.stateCause()
 	if kubelet && (cause.Kind == check.CauseNone || c.inProgress) {
-		// Its own probe would have timed out too.
+		// the kubelet's own check would also have timed out
 		cause = check.Cause{Kind: check.CauseTimeout}
 	}
 	return containerResult{cause: cause, wait: &c.completed}
@@ -209,8 +209,8 @@ func (c *container) adaptiveResult(arrived, now time.Time) containerResult {
 	if c.state != Ready {
 		return containerResult{cause: c.stateCause(), wait: &c.changed, untilReady: true}
 	}
-	// The second rule ends the wait even if Freshness is shorter than it takes
-	// a caller to wake up.
+	// The second condition ends the wait even if Freshness is shorter than the time in
+	// which a prober wakes up.
 	age := now.Sub(c.lastSuccess)
 	if age <= c.r.freshness || age <= defaultFreshness && !c.lastSuccess.Before(arrived) {
 		return containerResult{}
@@ -219,7 +219,7 @@ func (c *container) adaptiveResult(arrived, now time.Time) containerResult {
 	return containerResult{cause: check.Cause{Kind: check.CauseTimeout}, wait: &c.completed}
 }
 
-// stateCause is the state with the thresholds applied, as a cause.
+// stateCause returns the cause of the state, with the thresholds applied.
 func (c *container) stateCause() check.Cause {
 	if c.state == Ready {
 		return check.Cause{}
@@ -232,7 +232,7 @@ func (c *container) stateCause() check.Cause {
 
 const maxReason = 256
 
-// reason collects "name: cause; name: cause".
+// reason builds "name: cause; name: cause".
 type reason struct{ text []byte }
 
 func (r *reason) add(container string, cause check.Cause) {

@@ -11,25 +11,25 @@ import (
 	"syscall"
 )
 
-// CauseKind says in one word why a container is not ready.
+// CauseKind is the kind of reason why a container is not ready.
 type CauseKind uint8
 
 const (
-	CauseNone          CauseKind = iota // the probe succeeded
-	CauseUnknown                        // no attempt has ended yet
-	CauseRefused                        // nothing listens on the port
-	CauseUnreachable                    // no route, no such name, no local port
+	CauseNone          CauseKind = iota // the check succeeded
+	CauseUnknown                        // no check has ended
+	CauseRefused                        // connection refused
+	CauseUnreachable                    // no route, unknown host name, or no local port
 	CauseReset                          // the connection was reset before a response
 	CauseClosed                         // the connection was closed before the response was whole
 	CauseTimeout                        // no response within timeoutSeconds
 	CauseStatus                         // an HTTP status outside 200 to 399, in Cause.Status
-	CauseNotServing                     // gRPC health says something other than SERVING
+	CauseNotServing                     // the gRPC health status is not SERVING
 	CauseUnimplemented                  // the gRPC server has no health service
 	CauseMalformed                      // the response is not HTTP, or not gRPC
-	CauseTLS                            // one side speaks TLS and the other does not, or the handshake failed
+	CauseTLS                            // only one side uses TLS, or the handshake failed
 	CauseRedirects                      // more than 10 redirects
-	CauseConfirming                     // successes so far are fewer than successThreshold
-	CauseStopped                        // the prober was stopped
+	CauseConfirming                     // fewer consecutive successes than successThreshold
+	CauseStopped                        // the checks were stopped
 )
 
 var causeWords = [...]struct{ token, sentence string }{
@@ -50,10 +50,10 @@ var causeWords = [...]struct{ token, sentence string }{
 	CauseStopped:       {"stopped", "probing has stopped"},
 }
 
-// Word is the kind as a token, for a label. It is empty for success.
+// Word returns the kind as a token for a label; empty for success.
 func (k CauseKind) Word() string { return causeWords[k].token }
 
-// CauseWords lists the words of all kinds, success among them.
+// CauseWords returns the words of all kinds, including success.
 func CauseWords() []string {
 	words := make([]string, len(causeWords))
 	for i := range words {
@@ -62,17 +62,17 @@ func CauseWords() []string {
 	return words
 }
 
-// Cause is why an attempt failed. Its zero value means success. It holds fixed
-// words of this package and numbers only, never bytes from the wire, addresses
-// or error texts, so it may be shown.
+// Cause is the reason why a check failed. The zero value means success. It contains
+// only fixed texts of this package and numbers, never received bytes, addresses or
+// error texts, so it may be shown.
 type Cause struct {
 	Kind   CauseKind
 	Status int    // HTTP status of CauseStatus, gRPC status of CauseNotServing (0 = none)
-	Detail string // a fixed phrase that narrows Kind down; may be empty
+	Detail string // fixed text with details; may be empty
 }
 
-// Token is the cause for a header: "refused", "status 503", "not-serving". It
-// is empty for success.
+// Token returns the cause for a header: "refused", "status 503", "not-serving". It is
+// empty for success.
 func (c Cause) Token() string {
 	token := causeWords[c.Kind].token
 	if c.Kind == CauseStatus {
@@ -81,7 +81,7 @@ func (c Cause) Token() string {
 	return token
 }
 
-// String is the cause as a phrase for logs and bodies: "connection refused".
+// String returns the cause for logs and bodies: "connection refused".
 func (c Cause) String() string {
 	s := causeWords[c.Kind].sentence
 	switch {
@@ -96,8 +96,8 @@ func (c Cause) String() string {
 	return s
 }
 
-// causeOf names the error of a connection, a handshake, a read or a write.
-// What is none of the known ones is a malformed response.
+// causeOf returns the cause for an error of a connection, handshake, read or write.
+// Unknown errors mean a malformed response.
 func causeOf(err error) Cause {
 	var (
 		netErr    net.Error

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// Checker runs one attempt at a time against one container. The context carries
-// the deadline of the attempt. A Prober may remember what it learned of the
-// container; it is called from one goroutine.
+// Checker runs the readiness check of one container. The context has the deadline of
+// the check. A Checker may keep state between checks; its methods are called by one
+// goroutine.
 type Checker interface {
 	Check(ctx context.Context) Result
 }
 
-// Result is the outcome of one attempt.
+// Result is the result of one check.
 type Result struct {
 	Cause   Cause // zero = success
-	Reached bool  // a connection was accepted, so the application paid for it
+	Reached bool  // a connection was accepted, so the check cost the application something
 }
 
-// Keep-alive and happy eyeballs are off: a connection lives for one exchange,
-// and localhost that resolves to two families is tried in order.
+// Keep-alive and happy eyeballs are disabled: each connection carries one exchange, and
+// addresses of localhost are tried in order.
 var dialer = net.Dialer{KeepAlive: -1, FallbackDelay: -1}
 
-// dial opens a fresh connection, as the kubelet does: a reused one would hide
-// that the application no longer accepts. The caller closes it. The context's
-// deadline and cancellation govern the connection too until stop is called.
+// dial opens a new connection, as the kubelet does: a reused one would hide that the
+// application no longer accepts connections. The caller closes it. Until stop is
+// called, the deadline and cancellation of ctx apply to the connection.
 func dial(ctx context.Context, address string) (conn *net.TCPConn, stop func() bool, cause Cause) {
 	conn, err := connect(ctx, address)
 	if err != nil {
@@ -35,12 +35,12 @@ func dial(ctx context.Context, address string) (conn *net.TCPConn, stop func() b
 	if deadline, ok := ctx.Deadline(); ok {
 		conn.SetDeadline(deadline)
 	}
-	// A deadline alone is in the socket; only cancellation needs the callback.
+	// The socket has the deadline; only cancellation needs the callback.
 	stop = context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	return conn, stop, Cause{}
 }
 
-// dialCause is the cause of a connection that did not come about.
+// dialCause returns the cause of a failed connection attempt.
 func dialCause(err error) Cause {
 	cause := causeOf(err)
 	if cause.Kind == CauseMalformed {
@@ -49,8 +49,7 @@ func dialCause(err error) Cause {
 	return cause
 }
 
-// loopback is the address and port that address stands for, if they are of the
-// loopback.
+// loopback parses address if it is a loopback address with a port.
 func loopback(address string) (to netip.AddrPort, ok bool) {
 	to, err := netip.ParseAddrPort(address)
 	return to, err == nil && to.Addr().IsLoopback() && to.Addr().Zone() == ""
@@ -69,15 +68,14 @@ func connect(ctx context.Context, address string) (*net.TCPConn, error) {
 	return c.(*net.TCPConn), nil
 }
 
-// peerCloseTimeout bounds the wait for the other side's end of the connection.
-// Over loopback it comes within 0.1 ms from a server that honours
-// "Connection: close".
+// peerCloseTimeout limits the wait for the server to close the connection. Over
+// loopback, a server that honors "Connection: close" closes within 0.1 ms.
 const peerCloseTimeout = 2 * time.Millisecond
 
-// closeOrderly closes conn after a whole exchange so that no socket stays behind on
-// either side: it lets the server close first and then drops the connection at
-// once (SO_LINGER 0), which ends the server's TIME_WAIT too. A server that does
-// not close first gets an ordinary close, never a reset that it would log.
+// closeOrderly closes conn after a complete exchange without leaving a socket in
+// TIME_WAIT on either side: it lets the server close first and then resets the
+// connection (SO_LINGER 0). If the server does not close first, it closes with a FIN,
+// because the server might log a reset.
 func closeOrderly(conn *net.TCPConn) {
 	conn.SetReadDeadline(time.Now().Add(peerCloseTimeout))
 	var b [1]byte

@@ -1,4 +1,4 @@
-// Package check holds the probes that the gate runs itself: one attempt of an
-// HTTP, TCP or gRPC probe against one container, with a Cause for each way to
-// fail. When to probe, and what follows from the results, is pkg/probe's.
+// Package check implements the readiness checks of a container: one HTTP, TCP or gRPC
+// check, with a Cause for each kind of failure. Package probe decides when to check,
+// and what follows from the results.
 package check

@@ -21,11 +21,11 @@ type GRPC struct {
 const (
 	healthMethod  = "/grpc.health.v1.Health/Check"
 	healthServing = 1 // HealthCheckResponse.ServingStatus
-	// A health response has two bytes; the rest is room for fields to come.
+	// A health response has two bytes; the rest allows for future fields.
 	maxHealthBytes = 4 << 10
 )
 
-// Check is part of Prober.
+// Check implements Checker.
 func (p *GRPC) Check(ctx context.Context) Result {
 	conn, stop, cause := dial(ctx, p.Address)
 	if conn == nil {
@@ -44,7 +44,7 @@ func (p *GRPC) Check(ctx context.Context) Result {
 	return Result{Cause: cause, Reached: true}
 }
 
-// healthRequest is HealthCheckRequest{service = 1}.
+// healthRequest encodes HealthCheckRequest{service = 1}.
 func healthRequest(service string) []byte {
 	if service == "" {
 		return nil
@@ -85,8 +85,8 @@ func readHealth(response *http.Response) Cause {
 	return Cause{}
 }
 
-// healthStatus reads HealthCheckResponse{status = 1}. Other fields are skipped,
-// as protobuf demands. An absent status is 0, UNKNOWN.
+// healthStatus parses HealthCheckResponse{status = 1} and skips other fields. An absent
+// status is 0, UNKNOWN.
 func healthStatus(message []byte) (status uint64, ok bool) {
 	for len(message) > 0 {
 		number, kind, tag := protowire.ConsumeTag(message)

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Header is one field of a request, in the order given.
+// Header is a header field of a request.
 type Header struct{ Name, Value string }
 
-// ValidValue refuses what would end or split a field line.
+// ValidValue reports whether s contains no bytes that are invalid in a field value.
 func ValidValue(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -22,8 +22,8 @@ func hasHeader(headers []Header, name string) bool {
 	return slices.ContainsFunc(headers, func(h Header) bool { return strings.EqualFold(h.Name, name) })
 }
 
-// notForwarded names the fields that belong to one connection or frame a body
-// (RFC 9110 section 7.6.1); a probe is a GET without a body.
+// notForwarded reports connection-specific and framing fields (RFC 9110 section 7.6.1);
+// a check is a GET without a body.
 func notForwarded(name string) bool {
 	switch strings.ToLower(name) {
 	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "te", "trailer",

@@ -10,29 +10,30 @@ import (
 )
 
 const (
-	// userAgent begins as the kubelet's does: frameworks and log filters go
-	// by that.
+	// userAgent has the prefix of the kubelet's, which frameworks and log filters
+	// recognize.
 	userAgent = "kube-probe/1 (queuegate)"
-	maxBody   = 10 << 10 // the kubelet's bound
-	// maxRedirects is how many are followed; the kubelet gives up at the tenth.
+	maxBody   = 10 << 10 // the kubelet's limit
+	// maxRedirects is the number of redirects that are followed; the kubelet fails at
+	// the tenth.
 	maxRedirects = 10
 )
 
-// HTTP probes with GET; success is 200 to 399. It remembers the protocol that
-// its server speaks.
+// HTTP checks with a GET; a status from 200 to 399 is a success. It remembers the
+// protocol of its server.
 type HTTP struct {
 	Address string // host:port
 	TLS     bool
-	Path    string // with its query
+	Path    string // including the query
 	Headers []Header
 
-	// h2c remembers that the server at the configured address speaks HTTP/2
-	// without TLS. A refused connection means a new start and clears it.
+	// h2c means that the server at the configured address speaks HTTP/2 without TLS. A
+	// refused connection clears it, because the container restarts.
 	h2c         atomic.Bool
-	emptyCloses atomic.Uint32 // exchanges in a row that ended without a byte
+	emptyCloses atomic.Uint32 // consecutive exchanges that ended without a byte
 }
 
-// Response is the last one of a chain of redirects.
+// Response is the last response of a chain of redirects.
 type Response struct {
 	Status      int
 	ContentType string
@@ -40,7 +41,7 @@ type Response struct {
 	location    string
 }
 
-// Check is part of Prober.
+// Check implements Checker.
 func (g *HTTP) Check(ctx context.Context) Result {
 	response, cause, reached := g.do(ctx, nil, false)
 	if cause.Kind == CauseNone {
@@ -49,14 +50,14 @@ func (g *HTTP) Check(ctx context.Context) Result {
 	return Result{Cause: cause, Reached: reached}
 }
 
-// Get sends the request with these headers below the configured ones. The
-// cause is zero if a response came, whatever its status.
-func (g *HTTP) Get(ctx context.Context, below []Header) (Response, Cause) {
-	response, cause, _ := g.do(ctx, below, true)
+// Get sends the request with fallback for header fields that are not configured. The
+// cause is zero for a response of any status.
+func (g *HTTP) Get(ctx context.Context, fallback []Header) (Response, Cause) {
+	response, cause, _ := g.do(ctx, fallback, true)
 	return response, cause
 }
 
-// hop is one request of a chain of redirects.
+// hop is a request of a chain of redirects.
 type hop struct {
 	url      *url.URL
 	host     string // Host field
@@ -72,10 +73,11 @@ func (h hop) address() string {
 	return net.JoinHostPort(h.url.Hostname(), port)
 }
 
-// do runs the request and follows redirects that stay on the host name, as the
-// kubelet does; one that leads elsewhere is the result. reached reports that the configured port accepted.
-func (g *HTTP) do(ctx context.Context, below []Header, keep bool) (response Response, cause Cause, reached bool) {
-	h := g.firstHop(below, keep)
+// do runs the request and follows redirects to the same host name, as the kubelet does;
+// a redirect to another host is the result. reached reports that the configured port
+// accepted a connection.
+func (g *HTTP) do(ctx context.Context, fallback []Header, keep bool) (response Response, cause Cause, reached bool) {
+	h := g.firstHop(fallback, keep)
 	for redirects := 0; ; redirects++ {
 		var accepted bool
 		if redirects == 0 {
@@ -96,7 +98,7 @@ func (g *HTTP) do(ctx context.Context, below []Header, keep bool) (response Resp
 		case redirects == maxRedirects:
 			return response, Cause{Kind: CauseRedirects}, reached
 		}
-		// A configured Host survives a relative redirect only.
+		// A configured Host is kept only for relative redirects.
 		if relative, _ := url.Parse(response.location); relative == nil || relative.Host != "" {
 			h.host = target.Host
 		}
@@ -104,7 +106,7 @@ func (g *HTTP) do(ctx context.Context, below []Header, keep bool) (response Resp
 	}
 }
 
-func (g *HTTP) firstHop(below []Header, keep bool) hop {
+func (g *HTTP) firstHop(fallback []Header, keep bool) hop {
 	target, err := url.Parse(g.Path)
 	if err != nil || target.Host != "" || target.Scheme != "" {
 		target = &url.URL{Path: g.Path}
@@ -127,7 +129,7 @@ func (g *HTTP) firstHop(below []Header, keep bool) hop {
 		}
 		h.headers = append(h.headers, header)
 	}
-	for _, header := range below {
+	for _, header := range fallback {
 		if !hasHeader(g.Headers, header.Name) {
 			set(header)
 		}
@@ -144,11 +146,11 @@ func (g *HTTP) firstHop(below []Header, keep bool) hop {
 	return h
 }
 
-// exchangeDetecting runs an exchange with the configured server in the protocol that it is
-// known to speak, and finds that out where it is not known: a server that
-// answers an HTTP/1 request with an HTTP/2 SETTINGS frame is asked again at
-// once. One that hangs up without a byte may be such a server too, so HTTP/2 is
-// tried after the 1st, 2nd, 4th, 8th ... of these in a row.
+// exchangeDetecting runs an exchange with the configured server over the known
+// protocol, and detects the protocol if it is unknown: if the server responds to HTTP/1
+// with HTTP/2 SETTINGS, it repeats the request over HTTP/2. A server that closes
+// without a byte may also speak only HTTP/2, so HTTP/2 is tried after the 1st, 2nd,
+// 4th, 8th ... such close in a row.
 func (g *HTTP) exchangeDetecting(ctx context.Context, h hop) (response Response, cause Cause, reached bool) {
 	known := g.h2c.Load()
 	response, cause, reached = exchange(ctx, h, known)
@@ -187,10 +189,10 @@ func (g *HTTP) exchangeDetecting(ctx context.Context, h hop) (response Response,
 
 var causeSpeaksHTTP2 = Cause{Kind: CauseMalformed, Detail: "the server speaks HTTP/2"}
 
-// detailEmptyClose marks a connection that ended before the first byte.
+// detailEmptyClose marks a connection that was closed before the first byte.
 const detailEmptyClose = "before the first byte"
 
-// exchange opens a connection, sends one request and reads the response.
+// exchange opens a connection, sends a request and reads the response.
 func exchange(ctx context.Context, h hop, h2c bool) (response Response, cause Cause, reached bool) {
 	conn, stop, cause := dial(ctx, h.address())
 	if conn == nil {
@@ -204,12 +206,12 @@ func exchange(ctx context.Context, h hop, h2c bool) (response Response, cause Ca
 			return response, cause, true
 		}
 		response, cause = overHTTP1(conn, h)
-		go closeOrderly(conn) // the result does not wait for the other side's end
+		go closeOrderly(conn) // do not wait for the server to close
 		return response, cause, true
 	}
 	defer conn.Close()
-	// The kubelet does not verify certificates either: who can answer on the
-	// pod's own loopback has the pod.
+	// The kubelet does not verify certificates either: whoever listens on the pod's
+	// loopback controls the pod.
 	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, ServerName: serverName(h.url.Hostname())})
 	if err := secure.HandshakeContext(ctx); err != nil {
 		if cause = causeOf(err); cause.Kind == CauseMalformed {
@@ -221,7 +223,8 @@ func exchange(ctx context.Context, h hop, h2c bool) (response Response, cause Ca
 	return response, cause, true
 }
 
-// serverName is what may go into SNI: names, not addresses (RFC 6066 section 3).
+// serverName returns the name for SNI, which must not be an address (RFC 6066 section
+// 3).
 func serverName(host string) string {
 	if net.ParseIP(host) != nil {
 		return ""

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// maxHead bounds head and body together as read from the wire.
+	// maxHead limits the head and body together, in received bytes.
 	maxHead    = 1 << 20
 	maxInterim = 8
 )
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
-// limitedReader reads at most left bytes of conn and keeps the first error.
+// limitedReader reads at most left bytes from conn and keeps the first error.
 type limitedReader struct {
 	conn net.Conn
 	left int
@@ -38,10 +38,10 @@ func (w *limitedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// overHTTP1 writes the request and reads the final response with its body, which
-// is read to its end or to maxBody.
+// overHTTP1 sends the request and reads the final response with its body, up to
+// maxBody.
 func overHTTP1(conn net.Conn, h hop) (Response, Cause) {
-	// A failed write does not matter if a response is there to be read.
+	// A failed write does not matter if a response can be read.
 	_, writeErr := conn.Write(h.head())
 	from := &limitedReader{conn: conn, left: maxHead}
 	reader := readers.Get().(*bufio.Reader)
@@ -80,7 +80,7 @@ func overHTTP1(conn net.Conn, h hop) (Response, Cause) {
 	return readBody(response, h.keepBody)
 }
 
-// readResponse reads heads until a final one.
+// readResponse reads heads up to the final one.
 func readResponse(reader *bufio.Reader, from *limitedReader) (*http.Response, Cause) {
 	for range maxInterim {
 		response, err := http.ReadResponse(reader, nil)
@@ -88,7 +88,7 @@ func readResponse(reader *bufio.Reader, from *limitedReader) (*http.Response, Ca
 		case err != nil && from.left <= 0:
 			return nil, Cause{Kind: CauseMalformed, Detail: "head too large"}
 		case err != nil && from.err != nil:
-			// The parser takes a line that broke off for a whole one.
+			// The parser accepts a truncated line as complete.
 			return nil, causeOf(from.err)
 		case err != nil:
 			return nil, causeOf(err)
@@ -101,8 +101,7 @@ func readResponse(reader *bufio.Reader, from *limitedReader) (*http.Response, Ca
 	return nil, Cause{Kind: CauseMalformed, Detail: "no final response"}
 }
 
-// readBody reads the body, as far as the kubelet would, and the place that a
-// redirect leads to.
+// readBody reads the body, up to the kubelet's limit, and the target of a redirect.
 func readBody(response *http.Response, keep bool) (Response, Cause) {
 	result := Response{Status: response.StatusCode, ContentType: response.Header.Get("Content-Type")}
 	limited := io.LimitReader(response.Body, maxBody)
@@ -122,13 +121,13 @@ func readBody(response *http.Response, keep bool) (Response, Cause) {
 	return result, Cause{}
 }
 
-// looksLikeHTTP2 recognises the frame that begins every HTTP/2 server's part:
+// looksLikeHTTP2 reports whether b is the header of a server's first HTTP/2 frame,
 // SETTINGS on stream 0 (RFC 9113 section 3.4).
 func looksLikeHTTP2(b []byte) bool {
 	return len(b) == 9 && b[0] == 0 && b[3] == 4 && b[4]&^1 == 0 && b[5]|b[6]|b[7]|b[8] == 0
 }
 
-// head is the request as HTTP/1.1 writes it.
+// head returns the request head in HTTP/1.1 format.
 func (h hop) head() []byte {
 	b := make([]byte, 0, 512)
 	b = append(b, "GET "...)

@@ -10,7 +10,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/internal/h2conn"
 )
 
-// overHTTP2 sends the request of h as HTTP/2 by prior knowledge.
+// overHTTP2 sends the request of h over HTTP/2 with prior knowledge.
 func overHTTP2(ctx context.Context, conn net.Conn, h hop) (Response, Cause) {
 	request := &http.Request{Method: http.MethodGet, URL: h.url, Host: h.host, Header: http.Header{}}
 	for _, header := range h.headers {
@@ -25,10 +25,10 @@ func overHTTP2(ctx context.Context, conn net.Conn, h hop) (Response, Cause) {
 	return readBody(response, h.keepBody)
 }
 
-// roundTripHTTP2 runs the one exchange over conn and reads that much of the
-// body at most. The caller closes conn.
-func roundTripHTTP2(ctx context.Context, conn net.Conn, request *http.Request, most int) (*http.Response, Cause) {
-	response, err := h2conn.New(conn).RoundTrip(request, most)
+// roundTripHTTP2 runs one exchange over conn and reads the body up to limit bytes. The
+// caller closes conn.
+func roundTripHTTP2(ctx context.Context, conn net.Conn, request *http.Request, limit int) (*http.Response, Cause) {
+	response, err := h2conn.New(conn).RoundTrip(request, limit)
 	switch {
 	case err == nil:
 		return response, Cause{}

@@ -8,11 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connectLoopback connects to a port of the loopback without a detour over
-// Go's poller: there the outcome is known when connect returns, and while a
-// container starts it is asked for hundreds of times. Measured with a pause of
-// 10 ms between attempts, wake-up included: 113 µs of CPU each, with net.Dialer
-// 185 µs. known is false if the outcome is not known at once.
+// connectLoopback connects to a loopback port without Go's poller: the result is known
+// when connect returns, and while a container starts there are hundreds of attempts.
+// Measured with 10 ms between attempts, wake-up included: 113 µs of CPU each, 185 µs
+// with net.Dialer. known is false if the result is not known immediately.
 func connectLoopback(to netip.AddrPort) (conn *net.TCPConn, known bool, err error) {
 	fd, err := connectFD(to)
 	if fd < 0 {
@@ -27,8 +26,7 @@ func connectLoopback(to netip.AddrPort) (conn *net.TCPConn, known bool, err erro
 	return c.(*net.TCPConn), true, nil
 }
 
-// canConnectLoopback is connectLoopback for callers that want to know only whether
-// it can be done: the connection is closed again.
+// canConnectLoopback is connectLoopback, but closes the connection.
 func canConnectLoopback(to netip.AddrPort) (known bool, err error) {
 	fd, err := connectFD(to)
 	if fd >= 0 {
@@ -37,8 +35,8 @@ func canConnectLoopback(to netip.AddrPort) (known bool, err error) {
 	return fd >= 0 || err != nil, err
 }
 
-// connectFD returns a connected descriptor, or -1 and the error; -1 without an
-// error if the outcome is not known yet.
+// connectFD returns a connected descriptor, or -1 and the error; -1 without an error
+// means that the result is not known yet.
 func connectFD(to netip.AddrPort) (int, error) {
 	family, sockaddr := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
 	if to.Addr().Is4() {
@@ -51,7 +49,7 @@ func connectFD(to netip.AddrPort) (int, error) {
 	if err = unix.Connect(fd, sockaddr); err == unix.EINPROGRESS {
 		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 		if n, _ := unix.Poll(ready, 0); n != 1 {
-			// A full backlog: the attempt is given up before the application sees it.
+			// the backlog is full: abandon the attempt before the application sees it
 			unix.Close(fd)
 			return -1, nil
 		}

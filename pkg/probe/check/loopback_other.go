@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// connectLoopback leaves everything to net.Dialer.
+// connectLoopback is not supported; net.Dialer is used instead.
 func connectLoopback(netip.AddrPort) (conn *net.TCPConn, known bool, err error) {
 	return nil, false, nil
 }

@@ -7,8 +7,8 @@ type TCP struct {
 	Address string // host:port
 }
 
-// Check closes with an ordinary FIN, as the kubelet does: a reset would show in
-// the logs of many applications. One TIME_WAIT per probe is left for 60 s.
+// Check implements Checker. It closes with a FIN, as the kubelet does, because many
+// applications log resets. Each check leaves one socket in TIME_WAIT for 60 s.
 func (p *TCP) Check(ctx context.Context) Result {
 	if to, ok := loopback(p.Address); ok {
 		if known, err := canConnectLoopback(to); err != nil {
