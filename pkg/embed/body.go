@@ -19,7 +19,7 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	b.taken.Add(int64(n))
 	if err == io.EOF {
-		b.x.sent.Trailer = cleanHeader(b.x.r.Trailer, b.x.trusted)
+		b.x.forwarded.Trailer = cleanHeader(b.x.r.Trailer, b.x.trusted)
 	}
 	return n, err
 }

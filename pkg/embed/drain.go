@@ -28,7 +28,7 @@ func (g *Gate) Drain(ctx context.Context) error {
 		open := g.gate.Drain.Requests() // before the last arrival: what is over by then has set that
 		wait := g.cfg.DrainQuiet - (g.now() - time.Duration(g.arrived.Load()))
 		if open == 0 && wait <= 0 {
-			g.tell() // others may wait for the same
+			g.notifyDrain() // others may wait for the same
 			return nil
 		}
 		if err := g.await(ctx, wait); err != nil {
@@ -46,7 +46,7 @@ func (g *Gate) await(ctx context.Context, wait time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ended, over := g.left, (<-chan time.Time)(nil)
+	ended, over := g.ended, (<-chan time.Time)(nil)
 	if wait > 0 {
 		ended = nil // nothing is over before
 		timer := time.NewTimer(wait)
@@ -62,13 +62,13 @@ func (g *Gate) await(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// tell wakes the drain.
-func (g *Gate) tell() {
+// notifyDrain wakes the drain.
+func (g *Gate) notifyDrain() {
 	if !g.gate.Drain.Active() {
 		return
 	}
 	select {
-	case g.left <- struct{}{}:
+	case g.ended <- struct{}{}:
 	default:
 	}
 }

@@ -15,28 +15,28 @@ import (
 // the connection that the handler hijacked ends. It is also the handler's
 // ResponseWriter, which may outlive the handler; so it is not reused, as life is.
 type call struct {
-	gate *Gate
-	life *exchange.Blocking // until ended
-	w    http.ResponseWriter
-	r    *http.Request // as it came
-	sent *http.Request // as next has it
-	more *more         // nil: sent is r, unless fields had to be removed
+	gate      *Gate
+	exchange  *exchange.Blocking // until ended
+	w         http.ResponseWriter
+	r         *http.Request // as it came
+	forwarded *http.Request // as next has it
+	extras    *extras       // nil: sent is r, unless fields had to be removed
 
-	trusted  bool // the peer is
-	unclean  bool // there are fields that next may not see
-	returned bool // by next, without a panic
-	hijacked bool
-	ended    atomic.Bool // used once it is hijacked
+	trusted      bool // the peer is
+	hasUntrusted bool // there are fields that next may not see
+	returned     bool // by next, without a panic
+	hijacked     bool
+	ended        atomic.Bool // used once it is hijacked
 
-	touched bool // next has had the header
-	wrote   bool // the final head
-	status  int  // of it
-	written int64
+	headerUsed bool // next has had the header
+	wrote      bool // the final head
+	status     int  // of it
+	written    int64
 }
 
-// more is what only an exchange with a body or a clock has. It is one object
+// extras is what only an exchange with a body or a clock has. It is one object
 // with it.
-type more struct {
+type extras struct {
 	call    call
 	clock   deadline
 	body    body
@@ -47,14 +47,14 @@ type more struct {
 func (g *Gate) exchange(w http.ResponseWriter, r *http.Request, h *head, trusted bool) *call {
 	var x *call
 	if timeout := g.cfg.RequestTimeout > 0; timeout || hasBody(r) {
-		m := new(more)
-		x, m.call.more = &m.call, m
+		m := new(extras)
+		x, m.call.extras = &m.call, m
 	} else {
 		x = new(call)
 	}
-	life := g.borrow()
-	x.gate, x.life, x.w, x.r, x.trusted = g, life, w, r, trusted
-	x.unclean = h.gateFields || !trusted && h.forwardingFields
+	life := g.getExchange()
+	x.gate, x.exchange, x.w, x.r, x.trusted = g, life, w, r, trusted
+	x.hasUntrusted = h.gateFields || !trusted && h.forwardingFields
 	life.Method, life.Target, life.Protocol, life.Encrypted = bytesOf(r.Method), bytesOf(r.RequestURI), r.Proto, r.TLS != nil
 	if slices.Contains(g.cfg.Uncounted, r.URL.Path) {
 		life.Context = uncounted{}
@@ -64,7 +64,7 @@ func (g *Gate) exchange(w http.ResponseWriter, r *http.Request, h *head, trusted
 	}
 	life.Arrive()
 	if d := g.cfg.RequestTimeout; d > 0 {
-		x.more.clock.begin(r.Context(), g.born.Add(life.Arrived+d))
+		x.extras.clock.begin(r.Context(), g.born.Add(life.Arrived+d))
 	}
 	return x
 }
@@ -76,8 +76,8 @@ type uncounted struct{}
 
 // serve takes the request through admission and next.
 func (x *call) serve(next http.Handler) {
-	if why := x.life.Admit(x.r.Context()); why != gate.Undecided {
-		x.refuse(why)
+	if why := x.exchange.Admit(x.r.Context()); why != gate.Undecided {
+		x.reject(why)
 		return
 	}
 	defer func() {
@@ -88,64 +88,64 @@ func (x *call) serve(next http.Handler) {
 		}
 	}()
 	x.prepare()
-	x.life.Forward()
-	next.ServeHTTP(x.writer(), x.sent)
+	x.exchange.Forward()
+	next.ServeHTTP(x.writer(), x.forwarded)
 	x.returned = true
 }
 
-// refuse ends a request that has not got a slot.
-func (x *call) refuse(why gate.Outcome) {
+// reject ends a request that has not got a slot.
+func (x *call) reject(why gate.Outcome) {
 	x.end(why)
 	if why == gate.ClientGone {
 		panic(http.ErrAbortHandler) // else net/http would make up a 200
 	}
-	x.gate.refuse(x.w, x.r, why)
+	x.gate.rejectRequest(x.w, x.r, why)
 }
 
 // prepare makes the request that next gets: mostly the one that came, where
 // there is neither a clock nor a body.
 func (x *call) prepare() {
-	x.sent = x.r
-	m := x.more
+	x.forwarded = x.r
+	m := x.extras
 	switch {
-	case m == nil && !x.unclean:
+	case m == nil && !x.hasUntrusted:
 		return
 	case m == nil:
-		x.sent = x.r.WithContext(x.r.Context())
+		x.forwarded = x.r.WithContext(x.r.Context())
 	case m.clock.set():
-		x.sent = x.r.WithContext(&m.clock)
+		x.forwarded = x.r.WithContext(&m.clock)
 	default:
 		m.request = *x.r
-		x.sent = &m.request
+		x.forwarded = &m.request
 	}
-	if x.unclean {
-		x.sent.Header = cleanHeader(x.r.Header, x.trusted)
+	if x.hasUntrusted {
+		x.forwarded.Header = cleanHeader(x.r.Header, x.trusted)
 	}
 	if hasBody(x.r) {
 		m.body = body{src: x.r.Body, x: x}
-		x.sent.Body = &m.body
-		x.sent.Trailer = cleanHeader(x.r.Trailer, x.trusted)
+		x.forwarded.Body = &m.body
+		x.forwarded.Trailer = cleanHeader(x.r.Trailer, x.trusted)
 	}
 }
 
 // conclude ends a request that next has had, and answers where next ran out of
 // time without an answer. v is what next panicked with.
 func (x *call) conclude(v any) {
-	if x.sent != x.r && x.returned {
+	if x.forwarded != x.r && x.returned {
 		// Where net/http and outer handlers look for what next left there.
-		x.r.MultipartForm, x.r.Pattern = x.sent.MultipartForm, x.sent.Pattern
+		x.r.MultipartForm, x.r.Pattern = x.forwarded.MultipartForm, x.forwarded.Pattern
 	}
 	switch {
 	case !x.returned:
-		x.end(x.broken(v))
+		x.end(x.panicOutcome(v))
 	case x.hijacked: // the connection's Close ends it
 		x.stopClock()
-	case !x.wrote && x.more != nil && x.more.clock.expired():
+	case !x.wrote && x.extras != nil && x.extras.clock.expired():
 		x.end(gate.RequestTimeout)
-		x.gate.refuse(x.w, x.r, gate.RequestTimeout)
+		x.gate.rejectRequest(x.w, x.r, gate.RequestTimeout)
 	default:
 		o := gate.Served
-		if x.gone() {
+		if x.disconnected() {
 			o = gate.ClientGone
 		}
 		wrote := x.wrote
@@ -157,23 +157,23 @@ func (x *call) conclude(v any) {
 	}
 }
 
-// gone reports whether the client has left, as far as net/http can tell.
-func (x *call) gone() bool { return x.r.Context().Err() == context.Canceled }
+// disconnected reports whether the client has left, as far as net/http can tell.
+func (x *call) disconnected() bool { return x.r.Context().Err() == context.Canceled }
 
-// broken is the outcome of a request whose handler has panicked with v.
-func (x *call) broken(v any) gate.Outcome {
+// panicOutcome is the outcome of a request whose handler has panicked with v.
+func (x *call) panicOutcome(v any) gate.Outcome {
 	switch {
 	case v != http.ErrAbortHandler:
 		return gate.InternalError
-	case x.gone():
+	case x.disconnected():
 		return gate.ClientGone
 	}
 	return gate.UpstreamBrokeOff
 }
 
 func (x *call) stopClock() {
-	if x.more != nil {
-		x.more.clock.stop()
+	if x.extras != nil {
+		x.extras.clock.stop()
 	}
 }
 
@@ -184,14 +184,14 @@ func (x *call) end(o gate.Outcome) {
 		return
 	}
 	x.stopClock()
-	life := x.life
+	life := x.exchange
 	life.Status = x.status
-	if x.more != nil {
-		life.RequestBody = x.more.body.taken.Load()
+	if x.extras != nil {
+		life.RequestBody = x.extras.body.taken.Load()
 	}
 	if x.r.Method != http.MethodHead {
 		life.ResponseBody = x.written
 	}
 	life.End(o)
-	x.gate.giveBack(life)
+	x.gate.putExchange(life)
 }

@@ -18,18 +18,18 @@ import (
 // Gate admits and counts the requests of one server. New makes it; it needs no
 // Close.
 type Gate struct {
-	cfg      Config
-	gate     *exchange.Gate
-	counting metrics.Counting
-	requests *metrics.Requests
-	lives    sync.Pool // of *exchange.Blocking, described
-	page     *metrics.Collector
-	born     time.Time
-	clock    func() int64 // now, for lives
+	cfg       Config
+	gate      *exchange.Gate
+	counting  metrics.Counting
+	requests  *metrics.Requests
+	exchanges sync.Pool // of *exchange.Blocking, described
+	page      *metrics.Collector
+	born      time.Time
+	clock     func() int64 // now, for lives
 
 	watcher atomic.Pointer[Watcher] // nil = none
 	arrived atomic.Int64            // last arrival, on the gate's clock, or the beginning of the drain; 0 = there is none
-	left    chan struct{}           // a token for the drain: something has ended
+	ended   chan struct{}           // a token for the drain: something has ended
 }
 
 // New makes a gate. The error lists all problems of c, each with the field and
@@ -40,7 +40,7 @@ func New(c Config) (*Gate, error) {
 		return nil, err
 	}
 	c.complete()
-	g := &Gate{cfg: c, born: time.Now(), left: make(chan struct{}, 1)}
+	g := &Gate{cfg: c, born: time.Now(), ended: make(chan struct{}, 1)}
 	g.gate = &exchange.Gate{Config: c.shared()}
 	g.gate.Observer = (*observer)(g)
 	if c.Ready != nil {
@@ -50,7 +50,7 @@ func New(c Config) (*Gate, error) {
 		return nil, fmt.Errorf("making the gate: %w", err)
 	}
 	g.clock = func() int64 { return int64(g.now()) }
-	g.lives.New = func() any { return g.NewLife() }
+	g.exchanges.New = func() any { return g.NewExchange() }
 	g.requests = metrics.NewRequests()
 	g.page = metrics.NewCollector(metrics.CollectorConfig{
 		Names: names, Identity: c.Identity, Build: build(), Requests: g.requests, Admission: g.gate.AdmissionStats,
@@ -80,13 +80,13 @@ func (g *Gate) Metrics() http.Handler { return metrics.PageHandler(g.page, nil) 
 // program's own.
 func (g *Gate) Collector() prometheus.Collector { return g.page }
 
-// borrow returns the life of a request, for its head to be filled in.
-func (g *Gate) borrow() *exchange.Blocking { return g.lives.Get().(*exchange.Blocking) }
+// getExchange returns the life of a request, for its head to be filled in.
+func (g *Gate) getExchange() *exchange.Blocking { return g.exchanges.Get().(*exchange.Blocking) }
 
-// giveBack takes a life that is over, and forgets what the request was.
-func (g *Gate) giveBack(life *exchange.Blocking) {
+// putExchange takes a life that is over, and forgets what the request was.
+func (g *Gate) putExchange(life *exchange.Blocking) {
 	life.Reset()
-	g.lives.Put(life)
+	g.exchanges.Put(life)
 }
 
 // now is the gate's clock: monotonic, above 0, and 0 when New was called.

@@ -49,10 +49,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // probe answers a probe of the platform. Nothing of it is counted, and it
 // needs no slot.
 func (g *Gate) probe(w http.ResponseWriter, r *http.Request, s exchange.Screening, h *gate.ProbeHeaders) {
-	life := g.borrow()
+	life := g.getExchange()
 	life.Peer = peerOf(r)
 	a, ok := life.AnswerProbe(r.Context(), s, h)
-	g.giveBack(life)
+	g.putExchange(life)
 	if !ok {
 		panic(http.ErrAbortHandler) // the caller has left
 	}

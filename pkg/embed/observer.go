@@ -21,7 +21,7 @@ func (o *observer) Begin(x *gate.Record) {
 
 // End is gate.Observer.
 func (o *observer) End(x *gate.Record) {
-	(*Gate)(o).tell()
+	(*Gate)(o).notifyDrain()
 	if _, left := x.Context.(uncounted); !left {
 		o.counting.End(x.Ended, x.Proxied)
 		o.requests.Observe(x, gate.TraceID{})

@@ -37,7 +37,7 @@ func TestProbesAreAnsweredWhateverTheirPath(t *testing.T) {
 				t.Errorf("%s: hash %q, want %q", c.what, got, c.hash)
 			}
 		}
-		if all, _ := r.gate.counting.UnderWay(); all != 1 {
+		if all, _ := r.gate.counting.InFlight(); all != 1 {
 			t.Errorf("%d under way: probes are counted", all)
 		}
 		head := r.do("HEAD", "/", "", "K-Network-Probe", "queue")

@@ -22,10 +22,10 @@ const (
 type readiness struct {
 	check func(context.Context) error
 
-	mu       sync.Mutex
-	last     gate.ReadinessResult
-	until    time.Time // last is used until then; zero = there is none
-	underWay *checking // nil = none
+	mu         sync.Mutex
+	last       gate.ReadinessResult
+	until      time.Time // last is used until then; zero = there is none
+	inProgress *checking // nil = none
 }
 
 // checking is one call of check.
@@ -86,11 +86,11 @@ func (r *readiness) remove(c *checking, w *waiter) bool {
 
 // join returns the check under way, or begins one. The caller holds the lock.
 func (r *readiness) join() *checking {
-	if r.underWay == nil {
-		r.underWay = &checking{waiters: map[*waiter]struct{}{}}
-		go r.run(r.underWay)
+	if r.inProgress == nil {
+		r.inProgress = &checking{waiters: map[*waiter]struct{}{}}
+		go r.run(r.inProgress)
 	}
-	return r.underWay
+	return r.inProgress
 }
 
 // run belongs to no caller: one that leaves takes nothing from the others.
@@ -103,7 +103,7 @@ func (r *readiness) run(c *checking) {
 		fresh = readyFor
 	}
 	r.mu.Lock()
-	r.last, r.until, r.underWay = result, time.Now().Add(fresh), nil
+	r.last, r.until, r.inProgress = result, time.Now().Add(fresh), nil
 	waiters := c.waiters
 	c.waiters = nil
 	r.mu.Unlock()

@@ -8,18 +8,18 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// ofTheAnswer are fields that a handler may have set for an answer that it
+// responseFields are fields that a handler may have set for an answer that it
 // never gave. Others may be for every answer of the server, and stay.
-var ofTheAnswer = []string{
+var responseFields = []string{
 	"Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length",
 	"Content-Location", "Content-Range", "Content-Type", "Etag", "Expires", "Last-Modified", "Trailer", "Transfer-Encoding",
 }
 
-// refuse answers in the gate's name.
-func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, o gate.Outcome) {
+// rejectRequest answers in the gate's name.
+func (g *Gate) rejectRequest(w http.ResponseWriter, r *http.Request, o gate.Outcome) {
 	a := gate.ReplyTo(o)
 	if r.ProtoMajor == 2 && wire.IsGRPC(bytesOf(r.Header.Get("Content-Type"))) {
-		g.refuseGRPC(w, &a)
+		g.replyGRPC(w, &a)
 		return
 	}
 	g.reply(w, r, &a)
@@ -27,7 +27,7 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, o gate.Outcome) {
 
 // reply sends a.
 func (g *Gate) reply(w http.ResponseWriter, r *http.Request, a *gate.Reply) {
-	h := g.blank(w)
+	h := g.replyHeader(w)
 	for name, value := range a.Fields {
 		h[http.CanonicalHeaderKey(name)] = []string{value}
 	}
@@ -41,10 +41,10 @@ func (g *Gate) reply(w http.ResponseWriter, r *http.Request, a *gate.Reply) {
 	}
 }
 
-// refuseGRPC answers a gRPC call: a head that is the trailers as well (gRPC
+// replyGRPC answers a gRPC call: a head that is the trailers as well (gRPC
 // over HTTP/2, Trailers-Only). The fixed texts of outcomes need no escapes.
-func (g *Gate) refuseGRPC(w http.ResponseWriter, a *gate.Reply) {
-	h := g.blank(w)
+func (g *Gate) replyGRPC(w http.ResponseWriter, a *gate.Reply) {
+	h := g.replyHeader(w)
 	h["Content-Type"] = []string{"application/grpc"}
 	h["Content-Length"] = nil // none would be made up
 	h["Grpc-Status"] = []string{strconv.Itoa(a.Outcome.Meaning().GRPC)}
@@ -59,10 +59,10 @@ func (g *Gate) refuseGRPC(w http.ResponseWriter, a *gate.Reply) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// blank returns the header of an answer of the gate's own.
-func (g *Gate) blank(w http.ResponseWriter) http.Header {
+// replyHeader returns the header of an answer of the gate's own.
+func (g *Gate) replyHeader(w http.ResponseWriter) http.Header {
 	h := w.Header()
-	for _, name := range ofTheAnswer {
+	for _, name := range responseFields {
 		delete(h, name)
 	}
 	dropGateFields(h)

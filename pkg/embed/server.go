@@ -8,14 +8,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-// Core is what the gate shares with the sidecar. With NewLife it is for packages
+// Core is what the gate shares with the sidecar. With NewExchange it is for packages
 // that put the gate in front of a server other than net/http's, as pkg/embed/fast
 // does.
 func (g *Gate) Core() *exchange.Gate { return g.gate }
 
-// NewLife makes the life of a request, for a caller that keeps it for one request
+// NewExchange makes the life of a request, for a caller that keeps it for one request
 // after the other, with Describe between them.
-func (g *Gate) NewLife() *exchange.Blocking { return exchange.NewBlocking(g.gate, g.clock) }
+func (g *Gate) NewExchange() *exchange.Blocking { return exchange.NewBlocking(g.gate, g.clock) }
 
 // CountsAll reports whether there are no Config.Uncounted.
 func (g *Gate) CountsAll() bool { return len(g.cfg.Uncounted) == 0 }

@@ -108,7 +108,7 @@ func TestAStormLeavesNothingBehind(t *testing.T) {
 	}
 	all.Wait()
 	until(t, "all counts at zero", func() bool {
-		underWay, _ := g.counting.UnderWay()
+		underWay, _ := g.counting.InFlight()
 		return g.InFlight() == 0 && g.QueueDepth() == 0 && underWay == 0 && s.now.Load() == 0
 	})
 	if most := s.most.Load(); most > limit || most == 0 {

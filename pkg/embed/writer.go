@@ -31,8 +31,8 @@ func (w http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	x := w.call
 	x.hijacked = true
-	x.life.Switch()
-	x.gate.tell()
+	x.exchange.Switch()
+	x.gate.notifyDrain()
 	if x.status == 0 {
 		x.status = http.StatusSwitchingProtocols
 	}
@@ -52,7 +52,7 @@ func (x *call) Unwrap() http.ResponseWriter { return x.w }
 
 // Header is http.ResponseWriter.
 func (x *call) Header() http.Header {
-	x.touched = true
+	x.headerUsed = true
 	return x.w.Header()
 }
 
@@ -95,7 +95,7 @@ func (x *call) finish() {
 // clean removes what next may have set in the gate's name. A header that next
 // has not asked for is left alone: net/http copies those that were asked for.
 func (x *call) clean() {
-	if x.touched {
+	if x.headerUsed {
 		dropGateFields(x.w.Header())
 	}
 }

@@ -170,8 +170,8 @@ func (t *tally) net() int64 {
 	return net
 }
 
-// UnderWay is the number of requests between Begin and End.
-func (c *Counting) UnderWay() (all, proxied int64) {
+// InFlight is the number of requests between Begin and End.
+func (c *Counting) InFlight() (all, proxied int64) {
 	c.roll.Lock()
 	defer c.roll.Unlock()
 	// Backwards in time, so that no End is seen without its Begin.

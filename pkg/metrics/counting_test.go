@@ -93,7 +93,7 @@ func TestAveragesEqualABruteForceModelOverRandomSchedules(t *testing.T) {
 					t.Fatalf("window %d read at %v: %+v, want %+v", n, now, got, want)
 				}
 			}
-			all, proxied := c.UnderWay()
+			all, proxied := c.InFlight()
 			if wantAll, wantProxied := m.underWay(); all != wantAll || proxied != wantProxied {
 				t.Fatalf("at %v: %d under way, %d proxied, want %d, %d", now, all, proxied, wantAll, wantProxied)
 			}
@@ -149,7 +149,7 @@ func TestEventsOfSeveralGoroutinesInAnyOrderAddUpToTheModel(t *testing.T) {
 				return
 			default:
 			}
-			if all, proxied := c.UnderWay(); all < 0 || proxied < 0 {
+			if all, proxied := c.InFlight(); all < 0 || proxied < 0 {
 				t.Errorf("%d under way, %d proxied", all, proxied)
 				return
 			}
@@ -199,7 +199,7 @@ func TestEventsOfSeveralGoroutinesInAnyOrderAddUpToTheModel(t *testing.T) {
 	all.Wait()
 	close(stop)
 	reader.Wait()
-	if all, proxied := c.UnderWay(); all != 0 || proxied != 0 {
+	if all, proxied := c.InFlight(); all != 0 || proxied != 0 {
 		t.Errorf("%d under way, %d proxied in the end", all, proxied)
 	}
 	if got := c.LastWindow((rounds + 4) * Window); got != (Averages{}) {
@@ -246,7 +246,7 @@ func TestAnEventCountedFarTooLateLosesItsAreaButNotItsCount(t *testing.T) {
 	if got, want := c.LastWindow(98*time.Second), (Averages{1, 1, 1, 1}); got != want {
 		t.Errorf("the oldest kept window: %+v, want %+v", got, want)
 	}
-	if all, proxied := c.UnderWay(); all != 2 || proxied != 1 {
+	if all, proxied := c.InFlight(); all != 2 || proxied != 1 {
 		t.Errorf("%d under way, %d proxied, want 2, 1", all, proxied)
 	}
 	if got := c.LastWindow(102 * time.Second).Concurrency; got != 2 {
@@ -254,7 +254,7 @@ func TestAnEventCountedFarTooLateLosesItsAreaButNotItsCount(t *testing.T) {
 	}
 	c.End(102*time.Second, false)
 	c.End(3*time.Second, true)
-	if all, proxied := c.UnderWay(); all != 0 || proxied != 0 {
+	if all, proxied := c.InFlight(); all != 0 || proxied != 0 {
 		t.Errorf("%d under way, %d proxied, want none", all, proxied)
 	}
 }

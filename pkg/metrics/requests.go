@@ -18,7 +18,7 @@ type Requests struct {
 	proxied   atomic.Uint64
 	queueWait *histogram
 
-	turnedAway *histogram // of those in series that did not get to the container and are not the gate's failures
+	rejected *histogram // of those in series that did not get to the container and are not the gate's failures
 
 	clock func() time.Time // of exemplars
 }
@@ -26,10 +26,10 @@ type Requests struct {
 // NewRequests has the series of a GET with status 200 from the beginning.
 func NewRequests() *Requests {
 	r := &Requests{
-		outcomes:   make([]atomic.Uint64, gate.OutcomeSlots),
-		queueWait:  newHistogram(durations),
-		turnedAway: newHistogram(durations),
-		clock:      time.Now,
+		outcomes:  make([]atomic.Uint64, gate.OutcomeSlots),
+		queueWait: newHistogram(durations),
+		rejected:  newHistogram(durations),
+		clock:     time.Now,
 	}
 	r.series.of(keyOf(&gate.Record{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200}, routeTag(gate.RouteDisabled)))
 	return r
@@ -45,8 +45,8 @@ func (r *Requests) Rejected(outcome gate.Outcome) { r.outcomes[outcome].Inc() }
 func (r *Requests) Observe(x *gate.Record, trace gate.TraceID) {
 	s := r.series.of(keyOf(x, r.tags.of(x)))
 	reached := x.Forwarded != 0
-	if !reached && isTurnedAway(x.Outcome) {
-		r.turnedAway.observe(int64(x.Took())) // before series: see ReadTotals
+	if !reached && isRejected(x.Outcome) {
+		r.rejected.observe(int64(x.Took())) // before series: see ReadTotals
 	}
 	r.outcomes[x.Outcome].Inc()
 	if x.Proxied {
@@ -69,8 +69,8 @@ func (r *Requests) Observe(x *gate.Record, trace gate.TraceID) {
 	}
 }
 
-// isTurnedAway is true of what has no latency unless it reached the container.
-func isTurnedAway(o gate.Outcome) bool {
+// isRejected is true of what has no latency unless it reached the container.
+func isRejected(o gate.Outcome) bool {
 	c := o.Class()
 	return c == gate.ClassRefused || c == gate.ClassClientError
 }

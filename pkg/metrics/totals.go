@@ -45,7 +45,7 @@ func (r *Requests) ReadTotals(t *Totals) {
 	})
 	// Counted before series and read after them, so that none is there alone.
 	for cell := range t.Durations {
-		t.Durations[cell] -= min(r.turnedAway.cells[cell].Load(), t.Durations[cell])
+		t.Durations[cell] -= min(r.rejected.cells[cell].Load(), t.Durations[cell])
 	}
 	for i := range r.outcomes {
 		t.Outcomes[i] = r.outcomes[i].Load()

@@ -34,7 +34,7 @@ import (
 // at the head as it came: put it around handlers that change that, not inside.
 func Handler(g *embed.Gate, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	h := &handler{gate: g, core: g.Core(), next: next}
-	h.exchanges.New = func() any { return &call{handler: h, life: g.NewLife()} }
+	h.exchanges.New = func() any { return &call{handler: h, life: g.NewExchange()} }
 	return h.serve
 }
 
@@ -47,10 +47,10 @@ type handler struct {
 
 // call is a proxied request, from its arrival to its end.
 type call struct {
-	handler *handler
-	life    *exchange.Blocking
-	later   bool        // it ends with the stream or the connection
-	owed    atomic.Bool // with later: that end is still to come
+	handler    *handler
+	life       *exchange.Blocking
+	endsLater  bool        // it ends with the stream or the connection
+	endPending atomic.Bool // with later: that end is still to come
 }
 
 // exchangeKey is where a RequestCtx has its exchange.
@@ -116,7 +116,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	defer func() {
 		switch {
 		case returned:
-		case x.later:
+		case x.endsLater:
 			x.endLater(gate.InternalError) // its stream or connection still knows it
 		default:
 			x.end(ctx, gate.InternalError)
@@ -132,7 +132,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	if !ctx.Hijacked() { // else fasthttp would close it before it is served
 		h.announceClose(ctx)
 	}
-	if !x.later {
+	if !x.endsLater {
 		x.end(ctx, gate.Served)
 	}
 }
@@ -156,8 +156,8 @@ func (x *call) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
 
 // postpone makes the slot come back with endLater.
 func (x *call) postpone(ctx *fasthttp.RequestCtx) {
-	x.later = true
-	x.owed.Store(true)
+	x.endsLater = true
+	x.endPending.Store(true)
 	x.life.Status = ctx.Response.StatusCode()
 	ctx.RemoveUserValue(exchangeKey{})
 }
@@ -165,7 +165,7 @@ func (x *call) postpone(ctx *fasthttp.RequestCtx) {
 // endLater gives the slot back. Only the first call does anything; so x is not
 // used again.
 func (x *call) endLater(o gate.Outcome) {
-	if x.owed.CompareAndSwap(true, false) {
+	if x.endPending.CompareAndSwap(true, false) {
 		x.life.End(o)
 	}
 }

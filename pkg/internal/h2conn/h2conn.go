@@ -97,7 +97,7 @@ func (c *Conn) RoundTrip(r *http.Request, most int) (*http.Response, error) {
 	c.appendHead(r, x)
 	for !x.ended() {
 		c.appendData(x)
-		if err := c.turn(x); err != nil {
+		if err := c.step(x); err != nil {
 			return nil, err
 		}
 	}
@@ -147,9 +147,9 @@ func (c *Conn) appendData(x *exchange) {
 	}
 }
 
-// turn writes what there is to write, reads once, and handles the frames that
+// step writes what there is to write, reads once, and handles the frames that
 // are whole.
-func (c *Conn) turn(x *exchange) error {
+func (c *Conn) step(x *exchange) error {
 	if len(c.out) > 0 {
 		_, _ = c.conn.Write(c.out) // what the server has sent before it failed tells more
 		c.out = c.out[:0]

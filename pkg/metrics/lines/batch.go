@@ -17,7 +17,7 @@ func (w *Writer) run() {
 	for {
 		select {
 		case <-w.wake:
-			w.rest()
+			w.linger()
 		case <-w.closing:
 		}
 		for {
@@ -47,8 +47,8 @@ func (w *Writer) setWriting(since time.Time) {
 	w.mu.Unlock()
 }
 
-// rest lets the lines of a burst gather.
-func (w *Writer) rest() {
+// linger lets the lines of a burst gather.
+func (w *Writer) linger() {
 	if w.cfg.Linger == 0 {
 		return
 	}
@@ -62,9 +62,9 @@ func (w *Writer) rest() {
 
 // batch renders lines and writes them together. Only the goroutine uses it.
 type batch struct {
-	of   *Writer
-	buf  []byte
-	held []Line // rendered into buf
+	of    *Writer
+	buf   []byte
+	lines []Line // rendered into buf
 
 	torn     bool // the last write ended within a line
 	reported bool // Failed knows that a line could not be rendered
@@ -81,7 +81,7 @@ func (b *batch) add(lines []Line) {
 		if len(b.buf) > start {
 			b.buf = append(b.buf, '\n')
 		}
-		b.held = append(b.held, l)
+		b.lines = append(b.lines, l)
 		if len(b.buf) >= writeSize {
 			b.flush()
 		}
@@ -102,16 +102,16 @@ func (b *batch) flush() {
 		b.write()
 	}
 	size := 0
-	for i, l := range b.held {
+	for i, l := range b.lines {
 		size += l.Size()
 		l.Release()
-		b.held[i] = nil
+		b.lines[i] = nil
 	}
 	b.of.mu.Lock()
-	b.of.lines -= len(b.held)
+	b.of.lines -= len(b.lines)
 	b.of.bytes -= size
 	b.of.mu.Unlock()
-	b.held = b.held[:0]
+	b.lines = b.lines[:0]
 	b.buf = b.buf[:0]
 	if cap(b.buf) > 4*writeSize {
 		b.buf = nil

@@ -40,7 +40,7 @@ func Deliver(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 			return response, err
 		}
 		jittered := time.Duration(float64(pause) * (0.75 + rand.Float64()/2))
-		if !rest(ctx, min(max(jittered, after), longestPause)) {
+		if !sleep(ctx, min(max(jittered, after), longestPause)) {
 			return nil, err
 		}
 		pause *= 2
@@ -62,8 +62,8 @@ func temporary(err error) (again bool, after time.Duration) {
 	return true, 0
 }
 
-// rest is false if ctx ended first.
-func rest(ctx context.Context, d time.Duration) bool {
+// sleep is false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

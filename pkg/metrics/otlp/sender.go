@@ -65,9 +65,9 @@ type Header struct{ Name, Value string }
 
 func (o *Options) timeout() time.Duration { return cmp.Or(o.Timeout, RequestTimeout) }
 
-// ofTheConnection are fields that net/http or the connection sets, and that a
+// connectionFields are fields that net/http or the connection sets, and that a
 // request over HTTP/2 must not have (RFC 9113 section 8.2.2).
-var ofTheConnection = []string{
+var connectionFields = []string{
 	"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade",
 }
 
@@ -76,7 +76,7 @@ var ofTheConnection = []string{
 func (o *Options) addTo(r *http.Request, reserved ...string) {
 	for _, h := range o.Headers {
 		name := http.CanonicalHeaderKey(h.Name)
-		if !slices.Contains(reserved, name) && !slices.Contains(ofTheConnection, name) {
+		if !slices.Contains(reserved, name) && !slices.Contains(connectionFields, name) {
 			r.Header[name] = []string{h.Value}
 		}
 	}

@@ -74,10 +74,10 @@ type limiter struct {
 	interval time.Duration
 	now      func() time.Time
 
-	mu    sync.Mutex
-	kinds map[kind]*state
-	held  int       // kinds with a count
-	sweep time.Time // when counts may be due; only if held > 0
+	mu            sync.Mutex
+	kinds         map[kind]*state
+	numSuppressed int       // kinds with a count
+	sweep         time.Time // when counts may be due; only if held > 0
 }
 
 type kind struct {
@@ -88,9 +88,9 @@ type kind struct {
 
 // state is what is known of a kind of message.
 type state struct {
-	until time.Time // held back before this
-	held  int       // since the last that went out
-	last  summary   // the last of those; only if held > 0
+	until      time.Time // held back before this
+	suppressed int       // since the last that went out
+	last       summary   // the last of those; only if held > 0
 }
 
 // summary stands for messages that were held back, and is the last of them but
@@ -120,13 +120,13 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 	defer l.mu.Unlock()
 	s := l.kinds[k]
 	if s != nil && now.Before(s.until) && s.until.Sub(now) <= l.interval { // else the clock was set back
-		if s.held == 0 {
-			if l.held == 0 || s.until.Before(l.sweep) {
+		if s.suppressed == 0 {
+			if l.numSuppressed == 0 || s.until.Before(l.sweep) {
 				l.sweep = s.until
 			}
-			l.held++
+			l.numSuppressed++
 		}
-		s.held++
+		s.suppressed++
 		s.last = summary{entry: entry, to: to}
 		return 0, l.takeDue(now), false
 	}
@@ -137,9 +137,9 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 		s = new(state)
 		l.kinds[k] = s
 	}
-	if s.held > 0 {
-		repeated = s.held
-		l.held--
+	if s.suppressed > 0 {
+		repeated = s.suppressed
+		l.numSuppressed--
 	}
 	*s = state{until: now.Add(l.interval)}
 	return repeated, append(due, l.takeDue(now)...), true
@@ -148,14 +148,14 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 // takeDue returns the summaries of kinds whose interval has passed, oldest
 // first.
 func (l *limiter) takeDue(now time.Time) []summary {
-	if l.held == 0 || now.Before(l.sweep) {
+	if l.numSuppressed == 0 || now.Before(l.sweep) {
 		return nil
 	}
 	var taken []*state
 	l.sweep = time.Time{}
 	for _, s := range l.kinds {
 		switch {
-		case s.held == 0:
+		case s.suppressed == 0:
 		case !now.Before(s.until):
 			taken = append(taken, s)
 		case l.sweep.IsZero() || s.until.Before(l.sweep):
@@ -170,7 +170,7 @@ func (l *limiter) takeAll() []summary {
 	defer l.mu.Unlock()
 	var taken []*state
 	for _, s := range l.kinds {
-		if s.held > 0 {
+		if s.suppressed > 0 {
 			taken = append(taken, s)
 		}
 	}
@@ -181,10 +181,10 @@ func (l *limiter) take(states []*state) []summary {
 	slices.SortFunc(states, func(a, b *state) int { return a.last.entry.Time.Compare(b.last.entry.Time) })
 	var out []summary
 	for _, s := range states {
-		s.last.more = s.held - 1
+		s.last.more = s.suppressed - 1
 		out = append(out, s.last)
-		s.held, s.last = 0, summary{}
-		l.held--
+		s.suppressed, s.last = 0, summary{}
+		l.numSuppressed--
 	}
 	return out
 }
@@ -199,7 +199,7 @@ func (l *limiter) forget() []summary {
 		}
 	}
 	delete(l.kinds, oldest)
-	if found.held == 0 {
+	if found.suppressed == 0 {
 		return nil
 	}
 	return l.take([]*state{found})

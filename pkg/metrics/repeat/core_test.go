@@ -165,8 +165,8 @@ func TestKindsAreBoundedAndAForgottenOneBringsItsCount(t *testing.T) {
 		t.Errorf("%d lines", len(got))
 	}
 	c := f.Core().(*core)
-	if n := len(c.limiter.kinds); n != maxKinds || c.limiter.held != 0 {
-		t.Errorf("%d kinds, %d held", n, c.limiter.held)
+	if n := len(c.limiter.kinds); n != maxKinds || c.limiter.numSuppressed != 0 {
+		t.Errorf("%d kinds, %d held", n, c.limiter.numSuppressed)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestLinesAndCountsAddUpToTheMessages(t *testing.T) {
 			f.Warn(text)
 			sent[text]++
 			for k, s := range f.Core().(*core).limiter.kinds {
-				if s.held > 0 && !f.now.Before(s.until) {
+				if s.suppressed > 0 && !f.now.Before(s.until) {
 					t.Fatalf("seed %d: the count of %q is overdue", seed, k.text)
 				}
 			}
@@ -215,8 +215,8 @@ func TestLinesAndCountsAddUpToTheMessages(t *testing.T) {
 				t.Errorf("seed %d: %d of %q are missing", seed, n, text)
 			}
 		}
-		if c := f.Core().(*core); c.limiter.held != 0 {
-			t.Errorf("seed %d: %d held", seed, c.limiter.held)
+		if c := f.Core().(*core); c.limiter.numSuppressed != 0 {
+			t.Errorf("seed %d: %d held", seed, c.limiter.numSuppressed)
 		}
 	}
 }

@@ -35,13 +35,13 @@ type Errors struct {
 	latest  []uint64 // kept when its last entry was added, by outcome
 }
 
-// troubles are the totals of Errors by class.
-type troubles struct{ refused, failed, clientErrors uint64 }
+// failureCounts are the totals of Errors by class.
+type failureCounts struct{ refused, failed, clientErrors uint64 }
 
-func (t troubles) sum() uint64 { return t.refused + t.failed + t.clientErrors }
+func (t failureCounts) sum() uint64 { return t.refused + t.failed + t.clientErrors }
 
-func (t troubles) minus(u troubles) troubles {
-	return troubles{t.refused - u.refused, t.failed - u.failed, t.clientErrors - u.clientErrors}
+func (t failureCounts) minus(u failureCounts) failureCounts {
+	return failureCounts{t.refused - u.refused, t.failed - u.failed, t.clientErrors - u.clientErrors}
 }
 
 type entry struct {
@@ -130,15 +130,15 @@ func pathOf(target []byte) []byte {
 	return nil
 }
 
-func (e *Errors) totals() troubles {
+func (e *Errors) totals() failureCounts {
 	if e == nil {
-		return troubles{}
+		return failureCounts{}
 	}
-	return troubles{e.refused.Load(), e.failed.Load(), e.clientErrors.Load()}
+	return failureCounts{e.refused.Load(), e.failed.Load(), e.clientErrors.Load()}
 }
 
 // list returns the kept failures, newest first, and how many there were in all.
-func (e *Errors) list() (total troubles, shown []failureJSON) {
+func (e *Errors) list() (total failureCounts, shown []failureJSON) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	total, shown = e.totals(), []failureJSON{}

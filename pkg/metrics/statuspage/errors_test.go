@@ -20,7 +20,7 @@ func TestRefusalsFailuresAndFaultsOfClientsAreCountedApart(t *testing.T) {
 	} {
 		e.Add(&f)
 	}
-	if got, want := e.totals(), (troubles{refused: 2, failed: 3, clientErrors: 4}); got != want {
+	if got, want := e.totals(), (failureCounts{refused: 2, failed: 3, clientErrors: 4}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if total, list := e.list(); total.sum() != 9 || len(list) != 9 || list[0].Class != "client-error" || list[6].Class != "failed" || list[8].Class != "refused" {

@@ -121,7 +121,7 @@ func (p *Page) message(whole bool, sent *sent) []byte {
 		Page: pageVersion(), Started: p.started, Clock: millis(now), Wall: time.Now().UnixMilli(),
 		Containers: []containerJSON{},
 	}
-	s := situation{ended: p.ended.Load(), up: now, startTimeout: p.cfg.StartTimeout, wasReady: p.cfg.Timeline.wasReady()}
+	s := inputs{ended: p.ended.Load(), up: now, startTimeout: p.cfg.StartTimeout, wasReady: p.cfg.Timeline.wasReady()}
 	p.addNow(&m, &s)
 	p.addHistory(&m, &s, whole, sent)
 	p.addContainers(&m, &s, whole, sent)
@@ -137,7 +137,7 @@ func (p *Page) message(whole bool, sent *sent) []byte {
 	return text
 }
 
-func (p *Page) addNow(m *message, s *situation) {
+func (p *Page) addNow(m *message, s *inputs) {
 	if p.cfg.Drain != nil {
 		d := p.cfg.Drain()
 		s.draining, m.Now.Requests, m.Now.Tunnels = d.Active, d.Requests, d.Tunnels
@@ -153,7 +153,7 @@ func (p *Page) addNow(m *message, s *situation) {
 	}
 }
 
-func (p *Page) addHistory(m *message, s *situation, whole bool, sent *sent) {
+func (p *Page) addHistory(m *message, s *inputs, whole bool, sent *sent) {
 	p.cfg.History.read(func(r *ring) {
 		from := r.first()
 		if !whole {
@@ -161,13 +161,13 @@ func (p *Page) addHistory(m *message, s *situation, whole bool, sent *sent) {
 		}
 		m.Seconds = r.columns(from)
 		sent.second = r.newest
-		recent := r.recently()
+		recent := r.recentDurations()
 		m.Now.P50, m.Now.P99 = round(r.quantile(recent, 0.5)), round(r.quantile(recent, 0.99))
 		for _, n := range recent {
 			m.Now.Ended += uint64(n)
 		}
 		m.Now.Outcomes = append([]uint64{}, r.totals.Outcomes...)
-		s.troubles = r.troublesRecently(p.cfg.History.src.Errors.totals())
+		s.recentFailures = r.recentFailures(p.cfg.History.src.Errors.totals())
 	})
 }
 
@@ -180,7 +180,7 @@ func (p *Page) addErrors(m *message, whole bool, sent *sent) {
 	}
 }
 
-func (p *Page) addContainers(m *message, s *situation, whole bool, sent *sent) {
+func (p *Page) addContainers(m *message, s *inputs, whole bool, sent *sent) {
 	s.ready = true
 	t := p.cfg.Timeline
 	if t == nil || p.cfg.Containers == nil {

@@ -35,10 +35,10 @@ type ring struct {
 	newest  int64
 
 	// As of the last credit.
-	underWay        float32
+	openRequests    float32
 	inFlight, queue uint32
 	totals, before  metrics.Totals
-	troubles        troubles
+	troubles        failureCounts
 
 	bounds []time.Duration // of the cells of durations
 	rows   []uint8         // row of each cell
@@ -89,8 +89,8 @@ func (r *ring) first() int64 { return max(r.newest-keptSeconds+1, 0) }
 // credit gives the newest second the state of this moment, and what has been
 // counted since the last credit.
 func (r *ring) credit(src *Sources) {
-	all, _ := src.Counting.UnderWay()
-	r.underWay = float32(all)
+	all, _ := src.Counting.InFlight()
+	r.openRequests = float32(all)
 	if src.Admission != nil {
 		a := src.Admission()
 		r.inFlight, r.queue = uint32(max(a.InFlight, 0)), uint32(max(a.QueueDepth, 0))
@@ -149,9 +149,9 @@ func (r *ring) quantile(cells []uint32, q float64) float64 {
 	return 0
 }
 
-// troublesRecently are those of the last recentSeconds and since, of total by
+// recentFailures are those of the last recentSeconds and since, of total by
 // now.
-func (r *ring) troublesRecently(total troubles) troubles {
+func (r *ring) recentFailures(total failureCounts) failureCounts {
 	t := total.minus(r.troubles)
 	for i := max(r.newest-recentSeconds+1, r.first()); i <= r.newest; i++ {
 		s := r.at(i)
@@ -162,8 +162,8 @@ func (r *ring) troublesRecently(total troubles) troubles {
 	return t
 }
 
-// recently sums up the durations of the last recentSeconds.
-func (r *ring) recently() []uint32 {
+// recentDurations sums up the durations of the last recentSeconds.
+func (r *ring) recentDurations() []uint32 {
 	sum := make([]uint32, len(r.rows))
 	for i := range r.recent {
 		if c := &r.recent[i]; c.number > r.newest-recentSeconds && c.number >= 0 {

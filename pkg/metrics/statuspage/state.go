@@ -33,20 +33,20 @@ func (s State) String() string {
 	return [...]string{"starting", "not-ready", "ready", "overloaded", "draining", "ended"}[s]
 }
 
-// situation is all that a State follows from.
-type situation struct {
+// inputs is all that a State follows from.
+type inputs struct {
 	ended, draining bool
 	ready           bool // all containers, now
 	wasReady        bool // each container, at some time
 	up              time.Duration
 	startTimeout    time.Duration
 	queueFull       bool
-	troubles        troubles // of the last recentSeconds
+	recentFailures  failureCounts // of the last recentSeconds
 }
 
 // state makes all transitions. It keeps no memory, so that it is right whenever a
 // page is opened.
-func (s *situation) state() State {
+func (s *inputs) state() State {
 	switch {
 	case s.ended:
 		return Ended
@@ -56,7 +56,7 @@ func (s *situation) state() State {
 		return Starting
 	case !s.ready:
 		return NotReady
-	case s.queueFull || s.troubles.refused > 0:
+	case s.queueFull || s.recentFailures.refused > 0:
 		return Overloaded
 	}
 	return Ready
@@ -67,7 +67,7 @@ const sinceUnknown = -1
 
 // describe is the state with its cause and its beginning, as the page shows it. A
 // gate that is ready has a cause where requests fail all the same.
-func (p *Page) describe(m *message, s *situation) stateJSON {
+func (p *Page) describe(m *message, s *inputs) stateJSON {
 	state := s.state()
 	d := stateJSON{Name: state.String(), Since: sinceUnknown}
 	switch state {
@@ -76,7 +76,7 @@ func (p *Page) describe(m *message, s *situation) stateJSON {
 		d.Cause = notReadyCause(m.Containers)
 	case Ready:
 		d.Since = p.cfg.Timeline.readySince()
-		if n := s.troubles.failed; n > 0 {
+		if n := s.recentFailures.failed; n > 0 {
 			d.Cause = recently(n, "failed")
 		}
 	case Overloaded:
@@ -97,12 +97,12 @@ func notReadyCause(containers []containerJSON) string {
 	return strings.Join(causes, "; ")
 }
 
-func overloadCause(now *nowJSON, s *situation) string {
+func overloadCause(now *nowJSON, s *inputs) string {
 	var causes []string
 	if s.queueFull {
 		causes = append(causes, fmt.Sprintf("the queue is full (%s waiting)", grouped(int64(now.Capacity))))
 	}
-	if n := s.troubles.refused; n > 0 {
+	if n := s.recentFailures.refused; n > 0 {
 		causes = append(causes, recently(n, "refused"))
 	}
 	return strings.Join(causes, "; ")

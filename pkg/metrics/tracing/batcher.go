@@ -11,7 +11,7 @@ import (
 
 // Bounds of what waits to be sent.
 const (
-	maxWaiting = 2048 // spans, besides the batch that is on its way
+	maxQueued  = 2048 // spans, besides the batch that is on its way
 	maxBatch   = 512  // spans
 	batchDelay = time.Second
 )
@@ -38,18 +38,18 @@ type batcher struct {
 	waiting []*SpanData
 	closed  bool
 
-	some    chan struct{} // there are spans where there were none
-	full    chan struct{} // there is a batch
-	closing chan struct{}
-	done    chan struct{}
-	cancel  context.CancelFunc
+	nonEmpty chan struct{} // there are spans where there were none
+	full     chan struct{} // there is a batch
+	closing  chan struct{}
+	done     chan struct{}
+	cancel   context.CancelFunc
 }
 
 func newBatcher(e Exporter, failed func(error)) *batcher {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &batcher{
 		exporter: e, failed: failed,
-		some: make(chan struct{}, 1), full: make(chan struct{}, 1),
+		nonEmpty: make(chan struct{}, 1), full: make(chan struct{}, 1),
 		closing: make(chan struct{}), done: make(chan struct{}), cancel: cancel,
 	}
 	go b.run(ctx)
@@ -72,7 +72,7 @@ func (b *batcher) addAll(spans []SpanData) {
 func (b *batcher) put(n int, appendAll func()) {
 	b.mu.Lock()
 	before := len(b.waiting)
-	room := !b.closed && before+n <= maxWaiting
+	room := !b.closed && before+n <= maxQueued
 	if room {
 		appendAll()
 	}
@@ -81,7 +81,7 @@ func (b *batcher) put(n int, appendAll func()) {
 	case !room:
 		b.dropped.Add(int64(n))
 	case before == 0:
-		signal(b.some)
+		signal(b.nonEmpty)
 	case before < maxBatch && before+n >= maxBatch:
 		signal(b.full)
 	}
@@ -99,7 +99,7 @@ func (b *batcher) run(ctx context.Context) {
 	defer b.exporter.Close()
 	for {
 		select {
-		case <-b.some:
+		case <-b.nonEmpty:
 			b.gather()
 			b.send(ctx)
 		case <-b.closing:
@@ -154,7 +154,7 @@ func (b *batcher) take() []*SpanData {
 		b.waiting = nil
 	} else {
 		b.waiting = append([]*SpanData(nil), rest...)
-		signal(b.some)
+		signal(b.nonEmpty)
 	}
 	return batch
 }

@@ -119,17 +119,17 @@ func TestACollectorThatHangsBlocksNobodyAndDropsAreCounted(t *testing.T) {
 		if took := time.Since(start); took != 0 {
 			t.Errorf("requests were held up for %v", took)
 		}
-		const room = maxWaiting / 3 * 3 // a request leaves all its spans or none
+		const room = maxQueued / 3 * 3 // a request leaves all its spans or none
 		if got := tracer.Dropped(); got != 3*requests-room {
 			t.Errorf("%d dropped, want %d", got, 3*requests-room)
 		}
-		for range maxWaiting - room + 1 {
+		for range maxQueued - room + 1 {
 			tracer.ExportSpan(&SpanData{})
 		}
 		if got := tracer.Dropped(); got != 3*requests-room+1 {
 			t.Errorf("%d dropped, want %d: one span too many", got, 3*requests-room+1)
 		}
-		const all = 3 + 3*requests + maxWaiting - room + 1
+		const all = 3 + 3*requests + maxQueued - room + 1
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := tracer.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -199,7 +199,7 @@ func TestCloseSendsAllThatIsLeft(t *testing.T) {
 		b := newBatcher(s, nil)
 		b.add(&numbered(0, 1)[0])
 		time.Sleep(batchDelay + s.each/2) // on its way
-		const more = maxWaiting / 8
+		const more = maxQueued / 8
 		for i := range more {
 			b.addAll(numbered(1+8*i, 8))
 		}

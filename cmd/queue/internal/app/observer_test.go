@@ -78,12 +78,12 @@ func TestASampledRequestIsCountedAndTraced(t *testing.T) {
 	now := server.Clock()
 	x := gate.Record{Target: []byte("/"), Trace: &sampled, Arrived: now}
 	o.Begin(&x)
-	if all, _ := o.counting.UnderWay(); all != 1 || len(x.TraceLines) == 0 {
+	if all, _ := o.counting.InFlight(); all != 1 || len(x.TraceLines) == 0 {
 		t.Errorf("%d under way, lines %q", all, x.TraceLines)
 	}
 	x.Ended = now + time.Millisecond
 	o.End(&x)
-	if all, _ := o.counting.UnderWay(); all != 0 {
+	if all, _ := o.counting.InFlight(); all != 0 {
 		t.Errorf("%d under way after the end", all)
 	}
 }
@@ -93,7 +93,7 @@ func TestUncountedPathsAreNeitherCountedNorTraced(t *testing.T) {
 	sampled := gate.TraceFields{Traceparent: []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")}
 	x := gate.Record{Target: []byte("/health?deep"), Trace: &sampled, Arrived: server.Clock()}
 	o.Begin(&x)
-	if all, _ := o.counting.UnderWay(); all != 0 || x.TraceLines != nil {
+	if all, _ := o.counting.InFlight(); all != 0 || x.TraceLines != nil {
 		t.Errorf("%d under way, lines %q", all, x.TraceLines)
 	}
 	x.Ended = server.Clock()

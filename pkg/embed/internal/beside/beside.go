@@ -15,9 +15,9 @@ import (
 // batch is how many requests are measured at once.
 const batch = 5_000
 
-// heap is what the program holds meanwhile. With none of its own it would collect
+// heapBallast is what the program holds meanwhile. With none of its own it would collect
 // garbage most of the time.
-const heap = 64 << 20
+const heapBallast = 64 << 20
 
 // Run reports CPU time per request of bare, of gated and of what the latter adds,
 // as the medians of batches; the least that gated took beyond the least of bare,
@@ -25,7 +25,7 @@ const heap = 64 << 20
 // that it adds. Each function is called with the number of requests to serve.
 func Run(b *testing.B, bare, gated func(n int)) {
 	b.Helper()
-	held := make([]byte, heap)
+	held := make([]byte, heapBallast)
 	defer runtime.KeepAlive(held)
 	runtime.GC()
 	var alone, with, added []float64
