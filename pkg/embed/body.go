@@ -6,15 +6,15 @@ import (
 	"go.uber.org/atomic"
 )
 
-// body counts what next takes of a request's body.
+// body counts the bytes that next reads from a request body.
 type body struct {
 	src   io.ReadCloser
 	x     *call
 	taken atomic.Int64
 }
 
-// Read is io.Reader. At the end of the body net/http adds trailers to the
-// request that came; next looks for them in the one that it got.
+// Read implements io.Reader. At the end of the body net/http adds trailers to the
+// received request; next expects them in its own.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	b.taken.Add(int64(n))
@@ -24,5 +24,5 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close is io.Closer.
+// Close implements io.Closer.
 func (b *body) Close() error { return b.src.Close() }

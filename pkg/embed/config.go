@@ -15,61 +15,59 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-// Identity names the pod to the autoscaler and in the labels of metrics. Any
-// part may be empty; an empty Pod is the host's name.
+// Identity names the pod to the autoscaler and in metric labels. Any part may be empty;
+// an empty Pod is the host name.
 type Identity = metrics.Identity
 
-// Config is read once, by New. The zero value admits everything at once, and
-// counts it.
+// Config configures a Gate. New reads it once. The zero value admits and counts all
+// requests.
 type Config struct {
-	// ConcurrencyLimit is the most requests in flight at once, up to 1<<20,
-	// over all handlers of the gate. 0 = unlimited.
+	// ConcurrencyLimit is the maximum number of requests in flight, up to 1<<20, for
+	// all handlers of the gate together. 0 = unlimited.
 	ConcurrencyLimit int
-	// QueueCapacity is the most requests that wait for a slot, up to 1<<24.
-	// 0 = no request waits; the sidecar's default is ten times its limit.
+	// QueueCapacity is the maximum number of queued requests, up to 1<<24. 0 = no
+	// queue; the sidecar's default is ten times its limit.
 	QueueCapacity int
-	// QueueMaxWait is the longest wait in the queue, refused with 503 beyond
-	// it. 0 = no bound.
+	// QueueMaxWait is the maximum time in the queue; then the request is rejected with
+	// 503. 0 = unlimited.
 	QueueMaxWait time.Duration
-	// RequestTimeout is how long a request may take from its arrival, the wait
-	// in the queue included. In the queue it ends with 504. In the handler its
-	// context ends with context.DeadlineExceeded, and the answer is 504 if the
-	// handler returns without having written a head; whatever the handler has
-	// written stays as it is. 0 = no bound.
+	// RequestTimeout is the maximum time from the arrival of a request, including the
+	// time in the queue. A queued request is rejected with 504. In the handler the
+	// request's context ends with context.DeadlineExceeded, and the response is 504 if
+	// the handler returns without having written a head; bytes that the handler has
+	// written are not changed. 0 = unlimited.
 	RequestTimeout time.Duration
-	// DrainQuiet is how long Drain waits without an arrival: until routers have
-	// noticed. 0 = Drain returns as soon as nothing is open.
+	// DrainQuiet is how long Drain waits without a new request, so that routers notice
+	// the drain. 0 = Drain returns as soon as no request is open.
 	DrainQuiet time.Duration
 
-	// Ready answers readiness probes: nil is ready, any error is not. It is
-	// called when the platform asks, once for all who ask at the same time, and
-	// away from any request. A yes is used for 1 s, a no for 100 ms. Its
-	// context ends after 10 s, which are also the longest that a caller waits
-	// (kubelets: 900 ms). A panic is a no. The error's text goes nowhere.
-	// nil = always ready.
+	// Ready answers readiness probes: nil means ready, an error not ready. It is called
+	// on demand, once for concurrent probes, and not on the goroutine of a request. A
+	// success is cached for 1 s, a failure for 100 ms. Its context ends after 10 s, the
+	// maximum wait of a prober (kubelets: 900 ms). A panic counts as an error. The
+	// error's text is not shown. nil = always ready.
 	Ready func(context.Context) error
 
-	// Uncounted are paths, compared exactly with the decoded path of the
-	// request, that are served like all others but not counted, neither for the
-	// autoscaler nor in metrics of requests: health checks of your own.
+	// Uncounted are paths, compared with the decoded path of the request, that are
+	// served like others but not counted, neither for the autoscaler nor in request
+	// metrics, such as your own health checks.
 	Uncounted []string
 
-	// TrustedSources are the peers whose probe headers, user agents,
-	// K-Proxy-Request, K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP and
-	// Knative-Serving-* (also spelled with _ for -) are believed, always with
-	// loopback. A request of any other peer, one on a Unix socket for instance, is
-	// traffic and reaches the handler without these fields. Empty = everybody, as
-	// Knative.
+	// TrustedSources are the peers whose probe headers, user agents, K-Proxy-Request,
+	// K-Original-Host, X-Forwarded-*, Forwarded, X-Real-IP and Knative-Serving-* fields
+	// (also with _ for -) are accepted; loopback is always trusted. A request of any
+	// other peer, such as one on a Unix socket, is traffic and reaches the handler
+	// without these fields. Empty = all peers, as in Knative.
 	TrustedSources []netip.Prefix
 
-	// Identity is what the figures are labelled with.
+	// Identity is used in labels.
 	Identity Identity
-	// MetricsNames chooses Knative's names on the Prometheus page: "current",
-	// which the empty string stands for, "legacy" or "both".
+	// MetricsNames selects Knative's metric names on the Prometheus page: "current"
+	// (also for ""), "legacy" or "both".
 	MetricsNames string
 }
 
-// shared is what the gate of the request path takes of c.
+// shared returns the configuration of the exchange package.
 func (c *Config) shared() exchange.Config {
 	return exchange.Config{
 		ConcurrencyLimit: c.ConcurrencyLimit, QueueCapacity: c.QueueCapacity, QueueMaxWait: c.QueueMaxWait,
@@ -77,8 +75,8 @@ func (c *Config) shared() exchange.Config {
 	}
 }
 
-// check returns all that is wrong with c, by the names of its fields, and the
-// generation of names that it asks for.
+// check returns all problems of c, by field names, and the metric names that it
+// selects.
 func (c *Config) check() (metrics.Names, error) {
 	shared := c.shared()
 	problems := []error{shared.Check()}
@@ -100,11 +98,10 @@ func (c *Config) check() (metrics.Names, error) {
 	return names, errors.Join(problems...)
 }
 
-// complete fills in what has a default, and parts from what the caller may
-// change.
+// complete sets defaults and copies slices that the caller may change.
 func (c *Config) complete() {
 	c.Uncounted, c.TrustedSources = slices.Clone(c.Uncounted), slices.Clone(c.TrustedSources)
 	if c.Identity.Pod == "" {
-		c.Identity.Pod, _ = os.Hostname() // without one, the label is empty
+		c.Identity.Pod, _ = os.Hostname() // the label is empty without a host name
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// deadline is the context of a request that has so long to live. It costs
-// nothing until a caller waits for its end; then it stands for a context of
-// the standard library's, so that contexts derived from it need no goroutine.
+// deadline is a context with a deadline. It costs nothing until a caller waits for its
+// end; then it wraps a context of the standard library, so that derived contexts need
+// no goroutine.
 type deadline struct {
-	parent context.Context // nil = there is no deadline
+	parent context.Context // nil = no deadline
 	at     time.Time
 
 	mu      sync.Mutex
@@ -24,7 +24,7 @@ func (d *deadline) begin(parent context.Context, at time.Time) { d.parent, d.at 
 // set reports whether there is a deadline.
 func (d *deadline) set() bool { return d.parent != nil }
 
-// Deadline is context.Context.
+// Deadline implements context.Context.
 func (d *deadline) Deadline() (time.Time, bool) {
 	if at, ok := d.parent.Deadline(); ok && at.Before(d.at) {
 		return at, true
@@ -32,10 +32,10 @@ func (d *deadline) Deadline() (time.Time, bool) {
 	return d.at, true
 }
 
-// Done is context.Context.
+// Done implements context.Context.
 func (d *deadline) Done() <-chan struct{} { return d.context().Done() }
 
-// Err is context.Context.
+// Err implements context.Context.
 func (d *deadline) Err() error {
 	d.mu.Lock()
 	idle := d.timed == nil && !d.stopped
@@ -46,7 +46,7 @@ func (d *deadline) Err() error {
 	return d.context().Err()
 }
 
-// Value is context.Context.
+// Value implements context.Context.
 func (d *deadline) Value(key any) any {
 	d.mu.Lock()
 	timed := d.timed
@@ -57,7 +57,7 @@ func (d *deadline) Value(key any) any {
 	return d.parent.Value(key)
 }
 
-// context makes what d stands for.
+// context creates the wrapped context.
 func (d *deadline) context() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,7 +70,7 @@ func (d *deadline) context() context.Context {
 	return d.timed
 }
 
-// stop ends the context and its timer, when the request has ended.
+// stop ends the context and its timer after the request.
 func (d *deadline) stop() {
 	if d.parent == nil {
 		return
@@ -83,6 +83,6 @@ func (d *deadline) stop() {
 	}
 }
 
-// expired reports whether the deadline, or an earlier one of the parent, is
-// what has ended the context.
+// expired reports whether the context ended by its deadline or an earlier one of the
+// parent.
 func (d *deadline) expired() bool { return d.set() && d.Err() == context.DeadlineExceeded }

@@ -6,29 +6,26 @@ import (
 	"time"
 )
 
-// Drain begins the end of the gate's life, with no way back: from now on
-// probes are answered 503 "shutting down", and every answer tells its client
-// to close (Connection: close; GOAWAY over HTTP/2). Requests, new ones too,
-// are served as before.
+// Drain begins the shutdown, which cannot be undone: probes get 503 "shutting down",
+// and each response asks its client to close (Connection: close; GOAWAY over HTTP/2).
+// Requests, including new ones, are still served.
 //
-// It returns nil when for DrainQuiet no request has arrived and none is open,
-// neither queued nor in a handler. Hijacked connections may be: now is the time
-// to close WebSockets in order. Otherwise it returns when ctx ends, with an
-// error that says how much is open and wraps ctx's. The drain goes on then;
-// with a context that has ended, Drain only begins it. It may be called more
-// than once.
+// Drain returns nil when no request has arrived for DrainQuiet and none is queued or in
+// a handler. Hijacked connections may still be open: now is the time to close
+// WebSockets in an orderly way. If ctx ends first, Drain returns an error that tells
+// how much is open and wraps ctx's error. The drain continues then; with a context that
+// has ended, Drain only begins it. It may be called more than once.
 //
-// Call it before http.Server.Shutdown: that closes the listeners, which loses
-// requests that routers still send here, and tells connections without a
-// request to go.
+// Call it before http.Server.Shutdown, which closes the listeners, so that requests
+// from routers would be lost, and closes idle connections.
 func (g *Gate) Drain(ctx context.Context) error {
 	g.arrived.CompareAndSwap(0, int64(g.now()))
 	g.gate.Drain.Start()
 	for {
-		open := g.gate.Drain.Requests() // before the last arrival: what is over by then has set that
+		open := g.gate.Drain.Requests() // read before arrived: requests that have ended by now have set it
 		wait := g.cfg.DrainQuiet - (g.now() - time.Duration(g.arrived.Load()))
 		if open == 0 && wait <= 0 {
-			g.notifyDrain() // others may wait for the same
+			g.notifyDrain() // other Drain calls may wait for the same
 			return nil
 		}
 		if err := g.await(ctx, wait); err != nil {
@@ -37,18 +34,18 @@ func (g *Gate) Drain(ctx context.Context) error {
 	}
 }
 
-// Draining is closed when the drain begins: a sign for handlers with long
-// streams to bring them to an end.
+// Draining returns a channel that is closed when the drain begins, so that handlers
+// with long streams can end them.
 func (g *Gate) Draining() <-chan struct{} { return g.gate.Drain.Started() }
 
-// await returns after wait, or else when a request ends. The error is ctx's.
+// await waits until a request ends, at most for wait. The error is ctx's.
 func (g *Gate) await(ctx context.Context, wait time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	ended, over := g.ended, (<-chan time.Time)(nil)
 	if wait > 0 {
-		ended = nil // nothing is over before
+		ended = nil // nothing can end earlier
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		over = timer.C
@@ -62,7 +59,7 @@ func (g *Gate) await(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// notifyDrain wakes the drain.
+// notifyDrain wakes a waiting Drain.
 func (g *Gate) notifyDrain() {
 	if !g.gate.Drain.Active() {
 		return

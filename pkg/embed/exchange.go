@@ -11,39 +11,39 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// call is a proxied request of net/http. It ends when the handler returns, or when
-// the connection that the handler hijacked ends. It is also the handler's
-// ResponseWriter, which may outlive the handler; so it is not reused, as life is.
+// call is a net/http request that counts as traffic. It ends when the handler returns,
+// or when the connection that the handler hijacked ends. It is also the handler's
+// ResponseWriter, which may outlive the handler, so unlike its exchange it is not
+// reused.
 type call struct {
 	gate      *Gate
-	exchange  *exchange.Blocking // until ended
+	exchange  *exchange.Blocking // nil once ended
 	w         http.ResponseWriter
-	r         *http.Request // as it came
-	forwarded *http.Request // as next has it
-	extras    *extras       // nil: sent is r, unless fields had to be removed
+	r         *http.Request // as received
+	forwarded *http.Request // as passed to next
+	extras    *extras       // nil: forwarded is r, unless fields had to be removed
 
-	trusted      bool // the peer is
-	hasUntrusted bool // there are fields that next may not see
-	returned     bool // by next, without a panic
+	trusted      bool // the peer is trusted
+	hasUntrusted bool // contains fields that next must not see
+	returned     bool // next has returned without a panic
 	hijacked     bool
-	ended        atomic.Bool // used once it is hijacked
+	ended        atomic.Bool // used after a hijack
 
-	headerUsed bool // next has had the header
-	wrote      bool // the final head
-	status     int  // of it
+	headerUsed bool // next has called Header
+	wrote      bool // next has written the final head
+	status     int  // its status
 	written    int64
 }
 
-// extras is what only an exchange with a body or a clock has. It is one object
-// with it.
+// extras is the state of a call with a body or a deadline, in one allocation.
 type extras struct {
 	call    call
 	clock   deadline
 	body    body
-	request http.Request // storage for call.sent, unless clock provides it
+	request http.Request // storage for call.forwarded, unless deadline provides it
 }
 
-// exchange makes the exchange of a request and starts its clock.
+// exchange creates the exchange of a request and starts its timeouts.
 func (g *Gate) exchange(w http.ResponseWriter, r *http.Request, h *head, trusted bool) *call {
 	var x *call
 	if timeout := g.cfg.RequestTimeout > 0; timeout || hasBody(r) {
@@ -71,10 +71,10 @@ func (g *Gate) exchange(w http.ResponseWriter, r *http.Request, h *head, trusted
 
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
-// uncounted marks an exchange that is left out of the figures.
+// uncounted marks an exchange that is not counted.
 type uncounted struct{}
 
-// serve takes the request through admission and next.
+// serve runs admission and next.
 func (x *call) serve(next http.Handler) {
 	if why := x.exchange.Admit(x.r.Context()); why != gate.Undecided {
 		x.reject(why)
@@ -93,17 +93,17 @@ func (x *call) serve(next http.Handler) {
 	x.returned = true
 }
 
-// reject ends a request that has not got a slot.
+// reject ends a request that got no slot.
 func (x *call) reject(why gate.Outcome) {
 	x.end(why)
 	if why == gate.ClientGone {
-		panic(http.ErrAbortHandler) // else net/http would make up a 200
+		panic(http.ErrAbortHandler) // otherwise net/http would send a 200
 	}
 	x.gate.rejectRequest(x.w, x.r, why)
 }
 
-// prepare makes the request that next gets: mostly the one that came, where
-// there is neither a clock nor a body.
+// prepare creates the request for next, usually the received one: if there is neither a
+// deadline nor a body.
 func (x *call) prepare() {
 	x.forwarded = x.r
 	m := x.extras
@@ -128,11 +128,11 @@ func (x *call) prepare() {
 	}
 }
 
-// conclude ends a request that next has had, and answers where next ran out of
-// time without an answer. v is what next panicked with.
+// conclude ends a request after next, and replies if next exceeded the deadline without
+// a response. v is the value with which next panicked.
 func (x *call) conclude(v any) {
 	if x.forwarded != x.r && x.returned {
-		// Where net/http and outer handlers look for what next left there.
+		// net/http and outer handlers expect these results of next in their request.
 		x.r.MultipartForm, x.r.Pattern = x.forwarded.MultipartForm, x.forwarded.Pattern
 	}
 	switch {
@@ -151,16 +151,16 @@ func (x *call) conclude(v any) {
 		wrote := x.wrote
 		x.finish()
 		if o == gate.ClientGone && !wrote {
-			x.status = 0 // no client gets it
+			x.status = 0 // no client receives it
 		}
 		x.end(o)
 	}
 }
 
-// disconnected reports whether the client has left, as far as net/http can tell.
+// disconnected reports whether the client has disconnected, as far as net/http knows.
 func (x *call) disconnected() bool { return x.r.Context().Err() == context.Canceled }
 
-// panicOutcome is the outcome of a request whose handler has panicked with v.
+// panicOutcome returns the outcome of a request whose handler panicked with v.
 func (x *call) panicOutcome(v any) gate.Outcome {
 	switch {
 	case v != http.ErrAbortHandler:
@@ -177,8 +177,8 @@ func (x *call) stopClock() {
 	}
 }
 
-// end says how the request went, and ends its life. Only the first call does
-// anything: a panic and the close of a hijacked connection may both end it.
+// end ends the exchange with o. Only the first call has an effect: both a panic and the
+// Close of a hijacked connection may end it.
 func (x *call) end(o gate.Outcome) {
 	if x.hijacked && x.ended.Swap(true) {
 		return

@@ -15,25 +15,24 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-// Gate admits and counts the requests of one server. New makes it; it needs no
+// Gate admits and counts the requests of a server. Create it with New; it needs no
 // Close.
 type Gate struct {
 	cfg       Config
 	gate      *exchange.Gate
 	counting  metrics.Counting
 	requests  *metrics.Requests
-	exchanges sync.Pool // of *exchange.Blocking, described
+	exchanges sync.Pool // of *exchange.Blocking, initialized
 	page      *metrics.Collector
 	born      time.Time
-	clock     func() int64 // now, for lives
+	clock     func() int64 // now, for exchanges
 
 	watcher atomic.Pointer[Watcher] // nil = none
-	arrived atomic.Int64            // last arrival, on the gate's clock, or the beginning of the drain; 0 = there is none
-	ended   chan struct{}           // a token for the drain: something has ended
+	arrived atomic.Int64            // time of the last arrival, on the gate's clock, or of the beginning of the drain; 0 = none
+	ended   chan struct{}           // capacity 1: a request has ended, for the drain
 }
 
-// New makes a gate. The error lists all problems of c, each with the field and
-// its value.
+// New creates a gate. The error lists all problems of c, each with its field and value.
 func New(c Config) (*Gate, error) {
 	names, err := c.check()
 	if err != nil {
@@ -58,43 +57,41 @@ func New(c Config) (*Gate, error) {
 	return g, nil
 }
 
-// InFlight returns how many requests hold a slot now, hijacked connections
-// included.
+// InFlight returns the number of slots held, including hijacked connections.
 func (g *Gate) InFlight() int { return g.gate.Admission.InFlight() }
 
-// QueueDepth returns how many requests wait for a slot now.
+// QueueDepth returns the number of queued requests.
 func (g *Gate) QueueDepth() int { return g.gate.Admission.QueueDepth() }
 
-// Stats serves /metrics to Knative's autoscaler, as the sidecar does on port
-// 9090: average concurrency and arrivals of the last full second, as protobuf,
-// or as text for scrapers that ask for it. Any other path is 404.
+// Stats serves /metrics to Knative's autoscaler, like the sidecar on port 9090: average
+// concurrency and arrivals of the last full second, as protobuf, or as text if the
+// scraper asks for it. Other paths get 404.
 func (g *Gate) Stats() http.Handler {
 	return metrics.StatHandler(g.cfg.Identity, &g.counting, g.now)
 }
 
-// Metrics serves /metrics to Prometheus, as the sidecar does on port 9091: the
-// gate's figures, the Go runtime and the process. Any other path is 404.
+// Metrics serves /metrics to Prometheus, like the sidecar on port 9091: metrics of the
+// gate, the Go runtime and the process. Other paths get 404.
 func (g *Gate) Metrics() http.Handler { return metrics.PageHandler(g.page, nil) }
 
-// Collector is what Metrics shows of the gate itself, for a registry of the
-// program's own.
+// Collector returns the gate's own metrics, for a registry of the program.
 func (g *Gate) Collector() prometheus.Collector { return g.page }
 
-// getExchange returns the life of a request, for its head to be filled in.
+// getExchange returns an exchange with an empty Record.
 func (g *Gate) getExchange() *exchange.Blocking { return g.exchanges.Get().(*exchange.Blocking) }
 
-// putExchange takes a life that is over, and forgets what the request was.
+// putExchange returns an exchange that has ended to the pool.
 func (g *Gate) putExchange(life *exchange.Blocking) {
 	life.Reset()
 	g.exchanges.Put(life)
 }
 
-// now is the gate's clock: monotonic, above 0, and 0 when New was called.
+// now is the gate's clock: monotonic, above 0, starting when New was called.
 func (g *Gate) now() time.Duration { return max(time.Since(g.born), 1) }
 
 const modulePath = "github.com/queuegate/queuegate"
 
-// build is the version of this module in the program that embeds it.
+// build returns the version of this module in the program.
 func build() metrics.Build {
 	b := metrics.Build{Version: "development", Commit: "unknown", GoVersion: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()

@@ -8,18 +8,17 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// Handler puts the gate in front of next. Several handlers may share a gate;
-// wrapping a handler that is wrapped already would take two slots for each
-// request, and can wait for itself.
+// Handler puts the gate in front of next. Several handlers may share a gate. Do not
+// wrap a handler twice: each request would need two slots, which can deadlock.
 //
-// next sees a ResponseWriter that passes on what net/http offers:
-// http.ResponseController, Flush, Hijack, ReadFrom, full duplex, trailers and
-// 1xx. A client that leaves while it waits never reaches next. A panic of next
-// is counted as internal-error (http.ErrAbortHandler as upstream-broke-off, or
-// client-gone), gives the slot back, and goes on.
+// next gets a ResponseWriter with all features of net/http: http.ResponseController,
+// Flush, Hijack, ReadFrom, full duplex, trailers and 1xx. If a client disconnects while
+// its request is queued, next is not called. A panic of next is counted as
+// internal-error (http.ErrAbortHandler as upstream-broke-off, or client-gone), releases
+// the slot, and continues.
 //
-// A connection that next hijacks keeps its slot until it is closed, whether
-// next has returned or not; a panic gives the slot back at once.
+// A hijacked connection holds its slot until it is closed, even after next has
+// returned; a panic releases the slot immediately.
 func (g *Gate) Handler(next http.Handler) http.Handler {
 	return &handler{g, next}
 }
@@ -46,20 +45,19 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.serve(h.next)
 }
 
-// probe answers a probe of the platform. Nothing of it is counted, and it
-// needs no slot.
+// probe replies to a probe of the platform. It is not counted and needs no slot.
 func (g *Gate) probe(w http.ResponseWriter, r *http.Request, s exchange.Screening, h *gate.ProbeHeaders) {
 	life := g.getExchange()
 	life.Peer = peerOf(r)
 	a, ok := life.AnswerProbe(r.Context(), s, h)
 	g.putExchange(life)
 	if !ok {
-		panic(http.ErrAbortHandler) // the caller has left
+		panic(http.ErrAbortHandler) // the prober has disconnected
 	}
 	g.reply(w, r, &a)
 }
 
-// peerOf is where a request comes from; invalid for a Unix socket.
+// peerOf returns the address of the peer; invalid for a Unix socket.
 func peerOf(r *http.Request) netip.AddrPort {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return peer

@@ -8,18 +8,17 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// head is what the gate reads of a request's header.
+// head holds the fields of a request that the gate reads.
 type head struct {
 	probe                  gate.ProbeHeaders
 	routeTag, defaultRoute []byte
-	proxied                bool // the activator did it, it says
-	gateFields             bool // there are some
+	proxied                bool // according to K-Proxy-Request, the activator forwarded it
+	gateFields             bool // there are K-Gate-* fields
 	forwardingFields       bool
 }
 
-// read goes through a header once: a client may send fields of the gate's under
-// any name that begins as theirs do. net/http has put names into their canonical
-// form. Without distrust, no peer's word is in doubt.
+// read reads the fields in one pass. Names are in net/http's canonical form. Without
+// distrust, all peers are trusted.
 func (x *head) read(h http.Header, distrust bool) {
 	for name, values := range h {
 		if len(values) == 0 || len(name) < len("K-Gate-") {
@@ -52,8 +51,8 @@ func (x *head) read(h http.Header, distrust bool) {
 	}
 }
 
-// valueOf is the first value of a field, without white space around it. It must
-// not be changed.
+// valueOf returns the first value of a field without surrounding white space. It must
+// not be modified.
 func valueOf(values []string) []byte {
 	v := values[0]
 	if n := len(v); n > 0 && (isBlank(v[0]) || isBlank(v[n-1])) {
@@ -64,7 +63,7 @@ func valueOf(values []string) []byte {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// bytesOf are the bytes of s, which must not be changed.
+// bytesOf returns the bytes of s, which must not be modified.
 func bytesOf(s string) []byte {
 	if s == "" {
 		return []byte{}
@@ -72,9 +71,8 @@ func bytesOf(s string) []byte {
 	return unsafe.Slice(unsafe.StringData(s), len(s))
 }
 
-// cleanHeader returns h without the fields that no handler may see: K-Gate-*
-// and, unless the peer is trusted, what it says of itself and of others. Without
-// such fields it is h itself, else a copy.
+// cleanHeader returns h without the fields that no handler may see: K-Gate-* and, for
+// untrusted peers, trusted-only fields. It copies h only if there are any.
 func cleanHeader(h http.Header, trusted bool) http.Header {
 	clean, copied := h, false
 	for name := range h {
@@ -89,8 +87,7 @@ func cleanHeader(h http.Header, trusted bool) http.Header {
 	return clean
 }
 
-// dropGateFields removes K-Gate-* fields, also where they are meant as
-// trailers.
+// dropGateFields removes K-Gate-* fields, including announced trailers.
 func dropGateFields(h http.Header) {
 	for name := range h {
 		if isGateField(name) {

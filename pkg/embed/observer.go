@@ -2,11 +2,10 @@ package embed
 
 import "github.com/queuegate/queuegate/pkg/gate"
 
-// observer is the Gate as what observes its requests, for its figures and for
-// the drain.
+// observer is the Gate as the gate.Observer of its requests, for metrics and the drain.
 type observer Gate
 
-// Begin is gate.Observer.
+// Begin implements gate.Observer.
 func (o *observer) Begin(x *gate.Record) {
 	if o.gate.Drain.Active() {
 		o.arrived.Store(int64(x.Arrived))
@@ -19,7 +18,7 @@ func (o *observer) Begin(x *gate.Record) {
 	}
 }
 
-// End is gate.Observer.
+// End implements gate.Observer.
 func (o *observer) End(x *gate.Record) {
 	(*Gate)(o).notifyDrain()
 	if _, left := x.Context.(uncounted); !left {
@@ -31,8 +30,9 @@ func (o *observer) End(x *gate.Record) {
 	}
 }
 
-// Rejected is gate.Observer. What never becomes a request never comes here.
+// Rejected implements gate.Observer. It is never called, because net/http rejects
+// invalid heads.
 func (o *observer) Rejected(gate.Outcome) {}
 
-// Probed is gate.Observer.
+// Probed implements gate.Observer.
 func (o *observer) Probed(*gate.Record) {}

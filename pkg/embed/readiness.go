@@ -9,22 +9,21 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// How long a result is used, and how long a caller is held for one.
+// How long a result is cached, and how long a prober waits for one.
 const (
 	readyFor       = time.Second
 	notReadyFor    = 100 * time.Millisecond
 	checkTimeout   = 10 * time.Second
-	kubeletTimeout = 900 * time.Millisecond // the kubelet gives up after 1 s, and then shows no status
+	kubeletTimeout = 900 * time.Millisecond // the kubelet's default timeout is 1 s; after it, it shows no status
 )
 
-// readiness calls the application's check, once for all callers at the same
-// time.
+// readiness calls the application's check, once for all concurrent probers.
 type readiness struct {
 	check func(context.Context) error
 
 	mu         sync.Mutex
 	last       gate.ReadinessResult
-	until      time.Time // last is used until then; zero = there is none
+	until      time.Time // last is valid until then; zero = none
 	inProgress *checking // nil = none
 }
 
@@ -33,14 +32,14 @@ type checking struct {
 	waiters map[*waiter]struct{} // nil once the check has ended
 }
 
-// Try returns the last result while that is fresh.
+// Try returns the cached result while it is valid.
 func (r *readiness) Try(gate.Prober) (gate.ReadinessResult, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last, time.Now().Before(r.until)
 }
 
-// Await waits for the check under way, or for a new one.
+// Await waits for the check in progress, or starts one.
 func (r *readiness) Await(c gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
 	timeout := checkTimeout
 	if c == gate.Kubelet {
@@ -69,7 +68,7 @@ func (r *readiness) Await(c gate.Prober, notify func(gate.ReadinessResult)) (can
 	}
 }
 
-// waiter is a caller waiting for a check.
+// waiter is a prober that waits for a check.
 type waiter struct {
 	notify func(gate.ReadinessResult)
 	timer  *time.Timer
@@ -84,7 +83,7 @@ func (r *readiness) remove(c *checking, w *waiter) bool {
 	return waits
 }
 
-// join returns the check under way, or begins one. The caller holds the lock.
+// join returns the check in progress, or starts one. The caller holds the lock.
 func (r *readiness) join() *checking {
 	if r.inProgress == nil {
 		r.inProgress = &checking{waiters: map[*waiter]struct{}{}}
@@ -93,7 +92,8 @@ func (r *readiness) join() *checking {
 	return r.inProgress
 }
 
-// run belongs to no caller: one that leaves takes nothing from the others.
+// run runs the check on its own goroutine, so that it continues when a prober
+// disconnects.
 func (r *readiness) run(c *checking) {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
@@ -115,7 +115,7 @@ func (r *readiness) run(c *checking) {
 
 func (r *readiness) call(ctx context.Context) (result gate.ReadinessResult) {
 	result.Reason = "panic"
-	defer func() { _ = recover() }() // there is no server around this goroutine that would contain it
+	defer func() { _ = recover() }() // no server recovers a panic on this goroutine
 	switch err := r.check(ctx); {
 	case err == nil:
 		return gate.ReadinessResult{Ready: true}

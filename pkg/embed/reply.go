@@ -8,14 +8,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// responseFields are fields that a handler may have set for an answer that it
-// never gave. Others may be for every answer of the server, and stay.
+// responseFields are fields that a handler may have set for a response that it did not
+// write. Other fields may be for every response of the server and are kept.
 var responseFields = []string{
 	"Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length",
 	"Content-Location", "Content-Range", "Content-Type", "Etag", "Expires", "Last-Modified", "Trailer", "Transfer-Encoding",
 }
 
-// rejectRequest answers in the gate's name.
+// rejectRequest sends the local reply of o.
 func (g *Gate) rejectRequest(w http.ResponseWriter, r *http.Request, o gate.Outcome) {
 	a := gate.ReplyTo(o)
 	if r.ProtoMajor == 2 && wire.IsGRPC(bytesOf(r.Header.Get("Content-Type"))) {
@@ -32,21 +32,21 @@ func (g *Gate) reply(w http.ResponseWriter, r *http.Request, a *gate.Reply) {
 		h[http.CanonicalHeaderKey(name)] = []string{value}
 	}
 	if a.Body == "" {
-		h["Content-Type"] = nil // none would be made up
+		h["Content-Type"] = nil // keep net/http from detecting one
 	}
 	h["Content-Length"] = []string{strconv.Itoa(a.Length())}
 	w.WriteHeader(a.Status)
 	if a.Length() > 0 && r.Method != http.MethodHead {
-		_, _ = w.Write(a.AppendBody(nil)) // the client may have left
+		_, _ = w.Write(a.AppendBody(nil)) // the client may have disconnected
 	}
 }
 
-// replyGRPC answers a gRPC call: a head that is the trailers as well (gRPC
-// over HTTP/2, Trailers-Only). The fixed texts of outcomes need no escapes.
+// replyGRPC replies to a gRPC call with Trailers-Only (gRPC over HTTP/2). The fixed
+// texts of outcomes need no escaping.
 func (g *Gate) replyGRPC(w http.ResponseWriter, a *gate.Reply) {
 	h := g.replyHeader(w)
 	h["Content-Type"] = []string{"application/grpc"}
-	h["Content-Length"] = nil // none would be made up
+	h["Content-Length"] = nil // keep net/http from setting one
 	h["Grpc-Status"] = []string{strconv.Itoa(a.Outcome.Meaning().GRPC)}
 	h["Grpc-Message"] = []string{a.Body}
 	h["K-Gate-Outcome"] = []string{a.Outcome.String()}
@@ -59,7 +59,7 @@ func (g *Gate) replyGRPC(w http.ResponseWriter, a *gate.Reply) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// replyHeader returns the header of an answer of the gate's own.
+// replyHeader returns the header for a local reply.
 func (g *Gate) replyHeader(w http.ResponseWriter) http.Header {
 	h := w.Header()
 	for _, name := range responseFields {
@@ -70,8 +70,8 @@ func (g *Gate) replyHeader(w http.ResponseWriter) http.Header {
 	return h
 }
 
-// announceClose tells the client of a draining gate to close; net/http makes a
-// GOAWAY of it for HTTP/2.
+// announceClose asks the client of a draining gate to close; net/http turns it into a
+// GOAWAY for HTTP/2.
 func (g *Gate) announceClose(w http.ResponseWriter) {
 	if g.gate.Drain.Active() {
 		w.Header()["Connection"] = []string{"close"}

@@ -8,20 +8,20 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-// Core is what the gate shares with the sidecar. With NewExchange it is for packages
-// that put the gate in front of a server other than net/http's, as pkg/embed/fast
-// does.
+// Core returns the part of the gate that is shared with the sidecar. Together with
+// NewExchange it is for packages that put the gate in front of other servers than
+// net/http's, such as package fast.
 func (g *Gate) Core() *exchange.Gate { return g.gate }
 
-// NewExchange makes the life of a request, for a caller that keeps it for one request
-// after the other, with Describe between them.
+// NewExchange returns an exchange that the caller may reuse for consecutive requests,
+// with Reset between them.
 func (g *Gate) NewExchange() *exchange.Blocking { return exchange.NewBlocking(g.gate, g.clock) }
 
-// CountsAll reports whether there are no Config.Uncounted.
+// CountsAll reports whether Config.Uncounted is empty.
 func (g *Gate) CountsAll() bool { return len(g.cfg.Uncounted) == 0 }
 
-// Count says before Arrive whether the request of a decoded path counts: not if
-// it is one of Config.Uncounted. It reports the same.
+// Count decides before Arrive whether the request with a decoded path counts, by
+// Config.Uncounted, and reports it.
 func (g *Gate) Count(life *exchange.Blocking, path []byte) bool {
 	for _, name := range g.cfg.Uncounted {
 		if name == string(path) {
@@ -32,26 +32,26 @@ func (g *Gate) Count(life *exchange.Blocking, path []byte) bool {
 	return true
 }
 
-// Observed is what a page that shows the gate takes its figures from.
+// Observed holds the sources of a page that shows the gate.
 type Observed struct {
-	Clock    func() time.Duration // that requests are counted on
+	Clock    func() time.Duration // clock that requests are counted on
 	Counting *metrics.Counting
 	Requests *metrics.Requests
 	Identity Identity
 	Build    metrics.Build
 }
 
-// Observed is for packages that show the gate, as pkg/embed/status does.
+// Observed returns the sources for packages that show the gate, such as package status.
 func (g *Gate) Observed() Observed {
 	return Observed{g.now, &g.counting, g.requests, g.cfg.Identity, build()}
 }
 
-// Watcher is called for every request that counts, after it has been counted, by
-// several goroutines at once.
+// Watcher is called for each request that counts, after it has been counted,
+// concurrently.
 type Watcher struct {
 	Begun func()
-	Ended func(*gate.Record) // valid during the call only
+	Ended func(*gate.Record) // valid only during the call
 }
 
-// Watch makes w the gate's watcher, in the place of the one before.
+// Watch replaces the gate's watcher by w.
 func (g *Gate) Watch(w *Watcher) { g.watcher.Store(w) }

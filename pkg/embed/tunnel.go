@@ -8,20 +8,20 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// tunnel is a hijacked connection. Its Close gives the slot back.
+// tunnel is a hijacked connection. Its Close releases the slot.
 type tunnel struct {
 	net.Conn
 	exchange *call
 }
 
-// Close is net.Conn.
+// Close implements net.Conn.
 func (t *tunnel) Close() error {
 	err := t.Conn.Close()
 	t.exchange.end(gate.Tunnelled)
 	return err
 }
 
-// CloseWrite says to the peer that nothing follows.
+// CloseWrite half-closes the connection.
 func (t *tunnel) CloseWrite() error {
 	if c, ok := t.Conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
@@ -29,8 +29,7 @@ func (t *tunnel) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// ReadFrom is io.ReaderFrom: what goes from socket to socket stays in the
-// kernel where net does that.
+// ReadFrom implements io.ReaderFrom, so that net can use splice.
 func (t *tunnel) ReadFrom(src io.Reader) (int64, error) {
 	if other, ok := src.(*tunnel); ok {
 		src = other.Conn
@@ -38,5 +37,5 @@ func (t *tunnel) ReadFrom(src io.Reader) (int64, error) {
 	return io.Copy(t.Conn, src)
 }
 
-// NetConn is the connection itself. Closing that keeps the slot.
+// NetConn returns the underlying connection. Closing it does not release the slot.
 func (t *tunnel) NetConn() net.Conn { return t.Conn }

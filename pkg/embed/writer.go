@@ -8,8 +8,8 @@ import (
 	"net/http"
 )
 
-// writer is the ResponseWriter that next gets: with what HTTP/1 can do, or
-// with what later versions can, so that a type assertion tells the truth.
+// writer returns the ResponseWriter for next, with the optional interfaces that its
+// HTTP version supports.
 func (x *call) writer() http.ResponseWriter {
 	if x.r.ProtoMajor == 1 {
 		return http1Writer{x}
@@ -20,10 +20,10 @@ func (x *call) writer() http.ResponseWriter {
 	return x
 }
 
-// http1Writer can hand its connection over.
+// http1Writer adds Hijack.
 type http1Writer struct{ *call }
 
-// Hijack is http.Hijacker. The slot is held until the connection is closed.
+// Hijack implements http.Hijacker. The slot is held until the connection is closed.
 func (w http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, buffered, err := http.NewResponseController(w.w).Hijack()
 	if err != nil {
@@ -39,27 +39,27 @@ func (w http1Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return &tunnel{Conn: c, exchange: x}, buffered, nil
 }
 
-// pushWriter can push (RFC 9113 section 8.4).
+// pushWriter adds server push (RFC 9113 section 8.4).
 type pushWriter struct{ *call }
 
-// Push is http.Pusher.
+// Push implements http.Pusher.
 func (w pushWriter) Push(target string, opts *http.PushOptions) error {
 	return w.w.(http.Pusher).Push(target, opts)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (x *call) Unwrap() http.ResponseWriter { return x.w }
 
-// Header is http.ResponseWriter.
+// Header implements http.ResponseWriter.
 func (x *call) Header() http.Header {
 	x.headerUsed = true
 	return x.w.Header()
 }
 
-// WriteHeader is http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter.
 func (x *call) WriteHeader(status int) {
 	if x.hijacked || x.wrote {
-		x.w.WriteHeader(status) // net/http says in its log what is wrong
+		x.w.WriteHeader(status) // net/http logs the problem
 		return
 	}
 	x.clean()
@@ -72,7 +72,7 @@ func (x *call) WriteHeader(status int) {
 	}
 }
 
-// start is what happens to an implicit head before net/http writes it.
+// start prepares an implicit head before net/http writes it.
 func (x *call) start() {
 	if x.wrote || x.hijacked {
 		return
@@ -82,8 +82,8 @@ func (x *call) start() {
 	x.wrote, x.status = true, http.StatusOK
 }
 
-// finish prepares what net/http writes after next has returned: the head of an
-// answer without a body, or trailers.
+// finish prepares what net/http writes after next has returned: the head of a response
+// without a body, or trailers.
 func (x *call) finish() {
 	if x.wrote {
 		x.clean()
@@ -92,15 +92,15 @@ func (x *call) finish() {
 	x.start()
 }
 
-// clean removes what next may have set in the gate's name. A header that next
-// has not asked for is left alone: net/http copies those that were asked for.
+// clean removes the gate's fields that next may have set. A header that next has not
+// requested is unchanged.
 func (x *call) clean() {
 	if x.headerUsed {
 		dropGateFields(x.w.Header())
 	}
 }
 
-// Write is http.ResponseWriter.
+// Write implements http.ResponseWriter.
 func (x *call) Write(p []byte) (int, error) {
 	x.start()
 	n, err := x.w.Write(p)
@@ -108,7 +108,7 @@ func (x *call) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteString is io.StringWriter.
+// WriteString implements io.StringWriter.
 func (x *call) WriteString(s string) (int, error) {
 	x.start()
 	n, err := io.WriteString(x.w, s)
@@ -116,8 +116,7 @@ func (x *call) WriteString(s string) (int, error) {
 	return n, err
 }
 
-// ReadFrom is io.ReaderFrom: a file goes through the kernel where net/http
-// does that.
+// ReadFrom implements io.ReaderFrom, so that net/http can use sendfile.
 func (x *call) ReadFrom(src io.Reader) (n int64, err error) {
 	x.start()
 	if to, ok := x.w.(io.ReaderFrom); ok {
@@ -129,16 +128,16 @@ func (x *call) ReadFrom(src io.Reader) (n int64, err error) {
 	return n, err
 }
 
-// Flush is http.Flusher.
+// Flush implements http.Flusher.
 func (x *call) Flush() { _ = x.FlushError() }
 
-// FlushError is what http.ResponseController asks for.
+// FlushError supports http.ResponseController.
 func (x *call) FlushError() error {
 	wrote := x.wrote
 	x.start()
 	err := http.NewResponseController(x.w).Flush()
 	if !wrote && errors.Is(err, errors.ErrUnsupported) {
-		x.wrote, x.status = false, 0 // nothing has gone out
+		x.wrote, x.status = false, 0 // nothing has been sent
 	}
 	return err
 }

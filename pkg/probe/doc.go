@@ -4,10 +4,15 @@
 //
 // It promises:
 //
-//   - At most one check of a container runs at any time, regardless of the number of probers. With periodSeconds > 0 the application gets at most one check per period once it is ready.
-//   - A container that starts to listen is noticed within the delays documented at history.delay, and all waiting probers are released at once.
-//   - An adaptive result (periodSeconds 0 or absent) is never based on a check older than Options.Freshness.
-//   - When a container stops listening, the first refused connection, in a check or reported by Observed, makes the pod not ready.
+//   - At most one check of a container runs at any time, regardless of the number of
+//     probers. With periodSeconds > 0 the application gets at most one check per period
+//     once it is ready.
+//   - A container that starts to listen is noticed within the delays documented at
+//     history.delay, and all waiting probers are released at once.
+//   - An adaptive result (periodSeconds 0 or absent) is never based on a check older
+//     than Options.Freshness.
+//   - When a container stops listening, the first refused connection, in a check or
+//     reported by Observed, makes the pod not ready.
 //   - Each failure has a Cause that is short and safe to show.
 //
 // ParseSpec parses the probes, and New creates a container for each. Run starts one

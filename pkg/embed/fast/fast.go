@@ -1,17 +1,15 @@
-// Package fast puts the gate of pkg/embed in front of a fasthttp server, and of
-// what stands on one, such as Fiber. It is a package of its own so that only
-// programs that use it link fasthttp.
+// Package fast puts the gate of package embed in front of a fasthttp server, or
+// frameworks based on it, such as Fiber. It is a separate package so that only programs
+// that use it link fasthttp.
 //
-// All is as with net/http (see embed), except what fasthttp does not tell or
-// allow:
-//   - A client that leaves is not noticed: a request that waits keeps its place,
-//     and one in its handler is counted as served.
-//   - Config.RequestTimeout ends a wait in the queue; a handler is not notified.
-//   - Fields of a request that no handler may see are removed from the request
-//     itself.
-//   - A body that a handler streams is written after it has returned. Use
-//     StreamBody, and Hijack, in the place of the methods of the RequestCtx: they
-//     keep the slot until the stream or the connection has ended.
+// It differs from package embed because of limitations of fasthttp:
+//   - A disconnected client is not noticed: its request stays queued, and a request in
+//     its handler is counted as served.
+//   - Config.RequestTimeout ends a wait in the queue; handlers are not notified.
+//   - Fields that handlers must not see are removed from the request itself.
+//   - A streamed body is written after the handler has returned. Use StreamBody and
+//     Hijack instead of the methods of RequestCtx: they hold the slot until the stream
+//     or the connection has ended.
 package fast
 
 import (
@@ -30,8 +28,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// Handler puts g in front of next. Several handlers may share a gate. It looks
-// at the head as it came: put it around handlers that change that, not inside.
+// Handler puts g in front of next. Several handlers may share a gate. It reads the
+// received head: wrap handlers that change the head, do not put it inside them.
 func Handler(g *embed.Gate, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	h := &handler{gate: g, core: g.Core(), next: next}
 	h.exchanges.New = func() any { return &call{handler: h, life: g.NewExchange()} }
@@ -45,15 +43,15 @@ type handler struct {
 	exchanges sync.Pool
 }
 
-// call is a proxied request, from its arrival to its end.
+// call is a request that counts as traffic.
 type call struct {
 	handler    *handler
 	life       *exchange.Blocking
 	endsLater  bool        // it ends with the stream or the connection
-	endPending atomic.Bool // with later: that end is still to come
+	endPending atomic.Bool // with endsLater: not ended yet
 }
 
-// exchangeKey is where a RequestCtx has its exchange.
+// exchangeKey is the key of the call in a RequestCtx.
 type exchangeKey struct{}
 
 func (h *handler) serve(ctx *fasthttp.RequestCtx) {
@@ -72,7 +70,7 @@ func (h *handler) serve(ctx *fasthttp.RequestCtx) {
 	h.traffic(ctx, &head, screening.Trusted, arrival.Encrypted)
 }
 
-// probe answers a probe of the platform. It needs no slot.
+// probe replies to a probe of the platform. It needs no slot.
 func (h *handler) probe(ctx *fasthttp.RequestCtx, s exchange.Screening, probe *gate.ProbeHeaders) {
 	x := h.exchanges.Get().(*call)
 	x.life.Peer = peerOf(ctx)
@@ -84,7 +82,7 @@ func (h *handler) probe(ctx *fasthttp.RequestCtx, s exchange.Screening, probe *g
 	}
 }
 
-// traffic takes a request through admission and next.
+// traffic runs admission and next.
 func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypted bool) {
 	header := &ctx.Request.Header
 	x := h.exchanges.Get().(*call)
@@ -117,7 +115,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 		switch {
 		case returned:
 		case x.endsLater:
-			x.endLater(gate.InternalError) // its stream or connection still knows it
+			x.endLater(gate.InternalError) // its stream or connection still refers to it
 		default:
 			x.end(ctx, gate.InternalError)
 		}
@@ -129,7 +127,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 			ctx.Response.Header.DelBytes(name)
 		}
 	}
-	if !ctx.Hijacked() { // else fasthttp would close it before it is served
+	if !ctx.Hijacked() { // otherwise fasthttp would close it before it is served
 		h.announceClose(ctx)
 	}
 	if !x.endsLater {
@@ -137,8 +135,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	}
 }
 
-// end gives the slot back, and x to another request. ctx is nil if there was no
-// handler.
+// end releases the slot and reuses x. ctx is nil if no handler was called.
 func (x *call) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
 	if ctx != nil {
 		ctx.RemoveUserValue(exchangeKey{})
@@ -154,7 +151,7 @@ func (x *call) end(ctx *fasthttp.RequestCtx, o gate.Outcome) {
 	x.handler.exchanges.Put(x)
 }
 
-// postpone makes the slot come back with endLater.
+// postpone delays the release of the slot until endLater.
 func (x *call) postpone(ctx *fasthttp.RequestCtx) {
 	x.endsLater = true
 	x.endPending.Store(true)
@@ -162,16 +159,15 @@ func (x *call) postpone(ctx *fasthttp.RequestCtx) {
 	ctx.RemoveUserValue(exchangeKey{})
 }
 
-// endLater gives the slot back. Only the first call does anything; so x is not
-// used again.
+// endLater releases the slot. Only the first call has an effect, so x is not reused.
 func (x *call) endLater(o gate.Outcome) {
 	if x.endPending.CompareAndSwap(true, false) {
 		x.life.End(o)
 	}
 }
 
-// StreamBody is ctx.SetBodyStreamWriter that keeps the slot until write has
-// returned. Without a gate in front it is the same as that.
+// StreamBody is ctx.SetBodyStreamWriter, but holds the slot until write has returned.
+// Without a gate both are the same.
 func StreamBody(ctx *fasthttp.RequestCtx, write fasthttp.StreamWriter) {
 	x, _ := ctx.UserValue(exchangeKey{}).(*call)
 	if x == nil {
@@ -185,8 +181,8 @@ func StreamBody(ctx *fasthttp.RequestCtx, write fasthttp.StreamWriter) {
 	})
 }
 
-// Hijack is ctx.Hijack that keeps the slot until serve has returned. Without a
-// gate in front it is the same as that.
+// Hijack is ctx.Hijack, but holds the slot until serve has returned. Without a gate
+// both are the same.
 func Hijack(ctx *fasthttp.RequestCtx, serve fasthttp.HijackHandler) {
 	x, _ := ctx.UserValue(exchangeKey{}).(*call)
 	if x == nil {
@@ -195,8 +191,8 @@ func Hijack(ctx *fasthttp.RequestCtx, serve fasthttp.HijackHandler) {
 	}
 	x.postpone(ctx)
 	x.life.Switch()
-	// fasthttp never calls it where the response cannot be written, or closes the
-	// connection; then it drops ctx, and that is all there is to be noticed.
+	// fasthttp does not call it if the response cannot be written or closes the
+	// connection. Then the only sign is that ctx becomes garbage.
 	never := runtime.AddCleanup(ctx, func(x *call) { x.endLater(gate.ClientGone) }, x)
 	ctx.Hijack(func(c net.Conn) {
 		never.Stop()
@@ -205,7 +201,7 @@ func Hijack(ctx *fasthttp.RequestCtx, serve fasthttp.HijackHandler) {
 	})
 }
 
-// reply sends a reply of the gate's own.
+// reply sends a local reply.
 func (h *handler) reply(ctx *fasthttp.RequestCtx, a *gate.Reply) {
 	ctx.Response.Reset()
 	ctx.Response.SetStatusCode(a.Status)
@@ -218,14 +214,14 @@ func (h *handler) reply(ctx *fasthttp.RequestCtx, a *gate.Reply) {
 	h.announceClose(ctx)
 }
 
-// announceClose tells the client of a draining gate to close.
+// announceClose asks the client of a draining gate to close.
 func (h *handler) announceClose(ctx *fasthttp.RequestCtx) {
 	if h.core.Drain.Active() {
 		ctx.SetConnectionClose()
 	}
 }
 
-// peerOf is where a request comes from; invalid for a Unix socket.
+// peerOf returns the address of the peer; invalid for a Unix socket.
 func peerOf(ctx *fasthttp.RequestCtx) netip.AddrPort {
 	if a, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
 		return a.AddrPort()
@@ -233,8 +229,8 @@ func peerOf(ctx *fasthttp.RequestCtx) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// present is nil for a field that is absent or empty: fasthttp tells no
-// difference.
+// present returns nil for an absent or empty field, which fasthttp does not
+// distinguish.
 func present(value []byte) []byte {
 	if len(value) == 0 {
 		return nil

@@ -11,19 +11,19 @@ import (
 
 type writer = bufio.Writer
 
-// head is what the gate reads of a request's header. Its values are as long
-// valid as that.
+// head holds the fields of a request that the gate reads. Its values are valid as long
+// as the request's header.
 type head struct {
 	probe                  gate.ProbeHeaders
-	routeTag, defaultRoute []byte // nil when absent or empty, as all values
+	routeTag, defaultRoute []byte // nil when absent or empty, like all values
 	proxyRequest           []byte
-	gateFields             bool // there are some
+	gateFields             bool // there are K-Gate-* fields
 	forwardingFields       bool
 }
 
-// read finds all of that in one pass over the head as it came: All would take
-// cookies apart, and each Peek goes through all fields. A request that was made,
-// not read, has no such head. Without distrust, no peer's word is in doubt.
+// read reads the fields in one pass over the received head: All would parse cookies,
+// and each Peek searches all fields. A request that was created, not received, has no
+// such head. Without distrust, all peers are trusted.
 func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 	x.probe.UserAgent = present(h.UserAgent())
 	raw := h.RawHeaders()
@@ -57,7 +57,7 @@ func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 			x.take(bytes.Trim(line[:colon], space), bytes.Trim(line[colon+1:], space), distrust)
 		}
 	}
-	if chunked { // trailers are among the fields, but say nothing of the request
+	if chunked { // trailers are among the fields, but do not describe the request
 		var trailers head
 		for name := range h.All() {
 			trailers.take(name, nil, distrust)
@@ -66,10 +66,10 @@ func (x *head) read(h *fasthttp.RequestHeader, distrust bool) {
 	}
 }
 
-// space is white space, the end of a line included.
+// space is white space, including line ends.
 const space = " \t\r\n"
 
-// take looks at a field. Of a repeated one the first value counts.
+// take processes a field. The first value of a repeated field counts.
 func (x *head) take(name, value []byte, distrust bool) {
 	if len(name) < len("K-Gate-") {
 		return
@@ -100,8 +100,8 @@ func first(to *[]byte, value []byte) {
 	}
 }
 
-// clean removes from a request what no handler may see: K-Gate-* and, unless
-// the peer is trusted, what it says of itself and of others.
+// clean removes the fields that no handler may see: K-Gate-* and, for untrusted peers,
+// trusted-only fields.
 func clean(h *fasthttp.RequestHeader, trusted bool) {
 	var names []string
 	for name := range h.All() {
@@ -118,7 +118,7 @@ func hasPrefix(name []byte, prefix string) bool {
 	return len(name) >= len(prefix) && equal(name[:len(prefix)], prefix)
 }
 
-// equal compares names in any case.
+// equal compares names case-insensitively.
 func equal(name []byte, other string) bool {
 	if len(name) != len(other) {
 		return false

@@ -1,7 +1,6 @@
-// Package status is the gate's status page for programs that have the gate of
-// pkg/embed in them: load and latency of the last five minutes, the last
-// failures and the configuration, live. It is a package of its own so that only
-// programs that use it have its files.
+// Package status provides the gate's status page for programs that embed the gate: load
+// and latency of the last five minutes, the last failures and the configuration, live.
+// It is a separate package so that only programs that use it contain its files.
 package status
 
 import (
@@ -13,13 +12,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/statuspage"
 )
 
-// Page is an http.Handler for a listener on 127.0.0.1: every client that reaches
-// it sees everything, and other names than those of loopback get 421. Close it
-// before http.Server.Shutdown, which waits for its streams.
+// Page is an http.Handler for a listener on 127.0.0.1: each client that can connect
+// sees everything; host names other than those of loopback get 421. Close it before
+// http.Server.Shutdown, which waits for its streams.
 type Page = statuspage.Page
 
-// New makes the page of g. Requests before that are not on it. A gate has one
-// page.
+// New returns the page of g, without earlier requests. Create at most one page for a
+// gate.
 func New(g *embed.Gate) *Page {
 	core, observed := g.Core(), g.Observed()
 	failures := statuspage.NewErrors()

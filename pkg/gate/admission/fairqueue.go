@@ -39,7 +39,8 @@ const (
 //     round robin (Demers, Keshav and Shenker, 1989). New flows therefore overtake
 //     a waiting flow for about one round only. Start-time fair queueing alone stops
 //     the virtual time while new flows keep arriving.
-//   - The number of waiting flows is bounded. Keys beyond exclusiveFlows share flows by hash,
+//   - The number of waiting flows is bounded. Keys beyond exclusiveFlows share flows by
+//     hash,
 //     as in stochastic fairness queueing (McKenney, 1990). The hash is seeded per
 //     process (keySeed).
 //

@@ -1,6 +1,6 @@
-// Package h2conn is a client's connection of HTTP/2 that carries one exchange at
-// a time, for probes and for calls of a collector. net/http's own client would be
-// 0.5 MB of the binary.
+// Package h2conn implements an HTTP/2 client connection that carries one exchange at a
+// time, for readiness checks and calls to collectors. net/http's client would add 0.5
+// MB to the binary.
 package h2conn
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// What ends an exchange beside errors of the connection and *h2.Error.
+// Errors of an exchange, besides errors of the connection and *h2.Error.
 var (
 	ErrHTTP1   = errors.New("the server speaks HTTP/1")
 	errSpent   = errors.New("the connection takes no more requests")
@@ -26,15 +26,15 @@ var (
 )
 
 const (
-	maxList    = 1 << 20 // octets of a head
+	maxList    = 1 << 20 // maximum head size in octets
 	maxInterim = 8
 	readBytes  = 4 << 10
 )
 
-// Conn is not for use by several goroutines at once.
+// Conn must not be used concurrently.
 type Conn struct {
 	conn    net.Conn
-	in, out []byte // read and not used; not written yet
+	in, out []byte // received and not processed; not written yet
 
 	reader  h2.Reader
 	decoder h2.Decoder
@@ -43,13 +43,13 @@ type Conn struct {
 	streams h2.OurStreams
 	window  h2.SendWindow
 
-	first   bool // nothing has been read
-	closing bool // the server has said so
+	first   bool // nothing has been received
+	closing bool // the server has sent GOAWAY
 	spent   bool
 }
 
-// New is the client's side of conn, which has been opened, over TLS with "h2"
-// agreed upon. Deadlines and closing stay with the caller.
+// New returns the client side of conn, which is connected, with "h2" selected by ALPN
+// if it uses TLS. The caller manages deadlines and closes conn.
 func New(conn net.Conn) *Conn {
 	c := &Conn{
 		conn: conn, first: true, peer: h2.DefaultSettings(), window: h2.NewSendWindow(h2.InitialWindow),
@@ -60,33 +60,33 @@ func New(conn net.Conn) *Conn {
 	return c
 }
 
-// Usable reports whether another exchange may follow.
+// Usable reports whether another exchange is possible.
 func (c *Conn) Usable() bool { return !c.spent }
 
-// exchange is the one under way.
+// exchange is the exchange in progress.
 type exchange struct {
 	stream   uint32
-	left     []byte // of the request's body
+	left     []byte // unsent part of the request body
 	window   h2.SendWindow
 	response *http.Response
 	message  h2.Message
 	interim  int
 	body     []byte
-	most     int
+	limit    int
 }
 
-func (x *exchange) ended() bool { return x.message.Ended() || len(x.body) > x.most }
+func (x *exchange) ended() bool { return x.message.Ended() || len(x.body) > x.limit }
 
-// RoundTrip sends r, whose fields must be fit for HTTP/2, and returns the final
-// response with at most that much of its body, in memory. After an error, and
-// where a side did not finish, the connection is not usable.
-func (c *Conn) RoundTrip(r *http.Request, most int) (*http.Response, error) {
+// RoundTrip sends r, whose fields must be valid in HTTP/2, and returns the final
+// response with at most limit bytes of its body, in memory. After an error or an
+// incomplete exchange the connection is not usable.
+func (c *Conn) RoundTrip(r *http.Request, limit int) (*http.Response, error) {
 	stream, ok := c.streams.Next()
 	if c.spent || !ok {
 		return nil, errSpent
 	}
 	c.spent = true
-	x := &exchange{stream: stream, window: h2.NewSendWindow(c.peer.InitialWindow), most: most}
+	x := &exchange{stream: stream, window: h2.NewSendWindow(c.peer.InitialWindow), limit: limit}
 	if r.Body != nil {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -102,7 +102,7 @@ func (c *Conn) RoundTrip(r *http.Request, most int) (*http.Response, error) {
 		}
 	}
 	c.spent = c.closing || len(x.left) > 0 || !x.message.Ended()
-	x.response.Body = io.NopCloser(bytes.NewReader(x.body[:min(len(x.body), most)]))
+	x.response.Body = io.NopCloser(bytes.NewReader(x.body[:min(len(x.body), limit)]))
 	return x.response, nil
 }
 
@@ -132,7 +132,7 @@ func (c *Conn) appendHead(r *http.Request, x *exchange) {
 	c.out = h2.EndHeaders(b, start, x.stream, len(x.left) == 0, int(c.peer.MaxFrame))
 }
 
-// appendData adds as much of the body as the windows have room for.
+// appendData appends as much of the body as the windows allow.
 func (c *Conn) appendData(x *exchange) {
 	for {
 		n := min(len(x.left), c.window.Left(), x.window.Left(), int(c.peer.MaxFrame))
@@ -147,11 +147,10 @@ func (c *Conn) appendData(x *exchange) {
 	}
 }
 
-// step writes what there is to write, reads once, and handles the frames that
-// are whole.
+// step writes pending output, reads once, and processes complete frames.
 func (c *Conn) step(x *exchange) error {
 	if len(c.out) > 0 {
-		_, _ = c.conn.Write(c.out) // what the server has sent before it failed tells more
+		_, _ = c.conn.Write(c.out) // the server's earlier output is more informative than the write error
 		c.out = c.out[:0]
 	}
 	c.in = append(c.in, make([]byte, readBytes)...)
@@ -213,7 +212,7 @@ func (c *Conn) handle(f *h2.Frame, x *exchange) error {
 	case h2.Headers:
 		return c.headers(f, x, ours)
 	case h2.Data:
-		if f.First && f.Length > 0 { // what is kept is bounded otherwise
+		if f.First && f.Length > 0 { // return the credit at once: the body is bounded by its limit
 			c.out = h2.AppendWindowUpdate(c.out, 0, f.Length)
 			if ours && !f.EndStream {
 				c.out = h2.AppendWindowUpdate(c.out, x.stream, f.Length)
@@ -240,8 +239,7 @@ func (c *Conn) settings(f *h2.Frame, x *exchange) error {
 	return asError(x.window.ApplySettings(changes))
 }
 
-// headers reads heads and trailers. Those of other streams count for the
-// Decoder alone.
+// headers processes heads and trailers. Those of other streams are only decoded.
 func (c *Conn) headers(f *h2.Frame, x *exchange, ours bool) error {
 	var head h2.Head
 	if err := c.decoder.Decode(f.Payload, &head); err != nil {
@@ -284,7 +282,7 @@ func fields(head *h2.Head) http.Header {
 	return h
 }
 
-// asError keeps nil what is nil.
+// asError avoids a non-nil error interface for nil.
 func asError(err *h2.Error) error {
 	if err == nil {
 		return nil

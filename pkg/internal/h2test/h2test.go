@@ -1,6 +1,6 @@
-// Package h2test makes net/http's test servers speak HTTP/2 with the server of
+// Package h2test makes net/http's test servers use the HTTP/2 server of
 // golang.org/x/net, also in programs without net/http's own (build tag
-// nethttpomithttp2). It is for tests only.
+// nethttpomithttp2). It is only for tests.
 package h2test
 
 import (
@@ -10,8 +10,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Start starts s without TLS, for HTTP/2 by prior knowledge, and HTTP/1 too if
-// both.
+// Start starts s without TLS, for HTTP/2 with prior knowledge, and also HTTP/1 if both
+// is set.
 func Start(s *httptest.Server, both bool) {
 	configure(s)
 	s.Config.Protocols = new(http.Protocols)

@@ -1,6 +1,6 @@
-// Package unary is a gRPC call of one message each way, as a request and a
-// response of net/http; who uses it brings the connection. Linking grpc-go
-// instead would cost each pod 4.6 MiB of memory.
+// Package unary implements a unary gRPC call as a net/http request and response; the
+// caller provides the connection. Linking grpc-go instead would cost 4.6 MiB of memory
+// in each pod.
 package unary
 
 import (
@@ -16,20 +16,20 @@ import (
 	"time"
 )
 
-// What is wrong with a response that carries no status of the call.
+// Errors of a response without a gRPC status.
 var (
 	ErrNotGRPC  = errors.New("not gRPC")
 	ErrNoStatus = errors.New("no gRPC status")
 	ErrFrame    = errors.New("not one uncompressed gRPC message")
 )
 
-// Status is a call that did not succeed.
+// Status is the status of a failed call.
 type Status struct {
 	Code    int // 1 to 65535
 	Message string
 }
 
-// Error is part of error.
+// Error implements error.
 func (s *Status) Error() string {
 	text := fmt.Sprintf("gRPC status %d", s.Code)
 	if s.Message != "" {
@@ -44,18 +44,19 @@ const (
 	Unimplemented    = 12
 )
 
-// A message is preceded by a byte for its compression and four for its length.
+// prefixBytes is the length of a message prefix: a byte for the compression and four
+// for the length.
 const prefixBytes = 5
 
-// serverMargin is what the server is given beyond the deadline of the context:
-// were it the first to give up, its reset would not look like a timeout.
+// serverMargin is added to the deadline of the context for the server. If the server
+// timed out first, its reset would not look like a timeout.
 const serverMargin = 100 * time.Millisecond
 
-// longestTimeout has the eight digits that a timeout may have at most.
+// longestTimeout is the largest grpc-timeout, which has at most eight digits.
 const longestTimeout = 99999999 * time.Millisecond
 
-// Request is a call of method, such as "/package.Service/Method", at the scheme
-// and host of at. The deadline of ctx goes along. It is not to be redirected.
+// Request returns a call of method, such as "/package.Service/Method", for the scheme
+// and host of at, with the deadline of ctx. It must not be redirected.
 func Request(ctx context.Context, at *url.URL, method, userAgent string, message []byte) (*http.Request, error) {
 	return request(ctx, at, method, userAgent, 0, message)
 }
@@ -89,15 +90,15 @@ func request(ctx context.Context, at *url.URL, method, userAgent string, compres
 	return r, nil
 }
 
-// Message returns the message of a response with status 200, whose body has
-// been read to its end, or the *Status of the call, or one of the errors above.
+// Message returns the message of a response with status 200, whose body has been read
+// completely, or the *Status of the call, or one of the errors above.
 func Message(r *http.Response, body []byte) ([]byte, error) {
 	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 		return nil, ErrNotGRPC
 	}
 	from := r.Trailer
 	if from.Get("Grpc-Status") == "" {
-		from = r.Header // without a message, the one head is the trailers as well
+		from = r.Header // Trailers-Only
 	}
 	code, err := strconv.ParseUint(from.Get("Grpc-Status"), 10, 16)
 	switch {

@@ -1,6 +1,6 @@
-// Package beside measures what the gate adds to a server: the bare server and
-// the one with the gate take turns within one run, so that a busy machine slows
-// both down alike.
+// Package beside measures the overhead of the gate in a server: the server with and
+// without the gate take turns within one run, so that a busy machine affects both
+// equally.
 package beside
 
 import (
@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// batch is how many requests are measured at once.
+// batch is the number of requests per measurement.
 const batch = 5_000
 
-// heapBallast is what the program holds meanwhile. With none of its own it would collect
-// garbage most of the time.
+// heapBallast is allocated during the measurement. With a nearly empty heap the program
+// would collect garbage most of the time.
 const heapBallast = 64 << 20
 
-// Run reports CPU time per request of bare, of gated and of what the latter adds,
-// as the medians of batches; the least that gated took beyond the least of bare,
-// which is what a machine that does nothing else would show; and the allocations
-// that it adds. Each function is called with the number of requests to serve.
+// Run reports the CPU time per request of bare, of gated and of their difference, as
+// medians of batches; the difference of the minimums, which approximates an idle
+// machine; and the additional allocations. Each function is called with the number of
+// requests to serve.
 func Run(b *testing.B, bare, gated func(n int)) {
 	b.Helper()
 	held := make([]byte, heapBallast)
@@ -40,7 +40,7 @@ func Run(b *testing.B, bare, gated func(n int)) {
 		}
 		alone, with, added = append(alone, x), append(with, y), append(added, y-x)
 	}
-	b.ReportMetric(0, "ns/op") // of both together: says nothing
+	b.ReportMetric(0, "ns/op") // the sum of both is meaningless
 	b.ReportMetric(median(alone), "bare-ns/request")
 	b.ReportMetric(median(with), "gate-ns/request")
 	b.ReportMetric(median(added), "added-ns/request")
@@ -48,7 +48,7 @@ func Run(b *testing.B, bare, gated func(n int)) {
 	b.ReportMetric(allocations(gated)-allocations(bare), "added-allocs/request")
 }
 
-// cost is the CPU time of this process per request in ns.
+// cost returns the CPU time of this process per request in ns.
 func cost(serve func(n int)) float64 {
 	before := cpu()
 	serve(batch)

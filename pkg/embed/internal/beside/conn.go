@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Conns is a listener without sockets: its connections bring requests that are
-// there already, and take the responses. What a server costs on them is its own.
+// Conns is a listener without sockets: requests are available immediately, and
+// responses are discarded, so that only the cost of the server is measured.
 type Conns struct {
 	request []byte
 	next    chan *conn
 	closed  chan struct{}
 }
 
-// NewConns brings copies of request.
+// NewConns returns a listener whose connections send copies of request.
 func NewConns(request string) *Conns {
 	return &Conns{[]byte(request), make(chan *conn), make(chan struct{})}
 }
@@ -26,7 +26,7 @@ func (l *Conns) Serve(n int) {
 	<-c.ended
 }
 
-// Accept is net.Listener.
+// Accept implements net.Listener.
 func (l *Conns) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.next:
@@ -36,26 +36,26 @@ func (l *Conns) Accept() (net.Conn, error) {
 	}
 }
 
-// Close is net.Listener.
+// Close implements net.Listener.
 func (l *Conns) Close() error {
 	close(l.closed)
 	return nil
 }
 
-// Addr is net.Listener and, of both ends, net.Conn.
+// Addr implements net.Listener and net.Conn.
 func (l *Conns) Addr() net.Addr { return address }
 
 var address = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
 
-// conn is read by one goroutine at a time.
+// conn must not be read concurrently.
 type conn struct {
 	request []byte
-	left    int // requests that have not begun
+	left    int // requests not sent yet
 	rest    []byte
 	ended   chan struct{}
 }
 
-// Read is net.Conn.
+// Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
 	if len(c.rest) == 0 {
 		if c.left == 0 {
@@ -69,7 +69,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close is net.Conn. A server calls it once.
+// Close implements net.Conn. A server calls it once.
 func (c *conn) Close() error {
 	close(c.ended)
 	return nil
