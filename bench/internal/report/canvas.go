@@ -21,6 +21,11 @@ const characterWidth = 7.2
 
 // canvas collects the elements of an SVG picture. Colours come from the page:
 // class sN is the colour of series N.
+//
+// No plotting library draws it: the SVG of gonum.org/v1/plot and
+// go-analyze/charts has fixed colours where the page follows the reader's light or
+// dark scheme, no values under the pointer, and a legend where names stand at the
+// ends of lines.
 type canvas struct {
 	b      strings.Builder
 	width  float64 // zero is canvasWidth
