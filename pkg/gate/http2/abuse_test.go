@@ -213,6 +213,7 @@ func takesNoData(t *testing.T) *container {
 }
 
 func TestAnAttackEndsItsConnectionAndNoOther(t *testing.T) {
+	t.Parallel()
 	hold := func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/works" {
 			<-r.Context().Done()
@@ -330,6 +331,7 @@ func TestAHeadBeyondTheLimitIsRefusedAndTheConnectionGoesOn(t *testing.T) {
 }
 
 func TestHeadsOfAllStreamsShareABudget(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, serveHTTP1(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/works" {
 			<-r.Context().Done()
@@ -413,6 +415,7 @@ func TestABodyThatIsNeverTakenWholeTakesNoMoreThanItsWindow(t *testing.T) {
 }
 
 func TestAnswersThatNobodyTakesShareTheBudgetOfBodies(t *testing.T) {
+	t.Parallel()
 	bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up)
 		var clients []*client
@@ -494,6 +497,7 @@ func TestAnAnswerOfWhichTheClientTakesALittleStaysInTheContainer(t *testing.T) {
 }
 
 func TestUploadsThatTheContainerDoesNotTakeShareTheBudgetOfBodies(t *testing.T) {
+	t.Parallel()
 	hold := make(chan struct{})
 	defer close(hold) // net/http does not notice the end of a connection whose body is not read
 	bothKinds(t, func(_ http.ResponseWriter, r *http.Request) {

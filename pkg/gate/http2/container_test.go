@@ -255,6 +255,7 @@ func TestAContainerWhoseWindowStaysAtZeroEndsUploadsWithTheIdleClock(t *testing.
 }
 
 func TestManyHangingStreamsLeaveOthersAlone(t *testing.T) {
+	t.Parallel()
 	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
 		if f, ok := f.(*http2.MetaHeadersFrame); ok && field(f, ":path") == "/works" {
 			p.answer(f.StreamID, "")

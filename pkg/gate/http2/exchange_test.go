@@ -93,6 +93,7 @@ func TestInterimAnswersAndEarlyOnesAreHandedOn(t *testing.T) {
 }
 
 func TestACancelledStreamReachesTheContainer(t *testing.T) {
+	t.Parallel()
 	begun, gone := make(chan struct{}, 1), make(chan struct{}, 1)
 	bothKinds(t, func(_ http.ResponseWriter, r *http.Request) {
 		begun <- struct{}{}
@@ -114,6 +115,7 @@ func TestACancelledStreamReachesTheContainer(t *testing.T) {
 }
 
 func TestAnUploadBeyondAllWindowsGoesThrough(t *testing.T) {
+	t.Parallel()
 	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
 		fmt.Fprintln(w, n, err)
@@ -156,6 +158,7 @@ func pour(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestALargeDownloadWithSmallWindowsGoesThrough(t *testing.T) {
+	t.Parallel()
 	bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {
 		c := newRig(t, up).dial(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1000})
 		const size = 8 << 20
@@ -168,6 +171,7 @@ func TestALargeDownloadWithSmallWindowsGoesThrough(t *testing.T) {
 }
 
 func TestManyStreamsMakeProgressAtOnce(t *testing.T) {
+	t.Parallel()
 	bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {
 		c := newRig(t, up).dial()
 		const size, n = 200 << 10, 100
@@ -324,6 +328,7 @@ func TestADrainLosesNoStreamWhoseHeadComesBehindTheAcknowledgement(t *testing.T)
 }
 
 func TestAShutdownWaitsForAStreamThatItsClientHadBegun(t *testing.T) {
+	t.Parallel()
 	done := make(chan struct{})
 	up := serveHTTP1(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path != "/late" {
@@ -381,6 +386,7 @@ func TestWhatComesOnAStreamThatTheGateHasResetIsNoFault(t *testing.T) {
 // TestAShutdownServesAClientWhoseFirstBytesComeInPieces: it cannot know that
 // nothing is accepted any more.
 func TestAShutdownServesAClientWhoseFirstBytesComeInPieces(t *testing.T) {
+	t.Parallel()
 	http1 := []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 	http2 := concat([]byte(h2.Preface), frame(h2.Settings, 0, 0, ""), opening(1, true))
 	for name, c := range map[string]struct {
@@ -484,6 +490,7 @@ func TestAClientThatTakesWhatIsLeftForItGetsAll(t *testing.T) {
 }
 
 func TestADrainServesAClientWhoseFirstBytesAreOnTheWire(t *testing.T) {
+	t.Parallel()
 	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
 		for _, first := range []int{0, 5, len(h2.Preface)} {
 			r := newRig(t, up)

@@ -14,6 +14,7 @@ import (
 )
 
 func TestHeadsOfUpToAMebibyteGoThrough(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("y", 30<<10)
 	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
 		n := 0
@@ -70,6 +71,7 @@ func TestARefusalOfAHeadKeepsToItsMethodAndToGRPC(t *testing.T) {
 }
 
 func TestFramesForStreamsThatWereResetAreNoErrorOfTheConnection(t *testing.T) {
+	t.Parallel()
 	hold := make(chan struct{})
 	defer close(hold) // net/http does not notice the end of a connection whose body is not read
 	bothKinds(t, func(_ http.ResponseWriter, r *http.Request) {

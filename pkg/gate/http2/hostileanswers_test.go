@@ -179,6 +179,7 @@ var answerCases = func() (cases []answerCase) {
 }()
 
 func TestHostileAnswersNeverReachAClientAsAnythingElse(t *testing.T) {
+	t.Parallel()
 	var current atomic.Pointer[answerCase]
 	k := serveRaw(t, func(conn net.Conn) {
 		if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {

@@ -161,6 +161,7 @@ var frameCases = []frameCase{
 }
 
 func TestHostileFramesNeverReachTheContainerAsAnythingElse(t *testing.T) {
+	t.Parallel()
 	t.Run("HTTP/1.1", func(t *testing.T) { framesBefore(t, new(recorder), upstream.HTTP1) })
 	t.Run("h2c", func(t *testing.T) { framesBefore(t, new(frameRecorder), upstream.H2C) })
 }

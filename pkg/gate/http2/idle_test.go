@@ -76,6 +76,7 @@ func TestAHeadThatComesInPiecesIsServed(t *testing.T) {
 }
 
 func TestAWindowThatStaysAtZeroEndsWithTheIdleClock(t *testing.T) {
+	t.Parallel()
 	for _, of := range []string{"the stream", "the connection"} {
 		t.Run(of, func(t *testing.T) {
 			bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {

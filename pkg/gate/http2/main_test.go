@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"flag"
 	"io"
 	"net"
 	"net/http"
@@ -19,7 +20,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Parallel tests wait for timeouts and sockets more than they compute.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience is a fail-safe only: no test depends on how long anything takes.
 const patience = 2 * time.Minute

@@ -42,6 +42,7 @@ func hasty(begun chan struct{}, release chan struct{}) http.HandlerFunc {
 }
 
 func TestTrailersAfterAnEarlyResponseEndNoOtherRequest(t *testing.T) {
+	t.Parallel()
 	for _, announced := range []bool{false, true} {
 		t.Run(fmt.Sprintf("announced %v", announced), func(t *testing.T) {
 			const innocents, attacks = 20, 800
@@ -118,6 +119,7 @@ func serveTrailers(t *testing.T, begun, release chan struct{}) *container {
 }
 
 func TestTrailersReachTheContainerDespiteConcurrentRequests(t *testing.T) {
+	t.Parallel()
 	begun, release := make(chan struct{}, 1), make(chan struct{})
 	up := serveTrailers(t, begun, release)
 	r := newRig(t, up, func(o *options) { o.protocol = 2 })
