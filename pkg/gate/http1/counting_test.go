@@ -310,6 +310,7 @@ func TestPanicInATunnelIsCountedOut(t *testing.T) {
 // TestCountsReturnToZeroAfterAStorm lets clients and the container do
 // everything at random, at once.
 func TestCountsReturnToZeroAfterAStorm(t *testing.T) {
+	t.Parallel()
 	for _, config := range []exchange.Config{
 		{ConcurrencyLimit: 3, QueueCapacity: 5, QueueMaxWait: 5 * time.Millisecond, RequestTimeout: 40 * time.Millisecond},
 		{ConcurrencyLimit: 2, QueueCapacity: 20, HardConcurrency: true, RequestTimeout: 30 * time.Millisecond},
@@ -523,6 +524,7 @@ func (s *engineScript) works(ids []int) bool {
 // TestRandomSchedulesCountAsTheModelDoes compares all counts, and who is at
 // the container, after every step.
 func TestRandomSchedulesCountAsTheModelDoes(t *testing.T) {
+	t.Parallel()
 	for _, shape := range [][2]int{{1, 3}, {3, 2}, {2, 0}, {4, 10}, {0, 1}} {
 		t.Run(fmt.Sprintf("limit %d, capacity %d", shape[0], shape[1]), func(t *testing.T) {
 			seed := rand.Uint64()
@@ -587,6 +589,7 @@ func TestRandomSchedulesCountAsTheModelDoes(t *testing.T) {
 // TestHardLimitIsNeverExceededAtTheContainer aborts requests at random moments
 // while the container goes on working on them.
 func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
+	t.Parallel()
 	const limit = 3
 	var working, most atomic.Int64
 	r := engineServe(t, exchange.Config{ConcurrencyLimit: limit, QueueCapacity: 50, HardConcurrency: true, RequestTimeout: time.Hour}, engineOptions{loops: 2},

@@ -45,6 +45,7 @@ func (r *engineRig) connected(n int) {
 }
 
 func TestTheLongestIdleConnectionGivesWay(t *testing.T) {
+	t.Parallel()
 	for _, loops := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d loops", loops), func(t *testing.T) {
 			const n = 16

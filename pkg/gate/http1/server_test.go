@@ -78,6 +78,7 @@ func TestShutdownLetsRequestsInFlightAndQueuedFinish(t *testing.T) {
 }
 
 func TestShutdownClosesIdleConnections(t *testing.T) {
+	t.Parallel()
 	var over atomic.Int64
 	r := engineServe(t, exchange.Config{}, engineOptions{loops: 2}, func(c *engineCall) bool { over.Inc(); return c.answer("ok") })
 	fresh := r.client()

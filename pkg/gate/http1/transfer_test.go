@@ -492,6 +492,7 @@ func noise(n int) string {
 }
 
 func TestLongBodiesGoThroughAPipeAndArriveWhole(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		size  int

@@ -522,6 +522,7 @@ func TestLongUploadIsNotSentAgain(t *testing.T) {
 }
 
 func TestPoolClosesItsOldestWhenItIsFull(t *testing.T) {
+	t.Parallel()
 	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
 	r.client().get("/").want(200, "ok")
 	e := r.engines[0]

@@ -16,6 +16,7 @@ import (
 )
 
 func TestVersionsSuitesAndCurvesAreThoseOfTheSettings(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		change func(*Config)
@@ -112,6 +113,7 @@ func (f *fixture) until(what string, condition func() bool) {
 }
 
 func TestAConnectionWithoutAWholeHelloCostsNoHandshake(t *testing.T) {
+	t.Parallel()
 	whole := hello(t)
 	for name, beginning := range map[string]string{"silent": "", "one byte": whole[:1], "the header": whole[:5], "all but a byte": whole[:len(whole)-1]} {
 		t.Run(name, func(t *testing.T) {

@@ -89,6 +89,7 @@ func TestAPairThatDoesNotMatchForAWhileIsNoFailure(t *testing.T) {
 }
 
 func TestABrokenCertificateLeavesTheOldOneAndIsToldOnce(t *testing.T) {
+	t.Parallel()
 	f := begin(t, "first")
 	until := f.front.Stats().NotAfter
 	for i, broken := range []string{"nonsense", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"} {
@@ -110,6 +111,7 @@ func TestABrokenCertificateLeavesTheOldOneAndIsToldOnce(t *testing.T) {
 }
 
 func TestARemovedCertificateStaysInUse(t *testing.T) {
+	t.Parallel()
 	f := begin(t, "first")
 	must(t, os.RemoveAll(f.dir))
 	f.change(ErrNone)
@@ -157,6 +159,7 @@ func TestReloadTellsEvenThatNothingIsNew(t *testing.T) {
 }
 
 func TestAnExpiredCertificateReplacesNoValidOne(t *testing.T) {
+	t.Parallel()
 	f := begin(t, "first")
 	certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{"expired"}, NotAfter: time.Now().Add(-time.Minute)})
 	f.put(filepath.Join(f.dir, keyFile), key)
