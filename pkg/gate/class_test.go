@@ -1,9 +1,36 @@
 package gate
 
 import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
 	"slices"
 	"testing"
 )
+
+var update = flag.Bool("update", false, "write the classes of outcomes that queuectl embeds")
+
+func TestQueuectlHasTheClassOfEveryOutcome(t *testing.T) {
+	const path = "../../cmd/queuectl/internal/top/classes.json"
+	classes := map[string]string{}
+	for _, o := range Outcomes() {
+		classes[o.String()] = o.Class().String()
+	}
+	want, err := json.MarshalIndent(classes, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, '\n')
+	if *update {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s differs from the outcomes (%v); run: go test ./pkg/gate -run Queuectl -update", path, err)
+	}
+}
 
 func TestEveryOutcomeHasItsClass(t *testing.T) {
 	want := map[Class][]Outcome{
