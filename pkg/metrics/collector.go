@@ -12,18 +12,18 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Names is which generation of Knative's metric names is shown.
+// Names selects generations of Knative's metric names.
 type Names uint8
 
-// The generations. What Knative has no name for is always shown.
+// The generations. Metrics without a name in Knative are always shown.
 const (
 	Current Names = 1 << iota
-	Legacy        // of its OpenCensus era
+	Legacy        // from Knative's use of OpenCensus
 	Both    = Current | Legacy
 	always  = Both
 )
 
-// ParseNames reads current, legacy or both.
+// ParseNames parses current, legacy or both.
 func ParseNames(s string) (Names, error) {
 	switch s {
 	case "current":
@@ -36,20 +36,20 @@ func ParseNames(s string) (Names, error) {
 	return 0, fmt.Errorf("metric names %q: want current, legacy or both", s)
 }
 
-// Build says what was built.
+// Build describes the binary.
 type Build struct {
 	Version, Commit, GoVersion string
 }
 
-// Dropped is what was lost on its way to a log or a collector.
+// Dropped counts what was lost on its way to a log or a collector.
 type Dropped struct {
 	RequestLines uint64 // of the request log
 	GateLines    uint64 // of the gate's own log
 	Spans        int64
 }
 
-// CollectorConfig is what a Collector shows. Callbacks are called once per
-// scrape, on the scraper's goroutine; a metric whose source is nil is not shown.
+// CollectorConfig configures a Collector. Callbacks are called once per scrape, on the
+// scraper's goroutine; a metric whose source is nil is not shown.
 type CollectorConfig struct {
 	Names     Names // 0 = Current
 	Identity  Identity
@@ -63,7 +63,7 @@ type CollectorConfig struct {
 	Dropped   func() Dropped
 }
 
-// Collector turns the counts into Prometheus' metrics at each scrape.
+// Collector converts the counts into Prometheus metrics at each scrape.
 type Collector struct {
 	cfg   CollectorConfig
 	shown []shown
@@ -75,14 +75,14 @@ type shown struct {
 	desc *prometheus.Desc
 }
 
-// NewCollector makes the descriptions of all metrics that cfg has sources for.
+// NewCollector creates the descriptions of all metrics that have sources in cfg.
 func NewCollector(cfg CollectorConfig) *Collector {
 	cfg.Names = cmp.Or(cfg.Names, Current)
 	for _, s := range []*string{
 		&cfg.Identity.Namespace, &cfg.Identity.Service, &cfg.Identity.Configuration, &cfg.Identity.Revision, &cfg.Identity.Pod,
 		&cfg.Build.Version, &cfg.Build.Commit, &cfg.Build.GoVersion,
 	} {
-		*s = strings.ToValidUTF8(*s, "\uFFFD") // else every scrape would fail
+		*s = strings.ToValidUTF8(*s, "\uFFFD") // otherwise every scrape would fail
 	}
 	c := &Collector{cfg: cfg}
 	for i := range rows {
@@ -100,14 +100,14 @@ func (cfg *CollectorConfig) has(s source) bool {
 	}[s]
 }
 
-// Describe is part of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, s := range c.shown {
 		out <- s.desc
 	}
 }
 
-// Collect is part of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	p := page{
 		CollectorConfig: &c.cfg, out: out,
@@ -125,7 +125,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// figuresOf calls a source; one that is not there has no row that is shown.
+// figuresOf calls a source; nil returns zero figures, which no shown row uses.
 func figuresOf[T any](source func() T) (figures T) {
 	if source != nil {
 		figures = source()
@@ -133,12 +133,11 @@ func figuresOf[T any](source func() T) (figures T) {
 	return figures
 }
 
-// page is one scrape in the making: sources are read once, so that its metrics
-// agree with each other.
+// page is one scrape. Sources are read once, so that its metrics are consistent.
 type page struct {
 	*CollectorConfig
 	out   chan<- prometheus.Metric
-	shown shown // the row that is being read
+	shown shown // the current row
 
 	series     []seriesReading
 	admission  gate.AdmissionStats
@@ -149,8 +148,8 @@ type page struct {
 	containers []gate.ContainerState
 }
 
-// number sends a sample of a counter or gauge. A counter at 0 is left out unless it
-// is initial.
+// number sends a sample of a counter or gauge. A counter at 0 is omitted unless it is
+// initial.
 func (p *page) number(v float64, labels ...string) {
 	kind := prometheus.GaugeValue
 	if p.shown.Kind == Counter {
@@ -162,8 +161,8 @@ func (p *page) number(v float64, labels ...string) {
 	p.out <- prometheus.MustNewConstMetric(p.shown.desc, kind, v, labels...)
 }
 
-// histogram sends a sample of a histogram, as reading.show makes it. One without
-// observations is left out unless it is initial.
+// histogram sends a sample of a histogram. One without observations is omitted unless
+// it is initial.
 func (p *page) histogram(r *reading, v *view, native bool, labels ...string) {
 	if r.count == 0 && !p.shown.initial(labels) {
 		return
@@ -175,7 +174,7 @@ func (p *page) histogram(r *reading, v *view, native bool, labels ...string) {
 	p.out <- m
 }
 
-// seriesReading is what series hold at one moment.
+// seriesReading is a snapshot of a series.
 type seriesReading struct {
 	key                                           seriesKey
 	server, invocation, client, request, response reading
@@ -185,14 +184,14 @@ func (s *series) read() seriesReading {
 	return seriesReading{s.key, s.server.read(), s.invocation.read(), s.client.read(), s.request.read(), s.response.read()}
 }
 
-// Which histogram of a series.
+// Selectors of the histograms of a series.
 func server(s *seriesReading) *reading     { return &s.server }
 func invocation(s *seriesReading) *reading { return &s.invocation }
 func client(s *seriesReading) *reading     { return &s.client }
 func request(s *seriesReading) *reading    { return &s.request }
 func response(s *seriesReading) *reading   { return &s.response }
 
-// by adds up the series whose keys are equal under the mask labels.
+// by sums up the series whose keys are equal under the mask labels.
 func (p *page) by(labels seriesKey, of func(*seriesReading) *reading) map[seriesKey]*reading {
 	sums := map[seriesKey]*reading{}
 	for i := range p.series {
@@ -217,14 +216,13 @@ func (p *page) sum(of func(*seriesReading) *reading) (sum float64) {
 	return sum
 }
 
-// httpValues are the values of httpLabels.
+// httpValues returns the values of httpLabels.
 func (p *page) httpValues(k seriesKey) []string {
 	protocol := &protocols[k>>protocolShift]
 	return []string{k.method(), k.codeText(), p.Requests.tags.name(k.tag()), protocol.name, protocol.version, otelHTTP, protocol.scheme}
 }
 
-// legacy has the values of the labels of a legacy metric; further follow those
-// that all of them begin with.
+// legacy returns the label values of a legacy metric: the common ones, and further.
 func (p *page) legacy(further ...string) []string {
 	id := &p.Identity
 	return append([]string{id.Namespace, id.Service, id.Configuration, id.Revision, id.Pod, gateContainer}, further...)
@@ -238,7 +236,7 @@ func (p *page) legacyTag(k seriesKey) []string {
 	return append(p.legacyCode(k), p.Requests.tags.legacyName(k.tag()))
 }
 
-// results are the two samples of what succeeds or fails.
+// results sends the two samples of an operation that succeeds or fails.
 func (p *page) results(succeeded, failed uint64) {
 	p.number(float64(succeeded), "success")
 	p.number(float64(failed), "failure")
@@ -250,8 +248,8 @@ func (p *page) single(h *histogram, labels ...string) {
 	p.histogram(&r, durationsCurrent, true, labels...)
 }
 
-// histogramSample is a histogram with classic and native buckets at once,
-// which client_golang's constant metrics cannot have.
+// histogramSample is a histogram with both classic and native buckets, which
+// client_golang's constant metrics do not support.
 type histogramSample struct {
 	desc      *prometheus.Desc
 	histogram *dto.Histogram

@@ -7,46 +7,46 @@ import (
 	"go.uber.org/atomic"
 )
 
-// Window is the span that averages and rates are taken over.
+// Window is the period over which averages and rates are computed.
 const Window = time.Second
 
-// keptWindows is how many windows accept events: the current one, the last
-// full one, and those behind it for a goroutine that is delayed between reading
-// the clock and counting.
+// keptWindows is the number of windows that accept events: the current one, the last
+// full one, and two more for a goroutine that is delayed between reading the clock and
+// counting.
 const keptWindows = 4
 
-// Counting is the number of requests under way as an exact time integral, for
-// all requests and for those that the activator proxied.
+// Counting computes the exact time integral of the number of requests in flight, for
+// all requests and for those proxied by the activator.
 //
-// A request that begins at a adds windowEnd-a to the area of its window and
-// one to every later window; one that ends takes the same away. Additions
-// commute, so events may come from any goroutine and in any order. An event
-// that is counted more than two windows late is taken as having happened at
-// the beginning of the oldest kept window: area is lost then, never a count.
+// A request that begins at a adds windowEnd-a to the area of its window and one to
+// every later window; its end subtracts the same. Additions commute, so events may come
+// from any goroutine in any order. An event that is counted more than two windows late
+// is treated as if it had happened at the beginning of the oldest kept window: area is
+// lost then, but never a count.
 //
-// The zero value is ready. All methods are safe for concurrent use; times are
-// on one monotonic clock that began at 0.
+// The zero value is ready. All methods are safe for concurrent use; times are on one
+// monotonic clock that began at 0.
 type Counting struct {
 	newest atomic.Int64 // number of the newest kept window
-	_      [56]byte     // read by every event, written once a second: not on the line of a slot
+	_      [56]byte     // read by every event, written once a second: not on the cache line of a slot
 
 	slots [keptWindows]countSlot // window n is in slots[n % keptWindows]
 
-	roll     sync.Mutex // guards the rest, and moving newest
-	carried  int64      // under way when the oldest kept window began
-	carriedP int64      // those of them that were proxied
+	roll     sync.Mutex // guards the fields below, and changes of newest
+	carried  int64      // in flight when the oldest kept window began
+	carriedP int64      // the proxied ones of them
 }
 
-// countSlot fills a cache line: a request that is proxied touches no other.
+// countSlot fills a cache line, so that an event touches only one.
 type countSlot struct {
 	all, proxied tally
 	_            [32]byte
 }
 
-// tally is what the events of one window add up to.
+// tally sums up the events of a window.
 type tally struct {
 	area   atomic.Int64  // ns; of the window's own events
-	counts atomic.Uint64 // arrivals, low 32 bits; ends, high 32 bits: enough for 4e9 a second
+	counts atomic.Uint64 // arrivals in the low 32 bits, ends in the high 32 bits; enough for 4e9 per second
 }
 
 const endUnit = 1 << 32
@@ -75,8 +75,7 @@ func (c *Counting) Begin(at time.Duration, proxied bool) {
 	}
 }
 
-// End counts the end of a request. It is called once for each Begin, with the
-// same proxied.
+// End counts the end of a request. Call it once for each Begin, with the same proxied.
 func (c *Counting) End(at time.Duration, proxied bool) {
 	s, rest := c.slot(at)
 	s.all.area.Add(-rest)
@@ -87,7 +86,7 @@ func (c *Counting) End(at time.Duration, proxied bool) {
 	}
 }
 
-// slot finds the window of an instant and how much of it is left then.
+// slot returns the window of an instant and the rest of the window after it.
 func (c *Counting) slot(at time.Duration) (s *countSlot, rest int64) {
 	at = max(at, 0)
 	n := int64(at / Window)
@@ -108,8 +107,8 @@ func (c *Counting) rollTo(n int64) int64 {
 	return c.advance(n)
 }
 
-// advance makes n the newest window unless it is older, and returns the
-// newest. The caller holds roll.
+// advance makes n the newest window unless it is older, and returns the newest. The
+// caller holds roll.
 func (c *Counting) advance(n int64) int64 {
 	newest := c.newest.Load()
 	if n <= newest {
@@ -120,21 +119,20 @@ func (c *Counting) advance(n int64) int64 {
 		c.carried += s.all.retire()
 		c.carriedP += s.proxied.retire()
 	}
-	// Published last: a goroutine that sees n finds empty slots.
+	// Publish last: a goroutine that sees n finds empty slots.
 	c.newest.Store(n)
 	return n
 }
 
 // Averages are the values of one window.
 type Averages struct {
-	Concurrency        float64 // average number of requests under way
+	Concurrency        float64 // average number of requests in flight
 	ProxiedConcurrency float64
 	Arrivals           float64 // per second
 	ProxiedArrivals    float64
 }
 
-// LastWindow returns the values of the last window that was over at now. They
-// are zero while none is.
+// LastWindow returns the values of the last full window at now; zero if there is none.
 func (c *Counting) LastWindow(now time.Duration) Averages {
 	n := int64(now/Window) - 1
 	if n < 0 {
@@ -143,7 +141,7 @@ func (c *Counting) LastWindow(now time.Duration) Averages {
 	c.roll.Lock()
 	defer c.roll.Unlock()
 	oldest := max(c.advance(n+1)-keptWindows+1, 0)
-	n = max(n, oldest) // a reader may be delayed as well
+	n = max(n, oldest) // a reader may be delayed too
 	all, proxied := c.carried, c.carriedP
 	area, arrivals, _ := c.slots[n%keptWindows].all.read()
 	areaP, arrivalsP, _ := c.slots[n%keptWindows].proxied.read()
@@ -159,8 +157,8 @@ func (c *Counting) LastWindow(now time.Duration) Averages {
 	}
 }
 
-// average is that of a window which began with so many under way. An event
-// that is half counted at this moment must not show as less than nothing.
+// average returns the average of a window that began with before requests in flight. An
+// event that is currently being counted must not cause a negative result.
 func average(before, area int64) float64 {
 	return max(float64(before*int64(Window)+area)/float64(Window), 0)
 }
@@ -170,11 +168,11 @@ func (t *tally) net() int64 {
 	return net
 }
 
-// InFlight is the number of requests between Begin and End.
+// InFlight returns the number of requests between Begin and End.
 func (c *Counting) InFlight() (all, proxied int64) {
 	c.roll.Lock()
 	defer c.roll.Unlock()
-	// Backwards in time, so that no End is seen without its Begin.
+	// From newest to oldest, so that no End is seen without its Begin.
 	newest := c.newest.Load()
 	for k := newest; k > newest-keptWindows && k >= 0; k-- {
 		all += c.slots[k%keptWindows].all.net()

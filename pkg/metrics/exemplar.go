@@ -10,26 +10,26 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// traceLabel is the only label of an exemplar, as OpenMetrics spells it.
-// With its value it has 40 of the 128 characters that the format allows.
+// traceLabel is the only label of an exemplar, with OpenMetrics' name. With its value
+// it has 40 of the 128 characters that the format allows.
 const traceLabel = "trace_id"
 
-// exemplar is one traced request. Its zero value is none.
+// exemplar is a traced request. The zero value means none.
 type exemplar struct {
 	trace gate.TraceID
-	value int64 // on the scale of the histogram
+	value int64 // in units of the histogram
 	at    time.Time
 }
 
-// exemplars hold the last traced request of each classic bucket of
-// durationsCurrent. Only traced requests and scrapes take the lock.
+// exemplars holds the last traced request of each classic bucket of durationsCurrent.
+// Only traced requests and scrapes take the lock.
 type exemplars struct {
 	mu   sync.Mutex
 	last []exemplar
 }
 
-// trace makes a request that was observed with v the exemplar of its bucket.
-// It allocates at the first call for a histogram.
+// trace makes a request that was observed with v the exemplar of its bucket. The first
+// call for a histogram allocates.
 func (h *histogram) trace(v int64, id gate.TraceID, at time.Time) {
 	e := h.traced.Load()
 	if e == nil {
@@ -43,7 +43,7 @@ func (h *histogram) trace(v int64, id gate.TraceID, at time.Time) {
 	e.mu.Unlock()
 }
 
-// exemplars returns those of all buckets that have one, by ascending value.
+// exemplars returns the exemplars of all buckets, by ascending value.
 func (h *histogram) exemplars() (all []exemplar) {
 	e := h.traced.Load()
 	if e == nil {
@@ -59,8 +59,8 @@ func (h *histogram) exemplars() (all []exemplar) {
 	return all
 }
 
-// withExemplars puts them on the classic bucket of m that each falls into, the
-// last of them where there are several, and all of them on native buckets.
+// withExemplars adds the exemplars to the classic buckets of m, the last one of each
+// bucket, and all of them to native buckets.
 func withExemplars(m prometheus.Metric, v *view, all []exemplar) prometheus.Metric {
 	slices.SortStableFunc(all, func(a, b exemplar) int { return a.at.Compare(b.at) })
 	shown := make([]prometheus.Exemplar, len(all))

@@ -10,17 +10,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxScrapes is how many pages are made at once; more get 503.
+// maxScrapes is the maximum number of concurrent scrapes; further ones get 503.
 const maxScrapes = 4
 
-// PageHandler serves /metrics to Prometheus: what c shows, the Go runtime and
-// the process. Any other path is 404. Metrics that cannot be read are left out,
-// and failed, which may be nil, gets the error.
+// PageHandler serves /metrics to Prometheus: the metrics of c, the Go runtime and the
+// process. Other paths get 404. Metrics that cannot be read are omitted, and failed,
+// which may be nil, gets the error.
 //
-// The format is text 0.0.4, OpenMetrics or protobuf, as the scraper asks. The
-// last two have exemplars.
+// The format is text 0.0.4, OpenMetrics or protobuf, as the scraper requests. The last
+// two contain exemplars.
 //
-// The registry is made for the first scrape: a gate without scrapers does not
+// The registry is created at the first scrape, so that a gate without scrapers does not
 // pay for it.
 func PageHandler(c *Collector, failed func(error)) http.Handler {
 	page := sync.OnceValue(func() http.Handler { return newPage(c, failed) })
@@ -38,7 +38,7 @@ func newPage(c *Collector, failed func(error)) http.Handler {
 		MaxRequestsInFlight: maxScrapes,
 		ErrorHandling:       promhttp.ContinueOnError,
 		EnableOpenMetrics:   true,
-		DisableCompression:  true, // gzip keeps 2 MiB in the process from its first use on
+		DisableCompression:  true, // the first use of gzip allocates 2 MiB permanently
 	}
 	if failed != nil {
 		opts.ErrorLog = errorLog(failed)
@@ -71,10 +71,10 @@ func newRegistry(c *Collector) *prometheus.Registry {
 	return registry
 }
 
-// errorLog hands the errors that promhttp logs to a function.
+// errorLog passes errors that promhttp logs to a function.
 type errorLog func(error)
 
-// Println is promhttp.Logger.
+// Println implements promhttp.Logger.
 func (l errorLog) Println(v ...any) {
 	for _, x := range v {
 		if err, ok := x.(error); ok {

@@ -8,34 +8,34 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Transition is a change of a container's state that can happen.
+// Transition is a possible change of a container's state.
 type Transition struct {
-	State string // that it came to
-	Cause string // short fixed word; empty for a success
+	State string // the new state
+	Cause string // fixed word; empty for a success
 }
 
-// otherTransition is shown of those that were not foreseen.
+// otherTransition stands for transitions that are not configured.
 var otherTransition = Transition{State: "other", Cause: "other"}
 
-// ReadinessConfig names what Readiness counts. The lists bound the labels: all
-// that is not listed is counted under one series.
+// ReadinessConfig configures Readiness. The lists bound the label values: unlisted ones
+// are counted in one series.
 type ReadinessConfig struct {
-	Containers  []string // distinct names, in the order of their index
+	Containers  []string // distinct names, by index
 	States      []string
 	Transitions []Transition
-	// Snapshot returns the containers, in the same order.
+	// Snapshot returns the containers in the same order.
 	Snapshot func() []gate.ContainerState
 }
 
-// Readiness counts probes and changes of state of the containers. Its methods
-// may be called from several goroutines at once.
+// Readiness counts checks and changes of state of the containers. Its methods may be
+// called concurrently.
 type Readiness struct {
 	cfg         ReadinessConfig
-	transitions [][]atomic.Uint64 // by container, then as cfg.Transitions and one more
+	transitions [][]atomic.Uint64 // by container, then by index in cfg.Transitions, with one more for others
 	probes      []*histogram
 }
 
-// NewReadiness has all its series from the beginning.
+// NewReadiness returns a Readiness with all its series at zero.
 func NewReadiness(cfg ReadinessConfig) *Readiness {
 	r := &Readiness{cfg: cfg}
 	for range cfg.Containers {
@@ -45,7 +45,7 @@ func NewReadiness(cfg ReadinessConfig) *Readiness {
 	return r
 }
 
-// containers are those of the snapshot that have a name.
+// containers returns the containers of the snapshot that have a name.
 func (r *Readiness) containers() []gate.ContainerState {
 	if r.cfg.Snapshot == nil {
 		return nil
@@ -54,7 +54,7 @@ func (r *Readiness) containers() []gate.ContainerState {
 	return all[:min(len(all), len(r.cfg.Containers))]
 }
 
-// Changed counts a change of state of a container by index.
+// Changed counts a change of state of a container, given by index.
 func (r *Readiness) Changed(container int, to Transition) {
 	if container < 0 || container >= len(r.transitions) {
 		return
@@ -66,8 +66,7 @@ func (r *Readiness) Changed(container int, to Transition) {
 	r.transitions[container][i].Inc()
 }
 
-// Probed counts a probe of a container by index that has ended, whatever its
-// result.
+// Probed counts a completed check of a container, given by index.
 func (r *Readiness) Probed(container int, took time.Duration) {
 	if container >= 0 && container < len(r.probes) {
 		r.probes[container].observe(int64(took))

@@ -16,21 +16,21 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/push/names"
 )
 
-// Gather reads all metrics; (*prometheus.Registry).Gather is one. With an error
-// it may still return those that it could read.
+// Gather reads all metrics, such as (*prometheus.Registry).Gather. With an error it may
+// still return some metrics.
 type Gather func() ([]*dto.MetricFamily, error)
 
-// Producer keeps an OpenCensus registry with a derived instrument for each
-// counter and gauge, under its OTLP name. It is a metricproducer.Producer, and
-// may be read by several goroutines at once.
+// Producer keeps an OpenCensus registry with a derived instrument for each counter and
+// gauge, under its OTLP name. It implements metricproducer.Producer and may be read
+// concurrently.
 //
-// A series that has been seen once stays, with its last value.
+// A series is never removed; it keeps its last value.
 type Producer struct {
 	gather   Gather
 	failed   func(error)
 	registry *metric.Registry
 
-	mu          sync.Mutex // guards the rest
+	mu          sync.Mutex // guards the fields below
 	instruments map[string]instrument
 	values      map[string]float64 // by name and labels, as of the last refresh
 }
@@ -38,8 +38,8 @@ type Producer struct {
 // instrument adds a series to a derived gauge or cumulative.
 type instrument func(value func() float64, labels ...metricdata.LabelValue) error
 
-// NewProducer reads nothing yet. failed is notified of what could not be read, by
-// the goroutine that reads; it may be nil.
+// NewProducer returns a Producer. failed is called with errors of gather by the reading
+// goroutine; it may be nil.
 func NewProducer(gather Gather, failed func(error)) *Producer {
 	return &Producer{
 		gather: gather, failed: failed, registry: metric.NewRegistry(),
@@ -47,19 +47,19 @@ func NewProducer(gather Gather, failed func(error)) *Producer {
 	}
 }
 
-// Read gathers and returns the instruments, sorted by name.
+// Read gathers metrics and returns the instruments, sorted by name.
 func (p *Producer) Read() []*metricdata.Metric {
 	if err := p.refresh(); err != nil && p.failed != nil {
 		p.failed(err)
 	}
-	read := p.registry.Read() // not under the lock: the callbacks take it
+	read := p.registry.Read() // without the lock, which the callbacks take
 	slices.SortFunc(read, func(a, b *metricdata.Metric) int {
 		return cmp.Compare(a.Descriptor.Name, b.Descriptor.Name)
 	})
 	return read
 }
 
-// refresh returns everything that went wrong.
+// refresh gathers metrics and returns all errors.
 func (p *Producer) refresh() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *Producer) refresh() error {
 	return errors.Join(errs...)
 }
 
-// set stores the value of a series, and makes it known when it is new.
+// set stores the value of a series and registers a new one.
 func (p *Producer) set(family *dto.MetricFamily, m *dto.Metric) error {
 	key, labels := seriesKey(family.GetName(), m.Label)
 	_, known := p.values[key]
@@ -144,8 +144,8 @@ func number(m *dto.Metric) float64 {
 	return m.Untyped.GetValue()
 }
 
-// maxLabelBytes is the longest value of a label that OpenCensus can hold: it
-// keeps lengths modulo 256, its own flag included.
+// maxLabelBytes is the maximum length of a label value in OpenCensus, which stores
+// lengths modulo 256 including its own flag.
 const maxLabelBytes = 254
 
 func seriesKey(name string, pairs []*dto.LabelPair) (string, []metricdata.LabelValue) {
@@ -155,7 +155,7 @@ func seriesKey(name string, pairs []*dto.LabelPair) (string, []metricdata.LabelV
 	for i, p := range pairs {
 		value := clip(p.GetValue())
 		labels[i] = metricdata.NewLabelValue(value)
-		key.WriteByte(0xff) // in no UTF-8
+		key.WriteByte(0xff) // not valid in UTF-8
 		key.WriteString(value)
 	}
 	return key.String(), labels

@@ -12,13 +12,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
-// Export gives the gate's spans to an exporter of OpenCensus; the result goes
-// into tracing.Config. One that has a method Flush is flushed at the end.
+// Export adapts an OpenCensus exporter for tracing.Config. If it has a method Flush,
+// that is called at the end.
 func Export(e trace.Exporter) tracing.Exporter { return &exporter{e} }
 
 type exporter struct{ to trace.Exporter }
 
-// Export loses none that it can see: OpenCensus' exporters report nothing.
+// Export implements tracing.Exporter. OpenCensus exporters do not report losses.
 func (e *exporter) Export(ctx context.Context, batch []*tracing.SpanData) (lost int, err error) {
 	for i, s := range batch {
 		if err := ctx.Err(); err != nil {
@@ -35,17 +35,17 @@ func (e *exporter) Close() {
 	}
 }
 
-// Send is an exporter of OpenCensus that leaves what else the program traces
-// to the gate's Tracer; it is to be registered with trace.RegisterExporter.
-// Links and message events are left out, and so are the attributes of
-// annotations. With a Tracer that is nil it does nothing.
+// Send returns an OpenCensus exporter that passes other spans of the program to the
+// gate's Tracer. Register it with trace.RegisterExporter. Links, message events and
+// attributes of annotations are omitted. With a nil Tracer it does nothing.
 func Send(t *tracing.Tracer) trace.Exporter { return &sender{t} }
 
 type sender struct{ to *tracing.Tracer }
 
 func (s *sender) ExportSpan(data *trace.SpanData) { s.to.ExportSpan(fromSpanData(data)) }
 
-// spanData shares what neither side changes: the attributes.
+// spanData converts a span. The attributes are shared, because neither side modifies
+// them.
 func spanData(s *tracing.SpanData) *trace.SpanData {
 	to := &trace.SpanData{
 		SpanContext: trace.SpanContext{
@@ -84,7 +84,7 @@ func fromSpanData(s *trace.SpanData) *tracing.SpanData {
 	case trace.SpanKindClient:
 		to.Kind = tracing.KindClient
 	}
-	status, _ := s.Attributes["http.status_code"].(int64) // as OpenCensus' own plugin has it
+	status, _ := s.Attributes["http.status_code"].(int64) // the key of OpenCensus' own plugin
 	to.HTTPStatus, to.Failed = int(status), s.Code != trace.StatusCodeOK && (status < 400 || status > 499)
 	for _, a := range s.Annotations {
 		to.Events = append(to.Events, tracing.Event{Time: a.Time, Name: a.Message})
@@ -92,7 +92,7 @@ func fromSpanData(s *trace.SpanData) *tracing.SpanData {
 	return to
 }
 
-// statusCodes are the canonical codes of gRPC that HTTP statuses map to.
+// statusCodes are the gRPC codes that correspond to HTTP statuses.
 var statusCodes = map[int]int32{
 	http.StatusBadRequest:          trace.StatusCodeInvalidArgument,
 	http.StatusUnauthorized:        trace.StatusCodeUnauthenticated,
@@ -100,14 +100,15 @@ var statusCodes = map[int]int32{
 	http.StatusNotFound:            trace.StatusCodeNotFound,
 	http.StatusConflict:            trace.StatusCodeAborted,
 	http.StatusTooManyRequests:     trace.StatusCodeResourceExhausted,
-	499:                            trace.StatusCodeCancelled, // the client left
+	499:                            trace.StatusCodeCancelled, // the client disconnected
 	http.StatusInternalServerError: trace.StatusCodeInternal,
 	http.StatusNotImplemented:      trace.StatusCodeUnimplemented,
 	http.StatusServiceUnavailable:  trace.StatusCodeUnavailable,
 	http.StatusGatewayTimeout:      trace.StatusCodeDeadlineExceeded,
 }
 
-// statusCode is that of a span. A fault that no status shows is unknown.
+// statusCode returns the gRPC code of a span. A failure without a matching status is
+// Unknown.
 func statusCode(s *tracing.SpanData) int32 {
 	if code, known := statusCodes[s.HTTPStatus]; known {
 		return code
@@ -118,8 +119,7 @@ func statusCode(s *tracing.SpanData) int32 {
 	return trace.StatusCodeOK
 }
 
-// readTracestate returns nil for what OpenCensus refuses, of which the gate
-// records nothing either.
+// readTracestate returns nil for a tracestate that OpenCensus does not accept.
 func readTracestate(text string) *tracestate.Tracestate {
 	if text == "" {
 		return nil

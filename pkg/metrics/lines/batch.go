@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-const writeSize = 64 << 10 // bytes of one write, but for a line that is longer
+const writeSize = 64 << 10 // maximum bytes per write, except for a longer line
 
-// run is the goroutine.
+// run is the writing goroutine.
 func (w *Writer) run() {
 	defer close(w.done)
 	b := batch{of: w}
@@ -47,7 +47,7 @@ func (w *Writer) setWriting(since time.Time) {
 	w.mu.Unlock()
 }
 
-// linger lets the lines of a burst gather.
+// linger waits for more lines of a burst.
 func (w *Writer) linger() {
 	if w.cfg.Linger == 0 {
 		return
@@ -60,14 +60,14 @@ func (w *Writer) linger() {
 	}
 }
 
-// batch renders lines and writes them together. Only the goroutine uses it.
+// batch renders lines and writes them together. Only the writing goroutine uses it.
 type batch struct {
 	of    *Writer
 	buf   []byte
 	lines []Line // rendered into buf
 
 	torn     bool // the last write ended within a line
-	reported bool // Failed knows that a line could not be rendered
+	reported bool // Failed has been called for a line that could not be rendered
 }
 
 func (b *batch) add(lines []Line) {
@@ -134,7 +134,7 @@ func (b *batch) write() {
 		b.torn = out[n-1] != '\n'
 	}
 	if err != nil {
-		lost := out[max(n, len(out)-len(b.buf)):] // the rest of a torn line is counted already
+		lost := out[max(n, len(out)-len(b.buf)):] // the rest of a torn line is already counted
 		b.of.dropped.Add(uint64(bytes.Count(lost, []byte{'\n'})))
 		b.of.cfg.Failed(fmt.Errorf("writing lines: %w", err))
 	}

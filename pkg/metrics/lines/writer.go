@@ -14,63 +14,62 @@ const (
 	defaultQueueLines = 8192
 	defaultQueueBytes = 4 << 20
 
-	// syncTimeout bounds Sync, which is called where a process ends.
+	// syncTimeout limits Sync, which is called when a process ends.
 	syncTimeout = 250 * time.Millisecond
 
-	// stuckAfter is how long one write may take before no caller waits for it any
-	// more: whatever reads the lines does not.
+	// stuckAfter is the duration of a write after which callers no longer wait for it:
+	// the reader hangs.
 	stuckAfter = time.Second
 )
 
-// Line is a line that waits to be written.
+// Line is a line to be written.
 type Line interface {
-	// Size is the number of bytes that it holds until it is released.
+	// Size returns the number of bytes that it holds until it is released.
 	Size() int
-	// Append adds the line without its newline, or nothing: then there is
-	// none. The writer's goroutine calls it, at most once. An error costs the
-	// line.
+	// Append appends the line without its newline; nothing means that there is no line.
+	// The writing goroutine calls it at most once. After an error the line is dropped.
 	Append(b []byte) ([]byte, error)
-	// Release ends its use.
+	// Release ends the use of the line.
 	Release()
 }
 
-// Config says where lines go.
+// Config configures a Writer.
 type Config struct {
 	Writer io.Writer // gets whole lines, from one goroutine
 
-	QueueLines int // lines that may wait to be written; 0 means 8,192
-	QueueBytes int // bytes that they may hold; 0 means 4 MiB
+	QueueLines int // maximum queued lines; 0 means 8,192
+	QueueBytes int // maximum bytes that they hold; 0 means 4 MiB
 
-	// Linger is how long the first line after a pause waits for others, so
-	// that fewer writes are made.
+	// Linger is how long the first line after a pause waits for others, to reduce the
+	// number of writes.
 	Linger time.Duration
 
-	// Failed is called with the error of each failed write, and with that of
-	// the first line that could not be rendered. nil is fine.
+	// Failed is called with the error of each failed write, and of the first line that
+	// could not be rendered. It may be nil.
 	Failed func(error)
 }
 
-// Writer is the queue of lines and what writes them. All methods may be called
-// from several goroutines at once.
+// Writer is the queue of lines and its writing goroutine. All methods may be called
+// concurrently.
 type Writer struct {
 	cfg     Config
 	dropped atomic.Uint64
 
 	mu      sync.Mutex
 	pending []Line
-	bytes   int  // held by pending and by what is being written
-	lines   int  // likewise
-	started bool // the goroutine, by the first line
-	asleep  bool // it waits for wake
+	bytes   int  // held by pending and by the current write
+	lines   int  // in pending and in the current write
+	started bool // the goroutine was started, by the first line
+	asleep  bool // the goroutine waits for wake
 	closed  bool
-	writing time.Time // since when; zero while it does not write
+	writing time.Time // since when; zero = not writing
 
-	wake    chan struct{} // one token at most, sent only to a sleeping goroutine
+	wake    chan struct{} // capacity 1; sent only to a sleeping goroutine
 	closing chan struct{}
 	done    chan struct{}
 }
 
-// New makes a Writer. Close ends it.
+// New creates a Writer. End it with Close.
 func New(cfg Config) *Writer {
 	if cfg.QueueLines <= 0 {
 		cfg.QueueLines = defaultQueueLines
@@ -90,11 +89,11 @@ func New(cfg Config) *Writer {
 	}
 }
 
-// Dropped counts the lines that were lost: the queue was full, the line could
-// not be rendered or written, or the Writer was closed.
+// Dropped counts the lost lines: the queue was full, the line could not be rendered or
+// written, or the Writer was closed.
 func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
 
-// Put takes a line over. It never blocks.
+// Put queues a line, which the Writer then owns. It never blocks.
 func (w *Writer) Put(l Line) {
 	if !w.put(l) {
 		w.dropped.Inc()
@@ -118,7 +117,7 @@ func (w *Writer) put(l Line) bool {
 	return true
 }
 
-// append queues a line, wakes the goroutine and lets go of mu.
+// append queues a line, wakes the goroutine and unlocks mu.
 func (w *Writer) append(l Line) {
 	w.pending = append(w.pending, l)
 	w.lines++
@@ -130,8 +129,8 @@ func (w *Writer) append(l Line) {
 	}
 }
 
-// Flush returns when all lines that were put before have been written, or with
-// an error when ctx ends or what is written is not read.
+// Flush returns when all lines that were put before have been written, or with an error
+// if ctx ends or the reader hangs.
 func (w *Writer) Flush(ctx context.Context) error {
 	m := make(mark)
 	w.mu.Lock()
@@ -139,19 +138,19 @@ func (w *Writer) Flush(ctx context.Context) error {
 		w.mu.Unlock()
 		return nil
 	}
-	w.append(m) // however full the queue is
+	w.append(m) // regardless of the limits of the queue
 	return w.await(ctx, m)
 }
 
-// mark is no line, but a place in the queue.
+// mark is a position in the queue, not a line.
 type mark chan struct{}
 
 func (mark) Size() int                       { return 0 }
 func (mark) Append(b []byte) ([]byte, error) { return b, nil }
 func (m mark) Release()                      { close(m) }
 
-// Close writes what is queued and ends the Writer. It gives up when ctx ends or
-// nothing is read; its error then says so. Lines that are put later are dropped.
+// Close writes the queued lines and ends the Writer. It returns an error if ctx ends or
+// the reader hangs. Later lines are dropped.
 func (w *Writer) Close(ctx context.Context) error {
 	w.mu.Lock()
 	if !w.closed {
@@ -167,7 +166,7 @@ func (w *Writer) Close(ctx context.Context) error {
 
 var errStuck = fmt.Errorf("a write has not ended for %v", stuckAfter)
 
-// await waits for done, but not for a write that is stuck.
+// await waits for done, unless a write is stuck.
 func (w *Writer) await(ctx context.Context, done <-chan struct{}) error {
 	for {
 		w.mu.Lock()
@@ -193,7 +192,7 @@ func (w *Writer) await(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// Write puts a copy of text, which ends in a newline. It always succeeds.
+// Write puts a copy of text, which ends in a newline. It never fails.
 func (w *Writer) Write(text []byte) (int, error) {
 	t := texts.Get().(*line)
 	t.text = append(t.text[:0], text...)
@@ -201,14 +200,14 @@ func (w *Writer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Sync flushes, for a quarter of a second at most.
+// Sync flushes, for at most a quarter of a second.
 func (w *Writer) Sync() error {
 	ctx, cancel := context.WithTimeout(context.Background(), syncTimeout)
 	defer cancel()
 	return w.Flush(ctx)
 }
 
-// line is one that was given as text.
+// line is a Line from text.
 type line struct{ text []byte }
 
 var texts = sync.Pool{New: func() any { return new(line) }}

@@ -17,14 +17,13 @@ import (
 	"github.com/queuegate/queuegate/pkg/internal/h2conn"
 )
 
-// calls is a client of HTTP/2 whose connections carry one call at a time. One
-// of them is kept between calls. A connection that failed or timed out is not
-// used again.
+// calls is an HTTP/2 client whose connections carry one call at a time. One idle
+// connection is kept. A connection that failed or timed out is not reused.
 type calls struct {
 	tls tls.Config
 
 	mu   sync.Mutex
-	idle *callConn // nil if there is none
+	idle *callConn // nil = none
 	end  *time.Timer
 }
 
@@ -41,7 +40,7 @@ func (c *calls) do(r *http.Request) (*http.Response, []byte, error) {
 		if err == nil || ctx.Err() != nil {
 			return read(r, response, err)
 		}
-		r = r.Clone(ctx) // the collector may have closed it since
+		r = r.Clone(ctx) // the collector may have closed the idle connection
 		if r.Body, err = r.GetBody(); err != nil {
 			return nil, nil, err
 		}
@@ -62,7 +61,7 @@ func read(r *http.Request, response *http.Response, err error) (*http.Response, 
 	return response, body, err
 }
 
-// exchange keeps or closes conn.
+// exchange runs a call, and then keeps or closes conn.
 func (c *calls) exchange(ctx context.Context, conn *callConn, r *http.Request) (*http.Response, error) {
 	stop := expire(ctx, conn)
 	response, err := conn.http2.RoundTrip(r, maxResponse)
@@ -77,7 +76,7 @@ func (c *calls) exchange(ctx context.Context, conn *callConn, r *http.Request) (
 	return response, err
 }
 
-// expire ends what reads and writes conn when ctx ends, until stop is called.
+// expire aborts reads and writes of conn when ctx ends, until stop is called.
 func expire(ctx context.Context, conn net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 }
@@ -117,8 +116,8 @@ func (c *calls) close() {
 	}
 }
 
-// dial connects as net/http would: through the proxy that the environment asks
-// for, and over TLS where the scheme says so.
+// dial connects like net/http: through the proxy of the environment, and with TLS for
+// https.
 func (c *calls) dial(ctx context.Context, u *url.URL) (*callConn, error) {
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
 	if err != nil {
@@ -192,8 +191,8 @@ func tunnel(ctx context.Context, conn net.Conn, proxy *url.URL, to string) (net.
 	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
 		return nil, err
 	}
-	// The server behind says nothing before the client has: one response is all
-	// that the reader can have read.
+	// The server sends nothing before the client, so the reader has read nothing beyond
+	// this response.
 	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: http.MethodConnect})
 	if err != nil {
 		return nil, err

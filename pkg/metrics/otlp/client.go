@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// idleTimeout is how long a connection outlives its last message.
+// idleTimeout is how long an idle connection is kept.
 const idleTimeout = 90 * time.Second
 
-// maxResponse bounds what is read of a response, in bytes.
+// maxResponse is the maximum number of bytes read from a response.
 const maxResponse = 64 << 10
 
 const userAgent = "queuegate"

@@ -13,24 +13,23 @@ import (
 // StatusError is a response other than success.
 type StatusError struct {
 	Status    string
-	Temporary bool          // another attempt may succeed
-	After     time.Duration // what the collector asks to wait; 0 = it does not say
+	Temporary bool          // a retry may succeed
+	After     time.Duration // delay that the collector asks for; 0 = none
 }
 
 func (e *StatusError) Error() string { return "the collector responded with " + e.Status }
 
-// Attempts is how often Deliver tries at most.
+// Attempts is the maximum number of attempts by Deliver.
 const Attempts = 4
 
-// Pauses between attempts double, with 25 % of jitter either way.
+// Pauses between attempts double, with ±25 % jitter.
 const (
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
 )
 
-// Deliver sends a message, again if that may help, and returns the response. It
-// takes at most Attempts times the Timeout of s and the pauses, and ends with
-// ctx.
+// Deliver sends a message, with retries if they may help, and returns the response. It
+// takes at most Attempts times the Timeout of s plus the pauses, and ends with ctx.
 func Deliver(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
@@ -53,7 +52,7 @@ func once(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 	return s.Send(ctx, message)
 }
 
-// temporary is true of broken connections and of statuses that may pass.
+// temporary reports broken connections and temporary statuses.
 func temporary(err error) (again bool, after time.Duration) {
 	var status *StatusError
 	if errors.As(err, &status) {
@@ -62,7 +61,7 @@ func temporary(err error) (again bool, after time.Duration) {
 	return true, 0
 }
 
-// sleep is false if ctx ended first.
+// sleep returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

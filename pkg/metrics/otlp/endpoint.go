@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// ParseEndpoint reads a URL (http or https) or host:port. The latter means
-// https, as it does to Knative, unless insecure. A URL without a path, or with
-// "/" alone, gets path.
+// ParseEndpoint parses a URL (http or https) or host:port. The latter means https, as
+// in Knative, unless insecure is set. path is the default for a URL without a path or
+// with "/".
 func ParseEndpoint(endpoint, path string, insecure bool) (*url.URL, error) {
 	text := endpoint
 	if !strings.Contains(text, "://") {

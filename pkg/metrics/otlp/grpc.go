@@ -12,8 +12,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/internal/unary"
 )
 
-// grpcSender makes one unary call per message, in clear text for http and over
-// TLS for https.
+// grpcSender makes one unary call per message, in plaintext for http and over TLS for
+// https.
 type grpcSender struct {
 	url     *url.URL
 	method  string
@@ -25,10 +25,10 @@ func newGRPC(u *url.URL, method string, o Options) *grpcSender {
 	return &grpcSender{url: u, method: method, options: o, client: calls{tls: tls.Config{RootCAs: o.RootCAs}}}
 }
 
-// Timeout is part of Sender.
+// Timeout implements Sender.
 func (g *grpcSender) Timeout() time.Duration { return g.options.timeout() }
 
-// Send is part of Sender.
+// Send implements Sender.
 func (g *grpcSender) Send(ctx context.Context, message []byte) ([]byte, error) {
 	request := unary.Request
 	if g.options.Gzip {
@@ -58,15 +58,15 @@ func (g *grpcSender) Send(ctx context.Context, message []byte) ([]byte, error) {
 	return reply, nil
 }
 
-// Close is part of Sender.
+// Close implements Sender.
 func (g *grpcSender) Close() { g.client.close() }
 
-// Statuses of gRPC that the OTLP specification lets a sender try again after.
-// RESOURCE_EXHAUSTED is one only together with a delay that net/http does not
-// decode; it is taken as final.
+// grpcTemporary are the gRPC statuses that the OTLP specification allows to retry.
+// RESOURCE_EXHAUSTED is retryable only with a delay, which is not decoded, so it counts
+// as final.
 var grpcTemporary = map[int]bool{1: true, 4: true, 10: true, 11: true, 14: true, 15: true}
 
-// shorten makes a collector's message fit into a line of a log.
+// shorten shortens a collector's message to fit into a log line.
 func shorten(said string) string {
 	const most = 200
 	if len(said) > most {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// HTTP is a Sender of one POST per message, over HTTP/1.1. Redirections count as
-// failures. A connection that failed or timed out is not used again.
+// HTTP is a Sender that POSTs each message over HTTP/1.1. Redirects count as failures.
+// A connection that failed or timed out is not reused.
 type HTTP struct {
 	url         *url.URL
 	contentType string
@@ -21,7 +21,7 @@ type HTTP struct {
 	transport   *http.Transport
 }
 
-// NewHTTP sends messages of contentType to u.
+// NewHTTP returns a Sender of messages of contentType to u.
 func NewHTTP(u *url.URL, contentType string) *HTTP {
 	return newHTTP(u, contentType, Options{})
 }
@@ -34,10 +34,10 @@ func newHTTP(u *url.URL, contentType string, o Options) *HTTP {
 	return h
 }
 
-// Timeout is part of Sender.
+// Timeout implements Sender.
 func (h *HTTP) Timeout() time.Duration { return h.options.timeout() }
 
-// Send is part of Sender.
+// Send implements Sender.
 func (h *HTTP) Send(ctx context.Context, message []byte) ([]byte, error) {
 	if h.options.Gzip {
 		message = gzipped(message)
@@ -67,11 +67,11 @@ func (h *HTTP) Send(ctx context.Context, message []byte) ([]byte, error) {
 	return body, nil
 }
 
-// Close is part of Sender.
+// Close implements Sender.
 func (h *HTTP) Close() { h.transport.CloseIdleConnections() }
 
-// httpStatus is the error of a response other than success. Those that may be
-// tried again are of the OTLP specification 1.5, OTLP/HTTP response.
+// httpStatus returns the error for a response other than success. Retryable statuses
+// are from the OTLP specification 1.5, OTLP/HTTP response.
 func httpStatus(r *http.Response) *StatusError {
 	e := &StatusError{Status: fmt.Sprintf("HTTP status %d", r.StatusCode)}
 	switch r.StatusCode {

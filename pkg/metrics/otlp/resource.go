@@ -9,7 +9,7 @@ import (
 	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 )
 
-// Resource is what metrics and spans are of. Any part may be empty.
+// Resource describes the source of metrics and spans. Any part may be empty.
 type Resource struct {
 	Namespace     string
 	Service       string
@@ -18,8 +18,8 @@ type Resource struct {
 	Pod           string
 	Version       string // of the gate
 
-	ServiceName string     // wins over Service, Configuration and Revision
-	Attributes  []KeyValue // in addition; the attributes above win, and the last of several with one key
+	ServiceName string     // overrides Service, Configuration and Revision
+	Attributes  []KeyValue // additional attributes; the ones above take precedence, and the last of several with the same key
 }
 
 // KeyValue is an attribute of a resource.
@@ -27,8 +27,8 @@ type KeyValue struct{ Key, Value string }
 
 const keyServiceName = "service.name"
 
-// Name is service.name: the first of ServiceName, Service, Configuration,
-// Revision, as in Knative, and the attribute of that key that is not empty.
+// Name returns service.name: the first non-empty of ServiceName, Service,
+// Configuration, Revision, as in Knative, and the attribute with that key.
 func (r *Resource) Name() string {
 	var attribute string
 	for _, a := range r.Attributes {
@@ -39,11 +39,10 @@ func (r *Resource) Name() string {
 	return cmp.Or(r.ServiceName, r.Service, r.Configuration, r.Revision, attribute, "queuegate")
 }
 
-// containerName is that of the gate to Knative.
+// containerName is the name of the gate's container in Knative.
 const containerName = "queue-proxy"
 
-// Message returns Knative's attributes that are not empty, and then
-// Attributes.
+// Message returns Knative's attributes that are not empty, followed by Attributes.
 func (r *Resource) Message() *resource.Resource {
 	m := new(resource.Resource)
 	for _, a := range [...]struct{ key, value string }{
@@ -74,13 +73,12 @@ func (r *Resource) Message() *resource.Resource {
 	return m
 }
 
-// Scope names the gate as the source.
+// Scope returns the instrumentation scope of the gate.
 func (r *Resource) Scope() *common.InstrumentationScope {
 	return &common.InstrumentationScope{Name: "github.com/queuegate/queuegate", Version: Text(r.Version)}
 }
 
-// Attribute takes a string, bool, int64 or float64; of anything else the value
-// is empty.
+// Attribute converts a string, bool, int64 or float64; other types give an empty value.
 func Attribute(key string, value any) *common.KeyValue {
 	v := new(common.AnyValue)
 	switch value := value.(type) {
@@ -96,6 +94,5 @@ func Attribute(key string, value any) *common.KeyValue {
 	return &common.KeyValue{Key: Text(key), Value: v}
 }
 
-// Text makes s fit for protobuf, which refuses a whole message for one string
-// that is not UTF-8.
+// Text replaces invalid UTF-8 in s, because protobuf would reject the whole message.
 func Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -12,67 +12,66 @@ import (
 	"time"
 )
 
-// Sender delivers messages to one collector. It may be used by several
-// goroutines at once.
+// Sender delivers messages to a collector. It may be used concurrently.
 type Sender interface {
-	// Send makes one attempt and returns the collector's response. The error is
-	// a *StatusError for a response other than success.
+	// Send makes one attempt and returns the collector's response. The error is a
+	// *StatusError for a response other than success.
 	Send(ctx context.Context, message []byte) (response []byte, err error)
-	// Timeout bounds one attempt; it is above 0.
+	// Timeout is the maximum duration of an attempt, above 0.
 	Timeout() time.Duration
-	// Close drops idle connections. The Sender stays usable.
+	// Close closes idle connections. The Sender remains usable.
 	Close()
 }
 
-// Signal is what a message is about, and where OTLP wants it.
+// Signal is the type of a message, with its OTLP endpoints.
 type Signal struct {
 	Path   string // over HTTP
 	Method string // over gRPC
 }
 
-// The signals that the gate has.
+// The signals that the gate sends.
 var (
 	Traces  = Signal{"/v1/traces", "/opentelemetry.proto.collector.trace.v1.TraceService/Export"}
 	Metrics = Signal{"/v1/metrics", "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"}
 )
 
-// The protocols, as Knative names them.
+// The protocols, by their names in Knative.
 const (
 	ProtocolHTTP = "http/protobuf"
 	ProtocolGRPC = "grpc"
 )
 
-// Destination says where messages go.
+// Destination describes where messages are sent.
 type Destination struct {
 	Protocol string // ProtocolHTTP or ProtocolGRPC
-	Endpoint string // as ParseEndpoint reads it; over gRPC, its path means nothing
-	Insecure bool   // host:port without a scheme is in clear text
+	Endpoint string // see ParseEndpoint; over gRPC, its path is ignored
+	Insecure bool   // host:port without a scheme means plaintext
 	Options
 }
 
-// Options are the parts of a Destination that have a default.
+// Options are optional settings of a Destination.
 type Options struct {
 	IsExact bool           // over HTTP, the endpoint's path is used unchanged, "/" if it has none
-	Headers []Header       // sent with each message
+	Headers []Header       // added to each message
 	Timeout time.Duration  // of one attempt; 0 = RequestTimeout
-	Gzip    bool           // messages are compressed
-	RootCAs *x509.CertPool // verify the collector's certificate; nil = those of the system
+	Gzip    bool           // compress messages
+	RootCAs *x509.CertPool // for the collector's certificate; nil = the system's CAs
 }
 
-// Header is a field that each message carries. It replaces User-Agent, and none
-// of the fields that OTLP and gRPC need.
+// Header is a field that is added to each message. It may replace User-Agent, but no
+// field that OTLP and gRPC require.
 type Header struct{ Name, Value string }
 
 func (o *Options) timeout() time.Duration { return cmp.Or(o.Timeout, RequestTimeout) }
 
-// connectionFields are fields that net/http or the connection sets, and that a
-// request over HTTP/2 must not have (RFC 9113 section 8.2.2).
+// connectionFields are fields that net/http or the connection sets, and that must not
+// occur in HTTP/2 (RFC 9113 section 8.2.2).
 var connectionFields = []string{
 	"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade",
 }
 
-// addTo adds the headers to a request, except headers of the connection
-// and of the names in reserved.
+// addTo adds the headers to a request, except connectionFields and the names in
+// reserved.
 func (o *Options) addTo(r *http.Request, reserved ...string) {
 	for _, h := range o.Headers {
 		name := http.CanonicalHeaderKey(h.Name)
@@ -86,12 +85,12 @@ func (o *Options) addTo(r *http.Request, reserved ...string) {
 func gzipped(message []byte) []byte {
 	var b bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid
-	_, _ = w.Write(message)                         // a Buffer takes everything
+	_, _ = w.Write(message)                         // a Buffer never fails
 	_ = w.Close()
 	return b.Bytes()
 }
 
-// NewSender connects to nothing yet.
+// NewSender returns a Sender. It connects with the first message.
 func NewSender(s Signal, d Destination) (Sender, error) {
 	path := s.Path
 	if d.IsExact {
@@ -110,5 +109,5 @@ func NewSender(s Signal, d Destination) (Sender, error) {
 	return nil, fmt.Errorf("protocol %q: want %s or %s", d.Protocol, ProtocolHTTP, ProtocolGRPC)
 }
 
-// RequestTimeout bounds one attempt unless Options say otherwise.
+// RequestTimeout is the default timeout of an attempt.
 const RequestTimeout = 10 * time.Second

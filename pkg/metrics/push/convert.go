@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/push/names"
 )
 
-// span is what all points of a message are about: totals since a start.
+// span is the period of all points of a message: totals since start.
 type span struct{ start, now uint64 } // ns since 1970
 
 func spanOf(start, now time.Time) span {
@@ -23,7 +23,7 @@ func spanOf(start, now time.Time) span {
 
 const cumulative = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
 
-// message converts a family; nil if it is none that is sent.
+// message converts a metric family; nil if its type is not sent.
 func (s span) message(family *dto.MetricFamily) *metrics.Metric {
 	name := family.GetName()
 	if name == names.Resource || len(family.Metric) == 0 {
@@ -65,7 +65,7 @@ func (s span) counter(m *dto.Metric) *metrics.NumberDataPoint {
 	return p
 }
 
-// number is the value of m, which has one of the three kinds.
+// number returns the value of m, a counter, gauge or untyped metric.
 func (s span) number(m *dto.Metric) *metrics.NumberDataPoint {
 	value := m.Counter.GetValue() + m.Gauge.GetValue() + m.Untyped.GetValue()
 	return &metrics.NumberDataPoint{
@@ -73,8 +73,8 @@ func (s span) number(m *dto.Metric) *metrics.NumberDataPoint {
 	}
 }
 
-// histogram turns Prometheus' counts up to each bound into counts between
-// bounds. Both include the upper bound.
+// histogram converts Prometheus' cumulative buckets into counts per bucket. Both
+// include the upper bound.
 func (s span) histogram(m *dto.Metric) *metrics.HistogramDataPoint {
 	h := m.Histogram
 	p := &metrics.HistogramDataPoint{
@@ -87,7 +87,7 @@ func (s span) histogram(m *dto.Metric) *metrics.HistogramDataPoint {
 			p.Exemplars = append(p.Exemplars, e)
 		}
 		if math.IsInf(b.GetUpperBound(), 1) {
-			continue // that is Count
+			continue // equals Count
 		}
 		p.ExplicitBounds = append(p.ExplicitBounds, b.GetUpperBound())
 		p.BucketCounts = append(p.BucketCounts, b.GetCumulativeCount()-below)
@@ -108,7 +108,7 @@ func (s span) summary(m *dto.Metric) *metrics.SummaryDataPoint {
 	return p
 }
 
-// exemplar takes the ids out of the labels that Prometheus has them in.
+// exemplar extracts the ids from the labels.
 func exemplar(e *dto.Exemplar) *metrics.Exemplar {
 	if e == nil {
 		return nil
@@ -141,7 +141,7 @@ func attributes(pairs []*dto.LabelPair) []*common.KeyValue {
 	return out
 }
 
-// scope is the instrumentation scope of a family; empty = the gate's own.
+// scope returns the instrumentation scope of a family; empty = the gate's own.
 func scope(family *dto.MetricFamily) string {
 	for _, p := range family.Metric[0].Label {
 		if p.GetName() == names.Scope {
@@ -151,7 +151,8 @@ func scope(family *dto.MetricFamily) string {
 	return ""
 }
 
-// attribute has a number where the semantic conventions want one.
+// attribute returns an attribute, as a number where the semantic conventions require
+// it.
 func attribute(key, value string) *common.KeyValue {
 	if key == names.StatusCode {
 		if code, err := strconv.ParseInt(value, 10, 64); err == nil {

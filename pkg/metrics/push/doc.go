@@ -1,6 +1,6 @@
-// Package push sends the metrics that Prometheus gathers to an OTLP collector
-// at an interval.
+// Package push sends the metrics that Prometheus gathers to an OTLP collector at an
+// interval.
 //
-// The request path pays nothing: metrics are read when they are sent. What is
-// lost on the way comes with the next message, since all metrics are totals.
+// It does not affect the request path: metrics are read when they are sent. All metrics
+// are totals, so the next message makes up for a lost one.
 package push

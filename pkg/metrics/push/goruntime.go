@@ -10,7 +10,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// goRuntimeScope is the library from which queue-proxy has these metrics.
+// goRuntimeScope is the library that provides these metrics in queue-proxy.
 const goRuntimeScope = "go.opentelemetry.io/contrib/instrumentation/runtime"
 
 // Sources of go.memory.used.
@@ -20,12 +20,12 @@ const (
 	stackBytes    = "/memory/classes/heap/stacks:bytes"
 )
 
-// goMetrics are metrics of the Go runtime, with names, units and descriptions
-// of OpenTelemetry's semantic conventions 1.43.
+// goMetrics are metrics of the Go runtime, with the names, units and descriptions of
+// OpenTelemetry's semantic conventions 1.43.
 var goMetrics = []struct {
 	name, unit, description string
 	isMonotonic             bool
-	source                  string // of runtime/metrics; "" for go.memory.used
+	source                  string // name in runtime/metrics; "" for go.memory.used
 }{
 	{"go.memory.used", "By", "Memory used by the Go runtime.", false, ""},
 	{"go.memory.limit", "By", "Go runtime memory limit configured by the user, if a limit exists.", false, "/gc/gomemlimit:bytes"},
@@ -37,8 +37,8 @@ var goMetrics = []struct {
 	{"go.config.gogc", "%", "Heap size target percentage configured by the user, otherwise 100.", false, "/gc/gogc:percent"},
 }
 
-// goRuntime reads the metrics of the Go runtime. A limit of memory is missing
-// if there is none.
+// goRuntime reads the metrics of the Go runtime. The memory limit is omitted if there
+// is none.
 func (s span) goRuntime() *metrics.ScopeMetrics {
 	samples := []runtimemetrics.Sample{{Name: totalBytes}, {Name: releasedBytes}, {Name: stackBytes}}
 	for _, m := range goMetrics {

@@ -17,25 +17,25 @@ import (
 
 // Intervals between messages.
 const (
-	DefaultInterval  = time.Minute // OpenTelemetry's
+	DefaultInterval  = time.Minute // OpenTelemetry's default
 	shortestInterval = 100 * time.Millisecond
 )
 
-// Gather reads all metrics; (*prometheus.Registry).Gather is one. With an error
-// it may still return those that it could read.
+// Gather reads all metrics, such as (*prometheus.Registry).Gather. With an error it may
+// still return some metrics.
 type Gather func() ([]*dto.MetricFamily, error)
 
-// Config says what is sent where.
+// Config configures a Pusher.
 type Config struct {
 	Protocol  string // http/protobuf or grpc
-	Endpoint  string // a URL or host:port
-	Insecure  bool   // host:port without a scheme is in clear text
+	Endpoint  string // URL or host:port
+	Insecure  bool   // host:port without a scheme means plaintext
 	OTLP      otlp.Options
-	Interval  time.Duration // 0 = DefaultInterval; less than 100 ms counts as that
+	Interval  time.Duration // at least 100 ms; 0 = DefaultInterval
 	Resource  otlp.Resource
 	Gather    Gather
-	GoRuntime bool        // metrics of the Go runtime are sent too
-	Failed    func(error) // notified of messages that did not arrive, on the Pusher's goroutine; may be nil
+	GoRuntime bool        // also send metrics of the Go runtime
+	Failed    func(error) // called on the Pusher's goroutine with the error of each lost message; may be nil
 }
 
 // Pusher sends the metrics at an interval until it is closed.
@@ -50,8 +50,8 @@ type Pusher struct {
 	done    chan struct{}
 }
 
-// New starts one goroutine, which ends with Close. The first message goes out
-// after the first interval. Totals count from now.
+// New starts one goroutine, which ends with Close. The first message is sent after one
+// interval. Totals start now.
 func New(c Config) (*Pusher, error) {
 	s, err := otlp.NewSender(otlp.Metrics, otlp.Destination{Protocol: c.Protocol, Endpoint: c.Endpoint, Insecure: c.Insecure, Options: c.OTLP})
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *Pusher) run(ctx context.Context) {
 	}
 }
 
-// push makes one attempt: a later message says the same and more.
+// push makes one attempt, because a later message contains the same totals.
 func (p *Pusher) push(ctx context.Context) error {
 	request, incomplete := p.request(time.Now())
 	var response collector.ExportMetricsServiceResponse
@@ -101,7 +101,7 @@ func (p *Pusher) push(ctx context.Context) error {
 	return incomplete
 }
 
-// request holds all metrics. With an error some are missing.
+// request contains all metrics. With an error some are missing.
 func (p *Pusher) request(now time.Time) (*collector.ExportMetricsServiceRequest, error) {
 	families, err := p.cfg.Gather()
 	if err != nil {
@@ -130,9 +130,8 @@ func (p *Pusher) request(now time.Time) (*collector.ExportMetricsServiceRequest,
 	}}}, err
 }
 
-// Close sends the metrics for a last time, for as long as ctx lasts. It
-// returns the error of ctx if that ended first. A nil Pusher has nothing to
-// close.
+// Close sends the metrics a last time and ends the Pusher. It returns the error of ctx
+// if that ends first. On a nil Pusher it does nothing.
 func (p *Pusher) Close(ctx context.Context) error {
 	if p == nil {
 		return nil

@@ -9,17 +9,17 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// maxKinds bounds the kinds of messages that are remembered. Beyond it, the
-// one that went out longest ago is forgotten, its count going out.
+// maxKinds is the maximum number of remembered kinds of messages. Beyond it, the least
+// recently logged kind is forgotten, and its count is logged.
 const maxKinds = 256
 
-// Field is the name of the field that has the count.
+// Field is the name of the field with the count.
 const Field = "repeated"
 
-// NewCore wraps a core so that messages of the same level, logger and text go
-// out once in an interval. Fields do not tell messages apart. Debug messages
-// pass, as who asks for them wants all; so do those that end the process. now
-// is time.Now if nil. Sync lets out what is held back.
+// NewCore wraps a core so that messages of the same level, logger and text are logged
+// once per interval, regardless of their fields. Debug messages, which are only enabled
+// on purpose, and messages that end the process are always logged. now is time.Now if
+// nil. Sync logs the pending counts.
 func NewCore(inner zapcore.Core, interval time.Duration, now func() time.Time) zapcore.Core {
 	if now == nil {
 		now = time.Now
@@ -29,14 +29,14 @@ func NewCore(inner zapcore.Core, interval time.Duration, now func() time.Time) z
 
 type core struct {
 	zapcore.Core
-	limiter *limiter // shared by all that With made
+	limiter *limiter // shared by all cores made by With
 }
 
 func (c *core) With(fields []zapcore.Field) zapcore.Core {
 	return &core{c.Core.With(fields), c.limiter}
 }
 
-// Check holds a message back before its fields are looked at.
+// Check suppresses a message before its fields are evaluated.
 func (c *core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if entry.Level < zapcore.InfoLevel || entry.Level > zapcore.ErrorLevel {
 		return c.Core.Check(entry, checked)
@@ -68,8 +68,7 @@ func count(n int) zapcore.Field {
 	return zapcore.Field{Key: Field, Type: zapcore.Int64Type, Integer: int64(n)}
 }
 
-// limiter decides which messages go out. It may be used by several goroutines
-// at once.
+// limiter decides which messages are logged. It may be used concurrently.
 type limiter struct {
 	interval time.Duration
 	now      func() time.Time
@@ -77,7 +76,7 @@ type limiter struct {
 	mu            sync.Mutex
 	kinds         map[kind]*state
 	numSuppressed int       // kinds with a count
-	sweep         time.Time // when counts may be due; only if held > 0
+	sweep         time.Time // when counts may be due; only if numSuppressed > 0
 }
 
 type kind struct {
@@ -86,19 +85,18 @@ type kind struct {
 	text   string
 }
 
-// state is what is known of a kind of message.
+// state is the state of a kind of message.
 type state struct {
-	until      time.Time // held back before this
-	suppressed int       // since the last that went out
-	last       summary   // the last of those; only if held > 0
+	until      time.Time // suppressed until then
+	suppressed int       // since the last logged one
+	last       summary   // of the suppressed ones; only if suppressed > 0
 }
 
-// summary stands for messages that were held back, and is the last of them but
-// for its fields.
+// summary stands for suppressed messages: the last of them without its fields.
 type summary struct {
 	entry zapcore.Entry
 	to    zapcore.Core
-	more  int // beside itself
+	more  int // number of others
 }
 
 func (s summary) write() {
@@ -111,15 +109,15 @@ func (s summary) write() {
 	}
 }
 
-// pass says if the message goes out, with how many more of its kind, and which
-// summaries must be written before it.
+// pass reports whether to log the message, with the number of suppressed ones of its
+// kind, and the summaries to be logged before it.
 func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due []summary, ok bool) {
 	now := l.now()
 	k := kind{entry.Level, entry.LoggerName, entry.Message}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.kinds[k]
-	if s != nil && now.Before(s.until) && s.until.Sub(now) <= l.interval { // else the clock was set back
+	if s != nil && now.Before(s.until) && s.until.Sub(now) <= l.interval { // otherwise the clock was set back
 		if s.suppressed == 0 {
 			if l.numSuppressed == 0 || s.until.Before(l.sweep) {
 				l.sweep = s.until
@@ -145,8 +143,7 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 	return repeated, append(due, l.takeDue(now)...), true
 }
 
-// takeDue returns the summaries of kinds whose interval has passed, oldest
-// first.
+// takeDue returns the summaries of kinds whose interval has passed, oldest first.
 func (l *limiter) takeDue(now time.Time) []summary {
 	if l.numSuppressed == 0 || now.Before(l.sweep) {
 		return nil
@@ -189,7 +186,7 @@ func (l *limiter) take(states []*state) []summary {
 	return out
 }
 
-// forget makes room for a kind.
+// forget removes a kind to make space.
 func (l *limiter) forget() []summary {
 	var oldest kind
 	var found *state

@@ -16,35 +16,34 @@ import (
 	"github.com/queuegate/queuegate/pkg/internal/h2test"
 )
 
-// Message is what a collector got.
+// Message is a message that a collector received.
 type Message struct {
 	Proto  string // HTTP/1.1 or HTTP/2.0
 	Path   string
 	Header http.Header
-	Body   []byte // decompressed; of gRPC without its frame
+	Body   []byte // decompressed; gRPC: without the message prefix
 }
 
-// Response is what a collector sends back. The zero value is success without a
-// body.
+// Response is a collector's response. The zero value is success without a body.
 type Response struct {
-	Status      int // of HTTP; 0 = 200
+	Status      int // 0 = 200
 	Header      http.Header
-	Body        []byte // of gRPC without its frame
+	Body        []byte // gRPC: without the message prefix
 	GRPCStatus  string // "" = 0
 	GRPCMessage string
-	HeadOnly    bool // gRPC: the status is in the head, there is nothing else
+	HeadOnly    bool // gRPC: Trailers-Only
 }
 
 // Collector is a server on loopback.
 type Collector struct {
 	*httptest.Server
-	Messages chan Message // all that came; has room for 1,024
-	end      func()       // the contexts of all requests are done
+	Messages chan Message // all received messages; capacity 1,024
+	end      func()       // ends the contexts of all requests
 	isGRPC   bool
 	respond  func(context.Context, Message) Response
 }
 
-// HTTP starts a collector that is posted to. A nil respond is success.
+// HTTP starts a collector for POST requests. A nil respond means success.
 func HTTP(t testing.TB, respond func(context.Context, Message) Response) *Collector {
 	c := newCollector(respond)
 	c.Start()
@@ -52,7 +51,7 @@ func HTTP(t testing.TB, respond func(context.Context, Message) Response) *Collec
 	return c
 }
 
-// GRPC starts a collector with HTTP/2 in clear text only.
+// GRPC starts a collector with HTTP/2 in plaintext only.
 func GRPC(t testing.TB, respond func(context.Context, Message) Response) *Collector {
 	c := newCollector(respond)
 	c.isGRPC = true
@@ -79,12 +78,12 @@ func newCollector(respond func(context.Context, Message) Response) *Collector {
 }
 
 func (c *Collector) stop() {
-	c.end() // net/http does not notice the end of a connection on which more than a request came
+	c.end() // net/http does not notice the end of a connection on which more than a request has arrived
 	c.CloseClientConnections()
 	c.Close()
 }
 
-// Hang responds when the client has gone away, or the test is over.
+// Hang responds when the client has disconnected or the test has ended.
 func Hang(ctx context.Context, _ Message) Response {
 	<-ctx.Done()
 	return Response{Status: http.StatusServiceUnavailable}

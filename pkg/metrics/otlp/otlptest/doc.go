@@ -1,3 +1,2 @@
-// Package otlptest has collectors for the tests of those that send to them,
-// and a check that nothing outlives a package's tests.
+// Package otlptest provides collectors for tests, and a goroutine leak check.
 package otlptest

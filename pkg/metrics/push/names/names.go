@@ -1,21 +1,20 @@
-// Package names has the names of the Prometheus page's metrics over OTLP.
+// Package names maps the names of the Prometheus page to OTLP names.
 package names
 
 import "strings"
 
-// Resource is the family that Prometheus has in the place of a resource. What
-// has a resource of its own leaves it out.
+// Resource is the family that represents the resource in Prometheus. Omit it where the
+// protocol has resources.
 const Resource = "target_info"
 
-// StatusCode is the one attribute that is a number.
+// StatusCode is the only numeric attribute.
 const StatusCode = "http.response.status_code"
 
-// Scope is the label that Prometheus has in the place of an instrumentation
-// scope.
+// Scope is the label that represents the instrumentation scope in Prometheus.
 const Scope = "otel_scope_name"
 
-// Metric is the name of a family. Knative's own have those that it uses over
-// OTLP, all others the one that Prometheus sees.
+// Metric returns the OTLP name of a family: Knative's OTLP name if it has one,
+// otherwise the name in Prometheus.
 func Metric(family string) string {
 	if !strings.HasPrefix(family, "http_") && !strings.HasPrefix(family, "kn_") {
 		return family
@@ -23,7 +22,7 @@ func Metric(family string) string {
 	return dotted(strings.TrimSuffix(strings.TrimSuffix(family, "_seconds"), "_bytes"))
 }
 
-// Attribute is the name of a label. Those of the semantic conventions have
+// Attribute returns the OTLP name of a label. Names of the semantic conventions have
 // dots.
 func Attribute(label string) string {
 	switch group, _, _ := strings.Cut(label, "_"); group {
@@ -33,14 +32,13 @@ func Attribute(label string) string {
 	return label
 }
 
-// dotted puts dots where the semantic conventions have them: not between the words of
-// one element.
+// dotted inserts the dots of the semantic conventions, which separate elements and not
+// words.
 func dotted(name string) string { return elements.Replace(name) }
 
 var elements = strings.NewReplacer("status_code", "status_code", "active_requests", "active_requests", "_", ".")
 
-// Unit reads the unit (UCUM) off the name of a family, where Prometheus wants
-// it; empty if it has none.
+// Unit returns the unit (UCUM) from the suffix of a family name; empty if it has none.
 func Unit(family string) string {
 	name := strings.TrimSuffix(family, "_total")
 	switch {
