@@ -9,8 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Requests counts ended requests. Its methods may be called from
-// several goroutines at once.
+// Requests counts ended requests. Its methods may be called concurrently.
 type Requests struct {
 	tags      routeTags
 	series    seriesTable
@@ -18,12 +17,12 @@ type Requests struct {
 	proxied   atomic.Uint64
 	queueWait *histogram
 
-	rejected *histogram // of those in series that did not get to the container and are not the gate's failures
+	rejected *histogram // durations of requests in series that did not reach the container and did not fail because of the gate
 
-	clock func() time.Time // of exemplars
+	clock func() time.Time // time of exemplars
 }
 
-// NewRequests has the series of a GET with status 200 from the beginning.
+// NewRequests returns a Requests with the series of a GET with status 200.
 func NewRequests() *Requests {
 	r := &Requests{
 		outcomes:  make([]atomic.Uint64, gate.OutcomeSlots),
@@ -35,13 +34,13 @@ func NewRequests() *Requests {
 	return r
 }
 
-// Rejected counts what never became a request. Only its outcome is known.
+// Rejected counts a request that was rejected before it began, of which only the
+// outcome is known.
 func (r *Requests) Rejected(outcome gate.Outcome) { r.outcomes[outcome].Inc() }
 
-// Observe counts a request that has ended. trace is zero unless the request was
-// sampled; then it becomes the exemplar of its buckets. Observe allocates when
-// it sees a set of labels for the first time, and for the first time in a
-// traced request.
+// Observe counts an ended request. If trace is not zero, the request was sampled and
+// becomes the exemplar of its buckets. Observe allocates for a new set of labels, and
+// for the first traced request.
 func (r *Requests) Observe(x *gate.Record, trace gate.TraceID) {
 	s := r.series.of(keyOf(x, r.tags.of(x)))
 	reached := x.Forwarded != 0
@@ -69,7 +68,8 @@ func (r *Requests) Observe(x *gate.Record, trace gate.TraceID) {
 	}
 }
 
-// isRejected is true of what has no latency unless it reached the container.
+// isRejected reports outcomes whose duration is no latency unless the request reached
+// the container.
 func isRejected(o gate.Outcome) bool {
 	c := o.Class()
 	return c == gate.ClassRefused || c == gate.ClassClientError

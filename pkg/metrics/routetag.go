@@ -11,30 +11,30 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// routeTag is the value of a route tag label: a gate.Route, or an index into
-// the routeTags that gave it.
+// routeTag is the value of a route tag label: a gate.Route, or an index into the
+// routeTags that returned it.
 type routeTag uint8
 
-// otherTag stands for one tag too many, or one that no route can have.
+// otherTag stands for tags above the maximum, and for invalid ones.
 const otherTag = routeTag(gate.RouteTagged)
 
-// Bounds of the label.
+// Limits of the label.
 const (
 	firstTag         = otherTag + 1
 	maxRouteTags     = 16 + int(firstTag)
-	maxRouteTagBytes = 63 // of a DNS label
+	maxRouteTagBytes = 63 // maximum of a DNS label
 )
 
-// routeTags learns the tags that requests carry: 16 at most, any more are
+// routeTags assigns numbers to the tags of requests: at most 16, further ones are
 // otherTag. The zero value is ready.
 type routeTags struct {
-	known atomic.Pointer[map[string]routeTag] // replaced, never changed
+	known atomic.Pointer[map[string]routeTag] // replaced, never modified
 
 	learn sync.Mutex
 	names []string // by routeTag-firstTag
 }
 
-// of allocates when it meets a tag for the first time.
+// of returns the routeTag of a request. It allocates for a new tag.
 func (t *routeTags) of(x *gate.Record) routeTag {
 	route := x.Route()
 	if route != gate.RouteTagged {
@@ -81,7 +81,7 @@ func (t *routeTags) meet(tag []byte) routeTag {
 	return index
 }
 
-// name is the value of kn_route_tag.
+// name returns the value of kn_route_tag.
 func (t *routeTags) name(tag routeTag) string {
 	switch {
 	case tag < otherTag:
@@ -94,7 +94,7 @@ func (t *routeTags) name(tag routeTag) string {
 	return t.names[tag-firstTag]
 }
 
-// legacyName is the value of route_tag.
+// legacyName returns the value of route_tag.
 func (t *routeTags) legacyName(tag routeTag) string {
 	name := t.name(tag)
 	if tag >= firstTag {

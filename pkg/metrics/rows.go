@@ -9,17 +9,17 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Kind is the type of a metric, as Prometheus calls it.
+// Kind is the type of a metric in Prometheus.
 type Kind string
 
-// The kinds that the gate has.
+// The kinds that the gate uses.
 const (
 	Counter   Kind = "counter"
 	Gauge     Kind = "gauge"
 	Histogram Kind = "histogram"
 )
 
-// Metric describes one metric family to scrapers and to the documentation.
+// Metric describes a metric family to scrapers and in the documentation.
 type Metric struct {
 	Name   string
 	Kind   Kind
@@ -33,7 +33,7 @@ type Metric struct {
 type row struct {
 	Metric
 	names   Names  // generations that have it
-	source  source // it is left out without
+	source  source // the metric is omitted without its source
 	initial initial
 	read    func(*page)
 }
@@ -65,7 +65,7 @@ var initialOutcomes = func() (names []string) {
 	return names
 }()
 
-// source is a part of CollectorConfig.
+// source identifies a part of CollectorConfig.
 type source uint8
 
 const (
@@ -79,16 +79,16 @@ const (
 	readiness
 )
 
-// Instrumentation scopes of OpenTelemetry that Knative's metrics come from.
+// Instrumentation scopes of Knative's metrics in OpenTelemetry.
 const (
 	otelHTTP  = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	otelQueue = "knative.dev/serving/pkg/queue"
 )
 
-// gateContainer is the name of the gate's own container to Knative.
+// gateContainer is the name of the gate's container in Knative.
 const gateContainer = "queue-proxy"
 
-// Labels that several metrics have.
+// Labels of several metrics.
 var (
 	httpLabels = []string{
 		"http_request_method", "http_response_status_code", "kn_route_tag",
@@ -101,8 +101,8 @@ var (
 	legacyIdentity, legacyCode = legacyLabels[:6], legacyLabels[:8]
 )
 
-// rows are all metrics of the page, in the order of the documentation. A metric
-// is one row here; go test ./pkg/metrics -run Docs -update writes its line in
+// rows are all metrics of the page, in the order of the documentation. To add a metric,
+// add a row; go test ./pkg/metrics -run Docs -update writes its line in
 // docs/metrics.md.
 var rows = []row{
 	{Metric{"kn_serving_invocation_duration_seconds", Histogram, "seconds", []string{"http_response_status_code", "otel_scope_name"},

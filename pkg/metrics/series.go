@@ -9,8 +9,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// seriesKey packs the values of Knative's labels into 22 bits: status code (10),
-// route tag (5), method (4), protocol (3).
+// seriesKey packs the values of Knative's labels into 22 bits: status code (10), route
+// tag (5), method (4), protocol (3).
 type seriesKey uint32
 
 const (
@@ -23,15 +23,14 @@ const (
 	wholeKey   seriesKey = 1<<(protocolShift+3) - 1
 )
 
-// Status codes with series of their own; all others are otherCode.
+// Status codes with their own series; others are otherCode.
 const (
 	firstCode = 100
 	lastCode  = 599
 	otherCode = lastCode + 1
 )
 
-// protocols are the schemes and versions of HTTP. The first stands for
-// any.
+// protocols are the schemes and versions of HTTP. The first stands for any.
 var protocols = [...]struct{ scheme, name, version string }{
 	{}, {"http", "http", "1.0"}, {"http", "http", "1.1"}, {"http", "http", "2.0"},
 	{"https", "http", "1.0"}, {"https", "http", "1.1"}, {"https", "http", "2.0"},
@@ -55,8 +54,8 @@ func keyOf(x *gate.Record, tag routeTag) seriesKey {
 	return seriesKey(code) | seriesKey(tag)<<tagShift | seriesKey(x.MethodIndex())<<methodShift | seriesKey(protocol)<<protocolShift
 }
 
-// rest is the key that a request is counted under when there are too many
-// series: it has the status alone.
+// rest returns the key for requests above the maximum number of series: only the
+// status.
 func (k seriesKey) rest() seriesKey { return k&codeKey | seriesKey(otherTag)<<tagShift }
 
 func (k seriesKey) code() int     { return int(k & codeKey) }
@@ -77,33 +76,33 @@ func (k seriesKey) class() int { return k.code()/100 - 1 }
 
 var classNames = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx", "other"}
 
-// series are the histograms of requests that have their labels in common.
+// series holds the histograms of requests with the same labels.
 type series struct {
 	key        seriesKey
 	server     *histogram // from arrival to the end
-	invocation *histogram // from the first byte to the container to the end
+	invocation *histogram // from the first byte sent to the container to the end
 	client     *histogram // from there to the head of the response
 	request    *histogram // bytes of the body
 	response   *histogram
 }
 
-// Bounds of a seriesTable. Requests that would need more than maxSeries are
-// counted by status alone, in 501 more at most.
+// Limits of a seriesTable. Requests that would need more than maxSeries are counted by
+// status only, in at most 501 additional series.
 const (
 	maxSeries = 256
 	tableBits = 11
 )
 
-// seriesTable finds series by key: open addressing, nothing is ever taken out.
-// The zero value is ready.
+// seriesTable finds series by key, with open addressing; series are never removed. The
+// zero value is ready.
 type seriesTable struct {
 	slots [1 << tableBits]atomic.Pointer[series]
 
 	adding sync.Mutex
-	count  atomic.Int32 // changed with adding held
+	count  atomic.Int32 // modified with adding held
 }
 
-// of allocates when it meets a key for the first time.
+// of returns the series of a key. It allocates for a new key.
 func (t *seriesTable) of(k seriesKey) *series {
 	s, _ := t.find(k)
 	if s != nil {
@@ -115,7 +114,7 @@ func (t *seriesTable) of(k seriesKey) *series {
 	return t.add(k)
 }
 
-// find returns the series of k, or the slot that it belongs into.
+// find returns the series of k, or its free slot.
 func (t *seriesTable) find(k seriesKey) (*series, *atomic.Pointer[series]) {
 	// Fibonacci hashing: the multiplier is 2^32 divided by the golden ratio.
 	for i := uint32(k) * 0x9e3779b1 >> (32 - tableBits); ; i = (i + 1) % uint32(len(t.slots)) {

@@ -9,27 +9,26 @@ import (
 	"unicode/utf8"
 )
 
-// MaxStatBytes is as much of a Stat as the autoscaler reads.
+// MaxStatBytes is the maximum size of a Stat that the autoscaler reads.
 const MaxStatBytes = 336
 
-// maxPodNameBytes is the longest name that Kubernetes gives to a pod. With it
-// a Stat has at most 256 + 5*9 = 301 bytes.
+// maxPodNameBytes is the maximum length of a pod name in Kubernetes. With it a Stat has
+// at most 256 + 5*9 = 301 bytes.
 const maxPodNameBytes = 253
 
-// Stat is what Knative's autoscaler reads of one pod. The numbers of its
-// protobuf fields are those of their order here; a seventh, the timestamp, is
-// left for the autoscaler to set.
+// Stat is what Knative's autoscaler reads from a pod. Protobuf field numbers follow the
+// order of the fields; the seventh, the timestamp, is set by the autoscaler.
 type Stat struct {
 	PodName                          string
 	AverageConcurrentRequests        float64
 	AverageProxiedConcurrentRequests float64
-	RequestCount                     float64 // per second, proxied included
+	RequestCount                     float64 // per second, including proxied ones
 	ProxiedRequestCount              float64 // per second
-	ProcessUptime                    float64 // seconds
+	ProcessUptime                    float64 // in seconds
 }
 
-// NewStat is the Stat of the last window that was over at now, on the clock of
-// c, which began with the process.
+// NewStat returns the Stat of the last full window at now, on the clock of c, which
+// began with the process.
 func NewStat(pod string, c *Counting, now time.Duration) Stat {
 	a := c.LastWindow(now)
 	return Stat{pod, a.Concurrency, a.ProxiedConcurrency, a.Arrivals, a.ProxiedArrivals, now.Seconds()}
@@ -41,9 +40,8 @@ const (
 	wireBytes   = 2
 )
 
-// AppendProto appends s as protobuf, at most MaxStatBytes. Fields that are
-// zero are left out, as proto3 wants it; a pod name is cut at 253 bytes and
-// loses what is not UTF-8.
+// AppendProto appends s as protobuf, at most MaxStatBytes. Zero fields are omitted, as
+// in proto3; the pod name is truncated to 253 bytes, without invalid UTF-8.
 func (s *Stat) AppendProto(dst []byte) []byte {
 	if name := podName(s.PodName); name != "" {
 		dst = append(dst, 1<<3|wireBytes)
@@ -82,10 +80,10 @@ type Identity struct {
 	Revision      string
 	Pod           string
 
-	ServiceName string // wins over Service, Configuration and Revision in service_name of target_info
+	ServiceName string // overrides Service, Configuration and Revision in service_name of target_info
 }
 
-// statText are the metrics of the text form, in the order of its lines.
+// statText are the metrics of the text format, in the order of its lines.
 var statText = []struct {
 	Metric
 	value func(*Stat) float64

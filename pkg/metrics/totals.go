@@ -2,14 +2,12 @@ package metrics
 
 import "time"
 
-// Totals are the sums over all requests that have ended since the start, read
-// once and without labels.
+// Totals are sums over all requests that have ended since the start, without labels.
 type Totals struct {
-	// Durations counts total times by cell of DurationBounds. Left out is what has
-	// no latency: tunnels, and what was refused, or went wrong on the client's
-	// side, before any of it went to the container. It has one cell more than
-	// there are bounds. A cell can be behind by the requests that end while it is
-	// read, never ahead.
+	// Durations counts durations by cell of DurationBounds, with one more cell for
+	// larger values. Excluded are requests without a latency: tunnels, and requests
+	// that were rejected, or failed because of the client, before they reached the
+	// container. A cell may lag behind by the requests that end while it is read.
 	Durations     []uint64
 	Outcomes      []uint64 // by gate.Outcome
 	RequestBytes  int64    // of bodies
@@ -19,9 +17,9 @@ type Totals struct {
 // tunnelCode is the status of requests that became a tunnel.
 const tunnelCode = 101
 
-// DurationBounds returns the inclusive upper bounds of the cells that durations
-// are counted by: every power of two of a second from 2^-20 to 2^17 is one, and
-// no cell is wider than a fifth of its bound from 1 µs on.
+// DurationBounds returns the inclusive upper bounds of the cells by which durations are
+// counted. Every power of two of a second from 2^-20 to 2^17 is a bound, and from 1 µs
+// on no cell is wider than a fifth of its bound.
 func DurationBounds() []time.Duration {
 	bounds := make([]time.Duration, len(durations.bounds))
 	for i, b := range durations.bounds {
@@ -30,7 +28,7 @@ func DurationBounds() []time.Duration {
 	return bounds
 }
 
-// ReadTotals fills t, whose slices are used again if they are long enough.
+// ReadTotals fills t and reuses its slices if they are long enough.
 func (r *Requests) ReadTotals(t *Totals) {
 	*t = Totals{Durations: zeroed(t.Durations, len(durations.bounds)+1), Outcomes: zeroed(t.Outcomes, len(r.outcomes))}
 	r.series.each(func(s *series) {
@@ -43,7 +41,8 @@ func (r *Requests) ReadTotals(t *Totals) {
 			t.Durations[cell] += s.server.cells[cell].Load()
 		}
 	})
-	// Counted before series and read after them, so that none is there alone.
+	// Counted before series and read after them, so that no request is subtracted
+	// without having been added.
 	for cell := range t.Durations {
 		t.Durations[cell] -= min(r.rejected.cells[cell].Load(), t.Durations[cell])
 	}

@@ -7,28 +7,28 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Result is what a line says of the end.
+// Result is the end of a request, for its line.
 type Result struct {
-	Status        int    // as sent, or as the outcome means it: 499, 101
-	Outcome       string // its name
+	Status        int    // as sent, or the status of the outcome: 499, 101
+	Outcome       string // name of the outcome
 	RequestBytes  int64  // of the body
 	ResponseBytes int64
-	Ended         time.Time // of the wall clock
+	Ended         time.Time // wall-clock time
 
 	Queued   time.Duration // from arrival to admission
-	Upstream time.Duration // from the first byte to the container to the end; 0 = never reached
+	Upstream time.Duration // from the first byte sent to the container to the end; 0 = none was sent
 	Total    time.Duration
 
-	// TraceID is that of the gate's span or, where the request is not sampled,
-	// that which it came with; zero = none.
+	// TraceID is the trace of the gate's span or, if the request is not sampled, the
+	// received one; zero = none.
 	TraceID gate.TraceID
 }
 
-// Entry is a line in the making, from Begin to End.
+// Entry is the data of a line, from Begin to End.
 type Entry struct {
 	log    *Log
 	text   []byte // method, target, protocol, host, then the fields
-	fixed  [4]int // where each of the first four ends in text
+	fixed  [4]int // where the first four end in text
 	fields []field
 	peer   netip.AddrPort
 	result Result
@@ -36,15 +36,15 @@ type Entry struct {
 	add func(name, value []byte) bool // addField, bound once
 }
 
-// field is a header field, whose name and value follow each other in text.
+// field is a header field; name and value are adjacent in text.
 type field struct{ start, nameEnd, valueEnd int }
 
 const (
-	// What an entry counts beside its text.
+	// entryOverhead is the size of an entry without its text.
 	entryOverhead = 256
 	fieldOverhead = 24
 
-	// Larger entries are left to the collector.
+	// Larger entries are not pooled.
 	maxPooledText   = 8 << 10
 	maxPooledFields = 128
 )
@@ -55,8 +55,8 @@ func newEntry(l *Log) *Entry {
 	return e
 }
 
-// Begin notes a request, of which it copies what a line can say of its head. It
-// returns nil on a nil Log.
+// Begin copies what a line may contain of the request head. It returns nil on a nil
+// Log.
 func (l *Log) Begin(head *gate.Record) *Entry {
 	if l == nil {
 		return nil
@@ -91,8 +91,8 @@ func (e *Entry) addField(name, value []byte) bool {
 	return true
 }
 
-// End hands the entry over to be written and never blocks. The entry must not
-// be used afterwards. On a nil Entry it does nothing.
+// End queues the entry for writing and never blocks. The entry must not be used
+// afterwards. On a nil Entry it does nothing.
 func (e *Entry) End(result Result) {
 	if e == nil {
 		return
@@ -101,7 +101,7 @@ func (e *Entry) End(result Result) {
 	e.log.lines.Put((*queued)(e))
 }
 
-// queued is an entry as the queue of lines sees it.
+// queued is an Entry as a lines.Line.
 type queued Entry
 
 func (q *queued) Size() int { return entryOverhead + len(q.text) + fieldOverhead*len(q.fields) }
@@ -122,7 +122,7 @@ func (e *Entry) field(i int) (name, value []byte) {
 	return e.text[f.start:f.nameEnd], e.text[f.nameEnd:f.valueEnd]
 }
 
-// first returns the first value of a field, nil if there is none.
+// first returns the first value of a field; nil = absent.
 func (e *Entry) first(name string) []byte {
 	for i := range e.fields {
 		if n, v := e.field(i); equalFold(n, name) {
@@ -140,7 +140,7 @@ func (l *Log) release(e *Entry) {
 	l.entries.Put(e)
 }
 
-// equalFold compares as ASCII.
+// equalFold compares case-insensitively (ASCII).
 func equalFold(a []byte, b string) bool {
 	if len(a) != len(b) {
 		return false

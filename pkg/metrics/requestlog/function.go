@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// functions take the place of text/template's own, which differ for what is
-// not there (an error, and so no line, where a client leaves out a field) and
-// for what shall not be escaped again.
+// functions replace those of text/template, which fail for absent values (so a client
+// that omits a field would suppress its line) or return values that must not be escaped
+// again.
 var functions = template.FuncMap{
 	"index":   index,
 	"slice":   slice,
@@ -20,14 +20,13 @@ var functions = template.FuncMap{
 	"println": func(args ...any) textLine { return textLine(fmt.Sprintln(args...)) },
 }
 
-// textJS has gone through js. textLine ends in a newline of println.
+// textJS is a result of js. textLine is a result of println and ends in a newline.
 type (
 	textJS   string
 	textLine string
 )
 
-// printed is a value as text/template prints it, but for what is missing: that
-// is empty.
+// printed formats a value like text/template, but a missing value is empty.
 func printed(v any) string {
 	if text, ok := v.(string); ok {
 		return text
@@ -69,7 +68,7 @@ func printedAll(args []any) string {
 	return fmt.Sprint(args...)
 }
 
-// index is x[i][j], and the zero value of what x has where there is nothing.
+// index returns x[i][j], or the zero value of the element type if there is none.
 func index(item reflect.Value, at ...reflect.Value) (reflect.Value, error) {
 	item = inner(item)
 	for _, i := range at {
@@ -108,7 +107,7 @@ func index(item reflect.Value, at ...reflect.Value) (reflect.Value, error) {
 	return item, nil
 }
 
-// slice is x[i:j], cut off where x ends.
+// slice returns x[i:j], truncated to the length of x.
 func slice(item reflect.Value, at ...reflect.Value) (reflect.Value, error) {
 	item = inner(item)
 	if !item.IsValid() {
@@ -127,7 +126,7 @@ func slice(item reflect.Value, at ...reflect.Value) (reflect.Value, error) {
 	return item.Slice(min(bounds[0], bounds[1]), bounds[1]), nil
 }
 
-// inner looks into interfaces and pointers.
+// inner dereferences interfaces and pointers.
 func inner(v reflect.Value) reflect.Value {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -135,9 +134,9 @@ func inner(v reflect.Value) reflect.Value {
 	return v
 }
 
-// appendJS escapes for a string of JavaScript, as text/template's js does,
-// where that is a string of JSON too. It is not for ', which js writes as \',
-// for bytes that are no UTF-8, and beyond the basic plane.
+// appendJS escapes like text/template's js, whose result is usually valid in JSON too.
+// It differs for ', which js escapes as \', for invalid UTF-8, and for characters
+// beyond the basic multilingual plane.
 func appendJS(b []byte, text string) []byte {
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])

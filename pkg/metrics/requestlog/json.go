@@ -9,14 +9,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// directLine is Knative's default line, and the preset, without a template.
+// directLine renders Knative's default line, and the preset, without a template.
 type directLine struct{ extended bool }
 
-// directFields are the header fields that it shows.
+// directFields are the header fields in these lines.
 var directFields = []string{"User-Agent", "Referer", "Content-Length"}
 
-// knativeDefaults are the defaults of Knative's generations, as its controller
-// puts them into every queue-proxy's environment.
+// knativeDefaults are the default templates of Knative's versions, which its controller
+// sets in the environment of every queue-proxy.
 var knativeDefaults = [...]string{
 	knativeDefault + `"{{index .Request.Header "X-B3-Traceid"}}"}`,
 	knativeDefault + `"{{.TraceID}}"}`,
@@ -35,7 +35,7 @@ const knativeDefault = `{"httpRequest": {` +
 	`"latency": "{{.Response.Latency}}s", ` +
 	`"protocol": "{{.Request.Proto}}"}, "traceId": `
 
-// isKnativeDefault ignores how the template was wrapped into lines.
+// isKnativeDefault ignores line breaks in the template.
 func isKnativeDefault(text string) bool {
 	text = strings.Join(strings.Fields(text), " ")
 	for _, known := range knativeDefaults {
@@ -69,7 +69,7 @@ func (d directLine) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]by
 	b = append(b, `, "remoteIp": "`...)
 	if e.peer.IsValid() {
 		start := len(b)
-		b = e.peer.AppendTo(b) // a zone is whatever the system calls an interface
+		b = e.peer.AppendTo(b) // a zone may be any interface name
 		b = escapeJSONFrom(b, start)
 	}
 	b = append(b, `", "serverIp": `...)
@@ -99,14 +99,13 @@ func (d directLine) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]by
 	return append(b, '}'), nil
 }
 
-// appendMilliseconds writes whole microseconds, as 1.234.
+// appendMilliseconds appends a duration in ms with three decimals.
 func appendMilliseconds(b []byte, name string, d time.Duration) []byte {
 	b = append(b, name...)
 	return strconv.AppendFloat(b, float64(d.Microseconds())/1000, 'f', -1, 64)
 }
 
-// requestSize is the length that was announced, else the one that was
-// received.
+// requestSize returns the announced length, otherwise the received one.
 func requestSize(e *Entry) int64 {
 	n, err := strconv.ParseInt(string(e.first("Content-Length")), 10, 64)
 	if err != nil || n < 0 {
@@ -115,7 +114,7 @@ func requestSize(e *Entry) int64 {
 	return n
 }
 
-// traceID is empty where there is none.
+// traceID returns the trace id; empty = none.
 func traceID(e *Entry) string {
 	if e.result.TraceID == (gate.TraceID{}) {
 		return ""
@@ -130,8 +129,8 @@ func appendJSON[T []byte | string](b []byte, text T) []byte {
 	return append(b, '"')
 }
 
-// appendJSONText appends what stands between the quotes of a JSON string (RFC
-// 8259 section 7): one line of UTF-8 for every reader, U+2028 included.
+// appendJSONText appends the content of a JSON string (RFC 8259 section 7). It is a
+// single line of UTF-8 for all readers, because it also escapes U+2028.
 func appendJSONText[T []byte | string](b []byte, text T) []byte {
 	s := string(text)
 	clean := 0
@@ -168,18 +167,18 @@ func appendJSONText[T []byte | string](b []byte, text T) []byte {
 	return append(b, s[clean:]...)
 }
 
-// escapeJSONFrom escapes what was appended since start.
+// escapeJSONFrom escapes the bytes appended since start.
 func escapeJSONFrom(b []byte, start int) []byte {
 	return appendJSONText(b[:start], string(b[start:]))
 }
 
-// breaksLine tells what beside line feed and carriage return some readers take
-// for the end of a line, and control characters beyond ASCII.
+// breaksLine reports control characters beyond ASCII and the characters, besides line
+// feed and carriage return, that some readers treat as a line end.
 func breaksLine(r rune) bool { return r >= 0x80 && r <= 0x9f || r == 0x2028 || r == 0x2029 }
 
 const upperHex = "0123456789ABCDEF"
 
-// appendU appends \uXXXX; r is in the basic plane.
+// appendU appends \uXXXX; r must be in the basic multilingual plane.
 func appendU(b []byte, r rune) []byte {
 	return append(b, '\\', 'u', upperHex[r>>12&15], upperHex[r>>8&15], upperHex[r>>4&15], upperHex[r&15])
 }

@@ -11,40 +11,39 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/lines"
 )
 
-// Preset is the template that stands for Knative's default line with times,
-// outcome and bytes added.
+// Preset is the name of the template that extends Knative's default line with times,
+// outcome and bytes.
 const Preset = "json"
 
-// linger is how long the first line after a pause waits for company: without
-// it, a write and a wake-up are spent on each.
+// linger is how long the first line after a pause waits for more lines, to save writes
+// and wake-ups.
 const linger = 5 * time.Millisecond
 
-// Config says what is written where.
+// Config configures a Log.
 type Config struct {
 	Template string // "" for Knative's default line, Preset, or a template
 	Revision RevisionInfo
 	Writer   io.Writer // gets whole lines, from one goroutine
 
-	QueueLines int // lines that may wait to be written; 0 means 8,192
-	QueueBytes int // bytes that they may hold; 0 means 4 MiB
+	QueueLines int // maximum queued lines; 0 means 8,192
+	QueueBytes int // maximum bytes that they hold; 0 means 4 MiB
 
-	// Failed is called for writes that failed, and once if the template asks for
-	// what is not there. nil is fine.
+	// Failed is called for failed writes, and once if the template refers to something
+	// that does not exist. It may be nil.
 	Failed func(error)
 }
 
-// RevisionInfo is a template's .Revision.
+// RevisionInfo is .Revision in a template.
 type RevisionInfo struct {
 	Name, Namespace, Service, Configuration, PodName, PodIP string
 }
 
-// Log is a request log. A nil Log is one that is switched off: Begin returns
-// nil, and all else does nothing. All methods may be called from several
-// goroutines at once.
+// Log is a request log. A nil Log is disabled: Begin returns nil, and other methods do
+// nothing. All methods may be called concurrently.
 type Log struct {
 	revision RevisionInfo
 	render   renderer
-	shown    []string // fields of the header that a line can show; nil: all
+	shown    []string // header fields that a line can contain; nil: all
 	lines    *lines.Writer
 	entries  sync.Pool
 }
@@ -54,8 +53,8 @@ type renderer interface {
 	appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]byte, error)
 }
 
-// New starts a log. The error names why the template does not parse. Close
-// ends the log.
+// New starts a log. The error tells why the template does not parse. End the log with
+// Close.
 func New(cfg Config) (*Log, error) {
 	if cfg.Writer == nil {
 		return nil, fmt.Errorf("request log: no writer")
@@ -71,10 +70,10 @@ func New(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// Check says why a template does not parse, without its text.
+// Check returns the error of parsing a template, without the template's text.
 func Check(template string) error { return new(Log).setTemplate(template) }
 
-// shows tells if a line can have this field of the header.
+// shows reports whether a line can contain this header field.
 func (l *Log) shows(name []byte) bool {
 	return l.shown == nil || slices.ContainsFunc(l.shown, func(known string) bool { return equalFold(name, known) })
 }
@@ -95,8 +94,8 @@ func (l *Log) setTemplate(text string) error {
 	return nil
 }
 
-// Dropped counts the lines that were lost: the queue was full, the template
-// or the writer failed, or the log was closed.
+// Dropped counts the lost lines: the queue was full, the template or the writer failed,
+// or the log was closed.
 func (l *Log) Dropped() uint64 {
 	if l == nil {
 		return 0
@@ -104,8 +103,8 @@ func (l *Log) Dropped() uint64 {
 	return l.lines.Dropped()
 }
 
-// Close writes what is queued and ends the log, at the latest when ctx does;
-// its error then says so.
+// Close writes the queued lines and ends the log. It returns an error if ctx ends
+// first.
 func (l *Log) Close(ctx context.Context) error {
 	if l == nil {
 		return nil

@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// output collects the line of a template. What the template itself says goes
-// out as it is; values are escaped so that a client can end neither the line
-// nor, in a template that makes JSON, a string of it.
+// output builds the line of a template. Text of the template is unchanged; values are
+// escaped so that a client can end neither the line nor, in a template that produces
+// JSON, a string.
 type output struct {
 	b    []byte
-	json bool // the template makes JSON
+	json bool // the template produces JSON
 
-	inString bool // within a JSON string
+	inString bool // inside a JSON string
 	escape   bool // and after a backslash
 }
 
-// Write takes text of the template from the library.
+// Write appends text of the template.
 func (o *output) Write(text []byte) (int, error) {
 	if len(o.b) > maxLine {
 		return 0, errTooLong
@@ -47,7 +47,7 @@ func (o *output) literal(text []byte) {
 	}
 }
 
-// value is what an action printed.
+// value appends a value printed by an action.
 func (o *output) value(v any) {
 	text := printed(v)
 	switch {
@@ -65,7 +65,7 @@ func (o *output) value(v any) {
 			o.b, o.escape = append(o.b, '\\'), false
 		}
 		if _, ok := v.(textJS); ok {
-			o.b = append(o.b, text...) // which is JSON as well
+			o.b = append(o.b, text...) // the text is valid JSON
 		} else {
 			o.b = appendJSONText(o.b, text)
 		}
@@ -78,12 +78,12 @@ func (o *output) value(v any) {
 	}
 }
 
-// isScalar tells a whole JSON number, string or word.
+// isScalar reports whether text is a JSON number, string or literal.
 func isScalar(text string) bool {
 	return text != "" && text[0] != '{' && text[0] != '[' && json.Valid([]byte(text))
 }
 
-// line returns what was rendered without the line breaks around it.
+// line returns the result without leading and trailing line breaks.
 func (o *output) line() []byte {
 	if o.json {
 		return bytes.TrimSpace(o.b)
@@ -91,8 +91,8 @@ func (o *output) line() []byte {
 	return bytes.Trim(o.b, "\r\n")
 }
 
-// appendVisible writes control characters, and what else ends a line for some
-// readers, as escapes. Tabs stay.
+// appendVisible escapes control characters and characters that some readers treat as a
+// line end. Tabs are kept.
 func appendVisible(b []byte, text string) []byte {
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])

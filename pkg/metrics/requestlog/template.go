@@ -14,31 +14,30 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// lineTemplate renders lines with text/template, over a tree that was
-// rewritten as html/template does: each action that prints something of a
-// record ends in a function of ours, which escapes it for the place where it
-// stands. It is not for use by several goroutines at once.
+// lineTemplate renders lines with text/template. As in html/template, the parse tree is
+// rewritten: each action that prints a value of the request ends in a function that
+// escapes the value for its context. It must not be used concurrently.
 type lineTemplate struct {
 	text  *template.Template
 	view  view
 	out   output
-	depth int  // templates within templates
-	tried bool // out.json is known
+	depth int  // nested templates
+	tried bool // out.json is set
 }
 
 const (
-	// maxDepth is less than the library's, whose recursion takes 100 MB.
+	// maxDepth is below the limit of text/template, whose recursion would use 100 MB.
 	maxDepth = 100
 
-	// maxKeptLine is the buffer that is kept for the next line.
+	// maxKeptLine is the maximum size of a buffer that is reused.
 	maxKeptLine = 64 << 10
 
-	// maxLine is more than the largest head can make of a line.
+	// maxLine exceeds the longest line that the largest head can cause.
 	maxLine = 16 << 20
 )
 
-// The names of the functions that rewriting puts in. Templates cannot call
-// them: they are not known when the text is parsed.
+// Functions inserted by rewriting. Templates cannot call them, because they are unknown
+// when the text is parsed.
 const (
 	escapeFunction = "_escape"
 	enterFunction  = "_enter"
@@ -66,10 +65,10 @@ func parseTemplate(text string) (*lineTemplate, error) {
 	return t, nil
 }
 
-// trimmed leaves out that the library is called template.
+// trimmed removes the prefix of text/template from an error.
 func trimmed(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "template: ")) }
 
-// escapeList rewrites the actions of a list and of what is within it.
+// escapeList rewrites the actions of a list and of nested lists.
 func escapeList(list *parse.ListNode) {
 	if list == nil {
 		return
@@ -95,8 +94,8 @@ func escapeBranch(n *parse.BranchNode) {
 	escapeList(n.ElseList)
 }
 
-// hasRecord tells a pipeline that can have something of a record in it from a
-// constant, which is the template's own text.
+// hasRecord reports whether a pipeline may contain values of the request. Otherwise it
+// is a constant, which is text of the template.
 func hasRecord(pipe *parse.PipeNode) bool {
 	for _, cmd := range pipe.Cmds {
 		for _, arg := range cmd.Args {
@@ -122,8 +121,8 @@ func call(function string) *parse.ActionNode {
 	return &parse.ActionNode{NodeType: parse.NodeAction, Pipe: pipe}
 }
 
-// escape is the last command of an action: it writes the value and leaves
-// nothing for the library to write.
+// escape is the last command of an action: it writes the value and returns nothing for
+// the library to print.
 func (t *lineTemplate) escape(v any) string {
 	t.out.value(v)
 	return ""
@@ -142,9 +141,9 @@ func (t *lineTemplate) leave() string {
 	return ""
 }
 
-// appendLine fails where the record does not have what the template asks for.
+// appendLine fails if the template refers to something that does not exist.
 func (t *lineTemplate) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([]byte, error) {
-	if !t.tried { // not at the start, which takes no time for lines
+	if !t.tried { // not at the start, which would be slower
 		t.tried = true
 		t.out.json = t.makesJSON()
 	}
@@ -153,7 +152,7 @@ func (t *lineTemplate) appendLine(b []byte, e *Entry, revision *RevisionInfo) ([
 
 func (t *lineTemplate) append(b []byte, e *Entry, revision *RevisionInfo) (line []byte, err error) {
 	defer func() {
-		if r := recover(); r != nil { // the library lets the runtime's errors through
+		if r := recover(); r != nil { // text/template does not recover runtime errors
 			line, err = b, fmt.Errorf("request log template: a panic: %v", r)
 		}
 		if cap(t.out.b) > maxKeptLine {
@@ -168,8 +167,8 @@ func (t *lineTemplate) append(b []byte, e *Entry, revision *RevisionInfo) (line 
 	return append(b, t.out.line()...), nil
 }
 
-// makesJSON tries records of several kinds, as a template may choose what it
-// logs. One without a line says nothing.
+// makesJSON renders several sample entries, because a template may depend on values.
+// Samples without a line are ignored.
 func (t *lineTemplate) makesJSON() bool {
 	t.out.json = true
 	entries := []*Entry{newEntry(&Log{})}
@@ -190,7 +189,7 @@ func (t *lineTemplate) makesJSON() bool {
 	return lines > 0
 }
 
-// sampleEntry has all that an entry can have.
+// sampleEntry has a value for everything that an entry can contain.
 func sampleEntry(status int) *Entry {
 	e := newEntry(&Log{})
 	e.begin(&gate.Record{

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// input is what a template sees.
+// input is the data of a template.
 type input struct {
 	Request  *request
 	Response *response
@@ -16,11 +16,11 @@ type input struct {
 	TraceID  string
 }
 
-// request is an http.Request as a server of net/http gets it, but for the
-// body, which has gone by.
+// request is an http.Request as in a net/http server, without its body.
 type request struct{ *http.Request }
 
-// Cookie is empty if there is none: not an error, which would cost the line.
+// Cookie returns an empty value if there is no cookie: an error would suppress the
+// line.
 func (r *request) Cookie(name string) cookie {
 	c, err := r.Request.Cookie(name)
 	if err != nil {
@@ -29,30 +29,30 @@ func (r *request) Cookie(name string) cookie {
 	return cookie{"Name": c.Name, "Value": c.Value, "": c.String()}
 }
 
-// cookie has the fields of an http.Cookie that a request brings. Unlike a nil
-// pointer, a nil map has them too, and is false in a condition all the same.
+// cookie has the fields of an http.Cookie in a request. Unlike a nil pointer, a nil map
+// allows access to them, and it is also false in a condition.
 type cookie map[string]string
 
 func (c cookie) String() string { return c[""] }
 
-// String keeps the request as a whole from being printed.
+// String prevents the request from being printed as a whole.
 func (*request) String() string { return "" }
 
 type response struct {
 	Code    int
 	Size    int
-	Latency float64 // seconds
+	Latency float64 // in seconds
 }
 
-// view makes the input of one entry after the other. What a template keeps of
-// an earlier one does not matter: nothing outlives a line.
+// view creates the input of one entry at a time. Its memory is reused, because nothing
+// outlives a line.
 type view struct {
 	header http.Header
-	values []string // what the header's lists are cut from
+	values []string // storage of the header's values
 }
 
 func (v *view) of(e *Entry, revision *RevisionInfo) *input {
-	text := string(e.text) // once: all strings below are parts of it
+	text := string(e.text) // converted once: all strings below are substrings
 	part := func(from, to int) string { return text[from:to] }
 	target := part(e.fixed[0], e.fixed[1])
 	r := &http.Request{
@@ -79,7 +79,7 @@ func (v *view) of(e *Entry, revision *RevisionInfo) *input {
 	}
 }
 
-// fields leaves out what net/http keeps elsewhere.
+// fields returns the header, without fields that net/http stores elsewhere.
 func (v *view) fields(e *Entry, text string) http.Header {
 	if v.header == nil {
 		v.header = http.Header{}
@@ -104,7 +104,7 @@ func (v *view) fields(e *Entry, text string) http.Header {
 	return v.header
 }
 
-// parseTarget cuts a target that is no URL into path and query as they are.
+// parseTarget splits a target that is not a URL into path and query, unchanged.
 func parseTarget(target string) *url.URL {
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
@@ -114,7 +114,7 @@ func parseTarget(target string) *url.URL {
 	return u
 }
 
-// protocolVersion reads HTTP/1.1, and HTTP/2 as 2.0.
+// protocolVersion parses HTTP/1.1, and HTTP/2 as 2.0.
 func protocolVersion(protocol string) (major, minor int) {
 	_, version, _ := strings.Cut(protocol, "/")
 	before, after, _ := strings.Cut(version, ".")

@@ -1,13 +1,13 @@
-// Package statuspage is a page for people that shows live what one gate does:
-// its state, load and latency of the last five minutes, the readiness of the
-// containers, the last failures, and the configuration.
+// Package statuspage is a web page that shows live what a gate does: its state, load
+// and latency of the last five minutes, the readiness of the containers, the last
+// failures, and the configuration.
 //
-// History, Errors and Timeline collect; a Page shows what they hold. The request
-// path pays one atomic load for each beginning and end, and a copy for each
-// failure. A sampler wakes up once a second, only while requests come or a page
-// is open; without either there is no goroutine and no timer.
+// History, Errors and Timeline collect data; a Page shows it. The request path costs
+// one atomic load for each begin and end, and a copy for each failure. A sampler runs
+// once a second, only while there are requests or a page is open; otherwise there is no
+// goroutine and no timer.
 //
-// The page is for loopback: every client that reaches it sees everything. It
-// answers only to the names of the loopback address, so that no website can have
-// a browser read it through a name of its own.
+// The page is for loopback: each client that can connect sees everything. It responds
+// only to the host names of loopback, so that no website can make a browser read it
+// through a host name of its own (DNS rebinding).
 package statuspage

@@ -10,29 +10,29 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Bounds of Errors: 64 entries of at most 160 bytes of path.
+// Limits of Errors: 64 entries with at most 160 bytes of path.
 const (
 	keptErrors     = 64
 	maxMethodBytes = 16
 	maxPathBytes   = 160
 
-	// perSecond is how many entries of one outcome are kept per second, so that
-	// a storm of one does not displace all others.
+	// perSecond is the maximum number of entries kept for an outcome per second, so
+	// that a burst of one outcome does not evict all others.
 	perSecond = 8
 )
 
-// Errors counts the requests that did not succeed and keeps the last ones, in
-// some 13 KiB that it allocates with the first one. All methods may be called
-// from any goroutine, Add on a nil Errors.
+// Errors counts failed requests and keeps the last ones, in about 13 KiB that are
+// allocated with the first one. All methods may be called from any goroutine, Add also
+// on a nil Errors.
 type Errors struct {
 	refused, failed, clientErrors atomic.Uint64
 
 	mu      sync.Mutex
 	entries *[keptErrors]entry
-	kept    uint64   // ever; the newest is at (kept-1) % keptErrors
-	second  int64    // that used counts in
-	used    []uint8  // entries of this second by outcome
-	latest  []uint64 // kept when its last entry was added, by outcome
+	kept    uint64   // total; the newest is at (kept-1) % keptErrors
+	second  int64    // the second to which used refers
+	used    []uint8  // entries in this second, by outcome
+	latest  []uint64 // value of kept at the last entry, by outcome
 }
 
 // failureCounts are the totals of Errors by class.
@@ -51,19 +51,20 @@ type entry struct {
 	methodLen uint8
 	pathLen   uint8
 	cut       bool
-	more      uint32 // of its outcome, in the same second, that were not kept
+	more      uint32 // further ones of this outcome in the same second
 	method    [maxMethodBytes]byte
 	path      [maxPathBytes]byte
 }
 
-// NewErrors has counted nothing.
+// NewErrors returns an empty Errors.
 func NewErrors() *Errors {
 	return &Errors{used: make([]uint8, gate.OutcomeSlots), latest: make([]uint64, gate.OutcomeSlots)}
 }
 
-// Add counts a request that has failed and keeps a copy of it (its path, never
-// its query), unless another goroutine is about to add one, or there were 8 with its outcome in the same second; the
-// last of these says how many more came. It never waits.
+// Add counts a failed request and keeps a copy of it, with its path but never its
+// query. It does not keep it if another goroutine is adding one, or if there are
+// already 8 with its outcome in this second; the last of these then contains the number
+// of further ones. Add never blocks.
 func (e *Errors) Add(f *gate.Record) {
 	if e == nil {
 		return
@@ -109,8 +110,8 @@ func (x *entry) fill(f *gate.Record) {
 	x.cut, x.more = len(path) > maxPathBytes, 0
 }
 
-// pathOf is the path of a request target, which may be in absolute form. Neither
-// query nor authority, which could hold a password, is part of it.
+// pathOf returns the path of a request target, also in absolute form, without query and
+// authority, which could contain a password.
 func pathOf(target []byte) []byte {
 	if i := bytes.IndexAny(target, "?#"); i >= 0 {
 		target = target[:i]
@@ -137,7 +138,7 @@ func (e *Errors) totals() failureCounts {
 	return failureCounts{e.refused.Load(), e.failed.Load(), e.clientErrors.Load()}
 }
 
-// list returns the kept failures, newest first, and how many there were in all.
+// list returns the kept failures, newest first, and the totals.
 func (e *Errors) list() (total failureCounts, shown []failureJSON) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// Bounds of the stream.
+// Limits of the stream.
 const (
 	maxViewers       = 8
-	writeTimeout     = 5 * time.Second        // then a viewer is dropped
+	writeTimeout     = 5 * time.Second        // then the viewer is disconnected
 	lastWriteTimeout = 500 * time.Millisecond // the process waits for it
 )
 
-// sent is what a message contained: the next one begins after it.
+// sent describes the content of a message; the next one begins after it.
 type sent struct {
 	second  int64
 	changes uint64
 	errors  uint64
 }
 
-// frame is one message to all viewers. It is encoded once and not kept: a
-// viewer that missed one gets a whole message.
+// frame is a message to all viewers. It is encoded once and not kept: a viewer that
+// missed one gets a whole message.
 type frame struct {
 	number   uint64
 	text     []byte
-	followed chan struct{} // closed when there is a newer one
+	followed chan struct{} // closed when there is a newer frame
 }
 
 func newFrame(number uint64) *frame {
 	return &frame{number: number, followed: make(chan struct{})}
 }
 
-// publish makes the next frame. The sampler calls it each second.
+// publish creates the next frame. The sampler calls it each second.
 func (p *Page) publish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +45,7 @@ func (p *Page) publish() {
 	p.latest = f
 }
 
-// enter counts a viewer, and fails if there are too many.
+// enter counts a viewer. It fails if there are too many.
 func (p *Page) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +70,7 @@ func (p *Page) newest() *frame {
 	return p.latest
 }
 
-// stream sends events until the viewer leaves or the page is closed.
+// stream sends events until the viewer disconnects or the page is closed.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	if !p.enter() {
 		w.Header().Set("Retry-After", "5")
@@ -104,8 +104,8 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await reports whether f is followed, the last one included, before the viewer
-// leaves and the page is closed.
+// await reports whether a frame follows f, including the last one, before the viewer
+// disconnects and the page is closed.
 func (p *Page) await(viewer context.Context, f *frame) bool {
 	select {
 	case <-viewer.Done():

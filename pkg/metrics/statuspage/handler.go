@@ -42,7 +42,7 @@ var assets = sync.OnceValue(func() map[string]asset {
 	return all
 })
 
-// pageVersion changes with any of the assets.
+// pageVersion changes with each asset.
 var pageVersion = sync.OnceValue(func() string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(assets())) {
@@ -51,13 +51,13 @@ var pageVersion = sync.OnceValue(func() string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 })
 
-// policy lets the page load its own files and nothing else, from anywhere.
+// policy allows the page to load only its own files.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// ServeHTTP serves the page, its events as a stream under /events, and the same
-// figures once under /status.json. Names other than those of loopback get 421:
-// a website cannot point a name of its own here and read the answers.
+// ServeHTTP serves the page, its events as a stream under /events, and the same data
+// once under /status.json. Host names other than those of loopback get 421, against DNS
+// rebinding.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -109,7 +109,7 @@ func (p *Page) serveFigures(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isLoopbackName is true for any port: it may have been forwarded.
+// isLoopbackName accepts any port, because the port may be forwarded.
 func isLoopbackName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -117,8 +117,8 @@ func isLoopbackName(host string) bool {
 	return host == "127.0.0.1" || host == "::1" || host == "[::1]" || strings.EqualFold(host, "localhost")
 }
 
-// isOwnFetch is false for browsers that fetch on behalf of another site. Other
-// clients send no such field.
+// isOwnFetch returns false for browsers that fetch on behalf of another site. Other
+// clients do not send this field.
 func isOwnFetch(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "" || site == "same-origin" || site == "none"

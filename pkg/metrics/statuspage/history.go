@@ -10,29 +10,28 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-// Bounds of the history.
+// Limits of the history.
 const (
 	keptSeconds = 300
 	quietTicks  = 2 // seconds without an event after which the sampler parks
 )
 
-// exactWindows is how many past windows Counting still knows exactly when
+// exactWindows is the number of past windows that Counting still knows exactly when
 // they are read.
 const exactWindows = 2
 
-// Sources is where a History takes its figures from. Errors and Admission may
-// be nil.
+// Sources are the data sources of a History. Errors and Admission may be nil.
 type Sources struct {
-	Clock     func() time.Duration // that requests are counted on
+	Clock     func() time.Duration // clock that requests are counted on
 	Counting  *metrics.Counting
 	Requests  *metrics.Requests
 	Errors    *Errors
 	Admission func() gate.AdmissionStats
 }
 
-// States of a History, in the order that Touch relies on.
+// States of a History, in the order that Touch relies on:
 //
-//	parked → fresh   wake: a request, or a viewer; the sampler starts
+//	parked → fresh   wake: a request or a viewer; the sampler starts
 //	fresh  → stale   each second, by the sampler
 //	stale  → fresh   wake
 //	stale  → parked  after quietTicks seconds without a viewer; the sampler ends
@@ -44,10 +43,10 @@ const (
 	ended
 )
 
-// History keeps figures for each of the last 300 s, in some 50 KiB that it
-// allocates when it first wakes up. Seconds that pass while it is parked had no
-// event: they show what was under way, and nothing else. All methods may be
-// called from any goroutine, and those for the request path on a nil History.
+// History keeps data for each of the last 300 s, in about 50 KiB that are allocated
+// when it first wakes up. While it is parked there are no events; those seconds show
+// only the requests in flight. All methods may be called from any goroutine, and those
+// for the request path on a nil History.
 type History struct {
 	state    atomic.Uint32
 	watchers atomic.Int32
@@ -60,7 +59,7 @@ type History struct {
 	sampled func() // called after each second on the sampler's goroutine
 }
 
-// NewHistory is parked until it is touched.
+// NewHistory returns a parked History.
 func NewHistory(src Sources) *History {
 	return &History{src: src, done: make(chan struct{}), sampled: func() {}}
 }
@@ -101,7 +100,7 @@ func (h *History) start() {
 	}
 }
 
-// Close ends the sampler for good, with a last sample if there was one before.
+// Close ends the sampler, after a last sample if it ever ran.
 func (h *History) Close() {
 	h.mu.Lock()
 	first := h.state.Swap(ended) != ended
@@ -116,7 +115,7 @@ func (h *History) Close() {
 	}
 }
 
-// watch keeps the sampler awake until unwatch.
+// watch keeps the sampler running until unwatch.
 func (h *History) watch() {
 	h.watchers.Inc()
 	h.Touch()
@@ -143,9 +142,9 @@ func (h *History) run() {
 	}
 }
 
-// tick brings the history up to now and returns the time to the next second.
-// What has happened since the last tick is credited to the second that is just
-// over; at the beginning of a run it belongs to the one that has just begun.
+// tick updates the history to now and returns the time until the next second. Events
+// since the last tick are credited to the second that has just ended; at the start of a
+// run, to the one that has just begun.
 func (h *History) tick(credit bool) time.Duration {
 	h.mu.Lock()
 	now := h.src.Clock()
@@ -161,7 +160,7 @@ func (h *History) tick(credit bool) time.Duration {
 	return metrics.Window - now%metrics.Window
 }
 
-// fill adds the seconds that are over at now. The caller holds mu.
+// fill adds the seconds that have ended at now. The caller holds mu.
 func (h *History) fill(now time.Duration) {
 	over := int64(now/metrics.Window) - 1
 	if h.ring == nil {
@@ -178,7 +177,7 @@ func (h *History) fill(now time.Duration) {
 	}
 }
 
-// read calls f with the history up to now, while nothing changes it.
+// read calls f with the history up to now, under the lock.
 func (h *History) read(f func(*ring)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

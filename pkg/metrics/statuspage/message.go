@@ -8,9 +8,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// message is one event of the stream: everything when a page connects, and each
-// second what is new since the last one. Times are in ms on the gate's clock;
-// clock and wall are the same moment.
+// message is an event of the stream: everything when a page connects, and each second
+// the changes since the last one. Times are in ms on the gate's clock; clock and wall
+// are the same instant.
 type message struct {
 	Page       string          `json:"page"` // changes with the page itself
 	Started    int64           `json:"started"`
@@ -26,12 +26,12 @@ type message struct {
 
 type stateJSON struct {
 	Name  string `json:"name"`  // of a State
-	Since int64  `json:"since"` // -1 = not known
+	Since int64  `json:"since"` // -1 = unknown
 	Cause string `json:"cause"` // may be empty
 }
 
-// secondsJSON are consecutive seconds as columns. Each value of heat lists row,
-// count, row, count and so on.
+// secondsJSON contains consecutive seconds as columns. Each value of heat is a list of
+// row, count, row, count and so on.
 type secondsJSON struct {
 	First       int64      `json:"first"`
 	Concurrency []float64  `json:"concurrency"`
@@ -49,12 +49,12 @@ type secondsJSON struct {
 }
 
 type nowJSON struct {
-	P50      float64       `json:"p50"` // ms, of the last recentSeconds; 0 = nothing ended
+	P50      float64       `json:"p50"` // in ms, of the last recentSeconds; 0 = nothing ended
 	P99      float64       `json:"p99"`
-	Ended    uint64        `json:"ended"` // with a latency, in the same time
+	Ended    uint64        `json:"ended"` // with a latency, in the same period
 	Limit    int           `json:"limit"` // 0 = unlimited
 	Capacity int           `json:"capacity"`
-	Requests int64         `json:"requests"` // under way, tunnels left out
+	Requests int64         `json:"requests"` // open requests without tunnels
 	Tunnels  int64         `json:"tunnels"`
 	Upstream *upstreamJSON `json:"upstream,omitempty"`
 	Outcomes []uint64      `json:"outcomes"` // by index into factsJSON.Outcomes
@@ -76,7 +76,7 @@ type containerJSON struct {
 	Probe    string       `json:"probe"`
 	Attempts uint64       `json:"attempts"`
 	Reached  uint64       `json:"reached"`
-	Changes  []changeJSON `json:"changes,omitempty"` // absent = as before
+	Changes  []changeJSON `json:"changes,omitempty"` // absent = unchanged
 }
 
 type changeJSON struct {
@@ -88,7 +88,7 @@ type changeJSON struct {
 }
 
 type errorsJSON struct {
-	Refused      uint64        `json:"refused"` // since the start, as the next two
+	Refused      uint64        `json:"refused"` // since the start, like the next two
 	Failed       uint64        `json:"failed"`
 	ClientErrors uint64        `json:"clientErrors"`
 	List         []failureJSON `json:"list"`
@@ -103,7 +103,7 @@ type failureJSON struct {
 	Method  string  `json:"method"`
 	Path    string  `json:"path"`
 	Cut     bool    `json:"cut,omitempty"`
-	More    uint32  `json:"more,omitempty"` // of the same outcome and second that are not listed
+	More    uint32  `json:"more,omitempty"` // further ones of the same outcome and second
 }
 
 type factsJSON struct {
@@ -114,7 +114,7 @@ type factsJSON struct {
 	Recent   int       `json:"recent"`
 }
 
-// message makes a whole one, or one with what is new after what was sent before.
+// message returns a whole message, or one with the changes since sent.
 func (p *Page) message(whole bool, sent *sent) []byte {
 	now := p.cfg.History.src.Clock()
 	m := message{
@@ -157,7 +157,7 @@ func (p *Page) addHistory(m *message, s *inputs, whole bool, sent *sent) {
 	p.cfg.History.read(func(r *ring) {
 		from := r.first()
 		if !whole {
-			from = max(from, sent.second) // that one may not have been complete
+			from = max(from, sent.second) // that second may have been incomplete
 		}
 		m.Seconds = r.columns(from)
 		sent.second = r.newest
@@ -214,7 +214,7 @@ func (p *Page) facts() *factsJSON {
 	return f
 }
 
-// columns are the seconds from number n to the newest.
+// columns returns the seconds from number n to the newest.
 func (r *ring) columns(n int64) secondsJSON {
 	floats := func(value func(*second) float32) []float64 {
 		return column(r, n, func(s *second) float64 { return round(float64(value(s))) })
@@ -257,5 +257,5 @@ func millis(d time.Duration) int64 { return d.Milliseconds() }
 
 func milliseconds(d time.Duration) float64 { return round(float64(d) / float64(time.Millisecond)) }
 
-// round keeps three decimals.
+// round rounds to three decimals.
 func round(x float64) float64 { return math.Round(x*1000) / 1000 }

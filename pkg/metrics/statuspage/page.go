@@ -9,8 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Facts do not change while the gate runs. They must hold no
-// secret.
+// Facts do not change while the gate runs. They must not contain secrets.
 type Facts struct {
 	Version   string  `json:"version"`
 	Commit    string  `json:"commit"`
@@ -28,17 +27,17 @@ type Group struct {
 	Settings []Setting `json:"settings"`
 }
 
-// Setting is one line of the configuration.
+// Setting is a line of the configuration.
 type Setting struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
-	Empty  string `json:"empty,omitempty"` // what an empty value means
+	Empty  string `json:"empty,omitempty"` // meaning of an empty value
 	Source string `json:"source"`
-	Masked bool   `json:"masked,omitempty"` // something was left out of Value
+	Masked bool   `json:"masked,omitempty"` // a part of Value was removed
 }
 
-// Config is what a Page shows. The callbacks are called once a second at most,
-// and only while the page is open somewhere; nil ones are left out.
+// Config configures a Page. The callbacks are called at most once a second, and only
+// while the page is open; nil ones are omitted.
 type Config struct {
 	Facts        Facts
 	History      *History
@@ -46,30 +45,30 @@ type Config struct {
 	Containers   func() []gate.ContainerState // in the order of Timeline
 	Upstream     func() gate.UpstreamStats
 	Drain        func() Drain
-	StartTimeout time.Duration // how long a container that was never ready is starting
+	StartTimeout time.Duration // how long a container that was never ready counts as starting
 }
 
-// Drain is the end of the gate as far as it has come.
+// Drain is the progress of the drain.
 type Drain struct {
 	Active            bool
-	Requests, Tunnels int64 // under way, one of them or the other
+	Requests, Tunnels int64 // open, counted separately
 }
 
-// Page feeds all its viewers. It is an http.Handler.
+// Page serves all its viewers. It is an http.Handler.
 type Page struct {
 	cfg     Config
-	started int64 // wall clock in ms; differs from one run of the gate to another
+	started int64 // wall clock in ms; differs between runs of the gate
 	ended   atomic.Bool
 	closed  chan struct{}
 	closing sync.Once
 
 	mu      sync.Mutex
 	latest  *frame
-	last    sent // what latest and those before it contained
+	last    sent // content of latest and earlier frames
 	viewers int
 }
 
-// New shows cfg.History, which must be of this page alone.
+// New returns a page of cfg.History, which must not be shared with other pages.
 func New(cfg Config) *Page {
 	p := &Page{cfg: cfg, closed: make(chan struct{}), latest: newFrame(0)}
 	p.started = time.Now().Add(-cfg.History.src.Clock()).UnixMilli()
@@ -83,7 +82,7 @@ func New(cfg Config) *Page {
 func (p *Page) Close() {
 	p.closing.Do(func() {
 		p.ended.Store(true)
-		p.cfg.History.Close() // it publishes what has come since its last second
+		p.cfg.History.Close() // publishes the events since the last second
 		close(p.closed)
 	})
 }

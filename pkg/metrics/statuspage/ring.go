@@ -7,25 +7,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-// Rows of the heat strip, one per octave: the first is all up to 2^firstOctave
-// seconds (61 µs), the last all beyond 2^lastOctave (64 s).
+// Rows of the heat map, one per octave: the first is up to 2^firstOctave seconds (61
+// µs), the last above 2^lastOctave (64 s).
 const (
 	firstOctave = -14
 	lastOctave  = 6
 	heatRows    = lastOctave - firstOctave + 2
 )
 
-// recentSeconds is the span of the quantiles that are shown as numbers.
+// recentSeconds is the period of the quantiles that are shown as numbers.
 const recentSeconds = 10
 
-// second is what the history keeps of one second.
+// second is the history of one second.
 type second struct {
 	concurrency, arrivals       float32
 	inFlight, queue             uint32 // at its end
 	refused, failed             uint32
 	clientErrors                uint32
 	requestBytes, responseBytes float32
-	p50, p99                    float32 // ms, of metrics.Totals.Durations; 0 if there was none
+	p50, p99                    float32 // in ms, of metrics.Totals.Durations; 0 = none
 	heat                        [heatRows]uint32
 }
 
@@ -34,7 +34,7 @@ type ring struct {
 	seconds [keptSeconds]second
 	newest  int64
 
-	// As of the last credit.
+	// At the last credit.
 	openRequests    float32
 	inFlight, queue uint32
 	totals, before  metrics.Totals
@@ -51,7 +51,8 @@ type recentCells struct {
 	cells  []uint32
 }
 
-// newRing begins with the second over; those before it, if any, had no event.
+// newRing returns a ring that begins with the ended second over; earlier ones had no
+// events.
 func newRing(over int64) *ring {
 	r := &ring{newest: max(over, 0) - 1, bounds: metrics.DurationBounds()}
 	r.rows = make([]uint8, len(r.bounds)+1)
@@ -68,7 +69,7 @@ func newRing(over int64) *ring {
 	return r
 }
 
-// rowBound is the inclusive upper bound of a row but the last.
+// rowBound returns the inclusive upper bound of a row except the last.
 func rowBound(row int) time.Duration {
 	return time.Duration(math.Exp2(float64(firstOctave+row)) * float64(time.Second))
 }
@@ -83,11 +84,11 @@ func (r *ring) next(n int64) *second {
 	return s
 }
 
-// first is the number of the oldest second that is kept.
+// first returns the number of the oldest kept second.
 func (r *ring) first() int64 { return max(r.newest-keptSeconds+1, 0) }
 
-// credit gives the newest second the state of this moment, and what has been
-// counted since the last credit.
+// credit gives the newest second the current state, and the events since the last
+// credit.
 func (r *ring) credit(src *Sources) {
 	all, _ := src.Counting.InFlight()
 	r.openRequests = float32(all)
@@ -114,7 +115,7 @@ func (r *ring) credit(src *Sources) {
 	}
 	for cell, total := range r.totals.Durations {
 		if cell < len(r.before.Durations) { // empty before the first credit
-			// A total that was read too low catches up in a later second.
+			// A total that was read too low is corrected in a later second.
 			total = max(total, r.before.Durations[cell])
 			r.totals.Durations[cell] = total
 			total -= r.before.Durations[cell]
@@ -125,8 +126,8 @@ func (r *ring) credit(src *Sources) {
 	s.p50, s.p99 = float32(r.quantile(c.cells, 0.5)), float32(r.quantile(c.cells, 0.99))
 }
 
-// quantile is that of durations by cell, in ms and at least 1 µs; 0 if there are
-// none. Within a cell, durations count as spread evenly.
+// quantile returns a quantile of durations by cell, in ms and at least 1 µs; 0 = none.
+// Durations are assumed to be spread evenly within a cell.
 func (r *ring) quantile(cells []uint32, q float64) float64 {
 	count := uint64(0)
 	for _, n := range cells {
@@ -149,8 +150,8 @@ func (r *ring) quantile(cells []uint32, q float64) float64 {
 	return 0
 }
 
-// recentFailures are those of the last recentSeconds and since, of total by
-// now.
+// recentFailures returns the failures of the last recentSeconds and since, given the
+// current total.
 func (r *ring) recentFailures(total failureCounts) failureCounts {
 	t := total.minus(r.troubles)
 	for i := max(r.newest-recentSeconds+1, r.first()); i <= r.newest; i++ {

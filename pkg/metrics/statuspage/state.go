@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// State is that of the gate as a whole, the first thing that a page shows.
+// State is the state of the gate as a whole, shown at the top of the page.
 //
 //	from                     on                                               to
 //	Starting                 all containers ready                             Ready
-//	Starting                 StartTimeout over, or each was ready once        NotReady
+//	Starting                 StartTimeout, or each container was ready once   NotReady
 //	NotReady                 all containers ready                             Ready
-//	Ready                    a request refused, or no place left in the queue Overloaded
+//	Ready                    a rejected request, or the queue is full         Overloaded
 //	Overloaded               recentSeconds without either                     Ready
 //	Ready, Overloaded        a container not ready                            NotReady
 //	any but Ended            drain                                            Draining
@@ -33,7 +33,7 @@ func (s State) String() string {
 	return [...]string{"starting", "not-ready", "ready", "overloaded", "draining", "ended"}[s]
 }
 
-// inputs is all that a State follows from.
+// inputs are the values that determine the State.
 type inputs struct {
 	ended, draining bool
 	ready           bool // all containers, now
@@ -44,8 +44,8 @@ type inputs struct {
 	recentFailures  failureCounts // of the last recentSeconds
 }
 
-// state makes all transitions. It keeps no memory, so that it is right whenever a
-// page is opened.
+// state determines the State from its inputs alone, so that it is right whenever a page
+// is opened.
 func (s *inputs) state() State {
 	switch {
 	case s.ended:
@@ -62,11 +62,11 @@ func (s *inputs) state() State {
 	return Ready
 }
 
-// sinceUnknown stands for a beginning that is not kept.
+// sinceUnknown stands for an unknown start.
 const sinceUnknown = -1
 
-// describe is the state with its cause and its beginning, as the page shows it. A
-// gate that is ready has a cause where requests fail all the same.
+// describe returns the state with its cause and its start, as shown on the page. A
+// ready gate has a cause if requests fail nevertheless.
 func (p *Page) describe(m *message, s *inputs) stateJSON {
 	state := s.state()
 	d := stateJSON{Name: state.String(), Since: sinceUnknown}
@@ -133,7 +133,7 @@ func plural(n int64, word string) string {
 	return grouped(n) + " " + word + "s"
 }
 
-// grouped has commas between thousands, as the page writes figures.
+// grouped formats n with commas between thousands.
 func grouped(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for i := len(digits) - 3; i > 0; i -= 3 {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// keptChanges is how many changes of state are kept of each container.
+// keptChanges is the number of changes of state kept for each container.
 const keptChanges = 48
 
 // Change is a change of state of a container.
 type Change struct {
 	From, To string
-	Cause    string // why To; empty if, and only if, To is ready
-	Attempts uint64 // probes made in From
+	Cause    string // reason for To; empty if, and only if, To is ready
+	Attempts uint64 // checks in From
 }
 
-// Timeline keeps the last changes of state of the containers. Its methods may
-// be called from any goroutine, and Changed on a nil Timeline.
+// Timeline keeps the last changes of state of the containers. Its methods may be called
+// from any goroutine, Changed also on a nil Timeline.
 type Timeline struct {
 	names []string
 	clock func() time.Duration
@@ -26,16 +26,16 @@ type Timeline struct {
 	mu      sync.Mutex
 	total   uint64
 	changes [][]changeJSON // by container, oldest first
-	ready   []bool         // by container: it was, at some time
+	ready   []bool         // by container: was ready at some time
 }
 
-// NewTimeline knows containers by the index of their names.
+// NewTimeline returns a Timeline of containers, which are identified by their index.
 func NewTimeline(containers []string, clock func() time.Duration) *Timeline {
 	n := len(containers)
 	return &Timeline{names: containers, clock: clock, changes: make([][]changeJSON, n), ready: make([]bool, n)}
 }
 
-// Changed notes a change that has just happened to a container by index.
+// Changed notes a change of a container, given by index, that has just happened.
 func (t *Timeline) Changed(container int, c Change) {
 	if t == nil || container < 0 || container >= len(t.names) {
 		return
@@ -54,7 +54,7 @@ func (t *Timeline) Changed(container int, c Change) {
 	})
 }
 
-// wasReady is true if each container has been ready at some time.
+// wasReady reports whether each container has been ready at some time.
 func (t *Timeline) wasReady() bool {
 	if t == nil {
 		return true
@@ -64,7 +64,7 @@ func (t *Timeline) wasReady() bool {
 	return !slices.Contains(t.ready, false)
 }
 
-// readySince is when the last container became ready, in ms.
+// readySince returns when the last container became ready, in ms.
 func (t *Timeline) readySince() (since int64) {
 	if t == nil {
 		return 0
@@ -79,8 +79,8 @@ func (t *Timeline) readySince() (since int64) {
 	return since
 }
 
-// notReadySince is when the first of the containers that are not ready left
-// that state, or the start of the gate, in ms.
+// notReadySince returns when the first of the containers that are not ready left that
+// state, or the start of the gate, in ms.
 func (t *Timeline) notReadySince(containers []containerJSON) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +93,7 @@ func (t *Timeline) notReadySince(containers []containerJSON) int64 {
 	return since
 }
 
-// leftReady is when the last run of changes with a cause began.
+// leftReady returns when the last run of changes with a cause began.
 func leftReady(changes []changeJSON) (at int64) {
 	for i := len(changes) - 1; i >= 0 && changes[i].Cause != ""; i-- {
 		at = changes[i].At

@@ -9,36 +9,35 @@ import (
 	"go.uber.org/atomic"
 )
 
-// Bounds of what waits to be sent.
+// Limits of queued spans.
 const (
-	maxQueued  = 2048 // spans, besides the batch that is on its way
-	maxBatch   = 512  // spans
+	maxQueued  = 2048 // spans, besides the batch being sent
+	maxBatch   = 512  // in spans
 	batchDelay = time.Second
 )
 
-// Exporter sends spans. One goroutine calls it; those that end spans never
-// wait for it.
+// Exporter sends spans. One goroutine calls it; ending a span never waits for it.
 type Exporter interface {
-	// Export sends one batch, again if that may help, until ctx ends. It may
-	// keep the spans. It returns how many were lost, which can be some without
-	// an error.
+	// Export sends a batch, with retries if they may help, until ctx ends. It may keep
+	// the spans. It returns the number of lost spans, which may be above 0 without an
+	// error.
 	Export(ctx context.Context, batch []*SpanData) (lost int, err error)
-	// Close comes after the last Export.
+	// Close is called after the last Export.
 	Close()
 }
 
-// batcher queues spans for one goroutine that sends them. That goroutine sleeps
-// without a timer while there are none.
+// batcher queues spans for a goroutine that sends them. That goroutine sleeps without a
+// timer while there are none.
 type batcher struct {
 	exporter Exporter
 	failed   func(error)
 	dropped  atomic.Int64
 
-	mu      sync.Mutex // locked for a few instructions only
+	mu      sync.Mutex // held for a few instructions only
 	waiting []*SpanData
 	closed  bool
 
-	nonEmpty chan struct{} // there are spans where there were none
+	nonEmpty chan struct{} // the queue is no longer empty
 	full     chan struct{} // there is a batch
 	closing  chan struct{}
 	done     chan struct{}
@@ -60,7 +59,7 @@ func (b *batcher) add(s *SpanData) {
 	b.put(1, func() { b.waiting = append(b.waiting, s) })
 }
 
-// addAll takes the spans of one request, all or none.
+// addAll queues the spans of a request, all or none.
 func (b *batcher) addAll(spans []SpanData) {
 	b.put(len(spans), func() {
 		for i := range spans {
@@ -110,10 +109,10 @@ func (b *batcher) run(ctx context.Context) {
 	}
 }
 
-// gather waits for a batch to become full, or old enough.
+// gather waits until a batch is full, or old enough.
 func (b *batcher) gather() {
 	select {
-	case <-b.full: // of a batch that has gone since
+	case <-b.full: // possibly of a batch that has been sent since
 	default:
 	}
 	b.mu.Lock()
@@ -131,7 +130,7 @@ func (b *batcher) gather() {
 	}
 }
 
-// send sends one batch. It is false if there was none.
+// send sends one batch. It returns false if there was none.
 func (b *batcher) send(ctx context.Context) bool {
 	batch := b.take()
 	if len(batch) == 0 {

@@ -12,10 +12,10 @@ type SpanContext struct {
 	TraceID    gate.TraceID
 	SpanID     gate.SpanID
 	Flags      byte   // of traceparent; bit 0 = sampled
-	Tracestate string // key=value,key=value; empty if there is none, or none that is well-formed
+	Tracestate string // key=value,key=value; empty if absent or malformed
 }
 
-// Kind is a span's side of a call.
+// Kind is the side of a call that a span represents.
 type Kind uint8
 
 // The kinds of spans.
@@ -25,26 +25,26 @@ const (
 	KindClient
 )
 
-// SpanData is a span that has ended. It does not change.
+// SpanData is an ended span. It is immutable.
 type SpanData struct {
 	SpanContext
 	ParentSpanID    gate.SpanID // zero = the first span of its trace
-	HasRemoteParent bool        // the parent is another service's
+	HasRemoteParent bool        // the parent belongs to another service
 	Kind            Kind
 	Name            string
-	StartTime       time.Time      // of the wall clock
+	StartTime       time.Time      // wall-clock time
 	EndTime         time.Time      // not before StartTime
 	Attributes      map[string]any // values are string, bool, int64 or float64
-	Events          []Event        // in order of time
-	ChildSpanCount  int            // spans whose parent is this one, in this process
-	Peer            netip.AddrPort // who called; the zero value = not known
+	Events          []Event        // in chronological order
+	ChildSpanCount  int            // child spans in this process
+	Peer            netip.AddrPort // the caller; zero = unknown
 
 	HTTPStatus int    // 0 = none
-	Failed     bool   // shown as failed: not for a response that blames the client
-	Message    string // what went wrong, or the client's fault
+	Failed     bool   // shown as failed; false for client errors
+	Message    string // description of the failure or the client error
 }
 
-// Event is something that happened at one instant of a span.
+// Event is an event at an instant within a span.
 type Event struct {
 	Time time.Time
 	Name string

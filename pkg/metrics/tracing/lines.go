@@ -6,7 +6,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Field lines as they are commonly written, values left out.
+// Field lines with usual names, without values.
 const (
 	lineTraceparent = "traceparent: 00-"
 	lineB3          = "b3: "
@@ -23,17 +23,17 @@ const (
 	spanDigits  = 2 * len(gate.SpanID{})
 )
 
-// maxLines is the length of all formats together.
+// maxLines is the total length of all formats.
 const maxLines = len(lineTraceparent+"--01"+endOfLine) + traceDigits + spanDigits +
 	len(lineB3+"--1-"+endOfLine) + traceDigits + 2*spanDigits +
 	len(lineTraceID+lineSpanID+lineParentID+lineSampled) + 3*len(endOfLine) + traceDigits + 2*spanDigits
 
-// randomFlag of a traceparent says that the id is random; a proxy must
-// keep it (W3C Trace Context level 2, section 3.2.2.5.2).
+// randomFlag of a traceparent means that the id is random; a proxy must keep it (W3C
+// Trace Context level 2, section 3.2.2.5.2).
 const randomFlag = 0x02
 
-// appendLines writes the context c of a sampled request with span as the sender
-// and above as its parent. No formats mean traceparent.
+// appendLines writes the context c of a sampled request with span as the sender and
+// above as its parent. No formats mean traceparent.
 func appendLines(dst []byte, in gate.TraceFormats, c *gate.TraceContext, traceID gate.TraceID, span, above gate.SpanID) []byte {
 	if in == 0 {
 		in = gate.W3C
@@ -71,7 +71,7 @@ func appendLines(dst []byte, in gate.TraceFormats, c *gate.TraceContext, traceID
 	return dst
 }
 
-// appendOthers writes the fields of the formats that do not count, as they came.
+// appendOthers appends the received fields of the ignored formats, unchanged.
 func appendOthers(dst []byte, formats gate.TraceFormats, fields *gate.TraceFields) []byte {
 	for _, field := range [...]struct {
 		format gate.TraceFormats

@@ -7,12 +7,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// sampler decides on a trace that came without a decision.
+// sampler decides about a trace without a decision.
 type sampler func(gate.TraceID) bool
 
-// newSampler decides by the low 63 bits of the trace id, as OpenTelemetry
-// does, so that all services with the same rate decide alike. The high half
-// would not do: it is zero where B3 has ids of 64 bits.
+// newSampler decides by the low 63 bits of the trace id, like OpenTelemetry, so that
+// services with the same rate make the same decision. The high half is not suitable,
+// because it is zero in 64-bit B3 ids.
 func newSampler(rate float64) sampler {
 	switch {
 	case rate >= 1:
@@ -26,7 +26,7 @@ func newSampler(rate float64) sampler {
 
 func newTraceID() (id gate.TraceID) {
 	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
-	binary.BigEndian.PutUint64(id[8:], rand.Uint64()|1) // never zero; the sampler does not see the lowest bit
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64()|1) // never zero; the sampler ignores the lowest bit
 	return id
 }
 

@@ -15,14 +15,14 @@ const (
 	nameUpstream = "kn.queueproxy.upstream"
 )
 
-// Span is a sampled request. All methods of a nil Span do nothing. It belongs
-// to one request, and to one goroutine at a time.
+// Span is a sampled request. All methods of a nil Span do nothing. A Span must not be
+// used concurrently.
 type Span struct {
 	tracer   *Tracer
 	context  SpanContext // of the proxy span
-	parentID gate.SpanID // zero = a trace of our own
+	parentID gate.SpanID // zero = the gate started the trace
 	upstream gate.SpanID
-	lines    []byte // in room
+	lines    []byte // stored in room
 	room     [maxLines]byte
 }
 
@@ -50,12 +50,11 @@ func (t *Tracer) begin(fields *gate.TraceFields, c *gate.TraceContext, id gate.T
 	return s
 }
 
-// Lines are the field lines, each with its CRLF, that the container gets in
-// the place of those of W3C and B3 that came: the same formats, with our
-// upstream span as the sender. traceparent if none came. With Formats of the
-// Config, these formats and no others have that span. tracestate is not among
-// the lines, because it is forwarded unchanged. They do not change. nil = all
-// fields are forwarded unchanged.
+// Lines returns the field lines, each with its CRLF, that replace the received W3C and
+// B3 fields: in the same formats, with the gate's upstream span as the sender;
+// traceparent if there was none. With Config.Formats, it uses these formats. tracestate
+// is not included, because it is forwarded unchanged. The lines do not change. nil =
+// forward all fields unchanged.
 func (s *Span) Lines() []byte {
 	if s == nil {
 		return nil
@@ -63,7 +62,7 @@ func (s *Span) Lines() []byte {
 	return s.lines
 }
 
-// TraceID is the trace's id; zero for a nil Span.
+// TraceID returns the trace id; zero for a nil Span.
 func (s *Span) TraceID() gate.TraceID {
 	if s == nil {
 		return gate.TraceID{}
@@ -71,8 +70,7 @@ func (s *Span) TraceID() gate.TraceID {
 	return s.context.TraceID
 }
 
-// End makes the spans and queues them. It never blocks, and keeps
-// nothing of x.
+// End creates the spans and queues them. It never blocks, and keeps no reference to x.
 func (s *Span) End(x *gate.Record) {
 	if s == nil {
 		return
@@ -97,7 +95,7 @@ func (s *Span) End(x *gate.Record) {
 	s.tracer.spans.addAll(spans)
 }
 
-// span is below that of the whole request.
+// span returns a child span of the whole request's span.
 func (s *Span) span(id gate.SpanID, name string, from, to time.Duration) SpanData {
 	c := s.context
 	c.SpanID = id
@@ -107,7 +105,7 @@ func (s *Span) span(id gate.SpanID, name string, from, to time.Duration) SpanDat
 	}
 }
 
-// setStatus names the outcome where that is a fault, whatever the status.
+// setStatus records the outcome of a failed request, regardless of the status.
 func (d *SpanData) setStatus(x *gate.Record) {
 	fault := x.Outcome.Meaning().Level >= gate.Warn
 	d.HTTPStatus, d.Failed = x.Status, x.Status >= 500 || fault && x.Status < 400

@@ -11,32 +11,33 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// Config says which requests are traced and where their spans go.
+// Config configures a Tracer.
 type Config struct {
 	Protocol      string       // none (or empty), stdout, zipkin, http/protobuf or grpc
-	Endpoint      string       // of zipkin, http/protobuf and grpc: a URL or host:port
-	Insecure      bool         // host:port without a scheme is in clear text
-	OTLP          otlp.Options // of http/protobuf and grpc
-	SamplingRate  float64      // 0 to 1; of requests that come without a decision
-	Debug         bool         // every request, even those that are not to be sampled
-	IgnoresParent bool         // SamplingRate is of all requests, whatever their senders have decided
+	Endpoint      string       // for zipkin, http/protobuf and grpc: a URL or host:port
+	Insecure      bool         // host:port without a scheme means plaintext
+	OTLP          otlp.Options // for http/protobuf and grpc
+	SamplingRate  float64      // 0 to 1; for requests without a decision
+	Debug         bool         // sample every request, regardless of decisions
+	IgnoresParent bool         // SamplingRate applies to all requests, regardless of their senders' decisions
 
-	// Formats are the ways to write a trace context that count in a request, and that the container gets, whatever came. Others are
-	// forwarded unchanged. 0 = all count, and the container gets those that came.
+	// Formats are the trace context formats that are read, and written for the
+	// container. Others are forwarded unchanged. 0 = all are read, and the received
+	// ones are written.
 	Formats       gate.TraceFormats
-	NoPropagation bool // no format counts, and every header is forwarded unchanged
+	NoPropagation bool // read no format, and forward every field unchanged
 	Resource      otlp.Resource
 
-	LegacyAttributes bool      // with the names of earlier semantic conventions
-	Epoch            time.Time // when the clock of gate.Record was 0
+	LegacyAttributes bool      // use the names of earlier semantic conventions
+	Epoch            time.Time // wall-clock time at which the clock of gate.Record was 0
 
-	Output   io.Writer   // of stdout; nil = os.Stdout
-	Exporter Exporter    // takes the spans in the place of Protocol, Endpoint and Output; may be nil
-	Failed   func(error) // notified of what could not be sent, on a goroutine of the Tracer's; may be nil
+	Output   io.Writer   // for stdout; nil = os.Stdout
+	Exporter Exporter    // used instead of Protocol, Endpoint and Output; may be nil
+	Failed   func(error) // called on a goroutine of the Tracer with errors of sending; may be nil
 }
 
-// Tracer starts spans and sends those that have ended. A nil Tracer samples
-// nothing. Its methods are safe for concurrent use.
+// Tracer starts spans and sends ended ones. A nil Tracer samples nothing. Its methods
+// are safe for concurrent use.
 type Tracer struct {
 	sampler    sampler
 	noParent   bool
@@ -47,8 +48,8 @@ type Tracer struct {
 	spans      *batcher
 }
 
-// New starts one goroutine, which ends with Close. Without a protocol and an
-// exporter the Tracer is nil. Nothing is connected to before there are spans.
+// New starts one goroutine, which ends with Close. Without a protocol and an exporter
+// it returns nil. It connects with the first spans.
 func New(c Config) (*Tracer, error) {
 	if c.Exporter != nil {
 		return newTracer(&c, c.Exporter), nil
@@ -100,10 +101,10 @@ func newExporter(c *Config) (Exporter, error) {
 	return nil, fmt.Errorf("unknown protocol: want none, stdout, zipkin, http/protobuf or grpc")
 }
 
-// Start returns the span of a request whose head is complete, or nil if it is
-// not sampled; that allocates nothing. fields may be nil.
+// Start returns the span of a request whose head is complete; nil if it is not sampled,
+// without an allocation. fields may be nil.
 //
-// The decision of the sender stands, unless Debug or IgnoresParent.
+// The sender's decision applies, unless Debug or IgnoresParent is set.
 func (t *Tracer) Start(fields *gate.TraceFields) *Span {
 	if t == nil {
 		return nil
@@ -122,7 +123,7 @@ func (t *Tracer) Start(fields *gate.TraceFields) *Span {
 	return t.begin(fields, &c, id)
 }
 
-// context is the trace context in the formats that count.
+// context returns the trace context in the formats that are read.
 func (t *Tracer) context(fields *gate.TraceFields) gate.TraceContext {
 	switch {
 	case t.isolated || fields == nil:
@@ -146,16 +147,16 @@ func (t *Tracer) context(fields *gate.TraceFields) gate.TraceContext {
 // wall converts an instant of the clock of gate.Record.
 func (t *Tracer) wall(at time.Duration) time.Time { return t.epoch.Add(at) }
 
-// ExportSpan queues a span of another part of the program. It never blocks, and
-// keeps s.
+// ExportSpan queues a span of another part of the program. It never blocks, and keeps
+// s.
 func (t *Tracer) ExportSpan(s *SpanData) {
 	if t != nil {
 		t.spans.add(s)
 	}
 }
 
-// Dropped is the number of spans that were lost so far: there was no room for
-// them, or the collector did not take them.
+// Dropped returns the number of lost spans: the queue was full, or the collector did
+// not accept them.
 func (t *Tracer) Dropped() int64 {
 	if t == nil {
 		return 0
@@ -163,8 +164,8 @@ func (t *Tracer) Dropped() int64 {
 	return t.spans.dropped.Load()
 }
 
-// Close sends what is left, for as long as ctx lasts, and drops all later
-// spans. It returns the error of ctx if that ended first.
+// Close sends the queued spans and drops later ones. It returns the error of ctx if
+// that ends first.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Bounds of a tracestate (W3C Trace Context section 3.3.1). The first is what
-// has to be passed on at least; what is longer is not recorded.
+// Limits of a tracestate (W3C Trace Context section 3.3.1). The first is the length
+// that must at least be forwarded; a longer tracestate is not recorded.
 const (
 	maxTracestate   = 512 // bytes
 	maxMembers      = 32
@@ -16,9 +16,8 @@ const (
 	maxMemberValue  = 256 // bytes
 )
 
-// readTracestate returns the members of a tracestate without the spaces
-// around them, or nothing if one is malformed. It is only recorded: the header
-// goes on as it came.
+// readTracestate returns the members of a tracestate without the spaces around them, or
+// nothing if one is malformed. It is only recorded; the header is forwarded unchanged.
 func readTracestate(v []byte) string {
 	if len(v) == 0 || len(v) > maxTracestate {
 		return ""
@@ -28,7 +27,7 @@ func readTracestate(v []byte) string {
 	keys := room[:0]
 	for member := range bytes.SplitSeq(v, []byte{','}) {
 		if member = bytes.Trim(member, " \t"); len(member) == 0 {
-			continue // section 3.3.1.1 allows empty ones
+			continue // section 3.3.1.1 allows empty members
 		}
 		key, value, _ := bytes.Cut(member, []byte{'='})
 		if len(keys) == maxMembers || !isMemberKey(key) || !isMemberValue(value) {

@@ -10,10 +10,10 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// zipkinPath is where Zipkin takes spans unless its URL says otherwise.
+// zipkinPath is the default path of Zipkin's span endpoint.
 const zipkinPath = "/api/v2/spans"
 
-// zipkinExporter sends lists of spans as Zipkin's JSON, version 2.
+// zipkinExporter sends lists of spans in Zipkin's JSON format, version 2.
 type zipkinExporter struct {
 	sender  otlp.Sender
 	service string
@@ -26,7 +26,7 @@ type zipkinSpan struct {
 	Name        string             `json:"name"`
 	Kind        string             `json:"kind,omitempty"`
 	Timestamp   int64              `json:"timestamp"` // µs since 1970
-	Duration    int64              `json:"duration"`  // µs, 1 at least
+	Duration    int64              `json:"duration"`  // µs, at least 1
 	Local       *zipkinEndpoint    `json:"localEndpoint"`
 	Remote      *zipkinEndpoint    `json:"remoteEndpoint,omitempty"`
 	Annotations []zipkinAnnotation `json:"annotations,omitempty"`
@@ -82,7 +82,7 @@ func toZipkin(s *SpanData, local *zipkinEndpoint) zipkinSpan {
 	return z
 }
 
-// zipkinTraceID has 16 digits for ids of 64 bits.
+// zipkinTraceID returns 16 digits for a 64-bit id, otherwise 32.
 func zipkinTraceID(id gate.TraceID) string {
 	if [8]byte(id[:8]) == ([8]byte{}) {
 		return id.String()[16:]
