@@ -29,22 +29,22 @@ const index = `queuegate demo container
 /healthz         ok
 `
 
-// container answers the demo's endpoints. Its stopping context ends what
-// would otherwise go on for ever: event streams and WebSockets.
+// container serves the demo's endpoints. Its stopping context ends responses without an
+// end: event streams and WebSockets.
 type container struct {
 	stopping context.Context
 	tunnels  sync.WaitGroup
 }
 
-// endpoints are those that have one path and no other.
+// endpoints are the endpoints with a fixed path.
 var endpoints = map[string]func(*container, http.ResponseWriter, *http.Request) error{
 	"/delay": (*container).delay, "/stream": (*container).stream, "/events": (*container).events,
 	"/bytes": (*container).bytes, "/upload": (*container).upload, "/hints": (*container).hints,
 	"/fail": (*container).fail, "/ws": (*container).webSocket,
 }
 
-// ServeHTTP dispatches on the path as decoded. It is no ServeMux, which would
-// redirect targets with // or dot segments that /echo wants to show.
+// ServeHTTP dispatches on the decoded path. It does not use ServeMux, which would
+// redirect targets with // or dot segments that /echo should show.
 func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch path := r.URL.Path; {
@@ -66,7 +66,7 @@ func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// waitTunnels returns when every WebSocket has ended, or with ctx's error.
+// waitTunnels returns when all WebSockets have ended, or with ctx's error.
 func (c *container) waitTunnels(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
@@ -81,16 +81,16 @@ func (c *container) waitTunnels(ctx context.Context) error {
 	}
 }
 
-// A badValue is a request that an endpoint cannot make sense of. A handler
-// returns it only before it has written anything; the client sees 400.
+// badValue is an invalid parameter. A handler returns it only before it has written
+// anything; the client gets a 400.
 type badValue struct{ name, value, want string }
 
 func (e *badValue) Error() string {
 	return fmt.Sprintf("%s=%q: want %s", e.name, e.value, e.want)
 }
 
-// queryInt returns the named decimal parameter, or absent when it is not
-// there. Values outside 0 to most are a badValue.
+// queryInt returns the named decimal parameter, or absent if it is missing. Values
+// outside 0 to most are a badValue.
 func queryInt(r *http.Request, name string, absent, most int64) (int64, error) {
 	value, there, err := query(r, name)
 	if err != nil || !there {
@@ -103,8 +103,8 @@ func queryInt(r *http.Request, name string, absent, most int64) (int64, error) {
 	return int64(n), nil
 }
 
-// queryWord returns the named parameter, or the first of the accepted words
-// when it is not there. Any other word is a badValue.
+// queryWord returns the named parameter, or the first of the accepted words if it is
+// missing. Other words are a badValue.
 func queryWord(r *http.Request, name string, accepted ...string) (string, error) {
 	value, there, err := query(r, name)
 	switch {
@@ -118,8 +118,8 @@ func queryWord(r *http.Request, name string, accepted ...string) (string, error)
 	return value, nil
 }
 
-// query looks a parameter up. A query that does not parse is a badValue, not
-// an absent parameter.
+// query returns a parameter. A query that does not parse is a badValue, not a missing
+// parameter.
 func query(r *http.Request, name string) (value string, there bool, err error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -128,7 +128,7 @@ func query(r *http.Request, name string) (value string, there bool, err error) {
 	return values.Get(name), values.Has(name), nil
 }
 
-// text writes a whole plain-text answer.
+// text writes a plain-text response.
 func text(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

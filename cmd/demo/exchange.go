@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	mostMillis = 60 * 60 * 1000 // an hour, beyond every default clock
+	mostMillis = 60 * 60 * 1000 // one hour, longer than all default timeouts
 	mostChunks = 1_000_000
 	mostBytes  = 16 << 30
 )
 
-// echo answers with the request's head as text, an empty line, the body as it
-// comes, and its trailers. The answer starts before the body has ended.
+// echo responds with the request's head as text, an empty line, the body as it arrives,
+// and its trailers. The response starts before the body has ended.
 func (c *container) echo(w http.ResponseWriter, r *http.Request) error {
 	as := r.URL.Query().Get("as")
 	if as != "" && as != "text" && as != "body" {
 		return &badValue{"as", as, "text or body"}
 	}
 	control := http.NewResponseController(w)
-	// HTTP/2 is always full duplex and says so with an error.
+	// HTTP/2 is always full duplex and returns an error.
 	_ = control.EnableFullDuplex()
 	if as == "body" {
 		if kind := r.Header.Get("Content-Type"); kind != "" {
@@ -67,8 +67,8 @@ func (c *container) echo(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// writeFields writes one line per field value, sorted by name, without the
-// field named except.
+// writeFields writes one line per field value, sorted by name, without the field named
+// except.
 func writeFields(to *strings.Builder, fields http.Header, except string) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if name == except {
@@ -80,7 +80,7 @@ func writeFields(to *strings.Builder, fields http.Header, except string) {
 	}
 }
 
-// delay answers after ms milliseconds, or not at all once the client left.
+// delay responds after ms milliseconds, or not at all if the client has disconnected.
 func (c *container) delay(w http.ResponseWriter, r *http.Request) error {
 	ms, err := queryInt(r, "ms", 500, mostMillis)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *container) delay(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// bytes answers with n bytes of a repeating pattern and a Content-Length.
+// bytes responds with n bytes of a repeating pattern and a Content-Length.
 func (c *container) bytes(w http.ResponseWriter, r *http.Request) error {
 	n, err := queryInt(r, "n", 1<<20, mostBytes)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *container) bytes(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// upload reads the whole body and answers with the number of its bytes.
+// upload reads the whole body and responds with its length in bytes.
 func (c *container) upload(w http.ResponseWriter, r *http.Request) error {
 	begin := time.Now()
 	n, err := io.Copy(io.Discard, r.Body)
@@ -117,8 +117,8 @@ func (c *container) upload(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// hints sends 103 Early Hints (RFC 8297) at once, except to HTTP/1.0, and the
-// answer after ms milliseconds.
+// hints sends 103 Early Hints (RFC 8297) at once, except over HTTP/1.0, and the
+// response after ms milliseconds.
 func (c *container) hints(w http.ResponseWriter, r *http.Request) error {
 	ms, err := queryInt(r, "ms", 500, mostMillis)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *container) hints(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// status answers with the final status that the path names.
+// status responds with the final status in the path.
 func (c *container) status(w http.ResponseWriter, value string) error {
 	code, err := strconv.Atoi(value)
 	if err != nil || len(value) != 3 || code < 200 || code > 599 {
@@ -162,7 +162,7 @@ func (s *pattern) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flushing sends every write on at once.
+// flushing flushes after each write.
 type flushing struct {
 	w       io.Writer
 	control *http.ResponseController
@@ -176,8 +176,8 @@ func (f flushing) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// cutOn breaks the connection off when an exchange did not go well, so that
-// the client cannot take a part for the whole.
+// cutOn aborts the connection after an error, so that the client cannot mistake a
+// truncated response for a complete one.
 func cutOn(err error) {
 	if err != nil {
 		panic(http.ErrAbortHandler)

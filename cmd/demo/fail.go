@@ -6,15 +6,15 @@ import (
 	"net/http"
 )
 
-// fail breaks the exchange off: close ends the connection without an answer,
-// reset does so with a TCP reset, half ends it in the middle of a body whose
-// length was announced. Over HTTP/2 each of them resets the stream.
+// fail aborts the exchange: close ends the connection without a response, reset does so
+// with a TCP reset, half ends it in the middle of a body with a Content-Length. Over
+// HTTP/2 each of them resets the stream.
 func (c *container) fail(w http.ResponseWriter, r *http.Request) error {
 	how, err := queryWord(r, "how", "close", "reset", "half")
 	if err != nil {
 		return err
 	}
-	// What is left unread would turn the close into a reset.
+	// Unread bytes would turn the close into a reset.
 	io.Copy(io.Discard, io.LimitReader(r.Body, 1<<20))
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// shutdownTimeout bounds how long requests in progress may take to end after
-// the first SIGTERM or SIGINT.
+// shutdownTimeout is the maximum time for requests in progress after the first SIGTERM
+// or SIGINT.
 const shutdownTimeout = 10 * time.Second
 
 type settings struct {
@@ -36,7 +36,7 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// After the first signal the default action is back: a second one kills.
+	// After the first signal the default action is restored: a second one kills.
 	context.AfterFunc(ctx, stop)
 	if err := run(ctx, cfg, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -44,8 +44,8 @@ func main() {
 	}
 }
 
-// parseSettings reads flags, then PORT for a port that no flag names. Usage
-// and -h go to help; an error names the setting and its value.
+// parseSettings reads flags, and PORT if no flag sets the port. Usage and -h are
+// written to help; an error names the setting and its value.
 func parseSettings(args []string, getenv func(string) string, help io.Writer) (settings, error) {
 	var cfg settings
 	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
@@ -85,8 +85,8 @@ func parseSettings(args []string, getenv func(string) string, help io.Writer) (s
 	return cfg, errors.Join(problems...)
 }
 
-// run serves until ctx ends, then finishes what is in progress within
-// shutdownTimeout. It says on out where it listens and how it ended.
+// run serves until ctx ends, then waits for requests in progress for up to
+// shutdownTimeout. It writes to out where it listens and how it ended.
 func run(ctx context.Context, cfg settings, out io.Writer) error {
 	if cfg.startDelay > 0 {
 		fmt.Fprintf(out, "demo: listening in %v\n", cfg.startDelay)
@@ -136,7 +136,7 @@ func run(ctx context.Context, cfg settings, out io.Writer) error {
 	return nil
 }
 
-// pause waits for d and reports whether ctx let it.
+// pause waits for d. It returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

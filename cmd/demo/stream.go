@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// stream answers with n lines, each in a chunk of its own, ms milliseconds
-// apart; the first comes at once.
+// stream responds with n lines, one chunk each, ms milliseconds apart; the first
+// immediately.
 func (c *container) stream(w http.ResponseWriter, r *http.Request) error {
 	n, ms, err := schedule(r, 10, 200)
 	if err != nil {
@@ -29,8 +29,8 @@ func (c *container) stream(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// events answers with n server-sent events, ms milliseconds apart; n=0 goes on
-// until the client leaves or the container stops.
+// events responds with n server-sent events, ms milliseconds apart; n=0 means until the
+// client disconnects or the container stops.
 func (c *container) events(w http.ResponseWriter, r *http.Request) error {
 	n, ms, err := schedule(r, 10, 1000)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *container) events(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// schedule reads how many pieces to send and the milliseconds between them.
+// schedule returns how many pieces to send and the milliseconds between them.
 func schedule(r *http.Request, absentN, absentMillis int64) (n, ms int64, err error) {
 	if n, err = queryInt(r, "n", absentN, mostChunks); err != nil {
 		return 0, 0, err

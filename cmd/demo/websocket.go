@@ -7,19 +7,19 @@ import (
 	"github.com/coder/websocket"
 )
 
-// maxMessage bounds the memory that one WebSocket takes.
+// maxMessage limits the memory of a WebSocket.
 const maxMessage = 64 << 20
 
 // webSocket accepts a WebSocket handshake, whose origin it does not check, and
 // echoes every message in one frame until the client closes. When the container
 // stops it announces the close with 1001.
 func (c *container) webSocket(w http.ResponseWriter, r *http.Request) error {
-	// Counted before the server stops counting the connection.
+	// Count it before the server stops counting the connection.
 	c.tunnels.Add(1)
 	defer c.tunnels.Done()
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
-		return nil // the reply says what is wrong with the handshake
+		return nil // the reply describes the problem of the handshake
 	}
 	defer conn.CloseNow()
 	conn.SetReadLimit(maxMessage)
@@ -35,7 +35,7 @@ func (c *container) webSocket(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if !stop() {
-		<-closed // CloseNow would cut the close frame off
+		<-closed // CloseNow would truncate the close frame
 	}
 	return nil
 }

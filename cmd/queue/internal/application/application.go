@@ -1,5 +1,5 @@
-// Package application runs the application that `queue -- COMMAND` starts behind
-// the gate: a process in a group of its own, which ends with the gate, as do all
+// Package application runs the application that `queue -- COMMAND` starts behind the
+// gate: a process in its own process group, which ends with the gate, together with all
 // of its descendants.
 package application
 
@@ -20,35 +20,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exit codes of an application that cannot be started, as shells have them.
+// Exit codes of an application that cannot be started, as in shells.
 const (
 	exitNotExecutable = 126
 	exitNotFound      = 127
-	exitSignal        = 128 // plus the signal
+	exitSignal        = 128 // plus the signal number
 )
 
-// Process is the application: the process that the gate has started behind
-// itself, and that process's group. On nil, which is a gate without an
-// application, Ended, Gone, Signal, Stop and Kill may be called.
+// Process is the application: the process that the gate has started, and its process
+// group. Ended, Gone, Signal, Stop and Kill may be called on nil, for a gate without an
+// application.
 type Process struct {
-	pid           int           // of the process, and of its group
+	pid           int           // of the process and its group
 	terminal      *terminal     // nil: no job control
 	ended         chan struct{} // closed when the process has ended; code is set before
 	gone          chan struct{} // closed when no process of the group is left
 	code          int
-	how           string    // it has ended, with code
-	isInterrupted bool      // it was in the foreground of the terminal, and ended as after Ctrl-C
-	asked         sync.Once // to end
+	how           string    // how it has ended
+	isInterrupted bool      // it was in the foreground of the terminal and was ended by Ctrl-C
+	asked         sync.Once // Stop was called
 
 	mu      sync.Mutex // held while the group is signalled and while its end is noted
-	isGone  bool       // the number of the group may be another's
-	isEnded bool       // likewise that of the process
+	isGone  bool       // the group has ended, so its number may have been reused
+	isEnded bool       // the process has ended, so its number may have been reused
 }
 
-// Start starts a command with PORT=port and without the variables that are the
-// gate's own, in a process group of its own: Ctrl-C reaches the gate alone,
-// which drains before it signals that group. From then on this process adopts
-// the descendants whose parents end, and all children are waited for here.
+// Start starts a command with PORT=port and without the gate's own variables, in its
+// own process group: Ctrl-C reaches only the gate, which drains before it signals that
+// group. From then on the gate is a subreaper: it adopts descendants whose parents have
+// ended, and waits for all children here.
 func Start(command []string, port int, own ...string) (*Process, error) {
 	path, err := lookPath(command[0])
 	if err != nil {
@@ -69,8 +69,8 @@ func Start(command []string, port int, own ...string) (*Process, error) {
 	signal.Notify(children, syscall.SIGCHLD)
 	started := make(chan error, 1)
 	go func() {
-		// The kernel sends Pdeathsig when the thread that forked ends: this one
-		// lives as long as the gate.
+		// The kernel sends Pdeathsig when the thread that forked ends, so this thread
+		// must live as long as the gate.
 		runtime.LockOSThread()
 		a.pid, err = syscall.ForkExec(path, command, &syscall.ProcAttr{
 			Env:   environment(os.Environ(), port, own),
@@ -89,7 +89,8 @@ func Start(command []string, port int, own ...string) (*Process, error) {
 	return a, nil
 }
 
-// environment is that of the gate with PORT, and without what is the gate's own.
+// environment returns the gate's environment with PORT and without the gate's own
+// variables.
 func environment(all []string, port int, own []string) []string {
 	var rest []string
 	for _, pair := range all {
@@ -100,7 +101,7 @@ func environment(all []string, port int, own []string) []string {
 	return append(rest, "PORT="+strconv.Itoa(port))
 }
 
-// lookPath finds an executable as a shell does.
+// lookPath finds an executable like a shell.
 func lookPath(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, executable(name)
@@ -124,8 +125,8 @@ func executable(path string) error {
 	return nil
 }
 
-// StartCode is the exit code for an application that could not be started, as
-// shells have it: 127 where there is none, 126 where it cannot be executed.
+// StartCode returns the exit code for an application that could not be started, as in
+// shells: 127 if it was not found, 126 if it cannot be executed.
 func StartCode(err error) int {
 	if errors.Is(err, fs.ErrNotExist) {
 		return exitNotFound
@@ -133,7 +134,7 @@ func StartCode(err error) int {
 	return exitNotExecutable
 }
 
-// reap waits for children: the application, and adopted descendants.
+// reap waits for children: the application and adopted descendants.
 func (a *Process) reap(children <-chan os.Signal) {
 	options := syscall.WNOHANG
 	if a.terminal != nil {
@@ -175,9 +176,8 @@ func (a *Process) end(status syscall.WaitStatus) {
 	close(a.ended)
 }
 
-// noteGroup notes that no process of the group is left. A group outlives the
-// process that it is named after, and while it does, the kernel gives its number
-// to no other.
+// noteGroup checks whether a process of the group is left. A group may outlive the
+// process whose number it has; the kernel does not reuse the number meanwhile.
 func (a *Process) noteGroup() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -187,22 +187,22 @@ func (a *Process) noteGroup() {
 	}
 }
 
-// PID is the number of the process and of its group.
+// PID returns the number of the process and its group.
 func (a *Process) PID() int { return a.pid }
 
-// Code is the exit code of the process once it has ended, 128 and the signal if
-// a signal ended it.
+// Code returns the exit code of the ended process, or 128 plus the signal that ended
+// it.
 func (a *Process) Code() int { return a.code }
 
-// How says how the process has ended: its exit code, or the signal that ended
-// it.
+// How describes how the process ended: its exit code, or the signal that ended it.
 func (a *Process) How() string { return a.how }
 
-// IsInterrupted is true of a process that has ended as after Ctrl-C, which the
-// terminal has sent to it alone.
+// IsInterrupted reports whether the process was ended by Ctrl-C, which the terminal
+// sent only to it.
 func (a *Process) IsInterrupted() bool { return a.isInterrupted }
 
-// Ended is closed when the process has ended; nil without one.
+// Ended returns a channel that is closed when the process has ended; nil if there is no
+// application.
 func (a *Process) Ended() <-chan struct{} {
 	if a == nil {
 		return nil
@@ -219,8 +219,7 @@ func (a *Process) Gone() <-chan struct{} {
 	return a.gone
 }
 
-// Signal passes a signal on to the process alone, but SIGWINCH to its group, as
-// a terminal does.
+// Signal forwards a signal to the process; SIGWINCH to its group, as a terminal does.
 func (a *Process) Signal(s os.Signal) {
 	if a == nil {
 		return
@@ -236,9 +235,8 @@ func (a *Process) Signal(s os.Signal) {
 	}
 }
 
-// Stop asks the application to end: its whole group gets the signal, as from a
-// terminal, because wrappers such as shells and npm do not forward signals. Only the first
-// call counts.
+// Stop sends a signal to the whole group, as a terminal does, because wrappers such as
+// shells and npm do not forward signals. Further calls have no effect.
 func (a *Process) Stop(s os.Signal) {
 	if a != nil {
 		a.asked.Do(func() { a.signalGroup(s.(syscall.Signal)) })

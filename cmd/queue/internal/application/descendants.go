@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// processes returns all processes that /proc shows.
+// processes returns the processes in /proc.
 func processes() (all []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, entry := range entries {
@@ -18,18 +18,17 @@ func processes() (all []int) {
 	return all
 }
 
-// descendants returns the processes below pid that have not ended, as
-// /proc/PID/stat (proc(5)) tells of their parents; in no order, and none where
-// /proc cannot be read.
+// descendants returns the living processes below pid, by /proc/PID/stat (proc(5)), in
+// any order; none if /proc cannot be read.
 func descendants(pid int) []int {
 	children := map[int][]int{}
 	ended := map[int]bool{}
 	for _, child := range processes() {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
 		if err != nil {
-			continue // it has ended since
+			continue // it has ended meanwhile
 		}
-		// The name, in parentheses, may hold anything; state and parent follow.
+		// The name, in parentheses, may contain any bytes; state and parent follow.
 		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 		if len(fields) < 2 {
 			continue

@@ -12,23 +12,24 @@ import (
 	"strings"
 )
 
-// listener is a TCP socket that listens.
+// listener is a listening TCP socket.
 type listener struct {
 	address netip.AddrPort
 	inode   uint64
 }
 
-// reachable is true of a listener that a connection to 127.0.0.1 reaches. That
-// an IPv6 wildcard takes IPv4 as well is the kernel's default, and not shown.
+// reachable reports whether a connection to 127.0.0.1 reaches the listener. An IPv6
+// wildcard address is assumed to accept IPv4 too: that is the kernel's default, and
+// /proc does not show it.
 func (l listener) reachable() bool {
 	ip := l.address.Addr().Unmap()
 	return ip.IsUnspecified() || ip == netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
-// takes is true of a listener that accepts connections to 127.0.0.1:port.
+// takes reports whether the listener accepts connections to 127.0.0.1:port.
 func (l listener) takes(port int) bool { return int(l.address.Port()) == port && l.reachable() }
 
-// listeners returns the sockets that listen in this network namespace.
+// listeners returns the listening sockets of this network namespace.
 func listeners() (all []listener, err error) {
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		text, err := os.ReadFile(table)
@@ -50,9 +51,9 @@ func listeners() (all []listener, err error) {
 // stateListen is TCP_LISTEN of include/net/tcp_states.h, the state of a listening socket in /proc/net/tcp.
 const stateListen = "0A"
 
-// parseListeners reads /proc/net/tcp or tcp6 (proc(5)): a line of titles, then
-// one for each socket, with local address in the 2nd, state in the 4th and inode
-// in the 10th field.
+// parseListeners parses /proc/net/tcp or tcp6 (proc(5)): a header line, then one line
+// for each socket, with the local address in the 2nd, the state in the 4th and the
+// inode in the 10th field.
 func parseListeners(table []byte) (found []listener, err error) {
 	_, rest, _ := bytes.Cut(table, []byte("\n"))
 	for line := range bytes.Lines(rest) {
@@ -75,8 +76,8 @@ func parseListeners(table []byte) (found []listener, err error) {
 	return found, nil
 }
 
-// parseAddress reads 0100007F:1F90: 32-bit words of the address in the byte order
-// of the host, and the port.
+// parseAddress parses 0100007F:1F90: 32-bit words of the address in host byte order,
+// and the port.
 func parseAddress(text []byte) (netip.AddrPort, error) {
 	words, portText, _ := bytes.Cut(text, []byte(":"))
 	ip, err := hex.DecodeString(string(words))
@@ -94,7 +95,7 @@ func parseAddress(text []byte) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(address, uint16(port)), nil
 }
 
-// socketsOf returns the inodes of the sockets that a process has open.
+// socketsOf returns the inodes of the open sockets of a process.
 func socketsOf(pid int) (map[uint64]bool, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	descriptors, err := os.ReadDir(dir)
@@ -105,7 +106,7 @@ func socketsOf(pid int) (map[uint64]bool, error) {
 	for _, d := range descriptors {
 		target, err := os.Readlink(dir + "/" + d.Name())
 		if err != nil {
-			continue // closed since
+			continue // closed meanwhile
 		}
 		number, isSocket := strings.CutPrefix(target, "socket:[")
 		if inode, err := strconv.ParseUint(strings.TrimSuffix(number, "]"), 10, 64); isSocket && err == nil {
@@ -115,8 +116,7 @@ func socketsOf(pid int) (map[uint64]bool, error) {
 	return inodes, nil
 }
 
-// ownerOf returns the name of a process that has the socket open; empty if /proc does
-// not tell.
+// ownerOf returns the name of a process that has the socket open; empty if unknown.
 func ownerOf(inode uint64) string {
 	for _, pid := range processes() {
 		if inodes, err := socketsOf(pid); err == nil && inodes[inode] {
@@ -131,14 +131,14 @@ func ownerOf(inode uint64) string {
 type listening struct {
 	own    []listener // of the application and its descendants
 	others []listener
-	// isKnown is false if the sockets of some descendant cannot be read, for
-	// example of one with other privileges: some of others may belong to it.
+	// isKnown is false if the sockets of some descendant cannot be read, for example
+	// because it has other privileges: some of others may then belong to it.
 	isKnown bool
 }
 
 // listening takes a snapshot.
 func (a *Process) listening() (l listening, err error) {
-	all, err := listeners() // before the processes: each of these sockets has an owner by now
+	all, err := listeners() // before the processes, so that each of these sockets has an owner by now
 	if err != nil {
 		return l, err
 	}
@@ -164,7 +164,7 @@ func (a *Process) listening() (l listening, err error) {
 	return l, nil
 }
 
-// ports returns the ports of listeners in ascending order, each once.
+// ports returns the distinct ports of listeners in ascending order.
 func ports(of []listener) (found []int) {
 	for _, l := range of {
 		found = append(found, int(l.address.Port()))

@@ -19,16 +19,16 @@ const (
 )
 
 const (
-	// settleTime is how long the application listens on other ports alone before a
-	// line says so: some open a port for debuggers first.
+	// settleTime is how long the application may listen only on other ports before a
+	// warning, because some applications open a debugger port first.
 	settleTime = time.Second
 
-	// answerTimeout bounds how long FindPort waits for an answer of one port, and
-	// answersTime how long it waits for one of any.
+	// answerTimeout is how long FindPort waits for a response on one port, answersTime
+	// how long for a response on any port.
 	answerTimeout = 500 * time.Millisecond
 	answersTime   = 2 * time.Second
 
-	// silentTime is how long FindPort finds no port before a line says so.
+	// silentTime is how long FindPort finds no port before it logs that.
 	silentTime = 10 * time.Second
 )
 
@@ -36,7 +36,7 @@ const (
 // is cancelled or the process exits.
 func (a *Process) poll(ctx context.Context, look func(listening) (done bool)) {
 	for pause := firstLook; ; pause = min(pause*5/4, restLook) {
-		l, _ := a.listening() // empty where /proc cannot be read
+		l, _ := a.listening() // empty if /proc cannot be read
 		if look(l) {
 			return
 		}
@@ -50,12 +50,12 @@ func (a *Process) poll(ctx context.Context, look func(listening) (done bool)) {
 	}
 }
 
-// CheckFree is an error if a process listens on port already: the gate would
-// take it for the application.
+// CheckFree returns an error if a process already listens on port: the gate would take
+// it for the application.
 func CheckFree(port int) error {
 	all, err := listeners()
 	if err != nil {
-		return nil // unknown; the application finds out
+		return nil // unknown; the application will find out
 	}
 	if i := slices.IndexFunc(all, func(l listener) bool { return l.takes(port) }); i >= 0 {
 		return fmt.Errorf("port %d (USER_PORT) is taken by %s: end that, or use --user-port with another port or auto", port, ownerOf(all[i].inode))
@@ -63,8 +63,8 @@ func CheckFree(port int) error {
 	return nil
 }
 
-// Watch polls until the application listens on port, and warns meanwhile if it
-// listens elsewhere, or if another process listens there.
+// Watch polls until the application listens on port, and warns meanwhile if it listens
+// elsewhere, or if another process listens there.
 func (a *Process) Watch(port int, log *zap.Logger) {
 	w := watch{port: port, log: log, isWarned: true}
 	a.poll(context.Background(), w.look)
@@ -76,11 +76,11 @@ type watch struct {
 	log  *zap.Logger
 
 	ports    []int     // on which the application listens
-	since    time.Time // when they were found
-	isWarned bool      // of them; true for none
+	since    time.Time // when they were first seen
+	isWarned bool      // a warning has been logged, or there are none
 
-	other        uint64 // inode of the listener of another process on port
-	isOtherNamed bool   // in a warning
+	other        uint64 // inode of another process's listener on port
+	isOtherNamed bool   // it was named in a warning
 }
 
 func (w *watch) look(l listening) (done bool) {
@@ -114,7 +114,7 @@ func (w *watch) lookAtOthers(others []listener) {
 	w.other = others[i].inode
 }
 
-// warn names the listeners of an application that 127.0.0.1:port does not reach.
+// warn logs the listeners of the application that 127.0.0.1:port does not reach.
 func (w *watch) warn(here, elsewhere []listener) {
 	if len(here) > 0 {
 		w.log.Warn(fmt.Sprintf("the application listens on %s, where 127.0.0.1:%d does not reach it: let it listen on 127.0.0.1 or on all addresses",
@@ -125,7 +125,7 @@ func (w *watch) warn(here, elsewhere []listener) {
 	w.log.Warn(fmt.Sprintf("the application listens on %s, USER_PORT is %d: use --user-port %d", listed(found), w.port, found[0]))
 }
 
-// split tells listeners on a port from others.
+// split separates the listeners on a port from others.
 func split(all []listener, port int) (here, other []listener) {
 	for _, l := range all {
 		if int(l.address.Port()) == port {
@@ -137,7 +137,7 @@ func split(all []listener, port int) (here, other []listener) {
 	return here, other
 }
 
-// listed writes ports as "8000, 8001 and 9229".
+// listed formats ports as "8000, 8001 and 9229".
 func listed(ports []int) string {
 	var texts []string
 	for _, p := range ports {
@@ -150,10 +150,10 @@ func listed(ports []int) string {
 	return strings.Join(texts[:last], ", ") + " and " + texts[last]
 }
 
-// FindPort returns the port on which the application serves, once it does, or 0
-// when ctx or the process ends. Among several it is preferred, if the application
-// listens there, else the lowest that answers an HTTP request, else, after 2 s
-// without an answer, the lowest.
+// FindPort returns the port of the application once it serves, or 0 if ctx or the
+// process ends first. Of several ports it is preferred, if the application listens
+// there, otherwise the lowest that responds to an HTTP request, otherwise, after 2 s
+// without a response, the lowest.
 func (a *Process) FindPort(ctx context.Context, preferred int, log *zap.Logger) (port int) {
 	began := time.Now()
 	var since time.Time
@@ -186,7 +186,7 @@ func (a *Process) FindPort(ctx context.Context, preferred int, log *zap.Logger) 
 	return port
 }
 
-// ChoosePort returns the preferred port if it is free, else another that is.
+// ChoosePort returns the preferred port if it is free, otherwise another free port.
 func ChoosePort(preferred int) int {
 	l, err := net.Listen("tcp", ":"+strconv.Itoa(preferred))
 	if err != nil {
@@ -199,8 +199,8 @@ func ChoosePort(preferred int) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// answers is true of a port that sends anything in return for an HTTP request:
-// a response, or the SETTINGS of a server that speaks HTTP/2 alone.
+// answers reports whether a port sends anything in return for an HTTP request: a
+// response, or the SETTINGS of a server that speaks only HTTP/2.
 func answers(port int) bool {
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	conn, err := net.DialTimeout("tcp", address, answerTimeout)

@@ -14,18 +14,18 @@ import (
 // terminal or changes its modes; the application then gets the foreground and
 // keeps it, and Ctrl-C with it. Methods may be called on nil: no job control.
 type terminal struct {
-	own         int // group of the gate
-	application int // group of the application
+	own         int // process group of the gate
+	application int // process group of the application
 	continued   chan os.Signal
 }
 
-// input returns what the application reads as stdin: that of the gate. It is
-// /dev/null if it is the controlling terminal and the gate runs in the
-// background (`queue -- app &`), where a read would stop the application.
+// input returns the application's stdin: the gate's stdin, or /dev/null if that is the
+// controlling terminal and the gate runs in the background (`queue -- app &`), where a
+// read would stop the application.
 func input() (*os.File, *terminal, error) {
 	foreground, err := foregroundGroup()
 	if err != nil {
-		return os.Stdin, nil, nil // no terminal, or not the controlling one
+		return os.Stdin, nil, nil // not a terminal, or not the controlling one
 	}
 	own := syscall.Getpgrp()
 	if foreground != own {
@@ -35,18 +35,18 @@ func input() (*os.File, *terminal, error) {
 	return os.Stdin, &terminal{own: own, continued: make(chan os.Signal, 1)}, nil
 }
 
-// foregroundGroup is an error unless stdin is the controlling terminal.
+// foregroundGroup returns an error unless stdin is the controlling terminal.
 func foregroundGroup() (int, error) { return unix.IoctlGetInt(0, unix.TIOCGPGRP) }
 
-// begin begins job control of the application's group.
+// begin starts job control of the application's group.
 func (t *terminal) begin(group int) {
 	if t == nil {
 		return
 	}
 	t.application = group
-	// A background process that gives the foreground away, or writes its log
-	// where "stty tostop" is set, would be stopped. Not before the application
-	// has started: it would inherit this.
+	// Otherwise a background process that gives up the foreground, or writes its log
+	// with "stty tostop", would be stopped. Ignore it only after the application has
+	// started, which would inherit this.
 	signal.Ignore(syscall.SIGTTOU)
 	signal.Notify(t.continued, syscall.SIGCONT)
 }
@@ -66,8 +66,8 @@ func (t *terminal) stopped(by syscall.Signal) {
 	}
 }
 
-// suspend stops the gate too, for its shell to take over, until the shell
-// continues it.
+// suspend also stops the gate, so that its shell takes over until it continues the
+// gate.
 func (t *terminal) suspend() {
 	select {
 	case <-t.continued:
