@@ -25,17 +25,17 @@ import (
 // Exit codes.
 const (
 	exitOK     = 0
-	exitFailed = 1 // could not listen, or did not end in order
-	exitConfig = 2 // the configuration is wrong
-	// Behind `queue -- COMMAND`, that of the application.
+	exitFailed = 1 // could not listen, or the shutdown failed
+	exitConfig = 2 // invalid configuration
+	// With `queue -- COMMAND`: the exit code of the application.
 )
 
-// stderrTimeout is how long the end waits for what is wrong with the start to be
-// read.
+// stderrTimeout is how long the process waits at its end until start-up errors have
+// been read.
 const stderrTimeout = time.Second
 
 func main() {
-	// The reader of stdout or stderr may go away: lines are lost then, no more.
+	// If the reader of stdout or stderr exits, only lines are lost.
 	signal.Ignore(syscall.SIGPIPE)
 	stderr := lines.New(lines.Config{Writer: os.Stderr})
 	code := run(os.Args[1:], os.Stdout, stderr)
@@ -79,7 +79,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// variables returns the names of all variables of the environment.
+// variables returns the names of all environment variables.
 func variables() []string {
 	names := os.Environ()
 	for i, pair := range names {

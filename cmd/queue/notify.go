@@ -8,17 +8,16 @@ import (
 	"go.uber.org/zap"
 )
 
-// notifySocket is the variable by which systemd says where it listens
-// (sd_notify(3)).
+// notifySocket is the variable with the address of systemd's socket (sd_notify(3)).
 const notifySocket = "NOTIFY_SOCKET"
 
-// What systemd is notified of.
+// Notifications to systemd.
 const (
 	notifyReady    = "READY=1"
 	notifyStopping = "STOPPING=1"
 )
 
-// notify notifies systemd of a change, if it wants that.
+// notify notifies systemd of a change, if it listens.
 func notify(state string, log *zap.Logger) {
 	path := os.Getenv(notifySocket)
 	if path == "" {

@@ -16,10 +16,10 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 )
 
-// question is what one of the platform's callers asks a gate.
+// question is the probe of one of the platform's probers.
 type question struct {
 	path, agent, probe string
-	timeout            time.Duration // the caller's own
+	timeout            time.Duration // the prober's own
 }
 
 var questions = map[string]question{
@@ -28,13 +28,14 @@ var questions = map[string]question{
 	"ingress":   {"/healthz", "Knative-Ingress-Probe", "probe", time.Second},
 }
 
-// probeHash is what an ingress expects to read again.
+// probeHash is the hash that an ingress expects in the reply.
 const probeHash = "override"
 
-// retryInterval is how often a gate is asked that has said no, or is not there.
+// retryInterval is the time between two probes of a gate that is not ready or not
+// reachable.
 const retryInterval = 25 * time.Millisecond
 
-// probeGate is `queue probe`: an error unless the gate says yes.
+// probeGate implements `queue probe`: it returns an error unless the gate is ready.
 func probeGate(cfg *config.Config) error {
 	q := questions[cfg.Probe.As]
 	q.timeout = cmp.Or(cfg.Probe.Timeout, q.timeout)
@@ -49,7 +50,8 @@ func probeGate(cfg *config.Config) error {
 	}
 }
 
-// probeHost is where a gate is reached that listens on this address.
+// probeHost returns the host at which a gate that listens on this address can be
+// reached.
 func probeHost(address string) string {
 	if ip := net.ParseIP(address); address == "" || ip.IsUnspecified() {
 		return "127.0.0.1"
@@ -57,7 +59,7 @@ func probeHost(address string) string {
 	return address
 }
 
-// ask asks once, over HTTP/1.1 on a connection of its own as they do.
+// ask sends one probe over HTTP/1.1 on a new connection, like the platform's probers.
 func (q *question) ask(address string) error {
 	deadline := time.Now().Add(q.timeout)
 	conn, err := net.DialTimeout("tcp", address, q.timeout)
@@ -95,7 +97,7 @@ func (q *question) noAnswer(address string, err error) error {
 	return fmt.Errorf("what listens on %s is no gate: %w", address, err)
 }
 
-// judge is nil for what the caller takes as yes.
+// judge returns nil if the prober would accept the reply.
 func (q *question) judge(response *http.Response, body string) error {
 	yes := response.StatusCode == http.StatusOK
 	switch reason := response.Header.Get("K-Readiness-Reason"); {

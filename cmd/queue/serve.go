@@ -19,10 +19,9 @@ import (
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
 )
 
-// How long the end waits for the request log and for collectors to take what is
-// left, and then for the gate's own log. A second signal shortens both: a second
-// after it the process is gone. Of requests that outlive the application, what it
-// has sent may take leaveTimeout to be delivered.
+// Timeouts of the end: for the request log and collectors, and then for the gate's own
+// log. A second signal shortens both: the process ends within a second. If requests
+// outlive the application, delivering the rest of its responses may take leaveTimeout.
 const (
 	leaveTimeout      = 5 * time.Second
 	closeTimeout      = 2 * time.Second
@@ -78,9 +77,9 @@ func serve(cfg *config.Config, warnings []string, stderr io.Writer) (code int) {
 	return code
 }
 
-// start starts the gate and then the application behind it; with USER_PORT=auto
-// the other way round. An error is logged, and comes with the exit code. Without
-// one, the drain may have begun and the gate may not run.
+// start starts the gate and then the application behind it; with USER_PORT=auto in the
+// opposite order. It logs and returns an error with its exit code. Without an error, a
+// drain may already have begun without a running gate.
 func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) {
 	if cfg.Application != nil && cfg.UserPort != config.AutoPort {
 		if err := application.CheckFree(cfg.UserPort); err != nil {
@@ -132,7 +131,7 @@ func (p *process) failed(what string, code int, err error) (int, error) {
 	return code, err
 }
 
-// startApplication starts the application with that PORT.
+// startApplication starts the application with the given PORT.
 func (p *process) startApplication(cfg *config.Config, port int) (behind *application.Process, code int, err error) {
 	behind, err = application.Start(cfg.Application, port, notifySocket)
 	if err != nil {
@@ -144,8 +143,8 @@ func (p *process) startApplication(cfg *config.Config, port int) (behind *applic
 	return behind, 0, nil
 }
 
-// findPort waits until the application listens. The port is 0 if the application
-// has ended instead, and the error that of a second signal.
+// findPort waits until the application listens. The port is 0 if the application has
+// ended instead. The error is that of a second signal.
 func (p *process) findPort(behind *application.Process, preferred int) (port int, err error) {
 	found := make(chan int, 1)
 	err = p.wait(func(ctx context.Context) error {
@@ -156,13 +155,13 @@ func (p *process) findPort(behind *application.Process, preferred int) (port int
 		return 0, err
 	}
 	port = <-found
-	if p.asked != nil { // it has listened while it was about to end
+	if p.asked != nil { // the port was found while the application was being stopped
 		port = 0
 	}
 	return port, nil
 }
 
-// noGate stands for the gate until that is built: nothing is open.
+// noGate represents the gate until it is built: nothing is open.
 type noGate struct {
 	once     sync.Once
 	draining chan struct{}
@@ -187,12 +186,12 @@ func (g *noGate) Run(ctx context.Context) error {
 	}
 }
 
-// passedOn are what the gate has no use for itself. An application gets them as
-// they come, but for SIGQUIT: that asks for the end (nginx), as SIGTERM does.
+// passedOn are the signals that the gate forwards to an application without acting on
+// them, except SIGQUIT, which it treats like SIGTERM, as nginx does.
 var passedOn = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGQUIT}
 
-// process is a running gate, the application that it has started if there is
-// one, and the signals that it gets.
+// process is a running gate, the application that it has started, if any, and the
+// signals that it gets.
 type process struct {
 	gate interface {
 		Drain()
@@ -204,7 +203,7 @@ type process struct {
 		Run(ctx context.Context) error
 		Close(ctx context.Context)
 	}
-	application interface { // an *application.Process, nil if there is none
+	application interface { // an *application.Process; nil = none
 		Code() int
 		How() string
 		IsInterrupted() bool
@@ -220,20 +219,20 @@ type process struct {
 	log         *zap.Logger
 	notify      func(state string)
 
-	asked      os.Signal // to end
-	drainBegan time.Time // zero: it has not; systemd is notified when it does
-	isStopping bool      // the application has been asked to end
-	isEndNoted bool      // it has ended by itself, and the log says so
+	asked      os.Signal // the signal that requested the shutdown
+	drainBegan time.Time // zero: not begun; systemd is notified of it
+	isStopping bool      // the application has been asked to stop
+	isEndNoted bool      // the application has ended by itself, which has been logged
 	still      <-chan time.Time
 	kill       <-chan time.Time
 }
 
 var errSecondSignal = errors.New("second signal")
 
-// end returns when the gate has drained and closed, and the application has
-// ended: it gets its signal once no request is under way, while its tunnels are
-// still open. An application that ends by itself ends the gate. A second signal
-// cuts all that short, and is an error.
+// end returns when the gate has drained and closed, and the application has ended. The
+// application gets its signal once no request is open, while its tunnels are still
+// open. If the application ends by itself, the gate ends too. A second signal ends
+// everything quickly and returns an error.
 func (p *process) end() error {
 	timeout := closeTimeout
 	cut := p.wait(p.gate.Run, p.application.Ended())
@@ -255,7 +254,7 @@ func (p *process) end() error {
 		}()
 		select {
 		case <-closed:
-		case <-ctx.Done(): // what hangs ends with the process
+		case <-ctx.Done(): // anything that hangs ends with the process
 		}
 		return nil
 	}, nil)
@@ -276,7 +275,7 @@ func (p *process) applicationGone(ctx context.Context) error {
 	}
 }
 
-// noteEnd logs the end of an application that was not asked to end.
+// noteEnd logs the end of an application that was not asked to stop.
 func (p *process) noteEnd() {
 	switch {
 	case p.isStopping || p.isEndNoted:
@@ -289,7 +288,7 @@ func (p *process) noteEnd() {
 	p.isEndNoted = true
 }
 
-// noteDrain notes that a drain has begun, if it has.
+// noteDrain notes the beginning of a drain.
 func (p *process) noteDrain() {
 	select {
 	case <-p.gate.Draining():
@@ -302,12 +301,12 @@ func (p *process) noteDrain() {
 	}
 }
 
-// longestSilence is when a line says that the application, asked to end, still
-// runs; half of the stop timeout, if that is less.
+// longestSilence is the time after which a line says that the application still runs
+// although it was asked to stop, at most half of the stop timeout.
 const longestSilence = 5 * time.Second
 
-// stopApplication passes on the signal that has asked the gate to end, and
-// starts the stop timeout.
+// stopApplication forwards the signal that requested the shutdown, and starts the stop
+// timeout.
 func (p *process) stopApplication() {
 	if p.isStopping || p.application.Gone() == nil {
 		return
@@ -329,7 +328,7 @@ func (p *process) stopApplication() {
 	p.still = time.After(silence)
 }
 
-// isGone is true of an application of which no process is left.
+// isGone reports whether no process of the application is left.
 func (p *process) isGone() bool {
 	select {
 	case <-p.application.Gone():
@@ -339,13 +338,13 @@ func (p *process) isGone() bool {
 	}
 }
 
-// open returns the fields of each stage of the drain.
+// open returns the log fields for each stage of the drain.
 func (p *process) open() []zap.Field {
 	requests, tunnels := p.gate.Open()
 	return []zap.Field{p.waited(), zap.Int64("requests", requests), zap.Int64("tunnels", tunnels)}
 }
 
-// waited is how long the drain has taken.
+// waited returns the duration of the drain so far.
 func (p *process) waited() zap.Field {
 	if p.drainBegan.IsZero() {
 		return zap.Skip()
@@ -353,7 +352,7 @@ func (p *process) waited() zap.Field {
 	return zap.Duration("waited", time.Since(p.drainBegan).Round(time.Millisecond))
 }
 
-// wait runs f and acts on signals, and on the end of the application, meanwhile.
+// wait runs f and meanwhile handles signals and the end of the application.
 func (p *process) wait(f func(context.Context) error, gone <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -400,7 +399,7 @@ func (p *process) wait(f func(context.Context) error, gone <-chan struct{}) erro
 	}
 }
 
-// act acts on a signal. The second that asks for the end is an error.
+// act handles a signal. A second request to shut down is an error.
 func (p *process) act(s os.Signal) error {
 	switch {
 	case s == syscall.SIGHUP:
@@ -418,11 +417,11 @@ func (p *process) act(s os.Signal) error {
 	return nil
 }
 
-// repeatWindow is how long after the first signal the same one counts as one with
-// it: timeout(1) signals its child and then its process group.
+// repeatWindow is how long after the first signal the same signal counts as part of it:
+// timeout(1) signals its child and then its process group.
 const repeatWindow = 10 * time.Millisecond
 
-// beginDrain begins the drain once repetitions of the signal are over.
+// beginDrain begins the drain after repeatWindow.
 func (p *process) beginDrain() error {
 	for over := time.After(repeatWindow); ; {
 		select {

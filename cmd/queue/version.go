@@ -10,8 +10,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-// The linker sets these: -ldflags "-X main.buildVersion=v1.2.3 -X main.buildCommit=0123abc". Without it, what the Go command
-// recorded is shown.
+// The linker sets these: -ldflags "-X main.buildVersion=v1.2.3 -X
+// main.buildCommit=0123abc". Otherwise the version recorded by the Go command is shown.
 var (
 	buildVersion string
 	buildCommit  string

@@ -18,31 +18,31 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe"
 )
 
-// waitForSignal is how long /wait-for-drain waits for a drain to begin: the
-// kubelet calls the hook and sends SIGTERM in no fixed order. A caller whose
-// drain begins by a command, which a busy node takes seconds to start, asks for
-// more with ?begins-within=10s; at most longestWait, since a container that
-// restarts alone waits as long for nothing.
+// waitForSignal is how long /wait-for-drain waits for a drain to begin: the kubelet
+// calls the hook and sends SIGTERM in no fixed order. If the drain is begun by a
+// command, which may take seconds to start on a busy node, the caller can ask for more
+// with ?begins-within=10s; at most longestWait, because a container that restarts
+// without a drain waits that long for nothing.
 const (
 	waitForSignal = time.Second
 	longestWait   = time.Minute
 )
 
-// mostWaiters is how many calls of /wait-for-drain may wait at once; further calls
-// get 503. Anyone who reaches the port can call it, and the kubelet's probes need
-// connections of the same port (maxSideConns).
+// mostWaiters is the maximum number of concurrent calls of /wait-for-drain; further
+// ones get 503. Anyone who can reach the port can call it, and the kubelet's probes
+// need connections of the same port (maxSideConns).
 const mostWaiters = 16
 
-// healthTimeout is a little less than the kubelet's.
+// healthTimeout is slightly less than the kubelet's timeout.
 const healthTimeout = 900 * time.Millisecond
 
-// adminServer answers on the admin port, and on the port for application
-// probes if they have one of their own.
+// adminServer serves the admin port, and the port for application probes if they have
+// their own.
 type adminServer struct {
 	drain     *exchange.Drain
 	ready     *readiness
 	appProbes *probe.AppProbes
-	waiters   atomic.Int32 // waiting calls of /wait-for-drain
+	waiters   atomic.Int32 // pending calls of /wait-for-drain
 }
 
 func newAdmin(cfg *config.Config, drain *exchange.Drain, ready *readiness, log *zap.Logger) (*adminServer, error) {
@@ -70,7 +70,7 @@ func (a *adminServer) handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// health tells what a readiness probe on the serving port would.
+// health replies like a readiness probe on the serving port.
 func (a *adminServer) health(w http.ResponseWriter, r *http.Request) {
 	if a.drain.Active() {
 		say(w, http.StatusServiceUnavailable, "shutting down")
@@ -92,7 +92,7 @@ func say(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text)
 }
 
-// handleAppProbe probes the application in the kubelet's place.
+// handleAppProbe runs an application probe for the kubelet.
 func (a *adminServer) handleAppProbe(w http.ResponseWriter, r *http.Request) {
 	answer := a.appProbes.Do(r.Context(), r.URL.Path, r.Header)
 	if answer.ContentType != "" {
@@ -105,12 +105,12 @@ func (a *adminServer) handleAppProbe(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body)
 }
 
-// waitForDrain holds the container's preStop hook until no request is under way
-// any more. Tunnels may be: only the container can close its WebSockets in
-// order, and it does when it gets its own SIGTERM, which waits for this answer.
+// waitForDrain delays the container's preStop hook until no request is open. Tunnels
+// may still be open: only the container can close its WebSockets in an orderly way,
+// which it does on its own SIGTERM, and that waits for this reply.
 //
-// It only waits: it never begins a drain and changes no answer to a probe,
-// because anyone who reaches the port can call it.
+// It only waits: it neither begins a drain nor affects probes, because anyone who can
+// reach the port can call it.
 func (a *adminServer) waitForDrain(w http.ResponseWriter, r *http.Request) {
 	within := waitForSignal
 	if text := r.URL.Query().Get("begins-within"); text != "" {

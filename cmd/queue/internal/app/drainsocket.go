@@ -20,9 +20,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// The drain socket's protocol: a line that asks for the drain, a line when it
-// has begun and at each interval while it goes on, and one when no request is
-// under way any more.
+// The protocol of the drain socket: the caller sends a line that requests the drain.
+// The gate sends a line when it has begun, at each interval while it continues, and
+// when no request is open.
 const (
 	drainAsked = "drain\n"
 	drainGoing = "draining\n"
@@ -30,25 +30,25 @@ const (
 )
 
 const (
-	// drainLineTimeout bounds how long a caller may take to say what it wants,
-	// and to take a line.
+	// drainLineTimeout is the timeout for reading the caller's line and for writing a
+	// line to it.
 	drainLineTimeout = time.Second
 
-	// drainInterval is how often a caller gets a line about the drain.
+	// drainInterval is the interval of lines about the drain.
 	drainInterval = 2 * time.Second
 
-	// drainSilence is how long a caller waits for the next line: longer than a
-	// gate takes that is alive, and less than any grace period.
+	// drainSilence is how long a caller waits for the next line: longer than a working
+	// gate takes, and shorter than any grace period.
 	drainSilence = 10 * time.Second
 
-	// acceptPause is how long to wait after an accept that failed.
+	// acceptPause is the pause after a failed accept.
 	acceptPause = 100 * time.Millisecond
 )
 
 // drainSocket is the Unix socket through which `queue drain` reaches the gate.
 type drainSocket struct {
 	ln      net.Listener
-	callers sync.WaitGroup // accept and all answers
+	callers sync.WaitGroup // accept and all callers
 }
 
 func openDrainSocket(cfg *config.Config, d *exchange.Drain, log *zap.Logger) (*drainSocket, error) {
@@ -74,8 +74,8 @@ func openDrainSocket(cfg *config.Config, d *exchange.Drain, log *zap.Logger) (*d
 	return s, nil
 }
 
-// prepareSocketPath makes the directory and removes what a gate that was
-// killed has left behind.
+// prepareSocketPath creates the directory and removes the socket of a gate that was
+// killed.
 func prepareSocketPath(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s *drainSocket) accept(d *exchange.Drain) {
 
 func (s *drainSocket) answer(conn net.Conn, d *exchange.Drain) {
 	defer conn.Close()
-	// A word is asked for, so that a mere connection attempt drains nothing.
+	// Require a line, so that a connection attempt alone does not start a drain.
 	_ = conn.SetReadDeadline(time.Now().Add(drainLineTimeout))
 	word, err := bufio.NewReader(io.LimitReader(conn, 16)).ReadString('\n')
 	if err != nil || word != drainAsked {
@@ -151,8 +151,8 @@ func (s *drainSocket) close() {
 	}
 }
 
-// RequestDrain is `queue drain`: it returns when no request is under way any
-// more, or with an error when nothing is heard of the gate.
+// RequestDrain implements `queue drain`: it returns when no request is open, or an
+// error if the gate does not respond.
 func RequestDrain(path string) error {
 	conn, err := net.DialTimeout("unix", path, drainSilence)
 	if err != nil {

@@ -20,15 +20,14 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
-// exporters send what leaves the gate by itself. What is off is nil.
+// exporters send data to log readers and collectors. Disabled ones are nil.
 type exporters struct {
 	tracer    *tracing.Tracer
 	log       *requestlog.Log
 	logProbes bool
 }
 
-// newExporters makes those that the configuration asks for, with a request log
-// only if hasLog.
+// newExporters creates the configured exporters, with a request log only if hasLog.
 func newExporters(cfg *config.Config, hasLog bool, r otlp.Resource, log *zap.Logger) (_ *exporters, err error) {
 	e := new(exporters)
 	t := cfg.Tracing
@@ -59,7 +58,7 @@ func newExporters(cfg *config.Config, hasLog bool, r otlp.Resource, log *zap.Log
 	return e, err
 }
 
-// newPusher sends the figures at an interval.
+// newPusher creates the pusher of metrics.
 func newPusher(cfg *config.Config, r otlp.Resource, figures *metrics.Collector, log *zap.Logger) (*push.Pusher, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(figures)
@@ -72,8 +71,8 @@ func newPusher(cfg *config.Config, r otlp.Resource, figures *metrics.Collector, 
 	})
 }
 
-// loadRoots reads the certificates that verify a collector. Without a file, or
-// with one that it cannot use, they are those of the system, as in queue-proxy.
+// loadRoots loads the CA certificates for a collector. Without a file, or with an
+// unusable one, it returns nil for the system's CAs, as in queue-proxy.
 func loadRoots(file, signal string, log *zap.Logger) *x509.CertPool {
 	if file == "" {
 		return nil
@@ -90,10 +89,10 @@ func loadRoots(file, signal string, log *zap.Logger) *x509.CertPool {
 	return roots
 }
 
-// close delivers what is left, of the figures too.
+// close delivers the remaining data, including metrics.
 func (e *exporters) close(ctx context.Context, pusher *push.Pusher) error {
 	var closing sync.WaitGroup
-	var failed [3]error // one that hangs takes no time from the others
+	var failed [3]error // concurrently, so that one that hangs does not delay the others
 	for i, end := range []func(context.Context) error{e.tracer.Close, e.log.Close, pusher.Close} {
 		closing.Go(func() { failed[i] = end(ctx) })
 	}

@@ -16,35 +16,34 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/repeat"
 )
 
-// repeatInterval is how often a message that repeats is logged; the ones in
+// repeatInterval is the interval at which a repeated message is logged; the ones in
 // between are counted.
 const repeatInterval = 10 * time.Second
 
-// limited is log for messages that clients, collectors or the container can
-// cause as often as they like. Changes of state are none: each is logged.
+// limited returns log for messages that clients, collectors or the container can cause
+// without limit. Changes of state are not limited.
 func limited(log *zap.Logger) *zap.Logger {
 	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return repeat.NewCore(core, repeatInterval, nil)
 	}))
 }
 
-// Log is the gate's own log. Its lines wait in a queue of bounded size, so no
-// message ever blocks.
+// Log is the gate's own log. Its lines wait in a bounded queue, so no message ever
+// blocks.
 type Log struct {
 	*zap.Logger
 	lines    *lines.Writer
-	terminal *terminal // nil: the log does not go to one
+	terminal *terminal // nil: the log is not a terminal
 }
 
-// Close writes what is queued, at the latest until ctx ends.
+// Close writes the queued lines, until ctx ends.
 func (l *Log) Close(ctx context.Context) error { return l.lines.Close(ctx) }
 
-// logQueueBytes is what lines may hold that wait to be written.
+// logQueueBytes is the maximum size of queued lines.
 const logQueueBytes = 1 << 20
 
-// OpenLog opens the log that SERVING_LOGGING_CONFIG describes, or the default
-// one: on stderr, lines for people on a terminal, and JSON with the keys that
-// Knative uses anywhere else.
+// OpenLog opens the log that SERVING_LOGGING_CONFIG describes. The default is stderr,
+// with readable lines on a terminal, and otherwise JSON with Knative's keys.
 func OpenLog(cfg *config.Config) (*Log, error) {
 	c := cfg.Logging()
 	t := newTerminal(cfg)
@@ -63,8 +62,8 @@ func OpenLog(cfg *config.Config) (*Log, error) {
 	return &Log{loggerOf(&c, out).Named(name).With(fields...), out, t}, nil
 }
 
-// origin is what each line says of where it comes from: under Knative what its
-// own sidecar says.
+// origin returns the logger name and the fields that identify the source of each line:
+// under Knative those of queue-proxy.
 func origin(cfg *config.Config) (name string, fields []zap.Field) {
 	id := cfg.Identity
 	if cfg.Knative {
@@ -83,8 +82,7 @@ func origin(cfg *config.Config) (name string, fields []zap.Field) {
 	return "queue", fields
 }
 
-// loggerOf does as zap.Config.Build, but for where lines go and for stack
-// traces, of which there are none.
+// loggerOf is like zap.Config.Build, except for the output and without stack traces.
 func loggerOf(c *zap.Config, out zapcore.WriteSyncer) *zap.Logger {
 	encoder := zapcore.NewJSONEncoder(c.EncoderConfig)
 	if c.Encoding == "console" {
@@ -104,14 +102,13 @@ func loggerOf(c *zap.Config, out zapcore.WriteSyncer) *zap.Logger {
 	return zap.New(core, options...)
 }
 
-// endLog logs how requests ended, as loudly as the outcome says: what the
-// container answered and clients that left at debug.
+// endLog logs how requests ended, at the level of the outcome.
 type endLog struct {
 	log      *zap.Logger
 	debug    bool
-	messages []string // by outcome, which is part of the message: by which repetitions are recognised
+	messages []string // by outcome, which is part of the message, so that repetitions are recognized by it
 
-	terminal *terminal   // not nil: each request has a line in all, whatever its outcome
+	terminal *terminal   // not nil: each request has a line, regardless of its outcome
 	all      *zap.Logger // not limited
 }
 
@@ -127,8 +124,8 @@ func newEndLog(log *zap.Logger) *endLog {
 	return l
 }
 
-// note logs the end of x. On the request path it formats nothing unless the
-// line goes out.
+// note logs the end of x. On the request path it formats nothing unless the line is
+// logged.
 func (l *endLog) note(x *gate.Record) {
 	if l == nil {
 		return

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// memoryShare is the part of the control group's memory, in quarters, that the
-// Go runtime may take before it collects more often. The rest is for the buffers
-// of sockets, which the kernel charges to the group too: with 1,500 clients that
-// do not read, 9 to 16 MiB beside 14 MiB of the runtime's own.
+// memoryShare is the part of the control group's memory, in quarters, that the Go
+// runtime may use before it collects more often. The rest is for socket buffers, which
+// the kernel charges to the group too: with 1,500 clients that do not read, 9 to 16 MiB
+// besides 14 MiB of the runtime.
 const memoryShare = 3
 
-// followMemoryLimit makes the runtime's memory limit follow that of the control
-// groups. GOMEMLIMIT, the user's own choice, wins. The arguments are memoryLimit's.
+// followMemoryLimit makes the runtime's memory limit follow that of the control groups,
+// unless GOMEMLIMIT is set. The arguments are those of memoryLimit.
 func followMemoryLimit(groups, mounted string) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -27,21 +27,21 @@ func followMemoryLimit(groups, mounted string) {
 	}
 }
 
-// garbage is what may be there, in percent of what is in use, before the runtime
-// collects. At Go's 100 a crowd of clients that come and go all the time has the
-// gate hold twice what it needs; requests themselves leave none.
+// garbage is GOGC: garbage in percent of live memory before a collection. With Go's
+// default of 100, many clients that constantly connect and disconnect make the gate use
+// twice the memory it needs; requests produce no garbage.
 const garbage = 50
 
-// boundGarbage applies that. GOGC, the user's own choice, wins.
+// boundGarbage applies garbage, unless GOGC is set.
 func boundGarbage() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}
 }
 
-// memoryLimit is the least limit of the groups that a process is in, from the
-// file that names them and where they are mounted; math.MaxInt64 if there is
-// none. Both versions of control groups are read (cgroups(7)).
+// memoryLimit returns the lowest limit of the control groups of a process, given the
+// file that lists them and their mount point; math.MaxInt64 if there is none. It reads
+// both versions of control groups (cgroups(7)).
 func memoryLimit(groups, mounted string) int64 {
 	named, _ := os.ReadFile(groups)
 	limit := int64(math.MaxInt64)
@@ -57,7 +57,7 @@ func memoryLimit(groups, mounted string) int64 {
 		case controllers != "":
 			continue
 		}
-		// In a container of its own the mount may begin at the group itself.
+		// In a container the mount may begin at the group itself.
 		for group = path.Clean("/" + group); ; group = path.Dir(group) {
 			text, _ := os.ReadFile(path.Join(dir, group, file))
 			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 && n < 1<<60 {
@@ -72,17 +72,17 @@ func memoryLimit(groups, mounted string) int64 {
 }
 
 const (
-	// startTime is when the start is over, and with it what it allocated.
+	// startTime is when start-up is assumed to be complete, and its allocations are
+	// garbage.
 	startTime = 2 * time.Second
-	// startTries is how often a gate with traffic is asked again: what is busy
-	// finds use for the memory before long.
+	// startTries is the maximum number of attempts for a gate with traffic, which will
+	// soon reuse the memory anyway.
 	startTries = 10
 )
 
-// releaseStartMemory gives the memory that starting has needed back to the system: an
-// idle gate makes so little garbage that no collection would come for a while.
-// Where there is traffic it waits for a quiet moment, since the collection
-// takes some ms of CPU.
+// releaseStartMemory returns the memory used for starting to the system: an idle gate
+// produces so little garbage that no collection would happen for a while. Under traffic
+// it waits for a quiet moment, because the collection takes several ms of CPU.
 func releaseStartMemory(busy func() bool) {
 	var try func(left int)
 	try = func(left int) {

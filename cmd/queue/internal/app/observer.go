@@ -14,27 +14,27 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
-// observer hands what the request path reports to pkg/metrics.
+// observer passes the events of the request path to pkg/metrics.
 type observer struct {
 	counts
-	uncounted [][]byte // paths, exactly
-	status    *status  // nil: there is no page
+	uncounted [][]byte // paths, compared exactly
+	status    *status  // nil: no page
 	ends      *endLog
 	*exporters
 
 	notes sync.Pool
 }
 
-// uncounted marks an exchange that is left out.
+// uncounted marks an exchange that is not counted.
 type uncounted struct{}
 
-// note is what is kept of a request that is traced or logged.
+// note is the state of a request that is traced or logged.
 type note struct {
 	span *tracing.Span
 	line *requestlog.Entry
 }
 
-// counts are what every request is counted in.
+// counts are the counters of all requests.
 type counts struct {
 	counting *metrics.Counting
 	requests *metrics.Requests
@@ -53,7 +53,7 @@ func newObserver(cfg *config.Config, c counts, s *status, e *exporters, ends *en
 	return o
 }
 
-// Begin is called by the engines.
+// Begin implements gate.Observer.
 func (o *observer) Begin(x *gate.Record) {
 	x.Context = nil
 	if x.Unlimited || len(o.uncounted) > 0 && o.leavesOut(x.Target) {
@@ -76,7 +76,7 @@ func (o *observer) Begin(x *gate.Record) {
 	x.TraceLines = span.Lines()
 }
 
-// End is called by the engines.
+// End implements gate.Observer.
 func (o *observer) End(x *gate.Record) {
 	var trace gate.TraceID
 	switch c := x.Context.(type) {
@@ -92,7 +92,7 @@ func (o *observer) End(x *gate.Record) {
 	o.ends.note(x)
 }
 
-// finish hands on what only traced and logged requests have.
+// finish handles traced and logged requests.
 func (o *observer) finish(n *note, x *gate.Record) {
 	trace := n.span.TraceID()
 	if n.span == nil {
@@ -105,7 +105,7 @@ func (o *observer) finish(n *note, x *gate.Record) {
 	o.notes.Put(n)
 }
 
-// wall converts an instant of the engines' clock; 0 stays the zero time.
+// wall converts an instant of the engines' clock; 0 becomes the zero time.
 func wall(at time.Duration) time.Time {
 	if at == 0 {
 		return time.Time{}
@@ -113,13 +113,13 @@ func wall(at time.Duration) time.Time {
 	return loop.TimeOf(int64(at))
 }
 
-// Rejected is called by the engines.
+// Rejected implements gate.Observer.
 func (o *observer) Rejected(outcome gate.Outcome) {
 	o.requests.Rejected(outcome)
 	o.status.rejected(outcome)
 }
 
-// Probed is called by the engines.
+// Probed implements gate.Observer.
 func (o *observer) Probed(x *gate.Record) {
 	if o.log != nil && o.logProbes {
 		o.log.Begin(x).End(result(x, x.Trace.Context().TraceID))
@@ -131,7 +131,7 @@ func (o *observer) leavesOut(target []byte) bool {
 	return slices.ContainsFunc(o.uncounted, func(p []byte) bool { return bytes.Equal(p, path) })
 }
 
-// result is what the request log gets at the end of a request.
+// result returns the end of a request for the request log.
 func result(x *gate.Record, trace gate.TraceID) requestlog.Result {
 	return requestlog.Result{
 		Status: x.Status, Outcome: x.Outcome.String(),

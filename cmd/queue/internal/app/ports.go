@@ -18,8 +18,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
 
-// sidePort is a port beside the serving port. It is net/http's: unlike servers
-// that keep a clock of their own, that lets an idle process sleep.
+// sidePort is a port besides the serving port. It uses net/http, which has no periodic
+// timers, so an idle process sleeps.
 type sidePort struct {
 	setting string
 	address string
@@ -35,7 +35,7 @@ func (a *App) addPort(setting, address string, port int, h http.Handler) *sidePo
 		ConnContext:       withSideConn,
 		ReadHeaderTimeout: sideHeadTimeout,
 		IdleTimeout:       sideIdleTimeout,
-		ErrorLog:          log.New(io.Discard, "", 0), // what callers do wrong is theirs to know
+		ErrorLog:          log.New(io.Discard, "", 0), // errors of callers are not logged
 	}, conns: newSideConns(a.gate.Descriptors)}
 	a.ports = append(a.ports, p)
 	return p
@@ -59,7 +59,7 @@ func (p *sidePort) serve(ln net.Listener) {
 	}
 }
 
-// closePorts lets the calls under way have their answer.
+// closePorts closes the side ports after their current calls.
 func (a *App) closePorts(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
@@ -68,7 +68,7 @@ func (a *App) closePorts(ctx context.Context) {
 	}
 }
 
-// buildPorts builds what is served beside traffic, and what pushes the figures.
+// buildPorts builds the side ports and the pusher of metrics.
 func (a *App) buildPorts() error {
 	cfg := a.cfg
 	admin, err := newAdmin(cfg, a.gate.Drain, a.readiness, a.log)
@@ -84,13 +84,13 @@ func (a *App) buildPorts() error {
 	}
 	if a.status != nil {
 		page := a.statusPage()
-		// Its streams never end by themselves.
+		// Its streams do not end by themselves.
 		a.addPort("STATUS_PORT", statusAddress, cfg.StatusPort, page).server.RegisterOnShutdown(page.Close)
 	}
 	return a.buildMetrics()
 }
 
-// buildMetrics shows the figures to Prometheus, or sends them.
+// buildMetrics exports the metrics to Prometheus, or pushes them.
 func (a *App) buildMetrics() error {
 	_, backend := a.cfg.Exporters()
 	if backend == "none" {
@@ -119,7 +119,7 @@ func profiles() http.Handler {
 	return mux
 }
 
-// listen opens a port and says which setting chose it if that fails.
+// listen opens a port; its error names the setting.
 func listen(address string, port int, setting string) (*net.TCPListener, error) {
 	ln, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
 	if err != nil {
@@ -128,7 +128,7 @@ func listen(address string, port int, setting string) (*net.TCPListener, error) 
 	return ln.(*net.TCPListener), nil
 }
 
-// collector shows the figures of all parts.
+// collector collects the metrics of all parts.
 func (a *App) collector() (*metrics.Collector, error) {
 	names, err := metrics.ParseNames(a.cfg.MetricsNames)
 	if err != nil {

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// fewAfter is how long the container must not listen before that counts: the
-// change stops all threads, which the start and a quick restart do without.
+// fewAfter is how long the container must not listen before GOMAXPROCS is reduced: the
+// change stops all threads, which should not happen during the start or a quick
+// restart.
 const fewAfter = 50 * time.Millisecond
 
-// processors gives the Go runtime one processor while the user container does
-// not listen. There is nothing to carry then, and with more than one, each
-// timer of the waiting would wake a second thread to look for work: that
-// doubles what waiting costs.
+// processors reduces GOMAXPROCS to 1 while the user container does not listen. There is
+// no traffic then, and with more processors each timer would wake a second thread to
+// look for work, which doubles the cost of waiting.
 type processors struct {
 	mu    sync.Mutex
 	few   bool
-	soon  *time.Timer // makes them few; nil if that is not to come
-	fixed bool        // GOMAXPROCS is the user's own choice
+	soon  *time.Timer // reduces it; nil = not scheduled
+	fixed bool        // GOMAXPROCS is set by the user
 }
 
 func newProcessors() *processors {
 	return &processors{fixed: os.Getenv("GOMAXPROCS") != ""}
 }
 
-// listening is called when the container begins or ceases to listen.
+// listening is called when the container begins or stops listening.
 func (p *processors) listening(yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,12 +15,12 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// maxLoops is the most event loops that are started unless THREADS says
-// otherwise: one saturates a core, and few containers keep one busy.
+// maxLoops is the maximum number of event loops unless THREADS is set: one saturates a
+// core, and few containers keep one busy.
 const maxLoops = 4
 
-// buildServer builds the event loops with both protocols. session, if it is
-// not nil, is how the container is spoken to.
+// buildServer builds the event loops with both protocols. session, if not nil, is the
+// TLS configuration for the container.
 func (a *App) buildServer(session *tls.Config) (err error) {
 	speaks, err := upstream.ParseProtocol(a.cfg.UpstreamProtocol)
 	if err != nil {
@@ -49,8 +49,8 @@ func (a *App) buildServer(session *tls.Config) (err error) {
 	return nil
 }
 
-// loops is the number of event loops: half the processors, so that the
-// container has the others, within 1 and maxLoops.
+// loops returns the number of event loops: half of the processors, so that the
+// container has the others, but 1 to maxLoops.
 func loops(cfg *config.Config) int {
 	if cfg.Threads > 0 {
 		return cfg.Threads

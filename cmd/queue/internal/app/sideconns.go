@@ -187,7 +187,7 @@ const (
 	sideHeadTimeout = 10 * time.Second
 	// sideIdleTimeout is longer than the usual pause between two scrapes.
 	sideIdleTimeout = 90 * time.Second
-	// sideWriteTimeout ends responses that a caller does not read, on ports whose
+	// sideWriteTimeout ends responses that the client does not read, on ports whose
 	// handlers do not wait.
 	sideWriteTimeout = 30 * time.Second
 )

@@ -12,11 +12,11 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-// statusAddress is the only one that the status page is at.
+// statusAddress is the only address of the status page.
 var statusAddress = net.IPv4(127, 0, 0, 1).String()
 
-// status feeds the status page. Where the page is off it is nil, and its methods
-// do nothing.
+// status provides data to the status page. It is nil if the page is off, and its
+// methods then do nothing.
 type status struct {
 	history  *statuspage.History
 	errors   *statuspage.Errors
@@ -58,8 +58,7 @@ func (s *status) ended(x *gate.Record) {
 	s.errors.Add(x)
 }
 
-// rejected is called for a request that was refused before its head was read
-// whole.
+// rejected is called for a request that was rejected before its head was complete.
 func (s *status) rejected(outcome gate.Outcome) {
 	if s != nil {
 		s.history.Touch()
@@ -79,7 +78,7 @@ func (s *status) changed(c probe.Change) {
 	s.timeline.Changed(c.Index, change)
 }
 
-// statusPage is for this pod only.
+// statusPage creates the page, which only this pod can reach.
 func (a *App) statusPage() *statuspage.Page {
 	id := a.cfg.Identity
 	return statuspage.New(statuspage.Config{
@@ -93,7 +92,7 @@ func (a *App) statusPage() *statuspage.Page {
 		Containers:   a.readiness.probes.Snapshot,
 		Upstream:     a.server.Stats,
 		Drain:        a.drainFigures,
-		StartTimeout: a.cfg.Gate.UpstreamWait, // as long as requests are held for it
+		StartTimeout: a.cfg.Gate.UpstreamWait, // as long as requests wait for it
 	})
 }
 

@@ -14,17 +14,17 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// terminal is the form of the gate's own log for people: without the fields that
-// say where a line comes from, and with a line for each request.
+// terminal is the readable form of the gate's own log: without the fields for the
+// source of a line, and with a line for each request.
 type terminal struct {
 	hasColor    bool
 	hasRequests bool
-	// replacesLog is true where those lines take the place of the default request
-	// log, which would go to the same terminal as JSON.
+	// replacesLog means that these lines replace the default request log, which would
+	// write JSON to the same terminal.
 	replacesLog bool
 }
 
-// newTerminal is nil unless the log goes to a terminal, in the default form.
+// newTerminal returns nil unless the log is in the default form and goes to a terminal.
 func newTerminal(cfg *config.Config) *terminal {
 	if cfg.LoggingConfig != "" || !isTerminal(os.Stderr) {
 		return nil
@@ -45,7 +45,7 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// form makes lines of time, level, message and fields.
+// form configures lines of time, level, message and fields.
 func (t *terminal) form(c *zap.Config) {
 	e := &c.EncoderConfig
 	c.Encoding, c.DisableCaller = "console", true
@@ -57,8 +57,8 @@ func (t *terminal) form(c *zap.Config) {
 	}
 }
 
-// Serving logs that the gate serves, and where: on a terminal with addresses for
-// a browser.
+// Serving logs that the gate serves, and where: on a terminal with addresses for a
+// browser.
 func (l *Log) Serving(cfg *config.Config) {
 	if l.terminal == nil {
 		l.Info("serving", zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort))
@@ -84,10 +84,10 @@ var colors = [...]string{2: "\x1b[32m", 3: "\x1b[36m", 4: "\x1b[33m", 5: "\x1b[3
 
 const colorEnd = "\x1b[0m"
 
-// shownTarget bounds what a line shows of a target, in bytes.
+// shownTarget is the maximum length of a target in a line, in bytes.
 const shownTarget = 200
 
-// request is the line for a request that has ended.
+// request returns the line for a request that has ended.
 func (t *terminal) request(x *gate.Record) string {
 	b := appendPrintable(nil, x.Method, shownTarget)
 	b = append(b, ' ')
@@ -110,8 +110,8 @@ func (t *terminal) request(x *gate.Record) string {
 	return string(b)
 }
 
-// appendPrintable appends text of a client, at most limit bytes of it, with what
-// could control the terminal percent-encoded.
+// appendPrintable appends at most limit bytes of text from a client. Bytes that could
+// control the terminal are percent-encoded.
 func appendPrintable(b, text []byte, limit int) []byte {
 	for i, c := range text {
 		switch {
@@ -127,7 +127,7 @@ func appendPrintable(b, text []byte, limit int) []byte {
 	return b
 }
 
-// rounded leaves two to four digits of a duration.
+// rounded rounds a duration to two to four digits.
 func rounded(d time.Duration) time.Duration {
 	switch {
 	case d >= time.Second:

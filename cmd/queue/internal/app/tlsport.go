@@ -18,19 +18,18 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/tlsfront"
 )
 
-// tlsPort is the serving port over TLS. Without one, front is nil and nothing
-// happens.
+// tlsPort is the serving port over TLS. If it is off, front is nil.
 type tlsPort struct {
 	front *tlsfront.Front
 	log   *zap.Logger
 	dir   string
 	port  int
 
-	isOptional bool        // that there is no certificate is not worth a line
-	served     atomic.Bool // some certificate has been in use
+	isOptional bool        // do not log a missing certificate
+	served     atomic.Bool // a certificate has been in use
 }
 
-// newTLSPort checks the settings of TLS. The server of a serves the port.
+// newTLSPort checks the TLS settings. The server of a serves the port.
 func newTLSPort(cfg *config.Config, a *App, log *zap.Logger) (*tlsPort, error) {
 	p := &tlsPort{log: log, dir: cfg.TLS.Dir, port: cfg.ServingTLSPort}
 	if cfg.ServingTLSPort == 0 {
@@ -66,7 +65,7 @@ func (p *tlsPort) close() {
 	}
 }
 
-// stats are all zero without a port.
+// stats returns zeros if the port is off.
 func (p *tlsPort) stats() gate.TLSStats {
 	if p.front == nil {
 		return gate.TLSStats{}
@@ -74,7 +73,7 @@ func (p *tlsPort) stats() gate.TLSStats {
 	return p.front.Stats()
 }
 
-// changed logs what became of the certificate.
+// changed logs changes of the certificate.
 func (p *tlsPort) changed(c tlsfront.Change) {
 	dir := zap.String("certDir", p.dir)
 	until := zap.Time("notAfter", c.NotAfter)
@@ -102,7 +101,7 @@ func (p *tlsPort) refused(peer netip.AddrPort, err error) {
 	p.log.Debug("TLS handshake failed", zap.Stringer("peer", peer), zap.Error(err))
 }
 
-// upstreamTLS is how the container is spoken to, nil for plain.
+// upstreamTLS returns the TLS configuration for the container; nil = plaintext.
 func upstreamTLS(cfg *config.Config) (*tls.Config, error) {
 	if !cfg.UpstreamTLS {
 		return nil, nil
