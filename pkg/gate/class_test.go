@@ -48,7 +48,7 @@ func TestEveryOutcomeHasItsClass(t *testing.T) {
 	}
 }
 
-func TestAResponseOfTheContainerHasFailedFrom500On(t *testing.T) {
+func TestContainerResponsesFrom500CountAsFailures(t *testing.T) {
 	for _, c := range []struct {
 		outcome Outcome
 		status  int

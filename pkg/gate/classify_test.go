@@ -12,7 +12,7 @@ func headerValue(s string) []byte {
 
 const absent = "\x00"
 
-func TestProbesAreToldFromTraffic(t *testing.T) {
+func TestProbesAreDistinguishedFromTraffic(t *testing.T) {
 	for _, c := range []struct {
 		sentence           string
 		agent, probe, hash string

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestForwardedIsMadeFromTheXForwardedFields(t *testing.T) {
+func TestForwardedIsGeneratedFromTheXForwardedFields(t *testing.T) {
 	for _, c := range []struct {
 		sentence    string
 		lines       []string
@@ -160,7 +160,7 @@ func printable(s string) bool {
 	return true
 }
 
-func TestForwardedIsMadeOfTheLast256Addresses(t *testing.T) {
+func TestForwardedContainsTheLast256Addresses(t *testing.T) {
 	var lines [][]byte
 	var want []string
 	for i := range 1000 {

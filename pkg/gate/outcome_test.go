@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestEveryOutcomeHasANameOfItsOwn(t *testing.T) {
+func TestEveryOutcomeHasAUniqueName(t *testing.T) {
 	name := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 	seen := map[string]Outcome{}
 	for _, o := range Outcomes() {
@@ -30,7 +30,7 @@ func TestEveryOutcomeHasANameOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestOutcomesAnswerAsTheContractSays(t *testing.T) {
+func TestOutcomesHaveTheDocumentedStatusesAndBodies(t *testing.T) {
 	for _, c := range []struct {
 		outcome Outcome
 		status  int
@@ -83,7 +83,7 @@ func TestBodiesAndStatusesCanBeSent(t *testing.T) {
 	}
 }
 
-func TestWhatAClientDoesIsNoError(t *testing.T) {
+func TestClientMistakesAreNotLoggedAsErrors(t *testing.T) {
 	for _, o := range Outcomes() {
 		level := o.Meaning().Level
 		switch {
@@ -97,7 +97,7 @@ func TestWhatAClientDoesIsNoError(t *testing.T) {
 	}
 }
 
-func TestEveryOutcomeThatIsNoAnswerOfTheContainersHasAGRPCStatus(t *testing.T) {
+func TestEveryLocalReplyHasAGRPCStatus(t *testing.T) {
 	const unavailable = 14
 	nothingReached := []Outcome{UpstreamNotListening, ShuttingDown, NotReady, UpstreamTLSFailed}
 	for _, o := range Outcomes() {
@@ -156,7 +156,7 @@ func TestProxyErrorsAreRegistered(t *testing.T) {
 	}
 }
 
-func TestTheDocsGiveEachOutcomeItsGRPCStatus(t *testing.T) {
+func TestTheDocsListTheGRPCStatusOfEachOutcome(t *testing.T) {
 	const path = "../../docs/http2.md"
 	page, err := os.ReadFile(path)
 	if err != nil {

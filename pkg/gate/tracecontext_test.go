@@ -77,7 +77,7 @@ func TestAContextIsReadFromAllFormats(t *testing.T) {
 	}
 }
 
-func TestWhatIsMalformedCountsAsAbsent(t *testing.T) {
+func TestMalformedTraceContextCountsAsAbsent(t *testing.T) {
 	zeroTrace, zeroSpan := strings.Repeat("0", 32), strings.Repeat("0", 16)
 	for _, h := range []*TraceFields{
 		traceFields("traceparent", ""), traceFields("traceparent", "00"),

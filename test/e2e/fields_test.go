@@ -76,7 +76,7 @@ func TestDateIsAddedToAnAnswerOnlyIfMissingAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestForwardedIsMadeFromTheXForwardedFields(t *testing.T) {
+func TestForwardedIsGeneratedFromTheXForwardedFields(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, c := range []struct {

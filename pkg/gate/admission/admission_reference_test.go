@@ -264,7 +264,7 @@ func panics(f func()) (panicked bool) {
 	return false
 }
 
-func TestRandomSchedulesAgreeWithTheModelStepByStep(t *testing.T) {
+func TestRandomSchedulesMatchTheReferenceStepByStep(t *testing.T) {
 	for _, implementation := range implementations {
 		t.Run(implementation.name, func(t *testing.T) {
 			for seed := range uint64(600) {
@@ -283,7 +283,7 @@ func TestRandomSchedulesAgreeWithTheModelStepByStep(t *testing.T) {
 
 // Every sequence of five out of two Begins, two Withdraws, TryBegin and End;
 // the longest holder ends first.
-func TestAllShortSchedulesAgreeWithTheModelStepByStep(t *testing.T) {
+func TestAllShortSchedulesMatchTheReferenceStepByStep(t *testing.T) {
 	const operations, choices = 5, 2*2 + 2
 	for _, implementation := range implementations {
 		for _, config := range []Config{

@@ -48,7 +48,7 @@ func wantBug(t *testing.T, f func()) {
 	f()
 }
 
-func TestSlotsThenPlacesThenRefusal(t *testing.T) {
+func TestRequestsGetSlotsThenQueueThenAreRejected(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		a := newAdmission(Config{Limit: 2, Capacity: 1})
 		first, _ := newTestWaiter()
@@ -92,7 +92,7 @@ func TestUnlimitedModeAdmitsAllAndCounts(t *testing.T) {
 	})
 }
 
-func TestWithdrawalFreesThePlaceAndKeepsTheOrderOfTheOthers(t *testing.T) {
+func TestWithdrawalFreesTheQueuePositionAndKeepsTheOrder(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		for leaver := range 3 {
 			a := newAdmission(Config{Limit: 1, Capacity: 3})
@@ -139,7 +139,7 @@ func TestWithdrawalAfterAdmissionLeavesTheSlotWithTheCaller(t *testing.T) {
 	})
 }
 
-func TestTryBeginDoesNotOvertakeAWaiter(t *testing.T) {
+func TestTryAcquireDoesNotOvertakeAQueuedRequest(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		a := newAdmission(Config{Limit: 1, Capacity: 1})
 		a.TryAcquire()
@@ -178,7 +178,7 @@ func TestNotifyMayCallBack(t *testing.T) {
 	})
 }
 
-func TestARefusalEndsTheAdmittedStateOfTheRequestBefore(t *testing.T) {
+func TestARejectionClearsTheAdmittedStateOfThePreviousRequest(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		a := newAdmission(Config{Limit: 1})
 		w, _ := newTestWaiter()
@@ -194,7 +194,7 @@ func TestARefusalEndsTheAdmittedStateOfTheRequestBefore(t *testing.T) {
 	})
 }
 
-func TestMisusePanicsAndLeavesTheCounts(t *testing.T) {
+func TestMisusePanicsWithoutChangingTheCounts(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		for limit := range 3 {
 			a := newAdmission(Config{Limit: limit, Capacity: 1})
@@ -219,13 +219,13 @@ func TestMisusePanicsAndLeavesTheCounts(t *testing.T) {
 	})
 }
 
-func TestBoundsOutsideTheRangeAreABug(t *testing.T) {
+func TestLimitsOutsideTheRangePanic(t *testing.T) {
 	for _, c := range []Config{{Limit: -1}, {Limit: MaxLimit + 1}, {Capacity: -1}, {Capacity: MaxCapacity + 1}} {
 		wantBug(t, func() { New(c) })
 	}
 }
 
-func TestTheHighestBoundsFitTheWord(t *testing.T) {
+func TestTheHighestLimitsFitTheWord(t *testing.T) {
 	a := New(Config{Limit: MaxLimit, Capacity: MaxCapacity})
 	for a.TryAcquire() {
 	}
@@ -239,7 +239,7 @@ func TestTheHighestBoundsFitTheWord(t *testing.T) {
 
 // A withdrawal and a grant, or two of each, start at the same time from
 // different goroutines.
-func TestWithdrawalRacingWithAGrantHasExactlyOneWinner(t *testing.T) {
+func TestAConcurrentWithdrawalAndGrantHaveExactlyOneWinner(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		granted := 0
 		for range 5000 {
@@ -271,7 +271,7 @@ func TestWithdrawalRacingWithAGrantHasExactlyOneWinner(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsBesideAFreeSlot(t *testing.T) {
+func TestNoRequestIsQueuedWhileASlotIsFree(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		for range 5000 {
 			a := newAdmission(Config{Limit: 2, Capacity: 2})
@@ -305,7 +305,7 @@ func together(functions ...func()) {
 // Tickets are drawn together with Begin, in one critical section of the test,
 // so that they follow the order of arrival. The request that is admitted then looks for
 // a lower ticket that still waits.
-func TestNoTicketIsAdmittedBeforeALowerOneThatWaits(t *testing.T) {
+func TestRequestsAreAdmittedInTheOrderOfTheirTickets(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		for _, limit := range []int{1, 2, 5} {
 			const goroutines, rounds = 12, 300
@@ -369,7 +369,7 @@ func yield(times int) {
 
 // With one slot its holders exclude each other, so they can write down the
 // whole order of admission.
-func TestASingleSlotIsPassedOnInTheOrderOfArrival(t *testing.T) {
+func TestASingleSlotIsGrantedInTheOrderOfArrival(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		const goroutines, rounds = 8, 500
 		a := newAdmission(Config{Limit: 1, Capacity: goroutines})
@@ -404,7 +404,7 @@ func TestASingleSlotIsPassedOnInTheOrderOfArrival(t *testing.T) {
 }
 
 // Slots are counted beside the implementation, by those who hold them.
-func TestStormsOfWithdrawalsNeverExceedTheBoundsAndReturnToZero(t *testing.T) {
+func TestManyWithdrawalsNeverExceedTheLimitsAndReturnToZero(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		for seed := range uint64(12) {
 			random := rand.New(rand.NewPCG(seed, 0))
@@ -470,7 +470,7 @@ type loopConnection struct {
 // Every loop owns connections that it never blocks for. Notes about grants that
 // the loop has learned of otherwise arrive late, some of them when the
 // connection queues again, and must do no harm.
-func TestEventLoopsMayReuseWaitersWhileNotesAreUnderWay(t *testing.T) {
+func TestWaitersMayBeReusedWhileNotifyIsStillRunning(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		const loops, connections, rounds = 3, 8, 150
 		a := newAdmission(Config{Limit: 2, Capacity: loops * connections / 2})
@@ -543,7 +543,7 @@ func TestEventLoopsMayReuseWaitersWhileNotesAreUnderWay(t *testing.T) {
 	})
 }
 
-func TestBeginEndQueueAndWithdrawDoNotAllocate(t *testing.T) {
+func TestAcquireReleaseAndWithdrawDoNotAllocate(t *testing.T) {
 	w, _ := newTestWaiter()
 	unlimitedMode := New(Config{})
 	open := New(Config{Limit: 2, Capacity: 1})

@@ -3,7 +3,7 @@ package admission
 import "math"
 
 // What others do, after their descriptions, for the comparison in
-// TestLimitersBesideTheBestFixedLimit. All look at windows of 100 ms and 10
+// TestLimitersComparedWithTheBestFixedLimit. All look at windows of 100 ms and 10
 // samples or more.
 
 // rivalWindow sums a window up.

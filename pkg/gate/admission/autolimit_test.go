@@ -167,7 +167,7 @@ var containerModels = []containerModel{
 }
 
 // The table of docs/overload.md: go test ./pkg/gate/admission -run Limiters -v.
-func TestLimitersBesideTheBestFixedLimit(t *testing.T) {
+func TestLimitersComparedWithTheBestFixedLimit(t *testing.T) {
 	rivals := []struct {
 		name  string
 		make  func() concurrencyLimiter
@@ -219,7 +219,7 @@ func TestLimitersBesideTheBestFixedLimit(t *testing.T) {
 // With a queue of half the slots, 99 of 100 of those who are not turned away wait
 // for hardly longer than with the best fixed limit: what higher limits cost while
 // they are on trial stays below that.
-func TestTrialsAreHardlyFelt(t *testing.T) {
+func TestTrialsHardlyAffectLatency(t *testing.T) {
 	m := containerModels[0]
 	alone := m.run(0.2, fixedLimit(MaxLimit), 30*time.Second, 1).p99
 	for _, load := range []float64{3, 10} {
@@ -307,7 +307,7 @@ func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
 
 // A container whose latency has another cause, say a database, must not be
 // starved: the limit comes back.
-func TestALatencyThatTheLimitDoesNotCauseBecomesTheBase(t *testing.T) {
+func TestALatencyNotCausedByTheLimitBecomesTheBaseline(t *testing.T) {
 	a := NewAutoLimit(DefaultLimitRange)
 	random := rand.New(rand.NewPCG(1, 1))
 	now, limit := int64(0), a.Limit()
@@ -335,7 +335,7 @@ func TestALatencyThatTheLimitDoesNotCauseBecomesTheBase(t *testing.T) {
 
 // Failures bring the limit down, but not where they are the container's usual
 // answer.
-func TestFailuresBringTheLimitDownUnlessTheyStay(t *testing.T) {
+func TestFailuresLowerTheLimitUnlessTheyPersist(t *testing.T) {
 	a := NewAutoLimit(DefaultLimitRange)
 	random := rand.New(rand.NewPCG(1, 1))
 	now, limit := int64(0), a.Limit()
@@ -370,7 +370,7 @@ func TestFailuresBringTheLimitDownUnlessTheyStay(t *testing.T) {
 
 // A base from a calm moment must not hold the limit down for ever where the
 // latency of one request alone has become greater.
-func TestALimitThatCannotComeDownGrowsAgain(t *testing.T) {
+func TestALimitThatCannotBeLoweredGrowsAgain(t *testing.T) {
 	a := NewAutoLimit(LimitRange{1, 100})
 	now, limit := int64(0), a.Limit()
 	feed := func(seconds int, latency func(limit int) float64) (lowest int) {
@@ -416,7 +416,7 @@ func TestALimitStaysWithinItsRange(t *testing.T) {
 }
 
 // All slots are taken by requests that do not end: only the probes tell.
-func TestProbesThatTakeLongerBringTheLimitDown(t *testing.T) {
+func TestSlowerReadinessChecksLowerTheLimit(t *testing.T) {
 	a := NewAutoLimit(LimitRange{3, 100})
 	now, limit := int64(0), a.Limit()
 	for now < 5e9 {

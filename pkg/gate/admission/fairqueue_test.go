@@ -60,7 +60,7 @@ func (f *fairTest) drain(took int64) []string {
 	return f.granted
 }
 
-func TestKeysTakeTurnsAndWithinAKeyTheOrderIsThatOfArrival(t *testing.T) {
+func TestKeysShareSlotsInFIFOOrderPerKey(t *testing.T) {
 	f := newFairTest(1, 20)
 	f.begin("first", DefaultClass, 9)
 	for i := range 4 {
@@ -77,7 +77,7 @@ func TestKeysTakeTurnsAndWithinAKeyTheOrderIsThatOfArrival(t *testing.T) {
 	}
 }
 
-func TestAKeyWhoseRequestsTakeLongerGetsAsMuchTimeNotAsManySlots(t *testing.T) {
+func TestKeysGetEqualServiceTimeRegardlessOfRequestDuration(t *testing.T) {
 	f := newFairTest(1, 1000)
 	f.begin("first", DefaultClass, 9)
 	names := map[uint64]string{1: "long", 2: "short"}
@@ -101,7 +101,7 @@ func TestAKeyWhoseRequestsTakeLongerGetsAsMuchTimeNotAsManySlots(t *testing.T) {
 	}
 }
 
-func TestAFullQueueTurnsAwayTheNewestOfTheKeyWithMostWaiters(t *testing.T) {
+func TestAFullQueueShedsTheNewestRequestOfTheLongestKey(t *testing.T) {
 	f := newFairTest(1, 4)
 	f.begin("first", DefaultClass, 9)
 	for i := range 4 {
@@ -123,7 +123,7 @@ func TestAFullQueueTurnsAwayTheNewestOfTheKeyWithMostWaiters(t *testing.T) {
 	wantCounts(t, f.Controller, 0, 0)
 }
 
-func TestAHigherClassGoesFirstAndIsShedLast(t *testing.T) {
+func TestAHigherClassIsServedFirstAndShedLast(t *testing.T) {
 	f := newFairTest(1, 3)
 	f.begin("first", DefaultClass, 0)
 	f.begin("low0", 7, 1)
@@ -146,7 +146,7 @@ func TestAHigherClassGoesFirstAndIsShedLast(t *testing.T) {
 	}
 }
 
-func TestALowerClassIsPassedOverABoundedNumberOfTimes(t *testing.T) {
+func TestALowerClassIsPassedOverAtMostABoundedNumberOfTimes(t *testing.T) {
 	f := newFairTest(1, 100)
 	f.begin("first", 0, 0)
 	f.begin("low", 7, 1)
@@ -162,7 +162,7 @@ func TestALowerClassIsPassedOverABoundedNumberOfTimes(t *testing.T) {
 // Random requests of keys and classes against plain lists: what is granted is
 // the oldest of its key and class, no higher class is passed over but for
 // aging, counts agree, and in the end nothing is left.
-func TestFairQueueAgreesWithPlainLists(t *testing.T) {
+func TestTheFairQueueMatchesAReferenceOfPlainLists(t *testing.T) {
 	type kind struct {
 		class uint8
 		key   uint64
@@ -259,7 +259,7 @@ func TestFairQueueAgreesWithPlainLists(t *testing.T) {
 	}
 }
 
-func TestAHigherLimitGoesToThoseWhoWaitAndALowerOneTakesEffectAsSlotsComeBack(t *testing.T) {
+func TestAHigherLimitGrantsQueuedRequestsAndALowerOneTakesEffectAsSlotsAreReleased(t *testing.T) {
 	for _, fair := range []bool{false, true} {
 		a := New(Config{Limit: 1, Capacity: 10, Fair: fair})
 		var got []int
@@ -293,7 +293,7 @@ func TestAHigherLimitGoesToThoseWhoWaitAndALowerOneTakesEffectAsSlotsComeBack(t 
 
 // The limit moves while requests come and go: in the end all is given back, and
 // never are more in flight than the highest limit allows.
-func TestAMovingLimitLosesNoSlot(t *testing.T) {
+func TestAChangingLimitLosesNoSlot(t *testing.T) {
 	a := New(Config{Limit: 4, Capacity: 100})
 	stop := make(chan struct{})
 	var workers []func()

@@ -78,7 +78,7 @@ func (l *closedLoop) run(ms int) {
 // while the queue has room nor while it is full. A tenant gets at least a third of
 // its FIFO share or, with many competing keys, an equal share among the maximum
 // number of flows.
-func TestAClientWithANewKeyPerRequestCannotStarveATenant(t *testing.T) {
+func TestAClientWithANewKeyPerRequestCannotStarveAnotherKey(t *testing.T) {
 	const limit, seconds, service = 4, 30, 50
 	for _, c := range []struct{ capacity, attackers, tenant int }{
 		{40, 8, 1}, {40, 8, 2}, {40, 8, 4}, {40, 8, 8},
@@ -114,7 +114,7 @@ func TestAClientWithANewKeyPerRequestCannotStarveATenant(t *testing.T) {
 // Random requests of old and new keys, all of equal cost: each competing flow
 // overtakes the oldest request of a key at most twice, however many new keys
 // arrive.
-func TestOtherFlowsOvertakeARequestABoundedNumberOfTimes(t *testing.T) {
+func TestOtherFlowsOvertakeARequestAtMostABoundedNumberOfTimes(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 4))
 		now := int64(0)

@@ -55,7 +55,7 @@ func (silent) End(*gate.Record)      {}
 func (silent) Rejected(gate.Outcome) {}
 func (silent) Probed(*gate.Record)   {}
 
-func TestARequestThatFindsASlotReadsTheClockTwice(t *testing.T) {
+func TestARequestWithAFreeSlotReadsTheClockTwice(t *testing.T) {
 	g := &Gate{Config: Config{ConcurrencyLimit: 1, Observer: silent{}}}
 	if err := g.Init(); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestARequestThatFindsASlotReadsTheClockTwice(t *testing.T) {
 	}
 }
 
-func TestAdmitIsRefusedWhenAWaitEnds(t *testing.T) {
+func TestAdmitReturnsTheOutcomeThatEndsTheWait(t *testing.T) {
 	in := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
 		return func(parent context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(parent)
@@ -105,7 +105,7 @@ func TestAdmitIsRefusedWhenAWaitEnds(t *testing.T) {
 	}
 }
 
-func TestAdmitWithoutABoundLastsUntilASlotIsGivenBack(t *testing.T) {
+func TestAdmitWithoutTimeoutsWaitsUntilASlotIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := takenGate(t, Config{QueueCapacity: 1})
 		start := time.Now()
@@ -121,7 +121,7 @@ func TestAdmitWithoutABoundLastsUntilASlotIsGivenBack(t *testing.T) {
 	})
 }
 
-func TestAClientThatHasLeftTakesNoSlot(t *testing.T) {
+func TestADisconnectedClientGetsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := takenGate(t, Config{})
 		g.Admission.Release()
@@ -148,7 +148,7 @@ func (c *leftMeanwhile) Err() error {
 	return nil
 }
 
-func TestASlotThatCameTogetherWithTheEndOfTheClientIsGivenBack(t *testing.T) {
+func TestASlotGrantedToADisconnectedClientIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := takenGate(t, Config{QueueCapacity: 1})
 		time.AfterFunc(time.Second, g.Admission.Release)
@@ -158,7 +158,7 @@ func TestASlotThatCameTogetherWithTheEndOfTheClientIsGivenBack(t *testing.T) {
 }
 
 // All three ends of a wait fall on the same instant, in every combination.
-func TestAdmitLosesNoSlotWhenEndsCoincide(t *testing.T) {
+func TestAdmitLosesNoSlotWhenEventsCoincide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 300 {
 			g := takenGate(t, Config{QueueCapacity: 3, QueueMaxWait: time.Second})
@@ -182,7 +182,7 @@ func TestAdmitLosesNoSlotWhenEndsCoincide(t *testing.T) {
 
 // The same Blocking, again and again: a wakeup that comes late, of the request
 // before, is no slot.
-func TestALateWakeupIsNoSlot(t *testing.T) {
+func TestALateWakeUpGrantsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := takenGate(t, Config{QueueCapacity: 1, QueueMaxWait: time.Second})
 		b := arrived(g, time.Now())

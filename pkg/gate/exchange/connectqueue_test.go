@@ -6,7 +6,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-func TestAHeldExchangeThatJoinsAnotherLineIsHeldNoLonger(t *testing.T) {
+func TestAnExchangeThatJoinsAnotherQueueLeavesTheConnectQueue(t *testing.T) {
 	g := &Gate{Config: Config{QueueCapacity: 10, UpstreamWait: 1e9}}
 	if err := g.Init(); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestAHeldExchangeThatJoinsAnotherLineIsHeldNoLonger(t *testing.T) {
 	}
 }
 
-func TestAnExchangeThatStandsInAnotherLineIsHeldLikeAnyOther(t *testing.T) {
+func TestAnExchangeInAnotherQueueMayJoinTheConnectQueue(t *testing.T) {
 	g := &Gate{Config: Config{QueueCapacity: 10, UpstreamWait: 1e9}}
 	if err := g.Init(); err != nil {
 		t.Fatal(err)

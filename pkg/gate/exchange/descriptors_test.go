@@ -90,7 +90,7 @@ func TestTheOldestConnectionOfTheLowestRankIsClosedFirst(t *testing.T) {
 	})
 }
 
-func TestOneConnectionIsClosedForAllThatWait(t *testing.T) {
+func TestOneConnectionIsClosedForAllWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := &idleSet{rank: IdleClient, since: []int64{1, 2, 3}}
 		busy := &idleSet{busy: true}
@@ -110,7 +110,7 @@ func TestOneConnectionIsClosedForAllThatWait(t *testing.T) {
 	})
 }
 
-func TestASetThatDoesNotAnswerHoldsUpNothing(t *testing.T) {
+func TestASetThatDoesNotReplyBlocksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := &idleSet{rank: IdleClient, since: []int64{1, 2, 3}}
 		busy := &idleSet{busy: true}
@@ -135,7 +135,7 @@ func TestASetThatDoesNotAnswerHoldsUpNothing(t *testing.T) {
 	})
 }
 
-func TestAReleaseNotifiesAllThatWait(t *testing.T) {
+func TestAReleaseNotifiesAllWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDescriptors(t, 2)
 		start := time.Now()
@@ -156,7 +156,7 @@ func TestAReleaseNotifiesAllThatWait(t *testing.T) {
 	})
 }
 
-func TestTheBudgetIsWhatTheLimitOfTheProcessLeaves(t *testing.T) {
+func TestTheDefaultBudgetIsDerivedFromTheProcessLimit(t *testing.T) {
 	d := NewDescriptors(0)
 	if d.Budget() < minDescriptors || d.Free() != d.Budget() {
 		t.Errorf("budget %d, free %d", d.Budget(), d.Free())

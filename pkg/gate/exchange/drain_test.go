@@ -47,7 +47,7 @@ func wantQuietAfter(t *testing.T, drain *Drain, d time.Duration) {
 	wantDrain(t, drain, true, true, false)
 }
 
-func TestServingNeverEndsByItself(t *testing.T) {
+func TestADrainNeverStartsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, period := range []time.Duration{0, time.Second} {
 			d := newDrain(period, newSystemClock())
@@ -102,7 +102,7 @@ func TestRequestFromBeforeTheDrainCountsWhenItEnds(t *testing.T) {
 
 // A request that goes on and on must not keep the listeners open for ever; it
 // is waited for after they have closed.
-func TestOpenRequestDoesNotHoldUpTheQuietPeriod(t *testing.T) {
+func TestAnOpenRequestDoesNotDelayTheQuietState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(10*time.Second, newSystemClock())
 		d.Start()
@@ -147,7 +147,7 @@ func TestTunnelsAreOpenWhenRequestsHaveBeenServed(t *testing.T) {
 	})
 }
 
-func TestADrainThatIsCutShortIsNotServed(t *testing.T) {
+func TestAnAbortedDrainIsNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(time.Second, newSystemClock())
 		d.Enter()
@@ -160,7 +160,7 @@ func TestADrainThatIsCutShortIsNotServed(t *testing.T) {
 	})
 }
 
-func TestPeriodOfZeroIsOverAtOnceWhenNothingIsOpen(t *testing.T) {
+func TestWithoutAQuietPeriodAnIdleDrainIsQuietImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(0, newSystemClock())
 		d.Enter()
@@ -170,7 +170,7 @@ func TestPeriodOfZeroIsOverAtOnceWhenNothingIsOpen(t *testing.T) {
 	})
 }
 
-func TestPeriodOfZeroWaitsForTheLastOpenRequest(t *testing.T) {
+func TestWithoutAQuietPeriodADrainWaitsForOpenRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(0, newSystemClock())
 		d.Enter()
@@ -189,7 +189,7 @@ func TestPeriodOfZeroWaitsForTheLastOpenRequest(t *testing.T) {
 	})
 }
 
-func TestStartingTwiceDoesNotBeginThePeriodAnew(t *testing.T) {
+func TestStartingTwiceDoesNotRestartTheQuietPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(10*time.Second, newSystemClock())
 		d.Start()
@@ -201,7 +201,7 @@ func TestStartingTwiceDoesNotBeginThePeriodAnew(t *testing.T) {
 	})
 }
 
-func TestEnteringAndLeavingAfterTheQuietPeriodStillCounts(t *testing.T) {
+func TestRequestsAfterTheQuietPeriodStillCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(time.Second, newSystemClock())
 		d.Start()
@@ -220,7 +220,7 @@ func TestEnteringAndLeavingAfterTheQuietPeriodStillCounts(t *testing.T) {
 	})
 }
 
-func TestTunnelsDoNotHoldUpTheDrainAndCountByThemselves(t *testing.T) {
+func TestTunnelsDoNotDelayTheDrainAndAreCountedSeparately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(0, newSystemClock())
 		d.Enter()
@@ -241,15 +241,15 @@ func TestTunnelsDoNotHoldUpTheDrainAndCountByThemselves(t *testing.T) {
 	})
 }
 
-func TestLeavingWithoutEnteringIsABug(t *testing.T) {
+func TestLeaveWithoutEnterPanics(t *testing.T) {
 	wantBug(t, newDrain(time.Second, newSystemClock()).Leave)
 	wantBug(t, newDrain(time.Second, newSystemClock()).LeaveTunnel)
 }
 
-// TestDrainOfZeroMeetsRequestsAtAnyMoment starts drains while requests come
+// TestADrainWithoutAQuietPeriodHandlesConcurrentRequests starts drains while requests come
 // and go on several goroutines: each must become quiet, and none while a
 // request from before its start is open.
-func TestDrainOfZeroMeetsRequestsAtAnyMoment(t *testing.T) {
+func TestADrainWithoutAQuietPeriodHandlesConcurrentRequests(t *testing.T) {
 	for range 500 {
 		d := newDrain(0, newSystemClock())
 		d.Enter()

@@ -8,7 +8,7 @@ import (
 
 const ms = time.Millisecond
 
-func TestEveryIdleConnectionIsTrustedUntilOneEnds(t *testing.T) {
+func TestEveryIdleConnectionIsTrustedUntilOneIsClosed(t *testing.T) {
 	var a IdleAge
 	a.NoteAlive(time.Hour)
 	if !a.Trusts(0) || !a.Trusts(24*time.Hour) {
@@ -16,7 +16,7 @@ func TestEveryIdleConnectionIsTrustedUntilOneEnds(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyEnd(t *testing.T) {
+func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyAreClosed(t *testing.T) {
 	for _, age := range []time.Duration{5 * ms, 100 * ms, time.Second, 5 * time.Second, time.Minute} {
 		rng := rand.New(rand.NewPCG(1, uint64(age)))
 		var a IdleAge
@@ -36,7 +36,7 @@ func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyEnd(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatOutlivesTheLimitLiftsIt(t *testing.T) {
+func TestAConnectionThatOutlivesTheLimitRemovesIt(t *testing.T) {
 	var a IdleAge
 	a.NoteClose(ms / 10) // a restart, say
 	if a.Trusts(0) {

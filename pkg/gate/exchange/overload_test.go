@@ -202,7 +202,7 @@ func TestADeadlineThatPassesInTheQueueEndsTheWait(t *testing.T) {
 	})
 }
 
-func TestARequestThatCannotFinishInTimeIsNotBegun(t *testing.T) {
+func TestARequestThatCannotFinishInTimeIsNotStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &Gate{Config: Config{ConcurrencyLimit: 1, QueueCapacity: 9, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:timeout")}}}
 		if err := g.Init(); err != nil {

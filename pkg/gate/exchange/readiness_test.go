@@ -107,7 +107,7 @@ func (h *heldProbes) Await(_ gate.Prober, notify func(gate.ReadinessResult)) (ca
 	return func() { delete(h.notify, n) }
 }
 
-func TestWaitingProbesTakeNoGoroutineAndAreLimited(t *testing.T) {
+func TestWaitingProbesUseNoGoroutineAndAreLimited(t *testing.T) {
 	held := &heldProbes{notify: map[int]func(gate.ReadinessResult){}}
 	g := &Gate{Config: Config{Readiness: held}}
 	if err := g.Init(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-func TestClocksTellTheFirstThatRunsOut(t *testing.T) {
+func TestTheFirstTimeoutToExpireDeterminesTheOutcome(t *testing.T) {
 	const (
 		arrival = int64(1000)
 		ms      = int64(time.Millisecond)

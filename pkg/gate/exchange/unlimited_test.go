@@ -6,7 +6,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-func TestAPathPatternMatchesWhatCannotBeAnotherPath(t *testing.T) {
+func TestAPathPatternMatchesOnlyUnambiguousPaths(t *testing.T) {
 	for _, c := range []struct {
 		pattern string
 		target  string

@@ -21,9 +21,9 @@ const upgradeRequest = "GET /tunnel HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r
 
 const upgradeAnswer = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
-// TestEveryWayToEndIsToldOnce brings about one outcome at a time. The rig
+// TestEveryEndOfARequestIsObservedOnce brings about one outcome at a time. The rig
 // checks that Begin and End come in pairs and that no count is left.
-func TestEveryWayToEndIsToldOnce(t *testing.T) {
+func TestEveryEndOfARequestIsObservedOnce(t *testing.T) {
 	hold := func(c *engineCall) bool { c.awaitEnd(); return false }
 	says := func(s string) func(*engineCall) bool {
 		return func(c *engineCall) bool { c.write(s); return false }
@@ -170,7 +170,7 @@ func TestEveryWayToEndIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestProbesAndRefusedHeadsAreNotCounted(t *testing.T) {
+func TestProbesAndRejectedHeadsAreNotCounted(t *testing.T) {
 	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1}, engineOptions{}, func(c *engineCall) bool {
 		c.awaitEnd()
 		return false
@@ -191,7 +191,7 @@ func TestProbesAndRefusedHeadsAreNotCounted(t *testing.T) {
 	r.wantOutcomes(map[gate.Outcome]int{gate.ClientGone: 1})
 }
 
-func TestTimesAndSizesOfARequestAreTold(t *testing.T) {
+func TestTimesAndSizesOfARequestAreObserved(t *testing.T) {
 	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1}, engineOptions{}, func(c *engineCall) bool {
 		if _, err := c.readBody(); err != nil {
 			return false
@@ -213,7 +213,7 @@ func TestTimesAndSizesOfARequestAreTold(t *testing.T) {
 	}
 }
 
-func TestProbesAndRefusedHeadsAreToldBesideRequests(t *testing.T) {
+func TestProbesAndRejectedHeadsAreObservedSeparately(t *testing.T) {
 	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("") })
 	c := r.client()
 	c.send("GET /a HTTP/1.1\r\nHost: h\r\nK-Network-Probe: queue\r\n\r\n").answer()
@@ -227,10 +227,10 @@ func TestProbesAndRefusedHeadsAreToldBesideRequests(t *testing.T) {
 	}
 }
 
-// TestNextRequestInTheBufferDoesNotReplaceTheOneThatEnds pipelines a request
+// TestAPipelinedRequestDoesNotReplaceTheRecordOfTheEndingOne pipelines a request
 // behind a body that needs the large buffer. The rig's observer compares
 // method and target at Begin and End.
-func TestNextRequestInTheBufferDoesNotReplaceTheOneThatEnds(t *testing.T) {
+func TestAPipelinedRequestDoesNotReplaceTheRecordOfTheEndingOne(t *testing.T) {
 	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
 		if c.method != "POST" {
 			return c.answer(c.target)
@@ -250,7 +250,7 @@ func TestNextRequestInTheBufferDoesNotReplaceTheOneThatEnds(t *testing.T) {
 	r.wantOutcomes(map[gate.Outcome]int{gate.Served: 2})
 }
 
-func TestPanickingObserverCostsItsRequestOnly(t *testing.T) {
+func TestAPanickingObserverEndsOnlyItsRequest(t *testing.T) {
 	for _, where := range []string{"begin", "end", "both"} {
 		t.Run(where, func(t *testing.T) {
 			r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 10}, engineOptions{panics: true}, func(c *engineCall) bool {
@@ -290,7 +290,7 @@ func TestPanickingObserverCostsItsRequestOnly(t *testing.T) {
 	}
 }
 
-func TestPanicInATunnelIsCountedOut(t *testing.T) {
+func TestATunnelThatPanicsIsNoLongerCounted(t *testing.T) {
 	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1}, engineOptions{panics: true}, func(c *engineCall) bool {
 		c.write(upgradeAnswer)
 		c.awaitEnd()
@@ -307,9 +307,9 @@ func TestPanicInATunnelIsCountedOut(t *testing.T) {
 	r.until(0, 0)
 }
 
-// TestCountsReturnToZeroAfterAStorm lets clients and the container do
+// TestCountsReturnToZeroAfterManyRequests lets clients and the container do
 // everything at random, at once.
-func TestCountsReturnToZeroAfterAStorm(t *testing.T) {
+func TestCountsReturnToZeroAfterManyRequests(t *testing.T) {
 	t.Parallel()
 	for _, config := range []exchange.Config{
 		{ConcurrencyLimit: 3, QueueCapacity: 5, QueueMaxWait: 5 * time.Millisecond, RequestTimeout: 40 * time.Millisecond},
@@ -521,9 +521,9 @@ func (s *engineScript) works(ids []int) bool {
 	return len(ids) == len(s.working)
 }
 
-// TestRandomSchedulesCountAsTheModelDoes compares all counts, and who is at
+// TestRandomSchedulesMatchTheReferenceCounts compares all counts, and who is at
 // the container, after every step.
-func TestRandomSchedulesCountAsTheModelDoes(t *testing.T) {
+func TestRandomSchedulesMatchTheReferenceCounts(t *testing.T) {
 	t.Parallel()
 	for _, shape := range [][2]int{{1, 3}, {3, 2}, {2, 0}, {4, 10}, {0, 1}} {
 		t.Run(fmt.Sprintf("limit %d, capacity %d", shape[0], shape[1]), func(t *testing.T) {
@@ -650,9 +650,9 @@ func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
 	}
 }
 
-// TestHardLimitHoldsTheSlotOfAStreamWhoseClientLeft stops the stream when all
+// TestAHardLimitHoldsTheSlotOfAResponseWhoseClientDisconnected stops the stream when all
 // of it has been delivered so far, and lets the client leave then.
-func TestHardLimitHoldsTheSlotOfAStreamWhoseClientLeft(t *testing.T) {
+func TestAHardLimitHoldsTheSlotOfAResponseWhoseClientDisconnected(t *testing.T) {
 	for _, first := range []int{10, 100_000} {
 		t.Run(fmt.Sprintf("after %d bytes", first), func(t *testing.T) {
 			gone, finish := make(chan struct{}), make(chan struct{})
@@ -688,7 +688,7 @@ func TestHardLimitHoldsTheSlotOfAStreamWhoseClientLeft(t *testing.T) {
 	}
 }
 
-func TestSoftLimitGivesTheSlotOfALeftRequestToTheNext(t *testing.T) {
+func TestASoftLimitReleasesTheSlotOfADisconnectedClient(t *testing.T) {
 	release := make(chan struct{})
 	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1}, engineOptions{}, func(c *engineCall) bool {
 		if c.target == "/next" {
@@ -705,7 +705,7 @@ func TestSoftLimitGivesTheSlotOfALeftRequestToTheNext(t *testing.T) {
 	next.want(200, "next")
 }
 
-func TestClientThatLeavesTheQueueNeverReachesTheContainer(t *testing.T) {
+func TestAClientThatDisconnectsInTheQueueNeverReachesTheContainer(t *testing.T) {
 	script := &engineScript{working: map[int]chan string{}}
 	var seen atomic.Int64
 	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 20}, engineOptions{loops: 2}, func(c *engineCall) bool {
@@ -736,9 +736,9 @@ func TestClientThatLeavesTheQueueNeverReachesTheContainer(t *testing.T) {
 	}
 }
 
-// TestSlotThatComesTooLateGoesBack grants a slot to a request whose client
+// TestASlotGrantedTooLateIsReleased grants a slot to a request whose client
 // leaves, or whose time runs out, at the same moment.
-func TestSlotThatComesTooLateGoesBack(t *testing.T) {
+func TestASlotGrantedTooLateIsReleased(t *testing.T) {
 	for _, why := range []gate.Outcome{gate.ClientGone, gate.RequestTimeout} {
 		t.Run(why.String(), func(t *testing.T) {
 			config := exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1}

@@ -50,9 +50,9 @@ func TestAConnectionToTheContainerIsSmall(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatIsHeldUpHoldsNoBuffer: clients whose windows are shut may have
+// TestABlockedResponseHoldsNoBuffer: clients whose windows are shut may have
 // thousands of streams.
-func TestAnAnswerThatIsHeldUpHoldsNoBuffer(t *testing.T) {
+func TestABlockedResponseHoldsNoBuffer(t *testing.T) {
 	body := strings.Repeat("0123456789", 16_000)
 	for _, c := range []struct{ name, head, body string }{
 		{"with a length", fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(body)), body},
@@ -102,8 +102,8 @@ func TestAnAnswerThatIsHeldUpHoldsNoBuffer(t *testing.T) {
 	}
 }
 
-// TestAnInterimAnswerLeavesNoBufferBehind: what follows it may be long in coming.
-func TestAnInterimAnswerLeavesNoBufferBehind(t *testing.T) {
+// TestAnInterimResponseReleasesItsBuffer: what follows it may be long in coming.
+func TestAnInterimResponseReleasesItsBuffer(t *testing.T) {
 	held := -1
 	x := startTransfer(t, func(x *transfer) {
 		u := &upConn{pool: &Pool{bufs: &x.bufs, worker: &server.Worker{Choice: &upstream.Choice{}}}, sock: &x.src, req: &wire.Request{Method: []byte("GET")}, client: &window{room: 1 << 20}}
@@ -127,8 +127,8 @@ func TestAnInterimAnswerLeavesNoBufferBehind(t *testing.T) {
 	}
 }
 
-// TestABodyEndsAtAClientThatTakesNoMore: its end needs no window.
-func TestABodyEndsAtAClientThatTakesNoMore(t *testing.T) {
+// TestABodyEndsWhenTheClientStopsReading: its end needs no window.
+func TestABodyEndsWhenTheClientStopsReading(t *testing.T) {
 	const body = "hello, world"
 	client := &window{room: len(body)}
 	x := startTransfer(t, func(x *transfer) {

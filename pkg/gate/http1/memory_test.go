@@ -31,9 +31,9 @@ func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
 	engineUntil(t, "nothing is held", func() bool { return r.gate.Heads.Used() == 0 && r.gate.Bodies.Used() == 0 })
 }
 
-// TestAHeadIsInTheBudgetUntilItsAnswerIsOver: clients that do not read would
+// TestAHeadStaysInTheBudgetUntilItsResponseEnds: clients that do not read would
 // hold any number of heads.
-func TestAHeadIsInTheBudgetUntilItsAnswerIsOver(t *testing.T) {
+func TestAHeadStaysInTheBudgetUntilItsResponseEnds(t *testing.T) {
 	release := make(chan struct{})
 	r := engineServe(t, exchange.Config{HeadMemory: 64 << 10}, engineOptions{}, func(c *engineCall) bool {
 		c.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
@@ -56,9 +56,9 @@ func TestAHeadIsInTheBudgetUntilItsAnswerIsOver(t *testing.T) {
 	engineUntil(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
 }
 
-// TestALongHeadIsForgottenBehindItsAnswer: a session that waits for the next
+// TestALongHeadIsReleasedAfterItsResponse: a session that waits for the next
 // request, or for a connection, would keep it although the budget has it back.
-func TestALongHeadIsForgottenBehindItsAnswer(t *testing.T) {
+func TestALongHeadIsReleasedAfterItsResponse(t *testing.T) {
 	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
 	head := "GET /long HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", 40<<10) + "\r\n\r\n"
 	e := r.engines[0]
@@ -91,7 +91,7 @@ func TestALongHeadIsForgottenBehindItsAnswer(t *testing.T) {
 	}))
 }
 
-func TestBodiesGoThroughSmallBuffersWhereTheBudgetIsUsedUp(t *testing.T) {
+func TestBodiesUseSmallBuffersWhenTheBudgetIsExhausted(t *testing.T) {
 	body := strings.Repeat("0123456789", 100_000)
 	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer(body) })
 	rest := r.gate.Bodies.Limit()

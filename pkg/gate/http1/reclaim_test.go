@@ -44,7 +44,7 @@ func (r *engineRig) connected(n int) {
 	r.waiting()
 }
 
-func TestTheLongestIdleConnectionGivesWay(t *testing.T) {
+func TestTheLongestIdleConnectionIsReclaimedFirst(t *testing.T) {
 	t.Parallel()
 	for _, loops := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d loops", loops), func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestTheLongestIdleConnectionGivesWay(t *testing.T) {
 	}
 }
 
-func TestARequestUnderWayDoesNotGiveWay(t *testing.T) {
+func TestAConnectionWithARequestIsNotReclaimed(t *testing.T) {
 	r, release := engineBudget(t, 3, 1)
 	first, second := r.client().get("/held"), r.client().get("/held")
 	r.until(2, 0)
@@ -89,7 +89,7 @@ func TestARequestUnderWayDoesNotGiveWay(t *testing.T) {
 	}
 }
 
-func TestAnUnfinishedHeadGivesWayAfterAllOthers(t *testing.T) {
+func TestAConnectionWithAPartialHeadIsReclaimedLast(t *testing.T) {
 	r, _ := engineBudget(t, 3, 1)
 	begun := r.client().send("GET / HTTP/1.1\r\nHost: h\r\n")
 	r.connected(1)
@@ -107,7 +107,7 @@ func TestAnUnfinishedHeadGivesWayAfterAllOthers(t *testing.T) {
 	begun.wantEnd()
 }
 
-func TestAConnectionThatLingersGivesWay(t *testing.T) {
+func TestALingeringConnectionIsReclaimed(t *testing.T) {
 	r, _ := engineBudget(t, 2, 1)
 	lingering := r.client().send("GET / HTTP/1.1\r\n\r\n")
 	lingering.wantRefusal(gate.BadRequest)
@@ -118,7 +118,7 @@ func TestAConnectionThatLingersGivesWay(t *testing.T) {
 	idle.get("/").want(200, "ok")
 }
 
-func TestAConnectionThatLingersPausesBetweenItsReads(t *testing.T) {
+func TestALingeringConnectionPausesBetweenReads(t *testing.T) {
 	r := engineServe(t, exchange.Config{}, engineOptions{loops: 1}, func(c *engineCall) bool { return c.answer("ok") })
 	refused := r.client().send("GET / HTTP/1.1\r\n\r\n")
 	refused.wantRefusal(gate.BadRequest)
@@ -159,9 +159,9 @@ func TestAConnectionThatLingersPausesBetweenItsReads(t *testing.T) {
 	})
 }
 
-// TestARequestThatHasArrivedIsServedThoughItsConnectionIsTheOldest lets the
+// TestAReceivedRequestIsServedEvenIfItsConnectionIsTheOldest lets the
 // request and the connections that want its place reach the loop at once.
-func TestARequestThatHasArrivedIsServedThoughItsConnectionIsTheOldest(t *testing.T) {
+func TestAReceivedRequestIsServedEvenIfItsConnectionIsTheOldest(t *testing.T) {
 	r, _ := engineBudget(t, 1, 1)
 	old := r.client()
 	r.connected(1)
@@ -196,9 +196,9 @@ func TestRequestsReachTheContainerWhileClientsHoldAllDescriptors(t *testing.T) {
 	}
 }
 
-// TestAnIdleClientGivesWayToAConnectionToTheContainer has more requests than
+// TestAnIdleClientIsReclaimedForAnUpstreamConnection has more requests than
 // the share of the loop in connections to the container.
-func TestAnIdleClientGivesWayToAConnectionToTheContainer(t *testing.T) {
+func TestAnIdleClientIsReclaimedForAnUpstreamConnection(t *testing.T) {
 	const share = 31 / 8
 	r, release := engineBudget(t, share+2, 1)
 	idle := r.client()
@@ -222,9 +222,9 @@ func TestAnIdleClientGivesWayToAConnectionToTheContainer(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsGiveWayWhenTheSystemHasNoDescriptor takes away every
+// TestIdleConnectionsAreReclaimedWhenTheSystemHasNoDescriptor takes away every
 // descriptor but those that are open, whatever the budget says.
-func TestIdleConnectionsGiveWayWhenTheSystemHasNoDescriptor(t *testing.T) {
+func TestIdleConnectionsAreReclaimedWhenTheSystemHasNoDescriptor(t *testing.T) {
 	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
 	old := r.client().get("/")
 	old.want(200, "ok")

@@ -122,8 +122,8 @@ func engineCount(r *engineRig, match func(*conn) bool) (n int) {
 	return n
 }
 
-// TestShutdownWaitsForALoopThatIsBusy: its backlog would be cut.
-func TestShutdownWaitsForALoopThatIsBusy(t *testing.T) {
+// TestShutdownWaitsForABusyLoop: its backlog would be cut.
+func TestShutdownWaitsForABusyLoop(t *testing.T) {
 	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("served") })
 	var clients []*engineClient
 	ended := make(chan error, 1)
@@ -143,9 +143,9 @@ func TestShutdownWaitsForALoopThatIsBusy(t *testing.T) {
 	}
 }
 
-// TestShutdownServesConnectionsThatWereMadeBefore: their clients are about to
+// TestShutdownServesConnectionsMadeBefore: their clients are about to
 // send their first request, and cannot know that nothing is accepted any more.
-func TestShutdownServesConnectionsThatWereMadeBefore(t *testing.T) {
+func TestShutdownServesConnectionsMadeBefore(t *testing.T) {
 	const backlog = 128
 	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("served") })
 	var clients []*engineClient
@@ -173,7 +173,7 @@ func TestShutdownServesConnectionsThatWereMadeBefore(t *testing.T) {
 	}
 }
 
-func TestShutdownGivesTunnelsTheirTimeAndRequestsAllOfIt(t *testing.T) {
+func TestShutdownWaitsForRequestsAndForTunnelsUpToTheirTimeout(t *testing.T) {
 	release := make(chan struct{})
 	r := engineServe(t, exchange.Config{DrainTunnel: time.Millisecond}, engineOptions{}, func(c *engineCall) bool {
 		if c.target == "/tunnel" {
@@ -198,7 +198,7 @@ func TestShutdownGivesTunnelsTheirTimeAndRequestsAllOfIt(t *testing.T) {
 	tunnel.wantEnd()
 }
 
-func TestTunnelThatEndsInTimeIsNotCut(t *testing.T) {
+func TestATunnelThatEndsInTimeIsNotAborted(t *testing.T) {
 	r := engineServe(t, exchange.Config{DrainTunnel: time.Hour}, engineOptions{}, func(c *engineCall) bool {
 		c.write(upgradeAnswer)
 		_, _ = io.Copy(c.conn, c.in)
@@ -226,7 +226,7 @@ func TestTunnelThatEndsInTimeIsNotCut(t *testing.T) {
 
 // A request that becomes a tunnel when the tunnels' time is over must not be
 // waited for.
-func TestShutdownDoesNotWaitForARequestThatTurnsIntoATunnel(t *testing.T) {
+func TestShutdownDoesNotWaitForARequestThatBecomesATunnel(t *testing.T) {
 	release := make(chan struct{})
 	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
 		c.await(release)
@@ -245,7 +245,7 @@ func TestShutdownDoesNotWaitForARequestThatTurnsIntoATunnel(t *testing.T) {
 	tunnel.close()
 }
 
-func TestShutdownCutsWhatIsLeftWhenItsContextEnds(t *testing.T) {
+func TestShutdownAbortsRemainingConnectionsWhenItsContextEnds(t *testing.T) {
 	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, DrainTunnel: time.Hour}, engineOptions{loops: 2}, func(c *engineCall) bool {
 		c.awaitEnd()
 		return false
@@ -391,10 +391,10 @@ func TestManyLoopsServeManyConnections(t *testing.T) {
 	}
 }
 
-// TestSessionOfAnAbortedRequestServesTheNextUntainted uses the coroutine of a
+// TestASessionOfAnAbortedRequestServesTheNextOneCorrectly uses the coroutine of a
 // request that ended in the middle of everything for one whose body tries to
 // look like a head, or like a request of its own.
-func TestSessionOfAnAbortedRequestServesTheNextUntainted(t *testing.T) {
+func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 	const stream = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
 	abort := map[string]func(r *engineRig, c *engineClient){
 		"stuck upload": func(r *engineRig, c *engineClient) {

@@ -270,7 +270,7 @@ func TestBodiesArriveWhole(t *testing.T) {
 	}
 }
 
-func TestWhatFollowsABodyIsHandedBack(t *testing.T) {
+func TestBytesAfterABodyAreReturned(t *testing.T) {
 	for _, c := range []struct {
 		moving
 		in string
@@ -310,7 +310,7 @@ func TestAnExactReaderLeavesTheNextMessageInTheSocket(t *testing.T) {
 	wantSame(t, "in the socket", string(left), "NEXT")
 }
 
-func TestABodyThatBreaksOffHasNoEnd(t *testing.T) {
+func TestATruncatedBodyHasNoEnd(t *testing.T) {
 	for _, c := range []struct {
 		sentence string
 		moving
@@ -337,7 +337,7 @@ func TestABodyThatBreaksOffHasNoEnd(t *testing.T) {
 	}
 }
 
-func TestHeadAndSmallBodyLeaveTogether(t *testing.T) {
+func TestAHeadAndASmallBodyAreSentInOneWrite(t *testing.T) {
 	for _, c := range []struct {
 		moving
 		want string
@@ -358,7 +358,7 @@ func TestHeadAndSmallBodyLeaveTogether(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatDoesNotReadStopsTheReading(t *testing.T) {
+func TestAReceiverThatDoesNotReadPausesTheSender(t *testing.T) {
 	stalled := make(chan int64)
 	x := startTransfer(t, func(x *transfer) {
 		x.begin(moving{kind: wire.BodyUntilClose}, "")
@@ -431,7 +431,7 @@ func TestAnIdleStreamHoldsNoBuffer(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatLeavesEndsTheTransfer(t *testing.T) {
+func TestAReceiverThatDisconnectsEndsTheTransfer(t *testing.T) {
 	x := startTransfer(t, func(x *transfer) {
 		x.begin(moving{kind: wire.BodyUntilClose}, "")
 		x.run()
@@ -448,7 +448,7 @@ func TestAReceiverThatLeavesEndsTheTransfer(t *testing.T) {
 	}
 }
 
-func TestABodyComesAgainUnlessSomeOfItHasGone(t *testing.T) {
+func TestABodyCanBeRewoundWhileItIsBuffered(t *testing.T) {
 	for _, c := range []struct {
 		sentence     string
 		moving       moving
@@ -491,7 +491,7 @@ func noise(n int) string {
 	return string(b)
 }
 
-func TestLongBodiesGoThroughAPipeAndArriveWhole(t *testing.T) {
+func TestLongBodiesAreSplicedAndArriveWhole(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -522,7 +522,7 @@ func TestLongBodiesGoThroughAPipeAndArriveWhole(t *testing.T) {
 	}
 }
 
-func TestALongBodyEndsWhereItsLengthSays(t *testing.T) {
+func TestALongBodyEndsAtItsContentLength(t *testing.T) {
 	body, next := noise(1<<20), "GET / HTTP/1.1\r\n\r\n"
 	var behind string
 	x := startTransfer(t, func(x *transfer) {
@@ -549,7 +549,7 @@ func TestALongBodyEndsWhereItsLengthSays(t *testing.T) {
 	}
 }
 
-func TestALongBodyThatNobodyTakesHoldsAtMostOnePipeFull(t *testing.T) {
+func TestAnUnreadLongBodyHoldsAtMostOneFillOfAPipe(t *testing.T) {
 	x := startTransfer(t, func(x *transfer) {
 		x.begin(moving{kind: wire.BodyLength, length: 1 << 30}, "")
 		x.run()

@@ -31,7 +31,7 @@ func (r *engineRig) silence() {
 	r.container.mu.Unlock()
 }
 
-func TestHeldRequestsGoOutInOrderOnceTheContainerListens(t *testing.T) {
+func TestQueuedRequestsAreSentInOrderOnceTheContainerListens(t *testing.T) {
 	for _, limit := range []int{0, 40} {
 		t.Run(fmt.Sprintf("limit %d", limit), func(t *testing.T) {
 			var order []string
@@ -73,7 +73,7 @@ func TestHeldRequestsGoOutInOrderOnceTheContainerListens(t *testing.T) {
 	}
 }
 
-func TestHeldRequestsOfAllLoopsAreReleased(t *testing.T) {
+func TestRequestsInTheConnectQueueAreReleasedOnAllLoops(t *testing.T) {
 	r := engineServe(t, exchange.Config{QueueCapacity: 100, UpstreamWait: time.Hour}, engineOptions{loops: 3, silent: true}, func(c *engineCall) bool {
 		body, err := c.readBody()
 		return err == nil && c.answer(c.target+body)
@@ -89,9 +89,9 @@ func TestHeldRequestsOfAllLoopsAreReleased(t *testing.T) {
 	}
 }
 
-// TestHeldRequestsShareTheConnectionsThatThereAreDescriptorsFor releases more
+// TestQueuedRequestsShareTheConnectionsForWhichDescriptorsExist releases more
 // requests than the budget has connections for.
-func TestHeldRequestsShareTheConnectionsThatThereAreDescriptorsFor(t *testing.T) {
+func TestQueuedRequestsShareTheConnectionsForWhichDescriptorsExist(t *testing.T) {
 	const clients, budget = 20, 40 // 5 connections are always to be had, and 10 descriptors are left by the clients
 	release := make(chan struct{})
 	r := engineServe(t, exchange.Config{QueueCapacity: 100, UpstreamWait: time.Hour, Descriptors: exchange.NewDescriptors(budget)}, engineOptions{silent: true}, func(c *engineCall) bool {
@@ -112,10 +112,10 @@ func TestHeldRequestsShareTheConnectionsThatThereAreDescriptorsFor(t *testing.T)
 	}
 }
 
-// TestHeldRequestsDoNotGoBackToThoseWhoLackADescriptor takes all descriptors
+// TestRequestsInTheConnectQueueDoNotReturnToTheDescriptorQueue takes all descriptors
 // and the listener away, and gives one descriptor back: one after the other all
 // find out that nobody listens, and wait for that alone.
-func TestHeldRequestsDoNotGoBackToThoseWhoLackADescriptor(t *testing.T) {
+func TestRequestsInTheConnectQueueDoNotReturnToTheDescriptorQueue(t *testing.T) {
 	const served, clients = 5, 300 // as many connections are always to be had
 	var begun atomic.Int64
 	release := make(chan struct{})
@@ -145,7 +145,7 @@ func TestHeldRequestsDoNotGoBackToThoseWhoLackADescriptor(t *testing.T) {
 	r.held(clients)
 }
 
-func TestHeldRequestEndsWhenItsWaitExpires(t *testing.T) {
+func TestARequestInTheConnectQueueEndsWhenItsWaitExpires(t *testing.T) {
 	for _, limit := range []int{0, 1} {
 		r := engineServe(t, exchange.Config{ConcurrencyLimit: limit, QueueCapacity: 5, UpstreamWait: 10 * time.Millisecond}, engineOptions{silent: true}, nil)
 		c := r.client()
@@ -159,7 +159,7 @@ func TestHeldRequestEndsWhenItsWaitExpires(t *testing.T) {
 	}
 }
 
-func TestClocksRunWhileARequestIsHeld(t *testing.T) {
+func TestTimeoutsApplyInTheConnectQueue(t *testing.T) {
 	for _, c := range []struct {
 		config exchange.Config
 		want   gate.Outcome
@@ -175,7 +175,7 @@ func TestClocksRunWhileARequestIsHeld(t *testing.T) {
 	}
 }
 
-func TestNoMoreAreHeldThanTheCapacitySays(t *testing.T) {
+func TestTheConnectQueueIsLimitedByTheQueueCapacity(t *testing.T) {
 	r := engineServe(t, exchange.Config{QueueCapacity: 3, UpstreamWait: time.Hour}, engineOptions{loops: 2, silent: true}, func(c *engineCall) bool {
 		return c.answer(c.target)
 	})
@@ -197,7 +197,7 @@ func TestNoMoreAreHeldThanTheCapacitySays(t *testing.T) {
 	}
 }
 
-func TestWithALimitTheQueueStandsBehindHeldRequests(t *testing.T) {
+func TestRequestsInTheConnectQueueHoldTheirSlots(t *testing.T) {
 	r := engineServe(t, exchange.Config{ConcurrencyLimit: 1, QueueCapacity: 1, UpstreamWait: time.Hour}, engineOptions{silent: true}, func(c *engineCall) bool {
 		return c.answer(c.target)
 	})
@@ -211,7 +211,7 @@ func TestWithALimitTheQueueStandsBehindHeldRequests(t *testing.T) {
 	second.want(200, "/2")
 }
 
-func TestClientThatLeavesWhileHeldFreesItsPlaceAndOthersGoOn(t *testing.T) {
+func TestAClientThatDisconnectsInTheConnectQueueFreesItsPosition(t *testing.T) {
 	var order []string
 	r := engineServe(t, exchange.Config{QueueCapacity: 10, UpstreamWait: time.Hour}, engineOptions{silent: true, serial: true}, func(c *engineCall) bool {
 		order = append(order, c.target)
@@ -263,10 +263,10 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 }
 
-// TestConnectionThatTheContainerClosedIsNeverUsed closes each connection right
+// TestAConnectionClosedByTheContainerIsNeverUsed closes each connection right
 // behind the answer, before or after the gate has looked. The requests are
 // such as may not be replayed: each that met a closed connection would fail.
-func TestConnectionThatTheContainerClosedIsNeverUsed(t *testing.T) {
+func TestAConnectionClosedByTheContainerIsNeverUsed(t *testing.T) {
 	for _, how := range []string{"closed at once", "closed once idle", "reset once idle"} {
 		t.Run(how, func(t *testing.T) {
 			gone, closed := make(chan struct{}), make(chan struct{}, 1)
@@ -307,9 +307,9 @@ func TestConnectionThatTheContainerClosedIsNeverUsed(t *testing.T) {
 	}
 }
 
-// TestConnectionThatClosesBehindTheLoopsBackIsNotUsed lets a request come
+// TestAConnectionWhoseCloseIsNotReportedYetIsNotUsed lets a request come
 // first, and the close of the idle connection before the loop has looked at it.
-func TestConnectionThatClosesBehindTheLoopsBackIsNotUsed(t *testing.T) {
+func TestAConnectionWhoseCloseIsNotReportedYetIsNotUsed(t *testing.T) {
 	for _, how := range []string{"closed", "reset", "bytes"} {
 		t.Run(how, func(t *testing.T) {
 			idle, spoilt := make(chan struct{}), make(chan struct{}, 1)
@@ -357,9 +357,9 @@ func (r *engineRig) awaitClosed(n int) {
 	})
 }
 
-// TestBytesBehindAnAnswerEndTheConnection: what was not asked for must reach no
+// TestBytesAfterAResponseCloseTheConnection: what was not asked for must reach no
 // other request, whether it comes with the answer, later, or is an answer.
-func TestBytesBehindAnAnswerEndTheConnection(t *testing.T) {
+func TestBytesAfterAResponseCloseTheConnection(t *testing.T) {
 	const unasked = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
 	for _, answer := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nright",
@@ -402,7 +402,7 @@ func TestBytesBehindAnAnswerEndTheConnection(t *testing.T) {
 	}
 }
 
-func TestAnswersThatEndTheConnectionAreNotPooled(t *testing.T) {
+func TestConnectionsEndedByTheirResponseAreNotPooled(t *testing.T) {
 	for _, answer := range []string{
 		"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
 		"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -425,9 +425,9 @@ func TestAnswersThatEndTheConnectionAreNotPooled(t *testing.T) {
 	}
 }
 
-// TestRequestThatMeetsADyingConnection has the container take a request on a
+// TestARequestOnADyingConnection has the container take a request on a
 // connection that it used before, and end it without an answer.
-func TestRequestThatMeetsADyingConnection(t *testing.T) {
+func TestARequestOnADyingConnection(t *testing.T) {
 	const (
 		get  = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
 		put  = "PUT /x HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"
@@ -494,8 +494,8 @@ func TestRequestThatMeetsADyingConnection(t *testing.T) {
 	}
 }
 
-// TestLongUploadIsNotSentAgain: what has left the buffer cannot be repeated.
-func TestLongUploadIsNotSentAgain(t *testing.T) {
+// TestALongUploadIsNotRetried: what has left the buffer cannot be repeated.
+func TestALongUploadIsNotRetried(t *testing.T) {
 	const size = 3 << 20
 	var seen atomic.Int64
 	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
@@ -521,7 +521,7 @@ func TestLongUploadIsNotSentAgain(t *testing.T) {
 	}
 }
 
-func TestPoolClosesItsOldestWhenItIsFull(t *testing.T) {
+func TestAFullPoolClosesItsOldestConnection(t *testing.T) {
 	t.Parallel()
 	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
 	r.client().get("/").want(200, "ok")

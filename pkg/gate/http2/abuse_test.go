@@ -212,7 +212,7 @@ func takesNoData(t *testing.T) *container {
 	})
 }
 
-func TestAnAttackEndsItsConnectionAndNoOther(t *testing.T) {
+func TestAnAttackEndsOnlyItsConnection(t *testing.T) {
 	t.Parallel()
 	hold := func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/works" {
@@ -252,7 +252,7 @@ func TestAnAttackEndsItsConnectionAndNoOther(t *testing.T) {
 }
 
 // floods without an end, of requests whose answers nobody reads.
-func TestRepliesThatNobodyReadsTakeNoMemory(t *testing.T) {
+func TestUnreadRepliesTakeNoMemory(t *testing.T) {
 	for name, head := range map[string][]string{
 		"the container's": request("GET", "/works"),
 		"OPTIONS":         request("OPTIONS", "*"),
@@ -313,7 +313,7 @@ func TestRepliesThatNobodyReadsTakeNoMemory(t *testing.T) {
 	}
 }
 
-func TestAHeadBeyondTheLimitIsRefusedAndTheConnectionGoesOn(t *testing.T) {
+func TestAHeadAboveTheLimitIsRejectedAndTheConnectionStaysOpen(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))
 	c := r.dial()
 	c.want(c.get("/", "x", strings.Repeat("y", 15<<10)), "200", "")
@@ -361,7 +361,7 @@ func TestHeadsOfAllStreamsShareABudget(t *testing.T) {
 	until(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
 }
 
-func TestFieldBlocksThatAreNotCompleteShareTheBudgetOfHeads(t *testing.T) {
+func TestIncompleteFieldBlocksShareTheBudgetOfHeads(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}), func(o *options) { o.gate.HeadMemory = 256 << 10 })
 	innocent := r.dial()
 	innocent.works()
@@ -389,7 +389,7 @@ func TestFieldBlocksThatAreNotCompleteShareTheBudgetOfHeads(t *testing.T) {
 	until(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
 }
 
-func TestABodyThatIsNeverTakenWholeTakesNoMoreThanItsWindow(t *testing.T) {
+func TestAnUnreadBodyTakesNoMoreMemoryThanItsWindow(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, pour))
 	var f stream
 	f.begin(&conn{eng: r.part, role: &downConn{}}, new(exchange.Exchange), 1, h2.Open)
@@ -414,7 +414,7 @@ func TestABodyThatIsNeverTakenWholeTakesNoMoreThanItsWindow(t *testing.T) {
 	})
 }
 
-func TestAnswersThatNobodyTakesShareTheBudgetOfBodies(t *testing.T) {
+func TestUnreadResponsesShareTheBudgetOfBodies(t *testing.T) {
 	t.Parallel()
 	bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up)
@@ -460,9 +460,9 @@ func TestAnswersThatNobodyTakesShareTheBudgetOfBodies(t *testing.T) {
 	})
 }
 
-// TestAnAnswerOfWhichTheClientTakesALittleStaysInTheContainer where a good part of
+// TestAResponseReadSlowlyStaysInTheContainer where a good part of
 // the memory is in use: what it takes no more of is not asked for.
-func TestAnAnswerOfWhichTheClientTakesALittleStaysInTheContainer(t *testing.T) {
+func TestAResponseReadSlowlyStaysInTheContainer(t *testing.T) {
 	r := newRig(t, serveH2C(t, pour))
 	b := r.gate.Bodies
 	if n := b.Limit()/8 + 1; b.Acquire(n) {
@@ -496,7 +496,7 @@ func TestAnAnswerOfWhichTheClientTakesALittleStaysInTheContainer(t *testing.T) {
 	}
 }
 
-func TestUploadsThatTheContainerDoesNotTakeShareTheBudgetOfBodies(t *testing.T) {
+func TestUploadsThatTheContainerDoesNotReadShareTheBudgetOfBodies(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
 	defer close(hold) // net/http does not notice the end of a connection whose body is not read

@@ -55,8 +55,8 @@ func TestAContainerMaySendMoreBeforeItAcknowledges(t *testing.T) {
 	}
 }
 
-// TestAWindowThatHasBeenNarrowedTwiceIsOpen: for its own stream, and for all.
-func TestAWindowThatHasBeenNarrowedTwiceIsOpen(t *testing.T) {
+// TestAWindowShrunkTwiceReopens: for its own stream, and for all.
+func TestAWindowShrunkTwiceReopens(t *testing.T) {
 	held, hold := make(chan struct{}), make(chan struct{})
 	r := newRig(t, serveH2C(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/held" {

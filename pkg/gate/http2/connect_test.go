@@ -46,7 +46,7 @@ func connect(path string) []string {
 	return []string{":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":path", path, ":authority", "h", "sec-websocket-version", "13"}
 }
 
-func TestExtendedConnectReachesAContainerThatOffersIt(t *testing.T) {
+func TestExtendedConnectReachesAContainerThatSupportsIt(t *testing.T) {
 	r := newRig(t, chat(t, true))
 	c := r.dial()
 	id := c.open(false, connect("/chat")...)
@@ -69,7 +69,7 @@ func TestExtendedConnectReachesAContainerThatOffersIt(t *testing.T) {
 	})
 }
 
-func TestExtendedConnectToAContainerThatDoesNotOfferIt(t *testing.T) {
+func TestExtendedConnectToAContainerWithoutSupport(t *testing.T) {
 	t.Run("and speaks HTTP/2 alone", func(t *testing.T) {
 		r := newRig(t, chat(t, false), func(o *options) { o.protocol = 2 })
 		c := r.dial()
@@ -121,7 +121,7 @@ func (r *rig) upgrade(path string) (net.Conn, *bufio.Reader, *http.Response) {
 	return conn, in, res
 }
 
-func TestWebSocketOverHTTP1ReachesAContainerOfHTTP2AsExtendedConnect(t *testing.T) {
+func TestWebSocketOverHTTP1ReachesAnHTTP2ContainerAsExtendedConnect(t *testing.T) {
 	r := newRig(t, chat(t, true), func(o *options) { o.protocol = 2 })
 	conn, in, res := r.upgrade("/chat")
 	if res.StatusCode != 101 || res.Header.Get("Upgrade") != "websocket" || res.Header.Get("Connection") != "Upgrade" ||
@@ -142,7 +142,7 @@ func TestWebSocketOverHTTP1ReachesAContainerOfHTTP2AsExtendedConnect(t *testing.
 	}
 }
 
-func TestWebSocketOverHTTP1ToAContainerOfHTTP2ThatDoesNotOfferIt(t *testing.T) {
+func TestWebSocketOverHTTP1ToAnHTTP2ContainerWithoutSupport(t *testing.T) {
 	r := newRig(t, chat(t, false), func(o *options) { o.protocol = 2 })
 	_, in, res := r.upgrade("/chat")
 	b, err := io.ReadAll(io.LimitReader(in, int64(len("c\r\nno WebSocket"))))

@@ -89,7 +89,7 @@ var connectContainers = []struct {
 	{"over h2c", upstream.H2C, serveHeadsOverHTTP2},
 }
 
-func TestExtendedConnectWithAFieldThatFramesABodyIsRefused(t *testing.T) {
+func TestExtendedConnectWithAFramingFieldIsRejected(t *testing.T) {
 	for _, up := range connectContainers {
 		for _, c := range []struct {
 			name   string

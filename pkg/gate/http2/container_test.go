@@ -45,7 +45,7 @@ func (c *collector) take(p *peer, f http2.Frame) (id uint32, body string, whole 
 	return id, "", false
 }
 
-func TestStreamsBeyondTheContainersGOAWAYAreSentAgain(t *testing.T) {
+func TestStreamsAboveTheContainersGOAWAYAreRetried(t *testing.T) {
 	var all collector
 	const n, last = 8, 5 // streams 1, 3 and 5 are served
 	var first []uint32
@@ -95,7 +95,7 @@ func TestStreamsBeyondTheContainersGOAWAYAreSentAgain(t *testing.T) {
 	}
 }
 
-func TestARequestThatTheContainerRefusesIsSentAgainWithItsBody(t *testing.T) {
+func TestARequestThatTheContainerRefusesIsRetriedWithItsBody(t *testing.T) {
 	for _, c := range []struct {
 		name, body, status string
 		parts              int
@@ -141,7 +141,7 @@ func TestARequestThatTheContainerRefusesIsSentAgainWithItsBody(t *testing.T) {
 	}
 }
 
-func TestAMalformedAnswerIsNotAskedForAgain(t *testing.T) {
+func TestAMalformedResponseIsNotRetried(t *testing.T) {
 	var asked atomic.Int64
 	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
 		if h, ok := f.(*http2.MetaHeadersFrame); ok {
@@ -162,7 +162,7 @@ func TestAMalformedAnswerIsNotAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestAContainerThatEndsWithoutAWordMayHaveExecutedTheRequest(t *testing.T) {
+func TestAContainerThatClosesSilentlyMayHaveExecutedTheRequest(t *testing.T) {
 	for method, want := range map[string]int64{"POST": 1, "GET": 2} {
 		t.Run(method, func(t *testing.T) {
 			var asked atomic.Int64
@@ -189,7 +189,7 @@ func TestAContainerThatEndsWithoutAWordMayHaveExecutedTheRequest(t *testing.T) {
 	}
 }
 
-func TestAContainerThatDoesNotAnswerAPINGIsGivenUp(t *testing.T) {
+func TestAConnectionWhosePINGIsNotAcknowledgedIsClosed(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		t.Run(fmt.Sprintf("answers %v", answers), func(t *testing.T) {
 			pings, held := make(chan struct{}, 2), make(chan uint32, 1)
@@ -240,7 +240,7 @@ func TestAContainerThatDoesNotAnswerAPINGIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestAContainerWhoseWindowStaysAtZeroEndsUploadsWithTheIdleClock(t *testing.T) {
+func TestAContainerWhoseWindowStaysAtZeroEndsUploadsAfterTheIdleTimeout(t *testing.T) {
 	up := serveFrames(t, []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 0}}, func(*peer, http2.Frame) bool { return true })
 	r := newRig(t, up, func(o *options) { o.protocol, o.gate.IdleTimeout = 2, 300*time.Millisecond })
 	c := r.dial()
@@ -254,7 +254,7 @@ func TestAContainerWhoseWindowStaysAtZeroEndsUploadsWithTheIdleClock(t *testing.
 	}
 }
 
-func TestManyHangingStreamsLeaveOthersAlone(t *testing.T) {
+func TestManyHangingStreamsDoNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	up := serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
 		if f, ok := f.(*http2.MetaHeadersFrame); ok && field(f, ":path") == "/works" {
@@ -304,7 +304,7 @@ func (fragile) End(*gate.Record)      {}
 func (fragile) Rejected(gate.Outcome) {}
 func (fragile) Probed(*gate.Record)   {}
 
-func TestAPanicEndsWhatItHappenedInAndNothingElse(t *testing.T) {
+func TestAPanicEndsOnlyItsStreamOrConnection(t *testing.T) {
 	bothKinds(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/held" {
 			<-r.Context().Done()
@@ -346,9 +346,9 @@ func TestAPanicEndsWhatItHappenedInAndNothingElse(t *testing.T) {
 	})
 }
 
-// TestARequestThatNeverLeftIsSentAgain: the container had stopped reading when
+// TestARequestThatWasNeverSentIsRetried: the container had stopped reading when
 // it came, and its connection ends.
-func TestARequestThatNeverLeftIsSentAgain(t *testing.T) {
+func TestARequestThatWasNeverSentIsRetried(t *testing.T) {
 	end := make(chan struct{})
 	stop := sync.OnceFunc(func() { close(end) })
 	defer stop()
@@ -423,9 +423,9 @@ func (o timed) End(x *gate.Record) {
 	}
 }
 
-// TestTheContainersTimeBeginsWithTheRequest: not with the answer, although the
+// TestTheServiceTimeBeginsWithTheRequest: not with the answer, although the
 // head leaves at the end of a turn.
-func TestTheContainersTimeBeginsWithTheRequest(t *testing.T) {
+func TestTheServiceTimeBeginsWithTheRequest(t *testing.T) {
 	const takes = 50 * time.Millisecond
 	bothKinds(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/timed" {

@@ -32,7 +32,7 @@ func bothKinds(t *testing.T, h http.HandlerFunc, test func(t *testing.T, c *cont
 	t.Run("h2c", func(t *testing.T) { test(t, serveH2C(t, h), true) })
 }
 
-func TestAnExchangeGoesThroughWithBodyAndTrailers(t *testing.T) {
+func TestARequestWithBodyAndTrailersIsForwarded(t *testing.T) {
 	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
 		c := newRig(t, up).dial()
 		id := c.open(false, request("POST", "/a?b", "trailer", "x-end")...)
@@ -49,7 +49,7 @@ func TestAnExchangeGoesThroughWithBodyAndTrailers(t *testing.T) {
 	})
 }
 
-func TestAClientOfHTTP1ReachesAContainerThatSpeaksHTTP2Alone(t *testing.T) {
+func TestAnHTTP1ClientReachesAnHTTP2OnlyContainer(t *testing.T) {
 	r := newRig(t, serveH2C(t, echo))
 	r.dial().works() // from here on it is known what the container speaks
 	for range 3 {
@@ -59,7 +59,7 @@ func TestAClientOfHTTP1ReachesAContainerThatSpeaksHTTP2Alone(t *testing.T) {
 	}
 }
 
-func TestInterimAnswersAndEarlyOnesAreHandedOn(t *testing.T) {
+func TestInterimAndEarlyResponsesAreForwarded(t *testing.T) {
 	early := func(t *testing.T, up *container) {
 		c := newRig(t, up).dial()
 		for range 50 {
@@ -114,7 +114,7 @@ func TestACancelledStreamReachesTheContainer(t *testing.T) {
 	})
 }
 
-func TestAnUploadBeyondAllWindowsGoesThrough(t *testing.T) {
+func TestAnUploadLargerThanAllWindowsIsForwarded(t *testing.T) {
 	t.Parallel()
 	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
@@ -157,7 +157,7 @@ func pour(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, io.LimitReader(zeros{}, n))
 }
 
-func TestALargeDownloadWithSmallWindowsGoesThrough(t *testing.T) {
+func TestALargeDownloadWithSmallWindowsIsForwarded(t *testing.T) {
 	t.Parallel()
 	bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {
 		c := newRig(t, up).dial(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1000})
@@ -170,7 +170,7 @@ func TestALargeDownloadWithSmallWindowsGoesThrough(t *testing.T) {
 	})
 }
 
-func TestManyStreamsMakeProgressAtOnce(t *testing.T) {
+func TestManyStreamsMakeProgressConcurrently(t *testing.T) {
 	t.Parallel()
 	bothKinds(t, pour, func(t *testing.T, up *container, _ bool) {
 		c := newRig(t, up).dial()
@@ -187,7 +187,7 @@ func TestManyStreamsMakeProgressAtOnce(t *testing.T) {
 	})
 }
 
-func TestASmallAnswerIsNotHeldUpByLargeOnes(t *testing.T) {
+func TestASmallResponseIsNotDelayedByLargeOnes(t *testing.T) {
 	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/works" {
 			return
@@ -210,7 +210,7 @@ func TestASmallAnswerIsNotHeldUpByLargeOnes(t *testing.T) {
 	})
 }
 
-func TestExtendedConnectReachesAContainerOfHTTP1AsUpgrade(t *testing.T) {
+func TestExtendedConnectReachesAnHTTP1ContainerAsUpgrade(t *testing.T) {
 	up := serveRaw(t, func(conn net.Conn) {
 		in := bufio.NewReader(conn)
 		req, err := http.ReadRequest(in)
@@ -239,7 +239,7 @@ func TestExtendedConnectReachesAContainerOfHTTP1AsUpgrade(t *testing.T) {
 	c.conn.Close()
 }
 
-func TestRefusalsReachClientsAsStatusAndAsGRPC(t *testing.T) {
+func TestRejectionsReachClientsAsHTTPAndGRPCStatuses(t *testing.T) {
 	hold := make(chan struct{})
 	up := serveHTTP1(t, func(_ http.ResponseWriter, r *http.Request) { <-hold })
 	r := newRig(t, up, func(o *options) { o.gate.ConcurrencyLimit, o.gate.QueueCapacity = 1, 0 })
@@ -258,7 +258,7 @@ func TestRefusalsReachClientsAsStatusAndAsGRPC(t *testing.T) {
 	c.want(first, "200", "")
 }
 
-func TestProbesAreAnsweredByTheGate(t *testing.T) {
+func TestTheGateRepliesToProbes(t *testing.T) {
 	up := serveHTTP1(t, func(http.ResponseWriter, *http.Request) { t.Error("forwarded") })
 	c := newRig(t, up).dial()
 	c.want(c.get("/", "k-network-probe", "queue", "user-agent", "kube-probe/1"), "200", "queue")
@@ -268,7 +268,7 @@ func TestProbesAreAnsweredByTheGate(t *testing.T) {
 	c.want(c.open(true, request("OPTIONS", "*")...), "200", "")
 }
 
-func TestADrainLosesNoStreamThatIsOnTheWire(t *testing.T) {
+func TestADrainLosesNoStreamInTransit(t *testing.T) {
 	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up)
 		c := r.dial()
@@ -294,7 +294,7 @@ func TestADrainLosesNoStreamThatIsOnTheWire(t *testing.T) {
 	})
 }
 
-func TestADrainLosesNoStreamWhoseHeadComesBehindTheAcknowledgement(t *testing.T) {
+func TestADrainLosesNoStreamWhoseHeadFollowsTheAcknowledgement(t *testing.T) {
 	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
 		r := newRig(t, up)
 		c := r.dialDeaf()
@@ -327,7 +327,7 @@ func TestADrainLosesNoStreamWhoseHeadComesBehindTheAcknowledgement(t *testing.T)
 	})
 }
 
-func TestAShutdownWaitsForAStreamThatItsClientHadBegun(t *testing.T) {
+func TestAShutdownWaitsForAStreamOpenedBeforeTheGOAWAY(t *testing.T) {
 	t.Parallel()
 	done := make(chan struct{})
 	up := serveHTTP1(t, func(w http.ResponseWriter, q *http.Request) {
@@ -366,9 +366,9 @@ func TestAShutdownWaitsForAStreamThatItsClientHadBegun(t *testing.T) {
 	}
 }
 
-// TestWhatComesOnAStreamThatTheGateHasResetIsNoFault: the client cannot have
+// TestFramesOnAStreamResetByTheGateAreNoError: the client cannot have
 // known when it sent it.
-func TestWhatComesOnAStreamThatTheGateHasResetIsNoFault(t *testing.T) {
+func TestFramesOnAStreamResetByTheGateAreNoError(t *testing.T) {
 	r := newRig(t, serveH2C(t, func(http.ResponseWriter, *http.Request) {}))
 	c := r.dial()
 	c.works()
@@ -383,9 +383,9 @@ func TestWhatComesOnAStreamThatTheGateHasResetIsNoFault(t *testing.T) {
 	c.wantGoAway(http2.ErrCodeEnhanceYourCalm)
 }
 
-// TestAShutdownServesAClientWhoseFirstBytesComeInPieces: it cannot know that
+// TestAShutdownServesAClientWhoseFirstBytesArriveInPieces: it cannot know that
 // nothing is accepted any more.
-func TestAShutdownServesAClientWhoseFirstBytesComeInPieces(t *testing.T) {
+func TestAShutdownServesAClientWhoseFirstBytesArriveInPieces(t *testing.T) {
 	t.Parallel()
 	http1 := []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 	http2 := concat([]byte(h2.Preface), frame(h2.Settings, 0, 0, ""), opening(1, true))
@@ -426,9 +426,9 @@ func TestAShutdownServesAClientWhoseFirstBytesComeInPieces(t *testing.T) {
 	}
 }
 
-// TestAClientThatTakesWhatIsLeftForItGetsAll: after the last stream of a drain,
+// TestAClientThatKeepsReadingGetsTheWholeResponse: after the last stream of a drain,
 // and after an error.
-func TestAClientThatTakesWhatIsLeftForItGetsAll(t *testing.T) {
+func TestAClientThatKeepsReadingGetsTheWholeResponse(t *testing.T) {
 	for name, end := range map[string]func(r *rig, c *client){
 		"an error": func(_ *rig, c *client) { _ = c.raw(http2.FrameSettings, http2.FlagSettingsAck, 0, "x") },
 		"a drain":  func(r *rig, _ *client) { r.on(func() { r.part.StopAccepting() }) },
@@ -489,7 +489,7 @@ func TestAClientThatTakesWhatIsLeftForItGetsAll(t *testing.T) {
 	}
 }
 
-func TestADrainServesAClientWhoseFirstBytesAreOnTheWire(t *testing.T) {
+func TestADrainServesAClientWhoseFirstBytesAreInTransit(t *testing.T) {
 	t.Parallel()
 	bothKinds(t, echo, func(t *testing.T, up *container, _ bool) {
 		for _, first := range []int{0, 5, len(h2.Preface)} {
@@ -533,7 +533,7 @@ func TestADrainServesAClientWhoseFirstBytesAreOnTheWire(t *testing.T) {
 	})
 }
 
-func TestAContainerThatDoesNotSpeakHTTP2IsAskedOverHTTP1(t *testing.T) {
+func TestAContainerWithoutHTTP2GetsTheRequestOverHTTP1(t *testing.T) {
 	var paths []string
 	up := serveHTTP1(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.Method != "PRI" { // net/http shows the preface of HTTP/2 to handlers

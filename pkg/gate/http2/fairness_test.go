@@ -62,9 +62,9 @@ func (m *turnMeter) Step() {
 	}
 }
 
-// TestAConnectionHasItsShareOfATurn: what a client has sent at once is read in
+// TestAConnectionHasAQuotaPerIteration: what a client has sent at once is read in
 // portions, and others have their turn between them.
-func TestAConnectionHasItsShareOfATurn(t *testing.T) {
+func TestAConnectionHasAQuotaPerIteration(t *testing.T) {
 	const head = h2.FrameHeaderLen
 	for _, row := range []struct {
 		name   string
@@ -115,9 +115,9 @@ func TestAConnectionHasItsShareOfATurn(t *testing.T) {
 	}
 }
 
-// TestManyConnectionsShareATurn: they take smaller portions once many frames
+// TestManyConnectionsShareAnIteration: they take smaller portions once many frames
 // have been handled in it.
-func TestManyConnectionsShareATurn(t *testing.T) {
+func TestManyConnectionsShareAnIteration(t *testing.T) {
 	const clients, frames, size = 12, 300, 15
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))
 	sent := []byte(strings.Repeat(string(frame(0xbe, 0, 0, strings.Repeat("x", size-h2.FrameHeaderLen))), frames))

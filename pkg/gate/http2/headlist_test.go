@@ -59,7 +59,7 @@ func serveStrict(t *testing.T, limit int, settings ...http2.Setting) *strictCont
 	return s
 }
 
-func TestAHeadBeyondTheHeaderListLimitGets431AndEndsNoOtherRequest(t *testing.T) {
+func TestAHeadAboveTheHeaderListLimitGets431AndAffectsNoOtherRequest(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		limit    int

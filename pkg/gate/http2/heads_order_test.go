@@ -11,7 +11,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-func TestInterimHeadsThatWaitAreNotOvertaken(t *testing.T) {
+func TestBufferedInterimHeadsAreNotOvertaken(t *testing.T) {
 	s := &upStream{conn: &upConn{pool: &Pool{}}, req: &wire.Request{Method: []byte("GET")}}
 	s.x = &exchange.Exchange{}
 	s.x.Bind(nil, nil, func() {}, nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-func TestHeadsOfUpToAMebibyteGoThrough(t *testing.T) {
+func TestHeadsOfUpToOneMiBAreForwarded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("y", 30<<10)
 	bothKinds(t, func(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +52,7 @@ func (c *client) WriteFramesOf(id uint32, block []byte) error {
 	return err
 }
 
-func TestARefusalOfAHeadKeepsToItsMethodAndToGRPC(t *testing.T) {
+func TestARejectedHeadGetsAReplyForItsMethodAndForGRPC(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))
 	c := r.dial()
 	var many []string
@@ -70,7 +70,7 @@ func TestARefusalOfAHeadKeepsToItsMethodAndToGRPC(t *testing.T) {
 	c.works()
 }
 
-func TestFramesForStreamsThatWereResetAreNoErrorOfTheConnection(t *testing.T) {
+func TestFramesForResetStreamsAreNoConnectionError(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
 	defer close(hold) // net/http does not notice the end of a connection whose body is not read
@@ -143,7 +143,7 @@ func interimFlood(t *testing.T, sent func(n int), block int) *container {
 	})
 }
 
-func TestInterimAnswersThatNobodyTakesAreBounded(t *testing.T) {
+func TestUnreadInterimResponsesAreLimited(t *testing.T) {
 	r := newRig(t, interimFlood(t, func(int) {}, 8<<10), func(o *options) { o.protocol, o.little = 2, true })
 	c := r.dialDeaf()
 	_, _ = c.conn.Write(opening(1, true))

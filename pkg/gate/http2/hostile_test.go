@@ -173,7 +173,7 @@ func (r *recorder) take() (raw []byte, requests, garbage []string) {
 	return raw, requests, garbage
 }
 
-func TestHostileRequestsNeverReachTheContainerAsAnythingElse(t *testing.T) {
+func TestHostileRequestsNeverReachTheContainerInAnotherForm(t *testing.T) {
 	t.Parallel()
 	t.Run("HTTP/1.1", func(t *testing.T) { beforeRecorder(t, new(recorder), upstream.HTTP1) })
 	t.Run("h2c", func(t *testing.T) { beforeRecorder(t, new(frameRecorder), upstream.H2C) })

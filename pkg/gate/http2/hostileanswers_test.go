@@ -178,7 +178,7 @@ var answerCases = func() (cases []answerCase) {
 	return cases
 }()
 
-func TestHostileAnswersNeverReachAClientAsAnythingElse(t *testing.T) {
+func TestHostileResponsesNeverReachAClientInAnotherForm(t *testing.T) {
 	t.Parallel()
 	var current atomic.Pointer[answerCase]
 	k := serveRaw(t, func(conn net.Conn) {

@@ -160,7 +160,7 @@ var frameCases = []frameCase{
 	}), "abc"},
 }
 
-func TestHostileFramesNeverReachTheContainerAsAnythingElse(t *testing.T) {
+func TestHostileFramesNeverReachTheContainerInAnotherForm(t *testing.T) {
 	t.Parallel()
 	t.Run("HTTP/1.1", func(t *testing.T) { framesBefore(t, new(recorder), upstream.HTTP1) })
 	t.Run("h2c", func(t *testing.T) { framesBefore(t, new(frameRecorder), upstream.H2C) })

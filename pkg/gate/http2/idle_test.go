@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-func TestAHeadThatDoesNotComeToItsEndEndsItsConnection(t *testing.T) {
+func TestAnUnfinishedHeadEndsItsConnection(t *testing.T) {
 	whole := opening(3, true)
 	for name, part := range map[string][]byte{
 		"a field block without its end": frame(h2.Headers, 0, 3, getHead),
@@ -39,7 +39,7 @@ func TestAHeadThatDoesNotComeToItsEndEndsItsConnection(t *testing.T) {
 	}
 }
 
-func TestAFieldBlockThatTricklesInHasNoLongerForThat(t *testing.T) {
+func TestATricklingFieldBlockDoesNotExtendTheHeadTimeout(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}), func(o *options) { o.engine.HeadTimeout = 100 * time.Millisecond })
 	c := r.dial()
 	c.works()
@@ -55,7 +55,7 @@ func TestAFieldBlockThatTricklesInHasNoLongerForThat(t *testing.T) {
 	}
 }
 
-func TestAHeadThatComesInPiecesIsServed(t *testing.T) {
+func TestAHeadThatArrivesInPiecesIsServed(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}), func(o *options) { o.engine.HeadTimeout = 2 * patience })
 	c := r.dial()
 	c.works()
@@ -75,7 +75,7 @@ func TestAHeadThatComesInPiecesIsServed(t *testing.T) {
 	})
 }
 
-func TestAWindowThatStaysAtZeroEndsWithTheIdleClock(t *testing.T) {
+func TestAWindowThatStaysAtZeroEndsWithTheIdleTimeout(t *testing.T) {
 	t.Parallel()
 	for _, of := range []string{"the stream", "the connection"} {
 		t.Run(of, func(t *testing.T) {
@@ -122,7 +122,7 @@ func (r *rig) idleFor() {
 	})
 }
 
-func TestTheLongestIdleConnectionGivesWay(t *testing.T) {
+func TestTheLongestIdleConnectionIsReclaimedFirst(t *testing.T) {
 	hold := make(chan struct{})
 	const n = 8
 	r := crowd(t, n, func(_ http.ResponseWriter, r *http.Request) {
@@ -159,7 +159,7 @@ func TestTheLongestIdleConnectionGivesWay(t *testing.T) {
 	clients[1].want(3, "200", "")
 }
 
-func TestAHeadThatHasBegunGivesWayLast(t *testing.T) {
+func TestAConnectionWithAPartialHeadIsReclaimedLast(t *testing.T) {
 	const n = 4
 	r := crowd(t, n, func(http.ResponseWriter, *http.Request) {})
 	var clients []*client
@@ -180,9 +180,9 @@ func TestAHeadThatHasBegunGivesWayLast(t *testing.T) {
 	}
 }
 
-// TestConnectionsToTheContainerGiveWayToClients: those that carry no stream,
+// TestUpstreamConnectionsAreReclaimedForClients: those that carry no stream,
 // beyond the share of the loop.
-func TestConnectionsToTheContainerGiveWayToClients(t *testing.T) {
+func TestUpstreamConnectionsAreReclaimedForClients(t *testing.T) {
 	const streams, clients, budget = 30, 20, 40
 	var begun atomic.Int64
 	all := make(chan struct{})

@@ -14,9 +14,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// TestAClientThatOpensManyStreamsDoesNotHoldOthersUp: in one turn of the loop the
+// TestAClientThatOpensManyStreamsDoesNotDelayOthers: in one turn of the loop the
 // many do not all begin, and one of another connection does.
-func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
+func TestAClientThatOpensManyStreamsDoesNotDelayOthers(t *testing.T) {
 	var served atomic.Int64
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) { served.Inc() }))
 	many, one := r.dial(), r.dial()
@@ -95,8 +95,8 @@ func TestAClientThatOpensManyStreamsDoesNotHoldOthersUp(t *testing.T) {
 	r.dial().works()
 }
 
-// TestStreamsThatWaitEndWithTheirConnection: in turns, and they have not begun.
-func TestStreamsThatWaitEndWithTheirConnection(t *testing.T) {
+// TestWaitingStreamsEndWithTheirConnection: in turns, and they have not begun.
+func TestWaitingStreamsEndWithTheirConnection(t *testing.T) {
 	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}))
 	c := r.dial()
 	c.works()
@@ -123,9 +123,9 @@ func TestStreamsThatWaitEndWithTheirConnection(t *testing.T) {
 	r.dial().works()
 }
 
-// TestACrowdLeavesIdleConnectionsToOthers: once there are many, those who begin
+// TestABurstLeavesIdleConnectionsToOthers: once there are many, those who begin
 // one of many streams have connections of their own made.
-func TestACrowdLeavesIdleConnectionsToOthers(t *testing.T) {
+func TestABurstLeavesIdleConnectionsToOthers(t *testing.T) {
 	const few, many = 3, 100
 	var hanging, met atomic.Int64
 	all := make(chan struct{})
@@ -167,9 +167,9 @@ func TestACrowdLeavesIdleConnectionsToOthers(t *testing.T) {
 	}
 }
 
-// TestACrowdLeavesAConnectionOfHTTP2ToOthers: what is the first of its client in
+// TestABurstLeavesAnHTTP2ConnectionToOthers: what is the first of its client in
 // a turn stands beside few streams, however many others have begun at once.
-func TestACrowdLeavesAConnectionOfHTTP2ToOthers(t *testing.T) {
+func TestABurstLeavesAnHTTP2ConnectionToOthers(t *testing.T) {
 	r := newRig(t, serveFrames(t, nil, func(p *peer, f http2.Frame) bool {
 		if f, ok := f.(*http2.MetaHeadersFrame); ok && field(f, ":path") == "/works" {
 			p.answer(f.StreamID, "")

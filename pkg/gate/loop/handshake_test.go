@@ -38,7 +38,7 @@ func (s *secured) untilItWaits() {
 	}
 }
 
-func TestAHandshakeOfAClientLeavesTheLoopFree(t *testing.T) {
+func TestAHandshakeDoesNotBlockTheLoop(t *testing.T) {
 	ca := testcert.New(t)
 	s := newWire(t)
 	server := tls.Server(s.wire, &tls.Config{Certificates: []tls.Certificate{ca.Pair(testcert.Leaf{})}})
@@ -132,9 +132,9 @@ func TestAHandshakeWritesAllOfALongMessage(t *testing.T) {
 	}
 }
 
-// TestOnlyHandshakesThatWaitGiveTheirSlotUp holds the one slot in a handshake that
+// TestOnlyWaitingHandshakesReleaseTheirSlot holds the one slot in a handshake that
 // computes, and sees another one begin once that waits for its peer.
-func TestOnlyHandshakesThatWaitGiveTheirSlotUp(t *testing.T) {
+func TestOnlyWaitingHandshakesReleaseTheirSlot(t *testing.T) {
 	slots := make(chan struct{}, 1)
 	begun, compute := make(chan struct{}), make(chan struct{})
 	first := shakeWith(t, func(l *Layer) error {
@@ -169,7 +169,7 @@ func TestOnlyHandshakesThatWaitGiveTheirSlotUp(t *testing.T) {
 	}
 }
 
-func TestAPeerThatGoesEndsAHandshake(t *testing.T) {
+func TestAPeerThatDisconnectsEndsItsHandshake(t *testing.T) {
 	s := newShaking(t, &tls.Config{}, nil)
 	s.untilItWaits()
 	if err := s.wire.SetLinger(0); err != nil {

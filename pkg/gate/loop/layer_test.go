@@ -107,7 +107,7 @@ func TestTheUserOfALayerSeesDecodedBytes(t *testing.T) {
 	})
 }
 
-func TestAPartOfARecordIsNothingToRead(t *testing.T) {
+func TestAPartialRecordIsNotReadable(t *testing.T) {
 	everyVersion(t, func(t *testing.T, s *secured) {
 		events, handler := 0, s.sock.handler
 		s.do(func() { s.sock.SetHandler(handlerFunc(func(k *Sock) { events++; handler.Event(k) })) })
@@ -124,7 +124,7 @@ func TestAPartOfARecordIsNothingToRead(t *testing.T) {
 	})
 }
 
-func TestTheEndOfALayerIsSeenThoughNobodyReads(t *testing.T) {
+func TestTheEndOfALayerIsNoticedWithoutReading(t *testing.T) {
 	everyVersion(t, func(t *testing.T, s *secured) {
 		s.say("unread")
 		s.until("readable", s.sock.Readable)
@@ -143,7 +143,7 @@ func TestTheEndOfALayerIsSeenThoughNobodyReads(t *testing.T) {
 	})
 }
 
-func TestAnEndWithoutThatOfTheLayerIsACut(t *testing.T) {
+func TestAnEOFWithoutCloseNotifyIsATruncation(t *testing.T) {
 	everyVersion(t, func(t *testing.T, s *secured) {
 		s.say("some")
 		if err := s.wire.CloseWrite(); err != nil {
@@ -168,7 +168,7 @@ func TestAForgedRecordFailsTheSocket(t *testing.T) {
 	})
 }
 
-func TestAWriteCountsWhenTheKernelHasIt(t *testing.T) {
+func TestAWriteCountsOnceTheKernelAcceptsIt(t *testing.T) {
 	everyVersion(t, func(t *testing.T, s *secured) {
 		const total = 8 << 20
 		sent := make([]byte, total)
@@ -211,7 +211,7 @@ func TestAWriteCountsWhenTheKernelHasIt(t *testing.T) {
 	})
 }
 
-func TestTheEndGoesOutBehindWhatIsPending(t *testing.T) {
+func TestTheEndIsSentAfterPendingBytes(t *testing.T) {
 	s := newSecured(t, tls.VersionTLS13)
 	b := make([]byte, 64<<10)
 	var taken int
@@ -238,7 +238,7 @@ func TestTheEndGoesOutBehindWhatIsPending(t *testing.T) {
 	}
 }
 
-func TestACloseWithoutFinishReadsAsACut(t *testing.T) {
+func TestACloseWithoutFinishLooksTruncated(t *testing.T) {
 	for _, finish := range []bool{false, true} {
 		s := newSecured(t, tls.VersionTLS13)
 		s.do(func() {
@@ -254,7 +254,7 @@ func TestACloseWithoutFinishReadsAsACut(t *testing.T) {
 	}
 }
 
-func TestAQuietLayerLooksAtTheWire(t *testing.T) {
+func TestAQuietLayerChecksTheSocket(t *testing.T) {
 	s := newSecured(t, tls.VersionTLS13)
 	s.do(func() {
 		if !s.sock.Quiet() {
@@ -277,7 +277,7 @@ func waitForBytes(t *testing.T, fd int) {
 	}
 }
 
-func TestRoomToWriteDoesNotMakeALayerReadable(t *testing.T) {
+func TestAWritableSocketDoesNotMakeALayerReadable(t *testing.T) {
 	s := newSecured(t, tls.VersionTLS13)
 	s.say("all")
 	s.until("readable", s.sock.Readable)
@@ -310,7 +310,7 @@ func (e *echoing) Read(b []byte) (int, error) {
 func (e *echoing) Write(b []byte) (int, error) { return e.layer.Write(b) }
 func (e *echoing) CloseWrite() error           { return nil }
 
-func TestAPeerThatAsksAndNeverReadsIsCutOff(t *testing.T) {
+func TestAPeerThatSendsAndNeverReadsIsDisconnected(t *testing.T) {
 	s := newWire(t)
 	s.layer.codec = &echoing{layer: s.layer}
 	s.do(func() { s.sock.Wrap(s.layer) })

@@ -62,7 +62,7 @@ func receive[T any](t *testing.T, c <-chan T) (v T) {
 	return v
 }
 
-func TestDeadlineEndsTheWaitAndNotBefore(t *testing.T) {
+func TestADeadlineEndsTheWaitAndNotEarlier(t *testing.T) {
 	l := startLoop(t)
 	for range 20 {
 		late := make(chan int64, 1)
@@ -79,14 +79,14 @@ func TestDeadlineEndsTheWaitAndNotBefore(t *testing.T) {
 	}
 }
 
-func TestPastDeadlineDoesNotBlock(t *testing.T) {
+func TestAPastDeadlineDoesNotBlock(t *testing.T) {
 	l := startLoop(t)
 	done := make(chan struct{})
 	start(t, l, func(task *Task) { task.Wait(1); close(done) })
 	receive(t, done)
 }
 
-func TestDeadlineOfAnEarlierWaitDoesNotDisturbALaterOneForGood(t *testing.T) {
+func TestADeadlineOfAnEarlierWaitDoesNotAffectLaterOnes(t *testing.T) {
 	l := startLoop(t)
 	type result struct{ early, woken int }
 	done := make(chan result, 1)
@@ -157,7 +157,7 @@ func TestLaterDeadlineDoesNotMoveTheTimer(t *testing.T) {
 	}
 }
 
-func TestEarlierDeadlineFiresThoughALaterOneStands(t *testing.T) {
+func TestAnEarlierDeadlineFiresBeforeALaterOne(t *testing.T) {
 	l := startLoop(t)
 	woken := make(chan struct{})
 	var task *Task
@@ -176,9 +176,9 @@ func TestEarlierDeadlineFiresThoughALaterOneStands(t *testing.T) {
 	receive(t, woken)
 }
 
-// TestNoWakeIsLost hands numbers to a task, one Wake each, and waits for each
+// TestNoWakeUpIsLost hands numbers to a task, one Wake each, and waits for each
 // to be seen before the next: a lost one would end the test.
-func TestNoWakeIsLost(t *testing.T) {
+func TestNoWakeUpIsLost(t *testing.T) {
 	const rounds = 100_000
 	l := startLoop(t)
 	var said atomic.Int64
@@ -211,7 +211,7 @@ func TestNoWakeIsLost(t *testing.T) {
 	}
 }
 
-func TestNoWakeIsLostAmongManyWakers(t *testing.T) {
+func TestNoWakeUpIsLostAmongManyWakers(t *testing.T) {
 	const wakers, rounds = 4, 25_000
 	l := startLoop(t)
 	var credit [wakers]atomic.Int64
@@ -248,7 +248,7 @@ func TestNoWakeIsLostAmongManyWakers(t *testing.T) {
 	}
 }
 
-func TestAWakeAfterTheEndOfARoutineIsHarmless(t *testing.T) {
+func TestAWakeUpAfterTheEndOfARoutineIsHarmless(t *testing.T) {
 	l := startLoop(t)
 	var old *Task
 	start(t, l, func(me *Task) { old = me })
@@ -262,7 +262,7 @@ func TestAWakeAfterTheEndOfARoutineIsHarmless(t *testing.T) {
 	})
 }
 
-func TestAForgottenHandleTakesItsTimerAlong(t *testing.T) {
+func TestRemovingAHandlesTimerPreventsItsStep(t *testing.T) {
 	l := startLoop(t)
 	on(t, l, func() {
 		handles := make([]Handle, 100)
@@ -312,7 +312,7 @@ func TestFunctionPostedOnTheLoopRunsLater(t *testing.T) {
 	}
 }
 
-func TestCloseResumesEveryWaitingTaskAndLetsItFinish(t *testing.T) {
+func TestCloseWakesEveryWaitingRoutineAndLetsItFinish(t *testing.T) {
 	l, err := New()
 	if err != nil {
 		t.Fatal(err)
@@ -346,7 +346,7 @@ func TestCloseResumesEveryWaitingTaskAndLetsItFinish(t *testing.T) {
 	goleak.VerifyNone(t)
 }
 
-func TestCloseBeforeRunEndsItAtOnce(t *testing.T) {
+func TestCloseBeforeRunEndsItImmediately(t *testing.T) {
 	l, err := New()
 	if err != nil {
 		t.Fatal(err)
@@ -406,7 +406,7 @@ func TestEndedLoopReturnsItsDescriptors(t *testing.T) {
 	_ = unix.Close(pair[1])
 }
 
-func TestLoopSleepsWhenNothingIsToDo(t *testing.T) {
+func TestALoopSleepsWhenThereIsNothingToDo(t *testing.T) {
 	l, err := New()
 	if err != nil {
 		t.Fatal(err)

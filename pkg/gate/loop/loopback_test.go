@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestOnlyConnectionsOfTheHostItselfAreEased(t *testing.T) {
+func TestOnlyLoopbackConnectionsAreTuned(t *testing.T) {
 	for peer, eased := range map[string]bool{
 		"127.0.0.1": true, "127.0.0.6": true, "::1": true, "::ffff:127.0.0.1": true,
 		"192.0.2.1": false, "2001:db8::1": false, "0.0.0.0": false,

@@ -124,7 +124,7 @@ func (s *subject) send(b string) {
 	}
 }
 
-func TestReadSaysAgainUntilBytesCome(t *testing.T) {
+func TestReadReturnsErrAgainUntilBytesArrive(t *testing.T) {
 	s := newSubject(t)
 	s.wantRead(8, "", ErrAgain)
 	for range 3 {
@@ -149,7 +149,7 @@ func TestReadIntoASmallBufferLeavesTheRest(t *testing.T) {
 	s.wantRead(3, "", ErrAgain)
 }
 
-func TestBytesBeforeTheEndAreReadFirst(t *testing.T) {
+func TestBytesBeforeEOFAreReadFirst(t *testing.T) {
 	s := newSubject(t)
 	s.send("last words")
 	if err := s.far.CloseWrite(); err != nil {
@@ -178,7 +178,7 @@ func TestBytesBeforeTheEndAreReadFirst(t *testing.T) {
 	}
 }
 
-func TestFINAfterAReadThatEmptiedIsSeen(t *testing.T) {
+func TestAFINAfterADrainingReadIsNoticed(t *testing.T) {
 	s := newSubject(t)
 	s.send("x")
 	s.until("readable", s.sock.Readable)
@@ -203,7 +203,7 @@ func TestResetFailsTheSocket(t *testing.T) {
 	}
 }
 
-func TestWriteToADeadPeerFailsAndLeavesReadingPossible(t *testing.T) {
+func TestAWriteToADeadPeerFailsAndReadingRemainsPossible(t *testing.T) {
 	s := newSubject(t)
 	s.do(func() {
 		_ = s.far.SetLinger(0)
@@ -220,7 +220,7 @@ func TestWriteToADeadPeerFailsAndLeavesReadingPossible(t *testing.T) {
 	})
 }
 
-func TestWriteSaysAgainWhenThePeerDoesNotRead(t *testing.T) {
+func TestWriteReturnsErrAgainWhenThePeerDoesNotRead(t *testing.T) {
 	s := newSubject(t)
 	chunk := make([]byte, 64<<10)
 	for i := range chunk {
@@ -274,7 +274,7 @@ func TestWriteSaysAgainWhenThePeerDoesNotRead(t *testing.T) {
 	take(written)
 }
 
-func TestQuietSeesWhatNoEventHasToldYet(t *testing.T) {
+func TestQuietSeesBytesWithoutAnEvent(t *testing.T) {
 	s := newSubject(t)
 	quiet := func() (q bool) { q = s.sock.Quiet(); return q }
 	s.do(func() {
@@ -354,7 +354,7 @@ func TestQuietSincePollKnowsAllEventsOfTheBatch(t *testing.T) {
 	}
 }
 
-func TestBytesThatCameBeforeRegistrationAreTheFirstEvent(t *testing.T) {
+func TestBytesReceivedBeforeRegistrationCauseTheFirstEvent(t *testing.T) {
 	l := startLoop(t)
 	fd, far := tcpPair(t)
 	if _, err := far.Write([]byte("early")); err != nil {
@@ -380,7 +380,7 @@ func TestBytesThatCameBeforeRegistrationAreTheFirstEvent(t *testing.T) {
 	}
 }
 
-func TestHandleMovesTheEventsToAnother(t *testing.T) {
+func TestSetHandlerRedirectsEvents(t *testing.T) {
 	s := newSubject(t)
 	moved := make(chan struct{}, 1)
 	s.do(func() {
@@ -422,7 +422,7 @@ func TestCloseSendsFINAndResetSendsRST(t *testing.T) {
 	}
 }
 
-func TestCloseWriteEndsOneDirection(t *testing.T) {
+func TestCloseWriteClosesOneDirection(t *testing.T) {
 	s := newSubject(t)
 	s.do(s.sock.CloseWrite)
 	if _, err := s.far.Read(make([]byte, 1)); err != io.EOF {
@@ -494,7 +494,7 @@ func TestClosedSocketGetsNoEventsOfItsBatch(t *testing.T) {
 	}
 }
 
-func TestSharedListenerGivesEachConnectionToOneLoop(t *testing.T) {
+func TestASharedListenerGivesEachConnectionToOneLoop(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -540,7 +540,7 @@ func TestSharedListenerGivesEachConnectionToOneLoop(t *testing.T) {
 	}
 }
 
-func TestTaskIsResumedByItsSocketsOnly(t *testing.T) {
+func TestARoutineIsSteppedOnlyByItsSockets(t *testing.T) {
 	l := startLoop(t)
 	pair := socketPair(t)
 	defer unix.Close(pair[1])
@@ -575,7 +575,7 @@ func TestTaskIsResumedByItsSocketsOnly(t *testing.T) {
 	}
 }
 
-func TestWhetherASocketIsConnectedCostsNoAllocation(t *testing.T) {
+func TestConnectedDoesNotAllocate(t *testing.T) {
 	s := newSubject(t)
 	s.do(func() {
 		if n := testing.AllocsPerRun(100, func() {
@@ -603,7 +603,7 @@ func TestWhetherASocketIsConnectedCostsNoAllocation(t *testing.T) {
 	})
 }
 
-func TestALoopThatWasBusyHearsOfWhatComesNext(t *testing.T) {
+func TestALoopThatWasBusyNoticesTheNextEvent(t *testing.T) {
 	s := newSubject(t)
 	for range 50 {
 		disarmed := make(chan bool, 1)
@@ -622,7 +622,7 @@ func TestALoopThatWasBusyHearsOfWhatComesNext(t *testing.T) {
 	}
 }
 
-func TestAListenerIsServedUntilItIsEmpty(t *testing.T) {
+func TestAListenerIsServedUntilItsBacklogIsEmpty(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -667,7 +667,7 @@ func TestAListenerIsServedUntilItIsEmpty(t *testing.T) {
 	}
 }
 
-func TestDiscardDropsWhatIsThere(t *testing.T) {
+func TestDiscardDropsReceivedBytes(t *testing.T) {
 	s := newSubject(t)
 	discard := func(n, want int, wantErr error) {
 		t.Helper()
@@ -691,7 +691,7 @@ func TestDiscardDropsWhatIsThere(t *testing.T) {
 	discard(8, 0, io.EOF)
 }
 
-func TestAResetThatAWriteHasMetIsNoEndForReads(t *testing.T) {
+func TestAResetNoticedByAWriteIsNotEOFForReads(t *testing.T) {
 	s := newSubject(t)
 	s.send("some")
 	s.until("readable", s.sock.Readable)

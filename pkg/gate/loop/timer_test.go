@@ -32,7 +32,7 @@ func checkHeap(t *testing.T, h timerHeap, model map[*timer]int64) {
 	}
 }
 
-func TestTimerHeapAgreesWithAMap(t *testing.T) {
+func TestTheTimerHeapMatchesAMap(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var h timerHeap
@@ -65,10 +65,10 @@ func TestTimerHeapAgreesWithAMap(t *testing.T) {
 	}
 }
 
-// TestRandomDeadlinesAllPass lets conversations wait for random deadlines in
+// TestAllRandomDeadlinesFire lets conversations wait for random deadlines in
 // random order, with wake-ups in between, and checks that each is resumed at
 // or after the deadline, and by it rather than by nothing.
-func TestRandomDeadlinesAllPass(t *testing.T) {
+func TestAllRandomDeadlinesFire(t *testing.T) {
 	l := startLoop(t)
 	const tasks, waits = 100, 10
 	done := make(chan struct{}, tasks)
@@ -114,9 +114,9 @@ func (a *always) Step() {
 	}
 }
 
-// TestPassedDeadlinesLeaveTheLoopToOthers lets a routine set deadlines in the
+// TestPastDeadlinesDoNotStarveTheLoop lets a routine set deadlines in the
 // past for ever, and asks the loop for something else meanwhile.
-func TestPassedDeadlinesLeaveTheLoopToOthers(t *testing.T) {
+func TestPastDeadlinesDoNotStarveTheLoop(t *testing.T) {
 	l := startLoop(t)
 	a := &always{}
 	a.Bind(l, a)

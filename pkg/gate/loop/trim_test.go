@@ -40,7 +40,7 @@ func burst(t *testing.T, l *Loop, s *FreeList[int], n int) {
 	})
 }
 
-func TestSparesOfABurstAreLetGoWhenTheyAreOfNoUse(t *testing.T) {
+func TestUnusedObjectsOfABurstAreDiscarded(t *testing.T) {
 	l := startLoop(t)
 	s, dropped := newSpares(t, l)
 	collections := 0
@@ -58,7 +58,7 @@ func TestSparesOfABurstAreLetGoWhenTheyAreOfNoUse(t *testing.T) {
 	})
 }
 
-func TestSparesInUseAreNotLetGo(t *testing.T) {
+func TestUsedObjectsAreNotDiscarded(t *testing.T) {
 	l := startLoop(t)
 	s, _ := newSpares(t, l)
 	burst(t, l, s, 60)
@@ -72,7 +72,7 @@ func TestSparesInUseAreNotLetGo(t *testing.T) {
 	})
 }
 
-func TestSparesAreBounded(t *testing.T) {
+func TestFreeListsAreBounded(t *testing.T) {
 	l := startLoop(t)
 	s, _ := newSpares(t, l)
 	burst(t, l, s, 1050)

@@ -35,7 +35,7 @@ func wait(s *IdleSet[fakeConn, *fakeConn], times ...int64) (conns []*fakeConn) {
 	return conns
 }
 
-func TestTheConnectionThatHasWaitedLongestIsReclaimed(t *testing.T) {
+func TestTheLongestIdleConnectionIsReclaimed(t *testing.T) {
 	newTLSServer(t).do(func(w *Worker) {
 		var s IdleSet[fakeConn, *fakeConn]
 		s.Init(w, exchange.IdleClient, exchange.MinIdle)
@@ -88,7 +88,7 @@ func TestAConnectionIsInOneSetAndCounted(t *testing.T) {
 	})
 }
 
-func TestAWorkerTellsOfItsOldestConnectionOfTheLowestRank(t *testing.T) {
+func TestAWorkerReportsItsOldestConnectionOfTheLowestRank(t *testing.T) {
 	s := newTLSServer(t)
 	var idle, other, unfinished IdleSet[fakeConn, *fakeConn]
 	var conns []*fakeConn

@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-func TestConfigurationOfAServerIsChecked(t *testing.T) {
+func TestTheServerConfigurationIsValidated(t *testing.T) {
 	to := func(s string) upstream.Config { return upstream.Config{Address: netip.MustParseAddrPort(s)} }
 	g := &exchange.Gate{Config: exchange.Config{}}
 	if err := g.Init(); err != nil {
@@ -32,9 +32,9 @@ func TestConfigurationOfAServerIsChecked(t *testing.T) {
 	}
 }
 
-// TestTheShareOfTheContainerIsAsDocumented has the examples of
+// TestTheGuaranteedUpstreamConnectionsAreAsDocumented has the examples of
 // docs/descriptors.md.
-func TestTheShareOfTheContainerIsAsDocumented(t *testing.T) {
+func TestTheGuaranteedUpstreamConnectionsAreAsDocumented(t *testing.T) {
 	for _, c := range []struct{ limit, loops, share, others int }{{64, 1, 4, 27}, {256, 1, 28, 195}, {64, 4, 2, 8}, {1 << 20, 4, 64, 1<<20 - 28 - 4*69}} {
 		d := exchange.NewDescriptors(c.limit - 28)
 		share := upstreamShare(d, c.loops)

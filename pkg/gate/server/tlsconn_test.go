@@ -168,7 +168,7 @@ func TestAnUnfinishedHandshakeHasATimeLimit(t *testing.T) {
 	}
 }
 
-func TestStalledHandshakesMakeRoomForQueuedOnes(t *testing.T) {
+func TestStalledHandshakesAreClosedForQueuedOnes(t *testing.T) {
 	s := newTLSServer(t)
 	s.do(func(w *Worker) { w.tls.freeSlots = 8 })
 	oldest := s.send(hello(t))
@@ -201,7 +201,7 @@ func TestQueuedHandshakesAreAllDone(t *testing.T) {
 	}
 }
 
-func TestHTTPWithoutTLSIsToldWhatIsWrong(t *testing.T) {
+func TestPlaintextHTTPOnATLSPortGetsAReply(t *testing.T) {
 	s := newTLSServer(t)
 	for _, request := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "PUT /x HTTP/1.1\r\n"} {
 		c := s.send(request)

@@ -15,7 +15,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 )
 
-func TestVersionsSuitesAndCurvesAreThoseOfTheSettings(t *testing.T) {
+func TestVersionsSuitesAndCurvesFollowTheSettings(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -48,7 +48,7 @@ func TestVersionsSuitesAndCurvesAreThoseOfTheSettings(t *testing.T) {
 	}
 }
 
-func TestAConnectionGoesWhereItsProtocolSays(t *testing.T) {
+func TestALPNSelectsTheProtocol(t *testing.T) {
 	f, config := prepare(t)
 	f.write(f.dir, "x")
 	config.HTTP2 = true
@@ -66,7 +66,7 @@ func TestAConnectionGoesWhereItsProtocolSays(t *testing.T) {
 	}
 }
 
-func TestASlowHandshakeHoldsUpNoOther(t *testing.T) {
+func TestASlowHandshakeDoesNotDelayOthers(t *testing.T) {
 	f := begin(t, "x")
 	whole := hello(t)
 	for _, beginning := range []string{"", whole[:1], whole[:6], whole[:len(whole)-1], whole} {
@@ -112,7 +112,7 @@ func (f *fixture) until(what string, condition func() bool) {
 	}
 }
 
-func TestAConnectionWithoutAWholeHelloCostsNoHandshake(t *testing.T) {
+func TestAConnectionWithoutACompleteHelloStartsNoHandshake(t *testing.T) {
 	t.Parallel()
 	whole := hello(t)
 	for name, beginning := range map[string]string{"silent": "", "one byte": whole[:1], "the header": whole[:5], "all but a byte": whole[:len(whole)-1]} {
@@ -133,7 +133,7 @@ func TestAConnectionWithoutAWholeHelloCostsNoHandshake(t *testing.T) {
 	}
 }
 
-func TestAHelloInPiecesBeginsAHandshake(t *testing.T) {
+func TestAHelloInPiecesStartsAHandshake(t *testing.T) {
 	f := begin(t, "x")
 	c := f.dial("")
 	for b := range strings.SplitSeq(hello(t), "") {
@@ -143,7 +143,7 @@ func TestAHelloInPiecesBeginsAHandshake(t *testing.T) {
 	f.until("the handshake to begin", func() bool { return f.front.Stats().Handshaking == 1 })
 }
 
-func TestWhatIsNoHelloFailsAtOnce(t *testing.T) {
+func TestBytesThatAreNoHelloFailImmediately(t *testing.T) {
 	f := begin(t, "x")
 	for _, text := range []string{"\x80\x2e\x01\x00\x02", "\x16\x03\x01\xff\xff", "x"} {
 		c := f.dial(text)
@@ -154,7 +154,7 @@ func TestWhatIsNoHelloFailsAtOnce(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatEndsInSilenceIsNoFailure(t *testing.T) {
+func TestAConnectionClosedWithoutAByteIsNoFailure(t *testing.T) {
 	f := begin(t, "x")
 	free := f.budget.Free()
 	for range 10 {
@@ -167,7 +167,7 @@ func TestAConnectionThatEndsInSilenceIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestAnUnfinishedHandshakeGivesItsDescriptorUp(t *testing.T) {
+func TestAnUnfinishedHandshakeIsReclaimed(t *testing.T) {
 	f := begin(t, "x")
 	c := f.dial(hello(t))
 	f.until("the handshake to begin", func() bool { return f.front.Stats().Handshaking == 1 })
@@ -178,7 +178,7 @@ func TestAnUnfinishedHandshakeGivesItsDescriptorUp(t *testing.T) {
 	}
 }
 
-func TestAnUnfinishedHelloGivesItsDescriptorUp(t *testing.T) {
+func TestAnUnfinishedHelloIsReclaimed(t *testing.T) {
 	f := begin(t, "x")
 	free := f.budget.Free()
 	c := f.dial(hello(t)[:6])
@@ -231,7 +231,7 @@ func TestClientsNeedACertificateWithOneOfTheNames(t *testing.T) {
 	}
 }
 
-func TestAResumedSessionNeedsAnAuthorityThatIsTrustedNow(t *testing.T) {
+func TestAResumedSessionNeedsACurrentlyTrustedCA(t *testing.T) {
 	f, config := prepare(t)
 	f.write(f.dir, "x")
 	config.ClientCA = filepath.Join(t.TempDir(), "ca.crt")
@@ -255,7 +255,7 @@ func TestAResumedSessionNeedsAnAuthorityThatIsTrustedNow(t *testing.T) {
 	}
 }
 
-func TestWhatCannotWorkIsRefused(t *testing.T) {
+func TestAnInvalidConfigurationIsRejected(t *testing.T) {
 	_, good := prepare(t)
 	for name, change := range map[string]func(*Config){
 		"no directory":       func(c *Config) { c.Dir = "" },
@@ -274,7 +274,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 	}
 }
 
-func TestNamesStandForWhatGoMeansByThem(t *testing.T) {
+func TestSuiteAndCurveNamesAreThoseOfGo(t *testing.T) {
 	suites, err := CipherSuites([]string{"TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"})
 	if err != nil || !slices.Equal(suites, []uint16{tls.TLS_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}) {
 		t.Errorf("suites %v, %v", suites, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 )
 
-func TestACertificateThatIsWrittenOverIsServed(t *testing.T) {
+func TestAnOverwrittenCertificateIsServed(t *testing.T) {
 	f := begin(t, "first")
 	f.serves("first")
 	f.write(f.dir, "second")
@@ -42,7 +42,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestACertificateThatIsExchangedThroughALinkIsServed(t *testing.T) {
+func TestACertificateReplacedThroughALinkIsServed(t *testing.T) {
 	f, c := prepare(t)
 	f.mount("..1", "first")
 	f.start(c)
@@ -58,7 +58,7 @@ func TestACertificateThatIsExchangedThroughALinkIsServed(t *testing.T) {
 	f.unchanged()
 }
 
-func TestAFileElsewhereThatIsWrittenOverIsSeen(t *testing.T) {
+func TestAnOverwrittenLinkTargetIsNoticed(t *testing.T) {
 	f, c := prepare(t)
 	elsewhere := t.TempDir()
 	f.write(elsewhere, "first")
@@ -72,7 +72,7 @@ func TestAFileElsewhereThatIsWrittenOverIsSeen(t *testing.T) {
 	f.serves("second")
 }
 
-func TestAPairThatDoesNotMatchForAWhileIsNoFailure(t *testing.T) {
+func TestABrieflyMismatchedPairIsNoFailure(t *testing.T) {
 	f := begin(t, "first")
 	certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{"second"}})
 	f.put(filepath.Join(f.dir, certificateFile), certificate)
@@ -88,7 +88,7 @@ func TestAPairThatDoesNotMatchForAWhileIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestABrokenCertificateLeavesTheOldOneAndIsToldOnce(t *testing.T) {
+func TestABrokenCertificateKeepsTheOldOneAndIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	f := begin(t, "first")
 	until := f.front.Stats().NotAfter
@@ -122,7 +122,7 @@ func TestARemovedCertificateStaysInUse(t *testing.T) {
 	f.serves("second")
 }
 
-func TestThePortOpensWhenTheCertificateComes(t *testing.T) {
+func TestThePortOpensWhenACertificateAppears(t *testing.T) {
 	f, c := prepare(t)
 	c.Dir = filepath.Join(f.dir, "not", "there")
 	f.start(c)
@@ -148,7 +148,7 @@ func TestThePortOpensWhenTheCertificateComes(t *testing.T) {
 	}
 }
 
-func TestReloadTellsEvenThatNothingIsNew(t *testing.T) {
+func TestReloadReportsEvenAnUnchangedCertificate(t *testing.T) {
 	f := begin(t, "first")
 	f.front.Reload()
 	f.change(nil)
@@ -158,7 +158,7 @@ func TestReloadTellsEvenThatNothingIsNew(t *testing.T) {
 	f.serves("first")
 }
 
-func TestAnExpiredCertificateReplacesNoValidOne(t *testing.T) {
+func TestAnExpiredCertificateDoesNotReplaceAValidOne(t *testing.T) {
 	t.Parallel()
 	f := begin(t, "first")
 	certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{"expired"}, NotAfter: time.Now().Add(-time.Minute)})
@@ -168,7 +168,7 @@ func TestAnExpiredCertificateReplacesNoValidOne(t *testing.T) {
 	f.serves("first")
 }
 
-func TestAnExpiredCertificateIsBetterThanNone(t *testing.T) {
+func TestAnExpiredCertificateIsUsedIfThereIsNone(t *testing.T) {
 	f, c := prepare(t)
 	certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{"expired"}, NotAfter: time.Now().Add(-time.Minute)})
 	f.put(filepath.Join(f.dir, keyFile), key)
@@ -181,7 +181,7 @@ func TestAnExpiredCertificateIsBetterThanNone(t *testing.T) {
 	f.serves("valid")
 }
 
-func TestSessionTicketsOutliveACertificate(t *testing.T) {
+func TestSessionTicketsSurviveAChangeOfTheCertificate(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		f := begin(t, "first")
 		client := &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(0), ServerName: "x", MaxVersion: version}

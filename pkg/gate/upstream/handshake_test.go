@@ -11,7 +11,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 )
 
-func TestAHandshakeOfAContainerThatIsSilentTimesOut(t *testing.T) {
+func TestAHandshakeWithASilentContainerTimesOut(t *testing.T) {
 	l, err := loop.New()
 	if err != nil {
 		t.Fatal(err)

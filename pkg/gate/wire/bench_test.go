@@ -186,7 +186,7 @@ func TestReadingAndRewritingHeadsAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestReadingAndRewritingAnswersAllocatesNothing(t *testing.T) {
+func TestReadingAndRewritingResponsesAllocatesNothing(t *testing.T) {
 	r, out, e, method := new(Response), make([]byte, 0, 4<<10), new(h2.Encoder), []byte("GET")
 	for _, h := range []string{
 		benchResponse,

@@ -70,7 +70,7 @@ func text() string {
 	return b.String()
 }
 
-func TestTheDecoderLeavesWhatFollowsTheBody(t *testing.T) {
+func TestTheDecoderLeavesBytesAfterTheBody(t *testing.T) {
 	for _, c := range []struct {
 		kind          BodyKind
 		length        int64
@@ -100,7 +100,7 @@ func TestTheDecoderLeavesWhatFollowsTheBody(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheConnectionEndsOnlyABodyThatLastsUntilThen(t *testing.T) {
+func TestEOFEndsOnlyACloseDelimitedBody(t *testing.T) {
 	for _, c := range []struct {
 		kind   BodyKind
 		length int64
@@ -152,7 +152,7 @@ func TestLimitsOfChunkedFraming(t *testing.T) {
 	}
 }
 
-func TestALengthOfManyGiBIsCountedNotKept(t *testing.T) {
+func TestALengthOfManyGiBIsCountedNotBuffered(t *testing.T) {
 	const length = 1<<34 + 1
 	var d Decoder
 	d.Begin(BodyLength, length)
@@ -167,7 +167,7 @@ func TestALengthOfManyGiBIsCountedNotKept(t *testing.T) {
 	}
 }
 
-func TestADecoderKeepsItsBuffersUnlessTheyGrewLarge(t *testing.T) {
+func TestADecoderReusesItsBuffersUnlessTheyAreLarge(t *testing.T) {
 	var d Decoder
 	for _, c := range []struct {
 		size int

@@ -122,7 +122,7 @@ var maxCost = func() time.Duration {
 	return 50 * time.Millisecond
 }()
 
-func TestNoShapeOfAHeadIsDear(t *testing.T) {
+func TestTheCostOfParsingAHeadIsBounded(t *testing.T) {
 	const size = 1 << 20
 	for _, s := range shapes {
 		head := s.fill(size)

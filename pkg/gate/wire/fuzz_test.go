@@ -759,7 +759,7 @@ func nonEmpty(all []string) (some []string) {
 
 func firstOf(all []string) []string { return all[:min(1, len(all))] }
 
-func TestPiecesEndWithAllOfTheInput(t *testing.T) {
+func TestSplittingTheInputDoesNotChangeTheResult(t *testing.T) {
 	for _, c := range cutSeeds {
 		ends := pieces("0123456789", c)
 		if !slices.IsSorted(ends) || ends[len(ends)-1] != 10 {
@@ -768,7 +768,7 @@ func TestPiecesEndWithAllOfTheInput(t *testing.T) {
 	}
 }
 
-func TestEveryKindOfVerdictIsAmongTheSeeds(t *testing.T) {
+func TestTheSeedsCoverEveryAction(t *testing.T) {
 	count := map[string]int{}
 	for _, s := range requestSeeds {
 		_, v := readReferenceRequest(s)

@@ -58,7 +58,7 @@ var linesThatAreRefused = map[string]string{
 	"a NUL in the name":            "A\x00: b",
 }
 
-func TestALineThatIsNoFieldIsRefused(t *testing.T) {
+func TestAnInvalidFieldLineIsRejected(t *testing.T) {
 	for name, line := range linesThatAreRefused {
 		t.Run(name, func(t *testing.T) {
 			h := new(Head)
@@ -69,7 +69,7 @@ func TestALineThatIsNoFieldIsRefused(t *testing.T) {
 	}
 }
 
-func TestABareLineFeedIsRefusedWhereverItStands(t *testing.T) {
+func TestABareLineFeedIsRejectedAnywhere(t *testing.T) {
 	for _, in := range []string{"\n", "GET / HTTP/1.1\n", "GET / HTTP/1.1\r\n\n", "GET / HTTP/1.1\r\nA: b\n", "GET / HTTP/1.1\r\nA:\nb: c\r\n"} {
 		if complete, err := new(Head).Scan([]byte(in)); complete || err != ErrMalformed {
 			t.Errorf("%q: got %v, %v", in, complete, err)
@@ -77,7 +77,7 @@ func TestABareLineFeedIsRefusedWhereverItStands(t *testing.T) {
 	}
 }
 
-func TestWhatNoFurtherByteCanMendIsRefusedAtOnce(t *testing.T) {
+func TestAnInvalidPartialHeadIsRejectedImmediately(t *testing.T) {
 	for _, in := range []string{
 		"\x16\x03\x01", "(", " ", "GET /\x00", "GET /\rx", "GET /\x7f", "GET /\x01 HTTP/1.1\r\nA",
 		"GET / HTTP/1.1\r\nA: \x00", "GET / HTTP/1.1\r\nA: \rx", "GET / HTTP/1.1\r\n\rx", "GET / HTTP/1.1\r\nA: b\r\r",
@@ -91,7 +91,7 @@ func TestWhatNoFurtherByteCanMendIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatMayStillBecomeAHeadIsWaitedFor(t *testing.T) {
+func TestAValidPartialHeadIsWaitedFor(t *testing.T) {
 	for _, in := range []string{
 		"", "G", "GET", "GET /", "GET / HTTP/1.1", "GET / HTTP/1.1\r", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\n\r",
 		"GET / HTTP/1.1\r\nA", "GET / HTTP/1.1\r\nA:", "GET / HTTP/1.1\r\nA:\r", "GET / HTTP/1.1\r\nA: b\tc\xff\r",
@@ -110,7 +110,7 @@ func padded(n int) string {
 	return begin + strings.Repeat("x", n-len(begin)-len(end)) + end
 }
 
-func TestAHeadOfOneMiBIsTakenAndOneByteMoreIsNot(t *testing.T) {
+func TestAHeadOfOneMiBIsAcceptedAndOneByteMoreIsNot(t *testing.T) {
 	for _, step := range [][]byte{nil, {255}} {
 		if v, err := read(new(Request), padded(MaxHeadBytes)[:4<<10], step); v != incomplete {
 			t.Fatalf("the beginning: %v, %v", v, err)
@@ -134,7 +134,7 @@ func TestAHeadOfOneMiBIsTakenAndOneByteMoreIsNot(t *testing.T) {
 	}
 }
 
-func TestAStartLineBeyondTheLimitIsATargetTooLong(t *testing.T) {
+func TestAStartLineAboveTheLimitIsATargetTooLong(t *testing.T) {
 	target := "GET /" + strings.Repeat("x", MaxHeadBytes)
 	for _, in := range []string{target, target[:MaxHeadBytes], target + " HTTP/1.1\r\n"} {
 		if v, err := read(new(Request), in, nil); v != refused || err != ErrLongTarget {
@@ -143,7 +143,7 @@ func TestAStartLineBeyondTheLimitIsATargetTooLong(t *testing.T) {
 	}
 }
 
-func TestFourThousandAndNinetySixFieldsAreTakenAndOneMoreIsNot(t *testing.T) {
+func Test4096FieldsAreAcceptedAndOneMoreIsNot(t *testing.T) {
 	head := "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("a:\r\n", MaxFields-1)
 	if v, err := read(new(Request), head+"\r\n", nil); v != accepted {
 		t.Errorf("%d fields: %v, %v", MaxFields, v, err)
@@ -153,7 +153,7 @@ func TestFourThousandAndNinetySixFieldsAreTakenAndOneMoreIsNot(t *testing.T) {
 	}
 }
 
-func TestAScannerThatHadManyFieldsDoesNotKeepThem(t *testing.T) {
+func TestAScannerReleasesTheMemoryOfManyFields(t *testing.T) {
 	h := fieldsOf(t, strings.Split(strings.Repeat("a:\n", 1000)+"a:", "\n")...)
 	if h.reset(); cap(h.Fields) > 256 {
 		t.Errorf("keeps room for %d fields", cap(h.Fields))
@@ -173,7 +173,7 @@ func naiveIsText(b []byte) bool {
 	return true
 }
 
-func TestIsTextAgreesWithALoopForEachByteAtEachPosition(t *testing.T) {
+func TestIsTextMatchesALoopForEachByteAtEachPosition(t *testing.T) {
 	for size := range 26 {
 		for _, filler := range []byte{'a', ' ', '\t', 0x80, 0xff, 0x7e, 0x20, 0x21} {
 			b := bytes.Repeat([]byte{filler}, size)
@@ -190,7 +190,7 @@ func TestIsTextAgreesWithALoopForEachByteAtEachPosition(t *testing.T) {
 	}
 }
 
-func TestIsTextAgreesWithALoopForPairsOfBytes(t *testing.T) {
+func TestIsTextMatchesALoopForPairsOfBytes(t *testing.T) {
 	// A borrow of the subtraction of one lane must not hide or invent another.
 	b := []byte("xxxxxxxx")
 	for i := range 1 << 16 {
@@ -216,7 +216,7 @@ func TestOptionsAreTheElementsThatAreNotEmpty(t *testing.T) {
 	}
 }
 
-func TestConnectionSaysWhatItSaysInAnyCaseAndOverSeveralLines(t *testing.T) {
+func TestConnectionOptionsAreParsedInAnyCaseAndOverSeveralLines(t *testing.T) {
 	for _, c := range []struct {
 		lines []string
 		want  Connection
@@ -301,7 +301,7 @@ func TestConnectionMayHave64Options(t *testing.T) {
 	}
 }
 
-func TestOutcomesOfRefusedHeads(t *testing.T) {
+func TestOutcomesOfRejectedHeads(t *testing.T) {
 	for err, want := range map[error]int{
 		ErrMalformed: 400, ErrTooLarge: 431, ErrLongTarget: 414, ErrVersion: 505, ErrCoding: 501,
 		ErrExpectation: 417, ErrMethod: 405, fmt.Errorf("anything else"): 400,

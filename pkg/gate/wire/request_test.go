@@ -59,7 +59,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-func TestStartLinesThatAreRefused(t *testing.T) {
+func TestRejectedStartLines(t *testing.T) {
 	for _, c := range []struct {
 		sentence, line string
 		err            error
@@ -195,7 +195,7 @@ func TestFramingOfRequests(t *testing.T) {
 	}
 }
 
-func TestFieldsThatAreRefused(t *testing.T) {
+func TestRejectedFields(t *testing.T) {
 	const get = "GET / HTTP/1.1\r\nHost: a\r\n"
 	for _, c := range []struct {
 		sentence, head string
@@ -278,7 +278,7 @@ func TestIdempotentMethodsAreThoseOfTheRFC(t *testing.T) {
 	}
 }
 
-func TestProbeFieldsAreTheFirstOfTheirKind(t *testing.T) {
+func TestTheFirstValueOfAProbeFieldCounts(t *testing.T) {
 	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "User-Agent: kube-probe/1", "User-Agent: x", "K-Network-Probe:",
 		"k-network-probe: queue", "K-Network-Hash: h", "K-Proxy-Request: Activator")
 	wantSame(t, "User-Agent", string(r.Probe().UserAgent), "kube-probe/1")
@@ -291,7 +291,7 @@ func TestProbeFieldsAreTheFirstOfTheirKind(t *testing.T) {
 	wantSame(t, "proxied", mustRequest(t, "GET / HTTP/1.1", "Host: a", "K-Proxy-Request: activator").Proxied, true)
 }
 
-func TestTraceContextGoesOnUnlessItIsReplaced(t *testing.T) {
+func TestTraceContextIsForwardedUnlessReplaced(t *testing.T) {
 	lines := []string{"GET / HTTP/1.1", "Host: a", "Traceparent: p", "X: y", "tracestate: s", "b3: 0", "X-B3-TraceId: t", "x-b3-spanid: u"}
 	r := mustRequest(t, lines...)
 	wantSame(t, "traced", r.traced, true)
@@ -306,7 +306,7 @@ func TestTraceContextGoesOnUnlessItIsReplaced(t *testing.T) {
 	wantSame(t, "traced without any", mustRequest(t, "GET / HTTP/1.1", "Host: a").traced, false)
 }
 
-func TestWhatADistrustedClientClaimsGoesNoFurther(t *testing.T) {
+func TestFieldsOfUntrustedClientsAreNotForwarded(t *testing.T) {
 	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "K-Proxy-Request: activator", "K-Original-Host: b", "x-forwarded-for: 10.0.0.1",
 		"X-Forwarded-Proto: https", "X-Forwarded-Host: c", "X-Forwarded-Port: 443", "X-Forwarded: d", "Forwarded: for=e", "X: y",
 		"X_Forwarded_For: f", "x_forwarded-port: g", "X.Forwarded.Host: g", "X-Real-IP: h", "X_REAL_IP: i", "K_Proxy_Request: activator", "k_original-host: j",
@@ -321,7 +321,7 @@ func TestWhatADistrustedClientClaimsGoesNoFurther(t *testing.T) {
 	wantSame(t, "head", string(r.AppendHead(nil, netip.MustParseAddr("192.0.2.7"), nil)), want)
 }
 
-func TestTheExchangeShowsTheFieldsAsTheyCame(t *testing.T) {
+func TestObserversSeeTheReceivedFields(t *testing.T) {
 	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "Connection: close", "A: 1", "a: 2", "K-Original-Host: b")
 	var got []string
 	for name, value := range r.Each {
@@ -410,7 +410,7 @@ func TestHeadsForTheContainer(t *testing.T) {
 	}
 }
 
-func TestAClientCannotTakeTheHostAway(t *testing.T) {
+func TestAClientCannotRemoveTheHost(t *testing.T) {
 	for _, name := range []string{"host", "Ho\u017ft", "HO\u017fT"} {
 		want := "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n"
 		if got := rewritten(t, "GET / HTTP/1.1", "Host: a", "Connection: "+name); got != want {
@@ -419,7 +419,7 @@ func TestAClientCannotTakeTheHostAway(t *testing.T) {
 	}
 }
 
-func TestTheHeadIsAppendedToWhatIsThere(t *testing.T) {
+func TestAppendHeadKeepsPreviousBytes(t *testing.T) {
 	r := mustRequest(t, "GET / HTTP/1.1", "Host: a", "X-Forwarded-Proto: https")
 	peer := netip.MustParseAddr("::1")
 	if got, want := string(r.AppendHead([]byte("before"), peer, nil)), "before"+string(r.AppendHead(nil, peer, nil)); got != want {

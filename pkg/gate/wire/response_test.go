@@ -21,7 +21,7 @@ func mustResponse(t *testing.T, method string, lines ...string) *Response {
 	return r
 }
 
-func TestStatusLinesThatAreRefused(t *testing.T) {
+func TestRejectedStatusLines(t *testing.T) {
 	for _, c := range []struct {
 		sentence, line string
 		err            error
@@ -51,7 +51,7 @@ func TestStatusLinesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestFramingOfAnswers(t *testing.T) {
+func TestFramingOfResponses(t *testing.T) {
 	for _, c := range []struct {
 		sentence, method, head string
 		kind                   BodyKind
@@ -78,7 +78,7 @@ func TestFramingOfAnswers(t *testing.T) {
 	}
 }
 
-func TestAnswersThatTwoParsersCouldReadDifferentlyAreRefused(t *testing.T) {
+func TestAmbiguousResponsesAreRejected(t *testing.T) {
 	for name, lines := range map[string]string{
 		"two lengths":                "Content-Length: 5\r\nContent-Length: 6",
 		"two ways to write a length": "Content-Length: 5\r\nContent-Length: 05",

@@ -29,9 +29,9 @@ func headOf(t *testing.T, fields ...string) *h2.Head {
 	return h
 }
 
-// TestAHeadOverHTTP2TakesWhatItNeeds: memory for the text and for the fields, each
+// TestAnHTTP2HeadAllocatesOnlyWhatItNeeds: memory for the text and for the fields, each
 // at once, and no more of it than the head is long.
-func TestAHeadOverHTTP2TakesWhatItNeeds(t *testing.T) {
+func TestAnHTTP2HeadAllocatesOnlyWhatItNeeds(t *testing.T) {
 	for name, h := range map[string]*h2.Head{
 		"short": headOf(t, ":method", "GET", ":scheme", "http", ":path", "/", ":authority", "h"),
 		"usual": headOf(t, ":method", "POST", ":scheme", "https", ":path", "/some/path?with=query", ":authority", "app.example.com",
@@ -55,9 +55,9 @@ func TestAHeadOverHTTP2TakesWhatItNeeds(t *testing.T) {
 	}
 }
 
-// TestRareFieldsOfOneRequestAreNotThoseOfTheNext: the memory stays, what was in it
+// TestRareFieldsAreResetBetweenRequests: the memory stays, what was in it
 // does not.
-func TestRareFieldsOfOneRequestAreNotThoseOfTheNext(t *testing.T) {
+func TestRareFieldsAreResetBetweenRequests(t *testing.T) {
 	pseudo := []string{":method", "GET", ":scheme", "http", ":path", "/", ":authority", "h"}
 	var r Request
 	if err := r.ReadHTTP2(headOf(t, append(pseudo, "k-network-probe", "queue", "k-network-hash", "x", "traceparent", "p",

@@ -29,7 +29,7 @@ func mapKind(name string) Kind {
 	return kinds[name]
 }
 
-func TestKindsAgreeWithAMapInAnyCase(t *testing.T) {
+func TestKindsMatchAReferenceInAnyCase(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	check := func(name string) {
 		if got, want := Of([]byte(name)), mapKind(name); got != want {

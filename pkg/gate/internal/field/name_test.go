@@ -16,7 +16,7 @@ func TestTrustedOnlyFields(t *testing.T) {
 	}
 }
 
-func TestFieldsThatMayTrail(t *testing.T) {
+func TestAllowedTrailers(t *testing.T) {
 	for name, want := range map[string]bool{
 		"X-Sum": true, "x": true, "ETag": true, "Server-Timing": true, "Grpc-Status": true, "Expires": true, "Date": true,
 		"User-Agent": true, "Digest": true, "Knative-Serving": true, "Hos": true, "Kx": true,

@@ -11,8 +11,8 @@ type item struct {
 	in bool
 }
 
-// TestAListAgreesWithASlice makes random changes to a list and a slice.
-func TestAListAgreesWithASlice(t *testing.T) {
+// TestAListMatchesASlice makes random changes to a list and a slice.
+func TestAListMatchesASlice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var l List[item, *item]
 	var want []*item
@@ -40,7 +40,7 @@ func TestAListAgreesWithASlice(t *testing.T) {
 	}
 }
 
-func TestAnElementMayLeaveOrMoveWhenItIsVisited(t *testing.T) {
+func TestAnElementMayBeRemovedOrMovedWhileVisited(t *testing.T) {
 	var l List[item, *item]
 	items := make([]item, 6)
 	for i := range items {

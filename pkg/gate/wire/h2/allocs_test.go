@@ -2,10 +2,10 @@ package h2
 
 import "testing"
 
-// TestNothingIsAllocatedPerFrameOrField is the gate for the claim in doc.go's
+// TestFramesAndFieldsAreProcessedWithoutAllocations is the gate for the claim in doc.go's
 // opening and in the contract of the engine, 0 allocations per request on a
 // connection that is warm.
-func TestNothingIsAllocatedPerFrameOrField(t *testing.T) {
+func TestFramesAndFieldsAreProcessedWithoutAllocations(t *testing.T) {
 	for _, l := range benchLists {
 		cold, warm := blocks(l.lines)
 		var d, coldDecoder Decoder

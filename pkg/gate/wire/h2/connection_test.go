@@ -266,7 +266,7 @@ func TestConnectionInMiniature(t *testing.T) {
 }
 
 // The forms of CVE-2023-44487 (rapid reset) and CVE-2025-8671 (MadeYouReset).
-func TestResetsAreCountedWhoeverCausedThem(t *testing.T) {
+func TestResetsByEitherSideAreCounted(t *testing.T) {
 	for what, f := range map[string]func(id uint32) string{
 		"rapid reset":                func(id uint32) string { return request(id, true) + string(AppendRSTStream(nil, id, Cancel)) },
 		"window that does not grow":  func(id uint32) string { return request(id, true) + frame(WindowUpdate, 0, id, "\x00\x00\x00\x00") },
@@ -298,7 +298,7 @@ func TestResetsAreCountedWhoeverCausedThem(t *testing.T) {
 	}
 }
 
-func TestFloodsOfFramesThatCarryNothing(t *testing.T) {
+func TestFloodsOfFramesWithoutContent(t *testing.T) {
 	for what, in := range map[string]string{
 		"empty DATA": frame(Data, 0, 1, ""), "only padding": frame(Data, FlagPadded, 1, "\x03\x00\x00\x00"), "SETTINGS": settled,
 		"PING": frame(Ping, 0, 0, "12345678"), "acknowledged PING": frame(Ping, FlagAck, 0, "12345678"),

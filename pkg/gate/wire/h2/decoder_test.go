@@ -134,7 +134,7 @@ func TestIntegersOfRFC7541(t *testing.T) {
 	}
 }
 
-func TestBlocksThatAreNoHPACK(t *testing.T) {
+func TestInvalidHPACKBlocks(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		block string
@@ -164,7 +164,7 @@ func TestBlocksThatAreNoHPACK(t *testing.T) {
 	}
 }
 
-func TestListsBeyondTheLimitKeepTheTableInStep(t *testing.T) {
+func TestHeaderListsAboveTheLimitKeepTheTableSynchronized(t *testing.T) {
 	var b bytes.Buffer
 	enc := hpack.NewEncoder(&b)
 	for i := range 40 {
@@ -220,7 +220,7 @@ func TestManyReferencesToALargeEntry(t *testing.T) {
 	}
 }
 
-func TestMemoryForAListIsBoundedWhateverIsInIt(t *testing.T) {
+func TestTheMemoryOfAHeaderListIsBounded(t *testing.T) {
 	long := bytes.Repeat([]byte{'a'}, 200<<10)
 	code := hpack.AppendHuffmanString(nil, string(long)) // 125 KiB
 	for what, block := range map[string][]byte{
@@ -257,7 +257,7 @@ func TestTooManyFields(t *testing.T) {
 	}
 }
 
-func TestTableTakesMemoryAsItFills(t *testing.T) {
+func TestTheTableAllocatesMemoryAsNeeded(t *testing.T) {
 	var d Decoder
 	var h Head
 	cold, _ := blocks(smallGet)

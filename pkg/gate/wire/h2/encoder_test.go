@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-func TestEncoderPutsInTheTableWhatComesTwice(t *testing.T) {
+func TestTheEncoderIndexesRepeatedFields(t *testing.T) {
 	var e Encoder
 	dec := hpack.NewDecoder(4096, nil)
 	sizes := []int{}
@@ -35,7 +35,7 @@ func TestEncoderPutsInTheTableWhatComesTwice(t *testing.T) {
 	}
 }
 
-func TestSecretsAreInNoTable(t *testing.T) {
+func TestSecretsAreNotIndexed(t *testing.T) {
 	for _, c := range []struct {
 		name, value string
 		never       bool
@@ -64,7 +64,7 @@ func (e *Encoder) forward(dst []byte, h *Head, f *Field) []byte {
 	return e.AppendField(dst, f.Name, h.NameOf(f), h.ValueOf(f), f.Sensitive())
 }
 
-func TestSensitiveFieldsStaySoWhenForwarded(t *testing.T) {
+func TestSensitiveFieldsRemainSensitiveWhenForwarded(t *testing.T) {
 	var b bytes.Buffer
 	enc := hpack.NewEncoder(&b)
 	for _, name := range []string{":method", "x-token", "accept", "te"} {
@@ -97,9 +97,9 @@ func TestSensitiveFieldsStaySoWhenForwarded(t *testing.T) {
 	}
 }
 
-// TestEncoderAgreesWithDecoders runs random lists through the encoder, with
+// TestTheEncoderMatchesOtherDecoders runs random lists through the encoder, with
 // tables that change their size, and reads them with x/net and with ours.
-func TestEncoderAgreesWithDecoders(t *testing.T) {
+func TestTheEncoderMatchesOtherDecoders(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	vocabulary := []string{"", "a", "gzip, deflate", "GET", "200", "404", strings.Repeat("long", 100), "0123456789", "x\x00\xff\n", "application/grpc"}
 	for range 40 {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-func TestHuffmanCodeOfEverySymbolIsTheOneOfTheRFC(t *testing.T) {
+func TestTheHuffmanCodesAreThoseOfTheRFC(t *testing.T) {
 	for c := range 256 {
 		for _, s := range []string{string([]byte{byte(c)}), strings.Repeat(string([]byte{byte(c)}), 8)} {
 			want := hpack.AppendHuffmanString(nil, s)
@@ -21,7 +21,7 @@ func TestHuffmanCodeOfEverySymbolIsTheOneOfTheRFC(t *testing.T) {
 	}
 }
 
-func TestHuffmanCodeIsReadBackWhateverItsSymbols(t *testing.T) {
+func TestHuffmanCodedStringsAreDecoded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
 		s := make([]byte, rng.IntN(100))
@@ -42,7 +42,7 @@ func TestHuffmanCodeIsReadBackWhateverItsSymbols(t *testing.T) {
 	}
 }
 
-func TestHuffmanCodeThatIsNone(t *testing.T) {
+func TestInvalidHuffmanCodes(t *testing.T) {
 	for what, code := range map[string]string{
 		"eight bits of padding":                    "\x1f\xff", // a, padded by 3 + 8 bits
 		"nothing but eight bits of padding":        "\xff",

@@ -70,7 +70,7 @@ func readAll(r *Reader, in string, ends ...int) (all []string, left int, err *Er
 	return all, len(held), nil
 }
 
-func TestFramesAreReadWholeAndInPieces(t *testing.T) {
+func TestFramesAreParsedWholeAndInPieces(t *testing.T) {
 	in := settled +
 		frame(Settings, FlagAck, 0, "") +
 		frame(Headers, FlagEndHeaders, 1, "block") +
@@ -100,7 +100,7 @@ func TestFramesAreReadWholeAndInPieces(t *testing.T) {
 	}
 }
 
-func TestDataGoesOnAsItComes(t *testing.T) {
+func TestDATAIsDeliveredAsItArrives(t *testing.T) {
 	in := frame(Data, FlagPadded|FlagEndStream, 1, "\x03"+"0123456789"+"\x00\x00\x00") + frame(Data, 0, 3, "next")
 	for _, c := range []struct {
 		ends []int
@@ -123,7 +123,7 @@ func TestDataGoesOnAsItComes(t *testing.T) {
 	}
 }
 
-func TestFramesThatCannotBe(t *testing.T) {
+func TestInvalidFrames(t *testing.T) {
 	long := strings.Repeat("x", MinMaxFrameSize+1)
 	for _, c := range []struct {
 		what string
@@ -172,7 +172,7 @@ func TestFramesThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestFramesThatEndTheirStream(t *testing.T) {
+func TestFramesWithStreamErrors(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		in   string
@@ -206,14 +206,14 @@ func TestFirstFrameMustBeSettings(t *testing.T) {
 	}
 }
 
-func TestFaultsAreFoundBeforeThePayloadHasCome(t *testing.T) {
+func TestFrameHeadersAreCheckedBeforeThePayload(t *testing.T) {
 	in := string(AppendFrameHeader(nil, Ping, 0, 0, 16000))
 	if _, _, err := readAll(&Reader{settingsSeen: true}, in); err != errFrameLength {
 		t.Errorf("beginning of a long PING: %v", err)
 	}
 }
 
-func TestMemoryOfABlockIsGivenBack(t *testing.T) {
+func TestTheMemoryOfAFieldBlockIsReleased(t *testing.T) {
 	r := Reader{settingsSeen: true}
 	readAll(&r, frame(Headers, 0, 1, strings.Repeat("x", 1000)))
 	if r.Buffered() < 1000 {
@@ -225,7 +225,7 @@ func TestMemoryOfABlockIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestFramesThatCarryNothing(t *testing.T) {
+func TestFramesWithoutContent(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		want bool

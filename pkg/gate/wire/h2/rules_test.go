@@ -210,7 +210,7 @@ func TestResponseHeadsAndTrailers(t *testing.T) {
 	}
 }
 
-func TestWhatAHeadTells(t *testing.T) {
+func TestAccessorsOfAHead(t *testing.T) {
 	h := headOf(t, []line{{":method", "POST"}, {":path", "/a?b"}, {":scheme", "https"}, {":authority", "a.example:8443"},
 		{"b", "1"}, {"content-length", "12"}, {"k-gate-outcome", "x"}, {"a", ""}, {"x-forwarded-for", "::1"}, {"b", "2"}})
 	if err := h.CheckRequest(); err != nil {
@@ -252,14 +252,14 @@ func TestWhatAHeadTells(t *testing.T) {
 	}
 }
 
-func TestListsThatAreTooLargeAreNoHeads(t *testing.T) {
+func TestHeaderListsAboveTheLimitAreRejected(t *testing.T) {
 	h := headOf(t, with(line{"x", strings.Repeat("v", DefaultMaxList)}))
 	if !h.TooLarge || h.CheckRequest() != errListTooLarge || h.CheckResponse() != errListTooLarge || h.CheckTrailers() != errListTooLarge {
 		t.Errorf("too large %v, %v", h.TooLarge, h.CheckRequest())
 	}
 }
 
-func TestFaultsOfAFieldStayWithItInTheTable(t *testing.T) {
+func TestInvalidFieldsRemainInvalidInTheTable(t *testing.T) {
 	var d Decoder
 	var h Head
 	for _, block := range []string{"\x40\x01X\x01v", "\x40\x01x\x01\n", "\x40\x02te\x01\n"} {
@@ -284,7 +284,7 @@ func TestFaultsOfAFieldStayWithItInTheTable(t *testing.T) {
 	}
 }
 
-func TestATargetThatDoesNotFitIsToldFromAListThatDoesNot(t *testing.T) {
+func TestATooLongTargetIsDistinguishedFromATooLargeList(t *testing.T) {
 	long := strings.Repeat("v", DefaultMaxList)
 	for what, c := range map[string]struct {
 		lines []line

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestLifeOfAStream(t *testing.T) {
+func TestStreamStateTransitions(t *testing.T) {
 	recv, send := true, false
 	type step struct {
 		received bool
@@ -90,7 +90,7 @@ func TestFramesInTheWrongState(t *testing.T) {
 	}
 }
 
-func TestStreamsOfAClient(t *testing.T) {
+func TestStreamIDsOfAClient(t *testing.T) {
 	var p PeerStreams
 	var h History
 	state := func(id uint32, want State, wantErr *Error) {
@@ -128,7 +128,7 @@ func TestStreamsOfAClient(t *testing.T) {
 	}
 }
 
-func TestStreamsOfOurs(t *testing.T) {
+func TestStreamIDsOfTheGate(t *testing.T) {
 	var o OurStreams
 	var h History
 	if _, err := o.StateOf(1, &h); err != errStreamID {
@@ -163,7 +163,7 @@ func TestStreamsOfOurs(t *testing.T) {
 	}
 }
 
-func TestFramesAreEvents(t *testing.T) {
+func TestFramesMapToStreamEvents(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		want Event
@@ -186,7 +186,7 @@ func TestFramesAreEvents(t *testing.T) {
 	}
 }
 
-func TestMessagesAndTheirLength(t *testing.T) {
+func TestTheLengthOfMessagesIsChecked(t *testing.T) {
 	head := func(length int64, noBody, end bool) func(*Message) *Error {
 		return func(m *Message) *Error { return m.Head(length, noBody, end) }
 	}

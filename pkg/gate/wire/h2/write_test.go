@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-func TestFramesAreWrittenAsXNetWritesThem(t *testing.T) {
+func TestFramesMatchThoseOfXNet(t *testing.T) {
 	for what, c := range map[string]struct {
 		got  []byte
 		want func(f *http2.Framer) error
