@@ -58,7 +58,7 @@ func TestEchoShowsFieldsBodyAndTrailers(t *testing.T) {
 	}
 }
 
-func TestEchoAnswersWhileTheUploadGoesOn(t *testing.T) {
+func TestEchoRespondsDuringTheUpload(t *testing.T) {
 	conn := dial(t, start(t))
 	io.WriteString(conn, "POST /echo?as=body HTTP/1.1\r\nHost: demo\r\nContent-Length: 8\r\nContent-Type: x/y\r\n\r\nhalf")
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -76,7 +76,7 @@ func TestEchoAnswersWhileTheUploadGoesOn(t *testing.T) {
 	}
 }
 
-func TestBytesAreCountedOnBothWays(t *testing.T) {
+func TestBytesAreCountedInBothDirections(t *testing.T) {
 	address := start(t)
 	res, body := get(t, address, "/bytes?n=100000")
 	if len(body) != 100000 || res.ContentLength != 100000 || !strings.HasPrefix(body[64:], patternLine) {
@@ -88,7 +88,7 @@ func TestBytesAreCountedOnBothWays(t *testing.T) {
 	}
 }
 
-func TestHeadHasTheHeadOnly(t *testing.T) {
+func TestHEADHasNoBody(t *testing.T) {
 	address := start(t)
 	for _, target := range []string{"/", "/echo", "/bytes", "/stream", "/events?n=0", "/healthz"} {
 		conn := dial(t, address)
@@ -100,7 +100,7 @@ func TestHeadHasTheHeadOnly(t *testing.T) {
 	}
 }
 
-func TestDelayAndStatusAnswerWhatWasAsked(t *testing.T) {
+func TestDelayAndStatusRespondAsRequested(t *testing.T) {
 	address := start(t)
 	if res, body := get(t, address, "/delay?ms=1"); res.StatusCode != 200 || body != "waited 1 ms\n" {
 		t.Errorf("delay: %d %q", res.StatusCode, body)
@@ -137,7 +137,7 @@ func TestBadValuesGet400ThatNamesThem(t *testing.T) {
 	}
 }
 
-func TestHintsComeBeforeTheAnswerButNotToHTTP10(t *testing.T) {
+func TestHintsAreSentBeforeTheResponseExceptToHTTP10(t *testing.T) {
 	address := start(t)
 	for version, want := range map[string][]int{"1.1": {103, 200}, "1.0": {200}} {
 		conn := dial(t, address)
@@ -152,7 +152,7 @@ func TestHintsComeBeforeTheAnswerButNotToHTTP10(t *testing.T) {
 	}
 }
 
-func TestFailBreaksOffAsAsked(t *testing.T) {
+func TestFailAbortsAsRequested(t *testing.T) {
 	address := start(t)
 	ask := func(how string) (string, error) {
 		conn := dial(t, address)
@@ -173,7 +173,7 @@ func TestFailBreaksOffAsAsked(t *testing.T) {
 	}
 }
 
-func TestH2CByPriorKnowledgeIsSpoken(t *testing.T) {
+func TestH2CWithPriorKnowledgeIsSupported(t *testing.T) {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
@@ -201,7 +201,7 @@ func TestH2CByPriorKnowledgeIsSpoken(t *testing.T) {
 	}
 }
 
-func TestAClientThatLeavesEndsItsExchange(t *testing.T) {
+func TestAClientThatDisconnectsEndsItsRequest(t *testing.T) {
 	address, stop := startStoppable(t)
 	conn := dial(t, address)
 	io.WriteString(conn, "GET /stream?n=2&ms=3600000 HTTP/1.1\r\nHost: demo\r\n\r\n")

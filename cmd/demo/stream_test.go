@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestStreamSendsEachLineInAChunkOfItsOwn(t *testing.T) {
+func TestStreamSendsEachLineInASeparateChunk(t *testing.T) {
 	conn := dial(t, start(t))
 	io.WriteString(conn, "GET /stream?n=3&ms=1 HTTP/1.1\r\nHost: demo\r\nConnection: close\r\n\r\n")
 	all, err := io.ReadAll(conn)
@@ -19,7 +19,7 @@ func TestStreamSendsEachLineInAChunkOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestTheFirstEventComesBeforeTheSecondIsDue(t *testing.T) {
+func TestTheFirstEventIsSentImmediately(t *testing.T) {
 	conn := dial(t, start(t))
 	// The second event is an hour away: what arrives was not held for it.
 	io.WriteString(conn, "GET /events?n=0&ms=3600000 HTTP/1.1\r\nHost: demo\r\n\r\n")

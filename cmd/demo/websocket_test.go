@@ -120,7 +120,7 @@ func TestFramesThatBreakTheProtocolGetClose1002(t *testing.T) {
 	}
 }
 
-func TestAStopSaysGoodbyeToWebSockets(t *testing.T) {
+func TestAStopClosesWebSocketsOrderly(t *testing.T) {
 	address, stop := startStoppable(t)
 	conn, in := openTunnel(t, address, nil)
 	ended := make(chan error, 1)
@@ -135,7 +135,7 @@ func TestAStopSaysGoodbyeToWebSockets(t *testing.T) {
 	}
 }
 
-func TestABadHandshakeIsRefusedWithItsReason(t *testing.T) {
+func TestAnInvalidHandshakeIsRejectedWithAReason(t *testing.T) {
 	address := start(t)
 	for _, c := range []struct {
 		from, to string

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestAFullQueueRefusesAtOnceAndTheOthersGoInOrder(t *testing.T) {
+func TestAFullQueueRejectsImmediatelyAndQueuedRequestsAreServedInOrder(t *testing.T) {
 	overBoth(t, func(t *testing.T, protocol string) {
 		s := newStage()
 		r := newRig(t, protocol, Config{ConcurrencyLimit: 1, QueueCapacity: 5}, s.handle)
@@ -65,7 +65,7 @@ func TestSeveralHandlersShareOneLimit(t *testing.T) {
 	receive(t, "answer", one)
 }
 
-func TestALongWaitInTheQueueIsRefused(t *testing.T) {
+func TestARequestIsRejectedAfterQueueMaxWait(t *testing.T) {
 	overBoth(t, func(t *testing.T, protocol string) {
 		s := newStage()
 		r := newRig(t, protocol, Config{ConcurrencyLimit: 1, QueueCapacity: 1, QueueMaxWait: time.Millisecond}, s.handle)
@@ -78,7 +78,7 @@ func TestALongWaitInTheQueueIsRefused(t *testing.T) {
 	})
 }
 
-func TestTheRequestClockRunsInTheQueue(t *testing.T) {
+func TestTheRequestTimeoutAppliesInTheQueue(t *testing.T) {
 	overBoth(t, func(t *testing.T, protocol string) {
 		entered := make(chan struct{}, 2)
 		stay := make(chan struct{})
@@ -102,7 +102,7 @@ func TestTheRequestClockRunsInTheQueue(t *testing.T) {
 	})
 }
 
-func TestAHandlerThatRunsOutOfTimeWithoutAnAnswerIsAnsweredFor(t *testing.T) {
+func TestAHandlerThatTimesOutWithoutAResponseGetsA504(t *testing.T) {
 	overBoth(t, func(t *testing.T, protocol string) {
 		ended := make(chan error, 1)
 		r := newRig(t, protocol, Config{RequestTimeout: time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
@@ -127,7 +127,7 @@ func TestAHandlerThatRunsOutOfTimeWithoutAnAnswerIsAnsweredFor(t *testing.T) {
 	})
 }
 
-func TestWhatAHandlerWritesAfterItsTimeIsLeftAlone(t *testing.T) {
+func TestAResponseStartedBeforeTheTimeoutIsNotChanged(t *testing.T) {
 	overBoth(t, func(t *testing.T, protocol string) {
 		r := newRig(t, protocol, Config{RequestTimeout: time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
@@ -140,7 +140,7 @@ func TestWhatAHandlerWritesAfterItsTimeIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestAClientThatLeavesTheQueueNeverReachesTheHandler(t *testing.T) {
+func TestAClientThatDisconnectsInTheQueueNeverReachesTheHandler(t *testing.T) {
 	overBoth(t, func(t *testing.T, protocol string) {
 		s := newStage()
 		r := newRig(t, protocol, Config{ConcurrencyLimit: 1, QueueCapacity: 2}, s.handle)
@@ -166,7 +166,7 @@ func TestAClientThatLeavesTheQueueNeverReachesTheHandler(t *testing.T) {
 	})
 }
 
-func TestAClientThatStopsSendingInTheQueueGetsNoMadeUpAnswer(t *testing.T) {
+func TestAClientThatStopsSendingInTheQueueGetsNoFalseResponse(t *testing.T) {
 	s := newStage()
 	r := newRig(t, "HTTP/1.1", Config{ConcurrencyLimit: 1, QueueCapacity: 1}, s.handle)
 	first := r.begin("/")
@@ -183,7 +183,7 @@ func TestAClientThatStopsSendingInTheQueueGetsNoMadeUpAnswer(t *testing.T) {
 	receive(t, "answer", first)
 }
 
-func TestAClientThatLeavesTheHandlerIsCounted(t *testing.T) {
+func TestAClientThatDisconnectsDuringTheHandlerIsCounted(t *testing.T) {
 	overBoth(t, func(t *testing.T, protocol string) {
 		s := newStage()
 		r := newRig(t, protocol, Config{ConcurrencyLimit: 1, RequestTimeout: time.Hour}, s.handle)
@@ -199,7 +199,7 @@ func TestAClientThatLeavesTheHandlerIsCounted(t *testing.T) {
 	})
 }
 
-func TestAPanicGivesTheSlotBackAndGoesOn(t *testing.T) {
+func TestAPanicReleasesTheSlotAndContinues(t *testing.T) {
 	for _, c := range []struct {
 		value   any
 		outcome string
@@ -237,7 +237,7 @@ func TestAPanicGivesTheSlotBackAndGoesOn(t *testing.T) {
 	}
 }
 
-func TestRefusalsReachGRPCCallsAsStatuses(t *testing.T) {
+func TestRejectionsReachGRPCCallsAsStatuses(t *testing.T) {
 	s := newStage()
 	r := newRig(t, "HTTP/2.0", Config{ConcurrencyLimit: 1}, s.handle)
 	first := r.begin("/")
@@ -252,7 +252,7 @@ func TestRefusalsReachGRPCCallsAsStatuses(t *testing.T) {
 	receive(t, "answer", first)
 }
 
-func TestARequestIsTheOneThatCame(t *testing.T) {
+func TestTheHandlerGetsTheReceivedRequest(t *testing.T) {
 	g, err := New(Config{RequestTimeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func wantErr(t *testing.T, x context.Context, want error) {
 	}
 }
 
-func TestADeadlineEndsItsContextWhetherSomebodyWaitsOrNot(t *testing.T) {
+func TestADeadlineEndsItsContextWithAndWithoutWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		waited, _ := newDeadline(t, time.Second)
 		asked, _ := newDeadline(t, time.Second)
@@ -59,7 +59,7 @@ func TestADeadlineEndsItsContextWhetherSomebodyWaitsOrNot(t *testing.T) {
 	})
 }
 
-func TestAClientThatLeavesIsNoDeadline(t *testing.T) {
+func TestADisconnectIsNotADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, leave := newDeadline(t, time.Second)
 		leave()

@@ -64,7 +64,7 @@ func TestADrainEndsConnectionsOverHTTP2ByGOAWAY(t *testing.T) {
 	until(t, "another connection", func() bool { a := r.do("GET", "/", ""); return a.body != kept.body })
 }
 
-func TestADrainIsOverOnceItIsQuietAndNothingIsOpen(t *testing.T) {
+func TestADrainEndsOnceItIsQuietAndNoRequestIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := New(Config{DrainQuiet: 10 * time.Second})
 		if err != nil {

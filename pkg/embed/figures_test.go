@@ -69,7 +69,7 @@ func sample(text, prefix string) string {
 	return ""
 }
 
-func TestTheAutoscalerSeesWhoIsUnderWay(t *testing.T) {
+func TestTheAutoscalerSeesTheRequestsInFlight(t *testing.T) {
 	s := newStage()
 	r := newRig(t, "HTTP/1.1", Config{ConcurrencyLimit: 1, QueueCapacity: 1, Uncounted: []string{"/health"}}, s.handle)
 	first := r.begin("/", "K-Proxy-Request", "activator")

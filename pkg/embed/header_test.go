@@ -42,7 +42,7 @@ func TestGateFieldsOfAClientDoNotReachTheHandler(t *testing.T) {
 	})
 }
 
-func TestWhatAnUntrustedPeerSaysIsNeitherBelievedNorHandedOn(t *testing.T) {
+func TestFieldsOfUntrustedPeersAreIgnoredAndRemoved(t *testing.T) {
 	g, err := New(Config{TrustedSources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fe80::/10")}})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestProbesAreAnsweredWhateverTheirPath(t *testing.T) {
+func TestProbesGetAReplyOnAnyPath(t *testing.T) {
 	overBoth(t, func(t *testing.T, protocol string) {
 		s := newStage()
 		r := newRig(t, protocol, Config{ConcurrencyLimit: 1}, s.handle)
@@ -64,7 +64,7 @@ func ended(t *testing.T) context.Context {
 	return ctx
 }
 
-func TestTheApplicationSaysWhetherItIsReady(t *testing.T) {
+func TestTheApplicationDeterminesReadiness(t *testing.T) {
 	ready := make(chan error, 1)
 	r := newRig(t, "HTTP/1.1", Config{Ready: func(context.Context) error { return <-ready }}, func(http.ResponseWriter, *http.Request) {})
 	ready <- errors.New("the database at 10.0.0.1 is away")

@@ -27,7 +27,7 @@ func (r *readiness) asked(ctx context.Context, who gate.Prober) gate.ReadinessRe
 	}
 }
 
-func TestCallersShareOneCheckAndItsAnswer(t *testing.T) {
+func TestProbersShareOneCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		checks, fails := 0, error(nil)
 		r := &readiness{check: func(context.Context) error {
@@ -65,7 +65,7 @@ func TestCallersShareOneCheckAndItsAnswer(t *testing.T) {
 	})
 }
 
-func TestACallerWaitsNoLongerThanItsTimeout(t *testing.T) {
+func TestAProberWaitsAtMostItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &readiness{check: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 		leaves, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -91,7 +91,7 @@ func TestACallerWaitsNoLongerThanItsTimeout(t *testing.T) {
 	})
 }
 
-func TestACheckThatPanicsIsANo(t *testing.T) {
+func TestACheckThatPanicsMeansNotReady(t *testing.T) {
 	r := &readiness{check: func(context.Context) error { panic("a bug") }}
 	if a := r.asked(t.Context(), gate.Kubelet); a.Ready || a.Reason != "panic" {
 		t.Errorf("answer %+v", a)

@@ -87,7 +87,7 @@ func TestAHijackedConnectionHoldsItsSlotUntilItIsClosed(t *testing.T) {
 	after.want(t, 200, "", "")
 }
 
-func TestHijackedConnectionsAreOpenWhenADrainIsOver(t *testing.T) {
+func TestHijackedConnectionsRemainOpenAfterADrain(t *testing.T) {
 	conns := make(chan net.Conn, 1)
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	r := newRig(t, "HTTP/1.1", Config{}, func(w http.ResponseWriter, r *http.Request) {
@@ -123,7 +123,7 @@ func TestHijackedConnectionsAreOpenWhenADrainIsOver(t *testing.T) {
 	}
 }
 
-func TestAPanicAfterHijackingGivesTheSlotBackOnce(t *testing.T) {
+func TestAPanicAfterHijackingReleasesTheSlotOnce(t *testing.T) {
 	conns := make(chan net.Conn, 1)
 	r := newRig(t, "HTTP/1.1", Config{ConcurrencyLimit: 1}, func(w http.ResponseWriter, req *http.Request) {
 		hijack(t, conns)(w, req)

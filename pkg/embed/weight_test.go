@@ -37,7 +37,7 @@ func postRequest() *http.Request {
 	return r
 }
 
-func TestARequestCostsOneAllocationAndTwoWithAClock(t *testing.T) {
+func TestARequestCostsOneAllocationAndTwoWithATimeout(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		cfg  Config

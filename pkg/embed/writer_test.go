@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-func TestOnlyTheGateSpeaksInItsName(t *testing.T) {
+func TestHandlersCannotSetTheGatesFields(t *testing.T) {
 	overBoth(t, func(t *testing.T, protocol string) {
 		r := newRig(t, protocol, Config{}, func(w http.ResponseWriter, r *http.Request) {
 			h := w.Header()
@@ -54,7 +54,7 @@ func TestOnlyTheGateSpeaksInItsName(t *testing.T) {
 	})
 }
 
-func TestAHandlerCanDoWhatItCouldWithoutTheGate(t *testing.T) {
+func TestTheGateKeepsTheFeaturesOfResponseWriter(t *testing.T) {
 	overBoth(t, func(t *testing.T, protocol string) {
 		r := newRig(t, protocol, Config{RequestTimeout: time.Hour}, func(w http.ResponseWriter, r *http.Request) {
 			c := http.NewResponseController(w)
@@ -120,7 +120,7 @@ func TestAHandlerCanDoWhatItCouldWithoutTheGate(t *testing.T) {
 	})
 }
 
-func TestTrailersThatNobodyAnnouncedReachTheHandler(t *testing.T) {
+func TestUnannouncedTrailersReachTheHandler(t *testing.T) {
 	trailer := make(chan string, 1)
 	r := newRig(t, "HTTP/1.1", Config{}, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -144,7 +144,7 @@ func (w *readerFrom) ReadFrom(src io.Reader) (int64, error) {
 	return io.Copy(w.ResponseRecorder, src)
 }
 
-func TestAFileGoesToTheServerAsAFile(t *testing.T) {
+func TestFilesAreSentWithReadFrom(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(name, []byte("content"), 0o600); err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestAFileGoesToTheServerAsAFile(t *testing.T) {
 	}
 }
 
-func TestOnlyHTTP1OffersToHijack(t *testing.T) {
+func TestOnlyHTTP1SupportsHijack(t *testing.T) {
 	overBoth(t, func(t *testing.T, protocol string) {
 		r := newRig(t, protocol, Config{}, func(w http.ResponseWriter, r *http.Request) {
 			_, hijacker := w.(http.Hijacker)
@@ -192,7 +192,7 @@ func TestOnlyHTTP1OffersToHijack(t *testing.T) {
 	})
 }
 
-func TestBareServersLackWhatTheyLack(t *testing.T) {
+func TestServersWithoutFeaturesGetNone(t *testing.T) {
 	g, err := New(Config{})
 	if err != nil {
 		t.Fatal(err)

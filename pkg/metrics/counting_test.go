@@ -79,7 +79,7 @@ func step(r *rand.Rand, now time.Duration) time.Duration {
 	return time.Duration(r.Int64N(int64(Window / 4)))
 }
 
-func TestAveragesEqualABruteForceModelOverRandomSchedules(t *testing.T) {
+func TestAveragesMatchABruteForceModelOverRandomSchedules(t *testing.T) {
 	r := random(t)
 	for range 200 {
 		var c Counting

@@ -147,7 +147,7 @@ func (v *vocabulary) problemsOf(all []any) (problems []string, expressions int) 
 	return problems, expressions
 }
 
-func TestExpressionsOfTheConfigurationUseOnlyWhatIsExported(t *testing.T) {
+func TestExpressionsInConfigUseOnlyExportedMetrics(t *testing.T) {
 	v := exported(t)
 	counts := map[string]int{}
 	err := filepath.WalkDir(configDir, func(path string, d fs.DirEntry, err error) error {
@@ -301,7 +301,7 @@ type dashboard struct {
 
 var grafanaVariable = regexp.MustCompile(`\$\{?(\w+)`)
 
-func TestDashboardFitsTogether(t *testing.T) {
+func TestTheDashboardIsConsistent(t *testing.T) {
 	file, err := os.ReadFile(dashboardPath)
 	if err != nil {
 		t.Fatal(err)
@@ -356,7 +356,7 @@ func TestDashboardFitsTogether(t *testing.T) {
 	}
 }
 
-func TestEveryAlertSaysWhatItIsAndWhatToDo(t *testing.T) {
+func TestEveryAlertHasASummaryAndADescription(t *testing.T) {
 	seen := map[string]bool{}
 	for _, d := range documents(t, alertsPath) {
 		walk(d, func(o map[string]any) {

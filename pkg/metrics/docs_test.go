@@ -15,7 +15,7 @@ const (
 	docsEnd   = "<!-- metrics: end -->\n"
 )
 
-func TestDocsHaveTheTablesOfTheCode(t *testing.T) {
+func TestDocsListTheMetricsOfTheCode(t *testing.T) {
 	text, err := os.ReadFile(docsPath)
 	if err != nil {
 		t.Fatal(err)

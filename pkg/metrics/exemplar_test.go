@@ -82,7 +82,7 @@ func TestTheLastTracedRequestIsTheExemplarOfItsBucket(t *testing.T) {
 	}
 }
 
-func TestRequestsThatAreNotTracedLeaveNoExemplar(t *testing.T) {
+func TestUntracedRequestsLeaveNoExemplar(t *testing.T) {
 	cfg := fullConfig(Both)
 	busy(&cfg)
 	for name, f := range gather(t, pedantic(t, cfg)) {
@@ -143,7 +143,7 @@ func TestScrapersThatAskForProtobufGetExemplarsOfBothKinds(t *testing.T) {
 	}
 }
 
-func TestPagesCanBeMadeWhileTracedRequestsAreCounted(t *testing.T) {
+func TestPagesCanBeRenderedWhileTracedRequestsAreCounted(t *testing.T) {
 	cfg := fullConfig(Both)
 	h := PageHandler(NewCollector(cfg), func(err error) { t.Error(err) })
 	var all sync.WaitGroup

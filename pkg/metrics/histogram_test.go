@@ -18,7 +18,7 @@ func someDuration(r *rand.Rand) int64 {
 	return int64(math.Exp2(r.Float64() * 52))
 }
 
-func TestCellAgreesWithBinarySearch(t *testing.T) {
+func TestCellMatchesABinarySearch(t *testing.T) {
 	r := random(t)
 	for name, s := range map[string]*scale{"durations": durations, "sizes": sizes} {
 		values := []int64{0, 1, 2, 3, 7, 8, math.MaxInt64}
@@ -51,7 +51,7 @@ func buckets(h *dto.Histogram) map[int32]int64 {
 	return all
 }
 
-func TestBucketsAreThoseOfTheOriginalHistogram(t *testing.T) {
+func TestBucketsMatchThoseOfTheReferenceHistogram(t *testing.T) {
 	for name, c := range map[string]struct {
 		scale  *scale
 		view   *view
@@ -120,7 +120,7 @@ func compare(t *testing.T, name string, got, want *dto.Histogram, native bool) {
 	}
 }
 
-func TestAValueOnABoundBelongsBelowIt(t *testing.T) {
+func TestABucketIncludesItsUpperBound(t *testing.T) {
 	h := newHistogram(durations)
 	h.observe(5_000_000)
 	h.observe(5_000_001)
@@ -146,7 +146,7 @@ func TestValuesBeyondTheScaleAreInTheLastBucketAndNegativeOnesAreZero(t *testing
 	}
 }
 
-func TestHistogramsLoseNothingToConcurrency(t *testing.T) {
+func TestHistogramsLoseNoConcurrentObservation(t *testing.T) {
 	h := newHistogram(durations)
 	var all sync.WaitGroup
 	for g := range 8 {

@@ -64,7 +64,7 @@ func refusals(t *testing.T) (names []string) {
 	return names
 }
 
-func TestTheDashboardShowsEveryOutcomeThatIsNoSuccess(t *testing.T) {
+func TestTheDashboardShowsEveryFailedOutcome(t *testing.T) {
 	file, err := os.ReadFile(dashboardPath)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestTheDashboardShowsEveryOutcomeThatIsNoSuccess(t *testing.T) {
 	}
 }
 
-func TestAnAlertFiresForEveryOutcomeThatIsLoggedAsAWarning(t *testing.T) {
+func TestAnAlertCoversEveryOutcomeLoggedAsAWarning(t *testing.T) {
 	var alerted []gate.Outcome
 	for _, outcomes := range selected(t, alertsPath, "alert") {
 		alerted = append(alerted, outcomes...)

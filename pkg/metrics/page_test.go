@@ -118,7 +118,7 @@ func TestThePageOfBothGenerationsIsTheGoldenOne(t *testing.T) {
 	golden(t, "page.txt", asText(t, gather(t, pedantic(t, cfg))))
 }
 
-func TestNamesChooseTheGeneration(t *testing.T) {
+func TestNamesSelectTheGeneration(t *testing.T) {
 	for _, names := range []Names{0, Current, Legacy, Both} {
 		cfg := fullConfig(names)
 		busy(&cfg)
@@ -133,7 +133,7 @@ func TestNamesChooseTheGeneration(t *testing.T) {
 	}
 }
 
-func TestNamesAreReadFromTheSetting(t *testing.T) {
+func TestNamesAreParsedFromTheSetting(t *testing.T) {
 	for s, want := range map[string]Names{"current": Current, "legacy": Legacy, "both": Both} {
 		if got, err := ParseNames(s); got != want || err != nil {
 			t.Errorf("%s: %d, %v", s, got, err)
@@ -182,14 +182,14 @@ func TestSeriesAppearWhenFirstCountedUnlessTheyAreInitial(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoSourceIsNotShown(t *testing.T) {
+func TestMetricsWithoutASourceAreNotShown(t *testing.T) {
 	got := gather(t, pedantic(t, CollectorConfig{Names: Both}))
 	if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, []string{"queuegate_build_info", "target_info"}) {
 		t.Errorf("%v", names)
 	}
 }
 
-func TestNoLimitIsShownAsInfinite(t *testing.T) {
+func TestAnUnlimitedConcurrencyIsShownAsInfinite(t *testing.T) {
 	cfg := fullConfig(Current)
 	cfg.Admission = func() gate.AdmissionStats { return gate.AdmissionStats{} }
 	if text := asText(t, gather(t, pedantic(t, cfg))); !strings.Contains(text, "\nqueuegate_concurrency_limit +Inf\n") {
@@ -197,7 +197,7 @@ func TestNoLimitIsShownAsInfinite(t *testing.T) {
 	}
 }
 
-func TestTheServiceIsNamedByItsOwnNameIfItHasOne(t *testing.T) {
+func TestAServiceNameOverridesTheRevision(t *testing.T) {
 	for name, want := range map[string]string{"": "web", "named": "named"} {
 		cfg := fullConfig(Current)
 		cfg.Identity.ServiceName = name
@@ -256,7 +256,7 @@ func TestPromlintFindsNothingButTheLegacyNames(t *testing.T) {
 	}
 }
 
-func TestTheHandlerServesTheTextThatIsAskedForAndKeepsTheLegacyNames(t *testing.T) {
+func TestTheHandlerServesTheRequestedFormatAndKeepsTheLegacyNames(t *testing.T) {
 	cfg := fullConfig(Both)
 	busy(&cfg)
 	h := PageHandler(NewCollector(cfg), nil)
@@ -325,7 +325,7 @@ func TestScrapersThatAskForProtobufGetNativeHistograms(t *testing.T) {
 	}
 }
 
-func TestThePageIsFoundUnderMetricsOnly(t *testing.T) {
+func TestThePageIsServedOnlyUnderMetrics(t *testing.T) {
 	h := PageHandler(NewCollector(CollectorConfig{}), nil)
 	for _, path := range []string{"/", "/metrics/", "/debug"} {
 		if got := ask(t, h, "GET", path, nil).StatusCode; got != 404 {
@@ -342,7 +342,7 @@ func TestPagesAreNotCompressed(t *testing.T) {
 	}
 }
 
-func TestAFifthScraperAtOnceIsTurnedAway(t *testing.T) {
+func TestAFifthConcurrentScraperIsRejected(t *testing.T) {
 	cfg := fullConfig(Current)
 	inside, leave := make(chan bool), make(chan bool)
 	var calls atomic.Int64
@@ -370,7 +370,7 @@ func TestAFifthScraperAtOnceIsTurnedAway(t *testing.T) {
 	all.Wait()
 }
 
-func TestABrokenSourceCostsItsMetricsOnlyAndIsReported(t *testing.T) {
+func TestABrokenSourceOmitsOnlyItsMetricsAndIsReported(t *testing.T) {
 	cfg := fullConfig(Current)
 	cfg.Readiness.cfg.Containers = []string{"same", "same"}
 	var failures []error
@@ -383,7 +383,7 @@ func TestABrokenSourceCostsItsMetricsOnlyAndIsReported(t *testing.T) {
 	}
 }
 
-func TestPagesCanBeMadeWhileRequestsAreCounted(t *testing.T) {
+func TestPagesCanBeRenderedWhileRequestsAreCounted(t *testing.T) {
 	cfg := fullConfig(Both)
 	h := PageHandler(NewCollector(cfg), func(err error) { t.Error(err) })
 	var all sync.WaitGroup

@@ -44,7 +44,7 @@ func TestRouteTagFollowsTheTwoFields(t *testing.T) {
 	}
 }
 
-func TestRouteTagsAreBoundedWhoeverSendsThem(t *testing.T) {
+func TestRouteTagsAreBounded(t *testing.T) {
 	var tags routeTags
 	var all sync.WaitGroup
 	for g := range 8 {
@@ -108,7 +108,7 @@ func count(r *Requests, of func(*seriesReading) *reading) (n, sum uint64) {
 	return n, sum
 }
 
-func TestExchangesThatMakeNoSenseDoNoHarm(t *testing.T) {
+func TestInconsistentRecordsAreHarmless(t *testing.T) {
 	r := NewRequests()
 	for _, x := range []*gate.Record{
 		{Status: -1}, {Status: 0}, {Status: 99}, {Status: 600}, {Status: 1 << 40}, {Protocol: "HTTP/7", Method: make([]byte, 1000)},
@@ -129,7 +129,7 @@ func TestExchangesThatMakeNoSenseDoNoHarm(t *testing.T) {
 	}
 }
 
-func TestConcurrentRequestsOfNewSeriesAllCount(t *testing.T) {
+func TestConcurrentRequestsOfNewSeriesAreAllCounted(t *testing.T) {
 	r := NewRequests()
 	var all sync.WaitGroup
 	for g := range 8 {
@@ -157,7 +157,7 @@ func TestConcurrentRequestsOfNewSeriesAllCount(t *testing.T) {
 	}
 }
 
-func TestSeriesAreBoundedWhateverClientsSend(t *testing.T) {
+func TestSeriesAreBounded(t *testing.T) {
 	r := NewRequests()
 	var all sync.WaitGroup
 	n := atomic.Int64{}
@@ -222,7 +222,7 @@ func TestLabelsAreThoseOfTheRequest(t *testing.T) {
 	}
 }
 
-func TestTheLegToTheContainerEndsWithTheHeadOfItsAnswer(t *testing.T) {
+func TestTheClientDurationEndsWithTheResponseHead(t *testing.T) {
 	for name, c := range map[string]struct {
 		x                  gate.Record
 		n, client, invoked uint64

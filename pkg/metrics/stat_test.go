@@ -96,7 +96,7 @@ func decodeStat(b []byte) (s Stat, timestamp int64, err error) {
 	return s, timestamp, err
 }
 
-func TestStatHasTheBytesOfItsDescription(t *testing.T) {
+func TestStatMatchesItsProtobufDescription(t *testing.T) {
 	s := Stat{"web-1", 7, 3, 10, 0, 1.5}
 	want := "0a05" + hex.EncodeToString([]byte("web-1")) +
 		"11" + "0000000000001c40" +
@@ -108,7 +108,7 @@ func TestStatHasTheBytesOfItsDescription(t *testing.T) {
 	}
 }
 
-func TestAnIndependentDecoderReadsBackWhatStatSays(t *testing.T) {
+func TestAnIndependentDecoderParsesAStat(t *testing.T) {
 	r := random(t)
 	for range 2000 {
 		value := func() float64 {
@@ -126,7 +126,7 @@ func TestAnIndependentDecoderReadsBackWhatStatSays(t *testing.T) {
 	}
 }
 
-func TestAnOverlongOrBrokenPodNameStillMakesAReadableStat(t *testing.T) {
+func TestAnOverlongOrInvalidPodNameStillGivesAValidStat(t *testing.T) {
 	for name, want := range map[string]int{
 		strings.Repeat("x", 10_000):                  maxPodNameBytes,
 		strings.Repeat("x", maxPodNameBytes-1) + "é": maxPodNameBytes - 1,

@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-func TestTotalsSumOverRouteTagsAndCodesAndLeaveOutHowLongTunnelsLasted(t *testing.T) {
+func TestTotalsSumOverRouteTagsAndCodesWithoutTunnelDurations(t *testing.T) {
 	r := NewRequests()
 	for _, x := range []gate.Record{
 		{Status: 200, Ended: time.Millisecond, RequestBody: 3, ResponseBody: 10},
@@ -34,7 +34,7 @@ func TestTotalsSumOverRouteTagsAndCodesAndLeaveOutHowLongTunnelsLasted(t *testin
 	}
 }
 
-func TestDurationsAreThoseOfRequestsThatWentToTheContainerOrFailedOnTheWay(t *testing.T) {
+func TestDurationsExcludeRequestsThatDidNotReachTheContainer(t *testing.T) {
 	r := NewRequests()
 	want := 0
 	for _, x := range []struct {

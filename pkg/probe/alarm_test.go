@@ -32,7 +32,7 @@ func (a *fakeAlarm) Set(d time.Duration) error {
 
 func (a *fakeAlarm) Stop() { a.stopped = true }
 
-func TestTheKernelsAlarmFiresOnceAndNotEarly(t *testing.T) {
+func TestTheKernelAlarmFiresOnceAndNotEarly(t *testing.T) {
 	a, err := NewKernelAlarm()
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestTheKernelsAlarmFiresOnceAndNotEarly(t *testing.T) {
 	}
 }
 
-func TestTheKernelsAlarmDoesNotFireOnceItIsSetToZero(t *testing.T) {
+func TestTheKernelAlarmDoesNotFireAfterItIsSetToZero(t *testing.T) {
 	const d = 20 * time.Millisecond
 	for late := true; late; { // on a busy machine it may fire before it is set to 0
 		a, err := NewKernelAlarm()
@@ -82,7 +82,7 @@ func TestTheKernelsAlarmDoesNotFireOnceItIsSetToZero(t *testing.T) {
 	}
 }
 
-func TestLongPausesAreTheAlarmsAndShortOnesTheTimers(t *testing.T) {
+func TestLongPausesUseTheAlarmAndShortOnesTheTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alarm := &fakeAlarm{rings: make(chan struct{}, 1)}
 		made := 0

@@ -90,7 +90,7 @@ func TestEachOutcomeOfAnAppProbeHasItsStatus(t *testing.T) {
 	}
 }
 
-func TestTheCallersHeadersGoAlongBelowTheConfiguredOnes(t *testing.T) {
+func TestConfiguredHeadersOverrideTheProbersHeaders(t *testing.T) {
 	got := make(chan *http.Request, 1)
 	port := checktest.ServeHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r }), nil)
 	a := parseApp(t, fmt.Sprintf(`{"/app-health/a/livez":{"httpGet":{"path":"/x?y=1","port":%d,"httpHeaders":[{"name":"x-b","value":"ours"},{"name":"Host","value":"example.com"}]},"timeoutSeconds":20}}`, port), AppProbeOptions{})
@@ -111,7 +111,7 @@ func TestTheCallersHeadersGoAlongBelowTheConfiguredOnes(t *testing.T) {
 	}
 }
 
-func TestTheReplyForAnUnknownPathNamesThoseConfigured(t *testing.T) {
+func TestTheReplyForAnUnknownPathNamesTheConfiguredOnes(t *testing.T) {
 	a := parseApp(t, `{"/app-health/b/livez":{"tcpSocket":{"port":1}},"/app-lifecycle/a/prestopz":{"httpGet":{"port":1}}}`, AppProbeOptions{})
 	got := appDo(t, a, "/app-health/c/livez", nil)
 	if want := "no such probe; configured are: /app-health/b/livez, /app-lifecycle/a/prestopz\n"; got.Status != 404 || string(got.Body) != want {
@@ -143,7 +143,7 @@ func TestAChangeOfOutcomeIsNotifiedOnce(t *testing.T) {
 	}
 }
 
-func TestACallerThatLeftIsNoChange(t *testing.T) {
+func TestAProberThatDisconnectsCausesNoChange(t *testing.T) {
 	a := parseApp(t, fmt.Sprintf(`{"/app-health/a/livez":{"httpGet":{"port":%d}}}`, checktest.ServeRaw(t, checktest.Silent)),
 		AppProbeOptions{OnChange: func(c AppChange) { t.Errorf("change %v", c) }})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -151,7 +151,7 @@ func TestACallerThatLeftIsNoChange(t *testing.T) {
 	a.Do(ctx, "/app-health/a/livez", nil)
 }
 
-func TestWrongAppProbesAreRefusedWithTheFieldNamed(t *testing.T) {
+func TestInvalidAppProbesAreRejectedWithTheFieldNamed(t *testing.T) {
 	cases := map[string]struct{ json, want string }{
 		"no JSON":        {`{`, "KUBE_APP_PROBERS: is not valid JSON"},
 		"an array":       {`[]`, "KUBE_APP_PROBERS: is an array"},

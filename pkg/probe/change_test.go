@@ -7,7 +7,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-func TestAChangeOfStateIsASentence(t *testing.T) {
+func TestAChangeOfStateIsPrintedAsASentence(t *testing.T) {
 	for _, c := range []struct {
 		change Change
 		want   string

@@ -97,7 +97,7 @@ func TestARestartIsFollowedOverRealSockets(t *testing.T) {
 	expect(Ready)
 }
 
-func TestCallersMayComeAndGoWhileTheContainerIsDown(t *testing.T) {
+func TestProbersMayConnectAndDisconnectWhileTheContainerIsDown(t *testing.T) {
 	port := checktest.RefusingPort(t)
 	onChange, next := states()
 	r := live(t, Options{Specs: []Spec{{Container: "app", Checker: tcpAt(port), Host: "127.0.0.1", Port: port, Timeout: time.Second, SuccessThreshold: 1}}, Wait: checktest.FailSafe, OnChange: onChange})
@@ -121,7 +121,7 @@ func TestCallersMayComeAndGoWhileTheContainerIsDown(t *testing.T) {
 	}
 }
 
-func TestCloseEndsAProbeUnderWay(t *testing.T) {
+func TestCloseEndsACheckInProgress(t *testing.T) {
 	got := make(chan struct{})
 	var once sync.Once
 	port := checktest.ServeRaw(t, func(c *net.TCPConn) {
@@ -133,7 +133,7 @@ func TestCloseEndsAProbeUnderWay(t *testing.T) {
 	<-got // the cleanup closes and waits
 }
 
-func TestAfterCloseHintsAreHarmless(t *testing.T) {
+func TestHintsAfterCloseAreHarmless(t *testing.T) {
 	r := New(Options{Specs: []Spec{{Container: "app", Checker: tcpAt(checktest.RefusingPort(t)), Host: "127.0.0.1", Port: checktest.RefusingPort(t), Timeout: time.Second, SuccessThreshold: 1}}})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -165,14 +165,14 @@ func lastEnd(r *Readiness) time.Time {
 	return r.containers[0].ended
 }
 
-func TestWithoutSpecsItIsAlwaysReady(t *testing.T) {
+func TestWithoutProbesAPodIsAlwaysReady(t *testing.T) {
 	r := New(Options{})
 	if a := r.Wait(context.Background(), gate.AnyProber); !a.Ready || a.Reason != "" {
 		t.Errorf("result %+v", a)
 	}
 }
 
-func TestCallersAreHeldAndReleasedAtOnceWhenItIsReady(t *testing.T) {
+func TestProbersWaitAndAreReleasedWhenTheContainerIsReady(t *testing.T) {
 	const up = 3 * time.Second
 	runOne(t, Options{}, adaptiveSpec("app"), 0, upFrom(up), func(r *Readiness, app *application) {
 		began := time.Now()
@@ -192,7 +192,7 @@ func TestCallersAreHeldAndReleasedAtOnceWhenItIsReady(t *testing.T) {
 	})
 }
 
-func TestACallerGivesUpAfterItsWaitWithTheReason(t *testing.T) {
+func TestAProberGetsTheReasonAfterItsMaximumWait(t *testing.T) {
 	cases := map[string]struct {
 		options Options
 		caller  gate.Prober
@@ -218,7 +218,7 @@ func TestACallerGivesUpAfterItsWaitWithTheReason(t *testing.T) {
 	}
 }
 
-func TestACallerThatLeavesIsLetGo(t *testing.T) {
+func TestAProberThatDisconnectsStopsWaiting(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, always(refused), func(r *Readiness, _ *application) {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
@@ -232,7 +232,7 @@ func TestACallerThatLeavesIsLetGo(t *testing.T) {
 	})
 }
 
-func TestAnAdaptiveResultNeverRestsOnEvidenceOlderThanFreshness(t *testing.T) {
+func TestAnAdaptiveResultIsNeverOlderThanFreshness(t *testing.T) {
 	// It fails from 20 s on; probes take 50 ms.
 	const broken = 20 * time.Second
 	runOne(t, Options{Wait: 200 * time.Millisecond}, adaptiveSpec("app"), 50*time.Millisecond, until(broken, success, failed), func(r *Readiness, app *application) {
@@ -251,7 +251,7 @@ func TestAnAdaptiveResultNeverRestsOnEvidenceOlderThanFreshness(t *testing.T) {
 	})
 }
 
-func TestAFreshCheckThatHangsIsNotReady(t *testing.T) {
+func TestAHangingCheckMeansNotReady(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, until(5*time.Second, success, timedOut), func(r *Readiness, app *application) {
 		time.Sleep(4 * time.Second)
 		app.mu.Lock()
@@ -268,7 +268,7 @@ func TestAFreshCheckThatHangsIsNotReady(t *testing.T) {
 	})
 }
 
-func TestAThousandCallersCauseAtMostTheAllowedProbes(t *testing.T) {
+func TestAThousandProbersCauseAtMostTheAllowedChecks(t *testing.T) {
 	const span = 10 * time.Second
 	cases := map[string]struct {
 		spec    Spec
@@ -313,7 +313,7 @@ func TestAThousandCallersCauseAtMostTheAllowedProbes(t *testing.T) {
 	}
 }
 
-func TestCallersOfAContainerThatStartsCauseAtMostTheAllowedProbes(t *testing.T) {
+func TestProbersOfAStartingContainerCauseAtMostTheAllowedChecks(t *testing.T) {
 	const period = time.Second
 	runOne(t, Options{}, periodicSpec("app", period), 0, func(elapsed time.Duration) check.Result {
 		switch {
@@ -347,7 +347,7 @@ func TestCallersOfAContainerThatStartsCauseAtMostTheAllowedProbes(t *testing.T) 
 	})
 }
 
-func TestWithAPeriodThresholdsAreAppliedExceptTowardsTheKubelet(t *testing.T) {
+func TestWithAPeriodThresholdsApplyExceptForTheKubelet(t *testing.T) {
 	spec := periodicSpec("app", time.Second)
 	spec.SuccessThreshold, spec.FailureThreshold = 3, 2
 	// Starting, probes come every 200 ms: successes at 0, 0.2 and 0.4 s make it
@@ -389,7 +389,7 @@ func TestTheKubeletGetsTheRawResultWhileSuccessesAreCounted(t *testing.T) {
 	})
 }
 
-func TestAKubeletTickBringsAFreshResultAndThenLeads(t *testing.T) {
+func TestAKubeletProbeCausesACheckAndThenSetsTheRhythm(t *testing.T) {
 	const period = 10 * time.Second
 	runOne(t, Options{}, periodicSpec("app", period), 0, until(33*time.Second, success, failed), func(r *Readiness, app *application) {
 		time.Sleep(3 * time.Second) // background probe at 0, tick at 3 s
@@ -407,7 +407,7 @@ func TestAKubeletTickBringsAFreshResultAndThenLeads(t *testing.T) {
 	})
 }
 
-func TestACallerWaitsForAProbeThatIsDueAndElseGetsTheLastResultAtOnce(t *testing.T) {
+func TestAProberWaitsOnlyForACheckThatIsDue(t *testing.T) {
 	const took = 400 * time.Millisecond
 	runOne(t, Options{}, periodicSpec("app", 2*time.Second), took, always(success), func(r *Readiness, app *application) {
 		synctest.Wait() // the first probe is under way
@@ -423,7 +423,7 @@ func TestACallerWaitsForAProbeThatIsDueAndElseGetsTheLastResultAtOnce(t *testing
 	})
 }
 
-func TestAKubeletWithAPeriodIsHeldWithinTheTimeoutOfTheProbe(t *testing.T) {
+func TestWithAPeriodTheKubeletWaitsAtMostTheProbesTimeout(t *testing.T) {
 	spec := periodicSpec("app", 10*time.Second)
 	spec.Timeout = 3 * time.Second
 	runOne(t, Options{}, spec, 2*time.Second, always(success), func(r *Readiness, app *application) {
@@ -443,7 +443,7 @@ func TestAKubeletWithAPeriodIsHeldWithinTheTimeoutOfTheProbe(t *testing.T) {
 	})
 }
 
-func TestSuccessThresholdCountsConsecutiveSuccessesBetweenCallers(t *testing.T) {
+func TestSuccessThresholdCountsConsecutiveSuccesses(t *testing.T) {
 	spec := adaptiveSpec("app")
 	spec.SuccessThreshold = 3
 	results := []check.Result{success, success, failed, success, success, success}
@@ -461,7 +461,7 @@ func TestSuccessThresholdCountsConsecutiveSuccessesBetweenCallers(t *testing.T) 
 	})
 }
 
-func TestAProbeIsGivenItsTimeout(t *testing.T) {
+func TestACheckGetsItsTimeout(t *testing.T) {
 	spec := adaptiveSpec("app")
 	spec.Timeout = 3 * time.Second
 	runOne(t, Options{Wait: time.Minute}, spec, time.Hour, always(success), func(r *Readiness, app *application) {
@@ -476,7 +476,7 @@ func TestAProbeIsGivenItsTimeout(t *testing.T) {
 	})
 }
 
-func TestAContainerIsReadyAlthoughItTakes150Milliseconds(t *testing.T) {
+func TestAContainerThatResponds150MillisecondsLateIsReady(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 150*time.Millisecond, always(success), func(r *Readiness, _ *application) {
 		if result := r.Wait(context.Background(), gate.Kubelet); !result.Ready {
 			t.Errorf("result %+v", result)
@@ -521,7 +521,7 @@ func TestAPeriodicContainerThatIsNotReadyMakesTheResultFinal(t *testing.T) {
 	})
 }
 
-func TestARefusedConnectionTheGateSawFlipsReadinessAtOnce(t *testing.T) {
+func TestARefusedConnectionMakesAContainerNotReadyImmediately(t *testing.T) {
 	for name, spec := range map[string]Spec{"adaptive": adaptiveSpec("app"), "with a period": periodicSpec("app", 10*time.Second)} {
 		t.Run(name, func(t *testing.T) {
 			runOne(t, Options{UserPort: 8080}, spec, 0, func(elapsed time.Duration) check.Result {
@@ -549,7 +549,7 @@ func TestARefusedConnectionTheGateSawFlipsReadinessAtOnce(t *testing.T) {
 	}
 }
 
-func TestObservedSpeaksOfTheUserPortOnly(t *testing.T) {
+func TestObservedAppliesOnlyToTheUserPort(t *testing.T) {
 	other := adaptiveSpec("other")
 	other.Port = 9999
 	specs := []Spec{adaptiveSpec("app"), other}
@@ -565,7 +565,7 @@ func TestObservedSpeaksOfTheUserPortOnly(t *testing.T) {
 	})
 }
 
-func TestAProbeThatBeganBeforeTheRefusalDoesNotMakeItReadyAgain(t *testing.T) {
+func TestACheckStartedBeforeARefusedConnectionDoesNotMakeItReadyAgain(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 100*time.Millisecond, until(5*time.Second, success, refused), func(r *Readiness, app *application) {
 		time.Sleep(4 * time.Second)
 		go heldFor(r, time.Second) // evidence is old: a probe begins
@@ -585,7 +585,7 @@ func TestAProbeThatBeganBeforeTheRefusalDoesNotMakeItReadyAgain(t *testing.T) {
 	})
 }
 
-func TestAnAcceptedConnectionTheGateSawIsProbedAtOnce(t *testing.T) {
+func TestAnAcceptedConnectionCausesAnImmediateCheck(t *testing.T) {
 	const up = 100 * time.Second
 	runOne(t, Options{}, adaptiveSpec("app"), 0, upFrom(up), func(r *Readiness, app *application) {
 		time.Sleep(up)
@@ -597,7 +597,7 @@ func TestAnAcceptedConnectionTheGateSawIsProbedAtOnce(t *testing.T) {
 	})
 }
 
-func TestAHeldCallerQuickensThePace(t *testing.T) {
+func TestAWaitingProberQuickensThePace(t *testing.T) {
 	const up = 100*time.Second + 7*time.Millisecond
 	runOne(t, Options{}, adaptiveSpec("app"), 0, upFrom(up), func(r *Readiness, app *application) {
 		time.Sleep(up - 50*time.Millisecond)
@@ -607,7 +607,7 @@ func TestAHeldCallerQuickensThePace(t *testing.T) {
 	})
 }
 
-func TestAReadyContainerWithoutCallersIsProbedRarely(t *testing.T) {
+func TestAReadyContainerWithoutProbersIsCheckedRarely(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, always(success), func(r *Readiness, app *application) {
 		time.Sleep(10 * time.Minute)
 		if n := app.reachedBetween(5*time.Minute, 10*time.Minute); n < 9 || n > 12 {
@@ -616,7 +616,7 @@ func TestAReadyContainerWithoutCallersIsProbedRarely(t *testing.T) {
 	})
 }
 
-func TestOneChangePerChangeOfStateIsNotified(t *testing.T) {
+func TestEachChangeOfStateIsNotifiedOnce(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string
 	o := Options{OnChange: func(c Change) {
@@ -673,7 +673,7 @@ func TestChangesInAFloodAreMarkedQuiet(t *testing.T) {
 	}
 }
 
-func TestTheSnapshotHasWhatIsKnown(t *testing.T) {
+func TestTheSnapshotHasTheStateOfEachContainer(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, until(2*time.Second, refused, failed), func(r *Readiness, app *application) {
 		time.Sleep(12 * time.Second)
 		s := r.Snapshot()[0]
@@ -686,7 +686,7 @@ func TestTheSnapshotHasWhatIsKnown(t *testing.T) {
 	})
 }
 
-func TestTheEndReleasesCallers(t *testing.T) {
+func TestStoppingReleasesProbers(t *testing.T) {
 	held := make(chan gate.ReadinessResult, 1)
 	runOne(t, Options{}, adaptiveSpec("app"), 0, always(refused), func(r *Readiness, _ *application) {
 		go func() { held <- r.Wait(context.Background(), gate.AnyProber) }()
@@ -697,7 +697,7 @@ func TestTheEndReleasesCallers(t *testing.T) {
 	}
 }
 
-func TestTryHasAResultOnlyIfThatNeedsNoWait(t *testing.T) {
+func TestTryReturnsOnlyKnownResults(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, until(time.Second, failed, success), func(r *Readiness, _ *application) {
 		synctest.Wait()
 		if result, ok := r.Try(gate.AnyProber); ok || result.Ready {
@@ -730,7 +730,7 @@ func TestAReasonIsBounded(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatCannotBeReachedIsTriedAtAPace(t *testing.T) {
+func TestAnUnreachableAddressIsCheckedAtALimitedRate(t *testing.T) {
 	const span, most = time.Minute, 500
 	unreachable := check.Result{Cause: check.Cause{Kind: check.CauseUnreachable}}
 	for _, spec := range []Spec{adaptiveSpec("app"), periodicSpec("app", 10*time.Second)} {

@@ -40,7 +40,7 @@ var jitters = map[string]func() float64{
 	"random jitter":  func() float64 { return 2*rand.Float64() - 1 },
 }
 
-func TestTheDelayAfterARefusedStartUpStaysInItsBudget(t *testing.T) {
+func TestTheDelayAfterRefusedConnectionsIsBounded(t *testing.T) {
 	for name, jitter := range jitters {
 		for start := 10 * time.Millisecond; start <= 10*time.Minute; start = time.Duration(float64(start) * 1.013) {
 			found, _, _ := simulate(start, start, true, jitter)
@@ -56,7 +56,7 @@ func TestTheDelayAfterARefusedStartUpStaysInItsBudget(t *testing.T) {
 	}
 }
 
-func TestTheDelayAfterAttemptsThatReachStaysInItsBudget(t *testing.T) {
+func TestTheDelayAfterAcceptedConnectionsIsBounded(t *testing.T) {
 	for name, jitter := range jitters {
 		for _, accepts := range []time.Duration{0, 10 * time.Millisecond, time.Second, time.Minute} {
 			for took := 10 * time.Millisecond; took <= 10*time.Minute; took = time.Duration(float64(took) * 1.03) {
@@ -73,7 +73,7 @@ func TestTheDelayAfterAttemptsThatReachStaysInItsBudget(t *testing.T) {
 	}
 }
 
-func TestAttemptsThatReachStayAtOrBelow20PerSecondAfterTheFirstSecond(t *testing.T) {
+func TestAtMost20ChecksPerSecondReachTheApplicationAfterTheFirstSecond(t *testing.T) {
 	for name, jitter := range jitters {
 		_, _, attempts := simulate(0, 10*time.Minute, true, jitter)
 		for i, from := range attempts {
@@ -94,7 +94,7 @@ func TestAttemptsThatReachStayAtOrBelow20PerSecondAfterTheFirstSecond(t *testing
 	}
 }
 
-func TestRefusedAttemptsAreFew(t *testing.T) {
+func TestRefusedAttemptsAreLimited(t *testing.T) {
 	for name, jitter := range jitters {
 		_, _, attempts := simulate(time.Minute, time.Minute, true, jitter)
 		perSecond := make(map[int]int)
@@ -113,7 +113,7 @@ func TestRefusedAttemptsAreFew(t *testing.T) {
 	}
 }
 
-func TestAHeldCallerAndAHeldRequestTryAtOnePace(t *testing.T) {
+func TestWaitingProbersAndRequestsUseTheSamePace(t *testing.T) {
 	for elapsed := time.Duration(0); elapsed < 5*time.Second; elapsed += 7 * time.Millisecond {
 		for name, jitter := range jitters {
 			j := jitter()
@@ -125,7 +125,7 @@ func TestAHeldCallerAndAHeldRequestTryAtOnePace(t *testing.T) {
 	}
 }
 
-func TestAChangeOfEvidenceStartsThePaceAnewOncePerKind(t *testing.T) {
+func TestAChangeOfEvidenceRestartsThePaceOncePerKind(t *testing.T) {
 	var h history
 	h = h.after(refusing, time.Second)
 	if h.origin != 0 {
@@ -149,7 +149,7 @@ func TestAChangeOfEvidenceStartsThePaceAnewOncePerKind(t *testing.T) {
 	}
 }
 
-func TestAFlappingContainerKeepsItsSlowPaceAndASettledOneStartsAnew(t *testing.T) {
+func TestAFlappingContainerKeepsItsSlowPaceAndAStableOneRestartsIt(t *testing.T) {
 	h := history{}.after(refusing, 0).after(succeeding, 10*time.Second)
 	flapped := h.after(responding, 10*time.Second+500*time.Millisecond)
 	for now := 11 * time.Second; now < 20*time.Second; now += 500 * time.Millisecond {
@@ -164,7 +164,7 @@ func TestAFlappingContainerKeepsItsSlowPaceAndASettledOneStartsAnew(t *testing.T
 	}
 }
 
-func TestOnceReadyTheIntervalRelaxesTo30Seconds(t *testing.T) {
+func TestOnceReadyTheIntervalGrowsTo30Seconds(t *testing.T) {
 	h := history{}.after(succeeding, 0)
 	want := []time.Duration{1, 4, 16, 30, 30}
 	for i, seconds := range want {
@@ -181,7 +181,7 @@ func TestOnceReadyTheIntervalRelaxesTo30Seconds(t *testing.T) {
 	}
 }
 
-func TestTheAllowanceBoundsProbesHoweverManyAsk(t *testing.T) {
+func TestTheAllowanceLimitsChecksForAnyNumberOfProbers(t *testing.T) {
 	const period = time.Second
 	run := func(kubelet func(i int) bool, background bool) int {
 		a, n := allowance{period: period}, 0
@@ -207,7 +207,7 @@ func TestTheAllowanceBoundsProbesHoweverManyAsk(t *testing.T) {
 	}
 }
 
-func TestAKubeletTickIsAlwaysDue(t *testing.T) {
+func TestAKubeletProbeIsAlwaysDue(t *testing.T) {
 	const period = 10 * time.Second
 	for phase := time.Duration(0); phase < period; phase += 100 * time.Millisecond {
 		a := allowance{period: period}.spend(0)

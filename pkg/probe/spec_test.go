@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check"
 )
 
-func TestSpecsAreReadAsKubernetesWritesThem(t *testing.T) {
+func TestSpecsAreParsedInKubernetesFormat(t *testing.T) {
 	full := Spec{
 		Container: "user-container", Host: "127.0.0.1", Port: 8080, Checker: &check.HTTP{Address: "127.0.0.1:8080", Path: "/"},
 		Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3,
@@ -92,7 +92,7 @@ func TestSpecsAreReadAsKubernetesWritesThem(t *testing.T) {
 	}
 }
 
-func TestASpecSaysWhatIsProbedAndHow(t *testing.T) {
+func TestASpecDescribesItsCheck(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"httpGet":{"port":81,"host":"::1"}}`:         "http [::1]:81",
 		`{"tcpSocket":{"port":81,"host":"localhost"}}`: "tcp localhost:81",
@@ -105,7 +105,7 @@ func TestASpecSaysWhatIsProbedAndHow(t *testing.T) {
 	}
 }
 
-func TestWrongSpecsAreRefusedWithTheFieldNamed(t *testing.T) {
+func TestInvalidSpecsAreRejectedWithTheFieldNamed(t *testing.T) {
 	cases := map[string]struct{ json, want string }{
 		"no JSON":             {`{`, "SERVING_READINESS_PROBE: is not valid JSON"},
 		"no object":           {`"x"`, "is a string: an object is needed"},

@@ -17,10 +17,10 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
-// TestStartUpsInRealTimeAreNoticedAndTheirFiguresLogged starts listeners after
+// TestRealStartUpsAreNoticedAndMeasured starts listeners after
 // log-uniform random times. It asserts that each is noticed, and logs how fast;
 // timing on a shared machine is no reason to fail.
-func TestStartUpsInRealTimeAreNoticedAndTheirFiguresLogged(t *testing.T) {
+func TestRealStartUpsAreNoticedAndMeasured(t *testing.T) {
 	containers, longest := 40, 2*time.Second
 	if testing.Short() {
 		containers, longest = 10, 300*time.Millisecond

@@ -15,7 +15,7 @@ import (
 
 var anyOrKubelet = []gate.Prober{gate.AnyProber, gate.Kubelet}
 
-func TestReadinessWaitIsNoLimitOfTheFreshCheckOfAReadyContainer(t *testing.T) {
+func TestReadinessWaitDoesNotLimitAFreshCheckOfAReadyContainer(t *testing.T) {
 	for _, spec := range []Spec{adaptiveSpec("app"), periodicSpec("app", 5*time.Second)} {
 		for _, caller := range anyOrKubelet {
 			runOne(t, Options{Wait: -1}, spec, 300*time.Millisecond, always(success), func(r *Readiness, app *application) {
@@ -30,7 +30,7 @@ func TestReadinessWaitIsNoLimitOfTheFreshCheckOfAReadyContainer(t *testing.T) {
 	}
 }
 
-func TestAProbeWithAPeriodIsWaitedForAsLongAsItMayTake(t *testing.T) {
+func TestACheckWithAPeriodIsAwaitedForItsTimeout(t *testing.T) {
 	spec := periodicSpec("app", 60*time.Second)
 	spec.Timeout = 30 * time.Second
 	const took = 25 * time.Second
@@ -44,7 +44,7 @@ func TestAProbeWithAPeriodIsWaitedForAsLongAsItMayTake(t *testing.T) {
 	}
 }
 
-func TestATickOfTheKubeletIsDueWhateverItsJitter(t *testing.T) {
+func TestAKubeletProbeIsDueDespiteJitter(t *testing.T) {
 	const period = 10 * time.Second
 	runOne(t, Options{}, periodicSpec("app", period), time.Millisecond, always(success), func(r *Readiness, app *application) {
 		began := time.Now()
@@ -64,9 +64,9 @@ func TestATickOfTheKubeletIsDueWhateverItsJitter(t *testing.T) {
 	})
 }
 
-// TestWithAPeriodNoCallersCauseMoreProbesThanAllowed runs random applications
+// TestWithAPeriodProbersCauseAtMostTheAllowedChecks runs random applications
 // with random callers: a kubelet, the activator and a crowd.
-func TestWithAPeriodNoCallersCauseMoreProbesThanAllowed(t *testing.T) {
+func TestWithAPeriodProbersCauseAtMostTheAllowedChecks(t *testing.T) {
 	for seed := range uint64(12) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		period := time.Duration(1+random.IntN(10)) * time.Second
@@ -138,7 +138,7 @@ func TestWithAPeriodNoCallersCauseMoreProbesThanAllowed(t *testing.T) {
 	}
 }
 
-func TestWaitingCallersTakeNoGoroutineAndLeakNothing(t *testing.T) {
+func TestWaitingProbersUseNoGoroutineAndLeakNothing(t *testing.T) {
 	runOne(t, Options{}, adaptiveSpec("app"), 0, upFrom(5*time.Second), func(r *Readiness, _ *application) {
 		synctest.Wait()
 		before := runtime.NumGoroutine()

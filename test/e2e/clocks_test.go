@@ -43,7 +43,7 @@ func TestTheRequestClockGives504AndTheConnectionStays(t *testing.T) {
 	finish(c, k.acceptFor("/next"))
 }
 
-func TestTheRequestClockRunsInTheQueue(t *testing.T) {
+func TestTheRequestTimeoutAppliesInTheQueue(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "REVISION_TIMEOUT_SECONDS=1", "CONTAINER_CONCURRENCY=1")

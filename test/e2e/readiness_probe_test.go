@@ -98,7 +98,7 @@ func TestAGRPCProbeAsTheContainerSeesIt(t *testing.T) {
 	}
 }
 
-func TestHTTP2WithoutTLSIsFoundOutAndRemembered(t *testing.T) {
+func TestHTTP2WithoutTLSIsDetectedAndRemembered(t *testing.T) {
 	t.Parallel()
 	var protocol atomic.Value
 	a := newApp(t)

@@ -94,7 +94,7 @@ func (r *rig) await(what string, holds func() bool) {
 	}
 }
 
-func TestARequestThatDoesNotFitWaitsAndTheNextIsRefused(t *testing.T) {
+func TestARequestAboveTheLimitWaitsAndTheNextIsRejected(t *testing.T) {
 	goOn := make(chan bool)
 	r := newRig(t, embed.Config{ConcurrencyLimit: 1, QueueCapacity: 1}, func(ctx *fasthttp.RequestCtx) {
 		<-goOn
@@ -123,7 +123,7 @@ func TestARequestThatDoesNotFitWaitsAndTheNextIsRefused(t *testing.T) {
 	r.await("the end", func() bool { return r.gate.InFlight() == 0 && r.gate.QueueDepth() == 0 })
 }
 
-func TestProbesAreAnsweredAndNeverReachTheHandler(t *testing.T) {
+func TestProbesNeverReachTheHandler(t *testing.T) {
 	r := newRig(t, embed.Config{ConcurrencyLimit: 1}, func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("handler") })
 	if status, body, _ := r.get("/x", "User-Agent: kube-probe/1.36", "K-Network-Probe: queue"); status != 200 || body != "queue" {
 		t.Errorf("the kubelet got %d %q", status, body)
@@ -146,7 +146,7 @@ func TestProbesAreAnsweredAndNeverReachTheHandler(t *testing.T) {
 	}
 }
 
-func TestGateFieldsAreTheGatesAlone(t *testing.T) {
+func TestOnlyTheGateSetsItsFields(t *testing.T) {
 	r := newRig(t, embed.Config{}, func(ctx *fasthttp.RequestCtx) {
 		ctx.Response.Header.Set("K-Gate-Outcome", "made-up")
 		ctx.SetBody(ctx.Request.Header.Peek("K-Gate-Mine"))
@@ -157,7 +157,7 @@ func TestGateFieldsAreTheGatesAlone(t *testing.T) {
 }
 
 // fasthttp puts trailers among the fields.
-func TestFieldsThatComeAsTrailersAreRemovedToo(t *testing.T) {
+func TestUntrustedTrailersAreRemovedToo(t *testing.T) {
 	r := newRig(t, embed.Config{TrustedSources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, func(ctx *fasthttp.RequestCtx) {
 		for name := range ctx.Request.Header.All() {
 			ctx.Response.AppendBodyString(string(name) + " ")
@@ -233,7 +233,7 @@ func TestAHijackedConnectionKeepsItsSlotUntilItsEnd(t *testing.T) {
 
 // fasthttp does not call the handler of a hijacked connection that it closes, as
 // one whose client asks for that.
-func TestAHijackThatNeverComesGivesTheSlotBack(t *testing.T) {
+func TestAHijackThatNeverHappensReleasesTheSlot(t *testing.T) {
 	r := newRig(t, embed.Config{ConcurrencyLimit: 1}, func(ctx *fasthttp.RequestCtx) {
 		Hijack(ctx, func(net.Conn) { t.Error("it was called") })
 	})
@@ -269,7 +269,7 @@ func TestAHijackedConnectionIsServedWhileDraining(t *testing.T) {
 	r.await("the end of the connection", func() bool { return r.gate.InFlight() == 0 })
 }
 
-func TestAPanicGivesTheSlotBack(t *testing.T) {
+func TestAPanicReleasesTheSlot(t *testing.T) {
 	g, err := embed.New(embed.Config{ConcurrencyLimit: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -312,7 +312,7 @@ func readRequest(t *testing.T, text string) *fasthttp.RequestCtx {
 	return ctx
 }
 
-func TestWhatARequestSaysIsFoundInAnyCase(t *testing.T) {
+func TestFieldsAreFoundInAnyCase(t *testing.T) {
 	const text = "GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: kube-probe/1.34\r\nk-network-probe:  queue \r\nK-Network-Probe: second\r\n" +
 		"K-NETWORK-HASH: hash\r\nknative-serving-tag: blue\r\nKnative-Serving-Default-Route: true\r\nk-proxy-request: activator\r\n" +
 		"Cookie: k-gate-a=1; b=2\r\nX-Request-Id: 1\r\n%s\r\n"

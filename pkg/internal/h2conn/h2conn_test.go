@@ -66,7 +66,7 @@ func TestExchangesFollowEachOther(t *testing.T) {
 	}
 }
 
-func TestNoMoreIsReadThanWasAskedFor(t *testing.T) {
+func TestResponsesAreReadUpToTheLimit(t *testing.T) {
 	c := connected(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.Copy(w, strings.NewReader(strings.Repeat("x", 1<<20)))
 	})
@@ -82,7 +82,7 @@ func TestNoMoreIsReadThanWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestAnAnswerBeforeTheUploadIsOverEndsTheConnection(t *testing.T) {
+func TestAnEarlyResponseClosesTheConnection(t *testing.T) {
 	c := connected(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
 	response, err := c.RoundTrip(request("POST", "http://example.com/", bytes.NewReader(make([]byte, 3<<20))), 10)
 	if err != nil || response.StatusCode != http.StatusRequestEntityTooLarge || c.Usable() {
@@ -109,7 +109,7 @@ func head(status int, end bool) []byte {
 	return h2.EndHeaders(e.AppendStatus(h2.BeginHeaders(nil), status), 0, 1, end, h2.MinMaxFrameSize)
 }
 
-func TestEachFaultOfAServerIsAnError(t *testing.T) {
+func TestEachServerViolationIsAnError(t *testing.T) {
 	for name, c := range map[string]struct {
 		server *scripted
 		want   error
@@ -136,14 +136,14 @@ func TestEachFaultOfAServerIsAnError(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatTheServerClosesServesTheLastExchange(t *testing.T) {
+func TestAConnectionClosedByTheServerServesTheLastExchange(t *testing.T) {
 	c := New(said(h2.AppendGoAway(nil, 1, h2.NoError), head(204, true)))
 	if response, err := c.RoundTrip(request("GET", "http://example.com/", nil), 10); err != nil || response.StatusCode != 204 || c.Usable() {
 		t.Errorf("%v, %v, usable %v", response, err, c.Usable())
 	}
 }
 
-func TestAPingIsAnswered(t *testing.T) {
+func TestAPINGIsAcknowledged(t *testing.T) {
 	data := [8]byte{1, 2, 3}
 	s := said(h2.AppendPing(nil, false, data))
 	s.Reader = io.MultiReader(s.Reader, bytes.NewReader(head(204, true))) // in a read of its own

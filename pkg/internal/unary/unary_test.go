@@ -40,7 +40,7 @@ func TestARequestIsOneFrameToTheMethod(t *testing.T) {
 	}
 }
 
-func TestTheDeadlineGoesAlong(t *testing.T) {
+func TestTheDeadlineIsSent(t *testing.T) {
 	for timeout, want := range map[time.Duration]string{
 		time.Second: "1100m", 0: "100m", -time.Second: "100m", 10000 * time.Hour: "99999999m",
 	} {
@@ -55,7 +55,7 @@ func TestTheDeadlineGoesAlong(t *testing.T) {
 	}
 }
 
-func TestEachResponseIsAMessageOrSaysWhyNot(t *testing.T) {
+func TestEachResponseIsAMessageOrAnError(t *testing.T) {
 	status := func(code int, message string) error { return &Status{code, message} }
 	for name, c := range map[string]struct {
 		contentType   string

@@ -72,7 +72,7 @@ func TestCountersAndGaugesAreDerivedInstruments(t *testing.T) {
 	}
 }
 
-func TestTheProducerMayBeReadByMany(t *testing.T) {
+func TestTheProducerMayBeReadConcurrently(t *testing.T) {
 	s := newSources()
 	f := NewProducer(s.registry.Gather, nil)
 	var readers sync.WaitGroup
@@ -90,7 +90,7 @@ func TestTheProducerMayBeReadByMany(t *testing.T) {
 	}
 }
 
-func TestLongLabelsAreCutNotMixedUp(t *testing.T) {
+func TestLongLabelsAreTruncatedNotMixedUp(t *testing.T) {
 	s := newSources()
 	for _, n := range []int{1, 254, 255, 256, 300, 511, 512} {
 		s.requests.WithLabelValues(strings.Repeat("x", n)).Inc()
@@ -109,7 +109,7 @@ func TestLongLabelsAreCutNotMixedUp(t *testing.T) {
 	}
 }
 
-func TestWhatCanBeGatheredIsShownWithAnError(t *testing.T) {
+func TestGatheredMetricsAreShownDespiteAnError(t *testing.T) {
 	s, broken := newSources(), errors.New("broken")
 	s.depth.Set(1)
 	var failures []error
@@ -125,7 +125,7 @@ func TestWhatCanBeGatheredIsShownWithAnError(t *testing.T) {
 	}
 }
 
-func TestASeriesThatDoesNotFitItsInstrumentIsTold(t *testing.T) {
+func TestASeriesThatDoesNotFitItsInstrumentIsReported(t *testing.T) {
 	one, kind := 1.0, dto.MetricType_COUNTER
 	family := func(labels ...string) *dto.MetricFamily {
 		name := "things_total"
@@ -147,7 +147,7 @@ func TestASeriesThatDoesNotFitItsInstrumentIsTold(t *testing.T) {
 	}
 }
 
-func TestASeriesThatIsGoneKeepsItsLastValue(t *testing.T) {
+func TestARemovedSeriesKeepsItsLastValue(t *testing.T) {
 	s := newSources()
 	f := NewProducer(s.registry.Gather, nil)
 	s.requests.WithLabelValues("served").Add(3)
@@ -158,7 +158,7 @@ func TestASeriesThatIsGoneKeepsItsLastValue(t *testing.T) {
 	}
 }
 
-func TestLabelsAreToldApartByTheirEnds(t *testing.T) {
+func TestLabelsWithEqualPrefixesAreDistinguished(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	counts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "things_total"}, []string{"a", "b"})
 	registry.MustRegister(counts)

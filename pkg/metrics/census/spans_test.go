@@ -62,7 +62,7 @@ func finished() *gate.Record {
 	}
 }
 
-func TestAnExporterOfOpenCensusGetsTheSpansOfARequest(t *testing.T) {
+func TestAnOpenCensusExporterGetsTheSpansOfARequest(t *testing.T) {
 	span, k := traced(t, &gate.TraceFields{
 		Traceparent: []byte("00-" + idA + "-" + spA + "-01"), Tracestate: []byte("a=b, c@d=e f"),
 	}, finished())
@@ -119,7 +119,7 @@ func TestASpanWithoutAParentHasNone(t *testing.T) {
 	}
 }
 
-func TestATracestateThatOpenCensusRefusesIsLeftOut(t *testing.T) {
+func TestATracestateThatOpenCensusRejectsIsOmitted(t *testing.T) {
 	k := new(kept)
 	span := &tracing.SpanData{SpanContext: tracing.SpanContext{Tracestate: "a=b,A=b"}, Name: "of another"}
 	if lost, err := Export(k).Export(t.Context(), []*tracing.SpanData{span}); lost != 0 || err != nil {
@@ -135,7 +135,7 @@ type stopping struct{ end context.CancelFunc }
 
 func (s stopping) ExportSpan(*trace.SpanData) { s.end() }
 
-func TestSpansThatWereNotHandedOverInTimeAreLost(t *testing.T) {
+func TestSpansNotExportedInTimeAreLost(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	e := Export(stopping{cancel})
 	if lost, err := e.Export(ctx, nameless(3)); lost != 2 || !errors.Is(err, context.Canceled) {
@@ -152,7 +152,7 @@ func nameless(n int) []*tracing.SpanData {
 	return batch
 }
 
-func TestATracerSendsWhatTheProgramTracesWithOpenCensus(t *testing.T) {
+func TestATracerSendsTheProgramsOpenCensusSpans(t *testing.T) {
 	var out bytes.Buffer
 	tracer, err := tracing.New(tracing.Config{Protocol: "stdout", Output: &out})
 	if err != nil {
@@ -200,7 +200,7 @@ func TestStatusesAreMapped(t *testing.T) {
 	}
 }
 
-func TestWhatBlamesTheClientHasNotFailed(t *testing.T) {
+func TestClientErrorsAreNotFailures(t *testing.T) {
 	for status, failed := range map[int64]bool{404: false, 500: true} {
 		got := fromSpanData(&trace.SpanData{
 			Attributes: map[string]any{"http.status_code": status}, Status: trace.Status{Code: trace.StatusCodeUnknown},
@@ -211,7 +211,7 @@ func TestWhatBlamesTheClientHasNotFailed(t *testing.T) {
 	}
 }
 
-func TestASpanComesBackAsItWent(t *testing.T) {
+func TestASpanSurvivesARoundTrip(t *testing.T) {
 	for _, want := range []*tracing.SpanData{
 		{},
 		{

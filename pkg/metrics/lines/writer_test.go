@@ -85,7 +85,7 @@ func TestABurstIsOneWriteInOrder(t *testing.T) {
 	})
 }
 
-func TestWithoutLingerALineIsWrittenAtOnce(t *testing.T) {
+func TestWithoutLingerALineIsWrittenImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
 		w := New(Config{Writer: &r})
@@ -141,7 +141,7 @@ func (s *stuck) Write(b []byte) (int, error) {
 
 func newStuck() *stuck { return &stuck{entered: make(chan struct{}, 10), proceed: make(chan struct{})} }
 
-func TestAHangingWriterCostsLinesAndNeverBlocks(t *testing.T) {
+func TestAHangingWriterLosesLinesAndNeverBlocks(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		cfg  Config
@@ -185,7 +185,7 @@ func TestAHangingWriterCostsLinesAndNeverBlocks(t *testing.T) {
 	}
 }
 
-func TestNobodyWaitsForAWriteThatIsStuck(t *testing.T) {
+func TestNoCallerWaitsForAStuckWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStuck()
 		w := New(Config{Writer: s})
@@ -230,7 +230,7 @@ func TestCloseWaitsForASlowReader(t *testing.T) {
 	})
 }
 
-func TestRoomIsGivenBackWhenLinesAreWritten(t *testing.T) {
+func TestQueueSpaceIsReleasedWhenLinesAreWritten(t *testing.T) {
 	var r recorder
 	w := New(Config{Writer: &r, QueueLines: 3, QueueBytes: 2 * (lineOverhead + 2)})
 	for range 5 {
@@ -246,7 +246,7 @@ func TestRoomIsGivenBackWhenLinesAreWritten(t *testing.T) {
 	}
 }
 
-func TestFlushReturnsWhenWhatWasPutBeforeIsWritten(t *testing.T) {
+func TestFlushReturnsWhenEarlierLinesAreWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStuck()
 		w := New(Config{Writer: s, QueueLines: 1})
@@ -274,7 +274,7 @@ func TestFlushReturnsWhenWhatWasPutBeforeIsWritten(t *testing.T) {
 	})
 }
 
-func TestAWriterThatHasEndedCountsWhatStillComes(t *testing.T) {
+func TestAClosedWriterCountsLaterLines(t *testing.T) {
 	for _, used := range []bool{false, true} {
 		var r recorder
 		w := New(Config{Writer: &r})
@@ -343,7 +343,7 @@ func (odd) Size() int                       { return 1 }
 func (odd) Append(b []byte) ([]byte, error) { return append(b, "half a li"...), errors.New("odd") }
 func (o odd) Release()                      { *o.released++ }
 
-func TestALineThatCannotBeRenderedIsCountedAndToldOnce(t *testing.T) {
+func TestALineThatCannotBeRenderedIsCountedAndReportedOnce(t *testing.T) {
 	var r recorder
 	var faults []error
 	w := New(Config{Writer: &r, Failed: func(err error) { faults = append(faults, err) }})
@@ -359,7 +359,7 @@ func TestALineThatCannotBeRenderedIsCountedAndToldOnce(t *testing.T) {
 	}
 }
 
-func TestSeveralGoroutinesLoseAndTearNothing(t *testing.T) {
+func TestConcurrentLinesAreNeitherLostNorTorn(t *testing.T) {
 	var r recorder
 	w := New(Config{Writer: &r})
 	const loops, each = 8, 200

@@ -15,7 +15,7 @@ import (
 
 // The environment's proxy is never asked for loopback addresses, so these call
 // tunnel itself.
-func TestCallsGoThroughAProxy(t *testing.T) {
+func TestCallsUseTheProxyOfTheEnvironment(t *testing.T) {
 	for response, want := range map[string]string{
 		"HTTP/1.1 200 Connection established\r\n\r\n":                "",
 		"HTTP/1.1 407 Proxy Authentication Required\r\nX: y\r\n\r\n": "407",
@@ -46,7 +46,7 @@ func TestCallsGoThroughAProxy(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatTheCollectorClosedIsReplaced(t *testing.T) {
+func TestAConnectionClosedByTheCollectorIsReplaced(t *testing.T) {
 	c := otlptest.GRPC(t, nil)
 	s := sender(t, ProtocolGRPC, c.URL)
 	for range 3 {

@@ -38,7 +38,7 @@ var (
 	errNever  = &StatusError{Status: "never"}
 )
 
-func TestADeliveryIsTriedAgainWithPauses(t *testing.T) {
+func TestADeliveryIsRetriedWithPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{errs: []error{errBroken, errBusy, errBroken}}
 		if response, err := Deliver(t.Context(), s, []byte("m")); err != nil || string(response) != "m" {
@@ -56,7 +56,7 @@ func TestADeliveryIsTriedAgainWithPauses(t *testing.T) {
 	})
 }
 
-func TestADeliveryEnds(t *testing.T) {
+func TestADeliveryEndsAfterItsAttempts(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		errs     []error

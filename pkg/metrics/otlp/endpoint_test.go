@@ -34,7 +34,7 @@ func TestAnEndpointIsAURLOrHostAndPort(t *testing.T) {
 	}
 }
 
-func TestABadEndpointIsNamedWithoutItsPassword(t *testing.T) {
+func TestAnInvalidEndpointIsShownWithoutItsPassword(t *testing.T) {
 	for _, endpoint := range []string{
 		"", "collector", ":4317", "collector:", "collector:0", "collector:65536", "collector:x", "/v1/traces",
 		"ftp://collector", "http://", "http://:80", "http://a b", "grpc://user:secret@collector",

@@ -89,7 +89,7 @@ func (r *relay) freeze() (connections int) {
 	return len(r.opened) / 2
 }
 
-func TestAConnectionThatDiedSilentlyIsNotUsedAgain(t *testing.T) {
+func TestAConnectionThatDiedSilentlyIsNotReused(t *testing.T) {
 	for protocol, c := range map[string]*otlptest.Collector{ProtocolHTTP: otlptest.HTTP(t, nil), ProtocolGRPC: otlptest.GRPC(t, nil)} {
 		r := newRelay(t, c.Listener.Addr().String())
 		s := sender(t, protocol, "http://"+r.Addr().String())

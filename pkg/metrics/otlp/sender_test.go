@@ -82,7 +82,7 @@ func TestAnHTTPSEndpointIsCalledOverTLS(t *testing.T) {
 	}
 }
 
-func TestARefusalOverHTTPSaysWhetherToTryAgain(t *testing.T) {
+func TestAnHTTPStatusDeterminesWhetherToRetry(t *testing.T) {
 	for _, c := range []struct {
 		status    int
 		after     string
@@ -103,7 +103,7 @@ func TestARefusalOverHTTPSaysWhetherToTryAgain(t *testing.T) {
 	}
 }
 
-func TestARefusalOverGRPCSaysWhetherToTryAgain(t *testing.T) {
+func TestAGRPCStatusDeterminesWhetherToRetry(t *testing.T) {
 	for _, c := range []struct {
 		response  otlptest.Response
 		want      string
@@ -126,7 +126,7 @@ func TestARefusalOverGRPCSaysWhetherToTryAgain(t *testing.T) {
 	}
 }
 
-func TestACollectorThatHangsIsGivenUp(t *testing.T) {
+func TestACallToAHangingCollectorTimesOut(t *testing.T) {
 	for protocol, start := range map[string]func(testing.TB, func(context.Context, otlptest.Message) otlptest.Response) *otlptest.Collector{
 		ProtocolHTTP: otlptest.HTTP, ProtocolGRPC: otlptest.GRPC,
 	} {
@@ -145,7 +145,7 @@ func TestACollectorThatHangsIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestNoMoreThanALimitIsReadOfAnAnswer(t *testing.T) {
+func TestResponsesAreReadUpToALimit(t *testing.T) {
 	c := otlptest.HTTP(t, func(context.Context, otlptest.Message) otlptest.Response {
 		return otlptest.Response{Body: bytes.Repeat([]byte("x"), 10*maxResponse)}
 	})

@@ -31,7 +31,7 @@ func convert(t *testing.T, gather Gather) (map[string]*metricspb.Metric, error) 
 	return all, err
 }
 
-func TestOnlyTotalsHaveAStart(t *testing.T) {
+func TestOnlyTotalsHaveAStartTime(t *testing.T) {
 	s := newSources()
 	s.requests.WithLabelValues("served").Inc()
 	s.duration.WithLabelValues("200", "knative.dev/serving/pkg/queue").Observe(1)
@@ -60,7 +60,7 @@ func TestOnlyTotalsHaveAStart(t *testing.T) {
 	}
 }
 
-func TestDescriptionsAndUnitsGoAlong(t *testing.T) {
+func TestDescriptionsAndUnitsAreSent(t *testing.T) {
 	all, err := convert(t, newSources().registry.Gather)
 	if m := all["kn.serving.queue.depth"]; err != nil || m == nil || m.Description != "Waiting." || m.Unit != "{request}" {
 		t.Errorf("%v, %v", m, err)
@@ -70,7 +70,7 @@ func TestDescriptionsAndUnitsGoAlong(t *testing.T) {
 	}
 }
 
-func TestLabelsGoOutWhole(t *testing.T) {
+func TestLabelsAreSentCompletely(t *testing.T) {
 	s := newSources()
 	for _, n := range []int{0, 254, 255, 256, 512} {
 		s.requests.WithLabelValues(strings.Repeat("é", n)).Add(float64(n))
@@ -90,7 +90,7 @@ func TestLabelsGoOutWhole(t *testing.T) {
 	}
 }
 
-func TestTextThatIsNoUTF8LosesNoMessage(t *testing.T) {
+func TestInvalidUTF8LosesNoMessage(t *testing.T) {
 	name, help, label, value, one, kind := "depth", "a\xffb", "x", "\xffy", 1.0, dto.MetricType_GAUGE
 	all, err := convert(t, func() ([]*dto.MetricFamily, error) {
 		return []*dto.MetricFamily{{Name: &name, Help: &help, Type: &kind, Metric: []*dto.Metric{{
@@ -105,7 +105,7 @@ func TestTextThatIsNoUTF8LosesNoMessage(t *testing.T) {
 	}
 }
 
-func TestWhatCanBeGatheredIsSentWithAnError(t *testing.T) {
+func TestGatheredMetricsAreSentDespiteAnError(t *testing.T) {
 	s, broken := newSources(), errors.New("broken")
 	s.duration.WithLabelValues("200", "knative.dev/serving/pkg/queue").Observe(1)
 	all, err := convert(t, func() ([]*dto.MetricFamily, error) {

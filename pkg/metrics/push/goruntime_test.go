@@ -15,7 +15,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/otlp/otlptest"
 )
 
-func TestMetricsOfTheGoRuntimeAreSentAsKnativeSendsThem(t *testing.T) {
+func TestGoRuntimeMetricsMatchThoseOfKnative(t *testing.T) {
 	limit := debug.SetMemoryLimit(1 << 40)
 	defer debug.SetMemoryLimit(limit)
 	gogc := debug.SetGCPercent(123)
@@ -68,7 +68,7 @@ func TestMetricsOfTheGoRuntimeAreSentAsKnativeSendsThem(t *testing.T) {
 	}
 }
 
-func TestAMissingLimitOfMemoryIsNoMetric(t *testing.T) {
+func TestAMissingMemoryLimitIsOmitted(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1<<63 - 1))
 	for _, m := range (span{}).goRuntime().Metrics {
 		if m.Name == "go.memory.limit" {

@@ -149,7 +149,7 @@ func TestTheLastMetricsAreSentAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestACollectorThatHangsIsLeftAtTheEnd(t *testing.T) {
+func TestCloseDoesNotWaitForAHangingCollector(t *testing.T) {
 	c := otlptest.HTTP(t, otlptest.Hang)
 	failed := make(chan error, 10)
 	p := start(t, Config{Protocol: "http/protobuf", Endpoint: c.URL, Interval: time.Millisecond, Gather: newSources().registry.Gather, Failed: func(err error) { failed <- err }})
@@ -165,7 +165,7 @@ func TestACollectorThatHangsIsLeftAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestARejectionIsTold(t *testing.T) {
+func TestARejectionIsReported(t *testing.T) {
 	partial, err := proto.Marshal(&collector.ExportMetricsServiceResponse{
 		PartialSuccess: &collector.ExportMetricsPartialSuccess{RejectedDataPoints: 2, ErrorMessage: "no"},
 	})
@@ -187,7 +187,7 @@ func TestARejectionIsTold(t *testing.T) {
 	}
 }
 
-func TestABadDestinationIsRefused(t *testing.T) {
+func TestAnInvalidDestinationIsRejected(t *testing.T) {
 	for want, c := range map[string]Config{
 		`endpoint ""`: {Protocol: "grpc"}, `protocol "prometheus"`: {Protocol: "prometheus", Endpoint: "http://collector"},
 	} {
@@ -197,7 +197,7 @@ func TestABadDestinationIsRefused(t *testing.T) {
 	}
 }
 
-func TestAllThatTheGateCountsIsPushed(t *testing.T) {
+func TestAllMetricsOfTheGateArePushed(t *testing.T) {
 	requests := metrics.NewRequests()
 	requests.Observe(&gate.Record{Status: 200, Forwarded: 1, Ended: time.Millisecond}, gate.TraceID{})
 	registry := prometheus.NewRegistry()

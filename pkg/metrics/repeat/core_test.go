@@ -52,7 +52,7 @@ func (f *fixture) want(t *testing.T, want ...string) {
 	}
 }
 
-func TestTheFirstGoesOutAndTheNextBringsTheCount(t *testing.T) {
+func TestTheFirstMessageIsLoggedAndTheNextOneHasTheCount(t *testing.T) {
 	f := newFixture(zap.InfoLevel)
 	f.Warn("a")
 	f.want(t, "a")
@@ -77,7 +77,7 @@ func TestTheFirstGoesOutAndTheNextBringsTheCount(t *testing.T) {
 	f.want(t, "a")
 }
 
-func TestLevelLoggerAndTextTellMessagesApartAndFieldsDoNot(t *testing.T) {
+func TestLevelLoggerAndTextDistinguishMessagesAndFieldsDoNot(t *testing.T) {
 	f := newFixture(zap.InfoLevel)
 	f.Warn("a")
 	f.Warn("b")
@@ -89,7 +89,7 @@ func TestLevelLoggerAndTextTellMessagesApartAndFieldsDoNot(t *testing.T) {
 	f.want(t)
 }
 
-func TestDebugAndWhatEndsTheProcessPass(t *testing.T) {
+func TestDebugMessagesAndFatalErrorsAreAlwaysLogged(t *testing.T) {
 	f := newFixture(zap.DebugLevel)
 	for range 3 {
 		f.Debug("d")
@@ -106,7 +106,7 @@ func TestDebugAndWhatEndsTheProcessPass(t *testing.T) {
 	f.want(t, "d", "p", "x", "f", "d", "p", "x", "f", "d", "p", "x", "f")
 }
 
-func TestALevelThatIsOffIsNotCounted(t *testing.T) {
+func TestMessagesOfADisabledLevelAreNotCounted(t *testing.T) {
 	f := newFixture(zap.ErrorLevel)
 	f.Warn("a")
 	f.Warn("a")
@@ -114,7 +114,7 @@ func TestALevelThatIsOffIsNotCounted(t *testing.T) {
 	f.want(t)
 }
 
-func TestACountThatIsDueGoesOutWithWhateverIsLoggedNext(t *testing.T) {
+func TestADueCountIsLoggedWithTheNextMessage(t *testing.T) {
 	f := newFixture(zap.InfoLevel)
 	f.Warn("a")
 	f.Warn("a")
@@ -137,7 +137,7 @@ func TestACountThatIsDueGoesOutWithWhateverIsLoggedNext(t *testing.T) {
 	f.want(t, "a")
 }
 
-func TestSyncLetsOutWhatIsHeldBack(t *testing.T) {
+func TestSyncLogsPendingCounts(t *testing.T) {
 	f := newFixture(zap.InfoLevel)
 	f.Warn("a")
 	f.Warn("b")
@@ -151,7 +151,7 @@ func TestSyncLetsOutWhatIsHeldBack(t *testing.T) {
 	f.want(t)
 }
 
-func TestKindsAreBoundedAndAForgottenOneBringsItsCount(t *testing.T) {
+func TestKindsAreBoundedAndAForgottenKindLogsItsCount(t *testing.T) {
 	f := newFixture(zap.InfoLevel)
 	f.Warn("first")
 	f.Warn("first")
@@ -170,7 +170,7 @@ func TestKindsAreBoundedAndAForgottenOneBringsItsCount(t *testing.T) {
 	}
 }
 
-func TestAClockThatIsSetBackDoesNotSilenceTheLog(t *testing.T) {
+func TestAClockSetBackDoesNotSilenceTheLog(t *testing.T) {
 	f := newFixture(zap.InfoLevel)
 	f.Warn("a")
 	f.Warn("a")
@@ -221,7 +221,7 @@ func TestLinesAndCountsAddUpToTheMessages(t *testing.T) {
 	}
 }
 
-func TestSeveralGoroutinesLoseNoCount(t *testing.T) {
+func TestConcurrentMessagesLoseNoCount(t *testing.T) {
 	inner, lines := observer.New(zap.InfoLevel)
 	log := zap.New(NewCore(inner, 50*time.Microsecond, nil))
 	const loops, each = 8, 500
@@ -247,7 +247,7 @@ func TestSeveralGoroutinesLoseNoCount(t *testing.T) {
 	}
 }
 
-func TestHoldingBackDoesNotAllocate(t *testing.T) {
+func TestSuppressingAMessageDoesNotAllocate(t *testing.T) {
 	f := newFixture(zap.InfoLevel)
 	f.Warn("a")
 	if n := testing.AllocsPerRun(100, func() { f.Warn("a") }); n != 0 {

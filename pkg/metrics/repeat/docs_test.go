@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write the generated part of docs/logs.m
 
 const docsPath = "../../../docs/logs.md"
 
-func TestDocsShowAMessageThatRepeats(t *testing.T) {
+func TestDocsShowARepeatedMessage(t *testing.T) {
 	var out bytes.Buffer
 	f := &fixture{now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)}
 	inner := zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{

@@ -105,7 +105,7 @@ func TestDocsShowWhatTemplatesRender(t *testing.T) {
 	docsPart(t, "templates", b.String())
 }
 
-func TestDocsSayHowOutcomesAreLogged(t *testing.T) {
+func TestDocsListTheLogLevelOfEachOutcome(t *testing.T) {
 	levels := map[gate.Level]string{gate.Debug: "debug", gate.Info: "info", gate.Warn: "warn", gate.Error: "error"}
 	var b strings.Builder
 	b.WriteString("| outcome | status | logged as | means |\n|---|---|---|---|\n")

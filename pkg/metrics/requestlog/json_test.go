@@ -43,7 +43,7 @@ func keys(line string) string {
 	return strings.Join(regexp.MustCompile(`"\w+": `).FindAllString(line, -1), "")
 }
 
-func TestKnativesOwnDefaultIsKnown(t *testing.T) {
+func TestKnativesDefaultTemplateIsRecognized(t *testing.T) {
 	wrapped := strings.ReplaceAll(knativeDefaults[0], `, "`, ",\n        \"")
 	for _, text := range append(knativeDefaults[:], wrapped+"\n") {
 		head := testHead
@@ -54,7 +54,7 @@ func TestKnativesOwnDefaultIsKnown(t *testing.T) {
 	}
 }
 
-func TestThePresetSaysWhereTheTimeWent(t *testing.T) {
+func TestThePresetContainsTheTimes(t *testing.T) {
 	line := rendered(t, Preset, testHead, testResult)
 	for _, c := range []struct {
 		path string
@@ -71,7 +71,7 @@ func TestThePresetSaysWhereTheTimeWent(t *testing.T) {
 	}
 }
 
-func TestOutcomesKeepTheStatusTheyMean(t *testing.T) {
+func TestOutcomesWithoutAResponseHaveTheirStatus(t *testing.T) {
 	for _, status := range []int{101, 499} {
 		for _, text := range []string{"", Preset, `{"httpRequest": {"status": {{.Response.Code}}}}`} {
 			line := rendered(t, text, testHead, Result{Status: status})
@@ -82,7 +82,7 @@ func TestOutcomesKeepTheStatusTheyMean(t *testing.T) {
 	}
 }
 
-func TestTheRequestSizeIsTheOneAnnouncedOrElseTheOneReceivedInEveryTemplate(t *testing.T) {
+func TestTheRequestSizeIsTheAnnouncedOrTheReceivedLength(t *testing.T) {
 	for _, c := range []struct {
 		announced, want string
 	}{{"17", "17"}, {"", "3"}, {"x", "3"}, {"-4", "3"}} {
@@ -180,7 +180,7 @@ func FuzzAnyTemplateIsRefusedOrRenders(f *testing.F) {
 	})
 }
 
-func TestJSIsTextTemplatesButForWhatIsNoJSON(t *testing.T) {
+func TestJSMatchesTextTemplateExceptForInvalidJSON(t *testing.T) {
 	for in, want := range map[string]string{
 		`a"b\c`: `a\"b\\c`, "<a&b=c>": `\u003Ca\u0026b\u003Dc\u003E`, "é🙂": "é🙂", "\t\n\x00": `\u0009\u000A\u0000`, "\u2028": `\u2028`,
 		"it's": `it\u0027s`, "a\xffb": `a\uFFFDb`, "\U000e0001": `\uDB40\uDC01`,

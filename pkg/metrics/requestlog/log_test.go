@@ -22,7 +22,7 @@ func closed(t *testing.T, l *Log) {
 
 func numbered(i int) *gate.Record { return &gate.Record{Target: fmt.Append(nil, i)} }
 
-func TestALogThatIsOffDoesNothing(t *testing.T) {
+func TestADisabledLogDoesNothing(t *testing.T) {
 	var l *Log
 	if l.Begin(&testHead) != nil || l.Dropped() != 0 || l.Close(context.Background()) != nil {
 		t.Error("a nil log did something")
@@ -60,7 +60,7 @@ func TestLinesOfABurstAreOneWrite(t *testing.T) {
 	})
 }
 
-func TestALogThatHasEndedCountsWhatStillComes(t *testing.T) {
+func TestAClosedLogCountsLaterLines(t *testing.T) {
 	var out bytes.Buffer
 	l, err := New(Config{Writer: &out})
 	if err != nil {
@@ -83,7 +83,7 @@ func (s stuck) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestAHangingWriterCostsLinesByWhatTheyHold(t *testing.T) {
+func TestAHangingWriterLosesLinesBySize(t *testing.T) {
 	s := stuck{make(chan struct{}, 10), make(chan struct{})}
 	l, err := New(Config{Writer: s, QueueBytes: 7 * (entryOverhead + 100)})
 	if err != nil {
@@ -107,7 +107,7 @@ func TestAHangingWriterCostsLinesByWhatTheyHold(t *testing.T) {
 	closed(t, l)
 }
 
-func TestAnEntryKeepsNothingOfTheRequestBefore(t *testing.T) {
+func TestAnEntryContainsNothingOfThePreviousRequest(t *testing.T) {
 	l := &Log{}
 	if err := l.setTemplate(Preset); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestAnEntryKeepsNothingOfTheRequestBefore(t *testing.T) {
 	}
 }
 
-func TestSeveralLoopsLoseAndTearNothing(t *testing.T) {
+func TestLinesOfSeveralLoopsAreNeitherLostNorTorn(t *testing.T) {
 	var out bytes.Buffer
 	l, err := New(Config{Template: Preset, Writer: &out})
 	if err != nil {

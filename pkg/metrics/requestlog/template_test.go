@@ -92,7 +92,7 @@ func TestTemplatesRenderAsTextTemplateDoes(t *testing.T) {
 	}
 }
 
-func TestWhatARequestHasWorksInATemplate(t *testing.T) {
+func TestRequestMethodsWorkInATemplate(t *testing.T) {
 	head := testHead
 	head.Fields = append(pairs{{"Cookie", `a=1; b="2"`}, {"cookie", "c=3"}}, head.Fields.(pairs)...)
 	for text, want := range map[string]string{
@@ -122,7 +122,7 @@ func TestWhatARequestHasWorksInATemplate(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingRendersEmpty(t *testing.T) {
+func TestMissingValuesRenderEmpty(t *testing.T) {
 	for _, text := range []string{
 		`{{index .Request.Header "X-None"}}`, `{{.Request.Header.Get "X-None"}}`, `{{index .Request.Header "X-None" 3}}`,
 		`{{.Request.UserAgent}}`, `{{.Request.Referer}}`, `{{.TraceID}}`, `{{.Request.RemoteAddr}}`, `{{.Request.Host}}`,
@@ -138,7 +138,7 @@ func TestWhatIsMissingRendersEmpty(t *testing.T) {
 	}
 }
 
-func TestATemplateThatDoesNotParseIsRefusedWithItsPlace(t *testing.T) {
+func TestATemplateThatDoesNotParseIsRejectedWithThePosition(t *testing.T) {
 	for text, want := range map[string]string{
 		`{{`:                              "unclosed action",
 		`{{frob .Request}}`:               `function "frob" not defined`,
@@ -163,7 +163,7 @@ func TestATemplateThatDoesNotParseIsRefusedWithItsPlace(t *testing.T) {
 	}
 }
 
-func TestWhatATemplateCannotRenderCostsTheLineAndIsToldOnce(t *testing.T) {
+func TestARenderingErrorLosesTheLineAndIsReportedOnce(t *testing.T) {
 	for text, want := range map[string]string{
 		`{{.Request.Methd}}`:                 "can't evaluate field Methd",
 		`{{.Nothing}}`:                       "can't evaluate field Nothing",
@@ -206,7 +206,7 @@ func TestWhatATemplateCannotRenderCostsTheLineAndIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestOneLineThatIsLostCostsNoOther(t *testing.T) {
+func TestOneLostLineDoesNotAffectOthers(t *testing.T) {
 	var out bytes.Buffer
 	l, err := New(Config{Template: `{{.Request.RequestURI}}{{if eq .Response.Code 500}}{{.None}}{{end}}`, Writer: &out})
 	if err != nil {
@@ -221,7 +221,7 @@ func TestOneLineThatIsLostCostsNoOther(t *testing.T) {
 	}
 }
 
-func TestAPanicInATemplateCostsTheLine(t *testing.T) {
+func TestAPanicInATemplateLosesOnlyItsLine(t *testing.T) {
 	l := new(Log)
 	if err := l.setTemplate(`{{.Request.Method}}`); err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestAClientCannotForgeALine(t *testing.T) {
 	}
 }
 
-func TestATemplateThatSaysNothingWritesNothing(t *testing.T) {
+func TestAnEmptyResultWritesNoLine(t *testing.T) {
 	const text = `{{if ge .Response.Code 500}}{"code": {{.Response.Code}}, "uri": "{{.Request.RequestURI}}"}{{end}}`
 	if got := rendered(t, text, testHead, testResult); got != "" {
 		t.Errorf("%q", got)

@@ -10,7 +10,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-func TestRefusalsFailuresAndFaultsOfClientsAreCountedApart(t *testing.T) {
+func TestRejectionsFailuresAndClientErrorsAreCountedSeparately(t *testing.T) {
 	e := NewErrors()
 	for _, f := range []gate.Record{
 		{Outcome: gate.QueueFull, Status: 503}, {Outcome: gate.QueueWaitExpired, Status: 503},
@@ -46,7 +46,7 @@ func TestFailuresAreListedNewestFirstWithPathButNeitherQueryNorAuthority(t *test
 	}
 }
 
-func TestOfOneOutcomeEightAreKeptPerSecondSoThatOthersAreSeen(t *testing.T) {
+func TestAtMostEightFailuresOfAnOutcomeAreKeptPerSecond(t *testing.T) {
 	e := NewErrors()
 	for range 1000 {
 		e.Add(&gate.Record{Ended: time.Second, Outcome: gate.QueueFull, Target: []byte("/storm")})
@@ -71,7 +71,7 @@ func TestTheLast64FailuresAreKept(t *testing.T) {
 	}
 }
 
-func TestAFailureThatWouldHaveToWaitIsCountedOnly(t *testing.T) {
+func TestAFailureThatWouldBlockIsOnlyCounted(t *testing.T) {
 	e := NewErrors()
 	e.mu.Lock()
 	e.Add(&gate.Record{Outcome: gate.QueueFull, Target: []byte("/a")})
@@ -81,7 +81,7 @@ func TestAFailureThatWouldHaveToWaitIsCountedOnly(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptIsACopyCutToItsBounds(t *testing.T) {
+func TestKeptFailuresAreTruncatedCopies(t *testing.T) {
 	e := NewErrors()
 	method, target := []byte(strings.Repeat("M", 100)), []byte("/"+strings.Repeat("é", 200)+"\xff")
 	e.Add(&gate.Record{Outcome: gate.QueueFull, Method: method, Target: target})

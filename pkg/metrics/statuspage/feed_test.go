@@ -88,7 +88,7 @@ func newPage(s *stage, timeline *Timeline) *Page {
 	return p
 }
 
-func TestTheFirstEventIsAWholeMessageAndTheNextOnesHaveWhatIsNew(t *testing.T) {
+func TestTheFirstEventIsAWholeMessageAndLaterOnesHaveTheChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, func() gate.AdmissionStats {
 			return gate.AdmissionStats{InFlight: 1, QueueCapacity: 40, ConcurrencyLimit: 4}
@@ -172,7 +172,7 @@ func TestASlowViewerSkipsEventsAndThenGetsAWholeMessage(t *testing.T) {
 	})
 }
 
-func TestANinthViewerIsRefusedUntilOneLeaves(t *testing.T) {
+func TestANinthViewerIsRejectedUntilOneDisconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, nil)
 		p := newPage(s, nil)
@@ -199,7 +199,7 @@ func TestANinthViewerIsRefusedUntilOneLeaves(t *testing.T) {
 	})
 }
 
-func TestWhenTheLastViewerHasLeftTheSamplerParks(t *testing.T) {
+func TestTheSamplerParksAfterTheLastViewerDisconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, nil)
 		p := newPage(s, nil)
@@ -272,7 +272,7 @@ func TestASecondThatWasSentBeforeItWasCompleteIsSentAgain(t *testing.T) {
 	})
 }
 
-func TestQuantilesForgetWhatEndedLongAgo(t *testing.T) {
+func TestQuantilesCoverOnlyRecentRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, nil)
 		p := newPage(s, nil)

@@ -36,7 +36,7 @@ func closedPage(t *testing.T) *Page {
 	return p
 }
 
-func TestOnlyNamesOfLoopbackAreAnswered(t *testing.T) {
+func TestOnlyLoopbackHostNamesAreServed(t *testing.T) {
 	p := closedPage(t)
 	for host, want := range map[string]int{
 		"127.0.0.1": 200, "127.0.0.1:8023": 200, "localhost:9999": 200, "LOCALHOST": 200, "[::1]:8023": 200, "[::1]": 200,
@@ -51,7 +51,7 @@ func TestOnlyNamesOfLoopbackAreAnswered(t *testing.T) {
 	}
 }
 
-func TestFiguresAreNotForBrowsersOnOtherSites(t *testing.T) {
+func TestOtherSitesCannotReadTheFigures(t *testing.T) {
 	p := closedPage(t)
 	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "same-origin": 200, "none": 200} {
 		for _, path := range []string{"/status.json", "/events"} {
@@ -62,7 +62,7 @@ func TestFiguresAreNotForBrowsersOnOtherSites(t *testing.T) {
 	}
 }
 
-func TestMethodsOtherThanGetAndHeadAreRefusedAndHeadHasNoBody(t *testing.T) {
+func TestMethodsOtherThanGetAndHeadAreRejectedAndHeadHasNoBody(t *testing.T) {
 	p := closedPage(t)
 	for _, path := range []string{"/", "/events", "/status.json", "/icon.svg"} {
 		for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "get"} {
@@ -77,7 +77,7 @@ func TestMethodsOtherThanGetAndHeadAreRefusedAndHeadHasNoBody(t *testing.T) {
 	}
 }
 
-func TestEveryAnswerForbidsScriptsStylesAndRequestsFromElsewhere(t *testing.T) {
+func TestEveryResponseForbidsForeignScriptsStylesAndRequests(t *testing.T) {
 	p := closedPage(t)
 	for _, path := range []string{"/", "/page.css", "/status.json", "/events", "/nowhere"} {
 		h := fetch(p, "GET", path, "localhost", nil).Header
@@ -91,7 +91,7 @@ func TestEveryAnswerForbidsScriptsStylesAndRequestsFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestThePageIsOnesOwnAndIsNotSentTwice(t *testing.T) {
+func TestThePageIsCachedPrivatelyAndNotSentTwice(t *testing.T) {
 	p := closedPage(t)
 	for path, a := range assets() {
 		got := fetch(p, "GET", path, "localhost", nil)
@@ -115,7 +115,7 @@ func TestThePageIsOnesOwnAndIsNotSentTwice(t *testing.T) {
 	}
 }
 
-func TestEveryElementThatTheScriptLooksForIsThere(t *testing.T) {
+func TestEveryElementThatTheScriptUsesExists(t *testing.T) {
 	found := 0
 	index := assets()["/"].text
 	for path, a := range assets() {

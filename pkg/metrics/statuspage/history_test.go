@@ -117,7 +117,7 @@ func TestWithoutRequestsAndViewersThereIsNeitherGoroutineNorTimer(t *testing.T) 
 	})
 }
 
-func TestAViewerKeepsTheSamplerAwakeUntilItLeaves(t *testing.T) {
+func TestAViewerKeepsTheSamplerRunningUntilItDisconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, nil)
 		s.watch()
@@ -133,7 +133,7 @@ func TestAViewerKeepsTheSamplerAwakeUntilItLeaves(t *testing.T) {
 	})
 }
 
-func TestSecondsThatPassWhileParkedShowWhatWasUnderWay(t *testing.T) {
+func TestParkedSecondsShowTheRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, func() gate.AdmissionStats { return gate.AdmissionStats{InFlight: 2} })
 		first, second := s.begin(), s.begin()
@@ -157,7 +157,7 @@ func TestSecondsThatPassWhileParkedShowWhatWasUnderWay(t *testing.T) {
 	})
 }
 
-func TestHistoryEqualsABruteForceModelOverRandomSchedules(t *testing.T) {
+func TestHistoryMatchesABruteForceModelOverRandomSchedules(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -225,7 +225,7 @@ func TestAGapLongerThanTheHistoryLeavesItEmpty(t *testing.T) {
 	})
 }
 
-func TestCloseEndsTheSamplerForGood(t *testing.T) {
+func TestCloseEndsTheSamplerPermanently(t *testing.T) {
 	for _, wait := range []time.Duration{0, 500 * time.Millisecond, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStage(t, nil)
@@ -244,7 +244,7 @@ func TestCloseEndsTheSamplerForGood(t *testing.T) {
 	}
 }
 
-func TestManyRequestsAtOnceWakeOneSampler(t *testing.T) {
+func TestConcurrentRequestsWakeOneSampler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, nil)
 		for range 5 {

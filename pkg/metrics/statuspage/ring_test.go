@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-func TestRefusalsThatEndWhileTheTotalsAreReadNeverBecomeDurations(t *testing.T) {
+func TestRejectionsDuringAReadOfTheTotalsNeverCountAsDurations(t *testing.T) {
 	const served = 1000
 	src := Sources{Counting: new(metrics.Counting), Requests: metrics.NewRequests()}
 	for range served {

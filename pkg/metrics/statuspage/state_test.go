@@ -102,7 +102,7 @@ func TestTheStateFollowsTheLifeOfAGate(t *testing.T) {
 	})
 }
 
-func TestAContainerThatDoesNotBecomeReadyInTimeIsNotStartingAnyMore(t *testing.T) {
+func TestAContainerThatIsNotReadyInTimeIsNoLongerStarting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t)
 		l.becomes(0, "down", "connection refused")
@@ -135,7 +135,7 @@ func TestWithoutProbesTheGateIsReady(t *testing.T) {
 	})
 }
 
-func TestWhatMattersMostWinsInEverySituation(t *testing.T) {
+func TestTheMostImportantStateTakesPrecedence(t *testing.T) {
 	for bits := range 64 {
 		on := func(i int) bool { return bits>>i&1 == 1 }
 		s := inputs{ended: on(0), draining: on(1), ready: on(2), wasReady: on(3), queueFull: on(4), up: time.Second}

@@ -21,7 +21,7 @@ func numbered(from, n int) []SpanData {
 	return spans
 }
 
-func TestSpansLeaveASecondAfterTheFirst(t *testing.T) {
+func TestSpansAreSentASecondAfterTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := new(kept)
 		b := newBatcher(k, nil)
@@ -47,7 +47,7 @@ func TestSpansLeaveASecondAfterTheFirst(t *testing.T) {
 	})
 }
 
-func TestAFullBatchLeavesAtOnce(t *testing.T) {
+func TestAFullBatchIsSentImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := new(kept)
 		b := newBatcher(k, nil)
@@ -98,7 +98,7 @@ func (h *hanging) Export(ctx context.Context, batch []*SpanData) (int, error) {
 
 func (*hanging) Close() {}
 
-func TestACollectorThatHangsBlocksNobodyAndDropsAreCounted(t *testing.T) {
+func TestAHangingCollectorBlocksNothingAndDropsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hanging{started: make(chan struct{})}
 		var failures []error
@@ -170,7 +170,7 @@ func (s *slow) Export(ctx context.Context, batch []*SpanData) (int, error) {
 	return s.kept.Export(ctx, batch)
 }
 
-func TestWhatIsLeftOfAFullBatchWaitsForMore(t *testing.T) {
+func TestTheRestOfAFullBatchWaitsForMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{each: 4 * time.Second}
 		b := newBatcher(s, nil)
@@ -193,7 +193,7 @@ func TestWhatIsLeftOfAFullBatchWaitsForMore(t *testing.T) {
 	})
 }
 
-func TestCloseSendsAllThatIsLeft(t *testing.T) {
+func TestCloseSendsTheQueuedSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{each: time.Second}
 		b := newBatcher(s, nil)

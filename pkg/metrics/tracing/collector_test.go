@@ -253,7 +253,7 @@ func TestSpansThatACollectorRejectsAreCounted(t *testing.T) {
 	}
 }
 
-func TestADeadOrHangingCollectorHoldsNothingUp(t *testing.T) {
+func TestADeadOrHangingCollectorBlocksNothing(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -284,7 +284,7 @@ func TestADeadOrHangingCollectorHoldsNothingUp(t *testing.T) {
 	}
 }
 
-func TestATracerSendsWhatElseTheProgramHasMade(t *testing.T) {
+func TestATracerSendsSpansOfTheProgram(t *testing.T) {
 	k := new(kept)
 	tracer, err := New(Config{Protocol: "none", Exporter: k})
 	if err != nil {

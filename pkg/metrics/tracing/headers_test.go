@@ -34,7 +34,7 @@ func fromHTTP(from http.Header) *gate.TraceFields {
 	return f
 }
 
-func TestTheContainerGetsTheFormatsThatCame(t *testing.T) {
+func TestTheContainerGetsTheReceivedFormats(t *testing.T) {
 	tracer := tracerFor(t, Config{SamplingRate: 1}, new(kept))
 	w, s, m := "00-"+idA+"-"+spA+"-01", idB+"-"+spB+"-1", []string{"X-B3-TraceId", idB, "X-B3-SpanId", spB, "X-B3-Sampled", "1"}
 	for _, c := range []struct {
@@ -83,7 +83,7 @@ func TestTheContainerGetsTheFormatsThatCame(t *testing.T) {
 	}
 }
 
-func TestOpenCensusReadsOurLines(t *testing.T) {
+func TestOpenCensusParsesTheGeneratedFields(t *testing.T) {
 	tracer := tracerFor(t, Config{SamplingRate: 1}, new(kept))
 	span := tracer.Start(headers("traceparent", "00-"+idA+"-"+spA+"-01", "X-B3-TraceId", idA, "X-B3-SpanId", spA))
 	request := &http.Request{Header: parseLines(t, span.Lines())}
@@ -97,7 +97,7 @@ func TestOpenCensusReadsOurLines(t *testing.T) {
 	}
 }
 
-func TestATraceIDOf64BitsGoesOnAsItCame(t *testing.T) {
+func TestA64BitTraceIDIsForwardedUnchanged(t *testing.T) {
 	tracer := tracerFor(t, Config{SamplingRate: 1}, new(kept))
 	for _, h := range []*gate.TraceFields{headers("b3", id64+"-"+spB+"-1"), headers("X-B3-TraceId", id64, "X-B3-SpanId", spB)} {
 		span := tracer.Start(h)
@@ -153,7 +153,7 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-func TestOnlyTheGivenFormatsCountAndCarryTheSpan(t *testing.T) {
+func TestOnlyTheConfiguredFormatsAreReadAndWritten(t *testing.T) {
 	w, s, m := "00-"+idA+"-"+spA+"-01", idB+"-"+spB+"-1", []string{"X-B3-TraceId", idB, "X-B3-SpanId", spB, "X-B3-Sampled", "1"}
 	all := headers(append(m, "traceparent", w, "b3", s, "tracestate", "a=b")...)
 	for _, c := range []struct {

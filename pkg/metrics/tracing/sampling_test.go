@@ -7,7 +7,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-func TestWhatTheSenderDecidedStands(t *testing.T) {
+func TestTheSendersDecisionApplies(t *testing.T) {
 	yes := []*gate.TraceFields{
 		headers("traceparent", "00-"+idA+"-"+spA+"-01"), headers("b3", idB+"-"+spB+"-1"), headers("b3", "1"), headers("b3", "d"),
 		headers("X-B3-Sampled", "1"), headers("X-B3-Flags", "1"), headers("X-B3-TraceId", idB, "X-B3-SpanId", spB, "X-B3-Sampled", "true"),
@@ -44,7 +44,7 @@ func TestWhatTheSenderDecidedStands(t *testing.T) {
 	}
 }
 
-func TestTheSamplingRateIsKept(t *testing.T) {
+func TestTheSamplingRateIsApplied(t *testing.T) {
 	const requests = 100_000
 	for _, rate := range []float64{0.01, 0.25, 0.9} {
 		tracer := tracerFor(t, Config{SamplingRate: rate}, new(kept))
@@ -60,7 +60,7 @@ func TestTheSamplingRateIsKept(t *testing.T) {
 	}
 }
 
-func TestAllWithOneRateDecideAlike(t *testing.T) {
+func TestServicesWithTheSameRateMakeTheSameDecision(t *testing.T) {
 	low, high := newSampler(0.3), newSampler(0.6)
 	sampledLow := 0
 	for range 10_000 {

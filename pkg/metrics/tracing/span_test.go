@@ -160,7 +160,7 @@ func TestAttributesHaveTheNamesOfTheirGeneration(t *testing.T) {
 	}
 }
 
-func TestARequestThatNeverGotASlotWaitedToItsEnd(t *testing.T) {
+func TestARequestWithoutASlotWaitedUntilItsEnd(t *testing.T) {
 	_, spans := spansOf(t, nil, refused())
 	if len(spans) != 2 || spans[1].Name != nameWait || !spans[1].EndTime.Equal(at(10)) || spans[0].ChildSpanCount != 1 {
 		t.Fatalf("spans %+v", spans)
@@ -173,7 +173,7 @@ func TestARequestThatNeverGotASlotWaitedToItsEnd(t *testing.T) {
 	}
 }
 
-func TestAContainerThatDidNotAnswerHasNoEvent(t *testing.T) {
+func TestAContainerThatDidNotRespondHasNoEvent(t *testing.T) {
 	_, spans := spansOf(t, nil, unanswered())
 	if upstream := spans[2]; upstream.Events != nil || !upstream.Failed || upstream.HTTPStatus != 504 {
 		t.Errorf("upstream %+v", upstream)
@@ -191,7 +191,7 @@ func TestASpanNeverEndsBeforeItBegins(t *testing.T) {
 	}
 }
 
-func TestWhatFailedIsToldFromWhatBlamesTheClient(t *testing.T) {
+func TestFailuresAreDistinguishedFromClientErrors(t *testing.T) {
 	for _, c := range []struct {
 		status  int
 		outcome gate.Outcome
@@ -246,7 +246,7 @@ func TestWithoutAProtocolNothingIsTraced(t *testing.T) {
 	}
 }
 
-func TestABadConfigurationIsRefused(t *testing.T) {
+func TestAnInvalidConfigurationIsRejected(t *testing.T) {
 	for want, c := range map[string]Config{
 		"unknown protocol": {Protocol: "jaeger"}, `endpoint ""`: {Protocol: "zipkin"},
 		`endpoint "ftp://x"`: {Protocol: "grpc", Endpoint: "ftp://x"}, `endpoint "x"`: {Protocol: "http/protobuf", Endpoint: "x"},

@@ -137,7 +137,7 @@ func drawTracestate(r *rand.Rand) string {
 	return b.String()
 }
 
-func TestATracestateIsReadAsOpenCensusReadsIt(t *testing.T) {
+func TestATracestateIsParsedLikeInOpenCensus(t *testing.T) {
 	const rounds = 10_000
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -44,7 +44,7 @@ func fixed(t *testing.T, c SpanContext, above gate.SpanID, x *gate.Record) []*Sp
 	return spans
 }
 
-func TestWhatCollectorsGetStaysAsItIs(t *testing.T) {
+func TestTheFormatOfExportedSpansIsStable(t *testing.T) {
 	long, short := gate.TraceID{0xfe, 1, 2, 3, 15: 4}, gate.TraceID{8: 0xab, 15: 1}
 	spanContext := func(id gate.TraceID, state string) SpanContext {
 		return SpanContext{TraceID: id, SpanID: gate.SpanID{1, 7: 1}, Flags: 1, Tracestate: readTracestate([]byte(state))}

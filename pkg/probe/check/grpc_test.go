@@ -50,7 +50,7 @@ func TestGRPCWithoutAService(t *testing.T) {
 	}
 }
 
-func TestEachGRPCFailureOfTheConnectionHasItsCause(t *testing.T) {
+func TestEachGRPCConnectionFailureHasItsCause(t *testing.T) {
 	at := func(port int) Checker { return &GRPC{Address: addressOf(port)} }
 	if r := probeOnce(t, at(checktest.RefusingPort(t))); r != (Result{Cause: Cause{Kind: CauseRefused}}) {
 		t.Errorf("refused: %+v", r)

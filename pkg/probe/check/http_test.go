@@ -146,7 +146,7 @@ func TestEachHTTPFailureHasItsCause(t *testing.T) {
 	}
 }
 
-func TestAnAnswerAfterInterimOnesCounts(t *testing.T) {
+func TestTheFinalResponseAfterInterimOnesCounts(t *testing.T) {
 	port := checktest.ServeRaw(t, checktest.Responding("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\n"))
 	if r := probeOnce(t, httpAt(port)); r.Cause != (Cause{Kind: CauseStatus, Status: 404}) {
 		t.Errorf("result %+v", r)
@@ -215,7 +215,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-func TestAConfiguredHostSurvivesARelativeRedirectOnly(t *testing.T) {
+func TestAConfiguredHostIsKeptOnlyForRelativeRedirects(t *testing.T) {
 	var mu sync.Mutex
 	var hosts []string
 	port := checktest.ServeHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -240,7 +240,7 @@ func TestAConfiguredHostSurvivesARelativeRedirectOnly(t *testing.T) {
 	}
 }
 
-func TestABodyIsReadUpToTheLimitOnly(t *testing.T) {
+func TestABodyIsReadOnlyUpToTheLimit(t *testing.T) {
 	var wrote atomic.Int64
 	port := checktest.ServeRaw(t, func(c *net.TCPConn) {
 		checktest.Responding("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n")(c)
@@ -257,7 +257,7 @@ func TestABodyIsReadUpToTheLimitOnly(t *testing.T) {
 	}
 }
 
-func TestEachProbeOpensAFreshConnection(t *testing.T) {
+func TestEachCheckOpensANewConnection(t *testing.T) {
 	var conns atomic.Int64
 	port := checktest.ServeHTTP(t, checktest.Status(200), func(s *httptest.Server) {
 		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
@@ -278,7 +278,7 @@ func TestEachProbeOpensAFreshConnection(t *testing.T) {
 	}
 }
 
-func TestSocketsStayFlatOverManyProbes(t *testing.T) {
+func TestManyChecksDoNotAccumulateSockets(t *testing.T) {
 	probes := 3000
 	if testing.Short() {
 		probes = 300
@@ -321,7 +321,7 @@ func timeWaits(t *testing.T, port int) int {
 	return n
 }
 
-func TestHTTP2WithoutTLSIsFoundOutAndRemembered(t *testing.T) {
+func TestHTTP2WithoutTLSIsDetectedAndRemembered(t *testing.T) {
 	// settingsFirst is a server that speaks only HTTP/2 and says so first, as
 	// gRPC servers do; otherwise it hangs up without a byte, as net/http does.
 	for _, settingsFirst := range []bool{true, false} {
@@ -376,7 +376,7 @@ func relay(c *net.TCPConn, first []byte, port int) {
 	done.Wait()
 }
 
-func TestARestartForgetsTheProtocol(t *testing.T) {
+func TestARestartResetsTheDetectedProtocol(t *testing.T) {
 	p := httpAt(checktest.RefusingPort(t))
 	p.h2c.Store(true)
 	if r := probeOnce(t, p); r.Cause.Kind != CauseRefused || p.h2c.Load() {
@@ -393,7 +393,7 @@ func TestARestartForgetsTheProtocol(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextEndsAProbe(t *testing.T) {
+func TestAnEndedContextEndsACheck(t *testing.T) {
 	got := make(chan struct{})
 	port := checktest.ServeRaw(t, func(c *net.TCPConn) {
 		c.Read(make([]byte, 1))

@@ -43,7 +43,7 @@ func TestListenersAreFoundWithTheirOwner(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreNoListeners(t *testing.T) {
+func TestConnectionsAreNotListeners(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestConnectionsAreNoListeners(t *testing.T) {
 	}
 }
 
-func TestATableOfSocketsThatIsNoneIsAnError(t *testing.T) {
+func TestAnInvalidSocketTableIsAnError(t *testing.T) {
 	const titles = "  sl  local_address ...\n"
 	for _, line := range []string{
 		"0: 0100007F:1F90 0:0 0A\n",

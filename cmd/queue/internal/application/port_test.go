@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-func TestAnApplicationThatListensNowhereIsNamedOnce(t *testing.T) {
+func TestAnApplicationThatDoesNotListenIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, log := observer.New(zapcore.DebugLevel)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -30,7 +30,7 @@ func TestAnApplicationThatListensNowhereIsNamedOnce(t *testing.T) {
 	})
 }
 
-func TestAPortThatIsTakenIsNotChosen(t *testing.T) {
+func TestAUsedPortIsNotChosen(t *testing.T) {
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
 		t.Fatal(err)

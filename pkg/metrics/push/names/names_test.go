@@ -9,7 +9,7 @@ import (
 
 const docsPath = "../../../../docs/tracing.md"
 
-func TestTheDocsHaveTheNamesOfTheCode(t *testing.T) {
+func TestTheDocsListTheOTLPNames(t *testing.T) {
 	docs, err := os.ReadFile(docsPath)
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestTheDocsHaveTheNamesOfTheCode(t *testing.T) {
 	}
 }
 
-func TestAllElseKeepsItsName(t *testing.T) {
+func TestOtherMetricsKeepTheirNames(t *testing.T) {
 	for _, name := range []string{"", "target_info", "queuegate_in_flight_requests"} {
 		if got := Metric(name); got != name {
 			t.Errorf("metric %q is called %q", name, got)
@@ -44,7 +44,7 @@ func TestAllElseKeepsItsName(t *testing.T) {
 	}
 }
 
-func TestTheUnitStandsInTheName(t *testing.T) {
+func TestTheUnitIsDerivedFromTheName(t *testing.T) {
 	for name, want := range map[string]string{
 		"kn_serving_invocation_duration_seconds": "s", "revision_request_latencies": "ms", "wait_milliseconds": "ms",
 		"queuegate_request_body_bytes_total": "By", "http_server_request_body_size_bytes": "By",
