@@ -18,7 +18,7 @@ import (
 const module = "github.com/queuegate/queuegate/"
 
 // unpromised are what other packages of this module need of embed.
-var unpromised = []string{"(*Gate) Core()", "(*Gate) NewLife()", "(*Gate) CountsAll()", "(*Gate) Count(", "(*Gate) Observed()", "Observed", "(*Gate) Watch(", "Watcher"}
+var unpromised = []string{"(*Gate) Core()", "(*Gate) NewExchange()", "(*Gate) CountsAll()", "(*Gate) Count(", "(*Gate) Observed()", "Observed", "(*Gate) Watch(", "Watcher"}
 
 func TestAPI(t *testing.T) {
 	packages := load(t, "pkg/embed", "pkg/embed/fast", "pkg/embed/status", "pkg/metrics/census")
