@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 func TestAFullQueueRejectsImmediatelyAndQueuedRequestsAreServedInOrder(t *testing.T) {
@@ -16,7 +18,7 @@ func TestAFullQueueRejectsImmediatelyAndQueuedRequestsAreServedInOrder(t *testin
 		s := newStage()
 		r := newRig(t, protocol, Config{ConcurrencyLimit: 1, QueueCapacity: 5}, s.handle)
 		first := r.begin("/first")
-		receive(t, "the first one", s.entered)
+		testkit.Receive(t, "the first one", s.entered)
 		var queued []<-chan answer
 		for i := range 5 {
 			queued = append(queued, r.begin(fmt.Sprint("/", i)))
@@ -32,13 +34,13 @@ func TestAFullQueueRejectsImmediatelyAndQueuedRequestsAreServedInOrder(t *testin
 		}
 		s.leave <- struct{}{}
 		for i := range queued {
-			if path := receive(t, "the next in line", s.entered); path != fmt.Sprint("/", i) {
+			if path := testkit.Receive(t, "the next in line", s.entered); path != fmt.Sprint("/", i) {
 				t.Errorf("%s came in turn %d", path, i)
 			}
 			s.leave <- struct{}{}
 		}
 		for _, c := range append(queued, first) {
-			a := receive(t, "answer", c)
+			a := testkit.Receive(t, "answer", c)
 			if a.err != nil || a.body != "done" || a.Header.Get("K-Gate-Outcome") != "" {
 				t.Errorf("answer %+v", a)
 			}
@@ -58,11 +60,11 @@ func TestSeveralHandlersShareOneLimit(t *testing.T) {
 	mux.Handle("/two", g.Handler(http.HandlerFunc(s.handle)))
 	r := serve(t, "HTTP/1.1", g, mux)
 	one := r.begin("/one")
-	receive(t, "the first one", s.entered)
+	testkit.Receive(t, "the first one", s.entered)
 	two := r.do("GET", "/two", "")
 	two.want(t, 503, "pending request queue full\n", "queue-full")
 	close(s.leave)
-	receive(t, "answer", one)
+	testkit.Receive(t, "answer", one)
 }
 
 func TestARequestIsRejectedAfterQueueMaxWait(t *testing.T) {
@@ -70,11 +72,11 @@ func TestARequestIsRejectedAfterQueueMaxWait(t *testing.T) {
 		s := newStage()
 		r := newRig(t, protocol, Config{ConcurrencyLimit: 1, QueueCapacity: 1, QueueMaxWait: time.Millisecond}, s.handle)
 		first := r.begin("/")
-		receive(t, "the first one", s.entered)
+		testkit.Receive(t, "the first one", s.entered)
 		a := r.do("GET", "/", "")
 		a.want(t, 503, "queue wait expired\n", "queue-wait-expired")
 		close(s.leave)
-		receive(t, "answer", first)
+		testkit.Receive(t, "answer", first)
 	})
 }
 
@@ -89,11 +91,11 @@ func TestTheRequestTimeoutAppliesInTheQueue(t *testing.T) {
 				<-stay // whatever the clock says
 			})
 		first := r.begin("/")
-		receive(t, "the first one", entered)
+		testkit.Receive(t, "the first one", entered)
 		a := r.do("GET", "/", "")
 		a.want(t, 504, "request timeout", "request-timeout")
 		close(stay)
-		if a := receive(t, "answer", first); a.err != nil || a.StatusCode != 202 {
+		if a := testkit.Receive(t, "answer", first); a.err != nil || a.StatusCode != 202 {
 			t.Errorf("a head from before the end of the clock became %+v", a)
 		}
 		if len(entered) > 0 {
@@ -145,7 +147,7 @@ func TestAClientThatDisconnectsInTheQueueNeverReachesTheHandler(t *testing.T) {
 		s := newStage()
 		r := newRig(t, protocol, Config{ConcurrencyLimit: 1, QueueCapacity: 2}, s.handle)
 		first := r.begin("/first")
-		receive(t, "the first one", s.entered)
+		testkit.Receive(t, "the first one", s.entered)
 		req := r.request("GET", "/leaves", "")
 		ctx, leave := context.WithCancel(req.Context())
 		gone := make(chan answer, 1)
@@ -157,11 +159,11 @@ func TestAClientThatDisconnectsInTheQueueNeverReachesTheHandler(t *testing.T) {
 		last := r.begin("/last")
 		until(t, "one in the queue", func() bool { return r.gate.QueueDepth() == 1 })
 		close(s.leave)
-		if path := receive(t, "the last one", s.entered); path != "/last" {
+		if path := testkit.Receive(t, "the last one", s.entered); path != "/last" {
 			t.Errorf("%s reached the handler", path)
 		}
-		receive(t, "answer", first)
-		receive(t, "answer", last)
+		testkit.Receive(t, "answer", first)
+		testkit.Receive(t, "answer", last)
 		r.gate.wantOutcome(t, "client-gone", 1)
 	})
 }
@@ -170,7 +172,7 @@ func TestAClientThatStopsSendingInTheQueueGetsNoFalseResponse(t *testing.T) {
 	s := newStage()
 	r := newRig(t, "HTTP/1.1", Config{ConcurrencyLimit: 1, QueueCapacity: 1}, s.handle)
 	first := r.begin("/")
-	receive(t, "the first one", s.entered)
+	testkit.Receive(t, "the first one", s.entered)
 	c := r.dial("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	until(t, "one in the queue", func() bool { return r.gate.QueueDepth() == 1 })
 	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
@@ -180,7 +182,7 @@ func TestAClientThatStopsSendingInTheQueueGetsNoFalseResponse(t *testing.T) {
 		t.Errorf("answer %q", text)
 	}
 	close(s.leave)
-	receive(t, "answer", first)
+	testkit.Receive(t, "answer", first)
 }
 
 func TestAClientThatDisconnectsDuringTheHandlerIsCounted(t *testing.T) {
@@ -191,7 +193,7 @@ func TestAClientThatDisconnectsDuringTheHandlerIsCounted(t *testing.T) {
 		ctx, leave := context.WithCancel(req.Context())
 		gone := make(chan answer, 1)
 		go func() { gone <- r.send(req.WithContext(ctx)) }()
-		receive(t, "the request", s.entered)
+		testkit.Receive(t, "the request", s.entered)
 		leave()
 		<-gone
 		r.gate.wantOutcome(t, "client-gone", 1)
@@ -226,7 +228,7 @@ func TestAPanicReleasesTheSlotAndContinues(t *testing.T) {
 			if a := r.send(r.request("POST", "/", "body")); a.err == nil {
 				t.Errorf("a panic became an answer: %+v", a)
 			}
-			if v := receive(t, "the panic", seen); v != c.value {
+			if v := testkit.Receive(t, "the panic", seen); v != c.value {
 				t.Errorf("panic %v, want %v", v, c.value)
 			}
 			if n := g.InFlight(); n != 0 {
@@ -241,7 +243,7 @@ func TestRejectionsReachGRPCCallsAsStatuses(t *testing.T) {
 	s := newStage()
 	r := newRig(t, "HTTP/2.0", Config{ConcurrencyLimit: 1}, s.handle)
 	first := r.begin("/")
-	receive(t, "the first one", s.entered)
+	testkit.Receive(t, "the first one", s.entered)
 	a := r.do("POST", "/package.Service/Method", "", "Content-Type", "application/grpc+proto", "Te", "trailers")
 	a.want(t, 200, "", "queue-full")
 	h := a.Header
@@ -249,7 +251,7 @@ func TestRejectionsReachGRPCCallsAsStatuses(t *testing.T) {
 		t.Errorf("fields %v", h)
 	}
 	close(s.leave)
-	receive(t, "answer", first)
+	testkit.Receive(t, "answer", first)
 }
 
 func TestTheHandlerGetsTheReceivedRequest(t *testing.T) {

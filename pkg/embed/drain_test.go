@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 func TestADrainServesAndThenEnds(t *testing.T) {
@@ -15,12 +17,12 @@ func TestADrainServesAndThenEnds(t *testing.T) {
 		s := newStage()
 		r := newRig(t, protocol, Config{ConcurrencyLimit: 1, QueueCapacity: 1}, s.handle)
 		before := r.begin("/")
-		receive(t, "the first one", s.entered)
+		testkit.Receive(t, "the first one", s.entered)
 		drained := make(chan error, 2)
 		for range 2 {
 			go func() { drained <- r.gate.Drain(context.Background()) }()
 		}
-		receive(t, "the drain", r.gate.Draining())
+		testkit.Receive(t, "the drain", r.gate.Draining())
 		during := r.begin("/")
 		until(t, "one in the queue", func() bool { return r.gate.QueueDepth() == 1 })
 		probe := r.do("GET", "/", "", "K-Network-Probe", "queue")
@@ -32,16 +34,16 @@ func TestADrainServesAndThenEnds(t *testing.T) {
 			t.Error("the drain is over before its requests")
 		}
 		s.leave <- struct{}{}
-		receive(t, "the one in the queue", s.entered)
+		testkit.Receive(t, "the one in the queue", s.entered)
 		s.leave <- struct{}{}
 		for _, c := range []<-chan answer{before, during} {
-			a := receive(t, "answer", c)
+			a := testkit.Receive(t, "answer", c)
 			if a.err != nil || a.body != "done" || protocol == "HTTP/1.1" && !a.Close {
 				t.Errorf("answer %+v", a)
 			}
 		}
 		for range 2 {
-			if err := receive(t, "the end of the drain", drained); err != nil {
+			if err := testkit.Receive(t, "the end of the drain", drained); err != nil {
 				t.Error(err)
 			}
 		}

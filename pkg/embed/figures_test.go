@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 // page is what a handler of figures shows.
@@ -73,7 +75,7 @@ func TestTheAutoscalerSeesTheRequestsInFlight(t *testing.T) {
 	s := newStage()
 	r := newRig(t, "HTTP/1.1", Config{ConcurrencyLimit: 1, QueueCapacity: 1, Uncounted: []string{"/health"}}, s.handle)
 	first := r.begin("/", "K-Proxy-Request", "activator")
-	receive(t, "the first one", s.entered)
+	testkit.Receive(t, "the first one", s.entered)
 	second := r.begin("/")
 	until(t, "one in the queue", func() bool { return r.gate.QueueDepth() == 1 })
 	r.do("GET", "/health", "") // refused, and left out
@@ -85,6 +87,6 @@ func TestTheAutoscalerSeesTheRequestsInFlight(t *testing.T) {
 		return sample(text, "queue_average_concurrent_requests{") == "2" && sample(text, "queue_average_proxied_concurrent_requests{") == "1"
 	})
 	close(s.leave)
-	receive(t, "answer", first)
-	receive(t, "answer", second)
+	testkit.Receive(t, "answer", first)
+	testkit.Receive(t, "answer", second)
 }

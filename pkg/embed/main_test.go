@@ -12,12 +12,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 // TestMain fails when something of the module outlives the tests.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	for end := time.Now().Add(testTimeout); code == 0; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(testkit.Timeout); code == 0; time.Sleep(10 * time.Millisecond) {
 		buf := make([]byte, 1<<20)
 		buf = buf[:runtime.Stack(buf, true)]
 		_, others, _ := strings.Cut(string(buf), "\n\n") // without this goroutine
@@ -32,27 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// testTimeout is a fail-safe only: no test depends on how long anything takes.
-const testTimeout = 2 * time.Minute
-
-func until(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(testTimeout); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
-
-func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(testTimeout):
-		t.Fatalf("waited in vain: %s", what)
-	}
-	return v
-}
+var until = testkit.Until
 
 // rig is a server with a gate, and a client that speaks one protocol.
 type rig struct {
@@ -118,7 +100,7 @@ func newClient(t *testing.T, protocol string) *http.Client {
 
 func (r *rig) request(method, target, body string, fields ...string) *http.Request {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	r.t.Cleanup(cancel)
 	var b io.Reader
 	if body != "" {

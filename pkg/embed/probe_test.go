@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 func TestProbesGetAReplyOnAnyPath(t *testing.T) {
@@ -13,7 +15,7 @@ func TestProbesGetAReplyOnAnyPath(t *testing.T) {
 		s := newStage()
 		r := newRig(t, protocol, Config{ConcurrencyLimit: 1}, s.handle)
 		first := r.begin("/")
-		receive(t, "the first one", s.entered) // probes need no slot
+		testkit.Receive(t, "the first one", s.entered) // probes need no slot
 		for _, c := range []struct {
 			what    string
 			fields  []string
@@ -53,7 +55,7 @@ func TestProbesGetAReplyOnAnyPath(t *testing.T) {
 			a.want(t, 503, "shutting down\n", "shutting-down")
 		}
 		close(s.leave)
-		receive(t, "answer", first)
+		testkit.Receive(t, "answer", first)
 	})
 }
 

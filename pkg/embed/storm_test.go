@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 // storm is a handler that does all that a handler can do to a gate, and counts
@@ -98,7 +100,7 @@ func TestManyRequestsLeaveNothingBehind(t *testing.T) {
 				client = over2
 			}
 			for range requests {
-				patient := testTimeout
+				patient := testkit.Timeout
 				if rand.IntN(4) == 0 {
 					patient = time.Duration(rand.IntN(8000)) * time.Microsecond
 				}

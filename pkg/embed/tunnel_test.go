@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 // dial opens a connection and sends text.
@@ -20,7 +22,7 @@ func (r *rig) dial(text string) net.Conn {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(testTimeout))
+	_ = c.SetDeadline(time.Now().Add(testkit.Timeout))
 	if _, err := io.WriteString(c, text); err != nil {
 		r.t.Fatal(err)
 	}
@@ -49,7 +51,7 @@ func TestAHijackedConnectionHoldsItsSlotUntilItIsClosed(t *testing.T) {
 	conns := make(chan net.Conn, 1)
 	r := newRig(t, "HTTP/1.1", Config{ConcurrencyLimit: 1, RequestTimeout: time.Hour}, hijack(t, conns))
 	client := r.dial(upgrade)
-	server := receive(t, "the connection", conns)
+	server := testkit.Receive(t, "the connection", conns)
 	in := bufio.NewReader(client)
 	if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != 101 {
 		t.Fatalf("answer %v, %v", res, err)
@@ -106,10 +108,10 @@ func TestHijackedConnectionsRemainOpenAfterADrain(t *testing.T) {
 		t.Errorf("drain: %v", err)
 	}
 	close(goOn) // what is a tunnel from now on is not waited for
-	if err := receive(t, "the end of the drain", drained); err != nil {
+	if err := testkit.Receive(t, "the end of the drain", drained); err != nil {
 		t.Error(err)
 	}
-	server := receive(t, "the connection", conns)
+	server := testkit.Receive(t, "the connection", conns)
 	if res, err := http.ReadResponse(client, nil); err != nil || res.StatusCode != 101 {
 		t.Fatalf("answer %v, %v", res, err)
 	}
@@ -130,7 +132,7 @@ func TestAPanicAfterHijackingReleasesTheSlotOnce(t *testing.T) {
 		panic("a bug")
 	})
 	r.dial(upgrade)
-	server := receive(t, "the connection", conns)
+	server := testkit.Receive(t, "the connection", conns)
 	until(t, "a free slot", func() bool { return r.gate.InFlight() == 0 })
 	_ = server.Close() // must not give back another's
 	r.gate.wantOutcome(t, "internal-error", 1)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 func TestHandlersCannotSetTheGatesFields(t *testing.T) {
@@ -61,7 +63,7 @@ func TestTheGateKeepsTheFeaturesOfResponseWriter(t *testing.T) {
 			w.Header().Set("Link", "early")
 			w.WriteHeader(http.StatusEarlyHints)
 			w.Header().Set("Trailer", "Sum")
-			if err := errors.Join(c.EnableFullDuplex(), c.SetReadDeadline(time.Now().Add(testTimeout)), c.SetWriteDeadline(time.Time{})); err != nil &&
+			if err := errors.Join(c.EnableFullDuplex(), c.SetReadDeadline(time.Now().Add(testkit.Timeout)), c.SetWriteDeadline(time.Time{})); err != nil &&
 				(protocol == "HTTP/1.1" || !errors.Is(err, errors.ErrUnsupported)) {
 				t.Error(err)
 			}
@@ -94,7 +96,7 @@ func TestTheGateKeepsTheFeaturesOfResponseWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer res.Body.Close()
-		if hint := receive(t, "an interim answer", hints); hint != "early" {
+		if hint := testkit.Receive(t, "an interim answer", hints); hint != "early" {
 			t.Errorf("hint %q", hint)
 		}
 		lines := bufio.NewReader(res.Body)
@@ -106,7 +108,7 @@ func TestTheGateKeepsTheFeaturesOfResponseWriter(t *testing.T) {
 				go func() { _, err := io.WriteString(send, "second\n"); wrote <- err }()
 			}
 		}
-		if err := errors.Join(receive(t, "a write", wrote), receive(t, "a write", wrote)); err != nil {
+		if err := errors.Join(testkit.Receive(t, "a write", wrote), testkit.Receive(t, "a write", wrote)); err != nil {
 			t.Error(err)
 		}
 		req.Trailer.Set("Asked", "42")
@@ -128,7 +130,7 @@ func TestUnannouncedTrailersReachTheHandler(t *testing.T) {
 	})
 	c := r.dial("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nLate: yes\r\n\r\n")
 	defer c.Close()
-	if got := receive(t, "the trailer", trailer); got != "yes" {
+	if got := testkit.Receive(t, "the trailer", trailer); got != "yes" {
 		t.Errorf("trailer %q", got)
 	}
 }

@@ -3,10 +3,11 @@ package metrics
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 const (
@@ -16,25 +17,7 @@ const (
 )
 
 func TestDocsListTheMetricsOfTheCode(t *testing.T) {
-	text, err := os.ReadFile(docsPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), docsBegin)
-	tables, after, ok2 := strings.Cut(rest, docsEnd)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the tables", docsPath)
-	}
-	want := metricTables(t)
-	if *update {
-		if err := os.WriteFile(docsPath, []byte(before+docsBegin+want+docsEnd+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if tables != want {
-		t.Errorf("%s is not what the code says; run: go test ./pkg/metrics -run Docs -update", docsPath)
-	}
+	testkit.Section(t, docsPath, docsBegin, docsEnd, metricTables(t))
 }
 
 // metricTables documents what a full page really has: the rows of the

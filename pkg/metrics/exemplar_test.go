@@ -12,6 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
@@ -35,7 +36,7 @@ func TestExemplarsOnTheOpenMetricsPageAreTheGoldenOnes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	golden(t, "exemplars.txt", b.String())
+	testkit.Golden(t, "exemplars.txt", b.String())
 }
 
 func TestEveryExemplarIsInTheBucketThatItsValueFallsInto(t *testing.T) {

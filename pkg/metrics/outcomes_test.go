@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
@@ -77,7 +78,7 @@ func TestTheDashboardShowsEveryFailedOutcome(t *testing.T) {
 	got, want := string(file[begin+at[2]:begin+at[3]]), strings.Join(refusals(t), "|")
 	switch {
 	case got == want:
-	case *update:
+	case *testkit.Update:
 		changed := slices.Replace(file, begin+at[2], begin+at[3], []byte(want)...)
 		if err := os.WriteFile(dashboardPath, changed, 0o644); err != nil {
 			t.Fatal(err)

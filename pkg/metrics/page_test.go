@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"go.uber.org/atomic"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
@@ -115,7 +116,7 @@ func asText(t *testing.T, families map[string]*dto.MetricFamily) string {
 func TestThePageOfBothGenerationsIsTheGoldenOne(t *testing.T) {
 	cfg := fullConfig(Both)
 	busy(&cfg)
-	golden(t, "page.txt", asText(t, gather(t, pedantic(t, cfg))))
+	testkit.Golden(t, "page.txt", asText(t, gather(t, pedantic(t, cfg))))
 }
 
 func TestNamesSelectTheGeneration(t *testing.T) {

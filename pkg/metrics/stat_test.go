@@ -3,43 +3,18 @@ package metrics
 import (
 	"encoding/hex"
 	"errors"
-	"flag"
 	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write the golden files and the tables of docs/metrics.md")
-
-// golden compares got with a file of testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("differs from %s (go test ./pkg/metrics -update writes it):\n%s", path, got)
-	}
-}
 
 // decodeStat reads a message bit by bit, as the description of protobuf's
 // encoding has it and independent of how it was made. It is strict: each field
@@ -144,7 +119,7 @@ func TestAnOverlongOrInvalidPodNameStillGivesAValidStat(t *testing.T) {
 
 func TestStatAsTextIsTheGoldenPage(t *testing.T) {
 	s := Stat{"web-1", 7.25, 3, 1234.5, 10, 98.000000001}
-	golden(t, "stat.txt", string(s.AppendText(nil, Identity{Namespace: "shop", Configuration: "web", Revision: "web-00001", Pod: "web-1"})))
+	testkit.Golden(t, "stat.txt", string(s.AppendText(nil, Identity{Namespace: "shop", Configuration: "web", Revision: "web-00001", Pod: "web-1"})))
 }
 
 func TestLabelValuesOfTheTextFormAreEscaped(t *testing.T) {

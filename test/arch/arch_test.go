@@ -94,6 +94,9 @@ func TestEachRuleNoticesItsBreach(t *testing.T) {
 		{"the figures on event loops",
 			imports("pkg/metrics/statuspage", "pkg/gate", "pkg/gate/loop"),
 			"not in the table of packages: pkg/metrics/statuspage imports pkg/gate/loop"},
+		{"helpers of tests in a program",
+			imports("cmd/queue", "internal/testkit"),
+			"only tests import it: cmd/queue imports internal/testkit"},
 		{"an engine in a test",
 			Package{ImportPath: module + "/pkg/metrics", TestImports: []string{module + "/pkg/gate/http1"}},
 			"not in the table of packages: pkg/metrics imports pkg/gate/http1"},
@@ -211,7 +214,7 @@ func imports(here string, imported ...string) Package {
 	p := Package{ImportPath: module + "/" + here}
 	for _, name := range imported {
 		switch top, _, _ := strings.Cut(name, "/"); top {
-		case "cmd", "pkg", "test":
+		case "cmd", "internal", "pkg", "test":
 			name = module + "/" + name
 		}
 		p.Imports = append(p.Imports, name)

@@ -8,6 +8,9 @@ import (
 
 const module = "github.com/queuegate/queuegate"
 
+// testkit has helpers of tests, which every package's tests may import.
+const testkit = "internal/testkit"
+
 // A place is a directory with the packages in and below it, less those below
 // that are a place of their own.
 type place struct {
@@ -92,9 +95,12 @@ func Check(packages []Package) []string {
 		imports := slices.Concat(p.Imports, p.TestImports, p.XTestImports)
 		for _, imported := range imports {
 			target, ours := local(imported)
-			if ours && at != nil && !at.mayImport(target) {
+			if ours && at != nil && target != testkit && !at.mayImport(target) {
 				report("not in the table of packages", here, target)
 			}
+		}
+		if slices.Contains(p.Imports, module+"/"+testkit) && !within(here, "pkg/gate/internal/limits") && !within(here, "test") {
+			report("only tests import it", here, testkit)
 		}
 		if tied := families(p.Imports); len(tied) > 1 && !within(here, "pkg") && !within(here, "cmd/queue") {
 			report("only cmd/queue and pkg/embed tie the packages together", here, strings.Join(tied, " and "))

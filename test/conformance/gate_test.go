@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
@@ -96,9 +97,5 @@ func (g *gate) reason() string {
 // eventually polls until the condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(testTimeout); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", testTimeout, what)
-		}
-	}
+	testkit.Until(t, what, holds)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/test/e2e/remote"
 )
 
@@ -104,12 +105,7 @@ func (p *peer) gone() time.Time {
 	return time.Unix(0, st.EndedAt)
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func must(t *testing.T, err error) { t.Helper(); testkit.Must(t, err) }
 
 // isReset tells a reset from an orderly close.
 func isReset(err error) bool {

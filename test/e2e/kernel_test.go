@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
@@ -128,15 +129,7 @@ func growsLess(t *testing.T, what string, got, limit int64) {
 	}
 }
 
-// eventually asks until the answer is yes and fails the test when that takes
-// longer than testTimeout. It is for states that no event announces.
-func eventually(t *testing.T, what string, yes func() bool) {
+func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(testTimeout); !yes(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", testTimeout, what)
-		}
-	}
+	testkit.Until(t, what, condition)
 }

@@ -4,11 +4,12 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
 	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 // eachController runs a test on the implementation and on its reference.
@@ -35,17 +36,6 @@ func wantVerdict(t *testing.T, a admission, w *Waiter, want Decision) {
 	if got := a.Acquire(w); got != want {
 		t.Fatalf("begin: verdict %d, want %d", got, want)
 	}
-}
-
-func wantBug(t *testing.T, f func()) {
-	t.Helper()
-	defer func() {
-		t.Helper()
-		if s, _ := recover().(string); !strings.HasPrefix(s, "BUG: ") {
-			t.Fatalf("panicked with %q, want BUG: ...", s)
-		}
-	}()
-	f()
 }
 
 func TestRequestsGetSlotsThenQueueThenAreRejected(t *testing.T) {
@@ -189,7 +179,7 @@ func TestARejectionClearsTheAdmittedStateOfThePreviousRequest(t *testing.T) {
 		if w.Admitted() {
 			t.Fatal("still admitted")
 		}
-		wantBug(t, func() { a.Withdraw(w) })
+		testkit.WantBug(t, func() { a.Withdraw(w) })
 		wantCounts(t, a, 1, 0)
 	})
 }
@@ -198,30 +188,30 @@ func TestMisusePanicsWithoutChangingTheCounts(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		for limit := range 3 {
 			a := newAdmission(Config{Limit: limit, Capacity: 1})
-			wantBug(t, a.Release)
+			testkit.WantBug(t, a.Release)
 			wantCounts(t, a, 0, 0)
 			a.TryAcquire()
 			a.Release()
-			wantBug(t, a.Release)
+			testkit.WantBug(t, a.Release)
 			wantCounts(t, a, 0, 0)
 		}
 		a := newAdmission(Config{Limit: 1, Capacity: 2})
 		w, _ := newTestWaiter()
-		wantBug(t, func() { a.Withdraw(w) })
+		testkit.WantBug(t, func() { a.Withdraw(w) })
 		a.TryAcquire()
-		wantBug(t, func() { a.Acquire(&Waiter{}) })
+		testkit.WantBug(t, func() { a.Acquire(&Waiter{}) })
 		wantVerdict(t, a, w, Queued)
-		wantBug(t, func() { a.Acquire(w) })
+		testkit.WantBug(t, func() { a.Acquire(w) })
 		wantCounts(t, a, 1, 1)
 		a.Withdraw(w)
-		wantBug(t, func() { a.Withdraw(w) })
+		testkit.WantBug(t, func() { a.Withdraw(w) })
 		wantCounts(t, a, 1, 0)
 	})
 }
 
 func TestLimitsOutsideTheRangePanic(t *testing.T) {
 	for _, c := range []Config{{Limit: -1}, {Limit: MaxLimit + 1}, {Capacity: -1}, {Capacity: MaxCapacity + 1}} {
-		wantBug(t, func() { New(c) })
+		testkit.WantBug(t, func() { New(c) })
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 func isClosed(c <-chan struct{}) bool {
@@ -242,8 +244,8 @@ func TestTunnelsDoNotDelayTheDrainAndAreCountedSeparately(t *testing.T) {
 }
 
 func TestLeaveWithoutEnterPanics(t *testing.T) {
-	wantBug(t, newDrain(time.Second, newSystemClock()).Leave)
-	wantBug(t, newDrain(time.Second, newSystemClock()).LeaveTunnel)
+	testkit.WantBug(t, newDrain(time.Second, newSystemClock()).Leave)
+	testkit.WantBug(t, newDrain(time.Second, newSystemClock()).LeaveTunnel)
 }
 
 // TestADrainWithoutAQuietPeriodHandlesConcurrentRequests starts drains while requests come

@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -23,17 +22,6 @@ func wantVerdict(t *testing.T, a *admission.Controller, w *admission.Waiter, wan
 	if got := a.Acquire(w); got != want {
 		t.Fatalf("begin: verdict %d, want %d", got, want)
 	}
-}
-
-func wantBug(t *testing.T, f func()) {
-	t.Helper()
-	defer func() {
-		t.Helper()
-		if s, _ := recover().(string); !strings.HasPrefix(s, "BUG: ") {
-			t.Fatalf("panicked with %q, want BUG: ...", s)
-		}
-	}()
-	f()
 }
 
 // headerValue returns the value of a field, or "" if it is absent.

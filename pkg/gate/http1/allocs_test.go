@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/atomic"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/server"
@@ -105,7 +106,7 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer client.Close()
-			_ = client.SetDeadline(time.Now().Add(2 * engineTimeout))
+			_ = client.SetDeadline(time.Now().Add(2 * testkit.Timeout))
 
 			request := []byte(c.request)
 			b := make([]byte, 4096)

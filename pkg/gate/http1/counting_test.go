@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/atomic"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
@@ -270,7 +271,7 @@ func TestAPanickingObserverEndsOnlyItsRequest(t *testing.T) {
 			r.observer.hook(begin, end)
 			for range 3 {
 				c := r.client().get("/")
-				engineReceive(t, "the panic", r.panics)
+				testkit.Receive(t, "the panic", r.panics)
 				c.answer()
 				c.wantEnd()
 			}
@@ -303,7 +304,7 @@ func TestATunnelThatPanicsIsNoLongerCounted(t *testing.T) {
 		t.Errorf("%d tunnels, want 1", n)
 	}
 	c.close()
-	engineReceive(t, "the panic", r.panics)
+	testkit.Receive(t, "the panic", r.panics)
 	r.until(0, 0)
 }
 
@@ -328,7 +329,7 @@ func TestCountsReturnToZeroAfterManyRequests(t *testing.T) {
 				})
 			}
 			clients.Wait()
-			engineUntil(t, "an end for every begin", func() bool {
+			testkit.Until(t, "an end for every begin", func() bool {
 				begun, ended := r.observer.totals()
 				return begun == ended && r.gate.Drain.Requests() == 0 && r.gate.Drain.Tunnels() == 0
 			})
@@ -570,7 +571,7 @@ func TestRandomSchedulesMatchTheReferenceCounts(t *testing.T) {
 					delete(clients, id)
 				}
 				r.until(len(m.inFlight), len(m.queue))
-				engineUntil(t, fmt.Sprintf("requests %v at the container", m.inFlight), func() bool { return script.works(m.inFlight) })
+				testkit.Until(t, fmt.Sprintf("requests %v at the container", m.inFlight), func() bool { return script.works(m.inFlight) })
 				r.wantOutcomes(m.outcomes)
 				if begun, _ := r.observer.totals(); begun != m.begun {
 					t.Errorf("%d requests begun, want %d", begun, m.begun)
@@ -678,7 +679,7 @@ func TestAHardLimitHoldsTheSlotOfAResponseWhoseClientDisconnected(t *testing.T) 
 				t.Fatal(err)
 			}
 			c.close()
-			engineReceive(t, "news of the client's departure at the container", gone)
+			testkit.Receive(t, "news of the client's departure at the container", gone)
 			next := r.client().get("/next")
 			r.until(1, 1)
 			close(finish)
@@ -727,7 +728,7 @@ func TestAClientThatDisconnectsInTheQueueNeverReachesTheContainer(t *testing.T) 
 		}
 	}
 	r.until(1, 0)
-	engineUntil(t, "the first request", func() bool { return script.works([]int{0}) })
+	testkit.Until(t, "the first request", func() bool { return script.works([]int{0}) })
 	script.tell(0, "answer")
 	first.want(200, "/0")
 	r.wantOutcomes(map[gate.Outcome]int{gate.ClientGone: 20, gate.Served: 1})
@@ -757,7 +758,7 @@ func TestASlotGrantedTooLateIsReleased(t *testing.T) {
 					t.Fatal("the slot is not free")
 				}
 				c := r.client().get("/")
-				engineUntil(t, "the request in the queue, or past it", func() bool {
+				testkit.Until(t, "the request in the queue, or past it", func() bool {
 					begun, _ := r.observer.totals()
 					return begun == i+1
 				})

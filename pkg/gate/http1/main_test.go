@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/server"
@@ -27,39 +28,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// engineTimeout is a fail-safe only: no test depends on how long anything
-// takes.
-const engineTimeout = 2 * time.Minute
-
-// engineUntil waits for a condition that only outside looks can tell.
-func engineUntil(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(engineTimeout); !condition(); time.Sleep(200 * time.Microsecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
-
-func engineReceive[T any](t *testing.T, what string, c <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(engineTimeout):
-		t.Fatalf("waited in vain: %s", what)
-	}
-	return v
-}
-
-func engineSend[T any](t *testing.T, what string, c chan<- T, v T) {
-	t.Helper()
-	select {
-	case c <- v:
-	case <-time.After(engineTimeout):
-		t.Fatalf("waited in vain: %s", what)
-	}
-}
 
 // engineCall is a request as the scripted container gets it.
 type engineCall struct {
@@ -272,7 +240,7 @@ func (o *engineObserver) totals() (begun, ended int) {
 // last waits for n requests to have ended and returns the last one.
 func (o *engineObserver) last(t *testing.T, n int) engineEnd {
 	t.Helper()
-	engineUntil(t, fmt.Sprintf("the end of %d requests", n), func() bool { _, ended := o.totals(); return ended >= n })
+	testkit.Until(t, fmt.Sprintf("the end of %d requests", n), func() bool { _, ended := o.totals(); return ended >= n })
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.ended[n-1]
@@ -431,7 +399,7 @@ func (r *engineRig) wantNothingLeft() {
 func (r *engineRig) until(inFlight, waiting int) {
 	r.t.Helper()
 	a := r.gate.Admission
-	engineUntil(r.t, fmt.Sprintf("%d in flight and %d waiting", inFlight, waiting), func() bool {
+	testkit.Until(r.t, fmt.Sprintf("%d in flight and %d waiting", inFlight, waiting), func() bool {
 		return a.InFlight() == inFlight && a.QueueDepth() == waiting
 	})
 }
@@ -443,7 +411,7 @@ func (r *engineRig) wantOutcomes(want map[gate.Outcome]int) {
 	for _, k := range want {
 		n += k
 	}
-	engineUntil(r.t, fmt.Sprintf("the end of %d requests", n), func() bool { _, ended := r.observer.totals(); return ended >= n })
+	testkit.Until(r.t, fmt.Sprintf("the end of %d requests", n), func() bool { _, ended := r.observer.totals(); return ended >= n })
 	if got := r.observer.outcomes(); !maps.Equal(got, want) {
 		r.t.Errorf("outcomes %v, want %v", got, want)
 	}
@@ -464,7 +432,7 @@ func (r *engineRig) whileBlocked(f func()) {
 	for _, e := range r.engines {
 		blocked := make(chan struct{})
 		e.loop.Post(func() { close(blocked); <-release })
-		engineReceive(r.t, "a loop", blocked)
+		testkit.Receive(r.t, "a loop", blocked)
 	}
 	f()
 }
@@ -483,7 +451,7 @@ func (r *engineRig) client() *engineClient {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(engineTimeout))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Timeout))
 	return &engineClient{r.t, conn.(*net.TCPConn), bufio.NewReader(conn)}
 }
 

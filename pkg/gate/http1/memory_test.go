@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
@@ -13,7 +14,7 @@ func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
 	head := func(n int) string { return "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", n) }
 	first := r.client()
 	first.send(head(40 << 10)) // a buffer of 64 KiB, 56 of them beyond what is free
-	engineUntil(t, "the first head is being read", func() bool { return r.gate.Heads.Used() == 56<<10 })
+	testkit.Until(t, "the first head is being read", func() bool { return r.gate.Heads.Used() == 56<<10 })
 	for range 3 {
 		refused := r.client()
 		refused.send(head(20 << 10))
@@ -26,9 +27,9 @@ func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
 	}
 	first.send("\r\n\r\n").want(200, "ok")
 	first.send(head(50<<10)+"\r\n\r\n").want(200, "ok")
-	engineUntil(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
+	testkit.Until(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
 	r.client().send(head(20<<10)+"\r\n\r\n").want(200, "ok")
-	engineUntil(t, "nothing is held", func() bool { return r.gate.Heads.Used() == 0 && r.gate.Bodies.Used() == 0 })
+	testkit.Until(t, "nothing is held", func() bool { return r.gate.Heads.Used() == 0 && r.gate.Bodies.Used() == 0 })
 }
 
 // TestAHeadStaysInTheBudgetUntilItsResponseEnds: clients that do not read would
@@ -53,7 +54,7 @@ func TestAHeadStaysInTheBudgetUntilItsResponseEnds(t *testing.T) {
 	r.client().send(head).wantRefusal(gate.OutOfMemoryBudget)
 	close(release)
 	first.want(200, "ok")
-	engineUntil(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
+	testkit.Until(t, "the budget is whole again", func() bool { return r.gate.Heads.Used() == 0 })
 }
 
 // TestALongHeadIsReleasedAfterItsResponse: a session that waits for the next
@@ -69,12 +70,12 @@ func TestALongHeadIsReleasedAfterItsResponse(t *testing.T) {
 				s := find()
 				found <- s != nil && s.x.Target == nil && s.req.Raw == nil && s.headMemory == 0
 			})
-			return engineReceive(t, "the loop", found)
+			return testkit.Receive(t, "the loop", found)
 		}
 	}
 	c := r.client()
 	c.send(head+"GE").want(200, "ok")
-	engineUntil(t, "a session that waits for the rest of the next head forgets", forgotten(func() *session {
+	testkit.Until(t, "a session that waits for the rest of the next head forgets", forgotten(func() *session {
 		if e.reading.First() == nil {
 			return nil
 		}
@@ -82,7 +83,7 @@ func TestALongHeadIsReleasedAfterItsResponse(t *testing.T) {
 	}))
 	c.send("T / HTTP/1.1\r\nHost: a\r\n\r\n").want(200, "ok")
 	c.send(head).want(200, "ok")
-	engineUntil(t, "a spare session forgets", forgotten(func() *session {
+	testkit.Until(t, "a spare session forgets", forgotten(func() *session {
 		s := e.sessions.Get()
 		if s != nil {
 			e.sessions.Put(s)
@@ -104,5 +105,5 @@ func TestBodiesUseSmallBuffersWhenTheBudgetIsExhausted(t *testing.T) {
 	}
 	r.gate.Bodies.Release(rest)
 	r.client().get("/").want(200, body)
-	engineUntil(t, "nothing is held", func() bool { return r.gate.Bodies.Used() == 0 })
+	testkit.Until(t, "nothing is held", func() bool { return r.gate.Bodies.Used() == 0 })
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
@@ -30,7 +31,7 @@ func engineBudget(t *testing.T, n, loops int) (r *engineRig, release chan struct
 // waiting waits until all connections have waited for long enough to give way.
 func (r *engineRig) waiting() {
 	r.t.Helper()
-	engineUntil(r.t, "connections to be idle", func() bool {
+	testkit.Until(r.t, "connections to be idle", func() bool {
 		return engineCount(r, func(c *conn) bool {
 			return !c.Busy() && c.eng.loop.Now()-c.Since < int64(exchange.MinIdle)
 		}) == 0
@@ -40,7 +41,7 @@ func (r *engineRig) waiting() {
 // connected waits until the gate has n connections, all of which may give way.
 func (r *engineRig) connected(n int) {
 	r.t.Helper()
-	engineUntil(r.t, fmt.Sprintf("%d connections", n), func() bool { return engineConnections(r) == n })
+	testkit.Until(r.t, fmt.Sprintf("%d connections", n), func() bool { return engineConnections(r) == n })
 	r.waiting()
 }
 
@@ -53,7 +54,7 @@ func TestTheLongestIdleConnectionIsReclaimedFirst(t *testing.T) {
 			var clients []*engineClient
 			for i := range n {
 				clients = append(clients, r.client())
-				engineUntil(t, "the connection", func() bool { return engineConnections(r) == i+1 })
+				testkit.Until(t, "the connection", func() bool { return engineConnections(r) == i+1 })
 			}
 			clients[0].get("/").want(200, "ok") // is idle for less than the others now
 			for i := 1; i < 5; i++ {
@@ -134,14 +135,14 @@ func TestALingeringConnectionPausesBetweenReads(t *testing.T) {
 			}
 			f(e.conns.First().session)
 		})
-		engineReceive(t, "the loop", done)
+		testkit.Receive(t, "the loop", done)
 	}
 	dropped := func() (n int64) { on(func(s *session) { n = s.lingerNext }); return n }
 	refused.send("more")
-	engineUntil(t, "some is dropped", func() bool { return dropped() != 0 })
+	testkit.Until(t, "some is dropped", func() bool { return dropped() != 0 })
 	on(func(s *session) { s.lingerNext = s.now() + int64(time.Minute) })
 	refused.send("more")
-	engineUntil(t, "it stays in the socket", func() (there bool) {
+	testkit.Until(t, "it stays in the socket", func() (there bool) {
 		on(func(s *session) { there = !s.conn.sock.Quiet() })
 		return there
 	})
@@ -153,7 +154,7 @@ func TestALingeringConnectionPausesBetweenReads(t *testing.T) {
 		s.lingerNext = s.now()
 		s.handle.Wake()
 	})
-	engineUntil(t, "it is dropped", func() (quiet bool) {
+	testkit.Until(t, "it is dropped", func() (quiet bool) {
 		on(func(s *session) { quiet = s.conn.sock.Quiet() })
 		return quiet
 	})
@@ -209,7 +210,7 @@ func TestAnIdleClientIsReclaimedForAnUpstreamConnection(t *testing.T) {
 	}
 	r.until(share+1, 0)
 	idle.wantEnd()
-	engineUntil(t, "a connection for each request", func() bool { return r.server.Stats().Open == share+1 })
+	testkit.Until(t, "a connection for each request", func() bool { return r.server.Stats().Open == share+1 })
 	close(release)
 	for _, c := range clients {
 		c.want(200, "ok")

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/atomic"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/server"
@@ -53,8 +54,8 @@ func TestShutdownLetsRequestsInFlightAndQueuedFinish(t *testing.T) {
 		r.until(min(i+1, 2), max(0, i-1))
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- r.shutdown(engineTimeout) }()
-	engineUntil(t, "the listeners to close", func() bool {
+	go func() { ended <- r.shutdown(testkit.Timeout) }()
+	testkit.Until(t, "the listeners to close", func() bool {
 		c, err := net.Dial("tcp", r.addr)
 		if err == nil {
 			_ = c.Close()
@@ -71,7 +72,7 @@ func TestShutdownLetsRequestsInFlightAndQueuedFinish(t *testing.T) {
 		c.want(200, fmt.Sprintf("/%d", i))
 		c.wantEnd()
 	}
-	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
+	if err := testkit.Receive(t, "the end of the shutdown", ended); err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
 	r.wantOutcomes(map[gate.Outcome]int{gate.Served: 5})
@@ -85,8 +86,8 @@ func TestShutdownClosesIdleConnections(t *testing.T) {
 	used := r.client().get("/")
 	used.want(200, "ok")
 	begun := r.client().send("GET / HT") // of a head that is not completed
-	engineUntil(t, "three connections", func() bool { return engineConnections(r) == 3 })
-	if err := r.shutdown(engineTimeout); err != nil {
+	testkit.Until(t, "three connections", func() bool { return engineConnections(r) == 3 })
+	if err := r.shutdown(testkit.Timeout); err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
 	for _, c := range []*engineClient{fresh, used, begun} {
@@ -117,7 +118,7 @@ func engineCount(r *engineRig, match func(*conn) bool) (n int) {
 			}
 			counted <- k
 		})
-		n += engineReceive(r.t, "the count of a loop", counted)
+		n += testkit.Receive(r.t, "the count of a loop", counted)
 	}
 	return n
 }
@@ -132,13 +133,13 @@ func TestShutdownWaitsForABusyLoop(t *testing.T) {
 			clients = append(clients, r.client().get("/"))
 		}
 		go func() { ended <- r.server.Shutdown(context.Background()) }()
-		engineUntil(t, "the shutdown to begin", r.engines[0].worker.ShuttingDown)
+		testkit.Until(t, "the shutdown to begin", r.engines[0].worker.ShuttingDown)
 		time.Sleep(300 * time.Millisecond) // of being busy, beyond what silent clients have
 	})
 	for _, c := range clients {
 		c.want(200, "served")
 	}
-	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
+	if err := testkit.Receive(t, "the end of the shutdown", ended); err != nil {
 		t.Error(err)
 	}
 }
@@ -151,24 +152,24 @@ func TestShutdownServesConnectionsMadeBefore(t *testing.T) {
 	var clients []*engineClient
 	ended := make(chan error, 1)
 	silent := r.client()
-	engineUntil(t, "the silent connection", func() bool { return engineConnections(r) == 1 })
+	testkit.Until(t, "the silent connection", func() bool { return engineConnections(r) == 1 })
 	r.whileBlocked(func() {
 		for range backlog { // more than one turn of the loop accepts
 			clients = append(clients, r.client().get("/"))
 		}
 		go func() { ended <- r.server.Shutdown(context.Background()) }()
-		engineUntil(t, "the shutdown to begin", r.engines[0].worker.ShuttingDown)
+		testkit.Until(t, "the shutdown to begin", r.engines[0].worker.ShuttingDown)
 	})
 	for _, e := range r.engines {
 		left := make(chan struct{})
 		e.loop.Post(func() { close(left) })
-		engineReceive(t, "a loop that has left", left)
+		testkit.Receive(t, "a loop that has left", left)
 	}
 	clients = append(clients, silent.get("/"))
 	for _, c := range clients {
 		c.want(200, "served")
 	}
-	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
+	if err := testkit.Receive(t, "the end of the shutdown", ended); err != nil {
 		t.Error(err)
 	}
 }
@@ -189,10 +190,10 @@ func TestShutdownWaitsForRequestsAndForTunnelsUpToTheirTimeout(t *testing.T) {
 	request := r.client().get("/")
 	r.until(2, 0)
 	ended := make(chan error, 1)
-	go func() { ended <- r.shutdown(engineTimeout) }()
+	go func() { ended <- r.shutdown(testkit.Timeout) }()
 	time.AfterFunc(20*time.Millisecond, func() { close(release) }) // well after the tunnels' time, mostly
 	request.want(200, "ok")
-	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
+	if err := testkit.Receive(t, "the end of the shutdown", ended); err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
 	tunnel.wantEnd()
@@ -207,7 +208,7 @@ func TestATunnelThatEndsInTimeIsNotAborted(t *testing.T) {
 	tunnel := r.client().send(upgradeRequest)
 	tunnel.readUntil("\r\n\r\n")
 	ended := make(chan error, 1)
-	go func() { ended <- r.shutdown(2 * engineTimeout) }()
+	go func() { ended <- r.shutdown(2 * testkit.Timeout) }()
 	for range 100 {
 		tunnel.send("ping.").readUntil("ping.")
 	}
@@ -218,7 +219,7 @@ func TestATunnelThatEndsInTimeIsNotAborted(t *testing.T) {
 	}
 	_ = tunnel.conn.CloseWrite()
 	tunnel.wantEnd()
-	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
+	if err := testkit.Receive(t, "the end of the shutdown", ended); err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
 	r.wantOutcomes(map[gate.Outcome]int{gate.Tunnelled: 1})
@@ -237,9 +238,9 @@ func TestShutdownDoesNotWaitForARequestThatBecomesATunnel(t *testing.T) {
 	tunnel := r.client().send(upgradeRequest)
 	r.until(1, 0)
 	ended := make(chan error, 1)
-	go func() { ended <- r.shutdown(engineTimeout / 3) }()
+	go func() { ended <- r.shutdown(testkit.Timeout / 3) }()
 	time.AfterFunc(20*time.Millisecond, func() { close(release) })
-	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
+	if err := testkit.Receive(t, "the end of the shutdown", ended); err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
 	tunnel.close()
@@ -258,7 +259,7 @@ func TestShutdownAbortsRemainingConnectionsWhenItsContextEnds(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.server.Shutdown(ctx) }()
 	cancel()
-	if err := engineReceive(t, "the end of the shutdown", ended); !errors.Is(err, context.Canceled) {
+	if err := testkit.Receive(t, "the end of the shutdown", ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("shutdown: %v, want %v", err, context.Canceled)
 	}
 	for _, c := range clients {
@@ -298,7 +299,7 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 				for _, e := range rig.engines {
 					listening := make(chan struct{})
 					e.loop.Post(func() { close(listening) })
-					engineReceive(t, "a loop", listening)
+					testkit.Receive(t, "a loop", listening)
 				}
 				if graceful {
 					if err := s.Shutdown(context.Background()); err != nil {
@@ -348,7 +349,7 @@ func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 		e.loop.Post(func() {
 			some <- slices.ContainsFunc([]*connSet{&e.silent, &e.reading, &e.conns}, func(l *connSet) bool { return l.First() != nil })
 		})
-		if engineReceive(t, "a look at a loop", some) {
+		if testkit.Receive(t, "a look at a loop", some) {
 			used++
 		}
 	}
@@ -401,7 +402,7 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 			go func() {
 				_, _ = io.WriteString(c.conn, "POST /stuck HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n"+strings.Repeat("x", 16<<20))
 			}()
-			engineUntil(r.t, "the upload to be stuck", func() bool {
+			testkit.Until(r.t, "the upload to be stuck", func() bool {
 				stuck := make(chan bool, 1)
 				e := r.engines[0]
 				e.loop.Post(func() {
@@ -411,7 +412,7 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 					}
 					stuck <- upload != nil && (len(upload.decoded) > 0 || upload.pipe != nil && upload.pipe.Buffered() > 0)
 				})
-				return engineReceive(r.t, "a look at the loop", stuck)
+				return testkit.Receive(r.t, "a look at the loop", stuck)
 			})
 		},
 		"half an upload": func(_ *engineRig, c *engineClient) {
@@ -453,7 +454,7 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 			})
 			// The coroutine that is used last is used next.
 			partial := r.client().send("POST /refused HTTP/1.1\r\nHo")
-			engineUntil(t, "the partial head", func() bool { return engineBusy(r) == 1 })
+			testkit.Until(t, "the partial head", func() bool { return engineBusy(r) == 1 })
 			ended := 0
 			for range 2 {
 				c := r.client()
@@ -465,7 +466,7 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 				c.reset()
 				ended++
 				r.observer.last(t, ended)
-				engineUntil(t, "the coroutine to be free", func() bool { return engineBusy(r) == 1 })
+				testkit.Until(t, "the coroutine to be free", func() bool { return engineBusy(r) == 1 })
 
 				const text = "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n"
 				body := r.client().send(fmt.Sprintf("POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", len(text)))
@@ -479,7 +480,7 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 				long := strings.Repeat("x", requestBytes-len(head)) + text
 				long += strings.Repeat("x", 5000-len(long))
 				body.close()
-				engineUntil(t, "the coroutine to be free", func() bool { return engineBusy(r) == 1 })
+				testkit.Until(t, "the coroutine to be free", func() bool { return engineBusy(r) == 1 })
 				c = r.client()
 				begin(r, c)
 				r.until(1, 0)
@@ -489,7 +490,7 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 				c.reset()
 				ended++
 				r.observer.last(t, ended)
-				engineUntil(t, "the coroutine to be free", func() bool { return engineBusy(r) == 1 })
+				testkit.Until(t, "the coroutine to be free", func() bool { return engineBusy(r) == 1 })
 				body = r.client().send(head + long)
 				body.readUntil("\r\n\r\n")
 				body.want(200, long)
@@ -543,7 +544,7 @@ func TestIdleStreamsKeepNoLargeBuffers(t *testing.T) {
 		}
 		clients = append(clients, c)
 	}
-	engineUntil(t, "the large buffers to be given back", func() bool {
+	testkit.Until(t, "the large buffers to be given back", func() bool {
 		counted := make(chan int, 1)
 		e := r.engines[0]
 		e.loop.Post(func() {
@@ -555,7 +556,7 @@ func TestIdleStreamsKeepNoLargeBuffers(t *testing.T) {
 			}
 			counted <- n
 		})
-		return engineReceive(t, "the count of the loop", counted) == 0
+		return testkit.Receive(t, "the count of the loop", counted) == 0
 	})
 	if n := r.gate.Drain.Requests() + r.gate.Drain.Tunnels(); n != streams {
 		t.Errorf("%d of %d streams are open", n, streams)
@@ -597,11 +598,11 @@ func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 			c.readUntil("\r\n\r\n")
 			if who == "client" {
 				_ = c.conn.CloseWrite()
-				engineUntil(t, "the half-close to be passed on", func() bool {
+				testkit.Until(t, "the half-close to be passed on", func() bool {
 					passed := make(chan bool, 1)
 					e := r.engines[0]
 					e.loop.Post(func() { passed <- e.conns.First() != nil && e.conns.First().session.client.reader.ended })
-					return engineReceive(t, "a look at the loop", passed)
+					return testkit.Receive(t, "a look at the loop", passed)
 				})
 				c.reset()
 			} else {
@@ -621,12 +622,12 @@ func TestAShutdownWaitsForClientsThatAreStillSending(t *testing.T) {
 	c := r.client().send("GET / HTTP/1.1\r\n\r\n")
 	c.wantRefusal(gate.BadRequest)
 	p := r.engines[0].cfg
-	engineUntil(t, "the connection that is closed slowly", func() bool { return p.Unfinished() == 1 })
+	testkit.Until(t, "the connection that is closed slowly", func() bool { return p.Unfinished() == 1 })
 	ended := make(chan error, 1)
 	go func() { ended <- r.server.Shutdown(context.Background()) }()
-	engineUntil(t, "the shutdown to begin", r.engines[0].worker.ShuttingDown)
+	testkit.Until(t, "the shutdown to begin", r.engines[0].worker.ShuttingDown)
 	c.close()
-	if err := engineReceive(t, "the end of the shutdown", ended); err != nil {
+	if err := testkit.Receive(t, "the end of the shutdown", ended); err != nil {
 		t.Error(err)
 	}
 	if n := p.Unfinished(); n != 0 {

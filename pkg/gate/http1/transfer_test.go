@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
 	"github.com/queuegate/queuegate/pkg/gate/wire"
@@ -133,7 +134,7 @@ func startTransfer(t *testing.T, script func(x *transfer)) *transfer {
 			t.Fatal(err)
 		}
 		near[i], far[i] = fds[0], os.NewFile(uintptr(fds[1]), fmt.Sprint("far end ", i))
-		if err := far[i].SetDeadline(time.Now().Add(engineTimeout)); err != nil {
+		if err := far[i].SetDeadline(time.Now().Add(testkit.Timeout)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,7 +166,7 @@ func (x *transfer) wait(t *testing.T) {
 	t.Helper()
 	select {
 	case <-x.over:
-	case <-time.After(engineTimeout):
+	case <-time.After(testkit.Timeout):
 		t.Fatal("the transfer does not come to an end")
 	}
 	if x.failure != nil {

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/atomic"
 	"golang.org/x/sys/unix"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
@@ -17,7 +18,7 @@ import (
 // held waits until so many requests wait for the container to listen.
 func (r *engineRig) held(n int64) {
 	r.t.Helper()
-	engineUntil(r.t, fmt.Sprintf("%d held requests", n), func() bool { return int64(r.gate.Connects.Held()) == n })
+	testkit.Until(r.t, fmt.Sprintf("%d held requests", n), func() bool { return int64(r.gate.Connects.Held()) == n })
 }
 
 // silence ends the container's listener; the port stays taken, and refuses.
@@ -104,8 +105,8 @@ func TestQueuedRequestsShareTheConnectionsForWhichDescriptorsExist(t *testing.T)
 	}
 	r.held(clients)
 	r.listen()
-	engineUntil(t, "the descriptors to be used up", func() bool { return r.gate.Descriptors.Free() == 0 })
-	engineUntil(t, "nothing to be held because the container does not listen", func() bool { return r.gate.Connects.Held() == 0 })
+	testkit.Until(t, "the descriptors to be used up", func() bool { return r.gate.Descriptors.Free() == 0 })
+	testkit.Until(t, "nothing to be held because the container does not listen", func() bool { return r.gate.Connects.Held() == 0 })
 	close(release)
 	for i, c := range all {
 		c.want(200, fmt.Sprintf("/%d", i))
@@ -129,7 +130,7 @@ func TestRequestsInTheConnectQueueDoNotReturnToTheDescriptorQueue(t *testing.T) 
 		defer r.client().get("/").want(200, "/")
 	}
 	defer close(release)
-	engineUntil(t, "the container to have its requests", func() bool { return begun.Load() == served })
+	testkit.Until(t, "the container to have its requests", func() bool { return begun.Load() == served })
 	for range clients {
 		r.client().get("/")
 	}
@@ -297,8 +298,8 @@ func TestAConnectionClosedByTheContainerIsNeverUsed(t *testing.T) {
 					r.awaitClosed(i + 1) // the FIN is on its way, wherever the gate is
 					continue
 				}
-				engineSend(t, "an idle connection", gone, struct{}{})
-				engineReceive(t, "the close", closed)
+				testkit.Send(t, "an idle connection", gone, struct{}{})
+				testkit.Receive(t, "the close", closed)
 			}
 			if p := r.server.Stats(); p.Retries != 0 || p.Dials != 200 {
 				t.Errorf("pool: %+v, want 200 dials", p)
@@ -338,8 +339,8 @@ func TestAConnectionWhoseCloseIsNotReportedYetIsNotUsed(t *testing.T) {
 				target := fmt.Sprintf("/%d", i+1)
 				r.whileBlocked(func() {
 					c.post(target, "body")
-					engineSend(t, "an idle connection", idle, struct{}{})
-					engineReceive(t, "the close", spoilt)
+					testkit.Send(t, "an idle connection", idle, struct{}{})
+					testkit.Receive(t, "the close", spoilt)
 				})
 				c.want(200, target)
 			}
@@ -350,7 +351,7 @@ func TestAConnectionWhoseCloseIsNotReportedYetIsNotUsed(t *testing.T) {
 // awaitClosed waits until the container has closed the n-th connection.
 func (r *engineRig) awaitClosed(n int) {
 	r.t.Helper()
-	engineUntil(r.t, "the container's close", func() bool {
+	testkit.Until(r.t, "the container's close", func() bool {
 		r.container.mu.Lock()
 		defer r.container.mu.Unlock()
 		return r.container.made == n && len(r.container.conns) == 0
@@ -389,8 +390,8 @@ func TestBytesAfterAResponseCloseTheConnection(t *testing.T) {
 					for range 5 {
 						c.post("/", "body").want(200, "right")
 						if later {
-							engineSend(t, "an idle connection", ended, struct{}{})
-							engineReceive(t, "the extra bytes", said)
+							testkit.Send(t, "an idle connection", ended, struct{}{})
+							testkit.Receive(t, "the extra bytes", said)
 						}
 					}
 					if p := r.server.Stats(); p.Dials != 5 {
@@ -559,5 +560,5 @@ func TestAFullPoolClosesItsOldestConnection(t *testing.T) {
 		}
 		t.Error("the pool is larger than its limit")
 	})
-	engineReceive(t, "the loop", done)
+	testkit.Receive(t, "the loop", done)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
@@ -24,7 +25,7 @@ func TestAContainerMaySendMoreBeforeItAcknowledges(t *testing.T) {
 	}))
 	c := r.dial()
 	id := c.get("/held")
-	receive(t, "the request", held)
+	testkit.Receive(t, "the request", held)
 	until(t, "the head", func() bool { return c.of(id).head != nil })
 	up := func() *upConn { return r.part.pool.conns[0] }
 	send := func(n int) {
@@ -33,7 +34,7 @@ func TestAContainerMaySendMoreBeforeItAcknowledges(t *testing.T) {
 		}
 	}
 	r.on(func() {
-		r.part.pool.lowWindowUntil = r.part.loop.Now() + int64(patience)
+		r.part.pool.lowWindowUntil = r.part.loop.Now() + int64(testkit.Timeout)
 		up().sendWindowSetting()
 		send(minWindow + 1) // has not acknowledged
 	})
@@ -68,7 +69,7 @@ func TestAWindowShrunkTwiceReopens(t *testing.T) {
 	}))
 	c := r.dial()
 	id := c.get("/held")
-	receive(t, "the request", held)
+	testkit.Receive(t, "the request", held)
 	up := func() *upConn { return r.part.pool.conns[0] }
 	until(t, "the acknowledgement of the first SETTINGS", func() (ok bool) { // until then windows stay as they are
 		r.on(func() { ok = up().acks.Pending() == 0 })
@@ -76,7 +77,7 @@ func TestAWindowShrunkTwiceReopens(t *testing.T) {
 	})
 	r.on(func() {
 		up().table.open[0].resize(minWindow)
-		r.part.pool.lowWindowUntil = r.part.loop.Now() + int64(patience)
+		r.part.pool.lowWindowUntil = r.part.loop.Now() + int64(testkit.Timeout)
 		up().sendWindowSetting()
 	})
 	until(t, "an acknowledgement", func() (ok bool) {

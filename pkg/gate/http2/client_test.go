@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 // client is a connection over HTTP/2 that says whatever a test wants. What
@@ -76,7 +78,7 @@ func (r *rig) dialDeaf(settings ...http2.Setting) *client {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(3 * patience))
+	_ = conn.SetDeadline(time.Now().Add(3 * testkit.Timeout))
 	c := &client{t: r.t, conn: conn.(*net.TCPConn), streams: map[uint32]*got{}, greedy: true}
 	c.Framer = http2.NewFramer(conn, conn)
 	c.Framer.AllowIllegalWrites = true

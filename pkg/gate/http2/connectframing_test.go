@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
@@ -191,7 +192,7 @@ func TestAnUpgradeOverHTTP1WithABodyDoesNotBecomeExtendedConnect(t *testing.T) {
 			defer conn.Close()
 			_, _ = io.WriteString(conn, "GET /chat HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
 				"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"+c.fields+"\r\n")
-			if got, want := receive(t, "a head", seen), (head{c.method, c.length, ""}); got != want {
+			if got, want := testkit.Receive(t, "a head", seen), (head{c.method, c.length, ""}); got != want {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/atomic"
 	"golang.org/x/net/http2"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
@@ -210,7 +211,7 @@ func TestAConnectionWhosePINGIsNotAcknowledgedIsClosed(t *testing.T) {
 			r := newRig(t, up, func(o *options) { o.protocol = 2 })
 			c := r.dial()
 			id := c.get("/")
-			stream := receive(t, "the request", held)
+			stream := testkit.Receive(t, "the request", held)
 			silent := func(dead bool) {
 				t.Helper()
 				until(t, "an answer to PING", func() (ok bool) {
@@ -227,10 +228,10 @@ func TestAConnectionWhosePINGIsNotAcknowledgedIsClosed(t *testing.T) {
 				})
 			}
 			silent(false)
-			receive(t, "a PING", pings)
+			testkit.Receive(t, "a PING", pings)
 			silent(!answers)
 			if answers {
-				receive(t, "another PING", pings)
+				testkit.Receive(t, "another PING", pings)
 				container.answer(stream, "late")
 				c.want(id, "200", "late")
 			} else if g := c.await(id); g.status() != "502" || g.head["k-gate-outcome"] != "upstream-closed" {
@@ -438,7 +439,7 @@ func TestTheServiceTimeBeginsWithTheRequest(t *testing.T) {
 		c.works()
 		for range 2 { // the connection to the container is new, and kept
 			c.want(c.get("/timed"), "200", "")
-			x := receive(t, "the end of a request", o.ended)
+			x := testkit.Receive(t, "the end of a request", o.ended)
 			if times := []time.Duration{x.Arrived, x.Admitted, x.Forwarded, x.Responded, x.Ended}; !slices.IsSorted(times) || x.UpstreamTime() < takes || x.Responded-x.Forwarded < takes {
 				t.Errorf("h2c %v: arrived, admitted, forwarded, answered, ended: %v; the container takes %v", h2c, times, takes)
 			}

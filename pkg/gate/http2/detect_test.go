@@ -15,6 +15,7 @@ import (
 	"go.uber.org/atomic"
 	"golang.org/x/net/http2"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
@@ -240,7 +241,7 @@ func TestAnEmptyCloseOverHTTP1TriggersAnHTTP2Test(t *testing.T) {
 	}
 	post := func(r *rig) int {
 		r.t.Helper()
-		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}).Post("http://"+r.addr, "", strings.NewReader("x"))
+		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Timeout}).Post("http://"+r.addr, "", strings.NewReader("x"))
 		if err != nil {
 			r.t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
@@ -103,14 +104,14 @@ func TestACancelledStreamReachesTheContainer(t *testing.T) {
 		r := newRig(t, up)
 		c := r.dial()
 		id := c.get("/")
-		receive(t, "the request", begun)
+		testkit.Receive(t, "the request", begun)
 		_ = c.do(func() error { return c.WriteRSTStream(id, http2.ErrCodeCancel) })
-		receive(t, "the cancellation", gone)
+		testkit.Receive(t, "the cancellation", gone)
 		until(t, "nothing in flight", func() bool { return r.gate.Admission.InFlight() == 0 })
 		id = c.get("/")
-		receive(t, "the request", begun)
+		testkit.Receive(t, "the request", begun)
 		_ = c.conn.Close()
-		receive(t, "the end of the connection", gone)
+		testkit.Receive(t, "the end of the connection", gone)
 	})
 }
 
@@ -128,7 +129,7 @@ func TestAnUploadLargerThanAllWindowsIsForwarded(t *testing.T) {
 		results := make(chan string, 4)
 		for range 4 {
 			go func() {
-				res, err := (&http.Client{Transport: tr, Timeout: patience}).Post("http://"+r.addr+"/", "", io.LimitReader(zeros{}, size))
+				res, err := (&http.Client{Transport: tr, Timeout: testkit.Timeout}).Post("http://"+r.addr+"/", "", io.LimitReader(zeros{}, size))
 				if err != nil {
 					results <- err.Error()
 					return
@@ -139,7 +140,7 @@ func TestAnUploadLargerThanAllWindowsIsForwarded(t *testing.T) {
 			}()
 		}
 		for range 4 {
-			if got := receive(t, "an upload", results); got != fmt.Sprintln(size, nil) {
+			if got := testkit.Receive(t, "an upload", results); got != fmt.Sprintln(size, nil) {
 				t.Errorf("got %q", got)
 			}
 		}
@@ -402,7 +403,7 @@ func TestAShutdownServesAClientWhoseFirstBytesArriveInPieces(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(patience))
+			_ = conn.SetDeadline(time.Now().Add(testkit.Timeout))
 			_, _ = conn.Write(c.all[:c.before])
 			until(t, "what has come", func() bool { return r.http1.Unfinished()+r.protocol.Unfinished() == 1 })
 			done := make(chan struct{})
@@ -499,7 +500,7 @@ func TestADrainServesAClientWhoseFirstBytesAreInTransit(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(patience))
+			_ = conn.SetDeadline(time.Now().Add(testkit.Timeout))
 			all := concat([]byte(h2.Preface), frame(h2.Settings, 0, 0, ""), opening(1, true))
 			_, _ = conn.Write(all[:first])
 			if first > 0 {

@@ -10,6 +10,8 @@ import (
 	"go.uber.org/atomic"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 // listSize is the length of a header list (RFC 9113 section 6.5.2).
@@ -75,7 +77,7 @@ func TestAHeadAboveTheHeaderListLimitGets431AndAffectsNoOtherRequest(t *testing.
 			innocent := r.dial()
 			innocent.works()
 			held := innocent.open(true, request("POST", "/held")...)
-			receive(t, "the request that others must not end", up.begun)
+			testkit.Receive(t, "the request that others must not end", up.begun)
 			big := strings.Repeat("x", c.limit+1024)
 			attacker := r.dial()
 			for range 5 {
@@ -90,7 +92,7 @@ func TestAHeadAboveTheHeaderListLimitGets431AndAffectsNoOtherRequest(t *testing.
 				}
 				req, _ := http.NewRequest("GET", "http://"+r.addr+"/", nil)
 				req.Header.Set("X-Big", big)
-				res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}).Do(req)
+				res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Timeout}).Do(req)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
@@ -214,7 +215,7 @@ func TestHostileResponsesNeverReachAClientInAnotherForm(t *testing.T) {
 	t.Logf("%d cases, two kinds of clients", len(answerCases))
 	tr := &http.Transport{}
 	defer tr.CloseIdleConnections()
-	over1 := &http.Client{Transport: tr, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	over1 := &http.Client{Transport: tr, Timeout: testkit.Timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	c := r.dial()
 	for _, a := range answerCases {
 		current.Store(&a)

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/atomic"
 	"golang.org/x/net/http2"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
@@ -56,7 +57,7 @@ func TestATricklingFieldBlockDoesNotExtendTheHeadTimeout(t *testing.T) {
 }
 
 func TestAHeadThatArrivesInPiecesIsServed(t *testing.T) {
-	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}), func(o *options) { o.engine.HeadTimeout = 2 * patience })
+	r := newRig(t, serveHTTP1(t, func(http.ResponseWriter, *http.Request) {}), func(o *options) { o.engine.HeadTimeout = 2 * testkit.Timeout })
 	c := r.dial()
 	c.works()
 	for i, b := range opening(3, true) {

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/server"
@@ -28,27 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience is a fail-safe only: no test depends on how long anything takes.
-const patience = 2 * time.Minute
-
-func until(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !condition(); time.Sleep(200 * time.Microsecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
-
-func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(patience):
-		t.Fatalf("waited in vain: %s", what)
-	}
-	return v
-}
+var until = testkit.Until
 
 // container is a listener in this process; what its connections do is up to
 // serve.
@@ -166,7 +147,7 @@ type options struct {
 
 func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
 	t.Helper()
-	o := options{engine: &Protocol{Scheme: "http"}, gate: exchange.Config{RequestTimeout: 5 * time.Minute, QueueCapacity: 10_000, UpstreamWait: patience, UpstreamRestartWait: patience}}
+	o := options{engine: &Protocol{Scheme: "http"}, gate: exchange.Config{RequestTimeout: 5 * time.Minute, QueueCapacity: 10_000, UpstreamWait: testkit.Timeout, UpstreamRestartWait: testkit.Timeout}}
 	for _, f := range set {
 		f(&o)
 	}
@@ -231,7 +212,7 @@ func (r *rig) on(f func()) {
 	r.t.Helper()
 	done := make(chan struct{})
 	r.part.loop.Post(func() { defer close(done); f() })
-	receive(r.t, "the loop", done)
+	testkit.Receive(r.t, "the loop", done)
 }
 
 func (r *rig) faults() map[string]int64 {
@@ -248,7 +229,7 @@ func (r *rig) faults() map[string]int64 {
 func (r *rig) get(path string) (int, string) {
 	r.t.Helper()
 	tr := &http.Transport{DisableKeepAlives: true}
-	res, err := (&http.Client{Transport: tr, Timeout: patience}).Get("http://" + r.addr + path)
+	res, err := (&http.Client{Transport: tr, Timeout: testkit.Timeout}).Get("http://" + r.addr + path)
 	if err != nil {
 		r.t.Fatal(err)
 	}

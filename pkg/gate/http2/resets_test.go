@@ -6,6 +6,8 @@ import (
 
 	"go.uber.org/atomic"
 	"golang.org/x/net/http2"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 // The container closes a connection after 200 resets, as a defence against
@@ -38,7 +40,7 @@ func TestCancellationsOfOneClientDoNotEndRequestsOfOthers(t *testing.T) {
 	r := newRig(t, up, func(o *options) { o.protocol = 2 })
 	innocent := r.dial()
 	id := innocent.open(true, request("POST", "/innocent")...)
-	receive(t, "the innocent request", held)
+	testkit.Receive(t, "the innocent request", held)
 	attacker := r.dial()
 	for range 2 * allowed {
 		_ = attacker.raw(http2.FrameRSTStream, 0, attacker.get("/cancelled"), u32(uint32(http2.ErrCodeCancel)))

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 // In Go's server one stream can use up the whole window of its connection.
@@ -39,7 +41,7 @@ func TestAnUnreadUploadDoesNotBlockOtherUploads(t *testing.T) {
 			_ = attacker.data(id, false, strings.Repeat("x", 65535/5))
 		}
 	}()
-	receive(t, "the whole window of the connection", taken)
+	testkit.Receive(t, "the whole window of the connection", taken)
 	innocent := r.dial()
 	for range 3 {
 		until(t, "the time in which the window may open again", func() (over bool) {
@@ -86,7 +88,7 @@ func TestAnUnreadUploadDoesNotBlockAnUploadInProgress(t *testing.T) {
 	innocent := r.dial()
 	id := innocent.open(false, request("POST", "/")...)
 	_ = innocent.data(id, false, "some")
-	receive(t, "the head of the upload in progress", begun)
+	testkit.Receive(t, "the head of the upload in progress", begun)
 	attacker := r.dial()
 	blocked := attacker.open(false, request("POST", "/unread")...)
 	go func() {
@@ -94,7 +96,7 @@ func TestAnUnreadUploadDoesNotBlockAnUploadInProgress(t *testing.T) {
 			_ = attacker.data(blocked, false, strings.Repeat("x", 65535/5))
 		}
 	}()
-	receive(t, "the whole window of a connection", taken)
+	testkit.Receive(t, "the whole window of a connection", taken)
 	_ = innocent.data(id, true, "more")
 	innocent.want(id, "200", "")
 	_ = attacker.raw(http2.FrameRSTStream, 0, blocked, u32(uint32(http2.ErrCodeCancel)))
@@ -128,7 +130,7 @@ func TestWholeBodiesOfSeveralClientsShareAConnection(t *testing.T) {
 	for range 8 {
 		c := r.dial()
 		id := c.post("some")
-		if n := receive(t, "a request", heads); n != 1 {
+		if n := testkit.Receive(t, "a request", heads); n != 1 {
 			t.Errorf("a whole body was sent on connection %d", n)
 		}
 		defer func() { _ = c.raw(http2.FrameRSTStream, 0, id, u32(uint32(http2.ErrCodeCancel))) }()
@@ -155,7 +157,7 @@ func TestAConnectionCarriesAtMost100StreamsBeforeSETTINGS(t *testing.T) {
 	}
 	most := map[int64]int{}
 	for range streams {
-		receive(t, "a request", begun)
+		testkit.Receive(t, "a request", begun)
 		most[<-heads]++
 	}
 	for n, k := range most {
@@ -194,7 +196,7 @@ func TestAConnectionTakesNoNewRequestsAfterManyENHANCE_YOUR_CALM(t *testing.T) {
 	r := newRig(t, up, func(o *options) { o.protocol = 2 })
 	innocent := r.dial()
 	id := innocent.open(true, request("POST", "/innocent")...)
-	receive(t, "the innocent request", held)
+	testkit.Receive(t, "the innocent request", held)
 	other := r.dial()
 	for range 2 * allowed {
 		other.await(other.open(true, request("POST", "/refused")...))

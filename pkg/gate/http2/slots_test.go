@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
@@ -257,7 +258,7 @@ func TestAHardLimitKeepsTheSlotWhileTheContainerIsWorking(t *testing.T) {
 	c := r.dial()
 	id := c.open(false, request("POST", "/work")...)
 	_ = c.data(id, true, "all of the upload")
-	receive(t, "the request", begun)
+	testkit.Receive(t, "the request", begun)
 	_ = c.conn.Close()
 	until(t, "the end of the client's connection", func() bool { return r.protocol.Stats().Connections == 0 })
 	next := r.dial()

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 // trailers ends a request with a trailer.
@@ -53,7 +55,7 @@ func TestTrailersAfterAnEarlyResponseEndNoOtherRequest(t *testing.T) {
 			var held []uint32
 			for range innocents {
 				held = append(held, innocent.open(true, request("POST", "/held")...))
-				receive(t, "a request that others must not end", begun)
+				testkit.Receive(t, "a request that others must not end", begun)
 			}
 			attacker := r.dial()
 			var more []string
@@ -125,7 +127,7 @@ func TestTrailersReachTheContainerDespiteConcurrentRequests(t *testing.T) {
 	r := newRig(t, up, func(o *options) { o.protocol = 2 })
 	c := r.dial()
 	held := c.get("/held")
-	receive(t, "a request that stays", begun)
+	testkit.Receive(t, "a request that stays", begun)
 	send := func(want string, more ...string) {
 		t.Helper()
 		id := c.open(false, request("POST", "/", more...)...)
@@ -146,7 +148,7 @@ func TestTrailersWaitForTheOtherStreamsOfTheirConnection(t *testing.T) {
 	r := newRig(t, up, func(o *options) { o.protocol = 2 })
 	c := r.dial()
 	held := c.get("/held")
-	receive(t, "a request under way", begun)
+	testkit.Receive(t, "a request under way", begun)
 	id := c.open(false, request("POST", "/")...)
 	_ = c.data(id, false, "hello")
 	c.trailers(id, "x-end", "yes")
@@ -154,7 +156,7 @@ func TestTrailersWaitForTheOtherStreamsOfTheirConnection(t *testing.T) {
 		r.on(func() { wait = r.part.pool.conns[0].sharing == trailersWaiting })
 		return wait
 	})
-	r.on(func() { r.part.pool.conns[0].sharingDeadline += int64(patience) })
+	r.on(func() { r.part.pool.conns[0].sharingDeadline += int64(testkit.Timeout) })
 	c.want(c.get("/"), "200", "") // on another connection
 	close(release)
 	c.want(held, "200", "")
@@ -197,7 +199,7 @@ func TestNoStreamOpensAfterTrailersUntilTheirPINGIsAcknowledged(t *testing.T) {
 	id := c.open(false, request("POST", "/", "trailer", "x-end")...)
 	c.trailers(id, "x-end", "yes")
 	c.want(id, "200", "")
-	ack := receive(t, "a PING behind the trailers", pings)
+	ack := testkit.Receive(t, "a PING behind the trailers", pings)
 	c.works()
 	ack()
 	until(t, "the connection shared again", func() (ok bool) {
@@ -262,7 +264,7 @@ func TestTrailersBeyondTheContainersHeaderListLimitGet431(t *testing.T) {
 		if g := c.await(id); g.status() != "431" || g.head["k-gate-outcome"] != "head-too-large" {
 			t.Errorf("over HTTP/2: %v", g.head)
 		}
-		if code := receive(t, "a reset", reset); code != http2.ErrCodeCancel {
+		if code := testkit.Receive(t, "a reset", reset); code != http2.ErrCodeCancel {
 			t.Errorf("reset with %v", code)
 		}
 	}
@@ -300,7 +302,7 @@ func TestClosingAConnectionDiscardsItsWaitingTrailers(t *testing.T) {
 	r := newRig(t, up, func(o *options) { o.protocol = 2 })
 	c := r.dial()
 	held := c.open(true, request("POST", "/")...)
-	receive(t, "a request under way", begun)
+	testkit.Receive(t, "a request under way", begun)
 	id := c.open(false, request("POST", "/")...)
 	_ = c.data(id, false, "hello")
 	c.trailers(id, "x-end", "yes")

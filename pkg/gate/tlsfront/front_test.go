@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 )
 
@@ -105,11 +106,7 @@ func hello(t *testing.T) string {
 // until waits for a condition that only outside looks can tell.
 func (f *fixture) until(what string, condition func() bool) {
 	f.t.Helper()
-	for end := time.Now().Add(testTimeout); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			f.t.Fatalf("waited in vain: %s", what)
-		}
-	}
+	testkit.Until(f.t, what, condition)
 }
 
 func TestAConnectionWithoutACompleteHelloStartsNoHandshake(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 )
 
@@ -35,12 +36,7 @@ func (f *fixture) mount(generation, name string) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func must(t *testing.T, err error) { t.Helper(); testkit.Must(t, err) }
 
 func TestACertificateReplacedThroughALinkIsServed(t *testing.T) {
 	f, c := prepare(t)

@@ -1,35 +1,20 @@
 package lines
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // TestMain fails if a goroutine outlives its Writer.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	for deadline := time.Now().Add(time.Minute); code == 0; time.Sleep(time.Millisecond) {
-		stacks := make([]byte, 1<<20)
-		stacks = stacks[:runtime.Stack(stacks, true)]
-		if !bytes.Contains(stacks, []byte("lines.(*Writer).run(")) {
-			break
-		}
-		if time.Now().After(deadline) {
-			fmt.Fprintf(os.Stderr, "a Writer was left behind:\n%s\n", stacks)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // recorder keeps every write apart.
 type recorder struct {

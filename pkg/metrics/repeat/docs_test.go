@@ -2,17 +2,14 @@ package repeat
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-)
 
-var update = flag.Bool("update", false, "write the generated part of docs/logs.md")
+	"github.com/queuegate/queuegate/internal/testkit"
+)
 
 const docsPath = "../../../docs/logs.md"
 
@@ -30,25 +27,7 @@ func TestDocsShowARepeatedMessage(t *testing.T) {
 	}
 	_ = log.Sync()
 	want := "\n```json\n" + out.String() + "```\n\n"
-
-	text, err := os.ReadFile(docsPath)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const begin = "<!-- repeat: begin; go test ./pkg/metrics/repeat -run Docs -update -->\n"
 	const end = "<!-- repeat: end -->\n"
-	before, rest, ok := strings.Cut(string(text), begin)
-	part, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the example", docsPath)
-	}
-	if *update {
-		if err := os.WriteFile(docsPath, []byte(before+begin+want+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if part != want {
-		t.Errorf("the example in %s is not what is logged; run: go test ./pkg/metrics/repeat -run Docs -update", docsPath)
-	}
+	testkit.Section(t, docsPath, begin, end, want)
 }

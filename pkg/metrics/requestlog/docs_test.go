@@ -1,47 +1,23 @@
 package requestlog
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-var update = flag.Bool("update", false, "write the generated parts of docs/logs.md")
+const docsPath = "../../../docs/logs.md"
 
-const (
-	docsPath = "../../../docs/logs.md"
-)
-
-// docsPart compares what stands between two marks, or writes it.
+// docsPart compares a section of the page, or writes it.
 func docsPart(t *testing.T, name, want string) {
 	t.Helper()
-	text, err := os.ReadFile(docsPath)
-	if err != nil {
-		t.Fatal(err)
-	}
 	begin := "<!-- " + name + ": begin; go test ./pkg/metrics/requestlog -run Docs -update -->\n"
 	end := "<!-- " + name + ": end -->\n"
-	before, rest, ok := strings.Cut(string(text), begin)
-	part, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the %s", docsPath, name)
-	}
-	want = strings.TrimSpace(want)
-	want = "\n" + want + "\n\n"
-	if *update {
-		if err := os.WriteFile(docsPath, []byte(before+begin+want+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if part != want {
-		t.Errorf("the %s in %s are not what the code says; run: go test ./pkg/metrics/requestlog -run Docs -update", name, docsPath)
-	}
+	testkit.Section(t, docsPath, begin, end, "\n"+strings.TrimSpace(want)+"\n\n")
 }
 
 func TestDocsShowTheLinesThatAreWritten(t *testing.T) {

@@ -3,32 +3,17 @@ package requestlog
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net/netip"
-	"os"
-	"runtime"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
 // TestMain fails if a log outlives its test.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	for deadline := time.Now().Add(time.Minute); code == 0; time.Sleep(time.Millisecond) {
-		stacks := make([]byte, 1<<20)
-		stacks = stacks[:runtime.Stack(stacks, true)]
-		if !bytes.Contains(stacks, []byte("lines.(*Writer).run(")) {
-			break
-		}
-		if time.Now().After(deadline) {
-			fmt.Fprintf(os.Stderr, "a log was left behind:\n%s\n", stacks)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type pairs [][2]string
 

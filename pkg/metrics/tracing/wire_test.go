@@ -4,18 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"flag"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/metrics/otlp"
 )
-
-var update = flag.Bool("update", false, "write the golden file")
 
 // messages is a collector that takes everything.
 type messages struct{ bytes.Buffer }
@@ -88,18 +84,5 @@ func TestTheFormatOfExportedSpansIsStable(t *testing.T) {
 		page.WriteString("# " + of.name + "\n" + of.show(m.Bytes()) + "\n")
 	}
 
-	path := filepath.Join("testdata", "wire.txt")
-	if *update {
-		if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(page.Bytes(), want) {
-		t.Errorf("differs from %s (go test ./pkg/metrics/tracing -update writes it):\n%s", path, &page)
-	}
+	testkit.Golden(t, "wire.txt", page.String())
 }

@@ -2,14 +2,12 @@ package config
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-)
 
-var updateDocs = flag.Bool("update", false, "write the tables of settings into docs/configuration.md")
+	"github.com/queuegate/queuegate/internal/testkit"
+)
 
 const (
 	docsPath  = "../../../../docs/configuration.md"
@@ -18,25 +16,7 @@ const (
 )
 
 func TestDocsHaveTheTableOfTheCode(t *testing.T) {
-	text, err := os.ReadFile(docsPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), docsBegin)
-	tables, after, ok2 := strings.Cut(rest, docsEnd)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the tables", docsPath)
-	}
-	want := settingsTables()
-	if *updateDocs {
-		if err := os.WriteFile(docsPath, []byte(before+docsBegin+want+docsEnd+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if tables != want {
-		t.Errorf("%s is not what the code says; run: go test ./cmd/queue/internal/config -run Docs -update", docsPath)
-	}
+	testkit.Section(t, docsPath, docsBegin, docsEnd, settingsTables())
 }
 
 func settingsTables() string {

@@ -3,12 +3,12 @@
 package limits
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 // Limit is a table row: what is limited, its value, and what happens above it.
@@ -17,22 +17,11 @@ type Limit struct {
 	Counter             string // outcome or fault that counts it; empty = none
 }
 
-var update = flag.Bool("update", false, "write the tables of limits in the documentation")
-
 // CompareWithDocs compares the table with the given name on a page with rows, or writes
 // it if the test runs with -update. The table is enclosed by two comments.
 func CompareWithDocs(t *testing.T, page, name string, rows []Limit) {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
 	begin, end := fmt.Sprintf("<!-- limits of %s: begin; written by go test -run Docs -update -->\n", name), fmt.Sprintf("<!-- limits of %s: end -->\n", name)
-	before, rest, ok := strings.Cut(string(text), begin)
-	table, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the limits of %s", page, name)
-	}
 	var want strings.Builder
 	want.WriteString("\n| what | limit | beyond it | counted as |\n|---|---|---|---|\n")
 	for _, l := range rows {
@@ -43,15 +32,7 @@ func CompareWithDocs(t *testing.T, page, name string, rows []Limit) {
 		fmt.Fprintf(&want, "| %s | %s | %s | %s |\n", l.What, l.Value, l.Beyond, counter)
 	}
 	want.WriteString("\n")
-	switch {
-	case table == want.String():
-	case *update:
-		if err := os.WriteFile(page, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("the limits of %s in %s are not those of the code; run: go test -run Docs -update in this package", name, page)
-	}
+	testkit.Section(t, page, begin, end, want.String())
 }
 
 // Count formats a number below a million.
