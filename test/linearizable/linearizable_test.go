@@ -26,7 +26,8 @@ type call struct {
 // The state of admission as one would write it down: who waits, in order, and
 // who holds a slot.
 type admissionState struct {
-	limit, inFlight int
+	limit, capacity int // limit 0 = unlimited
+	inFlight        int
 	queue           [8]int8 // ids plus one
 	waiting         int
 	holds           uint8
@@ -52,9 +53,11 @@ func (s admissionState) without(id int) (admissionState, bool) {
 	return s, true
 }
 
+func (s admissionState) free() bool { return s.limit == 0 || s.inFlight < s.limit }
+
 func admissionModel(limit, capacity int) porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return admissionState{limit: limit} },
+		Init: func() any { return admissionState{limit: limit, capacity: capacity} },
 		Step: func(state, input, output any) (bool, any) {
 			s, in := state.(admissionState), input.(call)
 			bit := uint8(1) << in.id
@@ -62,11 +65,11 @@ func admissionModel(limit, capacity int) porcupine.Model {
 			case "begin":
 				want := admission.Rejected
 				switch {
-				case s.inFlight < s.limit:
+				case s.free():
 					want = admission.Admitted
 					s.inFlight++
 					s.holds |= bit
-				case s.waiting < capacity:
+				case s.waiting < s.capacity:
 					want = admission.Queued
 					s.queue[s.waiting] = int8(in.id + 1)
 					s.waiting++
@@ -87,11 +90,14 @@ func admissionModel(limit, capacity int) porcupine.Model {
 				// waiter does: only that it has one is certain.
 				return !output.(bool) || s.holds&bit != 0, s
 			}
-			for s.waiting > 0 && s.inFlight < in.n { // limit
+			s.limit = in.n
+			if in.what == "configure" {
+				s.capacity = in.id
+			}
+			for s.waiting > 0 && s.free() {
 				s = s.admit()
 				s.inFlight++
 			}
-			s.limit = in.n
 			return true, s
 		},
 	}
@@ -130,7 +136,7 @@ func (h *history) check(t *testing.T, m porcupine.Model) {
 }
 
 // TestAdmissionIsLinearizable lets goroutines begin, wait, withdraw and end at
-// once, while the limit moves, and looks for an order in which a plain queue
+// once, while limit and capacity move, and looks for an order in which a plain queue
 // would have said the same.
 func TestAdmissionIsLinearizable(t *testing.T) {
 	rounds := 3000
@@ -169,12 +175,24 @@ func TestAdmissionIsLinearizable(t *testing.T) {
 				}
 			})
 		}
-		if round%3 == 0 {
+		switch round % 3 {
+		case 0:
 			all.Go(func() {
 				<-start
 				for range 2 {
 					n := 1 + rand.IntN(3)
 					h.do(5, call{"limit", 0, n}, func() any { a.SetLimit(n); return nil })
+				}
+			})
+		case 1:
+			all.Go(func() {
+				<-start
+				for range 2 {
+					n, capacity := rand.IntN(4), rand.IntN(4)
+					h.do(5, call{"configure", capacity, n}, func() any {
+						a.Configure(admission.Config{Limit: n, Capacity: capacity})
+						return nil
+					})
 				}
 			})
 		}

@@ -29,7 +29,7 @@ const (
 	MaxCapacity = 1 << 24
 )
 
-// Config configures a Controller. New reads it once.
+// Config holds the bounds and the order of the queue. Configure replaces them.
 type Config struct {
 	// Limit is the maximum number of requests in flight, up to MaxLimit. 0 = unlimited:
 	// all requests are admitted, and still counted.
@@ -45,7 +45,7 @@ type Config struct {
 	// by them which request a full queue sheds.
 	Fair bool
 	// Clock returns the time in ns by which Fair measures service; nil = the system's
-	// clock.
+	// clock. Configure ignores it.
 	Clock func() int64
 }
 
@@ -124,35 +124,47 @@ const (
 type Controller struct {
 	// word packs both counts, so that one compare-and-swap updates both:
 	//
-	//	bits  0 to 31  in flight: at most the highest limit so far (1<<20); in the unlimited mode bounded by memory, far below 1<<32
-	//	bits 32 to 63  queued: at most the capacity (1<<24)
+	//	bits  0 to 31  in flight: at most the highest limit so far (1<<20); in the unlimited mode bounded by memory, far below 1<<31
+	//	bits 32 to 63  queued: at most the highest capacity so far (1<<24)
 	//
-	// Neither count can carry into the other. With a limit, each count is compared with
-	// its bound, or with 0, before it changes. Without a limit the queue is empty, and
-	// an underflow shows in the upper bits. While requests are queued, all slots are
-	// taken and word changes only under mu; otherwise it changes without mu.
+	// Neither count can carry into the other: each is compared with its bound, or with
+	// 0, before it changes. While requests are queued, all slots are taken and word
+	// changes only under mu; otherwise it changes without mu.
 	word atomic.Uint64
 
-	// limit is the maximum in flight, or unlimited. It changes only under mu and is
-	// read after word: a goroutine that sees a queued waiter in word sees a limit at
-	// least as recent.
-	limit    atomic.Uint64
-	capacity uint64
-	perSlot  uint64 // Config.CapacityPerSlot
+	// bounds changes only under mu and is read after word: a goroutine that sees a
+	// queued waiter in word sees bounds at least as recent.
+	bounds atomic.Uint64 // holds a bounds
 
-	mu   sync.Mutex
-	fifo fifo       // queued waiters without fair; their number equals the count in word while mu is free
-	fair *fairQueue // queued waiters with Config.Fair; nil = strict FIFO
+	// fifo and fair together hold as many waiters as word counts while mu is free.
+	mu    sync.Mutex
+	fifo  fifo       // waiters queued in strict FIFO order
+	fair  *fairQueue // waiters queued with Config.Fair; nil until first needed
+	clock func() int64
 
 	drain drainRate
 }
 
-// unlimited is the limit of the mode that only counts requests.
-const unlimited = 0
+// bounds packs limit, capacity and order into one word, so that a decision without the
+// lock never mixes two configurations:
+//
+//	bits  0 to 31  concurrency limit, up to 1<<20; noLimit in the unlimited mode
+//	bits 32 to 56  queue capacity, up to 1<<24; with perSlotBit, the capacity per slot
+//	bit  62        perSlotBit
+//	bit  63        fairBit: the queue is fair, not strict FIFO
+type bounds uint64
 
-// New creates a Controller. It panics if a bound is negative or above its maximum;
-// validate the configuration before.
-func New(c Config) *Controller {
+const (
+	limitMask     bounds = 1<<32 - 1
+	noLimit       bounds = 1 << 31 // more requests than can ever be in flight
+	capacityShift        = 32
+	capacityMask  bounds = 1<<25 - 1
+	perSlotBit    bounds = 1 << 62
+	fairBit       bounds = 1 << 63
+)
+
+// newBounds panics if a bound is negative or above its maximum.
+func newBounds(c Config) bounds {
 	if c.Limit < 0 || c.Limit > MaxLimit {
 		panic(fmt.Sprintf("BUG: concurrency limit %d is not within 0 and %d", c.Limit, MaxLimit))
 	}
@@ -162,13 +174,54 @@ func New(c Config) *Controller {
 	if c.CapacityPerSlot < 0 || c.CapacityPerSlot > MaxCapacity/MaxLimit {
 		panic(fmt.Sprintf("BUG: queue capacity per slot %d is not within 0 and %d", c.CapacityPerSlot, MaxCapacity/MaxLimit))
 	}
-	a := &Controller{capacity: uint64(c.Capacity), perSlot: uint64(c.CapacityPerSlot)}
-	a.limit.Store(uint64(c.Limit))
+	b := bounds(c.Capacity) << capacityShift
+	if c.CapacityPerSlot > 0 {
+		b = bounds(c.CapacityPerSlot)<<capacityShift | perSlotBit
+	}
+	if c.Fair {
+		b |= fairBit
+	}
+	return b.withLimit(c.Limit)
+}
+
+// withLimit returns b with another limit; 0 = unlimited.
+func (b bounds) withLimit(n int) bounds {
+	if n == 0 {
+		return b&^limitMask | noLimit
+	}
+	return b&^limitMask | bounds(n)
+}
+
+// limit returns the concurrency limit; noLimit = unlimited.
+func (b bounds) limit() uint64 { return uint64(b & limitMask) }
+
+func (b bounds) isFair() bool { return b&fairBit != 0 }
+
+// capacity returns the queue capacity at the limit of b.
+func (b bounds) capacity() uint64 {
+	n := uint64(b >> capacityShift & capacityMask)
+	switch {
+	case b&perSlotBit == 0:
+		return n
+	case b.limit() == uint64(noLimit):
+		return 0 // the unlimited mode queues nothing
+	}
+	return n * b.limit()
+}
+
+// New creates a Controller. It panics if a bound is negative or above its maximum;
+// validate the configuration before.
+func New(c Config) *Controller {
+	a := &Controller{clock: c.Clock}
+	a.bounds.Store(uint64(newBounds(c)))
 	if c.Fair {
 		a.fair = newFairQueue(c.Clock)
 	}
 	return a
 }
+
+// current returns the bounds in force.
+func (a *Controller) current() bounds { return bounds(a.bounds.Load()) }
 
 // Acquire takes a slot, queues w, or rejects. It never blocks. The caller must Release
 // the slot, whether taken at once or granted later. Acquire panics if w is already
@@ -184,13 +237,9 @@ func (a *Controller) Acquire(w *Waiter) Decision {
 // TryAcquire takes a slot if one is free, which implies an empty queue. If it returns
 // true, the caller must call Release.
 func (a *Controller) TryAcquire() bool {
-	if a.limit.Load() == unlimited {
-		a.word.Add(oneInFlight)
-		return true
-	}
 	for {
 		word := a.word.Load()
-		if word&inFlightMask >= a.limit.Load() {
+		if word&inFlightMask >= a.current().limit() {
 			return false
 		}
 		if a.word.CompareAndSwap(word, word+oneInFlight) {
@@ -205,7 +254,8 @@ func (a *Controller) acquireSlow(w *Waiter) Decision {
 		panic("BUG: Acquire with a waiter that is already queued")
 	}
 	// Reject without the lock, so that overload does not slow down admitted requests.
-	if a.fair == nil && a.exhausted(a.word.Load()) {
+	word := a.word.Load()
+	if b := a.current(); !b.isFair() && b.exhausted(word) {
 		w.setState(waiterIdle)
 		return Rejected
 	}
@@ -225,11 +275,12 @@ func (a *Controller) acquireSlow(w *Waiter) Decision {
 func (a *Controller) acquireLocked(w *Waiter) (v Decision, shed func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	b := a.current()
 	for {
 		word := a.word.Load()
 		switch {
-		case a.exhausted(word):
-			if a.fair != nil && a.Capacity() > 0 {
+		case b.exhausted(word):
+			if b.isFair() && b.capacity() > 0 {
 				if victim := a.fair.shed(w); victim != nil {
 					shed = victim.Notify // from the next line on the owner of victim may reuse it
 					victim.state.Store(waiterShed)
@@ -240,7 +291,7 @@ func (a *Controller) acquireLocked(w *Waiter) (v Decision, shed func()) {
 			}
 			w.setState(waiterIdle)
 			return Rejected, nil
-		case word&inFlightMask < a.limit.Load(): // released since TryAcquire
+		case word&inFlightMask < b.limit(): // released since TryAcquire
 			if a.word.CompareAndSwap(word, word+oneInFlight) {
 				w.setState(waiterAdmitted)
 				return Admitted, nil
@@ -253,18 +304,10 @@ func (a *Controller) acquireLocked(w *Waiter) (v Decision, shed func()) {
 	}
 }
 
-// exhausted reports whether all slots are taken and the queue is full.
-func (a *Controller) exhausted(word uint64) bool {
-	limit := a.limit.Load()
-	return word&inFlightMask >= limit && word>>waitingShift >= a.capacityAt(limit)
-}
-
-// capacityAt returns the queue capacity at a limit.
-func (a *Controller) capacityAt(limit uint64) uint64 {
-	if a.perSlot > 0 {
-		return a.perSlot * limit
-	}
-	return a.capacity
+// exhausted reports whether, with the counts in word, all slots are taken and the queue
+// is full.
+func (b bounds) exhausted(word uint64) bool {
+	return word&inFlightMask >= b.limit() && word>>waitingShift >= b.capacity()
 }
 
 // Withdraw stops waiting. It returns true if w was queued or shed: w holds nothing and
@@ -298,13 +341,6 @@ func (a *Controller) Withdraw(w *Waiter) bool {
 // but if more requests are in flight than a lowered limit allows, the slot is dropped.
 // Release panics and changes nothing if no request is in flight.
 func (a *Controller) Release() {
-	if a.limit.Load() == unlimited {
-		if a.word.Sub(oneInFlight) > inFlightMask { // underflow: borrowed from the bits of the other count
-			a.word.Add(oneInFlight)
-			panic("BUG: Release without Acquire")
-		}
-		return
-	}
 	for {
 		word := a.word.Load()
 		switch {
@@ -324,7 +360,7 @@ func (a *Controller) Release() {
 // has been lowered. It returns false if all waiters have withdrawn in the meantime.
 func (a *Controller) handOver() bool {
 	a.mu.Lock()
-	if word := a.word.Load(); word >= oneWaiting && word&inFlightMask > a.limit.Load() {
+	if word := a.word.Load(); word >= oneWaiting && word&inFlightMask > a.current().limit() {
 		a.word.Sub(oneInFlight)
 		a.mu.Unlock()
 		return true
@@ -350,21 +386,39 @@ func (a *Controller) SetLimit(n int) {
 	if n < 1 || n > MaxLimit {
 		panic(fmt.Sprintf("BUG: concurrency limit %d is not within 1 and %d", n, MaxLimit))
 	}
-	for _, notify := range a.applyLimit(uint64(n)) {
+	for _, notify := range a.setBounds(func(b bounds) bounds {
+		if b.limit() == uint64(noLimit) {
+			panic("BUG: SetLimit in the unlimited mode")
+		}
+		return b.withLimit(n)
+	}) {
 		notify()
 	}
 }
 
-// applyLimit sets the limit and returns the Notify of each waiter that was granted a
-// slot.
-func (a *Controller) applyLimit(n uint64) (granted []func()) {
+// Configure replaces limit, capacity and order at once. Requests in flight keep their
+// slots. A higher limit grants the new slots to queued requests first; a lower one takes
+// effect as slots are released. Queued requests keep their positions, even beyond a
+// lower capacity; after a change of order they are served before later requests.
+// Configure panics if a bound is negative or above its maximum.
+func (a *Controller) Configure(c Config) {
+	next := newBounds(c)
+	for _, notify := range a.setBounds(func(bounds) bounds { return next }) {
+		notify()
+	}
+}
+
+// setBounds replaces the bounds by the result of update and returns the Notify of each
+// waiter that was granted a slot.
+func (a *Controller) setBounds(update func(bounds) bounds) (granted []func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.limit.Load() == unlimited {
-		panic("BUG: SetLimit in the unlimited mode")
+	b := update(a.current())
+	if b.isFair() && a.fair == nil {
+		a.fair = newFairQueue(a.clock)
 	}
-	// Publish the new limit last: until then new requests find no free slot.
-	for a.word.Load()&inFlightMask < n {
+	// Publish the new bounds last: until then new requests find no free slot.
+	for a.word.Load()&inFlightMask < b.limit() {
 		w := a.pop()
 		if w == nil {
 			break
@@ -373,15 +427,15 @@ func (a *Controller) applyLimit(n uint64) (granted []func()) {
 		granted = append(granted, w.Notify)
 		w.state.Store(waiterAdmitted)
 	}
-	a.limit.Store(n)
+	a.bounds.Store(uint64(b))
 	return granted
 }
 
 // Charge replaces the estimated service time charged to the Key of w by the time that w
 // held the slot granted from the queue. Call it before Release of that slot. It does
-// nothing without Config.Fair.
+// nothing if the slot was not granted from a fair queue.
 func (a *Controller) Charge(w *Waiter) {
-	if a.fair == nil || w.flow == nil {
+	if w.flow == nil {
 		return
 	}
 	a.mu.Lock()
@@ -391,21 +445,28 @@ func (a *Controller) Charge(w *Waiter) {
 
 // push appends w to the queue. The caller holds mu and has counted w.
 func (a *Controller) push(w *Waiter) {
-	if a.fair != nil {
+	if a.current().isFair() {
 		a.fair.push(w)
-	} else {
-		a.fifo.Push(w)
+		return
 	}
+	w.flow = nil
+	a.fifo.Push(w)
 }
 
-// pop removes and returns the next waiter; nil = the queue is empty. The caller holds
-// mu and updates the count.
-func (a *Controller) pop() *Waiter {
-	w := a.fifo.First()
-	if a.fair != nil {
+// pop removes and returns the next waiter; nil = the queue is empty. Requests queued
+// before a change of order are served first. The caller holds mu and updates the count.
+func (a *Controller) pop() (w *Waiter) {
+	isFair := a.current().isFair()
+	if !isFair && a.fair != nil {
 		w = a.fair.pop()
-	} else if w != nil {
-		a.fifo.Remove(w)
+	}
+	if w == nil {
+		if w = a.fifo.First(); w != nil {
+			a.fifo.Remove(w)
+		}
+	}
+	if w == nil && isFair {
+		w = a.fair.pop()
 	}
 	if w != nil {
 		a.drain.granted.Inc()
@@ -415,7 +476,7 @@ func (a *Controller) pop() *Waiter {
 
 // remove removes w from the queue. The caller holds mu and updates the count.
 func (a *Controller) remove(w *Waiter) {
-	if a.fair != nil {
+	if w.flow != nil {
 		a.fair.remove(w)
 	} else {
 		a.fifo.Remove(w)
@@ -429,10 +490,15 @@ func (a *Controller) InFlight() int { return int(a.word.Load() & inFlightMask) }
 func (a *Controller) QueueDepth() int { return int(a.word.Load() >> waitingShift) }
 
 // Limit returns the concurrency limit; 0 = unlimited.
-func (a *Controller) Limit() int { return int(a.limit.Load()) }
+func (a *Controller) Limit() int {
+	if n := a.current().limit(); n != uint64(noLimit) {
+		return int(n)
+	}
+	return 0
+}
 
 // Capacity returns the queue capacity at the current limit.
-func (a *Controller) Capacity() int { return int(a.capacityAt(a.limit.Load())) }
+func (a *Controller) Capacity() int { return int(a.current().capacity()) }
 
 // fifo is a list of waiters, longest wait first.
 type fifo = list.List[Waiter, *Waiter]
