@@ -101,7 +101,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	life.Arrive()
 	if why := life.Admit(context.Background()); why != gate.Undecided {
 		x.end(nil, why)
-		a := h.core.RejectionReply(why, 0)
+		a := life.RejectionReply(why, 0)
 		h.reply(ctx, &a)
 		return
 	}

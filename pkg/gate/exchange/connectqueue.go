@@ -186,15 +186,15 @@ func (p *ConnectQueue) Hold(x *Exchange, now int64) (try bool, next int64, o gat
 	defer p.mu.Unlock()
 	d := &x.Dial
 	if d.queue != &p.queue {
-		if p.gate.Admission.Limit() == 0 && p.num.Load() >= int64(p.gate.QueueCapacity) {
+		if p.gate.Admission.Limit() == 0 && p.num.Load() >= int64(x.settings.queueCapacity) {
 			return false, 0, gate.QueueFull
 		}
 		p.queue.Add(x)
 		p.num.Inc()
 		if d.deadline == 0 {
-			wait := p.gate.UpstreamWait
+			wait := x.settings.upstreamWait
 			if p.listened.Load() {
-				wait = p.gate.UpstreamRestartWait
+				wait = x.settings.upstreamRestartWait
 			}
 			d.deadline = now + int64(wait)
 		}

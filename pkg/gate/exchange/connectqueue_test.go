@@ -16,7 +16,9 @@ func TestAnExchangeThatJoinsAnotherQueueLeavesTheConnectQueue(t *testing.T) {
 	var lacking WaitQueue
 	x, y := &Exchange{}, &Exchange{}
 	x.Bind(g, nil, func() {}, nil)
+	x.settings = g.settings.Load()
 	y.Bind(g, nil, func() {}, nil)
+	y.settings = g.settings.Load()
 	for _, e := range []*Exchange{x, y} {
 		if _, _, o := g.Connects.Hold(e, 2); o != gate.Undecided {
 			t.Fatal("not held")
@@ -43,6 +45,7 @@ func TestAnExchangeInAnotherQueueMayJoinTheConnectQueue(t *testing.T) {
 	var proving WaitQueue
 	x := &Exchange{}
 	x.Bind(g, nil, func() {}, nil)
+	x.settings = g.settings.Load()
 	proving.Add(x)
 	if _, next, o := g.Connects.Hold(x, 2); o != gate.Undecided || next > 2+1e9 {
 		t.Fatalf("%s, until %d", o, next)

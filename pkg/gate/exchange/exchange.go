@@ -54,6 +54,7 @@ type Exchange struct {
 	list.Node[Exchange]
 
 	gate      *Gate
+	settings  *settings // in force when the request arrived
 	clock     func() int64
 	connector Connector
 	ticket    admission.Ticket
@@ -106,13 +107,14 @@ func (x *Exchange) to(next State) {
 func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.to(StateArrived)
 	x.down, x.connector = client, connector
-	x.retries, x.retryAt, x.expects, x.interims = 0, 0, expectation{}, false
+	x.retries, x.retryAt, x.expects, x.interims = 0, 0, 0, false
 	x.early, x.uploaded = false, 0
 	x.GRPC = 0
 	x.Dial.begin()
+	x.settings = x.gate.settings.Load()
 	x.gate.Drain.Enter()
 	x.Unlimited = x.gate.unlimited.acquire(x.Target)
-	x.timeouts.Begin(x.gate, now)
+	x.timeouts.Begin(x.settings, now)
 	if (x.gate.ServerTiming || x.gate.load.metering()) && x.Arrived == 0 {
 		x.Arrived = time.Duration(x.clock())
 	}
@@ -129,7 +131,7 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 // Each Begin must be followed by one End.
 func (x *Exchange) End(o gate.Outcome) {
 	x.stamp(&x.Ended)
-	if v := x.gate.overload; v != nil && x.ticket.Slot {
+	if v := x.settings.overload; v != nil && x.ticket.Slot {
 		v.addSample(x, o)
 	}
 	x.ticket.Release(x.gate.Admission)
@@ -150,7 +152,7 @@ func (x *Exchange) End(o gate.Outcome) {
 		x.observed = false
 		x.Outcome = o
 		if x.Status == 0 {
-			x.Status = x.gate.statusOf(o)
+			x.Status = x.settings.statusOf(o)
 		}
 		x.gate.Observer.End(&x.Record)
 	}
@@ -177,7 +179,8 @@ func (x *Exchange) enqueue() gate.Outcome {
 	case u.matches(x.Target): // acquire failed: UnlimitedCapacity is reached
 		return gate.QueueFull
 	}
-	if v := x.gate.overload; v != nil {
+	v := x.settings.overload
+	if v != nil {
 		if o := v.checkDeadline(x); o != gate.Undecided {
 			return o
 		}
@@ -186,15 +189,13 @@ func (x *Exchange) enqueue() gate.Outcome {
 		x.admitted(x.Arrived) // nothing happened in between: reuse the time
 		return gate.Undecided
 	}
-	if v := x.gate.overload; v != nil {
-		v.setOrder(x)
-	}
+	v.setOrder(x)
 	switch x.ticket.Acquire(x.gate.Admission) {
 	case admission.Rejected:
 		return gate.QueueFull
 	case admission.Queued:
 		x.to(StateQueued)
-		if d := x.gate.QueueMaxWait; d > 0 {
+		if d := x.settings.queueMaxWait; d > 0 {
 			x.ticket.WaitBy = x.timeouts.Arrived + int64(d)
 		}
 	case admission.Admitted: // a slot was released since TryAcquire
@@ -239,7 +240,7 @@ func (x *Exchange) admitted(at time.Duration) {
 // stamp sets *at to the current time if the observer, overload control, Server-Timing
 // or load reports need it.
 func (x *Exchange) stamp(at *time.Duration) {
-	if x.observed || x.gate.overload != nil || x.gate.ServerTiming || x.gate.load.metering() {
+	if x.observed || x.settings.overload != nil || x.gate.ServerTiming || x.gate.load.metering() {
 		*at = time.Duration(x.clock())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 	"time"
 
 	"go.uber.org/atomic"
@@ -21,7 +22,9 @@ type Contact interface {
 	Listening(bool)
 }
 
-// Config configures the request path. A duration of 0 disables its timeout.
+// Config configures the request path. A duration of 0 disables its timeout. Apply can
+// change some of the fields while the gate runs; the request path reads those from the
+// settings of its request.
 type Config struct {
 	ConcurrencyLimit int  // maximum requests in flight; 0 = unlimited
 	QueueCapacity    int  // maximum queued requests; with unlimited concurrency: in the connect queue
@@ -88,9 +91,10 @@ type Gate struct {
 	Heads    *Budget      // budget of HeadMemory bytes
 	Bodies   *Budget      // budget of BodyMemory bytes for body buffers
 
-	overload  *overload  // nil = none of Overload is configured
-	unlimited *unlimited // nil = no UnlimitedPaths
-	load      *loadMeter // nil = no load reports
+	settings  atomic.Pointer[settings] // current settings; never nil after Init
+	applyMu   sync.Mutex               // held while settings or the limit of an AutoLimit change
+	unlimited *unlimited               // nil = no UnlimitedPaths
+	load      *loadMeter               // nil = no load reports
 	probes    waitingProbes
 }
 
@@ -144,12 +148,7 @@ func (g *Gate) Init() error {
 		return err
 	}
 	g.HeadMemory = cmp.Or(g.HeadMemory, DefaultHeadMemory)
-	for _, d := range []*time.Duration{
-		&g.QueueMaxWait, &g.RequestTimeout, &g.ResponseStartTimeout, &g.IdleTimeout, &g.TunnelMax,
-		&g.UpstreamWait, &g.UpstreamRestartWait, &g.DrainQuiet, &g.DrainTunnel,
-	} {
-		*d = min(*d, maxTimeout)
-	}
+	g.DrainQuiet, g.DrainTunnel = min(g.DrainQuiet, maxTimeout), min(g.DrainTunnel, maxTimeout)
 	if g.Jitter == nil {
 		g.Jitter = gate.Jitter
 	}
@@ -171,7 +170,7 @@ func (g *Gate) Init() error {
 	g.Drain.onStart = g.probes.settle
 	g.Heads, g.Bodies = NewBudget(g.HeadMemory), NewBudget(BodyMemory)
 	g.Connects.gate = g
-	g.overload = newOverload(g)
+	g.settings.Store(newSettings(g, &g.Config))
 	g.unlimited = newUnlimited(&g.Config)
 	if g.LoadReports != NoLoadReports || g.LoadReportStream {
 		g.load = &loadMeter{gate: g}

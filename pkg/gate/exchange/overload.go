@@ -34,6 +34,7 @@ type OverloadConfig struct {
 
 // overload implements Config.Overload; nil = off.
 type overload struct {
+	OverloadConfig
 	gate    *Gate
 	limiter *admission.AutoLimit // nil if the limit is fixed
 	service *admission.ServiceTimes
@@ -44,24 +45,41 @@ func (c *OverloadConfig) fair() bool { return c.FairBy.Set() || c.PriorityBy.Set
 
 // NewAdmission returns the admission.Controller for c.
 func (c *Config) NewAdmission() *admission.Controller {
-	limit, perSlot := c.ConcurrencyLimit, 0
-	if r := c.Overload.AutoLimit; r != nil {
-		limit, perSlot = admission.NewAutoLimit(*r).Limit(), c.Overload.QueuePerSlot
-	}
-	return admission.New(admission.Config{Limit: limit, Capacity: c.QueueCapacity, CapacityPerSlot: perSlot, Fair: c.Overload.fair()})
+	return admission.New(c.admission(newOverload(nil, c.Overload, nil)))
 }
 
-// newOverload returns nil if no overload control is configured.
-func newOverload(g *Gate) *overload {
-	c := g.Overload
+// admission returns the configuration of the admission.Controller for c; v implements
+// c.Overload.
+func (c *Config) admission(v *overload) admission.Config {
+	a := admission.Config{Limit: c.ConcurrencyLimit, Capacity: c.QueueCapacity, Fair: c.Overload.fair()}
+	if v != nil && v.limiter != nil {
+		a.Limit, a.CapacityPerSlot = v.limiter.Limit(), c.Overload.QueuePerSlot
+	}
+	return a
+}
+
+// newOverload returns nil if no overload control is configured. It keeps the estimates
+// of previous, which may be nil.
+func newOverload(g *Gate, c OverloadConfig, previous *overload) *overload {
 	if c == (OverloadConfig{}) {
 		return nil
 	}
-	v := &overload{gate: g}
-	if c.AutoLimit != nil {
+	v := &overload{OverloadConfig: c, gate: g}
+	if previous == nil {
+		previous = new(overload)
+	}
+	switch {
+	case c.AutoLimit == nil:
+	case previous.limiter != nil && *previous.AutoLimit == *c.AutoLimit:
+		v.limiter = previous.limiter
+	default:
 		v.limiter = admission.NewAutoLimit(*c.AutoLimit)
 	}
-	if c.DeadlineBy.Set() {
+	switch {
+	case !c.DeadlineBy.Set():
+	case previous.service != nil:
+		v.service = previous.service
+	default:
 		v.service = new(admission.ServiceTimes)
 	}
 	return v
@@ -71,7 +89,7 @@ func newOverload(g *Gate) *overload {
 // returns DeadlineExceeded if that has passed already.
 func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 	x.ticket.StartBy, x.ticket.Trial = 0, false
-	by := &x.gate.Overload.DeadlineBy
+	by := &v.DeadlineBy
 	if !by.Set() || !x.gate.Trusts(x.Peer.Addr()) {
 		return gate.Undecided
 	}
@@ -92,19 +110,22 @@ func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 	return gate.Undecided
 }
 
-// setOrder sets the class and key of a request that is about to be queued.
+// setOrder sets the class and key of a request that is about to be queued. v may be nil.
 func (v *overload) setOrder(x *Exchange) {
 	w := &x.ticket.Waiter
 	w.Class, w.Key = admission.DefaultClass, 0
-	c := &x.gate.Overload
+	if v == nil {
+		x.ticket.StartBy, x.ticket.Trial = 0, false // an earlier request may have set them under other settings
+		return
+	}
 	trusted := x.gate.Trusts(x.Peer.Addr())
-	if c.PriorityBy.Set() && trusted {
-		w.Class = parseClass(c.PriorityBy.header(x.Fields))
+	if v.PriorityBy.Set() && trusted {
+		w.Class = parseClass(v.PriorityBy.header(x.Fields))
 	}
 	switch {
-	case c.FairBy.Set() && trusted:
-		w.Key = c.FairBy.Key(x)
-	case c.FairBy.Set():
+	case v.FairBy.Set() && trusted:
+		w.Key = v.FairBy.Key(x)
+	case v.FairBy.Set():
 		w.Key = Selector{kind: selectPeer}.Key(x)
 	}
 }
@@ -128,8 +149,8 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 		}
 	}
 	if v.limiter != nil {
-		if limit, moved := v.limiter.AddSample(int64(x.Ended), took, failed, a.InFlight()); moved {
-			a.SetLimit(limit)
+		if _, moved := v.limiter.AddSample(int64(x.Ended), took, failed, a.InFlight()); moved {
+			v.gate.applyLimit(v.limiter)
 		}
 	}
 }
@@ -152,11 +173,12 @@ func (x *Exchange) containerTime(o gate.Outcome) (at, took int64, known bool) {
 // AddCheck adds the duration of a readiness check that ended at now to the adaptive
 // limit.
 func (g *Gate) AddCheck(now, took time.Duration) {
-	if g.overload == nil || g.overload.limiter == nil {
+	v := g.settings.Load().overload
+	if v == nil || v.limiter == nil {
 		return
 	}
-	if limit, moved := g.overload.limiter.AddCheck(int64(now), int64(took), g.Admission.InFlight()); moved {
-		g.Admission.SetLimit(limit)
+	if _, moved := v.limiter.AddCheck(int64(now), int64(took), g.Admission.InFlight()); moved {
+		g.applyLimit(v.limiter)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestThePriorityOfAnUntrustedPeerIsIgnored(t *testing.T) {
 	for peer, want := range map[string]uint8{"10.1.1.1:1": 0, "192.0.2.1:1": admission.DefaultClass} {
 		b := arrived(g, time.Now())
 		b.Peer, b.Fields = netip.MustParseAddrPort(peer), fieldLines{"Priority", "u=0"}
-		g.overload.setOrder(&b.Exchange)
+		g.settings.Load().overload.setOrder(&b.Exchange)
 		if b.ticket.Waiter.Class != want {
 			t.Errorf("%s: class %d, want %d", peer, b.ticket.Waiter.Class, want)
 		}
@@ -102,8 +102,8 @@ func TestKeyAndDeadlineOfAnUntrustedPeerAreIgnored(t *testing.T) {
 		b := arrived(g, time.Now())
 		defer b.End(gate.ClientGone)
 		b.Peer, b.Fields = netip.MustParseAddrPort(peer), fieldLines{"Tenant", tenant, "Timeout", "0"}
-		g.overload.setOrder(&b.Exchange)
-		if refused := g.overload.checkDeadline(&b.Exchange) != gate.Undecided; refused != g.Trusts(b.Peer.Addr()) {
+		g.settings.Load().overload.setOrder(&b.Exchange)
+		if refused := g.settings.Load().overload.checkDeadline(&b.Exchange) != gate.Undecided; refused != g.Trusts(b.Peer.Addr()) {
 			t.Errorf("%s: a deadline that has passed is heeded: %v", peer, refused)
 		}
 		return b.ticket.Waiter.Key
@@ -223,7 +223,7 @@ func TestARequestThatCannotFinishInTimeIsNotStarted(t *testing.T) {
 			time.Sleep(time.Second)
 			b.End(gate.Served)
 		}
-		g.overload.service.TryTrial(time.Now().UnixNano())
+		g.settings.Load().overload.service.TryTrial(time.Now().UnixNano())
 		wantRefused(t, request("900ms"), t.Context(), gate.DeadlineExceeded, 0)
 		holder := request("60S")
 		holder.Admit(t.Context())
@@ -265,7 +265,7 @@ func TestDeadlineRejectionsEndSoonAfterTheContainerRecovers(t *testing.T) {
 				all.Go(func() { do("60S", 5*time.Second) })
 			}
 			all.Wait()
-			g.overload.service.TryTrial(time.Now().UnixNano())
+			g.settings.Load().overload.service.TryTrial(time.Now().UnixNano())
 			if o := do("2S", 0); o != gate.DeadlineExceeded {
 				t.Errorf("%s: %s with less time left than all requests took", name, o)
 			}
@@ -387,8 +387,8 @@ func TestServiceTimeExcludesTheUpload(t *testing.T) {
 		if x.State() != StateIdle {
 			t.Fatalf("%s: it is not over", c.name)
 		}
-		n, sum := g.overload.limiter.Samples()
-		latest, known := g.overload.service.Latest()
+		n, sum := g.settings.Load().overload.limiter.Samples()
+		latest, known := g.settings.Load().overload.service.Latest()
 		if c.none {
 			if n != 0 || known {
 				t.Errorf("%s: it is a sample", c.name)

@@ -112,7 +112,7 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 			return x.disconnected()
 		}
 		moved := x.down.Pump(x.up)
-		if moved && x.state == StateAwaiting && x.gate.overload != nil {
+		if moved && x.state == StateAwaiting && x.settings.overload != nil {
 			x.stamp(&x.uploaded)
 		}
 		if x.Forwarded == 0 && x.up.Sent() {
@@ -165,7 +165,7 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 			if x.releaseSlot() {
 				x.timeouts.NoteActivity(now)
 			}
-			return gate.Undecided, gate.Earliest(x.timeouts.NextDeadline(), x.expects.continueAt)
+			return gate.Undecided, gate.Earliest(x.timeouts.NextDeadline(), x.expects.continueAt())
 		case iteration == relayQuota:
 			x.Wake() // let other exchanges of the loop run first
 			return gate.Undecided, x.timeouts.NextDeadline()
@@ -180,7 +180,7 @@ const relayQuota = 2
 // awaitResponse reads response heads up to the final one and forwards interim
 // responses.
 func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
-	if x.expects.waiting && x.down.Taken() > 0 {
+	if x.expects.waiting() && x.down.Taken() > 0 {
 		x.expects.end() // the client sends the body without waiting
 	}
 	for {
@@ -209,9 +209,9 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 			x.timeouts.ResponseStarted()
 			x.to(StateResponding)
 			x.stamp(&x.Responded)
-			x.early = x.gate.overload != nil && !x.down.Ended()
+			x.early = x.settings.overload != nil && !x.down.Ended()
 			x.Status = x.up.Status()
-			x.expects.continueAt = 0
+			x.expects.responseStarted()
 			x.down.Respond(x.up.Response())
 			x.up.Pump(x.down)
 			return true, x.responseOutcome()
@@ -280,7 +280,7 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 // wait for.
 func (x *Exchange) interim() {
 	if x.up.Status() == 100 {
-		waited := x.expects.waiting
+		waited := x.expects.waiting()
 		x.expects.end()
 		if x.down.ExpectsContinue() && !waited {
 			return
@@ -310,7 +310,7 @@ func (x *Exchange) responseOutcome() gate.Outcome {
 // container has all of it, or accepts no more.
 func (x *Exchange) uploadEnded() bool {
 	_, sent := x.up.Flush()
-	return x.down.Ended() && sent || x.expects.waiting || x.up.Broken() || x.up.StoppedReading()
+	return x.down.Ended() && sent || x.expects.waiting() || x.up.Broken() || x.up.StoppedReading()
 }
 
 // limited reports whether the exchange holds a slot under a concurrency limit, and
@@ -333,7 +333,7 @@ func (x *Exchange) releaseSlot() (moved bool) {
 		return moved
 	}
 	x.stamp(&x.Ended)
-	if v := x.gate.overload; v != nil {
+	if v := x.settings.overload; v != nil {
 		v.addSample(x, gate.Served)
 	}
 	x.ticket.Release(x.gate.Admission)
@@ -349,7 +349,7 @@ func (x *Exchange) switchProtocols(now int64) {
 	x.stamp(&x.Responded)
 	x.Status = 101
 	x.gate.Drain.EnterTunnel()
-	x.timeouts.BeginTunnel(now, x.gate.TunnelMax)
+	x.timeouts.BeginTunnel(now, x.settings.tunnelMax)
 	x.down.Switch(x.up.Response())
 }
 

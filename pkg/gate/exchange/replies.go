@@ -7,24 +7,15 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// RejectionReply returns the local reply to a request that the exchange rejected with
-// o, at now on the engine's clock.
-func (g *Gate) RejectionReply(o gate.Outcome, now int64) gate.Reply {
+// RejectionReply returns the local reply to the request of x, which ended with o before
+// a response head was sent, at now on the engine's clock.
+func (x *Exchange) RejectionReply(o gate.Outcome, now int64) gate.Reply {
 	r := gate.ReplyTo(o)
-	r.Status = g.statusOf(o)
-	if o.Meaning().QueueRetry && g.Overload.MeasuredRetry {
-		r.Retry = g.Admission.RetryAfter(now)
+	r.Status = x.settings.statusOf(o)
+	if v := x.settings.overload; v != nil && v.MeasuredRetry && o.Meaning().QueueRetry {
+		r.Retry = x.gate.Admission.RetryAfter(now)
 	}
 	return r
-}
-
-// statusOf returns the status of the reply to a request that ends with o.
-func (g *Gate) statusOf(o gate.Outcome) int {
-	m := o.Meaning()
-	if m.QueueRetry && g.QueueRefusalStatus != 0 {
-		return g.QueueRefusalStatus
-	}
-	return m.Status
 }
 
 // ReplyToProbe returns the reply to a probe of the given kind, not Traffic. It calls

@@ -17,12 +17,12 @@ type Timeouts struct {
 }
 
 // Begin starts the timeouts of a request that arrived at now.
-func (c *Timeouts) Begin(g *Gate, now int64) {
-	*c = Timeouts{Arrived: now, lastActivity: now, idleTimeout: int64(g.IdleTimeout)}
-	if d := g.RequestTimeout; d > 0 {
+func (c *Timeouts) Begin(s *settings, now int64) {
+	*c = Timeouts{Arrived: now, lastActivity: now, idleTimeout: int64(s.idleTimeout)}
+	if d := s.requestTimeout; d > 0 {
 		c.requestDeadline = now + int64(d)
 	}
-	if d := g.ResponseStartTimeout; d > 0 {
+	if d := s.responseStartTimeout; d > 0 {
 		c.startDeadline = now + int64(d)
 	}
 }

@@ -57,7 +57,7 @@ func TestTheFirstTimeoutToExpireDeterminesTheOutcome(t *testing.T) {
 				t.Fatal(err)
 			}
 			k := Timeouts{requestDeadline: 7, startDeadline: 7} // left over from the previous request
-			k.Begin(g, arrival)
+			k.Begin(newSettings(g, &g.Config), arrival)
 			if k.Arrived != arrival {
 				t.Errorf("arrived at %d", k.Arrived)
 			}

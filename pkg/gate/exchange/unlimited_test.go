@@ -68,7 +68,7 @@ func TestRequestsForUnlimitedPathsSkipTheQueueUpToTheirCapacity(t *testing.T) {
 	}
 	second, _ := begin("/metrics")
 	third, o := begin("/metrics")
-	if o != gate.QueueFull || third.Unlimited || g.RejectionReply(o, 1).Status != 429 {
+	if o != gate.QueueFull || third.Unlimited || third.RejectionReply(o, 1).Status != 429 {
 		t.Errorf("a scrape beyond the capacity: %s, unlimited %v", o, third.Unlimited)
 	}
 	third.End(o)

@@ -98,7 +98,7 @@ func (s *session) reject(o gate.Outcome) bool {
 	if o == gate.ClientGone {
 		return s.hangUp()
 	}
-	r := s.eng.gate.RejectionReply(o, s.now())
+	r := s.x.RejectionReply(o, s.now())
 	s.x.ReportLoad(&r, &s.req)
 	return s.reply(r, o != gate.BadRequest)
 }

@@ -257,7 +257,7 @@ func (s *downStream) relay() bool {
 	switch ending {
 	case exchange.Completed:
 	case exchange.Rejected:
-		r := s.eng().gate.RejectionReply(outcome, s.eng().loop.Now())
+		r := s.x.RejectionReply(outcome, s.eng().loop.Now())
 		s.x.ReportLoad(&r, &s.req)
 		return s.reply(r)
 	case exchange.CutOff:
