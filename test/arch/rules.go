@@ -32,11 +32,12 @@ var places = []place{
 	{"pkg/gate/server", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/exchange", "pkg/gate/upstream"}},
 	{"pkg/gate/http1", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/wire/...", "pkg/gate/exchange", "pkg/gate/upstream", "pkg/gate/server"}},
 	{"pkg/gate/http2", []string{"pkg/gate", "pkg/gate/internal/...", "pkg/gate/loop", "pkg/gate/wire/...", "pkg/gate/exchange", "pkg/gate/upstream", "pkg/gate/server", "pkg/gate/http1"}}, // http1 in tests only, for HTTP/1 clients and containers
-	{"pkg/gate/tlsfront", []string{"pkg/gate/..."}},
+	{"pkg/gate/tlsfront", []string{"pkg/gate/...", "internal/filewatch"}},
 	{"pkg/embed", []string{"pkg/gate/...", "pkg/metrics/..."}},
 	{"pkg/probe", []string{"pkg/gate", "pkg/internal/..."}},
 	{"pkg/metrics", []string{"pkg/gate", "pkg/internal/..."}},
 	{"pkg/internal", []string{"pkg/gate/wire/h2"}}, // the codec, for a client of one exchange
+	{"internal/filewatch", nil},
 	{"cmd/demo", nil},
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
+
+	"github.com/queuegate/queuegate/internal/filewatch"
 )
 
 const (
@@ -24,7 +26,7 @@ const (
 // reloader holds the certificate in use and reloads it when its files change.
 type reloader struct {
 	cfg     *Config
-	watcher *watcher // nil: the files are checked every pollInterval
+	watcher *filewatch.Watcher // nil: the files are checked every pollInterval
 	current atomic.Pointer[tls.Config]
 	expires atomic.Time // of the certificate in use
 
@@ -48,10 +50,10 @@ func newReloader(c *Config) *reloader {
 
 // start loads the files for the first time. The error is from the watcher.
 func (r *reloader) start() error {
-	w, err := newWatcher()
+	w, err := filewatch.New()
 	if err == nil {
 		r.watcher = w
-		err = w.watch(r.cfg.paths())
+		err = w.Watch(r.cfg.paths())
 	}
 	r.check(false)
 	return err
@@ -61,9 +63,9 @@ func (r *reloader) start() error {
 // new certificate and each requested reload.
 func (r *reloader) follow(loaded func()) {
 	defer r.unwatch()
-	var events chan struct{}
+	var events <-chan struct{}
 	if r.watcher != nil {
-		events = r.watcher.changed
+		events = r.watcher.Changed()
 	}
 	for {
 		var again <-chan time.Time
@@ -81,7 +83,7 @@ func (r *reloader) follow(loaded func()) {
 		case <-again:
 		}
 		if r.watcher != nil {
-			_ = r.watcher.watch(r.cfg.paths())
+			_ = r.watcher.Watch(r.cfg.paths())
 		}
 		if r.check(requested) || requested {
 			loaded()
@@ -183,7 +185,7 @@ func (r *reloader) report(err error, fresh bool) {
 
 func (r *reloader) unwatch() {
 	if r.watcher != nil {
-		r.watcher.close()
+		r.watcher.Close()
 	}
 }
 

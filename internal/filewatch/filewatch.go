@@ -1,4 +1,7 @@
-package tlsfront
+// Package filewatch reports changes of files by inotify(7). It follows symbolic links,
+// which Kubernetes replaces to update the files of a volume. While nothing changes, a
+// Watcher uses no CPU: the read waits in the runtime's poller.
+package filewatch
 
 import (
 	"fmt"
@@ -14,26 +17,31 @@ import (
 const watchedEvents = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_CREATE | unix.IN_DELETE |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// watcher reports changes in a set of directories (inotify(7)). While nothing changes
-// it uses no CPU: the read waits in the runtime's poller.
-type watcher struct {
+// Watcher reports changes in the directories of a set of files. Its methods must not be
+// called concurrently.
+type Watcher struct {
 	file    *os.File
 	watches map[int]struct{}
 	changed chan struct{} // capacity 1: several changes are combined
 }
 
-// newWatcher returns a watcher without directories.
-func newWatcher() (*watcher, error) {
+// New returns a Watcher without files. Call Close to free its resources.
+func New() (*Watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("watching certificates: %w", err)
+		return nil, fmt.Errorf("watching files: %w", err)
 	}
-	w := &watcher{file: os.NewFile(uintptr(fd), "inotify"), watches: map[int]struct{}{}, changed: make(chan struct{}, 1)}
+	w := &Watcher{file: os.NewFile(uintptr(fd), "inotify"), watches: map[int]struct{}{}, changed: make(chan struct{}, 1)}
 	go w.read()
 	return w, nil
 }
 
-func (w *watcher) read() {
+// Changed returns a channel that receives a value after changes in the watched
+// directories. One value can stand for several changes, and for changes of other files
+// in the same directories, so read the files to see what changed.
+func (w *Watcher) Changed() <-chan struct{} { return w.changed }
+
+func (w *Watcher) read() {
 	b := make([]byte, 4<<10)
 	for {
 		if _, err := w.file.Read(b); err != nil {
@@ -46,13 +54,13 @@ func (w *watcher) read() {
 	}
 }
 
-// watch sets the watched directories: for each file, the directory of its name and the
-// directory of the link target, or the nearest existing parent. It may be called again
-// at any time.
-func (w *watcher) watch(files []string) error {
+// Watch sets the watched directories: for each file, the directory of its name and the
+// directory of the link target, or the nearest existing parent. Call it again after each
+// change, because links may have new targets.
+func (w *Watcher) Watch(files []string) error {
 	raw, err := w.file.SyscallConn()
 	if err != nil {
-		return fmt.Errorf("watching certificates: %w", err)
+		return fmt.Errorf("watching files: %w", err)
 	}
 	var failed error
 	if err := raw.Control(func(fd uintptr) {
@@ -72,7 +80,7 @@ func (w *watcher) watch(files []string) error {
 		}
 		w.watches = wanted
 	}); err != nil {
-		return fmt.Errorf("watching certificates: %w", err)
+		return fmt.Errorf("watching files: %w", err)
 	}
 	return failed
 }
@@ -98,4 +106,5 @@ func nearestExisting(dir string) string {
 	}
 }
 
-func (w *watcher) close() { _ = w.file.Close() }
+// Close stops watching and frees the resources of w.
+func (w *Watcher) Close() { _ = w.file.Close() }
