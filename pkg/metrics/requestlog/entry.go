@@ -27,6 +27,7 @@ type Result struct {
 // Entry is the data of a line, from Begin to End.
 type Entry struct {
 	log    *Log
+	format *format
 	text   []byte // method, target, protocol, host, then the fields
 	fixed  [4]int // where the first four end in text
 	fields []field
@@ -62,6 +63,7 @@ func (l *Log) Begin(head *gate.Record) *Entry {
 		return nil
 	}
 	e := l.entries.Get().(*Entry)
+	e.format = l.format.Load()
 	e.begin(head)
 	return e
 }
@@ -82,7 +84,7 @@ func (e *Entry) begin(head *gate.Record) {
 }
 
 func (e *Entry) addField(name, value []byte) bool {
-	if !e.log.shows(name) {
+	if !e.format.shows(name) {
 		return true
 	}
 	start := len(e.text)
@@ -107,7 +109,7 @@ type queued Entry
 func (q *queued) Size() int { return entryOverhead + len(q.text) + fieldOverhead*len(q.fields) }
 
 func (q *queued) Append(b []byte) ([]byte, error) {
-	return q.log.render.appendLine(b, (*Entry)(q), &q.log.revision)
+	return q.format.render.appendLine(b, (*Entry)(q), &q.log.revision)
 }
 
 func (q *queued) Release() { q.log.release((*Entry)(q)) }

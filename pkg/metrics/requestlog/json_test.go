@@ -165,14 +165,14 @@ func FuzzAnyTemplateIsRefusedOrRenders(f *testing.F) {
 			return // a number may be a width, or a count of rounds
 		}
 		l := new(Log)
-		if l.setTemplate(text) != nil {
+		if l.SetTemplate(text) != nil {
 			return
 		}
 		l.entries.New = func() any { return newEntry(l) }
 		for _, r := range []Result{{}, testResult} {
 			e := l.Begin(&testHead)
 			e.result = r
-			line, err := l.render.appendLine(nil, e, &testRevision)
+			line, err := l.format.Load().render.appendLine(nil, e, &testRevision)
 			if bytes.HasSuffix(line, []byte("\n")) || err != nil && len(line) > 0 {
 				t.Errorf("%q, %v", line, err)
 			}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/atomic"
+
 	"github.com/queuegate/queuegate/pkg/metrics/lines"
 )
 
@@ -42,10 +44,15 @@ type RevisionInfo struct {
 // nothing. All methods may be called concurrently.
 type Log struct {
 	revision RevisionInfo
-	render   renderer
-	shown    []string // header fields that a line can contain; nil: all
+	format   atomic.Pointer[format]
 	lines    *lines.Writer
 	entries  sync.Pool
+}
+
+// format is a parsed template. An entry keeps the format in force when it began.
+type format struct {
+	render renderer
+	shown  []string // header fields that a line can contain; nil = all
 }
 
 // renderer appends the line of an entry without its newline, or nothing.
@@ -60,8 +67,8 @@ func New(cfg Config) (*Log, error) {
 		return nil, fmt.Errorf("request log: no writer")
 	}
 	l := &Log{revision: cfg.Revision}
-	if err := l.setTemplate(cfg.Template); err != nil {
-		return nil, fmt.Errorf("request log template: %w", err)
+	if err := l.SetTemplate(cfg.Template); err != nil {
+		return nil, err
 	}
 	l.entries.New = func() any { return newEntry(l) }
 	l.lines = lines.New(lines.Config{
@@ -70,28 +77,40 @@ func New(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// Check returns the error of parsing a template, without the template's text.
-func Check(template string) error { return new(Log).setTemplate(template) }
-
-// shows reports whether a line can contain this header field.
-func (l *Log) shows(name []byte) bool {
-	return l.shown == nil || slices.ContainsFunc(l.shown, func(known string) bool { return equalFold(name, known) })
+// Check returns the error of parsing a template, without the text of the template.
+func Check(template string) error {
+	_, err := newFormat(template)
+	return err
 }
 
-func (l *Log) setTemplate(text string) error {
+// SetTemplate replaces Config.Template. Requests that have already begun keep the
+// previous template. It changes nothing if it returns an error.
+func (l *Log) SetTemplate(template string) error {
+	f, err := newFormat(template)
+	if err != nil {
+		return fmt.Errorf("request log template: %w", err)
+	}
+	l.format.Store(f)
+	return nil
+}
+
+// shows reports whether a line can contain this header field.
+func (f *format) shows(name []byte) bool {
+	return f.shown == nil || slices.ContainsFunc(f.shown, func(known string) bool { return equalFold(name, known) })
+}
+
+func newFormat(text string) (*format, error) {
 	switch {
 	case text == "" || isKnativeDefault(text):
-		l.render, l.shown = directLine{}, directFields
+		return &format{directLine{}, directFields}, nil
 	case text == Preset:
-		l.render, l.shown = directLine{extended: true}, directFields
-	default:
-		t, err := parseTemplate(text)
-		if err != nil {
-			return err
-		}
-		l.render = t
+		return &format{directLine{extended: true}, directFields}, nil
 	}
-	return nil
+	t, err := parseTemplate(text)
+	if err != nil {
+		return nil, err
+	}
+	return &format{render: t}, nil
 }
 
 // Dropped counts the lost lines: the queue was full, the template or the writer failed,

@@ -109,7 +109,7 @@ func TestAHangingWriterLosesLinesBySize(t *testing.T) {
 
 func TestAnEntryContainsNothingOfThePreviousRequest(t *testing.T) {
 	l := &Log{}
-	if err := l.setTemplate(Preset); err != nil {
+	if err := l.SetTemplate(Preset); err != nil {
 		t.Fatal(err)
 	}
 	e := newEntry(l)
@@ -121,7 +121,7 @@ func TestAnEntryContainsNothingOfThePreviousRequest(t *testing.T) {
 	const want = `{"timestamp": "0001-01-01T00:00:00.000000Z", "httpRequest": {"requestMethod": "", "requestUrl": "", "requestSize": "0", ` +
 		`"status": 0, "responseSize": "0", "userAgent": "", "remoteIp": "", "serverIp": "", "referer": "", "latency": "0s", "protocol": ""}, ` +
 		`"host": "", "outcome": "", "queue_ms": 0, "upstream_ms": 0, "total_ms": 0, "request_bytes": 0, "response_bytes": 0, "traceId": ""}`
-	if got, err := l.render.appendLine(nil, e, &RevisionInfo{}); string(got) != want || err != nil {
+	if got, err := l.format.Load().render.appendLine(nil, e, &RevisionInfo{}); string(got) != want || err != nil {
 		t.Errorf("%s %v", got, err)
 	}
 }
@@ -156,7 +156,7 @@ func TestLinesOfSeveralLoopsAreNeitherLostNorTorn(t *testing.T) {
 
 func TestBeginDoesNotAllocate(t *testing.T) {
 	l := new(Log)
-	if err := l.setTemplate(""); err != nil {
+	if err := l.SetTemplate(""); err != nil {
 		t.Fatal(err)
 	}
 	l.entries.New = func() any { return newEntry(l) }
@@ -176,7 +176,7 @@ func BenchmarkBegin(b *testing.B) {
 	for _, text := range []string{"", "{{.Request.Method}}"} {
 		b.Run(fmt.Sprintf("template=%.8s", text), func(b *testing.B) {
 			l := new(Log)
-			if err := l.setTemplate(text); err != nil {
+			if err := l.SetTemplate(text); err != nil {
 				b.Fatal(err)
 			}
 			l.entries.New = func() any { return newEntry(l) }
@@ -222,7 +222,7 @@ func BenchmarkRender(b *testing.B) {
 	for _, text := range []string{"", Preset, strings.Replace(knativeDefaults[1], "httpR", "r", 1)} {
 		b.Run(fmt.Sprintf("template=%.8s", text), func(b *testing.B) {
 			l := new(Log)
-			if err := l.setTemplate(text); err != nil {
+			if err := l.SetTemplate(text); err != nil {
 				b.Fatal(err)
 			}
 			l.entries.New = func() any { return newEntry(l) }
@@ -231,7 +231,7 @@ func BenchmarkRender(b *testing.B) {
 			var line []byte
 			b.ReportAllocs()
 			for b.Loop() {
-				line, _ = l.render.appendLine(line[:0], e, &testRevision)
+				line, _ = l.format.Load().render.appendLine(line[:0], e, &testRevision)
 			}
 		})
 	}
@@ -240,3 +240,25 @@ func BenchmarkRender(b *testing.B) {
 type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
+
+func TestALineUsesTheTemplateInForceWhenItsRequestBegan(t *testing.T) {
+	var out bytes.Buffer
+	l, err := New(Config{Template: "before {{.Request.Method}} {{.Request.Header.Get \"X-Tenant\"}}", Writer: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := l.Begin(&testHead)
+	if err := l.SetTemplate("after {{.Request.Method}}"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SetTemplate("{{"); err == nil {
+		t.Error("an invalid template is accepted")
+	}
+	second := l.Begin(&testHead)
+	first.End(testResult)
+	second.End(testResult)
+	closed(t, l)
+	if got, want := out.String(), "before POST \nafter POST\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

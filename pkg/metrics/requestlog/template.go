@@ -192,6 +192,7 @@ func (t *lineTemplate) makesJSON() bool {
 // sampleEntry has a value for everything that an entry can contain.
 func sampleEntry(status int) *Entry {
 	e := newEntry(&Log{})
+	e.format = new(format)
 	e.begin(&gate.Record{
 		Method: []byte("POST"), Target: []byte("/a?b=c"), Protocol: "HTTP/1.1", Host: []byte("example.com"),
 		Peer: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 1234),

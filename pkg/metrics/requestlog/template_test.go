@@ -223,15 +223,15 @@ func TestOneLostLineDoesNotAffectOthers(t *testing.T) {
 
 func TestAPanicInATemplateLosesOnlyItsLine(t *testing.T) {
 	l := new(Log)
-	if err := l.setTemplate(`{{.Request.Method}}`); err != nil {
+	if err := l.SetTemplate(`{{.Request.Method}}`); err != nil {
 		t.Fatal(err)
 	}
 	broken := &Entry{log: l, fixed: [4]int{1, 2, 3, 4}}
-	if line, err := l.render.appendLine([]byte("before"), broken, &testRevision); err == nil || string(line) != "before" {
+	if line, err := l.format.Load().render.appendLine([]byte("before"), broken, &testRevision); err == nil || string(line) != "before" {
 		t.Errorf("%q, %v", line, err)
 	}
 	l.entries.New = func() any { return newEntry(l) }
-	if line, err := l.render.appendLine(nil, l.Begin(&testHead), &testRevision); err != nil || string(line) != "POST" {
+	if line, err := l.format.Load().render.appendLine(nil, l.Begin(&testHead), &testRevision); err != nil || string(line) != "POST" {
 		t.Errorf("%q, %v", line, err)
 	}
 }
