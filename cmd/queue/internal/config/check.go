@@ -41,6 +41,7 @@ func (l *loader) checkCombinations() {
 		l.checkScheme("METRICS_COLLECTOR_ADDRESS", &l.OTel.Metrics)
 	}
 	l.checkTemplate()
+	l.checkLive()
 	l.checkTLS()
 }
 

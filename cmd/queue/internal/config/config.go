@@ -86,6 +86,10 @@ type Config struct {
 	Subject     string        // the command that help is about, "" for the gate
 	Probe       Probe
 
+	AnnotationsFile string
+	SettingsFile    string   // "" = none
+	SettingsAllow   []string // flags; empty = all live settings
+
 	PodIP   string
 	Knative bool // some SERVING_* variable is there, be it empty
 
@@ -96,6 +100,7 @@ type Config struct {
 		systemNamespace                string
 	}
 	settings []setting // the table, bound to this Config
+	inputs   inputs    // arguments of Load, for Live
 }
 
 // Given reports whether the setting of that name was set by a flag or by the environment, directly or through
@@ -118,8 +123,10 @@ const (
 	fromDefault source = iota
 	fromEnvironment
 	fromFlag
+	fromFile // SETTINGS_FILE
+	fromAnnotation
 )
 
 func (s source) String() string {
-	return [...]string{"default", "environment", "flag"}[s]
+	return [...]string{"default", "environment", "flag", "file", "annotation"}[s]
 }

@@ -37,7 +37,11 @@ func settingsTables() string {
 				names = append(names, "`"+name+"`")
 			}
 		}
-		fmt.Fprintf(&b, "| %s | `--%s` | %s | %s | %s |\n", strings.Join(names, ", "), s.flag, cell(standard), cell(s.value.about().wants), cell(s.help))
+		live := ""
+		if s.value.isLive() {
+			live = " [Live](#live-settings)."
+		}
+		fmt.Fprintf(&b, "| %s | `--%s` | %s | %s | %s |\n", strings.Join(names, ", "), s.flag, cell(standard), cell(s.value.about().wants), cell(s.help)+live)
 	}
 	b.WriteString("\n")
 	return b.String()

@@ -37,14 +37,23 @@ type value interface {
 	text() string
 	// fromJSON returns the text for set, or what is wanted instead.
 	fromJSON(json.RawMessage) (text, want string)
+	// isLive reports whether the setting can change while the gate runs.
+	isLive() bool
 }
 
 type field[T any] struct {
 	kind *kind[T]
 	at   *T
+	live bool
 }
 
-func (k *kind[T]) at(to *T) value { return field[T]{k, to} }
+func (k *kind[T]) at(to *T) value { return field[T]{k, to, false} }
+
+// live is like at for a setting that can change while the gate runs. Config.Live reads
+// it from files, and internal/app applies it.
+func (k *kind[T]) live(to *T) value { return field[T]{k, to, true} }
+
+func (f field[T]) isLive() bool { return f.live }
 
 func (f field[T]) about() *form { return &f.kind.form }
 func (f field[T]) text() string { return f.kind.format(*f.at) }

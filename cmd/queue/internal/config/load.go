@@ -13,12 +13,20 @@ import (
 // loader is the state of one Load.
 type loader struct {
 	*Config
-	lookup   func(string) (string, bool)
-	command  Command
-	subject  *command // nil: the gate
-	problems []error  // of the arguments; others are with their setting
-	warnings []string
-	links    []string // variables of settings that tell of Services
+	inputs
+	overrides map[string]override // key: name of the setting
+	command   Command
+	subject   *command // nil: the gate
+	problems  []error  // of the arguments; others are with their setting
+	warnings  []string
+	links     []string // variables of settings that tell of Services
+}
+
+// inputs are the arguments of Load.
+type inputs struct {
+	args   []string
+	lookup func(string) (string, bool)
+	names  []string
 }
 
 // Load reads the configuration from args (without the program's name) and from lookup, which is os.LookupEnv outside of tests;
@@ -28,8 +36,15 @@ type loader struct {
 // The error joins all problems, a line for each; with one, there is no Config. Warnings are lines too, for the log, and may come
 // with an error as well. The Command is right in any case.
 func Load(args []string, lookup func(string) (string, bool), names []string) (c *Config, command Command, warnings []string, err error) {
-	l := loader{Config: new(Config), lookup: lookup}
+	return loadWith(inputs{args, lookup, names}, nil)
+}
+
+// loadWith is Load with overrides that take precedence over flags.
+func loadWith(in inputs, overrides map[string]override) (c *Config, command Command, warnings []string, err error) {
+	l := loader{Config: new(Config), inputs: in, overrides: overrides}
 	l.settings = table(l.Config)
+	l.Config.inputs = in
+	args := in.args
 	l.arguments(args)
 	switch l.command {
 	case CommandHelp, CommandHelpJSON:
@@ -46,6 +61,9 @@ func Load(args []string, lookup func(string) (string, bool), names []string) (c 
 		if !s.isFlagged {
 			text, found = l.variable(s)
 			from = fromEnvironment
+		}
+		if o := l.overrides[s.name]; o.text != "" {
+			text, from, found = o.text, o.source, o.key
 		}
 		if text == "" && s.source == fromDefault {
 			text, from, found = s.standardText(), fromDefault, s.name
@@ -81,7 +99,7 @@ func Load(args []string, lookup func(string) (string, bool), names []string) (c 
 		l.finish()
 		l.checkCombinations()
 		l.checkPorts()
-		l.readNames(names)
+		l.readNames(in.names)
 	}
 	if len(l.links) > 0 {
 		l.warn("%s: not a setting but where Kubernetes says a Service is; counts as unset (another name for the Service, or "+

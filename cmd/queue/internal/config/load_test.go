@@ -52,7 +52,7 @@ func problemsOf(t *testing.T, args []string, variables map[string]string) []stri
 // fields is a configuration without its table and without where it comes from.
 func fields(cfg *Config) Config {
 	c := *cfg
-	c.settings, c.Knative = nil, false
+	c.settings, c.inputs, c.Knative = nil, inputs{}, false
 	return c
 }
 
@@ -92,7 +92,7 @@ func defaults(t *testing.T) Config {
 		ServingPort: 8012, ServingTLSPort: 8112, UserPort: 8080, DrainSocket: "@queuegate", StopTimeout: 10 * time.Second,
 		ReadinessWait: 10 * time.Second, ReadinessFreshness: time.Second, AppProbeHost: "127.0.0.1",
 		AdminPort: 8022, AutoscalerMetricsPort: 9090, MetricsPort: 9091, MetricsBackend: "prometheus", MetricsNames: "current", MetricsExportInterval: time.Minute,
-		StatusPort: 8023, ProfilingPort: 8008, LogLevel: "info", UpstreamProtocol: "auto", HTTP2MaxHeaderList: 64 << 10,
+		AnnotationsFile: "/etc/podinfo/annotations", StatusPort: 8023, ProfilingPort: 8008, LogLevel: "info", UpstreamProtocol: "auto", HTTP2MaxHeaderList: 64 << 10,
 	}
 }
 
@@ -161,6 +161,7 @@ var allDifferent = map[string]string{
 	"ROOT_CA":           "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
 	"SERVING_NAMESPACE": "ns", "SERVING_CONFIGURATION": "conf", "SERVING_REVISION": "rev", "SERVING_SERVICE": "svc", "SERVING_POD": "pod", "SERVING_POD_IP": "10.0.0.1",
 	"POD_NAME": "podname", "HOST_IP": "10.0.0.2", "SYSTEM_NAMESPACE": "knative-serving",
+	"ANNOTATIONS_FILE": "/annotations", "SETTINGS_FILE": "/settings", "SETTINGS_ALLOW": "concurrency,timeout",
 }
 
 func allDifferentConfig() Config {
@@ -203,6 +204,8 @@ func allDifferentConfig() Config {
 		LoggingConfig: `{"level":"warn"}`, LogLevel: "debug", RequestLog: true, RequestLogTemplate: "{{.Request.Method}}", RequestLogProbes: true,
 		RootCA: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
 		PodIP:  "10.0.0.1",
+
+		AnnotationsFile: "/annotations", SettingsFile: "/settings", SettingsAllow: []string{"concurrency", "timeout"},
 	}
 	c.ignored.fullDuplex, c.ignored.http2AutoDetection = true, true
 	c.ignored.podName, c.ignored.hostIP, c.ignored.systemNamespace = "podname", "10.0.0.2", "knative-serving"

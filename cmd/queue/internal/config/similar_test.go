@@ -169,7 +169,7 @@ func BenchmarkVariables(b *testing.B) {
 		}
 	}
 	for name, variables := range map[string]map[string]string{"usual": surroundings(), "1000 Services": variables} {
-		l := loader{Config: new(Config), lookup: func(name string) (string, bool) { text, ok := variables[name]; return text, ok }}
+		l := loader{Config: new(Config), inputs: inputs{lookup: func(name string) (string, bool) { text, ok := variables[name]; return text, ok }}}
 		l.settings = table(l.Config)
 		names := slices.Sorted(maps.Keys(variables))
 		b.Run(name, func(b *testing.B) {

@@ -41,6 +41,7 @@ var groups = []struct {
 	{"Logs", logRows},
 	{"TLS", tlsRows},
 	{"Identity", identityRows},
+	{"Settings of one service", serviceRows},
 }
 
 func trafficRows(c *Config) []row {
@@ -81,24 +82,24 @@ func trafficRows(c *Config) []row {
 
 func admissionRows(c *Config) []row {
 	return []row{
-		{"CONTAINER_CONCURRENCY", "concurrency", "0 = unlimited", concurrency.at(&c.Concurrency),
+		{"CONTAINER_CONCURRENCY", "concurrency", "0 = unlimited", concurrency.live(&c.Concurrency),
 			"Concurrency limit: the most requests in flight at once. auto finds the one at which the container's latency has not begun to rise."},
 		{"CONCURRENCY_HARD", "concurrency-hard", "false", yesNo.at(&c.Gate.HardConcurrency),
 			"Hold the slot of a request whose client has left until the container closes or finishes: it never works on more than the limit."},
-		{"QUEUE_CAPACITY", "queue-capacity", "(10 x the concurrency limit, or 1000 without one)", count(admission.MaxCapacity).at(&c.Gate.QueueCapacity),
+		{"QUEUE_CAPACITY", "queue-capacity", "(10 x the concurrency limit, or 1000 without one)", count(admission.MaxCapacity).live(&c.Gate.QueueCapacity),
 			"Number of requests that may wait; the next one gets 503. Without a setting it follows the limit of CONTAINER_CONCURRENCY=auto."},
-		{"QUEUE_MAX_WAIT", "queue-max-wait", "0 = off", duration.at(&c.Gate.QueueMaxWait),
+		{"QUEUE_MAX_WAIT", "queue-max-wait", "0 = off", duration.live(&c.Gate.QueueMaxWait),
 			"Longest wait in the queue; then 503."},
-		{"QUEUE_FAIR_BY", "queue-fair-by", "(strict FIFO)", selector.at(&c.Gate.Overload.FairBy),
+		{"QUEUE_FAIR_BY", "queue-fair-by", "(strict FIFO)", selector.live(&c.Gate.Overload.FairBy),
 			"What those who wait take turns by: a header field, the peer's address or a segment of the path. A full queue sheds the newest of those with most waiting. A peer that TRUSTED_SOURCES does not name has its address (IPv6: its /64) as its key."},
-		{"QUEUE_PRIORITY_BY", "queue-priority-by", "(none)", headerField.at(&c.Gate.Overload.PriorityBy),
+		{"QUEUE_PRIORITY_BY", "queue-priority-by", "(none)", headerField.live(&c.Gate.Overload.PriorityBy),
 			"Header field with the priority class, 0 (first) to 7, alone or as u= of RFC 9218; 3 without one. TRUSTED_SOURCES says whose is believed."},
-		{"QUEUE_DEADLINE_BY", "queue-deadline-by", "(none)", timeoutField.at(&c.Gate.Overload.DeadlineBy),
+		{"QUEUE_DEADLINE_BY", "queue-deadline-by", "(none)", timeoutField.live(&c.Gate.Overload.DeadlineBy),
 			"Header field that says how long the client will wait, such as header:grpc-timeout; a request that cannot be served in time gets 504 before it begins. " +
 				"A plain number is in seconds, or in milliseconds with :ms or if the name ends in -ms. TRUSTED_SOURCES says whose is believed."},
-		{"QUEUE_RETRY_AFTER", "queue-retry-after", "1", either("1", "measured").at(&c.Gate.Overload.MeasuredRetry),
+		{"QUEUE_RETRY_AFTER", "queue-retry-after", "1", either("1", "measured").live(&c.Gate.Overload.MeasuredRetry),
 			"Retry-After of a 503 of the queue: one second, or the time that the queue needs to drain as measured."},
-		{"QUEUE_REFUSAL_STATUS", "queue-refusal-status", "503", choice([]string{"503", "429"}, []int{503, 429}).at(&c.Gate.QueueRefusalStatus),
+		{"QUEUE_REFUSAL_STATUS", "queue-refusal-status", "503", choice([]string{"503", "429"}, []int{503, 429}).live(&c.Gate.QueueRefusalStatus),
 			"Status of a request that a full queue rejects or that has waited for QUEUE_MAX_WAIT. 429 does not count as a failure of the pod for outlier detection and error budgets."},
 		{"UNLIMITED_PATHS", "unlimited-paths", "(none)", pathPatterns.at(&c.Gate.UnlimitedPaths),
 			"Paths that are served without a slot, without the queue and without being counted, such as /metrics for scrapers; /health/* means all below."},
@@ -111,22 +112,22 @@ func admissionRows(c *Config) []row {
 
 func clockRows(c *Config) []row {
 	return []row{
-		{"REVISION_TIMEOUT_SECONDS", "timeout", "300", wholeSeconds(1).at(&c.Gate.RequestTimeout),
+		{"REVISION_TIMEOUT_SECONDS", "timeout", "300", wholeSeconds(1).live(&c.Gate.RequestTimeout),
 			"Longest time from the arrival of a request, the queue included, to the end of its response; then 504."},
-		{"REVISION_RESPONSE_START_TIMEOUT_SECONDS", "response-start-timeout", "0 = off", wholeSeconds(0).at(&c.Gate.ResponseStartTimeout),
+		{"REVISION_RESPONSE_START_TIMEOUT_SECONDS", "response-start-timeout", "0 = off", wholeSeconds(0).live(&c.Gate.ResponseStartTimeout),
 			"Longest wait for the head of the response; then 504."},
-		{"REVISION_IDLE_TIMEOUT_SECONDS", "idle-timeout", "0 = off", wholeSeconds(0).at(&c.Gate.IdleTimeout),
+		{"REVISION_IDLE_TIMEOUT_SECONDS", "idle-timeout", "0 = off", wholeSeconds(0).live(&c.Gate.IdleTimeout),
 			"Longest time without a byte in either direction."},
-		{"TUNNEL_MAX_SECONDS", "tunnel-max", "0 = off", seconds.at(&c.Gate.TunnelMax),
+		{"TUNNEL_MAX_SECONDS", "tunnel-max", "0 = off", seconds.live(&c.Gate.TunnelMax),
 			"Longest life of a tunnel (WebSocket), which the request clock does not cut."},
 	}
 }
 
 func containerRows(c *Config) []row {
 	return []row{
-		{"UPSTREAM_WAIT", "upstream-wait", "10s", duration.at(&c.Gate.UpstreamWait),
+		{"UPSTREAM_WAIT", "upstream-wait", "10s", duration.live(&c.Gate.UpstreamWait),
 			"How long a request is held at start-up while the container does not listen yet; then 503."},
-		{"UPSTREAM_RESTART_WAIT", "upstream-restart-wait", "1s", duration.at(&c.Gate.UpstreamRestartWait),
+		{"UPSTREAM_RESTART_WAIT", "upstream-restart-wait", "1s", duration.live(&c.Gate.UpstreamRestartWait),
 			"The same once the container has been ready."},
 		{"UPSTREAM_PROTOCOL", "upstream-protocol", "auto", words("auto", "http1", "h2c").at(&c.UpstreamProtocol),
 			"Protocol towards the container for requests over HTTP/2: HTTP/1.1 (http1), HTTP/2 without TLS by prior knowledge (h2c), " +
@@ -239,12 +240,12 @@ func logRows(c *Config) []row {
 			"Configuration of zap for the gate's own log."},
 		{"SERVING_LOGGING_LEVEL", "log-level", "(level of SERVING_LOGGING_CONFIG, else info)", logLevel.at(&c.LogLevel),
 			"Lowest level that is logged."},
-		{"SERVING_ENABLE_REQUEST_LOG .enableRequestLog", "request-log", "false", yesNo.at(&c.RequestLog),
+		{"SERVING_ENABLE_REQUEST_LOG .enableRequestLog", "request-log", "false", yesNo.live(&c.RequestLog),
 			"Write a line for each request to stdout. The log on a terminal has lines about requests anyway, unless this is set to false."},
-		{"SERVING_REQUEST_LOG_TEMPLATE .requestLogTemplate", "request-log-template", "(a JSON line)", logTemplate.at(&c.RequestLogTemplate),
+		{"SERVING_REQUEST_LOG_TEMPLATE .requestLogTemplate", "request-log-template", "(a JSON line)", logTemplate.live(&c.RequestLogTemplate),
 			"Content of that line: a Go template over .Request, .Response, .Revision and .TraceID, or \"json\" for the default line " +
 				"with times, outcome and bytes."},
-		{"SERVING_ENABLE_PROBE_REQUEST_LOG .enableProbeRequestLog", "probe-request-log", "false", yesNo.at(&c.RequestLogProbes),
+		{"SERVING_ENABLE_PROBE_REQUEST_LOG .enableProbeRequestLog", "probe-request-log", "false", yesNo.live(&c.RequestLogProbes),
 			"Write lines for probes too."},
 	}
 }
@@ -292,6 +293,19 @@ func identityRows(c *Config) []row {
 			noEffect + "."},
 		{"SYSTEM_NAMESPACE", "system-namespace", "(none)", freeText.at(&c.ignored.systemNamespace),
 			noEffect + "."},
+	}
+}
+
+func serviceRows(c *Config) []row {
+	return []row{
+		{"ANNOTATIONS_FILE", "annotations-file", "/etc/podinfo/annotations", file.at(&c.AnnotationsFile),
+			"File with the pod's annotations in the form of the downward API. Annotations " + AnnotationPrefix + "FLAG set live settings, " +
+				"and are read again when they change. They take precedence over SETTINGS_FILE."},
+		{"SETTINGS_FILE", "settings-file", "(none)", file.at(&c.SettingsFile),
+			"File with live settings in the same form, a line FLAG=\"VALUE\" for each, such as that of a mounted ConfigMap; read again when it changes. " +
+				"It takes precedence over flags and variables."},
+		{"SETTINGS_ALLOW", "settings-allow", "(all live settings)", liveNames.at(&c.SettingsAllow),
+			"Flags of the live settings that ANNOTATIONS_FILE and SETTINGS_FILE may set; none: no setting."},
 	}
 }
 

@@ -1,0 +1,165 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// AnnotationPrefix is the prefix of annotations that set live settings.
+const AnnotationPrefix = "queuegate.dev/"
+
+// otherAnnotations are annotations with the prefix that are not settings.
+var otherAnnotations = []string{"injected"} // set by queuectl inject for uninject
+
+// maxLiveText is the maximum size of a file of live settings. Kubernetes allows 256 KiB
+// of annotations, and escaping can make them four times as long.
+const maxLiveText = 1 << 20
+
+// LiveFiles holds the contents of the files that set live settings; "" = no file.
+type LiveFiles struct {
+	Annotations string
+	Settings    string
+}
+
+// override is the value of a live setting in a file.
+type override struct {
+	text   string
+	source source
+	key    string // name of the setting in errors and in the origin
+}
+
+// Live returns a copy of c, as returned by Load, with the live settings in files
+// applied. Settings that are not live keep their values in c. The error joins all
+// problems; the Config is nil then. c is not changed.
+func (c *Config) Live(files LiveFiles) (*Config, error) {
+	overrides := map[string]override{}
+	problems := []error{
+		c.readLive(overrides, fromFile, files.Settings),
+		c.readLive(overrides, fromAnnotation, files.Annotations), // last: annotations take precedence
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	live, _, _, err := loadWith(c.inputs, overrides)
+	if err != nil {
+		return nil, err
+	}
+	live.UserPort = c.UserPort // USER_PORT=auto was resolved after Load
+	return live, nil
+}
+
+// where returns the setting that names the file of s.
+func (s source) where() string {
+	if s == fromFile {
+		return "SETTINGS_FILE"
+	}
+	return "ANNOTATIONS_FILE"
+}
+
+// readLive parses lines KEY="VALUE", the format in which the Kubernetes downward API
+// writes annotations, into overrides. It ignores keys with another prefix than
+// AnnotationPrefix. Keys without a prefix are settings in SETTINGS_FILE only.
+func (c *Config) readLive(overrides map[string]override, from source, text string) error {
+	if len(text) > maxLiveText {
+		return fmt.Errorf("%s: want at most %d bytes", from.where(), maxLiveText)
+	}
+	var problems []error
+	seen := map[string]bool{}
+	number := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		key = strings.TrimSpace(key)
+		name, hasPrefix := strings.CutPrefix(key, AnnotationPrefix)
+		if !hasPrefix && (from == fromAnnotation || strings.Contains(key, "/")) || hasPrefix && slices.Contains(otherAnnotations, name) {
+			continue
+		}
+		value, isQuoted := unquote(strings.TrimSpace(value))
+		if !ok || !isQuoted {
+			problems = append(problems, fmt.Errorf("%s: line %d: want KEY=\"VALUE\"", from.where(), number))
+			continue
+		}
+		if from == fromFile {
+			key = "SETTINGS_FILE " + key
+		}
+		s, err := c.liveSetting(name)
+		if err == nil && seen[name] {
+			err = errors.New("want it once")
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s=%s: %w", key, quoteShort(value), err))
+			continue
+		}
+		seen[name] = true
+		overrides[s.name] = override{value, from, key}
+	}
+	return errors.Join(problems...)
+}
+
+// unquote returns the value of text, which is a quoted Go string or has no quotes.
+func unquote(text string) (string, bool) {
+	if !strings.HasPrefix(text, "\"") {
+		return text, true
+	}
+	value, err := strconv.Unquote(text)
+	return value, err == nil
+}
+
+// liveSetting returns the live setting with that flag, if SETTINGS_ALLOW permits it.
+func (c *Config) liveSetting(flag string) (*setting, error) {
+	var live []word
+	for i := range c.settings {
+		s := &c.settings[i]
+		switch {
+		case s.flag != flag:
+		case !s.value.isLive():
+			return nil, errors.New("not a live setting: only a flag or " + s.name + " sets it, at the start")
+		case !c.allowsLive(flag):
+			return nil, errors.New("SETTINGS_ALLOW does not have it")
+		default:
+			return s, nil
+		}
+		if s.value.isLive() {
+			live = append(live, newWord(s.flag))
+		}
+	}
+	if i := newWord(flag).closest(live, 8); i >= 0 {
+		return nil, fmt.Errorf("not a setting; did you mean %s?", live[i].text)
+	}
+	return nil, errors.New("not a setting")
+}
+
+func (c *Config) allowsLive(flag string) bool {
+	return len(c.SettingsAllow) == 0 || slices.Contains(c.SettingsAllow, flag)
+}
+
+// LiveFlags returns the flags of all live settings, in the order of the table.
+func LiveFlags() (flags []string) {
+	for _, s := range table(new(Config)) {
+		if s.value.isLive() {
+			flags = append(flags, s.flag)
+		}
+	}
+	return flags
+}
+
+// checkLive checks SETTINGS_ALLOW.
+func (l *loader) checkLive() {
+	if slices.Equal(l.SettingsAllow, []string{"none"}) {
+		return
+	}
+	live := LiveFlags()
+	for _, name := range l.SettingsAllow {
+		if !slices.Contains(live, name) {
+			l.problem("SETTINGS_ALLOW", "SETTINGS_ALLOW=%s: want flags of live settings (%s), or none: %q is not one",
+				quoteShort(strings.Join(l.SettingsAllow, ",")), strings.Join(live, ", "), name)
+		}
+	}
+}
