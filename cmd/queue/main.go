@@ -64,7 +64,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case config.CommandVersion:
 		err = writeVersion(stdout)
 	case config.CommandCheck:
-		err = config.WriteCheck(stdout, cfg)
+		live, problems := app.CheckLive(cfg)
+		if err = config.WriteCheck(stdout, live); err == nil && problems != nil {
+			fmt.Fprintln(stderr, problems)
+			return exitConfig
+		}
 	case config.CommandDrain:
 		err = app.RequestDrain(cfg.DrainSocket)
 	case config.CommandProbe:

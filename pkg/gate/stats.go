@@ -13,6 +13,12 @@ type AdmissionStats struct {
 	Draining         bool
 }
 
+// SettingsStats is the current state of the live settings.
+type SettingsStats struct {
+	Generation uint64 // changes applied since the start
+	Error      string // why the latest settings were not applied; empty = they are in force
+}
+
 // UpstreamStats is the current state of upstream connections, and counters since the
 // start.
 type UpstreamStats struct {

@@ -60,6 +60,7 @@ type CollectorConfig struct {
 	Upstream  func() gate.UpstreamStats
 	HTTP2     func() gate.HTTP2Stats
 	TLS       func() gate.TLSStats
+	Settings  func() gate.SettingsStats
 	Dropped   func() Dropped
 }
 
@@ -97,6 +98,7 @@ func (cfg *CollectorConfig) has(s source) bool {
 	return [...]bool{
 		fixed: true, requests: cfg.Requests != nil, admission: cfg.Admission != nil, upstream: cfg.Upstream != nil,
 		http2: cfg.HTTP2 != nil, tls: cfg.TLS != nil, dropped: cfg.Dropped != nil, readiness: cfg.Readiness != nil,
+		settings: cfg.Settings != nil,
 	}[s]
 }
 
@@ -112,6 +114,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	p := page{
 		CollectorConfig: &c.cfg, out: out,
 		admission: figuresOf(c.cfg.Admission), upstream: figuresOf(c.cfg.Upstream), http2: figuresOf(c.cfg.HTTP2), tls: figuresOf(c.cfg.TLS), dropped: figuresOf(c.cfg.Dropped),
+		settings: figuresOf(c.cfg.Settings),
 	}
 	if c.cfg.Requests != nil {
 		c.cfg.Requests.series.each(func(s *series) { p.series = append(p.series, s.read()) })
@@ -145,6 +148,7 @@ type page struct {
 	http2      gate.HTTP2Stats
 	tls        gate.TLSStats
 	dropped    Dropped
+	settings   gate.SettingsStats
 	containers []gate.ContainerState
 }
 
@@ -234,6 +238,18 @@ func (p *page) legacyCode(k seriesKey) []string {
 
 func (p *page) legacyTag(k seriesKey) []string {
 	return append(p.legacyCode(k), p.Requests.tags.legacyName(k.tag()))
+}
+
+// maxProblemBytes is the maximum length of a label value with an error message.
+const maxProblemBytes = 200
+
+// firstProblem returns the first line of text, truncated to maxProblemBytes.
+func firstProblem(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if len(text) > maxProblemBytes {
+		text = text[:maxProblemBytes] + "..."
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 // results sends the two samples of an operation that succeeds or fails.

@@ -50,6 +50,9 @@ func fullConfig(names Names) CollectorConfig {
 		TLS: func() gate.TLSStats {
 			return gate.TLSStats{NotAfter: time.Unix(1800000000, 0), Reloads: 3, ReloadFailures: 1, Handshakes: 50, HandshakeFailures: 2}
 		},
+		Settings: func() gate.SettingsStats {
+			return gate.SettingsStats{Generation: 3, Error: "queuegate.dev/timeout=\"0\": want whole seconds, 1 or more\nand more"}
+		},
 		Dropped: func() Dropped { return Dropped{RequestLines: 7, GateLines: 6, Spans: 5} },
 	}
 }

@@ -77,6 +77,7 @@ const (
 	tls
 	dropped
 	readiness
+	settings
 )
 
 // Instrumentation scopes of Knative's metrics in OpenTelemetry.
@@ -237,6 +238,16 @@ var rows = []row{
 				v = 1
 			}
 			p.number(v)
+		}},
+	{Metric{"queuegate_settings_generation", Gauge, "", nil,
+		"Changes of live settings applied since the start, from annotations of the pod and SETTINGS_FILE."},
+		always, settings, fromStart, func(p *page) { p.number(float64(p.settings.Generation)) }},
+	{Metric{"queuegate_settings_error", Gauge, "", []string{"error"},
+		"1, with the first problem, while the latest live settings are invalid and the previous ones stay in force; no series otherwise."},
+		always, settings, fromStart, func(p *page) {
+			if p.settings.Error != "" {
+				p.number(1, firstProblem(p.settings.Error))
+			}
 		}},
 	{Metric{"queuegate_upstream_open_connections", Gauge, "connections", nil,
 		"Connections to the user container that are open now, idle ones included."},

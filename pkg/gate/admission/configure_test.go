@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/queuegate/queuegate/internal/testkit"
 )
 
 // begin calls Acquire for n waiters. Each appends its index to got when notified.
@@ -50,7 +52,7 @@ func TestAGateThatBecomesUnlimitedAdmitsAllQueuedRequests(t *testing.T) {
 		a.Release()
 	}
 	wantCounts(t, a, 0, 0)
-	wantBug(t, a.Release)
+	testkit.WantBug(t, a.Release)
 }
 
 func TestALowerCapacityKeepsQueuedRequests(t *testing.T) {
@@ -103,8 +105,8 @@ func TestAChangeOfOrderServesRequestsQueuedEarlierFirst(t *testing.T) {
 
 func TestBoundsOfAChangeAreChecked(t *testing.T) {
 	a := New(Config{})
-	wantBug(t, func() { a.Configure(Config{Limit: -1}) })
-	wantBug(t, func() { a.Configure(Config{Capacity: MaxCapacity + 1}) })
+	testkit.WantBug(t, func() { a.Configure(Config{Limit: -1}) })
+	testkit.WantBug(t, func() { a.Configure(Config{Capacity: MaxCapacity + 1}) })
 	a.Configure(Config{Limit: MaxLimit, Capacity: MaxCapacity, Fair: true})
 	if a.Limit() != MaxLimit || a.Capacity() != MaxCapacity {
 		t.Fatalf("limit %d, capacity %d", a.Limit(), a.Capacity())

@@ -157,3 +157,29 @@ func TestInvalidSettingsChangeNothing(t *testing.T) {
 		t.Error("the settings have changed")
 	}
 }
+
+func TestApplyChangesEveryFieldItDocuments(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"ConcurrencyLimit":     func(c *Config) { c.ConcurrencyLimit = 7 },
+		"QueueCapacity":        func(c *Config) { c.QueueCapacity = 7 },
+		"QueueRefusalStatus":   func(c *Config) { c.QueueRefusalStatus = 429 },
+		"QueueMaxWait":         func(c *Config) { c.QueueMaxWait = 7 },
+		"RequestTimeout":       func(c *Config) { c.RequestTimeout = 7 },
+		"ResponseStartTimeout": func(c *Config) { c.ResponseStartTimeout = 7 },
+		"IdleTimeout":          func(c *Config) { c.IdleTimeout = 7 },
+		"TunnelMax":            func(c *Config) { c.TunnelMax = 7 },
+		"UpstreamWait":         func(c *Config) { c.UpstreamWait = 7 },
+		"UpstreamRestartWait":  func(c *Config) { c.UpstreamRestartWait = 7 },
+		"Overload":             func(c *Config) { c.Overload.MeasuredRetry = true },
+	} {
+		g := &Gate{}
+		if err := g.Init(); err != nil {
+			t.Fatal(err)
+		}
+		before, limit, capacity := *g.settings.Load(), g.Admission.Limit(), g.Admission.Capacity()
+		mustApply(t, g, change)
+		if *g.settings.Load() == before && g.Admission.Limit() == limit && g.Admission.Capacity() == capacity {
+			t.Errorf("%s has no effect", name)
+		}
+	}
+}

@@ -18,6 +18,8 @@ type sent struct {
 	second  int64
 	changes uint64
 	errors  uint64
+
+	generation uint64 // of the settings
 }
 
 // frame is a message to all viewers. It is encoded once and not kept: a viewer that

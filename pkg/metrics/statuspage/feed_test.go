@@ -290,3 +290,39 @@ func TestQuantilesCoverOnlyRecentRequests(t *testing.T) {
 		}
 	})
 }
+
+func TestAChangeOfSettingsIsSentOnceWithTheFacts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		var live atomic.Pointer[gate.SettingsStats]
+		live.Store(new(gate.SettingsStats))
+		p := New(Config{
+			History: s.History, Timeline: NewTimeline(nil, s.now),
+			Live: func() gate.SettingsStats { return *live.Load() },
+			Settings: func() []Group {
+				return []Group{{Title: []string{"before", "after"}[live.Load().Generation]}}
+			},
+		})
+		defer p.Close()
+		v := view(p, 10)
+		if m, _ := v.take(t); m.Facts == nil || m.Facts.Settings[0].Title != "before" || m.Live == nil || m.Live.Generation != 0 {
+			t.Errorf("the first event: %+v, %+v", m.Facts, m.Live)
+		}
+		time.Sleep(time.Second)
+		if m, _ := v.take(t); m.Facts != nil {
+			t.Error("facts are sent again although no setting changed")
+		}
+		live.Store(&gate.SettingsStats{Generation: 1})
+		time.Sleep(time.Second)
+		if m, _ := v.take(t); m.Facts == nil || m.Facts.Settings[0].Title != "after" || m.Live.Generation != 1 {
+			t.Errorf("after a change: %+v, %+v", m.Facts, m.Live)
+		}
+		live.Store(&gate.SettingsStats{Generation: 1, Error: "queuegate.dev/timeout: wrong"})
+		time.Sleep(time.Second)
+		if m, _ := v.take(t); m.Facts != nil || m.Live.Error != live.Load().Error {
+			t.Errorf("after an error: %+v, %+v", m.Facts, m.Live)
+		}
+		v.leave()
+		<-v.gone
+	})
+}

@@ -21,7 +21,14 @@ type message struct {
 	Now        nowJSON         `json:"now"`
 	Containers []containerJSON `json:"containers"`
 	Errors     *errorsJSON     `json:"errors,omitempty"`
+	Live       *liveJSON       `json:"live,omitempty"`
 	Facts      *factsJSON      `json:"facts,omitempty"`
+}
+
+// liveJSON is the state of the live settings.
+type liveJSON struct {
+	Generation uint64 `json:"generation"`
+	Error      string `json:"error,omitempty"` // why the latest settings were not applied
 }
 
 type stateJSON struct {
@@ -126,15 +133,28 @@ func (p *Page) message(whole bool, sent *sent) []byte {
 	p.addHistory(&m, &s, whole, sent)
 	p.addContainers(&m, &s, whole, sent)
 	p.addErrors(&m, whole, sent)
-	if whole {
-		m.Facts = p.facts()
-	}
+	p.addSettings(&m, whole, sent)
 	m.State = p.describe(&m, &s)
 	text, err := json.Marshal(&m)
 	if err != nil {
 		panic("BUG: a message of the status page: " + err.Error())
 	}
 	return text
+}
+
+// addSettings adds the state of the live settings, and the facts if the message is whole
+// or the settings have changed.
+func (p *Page) addSettings(m *message, whole bool, sent *sent) {
+	if p.cfg.Live != nil {
+		live := p.cfg.Live()
+		m.Live = &liveJSON{live.Generation, live.Error}
+	}
+	if whole || m.Live != nil && m.Live.Generation != sent.generation {
+		m.Facts = p.facts()
+	}
+	if m.Live != nil {
+		sent.generation = m.Live.Generation
+	}
 }
 
 func (p *Page) addNow(m *message, s *inputs) {
@@ -207,6 +227,9 @@ func (p *Page) addContainers(m *message, s *inputs, whole bool, sent *sent) {
 func (p *Page) facts() *factsJSON {
 	f := &factsJSON{
 		Facts: p.cfg.Facts, Outcomes: gate.OutcomeNames(), Span: keptSeconds, Recent: recentSeconds,
+	}
+	if p.cfg.Settings != nil {
+		f.Settings = p.cfg.Settings()
 	}
 	for row := range heatRows - 1 {
 		f.Rows = append(f.Rows, round(milliseconds(rowBound(row))))

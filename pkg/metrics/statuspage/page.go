@@ -9,7 +9,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Facts do not change while the gate runs. They must not contain secrets.
+// Facts do not change while the gate runs, except Settings, which changes with each
+// generation of Config.Live. They must not contain secrets.
 type Facts struct {
 	Version   string  `json:"version"`
 	Commit    string  `json:"commit"`
@@ -45,7 +46,9 @@ type Config struct {
 	Containers   func() []gate.ContainerState // in the order of Timeline
 	Upstream     func() gate.UpstreamStats
 	Drain        func() Drain
-	StartTimeout time.Duration // how long a container that was never ready counts as starting
+	Live         func() gate.SettingsStats
+	Settings     func() []Group // settings of the current generation of Live; nil = Facts.Settings
+	StartTimeout time.Duration  // how long a container that was never ready counts as starting
 }
 
 // Drain is the progress of the drain.

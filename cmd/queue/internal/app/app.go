@@ -29,6 +29,7 @@ type App struct {
 	lines *lines.Writer // of both
 
 	// In the order of New: each knows those above it.
+	live        *liveSettings
 	status      *status // nil: there is no page
 	readiness   *readiness
 	exporters   *exporters
@@ -50,7 +51,10 @@ var ErrSystem = errors.New("refused by the system")
 func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	followMemoryLimit("/proc/self/cgroup", "/sys/fs/cgroup")
 	log := own.Logger
-	a := &App{cfg: cfg, build: build, log: log, often: limited(log), lines: own.lines, left: make(chan struct{})}
+	a := &App{build: build, log: log, often: limited(log), lines: own.lines, left: make(chan struct{})}
+	a.live = newLiveSettings(cfg, log)
+	cfg = a.live.start()
+	a.cfg = cfg
 	specs, err := probeSpecs(cfg)
 	if err != nil {
 		return nil, err
@@ -69,8 +73,7 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	if t := own.terminal; t != nil && t.hasRequests {
 		ends.terminal, ends.all = t, log
 	}
-	hasLog := cfg.RequestLog && (own.terminal == nil || !own.terminal.replacesLog)
-	if a.exporters, err = newExporters(cfg, hasLog, a.resource(), a.often); err != nil {
+	if a.exporters, err = newExporters(cfg, own.terminal, a.resource(), a.often); err != nil {
 		return nil, err
 	}
 	a.observer = newObserver(cfg, counts, a.status, a.exporters, ends)
@@ -100,6 +103,7 @@ func ListenForTraffic(cfg *config.Config) (*net.TCPListener, error) {
 // ListenForTraffic, or nil.
 func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	a.readiness.start()
+	a.live.follow(a.apply)
 	for _, p := range a.ports {
 		if err := p.open(); err != nil {
 			return err
@@ -121,6 +125,19 @@ func (a *App) Listen(traffic *net.TCPListener) (err error) {
 	}
 	time.AfterFunc(startTime, boundGarbage) // it stops the world, which a start has no time for
 	releaseStartMemory(func() bool { return a.observer.counting.LastWindow(server.Clock()).Arrivals > 0 })
+	return nil
+}
+
+// apply applies the live settings of cfg. It changes nothing if it returns an error.
+func (a *App) apply(cfg *config.Config) error {
+	next, err := a.exporters.requestLog(cfg)
+	if err != nil {
+		return err
+	}
+	if err := a.gate.Apply(&cfg.Gate); err != nil {
+		return err
+	}
+	next()
 	return nil
 }
 
@@ -176,6 +193,7 @@ func (a *App) Run(ctx context.Context) error {
 // collectors has until ctx ends.
 func (a *App) Close(ctx context.Context) {
 	a.gate.Drain.End()
+	a.live.close()
 	a.drainSocket.close()
 	a.closePorts(ctx)
 	a.readiness.close()

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/atomic"
 	"go.uber.org/zap"
 
 	"github.com/queuegate/queuegate/cmd/queue/internal/config"
@@ -22,14 +23,20 @@ import (
 
 // exporters send data to log readers and collectors. Disabled ones are nil.
 type exporters struct {
-	tracer    *tracing.Tracer
-	log       *requestlog.Log
-	logProbes bool
+	tracer *tracing.Tracer
+	// log is the request log; nil = off. probeLog is the same if it includes probes.
+	log, probeLog atomic.Pointer[requestlog.Log]
+
+	// written is the request log once it has been on. It stays open when the log is
+	// switched off, for requests that have already begun and for switching it on again.
+	written  atomic.Pointer[requestlog.Log]
+	terminal *terminal   // nil = the gate's own log is not on a terminal
+	own      *zap.Logger // the gate's own log
 }
 
-// newExporters creates the configured exporters, with a request log only if hasLog.
-func newExporters(cfg *config.Config, hasLog bool, r otlp.Resource, log *zap.Logger) (_ *exporters, err error) {
-	e := new(exporters)
+// newExporters creates the configured exporters.
+func newExporters(cfg *config.Config, term *terminal, r otlp.Resource, log *zap.Logger) (_ *exporters, err error) {
+	e := &exporters{terminal: term, own: log}
 	t := cfg.Tracing
 	t.Protocol, _ = cfg.Exporters()
 	t.SamplingRate, t.IgnoresParent = cfg.Sampling()
@@ -42,20 +49,51 @@ func newExporters(cfg *config.Config, hasLog bool, r otlp.Resource, log *zap.Log
 	}
 	t.Failed = func(err error) { log.Warn("spans were not delivered", zap.Error(err)) }
 	e.tracer, err = tracing.New(t)
-	if err != nil || !hasLog {
+	if err != nil {
 		return e, err
 	}
-	e.logProbes = cfg.RequestLogProbes
-	e.log, err = requestlog.New(requestlog.Config{
-		Template: cfg.RequestLogTemplate,
-		Revision: requestlog.RevisionInfo{
-			Name: cfg.Identity.Revision, Namespace: cfg.Identity.Namespace, Service: cfg.Identity.Service, Configuration: cfg.Identity.Configuration,
-			PodName: cfg.Identity.Pod, PodIP: cfg.PodIP,
-		},
-		Writer: os.Stdout,
-		Failed: func(err error) { log.Warn("request lines were not written", zap.Error(err)) },
-	})
-	return e, err
+	next, err := e.requestLog(cfg)
+	if err != nil {
+		return e, err
+	}
+	next()
+	return e, nil
+}
+
+// requestLog prepares the request log of cfg; next switches to it.
+func (e *exporters) requestLog(cfg *config.Config) (next func(), err error) {
+	if !cfg.RequestLog || e.terminal != nil && e.terminal.replacesLog {
+		return func() {
+			e.log.Store(nil)
+			e.probeLog.Store(nil)
+		}, nil
+	}
+	log := e.written.Load()
+	if log == nil {
+		log, err = requestlog.New(requestlog.Config{
+			Template: cfg.RequestLogTemplate,
+			Revision: requestlog.RevisionInfo{
+				Name: cfg.Identity.Revision, Namespace: cfg.Identity.Namespace, Service: cfg.Identity.Service, Configuration: cfg.Identity.Configuration,
+				PodName: cfg.Identity.Pod, PodIP: cfg.PodIP,
+			},
+			Writer: os.Stdout,
+			Failed: func(err error) { e.own.Warn("request lines were not written", zap.Error(err)) },
+		})
+	} else {
+		err = requestlog.Check(cfg.RequestLogTemplate)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		e.written.Store(log)
+		_ = log.SetTemplate(cfg.RequestLogTemplate) // checked above
+		e.log.Store(log)
+		if !cfg.RequestLogProbes {
+			log = nil
+		}
+		e.probeLog.Store(log)
+	}, nil
 }
 
 // newPusher creates the pusher of metrics.
@@ -93,7 +131,7 @@ func loadRoots(file, signal string, log *zap.Logger) *x509.CertPool {
 func (e *exporters) close(ctx context.Context, pusher *push.Pusher) error {
 	var closing sync.WaitGroup
 	var failed [3]error // concurrently, so that one that hangs does not delay the others
-	for i, end := range []func(context.Context) error{e.tracer.Close, e.log.Close, pusher.Close} {
+	for i, end := range []func(context.Context) error{e.tracer.Close, e.written.Load().Close, pusher.Close} {
 		closing.Go(func() { failed[i] = end(ctx) })
 	}
 	closing.Wait()

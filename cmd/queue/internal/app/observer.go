@@ -62,11 +62,12 @@ func (o *observer) Begin(x *gate.Record) {
 	}
 	o.counting.Begin(x.Arrived, x.Proxied)
 	o.status.begun()
-	if o.tracer == nil && o.log == nil {
+	log := o.log.Load()
+	if o.tracer == nil && log == nil {
 		return
 	}
 	span := o.tracer.Start(x.Trace)
-	line := o.log.Begin(x)
+	line := log.Begin(x)
 	if span == nil && line == nil {
 		return
 	}
@@ -121,8 +122,8 @@ func (o *observer) Rejected(outcome gate.Outcome) {
 
 // Probed implements gate.Observer.
 func (o *observer) Probed(x *gate.Record) {
-	if o.log != nil && o.logProbes {
-		o.log.Begin(x).End(result(x, x.Trace.Context().TraceID))
+	if log := o.probeLog.Load(); log != nil {
+		log.Begin(x).End(result(x, x.Trace.Context().TraceID))
 	}
 }
 

@@ -144,9 +144,10 @@ func (a *App) collector() (*metrics.Collector, error) {
 		Upstream:  a.server.Stats,
 		HTTP2:     a.http2.Stats,
 		TLS:       a.tls.stats,
+		Settings:  a.live.stats,
 		Dropped: func() metrics.Dropped {
 			return metrics.Dropped{
-				RequestLines: a.exporters.log.Dropped(), GateLines: a.lines.Dropped(), Spans: a.exporters.tracer.Dropped(),
+				RequestLines: a.exporters.written.Load().Dropped(), GateLines: a.lines.Dropped(), Spans: a.exporters.tracer.Dropped(),
 			}
 		},
 	}), nil

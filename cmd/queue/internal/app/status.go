@@ -85,8 +85,9 @@ func (a *App) statusPage() *statuspage.Page {
 		Facts: statuspage.Facts{
 			Version: a.build.Version, Commit: a.build.Commit, GoVersion: a.build.GoVersion,
 			Namespace: id.Namespace, Service: id.Service, Revision: id.Revision, Pod: id.Pod,
-			Settings: a.cfg.Shown(),
 		},
+		Live:         a.live.stats,
+		Settings:     func() []statuspage.Group { return a.live.current().Shown() },
 		History:      a.status.history,
 		Timeline:     a.status.timeline,
 		Containers:   a.readiness.probes.Snapshot,

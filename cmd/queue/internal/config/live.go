@@ -136,6 +136,23 @@ func (c *Config) liveSetting(flag string) (*setting, error) {
 	return nil, errors.New("not a setting")
 }
 
+// Changes lists the live settings that differ between c and next, as NAME=VALUE with the
+// value in next and its origin.
+func (c *Config) Changes(next *Config) (changes []string) {
+	for i := range c.settings {
+		before, after := &c.settings[i], &next.settings[i]
+		if !before.value.isLive() {
+			continue
+		}
+		was, _ := before.shown()
+		is, _ := after.shown()
+		if was != is {
+			changes = append(changes, after.name+"="+is+" ("+after.origin()+")")
+		}
+	}
+	return changes
+}
+
 func (c *Config) allowsLive(flag string) bool {
 	return len(c.SettingsAllow) == 0 || slices.Contains(c.SettingsAllow, flag)
 }

@@ -4,7 +4,7 @@
 import { announce, showBanner } from './banner.js';
 import { Charts, parts, ticks } from './charts.js';
 import { Link } from './link.js';
-import { showContainers, showErrors, showFacts, showTable } from './panels.js';
+import { showContainers, showErrors, showFacts, showSettings, showTable } from './panels.js';
 import { axis, present, seconds, span, state, time } from './state.js';
 import { $, ago, bytes, duration, element, latency, number, plural, put, since, whole } from './text.js';
 
@@ -29,6 +29,7 @@ function receive(m) {
     state.facts = m.facts;
     showFacts();
   }
+  showSettings(m.live);
   showNow();
   showContainers();
   showErrors();

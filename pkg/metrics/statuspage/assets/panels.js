@@ -153,6 +153,14 @@ export function showFacts() {
   put('settings-summary', `${all} settings, ${set} not at the default${masked > 0 ? `, ${masked} masked in part` : ''}`);
 }
 
+// showSettings shows the state of the live settings.
+export function showSettings(live) {
+  put('settings-generation', live?.generation > 0 ? `Settings of this service have changed ${plural(live.generation, 'time')} since the start.` : '');
+  $('settings-generation').hidden = !(live?.generation > 0);
+  put('settings-error', live?.error ? `The latest settings of this service are not in force: ${live.error}` : '');
+  $('settings-error').hidden = !live?.error;
+}
+
 $('only-set').addEventListener('change', (event) => {
   $('settings-groups').classList.toggle('only-set', event.target.checked);
 });

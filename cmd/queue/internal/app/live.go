@@ -1,0 +1,259 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/atomic"
+	"go.uber.org/zap"
+
+	"github.com/queuegate/queuegate/cmd/queue/internal/config"
+	"github.com/queuegate/queuegate/internal/filewatch"
+	"github.com/queuegate/queuegate/pkg/gate"
+)
+
+const (
+	// livePoll is the time between two reads of the files without inotify.
+	livePoll = 10 * time.Second
+	// firstLiveRetry and lastLiveRetry bound the time between two attempts to read a
+	// file after an error. An event causes an immediate attempt.
+	firstLiveRetry = 50 * time.Millisecond
+	lastLiveRetry  = time.Minute
+	// maxLiveBytes is the maximum size of a file that is read. Config.Live rejects files
+	// above its own, lower limit.
+	maxLiveBytes = 2 << 20
+)
+
+// liveSettings applies the settings in the pod's annotations and in SETTINGS_FILE when
+// the gate starts and on each change of the files. Invalid settings change nothing.
+//
+//	idle ──start──▶ started ──follow──▶ following ──close──▶ closed
+//
+// Without files that could change, follow does nothing.
+type liveSettings struct {
+	base  *config.Config
+	log   *zap.Logger
+	paths []string // files that exist or may be created later
+
+	state   atomic.Pointer[liveState]
+	applied config.LiveFiles  // in force; used only by the goroutine of follow
+	invalid *config.LiveFiles // rejected and reported; nil = none; used only by the goroutine of follow
+	retry   time.Duration     // time until the next attempt; 0 = the files were read
+
+	watcher *filewatch.Watcher // nil: the files are read every livePoll
+	stop    chan struct{}
+	stopped sync.WaitGroup
+}
+
+// liveState is the result of the latest attempt.
+type liveState struct {
+	gate.SettingsStats
+	cfg *config.Config // in force
+}
+
+func newLiveSettings(base *config.Config, log *zap.Logger) *liveSettings {
+	l := &liveSettings{base: base, log: log, stop: make(chan struct{})}
+	// Volumes are mounted before the gate starts, so without the directory there will
+	// never be annotations.
+	if isDirectory(filepath.Dir(base.AnnotationsFile)) {
+		l.paths = append(l.paths, base.AnnotationsFile)
+	}
+	if base.SettingsFile != "" {
+		l.paths = append(l.paths, base.SettingsFile)
+	}
+	l.state.Store(&liveState{cfg: base})
+	return l
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// start returns the initial configuration: with the settings in the files or, if they
+// are invalid, the base.
+func (l *liveSettings) start() *config.Config {
+	if len(l.paths) == 0 {
+		return l.base
+	}
+	w, err := filewatch.New()
+	if err == nil {
+		l.watcher, err = w, w.Watch(l.paths)
+	}
+	if err != nil {
+		l.log.Warn("the files of live settings are not watched for changes but read at intervals", zap.Duration("interval", livePoll), zap.Error(err))
+	}
+	l.check(func(*config.Config) error { return nil })
+	return l.current()
+}
+
+// follow calls apply with each valid configuration that differs from the current one,
+// until close.
+func (l *liveSettings) follow(apply func(*config.Config) error) {
+	if len(l.paths) == 0 {
+		return
+	}
+	l.stopped.Go(func() {
+		var events <-chan struct{}
+		if l.watcher != nil {
+			events = l.watcher.Changed()
+		}
+		for {
+			var again <-chan time.Time
+			if wait := l.nextRead(); wait > 0 {
+				again = time.After(wait)
+			}
+			select {
+			case <-l.stop:
+				return
+			case <-events:
+				l.retry = 0
+			case <-again:
+			}
+			if l.watcher != nil {
+				_ = l.watcher.Watch(l.paths)
+			}
+			l.check(apply)
+		}
+	})
+}
+
+// nextRead returns how long to wait for an event; 0 = indefinitely.
+func (l *liveSettings) nextRead() time.Duration {
+	switch {
+	case l.retry > 0:
+		return l.retry
+	case l.watcher == nil:
+		return livePoll
+	}
+	return 0
+}
+
+func (l *liveSettings) close() {
+	close(l.stop)
+	l.stopped.Wait()
+	if l.watcher != nil {
+		l.watcher.Close()
+	}
+}
+
+// current returns the configuration in force.
+func (l *liveSettings) current() *config.Config { return l.state.Load().cfg }
+
+// stats returns the state for metrics and the status page.
+func (l *liveSettings) stats() gate.SettingsStats { return l.state.Load().SettingsStats }
+
+// check reads the files and applies them if they differ from the files in force.
+func (l *liveSettings) check(apply func(*config.Config) error) {
+	files, err := l.readFiles()
+	if err != nil {
+		l.retry = min(max(2*l.retry, firstLiveRetry), lastLiveRetry)
+		l.invalid = nil
+		l.failed(err)
+		return
+	}
+	l.retry = 0
+	before := l.state.Load()
+	switch {
+	case files == l.applied:
+		l.invalid = nil
+		l.valid(before)
+		return
+	case l.invalid != nil && files == *l.invalid:
+		return
+	}
+	cfg, err := l.base.Live(files)
+	var changes []string
+	if err == nil {
+		if changes = before.cfg.Changes(cfg); len(changes) > 0 { // otherwise only other annotations changed
+			err = apply(cfg)
+		}
+	}
+	if err != nil {
+		l.invalid = &files
+		l.failed(err)
+		return
+	}
+	l.applied, l.invalid = files, nil
+	if len(changes) == 0 {
+		l.valid(before)
+		return
+	}
+	now := &liveState{gate.SettingsStats{Generation: before.Generation + 1}, cfg}
+	l.state.Store(now)
+	l.log.Info("the settings of the service have changed", zap.Uint64("generation", now.Generation), zap.Strings("changed", changes))
+}
+
+// valid clears the error of state, after the files have become valid without a change.
+func (l *liveSettings) valid(state *liveState) {
+	if state.Error == "" {
+		return
+	}
+	l.state.Store(&liveState{gate.SettingsStats{Generation: state.Generation}, state.cfg})
+	l.log.Info("the settings of the service are valid again", zap.Uint64("generation", state.Generation))
+}
+
+// failed reports that the latest settings were not applied, once per error.
+func (l *liveSettings) failed(err error) {
+	before := l.state.Load()
+	if before.Error == err.Error() {
+		return
+	}
+	l.state.Store(&liveState{gate.SettingsStats{Generation: before.Generation, Error: err.Error()}, before.cfg})
+	l.log.Error("the settings of the service are invalid; the previous ones stay in force",
+		zap.Uint64("generation", before.Generation), zap.Strings("problems", strings.Split(err.Error(), "\n")))
+}
+
+// readFiles reads the files. The annotations may be missing, SETTINGS_FILE may not.
+func (l *liveSettings) readFiles() (files config.LiveFiles, err error) {
+	for _, path := range l.paths {
+		text, failed := readLiveFile(path)
+		switch {
+		case path == l.base.SettingsFile:
+			files.Settings = text
+		default:
+			files.Annotations = text
+			if errors.Is(failed, fs.ErrNotExist) {
+				failed = nil
+			}
+		}
+		err = errors.Join(err, failed)
+	}
+	return files, err
+}
+
+func readLiveFile(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("reading settings: %w", err)
+	}
+	if info.Size() > maxLiveBytes || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("reading settings of %s: want a file of at most %d bytes", path, maxLiveBytes)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("reading settings: %w", err)
+	}
+	return string(text), nil
+}
+
+// CheckLive returns the configuration that a gate with cfg would start with. If the
+// files of live settings are invalid, it returns cfg and an error.
+func CheckLive(cfg *config.Config) (*config.Config, error) {
+	l := newLiveSettings(cfg, zap.NewNop())
+	files, err := l.readFiles()
+	if err != nil {
+		return cfg, err
+	}
+	live, err := cfg.Live(files)
+	if err != nil {
+		return cfg, err
+	}
+	return live, nil
+}
