@@ -48,11 +48,11 @@ func (t *Ticket) NextDeadline() int64 { return gate.Earliest(t.WaitBy, t.StartBy
 func (t *Ticket) WaitExpired(now int64) bool { return t.WaitBy != 0 && now >= t.WaitBy }
 
 // Release releases the slot or the queue position, including a slot granted while
-// the request was leaving the queue.
+// the request was leaving the queue. It clears the deadlines.
 func (t *Ticket) Release(a *Controller) {
 	if t.Slot || t.Queued && !a.Withdraw(&t.Waiter) {
 		a.Charge(&t.Waiter)
 		a.Release()
 	}
-	t.Queued, t.Slot, t.WaitBy = false, false, 0
+	t.Queued, t.Slot, t.Trial, t.WaitBy, t.StartBy = false, false, false, 0, 0
 }

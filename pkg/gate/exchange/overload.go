@@ -115,7 +115,6 @@ func (v *overload) setOrder(x *Exchange) {
 	w := &x.ticket.Waiter
 	w.Class, w.Key = admission.DefaultClass, 0
 	if v == nil {
-		x.ticket.StartBy, x.ticket.Trial = 0, false // an earlier request may have set them under other settings
 		return
 	}
 	trusted := x.gate.Trusts(x.Peer.Addr())

@@ -96,6 +96,20 @@ func TestADeadlineOfAnEarlierRequestDoesNotOutliveItsSettings(t *testing.T) {
 		mustApply(t, g, func(c *Config) { c.Overload, c.QueueMaxWait = OverloadConfig{}, time.Minute })
 		b.Arrive()
 		wantRefused(t, b, t.Context(), gate.QueueWaitExpired, time.Minute)
+
+		// With a free slot, the request would end while connecting to the container.
+		g.Admission.Release()
+		mustApply(t, g, func(*Config) {})
+		b.Arrive()
+		_ = b.Admit(t.Context())
+		b.End(gate.Served)
+		mustApply(t, g, func(c *Config) { c.Overload = OverloadConfig{} })
+		b.Arrive()
+		time.Sleep(time.Hour)
+		if o := b.Admit(t.Context()); o != gate.Undecided || b.ticket.Late(b.clock()) {
+			t.Errorf("%s; expired by the deadline of the previous request: %v", o, b.ticket.Late(b.clock()))
+		}
+		b.End(gate.Served)
 	})
 }
 
