@@ -83,6 +83,7 @@ func (r *run) Begin(x *gate.Record) {
 	}
 	q.begun++
 	q.begunAt, r.activeAt = r.now, r.now
+	q.rules = r.live.rules
 	q.record = x
 	r.noteFull()
 	r.exchanges++
@@ -136,7 +137,7 @@ func (r *run) slack() int64 { return 4*r.kernel.settings.delay + 4*r.kernel.held
 
 // judgeEnd looks whether an outcome has its reason.
 func (r *run) judgeEnd(q *request, x *gate.Record) {
-	g := &r.settings.gate
+	g := q.rules
 	age := r.now - q.begunAt
 	a := &q.answer
 	why := func(ok bool, text string) {
@@ -244,6 +245,7 @@ func (c *client) judgeReply(q *request, outcome string, status int) {
 	if q.endings != 1 || q.outcome.String() != outcome {
 		c.found("request %d: answered with %s, but it has ended with %s", q.id, outcome, q.outcome)
 	}
+	c.judgeStatus(q, status)
 }
 
 // judgeBody looks at the body of a reply of the gate's own.
@@ -355,18 +357,10 @@ func (r *run) mayClose() bool { return r.ending }
 // and nothing happens soon.
 func (r *run) look(calm bool) {
 	g := &r.settings.gate
-	adm := r.gate.Admission
-	inFlight, depth := adm.InFlight(), adm.QueueDepth()
-	if r.lookLimit(); g.Overload.AutoLimit != nil {
-	} else if limit := g.ConcurrencyLimit; limit > 0 {
-		if inFlight > limit || depth > g.QueueCapacity {
-			r.found("%d in flight of %d, %d queued of %d", inFlight, limit, depth, g.QueueCapacity)
-		}
-		if depth > 0 && inFlight < limit {
-			r.found("%d wait, and %d of %d are in flight", depth, inFlight, limit)
-		}
-	} else if held := r.gate.Connects.Held(); held > g.QueueCapacity {
-		r.found("%d requests are held, %d may be", held, g.QueueCapacity)
+	if r.live.rules.Overload.AutoLimit != nil {
+		r.lookLimit()
+	} else {
+		r.lookBounds()
 	}
 	if held := r.gate.Connects.Held(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 15*millisecond+r.slack() {
 		r.found("%d requests are held, and the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
@@ -377,7 +371,7 @@ func (r *run) look(calm bool) {
 	for _, q := range r.underWay {
 		r.lookStalled(q)
 		age := r.now - q.begunAt
-		if q.verdict != tunnelled && q.answer.switches == false && age > int64(g.RequestTimeout)+r.slack()+r.trickle(q) {
+		if q.verdict != tunnelled && q.answer.switches == false && age > int64(q.rules.RequestTimeout)+r.slack()+r.trickle(q) {
 			r.suspects = append(r.suspects, q)
 		}
 		// The bytes before the end may take several reads, and the loop may be held up
@@ -400,7 +394,7 @@ func (r *run) look(calm bool) {
 				first = q
 			}
 		}
-		r.found("request %d: under way for %v, the limit is %v", first.id, time.Duration(r.now-first.begunAt), g.RequestTimeout)
+		r.found("request %d: under way for %v, the limit is %v", first.id, time.Duration(r.now-first.begunAt), first.rules.RequestTimeout)
 	}
 	if len(r.underWay) == 0 {
 		for _, l := range r.kernel.live {
@@ -463,9 +457,11 @@ func (r *run) judgeRest() {
 			r.found("client %d: has not come to an end", c.id)
 		}
 	}
-	if r.fair() {
+	switch {
+	case r.live.reordered: // requests queued before a change of order are served first
+	case r.fair():
 		r.judgeFairness()
-	} else {
+	default:
 		r.judgeOrder()
 	}
 }

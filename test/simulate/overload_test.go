@@ -18,15 +18,16 @@ import (
 // own.
 type overload struct {
 	*world
-	keys     int     // number of different keys among the clients
-	newKeys  float64 // share of requests with a unique key
-	class    float64 // share of requests with a class
-	deadline float64 // share of requests with a deadline
-	topLimit int     // maximum of the adaptive limit
-	allowed  int     // highest limit since the last check
-	inFlight int     // requests in flight at the last check
-	longest  int64   // longest time to a response
-	samples  int     // exchanges with a response
+	keys      int     // number of different keys among the clients
+	newKeys   float64 // share of requests with a unique key
+	class     float64 // share of requests with a class
+	deadline  float64 // share of requests with a deadline
+	topLimit  int     // highest limit so far; 0 = unlimited at some time
+	unbounded bool
+	allowed   int   // highest limit since the last check
+	inFlight  int   // requests in flight at the last check
+	longest   int64 // longest time to a response
+	samples   int   // exchanges with a response
 }
 
 // lateness is how a deadline is written, in ms.
@@ -51,7 +52,7 @@ func selector(text string) exchange.Selector {
 func drawOverload(seed uint64, s *settings) *overload {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 0x0ff))}
 	g := &s.gate
-	o := &overload{world: w, topLimit: g.ConcurrencyLimit}
+	o := &overload{world: w, topLimit: g.ConcurrencyLimit, unbounded: g.ConcurrencyLimit == 0}
 	if w.chance(0.6) {
 		return o
 	}
@@ -59,10 +60,10 @@ func drawOverload(seed uint64, s *settings) *overload {
 	if w.chance(0.3) {
 		low := 1 + w.rng.IntN(3)
 		c.AutoLimit = &admission.LimitRange{Min: low, Max: low + w.rng.IntN(20)}
-		o.topLimit = c.AutoLimit.Max
+		o.topLimit, o.unbounded = c.AutoLimit.Max, false
 	} else if g.ConcurrencyLimit == 0 {
 		g.ConcurrencyLimit = pick(w, 1, 2, 3, 10)
-		o.topLimit = g.ConcurrencyLimit
+		o.topLimit, o.unbounded = g.ConcurrencyLimit, false
 	}
 	g.QueueCapacity = pick(w, 1, 3, 10, 100)
 	if w.chance(0.6) {
@@ -95,8 +96,7 @@ func (r *run) admission(c *exchange.Config) *admission.Controller {
 
 // fair reports whether the queue is more than a FIFO.
 func (r *run) fair() bool {
-	c := &r.settings.gate.Overload
-	return c.FairBy.Set() || c.PriorityBy.Set()
+	return isFair(&r.settings.gate.Overload)
 }
 
 // mark draws what q says of itself.
@@ -147,24 +147,22 @@ func (r *run) key(q *request) string {
 
 // lookLimit looks whether the limit holds, which may move.
 func (r *run) lookLimit() {
-	o, g := r.load, &r.settings.gate
+	o, g := r.load, r.live.rules
 	a := r.gate.Admission
-	if g.Overload.AutoLimit == nil {
-		return
-	}
 	limit, inFlight := a.Limit(), a.InFlight()
 	o.allowed = max(o.allowed, limit)
 	switch depth := a.QueueDepth(); {
-	case limit < g.Overload.AutoLimit.Min || limit > o.topLimit:
+	case limit < g.Overload.AutoLimit.Min || limit > g.Overload.AutoLimit.Max:
 		r.found("the limit is %d, of %v", limit, *g.Overload.AutoLimit)
 	case inFlight > o.allowed && inFlight > o.inFlight:
 		r.found("%d in flight, %d before, and the limit was %d at most", inFlight, o.inFlight, o.allowed)
-	case depth > g.QueueCapacity:
+	case depth > max(g.QueueCapacity, r.live.waiting):
 		r.found("%d queued of %d", depth, g.QueueCapacity)
 	case depth > 0 && inFlight < limit:
 		r.found("%d wait, and %d of %d are in flight", depth, inFlight, limit)
 	}
 	o.allowed, o.inFlight = limit, inFlight
+	r.live.waiting = min(r.live.waiting, a.QueueDepth())
 }
 
 // judgeDeadline looks whether a request ended for its deadline, or in spite of
@@ -176,10 +174,10 @@ func (r *run) judgeDeadline(q *request, x *gate.Record) {
 		o.samples++
 		o.longest = max(o.longest, age)
 	}
-	if a := r.gate.Admission; r.settings.gate.Overload.AutoLimit != nil {
+	if a := r.gate.Admission; r.live.rules.Overload.AutoLimit != nil {
 		o.allowed = max(o.allowed, a.Limit())
 	}
-	if q.deadline == 0 || r.settings.gate.Overload.DeadlineBy == (exchange.Selector{}) {
+	if q.deadline == 0 || !q.rules.Overload.DeadlineBy.Set() {
 		if x.Outcome == gate.DeadlineExceeded {
 			r.found("request %d: deadline-exceeded, and it has none", q.id)
 		}
@@ -220,7 +218,7 @@ func (r *run) lookDeadlines() {
 		return
 	}
 	for _, q := range r.underWay {
-		if q.deadline > 0 && q.record.Forwarded == 0 && q.heads == 0 && r.now > q.begunAt+q.deadline+r.slack() && r.waitsFor(q) {
+		if q.deadline > 0 && q.rules.Overload.DeadlineBy.Set() && q.record.Forwarded == 0 && q.heads == 0 && r.now > q.begunAt+q.deadline+r.slack() && r.waitsFor(q) {
 			r.suspects = append(r.suspects, q)
 		}
 	}
@@ -248,7 +246,7 @@ func (r *run) judgeRetry(q *request, fields [][2]string) {
 	case !o.Meaning().Retry && n == 0:
 	case !o.Meaning().Retry || n != 1 || err != nil || seconds < 1 || seconds > 60:
 		r.found("request %d: Retry-After %q in a reply that says %s", q.id, text, o)
-	case seconds != 1 && !(r.settings.gate.Overload.MeasuredRetry && (o == gate.QueueFull || o == gate.QueueWaitExpired)):
+	case seconds != 1 && !(q.rules.Overload.MeasuredRetry && (o == gate.QueueFull || o == gate.QueueWaitExpired)):
 		r.found("request %d: Retry-After %q, which has not been measured", q.id, text)
 	}
 }
@@ -257,13 +255,13 @@ func (r *run) judgeRetry(q *request, fields [][2]string) {
 // be. One that gives way to another learns of that later.
 func (r *run) judgeQueueFull(q *request) bool {
 	a := r.gate.Admission
-	full := a.InFlight() >= a.Limit() && a.QueueDepth() >= r.settings.gate.QueueCapacity
-	return full || r.fair() && r.fullAt >= q.begunAt
+	full := a.InFlight() >= a.Limit() && a.QueueDepth() >= r.live.rules.QueueCapacity
+	return full || r.fair() && r.fullAt >= q.begunAt || r.live.at >= q.begunAt
 }
 
 // noteFull notes that a request that begins now finds the queue full.
 func (r *run) noteFull() {
-	if a := r.gate.Admission; a.Limit() > 0 && a.InFlight() >= a.Limit() && a.QueueDepth() >= r.settings.gate.QueueCapacity {
+	if a := r.gate.Admission; a.Limit() > 0 && a.InFlight() >= a.Limit() && a.QueueDepth() >= r.live.rules.QueueCapacity {
 		r.fullAt = r.now
 	}
 }
@@ -287,7 +285,7 @@ func (r *run) judgeFairness() {
 	}
 	slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(a.order, b.order) })
 	for _, q := range all {
-		if q.outcome == gate.QueueFull && r.settings.gate.QueueCapacity > 0 {
+		if q.outcome == gate.QueueFull && r.settings.gate.QueueCapacity > 0 && r.live.at == 0 {
 			r.judgeShed(q, all)
 		}
 	}

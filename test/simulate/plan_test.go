@@ -142,6 +142,7 @@ func (s *settings) focus(w *world, k *kernel) {
 // request is one exchange: what the client sends and when it leaves, what the
 // container does, and what has become of it.
 type request struct {
+	rules   *exchange.Config // in force when it arrived
 	id      int
 	client  *client
 	method  string

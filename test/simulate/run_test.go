@@ -26,6 +26,7 @@ type run struct {
 	h2        h2Settings
 	h2clients []*h2Client
 	load      *overload
+	live      *live
 	fullAt    int64 // when a request found the queue full last
 
 	exchanges   int
@@ -74,6 +75,7 @@ func simulate(seed uint64, tracing bool, c changes) (res result) {
 	r := &run{world: w, kernel: k}
 	r.settings = draw(w, k)
 	r.h2, r.load = drawH2(seed, r.settings, k), drawOverload(seed, r.settings)
+	r.live = drawLive(seed)
 	r.apply(c)
 	res.seed, res.changes = seed, c
 	if c != nil || tracing {
@@ -88,7 +90,8 @@ func simulate(seed uint64, tracing bool, c changes) (res result) {
 
 func (r *run) life(seed uint64) {
 	s := r.settings
-	config := s.gate
+	config, rules := s.gate, s.gate
+	r.live.rules = &rules
 	config.Observer = r
 	config.Clock = clock{r.world}
 	config.Jitter = func() float64 { return 2*r.rng.Float64() - 1 }
@@ -160,6 +163,9 @@ func (r *run) begin() {
 			start = r.overHTTP2(c)
 		}
 		r.after(r.between(0, s.concurrent), start)
+	}
+	for range r.live.changes {
+		r.after(r.live.spread(1, 5000)*millisecond, r.changeSettings)
 	}
 	if s.drainAt > 0 {
 		r.after(s.drainAt, r.drain)

@@ -53,7 +53,7 @@ var weightNames = func() (names []string) {
 }()
 
 // named are the settings that shrink changes, beside the weights.
-var named = []string{"clients", "requests", "loops", "bodies", "descriptors", "drainAt", "think", "gap", "concurrent", "held", "delay", "segment", "stingy", "partial", "shuffle"}
+var named = []string{"clients", "requests", "loops", "bodies", "descriptors", "drainAt", "think", "gap", "concurrent", "held", "delay", "segment", "stingy", "partial", "shuffle", "live"}
 
 // values are those of the settings.
 func (r *run) values() map[string]int64 {
@@ -113,6 +113,8 @@ func (r *run) setting(name string) (get func() int64, set func(int64)) {
 		return flag(&r.kernel.partial)
 	case "shuffle":
 		return flag(&r.world.shuffle)
+	case "live":
+		return whole(&r.live.changes)
 	}
 	for i, n := range weightNames {
 		if n == name {
