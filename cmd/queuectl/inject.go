@@ -64,6 +64,7 @@ that has the gate already is brought to what the flags say.`,
 	f.StringVar(&o.Container, "container", "", "name of the container that serves (default the first with a port)")
 	f.IntVar(&o.UserPort, "user-port", 0, "port that it serves on (default its port called http, or its first)")
 	f.IntVar(&o.Concurrency, "concurrency", 0, "concurrency limit (default unlimited)")
+	f.BoolVar(&o.LiveSettings, "live-settings", false, "mount the pod's annotations, with which \"queuectl set\" changes settings of a running gate")
 	return c
 }
 

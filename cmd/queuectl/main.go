@@ -72,7 +72,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetVersionTemplate("queuectl {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newInject(), newUninject(), newProbe(), newDoctor(), newTop(), newGenerate(), &cobra.Command{
+	root.AddCommand(newInject(), newUninject(), newSet(), newProbe(), newDoctor(), newTop(), newGenerate(), &cobra.Command{
 		Use: "version", Short: "Print version, commit and Go version", Args: noArguments,
 		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), "queuectl", root.Version) },
 	})

@@ -51,6 +51,18 @@ func (k *Kubectl) Get(ctx context.Context, args ...string) ([]byte, error) {
 	return text, nil
 }
 
+// Run runs kubectl and returns its output.
+func (k *Kubectl) Run(ctx context.Context, args ...string) (string, error) {
+	cmd := k.command(ctx, args...)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	text, err := cmd.Output()
+	if err != nil {
+		return string(text), fmt.Errorf("kubectl %s: %w", args[0], because(err, &complaints))
+	}
+	return string(text), nil
+}
+
 func because(err error, complaints *bytes.Buffer) error {
 	if text := strings.TrimSpace(complaints.String()); text != "" {
 		return errors.New(text)

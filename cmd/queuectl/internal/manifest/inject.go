@@ -39,6 +39,8 @@ type Options struct {
 	UserPort    int    // 0 = its port
 	Concurrency int    // 0 = unlimited
 	Services    bool   // point Services at the gate
+	// LiveSettings mounts the pod's annotations at podInfoDir of the gate.
+	LiveSettings bool
 }
 
 // Inject puts the gate into the workloads of all files. Files whose objects have

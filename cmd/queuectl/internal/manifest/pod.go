@@ -39,7 +39,8 @@ type pod struct {
 	ports      map[string]int
 	readiness  []*yaml.Node // probes, with the names of their containers
 	names      []string
-	probers    []any // for object: path and probe
+	probers    []any  // for object: path and probe
+	volume     string // name of the volume with the pod's annotations; "" = none
 	said       []string
 }
 
@@ -370,11 +371,15 @@ func (p *pod) addGate() error {
 		p.say("hostNetwork: the gate's ports are those of the node")
 	}
 	containers, list := lookup(p.spec, "containers"), lookup(p.spec, "initContainers")
-	gate := p.gate()
 	inFlow := isFlow(p.spec)
+	volumes, err := p.addVolume()
+	if err != nil {
+		return err
+	}
+	gate := p.gate()
 	switch {
 	case list == nil:
-		p.insertBefore(containers.key, inFlow, object(append(grace, "initContainers", []*yaml.Node{gate})...))
+		p.insertBefore(containers.key, inFlow, object(append(append(grace, volumes...), "initContainers", []*yaml.Node{gate})...))
 		return nil
 	case list.merged || list.value.Kind == yaml.AliasNode:
 		return errors.New("its initContainers are an alias")
@@ -384,14 +389,55 @@ func (p *pod) addGate() error {
 	if err := p.checkShared("initContainers", list.value); err != nil {
 		return err
 	}
-	if grace != nil {
-		p.insertBefore(list.key, inFlow, object(grace...))
+	if before := append(grace, volumes...); before != nil {
+		p.insertBefore(list.key, inFlow, object(before...))
 	}
 	if isEmpty(list.value) {
 		p.fill(list, &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{gate}}, inFlow)
 		return nil
 	}
 	return p.prepend(list.value, gate)
+}
+
+// podInfoDir is where Knative mounts the pod's annotations (mount-podinfo), and the
+// default of ANNOTATIONS_FILE.
+const podInfoDir = "/etc/podinfo"
+
+// addVolume adds a volume with the pod's annotations if Options.LiveSettings is set. If
+// the spec has no volumes yet, it returns their key and value for the caller to insert.
+func (p *pod) addVolume() (pair []any, err error) {
+	if !p.options.LiveSettings {
+		return nil, nil
+	}
+	list := lookup(p.spec, "volumes")
+	taken := map[string]bool{}
+	if list != nil {
+		for _, v := range items(resolve(list.value)) {
+			taken[text(at(v, "name"))] = true
+		}
+	}
+	for p.volume = GateName + "-podinfo"; taken[p.volume]; {
+		p.volume += "-x"
+	}
+	volume := object("name", p.volume, "downwardAPI", object("items", []*yaml.Node{
+		object("path", "annotations", "fieldRef", object("fieldPath", "metadata.annotations")),
+	}))
+	switch {
+	case list == nil:
+		return []any{"volumes", []*yaml.Node{volume}}, nil
+	case list.merged || list.value.Kind == yaml.AliasNode:
+		return nil, errors.New("its volumes are an alias")
+	case !isEmpty(list.value) && list.value.Kind != yaml.SequenceNode:
+		return nil, errors.New("its volumes are no sequence")
+	}
+	if err := p.checkShared("volumes", list.value); err != nil {
+		return nil, err
+	}
+	if isEmpty(list.value) {
+		p.fill(list, &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{volume}}, isFlow(p.spec))
+		return nil, nil
+	}
+	return nil, p.prepend(list.value, volume)
 }
 
 // gate is the container, in the form of config/kubernetes/deployment.yaml.
@@ -435,6 +481,10 @@ func (p *pod) gate() *yaml.Node {
 	}
 	from("SERVING_NAMESPACE", "metadata.namespace")
 	from("SERVING_POD", "metadata.name")
+	var mounts any
+	if p.volume != "" {
+		mounts = []*yaml.Node{object("name", p.volume, "mountPath", podInfoDir, "readOnly", true)}
+	}
 	named := func(name string, port int) *yaml.Node { return object("name", name, "containerPort", port) }
 	alive := func() *yaml.Node { return object("path", "/health/alive", "port", admin) }
 	return object(
@@ -442,6 +492,7 @@ func (p *pod) gate() *yaml.Node {
 		"image", p.options.Image,
 		"restartPolicy", "Always",
 		"env", env,
+		"volumeMounts", mounts,
 		"ports", []*yaml.Node{named(portHTTP, serving), named("queue-admin", admin), named("queue-metrics", metrics)},
 		"startupProbe", object("periodSeconds", 1, "timeoutSeconds", 5, "failureThreshold", 60, "httpGet", alive()),
 		"livenessProbe", object("periodSeconds", 10, "timeoutSeconds", 5, "httpGet", alive()),

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -231,10 +232,11 @@ func (s *source) quoteEnd(from int) int {
 	return len(s.text) - 1
 }
 
-// apply makes edits, which must not overlap.
+// apply applies edits, which must not overlap. Insertions come before a replacement at
+// the same position.
 func apply(text string, edits []edit) (string, error) {
 	edits = slices.Clone(edits)
-	slices.SortStableFunc(edits, func(a, b edit) int { return a.from - b.from })
+	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Or(a.from-b.from, min(1, a.to-a.from)-min(1, b.to-b.from)) })
 	var b strings.Builder
 	at := 0
 	for _, e := range edits {
