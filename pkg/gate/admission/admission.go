@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"go.uber.org/atomic"
 
@@ -44,8 +45,12 @@ type Config struct {
 	// Fair orders queued requests by Class and Key instead of strict FIFO, and selects
 	// by them which request a full queue sheds.
 	Fair bool
-	// Clock returns the time in ns by which Fair measures service; nil = the system's
-	// clock. Configure ignores it.
+	// ShedStanding rejects the oldest queued requests of a queue that has stopped
+	// draining, before their clients disconnect (see standingQueue). Fair has another
+	// rule and ignores it.
+	ShedStanding bool
+	// Clock returns the time in ns for Fair and ShedStanding; nil = the system's clock.
+	// Configure ignores it.
 	Clock func() int64
 }
 
@@ -56,8 +61,9 @@ type Config struct {
 //	idle, admitted → idle       Acquire rejected the request
 //	queued         → admitted   Release handed its slot over
 //	queued         → idle       Withdraw
-//	queued         → shed       the queue was full and another request took the position (Fair only)
-//	shed           → idle       Withdraw
+//	queued         → shed       another request took the position in a full queue (Fair)
+//	queued         → expired    the queue stands (ShedStanding)
+//	shed, expired  → idle       Withdraw
 //
 // All transitions from queued happen under Controller.mu, so exactly one of them takes
 // place.
@@ -66,6 +72,7 @@ const (
 	waiterQueued
 	waiterAdmitted
 	waiterShed
+	waiterExpired
 )
 
 // Waiter is a position in the queue. Embed it by value in the object that waits, and
@@ -90,7 +97,7 @@ type Waiter struct {
 	list.Node[Waiter] // guarded by Controller.mu, like the next three fields
 
 	flow      *flow // flow in which w is queued, or from which it was granted; nil = none
-	grantedAt int64 // when it was granted a slot from the queue
+	grantedAt int64 // when it was granted a slot from the queue (Fair), or was queued (ShedStanding)
 	charged   int64 // service charged to flow in advance
 }
 
@@ -102,6 +109,10 @@ func (w *Waiter) Admitted() bool { return w.state.Load() == waiterAdmitted }
 // Shed reports whether w was removed from a full queue in favor of another request: w
 // has neither slot nor queue position. Notify is called as for a grant.
 func (w *Waiter) Shed() bool { return w.state.Load() == waiterShed }
+
+// Expired reports whether w was removed because the queue stands (Config.ShedStanding):
+// w has neither slot nor queue position. Notify is called as for a grant.
+func (w *Waiter) Expired() bool { return w.state.Load() == waiterExpired }
 
 // setState sets the state. It avoids the write if the state is unchanged since the
 // previous request.
@@ -142,6 +153,8 @@ type Controller struct {
 	fair  *fairQueue // waiters queued with Config.Fair; nil until first needed
 	clock func() int64
 
+	standing standingQueue // of fifo, with Config.ShedStanding
+
 	drain drainRate
 }
 
@@ -150,17 +163,19 @@ type Controller struct {
 //
 //	bits  0 to 31  concurrency limit, up to 1<<20; noLimit in the unlimited mode
 //	bits 32 to 56  queue capacity, up to 1<<24; with perSlotBit, the capacity per slot
+//	bit  61        shedStandingBit: Config.ShedStanding
 //	bit  62        perSlotBit
 //	bit  63        fairBit: the queue is fair, not strict FIFO
 type bounds uint64
 
 const (
-	limitMask     bounds = 1<<32 - 1
-	noLimit       bounds = 1 << 31 // more requests than can ever be in flight
-	capacityShift        = 32
-	capacityMask  bounds = 1<<25 - 1
-	perSlotBit    bounds = 1 << 62
-	fairBit       bounds = 1 << 63
+	limitMask       bounds = 1<<32 - 1
+	noLimit         bounds = 1 << 31 // more requests than can ever be in flight
+	capacityShift          = 32
+	capacityMask    bounds = 1<<25 - 1
+	shedStandingBit bounds = 1 << 61
+	perSlotBit      bounds = 1 << 62
+	fairBit         bounds = 1 << 63
 )
 
 // newBounds panics if a bound is negative or above its maximum.
@@ -178,8 +193,11 @@ func newBounds(c Config) bounds {
 	if c.CapacityPerSlot > 0 {
 		b = bounds(c.CapacityPerSlot)<<capacityShift | perSlotBit
 	}
-	if c.Fair {
+	switch {
+	case c.Fair:
 		b |= fairBit
+	case c.ShedStanding:
+		b |= shedStandingBit
 	}
 	return b.withLimit(c.Limit)
 }
@@ -213,9 +231,13 @@ func (b bounds) capacity() uint64 {
 // validate the configuration before.
 func New(c Config) *Controller {
 	a := &Controller{clock: c.Clock}
+	if a.clock == nil {
+		start := time.Now()
+		a.clock = func() int64 { return int64(time.Since(start)) }
+	}
 	a.bounds.Store(uint64(newBounds(c)))
 	if c.Fair {
-		a.fair = newFairQueue(c.Clock)
+		a.fair = newFairQueue(a.clock)
 	}
 	return a
 }
@@ -310,7 +332,7 @@ func (b bounds) exhausted(word uint64) bool {
 	return word&inFlightMask >= b.limit() && word>>waitingShift >= b.capacity()
 }
 
-// Withdraw stops waiting. It returns true if w was queued or shed: w holds nothing and
+// Withdraw stops waiting. It returns true if w was queued, shed or expired: w holds nothing and
 // will not be granted a slot. It returns false if w was already admitted: the caller
 // holds a slot, and a call of Notify may still be running. Withdraw is valid after an
 // Acquire that did not reject and before the Release of its slot. It panics if w is
@@ -327,7 +349,7 @@ func (a *Controller) Withdraw(w *Waiter) bool {
 		a.word.Sub(oneWaiting)
 		w.state.Store(waiterIdle)
 		return true
-	case waiterShed:
+	case waiterShed, waiterExpired:
 		w.state.Store(waiterIdle)
 		return true
 	case waiterAdmitted:
@@ -365,6 +387,7 @@ func (a *Controller) handOver() bool {
 		a.mu.Unlock()
 		return true
 	}
+	shed := a.shedStanding()
 	w := a.pop()
 	if w == nil {
 		a.mu.Unlock()
@@ -375,8 +398,28 @@ func (a *Controller) handOver() bool {
 	w.state.Store(waiterAdmitted)
 	a.mu.Unlock()
 
+	for _, shedNotify := range shed {
+		shedNotify()
+	}
 	notify()
 	return true
+}
+
+// shedStanding removes the oldest requests from a queue that stands, and returns their
+// Notify. The caller holds mu and has a slot for the next of the remaining requests.
+func (a *Controller) shedStanding() (shed []func()) {
+	if a.current()&shedStandingBit == 0 {
+		return nil
+	}
+	now, limit := a.clock(), a.Limit()
+	a.standing.advance(now, a.QueueDepth(), limit)
+	for w := a.fifo.First(); w != nil && a.standing.rejects(now-w.grantedAt, a.QueueDepth(), limit); w = a.fifo.First() {
+		a.fifo.Remove(w)
+		a.word.Sub(oneWaiting)
+		shed = append(shed, w.Notify) // from the next line on w belongs to its owner
+		w.state.Store(waiterExpired)
+	}
+	return shed
 }
 
 // SetLimit changes the concurrency limit, within 1 and MaxLimit. A higher limit grants
@@ -417,6 +460,9 @@ func (a *Controller) setBounds(update func(bounds) bounds) (granted []func()) {
 	if b.isFair() && a.fair == nil {
 		a.fair = newFairQueue(a.clock)
 	}
+	if b&shedStandingBit != 0 && a.current()&shedStandingBit == 0 {
+		a.standing.began(a.clock()) // requests queued before have no time of arrival, and are older than the window when it ends
+	}
 	// Publish the new bounds last: until then new requests find no free slot.
 	for a.word.Load()&inFlightMask < b.limit() {
 		w := a.pop()
@@ -450,6 +496,12 @@ func (a *Controller) push(w *Waiter) {
 		return
 	}
 	w.flow = nil
+	if a.current()&shedStandingBit != 0 {
+		w.grantedAt = a.clock()
+		if a.fifo.First() == nil {
+			a.standing.began(w.grantedAt)
+		}
+	}
 	a.fifo.Push(w)
 }
 

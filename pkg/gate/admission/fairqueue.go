@@ -85,10 +85,6 @@ type class struct {
 }
 
 func newFairQueue(clock func() int64) *fairQueue {
-	if clock == nil {
-		start := time.Now()
-		clock = func() int64 { return int64(time.Since(start)) }
-	}
 	q := &fairQueue{clock: clock, flows: map[flowKey]*flow{}, cost: firstCost}
 	for i := range q.classes {
 		q.classes[i].byService = flowHeap{before: hasLessService, index: func(f *flow) *int { return &f.serviceIndex }}

@@ -214,6 +214,8 @@ func (x *Exchange) queued(now int64) gate.Outcome {
 		return gate.Undecided
 	case x.ticket.Waiter.Shed():
 		return gate.QueueFull
+	case x.ticket.Waiter.Expired():
+		return gate.QueueWaitExpired
 	}
 	if o := x.timeouts.Expired(now); o != gate.Undecided {
 		return o

@@ -476,3 +476,43 @@ func TestTheAdaptiveLimitAdjustsTheConcurrencyLimit(t *testing.T) {
 		wantCounts(t, g.Admission, 0, 0)
 	})
 }
+
+func TestARequestThatAStandingQueueShedsHasWaitedTooLong(t *testing.T) {
+	now := int64(1)
+	clock := func() int64 { return now }
+	g := &Gate{Config: Config{Admission: admission.New(admission.Config{Limit: 1, CapacityPerSlot: 10, ShedStanding: true, Clock: clock})}}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	var all []*Exchange
+	begin := func() {
+		x := new(Exchange)
+		x.Bind(g, clock, func() {}, nil)
+		x.Begin(now, nil, nil)
+		if o := x.enqueue(); o != gate.Undecided {
+			t.Fatalf("request %d: %s", len(all), o)
+		}
+		all = append(all, x)
+	}
+	for range 4 {
+		begin()
+	}
+	now += int64(time.Second)
+	all[0].End(gate.Served)
+	if o := all[1].queued(now); o != gate.Undecided || all[1].State() != StateConnecting {
+		t.Fatalf("the first queued request: %s, state %d", o, all[1].State())
+	}
+	begin() // as many as have been served
+	now += int64(time.Second)
+	all[1].End(gate.Served)
+	for i, want := range map[int]gate.Outcome{2: gate.QueueWaitExpired, 3: gate.QueueWaitExpired, 4: gate.Undecided} {
+		o := all[i].queued(now)
+		if o != want {
+			t.Errorf("request %d: %s, want %s", i, o, want)
+		}
+		all[i].End(o)
+	}
+	if a := g.Admission; a.InFlight() != 0 || a.QueueDepth() != 0 {
+		t.Errorf("%d in flight, %d queued", a.InFlight(), a.QueueDepth())
+	}
+}

@@ -1,0 +1,161 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/atomic"
+)
+
+// patience is how long the clients of these tests wait for a response.
+const patience = 5 * time.Second
+
+// visit is one request of a client: it returns how long it took to be served, or false
+// if it was rejected or the client disconnected.
+func visit(a *Controller, service time.Duration) (took time.Duration, served bool) {
+	begin := time.Now()
+	woken := make(chan struct{}, 1)
+	w := &Waiter{Notify: func() { woken <- struct{}{} }}
+	switch a.Acquire(w) {
+	case Rejected:
+		return 0, false
+	case Queued:
+		select {
+		case <-woken:
+		case <-time.After(patience):
+		}
+		if !w.Admitted() && a.Withdraw(w) {
+			return 0, false
+		}
+	}
+	time.Sleep(service)
+	a.Release()
+	took = time.Since(begin)
+	return took, took <= patience
+}
+
+// overloaded offers three times the capacity of a container for a minute, and returns
+// the goodput of the last half, of responses within a time, as a share of the capacity.
+func overloaded(slots int, service, within time.Duration, shed bool) (share float64) {
+	const last = time.Minute
+	a := New(Config{Limit: slots, CapacityPerSlot: 10, ShedStanding: shed})
+	var good atomic.Int64
+	start := time.Now()
+	for time.Since(start) < last {
+		go func() {
+			if took, served := visit(a, service); served && took <= within && time.Since(start) > last/2 && time.Since(start) <= last {
+				good.Inc()
+			}
+		}()
+		time.Sleep(service / time.Duration(3*slots))
+	}
+	synctest.Wait()
+	capacity := float64(slots) / service.Seconds()
+	return float64(good.Load()) / (last / 2).Seconds() / capacity
+}
+
+func TestAStandingQueueKeepsTheRequestsThatAreServedInTime(t *testing.T) {
+	for _, c := range []struct {
+		slots           int
+		service, within time.Duration
+	}{{20, 20 * time.Millisecond, time.Second}, {20, 200 * time.Millisecond, time.Second}, {20, time.Second, patience}, {1, time.Second, patience}, {4, 2 * time.Second, patience}} {
+		t.Run(fmt.Sprintf("%d slots of %s", c.slots, c.service), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				with := overloaded(c.slots, c.service, c.within, true)
+				without := overloaded(c.slots, c.service, c.within, false)
+				t.Logf("goodput %.0f %% of the capacity, %.0f %% without", 100*with, 100*without)
+				if with < 0.95 {
+					t.Errorf("goodput is %.0f %% of the capacity", 100*with)
+				}
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
+func TestABurstThatDrainsIsServedWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New(Config{Limit: 20, CapacityPerSlot: 10, ShedStanding: true})
+		var shed atomic.Int64
+		arrive := func() {
+			w := &Waiter{}
+			woken := make(chan struct{}, 1)
+			w.Notify = func() { woken <- struct{}{} }
+			switch v := a.Acquire(w); {
+			case v == Queued:
+				<-woken
+			case v == Rejected:
+				t.Error("the queue is full")
+				return
+			}
+			if w.Expired() {
+				shed.Inc()
+				return
+			}
+			time.Sleep(time.Second)
+			a.Release()
+		}
+		for range 200 {
+			go arrive()
+		}
+		for range 80 { // and half of the capacity beside it
+			time.Sleep(100 * time.Millisecond)
+			go arrive()
+		}
+		time.Sleep(time.Minute)
+		if n := shed.Load(); n != 0 || a.InFlight() != 0 || a.QueueDepth() != 0 {
+			t.Errorf("%d requests were shed; %d in flight, %d queued", n, a.InFlight(), a.QueueDepth())
+		}
+	})
+}
+
+func TestTheOldestRequestsOfAStandingQueueAreShedFirst(t *testing.T) {
+	now := int64(0)
+	a := New(Config{Limit: 2, CapacityPerSlot: 10, ShedStanding: true, Clock: func() int64 { return now }})
+	var log []string
+	waiters := map[string]*Waiter{}
+	arrive := func(name string) {
+		w := &Waiter{}
+		w.Notify = func() {
+			if w.Expired() {
+				name += " shed"
+			}
+			log = append(log, name)
+		}
+		waiters[name] = w
+		if v := a.Acquire(w); (v == Queued) != (len(waiters) > 2) {
+			t.Fatalf("%s: %v", name, v)
+		}
+	}
+	for i := range 7 { // 0 and 1 have the slots
+		arrive(fmt.Sprint(i))
+	}
+	for i := range 4 { // in each of two windows two slots change hands, and as many requests arrive
+		now = standingWindow * int64(1+i/2)
+		a.Release()
+		if i < 3 {
+			arrive(fmt.Sprint(7 + i))
+		}
+	}
+	// 5 to 9 were queued, longer than standingTarget for all but 9: one per slot remains.
+	if want := []string{"2", "3", "4", "5 shed", "6 shed", "7 shed", "8"}; !slices.Equal(log, want) || a.QueueDepth() != 1 || a.InFlight() != 2 {
+		t.Errorf("%q, %d queued, %d in flight, want %q", log, a.QueueDepth(), a.InFlight(), want)
+	}
+	for _, name := range []string{"5", "6", "7"} {
+		if !a.Withdraw(waiters[name]) {
+			t.Errorf("%s holds a slot", name)
+		}
+	}
+	a.Release() // to 9: the queue is empty and stands no longer
+	for i := range 6 {
+		arrive(fmt.Sprint(10 + i))
+	}
+	now += 2*standingTarget - 1
+	a.Release()
+	if log[len(log)-1] != "10" {
+		t.Errorf("%q", log)
+	}
+}
