@@ -98,6 +98,44 @@ func TestGRPCCallsGetOneLoadReportInTheirTrailers(t *testing.T) {
 	}
 }
 
+// TestFailedCallsHaveALoadReportToo checks Trailers-Only responses, of the container and
+// of the gate.
+func TestFailedCallsHaveALoadReportToo(t *testing.T) {
+	t.Parallel()
+	port := launch.FreePort(t)
+	s := grpc.NewServer()
+	var entered atomic.Bool
+	release := make(chan struct{})
+	testpb.RegisterTestServiceServer(s, &service{unary: func(context.Context) error {
+		if entered.Swap(true) {
+			<-release
+		}
+		return status.Error(codes.NotFound, "no")
+	}})
+	listenAt(t, port, s)
+	g := startGate(t, port, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=0", "LOAD_REPORTS=always", "METRICS_PORT=free")
+	client := stub(t, g)
+	call := func(want codes.Code) *orcadata.OrcaLoadReport {
+		var trailer metadata.MD
+		_, err := client.UnaryCall(testContext(t), &testpb.SimpleRequest{}, grpc.Trailer(&trailer))
+		if status.Code(err) != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		return reportIn(t, trailer)
+	}
+	if r := call(codes.NotFound); r == nil || r.ApplicationUtilization != 1 {
+		t.Errorf("of a failed call: %v", r)
+	}
+	var calls sync.WaitGroup
+	calls.Go(func() { call(codes.NotFound) })
+	eventually(t, "a call holds the slot", func() bool { return g.scrape(t, "queuegate_in_flight_requests") == "1" })
+	if r := call(codes.ResourceExhausted); r == nil || r.ApplicationUtilization <= 0 {
+		t.Errorf("of a rejected call: %v", r)
+	}
+	close(release)
+	calls.Wait()
+}
+
 // TestLoadReportsOverHTTPAreThoseOfEnvoy checks the three formats against the protobuf
 // library, as Envoy parses them.
 func TestLoadReportsOverHTTPAreThoseOfEnvoy(t *testing.T) {
