@@ -87,7 +87,7 @@ func admissionRows(c *Config) []row {
 		{"CONCURRENCY_HARD", "concurrency-hard", "false", yesNo.at(&c.Gate.HardConcurrency),
 			"Hold the slot of a request whose client has left until the container closes or finishes: it never works on more than the limit."},
 		{"QUEUE_CAPACITY", "queue-capacity", "(10 x the concurrency limit, or 1000 without one)", count(admission.MaxCapacity).live(&c.Gate.QueueCapacity),
-			"Number of requests that may wait; the next one gets 503. Without a setting it follows the limit of CONTAINER_CONCURRENCY=auto."},
+			"Number of requests that may wait; the next one gets 503. Without a setting it follows the limit of CONTAINER_CONCURRENCY=auto, and a queue that does not drain rejects its oldest requests."},
 		{"QUEUE_MAX_WAIT", "queue-max-wait", "0 = off", duration.live(&c.Gate.QueueMaxWait),
 			"Longest wait in the queue; then 503."},
 		{"QUEUE_FAIR_BY", "queue-fair-by", "(strict FIFO)", selector.live(&c.Gate.Overload.FairBy),
