@@ -157,7 +157,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		if r.gate.Admission.Limit() > 0 {
 			why(r.judgeQueueFull(q), "there is a slot or a place")
 		} else {
-			why(r.gate.Connects.Held() >= g.QueueCapacity, "there is a place")
+			why(r.gate.Connects.Held() >= g.QueueCapacity || r.live.at >= q.begunAt, "there is a place") // or a queue had none, before the limit was removed
 		}
 		why(q.heads == 0 || q.staleBreak || r.h2.speaks == upstream.Auto && q.breaks > 0, "the container has it")
 	case gate.QueueWaitExpired:
