@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// exchange sends raw bytes on a connection of its own and returns the answer.
+// exchange sends raw bytes on a new connection and returns the response.
 func exchange(t *testing.T, address, raw string) (*http.Response, string) {
 	t.Helper()
 	conn := dial(t, address)

@@ -88,7 +88,7 @@ func TestTheRequestTimeoutAppliesInTheQueue(t *testing.T) {
 			func(w http.ResponseWriter, r *http.Request) {
 				entered <- struct{}{}
 				w.WriteHeader(http.StatusAccepted)
-				<-stay // whatever the clock says
+				<-stay // regardless of the timeout
 			})
 		first := r.begin("/")
 		testkit.Receive(t, "the first one", entered)

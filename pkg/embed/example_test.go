@@ -20,7 +20,7 @@ func Example() {
 		ConcurrencyLimit: 10,
 		QueueCapacity:    100,
 		RequestTimeout:   5 * time.Minute,
-		DrainQuiet:       10 * time.Millisecond, // 10 s or more where routers have to notice
+		DrainQuiet:       10 * time.Millisecond, // 10 s or more, so that routers can notice
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/queuegate/queuegate/internal/testkit"
 )
 
-// page is what a handler of figures shows.
+// page returns the page of a metrics handler.
 func page(h http.Handler, fields ...string) string {
 	req := httptest.NewRequest("GET", "/metrics", nil)
 	for i := 0; i < len(fields); i += 2 {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// names are those of a header, sorted.
+// names returns the names of a header, sorted.
 func names(h http.Header) (all []string) {
 	for name := range h {
 		all = append(all, name)

@@ -151,7 +151,7 @@ func (r *rig) begin(target string, fields ...string) <-chan answer {
 	return c
 }
 
-// want checks an answer of the gate's own.
+// want checks a local reply.
 func (a *answer) want(t *testing.T, status int, body, outcome string) {
 	t.Helper()
 	if a.StatusCode != status || a.body != body || a.Header.Get("K-Gate-Outcome") != outcome {

@@ -107,7 +107,7 @@ func TestHijackedConnectionsRemainOpenAfterADrain(t *testing.T) {
 	if err := r.gate.Drain(ended); !errors.Is(err, context.Canceled) || err.Error() != "draining with 1 in flight and 0 queued: context canceled" {
 		t.Errorf("drain: %v", err)
 	}
-	close(goOn) // what is a tunnel from now on is not waited for
+	close(goOn) // a tunnel is no longer waited for
 	if err := testkit.Receive(t, "the end of the drain", drained); err != nil {
 		t.Error(err)
 	}
@@ -134,7 +134,7 @@ func TestAPanicAfterHijackingReleasesTheSlotOnce(t *testing.T) {
 	r.dial(upgrade)
 	server := testkit.Receive(t, "the connection", conns)
 	until(t, "a free slot", func() bool { return r.gate.InFlight() == 0 })
-	_ = server.Close() // must not give back another's
+	_ = server.Close() // must not release another request's slot
 	r.gate.wantOutcome(t, "internal-error", 1)
 	r.gate.wantOutcome(t, "tunnelled", 0)
 }

@@ -70,7 +70,7 @@ const browsersRequest = "GET / HTTP/1.1\r\nHost: hello.default.example.com\r\n" 
 	"Accept-Encoding: gzip, deflate\r\nCookie: session=0123456789abcdef\r\nX-Forwarded-For: 10.1.2.3\r\n" +
 	"X-Request-Id: 00000000-0000-0000-0000-000000000000\r\nK-Proxy-Request: activator\r\n\r\n"
 
-// BenchmarkGate is what the gate adds to a handler.
+// BenchmarkGate measures the overhead of the gate for a handler.
 func BenchmarkGate(b *testing.B) {
 	whole, err := http.ReadRequest(bufio.NewReader(strings.NewReader(browsersRequest)))
 	if err != nil {
@@ -101,7 +101,7 @@ func BenchmarkGate(b *testing.B) {
 	}
 }
 
-// BenchmarkServer is what it adds to a whole request.
+// BenchmarkServer measures its overhead for a whole request.
 func BenchmarkServer(b *testing.B) {
 	for name, timeout := range map[string]time.Duration{"browser": 0, "timeout": time.Minute} {
 		b.Run(name, func(b *testing.B) {

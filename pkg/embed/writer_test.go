@@ -135,7 +135,7 @@ func TestUnannouncedTrailersReachTheHandler(t *testing.T) {
 	}
 }
 
-// readerFrom notes what is read from.
+// readerFrom records the source of ReadFrom.
 type readerFrom struct {
 	*httptest.ResponseRecorder
 	src io.Reader

@@ -2,7 +2,7 @@ package gate
 
 import "testing"
 
-// headerValue makes a header value; nil stands for an absent field.
+// headerValue returns a header value; nil = absent.
 func headerValue(s string) []byte {
 	if s == absent {
 		return nil

@@ -60,8 +60,8 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// step is a random time to the next event: often none, often to a window's
-// edge or a nanosecond beside it, seldom a long rest.
+// step returns a random time to the next event: often none, often to the edge of a
+// window or a nanosecond from it, rarely a long pause.
 func step(r *rand.Rand, now time.Duration) time.Duration {
 	edge := Window - now%Window
 	switch r.IntN(12) {
@@ -160,8 +160,8 @@ func TestEventsOfSeveralGoroutinesInAnyOrderAddUpToTheModel(t *testing.T) {
 	for g := range sources {
 		sources[g] = rand.New(rand.NewPCG(r.Uint64(), 1))
 	}
-	// In round k all events lie in windows k-1 and k, so window k-1 is complete
-	// when the round is over. Goroutines do not order their events.
+	// In round k all events are in windows k-1 and k, so window k-1 is complete after
+	// the round. Goroutines do not order their events.
 	for k := int64(1); k <= rounds; k++ {
 		var all sync.WaitGroup
 		for g := range goroutines {

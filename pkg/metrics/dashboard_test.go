@@ -24,7 +24,7 @@ const (
 	operatorPath  = configDir + "/prometheus/podmonitor.yaml"
 )
 
-// exported is what a full page really has.
+// exported returns the metrics of a full page.
 func exported(t *testing.T) *vocabulary {
 	t.Helper()
 	cfg := fullConfig(Both)
@@ -91,7 +91,7 @@ func documents(t *testing.T, path string) (all []any) {
 	}
 }
 
-// targetLabels are those that a scrape configuration sets, sorted.
+// targetLabels returns the labels that a scrape configuration sets, sorted.
 func targetLabels(t *testing.T, path, key string) (labels []string) {
 	t.Helper()
 	for _, d := range documents(t, path) {
@@ -152,7 +152,7 @@ func TestExpressionsInConfigUseOnlyExportedMetrics(t *testing.T) {
 	counts := map[string]int{}
 	err := filepath.WalkDir(configDir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && d.Name() == "helm" {
-			return fs.SkipDir // no YAML before it is rendered; test/render compares it with what is read here
+			return fs.SkipDir // not YAML before it is rendered; test/render compares the result
 		}
 		if err != nil || d.IsDir() || !slices.Contains([]string{".json", ".yaml"}, filepath.Ext(path)) {
 			return err
@@ -180,8 +180,8 @@ var (
 	matcherText  = regexp.MustCompile(`(\w+)\s*(=~|=|!=)\s*"([^"]*)"`)
 )
 
-// An increase from no series to 1 is none for Prometheus: what an alert or an autoscaler
-// reads has to be on the page at 0.
+// Prometheus sees no increase from no series to 1, so series that an alert or an
+// autoscaler reads must be on the page at 0.
 func TestAnIdlePageHasEverySeriesThatAlertsAndAutoscalersRead(t *testing.T) {
 	page := gather(t, newRegistry(NewCollector(fullConfig(Current))))
 	read := 0
@@ -282,7 +282,7 @@ func TestBothScrapeConfigurationsSetTheSameLabels(t *testing.T) {
 	}
 }
 
-// dashboard is what the test looks at.
+// dashboard is the part of a dashboard that the test reads.
 type dashboard struct {
 	Templating struct {
 		List []struct{ Name, Type string }

@@ -20,8 +20,8 @@ func TestDocsListTheMetricsOfTheCode(t *testing.T) {
 	testkit.Section(t, docsPath, docsBegin, docsEnd, metricTables(t))
 }
 
-// metricTables documents what a full page really has: the rows of the
-// code, and what client_golang adds to them.
+// metricTables documents a full page: the rows of the code, and the metrics of
+// client_golang.
 func metricTables(t *testing.T) string {
 	cfg := fullConfig(Both)
 	busy(&cfg)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// expression is what a PromQL expression reads. It is not checked for its
-// grammar, only cut into words.
+// expression holds the names in a PromQL expression. Its grammar is not checked, it is
+// only split into words.
 type expression struct {
 	selectors []selector
 	by        []string // labels of by and without
@@ -40,16 +40,14 @@ var (
 	promMatch     = []string{"on", "ignoring", "group_left", "group_right"}
 )
 
-// parseExpression fails on what it cannot cut, and on functions that it does
-// not know.
+// parseExpression fails on expressions that it cannot split, and on unknown functions.
 func parseExpression(text string) (*expression, error) {
 	words, err := promWords(text)
 	if err != nil {
 		return nil, err
 	}
 	x := &expression{}
-	// list reads the names between the word at i and its closing one, and
-	// skips what is between them.
+	// list reads the names between the word at i and its closing one, and skips them.
 	list := func(i int, closing string) (names []string, end int) {
 		for i++; i < len(words) && words[i] != closing; i++ {
 			if promName.MatchString(words[i]) {
@@ -118,7 +116,7 @@ type vocabulary struct {
 	target []string
 }
 
-// check returns what is wrong with an expression, and the labels of its result.
+// check returns the problems of an expression, and the labels of its result.
 func (v *vocabulary) check(text string) (problems, labels []string) {
 	x, err := parseExpression(text)
 	if err != nil {

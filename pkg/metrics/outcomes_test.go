@@ -48,8 +48,8 @@ func selected(t *testing.T, path, titleKey string) map[string][]gate.Outcome {
 	return all
 }
 
-// refusals are the outcomes of the panel "Refusals by outcome": all but successes and
-// those that have a panel of their own.
+// refusals returns the outcomes of the panel "Refusals by outcome": all except
+// successes and those with other panels.
 func refusals(t *testing.T) (names []string) {
 	var elsewhere []gate.Outcome
 	for title, outcomes := range selected(t, dashboardPath, "title") {

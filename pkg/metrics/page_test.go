@@ -223,7 +223,7 @@ func TestIdentitiesThatAreNotUTF8DoNotBreakThePage(t *testing.T) {
 	gather(t, pedantic(t, cfg))
 }
 
-// The names of Knative's OpenCensus era are what they are.
+// Knative's OpenCensus names, which promlint criticizes.
 var legacyLint = []string{
 	`revision_app_request_count: counter metrics should have "_total" suffix`,
 	`revision_app_request_count: non-histogram and non-summary metrics should not have "_count" suffix`,

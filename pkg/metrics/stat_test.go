@@ -16,9 +16,9 @@ import (
 	"github.com/queuegate/queuegate/internal/testkit"
 )
 
-// decodeStat reads a message bit by bit, as the description of protobuf's
-// encoding has it and independent of how it was made. It is strict: each field
-// at most once, each of its own wire type.
+// decodeStat decodes a message bit by bit, according to the description of protobuf's
+// encoding and independently of the encoder. It is strict: each field at most once,
+// each with its wire type.
 func decodeStat(b []byte) (s Stat, timestamp int64, err error) {
 	varint := func() (v uint64) {
 		for shift := 0; ; shift += 7 {

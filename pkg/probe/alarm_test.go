@@ -12,7 +12,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
-// fakeAlarm notes what it is set to and rings on command.
+// fakeAlarm records Set and fires on command.
 type fakeAlarm struct {
 	rings   chan struct{}
 	sets    []time.Duration

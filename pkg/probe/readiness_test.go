@@ -151,7 +151,7 @@ func caller(kubelet bool) gate.Prober {
 	return gate.AnyProber
 }
 
-// heldFor is what a caller gets that leaves after d.
+// heldFor returns the result for a prober that disconnects after d.
 func heldFor(r *Readiness, d time.Duration) gate.ReadinessResult {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
@@ -410,7 +410,7 @@ func TestAKubeletProbeCausesACheckAndThenSetsTheRhythm(t *testing.T) {
 func TestAProberWaitsOnlyForACheckThatIsDue(t *testing.T) {
 	const took = 400 * time.Millisecond
 	runOne(t, Options{}, periodicSpec("app", 2*time.Second), took, always(success), func(r *Readiness, app *application) {
-		synctest.Wait() // the first probe is under way
+		synctest.Wait() // the first check is in progress
 		began := time.Now()
 		if result := r.Wait(context.Background(), gate.AnyProber); !result.Ready || time.Since(began) != took {
 			t.Errorf("the first result is %+v after %v", result, time.Since(began))
@@ -574,7 +574,7 @@ func TestACheckStartedBeforeARefusedConnectionDoesNotMakeItReadyAgain(t *testing
 		app.respond = until(4100*time.Millisecond, success, success)
 		app.mu.Unlock()
 		r.Observed(false)
-		time.Sleep(55 * time.Millisecond) // that probe has succeeded, the next is under way
+		time.Sleep(55 * time.Millisecond) // that check has succeeded, the next one is in progress
 		if s := r.Snapshot()[0]; s.State != "down" {
 			t.Errorf("state %v", s.State)
 		}

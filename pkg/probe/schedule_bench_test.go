@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// BenchmarkSchedule is what the adaptive schedule decides for a container: the
-// attempts of a start-up that refuses for a second, answers for a second and
-// then succeeds. attempts/op says how many decisions one start-up takes.
+// BenchmarkSchedule measures the decisions of the adaptive schedule for a container: a
+// start-up that refuses connections for a second, responds for a second and then
+// succeeds. attempts/op is the number of checks of a start-up.
 func BenchmarkSchedule(b *testing.B) {
 	for name, waiting := range map[string]bool{"waited for": true, "no caller waits": false} {
 		b.Run(name, func(b *testing.B) {

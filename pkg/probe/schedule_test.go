@@ -63,7 +63,8 @@ func TestTheDelayAfterAcceptedConnectionsIsBounded(t *testing.T) {
 				for _, waiting := range []bool{false, true} {
 					accepting, found, _ := simulate(accepts, accepts+took, waiting, jitter)
 					budget := max(12*time.Millisecond, took*6/100)
-					// What passes until it is seen to accept has a budget of its own.
+					// The time until the container is seen to accept has its own
+					// budget.
 					if late := found - max(accepts+took, accepting); late > budget {
 						t.Fatalf("%s: ready %v after accepting at %v found %v late, budget %v", name, took, accepts, late, budget)
 					}

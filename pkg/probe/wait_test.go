@@ -64,8 +64,8 @@ func TestAKubeletProbeIsDueDespiteJitter(t *testing.T) {
 	})
 }
 
-// TestWithAPeriodProbersCauseAtMostTheAllowedChecks runs random applications
-// with random callers: a kubelet, the activator and a crowd.
+// TestWithAPeriodProbersCauseAtMostTheAllowedChecks runs random applications with
+// random probers: a kubelet, the activator and many others.
 func TestWithAPeriodProbersCauseAtMostTheAllowedChecks(t *testing.T) {
 	for seed := range uint64(12) {
 		random := rand.New(rand.NewPCG(seed, 0))

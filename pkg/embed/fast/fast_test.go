@@ -295,7 +295,7 @@ func newRequest() *fasthttp.RequestCtx {
 	var q fasthttp.Request
 	q.Header.SetUserAgent("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
 	q.Header.Set("K-Proxy-Request", "activator")
-	q.Header.SetMethod("GET") // as one that was read has it
+	q.Header.SetMethod("GET") // as in a received request
 	q.SetRequestURI("/")
 	ctx := new(fasthttp.RequestCtx)
 	ctx.Init(&q, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, silent{})
@@ -373,7 +373,7 @@ const browsersRequest = "GET / HTTP/1.1\r\nHost: hello.default.example.com\r\n" 
 	"Accept-Encoding: gzip, deflate\r\nCookie: session=0123456789abcdef\r\nX-Forwarded-For: 10.1.2.3\r\n" +
 	"X-Request-Id: 00000000-0000-0000-0000-000000000000\r\nK-Proxy-Request: activator\r\n\r\n"
 
-// BenchmarkServer is what the gate adds to a whole request.
+// BenchmarkServer measures the overhead of the gate for a whole request.
 func BenchmarkServer(b *testing.B) {
 	g, err := embed.New(embed.Config{ConcurrencyLimit: 100, QueueCapacity: 1000})
 	if err != nil {

@@ -2,6 +2,6 @@
 
 package fast
 
-// raceDetector says that the race detector runs, under which sync.Pool drops a
-// part of what it is given.
+// raceDetector means that the race detector runs, with which sync.Pool drops some of
+// its objects.
 const raceDetector = true

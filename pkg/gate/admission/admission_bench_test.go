@@ -158,7 +158,7 @@ func BenchmarkWithdraw(b *testing.B) {
 	})
 }
 
-// An overload from one goroutine per processor, all of it refused.
+// All requests are rejected; one goroutine per processor.
 func BenchmarkRefuseParallel(b *testing.B) {
 	eachControllerBench(b, Config{Limit: 1}, func(b *testing.B, a admission) {
 		a.TryAcquire()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// admission is what the suite asks of an implementation.
+// admission is the interface of the implementations under test.
 type admission interface {
 	Acquire(w *Waiter) Decision
 	TryAcquire() bool
@@ -19,8 +19,7 @@ type admission interface {
 	Limit() int
 	Capacity() int
 
-	// waits reports whether w is in the queue, after any hand-over that is
-	// under way.
+	// waits reports whether w is in the queue, after any hand-over in progress.
 	waits(w *Waiter) bool
 }
 
@@ -141,8 +140,8 @@ func (a *referenceAdmission) waits(w *Waiter) bool {
 	return slices.Contains(a.queue, w)
 }
 
-// admissionModel says what one thread must see: plain lists, with waiters named
-// by their index.
+// admissionModel is the sequential reference: plain lists, with waiters identified by
+// their index.
 type admissionModel struct {
 	limit, capacity int
 	anonymous       int   // slots taken by TryAcquire

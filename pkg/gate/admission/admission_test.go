@@ -393,7 +393,7 @@ func TestASingleSlotIsGrantedInTheOrderOfArrival(t *testing.T) {
 	})
 }
 
-// Slots are counted beside the implementation, by those who hold them.
+// The goroutines that hold slots count them independently of the implementation.
 func TestManyWithdrawalsNeverExceedTheLimitsAndReturnToZero(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		for seed := range uint64(12) {

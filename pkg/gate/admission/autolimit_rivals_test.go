@@ -2,9 +2,9 @@ package admission
 
 import "math"
 
-// What others do, after their descriptions, for the comparison in
-// TestLimitersComparedWithTheBestFixedLimit. All look at windows of 100 ms and 10
-// samples or more.
+// Limiters of other projects, after their descriptions, for
+// TestLimitersComparedWithTheBestFixedLimit. All use windows of at least 100 ms and 10
+// samples.
 
 // rivalWindow sums a window up.
 type rivalWindow struct {

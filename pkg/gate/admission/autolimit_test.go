@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// concurrencyLimiter is what the model of a container is run with.
+// concurrencyLimiter is a limiter that runs with the container model.
 type concurrencyLimiter interface {
 	Limit() int
 	AddSample(now, took int64, failed bool, inFlight int) (limit int, moved bool)
@@ -21,10 +21,10 @@ type fixedLimit int
 func (f fixedLimit) Limit() int                                    { return int(f) }
 func (fixedLimit) AddSample(_, _ int64, _ bool, _ int) (int, bool) { return 0, false }
 
-// containerModel is a container that shares its capacity among the requests it
-// works on. Up to slots requests each go at full speed. With n of them, each
-// goes at (slots/n)^(1+collapse) of it: 0 is a processor that is shared and no
-// more, 1 one that loses half its throughput with twice the requests.
+// containerModel is a container that shares its capacity among concurrent requests. Up
+// to slots requests each run at full speed. With n of them, each runs at
+// (slots/n)^(1+collapse) of it: with collapse 0 they share a processor, with 1 twice
+// the requests halve the throughput.
 type containerModel struct {
 	name     string
 	service  float64 // mean time of a request alone, ns
@@ -61,7 +61,7 @@ func (h *modelRequests) Pop() any {
 	return r
 }
 
-// modelRun is what one run has shown.
+// modelRun is the result of a run.
 type modelRun struct {
 	goodput float64       // requests a second
 	p99     time.Duration // from the slot on
@@ -216,9 +216,8 @@ func TestLimitersComparedWithTheBestFixedLimit(t *testing.T) {
 	}
 }
 
-// With a queue of half the slots, 99 of 100 of those who are not turned away wait
-// for hardly longer than with the best fixed limit: what higher limits cost while
-// they are on trial stays below that.
+// With a queue of half the slots, 99 of 100 requests that are not rejected wait hardly
+// longer than with the best fixed limit: higher limits on trial add less than that.
 func TestTrialsHardlyAffectLatency(t *testing.T) {
 	m := containerModels[0]
 	alone := m.run(0.2, fixedLimit(MaxLimit), 30*time.Second, 1).p99

@@ -42,8 +42,7 @@ func (f *fairTest) begin(name string, class uint8, key uint64) Decision {
 	return v
 }
 
-// end gives back the slot that has been held longest, after it was held for
-// the given time.
+// end releases the slot held longest, after it was held for the given time.
 func (f *fairTest) end(took int64) {
 	w := f.holding[0]
 	f.holding = f.holding[1:]
@@ -159,9 +158,9 @@ func TestALowerClassIsPassedOverAtMostABoundedNumberOfTimes(t *testing.T) {
 	}
 }
 
-// Random requests of keys and classes against plain lists: what is granted is
-// the oldest of its key and class, no higher class is passed over but for
-// aging, counts agree, and in the end nothing is left.
+// Random requests of keys and classes compared with plain lists: the granted request is
+// the oldest of its key and class, no higher class is passed over except by aging,
+// counts agree, and in the end nothing is left.
 func TestTheFairQueueMatchesAReferenceOfPlainLists(t *testing.T) {
 	type kind struct {
 		class uint8
@@ -291,8 +290,8 @@ func TestAHigherLimitGrantsQueuedRequestsAndALowerOneTakesEffectAsSlotsAreReleas
 	}
 }
 
-// The limit moves while requests come and go: in the end all is given back, and
-// never are more in flight than the highest limit allows.
+// The limit changes while requests begin and end: in the end all slots are released,
+// and there are never more in flight than the highest limit allows.
 func TestAChangingLimitLosesNoSlot(t *testing.T) {
 	a := New(Config{Limit: 4, Capacity: 100})
 	stop := make(chan struct{})

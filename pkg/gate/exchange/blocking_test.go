@@ -132,8 +132,7 @@ func TestADisconnectedClientGetsNoSlot(t *testing.T) {
 	})
 }
 
-// leftMeanwhile is a context that is done on the second look at it, without a
-// channel that tells.
+// leftMeanwhile is a context that is done from the second check on, without a channel.
 type leftMeanwhile struct {
 	context.Context
 	looks int

@@ -64,7 +64,7 @@ func TestADrainNeverStartsByItself(t *testing.T) {
 func TestDrainWithoutRequestsIsQuietAfterThePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(30*time.Second, newSystemClock())
-		time.Sleep(time.Hour) // what was before the start does not count
+		time.Sleep(time.Hour) // time before the start does not count
 		d.Start()
 		wantQuietAfter(t, d, 30*time.Second)
 		d.End()
@@ -102,8 +102,8 @@ func TestRequestFromBeforeTheDrainCountsWhenItEnds(t *testing.T) {
 	})
 }
 
-// A request that goes on and on must not keep the listeners open for ever; it
-// is waited for after they have closed.
+// An endless request must not keep the listeners open; the drain waits for it after
+// they have closed.
 func TestAnOpenRequestDoesNotDelayTheQuietState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrain(10*time.Second, newSystemClock())
@@ -248,8 +248,8 @@ func TestLeaveWithoutEnterPanics(t *testing.T) {
 	testkit.WantBug(t, newDrain(time.Second, newSystemClock()).LeaveTunnel)
 }
 
-// TestADrainWithoutAQuietPeriodHandlesConcurrentRequests starts drains while requests come
-// and go on several goroutines: each must become quiet, and none while a
+// TestADrainWithoutAQuietPeriodHandlesConcurrentRequests starts drains while several
+// goroutines begin and end requests: each drain must become quiet, but not while a
 // request from before its start is open.
 func TestADrainWithoutAQuietPeriodHandlesConcurrentRequests(t *testing.T) {
 	for range 500 {

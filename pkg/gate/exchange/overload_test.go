@@ -15,7 +15,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
-// fieldLines are header fields as they came.
+// fieldLines are received header fields.
 type fieldLines []string // name, value, name, value
 
 func (f fieldLines) Each(yield func(name, value []byte) bool) {

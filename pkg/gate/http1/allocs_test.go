@@ -55,13 +55,12 @@ func (o *enginePlainObserver) End(*gate.Record)    { o.ended.Inc() }
 func (*enginePlainObserver) Rejected(gate.Outcome) {}
 func (*enginePlainObserver) Probed(*gate.Record)   {}
 
-// TestKeepAliveRequestsDoNotAllocate counts what the whole process allocates:
-// client, gate and container run in it, and the first and the last allocate
-// nothing.
+// TestKeepAliveRequestsDoNotAllocate counts the allocations of the whole process:
+// client, gate and container run in it, and client and container do not allocate.
 func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 	const (
 		requests = 2000
-		most     = 0.01 // per request: what the runtime does beside
+		most     = 0.01 // per request, for the runtime
 	)
 	for _, c := range []struct {
 		name, request, answer, end string
@@ -136,7 +135,7 @@ func TestKeepAliveRequestsDoNotAllocate(t *testing.T) {
 				send(size)
 			}
 			least := math.Inf(1)
-			for range 3 { // the runtime may have something of its own to do in one
+			for range 3 { // the runtime may allocate in one of them
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				for range requests {

@@ -244,7 +244,7 @@ func TestAPipelinedRequestDoesNotReplaceTheRecordOfTheEndingOne(t *testing.T) {
 		return err == nil && string(b) == "2\r\nhi\r\n0\r\n\r\n" && c.answer(c.target)
 	})
 	c := r.client().send("POST /the-first HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
-	c.readUntil("\r\n\r\n") // the container has the head: what follows is read behind it
+	c.readUntil("\r\n\r\n") // the container has the head; further bytes are read after it
 	c.send("2\r\nhi\r\n0\r\n\r\nGET /second HTTP/1.1\r\nHost: h\r\n\r\n")
 	c.want(200, "/the-first")
 	c.want(200, "/second")
@@ -522,7 +522,7 @@ func (s *engineScript) works(ids []int) bool {
 	return len(ids) == len(s.working)
 }
 
-// TestRandomSchedulesMatchTheReferenceCounts compares all counts, and who is at
+// TestRandomSchedulesMatchTheReferenceCounts compares all counts, and the requests at
 // the container, after every step.
 func TestRandomSchedulesMatchTheReferenceCounts(t *testing.T) {
 	t.Parallel()
@@ -587,8 +587,8 @@ func TestRandomSchedulesMatchTheReferenceCounts(t *testing.T) {
 	}
 }
 
-// TestHardLimitIsNeverExceededAtTheContainer aborts requests at random moments
-// while the container goes on working on them.
+// TestHardLimitIsNeverExceededAtTheContainer aborts requests at random moments while
+// the container continues to work on them.
 func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
 	t.Parallel()
 	const limit = 3
@@ -651,8 +651,8 @@ func TestHardLimitIsNeverExceededAtTheContainer(t *testing.T) {
 	}
 }
 
-// TestAHardLimitHoldsTheSlotOfAResponseWhoseClientDisconnected stops the stream when all
-// of it has been delivered so far, and lets the client leave then.
+// TestAHardLimitHoldsTheSlotOfAResponseWhoseClientDisconnected pauses the response when
+// everything so far has been delivered, and then disconnects the client.
 func TestAHardLimitHoldsTheSlotOfAResponseWhoseClientDisconnected(t *testing.T) {
 	for _, first := range []int{10, 100_000} {
 		t.Run(fmt.Sprintf("after %d bytes", first), func(t *testing.T) {

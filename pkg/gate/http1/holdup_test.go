@@ -43,7 +43,8 @@ func (u *upConn) held() (n int) {
 	return n
 }
 
-// TestAConnectionToTheContainerIsSmall: there is one for each request under way.
+// TestAConnectionToTheContainerIsSmall limits its size, because there is one for each
+// request in progress.
 func TestAConnectionToTheContainerIsSmall(t *testing.T) {
 	if n := unsafe.Sizeof(upConn{}) - unsafe.Sizeof(wire.BodyCheck{}); n > 416 {
 		t.Errorf("%d octets: the next size that is allocated is 448", n)

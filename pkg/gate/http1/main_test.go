@@ -40,7 +40,7 @@ type engineCall struct {
 	reused    bool // not the first one of its connection
 }
 
-// answer sends a whole answer and reports that the connection goes on.
+// answer sends a complete response and reports that the connection stays open.
 func (c *engineCall) answer(body string) bool {
 	_, err := fmt.Fprintf(c.conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	return err == nil
@@ -67,7 +67,7 @@ func (c *engineCall) readBody() (string, error) {
 // awaitEnd returns when the gate has closed its direction or the connection.
 func (c *engineCall) awaitEnd() { _, _ = io.Copy(io.Discard, c.in) }
 
-// await waits for news, at most until the test is over.
+// await waits for news, at most until the end of the test.
 func (c *engineCall) await(news <-chan struct{}) {
 	select {
 	case <-news:
@@ -75,8 +75,8 @@ func (c *engineCall) await(news <-chan struct{}) {
 	}
 }
 
-// engineContainer is a user container in this process. serve is called for
-// each request, bodies unread, and reports whether the connection goes on.
+// engineContainer is a user container in this process. serve is called for each
+// request, with unread body, and reports whether the connection stays open.
 type engineContainer struct {
 	serve  func(*engineCall) bool
 	serial bool // takes a connection only after the one before has ended
@@ -159,7 +159,7 @@ type engineObserver struct {
 
 	open   map[*gate.Record]string
 	begun  int
-	aside  []string // what is observed beside requests
+	aside  []string // events besides requests
 	ended  []engineEnd
 	faults []string
 }
@@ -214,7 +214,7 @@ func (o *engineObserver) End(x *gate.Record) {
 	}
 }
 
-// hook sets what Begin and End do beside.
+// hook sets functions for Begin and End to call.
 func (o *engineObserver) hook(begin, end func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -506,7 +506,7 @@ func (c *engineClient) want(status int, body string) engineAnswer {
 	return a
 }
 
-// wantRefusal reads an answer of the gate's own.
+// wantRefusal reads a local reply.
 func (c *engineClient) wantRefusal(o gate.Outcome) engineAnswer {
 	c.t.Helper()
 	a := c.answer()

@@ -13,7 +13,7 @@ func TestHeadsShareABudgetBeyondTheirFirst8KiB(t *testing.T) {
 	r := engineServe(t, exchange.Config{HeadMemory: 64 << 10}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
 	head := func(n int) string { return "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", n) }
 	first := r.client()
-	first.send(head(40 << 10)) // a buffer of 64 KiB, 56 of them beyond what is free
+	first.send(head(40 << 10)) // a buffer of 64 KiB, 56 of them above the free part
 	testkit.Until(t, "the first head is being read", func() bool { return r.gate.Heads.Used() == 56<<10 })
 	for range 3 {
 		refused := r.client()

@@ -12,8 +12,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// engineBudget starts a rig whose clients may have n connections. Requests for
-// /held are answered when release is closed.
+// engineBudget starts a rig whose clients may have n connections. Requests for /held
+// get their response when release is closed.
 func engineBudget(t *testing.T, n, loops int) (r *engineRig, release chan struct{}) {
 	t.Helper()
 	release = make(chan struct{})
@@ -28,7 +28,7 @@ func engineBudget(t *testing.T, n, loops int) (r *engineRig, release chan struct
 	return r, release
 }
 
-// waiting waits until all connections have waited for long enough to give way.
+// waiting waits until all connections have been idle for long enough to be reclaimed.
 func (r *engineRig) waiting() {
 	r.t.Helper()
 	testkit.Until(r.t, "connections to be idle", func() bool {
@@ -38,7 +38,7 @@ func (r *engineRig) waiting() {
 	})
 }
 
-// connected waits until the gate has n connections, all of which may give way.
+// connected waits until the gate has n connections, all of which may be reclaimed.
 func (r *engineRig) connected(n int) {
 	r.t.Helper()
 	testkit.Until(r.t, fmt.Sprintf("%d connections", n), func() bool { return engineConnections(r) == n })
@@ -83,7 +83,7 @@ func TestAConnectionWithARequestIsNotReclaimed(t *testing.T) {
 	third := r.client().get("/held")
 	r.until(3, 0)
 	idle.wantEnd()
-	waiting := r.client().get("/") // in the backlog: nothing can give way
+	waiting := r.client().get("/") // in the backlog: nothing can be reclaimed
 	close(release)
 	for _, c := range []*engineClient{first, second, third, waiting} {
 		c.want(200, "ok")
@@ -215,7 +215,7 @@ func TestAnIdleClientIsReclaimedForAnUpstreamConnection(t *testing.T) {
 	for _, c := range clients {
 		c.want(200, "ok")
 	}
-	// And back: what is beyond the share gives way to clients.
+	// Conversely, connections above the share are reclaimed for clients.
 	r.connected(share + 1)
 	r.client().get("/").want(200, "ok")
 	for _, c := range clients {
@@ -223,8 +223,8 @@ func TestAnIdleClientIsReclaimedForAnUpstreamConnection(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsAreReclaimedWhenTheSystemHasNoDescriptor takes away every
-// descriptor but those that are open, whatever the budget says.
+// TestIdleConnectionsAreReclaimedWhenTheSystemHasNoDescriptor lowers the process limit
+// to the descriptors that are open, regardless of the budget.
 func TestIdleConnectionsAreReclaimedWhenTheSystemHasNoDescriptor(t *testing.T) {
 	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool { return c.answer("ok") })
 	old := r.client().get("/")

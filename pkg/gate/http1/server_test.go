@@ -23,8 +23,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// engineDescriptors counts the open descriptors of the process by what they
-// refer to.
+// engineDescriptors counts the open descriptors of the process by type.
 func engineDescriptors(t *testing.T) map[string]int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -225,8 +224,8 @@ func TestATunnelThatEndsInTimeIsNotAborted(t *testing.T) {
 	r.wantOutcomes(map[gate.Outcome]int{gate.Tunnelled: 1})
 }
 
-// A request that becomes a tunnel when the tunnels' time is over must not be
-// waited for.
+// A shutdown must not wait for a request that becomes a tunnel after the tunnels'
+// timeout.
 func TestShutdownDoesNotWaitForARequestThatBecomesATunnel(t *testing.T) {
 	release := make(chan struct{})
 	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
@@ -308,7 +307,7 @@ func TestClosedServerReturnsEveryDescriptor(t *testing.T) {
 				}
 				s.Close()
 			}
-			serve() // opens what the process keeps for good
+			serve() // opens descriptors that the process keeps
 			before := engineDescriptors(t)
 			for range 3 {
 				serve()
@@ -392,9 +391,9 @@ func TestManyLoopsServeManyConnections(t *testing.T) {
 	}
 }
 
-// TestASessionOfAnAbortedRequestServesTheNextOneCorrectly uses the coroutine of a
-// request that ended in the middle of everything for one whose body tries to
-// look like a head, or like a request of its own.
+// TestASessionOfAnAbortedRequestServesTheNextOneCorrectly reuses the session of a
+// request that was aborted at an arbitrary point for one whose body looks like a head
+// or a request.
 func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 	const stream = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
 	abort := map[string]func(r *engineRig, c *engineClient){

@@ -93,7 +93,7 @@ func (x *transfer) run() {
 			x.pause()
 		}
 	}
-	for x.w.err == nil && x.w.outStart < len(x.w.out) { // what was decoded before an error
+	for x.w.err == nil && x.w.outStart < len(x.w.out) { // bytes decoded before an error
 		if moved, _ := x.w.Flush(); !moved {
 			x.pause()
 		}
@@ -174,19 +174,19 @@ func (x *transfer) wait(t *testing.T) {
 	}
 }
 
-// moving is what is moved and how.
+// moving is a transfer to test.
 type moving struct {
 	kind     wire.BodyKind
 	length   int64
 	chunked  bool
 	trailers bool
 	exact    bool
-	read     string // what has been read before
+	read     string // bytes read before
 	write    int    // bytes per write; 0 = all at once
 }
 
-// moved sends in through a transfer and returns all that came out of it, and
-// what was read beyond the body.
+// moved sends in through a transfer and returns its output, and the bytes read beyond
+// the body.
 func moved(t *testing.T, c moving, in string) (x *transfer, out, rest string) {
 	t.Helper()
 	const head = "HEAD\r\n\r\n"

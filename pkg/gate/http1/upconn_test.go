@@ -150,7 +150,7 @@ func TestARequestInTheConnectQueueEndsWhenItsWaitExpires(t *testing.T) {
 	for _, limit := range []int{0, 1} {
 		r := engineServe(t, exchange.Config{ConcurrencyLimit: limit, QueueCapacity: 5, UpstreamWait: 10 * time.Millisecond}, engineOptions{silent: true}, nil)
 		c := r.client()
-		for range 2 { // the client's connection goes on
+		for range 2 { // the client's connection stays open
 			a := c.get("/").wantRefusal(gate.UpstreamNotListening)
 			if a.body != "user container is not listening\n" || a.header.Get("Retry-After") != "1" || a.closing {
 				t.Errorf("%q, Retry-After %q, closing %v", a.body, a.header.Get("Retry-After"), a.closing)
@@ -255,7 +255,7 @@ func TestConnectionsAreReused(t *testing.T) {
 		_, err := c.readBody()
 		return err == nil && c.answer("ok")
 	})
-	for range 10 { // each from a client connection of its own
+	for range 10 { // each from another client connection
 		r.client().get("/").want(200, "ok")
 		r.client().post("/", "body").want(200, "ok")
 	}
@@ -264,9 +264,9 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 }
 
-// TestAConnectionClosedByTheContainerIsNeverUsed closes each connection right
-// behind the answer, before or after the gate has looked. The requests are
-// such as may not be replayed: each that met a closed connection would fail.
+// TestAConnectionClosedByTheContainerIsNeverUsed closes each connection right after the
+// response, before or after the gate has checked it. The requests are not retryable, so
+// each one on a closed connection would fail.
 func TestAConnectionClosedByTheContainerIsNeverUsed(t *testing.T) {
 	for _, how := range []string{"closed at once", "closed once idle", "reset once idle"} {
 		t.Run(how, func(t *testing.T) {
@@ -358,8 +358,9 @@ func (r *engineRig) awaitClosed(n int) {
 	})
 }
 
-// TestBytesAfterAResponseCloseTheConnection: what was not asked for must reach no
-// other request, whether it comes with the answer, later, or is an answer.
+// TestBytesAfterAResponseCloseTheConnection checks that unsolicited bytes reach no
+// other request, whether they arrive with the response or later, or look like a
+// response.
 func TestBytesAfterAResponseCloseTheConnection(t *testing.T) {
 	const unasked = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
 	for _, answer := range []string{
@@ -413,7 +414,8 @@ func TestConnectionsEndedByTheirResponseAreNotPooled(t *testing.T) {
 			if c.reused {
 				t.Errorf("reused after %q", answer)
 			}
-			// A container that goes on although it said that it would not.
+			// a container that keeps the connection open although it announced the
+			// close
 			return c.write(answer) && strings.Contains(answer, "Length")
 		})
 		c := r.client()
@@ -495,7 +497,7 @@ func TestARequestOnADyingConnection(t *testing.T) {
 	}
 }
 
-// TestALongUploadIsNotRetried: what has left the buffer cannot be repeated.
+// TestALongUploadIsNotRetried uses a body that no longer fits into the buffer.
 func TestALongUploadIsNotRetried(t *testing.T) {
 	const size = 3 << 20
 	var seen atomic.Int64

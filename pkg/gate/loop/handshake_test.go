@@ -112,8 +112,8 @@ func TestAClosedSocketEndsItsHandshake(t *testing.T) {
 	}
 }
 
-// TestAHandshakeWritesAllOfALongMessage has one that the kernel does not take at
-// once.
+// TestAHandshakeWritesAllOfALongMessage uses a message that the kernel does not accept
+// at once.
 func TestAHandshakeWritesAllOfALongMessage(t *testing.T) {
 	const length = 8 << 20
 	s := shakeWith(t, func(l *Layer) error {

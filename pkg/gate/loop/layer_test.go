@@ -14,8 +14,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 )
 
-// secured is a socket with TLS between it and its user, and the client at the
-// other end. Both handshakes are over.
+// secured is a socket with a TLS layer, and the client at the other end, after the
+// handshake.
 type secured struct {
 	*subject
 	client *tls.Conn
@@ -232,7 +232,7 @@ func TestTheEndIsSentAfterPendingBytes(t *testing.T) {
 	if got, err := io.ReadAll(s.client); len(got) != taken || err != nil {
 		t.Errorf("%d bytes and %v, want %d and the end", len(got), err, taken)
 	}
-	// And FIN behind it: the wire has nothing more.
+	// A FIN follows; nothing else is sent.
 	if n, err := s.wire.Read(b); n != 0 || err != io.EOF {
 		t.Errorf("%d bytes and %v behind the end", n, err)
 	}

@@ -515,7 +515,7 @@ func TestASharedListenerGivesEachConnectionToOneLoop(t *testing.T) {
 		s := new(Sock)
 		on(t, l, func() {
 			if err := l.RegisterListener(s, fd, handlerFunc(func(s *Sock) {
-				// One at a time: what is left over comes back.
+				// One at a time: the listener reports the rest again.
 				if c, _, err := unix.Accept4(s.FD(), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC); err == nil {
 					_ = unix.Close(c)
 					accepted <- struct{}{}

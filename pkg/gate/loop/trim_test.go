@@ -15,8 +15,8 @@ func due(t *testing.T, l *Loop) {
 
 const keptSpares = 8
 
-// newSpares makes a list that keeps up to 1,000 things, and counts those that it
-// has let go of.
+// newSpares returns a list that keeps up to 1,000 objects, and counts the discarded
+// ones.
 func newSpares(t *testing.T, l *Loop) (s *FreeList[int], dropped *int) {
 	t.Helper()
 	s, dropped = &FreeList[int]{}, new(int)

@@ -56,7 +56,7 @@ func TestTheLongestIdleConnectionIsReclaimed(t *testing.T) {
 			t.Errorf("one that waits since %d is to be closed", since)
 		}
 		conns[0].busy = false
-		s.Touch(conns[0]) // its request is over: it waits anew
+		s.Touch(conns[0]) // its request has ended: it is idle again
 		if since, reclaim := s.reclaimable(); reclaim != nil {
 			t.Errorf("one that waits since %d is to be closed", since)
 		}

@@ -97,7 +97,7 @@ func (s *tlsServer) wantEnd(c net.Conn) {
 	}
 }
 
-// hello is what a client sends first.
+// hello returns a ClientHello.
 func hello(t *testing.T) string {
 	t.Helper()
 	near, far := net.Pipe()

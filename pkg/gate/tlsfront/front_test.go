@@ -76,7 +76,7 @@ func TestASlowHandshakeDoesNotDelayOthers(t *testing.T) {
 	f.serves("x")
 }
 
-// dial opens a connection and sends what a handshake begins with.
+// dial opens a connection and sends the beginning of a handshake.
 func (f *fixture) dial(beginning string) net.Conn {
 	f.t.Helper()
 	c, err := net.DialTimeout("tcp", f.addr, testTimeout)
@@ -88,7 +88,7 @@ func (f *fixture) dial(beginning string) net.Conn {
 	return c
 }
 
-// hello is what a client sends first.
+// hello returns a ClientHello.
 func hello(t *testing.T) string {
 	t.Helper()
 	near, far := net.Pipe()

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // testTimeout is a fail-safe only: no test depends on how long anything takes.
 const testTimeout = 2 * time.Minute
 
-// fixture is a Front on a directory of its own, and a server that closes
-// connections as soon as their handshake is over.
+// fixture is a Front with its own directory, and a server that closes connections after
+// their handshake.
 type fixture struct {
 	t       *testing.T
 	ca      *testcert.Authority

@@ -59,7 +59,7 @@ func TestTransitionsOfTheChunkDecoder(t *testing.T) {
 	}
 }
 
-// text is all that may stand in a field value.
+// text returns all bytes that are allowed in a field value.
 func text() string {
 	var b strings.Builder
 	for c := range 256 {

@@ -94,8 +94,8 @@ func costOf(head []byte, tries int) time.Duration {
 	return least
 }
 
-// FuzzDearHead looks for the dearest head: what it is given is repeated until
-// the head has a size that shows what grows faster than it does.
+// FuzzDearHead searches for heads that are expensive to parse: it repeats its input up
+// to a size at which a superlinear cost shows.
 func FuzzDearHead(f *testing.F) {
 	for _, s := range shapes {
 		f.Add(s.begin, s.unit, s.end)
@@ -113,8 +113,8 @@ func FuzzDearHead(f *testing.F) {
 	})
 }
 
-// maxCost is what a head of 1 MiB may take here. The goal is 5 ms; the rest is
-// room for slow and busy machines, and for the race detector.
+// maxCost is the time limit for parsing a head of 1 MiB. The goal is 5 ms; the rest
+// allows for slow and busy machines, and for the race detector.
 var maxCost = func() time.Duration {
 	if raceDetector {
 		return time.Second

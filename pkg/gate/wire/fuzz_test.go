@@ -17,8 +17,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// fuzzLimit keeps inputs below the limits of size, about which the reference
-// and net/http have ideas of their own; head_test and body_test look at them.
+// fuzzLimit keeps inputs below the size limits, which differ in the reference and
+// net/http; head_test and body_test cover them.
 const fuzzLimit = 8 << 10
 
 // pieces turns in into ever longer beginnings of itself: cuts are the lengths
@@ -42,7 +42,7 @@ func worn() *Request {
 	return r
 }
 
-// message is what a request and a response have in common.
+// message is the common interface of requests and responses.
 type message interface {
 	Scan([]byte) (bool, error)
 	decideAs(method string) error
@@ -189,8 +189,8 @@ func netHTTPFraming(codings []string, length int64, body io.Reader, otherwise Bo
 	return otherwise, 0
 }
 
-// coverTrailer renames Trailer where net/http refuses the message for what it
-// announces: framing fields, which neither side would take from a trailer.
+// coverTrailer renames Trailer where net/http rejects the message because of announced
+// framing fields, which neither side accepts from a trailer.
 func coverTrailer(head string, m *refMessage, fields []refField) (string, []refField) {
 	if m.kind != BodyChunked || !m.has("trailer", "transfer-encoding") && !m.has("trailer", "content-length") && !m.has("trailer", "trailer") {
 		return head, fields
@@ -341,8 +341,8 @@ func netHTTPReadsResponse(t *testing.T, in, method string, m *refMessage) {
 		}
 	}
 	if m.kind != NoBody || len(m.values("transfer-encoding")) > 0 {
-		// Without a body net/http may call the end what only HEAD or the
-		// status left out; whether the connection goes on is for its transport.
+		// net/http may treat a response without a body as ending the connection if only
+		// HEAD or the status omitted it; its transport decides about persistence.
 		wantSame(t, "net/http's persistence", !res.Close, m.persistent)
 	}
 	wantSameHeader(t, res.Header, fields, func(h http.Header) {
@@ -356,7 +356,7 @@ func netHTTPReadsResponse(t *testing.T, in, method string, m *refMessage) {
 	})
 }
 
-// decoded is what a decoder made of a body.
+// decoded is the result of decoding a body.
 type decoded struct {
 	verdict  verdict
 	payload  string
@@ -364,8 +364,7 @@ type decoded struct {
 	size     int
 }
 
-// decode feeds d as a pump does: a buffer that is read into again once all of
-// it has been used.
+// decode feeds d like Pump: it refills a buffer once all of it has been used.
 func decode(t *testing.T, d *Decoder, in string, cuts []byte) (got decoded) {
 	t.Helper()
 	buf := make([]byte, 0, len(in))
@@ -437,7 +436,7 @@ func netHTTPReadsChunked(t *testing.T, in string, b *refBody) {
 	}
 	body := []byte(in)
 	for _, i := range b.blanks {
-		// net/http takes no white space before an extension: move it behind the
+		// net/http does not accept white space before an extension: move it after the
 		// semicolon.
 		semicolon := i + bytes.IndexByte(body[i:], ';')
 		body[i], body[semicolon] = body[semicolon], body[i]
@@ -469,8 +468,8 @@ const fallbackHost = "127.0.0.1:8080"
 
 var fuzzPeers = []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::7")}
 
-// FuzzRewrite reads in as a request or, if flags has its lowest bit set, as
-// an answer, and looks at what goes on.
+// FuzzRewrite parses in as a request or, if flags has its lowest bit set, as a
+// response, and checks the forwarded message.
 func FuzzRewrite(f *testing.F) {
 	for i, s := range requestSeeds {
 		f.Add(s, byte(i)<<1)
@@ -564,9 +563,9 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 	wantSameFields(t, except(&m2.refHead, rewritten, false), framedBy(except(&m.refHead, rewritten, true), m.length))
 }
 
-// wantSameOverHTTP2 checks that the writers of both protocols forward the same fields in
-// the same order: block has the pseudo-fields and the fields of sent, except those that
-// HTTP/2 does without.
+// wantSameOverHTTP2 checks that the writers of both protocols forward the same fields
+// in the same order: block has the pseudo-fields and the fields of sent, except those
+// that HTTP/2 omits.
 func wantSameOverHTTP2(t *testing.T, sent *refHead, pseudo string, block []byte) {
 	t.Helper()
 	d, h := h2.Decoder{MaxList: 64 * fuzzLimit}, new(h2.Head)
@@ -709,7 +708,7 @@ func wantValues(t *testing.T, h *refHead, name string, want ...string) {
 	}
 }
 
-// except leaves fields out, those that Connection names too if asked to.
+// except removes fields, and with named also those that Connection names.
 func except(h *refHead, names []string, named bool) (rest []refField) {
 	for _, f := range h.fields {
 		switch {

@@ -69,7 +69,7 @@ func (h *refHead) has(name, element string) bool {
 	return false
 }
 
-// readReferenceHead looks at lines only, not at what they mean.
+// readReferenceHead checks only the syntax of lines.
 func readReferenceHead(in string) (h refHead, v verdict) {
 	rest := in
 	for first := true; ; first = false {
@@ -108,9 +108,8 @@ func readRefField(line string) (refField, bool) {
 	return refField{asciiLower(name), strings.Trim(value, " \t"), line + "\r\n"}, true
 }
 
-// repairReference rewrites a head that readReferenceHead refuses, where RFC
-// 9112 says how and it could not be taken for something else. It looks at whole
-// heads only.
+// repairReference repairs a head that readReferenceHead rejects, where RFC 9112 permits
+// it and the result is unambiguous. It handles only complete heads.
 func repairReference(in string) (clean, rest string, v verdict) {
 	var lines []string
 	framing := func(name string) bool {
@@ -175,7 +174,7 @@ func partial(line string, start bool) verdict {
 
 type refMessage struct {
 	refHead
-	method, sent, target, authority string // sent is the target as it came
+	method, sent, target, authority string // sent is the received target
 	host                            string // what the container shall see; "" = its address
 	minor, status                   int
 	kind                            BodyKind

@@ -438,7 +438,7 @@ func TestAPercentSignWithoutTwoHexDigitsIsRejected(t *testing.T) {
 	}
 }
 
-// TestFramingFieldsAreGeneratedFromTheBody: whatever was received.
+// TestFramingFieldsAreGeneratedFromTheBody ignores the received framing fields.
 func TestFramingFieldsAreGeneratedFromTheBody(t *testing.T) {
 	for _, received := range []string{"", "Content-Length: 0\r\n", "Content-Length: 020\r\n", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"} {
 		for kind, want := range []string{"", "Content-Length: 7\r\n", "Transfer-Encoding: chunked\r\n"} {

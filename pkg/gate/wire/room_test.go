@@ -55,8 +55,8 @@ func TestAnHTTP2HeadAllocatesOnlyWhatItNeeds(t *testing.T) {
 	}
 }
 
-// TestRareFieldsAreResetBetweenRequests: the memory stays, what was in it
-// does not.
+// TestRareFieldsAreResetBetweenRequests checks that the memory is reused without its
+// content.
 func TestRareFieldsAreResetBetweenRequests(t *testing.T) {
 	pseudo := []string{":method", "GET", ":scheme", "http", ":path", "/", ":authority", "h"}
 	var r Request

@@ -15,7 +15,7 @@ import (
 
 var _ metricproducer.Producer = (*Producer)(nil)
 
-// sources are metrics that a test changes, beside some that are left out.
+// sources are metrics that a test changes, with some that are omitted.
 type sources struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
@@ -35,7 +35,7 @@ func newSources() *sources {
 	return s
 }
 
-// values are what a registry shows, by name and labels.
+// values returns the values of a registry, by name and labels.
 func values(read []*metricdata.Metric) map[string]float64 {
 	all := map[string]float64{}
 	for _, m := range read {

@@ -16,7 +16,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics/tracing"
 )
 
-// kept is an exporter of OpenCensus that keeps what it gets.
+// kept is an OpenCensus exporter that keeps its spans.
 type kept struct {
 	spans   []*trace.SpanData
 	flushed int

@@ -367,7 +367,7 @@ func TestConcurrentLinesAreNeitherLostNorTorn(t *testing.T) {
 	}
 }
 
-// awake makes a Writer whose goroutine never runs, so that what is queued stays.
+// awake returns a Writer whose goroutine never runs, so that lines stay queued.
 func awake() *Writer {
 	w := New(Config{Writer: new(recorder), QueueLines: 1 << 20, QueueBytes: 1 << 30})
 	w.started, w.asleep = true, false

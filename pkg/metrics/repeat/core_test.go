@@ -31,8 +31,7 @@ func newFixture(level zapcore.Level) *fixture {
 func (f *fixture) Now() time.Time                         { return f.now }
 func (f *fixture) NewTicker(d time.Duration) *time.Ticker { return time.NewTicker(d) }
 
-// taken returns what was logged since it was last asked, as "text" or
-// "text +repeated".
+// taken returns the messages logged since its last call, as "text" or "text +repeated".
 func (f *fixture) taken() []string {
 	var out []string
 	for _, line := range f.lines.TakeAll() {

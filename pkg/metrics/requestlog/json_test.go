@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// member returns what a path names in a line of JSON.
+// member returns the value at a path in a line of JSON.
 func member(t *testing.T, line string, path ...string) any {
 	t.Helper()
 	var v any

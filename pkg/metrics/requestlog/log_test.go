@@ -74,7 +74,7 @@ func TestAClosedLogCountsLaterLines(t *testing.T) {
 	}
 }
 
-// stuck is a writer that hangs until it is told to go on.
+// stuck is a writer that hangs until it may proceed.
 type stuck struct{ entered, proceed chan struct{} }
 
 func (s stuck) Write(b []byte) (int, error) {

@@ -48,7 +48,7 @@ var (
 	}
 )
 
-// rendered is what a log with this template writes about one request.
+// rendered returns the line that a log with this template writes for a request.
 func rendered(t testing.TB, template string, head gate.Record, result Result) string {
 	t.Helper()
 	var out bytes.Buffer

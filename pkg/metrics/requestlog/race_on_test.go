@@ -2,5 +2,6 @@
 
 package requestlog
 
-// raceDetector makes sync.Pool drop what it is given, now and then.
+// raceDetector means that the race detector runs, with which sync.Pool drops some of
+// its objects.
 const raceDetector = true

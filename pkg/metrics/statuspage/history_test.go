@@ -47,7 +47,7 @@ func (s *stage) begin() (end func()) {
 	}
 }
 
-// second returns a copy of one that is over.
+// second returns a copy of a second that has ended.
 func (s *stage) second(n int64) (copy second) {
 	s.read(func(r *ring) {
 		if n >= r.first() && n <= r.newest {
@@ -167,7 +167,7 @@ func TestHistoryMatchesABruteForceModelOverRandomSchedules(t *testing.T) {
 			var area, arrivals, ends [400]float64 // by second
 			var open []func()
 			last, total := time.Duration(0), 0
-			// advance lets time pass with the same requests under way.
+			// advance lets time pass with the same requests in flight.
 			advance := func(d time.Duration) {
 				time.Sleep(d)
 				for at := last; at < s.now(); {

@@ -64,7 +64,7 @@ func TestAFullBatchIsSentImmediately(t *testing.T) {
 		if n := len(k.spans()); n != 600 {
 			t.Errorf("%d spans, want 600", n)
 		}
-		b.addAll(numbered(600, 3)) // after a signal of a batch that has gone
+		b.addAll(numbered(600, 3)) // after a signal for a batch that was sent
 		time.Sleep(batchDelay - 1)
 		synctest.Wait()
 		if n := len(k.spans()); n != 600 {

@@ -41,7 +41,7 @@ func send(t *testing.T, c Config, h *gate.TraceFields, x *gate.Record) (*Span, *
 	return span, tracer
 }
 
-// seen is what a collector must have understood.
+// seen is the content that a collector must have decoded.
 type seen struct {
 	trace, id, parent, name, kind string
 	from, to                      time.Time
@@ -209,7 +209,7 @@ func TestStandardOutputGetsALinePerSpan(t *testing.T) {
 	compare(t, got, span.wanted())
 }
 
-// failures keeps what a Tracer tells.
+// failures records the errors of a Tracer.
 type failures struct {
 	mu       sync.Mutex
 	failures []string

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// kept keeps what is exported.
+// kept keeps exported spans.
 type kept struct {
 	mu      sync.Mutex
 	batches [][]*SpanData

@@ -28,21 +28,21 @@ func finished() *gate.Record {
 	}
 }
 
-// refused is one that did not get a slot.
+// refused returns a request that got no slot.
 func refused() *gate.Record {
 	x := finished()
 	x.Admitted, x.Forwarded, x.Responded, x.Status, x.Outcome = 0, 0, 0, 503, gate.QueueFull
 	return x
 }
 
-// unanswered is one that the container did not response.
+// unanswered returns a request to which the container did not respond.
 func unanswered() *gate.Record {
 	x := finished()
 	x.Responded, x.Status, x.Outcome = 0, 504, gate.RequestTimeout
 	return x
 }
 
-// spansOf are those of one request.
+// spansOf returns the spans of a request.
 func spansOf(t *testing.T, h *gate.TraceFields, x *gate.Record) (*Span, []*SpanData) {
 	t.Helper()
 	k := new(kept)

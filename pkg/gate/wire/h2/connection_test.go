@@ -42,7 +42,7 @@ func newReceiver() *receiver {
 	return r
 }
 
-// read takes what has come, and returns what it could not use yet.
+// read processes received bytes, and returns the rest.
 func (r *receiver) read(b []byte) ([]byte, *Error) {
 	for {
 		var f Frame
@@ -84,7 +84,7 @@ func (r *receiver) take(f *Frame) *Error {
 	s := r.streams[f.Stream]
 	if f.Type == Data && !f.First && s == nil {
 		r.window.Release(len(f.Payload))
-		return nil // the rest of a frame whose stream is gone
+		return nil // the rest of a frame whose stream is closed
 	}
 	state := Idle
 	if s != nil {
@@ -137,7 +137,7 @@ func (r *receiver) take(f *Frame) *Error {
 	return nil
 }
 
-// frame is what a frame means to its stream.
+// frame processes a frame for its stream.
 func (r *receiver) frame(f *Frame, s *receiving) *Error {
 	switch f.Type {
 	case Headers:

@@ -39,8 +39,8 @@ func (t *table) lines() (all []line) {
 	return all
 }
 
-// The examples of RFC 7541 appendix C: each is a sequence of blocks on one
-// connection, with what the decoder has in its table behind each.
+// The examples of RFC 7541 appendix C: each is a sequence of blocks on one connection,
+// with the decoder's table after each.
 func TestExamplesOfRFC7541(t *testing.T) {
 	type step struct {
 		block  string

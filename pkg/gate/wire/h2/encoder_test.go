@@ -59,7 +59,7 @@ func TestSecretsAreNotIndexed(t *testing.T) {
 	}
 }
 
-// forward adds a field of h as it came, a sensitive one as that.
+// forward appends a received field of h, with its sensitive flag.
 func (e *Encoder) forward(dst []byte, h *Head, f *Field) []byte {
 	return e.AppendField(dst, f.Name, h.NameOf(f), h.ValueOf(f), f.Sensitive())
 }

@@ -17,10 +17,10 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Each target holds what this package reads against what x/net reads of the
-// same bytes. What is accepted here has to be accepted there, and to say the
-// same. stricter lists all that x/net lets pass and this package refuses:
-// whatever else is refused has to be refused by x/net too.
+// Each target compares this package with x/net for the same bytes. Everything accepted
+// here must be accepted there, with the same meaning. stricter lists all errors for
+// messages that x/net accepts: any other rejected message must be rejected by x/net
+// too.
 var stricter = map[*Error]string{
 	// Frames, where x/net leaves it to its server and client.
 	errPush:          "PUSH_PROMISE is never enabled",
@@ -485,8 +485,8 @@ var (
 	statusRow = regexp.MustCompile(`^[1-9][0-9][0-9]$`)
 )
 
-// naiveFields, naiveRequest and naiveResponse are the rules beyond those of
-// x/net's Framer once more, in the plainest way.
+// naiveFields, naiveRequest and naiveResponse implement the rules beyond those of
+// x/net's Framer a second time, in the simplest way.
 func naiveFields(lines []line) bool {
 	length := ""
 	for _, l := range lines {

@@ -40,8 +40,8 @@ func TestSendWindows(t *testing.T) {
 	}
 }
 
-// TestReceiveWindows runs random traffic through a window beside a model that
-// knows what the peer was told.
+// TestReceiveWindows runs random traffic through a window and a model of the peer's
+// view.
 func TestReceiveWindows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 200 {

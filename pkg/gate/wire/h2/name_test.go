@@ -45,8 +45,8 @@ func TestNamesAreFoundInAnyCase(t *testing.T) {
 	}
 }
 
-// A name that field.Of tells apart has to be among ours: fields with other
-// names count as field.Other.
+// A name that field.Of distinguishes must be a known Name: fields with other names
+// count as field.Other.
 func TestNamesOfEveryKindAreKnown(t *testing.T) {
 	source, err := os.ReadFile("../../internal/field/kind.go")
 	if err != nil {

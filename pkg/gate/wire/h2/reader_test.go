@@ -15,7 +15,7 @@ func frame(t Type, flags Flags, stream uint32, payload string) string {
 
 var settled = frame(Settings, 0, 0, "")
 
-// outline is what is to be known of a frame, for tests.
+// outline describes a frame for tests.
 func (f *Frame) outline() string {
 	s := fmt.Sprintf("%d/%d", f.Type, f.Stream)
 	switch f.Type {

@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// headOf is what a Decoder makes of lines.
+// headOf returns the Head that a Decoder produces for lines.
 func headOf(t testing.TB, lines []line) *Head {
 	t.Helper()
 	var b []byte
@@ -271,7 +271,7 @@ func TestInvalidFieldsRemainInvalidInTheTable(t *testing.T) {
 			t.Errorf("%q from the table: %v, %v, want %v", block, err, h.CheckTrailers(), want)
 		}
 	}
-	// A name from the table with a value of its own.
+	// A known name with another value.
 	for _, c := range []struct {
 		block string
 		want  *Error
