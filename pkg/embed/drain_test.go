@@ -31,7 +31,7 @@ func TestADrainServesAndThenEnds(t *testing.T) {
 			t.Error("a probe's connection stays open")
 		}
 		if len(drained) > 0 {
-			t.Error("the drain is over before its requests")
+			t.Error("the drain ended before its requests")
 		}
 		s.leave <- struct{}{}
 		testkit.Receive(t, "the one in the queue", s.entered)

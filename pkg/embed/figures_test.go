@@ -80,7 +80,7 @@ func TestTheAutoscalerSeesTheRequestsInFlight(t *testing.T) {
 	until(t, "one in the queue", func() bool { return r.gate.QueueDepth() == 1 })
 	r.do("GET", "/health", "") // refused, and left out
 	if all, proxied := r.gate.counting.InFlight(); all != 2 || proxied != 1 {
-		t.Errorf("%d under way, %d of them proxied; want 2 and 1", all, proxied)
+		t.Errorf("%d in flight, %d of them proxied; want 2 and 1", all, proxied)
 	}
 	until(t, "a second with both", func() bool {
 		text := page(r.gate.Stats(), "Accept", "text/plain")

@@ -84,7 +84,7 @@ func TestFieldsOfUntrustedPeersAreIgnoredAndRemoved(t *testing.T) {
 		}
 		w := send("User-Agent", "kube-probe/1.34", "K-Network-Probe", "queue")
 		if answered := w.Body.String() == "queue"; answered != c.trusted || (seen == nil) != c.trusted {
-			t.Errorf("%s: probe answered %v, handler called with %v", c.peer, answered, seen)
+			t.Errorf("%s: reply to the probe %v, handler called with %v", c.peer, answered, seen)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestProbesGetAReplyOnAnyPath(t *testing.T) {
 			}
 		}
 		if all, _ := r.gate.counting.InFlight(); all != 1 {
-			t.Errorf("%d under way: probes are counted", all)
+			t.Errorf("%d in flight: probes are counted", all)
 		}
 		head := r.do("HEAD", "/", "", "K-Network-Probe", "queue")
 		head.want(t, 200, "", "probed")

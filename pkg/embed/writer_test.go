@@ -214,6 +214,6 @@ func TestServersWithoutFeaturesGetNone(t *testing.T) {
 		}
 	})).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	if text := page(g.Metrics()); !strings.Contains(text, `http_response_status_code="418"`) {
-		t.Error("the status is not the one that was sent")
+		t.Error("the status differs from the one sent")
 	}
 }

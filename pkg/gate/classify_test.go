@@ -51,7 +51,7 @@ func TestProbesAreDistinguishedFromTraffic(t *testing.T) {
 		{"values are case-sensitive: QUEUE", "curl/8.5.0", "QUEUE", "h", Traffic, AnyProber},
 		{"so are agents", "Kube-Probe/1.31", "x", absent, Traffic, AnyProber},
 		{"agents are prefixes, not substrings", "x kube-probe/1.31", absent, absent, Traffic, AnyProber},
-		{"a value with more behind it is another", absent, "queue2", absent, Traffic, AnyProber},
+		{"a value with a suffix is different", absent, "queue2", absent, Traffic, AnyProber},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
 			kind, caller := Classify(ProbeHeaders{headerValue(c.agent), headerValue(c.probe), headerValue(c.hash)})

@@ -181,6 +181,6 @@ func TestForwardedContainsTheLast256Addresses(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, strings.Join(want, ", "))
 	}
 	if got := string(AppendForwarded(nil, ForwardedInput{For: [][]byte{long, []byte("a")}})); got != "for=a" {
-		t.Errorf("beside an address of 2,000 bytes: %.80s", got)
+		t.Errorf("with an address of 2,000 bytes: %.80s", got)
 	}
 }

@@ -136,7 +136,7 @@ var proxyErrors = map[string]int{
 func TestProxyErrorsAreRegistered(t *testing.T) {
 	otherStatus := map[Outcome]string{
 		UpstreamNotListening: "Knative's queue-proxy answers 503, which clients retry",
-		DeadlineExceeded:     "the time is over, as for request-timeout",
+		DeadlineExceeded:     "the deadline has passed, as for request-timeout",
 	}
 	for _, o := range Outcomes() {
 		m := o.Meaning()

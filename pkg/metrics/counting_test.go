@@ -95,7 +95,7 @@ func TestAveragesMatchABruteForceModelOverRandomSchedules(t *testing.T) {
 			}
 			all, proxied := c.InFlight()
 			if wantAll, wantProxied := m.underWay(); all != wantAll || proxied != wantProxied {
-				t.Fatalf("at %v: %d under way, %d proxied, want %d, %d", now, all, proxied, wantAll, wantProxied)
+				t.Fatalf("at %v: %d in flight, %d proxied, want %d, %d", now, all, proxied, wantAll, wantProxied)
 			}
 		}
 		for range 150 {
@@ -150,7 +150,7 @@ func TestEventsOfSeveralGoroutinesInAnyOrderAddUpToTheModel(t *testing.T) {
 			default:
 			}
 			if all, proxied := c.InFlight(); all < 0 || proxied < 0 {
-				t.Errorf("%d under way, %d proxied", all, proxied)
+				t.Errorf("%d in flight, %d proxied", all, proxied)
 				return
 			}
 		}
@@ -200,7 +200,7 @@ func TestEventsOfSeveralGoroutinesInAnyOrderAddUpToTheModel(t *testing.T) {
 	close(stop)
 	reader.Wait()
 	if all, proxied := c.InFlight(); all != 0 || proxied != 0 {
-		t.Errorf("%d under way, %d proxied in the end", all, proxied)
+		t.Errorf("%d in flight, %d proxied in the end", all, proxied)
 	}
 	if got := c.LastWindow((rounds + 4) * Window); got != (Averages{}) {
 		t.Errorf("in the end: %+v", got)
@@ -247,7 +247,7 @@ func TestAnEventCountedFarTooLateLosesItsAreaButNotItsCount(t *testing.T) {
 		t.Errorf("the oldest kept window: %+v, want %+v", got, want)
 	}
 	if all, proxied := c.InFlight(); all != 2 || proxied != 1 {
-		t.Errorf("%d under way, %d proxied, want 2, 1", all, proxied)
+		t.Errorf("%d in flight, %d proxied, want 2, 1", all, proxied)
 	}
 	if got := c.LastWindow(102 * time.Second).Concurrency; got != 2 {
 		t.Errorf("average %v, want 2", got)
@@ -255,7 +255,7 @@ func TestAnEventCountedFarTooLateLosesItsAreaButNotItsCount(t *testing.T) {
 	c.End(102*time.Second, false)
 	c.End(3*time.Second, true)
 	if all, proxied := c.InFlight(); all != 0 || proxied != 0 {
-		t.Errorf("%d under way, %d proxied, want none", all, proxied)
+		t.Errorf("%d in flight, %d proxied, want none", all, proxied)
 	}
 }
 

@@ -46,7 +46,7 @@ func (c *client) start() {
 	switch {
 	case !listening:
 		if !c.mayClose() {
-			c.found("client %d: connection refused, although the gate has not gone quiet", c.id)
+			c.found("client %d: connection refused, although the gate is not quiet yet", c.id)
 		}
 		c.over = true
 		return

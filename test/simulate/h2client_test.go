@@ -79,7 +79,7 @@ func (c *h2Client) start() {
 	switch {
 	case !listening:
 		if !c.mayClose() {
-			c.found("client %d: connection refused, although the gate has not gone quiet", c.id)
+			c.found("client %d: connection refused, although the gate is not quiet yet", c.id)
 		}
 		c.over = true
 		return

@@ -199,7 +199,7 @@ func TestAStreamKeepsItsSlotUntilItHasEnded(t *testing.T) {
 		t.Fatalf("%q, %v, %d in flight", first, err, r.gate.InFlight())
 	}
 	if status, _, _ := r.get("/"); status != 503 {
-		t.Errorf("another got %d while the stream goes on", status)
+		t.Errorf("another got %d during the stream", status)
 	}
 	close(goOn)
 	rest, err := io.ReadAll(a.Body)

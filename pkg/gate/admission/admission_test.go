@@ -582,7 +582,7 @@ func TestAQueueCapacityPerSlotFollowsTheLimit(t *testing.T) {
 		}
 		a.SetLimit(1)
 		if w := (&Waiter{Notify: func() {}}); a.Acquire(w) != Rejected || a.QueueDepth() != 9 {
-			t.Errorf("fair %v: %d wait behind a limit that has come down", fair, a.QueueDepth())
+			t.Errorf("fair %v: %d queued after the limit was lowered", fair, a.QueueDepth())
 		}
 	}
 }

@@ -324,7 +324,7 @@ func TestALatencyNotCausedByTheLimitBecomesTheBaseline(t *testing.T) {
 	feed(10, 10e6)
 	before := limit
 	if before < 90 {
-		t.Fatalf("a limit of %d before, want one that allows 100 in flight", before)
+		t.Fatalf("a limit of %d before, want a limit that allows 100 in flight", before)
 	}
 	lowest := feed(20, 40e6)
 	if limit < before*3/4 {
@@ -463,7 +463,7 @@ func TestSlowerReadinessChecksLowerTheLimit(t *testing.T) {
 		a.AddSample(now, 10e6, false, min(a.Limit(), 30))
 	}
 	if a.Limit() < 30 {
-		t.Errorf("the limit was %d, came down to %d, and is %d although requests cost what they did", limit, low, a.Limit())
+		t.Errorf("the limit was %d, fell to %d, and is %d although the cost of requests has not changed", limit, low, a.Limit())
 	}
 }
 

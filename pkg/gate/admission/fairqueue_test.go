@@ -132,7 +132,7 @@ func TestAHigherClassIsServedFirstAndShedLast(t *testing.T) {
 		t.Fatalf("verdict %d, want queued", v)
 	}
 	if v := f.begin("low2", 7, 2); v != Rejected {
-		t.Fatalf("one that would not be better placed than the one it displaces: verdict %d, want refused", v)
+		t.Fatalf("a request that would not improve fairness: decision %d, want rejected", v)
 	}
 	if want := []string{"low1"}; !slices.Equal(f.shed, want) {
 		t.Fatalf("shed %v, want %v", f.shed, want)
@@ -184,11 +184,11 @@ func TestTheFairQueueMatchesAReferenceOfPlainLists(t *testing.T) {
 					list := model[k]
 					if w.Shed() {
 						if list[len(list)-1] != w {
-							fail("shed one that is not the newest of its key")
+							fail("shed a request that is not the newest of its key")
 						}
 						for other, l := range model {
 							if len(l) > 0 && (other.class > k.class || other.class == k.class && len(l) > len(list)) {
-								fail("shed one of %v with %d waiters beside %v with %d", k, len(list), other, len(l))
+								fail("shed a request of %v with %d waiters, while %v has %d", k, len(list), other, len(l))
 							}
 						}
 						model[k] = list[:len(list)-1]
@@ -197,7 +197,7 @@ func TestTheFairQueueMatchesAReferenceOfPlainLists(t *testing.T) {
 						return
 					}
 					if len(list) == 0 || list[0] != w {
-						fail("granted one that is not the oldest of its key")
+						fail("granted a request that is not the oldest of its key")
 					}
 					model[k] = list[1:]
 					waiting--
@@ -232,7 +232,7 @@ func TestTheFairQueueMatchesAReferenceOfPlainLists(t *testing.T) {
 				if l := model[k]; len(l) > 0 {
 					i := random.IntN(len(l))
 					if !a.Withdraw(l[i]) {
-						fail("one that waits cannot withdraw")
+						fail("a queued request cannot withdraw")
 					}
 					model[k] = slices.Delete(slices.Clone(l), i, i+1)
 					waiting--
@@ -243,7 +243,7 @@ func TestTheFairQueueMatchesAReferenceOfPlainLists(t *testing.T) {
 					a.InFlight(), a.QueueDepth(), len(holding), limit, waiting, capacity)
 			}
 			if waiting > 0 && len(holding) < limit {
-				fail("%d wait beside a free slot", waiting)
+				fail("%d queued while a slot is free", waiting)
 			}
 		}
 		for len(holding) > 0 {

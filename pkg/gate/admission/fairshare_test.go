@@ -137,7 +137,7 @@ func TestOtherFlowsOvertakeARequestAtMostABoundedNumberOfTimes(t *testing.T) {
 					for other, h := range heads {
 						h.flows = max(h.flows, len(heads)+1)
 						if h.passed++; h.passed > 2*(h.flows+1) {
-							t.Fatalf("seed %d: key %d was passed over %d times beside %d flows", seed, other, h.passed, h.flows)
+							t.Fatalf("seed %d: key %d was passed over %d times with %d flows", seed, other, h.passed, h.flows)
 						}
 					}
 				}

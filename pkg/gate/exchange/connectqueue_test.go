@@ -26,7 +26,7 @@ func TestAnExchangeThatJoinsAnotherQueueLeavesTheConnectQueue(t *testing.T) {
 	}
 	lacking.Add(x)
 	if n := g.Connects.Held(); n != 1 || g.Connects.Holds(x) || lacking.First() != x {
-		t.Fatalf("%d held, holds the one that went %v, first of the other line %p", n, g.Connects.Holds(x), lacking.First())
+		t.Fatalf("%d queued, contains the one that left %v, first of the other queue %p", n, g.Connects.Holds(x), lacking.First())
 	}
 	x.Dial.leave(x)
 	y.Dial.leave(y)
@@ -51,7 +51,7 @@ func TestAnExchangeInAnotherQueueMayJoinTheConnectQueue(t *testing.T) {
 		t.Fatalf("%s, until %d", o, next)
 	}
 	if !g.Connects.Holds(x) || g.Connects.Held() != 1 || proving.First() != nil {
-		t.Fatalf("held %v, of %d; it stands in the other line: %v", g.Connects.Holds(x), g.Connects.Held(), proving.First() != nil)
+		t.Fatalf("queued %v, of %d; it is in the other queue: %v", g.Connects.Holds(x), g.Connects.Held(), proving.First() != nil)
 	}
 	x.Dial.leave(x)
 }

@@ -101,7 +101,7 @@ func TestOneConnectionIsClosedForAllWaiters(t *testing.T) {
 			d.Reclaim()
 		}
 		if notified.Load() != 0 || len(set.closed) != 0 {
-			t.Fatalf("closed %v before all sets have answered", set.closed)
+			t.Fatalf("closed %v before all sets have replied", set.closed)
 		}
 		busy.answer()
 		if notified.Load() != 3 || len(set.closed) != 1 {
@@ -126,7 +126,7 @@ func TestASetThatDoesNotReplyBlocksNothing(t *testing.T) {
 		d.Await(func() { notified.Inc() })
 		busy.answer() // too late
 		if len(set.closed) != 0 {
-			t.Errorf("closed %v for one that had given up", set.closed)
+			t.Errorf("closed %v for a waiter that had given up", set.closed)
 		}
 		d.Reclaim()
 		if notified.Load() != 2 || len(set.closed) != 1 {

@@ -365,10 +365,10 @@ func TestServiceTimeExcludesTheUpload(t *testing.T) {
 		want            time.Duration
 		none            bool
 	}{
-		{"a request without a body, answered in 2 s", 0, 3, 200, 2 * time.Second, false},
-		{"an upload of 5 s, answered at once", 6, 6, 200, 0, false},
-		{"an upload of 5 s, answered after 2 s", 6, 8, 200, 2 * time.Second, false},
-		{"a stream that is answered with success while the client still sends", 9, 4, 200, 0, false},
+		{"a request without a body, response after 2 s", 0, 3, 200, 2 * time.Second, false},
+		{"an upload of 5 s, immediate response", 6, 6, 200, 0, false},
+		{"an upload of 5 s, response after 2 s", 6, 8, 200, 2 * time.Second, false},
+		{"a stream with a successful response while the client still sends", 9, 4, 200, 0, false},
 		{"an upload that the container rejects before its end", 9, 4, 408, 0, true},
 	} {
 		g := &Gate{Config: Config{RequestTimeout: time.Minute, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:timeout"), AutoLimit: &admission.LimitRange{Min: 4, Max: 4}}}}

@@ -141,7 +141,7 @@ func TestWaitingProbesUseNoGoroutineAndAreLimited(t *testing.T) {
 	}
 	waiting[0].Cancel()
 	if waiting[0] = begin(gate.AnyProber); waiting[0].Ready() {
-		t.Error("a probe whose caller has left leaves no room for another")
+		t.Error("a cancelled probe does not free its position")
 	}
 	for _, notify := range held.notify {
 		notify(gate.ReadinessResult{Ready: true})

@@ -64,7 +64,7 @@ func TestRequestsForUnlimitedPathsSkipTheQueueUpToTheirCapacity(t *testing.T) {
 	}
 	first, o := begin("/metrics")
 	if o != gate.Undecided || !first.Unlimited || first.State() != StateConnecting {
-		t.Errorf("a scrape beside a request: %s, state %d", o, first.State())
+		t.Errorf("a scrape during a request: %s, state %d", o, first.State())
 	}
 	second, _ := begin("/metrics")
 	third, o := begin("/metrics")

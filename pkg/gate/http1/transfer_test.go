@@ -253,7 +253,7 @@ func TestBodiesArriveWhole(t *testing.T) {
 				c.read = in[:early]
 				x, out, _ := moved(t, c, in[early:])
 				if !x.r.ended || x.r.err != nil || x.w.err != nil {
-					t.Fatalf("%d bytes, %d at hand: ended %v, %v, %v", size, early, x.r.ended, x.r.err, x.w.err)
+					t.Fatalf("%d bytes, %d buffered: ended %v, %v, %v", size, early, x.r.ended, x.r.err, x.w.err)
 				}
 				trailers := ""
 				if c.chunked {
@@ -261,7 +261,7 @@ func TestBodiesArriveWhole(t *testing.T) {
 				}
 				wantSame(t, "payload counted", x.r.taken, int64(size))
 				if out != payload {
-					t.Fatalf("%d bytes, %d at hand: the payload changed", size, early)
+					t.Fatalf("%d bytes, %d buffered: the payload changed", size, early)
 				}
 				if want := map[bool]string{true: "X-Sum: 1\r\n"}[c.trailers]; trailers != want {
 					t.Errorf("trailers: got %q, want %q", trailers, want)
@@ -323,9 +323,9 @@ func TestATruncatedBodyHasNoEnd(t *testing.T) {
 		{"no last chunk", moving{kind: wire.BodyChunked, chunked: true}, "5\r\nhello\r\n", "5\r\nhello\r\n", io.ErrUnexpectedEOF},
 		{"no end of trailers", moving{kind: wire.BodyChunked, chunked: true, trailers: true}, "5\r\nhello\r\n0\r\nA: b\r\n", "5\r\nhello\r\n", io.ErrUnexpectedEOF},
 		{"a bad size", moving{kind: wire.BodyChunked, chunked: true}, "5\r\nhello\r\nx", "5\r\nhello\r\n", wire.ErrBadBody},
-		{"a bad size within what was read before", moving{kind: wire.BodyChunked, chunked: true, read: "5\r\nhello\r\nx"}, "", "5\r\nhello\r\n", wire.ErrBadBody},
+		{"an invalid size in the bytes read before", moving{kind: wire.BodyChunked, chunked: true, read: "5\r\nhello\r\nx"}, "", "5\r\nhello\r\n", wire.ErrBadBody},
 		{"a bad trailer", moving{kind: wire.BodyChunked, chunked: true, trailers: true}, "0\r\nA b\r\n\r\n", "", wire.ErrBadBody},
-		{"a bad chunk that goes on without chunks", moving{kind: wire.BodyChunked}, "5\r\nhello\rx", "hello", wire.ErrBadBody},
+		{"an invalid chunk forwarded without chunks", moving{kind: wire.BodyChunked}, "5\r\nhello\rx", "hello", wire.ErrBadBody},
 		{"a long body with a length", moving{kind: wire.BodyLength, length: 1 << 20}, noise(700_000), noise(700_000), io.ErrUnexpectedEOF},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
@@ -456,8 +456,8 @@ func TestABodyCanBeRewoundWhileItIsBuffered(t *testing.T) {
 		in           string
 		whole, again bool
 	}{
-		{"all at hand", moving{kind: wire.BodyLength, length: 5, read: "hello"}, "", true, true},
-		{"chunks at hand", moving{kind: wire.BodyChunked, chunked: true, read: "5\r\nhello\r\n0\r\n\r\n"}, "", true, true},
+		{"all buffered", moving{kind: wire.BodyLength, length: 5, read: "hello"}, "", true, true},
+		{"buffered chunks", moving{kind: wire.BodyChunked, chunked: true, read: "5\r\nhello\r\n0\r\n\r\n"}, "", true, true},
 		{"none", moving{kind: wire.NoBody}, "", true, true},
 		{"more from the socket", moving{kind: wire.BodyLength, length: 9, read: "hello"}, "more", false, false},
 	} {
@@ -546,7 +546,7 @@ func TestALongBodyEndsAtItsContentLength(t *testing.T) {
 	out, err := io.ReadAll(x.out)
 	x.wait(t)
 	if err != nil || string(out) != body || behind != next {
-		t.Errorf("%d bytes of %d arrived, %v; behind the body %q", len(out), len(body), err, behind)
+		t.Errorf("%d bytes of %d arrived, %v; after the body %q", len(out), len(body), err, behind)
 	}
 }
 
@@ -584,7 +584,7 @@ func unchunk(t *testing.T, wire string) (payload, trailers string) {
 	}
 	body, err := io.ReadAll(res.Body)
 	if err != nil || buffered.Buffered()+in.Len() > 0 {
-		t.Fatalf("chunks: %v, %d bytes behind the end", err, buffered.Buffered()+in.Len())
+		t.Fatalf("chunks: %v, %d bytes after the end", err, buffered.Buffered()+in.Len())
 	}
 	for name, values := range res.Trailer {
 		trailers += name + ": " + values[0] + "\r\n"

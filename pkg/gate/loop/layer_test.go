@@ -226,7 +226,7 @@ func TestTheEndIsSentAfterPendingBytes(t *testing.T) {
 		taken += s.layer.unreported // encoded: they will arrive
 		s.sock.CloseWrite()
 		if s.sock.Finish() {
-			t.Error("the end has gone out before what is pending")
+			t.Error("the end was sent before pending bytes")
 		}
 	})
 	if got, err := io.ReadAll(s.client); len(got) != taken || err != nil {
@@ -234,7 +234,7 @@ func TestTheEndIsSentAfterPendingBytes(t *testing.T) {
 	}
 	// A FIN follows; nothing else is sent.
 	if n, err := s.wire.Read(b); n != 0 || err != io.EOF {
-		t.Errorf("%d bytes and %v behind the end", n, err)
+		t.Errorf("%d bytes and %v after the end", n, err)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestACloseWithoutFinishLooksTruncated(t *testing.T) {
 		s := newSecured(t, tls.VersionTLS13)
 		s.do(func() {
 			if finish && !s.sock.Finish() {
-				t.Error("the end has not gone out")
+				t.Error("the end was not sent")
 			}
 			s.sock.Close()
 		})

@@ -21,7 +21,7 @@ func checkHeap(t *testing.T, h timerHeap, model map[*timer]int64) {
 			t.Fatalf("timer at index %d believes that it is at %d", i, x.index-1)
 		}
 		if when, ok := model[x]; !ok || when != x.when {
-			t.Fatalf("timer stands for %d, want %d (known %v)", x.when, when, ok)
+			t.Fatalf("timer set to %d, want %d (known %v)", x.when, when, ok)
 		}
 		if parent := h[(i-1)/2]; i > 0 && parent.when > x.when {
 			t.Fatalf("timer %d (%d) is before its parent (%d)", i, x.when, parent.when)

@@ -50,10 +50,10 @@ func TestUnusedObjectsOfABurstAreDiscarded(t *testing.T) {
 	due(t, l)
 	on(t, l, func() {
 		if s.Len() != keptSpares || *dropped != 100-keptSpares {
-			t.Errorf("%d are left after two periods and %d were let go of, want %d and %d", s.Len(), *dropped, keptSpares, 100-keptSpares)
+			t.Errorf("%d are left after two periods and %d were discarded, want %d and %d", s.Len(), *dropped, keptSpares, 100-keptSpares)
 		}
 		if collections != 1 || l.trimAt != 0 {
-			t.Errorf("%d collections, next look at %d; want 1 and none", collections, l.trimAt)
+			t.Errorf("%d collections, next trim at %d; want 1 and none", collections, l.trimAt)
 		}
 	})
 }
@@ -101,7 +101,7 @@ func TestGarbageIsCollectedOnceNoMoreIsAdded(t *testing.T) {
 		due(t, l)
 		on(t, l, func() {
 			if collections != n || (l.trimAt != 0) != next {
-				t.Errorf("%s: %d collections, next look at %d; want %d and %v", when, collections, l.trimAt, n, next)
+				t.Errorf("%s: %d collections, next trim at %d; want %d and %v", when, collections, l.trimAt, n, next)
 			}
 		})
 	}

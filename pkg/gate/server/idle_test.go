@@ -44,7 +44,7 @@ func TestTheLongestIdleConnectionIsReclaimed(t *testing.T) {
 		for _, want := range []*fakeConn{conns[2], conns[4]} {
 			since, reclaim := s.reclaimable()
 			if reclaim == nil || since != want.Since {
-				t.Errorf("since %d; want one that waits since %d", since, want.Since)
+				t.Errorf("since %d; want the connection idle since %d", since, want.Since)
 				return
 			}
 			reclaim()
@@ -53,18 +53,18 @@ func TestTheLongestIdleConnectionIsReclaimed(t *testing.T) {
 			}
 		}
 		if since, reclaim := s.reclaimable(); reclaim != nil {
-			t.Errorf("one that waits since %d is to be closed", since)
+			t.Errorf("the connection idle since %d would be closed", since)
 		}
 		conns[0].busy = false
 		s.Touch(conns[0]) // its request has ended: it is idle again
 		if since, reclaim := s.reclaimable(); reclaim != nil {
-			t.Errorf("one that waits since %d is to be closed", since)
+			t.Errorf("the connection idle since %d would be closed", since)
 		}
 		for c := range s.All() {
 			c.busy = true
 		}
 		if _, reclaim := s.reclaimable(); reclaim != nil {
-			t.Error("one that is busy is to be closed")
+			t.Error("a busy connection would be closed")
 		}
 	})
 }

@@ -164,7 +164,7 @@ func TestAnUnfinishedHandshakeHasATimeLimit(t *testing.T) {
 		t.Errorf("failed with %v", err)
 	}
 	if done, failed, underWay := s.port.Handshakes(); done != 0 || failed != 1 || underWay != 0 {
-		t.Errorf("%d done, %d failed, %d under way", done, failed, underWay)
+		t.Errorf("%d done, %d failed, %d pending", done, failed, underWay)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestQueuedHandshakesAreAllDone(t *testing.T) {
 	all.Wait()
 	s.until("the last connection", func(w *Worker) bool { return w.tls.handshaking.First() == nil })
 	if done, failed, underWay := s.port.Handshakes(); done != clients || failed != 0 || underWay != 0 {
-		t.Errorf("%d done, %d failed, %d under way", done, failed, underWay)
+		t.Errorf("%d done, %d failed, %d pending", done, failed, underWay)
 	}
 }
 
@@ -233,6 +233,6 @@ func TestAShutdownEndsHandshakes(t *testing.T) {
 		s.wantEnd(c)
 	}
 	if _, _, underWay := s.port.Handshakes(); underWay != 0 {
-		t.Errorf("%d handshakes under way", underWay)
+		t.Errorf("%d handshakes pending", underWay)
 	}
 }

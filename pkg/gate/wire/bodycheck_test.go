@@ -21,10 +21,10 @@ func TestABodyOfAnotherLengthThanAnnouncedIsReportedAsABug(t *testing.T) {
 		bug      string // "" = none
 	}{
 		{"none", get, false, false, 0, true, ""},
-		{"one that was not announced", get, false, false, 1, false, "1 bytes of content, and the head announced 0"},
+		{"an unannounced body", get, false, false, 1, false, "1 bytes of content, and the head announced 0"},
 		{"a length", get + "Content-Length: 5\r\n", false, false, 5, true, ""},
 		{"a shorter one", get + "content-length: 5\r\n", false, false, 4, true, "ends after 4 bytes, and the head announced 5"},
-		{"a shorter one that is cut off", get + "Content-Length: 5\r\n", false, false, 4, false, ""},
+		{"a truncated body", get + "Content-Length: 5\r\n", false, false, 4, false, ""},
 		{"a longer one", get + "Content-Length: 5\r\n", false, false, 6, false, "6 bytes of content, and the head announced 5"},
 		{"chunks", get + "Transfer-Encoding: chunked\r\n", true, false, 9, true, ""},
 		{"chunks that were not announced", get, true, false, 0, false, "chunked: true"},

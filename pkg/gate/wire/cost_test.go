@@ -25,7 +25,7 @@ var shapes = []shape{
 	{"options of Connection", getHead + "Connection: ", "a,", ""},
 	{"different options of Connection", getHead + "Connection: ", "a%d,", ""},
 	{"no options of Connection", getHead + "Connection: ", ",", ""},
-	{"64 options of Connection beside names that look like them",
+	{"64 options of Connection and similar names",
 		getHead + "Connection: " + longNames(64) + "\r\n", strings.Repeat("n", 240) + "%d: v\r\n", ""},
 	{"lines of Connection", getHead, "Connection: a\r\n", ""},
 	{"addresses in X-Forwarded-For", getHead + "X-Forwarded-For: ", "a,", ""},

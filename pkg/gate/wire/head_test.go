@@ -292,7 +292,7 @@ func TestConnectionMayHave64Options(t *testing.T) {
 	for _, more := range []string{"keep-alive", "x-1", "x,", ""} {
 		h := fieldsOf(t, append(lines, "Connection: "+more)...)
 		if _, ok := h.readConnection(); ok {
-			t.Errorf("%q beside 64 options is not too much", more)
+			t.Errorf("%q with 64 options is accepted", more)
 		}
 	}
 	h = fieldsOf(t, "Connection: "+strings.Repeat(",", 64))

@@ -28,7 +28,7 @@ func mustRequest(t *testing.T, lines ...string) *Request {
 func TestTargets(t *testing.T) {
 	long := "/" + strings.Repeat("x", 60<<10)
 	for _, c := range []struct{ sentence, method, sent, target, origin string }{
-		{"a path goes on as it came", "GET", "/a/b", "/a/b", ""},
+		{"a path is forwarded unchanged", "GET", "/a/b", "/a/b", ""},
 		{"so do double slashes", "GET", "//a//b", "//a//b", ""},
 		{"dot segments", "GET", "/a/./../b", "/a/./../b", ""},
 		{"percent-encoding, even of letters and NUL", "GET", "/%2F%41%00%fF", "/%2F%41%00%fF", ""},
@@ -47,7 +47,7 @@ func TestTargets(t *testing.T) {
 		{"without path", "GET", "http://h", "/", "h"},
 		{"without path but with query", "GET", "http://h?q/r", "/?q/r", "h"},
 		{"in any case of the scheme", "GET", "HtTpS://H/p", "/p", "H"},
-		{"with double slashes behind the authority", "GET", "http://h//p", "//p", "h"},
+		{"with double slashes after the authority", "GET", "http://h//p", "//p", "h"},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
 			r := mustRequest(t, c.method+" "+c.sent+" HTTP/1.1", "Host: a")
@@ -69,11 +69,11 @@ func TestRejectedStartLines(t *testing.T) {
 		{"no version", "GET /", ErrMalformed},
 		{"no target", "GET HTTP/1.1", ErrMalformed},
 		{"an empty target", "GET  HTTP/1.1", ErrMalformed},
-		{"two spaces behind the method", "GET  / HTTP/1.1", ErrMalformed},
+		{"two spaces after the method", "GET  / HTTP/1.1", ErrMalformed},
 		{"two spaces before the version", "GET /  HTTP/1.1", ErrMalformed},
 		{"a space at the end", "GET / HTTP/1.1 ", ErrMalformed},
 		{"a space at the beginning", " GET / HTTP/1.1", ErrMalformed},
-		{"a tab behind the method", "GET\t/ HTTP/1.1", ErrMalformed},
+		{"a tab after the method", "GET\t/ HTTP/1.1", ErrMalformed},
 		{"a tab before the version", "GET /\tHTTP/1.1", ErrMalformed},
 		{"a method that is no token", "G(T / HTTP/1.1", ErrMalformed},
 		{"a space in the target", "GET /a b HTTP/1.1", ErrMalformed},
@@ -202,7 +202,7 @@ func TestRejectedFields(t *testing.T) {
 		err            error
 	}{
 		{"no Host in HTTP/1.1", "GET / HTTP/1.1", ErrMalformed},
-		{"no Host beside an absolute form", "GET http://a/ HTTP/1.1", ErrMalformed},
+		{"no Host with an absolute form", "GET http://a/ HTTP/1.1", ErrMalformed},
 		{"two Hosts", get + "Host: a", ErrMalformed},
 		{"two Hosts, one empty", get + "Host:", ErrMalformed},
 		{"a Host that is none", "GET / HTTP/1.1\r\nHost: a/b", ErrMalformed},
@@ -215,11 +215,11 @@ func TestRejectedFields(t *testing.T) {
 		{"an empty length", get + "Content-Length:", ErrMalformed},
 		{"a list of lengths", get + "Content-Length: 5,5", ErrMalformed},
 		{"two codings", get + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", ErrMalformed},
-		{"an empty coding beside chunked", get + "Transfer-Encoding:\r\nTransfer-Encoding: chunked", ErrMalformed},
+		{"an empty coding with chunked", get + "Transfer-Encoding:\r\nTransfer-Encoding: chunked", ErrMalformed},
 		{"a coding in HTTP/1.0", "GET / HTTP/1.0\r\nTransfer-Encoding: chunked", ErrMalformed},
 		{"an unknown coding", get + "Transfer-Encoding: gzip", ErrCoding},
 		{"an unknown expectation", get + "Expect: a", ErrExpectation},
-		{"an unknown expectation beside the known one", get + "Expect: 100-continue\r\nExpect: a", ErrExpectation},
+		{"an unknown expectation with the known one", get + "Expect: 100-continue\r\nExpect: a", ErrExpectation},
 		{"a list of expectations", get + "Expect: 100-continue, a", ErrExpectation},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
@@ -256,7 +256,7 @@ func TestPersistenceOfRequests(t *testing.T) {
 	}{
 		{"HTTP/1.1 goes on", "1.1", "", true},
 		{"unless it says close", "1.1", "close", false},
-		{"whatever else it says", "1.1", "keep-alive, close", false},
+		{"regardless of other options", "1.1", "keep-alive, close", false},
 		{"HTTP/1.0 ends", "1.0", "", false},
 		{"unless it says keep-alive", "1.0", "Keep-Alive", true},
 		{"and not close", "1.0", "keep-alive, close", false},
@@ -366,7 +366,7 @@ func TestHeadsForTheContainer(t *testing.T) {
 		{"so does the routing of revisions, not its tag",
 			"GET / HTTP/1.1\r\nHost: a\r\nKnative-Serving-Namespace: n\r\nKnative-Serving-Revision: r\r\nKnative-Serving-Tag: t\r\nK-Proxy-Request: activator",
 			"GET / HTTP/1.1\r\nHost: a\r\nKnative-Serving-Tag: t\r\nK-Proxy-Request: activator\r\n" + xff},
-		{"chunked is written anew where it stood", "GET / HTTP/1.1\r\nHost: a\r\nTransfer-encoding:CHUNKED\r\nA: b",
+		{"chunked is generated in its position", "GET / HTTP/1.1\r\nHost: a\r\nTransfer-encoding:CHUNKED\r\nA: b",
 			"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nA: b\r\n" + xff},
 		{"even if Connection names it", "GET / HTTP/1.1\r\nHost: a\r\nConnection: transfer-encoding\r\nTransfer-Encoding: chunked",
 			"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n" + xff},
@@ -385,13 +385,13 @@ func TestHeadsForTheContainer(t *testing.T) {
 			"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: ,, 192.0.2.7\r\nX-Forwarded-Proto:\r\n"},
 		{"TE names trailers or nothing", "GET / HTTP/1.1\r\nHost: a\r\nTE: gzip;q=1, Trailers\r\nA: b",
 			"GET / HTTP/1.1\r\nHost: a\r\nA: b\r\n" + xff + "TE: trailers\r\n"},
-		{"an upgrade goes on", "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: WebSocket\r\nConnection: upgrade\r\nUpgrade: h2c, x/1",
+		{"an upgrade is forwarded", "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: WebSocket\r\nConnection: upgrade\r\nUpgrade: h2c, x/1",
 			"GET / HTTP/1.1\r\nHost: a\r\n" + xff + "Connection: Upgrade\r\nUpgrade: WebSocket, x/1\r\n"},
 		{"not to h2c", "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: H2C\r\nConnection: upgrade, http2-settings\r\nHTTP2-Settings: x",
 			"GET / HTTP/1.1\r\nHost: a\r\n" + xff},
 		{"not from HTTP/1.0", "GET / HTTP/1.0\r\nHost: a\r\nUpgrade: x\r\nConnection: upgrade",
 			"GET / HTTP/1.1\r\nHost: a\r\n" + xff},
-		{"an expectation goes on", "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 1",
+		{"an expectation is forwarded", "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 1",
 			"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 1\r\n" + xff},
 		{"not from HTTP/1.0, where it means nothing", "POST / HTTP/1.0\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1",
 			"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n" + xff},

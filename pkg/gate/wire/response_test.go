@@ -34,9 +34,9 @@ func TestRejectedStatusLines(t *testing.T) {
 		{"a status below 100", "HTTP/1.1 099 x", ErrMalformed},
 		{"a status that is no number", "HTTP/1.1 2x0 OK", ErrMalformed},
 		{"a sign", "HTTP/1.1 +20 OK", ErrMalformed},
-		{"two spaces behind the version", "HTTP/1.1  200 OK", ErrMalformed},
-		{"a tab behind the version", "HTTP/1.1\t200 OK", ErrMalformed},
-		{"a tab behind the status", "HTTP/1.1 200\tOK", ErrMalformed},
+		{"two spaces after the version", "HTTP/1.1  200 OK", ErrMalformed},
+		{"a tab after the version", "HTTP/1.1\t200 OK", ErrMalformed},
+		{"a tab after the status", "HTTP/1.1 200\tOK", ErrMalformed},
 		{"a control byte in the reason", "HTTP/1.1 200 O\x01K", ErrMalformed},
 		{"HTTP/2 in so many words", "HTTP/2 200 OK", ErrMalformed},
 		{"HTTP/2.0", "HTTP/2.0 200 OK", ErrVersion},
@@ -96,7 +96,7 @@ func TestAmbiguousResponsesAreRejected(t *testing.T) {
 	} {
 		for _, status := range []string{"200 OK", "304 Not Modified", "204 No Content", "100 Continue"} {
 			if _, err := responseOf("GET", "HTTP/1.1 "+status, lines); err != ErrMalformed {
-				t.Errorf("%s beside %s: %v", name, status, err)
+				t.Errorf("%s with %s: %v", name, status, err)
 			}
 		}
 	}
@@ -152,7 +152,7 @@ func TestHeadsForTheClient(t *testing.T) {
 			"HTTP/1.1 200 OK\r\n" + date + "Connection: close\r\n"},
 		{"keep-alive is said to HTTP/1.0", "HTTP/1.1 200 OK\r\nContent-Length: 0", Framing{KeepAlive: true},
 			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + date + "Connection: keep-alive\r\n"},
-		{"but not beside close", "HTTP/1.1 200 OK\r\nContent-Length: 0", Framing{KeepAlive: true, Close: true},
+		{"but not with close", "HTTP/1.1 200 OK\r\nContent-Length: 0", Framing{KeepAlive: true, Close: true},
 			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + date + "Connection: close\r\n"},
 		{"Connection cannot name the length", "HTTP/1.1 200 OK\r\nConnection: content-length\r\nContent-Length: 0", Framing{},
 			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + date},

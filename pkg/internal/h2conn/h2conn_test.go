@@ -114,19 +114,19 @@ func TestEachServerViolationIsAnError(t *testing.T) {
 		server *scripted
 		want   error
 	}{
-		"nothing":             {&scripted{Reader: strings.NewReader("")}, io.EOF},
-		"HTTP/1":              {&scripted{Reader: strings.NewReader("HTTP/1.1 400 Bad Request\r\n\r\n")}, ErrHTTP1},
-		"ends in the middle":  {said(head(200, false)), io.EOF},
-		"a reset":             {said(h2.AppendRSTStream(nil, 1, h2.Cancel)), errReset},
-		"GOAWAY before it":    {said(h2.AppendGoAway(nil, 0, h2.NoError)), errGoAway},
-		"only interim ones":   {said(bytes.Repeat(head(100, false), 9)), errInterim},
-		"a push":              {said(h2.AppendFrameHeader(nil, h2.PushPromise, h2.FlagEndHeaders, 1, 4), make([]byte, 4)), nil},
-		"no status":           {said(h2.EndHeaders(h2.BeginHeaders(nil), 0, 1, true, h2.MinMaxFrameSize)), nil},
-		"DATA before a head":  {said(h2.AppendDataHeader(nil, 1, 1, true), []byte("x")), nil},
-		"no SETTINGS":         {&scripted{Reader: bytes.NewReader(head(200, true))}, nil},
-		"a frame of 16 MiB":   {said(h2.AppendFrameHeader(nil, h2.Data, 0, 1, 1<<24-1)), nil},
-		"a window of 4 GiB":   {said(bytes.Repeat(h2.AppendWindowUpdate(nil, 0, h2.MaxWindow), 2)), nil},
-		"trailers that go on": {said(head(200, false), head(200, false)), nil},
+		"nothing":                     {&scripted{Reader: strings.NewReader("")}, io.EOF},
+		"HTTP/1":                      {&scripted{Reader: strings.NewReader("HTTP/1.1 400 Bad Request\r\n\r\n")}, ErrHTTP1},
+		"ends in the middle":          {said(head(200, false)), io.EOF},
+		"a reset":                     {said(h2.AppendRSTStream(nil, 1, h2.Cancel)), errReset},
+		"GOAWAY before it":            {said(h2.AppendGoAway(nil, 0, h2.NoError)), errGoAway},
+		"only interim ones":           {said(bytes.Repeat(head(100, false), 9)), errInterim},
+		"a push":                      {said(h2.AppendFrameHeader(nil, h2.PushPromise, h2.FlagEndHeaders, 1, 4), make([]byte, 4)), nil},
+		"no status":                   {said(h2.EndHeaders(h2.BeginHeaders(nil), 0, 1, true, h2.MinMaxFrameSize)), nil},
+		"DATA before a head":          {said(h2.AppendDataHeader(nil, 1, 1, true), []byte("x")), nil},
+		"no SETTINGS":                 {&scripted{Reader: bytes.NewReader(head(200, true))}, nil},
+		"a frame of 16 MiB":           {said(h2.AppendFrameHeader(nil, h2.Data, 0, 1, 1<<24-1)), nil},
+		"a window of 4 GiB":           {said(bytes.Repeat(h2.AppendWindowUpdate(nil, 0, h2.MaxWindow), 2)), nil},
+		"trailers without END_STREAM": {said(head(200, false), head(200, false)), nil},
 	} {
 		conn := New(c.server)
 		response, err := conn.RoundTrip(request("GET", "http://example.com/", nil), 10)

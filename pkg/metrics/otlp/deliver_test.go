@@ -66,7 +66,7 @@ func TestADeliveryEndsAfterItsAttempts(t *testing.T) {
 	}{
 		{"after four attempts", []error{errBroken, errBroken, errBroken, errBroken}, Attempts, errBroken, 10 * time.Second},
 		{"at once when it never can succeed", []error{errNever}, 1, errNever, 0},
-		{"whatever the collector asks to wait", []error{errAway, errAway, errAway, errAway}, Attempts, errAway, 3 * longestPause},
+		{"regardless of the collector's Retry-After", []error{errAway, errAway, errAway, errAway}, Attempts, errAway, 3 * longestPause},
 		{"though the collector hangs", []error{context.DeadlineExceeded, context.DeadlineExceeded, context.DeadlineExceeded, context.DeadlineExceeded},
 			Attempts, context.DeadlineExceeded, Attempts*RequestTimeout + 10*time.Second},
 	} {

@@ -54,7 +54,7 @@ func TestOnlyTotalsHaveAStartTime(t *testing.T) {
 	gauge := all["kn.serving.queue.depth"].GetGauge().DataPoints[0]
 	check("a gauge", gauge.StartTimeUnixNano, gauge.TimeUnixNano, 0)
 	untyped := all["x"].GetGauge().DataPoints[0]
-	check("what has no type", untyped.StartTimeUnixNano, untyped.TimeUnixNano, 0)
+	check("an untyped metric", untyped.StartTimeUnixNano, untyped.TimeUnixNano, 0)
 	if !math.IsInf(untyped.GetAsDouble(), 1) {
 		t.Errorf("untyped is %v", untyped.GetAsDouble())
 	}

@@ -27,6 +27,6 @@ func TestNothingHeavyIsImported(t *testing.T) {
 		}
 	}
 	if !slices.Contains(packages, "go.opentelemetry.io/proto/slim/otlp/trace/v1") || !slices.Contains(packages, "github.com/prometheus/client_model/go") {
-		t.Errorf("not what was to be looked at: %q", packages)
+		t.Errorf("not the expected file: %q", packages)
 	}
 }

@@ -244,7 +244,7 @@ func TestConnectionInMiniature(t *testing.T) {
 		{"an acknowledgement too many", frame(Settings, FlagAck, 0, "") + frame(Settings, FlagAck, 0, ""), nil, errMysteriousAck},
 		{"a head that depends on itself", frame(Headers, FlagEndHeaders|FlagEndStream|FlagPriority, 1, "\x00\x00\x00\x01\x00\x82\x84\x86"), []string{"1 reset: " + errSelfDependent.Reason}, nil},
 		{"rubbish in a block", frame(Headers, FlagEndHeaders, 1, "\x80"), nil, errIndex},
-		{"the table goes on behind a reset", request(1, false) + frame(RSTStream, 0, 1, "\x00\x00\x00\x00") +
+		{"the table is kept after a reset", request(1, false) + frame(RSTStream, 0, 1, "\x00\x00\x00\x00") +
 			frame(Headers, FlagEndHeaders, 3, "\x82\x84\x86\x40\x01x\x01y") + frame(Headers, FlagEndHeaders|FlagEndStream, 5, "\x82\x84\x86\xbe"),
 			[]string{"1 GET / -1", "3 GET / -1", "5 GET / -1"}, nil},
 	} {

@@ -141,13 +141,13 @@ func TestInvalidHPACKBlocks(t *testing.T) {
 		want  *Error
 	}{
 		{"index 0", "80", errIndex},
-		{"index behind the static table, the other one being empty", "be", errIndex},
+		{"index above the static table with an empty dynamic table", "be", errIndex},
 		{"index far behind", "ff80 01", errIndex},
 		{"name index behind", "7f 00 00", errIndex},
 		{"integer without its end", "ff", errTruncated},
 		{"integer without its end, later", "ff80", errTruncated},
-		{"integer that goes on for ever", "ffff ffff ffff 01", errInteger},
-		{"literal that ends behind the name", "400161", errTruncated},
+		{"endless integer", "ffff ffff ffff 01", errInteger},
+		{"literal that ends after the name", "400161", errTruncated},
 		{"string longer than the block", "4003 6162", errTruncated},
 		{"string without its length", "40", errTruncated},
 		{"Huffman code with too much padding", "4001 6183 1fff ff", errHuffman},

@@ -185,7 +185,7 @@ func TestRatesAreBounded(t *testing.T) {
 	for range 100 {
 		m.Useful(0)
 	}
-	until("empty frames beside others", 100*earnedPerFrame, errEmpty, func() *Error { return m.Empty(2 * second) })
+	until("empty frames among others", 100*earnedPerFrame, errEmpty, func() *Error { return m.Empty(2 * second) })
 	for range 1 << 20 {
 		m.Useful(0)
 	}

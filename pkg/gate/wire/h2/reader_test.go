@@ -156,7 +156,7 @@ func TestInvalidFrames(t *testing.T) {
 		{"short WINDOW_UPDATE", frame(WindowUpdate, 0, 0, "\x00\x00\x01"), errFrameLength},
 		{"WINDOW_UPDATE by 0 on the connection", frame(WindowUpdate, 0, 0, "\x80\x00\x00\x00"), errNoIncrement},
 		{"CONTINUATION alone", frame(Continuation, FlagEndHeaders, 1, "x"), errNoBlock},
-		{"CONTINUATION behind the end of a block", frame(Headers, FlagEndHeaders, 1, "x") + frame(Continuation, FlagEndHeaders, 1, "x"), errNoBlock},
+		{"CONTINUATION after the end of a block", frame(Headers, FlagEndHeaders, 1, "x") + frame(Continuation, FlagEndHeaders, 1, "x"), errNoBlock},
 		{"CONTINUATION of another stream", frame(Headers, 0, 1, "x") + frame(Continuation, FlagEndHeaders, 3, "x"), errInBlock},
 		{"CONTINUATION on the connection", frame(Headers, 0, 1, "x") + frame(Continuation, FlagEndHeaders, 0, "x"), errInBlock},
 		{"PING inside a block", frame(Headers, 0, 1, "x") + frame(Ping, 0, 0, "12345678"), errInBlock},
@@ -221,7 +221,7 @@ func TestTheMemoryOfAFieldBlockIsReleased(t *testing.T) {
 	}
 	readAll(&r, frame(Continuation, FlagEndHeaders, 1, "y"))
 	if r.Buffered() != 0 {
-		t.Errorf("%d bytes held behind it", r.Buffered())
+		t.Errorf("%d bytes buffered after it", r.Buffered())
 	}
 }
 

@@ -159,7 +159,7 @@ func TestStreamIDsOfTheGate(t *testing.T) {
 		t.Errorf("last stream is %d, %v", id, ok)
 	}
 	if _, ok := o.Next(); ok {
-		t.Error("there is one behind the last")
+		t.Error("there is one after the last")
 	}
 }
 

@@ -50,7 +50,7 @@ func TestLongBlocksTakeContinuation(t *testing.T) {
 			dst = append(BeginHeaders(dst), block...)
 			dst = EndHeaders(dst, start, 5, true, most)
 			if string(dst[:start]) != "before" {
-				t.Fatalf("block of %d: what was before is %q", length, dst[:start])
+				t.Fatalf("block of %d: the bytes before are %q", length, dst[:start])
 			}
 			var frames int
 			var got string
