@@ -83,7 +83,7 @@ func TestALongHeadIsReleasedAfterItsResponse(t *testing.T) {
 	}))
 	c.send("T / HTTP/1.1\r\nHost: a\r\n\r\n").want(200, "ok")
 	c.send(head).want(200, "ok")
-	testkit.Until(t, "a spare session forgets", forgotten(func() *session {
+	testkit.Until(t, "a free session drops its head", forgotten(func() *session {
 		s := e.sessions.Get()
 		if s != nil {
 			e.sessions.Put(s)

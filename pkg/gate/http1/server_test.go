@@ -162,7 +162,7 @@ func TestShutdownServesConnectionsMadeBefore(t *testing.T) {
 	for _, e := range r.engines {
 		left := make(chan struct{})
 		e.loop.Post(func() { close(left) })
-		testkit.Receive(t, "a loop that has left", left)
+		testkit.Receive(t, "a loop that has stopped accepting", left)
 	}
 	clients = append(clients, silent.get("/"))
 	for _, c := range clients {
@@ -348,7 +348,7 @@ func TestQueueIsServedInOrderAcrossLoops(t *testing.T) {
 		e.loop.Post(func() {
 			some <- slices.ContainsFunc([]*connSet{&e.silent, &e.reading, &e.conns}, func(l *connSet) bool { return l.First() != nil })
 		})
-		if testkit.Receive(t, "a look at a loop", some) {
+		if testkit.Receive(t, "a step of a loop", some) {
 			used++
 		}
 	}
@@ -411,7 +411,7 @@ func TestASessionOfAnAbortedRequestServesTheNextOneCorrectly(t *testing.T) {
 					}
 					stuck <- upload != nil && (len(upload.decoded) > 0 || upload.pipe != nil && upload.pipe.Buffered() > 0)
 				})
-				return testkit.Receive(r.t, "a look at the loop", stuck)
+				return testkit.Receive(r.t, "a step of the loop", stuck)
 			})
 		},
 		"half an upload": func(_ *engineRig, c *engineClient) {
@@ -543,7 +543,7 @@ func TestIdleStreamsKeepNoLargeBuffers(t *testing.T) {
 		}
 		clients = append(clients, c)
 	}
-	testkit.Until(t, "the large buffers to be given back", func() bool {
+	testkit.Until(t, "the large buffers to be released", func() bool {
 		counted := make(chan int, 1)
 		e := r.engines[0]
 		e.loop.Post(func() {
@@ -601,7 +601,7 @@ func TestTunnelEndsWithAResetAfterAHalfClose(t *testing.T) {
 					passed := make(chan bool, 1)
 					e := r.engines[0]
 					e.loop.Post(func() { passed <- e.conns.First() != nil && e.conns.First().session.client.reader.ended })
-					return testkit.Receive(t, "a look at the loop", passed)
+					return testkit.Receive(t, "a step of the loop", passed)
 				})
 				c.reset()
 			} else {
