@@ -133,7 +133,11 @@ func (l *Loop) serve(uintptr) bool {
 			continue
 		}
 		l.arm(l.nextDeadline())
-		l.disarm(false)
+		if l.disarmed {
+			l.disarm(false)
+			iteration = 0 // poll once more: see poller.watch
+			continue
+		}
 		l.sleeping.Store(true)
 		if l.inbox.empty() {
 			return false

@@ -211,6 +211,53 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	}
 }
 
+// A loop that has been busy arms its wakeup poller before it sleeps. Arming does not
+// report a pending event if an earlier one is still on the kernel's ready list, so the
+// loop has to poll again.
+func TestAnEventBeforeABusyLoopSleepsWakesIt(t *testing.T) {
+	l := startLoop(t)
+	var socks [3]Sock
+	var pairs [3][2]int
+	for i := range pairs {
+		pairs[i] = socketPair(t)
+		defer unix.Close(pairs[i][1])
+	}
+	send := func(i int) { _, _ = unix.Write(pairs[i][1], []byte("x")) }
+	var spin func(iterations int)
+	spin = func(iterations int) {
+		if iterations > 0 {
+			l.Post(func() { spin(iterations - 1) })
+			return
+		}
+		send(1)
+	}
+	done := make(chan struct{}, 1)
+	for i, then := range []func(){
+		func() { spin(2 * busyIterations) },
+		func() { send(2) }, // between the last poll and the sleep
+		func() { done <- struct{}{} },
+	} {
+		on(t, l, func() {
+			err := l.Register(&socks[i], pairs[i][0], handlerFunc(func(s *Sock) {
+				var b [8]byte
+				if n, _ := s.Read(b[:]); n > 0 {
+					then()
+				}
+			}))
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 10 {
+		for !l.sleeping.Load() {
+			runtime.Gosched()
+		}
+		send(0)
+		receive(t, done)
+	}
+}
+
 func TestNoWakeUpIsLostAmongManyWakers(t *testing.T) {
 	const wakers, rounds = 4, 25_000
 	l := startLoop(t)

@@ -34,13 +34,16 @@ func (p *poller) open() (err error) {
 }
 
 // watch sets which events of epfd the wakeup poller reports, edge-triggered. Pending
-// events are reported at once.
+// events are reported only if no earlier event is still on the ready list of the wakeup
+// poller: the kernel's ep_modify wakes no waiter for an entry that is on it, and nothing
+// removes entries between two waits.
 func (p *poller) watch(op int, events uint32) error {
 	return unix.EpollCtl(p.fd, op, p.epfd, &unix.EpollEvent{Events: events | edge})
 }
 
 // disarm(true) stops the wakeup poller while the loop is busy. Otherwise the netpoller
-// would wake an idle thread for each event.
+// would wake an idle thread for each event. After disarm(false) the loop must poll once
+// more before it sleeps, for events that arrived earlier.
 func (p *poller) disarm(yes bool) {
 	if p.disarmed == yes || p.file == nil {
 		return
