@@ -16,7 +16,6 @@ const (
 	reservedIdle     = 4     // idle connections that requests in bursts leave to others,
 	minReserveOpen   = 64    // if at least this many connections are open
 	maxIdleTime      = int64(90 * time.Second)
-	maxEventAge      = 500 * time.Microsecond
 	trimIdleTime     = int64(10 * time.Second) // after the burst that needed them
 )
 
@@ -94,7 +93,7 @@ func (p *Pool) get(retryable bool) *upConn {
 	for n := len(p.idle); n > 0; n = len(p.idle) {
 		u := p.idle[n-1]
 		age := now - u.idleSince
-		if quiet(u, retryable) && (u.closesAt == 0 || now < u.closesAt || retryable) {
+		if u.sock.Quiet() && (u.closesAt == 0 || now < u.closesAt || retryable) {
 			p.idleAge.NoteAlive(time.Duration(age))
 			if !retryable && !p.idleAge.Trusts(time.Duration(age)) {
 				return nil // the other connections are older
@@ -107,15 +106,6 @@ func (p *Pool) get(retryable bool) *upConn {
 		u.closeIdle()
 	}
 	return nil
-}
-
-// quiet reports whether the container has neither sent anything on an idle connection
-// nor closed it. For a retryable request, recent events of the loop suffice.
-func quiet(u *upConn, retryable bool) bool {
-	if retryable {
-		return u.sock.QuietSincePoll(maxEventAge)
-	}
-	return u.sock.Quiet()
 }
 
 // put adds u to the idle connections. The last response must have been read completely.

@@ -108,11 +108,6 @@ func (l *Loop) serve(uintptr) bool {
 		n := l.pollNow()
 		l.now = l.Nanotime()
 		more := n > fewEvents
-		for i := range l.events[:n] { // before any of them is handled, for Sock.QuietSincePoll
-			if s := l.sockOf(&l.events[i]); s != nil {
-				s.note(l.events[i].Events)
-			}
-		}
 		for i := range l.events[:n] {
 			if l.dispatch(&l.events[i]) {
 				more = true
@@ -163,22 +158,14 @@ func (l *Loop) pollNow() int {
 // dispatch delivers an event. It reports whether more such events may be pending that
 // the wakeup poller will not report.
 func (l *Loop) dispatch(ev *unix.EpollEvent) bool {
-	s := l.sockOf(ev)
-	if s == nil {
-		return false
+	s := l.socks[ev.Fd]
+	if s == nil || s.gen != ev.Pad {
+		return false // closed earlier in this batch; the descriptor number may have been reused
 	}
 	level := s.levelTriggered
+	s.note(ev.Events)
 	s.handler.Event(s)
 	return level
-}
-
-// sockOf returns the socket of an event, or nil if it was closed earlier in this batch;
-// its descriptor number may have been reused.
-func (l *Loop) sockOf(ev *unix.EpollEvent) *Sock {
-	if s := l.socks[ev.Fd]; s != nil && s.gen == ev.Pad {
-		return s
-	}
-	return nil
 }
 
 // runWoken runs the steps of woken handles, and posted functions.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -213,15 +212,6 @@ func (s *Sock) Quiet() bool {
 		return true
 	}
 	return false
-}
-
-// QuietSincePoll is like Quiet, without a system call if the loop collected its events
-// at most maxAge ago; it then relies on these events.
-func (s *Sock) QuietSincePoll(maxAge time.Duration) bool {
-	if s.layer != nil || s.readable || s.loop.Nanotime()-s.loop.now > int64(maxAge) {
-		return s.Quiet()
-	}
-	return !s.failed && !s.hangup
 }
 
 // Ended reports whether the next read would return EOF or an error, even if its event

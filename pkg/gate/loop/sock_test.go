@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"testing"
-	"time"
 
 	"go.uber.org/atomic"
 	"golang.org/x/sys/unix"
@@ -300,58 +299,6 @@ func TestQuietSeesBytesWithoutAnEvent(t *testing.T) {
 			t.Error("quiet with an end pending")
 		}
 	})
-}
-
-func TestQuietSincePollMakesNoSystemCallWhileEventsAreRecent(t *testing.T) {
-	s := newSubject(t)
-	s.do(func() {
-		if !s.sock.QuietSincePoll(time.Hour) {
-			t.Error("not quiet at the start")
-		}
-		if _, err := s.far.Write([]byte("x")); err != nil {
-			t.Error(err)
-		}
-		if !s.sock.QuietSincePoll(time.Hour) {
-			t.Error("asked the kernel, although the events are recent")
-		}
-		if s.sock.QuietSincePoll(-1) {
-			t.Error("quiet with a byte pending, although the events are too old")
-		}
-	})
-	s.until("readable", s.sock.Readable)
-	s.do(func() {
-		if s.sock.QuietSincePoll(time.Hour) {
-			t.Error("quiet after the event of a byte")
-		}
-	})
-}
-
-// Both events are in one batch: that of the second socket counts before it is handled.
-func TestQuietSincePollKnowsAllEventsOfTheBatch(t *testing.T) {
-	l := startLoop(t)
-	pairs := [2][2]int{socketPair(t), socketPair(t)}
-	var socks [2]Sock
-	quiet := make(chan bool, 2)
-	on(t, l, func() {
-		for i := range pairs {
-			_, _ = unix.Write(pairs[i][1], []byte("x"))
-		}
-		for i := range pairs {
-			other := &socks[1-i]
-			if err := l.Register(&socks[i], pairs[i][0], handlerFunc(func(*Sock) { quiet <- other.QuietSincePoll(time.Hour) })); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	for range pairs {
-		if receive(t, quiet) {
-			t.Error("quiet, although the event of a byte was in the batch")
-		}
-	}
-	on(t, l, func() { socks[0].Close(); socks[1].Close() })
-	for i := range pairs {
-		_ = unix.Close(pairs[i][1])
-	}
 }
 
 func TestBytesReceivedBeforeRegistrationCauseTheFirstEvent(t *testing.T) {
