@@ -253,6 +253,7 @@ func (c *h2Client) judgeRefused2(s *h2Stream) {
 		c.found("request %d: refused by GOAWAY, and counted", q.id)
 	case c.calm, c.run.settings.descriptors > 0:
 	case c.pausedAt != 0, c.end.piece > 0, c.run.h2Drips(2000) > 200*millisecond: // its acknowledgement took too long
+	case c.link.inTransit() > 0 && c.now-c.warnedAt >= 800*millisecond: // its acknowledgement is behind bytes that the gate has not read
 	case c.warnedAt == 0, s.openedAt <= c.warnedAt, c.now-c.warnedAt < 150*millisecond:
 		c.found("request %d: refused by GOAWAY, which has not been announced", q.id)
 	}

@@ -150,6 +150,9 @@ func (c *link) mask() (m uint32) {
 // unread is how much waits for the gate to read it.
 func (c *link) unread() int { return len(c.in) - c.inAt }
 
+// inTransit returns the number of bytes that the peer has sent and the gate has not read.
+func (c *link) inTransit() int { return c.unread() + len(c.up) - c.upAt }
+
 func (c *link) room() int { return max(0, c.send-(len(c.out)-c.outAt)) }
 
 func (c *link) read(b []byte) (int, syscall.Errno) {
