@@ -1,6 +1,9 @@
 package exchange
 
 import (
+	"math"
+	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,5 +198,45 @@ func TestApplyChangesEveryFieldItDocuments(t *testing.T) {
 		if *g.settings.Load() == before && g.Admission.Limit() == limit && g.Admission.Capacity() == capacity {
 			t.Errorf("%s has no effect", name)
 		}
+	}
+}
+
+func TestEveryDurationOfTheConfigIsCheckedAndCapped(t *testing.T) {
+	durations := func(c *Config) (names []string, values []reflect.Value) {
+		v := reflect.ValueOf(c).Elem()
+		for i := range v.NumField() {
+			if v.Field(i).Type() == reflect.TypeFor[time.Duration]() {
+				names, values = append(names, v.Type().Field(i).Name), append(values, v.Field(i))
+			}
+		}
+		return names, values
+	}
+	var negative, longest Config
+	names, values := durations(&negative)
+	for _, v := range values {
+		v.SetInt(-1)
+	}
+	problems := negative.Check()
+	for _, name := range names {
+		if problems == nil || !strings.Contains(problems.Error(), name+" -1ns") {
+			t.Errorf("Check accepts a negative %s: %v", name, problems)
+		}
+	}
+	_, values = durations(&longest)
+	for _, v := range values {
+		v.SetInt(math.MaxInt64)
+	}
+	g := &Gate{Config: longest}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	s := reflect.ValueOf(g.settings.Load()).Elem()
+	for i := range s.NumField() {
+		if f := s.Field(i); f.Type() == reflect.TypeFor[time.Duration]() && f.Int() != int64(maxTimeout) {
+			t.Errorf("%s is %s, want the maximum %s", s.Type().Field(i).Name, time.Duration(f.Int()), maxTimeout)
+		}
+	}
+	if g.DrainQuiet != maxTimeout || g.DrainTunnel != maxTimeout {
+		t.Errorf("DrainQuiet %s, DrainTunnel %s, want the maximum", g.DrainQuiet, g.DrainTunnel)
 	}
 }
