@@ -70,7 +70,7 @@ func TestHeldRequestsTakeSlotsAndPlaces(t *testing.T) {
 
 func TestWithoutALimitHeldRequestsAreBoundedByQueueCapacity(t *testing.T) {
 	k := startSilentContainer(t)
-	g := startGate(t, k, "CONTAINER_CONCURRENCY=0", "QUEUE_CAPACITY=3")
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=0", "QUEUE_CAPACITY=3", "UPSTREAM_WAIT=60s")
 	var held []*client
 	for range 3 {
 		held = append(held, queued(t, g, "/held"))

@@ -41,7 +41,11 @@ func runAll(m *testing.M) (int, error) {
 	}
 	// Most tests wait for a timeout of the gate's: more of them than there are
 	// processors can run at the same time.
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	parallel := "4"
+	if runAgain { // beside the run that started this one
+		parallel = "2"
+	}
+	if err := flag.Set("test.parallel", parallel); err != nil {
 		return 0, err
 	}
 	return m.Run(), nil
