@@ -150,6 +150,12 @@ func (c *link) mask() (m uint32) {
 // unread is how much waits for the gate to read it.
 func (c *link) unread() int { return len(c.in) - c.inAt }
 
+// reachedBefore reports whether everything that the peer has sent, its end included,
+// reached the gate before an instant.
+func (c *link) reachedBefore(at int64) bool {
+	return c.reachedAt < at && c.goneAt < at && (!c.left || c.goneAt != 0)
+}
+
 // inTransit returns the number of bytes that the peer has sent and the gate has not read.
 func (c *link) inTransit() int { return c.unread() + len(c.up) - c.upAt }
 

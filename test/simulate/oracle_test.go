@@ -145,7 +145,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 			r.found("request %d: %s after %v, but %s", q.id, x.Outcome, time.Duration(age), text)
 		}
 	}
-	answerThere := q.saidAt != 0 && q.on != nil && q.on.link.upReached() && q.on.link.reachedAt < r.now-r.slack() &&
+	answerThere := q.saidAt != 0 && q.on != nil && q.on.link.upReached() && q.on.link.reachedBefore(r.now-r.slack()) &&
 		a.whole(q, q.said, a.hard)
 	switch x.Outcome {
 	case gate.Served:
