@@ -58,7 +58,7 @@ func TestTwoBuildsMakeTheSameBytes(t *testing.T) {
 	first := built(t)
 	// Another place, other times of the files, another environment.
 	other, second := t.TempDir(), t.TempDir()
-	for _, dir := range []string{"cmd", "pkg"} {
+	for _, dir := range []string{"cmd", "internal", "pkg"} {
 		if err := os.CopyFS(filepath.Join(other, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
 			t.Fatal(err)
 		}

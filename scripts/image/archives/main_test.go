@@ -64,7 +64,7 @@ func read(t *testing.T, path string) []byte {
 // Another place, other times of the files, another environment.
 func TestTwoReleasesAreTheSameBytes(t *testing.T) {
 	first, second, other := released(t), t.TempDir(), t.TempDir()
-	for _, dir := range []string{"cmd", "pkg"} {
+	for _, dir := range []string{"cmd", "internal", "pkg"} {
 		if err := os.CopyFS(filepath.Join(other, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func GateBinary(dir string) (path string, err error) {
 
 // Build compiles the package at this path from the root of the module.
 func Build(dir, path string) (binary string, err error) {
-	for _, sources := range []string{path, "pkg"} {
+	for _, sources := range []string{path, "internal", "pkg"} {
 		if err := readSources(filepath.Join(root, sources)); err != nil {
 			return "", err
 		}
