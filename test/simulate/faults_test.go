@@ -20,7 +20,7 @@ var faults = []mutation{
 x.gate.Connects.leave(x)`, ""},
 	{"a paused listener closes itself when a shutdown begins",
 		"server.listener.resume",
-		"if !l.paused || l.worker.ShuttingDown() {", `if l.paused && l.worker.Leaving() {
+		"if !l.paused || l.worker.ShuttingDown() {", `if l.paused && l.worker.ShuttingDown() {
 l.close()
 }
 if !l.paused {`},
@@ -148,7 +148,7 @@ h.routine.Step()`, `h.routine.Step()
 h.woken.Store(false)`},
 	{"the request timeout is too long",
 		"exchange.Timeouts.Expired",
-		"case c.requestDeadline != 0 && now >= c.requestDeadline:", "case c.request != 0 && now >= 2*c.requestDeadline:"},
+		"case c.requestDeadline != 0 && now >= c.requestDeadline:", "case c.requestDeadline != 0 && now >= 2*c.requestDeadline:"},
 	{"bytes do not restart the idle timeout",
 		"exchange.Timeouts.NoteActivity",
 		"c.lastActivity = now }", "_ = now }"},
