@@ -70,7 +70,7 @@ func (r *Request) AppendHTTP2(dst []byte, e *h2.Encoder, peer netip.Addr, defaul
 		dst = e.AppendNamed(dst, h2.NameMethod, r.Method)
 	}
 	dst = e.AppendNamed(dst, h2.NameScheme, []byte(scheme))
-	dst = e.AppendNamed(dst, h2.NamePath, r.Target)
+	dst = e.AppendNamed(dst, h2.NamePath, asciiTarget(r.Target))
 	dst = e.AppendNamed(dst, h2.NameAuthority, r.FinalHost(defaultHost))
 	o := &outgoing{Head: &r.Head, request: r, extended: protocol != nil, length: r.Length, peer: peer}
 	return o.appendHTTP2(dst, e, r.generated(true))

@@ -53,6 +53,29 @@ func hasBlank(t []byte) bool {
 	return false
 }
 
+// asciiTarget returns t with each byte above 0x7f percent-encoded. A URI has none (RFC
+// 3986 section 2); HTTP/1 clients and containers tolerate them, but some HTTP/2 servers
+// (hypercorn) close the connection, with the requests of other clients.
+func asciiTarget(t []byte) []byte {
+	const hex = "0123456789ABCDEF"
+	i := 0
+	for i < len(t) && t[i] < 0x80 {
+		i++
+	}
+	if i == len(t) {
+		return t
+	}
+	encoded := append(make([]byte, 0, 3*len(t)), t[:i]...)
+	for _, c := range t[i:] {
+		if c < 0x80 {
+			encoded = append(encoded, c)
+		} else {
+			encoded = append(encoded, '%', hex[c>>4], hex[c&15])
+		}
+	}
+	return encoded
+}
+
 // validEscaping reports whether two hexadecimal digits follow each percent sign.
 // It scans a few bytes in a loop before it calls a search: a search costs as much
 // as a dozen bytes, and a path may consist of percent signs.
