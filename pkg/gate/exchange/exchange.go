@@ -113,7 +113,7 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 	x.Dial.begin()
 	x.settings = x.gate.settings.Load()
 	x.gate.Drain.Enter()
-	x.Unlimited = x.gate.unlimited.acquire(x.Target)
+	x.Unlimited = x.gate.unlimited.acquire(x)
 	x.timeouts.Begin(x.settings, now)
 	if (x.gate.ServerTiming || x.gate.load.metering()) && x.Arrived == 0 {
 		x.Arrived = time.Duration(x.clock())
@@ -131,13 +131,11 @@ func (x *Exchange) Begin(now int64, client Downstream, connector Connector) {
 // Each Begin must be followed by one End.
 func (x *Exchange) End(o gate.Outcome) {
 	x.stamp(&x.Ended)
-	if v := x.settings.overload; v != nil && x.ticket.Slot {
+	if v := x.settings.overload; v != nil && x.ticket.Slot && !x.Unlimited {
 		v.addSample(x, o)
 	}
-	x.ticket.Release(x.gate.Admission)
-	if x.Unlimited {
-		x.gate.unlimited.release()
-	} else if m := x.gate.load; m.metering() && x.Ended != 0 {
+	x.ticket.Release(x.slots())
+	if m := x.gate.load; m.metering() && x.Ended != 0 && !x.Unlimited {
 		m.ended(&x.Record, x.failedFor(o))
 	}
 	x.Dial.leave(x)
@@ -156,6 +154,14 @@ func (x *Exchange) End(o gate.Outcome) {
 		}
 		x.gate.Observer.End(&x.Record)
 	}
+}
+
+// slots returns the Controller whose slot the request needs.
+func (x *Exchange) slots() *admission.Controller {
+	if x.Unlimited {
+		return x.gate.unlimited.slots
+	}
+	return x.gate.Admission
 }
 
 // Abandon ends an exchange after a panic in one of its steps was recovered.

@@ -122,8 +122,8 @@ func (c *Config) Check() error {
 	if s := c.QueueRefusalStatus; s != 0 && s != 503 && s != 429 {
 		problems = append(problems, fmt.Errorf("QueueRefusalStatus %d: want 503 or 429", s))
 	}
-	if c.UnlimitedCapacity < 0 {
-		problems = append(problems, fmt.Errorf("UnlimitedCapacity %d: want 0 or more", c.UnlimitedCapacity))
+	if c.UnlimitedCapacity < 0 || c.UnlimitedCapacity > admission.MaxLimit {
+		problems = append(problems, fmt.Errorf("UnlimitedCapacity %d: want 0 to %d", c.UnlimitedCapacity, admission.MaxLimit))
 	}
 	for _, d := range []struct {
 		name  string

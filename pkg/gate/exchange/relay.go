@@ -317,7 +317,7 @@ func (x *Exchange) uploadEnded() bool {
 // at least half of the memory for bodies is free, so that releasing the slot early
 // is possible.
 func (x *Exchange) limited() bool {
-	return x.ticket.Slot && x.gate.Admission.Limit() != 0 && x.gate.Bodies.Used() <= x.gate.Bodies.Limit()/2
+	return x.ticket.Slot && x.slots().Limit() != 0 && x.gate.Bodies.Used() <= x.gate.Bodies.Limit()/2
 }
 
 // releaseSlot releases the slot before the client has read the response, once the
@@ -333,11 +333,11 @@ func (x *Exchange) releaseSlot() (moved bool) {
 		return moved
 	}
 	x.stamp(&x.Ended)
-	if v := x.settings.overload; v != nil {
+	if v := x.settings.overload; v != nil && !x.Unlimited {
 		v.addSample(x, gate.Served)
 	}
-	x.ticket.Release(x.gate.Admission)
-	if m := x.gate.load; m.metering() {
+	x.ticket.Release(x.slots())
+	if m := x.gate.load; m.metering() && !x.Unlimited {
 		m.moved(int64(x.Ended))
 	}
 	return moved
@@ -358,7 +358,7 @@ func (x *Exchange) switchProtocols(now int64) {
 // so that it never works on more requests than the limit allows.
 func (x *Exchange) disconnected() (o gate.Outcome, next int64) {
 	x.down.Drop()
-	if !x.gate.HardConcurrency || x.state == StateTunnelling || !x.ticket.Slot || !x.up.Sent() {
+	if !x.gate.HardConcurrency || x.state == StateTunnelling || !x.ticket.Slot || x.Unlimited || !x.up.Sent() {
 		return gate.ClientGone, 0
 	}
 	if x.state == StateResponding {

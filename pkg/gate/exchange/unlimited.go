@@ -2,10 +2,11 @@ package exchange
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"strings"
 
-	"go.uber.org/atomic"
+	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
 // DefaultUnlimitedCapacity is the default of Config.UnlimitedCapacity.
@@ -49,36 +50,26 @@ func (p PathPattern) matches(path []byte) bool {
 		!bytes.HasPrefix(rest, []byte(".")) && !bytes.Contains(rest, []byte("/.")) && !bytes.Contains(rest, []byte("//"))
 }
 
-// unlimited admits requests for Config.UnlimitedPaths without a slot, up to a capacity;
-// nil = no such paths. Its methods may be called from any goroutine.
+// unlimited admits requests for Config.UnlimitedPaths past the queue and the concurrency
+// limit; nil = no such paths. Its methods may be called from any goroutine.
 type unlimited struct {
 	paths []PathPattern
-	max   int64
-	num   atomic.Int64 // in flight
+	slots *admission.Controller // UnlimitedCapacity slots, without a queue
 }
 
 func newUnlimited(c *Config) *unlimited {
 	if len(c.UnlimitedPaths) == 0 {
 		return nil
 	}
-	u := &unlimited{paths: c.UnlimitedPaths, max: int64(c.UnlimitedCapacity)}
-	if u.max == 0 {
-		u.max = DefaultUnlimitedCapacity
+	return &unlimited{
+		paths: c.UnlimitedPaths,
+		slots: admission.New(admission.Config{Limit: cmp.Or(c.UnlimitedCapacity, DefaultUnlimitedCapacity)}),
 	}
-	return u
 }
 
-// acquire counts a request, if a pattern matches its target and the capacity is not
-// reached.
-func (u *unlimited) acquire(target []byte) bool {
-	if u == nil || !u.matches(target) {
-		return false
-	}
-	if u.num.Inc() > u.max {
-		u.num.Dec()
-		return false
-	}
-	return true
+// acquire takes a slot for x, if a pattern matches its target and a slot is free.
+func (u *unlimited) acquire(x *Exchange) bool {
+	return u != nil && u.matches(x.Target) && x.ticket.TryAcquire(u.slots)
 }
 
 func (u *unlimited) matches(target []byte) bool {
@@ -90,6 +81,3 @@ func (u *unlimited) matches(target []byte) bool {
 	}
 	return false
 }
-
-// release ends a request that acquire counted.
-func (u *unlimited) release() { u.num.Dec() }

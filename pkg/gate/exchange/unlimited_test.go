@@ -80,7 +80,7 @@ func TestRequestsForUnlimitedPathsSkipTheQueueUpToTheirCapacity(t *testing.T) {
 	}
 	second.End(gate.Served)
 	slot.End(gate.Served)
-	if n, m := g.unlimited.num.Load(), g.Admission.InFlight(); n != 0 || m != 0 {
+	if n, m := g.unlimited.slots.InFlight(), g.Admission.InFlight(); n != 0 || m != 0 {
 		t.Errorf("%d and %d requests are left", n, m)
 	}
 }

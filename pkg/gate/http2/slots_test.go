@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/queuegate/queuegate/internal/testkit"
+	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
@@ -36,6 +37,26 @@ func responses(w http.ResponseWriter, r *http.Request) {
 	default:
 		_, _ = io.WriteString(w, "hello")
 	}
+}
+
+// Requests for unlimited paths hold no slot, but their number is limited.
+func TestAClientWithClosedWindowsDoesNotBlockUnlimitedPathsOnceItsResponseIsRead(t *testing.T) {
+	bothKinds(t, responses, func(t *testing.T, up *container, _ bool) {
+		r := newRig(t, up, func(o *options) {
+			pattern, err := exchange.ParsePathPattern("/metrics")
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.gate.ConcurrencyLimit, o.gate.UnlimitedPaths, o.gate.UnlimitedCapacity = 1, []exchange.PathPattern{pattern}, 2
+		})
+		c := r.dial(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		ids := map[string]uint32{"first": c.get("/metrics"), "second": c.get("/metrics")}
+		until(t, "both responses to be read", func() bool { return r.headsOf(c, ids) })
+		until(t, "another client to be served", func() bool { status, body := r.get("/metrics"); return status == 200 && body == "hello" })
+		_ = c.do(func() error { return c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20}) })
+		c.want(ids["first"], "200", "hello")
+		c.want(ids["second"], "200", "hello")
+	})
 }
 
 func TestAClientWithClosedWindowsHoldsNoSlotOnceItsResponseIsRead(t *testing.T) {
