@@ -30,7 +30,7 @@ func TestReadinessWaitDoesNotLimitAFreshCheckOfAReadyContainer(t *testing.T) {
 	}
 }
 
-func TestACheckWithAPeriodIsAwaitedForItsTimeout(t *testing.T) {
+func TestWaitLastsUpToTheTimeoutOfAPeriodicCheck(t *testing.T) {
 	spec := periodicSpec("app", 60*time.Second)
 	spec.Timeout = 30 * time.Second
 	const took = 25 * time.Second

@@ -196,7 +196,7 @@ func openReports(t *testing.T, g *gate, interval time.Duration) grpc.ServerStrea
 	return stream
 }
 
-func TestLoadReportsAreStreamedUncountedUntilADrainBegins(t *testing.T) {
+func TestLoadReportStreamsAreNotCountedAndEndWhenADrainBegins(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	port := launch.FreePort(t)

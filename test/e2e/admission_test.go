@@ -60,7 +60,7 @@ func TestTheQueueIsFirstInFirstOut(t *testing.T) {
 	finish(c, p)
 }
 
-func TestTheLimitIsTheNumberInFlight(t *testing.T) {
+func TestTheLimitBoundsRequestsInFlight(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=3")
 	var clients []*client

@@ -30,7 +30,7 @@ func TestARequestIsHeldUntilTheContainerListens(t *testing.T) {
 	}
 }
 
-func TestAHeldRequestExpiresAfterUpstreamWait(t *testing.T) {
+func TestTheConnectQueueTimesOutAfterUpstreamWait(t *testing.T) {
 	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k, "UPSTREAM_WAIT=300ms")

@@ -258,7 +258,7 @@ func stalled(t *testing.T, count func() int64) int64 {
 	return last
 }
 
-func TestAContainerStallsWhileTheClientDoesNotRead(t *testing.T) {
+func TestAClientThatDoesNotReadBlocksTheContainer(t *testing.T) {
 	const size = 256 << 20
 	k := startContainer(t)
 	g := startGate(t, k)

@@ -102,7 +102,7 @@ func engineConnections(r *engineRig) int {
 	return engineCount(r, func(*conn) bool { return true })
 }
 
-// engineCount counts the client connections of all loops that match.
+// engineCount returns how many client connections match, over all loops.
 func engineCount(r *engineRig, match func(*conn) bool) (n int) {
 	for _, e := range r.engines {
 		counted := make(chan int, 1)
@@ -514,7 +514,7 @@ func engineBusy(r *engineRig) int {
 	return engineCount(r, func(c *conn) bool { return c.session != nil })
 }
 
-func TestIdleStreamsKeepNoLargeBuffers(t *testing.T) {
+func TestIdleResponsesAndTunnelsKeepNoLargeBuffers(t *testing.T) {
 	const streams = 2 * 16
 	r := engineServe(t, exchange.Config{}, engineOptions{}, func(c *engineCall) bool {
 		if c.target == "/tunnel" {

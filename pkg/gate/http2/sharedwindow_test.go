@@ -118,7 +118,7 @@ func (c *client) post(body string) (id uint32) {
 
 // Bodies that have arrived whole, and requests without one, share connections whoever
 // sent them.
-func TestWholeBodiesOfSeveralClientsShareAConnection(t *testing.T) {
+func TestFullyReceivedBodiesOfSeveralClientsShareAConnection(t *testing.T) {
 	heads := make(chan int64, 16)
 	up := servePeers(t, nil, func(p *peer, f http2.Frame) bool {
 		if _, ok := f.(*http2.MetaHeadersFrame); ok {

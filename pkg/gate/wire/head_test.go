@@ -173,7 +173,7 @@ func naiveIsText(b []byte) bool {
 	return true
 }
 
-func TestIsTextMatchesALoopForEachByteAtEachPosition(t *testing.T) {
+func TestIsTextMatchesANaiveImplementationAtEachPosition(t *testing.T) {
 	for size := range 26 {
 		for _, filler := range []byte{'a', ' ', '\t', 0x80, 0xff, 0x7e, 0x20, 0x21} {
 			b := bytes.Repeat([]byte{filler}, size)

@@ -71,7 +71,7 @@ func TestThePresetContainsTheTimes(t *testing.T) {
 	}
 }
 
-func TestOutcomesWithoutAResponseHaveTheirStatus(t *testing.T) {
+func TestTunnelsAndDisconnectsAreLoggedAs101And499(t *testing.T) {
 	for _, status := range []int{101, 499} {
 		for _, text := range []string{"", Preset, `{"httpRequest": {"status": {{.Response.Code}}}}`} {
 			line := rendered(t, text, testHead, Result{Status: status})
@@ -106,7 +106,7 @@ func TestTheTraceIDIsThatOfTheResult(t *testing.T) {
 	}
 }
 
-// jsonTemplates are what people write who mean JSON, escaped or not.
+// jsonTemplates are templates meant to write JSON, with and without escaping.
 var jsonTemplates = []string{
 	"", Preset,
 	"\n{\"requestMethod\": \"{{.Request.Method}}\", \"requestUrl\": \"{{js .Request.RequestURI}}\", \"userAgent\": \"{{js .Request.UserAgent}}\"}\n",

@@ -43,7 +43,7 @@ func TestObservabilityConfigSetsWhatIsNotSetByItself(t *testing.T) {
 	}
 }
 
-func TestRequestMetricsEndpointIsReadAsItsProtocolDoes(t *testing.T) {
+func TestTheProtocolDeterminesTheMeaningOfRequestMetricsEndpoint(t *testing.T) {
 	for _, c := range []struct {
 		section, backend, address, collector string
 		port                                 int

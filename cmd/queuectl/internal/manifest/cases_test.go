@@ -110,7 +110,7 @@ func TestUninjectOutlivesEditsElsewhere(t *testing.T) {
 	}
 }
 
-func TestUninjectSaysWhatWasEditedUnderIt(t *testing.T) {
+func TestUninjectReportsLaterEditsAndKeepsTheGate(t *testing.T) {
 	text := read(t, "testdata/plain.yaml")
 	injected, _ := one(File{"plain.yaml", text}, options)
 	for old, new := range map[string]string{
