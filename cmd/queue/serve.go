@@ -143,8 +143,8 @@ func (p *process) startApplication(cfg *config.Config, port int) (behind *applic
 	return behind, 0, nil
 }
 
-// findPort waits until the application listens. The port is 0 if the application has
-// ended instead. The error is that of a second signal.
+// findPort waits until the application listens and returns its port. It returns 0 if the
+// application has ended or is being stopped, and an error after a second signal.
 func (p *process) findPort(behind *application.Process, preferred int) (port int, err error) {
 	found := make(chan int, 1)
 	err = p.wait(func(ctx context.Context) error {

@@ -152,8 +152,8 @@ type page struct {
 	containers []gate.ContainerState
 }
 
-// number sends a sample of a counter or gauge. A counter at 0 is omitted unless it is
-// initial.
+// number sends a sample of a counter or gauge. A counter at 0 is omitted, unless its row
+// says that it is present from the start (initial).
 func (p *page) number(v float64, labels ...string) {
 	kind := prometheus.GaugeValue
 	if p.shown.Kind == Counter {

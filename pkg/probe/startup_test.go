@@ -59,8 +59,8 @@ func TestRealStartUpsAreNoticedAndMeasured(t *testing.T) {
 	}
 }
 
-// startOne returns how long after it listened the container was known to be
-// ready, to a caller that waits.
+// startOne starts a container and returns how long after it began to listen a waiting
+// caller was told that it is ready, and the number of attempts.
 func startOne(t *testing.T, prober func(port int) check.Checker, wait time.Duration) (late time.Duration, attempts uint64) {
 	port := checktest.RefusingPort(t)
 	s := Spec{Container: "app", Checker: prober(port), Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1}

@@ -17,7 +17,7 @@ const stopTimeout = 15 * time.Second
 // empty.
 type process struct {
 	cmd *exec.Cmd
-	// ended carries the exit, once, as an error that is never nil.
+	// ended receives one error when the process exits, also for exit status 0.
 	ended chan error
 	// gone is closed when the process has been waited for.
 	gone chan struct{}

@@ -15,12 +15,12 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// in is true when the page shows a state.
+// in returns an expression that is true when the page shows a state.
 func in(state string) string {
 	return fmt.Sprintf(`document.querySelector('#state').dataset.state === %q`, state)
 }
 
-// says reads what the top of the page says.
+// says is an expression for the visible text of the state and its cause.
 const says = `['state-word', 'state-cause'].map((id) => document.getElementById(id))
 	.filter((e) => e.checkVisibility()).map((e) => e.textContent).join(': ')`
 

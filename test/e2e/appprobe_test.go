@@ -95,8 +95,8 @@ func TestEveryCauseHasAStatusForAnApplicationProbe(t *testing.T) {
 	}
 }
 
-// changesOf are the log lines about a path, once there are this many: the log
-// comes through a pipe, a little after the answer.
+// changesOf waits until the log has at least this many lines about a path, and returns
+// them. The log arrives through a pipe, possibly after the response.
 func (g *appGate) changesOf(path string, least int) (found []change) {
 	g.t.Helper()
 	eventually(g.t, fmt.Sprintf("the log tells of %d changes of %s", least, path), func() bool {

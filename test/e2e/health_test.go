@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// healthOf asks the admin port, and checks what all its answers have.
+// healthOf gets path from the admin port and checks its Content-Type, which is the same
+// for all paths.
 func (g *gate) healthOf(path string) answer {
 	g.t.Helper()
 	g.awaitPorts(g.admin)

@@ -33,11 +33,10 @@ func TestHTTP1OverTLSIsWhatItIsInPlainText(t *testing.T) {
 	once(t, "./test/e2e/overtls", names)
 }
 
-// runAgain tells that once has started these tests.
+// runAgain reports whether once started this process.
 var runAgain = os.Getenv("QUEUEGATE_AGAIN") == "1"
 
-// once runs these tests once more, with a program between their clients and
-// the gate.
+// once runs the tests in names again, with program between their clients and the gate.
 func once(t *testing.T, program string, names []string, env ...string) {
 	t.Helper()
 	if len(names) < 80 {

@@ -37,7 +37,7 @@ func (k wantKind) String() string {
 	return strconv.Itoa(int(k))
 }
 
-// want is what shall become of one message of a case.
+// want is the expected outcome of one message.
 type want struct {
 	kind     wantKind
 	statuses []int // empty: any

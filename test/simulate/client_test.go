@@ -315,8 +315,8 @@ func (c *client) head(q *request) {
 		c.found("request %d: asked for Connection: close, and the answer does not say so", q.id)
 	}
 	if keeps && q.sent < len(q.raw) && c.sending == q && !q.expect {
-		// The rest of the body would be taken for the next request, or read
-		// in vain: only an answer that ends the connection may come early.
+		// The gate would parse the rest of the body as the next request, or read it
+		// for nothing: only a response that ends the connection may arrive early.
 		if !(q.expect && q.sent == q.head) {
 			c.found("request %d: answered early on a connection that stays open", q.id)
 		}

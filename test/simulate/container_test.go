@@ -279,7 +279,7 @@ func (u *upPeer) readBody() bool {
 	case !q.answer.early && q.coding != without:
 		u.startAnswer()
 	case u.answered:
-		u.over()
+		u.requestDone()
 	}
 	return true
 }
@@ -356,13 +356,13 @@ func (u *upPeer) say(q *request, from int) {
 		u.end(false)
 	default:
 		if !u.reading {
-			u.over()
+			u.requestDone()
 		}
 	}
 }
 
-// over is the end of a request on a connection that goes on.
-func (u *upPeer) over() {
+// requestDone ends a request whose connection stays open.
+func (u *upPeer) requestDone() {
 	u.last, u.request = u.request, nil
 	u.idleSeq++
 	seq := u.idleSeq

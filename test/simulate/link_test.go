@@ -116,7 +116,7 @@ func (c *link) segmentOf(n int) int {
 	return n
 }
 
-// The gate's end.
+// Calls of the gate, at its end of the link.
 
 func (c *link) mask() (m uint32) {
 	switch c.state {

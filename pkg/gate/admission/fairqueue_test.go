@@ -158,9 +158,9 @@ func TestALowerClassIsPassedOverAtMostABoundedNumberOfTimes(t *testing.T) {
 	}
 }
 
-// Random requests of keys and classes compared with plain lists: the granted request is
-// the oldest of its key and class, no higher class is passed over except by aging,
-// counts agree, and in the end nothing is left.
+// For random requests, the test compares the queue with plain lists: a granted request is
+// the oldest of its key and class, a request of a higher class is passed over only by
+// aging, the counts are equal, and the queue is empty at the end.
 func TestTheFairQueueMatchesAReferenceOfPlainLists(t *testing.T) {
 	type kind struct {
 		class uint8

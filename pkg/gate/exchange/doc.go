@@ -1,5 +1,5 @@
 // Package exchange implements the request lifecycle for all protocols: states and
-// transitions (Exchange), timeouts (Clocks), retries, and the relay between a
+// transitions (Exchange), timeouts (Timeouts), retries, and the relay between a
 // Downstream and an Upstream, which the protocol engines implement. Gate is the
 // state that all requests of the process share: configuration, admission, memory
 // and descriptor budgets, requests waiting for the container to listen

@@ -132,8 +132,8 @@ func (d *Drain) Requests() int64 { return d.requests.Load() }
 // Tunnels returns the number of open tunnels.
 func (d *Drain) Tunnels() int64 { return d.tunnels.Load() }
 
-// Started returns a channel that is closed when the drain begins. End does not close
-// the channels of skipped states.
+// Started returns a channel that is closed when the drain begins. It stays open if End
+// is called first; wait for Ended too. The same holds for Quiet and Served.
 func (d *Drain) Started() <-chan struct{} { return d.started }
 
 // Quiet returns a channel that is closed when the listeners may close.

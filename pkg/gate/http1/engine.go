@@ -13,7 +13,8 @@ import (
 
 const defaultHeadTimeout = time.Minute
 
-// Protocol is HTTP/1 on all loops.
+// Protocol implements server.Protocol for HTTP/1. It holds the state that all loops
+// share.
 type Protocol struct {
 	// HeadTimeout is the maximum time from the first to the last byte of a request
 	// head; 0 = defaultHeadTimeout.

@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Protocol is HTTP/2 on all loops.
+// Protocol implements server.Protocol for HTTP/2. It holds the state that all loops share.
 type Protocol struct {
 	MaxHeaderList int           // bytes of a received head, decoded; 0 = 64 KiB
 	Scheme        string        // of requests to the container

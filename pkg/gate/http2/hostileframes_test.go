@@ -33,13 +33,13 @@ func targeted(method byte, target string) string {
 
 const getByte, postByte = 0x82, 0x83
 
-// one is a case of one HEADERS frame.
-func one(flags h2.Flags, payload func(target string) string) func(uint32, string) []byte {
+// oneHeaders returns a case that sends a single HEADERS frame.
+func oneHeaders(flags h2.Flags, payload func(target string) string) func(uint32, string) []byte {
 	return func(id uint32, target string) []byte { return frame(h2.Headers, flags, id, payload(target)) }
 }
 
 func get(before, behind string) func(uint32, string) []byte {
-	return one(endAll, func(t string) string { return before + targeted(getByte, t) + behind })
+	return oneHeaders(endAll, func(t string) string { return before + targeted(getByte, t) + behind })
 }
 
 // post is a POST with these frames behind it.
@@ -57,22 +57,22 @@ func split(t h2.Type, at int, rest h2.Type) func(uint32, string) []byte {
 }
 
 var frameCases = []frameCase{
-	{"padding", "forward", one(endAll|8, func(t string) string { return "\x03" + targeted(getByte, t) + "xyz" }), ""},
-	{"padding of nothing", "forward", one(endAll|8, func(t string) string { return "\x00" + targeted(getByte, t) }), ""},
-	{"padding as long as the frame", "end", one(endAll|8, func(t string) string { return string(rune(len(targeted(getByte, t))+1)) + targeted(getByte, t) }), ""},
-	{"padding beyond the frame", "end", one(endAll|8, func(t string) string { return "\x7f" + targeted(getByte, t) }), ""},
-	{"padding without its length", "end", one(endAll|8, func(string) string { return "" }), ""},
-	{"padding that swallows the fields", "refuse", one(endAll|8, func(t string) string {
+	{"padding", "forward", oneHeaders(endAll|8, func(t string) string { return "\x03" + targeted(getByte, t) + "xyz" }), ""},
+	{"padding of nothing", "forward", oneHeaders(endAll|8, func(t string) string { return "\x00" + targeted(getByte, t) }), ""},
+	{"padding as long as the frame", "end", oneHeaders(endAll|8, func(t string) string { return string(rune(len(targeted(getByte, t))+1)) + targeted(getByte, t) }), ""},
+	{"padding beyond the frame", "end", oneHeaders(endAll|8, func(t string) string { return "\x7f" + targeted(getByte, t) }), ""},
+	{"padding without its length", "end", oneHeaders(endAll|8, func(string) string { return "" }), ""},
+	{"padding that swallows the fields", "refuse", oneHeaders(endAll|8, func(t string) string {
 		b := targeted(getByte, t)
 		return string(rune(len(b))) + b
 	}), ""},
-	{"a priority", "forward", one(endAll|0x20, func(t string) string { return u32(0) + "\x10" + targeted(getByte, t) }), ""},
-	{"a priority and padding", "forward", one(endAll|0x28, func(t string) string { return "\x02" + u32(0) + "\x10" + targeted(getByte, t) + "zz" }), ""},
-	{"half a priority", "end", one(endAll|0x20, func(string) string { return "\x00\x00" }), ""},
+	{"a priority", "forward", oneHeaders(endAll|0x20, func(t string) string { return u32(0) + "\x10" + targeted(getByte, t) }), ""},
+	{"a priority and padding", "forward", oneHeaders(endAll|0x28, func(t string) string { return "\x02" + u32(0) + "\x10" + targeted(getByte, t) + "zz" }), ""},
+	{"half a priority", "end", oneHeaders(endAll|0x20, func(string) string { return "\x00\x00" }), ""},
 	{"a dependency on itself", "refuse", func(id uint32, t string) []byte {
 		return frame(h2.Headers, endAll|0x20, id, u32(id)+"\x10"+targeted(getByte, t))
 	}, ""},
-	{"flags that mean nothing", "forward", one(endAll|0xd2&^8, func(t string) string { return targeted(getByte, t) }), ""},
+	{"flags that mean nothing", "forward", oneHeaders(endAll|0xd2&^8, func(t string) string { return targeted(getByte, t) }), ""},
 	{"the reserved bit of a stream", "forward", func(id uint32, t string) []byte { return frame(h2.Headers, endAll, id|1<<31, targeted(getByte, t)) }, ""},
 	{"CONTINUATION", "forward", split(h2.Headers, 3, h2.Continuation), ""},
 	{"CONTINUATION behind nothing", "forward", split(h2.Headers, 0, h2.Continuation), ""},

@@ -266,8 +266,8 @@ func (d *Dialer) BeyondShare() bool { return d.open > d.share }
 func (d *Dialer) NoteServed(now int64) { d.lastServed = now }
 
 // await requests a descriptor from the budget for the exchanges in the queue. If none
-// of them has been served for MinIdle, it also closes an idle connection; usually
-// another exchange ends before.
+// of them has been served for MinIdle, it also closes an idle connection. Usually that
+// is not necessary, because another exchange ends first.
 func (d *Dialer) await(now int64) {
 	if !d.awaiting {
 		d.awaiting = true

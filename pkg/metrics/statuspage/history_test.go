@@ -14,7 +14,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/metrics"
 )
 
-// stage has a history and what feeds it, on a clock that begins at 0.
+// stage is a History with its sources, on a clock that starts at 0.
 type stage struct {
 	*History
 	counting *metrics.Counting

@@ -47,7 +47,7 @@ func (k *kept) sizes() (all []int) {
 	return all
 }
 
-// tracerFor closes the tracer with the test.
+// tracerFor returns a tracer that is closed when the test ends.
 func tracerFor(t testing.TB, c Config, e Exporter) *Tracer {
 	tracer := newTracer(&c, e)
 	t.Cleanup(func() {

@@ -70,7 +70,8 @@ func (a *adapter) discovery(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// values answers for all pods that a label selector selects.
+// values serves the value of a metric for each running pod that the label selector
+// selects.
 func (a *adapter) values(w http.ResponseWriter, r *http.Request) {
 	pods, err := a.client.CoreV1().Pods(r.PathValue("namespace")).List(r.Context(), metav1.ListOptions{LabelSelector: r.FormValue("labelSelector")})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// request is a request of a client, as it goes out.
+// request is a client's HTTP/1 request, converted to be sent over HTTP/2.
 type request struct {
 	method  string
 	fields  [][2]string // pseudo-header fields first

@@ -57,7 +57,8 @@ func memoryLimit(groups, mounted string) int64 {
 		case controllers != "":
 			continue
 		}
-		// In a container the mount may begin at the group itself.
+		// In a container the process's own group may be mounted as the root, so its path
+		// may not exist below the mount. Try every ancestor; the lowest limit applies.
 		for group = path.Clean("/" + group); ; group = path.Dir(group) {
 			text, _ := os.ReadFile(path.Join(dir, group, file))
 			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 && n < 1<<60 {

@@ -28,7 +28,7 @@ type readiness struct {
 	ended     sync.WaitGroup
 }
 
-// newReadiness makes the readiness of the containers with these specs.
+// newReadiness returns the readiness checks described by specs, one per container.
 func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Logger) *readiness {
 	wait := cfg.ReadinessWait
 	if wait == 0 {
@@ -48,7 +48,7 @@ func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Lo
 	return r
 }
 
-// figuresConfig lists all words that the figures can have in their labels.
+// figuresConfig lists all label values of the readiness metrics.
 func (r *readiness) figuresConfig(specs []probe.Spec) metrics.ReadinessConfig {
 	c := metrics.ReadinessConfig{Snapshot: r.probes.Snapshot}
 	for _, spec := range specs {

@@ -60,10 +60,11 @@ type Probe struct {
 	period time.Duration
 }
 
-// legacyProbe is the flag by which Knative up to 0.14 asked for what is now a command, in an exec probe.
+// legacyProbe is the flag that exec probes of Knative up to 0.14 used; `queue probe`
+// replaces it.
 const legacyProbe = "probe-period"
 
-// legacyProbeTimeout is what Knative waits with "-probe-period 0".
+// legacyProbeTimeout is how long `-probe-period 0` retries, as in Knative.
 const legacyProbeTimeout = 10 * time.Second
 
 func probeRows(c *Config) []row {

@@ -118,7 +118,8 @@ func loadWith(in inputs, overrides map[string]override) (c *Config, command Comm
 	return l.Config, l.command, l.warnings, nil
 }
 
-// readingOrder is that of the table, but for OBSERVABILITY_CONFIG, whose values give way to settings of their own.
+// readingOrder returns the settings in table order, but OBSERVABILITY_CONFIG first, so
+// that individual settings override its values.
 func (l *loader) readingOrder() []*setting {
 	all := make([]*setting, 0, len(l.settings))
 	for i := range l.settings {
@@ -220,8 +221,9 @@ var platformVariables = []string{
 	"SERVING_NAMESPACE", "SERVING_CONFIGURATION", "SERVING_REVISION", "SERVING_SERVICE", "SERVING_POD", "SERVING_POD_IP",
 }
 
-// platformDrainQuiet is what the load balancers of a platform may take to notice
-// that a pod leaves. It is Knative's.
+// platformDrainQuiet is the default of DRAIN_QUIET_SECONDS in a pod: how long load
+// balancers may take to notice that the pod terminates. Knative's queue-proxy uses the
+// same value.
 const platformDrainQuiet = 30 * time.Second
 
 // isOnPlatform is true in a pod.

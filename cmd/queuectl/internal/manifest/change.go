@@ -14,7 +14,8 @@ func quote(text string) string {
 	return string(quoted)
 }
 
-// errShared is why something is left: it is meant elsewhere as well.
+// checkShared returns an error if n is also used elsewhere through an anchor, so that
+// editing it would change those places too.
 func (s *source) checkShared(what string, n *yaml.Node) error {
 	if anchor, ok := s.shared[n]; ok {
 		return fmt.Errorf("%s: is used elsewhere through the anchor &%s", what, anchor)

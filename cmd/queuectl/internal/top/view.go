@@ -190,7 +190,7 @@ func (m *Model) View() string {
 	return b.String()
 }
 
-// details are those of one gate: its concurrency over time and its outcomes.
+// details renders the view of one gate: its concurrency over time and its outcomes.
 func (m *Model) details(g *Gate) string {
 	var b strings.Builder
 	if g.Err != nil {
