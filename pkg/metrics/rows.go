@@ -150,7 +150,7 @@ var rows = []row{
 	{Metric{"target_info", Gauge, "", []string{
 		"service_name", "service_instance_id", "service_version", "container_name",
 		"k8s_namespace_name", "k8s_pod_name", "kn_service_name", "kn_configuration_name", "kn_revision_name"},
-		"Who this is. Always 1."},
+		"Identity of the gate. Always 1."},
 		Current, fixed, fromStart, func(p *page) {
 			id := &p.Identity
 			p.number(1, cmp.Or(id.ServiceName, id.Service, id.Configuration, id.Revision), id.Pod, p.Build.Version, gateContainer,
@@ -342,6 +342,6 @@ var rows = []row{
 		"Spans that were lost because the collector was too slow."},
 		always, dropped, whenCounted, func(p *page) { p.number(float64(p.dropped.Spans)) }},
 	{Metric{"queuegate_build_info", Gauge, "", []string{"version", "commit", "go_version"},
-		"What was built. Always 1."},
+		"Version of the binary. Always 1."},
 		always, fixed, fromStart, func(p *page) { p.number(1, p.Build.Version, p.Build.Commit, p.Build.GoVersion) }},
 }

@@ -16,7 +16,7 @@ const GateName = "queuegate"
 // portHTTP is the name of the gate's serving port, which Services lead to.
 const portHTTP = "queue-http"
 
-// graceSeconds is the request clock's default, the quiet period before it and a
+// graceSeconds is the default request timeout, the quiet period before it and a
 // little more.
 const (
 	quietSeconds = 10
