@@ -97,7 +97,8 @@ func TestTheUnitOfSystemdIsRight(t *testing.T) {
 		t.Log("systemd-analyze is not installed: the unit is not verified")
 		return
 	}
-	// The unit names programs that only a host of its own has.
+	// The unit refers to programs and targets that do not exist on this machine;
+	// create stubs for them.
 	root := t.TempDir()
 	for _, name := range []string{"/usr/local/bin/queue", "/usr/local/bin/app"} {
 		write(t, filepath.Join(root, name), "", 0o755)

@@ -148,7 +148,8 @@ func sendAfter(filled <-chan error, p *peer, last string) error {
 	return err
 }
 
-// warmUp passes one exchange, so that what the gate allocates once is there.
+// warmUp runs one exchange, so that one-time allocations of the gate do not
+// count as growth.
 func warmUp(k *container, c *client) {
 	c.t.Helper()
 	c.send(request("GET", "/warm"))

@@ -316,7 +316,7 @@ func (c *client) judgeCut(q *request) {
 func (c *client) judgeDropped(q *request, reset bool) {
 	switch {
 	case q.leftAt > 0, q.tainted:
-	case c.mayClose() && !c.promptOn(q), c.settings.descriptors > 0:
+	case c.mayClose() && !c.isPromptFirst(q), c.settings.descriptors > 0:
 	case q.sent == 0 || q.sentAt == 0:
 	case c.ending && c.link.abandonable() && q.endings > 0:
 	case reset && c.lingeredFor(q): // it went on sending for longer than the gate reads what comes behind a reply
@@ -335,9 +335,10 @@ func (c *client) lingeredFor(q *request) bool {
 	return q.sent > 0 && c.link.closedAt > 0 && (q.endedAt > 0 && c.link.closedAt-q.endedAt >= 2*second-c.kernel.held || q.begun == 0 && q.stall >= 2*second)
 }
 
-// promptOn reports whether q is the first request of its connection, and its head
-// comes right behind that: then a shutdown waits for it.
-func (c *client) promptOn(q *request) bool {
+// isPromptFirst reports whether q is the first request of its connection and its
+// head arrives soon after the connection was opened. A shutdown still serves such
+// a request.
+func (c *client) isPromptFirst(q *request) bool {
 	return q == c.first && q.sentAt-c.link.connectedAt+c.slack() < 100*millisecond && c.headTime(q) < second && (q.stallAt == 0 || q.stallAt >= q.head)
 }
 

@@ -100,7 +100,7 @@ func replay(t *testing.T, seed, text string) {
 	}
 }
 
-// series is many seeds, by several workers.
+// series runs many seeds on several workers and sums up their results.
 type series struct {
 	mu        sync.Mutex
 	began     time.Time

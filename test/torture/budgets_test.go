@@ -48,7 +48,7 @@ func TestAnHonestClientBesideAttacksOnTheBudgets(t *testing.T) {
 		{name: "silent TLS, 300/s", tls: true, time: 15 * time.Second, attack: silentTLS(0, 300)},
 		{name: "silent TLS, 600/s", tls: true, time: 15 * time.Second, attack: silentTLS(0, 600)},
 		{name: "silent TLS, many at once", tls: true, time: 15 * time.Second, attack: silentTLS(scaled(5000, 500), 0)},
-		{name: "dear heads, 20/s", time: 15 * time.Second, attack: dearHeads},
+		{name: "expensive heads, 20/s", time: 15 * time.Second, attack: expensiveHeads},
 	} {
 		t.Run(b.name, func(t *testing.T) { b.run(t) })
 	}
@@ -332,8 +332,8 @@ func silentTLS(atOnce, perSecond int) func(context.Context, *gate) int {
 	}
 }
 
-// dearHeads sends heads of almost 1 MiB of the shapes that cost most.
-func dearHeads(ctx context.Context, g *gate) int {
+// expensiveHeads sends heads of almost 1 MiB of the shapes that cost most.
+func expensiveHeads(ctx context.Context, g *gate) int {
 	var options, addresses strings.Builder
 	for n := 0; options.Len() < 1_000_000; n++ {
 		options.WriteString("o" + strconv.Itoa(n) + ",")

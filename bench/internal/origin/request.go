@@ -45,8 +45,8 @@ type request struct {
 	body   wire.Body
 }
 
-// parseRequest reads a head that ends after the last field's CRLF. It is as
-// strict as the origin needs: what it is sent comes from proxies.
+// parseRequest reads a head that ends after the last field's CRLF. It
+// validates little, because all requests come from proxies.
 func parseRequest(head []byte) (request, bool) {
 	line, fields, found := bytes.Cut(head, crlfcrlf[:2])
 	if !found {

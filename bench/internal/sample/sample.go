@@ -142,11 +142,10 @@ func (run *Run) AddLatency(l Latency) {
 	}
 }
 
-// Read reads a whole record. Errors name the line, counted from 1. Empty lines
-// are passed over; an unknown kind, a second meta line and anything before the
-// meta line are errors, and so is a unit that changes from round to round. The
-// last line of a run that died may have no end: if it does not parse it is left
-// out, and a note says so.
+// Read reads a whole record and skips empty lines. Errors name the line, counted
+// from 1: an unknown kind, a second meta line, a line before the meta line, a
+// unit that differs between rounds. If the last line was cut off by a crash and
+// does not parse, it is dropped and a note says so.
 func Read(r io.Reader) (*Run, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {

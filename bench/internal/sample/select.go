@@ -156,9 +156,9 @@ var sizeFactor = map[string]float64{
 	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
 }
 
-// Size splits the name of a scenario that ends in a size: scenarios of one stem
-// are the same work at growing sizes (connections, bytes, places). bytes says
-// that the size was written with a unit of bytes.
+// Size splits a scenario name that ends in a size into stem and size. Scenarios
+// with the same stem do the same work at different sizes (connections, bytes,
+// slots). The result bytes reports whether the size has a byte unit.
 func Size(scenario string) (stem string, size float64, bytes, ok bool) {
 	m := sized.FindStringSubmatch(scenario)
 	if m == nil {

@@ -165,7 +165,8 @@ func (r *Run) besideFlood(st *stand, spec load.Spec, flood string) (*measured, e
 
 const (
 	costConns = 64
-	// costPairs is how often the settings are off and on, in turns.
+	// costPairs is the number of measurement pairs, each with the settings off
+	// once and on once; the order alternates.
 	costPairs = 7
 )
 

@@ -34,7 +34,8 @@ type Scenario struct {
 	Needs []string
 	// Added says that latencies are to be compared with those of Direct.
 	Added bool
-	// Awake says that no processor goes idle meanwhile, see package awake.
+	// Awake keeps all processors from going idle during the run; see package
+	// awake.
 	Awake bool
 	// Connections is how many are opened, for the limit of open files, if more
 	// than those of Load.

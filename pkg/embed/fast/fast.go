@@ -28,8 +28,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 )
 
-// Handler puts g in front of next. Several handlers may share a gate. It reads the
-// received head: wrap handlers that change the head, do not put it inside them.
+// Handler puts g in front of next. Several handlers may share a gate. It must
+// see the head as received: handlers that modify request headers belong inside it (in
+// next), not around it.
 func Handler(g *embed.Gate, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	h := &handler{gate: g, core: g.Core(), next: next}
 	h.exchanges.New = func() any { return &call{handler: h, life: g.NewExchange()} }

@@ -2,5 +2,5 @@
 
 package http1
 
-// raceDetector tells tests whose figures it would spoil.
+// raceDetector reports whether the race detector is on; tests relax allocation limits then.
 const raceDetector = true

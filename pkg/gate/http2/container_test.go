@@ -372,8 +372,8 @@ func TestARequestThatWasNeverSentIsRetried(t *testing.T) {
 	const each = 48 << 10
 	uploads := []uint32{}
 	sent := -65_535
-	// The gate's kernel takes more once the container's has acknowledged what it
-	// holds, which may be 200 ms later.
+	// The gate's kernel accepts more bytes once the container's kernel has
+	// acknowledged earlier ones, which may take 200 ms.
 	const settled = 300 * time.Millisecond
 	var gone int64
 	var since time.Time

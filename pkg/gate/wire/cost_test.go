@@ -94,9 +94,9 @@ func costOf(head []byte, tries int) time.Duration {
 	return least
 }
 
-// FuzzDearHead searches for heads that are expensive to parse: it repeats its input up
+// FuzzExpensiveHead searches for heads that are expensive to parse: it repeats its input up
 // to a size at which a superlinear cost shows.
-func FuzzDearHead(f *testing.F) {
+func FuzzExpensiveHead(f *testing.F) {
 	for _, s := range shapes {
 		f.Add(s.begin, s.unit, s.end)
 	}

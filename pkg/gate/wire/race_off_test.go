@@ -2,5 +2,5 @@
 
 package wire
 
-// raceDetector tells tests whose figures it would spoil.
+// raceDetector reports whether the race detector is on; tests relax time limits then.
 const raceDetector = false

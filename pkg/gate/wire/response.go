@@ -33,7 +33,7 @@ func (r *Response) Reset() {
 }
 
 // Parse parses the complete head of a response to a request with the given method, and
-// how its body is delimited (RFC 9112 section 6.3).
+// determines how the body is delimited (RFC 9112 section 6.3).
 func (r *Response) Parse(method []byte) error {
 	line := r.Raw[:r.startEnd]
 	if len(line) < len("HTTP/1.1 200") {

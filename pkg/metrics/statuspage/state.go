@@ -65,8 +65,8 @@ func (s *inputs) state() State {
 // sinceUnknown stands for an unknown start.
 const sinceUnknown = -1
 
-// describe returns the state with its cause and its start, as shown on the page. A
-// ready gate has a cause if requests fail nevertheless.
+// describe returns the state shown on the page, its cause and its start. The state Ready
+// has a cause only if requests failed recently.
 func (p *Page) describe(m *message, s *inputs) stateJSON {
 	state := s.state()
 	d := stateJSON{Name: state.String(), Since: sinceUnknown}

@@ -25,8 +25,8 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-// parts returns a command per part's name. They are built when asked for: each
-// registers flags of its own.
+// parts maps the name of a part to its command's constructor. Only the selected
+// command is constructed, because each registers its own flags.
 var parts = map[string]func() *cobra.Command{
 	"adapter":                 newAdapterCommand,
 	"dns":                     newDNSCommand,

@@ -48,8 +48,9 @@ func Build(dir, path string) (binary string, err error) {
 	return binary, nil
 }
 
-// readSources opens what a binary is built from: go test does not see what a
-// build that it starts depends on, and would repeat a cached result.
+// readSources reads all sources of a binary so that go test's result cache
+// depends on them. go test tracks files that a test opens, not those that a 'go
+// build' started by the test reads.
 func readSources(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {

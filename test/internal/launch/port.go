@@ -24,9 +24,8 @@ var (
 	blocks    []net.Listener // those that it has had; open until it ends
 )
 
-// FreePort picks a port and gives none twice, and none that another process
-// which runs tests gives: between the choice and the time that it is bound it
-// is nobody's otherwise.
+// FreePort returns a port that no other call returns, in this or any other test
+// process.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	if port := Port(); port != 0 {
@@ -36,7 +35,8 @@ func FreePort(t testing.TB) int {
 	return 0
 }
 
-// Port is FreePort without a test; 0 if there is none.
+// Port is like FreePort but needs no testing.TB. It returns 0 if no port is
+// free.
 func Port() int {
 	portsMu.Lock()
 	defer portsMu.Unlock()

@@ -28,8 +28,8 @@ func load(t testing.TB, args []string, variables map[string]string) *config.Conf
 	return cfg
 }
 
-// newCountingObserver has everything on that is on by default, and a tracer
-// that samples nothing by itself.
+// newCountingObserver returns an observer with the default settings, and a
+// tracer with a sampling rate of 0.
 func newCountingObserver(t testing.TB) *observer {
 	cfg := load(t, nil, map[string]string{"UNCOUNTED_PATHS": "/health"})
 	c := newCounts()

@@ -197,8 +197,8 @@ func (a *Process) Code() int { return a.code }
 // How describes how the process ended: its exit code, or the signal that ended it.
 func (a *Process) How() string { return a.how }
 
-// IsInterrupted reports whether the process was ended by Ctrl-C, which the terminal
-// sent only to it.
+// IsInterrupted reports whether Ctrl-C presumably ended the process: it was in the
+// terminal's foreground, so the gate got no SIGINT, and it exited with code 0 or 130.
 func (a *Process) IsInterrupted() bool { return a.isInterrupted }
 
 // Ended returns a channel that is closed when the process has ended; nil if there is no

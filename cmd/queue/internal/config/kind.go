@@ -23,8 +23,8 @@ type form struct {
 // kind is a way to write values of a type.
 type kind[T any] struct {
 	form
-	// parse reads text, which is never empty. Its error adds detail to wants, and is errNotAccepted where there is none. With an
-	// ignoredError, the result is what is left of the value.
+	// parse parses text, which is never empty. Its error adds a detail to form.wants; errNotAccepted adds none. With an
+	// ignoredError, the returned value lacks the ignored parts and is still used.
 	parse func(text string) (T, error)
 	// format writes what parse reads back to the same value, "" for the zero value of a text or list.
 	format func(T) string

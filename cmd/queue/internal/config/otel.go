@@ -82,7 +82,8 @@ const (
 // propagators are the formats of a trace context by their names.
 var propagators = map[string]gate.TraceFormats{"tracecontext": gate.W3C, "b3": gate.B3Single, "b3multi": gate.B3Multi, "baggage": 0, "none": 0}
 
-// Propagation returns the formats of trace context that count. 0 = all that the gate knows, or, with isOff, none.
+// Propagation returns the trace context formats to read and send. If formats is 0, isOff tells none from the default, all supported
+// formats.
 func (c *Config) Propagation() (formats gate.TraceFormats, isOff bool) {
 	for _, name := range c.OTel.Propagators {
 		formats |= propagators[name]
@@ -100,10 +101,11 @@ func (c *Config) MetricsOverOTLP() (to otlp.Destination, certificate string) {
 	return c.OTel.destination(&c.OTel.Metrics, otlp.Metrics.Path, c.MetricsBackend, c.MetricsCollector)
 }
 
-// destination follows the OTLP exporter specification 1.51: path is added to a general endpoint over HTTP, and an endpoint of the signal is
-// used unchanged. As in the exporters that queue-proxy links, Insecure decides over the scheme of both, and not of own.
-func (o *OTel) destination(signal *OTLP, path, protocol, own string) (to otlp.Destination, certificate string) {
-	to = otlp.Destination{Protocol: protocol, Endpoint: own, Options: otlp.Options{
+// destination returns where a signal is exported to (OTLP exporter specification 1.51). The signal's endpoint is used unchanged; over
+// HTTP, path is appended to the general one. If neither is set, the endpoint is fallback, from Knative's settings. Over gRPC, Insecure
+// overrides the scheme of the two OTEL_* endpoints but not of fallback, as in the exporters that queue-proxy links.
+func (o *OTel) destination(signal *OTLP, path, protocol, fallback string) (to otlp.Destination, certificate string) {
+	to = otlp.Destination{Protocol: protocol, Endpoint: fallback, Options: otlp.Options{
 		Headers: signal.Headers, Timeout: cmp.Or(signal.Timeout, o.Both.Timeout),
 		Gzip: cmp.Or(signal.Compression, o.Both.Compression) == "gzip",
 	}}
