@@ -133,7 +133,7 @@ var proxyErrors = map[string]int{
 	"proxy_configuration_error": 500, "proxy_loop_detected": 502,
 }
 
-func TestProxyErrorsAreRegistered(t *testing.T) {
+func TestProxyStatusErrorTypesAreThoseOfRFC9209(t *testing.T) {
 	otherStatus := map[Outcome]string{
 		UpstreamNotListening: "Knative's queue-proxy answers 503, which clients retry",
 		DeadlineExceeded:     "the deadline has passed, as for request-timeout",

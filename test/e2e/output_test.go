@@ -170,7 +170,7 @@ func TestAStartThatFailsEndsWhateverStderrDoes(t *testing.T) {
 	}
 }
 
-func TestAStartThatFailsTellsAllOfIt(t *testing.T) {
+func TestAFailedStartReportsEveryProblem(t *testing.T) {
 	t.Parallel()
 	pipe := newLogPipe(t)
 	var flags []string

@@ -76,7 +76,7 @@ func TestAnIdempotentRequestThatLostTheRaceIsReplayedOnce(t *testing.T) {
 	}
 }
 
-func TestAReplayIsNotReplayed(t *testing.T) {
+func TestARequestIsRetriedOnlyOnce(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c, p := reused(t, k, g)
@@ -90,7 +90,7 @@ func TestAReplayIsNotReplayed(t *testing.T) {
 	k.unseen("a third attempt")
 }
 
-func TestAnAnsweredRequestIsNotReplayed(t *testing.T) {
+func TestARequestIsNotRetriedAfterItsResponseBegan(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c, p := reused(t, k, g)

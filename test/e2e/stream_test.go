@@ -49,7 +49,7 @@ func TestChunksGoBothWaysAtOnce(t *testing.T) {
 	c.answer("GET").is(200, "ok")
 }
 
-func TestASlowBodyWithALengthGoesOnByteByByte(t *testing.T) {
+func TestEachByteOfASlowBodyIsForwardedImmediately(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)

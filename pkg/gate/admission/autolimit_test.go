@@ -334,7 +334,7 @@ func TestALatencyNotCausedByTheLimitBecomesTheBaseline(t *testing.T) {
 
 // Failures bring the limit down, but not where they are the container's usual
 // answer.
-func TestFailuresLowerTheLimitUnlessTheyPersist(t *testing.T) {
+func TestOnlyFailuresThatDependOnTheLimitLowerIt(t *testing.T) {
 	a := NewAutoLimit(DefaultLimitRange)
 	random := rand.New(rand.NewPCG(1, 1))
 	now, limit := int64(0), a.Limit()

@@ -29,7 +29,7 @@ func (c *smallClient) Idempotent() bool        { return c.idempotent }
 func (c *smallClient) Rewind(bool) bool        { return true }
 func (c *smallClient) CheckDisconnected() bool { return false }
 
-func TestARequestIsRetriedUntilPartOfItHasBeenSentTwice(t *testing.T) {
+func TestASentRequestIsRetriedOnceAndAnUnsentOneUpToTheMaximum(t *testing.T) {
 	g := &Gate{Config: Config{}}
 	if err := g.Init(); err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func TestExtendedConnectReachesAContainerThatSupportsIt(t *testing.T) {
 	})
 }
 
-func TestExtendedConnectToAContainerWithoutSupport(t *testing.T) {
+func TestExtendedConnectWithoutContainerSupportFallsBackToUpgradeOrGets405(t *testing.T) {
 	t.Run("and speaks HTTP/2 alone", func(t *testing.T) {
 		r := newRig(t, chat(t, false), func(o *options) { o.protocol = 2 })
 		c := r.dial()

@@ -175,7 +175,7 @@ type peeked struct {
 
 func (p *peeked) Read(b []byte) (int, error) { return p.in.Read(b) }
 
-func TestAnEmptyCloseDoesNotDisableWebSocket(t *testing.T) {
+func TestAConnectionClosedWithoutAResponseDoesNotDisableWebSocket(t *testing.T) {
 	t.Run("before HTTP/1 is proven", func(t *testing.T) {
 		up, mood, _, _ := moody(t)
 		r := newRig(t, up)

@@ -393,7 +393,7 @@ func TestCloseWakesEveryWaitingRoutineAndLetsItFinish(t *testing.T) {
 	goleak.VerifyNone(t)
 }
 
-func TestCloseBeforeRunEndsItImmediately(t *testing.T) {
+func TestRunReturnsImmediatelyAfterClose(t *testing.T) {
 	l, err := New()
 	if err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func TestQueueDrainReturnsWhenRequestsHaveBeenServedAndTunnelsAreOpen(t *testing
 	})
 }
 
-func TestQueueDrainIsToldOfADrainThatEndsAtTheSameMoment(t *testing.T) {
+func TestQueueDrainSucceedsIfTheProcessEndsRightAfterTheDrain(t *testing.T) {
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDrain(t, 0)

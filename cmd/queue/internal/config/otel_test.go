@@ -270,7 +270,7 @@ func TestADisabledSDKLeavesThePageForPrometheus(t *testing.T) {
 	}
 }
 
-func TestCheckSaysWhatExportersMakeOfTheSettings(t *testing.T) {
+func TestCheckPrintsTheEffectiveExportDestinationsAndSampling(t *testing.T) {
 	for _, c := range []struct {
 		args      []string
 		variables map[string]string
