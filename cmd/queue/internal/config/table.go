@@ -286,7 +286,7 @@ func identityRows(c *Config) []row {
 		{"SERVING_POD", "pod", "(host name)", freeText.at(&c.Identity.Pod),
 			"Name of the pod, for labels and logs."},
 		{"SERVING_POD_IP", "pod-ip", "(none)", freeText.at(&c.PodIP),
-			"Address of the pod, for labels and logs."},
+			"Address of the pod, for the request log."},
 		{"POD_NAME", "pod-name", "(none)", freeText.at(&c.ignored.podName),
 			noEffect + "."},
 		{"HOST_IP", "host-ip", "(none)", freeText.at(&c.ignored.hostIP),
