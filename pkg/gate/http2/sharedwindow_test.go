@@ -3,6 +3,7 @@ package http2
 import (
 	"bytes"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -58,10 +59,13 @@ func TestAnUnreadUploadDoesNotBlockOtherUploads(t *testing.T) {
 // The upload of the innocent client is in progress when that of the attacker begins.
 func TestAnUnreadUploadDoesNotBlockAnUploadInProgress(t *testing.T) {
 	taken, begun := make(chan struct{}, 1), make(chan struct{}, 1)
+	var mu sync.Mutex // connections have a goroutine each
 	var unread uint32
 	var unreadOn int64
 	bytes := 0 // of the upload that the container does not read
 	up := serveFrames(t, []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 1 << 20}}, func(p *peer, f http2.Frame) bool {
+		mu.Lock()
+		defer mu.Unlock()
 		switch f := f.(type) {
 		case *http2.MetaHeadersFrame:
 			if field(f, ":path") == "/unread" {
