@@ -201,7 +201,7 @@ func (r *run) judgeDeadline(q *request, x *gate.Record) {
 	for _, other := range r.underWay {
 		typical = max(typical, r.now-other.begunAt)
 	}
-	if samples < 16 {
+	if samples < 8 {
 		typical = 0 // nothing is known of how long the container takes
 	}
 	if age+typical < q.deadline {

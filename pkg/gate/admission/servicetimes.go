@@ -1,104 +1,111 @@
 package admission
 
 import (
-	"slices"
 	"sync"
 	"time"
 )
 
 const (
-	// maxSampleAge is the maximum age of a sample in ServiceTimes.
-	maxSampleAge = int64(30 * time.Second)
-	// maxDecileAge is the maximum age of the computed decile.
-	maxDecileAge = int64(time.Second)
+	// servicePaths is the number of separate estimates. Paths share them by hash.
+	servicePaths = 64
+	// serviceSeconds is the age in seconds up to which samples count.
+	serviceSeconds = 10
 	// minServiceSamples is the minimum number of samples for an estimate.
-	minServiceSamples = 16
-	// TrialInterval is the time in ns between two trials.
+	minServiceSamples = 8
+	// TrialInterval is the time in ns after which the next request of a path is
+	// admitted as a trial.
 	TrialInterval = int64(250 * time.Millisecond)
+	// trialShare is the fraction, as 1/trialShare, of the other requests that are
+	// admitted as trials.
+	trialShare = 8
 )
 
-// ServiceTimes estimates the shortest service time of the container: the lowest decile
-// of the last 30 seconds. All instants and durations are in ns.
+// ServiceTimes estimates the shortest service time of the container for the path of a
+// request: the minimum of the last 10 seconds, so that one quick response is enough
+// to admit equally quick requests, whatever slow ones other clients send. Paths are
+// hashed into 64 estimates. All instants and durations are in ns. The methods may be
+// called concurrently.
 //
 // Requests rejected because of the estimate leave no samples, so a wrong estimate
-// could persist. Two rules prevent that: samples expire, and every TrialInterval
-// one request is admitted as a trial despite the estimate. A trial that gets its
-// response in time disproves the estimate. (A circuit breaker's half-open state
-// does the same: M. Nygard, "Release It!", 2007.)
+// could persist. Two rules prevent that: samples expire, and some requests are
+// admitted as trials despite the estimate: the first after TrialInterval, and one in
+// eight at random, so that no client can use up all trials. The response to a quick
+// trial lowers the minimum. (A circuit breaker's half-open state does the same:
+// M. Nygard, "Release It!", 2007.)
 type ServiceTimes struct {
-	mu           sync.Mutex
-	recent       [64]serviceSample
-	n            int
-	lowestDecile int64
-	computedAt   int64 // when lowestDecile was computed
-	trialAt      int64 // when the latest trial began
+	mu     sync.Mutex
+	paths  [servicePaths]pathTimes
+	trials uint64
 }
 
-type serviceSample struct{ at, took int64 }
+type pathTimes struct {
+	seconds [serviceSeconds]serviceSecond // indexed by the second modulo serviceSeconds
+	trialAt int64                         // when the latest trial began; 0 = never
+}
 
-// LowestDecile returns the time that nine of ten recent requests took or exceeded; 0 =
-// unknown. A request with less time left cannot be expected to finish.
-func (s *ServiceTimes) LowestDecile(now int64) int64 {
+// serviceSecond summarizes the samples of one second.
+type serviceSecond struct {
+	second   int64
+	samples  int
+	shortest int64
+}
+
+// Shortest returns the shortest recent service time of requests whose path has the
+// given hash; 0 = unknown. A request with less time left cannot be expected to finish.
+func (s *ServiceTimes) Shortest(path uint64, now int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lowestDecile > 0 && now-s.computedAt >= maxDecileAge {
-		s.compute(now)
-	}
-	return s.lowestDecile
-}
-
-func (s *ServiceTimes) Add(now, took int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.recent[s.n%len(s.recent)] = serviceSample{now, took}
-	s.n++
-	if s.n%16 == 0 || now-s.computedAt >= maxDecileAge {
-		s.compute(now)
-	}
-}
-
-// compute computes tenth from the samples that are recent at now. The caller holds
-// mu.
-func (s *ServiceTimes) compute(now int64) {
-	var known [len(s.recent)]int64
-	n := 0
-	for _, sample := range s.recent[:min(s.n, len(s.recent))] {
-		if now-sample.at <= maxSampleAge {
-			known[n] = sample.took
-			n++
+	samples, shortest := 0, int64(0)
+	oldest := now/int64(time.Second) - serviceSeconds
+	for _, of := range s.paths[path%servicePaths].seconds {
+		if of.samples == 0 || of.second <= oldest {
+			continue
 		}
+		if samples == 0 || of.shortest < shortest {
+			shortest = of.shortest
+		}
+		samples += of.samples
 	}
-	s.lowestDecile, s.computedAt = 0, now
-	if n >= minServiceSamples {
-		slices.Sort(known[:n])
-		s.lowestDecile = known[n/10]
+	if samples < minServiceSamples {
+		return 0
 	}
+	return shortest
 }
 
-// TryTrial reports whether a request that begins at now may be a trial.
-func (s *ServiceTimes) TryTrial(now int64) bool {
+// Add adds a sample: a request whose path has the given hash took took, at now.
+func (s *ServiceTimes) Add(path uint64, now, took int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now-s.trialAt < TrialInterval {
-		return false
+	second := now / int64(time.Second)
+	of := &s.paths[path%servicePaths].seconds[second%serviceSeconds]
+	if of.second != second {
+		*of = serviceSecond{second: second}
 	}
-	s.trialAt = now
+	if of.samples == 0 || took < of.shortest {
+		of.shortest = took
+	}
+	of.samples++
+}
+
+// TryTrial reports whether a request that begins at now is admitted as a trial.
+func (s *ServiceTimes) TryTrial(path uint64, now int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trials++
+	of := &s.paths[path%servicePaths]
+	if of.trialAt != 0 && now-of.trialAt < TrialInterval {
+		return mix(uint64(now)+s.trials)%trialShare == 0
+	}
+	of.trialAt = now
 	return true
 }
 
-// Reset discards all samples after a trial has disproved the estimate.
-func (s *ServiceTimes) Reset() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.n, s.lowestDecile = 0, 0
-}
-
-// Latest returns the last sample, if there has been one since Reset.
-func (s *ServiceTimes) Latest() (took time.Duration, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.n == 0 {
-		return 0, false
-	}
-	return time.Duration(s.recent[(s.n-1)%len(s.recent)].took), true
+// mix returns x with its bits mixed (the finalizer of SplitMix64). The lowest bits
+// of the time in ns make the result unpredictable for clients.
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
 }

@@ -11,7 +11,6 @@ type Ticket struct {
 	Waiter  Waiter
 	Queued  bool
 	Slot    bool
-	Trial   bool  // StartBy is the client's deadline itself, without subtracting the estimated service time
 	WaitBy  int64 // when the request leaves the queue; 0 = no bound
 	StartBy int64 // the latest instant to start the request; 0 = no bound
 }
@@ -54,5 +53,5 @@ func (t *Ticket) Release(a *Controller) {
 		a.Charge(&t.Waiter)
 		a.Release()
 	}
-	t.Queued, t.Slot, t.Trial, t.WaitBy, t.StartBy = false, false, false, 0, 0
+	t.Queued, t.Slot, t.WaitBy, t.StartBy = false, false, 0, 0
 }

@@ -90,7 +90,7 @@ func newOverload(g *Gate, c OverloadConfig, previous *overload) *overload {
 // checkDeadline sets the latest start of a request from the client's deadline. It
 // returns DeadlineExceeded if that has passed already.
 func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
-	x.ticket.StartBy, x.ticket.Trial = 0, false
+	x.ticket.StartBy = 0
 	by := &v.DeadlineBy
 	if !by.Set() || !x.gate.Trusts(x.Peer.Addr()) {
 		return gate.Undecided
@@ -102,9 +102,10 @@ func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 	// The request must start early enough to finish in time.
 	now := x.timeouts.Arrived
 	deadline := max(now+int64(d), 1)
-	x.ticket.StartBy = max(deadline-v.service.LowestDecile(now), 1)
-	if x.ticket.Late(now) && now < deadline && v.service.TryTrial(now) {
-		x.ticket.StartBy, x.ticket.Trial = deadline, true
+	path := pathHash(x)
+	x.ticket.StartBy = max(deadline-v.service.Shortest(path, now), 1)
+	if x.ticket.Late(now) && now < deadline && v.service.TryTrial(path, now) {
+		x.ticket.StartBy = deadline
 	}
 	if x.ticket.Late(now) {
 		return gate.DeadlineExceeded
@@ -134,7 +135,7 @@ func (v *overload) setOrder(x *Exchange) {
 // addSample updates the estimates before a request releases its slot.
 func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 	a := v.gate.Admission
-	answered, took, known := x.containerTime(o)
+	took, known := x.containerTime(o)
 	if !known {
 		return
 	}
@@ -143,11 +144,7 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 		return // not caused by the container
 	}
 	if v.service != nil && !failed {
-		now := int64(x.Ended)
-		v.service.Add(now, took)
-		if x.ticket.Trial && answered < x.ticket.StartBy {
-			v.service.Reset()
-		}
+		v.service.Add(pathHash(x), int64(x.Ended), took)
 	}
 	if v.limiter != nil {
 		if _, moved := v.limiter.AddSample(int64(x.Ended), took, failed, a.InFlight()); moved {
@@ -156,19 +153,19 @@ func (v *overload) addSample(x *Exchange, o gate.Outcome) {
 	}
 }
 
-// containerTime returns when the container sent its response head or failed, and
-// the time since the last byte of the request was sent to it. It excludes slow
-// uploads and slow readers. known is false if the upload was incomplete, unless the
-// response was successful, as in a bidirectional stream.
-func (x *Exchange) containerTime(o gate.Outcome) (at, took int64, known bool) {
+// containerTime returns the time from the last byte of the request that was sent to
+// the container until its response head or its failure. It excludes slow uploads and
+// slow readers. known is false if the upload was incomplete, unless the response was
+// successful, as in a bidirectional stream.
+func (x *Exchange) containerTime(o gate.Outcome) (took int64, known bool) {
 	answered, incomplete := x.Responded, x.early
 	if answered == 0 {
 		answered, incomplete = x.Ended, x.down != nil && !x.down.Ended()
 	}
 	if incomplete && (o != gate.Served || x.Status >= 400) {
-		return 0, 0, false
+		return 0, false
 	}
-	return int64(answered), max(int64(answered-max(x.Admitted, x.uploaded)), 0), true
+	return max(int64(answered-max(x.Admitted, x.uploaded)), 0), true
 }
 
 // AddCheck adds the duration of a readiness check that ended at now to the adaptive

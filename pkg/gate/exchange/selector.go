@@ -118,6 +118,11 @@ func (s Selector) Key(x *Exchange) uint64 {
 	return 0
 }
 
+// pathHash returns a hash of the path of x without its query, seeded per process.
+func pathHash(x *Exchange) uint64 {
+	return maphash.Bytes(keySeed, beforeAny(x.Target, "?"))
+}
+
 // network returns a for IPv4, and its /64 for IPv6, because a client can use every
 // address of its /64 (RFC 8981).
 func network(a netip.Addr) netip.Addr {
