@@ -1,0 +1,186 @@
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// sourceNames are the names that the Go files of the repository declare: packages,
+// top-level names, methods and fields as Type.Name, and files and folders.
+type sourceNames struct {
+	packages, names, members map[string]bool
+	embedded                 map[string][]string // by type: the types that it embeds
+	paths                    []string            // slash-separated, from the root
+}
+
+func readSource(t *testing.T, root string) *sourceNames {
+	t.Helper()
+	s := &sourceNames{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string][]string{}, nil}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(d.Name(), ".") && path != root {
+			if d.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		relative, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		s.paths = append(s.paths, filepath.ToSlash(relative))
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		s.addFile(file)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *sourceNames) addFile(file *ast.File) {
+	s.packages[file.Name.Name] = true
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				s.names[d.Name.Name] = true
+			} else {
+				s.members[typeName(d.Recv.List[0].Type)+"."+d.Name.Name] = true
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				s.addSpec(spec)
+			}
+		}
+	}
+}
+
+func (s *sourceNames) addSpec(spec ast.Spec) {
+	switch spec := spec.(type) {
+	case *ast.ValueSpec:
+		for _, n := range spec.Names {
+			s.names[n.Name] = true
+		}
+	case *ast.TypeSpec:
+		s.names[spec.Name.Name] = true
+		var fields *ast.FieldList
+		switch of := spec.Type.(type) {
+		case *ast.StructType:
+			fields = of.Fields
+		case *ast.InterfaceType:
+			fields = of.Methods
+		default:
+			return
+		}
+		for _, f := range fields.List {
+			for _, n := range f.Names {
+				s.members[spec.Name.Name+"."+n.Name] = true
+			}
+			if of := typeName(f.Type); len(f.Names) == 0 && of != spec.Name.Name {
+				s.embedded[spec.Name.Name] = append(s.embedded[spec.Name.Name], of)
+			}
+		}
+	}
+}
+
+// typeName returns the name of a named type, without its package and type arguments.
+func typeName(of ast.Expr) string {
+	switch of := of.(type) {
+	case *ast.StarExpr:
+		return typeName(of.X)
+	case *ast.IndexExpr:
+		return typeName(of.X)
+	case *ast.IndexListExpr:
+		return typeName(of.X)
+	case *ast.SelectorExpr:
+		return of.Sel.Name
+	case *ast.Ident:
+		return of.Name
+	}
+	return ""
+}
+
+// known reports whether name, as a page writes it, is declared: package.Name,
+// Type.Member or package.Type.Member, where the package may have a path.
+func (s *sourceNames) known(name string) bool {
+	parts := strings.Split(name[strings.LastIndex(name, "/")+1:], ".")
+	if len(parts) == 3 && s.packages[parts[0]] {
+		parts = parts[1:]
+	}
+	return len(parts) == 2 && (s.hasMember(parts[0], parts[1]) || s.packages[parts[0]] && s.names[parts[1]])
+}
+
+// hasMember reports whether a type has a member, possibly of an embedded type.
+func (s *sourceNames) hasMember(of, member string) bool {
+	if s.members[of+"."+member] {
+		return true
+	}
+	for _, e := range s.embedded[of] {
+		if e != of && s.hasMember(e, member) {
+			return true
+		}
+	}
+	return false
+}
+
+// has reports whether a file or folder has this path, or ends in it.
+func (s *sourceNames) has(path string) bool {
+	for _, p := range s.paths {
+		if p == path || strings.HasSuffix(p, "/"+path) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	quotedName = regexp.MustCompile("`([A-Za-z][A-Za-z0-9/_]*(?:\\.[A-Za-z][A-Za-z0-9]*)+)`")
+	quotedPath = regexp.MustCompile("`((?:[a-z0-9]+/)+[a-z0-9_]+(?:\\.[a-z]+)?|[a-z0-9_]+\\.go)`")
+	ofOthers   = map[string]bool{"iter.Pull": true, "http.Request": true} // declared by the standard library
+)
+
+// A page that names code is read beside the code: a name that was changed in one of
+// them only sends the reader astray.
+func TestTheCodeThatTheDesignPageNamesExists(t *testing.T) {
+	const root = "../.."
+	text, err := os.ReadFile(filepath.Join(root, "docs/design.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := readSource(t, root)
+	seen := 0
+	for _, m := range quotedPath.FindAllStringSubmatch(string(text), -1) {
+		seen++
+		if !s.has(m[1]) {
+			t.Errorf("docs/design.md names %s, which is no file or folder", m[1])
+		}
+	}
+	for _, m := range quotedName.FindAllStringSubmatch(string(text), -1) {
+		if name := m[1]; !strings.HasSuffix(name, ".go") && !ofOthers[name] {
+			seen++
+			if !s.known(name) {
+				t.Errorf("docs/design.md names %s, which is not declared", name)
+			}
+		}
+	}
+	if seen < 50 {
+		t.Errorf("only %d names were found in docs/design.md", seen)
+	}
+}
