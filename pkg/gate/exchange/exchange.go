@@ -98,6 +98,9 @@ func (x *Exchange) to(next State) {
 	if next != StateIdle && allowed[x.state]>>next&1 == 0 {
 		panic(fmt.Sprintf("BUG: exchange changes from state %s to %s", x.state, next))
 	}
+	if l := x.gate.States; l != nil {
+		l.ExchangeState(&x.Record, x.state, next)
+	}
 	x.state = next
 }
 

@@ -75,6 +75,7 @@ type Config struct {
 	Descriptors *Descriptors          // nil: derived from the descriptor limit of the process
 	Readiness   gate.Readiness        // nil: always ready
 	Observer    gate.Observer         // nil: none
+	States      gate.StateLog         // for debugging; nil: none
 	Contact     Contact               // nil: none
 
 	Jitter func() float64 // from -1 to 1, for pauses between connection attempts and retries; nil: random

@@ -43,8 +43,20 @@ func (c *conn) reset() {
 
 // release returns the closed descriptor to the budget.
 func (c *conn) release() {
+	from := idle
+	if c.session != nil {
+		from = c.session.phase
+	}
+	c.logState(from, closed)
 	c.Set().Remove(c)
 	c.eng.gate.Descriptors.Release()
+}
+
+// logState reports a change of state for debugging.
+func (c *conn) logState(from, to phase) {
+	if l := c.eng.gate.States; l != nil && from != to {
+		l.ConnState(c.peer, "http/1", from, to)
+	}
 }
 
 // disconnected reports whether the client has disconnected. By default a FIN counts

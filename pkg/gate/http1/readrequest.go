@@ -36,7 +36,8 @@ func (s *session) readRequest() bool {
 	case screening.Self:
 		return s.reply(gate.Reply{Outcome: gate.Probed, Status: 200}, true)
 	case screening.Kind != gate.Traffic:
-		s.phase, s.probe = probing, s.eng.gate.BeginProbe(screening, s.handle.Wake)
+		s.enter(probing)
+		s.probe = s.eng.gate.BeginProbe(screening, s.handle.Wake)
 		return true
 	case screening.Refused:
 		s.eng.gate.Reject(screening.Outcome)
@@ -52,7 +53,7 @@ func (s *session) readRequest() bool {
 	if g := s.eng.gate; g.RequestStart {
 		s.req.SetStart(loop.TimeOf(s.now()).UnixMicro(), screening.Trusted)
 	}
-	s.phase = exchanging
+	s.enter(exchanging)
 	return true
 }
 

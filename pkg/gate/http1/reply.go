@@ -59,7 +59,8 @@ func (s *session) reply(r gate.Reply, keep bool) bool {
 	w := &s.client.writer
 	w.begin(false, false)
 	w.setBuffered(s.appendReply(w.buffered(), &r, bodyless))
-	s.phase, s.deadline = replying, s.now()+replyTimeout
+	s.enter(replying)
+	s.deadline = s.now() + replyTimeout
 	return true
 }
 
@@ -80,7 +81,8 @@ func (s *session) sendReply() bool {
 	if !s.keepAlive {
 		return s.beginLinger()
 	}
-	s.phase, s.deadline = reading, 0
+	s.enter(reading)
+	s.deadline = 0
 	return true
 }
 
@@ -119,7 +121,7 @@ func (s *session) beginLinger() bool {
 		return s.hangUp()
 	}
 	s.eng.conns.Touch(s.conn)
-	s.phase = lingering
+	s.enter(lingering)
 	s.r, s.w = 0, 0
 	s.forgetHead()
 	s.shrink()

@@ -27,7 +27,14 @@ const (
 	exchanging
 	replying
 	lingering
+	idle   // no session
+	closed // no session
 )
+
+var phaseNames = [...]string{"reading", "probing", "exchanging", "replying", "lingering", "idle", "closed"}
+
+// String returns the name of p.
+func (p phase) String() string { return phaseNames[p] }
 
 // session is the state of a connection that is not idle: reading a request, forwarding
 // it or replying. It is reused for other connections. It runs in steps that do not
@@ -72,6 +79,7 @@ func (c *conn) Event(sock *loop.Sock) {
 	}
 	s.conn, c.session = c, s
 	s.phase, s.deadline = reading, 0
+	c.logState(idle, reading)
 	s.handle.Begin()
 	sock.SetHandler(&s.handle)
 	s.client.attach(sock)
@@ -135,6 +143,7 @@ func (s *session) close() {
 	if c.sock.Open() {
 		c.sock.SetHandler(c)
 		s.eng.conns.Touch(c)
+		c.logState(s.phase, idle)
 	}
 	s.client.release()
 	s.forgetHead()
@@ -143,6 +152,12 @@ func (s *session) close() {
 	s.endLinger()
 	s.handle.End()
 	s.eng.sessions.Put(s)
+}
+
+// enter begins the next phase of a request.
+func (s *session) enter(next phase) {
+	s.conn.logState(s.phase, next)
+	s.phase = next
 }
 
 // forgetHead drops the references to the last head. A session that waits or is free
@@ -203,7 +218,8 @@ func (s *session) completed() bool {
 	s.client.writer.release()
 	switch {
 	case s.client.keepAlive && fits:
-		s.phase, s.deadline = reading, 0
+		s.enter(reading)
+		s.deadline = 0
 		return true
 	case whole && s.r == s.w && s.conn.sock.Quiet() && s.conn.sock.Finish():
 		return s.hangUp()

@@ -28,6 +28,11 @@ const (
 	closing
 )
 
+var connStateNames = [...]string{"awaiting preface", "open", "announced", "draining", "closing"}
+
+// String returns the name of s.
+func (s connState) String() string { return connStateNames[s] }
+
 // downConn is a client's connection.
 type downConn struct {
 	conn
@@ -47,6 +52,14 @@ type downConn struct {
 	live       bool  // handle has begun
 	paused     bool  // not read from, because the client does not read
 	startedIn  uint8 // iteration in which a stream started without the pacer
+}
+
+// enter changes the state of the connection.
+func (c *downConn) enter(next connState) {
+	if l := c.eng.gate.States; l != nil && c.state != next {
+		l.ConnState(c.peer, "http/2", c.state, next)
+	}
+	c.state = next
 }
 
 // goAwayPing marks the PING that measures the round trip of a GOAWAY.
@@ -97,7 +110,8 @@ func (c *downConn) takePreface() bool {
 		c.abort()
 	case whole:
 		c.input.rest = c.input.rest[len(h2.Preface):]
-		c.state, c.deadline = open, 0
+		c.enter(open)
+		c.deadline = 0
 		c.handle.SetDeadline(0)
 		if c.eng.leaving {
 			c.goAway()
@@ -306,7 +320,7 @@ func (c *downConn) goAway() {
 	if c.state != open {
 		return // takePreface repeats it
 	}
-	c.state = announced
+	c.enter(announced)
 	b := h2.AppendGoAway(c.room(), h2.MaxStreamID, h2.NoError)
 	c.queue(h2.AppendPing(b, false, goAwayPing))
 	c.deadline = c.eng.loop.Now() + goAwayTimeout
@@ -315,7 +329,8 @@ func (c *downConn) goAway() {
 
 // stopAccepting accepts no new streams.
 func (c *downConn) stopAccepting() {
-	c.state, c.deadline, c.lastServed = draining, 0, c.peers.Last()
+	c.enter(draining)
+	c.deadline, c.lastServed = 0, c.peers.Last()
 	c.handle.SetDeadline(0)
 	c.queue(h2.AppendGoAway(c.room(), c.lastServed, h2.NoError))
 	c.streamEnded()
@@ -369,7 +384,8 @@ func (c *downConn) abort() {
 	if !c.live {
 		return
 	}
-	c.live, c.broken, c.state = false, true, closing
+	c.enter(closing)
+	c.live, c.broken = false, true
 	c.resetStreams()
 	c.sock.Close()
 	c.dropOut()

@@ -20,7 +20,8 @@ type lingering struct {
 // close begins a lingering close.
 func (c *downConn) close() {
 	now := c.eng.loop.Now()
-	c.state, c.lastServed = closing, 0
+	c.enter(closing)
+	c.lastServed = 0
 	c.lingering = &lingering{unread: math.MaxInt32, progressAt: now, deadline: now + lingerTotal}
 	c.queue(c.room())
 	c.lingering.extend(c)

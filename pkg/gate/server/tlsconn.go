@@ -101,6 +101,11 @@ const (
 	tlsDone
 )
 
+var tlsStateNames = [...]string{"silent", "partial hello", "queued", "handshaking", "done"}
+
+// String returns the name of s.
+func (s tlsState) String() string { return tlsStateNames[s] }
+
 // acceptTLS waits for the first record of a connection.
 func (w *Worker) acceptTLS(fd int, peer netip.AddrPort, port *TLS) {
 	c := &tlsConn{worker: w, port: port, peer: peer}
@@ -125,6 +130,14 @@ func (c *tlsConn) moveTo(next tlsState) {
 	default:
 		c.Set().Remove(c)
 	}
+	c.enter(next)
+}
+
+// enter changes the state of the connection.
+func (c *tlsConn) enter(next tlsState) {
+	if l := c.worker.Gate.States; l != nil {
+		l.ConnState(c.peer, "tls", c.state, next)
+	}
 	c.state = next
 }
 
@@ -137,7 +150,7 @@ func (c *tlsConn) Event(s *loop.Sock) {
 	case s.HungUp() || recordComplete(s):
 		c.hello()
 	case c.state == tlsSilent:
-		c.state = tlsPartial
+		c.enter(tlsPartial)
 		c.worker.tls.partial.Touch(c)
 		c.handle.SetDeadline(c.Since + int64(helloTimeout))
 	}

@@ -78,6 +78,7 @@ func New(cfg *config.Config, build metrics.Build, own *Log) (*App, error) {
 	}
 	a.observer = newObserver(cfg, counts, a.status, a.exporters, ends)
 	a.gate.Readiness, a.gate.Contact, a.gate.Observer = a.readiness.probes, a.readiness, a.observer
+	a.gate.States = newStateLog(log)
 	if err := a.gate.Init(); err != nil {
 		return nil, err
 	}
