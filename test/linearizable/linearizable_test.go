@@ -291,7 +291,7 @@ func TestTheConnectQueueIsLinearizable(t *testing.T) {
 					x.Begin(now, nil, nil)
 					for range 1 + rand.IntN(3) {
 						h.do(id, call{"hold", id, 0}, func() any {
-							try, _, _ := g.Connects.Hold(&x, now)
+							try, _, _ := g.Connects.Enqueue(&x, now)
 							return try
 						})
 					}
@@ -315,7 +315,7 @@ func TestTheConnectQueueIsLinearizable(t *testing.T) {
 		close(start)
 		all.Wait()
 		h.check(t, pendingModel())
-		if n := g.Connects.Held(); n != 0 {
+		if n := g.Connects.Len(); n != 0 {
 			t.Fatalf("%d are held when all have left", n)
 		}
 	}

@@ -97,7 +97,7 @@ func isFair(c *exchange.OverloadConfig) bool { return c.FairBy.Set() || c.Priori
 func (r *run) lookBounds() {
 	l, g, a := r.live, r.live.rules, r.gate.Admission
 	inFlight, depth, limit := a.InFlight(), a.QueueDepth(), g.ConcurrencyLimit
-	switch held := r.gate.Connects.Held(); {
+	switch held := r.gate.Connects.Len(); {
 	case limit == 0 && l.at == 0 && held > g.QueueCapacity:
 		r.found("%d requests are held, %d may be", held, g.QueueCapacity)
 	case limit == 0 && depth > 0:

@@ -157,7 +157,7 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 		if r.gate.Admission.Limit() > 0 {
 			why(r.judgeQueueFull(q), "there is a slot or a place")
 		} else {
-			why(r.gate.Connects.Held() >= g.QueueCapacity || r.live.at >= q.begunAt, "there is a place") // or a queue had none, before the limit was removed
+			why(r.gate.Connects.Len() >= g.QueueCapacity || r.live.at >= q.begunAt, "there is a place") // or a queue had none, before the limit was removed
 		}
 		why(q.heads == 0 || q.staleBreak || r.h2.speaks == upstream.Auto && q.breaks > 0, "the container has it")
 	case gate.QueueWaitExpired:
@@ -363,7 +363,7 @@ func (r *run) look(calm bool) {
 	} else {
 		r.lookBounds()
 	}
-	if held := r.gate.Connects.Held(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 15*millisecond+r.slack() {
+	if held := r.gate.Connects.Len(); held > 0 && r.plenty && r.container.listening && r.now-r.container.listensAt > 15*millisecond+r.slack() {
 		r.found("%d requests are held, and the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
 	}
 	if !calm {
@@ -439,7 +439,7 @@ func (r *run) judgeRest() {
 	if d := r.gate.Descriptors; d.Free() > r.freeAtStart || d.Free() < r.freeAtStart-r.closedLate {
 		r.found("%d descriptors of the budget are left, %d at the start", d.Free(), r.freeAtStart)
 	}
-	if n := r.gate.Connects.Held(); n != 0 {
+	if n := r.gate.Connects.Len(); n != 0 {
 		r.found("%d requests are held", n)
 	}
 	if n := r.gate.Drain.Requests() + r.gate.Drain.Tunnels(); n != 0 {

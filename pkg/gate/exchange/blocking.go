@@ -87,7 +87,7 @@ func contextOutcome(ctx context.Context) gate.Outcome {
 	return gate.ClientGone
 }
 
-// Forward notes that the caller forwards the request now.
+// Forward records that the caller forwards the request now.
 func (b *Blocking) Forward() {
 	b.to(StateAwaiting)
 	b.Forwarded = b.Admitted
@@ -99,8 +99,8 @@ func (b *Blocking) Switch() {
 	b.gate.Drain.EnterTunnel()
 }
 
-// AnswerProbe replies to a probe that Describe and the caller have described, and
-// blocks until the result is known. It is false if ctx ended first: the prober has
+// AnswerProbe returns the reply to a probe that Describe and the caller have described. It
+// blocks until the result is known, and returns false if ctx ended first: the prober has
 // disconnected.
 func (b *Blocking) AnswerProbe(ctx context.Context, s Screening, h *gate.ProbeHeaders) (gate.Reply, bool) {
 	r, ok := b.gate.ReplyToProbe(s.Kind, s.Prober, b.Peer.Addr(), h, func() (gate.ReadinessResult, bool) {

@@ -13,15 +13,15 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
-// arrived is a request of g that has arrived now.
+// arrived returns a request that arrives at g now. Its clock counts from born.
 func arrived(g *Gate, born time.Time) *Blocking {
 	b := NewBlocking(g, func() int64 { return int64(time.Since(born)) + 1 })
 	b.Arrive()
 	return b
 }
 
-// takenGate is a gate with one slot, which is taken.
-func takenGate(t *testing.T, c Config) *Gate {
+// fullGate returns a gate whose only slot is taken.
+func fullGate(t *testing.T, c Config) *Gate {
 	t.Helper()
 	c.ConcurrencyLimit = 1
 	g := &Gate{Config: c}
@@ -32,9 +32,9 @@ func takenGate(t *testing.T, c Config) *Gate {
 	return g
 }
 
-// wantRefused fails unless b is refused with o after so long, and holds
-// nothing then.
-func wantRefused(t *testing.T, b *Blocking, ctx context.Context, o gate.Outcome, after time.Duration) {
+// wantRejected fails unless b is rejected with o after the given time and has released
+// all resources.
+func wantRejected(t *testing.T, b *Blocking, ctx context.Context, o gate.Outcome, after time.Duration) {
 	t.Helper()
 	start := time.Now()
 	got := b.Admit(ctx)
@@ -47,16 +47,15 @@ func wantRefused(t *testing.T, b *Blocking, ctx context.Context, o gate.Outcome,
 	}
 }
 
-// silent observes nothing.
-type silent struct{}
+type noopObserver struct{}
 
-func (silent) Begin(*gate.Record)    {}
-func (silent) End(*gate.Record)      {}
-func (silent) Rejected(gate.Outcome) {}
-func (silent) Probed(*gate.Record)   {}
+func (noopObserver) Begin(*gate.Record)    {}
+func (noopObserver) End(*gate.Record)      {}
+func (noopObserver) Rejected(gate.Outcome) {}
+func (noopObserver) Probed(*gate.Record)   {}
 
 func TestARequestWithAFreeSlotReadsTheClockTwice(t *testing.T) {
-	g := &Gate{Config: Config{ConcurrencyLimit: 1, Observer: silent{}}}
+	g := &Gate{Config: Config{ConcurrencyLimit: 1, Observer: noopObserver{}}}
 	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
@@ -85,20 +84,20 @@ func TestAdmitReturnsTheOutcomeThatEndsTheWait(t *testing.T) {
 		o     gate.Outcome
 		after time.Duration
 	}{
-		"no place in the queue": {Config{}, context.WithCancel, gate.QueueFull, 0},
-		"the longest wait":      {Config{QueueCapacity: 1, QueueMaxWait: 3 * time.Second, RequestTimeout: 4 * time.Second}, context.WithCancel, gate.QueueWaitExpired, 3 * time.Second},
-		"the request clock":     {Config{QueueCapacity: 1, QueueMaxWait: time.Minute, RequestTimeout: 4 * time.Second}, context.WithCancel, gate.RequestTimeout, 4 * time.Second},
-		"the client leaves":     {Config{QueueCapacity: 1, QueueMaxWait: time.Minute}, in(time.Second), gate.ClientGone, time.Second},
+		"a full queue":        {Config{}, context.WithCancel, gate.QueueFull, 0},
+		"QueueMaxWait":        {Config{QueueCapacity: 1, QueueMaxWait: 3 * time.Second, RequestTimeout: 4 * time.Second}, context.WithCancel, gate.QueueWaitExpired, 3 * time.Second},
+		"RequestTimeout":      {Config{QueueCapacity: 1, QueueMaxWait: time.Minute, RequestTimeout: 4 * time.Second}, context.WithCancel, gate.RequestTimeout, 4 * time.Second},
+		"a client disconnect": {Config{QueueCapacity: 1, QueueMaxWait: time.Minute}, in(time.Second), gate.ClientGone, time.Second},
 		"the deadline of a context": {Config{QueueCapacity: 1}, func(p context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(p, time.Second)
 		}, gate.RequestTimeout, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := takenGate(t, c.cfg)
+				g := fullGate(t, c.cfg)
 				ctx, cancel := c.ctx(t.Context())
 				defer cancel()
-				wantRefused(t, arrived(g, time.Now()), ctx, c.o, c.after)
+				wantRejected(t, arrived(g, time.Now()), ctx, c.o, c.after)
 				wantCounts(t, g.Admission, 1, 0)
 			})
 		})
@@ -107,7 +106,7 @@ func TestAdmitReturnsTheOutcomeThatEndsTheWait(t *testing.T) {
 
 func TestAdmitWithoutTimeoutsWaitsUntilASlotIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := takenGate(t, Config{QueueCapacity: 1})
+		g := fullGate(t, Config{QueueCapacity: 1})
 		start := time.Now()
 		time.AfterFunc(24*time.Hour, g.Admission.Release)
 		b := arrived(g, start)
@@ -123,25 +122,25 @@ func TestAdmitWithoutTimeoutsWaitsUntilASlotIsReleased(t *testing.T) {
 
 func TestADisconnectedClientGetsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := takenGate(t, Config{})
+		g := fullGate(t, Config{})
 		g.Admission.Release()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		wantRefused(t, arrived(g, time.Now()), ctx, gate.ClientGone, 0)
+		wantRejected(t, arrived(g, time.Now()), ctx, gate.ClientGone, 0)
 		wantCounts(t, g.Admission, 0, 0)
 	})
 }
 
-// leftMeanwhile is a context that is done from the second check on, without a channel.
-type leftMeanwhile struct {
+// doneAtSecondCheck is a context that is cancelled from the second call of Err on.
+type doneAtSecondCheck struct {
 	context.Context
-	looks int
+	checks int
 }
 
-func (c *leftMeanwhile) Done() <-chan struct{} { return nil }
+func (c *doneAtSecondCheck) Done() <-chan struct{} { return nil }
 
-func (c *leftMeanwhile) Err() error {
-	if c.looks++; c.looks > 1 {
+func (c *doneAtSecondCheck) Err() error {
+	if c.checks++; c.checks > 1 {
 		return context.Canceled
 	}
 	return nil
@@ -149,18 +148,18 @@ func (c *leftMeanwhile) Err() error {
 
 func TestASlotGrantedToADisconnectedClientIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := takenGate(t, Config{QueueCapacity: 1})
+		g := fullGate(t, Config{QueueCapacity: 1})
 		time.AfterFunc(time.Second, g.Admission.Release)
-		wantRefused(t, arrived(g, time.Now()), &leftMeanwhile{Context: context.Background()}, gate.ClientGone, time.Second)
+		wantRejected(t, arrived(g, time.Now()), &doneAtSecondCheck{Context: context.Background()}, gate.ClientGone, time.Second)
 		wantCounts(t, g.Admission, 0, 0)
 	})
 }
 
-// All three ends of a wait fall on the same instant, in every combination.
+// A release, the expiry of QueueMaxWait and the cancellation happen at the same instant.
 func TestAdmitLosesNoSlotWhenEventsCoincide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 300 {
-			g := takenGate(t, Config{QueueCapacity: 3, QueueMaxWait: time.Second})
+			g := fullGate(t, Config{QueueCapacity: 3, QueueMaxWait: time.Second})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			time.AfterFunc(time.Second, g.Admission.Release)
 			var done sync.WaitGroup
@@ -179,24 +178,23 @@ func TestAdmitLosesNoSlotWhenEventsCoincide(t *testing.T) {
 	})
 }
 
-// The same Blocking, again and again: a wakeup that comes late, of the request
-// before, is no slot.
+// The wake-up belongs to an earlier request of the same Blocking.
 func TestALateWakeUpGrantsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := takenGate(t, Config{QueueCapacity: 1, QueueMaxWait: time.Second})
+		g := fullGate(t, Config{QueueCapacity: 1, QueueMaxWait: time.Second})
 		b := arrived(g, time.Now())
 		b.End(gate.Served)
 		b.Reset()
 		b.Wake()
 		b.Arrive()
-		wantRefused(t, b, t.Context(), gate.QueueWaitExpired, time.Second)
+		wantRejected(t, b, t.Context(), gate.QueueWaitExpired, time.Second)
 		wantCounts(t, g.Admission, 1, 0)
 	})
 }
 
 func TestAdmitAndBeginShareOneQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := takenGate(t, Config{QueueCapacity: 10})
+		g := fullGate(t, Config{QueueCapacity: 10})
 		var mu sync.Mutex
 		var order, want []string
 		admitted := func(name string) {
@@ -207,7 +205,7 @@ func TestAdmitAndBeginShareOneQueue(t *testing.T) {
 		for i := range 5 {
 			begin, admit := fmt.Sprintf("begin %d", i), fmt.Sprintf("admit %d", i)
 			want = append(want, begin, admit)
-			wantVerdict(t, g.Admission, &admission.Waiter{Notify: func() { admitted(begin) }}, admission.Queued)
+			wantDecision(t, g.Admission, &admission.Waiter{Notify: func() { admitted(begin) }}, admission.Queued)
 			go func() {
 				if o := arrived(g, time.Now()).Admit(t.Context()); o != gate.Undecided {
 					t.Error(o)
@@ -229,9 +227,9 @@ func TestAdmitAndBeginShareOneQueue(t *testing.T) {
 }
 
 func TestABlockingExchangeDoesNotAllocate(t *testing.T) {
-	open := takenGate(t, Config{})
+	open := fullGate(t, Config{})
 	open.Admission.Release()
-	for name, g := range map[string]*Gate{"with a free slot": open, "refused": takenGate(t, Config{})} {
+	for name, g := range map[string]*Gate{"with a free slot": open, "rejected": fullGate(t, Config{})} {
 		b, ctx := arrived(g, time.Now()), t.Context()
 		b.End(gate.Served)
 		if n := testing.AllocsPerRun(1000, func() {

@@ -2,8 +2,8 @@ package exchange
 
 import "go.uber.org/atomic"
 
-// Budget limits a resource of the whole process, in bytes. Acquire never blocks; a
-// caller does without if nothing is left. Methods may be called from any goroutine.
+// Budget limits the memory of the whole process for one purpose, in bytes. Acquire never
+// blocks; callers must handle a failure. Methods may be called from any goroutine.
 type Budget struct {
 	limit int64
 	used  atomic.Int64

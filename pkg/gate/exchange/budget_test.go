@@ -10,7 +10,7 @@ import (
 func TestABudgetIsNeverExceeded(t *testing.T) {
 	const limit, part, workers = 100, 7, 8
 	b := NewBudget(limit)
-	var held, most atomic.Int64
+	var used, most atomic.Int64
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
@@ -18,23 +18,23 @@ func TestABudgetIsNeverExceeded(t *testing.T) {
 				if !b.Acquire(part) {
 					continue
 				}
-				now := held.Add(part)
+				now := used.Add(part)
 				for was := most.Load(); now > was && !most.CompareAndSwap(was, now); was = most.Load() {
 				}
-				held.Sub(part)
+				used.Sub(part)
 				b.Release(part)
 			}
 		})
 	}
 	wg.Wait()
 	if most.Load() > limit || b.Used() != 0 {
-		t.Errorf("at most %d of %d held, %d in the end", most.Load(), limit, b.Used())
+		t.Errorf("up to %d of %d in use at once, %d at the end", most.Load(), limit, b.Used())
 	}
 	if !b.Acquire(limit) || b.Acquire(1) {
-		t.Error("not exactly the limit can be acquired")
+		t.Error("the budget is not exactly the limit")
 	}
 	b.Release(limit)
 	if NewBudget(0).Acquire(1) {
-		t.Error("a budget of nothing has something")
+		t.Error("a byte was acquired from an empty budget")
 	}
 }

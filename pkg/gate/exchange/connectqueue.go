@@ -13,7 +13,7 @@ import (
 // Attempt is a connection to the container that is being opened.
 type Attempt interface{ Close() }
 
-// Dial is what an exchange keeps while it has no connection to the container.
+// Dial is the state of an exchange that has no connection to the container yet.
 type Dial struct {
 	// Handler gets the events of the connection's socket.
 	Handler loop.Handler
@@ -38,8 +38,8 @@ type Dial struct {
 	// Why is the outcome of the last attempt, if any.
 	Why gate.Outcome
 
-	queue    *WaitQueue // nil = in none
-	deadline int64      // when the wait for the container ends; 0 = it has not begun
+	queue    *WaitQueue // nil = not queued
+	deadline int64      // end of the wait for the container; 0 = not waiting
 }
 
 // begin clears the state of the previous request.
@@ -63,7 +63,7 @@ func (l *WaitQueue) Add(x *Exchange) {
 	case l:
 		return
 	case &x.gate.Connects.queue:
-		x.gate.Connects.leave(x)
+		x.gate.Connects.remove(x)
 	default:
 		x.Dial.queue.Remove(x)
 	}
@@ -78,8 +78,8 @@ func (l *WaitQueue) WakeAll() {
 	}
 }
 
-// NoteResponse notes that the container has responded on a new connection, so the
-// connections that the waiting exchanges have opened do not count as failed.
+// NoteResponse is called when the container has responded on a new connection. It resets
+// the number of connections opened without a response by the waiting exchanges.
 func (l *WaitQueue) NoteResponse() {
 	for x := range l.list.All() {
 		x.Dial.Opened = 0
@@ -94,26 +94,26 @@ func (l *WaitQueue) Remove(x *Exchange) {
 	}
 }
 
-// leave takes back what x, whose Dial it is, has begun in order to connect.
-func (d *Dial) leave(x *Exchange) {
+// cancel ends an attempt to connect of x, whose Dial it is, and removes x from its queue.
+func (d *Dial) cancel(x *Exchange) {
 	if d.Attempt != nil {
 		x.connector.Cancel(x)
 		d.Attempt = nil
 	}
 	if d.queue == &x.gate.Connects.queue {
-		x.gate.Connects.leave(x)
-	} else if line := d.queue; line != nil {
-		line.Remove(x)
-		if next := line.First(); next != nil {
+		x.gate.Connects.remove(x)
+	} else if q := d.queue; q != nil {
+		q.Remove(x)
+		if next := q.First(); next != nil {
 			next.Wake()
 		}
 	}
 	d.deadline, d.Via = 0, 0
 }
 
-// ConnectQueue holds the requests that wait until the container listens, of all
-// protocols and loops. The first request makes the attempts to connect, at QuickPace;
-// its success releases the others. All methods may be called from any goroutine.
+// ConnectQueue holds the requests of all protocols and loops that wait until the container
+// listens. The first request makes the attempts to connect, at QuickPace; its success
+// releases the others. All methods may be called from any goroutine.
 type ConnectQueue struct {
 	gate         *Gate
 	refusedSince atomic.Int64 // when connections began to be refused; 0 = they are not
@@ -125,21 +125,20 @@ type ConnectQueue struct {
 	attemptAt int64 // earliest next attempt
 }
 
-// Start begins the wait for the container, if it is not known to listen.
+// Start marks the container as not listening from now on.
 func (p *ConnectQueue) Start(now int64) { p.refusedSince.CompareAndSwap(0, now) }
 
-// Held returns the number of queued requests.
-func (p *ConnectQueue) Held() int { return int(p.num.Load()) }
+// Len returns the number of queued requests.
+func (p *ConnectQueue) Len() int { return int(p.num.Load()) }
 
-// Holds reports whether x is queued. Only the loop of x may call it.
-func (p *ConnectQueue) Holds(x *Exchange) bool { return x.Dial.queue == &p.queue }
+// Contains reports whether x is queued. Only the loop of x may call it.
+func (p *ConnectQueue) Contains(x *Exchange) bool { return x.Dial.queue == &p.queue }
 
 // Clear reports whether any request may try to connect: the container listens, or no
 // queued request is trying.
 func (p *ConnectQueue) Clear() bool { return p.refusedSince.Load() == 0 || p.num.Load() == 0 }
 
-// Refused notes a refused connection. It returns false if connections were refused
-// before.
+// Refused records a refused connection. It returns false if earlier ones were refused too.
 func (p *ConnectQueue) Refused(now int64) bool {
 	if !p.refusedSince.CompareAndSwap(0, now) {
 		return false
@@ -150,7 +149,7 @@ func (p *ConnectQueue) Refused(now int64) bool {
 	return true
 }
 
-// Reached notes that the container listens, and wakes all queued requests.
+// Reached records that the container listens, and wakes all queued requests.
 func (p *ConnectQueue) Reached() {
 	if p.refusedSince.Load() == 0 || p.refusedSince.Swap(0) == 0 {
 		return
@@ -178,10 +177,10 @@ func (p *ConnectQueue) Hurry() {
 	}
 }
 
-// Hold queues x, unless it is queued. With try, x makes an attempt to connect now;
-// otherwise the caller calls Hold again at next at the latest. If o is not Undecided, x
-// ends with it.
-func (p *ConnectQueue) Hold(x *Exchange, now int64) (try bool, next int64, o gate.Outcome) {
+// Enqueue queues x, unless it is queued already. If try is true, x makes an attempt to
+// connect now; otherwise the caller calls Enqueue again at next at the latest. If o is not
+// Undecided, x ends with it.
+func (p *ConnectQueue) Enqueue(x *Exchange, now int64) (try bool, next int64, o gate.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d := &x.Dial
@@ -214,8 +213,8 @@ func (p *ConnectQueue) Hold(x *Exchange, now int64) (try bool, next int64, o gat
 	return false, d.deadline, gate.Undecided
 }
 
-// leave removes x. The request that becomes first continues with the attempts.
-func (p *ConnectQueue) leave(x *Exchange) {
+// remove removes x. The request that becomes first continues with the attempts.
+func (p *ConnectQueue) remove(x *Exchange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	was := p.queue.First()

@@ -9,20 +9,21 @@ import (
 	"go.uber.org/atomic"
 )
 
-// idleSet is a set of connections of one rank, given by since when they wait.
+// idleSet is a set of idle connections of one rank. since has the instants from which they
+// have been idle.
 type idleSet struct {
 	d      *Descriptors
 	rank   Idleness
 	since  []int64
 	closed []int64
-	busy   bool // answers when it is asked to
-	answer func()
+	busy   bool // Oldest replies only when reply is called
+	reply  func()
 }
 
 func (s *idleSet) Oldest(found func(IdleConnection, bool)) {
 	if s.busy {
 		s.busy = false
-		s.answer = func() { s.Oldest(found) }
+		s.reply = func() { s.Oldest(found) }
 		return
 	}
 	if len(s.since) == 0 {
@@ -34,7 +35,7 @@ func (s *idleSet) Oldest(found func(IdleConnection, bool)) {
 
 func (s *idleSet) CloseOldest(rank Idleness) {
 	if rank != s.rank {
-		panic("another rank than was offered")
+		panic("the rank differs from that of Oldest")
 	}
 	oldest := slices.Min(s.since)
 	s.since = slices.DeleteFunc(s.since, func(t int64) bool { return t == oldest })
@@ -42,7 +43,7 @@ func (s *idleSet) CloseOldest(rank Idleness) {
 	s.d.Release()
 }
 
-// newDescriptors makes a budget that is used up by connections of the sets.
+// newDescriptors returns an exhausted budget of n descriptors.
 func newDescriptors(t *testing.T, n int, sets ...*idleSet) *Descriptors {
 	t.Helper()
 	d := NewDescriptors(n)
@@ -52,7 +53,7 @@ func newDescriptors(t *testing.T, n int, sets ...*idleSet) *Descriptors {
 	}
 	for range n {
 		if !d.TryAcquire() {
-			t.Fatal("the budget is smaller than asked for")
+			t.Fatal("the budget is smaller than requested")
 		}
 	}
 	return d
@@ -103,7 +104,7 @@ func TestOneConnectionIsClosedForAllWaiters(t *testing.T) {
 		if notified.Load() != 0 || len(set.closed) != 0 {
 			t.Fatalf("closed %v before all sets have replied", set.closed)
 		}
-		busy.answer()
+		busy.reply()
 		if notified.Load() != 3 || len(set.closed) != 1 {
 			t.Errorf("%d notified, closed %v", notified.Load(), set.closed)
 		}
@@ -124,9 +125,9 @@ func TestASetThatDoesNotReplyBlocksNothing(t *testing.T) {
 			t.Fatalf("%d notified, closed %v", notified.Load(), set.closed)
 		}
 		d.Await(func() { notified.Inc() })
-		busy.answer() // too late
+		busy.reply() // too late
 		if len(set.closed) != 0 {
-			t.Errorf("closed %v for a waiter that had given up", set.closed)
+			t.Errorf("closed %v for a waiter that had been notified", set.closed)
 		}
 		d.Reclaim()
 		if notified.Load() != 2 || len(set.closed) != 1 {

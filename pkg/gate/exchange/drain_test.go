@@ -18,7 +18,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// wantDrain compares the drain's state, once nothing moves any more.
+// wantDrain compares the drain's state after all goroutines of the bubble have blocked.
 func wantDrain(t *testing.T, d *Drain, active, quiet, ended bool) {
 	t.Helper()
 	synctest.Wait()
@@ -38,7 +38,7 @@ func wantServed(t *testing.T, d *Drain, served bool) {
 	}
 }
 
-// wantQuietAfter expects the quiet state in d from now and not before.
+// wantQuietAfter expects the quiet state after exactly d.
 func wantQuietAfter(t *testing.T, drain *Drain, d time.Duration) {
 	t.Helper()
 	if d > 0 {
@@ -69,7 +69,7 @@ func TestDrainWithoutRequestsIsQuietAfterThePeriod(t *testing.T) {
 		wantQuietAfter(t, d, 30*time.Second)
 		d.End()
 		wantDrain(t, d, true, true, true)
-		d.End() // only the first counts
+		d.End() // has no effect
 	})
 }
 
@@ -116,7 +116,7 @@ func TestAnOpenRequestDoesNotDelayTheQuietState(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		wantServed(t, d, false)
-		d.Enter() // on a connection that was open
+		d.Enter() // on an open connection
 		d.Leave()
 		wantServed(t, d, false)
 		d.Leave()
@@ -125,7 +125,7 @@ func TestAnOpenRequestDoesNotDelayTheQuietState(t *testing.T) {
 	})
 }
 
-func TestTunnelsAreOpenWhenRequestsHaveBeenServed(t *testing.T) {
+func TestADrainIsServedWhileTunnelsAreOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, period := range []time.Duration{0, 10 * time.Second} {
 			d := newDrain(period, newSystemClock())
@@ -233,7 +233,7 @@ func TestTunnelsDoNotDelayTheDrainAndAreCountedSeparately(t *testing.T) {
 		}
 		d.Start()
 		wantDrain(t, d, true, false, false)
-		d.EnterTunnel() // a request that switches while draining is no longer waited for
+		d.EnterTunnel() // the drain does not wait for tunnels
 		wantDrain(t, d, true, true, false)
 		d.LeaveTunnel()
 		d.LeaveTunnel()

@@ -19,7 +19,7 @@ const (
 	StateIdle       State = iota // between two requests
 	StateArrived                 // the head is complete; admission has not been attempted
 	StateQueued                  // in the admission queue
-	StateConnecting              // has a slot; needs a connection, or waits until the container listens
+	StateConnecting              // has a slot; is connecting, or waits until the container listens
 	StateAwaiting                // the request is being sent; no final response head yet
 	StateResponding              // the final response is being forwarded
 	StateTunnelling              // protocols have been switched
@@ -69,7 +69,7 @@ type Exchange struct {
 	// status of the outcome.
 	GRPC     uint8
 	observed bool  // the observer expects End
-	retries  uint8 // how often the request has been sent again
+	retries  uint8 // number of retries
 	received bool  // in StateAbandoned: the final head has arrived
 	interims bool  // interim responses have been forwarded
 	early    bool  // the final head arrived before the end of the upload
@@ -141,7 +141,7 @@ func (x *Exchange) End(o gate.Outcome) {
 	if m := x.gate.load; m.metering() && x.Ended != 0 && !x.Unlimited {
 		m.ended(&x.Record, x.failedFor(o))
 	}
-	x.Dial.leave(x)
+	x.Dial.cancel(x)
 	if x.state == StateTunnelling {
 		x.gate.Drain.LeaveTunnel()
 	} else {
@@ -235,7 +235,7 @@ func (x *Exchange) queued(now int64) gate.Outcome {
 	return gate.Undecided
 }
 
-// admitted notes that the exchange holds a slot since at; 0 = now.
+// admitted records that the exchange has had a slot since at; 0 = now.
 func (x *Exchange) admitted(at time.Duration) {
 	x.to(StateConnecting)
 	if at == 0 {

@@ -2,8 +2,8 @@ package exchange
 
 import "time"
 
-// continueTimeout is how long the container may leave `Expect: 100-continue` unanswered
-// before the gate sends a 100 itself.
+// continueTimeout is how long the gate waits for the container's response to
+// `Expect: 100-continue` before it sends a 100 itself.
 const continueTimeout = int64(time.Second)
 
 // expectation tracks a client that waits for a 100 (RFC 9110 section 10.1.1). It is the

@@ -12,7 +12,7 @@ func TestEveryIdleConnectionIsTrustedUntilOneIsClosed(t *testing.T) {
 	var a IdleAge
 	a.NoteAlive(time.Hour)
 	if !a.Trusts(0) || !a.Trusts(24*time.Hour) {
-		t.Fatal("a connection is not trusted, and none has ended yet")
+		t.Fatal("a connection is not trusted although none has been closed")
 	}
 }
 
@@ -20,7 +20,7 @@ func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyAreClosed(t *testing.T) {
 	for _, age := range []time.Duration{5 * ms, 100 * ms, time.Second, 5 * time.Second, time.Minute} {
 		rng := rand.New(rand.NewPCG(1, uint64(age)))
 		var a IdleAge
-		for range 20 { // timers end a little late
+		for range 20 { // timers expire a little late
 			a.NoteClose(age + time.Duration(rng.Int64N(int64(ms))))
 		}
 		if early := age - 4*ms/10; a.Trusts(early) {
@@ -31,14 +31,14 @@ func TestConnectionsAreRetiredBeforeTheAgeAtWhichTheyAreClosed(t *testing.T) {
 		}
 		a.NoteAlive(age + age/10)
 		if a.Trusts(age) {
-			t.Errorf("connections end at %v: a late close gives the limit up", age)
+			t.Errorf("connections end at %v: a connection open a little longer removes the limit", age)
 		}
 	}
 }
 
 func TestAConnectionThatOutlivesTheLimitRemovesIt(t *testing.T) {
 	var a IdleAge
-	a.NoteClose(ms / 10) // a restart, say
+	a.NoteClose(ms / 10) // for example a restart
 	if a.Trusts(0) {
 		t.Fatal("trusted although connections end at once")
 	}
@@ -50,10 +50,10 @@ func TestAConnectionThatOutlivesTheLimitRemovesIt(t *testing.T) {
 	}
 	a.NoteClose(2 * time.Minute)
 	if !a.Trusts(time.Minute+30*time.Second) || a.Trusts(2*time.Minute) {
-		t.Fatal("the next close is not what counts")
+		t.Fatal("the limit does not follow the next close")
 	}
 	a.NoteClose(5 * ms)
 	if a.Trusts(5 * ms) {
-		t.Fatal("the container's timeout became shorter and was not noticed")
+		t.Fatal("the limit does not follow a shorter timeout of the container")
 	}
 }

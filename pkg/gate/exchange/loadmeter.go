@@ -30,8 +30,8 @@ const loadAverage = 5 * time.Second
 //	10     1.0        100         0.1         1000 = 10 ÷ 10 ms
 //	10     10.0       250         1.0          250   saturated: the weight stays
 //
-// It measures only after a report has been asked for; before, each request costs one
-// comparison.
+// It measures only after the first report has been requested; before, each request costs
+// one comparison.
 type loadMeter struct {
 	gate   *Gate
 	active atomic.Bool

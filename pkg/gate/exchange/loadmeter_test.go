@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/orca"
 )
 
-// loadedGate is a gate with load reports on a clock of the test's own.
+// loadedGate is a gate with load reports and a fake clock.
 type loadedGate struct {
 	*Gate
 	t   *testing.T
@@ -24,7 +24,7 @@ func newLoadedGate(t *testing.T, limit, capacity int) *loadedGate {
 	return l
 }
 
-// begin begins a request, which gets a slot or waits.
+// begin begins a request, which gets a slot or is queued.
 func (l *loadedGate) begin() *Exchange {
 	x := new(Exchange)
 	x.Bind(l.Gate, func() int64 { return l.now }, func() {}, nil)
@@ -36,7 +36,7 @@ func (l *loadedGate) begin() *Exchange {
 	return x
 }
 
-// serve has requests arrive at a rate, for a time, which take as long as took says.
+// serve simulates requests that arrive at a rate for a time and take took each.
 func (l *loadedGate) serve(perSecond int, took, during time.Duration) {
 	type request struct {
 		x   *Exchange
@@ -128,11 +128,11 @@ func TestNoUtilizationIsReportedWithoutALimit(t *testing.T) {
 	}
 }
 
-func TestRequestsAreMeasuredOnlyAfterAReportWasAskedFor(t *testing.T) {
+func TestRequestsAreMeasuredOnlyAfterTheFirstReport(t *testing.T) {
 	l := newLoadedGate(t, 1, 10)
 	x := l.begin()
 	if x.Arrived != 0 || x.Admitted != 0 {
-		t.Errorf("%+v has instants", x.Record)
+		t.Errorf("%+v has timestamps", x.Record)
 	}
 	x.End(gate.Served)
 	if l.Gate.load.metering() || l.Gate.load.sums != (loadSums{}) {

@@ -16,9 +16,9 @@ const (
 	AllLoadReports                   // all: in the format asked for, else as gRPC's trailer or as TEXT
 )
 
-// LoadReport returns the field line with the load report for the head of a final
-// response; nil = the head gets none. It replaces that of the container, whose values are
-// kept. The report of a gRPC call belongs into the trailers (gRFC A51).
+// LoadReport returns the field line with the load report for the head of a final response;
+// nil = none. The line replaces the container's report and includes its values. The report
+// of a gRPC call belongs into the trailers (gRFC A51).
 func (x *Exchange) LoadReport(res *wire.Response) []byte {
 	if x.gate.load == nil {
 		return nil
@@ -81,8 +81,8 @@ func (g *Gate) loadFormat(req *wire.Request) orca.Format {
 	return format
 }
 
-// loadLine returns a report as a field line. Values of the container win: it knows its
-// own load best.
+// loadLine returns a report as a field line. Values of the container override those of the
+// gate, because the container can measure its own load better.
 func (g *Gate) loadLine(f orca.Format, received *orca.Report, now int64) []byte {
 	report := g.load.report(now)
 	if received != nil {
@@ -106,5 +106,5 @@ func (x *Exchange) ReportLoad(r *gate.Reply, req *wire.Request) {
 // reports.
 func (g *Gate) Load(now int64) orca.Report { return g.load.report(now) }
 
-// Now is the instant on the clock of the exchange's record.
+// Now returns the time on the clock of the exchange's record.
 func (x *Exchange) Now() int64 { return x.clock() }

@@ -17,10 +17,10 @@ func wantCounts(t *testing.T, a *admission.Controller, inFlight, queued int) {
 	}
 }
 
-func wantVerdict(t *testing.T, a *admission.Controller, w *admission.Waiter, want admission.Decision) {
+func wantDecision(t *testing.T, a *admission.Controller, w *admission.Waiter, want admission.Decision) {
 	t.Helper()
 	if got := a.Acquire(w); got != want {
-		t.Fatalf("begin: verdict %d, want %d", got, want)
+		t.Fatalf("Acquire returned %d, want %d", got, want)
 	}
 }
 

@@ -14,8 +14,8 @@ type OverloadConfig struct {
 	// Config.ConcurrencyLimit; nil = off.
 	AutoLimit *admission.LimitRange
 	// QueuePerSlot makes the queue capacity with AutoLimit a multiple of the current
-	// limit, instead of Config.QueueCapacity; at most 16, 0 = off. A queue that stands
-	// then rejects its oldest requests with QueueWaitExpired, unless it is fair.
+	// limit, instead of Config.QueueCapacity; at most 16, 0 = off. A standing queue then
+	// rejects its oldest requests with QueueWaitExpired, unless it is fair.
 	QueuePerSlot int
 	// FairBy selects the key by which queued requests share slots fairly; unset =
 	// strict FIFO. The key of an untrusted peer is its address (IPv6: its /64).

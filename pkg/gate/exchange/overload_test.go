@@ -55,7 +55,7 @@ func TestSelectorKeysAreEqualOnlyForEqualParts(t *testing.T) {
 			t.Errorf("%s: equal %v, other equal %v", c.by, s.Key(base) == s.Key(c.same), s.Key(base) == s.Key(c.other))
 		}
 		if s.String() != c.by {
-			t.Errorf("%s is written %s", c.by, s)
+			t.Errorf("%s: String is %s", c.by, s)
 		}
 	}
 }
@@ -103,8 +103,8 @@ func TestKeyAndDeadlineOfAnUntrustedPeerAreIgnored(t *testing.T) {
 		defer b.End(gate.ClientGone)
 		b.Peer, b.Fields = netip.MustParseAddrPort(peer), fieldLines{"Tenant", tenant, "Timeout", "0"}
 		g.settings.Load().overload.setOrder(&b.Exchange)
-		if refused := g.settings.Load().overload.checkDeadline(&b.Exchange) != gate.Undecided; refused != g.Trusts(b.Peer.Addr()) {
-			t.Errorf("%s: a deadline that has passed is heeded: %v", peer, refused)
+		if rejected := g.settings.Load().overload.checkDeadline(&b.Exchange) != gate.Undecided; rejected != g.Trusts(b.Peer.Addr()) {
+			t.Errorf("%s: rejected for an expired deadline: %v", peer, rejected)
 		}
 		return b.ticket.Waiter.Key
 	}
@@ -112,12 +112,12 @@ func TestKeyAndDeadlineOfAnUntrustedPeerAreIgnored(t *testing.T) {
 		name, peer, tenant, otherPeer, otherTenant string
 		same                                       bool
 	}{
-		{"a trusted peer's keys differ by tenant", "10.1.1.1:1", "a", "10.1.1.1:1", "b", false},
-		{"a trusted tenant is the same from two peers", "10.1.1.1:1", "a", "10.1.1.2:1", "a", true},
+		{"tenants of a trusted peer have different keys", "10.1.1.1:1", "a", "10.1.1.1:1", "b", false},
+		{"a tenant of two trusted peers has one key", "10.1.1.1:1", "a", "10.1.1.2:1", "a", true},
 		{"an untrusted peer has one key", "192.0.2.1:1", "a", "192.0.2.1:2", "b", true},
-		{"two untrusted peers have two", "192.0.2.1:1", "a", "192.0.2.2:1", "a", false},
+		{"two untrusted peers have different keys", "192.0.2.1:1", "a", "192.0.2.2:1", "a", false},
 		{"an untrusted /64 has one key", "[2001:db8::1]:1", "a", "[2001:db8::ffff:1:2:3]:1", "b", true},
-		{"two untrusted /64 have two", "[2001:db8::1]:1", "a", "[2001:db8:0:1::1]:1", "a", false},
+		{"two untrusted /64 have different keys", "[2001:db8::1]:1", "a", "[2001:db8:0:1::1]:1", "a", false},
 	} {
 		if same := keyOf(c.peer, c.tenant) == keyOf(c.otherPeer, c.otherTenant); same != c.same {
 			t.Errorf("%s: same key %v", c.name, same)
@@ -137,7 +137,7 @@ func TestClientTimeoutsAreParsedInEveryFormat(t *testing.T) {
 	}
 	for _, bad := range []string{"", "S", "x", "-1s", "1x", "12345678901234567890123", "1 S", "m5"} {
 		if got, ok := parseTimeout([]byte(bad), time.Second); ok {
-			t.Errorf("%q is read as %v", bad, got)
+			t.Errorf("%q is parsed as %v", bad, got)
 		}
 	}
 }
@@ -157,12 +157,12 @@ func TestAPlainTimeoutIsInMillisecondsWithSuffixMs(t *testing.T) {
 			t.Errorf("%s with a unit: %v, %v", by, got, ok)
 		}
 		if got, ok := s.timeout(fieldLines{s.name, "18446744073709551615"}); !ok || got < 365*24*time.Hour {
-			t.Errorf("%s: an absurd number is read as %v, %v", by, got, ok)
+			t.Errorf("%s: a huge number is parsed as %v, %v", by, got, ok)
 		}
 	}
 	for _, bad := range []string{"peer", "path:1", "header:", "header::ms", "header:a:s", "peer:ms"} {
 		if s, err := ParseTimeoutSelector(bad); err == nil {
-			t.Errorf("%q is read as %s", bad, s)
+			t.Errorf("%q is parsed as %s", bad, s)
 		}
 	}
 }
@@ -193,11 +193,11 @@ func TestAHugeDeadlineDoesNotOverflow(t *testing.T) {
 
 func TestADeadlineThatPassesInTheQueueEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := takenGate(t, Config{QueueCapacity: 1, QueueMaxWait: time.Minute, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:grpc-timeout")}})
+		g := fullGate(t, Config{QueueCapacity: 1, QueueMaxWait: time.Minute, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:grpc-timeout")}})
 		b := NewBlocking(g, func() int64 { return time.Now().UnixNano() })
 		b.Reset().Fields = fieldLines{"Grpc-Timeout", "2S"}
 		b.Arrive()
-		wantRefused(t, b, t.Context(), gate.DeadlineExceeded, 2*time.Second)
+		wantRejected(t, b, t.Context(), gate.DeadlineExceeded, 2*time.Second)
 		wantCounts(t, g.Admission, 1, 0)
 	})
 }
@@ -217,27 +217,27 @@ func TestARequestThatCannotFinishInTimeIsNotStarted(t *testing.T) {
 		for range 64 { // each takes a second
 			b := request("60S")
 			if o := b.Admit(t.Context()); o != gate.Undecided {
-				t.Fatalf("refused: %s", o)
+				t.Fatalf("rejected: %s", o)
 			}
 			b.Forward()
 			time.Sleep(time.Second)
 			b.End(gate.Served)
 		}
-		refused := 0
+		rejected := 0
 		for range 64 {
 			b := request("900ms")
 			o := b.Admit(t.Context())
 			if o == gate.DeadlineExceeded {
-				refused++
+				rejected++
 			}
 			b.End(o)
 		}
-		if refused < 40 { // the others are trials, one in eight on average
-			t.Errorf("%d of 64 requests without enough time were rejected", refused)
+		if rejected < 40 { // the others are trials, one in eight on average
+			t.Errorf("%d of 64 requests without enough time were rejected", rejected)
 		}
 		holder := request("60S")
 		holder.Admit(t.Context())
-		// There is time for a second of work until half a second from now.
+		// A request of a second with a timeout of 1.5 s must start within half a second.
 		late, start := request("1500ms"), time.Now()
 		if o := late.Admit(t.Context()); o != gate.DeadlineExceeded || time.Since(start) != 500*time.Millisecond {
 			t.Errorf("ended with %s after %v", o, time.Since(start))
@@ -249,8 +249,7 @@ func TestARequestThatCannotFinishInTimeIsNotStarted(t *testing.T) {
 	})
 }
 
-// deadlineGate is a gate with deadlines in the field Timeout. Requests to it take as
-// long as do is told, in the time of a synctest bubble.
+// deadlineGate is a gate with deadlines in the field Timeout, in a synctest bubble.
 type deadlineGate struct {
 	*Gate
 	t *testing.T
@@ -412,7 +411,7 @@ func (c *slowUpload) Pump(up Sink) bool {
 // scriptedContainer responds in the given step.
 type scriptedContainer struct {
 	Upstream
-	step, pumped, answers, status int
+	step, pumped, respondsAt, status int
 }
 
 func (u *scriptedContainer) Connect(*Exchange, int64, bool) (Upstream, int64, gate.Outcome) {
@@ -434,7 +433,7 @@ func (u *scriptedContainer) Abort()                                    {}
 func (u *scriptedContainer) Flush() (bool, bool)                       { return false, true }
 
 func (u *scriptedContainer) Receive() (HeadState, gate.Outcome) {
-	if u.step < u.answers {
+	if u.step < u.respondsAt {
 		return HeadAwaited, gate.Undecided
 	}
 	return HeadFinal, gate.Undecided
@@ -442,11 +441,11 @@ func (u *scriptedContainer) Receive() (HeadState, gate.Outcome) {
 
 func TestServiceTimeExcludesTheUpload(t *testing.T) {
 	for _, c := range []struct {
-		name            string
-		pieces, answers int
-		status          int
-		want            time.Duration
-		none            bool
+		name               string
+		pieces, respondsAt int
+		status             int
+		want               time.Duration
+		none               bool
 	}{
 		{"a request without a body, response after 2 s", 0, 3, 200, 2 * time.Second, false},
 		{"an upload of 5 s, immediate response", 6, 6, 200, 0, false},
@@ -461,7 +460,7 @@ func TestServiceTimeExcludesTheUpload(t *testing.T) {
 		now := int64(1e9)
 		x := new(Exchange)
 		x.Bind(g, func() int64 { return now }, func() {}, nil)
-		up := &scriptedContainer{answers: c.answers, status: c.status}
+		up := &scriptedContainer{respondsAt: c.respondsAt, status: c.status}
 		x.Begin(now, &slowUpload{pieces: c.pieces}, up)
 		for e := Ongoing; e == Ongoing && up.step < 60; now += int64(time.Second) {
 			up.step++
@@ -473,19 +472,19 @@ func TestServiceTimeExcludesTheUpload(t *testing.T) {
 		n, sum := g.settings.Load().overload.limiter.Samples()
 		if c.none {
 			if n != 0 {
-				t.Errorf("%s: it is a sample", c.name)
+				t.Errorf("%s: counted as a sample", c.name)
 			}
 			continue
 		}
 		if n != 1 || sum != c.want {
-			t.Errorf("%s: the limit takes it for %v (%v samples), want %v", c.name, sum, n, c.want)
+			t.Errorf("%s: a sample of %v (%v samples), want %v", c.name, sum, n, c.want)
 		}
 	}
 }
 
 func TestAShedRequestEndsWithQueueFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := takenGate(t, Config{QueueCapacity: 2, Overload: OverloadConfig{FairBy: mustSelect(t, "header:tenant")}})
+		g := fullGate(t, Config{QueueCapacity: 2, Overload: OverloadConfig{FairBy: mustSelect(t, "header:tenant")}})
 		var mu sync.Mutex
 		var ended []string
 		admit := func(name, tenant string) {
@@ -527,7 +526,7 @@ func TestTheAdaptiveLimitAdjustsTheConcurrencyLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := g.Admission.Limit(), admission.NewAutoLimit(admission.LimitRange{Min: 2, Max: 50}).Limit(); got != want {
-			t.Fatalf("it starts at %d, want %d", got, want)
+			t.Fatalf("the limit starts at %d, want %d", got, want)
 		}
 		done := time.Now().Add(5 * time.Second)
 		var all sync.WaitGroup
@@ -538,7 +537,7 @@ func TestTheAdaptiveLimitAdjustsTheConcurrencyLimit(t *testing.T) {
 					b.Reset()
 					b.Arrive()
 					if o := b.Admit(t.Context()); o != gate.Undecided {
-						t.Errorf("refused: %s", o)
+						t.Errorf("rejected: %s", o)
 						b.End(o)
 						return
 					}
@@ -556,7 +555,7 @@ func TestTheAdaptiveLimitAdjustsTheConcurrencyLimit(t *testing.T) {
 	})
 }
 
-func TestARequestThatAStandingQueueShedsHasWaitedTooLong(t *testing.T) {
+func TestARequestShedByAStandingQueueEndsWithQueueWaitExpired(t *testing.T) {
 	now := int64(1)
 	clock := func() int64 { return now }
 	g := &Gate{Config: Config{Admission: admission.New(admission.Config{Limit: 1, CapacityPerSlot: 10, ShedStanding: true, Clock: clock})}}
@@ -581,7 +580,7 @@ func TestARequestThatAStandingQueueShedsHasWaitedTooLong(t *testing.T) {
 	if o := all[1].queued(now); o != gate.Undecided || all[1].State() != StateConnecting {
 		t.Fatalf("the first queued request: %s, state %d", o, all[1].State())
 	}
-	begin() // as many as have been served
+	begin() // one per served request
 	now += int64(time.Second)
 	all[1].End(gate.Served)
 	for i, want := range map[int]gate.Outcome{2: gate.QueueWaitExpired, 3: gate.QueueWaitExpired, 4: gate.Undecided} {

@@ -18,7 +18,7 @@ const MaxWaitingProbes = 512
 // tooManyProbes is the result for a probe beyond MaxWaitingProbes.
 var tooManyProbes = gate.ReadinessResult{Reason: "too many probes are waiting"}
 
-// ProbeCall is a probe being answered.
+// ProbeCall is a probe that waits for its reply.
 type ProbeCall struct {
 	gate   *Gate
 	kind   gate.Kind
@@ -32,8 +32,8 @@ type ProbeCall struct {
 	done     atomic.Bool // result may be read
 }
 
-// BeginProbe starts answering a probe. If the readiness result is not known yet, wake
-// is called when it is. Waiting uses no goroutine.
+// BeginProbe begins a probe. If the readiness result is not known yet, wake is called when
+// it is. Waiting uses no goroutine.
 func (g *Gate) BeginProbe(s Screening, wake func()) *ProbeCall {
 	p := &ProbeCall{gate: g, kind: s.Kind, prober: s.Prober, wake: wake}
 	if s.Kind != gate.ReadinessProbe || g.Drain.Active() {

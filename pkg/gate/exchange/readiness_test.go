@@ -8,7 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// knownResult is a readiness that needs no wait.
+// knownResult is a Readiness whose result is known immediately.
 type knownResult gate.ReadinessResult
 
 func (r knownResult) Try(gate.Prober) (gate.ReadinessResult, bool) {
@@ -40,7 +40,7 @@ func TestTheNotReadyReasonIsSentOnlyToThePlatformAndThePod(t *testing.T) {
 		{"curl/8.5.0", "127.8.9.10", reason},
 		{"curl/8.5.0", "::1", reason},
 		{"", "::ffff:127.0.0.1", reason},
-		{"curl/8.5.0", "", "not ready"}, // it is not known where that is
+		{"curl/8.5.0", "", "not ready"}, // unknown address
 	} {
 		peer, _ := netip.ParseAddr(c.peer)
 		h := gate.ProbeHeaders{UserAgent: headerValue(c.agent), NetworkProbe: headerValue("queue")}
@@ -65,13 +65,12 @@ func TestAReadyContainerNeedsNoReason(t *testing.T) {
 	}
 }
 
-// knownOnce is a readiness whose result is out of date when it is asked for
-// again.
-type knownOnce struct{ asked int }
+// knownOnce is a Readiness whose result is known at the first call only.
+type knownOnce struct{ calls int }
 
 func (r *knownOnce) Try(gate.Prober) (gate.ReadinessResult, bool) {
-	r.asked++
-	return gate.ReadinessResult{Ready: true}, r.asked == 1
+	r.calls++
+	return gate.ReadinessResult{Ready: true}, r.calls == 1
 }
 
 func (r *knownOnce) Await(gate.Prober, func(gate.ReadinessResult)) (cancel func()) { return func() {} }
@@ -83,24 +82,24 @@ func TestAKnownReadinessResultIsSentImmediately(t *testing.T) {
 	}
 	p := g.BeginProbe(Screening{Kind: gate.ReadinessProbe}, nil)
 	if !p.Ready() {
-		t.Fatal("it waits")
+		t.Fatal("the probe waits")
 	}
 	if reply, ok := p.Reply(g, &Exchange{}, &gate.ProbeHeaders{}); !ok || reply.Status != 200 {
 		t.Errorf("reply %+v, %v", reply, ok)
 	}
 }
 
-// heldProbes is a Readiness whose result is unknown until it notifies all waiters.
-type heldProbes struct {
+// pendingReadiness is a Readiness whose result stays unknown until a test calls notify.
+type pendingReadiness struct {
 	notify map[int]func(gate.ReadinessResult)
 	calls  int
 }
 
-func (h *heldProbes) Try(gate.Prober) (gate.ReadinessResult, bool) {
+func (h *pendingReadiness) Try(gate.Prober) (gate.ReadinessResult, bool) {
 	return gate.ReadinessResult{}, false
 }
 
-func (h *heldProbes) Await(_ gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
+func (h *pendingReadiness) Await(_ gate.Prober, notify func(gate.ReadinessResult)) (cancel func()) {
 	h.calls++
 	n := h.calls
 	h.notify[n] = notify
@@ -108,8 +107,8 @@ func (h *heldProbes) Await(_ gate.Prober, notify func(gate.ReadinessResult)) (ca
 }
 
 func TestWaitingProbesUseNoGoroutineAndAreLimited(t *testing.T) {
-	held := &heldProbes{notify: map[int]func(gate.ReadinessResult){}}
-	g := &Gate{Config: Config{Readiness: held}}
+	pending := &pendingReadiness{notify: map[int]func(gate.ReadinessResult){}}
+	g := &Gate{Config: Config{Readiness: pending}}
 	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
@@ -127,23 +126,23 @@ func TestWaitingProbesUseNoGoroutineAndAreLimited(t *testing.T) {
 		case !p.Ready():
 			waiting = append(waiting, p)
 		case status(p) != 503:
-			t.Fatal("a probe beyond the budget gets no 503")
+			t.Fatal("a probe beyond the limit does not get 503")
 		}
 	}
 	if n := len(waiting); n != MaxWaitingProbes {
 		t.Errorf("%d probes wait, want %d", n, MaxWaitingProbes)
 	}
 	if n := runtime.NumGoroutine() - before; n > 0 {
-		t.Errorf("%d goroutines more", n)
+		t.Errorf("%d additional goroutines", n)
 	}
 	if begin(gate.Kubelet).Ready() {
-		t.Error("probes of others leave no room for a kubelet's")
+		t.Error("waiting probes of others prevent a kubelet's probe from waiting")
 	}
 	waiting[0].Cancel()
 	if waiting[0] = begin(gate.AnyProber); waiting[0].Ready() {
 		t.Error("a cancelled probe does not free its position")
 	}
-	for _, notify := range held.notify {
+	for _, notify := range pending.notify {
 		notify(gate.ReadinessResult{Ready: true})
 	}
 	for _, p := range waiting {
@@ -157,14 +156,14 @@ func TestWaitingProbesUseNoGoroutineAndAreLimited(t *testing.T) {
 }
 
 func TestADrainEndsTheWaitOfProbes(t *testing.T) {
-	g := &Gate{Config: Config{Readiness: &heldProbes{notify: map[int]func(gate.ReadinessResult){}}}}
+	g := &Gate{Config: Config{Readiness: &pendingReadiness{notify: map[int]func(gate.ReadinessResult){}}}}
 	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
 	woken := 0
 	p := g.BeginProbe(Screening{Kind: gate.ReadinessProbe}, func() { woken++ })
 	if p.Ready() {
-		t.Fatal("it does not wait")
+		t.Fatal("the probe does not wait")
 	}
 	g.Drain.Start()
 	if !p.Ready() || woken != 1 {

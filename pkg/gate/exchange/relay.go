@@ -92,7 +92,7 @@ func (x *Exchange) connect(now int64) (next int64, o gate.Outcome) {
 	if x.Dial.First == 0 {
 		x.Dial.First = x.Dial.Via
 	}
-	x.Dial.leave(x)
+	x.Dial.cancel(x)
 	x.up = up
 	x.to(StateAwaiting)
 	if x.down.ExpectsContinue() && x.retries == 0 {
@@ -242,29 +242,29 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 		x.Forwarded = 0
 	}
 	d := &x.Dial
-	mistaken := x.up.ProtocolMismatch()
-	again := false
+	mismatch := x.up.ProtocolMismatch()
+	retry := false
 	switch {
 	case why == gate.HeadTooLarge: // too large on any connection
-	case mistaken && d.Switched, x.retries >= maxRetries:
+	case mismatch && d.Switched, x.retries >= maxRetries:
 	case x.up.Unprocessed():
-		again = x.down.Rewind(false)
+		retry = x.down.Rewind(false)
 	case x.up.Reused() && !x.up.Sent() && !x.up.ResponseBegan():
-		again = x.down.Rewind(false)
-	case (x.up.Reused() || mistaken) && x.retries == 0 && !x.up.ResponseBegan():
-		again = x.down.Idempotent() && x.down.Rewind(true)
+		retry = x.down.Rewind(false)
+	case (x.up.Reused() || mismatch) && x.retries == 0 && !x.up.ResponseBegan():
+		retry = x.down.Idempotent() && x.down.Rewind(true)
 	}
-	detects := mistaken && !again && !d.Switched
+	detects := mismatch && !retry && !d.Switched
 	switch {
-	case again:
+	case retry:
 	case x.down.CheckDisconnected():
-		return gate.ClientGone // the client disconnected too; its event is in the same batch
+		return gate.ClientGone // the loop has not delivered the event yet
 	case !detects:
 		return why
 	}
-	d.Switched = d.Switched || mistaken
+	d.Switched = d.Switched || mismatch
 	d.Detects, d.Why = detects, why
-	if again {
+	if retry {
 		x.gate.Retries.Inc()
 		x.retryAt = now + x.retryPause()
 		x.retries++

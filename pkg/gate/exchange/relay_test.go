@@ -6,7 +6,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// brokenUpstream is a connection that has ended without an answer.
+// brokenUpstream is a connection that was closed without a response.
 type brokenUpstream struct {
 	Upstream
 	reused, sent bool
@@ -19,7 +19,7 @@ func (u *brokenUpstream) ResponseBegan() bool    { return false }
 func (u *brokenUpstream) ProtocolMismatch() bool { return false }
 func (u *brokenUpstream) Abort()                 {}
 
-// smallClient has sent a request that can be read again.
+// smallClient is a client whose request is in the replay buffer.
 type smallClient struct {
 	Downstream
 	idempotent bool
@@ -35,27 +35,27 @@ func TestASentRequestIsRetriedOnceAndAnUnsentOneUpToTheMaximum(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		name        string
-		tries       uint8
-		idempotent  bool
-		up          brokenUpstream
-		isSentAgain bool
+		name       string
+		retries    uint8
+		idempotent bool
+		up         brokenUpstream
+		wantRetry  bool
 	}{
-		{"a GET, on a kept connection", 0, true, brokenUpstream{reused: true, sent: true}, true},
-		{"a GET, twice", 1, true, brokenUpstream{reused: true, sent: true}, false},
-		{"a GET that a second kept connection has not taken", 1, true, brokenUpstream{reused: true}, true},
-		{"a POST that a second kept connection has not taken", 1, false, brokenUpstream{reused: true}, true},
-		{"a POST", 0, false, brokenUpstream{reused: true, sent: true}, false},
-		{"a GET, on a fresh connection", 0, true, brokenUpstream{}, false},
-		{"a GET that no connection takes", maxRetries, true, brokenUpstream{reused: true}, false},
+		{"a GET on a reused connection", 0, true, brokenUpstream{reused: true, sent: true}, true},
+		{"a GET that was retried once", 1, true, brokenUpstream{reused: true, sent: true}, false},
+		{"a retried GET of which nothing was sent on a reused connection", 1, true, brokenUpstream{reused: true}, true},
+		{"a retried POST of which nothing was sent on a reused connection", 1, false, brokenUpstream{reused: true}, true},
+		{"a POST on a reused connection", 0, false, brokenUpstream{reused: true, sent: true}, false},
+		{"a GET on a new connection", 0, true, brokenUpstream{}, false},
+		{"a GET after the maximum of retries", maxRetries, true, brokenUpstream{reused: true}, false},
 	} {
-		x := &Exchange{retries: c.tries}
+		x := &Exchange{retries: c.retries}
 		x.gate, x.state = g, StateAwaiting
 		x.down, x.up = &smallClient{idempotent: c.idempotent}, &c.up
 		o := x.failed(gate.UpstreamClosed, 1)
 		done := o != gate.Undecided
-		if done == c.isSentAgain || done && o != gate.UpstreamClosed || !done && x.State() != StateConnecting {
-			t.Errorf("%s: over %v (%s), state %d", c.name, done, o, x.State())
+		if done == c.wantRetry || done && o != gate.UpstreamClosed || !done && x.State() != StateConnecting {
+			t.Errorf("%s: ended %v (%s), state %d", c.name, done, o, x.State())
 		}
 	}
 }

@@ -7,22 +7,22 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Arrival describes a request whose head has been read and not been classified yet.
+// Arrival describes a request before its classification.
 type Arrival struct {
 	Peer      netip.Addr
 	Probe     gate.ProbeHeaders
 	Asterisk  bool // OPTIONS *
-	Encrypted bool // came over TLS
+	Encrypted bool // received over TLS
 }
 
 // Screening is the classification of a request.
 type Screening struct {
-	Kind    gate.Kind // Traffic: it goes through an exchange, unless Refused
-	Prober  gate.Prober
-	Trusted bool         // the peer is trusted: its forwarding and probe fields are accepted
-	Self    bool         // OPTIONS *: answered by the gate
-	Refused bool         // rejected with Outcome before it counts as a request
-	Outcome gate.Outcome // set if Refused
+	Kind     gate.Kind // Traffic goes through an exchange, unless Rejected
+	Prober   gate.Prober
+	Trusted  bool         // the peer is trusted: its forwarding and probe fields are accepted
+	Self     bool         // OPTIONS *: the gate responds itself
+	Rejected bool         // rejected with Outcome before it counts as a request
+	Outcome  gate.Outcome // set if Rejected
 }
 
 // Screen classifies a request. Probes from untrusted peers are traffic.
@@ -38,7 +38,7 @@ func (g *Gate) Screen(a *Arrival) (s Screening) {
 		}
 	}
 	if g.TLSOnly && !a.Encrypted {
-		s.Refused, s.Outcome = true, gate.PlaintextRefused
+		s.Rejected, s.Outcome = true, gate.PlaintextRefused
 	}
 	return s
 }

@@ -23,7 +23,7 @@ func mustApply(t *testing.T, g *Gate, change func(*Config)) {
 
 func TestARequestKeepsTheTimeoutsInForceWhenItArrived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := takenGate(t, Config{QueueCapacity: 2, QueueMaxWait: 5 * time.Second, RequestTimeout: time.Minute})
+		g := fullGate(t, Config{QueueCapacity: 2, QueueMaxWait: 5 * time.Second, RequestTimeout: time.Minute})
 		born := time.Now()
 		before := arrived(g, born)
 		mustApply(t, g, func(c *Config) { c.QueueMaxWait, c.RequestTimeout = 0, 2*time.Second })
@@ -47,7 +47,7 @@ func TestARequestKeepsTheTimeoutsInForceWhenItArrived(t *testing.T) {
 }
 
 func TestARejectedRequestKeepsTheStatusInForceWhenItArrived(t *testing.T) {
-	g := takenGate(t, Config{})
+	g := fullGate(t, Config{})
 	b := arrived(g, time.Now())
 	o := b.Admit(t.Context())
 	mustApply(t, g, func(c *Config) { c.QueueRefusalStatus = 429 })
@@ -92,13 +92,13 @@ func TestALowerLimitLetsRequestsInFlightFinish(t *testing.T) {
 
 func TestADeadlineOfAnEarlierRequestDoesNotOutliveItsSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := takenGate(t, Config{QueueCapacity: 1, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:timeout")}})
+		g := fullGate(t, Config{QueueCapacity: 1, Overload: OverloadConfig{DeadlineBy: mustSelect(t, "header:timeout")}})
 		b := arrived(g, time.Now())
 		b.Fields = fieldLines{"Timeout", "1"}
-		wantRefused(t, b, t.Context(), gate.DeadlineExceeded, time.Second)
+		wantRejected(t, b, t.Context(), gate.DeadlineExceeded, time.Second)
 		mustApply(t, g, func(c *Config) { c.Overload, c.QueueMaxWait = OverloadConfig{}, time.Minute })
 		b.Arrive()
-		wantRefused(t, b, t.Context(), gate.QueueWaitExpired, time.Minute)
+		wantRejected(t, b, t.Context(), gate.QueueWaitExpired, time.Minute)
 
 		// With a free slot, the request would end while connecting to the container.
 		g.Admission.Release()
@@ -110,14 +110,14 @@ func TestADeadlineOfAnEarlierRequestDoesNotOutliveItsSettings(t *testing.T) {
 		b.Arrive()
 		time.Sleep(time.Hour)
 		if o := b.Admit(t.Context()); o != gate.Undecided || b.ticket.Late(b.clock()) {
-			t.Errorf("%s; expired by the deadline of the previous request: %v", o, b.ticket.Late(b.clock()))
+			t.Errorf("%s; late because of the previous request's deadline: %v", o, b.ticket.Late(b.clock()))
 		}
 		b.End(gate.Served)
 	})
 }
 
 func TestARequestThatArrivedUnderAFIFOHasTheDefaultClassInAFairQueue(t *testing.T) {
-	g := takenGate(t, Config{QueueCapacity: 2, Overload: OverloadConfig{PriorityBy: mustSelect(t, "header:priority")}})
+	g := fullGate(t, Config{QueueCapacity: 2, Overload: OverloadConfig{PriorityBy: mustSelect(t, "header:priority")}})
 	b := arrived(g, time.Now())
 	b.Fields = fieldLines{"Priority", "u=0"}
 	if o := b.enqueue(); o != gate.Undecided || b.ticket.Waiter.Class != 0 {

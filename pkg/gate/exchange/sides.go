@@ -56,10 +56,10 @@ type Downstream interface {
 	// Disconnected reports that the client has disconnected, or is treated as
 	// disconnected.
 	Disconnected() bool
-	// CheckDisconnected is Disconnected, but also asks the kernel for events that the
+	// CheckDisconnected is like Disconnected, but also polls the kernel for events that the
 	// loop has not delivered yet.
 	CheckDisconnected() bool
-	// Closing reports that the loop has been asked to end.
+	// Closing reports that the loop is shutting down.
 	Closing() bool
 	// ExpectsContinue reports whether the client waits for a 100 before it sends
 	// the body (RFC 9110 section 10.1.1).
@@ -120,7 +120,7 @@ type Upstream interface {
 	// request.
 	StoppedReading() bool
 	// ReadAhead reads the rest of the response into the gate's buffer memory while
-	// the client takes none of it, as far as the budget allows. It reports whether
+	// the client reads nothing, as far as the budget allows. It reports whether
 	// bytes were read, and whether the whole response has been.
 	ReadAhead() (moved, whole bool)
 	// Complete ends an exchange whose response has been read completely. With open,

@@ -18,7 +18,7 @@ func TestTheFirstTimeoutToExpireDeterminesTheOutcome(t *testing.T) {
 	all := Config{RequestTimeout: 30 * time.Millisecond, ResponseStartTimeout: 20 * time.Millisecond, IdleTimeout: 10 * time.Millisecond}
 	never := func(*Timeouts) {}
 	moved := func(at int64) func(*Timeouts) { return func(c *Timeouts) { c.lastActivity = arrival + at } }
-	answered := func(at int64) func(*Timeouts) {
+	responded := func(at int64) func(*Timeouts) {
 		return func(c *Timeouts) { c.startDeadline, c.lastActivity = 0, arrival+at }
 	}
 	tunnel := func(at int64, longest time.Duration) func(*Timeouts) {
@@ -31,25 +31,25 @@ func TestTheFirstTimeoutToExpireDeterminesTheOutcome(t *testing.T) {
 		next   int64 // after the arrival; 0 = never
 		want   gate.Outcome
 	}{
-		{"no clock is set", Config{}, never, 0, gate.Served},
-		{"request clock", request, never, 30 * ms, gate.RequestTimeout},
+		{"no timeout is set", Config{}, never, 0, gate.Served},
+		{"request timeout", request, never, 30 * ms, gate.RequestTimeout},
 		{"bytes do not extend the request timeout", request, moved(29 * ms), 30 * ms, gate.RequestTimeout},
-		{"the response does not extend the request timeout", request, answered(29 * ms), 30 * ms, gate.RequestTimeout},
+		{"the response does not extend the request timeout", request, responded(29 * ms), 30 * ms, gate.RequestTimeout},
 		{"response start", start, never, 20 * ms, gate.ResponseStartTimeout},
 		{"bytes of an upload do not extend the response-start timeout", start, moved(19 * ms), 20 * ms, gate.ResponseStartTimeout},
-		{"response start ends with the first byte", start, answered(19 * ms), 0, gate.Served},
-		{"idle clock", idle, never, 10 * ms, gate.IdleTimeout},
+		{"response start ends with the first byte", start, responded(19 * ms), 0, gate.Served},
+		{"idle timeout", idle, never, 10 * ms, gate.IdleTimeout},
 		{"bytes restart the idle timeout", idle, moved(9 * ms), 19 * ms, gate.IdleTimeout},
-		{"the idle timeout applies during a response", idle, answered(9 * ms), 19 * ms, gate.IdleTimeout},
-		{"idle is first of all", all, never, 10 * ms, gate.IdleTimeout},
-		{"response start is first while bytes move", all, moved(15 * ms), 20 * ms, gate.ResponseStartTimeout},
-		{"idle is first in an answer", all, answered(15 * ms), 25 * ms, gate.IdleTimeout},
-		{"request clock is first at the end", all, answered(25 * ms), 30 * ms, gate.RequestTimeout},
-		{"at the same instant the request clock is named", all, answered(20 * ms), 30 * ms, gate.RequestTimeout},
-		{"tunnel has no clock but idle", all, tunnel(5*ms, 0), 15 * ms, gate.IdleTimeout},
+		{"the idle timeout applies during a response", idle, responded(9 * ms), 19 * ms, gate.IdleTimeout},
+		{"the idle timeout expires first", all, never, 10 * ms, gate.IdleTimeout},
+		{"the response-start timeout expires first while bytes are transferred", all, moved(15 * ms), 20 * ms, gate.ResponseStartTimeout},
+		{"the idle timeout expires first during a response", all, responded(15 * ms), 25 * ms, gate.IdleTimeout},
+		{"the request timeout expires first at the end", all, responded(25 * ms), 30 * ms, gate.RequestTimeout},
+		{"at the same instant the request timeout determines the outcome", all, responded(20 * ms), 30 * ms, gate.RequestTimeout},
+		{"a tunnel has the idle timeout only", all, tunnel(5*ms, 0), 15 * ms, gate.IdleTimeout},
 		{"a tunnel without an idle timeout continues", request, tunnel(5*ms, 0), 0, gate.Served},
-		{"tunnel has a longest life", Config{}, tunnel(5*ms, 100*time.Millisecond), 105 * ms, gate.RequestTimeout},
-		{"tunnel's life does not begin at the arrival", request, tunnel(29*ms, 30*time.Millisecond), 59 * ms, gate.RequestTimeout},
+		{"a tunnel has a maximum duration", Config{}, tunnel(5*ms, 100*time.Millisecond), 105 * ms, gate.RequestTimeout},
+		{"the duration of a tunnel is not measured from the arrival", request, tunnel(29*ms, 30*time.Millisecond), 59 * ms, gate.RequestTimeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := &Gate{Config: c.config}
@@ -78,14 +78,14 @@ func TestTheFirstTimeoutToExpireDeterminesTheOutcome(t *testing.T) {
 				if o := k.Expired(arrival + c.next + late); o != c.want && late < 2 {
 					t.Errorf("%v %d ns late, want %v", o, late, c.want)
 				} else if o == gate.Undecided {
-					t.Errorf("nothing has run out %d ns late", late)
+					t.Errorf("no timeout has expired %d ns later", late)
 				}
 			}
 		})
 	}
 }
 
-func TestEarliestTakesZeroForNever(t *testing.T) {
+func TestEarliestTreatsZeroAsNever(t *testing.T) {
 	for _, c := range [][3]int64{{0, 0, 0}, {0, 5, 5}, {5, 0, 5}, {3, 5, 3}, {5, 3, 3}, {4, 4, 4}, {0, -1, -1}} {
 		if got := gate.Earliest(c[0], c[1]); got != c[2] {
 			t.Errorf("Earliest(%d, %d) = %d, want %d", c[0], c[1], got, c[2])

@@ -380,7 +380,7 @@ func (r *engineRig) wantNothingLeft() {
 	if d.Requests() != 0 || d.Tunnels() != 0 {
 		r.t.Errorf("the drain still knows of %d requests and %d tunnels", d.Requests(), d.Tunnels())
 	}
-	if n := r.gate.Connects.Held(); n != 0 {
+	if n := r.gate.Connects.Len(); n != 0 {
 		r.t.Errorf("%d requests are still held", n)
 	}
 	o := r.observer

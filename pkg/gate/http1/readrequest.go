@@ -39,7 +39,7 @@ func (s *session) readRequest() bool {
 		s.enter(probing)
 		s.probe = s.eng.gate.BeginProbe(screening, s.handle.Wake)
 		return true
-	case screening.Refused:
+	case screening.Rejected:
 		s.eng.gate.Reject(screening.Outcome)
 		return s.reply(gate.ReplyTo(screening.Outcome), true)
 	case !screening.Trusted:

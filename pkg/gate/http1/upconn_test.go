@@ -18,7 +18,7 @@ import (
 // held waits until so many requests wait for the container to listen.
 func (r *engineRig) held(n int64) {
 	r.t.Helper()
-	testkit.Until(r.t, fmt.Sprintf("%d held requests", n), func() bool { return int64(r.gate.Connects.Held()) == n })
+	testkit.Until(r.t, fmt.Sprintf("%d held requests", n), func() bool { return int64(r.gate.Connects.Len()) == n })
 }
 
 // silence ends the container's listener; the port stays taken, and refuses.
@@ -106,7 +106,7 @@ func TestQueuedRequestsShareTheConnectionsForWhichDescriptorsExist(t *testing.T)
 	r.held(clients)
 	r.listen()
 	testkit.Until(t, "the descriptors to be used up", func() bool { return r.gate.Descriptors.Free() == 0 })
-	testkit.Until(t, "nothing to be held because the container does not listen", func() bool { return r.gate.Connects.Held() == 0 })
+	testkit.Until(t, "nothing to be held because the container does not listen", func() bool { return r.gate.Connects.Len() == 0 })
 	close(release)
 	for i, c := range all {
 		c.want(200, fmt.Sprintf("/%d", i))

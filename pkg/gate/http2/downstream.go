@@ -214,7 +214,7 @@ func (s *downStream) screen() bool {
 	case screening.Kind != gate.Traffic:
 		s.phase, s.probe = phaseProbing, e.gate.BeginProbe(screening, s.handle.Wake)
 		return true
-	case screening.Refused:
+	case screening.Rejected:
 		e.gate.Reject(screening.Outcome)
 		return s.reply(gate.ReplyTo(screening.Outcome))
 	case !screening.Trusted:

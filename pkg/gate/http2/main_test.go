@@ -195,9 +195,9 @@ func newRig(t *testing.T, c *container, set ...func(*options)) *rig {
 func (r *rig) end() {
 	r.server.Close()
 	a, d := r.gate.Admission, r.gate.Drain
-	if a.InFlight() != 0 || a.QueueDepth() != 0 || d.Requests() != 0 || d.Tunnels() != 0 || r.gate.Connects.Held() != 0 {
+	if a.InFlight() != 0 || a.QueueDepth() != 0 || d.Requests() != 0 || d.Tunnels() != 0 || r.gate.Connects.Len() != 0 {
 		r.t.Errorf("left: %d in flight, %d waiting, %d requests, %d tunnels, %d held",
-			a.InFlight(), a.QueueDepth(), d.Requests(), d.Tunnels(), r.gate.Connects.Held())
+			a.InFlight(), a.QueueDepth(), d.Requests(), d.Tunnels(), r.gate.Connects.Len())
 	}
 	if h, b := r.gate.Heads.Used(), r.gate.Bodies.Used(); h != 0 || b != 0 {
 		r.t.Errorf("left in the budgets: %d of heads, %d of bodies", h, b)

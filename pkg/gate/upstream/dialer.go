@@ -111,7 +111,7 @@ func (d *Dialer) Enqueue(x *exchange.Exchange) bool {
 // such exchanges are treated like others.
 func (d *Dialer) inConnectQueue(x *exchange.Exchange) bool {
 	p := &d.gate.Connects
-	return p.Holds(x) && !p.Clear()
+	return p.Contains(x) && !p.Clear()
 }
 
 // CanOpenExtra reports whether a connection may be opened that no request needs yet.
@@ -140,8 +140,8 @@ func (d *Dialer) Connect(x *exchange.Exchange, now int64, protocols ...string) R
 	if x.Dial.Detects && !pending.Clear() {
 		return Result{Outcome: x.Dial.Why}
 	}
-	if pending.Holds(x) || d.queue.First() == nil && !pending.Clear() {
-		if try, next, o := pending.Hold(x, now); o != gate.Undecided || !try {
+	if pending.Contains(x) || d.queue.First() == nil && !pending.Clear() {
+		if try, next, o := pending.Enqueue(x, now); o != gate.Undecided || !try {
 			return Result{Next: next, Outcome: o}
 		}
 	}
@@ -206,8 +206,8 @@ func (d *Dialer) continueAttempt(x *exchange.Exchange, c *Conn, now int64, proto
 // continueWait returns the result for an exchange that waits; in the connect queue its
 // wait is bounded.
 func (d *Dialer) continueWait(x *exchange.Exchange, now int64) (r Result) {
-	if d.gate.Connects.Holds(x) {
-		_, r.Next, r.Outcome = d.gate.Connects.Hold(x, now)
+	if d.gate.Connects.Contains(x) {
+		_, r.Next, r.Outcome = d.gate.Connects.Enqueue(x, now)
 	}
 	return r
 }
@@ -223,7 +223,7 @@ func (d *Dialer) refused(x *exchange.Exchange) (r Result) {
 	if x.Dial.Detects {
 		return Result{Outcome: x.Dial.Why}
 	}
-	_, r.Next, r.Outcome = d.gate.Connects.Hold(x, now)
+	_, r.Next, r.Outcome = d.gate.Connects.Enqueue(x, now)
 	return r
 }
 
