@@ -12,13 +12,13 @@ const (
 	minCollectBytes = 1 << 20
 )
 
-// FreeList keeps objects for reuse, last in first out, and discards those that were not
+// FreeList holds objects for reuse, last in first out, and discards objects that were not
 // needed for a trimPeriod. It belongs to one loop.
 type FreeList[T any] struct {
 	loop    *Loop
 	discard func(*T) // nil = nothing to do
-	minKept int      // never discarded
-	maxKept int
+	minFree int      // number never discarded
+	maxFree int
 	items   []*T
 	unused  int // minimum number of items during the current period
 }
@@ -26,7 +26,7 @@ type FreeList[T any] struct {
 // Init sets the loop, how many objects are kept in any case, how many at most, and
 // discard, which releases an object (nil = nothing to do). Call it once.
 func (s *FreeList[T]) Init(l *Loop, keep, most int, drop func(*T)) {
-	s.loop, s.minKept, s.maxKept, s.discard = l, keep, most, drop
+	s.loop, s.minFree, s.maxFree, s.discard = l, keep, most, drop
 	l.lists = append(l.lists, s)
 }
 
@@ -45,11 +45,11 @@ func (s *FreeList[T]) Get() *T {
 
 // Put adds x. It returns false if the list is full; x then remains the caller's.
 func (s *FreeList[T]) Put(x *T) bool {
-	if len(s.items) >= s.maxKept {
+	if len(s.items) >= s.maxFree {
 		return false
 	}
 	s.items = append(s.items, x)
-	if s.loop.trimAt == 0 && len(s.items) > s.minKept {
+	if s.loop.trimAt == 0 && len(s.items) > s.minFree {
 		s.loop.trimAt = s.loop.now + trimPeriod
 		s.loop.freeLists.beginPeriod()
 	}
@@ -63,13 +63,13 @@ func (s *FreeList[T]) Len() int { return len(s.items) }
 // its end.
 func (s *FreeList[T]) beginPeriod() bool {
 	s.unused = len(s.items)
-	return len(s.items) > s.minKept
+	return len(s.items) > s.minFree
 }
 
 // trim discards the objects that were not needed in the period and returns their
 // number.
 func (s *FreeList[T]) trim() int {
-	n := max(0, min(s.unused, len(s.items)-s.minKept))
+	n := max(0, min(s.unused, len(s.items)-s.minFree))
 	s.discardOldest(n)
 	return n
 }

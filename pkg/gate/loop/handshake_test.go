@@ -11,27 +11,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 )
 
-// scripted is a Handshaker made of a function.
-type scripted struct {
+// scriptedHandshaker is a Handshaker whose handshake is a function.
+type scriptedHandshaker struct {
 	*Layer
 	handshake func() error
 }
 
-func (c scripted) Handshake() error  { return c.handshake() }
-func (c scripted) CloseWrite() error { return nil }
+func (c scriptedHandshaker) Handshake() error  { return c.handshake() }
+func (c scriptedHandshaker) CloseWrite() error { return nil }
 
-// shakeWith begins a handshake that is run.
-func shakeWith(t *testing.T, run func(*Layer) error, slots chan struct{}) *secured {
+func startHandshakeWith(t *testing.T, run func(*Layer) error, slots chan struct{}) *secured {
 	t.Helper()
 	s := newWire(t)
 	s.do(func() {
-		s.sock.StartHandshake(s.layer, scripted{s.layer, func() error { return run(s.layer) }}, slots, s)
+		s.sock.StartHandshake(s.layer, scriptedHandshaker{s.layer, func() error { return run(s.layer) }}, slots, s)
 	})
 	return s
 }
 
-// untilItWaits returns when the handshake waits for its peer.
-func (s *secured) untilItWaits() {
+func (s *secured) awaitBlocked() {
 	s.t.Helper()
 	for waits := false; !waits; {
 		s.do(func() { waits = s.sock.HandshakeWaitingSince() != 0 })
@@ -45,10 +43,10 @@ func TestAHandshakeDoesNotBlockTheLoop(t *testing.T) {
 	s.do(func() {
 		s.sock.StartHandshake(s.layer, tls.Client(s.layer, &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost"}), nil, s)
 	})
-	s.untilItWaits()
+	s.awaitBlocked()
 	s.do(func() {
 		if over, err := s.sock.HandshakeDone(); over || err != nil {
-			t.Errorf("over %v, %v, with a peer that has said nothing", over, err)
+			t.Errorf("done %v, %v, before the peer has sent anything", over, err)
 		}
 	})
 	if err := server.Handshake(); err != nil {
@@ -57,7 +55,7 @@ func TestAHandshakeDoesNotBlockTheLoop(t *testing.T) {
 	if _, err := io.WriteString(server, "first"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.shaken(); err != nil {
+	if err := s.awaitHandshake(); err != nil {
 		t.Fatal(err)
 	}
 	s.until("readable", s.sock.Readable)
@@ -65,16 +63,16 @@ func TestAHandshakeDoesNotBlockTheLoop(t *testing.T) {
 }
 
 func TestAHandshakeThatFailsLeavesTheSocketWithoutALayer(t *testing.T) {
-	s := newShaking(t, &tls.Config{}, nil)
+	s := newHandshaking(t, &tls.Config{}, nil)
 	if _, err := io.WriteString(s.wire, "GET / HTTP/1.1\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.shaken(); !errors.As(err, new(tls.RecordHeaderError)) {
+	if err := s.awaitHandshake(); !errors.As(err, new(tls.RecordHeaderError)) {
 		t.Fatalf("got %v", err)
 	}
 	s.do(func() {
 		if s.sock.Layered() {
-			t.Error("the layer is still there")
+			t.Error("the socket still has a layer")
 		}
 		if _, err := s.sock.Write([]byte("plain")); err != nil {
 			t.Error(err)
@@ -87,22 +85,22 @@ func TestAHandshakeThatFailsLeavesTheSocketWithoutALayer(t *testing.T) {
 }
 
 func TestAHandshakeThatPanicsFails(t *testing.T) {
-	s := shakeWith(t, func(*Layer) error { panic("boom") }, nil)
-	if err := s.shaken(); err == nil || err.Error() != "panic: boom" {
+	s := startHandshakeWith(t, func(*Layer) error { panic("boom") }, nil)
+	if err := s.awaitHandshake(); err == nil || err.Error() != "panic: boom" {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAClosedSocketEndsItsHandshake(t *testing.T) {
 	ended := make(chan error, 1)
-	s := shakeWith(t, func(l *Layer) error {
+	s := startHandshakeWith(t, func(l *Layer) error {
 		_, err := l.Read(make([]byte, 1))
 		_, again := l.Read(make([]byte, 1))
 		_, written := l.Write([]byte("x"))
 		ended <- errors.Join(err, again, written)
 		return err
 	}, nil)
-	s.untilItWaits()
+	s.awaitBlocked()
 	s.do(s.sock.Close)
 	if err := receive(t, ended); err == nil {
 		t.Error("no error on a socket that is closed")
@@ -112,32 +110,30 @@ func TestAClosedSocketEndsItsHandshake(t *testing.T) {
 	}
 }
 
-// TestAHandshakeWritesAllOfALongMessage uses a message that the kernel does not accept
-// at once.
+// The kernel does not accept the message in one write.
 func TestAHandshakeWritesAllOfALongMessage(t *testing.T) {
 	const length = 8 << 20
-	s := shakeWith(t, func(l *Layer) error {
+	s := startHandshakeWith(t, func(l *Layer) error {
 		n, err := l.Write(make([]byte, length))
 		if err == nil && n != length {
 			err = io.ErrShortWrite
 		}
 		return err
 	}, nil)
-	s.untilItWaits()
+	s.awaitBlocked()
 	if n, err := io.Copy(io.Discard, io.LimitReader(s.wire, length)); n != length || err != nil {
 		t.Fatalf("the peer read %d bytes, %v", n, err)
 	}
-	if err := s.shaken(); err != nil {
+	if err := s.awaitHandshake(); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestOnlyWaitingHandshakesReleaseTheirSlot holds the one slot in a handshake that
-// computes, and sees another one begin once that waits for its peer.
+// A second handshake begins when the first, which holds the only slot, waits for its peer.
 func TestOnlyWaitingHandshakesReleaseTheirSlot(t *testing.T) {
 	slots := make(chan struct{}, 1)
 	begun, compute := make(chan struct{}), make(chan struct{})
-	first := shakeWith(t, func(l *Layer) error {
+	first := startHandshakeWith(t, func(l *Layer) error {
 		close(begun)
 		<-compute
 		_, err := l.Read(make([]byte, 1))
@@ -145,23 +141,23 @@ func TestOnlyWaitingHandshakesReleaseTheirSlot(t *testing.T) {
 	}, slots)
 	receive(t, begun)
 	second := make(chan struct{})
-	other := shakeWith(t, func(*Layer) error { close(second); return nil }, slots)
+	other := startHandshakeWith(t, func(*Layer) error { close(second); return nil }, slots)
 	on(t, other.loop, func() {
 		select {
 		case <-second:
-			t.Error("began without a slot")
+			t.Error("the handshake began without a slot")
 		default:
 		}
 	})
 	close(compute)
 	receive(t, second)
-	if err := other.shaken(); err != nil {
+	if err := other.awaitHandshake(); err != nil {
 		t.Error(err)
 	}
 	if _, err := first.wire.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.shaken(); err != nil {
+	if err := first.awaitHandshake(); err != nil {
 		t.Error(err)
 	}
 	if len(slots) != 0 {
@@ -170,15 +166,15 @@ func TestOnlyWaitingHandshakesReleaseTheirSlot(t *testing.T) {
 }
 
 func TestAPeerThatDisconnectsEndsItsHandshake(t *testing.T) {
-	s := newShaking(t, &tls.Config{}, nil)
-	s.untilItWaits()
+	s := newHandshaking(t, &tls.Config{}, nil)
+	s.awaitBlocked()
 	if err := s.wire.SetLinger(0); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.wire.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.shaken(); !errors.Is(err, unix.ECONNRESET) {
+	if err := s.awaitHandshake(); !errors.Is(err, unix.ECONNRESET) {
 		t.Errorf("got %v", err)
 	}
 }

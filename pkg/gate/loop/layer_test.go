@@ -26,20 +26,20 @@ type secured struct {
 func newSecured(t *testing.T, version uint16) *secured {
 	t.Helper()
 	ca := testcert.New(t)
-	s := newShaking(t, &tls.Config{Certificates: []tls.Certificate{ca.Pair(testcert.Leaf{})}, MaxVersion: version}, nil)
+	s := newHandshaking(t, &tls.Config{Certificates: []tls.Certificate{ca.Pair(testcert.Leaf{})}, MaxVersion: version}, nil)
 	s.client = tls.Client(s.wire, &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost"})
 	if err := s.client.Handshake(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.shaken(); err != nil {
+	if err := s.awaitHandshake(); err != nil {
 		t.Fatal(err)
 	}
 	s.wantRead(1, "", ErrAgain)
 	return s
 }
 
-// newShaking begins the handshake of a server on a socket.
-func newShaking(t *testing.T, config *tls.Config, slots chan struct{}) *secured {
+// newHandshaking begins the handshake of a server on a socket.
+func newHandshaking(t *testing.T, config *tls.Config, slots chan struct{}) *secured {
 	t.Helper()
 	s := newWire(t)
 	s.do(func() { s.sock.StartHandshake(s.layer, tls.Server(s.layer, config), slots, s) })
@@ -62,8 +62,8 @@ func (s *secured) Wake() {
 	}
 }
 
-// shaken waits for the end of the handshake.
-func (s *secured) shaken() (err error) {
+// awaitHandshake waits for the end of the handshake.
+func (s *secured) awaitHandshake() (err error) {
 	s.t.Helper()
 	s.until("the end of the handshake", func() (over bool) {
 		over, err = s.sock.HandshakeDone()
@@ -72,24 +72,24 @@ func (s *secured) shaken() (err error) {
 	return err
 }
 
-func (s *secured) say(text string) {
+func (s *secured) sendFromClient(text string) {
 	s.t.Helper()
 	if _, err := io.WriteString(s.client, text); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// everyVersion runs f with TLS 1.2 and 1.3.
-func everyVersion(t *testing.T, f func(t *testing.T, s *secured)) {
+// eachTLSVersion runs f with TLS 1.2 and 1.3.
+func eachTLSVersion(t *testing.T, f func(t *testing.T, s *secured)) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		t.Run(tls.VersionName(version), func(t *testing.T) { f(t, newSecured(t, version)) })
 	}
 }
 
-func TestTheUserOfALayerSeesDecodedBytes(t *testing.T) {
-	everyVersion(t, func(t *testing.T, s *secured) {
+func TestReadsThroughALayerReturnDecodedBytes(t *testing.T) {
+	eachTLSVersion(t, func(t *testing.T, s *secured) {
 		for range 3 {
-			s.say("hello")
+			s.sendFromClient("hello")
 			s.until("readable", s.sock.Readable)
 			s.wantRead(3, "hel", nil)
 			s.wantRead(8, "lo", nil)
@@ -108,7 +108,7 @@ func TestTheUserOfALayerSeesDecodedBytes(t *testing.T) {
 }
 
 func TestAPartialRecordIsNotReadable(t *testing.T) {
-	everyVersion(t, func(t *testing.T, s *secured) {
+	eachTLSVersion(t, func(t *testing.T, s *secured) {
 		events, handler := 0, s.sock.handler
 		s.do(func() { s.sock.SetHandler(handlerFunc(func(k *Sock) { events++; handler.Event(k) })) })
 		if _, err := s.wire.Write([]byte{23, 3, 3}); err != nil {
@@ -117,16 +117,16 @@ func TestAPartialRecordIsNotReadable(t *testing.T) {
 		s.until("an event", func() bool { return events > 0 })
 		s.do(func() {
 			if s.sock.Readable() {
-				t.Error("readable with three bytes of a record")
+				t.Error("readable after three bytes of a record")
 			}
 		})
 		s.wantRead(8, "", ErrAgain)
 	})
 }
 
-func TestTheEndOfALayerIsNoticedWithoutReading(t *testing.T) {
-	everyVersion(t, func(t *testing.T, s *secured) {
-		s.say("unread")
+func TestTheEndOfALayerIsDetectedWithoutReading(t *testing.T) {
+	eachTLSVersion(t, func(t *testing.T, s *secured) {
+		s.sendFromClient("unread")
 		s.until("readable", s.sock.Readable)
 		s.wantRead(8, "unread", nil)
 		if err := s.client.CloseWrite(); err != nil { // close_notify, no FIN
@@ -144,8 +144,8 @@ func TestTheEndOfALayerIsNoticedWithoutReading(t *testing.T) {
 }
 
 func TestAnEOFWithoutCloseNotifyIsATruncation(t *testing.T) {
-	everyVersion(t, func(t *testing.T, s *secured) {
-		s.say("some")
+	eachTLSVersion(t, func(t *testing.T, s *secured) {
+		s.sendFromClient("some")
 		if err := s.wire.CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestAnEOFWithoutCloseNotifyIsATruncation(t *testing.T) {
 }
 
 func TestAForgedRecordFailsTheSocket(t *testing.T) {
-	everyVersion(t, func(t *testing.T, s *secured) {
+	eachTLSVersion(t, func(t *testing.T, s *secured) {
 		if _, err := s.wire.Write(append([]byte{23, 3, 3, 0, 32}, make([]byte, 32)...)); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func TestAForgedRecordFailsTheSocket(t *testing.T) {
 }
 
 func TestAWriteCountsOnceTheKernelAcceptsIt(t *testing.T) {
-	everyVersion(t, func(t *testing.T, s *secured) {
+	eachTLSVersion(t, func(t *testing.T, s *secured) {
 		const total = 8 << 20
 		sent := make([]byte, total)
 		for i := range sent {
@@ -196,7 +196,7 @@ func TestAWriteCountsOnceTheKernelAcceptsIt(t *testing.T) {
 		}
 		s.do(push)
 		if !full {
-			t.Fatal("the kernel took everything")
+			t.Fatal("the kernel accepted everything")
 		}
 		got := make(chan []byte, 1)
 		go func() {
@@ -206,7 +206,7 @@ func TestAWriteCountsOnceTheKernelAcceptsIt(t *testing.T) {
 		s.until("all is written", func() bool { push(); return at == total })
 		s.do(s.sock.CloseWrite)
 		if b := receive(t, got); !bytes.Equal(b, sent) {
-			t.Errorf("%d bytes arrived, or others than were sent", len(b))
+			t.Errorf("%d bytes arrived, or with different content", len(b))
 		}
 	})
 }
@@ -221,7 +221,7 @@ func TestTheEndIsSentAfterPendingBytes(t *testing.T) {
 			taken += n
 		}
 		if !s.sock.HasUnreported() {
-			t.Error("no part of a write has begun, with bytes pending")
+			t.Error("no unreported bytes while bytes are pending")
 		}
 		taken += s.layer.unreported // encoded: they will arrive
 		s.sock.CloseWrite()
@@ -260,7 +260,7 @@ func TestAQuietLayerChecksTheSocket(t *testing.T) {
 		if !s.sock.Quiet() {
 			t.Error("not quiet with nothing sent")
 		}
-		s.say("x")
+		s.sendFromClient("x")
 		waitForBytes(t, s.sock.FD())
 		if s.sock.Quiet() { // no event has been delivered: this is the loop
 			t.Error("quiet with a record pending")
@@ -279,7 +279,7 @@ func waitForBytes(t *testing.T, fd int) {
 
 func TestAWritableSocketDoesNotMakeALayerReadable(t *testing.T) {
 	s := newSecured(t, tls.VersionTLS13)
-	s.say("all")
+	s.sendFromClient("all")
 	s.until("readable", s.sock.Readable)
 	s.wantRead(8, "all", nil)
 	s.do(func() {
@@ -290,14 +290,14 @@ func TestAWritableSocketDoesNotMakeALayerReadable(t *testing.T) {
 	})
 }
 
-// echoing answers each byte that it reads with a kibibyte.
-type echoing struct {
+// amplifier is a codec that writes 1 KiB for each byte that it reads.
+type amplifier struct {
 	layer *Layer
 	b     [1]byte
 	text  [1 << 10]byte
 }
 
-func (e *echoing) Read(b []byte) (int, error) {
+func (e *amplifier) Read(b []byte) (int, error) {
 	for {
 		if _, err := e.layer.Read(e.b[:]); err != nil {
 			return 0, err
@@ -307,12 +307,12 @@ func (e *echoing) Read(b []byte) (int, error) {
 		}
 	}
 }
-func (e *echoing) Write(b []byte) (int, error) { return e.layer.Write(b) }
-func (e *echoing) CloseWrite() error           { return nil }
+func (e *amplifier) Write(b []byte) (int, error) { return e.layer.Write(b) }
+func (e *amplifier) CloseWrite() error           { return nil }
 
 func TestAPeerThatSendsAndNeverReadsIsDisconnected(t *testing.T) {
 	s := newWire(t)
-	s.layer.codec = &echoing{layer: s.layer}
+	s.layer.codec = &amplifier{layer: s.layer}
 	s.do(func() { s.sock.Wrap(s.layer) })
 	b := make([]byte, 64<<10)
 	s.until("failed", func() bool {

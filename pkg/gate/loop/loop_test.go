@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testTimeout is a fail-safe only: no test depends on how long anything takes.
+// testTimeout is a fail-safe: no test depends on the duration of anything.
 const testTimeout = 2 * time.Minute
 
-// farAway is a deadline that no test lives to see.
+// farAway is a deadline that no test reaches.
 const farAway = int64(24 * time.Hour)
 
 // startLoop runs a loop until the end of the test.
@@ -45,7 +45,7 @@ func on(t *testing.T, l *Loop, f func()) {
 	receive(t, done)
 }
 
-// start runs a conversation and returns when it waits or has ended.
+// start runs a Task and returns when it waits or has ended.
 func start(t *testing.T, l *Loop, run func(*Task)) {
 	t.Helper()
 	on(t, l, func() { l.begin(run) })
@@ -57,12 +57,12 @@ func receive[T any](t *testing.T, c <-chan T) (v T) {
 	case v = <-c:
 	case <-time.After(testTimeout):
 		buf := make([]byte, 1<<16)
-		t.Fatalf("nothing came\n%s", buf[:runtime.Stack(buf, true)])
+		t.Fatalf("nothing received\n%s", buf[:runtime.Stack(buf, true)])
 	}
 	return v
 }
 
-func TestADeadlineEndsTheWaitAndNotEarlier(t *testing.T) {
+func TestAWaitEndsAtItsDeadlineAndNotEarlier(t *testing.T) {
 	l := startLoop(t)
 	for range 20 {
 		late := make(chan int64, 1)
@@ -109,7 +109,7 @@ func TestADeadlineOfAnEarlierWaitDoesNotAffectLaterOnes(t *testing.T) {
 	})
 	step.Store(1)
 	task.Wake()
-	// Another conversation outlives the first one's timer.
+	// Another Task runs beyond the first one's timer.
 	passed := make(chan struct{})
 	start(t, l, func(other *Task) {
 		deadline := Nanotime() + int64(20*time.Millisecond)
@@ -128,7 +128,7 @@ func TestADeadlineOfAnEarlierWaitDoesNotAffectLaterOnes(t *testing.T) {
 
 func TestLaterDeadlineDoesNotMoveTheTimer(t *testing.T) {
 	l := startLoop(t)
-	for range 5 { // company in the heap
+	for range 5 { // other timers in the heap
 		start(t, l, func(me *Task) {
 			for !l.Closing() {
 				me.Wait(Nanotime() + farAway/2)
@@ -151,7 +151,7 @@ func TestLaterDeadlineDoesNotMoveTheTimer(t *testing.T) {
 		var place, size int
 		on(t, l, func() { at, place, size = task.Handle.timer.when, task.Handle.timer.index, len(l.timers) })
 		if at != want[i] || place == 0 || size != 6 {
-			t.Fatalf("wait %d: timer at +%d, place %d of %d; want +%d", i, at-now, place, size, want[i]-now)
+			t.Fatalf("wait %d: timer at +%d, index %d of %d; want +%d", i, at-now, place, size, want[i]-now)
 		}
 		on(t, l, func() { i++; task.Step() })
 	}
@@ -176,8 +176,8 @@ func TestAnEarlierDeadlineFiresBeforeALaterOne(t *testing.T) {
 	receive(t, woken)
 }
 
-// TestNoWakeUpIsLost hands numbers to a task, one Wake each, and waits for each
-// to be seen before the next: a lost one would end the test.
+// A lost wake-up would block the test, because each number is sent only after the task has
+// received the previous one.
 func TestNoWakeUpIsLost(t *testing.T) {
 	const rounds = 100_000
 	l := startLoop(t)
@@ -198,12 +198,12 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		said.Store(i)
 		task.Wake()
 		if i%64 == 0 {
-			runtime.Gosched() // meets the loop awake, asleep, and on its way to either
+			runtime.Gosched() // so that the loop is awake, asleep or in transition
 		}
 		select {
 		case got := <-seen:
 			if got != i {
-				t.Fatalf("saw %d, want %d", got, i)
+				t.Fatalf("received %d, want %d", got, i)
 			}
 		case <-time.After(testTimeout):
 			t.Fatalf("wake %d was lost", i)
@@ -309,7 +309,7 @@ func TestAWakeUpAfterTheEndOfARoutineIsHarmless(t *testing.T) {
 	})
 }
 
-func TestRemovingAHandlesTimerPreventsItsStep(t *testing.T) {
+func TestAHandleWithoutItsTimerIsNotStepped(t *testing.T) {
 	l := startLoop(t)
 	on(t, l, func() {
 		handles := make([]Handle, 100)
@@ -319,7 +319,7 @@ func TestRemovingAHandlesTimerPreventsItsStep(t *testing.T) {
 			handles[i].RemoveTimer()
 		}
 		if len(l.timers) != 0 {
-			t.Errorf("%d timers of handles that are forgotten", len(l.timers))
+			t.Errorf("%d timers left", len(l.timers))
 		}
 	})
 }
@@ -373,7 +373,7 @@ func TestCloseWakesEveryWaitingRoutineAndLetsItFinish(t *testing.T) {
 			for !l.Closing() {
 				me.Wait(int64(i%2) * (Nanotime() + farAway))
 			}
-			me.Wait(Nanotime() + int64(i%3)*int64(time.Millisecond)) // some need time to end
+			me.Wait(Nanotime() + int64(i%3)*int64(time.Millisecond)) // some end later
 			finished++
 		})
 	}
@@ -388,7 +388,7 @@ func TestCloseWakesEveryWaitingRoutineAndLetsItFinish(t *testing.T) {
 		t.Fatal(err)
 	}
 	if finished != tasks {
-		t.Fatalf("%d of %d conversations came to their end", finished, tasks)
+		t.Fatalf("%d of %d tasks finished", finished, tasks)
 	}
 	goleak.VerifyNone(t)
 }
@@ -432,7 +432,7 @@ func TestEndedLoopReturnsItsDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	pair = socketPair(t)
-	if err := l.Register(&Sock{}, pair[0], deaf{}); err != nil {
+	if err := l.Register(&Sock{}, pair[0], ignoreEvents{}); err != nil {
 		t.Fatal(err)
 	}
 	fds := []int{l.epfd, l.wakeup.fd, pair[0]}
@@ -477,7 +477,7 @@ func TestALoopSleepsWhenThereIsNothingToDo(t *testing.T) {
 	before := wakeups.Load()
 	time.Sleep(50 * time.Millisecond) // more time makes the test stricter, never wrong
 	if n := wakeups.Load() - before; n > 3 {
-		t.Errorf("the loop woke up %d times for nothing", n)
+		t.Errorf("the loop woke up %d times without work", n)
 	}
 	l.Close()
 	if err := receive(t, ended); err != nil {

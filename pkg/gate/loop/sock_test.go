@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deaf ignores events; the flags of its socket tell them.
-type deaf struct{}
+type ignoreEvents struct{}
 
-func (deaf) Event(*Sock) {}
+func (ignoreEvents) Event(*Sock) {}
 
 type handlerFunc func(*Sock)
 
@@ -61,7 +60,7 @@ func tcpPair(t *testing.T) (int, *net.TCPConn) {
 	return fd, far.(*net.TCPConn)
 }
 
-// subject is one registered end of a connection.
+// subject is a registered socket and its peer.
 type subject struct {
 	t    *testing.T
 	loop *Loop
@@ -132,7 +131,7 @@ func TestReadReturnsErrAgainUntilBytesArrive(t *testing.T) {
 		s.wantRead(8, "hello", nil)
 		s.do(func() {
 			if s.sock.Readable() {
-				t.Error("readable after a read that emptied it")
+				t.Error("readable after a read that emptied the socket")
 			}
 		})
 		s.wantRead(8, "", ErrAgain)
@@ -144,7 +143,7 @@ func TestReadIntoASmallBufferLeavesTheRest(t *testing.T) {
 	s.send("abcdef")
 	s.until("readable", s.sock.Readable)
 	s.wantRead(3, "abc", nil)
-	s.wantRead(3, "def", nil) // as long as the buffer: perhaps more to come
+	s.wantRead(3, "def", nil) // the buffer is full, so more bytes may be available
 	s.wantRead(3, "", ErrAgain)
 }
 
@@ -177,7 +176,7 @@ func TestBytesBeforeEOFAreReadFirst(t *testing.T) {
 	}
 }
 
-func TestAFINAfterADrainingReadIsNoticed(t *testing.T) {
+func TestAFINAfterADrainingReadIsDetected(t *testing.T) {
 	s := newSubject(t)
 	s.send("x")
 	s.until("readable", s.sock.Readable)
@@ -202,12 +201,12 @@ func TestResetFailsTheSocket(t *testing.T) {
 	}
 }
 
-func TestAWriteToADeadPeerFailsAndReadingRemainsPossible(t *testing.T) {
+func TestAfterAWriteToAResetConnectionFailsReadingRemainsPossible(t *testing.T) {
 	s := newSubject(t)
 	s.do(func() {
 		_ = s.far.SetLinger(0)
-		_ = s.far.Close() // within one function no event can tell
-		for range 3 {     // the first may meet the error of the reset, the others a broken pipe
+		_ = s.far.Close() // no event is delivered within one posted function
+		for range 3 {     // the first may fail with ECONNRESET, the others with EPIPE
 			n, err := s.sock.Write([]byte("x"))
 			if err == nil || errors.Is(err, ErrAgain) || n != 0 {
 				t.Errorf("write: %d, %v", n, err)
@@ -273,14 +272,14 @@ func TestWriteReturnsErrAgainWhenThePeerDoesNotRead(t *testing.T) {
 	take(written)
 }
 
-func TestQuietSeesBytesWithoutAnEvent(t *testing.T) {
+func TestQuietDetectsBytesBeforeTheirEvent(t *testing.T) {
 	s := newSubject(t)
 	quiet := func() (q bool) { q = s.sock.Quiet(); return q }
 	s.do(func() {
 		if !quiet() {
 			t.Error("not quiet at the start")
 		}
-		// Within one function no event can be delivered: only the kernel knows.
+		// No event is delivered within one posted function.
 		if _, err := s.far.Write([]byte("x")); err != nil {
 			t.Error(err)
 		}
@@ -353,7 +352,7 @@ func TestCloseSendsFINAndResetSendsRST(t *testing.T) {
 			end() // twice is harmless
 			s.sock.CloseWrite()
 			if s.sock.Open() || s.sock.Readable() || s.sock.Writable() {
-				t.Error("closed, and yet something is possible")
+				t.Error("a closed socket is open, readable or writable")
 			}
 			if _, err := s.sock.Read(make([]byte, 1)); err != ErrAgain {
 				t.Errorf("read of a closed socket: %v", err)
@@ -380,15 +379,15 @@ func TestCloseWriteClosesOneDirection(t *testing.T) {
 	s.wantRead(16, "answer", nil)
 }
 
-// TestClosedSocketGetsNoEventsOfItsBatch makes two sockets ready at once;
-// whichever comes first closes the other one and registers a silent socket
-// under the same number. The closed one's event must reach no handler.
+// Two sockets become ready in one batch. The handler of the first closes the second and
+// registers a silent socket with the same descriptor number. The event of the closed socket
+// must not be delivered.
 func TestClosedSocketGetsNoEventsOfItsBatch(t *testing.T) {
 	l := startLoop(t)
 	reused := 0
 	for round := 0; reused < 100; round++ {
 		if round == 1000 {
-			t.Fatalf("the number came back in %d of %d rounds only", reused, round)
+			t.Fatalf("the descriptor number was reused in %d of %d rounds only", reused, round)
 		}
 		pairs := [3][2]int{socketPair(t), socketPair(t), socketPair(t)}
 		var first, second, third Sock
@@ -406,7 +405,7 @@ func TestClosedSocketGetsNoEventsOfItsBatch(t *testing.T) {
 					closed = true
 					fd := other.FD()
 					other.Close()
-					// Another thread may be quicker to take the number.
+					// Another thread may get the number first.
 					if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
 						third = Sock{}
 					} else if got, err := unix.FcntlInt(uintptr(pairs[2][0]), unix.F_DUPFD_CLOEXEC, fd); err == nil {
@@ -433,7 +432,7 @@ func TestClosedSocketGetsNoEventsOfItsBatch(t *testing.T) {
 			_ = unix.Close(fd)
 		}
 		if stale.Load() {
-			t.Fatal("a socket got the event of an earlier one of the same number")
+			t.Fatal("a socket got the event of an earlier one with the same descriptor number")
 		}
 		if same {
 			reused++
@@ -462,7 +461,7 @@ func TestASharedListenerGivesEachConnectionToOneLoop(t *testing.T) {
 		s := new(Sock)
 		on(t, l, func() {
 			if err := l.RegisterListener(s, fd, handlerFunc(func(s *Sock) {
-				// One at a time: the listener reports the rest again.
+				// One per event: the level-triggered listener reports the rest again.
 				if c, _, err := unix.Accept4(s.FD(), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC); err == nil {
 					_ = unix.Close(c)
 					accepted <- struct{}{}
@@ -527,7 +526,7 @@ func TestConnectedDoesNotAllocate(t *testing.T) {
 	s.do(func() {
 		if n := testing.AllocsPerRun(100, func() {
 			if !s.sock.Connected() {
-				t.Error("it is connected")
+				t.Error("the socket is connected")
 			}
 		}); n != 0 {
 			t.Errorf("%v allocations", n)
@@ -544,13 +543,13 @@ func TestConnectedDoesNotAllocate(t *testing.T) {
 			return
 		}
 		if other.Connected() {
-			t.Error("a socket of which nothing has become is connected")
+			t.Error("a failed socket is connected")
 		}
 		other.Close()
 	})
 }
 
-func TestALoopThatWasBusyNoticesTheNextEvent(t *testing.T) {
+func TestALoopThatWasBusyHandlesTheNextEvent(t *testing.T) {
 	s := newSubject(t)
 	for range 50 {
 		disarmed := make(chan bool, 1)
@@ -597,7 +596,7 @@ func TestAListenerIsServedUntilItsBacklogIsEmpty(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// All of them come while the loop is held up, and nothing after them.
+	// All connections arrive while the loop is blocked, and none later.
 	held, release := make(chan struct{}), make(chan struct{})
 	l.Post(func() { close(held); <-release })
 	receive(t, held)
@@ -638,7 +637,7 @@ func TestDiscardDropsReceivedBytes(t *testing.T) {
 	discard(8, 0, io.EOF)
 }
 
-func TestAResetNoticedByAWriteIsNotEOFForReads(t *testing.T) {
+func TestAfterAWriteFailedWithAResetReadsDoNotReturnEOF(t *testing.T) {
 	s := newSubject(t)
 	s.send("some")
 	s.until("readable", s.sock.Readable)
@@ -647,7 +646,7 @@ func TestAResetNoticedByAWriteIsNotEOFForReads(t *testing.T) {
 	s.until("failure", s.sock.Failed)
 	s.do(func() {
 		if _, err := s.sock.Write([]byte("x")); !errors.Is(err, unix.ECONNRESET) {
-			t.Errorf("write: %v", err) // the kernel tells of a reset once
+			t.Errorf("write: %v", err) // the kernel reports a reset once
 		}
 	})
 	for range 3 {

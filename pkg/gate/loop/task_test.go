@@ -2,8 +2,7 @@ package loop
 
 import "iter"
 
-// Task is a routine of a test that reads from top to bottom: a coroutine, which
-// blocks in Wait only.
+// Task is a routine written as a coroutine, which blocks in Wait only.
 type Task struct {
 	Handle
 	next    func() (struct{}, bool)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// checkHeap verifies order, places and membership against a plain map.
+// checkHeap compares order, indexes and membership with a map.
 func checkHeap(t *testing.T, h timerHeap, model map[*timer]int64) {
 	t.Helper()
 	if len(h) != len(model) {
@@ -18,7 +18,7 @@ func checkHeap(t *testing.T, h timerHeap, model map[*timer]int64) {
 	}
 	for i, x := range h {
 		if x.index != i+1 {
-			t.Fatalf("timer at index %d believes that it is at %d", i, x.index-1)
+			t.Fatalf("the timer at index %d has index %d", i, x.index-1)
 		}
 		if when, ok := model[x]; !ok || when != x.when {
 			t.Fatalf("timer set to %d, want %d (known %v)", x.when, when, ok)
@@ -46,7 +46,7 @@ func TestTheTimerHeapMatchesAMap(t *testing.T) {
 				h.remove(x)
 				delete(model, x)
 				if x.index != 0 {
-					t.Fatalf("removed timer believes that it is at %d", x.index)
+					t.Fatalf("a removed timer has index %d", x.index)
 				}
 			case 1:
 				if len(h) > 0 {
@@ -65,9 +65,8 @@ func TestTheTimerHeapMatchesAMap(t *testing.T) {
 	}
 }
 
-// TestAllRandomDeadlinesFire lets conversations wait for random deadlines in
-// random order, with wake-ups in between, and checks that each is resumed at
-// or after the deadline, and by it rather than by nothing.
+// Tasks wait for random deadlines, with wake-ups in between. Each must resume at or after
+// its deadline, or after a wake-up.
 func TestAllRandomDeadlinesFire(t *testing.T) {
 	l := startLoop(t)
 	const tasks, waits = 100, 10
@@ -97,14 +96,14 @@ func TestAllRandomDeadlinesFire(t *testing.T) {
 	}
 }
 
-// always asks for a step at a time that has passed, until it is told to stop.
-type always struct {
+// pastDeadline is a routine that sets a deadline in the past in each step until stopped.
+type pastDeadline struct {
 	Handle
 	steps int
 	stop  bool
 }
 
-func (a *always) Step() {
+func (a *pastDeadline) Step() {
 	a.steps++
 	switch {
 	case !a.stop:
@@ -114,11 +113,10 @@ func (a *always) Step() {
 	}
 }
 
-// TestPastDeadlinesDoNotStarveTheLoop lets a routine set deadlines in the
-// past for ever, and asks the loop for something else meanwhile.
+// A posted function runs while a routine keeps setting deadlines in the past.
 func TestPastDeadlinesDoNotStarveTheLoop(t *testing.T) {
 	l := startLoop(t)
-	a := &always{}
+	a := &pastDeadline{}
 	a.Bind(l, a)
 	on(t, l, func() {
 		a.Begin()

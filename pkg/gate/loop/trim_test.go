@@ -2,8 +2,7 @@ package loop
 
 import "testing"
 
-// due ends the current trimming period.
-func due(t *testing.T, l *Loop) {
+func endPeriod(t *testing.T, l *Loop) {
 	t.Helper()
 	on(t, l, func() {
 		if l.trimAt != 0 {
@@ -13,18 +12,16 @@ func due(t *testing.T, l *Loop) {
 	on(t, l, func() {}) // timers have run in between
 }
 
-const keptSpares = 8
+const minFree = 8
 
-// newSpares returns a list that keeps up to 1,000 objects, and counts the discarded
-// ones.
-func newSpares(t *testing.T, l *Loop) (s *FreeList[int], dropped *int) {
+func newFreeList(t *testing.T, l *Loop) (s *FreeList[int], dropped *int) {
 	t.Helper()
 	s, dropped = &FreeList[int]{}, new(int)
-	on(t, l, func() { s.Init(l, keptSpares, 1000, func(*int) { *dropped++ }) })
+	on(t, l, func() { s.Init(l, minFree, 1000, func(*int) { *dropped++ }) })
 	return s, dropped
 }
 
-// burst takes n things from s and puts them back.
+// burst gets n objects from s and puts them back.
 func burst(t *testing.T, l *Loop, s *FreeList[int], n int) {
 	t.Helper()
 	on(t, l, func() {
@@ -42,15 +39,15 @@ func burst(t *testing.T, l *Loop, s *FreeList[int], n int) {
 
 func TestUnusedObjectsOfABurstAreDiscarded(t *testing.T) {
 	l := startLoop(t)
-	s, dropped := newSpares(t, l)
+	s, dropped := newFreeList(t, l)
 	collections := 0
 	on(t, l, func() { l.OnTrim(collectionsOf(&collections)) })
 	burst(t, l, s, 100)
-	due(t, l)
-	due(t, l)
+	endPeriod(t, l)
+	endPeriod(t, l)
 	on(t, l, func() {
-		if s.Len() != keptSpares || *dropped != 100-keptSpares {
-			t.Errorf("%d are left after two periods and %d were discarded, want %d and %d", s.Len(), *dropped, keptSpares, 100-keptSpares)
+		if s.Len() != minFree || *dropped != 100-minFree {
+			t.Errorf("%d objects are left after two periods and %d were discarded, want %d and %d", s.Len(), *dropped, minFree, 100-minFree)
 		}
 		if collections != 1 || l.trimAt != 0 {
 			t.Errorf("%d collections, next trim at %d; want 1 and none", collections, l.trimAt)
@@ -60,25 +57,25 @@ func TestUnusedObjectsOfABurstAreDiscarded(t *testing.T) {
 
 func TestUsedObjectsAreNotDiscarded(t *testing.T) {
 	l := startLoop(t)
-	s, _ := newSpares(t, l)
+	s, _ := newFreeList(t, l)
 	burst(t, l, s, 60)
-	due(t, l)
+	endPeriod(t, l)
 	burst(t, l, s, 60) // all of them, within one period
-	due(t, l)
+	endPeriod(t, l)
 	on(t, l, func() {
 		if s.Len() != 60 {
-			t.Errorf("%d are left after a period that needed 60", s.Len())
+			t.Errorf("%d objects are left after a period that needed 60", s.Len())
 		}
 	})
 }
 
 func TestFreeListsAreBounded(t *testing.T) {
 	l := startLoop(t)
-	s, _ := newSpares(t, l)
+	s, _ := newFreeList(t, l)
 	burst(t, l, s, 1050)
 	on(t, l, func() {
 		if s.Len() != 1000 {
-			t.Errorf("%d are kept, want 1000", s.Len())
+			t.Errorf("%d objects on the list, want 1000", s.Len())
 		}
 	})
 }
@@ -98,7 +95,7 @@ func TestGarbageIsCollectedOnceNoMoreIsAdded(t *testing.T) {
 	drop := func(n int) { on(t, l, func() { l.AddGarbage(n) }) }
 	want := func(when string, n int, next bool) {
 		t.Helper()
-		due(t, l)
+		endPeriod(t, l)
 		on(t, l, func() {
 			if collections != n || (l.trimAt != 0) != next {
 				t.Errorf("%s: %d collections, next trim at %d; want %d and %v", when, collections, l.trimAt, n, next)
