@@ -53,9 +53,9 @@ func BenchmarkBeginEndParallel(b *testing.B) {
 	}
 }
 
-// The same with work of some hundreds of nanoseconds around each slot. Without
-// it a mutex looks better than it is: its holder takes it again and again
-// before the other processor sees it free.
+// The same with a few hundred nanoseconds of work around each slot. Without the work, a
+// mutex looks too fast: its holder locks it repeatedly before the other processor sees it
+// unlocked.
 func BenchmarkBeginEndParallelWithWork(b *testing.B) {
 	eachControllerBench(b, Config{Limit: 100, Capacity: 1000}, func(b *testing.B, a admission) {
 		b.RunParallel(func(pb *testing.PB) {
@@ -74,7 +74,7 @@ func BenchmarkBeginEndParallelWithWork(b *testing.B) {
 
 var sink atomic.Uint64
 
-// spin is the same code in every benchmark, alignment included.
+// spin is not inlined, so that all benchmarks run the same code with the same alignment.
 //
 //go:noinline
 func spin(x uint64) uint64 {
@@ -86,7 +86,7 @@ func spin(x uint64) uint64 {
 	return x
 }
 
-// The work alone.
+// The work without admission.
 func BenchmarkWorkParallel(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		work := uint64(1)
@@ -112,7 +112,7 @@ func BenchmarkHandOver(b *testing.B) {
 	})
 }
 
-// The same from one goroutine per processor, behind 1,000 others who wait.
+// The same from one goroutine per processor, with 1,000 requests queued before.
 func BenchmarkHandOverParallel(b *testing.B) {
 	eachControllerBench(b, Config{Limit: 1, Capacity: 1 << 12}, func(b *testing.B, a admission) {
 		a.TryAcquire()
@@ -138,7 +138,7 @@ func BenchmarkHandOverParallel(b *testing.B) {
 	})
 }
 
-// The first of 1,000 waiters leaves and queues again.
+// The first of 1,000 queued requests is withdrawn and queued again.
 func BenchmarkWithdraw(b *testing.B) {
 	eachControllerBench(b, Config{Limit: 1, Capacity: 1000}, func(b *testing.B, a admission) {
 		a.TryAcquire()
@@ -159,7 +159,7 @@ func BenchmarkWithdraw(b *testing.B) {
 }
 
 // All requests are rejected; one goroutine per processor.
-func BenchmarkRefuseParallel(b *testing.B) {
+func BenchmarkRejectParallel(b *testing.B) {
 	eachControllerBench(b, Config{Limit: 1}, func(b *testing.B, a admission) {
 		a.TryAcquire()
 		b.RunParallel(func(pb *testing.PB) {

@@ -41,8 +41,7 @@ func (a *Controller) waits(w *Waiter) bool {
 	return w.state.Load() == waiterQueued
 }
 
-// referenceAdmission does what Admission does with one mutex around
-// everything.
+// referenceAdmission implements admission with one mutex.
 type referenceAdmission struct {
 	limit, capacity int
 
@@ -153,13 +152,13 @@ func (m *admissionModel) inFlight() int { return m.anonymous + len(m.holders) }
 
 func (m *admissionModel) free() bool { return m.limit == 0 || m.inFlight() < m.limit }
 
-// admissionSchedule drives an implementation and the model together and stops
-// at the first difference. pick(n) chooses the next of n possibilities.
+// admissionSchedule runs operations on an implementation and the model. pick(n) chooses the
+// next of n possibilities.
 type admissionSchedule struct {
 	a        admission
 	model    admissionModel
 	waiters  []*Waiter
-	notified []int // who was notified during the present step
+	notified []int // waiters notified during this step
 	trace    []string
 }
 
@@ -179,8 +178,7 @@ func newAdmissionSchedule(a admission, waiters int) *admissionSchedule {
 	return s
 }
 
-// step does one operation and returns an error that names the first difference,
-// if there is one.
+// step runs one operation. It returns an error if implementation and model differ.
 func (s *admissionSchedule) step(pick func(n int) int) error {
 	m := &s.model
 	s.notified = s.notified[:0]
@@ -195,7 +193,7 @@ func (s *admissionSchedule) step(pick func(n int) int) error {
 		case slices.Contains(m.queue, i):
 			got, want = panics(func() { s.a.Acquire(s.waiters[i]) }), true
 		case slices.Contains(m.holders, i):
-			return nil // its owner is busy with the request before
+			return nil // still in use by its previous request
 		case m.free():
 			got, want = s.a.Acquire(s.waiters[i]), Admitted
 			m.holders = append(m.holders, i)
@@ -247,11 +245,11 @@ func (s *admissionSchedule) step(pick func(n int) int) error {
 	case !slices.Equal(s.notified, granted):
 		return fmt.Errorf("notified %v, want %v; after %q", s.notified, granted, s.trace)
 	case s.a.InFlight() != m.inFlight() || s.a.QueueDepth() != len(m.queue):
-		return fmt.Errorf("%d in flight, %d waiting, want %d and %d; after %q", s.a.InFlight(), s.a.QueueDepth(), m.inFlight(), len(m.queue), s.trace)
+		return fmt.Errorf("%d in flight, %d queued, want %d and %d; after %q", s.a.InFlight(), s.a.QueueDepth(), m.inFlight(), len(m.queue), s.trace)
 	}
 	for i, w := range s.waiters {
 		if s.a.waits(w) != slices.Contains(m.queue, i) {
-			return fmt.Errorf("waiter %d waits: %v, want the opposite; after %q", i, s.a.waits(w), s.trace)
+			return fmt.Errorf("waiter %d is queued: %v, want the opposite; after %q", i, s.a.waits(w), s.trace)
 		}
 	}
 	return nil
@@ -280,8 +278,8 @@ func TestRandomSchedulesMatchTheReferenceStepByStep(t *testing.T) {
 	}
 }
 
-// Every sequence of five out of two Begins, two Withdraws, TryBegin and End;
-// the longest holder ends first.
+// All sequences of five operations out of two Acquires, two Withdraws, TryAcquire and
+// Release, which releases the slot held longest.
 func TestAllShortSchedulesMatchTheReferenceStepByStep(t *testing.T) {
 	const operations, choices = 5, 2*2 + 2
 	for _, implementation := range implementations {

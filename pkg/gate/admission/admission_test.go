@@ -27,14 +27,14 @@ func newTestWaiter() (w *Waiter, notified *atomic.Int32) {
 func wantCounts(t *testing.T, a admission, inFlight, waiting int) {
 	t.Helper()
 	if a.InFlight() != inFlight || a.QueueDepth() != waiting {
-		t.Fatalf("%d in flight, %d waiting, want %d and %d", a.InFlight(), a.QueueDepth(), inFlight, waiting)
+		t.Fatalf("%d in flight, %d queued, want %d and %d", a.InFlight(), a.QueueDepth(), inFlight, waiting)
 	}
 }
 
-func wantVerdict(t *testing.T, a admission, w *Waiter, want Decision) {
+func wantDecision(t *testing.T, a admission, w *Waiter, want Decision) {
 	t.Helper()
 	if got := a.Acquire(w); got != want {
-		t.Fatalf("begin: verdict %d, want %d", got, want)
+		t.Fatalf("Acquire returned %d, want %d", got, want)
 	}
 }
 
@@ -45,13 +45,13 @@ func TestRequestsGetSlotsThenQueueThenAreRejected(t *testing.T) {
 		second, _ := newTestWaiter()
 		third, notified := newTestWaiter()
 		fourth, _ := newTestWaiter()
-		wantVerdict(t, a, first, Admitted)
-		wantVerdict(t, a, second, Admitted)
-		wantVerdict(t, a, third, Queued)
-		wantVerdict(t, a, fourth, Rejected)
+		wantDecision(t, a, first, Admitted)
+		wantDecision(t, a, second, Admitted)
+		wantDecision(t, a, third, Queued)
+		wantDecision(t, a, fourth, Rejected)
 		wantCounts(t, a, 2, 1)
 		if !first.Admitted() || third.Admitted() || fourth.Admitted() {
-			t.Fatal("state of a waiter contradicts its verdict")
+			t.Fatal("the state of a waiter contradicts the decision")
 		}
 		a.Release()
 		wantCounts(t, a, 2, 0)
@@ -69,7 +69,7 @@ func TestUnlimitedModeAdmitsAllAndCounts(t *testing.T) {
 		a := newAdmission(Config{Capacity: 7})
 		w, _ := newTestWaiter()
 		for i := range 1000 {
-			wantVerdict(t, a, w, Admitted)
+			wantDecision(t, a, w, Admitted)
 			wantCounts(t, a, i+1, 0)
 		}
 		for range 1000 {
@@ -84,7 +84,7 @@ func TestUnlimitedModeAdmitsAllAndCounts(t *testing.T) {
 
 func TestWithdrawalFreesTheQueuePositionAndKeepsTheOrder(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
-		for leaver := range 3 {
+		for withdrawn := range 3 {
 			a := newAdmission(Config{Limit: 1, Capacity: 3})
 			a.TryAcquire()
 			var order []int
@@ -93,20 +93,20 @@ func TestWithdrawalFreesTheQueuePositionAndKeepsTheOrder(t *testing.T) {
 				waiters[i] = &Waiter{Notify: func() { order = append(order, i) }}
 			}
 			for _, w := range waiters[:3] {
-				wantVerdict(t, a, w, Queued)
+				wantDecision(t, a, w, Queued)
 			}
-			wantVerdict(t, a, waiters[3], Rejected)
-			if !a.Withdraw(waiters[leaver]) {
-				t.Fatal("withdraw of a queued waiter says that it had been admitted")
+			wantDecision(t, a, waiters[3], Rejected)
+			if !a.Withdraw(waiters[withdrawn]) {
+				t.Fatal("Withdraw of a queued waiter returned false")
 			}
 			wantCounts(t, a, 1, 2)
-			wantVerdict(t, a, waiters[3], Queued)
+			wantDecision(t, a, waiters[3], Queued)
 			for range 4 {
 				a.Release()
 			}
-			want := slices.DeleteFunc([]int{0, 1, 2, 3}, func(i int) bool { return i == leaver })
+			want := slices.DeleteFunc([]int{0, 1, 2, 3}, func(i int) bool { return i == withdrawn })
 			if !slices.Equal(order, want) {
-				t.Fatalf("waiter %d left, the rest came in the order %v", leaver, order)
+				t.Fatalf("waiter %d withdrew, the rest were admitted in the order %v", withdrawn, order)
 			}
 			wantCounts(t, a, 0, 0)
 		}
@@ -118,10 +118,10 @@ func TestWithdrawalAfterAdmissionLeavesTheSlotWithTheCaller(t *testing.T) {
 		a := newAdmission(Config{Limit: 1, Capacity: 1})
 		a.TryAcquire()
 		w, _ := newTestWaiter()
-		wantVerdict(t, a, w, Queued)
+		wantDecision(t, a, w, Queued)
 		a.Release()
 		if a.Withdraw(w) {
-			t.Fatal("withdraw of an admitted waiter says that it was queued")
+			t.Fatal("Withdraw of an admitted waiter returned true")
 		}
 		wantCounts(t, a, 1, 0)
 		a.Release()
@@ -136,17 +136,17 @@ func TestTryAcquireDoesNotOvertakeAQueuedRequest(t *testing.T) {
 		w := &Waiter{}
 		w.Notify = func() {
 			if a.TryAcquire() {
-				t.Error("slot was free while it was handed over")
+				t.Error("the slot was free while it was handed over")
 			}
 		}
-		wantVerdict(t, a, w, Queued)
+		wantDecision(t, a, w, Queued)
 		if a.TryAcquire() {
-			t.Fatal("overtook a waiter")
+			t.Fatal("TryAcquire overtook a queued request")
 		}
 		a.Release()
 		a.Release()
 		if !a.TryAcquire() {
-			t.Fatal("no slot although none is held")
+			t.Fatal("no slot although none is in use")
 		}
 	})
 }
@@ -158,7 +158,7 @@ func TestNotifyMayCallBack(t *testing.T) {
 		served := 0
 		for range 100 {
 			w := &Waiter{Notify: func() { served++; a.Release() }}
-			wantVerdict(t, a, w, Queued)
+			wantDecision(t, a, w, Queued)
 		}
 		a.Release()
 		wantCounts(t, a, 0, 0)
@@ -172,10 +172,10 @@ func TestARejectionClearsTheAdmittedStateOfThePreviousRequest(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		a := newAdmission(Config{Limit: 1})
 		w, _ := newTestWaiter()
-		wantVerdict(t, a, w, Admitted)
+		wantDecision(t, a, w, Admitted)
 		a.Release()
 		a.TryAcquire()
-		wantVerdict(t, a, w, Rejected)
+		wantDecision(t, a, w, Rejected)
 		if w.Admitted() {
 			t.Fatal("still admitted")
 		}
@@ -200,7 +200,7 @@ func TestMisusePanicsWithoutChangingTheCounts(t *testing.T) {
 		testkit.WantBug(t, func() { a.Withdraw(w) })
 		a.TryAcquire()
 		testkit.WantBug(t, func() { a.Acquire(&Waiter{}) })
-		wantVerdict(t, a, w, Queued)
+		wantDecision(t, a, w, Queued)
 		testkit.WantBug(t, func() { a.Acquire(w) })
 		wantCounts(t, a, 1, 1)
 		a.Withdraw(w)
@@ -220,10 +220,10 @@ func TestTheHighestLimitsFitTheWord(t *testing.T) {
 	for a.TryAcquire() {
 	}
 	wantCounts(t, a, MaxLimit, 0)
-	a.word.Add((MaxCapacity - 1) * oneWaiting) // as if so many waited
+	a.word.Add((MaxCapacity - 1) * oneWaiting) // as if that many were queued
 	w, _ := newTestWaiter()
-	wantVerdict(t, a, w, Queued)
-	wantVerdict(t, a, &Waiter{}, Rejected)
+	wantDecision(t, a, w, Queued)
+	wantDecision(t, a, &Waiter{}, Rejected)
 	wantCounts(t, a, MaxLimit, MaxCapacity)
 }
 
@@ -237,8 +237,8 @@ func TestAConcurrentWithdrawalAndGrantHaveExactlyOneWinner(t *testing.T) {
 			a.TryAcquire()
 			w, notified := newTestWaiter()
 			next, nextNotified := newTestWaiter()
-			wantVerdict(t, a, w, Queued)
-			wantVerdict(t, a, next, Queued)
+			wantDecision(t, a, w, Queued)
+			wantDecision(t, a, next, Queued)
 			var withdrawn bool
 			together(a.Release, func() { withdrawn = a.Withdraw(w) })
 			if withdrawn {
@@ -271,7 +271,7 @@ func TestNoRequestIsQueuedWhileASlotIsFree(t *testing.T) {
 			other, _ := newTestWaiter()
 			together(a.Release, a.Release, func() { a.Acquire(w) }, func() { a.Acquire(other) })
 			if !w.Admitted() || !other.Admitted() {
-				t.Fatal("a waiter was forgotten")
+				t.Fatal("a queued request was not admitted")
 			}
 			wantCounts(t, a, 2, 0)
 		}
@@ -292,9 +292,8 @@ func together(functions ...func()) {
 	done.Wait()
 }
 
-// Tickets are drawn together with Begin, in one critical section of the test,
-// so that they follow the order of arrival. The request that is admitted then looks for
-// a lower ticket that still waits.
+// Tickets are drawn in one critical section with Acquire, so that they follow the order of
+// arrival. An admitted request then checks that no lower ticket is still queued.
 func TestRequestsAreAdmittedInTheOrderOfTheirTickets(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		for _, limit := range []int{1, 2, 5} {
@@ -327,7 +326,7 @@ func TestRequestsAreAdmittedInTheOrderOfTheirTickets(t *testing.T) {
 						mu.Unlock()
 						switch {
 						case verdict == Rejected:
-							t.Errorf("ticket %d refused although there are places for all", ticket)
+							t.Errorf("ticket %d rejected although the queue has capacity", ticket)
 							return
 						case verdict == Queued && random.IntN(4) == 0:
 							yield(random.IntN(4))
@@ -338,7 +337,7 @@ func TestRequestsAreAdmittedInTheOrderOfTheirTickets(t *testing.T) {
 							<-granted
 						}
 						if lower := overtaken(ticket); lower >= 0 {
-							t.Errorf("limit %d: ticket %d was admitted while %d waited", limit, ticket, lower)
+							t.Errorf("limit %d: ticket %d was admitted while %d was queued", limit, ticket, lower)
 						}
 						yield(random.IntN(3))
 						a.Release()
@@ -357,8 +356,7 @@ func yield(times int) {
 	}
 }
 
-// With one slot its holders exclude each other, so they can write down the
-// whole order of admission.
+// With one slot, requests exclude each other, so they can record the order of admission.
 func TestASingleSlotIsGrantedInTheOrderOfArrival(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		const goroutines, rounds = 8, 500
@@ -430,7 +428,7 @@ func TestManyWithdrawalsNeverExceedTheLimitsAndReturnToZero(t *testing.T) {
 							t.Errorf("seed %d: %d in flight, limit %d", seed, n, config.Limit)
 						}
 						if n := a.QueueDepth(); n > config.Capacity {
-							t.Errorf("seed %d: %d waiting, capacity %d", seed, n, config.Capacity)
+							t.Errorf("seed %d: %d queued, capacity %d", seed, n, config.Capacity)
 						}
 						yield(random.IntN(3))
 						holding.Add(-1)
@@ -442,7 +440,7 @@ func TestManyWithdrawalsNeverExceedTheLimitsAndReturnToZero(t *testing.T) {
 			wantCounts(t, a, 0, 0)
 			for range config.Limit {
 				if !a.TryAcquire() {
-					t.Fatalf("seed %d: a slot got lost", seed)
+					t.Fatalf("seed %d: a slot was lost", seed)
 				}
 			}
 		}
@@ -457,9 +455,9 @@ type loopConnection struct {
 	rounds int
 }
 
-// Every loop owns connections that it never blocks for. Notes about grants that
-// the loop has learned of otherwise arrive late, some of them when the
-// connection queues again, and must do no harm.
+// Loops handle connections without blocking. Notifications may arrive late, after the loop
+// has already seen the grant, or when the connection has queued its next request. They must
+// have no effect.
 func TestWaitersMayBeReusedWhileNotifyIsStillRunning(t *testing.T) {
 	eachController(t, func(t *testing.T, newAdmission func(Config) admission) {
 		const loops, connections, rounds = 3, 8, 150
@@ -574,11 +572,11 @@ func TestAQueueCapacityPerSlotFollowsTheLimit(t *testing.T) {
 			}
 		}
 		if n := queued(); n != 6 || a.Capacity() != 6 {
-			t.Errorf("fair %v: %d of %d wait with a limit of 2, want 6", fair, n, a.Capacity())
+			t.Errorf("fair %v: %d of %d are queued with a limit of 2, want 6", fair, n, a.Capacity())
 		}
 		a.SetLimit(3) // grants one waiting request its slot
 		if n := queued(); n != 4 || a.QueueDepth() != 9 {
-			t.Errorf("fair %v: %d more wait with a limit of 3, want 4", fair, n)
+			t.Errorf("fair %v: %d more are queued with a limit of 3, want 4", fair, n)
 		}
 		a.SetLimit(1)
 		if w := (&Waiter{Notify: func() {}}); a.Acquire(w) != Rejected || a.QueueDepth() != 9 {

@@ -2,18 +2,18 @@ package admission
 
 import "math"
 
-// Limiters of other projects, after their descriptions, for
+// Algorithms of other projects, implemented from their descriptions, for
 // TestLimitersComparedWithTheBestFixedLimit. All use windows of at least 100 ms and 10
 // samples.
 
-// rivalWindow sums a window up.
+// rivalWindow aggregates the samples of a window.
 type rivalWindow struct {
 	n, peak int
 	sum     float64
 	until   int64
 }
 
-// add takes a sample, and with over the window's mean and peak.
+// add adds a sample. If over, the window has ended with the returned mean and peak.
 func (w *rivalWindow) add(now, took int64, inFlight int) (mean float64, peak int, over bool) {
 	w.n++
 	w.sum += float64(took)
@@ -26,8 +26,8 @@ func (w *rivalWindow) add(now, took int64, inFlight int) (mean float64, peak int
 	return mean, peak, true
 }
 
-// vegasLimit estimates the container's queue from the least latency seen, as
-// TCP Vegas does, in the form of Netflix's concurrency-limits.
+// vegasLimit estimates the container's queue from the minimum latency, like TCP Vegas, as
+// implemented in Netflix's concurrency-limits.
 type vegasLimit struct {
 	rivalWindow
 	limit, least float64
@@ -58,8 +58,7 @@ func (v *vegasLimit) AddSample(now, took int64, _ bool, inFlight int) (int, bool
 	return int(v.limit), true
 }
 
-// gradient2Limit compares with a slow average of the latency, as Netflix's
-// Gradient2 does.
+// gradient2Limit compares the latency with a slow moving average, like Netflix's Gradient2.
 type gradient2Limit struct {
 	rivalWindow
 	limit, long float64
@@ -86,7 +85,8 @@ func (g *gradient2Limit) AddSample(now, took int64, _ bool, inFlight int) (int, 
 	return int(g.limit), true
 }
 
-// aimdLimit adds one, and takes a tenth away at twice the least mean latency.
+// aimdLimit increases the limit by one, and decreases it by a tenth when the mean latency
+// is twice the minimum.
 type aimdLimit struct {
 	rivalWindow
 	limit, least float64

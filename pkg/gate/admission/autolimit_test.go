@@ -31,8 +31,8 @@ type containerModel struct {
 	slots    func(at int64) float64
 	collapse float64
 	demand   func(*rand.Rand) float64 // in units of service, mean 1
-	// hard: so few requests, or so different ones, that a trial takes long. Then
-	// less is asked of a limiter.
+	// hard: the requests are so few or so different that a trial takes long, so
+	// less is required of a limiter.
 	hard bool
 }
 
@@ -63,20 +63,20 @@ func (h *modelRequests) Pop() any {
 
 // modelRun is the result of a run.
 type modelRun struct {
-	goodput float64       // requests a second
-	p99     time.Duration // from the slot on
-	felt    time.Duration // p99 from the arrival on
+	goodput float64       // requests per second
+	p99     time.Duration // latency from the grant of the slot
+	total   time.Duration // p99 of the latency from arrival
 	limits  []int         // every 250 ms
 }
 
-// run offers load times the capacity for the time given, with a queue of 1,000.
+// run simulates a load of `load` times the capacity until last, with a queue capacity of
+// 1,000.
 func (m *containerModel) run(load float64, l concurrencyLimiter, last time.Duration, seed uint64) modelRun {
 	return m.runQueue(load, l, 1000, last, seed, nil)
 }
 
-// runQueue is run with a queue of another capacity. Latencies and goodput are
-// those after the first 5 s. stop, if there is one, sees the limits every 250 ms
-// and ends the run by returning true.
+// runQueue is run with another queue capacity. Latencies and goodput exclude the first 5 s.
+// stop, if not nil, gets the limits every 250 ms and ends the run by returning true.
 func (m *containerModel) runQueue(load float64, l concurrencyLimiter, capacity int, last time.Duration, seed uint64, stop func(limits []int) bool) (r modelRun) {
 	const warm = int64(5 * time.Second)
 	random := rand.New(rand.NewPCG(seed, 7))
@@ -85,7 +85,7 @@ func (m *containerModel) runQueue(load float64, l concurrencyLimiter, capacity i
 	limit := l.Limit()
 	now, progress := int64(0), 0.0
 	var working modelRequests
-	var queue, latencies, felt []int64
+	var queue, latencies, total []int64
 	speed, speedOf := 1.0, [2]float64{}
 	for now < int64(last) {
 		if share := [2]float64{m.slots(now), float64(len(working))}; share != speedOf {
@@ -115,7 +115,7 @@ func (m *containerModel) runQueue(load float64, l concurrencyLimiter, capacity i
 			}
 			if now > warm {
 				latencies = append(latencies, now-q.began)
-				felt = append(felt, now-q.arrived)
+				total = append(total, now-q.arrived)
 			}
 		} else {
 			next = now + int64(random.ExpFloat64()/rate) + 1
@@ -129,16 +129,15 @@ func (m *containerModel) runQueue(load float64, l concurrencyLimiter, capacity i
 		}
 	}
 	slices.Sort(latencies)
-	slices.Sort(felt)
+	slices.Sort(total)
 	r.goodput = float64(len(latencies)) / (float64(int64(last)-warm) / 1e9)
 	if n := len(latencies); n > 0 {
-		r.p99, r.felt = time.Duration(latencies[n*99/100]), time.Duration(felt[n*99/100])
+		r.p99, r.total = time.Duration(latencies[n*99/100]), time.Duration(total[n*99/100])
 	}
 	return r
 }
 
-// best is the goodput of the best fixed limit, which is near the slots, at three
-// times the load.
+// best returns the goodput of the best fixed limit, which is near slots, at a load of 3.
 func (m *containerModel) best() (goodput float64, limit int) {
 	slots := int(m.slots(0))
 	for n := max(1, slots*3/4); n <= slots*3/2; n += max(1, slots/8) {
@@ -190,7 +189,7 @@ func TestLimitersComparedWithTheBestFixedLimit(t *testing.T) {
 				}
 				for _, rival := range rivals {
 					if rival.name != "auto" && (load == 10 || !testing.Verbose()) {
-						continue // for the table alone
+						continue // for the table only
 					}
 					var shares, tails []float64
 					for seed := range uint64(rival.seeds) {
@@ -216,21 +215,21 @@ func TestLimitersComparedWithTheBestFixedLimit(t *testing.T) {
 	}
 }
 
-// With a queue of half the slots, 99 of 100 requests that are not rejected wait hardly
-// longer than with the best fixed limit: higher limits on trial add less than that.
+// With a queue capacity of half the slots, trials of higher limits must hardly increase the
+// p99 latency of requests that are not rejected.
 func TestTrialsHardlyAffectLatency(t *testing.T) {
 	m := containerModels[0]
 	alone := m.run(0.2, fixedLimit(MaxLimit), 30*time.Second, 1).p99
 	for _, load := range []float64{3, 10} {
-		var felt []float64
+		var total []float64
 		for seed := range uint64(5) {
-			felt = append(felt, float64(m.runQueue(load, NewAutoLimit(DefaultLimitRange), 4, time.Minute, seed, nil).felt)/float64(alone))
+			total = append(total, float64(m.runQueue(load, NewAutoLimit(DefaultLimitRange), 4, time.Minute, seed, nil).total)/float64(alone))
 		}
-		slices.Sort(felt)
-		best := float64(m.runQueue(load, fixedLimit(8), 4, time.Minute, 1, nil).felt) / float64(alone)
-		t.Logf("load %.0f: p99 %.2f x that without load, %.2f with the best fixed limit", load, felt[2], best)
-		if felt[2] > 2 {
-			t.Errorf("load %.0f: p99 %.2f x that without load, want at most 2", load, felt)
+		slices.Sort(total)
+		best := float64(m.runQueue(load, fixedLimit(8), 4, time.Minute, 1, nil).total) / float64(alone)
+		t.Logf("load %.0f: p99 %.2f x that without load, %.2f with the best fixed limit", load, total[2], best)
+		if total[2] > 2 {
+			t.Errorf("load %.0f: p99 %.2f x that without load, want at most 2", load, total)
 		}
 	}
 }
@@ -255,8 +254,8 @@ func TestALimitFollowsTheContainer(t *testing.T) {
 	}
 }
 
-// The time after which the mean of a second is within a fifth of the slots, of
-// containers of several shapes whose slots move by several factors.
+// The slots of several container models change by several factors. The test measures the
+// time until the limit's mean over one second is within 20 % of the slots.
 func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
 	for _, m := range []containerModel{
 		{"20 ms, constant", 20e6, nil, 1, constant, false},
@@ -268,7 +267,7 @@ func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
 		for _, step := range [][2]float64{{8, 24}, {24, 8}, {32, 12}, {12, 48}, {8, 80}, {80, 8}} {
 			var times []float64
 			for seed := range uint64(8) {
-				at := 10*time.Second + time.Duration(seed)*250*time.Millisecond // while a trial is on, and while none is
+				at := 10*time.Second + time.Duration(seed)*250*time.Millisecond // during a trial, and between trials
 				m.slots = func(now int64) float64 {
 					if now < int64(at) {
 						return step[0]
@@ -295,7 +294,7 @@ func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
 			t.Logf("%s, from %.0f to %.0f: %.2f s, seven of eight %.2f s", m.name, step[0], step[1], half, seven)
 			most := 5.0
 			if step[0] == 10*step[1] {
-				most = 8 // what is in flight at the step alone takes 2 s
+				most = 8 // the requests in flight at the step take 2 s
 			}
 			if half > most || !m.hard && seven > most {
 				t.Errorf("%s, from %.0f to %.0f: settled after %v s", m.name, step[0], step[1], times)
@@ -304,8 +303,8 @@ func TestALimitConvergesWithinSecondsOfAStep(t *testing.T) {
 	}
 }
 
-// A container whose latency has another cause, say a database, must not be
-// starved: the limit comes back.
+// A container whose latency has another cause, such as a database, must not be starved: the
+// limit recovers.
 func TestALatencyNotCausedByTheLimitBecomesTheBaseline(t *testing.T) {
 	a := NewAutoLimit(DefaultLimitRange)
 	random := rand.New(rand.NewPCG(1, 1))
@@ -332,8 +331,7 @@ func TestALatencyNotCausedByTheLimitBecomesTheBaseline(t *testing.T) {
 	}
 }
 
-// Failures bring the limit down, but not where they are the container's usual
-// answer.
+// Failures lower the limit, unless the container fails independently of the limit.
 func TestOnlyFailuresThatDependOnTheLimitLowerIt(t *testing.T) {
 	a := NewAutoLimit(DefaultLimitRange)
 	random := rand.New(rand.NewPCG(1, 1))
@@ -353,11 +351,11 @@ func TestOnlyFailuresThatDependOnTheLimitLowerIt(t *testing.T) {
 	if limit < 60 {
 		t.Fatalf("a limit of %d before, want 60 or more", limit)
 	}
-	feed(10, func(limit int) float64 { // the container refuses beyond 20
+	feed(10, func(limit int) float64 { // the container fails above 20
 		return max(0, 1-20/float64(limit))
 	})
 	if limit < 12 || limit > 34 {
-		t.Fatalf("a limit of %d before a container that refuses beyond 20", limit)
+		t.Fatalf("a limit of %d for a container that fails above 20", limit)
 	}
 	feed(10, func(int) float64 { return 0 })
 	grown := limit
@@ -367,8 +365,8 @@ func TestOnlyFailuresThatDependOnTheLimitLowerIt(t *testing.T) {
 	}
 }
 
-// A base from a calm moment must not hold the limit down for ever where the
-// latency of one request alone has become greater.
+// A baseline from an idle period must not keep the limit low for ever if the latency of a
+// single request has increased.
 func TestALimitThatCannotBeLoweredGrowsAgain(t *testing.T) {
 	a := NewAutoLimit(LimitRange{1, 100})
 	now, limit := int64(0), a.Limit()
@@ -391,7 +389,7 @@ func TestALimitThatCannotBeLoweredGrowsAgain(t *testing.T) {
 	low := feed(5, func(limit int) float64 { return 20e6 * (1.5 + float64(limit)) })
 	feed(20, func(limit int) float64 { return 1.3 * slower(limit) })
 	if low > 2 || limit < 6 {
-		t.Fatalf("the limit was %d and is %d, want it to come back to 8", low, limit)
+		t.Fatalf("the limit was %d and is %d, want it to recover to 8", low, limit)
 	}
 }
 
@@ -406,15 +404,15 @@ func TestALimitStaysWithinItsRange(t *testing.T) {
 	}
 	for _, bad := range []string{"", "5", "0-5", "6-5", "1-", "-1-5", "1-2000000", "a-b"} {
 		if r, err := ParseLimitRange(bad); err == nil {
-			t.Errorf("%q is read as %v", bad, r)
+			t.Errorf("%q is parsed as %v", bad, r)
 		}
 	}
 	if r, err := ParseLimitRange("2-64"); err != nil || r != (LimitRange{2, 64}) {
-		t.Errorf("2-64 is read as %v, %v", r, err)
+		t.Errorf("2-64 is parsed as %v, %v", r, err)
 	}
 }
 
-// All slots are taken by requests that do not end: only the probes tell.
+// All slots are taken by requests that do not end, so readiness checks are the only samples.
 func TestSlowerReadinessChecksLowerTheLimit(t *testing.T) {
 	a := NewAutoLimit(LimitRange{3, 100})
 	now, limit := int64(0), a.Limit()
@@ -436,11 +434,11 @@ func TestSlowerReadinessChecksLowerTheLimit(t *testing.T) {
 		probe(1e6)
 	}
 	if n := probe(40e6); n != limit || probe(1e6) != limit {
-		t.Fatalf("one slow probe moves the limit from %d to %d", limit, n)
+		t.Fatalf("one slow check changes the limit from %d to %d", limit, n)
 	}
 	for range 20 {
 		if n, moved := a.AddCheck(now, int64(1e9), limit/2); moved {
-			t.Fatalf("slow probes move the limit to %d although half of it is in use", n)
+			t.Fatalf("slow checks change the limit to %d although half of it is in use", n)
 		}
 	}
 	for range 60 {
@@ -448,15 +446,15 @@ func TestSlowerReadinessChecksLowerTheLimit(t *testing.T) {
 	}
 	probe(40e6)
 	if n := probe(40e6); float64(n) > 0.8*float64(limit) {
-		t.Errorf("a limit of %d after two slow probes, was %d", n, limit)
+		t.Errorf("a limit of %d after two slow checks, was %d", n, limit)
 	}
 	for range 20 {
 		probe(80e6 + float64(now%7))
 	}
 	if n := probe(80e6); n < 3 || n >= limit/2 {
-		t.Errorf("a limit of %d after many slow probes, was %d", n, limit)
+		t.Errorf("a limit of %d after many slow checks, was %d", n, limit)
 	}
-	// The probes are slow for a reason of their own: requests take no longer.
+	// The checks are slow for another reason: requests take no longer.
 	low := a.Limit()
 	for end := now + 20e9; now < end; {
 		now += int64(10e6 / float64(a.Limit()))

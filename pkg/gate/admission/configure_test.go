@@ -64,7 +64,7 @@ func TestALowerCapacityKeepsQueuedRequests(t *testing.T) {
 		wantCounts(t, a, 1, 3)
 		w, _ := newTestWaiter()
 		w.Key = 1
-		wantVerdict(t, a, w, Rejected)
+		wantDecision(t, a, w, Rejected)
 		for range 4 {
 			a.Release()
 		}
@@ -103,7 +103,7 @@ func TestAChangeOfOrderServesRequestsQueuedEarlierFirst(t *testing.T) {
 	}
 }
 
-func TestBoundsOfAChangeAreChecked(t *testing.T) {
+func TestAChangeIsClampedToTheBounds(t *testing.T) {
 	a := New(Config{})
 	testkit.WantBug(t, func() { a.Configure(Config{Limit: -1}) })
 	testkit.WantBug(t, func() { a.Configure(Config{Capacity: MaxCapacity + 1}) })

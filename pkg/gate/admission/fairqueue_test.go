@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// fairTest has the names of its waiters written down in the order of their
-// grants, on a clock that it moves itself.
+// fairTest records the names of granted waiters in order. It has a fake clock.
 type fairTest struct {
 	*Controller
 	now     int64
@@ -72,7 +71,7 @@ func TestKeysShareSlotsInFIFOOrderPerKey(t *testing.T) {
 		t.Fatalf("granted %v, want %v", got, want)
 	}
 	if len(f.fair.flows) != 0 {
-		t.Fatalf("%d flows are left when no request waits", len(f.fair.flows))
+		t.Fatalf("%d flows are left although no request is queued", len(f.fair.flows))
 	}
 }
 
@@ -107,10 +106,10 @@ func TestAFullQueueShedsTheNewestRequestOfTheLongestKey(t *testing.T) {
 		f.begin(fmt.Sprint("flood", i), DefaultClass, 1)
 	}
 	if v := f.begin("flood4", DefaultClass, 1); v != Rejected {
-		t.Fatalf("the flood's own newcomer: verdict %d, want refused", v)
+		t.Fatalf("another request of the longest key: decision %d, want rejected", v)
 	}
 	if v := f.begin("quiet", DefaultClass, 2); v != Queued {
-		t.Fatalf("another key's newcomer: verdict %d, want queued", v)
+		t.Fatalf("a request of another key: decision %d, want queued", v)
 	}
 	if want := []string{"flood3"}; !slices.Equal(f.shed, want) {
 		t.Fatalf("shed %v, want %v", f.shed, want)
@@ -129,7 +128,7 @@ func TestAHigherClassIsServedFirstAndShedLast(t *testing.T) {
 	f.begin("low1", 7, 1)
 	f.begin("middle", 3, 1)
 	if v := f.begin("high", 0, 1); v != Queued {
-		t.Fatalf("verdict %d, want queued", v)
+		t.Fatalf("decision %d, want queued", v)
 	}
 	if v := f.begin("low2", 7, 2); v != Rejected {
 		t.Fatalf("a request that would not improve fairness: decision %d, want rejected", v)
@@ -138,14 +137,14 @@ func TestAHigherClassIsServedFirstAndShedLast(t *testing.T) {
 		t.Fatalf("shed %v, want %v", f.shed, want)
 	}
 	if v := f.begin("middle1", 3, 1); v != Queued || f.shed[1] != "low0" {
-		t.Fatalf("verdict %d, shed %v: want the last of the lowest class shed", v, f.shed)
+		t.Fatalf("decision %d, shed %v: want the last of the lowest class shed", v, f.shed)
 	}
 	if got, want := f.drain(firstCost), []string{"high", "middle", "middle1"}; !slices.Equal(got, want) {
 		t.Fatalf("granted %v, want %v", got, want)
 	}
 }
 
-func TestALowerClassIsPassedOverAtMostABoundedNumberOfTimes(t *testing.T) {
+func TestALowerClassIsOvertakenAtMostABoundedNumberOfTimes(t *testing.T) {
 	f := newFairTest(1, 100)
 	f.begin("first", 0, 0)
 	f.begin("low", 7, 1)
@@ -277,7 +276,7 @@ func TestAHigherLimitGrantsQueuedRequestsAndALowerOneTakesEffectAsSlotsAreReleas
 		a.Release()
 		wantCounts(t, a, 1, 3)
 		if a.TryAcquire() {
-			t.Fatal("a newcomer got a slot beyond the limit")
+			t.Fatal("a new request got a slot above the limit")
 		}
 		a.Release()
 		wantCounts(t, a, 1, 2)
@@ -339,7 +338,7 @@ func TestRetryAfterIsTheTimeThatTheQueueNeedsToDrain(t *testing.T) {
 			t.Fatalf("Retry-After %d, want %d", got, want)
 		}
 	}
-	wantSeconds(1) // nothing is known, and none waits
+	wantSeconds(1) // unknown rate, empty queue
 	a.TryAcquire()
 	for range 101 {
 		a.Acquire(&Waiter{Notify: func() {}})
@@ -348,7 +347,7 @@ func TestRetryAfterIsTheTimeThatTheQueueNeedsToDrain(t *testing.T) {
 		now += 1e8
 		a.Release()
 	}
-	wantSeconds(10) // 91 wait
-	now += 100e9    // and then none for a long time
+	wantSeconds(10) // 91 are queued
+	now += 100e9    // no slot is released for a long time
 	wantSeconds(maxRetryAfter)
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// closedLoop simulates clients with one request each in flight, and a container
-// with a fixed service time, in steps of a millisecond.
+// closedLoop simulates clients with one request each in flight, and a container with a
+// fixed service time, in steps of 1 ms.
 type closedLoop struct {
 	admission *Controller
 	now       int64
@@ -74,9 +74,8 @@ func (l *closedLoop) run(ms int) {
 	}
 }
 
-// Clients that send a new key with each request cannot starve a tenant, neither
-// while the queue has room nor while it is full. A tenant gets at least a third of
-// its FIFO share or, with many competing keys, an equal share among the maximum
+// This holds with free queue capacity and with a full queue. The tenant gets at least a
+// third of its FIFO share or, with many competing keys, an equal share among the maximum
 // number of flows.
 func TestAClientWithANewKeyPerRequestCannotStarveAnotherKey(t *testing.T) {
 	const limit, seconds, service = 4, 30, 50
@@ -111,9 +110,8 @@ func TestAClientWithANewKeyPerRequestCannotStarveAnotherKey(t *testing.T) {
 	}
 }
 
-// Random requests of old and new keys, all of equal cost: each competing flow
-// overtakes the oldest request of a key at most twice, however many new keys
-// arrive.
+// With random requests of old and new keys of equal cost, each competing flow overtakes the
+// oldest request of a key at most twice, however many new keys arrive.
 func TestOtherFlowsOvertakeARequestAtMostABoundedNumberOfTimes(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 4))
@@ -137,7 +135,7 @@ func TestOtherFlowsOvertakeARequestAtMostABoundedNumberOfTimes(t *testing.T) {
 					for other, h := range heads {
 						h.flows = max(h.flows, len(heads)+1)
 						if h.passed++; h.passed > 2*(h.flows+1) {
-							t.Fatalf("seed %d: key %d was passed over %d times with %d flows", seed, other, h.passed, h.flows)
+							t.Fatalf("seed %d: key %d was overtaken %d times with %d flows", seed, other, h.passed, h.flows)
 						}
 					}
 				}
@@ -153,7 +151,7 @@ func TestOtherFlowsOvertakeARequestAtMostABoundedNumberOfTimes(t *testing.T) {
 				holding = append(holding, w)
 			case Queued:
 				if len(a.fair.classes[DefaultClass].byService.flows) >= exclusiveFlows {
-					t.Fatalf("seed %d: the test has more flows than own ones", seed)
+					t.Fatalf("seed %d: more flows than the test counts", seed)
 				}
 				model[key] = append(model[key], w)
 				if heads[key] == nil {

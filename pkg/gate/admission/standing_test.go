@@ -10,11 +10,11 @@ import (
 	"go.uber.org/atomic"
 )
 
-// patience is how long the clients of these tests wait for a response.
-const patience = 5 * time.Second
+// clientTimeout is how long the clients of these tests wait for a response.
+const clientTimeout = 5 * time.Second
 
-// visit is one request of a client: it returns how long it took to be served, or false
-// if it was rejected or the client disconnected.
+// visit runs one request. It returns the latency, or false if the request was rejected or
+// the client disconnected.
 func visit(a *Controller, service time.Duration) (took time.Duration, served bool) {
 	begin := time.Now()
 	woken := make(chan struct{}, 1)
@@ -25,7 +25,7 @@ func visit(a *Controller, service time.Duration) (took time.Duration, served boo
 	case Queued:
 		select {
 		case <-woken:
-		case <-time.After(patience):
+		case <-time.After(clientTimeout):
 		}
 		if !w.Admitted() && a.Withdraw(w) {
 			return 0, false
@@ -34,11 +34,11 @@ func visit(a *Controller, service time.Duration) (took time.Duration, served boo
 	time.Sleep(service)
 	a.Release()
 	took = time.Since(begin)
-	return took, took <= patience
+	return took, took <= clientTimeout
 }
 
-// overloaded offers three times the capacity of a container for a minute, and returns
-// the goodput of the last half, of responses within a time, as a share of the capacity.
+// overloaded simulates a load of three times the capacity for a minute. It returns the
+// share of the capacity, in the second half, that went to responses within a time.
 func overloaded(slots int, service, within time.Duration, shed bool) (share float64) {
 	const last = time.Minute
 	a := New(Config{Limit: slots, CapacityPerSlot: 10, ShedStanding: shed})
@@ -57,11 +57,11 @@ func overloaded(slots int, service, within time.Duration, shed bool) (share floa
 	return float64(good.Load()) / (last / 2).Seconds() / capacity
 }
 
-func TestAStandingQueueKeepsTheRequestsThatAreServedInTime(t *testing.T) {
+func TestSheddingAStandingQueueKeepsGoodputNearTheCapacity(t *testing.T) {
 	for _, c := range []struct {
 		slots           int
 		service, within time.Duration
-	}{{20, 20 * time.Millisecond, time.Second}, {20, 200 * time.Millisecond, time.Second}, {20, time.Second, patience}, {1, time.Second, patience}, {4, 2 * time.Second, patience}} {
+	}{{20, 20 * time.Millisecond, time.Second}, {20, 200 * time.Millisecond, time.Second}, {20, time.Second, clientTimeout}, {1, time.Second, clientTimeout}, {4, 2 * time.Second, clientTimeout}} {
 		t.Run(fmt.Sprintf("%d slots of %s", c.slots, c.service), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				with := overloaded(c.slots, c.service, c.within, true)
@@ -76,7 +76,7 @@ func TestAStandingQueueKeepsTheRequestsThatAreServedInTime(t *testing.T) {
 	}
 }
 
-func TestABurstThatDrainsIsServedWhole(t *testing.T) {
+func TestNoRequestOfABurstThatDrainsIsShed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(Config{Limit: 20, CapacityPerSlot: 10, ShedStanding: true})
 		var shed atomic.Int64
@@ -101,7 +101,7 @@ func TestABurstThatDrainsIsServedWhole(t *testing.T) {
 		for range 200 {
 			go arrive()
 		}
-		for range 80 { // and half of the capacity beside it
+		for range 80 { // in addition, half of the capacity
 			time.Sleep(100 * time.Millisecond)
 			go arrive()
 		}
@@ -130,17 +130,17 @@ func TestTheOldestRequestsOfAStandingQueueAreShedFirst(t *testing.T) {
 			t.Fatalf("%s: %v", name, v)
 		}
 	}
-	for i := range 7 { // 0 and 1 have the slots
+	for i := range 7 { // 0 and 1 get the slots
 		arrive(fmt.Sprint(i))
 	}
-	for i := range 4 { // in each of two windows two slots change hands, and as many requests arrive
+	for i := range 4 { // in each of two windows two slots are handed over, and two requests arrive
 		now = standingWindow * int64(1+i/2)
 		a.Release()
 		if i < 3 {
 			arrive(fmt.Sprint(7 + i))
 		}
 	}
-	// 5 to 9 were queued, longer than standingTarget for all but 9: one per slot remains.
+	// 5 to 9 were queued, all but 9 for longer than standingTarget; one per slot remains.
 	if want := []string{"2", "3", "4", "5 shed", "6 shed", "7 shed", "8"}; !slices.Equal(log, want) || a.QueueDepth() != 1 || a.InFlight() != 2 {
 		t.Errorf("%q, %d queued, %d in flight, want %q", log, a.QueueDepth(), a.InFlight(), want)
 	}
@@ -149,7 +149,7 @@ func TestTheOldestRequestsOfAStandingQueueAreShedFirst(t *testing.T) {
 			t.Errorf("%s holds a slot", name)
 		}
 	}
-	a.Release() // to 9: the queue is empty and stands no longer
+	a.Release() // to 9: the queue is empty, so no longer standing
 	for i := range 6 {
 		arrive(fmt.Sprint(10 + i))
 	}
