@@ -8,8 +8,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Heads as they come: a browser's with 12 fields, and the least that a
-// program sends.
+// Typical heads: of a browser with 12 fields, and of a program with the minimum.
 var benchRequests = []struct{ name, head string }{
 	{"browser", "GET /items/17?sort=name HTTP/1.1\r\n" + chromium + "\r\n"},
 	{"small", "GET /items/17 HTTP/1.1\r\nHost: app.example.com\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\n\r\n"},
@@ -24,7 +23,7 @@ var (
 	benchDate = []byte("Tue, 15 Nov 1994 08:12:31 GMT")
 )
 
-func TestTheBrowserHasTwelveFields(t *testing.T) {
+func TestTheBrowserHeadHasTwelveFields(t *testing.T) {
 	wantSame(t, "fields", strings.Count(benchRequests[0].head, "\r\n")-2, 12)
 }
 
@@ -149,8 +148,7 @@ func readBody(d *Decoder, in []byte) {
 	}
 }
 
-// BenchmarkTrickle delivers a long field one byte at a time: the price of the
-// slowest client for each of its bytes.
+// BenchmarkTrickle delivers a long field one byte at a time.
 func BenchmarkTrickle(b *testing.B) {
 	in := []byte(padded(32 << 10))
 	b.SetBytes(int64(len(in)))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTransitionsOfTheChunkDecoder feeds one byte to a decoder in each state.
-func TestTransitionsOfTheChunkDecoder(t *testing.T) {
+// One byte is fed to a decoder in each state.
+func TestTheChunkDecoderAcceptsInEachStateOnlyValidBytes(t *testing.T) {
 	const bad = chunkState(255)
 	type reaction struct {
 		bytes string
@@ -17,9 +17,9 @@ func TestTransitionsOfTheChunkDecoder(t *testing.T) {
 		everything[i] = byte(i)
 	}
 	for _, c := range []struct {
-		sentence, before string
-		state            chunkState
-		reactions        []reaction // all other bytes are refused
+		name, before string
+		state        chunkState
+		reactions    []reaction // all other bytes are rejected
 	}{
 		{"a size begins with a digit", "", chunkSize, []reaction{{"0123456789abcdefABCDEF", chunkSize}}},
 		{"a size ends with CR, white space or semicolon", "1", chunkSize,
@@ -34,7 +34,7 @@ func TestTransitionsOfTheChunkDecoder(t *testing.T) {
 		{"data is followed by CR", "1\r\nx", chunkDataCR, []reaction{{"\r", chunkDataLF}}},
 		{"and LF", "1\r\nx\r", chunkDataLF, []reaction{{"\n", chunkSize}}},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			for b := range 256 {
 				want := bad
 				for _, r := range c.reactions {
@@ -50,7 +50,7 @@ func TestTransitionsOfTheChunkDecoder(t *testing.T) {
 				_, used, err := d.Next([]byte{byte(b)})
 				switch {
 				case err != nil && want != bad:
-					t.Errorf("%q: refused", byte(b))
+					t.Errorf("%q: rejected", byte(b))
 				case err == nil && (d.state != want || used != 1):
 					t.Errorf("%q: state %d after %d bytes, want %d", byte(b), d.state, used, want)
 				}
@@ -87,7 +87,7 @@ func TestTheDecoderLeavesBytesAfterTheBody(t *testing.T) {
 			var d Decoder
 			d.Begin(c.kind, c.length)
 			if d.Ended != (c.rest == c.in) {
-				t.Errorf("%q: ended at the beginning: %v", c.in, d.Ended)
+				t.Errorf("%q: ended before the first byte: %v", c.in, d.Ended)
 			}
 			if d.Ended {
 				continue
@@ -119,13 +119,13 @@ func TestEOFEndsOnlyACloseDelimitedBody(t *testing.T) {
 	}
 }
 
-func TestLimitsOfChunkedFraming(t *testing.T) {
+func TestChunkedFramingIsLimited(t *testing.T) {
 	ext := strings.Repeat("x", maxExtensionBytes-1) // and the CR
 	half := strings.Repeat("x", maxExtensionBytes/2-1)
 	field := "X: " + strings.Repeat("x", maxTrailerBytes-len("X: \r\n\r\n"))
 	for _, c := range []struct {
-		sentence, in string
-		want         verdict
+		name, in string
+		want     verdict
 	}{
 		{"15 digits of a size", "00000000000000f\r\n" + strings.Repeat("x", 15) + "\r\n0\r\n\r\n", accepted},
 		{"16 digits", "0000000000000001\r\nx\r\n0\r\n\r\n", refused},
@@ -142,7 +142,7 @@ func TestLimitsOfChunkedFraming(t *testing.T) {
 		{"64 KiB of many", "0\r\n" + strings.Repeat("a: bc\r\n", maxTrailerBytes/7) + "\r\n", accepted},
 		{"too many", "0\r\n" + strings.Repeat("a: bc\r\n", maxTrailerBytes/7+1) + "\r\n", refused},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			for _, cuts := range [][]byte{nil, {255}, {251, 3}} {
 				var d Decoder
 				d.Begin(BodyChunked, 0)
@@ -180,7 +180,7 @@ func TestADecoderReusesItsBuffersUnlessTheyAreLarge(t *testing.T) {
 		}
 		d.Begin(BodyChunked, 0)
 		if len(d.Trailer) != 0 || len(d.partialLine) != 0 || cap(d.Trailer) > 0 != c.keep {
-			t.Errorf("after %d bytes it keeps %d", c.size, cap(d.Trailer))
+			t.Errorf("after %d bytes the buffer has %d", c.size, cap(d.Trailer))
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// shape is a head of one MiB at most: begin, then unit over and over with
-// %d replaced by a number, then end.
+// shape describes a head of up to 1 MiB: begin, then unit repeated, with %d replaced by a
+// number, then end.
 type shape struct{ name, begin, unit, end string }
 
 const getHead = "GET / HTTP/1.1\r\nHost: a\r\n"
@@ -63,7 +63,7 @@ func longNames(n int) string {
 	return strings.TrimSuffix(b.String(), ",")
 }
 
-// fill makes a head of at most size bytes and 4,000 lines.
+// fill returns a head of at most size bytes and 4,000 lines.
 func (s shape) fill(size int) []byte {
 	b := []byte(strings.ReplaceAll(s.begin, "%%", "%"))
 	lines := 0
@@ -79,11 +79,11 @@ func (s shape) fill(size int) []byte {
 	return append(b, "\r\n"...)
 }
 
-// costOf is the least time that a head took, of some tries.
-func costOf(head []byte, tries int) time.Duration {
+// costOf returns the minimum time of parsing a head in a number of attempts.
+func costOf(head []byte, attempts int) time.Duration {
 	least := time.Hour
 	var out []byte
-	for range tries {
+	for range attempts {
 		r := new(Request)
 		began := time.Now()
 		if complete, err := r.Scan(head); complete && err == nil && r.Parse() == nil {
@@ -134,7 +134,7 @@ func TestTheCostOfParsingAHeadIsBounded(t *testing.T) {
 	}
 }
 
-func BenchmarkDearHeads(b *testing.B) {
+func BenchmarkExpensiveHeads(b *testing.B) {
 	for _, s := range shapes {
 		head := s.fill(1 << 20)
 		b.Run(s.name, func(b *testing.B) {

@@ -21,8 +21,8 @@ import (
 // net/http; head_test and body_test cover them.
 const fuzzLimit = 8 << 10
 
-// pieces turns in into ever longer beginnings of itself: cuts are the lengths
-// by which they grow, over and over. No cuts: all at once.
+// pieces returns the ends of ever longer prefixes of in, which grow by the lengths in cuts,
+// repeatedly. Without cuts there is one, the whole input.
 func pieces(in string, cuts []byte) (ends []int) {
 	for n, i := 0, 0; len(cuts) > 0 && n < len(in); i++ {
 		if n += max(1, int(cuts[i%len(cuts)])); n < len(in) {
@@ -32,8 +32,8 @@ func pieces(in string, cuts []byte) (ends []int) {
 	return append(ends, len(in))
 }
 
-// worn is a request whose every field has been in use.
-func worn() *Request {
+// usedRequest returns a request in which a previous head has set every field.
+func usedRequest() *Request {
 	r := new(Request)
 	read(r, "OPTIONS http://old:1?q HTTP/1.0\r\nHost: old\r\nK-Original-Host: old\r\nUpgrade: a, h2c\r\nTE: trailers\r\nConnection: keep-alive, close, upgrade, x\r\n"+
 		"X-Forwarded-For: old\r\nX-Forwarded-Host: old\r\nX-Forwarded-Proto: old\r\nForwarded: old\r\nContent-Length: 77\r\n"+
@@ -51,7 +51,7 @@ type message interface {
 func (r *Request) decideAs(string) error         { return r.Parse() }
 func (r *Response) decideAs(method string) error { return r.Parse([]byte(method)) }
 
-// read feeds m as a connection does: a buffer that grows, and moves.
+// read feeds m like a connection, from a buffer that grows and moves.
 func read(m message, in string, cuts []byte) (verdict, error) { return readAs(m, in, "", cuts) }
 
 func readAs(m message, in, method string, cuts []byte) (verdict, error) {
@@ -70,7 +70,7 @@ func readAs(m message, in, method string, cuts []byte) (verdict, error) {
 	return incomplete, nil
 }
 
-// lines gives the fields of a head as the reference does.
+// lines returns the fields of a head in the form of the reference.
 func (h *Head) lines() (all []refField) {
 	for i := range h.Fields {
 		f := &h.Fields[i]
@@ -103,7 +103,7 @@ func FuzzRequestHead(f *testing.F) {
 		}
 		m, want := readReferenceRequest(in)
 		for _, c := range [][]byte{nil, cuts, {1}} {
-			r := worn()
+			r := usedRequest()
 			v, err := read(r, in, c)
 			if v != want {
 				t.Fatalf("delivered by %v: %v (%v), want %v", c, v, err, want)
@@ -132,15 +132,15 @@ func sameRequest(t *testing.T, r *Request, m *refMessage) {
 	wantSameFields(t, r.lines(), m.fields)
 }
 
-// netHTTPReadsRequest checks that net/http sees the message as m says. Two
-// things that it refuses for reasons other than framing are covered up with
-// as many bytes that it takes.
+// netHTTPReadsRequest checks that net/http parses the message as m describes it. Two parts
+// that net/http rejects for reasons other than framing are replaced by valid ones of the
+// same length.
 func netHTTPReadsRequest(t *testing.T, in string, m *refMessage) {
 	t.Helper()
 	head, sent, fields := in[:m.size], m.sent, m.fields
 	if m.authority != "" {
 		if _, err := url.Parse("http://" + m.authority); err != nil {
-			// net/url takes neither IPvFuture nor percent-encoded ASCII in a host.
+			// net/url accepts neither IPvFuture nor percent-encoded ASCII in a host.
 			plain := strings.Repeat("h", len(m.authority))
 			sent = strings.Replace(sent, "//"+m.authority, "//"+plain, 1)
 			head = strings.Replace(head, "//"+m.authority, "//"+plain, 1)
@@ -153,7 +153,7 @@ func netHTTPReadsRequest(t *testing.T, in string, m *refMessage) {
 	br := bufio.NewReaderSize(src, 64<<10)
 	req, err := http.ReadRequest(br)
 	if err != nil {
-		t.Fatalf("net/http refuses it: %v", err)
+		t.Fatalf("net/http rejects the message: %v", err)
 	}
 	wantSame(t, "net/http's head length", all-src.Len()-br.Buffered(), m.size)
 	wantSame(t, "net/http's method", req.Method, m.method)
@@ -206,8 +206,8 @@ func coverTrailer(head string, m *refMessage, fields []refField) (string, []refF
 	return head, fields
 }
 
-// wantSameHeader compares names and values, in the order of their lines for
-// each name: net/http does not keep more.
+// wantSameHeader compares names and values, and the order of the values of each name;
+// net/http does not preserve the order of names.
 func wantSameHeader(t *testing.T, got http.Header, fields []refField, change func(http.Header)) {
 	t.Helper()
 	want := make(http.Header)
@@ -237,7 +237,7 @@ func FuzzResponseHead(f *testing.F) {
 		m, want := readReferenceResponse(in, asked)
 		r := new(Response)
 		for _, c := range [][]byte{nil, cuts, {1}} {
-			r.Reset() // after the round before
+			r.Reset() // of the previous round
 			v, err := readAs(r, in, asked, c)
 			if v != want {
 				t.Fatalf("delivered by %v: %v (%v), want %v", c, v, err, want)
@@ -246,7 +246,7 @@ func FuzzResponseHead(f *testing.F) {
 				sameResponse(t, r, &m)
 			}
 		}
-		if want == accepted && !m.repeated { // net/http takes no list of lengths
+		if want == accepted && !m.repeated { // net/http does not accept a list of lengths
 			netHTTPReadsResponse(t, in, asked, &m)
 		}
 	})
@@ -287,7 +287,7 @@ func FuzzRepairedHead(f *testing.F) {
 					break
 				}
 			}
-			if v != want && (want != incomplete || v != refused) { // the engine tells earlier
+			if v != want && (want != incomplete || v != refused) { // the engine rejects earlier
 				t.Fatalf("delivered by %v: %v (%v), want %v", c, v, err, want)
 			}
 			if v != accepted {
@@ -318,7 +318,7 @@ func netHTTPReadsResponse(t *testing.T, in, method string, m *refMessage) {
 	t.Helper()
 	cover := *m
 	if m.has("transfer-encoding", "chunked") {
-		cover.kind = BodyChunked // Trailer is looked at even if there is no body
+		cover.kind = BodyChunked // net/http checks Trailer even without a body
 	}
 	head, fields := coverTrailer(in[:m.size], &cover, m.fields)
 	src := strings.NewReader(head + in[m.size:] + "HTTP/1.1 200 beyond\r\n\r\n")
@@ -326,7 +326,7 @@ func netHTTPReadsResponse(t *testing.T, in, method string, m *refMessage) {
 	br := bufio.NewReaderSize(src, 64<<10)
 	res, err := http.ReadResponse(br, &http.Request{Method: method})
 	if err != nil {
-		t.Fatalf("net/http refuses it: %v", err)
+		t.Fatalf("net/http rejects the message: %v", err)
 	}
 	wantSame(t, "net/http's head length", all-src.Len()-br.Buffered(), m.size)
 	wantSame(t, "net/http's status", res.StatusCode, m.status)
@@ -364,7 +364,7 @@ type decoded struct {
 	size     int
 }
 
-// decode feeds d like Pump: it refills a buffer once all of it has been used.
+// decode feeds d like Pump: it refills the buffer once all of it has been consumed.
 func decode(t *testing.T, d *Decoder, in string, cuts []byte) (got decoded) {
 	t.Helper()
 	buf := make([]byte, 0, len(in))
@@ -415,7 +415,7 @@ func FuzzChunkedBody(f *testing.F) {
 			d.Begin(BodyChunked, 0)
 			got := decode(t, &d, in, c)
 			if v != accepted {
-				got.size = 0 // how far a broken body was read says nothing
+				got.size = 0 // undefined for an invalid body
 			}
 			if got != want {
 				t.Fatalf("delivered by %v: got %+v, want %+v", c, got, want)
@@ -432,7 +432,7 @@ func FuzzChunkedBody(f *testing.F) {
 func netHTTPReadsChunked(t *testing.T, in string, b *refBody) {
 	t.Helper()
 	if b.longest >= 4096 || b.excess > 16<<10 {
-		return // net/http's own limits on lines of sizes and on overhead
+		return // net/http limits chunk size lines and overhead
 	}
 	body := []byte(in)
 	for _, i := range b.blanks {
@@ -451,7 +451,7 @@ func netHTTPReadsChunked(t *testing.T, in string, b *refBody) {
 	}
 	payload, err := io.ReadAll(req.Body)
 	if err != nil {
-		t.Fatalf("net/http refuses it: %v", err)
+		t.Fatalf("net/http rejects the message: %v", err)
 	}
 	wantSame(t, "net/http's payload", string(payload), b.payload)
 	wantSame(t, "net/http's end", all-src.Len()-br.Buffered()-len(head), b.size)
@@ -502,7 +502,7 @@ func referenceASCII(target string) string {
 }
 
 func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
-	r := worn()
+	r := usedRequest()
 	if v, _ := read(r, in, nil); v != accepted {
 		return
 	}
@@ -518,8 +518,8 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 	wantSameOverHTTP2(t, &m2.refHead, ":method "+m.method+"\n:scheme http\n:path "+referenceASCII(m2.target)+"\n:authority "+m2.host+"\n",
 		r.AppendHTTP2(nil, new(h2.Encoder), peer, []byte(fallbackHost), "http"))
 	netHTTPReadsRequest(t, out, &m2)
-	if v, err := read(worn(), out, nil); v != accepted {
-		t.Fatalf("the engine does not read its own head: %v", err)
+	if v, err := read(usedRequest(), out, nil); v != accepted {
+		t.Fatalf("the engine rejects its own head: %v", err)
 	}
 
 	wantSame(t, "start line", m2.start, m.method+" "+m.target+" HTTP/1.1")
@@ -557,10 +557,10 @@ func rewriteRequest(t *testing.T, in string, peer netip.Addr) {
 	}
 	if len(nonEmpty(m.values("forwarded"))) == 0 && len(nonEmpty(slices.Concat(m.values("x-forwarded-for"),
 		firstOf(m.values("x-forwarded-proto")), firstOf(m.values("x-forwarded-host"))))) > 0 {
-		rewritten = append(rewritten, "forwarded") // made by the gate; empty ones make room
+		rewritten = append(rewritten, "forwarded") // generated by the gate; empty lines are removed
 	}
 	if slices.ContainsFunc(m.elements("trailer"), untimely) || m.listed("trailer") > 64 {
-		rewritten = append(rewritten, "trailer") // without the names that may not come late
+		rewritten = append(rewritten, "trailer") // without names that are not allowed in trailers
 	}
 	for _, f := range m.fields {
 		if name := asciiLower(f.name); strings.HasPrefix(name, "k-gate-") {
@@ -652,7 +652,7 @@ func rewriteResponse(t *testing.T, in, method string, clientMinor int, closes bo
 	wantSameOverHTTP2(t, &m2.refHead, fmt.Sprintf(":status %d\n", status), r.AppendHTTP2(nil, new(h2.Encoder), Framing{}, []byte("now")))
 	netHTTPReadsResponse(t, out, method, &m2)
 	if v, err := readAs(new(Response), out, method, nil); v != accepted {
-		t.Fatalf("the engine does not read its own head: %v", err)
+		t.Fatalf("the engine rejects its own head: %v", err)
 	}
 	start := "HTTP/1.1" + m.start[len("HTTP/1.1"):]
 	if len(start) == len("HTTP/1.1 200") {
@@ -738,22 +738,22 @@ func untimely(name string) bool {
 	return among(name, refUntimely) || trustedOnly(name)
 }
 
-// wantTimelyTrailers checks that Trailer announces what may come late, and
-// nothing else.
+// wantTimelyTrailers checks that Trailer announces exactly the names that are allowed in
+// trailers.
 func wantTimelyTrailers(t *testing.T, before, after *refHead) {
 	t.Helper()
 	var want []string
 	if !before.named("trailer") {
-		heard := refHead{} // lines that make it more than 64 names are left out
+		parsed := refHead{} // lines that make it more than 64 names are left out
 		for _, f := range before.fields {
 			if f.name == "trailer" {
-				if heard.fields = append(heard.fields, f); heard.listed("trailer") > 64 {
-					heard.fields = heard.fields[:len(heard.fields)-1]
+				if parsed.fields = append(parsed.fields, f); parsed.listed("trailer") > 64 {
+					parsed.fields = parsed.fields[:len(parsed.fields)-1]
 					break
 				}
 			}
 		}
-		want = slices.DeleteFunc(heard.elements("trailer"), untimely)
+		want = slices.DeleteFunc(parsed.elements("trailer"), untimely)
 	}
 	if got := after.elements("trailer"); !slices.Equal(got, want) {
 		t.Errorf("Trailer: got %q, want %q", got, want)
@@ -847,7 +847,7 @@ var requestSeeds = []string{
 	"POST / HTTP/1.1\r\nHost: a\r\nConnection: trailer\r\nTransfer-Encoding: chunked\r\nTrailer: Host, X-Sum\r\n\r\n0\r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: [fe80::1%25a~b%41]:80\r\nConnection: a,b,c,d,e,f,g,h,i,\u212a-Network-Hash,X-A\r\nX-a: 1\r\nK-Network-Hash: 1\r\n\r\n",
 	"OPTIONS http://b HTTP/1.1\r\nHost: a\r\n\r\n",
-	// refused
+	// rejected
 	"GET / HTTP/1.1\r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: [fe80::1%25a!b]\r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
@@ -888,7 +888,7 @@ var requestSeeds = []string{
 	"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chun\u212aed\r\n\r\n",
 	"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 	"POST / HTTP/1.1\r\nHost: a\r\nExpect: 200-ok\r\n\r\n",
-	// incomplete, or refused before the end
+	// incomplete, or rejected before the end
 	"",
 	"G",
 	"GET / HTTP/1.1\r",
@@ -956,7 +956,7 @@ var responseSeeds = []string{
 	"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nPragma: no-cache\r\nX-Empty:\r\nContent-Length: 1\r\n\r\nx",
 	"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n",
 	"HTTP/1.1 999 ?\r\nContent-Length: 0\r\n\r\n",
-	// refused
+	// rejected
 	"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
 	"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx",
 	"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
@@ -983,7 +983,7 @@ var responseSeeds = []string{
 	"HTTP/1.1 200 OK\r\nX: a\rb\r\n\r\n",
 	"<html>oops</html>\r\n\r\n",
 	"\r\nHTTP/1.1 200 OK\r\n\r\n",
-	// incomplete, or refused before the end
+	// incomplete, or rejected before the end
 	"",
 	"HTTP/1.1 2",
 	"HTTP/1.1 200 OK\r",
@@ -1014,7 +1014,7 @@ var chunkedSeeds = []string{
 	"0\r\nX:\r\nY: \xff\r\n\r\n",
 	"3;x\r\n\r\n;\r\n0\r\n\r\n",
 	"3e8;x\r\n" + strings.Repeat("0\r\n\r\n", 200) + "\r\n0\r\n\r\n",
-	// refused
+	// rejected
 	"\r\n0\r\n\r\n",
 	"5\nhello\r\n0\r\n\r\n",
 	"5\r\nhello\n0\r\n\r\n",
@@ -1046,7 +1046,7 @@ var chunkedSeeds = []string{
 	"0\r\nX: a\n\r\n",
 	"0\r\nX\r\n\r\n",
 	"0\r\n: x\r\n\r\n",
-	// incomplete, or refused before the end
+	// incomplete, or rejected before the end
 	"",
 	"5",
 	"5\r",

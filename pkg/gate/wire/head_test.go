@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// fieldsOf makes a scanned head of the given field lines.
+// fieldsOf returns a scanned head with the given field lines.
 func fieldsOf(t *testing.T, lines ...string) *Head {
 	t.Helper()
 	h := new(Head)
@@ -38,8 +38,8 @@ func TestWhiteSpaceAroundAValueIsNotPartOfIt(t *testing.T) {
 	}
 }
 
-// linesThatAreRefused are field lines without the line end.
-var linesThatAreRefused = map[string]string{
+// invalidFieldLines are field lines without the line end.
+var invalidFieldLines = map[string]string{
 	"a space before the colon":     "A : b",
 	"a tab before the colon":       "A\t: b",
 	"a folded line":                " b",
@@ -59,7 +59,7 @@ var linesThatAreRefused = map[string]string{
 }
 
 func TestAnInvalidFieldLineIsRejected(t *testing.T) {
-	for name, line := range linesThatAreRefused {
+	for name, line := range invalidFieldLines {
 		t.Run(name, func(t *testing.T) {
 			h := new(Head)
 			if complete, err := h.Scan([]byte("GET / HTTP/1.1\r\n" + line + "\r\n")); complete || err != ErrMalformed {
@@ -91,7 +91,7 @@ func TestAnInvalidPartialHeadIsRejectedImmediately(t *testing.T) {
 	}
 }
 
-func TestAValidPartialHeadIsWaitedFor(t *testing.T) {
+func TestAValidPartialHeadIsIncomplete(t *testing.T) {
 	for _, in := range []string{
 		"", "G", "GET", "GET /", "GET / HTTP/1.1", "GET / HTTP/1.1\r", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\n\r",
 		"GET / HTTP/1.1\r\nA", "GET / HTTP/1.1\r\nA:", "GET / HTTP/1.1\r\nA:\r", "GET / HTTP/1.1\r\nA: b\tc\xff\r",
@@ -104,7 +104,7 @@ func TestAValidPartialHeadIsWaitedFor(t *testing.T) {
 	}
 }
 
-// padded makes a head of exactly n bytes.
+// padded returns a head of exactly n bytes.
 func padded(n int) string {
 	const begin, end = "GET / HTTP/1.1\r\nHost: a\r\nX: ", "\r\n\r\n"
 	return begin + strings.Repeat("x", n-len(begin)-len(end)) + end
@@ -156,11 +156,11 @@ func Test4096FieldsAreAcceptedAndOneMoreIsNot(t *testing.T) {
 func TestAScannerReleasesTheMemoryOfManyFields(t *testing.T) {
 	h := fieldsOf(t, strings.Split(strings.Repeat("a:\n", 1000)+"a:", "\n")...)
 	if h.reset(); cap(h.Fields) > 256 {
-		t.Errorf("keeps room for %d fields", cap(h.Fields))
+		t.Errorf("capacity for %d fields is kept", cap(h.Fields))
 	}
 	h = fieldsOf(t, "a:")
 	if h.reset(); cap(h.Fields) == 0 || len(h.Fields) != 0 {
-		t.Errorf("a small one keeps room for %d fields, %d in use", cap(h.Fields), len(h.Fields))
+		t.Errorf("after a small head, capacity for %d fields, %d in use", cap(h.Fields), len(h.Fields))
 	}
 }
 
@@ -204,7 +204,7 @@ func TestIsTextMatchesALoopForPairsOfBytes(t *testing.T) {
 	}
 }
 
-func TestOptionsAreTheElementsThatAreNotEmpty(t *testing.T) {
+func TestEmptyElementsOfConnectionAreNotOptions(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", ",": "", " , ,\t": "", "a": "a", " a ": "a", "a,b": "a|b", ",a ,, b c\t,": "a|b c", "a;q=1,b": "a;q=1|b",
 	} {
@@ -241,8 +241,8 @@ func TestConnectionOptionsAreParsedInAnyCaseAndOverSeveralLines(t *testing.T) {
 
 func TestConnectionRemovesTheFieldsThatItNames(t *testing.T) {
 	for _, c := range []struct {
-		sentence, names, field string
-		drop                   bool
+		name, names, field string
+		drop               bool
 	}{
 		{"a named field goes", "x-once", "X-Once: 1", true},
 		{"in any case", "X-ONCE", "x-oncE: 1", true},
@@ -263,7 +263,7 @@ func TestConnectionRemovesTheFieldsThatItNames(t *testing.T) {
 		{"K fields cannot with a Kelvin sign", "\u212a-network-probe", "K-Network-Probe: a", false},
 		{"no other field can with a Kelvin sign", "coo\u212aie", "Cookie: a", false},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			few := fieldsOf(t, c.field, "Connection: "+c.names)
 			many := fieldsOf(t, "Connection: 1, 2, 3, 4, 5, 6, 7, 8, 9", "Connection: "+c.names, c.field)
 			few.readConnection()
@@ -274,7 +274,7 @@ func TestConnectionRemovesTheFieldsThatItNames(t *testing.T) {
 	}
 }
 
-func TestConnectionMayHave64Options(t *testing.T) {
+func Test64ConnectionOptionsAreAcceptedAndOneMoreIsNot(t *testing.T) {
 	lines := []string{"A: x", "Connection: close"}
 	for i := range 63 {
 		lines[1] += fmt.Sprintf(",x-%d", i)

@@ -59,19 +59,19 @@ func TestTheHeaderListLimitAppliesToTheForwardedHeaders(t *testing.T) {
 		size := decodedSize(t, r.AppendHTTP2(nil, &e, peer, host, "http"))
 		for _, limit := range []int{0, 1000, size - 1, size, size + 1, 2 * size, 8 * size, 64 << 10} {
 			if got := r.FitsList(limit, peer, host, "http"); got != (size <= limit) {
-				t.Fatalf("a list of %d octets fits in %d: %v\n%q", size, limit, got, head.String())
+				t.Fatalf("a list of %d bytes fits in %d: %v\n%q", size, limit, got, head.String())
 			}
 		}
 	}
 }
 
-func TestTheHeaderListLimitIsComparedWithTheTrailersThatGoOut(t *testing.T) {
+func TestTheHeaderListLimitAppliesToTheForwardedTrailers(t *testing.T) {
 	for _, lines := range []string{"", "a: b\r\n", "X-Sum:   spaced   \r\nb:\r\n", strings.Repeat("n: v\r\n", 100)} {
 		var e h2.Encoder
 		size := decodedSize(t, AppendLines(nil, &e, []byte(lines)))
 		for _, limit := range []int{size - 1, size, size + 1, 10 * size} {
 			if got := TrailersFit([]byte(lines), limit); got != (size <= limit) {
-				t.Errorf("%q: a list of %d octets fits in %d: %v", lines, size, limit, got)
+				t.Errorf("%q: a list of %d bytes fits in %d: %v", lines, size, limit, got)
 			}
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// The reference reads whole messages the slow and obvious way, from the
-// grammars of RFC 9110, 9112 and 3986 and from the rules of the contract. It
-// shares no code with the engine. Limits of size are not its business.
+// The reference parses complete messages in the simplest way, from the grammars of RFC
+// 9110, 9112 and 3986 and the rules for forwarding. It shares no code with the engine and
+// has no limits of size.
 
 type verdict uint8
 
@@ -19,7 +19,7 @@ const (
 	accepted
 )
 
-func (v verdict) String() string { return [...]string{"incomplete", "refused", "accepted"}[v] }
+func (v verdict) String() string { return [...]string{"incomplete", "rejected", "accepted"}[v] }
 
 type refField struct{ name, value, line string } // name in lower case, line with its CRLF
 
@@ -175,13 +175,13 @@ func partial(line string, start bool) verdict {
 type refMessage struct {
 	refHead
 	method, sent, target, authority string // sent is the received target
-	host                            string // what the container shall see; "" = its address
+	host                            string // Host of the forwarded request; "" = the container's address
 	minor, status                   int
 	kind                            BodyKind
 	length                          int64
 	persistent                      bool
 	upgrade                         bool
-	repeated                        bool // the length, in an answer
+	repeated                        bool // Content-Length was repeated, in a response
 }
 
 func readReferenceRequest(in string) (m refMessage, v verdict) {
@@ -206,7 +206,7 @@ func readReferenceRequest(in string) (m refMessage, v verdict) {
 		}
 	}
 	if m.kind == BodyUntilClose {
-		m.kind = NoBody // only an answer can end so
+		m.kind = NoBody // only a response may end with the connection
 	}
 	m.persistence()
 	for _, e := range m.elements("upgrade") {
@@ -222,7 +222,7 @@ func readReferenceResponse(in, method string) (m refMessage, v verdict) {
 	}
 	version, rest, _ := strings.Cut(m.start, " ")
 	code, _, _ := strings.Cut(rest, " ")
-	if !m.readVersion(version) || len(code) != 3 || !allBytes(code, isRefDigit) || code[0] == '0' || !m.readAnswerFraming() {
+	if !m.readVersion(version) || len(code) != 3 || !allBytes(code, isRefDigit) || code[0] == '0' || !m.readResponseFraming() {
 		return m, refused
 	}
 	if m.listed("connection") > 64 {
@@ -236,7 +236,7 @@ func readReferenceResponse(in, method string) (m refMessage, v verdict) {
 	return m, accepted
 }
 
-// readVersion takes HTTP/1.x.
+// readVersion accepts HTTP/1.x.
 func (m *refMessage) readVersion(s string) bool {
 	minor, ok := strings.CutPrefix(s, "HTTP/1.")
 	if !ok || len(minor) != 1 || !isRefDigit(minor[0]) {
@@ -248,8 +248,8 @@ func (m *refMessage) readVersion(s string) bool {
 	return true
 }
 
-// readTarget takes origin-form, absolute-form and, for OPTIONS, asterisk-form
-// (RFC 9112 section 3.2). Bytes that RFC 3986 wants encoded may stay raw.
+// readTarget accepts origin-form, absolute-form and, for OPTIONS, asterisk-form (RFC 9112
+// section 3.2), and unencoded bytes that RFC 3986 requires to be encoded.
 func (m *refMessage) readTarget() bool {
 	t := m.sent
 	if t == "" || strings.Contains(t, "\t") {
@@ -307,8 +307,8 @@ func (m *refMessage) readHost() bool {
 // readFraming is RFC 9112 section 6.3 without any of its repairs.
 func (m *refMessage) readFraming() bool { return m.frameBy(m.values("content-length")) }
 
-// readAnswerFraming forgives a length that is repeated.
-func (m *refMessage) readAnswerFraming() bool {
+// readResponseFraming accepts a repeated length.
+func (m *refMessage) readResponseFraming() bool {
 	var lengths []string
 	for _, v := range m.values("content-length") {
 		for one := range strings.SplitSeq(v, ",") {
@@ -348,14 +348,14 @@ type refBody struct {
 	payload  string
 	trailers []refField
 	size     int
-	// What net/http refuses although RFC 9112 section 7.1.1 allows it.
+	// Properties that net/http rejects although RFC 9112 section 7.1.1 allows them.
 	blanks  []int // where white space stands before a chunk extension
 	longest int   // longest line of size and extensions
 	excess  int   // bytes that are neither payload nor allowed by it as framing
 }
 
-// readReferenceChunked reads chunked-body (RFC 9112 section 7.1). What an
-// extension says is not looked at, except that it is text: it ends here.
+// readReferenceChunked parses chunked-body (RFC 9112 section 7.1). Extensions are not
+// interpreted; they must be text.
 func readReferenceChunked(in string) (b refBody, v verdict) {
 	rest := in
 	for {
@@ -435,8 +435,8 @@ func hexPrefix(s string) int {
 	return len(s)
 }
 
-// isRefHost is uri-host [ ":" port ] of RFC 3986 section 3.2.2 (and RFC 6874
-// for zones) with a host that is not empty.
+// isRefHost matches uri-host [ ":" port ] of RFC 3986 section 3.2.2 (RFC 6874 for zones)
+// with a non-empty host.
 func isRefHost(s string) bool {
 	host, port := s, ""
 	if strings.HasPrefix(s, "[") {
@@ -508,8 +508,7 @@ func allBytes(s string, ok func(byte) bool) bool {
 	return true
 }
 
-// asciiLower leaves everything but A to Z alone: strings.ToLower would turn
-// the Kelvin sign into a k.
+// asciiLower changes only A to Z. strings.ToLower would turn the Kelvin sign into a k.
 func asciiLower(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -520,8 +519,7 @@ func asciiLower(s string) string {
 	return string(b)
 }
 
-// Fields that end at a hop, and fields that a peer cannot have removed by
-// naming them in Connection.
+// Hop-by-hop fields, and fields that a peer cannot remove by naming them in Connection.
 var (
 	refHopByHop = []string{"connection", "keep-alive", "proxy-connection", "proxy-authenticate",
 		"proxy-authorization", "te", "transfer-encoding", "upgrade"}

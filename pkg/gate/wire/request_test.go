@@ -9,7 +9,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/internal/field"
 )
 
-// requestOf reads a head of the given lines to its decision.
+// requestOf parses a head of the given lines.
 func requestOf(lines ...string) (*Request, error) {
 	r := new(Request)
 	_, err := read(r, strings.Join(append(lines, "", ""), "\r\n"), nil)
@@ -25,9 +25,9 @@ func mustRequest(t *testing.T, lines ...string) *Request {
 	return r
 }
 
-func TestTargets(t *testing.T) {
+func TestTargetsAreForwardedInOriginForm(t *testing.T) {
 	long := "/" + strings.Repeat("x", 60<<10)
-	for _, c := range []struct{ sentence, method, sent, target, origin string }{
+	for _, c := range []struct{ name, method, sent, target, origin string }{
 		{"a path is forwarded unchanged", "GET", "/a/b", "/a/b", ""},
 		{"so do double slashes", "GET", "//a//b", "//a//b", ""},
 		{"dot segments", "GET", "/a/./../b", "/a/./../b", ""},
@@ -49,7 +49,7 @@ func TestTargets(t *testing.T) {
 		{"in any case of the scheme", "GET", "HtTpS://H/p", "/p", "H"},
 		{"with double slashes after the authority", "GET", "http://h//p", "//p", "h"},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			r := mustRequest(t, c.method+" "+c.sent+" HTTP/1.1", "Host: a")
 			wantSame(t, "method", string(r.Method), c.method)
 			wantSame(t, "target", string(r.Target), c.target)
@@ -59,10 +59,10 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-func TestRejectedStartLines(t *testing.T) {
+func TestInvalidStartLinesAreRejected(t *testing.T) {
 	for _, c := range []struct {
-		sentence, line string
-		err            error
+		name, line string
+		err        error
 	}{
 		{"an empty line", "", ErrMalformed},
 		{"a method alone", "GET", ErrMalformed},
@@ -109,7 +109,7 @@ func TestRejectedStartLines(t *testing.T) {
 		{"a version with a comma", "GET / HTTP/1,1", ErrMalformed},
 		{"another protocol", "GET / HTTQ/1.1", ErrMalformed},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			if _, err := requestOf(c.line, "Host: a"); err != c.err {
 				t.Errorf("%q: got %v, want %v", c.line, err, c.err)
 			}
@@ -117,13 +117,13 @@ func TestRejectedStartLines(t *testing.T) {
 	}
 }
 
-func TestMinorVersionsAboveOneAreReadAsOne(t *testing.T) {
+func TestMinorVersionsAboveOneCountAsOne(t *testing.T) {
 	for v, want := range map[string]int{"HTTP/1.0": 0, "HTTP/1.1": 1, "HTTP/1.2": 1, "HTTP/1.9": 1} {
 		wantSame(t, v, mustRequest(t, "GET / "+v, "Host: a").Minor, want)
 	}
 }
 
-func TestHosts(t *testing.T) {
+func TestOnlyValidHostsAreAccepted(t *testing.T) {
 	for host, want := range map[string]bool{
 		"a": true, "a.b.c": true, "A-b_c~d": true, "a:80": true, "a:": true, "127.0.0.1": true, "127.0.0.1:8080": true,
 		"a:99999": true, "!$&'()*+,;=": true, "%41%fF": true, "xn--bcher-kva.example": true,
@@ -148,7 +148,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-func TestLengths(t *testing.T) {
+func TestOnlyDecimalLengthsAreAccepted(t *testing.T) {
 	for in, want := range map[string]int64{
 		"0": 0, "00": 0, "7": 7, "0007": 7, "1048576": 1 << 20, "9223372036854775807": 1<<63 - 1, "0000000000000000001": 1,
 		"": -1, " 1": -1, "1 ": -1, "+1": -1, "-1": -1, "-0": -1, "1.0": -1, "1e3": -1, "0x10": -1, "1,1": -1, "1_0": -1, "١": -1,
@@ -161,7 +161,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-func TestCodings(t *testing.T) {
+func TestOnlyTheChunkedCodingIsAccepted(t *testing.T) {
 	for in, want := range map[string]error{
 		"chunked": nil, "Chunked": nil, "CHUNKED": nil,
 		"": ErrMalformed, ",": ErrMalformed, "chunked,": ErrMalformed, ",chunked": ErrMalformed, "chunked, chunked": ErrMalformed,
@@ -175,11 +175,11 @@ func TestCodings(t *testing.T) {
 	}
 }
 
-func TestFramingOfRequests(t *testing.T) {
+func TestAmbiguousFramingOfRequestsIsRejected(t *testing.T) {
 	for _, c := range []struct {
-		sentence, lines string
-		kind            BodyKind
-		length          int64
+		name, lines string
+		kind        BodyKind
+		length      int64
 	}{
 		{"no framing field means no body", "X: y", NoBody, 0},
 		{"a length is a length", "Content-Length: 5", BodyLength, 5},
@@ -187,7 +187,7 @@ func TestFramingOfRequests(t *testing.T) {
 		{"chunked is chunked in any case", "tRANSFER-eNCODING: cHUNKED", BodyChunked, 0},
 		{"white space around makes no difference", "Transfer-Encoding:\t chunked \t", BodyChunked, 0},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			r := mustRequest(t, "POST / HTTP/1.1", "Host: a", c.lines)
 			wantSame(t, "kind", r.Body, c.kind)
 			wantSame(t, "length", r.Length, c.length)
@@ -195,11 +195,11 @@ func TestFramingOfRequests(t *testing.T) {
 	}
 }
 
-func TestRejectedFields(t *testing.T) {
+func TestInvalidFieldsAreRejected(t *testing.T) {
 	const get = "GET / HTTP/1.1\r\nHost: a\r\n"
 	for _, c := range []struct {
-		sentence, head string
-		err            error
+		name, head string
+		err        error
 	}{
 		{"no Host in HTTP/1.1", "GET / HTTP/1.1", ErrMalformed},
 		{"no Host with an absolute form", "GET http://a/ HTTP/1.1", ErrMalformed},
@@ -222,7 +222,7 @@ func TestRejectedFields(t *testing.T) {
 		{"an unknown expectation with the known one", get + "Expect: 100-continue\r\nExpect: a", ErrExpectation},
 		{"a list of expectations", get + "Expect: 100-continue, a", ErrExpectation},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			if _, err := requestOf(c.head); err != c.err {
 				t.Errorf("got %v, want %v", err, c.err)
 			}
@@ -230,10 +230,10 @@ func TestRejectedFields(t *testing.T) {
 	}
 }
 
-func TestExpectations(t *testing.T) {
+func TestOnly100ContinueIsAnAcceptedExpectation(t *testing.T) {
 	for _, c := range []struct {
-		sentence, version, lines string
-		want                     bool
+		name, version, lines string
+		want                 bool
 	}{
 		{"a body is waited with", "1.1", "Expect: 100-Continue\r\nContent-Length: 1", true},
 		{"a chunked one too", "1.1", "Transfer-Encoding: chunked\r\nExpect: 100-continue", true},
@@ -243,16 +243,16 @@ func TestExpectations(t *testing.T) {
 		{"HTTP/1.0 knows none", "1.0", "Expect: 100-continue\r\nContent-Length: 1", false},
 		{"not even an unknown one", "1.0", "Expect: a\r\nContent-Length: 1", false},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			wantSame(t, "expect", mustRequest(t, "POST / HTTP/"+c.version, "Host: a", c.lines).Expect, c.want)
 		})
 	}
 }
 
-func TestPersistenceOfRequests(t *testing.T) {
+func TestARequestsConnectionPersistsAsRFC9112Requires(t *testing.T) {
 	for _, c := range []struct {
-		sentence, version, connection string
-		want                          bool
+		name, version, connection string
+		want                      bool
 	}{
 		{"HTTP/1.1 goes on", "1.1", "", true},
 		{"unless it says close", "1.1", "close", false},
@@ -262,7 +262,7 @@ func TestPersistenceOfRequests(t *testing.T) {
 		{"and not close", "1.0", "keep-alive, close", false},
 		{"HTTP/1.7 is like 1.1", "1.7", "", true},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			r := mustRequest(t, "GET / HTTP/"+c.version, "Host: a", "Connection: "+c.connection)
 			wantSame(t, "keepAlive", r.KeepAlive(), c.want)
 		})
@@ -333,7 +333,7 @@ func TestObserversSeeTheReceivedFields(t *testing.T) {
 	wantSame(t, "empty host", string(mustRequest(t, "GET / HTTP/1.1", "Host:").FinalHost([]byte("d"))), "d")
 }
 
-// rewritten is a head as the container gets it.
+// rewritten returns a head as forwarded to the container.
 func rewritten(t *testing.T, lines ...string) string {
 	t.Helper()
 	r := mustRequest(t, lines...)
@@ -342,7 +342,7 @@ func rewritten(t *testing.T, lines ...string) string {
 
 func TestHeadsForTheContainer(t *testing.T) {
 	const xff = "X-Forwarded-For: 192.0.2.7\r\n"
-	for _, c := range []struct{ sentence, in, want string }{
+	for _, c := range []struct{ name, in, want string }{
 		{"fields keep order, case, repetitions and white space",
 			"GET /a HTTP/1.1\r\nhOST:  a\r\nB:1\r\na: \t2 \r\nB: 3\r\nE:",
 			"GET /a HTTP/1.1\r\nhOST:  a\r\nB:1\r\na: \t2 \r\nB: 3\r\nE:\r\n" + xff},
@@ -402,7 +402,7 @@ func TestHeadsForTheContainer(t *testing.T) {
 		{"only the gate speaks in K-Gate fields", "GET / HTTP/1.1\r\nHost: a\r\nK-Gate-Outcome: x\r\nk-gate-: y\r\nK-Gat: z",
 			"GET / HTTP/1.1\r\nHost: a\r\nK-Gat: z\r\n" + xff},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			if got := rewritten(t, c.in); got != c.want+"\r\n" {
 				t.Errorf("got  %q\nwant %q", got, c.want+"\r\n")
 			}

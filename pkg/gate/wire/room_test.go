@@ -50,7 +50,7 @@ func TestAnHTTP2HeadAllocatesOnlyWhatItNeeds(t *testing.T) {
 			t.Errorf("%s: %v allocations for a head, want 2", name, n)
 		}
 		if most := len(r.text) + 48; cap(r.text) > most+most/4 || cap(r.Fields) > len(r.Fields)+2 {
-			t.Errorf("%s: room for %d octets of text, %d needed; for %d fields, %d needed", name, cap(r.text), len(r.text), cap(r.Fields), len(r.Fields))
+			t.Errorf("%s: room for %d bytes of text, %d needed; for %d fields, %d needed", name, cap(r.text), len(r.text), cap(r.Fields), len(r.Fields))
 		}
 	}
 }

@@ -12,7 +12,7 @@ func TestANonASCIITargetIsPercentEncodedOverHTTP2(t *testing.T) {
 	for target, want := range map[string]string{
 		"/plain?a=%C3": "/plain?a=%C3", "/\xc3\xa9": "/%C3%A9", "/x?\xff&y": "/x?%FF&y", "/\x80\x7e": "/%80~",
 	} {
-		r := worn()
+		r := usedRequest()
 		if v, _ := read(r, "GET "+target+" HTTP/1.1\r\nHost: h\r\n\r\n", nil); v != accepted {
 			t.Fatalf("%q: %v", target, v)
 		}

@@ -2,9 +2,7 @@ package h2
 
 import "testing"
 
-// TestFramesAndFieldsAreProcessedWithoutAllocations is the gate for the claim in doc.go's
-// opening and in the contract of the engine, 0 allocations per request on a
-// connection that is warm.
+// Requests on a warm connection allocate nothing (see doc.go).
 func TestFramesAndFieldsAreProcessedWithoutAllocations(t *testing.T) {
 	for _, l := range benchLists {
 		cold, warm := blocks(l.lines)
@@ -41,7 +39,7 @@ func TestFramesAndFieldsAreProcessedWithoutAllocations(t *testing.T) {
 			again()
 		}
 		if n := testing.AllocsPerRun(100, again); n != 0 {
-			t.Errorf("%s, spelled out: %v allocations", l.name, n)
+			t.Errorf("%s, literal: %v allocations", l.name, n)
 		}
 	}
 

@@ -111,7 +111,7 @@ func BenchmarkEncodeXNet(b *testing.B) {
 	}
 }
 
-// benchFrames is what 8 requests on 8 streams look like in one read.
+// benchFrames returns the frames of 8 requests on 8 streams, as in one read.
 func benchFrames() []byte {
 	var b []byte
 	_, warm := blocks(smallGet)

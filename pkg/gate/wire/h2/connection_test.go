@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// receiver is the receiving side of a server's connection in miniature: all
-// the parts of this package put together as an engine puts them together. It
-// answers nothing and keeps every stream's window open.
+// receiver is a minimal receiving side of a server connection. It combines the parts of
+// this package like an engine, sends nothing and keeps all stream windows open.
 type receiver struct {
 	reader   Reader
 	decoder  Decoder
@@ -54,13 +53,13 @@ func (r *receiver) read(b []byte) ([]byte, *Error) {
 		if !ok {
 			return b, nil
 		}
-		if err := r.take(&f); err != nil {
+		if err := r.receive(&f); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func (r *receiver) take(f *Frame) *Error {
+func (r *receiver) receive(f *Frame) *Error {
 	if f.CarriesNothing() {
 		if err := r.meter.Empty(r.now); err != nil {
 			return err
@@ -198,7 +197,7 @@ func (r *receiver) control(f *Frame) *Error {
 	return nil
 }
 
-// request is HEADERS of a request, alone.
+// request returns a HEADERS frame with a request.
 func request(stream uint32, end bool, more ...line) string {
 	var e Encoder
 	b := BeginHeaders(nil)
@@ -208,7 +207,7 @@ func request(stream uint32, end bool, more ...line) string {
 	return string(EndHeaders(b, 0, stream, end, MinMaxFrameSize))
 }
 
-func TestConnectionInMiniature(t *testing.T) {
+func TestASequenceOfFramesEndsWithTheErrorThatTheRFCRequires(t *testing.T) {
 	length := func(s string) line { return line{"content-length", s} }
 	post := line{":method", "POST"}
 	window := func(n uint32) string { return string(AppendWindowUpdate(nil, 1, n)) }
@@ -298,7 +297,7 @@ func TestResetsByEitherSideAreCounted(t *testing.T) {
 	}
 }
 
-func TestFloodsOfFramesWithoutContent(t *testing.T) {
+func TestFloodsOfFramesWithoutContentEndTheConnection(t *testing.T) {
 	for what, in := range map[string]string{
 		"empty DATA": frame(Data, 0, 1, ""), "only padding": frame(Data, FlagPadded, 1, "\x03\x00\x00\x00"), "SETTINGS": settled,
 		"PING": frame(Ping, 0, 0, "12345678"), "acknowledged PING": frame(Ping, FlagAck, 0, "12345678"),
@@ -338,7 +337,7 @@ func FuzzConnection(f *testing.F) {
 				t.Fatalf("stream %d: %+v", id, s)
 			}
 			if s.message.declared >= 0 && s.message.received > s.message.declared {
-				t.Fatalf("stream %d took %d of %d", id, s.message.received, s.message.declared)
+				t.Fatalf("stream %d received %d of %d", id, s.message.received, s.message.declared)
 			}
 		}
 	})

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// unhex reads hexadecimal digits with spaces between them.
+// unhex decodes hexadecimal digits separated by spaces.
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
@@ -30,7 +30,7 @@ func (h *Head) lines() (all []line) {
 	return all
 }
 
-// contents of a table, newest first.
+// lines returns the entries of a table, newest first.
 func (t *table) lines() (all []line) {
 	for i := range t.count {
 		e := t.newest(i)
@@ -39,9 +39,9 @@ func (t *table) lines() (all []line) {
 	return all
 }
 
-// The examples of RFC 7541 appendix C: each is a sequence of blocks on one connection,
-// with the decoder's table after each.
-func TestExamplesOfRFC7541(t *testing.T) {
+// RFC 7541 appendix C: each example is a sequence of blocks on one connection, with the
+// decoder's table after each block.
+func TestTheExamplesOfRFC7541AreDecoded(t *testing.T) {
 	type step struct {
 		block  string
 		fields []line
@@ -106,7 +106,7 @@ func TestExamplesOfRFC7541(t *testing.T) {
 					t.Errorf("block %d: %q, want %q", i, got, s.fields)
 				}
 				if got := d.table.lines(); !slices.Equal(got, s.table) || d.table.size != s.size {
-					t.Errorf("table behind block %d: %q of %d, want %q of %d", i, got, d.table.size, s.table, s.size)
+					t.Errorf("table after block %d: %q of %d, want %q of %d", i, got, d.table.size, s.table, s.size)
 				}
 			}
 			if c.name == "C.2.3" && !h.Fields[0].Sensitive() {
@@ -116,7 +116,7 @@ func TestExamplesOfRFC7541(t *testing.T) {
 	}
 }
 
-func TestIntegersOfRFC7541(t *testing.T) {
+func TestTheIntegersOfRFC7541AreEncodedAndDecoded(t *testing.T) {
 	for _, c := range []struct {
 		n    int
 		bits uint
@@ -134,7 +134,7 @@ func TestIntegersOfRFC7541(t *testing.T) {
 	}
 }
 
-func TestInvalidHPACKBlocks(t *testing.T) {
+func TestInvalidHPACKBlocksAreRejected(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		block string
@@ -190,7 +190,7 @@ func TestHeaderListsAboveTheLimitKeepTheTableSynchronized(t *testing.T) {
 	}
 }
 
-func TestManyReferencesToALargeEntry(t *testing.T) {
+func TestManyReferencesToALargeEntryTakeBoundedMemory(t *testing.T) {
 	var d Decoder
 	var h Head
 	insert := append([]byte{0x40, 1, 'x', 0x7f, 0xa1, 0x1e}, bytes.Repeat([]byte{'v'}, 4000)...)
@@ -210,13 +210,13 @@ func TestManyReferencesToALargeEntry(t *testing.T) {
 			t.Errorf("%d references took %d bytes", c.references, n)
 		}
 	}
-	// Entries that take the long name of another one, and evict it.
+	// Entries that reuse the long name of another entry and evict it.
 	d = Decoder{}
 	if err := d.Decode(append([]byte{0x40, 0x7f, 0xa1, 0x1e}, append(bytes.Repeat([]byte{'n'}, 4000), 0)...), &h); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Decode(bytes.Repeat([]byte{0x7e, 0}, 30000), &h); err != errListBomb {
-		t.Errorf("entries that take a long name: %v", err)
+		t.Errorf("entries that reuse a long name: %v", err)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestTheMemoryOfAHeaderListIsBounded(t *testing.T) {
 	}
 }
 
-func TestTooManyFields(t *testing.T) {
+func TestTooManyFieldsAreTooLarge(t *testing.T) {
 	d := Decoder{MaxList: 1 << 20}
 	var h Head
 	block := bytes.Repeat([]byte{0x82}, MaxFields)

@@ -97,8 +97,8 @@ func TestSensitiveFieldsRemainSensitiveWhenForwarded(t *testing.T) {
 	}
 }
 
-// TestTheEncoderMatchesOtherDecoders runs random lists through the encoder, with
-// tables that change their size, and reads them with x/net and with ours.
+// Random lists are encoded, with tables that change their size, and decoded by x/net and by
+// this package.
 func TestTheEncoderMatchesOtherDecoders(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	vocabulary := []string{"", "a", "gzip, deflate", "GET", "200", "404", strings.Repeat("long", 100), "0123456789", "x\x00\xff\n", "application/grpc"}
@@ -146,13 +146,13 @@ func TestTheEncoderMatchesOtherDecoders(t *testing.T) {
 				got = append(got, line{f.Name, f.Value})
 			}
 			if !slices.Equal(got, want) {
-				t.Fatalf("x/net read %q, want %q", got, want)
+				t.Fatalf("x/net decoded %q, want %q", got, want)
 			}
 			if err := d.Decode(b, &h); err != nil || !slices.Equal(h.lines(), want) {
-				t.Fatalf("decoder read %v, %q, want %q", err, h.lines(), want)
+				t.Fatalf("the decoder returned %v, %q, want %q", err, h.lines(), want)
 			}
 			if len(b) == 0 {
-				continue // a size that has changed is told with the next field
+				continue // a changed size is sent with the next field
 			}
 			if !slices.Equal(d.table.lines(), e.table.lines()) || d.table.size != e.table.size {
 				t.Fatalf("tables differ: %q and %q", d.table.lines(), e.table.lines())

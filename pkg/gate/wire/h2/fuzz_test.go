@@ -22,26 +22,25 @@ import (
 // messages that x/net accepts: any other rejected message must be rejected by x/net
 // too.
 var stricter = map[*Error]string{
-	// Frames, where x/net leaves it to its server and client.
+	// Frames: checks that x/net has in its server and client.
 	errPush:          "PUSH_PROMISE is never enabled",
 	errBlockTooLong:  "limit",
 	errBlockInBits:   "limit",
 	errSelfDependent: "found by x/net's server",
 
 	// HPACK.
-	errInteger:    "x/net takes leading zeros of up to nine octets",
+	errInteger:    "x/net takes leading zeros of up to nine bytes",
 	errSizeUpdate: "x/net takes an update behind a field while the table is empty",
 	errListBomb:   "limit",
 
-	// Heads: what x/net's server refuses later, or passes on. naiveRequest and
-	// naiveResponse tell all of these a second time.
+	// Heads: errors that x/net's server detects later or not at all. naiveRequest and
+	// naiveResponse check all of these independently.
 	errListTooLarge: "limit", errValue: "white space around a value", errPseudo: "", errMethod: "", errScheme: "", errPath: "",
 	errAuthority: "", errTwoHosts: "", errConnect: "", errProtocol: "", errConnection: "", errTE: "", errLength: "",
 	errStatus: "", errSwitching: "",
 }
 
-// looser lists what x/net refuses and this package takes, by a part of x/net's
-// error.
+// looser lists what x/net rejects and this package accepts, by a part of x/net's error.
 var looser = []string{
 	// RFC 7541 section 4.2 has two updates in a row as the normal case.
 	"dynamic table size update MUST occur at the beginning",
@@ -51,7 +50,7 @@ func isLooser(err error) bool {
 	return slices.ContainsFunc(looser, func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
-// cut turns a fuzzer's bytes into the ends of the pieces in which in comes.
+// cut turns a fuzzer's bytes into the ends of the pieces in which in is delivered.
 func cut(in string, steps []byte) (ends []int) {
 	for at, i := 0, 0; len(steps) > 0; i++ {
 		if at += 1 + int(steps[i%len(steps)]); at >= len(in) {
@@ -62,7 +61,7 @@ func cut(in string, steps []byte) (ends []int) {
 	return ends
 }
 
-// theirFrames reads in as x/net does, in the outlines of ours.
+// theirFrames parses in with x/net and returns the outlines of its frames.
 func theirFrames(in string) (all []string, err error) {
 	r := http2.NewFramer(nil, strings.NewReader(in))
 	r.SetMaxReadFrameSize(MinMaxFrameSize)
@@ -114,7 +113,7 @@ func theirFrames(in string) (all []string, err error) {
 	}
 }
 
-// wholeFrames reads in with a Reader, in pieces, and puts DATA together.
+// wholeFrames parses in with a Reader, in pieces, and joins the pieces of DATA.
 func wholeFrames(t *testing.T, in string, steps []byte) (all []string, left int, err *Error) {
 	r := Reader{settingsSeen: true}
 	var held []byte
@@ -183,22 +182,22 @@ func FuzzFrames(f *testing.F) {
 			}
 		}
 		theirs, theirErr := theirFrames(in)
-		// A padded DATA frame is here before its padding, and x/net makes
+		// This package delivers a padded DATA frame before its padding, and x/net makes
 		// connection errors of some stream errors.
 		for i := range theirs {
 			if i >= len(ours) {
 				if stricter[err] == "" {
-					t.Fatalf("refused with %v: %s", err, theirs[i])
+					t.Fatalf("rejected with %v: %s", err, theirs[i])
 				}
 				return
 			}
 			if ours[i] != theirs[i] && !(err == nil && strings.HasPrefix(ours[i], "16/")) {
-				t.Fatalf("frame %d is %s, x/net read %s", i, ours[i], theirs[i])
+				t.Fatalf("frame %d is %s, x/net: %s", i, ours[i], theirs[i])
 			}
 		}
 		if errors.Is(theirErr, io.EOF) || errors.Is(theirErr, io.ErrUnexpectedEOF) {
 			if err == nil && left == 0 && len(ours) != len(theirs) {
-				t.Fatalf("%q, x/net read %q", ours, theirs)
+				t.Fatalf("%q, x/net: %q", ours, theirs)
 			}
 			return
 		}
@@ -212,7 +211,7 @@ func FuzzFrames(f *testing.F) {
 				}
 			}
 			if !strings.HasSuffix(next, errPriorityLen.Reason) && !strings.HasSuffix(next, errNoIncrementOnStream.Reason) && !strings.HasPrefix(next, "16/") {
-				t.Fatalf("accepted %s, x/net refused it with %v", next, theirErr)
+				t.Fatalf("accepted %s, x/net rejected it with %v", next, theirErr)
 			}
 		}
 	})
@@ -244,8 +243,7 @@ func FuzzHuffman(f *testing.F) {
 	})
 }
 
-// FuzzDecoder reads several blocks, each with its length in front, on one
-// connection.
+// FuzzDecoder decodes several blocks, each preceded by its length, on one connection.
 func FuzzDecoder(f *testing.F) {
 	add := func(list ...string) {
 		var in []byte
@@ -280,7 +278,7 @@ func FuzzDecoder(f *testing.F) {
 				t.Fatalf("%x accepted, x/net says %v", block, theirErr)
 			}
 			if err != nil && theirErr == nil && stricter[err] == "" {
-				t.Fatalf("%x refused with %v, x/net read %v", block, err, theirs)
+				t.Fatalf("%x rejected with %v, x/net: %v", block, err, theirs)
 			}
 			if err != nil || theirErr != nil || len(theirs) > MaxFields {
 				return
@@ -297,7 +295,7 @@ func FuzzDecoder(f *testing.F) {
 				t.Fatalf("%d fields of %d, x/net read %d of %d", len(h.Fields), h.Size, len(theirs), size)
 			}
 
-			// With a limit, the same as far as it goes, and the table in step.
+			// With a limit, a prefix of the fields, and the same table.
 			if err := tight.Decode(block, &part); err == errListBomb {
 				return
 			} else if err != nil {
@@ -314,8 +312,8 @@ func FuzzDecoder(f *testing.F) {
 	})
 }
 
-// FuzzEncoder takes its input as a list of things to do: fields to encode,
-// blocks to end, sizes that change.
+// FuzzEncoder interprets its input as operations: encode a field, end a block, change the
+// table size.
 func FuzzEncoder(f *testing.F) {
 	f.Add([]byte("\x00\x02\x05\x00GET\x03\x05\x00GET\x05\x05\x00GET\xff\xfe\x10\x05\x05\x00GET\xff\x05\x05\x00GET"))
 	f.Add([]byte("\x80\x03\x00x-y\x05value\x80\x03\x00x-y\x05value\x80\x03\x00x-y\x05value\xfc"))
@@ -383,8 +381,8 @@ func FuzzEncoder(f *testing.F) {
 	})
 }
 
-// FuzzHeads takes fields as name: value lines and reads them as the head of a
-// request, of a response and as trailers.
+// FuzzHeads parses "name: value" lines as the head of a request, as the head of a response
+// and as trailers.
 func FuzzHeads(f *testing.F) {
 	for _, l := range benchLists {
 		var s strings.Builder
@@ -406,7 +404,7 @@ func FuzzHeads(f *testing.F) {
 		enc := hpack.NewEncoder(&block)
 		for _, l := range strings.Split(in, "\x01") {
 			name, value, _ := strings.Cut(l, "\x00")
-			// Control bytes other than the two that separate come as they are.
+			// Control bytes other than the two separators are unchanged.
 			value = strings.ReplaceAll(value, "\x02", "\x00")
 			lines = append(lines, line{name, value})
 			enc.WriteField(hpack.HeaderField{Name: name, Value: value})

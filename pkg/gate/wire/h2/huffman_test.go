@@ -44,13 +44,13 @@ func TestHuffmanCodedStringsAreDecoded(t *testing.T) {
 
 func TestInvalidHuffmanCodes(t *testing.T) {
 	for what, code := range map[string]string{
-		"eight bits of padding":                    "\x1f\xff", // a, padded by 3 + 8 bits
-		"nothing but eight bits of padding":        "\xff",
-		"padding of zeros":                         "\x18", // a, 000
-		"the code for the end":                     "\xff\xff\xff\xff",
-		"the code for the end after another":       "\x1f\xff\xff\xff\xff",
-		"the code for the end before eight octets": "\xff\xff\xff\xff\x1f\x1f\x1f\x1f\x1f\x1f\x1f\x1f",
-		"a code that is cut short":                 "\xff\xff\xfe",
+		"eight bits of padding":                   "\x1f\xff", // a, padded by 3 + 8 bits
+		"nothing but eight bits of padding":       "\xff",
+		"padding of zeros":                        "\x18", // a, 000
+		"the code for the end":                    "\xff\xff\xff\xff",
+		"the code for the end after another":      "\x1f\xff\xff\xff\xff",
+		"the code for the end before eight bytes": "\xff\xff\xff\xff\x1f\x1f\x1f\x1f\x1f\x1f\x1f\x1f",
+		"a code that is cut short":                "\xff\xff\xfe",
 	} {
 		if got, how := appendDecoded(nil, []byte(code), 100); how != corrupt {
 			t.Errorf("%s: %q, %d", what, got, how)

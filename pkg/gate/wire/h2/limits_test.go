@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-func TestSendWindows(t *testing.T) {
+func TestASendWindowFollowsUpdatesAndSETTINGSWithinItsBounds(t *testing.T) {
 	w := NewSendWindow(100)
 	w.Consume(100)
 	if w.Left() != 0 {
-		t.Errorf("%d left of a window that is used up", w.Left())
+		t.Errorf("%d left of an exhausted window", w.Left())
 	}
 	if err := w.ApplySettings(Changes{Window: -50}); err != nil || w.Left() != 0 {
 		t.Errorf("smaller by 50: %v, %d left", err, w.Left())
@@ -40,9 +40,8 @@ func TestSendWindows(t *testing.T) {
 	}
 }
 
-// TestReceiveWindows runs random traffic through a window and a model of the peer's
-// view.
-func TestReceiveWindows(t *testing.T) {
+// Random traffic runs through a window and a model of the peer's view.
+func TestAReceiveWindowMatchesAModelOfThePeer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
 		size := uint32(1 + rng.IntN(100000))
@@ -71,15 +70,15 @@ func TestReceiveWindows(t *testing.T) {
 				}
 			}
 			if allowed > MaxWindow || allowed+held > 100000 {
-				t.Fatalf("the peer may send %d with %d held", allowed, held)
+				t.Fatalf("the peer may send %d with %d buffered", allowed, held)
 			}
 			if held == 0 && allowed < int64(size)/2 {
-				t.Fatalf("nothing is held, and the peer may send %d of %d", allowed, size)
+				t.Fatalf("nothing is buffered, and the peer may send %d of %d", allowed, size)
 			}
 		}
 		allowed += int64(w.Release(int(held))) + int64(w.Flush())
 		if allowed < int64(size) {
-			t.Fatalf("the peer may send %d of %d in the end", allowed, size)
+			t.Fatalf("the peer may send %d of %d at the end", allowed, size)
 		}
 	}
 	w := NewReceiveWindow(10)
@@ -91,7 +90,7 @@ func TestReceiveWindows(t *testing.T) {
 	}
 }
 
-func TestSettings(t *testing.T) {
+func TestSettingsAreAppliedAndInvalidOnesRejected(t *testing.T) {
 	for _, c := range []struct {
 		what       string
 		settings   []Setting
@@ -150,7 +149,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestAcknowledgementsOfSettings(t *testing.T) {
+func TestASuperfluousAcknowledgementOfSETTINGSIsRejected(t *testing.T) {
 	var a SettingsAcks
 	a.Sent()
 	a.Sent()
@@ -193,7 +192,7 @@ func TestRatesAreBounded(t *testing.T) {
 	until("replies that are not read", MaxUnread, errUnread, func() *Error { return m.Reply() })
 	m.Written()
 	if err := m.Reply(); err != nil {
-		t.Errorf("behind a write: %v", err)
+		t.Errorf("after a write: %v", err)
 	}
 	for _, e := range []*Error{errResets, errEmpty, errUnread} {
 		if e.Code != EnhanceYourCalm || e.Scope != Connection {

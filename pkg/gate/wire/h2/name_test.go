@@ -23,7 +23,7 @@ func TestNamesAreFoundInAnyCase(t *testing.T) {
 			t.Errorf("%s is %d, want %d", bytes.ToUpper(name), got, want)
 		}
 		if lookupLower(append(name, 'x')) != 0 || lookupLower(name[1:]) != 0 && names[lookupLower(name[1:])] != string(name[1:]) {
-			t.Errorf("something like %s is found", name)
+			t.Errorf("a name similar to %s is found", name)
 		}
 	}
 	for name, want := range map[string]Name{
@@ -41,7 +41,7 @@ func TestNamesAreFoundInAnyCase(t *testing.T) {
 		}
 	}
 	if lookupLower([]byte("Host")) != 0 {
-		t.Error("Host is found where only lower case may be")
+		t.Error("Host is found by the lookup of lower-case names")
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// frame is a frame on the wire.
+// frame returns an encoded frame.
 func frame(t Type, flags Flags, stream uint32, payload string) string {
 	return string(AppendFrameHeader(nil, t, flags, stream, len(payload))) + payload
 }
@@ -44,8 +44,7 @@ func (f *Frame) outline() string {
 	return s
 }
 
-// readAll feeds in to r in pieces that end at the given places, as a
-// connection does.
+// readAll feeds in to r in pieces with the given ends, like a connection.
 func readAll(r *Reader, in string, ends ...int) (all []string, left int, err *Error) {
 	var held []byte
 	from := 0
@@ -123,7 +122,7 @@ func TestDATAIsDeliveredAsItArrives(t *testing.T) {
 	}
 }
 
-func TestInvalidFrames(t *testing.T) {
+func TestInvalidFramesAreConnectionErrors(t *testing.T) {
 	long := strings.Repeat("x", MinMaxFrameSize+1)
 	for _, c := range []struct {
 		what string
@@ -172,7 +171,7 @@ func TestInvalidFrames(t *testing.T) {
 	}
 }
 
-func TestFramesWithStreamErrors(t *testing.T) {
+func TestStreamErrorsOfFramesDoNotEndTheConnection(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		in   string
@@ -192,7 +191,7 @@ func TestFramesWithStreamErrors(t *testing.T) {
 	}
 }
 
-func TestFirstFrameMustBeSettings(t *testing.T) {
+func TestTheFirstFrameMustBeSETTINGS(t *testing.T) {
 	for what, in := range map[string]string{
 		"PING":            frame(Ping, 0, 0, "12345678"),
 		"acknowledgement": frame(Settings, FlagAck, 0, ""),
@@ -201,7 +200,7 @@ func TestFirstFrameMustBeSettings(t *testing.T) {
 		"HTTP/1":          "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
 		if _, _, err := readAll(&Reader{}, in); err == nil {
-			t.Errorf("%s as first frame passes", what)
+			t.Errorf("%s is accepted as the first frame", what)
 		}
 	}
 }
@@ -209,7 +208,7 @@ func TestFirstFrameMustBeSettings(t *testing.T) {
 func TestFrameHeadersAreCheckedBeforeThePayload(t *testing.T) {
 	in := string(AppendFrameHeader(nil, Ping, 0, 0, 16000))
 	if _, _, err := readAll(&Reader{settingsSeen: true}, in); err != errFrameLength {
-		t.Errorf("beginning of a long PING: %v", err)
+		t.Errorf("header of a long PING: %v", err)
 	}
 }
 
@@ -217,7 +216,7 @@ func TestTheMemoryOfAFieldBlockIsReleased(t *testing.T) {
 	r := Reader{settingsSeen: true}
 	readAll(&r, frame(Headers, 0, 1, strings.Repeat("x", 1000)))
 	if r.Buffered() < 1000 {
-		t.Errorf("%d bytes held inside a block of 1000", r.Buffered())
+		t.Errorf("%d bytes buffered within a block of 1000", r.Buffered())
 	}
 	readAll(&r, frame(Continuation, FlagEndHeaders, 1, "y"))
 	if r.Buffered() != 0 {
@@ -225,7 +224,7 @@ func TestTheMemoryOfAFieldBlockIsReleased(t *testing.T) {
 	}
 }
 
-func TestFramesWithoutContent(t *testing.T) {
+func TestFramesWithoutContentAreDetected(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		want bool
@@ -244,7 +243,7 @@ func TestFramesWithoutContent(t *testing.T) {
 	}
 }
 
-func TestPreface(t *testing.T) {
+func TestThePrefaceIsDetectedFromItsFirstBytes(t *testing.T) {
 	for in, want := range map[string][2]bool{
 		"": {true, false}, "P": {true, false}, "PRI * HTTP/2.0\r\n": {true, false}, Preface: {true, true}, Preface + "x": {true, true},
 		"PRI * HTTP/2.1": {false, false}, "POST": {false, false}, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\x00": {false, false},

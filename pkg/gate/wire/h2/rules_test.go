@@ -24,8 +24,7 @@ func headOf(t testing.TB, lines []line) *Head {
 	return h
 }
 
-// with is a GET with some lines added, replaced, or removed if the value is
-// "-".
+// with returns a GET with lines added, replaced, or removed if the value is "-".
 func with(more ...line) []line {
 	lines := []line{{":method", "GET"}, {":scheme", "http"}, {":authority", "a.example"}, {":path", "/"}}
 	for _, m := range more {
@@ -44,7 +43,7 @@ func with(more ...line) []line {
 	return lines
 }
 
-func TestRequestHeads(t *testing.T) {
+func TestInvalidRequestHeadsAreRejected(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		lines []line
@@ -162,7 +161,7 @@ func TestRequestHeads(t *testing.T) {
 	}
 }
 
-func TestResponseHeadsAndTrailers(t *testing.T) {
+func TestInvalidResponseHeadsAndTrailersAreRejected(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		lines []line
@@ -210,7 +209,7 @@ func TestResponseHeadsAndTrailers(t *testing.T) {
 	}
 }
 
-func TestAccessorsOfAHead(t *testing.T) {
+func TestTheAccessorsOfAHeadReturnItsFields(t *testing.T) {
 	h := headOf(t, []line{{":method", "POST"}, {":path", "/a?b"}, {":scheme", "https"}, {":authority", "a.example:8443"},
 		{"b", "1"}, {"content-length", "12"}, {"k-gate-outcome", "x"}, {"a", ""}, {"x-forwarded-for", "::1"}, {"b", "2"}})
 	if err := h.CheckRequest(); err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestStreamStateTransitions(t *testing.T) {
+func TestStreamStatesFollowTheRFC(t *testing.T) {
 	recv, send := true, false
 	type step struct {
 		received bool
@@ -46,7 +46,7 @@ func TestStreamStateTransitions(t *testing.T) {
 	}
 }
 
-func TestFramesInTheWrongState(t *testing.T) {
+func TestFramesInTheWrongStateAreRejected(t *testing.T) {
 	for _, c := range []struct {
 		state State
 		event []Event
@@ -90,7 +90,7 @@ func TestFramesInTheWrongState(t *testing.T) {
 	}
 }
 
-func TestStreamIDsOfAClient(t *testing.T) {
+func TestStreamIDsOfAClientMustIncrease(t *testing.T) {
 	var p PeerStreams
 	var h History
 	state := func(id uint32, want State, wantErr *Error) {
@@ -128,7 +128,7 @@ func TestStreamIDsOfAClient(t *testing.T) {
 	}
 }
 
-func TestStreamIDsOfTheGate(t *testing.T) {
+func TestStreamIDsOfTheGateAreUsedOnce(t *testing.T) {
 	var o OurStreams
 	var h History
 	if _, err := o.StateOf(1, &h); err != errStreamID {
@@ -159,7 +159,7 @@ func TestStreamIDsOfTheGate(t *testing.T) {
 		t.Errorf("last stream is %d, %v", id, ok)
 	}
 	if _, ok := o.Next(); ok {
-		t.Error("there is one after the last")
+		t.Error("an identifier follows the last one")
 	}
 }
 
@@ -232,7 +232,7 @@ func TestTheLengthOfMessagesIsChecked(t *testing.T) {
 			}
 		}
 		if m.Ended() == m.ExpectsHead() && m.Ended() {
-			t.Errorf("%s: ended, and expects a head", c.what)
+			t.Errorf("%s: the message has ended but expects a head", c.what)
 		}
 	}
 }

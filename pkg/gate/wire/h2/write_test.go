@@ -40,7 +40,7 @@ func TestFramesMatchThoseOfXNet(t *testing.T) {
 	}
 }
 
-func TestLongBlocksTakeContinuation(t *testing.T) {
+func TestLongBlocksAreSplitIntoCONTINUATION(t *testing.T) {
 	const most = 100
 	for length := range 5 * most {
 		block := strings.Repeat("0123456789", 50)[:length]

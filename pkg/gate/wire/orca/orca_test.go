@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// full has a value in every field that TEXT can carry.
+// full returns a report with a value in every field that TEXT supports.
 func full() *Report {
 	return &Report{
 		CPUUtilization: 0.7, MemUtilization: 0.9, ApplicationUtilization: 0.8, RPS: 1000.5, EPS: 2,
@@ -18,7 +18,7 @@ func full() *Report {
 	}
 }
 
-// cut is a field line without its name and CRLF.
+// cut splits a field line into name and value.
 func cut(t *testing.T, line []byte) (name, value []byte) {
 	t.Helper()
 	line, ok := bytes.CutSuffix(line, []byte("\r\n"))
@@ -34,12 +34,12 @@ func TestAReportIsReadBackInEveryFormat(t *testing.T) {
 		name, value := cut(t, full().AppendField(nil, f))
 		got, err := ParseField(name, value)
 		if err != nil || !reflect.DeepEqual(got, full()) {
-			t.Errorf("format %d: %s: %s is read as %+v, %v", f, name, value, got, err)
+			t.Errorf("format %d: %s: %s is parsed as %+v, %v", f, name, value, got, err)
 		}
 	}
 }
 
-func TestTheFormsOfAReport(t *testing.T) {
+func TestAReportIsWrittenInEveryFormat(t *testing.T) {
 	r := &Report{ApplicationUtilization: 0.5, RPS: 20, RequestCost: []Metric{{"cpu_ms", 3}}, Named: []Metric{{"queue_depth", 4}}}
 	for f, want := range map[Format]string{
 		Text: "endpoint-load-metrics: TEXT application_utilization=0.5,rps_fractional=20,named_metrics.queue_depth=4\r\n",
@@ -88,12 +88,12 @@ func TestMalformedReportsAreRejected(t *testing.T) {
 		"TEXT named_metrics.a=" + strings.Repeat("0", MaxFieldBytes),
 	} {
 		if r, err := ParseField([]byte(TextHeader), []byte(value)); err == nil {
-			t.Errorf("%.80q is read as %+v", value, r)
+			t.Errorf("%.80q is parsed as %+v", value, r)
 		}
 	}
 }
 
-func TestAMergedReportKeepsWhatItHasAndNamesNothingTwice(t *testing.T) {
+func TestAMergedReportKeepsItsValuesAndHasNoDuplicateNames(t *testing.T) {
 	r := &Report{CPUUtilization: 0.3, ApplicationUtilization: 0.6, Named: []Metric{{"queue_depth", 9}}}
 	r.Merge(&Report{ApplicationUtilization: 0.1, RPS: 5, Named: []Metric{{"queue_depth", 1}, {"queue_wait_seconds", 0.5}}})
 	want := &Report{CPUUtilization: 0.3, ApplicationUtilization: 0.6, RPS: 5, Named: []Metric{{"queue_depth", 9}, {"queue_wait_seconds", 0.5}}}
@@ -140,10 +140,10 @@ func FuzzReport(f *testing.F) {
 			name, value := cut(t, r.AppendField(nil, format))
 			again, err := ParseField(name, value)
 			if err != nil && len(value) <= MaxFieldBytes && !(format == Text && len(value) == len("TEXT ")) {
-				t.Errorf("%q was read, and not %q", value, err)
+				t.Errorf("%q was parsed, but not %q", value, err)
 			}
 			if format == Binary && err == nil && !reflect.DeepEqual(again, r) {
-				t.Errorf("%+v is read back as %+v", r, again)
+				t.Errorf("%+v is parsed back as %+v", r, again)
 			}
 		}
 	})
