@@ -8,7 +8,7 @@ import (
 
 func TestForwardedIsGeneratedFromTheXForwardedFields(t *testing.T) {
 	for _, c := range []struct {
-		sentence    string
+		name        string
 		lines       []string
 		proto, host string
 		want        string
@@ -38,7 +38,7 @@ func TestForwardedIsGeneratedFromTheXForwardedFields(t *testing.T) {
 		{"nothing that cannot be quoted", []string{"1\x00, 2, \x7f"}, "a\x01", "h\x1f", "for=2"},
 		{"a first address that cannot be quoted passes host on", []string{"\x01", "2"}, "", "h", "for=2;host=h"},
 	} {
-		t.Run(c.sentence, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			in := ForwardedInput{Proto: []byte(c.proto), Host: []byte(c.host)}
 			for _, l := range c.lines {
 				in.For = append(in.For, []byte(l))
@@ -50,8 +50,8 @@ func TestForwardedIsGeneratedFromTheXForwardedFields(t *testing.T) {
 	}
 }
 
-// readForwarded reads a Forwarded value by the grammar of RFC 7239 section 4
-// and returns the unquoted pairs of each element.
+// readForwarded parses a Forwarded value (RFC 7239 section 4). It returns the unquoted pairs
+// of each element.
 func readForwarded(s string) (elements [][]string, ok bool) {
 	for s != "" {
 		var pairs []string

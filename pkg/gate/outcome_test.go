@@ -110,10 +110,10 @@ func TestEveryLocalReplyHasAGRPCStatus(t *testing.T) {
 			continue
 		}
 		if code < 1 || code > 16 {
-			t.Errorf("%v: status %d is none of gRPC's failures", o, code)
+			t.Errorf("%v: status %d is not a gRPC error", o, code)
 		}
 		if (code == unavailable) != slices.Contains(nothingReached, o) {
-			t.Errorf("%v: status %d; %d lets clients try again, and is for calls of which nothing has reached the container", o, code, unavailable)
+			t.Errorf("%v: status %d; %d lets clients retry, and is for calls of which nothing has reached the container", o, code, unavailable)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestProxyStatusErrorTypesAreThoseOfRFC9209(t *testing.T) {
 		m := o.Meaning()
 		status, registered := proxyErrors[m.ProxyError]
 		switch {
-		case o == Served || o == Tunnelled || o == Probed || o == ClientGone: // no error, or no one to read it
+		case o == Served || o == Tunnelled || o == Probed || o == ClientGone: // no error, or no client to read it
 			if m.ProxyError != "" {
 				t.Errorf("%v: error type %q, want none", o, m.ProxyError)
 			}
@@ -166,7 +166,7 @@ func TestTheDocsListTheGRPCStatusOfEachOutcome(t *testing.T) {
 	section, _, found := strings.Cut(section, "\n## ")
 	_, none, ok := strings.Cut(section, "\nNo gRPC call ends with these ")
 	if !found || !ok {
-		t.Fatalf("%s has no section on gRPC, or no sentence on the outcomes that calls do not have", path)
+		t.Fatalf("%s has no section on gRPC, or no sentence on outcomes without a gRPC status", path)
 	}
 	none, _, _ = strings.Cut(none, "\n")
 
@@ -190,7 +190,7 @@ func TestTheDocsListTheGRPCStatusOfEachOutcome(t *testing.T) {
 		case want != 0 && inTable == strings.Contains(none, "`"+o.String()+"`"):
 			t.Errorf("%s: %v must be in the table or in the sentence below it, not in both", path, o)
 		case inTable && o.Meaning().ProbeReply:
-			t.Errorf("%s: %v is the reply to a probe, which has no status of gRPC", path, o)
+			t.Errorf("%s: %v is the reply to a probe, which has no gRPC status", path, o)
 		}
 		delete(listed, o.String())
 	}

@@ -17,7 +17,7 @@ func TestQuickDelayIsElapsedBy200ClampedTo1To10Milliseconds(t *testing.T) {
 		}
 		for range 1000 {
 			if got := time.Duration(QuickPace(int64(elapsed), Jitter())); got < want*9/10 || got > want*11/10 {
-				t.Fatalf("after %v: %v, want %v give or take a tenth", elapsed, got, want)
+				t.Fatalf("after %v: %v, want %v within 10 %%", elapsed, got, want)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func TestTraceFieldsKeepTheFirstOfEachName(t *testing.T) {
 		"X-B3-ParentSpanId": f.ParentSpanID, "X-B3-Sampled": f.Sampled, "X-B3-Flags": f.Flags,
 	} {
 		if string(got) != want {
-			t.Errorf("%s holds %q", want, got)
+			t.Errorf("%s: got %q", want, got)
 		}
 	}
 }

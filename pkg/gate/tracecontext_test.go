@@ -95,7 +95,7 @@ func TestMalformedTraceContextCountsAsAbsent(t *testing.T) {
 		traceFields("X-B3-TraceId", idB[:20], "X-B3-SpanId", spB), traceFields("X-B3-Sampled", "maybe"), traceFields("X-B3-Flags", "2"), traceFields("X-B3-ParentSpanId", spA),
 	} {
 		if p := h.Context(); p != (TraceContext{}) {
-			t.Errorf("%q was read as %+v", h, p)
+			t.Errorf("%q was parsed as %+v", h, p)
 		}
 	}
 }

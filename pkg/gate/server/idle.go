@@ -47,7 +47,7 @@ type IdleSet[T any, P IdleConn[T, P]] struct {
 }
 
 // Init registers s with w, which may close its connections after they have been idle
-// for least. rank is their order among the sets.
+// for minIdle. rank is their order among the sets.
 func (s *IdleSet[T, P]) Init(w *Worker, rank exchange.Idleness, minIdle time.Duration) {
 	s.worker, s.minIdle = w, int64(minIdle)
 	w.AddIdleSource(rank, s.reclaimable)

@@ -13,19 +13,19 @@ import (
 type fakeConn struct {
 	Idle[fakeConn, *fakeConn]
 	busy, noisy bool
-	asked       int  // how often Quiet was
-	once        bool // quiet only when asked for the first time
+	checks      int  // number of calls of Quiet
+	once        bool // quiet at the first check only
 }
 
 func (c *fakeConn) Busy() bool { return c.busy }
 func (c *fakeConn) Quiet() bool {
-	c.asked++
-	return !c.noisy && !(c.once && c.asked > 1)
+	c.checks++
+	return !c.noisy && !(c.once && c.checks > 1)
 }
 func (c *fakeConn) Reclaim() { c.Set().Remove(c) }
 
-// wait puts connections into s that have waited for these times, in MinIdle.
-func wait(s *IdleSet[fakeConn, *fakeConn], times ...int64) (conns []*fakeConn) {
+// addIdle adds connections to s that have been idle for these times, in MinIdle.
+func addIdle(s *IdleSet[fakeConn, *fakeConn], times ...int64) (conns []*fakeConn) {
 	for _, idle := range times {
 		c := &fakeConn{}
 		s.Touch(c)
@@ -39,7 +39,7 @@ func TestTheLongestIdleConnectionIsReclaimed(t *testing.T) {
 	newTLSServer(t).do(func(w *Worker) {
 		var s IdleSet[fakeConn, *fakeConn]
 		s.Init(w, exchange.IdleClient, exchange.MinIdle)
-		conns := wait(&s, 9, 8, 7, 6, 5, 0)
+		conns := addIdle(&s, 9, 8, 7, 6, 5, 0)
 		conns[0].busy, conns[1].noisy, conns[3].busy = true, true, true
 		for _, want := range []*fakeConn{conns[2], conns[4]} {
 			since, reclaim := s.reclaimable()
@@ -49,14 +49,14 @@ func TestTheLongestIdleConnectionIsReclaimed(t *testing.T) {
 			}
 			reclaim()
 			if want.Set() != nil {
-				t.Errorf("the connection that has waited since %d was not closed", since)
+				t.Errorf("the connection idle since %d was not closed", since)
 			}
 		}
 		if since, reclaim := s.reclaimable(); reclaim != nil {
 			t.Errorf("the connection idle since %d would be closed", since)
 		}
 		conns[0].busy = false
-		s.Touch(conns[0]) // its request has ended: it is idle again
+		s.Touch(conns[0]) // its request has ended
 		if since, reclaim := s.reclaimable(); reclaim != nil {
 			t.Errorf("the connection idle since %d would be closed", since)
 		}
@@ -75,7 +75,7 @@ func TestAConnectionIsInOneSetAndCounted(t *testing.T) {
 		a.Init(w, exchange.IdleClient, exchange.MinIdle)
 		b.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
 		b.Count = &atomic.Int64{}
-		conns := wait(&a, 2, 1)
+		conns := addIdle(&a, 2, 1)
 		b.Touch(conns[0])
 		b.Touch(conns[0])
 		if got := slices.Collect(a.All()); conns[0].Set() != &b || !slices.Equal(got, conns[1:]) || b.Count.Load() != 1 {
@@ -83,7 +83,7 @@ func TestAConnectionIsInOneSetAndCounted(t *testing.T) {
 		}
 		conns[0].Set().Remove(conns[0])
 		if b.First() != nil || conns[0].Set() != nil || b.Count.Load() != 0 {
-			t.Errorf("still there, %d counted", b.Count.Load())
+			t.Errorf("still in the set, %d counted", b.Count.Load())
 		}
 	})
 }
@@ -96,7 +96,7 @@ func TestAWorkerReportsItsOldestConnectionOfTheLowestRank(t *testing.T) {
 		unfinished.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
 		idle.Init(w, exchange.IdleClient, exchange.MinIdle)
 		other.Init(w, exchange.IdleClient, exchange.MinIdle)
-		conns = slices.Concat(wait(&unfinished, 9), wait(&idle, 2), wait(&other, 3))
+		conns = slices.Concat(addIdle(&unfinished, 9), addIdle(&idle, 2), addIdle(&other, 3))
 	})
 	w := s.server.workers[0]
 	for _, want := range []struct {
@@ -134,13 +134,13 @@ func TestAConnectionThatReceivesBytesIsNotReclaimed(t *testing.T) {
 	var c *fakeConn
 	s.do(func(w *Worker) {
 		set.Init(w, exchange.IdleClient, exchange.MinIdle)
-		c = wait(&set, 2)[0]
+		c = addIdle(&set, 2)[0]
 		c.once = true
 	})
-	s.server.workers[0].CloseOldest(exchange.IdleClient) // asks once, and closes
+	s.server.workers[0].CloseOldest(exchange.IdleClient) // checks twice
 	s.do(func(*Worker) {
-		if c.Set() != nil || c.asked != 1 {
-			t.Errorf("closed %v after %d looks", c.Set() == nil, c.asked)
+		if c.Set() != nil || c.checks != 1 {
+			t.Errorf("closed %v after %d checks", c.Set() == nil, c.checks)
 		}
 	})
 }

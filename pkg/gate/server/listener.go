@@ -88,7 +88,7 @@ func (l *listener) Event(*loop.Sock) {
 
 // accept accepts up to acceptBatch connections. It reports whether descriptors are
 // exhausted.
-func (l *listener) accept() (short bool) {
+func (l *listener) accept() (exhausted bool) {
 	w := l.worker
 	for range acceptBatch {
 		if !w.Gate.Descriptors.TryAcquire() {
@@ -115,8 +115,8 @@ func (l *listener) accept() (short bool) {
 	return false
 }
 
-// pause leaves further connections in the backlog until a descriptor is available: a
-// rejected client would take longer to return.
+// pause leaves further connections in the backlog until a descriptor is available. A
+// rejected client would need more time to connect again.
 func (l *listener) pause() {
 	if !l.worker.Loop.Acceptable(l.fd) {
 		return
@@ -131,7 +131,7 @@ func (l *listener) pause() {
 // resume continues to accept.
 func (l *listener) resume() {
 	if !l.paused || l.worker.ShuttingDown() {
-		return // closed, or about to be drained and closed
+		return // closed, or will be drained and closed
 	}
 	l.paused = false
 	if err := l.worker.Loop.RegisterListener(&l.sock, l.fd, l); err != nil {

@@ -93,7 +93,7 @@ func NewServer(g *exchange.Gate, c Config) (*Server, error) {
 				w.ReportPanic(err)
 			}
 			if i == 0 {
-				s.shutdown.end() // the first loop, which has ended, would have done it
+				s.shutdown.end() // the first loop has ended, so Step cannot do it
 			}
 		})
 	}
@@ -142,8 +142,8 @@ func (s *Server) Stats() gate.UpstreamStats {
 	return st
 }
 
-// Listening notes that a readiness check has connected to the container: the connect
-// queue tries at once.
+// Listening is called when a readiness check has connected to the container. The connect
+// queue makes its next attempt at once.
 func (s *Server) Listening() { s.gate.Connects.Hurry() }
 
 // Close closes all connections abruptly and waits for the loops to end.

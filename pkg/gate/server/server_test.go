@@ -32,8 +32,7 @@ func TestTheServerConfigurationIsValidated(t *testing.T) {
 	}
 }
 
-// TestTheGuaranteedUpstreamConnectionsAreAsDocumented has the examples of
-// docs/descriptors.md.
+// The rows are the examples of docs/descriptors.md.
 func TestTheGuaranteedUpstreamConnectionsAreAsDocumented(t *testing.T) {
 	for _, c := range []struct{ limit, loops, share, others int }{{64, 1, 4, 27}, {256, 1, 28, 195}, {64, 4, 2, 8}, {1 << 20, 4, 64, 1<<20 - 28 - 4*69}} {
 		d := exchange.NewDescriptors(c.limit - 28)

@@ -68,9 +68,9 @@ func (d *shutdown) init(s *Server) {
 	d.handle.Bind(s.workers[0].Loop, d)
 }
 
-// BeginShutdown is Shutdown without ending the loops. It returns immediately; over is
-// closed when the shutdown has nothing to wait for.
-func (s *Server) BeginShutdown() (over <-chan struct{}) {
+// BeginShutdown begins the same as Shutdown without ending the loops, and returns
+// immediately. done is closed when the shutdown does not wait for anything any more.
+func (s *Server) BeginShutdown() (done <-chan struct{}) {
 	d := &s.shutdown
 	d.begun.Do(func() {
 		s.shuttingDown.Store(true)

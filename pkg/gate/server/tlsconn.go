@@ -48,7 +48,7 @@ type TLS struct {
 
 // Handshakes returns the number of successful, failed, and pending (in progress or
 // queued) handshakes. It may be called from any goroutine.
-func (t *TLS) Handshakes() (done, failed uint64, underWay int) {
+func (t *TLS) Handshakes() (done, failed uint64, inProgress int) {
 	return t.done.Load(), t.failed.Load(), int(t.pending.Load())
 }
 
@@ -274,11 +274,11 @@ func (c *tlsConn) replyToPlaintext(err error) {
 // close closes the connection. err is the error of its handshake, if one is in
 // progress.
 func (c *tlsConn) close(err error) {
-	shaking := c.state == tlsHandshaking
+	handshaking := c.state == tlsHandshaking
 	c.sock.Close()
 	c.worker.Gate.Descriptors.Release()
 	c.end()
-	if !shaking {
+	if !handshaking {
 		return
 	}
 	c.port.failed.Inc()

@@ -17,21 +17,21 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// testTimeout is a fail-safe only: no test depends on how long anything takes.
+// testTimeout is a fail-safe: no test depends on the duration of anything.
 const testTimeout = 2 * time.Minute
 
-// mute is a protocol that closes the connections that it gets.
-type mute struct{ worker *Worker }
+// closingProtocol is a protocol that closes its connections at once.
+type closingProtocol struct{ worker *Worker }
 
-func (mute) NewPart(w *Worker) Part { return mute{w} }
-func (mute) Unfinished() int        { return 0 }
-func (m mute) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte) {
+func (closingProtocol) NewPart(w *Worker) Part { return closingProtocol{w} }
+func (closingProtocol) Unfinished() int        { return 0 }
+func (m closingProtocol) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte) {
 	m.worker.Loop.CloseDescriptor(fd)
 	m.worker.Gate.Descriptors.Release()
 }
-func (mute) StopAccepting() bool           { return false }
-func (mute) Connector() exchange.Connector { return nil }
-func (mute) IdleUpstreams() int            { return 0 }
+func (closingProtocol) StopAccepting() bool           { return false }
+func (closingProtocol) Connector() exchange.Connector { return nil }
+func (closingProtocol) IdleUpstreams() int            { return 0 }
 
 // tlsServer is a Server of one loop with a port of TLS.
 type tlsServer struct {
@@ -47,7 +47,7 @@ func newTLSServer(t *testing.T) *tlsServer {
 	if err := g.Init(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewServer(g, Config{HTTP1: mute{}, Upstream: upstream.Config{Address: netip.MustParseAddrPort("127.0.0.1:1")}, Loops: 1})
+	s, err := NewServer(g, Config{HTTP1: closingProtocol{}, Upstream: upstream.Config{Address: netip.MustParseAddrPort("127.0.0.1:1")}, Loops: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func hello(t *testing.T) string {
 	return string(b[:n])
 }
 
-// handshake does a handshake and closes.
+// handshake completes a handshake and closes the connection.
 func (s *tlsServer) handshake() error {
 	c, err := tls.DialWithDialer(&net.Dialer{Timeout: testTimeout}, "tcp", s.addr, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
@@ -128,12 +128,12 @@ func (s *tlsServer) until(what string, condition func(w *Worker) bool) {
 	end := time.Now().Add(testTimeout)
 	for ok := false; !ok; s.do(func(w *Worker) { ok = condition(w) }) {
 		if time.Now().After(end) {
-			s.t.Fatalf("no end of the wait for %s", what)
+			s.t.Fatalf("timeout while waiting for %s", what)
 		}
 	}
 }
 
-func TestAnUnfinishedHelloHasATimeLimit(t *testing.T) {
+func TestAnIncompleteClientHelloTimesOut(t *testing.T) {
 	s := newTLSServer(t)
 	c := s.send("\x16\x03\x01")
 	s.until("the first byte", func(w *Worker) bool {
@@ -146,7 +146,7 @@ func TestAnUnfinishedHelloHasATimeLimit(t *testing.T) {
 	s.wantEnd(c)
 }
 
-func TestAnUnfinishedHandshakeHasATimeLimit(t *testing.T) {
+func TestAnIncompleteHandshakeTimesOut(t *testing.T) {
 	s := newTLSServer(t)
 	failed := make(chan error, 1)
 	s.port.Failed = func(_ netip.AddrPort, err error) { failed <- err }
@@ -163,8 +163,8 @@ func TestAnUnfinishedHandshakeHasATimeLimit(t *testing.T) {
 	if err := <-failed; !os.IsTimeout(err) {
 		t.Errorf("failed with %v", err)
 	}
-	if done, failed, underWay := s.port.Handshakes(); done != 0 || failed != 1 || underWay != 0 {
-		t.Errorf("%d done, %d failed, %d pending", done, failed, underWay)
+	if done, failed, pending := s.port.Handshakes(); done != 0 || failed != 1 || pending != 0 {
+		t.Errorf("%d done, %d failed, %d pending", done, failed, pending)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestStalledHandshakesAreClosedForQueuedOnes(t *testing.T) {
 	s.wantEnd(oldest)
 }
 
-func TestQueuedHandshakesAreAllDone(t *testing.T) {
+func TestAllQueuedHandshakesComplete(t *testing.T) {
 	s := newTLSServer(t)
 	s.do(func(w *Worker) { w.tls.freeSlots, w.tls.stallTimeout = 8, testTimeout })
 	const clients = 50
@@ -196,8 +196,8 @@ func TestQueuedHandshakesAreAllDone(t *testing.T) {
 	}
 	all.Wait()
 	s.until("the last connection", func(w *Worker) bool { return w.tls.handshaking.First() == nil })
-	if done, failed, underWay := s.port.Handshakes(); done != clients || failed != 0 || underWay != 0 {
-		t.Errorf("%d done, %d failed, %d pending", done, failed, underWay)
+	if done, failed, pending := s.port.Handshakes(); done != clients || failed != 0 || pending != 0 {
+		t.Errorf("%d done, %d failed, %d pending", done, failed, pending)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestAShutdownEndsHandshakes(t *testing.T) {
 	for _, c := range []net.Conn{first, queued, late} {
 		s.wantEnd(c)
 	}
-	if _, _, underWay := s.port.Handshakes(); underWay != 0 {
-		t.Errorf("%d handshakes pending", underWay)
+	if _, _, pending := s.port.Handshakes(); pending != 0 {
+		t.Errorf("%d handshakes pending", pending)
 	}
 }

@@ -62,7 +62,7 @@ func TestALPNSelectsTheProtocol(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := <-f.adopted; got != c.want {
-			t.Errorf("a client that offers %q is one of %s, want %s", c.offers, got, c.want)
+			t.Errorf("a client that offers %q uses %s, want %s", c.offers, got, c.want)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func hello(t *testing.T) string {
 	return string(b[:n])
 }
 
-// until waits for a condition that only outside looks can tell.
+// until polls for a condition.
 func (f *fixture) until(what string, condition func() bool) {
 	f.t.Helper()
 	testkit.Until(f.t, what, condition)
@@ -248,7 +248,7 @@ func TestAResumedSessionNeedsACurrentlyTrustedCA(t *testing.T) {
 	f.put(config.ClientCA, testcert.New(t).PEM())
 	f.change(nil)
 	if _, err := f.handshake(client); err == nil {
-		t.Error("accepted after its authority was taken from the file")
+		t.Error("accepted after its CA was removed from the file")
 	}
 }
 

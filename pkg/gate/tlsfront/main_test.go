@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testTimeout is a fail-safe only: no test depends on how long anything takes.
+// testTimeout is a fail-safe: no test depends on the duration of anything.
 const testTimeout = 2 * time.Minute
 
 // fixture is a Front with its own directory, and a server that closes connections after
@@ -34,15 +34,14 @@ type fixture struct {
 	dir     string
 	front   *Front
 	budget  *exchange.Descriptors
-	adopted chan string // protocols of connections that were handed on
+	adopted chan string // protocols of adopted connections
 	addr    string
 	opened  chan struct{}
 	changes chan Change
 	refused chan error
 }
 
-// prepare makes a directory and a Config, for the test to change, without a
-// certificate.
+// prepare creates a directory without a certificate, and a Config that the test may change.
 func prepare(t *testing.T) (*fixture, Config) {
 	t.Helper()
 	f := &fixture{t: t, ca: testcert.New(t), dir: t.TempDir(), adopted: make(chan string, 1),
@@ -75,7 +74,7 @@ func prepare(t *testing.T) (*fixture, Config) {
 	}
 }
 
-// closing is a protocol that closes the connections that it gets.
+// closing is a protocol that closes its connections at once.
 type closing struct {
 	f    *fixture
 	name string
@@ -94,7 +93,7 @@ func (p closingPart) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte) {
 	p.f.budget.Release()
 	select {
 	case p.f.adopted <- p.name:
-	default: // the test does not look
+	default: // the test does not receive from it
 	}
 }
 func (closingPart) StopAccepting() bool           { return false }
@@ -165,20 +164,20 @@ func (f *fixture) unchanged() {
 	}
 }
 
-// handshake does a handshake and closes. c may be nil.
+// handshake completes a handshake and closes the connection. c may be nil.
 func (f *fixture) handshake(c *tls.Config) (tls.ConnectionState, error) {
 	f.t.Helper()
 	if c == nil {
 		c = &tls.Config{}
 	}
-	c.RootCAs, c.InsecureSkipVerify = f.ca.Pool(), true // names differ from test to test
+	c.RootCAs, c.InsecureSkipVerify = f.ca.Pool(), true // the names differ between tests
 	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: testTimeout}, "tcp", f.addr, c)
 	if err != nil {
 		return tls.ConnectionState{}, err
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(testTimeout))
-	_, err = conn.Read(make([]byte, 1)) // takes session tickets, or the alert
+	_, err = conn.Read(make([]byte, 1)) // reads session tickets, or the alert
 	if err == io.EOF || errors.Is(err, unix.ECONNRESET) {
 		err = nil
 	}

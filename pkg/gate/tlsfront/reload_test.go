@@ -22,8 +22,8 @@ func TestAnOverwrittenCertificateIsServed(t *testing.T) {
 	}
 }
 
-// mount lays a directory out as Kubernetes does: names that point through
-// ..data to a directory that is exchanged as a whole.
+// mount lays out a directory as Kubernetes does: links that point through ..data to a
+// directory that is replaced as a whole.
 func (f *fixture) mount(generation, name string) {
 	f.t.Helper()
 	dir := filepath.Join(f.dir, generation)
@@ -32,7 +32,7 @@ func (f *fixture) mount(generation, name string) {
 	must(f.t, os.Symlink(generation, filepath.Join(f.dir, "..data_tmp")))
 	must(f.t, os.Rename(filepath.Join(f.dir, "..data_tmp"), filepath.Join(f.dir, "..data")))
 	for _, file := range []string{certificateFile, keyFile} {
-		_ = os.Symlink(filepath.Join("..data", file), filepath.Join(f.dir, file)) // there already, from the second on
+		_ = os.Symlink(filepath.Join("..data", file), filepath.Join(f.dir, file)) // exists from the second call on
 	}
 }
 
@@ -54,7 +54,7 @@ func TestACertificateReplacedThroughALinkIsServed(t *testing.T) {
 	f.unchanged()
 }
 
-func TestAnOverwrittenLinkTargetIsNoticed(t *testing.T) {
+func TestAnOverwrittenLinkTargetIsServed(t *testing.T) {
 	f, c := prepare(t)
 	elsewhere := t.TempDir()
 	f.write(elsewhere, "first")
@@ -94,7 +94,7 @@ func TestABrokenCertificateKeepsTheOldOneAndIsReportedOnce(t *testing.T) {
 			t.Errorf("reported %+v", c)
 		}
 		f.serves("first")
-		f.put(filepath.Join(f.dir, certificateFile), []byte(broken)) // the same again is no news
+		f.put(filepath.Join(f.dir, certificateFile), []byte(broken)) // an unchanged file is not reported again
 		f.serves("first")
 		f.unchanged()
 		if s := f.front.Stats(); int(s.ReloadFailures) != i+1 || s.Reloads != 0 || !s.NotAfter.Equal(until) {

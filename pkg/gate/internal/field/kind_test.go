@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// kinds is what Of says, as a map; K-Gate-* aside.
+// kinds is the reference for Of, without K-Gate-*.
 var kinds = map[string]Kind{
 	"host": Host, "content-length": ContentLength, "transfer-encoding": TransferEncoding,
 	"connection": Connection, "keep-alive": HopByHop, "proxy-connection": HopByHop,
@@ -72,7 +72,7 @@ func TestEveryKindHasItsNames(t *testing.T) {
 	}
 }
 
-// lower is name with A to Z in lower case, and no other letter changed.
+// lower returns name with A to Z in lower case and other characters unchanged.
 func lower(name string) string {
 	b := []byte(name)
 	for i, c := range b {

@@ -2,7 +2,7 @@ package field
 
 import "testing"
 
-func TestTrustedOnlyFields(t *testing.T) {
+func TestOnlyFieldsOfThePlatformAreTrustedOnly(t *testing.T) {
 	for name, want := range map[string]bool{
 		"X-Forwarded-For": true, "x-forwarded-": true, "X_Forwarded_For": true, "X-FORWARDED_proto": true, "x.forwarded.for": true,
 		"Forwarded": true, "X-Real-IP": true, "X_Real_IP": true, "x-real_ip": true, "K-Proxy-Request": true, "K_Proxy_Request": true,
@@ -16,7 +16,7 @@ func TestTrustedOnlyFields(t *testing.T) {
 	}
 }
 
-func TestAllowedTrailers(t *testing.T) {
+func TestFramingFieldsAreNotAllowedInTrailers(t *testing.T) {
 	for name, want := range map[string]bool{
 		"X-Sum": true, "x": true, "ETag": true, "Server-Timing": true, "Grpc-Status": true, "Expires": true, "Date": true,
 		"User-Agent": true, "Digest": true, "Knative-Serving": true, "Hos": true, "Kx": true,

@@ -11,7 +11,7 @@ type item struct {
 	in bool
 }
 
-// TestAListMatchesASlice makes random changes to a list and a slice.
+// Random operations are applied to a list and a slice.
 func TestAListMatchesASlice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var l List[item, *item]
@@ -49,7 +49,7 @@ func TestAnElementMayBeRemovedOrMovedWhileVisited(t *testing.T) {
 	visits := 0
 	for x := range l.All() {
 		if visits++; visits > 2*len(items) {
-			t.Fatal("no end")
+			t.Fatal("the iteration does not end")
 		}
 		if l.Remove(x); visits%2 == 0 && visits <= len(items) {
 			l.Push(x)
