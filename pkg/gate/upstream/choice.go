@@ -59,7 +59,7 @@ type Choice struct {
 	http1, http2 atomic.Bool  // proven
 	not1, not2   atomic.Int64 // instant until which the container is assumed not to speak the protocol; 0 = it may
 	misses       atomic.Int32 // consecutive inconclusive tests of HTTP/2
-	suspected    atomic.Bool  // HTTP/1 was closed without a byte before HTTP/2 was proven
+	emptyClose   atomic.Bool  // an HTTP/1 connection was closed without a byte before HTTP/2 was proven
 }
 
 const (
@@ -92,7 +92,7 @@ func (c *Choice) Known() Protocol {
 func (c *Choice) SpeaksHTTP1() {
 	if !c.http1.Load() {
 		c.http1.Store(true)
-		c.suspected.Store(false)
+		c.emptyClose.Store(false)
 		c.not1.Store(0)
 	}
 }
@@ -103,7 +103,7 @@ func (c *Choice) SpeaksHTTP2(now int64) {
 	c.http2.Store(true)
 	c.not2.Store(0)
 	c.misses.Store(0)
-	if c.suspected.Swap(false) && !c.http1.Load() {
+	if c.emptyClose.Swap(false) && !c.http1.Load() {
 		c.not1.Store(now + guessTime)
 	}
 }
@@ -112,7 +112,7 @@ func (c *Choice) SpeaksHTTP2(now int64) {
 // another protocol, or has chosen another one by ALPN.
 func (c *Choice) NotHTTP2() {
 	c.http2.Store(false)
-	c.suspected.Store(false)
+	c.emptyClose.Store(false)
 	c.not1.Store(0)
 	c.not2.Store(noMoreTests)
 }
@@ -144,16 +144,16 @@ func (c *Choice) MissedHTTP1(now int64) bool {
 	if c.http2.Load() {
 		c.not1.Store(now + guessTime)
 	} else {
-		c.suspected.Store(true)
+		c.emptyClose.Store(true)
 	}
 	return true
 }
 
-// Forget restarts detection of both protocols.
-func (c *Choice) Forget() {
+// Reset restarts the detection of both protocols.
+func (c *Choice) Reset() {
 	c.http1.Store(false)
 	c.http2.Store(false)
-	c.suspected.Store(false)
+	c.emptyClose.Store(false)
 	c.misses.Store(0)
 	c.not1.Store(0)
 	c.not2.Store(0)

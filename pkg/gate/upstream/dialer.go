@@ -31,7 +31,7 @@ type Conn struct {
 	Protocol string
 
 	dialer            *Dialer
-	hasDescriptor     bool      // of the budget
+	hasDescriptor     bool      // owns a descriptor of the budget
 	counted           bool      // included in the open connections
 	session           *tls.Conn // handshake in progress; nil = none
 	handshakeDeadline int64
@@ -64,7 +64,7 @@ type Dialer struct {
 	share      int                // connections guaranteed to the loop; further ones need a descriptor from the budget
 	attempts   uint32             // attempts to open a connection
 	awaiting   bool               // a descriptor has been requested from the budget
-	lastServed int64              // when an exchange of queue last got a connection, or when the first one joined
+	lastServed int64              // when an exchange of queue last got a connection, or when queue became non-empty
 	// handshakeSlots limits the TLS handshakes that compute at the same time, without
 	// those that wait for the container.
 	handshakeSlots chan struct{}
@@ -216,7 +216,7 @@ func (d *Dialer) continueWait(x *exchange.Exchange, now int64) (r Result) {
 func (d *Dialer) refused(x *exchange.Exchange) (r Result) {
 	now := d.loop.Nanotime()
 	if d.gate.Connects.Refused(now) {
-		d.choice.Forget()
+		d.choice.Reset()
 	}
 	d.queue.Remove(x)
 	d.WakeFirst()
@@ -228,8 +228,8 @@ func (d *Dialer) refused(x *exchange.Exchange) (r Result) {
 }
 
 // waitForDescriptor queues x until a descriptor or an idle connection is available.
-// Only while the container does not listen, an exchange of the connect queue stays
-// there and continues its attempts.
+// While the container does not listen, an exchange of the connect queue stays there and
+// continues its attempts.
 func (d *Dialer) waitForDescriptor(x *exchange.Exchange, now int64) Result {
 	if d.queue.First() == nil {
 		d.lastServed = now

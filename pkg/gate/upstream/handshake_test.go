@@ -33,10 +33,10 @@ func TestAHandshakeWithASilentContainerTimesOut(t *testing.T) {
 		before := l.Nanotime()
 		c.startHandshake(&exchange.Exchange{}, []string{"http/1.1"})
 		if took := c.handshakeDeadline - before; took < handshakeTimeout {
-			t.Errorf("gives up after %d ns", took)
+			t.Errorf("the deadline is %d ns after the start", took)
 		}
-		if over, err := c.handshakeDone(c.handshakeDeadline - 1); over || err != nil {
-			t.Errorf("over %v, %v before the timeout", over, err)
+		if done, err := c.handshakeDone(c.handshakeDeadline - 1); done || err != nil {
+			t.Errorf("done %v, %v before the timeout", done, err)
 		}
 		if _, err := c.handshakeDone(c.handshakeDeadline); err != syscall.ETIMEDOUT {
 			t.Errorf("got %v at the timeout", err)
